@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the bench commands share: running the systems under test, checking that
+their sums were right, and the figures they print and write.
+
+Every process is started through Processes, which knows it by its id, gives it a
+deadline, and ends it, and nothing else, on exit, error and Ctrl-C.
+"""
+
+import json
+import os
+import platform
+import re
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+BENCH = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(BENCH)
+
+TENSOR_BYTES = 16 << 20
+LISTEN_TIMEOUT_S = 10
+KILL_TIMEOUT_S = 3
+POLL_S = 0.01
+
+
+class BenchError(Exception):
+    """A run that failed or summed wrong; its text says which and why."""
+
+
+# ---------------------------------------------------------------- processes
+
+class Processes:
+    """Children of this command.  `with Processes() as procs:` leaves none behind."""
+
+    def __init__(self):
+        self.children = []
+        self.folder = None
+
+    def __enter__(self):
+        self.folder = tempfile.mkdtemp(prefix="fanin-bench-")
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+        return self
+
+    def __exit__(self, *_):
+        self.stop(self.children)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def start(self, argv, env=None):
+        """Start argv in a session of its own; its output goes to files in the folder."""
+        number = len(os.listdir(self.folder))
+        stem = self.path("%d.%s" % (number, os.path.basename(argv[0])))
+        with open(stem + ".out", "wb") as out, open(stem + ".err", "wb") as err:
+            child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                                     start_new_session=True,
+                                     env=dict(os.environ, **(env or {})))
+        child.stem = stem
+        self.children.append(child)
+        return child
+
+    def wait(self, children, timeout_s, servers=()):
+        """Until all children succeed.  BenchError when one fails or is late, or
+        when one of `servers` ends before they do; all of them are stopped then."""
+        deadline = time.monotonic() + timeout_s
+        try:
+            while True:
+                codes = [child.poll() for child in children]
+                for child, code in zip(children, codes):
+                    if code not in (None, 0):
+                        raise BenchError("%s: exit code %d\n%s"
+                                         % (command(child), code, output_tail(child)))
+                for server in servers:
+                    if server.poll() is not None:
+                        raise BenchError("%s: ended early, exit code %d\n%s" % (
+                            command(server), server.returncode, output_tail(server)))
+                if None not in codes:
+                    return
+                if time.monotonic() > deadline:
+                    late = children[codes.index(None)]
+                    raise BenchError("%s: not done after %d s\n%s"
+                                     % (command(late), timeout_s, output_tail(late)))
+                time.sleep(POLL_S)
+        except BaseException:
+            self.stop(list(children) + list(servers))
+            raise
+
+    def stop(self, children):
+        """End these children and what they started in their sessions, politely
+        and then not, and forget them."""
+        running = [child for child in children if child.poll() is None]
+        for child in running:
+            os.killpg(child.pid, signal.SIGTERM)
+        deadline = time.monotonic() + KILL_TIMEOUT_S
+        for child in running:
+            try:
+                child.wait(max(0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                os.killpg(child.pid, signal.SIGKILL)
+                child.wait()
+        self.children = [child for child in self.children if child not in children]
+
+
+def command(child):
+    return " ".join(child.args)
+
+
+def output_tail(child):
+    """The last lines that the child printed, for an error message."""
+    lines = []
+    for end in (".out", ".err"):
+        with open(child.stem + end, errors="replace") as file:
+            lines += file.read().splitlines()[-15:]
+    return "\n".join("    " + line for line in lines)
+
+
+def wait_listening(server, port):
+    """Until `server` has a UDP socket on `port`, seen in its own namespace."""
+    deadline = time.monotonic() + LISTEN_TIMEOUT_S
+    while time.monotonic() < deadline:
+        if server.poll() is not None:
+            raise BenchError("%s: exit code %d\n%s"
+                             % (command(server), server.returncode, output_tail(server)))
+        for table in ("udp", "udp6"):
+            try:
+                with open("/proc/%d/net/%s" % (server.pid, table)) as file:
+                    if re.search(r":%04X [0-9A-F]+:0000 " % port, file.read()):
+                        return
+            except OSError:
+                pass
+        time.sleep(POLL_S)
+    raise BenchError("%s: port %d is not open after %d s\n%s"
+                     % (command(server), port, LISTEN_TIMEOUT_S, output_tail(server)))
+
+
+# ---------------------------------------------------------------- programs
+
+def program(build, name, wanted_for):
+    """The path of a built program, or None with a line that says what is missing."""
+    for folder in ("", "bench", "bench/peers"):
+        path = os.path.join(build, folder, name)
+        if os.access(path, os.X_OK):
+            return os.path.abspath(path)
+    print("%s is not in %s: %s" % (name, build, wanted_for), file=sys.stderr)
+    return None
+
+
+def programs(build, wanted=("fanin", "gloo", "mpi")):
+    """{"fanin": path, "gloo": path or None, "mpi": path or None}."""
+    found = dict.fromkeys(("fanin", "gloo", "mpi"))
+    found["fanin"] = program(build, "fanin", "build it first (meson compile -C %s)" % build)
+    if found["fanin"] is None:
+        raise BenchError("nothing to measure")
+    if "gloo" in wanted:
+        found["gloo"] = program(build, "gloo_allreduce",
+                                "SKIPPED: Gloo (needs libgloo-dev when the build is set up)")
+    if "mpi" in wanted:
+        found["mpi"] = program(build, "mpi_allreduce",
+                               "SKIPPED: Open MPI (needs libopenmpi-dev and openmpi-bin)")
+    return found
+
+
+def mpi_command(name, ranks, hosts=None):
+    """mpirun's part of the command: TCP only.  It yields when idle, because there
+    are more ranks than cores: without that it takes 4 to 7 times as long here."""
+    interfaces = "10.77.0.0/24" if hosts else "lo"
+    argv = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(ranks),
+            "--mca", "pml", "ob1", "--mca", "btl", "tcp,self",
+            "--mca", "mpi_yield_when_idle", "1",
+            "--mca", "btl_tcp_if_include", interfaces,
+            "--mca", "oob_tcp_if_include", interfaces]
+    if hosts:
+        argv += ["--host", ",".join(hosts), "--mca", "plm_rsh_no_tree_spawn", "1",
+                 "--mca", "plm_rsh_agent", os.path.join(BENCH, "peers", "netns_rsh"),
+                 "-x", "FANIN_NETNS"]
+    return argv + [name]
+
+
+def read_result(path, what):
+    """The first result in a bench JSON file; BenchError unless every sum was right."""
+    try:
+        with open(path) as file:
+            result = json.load(file)["results"][0]
+    except (OSError, ValueError, KeyError, IndexError) as error:
+        raise BenchError("%s: no result in its JSON: %s" % (what, error)) from error
+    if result.get("wrong") != 0:
+        raise BenchError("%s: WRONG SUM: %s wrong elements" % (what, result.get("wrong")))
+    return result
+
+
+# ---------------------------------------------------------------- figures
+
+class Figures:
+    """Figures asked and obtained, the raw results behind them, a table and JSON."""
+
+    def __init__(self, title):
+        self.title = title
+        self.figures = []
+        self.results = []
+        self.seed = None
+
+    def record(self, system, round_number, result):
+        self.results.append(dict(result, system=system, round=round_number))
+
+    def median(self, system, key="time_us_p50"):
+        """Over the rounds; None when the system did not run."""
+        values = [r[key] for r in self.results if r["system"] == system]
+        return statistics.median(values) if values else None
+
+    def median_of(self, key):
+        """Of key(result) over all results that have it; None when none has."""
+        values = [key(r) for r in self.results if key(r) is not None]
+        return statistics.median(values) if values else None
+
+    def ratio(self, name, asked, slower, faster):
+        """How many times as fast as `slower` `faster` is."""
+        slow, fast = self.median(slower), self.median(faster)
+        self.add(name, asked, slow / fast if slow and fast else None, "x")
+
+    def add(self, name, asked, obtained, unit, at_most=False):
+        """`asked` None: for information.  `obtained` None: was not measured."""
+        holds = None
+        if asked is not None and obtained is not None:
+            holds = obtained <= asked if at_most else obtained >= asked
+        self.figures.append({"name": name, "asked": asked, "obtained": obtained, "unit": unit,
+                             "at_most": at_most, "holds": holds})
+
+    def print(self):
+        systems = list(dict.fromkeys(r["system"] for r in self.results))
+        if systems:
+            print("\n%-44s %10s %10s %12s" % ("system", "time ms", "p99 ms", "linkbw GB/s"))
+        for system in systems:
+            print("%-44s %10.1f %10.1f %12.4f" % (
+                system, self.median(system) / 1e3, self.median(system, "time_us_p99") / 1e3,
+                self.median(system, "linkbw_GBps")))
+        print("\n%-60s %12s %10s  %s" % (self.title, "asked", "obtained", "holds"))
+        for f in self.figures:
+            print("%-60s %12s %10s  %s" % (
+                f["name"], limit_text(f),
+                "SKIPPED" if f["obtained"] is None else number_text(f["obtained"], f["unit"]),
+                {True: "yes", False: "no", None: "-"}[f["holds"]]))
+
+    def write(self, path, settings):
+        document = {"figures": self.figures, "results": self.results, "seed": self.seed,
+                    "revision": revision(), "settings": dict(settings, machine=machine())}
+        with open(path, "w") as file:
+            json.dump(document, file, indent=1)
+            file.write("\n")
+
+    def exit_code(self, strict):
+        return 1 if strict and any(f["holds"] is False for f in self.figures) else 0
+
+
+def number_text(value, unit):
+    return "%.4g %s" % (value, unit) if value >= 1000 else "%.3f %s" % (value, unit)
+
+
+def limit_text(figure):
+    if figure["asked"] is None:
+        return "-"
+    return "%s %s" % ("<=" if figure["at_most"] else ">=",
+                      ("%g %s" % (figure["asked"], figure["unit"])).strip())
+
+
+def revision():
+    """The commit, with -dirty when tracked files differ from it; None outside git."""
+    def git(*argv):
+        return subprocess.run(("git", "-C", ROOT) + argv, capture_output=True, text=True,
+                              timeout=30)
+    try:
+        head = git("rev-parse", "--verify", "-q", "HEAD")
+        if head.returncode != 0:
+            return None
+        return head.stdout.strip() + ("-dirty" if git("status", "--porcelain", "-uno").stdout else "")
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+
+
+def machine():
+    cpu = platform.processor()
+    try:
+        with open("/proc/cpuinfo") as file:
+            cpu = re.search(r"^model name\s*: (.*)$", file.read(), re.M).group(1)
+    except (OSError, AttributeError):
+        pass
+    return {"cpu": cpu, "cores": len(os.sched_getaffinity(0)), "kernel": platform.release()}
+
+
+def add_flags(parser):
+    """The flags that every bench command has."""
+    parser.add_argument("--build", default=os.path.join(ROOT, "build"), metavar="DIR",
+                        help="where the programs were built (default: build)")
+    parser.add_argument("--json", metavar="FILE", help="write figures and raw results")
+    parser.add_argument("--quick", action="store_true", help="few iterations, one round")
+    parser.add_argument("--strict", action="store_true", help="exit 1 when a figure is missed")
+
+
+def finish(figures, args, settings):
+    figures.print()
+    if args.json:
+        figures.write(args.json, dict(settings, quick=args.quick))
+    return figures.exit_code(args.strict)
+
+
+def main(run):
+    """Run a command's main; a failure is one message and exit code 1, never a trace."""
+    try:
+        sys.exit(run())
+    except BenchError as error:
+        print("FAILED: %s" % error, file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)

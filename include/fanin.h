@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fanin.h - all-reduce through a switch that adds on the way.
+ *
+ * The public interface of libfanin.  A communicator is one rank of one job.  All its
+ * ranks start the same operations in the same order; each call ends with the right
+ * result or with an error that names the cause.  The library never exits, aborts or
+ * prints, and handles no signals.
+ *
+ * Functions return FANIN_OK (0) or a negative enum fanin_error, unless they say
+ * otherwise.  A communicator may be used by several threads; operations then start in
+ * the order in which the calls get its lock.
+ *
+ *     struct fanin_options o = FANIN_OPTIONS_INIT;
+ *     o.switch_addr = "10.0.0.1:5000"; o.job = "train"; o.rank = r; o.ranks = n;
+ *     fanin_comm *c;
+ *     int e = fanin_comm_create(&o, &c);
+ *     if (!e) e = fanin_allreduce(c, grad, grad, count, FANIN_FLOAT32, FANIN_AVG);
+ *     if (e) fprintf(stderr, "%s\n", fanin_comm_error(c));
+ *     fanin_comm_destroy(c);
+ */
+#ifndef FANIN_H
+#define FANIN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define FANIN_VERSION_MAJOR 0
+#define FANIN_VERSION_MINOR 1
+#define FANIN_VERSION_PATCH 0
+
+/* Most ranks of one job on one switch. */
+#define FANIN_RANKS_MAX 256
+
+/* A rank of a job, connected to a switch. */
+typedef struct fanin_comm fanin_comm;
+
+/* An operation that has been started. */
+typedef struct fanin_op fanin_op;
+
+enum fanin_error {
+	FANIN_OK = 0,
+	FANIN_E_INVALID = -1,      /* an argument is out of its range */
+	FANIN_E_NOMEM = -2,
+	FANIN_E_SYSTEM = -3,       /* the operating system refused a call */
+	FANIN_E_BUSY = -4,         /* too many operations in flight */
+	FANIN_E_UNREACHABLE = -5,  /* the switch does not answer */
+	FANIN_E_TIMEOUT = -6,      /* not every rank joined in time */
+	FANIN_E_RANK_LOST = -7,    /* a rank stopped answering */
+	FANIN_E_RANK_LEFT = -8,    /* a rank left while others still needed it */
+	FANIN_E_STALLED = -9,      /* a rank did not take part in time */
+	FANIN_E_MISMATCH = -10,    /* ranks disagree about count, type or operation */
+	FANIN_E_RANK_TAKEN = -11,  /* the rank is already taken in this job */
+	FANIN_E_JOBS_FULL = -12,   /* the switch serves as many jobs as it can */
+	FANIN_E_SLOTS_FULL = -13,  /* the switch has no slots left */
+	FANIN_E_MEMBERS_FULL = -14,
+	FANIN_E_JOB_MISMATCH = -15, /* ranks disagree about the job's size or options */
+	FANIN_E_RESTARTED = -16,   /* the switch was restarted and does not know the job */
+	FANIN_E_VERSION = -17,     /* the switch speaks another version of the protocol */
+	FANIN_E_SHORT = -18,       /* internal: a packet too short */
+	FANIN_E_FORMAT = -19,      /* internal: a malformed message */
+	FANIN_E_CHECK = -20,       /* internal: a wrong checksum */
+	FANIN_E_CLOSED = -21,      /* the communicator is being destroyed */
+	FANIN_E_PAYLOAD = -22,     /* the switch's slots are smaller than our fragments */
+	FANIN_E_MTU = -23,         /* fragments do not fit the path MTU */
+	FANIN_E_PENDING = -24,     /* not finished yet */
+	FANIN_E_CONFIG = -25       /* wrong configuration; the text says where */
+};
+
+enum fanin_dtype {
+	FANIN_FLOAT32 = 0,
+	FANIN_FLOAT16 = 1,  /* IEEE binary16; summed in float32 */
+	FANIN_BFLOAT16 = 2, /* summed in float32 */
+	FANIN_INT32 = 3,    /* sums wrap; averages truncate towards zero */
+	FANIN_INT64 = 4,
+	FANIN_UINT8 = 7     /* bytes; broadcast only */
+};
+
+enum fanin_redop {
+	FANIN_SUM = 0,
+	FANIN_AVG = 1,
+	FANIN_MIN = 2, /* NaN if any is NaN */
+	FANIN_MAX = 3
+};
+
+enum fanin_mode {
+	FANIN_MODE_NATIVE = 0, /* sums in arrival order: same bits on every rank */
+	FANIN_MODE_FIXED = 1   /* float32 sum and avg in block fixed point: same bits on
+	                        * every rank and on every run */
+};
+
+/* Options of a communicator.  Set with FANIN_OPTIONS_INIT, then change fields.  A field
+ * left at its initial value (NULL, -1) is taken from the first of these that has it: the
+ * variable FANIN_<NAME>; for rank and ranks the launcher's variables (RANK and WORLD_SIZE,
+ * OMPI_COMM_WORLD_RANK and _SIZE, SLURM_PROCID and SLURM_NTASKS); the section [worker] of
+ * the INI file that FANIN_CONFIG names, where keys are spelt as the fields (and `switch`);
+ * its default. */
+struct fanin_options {
+	size_t size;             /* sizeof(struct fanin_options) */
+	const char *switch_addr; /* "HOST:PORT", "[V6]:PORT"; FANIN_SWITCH */
+	const char *job;         /* name, at most 63 bytes; FANIN_JOB; "default" */
+	int rank;                /* -1: FANIN_RANK or the launcher */
+	int ranks;               /* -1: FANIN_RANKS or the launcher; 2..256 */
+	int mtu;                 /* path MTU, 576..9000; FANIN_MTU; 1500 */
+	int window;              /* fragments in flight per shard of the switch, 0..4096; 0: as
+	                          * many as the switch gives; FANIN_WINDOW; 0 */
+	int timeout_ms;          /* an operation or join without progress ends in an error
+	                          * after this; FANIN_TIMEOUT_MS; 30000 */
+	int alive_ms;            /* silence after which a rank is lost; FANIN_ALIVE_MS; 10000 */
+	int mode;                /* enum fanin_mode; FANIN_MODE=native|fixed; native */
+	int wire;                /* enum fanin_dtype in which float32 tensors travel when they
+	                          * are reduced: FLOAT32, FLOAT16 or BFLOAT16, not with the fixed
+	                          * mode; FANIN_WIRE=float32|float16|bfloat16; float32 */
+	int multicast;           /* 0: never listen to a group; FANIN_MULTICAST; 1 */
+	int checksum;            /* 1: CRC-32C over payloads too; FANIN_CHECKSUM; 0 */
+	int narrow;              /* 1: slots of one payload; half types then travel in half-full
+	                          * fragments but the job needs half the switch's memory;
+	                          * FANIN_NARROW; 0 */
+	int plain_udp;           /* 1: no UDP_SEGMENT, no UDP_GRO; FANIN_PLAIN_UDP; 0 */
+};
+#define FANIN_OPTIONS_INIT                                                                     \
+	{                                                                                      \
+		sizeof(struct fanin_options), NULL, NULL, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, \
+			-1, -1                                                                 \
+	}
+
+struct fanin_stats {
+	size_t size;          /* set it to sizeof(struct fanin_stats) before the call */
+	uint64_t ops;         /* finished */
+	uint64_t bytes;       /* of tensors reduced, this rank's */
+	uint64_t fragments;   /* results received */
+	uint64_t sent;        /* contributions sent, resent ones included */
+	uint64_t retransmits; /* contributions sent again */
+	uint64_t probes;      /* "I miss this result" sent */
+	uint64_t replays;     /* results that came again, by unicast */
+	uint64_t drops;       /* packets dropped on arrival, all reasons */
+	uint64_t srtt_ns;     /* smoothed round trip, waits for others included */
+	uint32_t window_frags; /* granted by the switch, all shards together */
+	uint32_t packet_bytes; /* header and payload of a full fragment */
+	uint32_t shards;
+	int multicast;        /* 1: results arrive by multicast */
+	int segment_offload;  /* 1: UDP_SEGMENT in use; 0: plain datagrams */
+	int receive_offload;  /* 1: UDP_GRO in use */
+};
+
+/* Version of the library that is running, as "major.minor.patch". */
+const char *fanin_version(void);
+
+/* The text of an error code.  Never NULL. */
+const char *fanin_strerror(int error);
+
+/* Join a job and wait until all its ranks are there.  On error `*comm` is NULL unless
+ * a communicator could be made that tells more: then fanin_comm_error says what
+ * happened and it must be destroyed.  Blocks about timeout_ms at most (and for as long
+ * as the name of the switch takes to resolve).
+ *
+ * The communicator starts one thread.  A child that fork() made has no such thread: there
+ * every call on it ends with FANIN_E_CLOSED, and destroying it only frees its memory. */
+int fanin_comm_create(const struct fanin_options *options, fanin_comm **comm);
+
+/* Leave the job and free everything.  Operations that have not finished end with
+ * FANIN_E_CLOSED and their handles stay valid until freed; no other call on `comm` may
+ * begin from here on.  NULL is allowed. */
+void fanin_comm_destroy(fanin_comm *comm);
+
+int fanin_comm_rank(const fanin_comm *comm);
+int fanin_comm_size(const fanin_comm *comm);
+
+/* What ended the communicator, in a sentence that names ranks or the switch; "" while
+ * it works.  Valid until the communicator is destroyed.  NULL gives "no communicator". */
+const char *fanin_comm_error(const fanin_comm *comm);
+
+int fanin_comm_stats(const fanin_comm *comm, struct fanin_stats *stats);
+
+/* Reduce `count` elements of all ranks; every rank gets the result in `out`, which may
+ * be `in`.  Blocks. */
+int fanin_allreduce(fanin_comm *comm, const void *in, void *out, size_t count, int dtype, int op);
+
+/* Copy `count` elements of `root` to every rank's `buf`.  Blocks. */
+int fanin_broadcast(fanin_comm *comm, void *buf, size_t count, int dtype, int root);
+
+/* As allreduce, but only `root` gets the result; `out` may be NULL elsewhere. */
+int fanin_reduce(fanin_comm *comm, const void *in, void *out, size_t count, int dtype, int op,
+		 int root);
+
+/* Return when every rank has called it. */
+int fanin_barrier(fanin_comm *comm);
+
+/* The same, started only.  The buffers must stay and must not be touched until the
+ * operation has ended; `*handle` must be given to fanin_op_free.  FANIN_E_BUSY when 4096
+ * operations have been started and not ended: wait for one.  On error `*handle` is NULL. */
+int fanin_allreduce_start(fanin_comm *comm, const void *in, void *out, size_t count, int dtype,
+			  int op, fanin_op **handle);
+int fanin_broadcast_start(fanin_comm *comm, void *buf, size_t count, int dtype, int root,
+			  fanin_op **handle);
+int fanin_reduce_start(fanin_comm *comm, const void *in, void *out, size_t count, int dtype,
+		       int op, int root, fanin_op **handle);
+int fanin_barrier_start(fanin_comm *comm, fanin_op **handle);
+
+/* FANIN_OK: ended well; FANIN_E_PENDING; or the error it ended with.  Never blocks. */
+int fanin_op_test(fanin_op *handle);
+
+/* Wait until the operation has ended; `timeout_ms` < 0: as long as it takes, which is
+ * bounded by the communicator's timeout.  FANIN_E_PENDING if it has not ended then. */
+int fanin_op_wait(fanin_op *handle, int timeout_ms);
+
+/* Wait until the operation has ended, since it uses its buffers until then, and free its
+ * handle.  NULL is allowed. */
+void fanin_op_free(fanin_op *handle);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

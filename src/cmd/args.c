@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* args.c - the places that options come from: an INI file, variables, flags. */
+#include "args.h"
+
+#include <argp.h>
+#include <ctype.h>
+#include <errno.h>
+#include <ini.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "args_value.h"
+
+#define KEY_FIRST      0x1000 /* argp's key of the first row that has no letter */
+#define KEY_CONFIG     0x0fff
+#define EXPECTED_BYTES 400
+#define USAGE_STATUS   2
+
+/* Sections that a file may have; [worker] is the library's. */
+static const char *const sections[] = {"switch", "bench", "top", "worker", NULL};
+
+/* What the command line said, before the weaker places have been asked. */
+struct flags {
+	const struct args_command *c;
+	const char *config;
+	bool given[ARGS_OPTIONS_MAX];
+	const char *text[ARGS_OPTIONS_MAX];
+};
+
+/* A file while it is read. */
+struct file {
+	const struct args_command *c;
+	void *values;
+	const char *path;
+	FILE *stream;
+	unsigned line;
+	bool failed;
+	char *why; /* ARGS_WHY_BYTES */
+};
+
+static int key_of(const struct args_command *c, unsigned i)
+{
+	return c->options[i].letter ? c->options[i].letter : KEY_FIRST + (int)i;
+}
+
+static error_t take_flag(int key, char *text, struct argp_state *state)
+{
+	struct flags *f = state->input;
+
+	if (key == KEY_CONFIG) {
+		f->config = text;
+		return 0;
+	}
+	if (key == ARGP_KEY_ARG)
+		argp_error(state, "unexpected argument \"%s\"", text);
+	for (unsigned i = 0; i < f->c->count; i++) {
+		if (key_of(f->c, i) == key) {
+			f->given[i] = true;
+			f->text[i] = text;
+			return 0;
+		}
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+static void read_flags(struct flags *f, int argc, char **argv)
+{
+	struct argp_option o[ARGS_OPTIONS_MAX + 2] = {{0}};
+	struct argp argp = {.options = o, .parser = take_flag, .doc = f->c->help};
+
+	for (unsigned i = 0; i < f->c->count; i++) {
+		o[i].name = f->c->options[i].name;
+		o[i].key = key_of(f->c, i);
+		o[i].arg = f->c->options[i].what;
+		o[i].doc = f->c->options[i].help;
+	}
+	o[f->c->count].name = "config";
+	o[f->c->count].key = KEY_CONFIG;
+	o[f->c->count].arg = "FILE";
+	o[f->c->count].doc = "INI file; else the one that FANIN_CONFIG names";
+	argp_err_exit_status = USAGE_STATUS;
+	argp_parse(&argp, argc, argv, 0, NULL, f);
+}
+
+static const struct args_option *find(const struct args_command *c, const char *name)
+{
+	for (unsigned i = 0; i < c->count; i++)
+		if (strcmp(c->options[i].name, name) == 0)
+			return &c->options[i];
+	return NULL;
+}
+
+static int file_error(struct file *f, const char *text)
+{
+	if (!f->failed)
+		snprintf(f->why, ARGS_WHY_BYTES, "%s:%u: %s", f->path, f->line, text);
+	f->failed = true;
+	return 0;
+}
+
+static int unknown(struct file *f, const char *what, const char *word, const char *const *words)
+{
+	char text[EXPECTED_BYTES];
+	const char *near = args_nearest(word, words);
+
+	if (near)
+		snprintf(text, sizeof text, "unknown %s \"%s\"; did you mean \"%s\"?", what, word,
+			 near);
+	else
+		snprintf(text, sizeof text, "unknown %s \"%s\"", what, word);
+	return file_error(f, text);
+}
+
+static int unknown_key(struct file *f, const char *name)
+{
+	const char *names[ARGS_OPTIONS_MAX + 1] = {NULL};
+	char what[ARGS_NAME_MAX + 16];
+
+	for (unsigned i = 0; i < f->c->count; i++)
+		names[i] = f->c->options[i].name;
+	snprintf(what, sizeof what, "key of [%s]", f->c->name);
+	return unknown(f, what, name, names);
+}
+
+/* inih gives us one key.  1: go on; 0: wrong. */
+static int take_key(void *user, const char *section, const char *name, const char *value)
+{
+	struct file *f = user;
+	char expected[EXPECTED_BYTES], text[EXPECTED_BYTES + ARGS_NAME_MAX];
+
+	if (strcmp(section, f->c->name) != 0) {
+		for (unsigned i = 0; sections[i]; i++)
+			if (strcmp(section, sections[i]) == 0)
+				return 1;
+		return *section ? unknown(f, "section", section, sections)
+				: file_error(f, "expected a [section] before the first key");
+	}
+	const struct args_option *o = find(f->c, name);
+	if (!o)
+		return unknown_key(f, name);
+	if (args_set(o, f->values, value, expected, sizeof expected) == 0)
+		return 1;
+	snprintf(text, sizeof text, "%s: %s", name, expected);
+	return file_error(f, text);
+}
+
+/* fgets for inih that counts lines and refuses those that inih would cut. */
+static char *next_line(char *line, int bytes, void *stream)
+{
+	struct file *f = stream;
+
+	if (f->failed || !fgets(line, bytes, f->stream))
+		return NULL;
+	if (++f->line > ARGS_LINES_MAX) {
+		file_error(f, "the file has too many lines");
+		return NULL;
+	}
+	if (!strchr(line, '\n') && !feof(f->stream)) {
+		char text[EXPECTED_BYTES];
+		snprintf(text, sizeof text, "expected a line of at most %d bytes", bytes - 2);
+		file_error(f, text);
+		return NULL;
+	}
+	return line;
+}
+
+static int read_file(const struct args_command *c, void *values, const char *path, char *why)
+{
+	struct file f = {.c = c, .values = values, .path = path, .why = why};
+
+	f.stream = fopen(path, "r");
+	if (!f.stream) {
+		snprintf(why, ARGS_WHY_BYTES, "%s: %s", path, strerror(errno));
+		return -1;
+	}
+	int line = ini_parse_stream(next_line, &f, take_key, &f);
+	fclose(f.stream);
+	if (line > 0 && !f.failed) { /* inih's own complaint */
+		f.line = (unsigned)line;
+		file_error(&f, "expected \"[section]\" or \"key = value\"");
+	}
+	return f.failed ? -1 : 0;
+}
+
+/* "FANIN_SWITCH_NO_MULTICAST" */
+static void variable(const struct args_command *c, const struct args_option *o, char *name,
+		     size_t bytes)
+{
+	snprintf(name, bytes, "FANIN_%s_%s", c->name, o->name);
+	for (char *p = name; *p; p++)
+		*p = *p == '-' ? '_' : (char)toupper((unsigned char)*p);
+}
+
+static int read_variables(const struct args_command *c, void *values, char *why)
+{
+	char name[ARGS_NAME_MAX + 16], expected[EXPECTED_BYTES];
+
+	for (unsigned i = 0; i < c->count; i++) {
+		variable(c, &c->options[i], name, sizeof name);
+		const char *text = getenv(name);
+		if (text && args_set(&c->options[i], values, text, expected, sizeof expected)) {
+			snprintf(why, ARGS_WHY_BYTES, "%s: %s", name, expected);
+			return -1;
+		}
+	}
+	return 0;
+}
+
+static int apply_flags(const struct flags *f, void *values, char *why)
+{
+	char expected[EXPECTED_BYTES];
+
+	for (unsigned i = 0; i < f->c->count; i++) {
+		const struct args_option *o = &f->c->options[i];
+		if (f->given[i] && args_set(o, values, f->text[i], expected, sizeof expected)) {
+			snprintf(why, ARGS_WHY_BYTES, "fanin %s: --%s: %s", f->c->name, o->name,
+				 expected);
+			return -1;
+		}
+	}
+	return 0;
+}
+
+int args_read(const struct args_command *c, void *values, int argc, char **argv, char *why)
+{
+	struct flags f = {.c = c};
+
+	read_flags(&f, argc, argv);
+	if (f.config) /* the library asks for [worker] in the same file */
+		setenv("FANIN_CONFIG", f.config, 1);
+	const char *path = getenv("FANIN_CONFIG");
+	if (path && *path && read_file(c, values, path, why))
+		return -1;
+	if (read_variables(c, values, why))
+		return -1;
+	return apply_flags(&f, values, why);
+}
+
+void args_parse(const struct args_command *c, void *values, int argc, char **argv)
+{
+	char why[ARGS_WHY_BYTES];
+
+	if (args_read(c, values, argc, argv, why) == 0)
+		return;
+	fprintf(stderr, "%s\nTry `fanin %s --help`.\n", why, c->name);
+	exit(USAGE_STATUS);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* args.h - options of a subcommand from one table.
+ *
+ * A row of the table is a flag `--name`, a key `name` in the section of the INI file that
+ * bears the command's name, and a variable FANIN_COMMAND_NAME (dashes become underscores).
+ * In rising order: what the caller put into the values, the INI file (`--config FILE` or
+ * FANIN_CONFIG), the variables, the flags. */
+#ifndef FAN_ARGS_H
+#define FAN_ARGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define ARGS_OPTIONS_MAX 32    /* rows of a table */
+#define ARGS_WHY_BYTES	 512   /* enough for any error text */
+#define ARGS_NAME_MAX	 63    /* bytes of a name, a key or a word */
+#define ARGS_TEXT_BYTES	 256   /* a text and its zero */
+#define ARGS_LINES_MAX	 10000 /* lines of an INI file */
+
+enum args_kind {
+	ARGS_FLAG,   /* bool; no argument; yes or no in file and variable */
+	ARGS_NUMBER, /* int, min .. max */
+	ARGS_SIZE,   /* uint64_t bytes, min .. max: "4096", "4K", "16M", "1G" */
+	ARGS_TEXT,   /* char[ARGS_TEXT_BYTES], ended by a zero; not empty */
+	ARGS_PEER,   /* fan_peer */
+	ARGS_WORD,   /* int: the index in `words` */
+};
+
+struct args_option {
+	const char *name; /* "slots" */
+	int letter;	  /* 's' for -s; 0: none */
+	enum args_kind kind;
+	size_t at; /* offset in the values */
+	int64_t min, max;
+	const char *const *words; /* ended by NULL */
+	const char *what;	  /* "N", "ADDR:PORT"; NULL for flags */
+	const char *help;
+};
+
+struct args_command {
+	const char *name; /* "switch" */
+	const char *help; /* a paragraph for --help */
+	const struct args_option *options;
+	unsigned count;
+};
+
+/* Read all of it into `values`, the struct that the table's offsets are of.  0; or -1
+ * with a text in `why`, ARGS_WHY_BYTES bytes, that says where, what was expected and what
+ * was found.  Wrong flags and --help end the program, by argp. */
+int args_read(const struct args_command *c, void *values, int argc, char **argv, char *why);
+
+/* The same; any error is printed and ends the program with status 2. */
+void args_parse(const struct args_command *c, void *values, int argc, char **argv);
+
+/* Parse "16M".  0, or -1. */
+int args_size(uint64_t *bytes, const char *text);
+
+/* The word of a list ended by NULL that is most like `word`, or NULL if none is. */
+const char *args_nearest(const char *word, const char *const *words);
+
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bench.h - `fanin bench`: time all-reduces through a switch and check every element.
+ *
+ * bench.c          flags
+ * bench_local.c    --local N: a switch and N ranks as child processes
+ * bench_run.c      what one rank does
+ * bench_verify.c   inputs whose results are known exactly
+ * bench_report.c   the table, the bar and the JSON that rank 0 writes */
+#ifndef FAN_CMD_BENCH_H
+#define FAN_CMD_BENCH_H
+
+#include <fanin.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define BENCH_ITERS_MAX 100000
+#define BENCH_SIZES_MAX 64		     /* lines of the table */
+#define BENCH_BYTES_MAX (UINT64_C(16) << 30) /* of one tensor */
+
+struct bench_options {
+	int local; /* ranks to start here with a switch; 0: --switch */
+	const char *switch_addr, *job;
+	int rank, ranks; /* -1: as a launcher says */
+	uint64_t begin_bytes, end_bytes;
+	uint64_t elems; /* 0: by bytes */
+	int factor;
+	int iters, warmup;
+	int dtype, op; /* enum fanin_dtype, enum fanin_redop */
+	bool check;
+	int mtu, mode, wire, window, timeout_ms, alive_ms; /* -1: the library's default */
+	bool no_multicast, plain;
+	int threads, slots; /* of the local switch; slots 0: its default */
+	const char *json;   /* file, or NULL */
+	bool progress;
+};
+
+/* The names as flags and JSON have them; NULL for a number that has none. */
+const char *bench_dtype_name(int dtype);
+const char *bench_op_name(int op);
+size_t bench_dtype_bytes(int dtype);
+
+/* Wait until all ranks are here.  0 or an error of the library. */
+struct bench_gate {
+	int (*wait)(void *ctx);
+	void *ctx; /* NULL: the communicator */
+};
+
+/* What an all-reduce of one size has shown, over all ranks. */
+struct bench_result {
+	uint64_t count;
+	double p50_us, p99_us;
+	int64_t wrong, retransmits;
+};
+
+/* The subcommand: its exit status, 2 for wrong flags. */
+int cmd_bench(int argc, char **argv);
+
+/* Be one rank: all sizes, all iterations.  The exit status; errors go to stderr.
+ * `gate` NULL: the library's barrier. */
+int bench_run(const struct bench_options *o, const struct bench_gate *gate);
+
+/* Be the parent of a switch and o->local ranks.  The exit status. */
+int bench_local(const struct bench_options *o);
+
+/* Inputs and results of one iteration, period by period: element i of a tensor is
+ * element i mod BENCH_PERIOD of a tile.  Whole numbers, so small that every sum is
+ * exact in the type in which it travels, in any order. */
+#define BENCH_PERIOD 4093 /* prime: no multiple of any fragment's elements */
+
+struct bench_tile {
+	int dtype;
+	size_t elem_bytes;
+	double tolerance; /* fixed mode: what an element may be off by */
+	unsigned char in[BENCH_PERIOD * 8];
+	unsigned char expected[BENCH_PERIOD * 8];
+};
+
+void bench_tile_make(struct bench_tile *t, const struct bench_options *o, int rank, int ranks,
+		     int iter);
+void bench_fill(const struct bench_tile *t, void *tensor, size_t count);
+
+/* How many of `count` elements are not as expected; the first of them in `*first`. */
+uint64_t bench_count_wrong(const struct bench_tile *t, const void *tensor, size_t count,
+			   size_t *first);
+
+/* One element as text, for messages. */
+void bench_element_text(char *text, size_t bytes, const void *element, int dtype);
+
+void bench_print_head(FILE *f, const struct bench_options *o, const struct fanin_stats *s,
+		      int ranks);
+void bench_print_row(FILE *f, const struct bench_options *o, const struct bench_result *r,
+		     int ranks);
+
+/* Redraw the bar on stderr: `done` of `all` all-reduces, the last of `bytes` in `ns`. */
+void bench_print_bar(int done, int all, uint64_t bytes, int64_t ns);
+
+/* Write the file o->json.  0, or -1 with errno. */
+int bench_write_json(const struct bench_options *o, const struct fanin_stats *s, int ranks,
+		     const struct bench_result *r, int results, uint64_t tensor_bytes);
+
+#endif

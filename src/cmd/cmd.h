@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd.h - the subcommands of `fanin`.  Each gets its own arguments, argv[0] being
+ * "fanin NAME", and returns the exit status: 0, 1 for a failure, 2 for wrong usage. */
+#ifndef FAN_CMD_H
+#define FAN_CMD_H
+
+int cmd_switch(int argc, char **argv);
+int cmd_bench(int argc, char **argv);
+int cmd_top(int argc, char **argv);
+
+#endif

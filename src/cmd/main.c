@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* main.c - one program, one subcommand for each job. */
+#include <stdio.h>
+#include <string.h>
+
+#include "args.h"
+#include "cmd.h"
+
+static const struct {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *help;
+} commands[] = {
+	{"switch", cmd_switch, "sum the fragments of workers and send them the sums"},
+	{"bench", cmd_bench, "time all-reduces and check every element"},
+	{"top", cmd_top, "tell what the jobs of a switch do and wait for"},
+};
+#define COMMANDS (sizeof commands / sizeof commands[0])
+
+static void usage(FILE *f)
+{
+	fprintf(f, "usage: fanin SUBCOMMAND [OPTION...]\n\n"
+		   "Sums gradients inside the network while they travel.\n\n");
+	for (unsigned i = 0; i < COMMANDS; i++)
+		fprintf(f, "  %-8s %s\n", commands[i].name, commands[i].help);
+	fprintf(f,
+		"\n`fanin SUBCOMMAND --help` tells its options; `fanin --version` the version.\n");
+}
+
+static int unknown(const char *word)
+{
+	const char *names[COMMANDS + 1] = {NULL};
+
+	for (unsigned i = 0; i < COMMANDS; i++)
+		names[i] = commands[i].name;
+	const char *near = args_nearest(word, names);
+	fprintf(stderr, "fanin: no subcommand \"%s\"; ", word);
+	if (near)
+		fprintf(stderr, "did you mean \"%s\"? ", near);
+	fprintf(stderr, "There are:");
+	for (unsigned i = 0; i < COMMANDS; i++)
+		fprintf(stderr, "%s %s", i ? "," : "", names[i]);
+	fprintf(stderr, ".\n");
+	return 2;
+}
+
+int main(int argc, char **argv)
+{
+	static char name[ARGS_NAME_MAX];
+
+	if (argc < 2) {
+		usage(stderr);
+		return 2;
+	}
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+		usage(stdout);
+		return 0;
+	}
+	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
+		printf("fanin %s\n", FAN_BUILD_VERSION);
+		return 0;
+	}
+	for (unsigned i = 0; i < COMMANDS; i++) {
+		if (strcmp(argv[1], commands[i].name) == 0) {
+			snprintf(name, sizeof name, "fanin %s", argv[1]);
+			argv[1] = name;
+			return commands[i].run(argc - 1, argv + 1);
+		}
+	}
+	return unknown(argv[1]);
+}

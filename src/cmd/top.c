@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* top.c - `fanin top`: what the jobs of a switch do and wait for. */
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "args.h"
+#include "cmd.h"
+#include "net/clock.h"
+#include "net/logline.h"
+#include "net/udp.h"
+
+#define TRIES	       5 /* questions before a switch counts as silent */
+#define ANSWER_MS      200
+#define STRAYS_MAX     64 /* datagrams that are no answer, before we ask again */
+#define ADDRESS_BYTES  80
+#define BUFFER_BYTES   (256 * 1024)
+#define INTERVAL_MAX_S 3600
+
+struct top_args {
+	fan_peer sw;
+	int interval_s, shards;
+	bool once;
+	char json[ARGS_TEXT_BYTES]; /* empty: none */
+};
+
+#define AT(field) offsetof(struct top_args, field)
+static const struct args_option options[] = {
+	{"switch", 's', ARGS_PEER, AT(sw), 0, 0, NULL, "ADDR:PORT", "the switch to ask"},
+	{"once", '1', ARGS_FLAG, AT(once), 0, 0, NULL, NULL, "tell once and end"},
+	{"interval", 'i', ARGS_NUMBER, AT(interval_s), 1, INTERVAL_MAX_S, NULL, "SECONDS",
+	 "between two tables (1)"},
+	{"shards", 't', ARGS_NUMBER, AT(shards), 1, FAN_SHARDS_MAX, NULL, "N",
+	 "ask this many shards, which listen on consecutive ports (1)"},
+	{"json", 0, ARGS_TEXT, AT(json), 0, 0, NULL, "FILE",
+	 "write the jobs to FILE as JSON; - for the standard output, without the table"},
+};
+
+static const struct args_command command = {
+	"top",
+	"Tell what the jobs of a switch do, and which ranks and fragments they wait for.",
+	options,
+	sizeof options / sizeof options[0],
+};
+
+/* What has been heard so far. */
+struct table {
+	const struct top_args *a;
+	bool begun; /* its head has been printed */
+	json_t *jobs;
+};
+
+/* A conversation with one shard. */
+struct talk {
+	struct fan_udp udp;
+	uint8_t *buffer; /* FAN_UDP_RECV_BYTES */
+	char *why;	 /* ARGS_WHY_BYTES */
+	char at[ADDRESS_BYTES];
+};
+
+static void ask(struct talk *t, uint16_t index, uint64_t nonce)
+{
+	struct fan_out_item item;
+	struct fan_out out;
+	uint8_t scratch[FAN_CTL_BYTES_MAX + FAN_REPORT_BYTES];
+	struct fan_query q = {.index = index};
+	struct fan_frag h = {.type = FAN_TYPE_QUERY, .sender = FAN_RANK_NONE, .frag = nonce};
+
+	fan_out_init(&out, &item, 1, scratch, sizeof scratch);
+	struct fan_out_item *it = fan_out_add(&out, FAN_TO_PEER);
+	fan_ctl_finish(it, &h, scratch, fan_query_put(scratch, &q));
+	fan_udp_send(&t->udp, &out, true);
+}
+
+/* Is one of the datagrams of the batch the answer to `nonce`? */
+static bool answers(const struct talk *t, const struct fan_udp_batch *b, uint64_t nonce,
+		    struct fan_report *r)
+{
+	struct fan_frag f;
+
+	for (size_t at = 0; at < b->bytes; at += fan_udp_piece(b, at))
+		if (fan_wire_get(&f, t->buffer + at, fan_udp_piece(b, at)) < 0 &&
+		    f.type == FAN_TYPE_REPORT && f.frag == nonce && fan_report_get(r, &f) == FAN_OK)
+			return true;
+	return false;
+}
+
+/* 1: there is an answer; 0: none came in time; -1: the host says nobody listens. */
+static int await(struct talk *t, uint64_t nonce, struct fan_report *r)
+{
+	struct pollfd p = {t->udp.fd, POLLIN, 0};
+	struct fan_udp_batch b;
+	uint64_t end = fan_clock_ns() + ANSWER_MS * FAN_MS;
+
+	for (unsigned i = 0; i < STRAYS_MAX; i++) {
+		int n = fan_udp_recv(&t->udp, t->buffer, &b);
+		if (n == -ECONNREFUSED)
+			return -1;
+		if (n == 1 && answers(t, &b, nonce, r))
+			return 1;
+		int wait = fan_clock_timeout_ms(end, -1);
+		if (wait == 0)
+			return 0;
+		if (n == 0)
+			poll(&p, 1, wait);
+	}
+	return 0;
+}
+
+/* Ask for job number `index` until there is an answer.  0, or -1 with why. */
+static int query(struct talk *t, uint16_t index, struct fan_report *r)
+{
+	bool refused = false;
+
+	for (unsigned i = 0; i < TRIES; i++) {
+		uint64_t nonce = fan_clock_nonce();
+		ask(t, index, nonce);
+		int n = await(t, nonce, r);
+		if (n == 1)
+			return 0;
+		if (n < 0) {
+			refused = true;
+			poll(NULL, 0, ANSWER_MS);
+		}
+	}
+	snprintf(
+		t->why, ARGS_WHY_BYTES,
+		refused ? "%s: nothing listens there; is `fanin switch` running, and on this port?"
+			: "%s: no answer within %d ms; is it a switch, and does a firewall drop UDP?",
+		t->at, TRIES * ANSWER_MS);
+	return -1;
+}
+
+static bool is_silent(const struct top_args *a)
+{
+	return strcmp(a->json, "-") == 0;
+}
+
+/* Print the head unless it is there or not wanted: only when a switch has answered. */
+static void begin(struct table *t)
+{
+	const struct top_args *a = t->a;
+	char at[ADDRESS_BYTES];
+
+	if (t->begun || is_silent(a))
+		return;
+	t->begun = true;
+	if (isatty(STDOUT_FILENO) && !a->once)
+		printf("\033[H\033[J");
+	printf("switch %s\n", fan_peer_text(&a->sw, at, sizeof at));
+	printf("%-5s %-20s %-8s %5s %6s %12s %9s %-9s %7s %12s  %s\n", "shard", "job", "state",
+	       "ranks", "window", "results", "replays", "by", "waiting", "oldest", "waits for");
+}
+
+static void print_job(const struct fan_report *r, unsigned shard)
+{
+	struct fan_line name = {.used = 0};
+	char ranks[FAN_RANKS_BYTES], oldest[24] = "-";
+
+	fan_line_escaped(&name, r->name, r->name_bytes);
+	if (r->waiting)
+		snprintf(oldest, sizeof oldest, "%" PRIu64, r->oldest);
+	printf("%-5u %-20s %-8s %5u %6u %12" PRIu64 " %9" PRIu64 " %-9s %7" PRIu32 " %12s  ", shard,
+	       name.text, fan_job_state_text(r->state), r->ranks, r->window, r->results, r->replays,
+	       r->multicast ? "multicast" : "unicast", r->waiting, oldest);
+	fan_ranks_text(r->missing, ranks, sizeof ranks);
+	if (r->state == FAN_JOB_FAILED)
+		printf("%s: blamed %s\n", fan_err_text(r->err), ranks);
+	else if (r->state == FAN_JOB_FORMING)
+		printf("ranks %s to join\n", ranks);
+	else
+		printf("%s%s\n", r->waiting ? "ranks " : "", r->waiting ? ranks : "nobody");
+}
+
+static void add_json(json_t *jobs, const struct fan_report *r, unsigned shard)
+{
+	struct fan_line name = {.used = 0};
+	json_t *missing = json_array();
+
+	fan_line_escaped(&name, r->name, r->name_bytes);
+	for (unsigned i = 0; i < FAN_RANKS_MAX; i++)
+		if (fan_ranks_has(r->missing, i))
+			json_array_append_new(missing, json_integer(i));
+	json_t *j =
+		json_pack("{s:s, s:s, s:i, s:i, s:i, s:I, s:I, s:b, s:I, s:o}", "name", name.text,
+			  "state", fan_job_state_text(r->state), "shard", (int)shard, "ranks",
+			  (int)r->ranks, "window", (int)r->window, "results",
+			  (json_int_t)r->results, "replays", (json_int_t)r->replays, "multicast",
+			  (int)r->multicast, "waiting", (json_int_t)r->waiting, "missing", missing);
+	if (r->waiting)
+		json_object_set_new(j, "oldest", json_integer((json_int_t)r->oldest));
+	if (r->state == FAN_JOB_FAILED)
+		json_object_set_new(j, "cause", json_string(fan_err_name(r->err)));
+	json_array_append_new(jobs, j);
+}
+
+static int write_json(const struct top_args *a, json_t *jobs, char *why)
+{
+	char at[ADDRESS_BYTES];
+	json_t *root = json_pack("{s:s, s:O}", "switch", fan_peer_text(&a->sw, at, sizeof at),
+				 "jobs", jobs);
+	bool out = strcmp(a->json, "-") == 0;
+	FILE *f = out ? stdout : fopen(a->json, "w");
+	int e = !f || json_dumpf(root, f, JSON_INDENT(2)) || fputc('\n', f) == EOF ? -1 : 0;
+
+	if (f && (out ? fflush(f) : fclose(f)))
+		e = -1;
+	if (e)
+		snprintf(why, ARGS_WHY_BYTES, "--json: %s: %s", a->json, strerror(errno));
+	json_decref(root);
+	return e;
+}
+
+/* Ask one shard about all its jobs. */
+static int ask_shard(struct table *table, unsigned shard, char *why)
+{
+	static uint8_t buffer[FAN_UDP_RECV_BYTES];
+	struct talk t = {.buffer = buffer, .why = why};
+	struct fan_udp_options o = {.connect = table->a->sw, .buffer_bytes = BUFFER_BYTES};
+	struct fan_report r = {.jobs = 1};
+
+	o.connect.port += shard;
+	fan_peer_text(&o.connect, t.at, sizeof t.at);
+	int e = fan_udp_open(&t.udp, &o);
+	if (e) {
+		snprintf(why, ARGS_WHY_BYTES, "%s: %s", t.at, strerror(-e));
+		return -1;
+	}
+	for (unsigned i = 0; i < FAN_JOBS_MAX && i < r.jobs && !e; i++) {
+		e = query(&t, (uint16_t)i, &r);
+		if (e)
+			break;
+		begin(table);
+		if (i >= r.jobs)
+			break;
+		if (!is_silent(table->a))
+			print_job(&r, shard);
+		add_json(table->jobs, &r, shard);
+	}
+	fan_udp_close(&t.udp);
+	return e;
+}
+
+static int tell(const struct top_args *a, char *why)
+{
+	struct table t = {.a = a, .jobs = json_array()};
+	int e = 0;
+
+	for (unsigned i = 0; i < (unsigned)a->shards && !e; i++)
+		e = ask_shard(&t, i, why);
+	if (!e && !is_silent(a) && json_array_size(t.jobs) == 0)
+		printf("no jobs\n");
+	if (!e && a->json[0])
+		e = write_json(a, t.jobs, why);
+	fflush(stdout);
+	json_decref(t.jobs);
+	return e;
+}
+
+int cmd_top(int argc, char **argv)
+{
+	struct top_args a = {.interval_s = 1, .shards = 1};
+	char why[ARGS_WHY_BYTES];
+
+	args_parse(&command, &a, argc, argv);
+	if (fan_peer_is_none(&a.sw)) {
+		fprintf(stderr, "fanin top: --switch: expected ADDR:PORT of a running switch\n");
+		return 2;
+	}
+	do {
+		if (tell(&a, why)) {
+			fprintf(stderr, "fanin top: %s\n", why);
+			return 1;
+		}
+	} while (!a.once && poll(NULL, 0, a.interval_s * 1000) == 0);
+	return 0;
+}

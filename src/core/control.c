@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* control.c - the switch's control messages, group tests and health checks. */
+#include "switch_priv.h"
+
+#define HEALTH_SPAN 1024 /* results between two looks at who misses them */
+
+/* Something about a job's timers has changed: let tick have a look. */
+static void touch(struct fan_switch *sw)
+{
+	sw->deadline_ns = 0;
+}
+
+/* Send control message `type` of `bytes` at `body`, in the out's scratch. */
+static void put_ctl(struct fan_out_item *it, const struct fan_job *j, enum fan_type type,
+		    uint64_t frag, const uint8_t *body, size_t bytes)
+{
+	struct fan_frag h = {
+		.frag = frag,
+		.job = j ? j->id : 0,
+		.epoch = j ? j->epoch : 0,
+		.sender = FAN_RANK_NONE,
+		.type = (uint8_t)type,
+	};
+	fan_ctl_finish(it, &h, body, bytes);
+}
+
+static void put_state(struct fan_out_item *it, struct fan_out *out, const struct fan_job *j,
+		      uint64_t frag, bool waiting)
+{
+	struct fan_state s = {
+		.state = (uint8_t)j->state,
+		.err = j->fault.err,
+		.multicast = j->group.multicast,
+		.ranks = j->ranks,
+		.rank_a = j->fault.rank_a,
+		.rank_b = j->fault.rank_b,
+		.desc_a = j->fault.desc_a,
+		.desc_b = j->fault.desc_b,
+	};
+	fan_job_missing(j, frag, waiting, s.missing);
+	uint8_t *body = fan_out_scratch(out, FAN_CTL_BYTES_MAX);
+	put_ctl(it, j, FAN_TYPE_STATE, frag, body, fan_state_put(body, &s));
+}
+
+/* Tell all members how the job stands. */
+static void push_state(struct fan_job *j, struct fan_out *out)
+{
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_GROUP);
+	it->group = &j->group;
+	put_state(it, out, j, 0, false);
+}
+
+void fan_switch_fail(struct fan_switch *sw, struct fan_job *j, const struct fan_job_fault *fault,
+		     struct fan_out *out)
+{
+	fan_job_fail(j, fault);
+	touch(sw);
+	fan_switch_note(sw, FAN_EV_JOB_FAILED, j, FAN_RANK_NONE);
+	push_state(j, out);
+}
+
+static void remove_job(struct fan_switch *sw, struct fan_job *j)
+{
+	fan_switch_note(sw, FAN_EV_JOB_REMOVED, j, FAN_RANK_NONE);
+	fan_job_free(j);
+}
+
+/* All are here: from now on fragments are summed. */
+static void become_ready(struct fan_switch *sw, struct fan_job *j, bool multicast,
+			 struct fan_out *out)
+{
+	j->state = FAN_JOB_READY;
+	j->test_ns = UINT64_MAX;
+	j->group.multicast = multicast;
+	push_state(j, out);
+	fan_switch_note(sw, FAN_EV_JOB_READY, j, FAN_RANK_NONE);
+}
+
+static bool all_hear(const struct fan_job *j)
+{
+	for (unsigned r = 0; r < j->ranks; r++)
+		if (!(j->members[r].flags & FAN_MEMBER_HEARD))
+			return false;
+	return true;
+}
+
+/* The group of job number i is the configured address + i. */
+static void group_address(const struct fan_switch *sw, const struct fan_job *j, uint8_t *addr)
+{
+	unsigned last = sw->cfg.group_family == 4 ? 3 : 15;
+	memcpy(addr, sw->cfg.group_base, 16);
+	unsigned sum = addr[last] + (j->id & 0xff);
+	addr[last] = (uint8_t)sum;
+	addr[last - 1] = (uint8_t)(addr[last - 1] + (sum >> 8));
+}
+
+static void set_group(const struct fan_switch *sw, struct fan_job *j, const fan_peer *via)
+{
+	uint8_t addr[16], mapped[16] = {[10] = 0xff, [11] = 0xff};
+	group_address(sw, j, addr);
+	if (sw->cfg.group_family == 4)
+		memcpy(mapped + 12, addr, 4);
+	memcpy(j->group.addr.addr, sw->cfg.group_family == 4 ? mapped : addr, 16);
+	j->group.addr.port = sw->cfg.group_port;
+	j->group.via = *via;
+}
+
+static void welcome(const struct fan_switch *sw, const struct fan_job *j, const fan_peer *to,
+		    uint64_t nonce, struct fan_out *out)
+{
+	struct fan_welcome m = {
+		.window = j->window,
+		.shards = sw->cfg.shards,
+		.beat_ms = j->alive_ms / FAN_BEATS_PER_ALIVE,
+		.alive_ms = j->alive_ms,
+		.group_family = sw->cfg.group_family,
+		.group_port = sw->cfg.group_port,
+	};
+	if (m.group_family)
+		group_address(sw, j, m.group);
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	it->peer = *to;
+	uint8_t *body = fan_out_scratch(out, FAN_CTL_BYTES_MAX);
+	put_ctl(it, j, FAN_TYPE_WELCOME, nonce, body, fan_welcome_put(body, &m));
+}
+
+static enum fan_verdict refuse(struct fan_switch *sw, const fan_peer *to, const struct fan_frag *f,
+			       const struct fan_join *m, const struct fan_refuse *no,
+			       struct fan_out *out)
+{
+	struct fan_event *ev = fan_switch_note(sw, FAN_EV_RANK_REFUSED, NULL, f->sender);
+	ev->err = no->err;
+	ev->ranks = m->ranks;
+	ev->peer = *to;
+	memcpy(ev->name, m->name, sizeof ev->name);
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	it->peer = *to;
+	uint8_t *body = fan_out_scratch(out, FAN_CTL_BYTES_MAX);
+	put_ctl(it, NULL, FAN_TYPE_REFUSE, f->frag, body, fan_refuse_put(body, no));
+	return FAN_CTL;
+}
+
+static enum fan_verdict recv_join(struct fan_switch *sw, uint64_t now_ns, const fan_peer *from,
+				  const struct fan_frag *f, struct fan_out *out)
+{
+	struct fan_join m;
+	if (fan_join_get(&m, f) != FAN_OK || f->frag == 0)
+		return fan_switch_drop(sw, FAN_DROP_FORMAT);
+	struct fan_job *j = NULL;
+	struct fan_refuse no;
+	bool created, again;
+	if (fan_jobs_join(&sw->jobs, now_ns, from, f, &m, &j, &created, &again, &no) != FAN_OK)
+		return refuse(sw, from, f, &m, &no, out);
+	welcome(sw, j, from, f->frag, out);
+	if (created)
+		fan_switch_note(sw, FAN_EV_JOB_CREATED, j, FAN_RANK_NONE);
+	if (again)
+		return FAN_CTL;
+	fan_switch_note(sw, FAN_EV_RANK_JOINED, j, f->sender)->peer = *from;
+	touch(sw);
+	if (j->in < j->ranks)
+		return FAN_CTL;
+	if (sw->cfg.group_family == 0 || !(j->options & FAN_JOIN_GROUP)) {
+		become_ready(sw, j, false, out);
+		return FAN_CTL;
+	}
+	set_group(sw, j, from);
+	j->tests_left = FAN_GROUP_TESTS;
+	j->test_ns = now_ns;
+	return FAN_CTL;
+}
+
+/* The member that sent `f` with `nonce`, or a reason why there is none. */
+static int find_member(struct fan_switch *sw, const fan_peer *from, const struct fan_frag *f,
+		       uint64_t nonce, struct fan_job **job)
+{
+	struct fan_job *j = fan_jobs_get(&sw->jobs, f->job);
+	*job = j;
+	if (!j)
+		return FAN_DROP_JOB;
+	if (f->epoch != j->epoch)
+		return FAN_DROP_EPOCH;
+	if (!fan_job_is_member(j, f->sender, from) || j->members[f->sender].nonce != nonce)
+		return FAN_DROP_SENDER;
+	return -1;
+}
+
+/* Tell a worker that the job it believes in does not exist here. */
+static void deny(const fan_peer *to, const struct fan_frag *f, struct fan_out *out)
+{
+	struct fan_state s = {.state = FAN_JOB_NONE};
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	it->peer = *to;
+	uint8_t *body = fan_out_scratch(out, FAN_CTL_BYTES_MAX);
+	const struct fan_job theirs = {.id = f->job, .epoch = f->epoch};
+	put_ctl(it, &theirs, FAN_TYPE_STATE, f->frag, body, fan_state_put(body, &s));
+}
+
+static enum fan_verdict recv_beat(struct fan_switch *sw, uint64_t now_ns, const fan_peer *from,
+				  const struct fan_frag *f, struct fan_out *out)
+{
+	struct fan_beat m;
+	struct fan_job *j;
+	if (fan_beat_get(&m, f) != FAN_OK)
+		return fan_switch_drop(sw, FAN_DROP_FORMAT);
+	int why = find_member(sw, from, f, m.nonce, &j);
+	if (why >= 0) {
+		deny(from, f, out);
+		return fan_switch_drop(sw, (unsigned)why);
+	}
+	j->members[f->sender].heard_ns = now_ns;
+	if (m.flags & FAN_BEAT_HEARD)
+		j->members[f->sender].flags |= FAN_MEMBER_HEARD;
+	bool testing = j->state == FAN_JOB_FORMING && j->test_ns != UINT64_MAX;
+	if (testing && all_hear(j)) {
+		become_ready(sw, j, true, out);
+		return FAN_CTL;
+	}
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	it->peer = *from;
+	put_state(it, out, j, f->frag, m.flags & FAN_BEAT_WAITING);
+	return FAN_CTL;
+}
+
+/* A member goes.  Early, or with an error, it takes the job with it. */
+static void let_go(struct fan_switch *sw, struct fan_job *j, uint16_t rank,
+		   const struct fan_leave *m, struct fan_out *out)
+{
+	struct fan_event *ev = fan_switch_note(sw, FAN_EV_RANK_LEFT, j, rank);
+	ev->err = m->err;
+	bool ready = j->state == FAN_JOB_READY;
+	bool early = ready && m->err == FAN_OK && fan_job_waits_for(j, rank);
+	fan_job_drop_member(j, rank, ready);
+	if (j->in == 0) {
+		remove_job(sw, j);
+		return;
+	}
+	j->test_ns = UINT64_MAX;
+	if (!ready || (m->err == FAN_OK && !early))
+		return;
+	struct fan_job_fault fault = {.err = (int8_t)(early ? FAN_E_RANK_LEFT : m->err)};
+	bool named = false;
+	for (unsigned i = 0; i < FAN_RANK_WORDS; i++) {
+		fault.blamed[i] = m->blamed[i];
+		named |= m->blamed[i] != 0;
+	}
+	if (!named || early)
+		fan_ranks_set(fault.blamed, rank);
+	fan_switch_fail(sw, j, &fault, out);
+}
+
+static enum fan_verdict recv_leave(struct fan_switch *sw, const fan_peer *from,
+				   const struct fan_frag *f, struct fan_out *out)
+{
+	struct fan_leave m;
+	struct fan_job *j;
+	if (fan_leave_get(&m, f) != FAN_OK)
+		return fan_switch_drop(sw, FAN_DROP_FORMAT);
+	int why = find_member(sw, from, f, m.nonce, &j);
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	it->peer = *from;
+	const struct fan_job theirs = {.id = f->job, .epoch = f->epoch};
+	put_ctl(it, &theirs, FAN_TYPE_LEFT, m.nonce, NULL, 0);
+	if (why >= 0) /* it has left before, and our answer was lost */
+		return fan_switch_drop(sw, (unsigned)why);
+	touch(sw);
+	let_go(sw, j, f->sender, &m, out);
+	return FAN_CTL;
+}
+
+static enum fan_verdict recv_query(struct fan_switch *sw, const fan_peer *from,
+				   const struct fan_frag *f, struct fan_out *out)
+{
+	struct fan_query m;
+	if (fan_query_get(&m, f) != FAN_OK)
+		return fan_switch_drop(sw, FAN_DROP_FORMAT);
+	struct fan_report r = {.index = m.index};
+	fan_switch_report(sw, &r);
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	it->peer = *from;
+	uint8_t *body = fan_out_scratch(out, FAN_CTL_BYTES_MAX);
+	put_ctl(it, NULL, FAN_TYPE_REPORT, f->frag, body, fan_report_put(body, &r));
+	return FAN_CTL;
+}
+
+enum fan_verdict fan_control_recv(struct fan_switch *sw, uint64_t now_ns, const fan_peer *from,
+				  const struct fan_frag *f, struct fan_out *out)
+{
+	switch (f->type) {
+	case FAN_TYPE_JOIN: return recv_join(sw, now_ns, from, f, out);
+	case FAN_TYPE_BEAT: return recv_beat(sw, now_ns, from, f, out);
+	case FAN_TYPE_LEAVE: return recv_leave(sw, from, f, out);
+	case FAN_TYPE_QUERY: return recv_query(sw, from, f, out);
+	default: return fan_switch_drop(sw, FAN_DROP_TYPE);
+	}
+}
+
+void fan_control_group_health(struct fan_switch *sw, struct fan_job *j, uint16_t rank)
+{
+	if (!j->group.multicast)
+		return;
+	if (rank != FAN_RANK_NONE) {
+		struct fan_member *m = &j->members[rank];
+		if (m->replays < HEALTH_SPAN)
+			m->replays++;
+		if (m->replays > HEALTH_SPAN / 2) {
+			j->group.multicast = false;
+			fan_switch_note(sw, FAN_EV_GROUP_OFF, j, rank);
+		}
+		return;
+	}
+	if (++j->span < HEALTH_SPAN)
+		return;
+	j->span = 0;
+	for (unsigned r = 0; r < j->ranks; r++)
+		j->members[r].replays = 0;
+}
+
+/* Look for members that have fallen silent. */
+static void check_silence(struct fan_switch *sw, struct fan_job *j, uint64_t now_ns,
+			  struct fan_out *out)
+{
+	uint64_t alive_ns = j->alive_ms * FAN_MS;
+	struct fan_job_fault fault = {.err = FAN_E_RANK_LOST};
+	unsigned lost = 0;
+	/* who is to blame for a failure still gets time to hear of it */
+	uint64_t patience_ns = j->state == FAN_JOB_FAILED ? 2 * alive_ns : alive_ns;
+	for (uint16_t r = 0; r < j->ranks; r++) {
+		const struct fan_member *m = &j->members[r];
+		if (!(m->flags & FAN_MEMBER_IN) || now_ns - m->heard_ns <= patience_ns)
+			continue;
+		fan_ranks_set(fault.blamed, r);
+		lost++;
+		if (j->state != FAN_JOB_READY)
+			fan_job_drop_member(j, r, false);
+	}
+	j->check_ns = now_ns + alive_ns / 4;
+	if (lost && j->state == FAN_JOB_READY)
+		fan_switch_fail(sw, j, &fault, out);
+	else if (lost)
+		j->test_ns = UINT64_MAX;
+	if (j->in == 0)
+		remove_job(sw, j);
+}
+
+/* Test the multicast group, or give it up. */
+static void test_group(struct fan_switch *sw, struct fan_job *j, uint64_t now_ns,
+		       struct fan_out *out)
+{
+	if (j->tests_left == 0) {
+		become_ready(sw, j, false, out);
+		return;
+	}
+	j->tests_left--;
+	j->test_ns = now_ns + FAN_GROUP_TEST_NS;
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_MCAST);
+	it->group = &j->group;
+	put_ctl(it, j, FAN_TYPE_GROUP_TEST, j->tests_left, NULL, 0);
+}
+
+void fan_switch_tick(struct fan_switch *sw, uint64_t now_ns, struct fan_out *out)
+{
+	if (now_ns < sw->deadline_ns)
+		return;
+	uint64_t next = UINT64_MAX;
+	for (unsigned i = 0; i < sw->jobs.max; i++) {
+		struct fan_job *j = &sw->jobs.job[i];
+		if (j->state == FAN_JOB_NONE)
+			continue;
+		if (!fan_out_fits(out, 2, (size_t)2 * 256)) {
+			sw->deadline_ns = now_ns;
+			return;
+		}
+		if (now_ns >= j->test_ns)
+			test_group(sw, j, now_ns, out);
+		if (now_ns >= j->check_ns)
+			check_silence(sw, j, now_ns, out);
+		if (j->state == FAN_JOB_NONE)
+			continue;
+		next = j->test_ns < next ? j->test_ns : next;
+		next = j->check_ns < next ? j->check_ns : next;
+	}
+	sw->deadline_ns = next;
+}

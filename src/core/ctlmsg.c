@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ctlmsg.h"
+
+/* A cursor over a body that remembers whether it ran off the end. */
+struct reader {
+	const uint8_t *p;
+	size_t left;
+	bool ok;
+};
+
+static const uint8_t *take(struct reader *r, size_t bytes)
+{
+	static const uint8_t zero[16];
+	if (r->left < bytes) {
+		r->ok = false;
+		r->left = 0;
+		return zero;
+	}
+	const uint8_t *p = r->p;
+	r->p += bytes;
+	r->left -= bytes;
+	return p;
+}
+
+static struct reader reader_of(const struct fan_frag *f)
+{
+	return (struct reader){f->payload, f->payload_bytes, true};
+}
+
+static uint8_t get8(struct reader *r)
+{
+	return *take(r, 1);
+}
+
+static uint16_t get16(struct reader *r)
+{
+	return fan_get16(take(r, 2));
+}
+
+static uint32_t get32(struct reader *r)
+{
+	return fan_get32(take(r, 4));
+}
+
+static uint64_t get64(struct reader *r)
+{
+	return fan_get64(take(r, 8));
+}
+
+static void get_ranks(struct reader *r, uint64_t *set)
+{
+	for (unsigned i = 0; i < FAN_RANK_WORDS; i++)
+		set[i] = get64(r);
+}
+
+/* A name of 1..FAN_NAME_MAX bytes behind its length. */
+static bool get_name(struct reader *r, uint8_t *bytes, char *name)
+{
+	*bytes = get8(r);
+	if (*bytes > FAN_NAME_MAX || *bytes > r->left)
+		return false;
+	for (unsigned i = 0; i < *bytes; i++)
+		name[i] = (char)get8(r);
+	name[*bytes] = '\0';
+	return true;
+}
+
+static enum fan_err end(const struct reader *r, bool sane)
+{
+	if (!r->ok)
+		return FAN_E_SHORT;
+	return sane ? FAN_OK : FAN_E_FORMAT;
+}
+
+static uint8_t *put8(uint8_t *b, uint8_t v)
+{
+	*b = v;
+	return b + 1;
+}
+
+static uint8_t *put16(uint8_t *b, uint16_t v)
+{
+	fan_put16(b, v);
+	return b + 2;
+}
+
+static uint8_t *put32(uint8_t *b, uint32_t v)
+{
+	fan_put32(b, v);
+	return b + 4;
+}
+
+static uint8_t *put64(uint8_t *b, uint64_t v)
+{
+	fan_put64(b, v);
+	return b + 8;
+}
+
+static uint8_t *put_ranks(uint8_t *b, const uint64_t *set)
+{
+	for (unsigned i = 0; i < FAN_RANK_WORDS; i++)
+		b = put64(b, set[i]);
+	return b;
+}
+
+static uint8_t *put_name(uint8_t *b, uint8_t bytes, const char *name)
+{
+	b = put8(b, bytes);
+	memcpy(b, name, bytes);
+	return b + bytes;
+}
+
+enum fan_err fan_join_get(struct fan_join *m, const struct fan_frag *f)
+{
+	struct reader r = reader_of(f);
+	m->ranks = get16(&r);
+	m->payload_bytes = get16(&r);
+	m->window = get16(&r);
+	m->options = get8(&r);
+	m->alive_ms = get32(&r);
+	bool named = get_name(&r, &m->name_bytes, m->name);
+	if (r.ok && !named)
+		return FAN_E_SHORT;
+	bool sane = m->ranks >= 2 && m->ranks <= FAN_RANKS_MAX &&
+		    m->payload_bytes >= FAN_PAYLOAD_MIN && m->payload_bytes <= FAN_PAYLOAD_MAX &&
+		    m->payload_bytes % 8 == 0 && m->alive_ms >= FAN_ALIVE_MIN_MS &&
+		    m->alive_ms <= FAN_ALIVE_MAX_MS && m->name_bytes > 0;
+	return end(&r, sane);
+}
+
+size_t fan_join_put(uint8_t *b, const struct fan_join *m)
+{
+	uint8_t *p = put16(b, m->ranks);
+	p = put16(p, m->payload_bytes);
+	p = put16(p, m->window);
+	p = put8(p, m->options);
+	p = put32(p, m->alive_ms);
+	p = put_name(p, m->name_bytes, m->name);
+	return (size_t)(p - b);
+}
+
+enum fan_err fan_welcome_get(struct fan_welcome *m, const struct fan_frag *f)
+{
+	struct reader r = reader_of(f);
+	m->window = get16(&r);
+	m->shards = get16(&r);
+	m->beat_ms = get32(&r);
+	m->alive_ms = get32(&r);
+	m->group_family = get8(&r);
+	m->group_port = get16(&r);
+	memcpy(m->group, take(&r, sizeof m->group), sizeof m->group);
+	bool sane = m->window >= 1 && m->window <= FAN_WINDOW_MAX && m->shards >= 1 &&
+		    m->shards <= FAN_SHARDS_MAX && m->beat_ms >= 1 &&
+		    m->beat_ms <= FAN_ALIVE_MAX_MS &&
+		    (m->group_family == 0 || m->group_family == 4 || m->group_family == 6);
+	return end(&r, sane);
+}
+
+size_t fan_welcome_put(uint8_t *b, const struct fan_welcome *m)
+{
+	uint8_t *p = put16(b, m->window);
+	p = put16(p, m->shards);
+	p = put32(p, m->beat_ms);
+	p = put32(p, m->alive_ms);
+	p = put8(p, m->group_family);
+	p = put16(p, m->group_port);
+	memcpy(p, m->group, sizeof m->group);
+	return (size_t)(p - b) + sizeof m->group;
+}
+
+enum fan_err fan_refuse_get(struct fan_refuse *m, const struct fan_frag *f)
+{
+	struct reader r = reader_of(f);
+	m->err = (int8_t)get8(&r);
+	m->rank = get16(&r);
+	m->have = get32(&r);
+	m->want = get32(&r);
+	return end(&r, m->err < 0);
+}
+
+size_t fan_refuse_put(uint8_t *b, const struct fan_refuse *m)
+{
+	uint8_t *p = put8(b, (uint8_t)m->err);
+	p = put16(p, m->rank);
+	p = put32(p, m->have);
+	p = put32(p, m->want);
+	return (size_t)(p - b);
+}
+
+enum fan_err fan_beat_get(struct fan_beat *m, const struct fan_frag *f)
+{
+	struct reader r = reader_of(f);
+	m->nonce = get64(&r);
+	m->flags = get8(&r);
+	return end(&r, true);
+}
+
+size_t fan_beat_put(uint8_t *b, const struct fan_beat *m)
+{
+	uint8_t *p = put64(b, m->nonce);
+	p = put8(p, m->flags);
+	return (size_t)(p - b);
+}
+
+enum fan_err fan_state_get(struct fan_state *m, const struct fan_frag *f)
+{
+	struct reader r = reader_of(f);
+	m->state = get8(&r);
+	m->err = (int8_t)get8(&r);
+	m->multicast = get8(&r);
+	m->ranks = get16(&r);
+	m->rank_a = get16(&r);
+	m->rank_b = get16(&r);
+	m->desc_a = get32(&r);
+	m->desc_b = get32(&r);
+	get_ranks(&r, m->missing);
+	bool failed = m->state == FAN_JOB_FAILED;
+	return end(&r, m->state <= FAN_JOB_FAILED && (failed ? m->err < 0 : m->err == FAN_OK));
+}
+
+size_t fan_state_put(uint8_t *b, const struct fan_state *m)
+{
+	uint8_t *p = put8(b, m->state);
+	p = put8(p, (uint8_t)m->err);
+	p = put8(p, m->multicast);
+	p = put16(p, m->ranks);
+	p = put16(p, m->rank_a);
+	p = put16(p, m->rank_b);
+	p = put32(p, m->desc_a);
+	p = put32(p, m->desc_b);
+	p = put_ranks(p, m->missing);
+	return (size_t)(p - b);
+}
+
+enum fan_err fan_leave_get(struct fan_leave *m, const struct fan_frag *f)
+{
+	struct reader r = reader_of(f);
+	m->nonce = get64(&r);
+	m->err = (int8_t)get8(&r);
+	get_ranks(&r, m->blamed);
+	return end(&r, m->err <= 0);
+}
+
+size_t fan_leave_put(uint8_t *b, const struct fan_leave *m)
+{
+	uint8_t *p = put64(b, m->nonce);
+	p = put8(p, (uint8_t)m->err);
+	p = put_ranks(p, m->blamed);
+	return (size_t)(p - b);
+}
+
+enum fan_err fan_query_get(struct fan_query *m, const struct fan_frag *f)
+{
+	struct reader r = reader_of(f);
+	m->index = get16(&r);
+	return f->payload_bytes < FAN_REPORT_BYTES ? FAN_E_SHORT : end(&r, true);
+}
+
+size_t fan_query_put(uint8_t *b, const struct fan_query *m)
+{
+	memset(b, 0, FAN_REPORT_BYTES);
+	put16(b, m->index);
+	return FAN_REPORT_BYTES;
+}
+
+enum fan_err fan_report_get(struct fan_report *m, const struct fan_frag *f)
+{
+	struct reader r = reader_of(f);
+	m->index = get16(&r);
+	m->jobs = get16(&r);
+	m->state = get8(&r);
+	m->err = (int8_t)get8(&r);
+	m->multicast = get8(&r);
+	m->ranks = get16(&r);
+	m->window = get16(&r);
+	m->results = get64(&r);
+	m->replays = get64(&r);
+	m->oldest = get64(&r);
+	m->waiting = get32(&r);
+	get_ranks(&r, m->missing);
+	bool named = get_name(&r, &m->name_bytes, m->name);
+	if (r.ok && !named)
+		return FAN_E_SHORT;
+	return end(&r, m->state <= FAN_JOB_FAILED && m->ranks <= FAN_RANKS_MAX);
+}
+
+size_t fan_report_put(uint8_t *b, const struct fan_report *m)
+{
+	uint8_t *p = put16(b, m->index);
+	p = put16(p, m->jobs);
+	p = put8(p, m->state);
+	p = put8(p, (uint8_t)m->err);
+	p = put8(p, m->multicast);
+	p = put16(p, m->ranks);
+	p = put16(p, m->window);
+	p = put64(p, m->results);
+	p = put64(p, m->replays);
+	p = put64(p, m->oldest);
+	p = put32(p, m->waiting);
+	p = put_ranks(p, m->missing);
+	p = put_name(p, m->name_bytes, m->name);
+	return (size_t)(p - b);
+}
+
+void fan_ctl_finish(struct fan_out_item *it, struct fan_frag *h, const uint8_t *body, size_t bytes)
+{
+	h->count = (uint16_t)bytes;
+	h->flags = FAN_F_SUMMED;
+	h->payload = body;
+	h->payload_bytes = bytes;
+	it->payload = body;
+	it->payload_bytes = bytes;
+	fan_wire_put(it->head, h);
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ctlmsg.h - every control message: membership, health and questions.
+ *
+ * A control message is the fixed header (type >= FAN_TYPE_CTL, count = bytes of the
+ * body, flag SUMMED) and a body with the fields below in this order, packed,
+ * little-endian.  A body may be longer than known here: later minor revisions append
+ * fields, a receiver ignores what it does not know.  protocol.md, section 4. */
+#ifndef FAN_CTLMSG_H
+#define FAN_CTLMSG_H
+
+#include "out.h"
+#include "wire.h"
+
+enum fan_join_option {
+	FAN_JOIN_GROUP = 1 << 0,  /* I can listen to a multicast group */
+	FAN_JOIN_SUMMED = 1 << 1, /* checksums cover the payloads of this job */
+	FAN_JOIN_WIDE = 1 << 2,	  /* slots hold twice the payload: half types at full size */
+};
+
+/* JOIN.  header: sender = rank, frag = nonce (random, one per life of a worker). */
+struct fan_join {
+	uint16_t ranks;		/* size of the job */
+	uint16_t payload_bytes; /* of a full fragment, multiple of 8 */
+	uint16_t window;	/* slots wanted; 0: as many as the switch gives */
+	uint8_t options;	/* enum fan_join_option */
+	uint32_t alive_ms;	/* silence after which a rank is lost */
+	uint8_t name_bytes;
+	char name[FAN_NAME_MAX + 1]; /* with a terminating zero, which is not on the wire */
+};
+
+/* WELCOME.  header: job, epoch, frag = nonce of the JOIN. */
+struct fan_welcome {
+	uint16_t window; /* slots of the job = fragments in flight */
+	uint16_t shards; /* UDP ports from the one asked on; each is joined on its own */
+	uint32_t beat_ms;
+	uint32_t alive_ms;
+	uint8_t group_family; /* 0: no multicast; 4; 6 */
+	uint16_t group_port;
+	uint8_t group[16]; /* address, network order; IPv4 in the first four bytes */
+};
+
+/* REFUSE.  header: frag = nonce of the JOIN. */
+struct fan_refuse {
+	int8_t err;    /* enum fan_err */
+	uint16_t rank; /* the rank it is about, or FAN_RANK_NONE */
+	uint32_t have; /* what the switch or the other ranks have */
+	uint32_t want; /* what the JOIN asked for */
+};
+
+enum fan_beat_flag {
+	FAN_BEAT_HEARD = 1 << 0,   /* the multicast group was heard */
+	FAN_BEAT_WAITING = 1 << 1, /* header's frag is waited for */
+};
+
+/* BEAT.  header: job, epoch, sender = rank, frag = the oldest fragment waited for. */
+struct fan_beat {
+	uint64_t nonce;
+	uint8_t flags; /* enum fan_beat_flag */
+};
+
+enum fan_job_state {
+	FAN_JOB_NONE = 0,    /* no such job */
+	FAN_JOB_FORMING = 1, /* not all ranks are here; missing = those */
+	FAN_JOB_READY = 2,   /* missing = ranks whose part of header's frag is missing */
+	FAN_JOB_FAILED = 3,  /* err says why; missing = ranks to blame */
+};
+
+/* What a fragment claims to be, for comparing ranks: FAN_DESC_* below. */
+typedef uint32_t fan_desc;
+
+/* STATE.  header: job, epoch, frag as in the BEAT it answers. */
+struct fan_state {
+	uint8_t state; /* enum fan_job_state */
+	int8_t err;    /* FAILED: enum fan_err */
+	uint8_t multicast;
+	uint16_t ranks;
+	uint16_t rank_a, rank_b; /* FAILED, MISMATCH: two ranks that disagree... */
+	fan_desc desc_a, desc_b; /* ...and what each of them sent */
+	uint64_t missing[FAN_RANK_WORDS];
+};
+
+/* LEAVE.  header: job, epoch, sender = rank. */
+struct fan_leave {
+	uint64_t nonce;
+	int8_t err; /* FAN_OK: done; else why the worker gave up */
+	uint64_t blamed[FAN_RANK_WORDS];
+};
+
+/* LEFT has no body; header's frag = nonce of the LEAVE.
+ * GROUP_TEST has no body. */
+
+/* QUERY.  The body is filled up to FAN_REPORT_BYTES so that an answer is never
+ * larger than its question. */
+struct fan_query {
+	uint16_t index; /* which job: 0, 1, ... */
+};
+
+/* REPORT. */
+struct fan_report {
+	uint16_t index;
+	uint16_t jobs; /* jobs there are; index >= jobs: nothing else is set */
+	uint8_t state; /* enum fan_job_state */
+	int8_t err;
+	uint8_t multicast;
+	uint16_t ranks;
+	uint16_t window;
+	uint64_t results;		  /* fragments finished */
+	uint64_t replays;		  /* results sent again */
+	uint64_t oldest;		  /* oldest fragment that waits for somebody */
+	uint32_t waiting;		  /* how many fragments wait */
+	uint64_t missing[FAN_RANK_WORDS]; /* ranks that `oldest`, or the job, waits for */
+	uint8_t name_bytes;
+	char name[FAN_NAME_MAX + 1];
+};
+#define FAN_REPORT_BYTES (2 + 2 + 1 + 1 + 1 + 2 + 2 + 8 + 8 + 8 + 4 + 32 + 1 + FAN_NAME_MAX)
+
+/* Decode the body of a control message whose header fan_wire_get accepted.
+ * FAN_OK, FAN_E_SHORT, or FAN_E_FORMAT for a field out of its range. */
+enum fan_err fan_join_get(struct fan_join *m, const struct fan_frag *f);
+enum fan_err fan_welcome_get(struct fan_welcome *m, const struct fan_frag *f);
+enum fan_err fan_refuse_get(struct fan_refuse *m, const struct fan_frag *f);
+enum fan_err fan_beat_get(struct fan_beat *m, const struct fan_frag *f);
+enum fan_err fan_state_get(struct fan_state *m, const struct fan_frag *f);
+enum fan_err fan_leave_get(struct fan_leave *m, const struct fan_frag *f);
+enum fan_err fan_query_get(struct fan_query *m, const struct fan_frag *f);
+enum fan_err fan_report_get(struct fan_report *m, const struct fan_frag *f);
+
+/* Encode a body into `b`, at least FAN_CTL_BYTES_MAX - FAN_HEAD_BYTES bytes.
+ * Returns its length. */
+size_t fan_join_put(uint8_t *b, const struct fan_join *m);
+size_t fan_welcome_put(uint8_t *b, const struct fan_welcome *m);
+size_t fan_refuse_put(uint8_t *b, const struct fan_refuse *m);
+size_t fan_beat_put(uint8_t *b, const struct fan_beat *m);
+size_t fan_state_put(uint8_t *b, const struct fan_state *m);
+size_t fan_leave_put(uint8_t *b, const struct fan_leave *m);
+size_t fan_query_put(uint8_t *b, const struct fan_query *m);
+size_t fan_report_put(uint8_t *b, const struct fan_report *m);
+
+/* Finish `it` as control message `h`, whose body of `bytes` bytes lies in the
+ * out's scratch at `body`: sets count, flag SUMMED, checksum and payload. */
+void fan_ctl_finish(struct fan_out_item *it, struct fan_frag *h, const uint8_t *body, size_t bytes);
+
+/* Pack and unpack what a fragment claims to be. */
+static inline fan_desc fan_desc_of(const struct fan_frag *f)
+{
+	return (uint32_t)f->count << 16 | (uint32_t)(f->flags & (FAN_F_FIRST | FAN_F_LAST)) << 8 |
+	       (f->flags & FAN_F_REDUCE ? 1u << 10 : 0) | (uint32_t)f->op << 4 | f->dtype;
+}
+#define FAN_DESC_DTYPE(d)  ((d)&15u)
+#define FAN_DESC_OP(d)	   ((d) >> 4 & 15u)
+#define FAN_DESC_FIRST(d)  ((d) >> 8 & 1u)
+#define FAN_DESC_LAST(d)   ((d) >> 9 & 1u)
+#define FAN_DESC_REDUCE(d) ((d) >> 10 & 1u)
+#define FAN_DESC_COUNT(d)  ((d) >> 16)
+
+/* Bitmaps over ranks. */
+static inline void fan_ranks_set(uint64_t *set, unsigned rank)
+{
+	set[rank / 64] |= UINT64_C(1) << rank % 64;
+}
+
+static inline void fan_ranks_clear(uint64_t *set, unsigned rank)
+{
+	set[rank / 64] &= ~(UINT64_C(1) << rank % 64);
+}
+
+static inline bool fan_ranks_has(const uint64_t *set, unsigned rank)
+{
+	return set[rank / 64] >> rank % 64 & 1;
+}
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* limits.h - every bound of the protocol core on one page.
+ *
+ * Each queue, table and loop of src/core is bounded by a name from here.  The
+ * wire-visible ones are normative: protocol.md, section 2. */
+#ifndef FAN_LIMITS_H
+#define FAN_LIMITS_H
+
+/* Wire */
+#define FAN_WIRE_VERSION  1
+#define FAN_HEAD_BYTES	  32   /* the fixed header of every datagram */
+#define FAN_TAG_BYTES	  16   /* reserved: authentication tag behind the payload */
+#define FAN_PAYLOAD_MIN	  64   /* smallest payload size a job may agree on, bytes */
+#define FAN_PAYLOAD_MAX	  8832 /* largest; fits MTU 9000 over IPv6 with a tag */
+#define FAN_PAYLOAD_1500  1408 /* the size for a path MTU of 1500 */
+#define FAN_PACKET_MAX	  (FAN_HEAD_BYTES + FAN_PAYLOAD_MAX)
+#define FAN_CTL_BYTES_MAX 192 /* header and body of any control message */
+#define FAN_NAME_MAX	  63  /* bytes of a job's name */
+
+/* Job */
+#define FAN_RANKS_MAX  256		    /* children of one switch in one job */
+#define FAN_RANK_WORDS (FAN_RANKS_MAX / 64) /* words of a bitmap over ranks */
+#define FAN_RANK_NONE  0xFFFFu		    /* "no rank"; also the switch as a sender */
+#define FAN_WINDOW_MAX 4096 /* slots of one job, fragments in flight of one worker */
+#define FAN_OPS_MAX    64   /* operations in flight of one worker */
+
+/* Switch */
+#define FAN_JOBS_MAX	   64	 /* jobs on one switch shard, failed ones included */
+#define FAN_MEMBERS_MAX	   2048	 /* members over all jobs of one shard */
+#define FAN_SLOTS_MAX	   65536 /* slots of one shard */
+#define FAN_SHARDS_MAX	   64	 /* shards, UDP ports, of one switch */
+#define FAN_EVENTS_MAX	   256	 /* events kept for the log until they are read */
+#define FAN_SWITCH_OUT_MAX 4	 /* items that one received datagram can release */
+
+/* Time, nanoseconds unless the name says otherwise */
+#define FAN_MS		    UINT64_C(1000000)
+#define FAN_RTO_MIN_NS	    (1 * FAN_MS)   /* RFC 6298 asks 1 s; a rack answers in less */
+#define FAN_RTO_MAX_NS	    (100 * FAN_MS) /* before back-off */
+#define FAN_RTO_BACKOFF_MAX 4		   /* doublings: at most 1.6 s between probes */
+#define FAN_GAP_RESULTS	    3		   /* later results that make a fragment late */
+#define FAN_JOIN_RETRY_NS   (50 * FAN_MS)  /* between JOINs, and BEATs until READY */
+#define FAN_GROUP_TEST_NS   (20 * FAN_MS)  /* between tests of a multicast group */
+#define FAN_GROUP_TESTS	    5		   /* tests before results go by unicast */
+#define FAN_ALIVE_MS	    10000	   /* default: silence after which a rank is lost */
+#define FAN_ALIVE_MIN_MS    100
+#define FAN_ALIVE_MAX_MS    600000
+#define FAN_BEATS_PER_ALIVE 8 /* heartbeats within the liveness timeout */
+#define FAN_LEAVE_TRIES	    5 /* LEAVEs sent before a worker just goes */
+
+#endif

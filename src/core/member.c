@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "member.h"
+
+#define ALIGN 64u
+
+static size_t align_up(size_t n)
+{
+	return (n + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+size_t fan_jobs_bytes(const struct fan_switch_config *cfg)
+{
+	return align_up(cfg->jobs_max * sizeof(struct fan_job)) +
+	       align_up(cfg->members_max * sizeof(struct fan_member)) +
+	       align_up(cfg->members_max * sizeof(fan_peer)) +
+	       fan_slots_bytes(cfg->slots, cfg->payload_bytes);
+}
+
+void fan_jobs_init(struct fan_jobs *t, void *mem, const struct fan_switch_config *cfg)
+{
+	uint8_t *p = mem;
+	memset(t, 0, sizeof *t);
+	t->max = cfg->jobs_max;
+	t->members_max = cfg->members_max;
+	t->window_max = cfg->window_max;
+	t->rx_bytes = cfg->rx_bytes;
+	t->epoch = cfg->epoch;
+	t->job = (struct fan_job *)p;
+	memset(t->job, 0, t->max * sizeof *t->job);
+	p += align_up(t->max * sizeof *t->job);
+	t->members = (struct fan_member *)p;
+	p += align_up(t->members_max * sizeof *t->members);
+	t->peers = (fan_peer *)p;
+	p += align_up(t->members_max * sizeof *t->peers);
+	fan_slots_init(&t->slots, p, cfg->slots, cfg->payload_bytes);
+}
+
+/* A run of `want` free places among `max`, where job j holds [base, base + count).
+ * First fit; jobs are few, so it looks behind the start and behind each job.
+ * UINT32_MAX: there is none. */
+static uint32_t find_run(const struct fan_jobs *t, uint32_t want, bool of_slots)
+{
+	uint32_t max = of_slots ? t->slots.units : t->members_max;
+	uint32_t best = UINT32_MAX;
+	for (unsigned i = 0; i <= t->max; i++) {
+		uint32_t at = 0;
+		if (i < t->max) {
+			const struct fan_job *j = &t->job[i];
+			at = of_slots ? j->pool.base + j->pool.units : j->member_base + j->ranks;
+			if (j->state == FAN_JOB_NONE)
+				continue;
+		}
+		bool fits = at <= max && max - at >= want;
+		for (unsigned k = 0; k < t->max && fits; k++) {
+			const struct fan_job *o = &t->job[k];
+			uint32_t base = of_slots ? o->pool.base : o->member_base;
+			uint32_t count = of_slots ? o->pool.units : o->ranks;
+			if (o->state != FAN_JOB_NONE && at < base + count && base < at + want)
+				fits = false;
+		}
+		if (fits && at < best)
+			best = at;
+	}
+	return best;
+}
+
+/* Slots for a job: what was asked, at most the quota, so that all its packets in
+ * flight fit the receive queue. */
+static uint16_t window_for(const struct fan_jobs *t, const struct fan_join *m)
+{
+	uint32_t w = m->window ? m->window : FAN_WINDOW_MAX;
+	if (w > t->window_max)
+		w = t->window_max;
+	uint32_t in_flight = (uint32_t)m->ranks * (m->payload_bytes + FAN_HEAD_BYTES);
+	if (t->rx_bytes && w > t->rx_bytes / in_flight)
+		w = t->rx_bytes / in_flight;
+	return (uint16_t)(w < 2 ? 2 : w);
+}
+
+static enum fan_err refuse(struct fan_refuse *no, enum fan_err err, uint16_t rank, uint32_t have,
+			   uint32_t want)
+{
+	no->err = (int8_t)err;
+	no->rank = rank;
+	no->have = have;
+	no->want = want;
+	return err;
+}
+
+static struct fan_job *find_by_name(struct fan_jobs *t, const char *name)
+{
+	for (unsigned i = 0; i < t->max; i++) {
+		struct fan_job *j = &t->job[i];
+		bool open = j->state == FAN_JOB_FORMING || j->state == FAN_JOB_READY;
+		if (open && memcmp(j->name, name, sizeof j->name) == 0)
+			return j;
+	}
+	return NULL;
+}
+
+static struct fan_job *find_free(struct fan_jobs *t)
+{
+	for (unsigned i = 0; i < t->max; i++)
+		if (t->job[i].state == FAN_JOB_NONE)
+			return &t->job[i];
+	return NULL;
+}
+
+static enum fan_err create(struct fan_jobs *t, const struct fan_join *m, struct fan_job **job,
+			   struct fan_refuse *no)
+{
+	struct fan_job *j = find_free(t);
+	if (!j)
+		return refuse(no, FAN_E_JOBS_FULL, FAN_RANK_NONE, t->max, t->max + 1u);
+	if (m->payload_bytes > t->slots.unit_bytes)
+		return refuse(no, FAN_E_PAYLOAD, FAN_RANK_NONE, t->slots.unit_bytes,
+			      m->payload_bytes);
+	unsigned width = m->options & FAN_JOIN_WIDE ? 2 : 1;
+	uint16_t window = window_for(t, m);
+	uint32_t base = find_run(t, window * width, true);
+	while (base == UINT32_MAX && window > 2) { /* take less rather than refuse */
+		window = (uint16_t)(window / 2);
+		base = find_run(t, window * width, true);
+	}
+	if (base == UINT32_MAX)
+		return refuse(no, FAN_E_SLOTS_FULL, FAN_RANK_NONE, t->slots.units, window * width);
+	uint32_t members = find_run(t, m->ranks, false);
+	if (members == UINT32_MAX)
+		return refuse(no, FAN_E_MEMBERS_FULL, FAN_RANK_NONE, t->members_max, m->ranks);
+	memset(j, 0, sizeof *j);
+	j->state = FAN_JOB_FORMING;
+	j->id = (uint32_t)++t->uses << 8 | (uint32_t)(j - t->job);
+	j->epoch = (uint32_t)++t->epoch;
+	j->ranks = m->ranks;
+	j->payload_bytes = m->payload_bytes;
+	j->window = window;
+	j->options = m->options;
+	j->alive_ms = m->alive_ms;
+	j->test_ns = UINT64_MAX;
+	j->member_base = members;
+	j->members = t->members + members;
+	j->peers = t->peers + members;
+	memset(j->members, 0, m->ranks * sizeof *j->members);
+	memset(j->peers, 0, m->ranks * sizeof *j->peers);
+	fan_slots_lend(&t->slots, &j->pool, base, window, width);
+	j->group.peers = j->peers;
+	j->group.ranks = j->ranks;
+	memcpy(j->name, m->name, sizeof j->name);
+	*job = j;
+	return FAN_OK;
+}
+
+/* Does the JOIN of `rank` ask for the job as it is? */
+static enum fan_err fits(const struct fan_job *j, uint16_t rank, const struct fan_join *m,
+			 uint64_t nonce, struct fan_refuse *no)
+{
+	const uint8_t shared = FAN_JOIN_SUMMED | FAN_JOIN_WIDE;
+	if (m->ranks != j->ranks)
+		return refuse(no, FAN_E_JOB_MISMATCH, rank, j->ranks, m->ranks);
+	if (m->payload_bytes != j->payload_bytes)
+		return refuse(no, FAN_E_JOB_MISMATCH, rank, j->payload_bytes, m->payload_bytes);
+	if ((m->options & shared) != (j->options & shared))
+		return refuse(no, FAN_E_JOB_MISMATCH, rank, j->options & shared,
+			      m->options & shared);
+	if (m->window && m->window < j->window)
+		return refuse(no, FAN_E_JOB_MISMATCH, rank, j->window, m->window);
+	const struct fan_member *member = &j->members[rank];
+	bool taken = member->flags & (FAN_MEMBER_IN | FAN_MEMBER_LEFT);
+	if (taken && member->nonce != nonce)
+		return refuse(no, FAN_E_RANK_TAKEN, rank, 0, 0);
+	return FAN_OK;
+}
+
+static void admit(struct fan_job *j, uint64_t now_ns, const fan_peer *from,
+		  const struct fan_frag *head, const struct fan_join *m)
+{
+	struct fan_member *member = &j->members[head->sender];
+	member->heard_ns = now_ns;
+	member->nonce = head->frag;
+	member->flags = FAN_MEMBER_IN;
+	j->peers[head->sender] = *from;
+	j->in++;
+	if (!(m->options & FAN_JOIN_GROUP))
+		j->options &= (uint8_t)~FAN_JOIN_GROUP; /* one that cannot: nobody does */
+	if (m->alive_ms > j->alive_ms)
+		j->alive_ms = m->alive_ms;
+	if (j->in == 1)
+		j->check_ns = now_ns + j->alive_ms * FAN_MS;
+}
+
+enum fan_err fan_jobs_join(struct fan_jobs *t, uint64_t now_ns, const fan_peer *from,
+			   const struct fan_frag *head, const struct fan_join *m,
+			   struct fan_job **job, bool *created, bool *again, struct fan_refuse *no)
+{
+	struct fan_join named = *m;
+	memset(named.name + m->name_bytes, 0, sizeof named.name - m->name_bytes);
+	*created = *again = false;
+	if (head->sender >= m->ranks)
+		return refuse(no, FAN_E_INVALID, head->sender, m->ranks, head->sender);
+	struct fan_job *j = find_by_name(t, named.name);
+	if (j) {
+		enum fan_err err = fits(j, head->sender, m, head->frag, no);
+		if (err)
+			return err;
+	} else {
+		enum fan_err err = create(t, &named, &j, no);
+		if (err)
+			return err;
+		*created = true;
+	}
+	*job = j;
+	if (j->members[head->sender].flags & (FAN_MEMBER_IN | FAN_MEMBER_LEFT))
+		*again = true;
+	else
+		admit(j, now_ns, from, head, m);
+	return FAN_OK;
+}
+
+bool fan_job_is_member(const struct fan_job *j, uint16_t rank, const fan_peer *from)
+{
+	return rank < j->ranks && j->members[rank].flags & FAN_MEMBER_IN &&
+	       fan_peer_equal(&j->peers[rank], from);
+}
+
+void fan_job_drop_member(struct fan_job *j, uint16_t rank, bool left)
+{
+	j->members[rank].flags = left ? FAN_MEMBER_LEFT : 0;
+	memset(&j->peers[rank], 0, sizeof j->peers[rank]);
+	j->in--;
+	j->left = (uint16_t)(j->left + left);
+}
+
+void fan_job_fail(struct fan_job *j, const struct fan_job_fault *fault)
+{
+	j->state = FAN_JOB_FAILED;
+	j->fault = *fault;
+	j->test_ns = UINT64_MAX;
+	j->pool.units = 0;
+	j->pool.window = 0;
+	j->group.multicast = false;
+}
+
+void fan_job_free(struct fan_job *j)
+{
+	j->state = FAN_JOB_NONE;
+	j->pool.units = 0;
+	j->group.ranks = 0;
+}
+
+void fan_job_missing(const struct fan_job *j, uint64_t frag, bool waiting, uint64_t *set)
+{
+	memset(set, 0, FAN_RANK_WORDS * sizeof *set);
+	if (j->state == FAN_JOB_FAILED) {
+		memcpy(set, j->fault.blamed, sizeof j->fault.blamed);
+		return;
+	}
+	const struct fan_round *round = NULL;
+	if (j->state == FAN_JOB_READY) {
+		if (!waiting)
+			return;
+		round = fan_pool_round(&j->pool, frag);
+		if (round->state == FAN_ROUND_DONE && round->frag >= frag)
+			return;
+		if (round->state != FAN_ROUND_OPEN || round->frag != frag)
+			round = NULL; /* nobody's part is in: all are missing */
+	}
+	for (unsigned r = 0; r < j->ranks; r++) {
+		bool there = j->state == FAN_JOB_FORMING ? j->members[r].flags & FAN_MEMBER_IN
+							 : round && fan_ranks_has(round->seen, r);
+		if (!there)
+			fan_ranks_set(set, r);
+	}
+}
+
+uint32_t fan_job_open(const struct fan_job *j, uint64_t *oldest)
+{
+	uint32_t open = 0;
+	*oldest = UINT64_MAX;
+	for (unsigned i = 0; i < 2u * j->pool.window; i++) {
+		const struct fan_round *round = &j->pool.rounds[i];
+		if (round->state != FAN_ROUND_OPEN)
+			continue;
+		open++;
+		if (round->frag < *oldest)
+			*oldest = round->frag;
+	}
+	return open;
+}
+
+bool fan_job_waits_for(const struct fan_job *j, uint16_t rank)
+{
+	for (unsigned i = 0; i < 2u * j->pool.window; i++) {
+		const struct fan_round *round = &j->pool.rounds[i];
+		if (round->state == FAN_ROUND_OPEN && !fan_ranks_has(round->seen, rank))
+			return true;
+	}
+	return false;
+}

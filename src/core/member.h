@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* member.h - jobs and their members: who may take part, and how a job stands.
+ *
+ * A job forms while its ranks join, is ready once all are there, and ends when all have
+ * left.  It fails, for all members at once, when a rank is lost, leaves too early, gives
+ * up, or disagrees with the others.  A failed job keeps its members until each has left
+ * or fallen silent, so that everybody learns why; its slots are free at once, and its
+ * name too: a rerun makes a new job. */
+#ifndef FAN_MEMBER_H
+#define FAN_MEMBER_H
+
+#include "slot.h"
+#include "switch.h"
+
+enum fan_member_flag {
+	FAN_MEMBER_IN = 1 << 0,	   /* joined, and has not left */
+	FAN_MEMBER_HEARD = 1 << 1, /* hears the multicast group */
+	FAN_MEMBER_LEFT = 1 << 2,  /* left in good order */
+};
+
+struct fan_member {
+	uint64_t heard_ns; /* last packet from it */
+	uint64_t nonce;	   /* of its JOIN: this life of the rank */
+	uint16_t replays;  /* results it missed, in this span of results: group_health */
+	uint8_t flags;	   /* enum fan_member_flag */
+};
+
+/* Why a job failed. */
+struct fan_job_fault {
+	int8_t err;		 /* enum fan_err; FAN_OK: it has not */
+	uint16_t rank_a, rank_b; /* MISMATCH: two that disagree... */
+	fan_desc desc_a, desc_b; /* ...and what they sent */
+	uint64_t blamed[FAN_RANK_WORDS];
+};
+
+struct fan_job {
+	enum fan_job_state state;
+	uint32_t id; /* index in the table, and which use of it: id & 0xff = index */
+	uint32_t epoch;
+	uint16_t ranks;
+	uint16_t in;   /* members that are IN */
+	uint16_t left; /* members that LEFT */
+	uint16_t payload_bytes;
+	uint16_t window;    /* slots */
+	uint8_t options;    /* enum fan_join_option, the same for all ranks but GROUP */
+	uint8_t tests_left; /* GROUP_TESTs before it goes on without */
+	uint32_t alive_ms;
+	uint32_t token;		    /* of the GROUP_TESTs */
+	uint64_t test_ns;	    /* when the next GROUP_TEST is due; UINT64_MAX: none */
+	uint64_t check_ns;	    /* when silence is looked for next */
+	uint64_t results;	    /* fragments finished */
+	uint64_t replays;	    /* results sent again */
+	uint16_t span;		    /* results since group health was looked at */
+	uint32_t member_base;	    /* first of its members in the table */
+	struct fan_member *members; /* by rank */
+	fan_peer *peers;	    /* by rank; none: not IN */
+	struct fan_pool pool;
+	struct fan_group group;
+	struct fan_job_fault fault; /* FAILED: why */
+	char name[FAN_NAME_MAX + 1];
+};
+
+/* The jobs of one switch shard, their members and who holds which slots. */
+struct fan_jobs {
+	struct fan_job *job; /* max entries; state NONE: free */
+	uint16_t max;
+	uint16_t uses; /* jobs made so far: the upper part of ids */
+	struct fan_member *members;
+	fan_peer *peers;
+	uint32_t members_max;
+	struct fan_slots slots;
+	uint16_t window_max;
+	uint32_t rx_bytes;
+	uint64_t epoch; /* of this life of the switch; each job gets the next */
+};
+
+size_t fan_jobs_bytes(const struct fan_switch_config *cfg);
+void fan_jobs_init(struct fan_jobs *t, void *mem, const struct fan_switch_config *cfg);
+
+/* The job with this id, or NULL. */
+static inline struct fan_job *fan_jobs_get(struct fan_jobs *t, uint32_t id)
+{
+	struct fan_job *j = (id & 0xff) < t->max ? &t->job[id & 0xff] : NULL;
+	return j && j->state != FAN_JOB_NONE && j->id == id ? j : NULL;
+}
+
+/* Let `from` join as `m` says, in a new job or in the one of that name.
+ * FAN_OK: `*job` has the member, `*created` says whether it is new, `*again` whether the
+ * member had been in before (its WELCOME was lost); else `*no` says why not. */
+enum fan_err fan_jobs_join(struct fan_jobs *t, uint64_t now_ns, const fan_peer *from,
+			   const struct fan_frag *head, const struct fan_join *m,
+			   struct fan_job **job, bool *created, bool *again, struct fan_refuse *no);
+
+/* Is `from` the member `rank` of `j`? */
+bool fan_job_is_member(const struct fan_job *j, uint16_t rank, const fan_peer *from);
+
+/* Take the member away: it has left in good order (`left`) or is gone. */
+void fan_job_drop_member(struct fan_job *j, uint16_t rank, bool left);
+
+/* The job is over. */
+void fan_job_fail(struct fan_job *j, const struct fan_job_fault *fault);
+
+/* Give back all that the job holds. */
+void fan_job_free(struct fan_job *j);
+
+/* Which ranks fragment `frag` waits for, or, while forming, the job itself. */
+void fan_job_missing(const struct fan_job *j, uint64_t frag, bool waiting, uint64_t *set);
+
+/* How many fragments are open, and the oldest of them, which is UINT64_MAX if none. */
+uint32_t fan_job_open(const struct fan_job *j, uint64_t *oldest);
+
+/* Is some fragment open to which `rank` has not contributed? */
+bool fan_job_waits_for(const struct fan_job *j, uint16_t rank);
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rtt.h"
+
+void fan_rtt_init(struct fan_rtt *r)
+{
+	*r = (struct fan_rtt){.rto_ns = 20 * FAN_MS};
+}
+
+void fan_rtt_sample(struct fan_rtt *r, uint64_t sample_ns)
+{
+	if (r->srtt_ns == 0) {
+		r->srtt_ns = sample_ns ? sample_ns : 1;
+		r->var_ns = sample_ns / 2;
+	} else {
+		uint64_t off =
+			sample_ns > r->srtt_ns ? sample_ns - r->srtt_ns : r->srtt_ns - sample_ns;
+		r->var_ns = (3 * r->var_ns + off) / 4;
+		r->srtt_ns = (7 * r->srtt_ns + sample_ns) / 8;
+	}
+	uint64_t rto = r->srtt_ns + 4 * r->var_ns;
+	rto = rto < FAN_RTO_MIN_NS ? FAN_RTO_MIN_NS : rto;
+	r->rto_ns = rto > FAN_RTO_MAX_NS ? FAN_RTO_MAX_NS : rto;
+}
+
+uint64_t fan_rtt_timeout(const struct fan_rtt *r)
+{
+	return r->rto_ns << r->backoff;
+}
+
+void fan_rtt_expired(struct fan_rtt *r)
+{
+	if (r->backoff < FAN_RTO_BACKOFF_MAX)
+		r->backoff++;
+}
+
+void fan_rtt_heard(struct fan_rtt *r)
+{
+	r->backoff = 0;
+}

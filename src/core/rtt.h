@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rtt.h - the retransmission timer of RFC 6298, in nanoseconds.
+ *
+ * A sample is the time from a contribution to its result and so includes waiting for
+ * the other ranks; that is the time after which asking again makes sense.  Samples of
+ * fragments that were sent or asked for twice are not taken (Karn). */
+#ifndef FAN_RTT_H
+#define FAN_RTT_H
+
+#include <stdint.h>
+
+#include "limits.h"
+
+struct fan_rtt {
+	uint64_t srtt_ns; /* 0: no sample yet */
+	uint64_t var_ns;
+	uint64_t rto_ns;  /* FAN_RTO_MIN_NS .. FAN_RTO_MAX_NS, without back-off */
+	unsigned backoff; /* doublings since something was heard */
+};
+
+void fan_rtt_init(struct fan_rtt *r);
+void fan_rtt_sample(struct fan_rtt *r, uint64_t sample_ns);
+
+/* The timer with its back-off. */
+uint64_t fan_rtt_timeout(const struct fan_rtt *r);
+
+/* The timer ran out; something was heard. */
+void fan_rtt_expired(struct fan_rtt *r);
+void fan_rtt_heard(struct fan_rtt *r);
+
+#endif

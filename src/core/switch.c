@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "policy_switchml.h"
+#include "reduce.h"
+#include "switch_priv.h"
+
+#define ALIGN	       64u
+#define CACHE_LINE     64u
+#define PREFETCH_BYTES 1536u /* beyond, the processor has seen the pattern */
+
+static bool config_is_sane(const struct fan_switch_config *c)
+{
+	return c->policy < FAN_POLICY_COUNT && c->slots >= 2 && c->slots <= FAN_SLOTS_MAX &&
+	       c->payload_bytes >= FAN_PAYLOAD_MIN && c->payload_bytes <= FAN_PAYLOAD_MAX &&
+	       c->jobs_max >= 1 && c->jobs_max <= FAN_JOBS_MAX && c->members_max >= 2 &&
+	       c->members_max <= FAN_MEMBERS_MAX && c->window_max >= 2 &&
+	       c->window_max <= FAN_WINDOW_MAX && c->shards >= 1 && c->shards <= FAN_SHARDS_MAX &&
+	       (c->group_family == 0 || c->group_family == 4 || c->group_family == 6);
+}
+
+static size_t head_bytes(void)
+{
+	return (sizeof(struct fan_switch) + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+size_t fan_switch_bytes(const struct fan_switch_config *cfg)
+{
+	return config_is_sane(cfg) ? head_bytes() + fan_jobs_bytes(cfg) : 0;
+}
+
+struct fan_switch *fan_switch_init(void *mem, const struct fan_switch_config *cfg)
+{
+	struct fan_switch *sw = mem;
+	memset(sw, 0, sizeof *sw);
+	sw->cfg = *cfg;
+	sw->deadline_ns = UINT64_MAX;
+	fan_jobs_init(&sw->jobs, (uint8_t *)mem + head_bytes(), cfg);
+	return sw;
+}
+
+enum fan_verdict fan_switch_drop(struct fan_switch *sw, unsigned why)
+{
+	sw->last_drop = (enum fan_drop)why;
+	sw->stats.drops[why]++;
+	return FAN_DROP;
+}
+
+struct fan_event *fan_switch_note(struct fan_switch *sw, enum fan_event_kind kind,
+				  const struct fan_job *j, uint16_t rank)
+{
+	if (sw->event_count == FAN_EVENTS_MAX) {
+		sw->event_first++;
+		sw->event_count--;
+		sw->stats.events_lost++;
+	}
+	struct fan_event *ev = &sw->events[(sw->event_first + sw->event_count++) % FAN_EVENTS_MAX];
+	memset(ev, 0, sizeof *ev);
+	ev->kind = kind;
+	ev->rank = rank;
+	if (!j)
+		return ev;
+	ev->job = j->id;
+	ev->epoch = j->epoch;
+	ev->ranks = j->ranks;
+	ev->window = j->window;
+	ev->multicast = j->group.multicast;
+	ev->err = j->fault.err;
+	memcpy(ev->blamed, j->fault.blamed, sizeof ev->blamed);
+	ev->results = j->results;
+	ev->replays = j->replays;
+	memcpy(ev->name, j->name, sizeof ev->name);
+	return ev;
+}
+
+bool fan_switch_event(struct fan_switch *sw, struct fan_event *ev)
+{
+	if (sw->event_count == 0)
+		return false;
+	*ev = sw->events[sw->event_first++ % FAN_EVENTS_MAX];
+	sw->event_count--;
+	return true;
+}
+
+/* Fill `it` with the result in `round`; without its payload if `empty`. */
+static void put_result(struct fan_out_item *it, const struct fan_job *j,
+		       const struct fan_round *round, const struct fan_frag *asked, bool replay)
+{
+	struct fan_frag h = {
+		.frag = round->frag,
+		.job = j->id,
+		.epoch = j->epoch,
+		.sender = FAN_RANK_NONE,
+		.count = (uint16_t)FAN_DESC_COUNT(round->desc),
+		.exponent = round->exponent,
+		.type = FAN_TYPE_RESULT,
+		.dtype = (uint8_t)FAN_DESC_DTYPE(round->desc),
+		.op = (uint8_t)FAN_DESC_OP(round->desc),
+		.priority = asked->priority,
+	};
+	bool reduce = FAN_DESC_REDUCE(round->desc);
+	bool to_root = it->dest == FAN_TO_PEER && asked->sender == round->root;
+	h.flags = (uint16_t)((FAN_DESC_FIRST(round->desc) ? FAN_F_FIRST : 0) |
+			     (FAN_DESC_LAST(round->desc) ? FAN_F_LAST : 0) |
+			     (reduce ? FAN_F_REDUCE : 0) | (replay ? FAN_F_RESEND : 0));
+	if (reduce && !to_root)
+		h.flags |= FAN_F_EMPTY;
+	else
+		h.payload_bytes = (size_t)h.count * fan_dtype_bytes(h.dtype);
+	if (h.payload_bytes)
+		h.payload = fan_pool_acc(&j->pool, round);
+	if (j->options & FAN_JOIN_SUMMED)
+		h.flags |= FAN_F_SUMMED;
+	it->payload = h.payload;
+	it->payload_bytes = h.payload_bytes;
+	fan_wire_put(it->head, &h);
+}
+
+/* The result goes to all; of a reduce, the payload to the root alone. */
+static void send_result(struct fan_switch *sw, struct fan_job *j, const struct fan_round *round,
+			const struct fan_frag *f, struct fan_out *out)
+{
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_GROUP);
+	it->group = &j->group;
+	put_result(it, j, round, f, false);
+	if (FAN_DESC_REDUCE(round->desc)) {
+		struct fan_frag root = {.sender = round->root, .priority = f->priority};
+		it = fan_out_add(out, FAN_TO_PEER);
+		it->peer = j->peers[round->root];
+		put_result(it, j, round, &root, false);
+	}
+	j->results++;
+	sw->stats.results++;
+	fan_control_group_health(sw, j, FAN_RANK_NONE);
+}
+
+static void replay(struct fan_switch *sw, struct fan_job *j, const struct fan_round *round,
+		   const struct fan_frag *f, struct fan_out *out)
+{
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	it->peer = j->peers[f->sender];
+	put_result(it, j, round, f, true);
+	j->replays++;
+	sw->stats.replays++;
+	fan_control_group_health(sw, j, f->sender);
+}
+
+/* Tell the sender of `f` that its part of the fragment is missing. */
+static void ask(struct fan_switch *sw, const struct fan_job *j, const struct fan_frag *f,
+		struct fan_out *out)
+{
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	it->peer = j->peers[f->sender];
+	struct fan_frag h = {
+		.frag = f->frag,
+		.job = j->id,
+		.epoch = j->epoch,
+		.sender = FAN_RANK_NONE,
+		.type = FAN_TYPE_NEED,
+		.op = FAN_BARRIER,
+		.priority = f->priority,
+	};
+	fan_wire_put(it->head, &h);
+	sw->stats.needs++;
+}
+
+/* Does the contribution fit the job's slots, and carry what it has to? */
+static int unfit(const struct fan_job *j, const struct fan_frag *f)
+{
+	bool empty = f->flags & FAN_F_EMPTY;
+	bool root = f->flags & FAN_F_ROOT;
+	if (f->payload_bytes > j->payload_bytes ||
+	    (size_t)f->count * fan_dtype_acc_bytes(f->dtype) > j->pool.stride)
+		return FAN_DROP_LONG;
+	if (empty != (f->op == FAN_BCAST && !root))
+		return FAN_DROP_FORMAT;
+	if (root && f->op != FAN_BCAST && !(f->flags & FAN_F_REDUCE))
+		return FAN_DROP_FORMAT;
+	if (f->flags & FAN_F_REDUCE && f->op >= FAN_BCAST)
+		return FAN_DROP_FORMAT;
+	if (j->options & FAN_JOIN_SUMMED && !(f->flags & FAN_F_SUMMED))
+		return FAN_DROP_CHECK;
+	return -1;
+}
+
+/* Ranks disagree about `f`: note who and what, and end the job. */
+static enum fan_verdict mismatch(struct fan_switch *sw, struct fan_job *j, const struct fan_frag *f,
+				 const struct fan_switchml *r, struct fan_out *out)
+{
+	struct fan_job_fault fault = {
+		.err = FAN_E_MISMATCH,
+		.rank_a = f->sender,
+		.desc_a = r->desc,
+		.rank_b = r->other,
+		.desc_b = r->other_desc,
+	};
+	fan_ranks_set(fault.blamed, f->sender);
+	fan_ranks_set(fault.blamed, r->other);
+	fan_switch_fail(sw, j, &fault, out);
+	return FAN_FAIL;
+}
+
+/* The ranks that left can never contribute to the round that has just begun. */
+static enum fan_verdict left_behind(struct fan_switch *sw, struct fan_job *j, struct fan_out *out)
+{
+	struct fan_job_fault fault = {.err = FAN_E_RANK_LEFT};
+	for (unsigned r = 0; r < j->ranks; r++)
+		if (j->members[r].flags & FAN_MEMBER_LEFT)
+			fan_ranks_set(fault.blamed, r);
+	fan_switch_fail(sw, j, &fault, out);
+	return FAN_FAIL;
+}
+
+static enum fan_verdict recv_data(struct fan_switch *sw, struct fan_job *j,
+				  const struct fan_frag *f, struct fan_out *out)
+{
+	int why = unfit(j, f);
+	if (why >= 0)
+		return fan_switch_drop(sw, (unsigned)why);
+	fan_pool_prefetch(&j->pool, f->frag + 1);
+	struct fan_switchml r;
+	enum fan_verdict v = fan_switchml_data(&j->pool, j->ranks, f, &r);
+	switch (v) {
+	case FAN_FAIL: return mismatch(sw, j, f, &r, out);
+	case FAN_DROP: return fan_switch_drop(sw, r.drop);
+	case FAN_REPLAY: replay(sw, j, r.round, f, out); return v;
+	default: break;
+	}
+	sw->stats.contributions++;
+	if (r.opened && j->left)
+		return left_behind(sw, j, out);
+	if (v == FAN_DONE)
+		send_result(sw, j, r.round, f, out);
+	return v;
+}
+
+static enum fan_verdict recv_probe(struct fan_switch *sw, struct fan_job *j,
+				   const struct fan_frag *f, struct fan_out *out)
+{
+	struct fan_switchml r;
+	enum fan_verdict v = fan_switchml_probe(&j->pool, f, &r);
+	if (v == FAN_DROP)
+		return fan_switch_drop(sw, r.drop);
+	if (v == FAN_REPLAY)
+		replay(sw, j, r.round, f, out);
+	else if (v == FAN_ASK)
+		ask(sw, j, f, out);
+	return v;
+}
+
+/* Datagrams come in batches, one behind the other: bring the next one closer. */
+static void prefetch_next(const uint8_t *pkt, size_t len)
+{
+	size_t bytes = len < PREFETCH_BYTES ? len : PREFETCH_BYTES;
+	for (size_t at = 0; at < bytes; at += CACHE_LINE)
+		__builtin_prefetch(pkt + len + at);
+}
+
+enum fan_verdict fan_switch_recv(struct fan_switch *sw, uint64_t now_ns, fan_peer from,
+				 const uint8_t *pkt, size_t len, struct fan_out *out)
+{
+	struct fan_frag f;
+	sw->stats.packets++;
+	prefetch_next(pkt, len);
+	int why = fan_wire_get(&f, pkt, len);
+	if (why >= 0)
+		return fan_switch_drop(sw, (unsigned)why);
+	if (f.type >= FAN_TYPE_CTL)
+		return fan_control_recv(sw, now_ns, &from, &f, out);
+	if (f.type != FAN_TYPE_DATA && f.type != FAN_TYPE_PROBE)
+		return fan_switch_drop(sw, FAN_DROP_TYPE);
+	struct fan_job *j = fan_jobs_get(&sw->jobs, f.job);
+	if (!j)
+		return fan_switch_drop(sw, FAN_DROP_JOB);
+	if (f.epoch != j->epoch)
+		return fan_switch_drop(sw, FAN_DROP_EPOCH);
+	if (!fan_job_is_member(j, f.sender, &from))
+		return fan_switch_drop(sw, FAN_DROP_SENDER);
+	j->members[f.sender].heard_ns = now_ns;
+	if (j->state != FAN_JOB_READY)
+		return fan_switch_drop(sw, FAN_DROP_STATE);
+	return f.type == FAN_TYPE_DATA ? recv_data(sw, j, &f, out) : recv_probe(sw, j, &f, out);
+}
+
+uint64_t fan_switch_deadline(const struct fan_switch *sw)
+{
+	return sw->deadline_ns;
+}
+
+enum fan_drop fan_switch_last_drop(const struct fan_switch *sw)
+{
+	return sw->last_drop;
+}
+
+const struct fan_switch_stats *fan_switch_stats(const struct fan_switch *sw)
+{
+	return &sw->stats;
+}
+
+void fan_switch_report(const struct fan_switch *sw, struct fan_report *r)
+{
+	uint16_t index = r->index;
+	memset(r, 0, sizeof *r);
+	r->index = index;
+	const struct fan_job *j = NULL;
+	for (unsigned i = 0; i < sw->jobs.max; i++) {
+		if (sw->jobs.job[i].state == FAN_JOB_NONE)
+			continue;
+		if (r->jobs++ == index)
+			j = &sw->jobs.job[i];
+	}
+	if (!j)
+		return;
+	r->state = (uint8_t)j->state;
+	r->err = j->fault.err;
+	r->multicast = j->group.multicast;
+	r->ranks = j->ranks;
+	r->window = j->window;
+	r->results = j->results;
+	r->replays = j->replays;
+	r->waiting = fan_job_open(j, &r->oldest);
+	fan_job_missing(j, r->oldest, r->waiting > 0, r->missing);
+	while (r->name_bytes < FAN_NAME_MAX && j->name[r->name_bytes])
+		r->name_bytes++;
+	memcpy(r->name, j->name, r->name_bytes);
+}

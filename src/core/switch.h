@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* switch.h - the switch role: sums fragments in a bounded number of slots.
+ *
+ * One fan_switch is one shard: its own slots, jobs and members, nothing shared with
+ * another.  It owns no socket, clock, thread or memory.  The caller gives it every
+ * datagram that arrives (recv), calls it when its deadline has passed (tick), and
+ * sends what it writes into the fan_out, before the next call.  Beside the data path
+ * it is the job's controller: it admits members, tests the multicast group, watches
+ * health and tells everybody how a job stands. */
+#ifndef FAN_SWITCH_H
+#define FAN_SWITCH_H
+
+#include "ctlmsg.h"
+#include "verdict.h"
+
+struct fan_switch;
+
+enum fan_policy {
+	FAN_POLICY_SWITCHML = 0, /* static pool per job, two versions, replay */
+	FAN_POLICY_COUNT
+};
+
+struct fan_switch_config {
+	enum fan_policy policy;
+	uint32_t slots;		/* of payload_bytes, twice: the shadow copies */
+	uint16_t payload_bytes; /* largest payload of a fragment */
+	uint16_t jobs_max;	/* 1 .. FAN_JOBS_MAX */
+	uint16_t members_max;	/* over all jobs, 2 .. FAN_MEMBERS_MAX */
+	uint16_t window_max;	/* most slots one job gets: its quota */
+	uint32_t rx_bytes;	/* payload that the receive queue holds: a job's window x ranks x
+				 * packet stays within it.  0: no such bound */
+	uint16_t shards;	/* of the whole switch, told to workers */
+	uint64_t epoch;		/* differs between two lives of a switch, e.g. start time */
+	uint8_t group_family;	/* multicast results: 0 off, 4, 6 */
+	uint16_t group_port;
+	uint8_t group_base[16]; /* first group address; job i uses base + i */
+};
+
+/* Something for the log. */
+enum fan_event_kind {
+	FAN_EV_JOB_CREATED,
+	FAN_EV_RANK_JOINED,
+	FAN_EV_RANK_REFUSED,
+	FAN_EV_JOB_READY,
+	FAN_EV_RANK_LEFT,
+	FAN_EV_GROUP_OFF, /* results go by unicast from here on: too many were missed */
+	FAN_EV_JOB_FAILED,
+	FAN_EV_JOB_REMOVED,
+};
+
+struct fan_event {
+	enum fan_event_kind kind;
+	uint32_t job, epoch;
+	uint16_t rank;	 /* or FAN_RANK_NONE */
+	uint16_t ranks;	 /* size of the job */
+	uint16_t window; /* slots of the job */
+	bool multicast;
+	int err;			 /* REFUSED, FAILED, LEFT: enum fan_err */
+	uint64_t blamed[FAN_RANK_WORDS]; /* FAILED: ranks to blame */
+	uint64_t results;		 /* REMOVED: fragments finished */
+	uint64_t replays;
+	fan_peer peer; /* JOINED, REFUSED: where from */
+	char name[FAN_NAME_MAX + 1];
+};
+
+struct fan_switch_stats {
+	uint64_t packets;
+	uint64_t contributions; /* added to a slot */
+	uint64_t results;
+	uint64_t replays;
+	uint64_t needs;	      /* NEEDs sent */
+	uint64_t events_lost; /* events overwritten before they were read */
+	uint64_t drops[FAN_DROP_COUNT];
+};
+
+/* Bytes that a switch of this configuration needs; 0 if a field is out of range. */
+size_t fan_switch_bytes(const struct fan_switch_config *cfg);
+
+/* Make a switch in `mem`, fan_switch_bytes(cfg) bytes aligned to 64.  The memory
+ * needs no clearing and belongs to the caller. */
+struct fan_switch *fan_switch_init(void *mem, const struct fan_switch_config *cfg);
+
+/* Handle one datagram of `len` bytes at `pkt` that `from` sent.  `out` must have
+ * room for FAN_SWITCH_OUT_MAX items and FAN_SWITCH_OUT_MAX * 256 bytes of scratch. */
+enum fan_verdict fan_switch_recv(struct fan_switch *sw, uint64_t now_ns, fan_peer from,
+				 const uint8_t *pkt, size_t len, struct fan_out *out);
+
+/* Do what time asks for: heartbeats overdue, group tests.  If `out` runs full the
+ * deadline stays in the past; send, reset and call again. */
+void fan_switch_tick(struct fan_switch *sw, uint64_t now_ns, struct fan_out *out);
+
+/* When tick wants to be called; UINT64_MAX: never. */
+uint64_t fan_switch_deadline(const struct fan_switch *sw);
+
+/* Why the last datagram was dropped; meaningful after FAN_DROP. */
+enum fan_drop fan_switch_last_drop(const struct fan_switch *sw);
+
+/* Take the oldest event; false if there is none. */
+bool fan_switch_event(struct fan_switch *sw, struct fan_event *ev);
+
+/* Fill in a report about job number r->index (0 .. jobs-1). */
+void fan_switch_report(const struct fan_switch *sw, struct fan_report *r);
+
+const struct fan_switch_stats *fan_switch_stats(const struct fan_switch *sw);
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* switch_priv.h - what switch.c (data path) and control.c (membership) share. */
+#ifndef FAN_SWITCH_PRIV_H
+#define FAN_SWITCH_PRIV_H
+
+#include "member.h"
+#include "switch.h"
+
+struct fan_switch {
+	struct fan_switch_config cfg;
+	struct fan_jobs jobs;
+	uint64_t deadline_ns; /* when tick has something to do */
+	enum fan_drop last_drop;
+	struct fan_switch_stats stats;
+	uint32_t event_first, event_count; /* ring of FAN_EVENTS_MAX */
+	struct fan_event events[FAN_EVENTS_MAX];
+};
+
+/* Count a drop and say so. */
+enum fan_verdict fan_switch_drop(struct fan_switch *sw, unsigned why);
+
+/* Note an event about `j`; the fields beyond are the caller's.  Never NULL. */
+struct fan_event *fan_switch_note(struct fan_switch *sw, enum fan_event_kind kind,
+				  const struct fan_job *j, uint16_t rank);
+
+/* End a job and tell its members. */
+void fan_switch_fail(struct fan_switch *sw, struct fan_job *j, const struct fan_job_fault *fault,
+		     struct fan_out *out);
+
+/* Control messages. */
+enum fan_verdict fan_control_recv(struct fan_switch *sw, uint64_t now_ns, const fan_peer *from,
+				  const struct fan_frag *f, struct fan_out *out);
+
+/* A member missed a multicast result: turn the group off if many do.  Called for each
+ * replay and, with rank FAN_RANK_NONE, for each result. */
+void fan_control_group_health(struct fan_switch *sw, struct fan_job *j, uint16_t rank);
+
+#endif

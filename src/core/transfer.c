@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* transfer.c - a worker's fragments: out of the tensor, and back into it. */
+#include <assert.h>
+
+#include "quant.h"
+#include "reduce.h"
+#include "worker_priv.h"
+
+static struct fan_stream_op *op_at(struct fan_worker *w, uint64_t id)
+{
+	return &w->op[id % FAN_OPS_MAX];
+}
+
+/* The operation that the slot's fragment belongs to, or NULL: not started yet. */
+static struct fan_stream_op *op_of(struct fan_worker *w, struct fan_wslot *s)
+{
+	if (s->frag >= w->next_frag)
+		return NULL;
+	if (s->op < w->first_op)
+		s->op = w->first_op;
+	while (s->frag >= op_at(w, s->op)->first + op_at(w, s->op)->frags)
+		s->op++; /* ends: the fragment is below next_frag */
+	return op_at(w, s->op);
+}
+
+/* The place of a group's exponents; NULL while the window of groups is below it. */
+static struct fan_stream_group *group_at(struct fan_worker *w, const struct fan_stream_op *op,
+					 uint64_t number)
+{
+	if (number >= w->low_group + FAN_STREAM_GROUPS)
+		return NULL;
+	struct fan_stream_group *g = &w->group[number % FAN_STREAM_GROUPS];
+	if (!g->used || g->number != number) {
+		g->used = true;
+		g->known = false;
+		g->number = number;
+		g->left = fan_stream_group_blocks(op, number);
+	}
+	return g;
+}
+
+/* Are the exponents that the piece needs, or the place for them, there? */
+static bool may_go(struct fan_worker *w, const struct fan_stream_op *op, const struct fan_piece *p)
+{
+	if (!op->groups)
+		return true;
+	const struct fan_stream_group *g = group_at(w, op, p->group);
+	return g && (p->exponents || g->known);
+}
+
+/* Queue the slot's fragment if it exists and nothing holds it up. */
+static void schedule(struct fan_worker *w, uint32_t i)
+{
+	struct fan_wslot *s = &w->window.slot[i];
+	struct fan_stream_op *op = op_of(w, s);
+	s->state = FAN_WSLOT_IDLE;
+	if (!op)
+		return;
+	if (op->groups) {
+		struct fan_piece p;
+		fan_stream_piece(op, s->frag, w->cfg.rank, &p);
+		if (!may_go(w, op, &p)) {
+			s->state = FAN_WSLOT_BLOCKED;
+			return;
+		}
+	}
+	fan_window_ready(&w->window, i);
+}
+
+/* Look again at the slots whose fragments waited for exponents, or for their place: in
+ * the order of their fragments, so that all ranks send in the same order. */
+static void unblock(struct fan_worker *w)
+{
+	uint32_t size = w->window.size;
+	uint64_t lowest = UINT64_MAX;
+	for (uint32_t i = 0; i < size; i++) {
+		const struct fan_wslot *s = &w->window.slot[i];
+		if (s->state == FAN_WSLOT_BLOCKED && s->frag < lowest)
+			lowest = s->frag;
+	}
+	if (lowest == UINT64_MAX)
+		return;
+	for (uint32_t n = 0; n < size; n++) {
+		uint32_t i = (uint32_t)((lowest + n) % size);
+		if (w->window.slot[i].state == FAN_WSLOT_BLOCKED)
+			schedule(w, i);
+	}
+}
+
+void fan_transfer_opened(struct fan_worker *w)
+{
+	const struct fan_stream_op *op = op_at(w, w->next_op - 1);
+	uint32_t size = w->window.size;
+	if (size == 0)
+		return; /* not welcomed yet: fan_transfer_begin will come */
+	uint64_t end = op->first + (op->frags < size ? op->frags : size);
+	for (uint64_t n = op->first; n < end; n++) {
+		uint32_t i = (uint32_t)(n % size);
+		struct fan_wslot *s = &w->window.slot[i];
+		if (s->state == FAN_WSLOT_IDLE && s->frag < w->next_frag)
+			schedule(w, i);
+	}
+}
+
+void fan_transfer_begin(struct fan_worker *w)
+{
+	for (uint32_t i = 0; i < w->window.size; i++)
+		schedule(w, i);
+}
+
+/* The exponents of `p->count` blocks, as this rank has them. */
+static void put_exponents(const struct fan_stream_op *op, const struct fan_piece *p, uint8_t *to)
+{
+	const float *in = op->op.in;
+	for (uint32_t b = 0; b < p->count; b++) {
+		uint64_t at = (p->at + b) * op->per_frag;
+		uint64_t rest = op->op.count - at;
+		uint32_t n = (uint32_t)(rest < op->per_frag ? rest : op->per_frag);
+		fan_put16(to + (size_t)2 * b, (uint16_t)fan_quant_exponent(in + at, n));
+	}
+}
+
+/* The payload of a contribution: where it lies, or converted into scratch. */
+static bool put_payload(struct fan_worker *w, const struct fan_stream_op *op,
+			const struct fan_piece *p, struct fan_frag *f, struct fan_out *out)
+{
+	f->payload_bytes = (size_t)p->count * fan_dtype_bytes(p->dtype);
+	if (f->flags & FAN_F_EMPTY)
+		f->payload_bytes = 0;
+	if (f->payload_bytes == 0)
+		return true;
+	const uint8_t *in = op->op.in;
+	if (p->dtype == op->op.dtype) {
+		f->payload = in + p->at * fan_dtype_bytes(p->dtype);
+		return true;
+	}
+	uint8_t *to = fan_out_scratch(out, f->payload_bytes);
+	f->payload = to;
+	if (!to)
+		return false;
+	if (p->exponents) {
+		put_exponents(op, p, to);
+	} else if (p->dtype == FAN_FIXED32) {
+		const struct fan_stream_group *g = group_at(w, op, p->group);
+		f->exponent = g->exponents[p->block];
+		fan_quant_encode(to, (const float *)op->op.in + p->at, p->count, f->exponent,
+				 w->cfg.ranks);
+	} else {
+		fan_half_from_f32(p->dtype, to, (const float *)op->op.in + p->at, p->count);
+	}
+	return true;
+}
+
+static struct fan_frag head_of(const struct fan_worker *w, enum fan_type type, uint64_t frag)
+{
+	return (struct fan_frag){
+		.frag = frag,
+		.job = w->job,
+		.epoch = w->epoch,
+		.sender = w->cfg.rank,
+		.type = (uint8_t)type,
+		.op = FAN_BARRIER,
+	};
+}
+
+static bool put_contribution(struct fan_worker *w, uint32_t i, bool again, struct fan_out *out)
+{
+	struct fan_wslot *s = &w->window.slot[i];
+	const struct fan_stream_op *op = op_of(w, s);
+	struct fan_piece p;
+	fan_stream_piece(op, s->frag, w->cfg.rank, &p);
+	struct fan_frag f = head_of(w, FAN_TYPE_DATA, s->frag);
+	f.dtype = p.dtype;
+	f.op = p.redop;
+	f.count = p.count;
+	f.flags = (uint16_t)(p.flags | (again ? FAN_F_RESEND : 0) |
+			     (w->cfg.options & FAN_JOIN_SUMMED ? FAN_F_SUMMED : 0));
+	if (!put_payload(w, op, &p, &f, out))
+		return false;
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	it->payload = f.payload;
+	it->payload_bytes = f.payload_bytes;
+	fan_wire_put(it->head, &f);
+	w->stats.sent++;
+	w->stats.resent += again;
+	return true;
+}
+
+static void put_probe(struct fan_worker *w, uint32_t i, struct fan_out *out)
+{
+	struct fan_frag f = head_of(w, FAN_TYPE_PROBE, w->window.slot[i].frag);
+	fan_wire_put(fan_out_add(out, FAN_TO_PEER)->head, &f);
+	w->stats.probes++;
+}
+
+bool fan_transfer_send(struct fan_worker *w, uint64_t now_ns, struct fan_out *out)
+{
+	unsigned what;
+	for (;;) {
+		uint32_t i = fan_window_next(&w->window, w->congestion.cwnd, &what);
+		if (i == FAN_WSLOT_NONE)
+			return false;
+		bool fits = fan_out_fits(out, 1, 0);
+		if (fits && what == FAN_WSLOT_PROBE)
+			put_probe(w, i, out);
+		else if (fits)
+			fits = put_contribution(w, i, what == FAN_WSLOT_RESEND, out);
+		if (!fits) {
+			fan_window_unget(&w->window, i, what);
+			return true;
+		}
+		fan_window_sent(&w->window, i, now_ns, what);
+	}
+}
+
+/* Is `f` the result of the piece that was sent? */
+static bool matches(const struct fan_stream_op *op, const struct fan_piece *p,
+		    const struct fan_frag *f, bool is_root)
+{
+	const uint16_t same = FAN_F_FIRST | FAN_F_LAST | FAN_F_REDUCE;
+	bool reduce = op->op.reduce && !p->exponents;
+	bool empty = reduce && !is_root;
+	return f->dtype == p->dtype && f->op == p->redop && f->count == p->count &&
+	       (f->flags & same) == (p->flags & same) && !(f->flags & FAN_F_EMPTY) == !empty;
+}
+
+/* The exponents of a group are agreed: its blocks may go. */
+static void take_exponents(struct fan_stream_group *g, const struct fan_frag *f)
+{
+	for (uint32_t b = 0; b < f->count; b++)
+		g->exponents[b] = fan_quant_clamp((int16_t)fan_get16(f->payload + (size_t)2 * b));
+	g->known = true;
+}
+
+/* A block of the group is finished; after the last one, groups further on get places. */
+static bool finish_block(struct fan_worker *w, struct fan_stream_group *g)
+{
+	if (--g->left)
+		return false;
+	bool moved = false;
+	for (;;) {
+		struct fan_stream_group *low = &w->group[w->low_group % FAN_STREAM_GROUPS];
+		if (!low->used || low->number != w->low_group || low->left)
+			return moved;
+		low->used = false;
+		w->low_group++;
+		moved = true;
+	}
+}
+
+/* Put the elements of a result into the caller's tensor. */
+static void take_elements(struct fan_worker *w, const struct fan_stream_op *op,
+			  const struct fan_piece *p, const struct fan_frag *f)
+{
+	unsigned bytes = fan_dtype_bytes(op->op.dtype);
+	bool own = op->op.op == FAN_BCAST && w->cfg.rank == op->op.root;
+	if (f->payload_bytes == 0 || own)
+		return;
+	uint8_t *to = (uint8_t *)op->op.out + p->at * bytes;
+	if (p->dtype == FAN_FIXED32)
+		fan_quant_decode(to, f->payload, p->count, f->exponent, w->cfg.ranks,
+				 op->op.op == FAN_AVG ? w->cfg.ranks : 1);
+	else if (p->dtype != op->op.dtype)
+		fan_half_to_f32(p->dtype, to, f->payload, p->count);
+	else
+		memcpy(to, f->payload, f->payload_bytes);
+}
+
+static void finish_fragment(struct fan_worker *w, struct fan_stream_op *op)
+{
+	op->left--;
+	while (w->first_op < w->next_op && op_at(w, w->first_op)->left == 0)
+		w->first_op++;
+}
+
+/* Take what the result carries.  True if slots that were blocked may go now. */
+static bool take(struct fan_worker *w, struct fan_stream_op *op, const struct fan_piece *p,
+		 const struct fan_frag *f)
+{
+	struct fan_stream_group *g = op->groups ? group_at(w, op, p->group) : NULL;
+	if (p->exponents) {
+		assert(g); /* it had a place when it was sent */
+		take_exponents(g, f);
+		return true;
+	}
+	take_elements(w, op, p, f);
+	return g && finish_block(w, g);
+}
+
+/* The agreed exponent is echoed: a result scaled by another one is not ours. */
+static bool exponent_matches(struct fan_worker *w, const struct fan_stream_op *op,
+			     const struct fan_piece *p, const struct fan_frag *f)
+{
+	if (p->dtype != FAN_FIXED32)
+		return true;
+	return group_at(w, op, p->group)->exponents[p->block] == f->exponent;
+}
+
+static enum fan_verdict drop(struct fan_worker *w, enum fan_drop why)
+{
+	w->stats.drops[why]++;
+	return FAN_DROP;
+}
+
+static void note_timing(struct fan_worker *w, uint64_t now_ns, const struct fan_wslot *s,
+			const struct fan_frag *f)
+{
+	if (!(s->flags & FAN_WSLOT_AGAIN))
+		fan_rtt_sample(&w->rtt, now_ns - s->sent_ns);
+	fan_rtt_heard(&w->rtt);
+	w->progress_ns = now_ns;
+	w->stats.results++;
+	if (f->flags & FAN_F_RESEND) {
+		w->stats.replays++;
+		fan_congestion_lost(&w->congestion);
+	} else {
+		fan_congestion_done(&w->congestion);
+	}
+}
+
+enum fan_verdict fan_transfer_result(struct fan_worker *w, uint64_t now_ns,
+				     const struct fan_frag *f)
+{
+	if (w->window.size == 0)
+		return drop(w, FAN_DROP_STATE);
+	uint32_t i = (uint32_t)(f->frag % w->window.size);
+	struct fan_wslot *s = &w->window.slot[i];
+	if (f->frag != s->frag || s->state != FAN_WSLOT_SENT)
+		return drop(w, f->frag < s->frag ? FAN_DROP_STALE : FAN_DROP_AHEAD);
+	struct fan_stream_op *op = op_of(w, s);
+	struct fan_piece p;
+	fan_stream_piece(op, s->frag, w->cfg.rank, &p);
+	bool is_root = w->cfg.rank == op->op.root;
+	if (is_root && op->op.reduce && !p.exponents && f->flags & FAN_F_EMPTY)
+		return drop(w, FAN_DROP_DUPLICATE); /* for the others; ours has the payload */
+	if (!matches(op, &p, f, is_root) || !exponent_matches(w, op, &p, f))
+		return drop(w, FAN_DROP_MISMATCH);
+	if (w->cfg.options & FAN_JOIN_SUMMED && !(f->flags & FAN_F_SUMMED))
+		return drop(w, FAN_DROP_CHECK);
+	note_timing(w, now_ns, s, f);
+	bool freed = take(w, op, &p, f);
+	fan_window_done(&w->window, i, f->flags & FAN_F_RESEND);
+	finish_fragment(w, op);
+	schedule(w, i);
+	if (freed)
+		unblock(w);
+	return FAN_DONE;
+}
+
+enum fan_verdict fan_transfer_need(struct fan_worker *w, const struct fan_frag *f)
+{
+	if (w->window.size == 0)
+		return drop(w, FAN_DROP_STATE);
+	uint32_t i = (uint32_t)(f->frag % w->window.size);
+	const struct fan_wslot *s = &w->window.slot[i];
+	if (f->frag != s->frag || s->state != FAN_WSLOT_SENT)
+		return drop(w, f->frag < s->frag ? FAN_DROP_STALE : FAN_DROP_AHEAD);
+	if (!fan_window_need(&w->window, i))
+		return drop(w, FAN_DROP_DUPLICATE);
+	fan_rtt_heard(&w->rtt);
+	fan_congestion_lost(&w->congestion);
+	return FAN_ASK;
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "window.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define LOG_FACTOR 4u /* entries per slot */
+
+size_t fan_window_bytes(uint32_t max)
+{
+	return max * (sizeof(struct fan_wslot) + LOG_FACTOR * sizeof(struct fan_wlog_entry) +
+		      2 * sizeof(uint16_t));
+}
+
+void fan_window_init(struct fan_window *w, void *mem, uint32_t max)
+{
+	memset(w, 0, sizeof *w);
+	w->slot = mem;
+	w->log = (struct fan_wlog_entry *)(w->slot + max);
+	w->ready.at = (uint16_t *)(w->log + (size_t)max * LOG_FACTOR);
+	w->urgent.at = w->ready.at + max;
+}
+
+void fan_window_open(struct fan_window *w, uint32_t size)
+{
+	w->size = w->ready.size = w->urgent.size = size;
+	w->log_size = size * LOG_FACTOR;
+	memset(w->slot, 0, size * sizeof *w->slot);
+	for (uint32_t i = 0; i < size; i++)
+		w->slot[i].frag = i;
+	w->seq = 1;
+}
+
+static void push(struct fan_wqueue *q, uint32_t i)
+{
+	assert(q->count < q->size);
+	uint32_t at = q->head + q->count++;
+	q->at[at >= q->size ? at - q->size : at] = (uint16_t)i;
+}
+
+static void push_front(struct fan_wqueue *q, uint32_t i)
+{
+	assert(q->count < q->size);
+	q->head = q->head ? q->head - 1 : q->size - 1;
+	q->at[q->head] = (uint16_t)i;
+	q->count++;
+}
+
+static uint32_t pop(struct fan_wqueue *q)
+{
+	uint32_t i = q->at[q->head];
+	q->head = q->head + 1 == q->size ? 0 : q->head + 1;
+	q->count--;
+	return i;
+}
+
+void fan_window_ready(struct fan_window *w, uint32_t i)
+{
+	w->slot[i].state = FAN_WSLOT_READY;
+	push(&w->ready, i);
+}
+
+static void make_urgent(struct fan_window *w, uint32_t i, unsigned what)
+{
+	struct fan_wslot *s = &w->slot[i];
+	if (!(s->flags & FAN_WSLOT_URGENT))
+		push(&w->urgent, i);
+	s->flags = (uint8_t)(s->flags | FAN_WSLOT_URGENT | what);
+}
+
+bool fan_window_need(struct fan_window *w, uint32_t i)
+{
+	if (w->slot[i].state != FAN_WSLOT_SENT || w->slot[i].flags & FAN_WSLOT_RESEND)
+		return false;
+	make_urgent(w, i, FAN_WSLOT_RESEND);
+	return true;
+}
+
+uint32_t fan_window_next(struct fan_window *w, uint32_t cwnd, unsigned *what)
+{
+	while (w->urgent.count) {
+		uint32_t i = pop(&w->urgent);
+		struct fan_wslot *s = &w->slot[i];
+		*what = s->flags & (FAN_WSLOT_PROBE | FAN_WSLOT_RESEND);
+		s->flags &= (uint8_t) ~(FAN_WSLOT_URGENT | FAN_WSLOT_PROBE | FAN_WSLOT_RESEND);
+		if (s->state != FAN_WSLOT_SENT || !*what)
+			continue; /* its result came meanwhile */
+		if (*what & FAN_WSLOT_RESEND)
+			*what = FAN_WSLOT_RESEND; /* says all that a probe says */
+		return i;
+	}
+	*what = 0;
+	if (w->ready.count == 0 || w->in_flight >= cwnd)
+		return FAN_WSLOT_NONE;
+	return pop(&w->ready);
+}
+
+void fan_window_unget(struct fan_window *w, uint32_t i, unsigned what)
+{
+	if (!what) {
+		push_front(&w->ready, i);
+		return;
+	}
+	push_front(&w->urgent, i);
+	w->slot[i].flags = (uint8_t)(w->slot[i].flags | FAN_WSLOT_URGENT | what);
+}
+
+static struct fan_wlog_entry *log_at(const struct fan_window *w, uint32_t n)
+{
+	uint32_t at = w->log_head + n;
+	return &w->log[at >= w->log_size ? at - w->log_size : at];
+}
+
+static void log_pop(struct fan_window *w)
+{
+	w->log_head = w->log_head + 1 == w->log_size ? 0 : w->log_head + 1;
+	w->log_count--;
+}
+
+/* Drop what is over from the front of the log; the first entry that is not, or NULL. */
+static struct fan_wlog_entry *log_front(struct fan_window *w)
+{
+	while (w->log_count) {
+		struct fan_wlog_entry *e = log_at(w, 0);
+		const struct fan_wslot *s = &w->slot[e->slot];
+		if (s->state == FAN_WSLOT_SENT && s->seq == e->seq)
+			return e;
+		log_pop(w);
+	}
+	return NULL;
+}
+
+/* The log is full: forget what is over, or else probe for the oldest, which gives it a
+ * place at the end. */
+static void make_room(struct fan_window *w)
+{
+	struct fan_wlog_entry *e = log_front(w);
+	if (w->log_count < w->log_size)
+		return;
+	make_urgent(w, e->slot, FAN_WSLOT_PROBE);
+	log_pop(w);
+}
+
+void fan_window_sent(struct fan_window *w, uint32_t i, uint64_t now_ns, unsigned what)
+{
+	struct fan_wslot *s = &w->slot[i];
+	if (what) {
+		s->flags |= FAN_WSLOT_AGAIN;
+	} else {
+		s->state = FAN_WSLOT_SENT;
+		w->in_flight++;
+	}
+	s->seq = w->seq++;
+	if (what != FAN_WSLOT_PROBE)
+		s->data_seq = s->seq;
+	s->sent_ns = now_ns;
+	if (w->log_count == w->log_size)
+		make_room(w);
+	*log_at(w, w->log_count++) = (struct fan_wlog_entry){s->seq, i};
+}
+
+void fan_window_done(struct fan_window *w, uint32_t i, bool replay)
+{
+	struct fan_wslot *s = &w->slot[i];
+	uint64_t answered = replay ? s->seq : s->data_seq;
+	if (answered > w->acked)
+		w->acked = answered;
+	s->state = FAN_WSLOT_IDLE;
+	s->flags &= FAN_WSLOT_URGENT;
+	s->frag += w->size;
+	w->in_flight--;
+	for (struct fan_wlog_entry *e = log_front(w); e && e->seq + FAN_GAP_RESULTS <= w->acked;
+	     e = log_front(w)) {
+		make_urgent(w, e->slot, FAN_WSLOT_PROBE);
+		log_pop(w);
+	}
+}
+
+uint32_t fan_window_oldest(struct fan_window *w)
+{
+	struct fan_wlog_entry *e = log_front(w);
+	return e ? e->slot : FAN_WSLOT_NONE;
+}
+
+void fan_window_expire(struct fan_window *w)
+{
+	uint32_t i = fan_window_oldest(w);
+	if (i == FAN_WSLOT_NONE)
+		return;
+	make_urgent(w, i, FAN_WSLOT_PROBE);
+	log_pop(w);
+}

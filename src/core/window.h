@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* window.h - a worker's fragments in flight: which to send, which are late.
+ *
+ * W window slots, as many as the switch has for the job; slot i handles fragments i,
+ * i + W, i + 2W, ... one at a time.  Slots are independent: one that waits for a lost
+ * fragment holds up no other.  Every transmission (contribution or probe) takes the
+ * next sequence number; when a result arrives for a transmission that is
+ * FAN_GAP_RESULTS or more later than another's, the other is late and is probed for,
+ * which gives it a new sequence number.  So a fragment is probed for about once per
+ * round trip, by the pace of the results, and by the timer when nothing comes. */
+#ifndef FAN_WINDOW_H
+#define FAN_WINDOW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "limits.h"
+
+#define FAN_WSLOT_NONE UINT32_MAX
+
+enum fan_wslot_state {
+	FAN_WSLOT_IDLE,	   /* its next fragment belongs to no operation yet */
+	FAN_WSLOT_BLOCKED, /* its fragment waits for block exponents */
+	FAN_WSLOT_READY,   /* queued: will be sent when the congestion window allows */
+	FAN_WSLOT_SENT,	   /* waits for its result */
+};
+
+enum fan_wslot_flag {
+	FAN_WSLOT_AGAIN = 1 << 0,  /* sent or probed for more than once: no RTT sample */
+	FAN_WSLOT_PROBE = 1 << 1,  /* a probe is due */
+	FAN_WSLOT_RESEND = 1 << 2, /* the switch asked for it again */
+	FAN_WSLOT_URGENT = 1 << 3, /* is in the urgent queue */
+};
+
+struct fan_wslot {
+	uint64_t frag;	   /* the fragment it is at */
+	uint64_t seq;	   /* of the last transmission, contribution or probe */
+	uint64_t data_seq; /* of the last contribution */
+	uint64_t sent_ns;  /* when that was */
+	uint64_t op;	   /* number of the operation that `frag` belongs to, or a lower one */
+	uint8_t state;	   /* enum fan_wslot_state */
+	uint8_t flags;	   /* enum fan_wslot_flag */
+};
+
+/* A bounded queue of slot indices. */
+struct fan_wqueue {
+	uint16_t *at;
+	uint32_t size, head, count;
+};
+
+struct fan_wlog_entry {
+	uint64_t seq;
+	uint32_t slot;
+};
+
+struct fan_window {
+	struct fan_wslot *slot;
+	uint32_t size; /* W */
+	struct fan_wqueue ready, urgent;
+	struct fan_wlog_entry *log; /* transmissions by seq, oldest first; some are over */
+	uint32_t log_size, log_head, log_count;
+	uint64_t seq;	    /* of the next transmission */
+	uint64_t acked;	    /* highest seq whose result is there */
+	uint32_t in_flight; /* slots in state SENT */
+};
+
+/* Bytes for a window of at most `max` slots; then lay it out in `mem`, aligned to 8. */
+size_t fan_window_bytes(uint32_t max);
+void fan_window_init(struct fan_window *w, void *mem, uint32_t max);
+
+/* The switch granted `size` <= max slots: slot i starts at fragment i. */
+void fan_window_open(struct fan_window *w, uint32_t size);
+
+/* Queue slot `i` for its first transmission. */
+void fan_window_ready(struct fan_window *w, uint32_t i);
+
+/* The switch asks for slot `i`'s fragment again.  False if it is being sent anyway. */
+bool fan_window_need(struct fan_window *w, uint32_t i);
+
+/* The next slot with something to send, taken off its queue, and what: FAN_WSLOT_PROBE,
+ * FAN_WSLOT_RESEND or 0 for a first transmission, of which at most `cwnd` are in
+ * flight.  FAN_WSLOT_NONE if there is none. */
+uint32_t fan_window_next(struct fan_window *w, uint32_t cwnd, unsigned *what);
+
+/* Put back what fan_window_next gave: there was no room to send it. */
+void fan_window_unget(struct fan_window *w, uint32_t i, unsigned what);
+
+/* Slot `i` was transmitted. */
+void fan_window_sent(struct fan_window *w, uint32_t i, uint64_t now_ns, unsigned what);
+
+/* The result of slot `i` is there: on to its next fragment.  Late slots get probes.  A
+ * replay answers the last transmission; any other result answers a contribution, and
+ * says nothing of probes that were sent meanwhile. */
+void fan_window_done(struct fan_window *w, uint32_t i, bool replay);
+
+/* The slot whose last transmission is the longest ago, or FAN_WSLOT_NONE. */
+uint32_t fan_window_oldest(struct fan_window *w);
+
+/* The timer ran out: probe for the oldest. */
+void fan_window_expire(struct fan_window *w);
+
+#endif

@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker_priv.h"
+
+#define ALIGN 64u
+
+static size_t align_up(size_t n)
+{
+	return (n + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static bool config_is_sane(const struct fan_worker_config *c)
+{
+	return c->ranks >= 2 && c->ranks <= FAN_RANKS_MAX && c->rank < c->ranks &&
+	       c->payload_bytes >= FAN_PAYLOAD_MIN && c->payload_bytes <= FAN_PAYLOAD_MAX &&
+	       c->payload_bytes % 8 == 0 && c->window_max >= 2 && c->window_max <= FAN_WINDOW_MAX &&
+	       c->alive_ms >= FAN_ALIVE_MIN_MS && c->alive_ms <= FAN_ALIVE_MAX_MS &&
+	       c->nonce != 0 && c->name[0] != '\0' && memchr(c->name, '\0', sizeof c->name) != NULL;
+}
+
+size_t fan_worker_bytes(const struct fan_worker_config *cfg)
+{
+	if (!config_is_sane(cfg))
+		return 0;
+	return align_up(sizeof(struct fan_worker)) + align_up(fan_window_bytes(cfg->window_max)) +
+	       FAN_STREAM_GROUPS * align_up(cfg->payload_bytes);
+}
+
+struct fan_worker *fan_worker_init(void *mem, const struct fan_worker_config *cfg, uint64_t now_ns)
+{
+	struct fan_worker *w = mem;
+	uint8_t *p = (uint8_t *)mem + align_up(sizeof *w);
+	memset(w, 0, sizeof *w);
+	w->cfg = *cfg;
+	w->start_ns = w->heard_ns = w->progress_ns = w->control_ns = now_ns;
+	w->stats.rto_ns = FAN_RTO_MIN_NS;
+	fan_rtt_init(&w->rtt);
+	fan_window_init(&w->window, p, cfg->window_max);
+	p += align_up(fan_window_bytes(cfg->window_max));
+	for (unsigned i = 0; i < FAN_STREAM_GROUPS; i++, p += align_up(cfg->payload_bytes))
+		w->group[i].exponents = (int16_t *)p;
+	return w;
+}
+
+void fan_worker_fail(struct fan_worker *w, const struct fan_fault *fault)
+{
+	if (w->phase >= FAN_W_FAILED)
+		return;
+	w->phase = FAN_W_FAILED;
+	w->fault = *fault;
+	w->control_ns = UINT64_MAX;
+}
+
+static enum fan_verdict drop(struct fan_worker *w, unsigned why)
+{
+	w->stats.drops[why]++;
+	return FAN_DROP;
+}
+
+static enum fan_verdict recv_welcome(struct fan_worker *w, uint64_t now_ns,
+				     const struct fan_frag *f)
+{
+	struct fan_welcome m;
+	if (f->frag != w->cfg.nonce || w->phase != FAN_W_JOINING)
+		return drop(w, FAN_DROP_STATE);
+	if (fan_welcome_get(&m, f) != FAN_OK || m.window > w->cfg.window_max)
+		return drop(w, FAN_DROP_FORMAT);
+	w->welcome = m;
+	w->welcomed = true;
+	w->job = f->job;
+	w->epoch = f->epoch;
+	w->phase = FAN_W_FORMING;
+	w->control_ns = now_ns + FAN_JOIN_RETRY_NS;
+	w->stats.window = m.window;
+	fan_window_open(&w->window, m.window);
+	fan_congestion_init(&w->congestion, m.window);
+	fan_transfer_begin(w);
+	return FAN_CTL;
+}
+
+static enum fan_verdict recv_refuse(struct fan_worker *w, const struct fan_frag *f)
+{
+	struct fan_refuse m;
+	if (f->frag != w->cfg.nonce || w->phase != FAN_W_JOINING)
+		return drop(w, FAN_DROP_STATE);
+	if (fan_refuse_get(&m, f) != FAN_OK)
+		return drop(w, FAN_DROP_FORMAT);
+	struct fan_fault fault = {
+		.err = m.err,
+		.rank_a = m.rank,
+		.rank_b = FAN_RANK_NONE,
+		.desc_a = m.have,
+		.desc_b = m.want,
+	};
+	fan_worker_fail(w, &fault);
+	return FAN_CTL;
+}
+
+static enum fan_verdict job_failed(struct fan_worker *w, const struct fan_state *m, uint64_t frag)
+{
+	struct fan_fault fault = {
+		.err = m->err,
+		.rank_a = m->rank_a,
+		.rank_b = m->rank_b,
+		.desc_a = m->desc_a,
+		.desc_b = m->desc_b,
+		.frag = frag,
+	};
+	memcpy(fault.ranks, m->missing, sizeof fault.ranks);
+	fan_worker_fail(w, &fault);
+	return FAN_CTL;
+}
+
+static enum fan_verdict recv_state(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)
+{
+	struct fan_state m;
+	if (!w->welcomed)
+		return drop(w, FAN_DROP_STATE);
+	if (fan_state_get(&m, f) != FAN_OK)
+		return drop(w, FAN_DROP_FORMAT);
+	memcpy(w->missing, m.missing, sizeof w->missing);
+	w->missing_frag = f->frag;
+	w->missing_known = true;
+	switch (m.state) {
+	case FAN_JOB_NONE: {
+		const struct fan_fault fault = {.err = FAN_E_RESTARTED};
+		fan_worker_fail(w, &fault);
+		break;
+	}
+	case FAN_JOB_FAILED: return job_failed(w, &m, f->frag);
+	case FAN_JOB_READY:
+		if (w->phase != FAN_W_FORMING)
+			break;
+		w->phase = FAN_W_READY;
+		w->progress_ns = now_ns;
+		w->control_ns = now_ns + w->welcome.beat_ms * FAN_MS;
+		break;
+	default: break;
+	}
+	return FAN_CTL;
+}
+
+static enum fan_verdict recv_group_test(struct fan_worker *w, uint64_t now_ns, bool by_group)
+{
+	if (!by_group)
+		return drop(w, FAN_DROP_TYPE);
+	if (!w->heard_group && w->phase == FAN_W_FORMING) {
+		w->heard_group = true;
+		w->control_ns = now_ns;
+	}
+	return FAN_CTL;
+}
+
+static enum fan_verdict recv_left(struct fan_worker *w, const struct fan_frag *f)
+{
+	if (w->phase != FAN_W_LEAVING || f->frag != w->cfg.nonce)
+		return drop(w, FAN_DROP_STATE);
+	w->phase = FAN_W_LEFT;
+	w->control_ns = UINT64_MAX;
+	return FAN_CTL;
+}
+
+enum fan_verdict fan_worker_recv(struct fan_worker *w, uint64_t now_ns, const uint8_t *pkt,
+				 size_t len, bool by_group)
+{
+	struct fan_frag f;
+	int why = fan_wire_get(&f, pkt, len);
+	if (why >= 0)
+		return drop(w, (unsigned)why);
+	if (f.type == FAN_TYPE_WELCOME || f.type == FAN_TYPE_REFUSE) {
+		w->heard_ns = now_ns;
+		return f.type == FAN_TYPE_WELCOME ? recv_welcome(w, now_ns, &f)
+						  : recv_refuse(w, &f);
+	}
+	if (!w->welcomed || f.job != w->job)
+		return drop(w, FAN_DROP_JOB);
+	if (f.epoch != w->epoch)
+		return drop(w, FAN_DROP_EPOCH);
+	if (f.sender != FAN_RANK_NONE)
+		return drop(w, FAN_DROP_SENDER);
+	w->heard_ns = now_ns;
+	switch (f.type) {
+	case FAN_TYPE_STATE: return recv_state(w, now_ns, &f);
+	case FAN_TYPE_LEFT: return recv_left(w, &f);
+	case FAN_TYPE_GROUP_TEST: return recv_group_test(w, now_ns, by_group);
+	case FAN_TYPE_RESULT:
+	case FAN_TYPE_NEED: break;
+	default: return drop(w, FAN_DROP_TYPE);
+	}
+	if (w->phase != FAN_W_READY)
+		return drop(w, FAN_DROP_STATE);
+	return f.type == FAN_TYPE_RESULT ? fan_transfer_result(w, now_ns, &f)
+					 : fan_transfer_need(w, &f);
+}
+
+static struct fan_frag control_head(const struct fan_worker *w, enum fan_type type, uint64_t frag)
+{
+	return (struct fan_frag){
+		.frag = frag,
+		.job = w->job,
+		.epoch = w->epoch,
+		.sender = w->cfg.rank,
+		.type = (uint8_t)type,
+	};
+}
+
+static size_t join_body(const struct fan_worker *w, uint8_t *body)
+{
+	struct fan_join m = {
+		.ranks = w->cfg.ranks,
+		.payload_bytes = w->cfg.payload_bytes,
+		.window = w->cfg.window_max,
+		.options = w->cfg.options,
+		.alive_ms = w->cfg.alive_ms,
+	};
+	memcpy(m.name, w->cfg.name, sizeof m.name);
+	while (m.name_bytes < FAN_NAME_MAX && m.name[m.name_bytes])
+		m.name_bytes++;
+	return fan_join_put(body, &m);
+}
+
+static size_t leave_body(const struct fan_worker *w, uint8_t *body)
+{
+	struct fan_leave m = {.nonce = w->cfg.nonce, .err = w->leave_err};
+	memcpy(m.blamed, w->fault.ranks, sizeof m.blamed);
+	return fan_leave_put(body, &m);
+}
+
+/* What to ask about in a BEAT; the oldest fragment in flight, if any. */
+static size_t beat_body(struct fan_worker *w, uint8_t *body, uint64_t *frag)
+{
+	struct fan_beat m = {.nonce = w->cfg.nonce};
+	uint32_t i = w->window.size ? fan_window_oldest(&w->window) : FAN_WSLOT_NONE;
+	*frag = 0;
+	if (i != FAN_WSLOT_NONE) {
+		*frag = w->window.slot[i].frag;
+		m.flags |= FAN_BEAT_WAITING;
+	}
+	if (w->heard_group)
+		m.flags |= FAN_BEAT_HEARD;
+	return fan_beat_put(body, &m);
+}
+
+/* The control message that the phase asks for. */
+static void put_control(struct fan_worker *w, struct fan_out *out)
+{
+	uint8_t *body = fan_out_scratch(out, FAN_CTL_BYTES_MAX);
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	struct fan_frag h;
+	size_t bytes;
+	if (w->phase == FAN_W_JOINING) {
+		h = control_head(w, FAN_TYPE_JOIN, w->cfg.nonce);
+		bytes = join_body(w, body);
+	} else if (w->phase == FAN_W_LEAVING) {
+		h = control_head(w, FAN_TYPE_LEAVE, 0);
+		bytes = leave_body(w, body);
+	} else {
+		h = control_head(w, FAN_TYPE_BEAT, 0);
+		bytes = beat_body(w, body, &h.frag);
+	}
+	fan_ctl_finish(it, &h, body, bytes);
+}
+
+static uint64_t stall_ns(const struct fan_worker *w)
+{
+	return w->progress_ns + w->cfg.stall_ms * FAN_MS;
+}
+
+static uint64_t silence_ns(const struct fan_worker *w)
+{
+	uint64_t alive_ms = w->welcomed ? w->welcome.alive_ms : w->cfg.alive_ms;
+	return w->heard_ns + alive_ms * FAN_MS;
+}
+
+/* The job did not form in time: nobody answered, or some ranks did not come. */
+static void check_join(struct fan_worker *w, uint64_t now_ns)
+{
+	if (now_ns < w->start_ns + w->cfg.join_ms * FAN_MS)
+		return;
+	struct fan_fault fault = {.err = w->welcomed ? FAN_E_TIMEOUT : FAN_E_UNREACHABLE};
+	if (w->missing_known)
+		memcpy(fault.ranks, w->missing, sizeof fault.ranks);
+	fan_worker_fail(w, &fault);
+}
+
+static void check_ready(struct fan_worker *w, uint64_t now_ns)
+{
+	struct fan_fault fault = {.err = FAN_OK};
+	if (now_ns >= silence_ns(w)) {
+		fault.err = FAN_E_UNREACHABLE;
+	} else if (w->first_op < w->next_op && now_ns >= stall_ns(w)) {
+		uint32_t i = fan_window_oldest(&w->window);
+		fault.err = FAN_E_STALLED;
+		fault.frag = i == FAN_WSLOT_NONE ? w->missing_frag : w->window.slot[i].frag;
+		if (w->missing_known)
+			memcpy(fault.ranks, w->missing, sizeof fault.ranks);
+	}
+	if (fault.err)
+		fan_worker_fail(w, &fault);
+}
+
+/* When the next control message after this one is due. */
+static uint64_t control_interval_ns(const struct fan_worker *w)
+{
+	return w->phase == FAN_W_READY ? w->welcome.beat_ms * FAN_MS : FAN_JOIN_RETRY_NS;
+}
+
+static bool tick_control(struct fan_worker *w, uint64_t now_ns, struct fan_out *out)
+{
+	if (w->phase == FAN_W_JOINING || w->phase == FAN_W_FORMING)
+		check_join(w, now_ns);
+	else if (w->phase == FAN_W_READY)
+		check_ready(w, now_ns);
+	if (now_ns < w->control_ns)
+		return false;
+	if (w->phase == FAN_W_LEAVING && w->leave_tries++ == FAN_LEAVE_TRIES) {
+		w->phase = FAN_W_LEFT;
+		w->control_ns = UINT64_MAX;
+		return false;
+	}
+	if (!fan_out_fits(out, 1, FAN_CTL_BYTES_MAX))
+		return true;
+	put_control(w, out);
+	w->control_ns = now_ns + control_interval_ns(w);
+	return false;
+}
+
+/* When the oldest transmission is to be doubted; UINT64_MAX: none is out. */
+static uint64_t timer_ns(struct fan_worker *w)
+{
+	uint32_t i = fan_window_oldest(&w->window);
+	if (i == FAN_WSLOT_NONE)
+		return UINT64_MAX;
+	return w->window.slot[i].sent_ns + fan_rtt_timeout(&w->rtt);
+}
+
+bool fan_worker_tick(struct fan_worker *w, uint64_t now_ns, struct fan_out *out)
+{
+	if (tick_control(w, now_ns, out))
+		return true;
+	if (w->phase != FAN_W_READY)
+		return false;
+	if (now_ns >= timer_ns(w)) {
+		fan_window_expire(&w->window);
+		fan_rtt_expired(&w->rtt);
+	}
+	return fan_transfer_send(w, now_ns, out);
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+uint64_t fan_worker_deadline(struct fan_worker *w)
+{
+	uint64_t at = w->control_ns;
+	if (w->phase == FAN_W_JOINING || w->phase == FAN_W_FORMING)
+		return earlier(at, w->start_ns + w->cfg.join_ms * FAN_MS);
+	if (w->phase != FAN_W_READY)
+		return at;
+	at = earlier(at, silence_ns(w));
+	if (w->window.urgent.count ||
+	    (w->window.ready.count && w->window.in_flight < w->congestion.cwnd))
+		return 0; /* there is something to send */
+	if (w->first_op < w->next_op)
+		at = earlier(at, stall_ns(w));
+	return earlier(at, timer_ns(w));
+}
+
+int fan_worker_start(struct fan_worker *w, uint64_t now_ns, const struct fan_op *op, uint64_t *id)
+{
+	if (w->phase == FAN_W_FAILED)
+		return w->fault.err;
+	if (w->phase > FAN_W_FAILED)
+		return FAN_E_CLOSED;
+	if (!fan_stream_op_is_sane(op, w->cfg.ranks))
+		return FAN_E_INVALID;
+	if (w->next_op - w->first_op == FAN_OPS_MAX)
+		return FAN_E_BUSY;
+	if (w->first_op == w->next_op)
+		w->progress_ns = now_ns;
+	struct fan_stream_op *s = &w->op[w->next_op % FAN_OPS_MAX];
+	fan_stream_open(s, op, w->next_frag, w->next_group, w->cfg.payload_bytes,
+			w->cfg.options & FAN_JOIN_WIDE);
+	s->id = *id = w->next_op++;
+	w->next_frag += s->frags;
+	w->next_group += s->groups;
+	fan_transfer_opened(w);
+	return FAN_OK;
+}
+
+int fan_worker_test(const struct fan_worker *w, uint64_t id)
+{
+	if (id < w->first_op || (id < w->next_op && w->op[id % FAN_OPS_MAX].left == 0))
+		return FAN_OK;
+	if (w->phase == FAN_W_FAILED)
+		return w->fault.err;
+	return w->phase > FAN_W_FAILED ? FAN_E_CLOSED : FAN_E_PENDING;
+}
+
+void fan_worker_leave(struct fan_worker *w, uint64_t now_ns, int err)
+{
+	if (w->phase >= FAN_W_LEAVING)
+		return;
+	/* One that was never let in has nothing to leave. */
+	w->phase = w->welcomed ? FAN_W_LEAVING : FAN_W_LEFT;
+	w->leave_err = (int8_t)err;
+	w->leave_tries = 0;
+	w->control_ns = w->welcomed ? now_ns : UINT64_MAX;
+}
+
+enum fan_worker_phase fan_worker_phase(const struct fan_worker *w)
+{
+	return w->phase;
+}
+
+const struct fan_fault *fan_worker_fault(const struct fan_worker *w)
+{
+	return &w->fault;
+}
+
+const struct fan_worker_stats *fan_worker_stats(struct fan_worker *w)
+{
+	w->stats.srtt_ns = w->rtt.srtt_ns;
+	w->stats.rto_ns = w->rtt.rto_ns;
+	w->stats.cwnd = w->congestion.cwnd;
+	return &w->stats;
+}
+
+const struct fan_welcome *fan_worker_welcome(const struct fan_worker *w)
+{
+	return w->welcomed ? &w->welcome : NULL;
+}
+
+uint32_t fan_worker_frag_elems(const struct fan_worker *w, const struct fan_op *op)
+{
+	return fan_stream_per_frag(op, w->cfg.payload_bytes, w->cfg.options & FAN_JOIN_WIDE);
+}

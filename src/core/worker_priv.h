@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* worker_priv.h - what worker.c (membership, timers) and transfer.c (fragments) share. */
+#ifndef FAN_WORKER_PRIV_H
+#define FAN_WORKER_PRIV_H
+
+#include "congestion.h"
+#include "rtt.h"
+#include "stream.h"
+#include "window.h"
+#include "worker.h"
+
+struct fan_worker {
+	struct fan_worker_config cfg;
+	enum fan_worker_phase phase;
+	struct fan_welcome welcome;
+	bool welcomed;
+	bool heard_group;
+	uint8_t leave_tries;
+	int8_t leave_err;
+	uint32_t job, epoch;
+	uint64_t start_ns;
+	uint64_t heard_ns;		  /* last packet of the switch */
+	uint64_t control_ns;		  /* when the next JOIN, BEAT or LEAVE is due */
+	uint64_t progress_ns;		  /* last result, or first operation after an idle time */
+	uint64_t missing[FAN_RANK_WORDS]; /* of the last STATE... */
+	uint64_t missing_frag;		  /* ...about this fragment */
+	bool missing_known;
+	struct fan_fault fault;
+	struct fan_worker_stats stats;
+
+	struct fan_rtt rtt;
+	struct fan_congestion congestion;
+	struct fan_window window;
+
+	/* Operations first_op .. next_op - 1 are in flight, number i at op[i % MAX]. */
+	struct fan_stream_op op[FAN_OPS_MAX];
+	uint64_t first_op, next_op;
+	uint64_t next_frag;  /* of the next operation */
+	uint64_t next_group; /* of the next operation in fixed mode */
+	uint64_t low_group;  /* lowest group that is not finished */
+	struct fan_stream_group group[FAN_STREAM_GROUPS];
+};
+
+/* End the worker with `fault`; only the first one counts. */
+void fan_worker_fail(struct fan_worker *w, const struct fan_fault *fault);
+
+/* A RESULT, or a NEED, that is for this worker's job. */
+enum fan_verdict fan_transfer_result(struct fan_worker *w, uint64_t now_ns,
+				     const struct fan_frag *f);
+enum fan_verdict fan_transfer_need(struct fan_worker *w, const struct fan_frag *f);
+
+/* Write what the window allows; true if `out` ran full. */
+bool fan_transfer_send(struct fan_worker *w, uint64_t now_ns, struct fan_out *out);
+
+/* The window is open: fragments of operations that were started before may go. */
+void fan_transfer_begin(struct fan_worker *w);
+
+/* Operation number w->next_op - 1 has just been opened: its first fragments may go. */
+void fan_transfer_opened(struct fan_worker *w);
+
+#endif

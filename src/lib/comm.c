@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* comm.c - the callers' side of a communicator. */
+#include "comm.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "net/clock.h"
+
+static atomic_uint forks;
+static pthread_once_t forks_once = PTHREAD_ONCE_INIT;
+
+static void forked(void)
+{
+	atomic_fetch_add(&forks, 1);
+}
+
+static void count_forks(void)
+{
+	pthread_atfork(NULL, NULL, forked);
+}
+
+unsigned fan_comm_forks(void)
+{
+	pthread_once(&forks_once, count_forks);
+	return atomic_load(&forks);
+}
+
+static bool is_forked(const struct fanin_comm *c)
+{
+	return c->forks != atomic_load(&forks);
+}
+
+static void init(struct fanin_comm *c)
+{
+	memset(c, 0, sizeof *c);
+	c->forks = fan_comm_forks();
+	c->epoll_fd = c->wake_fd = -1;
+	c->awake = true;
+	pthread_mutex_init(&c->lock, NULL);
+	pthread_cond_init(&c->changed, NULL);
+}
+
+/* A communicator that could not be made tells why, until it is destroyed. */
+static int refuse(struct fanin_comm *c, int error, const char *why)
+{
+	if (why != c->sentence)
+		snprintf(c->sentence, sizeof c->sentence, "%s", why);
+	atomic_store_explicit(&c->error, error, memory_order_release);
+	return error;
+}
+
+static int open_events(struct fanin_comm *c)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.u32 = FAN_COMM_WAKE};
+	char why[FAN_LANE_WHY_BYTES];
+	c->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (c->epoll_fd >= 0 && c->wake_fd >= 0 &&
+	    !epoll_ctl(c->epoll_fd, EPOLL_CTL_ADD, c->wake_fd, &ev))
+		return FAN_OK;
+	snprintf(why, sizeof why, "cannot wait for events: %s", strerror(errno));
+	return refuse(c, FAN_E_SYSTEM, why);
+}
+
+/* The thread takes no signals: they are the host program's. */
+static int start_thread(struct fanin_comm *c)
+{
+	sigset_t all, before;
+	char why[FAN_LANE_WHY_BYTES];
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	int e = pthread_create(&c->thread, NULL, fan_progress, c);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (e) {
+		snprintf(why, sizeof why, "cannot start a thread: %s", strerror(e));
+		return refuse(c, FAN_E_SYSTEM, why);
+	}
+	c->threaded = true;
+	return FAN_OK;
+}
+
+static int open_all(struct fanin_comm *c, const struct fanin_options *options)
+{
+	char why[FAN_CONFIG_WHY_BYTES], sentence[FAN_FAULT_TEXT_BYTES];
+	int e = fan_config_load(&c->cfg, options, c->sentence, sizeof c->sentence);
+	if (e)
+		return refuse(c, e, c->sentence);
+	if (fan_peer_parse(&c->switch_addr, c->cfg.switch_addr, why, sizeof why)) {
+		snprintf(sentence, sizeof sentence, "switch: %.400s", why);
+		return refuse(c, FAN_E_CONFIG, sentence);
+	}
+	c->io = fan_lane_io_new(c->cfg.payload_bytes);
+	if (!c->io)
+		return refuse(c, FAN_E_NOMEM, fan_err_text(FAN_E_NOMEM));
+	e = open_events(c);
+	if (!e)
+		e = start_thread(c);
+	return e;
+}
+
+int fan_comm_create(const struct fanin_options *options, struct fanin_comm **comm)
+{
+	*comm = aligned_alloc(64, (sizeof **comm + 63) / 64 * 64);
+	if (!*comm)
+		return FAN_E_NOMEM;
+	struct fanin_comm *c = *comm;
+	init(c);
+	int e = open_all(c, options);
+	if (e)
+		return e;
+	pthread_mutex_lock(&c->lock);
+	while (!c->ready && !atomic_load(&c->error))
+		pthread_cond_wait(&c->changed, &c->lock);
+	pthread_mutex_unlock(&c->lock);
+	return atomic_load(&c->error);
+}
+
+/* With the lock held: see to it that the thread looks at what has changed. */
+static void wake(struct fanin_comm *c)
+{
+	uint64_t one = 1;
+	if (c->awake)
+		return;
+	c->awake = true;
+	ssize_t n = write(c->wake_fd, &one, sizeof one);
+	(void)n; /* fails only when it is full of wake-ups already */
+}
+
+static void free_all(struct fanin_comm *c)
+{
+	for (unsigned i = 0; i < FAN_SHARDS_MAX; i++)
+		fan_lane_close(&c->lane[i]);
+	if (c->epoll_fd >= 0)
+		close(c->epoll_fd);
+	if (c->wake_fd >= 0)
+		close(c->wake_fd);
+	fan_lane_io_free(c->io);
+	free(c);
+}
+
+void fan_comm_destroy(struct fanin_comm *c)
+{
+	if (!c)
+		return;
+	if (is_forked(c)) { /* the thread and the job are the parent's */
+		free_all(c);
+		return;
+	}
+	pthread_mutex_lock(&c->lock);
+	c->closing = true;
+	pthread_cond_broadcast(&c->changed);
+	while (c->room_waiters)
+		pthread_cond_wait(&c->changed, &c->lock);
+	if (c->threaded)
+		wake(c);
+	pthread_mutex_unlock(&c->lock);
+	if (c->threaded)
+		pthread_join(c->thread, NULL);
+	pthread_cond_destroy(&c->changed);
+	pthread_mutex_destroy(&c->lock);
+	free_all(c);
+}
+
+/* With the lock held.  FAN_OK: there is room for one more. */
+static int wait_for_room(struct fanin_comm *c, bool wait)
+{
+	int e = FAN_OK;
+	c->room_waiters++;
+	while (!(e = atomic_load(&c->error)) && !c->closing &&
+	       atomic_load(&c->ops_open) >= FAN_COMM_OPS_MAX) {
+		if (!wait) {
+			e = FAN_E_BUSY;
+			break;
+		}
+		pthread_cond_wait(&c->changed, &c->lock);
+	}
+	c->room_waiters--;
+	if (c->closing) {
+		pthread_cond_broadcast(&c->changed);
+		e = FAN_E_CLOSED;
+	}
+	return e;
+}
+
+int fan_comm_submit(struct fanin_comm *c, const struct fan_op_call *call, bool wait,
+		    struct fanin_op **op)
+{
+	struct fan_op whole;
+	*op = NULL;
+	if (is_forked(c))
+		return FAN_E_CLOSED;
+	int e = atomic_load_explicit(&c->error, memory_order_acquire);
+	if (!e)
+		e = fan_op_check(&whole, call, &c->cfg);
+	if (e)
+		return e;
+	struct fanin_op *new = fan_op_new(&whole);
+	if (!new)
+		return FAN_E_NOMEM;
+	pthread_mutex_lock(&c->lock);
+	e = wait_for_room(c, wait);
+	if (!e) {
+		atomic_fetch_add(&c->ops_open, 1);
+		fan_op_queue_add(&c->queued, new);
+		wake(c);
+	}
+	pthread_mutex_unlock(&c->lock);
+	if (!e) {
+		*op = new;
+		return FAN_OK;
+	}
+	fan_op_end(new, e);
+	fanin_op_free(new);
+	return e;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* comm.h - a communicator: one rank of one job, with a thread that makes progress.
+ *
+ * Who touches what:
+ *  - the lanes, and so the core, belong to the progress thread alone (progress.c);
+ *  - callers hand it operations through `queued`, under the lock, and wait on the
+ *    operation's own condition.  Nobody holds a lock while the core runs or the kernel
+ *    sends, so a caller never waits for a transfer in order to start one.
+ *  - how it stands (ready, error, statistics) is published under the lock.
+ *
+ * Memory beyond the caller's tensors: 64 KiB to receive into, at most 256 KiB + 11 KiB
+ * of datagrams to send (lane.h), the core's window (fan_worker_bytes: under 400 KiB for
+ * the largest), this struct, and about 250 bytes for each operation started.  All of it
+ * stays below a window of packets + 1 MiB. */
+#ifndef FAN_LIB_COMM_H
+#define FAN_LIB_COMM_H
+
+#include <fanin.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "config.h"
+#include "fault_text.h"
+#include "lane.h"
+#include "op.h"
+
+#define FAN_COMM_OPS_MAX    4096	    /* started and not ended */
+#define FAN_COMM_EVENTS_MAX 16		    /* sockets looked at per round */
+#define FAN_COMM_WAKE	    UINT32_MAX	    /* the number of `wake_fd` in epoll */
+#define FAN_COMM_LEAVE_NS   (2000 * FAN_MS) /* to say goodbye at the end, at most */
+
+struct fanin_comm {
+	struct fan_config cfg; /* constant once created */
+	unsigned forks;	       /* fan_comm_forks() when created */
+	bool threaded;	       /* the thread was started */
+	pthread_t thread;
+	int epoll_fd, wake_fd;
+
+	pthread_mutex_t lock;	    /* for all up to the next blank line */
+	pthread_cond_t changed;	    /* ready, error, or room for operations */
+	struct fan_op_queue queued; /* handed over, not taken by the thread */
+	bool awake;		    /* the thread will look at `queued` before it sleeps */
+	bool ready;		    /* all ranks are here */
+	bool closing;		    /* fanin_comm_destroy was called */
+	unsigned room_waiters;	    /* callers that wait for room for an operation */
+	struct fanin_stats stats;
+
+	atomic_int error; /* 0, or what ended it: then `sentence` is constant */
+	char sentence[FAN_FAULT_TEXT_BYTES];
+	atomic_uint ops_open; /* operations started and not ended */
+
+	/* The thread's own. */
+	struct fan_lane lane[FAN_SHARDS_MAX];
+	unsigned lanes; /* 1 until the switch has told its shards */
+	fan_peer switch_addr;
+	struct fan_lane_io *io;
+	struct fan_op_queue waiting;	       /* taken, not started on every lane */
+	struct fanin_op *running[FAN_OPS_MAX]; /* started on every lane, oldest first */
+	unsigned running_count;
+	bool progressed; /* a fragment or a start: operations may be done */
+	bool leaving;	 /* the lanes have been told to leave */
+	uint64_t join_by_ns, leave_by_ns;
+	uint64_t ops_done, bytes_done;
+};
+
+/* Callers' side; errors as in fanin.h. */
+int fan_comm_create(const struct fanin_options *options, struct fanin_comm **comm);
+void fan_comm_destroy(struct fanin_comm *c);
+
+/* Queue an operation.  `wait`: for room, instead of FAN_E_BUSY. */
+int fan_comm_submit(struct fanin_comm *c, const struct fan_op_call *call, bool wait,
+		    struct fanin_op **op);
+
+/* How often this process is the child of a fork(), since the first communicator. */
+unsigned fan_comm_forks(void);
+
+/* The thread: runs until `closing` and all lanes have left. */
+void *fan_progress(void *comm);
+
+/* The thread's: end the communicator and all its operations. */
+void fan_comm_fail(struct fanin_comm *c, int error, const char *sentence);
+
+#endif

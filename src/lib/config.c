@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "config.h"
+
+#include <errno.h>
+#include <ini.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/err.h"
+
+#define IP_UDP_BYTES  48 /* headers of IPv6 and UDP */
+#define NAME_BYTES    48 /* "FANIN_TIMEOUT_MS", "options.timeout_ms" */
+#define INI_LINES_MAX 100000
+#define KEYS	      (sizeof keys / sizeof keys[0])
+#define UNSET	      (-1)
+
+/* One option.  Texts have a capacity, numbers a range, choices their words, whose index
+ * is the value. */
+struct key {
+	const char *name;
+	size_t at;	   /* in struct fan_config */
+	size_t field;	   /* in struct fanin_options */
+	size_t text_bytes; /* texts: of the destination; else 0 */
+	int min, max;
+	const char *const *words; /* ended by NULL; NULL: a number */
+};
+
+static const char *const mode_words[] = {"native", "fixed", NULL};
+static const char *const wire_words[] = {"float32", "float16", "bfloat16", NULL};
+
+#define TEXT(n, f)                                                                                 \
+	{                                                                                          \
+#n, offsetof(struct fan_config, f), offsetof(struct fanin_options, f),             \
+			sizeof(((struct fan_config *)0)->f), 0, 0, NULL                            \
+	}
+#define NUMBER(n, lo, hi)                                                                          \
+	{                                                                                          \
+#n, offsetof(struct fan_config, n), offsetof(struct fanin_options, n), 0, lo, hi,  \
+			NULL                                                                       \
+	}
+#define CHOICE(n, words)                                                                           \
+	{                                                                                          \
+#n, offsetof(struct fan_config, n), offsetof(struct fanin_options, n), 0, 0,       \
+			(int)(sizeof words / sizeof words[0]) - 2, words                           \
+	}
+
+static const struct key keys[] = {
+	TEXT(switch, switch_addr),
+	TEXT(job, job),
+	NUMBER(rank, 0, FAN_RANKS_MAX - 1),
+	NUMBER(ranks, 2, FAN_RANKS_MAX),
+	NUMBER(mtu, 576, 9000),
+	NUMBER(window, 0, FAN_WINDOW_MAX),
+	NUMBER(timeout_ms, 100, 86400000),
+	NUMBER(alive_ms, FAN_ALIVE_MIN_MS, FAN_ALIVE_MAX_MS),
+	CHOICE(mode, mode_words),
+	CHOICE(wire, wire_words),
+	NUMBER(multicast, 0, 1),
+	NUMBER(checksum, 0, 1),
+	NUMBER(narrow, 0, 1),
+	NUMBER(plain_udp, 0, 1),
+};
+enum { KEY_SWITCH = 0, KEY_RANK = 2, KEY_RANKS = 3 };
+
+/* Where all texts of errors and the values taken so far are. */
+struct load {
+	struct fan_config *c;
+	unsigned set; /* bit i: keys[i] has been taken */
+	char *why;
+	size_t why_bytes;
+	const char *file; /* the INI file */
+	FILE *stream;
+	int line;
+	bool failed;
+};
+
+/* What `k` expects, for an error text. */
+static void expected(const struct key *k, char *text, size_t bytes)
+{
+	if (k->text_bytes)
+		snprintf(text, bytes, "1 to %zu printable bytes", k->text_bytes - 1);
+	else if (!k->words)
+		snprintf(text, bytes, "a number from %d to %d", k->min, k->max);
+	else
+		snprintf(text, bytes, "%s", k->words[0]);
+	for (int i = 1; k->words && k->words[i]; i++) {
+		size_t used = strlen(text);
+		snprintf(text + used, bytes - used, "%s%s", k->words[i + 1] ? ", " : " or ",
+			 k->words[i]);
+	}
+}
+
+static bool parse_number(const struct key *k, const char *text, int *value)
+{
+	char *end;
+	errno = 0;
+	long v = strtol(text, &end, 10);
+	if (end == text || *end || errno || v < k->min || v > k->max)
+		return false;
+	*value = (int)v;
+	return true;
+}
+
+static bool parse_word(const struct key *k, const char *text, int *value)
+{
+	for (int i = 0; k->words[i]; i++)
+		if (!strcmp(k->words[i], text)) {
+			*value = i;
+			return true;
+		}
+	return false;
+}
+
+static bool text_fits(const struct key *k, const char *text)
+{
+	size_t len = strlen(text);
+	for (const char *p = text; *p; p++)
+		if ((unsigned char)*p < ' ' || *p == '"' || *p == 127)
+			return false;
+	return len && len < k->text_bytes;
+}
+
+/* Check `text` for keys[i]; take it unless a stronger place already gave a value. */
+static int take(struct load *l, unsigned i, const char *text, const char *where)
+{
+	const struct key *k = &keys[i];
+	char *at = (char *)l->c + k->at;
+	int value = 0;
+	bool ok = k->text_bytes ? text_fits(k, text)
+		  : k->words	? parse_word(k, text, &value)
+				: parse_number(k, text, &value);
+	if (!ok) {
+		char want[128];
+		expected(k, want, sizeof want);
+		snprintf(l->why, l->why_bytes, "%s: \"%.64s\": expected %s", where, text, want);
+		return FAN_E_CONFIG;
+	}
+	if (l->set & 1u << i)
+		return FAN_OK;
+	l->set |= 1u << i;
+	if (k->text_bytes)
+		memcpy(at, text, strlen(text) + 1);
+	else
+		memcpy(at, &value, sizeof value);
+	return FAN_OK;
+}
+
+static int take_field(struct load *l, unsigned i, const struct fanin_options *o)
+{
+	const struct key *k = &keys[i];
+	const char *field = (const char *)o + k->field;
+	char text[16], where[NAME_BYTES];
+	const char *given = text;
+	int value;
+	if (k->text_bytes) {
+		memcpy(&given, field, sizeof given);
+		if (!given)
+			return FAN_OK;
+	} else {
+		memcpy(&value, field, sizeof value);
+		if (value == UNSET)
+			return FAN_OK;
+		bool word = k->words && value >= k->min && value <= k->max;
+		snprintf(text, sizeof text, "%d", value);
+		given = word ? k->words[value] : text;
+	}
+	snprintf(where, sizeof where, "options.%s%s", k->name, i == KEY_SWITCH ? "_addr" : "");
+	return take(l, i, given, where) ? FAN_E_INVALID : FAN_OK;
+}
+
+static int take_fields(struct load *l, const struct fanin_options *o)
+{
+	int e = FAN_OK;
+	if (o->size != sizeof *o) {
+		snprintf(l->why, l->why_bytes,
+			 "options.size: %zu: expected %zu: set the options with FANIN_OPTIONS_INIT",
+			 o->size, sizeof *o);
+		return FAN_E_INVALID;
+	}
+	for (unsigned i = 0; i < KEYS && !e; i++)
+		e = take_field(l, i, o);
+	return e;
+}
+
+/* The variable FANIN_<NAME> of every option that is still unset. */
+static int take_variables(struct load *l)
+{
+	for (unsigned i = 0; i < KEYS; i++) {
+		char name[NAME_BYTES] = "FANIN_";
+		size_t n = strlen(name);
+		for (const char *p = keys[i].name; *p; p++)
+			name[n++] = (char)(*p >= 'a' && *p <= 'z' ? *p - 'a' + 'A' : *p);
+		const char *text = getenv(name);
+		if (!text || !*text || l->set & 1u << i)
+			continue;
+		int e = take(l, i, text, name);
+		if (e)
+			return e;
+	}
+	return FAN_OK;
+}
+
+/* Rank and size from the first launcher that set both, unless both are known. */
+static int take_launcher(struct load *l)
+{
+	static const char *const pairs[][2] = {
+		{"RANK", "WORLD_SIZE"},
+		{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+		{"SLURM_PROCID", "SLURM_NTASKS"},
+	};
+	for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+		const char *rank = getenv(pairs[i][0]), *ranks = getenv(pairs[i][1]);
+		if (!rank || !*rank || !ranks || !*ranks)
+			continue;
+		int e = FAN_OK;
+		if (!(l->set & 1u << KEY_RANK))
+			e = take(l, KEY_RANK, rank, pairs[i][0]);
+		if (!e && !(l->set & 1u << KEY_RANKS))
+			e = take(l, KEY_RANKS, ranks, pairs[i][1]);
+		return e;
+	}
+	return FAN_OK;
+}
+
+static int ini_line(void *user, const char *section, const char *name, const char *value)
+{
+	struct load *l = user;
+	char where[FAN_CONFIG_WHY_BYTES];
+	unsigned i = 0;
+	if (l->failed || strcmp(section, "worker"))
+		return 1;
+	while (i < KEYS && strcmp(keys[i].name, name))
+		i++;
+	snprintf(where, sizeof where, "%.200s:%d: %.32s", l->file, l->line, name);
+	if (i < KEYS && !take(l, i, value, where))
+		return 1;
+	if (i == KEYS)
+		snprintf(l->why, l->why_bytes,
+			 "%s: unknown key in [worker]: expected switch, job, rank, ranks, mtu, "
+			 "window, timeout_ms, alive_ms, mode, wire, multicast, checksum, narrow or "
+			 "plain_udp",
+			 where);
+	l->failed = true;
+	return 0;
+}
+
+/* Lines for inih, counted, so that a text can tell which one was wrong. */
+static char *ini_next(char *text, int bytes, void *user)
+{
+	struct load *l = user;
+	if (l->failed || l->line == INI_LINES_MAX || !fgets(text, bytes, l->stream))
+		return NULL;
+	l->line++;
+	return text;
+}
+
+static int take_file(struct load *l)
+{
+	l->file = getenv("FANIN_CONFIG");
+	if (!l->file || !*l->file)
+		return FAN_OK;
+	l->stream = fopen(l->file, "re");
+	if (!l->stream) {
+		snprintf(l->why, l->why_bytes, "FANIN_CONFIG: cannot read %.200s: %s", l->file,
+			 strerror(errno));
+		return FAN_E_CONFIG;
+	}
+	int wrong = ini_parse_stream(ini_next, l, ini_line, l);
+	fclose(l->stream);
+	if (l->failed)
+		return FAN_E_CONFIG;
+	if (wrong) {
+		snprintf(l->why, l->why_bytes,
+			 "%.200s:%d: expected \"[section]\" or \"key = value\"", l->file, wrong);
+		return FAN_E_CONFIG;
+	}
+	return FAN_OK;
+}
+
+static void defaults(struct fan_config *c)
+{
+	memset(c, 0, sizeof *c);
+	memcpy(c->job, "default", sizeof "default");
+	c->rank = UNSET;
+	c->ranks = UNSET;
+	c->mtu = 1500;
+	c->timeout_ms = 30000;
+	c->alive_ms = FAN_ALIVE_MS;
+	c->multicast = 1;
+}
+
+/* What no single option shows. */
+static int check_whole(const struct fan_config *c, char *why, size_t bytes)
+{
+	if (!*c->switch_addr)
+		snprintf(why, bytes,
+			 "no switch: expected its address as HOST:PORT in FANIN_SWITCH, "
+			 "options.switch_addr or the INI file's key switch");
+	else if (c->rank == UNSET || c->ranks == UNSET)
+		snprintf(why, bytes,
+			 "no %s: expected it in %s, the options, or a launcher's variables such as "
+			 "RANK and WORLD_SIZE",
+			 c->rank == UNSET ? "rank" : "number of ranks",
+			 c->rank == UNSET ? "FANIN_RANK" : "FANIN_RANKS");
+	else if (c->rank >= c->ranks)
+		snprintf(why, bytes, "rank %d of %d ranks: expected 0 to %d", c->rank, c->ranks,
+			 c->ranks - 1);
+	else if (c->mode == FANIN_MODE_FIXED && c->wire != FANIN_FLOAT32)
+		snprintf(why, bytes,
+			 "mode fixed with wire %s: expected wire float32, or mode native",
+			 wire_words[c->wire]);
+	else
+		return FAN_OK;
+	return FAN_E_CONFIG;
+}
+
+uint16_t fan_config_payload_bytes(int mtu)
+{
+	int room = (mtu - IP_UDP_BYTES - FAN_HEAD_BYTES) / 64 * 64;
+	return (uint16_t)(room > FAN_PAYLOAD_MAX ? FAN_PAYLOAD_MAX : room);
+}
+
+int fan_config_load(struct fan_config *c, const struct fanin_options *o, char *why, size_t bytes)
+{
+	struct load l = {.c = c, .why = why, .why_bytes = bytes};
+	defaults(c);
+	*why = '\0';
+	int e = take_fields(&l, o);
+	if (!e)
+		e = take_variables(&l);
+	if (!e)
+		e = take_launcher(&l);
+	if (!e)
+		e = take_file(&l);
+	if (!e)
+		e = check_whole(c, why, bytes);
+	c->payload_bytes = fan_config_payload_bytes(c->mtu);
+	return e;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* config.h - the options of a communicator, after all places that may set them were asked.
+ *
+ * From the strongest: fields of struct fanin_options, FANIN_* variables, the launcher's
+ * variables (rank and ranks only), section [worker] of the INI file FANIN_CONFIG, the
+ * defaults.  Other sections of the file belong to other programs and are skipped. */
+#ifndef FAN_LIB_CONFIG_H
+#define FAN_LIB_CONFIG_H
+
+#include <fanin.h>
+#include <stdint.h>
+
+#include "core/limits.h"
+
+#define FAN_CONFIG_SWITCH_MAX 255 /* bytes of "HOST:PORT" */
+#define FAN_CONFIG_WHY_BYTES  512 /* enough for any text of this module */
+
+struct fan_config {
+	char switch_addr[FAN_CONFIG_SWITCH_MAX + 1];
+	char job[FAN_NAME_MAX + 1];
+	int rank, ranks;
+	int mtu;
+	int window; /* fragments per shard; 0: as the switch gives */
+	int timeout_ms, alive_ms;
+	int mode; /* enum fanin_mode */
+	int wire; /* enum fanin_dtype */
+	int multicast, checksum, narrow, plain_udp;
+	uint16_t payload_bytes; /* of a full fragment, follows from mtu */
+};
+
+/* Fill in `*c` from `*o` and the environment.
+ *
+ * FAN_OK; FAN_E_INVALID for a wrong field; FAN_E_CONFIG for a wrong variable or line.
+ * Then `why`, `bytes` bytes, says where (file and line, variable or field), what was
+ * found and what was expected. */
+int fan_config_load(struct fan_config *c, const struct fanin_options *o, char *why, size_t bytes);
+
+/* The largest payload whose datagram fits `mtu` bytes over IPv6, in steps of 64. */
+uint16_t fan_config_payload_bytes(int mtu);
+
+#endif

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fanin.c - the public calls: arguments in, the communicator's work, errors out. */
+#include <fanin.h>
+#include <string.h>
+
+#include "comm.h"
+
+#define TEXT_OF(x)	      #x
+#define VERSION_TEXT(a, b, c) TEXT_OF(a) "." TEXT_OF(b) "." TEXT_OF(c)
+
+const char *fanin_version(void)
+{
+	return VERSION_TEXT(FANIN_VERSION_MAJOR, FANIN_VERSION_MINOR, FANIN_VERSION_PATCH);
+}
+
+const char *fanin_strerror(int error)
+{
+	return fan_err_text(error);
+}
+
+int fanin_comm_create(const struct fanin_options *options, fanin_comm **comm)
+{
+	if (comm)
+		*comm = NULL;
+	return options && comm ? fan_comm_create(options, comm) : FAN_E_INVALID;
+}
+
+void fanin_comm_destroy(fanin_comm *comm)
+{
+	fan_comm_destroy(comm);
+}
+
+int fanin_comm_rank(const fanin_comm *comm)
+{
+	return comm ? comm->cfg.rank : FAN_E_INVALID;
+}
+
+int fanin_comm_size(const fanin_comm *comm)
+{
+	return comm ? comm->cfg.ranks : FAN_E_INVALID;
+}
+
+const char *fanin_comm_error(const fanin_comm *comm)
+{
+	if (!comm)
+		return "no communicator";
+	return atomic_load_explicit(&comm->error, memory_order_acquire) ? comm->sentence : "";
+}
+
+int fanin_comm_stats(const fanin_comm *comm, struct fanin_stats *stats)
+{
+	if (!comm || !stats || stats->size < sizeof stats->size)
+		return FAN_E_INVALID;
+	struct fanin_comm *c = (struct fanin_comm *)comm; /* for its lock only */
+	size_t size = stats->size < sizeof *stats ? stats->size : sizeof *stats;
+	pthread_mutex_lock(&c->lock);
+	memcpy(stats, &c->stats, size);
+	pthread_mutex_unlock(&c->lock);
+	stats->size = size;
+	return FAN_OK;
+}
+
+static int start(fanin_comm *comm, const struct fan_op_call *call, fanin_op **handle)
+{
+	if (handle)
+		*handle = NULL;
+	return comm && handle ? fan_comm_submit(comm, call, false, handle) : FAN_E_INVALID;
+}
+
+static int run(fanin_comm *comm, const struct fan_op_call *call)
+{
+	fanin_op *op;
+	int e = comm ? fan_comm_submit(comm, call, true, &op) : FAN_E_INVALID;
+	if (e)
+		return e;
+	e = fanin_op_wait(op, -1);
+	fanin_op_free(op);
+	return e;
+}
+
+static struct fan_op_call allreduce_call(const void *in, void *out, size_t count, int dtype, int op)
+{
+	return (struct fan_op_call){
+		.op = op >= FANIN_SUM && op <= FANIN_MAX ? (enum fan_redop)op : FAN_REDOP_COUNT,
+		.in = in,
+		.out = out,
+		.count = count,
+		.dtype = dtype,
+	};
+}
+
+static struct fan_op_call reduce_call(const void *in, void *out, size_t count, int dtype, int op,
+				      int root)
+{
+	struct fan_op_call call = allreduce_call(in, out, count, dtype, op);
+	call.reduce = true;
+	call.root = root;
+	return call;
+}
+
+static struct fan_op_call broadcast_call(void *buf, size_t count, int dtype, int root)
+{
+	return (struct fan_op_call){
+		.op = FAN_BCAST,
+		.in = buf,
+		.out = buf,
+		.count = count,
+		.dtype = dtype,
+		.root = root,
+	};
+}
+
+static struct fan_op_call barrier_call(void)
+{
+	return (struct fan_op_call){.op = FAN_BARRIER, .dtype = FANIN_UINT8};
+}
+
+int fanin_allreduce(fanin_comm *comm, const void *in, void *out, size_t count, int dtype, int op)
+{
+	struct fan_op_call call = allreduce_call(in, out, count, dtype, op);
+	return run(comm, &call);
+}
+
+int fanin_broadcast(fanin_comm *comm, void *buf, size_t count, int dtype, int root)
+{
+	struct fan_op_call call = broadcast_call(buf, count, dtype, root);
+	return run(comm, &call);
+}
+
+int fanin_reduce(fanin_comm *comm, const void *in, void *out, size_t count, int dtype, int op,
+		 int root)
+{
+	struct fan_op_call call = reduce_call(in, out, count, dtype, op, root);
+	return run(comm, &call);
+}
+
+int fanin_barrier(fanin_comm *comm)
+{
+	struct fan_op_call call = barrier_call();
+	return run(comm, &call);
+}
+
+int fanin_allreduce_start(fanin_comm *comm, const void *in, void *out, size_t count, int dtype,
+			  int op, fanin_op **handle)
+{
+	struct fan_op_call call = allreduce_call(in, out, count, dtype, op);
+	return start(comm, &call, handle);
+}
+
+int fanin_broadcast_start(fanin_comm *comm, void *buf, size_t count, int dtype, int root,
+			  fanin_op **handle)
+{
+	struct fan_op_call call = broadcast_call(buf, count, dtype, root);
+	return start(comm, &call, handle);
+}
+
+int fanin_reduce_start(fanin_comm *comm, const void *in, void *out, size_t count, int dtype, int op,
+		       int root, fanin_op **handle)
+{
+	struct fan_op_call call = reduce_call(in, out, count, dtype, op, root);
+	return start(comm, &call, handle);
+}
+
+int fanin_barrier_start(fanin_comm *comm, fanin_op **handle)
+{
+	struct fan_op_call call = barrier_call();
+	return start(comm, &call, handle);
+}

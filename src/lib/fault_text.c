@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fault_text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#define LIST_BYTES 160 /* a list of ranks within a sentence */
+
+/* A text that is cut at its end, never beyond. */
+struct text {
+	char *at;
+	size_t bytes;
+	size_t used;
+};
+
+__attribute__((format(printf, 2, 3))) static void add(struct text *t, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	int n = vsnprintf(t->at + t->used, t->bytes - t->used, format, args);
+	va_end(args);
+	if (n < 0)
+		return;
+	t->used += (size_t)n < t->bytes - t->used ? (size_t)n : t->bytes - t->used - 1;
+}
+
+/* One past the last of the run of ranks that begins with `first`. */
+static unsigned run_end(const uint64_t *ranks, unsigned first)
+{
+	while (first < FAN_RANKS_MAX && fan_ranks_has(ranks, first))
+		first++;
+	return first;
+}
+
+unsigned fan_fault_ranks_text(char *text, size_t bytes, const uint64_t *ranks)
+{
+	enum { ROOM_FOR_MORE = 16 }; /* ", 200-210, ..." and its zero */
+	struct text t = {text, bytes, 0};
+	unsigned count = 0;
+	bool cut = false;
+	*text = '\0';
+	for (unsigned r = 0; r < FAN_RANKS_MAX; r++)
+		count += fan_ranks_has(ranks, r);
+	if (count)
+		add(&t, count == 1 ? "rank" : "ranks");
+	const char *comma = " ";
+	for (unsigned r = 0; r < FAN_RANKS_MAX && !cut; r++) {
+		if (!fan_ranks_has(ranks, r))
+			continue;
+		unsigned end = run_end(ranks, r);
+		cut = t.bytes - t.used < ROOM_FOR_MORE + 4;
+		if (cut)
+			add(&t, "%s...", comma);
+		else if (end - r < 2)
+			add(&t, "%s%u", comma, r);
+		else
+			add(&t, end - r == 2 ? "%s%u, %u" : "%s%u-%u", comma, r, end - 1);
+		comma = ", ";
+		r = end;
+	}
+	return count;
+}
+
+static const char *op_text(unsigned op)
+{
+	static const char *const text[FAN_REDOP_COUNT] = {"sum",     "average",	  "minimum",
+							  "maximum", "broadcast", "barrier"};
+	return op < FAN_REDOP_COUNT ? text[op] : "unknown operation";
+}
+
+static const char *dtype_text(unsigned dtype)
+{
+	static const char *const text[FAN_DTYPE_COUNT] = {
+		"float32",
+		"float16",
+		"bfloat16",
+		"int32",
+		"int64",
+		"float32 in fixed point",
+		"float32 in fixed point (exponents)",
+		"uint8",
+	};
+	return dtype < FAN_DTYPE_COUNT ? text[dtype] : "unknown type";
+}
+
+/* "rank 3 sent sum of float32, 352 elements" */
+static void add_desc(struct text *t, uint16_t rank, fan_desc d)
+{
+	add(t, "rank %u sent ", rank);
+	if (FAN_DESC_OP(d) == FAN_BARRIER) {
+		add(t, "a barrier");
+		return;
+	}
+	add(t, "%s%s of %s, %u elements", FAN_DESC_REDUCE(d) ? "reduce with " : "",
+	    op_text(FAN_DESC_OP(d)), dtype_text(FAN_DESC_DTYPE(d)), FAN_DESC_COUNT(d));
+	add(t, " (%s of its operation)",
+	    FAN_DESC_FIRST(d) && FAN_DESC_LAST(d) ? "the only fragment"
+	    : FAN_DESC_FIRST(d)			  ? "the first fragment"
+	    : FAN_DESC_LAST(d)			  ? "the last fragment"
+						  : "in the middle");
+}
+
+static void add_mismatch(struct text *t, const struct fan_fault *f)
+{
+	if (f->rank_a == FAN_RANK_NONE || f->rank_b == FAN_RANK_NONE) {
+		add(t, "ranks disagree about count, type or operation");
+		return;
+	}
+	add(t, "ranks disagree: ");
+	add_desc(t, f->rank_a, f->desc_a);
+	add(t, ", ");
+	add_desc(t, f->rank_b, f->desc_b);
+}
+
+/* A refusal that compares what the job has with what this rank asked for: its size, its
+ * payload, or its options, told apart by which of ours it quotes. */
+static void add_job_mismatch(struct text *t, const struct fan_fault *f,
+			     const struct fan_fault_about *a)
+{
+	add(t, "ranks disagree about job \"%s\": ", a->job);
+	if (f->desc_b == a->payload_bytes)
+		add(t, "it uses fragments of %u bytes, rank %u has %u: the mtu must be the same",
+		    f->desc_a, a->rank, f->desc_b);
+	else if (f->desc_b == a->ranks)
+		add(t, "it has %u ranks, rank %u was told %u", f->desc_a, a->rank, f->desc_b);
+	else
+		add(t, "the options checksum and narrow must be the same on all");
+}
+
+static void add_unreachable(struct text *t, const struct fan_fault_about *a)
+{
+	if (a->joined)
+		add(t, "the switch %s stopped answering (silent for more than %.1f s)%s",
+		    a->switch_addr, a->alive_ms / 1e3,
+		    a->refused ? ": its port is closed now, `fanin switch` has ended" : "");
+	else if (a->refused)
+		add(t,
+		    "the switch %s does not answer (port unreachable): no `fanin switch` listens "
+		    "there, or a firewall rejects its UDP port",
+		    a->switch_addr);
+	else
+		add(t,
+		    "the switch %s does not answer: is `fanin switch` running there and is the UDP "
+		    "port open?",
+		    a->switch_addr);
+}
+
+/* Sentences about ranks to blame. */
+static void add_ranks(struct text *t, const struct fan_fault *f, const struct fan_fault_about *a)
+{
+	char list[LIST_BYTES];
+	unsigned n = fan_fault_ranks_text(list, sizeof list, f->ranks);
+	const char *who = n ? list : "a rank";
+	switch (f->err) {
+	case FAN_E_TIMEOUT:
+		if (!n)
+			who = "some ranks";
+		add(t, "%s of %u %s not joined job \"%s\" within %.4g s", who, a->ranks,
+		    n == 1 ? "has" : "have", a->job, a->timeout_ms / 1e3);
+		break;
+	case FAN_E_RANK_LOST:
+		add(t, "%s stopped answering (silent for more than %.1f s)", who,
+		    a->alive_ms / 1e3);
+		break;
+	case FAN_E_RANK_LEFT:
+		add(t, "%s left job \"%s\" while other ranks still needed %s", who, a->job,
+		    n > 1 ? "them" : "it");
+		break;
+	default:
+		add(t, "no progress for %.4g s: ", a->timeout_ms / 1e3);
+		if (n)
+			add(t, "%s did not take part (fragment %llu)", list,
+			    (unsigned long long)f->frag);
+		else
+			add(t, "fragment %llu did not come back", (unsigned long long)f->frag);
+		break;
+	}
+}
+
+/* Sentences about what the switch refused. */
+static void add_refusal(struct text *t, const struct fan_fault *f, const struct fan_fault_about *a)
+{
+	const char *sw = a->switch_addr;
+	switch (f->err) {
+	case FAN_E_RANK_TAKEN:
+		add(t,
+		    "rank %u of job \"%s\" is already taken: is another process using this rank, or "
+		    "is an earlier run still there?",
+		    a->rank, a->job);
+		break;
+	case FAN_E_JOBS_FULL:
+		add(t, "the switch %s serves %u jobs and takes no more", sw, f->desc_a);
+		break;
+	case FAN_E_SLOTS_FULL:
+		add(t,
+		    "the switch %s has no slots left for job \"%s\" (%u in all): start it with more "
+		    "--slots, or wait for another job to end",
+		    sw, a->job, f->desc_a);
+		break;
+	case FAN_E_MEMBERS_FULL:
+		add(t, "the switch %s has no room for %u more ranks (%u in all)", sw, a->ranks,
+		    f->desc_a);
+		break;
+	case FAN_E_PAYLOAD:
+		add(t,
+		    "the switch %s has slots of %u bytes, this job wants fragments of %u: use a "
+		    "smaller mtu, or start the switch with a larger one",
+		    sw, f->desc_a, f->desc_b);
+		break;
+	case FAN_E_VERSION:
+		add(t, "the switch %s speaks another version of the protocol", sw);
+		break;
+	default: /* FAN_E_RESTARTED */
+		add(t, "the switch %s does not know job \"%s\" any more: it was restarted", sw,
+		    a->job);
+		break;
+	}
+}
+
+const char *fan_fault_text(char *text, size_t bytes, const struct fan_fault *f,
+			   const struct fan_fault_about *a)
+{
+	struct text t = {text, bytes, 0};
+	*text = '\0';
+	switch (f->err) {
+	case FAN_E_TIMEOUT:
+	case FAN_E_RANK_LOST:
+	case FAN_E_RANK_LEFT:
+	case FAN_E_STALLED: add_ranks(&t, f, a); break;
+	case FAN_E_MISMATCH: add_mismatch(&t, f); break;
+	case FAN_E_JOB_MISMATCH: add_job_mismatch(&t, f, a); break;
+	case FAN_E_UNREACHABLE: add_unreachable(&t, a); break;
+	case FAN_E_RANK_TAKEN:
+	case FAN_E_JOBS_FULL:
+	case FAN_E_SLOTS_FULL:
+	case FAN_E_MEMBERS_FULL:
+	case FAN_E_PAYLOAD:
+	case FAN_E_VERSION:
+	case FAN_E_RESTARTED: add_refusal(&t, f, a); break;
+	default: add(&t, "%s", fan_err_text(f->err)); break;
+	}
+	return text;
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lane.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "net/clock.h"
+
+#define ALIGN 64
+
+static size_t round_up(size_t bytes)
+{
+	return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+struct fan_lane_io *fan_lane_io_new(uint16_t payload_bytes)
+{
+	struct fan_lane_io *io = aligned_alloc(ALIGN, round_up(sizeof *io));
+	if (!io)
+		return NULL;
+	size_t all = FAN_LANE_OUT_MAX * round_up(payload_bytes);
+	io->scratch_bytes = all < FAN_LANE_SCRATCH_MAX ? all : FAN_LANE_SCRATCH_MAX;
+	io->scratch = aligned_alloc(ALIGN, io->scratch_bytes);
+	if (!io->scratch) {
+		free(io);
+		return NULL;
+	}
+	fan_out_init(&io->out, io->item, FAN_LANE_OUT_MAX, io->scratch, io->scratch_bytes);
+	return io;
+}
+
+void fan_lane_io_free(struct fan_lane_io *io)
+{
+	if (io)
+		free(io->scratch);
+	free(io);
+}
+
+/* What the kernel knows of the path of a connected socket; 0: nothing. */
+static int path_mtu(const struct fan_udp *u)
+{
+	bool v4 = u->family == AF_INET;
+	int mtu = 0;
+	socklen_t len = sizeof mtu;
+	if (getsockopt(u->fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_MTU : IPV6_MTU, &mtu, &len))
+		return 0;
+	return mtu;
+}
+
+static uint32_t ip_packet_bytes(const struct fan_lane *l)
+{
+	return l->packet_bytes + (l->udp.family == AF_INET ? 28 : 48);
+}
+
+void fan_lane_mtu_text(const struct fan_lane *l, int mtu, char *why)
+{
+	char addr[80];
+	int n = snprintf(why, FAN_LANE_WHY_BYTES,
+			 "packets of %u bytes do not fit the path to the switch %s",
+			 ip_packet_bytes(l), fan_peer_text(&l->switch_addr, addr, sizeof addr));
+	if (mtu)
+		snprintf(why + n, FAN_LANE_WHY_BYTES - (size_t)n,
+			 ", which takes %d: set the mtu of all ranks to at most that", mtu);
+}
+
+static int watch(const struct fan_lane *l, int fd, unsigned number)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.u32 = number};
+	return epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+}
+
+static int open_socket(struct fan_lane *l, char *why)
+{
+	struct fan_udp_options o = {
+		.connect = l->switch_addr,
+		.buffer_bytes = FAN_LANE_BUFFER_BYTES,
+		.plain = l->plain,
+	};
+	char addr[80];
+	int e = fan_udp_open(&l->udp, &o);
+	if (!e) {
+		e = watch(l, l->udp.fd, 2 * l->index);
+		if (e)
+			fan_udp_close(&l->udp);
+	}
+	if (!e)
+		return FAN_OK;
+	fan_peer_text(&l->switch_addr, addr, sizeof addr);
+	snprintf(why, FAN_LANE_WHY_BYTES, "cannot open a socket to the switch %s: %s", addr,
+		 strerror(-e));
+	return e == -ENETUNREACH || e == -EHOSTUNREACH ? FAN_E_UNREACHABLE : FAN_E_SYSTEM;
+}
+
+int fan_lane_open(struct fan_lane *l, const struct fan_worker_config *cfg, const fan_peer *addr,
+		  uint64_t now_ns, char *why)
+{
+	l->switch_addr = *addr;
+	l->switch_addr.port += l->index;
+	l->packet_bytes = FAN_HEAD_BYTES + cfg->payload_bytes;
+	l->group.fd = -1;
+	l->bytes = fan_worker_bytes(cfg);
+	if (!l->bytes) {
+		snprintf(why, FAN_LANE_WHY_BYTES, "%s", fan_err_text(FAN_E_INVALID));
+		return FAN_E_INVALID;
+	}
+	int e = open_socket(l, why);
+	if (e)
+		return e;
+	int mtu = path_mtu(&l->udp);
+	if (mtu && (uint32_t)mtu < ip_packet_bytes(l)) {
+		fan_lane_mtu_text(l, mtu, why);
+		fan_udp_close(&l->udp);
+		return FAN_E_MTU;
+	}
+	void *mem = aligned_alloc(ALIGN, round_up(l->bytes));
+	if (!mem) {
+		snprintf(why, FAN_LANE_WHY_BYTES, "%s", fan_err_text(FAN_E_NOMEM));
+		fan_udp_close(&l->udp);
+		return FAN_E_NOMEM;
+	}
+	l->w = fan_worker_init(mem, cfg, now_ns);
+	l->news = true;
+	return FAN_OK;
+}
+
+void fan_lane_close(struct fan_lane *l)
+{
+	if (!l->w)
+		return;
+	fan_udp_close(&l->group);
+	fan_udp_close(&l->udp);
+	free(l->w);
+	l->w = NULL;
+}
+
+/* The group as an address to bind to. */
+static fan_peer group_peer(const struct fan_welcome *m, unsigned interface)
+{
+	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(m->group_port)};
+	struct sockaddr_in6 v6 = {.sin6_family = AF_INET6,
+				  .sin6_port = htons(m->group_port),
+				  .sin6_scope_id = interface};
+	memcpy(&v4.sin_addr, m->group, sizeof v4.sin_addr);
+	memcpy(&v6.sin6_addr, m->group, sizeof v6.sin6_addr);
+	if (m->group_family == 4)
+		return fan_peer_from_sockaddr((struct sockaddr *)&v4, sizeof v4);
+	return fan_peer_from_sockaddr((struct sockaddr *)&v6, sizeof v6);
+}
+
+void fan_lane_listen(struct fan_lane *l)
+{
+	const struct fan_welcome *m = fan_worker_welcome(l->w);
+	if (!m || l->group_tried)
+		return;
+	l->group_tried = true;
+	if (m->group_family != 4 && m->group_family != 6)
+		return;
+	struct fan_udp_options o = {
+		.buffer_bytes = FAN_LANE_BUFFER_BYTES,
+		.plain = l->plain,
+		.freebind_group = true,
+		.interface = fan_udp_interface_to(&l->switch_addr, NULL),
+	};
+	o.bind = group_peer(m, o.interface);
+	if (fan_udp_open(&l->group, &o))
+		l->group.fd = -1;
+	else if (watch(l, l->group.fd, 2 * l->index + 1))
+		fan_udp_close(&l->group);
+}
+
+/* What came by the group is the switch's only if it says so: anybody may send there. */
+static bool from_switch(const struct fan_lane *l, const fan_peer *from)
+{
+	return from->addr[0] == l->switch_addr.addr[0] && from->addr[1] == l->switch_addr.addr[1] &&
+	       from->port == l->switch_addr.port;
+}
+
+static bool is_refusal(int e)
+{
+	return e == -ECONNREFUSED || e == -EHOSTUNREACH || e == -ENETUNREACH;
+}
+
+/* An error that the socket reported once and that says nothing about the next packet. */
+static bool passes(int e)
+{
+	return is_refusal(e) || e == -EMSGSIZE || e == -ENOBUFS || e == -ENOMEM || e == -ENETDOWN ||
+	       e == -EPERM || e == -EACCES || e == -EHOSTDOWN;
+}
+
+static void note_error(struct fan_lane *l, int e)
+{
+	if (is_refusal(e))
+		l->refused = true;
+	else if (!passes(e))
+		l->io_errno = -e;
+}
+
+bool fan_lane_recv(struct fan_lane *l, struct fan_lane_io *io, bool by_group)
+{
+	struct fan_udp *u = by_group ? &l->group : &l->udp;
+	bool done = false;
+	struct fan_udp_batch b;
+	for (int i = 0; i < FAN_LANE_BATCHES_MAX; i++) {
+		int got = fan_udp_recv(u, io->recv, &b);
+		if (got < 0)
+			note_error(l, got);
+		if (got <= 0)
+			break;
+		l->news = true;
+		if (by_group && !from_switch(l, &b.from))
+			continue;
+		l->refused = false;
+		uint64_t now_ns = fan_clock_ns();
+		bool finished = false;
+		for (size_t at = 0; at < b.bytes; at += b.segment)
+			finished |= fan_worker_recv(l->w, now_ns, io->recv + at,
+						    fan_udp_piece(&b, at), by_group) == FAN_DONE;
+		l->by_group |= finished && by_group;
+		done |= finished;
+	}
+	return done;
+}
+
+void fan_lane_send(struct fan_lane *l, struct fan_lane_io *io, uint64_t now_ns)
+{
+	bool more = true;
+	if (!l->news && fan_worker_deadline(l->w) > now_ns)
+		return;
+	for (unsigned i = 0; more && i < FAN_WINDOW_MAX; i++) {
+		more = fan_worker_tick(l->w, now_ns, &io->out);
+		if (!io->out.count)
+			break;
+		fan_udp_send(&l->udp, &io->out, true);
+	}
+	l->news = false;
+}
+
+bool fan_lane_too_long(const struct fan_lane *l, int *mtu)
+{
+	*mtu = 0;
+	if (l->udp.last_errno != EMSGSIZE)
+		return false;
+	*mtu = path_mtu(&l->udp);
+	if ((uint32_t)*mtu >= ip_packet_bytes(l))
+		*mtu = 0;
+	return true;
+}

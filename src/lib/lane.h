@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lane.h - one worker of the core on one shard of the switch, with its sockets.
+ *
+ * Lane i talks to the switch's port + i.  It is used by the progress thread alone and
+ * has no lock.  Its sockets report to the communicator's epoll with their number:
+ * 2 * i for the connected socket, 2 * i + 1 for the multicast group. */
+#ifndef FAN_LIB_LANE_H
+#define FAN_LIB_LANE_H
+
+#include "core/worker.h"
+#include "net/udp.h"
+
+#define FAN_LANE_BATCHES_MAX  4		  /* receives of one socket before it is time to send */
+#define FAN_LANE_OUT_MAX      128	  /* datagrams of one tick */
+#define FAN_LANE_SCRATCH_MAX  (256 << 10) /* bytes of converted payloads of one tick */
+#define FAN_LANE_BUFFER_BYTES (4 << 20)	  /* asked for each direction of a socket */
+#define FAN_LANE_WHY_BYTES    256
+
+/* Buffers that all lanes of a communicator use in turn. */
+struct fan_lane_io {
+	uint8_t recv[FAN_UDP_RECV_BYTES];
+	struct fan_out_item item[FAN_LANE_OUT_MAX];
+	uint8_t *scratch; /* scratch_bytes; 64-byte aligned */
+	size_t scratch_bytes;
+	struct fan_out out;
+};
+
+struct fan_lane {
+	struct fan_worker *w; /* in memory of its own; NULL: not open */
+	struct fan_udp udp;   /* connected to the switch */
+	struct fan_udp group; /* fd -1: not listening */
+	fan_peer switch_addr; /* of this shard */
+	unsigned index;
+	int epoll_fd;
+	bool plain;
+	bool group_tried;
+	bool refused;	       /* ICMP: the switch's port is closed; until it answers */
+	bool by_group;	       /* results have come by multicast */
+	bool news;	       /* something came in or was started: tick */
+	int io_errno;	       /* the socket is broken */
+	size_t bytes;	       /* of the worker's memory */
+	uint32_t packet_bytes; /* header and payload of a full fragment */
+};
+
+/* Room for datagrams of `payload_bytes`.  NULL: no memory. */
+struct fan_lane_io *fan_lane_io_new(uint16_t payload_bytes);
+void fan_lane_io_free(struct fan_lane_io *io);
+
+/* Open the sockets to `addr` and begin to join.  FAN_OK, or an error with its sentence in
+ * `why`, FAN_LANE_WHY_BYTES: FAN_E_NOMEM, FAN_E_INVALID, FAN_E_SYSTEM, FAN_E_UNREACHABLE
+ * (no route), FAN_E_MTU (a full fragment is larger than the route takes). */
+int fan_lane_open(struct fan_lane *l, const struct fan_worker_config *cfg, const fan_peer *addr,
+		  uint64_t now_ns, char *why);
+void fan_lane_close(struct fan_lane *l);
+
+/* Listen to the multicast group that the switch offers, if it does and once.  A group
+ * that cannot be joined is done without: results then come by unicast. */
+void fan_lane_listen(struct fan_lane *l);
+
+/* Take in what has arrived at one of the sockets, FAN_LANE_BATCHES_MAX batches at most.
+ * Returns true if a fragment was finished. */
+bool fan_lane_recv(struct fan_lane *l, struct fan_lane_io *io, bool by_group);
+
+/* Send all that can be sent now. */
+void fan_lane_send(struct fan_lane *l, struct fan_lane_io *io, uint64_t now_ns);
+
+/* The socket has refused a full fragment: beyond the path MTU.  Then the MTU is `*mtu`,
+ * 0 if it is not known. */
+bool fan_lane_too_long(const struct fan_lane *l, int *mtu);
+
+/* The sentence for a full fragment that `mtu` does not take. */
+void fan_lane_mtu_text(const struct fan_lane *l, int mtu, char *why);
+
+#endif

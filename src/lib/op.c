@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "op.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+_Static_assert((int)FANIN_FLOAT32 == (int)FAN_FLOAT32 && (int)FANIN_FLOAT16 == (int)FAN_FLOAT16 &&
+		       (int)FANIN_BFLOAT16 == (int)FAN_BFLOAT16 &&
+		       (int)FANIN_INT32 == (int)FAN_INT32 && (int)FANIN_INT64 == (int)FAN_INT64 &&
+		       (int)FANIN_UINT8 == (int)FAN_UINT8,
+	       "public and wire types are the same numbers");
+_Static_assert((int)FANIN_SUM == (int)FAN_SUM && (int)FANIN_AVG == (int)FAN_AVG &&
+		       (int)FANIN_MIN == (int)FAN_MIN && (int)FANIN_MAX == (int)FAN_MAX,
+	       "public and wire operations are the same numbers");
+
+static bool dtype_allowed(int dtype, enum fan_redop op)
+{
+	switch (dtype) {
+	case FANIN_FLOAT32:
+	case FANIN_FLOAT16:
+	case FANIN_BFLOAT16:
+	case FANIN_INT32:
+	case FANIN_INT64: return true;
+	case FANIN_UINT8: return op == FAN_BCAST || op == FAN_BARRIER;
+	default: return false;
+	}
+}
+
+static bool is_reduction(enum fan_redop op)
+{
+	return op >= FAN_SUM && op <= FAN_MAX;
+}
+
+/* The buffers that this rank needs are there. */
+static bool buffers_given(const struct fan_op_call *call, bool root)
+{
+	if (!call->count)
+		return true;
+	if (call->op == FAN_BCAST)
+		return call->in != NULL;
+	return call->in && (call->out || (call->reduce && !root));
+}
+
+int fan_op_check(struct fan_op *op, const struct fan_op_call *call, const struct fan_config *cfg)
+{
+	bool rooted = call->op == FAN_BCAST || call->reduce;
+	bool root = rooted && call->root == cfg->rank;
+	if (!is_reduction(call->op) && call->op != FAN_BCAST && call->op != FAN_BARRIER)
+		return FAN_E_INVALID;
+	if (!dtype_allowed(call->dtype, call->op))
+		return FAN_E_INVALID;
+	if (rooted && (call->root < 0 || call->root >= cfg->ranks))
+		return FAN_E_INVALID;
+	if (call->count > PTRDIFF_MAX / fan_dtype_bytes((unsigned)call->dtype))
+		return FAN_E_INVALID;
+	if (!buffers_given(call, root))
+		return FAN_E_INVALID;
+
+	bool floats = is_reduction(call->op) && call->dtype == FANIN_FLOAT32;
+	bool fixed = floats && cfg->mode == FANIN_MODE_FIXED &&
+		     (call->op == FAN_SUM || call->op == FAN_AVG);
+	*op = (struct fan_op){
+		.op = call->op,
+		.dtype = (enum fan_dtype)call->dtype,
+		.wire = (enum fan_dtype)(floats ? cfg->wire : call->dtype),
+		.mode = fixed ? FAN_FIXED : FAN_NATIVE,
+		.root = (uint16_t)(rooted ? call->root : 0),
+		.reduce = call->reduce,
+		.count = call->count,
+		.in = call->in,
+		.out = call->reduce && !root ? NULL : call->out,
+	};
+	if (call->op == FAN_BCAST)
+		root ? (op->out = NULL) : (op->in = NULL);
+	return FAN_OK;
+}
+
+/* floor(count * lane / lanes) without a product that overflows. */
+static uint64_t part_begin(uint64_t count, unsigned lane, unsigned lanes)
+{
+	return count / lanes * lane + count % lanes * lane / lanes;
+}
+
+struct fan_op fan_op_part(const struct fan_op *op, unsigned lane, unsigned lanes)
+{
+	struct fan_op part = *op;
+	uint64_t begin = part_begin(op->count, lane, lanes);
+	size_t at = begin * fan_dtype_bytes(op->dtype);
+	part.count = part_begin(op->count, lane + 1, lanes) - begin;
+	if (op->in)
+		part.in = (const char *)op->in + at;
+	if (op->out)
+		part.out = (char *)op->out + at;
+	return part;
+}
+
+struct fanin_op *fan_op_new(const struct fan_op *whole)
+{
+	struct fanin_op *op = calloc(1, sizeof *op);
+	pthread_condattr_t clock;
+	if (!op)
+		return NULL;
+	op->whole = *whole;
+	atomic_init(&op->result, FAN_E_PENDING);
+	pthread_mutex_init(&op->lock, NULL);
+	pthread_condattr_init(&clock);
+	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+	pthread_cond_init(&op->ended, &clock);
+	pthread_condattr_destroy(&clock);
+	return op;
+}
+
+void fan_op_end(struct fanin_op *op, int result)
+{
+	pthread_mutex_lock(&op->lock);
+	atomic_store_explicit(&op->result, result, memory_order_release);
+	pthread_cond_broadcast(&op->ended);
+	pthread_mutex_unlock(&op->lock);
+}
+
+void fan_op_queue_add(struct fan_op_queue *q, struct fanin_op *op)
+{
+	op->next = NULL;
+	if (q->tail)
+		q->tail->next = op;
+	else
+		q->head = op;
+	q->tail = op;
+	q->count++;
+}
+
+struct fanin_op *fan_op_queue_take(struct fan_op_queue *q)
+{
+	struct fanin_op *op = q->head;
+	if (!op)
+		return NULL;
+	q->head = op->next;
+	if (!q->head)
+		q->tail = NULL;
+	q->count--;
+	return op;
+}
+
+void fan_op_queue_move(struct fan_op_queue *to, struct fan_op_queue *from)
+{
+	if (!from->head)
+		return;
+	if (to->tail)
+		to->tail->next = from->head;
+	else
+		to->head = from->head;
+	to->tail = from->tail;
+	to->count += from->count;
+	*from = (struct fan_op_queue){0};
+}
+
+/* Public. */
+
+int fanin_op_test(fanin_op *op)
+{
+	return op ? atomic_load_explicit(&op->result, memory_order_acquire) : FAN_E_INVALID;
+}
+
+/* `timeout_ms` from now, as pthread_cond_timedwait wants it. */
+static struct timespec deadline_after(int timeout_ms)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	t.tv_sec += timeout_ms / 1000;
+	t.tv_nsec += timeout_ms % 1000 * 1000000L;
+	if (t.tv_nsec >= 1000000000L) {
+		t.tv_nsec -= 1000000000L;
+		t.tv_sec++;
+	}
+	return t;
+}
+
+int fanin_op_wait(fanin_op *op, int timeout_ms)
+{
+	if (!op)
+		return FAN_E_INVALID;
+	struct timespec until = deadline_after(timeout_ms < 0 ? 0 : timeout_ms);
+	int late = 0;
+	pthread_mutex_lock(&op->lock);
+	while (atomic_load(&op->result) == FAN_E_PENDING && !late) {
+		if (timeout_ms < 0)
+			pthread_cond_wait(&op->ended, &op->lock);
+		else
+			late = pthread_cond_timedwait(&op->ended, &op->lock, &until);
+	}
+	pthread_mutex_unlock(&op->lock);
+	return fanin_op_test(op);
+}
+
+/* The wait takes the lock, so fan_op_end has let go of it before it is destroyed. */
+void fanin_op_free(fanin_op *op)
+{
+	if (!op)
+		return;
+	fanin_op_wait(op, -1);
+	pthread_cond_destroy(&op->ended);
+	pthread_mutex_destroy(&op->lock);
+	free(op);
+}

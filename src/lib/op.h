@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* op.h - an operation that a caller has started: what it is, and how it ended.
+ *
+ * Made and freed by callers, ended once by the communicator.  It has its own lock, so
+ * that it outlives the communicator and a wait is woken for its own operation only. */
+#ifndef FAN_LIB_OP_H
+#define FAN_LIB_OP_H
+
+#include <fanin.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "config.h"
+#include "core/worker.h"
+
+struct fanin_op {
+	struct fanin_op *next; /* in the communicator's queue */
+	struct fan_op whole;   /* before it is cut into one part a lane */
+	uint64_t id;	       /* its number on every lane */
+	unsigned lanes;	       /* on which it has been started */
+	unsigned lanes_done;   /* the first of them that are known to be done */
+	atomic_int result;     /* FAN_E_PENDING, FAN_OK or an error */
+	pthread_mutex_t lock;  /* for `ended` */
+	pthread_cond_t ended;  /* CLOCK_MONOTONIC */
+};
+
+/* First in, first out. */
+struct fan_op_queue {
+	struct fanin_op *head, *tail;
+	unsigned count;
+};
+
+/* What the public calls are told; `in` is also the buffer of a broadcast. */
+struct fan_op_call {
+	enum fan_redop op;
+	bool reduce;
+	const void *in;
+	void *out;
+	size_t count;
+	int dtype;
+	int root; /* broadcast and reduce */
+};
+
+/* Check a call and turn it into an operation of the core.  FAN_OK or FAN_E_INVALID. */
+int fan_op_check(struct fan_op *op, const struct fan_op_call *call, const struct fan_config *cfg);
+
+/* Part `lane` of `lanes`: elements [count * lane / lanes, count * (lane + 1) / lanes). */
+struct fan_op fan_op_part(const struct fan_op *op, unsigned lane, unsigned lanes);
+
+/* A pending operation; NULL: no memory. */
+struct fanin_op *fan_op_new(const struct fan_op *whole);
+
+/* Tell all that wait how it ended.  The caller's handle may be gone when this returns. */
+void fan_op_end(struct fanin_op *op, int result);
+
+void fan_op_queue_add(struct fan_op_queue *q, struct fanin_op *op);
+struct fanin_op *fan_op_queue_take(struct fan_op_queue *q);
+
+/* Move all of `from` behind `to`. */
+void fan_op_queue_move(struct fan_op_queue *to, struct fan_op_queue *from);
+
+#endif

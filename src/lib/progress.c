@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* progress.c - the thread of a communicator: the only one that runs the core.
+ *
+ * A round: sleep in epoll until a socket, a caller or the core's deadline; take in what
+ * came; start what was queued; send what can be sent; tell who waits.  It never spins:
+ * a round without sleep follows only on a round that left work. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "comm.h"
+#include "net/clock.h"
+
+/* Joining and leaving. */
+
+static struct fan_worker_config worker_config(const struct fanin_comm *c, uint64_t now_ns)
+{
+	const struct fan_config *cfg = &c->cfg;
+	uint64_t left_ms = c->join_by_ns > now_ns ? (c->join_by_ns - now_ns) / FAN_MS : 0;
+	struct fan_worker_config w = {
+		.rank = (uint16_t)cfg->rank,
+		.ranks = (uint16_t)cfg->ranks,
+		.payload_bytes = cfg->payload_bytes,
+		.window_max = (uint16_t)(cfg->window == 0  ? FAN_WINDOW_MAX
+					 : cfg->window < 2 ? 2
+							   : cfg->window),
+		.options = (uint8_t)((cfg->multicast ? FAN_JOIN_GROUP : 0) |
+				     (cfg->checksum ? FAN_JOIN_SUMMED : 0) |
+				     (cfg->narrow ? 0 : FAN_JOIN_WIDE)),
+		.alive_ms = (uint32_t)cfg->alive_ms,
+		.join_ms = (uint32_t)left_ms + 1,
+		.stall_ms = (uint32_t)cfg->timeout_ms,
+		.nonce = fan_clock_nonce(),
+	};
+	memcpy(w.name, cfg->job, sizeof w.name);
+	return w;
+}
+
+static void open_lane(struct fanin_comm *c, unsigned i, uint64_t now_ns)
+{
+	struct fan_worker_config cfg = worker_config(c, now_ns);
+	char why[FAN_LANE_WHY_BYTES];
+	c->lane[i].index = i;
+	c->lane[i].epoll_fd = c->epoll_fd;
+	c->lane[i].plain = c->cfg.plain_udp;
+	int e = fan_lane_open(&c->lane[i], &cfg, &c->switch_addr, now_ns, why);
+	if (e)
+		fan_comm_fail(c, e, why);
+}
+
+/* Once the switch has answered lane 0, there is one lane for each of its shards. */
+static void open_shards(struct fanin_comm *c, uint64_t now_ns)
+{
+	const struct fan_welcome *m = fan_worker_welcome(c->lane[0].w);
+	if (c->lanes > 1 || !m)
+		return;
+	unsigned shards = m->shards < FAN_SHARDS_MAX ? m->shards : FAN_SHARDS_MAX;
+	for (; c->lanes < shards && !atomic_load(&c->error); c->lanes++)
+		open_lane(c, c->lanes, now_ns);
+}
+
+static bool gone(const struct fan_lane *l)
+{
+	enum fan_worker_phase phase = l->w ? fan_worker_phase(l->w) : FAN_W_LEFT;
+	return phase == FAN_W_LEFT;
+}
+
+static bool all_gone(const struct fanin_comm *c)
+{
+	for (unsigned i = 0; i < c->lanes; i++)
+		if (!gone(&c->lane[i]))
+			return false;
+	return true;
+}
+
+/* No lane touches a tensor after this. */
+static void leave(struct fanin_comm *c, int error)
+{
+	uint64_t now_ns = fan_clock_ns();
+	if (c->leaving)
+		return;
+	c->leaving = true;
+	c->leave_by_ns = now_ns + FAN_COMM_LEAVE_NS;
+	for (unsigned i = 0; i < c->lanes; i++) {
+		struct fan_lane *l = &c->lane[i];
+		if (!l->w)
+			continue;
+		fan_worker_leave(l->w, now_ns, error);
+		l->news = true;
+	}
+}
+
+/* Statistics. */
+
+static void add_stats(struct fanin_stats *s, const struct fan_lane *l)
+{
+	const struct fan_worker_stats *w = fan_worker_stats(l->w);
+	s->fragments += w->results;
+	s->sent += w->sent;
+	s->retransmits += w->resent;
+	s->probes += w->probes;
+	s->replays += w->replays;
+	for (unsigned i = 0; i < FAN_DROP_COUNT; i++)
+		s->drops += w->drops[i];
+	s->srtt_ns = s->srtt_ns > w->srtt_ns ? s->srtt_ns : w->srtt_ns;
+	s->window_frags += w->window;
+	s->segment_offload &= l->udp.segment;
+	s->receive_offload &= l->udp.gro;
+	s->multicast &= l->by_group;
+}
+
+static struct fanin_stats collect_stats(const struct fanin_comm *c)
+{
+	struct fanin_stats s = {
+		.size = sizeof s,
+		.ops = c->ops_done,
+		.bytes = c->bytes_done,
+		.packet_bytes = FAN_HEAD_BYTES + c->cfg.payload_bytes,
+		.shards = c->lanes,
+		.multicast = 1,
+		.segment_offload = 1,
+		.receive_offload = 1,
+	};
+	for (unsigned i = 0; i < c->lanes; i++)
+		if (c->lane[i].w)
+			add_stats(&s, &c->lane[i]);
+	return s;
+}
+
+static void publish_stats(struct fanin_comm *c)
+{
+	struct fanin_stats stats = collect_stats(c);
+	pthread_mutex_lock(&c->lock);
+	c->stats = stats;
+	pthread_mutex_unlock(&c->lock);
+}
+
+/* Ends. */
+
+static void count_op(struct fanin_comm *c, const struct fanin_op *op)
+{
+	c->ops_done++;
+	c->bytes_done += op->whole.count * fan_dtype_bytes(op->whole.dtype);
+}
+
+/* `op` is over: make room, then tell.  `op` may be gone afterwards. */
+static void end_op(struct fanin_comm *c, struct fanin_op *op, int result)
+{
+	atomic_fetch_sub(&c->ops_open, 1);
+	fan_op_end(op, result);
+}
+
+static void end_all(struct fanin_comm *c, int result)
+{
+	struct fanin_op *op;
+	for (unsigned i = 0; i < c->running_count; i++)
+		end_op(c, c->running[i], result);
+	c->running_count = 0;
+	while ((op = fan_op_queue_take(&c->waiting)))
+		end_op(c, op, result);
+}
+
+void fan_comm_fail(struct fanin_comm *c, int error, const char *sentence)
+{
+	if (atomic_load(&c->error))
+		return;
+	pthread_mutex_lock(&c->lock);
+	snprintf(c->sentence, sizeof c->sentence, "%s", sentence);
+	atomic_store_explicit(&c->error, error, memory_order_release);
+	fan_op_queue_move(&c->waiting, &c->queued);
+	pthread_cond_broadcast(&c->changed);
+	pthread_mutex_unlock(&c->lock);
+	leave(c, error);
+	end_all(c, error);
+}
+
+/* Lane `l` has failed: say why in a sentence. */
+static void fail_by_core(struct fanin_comm *c, const struct fan_lane *l)
+{
+	char text[FAN_FAULT_TEXT_BYTES], addr[80];
+	const struct fan_fault *f = fan_worker_fault(l->w);
+	struct fan_fault_about about = {
+		.job = c->cfg.job,
+		.switch_addr = fan_peer_text(&l->switch_addr, addr, sizeof addr),
+		.rank = (uint16_t)c->cfg.rank,
+		.ranks = (uint16_t)c->cfg.ranks,
+		.payload_bytes = c->cfg.payload_bytes,
+		.alive_ms = (uint32_t)c->cfg.alive_ms,
+		.timeout_ms = (uint32_t)c->cfg.timeout_ms,
+		.joined = fan_worker_welcome(l->w) != NULL,
+		.refused = l->refused,
+	};
+	fan_comm_fail(c, f->err, fan_fault_text(text, sizeof text, f, &about));
+}
+
+static void fail_by_socket(struct fanin_comm *c, const struct fan_lane *l)
+{
+	char text[FAN_FAULT_TEXT_BYTES], addr[80];
+	int mtu;
+	if (fan_lane_too_long(l, &mtu)) {
+		fan_lane_mtu_text(l, mtu, text);
+		fan_comm_fail(c, FAN_E_MTU, text);
+	} else if (l->io_errno) {
+		snprintf(text, sizeof text, "the socket to the switch %s is broken: %s",
+			 fan_peer_text(&l->switch_addr, addr, sizeof addr), strerror(l->io_errno));
+		fan_comm_fail(c, FAN_E_SYSTEM, text);
+	}
+}
+
+/* Operations. */
+
+/* Start `op` on the lanes where it has not been.  False: one has no room yet. */
+static bool start_op(struct fanin_comm *c, struct fanin_op *op, uint64_t now_ns)
+{
+	for (; op->lanes < c->lanes; op->lanes++) {
+		struct fan_lane *l = &c->lane[op->lanes];
+		struct fan_op part = fan_op_part(&op->whole, op->lanes, c->lanes);
+		int e = fan_worker_start(l->w, now_ns, &part, &op->id);
+		if (e == FAN_E_BUSY)
+			return false;
+		if (e) {
+			if (fan_worker_phase(l->w) == FAN_W_FAILED)
+				fail_by_core(c, l);
+			else
+				fan_comm_fail(c, e, fan_err_text(e));
+			return false;
+		}
+		l->news = true;
+	}
+	return true;
+}
+
+static void start_ops(struct fanin_comm *c, uint64_t now_ns)
+{
+	while (c->waiting.head && c->running_count < FAN_OPS_MAX) {
+		if (!start_op(c, c->waiting.head, now_ns))
+			return;
+		c->running[c->running_count++] = fan_op_queue_take(&c->waiting);
+		c->progressed = true;
+	}
+}
+
+/* Every lane gave it the same number, since every lane got every operation. */
+static bool is_done(struct fanin_comm *c, struct fanin_op *op)
+{
+	while (op->lanes_done < c->lanes &&
+	       fan_worker_test(c->lane[op->lanes_done].w, op->id) == FAN_OK)
+		op->lanes_done++;
+	return op->lanes_done == c->lanes;
+}
+
+static void end_done(struct fanin_comm *c)
+{
+	struct fanin_op *done[FAN_OPS_MAX];
+	unsigned kept = 0, ended = 0;
+	if (!c->progressed)
+		return;
+	c->progressed = false;
+	for (unsigned i = 0; i < c->running_count; i++) {
+		if (is_done(c, c->running[i]))
+			done[ended++] = c->running[i];
+		else
+			c->running[kept++] = c->running[i];
+	}
+	c->running_count = kept;
+	for (unsigned i = 0; i < ended; i++)
+		count_op(c, done[i]);
+	if (ended)
+		publish_stats(c); /* who has waited for one finds it counted */
+	for (unsigned i = 0; i < ended; i++)
+		end_op(c, done[i], FAN_OK);
+}
+
+/* Rounds. */
+
+static void receive(struct fanin_comm *c, const struct epoll_event *ev, int count)
+{
+	for (int i = 0; i < count; i++) {
+		unsigned number = ev[i].data.u32;
+		uint64_t wakes;
+		if (number != FAN_COMM_WAKE)
+			c->progressed |=
+				fan_lane_recv(&c->lane[number / 2], c->io, number % 2 == 1);
+		else if (read(c->wake_fd, &wakes, sizeof wakes) < 0)
+			continue; /* it was read before */
+	}
+}
+
+/* Publish that all ranks are here, once. */
+static void check_ready(struct fanin_comm *c)
+{
+	for (unsigned i = 0; i < c->lanes; i++)
+		if (fan_worker_phase(c->lane[i].w) != FAN_W_READY)
+			return;
+	pthread_mutex_lock(&c->lock);
+	c->ready = true;
+	pthread_cond_broadcast(&c->changed);
+	pthread_mutex_unlock(&c->lock);
+}
+
+/* See how the lanes stand, which may end the communicator. */
+static void check_lanes(struct fanin_comm *c, uint64_t now_ns)
+{
+	for (unsigned i = 0; i < c->lanes && !atomic_load(&c->error); i++) {
+		struct fan_lane *l = &c->lane[i];
+		if (fan_worker_phase(l->w) == FAN_W_FAILED)
+			fail_by_core(c, l);
+		else
+			fail_by_socket(c, l);
+		if (!c->ready)
+			fan_lane_listen(l);
+	}
+	if (c->ready || atomic_load(&c->error))
+		return;
+	open_shards(c, now_ns);
+	if (!atomic_load(&c->error))
+		check_ready(c);
+}
+
+static void work(struct fanin_comm *c)
+{
+	uint64_t now_ns = fan_clock_ns();
+	if (!c->leaving) {
+		check_lanes(c, now_ns);
+		start_ops(c, now_ns);
+		end_done(c);
+	}
+	for (unsigned i = 0; i < c->lanes; i++)
+		if (c->lane[i].w)
+			fan_lane_send(&c->lane[i], c->io, now_ns);
+}
+
+static uint64_t lane_deadline(const struct fanin_comm *c, const struct fan_lane *l)
+{
+	if (!l->w || gone(l))
+		return UINT64_MAX;
+	if (l->news || (!c->leaving && fan_worker_phase(l->w) == FAN_W_FAILED))
+		return 0; /* the next round tells the callers */
+	return fan_worker_deadline(l->w);
+}
+
+/* Publish and decide how long to sleep, in milliseconds; -1: until woken. */
+static int before_sleep(struct fanin_comm *c)
+{
+	struct fanin_stats stats = collect_stats(c);
+	uint64_t deadline_ns = UINT64_MAX;
+	for (unsigned i = 0; i < c->lanes; i++) {
+		uint64_t d = lane_deadline(c, &c->lane[i]);
+		deadline_ns = d < deadline_ns ? d : deadline_ns;
+	}
+	pthread_mutex_lock(&c->lock);
+	if (c->closing && c->leave_by_ns < deadline_ns)
+		deadline_ns = c->leave_by_ns;
+	c->stats = stats;
+	if (c->room_waiters)
+		pthread_cond_broadcast(&c->changed);
+	bool more = c->queued.head || (c->closing && !c->leaving) ||
+		    (c->waiting.head && c->running_count < FAN_OPS_MAX);
+	c->awake = more;
+	pthread_mutex_unlock(&c->lock);
+	return more ? 0 : fan_clock_timeout_ms(deadline_ns, -1);
+}
+
+/* Take what callers have left.  Returns false when the thread shall end. */
+static bool after_sleep(struct fanin_comm *c)
+{
+	pthread_mutex_lock(&c->lock);
+	c->awake = true;
+	bool closing = c->closing;
+	fan_op_queue_move(&c->waiting, &c->queued);
+	pthread_mutex_unlock(&c->lock);
+	if (closing && !c->leaving) {
+		bool busy = c->running_count || c->waiting.head;
+		leave(c, busy ? FAN_E_RANK_LEFT : FAN_OK);
+		end_all(c, FAN_E_CLOSED);
+	}
+	if (c->leaving && c->waiting.head)
+		end_all(c, atomic_load(&c->error) ? atomic_load(&c->error) : FAN_E_CLOSED);
+	return !closing || !(all_gone(c) || fan_clock_ns() >= c->leave_by_ns);
+}
+
+void *fan_progress(void *comm)
+{
+	struct fanin_comm *c = comm;
+	struct epoll_event ev[FAN_COMM_EVENTS_MAX];
+	uint64_t now_ns = fan_clock_ns();
+	c->join_by_ns = now_ns + (uint64_t)c->cfg.timeout_ms * FAN_MS;
+	c->lanes = 1;
+	open_lane(c, 0, now_ns);
+	while (after_sleep(c)) {
+		work(c);
+		int n = epoll_wait(c->epoll_fd, ev, FAN_COMM_EVENTS_MAX, before_sleep(c));
+		receive(c, ev, n);
+	}
+	return NULL;
+}

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shard.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "clock.h"
+
+#define ALIGN		 64
+#define SCRATCH_PER_RECV (FAN_SWITCH_OUT_MAX * 256)
+#define ERROR_PAUSE_MS	 1 /* after a receive that failed: an error that stays must not spin */
+#define EPOLL_EVENTS	 2
+#define TICKS_PER_ROUND	 4 /* full outs that one round may send for ticks */
+#define EVENTS_PER_ROUND FAN_EVENTS_MAX
+
+static void tell(struct fan_shard *s, const struct fan_line *l)
+{
+	pthread_mutex_lock(&s->log->lock);
+	s->log->line(s->log->ctx, l->text);
+	pthread_mutex_unlock(&s->log->lock);
+}
+
+static void tell_events(struct fan_shard *s)
+{
+	struct fan_event ev;
+	struct fan_line l;
+
+	for (unsigned i = 0; i < EVENTS_PER_ROUND && fan_switch_event(s->core, &ev); i++) {
+		if (!s->log->line)
+			continue;
+		fan_line_event(&l, &ev, s->index, &s->cfg);
+		tell(s, &l);
+	}
+}
+
+static void tell_counters(struct fan_shard *s)
+{
+	struct fan_line l;
+
+	if (!s->log->line)
+		return;
+	fan_line_stats(&l, fan_switch_stats(s->core), s->index);
+	fan_line_add(&l, " datagrams_in=%llu receives=%llu datagrams_out=%llu sends=%llu",
+		     (unsigned long long)s->udp.datagrams_in, (unsigned long long)s->udp.recvs,
+		     (unsigned long long)s->udp.datagrams_out, (unsigned long long)s->udp.sends);
+	if (s->udp.send_drops)
+		fan_line_add(&l, " send_drops=%llu last_errno=%d",
+			     (unsigned long long)s->udp.send_drops, s->udp.last_errno);
+	tell(s, &l);
+}
+
+static void tell_jobs(struct fan_shard *s)
+{
+	struct fan_report r = {.index = 0};
+	struct fan_line l;
+
+	if (!s->log->line)
+		return;
+	for (unsigned i = 0; i < FAN_JOBS_MAX; i++) {
+		r.index = (uint16_t)i;
+		fan_switch_report(s->core, &r);
+		if (i >= r.jobs)
+			break;
+		fan_line_report(&l, &r, s->index);
+		tell(s, &l);
+	}
+}
+
+static void flush(struct fan_shard *s)
+{
+	if (s->out.count)
+		fan_udp_send(&s->udp, &s->out, false);
+}
+
+/* Give every datagram of a batch to the core. */
+static void take(struct fan_shard *s, const struct fan_udp_batch *b)
+{
+	uint64_t now = fan_clock_ns();
+	size_t offset = 0;
+
+	do { /* an empty datagram is one, too: the core counts it */
+		size_t bytes = fan_udp_piece(b, offset);
+		if (!fan_out_fits(&s->out, FAN_SWITCH_OUT_MAX, SCRATCH_PER_RECV))
+			flush(s);
+		fan_switch_recv(s->core, now, b->from, s->in + offset, bytes, &s->out);
+		offset += bytes;
+	} while (offset < b->bytes);
+}
+
+static void receive(struct fan_shard *s)
+{
+	struct fan_udp_batch b;
+
+	for (unsigned i = 0; i < FAN_SHARD_BATCHES; i++) {
+		int n = fan_udp_recv(&s->udp, s->in, &b);
+		if (n < 0)
+			poll(NULL, 0, ERROR_PAUSE_MS);
+		if (n <= 0)
+			break;
+		take(s, &b);
+	}
+	flush(s);
+}
+
+static void tick(struct fan_shard *s)
+{
+	uint64_t now = fan_clock_ns();
+
+	for (unsigned i = 0; i < TICKS_PER_ROUND && fan_switch_deadline(s->core) <= now; i++) {
+		fan_switch_tick(s->core, now, &s->out);
+		flush(s);
+	}
+}
+
+static void heed_others(struct fan_shard *s)
+{
+	uint64_t count;
+
+	if (read(s->wake_fd, &count, sizeof count) != sizeof count)
+		return;
+	if (atomic_exchange(&s->dump, false)) {
+		tell_jobs(s);
+		tell_counters(s);
+	}
+}
+
+static void *run(void *arg)
+{
+	struct fan_shard *s = arg;
+	struct epoll_event ev[EPOLL_EVENTS];
+
+	while (!atomic_load(&s->stop)) {
+		int timeout = fan_clock_timeout_ms(fan_switch_deadline(s->core), -1);
+		int n = epoll_wait(s->epoll_fd, ev, EPOLL_EVENTS, timeout);
+		for (int i = 0; i < n; i++) {
+			if (ev[i].data.fd == s->udp.fd)
+				receive(s);
+			else
+				heed_others(s);
+		}
+		tick(s);
+		tell_events(s);
+	}
+	tell_counters(s);
+	return NULL;
+}
+
+static int watch(const struct fan_shard *s, int fd)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
+
+	return epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+}
+
+static int make_core(struct fan_shard *s)
+{
+	size_t bytes = fan_switch_bytes(&s->cfg);
+
+	if (!bytes)
+		return -EINVAL;
+	void *mem = aligned_alloc(ALIGN, (bytes + ALIGN - 1) / ALIGN * ALIGN);
+	if (!mem)
+		return -ENOMEM;
+	s->core = fan_switch_init(mem, &s->cfg);
+	return 0;
+}
+
+int fan_shard_new(struct fan_shard **shard, unsigned index, const struct fan_udp_options *o,
+		  const struct fan_switch_config *cfg, struct fan_shard_log *log)
+{
+	struct fan_shard *s = calloc(1, sizeof *s);
+	int e;
+
+	if (!s)
+		return -ENOMEM;
+	s->index = index;
+	s->cfg = *cfg;
+	s->log = log;
+	s->udp.fd = s->wake_fd = -1;
+	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (s->epoll_fd >= 0)
+		s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	e = s->wake_fd < 0 ? -errno : fan_udp_open(&s->udp, o);
+	if (!e && !(e = watch(s, s->udp.fd)))
+		e = watch(s, s->wake_fd);
+	s->cfg.rx_bytes = (uint32_t)s->udp.rcvbuf;
+	if (!e)
+		e = make_core(s);
+	if (e) {
+		fan_shard_free(s);
+		return e;
+	}
+	fan_out_init(&s->out, s->item, FAN_SHARD_ITEMS, s->scratch, sizeof s->scratch);
+	*shard = s;
+	return 0;
+}
+
+int fan_shard_start(struct fan_shard *s)
+{
+	sigset_t all, old;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	int e = pthread_create(&s->thread, NULL, run, s);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (e)
+		return -e;
+	pthread_setname_np(s->thread, "fanin-switch");
+	s->running = true;
+	return 0;
+}
+
+static void wake(const struct fan_shard *s)
+{
+	uint64_t one = 1;
+
+	/* It fails only if the counter is full, and then the thread wakes as well. */
+	if (write(s->wake_fd, &one, sizeof one) < 0)
+		return;
+}
+
+void fan_shard_dump(struct fan_shard *s)
+{
+	atomic_store(&s->dump, true);
+	wake(s);
+}
+
+void fan_shard_free(struct fan_shard *s)
+{
+	if (!s)
+		return;
+	if (s->running) {
+		atomic_store(&s->stop, true);
+		wake(s);
+		pthread_join(s->thread, NULL);
+	}
+	fan_udp_close(&s->udp);
+	if (s->wake_fd >= 0)
+		close(s->wake_fd);
+	if (s->epoll_fd >= 0)
+		close(s->epoll_fd);
+	free(s->core);
+	free(s);
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shard.h - one thread of a switch: a socket, a fan_switch and the loop between them.
+ *
+ * Whatever a receive brings in is processed whole, and what it releases leaves in as few
+ * calls as possible.  The thread blocks when there is nothing to do; it never spins. */
+#ifndef FAN_SHARD_H
+#define FAN_SHARD_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "core/switch.h"
+#include "logline.h"
+#include "udp.h"
+
+#define FAN_SHARD_BATCHES 8 /* receives, 64 KiB each at most, before results leave */
+#define FAN_SHARD_ITEMS	  256
+#define FAN_SHARD_SCRATCH (32 * 1024) /* bodies of control messages in one flush */
+
+/* Where lines go: shared by all shards. */
+struct fan_shard_log {
+	pthread_mutex_t lock; /* holds while `line` runs */
+	void (*line)(void *ctx, const char *line);
+	void *ctx;
+};
+
+struct fan_shard {
+	struct fan_switch *core; /* the thread's alone once it runs */
+	struct fan_switch_config cfg;
+	struct fan_udp udp;
+	unsigned index;
+	struct fan_shard_log *log;
+	int epoll_fd, wake_fd;
+	atomic_bool stop, dump; /* set by others, then wake_fd is written */
+	pthread_t thread;
+	bool running;
+	struct fan_out out;
+	struct fan_out_item item[FAN_SHARD_ITEMS];
+	uint8_t scratch[FAN_SHARD_SCRATCH];
+	uint8_t in[FAN_UDP_RECV_BYTES];
+};
+
+/* Make shard `index`: a socket on `o->bind`, memory for `cfg`, whose rx_bytes follows
+ * from what the socket was granted.  0 and `*shard`; or -errno. */
+int fan_shard_new(struct fan_shard **shard, unsigned index, const struct fan_udp_options *o,
+		  const struct fan_switch_config *cfg, struct fan_shard_log *log);
+
+/* Start its thread, with all signals blocked.  0, or -errno. */
+int fan_shard_start(struct fan_shard *s);
+
+/* Let the thread log its jobs and counters. */
+void fan_shard_dump(struct fan_shard *s);
+
+/* Stop the thread if it runs, and free all.  NULL is allowed. */
+void fan_shard_free(struct fan_shard *s);
+
+#endif

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "switchd.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "clock.h"
+#include "shard.h"
+
+#define ADDRESS_BYTES 80
+
+struct fan_switchd {
+	struct fan_shard_log log;
+	struct fan_switch_config core;
+	unsigned shards; /* made so far */
+	struct fan_shard *shard[FAN_SHARDS_MAX];
+};
+
+void fan_switchd_defaults(struct fan_switchd_options *o)
+{
+	const struct sockaddr_in any = {.sin_family = AF_INET,
+					.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+
+	memset(o, 0, sizeof *o);
+	o->listen = fan_peer_from_sockaddr((const struct sockaddr *)&any, sizeof any);
+	o->threads = 1;
+	o->buffer_bytes = 4 << 20;
+	o->core.policy = FAN_POLICY_SWITCHML;
+	o->core.slots = 4096;
+	o->core.payload_bytes = FAN_PAYLOAD_1500;
+	o->core.jobs_max = FAN_JOBS_MAX;
+	o->core.members_max = FAN_MEMBERS_MAX;
+	o->core.window_max = FAN_WINDOW_MAX;
+}
+
+static uint64_t epoch_now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+/* Groups that no other switch is likely to use: 239.192.0.0/14 is for one organisation's
+ * own use (RFC 2365), ff15::/16 is transient and site-local (RFC 4291).  Shard i has the
+ * FAN_JOBS_MAX addresses from base + i * FAN_JOBS_MAX. */
+static void choose_groups(struct fan_switch_config *c, int family)
+{
+	uint64_t random = fan_clock_nonce();
+	uint8_t *b = c->group_base;
+	unsigned low;
+
+	memset(b, 0, sizeof c->group_base);
+	if (family == AF_INET) {
+		b[0] = 239;
+		b[1] = (uint8_t)(192 + (random & 3));
+		low = (unsigned)(random >> 8) % (65536 / FAN_JOBS_MAX - c->shards + 1u) *
+		      FAN_JOBS_MAX;
+		b[2] = (uint8_t)(low >> 8);
+		b[3] = (uint8_t)low;
+	} else {
+		b[0] = 0xff;
+		b[1] = 0x15;
+		b[9] = 0xfa;
+		for (unsigned i = 10; i < 14; i++)
+			b[i] = (uint8_t)(random >> 8 * (i - 8));
+	}
+	c->group_family = family == AF_INET ? 4 : 6;
+	if (!c->group_port)
+		c->group_port = FAN_SWITCHD_GROUP_PORT;
+}
+
+static struct fan_switch_config config_of_shard(const struct fan_switchd *d, unsigned index)
+{
+	struct fan_switch_config c = d->core;
+	unsigned last = c.group_family == 4 ? 3 : 15;
+	unsigned low = c.group_base[last - 1] * 256u + c.group_base[last] + index * FAN_JOBS_MAX;
+
+	c.group_base[last - 1] = (uint8_t)(low >> 8);
+	c.group_base[last] = (uint8_t)low;
+	c.epoch += index; /* shards are told apart in the log */
+	return c;
+}
+
+/* Say what went wrong with shard `index`, and what to do. */
+static int explain(int e, const struct fan_switchd_options *o, unsigned index, char *why,
+		   size_t bytes)
+{
+	fan_peer p = o->listen;
+	char at[ADDRESS_BYTES];
+
+	p.port += index;
+	fan_peer_text(&p, at, sizeof at);
+	switch (-e) {
+	case EADDRINUSE:
+		snprintf(why, bytes,
+			 "%s: the port is in use; `ss -ulpn sport = :%u` tells by whom; stop that "
+			 "program or listen on another port",
+			 at, p.port);
+		return FAN_E_SYSTEM;
+	case EADDRNOTAVAIL:
+		snprintf(why, bytes,
+			 "%s: no interface of this machine has the address; `ip address` lists "
+			 "those there are",
+			 at);
+		return FAN_E_SYSTEM;
+	case EACCES:
+		snprintf(why, bytes, "%s: not allowed; ports below 1024 need root", at);
+		return FAN_E_SYSTEM;
+	case EINVAL:
+		snprintf(why, bytes, "slots, payload, jobs or window of the switch out of range");
+		return FAN_E_INVALID;
+	case ENOMEM:
+		snprintf(why, bytes, "no memory for %u slots of 2 x %u bytes; ask for fewer",
+			 o->core.slots, o->core.payload_bytes);
+		return FAN_E_NOMEM;
+	default: snprintf(why, bytes, "%s: %s", at, strerror(-e)); return FAN_E_SYSTEM;
+	}
+}
+
+static int check(const struct fan_switchd_options *o, char *why, size_t bytes)
+{
+	if (o->threads < 1 || o->threads > FAN_SHARDS_MAX) {
+		snprintf(why, bytes, "threads: expected a number from 1 to %d, got %u",
+			 FAN_SHARDS_MAX, o->threads);
+		return FAN_E_INVALID;
+	}
+	if (o->threads > 1 && o->listen.port == 0) {
+		snprintf(why, bytes, "threads: several need a port to count from, got port 0");
+		return FAN_E_INVALID;
+	}
+	if (o->listen.port + o->threads - 1 > 65535) {
+		snprintf(why, bytes, "threads: %u ports from %u on are more than there are",
+			 o->threads, o->listen.port);
+		return FAN_E_INVALID;
+	}
+	return FAN_OK;
+}
+
+static int make_shards(struct fan_switchd *d, const struct fan_switchd_options *o)
+{
+	for (unsigned i = 0; i < o->threads; i++) {
+		struct fan_udp_options u = {
+			.bind = o->listen, .buffer_bytes = o->buffer_bytes, .plain = o->plain};
+		struct fan_switch_config c = config_of_shard(d, i);
+		u.bind.port += i;
+		int e = fan_shard_new(&d->shard[i], i, &u, &c, &d->log);
+		if (e)
+			return e;
+		d->shards++;
+	}
+	return 0;
+}
+
+int fan_switchd_start(struct fan_switchd **out, const struct fan_switchd_options *o, char *why,
+		      size_t bytes)
+{
+	int e = check(o, why, bytes);
+
+	*out = NULL;
+	if (e)
+		return e;
+	struct fan_switchd *d = calloc(1, sizeof *d);
+	if (!d)
+		return explain(-ENOMEM, o, 0, why, bytes);
+	pthread_mutex_init(&d->log.lock, NULL);
+	d->log.line = o->log;
+	d->log.ctx = o->ctx;
+	d->core = o->core;
+	d->core.shards = (uint16_t)o->threads;
+	d->core.epoch = epoch_now();
+	d->core.group_family = 0;
+	if (!o->no_multicast)
+		choose_groups(&d->core, fan_peer_family(&o->listen));
+	e = make_shards(d, o);
+	unsigned at = d->shards;
+	for (unsigned i = 0; i < d->shards && !e; i++) {
+		at = i;
+		e = fan_shard_start(d->shard[i]);
+	}
+	if (e) {
+		fan_switchd_stop(d);
+		return explain(e, o, at, why, bytes);
+	}
+	*out = d;
+	return FAN_OK;
+}
+
+fan_peer fan_switchd_address(const struct fan_switchd *d)
+{
+	return fan_udp_local(&d->shard[0]->udp);
+}
+
+void fan_switchd_facts(const struct fan_switchd *d, struct fan_switchd_facts *facts)
+{
+	const struct fan_shard *s = d->shard[0];
+
+	memset(facts, 0, sizeof *facts);
+	facts->address = fan_switchd_address(d);
+	if (d->core.group_family)
+		facts->group = fan_line_group(&s->cfg, 0);
+	facts->memory = d->shards * fan_switch_bytes(&d->core);
+	facts->sndbuf = s->udp.sndbuf;
+	facts->rcvbuf = s->udp.rcvbuf;
+	facts->segment = s->udp.segment;
+	facts->gro = s->udp.gro;
+}
+
+void fan_switchd_dump(struct fan_switchd *d)
+{
+	for (unsigned i = 0; i < d->shards; i++)
+		fan_shard_dump(d->shard[i]);
+}
+
+void fan_switchd_stop(struct fan_switchd *d)
+{
+	for (unsigned i = 0; i < d->shards; i++)
+		fan_shard_free(d->shard[i]);
+	pthread_mutex_destroy(&d->log.lock);
+	free(d);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* switchd.h - a running switch: shards of the core on threads, one UDP port each.
+ *
+ * Shard i listens on port + i and is a fan_switch of its own; nothing is shared.
+ * Used by `fanin switch`, by `fanin bench --local` and by the library when rank 0
+ * starts one itself.  Never prints: what happens is told to a callback. */
+#ifndef FAN_SWITCHD_H
+#define FAN_SWITCHD_H
+
+#include "core/switch.h"
+
+/* Multicast results go to this port unless another is asked for.  It is one for all
+ * shards and switches, since their groups differ, and never one that a switch listens on:
+ * a worker on the switch's own host could not bind it beside a wildcard address. */
+#define FAN_SWITCHD_GROUP_PORT 23846
+
+struct fan_switchd;
+
+struct fan_switchd_options {
+	fan_peer listen;	       /* port 0: any (then threads = 1) */
+	struct fan_switch_config core; /* for each shard; shards, epoch, rx_bytes, group_family
+					* and group_base are filled in, group_port if it is 0 */
+	unsigned threads;	       /* shards */
+	bool no_multicast;
+	bool plain;	  /* no UDP_SEGMENT, no UDP_GRO */
+	int buffer_bytes; /* socket buffers */
+
+	/* One structured line without a newline: "event=job_ready job=\"x\" ...".
+	 * Called from the shards' threads, one at a time.  NULL: nobody listens. */
+	void (*log)(void *ctx, const char *line);
+	void *ctx;
+};
+
+/* How the start turned out. */
+struct fan_switchd_facts {
+	fan_peer address;   /* of shard 0 */
+	fan_peer group;	    /* the first multicast group; none: results go by unicast */
+	size_t memory;	    /* bytes for slots and jobs, all shards together */
+	int sndbuf, rcvbuf; /* granted to each shard, bytes */
+	bool segment, gro;  /* UDP_SEGMENT and UDP_GRO work */
+};
+
+/* Sensible values for every field: 4096 slots for MTU 1500 on 127.0.0.1, any port. */
+void fan_switchd_defaults(struct fan_switchd_options *o);
+
+/* Start the threads.  0 and `*d`; or a negative enum fan_err with a text in `why`. */
+int fan_switchd_start(struct fan_switchd **d, const struct fan_switchd_options *o, char *why,
+		      size_t bytes);
+
+/* Where it listens: shard 0. */
+fan_peer fan_switchd_address(const struct fan_switchd *d);
+
+void fan_switchd_facts(const struct fan_switchd *d, struct fan_switchd_facts *facts);
+
+/* Log what every job waits for, and the counters: what SIGUSR1 does.  Any thread; the
+ * lines come soon, from the shards' threads. */
+void fan_switchd_dump(struct fan_switchd *d);
+
+/* Stop the threads, each of which logs its counters, and free all. */
+void fan_switchd_stop(struct fan_switchd *d);
+
+#endif

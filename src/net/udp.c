@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* udp.c - opening a socket and receiving from it; udp_send.c sends. */
+#include "udp.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
+#ifndef IPV6_MULTICAST_ALL
+#define IPV6_MULTICAST_ALL 29
+#endif
+
+static int set_int(int fd, int level, int name, int value)
+{
+	return setsockopt(fd, level, name, &value, sizeof value) ? -errno : 0;
+}
+
+/* Ask for `bytes` of buffer; returns what the kernel granted.  It counts its own
+ * overhead by doubling, so half of what it tells is what fits. */
+static int set_buffer(int fd, int force, int name, int bytes)
+{
+	int got = 0;
+	socklen_t len = sizeof got;
+
+	if (bytes > 0 && set_int(fd, SOL_SOCKET, force, bytes))
+		set_int(fd, SOL_SOCKET, name, bytes);
+	getsockopt(fd, SOL_SOCKET, name, &got, &len);
+	return got / 2;
+}
+
+/* Never fragment: a fragment that is too long is an error to tell, not to hide. */
+static void set_path(const struct fan_udp *u)
+{
+	if (u->family == AF_INET) {
+		set_int(u->fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
+		set_int(u->fd, IPPROTO_IP, IP_MULTICAST_TTL, FAN_UDP_HOPS);
+		set_int(u->fd, IPPROTO_IP, IP_MULTICAST_LOOP, 1);
+	} else {
+		set_int(u->fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+		set_int(u->fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
+		set_int(u->fd, IPPROTO_IPV6, IPV6_MULTICAST_HOPS, FAN_UDP_HOPS);
+		set_int(u->fd, IPPROTO_IPV6, IPV6_MULTICAST_LOOP, 1);
+	}
+}
+
+static void set_offloads(struct fan_udp *u, bool plain)
+{
+	const char *env = getenv("FANIN_PLAIN_UDP");
+	int size = 0;
+	socklen_t len = sizeof size;
+
+	if (plain || (env && *env && strcmp(env, "0") != 0))
+		return;
+	u->segment = getsockopt(u->fd, IPPROTO_UDP, UDP_SEGMENT, &size, &len) == 0;
+	u->gro = set_int(u->fd, IPPROTO_UDP, UDP_GRO, 1) == 0;
+}
+
+/* Become a member of group `g` on `interface`, and of no other that a process on
+ * this host may have joined. */
+static int join_group(const struct fan_udp *u, const fan_peer *g, unsigned interface)
+{
+	const uint8_t *b = (const uint8_t *)g->addr;
+
+	if (u->family == AF_INET) {
+		struct ip_mreqn m = {.imr_ifindex = (int)interface};
+		memcpy(&m.imr_multiaddr, b + 12, 4);
+		set_int(u->fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);
+		return setsockopt(u->fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &m, sizeof m) ? -errno : 0;
+	}
+	struct ipv6_mreq m = {.ipv6mr_interface = interface};
+	memcpy(&m.ipv6mr_multiaddr, b, 16);
+	set_int(u->fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);
+	return setsockopt(u->fd, IPPROTO_IPV6, IPV6_JOIN_GROUP, &m, sizeof m) ? -errno : 0;
+}
+
+static int bind_and_connect(struct fan_udp *u, const struct fan_udp_options *o)
+{
+	struct sockaddr_storage ss = {.ss_family = (sa_family_t)u->family};
+	socklen_t len =
+		u->family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+	int e;
+
+	if (o->freebind_group && (e = set_int(u->fd, SOL_SOCKET, SO_REUSEADDR, 1)))
+		return e;
+	if (!fan_peer_is_none(&o->bind))
+		len = fan_peer_to_sockaddr(&o->bind, u->family, &ss);
+	if (!len)
+		return -EAFNOSUPPORT;
+	if (bind(u->fd, (struct sockaddr *)&ss, len))
+		return -errno;
+	if (o->freebind_group && (e = join_group(u, &o->bind, o->interface)))
+		return e;
+	if (fan_peer_is_none(&o->connect))
+		return 0;
+	len = fan_peer_to_sockaddr(&o->connect, u->family, &ss);
+	if (!len)
+		return -EAFNOSUPPORT;
+	return connect(u->fd, (struct sockaddr *)&ss, len) ? -errno : 0;
+}
+
+int fan_udp_open(struct fan_udp *u, const struct fan_udp_options *o)
+{
+	memset(u, 0, sizeof *u);
+	u->family = fan_peer_family(fan_peer_is_none(&o->bind) ? &o->connect : &o->bind);
+	u->fd = socket(u->family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (u->fd < 0)
+		return -errno;
+	set_path(u);
+	set_offloads(u, o->plain);
+	u->sndbuf = set_buffer(u->fd, SO_SNDBUFFORCE, SO_SNDBUF, o->buffer_bytes);
+	u->rcvbuf = set_buffer(u->fd, SO_RCVBUFFORCE, SO_RCVBUF, o->buffer_bytes);
+	int e = bind_and_connect(u, o);
+	if (e)
+		fan_udp_close(u);
+	return e;
+}
+
+void fan_udp_close(struct fan_udp *u)
+{
+	if (u->fd >= 0)
+		close(u->fd);
+	u->fd = -1;
+}
+
+fan_peer fan_udp_local(const struct fan_udp *u)
+{
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof ss;
+
+	memset(&ss, 0, sizeof ss);
+	getsockname(u->fd, (struct sockaddr *)&ss, &len);
+	return fan_peer_from_sockaddr((struct sockaddr *)&ss, len);
+}
+
+/* The size of the datagrams in a received message; 0: it is a single one. */
+static size_t segment_of(struct msghdr *m)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
+		if (c->cmsg_level == IPPROTO_UDP && c->cmsg_type == UDP_GRO) {
+			int size;
+			memcpy(&size, CMSG_DATA(c), sizeof size);
+			return size > 0 ? (size_t)size : 0;
+		}
+	}
+	return 0;
+}
+
+int fan_udp_recv(struct fan_udp *u, uint8_t *buf, struct fan_udp_batch *b)
+{
+	struct sockaddr_storage ss;
+	struct iovec iov = {buf, FAN_UDP_RECV_BYTES};
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	struct msghdr m = {.msg_name = &ss,
+			   .msg_namelen = sizeof ss,
+			   .msg_iov = &iov,
+			   .msg_iovlen = 1,
+			   .msg_control = &control,
+			   .msg_controllen = u->gro ? sizeof control : 0};
+	ssize_t n = recvmsg(u->fd, &m, 0);
+
+	u->recvs++;
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+	b->from = fan_peer_from_sockaddr((struct sockaddr *)&ss, m.msg_namelen);
+	b->bytes = (size_t)n;
+	b->segment = u->gro ? segment_of(&m) : 0;
+	if (b->segment == 0 || b->segment > b->bytes)
+		b->segment = b->bytes ? b->bytes : 1;
+	u->datagrams_in += b->bytes ? (b->bytes + b->segment - 1) / b->segment : 1;
+	return 1;
+}

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* udp_send.c - from the core's items to as few system calls as possible.
+ *
+ * Consecutive items with one destination and one size form a run.  A run is gathered
+ * once, and leaves in one call for each receiver that it has. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <poll.h>
+#include <string.h>
+
+#include "udp.h"
+
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
+
+/* Items that leave together. */
+struct run {
+	const struct fan_out_item *item;
+	unsigned count;	 /* items, at most FAN_UDP_BURST_MAX */
+	size_t segment;	 /* bytes of each but the last, which may be shorter */
+	unsigned pieces; /* of iov */
+	struct iovec iov[2 * FAN_UDP_BURST_MAX];
+};
+
+/* Where a run goes. */
+struct target {
+	struct sockaddr_storage ss;
+	socklen_t len;	    /* 0: the connected peer */
+	unsigned interface; /* multicast: the one to leave by; 0: by route */
+	fan_peer from;	    /* multicast: our address there, which receivers check */
+};
+
+union control {
+	char bytes[CMSG_SPACE(sizeof(struct in6_pktinfo)) + CMSG_SPACE(sizeof(uint16_t))];
+	struct cmsghdr align;
+};
+
+static size_t item_bytes(const struct fan_out_item *it)
+{
+	return FAN_HEAD_BYTES + (it->payload ? it->payload_bytes : 0);
+}
+
+static bool same_target(const struct fan_out_item *a, const struct fan_out_item *b)
+{
+	if (a->dest != b->dest)
+		return false;
+	return a->dest == FAN_TO_PEER ? fan_peer_equal(&a->peer, &b->peer) : a->group == b->group;
+}
+
+static void run_add(struct run *r, const struct fan_out_item *it)
+{
+	r->iov[r->pieces++] = (struct iovec){(void *)it->head, FAN_HEAD_BYTES};
+	if (it->payload && it->payload_bytes)
+		r->iov[r->pieces++] = (struct iovec){(void *)it->payload, it->payload_bytes};
+	r->count++;
+}
+
+/* Gather the run that begins at `it`, of at most `left` items. */
+static void run_gather(struct run *r, const struct fan_out_item *it, unsigned left, bool connected)
+{
+	size_t bytes = item_bytes(it);
+	size_t most = bytes < FAN_UDP_SEND_BYTES ? FAN_UDP_SEND_BYTES / bytes : 1;
+
+	if (most > FAN_UDP_BURST_MAX)
+		most = FAN_UDP_BURST_MAX;
+	r->item = it;
+	r->segment = bytes;
+	r->count = r->pieces = 0;
+	for (unsigned i = 0; i < left && i < most && bytes == r->segment; i++) {
+		bytes = item_bytes(&it[i]);
+		if (i && (bytes > r->segment || (!connected && !same_target(it, &it[i]))))
+			break;
+		run_add(r, &it[i]);
+	}
+}
+
+static void control_add(struct msghdr *m, int level, int type, const void *data, size_t bytes)
+{
+	struct cmsghdr *c = (struct cmsghdr *)((char *)m->msg_control + m->msg_controllen);
+
+	c->cmsg_level = level;
+	c->cmsg_type = type;
+	c->cmsg_len = CMSG_LEN(bytes);
+	memcpy(CMSG_DATA(c), data, bytes);
+	m->msg_controllen += CMSG_SPACE(bytes);
+}
+
+/* Fill in `m` but for what it carries.  `segment` 0: one datagram. */
+static void address(struct msghdr *m, union control *space, const struct target *to, size_t segment)
+{
+	memset(m, 0, sizeof *m);
+	memset(space, 0, sizeof *space);
+	m->msg_control = space;
+	if (to->len) {
+		m->msg_name = (void *)&to->ss;
+		m->msg_namelen = to->len;
+	}
+	if (to->interface && to->ss.ss_family == AF_INET) {
+		struct in_pktinfo i = {.ipi_ifindex = (int)to->interface};
+		memcpy(&i.ipi_spec_dst, (const uint8_t *)to->from.addr + 12, 4);
+		control_add(m, IPPROTO_IP, IP_PKTINFO, &i, sizeof i);
+	} else if (to->interface) {
+		struct in6_pktinfo i = {.ipi6_ifindex = to->interface};
+		memcpy(&i.ipi6_addr, to->from.addr, sizeof i.ipi6_addr);
+		control_add(m, IPPROTO_IPV6, IPV6_PKTINFO, &i, sizeof i);
+	}
+	if (segment) {
+		uint16_t s = (uint16_t)segment;
+		control_add(m, IPPROTO_UDP, UDP_SEGMENT, &s, sizeof s);
+	}
+	if (!m->msg_controllen)
+		m->msg_control = NULL;
+}
+
+static bool is_full(int e)
+{
+	return e == EAGAIN || e == ENOBUFS || e == EINTR;
+}
+
+/* Wait for room in the queue.  poll tells only when half of it is empty, so the wait is
+ * short and the send tried again; a device queue (ENOBUFS) does not tell at all. */
+static void wait_for_room(const struct fan_udp *u)
+{
+	struct pollfd p = {u->fd, POLLOUT, 0};
+
+	poll(&p, u->last_errno == ENOBUFS ? 0 : 1, FAN_UDP_WAIT_MS);
+}
+
+/* Send `count` messages; returns how many left.  One that is refused is skipped, a
+ * queue that stays full ends it. */
+static unsigned send_messages(struct fan_udp *u, struct mmsghdr *m, unsigned count, unsigned *waits)
+{
+	unsigned done = 0, left = 0;
+	bool refused = false;
+
+	while (done < count) {
+		int n = sendmmsg(u->fd, m + done, count - done, 0);
+		u->sends++;
+		if (n > 0) {
+			done += (unsigned)n;
+			left += (unsigned)n;
+			continue;
+		}
+		if (errno == ECONNREFUSED && !refused) {
+			refused = true; /* tells of an earlier datagram; this one was not tried */
+			continue;
+		}
+		u->last_errno = errno;
+		if (!is_full(errno)) {
+			done++;
+		} else if (*waits) {
+			--*waits;
+			wait_for_room(u);
+		} else {
+			break;
+		}
+	}
+	return left;
+}
+
+static unsigned send_segmented(struct fan_udp *u, struct run *r, const struct target *to,
+			       unsigned *waits)
+{
+	struct mmsghdr m;
+	union control space;
+
+	address(&m.msg_hdr, &space, to, r->count > 1 ? r->segment : 0);
+	m.msg_hdr.msg_iov = r->iov;
+	m.msg_hdr.msg_iovlen = r->pieces;
+	return send_messages(u, &m, 1, waits) ? r->count : 0;
+}
+
+static unsigned send_plain(struct fan_udp *u, struct run *r, const struct target *to,
+			   unsigned *waits)
+{
+	struct mmsghdr m[FAN_UDP_BURST_MAX];
+	union control space;
+	struct iovec *iov = r->iov;
+
+	address(&m[0].msg_hdr, &space, to, 0);
+	for (unsigned i = 0; i < r->count; i++) {
+		m[i].msg_hdr = m[0].msg_hdr;
+		m[i].msg_hdr.msg_iov = iov;
+		m[i].msg_hdr.msg_iovlen = item_bytes(&r->item[i]) > FAN_HEAD_BYTES ? 2 : 1;
+		iov += m[i].msg_hdr.msg_iovlen;
+	}
+	return send_messages(u, m, r->count, waits);
+}
+
+/* Send a run to one receiver. */
+static void run_send(struct fan_udp *u, struct run *r, const struct target *to, unsigned *waits)
+{
+	unsigned sent;
+
+	if (u->segment || r->count == 1) {
+		sent = send_segmented(u, r, to, waits);
+		int e = u->last_errno;
+		if (!sent && r->count > 1 && (e == EIO || e == EINVAL || e == EOPNOTSUPP)) {
+			/* Also said of a segment beyond the path MTU or of a bad address.
+			 * Then plain datagrams fail as well, and segmenting is not to blame. */
+			sent = send_plain(u, r, to, waits);
+			u->segment = !sent;
+		}
+	} else {
+		sent = send_plain(u, r, to, waits);
+	}
+	u->datagrams_out += sent;
+	u->send_drops += r->count - sent;
+}
+
+/* The interface towards `via` and our address on it, looked up once. */
+static const struct fan_udp_route *route_to(struct fan_udp *u, const fan_peer *via)
+{
+	for (unsigned i = 0; i < FAN_UDP_ROUTES_MAX; i++)
+		if (u->route[i].index && fan_peer_equal(&u->route[i].via, via))
+			return &u->route[i];
+	struct fan_udp_route *r = &u->route[u->route_next++ % FAN_UDP_ROUTES_MAX];
+	r->via = *via;
+	r->index = fan_udp_interface_to(via, &r->local);
+	return r;
+}
+
+static void send_multicast(struct fan_udp *u, struct run *r, const struct fan_group *g,
+			   unsigned *waits)
+{
+	struct target to;
+	uint64_t drops = u->send_drops;
+	const struct fan_udp_route *route = route_to(u, &g->via);
+
+	to.len = fan_peer_to_sockaddr(&g->addr, u->family, &to.ss);
+	to.interface = g->addr.scope ? g->addr.scope : route->index;
+	to.from = route->local;
+	if (to.len)
+		run_send(u, r, &to, waits);
+	else
+		u->send_drops += r->count;
+	if (u->send_drops != drops) /* the interface may have gone: look again */
+		memset(u->route, 0, sizeof u->route);
+}
+
+static void send_to(struct fan_udp *u, struct run *r, const fan_peer *p, unsigned *waits)
+{
+	struct target to = {.interface = 0};
+
+	to.len = fan_peer_to_sockaddr(p, u->family, &to.ss);
+	if (to.len)
+		run_send(u, r, &to, waits);
+	else
+		u->send_drops += r->count;
+}
+
+static void send_to_members(struct fan_udp *u, struct run *r, const struct fan_group *g,
+			    unsigned *waits)
+{
+	for (unsigned i = 0; i < g->ranks; i++)
+		if (!fan_peer_is_none(&g->peers[i]))
+			send_to(u, r, &g->peers[i], waits);
+}
+
+void fan_udp_send(struct fan_udp *u, struct fan_out *out, bool to_connected)
+{
+	static const struct target connected;
+	struct run r;
+	unsigned waits = FAN_UDP_WAITS_MAX;
+
+	for (unsigned i = 0; i < out->count; i += r.count) {
+		const struct fan_out_item *it = &out->item[i];
+		run_gather(&r, it, out->count - i, to_connected);
+		if (to_connected)
+			run_send(u, &r, &connected, &waits);
+		else if (it->dest == FAN_TO_PEER)
+			send_to(u, &r, &it->peer, &waits);
+		else if (it->dest == FAN_TO_MCAST || it->group->multicast)
+			send_multicast(u, &r, it->group, &waits);
+		else
+			send_to_members(u, &r, it->group, &waits);
+	}
+	fan_out_reset(out);
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* host.h - nodes that drive the real core objects, and watch them.
+ *
+ * A host does what src/net and src/lib do around the core, and checks what any caller
+ * may rely on: every item is a well-formed packet to somebody, every dropped packet is
+ * counted, a tick leaves the deadline in the future, and finished operations are
+ * right. */
+#ifndef TEST_SIM_HOST_H
+#define TEST_SIM_HOST_H
+
+#include "core/switch.h"
+#include "core/worker.h"
+#include "sim.h"
+#include "tensor.h"
+
+#define HOST_OPS_MAX 80
+#define HOST_LIVES   2
+
+struct host_switch {
+	struct sim *sim;
+	int node;
+	struct fan_switch_config cfg;
+	void *mem;
+	struct fan_switch *core;
+	uint64_t dropped;	 /* packets with verdict DROP in this life */
+	uint64_t down_until_ns;	 /* receives nothing until then */
+	uint64_t restart_at;	 /* results after which it restarts; 0: never */
+	bool (*may_restart)(void *arg);
+	void *may_restart_arg;
+	bool restarted;
+};
+
+/* One life of a job: what its ranks do, and what they have found. */
+struct host_job {
+	struct fan_worker_config cfg; /* but rank and nonce */
+	unsigned ops;
+	struct tensor_op op[HOST_OPS_MAX];
+	unsigned begun[HOST_OPS_MAX];	 /* ranks that started it */
+	uint8_t *result[HOST_OPS_MAX];	 /* of the first rank that finished it */
+	unsigned depth;			 /* operations in flight */
+	uint64_t start_ns, spread_ns;	 /* when ranks join */
+	uint32_t pause, pause_ms;	 /* chance and length of a pause before an operation */
+	bool exact;			 /* no liar among the ranks */
+	struct host_job *next;		 /* the next life, begun when this one has ended */
+};
+
+/* How a life of a rank ended. */
+struct host_end {
+	bool over;
+	int err; /* FAN_OK: all operations finished */
+	uint64_t at_ns;
+	struct fan_fault fault;
+};
+
+struct host_worker {
+	struct sim *sim;
+	int node;
+	struct host_job *job;
+	uint16_t rank;
+	void *mem;
+	struct fan_worker *core;
+	struct tensor tensor[HOST_OPS_MAX];
+	uint64_t id[HOST_OPS_MAX];
+	bool finished[HOST_OPS_MAX];
+	unsigned begun, done;
+	uint64_t next_ns;     /* when it begins its next operation, or leaves */
+	uint64_t dropped;     /* packets with verdict DROP in this life */
+	unsigned room_items;  /* of its fan_out */
+	unsigned life;
+	bool leaving, gone, dead;
+	struct host_end end[HOST_LIVES];
+	/* What a story asks of it. */
+	unsigned stop_before;  /* begins no operation from this one on */
+	unsigned leave_before; /* leaves instead of beginning this one */
+	const struct tensor_op *other; /* begins this... */
+	unsigned other_at;	       /* ...as operation number */
+};
+
+void host_switch_init(struct host_switch *h, struct sim *s, const struct fan_switch_config *cfg);
+void host_switch_free(struct host_switch *h);
+
+/* End this life of the switch and begin the next one after `down_ns`. */
+void host_switch_restart(struct host_switch *h, uint64_t down_ns);
+
+/* A new node that is `rank` of `job` and begins at job->start_ns. */
+void host_worker_init(struct host_worker *h, struct sim *s, const struct sim_link *link,
+		      struct host_job *job, uint16_t rank);
+void host_worker_free(struct host_worker *h);
+
+/* The process is gone: it neither sends nor hears. */
+void host_worker_kill(struct host_worker *h);
+
+void host_job_free(struct host_job *j);
+
+#endif

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "host.h"
+
+#define ROOM_MAX 64
+
+static struct tensor_op *op_number(const struct host_worker *h, unsigned n)
+{
+	return h->other && n == h->other_at ? (struct tensor_op *)h->other : &h->job->op[n];
+}
+
+static void begin_life(struct host_worker *h)
+{
+	struct fan_worker_config cfg = h->job->cfg;
+	cfg.rank = h->rank;
+	cfg.nonce = rng_next(&h->sim->rng) | 1;
+	size_t bytes = fan_worker_bytes(&cfg);
+	SIM_CHECK(h->sim, bytes > 0, "a worker does not like its configuration");
+	h->mem = aligned_alloc(64, (bytes + 63) / 64 * 64);
+	memset(h->mem, 0xee, bytes);
+	h->core = fan_worker_init(h->mem, &cfg, h->sim->now_ns);
+	h->next_ns = h->sim->now_ns;
+	h->begun = h->done = 0;
+	h->dropped = 0;
+	h->leaving = false;
+	memset(h->finished, 0, sizeof h->finished);
+	h->sim->node[h->node].group = (fan_peer){0};
+}
+
+static void check_counts(const struct host_worker *h)
+{
+	const struct fan_worker_stats *st = fan_worker_stats(h->core);
+	uint64_t counted = 0;
+	for (unsigned i = 0; i < FAN_DROP_COUNT; i++)
+		counted += st->drops[i];
+	SIM_CHECK(h->sim, counted == h->dropped, "rank %u: %llu packets dropped, %llu counted",
+		  h->rank, (unsigned long long)h->dropped, (unsigned long long)counted);
+}
+
+static void end_life(struct host_worker *h)
+{
+	if (!h->core)
+		return;
+	check_counts(h);
+	for (unsigned i = 0; i < h->begun; i++)
+		tensor_close(&h->tensor[i]);
+	free(h->mem);
+	h->core = NULL;
+}
+
+static void send_all(struct host_worker *h, struct fan_out *out)
+{
+	for (unsigned i = 0; i < out->count; i++) {
+		const struct fan_out_item *it = &out->item[i];
+		SIM_CHECK(h->sim, it->dest == FAN_TO_PEER, "a worker sends to a group");
+		sim_send(h->sim, h->node, SIM_SWITCH, it->head, it->payload, it->payload_bytes,
+			 false);
+	}
+	fan_out_reset(out);
+}
+
+static void tick_core(struct host_worker *h)
+{
+	struct fan_out_item item[ROOM_MAX];
+	static _Alignas(64) uint8_t scratch[2 * FAN_PACKET_MAX];
+	struct fan_out out;
+	fan_out_init(&out, item, h->room_items, scratch, sizeof scratch);
+	unsigned tries = 0;
+	do {
+		bool more = true;
+		while (more) {
+			more = fan_worker_tick(h->core, h->sim->now_ns, &out);
+			SIM_CHECK(h->sim, !more || out.count > 0, "full without an item");
+			send_all(h, &out);
+		}
+		SIM_CHECK(h->sim, tries++ < 2 * FAN_WINDOW_MAX, "rank %u's deadline stays past",
+			  h->rank);
+	} while (fan_worker_deadline(h->core) <= h->sim->now_ns);
+}
+
+/* The socket layer's part: listen to the group that WELCOME names. */
+static void listen_to_group(struct host_worker *h)
+{
+	const struct fan_welcome *m = fan_worker_welcome(h->core);
+	if (!m || !m->group_family || !(h->job->cfg.options & FAN_JOIN_GROUP))
+		return;
+	uint8_t addr[16] = {[10] = 0xff, [11] = 0xff};
+	if (m->group_family == 4)
+		memcpy(addr + 12, m->group, 4);
+	else
+		memcpy(addr, m->group, 16);
+	fan_peer *group = &h->sim->node[h->node].group;
+	memcpy(group->addr, addr, 16);
+	group->port = m->group_port;
+}
+
+static void check_result(struct host_worker *h, unsigned n)
+{
+	const struct tensor_op *o = op_number(h, n);
+	struct host_job *j = h->job;
+	SIM_CHECK(h->sim, j->begun[n] == j->cfg.ranks, "rank %u finished operation %u before all began",
+		  h->rank, n);
+	const char *wrong = tensor_check(&h->tensor[n], o, h->rank, j->exact);
+	SIM_CHECK(h->sim, !wrong, "job %s rank %u operation %u (op %d dtype %d wire %d mode %d, %llu): %s",
+		  j->cfg.name, h->rank, n, o->op.op, o->op.dtype, o->op.wire, o->op.mode,
+		  (unsigned long long)o->op.count, wrong);
+	const uint8_t *bits = tensor_result(&h->tensor[n], o, h->rank);
+	if (!bits || h->other)
+		return;
+	if (!j->result[n]) {
+		j->result[n] = malloc(h->tensor[n].bytes + 1);
+		memcpy(j->result[n], bits, h->tensor[n].bytes);
+	}
+	SIM_CHECK(h->sim, memcmp(j->result[n], bits, h->tensor[n].bytes) == 0,
+		  "rank %u operation %u: not the same bits", h->rank, n);
+}
+
+static void look_for_results(struct host_worker *h)
+{
+	for (unsigned n = 0; n < h->begun; n++) {
+		if (h->finished[n] || fan_worker_test(h->core, h->id[n]) != FAN_OK)
+			continue;
+		h->finished[n] = true;
+		h->done++;
+		check_result(h, n);
+	}
+}
+
+static bool may_begin(const struct host_worker *h)
+{
+	return !h->leaving && h->begun < h->job->ops && h->begun < h->stop_before &&
+	       h->begun - h->done < h->job->depth;
+}
+
+static bool may_leave(const struct host_worker *h)
+{
+	unsigned last = h->job->ops < h->leave_before ? h->job->ops : h->leave_before;
+	return !h->leaving && h->done >= last;
+}
+
+/* Begin one operation. */
+static void begin_one(struct host_worker *h)
+{
+	unsigned n = h->begun;
+	struct fan_op op;
+	tensor_open(&h->tensor[n], op_number(h, n), h->rank, &op);
+	int err = fan_worker_start(h->core, h->sim->now_ns, &op, &h->id[n]);
+	if (err) {
+		tensor_close(&h->tensor[n]);
+		SIM_CHECK(h->sim, fan_worker_phase(h->core) >= FAN_W_FAILED,
+			  "operation %u cannot start: %s", n, fan_err_name(err));
+		return;
+	}
+	h->begun++;
+	h->job->begun[n]++;
+	h->next_ns = h->sim->now_ns;
+	if (rng_chance(&h->sim->rng, h->job->pause))
+		h->next_ns += rng_below(&h->sim->rng, h->job->pause_ms * FAN_MS + 1);
+}
+
+static void leave(struct host_worker *h, int err)
+{
+	struct host_end *end = &h->end[h->life];
+	end->over = true;
+	end->err = err;
+	end->at_ns = h->sim->now_ns;
+	end->fault = *fan_worker_fault(h->core);
+	h->leaving = true;
+	fan_worker_leave(h->core, h->sim->now_ns, err);
+}
+
+/* What the program around the library does; false: nothing to do now. */
+static bool act(struct host_worker *h)
+{
+	if (!h->leaving && fan_worker_phase(h->core) == FAN_W_FAILED) {
+		leave(h, fan_worker_fault(h->core)->err);
+		return true;
+	}
+	if (h->sim->now_ns < h->next_ns)
+		return false;
+	if (h->begun < h->leave_before && may_begin(h)) {
+		begin_one(h);
+		return true;
+	}
+	if (may_leave(h)) {
+		leave(h, FAN_OK);
+		return true;
+	}
+	return false;
+}
+
+/* The life is over; the next one begins after a while, at the same address. */
+static void rise_again(struct host_worker *h)
+{
+	struct host_job *next = h->job->next;
+	end_life(h);
+	if (!next) {
+		h->gone = true;
+		return;
+	}
+	h->job = next;
+	h->life++;
+	h->next_ns = h->sim->now_ns + next->start_ns +
+		     rng_below(&h->sim->rng, next->spread_ns + 1);
+}
+
+static void run(struct host_worker *h)
+{
+	do {
+		tick_core(h);
+		listen_to_group(h);
+		look_for_results(h);
+	} while (act(h));
+	if (fan_worker_phase(h->core) == FAN_W_LEFT)
+		rise_again(h);
+}
+
+static void recv_packet(void *self, const struct sim_packet *p)
+{
+	struct host_worker *h = self;
+	if (!h->core)
+		return;
+	h->dropped += fan_worker_recv(h->core, h->sim->now_ns, p->bytes, p->len, p->by_group) ==
+		      FAN_DROP;
+	run(h);
+}
+
+static void tick(void *self)
+{
+	struct host_worker *h = self;
+	if (!h->core)
+		begin_life(h);
+	run(h);
+}
+
+static uint64_t deadline(void *self)
+{
+	struct host_worker *h = self;
+	if (h->gone || h->dead)
+		return SIM_NEVER;
+	if (!h->core)
+		return h->next_ns;
+	uint64_t at = fan_worker_deadline(h->core);
+	bool acts = may_begin(h) || may_leave(h);
+	return acts && h->next_ns < at ? h->next_ns : at;
+}
+
+void host_worker_init(struct host_worker *h, struct sim *s, const struct sim_link *link,
+		      struct host_job *job, uint16_t rank)
+{
+	memset(h, 0, sizeof *h);
+	h->sim = s;
+	h->job = job;
+	h->rank = rank;
+	h->room_items = (unsigned)rng_range(&s->rng, 1, ROOM_MAX);
+	h->stop_before = h->leave_before = UINT32_MAX;
+	h->next_ns = job->start_ns + rng_below(&s->rng, job->spread_ns + 1);
+	h->node = sim_add_node(s, link);
+	struct sim_node *n = &s->node[h->node];
+	n->self = h;
+	n->recv = recv_packet;
+	n->tick = tick;
+	n->deadline = deadline;
+}
+
+void host_worker_kill(struct host_worker *h)
+{
+	end_life(h);
+	h->dead = true;
+}
+
+void host_worker_free(struct host_worker *h)
+{
+	end_life(h);
+}
+
+void host_job_free(struct host_job *j)
+{
+	for (unsigned i = 0; i < j->ops; i++) {
+		free(j->op[i].expect);
+		free(j->result[i]);
+	}
+}

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CONTRIBUTIONS 8000   /* of all ranks of a job, about */
+#define ELEMENTS      250000 /* likewise */
+
+const char *story_name(enum story story)
+{
+	static const char *const name[STORY_COUNT] = {
+		"calm", "deaf", "cut", "restart", "death", "stall",
+		"early", "mismatch", "taken", "full", "rogue", "outsider",
+	};
+	return story < STORY_COUNT ? name[story] : "?";
+}
+
+static uint32_t draw_chance(struct rng *r, uint32_t of_it, uint32_t most)
+{
+	return rng_chance(r, of_it) ? (uint32_t)rng_below(r, most + 1) : 0;
+}
+
+static void draw_link(struct plan *p, struct rng *r)
+{
+	static const uint32_t most_loss[] = {0, 0, 10000, 50000, 200000};
+	struct sim_link *l = &p->link;
+	l->delay_ns = rng_range(r, 1, 200) * SIM_US;
+	l->jitter_ns = rng_below(r, 3) ? rng_below(r, l->delay_ns) : 0;
+	l->loss = (uint32_t)rng_below(r, most_loss[rng_below(r, 5)] + 1);
+	l->burst = draw_chance(r, 300000, 300000);
+	l->twice = draw_chance(r, 400000, 50000);
+	l->late = draw_chance(r, 400000, 100000);
+	l->stale = draw_chance(r, 500000, 5000);
+	l->stale_ns = rng_range(r, 1, 5000) * FAN_MS;
+	l->damage = draw_chance(r, 400000, 20000);
+}
+
+/* Links of stories in which silence must mean something. */
+static void calm_link(struct plan *p)
+{
+	struct sim_link *l = &p->link;
+	l->loss = l->loss > 20000 ? 20000 : l->loss;
+	l->burst = 0;
+	l->damage /= 4;
+}
+
+static unsigned draw_ranks(struct rng *r)
+{
+	switch (rng_below(r, 40)) {
+	case 0: return 256;
+	case 1: return 64;
+	default: return (unsigned)rng_range(r, 2, 16);
+	}
+}
+
+static uint16_t draw_payload(struct rng *r)
+{
+	static const uint16_t usual[] = {64, 64, 128, 1408, 8832};
+	uint64_t i = rng_below(r, 8);
+	return i < 5 ? usual[i] : (uint16_t)(8 * rng_range(r, 8, 1104));
+}
+
+static void draw_config(struct plan *p, struct host_job *j, struct rng *r, unsigned number)
+{
+	struct fan_worker_config *c = &j->cfg;
+	memset(j, 0, sizeof *j);
+	snprintf(c->name, sizeof c->name, "job-%u", number);
+	c->ranks = (uint16_t)draw_ranks(r);
+	c->payload_bytes = draw_payload(r);
+	c->window_max = (uint16_t)(rng_below(r, 4) ? rng_range(r, 2, 64) : rng_range(r, 64, 1024));
+	c->options = (uint8_t)rng_below(r, 8);
+	c->alive_ms = 10000;
+	c->join_ms = 30000;
+	c->stall_ms = 30000;
+	if (p->story >= STORY_DEATH)
+		c->alive_ms = (uint32_t)rng_range(r, 400, 2000);
+	if (p->story == STORY_STALL)
+		c->stall_ms = (uint32_t)rng_range(r, 1, 3) * c->alive_ms;
+	j->exact = p->story != STORY_ROGUE || number > 0;
+	j->spread_ns = rng_below(r, 20 * FAN_MS);
+	j->start_ns = rng_below(r, 5 * FAN_MS);
+	j->depth = (unsigned)rng_range(r, 1, 5);
+	if (rng_below(r, 2) == 0) {
+		j->pause = (uint32_t)rng_below(r, 300000);
+		j->pause_ms = (uint32_t)rng_range(r, 1, 150);
+	}
+}
+
+static void draw_ops(const struct plan *p, struct host_job *j, struct rng *r)
+{
+	unsigned ranks = j->cfg.ranks, per_frag = j->cfg.payload_bytes / 4u;
+	uint64_t frags = CONTRIBUTIONS / ranks;
+	if (frags > ELEMENTS / ranks / per_frag)
+		frags = ELEMENTS / ranks / per_frag;
+	j->ops = (unsigned)rng_range(r, 1, 8);
+	if (rng_below(r, 12) == 0) {
+		j->ops = HOST_OPS_MAX;
+		j->depth = FAN_OPS_MAX;
+	}
+	if (p->story == STORY_ROGUE || p->story == STORY_OUTSIDER)
+		j->ops = 8;
+	struct tensor_job about = {ranks, per_frag};
+	for (unsigned i = 0; i < j->ops; i++) {
+		uint64_t most = (frags / j->ops + 1) * per_frag;
+		tensor_draw(&j->op[i], r, ranks, most + rng_below(r, per_frag));
+		tensor_expect(&j->op[i], &about);
+	}
+}
+
+/* Room for all jobs of the plan and for one more, in slots, ranks and table. */
+static void draw_switch(struct plan *p, struct rng *r)
+{
+	static const uint8_t family[] = {0, 0, 4, 6};
+	uint32_t ranks = 0;
+	uint16_t payload = FAN_PAYLOAD_MIN;
+	for (unsigned i = 0; i < p->jobs; i++) {
+		const struct fan_worker_config *c = &p->job[i][0].cfg;
+		ranks += c->ranks;
+		payload = c->payload_bytes > payload ? c->payload_bytes : payload;
+	}
+	uint16_t quota = (uint16_t)(rng_below(r, 3) ? rng_range(r, 2, 32) : rng_range(r, 32, 512));
+	p->sw = (struct fan_switch_config){
+		.slots = quota * 2u * (p->jobs * 2 + 1),
+		.payload_bytes = payload,
+		.jobs_max = (uint16_t)(p->jobs * 3 + 1),
+		.members_max = (uint16_t)(ranks * 2 + 256),
+		.window_max = quota,
+		.rx_bytes = rng_below(r, 2) ? (uint32_t)rng_range(r, 1 << 18, 1 << 23) : 0,
+		.shards = 1,
+		.epoch = rng_next(r),
+		.group_family = family[rng_below(r, 4)],
+		.group_port = 5001,
+		.group_base = {239, 1, 0, 250},
+	};
+	if (p->story == STORY_DEAF)
+		p->sw.group_family = 4;
+	if (p->sw.group_family == 6)
+		memcpy(p->sw.group_base, "\xff\x15\0\0\0\0\0\0\0\0\0\0\0\1\2\xff", 16);
+}
+
+/* Another operation where the ranks would agree on o. */
+static void draw_mismatch(struct plan *p, struct rng *r)
+{
+	struct host_job *j = &p->job[0][0];
+	p->other_at = (unsigned)rng_below(r, j->ops);
+	struct fan_op *op = &j->op[p->other_at].op;
+	op->op = FAN_SUM; /* one with something to disagree about */
+	op->mode = FAN_NATIVE;
+	op->dtype = op->wire = FAN_INT32;
+	op->count = rng_range(r, 1, 3000);
+	struct fan_op *other = &p->other.op;
+	p->other = j->op[p->other_at];
+	p->other.expect = NULL;
+	switch (rng_below(r, 5)) {
+	case 0: other->count += rng_range(r, 1, 2000); break;
+	case 1: other->count = rng_below(r, other->count); break;
+	case 2: other->dtype = other->wire = FAN_INT64; break;
+	case 3: other->op = FAN_MAX; break;
+	default: other->reduce = !other->reduce; break;
+	}
+	free(j->op[p->other_at].expect);
+	tensor_expect(&j->op[p->other_at], &(struct tensor_job){j->cfg.ranks, 1});
+}
+
+static void draw_extra(struct plan *p)
+{
+	p->extra.cfg = p->job[0][0].cfg;
+	p->extra.cfg.join_ms = 2000;
+	p->extra.start_ns = SIM_NEVER / 2;
+	if (p->story != STORY_FULL)
+		return;
+	snprintf(p->extra.cfg.name, sizeof p->extra.cfg.name, "one-too-many");
+	uint32_t ranks = 0;
+	for (unsigned i = 0; i < p->jobs; i++)
+		ranks += p->job[i][0].cfg.ranks;
+	if (p->victim % 2)
+		p->sw.jobs_max = (uint16_t)p->jobs;
+	else
+		p->sw.members_max = (uint16_t)ranks;
+	p->link.stale = 0; /* no late JOIN takes the last place */
+}
+
+/* How long it may take.  Each lost packet costs a worker's timer, at most 1.6 s and
+ * mostly a few milliseconds, but many are lost at a time. */
+static uint64_t draw_limit(const struct plan *p)
+{
+	uint64_t most_ms = 0;
+	for (unsigned i = 0; i < p->jobs; i++) {
+		const struct host_job *j = &p->job[i][0];
+		uint64_t pauses_ms = j->pause ? (uint64_t)j->ops * j->pause_ms : 0;
+		uint64_t ms = p->lives * (pauses_ms + 2 * j->cfg.alive_ms + 2 * j->cfg.stall_ms);
+		most_ms = ms > most_ms ? ms : most_ms;
+	}
+	return (most_ms + 20000) * FAN_MS;
+}
+
+void plan_draw(struct plan *p, uint64_t seed, enum story story)
+{
+	struct rng r = {rng_mix(seed)};
+	memset(p, 0, sizeof *p);
+	p->seed = seed;
+	p->story = rng_below(&r, 2) ? STORY_CALM : (enum story)rng_below(&r, STORY_COUNT);
+	if (story < STORY_COUNT)
+		p->story = story;
+	draw_link(p, &r);
+	if (p->story >= STORY_DEATH)
+		calm_link(p);
+	p->jobs = (unsigned)rng_range(&r, 1, PLAN_JOBS_MAX);
+	bool again = p->story <= STORY_RESTART && rng_below(&r, 2);
+	p->lives = again || p->story == STORY_RESTART ? 2 : 1;
+	for (unsigned i = 0; i < p->jobs; i++) {
+		draw_config(p, &p->job[i][0], &r, i);
+		draw_ops(p, &p->job[i][0], &r);
+		if (p->lives == 1)
+			continue;
+		p->job[i][1] = p->job[i][0];
+		draw_ops(p, &p->job[i][1], &r);
+		p->job[i][0].next = &p->job[i][1];
+	}
+	p->victim = (uint16_t)rng_below(&r, p->job[0][0].cfg.ranks);
+	draw_switch(p, &r);
+	if (p->story == STORY_MISMATCH)
+		draw_mismatch(p, &r);
+	draw_extra(p);
+	p->limit_ns = draw_limit(p);
+}
+
+void plan_free(struct plan *p)
+{
+	for (unsigned i = 0; i < p->jobs; i++)
+		for (unsigned k = 0; k < p->lives; k++)
+			host_job_free(&p->job[i][k]);
+}
+
+void plan_print(const struct plan *p)
+{
+	const struct sim_link *l = &p->link;
+	printf("seed %llu: %s, %u lives, slots %u quota %u group %u rx %u; link %llu us +%llu, "
+	       "per million: loss %u burst %u twice %u late %u stale %u damage %u\n",
+	       (unsigned long long)p->seed, story_name(p->story), p->lives, p->sw.slots,
+	       p->sw.window_max, p->sw.group_family, p->sw.rx_bytes,
+	       (unsigned long long)(l->delay_ns / SIM_US),
+	       (unsigned long long)(l->jitter_ns / SIM_US), l->loss, l->burst, l->twice, l->late,
+	       l->stale, l->damage);
+	for (unsigned i = 0; i < p->jobs; i++) {
+		const struct host_job *j = &p->job[i][0];
+		printf("  %s: %u ranks, payload %u, window %u, options %u, alive %u ms, "
+		       "%u operations, %u at a time, pauses %u/%u ms\n",
+		       j->cfg.name, j->cfg.ranks, j->cfg.payload_bytes, j->cfg.window_max,
+		       j->cfg.options, j->cfg.alive_ms, j->ops, j->depth, j->pause, j->pause_ms);
+		for (unsigned k = 0; k < j->ops && k < 8; k++) {
+			const struct fan_op *o = &j->op[k].op;
+			printf("    op %u: redop %d dtype %d wire %d mode %d reduce %d root %u "
+			       "count %llu style %d\n",
+			       k, o->op, o->dtype, o->wire, o->mode, o->reduce, o->root,
+			       (unsigned long long)o->count, j->op[k].style);
+		}
+	}
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan.h - what one seed stands for: switch, jobs, links, and what goes wrong. */
+#ifndef TEST_SIM_PLAN_H
+#define TEST_SIM_PLAN_H
+
+#include "host.h"
+
+#define PLAN_JOBS_MAX 3
+
+/* What happens beside random faults on the links.  It happens to job 0. */
+enum story {
+	STORY_CALM,	/* nothing */
+	STORY_DEAF,	/* a rank that heard the group hears it no more */
+	STORY_CUT,	/* a link is down for a while */
+	STORY_RESTART,	/* the switch restarts; the job is run again */
+	STORY_DEATH,	/* a rank dies */
+	STORY_STALL,	/* a rank lives but begins no further operation */
+	STORY_EARLY,	/* a rank leaves before the others are done */
+	STORY_MISMATCH, /* a rank begins another operation than the others */
+	STORY_TAKEN,	/* a second process claims a rank */
+	STORY_FULL,	/* a job more than the switch has room for */
+	STORY_ROGUE,	/* a rank that also sends whatever comes to mind */
+	STORY_OUTSIDER, /* a stranger who repeats and alters what others send */
+	STORY_COUNT
+};
+
+struct plan {
+	uint64_t seed;
+	enum story story;
+	uint16_t victim; /* rank of job 0 */
+	struct fan_switch_config sw;
+	struct sim_link link;
+	unsigned jobs;
+	struct host_job job[PLAN_JOBS_MAX][HOST_LIVES];
+	unsigned lives;		/* of each job */
+	struct host_job extra;	/* TAKEN, FULL: of the one too many */
+	struct tensor_op other; /* MISMATCH: what the victim begins... */
+	unsigned other_at;	/* ...as this operation */
+	uint64_t limit_ns;	/* all must be over by then */
+};
+
+const char *story_name(enum story story);
+
+/* Draw the plan of `seed`; `story` is drawn as well if it is STORY_COUNT. */
+void plan_draw(struct plan *p, uint64_t seed, enum story story);
+void plan_free(struct plan *p);
+
+/* One line about the plan, for people. */
+void plan_print(const struct plan *p);
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sim.h - virtual time, nodes and links that lose, repeat, delay and damage.
+ *
+ * All nodes hang on one switch, node 0; each node's link carries its traffic in both
+ * directions and has its own faults.  Everything is drawn from the seed, so a run can
+ * be repeated to the last packet. */
+#ifndef TEST_SIM_SIM_H
+#define TEST_SIM_SIM_H
+
+#include "core/out.h"
+#include "rng.h"
+
+#define SIM_SWITCH   0
+#define SIM_NEVER    UINT64_MAX
+#define SIM_US	     UINT64_C(1000)
+#define SIM_CAPTURED 32 /* packets kept for nodes that imitate others */
+
+/* Chances are in millionths. */
+struct sim_link {
+	uint64_t delay_ns, jitter_ns;
+	uint32_t loss, twice, late, stale, damage;
+	uint32_t burst; /* chance that a loss is the first of a burst */
+	uint64_t stale_ns;
+	uint64_t burst_until_ns;
+	bool deaf; /* hears no multicast */
+	bool cut;  /* carries nothing */
+};
+
+struct sim_packet {
+	int from, to;
+	bool by_group;
+	size_t len;
+	uint8_t bytes[];
+};
+
+/* What a node does; `self` is its own. */
+struct sim_node {
+	void *self;
+	void (*recv)(void *self, const struct sim_packet *p);
+	void (*tick)(void *self);
+	uint64_t (*deadline)(void *self);
+	fan_peer peer;
+	fan_peer group; /* the multicast group it listens to */
+	struct sim_link link;
+	uint64_t wake_ns; /* earliest wake-up in the heap */
+};
+
+struct sim_event {
+	uint64_t at_ns, order;
+	int node;
+	struct sim_packet *packet; /* NULL: a wake-up */
+};
+
+struct sim {
+	uint64_t seed, now_ns, order;
+	struct rng rng;
+	struct sim_node *node;
+	int nodes, nodes_max;
+	struct sim_event *heap;
+	size_t events, events_max;
+	size_t packets_in_flight;
+	uint64_t delivered;
+	struct sim_packet *captured[SIM_CAPTURED];
+	unsigned captured_next;
+	bool capture;
+	/* Sees each packet that is sent, may ask for its loss (true) or change its delay. */
+	bool (*filter)(void *arg, const struct sim_packet *p, uint64_t *delay_ns);
+	void *filter_arg;
+};
+
+void sim_init(struct sim *s, uint64_t seed);
+void sim_free(struct sim *s);
+
+/* A new node; its handlers are the caller's to set.  Returns its number. */
+int sim_add_node(struct sim *s, const struct sim_link *link);
+
+/* Send header and payload from one node to another. */
+void sim_send(struct sim *s, int from, int to, const uint8_t *head, const uint8_t *payload,
+	      size_t payload_bytes, bool by_group);
+
+/* Look at the node's deadline anew; needed after it was changed from outside. */
+void sim_wake(struct sim *s, int node);
+
+/* Handle the next event, if it is due by `until_ns`; false if none is. */
+bool sim_step(struct sim *s, uint64_t until_ns);
+
+/* The node that has this address, or -1. */
+int sim_find(const struct sim *s, const fan_peer *peer);
+
+/* Say what is wrong, with the seed, and end the process. */
+_Noreturn void sim_fail(const struct sim *s, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+#define SIM_CHECK(s, condition, ...)                                                               \
+	do {                                                                                       \
+		if (!(condition))                                                                  \
+			sim_fail(s, __VA_ARGS__);                                                  \
+	} while (0)
+
+#endif

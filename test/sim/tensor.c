@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tensor.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GUARD_BYTE 0xa5
+#define OUT_BYTE   0x5c /* what an output holds before the operation */
+
+static bool is_half(enum fan_dtype d)
+{
+	return d == FAN_FLOAT16 || d == FAN_BFLOAT16;
+}
+
+static bool is_float(enum fan_dtype d)
+{
+	return d == FAN_FLOAT32 || is_half(d);
+}
+
+static void draw_types(struct fan_op *op, struct rng *r)
+{
+	static const enum fan_dtype types[] = {FAN_FLOAT32, FAN_FLOAT32, FAN_FLOAT16,
+					       FAN_BFLOAT16, FAN_INT32, FAN_INT64};
+	static const enum fan_redop redops[] = {FAN_SUM, FAN_SUM, FAN_AVG, FAN_MIN,
+						FAN_MAX, FAN_BCAST, FAN_BARRIER};
+	op->op = redops[rng_below(r, 7)];
+	op->dtype = types[rng_below(r, 6)];
+	if (op->op == FAN_BCAST && rng_below(r, 3) == 0)
+		op->dtype = FAN_UINT8;
+	op->wire = op->dtype;
+	if (op->dtype == FAN_FLOAT32 && rng_below(r, 3) == 0)
+		op->wire = rng_below(r, 2) ? FAN_FLOAT16 : FAN_BFLOAT16;
+	bool sums = op->op == FAN_SUM || op->op == FAN_AVG;
+	if (op->dtype == FAN_FLOAT32 && op->wire == FAN_FLOAT32 && sums)
+		op->mode = rng_below(r, 3) ? FAN_FIXED : FAN_NATIVE;
+}
+
+void tensor_draw(struct tensor_op *o, struct rng *r, unsigned ranks, uint64_t elements)
+{
+	memset(o, 0, sizeof *o);
+	o->seed = rng_next(r);
+	draw_types(&o->op, r);
+	o->op.root = (uint16_t)rng_below(r, ranks);
+	o->op.reduce = o->op.op < FAN_BCAST && rng_below(r, 4) == 0;
+	switch (rng_below(r, 8)) {
+	case 0: o->op.count = rng_below(r, 6); break;
+	case 1: o->op.count = elements; break;
+	default: o->op.count = rng_below(r, elements + 1); break;
+	}
+	if (o->op.op == FAN_BARRIER)
+		o->op.count = 0;
+	o->style = rng_below(r, 3) == 0 ? TENSOR_SPECIALS : TENSOR_PLAIN;
+	if (o->op.mode == FAN_FIXED && rng_below(r, 2))
+		o->style = TENSOR_WILD;
+	o->in_place = rng_below(r, 2);
+}
+
+static uint64_t hash(const struct tensor_op *o, uint16_t rank, uint64_t i)
+{
+	return rng_mix(rng_mix(o->seed + rank) + i * UINT64_C(0x9e3779b97f4a7c15));
+}
+
+/* All magnitudes; stretches of 97 elements have a character of their own. */
+static double wild(const struct tensor_op *o, uint64_t h, uint64_t i)
+{
+	uint64_t character = hash(o, 999, i / 97) % 6;
+	float unit = (float)(int32_t)(h >> 32) * 0x1p-31f;
+	switch (character) {
+	case 0: return 0;
+	case 1: return (double)unit * 0x1p-140; /* denormals */
+	case 2: return (double)unit * (double)FLT_MAX;
+	case 3: return h % 5 ? (double)unit : (double)unit * 0x1p-30;
+	case 4: return (double)(unit * 0x1p-100f);
+	default: return (double)ldexpf(unit, (int)(h % 240) - 120);
+	}
+}
+
+/* The element as a number; floating types only. */
+static double number(const struct tensor_op *o, uint16_t rank, uint64_t i)
+{
+	uint64_t h = hash(o, rank, i);
+	if (o->style == TENSOR_SPECIALS && h % 61 == 0) {
+		static const double special[3] = {NAN, INFINITY, -INFINITY};
+		return special[h / 61 % 3];
+	}
+	if (o->style == TENSOR_WILD)
+		return (double)(float)wild(o, h, i);
+	int range = is_half(o->op.wire) ? 4 : 1000;
+	return (double)((int)(h >> 20 & 0xffff) % (2 * range) - range + 1);
+}
+
+static double rounded(double v, int bits, int min_exponent)
+{
+	if (v == 0 || !isfinite(v))
+		return v;
+	int e;
+	frexp(v, &e);
+	int last = e - bits < min_exponent ? min_exponent : e - bits;
+	return ldexp(rint(ldexp(v, -last)), last);
+}
+
+uint16_t tensor_half_from(double v, enum fan_dtype dtype)
+{
+	int mantissa = dtype == FAN_FLOAT16 ? 10 : 7, bias = dtype == FAN_FLOAT16 ? 15 : 127;
+	uint16_t sign = signbit(v) ? 0x8000 : 0;
+	uint16_t infinity = (uint16_t)((2 * bias + 1) << mantissa);
+	if (isnan(v))
+		return (uint16_t)(infinity | 1u << (mantissa - 1));
+	v = fabs(rounded(v, mantissa + 1, 1 - bias - mantissa));
+	if (v >= ldexp(1, bias + 1))
+		return sign | infinity;
+	int e;
+	frexp(v, &e);
+	int biased = e - 1 + bias;
+	if (v == 0 || biased <= 0)
+		return (uint16_t)(sign | (unsigned)ldexp(v, bias - 1 + mantissa));
+	unsigned fraction = (unsigned)ldexp(v, mantissa - (e - 1)) - (1u << mantissa);
+	return (uint16_t)(sign | (unsigned)biased << mantissa | fraction);
+}
+
+double tensor_half_to(uint16_t h, enum fan_dtype dtype)
+{
+	int mantissa = dtype == FAN_FLOAT16 ? 10 : 7, bias = dtype == FAN_FLOAT16 ? 15 : 127;
+	double sign = h & 0x8000 ? -1 : 1;
+	int biased = (h & 0x7fff) >> mantissa;
+	unsigned fraction = h & ((1u << mantissa) - 1);
+	if (biased == 2 * bias + 1)
+		return fraction ? (double)NAN : sign * (double)INFINITY;
+	if (biased == 0)
+		return sign * ldexp(fraction, 1 - bias - mantissa);
+	return sign * ldexp(fraction + (1u << mantissa), biased - bias - mantissa);
+}
+
+static size_t element_bytes(const struct tensor_op *o)
+{
+	return fan_dtype_bytes(o->op.dtype);
+}
+
+/* Element `i` of `rank` as it lies in the tensor. */
+static void put_input(const struct tensor_op *o, uint16_t rank, uint64_t i, uint8_t *to)
+{
+	uint64_t bits = hash(o, rank, i);
+	if (o->op.dtype == FAN_FLOAT32) {
+		float v = (float)number(o, rank, i);
+		memcpy(&bits, &v, sizeof v);
+	} else if (is_half(o->op.dtype)) {
+		bits = tensor_half_from(number(o, rank, i), o->op.dtype);
+	}
+	memcpy(to, &bits, element_bytes(o));
+}
+
+static void fill(const struct tensor_op *o, uint16_t rank, uint8_t *to)
+{
+	for (uint64_t i = 0; i < o->op.count; i++)
+		put_input(o, rank, i, to + i * element_bytes(o));
+}
+
+static void put_float(const struct tensor_op *o, uint64_t i, double v)
+{
+	if (is_half(o->op.dtype)) {
+		uint16_t h = tensor_half_from(v, o->op.dtype);
+		memcpy((uint8_t *)o->expect + i * 2, &h, 2);
+		return;
+	}
+	if (is_half(o->op.wire)) /* rounded on the way */
+		v = tensor_half_to(tensor_half_from(v, o->op.wire), o->op.wire);
+	float f = (float)v;
+	memcpy((uint8_t *)o->expect + i * 4, &f, 4);
+}
+
+static void expect_float(const struct tensor_op *o, const struct tensor_job *job, uint64_t i)
+{
+	double v = number(o, 0, i);
+	for (unsigned r = 1; r < job->ranks; r++) {
+		double x = number(o, (uint16_t)r, i);
+		if (o->op.op == FAN_SUM || o->op.op == FAN_AVG)
+			v += x;
+		else if (isnan(v) || isnan(x))
+			v = NAN;
+		else
+			v = o->op.op == FAN_MIN ? fmin(v, x) : fmax(v, x);
+	}
+	if (o->op.op == FAN_AVG)
+		v = (double)((float)v / (float)job->ranks);
+	put_float(o, i, v);
+}
+
+static int64_t integer(const struct tensor_op *o, uint16_t rank, uint64_t i)
+{
+	uint64_t h = hash(o, rank, i);
+	return o->op.dtype == FAN_INT32 ? (int32_t)(uint32_t)h : (int64_t)h;
+}
+
+static void expect_integer(const struct tensor_op *o, const struct tensor_job *job, uint64_t i)
+{
+	int64_t low = integer(o, 0, i), high = low;
+	uint64_t sum = (uint64_t)low;
+	for (unsigned r = 1; r < job->ranks; r++) {
+		int64_t x = integer(o, (uint16_t)r, i);
+		low = x < low ? x : low;
+		high = x > high ? x : high;
+		sum += (uint64_t)x;
+	}
+	int64_t v = o->op.dtype == FAN_INT32 ? (int32_t)(uint32_t)sum : (int64_t)sum;
+	if (o->op.op == FAN_AVG)
+		v /= (int64_t)job->ranks;
+	v = o->op.op == FAN_MIN ? low : o->op.op == FAN_MAX ? high : v;
+	memcpy((uint8_t *)o->expect + i * element_bytes(o), &v, element_bytes(o));
+}
+
+/* The exponent that all ranks agree on for elements [at, at + n): quant.h's text. */
+static int block_exponent(const struct tensor_op *o, unsigned ranks, uint64_t at, uint64_t n)
+{
+	double largest = 0;
+	for (unsigned r = 0; r < ranks; r++) {
+		for (uint64_t i = at; i < at + n; i++) {
+			double x = fabs(number(o, (uint16_t)r, i));
+			if (isfinite(x) && x > largest)
+				largest = x;
+		}
+	}
+	if (largest == 0)
+		return INT16_MIN;
+	int e;
+	return frexp(largest, &e) == 0.5 ? e - 1 : e;
+}
+
+static float fixed_element(const struct tensor_op *o, const struct tensor_job *job, uint64_t i,
+			   int e)
+{
+	double m = floor(2147483646.0 / job->ranks), f = e == INT16_MIN ? 0 : ldexp(m, -e);
+	double special = 0;
+	int64_t sum = 0;
+	for (unsigned r = 0; r < job->ranks; r++) {
+		double x = number(o, (uint16_t)r, i);
+		if (isfinite(x))
+			sum += (int64_t)rint(x * f);
+		else
+			special += x;
+	}
+	if (special != 0)
+		return (float)special;
+	unsigned divisor = o->op.op == FAN_AVG ? job->ranks : 1;
+	double step = e == INT16_MIN ? 0 : ldexp(1, e) / m / divisor;
+	return (float)((double)sum * step);
+}
+
+static void expect_fixed(const struct tensor_op *o, const struct tensor_job *job)
+{
+	float *to = o->expect;
+	for (uint64_t at = 0; at < o->op.count; at += job->block) {
+		uint64_t rest = o->op.count - at;
+		uint64_t n = rest < job->block ? rest : job->block;
+		int e = block_exponent(o, job->ranks, at, n);
+		for (uint64_t i = at; i < at + n; i++)
+			to[i] = fixed_element(o, job, i, e);
+	}
+}
+
+void tensor_expect(struct tensor_op *o, const struct tensor_job *job)
+{
+	o->expect = malloc(o->op.count * element_bytes(o) + 1);
+	if (o->op.mode == FAN_FIXED) {
+		expect_fixed(o, job);
+		return;
+	}
+	for (uint64_t i = 0; i < o->op.count; i++) {
+		if (o->op.op == FAN_BCAST && is_float(o->op.dtype))
+			put_float(o, i, number(o, o->op.root, i));
+		else if (o->op.op == FAN_BCAST)
+			put_input(o, o->op.root, i,
+				  (uint8_t *)o->expect + i * element_bytes(o));
+		else if (is_float(o->op.dtype))
+			expect_float(o, job, i);
+		else
+			expect_integer(o, job, i);
+	}
+}
+
+static uint8_t *guarded(size_t bytes)
+{
+	uint8_t *p = malloc(bytes + 2 * TENSOR_GUARD);
+	memset(p, GUARD_BYTE, TENSOR_GUARD);
+	memset(p + TENSOR_GUARD, OUT_BYTE, bytes);
+	memset(p + TENSOR_GUARD + bytes, GUARD_BYTE, TENSOR_GUARD);
+	return p;
+}
+
+void tensor_open(struct tensor *t, const struct tensor_op *o, uint16_t rank, struct fan_op *op)
+{
+	t->bytes = o->op.count * element_bytes(o);
+	t->in_mem = guarded(t->bytes);
+	t->out_mem = o->in_place ? t->in_mem : guarded(t->bytes);
+	fill(o, rank, t->in_mem + TENSOR_GUARD);
+	*op = o->op;
+	op->in = t->in_mem + TENSOR_GUARD;
+	op->out = t->out_mem + TENSOR_GUARD;
+	if (op->op == FAN_BCAST && rank != op->root && !o->in_place)
+		op->in = NULL;
+	bool unused = op->op == FAN_BCAST ? rank == op->root : op->reduce && rank != op->root;
+	if (unused && !o->in_place)
+		op->out = NULL;
+}
+
+void tensor_close(struct tensor *t)
+{
+	if (t->out_mem != t->in_mem)
+		free(t->out_mem);
+	free(t->in_mem);
+	memset(t, 0, sizeof *t);
+}
+
+const void *tensor_result(const struct tensor *t, const struct tensor_op *o, uint16_t rank)
+{
+	bool none = o->op.op == FAN_BCAST ? rank == o->op.root
+					  : o->op.reduce && rank != o->op.root;
+	return none ? NULL : t->out_mem + TENSOR_GUARD;
+}
+
+static bool all_are(const uint8_t *p, size_t bytes, uint8_t value)
+{
+	for (size_t i = 0; i < bytes; i++)
+		if (p[i] != value)
+			return false;
+	return true;
+}
+
+static bool guards_hold(const uint8_t *mem, size_t bytes)
+{
+	return all_are(mem, TENSOR_GUARD, GUARD_BYTE) &&
+	       all_are(mem + TENSOR_GUARD + bytes, TENSOR_GUARD, GUARD_BYTE);
+}
+
+static bool is_nan(const struct tensor_op *o, const uint8_t *p)
+{
+	if (o->op.dtype == FAN_FLOAT32) {
+		float v;
+		memcpy(&v, p, sizeof v);
+		return isnan(v);
+	}
+	return is_half(o->op.dtype) && isnan(tensor_half_to(fan_get16(p), o->op.dtype));
+}
+
+static bool same_values(const struct tensor_op *o, const uint8_t *got)
+{
+	size_t bytes = element_bytes(o);
+	const uint8_t *want = o->expect;
+	for (uint64_t i = 0; i < o->op.count; i++, got += bytes, want += bytes)
+		if (memcmp(got, want, bytes) != 0 && !(is_nan(o, got) && is_nan(o, want)))
+			return false;
+	return true;
+}
+
+static bool input_holds(const struct tensor *t, const struct tensor_op *o, uint16_t rank)
+{
+	uint8_t *again = malloc(t->bytes + 1);
+	fill(o, rank, again);
+	bool same = memcmp(again, t->in_mem + TENSOR_GUARD, t->bytes) == 0;
+	free(again);
+	return same;
+}
+
+const char *tensor_check(const struct tensor *t, const struct tensor_op *o, uint16_t rank,
+			 bool exact)
+{
+	if (!guards_hold(t->in_mem, t->bytes) || !guards_hold(t->out_mem, t->bytes))
+		return "wrote beyond a tensor";
+	const uint8_t *result = tensor_result(t, o, rank);
+	if (!o->in_place && !result && !all_are(t->out_mem + TENSOR_GUARD, t->bytes, OUT_BYTE))
+		return "wrote to an output that is not this rank's";
+	if ((!o->in_place || !result) && !input_holds(t, o, rank))
+		return "changed its input";
+	if (exact && result && !same_values(o, result))
+		return "wrong result";
+	return NULL;
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Addresses: text, sockets and the core's fan_peer, and back. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+/* cmocka.h wants the three above first */
+#include <arpa/inet.h>
+#include <cmocka.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#include "net/udp.h"
+
+static fan_peer parse(const char *text)
+{
+	char why[256] = "";
+	fan_peer p;
+
+	if (fan_peer_parse(&p, text, why, sizeof why))
+		fail_msg("\"%s\": %s", text, why);
+	return p;
+}
+
+static void same_text(const char *text)
+{
+	char back[80];
+	fan_peer p = parse(text);
+
+	assert_string_equal(fan_peer_text(&p, back, sizeof back), text);
+}
+
+static void refused(const char *text, const char *expected)
+{
+	char why[256] = "";
+	fan_peer p;
+
+	assert_int_equal(fan_peer_parse(&p, text, why, sizeof why), -1);
+	if (!strstr(why, expected))
+		fail_msg("\"%s\": \"%s\" does not say \"%s\"", text, why, expected);
+}
+
+static void sockaddr__ipv4_is_kept_mapped(void **state)
+{
+	(void)state;
+	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(5000)};
+	const uint8_t want[16] = {[10] = 0xff, [11] = 0xff, [12] = 10, [15] = 7};
+	struct sockaddr_storage ss;
+
+	in.sin_addr.s_addr = htonl(0x0a000007);
+	fan_peer p = fan_peer_from_sockaddr((struct sockaddr *)&in, sizeof in);
+	assert_memory_equal(p.addr, want, 16);
+	assert_int_equal(p.port, 5000);
+	assert_int_equal(fan_peer_family(&p), AF_INET);
+	assert_int_equal(fan_peer_to_sockaddr(&p, AF_INET, &ss), sizeof in);
+	assert_memory_equal(&ss, &in, sizeof in);
+}
+
+static void sockaddr__ipv6_with_scope_and_back(void **state)
+{
+	(void)state;
+	struct sockaddr_in6 in6 = {
+		.sin6_family = AF_INET6, .sin6_port = htons(65535), .sin6_scope_id = 3};
+	struct sockaddr_storage ss;
+
+	inet_pton(AF_INET6, "fe80::1:2", &in6.sin6_addr);
+	fan_peer p = fan_peer_from_sockaddr((struct sockaddr *)&in6, sizeof in6);
+	assert_int_equal(p.scope, 3);
+	assert_int_equal(fan_peer_family(&p), AF_INET6);
+	assert_int_equal(fan_peer_to_sockaddr(&p, AF_UNSPEC, &ss), sizeof in6);
+	assert_memory_equal(&ss, &in6, sizeof in6);
+}
+
+static void sockaddr__of_the_other_family_is_none(void **state)
+{
+	(void)state;
+	struct sockaddr_storage ss;
+	fan_peer v4 = parse("127.0.0.1:1"), v6 = parse("[::1]:1");
+
+	assert_int_equal(fan_peer_to_sockaddr(&v4, AF_INET6, &ss), 0);
+	assert_int_equal(fan_peer_to_sockaddr(&v6, AF_INET, &ss), 0);
+}
+
+static void sockaddr__too_short_is_nobody(void **state)
+{
+	(void)state;
+	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = 1};
+	fan_peer p = fan_peer_from_sockaddr((struct sockaddr *)&in, sizeof in - 1);
+
+	assert_true(fan_peer_is_none(&p));
+}
+
+static void parse__text_comes_back(void **state)
+{
+	(void)state;
+	same_text("10.0.0.1:5000");
+	same_text("0.0.0.0:0");
+	same_text("255.255.255.255:65535");
+	same_text("[fd00::1]:5000");
+	same_text("[::]:1");
+	same_text("[fe80::1%lo]:9");
+}
+
+static void parse__any_address(void **state)
+{
+	(void)state;
+	fan_peer p = parse("0.0.0.0:5"), q = parse("[::]:5"), r = parse("127.0.0.1:5");
+
+	assert_true(fan_peer_is_any(&p));
+	assert_true(fan_peer_is_any(&q));
+	assert_false(fan_peer_is_any(&r));
+	assert_false(fan_peer_is_none(&p));
+}
+
+static void parse__a_name_is_resolved(void **state)
+{
+	(void)state;
+	fan_peer p = parse("localhost:77");
+
+	assert_int_equal(p.port, 77);
+	assert_false(fan_peer_is_any(&p));
+}
+
+static void parse__errors_say_what_is_expected(void **state)
+{
+	(void)state;
+	refused("", "expected HOST:PORT or [IPV6]:PORT, got \"\"");
+	refused("10.0.0.1", "expected HOST:PORT");
+	refused(":5000", "expected HOST:PORT");
+	refused("[fd00::1]", "expected HOST:PORT");
+	refused("[fd00::1", "expected HOST:PORT");
+	refused("[]:1", "expected HOST:PORT");
+	refused("fd00::1:5000", "brackets around an IPv6 address");
+	refused("10.0.0.1:", "expected a port from 0 to 65535 after the address, got \"\"");
+	refused("10.0.0.1:65536", "got \"65536\"");
+	refused("10.0.0.1:+1", "got \"+1\"");
+	refused("10.0.0.1:1x", "got \"1x\"");
+	refused("10.0.0.1:0000001", "expected a port");
+	refused("[10.0.0.1]:1", "expected an IPv6 address in brackets");
+	refused("[fe80::1%nosuchif0]:1", "expected an IPv6 address in brackets");
+}
+
+static void parse__a_long_host_is_refused(void **state)
+{
+	(void)state;
+	char text[400];
+
+	memset(text, 'a', sizeof text);
+	memcpy(text + sizeof text - 3, ":1", 3);
+	refused(text, "expected HOST:PORT");
+}
+
+static void interface__of_the_loopback(void **state)
+{
+	(void)state;
+	fan_peer to = parse("127.0.0.1:0"), local;
+
+	assert_int_equal(fan_udp_interface_to(&to, &local), if_nametoindex("lo"));
+	assert_memory_equal(local.addr, to.addr, sizeof to.addr);
+	assert_int_equal(fan_udp_interface_to(&to, NULL), if_nametoindex("lo"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(sockaddr__ipv4_is_kept_mapped),
+		cmocka_unit_test(sockaddr__ipv6_with_scope_and_back),
+		cmocka_unit_test(sockaddr__of_the_other_family_is_none),
+		cmocka_unit_test(sockaddr__too_short_is_nobody),
+		cmocka_unit_test(parse__text_comes_back),
+		cmocka_unit_test(parse__any_address),
+		cmocka_unit_test(parse__a_name_is_resolved),
+		cmocka_unit_test(parse__errors_say_what_is_expected),
+		cmocka_unit_test(parse__a_long_host_is_refused),
+		cmocka_unit_test(interface__of_the_loopback),
+	};
+	return cmocka_run_group_tests_name("net_peer", tests, NULL, NULL);
+}

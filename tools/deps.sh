@@ -1,0 +1,112 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# Every Debian 12 package that fanin needs, by what it is needed for, and the
+# installation of those that are missing.  Touches nothing when none is.
+#
+#     tools/deps.sh [run]      build and run                  (./demo)
+#     tools/deps.sh check      all of that, and the checks    (./check)
+#     tools/deps.sh bench      "run", and the peers of bench/
+#     tools/deps.sh --list WHAT    only print the names
+#
+# Without root it installs nothing: it says what is missing and which command to
+# run as root, and exits 1.
+set -eu
+
+# meson brings python3, which a few scripts here use; it is named all the same.
+run='gcc libc6-dev meson ninja-build pkg-config libinih-dev libjansson-dev python3'
+check='libcmocka-dev clang libclang-rt-dev llvm clang-format clang-tidy cppcheck scdoc
+       iproute2 nftables ethtool'
+bench='g++ libgloo-dev libopenmpi-dev openmpi-bin iproute2 nftables'
+
+usage() {
+        echo 'usage: tools/deps.sh [--list] [run|check|bench]'
+}
+
+packages() { # WHAT
+        case $1 in
+        run) echo "$run" ;;
+        check) echo "$run $check" ;;
+        bench) echo "$run $bench" ;;
+        esac
+}
+
+# Of the packages named, those that are not installed, on one line.
+missing() { # PACKAGE...
+        for package; do
+                state=$(dpkg-query -W -f='${db:Status-Status}\n' "$package" 2>/dev/null) || :
+                case $state in
+                installed*) ;;
+                *) printf '%s ' "$package" ;;
+                esac
+        done
+}
+
+apt() {
+        DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=120 -o Dpkg::Use-Pty=0 "$@" </dev/null
+}
+
+list=false
+if [ "${1-}" = --list ]; then
+        list=true
+        shift
+fi
+what=${1:-run}
+case $what in
+run | check | bench) ;;
+-h | --help)
+        usage
+        exit 0
+        ;;
+*)
+        echo "tools/deps.sh: \"$what\": expected run, check or bench" >&2
+        exit 2
+        ;;
+esac
+if [ $# -gt 1 ]; then
+        echo "tools/deps.sh: \"$2\": expected one argument" >&2
+        exit 2
+fi
+
+# shellcheck disable=SC2046  # words are wanted
+set -- $(packages "$what")
+if $list; then
+        printf '%s\n' "$@"
+        exit 0
+fi
+
+if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+        echo "tools/deps.sh: this is not a Debian system, so nothing is installed here." >&2
+        echo "What Debian 12 calls these is needed: $*" >&2
+        exit 0
+fi
+
+lack=$(missing "$@")
+lack=${lack% }
+if [ -z "$lack" ]; then
+        exit 0
+fi
+if [ "$(id -u)" -ne 0 ]; then
+        cat >&2 <<TEXT
+tools/deps.sh: these packages are missing, and installing them needs root:
+
+    $lack
+
+Run this as root, then the same command again as yourself:
+
+    apt-get update && apt-get install -y --no-install-recommends $lack
+
+TEXT
+        exit 1
+fi
+
+echo "Installing with apt-get: $lack"
+if ! apt update; then
+        echo "tools/deps.sh: apt-get update failed; trying with the lists there are" >&2
+fi
+# shellcheck disable=SC2086  # words are wanted
+if ! apt install -y --no-install-recommends $lack; then
+        echo "tools/deps.sh: apt-get could not install: $lack" >&2
+        echo "The reason stands above; is there a network, and is this Debian 12?" >&2
+        exit 1
+fi

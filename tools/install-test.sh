@@ -1,0 +1,49 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# Install into a folder of its own, then build and start a program against what lies
+# there with nothing but pkg-config, as a stranger would.
+#
+#     tools/install-test.sh BUILD
+set -eu
+
+build=${1:?"tools/install-test.sh: expected a build folder"}
+stage=$PWD/$build/stage
+rm -rf "$stage"
+DESTDIR=$stage meson install -C "$build" --no-rebuild --quiet
+
+for name in fanin.h fanin.pc libfanin.so fanin; do
+        [ -n "$(find "$stage" -name "$name" | head -n 1)" ] || {
+                echo "$name: not installed"
+                exit 1
+        }
+done
+
+pc=$(find "$stage" -name fanin.pc)
+PKG_CONFIG_PATH=${pc%/*}
+PKG_CONFIG_SYSROOT_DIR=$stage
+export PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR
+cat >"$stage/stranger.c" <<'TEXT'
+#include <fanin.h>
+#include <stdio.h>
+
+int main(void)
+{
+	struct fanin_options o = FANIN_OPTIONS_INIT;
+	fanin_comm *c = NULL;
+
+	o.rank = 2;
+	o.ranks = 2; /* out of range: says so and does not end the process */
+	int e = fanin_comm_create(&o, &c);
+	printf("fanin %s: %s\n", fanin_version(), fanin_strerror(e));
+	fanin_comm_destroy(c);
+	return e == FANIN_OK;
+}
+TEXT
+# shellcheck disable=SC2046  # words are wanted
+cc -std=c99 -Wall -Wextra -pedantic -Werror -o "$stage/stranger" "$stage/stranger.c" \
+        $(pkg-config --cflags --libs fanin)
+library=$(find "$stage" -name libfanin.so)
+LD_LIBRARY_PATH=${library%/*} "$stage/stranger"
+program=$(find "$stage" -path '*bin/fanin')
+LD_LIBRARY_PATH=${library%/*} "$program" --version

@@ -1,0 +1,89 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# Who may include whom.  One table; everything else is an error.
+#
+#     tools/layering.sh
+set -eu
+
+# Freestanding headers, string.h for mem*, and the compilers' intrinsics, which are
+# instructions and link nothing.
+pure='assert.h float.h limits.h stdalign.h stdbool.h stddef.h stdint.h string.h'
+intrinsics='immintrin.h nmmintrin.h smmintrin.h emmintrin.h cpuid.h arm_neon.h arm_acle.h'
+
+# FOLDER, and the folders whose headers it may include with "..."; "*" before a list
+# of <...>: any.  fanin.h is the public header.
+layers="
+src/core | core           | $pure $intrinsics
+src/plan | plan core      | *
+src/sim  | sim core       | *
+src/net  | net core       | *
+src/lib  | lib net core . | *
+src/cmd  | cmd lib net sim plan core . | *
+include  |                | stddef.h stdint.h
+"
+
+# "FOLDER FILE LINE FORM NAME" for each #include of a folder; FORM is < or ".
+includes() { # FOLDER
+        find "$1" -type f -name '*.[ch]' | sort | while read -r file; do
+                sed -n 's/^[ \t]*#[ \t]*include[ \t]*\([<"]\)\([^>"]*\)[>"].*/\1 \2/p;t
+                        s/.*/-/p' "$file" |
+                        awk -v file="$file" '$1 != "-" { print file, NR, $1, $2 }'
+        done
+}
+
+# The folder of "NAME" as FILE includes it: core, net, ...; "." for include/.
+owner() { # FILE NAME
+        case $2 in
+        */*) echo "${2%%/*}" ;;
+        *)
+                if [ -f "$(dirname "$1")/$2" ]; then
+                        basename "$(dirname "$1")"
+                elif [ -f "include/$2" ]; then
+                        echo .
+                else
+                        echo "?"
+                fi
+                ;;
+        esac
+}
+
+in_list() { # WORD WORDS
+        case " $2 " in
+        *" $1 "*) return 0 ;;
+        esac
+        return 1
+}
+
+complaints=$(
+        echo "$layers" | sed 's/ *| */|/g' | while IFS='|' read -r folder own system; do
+                if [ -z "$folder" ] || [ ! -d "$folder" ]; then
+                        continue
+                fi
+                includes "$folder" | while read -r file line form name; do
+                        where="$file:$line: includes"
+                        if [ "$form" = "<" ]; then
+                                in_list "${name##*/}" "$system" || [ "$system" = "*" ] ||
+                                        echo "$where <$name>; $folder may include: $system"
+                        else
+                                in_list "$(owner "$file" "$name")" "$own" ||
+                                        echo "$where \"$name\"; $folder may include: ${own:-nothing}"
+                        fi
+                done
+        done
+        grep -rnE '^[ \t]*#[ \t]*if.*(FAN_|\b)SIM(ULAT|_|\b)' src/core 2>/dev/null |
+                sed 's/$/   <- the core is the same in the simulator/'
+        :
+)
+
+if [ -n "$complaints" ]; then
+        echo "$complaints"
+        exit 1
+fi
+for dir in src/*/; do
+        echo "$layers" | grep -q "^${dir%/} " || {
+                echo "${dir%/}: not in the table of tools/layering.sh"
+                exit 1
+        }
+done
+echo "layers hold"

@@ -1,0 +1,47 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# The shared library exports fanin_* and nothing else, exactly what include/fanin.h
+# declares; and it asks for nothing that prints or exits: only programs do that.
+#
+#     tools/lib-symbols.sh BUILD
+set -eu
+
+build=${1:?"tools/lib-symbols.sh: expected a build folder"}
+library=$(find "$build" -type f -name 'libfanin.so*' ! -name '*.p' ! -name '*.symbols' | head -n 1)
+[ -n "$library" ] || { echo "$build: no libfanin.so there" >&2; exit 1; }
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+status=0
+
+# Functions of the header: a name before "(" that is not in a comment.
+sed -e 's:/\*.*\*/::' -e '/^\/\*/,/\*\//d' -e '/^ \*/d' include/fanin.h |
+        grep -o 'fanin_[a-z0-9_]*(' | tr -d '(' | sort -u >"$work/declared"
+nm -D --defined-only -P "$library" | awk '$2 != "A" { sub(/@.*/, "", $1); print $1 }' |
+        sort -u >"$work/exported"
+
+for symbol in $(comm -13 "$work/declared" "$work/exported"); do
+        echo "$library: exports \"$symbol\", which include/fanin.h does not declare"
+        status=1
+done
+for symbol in $(comm -23 "$work/declared" "$work/exported"); do
+        echo "include/fanin.h: declares $symbol, which $library does not export"
+        status=1
+done
+
+printf '%s\n' printf fprintf vprintf vfprintf puts fputs putchar putc fputc fwrite perror \
+        stdout stderr exit _exit _Exit quick_exit abort raise err errx warn warnx \
+        syslog __printf_chk __fprintf_chk __vfprintf_chk | sort >"$work/forbidden"
+nm -D -u -P "$library" | awk '{ sub(/@.*/, "", $1); print $1 }' | sort -u >"$work/wanted"
+for symbol in $(comm -12 "$work/forbidden" "$work/wanted"); do
+        echo "$library: uses \"$symbol\"; the library neither prints nor exits"
+        status=1
+done
+
+readelf -d "$library" | grep -q 'SONAME.*libfanin\.so\.[0-9]' || {
+        echo "$library: no SONAME of the form libfanin.so.N"
+        status=1
+}
+echo "$library: $(wc -l <"$work/exported") functions"
+exit $status

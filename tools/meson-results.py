@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""One line for each test of some suites: how it ended, or that it did not run.
+
+    meson-results.py FOLDER LOG.json LABEL SUITE...
+
+FOLDER is a build folder, LOG.json what "meson test --logbase" left there.  Prints
+"passed|failed|skipped<TAB>NAME (LABEL)<TAB>SECONDS<TAB>NOTE" for every test that the
+build knows in the suites, so one that Meson never started is a failure and not a
+gap.  Exits 1 when any failed, or when a suite has no test at all.
+"""
+
+import json
+import subprocess
+import sys
+
+PASSED = {"OK", "EXPECTEDFAIL"}
+SKIPPED = {"SKIP"}
+
+
+def expected(folder, suites):
+    """Names of the tests in the suites, and the suites that have none."""
+    text = subprocess.run(
+        ["meson", "introspect", "--tests", folder], check=True, capture_output=True, text=True
+    ).stdout
+    names, empty = [], set(suites)
+    for test in json.loads(text):
+        own = {suite.split(":")[-1] for suite in test["suite"]}
+        if own & set(suites):
+            names.append(test["name"])
+            empty -= own
+    return names, sorted(empty)
+
+
+def obtained(path):
+    """Result and duration by name.  Meson writes "suite / name" or "name"."""
+    results = {}
+    try:
+        with open(path, encoding="utf-8") as log:
+            for line in log:
+                test = json.loads(line)
+                name = test["name"].split(" / ")[-1]
+                results[name] = (test["result"], test["duration"])
+    except FileNotFoundError:
+        pass
+    return results
+
+
+def main(folder, path, label, suites):
+    names, empty = expected(folder, suites)
+    results = obtained(path)
+    failed = False
+    for suite in empty:
+        print(f"failed\t{suite} ({label})\t0\tthe suite has no test")
+        failed = True
+    for name in names:
+        result, duration = results.get(name, ("did not run", 0))
+        if result in PASSED:
+            status, note = "passed", ""
+        elif result in SKIPPED:
+            status, note = "skipped", "see its log"
+        else:
+            status, note, failed = "failed", result.lower(), True
+        print(f"{status}\t{name} ({label})\t{duration:.0f}\t{note}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 5:
+        sys.exit(__doc__)
+    sys.exit(main(sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4:]))

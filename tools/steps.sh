@@ -1,0 +1,325 @@
+# shellcheck shell=sh disable=SC2034  # ./check uses the lists at the end
+# SPDX-License-Identifier: Apache-2.0
+#
+# What ./check is made of: one function a step, "step_" and its name with _ for -.
+# Sourced by tools/step.sh, which runs one of them in the repository's root, and by
+# ./check, which only asks for the lists at the end.
+#
+# A function ends with 0 (passed), 77 (skipped; its output says why on a line that
+# starts with SKIPPED) or anything else (failed).  It may leave one line about how
+# it went with `note`, and several counted results in $logs/NAME.counts.
+
+logs=build/logs
+
+FUZZ_SECONDS=${FAN_FUZZ_SECONDS:-10} # for each target
+SIM_SEEDS=${FAN_SIM_SEEDS:-1000}     # of the random-fault simulation
+SIM_SEEDS_ASAN=${FAN_SIM_SEEDS_ASAN:-100}
+
+note() { # TEXT
+        echo "$*" >"$logs/$step.note"
+}
+
+run_step() { # NAME
+        step=$1
+        case $step in
+        fuzz-?*) step_fuzz "${step#fuzz-}" ;;
+        ns-?*) step_namespace "${step#ns-}" ;;
+        *[!a-z-]*)
+                echo "\"$step\": no such step; ./check --list names them"
+                return 2
+                ;;
+        *)
+                function=step_$(echo "$step" | tr - _)
+                if ! command -v "$function" >/dev/null; then
+                        echo "\"$step\": no such step; ./check --list names them"
+                        return 2
+                fi
+                "$function"
+                ;;
+        esac
+}
+
+# ---- what is looked at -------------------------------------------------------
+
+sources() { # PATTERN...: files of src, include, test, bench, examples by name
+        for pattern; do
+                for dir in src include test bench examples; do
+                        [ -d $dir ] && find $dir -type f -name "$pattern"
+                done
+        done | sort
+}
+
+scripts() { # every sh script of the repository
+        echo demo
+        echo check
+        echo .ci/run
+        find tools test bench -type f -name '*.sh' | sort
+        find test bench -type f ! -name '*.*' -exec grep -l '^#!/bin/sh' {} + | sort
+}
+
+step_format() {
+        # shellcheck disable=SC2046  # words are wanted
+        set -- $(sources '*.[ch]')
+        note "$# files"
+        clang-format --dry-run -Werror "$@"
+}
+
+step_style() { sh tools/style-limits.sh; }
+
+step_layering() { sh tools/layering.sh; }
+
+step_scripts() {
+        bad=0
+        count=0
+        for script in $(scripts); do
+                count=$((count + 1))
+                sh -n "$script" || bad=1
+                [ -x "$script" ] || [ "$script" = tools/steps.sh ] || {
+                        echo "$script: not executable"
+                        bad=1
+                }
+        done
+        if command -v shellcheck >/dev/null; then
+                # shellcheck disable=SC2046  # words are wanted
+                shellcheck -x -S warning $(scripts) || bad=1
+                note "$count scripts, shellcheck as well"
+        else
+                note "$count scripts, syntax only (no shellcheck here)"
+        fi
+        return $bad
+}
+
+step_man() {
+        count=0
+        for page in doc/man/*.scd; do
+                [ -f "$page" ] || return 1
+                echo "$page"
+                scdoc <"$page" >/dev/null || return 1
+                count=$((count + 1))
+        done
+        note "$count pages"
+}
+
+# ---- builds ------------------------------------------------------------------
+
+# A folder that exists keeps its options, but is configured anew: a package that was
+# missing then (cmocka, after ./demo) would stay missing.
+configure() { # FOLDER OPTION...
+        folder=$1
+        shift
+        if [ -f "$folder/build.ninja" ]; then
+                meson setup --reconfigure "$folder" "$@"
+        else
+                meson setup "$folder" "$@"
+        fi
+}
+
+build() { # FOLDER OPTION...
+        configure "$@" && ninja -C "$1"
+}
+
+SANITIZE='-Dbuildtype=debugoptimized -Db_lundef=false'
+
+step_build_gcc() { CC=gcc build build; }
+
+step_build_clang() { CC=clang build build-clang; }
+
+step_build_asan() {
+        # shellcheck disable=SC2086  # words are wanted
+        CC=clang build build-asan $SANITIZE -Db_sanitize=address,undefined
+}
+
+step_build_tsan() {
+        # shellcheck disable=SC2086  # words are wanted
+        CC=clang build build-tsan $SANITIZE -Db_sanitize=thread
+}
+
+step_build_fuzz() {
+        # shellcheck disable=SC2086  # words are wanted
+        CC=clang build build-fuzz $SANITIZE -Db_sanitize=address,undefined \
+                -Dfuzz=true -Dc_args=-fsanitize=fuzzer-no-link
+}
+
+# In a whole run the builds were done before; alone, a step builds what it needs.
+need() { # STEP: build-gcc, build-clang, ...
+        if [ -z "${FAN_CHECK_RUN-}" ]; then
+                step_"$(echo "$1" | tr - _)"
+                return
+        fi
+        if ! grep -q '^passed' "$logs/$1.result" 2>/dev/null; then
+                echo "Did not run: $1 failed."
+                note "did not run: $1 failed"
+                return 1
+        fi
+}
+
+# ---- what needs a build, but does not run it ---------------------------------
+
+step_core_symbols() {
+        need build-gcc && need build-clang &&
+                sh tools/core-symbols.sh build && sh tools/core-symbols.sh build-clang
+}
+
+step_lib_symbols() { need build-gcc && sh tools/lib-symbols.sh build; }
+
+step_install() { need build-gcc && sh tools/install-test.sh build; }
+
+step_cppcheck() {
+        # cppcheck cannot know that cmocka's macros end a function, hence no test/
+        mkdir -p build/cppcheck
+        cppcheck --enable=warning,performance,portability --std=c11 --inline-suppr --quiet \
+                --error-exitcode=1 --cppcheck-build-dir=build/cppcheck \
+                --suppress=missingIncludeSystem --suppress=normalCheckLevelMaxBranches \
+                -D__x86_64__ -D_GNU_SOURCE -D__GNUC__=12 -DFAN_BUILD_VERSION='""' \
+                -I include -I src src
+}
+
+step_clang_tidy() {
+        need build-clang || return
+        files=$(find src -name '*.c' | sort)
+        note "$(echo "$files" | wc -l) files"
+        echo "$files" | xargs -n 4 clang-tidy --quiet -p build-clang
+}
+
+# ---- tests -------------------------------------------------------------------
+
+# One result for each test that Meson knows in the suites, run or not.
+suites() { # FOLDER LABEL SUITE...
+        folder=$1
+        label=$2
+        shift 2
+        rm -f "$folder/meson-logs/check-$step.json"
+        options=
+        for suite; do
+                options="$options --suite $suite"
+        done
+        # shellcheck disable=SC2086  # words are wanted
+        meson test -C "$folder" --no-rebuild --print-errorlogs --logbase "check-$step" \
+                ${TEST_OPTIONS-} $options
+        rc=$?
+        python3 tools/meson-results.py "$folder" "$folder/meson-logs/check-$step.json" \
+                "$label" "$@" >"$logs/$step.counts" || rc=1
+        note "$(awk -F '\t' '{ n[$1]++ } END { printf "%d passed, %d failed, %d skipped",
+                n["passed"], n["failed"], n["skipped"] }' "$logs/$step.counts")"
+        return $rc
+}
+
+step_test_gcc() { need build-gcc && suites build gcc unit trace sim; }
+
+step_test_clang() { need build-clang && suites build-clang clang unit trace sim; }
+
+export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1
+export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+
+step_test_asan() {
+        TEST_OPTIONS='--timeout-multiplier 4'
+        need build-asan && suites build-asan asan unit trace sim
+}
+
+# Two at a time would only make them slow: these wait for each other's packets.
+step_net_gcc() {
+        TEST_OPTIONS='--num-processes 1 --timeout-multiplier 2'
+        need build-gcc && suites build gcc net
+}
+
+step_net_asan() {
+        TEST_OPTIONS='--num-processes 1 --timeout-multiplier 4'
+        need build-asan && suites build-asan asan net
+}
+
+step_net_tsan() {
+        TEST_OPTIONS='--num-processes 1 --timeout-multiplier 6'
+        need build-tsan && suites build-tsan tsan net
+}
+
+step_faults() {
+        need build-gcc || return
+        note "$SIM_SEEDS seeds"
+        build/test/sim/faults --seeds "$SIM_SEEDS"
+}
+
+step_faults_asan() {
+        need build-asan || return
+        note "$SIM_SEEDS_ASAN seeds"
+        build-asan/test/sim/faults --seeds "$SIM_SEEDS_ASAN"
+}
+
+# The corpus in the repository is read; what is found goes to build-fuzz/corpus.
+step_fuzz() { # TARGET
+        need build-fuzz || return
+        corpus=test/fuzz/corpus/$1
+        found=build-fuzz/corpus/$1
+        mkdir -p "$found"
+        if [ -z "$(ls -A "$corpus" 2>/dev/null)" ]; then
+                echo "$corpus: empty; a target needs a seed to start from"
+                return 1
+        fi
+        build-fuzz/test/fuzz/fuzz_"$1" -max_total_time="$FUZZ_SECONDS" -timeout=5 \
+                -rss_limit_mb=2048 -print_final_stats=1 -artifact_prefix="$logs/fuzz-$1-" \
+                "$found" "$corpus" || return 1
+        note "$(sed -n 's/^stat::number_of_executed_units: *//p' "$logs/$step.log") inputs"
+}
+
+step_interop() {
+        need build-gcc || return
+        BUILD=$PWD/build test/interop/run
+}
+
+step_namespace() { # NAME: test/net/NAME.sh
+        need build-gcc || return
+        BUILD=$PWD/build test/net/"$1".sh
+}
+
+step_demo() {
+        need build-gcc || return
+        ./demo --no-install
+}
+
+# ---- the lists ---------------------------------------------------------------
+
+fuzz_steps() {
+        for file in test/fuzz/fuzz_*.c; do
+                name=${file##*/fuzz_}
+                echo "fuzz-${name%.c}"
+        done
+}
+
+# netns.sh is the topology that the others source; allreduce.sh must be there.
+namespace_steps() {
+        echo ns-allreduce
+        for file in test/net/*.sh; do
+                name=${file##*/}
+                case $name in
+                netns.sh | allreduce.sh) ;;
+                *) echo "ns-${name%.sh}" ;;
+                esac
+        done
+}
+
+static_steps='format style layering scripts man'
+build_steps='build-gcc build-clang build-asan build-tsan build-fuzz'
+binary_steps='core-symbols lib-symbols install'
+
+# Two at a time; the longest first, so that no one is left over at the end.
+pool_steps() {
+        echo clang-tidy faults faults-asan test-asan cppcheck test-gcc test-clang
+        fuzz_steps
+}
+
+# One at a time: sockets, clocks, and shaped links that a build would disturb.
+serial_steps() {
+        echo net-gcc net-asan net-tsan interop
+        namespace_steps
+        echo demo
+}
+
+quick_builds='build-gcc build-clang'
+quick_pool='test-gcc faults-quick'
+quick_serial='net-gcc demo'
+
+step_faults_quick() {
+        need build-gcc || return
+        note '50 seeds'
+        build/test/sim/faults --seeds 50
+}
