@@ -25,6 +25,7 @@ TENSOR_BYTES = 16 << 20
 LISTEN_TIMEOUT_S = 10
 KILL_TIMEOUT_S = 3
 POLL_S = 0.01
+BUSY_LOAD = 1.0
 
 
 class BenchError(Exception):
@@ -53,7 +54,7 @@ class Processes:
         return os.path.join(self.folder, name)
 
     def start(self, argv, env=None):
-        """Start argv in a session of its own; its output goes to files in the folder."""
+        """Start argv as the leader of its own processes; its output goes to files in the folder."""
         number = len(os.listdir(self.folder))
         stem = self.path("%d.%s" % (number, os.path.basename(argv[0])))
         with open(stem + ".out", "wb") as out, open(stem + ".err", "wb") as err:
@@ -64,12 +65,15 @@ class Processes:
         self.children.append(child)
         return child
 
-    def wait(self, children, timeout_s, servers=()):
-        """Until all children succeed.  BenchError when one fails or is late, or
-        when one of `servers` ends before they do; all of them are stopped then."""
+    def wait(self, children, timeout_s, servers=(), sample=None):
+        """Until all children succeed, calling sample() every POLL_S.  BenchError when
+        one fails or is late, or when one of `servers` ends before they do; all of
+        them are stopped then."""
         deadline = time.monotonic() + timeout_s
         try:
             while True:
+                if sample:
+                    sample()
                 codes = [child.poll() for child in children]
                 for child, code in zip(children, codes):
                     if code not in (None, 0):
@@ -91,7 +95,7 @@ class Processes:
             raise
 
     def stop(self, children):
-        """End these children and what they started in their sessions, politely
+        """End these children and what they started in their groups, politely
         and then not, and forget them."""
         running = [child for child in children if child.poll() is None]
         for child in running:
@@ -202,7 +206,9 @@ class Figures:
         self.title = title
         self.figures = []
         self.results = []
-        self.seed = None
+        self.seed = None  # no bench draws random numbers of its own
+        self.machine = machine()
+        warn_if_busy()
 
     def record(self, system, round_number, result):
         self.results.append(dict(result, system=system, round=round_number))
@@ -238,16 +244,16 @@ class Figures:
             print("%-44s %10.1f %10.1f %12.4f" % (
                 system, self.median(system) / 1e3, self.median(system, "time_us_p99") / 1e3,
                 self.median(system, "linkbw_GBps")))
-        print("\n%-60s %12s %10s  %s" % (self.title, "asked", "obtained", "holds"))
+        print("\n%-68s %12s %10s  %s" % (self.title, "asked", "obtained", "holds"))
         for f in self.figures:
-            print("%-60s %12s %10s  %s" % (
+            print("%-68s %12s %10s  %s" % (
                 f["name"], limit_text(f),
                 "SKIPPED" if f["obtained"] is None else number_text(f["obtained"], f["unit"]),
                 {True: "yes", False: "no", None: "-"}[f["holds"]]))
 
     def write(self, path, settings):
         document = {"figures": self.figures, "results": self.results, "seed": self.seed,
-                    "revision": revision(), "settings": dict(settings, machine=machine())}
+                    "revision": revision(), "settings": dict(settings, machine=self.machine)}
         with open(path, "w") as file:
             json.dump(document, file, indent=1)
             file.write("\n")
@@ -257,7 +263,7 @@ class Figures:
 
 
 def number_text(value, unit):
-    return "%.4g %s" % (value, unit) if value >= 1000 else "%.3f %s" % (value, unit)
+    return "%.0f %s" % (value, unit) if value >= 1000 else "%.3f %s" % (value, unit)
 
 
 def limit_text(figure):
@@ -288,7 +294,15 @@ def machine():
             cpu = re.search(r"^model name\s*: (.*)$", file.read(), re.M).group(1)
     except (OSError, AttributeError):
         pass
-    return {"cpu": cpu, "cores": len(os.sched_getaffinity(0)), "kernel": platform.release()}
+    return {"cpu": cpu, "cores": len(os.sched_getaffinity(0)), "kernel": platform.release(),
+            "load_1min": os.getloadavg()[0]}
+
+
+def warn_if_busy():
+    """Ratios survive a busy machine only so far: who spins when idle suffers more."""
+    load = os.getloadavg()[0]
+    if load > BUSY_LOAD:
+        print("the machine is busy (load %.1f): figures will be off" % load, file=sys.stderr)
 
 
 def add_flags(parser):

@@ -146,6 +146,10 @@ struct fanin_stats {
 	int receive_offload;  /* 1: UDP_GRO in use */
 };
 
+#if defined(__GNUC__)
+#pragma GCC visibility push(default)
+#endif
+
 /* Version of the library that is running, as "major.minor.patch". */
 const char *fanin_version(void);
 
@@ -210,6 +214,10 @@ int fanin_op_wait(fanin_op *handle, int timeout_ms);
 /* Wait until the operation has ended, since it uses its buffers until then, and free its
  * handle.  NULL is allowed. */
 void fanin_op_free(fanin_op *handle);
+
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
 
 #ifdef __cplusplus
 }

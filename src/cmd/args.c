@@ -176,7 +176,8 @@ static int read_file(const struct args_command *c, void *values, const char *pat
 	}
 	int line = ini_parse_stream(next_line, &f, take_key, &f);
 	fclose(f.stream);
-	if (line > 0 && !f.failed) { /* inih's own complaint */
+	if (line > 0 && (!f.failed || (unsigned)line < f.line)) {
+		f.failed = false; /* inih's own complaint came before ours */
 		f.line = (unsigned)line;
 		file_error(&f, "expected \"[section]\" or \"key = value\"");
 	}

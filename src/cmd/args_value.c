@@ -89,7 +89,7 @@ static void list_words(const char *const *words, char *text, size_t bytes)
 	size_t used = 0;
 
 	text[0] = '\0';
-	for (unsigned i = 0; words[i] && i < ARGS_OPTIONS_MAX && used < bytes; i++) {
+	for (unsigned i = 0; i < ARGS_OPTIONS_MAX && words[i] && used < bytes; i++) {
 		const char *before = i == 0 ? "" : words[i + 1] ? ", " : " or ";
 		int n = snprintf(text + used, bytes - used, "%s%s", before, words[i]);
 		used += n > 0 ? (size_t)n : 0;

@@ -1,246 +1,118 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench.c - the flags of `fanin bench`. */
+/* bench.c - the options of `fanin bench`. */
 #include "bench.h"
 
-#include <argp.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum flag {
-	FLAG_LOCAL = 256,
-	FLAG_SWITCH,
-	FLAG_JOB,
-	FLAG_RANK,
-	FLAG_RANKS,
-	FLAG_MTU,
-	FLAG_MODE,
-	FLAG_WIRE,
-	FLAG_WINDOW,
-	FLAG_TIMEOUT,
-	FLAG_ALIVE,
-	FLAG_NO_MULTICAST,
-	FLAG_PLAIN,
-	FLAG_THREADS,
-	FLAG_SLOTS,
-	FLAG_JSON,
-	FLAG_PROGRESS,
-	FLAG_ELEMS,
+#include "cmd.h"
+
+/* Indices are the values of fanin.h. */
+static const char *const dtypes[] = {"float32", "float16", "bfloat16", "int32", "int64", NULL};
+static const char *const ops[] = {"sum", "avg", "min", "max", NULL};
+static const char *const modes[] = {"native", "fixed", NULL};
+static const char *const wires[] = {"float32", "float16", "bfloat16", NULL};
+
+#define AT(field) offsetof(struct bench_options, field)
+static const struct args_option options[] = {
+	{"local", 0, ARGS_NUMBER, AT(local), 2, FANIN_RANKS_MAX, NULL, "N",
+	 "start a switch and N ranks on this machine"},
+	{"switch", 0, ARGS_TEXT, AT(switch_addr), 0, 0, NULL, "ADDR:PORT",
+	 "be one rank of a job on this switch"},
+	{"job", 0, ARGS_TEXT, AT(job), 0, 0, NULL, "NAME", "name of the job"},
+	{"rank", 0, ARGS_NUMBER, AT(rank), 0, FANIN_RANKS_MAX - 1, NULL, "R",
+	 "this rank (as the launcher says)"},
+	{"ranks", 0, ARGS_NUMBER, AT(ranks), 2, FANIN_RANKS_MAX, NULL, "N",
+	 "ranks of the job (as the launcher says)"},
+	{"begin", 'b', ARGS_SIZE, AT(begin_bytes), 8, BENCH_BYTES_MAX, NULL, "BYTES",
+	 "first size (16M)"},
+	{"end", 'e', ARGS_SIZE, AT(end_bytes), 8, BENCH_BYTES_MAX, NULL, "BYTES",
+	 "last size (as --begin)"},
+	{"factor", 'f', ARGS_NUMBER, AT(factor), 2, 1024, NULL, "F", "from size to size (2)"},
+	{"elems", 0, ARGS_SIZE, AT(elems), 1, BENCH_BYTES_MAX / 8, NULL, "N",
+	 "one size, of N elements, instead of --begin and --end"},
+	{"iters", 'n', ARGS_NUMBER, AT(iters), 1, BENCH_ITERS_MAX, NULL, "N",
+	 "timed all-reduces of each size (20)"},
+	{"warmup", 'w', ARGS_NUMBER, AT(warmup), 0, BENCH_ITERS_MAX, NULL, "N",
+	 "untimed ones before them (5)"},
+	{"type", 'd', ARGS_WORD, AT(dtype), 0, 0, dtypes, "TYPE",
+	 "float32, float16, bfloat16, int32 or int64 (float32)"},
+	{"op", 'o', ARGS_WORD, AT(op), 0, 0, ops, "OP", "sum, avg, min or max (sum)"},
+	{"check", 'c', ARGS_NUMBER, AT(check), 0, 1, NULL, "0|1", "check every element (1)"},
+	{"mtu", 0, ARGS_NUMBER, AT(mtu), 576, 9000, NULL, "BYTES", "path MTU (1500)"},
+	{"mode", 0, ARGS_WORD, AT(mode), 0, 0, modes, "MODE",
+	 "native, or fixed: the same bits on every run (native)"},
+	{"wire", 0, ARGS_WORD, AT(wire), 0, 0, wires, "TYPE",
+	 "float32 tensors travel as float32, float16 or bfloat16 (float32)"},
+	{"window", 0, ARGS_NUMBER, AT(window), 2, FAN_WINDOW_MAX, NULL, "N",
+	 "fragments in flight per shard (as the switch gives)"},
+	{"timeout", 0, ARGS_NUMBER, AT(timeout_ms), 100, 86400000, NULL, "MS",
+	 "end in an error after so long without progress (30000)"},
+	{"alive", 0, ARGS_NUMBER, AT(alive_ms), FAN_ALIVE_MIN_MS, FAN_ALIVE_MAX_MS, NULL, "MS",
+	 "a rank that is silent for so long is lost (10000)"},
+	{"no-multicast", 0, ARGS_FLAG, AT(no_multicast), 0, 0, NULL, NULL,
+	 "results by unicast only"},
+	{"plain", 0, ARGS_FLAG, AT(plain), 0, 0, NULL, NULL, "no UDP_SEGMENT, no UDP_GRO"},
+	{"threads", 0, ARGS_NUMBER, AT(threads), 1, FAN_SHARDS_MAX, NULL, "T",
+	 "shards of the local switch (1)"},
+	{"slots", 0, ARGS_NUMBER, AT(slots), 2, FAN_SLOTS_MAX, NULL, "N",
+	 "slots of the local switch, as for `fanin switch`"},
+	{"json", 0, ARGS_TEXT, AT(json), 0, 0, NULL, "FILE", "write the results there"},
+	{"progress", 0, ARGS_FLAG, AT(progress), 0, 0, NULL, NULL, "draw a bar on stderr"},
 };
 
-struct name {
-	const char *text;
-	int value;
-	unsigned bytes;
+static const struct args_command command = {
+	"bench",
+	"Time all-reduces through a switch and check every element.\v"
+	"Either --local N, or in every process --switch with --job, --rank and --ranks.  Times are "
+	"those of the slowest rank; algbw = size / time, busbw = algbw x 2 (N - 1) / N as in "
+	"nccl-tests, linkbw = what every link carries in each direction.",
+	options,
+	sizeof options / sizeof options[0],
 };
-
-static const struct name dtypes[] = {
-	{"float32", FANIN_FLOAT32, 4},	 {"float16", FANIN_FLOAT16, 2},
-	{"bfloat16", FANIN_BFLOAT16, 2}, {"int32", FANIN_INT32, 4},
-	{"int64", FANIN_INT64, 8},	 {NULL, 0, 0},
-};
-static const struct name ops[] = {
-	{"sum", FANIN_SUM, 0}, {"avg", FANIN_AVG, 0}, {"min", FANIN_MIN, 0},
-	{"max", FANIN_MAX, 0}, {NULL, 0, 0},
-};
-static const struct name modes[] = {
-	{"native", FANIN_MODE_NATIVE, 0},
-	{"fixed", FANIN_MODE_FIXED, 0},
-	{NULL, 0, 0},
-};
-static const struct name wires[] = {
-	{"float32", FANIN_FLOAT32, 0},
-	{"float16", FANIN_FLOAT16, 0},
-	{"bfloat16", FANIN_BFLOAT16, 0},
-	{NULL, 0, 0},
-};
-
-static const char *name_of(const struct name *n, int value)
-{
-	while (n->text && n->value != value)
-		n++;
-	return n->text;
-}
 
 const char *bench_dtype_name(int dtype)
 {
-	return name_of(dtypes, dtype);
+	return dtypes[dtype];
 }
 
 const char *bench_op_name(int op)
 {
-	return name_of(ops, op);
+	return ops[op];
 }
 
 size_t bench_dtype_bytes(int dtype)
 {
-	const struct name *n = dtypes;
-	while (n->text && n->value != dtype)
-		n++;
-	return n->bytes;
+	return fan_dtype_bytes((unsigned)dtype);
 }
 
-static const struct argp_option flags[] = {
-	{NULL, 0, NULL, 0, "Where (one of the first two):", 1},
-	{"local", FLAG_LOCAL, "N", 0, "start a switch and N ranks on this machine", 1},
-	{"switch", FLAG_SWITCH, "ADDR:PORT", 0, "be one rank of a job on this switch", 1},
-	{"job", FLAG_JOB, "NAME", 0, "name of the job", 1},
-	{"rank", FLAG_RANK, "R", 0, "this rank (else from the launcher)", 1},
-	{"ranks", FLAG_RANKS, "N", 0, "ranks of the job (else from the launcher)", 1},
-	{NULL, 0, NULL, 0, "What:", 2},
-	{NULL, 'b', "SIZE", 0, "first size, bytes, K M G allowed (16M)", 2},
-	{NULL, 'e', "SIZE", 0, "last size (as -b)", 2},
-	{NULL, 'f', "FACTOR", 0, "from one size to the next (2)", 2},
-	{"elems", FLAG_ELEMS, "N", 0, "one size of N elements, instead of -b and -e", 2},
-	{NULL, 'n', "N", 0, "timed all-reduces of each size (20)", 2},
-	{NULL, 'w', "N", 0, "untimed ones before them (5)", 2},
-	{NULL, 'd', "TYPE", 0, "float32 float16 bfloat16 int32 int64", 2},
-	{NULL, 'o', "OP", 0, "sum avg min max", 2},
-	{NULL, 'c', "0|1", 0, "check every element (1)", 2},
-	{NULL, 0, NULL, 0, "How:", 3},
-	{"mtu", FLAG_MTU, "BYTES", 0, "path MTU, 576 to 9000 (1500)", 3},
-	{"mode", FLAG_MODE, "MODE", 0, "native, or fixed: same bits on every run", 3},
-	{"wire", FLAG_WIRE, "TYPE", 0, "float32 tensors travel as float32 float16 bfloat16", 3},
-	{"window", FLAG_WINDOW, "N", 0, "fragments in flight (as the switch gives)", 3},
-	{"timeout", FLAG_TIMEOUT, "MS", 0, "end after so long without progress (30000)", 3},
-	{"alive", FLAG_ALIVE, "MS", 0, "a rank silent for so long is lost (10000)", 3},
-	{"no-multicast", FLAG_NO_MULTICAST, NULL, 0, "results by unicast only", 3},
-	{"plain", FLAG_PLAIN, NULL, 0, "no UDP_SEGMENT, no UDP_GRO", 3},
-	{"threads", FLAG_THREADS, "T", 0, "shards of the local switch (1)", 3},
-	{"slots", FLAG_SLOTS, "N", 0, "slots of a shard of the local switch", 3},
-	{NULL, 0, NULL, 0, "Output:", 4},
-	{"json", FLAG_JSON, "FILE", 0, "write the results there", 4},
-	{"progress", FLAG_PROGRESS, NULL, 0, "draw a bar on stderr", 4},
-	{0},
-};
-
-/* A number from `min` to `max`, else usage and exit 2. */
-static uint64_t number(struct argp_state *state, const char *flag, const char *text, uint64_t min,
-		       uint64_t max)
+/* What options say together; NULL: all is well. */
+static const char *check_together(const struct bench_options *o)
 {
-	char *end;
-	unsigned long long v = strtoull(text, &end, 10);
-	if (*text < '0' || *text > '9' || *end || v < min || v > max)
-		argp_error(state, "%s: \"%s\": expected a number from %llu to %llu", flag, text,
-			   (unsigned long long)min, (unsigned long long)max);
-	return v;
-}
-
-static uint64_t size(struct argp_state *state, const char *flag, const char *text)
-{
-	char *end;
-	unsigned long long v = strtoull(text, &end, 10);
-	const char *units = "KMG", *unit = *end ? strchr(units, *end & ~32) : NULL;
-	bool ok = *text >= '0' && *text <= '9' && (!*end || (unit && !end[1]));
-	unsigned shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
-	if (!ok || v > BENCH_BYTES_MAX >> shift || v << shift < 8)
-		argp_error(state, "%s: \"%s\": expected bytes from 8 to %lluG, such as 64K or 16M",
-			   flag, text, (unsigned long long)(BENCH_BYTES_MAX >> 30));
-	return v << shift;
-}
-
-static int word(struct argp_state *state, const char *flag, const char *text, const struct name *n)
-{
-	char want[128] = "";
-	size_t used = 0;
-	for (const struct name *k = n; k->text; k++) {
-		if (!strcmp(k->text, text))
-			return k->value;
-		used += (size_t)snprintf(want + used, sizeof want - used, "%s%s",
-					 k == n ? "" : ", ", k->text);
-	}
-	argp_error(state, "%s: \"%s\": expected one of %s", flag, text, want);
-	return 0;
-}
-
-/* Flags about sizes and counts. */
-static bool parse_what(int key, const char *text, struct bench_options *o, struct argp_state *state)
-{
-	switch (key) {
-	case 'b': o->begin_bytes = size(state, "-b", text); break;
-	case 'e': o->end_bytes = size(state, "-e", text); break;
-	case 'f': o->factor = (int)number(state, "-f", text, 2, 1024); break;
-	case 'n': o->iters = (int)number(state, "-n", text, 1, BENCH_ITERS_MAX); break;
-	case 'w': o->warmup = (int)number(state, "-w", text, 0, BENCH_ITERS_MAX); break;
-	case 'd': o->dtype = word(state, "-d", text, dtypes); break;
-	case 'o': o->op = word(state, "-o", text, ops); break;
-	case 'c': o->check = number(state, "-c", text, 0, 1); break;
-	case FLAG_ELEMS: o->elems = number(state, "--elems", text, 1, BENCH_BYTES_MAX / 8); break;
-	case FLAG_JSON: o->json = text; break;
-	case FLAG_PROGRESS: o->progress = true; break;
-	default: return false;
-	}
-	return true;
-}
-
-static bool parse_how(int key, const char *text, struct bench_options *o, struct argp_state *state)
-{
-	switch (key) {
-	case FLAG_LOCAL: o->local = (int)number(state, "--local", text, 2, FANIN_RANKS_MAX); break;
-	case FLAG_SWITCH: o->switch_addr = text; break;
-	case FLAG_JOB: o->job = text; break;
-	case FLAG_RANK: o->rank = (int)number(state, "--rank", text, 0, FANIN_RANKS_MAX - 1); break;
-	case FLAG_RANKS: o->ranks = (int)number(state, "--ranks", text, 2, FANIN_RANKS_MAX); break;
-	case FLAG_MTU: o->mtu = (int)number(state, "--mtu", text, 576, 9000); break;
-	case FLAG_MODE: o->mode = word(state, "--mode", text, modes); break;
-	case FLAG_WIRE: o->wire = word(state, "--wire", text, wires); break;
-	case FLAG_WINDOW: o->window = (int)number(state, "--window", text, 2, 4096); break;
-	case FLAG_TIMEOUT:
-		o->timeout_ms = (int)number(state, "--timeout", text, 100, 86400000);
-		break;
-	case FLAG_ALIVE: o->alive_ms = (int)number(state, "--alive", text, 100, 600000); break;
-	case FLAG_NO_MULTICAST: o->no_multicast = true; break;
-	case FLAG_PLAIN: o->plain = true; break;
-	case FLAG_THREADS: o->threads = (int)number(state, "--threads", text, 1, 64); break;
-	case FLAG_SLOTS: o->slots = (int)number(state, "--slots", text, 2, 65536); break;
-	default: return false;
-	}
-	return true;
-}
-
-/* What flags say together. */
-static void check_together(struct argp_state *state, struct bench_options *o)
-{
-	if (!o->local == !o->switch_addr)
-		argp_error(state, "expected either --local N or --switch ADDR:PORT");
+	bool addressed = *o->switch_addr || getenv("FANIN_SWITCH") || getenv("FANIN_CONFIG");
+	if (o->local && *o->switch_addr)
+		return "--local, --switch: expected only one of them";
+	if (!o->local && !addressed)
+		return "expected --local N or --switch ADDR:PORT";
 	if (o->local && (o->rank >= 0 || o->ranks >= 0))
-		argp_error(state, "--rank and --ranks: expected with --switch, not with --local");
+		return "--rank, --ranks: expected with --switch, not with --local";
 	if (o->mode == FANIN_MODE_FIXED && o->wire != FANIN_FLOAT32)
-		argp_error(state, "--mode fixed: expected without --wire");
-	if (!o->end_bytes)
-		o->end_bytes = o->begin_bytes;
+		return "--mode fixed: expected --wire float32";
 	if (o->end_bytes < o->begin_bytes)
-		argp_error(state, "-e: expected at least -b, %llu bytes",
-			   (unsigned long long)o->begin_bytes);
-}
-
-static error_t parse(int key, char *text, struct argp_state *state)
-{
-	struct bench_options *o = state->input;
-	if (key == ARGP_KEY_END)
-		check_together(state, o);
-	else if (key == ARGP_KEY_ARG)
-		argp_error(state, "\"%s\": expected only flags", text);
-	else if (!parse_what(key, text, o, state) && !parse_how(key, text, o, state))
-		return ARGP_ERR_UNKNOWN;
-	return 0;
+		return "--end: expected at least --begin";
+	return NULL;
 }
 
 int cmd_bench(int argc, char **argv)
 {
-	static const struct argp argp = {
-		.options = flags,
-		.parser = parse,
-		.doc = "Time all-reduces through a switch and check every element.",
-	};
 	struct bench_options o = {
-		.job = NULL,
 		.rank = -1,
 		.ranks = -1,
 		.begin_bytes = 16 << 20,
 		.factor = 2,
 		.iters = 20,
 		.warmup = 5,
-		.check = true,
+		.check = 1,
 		.mtu = 1500,
 		.mode = FANIN_MODE_NATIVE,
 		.wire = FANIN_FLOAT32,
@@ -249,7 +121,13 @@ int cmd_bench(int argc, char **argv)
 		.alive_ms = -1,
 		.threads = 1,
 	};
-	argp_err_exit_status = 2;
-	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &o);
+	args_parse(&command, &o, argc, argv);
+	if (!o.end_bytes)
+		o.end_bytes = o.begin_bytes;
+	const char *wrong = check_together(&o);
+	if (wrong) {
+		fprintf(stderr, "%s: %s\n", argv[0], wrong);
+		return 2;
+	}
 	return o.local ? bench_local(&o) : bench_run(&o, NULL);
 }

@@ -15,28 +15,32 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "args.h"
+#include "core/wire.h"
+
 #define BENCH_ITERS_MAX 100000
 #define BENCH_SIZES_MAX 64		     /* lines of the table */
 #define BENCH_BYTES_MAX (UINT64_C(16) << 30) /* of one tensor */
 
 struct bench_options {
-	int local; /* ranks to start here with a switch; 0: --switch */
-	const char *switch_addr, *job;
-	int rank, ranks; /* -1: as a launcher says */
+	int local;			   /* ranks to start here with a switch; 0: --switch */
+	char switch_addr[ARGS_TEXT_BYTES]; /* "": as the library finds it */
+	char job[ARGS_TEXT_BYTES];	   /* "": the library's default */
+	int rank, ranks;		   /* -1: as a launcher says */
 	uint64_t begin_bytes, end_bytes;
 	uint64_t elems; /* 0: by bytes */
 	int factor;
 	int iters, warmup;
-	int dtype, op; /* enum fanin_dtype, enum fanin_redop */
-	bool check;
+	int dtype, op;					   /* enum fanin_dtype, enum fanin_redop */
+	int check;					   /* every element */
 	int mtu, mode, wire, window, timeout_ms, alive_ms; /* -1: the library's default */
 	bool no_multicast, plain;
-	int threads, slots; /* of the local switch; slots 0: its default */
-	const char *json;   /* file, or NULL */
+	int threads, slots;	    /* of the local switch; slots 0: its default */
+	char json[ARGS_TEXT_BYTES]; /* file, or "" */
 	bool progress;
 };
 
-/* The names as flags and JSON have them; NULL for a number that has none. */
+/* The names as options and JSON have them. */
 const char *bench_dtype_name(int dtype);
 const char *bench_op_name(int op);
 size_t bench_dtype_bytes(int dtype);
@@ -53,9 +57,6 @@ struct bench_result {
 	double p50_us, p99_us;
 	int64_t wrong, retransmits;
 };
-
-/* The subcommand: its exit status, 2 for wrong flags. */
-int cmd_bench(int argc, char **argv);
 
 /* Be one rank: all sizes, all iterations.  The exit status; errors go to stderr.
  * `gate` NULL: the library's barrier. */

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "bench.h"
+#include "lib/config.h"
 #include "net/clock.h"
 #include "net/switchd.h"
 #include "net/udp.h"
@@ -99,9 +100,9 @@ static int run_switch(const struct bench_options *o, int to_parent)
 	int sig;
 	fan_switchd_defaults(&so);
 	so.threads = (unsigned)o->threads;
-	so.core.payload_bytes = o->mtu > 1500 ? FAN_PAYLOAD_MAX : FAN_PAYLOAD_1500;
+	so.core.payload_bytes = fan_config_payload_bytes(o->mtu);
 	if (o->slots)
-		so.core.slots = (uint32_t)o->slots;
+		so.core.slots = (uint32_t)(o->slots / o->threads);
 	so.no_multicast = o->no_multicast;
 	so.plain = o->plain;
 	sigprocmask(SIG_BLOCK, &s, NULL);
@@ -174,8 +175,8 @@ static int start_ranks(struct family *f)
 		}
 		struct bench_options o = *f->o;
 		struct bench_gate gate = {wait_gate, f->gate};
-		o.switch_addr = f->address;
-		o.job = "bench";
+		memcpy(o.switch_addr, f->address, sizeof f->address);
+		memcpy(o.job, "bench", sizeof "bench");
 		o.rank = r;
 		o.ranks = o.local;
 		int rc = bench_run(&o, &gate);

@@ -115,7 +115,7 @@ static uint64_t retransmits(const struct rank *k)
 static int run_size(struct rank *k, size_t count, struct bench_result *r)
 {
 	const struct bench_options *o = k->o;
-	int64_t sums[2] = {0}, unused;
+	int64_t sums[2] = {0}, unused = 0;
 	uint64_t before = 0;
 	for (int i = 0; i < o->warmup + o->iters; i++) {
 		bool timed = i >= o->warmup;
@@ -180,8 +180,8 @@ static int join(struct rank *k)
 {
 	const struct bench_options *o = k->o;
 	struct fanin_options f = FANIN_OPTIONS_INIT;
-	f.switch_addr = o->switch_addr;
-	f.job = o->job;
+	f.switch_addr = *o->switch_addr ? o->switch_addr : NULL;
+	f.job = *o->job ? o->job : NULL;
 	f.rank = o->rank;
 	f.ranks = o->ranks;
 	f.mtu = o->mtu;
@@ -205,7 +205,7 @@ static int report(struct rank *k)
 {
 	struct fanin_stats s = {.size = sizeof s};
 	fanin_comm_stats(k->comm, &s);
-	if (k->rank != 0 || !k->o->json)
+	if (k->rank != 0 || !*k->o->json)
 		return 0;
 	if (!bench_write_json(k->o, &s, k->ranks, k->result, k->results, 2 * k->tensor_bytes))
 		return 0;

@@ -36,7 +36,7 @@ static const struct args_option options[] = {
 	{"interval", 'i', ARGS_NUMBER, AT(interval_s), 1, INTERVAL_MAX_S, NULL, "SECONDS",
 	 "between two tables (1)"},
 	{"shards", 't', ARGS_NUMBER, AT(shards), 1, FAN_SHARDS_MAX, NULL, "N",
-	 "ask this many shards, which listen on consecutive ports (1)"},
+	 "ask only this many shards, which listen on consecutive ports (all)"},
 	{"json", 0, ARGS_TEXT, AT(json), 0, 0, NULL, "FILE",
 	 "write the jobs to FILE as JSON; - for the standard output, without the table"},
 };
@@ -216,8 +216,8 @@ static int write_json(const struct top_args *a, json_t *jobs, char *why)
 	return e;
 }
 
-/* Ask one shard about all its jobs. */
-static int ask_shard(struct table *table, unsigned shard, char *why)
+/* Ask one shard about all its jobs, and how many `shards` the switch has. */
+static int ask_shard(struct table *table, unsigned shard, unsigned *shards, char *why)
 {
 	static uint8_t buffer[FAN_UDP_RECV_BYTES];
 	struct talk t = {.buffer = buffer, .why = why};
@@ -235,6 +235,7 @@ static int ask_shard(struct table *table, unsigned shard, char *why)
 		e = query(&t, (uint16_t)i, &r);
 		if (e)
 			break;
+		*shards = r.shards;
 		begin(table);
 		if (i >= r.jobs)
 			break;
@@ -249,10 +250,14 @@ static int ask_shard(struct table *table, unsigned shard, char *why)
 static int tell(const struct top_args *a, char *why)
 {
 	struct table t = {.a = a, .jobs = json_array()};
+	unsigned shards = 1;
 	int e = 0;
 
-	for (unsigned i = 0; i < (unsigned)a->shards && !e; i++)
-		e = ask_shard(&t, i, why);
+	for (unsigned i = 0; i < shards && i < FAN_SHARDS_MAX && !e; i++) {
+		e = ask_shard(&t, i, &shards, why);
+		if (a->shards)
+			shards = (unsigned)a->shards;
+	}
 	if (!e && !is_silent(a) && json_array_size(t.jobs) == 0)
 		printf("no jobs\n");
 	if (!e && a->json[0])
@@ -264,7 +269,7 @@ static int tell(const struct top_args *a, char *why)
 
 int cmd_top(int argc, char **argv)
 {
-	struct top_args a = {.interval_s = 1, .shards = 1};
+	struct top_args a = {.interval_s = 1};
 	char why[ARGS_WHY_BYTES];
 
 	args_parse(&command, &a, argc, argv);

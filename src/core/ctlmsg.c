@@ -273,6 +273,7 @@ enum fan_err fan_report_get(struct fan_report *m, const struct fan_frag *f)
 	m->multicast = get8(&r);
 	m->ranks = get16(&r);
 	m->window = get16(&r);
+	m->shards = get16(&r);
 	m->results = get64(&r);
 	m->replays = get64(&r);
 	m->oldest = get64(&r);
@@ -293,6 +294,7 @@ size_t fan_report_put(uint8_t *b, const struct fan_report *m)
 	p = put8(p, m->multicast);
 	p = put16(p, m->ranks);
 	p = put16(p, m->window);
+	p = put16(p, m->shards);
 	p = put64(p, m->results);
 	p = put64(p, m->replays);
 	p = put64(p, m->oldest);

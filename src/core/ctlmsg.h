@@ -47,6 +47,15 @@ struct fan_refuse {
 	uint32_t want; /* what the JOIN asked for */
 };
 
+/* JOB_MISMATCH: what ranks disagree about stands in bits 24..31 of `have` and `want`,
+ * the values in the lower ones. */
+enum fan_refuse_about {
+	FAN_ABOUT_RANKS = 1,
+	FAN_ABOUT_PAYLOAD = 2,
+	FAN_ABOUT_OPTIONS = 3, /* enum fan_join_option */
+	FAN_ABOUT_WINDOW = 4,  /* `want` is less than the job's */
+};
+
 enum fan_beat_flag {
 	FAN_BEAT_HEARD = 1 << 0,   /* the multicast group was heard */
 	FAN_BEAT_WAITING = 1 << 1, /* header's frag is waited for */
@@ -98,12 +107,13 @@ struct fan_query {
 /* REPORT. */
 struct fan_report {
 	uint16_t index;
-	uint16_t jobs; /* jobs there are; index >= jobs: nothing else is set */
+	uint16_t jobs; /* jobs there are; index >= jobs: nothing but shards is set */
 	uint8_t state; /* enum fan_job_state */
 	int8_t err;
 	uint8_t multicast;
 	uint16_t ranks;
 	uint16_t window;
+	uint16_t shards;		  /* of the switch: each reports about its own port */
 	uint64_t results;		  /* fragments finished */
 	uint64_t replays;		  /* results sent again */
 	uint64_t oldest;		  /* oldest fragment that waits for somebody */
@@ -112,7 +122,7 @@ struct fan_report {
 	uint8_t name_bytes;
 	char name[FAN_NAME_MAX + 1];
 };
-#define FAN_REPORT_BYTES (2 + 2 + 1 + 1 + 1 + 2 + 2 + 8 + 8 + 8 + 4 + 32 + 1 + FAN_NAME_MAX)
+#define FAN_REPORT_BYTES (2 + 2 + 1 + 1 + 1 + 2 + 2 + 2 + 8 + 8 + 8 + 4 + 32 + 1 + FAN_NAME_MAX)
 
 /* Decode the body of a control message whose header fan_wire_get accepted.
  * FAN_OK, FAN_E_SHORT, or FAN_E_FORMAT for a field out of its range. */

@@ -45,6 +45,7 @@
 #define FAN_ALIVE_MIN_MS    100
 #define FAN_ALIVE_MAX_MS    600000
 #define FAN_BEATS_PER_ALIVE 8 /* heartbeats within the liveness timeout */
+#define FAN_BEATS_PER_STALL 4 /* heartbeats, at least, before an operation is given up */
 #define FAN_LEAVE_TRIES	    5 /* LEAVEs sent before a worker just goes */
 
 #endif

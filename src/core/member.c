@@ -87,15 +87,24 @@ static enum fan_err refuse(struct fan_refuse *no, enum fan_err err, uint16_t ran
 	return err;
 }
 
-static struct fan_job *find_by_name(struct fan_jobs *t, const char *name)
+/* The job that a JOIN is for: the one that has let this life of the rank in before, or
+ * the open one of the name.  A job that a rank has left is open no more: its name is
+ * free for the next. */
+static struct fan_job *find_by_name(struct fan_jobs *t, const char *name, uint16_t rank,
+				    uint64_t nonce)
 {
+	struct fan_job *open = NULL;
 	for (unsigned i = 0; i < t->max; i++) {
 		struct fan_job *j = &t->job[i];
-		bool open = j->state == FAN_JOB_FORMING || j->state == FAN_JOB_READY;
-		if (open && memcmp(j->name, name, sizeof j->name) == 0)
+		bool alive = j->state == FAN_JOB_FORMING || j->state == FAN_JOB_READY;
+		if (!alive || memcmp(j->name, name, sizeof j->name) != 0)
+			continue;
+		if (rank < j->ranks && j->members[rank].nonce == nonce)
 			return j;
+		if (j->left == 0)
+			open = j;
 	}
-	return NULL;
+	return open;
 }
 
 static struct fan_job *find_free(struct fan_jobs *t)
@@ -150,20 +159,27 @@ static enum fan_err create(struct fan_jobs *t, const struct fan_join *m, struct 
 	return FAN_OK;
 }
 
+static enum fan_err differ(struct fan_refuse *no, uint16_t rank, enum fan_refuse_about about,
+			   uint32_t have, uint32_t want)
+{
+	uint32_t kind = (uint32_t)about << 24;
+	return refuse(no, FAN_E_JOB_MISMATCH, rank, kind | have, kind | want);
+}
+
 /* Does the JOIN of `rank` ask for the job as it is? */
 static enum fan_err fits(const struct fan_job *j, uint16_t rank, const struct fan_join *m,
 			 uint64_t nonce, struct fan_refuse *no)
 {
 	const uint8_t shared = FAN_JOIN_SUMMED | FAN_JOIN_WIDE;
 	if (m->ranks != j->ranks)
-		return refuse(no, FAN_E_JOB_MISMATCH, rank, j->ranks, m->ranks);
+		return differ(no, rank, FAN_ABOUT_RANKS, j->ranks, m->ranks);
 	if (m->payload_bytes != j->payload_bytes)
-		return refuse(no, FAN_E_JOB_MISMATCH, rank, j->payload_bytes, m->payload_bytes);
+		return differ(no, rank, FAN_ABOUT_PAYLOAD, j->payload_bytes, m->payload_bytes);
 	if ((m->options & shared) != (j->options & shared))
-		return refuse(no, FAN_E_JOB_MISMATCH, rank, j->options & shared,
+		return differ(no, rank, FAN_ABOUT_OPTIONS, j->options & shared,
 			      m->options & shared);
 	if (m->window && m->window < j->window)
-		return refuse(no, FAN_E_JOB_MISMATCH, rank, j->window, m->window);
+		return differ(no, rank, FAN_ABOUT_WINDOW, j->window, m->window);
 	const struct fan_member *member = &j->members[rank];
 	bool taken = member->flags & (FAN_MEMBER_IN | FAN_MEMBER_LEFT);
 	if (taken && member->nonce != nonce)
@@ -197,7 +213,7 @@ enum fan_err fan_jobs_join(struct fan_jobs *t, uint64_t now_ns, const fan_peer *
 	*created = *again = false;
 	if (head->sender >= m->ranks)
 		return refuse(no, FAN_E_INVALID, head->sender, m->ranks, head->sender);
-	struct fan_job *j = find_by_name(t, named.name);
+	struct fan_job *j = find_by_name(t, named.name, head->sender, head->frag);
 	if (j) {
 		enum fan_err err = fits(j, head->sender, m, head->frag, no);
 		if (err)

@@ -167,8 +167,10 @@ static int unfit(const struct fan_job *j, const struct fan_frag *f)
 {
 	bool empty = f->flags & FAN_F_EMPTY;
 	bool root = f->flags & FAN_F_ROOT;
-	if (f->payload_bytes > j->payload_bytes ||
-	    (size_t)f->count * fan_dtype_acc_bytes(f->dtype) > j->pool.stride)
+	/* a broadcast is kept as it came, everything else grows as it is summed */
+	unsigned width =
+		f->op == FAN_BCAST ? fan_dtype_bytes(f->dtype) : fan_dtype_acc_bytes(f->dtype);
+	if (f->payload_bytes > j->payload_bytes || (size_t)f->count * width > j->pool.stride)
 		return FAN_DROP_LONG;
 	if (empty != (f->op == FAN_BCAST && !root))
 		return FAN_DROP_FORMAT;
@@ -300,6 +302,7 @@ void fan_switch_report(const struct fan_switch *sw, struct fan_report *r)
 	uint16_t index = r->index;
 	memset(r, 0, sizeof *r);
 	r->index = index;
+	r->shards = sw->cfg.shards;
 	const struct fan_job *j = NULL;
 	for (unsigned i = 0; i < sw->jobs.max; i++) {
 		if (sw->jobs.job[i].state == FAN_JOB_NONE)

@@ -124,6 +124,8 @@ static void put_exponents(const struct fan_stream_op *op, const struct fan_piece
 static bool put_payload(struct fan_worker *w, const struct fan_stream_op *op,
 			const struct fan_piece *p, struct fan_frag *f, struct fan_out *out)
 {
+	if (p->dtype == FAN_FIXED32) /* even where there are no elements: it is echoed */
+		f->exponent = group_at(w, op, p->group)->exponents[p->block];
 	f->payload_bytes = (size_t)p->count * fan_dtype_bytes(p->dtype);
 	if (f->flags & FAN_F_EMPTY)
 		f->payload_bytes = 0;
@@ -141,8 +143,6 @@ static bool put_payload(struct fan_worker *w, const struct fan_stream_op *op,
 	if (p->exponents) {
 		put_exponents(op, p, to);
 	} else if (p->dtype == FAN_FIXED32) {
-		const struct fan_stream_group *g = group_at(w, op, p->group);
-		f->exponent = g->exponents[p->block];
 		fan_quant_encode(to, (const float *)op->op.in + p->at, p->count, f->exponent,
 				 w->cfg.ranks);
 	} else {

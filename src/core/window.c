@@ -56,8 +56,11 @@ static uint32_t pop(struct fan_wqueue *q)
 
 void fan_window_ready(struct fan_window *w, uint32_t i)
 {
-	w->slot[i].state = FAN_WSLOT_READY;
-	push(&w->ready, i);
+	struct fan_wslot *s = &w->slot[i];
+	s->state = FAN_WSLOT_READY;
+	if (!(s->flags & FAN_WSLOT_QUEUED))
+		push(&w->ready, i);
+	s->flags |= FAN_WSLOT_QUEUED;
 }
 
 static void make_urgent(struct fan_window *w, uint32_t i, unsigned what)
@@ -76,6 +79,11 @@ bool fan_window_need(struct fan_window *w, uint32_t i)
 	return true;
 }
 
+static bool lowest_is_ready(const struct fan_window *w)
+{
+	return w->size && w->slot[w->low % w->size].state == FAN_WSLOT_READY;
+}
+
 uint32_t fan_window_next(struct fan_window *w, uint32_t cwnd, unsigned *what)
 {
 	while (w->urgent.count) {
@@ -90,15 +98,26 @@ uint32_t fan_window_next(struct fan_window *w, uint32_t cwnd, unsigned *what)
 		return i;
 	}
 	*what = 0;
-	if (w->ready.count == 0 || w->in_flight >= cwnd)
-		return FAN_WSLOT_NONE;
-	return pop(&w->ready);
+	while (w->ready.count && w->in_flight < cwnd) {
+		uint32_t i = pop(&w->ready);
+		w->slot[i].flags &= (uint8_t)~FAN_WSLOT_QUEUED;
+		if (w->slot[i].state == FAN_WSLOT_READY)
+			return i;
+	}
+	return lowest_is_ready(w) ? (uint32_t)(w->low % w->size) : FAN_WSLOT_NONE;
+}
+
+bool fan_window_may_send(const struct fan_window *w, uint32_t cwnd)
+{
+	return w->urgent.count || (w->ready.count && w->in_flight < cwnd) || lowest_is_ready(w);
 }
 
 void fan_window_unget(struct fan_window *w, uint32_t i, unsigned what)
 {
 	if (!what) {
-		push_front(&w->ready, i);
+		if (!(w->slot[i].flags & FAN_WSLOT_QUEUED))
+			push_front(&w->ready, i);
+		w->slot[i].flags |= FAN_WSLOT_QUEUED;
 		return;
 	}
 	push_front(&w->urgent, i);
@@ -166,9 +185,11 @@ void fan_window_done(struct fan_window *w, uint32_t i, bool replay)
 	if (answered > w->acked)
 		w->acked = answered;
 	s->state = FAN_WSLOT_IDLE;
-	s->flags &= FAN_WSLOT_URGENT;
+	s->flags &= FAN_WSLOT_URGENT | FAN_WSLOT_QUEUED;
 	s->frag += w->size;
 	w->in_flight--;
+	while (w->slot[w->low % w->size].frag > w->low)
+		w->low++;
 	for (struct fan_wlog_entry *e = log_front(w); e && e->seq + FAN_GAP_RESULTS <= w->acked;
 	     e = log_front(w)) {
 		make_urgent(w, e->slot, FAN_WSLOT_PROBE);

@@ -7,7 +7,12 @@
  * next sequence number; when a result arrives for a transmission that is
  * FAN_GAP_RESULTS or more later than another's, the other is late and is probed for,
  * which gives it a new sequence number.  So a fragment is probed for about once per
- * round trip, by the pace of the results, and by the timer when nothing comes. */
+ * round trip, by the pace of the results, and by the timer when nothing comes.
+ *
+ * The congestion window bounds how many are in flight, but the lowest unfinished
+ * fragment may always be sent: ranks that lost different packets would else hold
+ * different fragments in flight and wait for each other for ever.  With it, the lowest
+ * fragment that is unfinished anywhere is sent by all. */
 #ifndef FAN_WINDOW_H
 #define FAN_WINDOW_H
 
@@ -31,6 +36,7 @@ enum fan_wslot_flag {
 	FAN_WSLOT_PROBE = 1 << 1,  /* a probe is due */
 	FAN_WSLOT_RESEND = 1 << 2, /* the switch asked for it again */
 	FAN_WSLOT_URGENT = 1 << 3, /* is in the urgent queue */
+	FAN_WSLOT_QUEUED = 1 << 4, /* is in the ready queue, maybe sent out of turn since */
 };
 
 struct fan_wslot {
@@ -62,6 +68,7 @@ struct fan_window {
 	uint32_t log_size, log_head, log_count;
 	uint64_t seq;	    /* of the next transmission */
 	uint64_t acked;	    /* highest seq whose result is there */
+	uint64_t low;	    /* lowest fragment whose result is not there */
 	uint32_t in_flight; /* slots in state SENT */
 };
 
@@ -80,8 +87,11 @@ bool fan_window_need(struct fan_window *w, uint32_t i);
 
 /* The next slot with something to send, taken off its queue, and what: FAN_WSLOT_PROBE,
  * FAN_WSLOT_RESEND or 0 for a first transmission, of which at most `cwnd` are in
- * flight.  FAN_WSLOT_NONE if there is none. */
+ * flight beside the lowest.  FAN_WSLOT_NONE if there is none. */
 uint32_t fan_window_next(struct fan_window *w, uint32_t cwnd, unsigned *what);
+
+/* Would fan_window_next give something?  May say so once too often. */
+bool fan_window_may_send(const struct fan_window *w, uint32_t cwnd);
 
 /* Put back what fan_window_next gave: there was no room to send it. */
 void fan_window_unget(struct fan_window *w, uint32_t i, unsigned what);

@@ -110,6 +110,16 @@ static enum fan_verdict job_failed(struct fan_worker *w, const struct fan_state 
 	return FAN_CTL;
 }
 
+/* Time between control messages: a stall must be noticed, and asked about, in time. */
+static uint64_t control_interval_ns(const struct fan_worker *w)
+{
+	if (w->phase != FAN_W_READY)
+		return FAN_JOIN_RETRY_NS;
+	uint32_t stall_ms = w->cfg.stall_ms / FAN_BEATS_PER_STALL;
+	uint32_t ms = w->welcome.beat_ms < stall_ms ? w->welcome.beat_ms : stall_ms;
+	return (ms ? ms : 1) * FAN_MS;
+}
+
 static enum fan_verdict recv_state(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)
 {
 	struct fan_state m;
@@ -120,6 +130,7 @@ static enum fan_verdict recv_state(struct fan_worker *w, uint64_t now_ns, const 
 	memcpy(w->missing, m.missing, sizeof w->missing);
 	w->missing_frag = f->frag;
 	w->missing_known = true;
+	w->stats.multicast = m.multicast;
 	switch (m.state) {
 	case FAN_JOB_NONE: {
 		const struct fan_fault fault = {.err = FAN_E_RESTARTED};
@@ -132,7 +143,7 @@ static enum fan_verdict recv_state(struct fan_worker *w, uint64_t now_ns, const 
 			break;
 		w->phase = FAN_W_READY;
 		w->progress_ns = now_ns;
-		w->control_ns = now_ns + w->welcome.beat_ms * FAN_MS;
+		w->control_ns = now_ns + control_interval_ns(w);
 		break;
 	default: break;
 	}
@@ -225,14 +236,19 @@ static size_t leave_body(const struct fan_worker *w, uint8_t *body)
 	return fan_leave_put(body, &m);
 }
 
-/* What to ask about in a BEAT; the oldest fragment in flight, if any. */
-static size_t beat_body(struct fan_worker *w, uint8_t *body, uint64_t *frag)
+/* Is an operation waiting for results?  Then for w->window.low first of all. */
+static bool is_waiting(const struct fan_worker *w)
+{
+	return w->first_op < w->next_op;
+}
+
+/* What to ask about in a BEAT: the lowest fragment waited for, if any. */
+static size_t beat_body(const struct fan_worker *w, uint8_t *body, uint64_t *frag)
 {
 	struct fan_beat m = {.nonce = w->cfg.nonce};
-	uint32_t i = w->window.size ? fan_window_oldest(&w->window) : FAN_WSLOT_NONE;
 	*frag = 0;
-	if (i != FAN_WSLOT_NONE) {
-		*frag = w->window.slot[i].frag;
+	if (is_waiting(w)) {
+		*frag = w->window.low;
 		m.flags |= FAN_BEAT_WAITING;
 	}
 	if (w->heard_group)
@@ -287,21 +303,14 @@ static void check_ready(struct fan_worker *w, uint64_t now_ns)
 	struct fan_fault fault = {.err = FAN_OK};
 	if (now_ns >= silence_ns(w)) {
 		fault.err = FAN_E_UNREACHABLE;
-	} else if (w->first_op < w->next_op && now_ns >= stall_ns(w)) {
-		uint32_t i = fan_window_oldest(&w->window);
+	} else if (is_waiting(w) && now_ns >= stall_ns(w)) {
 		fault.err = FAN_E_STALLED;
-		fault.frag = i == FAN_WSLOT_NONE ? w->missing_frag : w->window.slot[i].frag;
-		if (w->missing_known)
+		fault.frag = w->window.low;
+		if (w->missing_known && w->missing_frag == fault.frag)
 			memcpy(fault.ranks, w->missing, sizeof fault.ranks);
 	}
 	if (fault.err)
 		fan_worker_fail(w, &fault);
-}
-
-/* When the next control message after this one is due. */
-static uint64_t control_interval_ns(const struct fan_worker *w)
-{
-	return w->phase == FAN_W_READY ? w->welcome.beat_ms * FAN_MS : FAN_JOIN_RETRY_NS;
 }
 
 static bool tick_control(struct fan_worker *w, uint64_t now_ns, struct fan_out *out)
@@ -330,7 +339,10 @@ static uint64_t timer_ns(struct fan_worker *w)
 	uint32_t i = fan_window_oldest(&w->window);
 	if (i == FAN_WSLOT_NONE)
 		return UINT64_MAX;
-	return w->window.slot[i].sent_ns + fan_rtt_timeout(&w->rtt);
+	/* each result starts the timer again: what is late among others the gap rule finds */
+	uint64_t sent_ns = w->window.slot[i].sent_ns;
+	uint64_t from_ns = sent_ns > w->progress_ns ? sent_ns : w->progress_ns;
+	return from_ns + fan_rtt_timeout(&w->rtt);
 }
 
 bool fan_worker_tick(struct fan_worker *w, uint64_t now_ns, struct fan_out *out)
@@ -359,8 +371,7 @@ uint64_t fan_worker_deadline(struct fan_worker *w)
 	if (w->phase != FAN_W_READY)
 		return at;
 	at = earlier(at, silence_ns(w));
-	if (w->window.urgent.count ||
-	    (w->window.ready.count && w->window.in_flight < w->congestion.cwnd))
+	if (fan_window_may_send(&w->window, w->congestion.cwnd))
 		return 0; /* there is something to send */
 	if (w->first_op < w->next_op)
 		at = earlier(at, stall_ns(w));

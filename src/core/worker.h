@@ -22,7 +22,7 @@ struct fan_worker_config {
 	uint16_t rank;
 	uint16_t ranks;		/* 2 .. FAN_RANKS_MAX */
 	uint16_t payload_bytes; /* of a full fragment: FAN_PAYLOAD_MIN .. _MAX, multiple of 8 */
-	uint16_t window_max;	/* most fragments in flight, 1 .. FAN_WINDOW_MAX */
+	uint16_t window_max;	/* most fragments in flight, 2 .. FAN_WINDOW_MAX */
 	uint8_t options;	/* enum fan_join_option */
 	uint32_t alive_ms;	/* silence after which a rank is lost */
 	uint32_t join_ms;	/* give up if the job is not ready by then */
@@ -77,6 +77,7 @@ struct fan_worker_stats {
 	uint64_t srtt_ns; /* smoothed round trip, waits for others included */
 	uint64_t rto_ns;
 	uint32_t window; /* granted, fragments */
+	bool multicast;	 /* results come by multicast, as far as the switch has told */
 	uint32_t cwnd;	 /* allowed now, fragments */
 	uint64_t drops[FAN_DROP_COUNT];
 };

@@ -118,13 +118,21 @@ static void add_job_mismatch(struct text *t, const struct fan_fault *f,
 			     const struct fan_fault_about *a)
 {
 	add(t, "ranks disagree about job \"%s\": ", a->job);
-	if (f->desc_b == a->payload_bytes)
+	uint32_t have = f->desc_a & 0xffffff, want = f->desc_b & 0xffffff;
+	switch (f->desc_a >> 24) {
+	case FAN_ABOUT_RANKS:
+		add(t, "it has %u ranks, rank %u was told %u", have, a->rank, want);
+		break;
+	case FAN_ABOUT_PAYLOAD:
 		add(t, "it uses fragments of %u bytes, rank %u has %u: the mtu must be the same",
-		    f->desc_a, a->rank, f->desc_b);
-	else if (f->desc_b == a->ranks)
-		add(t, "it has %u ranks, rank %u was told %u", f->desc_a, a->rank, f->desc_b);
-	else
-		add(t, "the options checksum and narrow must be the same on all");
+		    have, a->rank, want);
+		break;
+	case FAN_ABOUT_WINDOW:
+		add(t, "it has a window of %u fragments, rank %u allows only %u", have, a->rank,
+		    want);
+		break;
+	default: add(t, "the options checksum and narrow must be the same on all"); break;
+	}
 }
 
 static void add_unreachable(struct text *t, const struct fan_fault_about *a)

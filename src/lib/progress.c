@@ -107,7 +107,7 @@ static void add_stats(struct fanin_stats *s, const struct fan_lane *l)
 	s->window_frags += w->window;
 	s->segment_offload &= l->udp.segment;
 	s->receive_offload &= l->udp.gro;
-	s->multicast &= l->by_group;
+	s->multicast &= l->by_group && w->multicast;
 }
 
 static struct fanin_stats collect_stats(const struct fanin_comm *c)
@@ -385,6 +385,7 @@ void *fan_progress(void *comm)
 	struct fanin_comm *c = comm;
 	struct epoll_event ev[FAN_COMM_EVENTS_MAX];
 	uint64_t now_ns = fan_clock_ns();
+	pthread_setname_np(pthread_self(), "fanin-worker");
 	c->join_by_ns = now_ns + (uint64_t)c->cfg.timeout_ms * FAN_MS;
 	c->lanes = 1;
 	open_lane(c, 0, now_ns);

@@ -22,9 +22,9 @@ struct host_switch {
 	struct fan_switch_config cfg;
 	void *mem;
 	struct fan_switch *core;
-	uint64_t dropped;	 /* packets with verdict DROP in this life */
-	uint64_t down_until_ns;	 /* receives nothing until then */
-	uint64_t restart_at;	 /* results after which it restarts; 0: never */
+	uint64_t dropped;	/* packets with verdict DROP in this life */
+	uint64_t down_until_ns; /* receives nothing until then */
+	uint64_t restart_at;	/* results after which it restarts; 0: never */
 	bool (*may_restart)(void *arg);
 	void *may_restart_arg;
 	bool restarted;
@@ -35,13 +35,13 @@ struct host_job {
 	struct fan_worker_config cfg; /* but rank and nonce */
 	unsigned ops;
 	struct tensor_op op[HOST_OPS_MAX];
-	unsigned begun[HOST_OPS_MAX];	 /* ranks that started it */
-	uint8_t *result[HOST_OPS_MAX];	 /* of the first rank that finished it */
-	unsigned depth;			 /* operations in flight */
-	uint64_t start_ns, spread_ns;	 /* when ranks join */
-	uint32_t pause, pause_ms;	 /* chance and length of a pause before an operation */
-	bool exact;			 /* no liar among the ranks */
-	struct host_job *next;		 /* the next life, begun when this one has ended */
+	unsigned begun[HOST_OPS_MAX];  /* ranks that started it */
+	uint8_t *result[HOST_OPS_MAX]; /* of the first rank that finished it */
+	unsigned depth;		       /* operations in flight */
+	uint64_t start_ns, spread_ns;  /* when ranks join */
+	uint32_t pause, pause_ms;      /* chance and length of a pause before an operation */
+	bool exact;		       /* no liar among the ranks */
+	struct host_job *next;	       /* the next life, begun when this one has ended */
 };
 
 /* How a life of a rank ended. */
@@ -63,15 +63,15 @@ struct host_worker {
 	uint64_t id[HOST_OPS_MAX];
 	bool finished[HOST_OPS_MAX];
 	unsigned begun, done;
-	uint64_t next_ns;     /* when it begins its next operation, or leaves */
-	uint64_t dropped;     /* packets with verdict DROP in this life */
-	unsigned room_items;  /* of its fan_out */
+	uint64_t next_ns;    /* when it begins its next operation, or leaves */
+	uint64_t dropped;    /* packets with verdict DROP in this life */
+	unsigned room_items; /* of its fan_out */
 	unsigned life;
 	bool leaving, gone, dead;
 	struct host_end end[HOST_LIVES];
 	/* What a story asks of it. */
-	unsigned stop_before;  /* begins no operation from this one on */
-	unsigned leave_before; /* leaves instead of beginning this one */
+	unsigned stop_before;	       /* begins no operation from this one on */
+	unsigned leave_before;	       /* leaves instead of beginning this one */
 	const struct tensor_op *other; /* begins this... */
 	unsigned other_at;	       /* ...as operation number */
 };

@@ -100,10 +100,11 @@ static void check_result(struct host_worker *h, unsigned n)
 {
 	const struct tensor_op *o = op_number(h, n);
 	struct host_job *j = h->job;
-	SIM_CHECK(h->sim, j->begun[n] == j->cfg.ranks, "rank %u finished operation %u before all began",
-		  h->rank, n);
+	SIM_CHECK(h->sim, j->begun[n] == j->cfg.ranks,
+		  "rank %u finished operation %u before all began", h->rank, n);
 	const char *wrong = tensor_check(&h->tensor[n], o, h->rank, j->exact);
-	SIM_CHECK(h->sim, !wrong, "job %s rank %u operation %u (op %d dtype %d wire %d mode %d, %llu): %s",
+	SIM_CHECK(h->sim, !wrong,
+		  "job %s rank %u operation %u (op %d dtype %d wire %d mode %d, %llu): %s",
 		  j->cfg.name, h->rank, n, o->op.op, o->op.dtype, o->op.wire, o->op.mode,
 		  (unsigned long long)o->op.count, wrong);
 	const uint8_t *bits = tensor_result(&h->tensor[n], o, h->rank);
@@ -128,10 +129,19 @@ static void look_for_results(struct host_worker *h)
 	}
 }
 
+/* Operations that are finished hold their place until those before them are. */
+static unsigned in_flight(const struct host_worker *h)
+{
+	unsigned first = 0;
+	while (first < h->begun && h->finished[first])
+		first++;
+	return h->begun - first;
+}
+
 static bool may_begin(const struct host_worker *h)
 {
 	return !h->leaving && h->begun < h->job->ops && h->begun < h->stop_before &&
-	       h->begun - h->done < h->job->depth;
+	       h->begun < h->leave_before && in_flight(h) < h->job->depth;
 }
 
 static bool may_leave(const struct host_worker *h)
@@ -180,7 +190,7 @@ static bool act(struct host_worker *h)
 	}
 	if (h->sim->now_ns < h->next_ns)
 		return false;
-	if (h->begun < h->leave_before && may_begin(h)) {
+	if (may_begin(h)) {
 		begin_one(h);
 		return true;
 	}
@@ -202,8 +212,7 @@ static void rise_again(struct host_worker *h)
 	}
 	h->job = next;
 	h->life++;
-	h->next_ns = h->sim->now_ns + next->start_ns +
-		     rng_below(&h->sim->rng, next->spread_ns + 1);
+	h->next_ns = h->sim->now_ns + next->start_ns + rng_below(&h->sim->rng, next->spread_ns + 1);
 }
 
 static void run(struct host_worker *h)
@@ -222,8 +231,8 @@ static void recv_packet(void *self, const struct sim_packet *p)
 	struct host_worker *h = self;
 	if (!h->core)
 		return;
-	h->dropped += fan_worker_recv(h->core, h->sim->now_ns, p->bytes, p->len, p->by_group) ==
-		      FAN_DROP;
+	h->dropped +=
+		fan_worker_recv(h->core, h->sim->now_ns, p->bytes, p->len, p->by_group) == FAN_DROP;
 	run(h);
 }
 

@@ -11,8 +11,8 @@
 const char *story_name(enum story story)
 {
 	static const char *const name[STORY_COUNT] = {
-		"calm", "deaf", "cut", "restart", "death", "stall",
-		"early", "mismatch", "taken", "full", "rogue", "outsider",
+		"calm",	 "deaf",     "cut",   "restart", "death", "stall",
+		"early", "mismatch", "taken", "full",	 "rogue", "outsider",
 	};
 	return story < STORY_COUNT ? name[story] : "?";
 }
@@ -169,6 +169,8 @@ static void draw_extra(struct plan *p)
 	p->extra.cfg = p->job[0][0].cfg;
 	p->extra.cfg.join_ms = 2000;
 	p->extra.start_ns = SIM_NEVER / 2;
+	p->extra.ops = p->extra.depth = 1;
+	p->extra.op[0].op.op = FAN_BARRIER;
 	if (p->story != STORY_FULL)
 		return;
 	snprintf(p->extra.cfg.name, sizeof p->extra.cfg.name, "one-too-many");

@@ -21,9 +21,9 @@ static bool is_float(enum fan_dtype d)
 
 static void draw_types(struct fan_op *op, struct rng *r)
 {
-	static const enum fan_dtype types[] = {FAN_FLOAT32, FAN_FLOAT32, FAN_FLOAT16,
-					       FAN_BFLOAT16, FAN_INT32, FAN_INT64};
-	static const enum fan_redop redops[] = {FAN_SUM, FAN_SUM, FAN_AVG, FAN_MIN,
+	static const enum fan_dtype types[] = {FAN_FLOAT32,  FAN_FLOAT32, FAN_FLOAT16,
+					       FAN_BFLOAT16, FAN_INT32,	  FAN_INT64};
+	static const enum fan_redop redops[] = {FAN_SUM, FAN_SUM,   FAN_AVG,	FAN_MIN,
 						FAN_MAX, FAN_BCAST, FAN_BARRIER};
 	op->op = redops[rng_below(r, 7)];
 	op->dtype = types[rng_below(r, 6)];
@@ -270,8 +270,7 @@ void tensor_expect(struct tensor_op *o, const struct tensor_job *job)
 		if (o->op.op == FAN_BCAST && is_float(o->op.dtype))
 			put_float(o, i, number(o, o->op.root, i));
 		else if (o->op.op == FAN_BCAST)
-			put_input(o, o->op.root, i,
-				  (uint8_t *)o->expect + i * element_bytes(o));
+			put_input(o, o->op.root, i, (uint8_t *)o->expect + i * element_bytes(o));
 		else if (is_float(o->op.dtype))
 			expect_float(o, job, i);
 		else
@@ -314,8 +313,7 @@ void tensor_close(struct tensor *t)
 
 const void *tensor_result(const struct tensor *t, const struct tensor_op *o, uint16_t rank)
 {
-	bool none = o->op.op == FAN_BCAST ? rank == o->op.root
-					  : o->op.reduce && rank != o->op.root;
+	bool none = o->op.op == FAN_BCAST ? rank == o->op.root : o->op.reduce && rank != o->op.root;
 	return none ? NULL : t->out_mem + TENSOR_GUARD;
 }
 

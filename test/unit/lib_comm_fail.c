@@ -20,7 +20,7 @@
 		EXPECT(end_ == (error));                                                           \
 		if (!strstr(fanin_comm_error(comm), words)) {                                      \
 			fprintf(stderr, "\"%s\" has no \"%s\"\n", fanin_comm_error(comm), words);  \
-			EXPECT(!"told");                                                           \
+			EXPECT(!*"words");                                                         \
 		}                                                                                  \
 	} while (0)
 

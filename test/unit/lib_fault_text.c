@@ -144,10 +144,14 @@ static void fault_text__refusals(void **state)
 	assert_text(&f, &a,
 		    "rank 1 of job \"train\" is already taken: is another process using this rank, "
 		    "or is an earlier run still there?");
-	f = (struct fan_fault){.err = FAN_E_JOB_MISMATCH, .desc_a = 4, .desc_b = 8};
+	f = (struct fan_fault){.err = FAN_E_JOB_MISMATCH,
+			       .desc_a = FAN_ABOUT_RANKS << 24 | 4,
+			       .desc_b = FAN_ABOUT_RANKS << 24 | 8};
 	assert_text(&f, &a,
 		    "ranks disagree about job \"train\": it has 4 ranks, rank 1 was told 8");
-	f = (struct fan_fault){.err = FAN_E_JOB_MISMATCH, .desc_a = 8832, .desc_b = 1408};
+	f = (struct fan_fault){.err = FAN_E_JOB_MISMATCH,
+			       .desc_a = FAN_ABOUT_PAYLOAD << 24 | 8832,
+			       .desc_b = FAN_ABOUT_PAYLOAD << 24 | 1408};
 	assert_text(&f, &a,
 		    "ranks disagree about job \"train\": it uses fragments of 8832 bytes, rank 1 "
 		    "has 1408: the mtu must be the same");

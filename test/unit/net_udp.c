@@ -308,10 +308,11 @@ static void group__unicast_reaches_each_member_once(void **state)
 }
 
 /* False if this kernel has no route for the group on the loopback. */
-static bool by_multicast(const char *at, const char *group, bool plain, enum fan_dest dest)
+static bool by_multicast(const char *at, const char *via, const char *group, bool plain,
+			 enum fan_dest dest)
 {
 	struct fan_udp a, b[MEMBERS];
-	fan_peer local = peer(at);
+	fan_peer local = peer(via);
 	struct fan_udp_options o = {.bind = peer(group),
 				    .freebind_group = true,
 				    .buffer_bytes = BUFFER_BYTES,
@@ -329,7 +330,7 @@ static bool by_multicast(const char *at, const char *group, bool plain, enum fan
 	for (unsigned i = 0; i < 60; i++)
 		add(&out, dest, PAYLOAD)->group = &g;
 	fan_udp_send(&a, &out, false);
-	routed = a.last_errno != ENETUNREACH;
+	routed = a.datagrams_out > 0;
 	for (unsigned i = 0; i < MEMBERS; i++) {
 		drain(&b[i]);
 		assert_got(routed ? 60 : 0, 0, FAN_HEAD_BYTES + PAYLOAD);
@@ -345,21 +346,28 @@ static bool by_multicast(const char *at, const char *group, bool plain, enum fan
 static void group__multicast_reaches_each_member_once(void **state)
 {
 	(void)state;
-	assert_true(by_multicast("127.0.0.1:0", GROUP_V4, false, FAN_TO_GROUP));
-	assert_true(by_multicast("127.0.0.1:0", GROUP_V4, true, FAN_TO_GROUP));
+	assert_true(by_multicast("127.0.0.1:0", "127.0.0.1:0", GROUP_V4, false, FAN_TO_GROUP));
+	assert_true(by_multicast("127.0.0.1:0", "127.0.0.1:0", GROUP_V4, true, FAN_TO_GROUP));
+}
+
+/* A socket on every interface sends by the one that leads to the members. */
+static void group__multicast_from_the_wildcard(void **state)
+{
+	(void)state;
+	assert_true(by_multicast("0.0.0.0:0", "127.0.0.1:0", GROUP_V4, false, FAN_TO_GROUP));
 }
 
 static void group__test_goes_by_multicast_before_it_is_on(void **state)
 {
 	(void)state;
-	assert_true(by_multicast("127.0.0.1:0", GROUP_V4, false, FAN_TO_MCAST));
+	assert_true(by_multicast("127.0.0.1:0", "127.0.0.1:0", GROUP_V4, false, FAN_TO_MCAST));
 }
 
 /* Debian gives the loopback no route for ff00::/8; then members are reached one by one. */
 static void group__multicast_over_ipv6(void **state)
 {
 	(void)state;
-	if (!by_multicast("[::1]:0", GROUP_V6, false, FAN_TO_GROUP))
+	if (!by_multicast("[::1]:0", "[::1]:0", GROUP_V6, false, FAN_TO_GROUP))
 		skip();
 }
 
@@ -508,6 +516,25 @@ static void send__beyond_the_mtu_is_dropped_and_told(void **state)
 	}
 }
 
+/* What plain datagrams cannot reach either is no reason to stop segmenting. */
+static void send__a_bad_address_keeps_segmenting(void **state)
+{
+	(void)state;
+	struct fan_udp a;
+	struct fan_out out;
+
+	open_at(&a, "127.0.0.1:0", false);
+	bool had = a.segment;
+	start(&out);
+	for (unsigned i = 0; i < 5; i++)
+		add(&out, FAN_TO_PEER, 64)->peer = peer("127.0.0.1:0");
+	fan_udp_send(&a, &out, false);
+	assert_int_equal(a.send_drops, 5);
+	assert_int_equal(a.last_errno, EINVAL);
+	assert_int_equal(a.segment, had);
+	fan_udp_close(&a);
+}
+
 /* An address of the other family cannot be sent to. */
 static void send__to_the_other_family_is_dropped(void **state)
 {
@@ -557,6 +584,7 @@ int main(void)
 		cmocka_unit_test(run__largest_payload_fits_the_loopback),
 		cmocka_unit_test(group__unicast_reaches_each_member_once),
 		cmocka_unit_test(group__multicast_reaches_each_member_once),
+		cmocka_unit_test(group__multicast_from_the_wildcard),
 		cmocka_unit_test(group__test_goes_by_multicast_before_it_is_on),
 		cmocka_unit_test(group__multicast_over_ipv6),
 		cmocka_unit_test(group__others_on_the_port_are_not_heard),
@@ -565,6 +593,7 @@ int main(void)
 		cmocka_unit_test(recv__refused_is_told_once),
 		cmocka_unit_test(send__goes_on_after_refused),
 		cmocka_unit_test(send__beyond_the_mtu_is_dropped_and_told),
+		cmocka_unit_test(send__a_bad_address_keeps_segmenting),
 		cmocka_unit_test(send__to_the_other_family_is_dropped),
 		cmocka_unit_test(open__port_in_use),
 		cmocka_unit_test(open__families_that_differ),

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* faults.c - many seeds of the random-fault simulation; --help.
+ *
+ * Every seed runs in a process of its own, so that one that fails, crashes or hangs
+ * costs only itself. */
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "plan.h"
+#include "run.h"
+
+#define JOBS_MAX     64
+#define SEED_LIMIT_S 60 /* of wall time */
+#define FAILURES_MAX 20 /* then there is no point in going on */
+
+struct options {
+	uint64_t first, seeds;
+	unsigned jobs;
+	int story;
+	bool verbose, one;
+};
+
+struct child {
+	pid_t pid;
+	uint64_t seed;
+};
+
+static void usage(FILE *to)
+{
+	fputs("usage: faults [--seeds N] [--seed S] [--story NAME] [--jobs J] [--verbose]\n\n"
+	      "Runs the protocol core in virtual time under random faults and checks that\n"
+	      "sums are exact, that every run ends, and that errors name their cause.\n\n"
+	      "  --seeds N     how many seeds (1000, or 1 after --seed)\n"
+	      "  --seed S      the first seed (1); a failed run prints its own\n"
+	      "  --story NAME  the same story for all: calm deaf cut restart death stall\n"
+	      "                early mismatch taken full rogue outsider\n"
+	      "  --jobs J      processes at a time (2)\n"
+	      "  --verbose     what each seed stands for\n",
+	      to);
+}
+
+static uint64_t number(const char *text)
+{
+	char *end;
+	unsigned long long v = strtoull(text, &end, 0);
+	if (*text == '\0' || *end != '\0') {
+		fprintf(stderr, "faults: \"%s\": expected a number\n", text);
+		exit(2);
+	}
+	return v;
+}
+
+static int story_number(const char *name)
+{
+	for (int i = 0; i < STORY_COUNT; i++)
+		if (strcmp(name, story_name((enum story)i)) == 0)
+			return i;
+	fprintf(stderr, "faults: \"%s\": no such story\n", name);
+	exit(2);
+}
+
+static struct options parse(int argc, char **argv)
+{
+	static const struct option long_options[] = {
+		{"seeds", required_argument, NULL, 'n'},
+		{"seed", required_argument, NULL, 's'},
+		{"story", required_argument, NULL, 't'},
+		{"jobs", required_argument, NULL, 'j'},
+		{"verbose", no_argument, NULL, 'v'},
+		{"help", no_argument, NULL, 'h'},
+		{NULL, 0, NULL, 0},
+	};
+	struct options o = {.first = 1, .jobs = 2, .story = -1};
+	for (int c; (c = getopt_long(argc, argv, "", long_options, NULL)) != -1;) {
+		switch (c) {
+		case 'n': o.seeds = number(optarg); break;
+		case 's':
+			o.first = number(optarg);
+			o.one = true;
+			break;
+		case 't': o.story = story_number(optarg); break;
+		case 'j': o.jobs = (unsigned)number(optarg); break;
+		case 'v': o.verbose = true; break;
+		case 'h': usage(stdout); exit(0);
+		default: usage(stderr); exit(2);
+		}
+	}
+	if (optind < argc || o.jobs < 1 || o.jobs > JOBS_MAX) {
+		usage(stderr);
+		exit(2);
+	}
+	if (o.seeds == 0)
+		o.seeds = o.one ? 1 : 1000;
+	return o;
+}
+
+static pid_t start(const struct options *o, uint64_t seed)
+{
+	fflush(NULL);
+	pid_t pid = fork();
+	if (pid != 0)
+		return pid;
+	alarm(SEED_LIMIT_S);
+	run_seed(seed, o->story, o->verbose);
+	fflush(NULL);
+	_exit(0);
+}
+
+/* Wait for one child; true if its seed passed. */
+static bool reap(struct child *child, unsigned jobs, const struct options *o)
+{
+	int status;
+	pid_t pid = wait(&status);
+	for (unsigned i = 0; i < jobs; i++) {
+		if (child[i].pid != pid)
+			continue;
+		child[i].pid = 0;
+		if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+			return true;
+		if (WIFSIGNALED(status))
+			fprintf(stderr, "seed %llu: %s\n", (unsigned long long)child[i].seed,
+				WTERMSIG(status) == SIGALRM ? "hangs"
+							    : strsignal(WTERMSIG(status)));
+		fprintf(stderr, "    again: faults --verbose --seed %llu%s%s\n",
+			(unsigned long long)child[i].seed, o->story < 0 ? "" : " --story ",
+			o->story < 0 ? "" : story_name((enum story)o->story));
+		return false;
+	}
+	return true;
+}
+
+static double seconds(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+int main(int argc, char **argv)
+{
+	struct options o = parse(argc, argv);
+	struct child child[JOBS_MAX] = {{0}};
+	uint64_t begun = 0, ended = 0, failed = 0;
+	double begin_s = seconds(), said_s = begin_s;
+	while (ended < begun || (begun < o.seeds && failed < FAILURES_MAX)) {
+		unsigned i = 0;
+		while (i < o.jobs && child[i].pid)
+			i++;
+		if (i < o.jobs && begun < o.seeds && failed < FAILURES_MAX) {
+			child[i] = (struct child){start(&o, o.first + begun), o.first + begun};
+			begun++;
+			continue;
+		}
+		failed += !reap(child, o.jobs, &o);
+		ended++;
+		if (seconds() - said_s < 5)
+			continue;
+		said_s = seconds();
+		printf("%llu of %llu seeds, %llu failed\n", (unsigned long long)ended,
+		       (unsigned long long)o.seeds, (unsigned long long)failed);
+		fflush(stdout);
+	}
+	printf("%s: %llu seeds from %llu on, %llu failed, %.1f s\n", failed ? "FAILED" : "passed",
+	       (unsigned long long)ended, (unsigned long long)o.first, (unsigned long long)failed,
+	       seconds() - begin_s);
+	return failed != 0;
+}

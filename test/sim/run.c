@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "story.h"
+
+static void add_workers(struct run *r)
+{
+	const struct plan *p = &r->plan;
+	for (unsigned i = 0; i < p->jobs; i++)
+		r->workers += p->job[i][0].cfg.ranks;
+	bool extra = p->story == STORY_TAKEN || p->story == STORY_FULL;
+	r->worker = calloc(r->workers + extra, sizeof *r->worker);
+	unsigned n = 0;
+	for (unsigned i = 0; i < p->jobs; i++) {
+		for (uint16_t rank = 0; rank < p->job[i][0].cfg.ranks; rank++, n++) {
+			struct sim_link link = p->link;
+			link.loss = (uint32_t)rng_below(&r->sim.rng, link.loss + 1);
+			host_worker_init(&r->worker[n], &r->sim, &link, &r->plan.job[i][0], rank);
+		}
+	}
+	if (extra) {
+		struct sim_link link = p->link;
+		r->extra = &r->worker[r->workers++];
+		host_worker_init(r->extra, &r->sim, &link, &r->plan.extra, p->victim);
+	}
+	/* one that hears no group at all */
+	if (p->story != STORY_DEAF && rng_below(&r->sim.rng, 4) == 0)
+		r->sim.node[r->worker[p->victim].node].link.deaf = true;
+	for (unsigned i = 0; i < r->workers; i++)
+		sim_wake(&r->sim, r->worker[i].node);
+}
+
+static bool all_gone(const struct run *r)
+{
+	for (unsigned i = 0; i < r->workers; i++) {
+		const struct host_worker *w = &r->worker[i];
+		if (!w->gone && !w->dead && !(w == r->extra && !r->struck_ns))
+			return false;
+	}
+	return true;
+}
+
+static void until_all_gone(struct run *r)
+{
+	while (!all_gone(r)) {
+		SIM_CHECK(&r->sim, sim_step(&r->sim, r->plan.limit_ns),
+			  "not over in time (limit %.1f s)", (double)r->plan.limit_ns / 1e9);
+	}
+}
+
+/* Stale packets arrive, and what they raise must sink again. */
+static void until_switch_is_empty(struct run *r)
+{
+	while (r->sim.packets_in_flight)
+		sim_step(&r->sim, SIM_NEVER);
+	uint64_t alive_ms = 0;
+	for (unsigned i = 0; i < r->plan.jobs; i++)
+		if (r->plan.job[i][0].cfg.alive_ms > alive_ms)
+			alive_ms = r->plan.job[i][0].cfg.alive_ms;
+	uint64_t end_ns = r->sim.now_ns + 4 * alive_ms * FAN_MS;
+	while (sim_step(&r->sim, end_ns))
+		;
+	struct fan_report report = {.index = 0};
+	fan_switch_report(r->sw.core, &report);
+	SIM_CHECK(&r->sim, report.jobs == 0, "%u jobs are left on the switch, state %u err %d",
+		  report.jobs, report.state, report.err);
+	SIM_CHECK(&r->sim, fan_switch_deadline(r->sw.core) == UINT64_MAX,
+		  "an empty switch waits for something");
+}
+
+void run_seed(uint64_t seed, int story, bool verbose)
+{
+	struct run *r = calloc(1, sizeof *r);
+	plan_draw(&r->plan, seed, story < 0 ? STORY_COUNT : (enum story)story);
+	if (verbose)
+		plan_print(&r->plan);
+	sim_init(&r->sim, seed);
+	host_switch_init(&r->sw, &r->sim, &r->plan.sw);
+	add_workers(r);
+	story_begin(r);
+	until_all_gone(r);
+	uint64_t took_ns = r->sim.now_ns;
+	until_switch_is_empty(r);
+	story_judge(r);
+	if (verbose)
+		printf("  %llu packets delivered, over after %.3f s, limit %.1f s\n",
+		       (unsigned long long)r->sim.delivered, (double)took_ns / 1e9,
+		       (double)r->plan.limit_ns / 1e9);
+	for (unsigned i = 0; i < r->workers; i++)
+		host_worker_free(&r->worker[i]);
+	host_switch_free(&r->sw);
+	sim_free(&r->sim);
+	plan_free(&r->plan);
+	free(r->worker);
+	free(r);
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "story.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define POLL_NS (200 * SIM_US)
+
+static bool all_ready(void *arg)
+{
+	struct run *r = arg;
+	for (unsigned i = 0; i < r->workers; i++) {
+		const struct host_worker *w = &r->worker[i];
+		if (w != r->extra && !w->gone &&
+		    (!w->core || fan_worker_phase(w->core) < FAN_W_READY))
+			return false;
+	}
+	return true;
+}
+
+/* Change a field or two so that the packet stays well-formed, mostly. */
+static void alter(struct rng *r, struct fan_frag *f)
+{
+	switch (rng_below(r, 8)) {
+	case 0: f->count = (uint16_t)rng_below(r, 40); break;
+	case 1: f->frag += rng_below(r, 8) - 4; break;
+	case 2: f->frag = rng_next(r); break;
+	case 3: f->flags ^= (uint16_t)(1u << rng_below(r, 12)); break;
+	case 4:
+		f->type = (uint8_t)(rng_below(r, 2) ? rng_range(r, 1, 4) : rng_range(r, 32, 41));
+		break;
+	case 5: f->op = (uint8_t)rng_below(r, 7); break;
+	case 6: f->dtype = (uint8_t)rng_below(r, 9); break;
+	default: f->type = FAN_TYPE_PROBE; break;
+	}
+}
+
+/* Something like a packet that `from` or another node has sent. */
+static void play_trick(struct run *r, int from, bool as_itself)
+{
+	const struct sim_packet *p = r->sim.captured[rng_below(&r->rng, SIM_CAPTURED)];
+	static uint8_t packet[FAN_PACKET_MAX + 64];
+	struct fan_frag f;
+	if (!p || p->len > sizeof packet)
+		return;
+	memcpy(packet, p->bytes, p->len);
+	if (fan_wire_get(&f, packet, p->len) >= 0)
+		return;
+	if (as_itself) {
+		const struct host_worker *w = r->victim;
+		f.sender = w->rank;
+		if (f.type == FAN_TYPE_LEAVE || f.type == FAN_TYPE_JOIN)
+			return;
+	}
+	uint8_t *body = packet + FAN_HEAD_BYTES;
+	for (uint64_t n = rng_below(&r->rng, 3); n && f.payload_bytes; n--)
+		body[rng_below(&r->rng, f.payload_bytes)] = (uint8_t)rng_next(&r->rng);
+	if (rng_below(&r->rng, 4))
+		alter(&r->rng, &f);
+	if (f.type == FAN_TYPE_JOIN)
+		return; /* without authentication a stranger may always claim a rank */
+	fan_wire_put(packet, &f);
+	sim_send(&r->sim, from, SIM_SWITCH, packet, body, f.payload_bytes, false);
+}
+
+static void strike(struct run *r)
+{
+	struct host_worker *v = r->victim;
+	struct sim_link *l = &r->sim.node[v->node].link;
+	r->struck_ns = r->sim.now_ns;
+	switch (r->plan.story) {
+	case STORY_DEAF: l->deaf = true; break;
+	case STORY_CUT: l->cut = true; break;
+	case STORY_DEATH: host_worker_kill(v); break;
+	case STORY_TAKEN:
+	case STORY_FULL:
+		r->extra->next_ns = r->sim.now_ns;
+		sim_wake(&r->sim, r->extra->node);
+		break;
+	case STORY_ROGUE:
+	case STORY_OUTSIDER:
+		r->sim.capture = true;
+		r->tricks = (unsigned)rng_range(&r->rng, 50, 400);
+		break;
+	default: break;
+	}
+}
+
+static void tick(void *self)
+{
+	struct run *r = self;
+	bool tricky = r->plan.story == STORY_ROGUE || r->plan.story == STORY_OUTSIDER;
+	r->story_ns = r->sim.now_ns + POLL_NS;
+	if (!r->struck_ns) {
+		if (all_ready(r) && rng_below(&r->rng, 4) == 0)
+			strike(r);
+	} else if (tricky && r->tricks) {
+		r->tricks--;
+		r->story_ns = r->sim.now_ns + rng_below(&r->rng, POLL_NS);
+		bool rogue = r->plan.story == STORY_ROGUE;
+		play_trick(r, rogue ? r->victim->node : r->stranger, rogue);
+	} else if (r->plan.story == STORY_CUT && r->sim.now_ns < r->struck_ns + 300 * FAN_MS) {
+		return;
+	} else {
+		r->sim.node[r->victim->node].link.cut = false;
+		r->story_ns = SIM_NEVER;
+	}
+}
+
+static uint64_t deadline(void *self)
+{
+	struct run *r = self;
+	return r->story_ns;
+}
+
+static void recv_nothing(void *self, const struct sim_packet *p)
+{
+	(void)self;
+	(void)p;
+}
+
+void story_begin(struct run *r)
+{
+	const struct plan *p = &r->plan;
+	struct host_worker *v = r->victim = &r->worker[p->victim];
+	struct sim_link link = {.delay_ns = SIM_US};
+	r->rng.state = rng_mix(p->seed + 77);
+	r->stranger = sim_add_node(&r->sim, &link);
+	struct sim_node *n = &r->sim.node[r->stranger];
+	n->self = r;
+	n->recv = recv_nothing;
+	n->tick = tick;
+	n->deadline = deadline;
+	r->story_ns = SIM_NEVER;
+	unsigned at = (unsigned)rng_below(&r->rng, p->job[0][0].ops);
+	switch (p->story) {
+	case STORY_CALM: return;
+	case STORY_STALL: v->stop_before = at; return;
+	case STORY_EARLY: v->leave_before = at; return;
+	case STORY_MISMATCH:
+		v->other = &p->other;
+		v->other_at = p->other_at;
+		return;
+	case STORY_RESTART:
+		r->sw.restart_at = rng_range(&r->rng, 1, 400);
+		r->sw.may_restart = all_ready;
+		r->sw.may_restart_arg = r;
+		return;
+	default: r->story_ns = 0; sim_wake(&r->sim, r->stranger);
+	}
+}
+
+static bool blames(const struct fan_fault *f, uint16_t rank)
+{
+	return fan_ranks_has(f->ranks, rank);
+}
+
+static bool blames_only(const struct fan_fault *f, uint16_t rank)
+{
+	uint64_t set[FAN_RANK_WORDS] = {0};
+	fan_ranks_set(set, rank);
+	return memcmp(set, f->ranks, sizeof set) == 0;
+}
+
+/* May a rank of the story's job have ended like this? */
+static bool ended_well(const struct run *r, const struct host_worker *w, const struct host_end *end)
+{
+	const struct fan_fault *f = &end->fault;
+	uint16_t victim = r->plan.victim;
+	uint64_t alive_ns = w->job->cfg.alive_ms * FAN_MS;
+	switch (r->plan.story) {
+	case STORY_RESTART: return end->err == FAN_E_RESTARTED || end->err == FAN_E_UNREACHABLE;
+	case STORY_DEATH:
+		return end->err == FAN_E_RANK_LOST && blames_only(f, victim) &&
+		       end->at_ns <= r->struck_ns + 2 * alive_ns;
+	case STORY_STALL: return end->err == FAN_E_STALLED && blames_only(f, victim);
+	case STORY_EARLY: return end->err == FAN_E_RANK_LEFT && blames_only(f, victim);
+	case STORY_MISMATCH:
+		return end->err == FAN_E_MISMATCH && blames(f, victim) &&
+		       (f->rank_a == victim) != (f->rank_b == victim) && blames(f, f->rank_a) &&
+		       blames(f, f->rank_b) && f->desc_a != f->desc_b;
+	case STORY_ROGUE: return true;
+	default: return false;
+	}
+}
+
+static void judge_life(const struct run *r, const struct host_worker *w, unsigned life)
+{
+	const struct host_end *end = &w->end[life];
+	const struct fan_fault *f = &end->fault;
+	SIM_CHECK(&r->sim, end->over, "%s rank %u life %u has not ended", w->job->cfg.name, w->rank,
+		  life);
+	bool own_way = r->plan.story == STORY_EARLY || r->plan.story == STORY_STALL;
+	if (end->err == FAN_OK || (w == r->victim && own_way))
+		return;
+	bool told = w->job == &r->plan.job[0][0] || r->plan.story == STORY_RESTART;
+	SIM_CHECK(&r->sim, told && ended_well(r, w, end),
+		  "%s: %s rank %u of %u life %u ended with %s (ranks %llx %llx %llx %llx, a %u b "
+		  "%u, victim %u)",
+		  story_name(r->plan.story), w->job->cfg.name, w->rank, w->job->cfg.ranks, life,
+		  fan_err_name(end->err), (unsigned long long)f->ranks[0],
+		  (unsigned long long)f->ranks[1], (unsigned long long)f->ranks[2],
+		  (unsigned long long)f->ranks[3], f->rank_a, f->rank_b, r->plan.victim);
+}
+
+static void judge_extra(const struct run *r)
+{
+	const struct host_end *end = &r->extra->end[0];
+	SIM_CHECK(&r->sim, end->over || !r->struck_ns, "the one too many has not ended");
+	bool in_time = end->err == FAN_E_RANK_TAKEN || end->err == FAN_E_JOBS_FULL ||
+		       end->err == FAN_E_MEMBERS_FULL;
+	/* the others may be gone by the time it comes */
+	SIM_CHECK(&r->sim, in_time || !end->over || end->err == FAN_E_TIMEOUT,
+		  "the one too many ended with %s", fan_err_name(end->err));
+}
+
+/* Nobody gets away with it where all others ended with an error. */
+static void judge_fault_was_seen(const struct run *r)
+{
+	if (r->plan.story != STORY_MISMATCH)
+		return;
+	for (unsigned i = 0; i < r->workers; i++) {
+		const struct host_worker *w = &r->worker[i];
+		if (w != r->extra && w->job == &r->plan.job[0][0])
+			SIM_CHECK(&r->sim, w->end[0].err == FAN_E_MISMATCH,
+				  "rank %u noticed no mismatch", w->rank);
+	}
+}
+
+void story_judge(const struct run *r)
+{
+	for (unsigned i = 0; i < r->workers; i++) {
+		const struct host_worker *w = &r->worker[i];
+		if (w == r->extra || w->dead)
+			continue;
+		for (unsigned life = 0; life < r->plan.lives; life++)
+			judge_life(r, w, life);
+	}
+	if (r->extra)
+		judge_extra(r);
+	judge_fault_was_seen(r);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* story.h - what goes wrong in a run beside the links, and how it must end. */
+#ifndef TEST_SIM_STORY_H
+#define TEST_SIM_STORY_H
+
+#include "plan.h"
+
+/* One run of a plan. */
+struct run {
+	struct plan plan;
+	struct sim sim;
+	struct host_switch sw;
+	struct host_worker *worker; /* all ranks of all jobs, then `extra` */
+	unsigned workers;
+	struct host_worker *extra; /* or NULL */
+	struct host_worker *victim;
+	int stranger; /* node that plays the story */
+	uint64_t story_ns, struck_ns;
+	unsigned tricks; /* ROGUE, OUTSIDER: packets still to send */
+	struct rng rng;
+};
+
+/* Set up what the plan's story needs; the hosts are there. */
+void story_begin(struct run *r);
+
+/* All are over: fail unless each rank ended as the story must end. */
+void story_judge(const struct run *r);
+
+#endif
