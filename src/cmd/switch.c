@@ -42,7 +42,7 @@ static const struct args_option options[] = {
 	 "bytes of a slot, instead of --mtu (1408)"},
 	{"jobs", 'j', ARGS_NUMBER, AT(jobs), 1, FAN_JOBS_MAX, NULL, "N", "jobs at a time (64)"},
 	{"window", 'w', ARGS_NUMBER, AT(window), 2, FAN_WINDOW_MAX, NULL, "N",
-	 "the most slots that one job gets from each thread (4096)"},
+	 "the most slots that one job gets from each thread (512)"},
 	{"buffer", 0, ARGS_SIZE, AT(buffer), 65536, 1 << 30, NULL, "BYTES",
 	 "socket buffers, as far as the system grants them (4M)"},
 	{"no-multicast", 0, ARGS_FLAG, AT(no_multicast), 0, 0, NULL, NULL,
@@ -187,7 +187,7 @@ int cmd_switch(int argc, char **argv)
 				.threads = 1,
 				.mtu = 1500,
 				.jobs = FAN_JOBS_MAX,
-				.window = FAN_WINDOW_MAX,
+				.window = FAN_WINDOW_QUOTA,
 				.buffer = 4 << 20};
 	struct fan_switchd_options o;
 	struct fan_switchd *d;

@@ -32,8 +32,8 @@ static void put_state(struct fan_out_item *it, struct fan_out *out, const struct
 		.err = j->fault.err,
 		.multicast = j->group.multicast,
 		.ranks = j->ranks,
-		.rank_a = j->fault.rank_a,
-		.rank_b = j->fault.rank_b,
+		.rank_a = j->fault.err == FAN_E_MISMATCH ? j->fault.rank_a : FAN_RANK_NONE,
+		.rank_b = j->fault.err == FAN_E_MISMATCH ? j->fault.rank_b : FAN_RANK_NONE,
 		.desc_a = j->fault.desc_a,
 		.desc_b = j->fault.desc_b,
 	};
@@ -74,14 +74,6 @@ static void become_ready(struct fan_switch *sw, struct fan_job *j, bool multicas
 	j->group.multicast = multicast;
 	push_state(j, out);
 	fan_switch_note(sw, FAN_EV_JOB_READY, j, FAN_RANK_NONE);
-}
-
-static bool all_hear(const struct fan_job *j)
-{
-	for (unsigned r = 0; r < j->ranks; r++)
-		if (!(j->members[r].flags & FAN_MEMBER_HEARD))
-			return false;
-	return true;
 }
 
 /* The group of job number i is the configured address + i. */
@@ -140,6 +132,20 @@ static enum fan_verdict refuse(struct fan_switch *sw, const fan_peer *to, const 
 	return FAN_CTL;
 }
 
+void fan_control_other_version(const fan_peer *to, const uint8_t *pkt, struct fan_out *out)
+{
+	const struct fan_refuse no = {
+		.err = FAN_E_VERSION,
+		.rank = FAN_RANK_NONE,
+		.have = FAN_WIRE_VERSION,
+		.want = pkt[0],
+	};
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	it->peer = *to;
+	uint8_t *body = fan_out_scratch(out, FAN_CTL_BYTES_MAX);
+	put_ctl(it, NULL, FAN_TYPE_REFUSE, fan_get64(pkt + 16), body, fan_refuse_put(body, &no));
+}
+
 static enum fan_verdict recv_join(struct fan_switch *sw, uint64_t now_ns, const fan_peer *from,
 				  const struct fan_frag *f, struct fan_out *out)
 {
@@ -158,16 +164,20 @@ static enum fan_verdict recv_join(struct fan_switch *sw, uint64_t now_ns, const 
 		return FAN_CTL;
 	fan_switch_note(sw, FAN_EV_RANK_JOINED, j, f->sender)->peer = *from;
 	touch(sw);
-	if (j->in < j->ranks)
-		return FAN_CTL;
+	return FAN_CTL;
+}
+
+/* All are here: test the group that they can listen to, or begin. */
+static void all_here(struct fan_switch *sw, uint64_t now_ns, struct fan_job *j, struct fan_out *out)
+{
 	if (sw->cfg.group_family == 0 || !(j->options & FAN_JOIN_GROUP)) {
 		become_ready(sw, j, false, out);
-		return FAN_CTL;
+		return;
 	}
-	set_group(sw, j, from);
+	set_group(sw, j, &j->peers[0]);
 	j->tests_left = FAN_GROUP_TESTS;
 	j->test_ns = now_ns;
-	return FAN_CTL;
+	touch(sw);
 }
 
 /* The member that sent `f` with `nonce`, or a reason why there is none. */
@@ -208,14 +218,19 @@ static enum fan_verdict recv_beat(struct fan_switch *sw, uint64_t now_ns, const 
 		deny(from, f, out);
 		return fan_switch_drop(sw, (unsigned)why);
 	}
-	j->members[f->sender].heard_ns = now_ns;
+	struct fan_member *member = &j->members[f->sender];
+	bool sure = member->flags & FAN_MEMBER_SURE;
+	member->heard_ns = now_ns;
+	member->flags |= FAN_MEMBER_SURE;
 	if (m.flags & FAN_BEAT_HEARD)
-		j->members[f->sender].flags |= FAN_MEMBER_HEARD;
-	bool testing = j->state == FAN_JOB_FORMING && j->test_ns != UINT64_MAX;
-	if (testing && all_hear(j)) {
+		member->flags |= FAN_MEMBER_HEARD;
+	bool forming = j->state == FAN_JOB_FORMING;
+	if (forming && !sure && fan_job_all_have(j, FAN_MEMBER_SURE))
+		all_here(sw, now_ns, j, out);
+	else if (forming && j->test_ns != UINT64_MAX && fan_job_all_have(j, FAN_MEMBER_HEARD))
 		become_ready(sw, j, true, out);
-		return FAN_CTL;
-	}
+	if (forming && j->state == FAN_JOB_READY)
+		return FAN_CTL; /* all have just been told, this one too */
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
 	it->peer = *from;
 	put_state(it, out, j, f->frag, m.flags & FAN_BEAT_WAITING);
@@ -241,8 +256,10 @@ static void let_go(struct fan_switch *sw, struct fan_job *j, uint16_t rank,
 	struct fan_job_fault fault = {.err = (int8_t)(early ? FAN_E_RANK_LEFT : m->err)};
 	bool named = false;
 	for (unsigned i = 0; i < FAN_RANK_WORDS; i++) {
-		fault.blamed[i] = m->blamed[i];
-		named |= m->blamed[i] != 0;
+		unsigned ranks = j->ranks > i * 64 ? j->ranks - i * 64 : 0;
+		uint64_t real = ranks >= 64 ? UINT64_MAX : (UINT64_C(1) << ranks) - 1;
+		fault.blamed[i] = m->blamed[i] & real;
+		named |= fault.blamed[i] != 0;
 	}
 	if (!named || early)
 		fan_ranks_set(fault.blamed, rank);

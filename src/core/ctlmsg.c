@@ -110,6 +110,15 @@ static uint8_t *put_name(uint8_t *b, uint8_t bytes, const char *name)
 	return b + bytes;
 }
 
+/* A name that can stand in a log: UTF-8 or anything else, but no control characters. */
+static bool is_printable(const struct fan_join *m)
+{
+	for (unsigned i = 0; i < m->name_bytes; i++)
+		if ((unsigned char)m->name[i] < ' ' || m->name[i] == 0x7f)
+			return false;
+	return m->name_bytes > 0;
+}
+
 enum fan_err fan_join_get(struct fan_join *m, const struct fan_frag *f)
 {
 	struct reader r = reader_of(f);
@@ -124,7 +133,7 @@ enum fan_err fan_join_get(struct fan_join *m, const struct fan_frag *f)
 	bool sane = m->ranks >= 2 && m->ranks <= FAN_RANKS_MAX &&
 		    m->payload_bytes >= FAN_PAYLOAD_MIN && m->payload_bytes <= FAN_PAYLOAD_MAX &&
 		    m->payload_bytes % 8 == 0 && m->alive_ms >= FAN_ALIVE_MIN_MS &&
-		    m->alive_ms <= FAN_ALIVE_MAX_MS && m->name_bytes > 0;
+		    m->alive_ms <= FAN_ALIVE_MAX_MS && m->window != 1 && is_printable(m);
 	return end(&r, sane);
 }
 

@@ -21,7 +21,7 @@ enum fan_join_option {
 struct fan_join {
 	uint16_t ranks;		/* size of the job */
 	uint16_t payload_bytes; /* of a full fragment, multiple of 8 */
-	uint16_t window;	/* slots wanted; 0: as many as the switch gives */
+	uint16_t window;	/* slots wanted; 2 or more; 0: as many as the switch gives */
 	uint8_t options;	/* enum fan_join_option */
 	uint32_t alive_ms;	/* silence after which a rank is lost */
 	uint8_t name_bytes;
@@ -122,7 +122,7 @@ struct fan_report {
 	uint8_t name_bytes;
 	char name[FAN_NAME_MAX + 1];
 };
-#define FAN_REPORT_BYTES (2 + 2 + 1 + 1 + 1 + 2 + 2 + 2 + 8 + 8 + 8 + 4 + 32 + 1 + FAN_NAME_MAX)
+#define FAN_REPORT_BYTES 160 /* room for fields to come; a REPORT never fills it */
 
 /* Decode the body of a control message whose header fan_wire_get accepted.
  * FAN_OK, FAN_E_SHORT, or FAN_E_FORMAT for a field out of its range. */

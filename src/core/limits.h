@@ -18,11 +18,12 @@
 #define FAN_NAME_MAX	  63  /* bytes of a job's name */
 
 /* Job */
-#define FAN_RANKS_MAX  256		    /* children of one switch in one job */
-#define FAN_RANK_WORDS (FAN_RANKS_MAX / 64) /* words of a bitmap over ranks */
-#define FAN_RANK_NONE  0xFFFFu		    /* "no rank"; also the switch as a sender */
-#define FAN_WINDOW_MAX 4096 /* slots of one job, fragments in flight of one worker */
-#define FAN_OPS_MAX    64   /* operations in flight of one worker */
+#define FAN_RANKS_MAX	 256		      /* children of one switch in one job */
+#define FAN_RANK_WORDS	 (FAN_RANKS_MAX / 64) /* words of a bitmap over ranks */
+#define FAN_RANK_NONE	 0xFFFFu	      /* "no rank"; also the switch as a sender */
+#define FAN_WINDOW_MAX	 4096 /* slots of one job, fragments in flight of one worker */
+#define FAN_WINDOW_QUOTA 512  /* default most slots of one job: 100 Gb/s x 60 us */
+#define FAN_OPS_MAX	 64   /* operations in flight of one worker */
 
 /* Switch */
 #define FAN_JOBS_MAX	   64	 /* jobs on one switch shard, failed ones included */
@@ -36,7 +37,8 @@
 #define FAN_MS		    UINT64_C(1000000)
 #define FAN_RTO_MIN_NS	    (1 * FAN_MS)   /* RFC 6298 asks 1 s; a rack answers in less */
 #define FAN_RTO_MAX_NS	    (100 * FAN_MS) /* before back-off */
-#define FAN_RTO_BACKOFF_MAX 4		   /* doublings: at most 1.6 s between probes */
+#define FAN_RTO_BACKOFF_MAX 5		   /* doublings: at most 1.6 s between probes */
+#define FAN_TAIL_PROBES	    64		   /* fragments probed for when nothing comes any more */
 #define FAN_GAP_RESULTS	    3		   /* later results that make a fragment late */
 #define FAN_JOIN_RETRY_NS   (50 * FAN_MS)  /* between JOINs, and BEATs until READY */
 #define FAN_GROUP_TEST_NS   (20 * FAN_MS)  /* between tests of a multicast group */

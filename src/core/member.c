@@ -55,7 +55,8 @@ static uint32_t find_run(const struct fan_jobs *t, uint32_t want, bool of_slots)
 			const struct fan_job *o = &t->job[k];
 			uint32_t base = of_slots ? o->pool.base : o->member_base;
 			uint32_t count = of_slots ? o->pool.units : o->ranks;
-			if (o->state != FAN_JOB_NONE && at < base + count && base < at + want)
+			bool holds = o->state != FAN_JOB_NONE && count > 0; /* failed: no slots */
+			if (holds && at < base + count && base < at + want)
 				fits = false;
 		}
 		if (fits && at < best)
@@ -87,6 +88,13 @@ static enum fan_err refuse(struct fan_refuse *no, enum fan_err err, uint16_t ran
 	return err;
 }
 
+/* Has this life of the rank joined `j` before? */
+static bool knows(const struct fan_job *j, uint16_t rank, uint64_t nonce)
+{
+	return rank < j->ranks && j->members[rank].nonce == nonce &&
+	       j->members[rank].flags & (FAN_MEMBER_IN | FAN_MEMBER_LEFT);
+}
+
 /* The job that a JOIN is for: the one that has let this life of the rank in before, or
  * the open one of the name.  A job that a rank has left is open no more: its name is
  * free for the next. */
@@ -99,7 +107,7 @@ static struct fan_job *find_by_name(struct fan_jobs *t, const char *name, uint16
 		bool alive = j->state == FAN_JOB_FORMING || j->state == FAN_JOB_READY;
 		if (!alive || memcmp(j->name, name, sizeof j->name) != 0)
 			continue;
-		if (rank < j->ranks && j->members[rank].nonce == nonce)
+		if (knows(j, rank, nonce))
 			return j;
 		if (j->left == 0)
 			open = j;
@@ -180,9 +188,8 @@ static enum fan_err fits(const struct fan_job *j, uint16_t rank, const struct fa
 			      m->options & shared);
 	if (m->window && m->window < j->window)
 		return differ(no, rank, FAN_ABOUT_WINDOW, j->window, m->window);
-	const struct fan_member *member = &j->members[rank];
-	bool taken = member->flags & (FAN_MEMBER_IN | FAN_MEMBER_LEFT);
-	if (taken && member->nonce != nonce)
+	bool taken = j->state == FAN_JOB_READY || j->members[rank].flags & FAN_MEMBER_SURE;
+	if (taken && !knows(j, rank, nonce))
 		return refuse(no, FAN_E_RANK_TAKEN, rank, 0, 0);
 	return FAN_OK;
 }
@@ -225,11 +232,21 @@ enum fan_err fan_jobs_join(struct fan_jobs *t, uint64_t now_ns, const fan_peer *
 		*created = true;
 	}
 	*job = j;
-	if (j->members[head->sender].flags & (FAN_MEMBER_IN | FAN_MEMBER_LEFT))
-		*again = true;
-	else
-		admit(j, now_ns, from, head, m);
+	*again = knows(j, head->sender, head->frag);
+	if (*again)
+		return FAN_OK;
+	if (j->members[head->sender].flags & FAN_MEMBER_IN)
+		fan_job_drop_member(j, head->sender, false);
+	admit(j, now_ns, from, head, m);
 	return FAN_OK;
+}
+
+bool fan_job_all_have(const struct fan_job *j, uint8_t flag)
+{
+	for (unsigned r = 0; r < j->ranks; r++)
+		if (!(j->members[r].flags & flag))
+			return false;
+	return true;
 }
 
 bool fan_job_is_member(const struct fan_job *j, uint16_t rank, const fan_peer *from)
@@ -281,7 +298,7 @@ void fan_job_missing(const struct fan_job *j, uint64_t frag, bool waiting, uint6
 			round = NULL; /* nobody's part is in: all are missing */
 	}
 	for (unsigned r = 0; r < j->ranks; r++) {
-		bool there = j->state == FAN_JOB_FORMING ? j->members[r].flags & FAN_MEMBER_IN
+		bool there = j->state == FAN_JOB_FORMING ? j->members[r].flags & FAN_MEMBER_SURE
 							 : round && fan_ranks_has(round->seen, r);
 		if (!there)
 			fan_ranks_set(set, r);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* member.h - jobs and their members: who may take part, and how a job stands.
  *
- * A job forms while its ranks join, is ready once all are there, and ends when all have
- * left.  It fails, for all members at once, when a rank is lost, leaves too early, gives
- * up, or disagrees with the others.  A failed job keeps its members until each has left
- * or fallen silent, so that everybody learns why; its slots are free at once, and its
- * name too: a rerun makes a new job. */
+ * A job forms while its ranks join, is ready once all are there and have answered their
+ * WELCOME, and ends when all have left.  Until it has answered, a rank may be a JOIN that
+ * was late on its way, and gives way to another JOIN.  It fails, for all members at once, when a
+ * rank is lost, leaves too early, gives up, or disagrees with the others.  A failed job keeps its
+ * members until each has left or fallen silent, so that everybody learns why; its slots are free at
+ * once, and its name too: a rerun makes a new job. */
 #ifndef FAN_MEMBER_H
 #define FAN_MEMBER_H
 
@@ -16,6 +17,7 @@ enum fan_member_flag {
 	FAN_MEMBER_IN = 1 << 0,	   /* joined, and has not left */
 	FAN_MEMBER_HEARD = 1 << 1, /* hears the multicast group */
 	FAN_MEMBER_LEFT = 1 << 2,  /* left in good order */
+	FAN_MEMBER_SURE = 1 << 3,  /* has sent a BEAT: no JOIN from the past */
 };
 
 struct fan_member {
@@ -45,7 +47,6 @@ struct fan_job {
 	uint8_t options;    /* enum fan_join_option, the same for all ranks but GROUP */
 	uint8_t tests_left; /* GROUP_TESTs before it goes on without */
 	uint32_t alive_ms;
-	uint32_t token;		    /* of the GROUP_TESTs */
 	uint64_t test_ns;	    /* when the next GROUP_TEST is due; UINT64_MAX: none */
 	uint64_t check_ns;	    /* when silence is looked for next */
 	uint64_t results;	    /* fragments finished */
@@ -90,6 +91,9 @@ static inline struct fan_job *fan_jobs_get(struct fan_jobs *t, uint32_t id)
 enum fan_err fan_jobs_join(struct fan_jobs *t, uint64_t now_ns, const fan_peer *from,
 			   const struct fan_frag *head, const struct fan_join *m,
 			   struct fan_job **job, bool *created, bool *again, struct fan_refuse *no);
+
+/* Have all ranks this enum fan_member_flag? */
+bool fan_job_all_have(const struct fan_job *j, uint8_t flag);
 
 /* Is `from` the member `rank` of `j`? */
 bool fan_job_is_member(const struct fan_job *j, uint16_t rank, const fan_peer *from);

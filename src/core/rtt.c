@@ -24,7 +24,12 @@ void fan_rtt_sample(struct fan_rtt *r, uint64_t sample_ns)
 
 uint64_t fan_rtt_timeout(const struct fan_rtt *r)
 {
-	return r->rto_ns << r->backoff;
+	if (r->srtt_ns == 0)
+		return r->rto_ns << r->backoff;
+	if (r->backoff > 0)
+		return r->rto_ns << (r->backoff - 1);
+	uint64_t probe_ns = r->srtt_ns / 2;
+	return probe_ns < FAN_RTO_MIN_NS ? FAN_RTO_MIN_NS : probe_ns;
 }
 
 void fan_rtt_expired(struct fan_rtt *r)

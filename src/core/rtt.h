@@ -2,8 +2,8 @@
 /* rtt.h - the retransmission timer of RFC 6298, in nanoseconds.
  *
  * A sample is the time from a contribution to its result and so includes waiting for
- * the other ranks; that is the time after which asking again makes sense.  Samples of
- * fragments that were sent or asked for twice are not taken (Karn). */
+ * the other ranks; that is the time after which asking again makes sense.  Fragments
+ * that were contributed twice, and replays, give no sample (Karn). */
 #ifndef FAN_RTT_H
 #define FAN_RTT_H
 
@@ -21,7 +21,9 @@ struct fan_rtt {
 void fan_rtt_init(struct fan_rtt *r);
 void fan_rtt_sample(struct fan_rtt *r, uint64_t sample_ns);
 
-/* The timer with its back-off. */
+/* The timer with its back-off.  The first time it is half a round trip of silence: what
+ * runs out then costs a few headers, and at the end of an operation, when no later
+ * results can tell of a loss, it is all that there is. */
 uint64_t fan_rtt_timeout(const struct fan_rtt *r);
 
 /* The timer ran out; something was heard. */

@@ -25,7 +25,8 @@ struct fan_round {
 	uint16_t first; /* rank of the first contribution */
 	uint16_t root;	/* rank that said it is the root, or FAN_RANK_NONE */
 	int16_t exponent;
-	uint8_t state; /* enum fan_round_state */
+	uint16_t number; /* DONE: of its result in the job, low 16 bits */
+	uint8_t state;	 /* enum fan_round_state */
 };
 
 /* All slots of a shard. */

@@ -74,8 +74,6 @@ static void locate(const struct fan_stream_op *s, uint64_t frag, struct fan_piec
 	if (n == 0)
 		return;
 	uint64_t g = (n - 1) / (s->per_group + 1u);
-	if (g >= s->groups)
-		g = s->groups - 1; /* the last group has no exponents ahead of it */
 	uint64_t data = fan_stream_group_data(s, s->group_first + g);
 	p->group = s->group_first + g + (frag < data);
 	p->exponents = frag < data;

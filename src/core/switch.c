@@ -88,7 +88,7 @@ static void put_result(struct fan_out_item *it, const struct fan_job *j,
 		.frag = round->frag,
 		.job = j->id,
 		.epoch = j->epoch,
-		.sender = FAN_RANK_NONE,
+		.sender = round->number,
 		.count = (uint16_t)FAN_DESC_COUNT(round->desc),
 		.exponent = round->exponent,
 		.type = FAN_TYPE_RESULT,
@@ -115,9 +115,10 @@ static void put_result(struct fan_out_item *it, const struct fan_job *j,
 }
 
 /* The result goes to all; of a reduce, the payload to the root alone. */
-static void send_result(struct fan_switch *sw, struct fan_job *j, const struct fan_round *round,
+static void send_result(struct fan_switch *sw, struct fan_job *j, struct fan_round *round,
 			const struct fan_frag *f, struct fan_out *out)
 {
+	round->number = (uint16_t)j->results;
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_GROUP);
 	it->group = &j->group;
 	put_result(it, j, round, f, false);
@@ -234,6 +235,14 @@ static enum fan_verdict recv_data(struct fan_switch *sw, struct fan_job *j,
 	return v;
 }
 
+/* The result is younger than the last one that the prober had heard: it will come, but
+ * for a loss that a later probe will tell of. */
+static bool is_under_way(const struct fan_round *round, const struct fan_frag *probe)
+{
+	return !(probe->flags & FAN_F_RESEND) &&
+	       (int16_t)(uint16_t)(round->number - probe->count) > 0;
+}
+
 static enum fan_verdict recv_probe(struct fan_switch *sw, struct fan_job *j,
 				   const struct fan_frag *f, struct fan_out *out)
 {
@@ -241,6 +250,8 @@ static enum fan_verdict recv_probe(struct fan_switch *sw, struct fan_job *j,
 	enum fan_verdict v = fan_switchml_probe(&j->pool, f, &r);
 	if (v == FAN_DROP)
 		return fan_switch_drop(sw, r.drop);
+	if (v == FAN_REPLAY && is_under_way(r.round, f))
+		return FAN_HELD;
 	if (v == FAN_REPLAY)
 		replay(sw, j, r.round, f, out);
 	else if (v == FAN_ASK)
@@ -263,6 +274,8 @@ enum fan_verdict fan_switch_recv(struct fan_switch *sw, uint64_t now_ns, fan_pee
 	sw->stats.packets++;
 	prefetch_next(pkt, len);
 	int why = fan_wire_get(&f, pkt, len);
+	if (why == FAN_DROP_VERSION && pkt[1] == FAN_TYPE_JOIN && fan_wire_is_whole(pkt, len))
+		fan_control_other_version(&from, pkt, out);
 	if (why >= 0)
 		return fan_switch_drop(sw, (unsigned)why);
 	if (f.type >= FAN_TYPE_CTL)

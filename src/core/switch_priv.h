@@ -31,6 +31,10 @@ void fan_switch_fail(struct fan_switch *sw, struct fan_job *j, const struct fan_
 enum fan_verdict fan_control_recv(struct fan_switch *sw, uint64_t now_ns, const fan_peer *from,
 				  const struct fan_frag *f, struct fan_out *out);
 
+/* Answer a JOIN of another version, of which only the places of version, type and nonce
+ * are known: `pkt` has at least FAN_HEAD_BYTES. */
+void fan_control_other_version(const fan_peer *to, const uint8_t *pkt, struct fan_out *out);
+
 /* A member missed a multicast result: turn the group off if many do.  Called for each
  * replay and, with rank FAN_RANK_NONE, for each result. */
 void fan_control_group_health(struct fan_switch *sw, struct fan_job *j, uint16_t rank);

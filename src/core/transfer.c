@@ -2,9 +2,16 @@
 /* transfer.c - a worker's fragments: out of the tensor, and back into it. */
 #include <assert.h>
 
+#include "copy.h"
 #include "quant.h"
 #include "reduce.h"
 #include "worker_priv.h"
+
+/* Probes for one contribution that leave it to the switch whether the result may still be
+ * under way; further ones insist on it.  So do those of the timer. */
+#define PROBES_SOFT 2
+
+#define CHUNK 256 /* elements converted at a time on their way past the cache */
 
 static struct fan_stream_op *op_at(struct fan_worker *w, uint64_t id)
 {
@@ -120,6 +127,11 @@ static void put_exponents(const struct fan_stream_op *op, const struct fan_piece
 	}
 }
 
+static bool is_large(const struct fan_stream_op *op)
+{
+	return op->op.count >= FAN_COPY_LARGE / sizeof(float);
+}
+
 /* The payload of a contribution: where it lies, or converted into scratch. */
 static bool put_payload(struct fan_worker *w, const struct fan_stream_op *op,
 			const struct fan_piece *p, struct fan_frag *f, struct fan_out *out)
@@ -134,8 +146,13 @@ static bool put_payload(struct fan_worker *w, const struct fan_stream_op *op,
 	const uint8_t *in = op->op.in;
 	if (p->dtype == op->op.dtype) {
 		f->payload = in + p->at * fan_dtype_bytes(p->dtype);
+		if (is_large(op))
+			fan_copy_prefetch(f->payload, f->payload_bytes);
 		return true;
 	}
+	if (is_large(op)) /* the piece after this one, which likely comes next */
+		fan_copy_prefetch(in + (p->at + p->count) * sizeof(float),
+				  p->count * sizeof(float));
 	uint8_t *to = fan_out_scratch(out, f->payload_bytes);
 	f->payload = to;
 	if (!to)
@@ -188,7 +205,10 @@ static bool put_contribution(struct fan_worker *w, uint32_t i, bool again, struc
 
 static void put_probe(struct fan_worker *w, uint32_t i, struct fan_out *out)
 {
-	struct fan_frag f = head_of(w, FAN_TYPE_PROBE, w->window.slot[i].frag);
+	const struct fan_wslot *s = &w->window.slot[i];
+	struct fan_frag f = head_of(w, FAN_TYPE_PROBE, s->frag);
+	f.count = w->last_number;
+	f.flags = s->probes >= PROBES_SOFT ? FAN_F_RESEND : 0;
 	fan_wire_put(fan_out_add(out, FAN_TO_PEER)->head, &f);
 	w->stats.probes++;
 }
@@ -248,6 +268,30 @@ static bool finish_block(struct fan_worker *w, struct fan_stream_group *g)
 	}
 }
 
+/* Elements [at, at + count) of a result that travels as another type, as float32. */
+static void convert(const struct fan_worker *w, const struct fan_stream_op *op,
+		    const struct fan_frag *f, uint32_t at, uint32_t count, void *to)
+{
+	const uint8_t *from = f->payload + (size_t)at * fan_dtype_bytes(f->dtype);
+	if (f->dtype == FAN_FIXED32)
+		fan_quant_decode(to, from, count, f->exponent, w->cfg.ranks,
+				 op->op.op == FAN_AVG ? w->cfg.ranks : 1);
+	else
+		fan_half_to_f32(f->dtype, to, from, count);
+}
+
+/* The same for all elements, past the cache. */
+static void convert_past(const struct fan_worker *w, const struct fan_stream_op *op,
+			 const struct fan_frag *f, uint8_t *to)
+{
+	float chunk[CHUNK];
+	for (uint32_t at = 0; at < f->count; at += CHUNK) {
+		uint32_t n = f->count - at < CHUNK ? f->count - at : CHUNK;
+		convert(w, op, f, at, n, chunk);
+		fan_copy_past(to + at * sizeof *chunk, chunk, n * sizeof *chunk);
+	}
+}
+
 /* Put the elements of a result into the caller's tensor. */
 static void take_elements(struct fan_worker *w, const struct fan_stream_op *op,
 			  const struct fan_piece *p, const struct fan_frag *f)
@@ -257,18 +301,21 @@ static void take_elements(struct fan_worker *w, const struct fan_stream_op *op,
 	if (f->payload_bytes == 0 || own)
 		return;
 	uint8_t *to = (uint8_t *)op->op.out + p->at * bytes;
-	if (p->dtype == FAN_FIXED32)
-		fan_quant_decode(to, f->payload, p->count, f->exponent, w->cfg.ranks,
-				 op->op.op == FAN_AVG ? w->cfg.ranks : 1);
-	else if (p->dtype != op->op.dtype)
-		fan_half_to_f32(p->dtype, to, f->payload, p->count);
-	else
+	bool large = is_large(op);
+	if (p->dtype == op->op.dtype && large)
+		fan_copy_past(to, f->payload, f->payload_bytes);
+	else if (p->dtype == op->op.dtype)
 		memcpy(to, f->payload, f->payload_bytes);
+	else if (!large)
+		convert(w, op, f, 0, p->count, to);
+	else
+		convert_past(w, op, f, to);
 }
 
 static void finish_fragment(struct fan_worker *w, struct fan_stream_op *op)
 {
-	op->left--;
+	if (--op->left == 0)
+		fan_copy_fence();
 	while (w->first_op < w->next_op && op_at(w, w->first_op)->left == 0)
 		w->first_op++;
 }
@@ -305,8 +352,9 @@ static enum fan_verdict drop(struct fan_worker *w, enum fan_drop why)
 static void note_timing(struct fan_worker *w, uint64_t now_ns, const struct fan_wslot *s,
 			const struct fan_frag *f)
 {
-	if (!(s->flags & FAN_WSLOT_AGAIN))
-		fan_rtt_sample(&w->rtt, now_ns - s->sent_ns);
+	/* Replays say that they are, so a probe does not make a sample ambiguous. */
+	if (!(s->flags & FAN_WSLOT_AGAIN) && !(f->flags & FAN_F_RESEND))
+		fan_rtt_sample(&w->rtt, now_ns - s->data_ns);
 	fan_rtt_heard(&w->rtt);
 	w->progress_ns = now_ns;
 	w->stats.results++;
@@ -318,11 +366,20 @@ static void note_timing(struct fan_worker *w, uint64_t now_ns, const struct fan_
 	}
 }
 
+/* Results are numbered as the switch finishes them, and a replay leaves behind all that
+ * were finished before it: how far along we have heard. */
+static void note_number(struct fan_worker *w, const struct fan_frag *f)
+{
+	if ((int16_t)(uint16_t)(f->sender - w->last_number) > 0)
+		w->last_number = f->sender;
+}
+
 enum fan_verdict fan_transfer_result(struct fan_worker *w, uint64_t now_ns,
 				     const struct fan_frag *f)
 {
 	if (w->window.size == 0)
 		return drop(w, FAN_DROP_STATE);
+	note_number(w, f);
 	uint32_t i = (uint32_t)(f->frag % w->window.size);
 	struct fan_wslot *s = &w->window.slot[i];
 	if (f->frag != s->frag || s->state != FAN_WSLOT_SENT)
@@ -339,7 +396,7 @@ enum fan_verdict fan_transfer_result(struct fan_worker *w, uint64_t now_ns,
 		return drop(w, FAN_DROP_CHECK);
 	note_timing(w, now_ns, s, f);
 	bool freed = take(w, op, &p, f);
-	fan_window_done(&w->window, i, f->flags & FAN_F_RESEND);
+	fan_window_done(&w->window, i);
 	finish_fragment(w, op);
 	schedule(w, i);
 	if (freed)

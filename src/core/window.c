@@ -23,6 +23,9 @@ void fan_window_init(struct fan_window *w, void *mem, uint32_t max)
 
 void fan_window_open(struct fan_window *w, uint32_t size)
 {
+	w->ready.head = w->ready.count = w->urgent.head = w->urgent.count = 0;
+	w->log_head = w->log_count = w->in_flight = 0;
+	w->acked = w->low = 0;
 	w->size = w->ready.size = w->urgent.size = size;
 	w->log_size = size * LOG_FACTOR;
 	memset(w->slot, 0, size * sizeof *w->slot);
@@ -163,27 +166,31 @@ static void make_room(struct fan_window *w)
 void fan_window_sent(struct fan_window *w, uint32_t i, uint64_t now_ns, unsigned what)
 {
 	struct fan_wslot *s = &w->slot[i];
-	if (what) {
+	if (what & FAN_WSLOT_RESEND)
 		s->flags |= FAN_WSLOT_AGAIN;
-	} else {
+	if (!what) {
 		s->state = FAN_WSLOT_SENT;
 		w->in_flight++;
 	}
 	s->seq = w->seq++;
-	if (what != FAN_WSLOT_PROBE)
+	if (what != FAN_WSLOT_PROBE) {
 		s->data_seq = s->seq;
+		s->data_ns = now_ns;
+		s->probes = 0;
+	} else if (s->probes < UINT8_MAX) {
+		s->probes++;
+	}
 	s->sent_ns = now_ns;
 	if (w->log_count == w->log_size)
 		make_room(w);
 	*log_at(w, w->log_count++) = (struct fan_wlog_entry){s->seq, i};
 }
 
-void fan_window_done(struct fan_window *w, uint32_t i, bool replay)
+void fan_window_done(struct fan_window *w, uint32_t i)
 {
 	struct fan_wslot *s = &w->slot[i];
-	uint64_t answered = replay ? s->seq : s->data_seq;
-	if (answered > w->acked)
-		w->acked = answered;
+	if (s->data_seq > w->acked)
+		w->acked = s->data_seq;
 	s->state = FAN_WSLOT_IDLE;
 	s->flags &= FAN_WSLOT_URGENT | FAN_WSLOT_QUEUED;
 	s->frag += w->size;
@@ -203,11 +210,28 @@ uint32_t fan_window_oldest(struct fan_window *w)
 	return e ? e->slot : FAN_WSLOT_NONE;
 }
 
+/* Probe for the slot's fragment, if it is out, and take no "it is under way" for it. */
+static void insist(struct fan_window *w, uint32_t i)
+{
+	if (w->slot[i].state != FAN_WSLOT_SENT)
+		return;
+	w->slot[i].probes = UINT8_MAX;
+	make_urgent(w, i, FAN_WSLOT_PROBE);
+}
+
 void fan_window_expire(struct fan_window *w)
 {
-	uint32_t i = fan_window_oldest(w);
-	if (i == FAN_WSLOT_NONE)
-		return;
-	make_urgent(w, i, FAN_WSLOT_PROBE);
-	log_pop(w);
+	uint32_t low = (uint32_t)(w->low % w->size), newest = FAN_WSLOT_NONE;
+	if (w->log_count)
+		newest = log_at(w, w->log_count - 1)->slot;
+	for (unsigned n = 0; n < FAN_TAIL_PROBES; n++) {
+		uint32_t i = fan_window_oldest(w);
+		if (i == FAN_WSLOT_NONE)
+			break;
+		make_urgent(w, i, FAN_WSLOT_PROBE);
+		log_pop(w);
+	}
+	insist(w, low);
+	if (newest != FAN_WSLOT_NONE)
+		insist(w, newest);
 }

@@ -32,7 +32,7 @@ enum fan_wslot_state {
 };
 
 enum fan_wslot_flag {
-	FAN_WSLOT_AGAIN = 1 << 0,  /* sent or probed for more than once: no RTT sample */
+	FAN_WSLOT_AGAIN = 1 << 0,  /* contributed more than once: no RTT sample */
 	FAN_WSLOT_PROBE = 1 << 1,  /* a probe is due */
 	FAN_WSLOT_RESEND = 1 << 2, /* the switch asked for it again */
 	FAN_WSLOT_URGENT = 1 << 3, /* is in the urgent queue */
@@ -43,10 +43,12 @@ struct fan_wslot {
 	uint64_t frag;	   /* the fragment it is at */
 	uint64_t seq;	   /* of the last transmission, contribution or probe */
 	uint64_t data_seq; /* of the last contribution */
+	uint64_t data_ns;  /* when that was */
 	uint64_t sent_ns;  /* when that was */
 	uint64_t op;	   /* number of the operation that `frag` belongs to, or a lower one */
 	uint8_t state;	   /* enum fan_wslot_state */
 	uint8_t flags;	   /* enum fan_wslot_flag */
+	uint8_t probes;	   /* sent since the last contribution; UINT8_MAX: the timer ran out */
 };
 
 /* A bounded queue of slot indices. */
@@ -99,15 +101,16 @@ void fan_window_unget(struct fan_window *w, uint32_t i, unsigned what);
 /* Slot `i` was transmitted. */
 void fan_window_sent(struct fan_window *w, uint32_t i, uint64_t now_ns, unsigned what);
 
-/* The result of slot `i` is there: on to its next fragment.  Late slots get probes.  A
- * replay answers the last transmission; any other result answers a contribution, and
- * says nothing of probes that were sent meanwhile. */
-void fan_window_done(struct fan_window *w, uint32_t i, bool replay);
+/* The result of slot `i` is there: on to its next fragment.  Late slots get probes.  It
+ * answers the contribution, and says nothing of probes that were sent meanwhile. */
+void fan_window_done(struct fan_window *w, uint32_t i);
 
 /* The slot whose last transmission is the longest ago, or FAN_WSLOT_NONE. */
 uint32_t fan_window_oldest(struct fan_window *w);
 
-/* The timer ran out: probe for the oldest. */
+/* The timer ran out: probe for the FAN_TAIL_PROBES oldest transmissions.  Insist on the
+ * lowest fragment, which is what everybody waits for in the end, and on the newest: the
+ * number of its result tells which of the others must have been lost. */
 void fan_window_expire(struct fan_window *w);
 
 #endif

@@ -127,12 +127,22 @@ int fan_wire_get(struct fan_frag *f, const uint8_t *p, size_t len)
 		return FAN_DROP_TYPE;
 	if (f->flags & ~FAN_F_KNOWN || (ctl && !(f->flags & FAN_F_SUMMED)))
 		return FAN_DROP_FORMAT;
-	if (!ctl && !fragment_is_sane(f))
+	bool elements = f->type == FAN_TYPE_DATA || f->type == FAN_TYPE_RESULT;
+	if (elements && !fragment_is_sane(f))
 		return FAN_DROP_FORMAT;
 	size_t want = promised_bytes(f);
 	if (f->payload_bytes < want)
 		return FAN_DROP_SHORT;
 	return f->payload_bytes > want ? FAN_DROP_LONG : -1;
+}
+
+bool fan_wire_is_whole(const uint8_t *p, size_t len)
+{
+	if (len < FAN_HEAD_BYTES)
+		return false;
+	uint32_t crc = fan_crc32c(0, p, CHECK_AT);
+	crc = fan_crc32c(crc, p + FAN_HEAD_BYTES, len - FAN_HEAD_BYTES);
+	return crc == fan_get32(p + CHECK_AT);
 }
 
 void fan_wire_put(uint8_t *head, const struct fan_frag *f)

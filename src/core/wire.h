@@ -93,13 +93,15 @@ struct fan_frag {
 	uint32_t job;
 	uint32_t epoch;
 	uint16_t flags;	  /* enum fan_flag */
-	uint16_t sender;  /* rank, or FAN_RANK_NONE for the switch */
-	uint16_t count;	  /* elements of dtype; control: bytes of the body */
+	uint16_t sender;  /* rank, or FAN_RANK_NONE for the switch; RESULT: its number */
+	uint16_t count;	  /* elements of dtype; control: bytes of the body; PROBE: the number
+			   * of the last result heard */
 	int16_t exponent; /* FIXED32: the block's agreed exponent; else 0 */
 	uint8_t type;	  /* enum fan_type */
 	uint8_t dtype;	  /* enum fan_dtype */
-	uint8_t op;	  /* enum fan_redop */
 	uint8_t priority; /* 0 lowest; unused by the policy switchml */
+	uint8_t op;	  /* enum fan_redop.  Not beside dtype: compared as one, the two
+			   * would be waited for until they are out of the store buffer */
 	const uint8_t *payload;
 	size_t payload_bytes;
 };
@@ -125,6 +127,10 @@ static inline unsigned fan_dtype_acc_bytes(unsigned dtype)
  *
  * Returns -1 when the packet is well formed, else the reason to count it under. */
 int fan_wire_get(struct fan_frag *f, const uint8_t *p, size_t len);
+
+/* Is this a control message of whatever version, undamaged?  All versions share the
+ * places of version, type, nonce and check, and how a control message's is computed. */
+bool fan_wire_is_whole(const uint8_t *p, size_t len);
 
 /* Encode the header of `*f` into `head`, FAN_HEAD_BYTES bytes, checksum included.
  * With FAN_F_SUMMED the checksum also covers f->payload, f->payload_bytes bytes,

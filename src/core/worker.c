@@ -69,9 +69,10 @@ static enum fan_verdict recv_welcome(struct fan_worker *w, uint64_t now_ns,
 	w->job = f->job;
 	w->epoch = f->epoch;
 	w->phase = FAN_W_FORMING;
-	w->control_ns = now_ns + FAN_JOIN_RETRY_NS;
+	w->control_ns = now_ns; /* the switch waits for a BEAT: it may be an old JOIN */
 	w->stats.window = m.window;
 	fan_window_open(&w->window, m.window);
+	w->last_number = UINT16_MAX; /* before the first result, which is number 0 */
 	fan_congestion_init(&w->congestion, m.window);
 	fan_transfer_begin(w);
 	return FAN_CTL;
@@ -93,6 +94,17 @@ static enum fan_verdict recv_refuse(struct fan_worker *w, const struct fan_frag 
 	};
 	fan_worker_fail(w, &fault);
 	return FAN_CTL;
+}
+
+/* A switch of another version answers JOINs with a REFUSE in its own. */
+static enum fan_verdict recv_other_version(struct fan_worker *w, const uint8_t *pkt, size_t len)
+{
+	if (w->phase == FAN_W_JOINING && pkt[1] == FAN_TYPE_REFUSE &&
+	    fan_get64(pkt + 16) == w->cfg.nonce && fan_wire_is_whole(pkt, len)) {
+		const struct fan_fault fault = {.err = FAN_E_VERSION};
+		fan_worker_fail(w, &fault);
+	}
+	return drop(w, FAN_DROP_VERSION);
 }
 
 static enum fan_verdict job_failed(struct fan_worker *w, const struct fan_state *m, uint64_t frag)
@@ -120,6 +132,20 @@ static uint64_t control_interval_ns(const struct fan_worker *w)
 	return (ms ? ms : 1) * FAN_MS;
 }
 
+/* The switch does not know us.  While the job forms it may have taken an old JOIN for
+ * ours, or ours for an old one: join again. */
+static void not_known(struct fan_worker *w, uint64_t now_ns)
+{
+	if (w->phase == FAN_W_FORMING) {
+		w->phase = FAN_W_JOINING;
+		w->welcomed = w->heard_group = w->missing_known = false;
+		w->control_ns = now_ns;
+		return;
+	}
+	const struct fan_fault fault = {.err = FAN_E_RESTARTED};
+	fan_worker_fail(w, &fault);
+}
+
 static enum fan_verdict recv_state(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)
 {
 	struct fan_state m;
@@ -132,11 +158,7 @@ static enum fan_verdict recv_state(struct fan_worker *w, uint64_t now_ns, const 
 	w->missing_known = true;
 	w->stats.multicast = m.multicast;
 	switch (m.state) {
-	case FAN_JOB_NONE: {
-		const struct fan_fault fault = {.err = FAN_E_RESTARTED};
-		fan_worker_fail(w, &fault);
-		break;
-	}
+	case FAN_JOB_NONE: not_known(w, now_ns); break;
 	case FAN_JOB_FAILED: return job_failed(w, &m, f->frag);
 	case FAN_JOB_READY:
 		if (w->phase != FAN_W_FORMING)
@@ -175,6 +197,8 @@ enum fan_verdict fan_worker_recv(struct fan_worker *w, uint64_t now_ns, const ui
 {
 	struct fan_frag f;
 	int why = fan_wire_get(&f, pkt, len);
+	if (why == FAN_DROP_VERSION)
+		return recv_other_version(w, pkt, len);
 	if (why >= 0)
 		return drop(w, (unsigned)why);
 	if (f.type == FAN_TYPE_WELCOME || f.type == FAN_TYPE_REFUSE) {
@@ -186,7 +210,7 @@ enum fan_verdict fan_worker_recv(struct fan_worker *w, uint64_t now_ns, const ui
 		return drop(w, FAN_DROP_JOB);
 	if (f.epoch != w->epoch)
 		return drop(w, FAN_DROP_EPOCH);
-	if (f.sender != FAN_RANK_NONE)
+	if (f.sender != FAN_RANK_NONE && f.type != FAN_TYPE_RESULT)
 		return drop(w, FAN_DROP_SENDER);
 	w->heard_ns = now_ns;
 	switch (f.type) {
@@ -232,7 +256,7 @@ static size_t join_body(const struct fan_worker *w, uint8_t *body)
 static size_t leave_body(const struct fan_worker *w, uint8_t *body)
 {
 	struct fan_leave m = {.nonce = w->cfg.nonce, .err = w->leave_err};
-	memcpy(m.blamed, w->fault.ranks, sizeof m.blamed);
+	memcpy(m.blamed, w->blamed, sizeof m.blamed);
 	return fan_leave_put(body, &m);
 }
 
@@ -342,6 +366,8 @@ static uint64_t timer_ns(struct fan_worker *w)
 	/* each result starts the timer again: what is late among others the gap rule finds */
 	uint64_t sent_ns = w->window.slot[i].sent_ns;
 	uint64_t from_ns = sent_ns > w->progress_ns ? sent_ns : w->progress_ns;
+	if (w->expired_ns > from_ns)
+		from_ns = w->expired_ns;
 	return from_ns + fan_rtt_timeout(&w->rtt);
 }
 
@@ -352,6 +378,7 @@ bool fan_worker_tick(struct fan_worker *w, uint64_t now_ns, struct fan_out *out)
 	if (w->phase != FAN_W_READY)
 		return false;
 	if (now_ns >= timer_ns(w)) {
+		w->expired_ns = now_ns;
 		fan_window_expire(&w->window);
 		fan_rtt_expired(&w->rtt);
 	}
@@ -409,13 +436,14 @@ int fan_worker_test(const struct fan_worker *w, uint64_t id)
 	return w->phase > FAN_W_FAILED ? FAN_E_CLOSED : FAN_E_PENDING;
 }
 
-void fan_worker_leave(struct fan_worker *w, uint64_t now_ns, int err)
+void fan_worker_leave(struct fan_worker *w, uint64_t now_ns, int err, const uint64_t *blamed)
 {
 	if (w->phase >= FAN_W_LEAVING)
 		return;
 	/* One that was never let in has nothing to leave. */
 	w->phase = w->welcomed ? FAN_W_LEAVING : FAN_W_LEFT;
 	w->leave_err = (int8_t)err;
+	memcpy(w->blamed, blamed ? blamed : w->fault.ranks, sizeof w->blamed);
 	w->leave_tries = 0;
 	w->control_ns = w->welcomed ? now_ns : UINT64_MAX;
 }

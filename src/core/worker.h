@@ -111,8 +111,9 @@ int fan_worker_start(struct fan_worker *w, uint64_t now_ns, const struct fan_op 
 /* FAN_OK: operation `id` is done; FAN_E_PENDING; or the error the worker failed with. */
 int fan_worker_test(const struct fan_worker *w, uint64_t id);
 
-/* Begin to leave.  `err` is FAN_OK, or why: then the job fails for the others too. */
-void fan_worker_leave(struct fan_worker *w, uint64_t now_ns, int err);
+/* Begin to leave.  `err` is FAN_OK, or why: then the job fails for the others too, and
+ * `blamed` says who is to blame.  NULL: as this worker's own fault says. */
+void fan_worker_leave(struct fan_worker *w, uint64_t now_ns, int err, const uint64_t *blamed);
 
 enum fan_worker_phase fan_worker_phase(const struct fan_worker *w);
 const struct fan_fault *fan_worker_fault(const struct fan_worker *w);

@@ -17,6 +17,7 @@ struct fan_worker {
 	bool heard_group;
 	uint8_t leave_tries;
 	int8_t leave_err;
+	uint64_t blamed[FAN_RANK_WORDS]; /* for LEAVE */
 	uint32_t job, epoch;
 	uint64_t start_ns;
 	uint64_t heard_ns;		  /* last packet of the switch */
@@ -24,10 +25,12 @@ struct fan_worker {
 	uint64_t progress_ns;		  /* last result, or first operation after an idle time */
 	uint64_t missing[FAN_RANK_WORDS]; /* of the last STATE... */
 	uint64_t missing_frag;		  /* ...about this fragment */
+	uint64_t expired_ns;		  /* when the timer ran out last */
 	bool missing_known;
 	struct fan_fault fault;
 	struct fan_worker_stats stats;
 
+	uint16_t last_number; /* highest number of a result heard */
 	struct fan_rtt rtt;
 	struct fan_congestion congestion;
 	struct fan_window window;

@@ -58,8 +58,9 @@ struct fanin_comm {
 	struct fan_op_queue waiting;	       /* taken, not started on every lane */
 	struct fanin_op *running[FAN_OPS_MAX]; /* started on every lane, oldest first */
 	unsigned running_count;
-	bool progressed; /* a fragment or a start: operations may be done */
-	bool leaving;	 /* the lanes have been told to leave */
+	bool progressed;		 /* a fragment or a start: operations may be done */
+	uint64_t blamed[FAN_RANK_WORDS]; /* ranks that a lane has failed by: told on all lanes */
+	bool leaving;			 /* the lanes have been told to leave */
 	uint64_t join_by_ns, leave_by_ns;
 	uint64_t ops_done, bytes_done;
 };

@@ -86,7 +86,7 @@ static void leave(struct fanin_comm *c, int error)
 		struct fan_lane *l = &c->lane[i];
 		if (!l->w)
 			continue;
-		fan_worker_leave(l->w, now_ns, error);
+		fan_worker_leave(l->w, now_ns, error, c->blamed);
 		l->news = true;
 	}
 }
@@ -191,6 +191,7 @@ static void fail_by_core(struct fanin_comm *c, const struct fan_lane *l)
 		.joined = fan_worker_welcome(l->w) != NULL,
 		.refused = l->refused,
 	};
+	memcpy(c->blamed, f->ranks, sizeof c->blamed);
 	fan_comm_fail(c, f->err, fan_fault_text(text, sizeof text, f, &about));
 }
 

@@ -34,15 +34,7 @@ void fan_switchd_defaults(struct fan_switchd_options *o)
 	o->core.payload_bytes = FAN_PAYLOAD_1500;
 	o->core.jobs_max = FAN_JOBS_MAX;
 	o->core.members_max = FAN_MEMBERS_MAX;
-	o->core.window_max = FAN_WINDOW_MAX;
-}
-
-static uint64_t epoch_now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+	o->core.window_max = FAN_WINDOW_QUOTA;
 }
 
 /* Groups that no other switch is likely to use: 239.192.0.0/14 is for one organisation's
@@ -82,7 +74,7 @@ static struct fan_switch_config config_of_shard(const struct fan_switchd *d, uns
 
 	c.group_base[last - 1] = (uint8_t)(low >> 8);
 	c.group_base[last] = (uint8_t)low;
-	c.epoch += index; /* shards are told apart in the log */
+	c.epoch = fan_clock_nonce(); /* not to be guessed, and another for each shard and life */
 	return c;
 }
 
@@ -172,7 +164,6 @@ int fan_switchd_start(struct fan_switchd **out, const struct fan_switchd_options
 	d->log.ctx = o->ctx;
 	d->core = o->core;
 	d->core.shards = (uint16_t)o->threads;
-	d->core.epoch = epoch_now();
 	d->core.group_family = 0;
 	if (!o->no_multicast)
 		choose_groups(&d->core, fan_peer_family(&o->listen));

@@ -178,7 +178,7 @@ static void leave(struct host_worker *h, int err)
 	end->at_ns = h->sim->now_ns;
 	end->fault = *fan_worker_fault(h->core);
 	h->leaving = true;
-	fan_worker_leave(h->core, h->sim->now_ns, err);
+	fan_worker_leave(h->core, h->sim->now_ns, err, NULL);
 }
 
 /* What the program around the library does; false: nothing to do now. */

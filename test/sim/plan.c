@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CONTRIBUTIONS 8000   /* of all ranks of a job, about */
-#define ELEMENTS      250000 /* likewise */
+#define CONTRIBUTIONS 16000  /* of all ranks of a job, about */
+#define ELEMENTS      400000 /* likewise */
 
 const char *story_name(enum story story)
 {

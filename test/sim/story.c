@@ -168,13 +168,17 @@ static bool ended_well(const struct run *r, const struct host_worker *w, const s
 	const struct fan_fault *f = &end->fault;
 	uint16_t victim = r->plan.victim;
 	uint64_t alive_ns = w->job->cfg.alive_ms * FAN_MS;
+	/* what the dead has sent may arrive after its death */
+	uint64_t late_ns = r->plan.link.stale ? r->plan.link.stale_ns : 0;
 	switch (r->plan.story) {
 	case STORY_RESTART: return end->err == FAN_E_RESTARTED || end->err == FAN_E_UNREACHABLE;
 	case STORY_DEATH:
 		return end->err == FAN_E_RANK_LOST && blames_only(f, victim) &&
-		       end->at_ns <= r->struck_ns + 2 * alive_ns;
+		       end->at_ns <= r->struck_ns + late_ns + 2 * alive_ns;
 	case STORY_STALL: return end->err == FAN_E_STALLED && blames_only(f, victim);
-	case STORY_EARLY: return end->err == FAN_E_RANK_LEFT && blames_only(f, victim);
+	case STORY_EARLY: /* it may go before the job has even formed */
+		return (end->err == FAN_E_RANK_LEFT || end->err == FAN_E_TIMEOUT) &&
+		       blames_only(f, victim);
 	case STORY_MISMATCH:
 		return end->err == FAN_E_MISMATCH && blames(f, victim) &&
 		       (f->rank_a == victim) != (f->rank_b == victim) && blames(f, f->rank_a) &&

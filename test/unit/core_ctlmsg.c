@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit.h"
+
+#include "core/ctlmsg.h"
+
+#define BODY_MAX (FAN_CTL_BYTES_MAX - FAN_HEAD_BYTES)
+
+static uint8_t body[BODY_MAX + 8];
+
+static struct fan_frag frag_of(size_t bytes)
+{
+	return (struct fan_frag){.payload = body, .payload_bytes = bytes};
+}
+
+static const struct fan_join join = {.ranks = 256,
+				     .payload_bytes = 8832,
+				     .window = 4096,
+				     .options = 7,
+				     .alive_ms = 600000,
+				     .name_bytes = 5,
+				     .name = "train"};
+static const struct fan_welcome welcome = {.window = 4096,
+					   .shards = 64,
+					   .beat_ms = 1250,
+					   .alive_ms = 10000,
+					   .group_family = 6,
+					   .group_port = 5001,
+					   .group = {0xff, 0x15, [15] = 9}};
+static const struct fan_refuse refusal = {
+	.err = FAN_E_RANK_TAKEN, .rank = 7, .have = 1, .want = ~0u};
+static const struct fan_beat beat = {.nonce = UINT64_C(0xfedcba9876543210), .flags = 3};
+static const struct fan_state fault = {.state = FAN_JOB_FAILED,
+				       .err = FAN_E_MISMATCH,
+				       .multicast = 1,
+				       .ranks = 256,
+				       .rank_a = 3,
+				       .rank_b = 255,
+				       .desc_a = 0x01020304,
+				       .desc_b = 0xf0e0d0c0,
+				       .missing = {1, 2, 3, UINT64_C(1) << 63}};
+static const struct fan_leave leave = {.nonce = 77, .err = FAN_E_STALLED, .blamed = {0, 5, 0, 9}};
+static const struct fan_query query = {.index = 0xabcd};
+static const struct fan_report report = {.index = 1,
+					 .jobs = 64,
+					 .state = FAN_JOB_READY,
+					 .ranks = 256,
+					 .window = 4096,
+					 .results = ~UINT64_C(0),
+					 .replays = 5,
+					 .oldest = 6,
+					 .waiting = 7,
+					 .missing = {1, 0, 0, 8},
+					 .name_bytes = 3,
+					 .name = "abc"};
+
+/* Encodes its message, decodes `cut` bytes less, and what it got equals: 1. */
+struct kind {
+	const char *name;
+	size_t (*put)(void);
+	int (*get)(const struct fan_frag *f, bool *same);
+};
+
+#define KIND(type, value)                                                                          \
+	static size_t put_##type(void)                                                             \
+	{                                                                                          \
+		return fan_##type##_put(body, &(value));                                           \
+	}                                                                                          \
+	static int get_##type(const struct fan_frag *f, bool *same)                                \
+	{                                                                                          \
+		struct fan_##type m;                                                               \
+		memset(&m, 0, sizeof m);                                                           \
+		int err = fan_##type##_get(&m, f);                                                 \
+		uint8_t again[BODY_MAX], first[BODY_MAX];                                          \
+		if (err == FAN_OK)                                                                 \
+			*same = fan_##type##_put(again, &m) ==                                     \
+					fan_##type##_put(first, &(value)) &&                       \
+				memcmp(again, first, fan_##type##_put(first, &(value))) == 0;      \
+		return err;                                                                        \
+	}
+
+KIND(join, join)
+KIND(welcome, welcome)
+KIND(refuse, refusal)
+KIND(beat, beat)
+KIND(state, fault)
+KIND(leave, leave)
+KIND(query, query)
+KIND(report, report)
+
+static const struct kind kinds[] = {
+	{"join", put_join, get_join},	    {"welcome", put_welcome, get_welcome},
+	{"refuse", put_refuse, get_refuse}, {"beat", put_beat, get_beat},
+	{"state", put_state, get_state},    {"leave", put_leave, get_leave},
+	{"query", put_query, get_query},    {"report", put_report, get_report},
+};
+
+static void ctlmsg__round_trip_and_every_truncation(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+		size_t bytes = kinds[i].put();
+		assert_in_range(bytes, 1, BODY_MAX);
+		for (size_t n = 0; n <= bytes + 3; n++) { /* more is a later revision */
+			struct fan_frag f = frag_of(n);
+			bool same = false;
+			int err = kinds[i].get(&f, &same);
+			assert_int_equal(err, n < bytes ? FAN_E_SHORT : FAN_OK);
+			assert_int_equal(same, n >= bytes);
+		}
+	}
+}
+
+static int join_with(struct fan_join m)
+{
+	size_t bytes = fan_join_put(body, &m);
+	struct fan_frag f = frag_of(bytes);
+	return fan_join_get(&m, &f);
+}
+
+static void ctlmsg__join_out_of_range(void **state)
+{
+	(void)state;
+	struct fan_join m = join;
+#define REFUSES(field, value)                                                                      \
+	do {                                                                                       \
+		m = join;                                                                          \
+		m.field = value;                                                                   \
+		assert_int_equal(join_with(m), FAN_E_FORMAT);                                      \
+	} while (0)
+	REFUSES(ranks, 1);
+	REFUSES(ranks, 257);
+	REFUSES(payload_bytes, 56);
+	REFUSES(payload_bytes, 68);
+	REFUSES(payload_bytes, 8840);
+	REFUSES(alive_ms, 99);
+	REFUSES(alive_ms, 600001);
+	REFUSES(name_bytes, 0);
+}
+
+static void ctlmsg__names(void **state)
+{
+	(void)state;
+	struct fan_join m = join;
+	m.name_bytes = FAN_NAME_MAX;
+	memset(m.name, 'x', FAN_NAME_MAX);
+	m.name[FAN_NAME_MAX] = '\0';
+	size_t bytes = fan_join_put(body, &m);
+	struct fan_frag f = frag_of(bytes);
+	struct fan_join got;
+	memset(&got, 0xee, sizeof got);
+	assert_int_equal(fan_join_get(&got, &f), FAN_OK);
+	assert_string_equal(got.name, m.name);
+	body[11] = FAN_NAME_MAX + 1; /* the length byte; there are bytes enough */
+	f = frag_of(bytes + 1);
+	assert_int_not_equal(fan_join_get(&got, &f), FAN_OK);
+	body[11] = 255;
+	assert_int_not_equal(fan_join_get(&got, &f), FAN_OK);
+}
+
+static void ctlmsg__welcome_out_of_range(void **state)
+{
+	(void)state;
+	struct fan_welcome bad[6];
+	for (unsigned i = 0; i < 6; i++)
+		bad[i] = welcome;
+	bad[0].window = 0;
+	bad[1].window = FAN_WINDOW_MAX + 1;
+	bad[2].shards = 0;
+	bad[3].shards = FAN_SHARDS_MAX + 1;
+	bad[4].beat_ms = 0;
+	bad[5].group_family = 5;
+	for (unsigned i = 0; i < 6; i++) {
+		struct fan_frag f = frag_of(fan_welcome_put(body, &bad[i]));
+		struct fan_welcome m;
+		assert_int_equal(fan_welcome_get(&m, &f), FAN_E_FORMAT);
+	}
+}
+
+static void ctlmsg__states_that_contradict_themselves(void **state)
+{
+	(void)state;
+	struct fan_state bad[3] = {fault, fault, fault}, m;
+	bad[0].err = FAN_OK;	      /* failed without a cause */
+	bad[1].state = FAN_JOB_READY; /* ready with an error */
+	bad[2].state = FAN_JOB_FAILED + 1;
+	for (unsigned i = 0; i < 3; i++) {
+		struct fan_frag f = frag_of(fan_state_put(body, &bad[i]));
+		assert_int_equal(fan_state_get(&m, &f), FAN_E_FORMAT);
+	}
+	struct fan_leave bye = {.nonce = 1, .err = 5}, bye_got;
+	struct fan_frag f = frag_of(fan_leave_put(body, &bye));
+	assert_int_equal(fan_leave_get(&bye_got, &f), FAN_E_FORMAT);
+	struct fan_refuse no = {.err = FAN_OK}, no_got;
+	f = frag_of(fan_refuse_put(body, &no));
+	assert_int_equal(fan_refuse_get(&no_got, &f), FAN_E_FORMAT);
+}
+
+static void ctlmsg__an_answer_is_no_larger_than_its_question(void **state)
+{
+	(void)state;
+	struct fan_report largest = report;
+	largest.name_bytes = FAN_NAME_MAX;
+	assert_true(fan_report_put(body, &largest) <= FAN_REPORT_BYTES);
+	assert_int_equal(fan_query_put(body, &query), FAN_REPORT_BYTES);
+}
+
+static void ctlmsg__description_of_a_fragment(void **state)
+{
+	(void)state;
+	struct fan_frag f = {.flags = FAN_F_LAST | FAN_F_REDUCE | FAN_F_ROOT,
+			     .count = 65535,
+			     .dtype = FAN_INT64,
+			     .op = FAN_MAX};
+	fan_desc d = fan_desc_of(&f);
+	assert_int_equal(FAN_DESC_COUNT(d), 65535);
+	assert_int_equal(FAN_DESC_DTYPE(d), FAN_INT64);
+	assert_int_equal(FAN_DESC_OP(d), FAN_MAX);
+	assert_int_equal(FAN_DESC_FIRST(d), 0);
+	assert_int_equal(FAN_DESC_LAST(d), 1);
+	assert_int_equal(FAN_DESC_REDUCE(d), 1);
+	f.flags = FAN_F_FIRST | FAN_F_RESEND;
+	d = fan_desc_of(&f);
+	assert_int_equal(FAN_DESC_FIRST(d), 1);
+	assert_int_equal(FAN_DESC_LAST(d) | FAN_DESC_REDUCE(d), 0);
+}
+
+static void ctlmsg__rank_bitmaps(void **state)
+{
+	(void)state;
+	uint64_t set[FAN_RANK_WORDS] = {0};
+	for (unsigned r = 0; r < FAN_RANKS_MAX; r += 7)
+		fan_ranks_set(set, r);
+	for (unsigned r = 0; r < FAN_RANKS_MAX; r++)
+		assert_int_equal(fan_ranks_has(set, r), r % 7 == 0);
+	fan_ranks_clear(set, 252);
+	assert_false(fan_ranks_has(set, 252));
+	assert_true(fan_ranks_has(set, 245));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ctlmsg__round_trip_and_every_truncation),
+		cmocka_unit_test(ctlmsg__join_out_of_range),
+		cmocka_unit_test(ctlmsg__names),
+		cmocka_unit_test(ctlmsg__welcome_out_of_range),
+		cmocka_unit_test(ctlmsg__states_that_contradict_themselves),
+		cmocka_unit_test(ctlmsg__an_answer_is_no_larger_than_its_question),
+		cmocka_unit_test(ctlmsg__description_of_a_fragment),
+		cmocka_unit_test(ctlmsg__rank_bitmaps),
+	};
+	return RUN(tests);
+}

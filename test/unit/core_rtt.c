@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit.h"
+
+#include "core/rtt.h"
+
+static void rtt__first_sample(void **state)
+{
+	(void)state;
+	struct fan_rtt r;
+	fan_rtt_init(&r);
+	assert_in_range(fan_rtt_timeout(&r), FAN_RTO_MIN_NS, FAN_RTO_MAX_NS);
+	fan_rtt_sample(&r, 8 * FAN_MS);
+	assert_int_equal(r.srtt_ns, 8 * FAN_MS); /* RFC 6298, 2.2 */
+	assert_int_equal(r.var_ns, 4 * FAN_MS);
+	assert_int_equal(r.rto_ns, 24 * FAN_MS);
+}
+
+static void rtt__smoothing(void **state)
+{
+	(void)state;
+	struct fan_rtt r;
+	fan_rtt_init(&r);
+	fan_rtt_sample(&r, 8 * FAN_MS);
+	fan_rtt_sample(&r, 16 * FAN_MS); /* RFC 6298, 2.3 */
+	assert_int_equal(r.var_ns, 5 * FAN_MS);
+	assert_int_equal(r.srtt_ns, 9 * FAN_MS);
+	for (unsigned i = 0; i < 200; i++)
+		fan_rtt_sample(&r, 10 * FAN_MS);
+	assert_in_range(r.srtt_ns, 99 * FAN_MS / 10, 10 * FAN_MS);
+	assert_in_range(r.rto_ns, 99 * FAN_MS / 10, 11 * FAN_MS);
+}
+
+static void rtt__bounds(void **state)
+{
+	(void)state;
+	struct fan_rtt r;
+	fan_rtt_init(&r);
+	fan_rtt_sample(&r, 0);
+	assert_int_equal(r.rto_ns, FAN_RTO_MIN_NS);
+	fan_rtt_sample(&r, 60000 * FAN_MS);
+	assert_int_equal(r.rto_ns, FAN_RTO_MAX_NS);
+}
+
+static void rtt__backs_off_until_something_is_heard(void **state)
+{
+	(void)state;
+	struct fan_rtt r;
+	fan_rtt_init(&r);
+	fan_rtt_sample(&r, 50 * FAN_MS);
+	uint64_t last = fan_rtt_timeout(&r);
+	const uint64_t first = last;
+	for (unsigned i = 0; i < FAN_RTO_BACKOFF_MAX; i++) {
+		fan_rtt_expired(&r);
+		assert_true(fan_rtt_timeout(&r) > last);
+		last = fan_rtt_timeout(&r);
+	}
+	for (unsigned i = 0; i < 100; i++)
+		fan_rtt_expired(&r);
+	assert_int_equal(fan_rtt_timeout(&r), last);
+	assert_true(last <= FAN_RTO_MAX_NS << FAN_RTO_BACKOFF_MAX);
+	fan_rtt_heard(&r);
+	assert_int_equal(fan_rtt_timeout(&r), first);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rtt__first_sample),
+		cmocka_unit_test(rtt__smoothing),
+		cmocka_unit_test(rtt__bounds),
+		cmocka_unit_test(rtt__backs_off_until_something_is_heard),
+	};
+	return RUN(tests);
+}
