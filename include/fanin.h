@@ -43,31 +43,31 @@ typedef struct fanin_op fanin_op;
 
 enum fanin_error {
 	FANIN_OK = 0,
-	FANIN_E_INVALID = -1,      /* an argument is out of its range */
+	FANIN_E_INVALID = -1, /* an argument is out of its range */
 	FANIN_E_NOMEM = -2,
-	FANIN_E_SYSTEM = -3,       /* the operating system refused a call */
-	FANIN_E_BUSY = -4,         /* too many operations in flight */
-	FANIN_E_UNREACHABLE = -5,  /* the switch does not answer */
-	FANIN_E_TIMEOUT = -6,      /* not every rank joined in time */
-	FANIN_E_RANK_LOST = -7,    /* a rank stopped answering */
-	FANIN_E_RANK_LEFT = -8,    /* a rank left while others still needed it */
-	FANIN_E_STALLED = -9,      /* a rank did not take part in time */
-	FANIN_E_MISMATCH = -10,    /* ranks disagree about count, type or operation */
-	FANIN_E_RANK_TAKEN = -11,  /* the rank is already taken in this job */
-	FANIN_E_JOBS_FULL = -12,   /* the switch serves as many jobs as it can */
-	FANIN_E_SLOTS_FULL = -13,  /* the switch has no slots left */
+	FANIN_E_SYSTEM = -3,	  /* the operating system refused a call */
+	FANIN_E_BUSY = -4,	  /* too many operations in flight */
+	FANIN_E_UNREACHABLE = -5, /* the switch does not answer */
+	FANIN_E_TIMEOUT = -6,	  /* not every rank joined in time */
+	FANIN_E_RANK_LOST = -7,	  /* a rank stopped answering */
+	FANIN_E_RANK_LEFT = -8,	  /* a rank left while others still needed it */
+	FANIN_E_STALLED = -9,	  /* a rank did not take part in time */
+	FANIN_E_MISMATCH = -10,	  /* ranks disagree about count, type or operation */
+	FANIN_E_RANK_TAKEN = -11, /* the rank is already taken in this job */
+	FANIN_E_JOBS_FULL = -12,  /* the switch serves as many jobs as it can */
+	FANIN_E_SLOTS_FULL = -13, /* the switch has no slots left */
 	FANIN_E_MEMBERS_FULL = -14,
 	FANIN_E_JOB_MISMATCH = -15, /* ranks disagree about the job's size or options */
-	FANIN_E_RESTARTED = -16,   /* the switch was restarted and does not know the job */
-	FANIN_E_VERSION = -17,     /* the switch speaks another version of the protocol */
-	FANIN_E_SHORT = -18,       /* internal: a packet too short */
-	FANIN_E_FORMAT = -19,      /* internal: a malformed message */
-	FANIN_E_CHECK = -20,       /* internal: a wrong checksum */
-	FANIN_E_CLOSED = -21,      /* the communicator is being destroyed */
-	FANIN_E_PAYLOAD = -22,     /* the switch's slots are smaller than our fragments */
-	FANIN_E_MTU = -23,         /* fragments do not fit the path MTU */
-	FANIN_E_PENDING = -24,     /* not finished yet */
-	FANIN_E_CONFIG = -25       /* wrong configuration; the text says where */
+	FANIN_E_RESTARTED = -16,    /* the switch was restarted and does not know the job */
+	FANIN_E_VERSION = -17,	    /* the switch speaks another version of the protocol */
+	FANIN_E_SHORT = -18,	    /* internal: a packet too short */
+	FANIN_E_FORMAT = -19,	    /* internal: a malformed message */
+	FANIN_E_CHECK = -20,	    /* internal: a wrong checksum */
+	FANIN_E_CLOSED = -21,	    /* the communicator is being destroyed */
+	FANIN_E_PAYLOAD = -22,	    /* the switch's slots are smaller than our fragments */
+	FANIN_E_MTU = -23,	    /* fragments do not fit the path MTU */
+	FANIN_E_PENDING = -24,	    /* not finished yet */
+	FANIN_E_CONFIG = -25	    /* wrong configuration; the text says where */
 };
 
 enum fanin_dtype {
@@ -76,7 +76,7 @@ enum fanin_dtype {
 	FANIN_BFLOAT16 = 2, /* summed in float32 */
 	FANIN_INT32 = 3,    /* sums wrap; averages truncate towards zero */
 	FANIN_INT64 = 4,
-	FANIN_UINT8 = 7     /* bytes; broadcast only */
+	FANIN_UINT8 = 7 /* bytes; broadcast only */
 };
 
 enum fanin_redop {
@@ -89,7 +89,7 @@ enum fanin_redop {
 enum fanin_mode {
 	FANIN_MODE_NATIVE = 0, /* sums in arrival order: same bits on every rank */
 	FANIN_MODE_FIXED = 1   /* float32 sum and avg in block fixed point: same bits on
-	                        * every rank and on every run */
+				* every rank and on every run */
 };
 
 /* Options of a communicator.  Set with FANIN_OPTIONS_INIT, then change fields.  A field
@@ -99,51 +99,51 @@ enum fanin_mode {
  * the INI file that FANIN_CONFIG names, where keys are spelt as the fields (and `switch`);
  * its default. */
 struct fanin_options {
-	size_t size;             /* sizeof(struct fanin_options) */
+	size_t size;		 /* sizeof(struct fanin_options) */
 	const char *switch_addr; /* "HOST:PORT", "[V6]:PORT"; FANIN_SWITCH */
-	const char *job;         /* name, at most 63 bytes; FANIN_JOB; "default" */
-	int rank;                /* -1: FANIN_RANK or the launcher */
-	int ranks;               /* -1: FANIN_RANKS or the launcher; 2..256 */
-	int mtu;                 /* path MTU, 576..9000; FANIN_MTU; 1500 */
-	int window;              /* fragments in flight per shard of the switch, 0..4096; 0: as
-	                          * many as the switch gives; FANIN_WINDOW; 0 */
-	int timeout_ms;          /* an operation or join without progress ends in an error
-	                          * after this; FANIN_TIMEOUT_MS; 30000 */
-	int alive_ms;            /* silence after which a rank is lost; FANIN_ALIVE_MS; 10000 */
-	int mode;                /* enum fanin_mode; FANIN_MODE=native|fixed; native */
-	int wire;                /* enum fanin_dtype in which float32 tensors travel when they
-	                          * are reduced: FLOAT32, FLOAT16 or BFLOAT16, not with the fixed
-	                          * mode; FANIN_WIRE=float32|float16|bfloat16; float32 */
-	int multicast;           /* 0: never listen to a group; FANIN_MULTICAST; 1 */
-	int checksum;            /* 1: CRC-32C over payloads too; FANIN_CHECKSUM; 0 */
-	int narrow;              /* 1: slots of one payload; half types then travel in half-full
-	                          * fragments but the job needs half the switch's memory;
-	                          * FANIN_NARROW; 0 */
-	int plain_udp;           /* 1: no UDP_SEGMENT, no UDP_GRO; FANIN_PLAIN_UDP; 0 */
+	const char *job;	 /* name, at most 63 bytes; FANIN_JOB; "default" */
+	int rank;		 /* -1: FANIN_RANK or the launcher */
+	int ranks;		 /* -1: FANIN_RANKS or the launcher; 2..256 */
+	int mtu;		 /* path MTU, 576..9000; FANIN_MTU; 1500 */
+	int window;		 /* fragments in flight per shard of the switch, 0..4096; 0: as
+				  * many as the switch gives; FANIN_WINDOW; 0 */
+	int timeout_ms;		 /* an operation or join without progress ends in an error
+				  * after this; FANIN_TIMEOUT_MS; 30000 */
+	int alive_ms;		 /* silence after which a rank is lost; FANIN_ALIVE_MS; 10000 */
+	int mode;		 /* enum fanin_mode; FANIN_MODE=native|fixed; native */
+	int wire;		 /* enum fanin_dtype in which float32 tensors travel when they
+				  * are reduced: FLOAT32, FLOAT16 or BFLOAT16, not with the fixed
+				  * mode; FANIN_WIRE=float32|float16|bfloat16; float32 */
+	int multicast;		 /* 0: never listen to a group; FANIN_MULTICAST; 1 */
+	int checksum;		 /* 1: CRC-32C over payloads too; FANIN_CHECKSUM; 0 */
+	int narrow;		 /* 1: slots of one payload; half types then travel in half-full
+				  * fragments but the job needs half the switch's memory;
+				  * FANIN_NARROW; 0 */
+	int plain_udp;		 /* 1: no UDP_SEGMENT, no UDP_GRO; FANIN_PLAIN_UDP; 0 */
 };
-#define FANIN_OPTIONS_INIT                                                                     \
-	{                                                                                      \
-		sizeof(struct fanin_options), NULL, NULL, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, \
-			-1, -1                                                                 \
+#define FANIN_OPTIONS_INIT                                                                         \
+	{                                                                                          \
+		sizeof(struct fanin_options), NULL, NULL, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,  \
+			-1, -1                                                                     \
 	}
 
 struct fanin_stats {
-	size_t size;          /* set it to sizeof(struct fanin_stats) before the call */
-	uint64_t ops;         /* finished */
-	uint64_t bytes;       /* of tensors reduced, this rank's */
-	uint64_t fragments;   /* results received */
-	uint64_t sent;        /* contributions sent, resent ones included */
-	uint64_t retransmits; /* contributions sent again */
-	uint64_t probes;      /* "I miss this result" sent */
-	uint64_t replays;     /* results that came again, by unicast */
-	uint64_t drops;       /* packets dropped on arrival, all reasons */
-	uint64_t srtt_ns;     /* smoothed round trip, waits for others included */
+	size_t size;	       /* set it to sizeof(struct fanin_stats) before the call */
+	uint64_t ops;	       /* finished */
+	uint64_t bytes;	       /* of tensors reduced, this rank's */
+	uint64_t fragments;    /* results received */
+	uint64_t sent;	       /* contributions sent, resent ones included */
+	uint64_t retransmits;  /* contributions sent again */
+	uint64_t probes;       /* "I miss this result" sent */
+	uint64_t replays;      /* results that came again, by unicast */
+	uint64_t drops;	       /* packets dropped on arrival, all reasons */
+	uint64_t srtt_ns;      /* smoothed round trip, waits for others included */
 	uint32_t window_frags; /* granted by the switch, all shards together */
 	uint32_t packet_bytes; /* header and payload of a full fragment */
 	uint32_t shards;
-	int multicast;        /* 1: results arrive by multicast */
-	int segment_offload;  /* 1: UDP_SEGMENT in use; 0: plain datagrams */
-	int receive_offload;  /* 1: UDP_GRO in use */
+	int multicast;	     /* 1: results arrive by multicast */
+	int segment_offload; /* 1: UDP_SEGMENT in use; 0: plain datagrams */
+	int receive_offload; /* 1: UDP_GRO in use */
 };
 
 #if defined(__GNUC__)
@@ -200,8 +200,8 @@ int fanin_allreduce_start(fanin_comm *comm, const void *in, void *out, size_t co
 			  int op, fanin_op **handle);
 int fanin_broadcast_start(fanin_comm *comm, void *buf, size_t count, int dtype, int root,
 			  fanin_op **handle);
-int fanin_reduce_start(fanin_comm *comm, const void *in, void *out, size_t count, int dtype,
-		       int op, int root, fanin_op **handle);
+int fanin_reduce_start(fanin_comm *comm, const void *in, void *out, size_t count, int dtype, int op,
+		       int root, fanin_op **handle);
 int fanin_barrier_start(fanin_comm *comm, fanin_op **handle);
 
 /* FANIN_OK: ended well; FANIN_E_PENDING; or the error it ended with.  Never blocks. */

@@ -1,13 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rtt.h"
 
+#define SPAN 64 /* samples until the smallest is forgotten */
+
 void fan_rtt_init(struct fan_rtt *r)
 {
 	*r = (struct fan_rtt){.rto_ns = 20 * FAN_MS};
 }
 
+/* Keep the smallest of the last 64 to 128 samples. */
+static void note_least(struct fan_rtt *r, uint64_t sample_ns)
+{
+	if (r->span == 0 || sample_ns < r->span_ns)
+		r->span_ns = sample_ns;
+	if (r->srtt_ns == 0 || sample_ns < r->least_ns)
+		r->least_ns = sample_ns;
+	if (++r->span < SPAN)
+		return;
+	r->least_ns = r->span_ns;
+	r->span = 0;
+}
+
 void fan_rtt_sample(struct fan_rtt *r, uint64_t sample_ns)
 {
+	note_least(r, sample_ns);
+	/* A wait for others that are in trouble must not make us slow to ask as well. */
+	if (sample_ns > FAN_RTO_MAX_NS)
+		sample_ns = FAN_RTO_MAX_NS;
 	if (r->srtt_ns == 0) {
 		r->srtt_ns = sample_ns ? sample_ns : 1;
 		r->var_ns = sample_ns / 2;
@@ -26,10 +45,9 @@ uint64_t fan_rtt_timeout(const struct fan_rtt *r)
 {
 	if (r->srtt_ns == 0)
 		return r->rto_ns << r->backoff;
-	if (r->backoff > 0)
-		return r->rto_ns << (r->backoff - 1);
-	uint64_t probe_ns = r->srtt_ns / 2;
-	return probe_ns < FAN_RTO_MIN_NS ? FAN_RTO_MIN_NS : probe_ns;
+	uint64_t probe_ns = r->srtt_ns / 2 < 2 * r->least_ns ? r->srtt_ns / 2 : 2 * r->least_ns;
+	probe_ns = probe_ns < FAN_RTO_MIN_NS ? FAN_RTO_MIN_NS : probe_ns;
+	return probe_ns << r->backoff;
 }
 
 void fan_rtt_expired(struct fan_rtt *r)

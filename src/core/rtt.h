@@ -3,7 +3,11 @@
  *
  * A sample is the time from a contribution to its result and so includes waiting for
  * the other ranks; that is the time after which asking again makes sense.  Fragments
- * that were contributed twice, and replays, give no sample (Karn). */
+ * that were contributed twice, and replays, give no sample (Karn).
+ *
+ * But ranks that recover from losses wait for each other's timers, and timers that grew
+ * with those waits would drive each other up to seconds.  So the first time-out goes by
+ * the smallest recent sample as well: that of a fragment for which this rank was last. */
 #ifndef FAN_RTT_H
 #define FAN_RTT_H
 
@@ -14,14 +18,18 @@
 struct fan_rtt {
 	uint64_t srtt_ns; /* 0: no sample yet */
 	uint64_t var_ns;
-	uint64_t rto_ns;  /* FAN_RTO_MIN_NS .. FAN_RTO_MAX_NS, without back-off */
-	unsigned backoff; /* doublings since something was heard */
+	uint64_t least_ns; /* smallest sample of this span and the last */
+	uint64_t span_ns;  /* smallest sample of this span... */
+	unsigned span;	   /* ...which has so many */
+	uint64_t rto_ns;   /* FAN_RTO_MIN_NS .. FAN_RTO_MAX_NS, without back-off */
+	unsigned backoff;  /* doublings since something was heard */
 };
 
 void fan_rtt_init(struct fan_rtt *r);
 void fan_rtt_sample(struct fan_rtt *r, uint64_t sample_ns);
 
-/* The timer with its back-off.  The first time it is half a round trip of silence: what
+/* The timer with its back-off.  The first time it is half a round trip of silence, or
+ * twice the smallest: what
  * runs out then costs a few headers, and at the end of an operation, when no later
  * results can tell of a loss, it is all that there is. */
 uint64_t fan_rtt_timeout(const struct fan_rtt *r);

@@ -122,7 +122,9 @@ static void send_result(struct fan_switch *sw, struct fan_job *j, struct fan_rou
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_GROUP);
 	it->group = &j->group;
 	put_result(it, j, round, f, false);
-	if (FAN_DESC_REDUCE(round->desc)) {
+	bool to_root = FAN_DESC_REDUCE(round->desc) &&
+		       j->members[round->root].flags & FAN_MEMBER_IN; /* else it has left */
+	if (to_root) {
 		struct fan_frag root = {.sender = round->root, .priority = f->priority};
 		it = fan_out_add(out, FAN_TO_PEER);
 		it->peer = j->peers[round->root];

@@ -87,6 +87,33 @@ static bool lowest_is_ready(const struct fan_window *w)
 	return w->size && w->slot[w->low % w->size].state == FAN_WSLOT_READY;
 }
 
+/* In the order in which they became ready: the order of results, which all ranks share. */
+static uint32_t first_ready(struct fan_window *w, uint32_t cwnd)
+{
+	while (w->ready.count && w->in_flight < cwnd) {
+		uint32_t i = pop(&w->ready);
+		w->slot[i].flags &= (uint8_t)~FAN_WSLOT_QUEUED;
+		if (w->slot[i].state == FAN_WSLOT_READY)
+			return i;
+	}
+	return lowest_is_ready(w) ? (uint32_t)(w->low % w->size) : FAN_WSLOT_NONE;
+}
+
+/* Under congestion, the lowest: ranks whose windows have shrunk must have the same
+ * fragments in flight, or they wait for each other with all but the lowest.  Slots that
+ * have run ahead of the others by a round come last. */
+static uint32_t lowest_ready(struct fan_window *w, uint32_t cwnd)
+{
+	if (w->in_flight >= cwnd || w->ready.count == 0)
+		return lowest_is_ready(w) ? (uint32_t)(w->low % w->size) : FAN_WSLOT_NONE;
+	for (uint64_t n = w->low; n < w->low + w->size; n++) {
+		uint32_t i = (uint32_t)(n % w->size);
+		if (w->slot[i].state == FAN_WSLOT_READY && w->slot[i].frag == n)
+			return i;
+	}
+	return first_ready(w, cwnd);
+}
+
 uint32_t fan_window_next(struct fan_window *w, uint32_t cwnd, unsigned *what)
 {
 	while (w->urgent.count) {
@@ -101,13 +128,9 @@ uint32_t fan_window_next(struct fan_window *w, uint32_t cwnd, unsigned *what)
 		return i;
 	}
 	*what = 0;
-	while (w->ready.count && w->in_flight < cwnd) {
-		uint32_t i = pop(&w->ready);
-		w->slot[i].flags &= (uint8_t)~FAN_WSLOT_QUEUED;
-		if (w->slot[i].state == FAN_WSLOT_READY)
-			return i;
-	}
-	return lowest_is_ready(w) ? (uint32_t)(w->low % w->size) : FAN_WSLOT_NONE;
+	if (cwnd < w->size)
+		return lowest_ready(w, cwnd);
+	return first_ready(w, cwnd);
 }
 
 bool fan_window_may_send(const struct fan_window *w, uint32_t cwnd)

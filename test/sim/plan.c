@@ -195,7 +195,9 @@ static uint64_t draw_limit(const struct plan *p)
 		uint64_t ms = p->lives * (pauses_ms + 2 * j->cfg.alive_ms + 2 * j->cfg.stall_ms);
 		most_ms = ms > most_ms ? ms : most_ms;
 	}
-	return (most_ms + 20000) * FAN_MS;
+	/* beyond one packet in five, a fragment of many ranks takes several timers */
+	unsigned patience = p->link.loss + p->link.burst > 200000 ? 4 : 1;
+	return patience * (most_ms + 20000) * FAN_MS;
 }
 
 void plan_draw(struct plan *p, uint64_t seed, enum story story)

@@ -46,7 +46,7 @@ static void rtt__backs_off_until_something_is_heard(void **state)
 	(void)state;
 	struct fan_rtt r;
 	fan_rtt_init(&r);
-	fan_rtt_sample(&r, 50 * FAN_MS);
+	fan_rtt_sample(&r, 500 * FAN_MS);
 	uint64_t last = fan_rtt_timeout(&r);
 	const uint64_t first = last;
 	for (unsigned i = 0; i < FAN_RTO_BACKOFF_MAX; i++) {

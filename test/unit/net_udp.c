@@ -60,7 +60,10 @@ static struct fan_out_item *add(struct fan_out *out, enum fan_dest dest, size_t 
 	unsigned i = out->count;
 	struct fan_out_item *it = fan_out_add(out, dest);
 
-	assert_non_null(it);
+	if (!it) { /* also tells the compiler that it is not used then */
+		fail_msg("no room for item %u", i);
+		return NULL;
+	}
 	memset(it->head, 0xa5, sizeof it->head);
 	memcpy(it->head, &i, sizeof i);
 	for (size_t b = 0; b < bytes; b++)
@@ -495,7 +498,6 @@ static void send__beyond_the_mtu_is_dropped_and_told(void **state)
 	static uint8_t big[66000];
 	struct fan_udp a, b;
 	struct fan_out out;
-
 	for (int plain = 0; plain < 2; plain++) {
 		open_at(&a, "127.0.0.1:0", plain);
 		open_at(&b, "127.0.0.1:0", false);
@@ -522,7 +524,6 @@ static void send__a_bad_address_keeps_segmenting(void **state)
 	(void)state;
 	struct fan_udp a;
 	struct fan_out out;
-
 	open_at(&a, "127.0.0.1:0", false);
 	bool had = a.segment;
 	start(&out);
@@ -541,7 +542,6 @@ static void send__to_the_other_family_is_dropped(void **state)
 	(void)state;
 	struct fan_udp a;
 	struct fan_out out;
-
 	open_at(&a, "127.0.0.1:0", false);
 	start(&out);
 	add(&out, FAN_TO_PEER, 8)->peer = peer("[::1]:9");
@@ -555,7 +555,6 @@ static void open__port_in_use(void **state)
 {
 	(void)state;
 	struct fan_udp a, b;
-
 	open_at(&a, "127.0.0.1:0", false);
 	struct fan_udp_options o = {.bind = fan_udp_local(&a)};
 	assert_int_equal(fan_udp_open(&b, &o), -EADDRINUSE);
@@ -568,7 +567,6 @@ static void open__families_that_differ(void **state)
 	(void)state;
 	struct fan_udp a;
 	struct fan_udp_options o = {.bind = peer("127.0.0.1:0"), .connect = peer("[::1]:9")};
-
 	assert_int_equal(fan_udp_open(&a, &o), -EAFNOSUPPORT);
 }
 

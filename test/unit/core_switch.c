@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core_rig.h"
+
+static void switch__configurations(void **state)
+{
+	(void)state;
+	const struct fan_switch_config fine = rig.cfg;
+	assert_true(fan_switch_bytes(&fine) > 0);
+	struct fan_switch_config bad[9];
+	for (unsigned i = 0; i < 9; i++)
+		bad[i] = fine;
+	bad[0].slots = 1;
+	bad[1].slots = FAN_SLOTS_MAX + 1;
+	bad[2].payload_bytes = FAN_PAYLOAD_MIN - 8;
+	bad[3].payload_bytes = FAN_PAYLOAD_MAX + 8;
+	bad[4].jobs_max = FAN_JOBS_MAX + 1;
+	bad[5].members_max = 1;
+	bad[6].window_max = 1;
+	bad[7].shards = 0;
+	bad[8].group_family = 5;
+	for (unsigned i = 0; i < 9; i++)
+		assert_int_equal(fan_switch_bytes(&bad[i]), 0);
+}
+
+/* Each reason to drop, counted once. */
+static void switch__drops_are_counted_by_reason(void **state)
+{
+	(void)state;
+	rig_form("a", 2, 0);
+	int32_t one = 1;
+	const struct fan_frag fine = rig_data(0, 0, &one);
+	struct fan_frag f[7] = {fine, fine, fine, fine, fine, fine, fine};
+	fan_peer from = rig_peer(0);
+	static const enum fan_drop want[7] = {FAN_DROP_JOB,    FAN_DROP_EPOCH, FAN_DROP_SENDER,
+					      FAN_DROP_SENDER, FAN_DROP_TYPE,  FAN_DROP_FORMAT,
+					      FAN_DROP_FORMAT};
+	f[0].job ^= 0x100;
+	f[1].epoch++;
+	f[2].sender = 1; /* not its address */
+	f[3].sender = 500;
+	f[4].type = FAN_TYPE_RESULT;
+	f[5].flags |= FAN_F_ROOT; /* of what? */
+	f[6].flags |= FAN_F_EMPTY;
+	f[6].payload_bytes = 0;
+	for (unsigned i = 0; i < 7; i++) {
+		assert_int_equal(rig_send(from, &f[i]), FAN_DROP);
+		assert_int_equal(fan_switch_last_drop(rig.sw), want[i]);
+		assert_int_equal(rig.gots, 0);
+	}
+	uint8_t packet[FAN_HEAD_BYTES + 5] = {0};
+	fan_wire_put(packet, &fine);
+	memcpy(packet + FAN_HEAD_BYTES, &one, 4);
+	assert_int_equal(rig_bytes(from, packet, 31), FAN_DROP);
+	assert_int_equal(rig_bytes(from, packet, 35), FAN_DROP);
+	assert_int_equal(rig_bytes(from, packet, 37), FAN_DROP);
+	packet[16] ^= 1;
+	assert_int_equal(rig_bytes(from, packet, 36), FAN_DROP);
+	packet[0]++;
+	assert_int_equal(rig_bytes(from, packet, 36), FAN_DROP);
+	assert_int_equal(rig_drops(FAN_DROP_SHORT), 2);
+	assert_int_equal(rig_drops(FAN_DROP_LONG), 1);
+	assert_int_equal(rig_drops(FAN_DROP_CHECK), 1);
+	assert_int_equal(rig_drops(FAN_DROP_VERSION), 1);
+	assert_int_equal(rig_add(0, 0, 1), FAN_WAIT); /* nothing of it has harmed */
+}
+
+static void switch__not_before_it_is_ready(void **state)
+{
+	(void)state;
+	struct fan_join m = rig_join_of("a", 2);
+	rig_join(0, rig_nonce(0), &m);
+	assert_int_equal(rig_add(0, 0, 1), FAN_DROP);
+	assert_int_equal(fan_switch_last_drop(rig.sw), FAN_DROP_STATE);
+}
+
+/* Elements that grow in the slot need room for what they become; broadcasts do not. */
+static void switch__fragments_that_do_not_fit(void **state)
+{
+	(void)state;
+	rig_form("a", 2, 0);
+	static const uint8_t payload[256];
+	struct fan_frag f = rig_data(0, 0, NULL);
+	f.payload = payload;
+	f.dtype = FAN_FLOAT16;
+	f.count = RIG_PAYLOAD / 2;
+	f.payload_bytes = RIG_PAYLOAD;
+	assert_int_equal(rig_send(rig_peer(0), &f), FAN_DROP);
+	assert_int_equal(fan_switch_last_drop(rig.sw), FAN_DROP_LONG);
+	f.op = FAN_BCAST;
+	f.flags |= FAN_F_ROOT;
+	assert_int_equal(rig_send(rig_peer(0), &f), FAN_WAIT);
+	f = rig_data(0, 1, NULL);
+	f.payload = payload;
+	f.count = RIG_PAYLOAD / 4 + 1;
+	f.payload_bytes = RIG_PAYLOAD + 4;
+	assert_int_equal(rig_send(rig_peer(0), &f), FAN_DROP);
+	assert_int_equal(fan_switch_last_drop(rig.sw), FAN_DROP_LONG);
+}
+
+static void switch__checksums_where_the_job_wants_them(void **state)
+{
+	(void)state;
+	rig_form("a", 2, FAN_JOIN_SUMMED);
+	int32_t one = 1;
+	struct fan_frag f = rig_data(0, 0, &one);
+	assert_int_equal(rig_send(rig_peer(0), &f), FAN_DROP);
+	assert_int_equal(fan_switch_last_drop(rig.sw), FAN_DROP_CHECK);
+	f.flags |= FAN_F_SUMMED;
+	assert_int_equal(rig_send(rig_peer(0), &f), FAN_WAIT);
+	f.sender = 1;
+	assert_int_equal(rig_send(rig_peer(1), &f), FAN_DONE);
+	assert_true(rig.got[0].f.flags & FAN_F_SUMMED);
+}
+
+static void switch__reduce_sends_the_payload_to_the_root(void **state)
+{
+	(void)state;
+	rig_form("a", 3, 0);
+	for (uint16_t rank = 0; rank < 3; rank++) {
+		int32_t x = rank + 1;
+		struct fan_frag f = rig_data(rank, 0, &x);
+		f.flags |= FAN_F_REDUCE | (rank == 1 ? FAN_F_ROOT : 0);
+		rig_send(rig_peer(rank), &f);
+	}
+	assert_int_equal(rig.gots, 2);
+	assert_int_equal(rig.got[0].dest, FAN_TO_GROUP);
+	assert_true(rig.got[0].f.flags & FAN_F_EMPTY);
+	assert_int_equal(rig.got[0].f.payload_bytes, 0);
+	assert_int_equal(rig_value(1), 6);
+	fan_peer root = rig_peer(1);
+	assert_true(fan_peer_equal(&rig.got[1].peer, &root));
+	assert_int_equal(rig_probe(0, 0), FAN_REPLAY);
+	assert_true(rig.got[0].f.flags & FAN_F_EMPTY);
+	assert_int_equal(rig_probe(1, 0), FAN_REPLAY);
+	assert_int_equal(rig_value(0), 6);
+}
+
+/* The root contributed, left, and is nobody to send to. */
+static void switch__reduce_whose_root_has_left(void **state)
+{
+	(void)state;
+	rig_form("a", 2, 0);
+	int32_t x = 1;
+	struct fan_frag f = rig_data(0, 0, &x);
+	f.flags |= FAN_F_REDUCE | FAN_F_ROOT;
+	assert_int_equal(rig_send(rig_peer(0), &f), FAN_WAIT);
+	assert_int_equal(rig_leave(0, FAN_OK), FAN_CTL);
+	f.sender = 1;
+	f.flags &= (uint16_t)~FAN_F_ROOT;
+	assert_int_equal(rig_send(rig_peer(1), &f), FAN_DONE);
+	assert_int_equal(rig.gots, 1);
+	assert_true(rig.got[0].f.flags & FAN_F_EMPTY);
+}
+
+static void switch__asks_for_what_is_missing(void **state)
+{
+	(void)state;
+	rig_form("a", 2, 0);
+	assert_int_equal(rig_probe(0, 2), FAN_ASK);
+	assert_int_equal(rig_type(0), FAN_TYPE_NEED);
+	assert_int_equal(rig.got[0].f.frag, 2);
+	rig_add(0, 2, 1);
+	assert_int_equal(rig_probe(0, 2), FAN_HELD);
+	assert_int_equal(rig.gots, 0);
+}
+
+static void switch__mismatch_names_both_and_tells_all(void **state)
+{
+	(void)state;
+	rig_form("a", 3, 0);
+	rig_add(2, 0, 1);
+	int64_t wide = 1;
+	struct fan_frag f = rig_data(0, 0, NULL);
+	f.payload = (const uint8_t *)&wide;
+	f.payload_bytes = 8;
+	f.dtype = FAN_INT64;
+	assert_int_equal(rig_send(rig_peer(0), &f), FAN_FAIL);
+	assert_int_equal(rig.got[0].dest, FAN_TO_GROUP);
+	struct fan_state s = rig_state(0);
+	assert_int_equal(s.state, FAN_JOB_FAILED);
+	assert_int_equal(s.err, FAN_E_MISMATCH);
+	assert_int_equal(s.missing[0], 5);
+	assert_int_equal(s.rank_a, 0);
+	assert_int_equal(s.rank_b, 2);
+	assert_int_equal(FAN_DESC_DTYPE(s.desc_a), FAN_INT64);
+	assert_int_equal(FAN_DESC_DTYPE(s.desc_b), FAN_INT32);
+	assert_int_equal(rig_add(1, 0, 1), FAN_DROP);
+	rig_beat(1, rig_nonce(1), 0, 0); /* who missed it asks */
+	assert_int_equal(rig_state(0).err, FAN_E_MISMATCH);
+}
+
+static void switch__round_after_a_rank_has_left(void **state)
+{
+	(void)state;
+	rig_form("a", 3, 0);
+	assert_int_equal(rig_leave(1, FAN_OK), FAN_CTL);
+	assert_int_equal(rig_add(0, 0, 1), FAN_FAIL);
+	assert_int_equal(rig_state(0).err, FAN_E_RANK_LEFT);
+	assert_int_equal(rig_state(0).missing[0], 2);
+}
+
+static void switch__jobs_do_not_touch_each_other(void **state)
+{
+	(void)state;
+	rig_form("a", 2, 0);
+	const uint32_t job = rig.job, epoch = rig.epoch;
+	assert_int_equal(rig_add(0, 0, 1), FAN_WAIT);
+	rig_form("b", 2, 0);
+	for (uint64_t n = 0; n < 40; n++) {
+		assert_int_equal(rig_add(0, n, 100), FAN_WAIT);
+		assert_int_equal(rig_add(1, n, 200), FAN_DONE);
+		assert_int_equal(rig_value(0), 300);
+	}
+	rig.job = job;
+	rig.epoch = epoch;
+	assert_int_equal(rig_add(1, 0, 2), FAN_DONE);
+	assert_int_equal(rig_value(0), 3);
+}
+
+static void switch__report(void **state)
+{
+	(void)state;
+	rig_form("first", 2, 0);
+	rig_form("second", 3, 0);
+	rig_add(1, 2, 1);
+	rig_add(1, 3, 1);
+	rig_add(0, 3, 1);
+	struct fan_report r = {.index = 1};
+	fan_switch_report(rig.sw, &r);
+	assert_int_equal(r.jobs, 2);
+	assert_string_equal(r.name, "second");
+	assert_int_equal(r.state, FAN_JOB_READY);
+	assert_int_equal(r.waiting, 2);
+	assert_int_equal(r.oldest, 2);
+	assert_int_equal(r.missing[0], 5);
+	r.index = 2;
+	fan_switch_report(rig.sw, &r);
+	assert_int_equal(r.jobs, 2);
+	assert_int_equal(r.name_bytes, 0);
+}
+
+/* Old events give way to new ones, and are counted. */
+static void switch__events(void **state)
+{
+	(void)state;
+	struct fan_join m = rig_join_of("a", 2);
+	struct fan_event ev;
+	for (unsigned i = 0; i < FAN_EVENTS_MAX; i++)
+		assert_int_equal(rig_join(2, i + 1, &m), FAN_E_INVALID);
+	assert_int_equal(fan_switch_stats(rig.sw)->events_lost, 0);
+	assert_int_equal(rig_join(0, 5, &m), FAN_OK); /* created, joined */
+	assert_int_equal(fan_switch_stats(rig.sw)->events_lost, 2);
+	unsigned n = 0;
+	while (fan_switch_event(rig.sw, &ev))
+		n++;
+	assert_int_equal(n, FAN_EVENTS_MAX);
+	assert_int_equal(ev.kind, FAN_EV_RANK_JOINED);
+	assert_string_equal(ev.name, "a");
+	fan_peer peer = rig_peer(0);
+	assert_true(fan_peer_equal(&ev.peer, &peer));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		RIG_TEST(switch__configurations),
+		RIG_TEST(switch__events),
+		RIG_TEST(switch__reduce_sends_the_payload_to_the_root),
+		RIG_TEST(switch__reduce_whose_root_has_left),
+		RIG_TEST(switch__asks_for_what_is_missing),
+		RIG_TEST(switch__fragments_that_do_not_fit),
+		RIG_TEST(switch__checksums_where_the_job_wants_them),
+		RIG_TEST(switch__mismatch_names_both_and_tells_all),
+		RIG_TEST(switch__round_after_a_rank_has_left),
+		RIG_TEST(switch__jobs_do_not_touch_each_other),
+		RIG_TEST(switch__drops_are_counted_by_reason),
+		RIG_TEST(switch__not_before_it_is_ready),
+		RIG_TEST(switch__report),
+	};
+	return RUN(tests);
+}

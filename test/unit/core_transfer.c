@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fragments out of the tensor and back into it. */
+#include "core_worker_rig.h"
+
+#include "core/quant.h"
+
+static uint64_t start(const struct fan_op *op)
+{
+	uint64_t id = 999;
+	assert_int_equal(fan_worker_start(rig.w, rig.now_ns, op, &id), FAN_OK);
+	return id;
+}
+
+static struct fan_op int_sum(const int32_t *in, int32_t *out, uint64_t count)
+{
+	return (struct fan_op){.op = FAN_SUM,
+			       .dtype = FAN_INT32,
+			       .wire = FAN_INT32,
+			       .count = count,
+			       .in = in,
+			       .out = out};
+}
+
+/* The result of contribution `f`, whose payload is `payload`. */
+static struct fan_frag result_of(const struct fan_frag *f, const void *payload, size_t bytes)
+{
+	struct fan_frag r = *f;
+	r.type = FAN_TYPE_RESULT;
+	r.sender = FAN_RANK_NONE;
+	r.flags &= (uint16_t) ~(FAN_F_ROOT | FAN_F_EMPTY | FAN_F_RESEND);
+	r.payload = payload;
+	r.payload_bytes = bytes;
+	return r;
+}
+
+/* Answer contribution `i` of the last tick with three times what was sent. */
+static void triple(unsigned i, const int32_t *in)
+{
+	const struct fan_frag *f = &rig.got[i];
+	int32_t sum[16];
+	for (unsigned k = 0; k < f->count; k++)
+		sum[k] = 3 * in[16 * f->frag + k];
+	assert_memory_equal(f->payload, in + 16 * f->frag, 4u * f->count);
+	struct fan_frag r = result_of(f, sum, 4u * f->count);
+	assert_int_equal(rig_recv(&r, true), FAN_DONE);
+	assert_int_equal(rig_recv(&r, true), FAN_DROP);
+}
+
+static void transfer__splits_and_reassembles(void **state)
+{
+	(void)state;
+	int32_t in[100], out[100] = {0};
+	for (int32_t i = 0; i < 100; i++)
+		in[i] = i;
+	rig_ready();
+	struct fan_op op = int_sum(in, out, 100); /* 7 fragments of 16 */
+	uint64_t id = start(&op), next = 0;
+	for (unsigned n; (n = rig_tick()) > 0;) {
+		assert_int_equal(n, next == 0 ? 4 : 3); /* the window, the rest */
+		for (unsigned i = 0; i < n; i++, next++) {
+			const struct fan_frag *f = &rig.got[i];
+			assert_int_equal(f->frag, next);
+			assert_int_equal(f->count, next < 6 ? 16 : 4);
+			assert_int_equal(!!(f->flags & FAN_F_FIRST), next == 0);
+			assert_int_equal(!!(f->flags & FAN_F_LAST), next == 6);
+		}
+		assert_int_equal(fan_worker_test(rig.w, id), FAN_E_PENDING);
+		for (unsigned i = 0; i < n; i++)
+			triple(i, in);
+	}
+	assert_int_equal(next, 7);
+	assert_int_equal(fan_worker_test(rig.w, id), FAN_OK);
+	for (int32_t i = 0; i < 100; i++)
+		assert_int_equal(out[i], 3 * i);
+}
+
+/* What does not belong to what was sent is not taken. */
+static void transfer__results_that_do_not_fit(void **state)
+{
+	(void)state;
+	int32_t in[16] = {1}, out[16] = {0}, sum[17] = {9};
+	rig_ready();
+	struct fan_op op = int_sum(in, out, 16);
+	start(&op);
+	assert_int_equal(rig_tick(), 1);
+	const struct fan_frag fine = result_of(&rig.got[0], sum, 64);
+	struct fan_frag bad[6] = {fine, fine, fine, fine, fine, fine};
+	bad[0].count = 15;
+	bad[0].payload_bytes = 60;
+	bad[1].dtype = FAN_FLOAT32;
+	bad[2].op = FAN_MAX;
+	bad[3].flags &= (uint16_t)~FAN_F_LAST;
+	bad[4].flags |= FAN_F_EMPTY;
+	bad[4].payload_bytes = 0;
+	bad[5].frag = 4;
+	for (unsigned i = 0; i < 6; i++) {
+		assert_int_equal(rig_recv(&bad[i], false), FAN_DROP);
+		assert_int_equal(out[0], 0);
+	}
+	assert_int_equal(fan_worker_stats(rig.w)->drops[FAN_DROP_MISMATCH], 5);
+	assert_int_equal(fan_worker_stats(rig.w)->drops[FAN_DROP_AHEAD], 1);
+	assert_int_equal(rig_recv(&fine, false), FAN_DONE);
+	assert_int_equal(out[0], 9);
+}
+
+static void transfer__need(void **state)
+{
+	(void)state;
+	int32_t in[16] = {1}, out[16] = {0};
+	rig_ready();
+	struct fan_op op = int_sum(in, out, 16);
+	start(&op);
+	rig_tick();
+	struct fan_frag need = {.job = rig.job,
+				.epoch = rig.epoch,
+				.sender = FAN_RANK_NONE,
+				.type = FAN_TYPE_NEED,
+				.op = FAN_BARRIER};
+	assert_int_equal(rig_recv(&need, false), FAN_ASK);
+	assert_int_equal(rig_recv(&need, false), FAN_DROP); /* is being sent anyway */
+	assert_int_equal(rig_tick(), 1);
+	assert_int_equal(rig.got[0].type, FAN_TYPE_DATA);
+	assert_true(rig.got[0].flags & FAN_F_RESEND);
+	assert_int_equal(rig.got[0].payload_bytes, 64);
+	need.frag = 1; /* belongs to no operation yet */
+	assert_int_equal(rig_recv(&need, false), FAN_DROP);
+}
+
+static void transfer__probe_when_nothing_comes(void **state)
+{
+	(void)state;
+	int32_t in[16] = {1}, out[16] = {0};
+	rig_ready();
+	struct fan_op op = int_sum(in, out, 16);
+	start(&op);
+	rig_tick();
+	unsigned probes = 0;
+	for (unsigned i = 0; i < 900; i++) { /* below the stall time */
+		rig.now_ns += FAN_MS;
+		for (unsigned n = rig_tick(); n; n--)
+			probes += rig.got[n - 1].type == FAN_TYPE_PROBE;
+		rig_state(FAN_JOB_READY, 0, 0);
+	}
+	assert_in_range(probes, 2, 40); /* with back-off */
+	assert_true(fan_worker_deadline(rig.w) > rig.now_ns);
+}
+
+/* A fixed sum of three ranks, of which this one's part is all but zero. */
+static void transfer__fixed_mode(void **state)
+{
+	(void)state;
+	float in[20], out[20];
+	for (unsigned i = 0; i < 20; i++)
+		in[i] = (float)i - 8;
+	rig_ready();
+	struct fan_op op = {.op = FAN_SUM,
+			    .dtype = FAN_FLOAT32,
+			    .wire = FAN_FLOAT32,
+			    .mode = FAN_FIXED,
+			    .count = 20,
+			    .in = in,
+			    .out = out};
+	uint64_t id = start(&op);
+	assert_int_equal(rig_tick(), 1); /* exponents alone, until they are agreed */
+	assert_int_equal(rig.got[0].dtype, FAN_EXP16);
+	assert_int_equal(rig.got[0].count, 2);
+	assert_int_equal((int16_t)fan_get16(rig.payload[0]), 3);
+	assert_int_equal((int16_t)fan_get16(rig.payload[0] + 2), 4);
+	const int16_t agreed[2] = {5, 4};
+	struct fan_frag r = result_of(&rig.got[0], agreed, 4);
+	assert_int_equal(rig_recv(&r, false), FAN_DONE);
+	assert_int_equal(rig_tick(), 2);
+	for (unsigned b = 0; b < 2; b++) {
+		assert_int_equal(rig.got[b].dtype, FAN_FIXED32);
+		assert_int_equal(rig.got[b].exponent, agreed[b]);
+		struct fan_frag d =
+			result_of(&rig.got[b], rig.payload[b], rig.got[b].payload_bytes);
+		d.exponent++; /* scaled by another exponent: not ours */
+		assert_int_equal(rig_recv(&d, false), FAN_DROP);
+		d.exponent--;
+		assert_int_equal(rig_recv(&d, false), FAN_DONE);
+	}
+	assert_int_equal(fan_worker_test(rig.w, id), FAN_OK);
+	for (unsigned i = 0; i < 20; i++)
+		assert_true(out[i] - in[i] < 1e-6f && in[i] - out[i] < 1e-6f);
+}
+
+/* No elements, but exponents of none and a block of none all the same. */
+static void transfer__fixed_mode_of_nothing(void **state)
+{
+	(void)state;
+	rig_ready();
+	struct fan_op op = {
+		.op = FAN_AVG, .dtype = FAN_FLOAT32, .wire = FAN_FLOAT32, .mode = FAN_FIXED};
+	uint64_t id = start(&op);
+	assert_int_equal(rig_tick(), 1);
+	struct fan_frag r = result_of(&rig.got[0], rig.payload[0], 2);
+	assert_int_equal(rig_recv(&r, false), FAN_DONE);
+	assert_int_equal(rig_tick(), 1);
+	assert_int_equal(rig.got[0].exponent, FAN_EXP_ZERO);
+	r = result_of(&rig.got[0], NULL, 0);
+	assert_int_equal(rig_recv(&r, false), FAN_DONE);
+	assert_int_equal(fan_worker_test(rig.w, id), FAN_OK);
+}
+
+/* Hostile exponents are brought into range before they scale anything. */
+static void transfer__exponents_are_clamped(void **state)
+{
+	(void)state;
+	float in[16] = {1}, out[16];
+	rig_ready();
+	struct fan_op op = {.op = FAN_SUM,
+			    .dtype = FAN_FLOAT32,
+			    .wire = FAN_FLOAT32,
+			    .mode = FAN_FIXED,
+			    .count = 16,
+			    .in = in,
+			    .out = out};
+	start(&op);
+	rig_tick();
+	const int16_t huge = INT16_MAX;
+	struct fan_frag r = result_of(&rig.got[0], &huge, 2);
+	assert_int_equal(rig_recv(&r, false), FAN_DONE);
+	assert_int_equal(rig_tick(), 1);
+	assert_int_equal(rig.got[0].exponent, FAN_EXP_MAX);
+}
+
+static void transfer__reduce(void **state)
+{
+	(void)state;
+	int32_t in[16] = {1}, out[16] = {7}, sum[16] = {9};
+	for (unsigned root = 0; root < 2; root++) { /* this is rank 1 */
+		rig_open(NULL);
+		rig_ready();
+		struct fan_op op = int_sum(in, out, 16);
+		op.reduce = true;
+		op.root = (uint16_t)root;
+		start(&op);
+		rig_tick();
+		assert_int_equal(!!(rig.got[0].flags & FAN_F_ROOT), root);
+		struct fan_frag full = result_of(&rig.got[0], sum, 64), empty = full;
+		empty.flags |= FAN_F_EMPTY;
+		empty.payload_bytes = 0;
+		assert_int_equal(rig_recv(root ? &empty : &full, true), FAN_DROP);
+		assert_int_equal(out[0], 7);
+		assert_int_equal(rig_recv(root ? &full : &empty, true), FAN_DONE);
+		assert_int_equal(out[0], root ? 9 : 7);
+		rig_close(NULL);
+	}
+	rig_open(NULL);
+}
+
+static void transfer__broadcast(void **state)
+{
+	(void)state;
+	const int32_t in[16] = {1};
+	int32_t out[16] = {7}, x[16] = {9};
+	for (unsigned root = 0; root < 2; root++) {
+		rig_open(NULL);
+		rig_ready();
+		struct fan_op op = int_sum(root ? in : NULL, root ? NULL : out, 16);
+		op.op = FAN_BCAST;
+		op.root = (uint16_t)root;
+		uint64_t id = start(&op);
+		rig_tick();
+		assert_int_equal(rig.got[0].payload_bytes, root ? 64 : 0);
+		assert_int_equal(rig.got[0].count, 16);
+		struct fan_frag r = result_of(&rig.got[0], x, 64);
+		assert_int_equal(rig_recv(&r, true), FAN_DONE);
+		assert_int_equal(fan_worker_test(rig.w, id), FAN_OK);
+		rig_close(NULL);
+	}
+	assert_int_equal(out[0], 9);
+	rig_open(NULL);
+}
+
+/* A full out loses nothing. */
+static void transfer__no_room(void **state)
+{
+	(void)state;
+	float in[16] = {1}, out[16];
+	rig_ready();
+	struct fan_op op = {.op = FAN_SUM,
+			    .dtype = FAN_FLOAT32,
+			    .wire = FAN_BFLOAT16,
+			    .count = 16,
+			    .in = in,
+			    .out = out};
+	start(&op);
+	struct fan_out_item item[1];
+	_Alignas(64) uint8_t scratch[64];
+	struct fan_out o;
+	fan_out_init(&o, item, 0, scratch, sizeof scratch);
+	assert_true(fan_worker_tick(rig.w, rig.now_ns, &o));
+	fan_out_init(&o, item, 1, scratch, 0); /* the conversion needs scratch */
+	assert_true(fan_worker_tick(rig.w, rig.now_ns, &o));
+	assert_int_equal(o.count, 0);
+	assert_int_equal(fan_worker_deadline(rig.w), 0);
+	fan_out_init(&o, item, 1, scratch, sizeof scratch);
+	assert_false(fan_worker_tick(rig.w, rig.now_ns, &o));
+	assert_int_equal(o.count, 1);
+	assert_int_equal(fan_worker_stats(rig.w)->sent, 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		RIG_TEST(transfer__fixed_mode),
+		RIG_TEST(transfer__fixed_mode_of_nothing),
+		RIG_TEST(transfer__exponents_are_clamped),
+		RIG_TEST(transfer__splits_and_reassembles),
+		RIG_TEST(transfer__probe_when_nothing_comes),
+		RIG_TEST(transfer__no_room),
+		RIG_TEST(transfer__results_that_do_not_fit),
+		RIG_TEST(transfer__reduce),
+		RIG_TEST(transfer__broadcast),
+		RIG_TEST(transfer__need),
+	};
+	return RUN(tests);
+}
