@@ -17,7 +17,7 @@ database=$build/compile_commands.json
 
 # mem*: bcmp is clang's memcmp for equality, *_chk are _FORTIFY_SOURCE's.
 # The compiler's own: stack protector, CPU dispatch, bit counts without an instruction.
-allowed='memcpy memmove memset memcmp bcmp __memcpy_chk __memmove_chk __memset_chk
+allowed='memcpy memmove memset memcmp memchr bcmp __memcpy_chk __memmove_chk __memset_chk
 __assert_fail __stack_chk_fail
 __cpu_model __cpu_features2 __cpu_indicator_init __popcountdi2 _GLOBAL_OFFSET_TABLE_'
 

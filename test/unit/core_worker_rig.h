@@ -25,6 +25,7 @@ static struct {
 static inline int rig_open(void **state)
 {
 	(void)state;
+	free(rig.mem); /* of a test that gave up, or opened again */
 	memset(&rig, 0, sizeof rig);
 	rig.cfg = (struct fan_worker_config){
 		.name = "job",
@@ -52,6 +53,7 @@ static inline int rig_close(void **state)
 {
 	(void)state;
 	free(rig.mem);
+	rig.mem = NULL;
 	return 0;
 }
 

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A switch with two jobs.  The input is a list of what arrives, with right checksums:
+ * from members of the first job, from strangers, from the past.  The second job must
+ * not notice. */
+#include "core/switch.h"
+#include "fuzz.h"
+
+#define RANKS	4
+#define PAYLOAD 64
+#define NODES	8 /* 0..3: members; 4, 5: of the second job; 6, 7: strangers */
+
+static _Alignas(64) uint8_t memory[1 << 20];
+static struct fan_switch *sw;
+static uint64_t now_ns, dropped;
+static uint32_t job[2], epoch[2];
+static int32_t result; /* last RESULT of one int32 to the group */
+
+static fan_peer node(unsigned i)
+{
+	return (fan_peer){.addr = {7, i + 1}, .port = 1};
+}
+
+static void look_at(const struct fan_out *out)
+{
+	for (unsigned i = 0; i < out->count; i++) {
+		const struct fan_out_item *it = &out->item[i];
+		uint8_t packet[FAN_PACKET_MAX];
+		struct fan_frag f;
+		memcpy(packet, it->head, FAN_HEAD_BYTES);
+		FUZZ_CHECK(it->payload_bytes <= FAN_CTL_BYTES_MAX);
+		if (it->payload_bytes)
+			memcpy(packet + FAN_HEAD_BYTES, it->payload, it->payload_bytes);
+		FUZZ_CHECK(fan_wire_get(&f, packet, FAN_HEAD_BYTES + it->payload_bytes) == -1);
+		FUZZ_CHECK(it->dest == FAN_TO_PEER ? !fan_peer_is_none(&it->peer) : !!it->group);
+		if (f.type == FAN_TYPE_WELCOME) {
+			unsigned n = it->peer.addr[1] == 5 || it->peer.addr[1] == 6;
+			job[n] = f.job;
+			epoch[n] = f.epoch;
+		}
+		if (f.type == FAN_TYPE_RESULT && f.payload_bytes == 4)
+			memcpy(&result, packet + FAN_HEAD_BYTES, 4);
+	}
+}
+
+static void give(unsigned from, const uint8_t *packet, size_t len)
+{
+	struct fan_out_item item[FAN_SWITCH_OUT_MAX];
+	uint8_t scratch[FAN_SWITCH_OUT_MAX * 256];
+	struct fan_out out;
+	fan_out_init(&out, item, FAN_SWITCH_OUT_MAX, scratch, sizeof scratch);
+	dropped += fan_switch_recv(sw, now_ns, node(from), packet, len, &out) == FAN_DROP;
+	look_at(&out);
+}
+
+static void tick(void)
+{
+	struct fan_out_item item[FAN_SWITCH_OUT_MAX];
+	uint8_t scratch[FAN_SWITCH_OUT_MAX * 256];
+	struct fan_out out;
+	fan_out_init(&out, item, FAN_SWITCH_OUT_MAX, scratch, sizeof scratch);
+	for (unsigned i = 0; fan_switch_deadline(sw) <= now_ns; i++) {
+		FUZZ_CHECK(i < 2 * FAN_JOBS_MAX);
+		fan_switch_tick(sw, now_ns, &out);
+		look_at(&out);
+		fan_out_reset(&out);
+	}
+}
+
+static void send(unsigned from, struct fan_frag *f, const uint8_t *body, size_t bytes)
+{
+	uint8_t packet[FAN_PACKET_MAX];
+	f->payload = body;
+	f->payload_bytes = bytes;
+	fan_wire_put(packet, f);
+	memcpy(packet + FAN_HEAD_BYTES, body, bytes);
+	give(from, packet, FAN_HEAD_BYTES + bytes);
+}
+
+static void control(unsigned from, unsigned n, uint16_t rank, unsigned type, uint64_t frag,
+		    const uint8_t *body, size_t bytes)
+{
+	struct fan_frag f = {.frag = frag,
+			     .job = job[n],
+			     .epoch = epoch[n],
+			     .sender = rank,
+			     .type = (uint8_t)type,
+			     .flags = FAN_F_SUMMED,
+			     .count = (uint16_t)bytes};
+	send(from, &f, body, bytes);
+}
+
+static void join(unsigned from, char name, uint16_t ranks, uint16_t rank, uint64_t nonce,
+		 uint8_t options)
+{
+	uint8_t body[FAN_CTL_BYTES_MAX];
+	struct fan_join m = {.ranks = ranks,
+			     .payload_bytes = PAYLOAD,
+			     .options = options,
+			     .alive_ms = 1000,
+			     .name_bytes = 1,
+			     .name = {name}};
+	control(from, 0, rank, FAN_TYPE_JOIN, nonce, body, fan_join_put(body, &m));
+}
+
+static void beat(unsigned from, unsigned n, uint16_t rank, uint64_t nonce, uint64_t frag,
+		 uint8_t flags)
+{
+	uint8_t body[FAN_CTL_BYTES_MAX];
+	struct fan_beat m = {.nonce = nonce, .flags = flags};
+	control(from, n, rank, FAN_TYPE_BEAT, frag, body, fan_beat_put(body, &m));
+}
+
+/* One contribution of the second job. */
+static void add(uint16_t rank, uint64_t frag, int32_t value)
+{
+	struct fan_frag f = {.frag = frag,
+			     .job = job[1],
+			     .epoch = epoch[1],
+			     .sender = rank,
+			     .type = FAN_TYPE_DATA,
+			     .flags = FAN_F_FIRST | FAN_F_LAST,
+			     .count = 1,
+			     .dtype = FAN_INT32};
+	uint8_t body[4];
+	memcpy(body, &value, 4);
+	send(4u + rank, &f, body, 4);
+}
+
+static void form(uint8_t options)
+{
+	for (uint16_t r = 0; r < 2; r++)
+		join(4u + r, 'b', 2, r, 50u + r, 0);
+	for (uint16_t r = 0; r < 2; r++)
+		beat(4u + r, 1, r, 50u + r, 0, 0);
+	add(0, 0, 1000);
+	for (uint16_t r = 0; r < RANKS; r++)
+		join(r, 'a', RANKS, r, 1u + r, options);
+	for (uint16_t r = 0; r < RANKS; r++)
+		beat(r, 0, r, 1u + r, 0, 0);
+	tick();
+}
+
+static void fragment(struct fuzz *z, unsigned from, uint16_t rank)
+{
+	uint8_t body[PAYLOAD * 2];
+	struct fan_frag f = {
+		.frag = fuzz_frag(z), .job = job[0], .epoch = epoch[0], .sender = rank};
+	uint8_t kind = fuzz_8(z);
+	f.type = kind & 0x80 ? FAN_TYPE_PROBE : FAN_TYPE_DATA;
+	f.op = kind >> 4 & 7;
+	f.dtype = kind & 15;
+	f.flags = fuzz_16(z);
+	f.count = fuzz_8(z) % 80;
+	f.exponent = (int16_t)fuzz_8(z);
+	size_t bytes = (size_t)f.count * fan_dtype_bytes(f.dtype);
+	if (f.type == FAN_TYPE_PROBE || f.flags & FAN_F_EMPTY || bytes > sizeof body)
+		bytes = 0;
+	fuzz_bytes(z, body, bytes);
+	send(from, &f, body, bytes);
+}
+
+static void raw(struct fuzz *z, unsigned from)
+{
+	uint8_t packet[255];
+	size_t len = fuzz_8(z);
+	fuzz_bytes(z, packet, len);
+	fuzz_fix(packet, len);
+	if (len >= 14 && packet[1] != FAN_TYPE_JOIN)
+		fan_put32(packet + 4, job[0]);
+	fuzz_fix(packet, len);
+	give(from, packet, len);
+}
+
+static void step(struct fuzz *z)
+{
+	static const unsigned from[] = {0, 1, 2, 3, 6, 7, 0, 1};
+	uint8_t what = fuzz_8(z);
+	unsigned sender = from[what & 7];
+	uint16_t rank = what & 64 ? fuzz_8(z) : (uint16_t)(sender % RANKS);
+	uint8_t body[FAN_CTL_BYTES_MAX];
+	switch (what >> 3 & 7) {
+	case 0:
+	case 1: fragment(z, sender, rank); break;
+	case 2: raw(z, sender); break;
+	case 3: beat(sender, 0, rank, 1u + rank, fuzz_frag(z), fuzz_8(z)); break;
+	case 4: {
+		struct fan_leave m = {.nonce = 1u + rank, .err = (int8_t)fuzz_8(z)};
+		m.blamed[0] = fuzz_8(z);
+		control(sender, 0, rank, FAN_TYPE_LEAVE, 0, body, fan_leave_put(body, &m));
+		break;
+	}
+	case 5: {
+		static const char names[] = {'a', 'a', 'a', 'c', 'd', 'e'};
+		char name = names[fuzz_8(z) % 6];
+		uint16_t ranks = (uint16_t)(2 + fuzz_8(z) % 5);
+		join(sender, name, ranks, rank, fuzz_8(z), fuzz_8(z));
+		break;
+	}
+	case 6:
+		now_ns += (uint64_t)fuzz_16(z) << 12; /* up to a quarter of a second */
+		beat(4, 1, 0, 50, 0, 0);
+		beat(5, 1, 1, 51, 0, 0);
+		tick();
+		break;
+	default: {
+		struct fan_query m = {.index = fuzz_8(z)};
+		control(sender, 0, rank, FAN_TYPE_QUERY, 1, body, fan_query_put(body, &m));
+		break;
+	}
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct fuzz z = {data, size};
+	uint8_t first = fuzz_8(&z);
+	const struct fan_switch_config cfg = {
+		.slots = 32,
+		.payload_bytes = PAYLOAD,
+		.jobs_max = 5,
+		.members_max = 20,
+		.window_max = 4,
+		.shards = 1,
+		.group_family = first & 8 ? 4 : 0,
+	};
+	now_ns = FAN_MS;
+	dropped = 0;
+	if (fan_switch_bytes(&cfg) > sizeof memory)
+		abort();
+	sw = fan_switch_init(memory, &cfg);
+	form(first & 7);
+	const uint32_t healthy = job[1];
+	while (z.left)
+		step(&z);
+	tick();
+	job[1] = healthy;
+	result = 0;
+	add(1, 0, 7);
+	FUZZ_CHECK(result == 1007);
+	uint64_t counted = 0;
+	for (unsigned i = 0; i < FAN_DROP_COUNT; i++)
+		counted += fan_switch_stats(sw)->drops[i];
+	FUZZ_CHECK(counted == dropped);
+	return 0;
+}

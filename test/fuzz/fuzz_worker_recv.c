@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A worker with operations of all kinds in flight.  The input is a list of what the
+ * switch, or somebody in its name, sends.  Whatever it is, nothing beyond the tensors is
+ * written and the worker's timers stay sane. */
+#include "core/worker.h"
+#include "fuzz.h"
+
+#define PAYLOAD 64
+#define WINDOW	8
+#define GUARD	64
+#define BYTES	2048 /* of one tensor */
+#define OPS	8
+
+static _Alignas(64) uint8_t memory[1 << 18];
+static uint8_t in[BYTES], out[OPS][GUARD + BYTES + GUARD];
+static struct fan_worker *w;
+static uint64_t now_ns;
+static struct fan_frag sent[64]; /* the last contributions, by fragment */
+static uint64_t drops;
+
+static const struct fan_op ops[OPS] = {
+	{.op = FAN_SUM, .dtype = FAN_FLOAT32, .wire = FAN_FLOAT32, .mode = FAN_FIXED, .count = 512},
+	{.op = FAN_AVG, .dtype = FAN_FLOAT32, .wire = FAN_FLOAT32, .count = 33},
+	{.op = FAN_MAX, .dtype = FAN_FLOAT32, .wire = FAN_BFLOAT16, .count = 100},
+	{.op = FAN_MIN,
+	 .dtype = FAN_FLOAT16,
+	 .wire = FAN_FLOAT16,
+	 .count = 41,
+	 .reduce = true,
+	 .root = 1},
+	{.op = FAN_BCAST, .dtype = FAN_UINT8, .wire = FAN_UINT8, .count = 300},
+	{.op = FAN_BARRIER, .dtype = FAN_UINT8, .wire = FAN_UINT8},
+	{.op = FAN_SUM, .dtype = FAN_INT64, .wire = FAN_INT64, .count = 17, .reduce = true},
+	{.op = FAN_AVG, .dtype = FAN_FLOAT32, .wire = FAN_FLOAT32, .mode = FAN_FIXED, .count = 0},
+};
+
+static void tick(void)
+{
+	struct fan_out_item item[16];
+	static _Alignas(64) uint8_t scratch[2048];
+	struct fan_out o;
+	fan_out_init(&o, item, 16, scratch, sizeof scratch);
+	for (unsigned n = 0; n == 0 || fan_worker_deadline(w) <= now_ns; n++) {
+		FUZZ_CHECK(n < 100 * WINDOW);
+		fan_worker_tick(w, now_ns, &o);
+		for (unsigned i = 0; i < o.count; i++) {
+			uint8_t packet[FAN_HEAD_BYTES + FAN_CTL_BYTES_MAX];
+			struct fan_frag f;
+			FUZZ_CHECK(item[i].payload_bytes <= FAN_CTL_BYTES_MAX);
+			memcpy(packet, item[i].head, FAN_HEAD_BYTES);
+			if (item[i].payload_bytes)
+				memcpy(packet + FAN_HEAD_BYTES, item[i].payload,
+				       item[i].payload_bytes);
+			FUZZ_CHECK(fan_wire_get(&f, packet,
+						FAN_HEAD_BYTES + item[i].payload_bytes) == -1);
+			if (f.type == FAN_TYPE_DATA)
+				sent[f.frag % 64] = f;
+		}
+		fan_out_reset(&o);
+	}
+}
+
+static void give(struct fan_frag *f, const uint8_t *body, size_t bytes, bool by_group)
+{
+	uint8_t packet[FAN_PACKET_MAX];
+	f->payload = body;
+	f->payload_bytes = bytes;
+	fan_wire_put(packet, f);
+	memcpy(packet + FAN_HEAD_BYTES, body, bytes);
+	drops += fan_worker_recv(w, now_ns, packet, FAN_HEAD_BYTES + bytes, by_group) == FAN_DROP;
+}
+
+static void control(unsigned type, uint64_t frag, const uint8_t *body, size_t bytes, bool by_group)
+{
+	struct fan_frag f = {.frag = frag,
+			     .job = 1,
+			     .epoch = 2,
+			     .sender = FAN_RANK_NONE,
+			     .type = (uint8_t)type,
+			     .flags = FAN_F_SUMMED,
+			     .count = (uint16_t)bytes};
+	give(&f, body, bytes, by_group);
+}
+
+static void welcome(unsigned window)
+{
+	uint8_t body[FAN_CTL_BYTES_MAX];
+	struct fan_welcome m = {
+		.window = (uint16_t)window, .shards = 1, .beat_ms = 125, .alive_ms = 1000};
+	control(FAN_TYPE_WELCOME, 9, body, fan_welcome_put(body, &m), false);
+}
+
+static void state(uint8_t job_state, int8_t err, uint64_t frag)
+{
+	uint8_t body[FAN_CTL_BYTES_MAX];
+	struct fan_state m = {.state = job_state, .err = err, .missing = {frag}};
+	control(FAN_TYPE_STATE, frag, body, fan_state_put(body, &m), false);
+}
+
+/* A result that fits what was sent, but for what the input changes. */
+static void answer(struct fuzz *z)
+{
+	uint8_t body[4 * PAYLOAD];
+	uint8_t change = fuzz_8(z);
+	struct fan_frag f = sent[fuzz_frag(z) % 64];
+	f.type = FAN_TYPE_RESULT;
+	f.sender = change & 1 ? fuzz_16(z) : FAN_RANK_NONE;
+	f.flags &= FAN_F_FIRST | FAN_F_LAST | FAN_F_REDUCE;
+	if (change & 2)
+		f.flags ^= fuzz_16(z);
+	if (change & 4)
+		f.count = fuzz_8(z);
+	if (change & 8)
+		f.frag += (uint64_t)(int64_t)(int8_t)fuzz_8(z);
+	if (change & 16)
+		f.exponent = (int16_t)fuzz_16(z);
+	if (change & 32)
+		f.dtype = fuzz_8(z) % FAN_DTYPE_COUNT;
+	size_t bytes = (size_t)f.count * fan_dtype_bytes(f.dtype);
+	if (f.flags & FAN_F_EMPTY || bytes > sizeof body)
+		bytes = 0;
+	fuzz_bytes(z, body, bytes);
+	give(&f, body, bytes, change & 64);
+}
+
+static void step(struct fuzz *z)
+{
+	uint8_t what = fuzz_8(z);
+	switch (what & 7) {
+	case 0:
+	case 1:
+	case 2: answer(z); break;
+	case 3: {
+		struct fan_frag f = {.frag = fuzz_frag(z),
+				     .job = 1,
+				     .epoch = 2,
+				     .op = FAN_BARRIER,
+				     .sender = FAN_RANK_NONE,
+				     .type = FAN_TYPE_NEED};
+		give(&f, in, 0, false);
+		break;
+	}
+	case 4: {
+		uint8_t packet[255];
+		size_t len = fuzz_8(z);
+		fuzz_bytes(z, packet, len);
+		fuzz_fix(packet, len);
+		drops += fan_worker_recv(w, now_ns, packet, len, what & 8) == FAN_DROP;
+		break;
+	}
+	case 5: now_ns += (uint64_t)fuzz_16(z) << 10; break;
+	case 6:
+		if (what & 8)
+			state(fuzz_8(z) % 5, (int8_t)fuzz_8(z), fuzz_frag(z));
+		else
+			state(FAN_JOB_READY, 0, fuzz_frag(z));
+		break;
+	default:
+		if (what & 8)
+			welcome(fuzz_8(z));
+		else if (what & 16)
+			fan_worker_leave(w, now_ns, FAN_OK, NULL);
+		else
+			control(32u + fuzz_8(z) % 10, fuzz_frag(z), in, fuzz_8(z) % 64u, what & 32);
+	}
+	if (what & 128)
+		tick();
+}
+
+static void begin(bool wide)
+{
+	const struct fan_worker_config cfg = {
+		.name = "a",
+		.rank = 1,
+		.ranks = 3,
+		.payload_bytes = PAYLOAD,
+		.window_max = WINDOW,
+		.options = wide ? FAN_JOIN_WIDE : 0,
+		.alive_ms = 1000,
+		.join_ms = 5000,
+		.stall_ms = 3000,
+		.nonce = 9,
+	};
+	FUZZ_CHECK(fan_worker_bytes(&cfg) > 0 && fan_worker_bytes(&cfg) <= sizeof memory);
+	now_ns = FAN_MS;
+	drops = 0;
+	memset(out, 0xa5, sizeof out);
+	memset(sent, 0, sizeof sent);
+	w = fan_worker_init(memory, &cfg, now_ns);
+	for (unsigned i = 0; i < OPS; i++) {
+		struct fan_op op = ops[i];
+		uint64_t id;
+		op.in = in;
+		op.out = out[i] + GUARD;
+		FUZZ_CHECK(fan_worker_start(w, now_ns, &op, &id) == FAN_OK);
+	}
+	tick();
+	welcome(WINDOW);
+	tick();
+	state(FAN_JOB_READY, 0, 0);
+	tick();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct fuzz z = {data, size};
+	begin(fuzz_8(&z) & 1);
+	while (z.left)
+		step(&z);
+	tick();
+	for (unsigned i = 0; i < OPS; i++) {
+		size_t bytes = ops[i].count * fan_dtype_bytes(ops[i].dtype);
+		for (size_t k = 0; k < sizeof out[i]; k++)
+			FUZZ_CHECK((k >= GUARD && k < GUARD + bytes) || out[i][k] == 0xa5);
+	}
+	uint64_t counted = 0;
+	for (unsigned i = 0; i < FAN_DROP_COUNT; i++)
+		counted += fan_worker_stats(w)->drops[i];
+	FUZZ_CHECK(counted == drops);
+	return 0;
+}
