@@ -56,7 +56,9 @@ static bool wants_root(const struct fan_frag *f)
 static void add(const struct fan_pool *pool, struct fan_round *round, const struct fan_frag *f)
 {
 	uint8_t *acc = fan_pool_acc(pool, round);
-	if (f->op == FAN_BCAST) {
+	if (f->count == 0) {
+		/* a barrier, or an operation without elements: there may be no payload */
+	} else if (f->op == FAN_BCAST) {
 		if (f->flags & FAN_F_ROOT)
 			memcpy(acc, f->payload, f->payload_bytes);
 	} else if (round->seen_count == 0) {

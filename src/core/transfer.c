@@ -123,7 +123,8 @@ static void put_exponents(const struct fan_stream_op *op, const struct fan_piece
 		uint64_t at = (p->at + b) * op->per_frag;
 		uint64_t rest = op->op.count - at;
 		uint32_t n = (uint32_t)(rest < op->per_frag ? rest : op->per_frag);
-		fan_put16(to + (size_t)2 * b, (uint16_t)fan_quant_exponent(in + at, n));
+		int16_t e = n ? fan_quant_exponent(in + at, n) : FAN_EXP_ZERO;
+		fan_put16(to + (size_t)2 * b, (uint16_t)e);
 	}
 }
 
