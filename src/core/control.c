@@ -198,7 +198,11 @@ static int find_member(struct fan_switch *sw, const fan_peer *from, const struct
 /* Tell a worker that the job it believes in does not exist here. */
 static void deny(const fan_peer *to, const struct fan_frag *f, struct fan_out *out)
 {
-	struct fan_state s = {.state = FAN_JOB_NONE};
+	const struct fan_state s = {
+		.state = FAN_JOB_NONE,
+		.rank_a = FAN_RANK_NONE,
+		.rank_b = FAN_RANK_NONE,
+	};
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
 	it->peer = *to;
 	uint8_t *body = fan_out_scratch(out, FAN_CTL_BYTES_MAX);
@@ -258,10 +262,10 @@ static void let_go(struct fan_switch *sw, struct fan_job *j, uint16_t rank,
 	for (unsigned i = 0; i < FAN_RANK_WORDS; i++) {
 		unsigned ranks = j->ranks > i * 64 ? j->ranks - i * 64 : 0;
 		uint64_t real = ranks >= 64 ? UINT64_MAX : (UINT64_C(1) << ranks) - 1;
-		fault.blamed[i] = m->blamed[i] & real;
+		fault.blamed[i] = early ? 0 : m->blamed[i] & real;
 		named |= fault.blamed[i] != 0;
 	}
-	if (!named || early)
+	if (!named)
 		fan_ranks_set(fault.blamed, rank);
 	fan_switch_fail(sw, j, &fault, out);
 }
