@@ -10,7 +10,8 @@ static void check(const uint8_t *p, size_t len)
 	if (why >= 0)
 		return;
 	FUZZ_CHECK(f.payload == p + FAN_HEAD_BYTES && f.payload_bytes == len - FAN_HEAD_BYTES);
-	FUZZ_CHECK(f.type >= FAN_TYPE_CTL || f.dtype < FAN_DTYPE_COUNT);
+	bool elements = f.type == FAN_TYPE_DATA || f.type == FAN_TYPE_RESULT;
+	FUZZ_CHECK(!elements || fan_dtype_bytes(f.dtype) > 0);
 	FUZZ_CHECK((f.flags & ~FAN_F_KNOWN) == 0);
 	uint8_t again[FAN_HEAD_BYTES];
 	fan_wire_put(again, &f);

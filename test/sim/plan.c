@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define CONTRIBUTIONS 16000  /* of all ranks of a job, about */
+#define LARGE	      262144 /* elements: 1 MiB of float32 */
 #define ELEMENTS      400000 /* likewise */
 
 const char *story_name(enum story story)
@@ -88,9 +89,25 @@ static void draw_config(struct plan *p, struct host_job *j, struct rng *r, unsig
 	}
 }
 
+/* One operation on a tensor beyond the cache, which the worker handles with other copies. */
+static void draw_large_op(struct host_job *j, struct rng *r)
+{
+	struct tensor_job about = {j->cfg.ranks, j->cfg.payload_bytes / 4u};
+	j->ops = 1;
+	do
+		tensor_draw(&j->op[0], r, about.ranks, 0);
+	while (j->op[0].op.op == FAN_BARRIER || fan_dtype_bytes(j->op[0].op.dtype) < 4);
+	j->op[0].op.count = rng_range(r, LARGE, LARGE + 2000);
+	tensor_expect(&j->op[0], &about);
+}
+
 static void draw_ops(const struct plan *p, struct host_job *j, struct rng *r)
 {
 	unsigned ranks = j->cfg.ranks, per_frag = j->cfg.payload_bytes / 4u;
+	if (p->story == STORY_CALM && ranks <= 4 && per_frag > 350) {
+		draw_large_op(j, r);
+		return;
+	}
 	uint64_t frags = CONTRIBUTIONS / ranks;
 	if (frags > ELEMENTS / ranks / per_frag)
 		frags = ELEMENTS / ranks / per_frag;
@@ -120,7 +137,7 @@ static void draw_switch(struct plan *p, struct rng *r)
 		ranks += c->ranks;
 		payload = c->payload_bytes > payload ? c->payload_bytes : payload;
 	}
-	uint16_t quota = (uint16_t)(rng_below(r, 3) ? rng_range(r, 2, 32) : rng_range(r, 32, 512));
+	uint16_t quota = (uint16_t)(rng_below(r, 3) ? rng_range(r, 2, 32) : rng_range(r, 32, 1024));
 	p->sw = (struct fan_switch_config){
 		.slots = quota * 2u * (p->jobs * 2 + 1),
 		.payload_bytes = payload,

@@ -102,6 +102,35 @@ static void control__silence(void **state)
 	assert_int_equal(fan_switch_deadline(rig.sw), UINT64_MAX);
 }
 
+/* Contributions are as good as BEATs. */
+static void control__data_is_a_sign_of_life(void **state)
+{
+	(void)state;
+	rig_form("a", 2, 0);
+	for (uint64_t n = 0; n < 30; n++) {
+		rig.now_ns += 100 * FAN_MS;
+		rig_add(0, n, 1);
+		rig_add(1, n, 1);
+		rig_tick();
+	}
+	assert_int_equal(job0()->state, FAN_JOB_READY);
+}
+
+/* Who missed why the job failed may still ask. */
+static void control__failed_job_stays_a_while(void **state)
+{
+	(void)state;
+	rig_form("a", 2, 0);
+	rig_leave(0, FAN_E_STALLED);
+	rig.now_ns += 1500 * FAN_MS; /* alive_ms is 1000 */
+	rig_tick();
+	rig_beat(1, rig_nonce(1), 0, 0);
+	assert_int_equal(rig_state(0).err, FAN_E_STALLED);
+	rig.now_ns += 2600 * FAN_MS;
+	rig_tick();
+	assert_int_equal(job0()->state, FAN_JOB_NONE);
+}
+
 static void control__silent_while_forming(void **state)
 {
 	(void)state;
@@ -276,6 +305,8 @@ int main(void)
 		RIG_TEST(control__group_that_one_cannot_join),
 		RIG_TEST(control__group_health),
 		RIG_TEST(control__silence),
+		RIG_TEST(control__data_is_a_sign_of_life),
+		RIG_TEST(control__failed_job_stays_a_while),
 		RIG_TEST(control__silent_while_forming),
 	};
 	return RUN(tests);

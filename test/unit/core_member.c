@@ -136,6 +136,10 @@ static void member__window(void **state)
 	rig_again();
 	assert_int_equal(rig_join(0, 5, &m), FAN_OK);
 	assert_int_equal(rig.window, 10); /* what the receive queue holds */
+	rig.cfg.rx_bytes = 10;
+	rig_again();
+	assert_int_equal(rig_join(0, 5, &m), FAN_OK);
+	assert_int_equal(rig.window, 2); /* the least that works */
 }
 
 /* The slots of a failed job are free at once, wherever they lay. */

@@ -30,6 +30,21 @@ static void rtt__smoothing(void **state)
 	assert_in_range(r.rto_ns, 99 * FAN_MS / 10, 11 * FAN_MS);
 }
 
+/* Waits for others make samples long; the timer goes by the shortest of late. */
+static void rtt__smallest_sample_bounds_the_first_timeout(void **state)
+{
+	(void)state;
+	struct fan_rtt r;
+	fan_rtt_init(&r);
+	fan_rtt_sample(&r, 2 * FAN_MS);
+	for (unsigned i = 0; i < 40; i++)
+		fan_rtt_sample(&r, 90 * FAN_MS);
+	assert_int_equal(fan_rtt_timeout(&r), 4 * FAN_MS);
+	for (unsigned i = 0; i < 128; i++) /* it is forgotten in the end */
+		fan_rtt_sample(&r, 90 * FAN_MS);
+	assert_in_range(fan_rtt_timeout(&r), 44 * FAN_MS, 45 * FAN_MS);
+}
+
 static void rtt__bounds(void **state)
 {
 	(void)state;
@@ -67,6 +82,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rtt__first_sample),
 		cmocka_unit_test(rtt__smoothing),
+		cmocka_unit_test(rtt__smallest_sample_bounds_the_first_timeout),
 		cmocka_unit_test(rtt__bounds),
 		cmocka_unit_test(rtt__backs_off_until_something_is_heard),
 	};

@@ -103,6 +103,27 @@ static void transfer__results_that_do_not_fit(void **state)
 	assert_int_equal(out[0], 9);
 }
 
+/* Where the job wants checksums over payloads, a result without one is not taken. */
+static void transfer__result_without_its_checksum(void **state)
+{
+	(void)state;
+	int32_t in[16] = {1}, out[16] = {0}, sum[16] = {3};
+	rig.cfg.options = FAN_JOIN_SUMMED;
+	rig.w = fan_worker_init(rig.mem, &rig.cfg, rig.now_ns);
+	rig_ready();
+	struct fan_op op = int_sum(in, out, 16);
+	start(&op);
+	rig_tick();
+	assert_true(rig.got[0].flags & FAN_F_SUMMED);
+	struct fan_frag r = result_of(&rig.got[0], sum, 64);
+	r.flags &= (uint16_t)~FAN_F_SUMMED;
+	assert_int_equal(rig_recv(&r, false), FAN_DROP);
+	assert_int_equal(fan_worker_stats(rig.w)->drops[FAN_DROP_CHECK], 1);
+	r.flags |= FAN_F_SUMMED;
+	assert_int_equal(rig_recv(&r, false), FAN_DONE);
+	assert_int_equal(out[0], 3);
+}
+
 static void transfer__need(void **state)
 {
 	(void)state;
@@ -124,6 +145,60 @@ static void transfer__need(void **state)
 	assert_int_equal(rig.got[0].payload_bytes, 64);
 	need.frag = 1; /* belongs to no operation yet */
 	assert_int_equal(rig_recv(&need, false), FAN_DROP);
+}
+
+/* The result of a contribution that was sent twice tells nothing of the round trip. */
+static void transfer__no_sample_of_what_was_sent_twice(void **state)
+{
+	(void)state;
+	int32_t in[16] = {1}, out[16] = {0}, sum[16] = {3};
+	for (unsigned again = 0; again < 2; again++) {
+		rig_open(NULL);
+		rig_ready();
+		struct fan_op op = int_sum(in, out, 16);
+		start(&op);
+		rig_tick();
+		struct fan_frag r = result_of(&rig.got[0], sum, 64);
+		rig.now_ns += 3 * FAN_MS;
+		if (again) {
+			struct fan_frag need = {.job = rig.job,
+						.epoch = rig.epoch,
+						.sender = FAN_RANK_NONE,
+						.type = FAN_TYPE_NEED,
+						.op = FAN_BARRIER};
+			assert_int_equal(rig_recv(&need, false), FAN_ASK);
+			rig_tick();
+		}
+		assert_int_equal(rig_recv(&r, false), FAN_DONE);
+		assert_int_equal(fan_worker_stats(rig.w)->srtt_ns, again ? 0 : 3 * FAN_MS);
+		rig_close(NULL);
+	}
+	rig_open(NULL);
+}
+
+/* Of a fragment that waits to be sent, and of one that belongs to no operation. */
+static void transfer__result_before_its_contribution(void **state)
+{
+	(void)state;
+	int32_t in[16] = {1}, out[16] = {0}, sum[16] = {3};
+	rig_ready();
+	struct fan_op op = int_sum(in, out, 16);
+	uint64_t id = start(&op);
+	struct fan_frag r = {.job = rig.job,
+			     .epoch = rig.epoch,
+			     .sender = FAN_RANK_NONE,
+			     .type = FAN_TYPE_RESULT,
+			     .dtype = FAN_INT32,
+			     .count = 16,
+			     .flags = FAN_F_FIRST | FAN_F_LAST,
+			     .payload = (const uint8_t *)sum,
+			     .payload_bytes = 64};
+	assert_int_equal(rig_recv(&r, false), FAN_DROP);
+	r.frag = 1;
+	assert_int_equal(rig_recv(&r, false), FAN_DROP);
+	assert_int_equal(fan_worker_stats(rig.w)->drops[FAN_DROP_AHEAD], 2);
+	assert_int_equal(out[0], 0);
+	assert_int_equal(fan_worker_test(rig.w, id), FAN_E_PENDING);
 }
 
 static void transfer__probe_when_nothing_comes(void **state)
@@ -183,6 +258,45 @@ static void transfer__fixed_mode(void **state)
 	assert_int_equal(fan_worker_test(rig.w, id), FAN_OK);
 	for (unsigned i = 0; i < 20; i++)
 		assert_true(out[i] - in[i] < 1e-6f && in[i] - out[i] < 1e-6f);
+}
+
+/* Groups whose exponents are kept are bounded: the next ones wait for the lowest. */
+static void transfer__groups_are_bounded(void **state)
+{
+	(void)state;
+	enum { GROUP = 32 * 16, COUNT = 40 * GROUP }; /* 32 blocks of 16 elements each */
+	static float in[COUNT], out[COUNT];
+	static const int16_t agreed[32];
+	rig.cfg.window_max = 4096;
+	free(rig.mem);
+	size_t bytes = fan_worker_bytes(&rig.cfg);
+	rig.mem = aligned_alloc(64, (bytes + 63) / 64 * 64);
+	rig.w = fan_worker_init(rig.mem, &rig.cfg, rig.now_ns);
+	rig_tick();
+	assert_int_equal(rig_welcome(rig.cfg.nonce, 4096), FAN_CTL);
+	rig_tick();
+	rig_state(FAN_JOB_READY, 0, 0);
+	struct fan_op op = {.op = FAN_SUM,
+			    .dtype = FAN_FLOAT32,
+			    .wire = FAN_FLOAT32,
+			    .mode = FAN_FIXED,
+			    .count = COUNT,
+			    .in = in,
+			    .out = out};
+	start(&op);
+	unsigned groups = 0;
+	for (unsigned n; (n = rig_tick()) > 0;) { /* answer exponents, never elements */
+		struct fan_frag got[RIG_OUT];
+		memcpy(got, rig.got, sizeof got);
+		for (unsigned i = 0; i < n; i++) {
+			if (got[i].type != FAN_TYPE_DATA || got[i].dtype != FAN_EXP16)
+				continue;
+			struct fan_frag r = result_of(&got[i], agreed, 64);
+			assert_int_equal(rig_recv(&r, false), FAN_DONE);
+			groups++;
+		}
+	}
+	assert_int_equal(groups, 16);
 }
 
 /* No elements, but exponents of none and a block of none all the same. */
@@ -315,6 +429,10 @@ int main(void)
 		RIG_TEST(transfer__reduce),
 		RIG_TEST(transfer__broadcast),
 		RIG_TEST(transfer__need),
+		RIG_TEST(transfer__result_without_its_checksum),
+		RIG_TEST(transfer__no_sample_of_what_was_sent_twice),
+		RIG_TEST(transfer__result_before_its_contribution),
+		RIG_TEST(transfer__groups_are_bounded),
 	};
 	return RUN(tests);
 }

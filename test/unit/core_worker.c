@@ -114,6 +114,24 @@ static void worker__joins_again_while_the_job_forms(void **state)
 	assert_int_equal(rig.got[0].frag, 0);
 }
 
+static void worker__switch_of_another_version(void **state)
+{
+	(void)state;
+	uint8_t packet[FAN_HEAD_BYTES] = {0};
+	struct fan_frag f = {.type = FAN_TYPE_REFUSE, .flags = FAN_F_SUMMED, .frag = rig.cfg.nonce};
+	rig_tick();
+	fan_wire_put(packet, &f);
+	packet[0] = 9; /* damaged, for all we know */
+	assert_int_equal(fan_worker_recv(rig.w, rig.now_ns, packet, sizeof packet, false),
+			 FAN_DROP);
+	assert_int_equal(fan_worker_phase(rig.w), FAN_W_JOINING);
+	fan_put32(packet + 28, fan_crc32c(0, packet, 28));
+	assert_int_equal(fan_worker_recv(rig.w, rig.now_ns, packet, sizeof packet, false),
+			 FAN_DROP);
+	assert_int_equal(fan_worker_fault(rig.w)->err, FAN_E_VERSION);
+	assert_int_equal(fan_worker_stats(rig.w)->drops[FAN_DROP_VERSION], 2);
+}
+
 static void worker__restarted_switch(void **state)
 {
 	(void)state;
@@ -296,6 +314,7 @@ int main(void)
 		RIG_TEST(worker__joins),
 		RIG_TEST(worker__refused),
 		RIG_TEST(worker__joins_again_while_the_job_forms),
+		RIG_TEST(worker__switch_of_another_version),
 		RIG_TEST(worker__restarted_switch),
 		RIG_TEST(worker__failed_job),
 		RIG_TEST(worker__group_test),
