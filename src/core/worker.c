@@ -146,6 +146,17 @@ static void not_known(struct fan_worker *w, uint64_t now_ns)
 	fan_worker_fail(w, &fault);
 }
 
+/* Who is missing, unless it was said of a fragment that is over: a late answer. */
+static void note_missing(struct fan_worker *w, const struct fan_state *m, uint64_t frag)
+{
+	bool late = m->state == FAN_JOB_FORMING || frag < w->missing_frag;
+	if (w->phase == FAN_W_READY && late)
+		return;
+	memcpy(w->missing, m->missing, sizeof w->missing);
+	w->missing_frag = frag;
+	w->missing_known = true;
+}
+
 static enum fan_verdict recv_state(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)
 {
 	struct fan_state m;
@@ -153,9 +164,7 @@ static enum fan_verdict recv_state(struct fan_worker *w, uint64_t now_ns, const 
 		return drop(w, FAN_DROP_STATE);
 	if (fan_state_get(&m, f) != FAN_OK)
 		return drop(w, FAN_DROP_FORMAT);
-	memcpy(w->missing, m.missing, sizeof w->missing);
-	w->missing_frag = f->frag;
-	w->missing_known = true;
+	note_missing(w, &m, f->frag);
 	w->stats.multicast = m.multicast;
 	switch (m.state) {
 	case FAN_JOB_NONE: not_known(w, now_ns); break;

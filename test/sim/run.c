@@ -54,6 +54,7 @@ static void until_all_gone(struct run *r)
 /* Stale packets arrive, and what they raise must sink again. */
 static void until_switch_is_empty(struct run *r)
 {
+	r->story_ns = SIM_NEVER;
 	while (r->sim.packets_in_flight)
 		sim_step(&r->sim, SIM_NEVER);
 	uint64_t alive_ms = 0;

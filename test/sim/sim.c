@@ -110,12 +110,13 @@ static bool damage(struct sim *s, struct sim_packet *p)
 	return true;
 }
 
-static void deliver(struct sim *s, struct sim_link *l, const struct sim_packet *p)
+static void deliver(struct sim *s, struct sim_link *l, const struct sim_packet *p,
+		    uint64_t later_ns)
 {
 	size_t room = sizeof *p + p->len + 16;
 	struct sim_packet *copy = calloc(1, room);
 	memcpy(copy, p, sizeof *p + p->len);
-	uint64_t delay_ns = l->delay_ns + rng_below(&s->rng, l->jitter_ns + 1);
+	uint64_t delay_ns = later_ns + l->delay_ns + rng_below(&s->rng, l->jitter_ns + 1);
 	if (rng_chance(&s->rng, l->late))
 		delay_ns += rng_below(&s->rng, 20 * l->delay_ns + 200 * SIM_US);
 	if (rng_chance(&s->rng, l->stale))
@@ -160,9 +161,11 @@ void sim_send(struct sim *s, int from, int to, const uint8_t *head, const uint8_
 	if (s->capture)
 		keep(s, p);
 	if (!(by_group && l->deaf) && !is_lost(s, l)) {
-		deliver(s, l, p);
+		deliver(s, l, p, 0);
 		if (rng_chance(&s->rng, l->twice))
-			deliver(s, l, p);
+			deliver(s, l, p, 0);
+		if (l->ghost && head[1] == FAN_TYPE_JOIN && rng_chance(&s->rng, l->ghost))
+			deliver(s, l, p, rng_below(&s->rng, l->ghost_ns));
 	}
 	free(p);
 }

@@ -20,6 +20,8 @@ struct sim_link {
 	uint64_t delay_ns, jitter_ns;
 	uint32_t loss, twice, late, stale, damage;
 	uint32_t burst; /* chance that a loss is the first of a burst */
+	uint32_t ghost; /* chance that a JOIN comes once more, up to ghost_ns later */
+	uint64_t ghost_ns;
 	uint64_t stale_ns;
 	uint64_t burst_until_ns;
 	bool deaf; /* hears no multicast */

@@ -218,6 +218,32 @@ static void worker__stall(void **state)
 	rig_open(NULL);
 }
 
+/* An old answer does not replace a newer one. */
+static void worker__stall_after_a_late_answer(void **state)
+{
+	(void)state;
+	rig_ready();
+	struct fan_op op = {.op = FAN_BARRIER, .dtype = FAN_UINT8, .wire = FAN_UINT8};
+	uint64_t id;
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(fan_worker_start(rig.w, rig.now_ns, &op, &id), FAN_OK);
+	assert_int_equal(rig_tick(), 2);
+	struct fan_frag r = rig.got[0];
+	r.type = FAN_TYPE_RESULT;
+	assert_int_equal(rig_recv(&r, false), FAN_DONE); /* fragment 1 is the lowest now */
+	rig_state_about(FAN_JOB_READY, 0, 4, 1);
+	rig_state_about(FAN_JOB_READY, 0, 1, 0);
+	rig_state_about(FAN_JOB_FORMING, 0, 2, 1);
+	for (unsigned i = 0; i < 3; i++) {
+		rig.now_ns += 900 * FAN_MS;
+		rig_tick();
+		rig_state_about(FAN_JOB_READY, 0, 0, 0);
+	}
+	assert_int_equal(fan_worker_fault(rig.w)->err, FAN_E_STALLED);
+	assert_int_equal(fan_worker_fault(rig.w)->frag, 1);
+	assert_int_equal(fan_worker_fault(rig.w)->ranks[0], 4);
+}
+
 static void worker__group_test(void **state)
 {
 	(void)state;
@@ -324,6 +350,7 @@ int main(void)
 		RIG_TEST(worker__beats),
 		RIG_TEST(worker__silent_switch),
 		RIG_TEST(worker__stall),
+		RIG_TEST(worker__stall_after_a_late_answer),
 		RIG_TEST(worker__operations_out_of_range),
 		RIG_TEST(worker__leaves),
 		RIG_TEST(worker__leaves_without_an_answer),

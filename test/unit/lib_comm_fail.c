@@ -33,10 +33,14 @@ static void disagree(struct member *m)
 	float x[400] = {0};
 	enum difference how = *(enum difference *)m->team->ctx;
 	bool other = m->rank == 1;
-	int e;
 	if (!team_joined(m))
 		return;
-	if (other && how == OTHER_CALL)
+	/* Only when all are in, or it is the join of the last one that ends.  The others may
+	 * end the job before this rank has seen the barrier's end. */
+	int e = fanin_barrier(m->comm);
+	if (e)
+		EXPECT(e == FANIN_E_MISMATCH);
+	else if (other && how == OTHER_CALL)
 		e = fanin_broadcast(m->comm, x, 300, FANIN_FLOAT32, 0);
 	else
 		e = fanin_allreduce(m->comm, x, x, other && how == OTHER_COUNT ? 299 : 300,

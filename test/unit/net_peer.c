@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <cmocka.h>
 #include <net/if.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <string.h>
 
@@ -115,6 +116,10 @@ static void parse__any_address(void **state)
 static void parse__a_name_is_resolved(void **state)
 {
 	(void)state;
+	struct addrinfo *there;
+	if (getaddrinfo("localhost", NULL, NULL, &there)) /* a bare system: no /etc/hosts */
+		skip();
+	freeaddrinfo(there);
 	fan_peer p = parse("localhost:77");
 
 	assert_int_equal(p.port, 77);
