@@ -65,7 +65,13 @@ fan_net_check() {
                 echo "SKIPPED: network namespaces are not available here"
                 return $FAN_NET_SKIP
         fi
+        ip netns exec "fanin-probe-$$" true 2>/dev/null
+        works=$?
         ip netns del "fanin-probe-$$"
+        if [ $works -ne 0 ]; then
+                echo "SKIPPED: nothing can be run in a network namespace here"
+                return $FAN_NET_SKIP
+        fi
 }
 
 # The whole topology, or nothing: on any error what was made is removed.

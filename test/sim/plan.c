@@ -215,7 +215,7 @@ static uint64_t draw_limit(const struct plan *p)
 		uint64_t ms = p->lives * (pauses_ms + (mild ? 10000 : timers_ms));
 		most_ms = ms > most_ms ? ms : most_ms;
 	}
-	return (most_ms + (mild ? 1000 : 20000)) * FAN_MS;
+	return (most_ms + (mild ? 1000 : 200000)) * FAN_MS;
 }
 
 void plan_draw(struct plan *p, uint64_t seed, enum story story)
