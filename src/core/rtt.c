@@ -13,12 +13,17 @@ static void note_least(struct fan_rtt *r, uint64_t sample_ns)
 {
 	if (r->span == 0 || sample_ns < r->span_ns)
 		r->span_ns = sample_ns;
-	if (r->srtt_ns == 0 || sample_ns < r->least_ns)
+	if (r->least_ns == 0 || sample_ns < r->least_ns)
 		r->least_ns = sample_ns;
 	if (++r->span < SPAN)
 		return;
 	r->least_ns = r->span_ns;
 	r->span = 0;
+}
+
+void fan_rtt_answer(struct fan_rtt *r, uint64_t sample_ns)
+{
+	note_least(r, sample_ns);
 }
 
 void fan_rtt_sample(struct fan_rtt *r, uint64_t sample_ns)
@@ -43,9 +48,9 @@ void fan_rtt_sample(struct fan_rtt *r, uint64_t sample_ns)
 
 uint64_t fan_rtt_timeout(const struct fan_rtt *r)
 {
-	if (r->srtt_ns == 0)
-		return r->rto_ns << r->backoff;
-	uint64_t probe_ns = r->srtt_ns / 2 < 2 * r->least_ns ? r->srtt_ns / 2 : 2 * r->least_ns;
+	uint64_t probe_ns = r->srtt_ns ? r->srtt_ns / 2 : r->rto_ns;
+	if (r->least_ns && 2 * r->least_ns < probe_ns)
+		probe_ns = 2 * r->least_ns;
 	probe_ns = probe_ns < FAN_RTO_MIN_NS ? FAN_RTO_MIN_NS : probe_ns;
 	return probe_ns << r->backoff;
 }

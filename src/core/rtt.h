@@ -7,7 +7,8 @@
  *
  * But ranks that recover from losses wait for each other's timers, and timers that grew
  * with those waits would drive each other up to seconds.  So the first time-out goes by
- * the smallest recent sample as well: that of a fragment for which this rank was last. */
+ * the smallest recent sample as well: that of a fragment for which this rank was last,
+ * or of a probe that was answered with NEED. */
 #ifndef FAN_RTT_H
 #define FAN_RTT_H
 
@@ -18,7 +19,7 @@
 struct fan_rtt {
 	uint64_t srtt_ns; /* 0: no sample yet */
 	uint64_t var_ns;
-	uint64_t least_ns; /* smallest sample of this span and the last */
+	uint64_t least_ns; /* smallest sample of this span and the last; 0: none */
 	uint64_t span_ns;  /* smallest sample of this span... */
 	unsigned span;	   /* ...which has so many */
 	uint64_t rto_ns;   /* FAN_RTO_MIN_NS .. FAN_RTO_MAX_NS, without back-off */
@@ -26,6 +27,9 @@ struct fan_rtt {
 };
 
 void fan_rtt_init(struct fan_rtt *r);
+
+/* From a probe to its answer, which waits for nobody. */
+void fan_rtt_answer(struct fan_rtt *r, uint64_t sample_ns);
 void fan_rtt_sample(struct fan_rtt *r, uint64_t sample_ns);
 
 /* The timer with its back-off.  The first time it is half a round trip of silence, or

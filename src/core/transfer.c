@@ -405,7 +405,7 @@ enum fan_verdict fan_transfer_result(struct fan_worker *w, uint64_t now_ns,
 	return FAN_DONE;
 }
 
-enum fan_verdict fan_transfer_need(struct fan_worker *w, const struct fan_frag *f)
+enum fan_verdict fan_transfer_need(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)
 {
 	if (w->window.size == 0)
 		return drop(w, FAN_DROP_STATE);
@@ -415,6 +415,8 @@ enum fan_verdict fan_transfer_need(struct fan_worker *w, const struct fan_frag *
 		return drop(w, f->frag < s->frag ? FAN_DROP_STALE : FAN_DROP_AHEAD);
 	if (!fan_window_need(&w->window, i))
 		return drop(w, FAN_DROP_DUPLICATE);
+	if (s->seq != s->data_seq) /* it answers a probe */
+		fan_rtt_answer(&w->rtt, now_ns - s->sent_ns);
 	fan_rtt_heard(&w->rtt);
 	fan_congestion_lost(&w->congestion);
 	return FAN_ASK;

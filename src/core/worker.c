@@ -233,7 +233,7 @@ enum fan_verdict fan_worker_recv(struct fan_worker *w, uint64_t now_ns, const ui
 	if (w->phase != FAN_W_READY)
 		return drop(w, FAN_DROP_STATE);
 	return f.type == FAN_TYPE_RESULT ? fan_transfer_result(w, now_ns, &f)
-					 : fan_transfer_need(w, &f);
+					 : fan_transfer_need(w, now_ns, &f);
 }
 
 static struct fan_frag control_head(const struct fan_worker *w, enum fan_type type, uint64_t frag)

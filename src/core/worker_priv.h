@@ -50,7 +50,7 @@ void fan_worker_fail(struct fan_worker *w, const struct fan_fault *fault);
 /* A RESULT, or a NEED, that is for this worker's job. */
 enum fan_verdict fan_transfer_result(struct fan_worker *w, uint64_t now_ns,
 				     const struct fan_frag *f);
-enum fan_verdict fan_transfer_need(struct fan_worker *w, const struct fan_frag *f);
+enum fan_verdict fan_transfer_need(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f);
 
 /* Write what the window allows; true if `out` ran full. */
 bool fan_transfer_send(struct fan_worker *w, uint64_t now_ns, struct fan_out *out);

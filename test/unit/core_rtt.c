@@ -45,6 +45,21 @@ static void rtt__smallest_sample_bounds_the_first_timeout(void **state)
 	assert_in_range(fan_rtt_timeout(&r), 44 * FAN_MS, 45 * FAN_MS);
 }
 
+/* Before there is any result, an answered probe tells how far the switch is. */
+static void rtt__answered_probe(void **state)
+{
+	(void)state;
+	struct fan_rtt r;
+	fan_rtt_init(&r);
+	const uint64_t first = fan_rtt_timeout(&r);
+	fan_rtt_answer(&r, 3 * FAN_MS);
+	assert_true(fan_rtt_timeout(&r) < first);
+	assert_int_equal(fan_rtt_timeout(&r), 6 * FAN_MS);
+	assert_int_equal(r.srtt_ns, 0);
+	fan_rtt_sample(&r, 100 * FAN_MS);
+	assert_int_equal(fan_rtt_timeout(&r), 6 * FAN_MS);
+}
+
 static void rtt__bounds(void **state)
 {
 	(void)state;
@@ -83,6 +98,7 @@ int main(void)
 		cmocka_unit_test(rtt__first_sample),
 		cmocka_unit_test(rtt__smoothing),
 		cmocka_unit_test(rtt__smallest_sample_bounds_the_first_timeout),
+		cmocka_unit_test(rtt__answered_probe),
 		cmocka_unit_test(rtt__bounds),
 		cmocka_unit_test(rtt__backs_off_until_something_is_heard),
 	};
