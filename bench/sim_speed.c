@@ -97,7 +97,7 @@ static bool make_job(struct bed *b, const struct setting *set, bool verify)
 	};
 	b->trainer = calloc(set->ranks, sizeof *b->trainer);
 	if (!b->trainer || !fan_job_cut(&b->job, 0) ||
-	    !fan_trainer_share(&b->shared, &b->job, &b->sim))
+	    !fan_trainer_share(&b->shared, &b->job, &b->sim, false))
 		return false;
 	for (uint16_t r = 0; r < set->ranks; r++)
 		if (!fan_trainer_init(&b->trainer[r], &b->shared, r))

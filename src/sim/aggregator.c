@@ -64,15 +64,16 @@ static void sample(struct fan_aggregator *a)
 {
 	const struct fan_switch_stats *st = fan_switch_stats(a->core);
 	struct fan_report r = {.index = 0};
-	uint64_t used = 0;
+	uint64_t used = 0, lent = 0;
 	do {
 		uint16_t index = r.index;
 		fan_switch_report(a->core, &r);
 		used += r.waiting;
+		lent += r.window;
 		r.index = (uint16_t)(index + 1);
 	} while (r.index < r.jobs);
 	const uint64_t figure[FAN_SERIES_FIGURES] = {used, fan_aggregator_offered(a),
-						     st->contributions, st->results};
+						     st->contributions, st->results, lent};
 	if (used > a->slots_used_max)
 		a->slots_used_max = used;
 	fan_series_add(&a->series, figure);

@@ -20,7 +20,7 @@ struct fan_aggregator {
 	uint64_t rx_packets, rx_bytes, tx_packets, tx_bytes; /* datagrams */
 	uint64_t unheard; /* sent to an address that nobody has; always 0 */
 	/* Slots that sum something, contributions that came, contributions that were added,
-	 * fragments finished: sampled. */
+	 * fragments finished, slots that jobs hold: sampled. */
 	struct fan_series series;
 	uint64_t slots_used_max;
 };

@@ -10,13 +10,14 @@
 #include <stdint.h>
 
 #define FAN_SERIES_MAX	   512
-#define FAN_SERIES_FIGURES 4
+#define FAN_SERIES_FIGURES 5
 
 struct fan_series {
 	uint64_t start_ns, interval_ns, next_ns;
 	uint32_t count;
-	/* Sums over the samples that one stands for: `weight` of them. */
+	/* Sums over the samples that one stands for, `weight` of them, and the last ones. */
 	uint64_t sum[FAN_SERIES_MAX][FAN_SERIES_FIGURES];
+	uint64_t last[FAN_SERIES_MAX][FAN_SERIES_FIGURES];
 	uint32_t weight[FAN_SERIES_MAX];
 };
 

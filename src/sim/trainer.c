@@ -48,11 +48,14 @@ static bool make_expect(struct fan_trainer_shared *sh, size_t elems)
 }
 
 bool fan_trainer_share(struct fan_trainer_shared *sh, struct fan_job_config *cfg,
-		       struct fan_sim *sim)
+		       struct fan_sim *sim, bool by_ring)
 {
 	memset(sh, 0, sizeof *sh);
 	sh->cfg = cfg;
 	sh->sim = sim;
+	sh->by_ring = by_ring;
+	if (by_ring)
+		return true;
 	uint32_t frags = cfg->window / 8u < OP_FRAGS ? OP_FRAGS : cfg->window / 8u;
 	if (cfg->mode == FAN_FIXED) /* a whole group: exponents travel once for each */
 		frags = cfg->payload_bytes / 2u;
@@ -108,8 +111,10 @@ static bool come(struct fan_trainer *t)
 
 static void go(struct fan_trainer *t)
 {
-	t->stats = *fan_worker_stats(t->core);
+	if (t->core)
+		t->stats = *fan_worker_stats(t->core);
 	t->left = true;
+	t->shared->sim->awaited--;
 	free(t->mem);
 	t->mem = NULL;
 	t->core = NULL;
@@ -197,6 +202,15 @@ static bool start_ops(struct fan_trainer *t)
 	return any;
 }
 
+/* All buckets that were ready are reduced. */
+static void note_quiet(struct fan_trainer *t)
+{
+	if (t->bucket_done != t->bucket_ready || t->comm_since_ns == FAN_SIM_NEVER)
+		return;
+	t->times.comm_ns += t->shared->sim->now_ns - t->comm_since_ns;
+	t->comm_since_ns = FAN_SIM_NEVER;
+}
+
 static bool take_finished(struct fan_trainer *t)
 {
 	bool any = false;
@@ -211,10 +225,7 @@ static bool take_finished(struct fan_trainer *t)
 		t->bucket_done += o->last;
 		any = true;
 	}
-	if (t->bucket_done == t->bucket_ready && t->comm_since_ns != FAN_SIM_NEVER) {
-		t->times.comm_ns += t->shared->sim->now_ns - t->comm_since_ns;
-		t->comm_since_ns = FAN_SIM_NEVER;
-	}
+	note_quiet(t);
 	return any;
 }
 
@@ -416,15 +427,89 @@ static uint64_t deadline(void *self)
 
 static const struct fan_actor_ops ops = {recv_packet, tick, deadline};
 
+/* ---- by ring -------------------------------------------------------------------------- */
+
+static void run_ring(struct fan_trainer *t)
+{
+	struct fan_ring *g = &t->ring;
+	const struct fan_job_config *c = t->shared->cfg;
+	for (bool again = true; again && !t->shared->sim->broke;) {
+		again = compute(t);
+		uint64_t before = t->bucket_done;
+		if (t->bucket_at > t->bucket_done && fan_ring_done(g)) {
+			t->times.elems += c->bucket[t->bucket_done++ % c->buckets].elems;
+			note_spans(t, before);
+			again = true;
+		}
+		if (t->bucket_at == t->bucket_done && t->bucket_at < t->bucket_ready) {
+			fan_ring_start(g, c->bucket[t->bucket_at++ % c->buckets].elems);
+			again = true;
+		}
+		note_quiet(t);
+	}
+	if (t->iteration < c->iterations || t->bucket_done < buckets_all(t))
+		return;
+	note_wait(t, false);
+	t->times.done_ns = t->shared->sim->now_ns;
+	go(t);
+}
+
+static void recv_ring(void *self, const struct fan_sim_packet *p)
+{
+	struct fan_trainer *t = self;
+	fan_ring_recv(&t->ring, p);
+	if (t->begun && !t->left)
+		run_ring(t);
+}
+
+static void tick_ring(void *self)
+{
+	struct fan_trainer *t = self;
+	const struct fan_trainer *first = t->shared->first;
+	if (!t->begun) {
+		t->begun = true;
+		t->times.ready_ns = t->shared->sim->now_ns;
+		t->ring = (struct fan_ring){
+			.sim = t->shared->sim,
+			.actor = t->actor,
+			.next = first[(t->rank + 1) % t->shared->cfg->ranks].actor,
+			.rank = t->rank,
+			.ranks = t->shared->cfg->ranks,
+			.payload_bytes = t->shared->cfg->payload_bytes,
+			.note = t->ring.note,
+			.notes = t->ring.notes,
+			.notes_room = t->ring.notes_room,
+		};
+	}
+	run_ring(t);
+}
+
+static uint64_t deadline_ring(void *self)
+{
+	const struct fan_trainer *t = self;
+	if (t->left)
+		return FAN_SIM_NEVER;
+	if (!t->begun)
+		return t->shared->cfg->arrival_ns;
+	return t->working ? t->until_ns : FAN_SIM_NEVER;
+}
+
+static const struct fan_actor_ops ring_ops = {recv_ring, tick_ring, deadline_ring};
+
 bool fan_trainer_init(struct fan_trainer *t, struct fan_trainer_shared *sh, uint16_t rank)
 {
 	memset(t, 0, sizeof *t);
 	t->shared = sh;
 	t->rank = rank;
 	t->comm_since_ns = t->wait_since_ns = FAN_SIM_NEVER;
-	t->actor = fan_sim_add_actor(sh->sim, sh->cfg->host[rank], t, &ops);
+	t->ring.sim = sh->sim;
+	if (rank == 0)
+		sh->first = t;
+	t->actor =
+		fan_sim_add_actor(sh->sim, sh->cfg->host[rank], t, sh->by_ring ? &ring_ops : &ops);
 	if (t->actor == FAN_SIM_NONE)
 		return false;
+	sh->sim->awaited++;
 	fan_sim_wake(sh->sim, t->actor);
 	return true;
 }
@@ -433,6 +518,7 @@ void fan_trainer_free(struct fan_trainer *t)
 {
 	for (uint64_t i = t->op_first; i < t->op_next; i++)
 		free(t->op[i % FAN_OPS_MAX].out);
+	fan_ring_free(&t->ring);
 	free(t->mem);
 	t->mem = NULL;
 }

@@ -10,6 +10,7 @@
 #define FAN_SIM_TRAINER_H
 
 #include "job.h"
+#include "ring.h"
 #include "world.h"
 
 #define FAN_TILE_SHIFTS 61 /* operations begin at one of so many places of the table */
@@ -26,6 +27,8 @@ struct fan_trainer_shared {
 	struct fan_out_item *item;
 	uint8_t *scratch;
 	size_t scratch_bytes;
+	bool by_ring;
+	struct fan_trainer *first; /* the trainer of rank 0; the others follow it */
 };
 
 /* An operation in flight. */
@@ -51,6 +54,7 @@ struct fan_trainer {
 	uint16_t rank;
 	void *mem;
 	struct fan_worker *core;
+	struct fan_ring ring; /* instead of the core, if the job says so */
 	uint64_t deadline_ns; /* the core's */
 	/* Computing: step 0 .. 2 * layers - 1 of an iteration. */
 	uint32_t iteration, step;
@@ -71,9 +75,10 @@ struct fan_trainer {
 	bool left, wrong;
 };
 
-/* Make what trainers of `cfg` share; false: out of memory.  `cfg` and `sim` stay. */
+/* Make what trainers of `cfg` share; false: out of memory.  `cfg` and `sim` stay.  The
+ * trainers of a job lie in one array, by rank. */
 bool fan_trainer_share(struct fan_trainer_shared *sh, struct fan_job_config *cfg,
-		       struct fan_sim *sim);
+		       struct fan_sim *sim, bool by_ring);
 void fan_trainer_unshare(struct fan_trainer_shared *sh);
 
 /* A trainer that comes when its job arrives.  False: out of memory. */

@@ -243,7 +243,8 @@ static void push(struct fan_sim *s, uint32_t link, const struct fan_sim_packet *
 	struct fan_sim_link *l = &s->link[link];
 	struct fan_link_entry e = {.packet = *p};
 	bool marked;
-	e.at_ns = fan_link_take(l, s->now_ns, p->len, own, &marked);
+	bool safe = p->flags & FAN_PACKET_SAFE;
+	e.at_ns = fan_link_take(l, s->now_ns, p->len, own || safe, &marked);
 	if (!e.at_ns) {
 		saw(s, FAN_SIGHT_OVERFLOW, link, p);
 		fan_body_put(&s->pool, p->body);
@@ -251,7 +252,7 @@ static void push(struct fan_sim *s, uint32_t link, const struct fan_sim_packet *
 	}
 	if (marked)
 		e.packet.flags |= FAN_PACKET_ECN;
-	if (l->faulty || s->filter)
+	if ((l->faulty || s->filter) && !safe)
 		push_faulty(s, link, e);
 	else
 		push_in_order(s, link, &e);

@@ -80,6 +80,7 @@ struct fan_sim {
 	/* Sees every packet on every link, may ask for its loss (true) or a delay. */
 	bool (*filter)(void *arg, uint32_t link, const struct fan_sim_packet *p, uint64_t *late_ns);
 	void *filter_arg;
+	uint32_t awaited;   /* actors that the run lasts for and that have not ended */
 	uint64_t in_flight; /* packets on links */
 	uint64_t hops;	    /* packets that crossed a link and were handled */
 	uint64_t frag_hops; /* of them with elements */

@@ -73,7 +73,7 @@ static struct fan_job_config *add_job(struct bed *b)
 static void begin(struct bed *b)
 {
 	for (unsigned j = 0; j < b->jobs; j++) {
-		assert_true(fan_trainer_share(&b->shared[j], &b->job[j], &b->sim));
+		assert_true(fan_trainer_share(&b->shared[j], &b->job[j], &b->sim, false));
 		for (uint16_t r = 0; r < RANKS; r++)
 			assert_true(fan_trainer_init(&b->trainer[j][r], &b->shared[j], r));
 	}
