@@ -55,4 +55,41 @@ import sys
 fanin, ring = (r["jobs"][0]["comm_s"] for r in json.load(open(sys.argv[1]))["runs"])
 assert abs(ring / fanin / (2 * 15 / 16) - 1) < 0.01, ring / fanin
 PY
+# The page: whole, and nothing to be loaded.
+"$fanin" sim faults.json -q --report "$work/one.html"
+"$fanin" sim ring.json -q --sweep jobs.x.reduce=fanin,ring --sweep topology.nodes.w.count=2,4,8 \
+        --report "$work/sweep.html"
+python3 - "$work/one.html" "$work/sweep.html" <<'PY'
+import sys
+from html.parser import HTMLParser
+
+EMPTY = ("meta", "line", "circle", "rect", "path", "th", "td", "tr", "br")
+
+
+class Page(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.open, self.count = [], {}
+
+    def handle_starttag(self, tag, attrs):
+        self.count[tag] = self.count.get(tag, 0) + 1
+        assert not {"src", "href"} & {name for name, _ in attrs}, (tag, attrs)
+        if tag not in EMPTY:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.count[tag] = self.count.get(tag, 0) + 1
+
+    def handle_endtag(self, tag):
+        if tag not in EMPTY:
+            assert self.open.pop() == tag, tag
+
+
+for name, plots in zip(sys.argv[1:], (3, 4)):
+    page, text = Page(), open(name).read()
+    page.feed(text)
+    assert page.open == [] and page.count["svg"] == plots, (name, page.open, page.count)
+    for word in ("nan", "inf", "http", "url("):
+        assert word not in text.replace("fanin", ""), (name, word)
+PY
 echo 'the same bytes'
