@@ -3,6 +3,7 @@
 #include "sim.h"
 
 #include <argp.h>
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,6 +50,7 @@ static void add_sweep(struct argp_state *state, struct sim_args *a, char *text)
 	char *value = strchr(text, '='), *save = NULL;
 	if (!value || value == text || !value[1])
 		argp_error(state, "--sweep: \"%s\": expected KEY=A,B,C", text);
+	assert(value); /* argp_error does not return */
 	if (a->sweeps == SIM_SWEEPS_MAX)
 		argp_error(state, "--sweep: more than %d keys", SIM_SWEEPS_MAX);
 	*value++ = '\0';
@@ -152,8 +154,7 @@ static void print_jobs(const json_t *run)
 	json_t *job;
 	printf("%-20s %-12s %-10s %7s %10s %10s %10s %9s %8s\n", "job", "model", "at", "workers",
 	       "jct (s)", "comm (s)", "wait (s)", "Gb/s", "resent");
-	json_array_foreach(json_object_get(run, "jobs"), i, job)
-	{
+	json_array_foreach (json_object_get(run, "jobs"), i, job) {
 		const char *error = json_string_value(json_object_get(job, "error"));
 		printf("%-20s %-12s %-10s %7.0f ", json_string_value(json_object_get(job, "name")),
 		       json_string_value(json_object_get(job, "model")),
@@ -175,11 +176,9 @@ static void print_sweep(const json_t *root)
 	const char *key;
 	printf("%-40s %12s %12s %12s %8s\n", "set", "avg jct (s)", "p99 jct (s)", "end (s)",
 	       "failed");
-	json_array_foreach(json_object_get(root, "runs"), i, run)
-	{
+	json_array_foreach (json_object_get(root, "runs"), i, run) {
 		char text[256] = "";
-		json_object_foreach(json_object_get(run, "set"), key, value)
-		{
+		json_object_foreach (json_object_get(run, "set"), key, value) {
 			char *v = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
 			size_t n = strlen(text);
 			snprintf(text + n, sizeof text - n, "%s%s=%s", n ? " " : "", key,
@@ -241,8 +240,9 @@ static bool any_failed(const json_t *result)
 	size_t i;
 	json_t *run;
 	bool failed = real(result, "failed_jobs") > 0;
-	json_array_foreach(json_object_get(result, "runs"), i, run) failed |=
-		real(run, "failed_jobs") > 0;
+	json_array_foreach (json_object_get(result, "runs"), i, run) {
+		failed |= real(run, "failed_jobs") > 0;
+	}
 	return failed;
 }
 

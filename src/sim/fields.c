@@ -212,8 +212,7 @@ int fan_fields_read(struct fan_reader *r, const json_t *object, const struct fan
 	if (!json_is_object(object))
 		return fan_reader_fail(r, NULL, "expected an object, got %s",
 				       object ? type_name(object) : "nothing");
-	json_object_foreach((json_t *)object, key, v)
-	{
+	json_object_foreach ((json_t *)object, key, v) {
 		unsigned i = 0;
 		while (i < count && strcmp(fields[i].key, key))
 			i++;

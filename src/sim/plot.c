@@ -101,8 +101,8 @@ static void find_ranges(const struct fan_plot *p, struct range *x, struct range 
 static void y_axis(FILE *f, struct range y)
 {
 	double step = fan_plot_step(y.high - y.low, TICKS);
-	for (double v = 0; v <= y.high * 1.0001; v += step) {
-		double h = height(y, v);
+	for (unsigned i = 0; i * step <= y.high * 1.0001; i++) {
+		double v = i * step, h = height(y, v);
 		fprintf(f,
 			"<line class=grid x1=%.1f x2=%.1f y1=%.1f y2=%.1f />"
 			"<text x=%.1f y=%.1f class=tick text-anchor=end>%.4g</text>\n",
@@ -131,8 +131,9 @@ static void x_axis(FILE *f, const struct fan_plot *p, struct range x)
 		return;
 	}
 	double step = fan_plot_step(x.high - x.low, TICKS + 2);
-	for (double v = ceil(x.low / step) * step; v <= x.high * 1.0001; v += step)
-		x_tick(f, place(p, x, v), v);
+	double first = ceil(x.low / step);
+	for (unsigned i = 0; (first + i) * step <= x.high * 1.0001; i++)
+		x_tick(f, place(p, x, (first + i) * step), (first + i) * step);
 }
 
 /* Stretches between gaps, each as one path. */

@@ -73,8 +73,7 @@ static void job_table(FILE *f, const json_t *jobs)
 	fputs("<table><tr><th>job<th>model<th>summed at<th>workers<th>iterations<th>completion"
 	      "<th>communication<th>of it waiting<th>Gb/s a worker<th>resent<th></tr>\n",
 	      f);
-	json_array_foreach(jobs, i, j)
-	{
+	json_array_foreach (jobs, i, j) {
 		if (i == ROWS_MAX)
 			break;
 		fputs("<tr>", f);
@@ -117,8 +116,7 @@ static void lane(FILE *f, const json_t *j, double y, double end_s)
 	from = ready > from ? ready : from;
 	size_t i;
 	json_t *end;
-	json_array_foreach(ends, i, end)
-	{
+	json_array_foreach (ends, i, end) {
 		double to = json_number_value(end);
 		fan_plot_seconds(t, sizeof t, to - from);
 		fprintf(f,
@@ -146,8 +144,8 @@ static void time_line(FILE *f, const json_t *run)
 		"<svg viewBox=\"0 0 760 %.0f\" role=img>\n",
 		high + 40);
 	double step = fan_plot_step(end_s, 8);
-	for (double v = 0; v <= end_s * 1.0001; v += step) {
-		double x = LANE_LEFT + v / end_s * LANE_WIDTH;
+	for (unsigned n = 0; n * step <= end_s * 1.0001; n++) {
+		double v = n * step, x = LANE_LEFT + v / end_s * LANE_WIDTH;
 		fprintf(f,
 			"<line class=grid x1=%.1f x2=%.1f y1=0 y2=%.1f />"
 			"<text x=%.1f y=%.1f class=tick text-anchor=middle>%.5g</text>",
@@ -166,8 +164,10 @@ static unsigned samples(const json_t *list, double *y)
 	unsigned n = 0;
 	size_t i;
 	json_t *v;
-	json_array_foreach(list, i, v) if (n < FAN_SERIES_MAX) y[n++] =
-		json_is_number(v) ? json_number_value(v) : NAN;
+	json_array_foreach (list, i, v) {
+		if (n < FAN_SERIES_MAX)
+			y[n++] = json_is_number(v) ? json_number_value(v) : NAN;
+	}
 	return n;
 }
 
@@ -176,11 +176,12 @@ static void slot_plots(FILE *f, const json_t *sw)
 	static const char *const key[3] = {"lent", "occupancy", "hit_rate"};
 	static const char *const name[3] = {"held by jobs", "summing", "contributions added"};
 	const json_t *s = json_object_get(sw, "series");
-	double *y = malloc(4 * sizeof(double[FAN_SERIES_MAX])), *x = y + 3 * FAN_SERIES_MAX;
+	double *y = malloc(4 * sizeof(double[FAN_SERIES_MAX]));
 	struct fan_plot_line line[3];
 	char title[TEXT_BYTES];
 	if (!y)
 		return;
+	double *x = y + (size_t)3 * FAN_SERIES_MAX;
 	for (unsigned i = 0; i < FAN_SERIES_MAX; i++)
 		x[i] = real(s, "start_s") + (i + 1) * real(s, "interval_s");
 	for (unsigned k = 0; k < 3; k++) {
@@ -209,8 +210,7 @@ static void switch_table(FILE *f, const json_t *list)
 	fputs("<table><tr><th>name<th>policy<th>slots<th>occupancy<th>hit rate<th>contributions"
 	      "<th>results<th>collisions<th>evictions<th>replays<th>received<th>sent</tr>\n",
 	      f);
-	json_array_foreach(list, i, s)
-	{
+	json_array_foreach (list, i, s) {
 		fputs("<tr>", f);
 		cell_text(f, text(s, "name"));
 		cell_text(f, text(s, "policy"));
@@ -237,7 +237,9 @@ static void aggregators(FILE *f, const json_t *list, const char *title)
 		return;
 	fprintf(f, "<h2>%s</h2>\n", title);
 	switch_table(f, list);
-	json_array_foreach(list, i, s) slot_plots(f, s);
+	json_array_foreach (list, i, s) {
+		slot_plots(f, s);
+	}
 }
 
 static int by_use(const void *a, const void *b)

@@ -39,18 +39,15 @@ static void value_text(const json_t *v, char *to, size_t bytes)
 /* Different numbers that the key takes; 0: some are no numbers. */
 static unsigned numbers_of(const json_t *runs, const char *key)
 {
-	double seen[POINTS_MAX];
+	double seen[POINTS_MAX] = {0};
 	unsigned n = 0;
 	size_t i;
 	json_t *run;
-	json_array_foreach(runs, i, run)
-	{
+	json_array_foreach (runs, i, run) {
 		const json_t *v = json_object_get(json_object_get(run, "set"), key);
 		unsigned k = 0;
 		if (!json_is_number(v))
 			return 0;
-		while (k < n && seen[k] < json_number_value(v))
-			k++;
 		while (k < n && seen[k] != json_number_value(v))
 			k++;
 		if (k == n && n < POINTS_MAX)
@@ -65,8 +62,7 @@ static const char *axis_of(const json_t *result)
 	unsigned most = 1;
 	size_t i;
 	json_t *key;
-	json_array_foreach(json_object_get(result, "sweep"), i, key)
-	{
+	json_array_foreach (json_object_get(result, "sweep"), i, key) {
 		unsigned n = numbers_of(json_object_get(result, "runs"), json_string_value(key));
 		if (n > most) {
 			most = n;
@@ -82,8 +78,7 @@ static void name_of(const json_t *run, const char *axis, char *name)
 	const char *key;
 	json_t *v;
 	name[0] = '\0';
-	json_object_foreach(json_object_get(run, "set"), key, v)
-	{
+	json_object_foreach (json_object_get(run, "set"), key, v) {
 		char value[NAME_BYTES / 2];
 		size_t n = strlen(name);
 		if (axis && strcmp(key, axis) == 0)
@@ -127,7 +122,9 @@ static double mean_of(const json_t *list, const char *key)
 	double sum = 0;
 	size_t i;
 	json_t *v;
-	json_array_foreach(list, i, v) sum += json_number_value(json_object_get(v, key));
+	json_array_foreach (list, i, v) {
+		sum += json_number_value(json_object_get(v, key));
+	}
 	return i ? sum / (double)i : NAN;
 }
 
@@ -162,8 +159,7 @@ static void plot(FILE *f, const json_t *result, const char *axis, const char *ti
 	json_t *run;
 	if (!all.at)
 		return;
-	json_array_foreach(json_object_get(result, "runs"), i, run)
-	{
+	json_array_foreach (json_object_get(result, "runs"), i, run) {
 		char name[NAME_BYTES];
 		double x = json_number_value(json_object_get(json_object_get(run, "set"), axis));
 		name_of(run, axis, name);
@@ -196,8 +192,7 @@ static void run_table(FILE *f, const json_t *result)
 	fputs("<h2>Runs</h2><table><tr><th>set<th>mean completion<th>median<th>99th percentile"
 	      "<th>communication<th>failed jobs</tr>\n",
 	      f);
-	json_array_foreach(json_object_get(result, "runs"), i, run)
-	{
+	json_array_foreach (json_object_get(result, "runs"), i, run) {
 		static const char *const keys[3] = {"avg_jct_s", "p50_jct_s", "p99_jct_s"};
 		char name[NAME_BYTES], t[32];
 		name_of(run, NULL, name);

@@ -56,8 +56,9 @@ static struct sums add_up(const struct fan_experiment_job *j)
 		s.wrong |= t->wrong;
 		s.over &= t->left && t->times.done_ns != 0;
 	}
-	s.comm_ns /= j->cfg.ranks;
-	s.wait_ns /= j->cfg.ranks;
+	uint16_t ranks = j->cfg.ranks ? j->cfg.ranks : 1;
+	s.comm_ns /= ranks;
+	s.wait_ns /= ranks;
 	return s;
 }
 

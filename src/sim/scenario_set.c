@@ -22,7 +22,7 @@ static void walk(struct way *w, json_t *at, unsigned depth);
 
 static void walk_array(struct way *w, json_t *list, unsigned depth)
 {
-	const char *part = w->part[depth];
+	const char *part = depth < w->parts ? w->part[depth] : "";
 	uint64_t number, size = json_array_size(list);
 	bool is_number = fan_csv_number(part, UINT32_MAX, &number);
 	bool last = depth + 1 == w->parts, any = false;
@@ -68,16 +68,13 @@ int fan_scenario_set(json_t *root, const char *path, const char *text, char *why
 {
 	struct way w = {.parts = 0};
 	char *copy = strdup(path), *save = NULL;
-	for (char *p = copy ? strtok_r(copy, ".", &save) : NULL; p;
-	     p = strtok_r(NULL, ".", &save)) {
-		if (w.parts == DEPTH_MAX)
-			break;
+	char *p = copy ? strtok_r(copy, ".", &save) : NULL;
+	for (; p && w.parts < DEPTH_MAX; p = strtok_r(NULL, ".", &save))
 		w.part[w.parts++] = p;
-	}
 	w.value = json_loads(text, JSON_DECODE_ANY, NULL);
 	if (!w.value)
 		w.value = json_string(text);
-	if (w.parts && w.value)
+	if (w.parts && w.value && !p)
 		walk(&w, root, 0);
 	else
 		w.lost = path;

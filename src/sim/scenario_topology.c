@@ -209,8 +209,8 @@ int fan_scenario_read_topology(struct fan_scenario *s, const json_t *o, struct f
 	};
 	if (fan_fields_read(r, o, fields, COUNT(fields), s))
 		return -1;
-	s->node = malloc(FAN_SCENARIO_NODES_MAX * sizeof *s->node);
-	s->link = malloc(FAN_SCENARIO_LINKS_MAX * sizeof *s->link);
+	s->node = calloc(FAN_SCENARIO_NODES_MAX, sizeof *s->node);
+	s->link = calloc(FAN_SCENARIO_LINKS_MAX, sizeof *s->link);
 	if (!s->node || !s->link)
 		return fan_reader_fail(r, NULL, "out of memory");
 	if (read_list(s, o, r, "nodes", read_node) || read_list(s, o, r, "links", read_link))
