@@ -9,8 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "sim/aggregator.h"
 #include "sim/trainer.h"
@@ -26,10 +27,22 @@ struct setting {
 };
 
 struct figure {
-	uint64_t hops, frag_hops, bodies_max, body_bytes;
+	uint64_t frag_hops, bodies_max, grown_bytes;
 	double cpu_s, virtual_s;
 	bool ok;
 };
+
+/* Resident memory now. */
+static uint64_t resident_bytes(void)
+{
+	unsigned long pages = 0, resident = 0;
+	FILE *f = fopen("/proc/self/statm", "r");
+	if (f && fscanf(f, "%lu %lu", &pages, &resident) != 2)
+		resident = 0;
+	if (f)
+		fclose(f);
+	return (uint64_t)resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
 
 static double cpu_s(void)
 {
@@ -127,6 +140,7 @@ static bool ended_well(const struct bed *b, bool verify)
 
 static struct figure measure(const struct setting *set, bool verify)
 {
+	uint64_t before = resident_bytes();
 	struct bed *b = calloc(1, sizeof *b);
 	struct figure f = {.ok = false};
 	if (b && make_star(b, set) && make_job(b, set, verify)) {
@@ -134,12 +148,11 @@ static struct figure measure(const struct setting *set, bool verify)
 		while (fan_sim_step(&b->sim, FAN_SIM_NEVER) && !is_over(b))
 			;
 		f = (struct figure){
-			.hops = b->sim.hops,
 			.frag_hops = b->sim.frag_hops,
 			.cpu_s = cpu_s() - start,
 			.virtual_s = (double)b->sim.now_ns * 1e-9,
 			.bodies_max = b->sim.pool.used_max,
-			.body_bytes = fan_body_bytes(&b->sim.pool),
+			.grown_bytes = resident_bytes() - before,
 			.ok = ended_well(b, verify),
 		};
 	}
@@ -179,33 +192,87 @@ static struct figure median(const struct setting *set, unsigned runs)
 	return run[runs / 2];
 }
 
+/* The same in a process of its own, forked before this one has used any memory. */
+static struct figure weigh(const struct setting *set)
+{
+	struct figure f = {.ok = false};
+	int pipe_of[2];
+	if (pipe(pipe_of))
+		return f;
+	pid_t child = fork();
+	if (child == 0) {
+		f = measure(set, false);
+		bool sent = write(pipe_of[1], &f, sizeof f) == (ssize_t)sizeof f;
+		_exit(sent ? 0 : 1);
+	}
+	close(pipe_of[1]);
+	if (child < 0 || read(pipe_of[0], &f, sizeof f) != (ssize_t)sizeof f)
+		f.ok = false;
+	close(pipe_of[0]);
+	if (child > 0)
+		waitpid(child, NULL, 0);
+	return f;
+}
+
+static const struct setting settings[] = {
+	{"8 workers, 100 Gb/s, 1408 B", 8, 1408, 512, 100, 4000000, 0},
+	{"8 workers, 10 Gb/s, 1408 B", 8, 1408, 128, 10, 4000000, 0},
+	{"8 workers, 100 Gb/s, 256 B", 8, 256, 512, 100, 1000000, 0},
+	{"8 workers, 10 Gb/s, 1408 B, 0.1 % loss", 8, 1408, 128, 10, 4000000, 1000},
+	{"64 workers, 100 Gb/s, 1408 B", 64, 1408, 512, 100, 500000, 0},
+};
+#define SETTINGS (sizeof settings / sizeof *settings)
+#define ASKED	 4 /* of them: with 64 workers the fragments in flight fill the cache */
+
+/* A run, and one of ten times the length. */
+struct weight {
+	struct figure one, ten;
+};
+
+/* One line of the table, one object of the file. */
+static json_t *row(const struct setting *set, bool asked, unsigned runs, const struct weight *w,
+		   bool *ok)
+{
+	struct figure f = median(set, runs), one = w->one, ten = w->ten;
+	double rate = (double)f.frag_hops / f.cpu_s * 1e-6;
+	/* each worker keeps a window in flight, here all of the time */
+	double bytes = (double)one.grown_bytes / (set->ranks * (double)set->window);
+	double growth = ((double)ten.grown_bytes / (double)one.grown_bytes - 1) * 100;
+	bool all = f.ok && one.ok && ten.ok;
+	*ok &= all;
+	printf("%-42s %12llu %10.2f %12.0f %10.1f%s\n", set->name, (unsigned long long)f.frag_hops,
+	       rate, bytes, growth, all ? "" : "  WRONG");
+	fflush(stdout);
+	return json_pack("{s:s, s:i, s:b, s:f, s:I, s:f, s:f, s:f, s:b}", "name", set->name,
+			 "workers", set->ranks, "asked", asked, "Mhops_per_s", rate, "frag_hops",
+			 (json_int_t)f.frag_hops, "virtual_s", f.virtual_s, "bytes_per_frag", bytes,
+			 "growth_percent", growth, "exact", all);
+}
+
 int main(int argc, char **argv)
 {
-	static const struct setting settings[] = {
-		{"8 workers, 100 Gb/s, 1408 B", 8, 1408, 512, 100, 4000000, 0},
-		{"8 workers, 10 Gb/s, 1408 B", 8, 1408, 128, 10, 4000000, 0},
-		{"8 workers, 100 Gb/s, 256 B", 8, 256, 512, 100, 1000000, 0},
-		{"8 workers, 10 Gb/s, 1408 B, 0.1 % loss", 8, 1408, 128, 10, 4000000, 1000},
-		{"64 workers, 100 Gb/s, 1408 B", 64, 1408, 512, 100, 500000, 0},
-	};
-	const char *json = argc == 3 && !strcmp(argv[1], "--json") ? argv[2] : NULL;
-	unsigned runs = argc == 2 && !strcmp(argv[1], "--once") ? 1 : RUNS;
+	const char *json = NULL;
+	unsigned runs = RUNS;
+	for (int i = 1; i < argc; i++) {
+		if (!strcmp(argv[i], "--once"))
+			runs = 1;
+		else if (!strcmp(argv[i], "--json") && i + 1 < argc)
+			json = argv[++i];
+		else
+			return 2;
+	}
+	struct weight weight[SETTINGS];
+	for (unsigned i = 0; i < SETTINGS; i++) {
+		struct setting longer = settings[i];
+		longer.elems *= 10;
+		weight[i].one = weigh(&settings[i]);
+		weight[i].ten = weigh(&longer);
+	}
 	json_t *rows = json_array();
 	bool ok = true;
-	printf("%-42s %12s %14s %12s\n", "star", "hops", "Mhops/s", "B/frag");
-	for (unsigned i = 0; i < sizeof settings / sizeof *settings; i++) {
-		struct figure f = median(&settings[i], runs);
-		double rate = (double)f.frag_hops / f.cpu_s * 1e-6;
-		ok &= f.ok;
-		printf("%-42s %12llu %14.2f %12llu%s\n", settings[i].name,
-		       (unsigned long long)f.frag_hops, rate, (unsigned long long)f.body_bytes,
-		       f.ok ? "" : "  WRONG");
-		fflush(stdout);
-		json_array_append_new(rows, json_pack("{s:s, s:f, s:I, s:f, s:b}", "name",
-						      settings[i].name, "Mhops_per_s", rate,
-						      "frag_hops", (json_int_t)f.frag_hops,
-						      "virtual_s", f.virtual_s, "exact", f.ok));
-	}
+	printf("%-42s %12s %10s %12s %10s\n", "star", "hops", "Mhops/s", "B/fragment", "growth %");
+	for (unsigned i = 0; i < SETTINGS; i++)
+		json_array_append_new(rows, row(&settings[i], i < ASKED, runs, &weight[i], &ok));
 	int e = json ? json_dump_file(rows, json, JSON_INDENT(1)) : 0;
 	json_decref(rows);
 	return ok && !e ? 0 : 1;

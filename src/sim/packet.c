@@ -13,6 +13,8 @@ void fan_body_pool_init(struct fan_body_pool *p, uint32_t bytes)
 {
 	memset(p, 0, sizeof *p);
 	p->bytes = bytes;
+	uint32_t whole = (uint32_t)sizeof(struct fan_sim_body) + bytes;
+	p->stride = (whole + ALIGN - 1) / ALIGN * ALIGN;
 }
 
 void fan_body_pool_free(struct fan_body_pool *p)
@@ -22,27 +24,28 @@ void fan_body_pool_free(struct fan_body_pool *p)
 	memset(p, 0, sizeof *p);
 }
 
-uint32_t fan_body_bytes(const struct fan_body_pool *p)
+static bool grow(struct fan_body_pool *p)
 {
-	uint32_t bytes = (uint32_t)sizeof(struct fan_sim_body) + p->bytes;
-	return (bytes + ALIGN - 1) / ALIGN * ALIGN;
-}
-
-bool fan_body_grow(struct fan_body_pool *p)
-{
-	uint32_t count = p->made ? p->made : SLAB_FIRST, stride = fan_body_bytes(p);
+	uint32_t count = p->made / 4 < SLAB_FIRST ? SLAB_FIRST : p->made / 4;
 	if (p->slabs == FAN_BODY_SLABS_MAX || p->made > UINT32_MAX / 2)
 		return false;
 	/* the core looks a little ahead of a datagram, never to read it */
-	uint8_t *slab = aligned_alloc(ALIGN, (size_t)count * stride);
+	uint8_t *slab = aligned_alloc(ALIGN, (size_t)count * p->stride);
 	if (!slab)
 		return false;
 	p->slab[p->slabs++] = slab;
 	p->made += count;
-	for (uint32_t i = count; i-- > 0;) {
-		struct fan_sim_body *b = (struct fan_sim_body *)(slab + (size_t)i * stride);
-		b->next = p->free;
-		p->free = b;
-	}
+	p->fresh = slab;
+	p->freshes = count;
 	return true;
+}
+
+struct fan_sim_body *fan_body_make(struct fan_body_pool *p)
+{
+	if (p->freshes == 0 && !grow(p))
+		return NULL;
+	struct fan_sim_body *b = (struct fan_sim_body *)p->fresh;
+	p->fresh += p->stride;
+	p->freshes--;
+	return b;
 }

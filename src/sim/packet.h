@@ -3,7 +3,7 @@
  *
  * The bytes of a datagram lie in a body that all its copies share: a result that goes to
  * a hundred workers is one body with a hundred references.  Bodies are of one size, made
- * in slabs that double, and used again; there is no allocation for a packet. */
+ * in slabs, and used again; there is no allocation for a packet. */
 #ifndef FAN_SIM_PACKET_H
 #define FAN_SIM_PACKET_H
 
@@ -13,7 +13,7 @@
 
 #include "core/out.h"
 
-#define FAN_BODY_SLABS_MAX 32 /* the last one alone holds half of all bodies */
+#define FAN_BODY_SLABS_MAX 128 /* each holds a quarter of what is there before it */
 
 /* `bytes` lies 32 before a multiple of 64, so that payloads are aligned. */
 struct fan_sim_body {
@@ -42,7 +42,10 @@ struct fan_sim_packet {
 
 struct fan_body_pool {
 	struct fan_sim_body *free;
-	uint32_t bytes; /* of one body's datagram, at most */
+	uint8_t *fresh;	  /* bodies of the last slab that were never used... */
+	uint32_t freshes; /* ...and how many: their memory has not been touched yet */
+	uint32_t bytes;	  /* of one body's datagram, at most */
+	uint32_t stride;
 	uint32_t made, used, used_max;
 	unsigned slabs;
 	void *slab[FAN_BODY_SLABS_MAX];
@@ -52,19 +55,17 @@ struct fan_body_pool {
 void fan_body_pool_init(struct fan_body_pool *p, uint32_t bytes);
 void fan_body_pool_free(struct fan_body_pool *p);
 
-/* Bytes of memory that one body takes. */
-uint32_t fan_body_bytes(const struct fan_body_pool *p);
-
-/* More bodies; false: out of memory. */
-bool fan_body_grow(struct fan_body_pool *p);
+/* A body that was never used; NULL: out of memory. */
+struct fan_sim_body *fan_body_make(struct fan_body_pool *p);
 
 /* A body with one reference; NULL: out of memory. */
 static inline struct fan_sim_body *fan_body_get(struct fan_body_pool *p)
 {
-	if (!p->free && !fan_body_grow(p))
-		return NULL;
 	struct fan_sim_body *b = p->free;
-	p->free = b->next;
+	if (b)
+		p->free = b->next;
+	else if (!(b = fan_body_make(p)))
+		return NULL;
 	b->refs = 1;
 	if (++p->used > p->used_max)
 		p->used_max = p->used;
