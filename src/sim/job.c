@@ -17,7 +17,9 @@ bool fan_job_cut(struct fan_job_config *c, uint64_t bytes)
 {
 	const struct fan_model *m = &c->model;
 	c->bucket = calloc(m->layers ? m->layers : 1, sizeof *c->bucket);
-	c->buckets = 0;
+	c->buckets = c->first = 0;
+	while (c->first < m->layers && m->layer[c->first].numel == 0)
+		c->first++;
 	if (!c->bucket)
 		return false;
 	struct fan_bucket b = {.high = m->layers - 1};

@@ -5,7 +5,8 @@
  * gradients of finished layers are collected into buckets, and a bucket that is full is
  * all-reduced while the layers before it are still being computed.  The next iteration
  * begins when all buckets are reduced; with `overlap`, each of its layers as soon as its
- * own bucket is. */
+ * own bucket is.  Buckets are reduced in the order in which they get full, so the first
+ * layers' come last: overlap lets begin what has no parameters before them. */
 #ifndef FAN_SIM_JOB_H
 #define FAN_SIM_JOB_H
 
@@ -51,6 +52,7 @@ struct fan_job_config {
 	struct fan_model model;
 	struct fan_bucket *bucket;
 	uint32_t buckets;
+	uint32_t first; /* layer with parameters: those before it wait for no gradients */
 	uint16_t ranks;
 	uint32_t *host;	     /* ranks entries: the node of each */
 	uint32_t aggregator; /* actor that sums; set when it is there */

@@ -263,6 +263,8 @@ static bool may_begin(const struct fan_trainer *t)
 	const struct fan_job_config *c = t->shared->cfg;
 	if (t->step >= c->model.layers || t->iteration == 0)
 		return true;
+	if (c->overlap && t->step < c->first)
+		return true;
 	uint64_t before = (uint64_t)(t->iteration - 1) * c->buckets;
 	uint64_t need = c->overlap ? fan_job_bucket_of(c, t->step) + UINT64_C(1) : c->buckets;
 	return c->buckets == 0 || t->bucket_done >= before + need;
