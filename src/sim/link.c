@@ -15,7 +15,7 @@ static uint64_t time_ps(const struct fan_sim_link *l, uint64_t bytes)
 static void set_rate(struct fan_sim_link *l, uint64_t bps)
 {
 	l->cfg.bps = bps;
-	l->byte_q16 = (UINT64_C(8000000000000) << Q16_SHIFT) / bps;
+	l->byte_q16 = bps ? (UINT64_C(8000000000000) << Q16_SHIFT) / bps : 0;
 	l->queue_ps = time_ps(l, l->cfg.queue_bytes);
 	l->ecn_ps = l->cfg.ecn_bytes ? time_ps(l, l->cfg.ecn_bytes) : UINT64_MAX;
 }
@@ -45,7 +45,7 @@ void fan_link_free(struct fan_sim_link *l, struct fan_body_pool *pool)
 uint64_t fan_link_queued_bytes(const struct fan_sim_link *l, uint64_t now_ns)
 {
 	uint64_t now_ps = now_ns * PS_PER_NS;
-	if (l->busy_ps <= now_ps)
+	if (l->busy_ps <= now_ps || l->byte_q16 == 0)
 		return 0;
 	return (uint64_t)(((unsigned __int128)(l->busy_ps - now_ps) << Q16_SHIFT) / l->byte_q16);
 }
@@ -60,7 +60,7 @@ uint64_t fan_link_take(struct fan_sim_link *l, uint64_t now_ns, uint16_t len, bo
 	uint64_t took_ps = bytes * l->byte_q16 >> Q16_SHIFT;
 	if (wait_ps + took_ps > l->queue_ps && !own) {
 		l->stats.overflows++;
-		return 0;
+		return FAN_LINK_NO_ROOM;
 	}
 	*marked = wait_ps > l->ecn_ps;
 	l->stats.marked += *marked;
@@ -101,7 +101,7 @@ void fan_link_set_rate(struct fan_sim_link *l, uint64_t now_ns, uint64_t bps)
 {
 	uint64_t now_ps = now_ns * PS_PER_NS, old_q16 = l->byte_q16;
 	set_rate(l, bps);
-	if (l->busy_ps <= now_ps)
+	if (l->busy_ps <= now_ps || old_q16 == 0)
 		return;
 	/* What is left to send scales with the rate, packet by packet: departures keep
 	 * their proportions from now on. */

@@ -13,10 +13,11 @@
 #define FAN_LINK_BPS_MIN   UINT64_C(1000)
 #define FAN_LINK_BPS_MAX   UINT64_C(100000000000000)
 #define FAN_LINK_QUEUE_MAX UINT32_C(0x7fffffff) /* bytes */
+#define FAN_LINK_NO_ROOM   UINT64_MAX
 #define FAN_LINK_RING_MAX  UINT32_C(0x08000000) /* packets on one link */
 
 struct fan_link_config {
-	uint64_t bps;
+	uint64_t bps; /* 0: packets take no time, and no room */
 	uint64_t delay_ns;
 	uint32_t queue_bytes;	 /* what does not fit is dropped, the packet in service counted */
 	uint32_t ecn_bytes;	 /* packets that meet more than this are marked; 0: never */
@@ -62,8 +63,8 @@ void fan_link_init(struct fan_sim_link *l, const struct fan_link_config *cfg, ui
 		   uint32_t to, struct fan_rng rng);
 void fan_link_free(struct fan_sim_link *l, struct fan_body_pool *pool);
 
-/* When a packet of `len` bytes that is handed over at `now_ns` has arrived, or 0: there is
- * no room for it (counted).  A packet of the sender's own, which waits in its sockets
+/* When a packet of `len` bytes that is handed over at `now_ns` has arrived, or
+ * FAN_LINK_NO_ROOM (counted).  A packet of the sender's own, which waits in its sockets
  * rather than be dropped, always has room (`own`).  `*marked`: it met a long queue. */
 uint64_t fan_link_take(struct fan_sim_link *l, uint64_t now_ns, uint16_t len, bool own,
 		       bool *marked);

@@ -11,9 +11,15 @@ static bool is_inside(const struct fan_sim_link *l)
 
 bool fan_sim_index(struct fan_sim *s)
 {
+	free(s->out);
 	s->out = malloc((s->links + 1) * sizeof *s->out);
 	if (!s->out)
 		return false;
+	for (uint32_t n = 0; n < s->nodes; n++) {
+		free(s->node[n].next);
+		s->node[n].next = NULL;
+		s->node[n].links = 0;
+	}
 	for (uint32_t i = 0; i < s->links; i++)
 		if (!is_inside(&s->link[i]))
 			s->node[s->link[i].from].links++;

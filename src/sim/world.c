@@ -245,7 +245,7 @@ static void push(struct fan_sim *s, uint32_t link, const struct fan_sim_packet *
 	bool marked;
 	bool safe = p->flags & FAN_PACKET_SAFE;
 	e.at_ns = fan_link_take(l, s->now_ns, p->len, own || safe, &marked);
-	if (!e.at_ns) {
+	if (e.at_ns == FAN_LINK_NO_ROOM) {
 		saw(s, FAN_SIGHT_OVERFLOW, link, p);
 		fan_body_put(&s->pool, p->body);
 		return;
@@ -289,8 +289,7 @@ void fan_sim_wake(struct fan_sim *s, uint32_t actor)
 	if (at_ns >= a->wake_ns)
 		return;
 	a->wake_ns = at_ns;
-	a->wake_key = fan_event_push(&s->heap, at_ns, source(KIND_ACTOR, actor));
-	s->broke |= !a->wake_key;
+	s->broke |= !fan_event_push(&s->heap, at_ns, source(KIND_ACTOR, actor));
 }
 
 /* The packet is at `node`; its reference is ours. */
@@ -347,10 +346,9 @@ static void step_actor(struct fan_sim *s, const struct fan_sim_event *e, uint32_
 {
 	struct fan_sim_actor *a = &s->actor[actor];
 	fan_event_pop(&s->heap);
-	if (a->wake_key != e->key)
+	if (a->wake_ns != e->at_ns) /* it was to be woken earlier, and has been */
 		return;
 	a->wake_ns = FAN_SIM_NEVER;
-	a->wake_key = 0;
 	if (a->ops->deadline(a->self) <= s->now_ns)
 		a->ops->tick(a->self);
 	fan_sim_wake(s, actor);

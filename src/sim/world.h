@@ -37,9 +37,8 @@ struct fan_sim_actor {
 	void *self;
 	const struct fan_actor_ops *ops;
 	uint32_t node;
-	uint32_t uplink;   /* the node's only link; FAN_SIM_NONE: it has several */
-	uint64_t wake_ns;  /* earliest wake-up in the heap... */
-	uint64_t wake_key; /* ...and its key */
+	uint32_t uplink;  /* the node's only link; FAN_SIM_NONE: it has several */
+	uint64_t wake_ns; /* earliest wake-up in the heap */
 };
 
 struct fan_sim_node {
@@ -103,7 +102,8 @@ uint32_t fan_sim_add_link(struct fan_sim *s, uint32_t a, uint32_t b,
 uint32_t fan_sim_add_actor(struct fan_sim *s, uint32_t node, void *self,
 			   const struct fan_actor_ops *ops);
 
-/* After the last link, before the first actor: index the links by node.  False: no memory. */
+/* After the last link, before the first actor: index the links by node.  When nodes and
+ * links are added later, do it again.  False: no memory. */
 bool fan_sim_index(struct fan_sim *s);
 
 /* The link on which packets for node `to` leave node `at`: the first of a shortest path,

@@ -40,19 +40,34 @@ static void link__picoseconds_add_up(void **state)
 	assert_int_equal(at_ns, 118560 + 1000);
 }
 
+/* A link that takes no time, at the beginning of time. */
+static void link__without_a_rate(void **state)
+{
+	(void)state;
+	bool marked;
+	const struct fan_link_config cfg = {.bps = 0};
+	struct fan_sim_link l;
+	fan_link_init(&l, &cfg, 0, 1, (struct fan_rng){1});
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(fan_link_take(&l, 0, 9000, false, &marked), 0);
+	assert_int_equal(fan_link_queued_bytes(&l, 0), 0);
+	fan_link_set_rate(&l, 0, 1000000000);
+	assert_int_equal(fan_link_take(&l, 0, 1000, true, &marked), 8000);
+}
+
 static void link__what_does_not_fit_is_dropped(void **state)
 {
 	(void)state;
 	bool marked;
 	struct fan_sim_link l = make(1000000000, 2000, 0);
-	assert_true(fan_link_take(&l, 0, 950, false, &marked));
-	assert_true(fan_link_take(&l, 0, 950, false, &marked));
-	assert_int_equal(fan_link_take(&l, 0, 950, false, &marked), 0);
+	assert_int_equal(fan_link_take(&l, 0, 950, false, &marked), 9000);
+	assert_int_equal(fan_link_take(&l, 0, 950, false, &marked), 17000);
+	assert_true(fan_link_take(&l, 0, 950, false, &marked) == FAN_LINK_NO_ROOM);
 	assert_int_equal(l.stats.overflows, 1);
 	assert_int_equal(fan_link_queued_bytes(&l, 4000), 1500);
-	assert_true(fan_link_take(&l, 8000, 950, false, &marked)); /* one has left */
-	assert_int_equal(fan_link_take(&l, 8000, 950, false, &marked), 0);
-	assert_true(fan_link_take(&l, 8000, 950, true, &marked)); /* its own waits */
+	assert_int_equal(fan_link_take(&l, 8000, 950, false, &marked), 25000); /* one has left */
+	assert_true(fan_link_take(&l, 8000, 950, false, &marked) == FAN_LINK_NO_ROOM);
+	assert_int_equal(fan_link_take(&l, 8000, 950, true, &marked), 33000); /* its own waits */
 	assert_int_equal(l.stats.packets, 4);
 }
 
@@ -114,6 +129,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(link__time_is_bytes_by_rate_and_delay),
 		cmocka_unit_test(link__picoseconds_add_up),
+		cmocka_unit_test(link__without_a_rate),
 		cmocka_unit_test(link__what_does_not_fit_is_dropped),
 		cmocka_unit_test(link__marks_above_the_threshold),
 		cmocka_unit_test(link__ring_keeps_order_while_it_grows),
