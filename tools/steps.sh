@@ -245,6 +245,12 @@ step_faults_asan() {
         build-asan/test/sim/faults --seeds "$SIM_SEEDS_ASAN"
 }
 
+step_scenarios() {
+        need build-gcc || return
+        note "$SIM_SEEDS seeds"
+        test/scenario/random.py build/fanin --seeds "$SIM_SEEDS" --keep "$logs"
+}
+
 # The corpus in the repository is read; what is found goes to build-fuzz/corpus.
 step_fuzz() { # TARGET
         need build-fuzz || return
@@ -303,7 +309,7 @@ binary_steps='core-symbols lib-symbols install'
 
 # Two at a time; the longest first, so that no one is left over at the end.
 pool_steps() {
-        echo clang-tidy faults faults-asan test-asan cppcheck test-gcc test-clang
+        echo clang-tidy faults scenarios faults-asan test-asan cppcheck test-gcc test-clang
         fuzz_steps
 }
 

@@ -53,16 +53,39 @@ static void send_all(struct fan_aggregator *a)
 	fan_out_reset(&a->out);
 }
 
-uint64_t fan_aggregator_offered(const struct fan_aggregator *a)
+struct fan_switch_stats fan_aggregator_stats(const struct fan_aggregator *a)
 {
-	const struct fan_switch_stats *st = fan_switch_stats(a->core);
+	const struct fan_switch_stats *now = fan_switch_stats(a->core);
+	struct fan_switch_stats sum = a->past;
+	sum.packets += now->packets;
+	sum.contributions += now->contributions;
+	sum.results += now->results;
+	sum.replays += now->replays;
+	sum.needs += now->needs;
+	sum.events_lost += now->events_lost;
+	for (unsigned i = 0; i < FAN_DROP_COUNT; i++)
+		sum.drops[i] += now->drops[i];
+	return sum;
+}
+
+void fan_aggregator_restart(struct fan_aggregator *a, uint64_t down_ns)
+{
+	a->past = fan_aggregator_stats(a);
+	a->restarts++;
+	a->cfg.epoch++;
+	a->down_until_ns = a->sim->now_ns + down_ns;
+	a->core = fan_switch_init(a->mem, &a->cfg);
+}
+
+uint64_t fan_aggregator_offered(const struct fan_switch_stats *st)
+{
 	return st->contributions + st->drops[FAN_DROP_DUPLICATE] + st->drops[FAN_DROP_STALE] +
 	       st->drops[FAN_DROP_AHEAD];
 }
 
 static void sample(struct fan_aggregator *a)
 {
-	const struct fan_switch_stats *st = fan_switch_stats(a->core);
+	const struct fan_switch_stats st = fan_aggregator_stats(a);
 	struct fan_report r = {.index = 0};
 	uint64_t used = 0, lent = 0;
 	do {
@@ -72,8 +95,8 @@ static void sample(struct fan_aggregator *a)
 		lent += r.window;
 		r.index = (uint16_t)(index + 1);
 	} while (r.index < r.jobs);
-	const uint64_t figure[FAN_SERIES_FIGURES] = {used, fan_aggregator_offered(a),
-						     st->contributions, st->results, lent};
+	const uint64_t figure[FAN_SERIES_FIGURES] = {used, fan_aggregator_offered(&st),
+						     st.contributions, st.results, lent};
 	if (used > a->slots_used_max)
 		a->slots_used_max = used;
 	fan_series_add(&a->series, figure);
@@ -102,7 +125,7 @@ static void tick(void *self)
 static void recv_packet(void *self, const struct fan_sim_packet *p)
 {
 	struct fan_aggregator *a = self;
-	if (!p->body)
+	if (!p->body || a->sim->now_ns < a->down_until_ns)
 		return;
 	a->rx_packets++;
 	a->rx_bytes += p->len;

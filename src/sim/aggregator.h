@@ -23,6 +23,9 @@ struct fan_aggregator {
 	 * fragments finished, slots that jobs hold: sampled. */
 	struct fan_series series;
 	uint64_t slots_used_max;
+	uint64_t down_until_ns;	      /* hears nothing until then */
+	struct fan_switch_stats past; /* of its lives before this one */
+	uint32_t restarts;
 };
 
 /* An aggregator on `node`.  False: out of memory, or the configuration is not sane. */
@@ -30,7 +33,13 @@ bool fan_aggregator_init(struct fan_aggregator *a, struct fan_sim *s, uint32_t n
 			 const struct fan_switch_config *cfg, bool own, uint64_t sample_ns);
 void fan_aggregator_free(struct fan_aggregator *a);
 
+/* The process ends and, after `down_ns`, begins again, knowing nothing. */
+void fan_aggregator_restart(struct fan_aggregator *a, uint64_t down_ns);
+
+/* Its counters, over all its lives. */
+struct fan_switch_stats fan_aggregator_stats(const struct fan_aggregator *a);
+
 /* Contributions that arrived, added or not. */
-uint64_t fan_aggregator_offered(const struct fan_aggregator *a);
+uint64_t fan_aggregator_offered(const struct fan_switch_stats *st);
 
 #endif

@@ -53,6 +53,12 @@ static uint64_t conductor_deadline(void *self)
 
 static void apply(struct fan_conductor *c, const struct fan_scenario_change *x)
 {
+	if (x->link == FAN_SIM_NONE) {
+		struct fan_aggregator *a = c->aggregator[x->node];
+		if (a) /* else nobody uses it */
+			fan_aggregator_restart(a, x->restart_ns);
+		return;
+	}
 	uint32_t link = fan_experiment_link(c->scenario, x->link);
 	for (uint32_t i = link; i < link + 2; i++) {
 		if (x->bps)
@@ -84,7 +90,7 @@ static bool begin_conductor(struct fan_experiment *e)
 {
 	const struct fan_scenario *s = e->scenario;
 	struct fan_conductor *c = &e->conductor;
-	*c = (struct fan_conductor){.sim = &e->sim, .scenario = s};
+	*c = (struct fan_conductor){.sim = &e->sim, .scenario = s, .aggregator = e->aggregator};
 	c->order = malloc((s->changes + 1) * sizeof *c->order);
 	if (!c->order)
 		return false;

@@ -12,7 +12,8 @@
 struct fan_conductor {
 	struct fan_sim *sim;
 	const struct fan_scenario *scenario;
-	uint32_t *order; /* of the changes, by time */
+	struct fan_aggregator **aggregator; /* by node */
+	uint32_t *order;		    /* of the changes, by time */
 	uint32_t next, actor;
 };
 

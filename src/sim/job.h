@@ -62,7 +62,8 @@ struct fan_job_config {
 	uint8_t mode; /* enum fan_mode */
 	uint8_t wire; /* enum fan_dtype: float32, or a half type */
 	bool overlap, verify;
-	uint32_t jitter; /* compute times vary by up to this, millionths, by rank and iteration */
+	uint32_t retries; /* times that a job that failed begins again, where all its ranks were */
+	uint32_t jitter;  /* compute times vary by up to this, millionths, by rank and iteration */
 	uint32_t slows;
 	struct fan_slow slow[FAN_JOB_SLOWS_MAX];
 	uint32_t alive_ms, stall_ms;

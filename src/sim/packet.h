@@ -29,6 +29,7 @@ enum fan_packet_flag {
 	FAN_PACKET_INSIDE = 1 << 2,   /* has passed the processing of the node that it is at */
 	FAN_PACKET_FRAGMENT = 1 << 3, /* carries elements: a contribution or a result */
 	FAN_PACKET_SAFE = 1 << 5,     /* of a model without losses: never dropped */
+	FAN_PACKET_DAMAGED = 1 << 6,  /* is not what was sent */
 	FAN_PACKET_LOCAL = 1 << 4,    /* to an actor of the same node: crosses no link */
 };
 

@@ -85,6 +85,21 @@ static const char *why_not(const struct fan_experiment *e, const struct sums *s)
 	return e->timed_out && !s->over ? "not over at limit_s" : NULL;
 }
 
+static void put_text(json_t *o, const char *key, const char *text)
+{
+	json_object_set_new(o, key, text ? json_string(text) : json_null());
+}
+
+static void put_count(json_t *o, const char *key, uint64_t n)
+{
+	json_object_set_new(o, key, json_integer((json_int_t)n));
+}
+
+static void put_real(json_t *o, const char *key, double v)
+{
+	json_object_set_new(o, key, json_real(v));
+}
+
 static json_t *job_json(const struct fan_experiment *e, uint32_t i, double *jct_s)
 {
 	const struct fan_experiment_job *j = &e->job[i];
@@ -92,22 +107,33 @@ static json_t *job_json(const struct fan_experiment *e, uint32_t i, double *jct_
 	struct sums s = add_up(j);
 	const char *error = why_not(e, &s);
 	*jct_s = s.over && !error ? seconds(s.done_ns - j->cfg.arrival_ns) : -1;
-	uint64_t bytes = s.elems / j->cfg.ranks * sizeof(float);
-	double gbps = s.comm_ns ? (double)bytes * 8 / (double)s.comm_ns : 0;
-	const char *at = sj->reduce == FAN_REDUCE_RING ? "ring" : e->scenario->node[sj->at].name;
-	return json_pack(
-		"{s:s, s:s, s:s, s:i, s:I, s:f, s:o, s:f, s:f, s:f, s:I, s:f, s:I, s:I, s:I, s:I, "
-		"s:I, s:o, s:o}",
-		"name", j->cfg.name, "model", j->cfg.model.name, "at", at, "workers", j->cfg.ranks,
-		"iterations", (json_int_t)j->cfg.iterations, "arrival_s",
-		seconds(j->cfg.arrival_ns), "jct_s", *jct_s >= 0 ? json_real(*jct_s) : json_null(),
-		"comm_s", seconds(s.comm_ns), "wait_s", seconds(s.wait_ns), "ready_s",
-		seconds(s.ready_ns), "bytes_per_worker", (json_int_t)bytes,
-		"throughput_gbps_per_worker", gbps, "sent", (json_int_t)s.st.sent,
-		"retransmissions", (json_int_t)s.st.resent, "replays", (json_int_t)s.st.replays,
-		"probes", (json_int_t)s.st.probes, "checked_elements", (json_int_t)s.checked,
-		"iteration_ends_s", iterations_of(j), "error",
-		error ? json_string(error) : json_null());
+	uint64_t bytes = s.elems / (j->cfg.ranks ? j->cfg.ranks : 1u) * sizeof(float);
+	bool ring = sj->reduce == FAN_REDUCE_RING;
+	json_t *o = json_object();
+	put_text(o, "name", j->cfg.name);
+	put_text(o, "model", j->cfg.model.name);
+	put_text(o, "at", ring ? "ring" : e->scenario->node[sj->at].name);
+	put_count(o, "workers", j->cfg.ranks);
+	put_count(o, "iterations", j->cfg.iterations);
+	put_real(o, "arrival_s", seconds(j->cfg.arrival_ns));
+	json_object_set_new(o, "jct_s", *jct_s >= 0 ? json_real(*jct_s) : json_null());
+	put_real(o, "comm_s", seconds(s.comm_ns));
+	put_real(o, "wait_s", seconds(s.wait_ns));
+	put_real(o, "ready_s", seconds(s.ready_ns));
+	put_count(o, "bytes_per_worker", bytes);
+	put_real(o, "throughput_gbps_per_worker",
+		 s.comm_ns ? (double)bytes * 8 / (double)s.comm_ns : 0);
+	put_count(o, "sent", s.st.sent);
+	put_count(o, "retransmissions", s.st.resent);
+	put_count(o, "replays", s.st.replays);
+	put_count(o, "probes", s.st.probes);
+	put_count(o, "model_elements", fan_model_numel(&j->cfg.model));
+	put_count(o, "reduced_elements", s.elems);
+	put_count(o, "checked_elements", s.checked);
+	put_count(o, "restarts", j->shared.lives);
+	json_object_set_new(o, "iteration_ends_s", iterations_of(j));
+	put_text(o, "error", error);
+	return o;
 }
 
 /* Occupancy, share of contributions that were added, and results a second, over time. */
@@ -151,23 +177,30 @@ static double mean_occupancy(const struct fan_aggregator *a)
 static json_t *aggregator_json(const struct fan_experiment *e, uint32_t node)
 {
 	const struct fan_aggregator *a = e->aggregator[node];
-	const struct fan_switch_stats *st = fan_switch_stats(a->core);
-	uint64_t offered = fan_aggregator_offered(a), drops = 0;
+	const struct fan_switch_stats st = fan_aggregator_stats(a);
+	uint64_t offered = fan_aggregator_offered(&st), drops = 0;
 	for (unsigned i = 0; i < FAN_DROP_COUNT; i++)
-		drops += st->drops[i];
-	double hits = offered ? (double)st->contributions / (double)offered : 0;
-	/* the policy switchml has neither collisions nor evictions */
-	return json_pack("{s:s, s:s, s:I, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
-			 "s:I, s:I, s:o}",
-			 "name", e->scenario->node[node].name, "policy", "switchml", "slots",
-			 (json_int_t)a->cfg.slots, "occupancy", mean_occupancy(a), "hit_rate", hits,
-			 "evictions", (json_int_t)0, "collisions", (json_int_t)0, "contributions",
-			 (json_int_t)st->contributions, "results", (json_int_t)st->results,
-			 "replays", (json_int_t)st->replays, "needs", (json_int_t)st->needs,
-			 "dropped", (json_int_t)drops, "rx_packets", (json_int_t)a->rx_packets,
-			 "rx_bytes", (json_int_t)a->rx_bytes, "tx_packets",
-			 (json_int_t)a->tx_packets, "tx_bytes", (json_int_t)a->tx_bytes, "series",
-			 series_json(a));
+		drops += st.drops[i];
+	json_t *o = json_object();
+	put_text(o, "name", e->scenario->node[node].name);
+	put_text(o, "policy", "switchml");
+	put_count(o, "slots", a->cfg.slots);
+	put_real(o, "occupancy", mean_occupancy(a));
+	put_real(o, "hit_rate", offered ? (double)st.contributions / (double)offered : 0);
+	put_count(o, "evictions", 0);  /* the policy switchml has neither these... */
+	put_count(o, "collisions", 0); /* ...nor these */
+	put_count(o, "contributions", st.contributions);
+	put_count(o, "results", st.results);
+	put_count(o, "replays", st.replays);
+	put_count(o, "needs", st.needs);
+	put_count(o, "dropped", drops);
+	put_count(o, "restarts", a->restarts);
+	put_count(o, "rx_packets", a->rx_packets);
+	put_count(o, "rx_bytes", a->rx_bytes);
+	put_count(o, "tx_packets", a->tx_packets);
+	put_count(o, "tx_bytes", a->tx_bytes);
+	json_object_set_new(o, "series", series_json(a));
+	return o;
 }
 
 static json_t *aggregators_json(const struct fan_experiment *e, int kind)

@@ -45,6 +45,8 @@ static const struct fan_field change_fields[] = {
 	{"gbps", FAN_FIELD_GBPS, AT(bps), 1e-6, 1e5, NULL},
 	{"down", FAN_FIELD_BOOL, AT(down), 0, 0, NULL},
 	{"up", FAN_FIELD_BOOL, AT(up), 0, 0, NULL},
+	{"node", FAN_FIELD_TEXT, AT(node_name), 0, 0, NULL},
+	{"restart_s", FAN_FIELD_S, AT(restart_ns), 0, 1e6, NULL},
 };
 #undef AT
 
@@ -74,12 +76,31 @@ static int read_flow(struct fan_scenario *s, const json_t *o, struct fan_reader 
 	return 0;
 }
 
+static int read_restart(struct fan_scenario *s, struct fan_scenario_change *c, const json_t *o,
+			struct fan_reader *r)
+{
+	if (check_node(s, r, "node", c->node_name, &c->node))
+		return -1;
+	if (s->node[c->node].kind == FAN_NODE_WORKER || s->node[c->node].kind == FAN_NODE_ROUTER)
+		return fan_reader_fail(r, "node", "\"%s\": only switches and servers restart",
+				       c->node_name);
+	if (c->a[0] || c->b[0] || c->bps || c->down || c->up)
+		return fan_reader_fail(r, "node", "goes with at_s and restart_s only");
+	if (!json_object_get(o, "restart_s"))
+		return fan_reader_fail(r, NULL, "lacks the key \"restart_s\"");
+	s->change[s->changes++] = *c;
+	return 0;
+}
+
 static int read_change(struct fan_scenario *s, const json_t *o, struct fan_reader *r)
 {
 	struct fan_scenario_change c = {.link = FAN_SIM_NONE};
 	uint32_t a, b;
-	if (fan_fields_read(r, o, change_fields, COUNT(change_fields), &c) ||
-	    check_node(s, r, "a", c.a, &a) || check_node(s, r, "b", c.b, &b))
+	if (fan_fields_read(r, o, change_fields, COUNT(change_fields), &c))
+		return -1;
+	if (c.node_name[0])
+		return read_restart(s, &c, o, r);
+	if (check_node(s, r, "a", c.a, &a) || check_node(s, r, "b", c.b, &b))
 		return -1;
 	for (uint32_t i = 0; i < s->links && c.link == FAN_SIM_NONE; i++) {
 		const struct fan_scenario_link *l = &s->link[i];

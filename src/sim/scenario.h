@@ -61,12 +61,14 @@ struct fan_scenario_flow {
 	char from_name[FAN_FIELD_NAME], to_name[FAN_FIELD_NAME];
 };
 
-/* A cable that changes, in both directions. */
+/* A cable that changes, in both directions, or a switch or server that restarts. */
 struct fan_scenario_change {
 	uint64_t at_ns, bps; /* bps 0: it keeps its rate */
-	uint32_t link;
+	uint32_t link;	     /* FAN_SIM_NONE: it is about the node */
+	uint32_t node;
+	uint64_t restart_ns; /* how long it takes */
 	bool down, up;
-	char a[FAN_FIELD_NAME], b[FAN_FIELD_NAME];
+	char a[FAN_FIELD_NAME], b[FAN_FIELD_NAME], node_name[FAN_FIELD_NAME];
 };
 
 struct fan_scenario {

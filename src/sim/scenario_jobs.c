@@ -27,6 +27,7 @@ struct job_entry {
 	uint64_t arrival_ns, interval_ns, bucket_bytes, alive_ns, stall_ns;
 	int mode, wire, reduce;
 	bool overlap, verify;
+	uint32_t retries;
 };
 
 #define AT(field) offsetof(struct job_entry, field)
@@ -50,6 +51,7 @@ static const struct fan_field job_fields[] = {
 	{"verify", FAN_FIELD_BOOL, AT(verify), 0, 0, NULL},
 	{"jitter", FAN_FIELD_SHARE, AT(jitter), 0, 1, NULL},
 	{"slow", FAN_FIELD_OTHER, 0, 0, 0, NULL},
+	{"retries", FAN_FIELD_U32, AT(retries), 0, 1000, NULL},
 	{"alive_s", FAN_FIELD_S, AT(alive_ns), 0.1, 600, NULL},
 	{"stall_s", FAN_FIELD_S, AT(stall_ns), 0.1, 1e5, NULL},
 };
@@ -240,6 +242,7 @@ static void fill(struct fan_scenario *s, struct fan_scenario_job *j, const struc
 	c->wire = (uint8_t)(e->wire == 1 ? FAN_FLOAT16 : e->wire == 2 ? FAN_BFLOAT16 : FAN_FLOAT32);
 	c->overlap = e->overlap;
 	c->verify = e->verify;
+	c->retries = e->retries;
 	c->jitter = e->jitter;
 	c->alive_ms = (uint32_t)(e->alive_ns / FAN_MS);
 	c->stall_ms = (uint32_t)(e->stall_ns / FAN_MS);

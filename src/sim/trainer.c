@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/stream.h"
+#include "trainer_priv.h"
 
 #define ALIGN	   64u
 #define OUT_ITEMS  64u
@@ -12,6 +13,7 @@
 #define RANK_SHIFT 17u
 #define OP_SHIFT   16u /* elements: keeps operations aligned */
 #define VALUES	   1024u
+#define PAUSE_MAX  8			/* doublings of the pause before a job begins again */
 #define TICKS_MAX  (2 * FAN_WINDOW_MAX) /* of a core at one time */
 
 /* ---- what trainers share ---------------------------------------------------- */
@@ -54,6 +56,7 @@ bool fan_trainer_share(struct fan_trainer_shared *sh, struct fan_job_config *cfg
 	sh->cfg = cfg;
 	sh->sim = sim;
 	sh->by_ring = by_ring;
+	sh->begin_ns = cfg->arrival_ns;
 	if (by_ring)
 		return true;
 	uint32_t frags = cfg->window / 8u < OP_FRAGS ? OP_FRAGS : cfg->window / 8u;
@@ -98,7 +101,9 @@ static bool come(struct fan_trainer *t)
 		.alive_ms = c->alive_ms,
 		.join_ms = c->stall_ms,
 		.stall_ms = c->stall_ms,
-		.nonce = fan_rng_mix(c->seed ^ fan_rng_mix(t->rank)) | 1,
+		.nonce = fan_rng_mix(c->seed ^
+				     fan_rng_mix((uint64_t)t->shared->lives << 32 | t->rank)) |
+			 1,
 	};
 	memcpy(w.name, c->name, sizeof w.name);
 	size_t bytes = fan_worker_bytes(&w);
@@ -109,15 +114,90 @@ static bool come(struct fan_trainer *t)
 	return true;
 }
 
+/* Forget the operations of a life that is over. */
+static void drop_ops(struct fan_trainer *t)
+{
+	for (uint64_t i = t->op_first; i < t->op_next; i++)
+		free(t->op[i % FAN_OPS_MAX].out);
+	t->op_first = t->op_next = t->in_flight = 0;
+}
+
+/* Begin anew with `iteration`, whose last one all ranks have the gradients of. */
+static void rise(struct fan_trainer *t, uint32_t iteration)
+{
+	drop_ops(t);
+	t->fault = (struct fan_fault){.err = FAN_OK};
+	t->iteration = iteration;
+	t->step = 0;
+	t->working = t->begun = t->left = false;
+	t->bucket_ready = t->bucket_done = t->bucket_at =
+		(uint64_t)iteration * t->shared->cfg->buckets;
+	t->bucket_elems = 0;
+	t->comm_since_ns = t->wait_since_ns = FAN_SIM_NEVER;
+	t->times.done_ns = 0;
+	t->shared->sim->awaited++;
+}
+
+/* All ranks are gone, some with an error: let them all come again.  Also those that had
+ * finished, since the others need them. */
+static void rise_all(struct fan_trainer_shared *sh)
+{
+	struct fan_sim *s = sh->sim;
+	uint32_t least = UINT32_MAX;
+	bool failed = false;
+	for (uint16_t r = 0; r < sh->cfg->ranks; r++) {
+		const struct fan_trainer *t = &sh->first[r];
+		uint64_t done = sh->cfg->buckets ? t->bucket_done / sh->cfg->buckets : 0;
+		least = done < least ? (uint32_t)done : least;
+		failed |= t->fault.err != FAN_OK;
+	}
+	if (!failed || sh->lives == sh->cfg->retries)
+		return;
+	sh->lives++;
+	sh->gone = 0;
+	sh->begin_ns = s->now_ns + (FAN_MS << (sh->lives < PAUSE_MAX ? sh->lives : PAUSE_MAX));
+	for (uint16_t r = 0; r < sh->cfg->ranks; r++) {
+		rise(&sh->first[r], least);
+		fan_sim_wake(s, sh->first[r].actor);
+	}
+}
+
+/* As a launcher does: when one process fails, the others are ended.  They would wait for
+ * it until their own timers run out. */
+static void end_others(struct fan_trainer_shared *sh)
+{
+	for (uint16_t r = 0; r < sh->cfg->ranks; r++) {
+		struct fan_trainer *t = &sh->first[r];
+		if (!t->core)
+			continue;
+		fan_worker_leave(t->core, sh->sim->now_ns, FAN_E_CLOSED, NULL);
+		t->deadline_ns = sh->sim->now_ns;
+		fan_sim_wake(sh->sim, t->actor);
+	}
+}
+
+static void add_stats(struct fan_worker_stats *to, const struct fan_worker_stats *st)
+{
+	to->sent += st->sent;
+	to->resent += st->resent;
+	to->probes += st->probes;
+	to->results += st->results;
+	to->replays += st->replays;
+}
+
 static void go(struct fan_trainer *t)
 {
 	if (t->core)
-		t->stats = *fan_worker_stats(t->core);
+		add_stats(&t->stats, fan_worker_stats(t->core));
 	t->left = true;
 	t->shared->sim->awaited--;
 	free(t->mem);
 	t->mem = NULL;
 	t->core = NULL;
+	if (++t->shared->gone == t->shared->cfg->ranks)
+		rise_all(t->shared);
+	else if (t->fault.err && t->shared->lives < t->shared->cfg->retries)
+		end_others(t->shared);
 }
 
 /* ---- reducing ---------------------------------------------------------------------- */
@@ -255,84 +335,6 @@ static void tick_core(struct fan_trainer *t)
 	}
 }
 
-/* ---- computing --------------------------------------------------------------------- */
-
-/* May the step begin?  Forward steps wait for the last iteration's gradients. */
-static bool may_begin(const struct fan_trainer *t)
-{
-	const struct fan_job_config *c = t->shared->cfg;
-	if (t->step >= c->model.layers || t->iteration == 0)
-		return true;
-	if (c->overlap && t->step < c->first)
-		return true;
-	uint64_t before = (uint64_t)(t->iteration - 1) * c->buckets;
-	uint64_t need = c->overlap ? fan_job_bucket_of(c, t->step) + UINT64_C(1) : c->buckets;
-	return c->buckets == 0 || t->bucket_done >= before + need;
-}
-
-static uint64_t step_ns(const struct fan_trainer *t)
-{
-	const struct fan_job_config *c = t->shared->cfg;
-	uint32_t layers = c->model.layers, step = t->step;
-	uint64_t ns = step < layers ? c->model.layer[step].forward_ns
-				    : c->model.layer[2 * layers - 1 - step].backward_ns;
-	return fan_job_jittered(c, t->rank, t->iteration, ns);
-}
-
-static void end_step(struct fan_trainer *t)
-{
-	const struct fan_job_config *c = t->shared->cfg;
-	uint32_t layers = c->model.layers;
-	uint64_t now_ns = t->shared->sim->now_ns;
-	t->working = false;
-	uint32_t in_iteration = (uint32_t)(t->bucket_ready - (uint64_t)t->iteration * c->buckets);
-	bool full = t->step >= layers && in_iteration < c->buckets &&
-		    c->bucket[in_iteration].low == 2 * layers - 1 - t->step;
-	if (full) {
-		t->bucket_ready++;
-		if (t->comm_since_ns == FAN_SIM_NEVER)
-			t->comm_since_ns = now_ns;
-	}
-	if (++t->step < 2 * layers)
-		return;
-	t->step = 0;
-	t->iteration++;
-}
-
-static void note_wait(struct fan_trainer *t, bool waits)
-{
-	uint64_t now_ns = t->shared->sim->now_ns;
-	if (waits && t->wait_since_ns == FAN_SIM_NEVER)
-		t->wait_since_ns = now_ns;
-	if (waits || t->wait_since_ns == FAN_SIM_NEVER)
-		return;
-	t->times.wait_ns += now_ns - t->wait_since_ns;
-	t->wait_since_ns = FAN_SIM_NEVER;
-}
-
-/* Compute as far as time and gradients allow. */
-static bool compute(struct fan_trainer *t)
-{
-	const struct fan_job_config *c = t->shared->cfg;
-	uint64_t now_ns = t->shared->sim->now_ns;
-	bool any = false;
-	while (t->iteration < c->iterations) {
-		if (!t->working) {
-			bool may = may_begin(t);
-			note_wait(t, !may);
-			if (!may)
-				return any;
-			t->working = true;
-			t->until_ns = fan_job_work_until(c, t->rank, now_ns, step_ns(t));
-		}
-		if (t->until_ns > now_ns)
-			return any;
-		end_step(t);
-		any = true;
-	}
-	return any;
-}
-
 /* ---- the actor ----------------------------------------------------------------------- */
 
 /* Iterations whose gradients are all there have ended. */
@@ -354,7 +356,8 @@ static bool change(struct fan_trainer *t)
 	uint64_t now_ns = t->shared->sim->now_ns;
 	if (phase == FAN_W_READY && !t->begun) {
 		t->begun = true;
-		t->times.ready_ns = now_ns;
+		if (!t->times.ready_ns)
+			t->times.ready_ns = now_ns;
 		return true;
 	}
 	if (phase == FAN_W_FAILED) {
@@ -364,7 +367,7 @@ static bool change(struct fan_trainer *t)
 	}
 	bool done = t->begun && t->iteration == c->iterations && t->bucket_done == buckets_all(t);
 	if (phase == FAN_W_READY && done) {
-		note_wait(t, false);
+		fan_trainer_note_wait(t, false);
 		t->times.done_ns = now_ns;
 		fan_worker_leave(t->core, now_ns, FAN_OK, NULL);
 		return true;
@@ -390,7 +393,7 @@ static void run(struct fan_trainer *t)
 			again = true;
 			note_spans(t, before);
 		}
-		again |= compute(t);
+		again |= fan_trainer_compute(t);
 		again |= start_ops(t);
 	}
 	if (fan_worker_phase(t->core) == FAN_W_LEFT)
@@ -423,7 +426,7 @@ static uint64_t deadline(void *self)
 	if (t->left)
 		return FAN_SIM_NEVER;
 	if (!t->core)
-		return t->shared->cfg->arrival_ns;
+		return t->shared->begin_ns;
 	return t->working && t->until_ns < t->deadline_ns ? t->until_ns : t->deadline_ns;
 }
 
@@ -436,7 +439,7 @@ static void run_ring(struct fan_trainer *t)
 	struct fan_ring *g = &t->ring;
 	const struct fan_job_config *c = t->shared->cfg;
 	for (bool again = true; again && !t->shared->sim->broke;) {
-		again = compute(t);
+		again = fan_trainer_compute(t);
 		uint64_t before = t->bucket_done;
 		if (t->bucket_at > t->bucket_done && fan_ring_done(g)) {
 			t->times.elems += c->bucket[t->bucket_done++ % c->buckets].elems;
@@ -451,7 +454,7 @@ static void run_ring(struct fan_trainer *t)
 	}
 	if (t->iteration < c->iterations || t->bucket_done < buckets_all(t))
 		return;
-	note_wait(t, false);
+	fan_trainer_note_wait(t, false);
 	t->times.done_ns = t->shared->sim->now_ns;
 	go(t);
 }
@@ -518,8 +521,7 @@ bool fan_trainer_init(struct fan_trainer *t, struct fan_trainer_shared *sh, uint
 
 void fan_trainer_free(struct fan_trainer *t)
 {
-	for (uint64_t i = t->op_first; i < t->op_next; i++)
-		free(t->op[i % FAN_OPS_MAX].out);
+	drop_ops(t);
 	fan_ring_free(&t->ring);
 	free(t->mem);
 	t->mem = NULL;

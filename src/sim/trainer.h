@@ -29,6 +29,9 @@ struct fan_trainer_shared {
 	size_t scratch_bytes;
 	bool by_ring;
 	struct fan_trainer *first; /* the trainer of rank 0; the others follow it */
+	uint64_t begin_ns;	   /* when this life of the job begins */
+	uint32_t lives;		   /* before this one */
+	uint16_t gone;		   /* ranks whose part in this life is over */
 };
 
 /* An operation in flight. */
@@ -70,7 +73,7 @@ struct fan_trainer {
 	uint64_t comm_since_ns, wait_since_ns; /* FAN_SIM_NEVER: not now */
 	uint64_t span_ns[FAN_JOB_SPANS_MAX];   /* ends of iterations */
 	struct fan_trainer_times times;
-	struct fan_worker_stats stats; /* as they were at the end */
+	struct fan_worker_stats stats; /* of all its lives, as they were at their ends */
 	struct fan_fault fault;
 	bool left, wrong;
 };

@@ -182,7 +182,8 @@ static bool is_lost(struct fan_sim *s, struct fan_sim_link *l)
 static bool damage(struct fan_sim *s, struct fan_sim_link *l, struct fan_sim_packet *p)
 {
 	l->stats.damaged++;
-	if (!p->body)
+	/* what is cut and then lengthened would pass all checks but UDP's */
+	if (!p->body || p->flags & FAN_PACKET_DAMAGED)
 		return false;
 	struct fan_sim_body *copy = fan_body_get(&s->pool);
 	if (!copy) {
@@ -196,6 +197,7 @@ static bool damage(struct fan_sim *s, struct fan_sim_link *l, struct fan_sim_pac
 	}
 	fan_body_put(&s->pool, p->body);
 	p->body = copy;
+	p->flags |= FAN_PACKET_DAMAGED;
 	return true;
 }
 

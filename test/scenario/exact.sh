@@ -92,4 +92,19 @@ for name, plots in zip(sys.argv[1:], (3, 4)):
     for word in ("nan", "inf", "http", "url("):
         assert word not in text.replace("fanin", ""), (name, word)
 PY
+# A failure is shrunk: here the first result that is sent again counts as one.
+mkdir "$work/shrunk"
+if ./random.py "$fanin" --seed 4 --find replays --keep "$work/shrunk" >"$work/log"; then
+        echo 'random.py finds no replays with seed 4'
+        exit 1
+fi
+python3 - "$work/shrunk/seed4.json" "$work/shrunk/seed4.trace" <<'PY'
+import json
+import sys
+
+small = json.load(open(sys.argv[1]))
+assert len(small["jobs"]) == 1 and small["changes"] == small["background"] == [], small
+assert small["jobs"][0]["workers"] == 2 and small["jobs"][0]["iterations"] == 1, small
+assert 10 < len(open(sys.argv[2]).readlines()) < 300
+PY
 echo 'the same bytes'
