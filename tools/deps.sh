@@ -17,7 +17,7 @@ set -eu
 run='gcc libc6-dev meson ninja-build pkg-config libinih-dev libjansson-dev python3'
 check='libcmocka-dev clang libclang-rt-dev llvm clang-format clang-tidy cppcheck scdoc
        iproute2 nftables ethtool'
-bench='g++ libgloo-dev libopenmpi-dev openmpi-bin iproute2 nftables'
+bench='g++ libns3-dev libgloo-dev libopenmpi-dev openmpi-bin iproute2 nftables'
 
 usage() {
         echo 'usage: tools/deps.sh [--list] [run|check|bench]'
