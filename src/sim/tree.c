@@ -69,7 +69,7 @@ uint32_t fan_sim_set_tree(struct fan_sim *s, uint32_t tree, uint32_t from, const
 	}
 	struct fan_sim_tree *t = &s->tree[tree];
 	*t = (struct fan_sim_tree){.members = members};
-	t->member = malloc((members + UINT32_C(1)) * sizeof *t->member);
+	t->member = calloc(members + UINT32_C(1), sizeof *t->member);
 	if (t->member && members)
 		memcpy(t->member, member, members * sizeof *member);
 	if (t->member && grow(t, s, from))

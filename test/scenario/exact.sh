@@ -45,6 +45,26 @@ for run in sweep["runs"]:
         assert job["checked_elements"] == elements > 0, job
 PY
 grep -q 'sends' "$work/trace" && grep -q 'is lost' "$work/trace"
+python3 - "$work/trace" "$work/pcap" <<'PY'
+import struct
+import sys
+
+sent = sum(line.endswith(": sends\n") and "background" not in line for line in open(sys.argv[1]))
+data = open(sys.argv[2], "rb").read()
+magic, major, minor, _, _, snap, kind = struct.unpack("<IHHiIII", data[:24])
+assert (magic, major, minor, snap, kind) == (0xA1B23C4D, 2, 4, 65535, 101)
+at, packets, last = 24, 0, 0
+while at < len(data):
+    s, ns, size, whole = struct.unpack("<IIII", data[at:at + 16])
+    ip = data[at + 16:at + 16 + size]
+    assert size == whole == struct.unpack(">H", ip[2:4])[0] == struct.unpack(">H", ip[24:26])[0] + 20
+    words = sum(struct.unpack(">10H", ip[:20]))
+    assert (words & 0xFFFF) + (words >> 16) == 0xFFFF, "checksum of IP"
+    assert ip[0] == 0x45 and ip[9] == 17 and ip[28] == 1, "IPv4, UDP, fanin version 1"
+    assert last <= (s, ns) if last else True
+    last, packets, at = (s, ns), packets + 1, at + 16 + size
+assert packets == sent > 1000, (packets, sent)
+PY
 
 # Twice (n - 1) / n: what a ring sends, and nothing else differs.
 "$fanin" sim ring.json -q --sweep jobs.x.reduce=fanin,ring --json "$work/ring.json"
