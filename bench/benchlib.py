@@ -27,6 +27,11 @@ KILL_TIMEOUT_S = 3
 POLL_S = 0.01
 BUSY_LOAD = 1.0
 
+NETNS = os.path.join(ROOT, "test", "net", "netns.sh")
+SKIP = 77
+BURST = "70kb"  # tbf's: one batch of 64 KiB
+LIMIT = "1mb"  # tbf's queue
+
 
 class BenchError(Exception):
     """A run that failed or summed wrong; its text says which and why."""
@@ -169,6 +174,29 @@ def programs(build, wanted=("fanin", "gloo", "mpi")):
     return found
 
 
+def peer(name):
+    """The path of a script in bench/peers."""
+    return os.path.join(BENCH, "peers", name)
+
+
+def torch_python():
+    """A Python that has PyTorch: Debian's package is for Debian's Python, which need not be the
+    first on the PATH.  SKIPPED ends the command."""
+    for python in ("python3", "/usr/bin/python3"):
+        path = shutil.which(python)
+        if path and subprocess.run([path, "-c", "import torch"], capture_output=True,
+                                   timeout=60).returncode == 0:
+            return path
+    print("SKIPPED: needs PyTorch (Debian: python3-torch)")
+    sys.exit(SKIP)
+
+
+def package_environment(build):
+    """The variables with which Python finds this checkout's package and library."""
+    return {"PYTHONPATH": os.path.join(ROOT, "python"),
+            "FANIN_LIBRARY": os.path.abspath(os.path.join(build, "src", "libfanin.so.0"))}
+
+
 def mpi_command(name, ranks, hosts=None):
     """mpirun's part of the command: TCP only.  It yields when idle, because there
     are more ranks than cores: without that it takes 4 to 7 times as long here."""
@@ -195,6 +223,56 @@ def read_result(path, what):
     if result.get("wrong") != 0:
         raise BenchError("%s: WRONG SUM: %s wrong elements" % (what, result.get("wrong")))
     return result
+
+
+# ---------------------------------------------------------------- namespaces
+
+def netns(*argv):
+    """One step of netns.sh; SKIPPED ends the command with its exit code."""
+    done = subprocess.run(("sh", NETNS) + argv, capture_output=True, text=True, timeout=120)
+    if done.returncode == SKIP:
+        print(done.stdout.strip())
+        sys.exit(SKIP)
+    if done.returncode != 0:
+        raise BenchError("netns.sh %s: exit code %d\n%s"
+                         % (" ".join(argv), done.returncode, done.stderr))
+    return done.stdout
+
+
+class Network:
+    """`workers` namespaces and the switch's, links of `mbps`; up for as long as it is open."""
+
+    def __init__(self, workers, mbps, burst=BURST, limit=LIMIT):
+        self.prefix = "fanin-%d-%d" % (os.getpid(), workers)
+        self.workers = workers
+        self.link = ("%dkbit" % round(mbps * 1000), burst, limit)
+
+    def __enter__(self):
+        netns("up", self.prefix, str(self.workers), *self.link)
+        return self
+
+    def __exit__(self, *_):
+        netns("down", self.prefix)
+
+    def inside(self, where, argv):
+        return ["ip", "netns", "exec", "%s-%s" % (self.prefix, where)] + argv
+
+    def loss(self, permille):
+        if permille:
+            netns("loss", self.prefix, str(permille))
+        else:
+            netns("noloss", self.prefix)
+
+    def cut(self):
+        netns("cut", self.prefix)
+
+    def lost_share(self):
+        """Frames lost over frames sent, as nftables counted them; None before any."""
+        passed = dropped = 0
+        for line in netns("counters", self.prefix).splitlines():
+            passed += int(line.split()[2])
+            dropped += int(line.split()[3])
+        return dropped / (passed + dropped) if passed + dropped else None
 
 
 # ---------------------------------------------------------------- figures
