@@ -135,4 +135,4 @@ def main():
 if __name__ == "__main__":
     main()
     sys.stdout.flush()
-    os._exit(0)  # Gloo's threads need not be taken down in order
+    os._exit(0)  # PyTorch 1.13 can deadlock in taking down DDP and Gloo's threads

@@ -156,9 +156,9 @@ doctor() { # FLAGS... or VARIABLE=VALUE FLAGS...
         rc=$?
 }
 
-is() { # CHECK STATUS [TEXT]: the line of CHECK; TEXT anywhere in it or in what to do
+is() { # CHECK STATUS[|STATUS] [TEXT]: the line of CHECK; TEXT anywhere in it or in what to do
         awk -v name="$1" -v status="$2" -v text="${3-}" '
-                /^(ok|warn|FAIL|skip) / { mine = $2 == name; if (mine && $1 == status) found = 1 }
+                /^(ok|warn|FAIL|skip) / { mine = $2 == name; if (mine && index("|" status "|", "|" $1 "|")) found = 1 }
                 mine && index($0, text) { told = 1 }
                 END { exit !(found && told) }' "$dir/out" || {
                 echo "# expected $1 to be $2${3:+, with \"$3\"}"
@@ -175,10 +175,10 @@ ends_with() { # STATUS VERDICT
 
 good_path() { # ADDRESS
         start_switch "$1" && doctor "$fanin" doctor --switch "$1" &&
-        is switch ok "$1" && is version ok && is rtt ok && is fragments ok " 0 of" &&
+        is switch ok "$1" && is version ok && is rtt "ok|warn" && is fragments "ok|warn" " 0 of" &&
         is mtu ok "packets of 1500 bytes pass both ways" && is sum ok " 0 elements wrong" &&
         is burst ok " 0 lost" && is multicast warn "behind a router" &&
-        ends_with 0 "aggregation can work: 1 warning" && json_has '"fails": false'
+        ends_with 0 "aggregation can work: " && json_has '"fails": false'
 }
 
 json_has() { # TEXT
@@ -246,7 +246,7 @@ hopeless() {
 small_middle() { # ADDRESS
         middle 1400 && start_switch "$1" && doctor "$fanin" doctor --switch "$1" &&
         is mtu FAIL "the largest that pass have 1400" && is mtu FAIL "export FANIN_MTU=1400" &&
-        is fragments ok " 0 of" && ends_with 1 "aggregation cannot work: fragments for MTU 1500" &&
+        is fragments "ok|warn" " 0 of" && ends_with 1 "aggregation cannot work: fragments for MTU 1500" &&
         doctor FANIN_MTU=1400 "$fanin" doctor --switch "$1" && is mtu ok && is sum ok &&
         ends_with 0 "aggregation can work"
 }
@@ -267,7 +267,7 @@ jumbo() {
         start_switch 10.78.1.1:$port --mtu 9000 && doctor "$fanin" doctor --switch 10.78.1.1:$port &&
         is mtu ok "packets of 9000 bytes pass" && is mtu ok "export FANIN_MTU=9000" &&
         doctor "$fanin" doctor --switch 10.78.1.1:$port --mtu 9000 &&
-        is mtu ok "MTU 9000 works both ways" && is fragments ok "packets of 8892 bytes" &&
+        is mtu ok "MTU 9000 works both ways" && is fragments "ok|warn" "packets of 8892 bytes" &&
         is sum ok && ends_with 0 "aggregation can work"
 }
 

@@ -12,7 +12,7 @@ import time
 import numpy
 import pytest
 import torch
-from conftest import ranks
+from conftest import free_port, ranks
 
 import fanin
 from fanin import errors
@@ -357,6 +357,17 @@ def test_a_job_of_one_rank_needs_no_switch(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "1")
     with fanin.Communicator() as comm:
         assert comm.size == 1
+
+
+def test_ranks_meet_at_rank_0(monkeypatch):
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    monkeypatch.setenv("MASTER_PORT", str(free_port()))
+
+    def work(comm):
+        assert comm.switch == f"127.0.0.1:{os.environ['MASTER_PORT']} (inside rank 0)"
+        return comm.allreduce(torch.ones(ELEMS))[-1].item()
+
+    everyone(ranks(3, work), 3.0)
 
 
 def test_errors_can_be_pickled():

@@ -84,6 +84,20 @@ def test_a_killed_rank_is_named_in_time(switch, job):
         assert "FAILED: rank 1" in answer["summary"]
 
 
+def test_with_no_switch_named_rank_0_starts_one():
+    one, two, three = answers(Processes(3, "hook", {"steps": 3}))
+    assert one["active"] and one["hash"] == two["hash"] == three["hash"]
+    assert "(inside rank 0)" in one["summary"] and "(inside rank 0)" in three["summary"]
+
+
+def test_a_killed_rank_0_takes_its_switch_along():
+    outcome = Processes(3, "killed", {"victim": 0, "at": 4}).wait()
+    assert outcome[0][0] == -9
+    for status, answer, err in outcome[1:]:
+        assert status == 0, err
+        assert answer["raised"] == "UnreachableError" and "inside rank 0" in answer["text"]
+
+
 def test_a_killed_switch_is_named_in_time(own_switch, job):
     begun = time.monotonic()
     options = {"switch": own_switch.address, "job": job, "pid": own_switch.process.pid}

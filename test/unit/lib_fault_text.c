@@ -111,13 +111,15 @@ static void fault_text__unreachable_inside_rank_0(void **state)
 	struct fan_fault_about a = about();
 	struct fan_fault f = {.err = FAN_E_UNREACHABLE};
 	a.inside = true;
-	assert_text(&f, &a,
-		    "the switch 10.0.0.1:5000 inside rank 0 stopped answering (silent for more than "
-		    "10.0 s): rank 0 or its machine has died");
+	assert_text(
+		&f, &a,
+		"the switch 10.0.0.1:5000 inside rank 0 stopped answering (silent for more than "
+		"10.0 s): rank 0 or its machine has died");
 	a.refused = true;
-	assert_text(&f, &a,
-		    "the switch 10.0.0.1:5000 inside rank 0 stopped answering (silent for more than "
-		    "10.0 s): its port is closed now, rank 0 has ended");
+	assert_text(
+		&f, &a,
+		"the switch 10.0.0.1:5000 inside rank 0 stopped answering (silent for more than "
+		"10.0 s): its port is closed now, rank 0 has ended");
 	a.joined = false;
 	assert_text(&f, &a,
 		    "no switch at 10.0.0.1:5000, where rank 0 should have started one: did rank 0 "
