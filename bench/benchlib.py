@@ -341,7 +341,11 @@ class Figures:
 
 
 def number_text(value, unit):
-    return "%.0f %s" % (value, unit) if value >= 1000 else "%.3f %s" % (value, unit)
+    if value >= 1000:
+        return "%.0f %s" % (value, unit)
+    if 0 < abs(value) < 0.01:
+        return "%.1e %s" % (value, unit)
+    return "%.3f %s" % (value, unit)
 
 
 def limit_text(figure):

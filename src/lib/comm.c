@@ -11,36 +11,18 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "forks.h"
 #include "net/clock.h"
-
-static atomic_uint forks;
-static pthread_once_t forks_once = PTHREAD_ONCE_INIT;
-
-static void forked(void)
-{
-	atomic_fetch_add(&forks, 1);
-}
-
-static void count_forks(void)
-{
-	pthread_atfork(NULL, NULL, forked);
-}
-
-unsigned fan_comm_forks(void)
-{
-	pthread_once(&forks_once, count_forks);
-	return atomic_load(&forks);
-}
 
 static bool is_forked(const struct fanin_comm *c)
 {
-	return c->forks != atomic_load(&forks);
+	return c->forks != fan_forks();
 }
 
 static void init(struct fanin_comm *c)
 {
 	memset(c, 0, sizeof *c);
-	c->forks = fan_comm_forks();
+	c->forks = fan_forks();
 	c->epoll_fd = c->wake_fd = -1;
 	c->awake = true;
 	pthread_mutex_init(&c->lock, NULL);

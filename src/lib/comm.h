@@ -38,7 +38,7 @@ struct fanin_comm {
 	char switch_text[FAN_COMM_SWITCH_BYTES]; /* the switch as people should see it */
 	bool meets;				 /* nobody named a switch: it is inside rank 0... */
 	struct fan_own_switch *own;		 /* ...which is this one */
-	unsigned forks;				 /* fan_comm_forks() when created */
+	unsigned forks;				 /* fan_forks() when created */
 	bool threaded;				 /* the thread was started */
 	pthread_t thread;
 	int epoll_fd, wake_fd;
@@ -78,9 +78,6 @@ void fan_comm_destroy(struct fanin_comm *c);
 /* Queue an operation.  `wait`: for room, instead of FAN_E_BUSY. */
 int fan_comm_submit(struct fanin_comm *c, const struct fan_op_call *call, bool wait,
 		    struct fanin_op **op);
-
-/* How often this process is the child of a fork(), since the first communicator. */
-unsigned fan_comm_forks(void);
 
 /* The thread: runs until `closing` and all lanes have left. */
 void *fan_progress(void *comm);

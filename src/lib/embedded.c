@@ -5,8 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "comm.h"
 #include "config.h"
+#include "core/err.h"
+#include "forks.h"
 #include "net/switchd.h"
 #include "net/udp.h"
 
@@ -15,7 +16,7 @@
 
 struct fanin_switch {
 	struct fan_switchd *d;
-	unsigned forks; /* fan_comm_forks() when started */
+	unsigned forks; /* fan_forks() when started */
 	char address[ADDRESS_BYTES];
 };
 
@@ -78,7 +79,7 @@ static int start(const struct fanin_switch_options *o, struct fanin_switch **sta
 		snprintf(why, FAN_CONFIG_WHY_BYTES, "%s", fan_err_text(FAN_E_NOMEM));
 		return FAN_E_NOMEM;
 	}
-	s->forks = fan_comm_forks();
+	s->forks = fan_forks();
 	e = fan_switchd_start(&s->d, &d, why, FAN_CONFIG_WHY_BYTES);
 	if (e) {
 		free(s);
@@ -116,7 +117,7 @@ void fanin_switch_stop(fanin_switch *running, int linger_ms)
 {
 	if (!running)
 		return;
-	if (running->forks != fan_comm_forks()) { /* the threads are the parent's */
+	if (running->forks != fan_forks()) { /* the threads are the parent's */
 		fan_switchd_abandon(running->d);
 	} else {
 		if (linger_ms > 0)

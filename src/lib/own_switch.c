@@ -7,8 +7,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "comm.h"
 #include "core/err.h"
+#include "forks.h"
 #include "net/clock.h"
 #include "net/udp.h"
 
@@ -53,7 +53,7 @@ static void in_child(void)
 /* The count of forks first: by it fanin_switch_stop sees that it is in a child. */
 static void watch_forks(void)
 {
-	fan_comm_forks();
+	fan_forks();
 	pthread_atfork(before_fork, after_fork, in_child);
 }
 
