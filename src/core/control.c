@@ -257,7 +257,11 @@ static void let_go(struct fan_switch *sw, struct fan_job *j, uint16_t rank,
 	j->test_ns = UINT64_MAX;
 	if (!ready || (m->err == FAN_OK && !early))
 		return;
-	struct fan_job_fault fault = {.err = (int8_t)(early ? FAN_E_RANK_LEFT : m->err)};
+	struct fan_job_fault fault = {
+		.err = (int8_t)(early ? FAN_E_RANK_LEFT : m->err),
+		.rank_a = FAN_RANK_NONE, /* what a MISMATCH elsewhere was about is not told here */
+		.rank_b = FAN_RANK_NONE,
+	};
 	bool named = false;
 	for (unsigned i = 0; i < FAN_RANK_WORDS; i++) {
 		unsigned ranks = j->ranks > i * 64 ? j->ranks - i * 64 : 0;

@@ -186,6 +186,7 @@ static void control__leave_with_an_error(void **state)
 	rig_ctl(FAN_TYPE_LEAVE, 2, 0, body, fan_leave_put(body, &m));
 	struct fan_state s = rig_state(1);
 	assert_int_equal(s.err, FAN_E_STALLED);
+	assert_true(s.rank_a == FAN_RANK_NONE && s.rank_b == FAN_RANK_NONE);
 	assert_true(s.missing[0] == 2 && s.missing[1] == 0 && s.missing[3] == 0);
 	rig_again();
 	rig_form("a", 3, 0);
