@@ -311,13 +311,13 @@ fuzz_steps() {
         done
 }
 
-# netns.sh is the topology that the others source; allreduce.sh must be there.
+# The others source netns.sh and cases.sh; allreduce.sh must be there.
 namespace_steps() {
         echo ns-allreduce
         for file in test/net/*.sh; do
                 name=${file##*/}
                 case $name in
-                netns.sh | allreduce.sh) ;;
+                netns.sh | cases.sh | allreduce.sh) ;;
                 *) echo "ns-${name%.sh}" ;;
                 esac
         done

@@ -18,49 +18,13 @@
 # cannot be made here (SKIPPED says why).  Takes about half a minute.
 
 here=$(cd "$(dirname "$0")" && pwd)
-. "$here/netns.sh"
+# shellcheck source=test/net/cases.sh
+. "$here/cases.sh"
 
-fanin=${1:-$here/../../build/fanin}
 prefix=fanin-doc-$$
+other_namespaces=mid
 port=7080
 limit_s=20
-passed=0
-failed=0
-total=0
-switch=
-dir=
-
-stop_switch() {
-        [ -n "$switch" ] || return 0
-        kill "$switch" 2>/dev/null
-        wait "$switch" 2>/dev/null
-        switch=
-}
-
-remove() {
-        for ns in w0 mid sw; do
-                ip netns del "$prefix-$ns" 2>/dev/null
-        done
-}
-
-finish() {
-        trap - EXIT INT TERM
-        stop_switch
-        remove
-        [ -z "$dir" ] || rm -rf "$dir"
-}
-
-report() { # NAME RESULT(0: ok)
-        total=$((total + 1))
-        if [ "$2" -eq 0 ]; then
-                passed=$((passed + 1))
-                echo "ok $total - $1"
-                return
-        fi
-        failed=$((failed + 1))
-        echo "not ok $total - $1"
-        sed 's/^/#   /' "$dir/out"
-}
 
 # ---- the network -------------------------------------------------------------
 
@@ -134,18 +98,16 @@ no_rules() {
 
 # ---- the cases ---------------------------------------------------------------
 
-start_switch() { # ADDRESS FLAGS...
-        stop_switch
-        address=$1
-        shift
-        ip netns exec "$prefix-sw" "$fanin" switch --listen "$address" "$@" >"$dir/switch" 2>&1 &
-        switch=$!
-        for _ in $(seq 100); do
-                grep -q event=start "$dir/switch" && return 0
-                sleep 0.05
-        done
-        echo "# the switch does not start: $(cat "$dir/switch")"
-        return 1
+fresh_switch() { # ADDRESS FLAGS...
+        stop
+        start_switch "$@" || {
+                echo "# the switch does not start: $(cat "$dir/switch")"
+                return 1
+        }
+}
+
+verdict() { # NAME RESULT(0: ok): with all that the doctor said when not
+        report "$1" "$2" || sed 's/^/#   /' "$dir/out"
 }
 
 # The doctor's text in $dir/out, its findings in $dir/json, its status in $rc.
@@ -174,7 +136,7 @@ ends_with() { # STATUS VERDICT
 }
 
 good_path() { # ADDRESS
-        start_switch "$1" && doctor "$fanin" doctor --switch "$1" &&
+        fresh_switch "$1" && doctor "$fanin" doctor --switch "$1" &&
         is switch ok "$1" && is version ok && is rtt "ok|warn" && is fragments "ok|warn" " 0 of" &&
         is mtu ok "packets of 1500 bytes pass both ways" && is sum ok " 0 elements wrong" &&
         is burst ok " 0 lost" && is multicast warn "behind a router" &&
@@ -186,14 +148,14 @@ json_has() { # TEXT
 }
 
 absent() {
-        stop_switch
+        stop
         doctor "$fanin" doctor --switch 10.78.1.1:$port
         is switch FAIL "nothing listens on UDP port $port" && is sum skip &&
         ends_with 1 "aggregation cannot work: switch does not answer" && json_has '"fails": true'
 }
 
 firewalled() {
-        start_switch 10.78.1.1:$port && rule udp dport $port drop &&
+        fresh_switch 10.78.1.1:$port && rule udp dport $port drop &&
         { doctor "$fanin" doctor --switch 10.78.1.1:$port; no_rules; } &&
         is switch FAIL "nothing came from 10.78.1.1:$port" &&
         ends_with 1 "aggregation cannot work: switch does not answer"
@@ -201,14 +163,14 @@ firewalled() {
 
 # One shard's port is shut: a worker would wait for it in vain.
 shard_shut() {
-        start_switch 10.78.1.1:$port --threads 3 && rule udp dport $((port + 1)) drop &&
+        fresh_switch 10.78.1.1:$port --threads 3 && rule udp dport $((port + 1)) drop &&
         { doctor "$fanin" doctor --switch 10.78.1.1:$port --timeout 8; no_rules; } &&
         is shards FAIL "silent: $((port + 1))" && is sum skip &&
         ends_with 1 "aggregation cannot work"
 }
 
 lossy() {
-        start_switch 10.78.1.1:$port && rule numgen random mod 1000 \< 50 drop &&
+        fresh_switch 10.78.1.1:$port && rule numgen random mod 1000 \< 50 drop &&
         { doctor "$fanin" doctor --switch 10.78.1.1:$port --count 400; no_rules; } &&
         is rtt warn "ip -s link show dev eth0" && is fragments warn &&
         is mtu ok "packets of 1500 bytes pass both ways" && is sum ok " 0 elements wrong" &&
@@ -217,7 +179,7 @@ lossy() {
 
 # The NIC hands over single frames: the cure that the doctor names is taken.
 no_gro() {
-        start_switch 10.78.1.1:$port && batches 1 && doctor "$fanin" doctor --switch 10.78.1.1:$port &&
+        fresh_switch 10.78.1.1:$port && batches 1 && doctor "$fanin" doctor --switch 10.78.1.1:$port &&
         is burst warn "ethtool -K eth0 gro on" || return 1
         if command -v ethtool >/dev/null; then
                 ip netns exec "$prefix-w0" ethtool -K eth0 gro on &&
@@ -237,14 +199,14 @@ loss_is() { # PERCENT_MIN PERCENT_MAX
 }
 
 hopeless() {
-        start_switch 10.78.1.1:$port && rule numgen random mod 1000 \< 400 drop &&
+        fresh_switch 10.78.1.1:$port && rule numgen random mod 1000 \< 400 drop &&
         { doctor "$fanin" doctor --switch 10.78.1.1:$port --no-join; no_rules; } &&
         is rtt FAIL && ends_with 1 "aggregation cannot work: packets of"
 }
 
 # The router says what it takes; with the cure, all is well.
 small_middle() { # ADDRESS
-        middle 1400 && start_switch "$1" && doctor "$fanin" doctor --switch "$1" &&
+        middle 1400 && fresh_switch "$1" && doctor "$fanin" doctor --switch "$1" &&
         is mtu FAIL "the largest that pass have 1400" && is mtu FAIL "export FANIN_MTU=1400" &&
         is fragments "ok|warn" " 0 of" && ends_with 1 "aggregation cannot work: fragments for MTU 1500" &&
         doctor FANIN_MTU=1400 "$fanin" doctor --switch "$1" && is mtu ok && is sum ok &&
@@ -254,7 +216,7 @@ small_middle() { # ADDRESS
 # Nobody says anything: what is too large just vanishes, one way or the other.
 black_hole() { # WAY(saddr of what vanishes) TEXT
         middle 9000
-        start_switch 10.78.1.1:$port &&
+        fresh_switch 10.78.1.1:$port &&
         rule ip saddr "$1" meta length \> 1333 drop &&
         { doctor "$fanin" doctor --switch 10.78.1.1:$port; no_rules; } &&
         is mtu FAIL "$2" && is mtu FAIL "the largest that pass have 1333" &&
@@ -264,7 +226,7 @@ black_hole() { # WAY(saddr of what vanishes) TEXT
 
 jumbo() {
         middle 9000
-        start_switch 10.78.1.1:$port --mtu 9000 && doctor "$fanin" doctor --switch 10.78.1.1:$port &&
+        fresh_switch 10.78.1.1:$port --mtu 9000 && doctor "$fanin" doctor --switch 10.78.1.1:$port &&
         is mtu ok "packets of 9000 bytes pass" && is mtu ok "export FANIN_MTU=9000" &&
         doctor "$fanin" doctor --switch 10.78.1.1:$port --mtu 9000 &&
         is mtu ok "MTU 9000 works both ways" && is fragments "ok|warn" "packets of 8892 bytes" &&
@@ -274,14 +236,15 @@ jumbo() {
 # The path takes 9000, but the switch was not told.
 small_slots() {
         middle 9000
-        start_switch 10.78.1.1:$port && doctor "$fanin" doctor --switch 10.78.1.1:$port --mtu 9000 &&
+        fresh_switch 10.78.1.1:$port && doctor "$fanin" doctor --switch 10.78.1.1:$port --mtu 9000 &&
         is mtu FAIL "slots are for 1500" && is mtu FAIL "fanin switch --listen 10.78.1.1:$port --mtu 9000" &&
         ends_with 1 "aggregation cannot work: the path takes MTU 9000"
 }
 
 # Somebody answers, in version 2 of the protocol, as section 5.6 wants it.
 other_version() {
-        stop_switch
+        stop
+        : >"$dir/switch"
         PYTHONPATH=$here/../interop ip netns exec "$prefix-sw" timeout $limit_s python3 - $port \
                 >"$dir/switch" 2>&1 <<'EOF' &
 import socket, struct, sys, wire
@@ -296,11 +259,8 @@ answer[0] = 2
 answer[28:32] = struct.pack("<I", wire.crc32c(bytes(answer[:28] + answer[32:])))
 s.sendto(bytes(answer), address)
 EOF
-        switch=$!
-        for _ in $(seq 100); do
-                grep -q event=start "$dir/switch" && break
-                sleep 0.05
-        done
+        pids=$!
+        wait_listening $! switch
         doctor "$fanin" doctor --switch 10.78.1.1:$port
         is switch FAIL "speaks version 2 of the protocol, this program 1" &&
         ends_with 1 "aggregation cannot work: switch 10.78.1.1:$port speaks version 2"
@@ -309,7 +269,7 @@ EOF
 small_interface() {
         middle 9000
         ip -n "$prefix-w0" link set eth0 mtu 1300 &&
-        start_switch 10.78.1.1:$port && doctor "$fanin" doctor --switch 10.78.1.1:$port
+        fresh_switch 10.78.1.1:$port && doctor "$fanin" doctor --switch 10.78.1.1:$port
         ip -n "$prefix-w0" link set eth0 mtu 9000
         is mtu FAIL "too large for this machine's interface" &&
         is mtu FAIL "ip link set dev eth0 mtu 1500" && is mtu FAIL "export FANIN_MTU=1300" &&
@@ -328,32 +288,26 @@ wrong_usage() {
         is config FAIL 'FANIN_MTU: "much"' && [ $rc -eq 1 ]
 }
 
-fan_net_check || exit $?
-[ -x "$fanin" ] || { echo "not ok - no program $fanin: build it first"; exit 1; }
-trap finish EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-dir=$(mktemp -d)
+begin "$@"
 build || { echo "not ok - the namespaces could not be linked"; exit 1; }
 
 middle 1500
-good_path 10.78.1.1:$port; report "a good path, IPv4" $?
-good_path "[fd78:1::1]:$port"; report "a good path, IPv6" $?
-absent; report "no switch there" $?
-firewalled; report "a firewall between" $?
-shard_shut; report "the port of one shard is shut" $?
-no_gro; report "no receive offload" $?
-lossy; report "5 % loss in each direction" $?
-hopeless; report "40 % loss in each direction" $?
-small_middle 10.78.1.1:$port; report "MTU 1400 in the middle, IPv4" $?
-small_middle "[fd78:1::1]:$port"; report "MTU 1400 in the middle, IPv6" $?
-black_hole 10.78.0.1 "vanish on the way to the switch"; report "a black hole towards the switch" $?
-black_hole 10.78.1.1 "answers of that size vanish"; report "a black hole on the way back" $?
-jumbo; report "MTU 9000" $?
-small_slots; report "MTU 9000, but not in the switch" $?
-other_version; report "another version of the protocol" $?
-small_interface; report "MTU 1300 at the worker" $?
-wrong_usage; report "no switch, no name, wrong usage" $?
+good_path 10.78.1.1:$port; verdict "a good path, IPv4" $?
+good_path "[fd78:1::1]:$port"; verdict "a good path, IPv6" $?
+absent; verdict "no switch there" $?
+firewalled; verdict "a firewall between" $?
+shard_shut; verdict "the port of one shard is shut" $?
+no_gro; verdict "no receive offload" $?
+lossy; verdict "5 % loss in each direction" $?
+hopeless; verdict "40 % loss in each direction" $?
+small_middle 10.78.1.1:$port; verdict "MTU 1400 in the middle, IPv4" $?
+small_middle "[fd78:1::1]:$port"; verdict "MTU 1400 in the middle, IPv6" $?
+black_hole 10.78.0.1 "vanish on the way to the switch"; verdict "a black hole towards the switch" $?
+black_hole 10.78.1.1 "answers of that size vanish"; verdict "a black hole on the way back" $?
+jumbo; verdict "MTU 9000" $?
+small_slots; verdict "MTU 9000, but not in the switch" $?
+other_version; verdict "another version of the protocol" $?
+small_interface; verdict "MTU 1300 at the worker" $?
+wrong_usage; verdict "no switch, no name, wrong usage" $?
 
-echo "$passed passed, $failed failed, 0 skipped"
-[ $failed -eq 0 ]
+summary

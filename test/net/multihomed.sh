@@ -20,35 +20,13 @@
 # Exit code 0, 1, or 77 when namespaces cannot be made here (SKIPPED says why).
 
 here=$(cd "$(dirname "$0")" && pwd)
-. "$here/netns.sh"
+# shellcheck source=test/net/cases.sh
+. "$here/cases.sh"
 
-fanin=${1:-$here/../../build/fanin}
 prefix=fanin-mh$$
 port=7080
 bytes=1048576
 rank_timeout_s=12
-passed=0
-failed=0
-pids=
-dir=
-
-# Only what this script started is ended, by process id.
-stop() {
-        for pid in $pids; do
-                kill "$pid" 2>/dev/null
-        done
-        for pid in $pids; do
-                wait "$pid" 2>/dev/null
-        done
-        pids=
-}
-
-finish() {
-        trap - EXIT INT TERM
-        stop
-        fan_net_down "$prefix"
-        [ -z "$dir" ] || rm -rf "$dir"
-}
 
 subnet() { # INDEX: the link between the switch and that worker
         k=$(($1 + 1))
@@ -68,58 +46,25 @@ route add default via fd78:$k::fe
 EOF
 }
 
-# Until the switch, process PID, has its UDP port open; 1 after 5 s or when it ended.
-wait_listening() { # PID
-        hex=$(printf ':%04X ' $port)
-        for _ in $(seq 100); do
-                kill -0 "$1" 2>/dev/null || return 1
-                cat "/proc/$1/net/udp" "/proc/$1/net/udp6" 2>/dev/null | grep -q "$hex" && return 0
-                sleep 0.05
-        done
-        return 1
-}
-
-# Becomes the rank's process.
 worker() { # RANK HOST FLAGS...
         rank=$1 host=$2
         shift 2
-        exec ip netns exec "$prefix-w$rank" timeout -k 2 $rank_timeout_s "$fanin" bench \
+        start_rank "$rank" "$fanin" bench \
                 --switch "$host:$port" --job multihomed --rank "$rank" --ranks 2 \
-                -b $bytes -e $bytes -n 3 -w 1 -d float32 "$@" >"$dir/rank$rank" 2>&1
+                -b $bytes -e $bytes -n 3 -w 1 -d float32 "$@"
 }
 
 # Each worker asks for the address that it is told.
 case_of() { # NAME LISTEN HOST_OF_0 HOST_OF_1
         rm -f "$dir"/*
-        ip netns exec "$prefix-sw" "$fanin" switch --listen "$2:$port" >"$dir/switch" 2>&1 &
-        switch=$!
-        pids=$switch
-        bad=1
-        if wait_listening $switch; then
-                worker 0 "$3" --json "$dir/json" &
-                left=$!
-                worker 1 "$4" &
-                right=$!
-                pids="$switch $left $right"
-                wait $left && wait $right && grep -Eq '"wrong": *0[^0-9]' "$dir/json" && bad=0
-        fi
+        start_switch "$2:$port" && worker 0 "$3" --json "$dir/json" && worker 1 "$4" &&
+        wait_ranks && none_wrong
+        bad=$?
         stop
-        if [ $bad -eq 0 ]; then
-                passed=$((passed + 1))
-                echo "ok $((passed + failed)) - $1"
-                return
-        fi
-        failed=$((failed + 1))
-        echo "not ok $((passed + failed)) - $1"
-        tail -qn 8 "$dir"/rank* "$dir/switch" | sed 's/^/#   /'
+        report "$1" $bad || tail -qn 8 "$dir"/rank* "$dir/switch" | sed 's/^/#   /'
 }
 
-fan_net_check || exit $?
-[ -x "$fanin" ] || { echo "not ok - no program $fanin: build it first"; exit 1; }
-trap finish EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-dir=$(mktemp -d)
+begin "$@"
 fan_net__namespace "$prefix-sw" && subnet 0 && subnet 1 || exit 1
 
 case_of "IPv4, near addresses" 0.0.0.0 10.78.1.254 10.78.2.254
@@ -128,5 +73,4 @@ case_of "IPv4, far addresses" 0.0.0.0 10.78.2.254 10.78.1.254
 case_of "IPv6, one address for both" "[::]" "[fd78:2::fe]" "[fd78:2::fe]"
 case_of "IPv4 and IPv6, far addresses" "[::]" 10.78.2.254 "[fd78:1::fe]"
 
-echo "$passed passed, $failed failed, 0 skipped"
-[ $failed -eq 0 ]
+summary
