@@ -245,6 +245,12 @@ step_faults_asan() {
         build-asan/test/sim/faults --seeds "$SIM_SEEDS_ASAN"
 }
 
+step_scenarios() {
+        need build-gcc || return
+        note "$SIM_SEEDS seeds"
+        test/scenario/random.py build/fanin --seeds "$SIM_SEEDS" --keep "$logs"
+}
+
 # The corpus in the repository is read; what is found goes to build-fuzz/corpus.
 step_fuzz() { # TARGET
         need build-fuzz || return
@@ -329,7 +335,7 @@ binary_steps='core-symbols lib-symbols install pip'
 
 # Two at a time; the longest first, so that no one is left over at the end.
 pool_steps() {
-        echo clang-tidy python-types faults faults-asan test-asan cppcheck test-gcc test-clang
+        echo clang-tidy python-types faults scenarios faults-asan test-asan cppcheck test-gcc test-clang
         fuzz_steps
 }
 

@@ -55,7 +55,7 @@ static void until_all_gone(struct run *r)
 static void until_switch_is_empty(struct run *r)
 {
 	r->story_ns = SIM_NEVER;
-	while (r->sim.packets_in_flight)
+	while (r->sim.world.in_flight)
 		sim_step(&r->sim, SIM_NEVER);
 	uint64_t alive_ms = 0;
 	for (unsigned i = 0; i < r->plan.jobs; i++)

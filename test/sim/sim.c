@@ -20,21 +20,76 @@ void sim_fail(const struct sim *s, const char *format, ...)
 	exit(1);
 }
 
+/* Where a node lives in the world: nodes move when there are more of them. */
+struct sim_seat {
+	struct sim *sim;
+	int node;
+};
+
+static struct sim_node *node_of(const struct sim_seat *seat)
+{
+	seat->sim->now_ns = seat->sim->world.now_ns;
+	return &seat->sim->node[seat->node];
+}
+
+/* A copy of just the packet's size, so that a look beyond its end is noticed. */
+static void world_recv(void *self, const struct fan_sim_packet *p)
+{
+	struct sim_node *n = node_of(self);
+	struct sim *s = ((struct sim_seat *)self)->sim;
+	struct sim_packet *copy = malloc(sizeof *copy + p->len);
+	*copy = (struct sim_packet){.from = (int)p->from,
+				    .to = (int)p->to,
+				    .by_group = p->flags & FAN_PACKET_BY_GROUP,
+				    .len = p->len};
+	memcpy(copy->bytes, p->body->bytes, p->len);
+	s->delivered++;
+	n->recv(n->self, copy);
+	free(copy);
+}
+
+static void world_tick(void *self)
+{
+	struct sim_node *n = node_of(self);
+	n->tick(n->self);
+}
+
+static uint64_t world_deadline(void *self)
+{
+	struct sim_node *n = node_of(self);
+	return n->deadline ? n->deadline(n->self) : SIM_NEVER;
+}
+
+static const struct fan_actor_ops world_ops = {world_recv, world_tick, world_deadline};
+
+static bool world_filter(void *arg, uint32_t link, const struct fan_sim_packet *p,
+			 uint64_t *late_ns)
+{
+	const struct sim *s = arg;
+	(void)link;
+	(void)p;
+	*late_ns = s->late_ns;
+	return false;
+}
+
 void sim_init(struct sim *s, uint64_t seed)
 {
 	memset(s, 0, sizeof *s);
 	s->seed = seed;
 	s->rng.state = seed;
+	fan_sim_init(&s->world, seed, FAN_PACKET_MAX);
+	s->world.filter = world_filter;
+	s->world.filter_arg = s;
 }
 
 void sim_free(struct sim *s)
 {
-	for (size_t i = 0; i < s->events; i++)
-		free(s->heap[i].packet);
 	for (unsigned i = 0; i < SIM_CAPTURED; i++)
 		free(s->captured[i]);
-	free(s->heap);
+	for (int i = 0; i < s->nodes; i++)
+		free(s->node[i].seat);
 	free(s->node);
+	fan_sim_free(&s->world);
 }
 
 int sim_add_node(struct sim *s, const struct sim_link *link)
@@ -44,8 +99,18 @@ int sim_add_node(struct sim *s, const struct sim_link *link)
 		s->node = realloc(s->node, (size_t)s->nodes_max * sizeof *s->node);
 	}
 	int i = s->nodes++;
-	s->node[i] = (struct sim_node){.wake_ns = SIM_NEVER, .link = *link};
+	s->node[i] = (struct sim_node){.link = *link, .seat = malloc(sizeof(struct sim_seat))};
 	s->node[i].peer = (fan_peer){.addr = {0, (uint64_t)i + 1}, .port = 4000};
+	*s->node[i].seat = (struct sim_seat){s, i};
+	const struct fan_link_config cable = {.bps = 0}; /* all delays are drawn here */
+	uint32_t at = fan_sim_add_node(&s->world, i == SIM_SWITCH, 0);
+	if (i != SIM_SWITCH) {
+		fan_sim_add_link(&s->world, at, SIM_SWITCH, &cable);
+		fan_sim_add_link(&s->world, SIM_SWITCH, at, &cable);
+	}
+	bool ok = fan_sim_index(&s->world) &&
+		  fan_sim_add_actor(&s->world, at, s->node[i].seat, &world_ops) == (uint32_t)i;
+	SIM_CHECK(s, ok, "no room for node %d", i);
 	return i;
 }
 
@@ -53,41 +118,6 @@ int sim_find(const struct sim *s, const fan_peer *peer)
 {
 	uint64_t i = peer->addr[1] - 1;
 	return i < (uint64_t)s->nodes && fan_peer_equal(peer, &s->node[i].peer) ? (int)i : -1;
-}
-
-static bool before(const struct sim_event *a, const struct sim_event *b)
-{
-	return a->at_ns < b->at_ns || (a->at_ns == b->at_ns && a->order < b->order);
-}
-
-static void heap_push(struct sim *s, struct sim_event e)
-{
-	if (s->events == s->events_max) {
-		s->events_max = s->events_max ? 2 * s->events_max : 1024;
-		s->heap = realloc(s->heap, s->events_max * sizeof *s->heap);
-	}
-	e.order = s->order++;
-	size_t i = s->events++;
-	for (; i && before(&e, &s->heap[(i - 1) / 2]); i = (i - 1) / 2)
-		s->heap[i] = s->heap[(i - 1) / 2];
-	s->heap[i] = e;
-}
-
-static struct sim_event heap_pop(struct sim *s)
-{
-	struct sim_event first = s->heap[0];
-	struct sim_event last = s->heap[--s->events];
-	size_t i = 0;
-	for (size_t c = 1; c < s->events; c = 2 * i + 1) {
-		if (c + 1 < s->events && before(&s->heap[c + 1], &s->heap[c]))
-			c++;
-		if (!before(&s->heap[c], &last))
-			break;
-		s->heap[i] = s->heap[c];
-		i = c;
-	}
-	s->heap[i] = last;
-	return first;
 }
 
 /* Flip bits, cut or lengthen.  What UDP's checksum would notice does not arrive, but
@@ -110,6 +140,22 @@ static bool damage(struct sim *s, struct sim_packet *p)
 	return true;
 }
 
+/* Let the packet arrive after `delay_ns`. */
+static void hand_over(struct sim *s, const struct sim_packet *p, uint64_t delay_ns)
+{
+	struct fan_sim_packet out = {.from = (uint32_t)p->from,
+				     .to = (uint32_t)p->to,
+				     .len = (uint16_t)p->len,
+				     .flags = p->by_group ? FAN_PACKET_BY_GROUP : 0,
+				     .body = fan_body_get(&s->world.pool)};
+	SIM_CHECK(s, out.body, "out of memory");
+	memset(out.body->bytes, 0, FAN_HEAD_BYTES);
+	memcpy(out.body->bytes, p->bytes, p->len);
+	s->late_ns = delay_ns;
+	fan_sim_send(&s->world, &out, true);
+	fan_body_put(&s->world.pool, out.body);
+}
+
 static void deliver(struct sim *s, struct sim_link *l, const struct sim_packet *p,
 		    uint64_t later_ns)
 {
@@ -122,12 +168,10 @@ static void deliver(struct sim *s, struct sim_link *l, const struct sim_packet *
 	if (rng_chance(&s->rng, l->stale))
 		delay_ns += rng_below(&s->rng, l->stale_ns + 1);
 	bool lost = rng_chance(&s->rng, l->damage) && !damage(s, copy);
-	if (lost || (s->filter && s->filter(s->filter_arg, p, &delay_ns))) {
-		free(copy);
-		return;
-	}
-	s->packets_in_flight++;
-	heap_push(s, (struct sim_event){s->now_ns + delay_ns, 0, p->to, copy});
+	lost = lost || (s->filter && s->filter(s->filter_arg, p, &delay_ns));
+	if (!lost)
+		hand_over(s, copy, delay_ns);
+	free(copy);
 }
 
 static void keep(struct sim *s, const struct sim_packet *p)
@@ -172,33 +216,13 @@ void sim_send(struct sim *s, int from, int to, const uint8_t *head, const uint8_
 
 void sim_wake(struct sim *s, int node)
 {
-	struct sim_node *n = &s->node[node];
-	uint64_t at = n->deadline ? n->deadline(n->self) : SIM_NEVER;
-	if (at < s->now_ns)
-		at = s->now_ns;
-	if (at >= n->wake_ns)
-		return;
-	n->wake_ns = at;
-	heap_push(s, (struct sim_event){at, 0, node, NULL});
+	fan_sim_wake(&s->world, (uint32_t)node);
 }
 
 bool sim_step(struct sim *s, uint64_t until_ns)
 {
-	if (s->events == 0 || s->heap[0].at_ns > until_ns)
-		return false;
-	struct sim_event e = heap_pop(s);
-	struct sim_node *n = &s->node[e.node];
-	s->now_ns = e.at_ns;
-	if (e.packet) {
-		s->packets_in_flight--;
-		s->delivered++;
-		n->recv(n->self, e.packet);
-		free(e.packet);
-	} else if (n->wake_ns == e.at_ns) {
-		n->wake_ns = SIM_NEVER;
-		if (n->deadline(n->self) <= s->now_ns)
-			n->tick(n->self);
-	}
-	sim_wake(s, e.node);
-	return true;
+	bool any = fan_sim_step(&s->world, until_ns);
+	SIM_CHECK(s, !s->world.broke, "the world is out of memory");
+	s->now_ns = s->world.now_ns;
+	return any;
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim.h - virtual time, nodes and links that lose, repeat, delay and damage.
+/* sim.h - nodes on one switch, and links that lose, repeat, delay and damage.
+ *
+ * Time, events and packets on their way are the simulator's, src/sim/world.h; the faults
+ * are drawn here, so that a seed keeps its meaning whatever the simulator learns.
  *
  * All nodes hang on one switch, node 0; each node's link carries its traffic in both
  * directions and has its own faults.  Everything is drawn from the seed, so a run can
@@ -9,6 +12,7 @@
 
 #include "core/out.h"
 #include "rng.h"
+#include "sim/world.h"
 
 #define SIM_SWITCH   0
 #define SIM_NEVER    UINT64_MAX
@@ -44,23 +48,16 @@ struct sim_node {
 	fan_peer peer;
 	fan_peer group; /* the multicast group it listens to */
 	struct sim_link link;
-	uint64_t wake_ns; /* earliest wake-up in the heap */
-};
-
-struct sim_event {
-	uint64_t at_ns, order;
-	int node;
-	struct sim_packet *packet; /* NULL: a wake-up */
+	struct sim_seat *seat;
 };
 
 struct sim {
-	uint64_t seed, now_ns, order;
+	uint64_t seed, now_ns;
+	struct fan_sim world;
+	uint64_t late_ns; /* of the packet that is being sent */
 	struct rng rng;
 	struct sim_node *node;
 	int nodes, nodes_max;
-	struct sim_event *heap;
-	size_t events, events_max;
-	size_t packets_in_flight;
 	uint64_t delivered;
 	struct sim_packet *captured[SIM_CAPTURED];
 	unsigned captured_next;

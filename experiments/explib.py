@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the experiments share: running `fanin sim`, figures, result.json and the page.
+
+An experiment is experiments/NAME/run.  It writes result.json (figures asked and obtained, seed,
+revision, settings) and report.html beside itself, or under --out, and prints the table.
+"""
+
+import argparse
+import html
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(HERE)
+TIMEOUT_S = 3600
+
+
+class ExperimentError(Exception):
+    """A run that failed; its text says which and why."""
+
+
+def flags(description):
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--quick", action="store_true", help="fewer settings: under 50 s")
+    parser.add_argument("--build", default=os.path.join(ROOT, "build"), metavar="DIR",
+                        help="where fanin was built (default: build)")
+    parser.add_argument("--out", metavar="DIR", help="where results go (default: beside the script)")
+    parser.add_argument("--seed", type=int, default=1, metavar="S", help="default 1")
+    parser.add_argument("-j", "--jobs", type=int, metavar="J", default=os.cpu_count() or 1,
+                        help="simulations at a time (default: processors)")
+    parser.add_argument("--strict", action="store_true", help="exit 1 when a figure is missed")
+    return parser
+
+
+class Experiment:
+    """Runs scenarios, and collects figures and pages."""
+
+    def __init__(self, name, title, args):
+        self.name, self.title, self.args = name, title, args
+        self.folder = os.path.join(HERE, name)
+        self.out = args.out or self.folder
+        self.figures, self.pages, self.settings = [], [], {}
+
+    def sim(self, heading, scenario, sets=(), sweeps=()):
+        """Run experiments/NAME/SCENARIO; its JSON.  The page's plots go under `heading`,
+        or nowhere if it is None."""
+        program = os.path.join(self.args.build, "fanin")
+        with tempfile.TemporaryDirectory() as work:
+            result, page = os.path.join(work, "result"), os.path.join(work, "page")
+            argv = [program, "sim", os.path.join(self.folder, scenario), "-q", "--seed",
+                    str(self.args.seed), "-j", str(self.args.jobs), "--json", result,
+                    "--report", page]
+            for key, value in sets:
+                argv += ["--set", "%s=%s" % (key, value)]
+            for key, values in sweeps:
+                argv += ["--sweep", "%s=%s" % (key, ",".join(str(v) for v in values))]
+            try:
+                done = subprocess.run(argv, capture_output=True, text=True, check=False,
+                                      timeout=TIMEOUT_S)
+            except OSError as error:
+                raise ExperimentError("%s: %s; build it first" % (program, error)) from None
+            if done.returncode != 0:
+                raise ExperimentError("%s: exit status %d: %s" % (
+                    " ".join(argv), done.returncode, done.stderr.strip()))
+            with open(result) as file:
+                answer = json.load(file)
+            with open(page) as file:
+                self.keep_page(heading, file.read())
+        return answer
+
+    def keep_page(self, heading, text):
+        if heading is None:
+            return
+        if not self.pages:
+            self.head = text[:text.index("<main>") + len("<main>")]
+        self.pages.append((heading, re.findall(r"<figure>.*?</figure>", text, re.S)))
+
+    def figure(self, name, asked, obtained, unit, at_most=False):
+        """`asked` None: for information."""
+        holds = None
+        if asked is not None:
+            holds = obtained <= asked if at_most else obtained >= asked
+        self.figures.append({"name": name, "asked": asked, "obtained": obtained, "unit": unit,
+                             "at_most": at_most, "holds": holds})
+
+    def rows(self):
+        for f in self.figures:
+            asked = "-" if f["asked"] is None else "%s %g %s" % (
+                "<=" if f["at_most"] else ">=", f["asked"], f["unit"])
+            yield (f["name"], asked.strip(), ("%.4g %s" % (f["obtained"], f["unit"])).strip(),
+                   {True: "yes", False: "no", None: "-"}[f["holds"]])
+
+    def write_page(self):
+        with open(os.path.join(self.out, "report.html"), "w") as file:
+            file.write(re.sub(r"<title>.*?</title>", "<title>%s</title>" % html.escape(self.title),
+                              self.head))
+            file.write("<h1>%s</h1><p class=sub>revision %s, seed %d</p>\n" % (
+                html.escape(self.title), revision(), self.args.seed))
+            file.write("<table><tr><th>figure<th>asked<th>obtained<th>holds</tr>\n")
+            for row in self.rows():
+                file.write("<tr>%s</tr>\n" % "".join("<td>%s</td>" % html.escape(c) for c in row))
+            file.write("</table>\n")
+            for heading, plots in self.pages:
+                file.write("<h2>%s</h2>\n%s\n" % (html.escape(heading), "\n".join(plots)))
+            file.write("</main></body></html>\n")
+
+    def finish(self):
+        os.makedirs(self.out, exist_ok=True)
+        with open(os.path.join(self.out, "result.json"), "w") as file:
+            json.dump({"figures": self.figures, "seed": self.args.seed, "revision": revision(),
+                       "settings": dict(self.settings, quick=self.args.quick)}, file, indent=1)
+            file.write("\n")
+        self.write_page()
+        print("%-72s %14s %14s  %s" % (self.title, "asked", "obtained", "holds"))
+        for row in self.rows():
+            print("%-72s %14s %14s  %s" % row)
+        missed = any(f["holds"] is False for f in self.figures)
+        return 1 if self.args.strict and missed else 0
+
+
+def revision():
+    """The commit, with -dirty when tracked files differ from it; None outside git."""
+    def git(*argv):
+        return subprocess.run(("git", "-C", ROOT) + argv, capture_output=True, text=True,
+                              check=False, timeout=30)
+    try:
+        head = git("rev-parse", "--verify", "-q", "HEAD")
+        if head.returncode != 0:
+            return None
+        dirty = git("status", "--porcelain", "-uno").stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return head.stdout.strip() + ("-dirty" if dirty else "")
+
+
+def main(run):
+    """Run an experiment's main; a failure is one message and exit code 1."""
+    try:
+        sys.exit(run())
+    except ExperimentError as error:
+        print("FAILED: %s" % error, file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)

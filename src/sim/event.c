@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "event.h"
+
+#include <stdlib.h>
+
+#define CHILDREN   4u
+#define ROOM_FIRST 64u
+
+void fan_event_heap_free(struct fan_event_heap *h)
+{
+	free(h->at);
+	*h = (struct fan_event_heap){0};
+}
+
+static bool before(const struct fan_sim_event *a, const struct fan_sim_event *b)
+{
+	return a->at_ns < b->at_ns || (a->at_ns == b->at_ns && a->key < b->key);
+}
+
+static bool grow(struct fan_event_heap *h)
+{
+	uint32_t room = h->room ? 2 * h->room : ROOM_FIRST;
+	struct fan_sim_event *at = realloc(h->at, room * sizeof *at);
+	if (!at)
+		return false;
+	h->at = at;
+	h->room = room;
+	return true;
+}
+
+uint64_t fan_event_push(struct fan_event_heap *h, uint64_t at_ns, uint32_t source)
+{
+	if ((h->count == h->room && !grow(h)) || h->order + 1 >= FAN_EVENT_ORDERS_MAX)
+		return 0;
+	struct fan_sim_event e = {at_ns, ++h->order << FAN_EVENT_SOURCE_BITS | source};
+	uint32_t i = h->count++;
+	while (i) {
+		uint32_t parent = (i - 1) / CHILDREN;
+		if (!before(&e, &h->at[parent]))
+			break;
+		h->at[i] = h->at[parent];
+		i = parent;
+	}
+	h->at[i] = e;
+	return e.key;
+}
+
+/* Put `e` where it belongs, from the top down. */
+static void sink(struct fan_event_heap *h, struct fan_sim_event e)
+{
+	uint32_t i = 0;
+	for (;;) {
+		uint32_t first = CHILDREN * i + 1;
+		if (first >= h->count)
+			break;
+		uint32_t end = first + CHILDREN < h->count ? first + CHILDREN : h->count;
+		uint32_t least = first;
+		for (uint32_t c = first + 1; c < end; c++)
+			if (before(&h->at[c], &h->at[least]))
+				least = c;
+		if (!before(&h->at[least], &e))
+			break;
+		h->at[i] = h->at[least];
+		i = least;
+	}
+	h->at[i] = e;
+}
+
+void fan_event_pop(struct fan_event_heap *h)
+{
+	struct fan_sim_event last = h->at[--h->count];
+	if (h->count)
+		sink(h, last);
+}
+
+uint64_t fan_event_replace(struct fan_event_heap *h, uint64_t at_ns)
+{
+	uint32_t source = fan_event_source(h->at[0].key);
+	if (h->order + 1 >= FAN_EVENT_ORDERS_MAX)
+		return 0;
+	struct fan_sim_event e = {at_ns, ++h->order << FAN_EVENT_SOURCE_BITS | source};
+	sink(h, e);
+	return e.key;
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "experiment.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define STEPS_BETWEEN 65536 /* two looks at the progress */
+
+uint32_t fan_experiment_link(const struct fan_scenario *s, uint32_t link)
+{
+	uint32_t inside = 0;
+	for (uint32_t i = 0; i < s->nodes; i++)
+		inside += s->node[i].bps != 0;
+	return inside + 2 * link;
+}
+
+static uint32_t packet_bytes(const struct fan_scenario *s)
+{
+	uint32_t most = FAN_CTL_BYTES_MAX;
+	for (uint32_t i = 0; i < s->jobs; i++)
+		if ((uint32_t)FAN_HEAD_BYTES + s->job[i].cfg.payload_bytes > most)
+			most = FAN_HEAD_BYTES + s->job[i].cfg.payload_bytes;
+	return most;
+}
+
+bool fan_experiment_network(struct fan_sim *sim, const struct fan_scenario *s)
+{
+	fan_sim_init(sim, s->seed, packet_bytes(s));
+	for (uint32_t i = 0; i < s->nodes; i++) {
+		const struct fan_scenario_node *n = &s->node[i];
+		bool forwards = n->kind == FAN_NODE_SWITCH || n->kind == FAN_NODE_ROUTER;
+		if (fan_sim_add_node(sim, forwards, n->bps) == FAN_SIM_NONE)
+			return false;
+	}
+	for (uint32_t i = 0; i < s->links; i++) {
+		const struct fan_scenario_link *l = &s->link[i];
+		if (fan_sim_add_link(sim, l->a, l->b, &l->cfg) == FAN_SIM_NONE ||
+		    fan_sim_add_link(sim, l->b, l->a, &l->cfg) == FAN_SIM_NONE)
+			return false;
+	}
+	return fan_sim_index(sim);
+}
+
+/* ---- changes ------------------------------------------------------------------------ */
+
+static uint64_t conductor_deadline(void *self)
+{
+	const struct fan_conductor *c = self;
+	if (c->next == c->scenario->changes)
+		return FAN_SIM_NEVER;
+	return c->scenario->change[c->order[c->next]].at_ns;
+}
+
+static void apply(struct fan_conductor *c, const struct fan_scenario_change *x)
+{
+	if (x->link == FAN_SIM_NONE) {
+		struct fan_aggregator *a = c->aggregator[x->node];
+		if (a) /* else nobody uses it */
+			fan_aggregator_restart(a, x->restart_ns);
+		return;
+	}
+	uint32_t link = fan_experiment_link(c->scenario, x->link);
+	for (uint32_t i = link; i < link + 2; i++) {
+		if (x->bps)
+			fan_sim_set_rate(c->sim, i, x->bps);
+		if (x->down)
+			c->sim->link[i].down = c->sim->link[i].faulty = true;
+		else if (x->up)
+			c->sim->link[i].down = false;
+	}
+}
+
+static void conductor_tick(void *self)
+{
+	struct fan_conductor *c = self;
+	while (conductor_deadline(c) <= c->sim->now_ns)
+		apply(c, &c->scenario->change[c->order[c->next++]]);
+}
+
+static void conductor_recv(void *self, const struct fan_sim_packet *p)
+{
+	(void)self;
+	(void)p;
+}
+
+static const struct fan_actor_ops conductor_ops = {conductor_recv, conductor_tick,
+						   conductor_deadline};
+
+static bool begin_conductor(struct fan_experiment *e)
+{
+	const struct fan_scenario *s = e->scenario;
+	struct fan_conductor *c = &e->conductor;
+	*c = (struct fan_conductor){.sim = &e->sim, .scenario = s, .aggregator = e->aggregator};
+	c->order = malloc((s->changes + 1) * sizeof *c->order);
+	if (!c->order)
+		return false;
+	for (uint32_t i = 0; i < s->changes; i++) { /* insertion: keeps equal ones in order */
+		uint32_t at = i;
+		for (; at && s->change[c->order[at - 1]].at_ns > s->change[i].at_ns; at--)
+			c->order[at] = c->order[at - 1];
+		c->order[at] = i;
+	}
+	c->actor = fan_sim_add_actor(&e->sim, 0, c, &conductor_ops);
+	if (c->actor == FAN_SIM_NONE)
+		return false;
+	fan_sim_wake(&e->sim, c->actor);
+	return true;
+}
+
+/* ---- jobs, and those who sum for them ---------------------------------------------- */
+
+static bool add_aggregator(struct fan_experiment *e, uint32_t node)
+{
+	const struct fan_scenario_node *n = &e->scenario->node[node];
+	const struct fan_switch_config cfg = {
+		.policy = FAN_POLICY_SWITCHML,
+		.slots = n->slots,
+		.payload_bytes = n->payload_bytes,
+		.jobs_max = (uint16_t)n->jobs,
+		.members_max = FAN_MEMBERS_MAX,
+		.window_max = (uint16_t)n->window,
+		.rx_bytes = n->buffer_bytes,
+		.shards = 1,
+		.epoch = 1,
+	};
+	struct fan_aggregator *a = calloc(1, sizeof *a);
+	e->aggregator[node] = a;
+	return a && fan_aggregator_init(a, &e->sim, node, &cfg, n->kind == FAN_NODE_SERVER,
+					e->scenario->sample_ns);
+}
+
+static bool add_job(struct fan_experiment *e, uint32_t i)
+{
+	const struct fan_scenario_job *s = &e->scenario->job[i];
+	struct fan_experiment_job *j = &e->job[i];
+	j->cfg = s->cfg;
+	bool by_ring = s->reduce == FAN_REDUCE_RING;
+	if (!by_ring)
+		j->cfg.aggregator = e->aggregator[s->at]->actor;
+	j->trainer = calloc(j->cfg.ranks, sizeof *j->trainer);
+	if (!j->trainer || !fan_trainer_share(&j->shared, &j->cfg, &e->sim, by_ring))
+		return false;
+	for (uint16_t r = 0; r < j->cfg.ranks; r++)
+		if (!fan_trainer_init(&j->trainer[r], &j->shared, r))
+			return false;
+	return true;
+}
+
+static bool add_traffic(struct fan_experiment *e, uint32_t i)
+{
+	const struct fan_scenario_flow *f = &e->scenario->flow[i];
+	const struct fan_traffic_config c = {
+		.from = f->from,
+		.to = f->to,
+		.bps = f->bps,
+		.start_ns = f->start_ns,
+		.stop_ns = f->stop_ns,
+		.packet_bytes = f->packet_bytes,
+		.jitter = f->jitter,
+	};
+	return fan_traffic_init(&e->traffic[i], &e->sim, &c,
+				fan_rng_stream(e->scenario->seed, UINT64_C(1) << 32 | i));
+}
+
+bool fan_experiment_begin(struct fan_experiment *e, const struct fan_scenario *s)
+{
+	memset(e, 0, sizeof *e);
+	e->scenario = s;
+	e->aggregator = calloc(s->nodes, sizeof(struct fan_aggregator *));
+	e->job = calloc(s->jobs, sizeof *e->job);
+	e->traffic = calloc(s->flows + UINT32_C(1), sizeof *e->traffic);
+	bool ok = fan_experiment_network(&e->sim, s) && e->aggregator && e->job && e->traffic;
+	for (uint32_t i = 0; ok && i < s->jobs; i++) {
+		uint32_t at = s->job[i].at;
+		if (s->job[i].reduce == FAN_REDUCE_FANIN && !e->aggregator[at])
+			ok = add_aggregator(e, at);
+	}
+	for (uint32_t i = 0; ok && i < s->jobs; i++)
+		ok = add_job(e, i);
+	for (uint32_t i = 0; ok && i < s->flows; i++)
+		ok = add_traffic(e, i);
+	ok = ok && begin_conductor(e);
+	if (!ok)
+		fan_experiment_end(e);
+	return ok;
+}
+
+void fan_experiment_end(struct fan_experiment *e)
+{
+	for (uint32_t i = 0; e->job && i < e->scenario->jobs; i++) {
+		struct fan_experiment_job *j = &e->job[i];
+		for (uint16_t r = 0; j->trainer && r < j->cfg.ranks; r++)
+			fan_trainer_free(&j->trainer[r]);
+		free(j->trainer);
+		fan_trainer_unshare(&j->shared);
+	}
+	for (uint32_t n = 0; e->aggregator && n < e->scenario->nodes; n++) {
+		if (e->aggregator[n])
+			fan_aggregator_free(e->aggregator[n]);
+		free(e->aggregator[n]);
+	}
+	free(e->job);
+	free(e->aggregator);
+	free(e->traffic);
+	free(e->conductor.order);
+	fan_sim_free(&e->sim);
+	memset(e, 0, sizeof *e);
+}
+
+static bool tell(const struct fan_experiment *e, const struct fan_progress *progress)
+{
+	uint64_t done = 0, all = 0;
+	for (uint32_t i = 0; i < e->scenario->jobs; i++) {
+		const struct fan_experiment_job *j = &e->job[i];
+		all += j->cfg.iterations;
+		done += j->trainer[0].left ? j->cfg.iterations : j->trainer[0].iteration;
+	}
+	return progress->tell(progress->arg, e->sim.now_ns, done, all);
+}
+
+bool fan_experiment_run(struct fan_experiment *e, const struct fan_progress *progress)
+{
+	struct fan_sim *s = &e->sim;
+	bool more = true;
+	while (more && s->awaited) {
+		for (unsigned n = 0; more && s->awaited && n < STEPS_BETWEEN; n++)
+			more = fan_sim_step(s, e->scenario->limit_ns);
+		if (progress && !tell(e, progress))
+			return false;
+	}
+	e->timed_out = s->awaited != 0;
+	return !s->broke;
+}
+
+void fan_experiment_actor_name(const struct fan_experiment *e, uint32_t actor, char *name,
+			       size_t bytes)
+{
+	for (uint32_t n = 0; n < e->scenario->nodes; n++) {
+		if (!e->aggregator[n] || e->aggregator[n]->actor != actor)
+			continue;
+		snprintf(name, bytes, "%s", e->scenario->node[n].name);
+		return;
+	}
+	for (uint32_t i = 0; i < e->scenario->jobs; i++) {
+		uint32_t first = e->job[i].trainer[0].actor;
+		if (actor < first || actor - first >= e->job[i].cfg.ranks)
+			continue;
+		snprintf(name, bytes, "%s.%u", e->job[i].cfg.name, actor - first);
+		return;
+	}
+	snprintf(name, bytes, "background@%s", e->scenario->node[e->sim.actor[actor].node].name);
+}

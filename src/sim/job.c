@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job.h"
+
+#include <stdlib.h>
+
+#define MILLION UINT64_C(1000000)
+
+uint64_t fan_model_numel(const struct fan_model *m)
+{
+	uint64_t sum = 0;
+	for (uint32_t i = 0; i < m->layers; i++)
+		sum += m->layer[i].numel;
+	return sum;
+}
+
+bool fan_job_cut(struct fan_job_config *c, uint64_t bytes)
+{
+	const struct fan_model *m = &c->model;
+	c->bucket = calloc(m->layers ? m->layers : 1, sizeof *c->bucket);
+	c->buckets = c->first = 0;
+	while (c->first < m->layers && m->layer[c->first].numel == 0)
+		c->first++;
+	if (!c->bucket)
+		return false;
+	struct fan_bucket b = {.high = m->layers - 1};
+	for (uint32_t i = m->layers; i-- > 0;) {
+		b.low = i;
+		b.elems += m->layer[i].numel;
+		bool full = b.elems * sizeof(float) >= bytes || i == 0;
+		if (!full || b.elems == 0)
+			continue;
+		c->bucket[c->buckets++] = b;
+		b = (struct fan_bucket){.high = i - 1};
+	}
+	return true;
+}
+
+uint32_t fan_job_bucket_of(const struct fan_job_config *c, uint32_t layer)
+{
+	for (uint32_t b = 0; b < c->buckets; b++)
+		if (layer >= c->bucket[b].low)
+			return b;
+	return c->buckets ? c->buckets - 1 : 0;
+}
+
+uint64_t fan_job_jittered(const struct fan_job_config *c, uint16_t rank, uint32_t iteration,
+			  uint64_t work_ns)
+{
+	if (!c->jitter || !work_ns)
+		return work_ns;
+	uint64_t draw = fan_rng_mix(c->seed ^ fan_rng_mix((uint64_t)rank << 32 | iteration));
+	uint64_t share = MILLION - c->jitter + draw % (2 * (uint64_t)c->jitter + 1);
+	return (uint64_t)((unsigned __int128)work_ns * share / MILLION);
+}
+
+/* The speed of one cause at `at_ns`, and until when that holds. */
+static uint32_t speed_of(const struct fan_job_config *c, const struct fan_slow *s, uint16_t rank,
+			 uint64_t at_ns, uint64_t *until_ns)
+{
+	*until_ns = UINT64_MAX;
+	if ((s->rank != FAN_RANK_NONE && s->rank != rank) || at_ns >= s->to_ns)
+		return (uint32_t)MILLION;
+	if (at_ns < s->from_ns) {
+		*until_ns = s->from_ns;
+		return (uint32_t)MILLION;
+	}
+	*until_ns = s->to_ns;
+	if (!s->interval_ns)
+		return s->speed;
+	uint64_t interval = (at_ns - s->from_ns) / s->interval_ns;
+	uint64_t end_ns = s->from_ns + (interval + 1) * s->interval_ns;
+	if (end_ns < *until_ns)
+		*until_ns = end_ns;
+	uint64_t which = (uint64_t)(s - c->slow) << 16 | rank;
+	uint64_t draw = fan_rng_mix(c->seed + fan_rng_mix(interval) + which * 0x9e3779b9);
+	return draw % MILLION < s->chance ? s->speed : (uint32_t)MILLION;
+}
+
+uint64_t fan_job_work_until(const struct fan_job_config *c, uint16_t rank, uint64_t now_ns,
+			    uint64_t work_ns)
+{
+	/* ends: each turn either finishes the work or reaches the end of an interval, in
+	 * which some of it was done */
+	while (work_ns) {
+		uint64_t until_ns = UINT64_MAX, speed = MILLION;
+		for (uint32_t i = 0; i < c->slows; i++) {
+			uint64_t end_ns;
+			uint64_t mine = speed_of(c, &c->slow[i], rank, now_ns, &end_ns);
+			speed = mine < speed ? mine : speed;
+			until_ns = end_ns < until_ns ? end_ns : until_ns;
+		}
+		uint64_t need_ns =
+			(uint64_t)(((unsigned __int128)work_ns * MILLION + speed - 1) / speed);
+		if (until_ns - now_ns >= need_ns)
+			return now_ns + need_ns;
+		uint64_t did_ns =
+			(uint64_t)((unsigned __int128)(until_ns - now_ns) * speed / MILLION);
+		work_ns -= did_ns < work_ns ? did_ns : work_ns;
+		now_ns = until_ns;
+	}
+	return now_ns;
+}

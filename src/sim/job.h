@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* job.h - a training job: its model, how long its layers take, who takes part.
+ *
+ * An iteration computes the layers forwards and then backwards.  Going backwards, the
+ * gradients of finished layers are collected into buckets, and a bucket that is full is
+ * all-reduced while the layers before it are still being computed.  The next iteration
+ * begins when all buckets are reduced; with `overlap`, each of its layers as soon as its
+ * own bucket is.  Buckets are reduced in the order in which they get full, so the first
+ * layers' come last: overlap lets begin what has no parameters before them. */
+#ifndef FAN_SIM_JOB_H
+#define FAN_SIM_JOB_H
+
+#include "core/worker.h"
+#include "rng.h"
+
+#define FAN_MODEL_NAME_MAX   47
+#define FAN_MODEL_LAYERS_MAX 4096
+#define FAN_MODEL_NUMEL_MAX  (UINT64_C(1) << 36) /* elements of one layer */
+#define FAN_LAYER_NS_MAX     (UINT64_C(3600) * 1000000000)
+#define FAN_JOB_SLOWS_MAX    64
+#define FAN_JOB_SPANS_MAX    512 /* iterations of which the times are kept */
+
+struct fan_layer {
+	char name[FAN_MODEL_NAME_MAX + 1];
+	uint64_t numel; /* parameters; may be 0 */
+	uint64_t forward_ns, backward_ns;
+};
+
+struct fan_model {
+	char name[FAN_MODEL_NAME_MAX + 1];
+	struct fan_layer *layer; /* in the order of the forward pass */
+	uint32_t layers;
+};
+
+/* Gradients that travel as one.  Bucket 0 is ready first: that of the last layers. */
+struct fan_bucket {
+	uint32_t low, high; /* layers, both included */
+	uint64_t elems;
+};
+
+/* A worker computes at a fraction of its speed for a while. */
+struct fan_slow {
+	uint16_t rank;	/* FAN_RANK_NONE: each rank */
+	uint32_t speed; /* in millionths, at least 1 */
+	uint64_t from_ns, to_ns;
+	uint64_t interval_ns; /* 0: all the time; else drawn anew for each interval... */
+	uint32_t chance;      /* ...in millionths */
+};
+
+struct fan_job_config {
+	char name[FAN_NAME_MAX + 1];
+	struct fan_model model;
+	struct fan_bucket *bucket;
+	uint32_t buckets;
+	uint32_t first; /* layer with parameters: those before it wait for no gradients */
+	uint16_t ranks;
+	uint32_t *host;	     /* ranks entries: the node of each */
+	uint32_t aggregator; /* actor that sums; set when it is there */
+	uint64_t arrival_ns;
+	uint32_t iterations;
+	uint16_t payload_bytes, window;
+	uint8_t mode; /* enum fan_mode */
+	uint8_t wire; /* enum fan_dtype: float32, or a half type */
+	bool overlap, verify;
+	uint32_t retries; /* times that a job that failed begins again, where all its ranks were */
+	uint32_t jitter;  /* compute times vary by up to this, millionths, by rank and iteration */
+	uint32_t slows;
+	struct fan_slow slow[FAN_JOB_SLOWS_MAX];
+	uint32_t alive_ms, stall_ms;
+	uint64_t seed; /* of its workers' random numbers */
+};
+
+/* Cut the model into buckets of at least `bytes` bytes of float32; 0: one a layer.
+ * Buckets have elements, all of them but layers without any.  Allocates c->bucket. */
+bool fan_job_cut(struct fan_job_config *c, uint64_t bytes);
+
+/* Which bucket layer `layer` waits for: the one that has its elements, or for a layer
+ * without any, the one of the layers before it. */
+uint32_t fan_job_bucket_of(const struct fan_job_config *c, uint32_t layer);
+
+uint64_t fan_model_numel(const struct fan_model *m);
+
+/* When work of `work_ns` at full speed is done that `rank` begins at `now_ns`. */
+uint64_t fan_job_work_until(const struct fan_job_config *c, uint16_t rank, uint64_t now_ns,
+			    uint64_t work_ns);
+
+/* The jitter of one rank in one iteration applied to a time. */
+uint64_t fan_job_jittered(const struct fan_job_config *c, uint16_t rank, uint32_t iteration,
+			  uint64_t work_ns);
+
+#endif

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* link.h - one direction of a cable: rate, delay, a finite queue, and its faults.
+ *
+ * Packets leave in order, so when one is handed over it is known at once when it will
+ * arrive, and how many bytes are before it: a packet is one entry in a ring, and one
+ * event.  Time on the wire is kept in picoseconds, since a packet takes 118.6 ns at
+ * 100 Gb/s. */
+#ifndef FAN_SIM_LINK_H
+#define FAN_SIM_LINK_H
+
+#include "fault.h"
+
+#define FAN_LINK_BPS_MIN   UINT64_C(1000)
+#define FAN_LINK_BPS_MAX   UINT64_C(100000000000000)
+#define FAN_LINK_QUEUE_MAX UINT32_C(0x7fffffff) /* bytes */
+#define FAN_LINK_NO_ROOM   UINT64_MAX
+#define FAN_LINK_RING_MAX  UINT32_C(0x08000000) /* packets on one link */
+
+struct fan_link_config {
+	uint64_t bps; /* 0: packets take no time, and no room */
+	uint64_t delay_ns;
+	uint32_t queue_bytes;	 /* what does not fit is dropped, the packet in service counted */
+	uint32_t ecn_bytes;	 /* packets that meet more than this are marked; 0: never */
+	uint32_t overhead_bytes; /* of each packet: the lower layers, and the gap between frames */
+	struct fan_sim_fault fault;
+};
+
+/* A packet on its way. */
+struct fan_link_entry {
+	uint64_t at_ns; /* when it arrives */
+	uint32_t node;	/* of a packet that left its link: where */
+	struct fan_sim_packet packet;
+};
+
+struct fan_link_stats {
+	uint64_t packets, bytes;	 /* carried, overhead counted */
+	uint64_t overflows;		 /* dropped: the queue was full */
+	uint64_t lost, damaged, doubled; /* faults; damaged ones may have arrived */
+	uint64_t marked;
+	uint64_t queue_max_ps; /* longest wait for those before it */
+};
+
+struct fan_sim_link {
+	uint64_t busy_ps;  /* until then it sends what it has */
+	uint64_t byte_q16; /* picoseconds a byte, in 1/65536 */
+	uint64_t queue_ps; /* queue_bytes, as time */
+	uint64_t ecn_ps;   /* ecn_bytes, as time; UINT64_MAX: never */
+	uint64_t delay_ns;
+	uint32_t overhead_bytes;
+	bool faulty;		    /* has faults: off the fast path */
+	bool down;		    /* carries nothing */
+	uint32_t head, count, room; /* the ring; room is a power of two */
+	struct fan_link_entry *ring;
+	uint64_t key;	   /* of its event in the heap; 0: none */
+	uint32_t from, to; /* nodes */
+	uint64_t burst_until_ns, last_ns;
+	struct fan_rng rng;
+	struct fan_link_config cfg;
+	struct fan_link_stats stats;
+};
+
+void fan_link_init(struct fan_sim_link *l, const struct fan_link_config *cfg, uint32_t from,
+		   uint32_t to, struct fan_rng rng);
+void fan_link_free(struct fan_sim_link *l, struct fan_body_pool *pool);
+
+/* When a packet of `len` bytes that is handed over at `now_ns` has arrived, or
+ * FAN_LINK_NO_ROOM (counted).  A packet of the sender's own, which waits in its sockets
+ * rather than be dropped, always has room (`own`).  `*marked`: it met a long queue. */
+uint64_t fan_link_take(struct fan_sim_link *l, uint64_t now_ns, uint16_t len, bool own,
+		       bool *marked);
+
+/* Put the packet behind those that are under way; false: out of memory. */
+bool fan_link_push(struct fan_sim_link *l, const struct fan_link_entry *e);
+
+static inline struct fan_link_entry *fan_link_first(struct fan_sim_link *l)
+{
+	return &l->ring[l->head & (l->room - 1)];
+}
+
+/* Send at another rate from now on.  What has not left yet leaves at the new rate; the
+ * caller looks at the time of the first entry anew. */
+void fan_link_set_rate(struct fan_sim_link *l, uint64_t now_ns, uint64_t bps);
+
+/* Bytes that wait or are being sent. */
+uint64_t fan_link_queued_bytes(const struct fan_sim_link *l, uint64_t now_ns);
+
+#endif

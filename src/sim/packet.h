@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* packet.h - datagrams on their way, and the pool that their bytes come from.
+ *
+ * The bytes of a datagram lie in a body that all its copies share: a result that goes to
+ * a hundred workers is one body with a hundred references.  Bodies are of one size, made
+ * in slabs, and used again; there is no allocation for a packet. */
+#ifndef FAN_SIM_PACKET_H
+#define FAN_SIM_PACKET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/out.h"
+
+#define FAN_BODY_SLABS_MAX 128 /* each holds a quarter of what is there before it */
+
+/* `bytes` lies 32 before a multiple of 64, so that payloads are aligned. */
+struct fan_sim_body {
+	struct fan_sim_body *next; /* while it is free */
+	uint32_t refs;
+	uint32_t pad[5];
+	uint8_t bytes[];
+};
+
+enum fan_packet_flag {
+	FAN_PACKET_BY_GROUP = 1 << 0, /* addressed to a multicast group */
+	FAN_PACKET_ECN = 1 << 1,      /* met a queue above its threshold */
+	FAN_PACKET_INSIDE = 1 << 2,   /* has passed the processing of the node that it is at */
+	FAN_PACKET_FRAGMENT = 1 << 3, /* carries elements: a contribution or a result */
+	FAN_PACKET_SAFE = 1 << 5,     /* of a model without losses: never dropped */
+	FAN_PACKET_DAMAGED = 1 << 6,  /* is not what was sent */
+	FAN_PACKET_LOCAL = 1 << 4,    /* to an actor of the same node: crosses no link */
+};
+
+struct fan_sim_packet {
+	struct fan_sim_body *body; /* NULL: background traffic, which nobody reads */
+	uint32_t from, to;	   /* actors */
+	uint16_t len;		   /* bytes of the datagram, without lower layers */
+	uint8_t flags;		   /* enum fan_packet_flag */
+	uint8_t hops;		   /* links crossed: bounded by FAN_SIM_HOPS_MAX */
+};
+
+struct fan_body_pool {
+	struct fan_sim_body *free;
+	uint8_t *fresh;	  /* bodies of the last slab that were never used... */
+	uint32_t freshes; /* ...and how many: their memory has not been touched yet */
+	uint32_t bytes;	  /* of one body's datagram, at most */
+	uint32_t stride;
+	uint32_t made, used, used_max;
+	unsigned slabs;
+	void *slab[FAN_BODY_SLABS_MAX];
+};
+
+/* Bodies for datagrams of at most `bytes`. */
+void fan_body_pool_init(struct fan_body_pool *p, uint32_t bytes);
+void fan_body_pool_free(struct fan_body_pool *p);
+
+/* A body that was never used; NULL: out of memory. */
+struct fan_sim_body *fan_body_make(struct fan_body_pool *p);
+
+/* A body with one reference; NULL: out of memory. */
+static inline struct fan_sim_body *fan_body_get(struct fan_body_pool *p)
+{
+	struct fan_sim_body *b = p->free;
+	if (b)
+		p->free = b->next;
+	else if (!(b = fan_body_make(p)))
+		return NULL;
+	b->refs = 1;
+	if (++p->used > p->used_max)
+		p->used_max = p->used;
+	return b;
+}
+
+static inline void fan_body_put(struct fan_body_pool *p, struct fan_sim_body *b)
+{
+	if (!b || --b->refs)
+		return;
+	b->next = p->free;
+	p->free = b;
+	p->used--;
+}
+
+#endif

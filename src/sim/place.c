@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* place.c - where jobs' workers run, and which node sums for them. */
+#include <stdlib.h>
+
+#include "experiment.h"
+
+static bool sums(const struct fan_scenario_node *n)
+{
+	return n->kind == FAN_NODE_SWITCH || n->kind == FAN_NODE_SERVER;
+}
+
+/* The worker node with the fewest workers on it that this job is not on yet. */
+static uint32_t emptiest(const struct fan_scenario *s, const uint32_t *taken, uint16_t count)
+{
+	uint32_t best = FAN_SIM_NONE;
+	for (uint32_t n = 0; n < s->nodes; n++) {
+		bool good = s->node[n].kind == FAN_NODE_WORKER &&
+			    (best == FAN_SIM_NONE || s->node[n].placed < s->node[best].placed);
+		for (uint16_t i = 0; good && i < count; i++)
+			good = taken[i] != n;
+		if (good)
+			best = n;
+	}
+	return best;
+}
+
+static bool choose_hosts(struct fan_scenario *s, struct fan_job_config *c)
+{
+	bool given = c->host != NULL;
+	if (!given)
+		c->host = calloc(c->ranks, sizeof *c->host);
+	if (!c->host)
+		return false;
+	for (uint16_t i = 0; i < c->ranks; i++) {
+		if (!given)
+			c->host[i] = emptiest(s, c->host, i);
+	}
+	for (uint16_t i = 0; i < c->ranks; i++)
+		s->node[c->host[i]].placed++;
+	return true;
+}
+
+/* Links from all workers to `node`; UINT64_MAX: some cannot reach it. */
+static uint64_t distance(struct fan_sim *sim, const struct fan_job_config *c, uint32_t node)
+{
+	uint64_t sum = 0;
+	for (uint16_t i = 0; i < c->ranks; i++) {
+		uint32_t steps = fan_sim_distance(sim, c->host[i], node);
+		if (steps == FAN_SIM_NONE)
+			return UINT64_MAX;
+		sum += steps;
+	}
+	return sum;
+}
+
+/* The switch that is nearest to all workers, or, if there is none, the server. */
+static uint32_t nearest(const struct fan_scenario *s, struct fan_sim *sim,
+			const struct fan_job_config *c)
+{
+	uint32_t best = FAN_SIM_NONE;
+	uint64_t least = UINT64_MAX;
+	for (int kind = FAN_NODE_SWITCH; kind <= FAN_NODE_SERVER && best == FAN_SIM_NONE; kind++) {
+		for (uint32_t n = 0; n < s->nodes; n++) {
+			if (s->node[n].kind != kind)
+				continue;
+			uint64_t d = distance(sim, c, n);
+			if (d < least) {
+				least = d;
+				best = n;
+			}
+		}
+	}
+	return best;
+}
+
+static int check_ring(struct fan_sim *sim, const struct fan_job_config *c, struct fan_reader *r)
+{
+	for (uint16_t i = 0; i < c->ranks; i++)
+		if (fan_sim_distance(sim, c->host[i], c->host[(i + 1) % c->ranks]) == FAN_SIM_NONE)
+			return fan_reader_fail(r, NULL, "no path between workers %u and %u", i,
+					       (i + 1) % c->ranks);
+	return 0;
+}
+
+static int choose_node(struct fan_scenario *s, struct fan_sim *sim, struct fan_scenario_job *j,
+		       struct fan_reader *r)
+{
+	if (j->at_name[0]) {
+		j->at = fan_scenario_find(s, j->at_name);
+		if (j->at == FAN_SIM_NONE || !sums(&s->node[j->at]))
+			return fan_reader_fail(r, "at", "\"%s\": no switch or server of that name",
+					       j->at_name);
+		if (distance(sim, &j->cfg, j->at) == UINT64_MAX)
+			return fan_reader_fail(r, "at",
+					       "\"%s\": some of the job's workers have no path "
+					       "there (worker nodes forward nothing)",
+					       j->at_name);
+	} else {
+		j->at = nearest(s, sim, &j->cfg);
+	}
+	if (j->at == FAN_SIM_NONE)
+		return fan_reader_fail(r, NULL, "no switch or server that all its workers reach");
+	const struct fan_scenario_node *n = &s->node[j->at];
+	if (j->cfg.payload_bytes > n->payload_bytes)
+		return fan_reader_fail(r, "payload_bytes", "%u: \"%s\" has slots of %u",
+				       j->cfg.payload_bytes, n->name, n->payload_bytes);
+	return 0;
+}
+
+int fan_scenario_place(struct fan_scenario *s, struct fan_reader *r)
+{
+	struct fan_sim sim;
+	int bad = 0;
+	if (!fan_experiment_network(&sim, s))
+		bad = fan_reader_fail(r, NULL, "out of memory");
+	for (uint32_t i = 0; i < s->jobs && !bad; i++) {
+		struct fan_scenario_job *j = &s->job[i];
+		/* named by the job: entries with copies stand for several */
+		size_t back = fan_reader_enter(r, "jobs.%s", j->cfg.name);
+		if (!choose_hosts(s, &j->cfg))
+			bad = fan_reader_fail(r, NULL, "out of memory");
+		else if (j->reduce == FAN_REDUCE_RING)
+			bad = check_ring(&sim, &j->cfg, r);
+		else
+			bad = choose_node(s, &sim, j, r);
+		fan_reader_leave(r, back);
+	}
+	for (uint32_t i = 0; i < s->flows && !bad; i++)
+		if (fan_sim_distance(&sim, s->flow[i].from, s->flow[i].to) == FAN_SIM_NONE)
+			bad = fan_reader_fail(r, "background", "no path from \"%s\" to \"%s\"",
+					      s->flow[i].from_name, s->flow[i].to_name);
+	fan_sim_free(&sim);
+	return bad;
+}

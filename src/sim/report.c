@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "report.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plot.h"
+#include "report_page.h"
+#include "series.h"
+
+#define ROWS_MAX   200 /* of a table or a time line; more would not be read */
+#define TEXT_BYTES 256
+
+static double real(const json_t *o, const char *key)
+{
+	const json_t *v = json_object_get(o, key);
+	return json_is_number(v) ? json_number_value(v) : NAN;
+}
+
+static const char *text(const json_t *o, const char *key)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+	return s ? s : "";
+}
+
+static void cell_seconds(FILE *f, double s)
+{
+	char t[TEXT_BYTES] = "–";
+	if (!isnan(s))
+		fan_plot_seconds(t, sizeof t, s);
+	fprintf(f, "<td class=n>%s</td>", t);
+}
+
+static void cell_number(FILE *f, double v, const char *format)
+{
+	char t[TEXT_BYTES] = "–";
+	if (!isnan(v) && !strcmp(format, "G"))
+		snprintf(t, sizeof t, "%.4g", v);
+	else if (!isnan(v))
+		snprintf(t, sizeof t, "%.0f", v);
+	fprintf(f, "<td class=n>%s</td>", t);
+}
+
+static void cell_bytes(FILE *f, double bytes)
+{
+	char t[TEXT_BYTES];
+	fan_plot_bytes(t, sizeof t, bytes);
+	fprintf(f, "<td class=n>%s</td>", t);
+}
+
+static void cell_text(FILE *f, const char *s)
+{
+	fputs("<td>", f);
+	fan_plot_text(f, s);
+	fputs("</td>", f);
+}
+
+static void card(FILE *f, const char *name, double seconds)
+{
+	char t[TEXT_BYTES] = "–";
+	if (!isnan(seconds))
+		fan_plot_seconds(t, sizeof t, seconds);
+	fprintf(f, "<div class=card><b>%s</b><span>%s</span></div>\n", t, name);
+}
+
+/* ---- jobs ----------------------------------------------------------------------- */
+
+static void job_table(FILE *f, const json_t *jobs)
+{
+	size_t i;
+	json_t *j;
+	fputs("<table><tr><th>job<th>model<th>summed at<th>workers<th>iterations<th>completion"
+	      "<th>communication<th>of it waiting<th>Gb/s a worker<th>resent<th></tr>\n",
+	      f);
+	json_array_foreach (jobs, i, j) {
+		if (i == ROWS_MAX)
+			break;
+		fputs("<tr>", f);
+		cell_text(f, text(j, "name"));
+		cell_text(f, text(j, "model"));
+		cell_text(f, text(j, "at"));
+		cell_number(f, real(j, "workers"), "");
+		cell_number(f, real(j, "iterations"), "");
+		cell_seconds(f, real(j, "jct_s"));
+		cell_seconds(f, real(j, "comm_s"));
+		cell_seconds(f, real(j, "wait_s"));
+		cell_number(f, real(j, "throughput_gbps_per_worker"), "G");
+		cell_number(f, real(j, "retransmissions"), "");
+		fputs("<td class=bad>", f);
+		fan_plot_text(f, text(j, "error"));
+		fputs("</td></tr>\n", f);
+	}
+	fputs("</table>\n", f);
+}
+
+#define LANE_LEFT   150.0
+#define LANE_WIDTH  600.0
+#define LANE_HEIGHT 22.0
+
+/* One job: from its arrival to its end, an iteration light, the next one dark. */
+static void lane(FILE *f, const json_t *j, double y, double end_s)
+{
+	const json_t *ends = json_object_get(j, "iteration_ends_s");
+	double scale = LANE_WIDTH / end_s, from = real(j, "arrival_s");
+	char t[TEXT_BYTES];
+	fprintf(f, "<text x=%.1f y=%.1f class=tick text-anchor=end>", LANE_LEFT - 8, y + 14);
+	fan_plot_text(f, text(j, "name"));
+	fputs("</text>", f);
+	double ready = real(j, "ready_s");
+	if (ready > from)
+		fprintf(f,
+			"<rect class=forming x=%.2f y=%.1f width=%.2f height=14><title>"
+			"forming</title></rect>",
+			LANE_LEFT + from * scale, y + 3, (ready - from) * scale);
+	from = ready > from ? ready : from;
+	size_t i;
+	json_t *end;
+	json_array_foreach (ends, i, end) {
+		double to = json_number_value(end);
+		fan_plot_seconds(t, sizeof t, to - from);
+		fprintf(f,
+			"<rect class=\"lane l%zu\" x=%.2f y=%.1f width=%.2f height=14><title>"
+			"iteration %zu: %s</title></rect>",
+			i % 2, LANE_LEFT + from * scale, y + 3, (to - from) * scale, i + 1, t);
+		from = to;
+	}
+	double done = real(j, "arrival_s") + real(j, "jct_s");
+	if (done > from) /* iterations beyond those that are listed */
+		fprintf(f, "<rect class=\"lane l0\" x=%.2f y=%.1f width=%.2f height=14 />",
+			LANE_LEFT + from * scale, y + 3, (done - from) * scale);
+	fputc('\n', f);
+}
+
+static void time_line(FILE *f, const json_t *run)
+{
+	const json_t *jobs = json_object_get(run, "jobs");
+	size_t rows = json_array_size(jobs) < ROWS_MAX ? json_array_size(jobs) : ROWS_MAX, i;
+	double end_s = real(run, "end_s"), high = (double)rows * LANE_HEIGHT;
+	if (!(end_s > 0))
+		return;
+	fprintf(f,
+		"<figure><figcaption>Jobs over time, iteration by iteration</figcaption>"
+		"<svg viewBox=\"0 0 760 %.0f\" role=img>\n",
+		high + 40);
+	double step = fan_plot_step(end_s, 8);
+	for (unsigned n = 0; n * step <= end_s * 1.0001; n++) {
+		double v = n * step, x = LANE_LEFT + v / end_s * LANE_WIDTH;
+		fprintf(f,
+			"<line class=grid x1=%.1f x2=%.1f y1=0 y2=%.1f />"
+			"<text x=%.1f y=%.1f class=tick text-anchor=middle>%.5g</text>",
+			x, x, high, x, high + 16, v);
+	}
+	for (i = 0; i < rows; i++)
+		lane(f, json_array_get(jobs, i), (double)i * LANE_HEIGHT, end_s);
+	fprintf(f, "<text class=name x=%.1f y=%.1f text-anchor=end>seconds</text></svg></figure>\n",
+		LANE_LEFT + LANE_WIDTH, high + 34);
+}
+
+/* ---- switches and links ------------------------------------------------------------ */
+
+static unsigned samples(const json_t *list, double *y)
+{
+	unsigned n = 0;
+	size_t i;
+	json_t *v;
+	json_array_foreach (list, i, v) {
+		if (n < FAN_SERIES_MAX)
+			y[n++] = json_is_number(v) ? json_number_value(v) : NAN;
+	}
+	return n;
+}
+
+static void slot_plots(FILE *f, const json_t *sw)
+{
+	static const char *const key[3] = {"lent", "occupancy", "hit_rate"};
+	static const char *const name[3] = {"held by jobs", "summing", "contributions added"};
+	const json_t *s = json_object_get(sw, "series");
+	double *y = malloc(4 * sizeof(double[FAN_SERIES_MAX]));
+	struct fan_plot_line line[3];
+	char title[TEXT_BYTES];
+	if (!y)
+		return;
+	double *x = y + (size_t)3 * FAN_SERIES_MAX;
+	for (unsigned i = 0; i < FAN_SERIES_MAX; i++)
+		x[i] = real(s, "start_s") + (i + 1) * real(s, "interval_s");
+	for (unsigned k = 0; k < 3; k++) {
+		double *mine = y + (size_t)k * FAN_SERIES_MAX;
+		line[k] = (struct fan_plot_line){.name = name[k], .x = x, .y = mine};
+		line[k].points = samples(json_object_get(s, key[k]), mine);
+		line[k].area = k == 0;
+	}
+	snprintf(title, sizeof title, "%s: share of its %.0f slots, and of contributions",
+		 text(sw, "name"), real(sw, "slots"));
+	const struct fan_plot plot = {.title = title,
+				      .x_name = "seconds",
+				      .y_name = "share",
+				      .line = line,
+				      .lines = 3,
+				      .y_max = 1.05};
+	if (line[0].points > 1)
+		fan_plot_write(f, &plot);
+	free(y);
+}
+
+static void switch_table(FILE *f, const json_t *list)
+{
+	size_t i;
+	json_t *s;
+	fputs("<table><tr><th>name<th>policy<th>slots<th>occupancy<th>hit rate<th>contributions"
+	      "<th>results<th>collisions<th>evictions<th>replays<th>received<th>sent</tr>\n",
+	      f);
+	json_array_foreach (list, i, s) {
+		fputs("<tr>", f);
+		cell_text(f, text(s, "name"));
+		cell_text(f, text(s, "policy"));
+		cell_number(f, real(s, "slots"), "");
+		cell_number(f, real(s, "occupancy"), "G");
+		cell_number(f, real(s, "hit_rate"), "G");
+		cell_number(f, real(s, "contributions"), "");
+		cell_number(f, real(s, "results"), "");
+		cell_number(f, real(s, "collisions"), "");
+		cell_number(f, real(s, "evictions"), "");
+		cell_number(f, real(s, "replays"), "");
+		cell_bytes(f, real(s, "rx_bytes"));
+		cell_bytes(f, real(s, "tx_bytes"));
+		fputs("</tr>\n", f);
+	}
+	fputs("</table>\n", f);
+}
+
+static void aggregators(FILE *f, const json_t *list, const char *title)
+{
+	size_t i;
+	json_t *s;
+	if (json_array_size(list) == 0)
+		return;
+	fprintf(f, "<h2>%s</h2>\n", title);
+	switch_table(f, list);
+	json_array_foreach (list, i, s) {
+		slot_plots(f, s);
+	}
+}
+
+static int by_use(const void *a, const void *b)
+{
+	double x = real(*(json_t *const *)a, "use"), y = real(*(json_t *const *)b, "use");
+	return (x < y) - (x > y);
+}
+
+#define LINK_ROWS 24
+
+static void links(FILE *f, const json_t *list)
+{
+	size_t n = json_array_size(list);
+	json_t **link = malloc((n + 1) * sizeof(json_t *));
+	if (!link)
+		return;
+	for (size_t i = 0; i < n; i++)
+		link[i] = json_array_get(list, i);
+	qsort(link, n, sizeof(json_t *), by_use);
+	fprintf(f, "<h2>Links</h2><p>The %zu busiest of %zu directions.</p>\n",
+		n < LINK_ROWS ? n : LINK_ROWS, n);
+	fputs("<table><tr><th>from<th>to<th>use<th><th>carried<th>packets<th>longest queue"
+	      "<th>overflows<th>lost<th>ECN</tr>\n",
+	      f);
+	for (size_t i = 0; i < n && i < LINK_ROWS; i++) {
+		double use = real(link[i], "use");
+		fputs("<tr>", f);
+		cell_text(f, text(link[i], "from"));
+		cell_text(f, text(link[i], "to"));
+		fprintf(f,
+			"<td class=n>%.1f %%</td><td><div class=bar><i style=\"width:%.1f%%\"></i>"
+			"</div></td>",
+			use * 100, (use < 1 ? use : 1) * 100);
+		cell_bytes(f, real(link[i], "bytes"));
+		cell_number(f, real(link[i], "packets"), "");
+		cell_bytes(f, real(link[i], "queue_max_bytes"));
+		cell_number(f, real(link[i], "overflows"), "");
+		cell_number(f, real(link[i], "lost"), "");
+		cell_number(f, real(link[i], "ecn_marked"), "");
+		fputs("</tr>\n", f);
+	}
+	fputs("</table>\n", f);
+	free(link);
+}
+
+static void one_run(FILE *f, const json_t *run)
+{
+	fputs("<div class=cards>", f);
+	card(f, "mean job completion", real(run, "avg_jct_s"));
+	card(f, "median", real(run, "p50_jct_s"));
+	card(f, "99th percentile", real(run, "p99_jct_s"));
+	card(f, "virtual time", real(run, "end_s"));
+	fprintf(f, "<div class=card><b>%.4g M</b><span>fragment-hops</span></div></div>\n",
+		real(run, "fragment_hops") * 1e-6);
+	if (real(run, "failed_jobs") > 0)
+		fprintf(f, "<p class=bad>%.0f jobs have failed.</p>\n", real(run, "failed_jobs"));
+	fputs("<h2>Jobs</h2>\n", f);
+	time_line(f, run);
+	job_table(f, json_object_get(run, "jobs"));
+	aggregators(f, json_object_get(run, "switches"), "Switches");
+	aggregators(f, json_object_get(run, "servers"), "Servers");
+	links(f, json_object_get(run, "links"));
+}
+
+int fan_report_write(FILE *f, const json_t *result)
+{
+	const json_t *runs = json_object_get(result, "runs");
+	const json_t *first = runs ? json_array_get(runs, 0) : result;
+	const char *name = text(first, "name")[0] ? text(first, "name") : "simulation";
+	fan_report_head(f, name);
+	fputs("<h1>", f);
+	fan_plot_text(f, name);
+	if (runs)
+		fprintf(f, "</h1><p class=sub>fanin sim, a sweep of %zu runs</p>\n",
+			json_array_size(runs));
+	else
+		fprintf(f, "</h1><p class=sub>fanin sim, seed %.0f</p>\n", real(result, "seed"));
+	if (runs)
+		fan_report_sweep(f, result);
+	else
+		one_run(f, result);
+	fputs("</main></body></html>\n", f);
+	return fflush(f) || ferror(f) ? -1 : 0;
+}

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* result.c - what came of an experiment, as JSON.
+ *
+ * All times are whole nanoseconds divided by 1e9, all sums are taken in a fixed order: the
+ * same run prints the same text on every machine. */
+#include <stdlib.h>
+
+#include "experiment.h"
+
+#define NS 1e9
+
+static double seconds(uint64_t ns)
+{
+	return (double)ns / NS;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+/* The value below which a share of them lie: the smallest one with so many at or below. */
+static double percentile(const double *sorted, uint32_t count, unsigned percent)
+{
+	uint32_t rank = (uint32_t)(((uint64_t)count * percent + 99) / 100);
+	return count ? sorted[rank ? rank - 1 : 0] : 0;
+}
+
+/* What the ranks of a job say together. */
+struct sums {
+	uint64_t done_ns, ready_ns, comm_ns, wait_ns, elems, checked;
+	struct fan_worker_stats st;
+	int err;
+	bool over, wrong;
+};
+
+static struct sums add_up(const struct fan_experiment_job *j)
+{
+	struct sums s = {.over = true};
+	for (uint16_t r = 0; r < j->cfg.ranks; r++) {
+		const struct fan_trainer *t = &j->trainer[r];
+		if (t->times.done_ns > s.done_ns)
+			s.done_ns = t->times.done_ns;
+		if (t->times.ready_ns > s.ready_ns)
+			s.ready_ns = t->times.ready_ns;
+		s.comm_ns += t->times.comm_ns;
+		s.wait_ns += t->times.wait_ns;
+		s.elems += t->times.elems;
+		s.checked += t->times.checked;
+		s.st.sent += t->stats.sent;
+		s.st.resent += t->stats.resent;
+		s.st.probes += t->stats.probes;
+		s.st.replays += t->stats.replays;
+		s.err = s.err ? s.err : t->fault.err;
+		s.wrong |= t->wrong;
+		s.over &= t->left && t->times.done_ns != 0;
+	}
+	uint16_t ranks = j->cfg.ranks ? j->cfg.ranks : 1;
+	s.comm_ns /= ranks;
+	s.wait_ns /= ranks;
+	return s;
+}
+
+static json_t *iterations_of(const struct fan_experiment_job *j)
+{
+	json_t *list = json_array();
+	for (uint32_t i = 0; i < j->cfg.iterations && i < FAN_JOB_SPANS_MAX; i++) {
+		uint64_t end_ns = 0;
+		for (uint16_t r = 0; r < j->cfg.ranks; r++)
+			if (j->trainer[r].span_ns[i] > end_ns)
+				end_ns = j->trainer[r].span_ns[i];
+		if (end_ns)
+			json_array_append_new(list, json_real(seconds(end_ns)));
+	}
+	return list;
+}
+
+static const char *why_not(const struct fan_experiment *e, const struct sums *s)
+{
+	if (s->wrong)
+		return "a sum is wrong";
+	if (s->err)
+		return fan_err_name(s->err);
+	return e->timed_out && !s->over ? "not over at limit_s" : NULL;
+}
+
+static void put_text(json_t *o, const char *key, const char *text)
+{
+	json_object_set_new(o, key, text ? json_string(text) : json_null());
+}
+
+static void put_count(json_t *o, const char *key, uint64_t n)
+{
+	json_object_set_new(o, key, json_integer((json_int_t)n));
+}
+
+static void put_real(json_t *o, const char *key, double v)
+{
+	json_object_set_new(o, key, json_real(v));
+}
+
+static json_t *job_json(const struct fan_experiment *e, uint32_t i, double *jct_s)
+{
+	const struct fan_experiment_job *j = &e->job[i];
+	const struct fan_scenario_job *sj = &e->scenario->job[i];
+	struct sums s = add_up(j);
+	const char *error = why_not(e, &s);
+	*jct_s = s.over && !error ? seconds(s.done_ns - j->cfg.arrival_ns) : -1;
+	uint64_t bytes = s.elems / (j->cfg.ranks ? j->cfg.ranks : 1u) * sizeof(float);
+	bool ring = sj->reduce == FAN_REDUCE_RING;
+	json_t *o = json_object();
+	put_text(o, "name", j->cfg.name);
+	put_text(o, "model", j->cfg.model.name);
+	put_text(o, "at", ring ? "ring" : e->scenario->node[sj->at].name);
+	put_count(o, "workers", j->cfg.ranks);
+	put_count(o, "iterations", j->cfg.iterations);
+	put_real(o, "arrival_s", seconds(j->cfg.arrival_ns));
+	json_object_set_new(o, "jct_s", *jct_s >= 0 ? json_real(*jct_s) : json_null());
+	put_real(o, "comm_s", seconds(s.comm_ns));
+	put_real(o, "wait_s", seconds(s.wait_ns));
+	put_real(o, "ready_s", seconds(s.ready_ns));
+	put_count(o, "bytes_per_worker", bytes);
+	put_real(o, "throughput_gbps_per_worker",
+		 s.comm_ns ? (double)bytes * 8 / (double)s.comm_ns : 0);
+	put_count(o, "sent", s.st.sent);
+	put_count(o, "retransmissions", s.st.resent);
+	put_count(o, "replays", s.st.replays);
+	put_count(o, "probes", s.st.probes);
+	put_count(o, "model_elements", fan_model_numel(&j->cfg.model));
+	put_count(o, "reduced_elements", s.elems);
+	put_count(o, "checked_elements", s.checked);
+	put_count(o, "restarts", j->shared.lives);
+	json_object_set_new(o, "iteration_ends_s", iterations_of(j));
+	put_text(o, "error", error);
+	return o;
+}
+
+/* Occupancy, share of contributions that were added, and results a second, over time. */
+static json_t *series_json(const struct fan_aggregator *a)
+{
+	const struct fan_series *s = &a->series;
+	json_t *occupancy = json_array(), *hits = json_array(), *rate = json_array();
+	json_t *lent = json_array();
+	uint64_t offered = 0, added = 0, results = 0;
+	for (uint32_t i = 0; i < s->count; i++) {
+		/* sums of cumulative counts: their last values are what is wanted */
+		double weight = s->weight[i];
+		uint64_t o = s->last[i][1], h = s->last[i][2], n = s->last[i][3];
+		double slots = (double)s->sum[i][0] / weight / a->cfg.slots;
+		json_array_append_new(occupancy, json_real(slots));
+		slots = (double)s->sum[i][4] / weight / a->cfg.slots;
+		json_array_append_new(lent, json_real(slots));
+		double share = o > offered ? (double)(h - added) / (double)(o - offered) : 0;
+		json_array_append_new(hits, o > offered ? json_real(share) : json_null());
+		double span_s = (double)s->interval_ns / NS;
+		json_array_append_new(rate, json_real((double)(n - results) / span_s));
+		offered = o;
+		added = h;
+		results = n;
+	}
+	return json_pack("{s:f, s:f, s:o, s:o, s:o, s:o}", "start_s", seconds(s->start_ns),
+			 "interval_s", seconds(s->interval_ns), "occupancy", occupancy, "lent",
+			 lent, "hit_rate", hits, "results_per_s", rate);
+}
+
+static double mean_occupancy(const struct fan_aggregator *a)
+{
+	uint64_t sum = 0, weight = 0;
+	for (uint32_t i = 0; i < a->series.count; i++) {
+		sum += a->series.sum[i][0];
+		weight += a->series.weight[i];
+	}
+	return weight ? (double)sum / (double)weight / a->cfg.slots : 0;
+}
+
+static json_t *aggregator_json(const struct fan_experiment *e, uint32_t node)
+{
+	const struct fan_aggregator *a = e->aggregator[node];
+	const struct fan_switch_stats st = fan_aggregator_stats(a);
+	uint64_t offered = fan_aggregator_offered(&st), drops = 0;
+	for (unsigned i = 0; i < FAN_DROP_COUNT; i++)
+		drops += st.drops[i];
+	json_t *o = json_object();
+	put_text(o, "name", e->scenario->node[node].name);
+	put_text(o, "policy", "switchml");
+	put_count(o, "slots", a->cfg.slots);
+	put_real(o, "occupancy", mean_occupancy(a));
+	put_real(o, "hit_rate", offered ? (double)st.contributions / (double)offered : 0);
+	put_count(o, "evictions", 0);  /* the policy switchml has neither these... */
+	put_count(o, "collisions", 0); /* ...nor these */
+	put_count(o, "contributions", st.contributions);
+	put_count(o, "results", st.results);
+	put_count(o, "replays", st.replays);
+	put_count(o, "needs", st.needs);
+	put_count(o, "dropped", drops);
+	put_count(o, "restarts", a->restarts);
+	put_count(o, "rx_packets", a->rx_packets);
+	put_count(o, "rx_bytes", a->rx_bytes);
+	put_count(o, "tx_packets", a->tx_packets);
+	put_count(o, "tx_bytes", a->tx_bytes);
+	json_object_set_new(o, "series", series_json(a));
+	return o;
+}
+
+static json_t *aggregators_json(const struct fan_experiment *e, int kind)
+{
+	json_t *list = json_array();
+	for (uint32_t n = 0; n < e->scenario->nodes; n++)
+		if (e->aggregator[n] && e->scenario->node[n].kind == kind)
+			json_array_append_new(list, aggregator_json(e, n));
+	return list;
+}
+
+static json_t *link_json(const struct fan_experiment *e, uint32_t link)
+{
+	const struct fan_sim_link *l = &e->sim.link[link];
+	const struct fan_link_stats *st = &l->stats;
+	uint64_t queue = (uint64_t)(((unsigned __int128)st->queue_max_ps << 16) / l->byte_q16);
+	double capacity = (double)l->cfg.bps * seconds(e->sim.now_ns) / 8;
+	return json_pack("{s:s, s:s, s:I, s:I, s:f, s:I, s:I, s:I, s:I}", "from",
+			 e->scenario->node[l->from].name, "to", e->scenario->node[l->to].name,
+			 "packets", (json_int_t)st->packets, "bytes", (json_int_t)st->bytes, "use",
+			 capacity > 0 ? (double)st->bytes / capacity : 0.0, "overflows",
+			 (json_int_t)st->overflows, "lost", (json_int_t)st->lost, "ecn_marked",
+			 (json_int_t)st->marked, "queue_max_bytes", (json_int_t)queue);
+}
+
+static json_t *links_json(const struct fan_experiment *e)
+{
+	json_t *list = json_array();
+	for (uint32_t i = 0; i < e->sim.links; i++)
+		if (e->sim.link[i].from != e->sim.link[i].to)
+			json_array_append_new(list, link_json(e, i));
+	return list;
+}
+
+json_t *fan_experiment_result(const struct fan_experiment *e)
+{
+	uint32_t jobs = e->scenario->jobs, ended = 0;
+	double *jct_s = malloc((jobs + UINT32_C(1)) * sizeof *jct_s), sum = 0;
+	json_t *list = json_array();
+	bool ok = jct_s && list;
+	for (uint32_t i = 0; ok && i < jobs; i++) {
+		double one;
+		json_t *job = job_json(e, i, &one);
+		ok = job && json_array_append_new(list, job) == 0;
+		if (one >= 0)
+			jct_s[ended++] = one;
+	}
+	for (uint32_t i = 0; i < ended; i++)
+		sum += jct_s[i];
+	if (ok)
+		qsort(jct_s, ended, sizeof *jct_s, by_value);
+	json_t *root = json_pack(
+		"{s:s, s:I, s:o, s:o, s:o, s:I, s:f, s:I, s:I, s:o, s:o, s:o, s:o}", "name",
+		e->scenario->name, "seed", (json_int_t)e->scenario->seed, "avg_jct_s",
+		ended ? json_real(sum / ended) : json_null(), "p50_jct_s",
+		ended ? json_real(percentile(jct_s, ended, 50)) : json_null(), "p99_jct_s",
+		ended ? json_real(percentile(jct_s, ended, 99)) : json_null(), "failed_jobs",
+		(json_int_t)(jobs - ended), "end_s", seconds(e->sim.now_ns), "packet_hops",
+		(json_int_t)e->sim.hops, "fragment_hops", (json_int_t)e->sim.frag_hops, "jobs",
+		list, "switches", aggregators_json(e, FAN_NODE_SWITCH), "servers",
+		aggregators_json(e, FAN_NODE_SERVER), "links", links_json(e));
+	free(jct_s);
+	return root;
+}

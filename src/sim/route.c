@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* route.c - the links of each node, and shortest paths over them. */
+#include <stdlib.h>
+
+#include "world.h"
+
+static bool is_inside(const struct fan_sim_link *l)
+{
+	return l->from == l->to;
+}
+
+bool fan_sim_index(struct fan_sim *s)
+{
+	free(s->out);
+	s->out = malloc((s->links + 1) * sizeof *s->out);
+	if (!s->out)
+		return false;
+	for (uint32_t n = 0; n < s->nodes; n++) {
+		free(s->node[n].next);
+		s->node[n].next = NULL;
+		s->node[n].links = 0;
+	}
+	for (uint32_t i = 0; i < s->links; i++)
+		if (!is_inside(&s->link[i]))
+			s->node[s->link[i].from].links++;
+	uint32_t first = 0;
+	for (uint32_t n = 0; n < s->nodes; n++) {
+		s->node[n].first = first;
+		first += s->node[n].links;
+		s->node[n].links = 0;
+	}
+	for (uint32_t i = 0; i < s->links; i++) {
+		if (is_inside(&s->link[i]))
+			continue;
+		struct fan_sim_node *n = &s->node[s->link[i].from];
+		s->out[n->first + n->links++] = i;
+	}
+	return true;
+}
+
+/* Breadth first from the target; cables have both directions, so the link towards it is
+ * the other direction of one that leads away.  Ties go to the link added first. */
+static bool find_paths(struct fan_sim *s, uint32_t to)
+{
+	uint32_t *next = malloc(s->nodes * sizeof *next);
+	uint32_t *depth = malloc(s->nodes * sizeof *depth);
+	uint32_t *queue = malloc(s->nodes * sizeof *queue);
+	bool ok = next && depth && queue;
+	for (uint32_t n = 0; ok && n < s->nodes; n++)
+		next[n] = depth[n] = FAN_SIM_NONE;
+	uint32_t head = 0, tail = 0;
+	if (ok) {
+		depth[to] = 0;
+		queue[tail++] = to;
+	}
+	while (head < tail) {
+		uint32_t at = queue[head++];
+		const struct fan_sim_node *n = &s->node[at];
+		for (uint32_t i = 0; i < n->links && (at == to || n->forwards); i++) {
+			uint32_t near = s->link[s->out[n->first + i]].to;
+			if (depth[near] != FAN_SIM_NONE)
+				continue;
+			depth[near] = depth[at] + 1;
+			queue[tail++] = near;
+		}
+	}
+	for (uint32_t i = 0; ok && i < s->links; i++) {
+		const struct fan_sim_link *l = &s->link[i];
+		bool nearer = depth[l->from] != FAN_SIM_NONE && depth[l->to] != FAN_SIM_NONE &&
+			      depth[l->to] + 1 == depth[l->from] &&
+			      (l->to == to || s->node[l->to].forwards);
+		if (nearer && next[l->from] == FAN_SIM_NONE)
+			next[l->from] = i;
+	}
+	free(depth);
+	free(queue);
+	if (ok)
+		s->node[to].next = next;
+	else
+		free(next);
+	return ok;
+}
+
+uint32_t fan_sim_next(struct fan_sim *s, uint32_t at, uint32_t to)
+{
+	if (!s->node[to].next && !find_paths(s, to)) {
+		s->broke = true;
+		return FAN_SIM_NONE;
+	}
+	return s->node[to].next[at];
+}
+
+uint32_t fan_sim_distance(struct fan_sim *s, uint32_t from, uint32_t to)
+{
+	uint32_t steps = 0;
+	while (from != to) {
+		uint32_t link = fan_sim_next(s, from, to);
+		if (link == FAN_SIM_NONE)
+			return FAN_SIM_NONE;
+		from = s->link[link].to;
+		steps++;
+	}
+	return steps;
+}

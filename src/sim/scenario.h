@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scenario.h - what is to be simulated: topology, jobs, background traffic, changes.
+ *
+ * Read from JSON; doc/sim.md describes the keys.  Everything is checked before anything is
+ * simulated, and errors name file, path and cause. */
+#ifndef FAN_SIM_SCENARIO_H
+#define FAN_SIM_SCENARIO_H
+
+#include "core/switch.h"
+#include "fields.h"
+#include "job.h"
+#include "world.h"
+
+#define FAN_SCENARIO_NODES_MAX	 16384
+#define FAN_SCENARIO_LINKS_MAX	 65536
+#define FAN_SCENARIO_JOBS_MAX	 1024
+#define FAN_SCENARIO_FLOWS_MAX	 1024
+#define FAN_SCENARIO_CHANGES_MAX 4096
+
+enum fan_node_kind {
+	FAN_NODE_WORKER, /* hosts workers */
+	FAN_NODE_SWITCH, /* forwards, and sums */
+	FAN_NODE_SERVER, /* sums, for all the jobs that name it */
+	FAN_NODE_ROUTER, /* forwards */
+};
+
+struct fan_scenario_node {
+	char name[FAN_FIELD_NAME];
+	int kind;     /* enum fan_node_kind */
+	uint64_t bps; /* what it can handle; 0: all that comes */
+	int policy;
+	uint32_t slots, window, jobs, buffer_bytes;
+	uint16_t payload_bytes;
+	uint32_t placed; /* workers on it */
+};
+
+struct fan_scenario_link {
+	uint32_t a, b;
+	struct fan_link_config cfg; /* of both directions */
+};
+
+enum fan_reduce {
+	FAN_REDUCE_FANIN, /* through the core's objects */
+	FAN_REDUCE_RING,  /* a model of ring all-reduce */
+};
+
+struct fan_scenario_job {
+	struct fan_job_config cfg;
+	int reduce;  /* enum fan_reduce */
+	uint32_t at; /* node that sums */
+	uint64_t bucket_bytes;
+	char at_name[FAN_FIELD_NAME];
+};
+
+/* Traffic that takes room on links and is thrown away where it arrives. */
+struct fan_scenario_flow {
+	uint32_t from, to;
+	uint64_t bps, start_ns, stop_ns;
+	uint16_t packet_bytes;
+	uint32_t jitter; /* gaps between packets vary by up to this, millionths */
+	char from_name[FAN_FIELD_NAME], to_name[FAN_FIELD_NAME];
+};
+
+/* A cable that changes, in both directions, or a switch or server that restarts. */
+struct fan_scenario_change {
+	uint64_t at_ns, bps; /* bps 0: it keeps its rate */
+	uint32_t link;	     /* FAN_SIM_NONE: it is about the node */
+	uint32_t node;
+	uint64_t restart_ns; /* how long it takes */
+	bool down, up;
+	char a[FAN_FIELD_NAME], b[FAN_FIELD_NAME], node_name[FAN_FIELD_NAME];
+};
+
+struct fan_scenario {
+	char name[FAN_FIELD_NAME];
+	uint64_t seed, limit_ns, sample_ns;
+	struct fan_scenario_node *node;
+	struct fan_scenario_link *link;
+	struct fan_scenario_job *job;
+	struct fan_scenario_flow *flow;
+	struct fan_scenario_change *change;
+	uint32_t nodes, links, jobs, flows, changes;
+};
+
+/* Read `root`, which came from r->file: names of files in it are relative to that.
+ * 0, or -1 with r->why. */
+int fan_scenario_read(struct fan_scenario *s, const json_t *root, struct fan_reader *r);
+void fan_scenario_free(struct fan_scenario *s);
+
+/* The node of that name, or FAN_SIM_NONE. */
+uint32_t fan_scenario_find(const struct fan_scenario *s, const char *name);
+
+/* Change the value at a path like "jobs.0.window", "topology.nodes.s0.slots" or
+ * "topology.links.*.loss": parts are keys, numbers of array entries, names of array
+ * entries, or * for all.  `text` is JSON, or else a string.  0, or -1 with `why`. */
+int fan_scenario_set(json_t *root, const char *path, const char *text, char *why, size_t why_bytes);
+
+/* The parts, in files of their own. */
+int fan_scenario_read_topology(struct fan_scenario *s, const json_t *o, struct fan_reader *r);
+int fan_scenario_read_jobs(struct fan_scenario *s, const json_t *root, struct fan_reader *r);
+int fan_scenario_place(struct fan_scenario *s, struct fan_reader *r);
+
+/* The whole file, ended by a zero, to be freed; NULL with r->why.  `name` is relative to
+ * the folder of r->file. */
+char *fan_scenario_file(struct fan_reader *r, const char *key, const char *name);
+
+#endif

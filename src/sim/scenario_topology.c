@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scenario_topology.c - nodes and links. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "scenario.h"
+
+#define COUNT(a) (sizeof(a) / sizeof *(a))
+
+static const char *const kinds[] = {"worker", "switch", "server", "router", NULL};
+static const char *const policies[] = {"switchml", NULL};
+
+/* An entry of "nodes" may stand for several. */
+struct node_entry {
+	struct fan_scenario_node node;
+	uint32_t count; /* 0: one, of just that name */
+};
+
+#define AT(field) offsetof(struct node_entry, field)
+static const struct fan_field node_fields[] = {
+	{"name", FAN_FIELD_TEXT, AT(node.name), 0, 0, NULL},
+	{"kind", FAN_FIELD_WORD, AT(node.kind), 0, 0, kinds},
+	{"count", FAN_FIELD_U32, AT(count), 1, FAN_SCENARIO_NODES_MAX, NULL},
+	{"gbps", FAN_FIELD_GBPS, AT(node.bps), 1e-6, 1e5, NULL},
+	{"policy", FAN_FIELD_WORD, AT(node.policy), 0, 0, policies},
+	{"slots", FAN_FIELD_U32, AT(node.slots), 2, FAN_SLOTS_MAX, NULL},
+	{"window", FAN_FIELD_U32, AT(node.window), 2, FAN_WINDOW_MAX, NULL},
+	{"jobs", FAN_FIELD_U32, AT(node.jobs), 1, FAN_JOBS_MAX, NULL},
+	{"buffer_bytes", FAN_FIELD_U32, AT(node.buffer_bytes), 0, 0, NULL},
+	{"payload_bytes", FAN_FIELD_U16, AT(node.payload_bytes), FAN_PAYLOAD_MIN, FAN_PAYLOAD_MAX,
+	 NULL},
+};
+#undef AT
+
+struct link_entry {
+	struct fan_link_config cfg;
+	char a[FAN_FIELD_NAME], b[FAN_FIELD_NAME];
+};
+
+#define AT(field) offsetof(struct link_entry, field)
+static const struct fan_field link_fields[] = {
+	{"a", FAN_FIELD_NAMES, AT(a), 0, 0, NULL},
+	{"b", FAN_FIELD_NAMES, AT(b), 0, 0, NULL},
+	{"gbps", FAN_FIELD_GBPS, AT(cfg.bps), 1e-6, 1e5, NULL},
+	{"delay_us", FAN_FIELD_US, AT(cfg.delay_ns), 0, 1e7, NULL},
+	{"queue_bytes", FAN_FIELD_U32, AT(cfg.queue_bytes), 64, FAN_LINK_QUEUE_MAX, NULL},
+	{"ecn_bytes", FAN_FIELD_U32, AT(cfg.ecn_bytes), 0, FAN_LINK_QUEUE_MAX, NULL},
+	{"overhead_bytes", FAN_FIELD_U32, AT(cfg.overhead_bytes), 0, 1000, NULL},
+	{"loss", FAN_FIELD_SHARE, AT(cfg.fault.loss), 0, 1, NULL},
+	{"loss_burst", FAN_FIELD_SHARE, AT(cfg.fault.burst), 0, 1, NULL},
+	{"loss_burst_us", FAN_FIELD_US, AT(cfg.fault.burst_ns), 0, 1e7, NULL},
+	{"duplicate", FAN_FIELD_SHARE, AT(cfg.fault.duplicate), 0, 1, NULL},
+	{"reorder", FAN_FIELD_SHARE, AT(cfg.fault.reorder), 0, 1, NULL},
+	{"reorder_us", FAN_FIELD_US, AT(cfg.fault.reorder_ns), 0, 1e7, NULL},
+	{"corrupt", FAN_FIELD_SHARE, AT(cfg.fault.corrupt), 0, 1, NULL},
+	{"jitter_us", FAN_FIELD_US, AT(cfg.fault.jitter_ns), 0, 1e7, NULL},
+};
+#undef AT
+
+uint32_t fan_scenario_find(const struct fan_scenario *s, const char *name)
+{
+	for (uint32_t i = 0; i < s->nodes; i++)
+		if (strcmp(s->node[i].name, name) == 0)
+			return i;
+	return FAN_SIM_NONE;
+}
+
+static int add_node(struct fan_scenario *s, struct fan_reader *r, const struct node_entry *e,
+		    uint32_t number)
+{
+	struct fan_scenario_node n = e->node;
+	if (e->count) {
+		int bytes = snprintf(n.name, sizeof n.name, "%.50s%u", e->node.name, number);
+		if (bytes >= (int)sizeof n.name)
+			return fan_reader_fail(r, "name", "too long");
+	}
+	if (fan_scenario_find(s, n.name) != FAN_SIM_NONE)
+		return fan_reader_fail(r, "name", "there are two nodes \"%s\"", n.name);
+	if (s->nodes == FAN_SCENARIO_NODES_MAX)
+		return fan_reader_fail(r, NULL, "more than %d nodes", FAN_SCENARIO_NODES_MAX);
+	s->node[s->nodes++] = n;
+	return 0;
+}
+
+static int read_node(struct fan_scenario *s, const json_t *o, struct fan_reader *r)
+{
+	struct node_entry e = {.node = {.kind = -1, .payload_bytes = FAN_PAYLOAD_1500}};
+	if (fan_fields_read(r, o, node_fields, COUNT(node_fields), &e))
+		return -1;
+	if (!e.node.name[0])
+		return fan_reader_fail(r, NULL, "lacks the key \"name\"");
+	if (e.node.kind < 0)
+		return fan_reader_fail(r, NULL, "lacks the key \"kind\"");
+	bool sums = e.node.kind == FAN_NODE_SWITCH || e.node.kind == FAN_NODE_SERVER;
+	if (!sums && (e.node.slots || e.node.window || e.node.jobs || e.node.buffer_bytes))
+		return fan_reader_fail(r, NULL, "a %s has no slots, window, jobs or buffer",
+				       kinds[e.node.kind]);
+	bool server = e.node.kind == FAN_NODE_SERVER;
+	if (!e.node.slots)
+		e.node.slots = server ? FAN_SLOTS_MAX : 4096;
+	if (!e.node.window)
+		e.node.window = server ? FAN_WINDOW_MAX : FAN_WINDOW_QUOTA;
+	if (!e.node.jobs)
+		e.node.jobs = FAN_JOBS_MAX;
+	e.node.payload_bytes = (uint16_t)(e.node.payload_bytes / 8 * 8);
+	for (uint32_t i = 0; i < (e.count ? e.count : 1); i++)
+		if (add_node(s, r, &e, i))
+			return -1;
+	return 0;
+}
+
+/* Does the name fit "w3" or "w*"? */
+static bool fits(const char *pattern, const char *name)
+{
+	size_t n = strlen(pattern);
+	if (n && pattern[n - 1] == '*')
+		return strncmp(pattern, name, n - 1) == 0;
+	return strcmp(pattern, name) == 0;
+}
+
+static int add_links(struct fan_scenario *s, struct fan_reader *r, const struct link_entry *e)
+{
+	uint32_t before = s->links;
+	for (uint32_t a = 0; a < s->nodes; a++) {
+		for (uint32_t b = 0; fits(e->a, s->node[a].name) && b < s->nodes; b++) {
+			if (a == b || !fits(e->b, s->node[b].name))
+				continue;
+			if (s->links == FAN_SCENARIO_LINKS_MAX)
+				return fan_reader_fail(r, NULL, "more than %d links",
+						       FAN_SCENARIO_LINKS_MAX);
+			s->link[s->links++] = (struct fan_scenario_link){a, b, e->cfg};
+		}
+	}
+	if (s->links > before)
+		return 0;
+	if (strcmp(e->a, e->b) == 0)
+		return fan_reader_fail(r, NULL, "leads from \"%s\" to itself", e->a);
+	for (int i = 0; i < 2; i++) {
+		const char *name = i ? e->b : e->a;
+		uint32_t n = 0;
+		while (n < s->nodes && !fits(name, s->node[n].name))
+			n++;
+		if (n == s->nodes)
+			return fan_reader_fail(r, i ? "b" : "a", "no node \"%s\"", name);
+	}
+	return fan_reader_fail(r, NULL, "joins no two nodes");
+}
+
+static int read_link(struct fan_scenario *s, const json_t *o, struct fan_reader *r)
+{
+	struct link_entry e = {
+		.cfg = {.delay_ns = 1000, .queue_bytes = 1 << 20, .overhead_bytes = 66}};
+	if (fan_fields_read(r, o, link_fields, COUNT(link_fields), &e))
+		return -1;
+	if (!e.a[0] || !e.b[0])
+		return fan_reader_fail(r, NULL, "lacks the key \"%s\"", e.a[0] ? "b" : "a");
+	if (!e.cfg.bps)
+		return fan_reader_fail(r, NULL, "lacks the key \"gbps\"");
+	return add_links(s, r, &e);
+}
+
+/* Each entry of an array. */
+static int read_list(struct fan_scenario *s, const json_t *o, struct fan_reader *r, const char *key,
+		     int (*read)(struct fan_scenario *, const json_t *, struct fan_reader *))
+{
+	const json_t *list = json_object_get(o, key);
+	if (!json_is_array(list) || json_array_size(list) == 0)
+		return fan_reader_fail(r, key, "expected an array with an entry");
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		size_t back = fan_reader_enter(r, "%s[%zu]", key, i);
+		if (read(s, json_array_get(list, i), r))
+			return -1;
+		fan_reader_leave(r, back);
+	}
+	return 0;
+}
+
+/* Links lead from everywhere to everywhere, be it through a host. */
+static int check_connected(const struct fan_scenario *s, struct fan_reader *r)
+{
+	bool *reached = calloc(s->nodes, sizeof *reached);
+	if (!reached)
+		return fan_reader_fail(r, NULL, "out of memory");
+	reached[0] = true;
+	for (bool more = true; more;) { /* ends: each turn reaches a further node */
+		more = false;
+		for (uint32_t i = 0; i < s->links; i++) {
+			bool *a = &reached[s->link[i].a], *b = &reached[s->link[i].b];
+			more |= *a != *b;
+			*a = *b = *a || *b;
+		}
+	}
+	uint32_t n = 0;
+	while (n < s->nodes && reached[n])
+		n++;
+	free(reached);
+	if (n == s->nodes)
+		return 0;
+	return fan_reader_fail(r, "links", "no path from \"%s\" to \"%s\"", s->node[0].name,
+			       s->node[n].name);
+}
+
+int fan_scenario_read_topology(struct fan_scenario *s, const json_t *o, struct fan_reader *r)
+{
+	static const struct fan_field fields[] = {
+		{"nodes", FAN_FIELD_OTHER, 0, 0, 0, NULL},
+		{"links", FAN_FIELD_OTHER, 0, 0, 0, NULL},
+	};
+	if (fan_fields_read(r, o, fields, COUNT(fields), s))
+		return -1;
+	s->node = calloc(FAN_SCENARIO_NODES_MAX, sizeof *s->node);
+	s->link = calloc(FAN_SCENARIO_LINKS_MAX, sizeof *s->link);
+	if (!s->node || !s->link)
+		return fan_reader_fail(r, NULL, "out of memory");
+	if (read_list(s, o, r, "nodes", read_node) || read_list(s, o, r, "links", read_link))
+		return -1;
+	return check_connected(s, r);
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace.h"
+
+#include <inttypes.h>
+
+#include "core/wire.h"
+
+#define NAME_BYTES 80
+
+/* pcap: times in nanoseconds, packets that begin with an IP header */
+#define PCAP_MAGIC 0xa1b23c4du
+#define PCAP_RAW   101u
+#define PCAP_SNAP  65535u
+#define IP_BYTES   20u
+#define UDP_BYTES  8u
+#define UDP_PORT   23845u
+
+static const char *type_name(uint8_t type)
+{
+	static const char *const names[] = {
+		[FAN_TYPE_DATA] = "data",     [FAN_TYPE_RESULT] = "result",
+		[FAN_TYPE_PROBE] = "probe",   [FAN_TYPE_NEED] = "need",
+		[FAN_TYPE_JOIN] = "join",     [FAN_TYPE_WELCOME] = "welcome",
+		[FAN_TYPE_REFUSE] = "refuse", [FAN_TYPE_BEAT] = "beat",
+		[FAN_TYPE_STATE] = "state",   [FAN_TYPE_LEAVE] = "leave",
+		[FAN_TYPE_LEFT] = "left",     [FAN_TYPE_GROUP_TEST] = "group-test",
+		[FAN_TYPE_QUERY] = "query",   [FAN_TYPE_REPORT] = "report",
+	};
+	return type < sizeof names / sizeof *names && names[type] ? names[type] : "unknown";
+}
+
+static void print_line(const struct fan_trace *t, enum fan_sight what,
+		       const struct fan_sim_packet *p)
+{
+	static const char *const does[] = {
+		[FAN_SIGHT_SENT] = "sends",
+		[FAN_SIGHT_ARRIVED] = "arrives",
+		[FAN_SIGHT_OVERFLOW] = "is dropped: queue full",
+		[FAN_SIGHT_LOST] = "is lost",
+	};
+	char from[NAME_BYTES], to[NAME_BYTES];
+	uint64_t now_ns = t->e->sim.now_ns;
+	fan_experiment_actor_name(t->e, p->from, from, sizeof from);
+	fan_experiment_actor_name(t->e, p->to, to, sizeof to);
+	fprintf(t->lines, "[%9" PRIu64 ".%03uus] %s > %s ", now_ns / 1000,
+		(unsigned)(now_ns % 1000), from, to);
+	if (p->body && p->len >= FAN_HEAD_BYTES) {
+		const uint8_t *b = p->body->bytes;
+		fprintf(t->lines, "%s #%" PRIu64 " ", type_name(b[1]), fan_get64(b + 16));
+	}
+	fprintf(t->lines, "%u bytes%s: %s\n", p->len, p->flags & FAN_PACKET_ECN ? " ecn" : "",
+		does[what]);
+}
+
+static void put_be16(uint8_t *p, unsigned v)
+{
+	p[0] = (uint8_t)(v >> 8);
+	p[1] = (uint8_t)v;
+}
+
+static void put_address(uint8_t *p, uint32_t actor)
+{
+	p[0] = 10;
+	p[1] = (uint8_t)(actor >> 16);
+	put_be16(p + 2, actor & 0xffff);
+}
+
+static void write_packet(const struct fan_trace *t, const struct fan_sim_packet *p)
+{
+	uint8_t h[16 + IP_BYTES + UDP_BYTES] = {0}, *ip = h + 16, *udp = ip + IP_BYTES;
+	uint64_t now_ns = t->e->sim.now_ns;
+	unsigned bytes = p->len + IP_BYTES + UDP_BYTES;
+	fan_put32(h, (uint32_t)(now_ns / 1000000000));
+	fan_put32(h + 4, (uint32_t)(now_ns % 1000000000));
+	fan_put32(h + 8, bytes);
+	fan_put32(h + 12, bytes);
+	ip[0] = 0x45;
+	ip[1] = p->flags & FAN_PACKET_ECN ? 3 : 2;
+	put_be16(ip + 2, bytes);
+	put_be16(ip + 6, 0x4000); /* not to be fragmented */
+	ip[8] = 64;
+	ip[9] = 17;
+	put_address(ip + 12, p->from);
+	put_address(ip + 16, p->to);
+	unsigned sum = 0;
+	for (unsigned i = 0; i < IP_BYTES; i += 2)
+		sum += (unsigned)ip[i] << 8 | ip[i + 1];
+	sum = (sum & 0xffff) + (sum >> 16);
+	put_be16(ip + 10, ~(sum + (sum >> 16)) & 0xffff);
+	put_be16(udp, UDP_PORT);
+	put_be16(udp + 2, UDP_PORT);
+	put_be16(udp + 4, p->len + UDP_BYTES);
+	fwrite(h, sizeof h, 1, t->pcap);
+	fwrite(p->body->bytes, p->len, 1, t->pcap);
+}
+
+static void saw(void *arg, enum fan_sight what, uint32_t link, const struct fan_sim_packet *p)
+{
+	const struct fan_trace *t = arg;
+	(void)link;
+	if (t->lines)
+		print_line(t, what, p);
+	if (t->pcap && what == FAN_SIGHT_SENT && p->body)
+		write_packet(t, p);
+}
+
+void fan_trace_begin(struct fan_trace *t, struct fan_experiment *e, FILE *lines, FILE *pcap)
+{
+	*t = (struct fan_trace){e, lines, pcap};
+	e->sim.watch = (struct fan_watch){saw, t};
+	if (!pcap)
+		return;
+	uint8_t head[24] = {0};
+	fan_put32(head, PCAP_MAGIC);
+	fan_put16(head + 4, 2);
+	fan_put16(head + 6, 4);
+	fan_put32(head + 16, PCAP_SNAP);
+	fan_put32(head + 20, PCAP_RAW);
+	fwrite(head, sizeof head, 1, pcap);
+}

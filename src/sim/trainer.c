@@ -1,0 +1,528 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trainer.h"
+
+#include <stdlib.h>
+
+#include "core/stream.h"
+#include "trainer_priv.h"
+
+#define ALIGN	   64u
+#define OUT_ITEMS  64u
+#define OP_FRAGS   64u /* fragments of one operation, at least */
+#define OP_POISON  0x5c
+#define RANK_SHIFT 17u
+#define OP_SHIFT   16u /* elements: keeps operations aligned */
+#define VALUES	   1024u
+#define PAUSE_MAX  8			/* doublings of the pause before a job begins again */
+#define TICKS_MAX  (2 * FAN_WINDOW_MAX) /* of a core at one time */
+
+/* ---- what trainers share ---------------------------------------------------- */
+
+static size_t rounded(size_t bytes)
+{
+	return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static uint32_t frag_elems(const struct fan_job_config *c)
+{
+	const struct fan_op op = {.dtype = FAN_FLOAT32,
+				  .wire = (enum fan_dtype)c->wire,
+				  .mode = (enum fan_mode)c->mode};
+	return fan_stream_per_frag(&op, c->payload_bytes, false);
+}
+
+static float value(uint64_t i)
+{
+	return (float)(int)(fan_rng_mix(i) % VALUES) - (float)(VALUES / 2);
+}
+
+static bool make_expect(struct fan_trainer_shared *sh, size_t elems)
+{
+	sh->expect = malloc(elems * sizeof *sh->expect);
+	if (!sh->expect)
+		return false;
+	for (size_t i = 0; i < elems; i++) {
+		sh->expect[i] = 0;
+		for (uint32_t r = 0; r < sh->cfg->ranks; r++)
+			sh->expect[i] += sh->input[i + r * RANK_SHIFT];
+	}
+	return true;
+}
+
+bool fan_trainer_share(struct fan_trainer_shared *sh, struct fan_job_config *cfg,
+		       struct fan_sim *sim, bool by_ring)
+{
+	memset(sh, 0, sizeof *sh);
+	sh->cfg = cfg;
+	sh->sim = sim;
+	sh->by_ring = by_ring;
+	sh->begin_ns = cfg->arrival_ns;
+	if (by_ring)
+		return true;
+	uint32_t frags = cfg->window / 8u < OP_FRAGS ? OP_FRAGS : cfg->window / 8u;
+	if (cfg->mode == FAN_FIXED) /* a whole group: exponents travel once for each */
+		frags = cfg->payload_bytes / 2u;
+	sh->tile = frags * frag_elems(cfg);
+	sh->ahead = (uint64_t)2 * cfg->window * frag_elems(cfg);
+	size_t places = sh->tile + FAN_TILE_SHIFTS * OP_SHIFT;
+	size_t elems = places + (size_t)cfg->ranks * RANK_SHIFT;
+	sh->input = aligned_alloc(ALIGN, rounded(elems * sizeof *sh->input));
+	sh->sink = aligned_alloc(ALIGN, rounded(sh->tile * sizeof *sh->sink));
+	sh->item = malloc(OUT_ITEMS * sizeof *sh->item);
+	sh->scratch_bytes = OUT_ITEMS * (size_t)(cfg->payload_bytes + ALIGN);
+	sh->scratch = aligned_alloc(ALIGN, rounded(sh->scratch_bytes));
+	if (!sh->input || !sh->sink || !sh->item || !sh->scratch)
+		return false;
+	for (size_t i = 0; i < elems; i++)
+		sh->input[i] = value(i);
+	return !cfg->verify || make_expect(sh, places);
+}
+
+void fan_trainer_unshare(struct fan_trainer_shared *sh)
+{
+	free(sh->input);
+	free(sh->expect);
+	free(sh->sink);
+	free(sh->item);
+	free(sh->scratch);
+	memset(sh, 0, sizeof *sh);
+}
+
+/* ---- its life ------------------------------------------------------------------ */
+
+static bool come(struct fan_trainer *t)
+{
+	const struct fan_job_config *c = t->shared->cfg;
+	struct fan_worker_config w = {
+		.rank = t->rank,
+		.ranks = c->ranks,
+		.payload_bytes = c->payload_bytes,
+		.window_max = c->window,
+		.alive_ms = c->alive_ms,
+		.join_ms = c->stall_ms,
+		.stall_ms = c->stall_ms,
+		.nonce = fan_rng_mix(c->seed ^
+				     fan_rng_mix((uint64_t)t->shared->lives << 32 | t->rank)) |
+			 1,
+	};
+	memcpy(w.name, c->name, sizeof w.name);
+	size_t bytes = fan_worker_bytes(&w);
+	t->mem = bytes ? aligned_alloc(ALIGN, rounded(bytes)) : NULL;
+	if (!t->mem)
+		return false;
+	t->core = fan_worker_init(t->mem, &w, t->shared->sim->now_ns);
+	return true;
+}
+
+/* Forget the operations of a life that is over. */
+static void drop_ops(struct fan_trainer *t)
+{
+	for (uint64_t i = t->op_first; i < t->op_next; i++)
+		free(t->op[i % FAN_OPS_MAX].out);
+	t->op_first = t->op_next = t->in_flight = 0;
+}
+
+/* Begin anew with `iteration`, whose last one all ranks have the gradients of. */
+static void rise(struct fan_trainer *t, uint32_t iteration)
+{
+	drop_ops(t);
+	t->fault = (struct fan_fault){.err = FAN_OK};
+	t->iteration = iteration;
+	t->step = 0;
+	t->working = t->begun = t->left = false;
+	t->bucket_ready = t->bucket_done = t->bucket_at =
+		(uint64_t)iteration * t->shared->cfg->buckets;
+	t->bucket_elems = 0;
+	t->comm_since_ns = t->wait_since_ns = FAN_SIM_NEVER;
+	t->times.done_ns = 0;
+	t->shared->sim->awaited++;
+}
+
+/* All ranks are gone, some with an error: let them all come again.  Also those that had
+ * finished, since the others need them. */
+static void rise_all(struct fan_trainer_shared *sh)
+{
+	struct fan_sim *s = sh->sim;
+	uint32_t least = UINT32_MAX;
+	bool failed = false;
+	for (uint16_t r = 0; r < sh->cfg->ranks; r++) {
+		const struct fan_trainer *t = &sh->first[r];
+		uint64_t done = sh->cfg->buckets ? t->bucket_done / sh->cfg->buckets : 0;
+		least = done < least ? (uint32_t)done : least;
+		failed |= t->fault.err != FAN_OK;
+	}
+	if (!failed || sh->lives == sh->cfg->retries)
+		return;
+	sh->lives++;
+	sh->gone = 0;
+	sh->begin_ns = s->now_ns + (FAN_MS << (sh->lives < PAUSE_MAX ? sh->lives : PAUSE_MAX));
+	for (uint16_t r = 0; r < sh->cfg->ranks; r++) {
+		rise(&sh->first[r], least);
+		fan_sim_wake(s, sh->first[r].actor);
+	}
+}
+
+/* As a launcher does: when one process fails, the others are ended.  They would wait for
+ * it until their own timers run out. */
+static void end_others(struct fan_trainer_shared *sh)
+{
+	for (uint16_t r = 0; r < sh->cfg->ranks; r++) {
+		struct fan_trainer *t = &sh->first[r];
+		if (!t->core)
+			continue;
+		fan_worker_leave(t->core, sh->sim->now_ns, FAN_E_CLOSED, NULL);
+		t->deadline_ns = sh->sim->now_ns;
+		fan_sim_wake(sh->sim, t->actor);
+	}
+}
+
+static void add_stats(struct fan_worker_stats *to, const struct fan_worker_stats *st)
+{
+	to->sent += st->sent;
+	to->resent += st->resent;
+	to->probes += st->probes;
+	to->results += st->results;
+	to->replays += st->replays;
+}
+
+static void go(struct fan_trainer *t)
+{
+	if (t->core)
+		add_stats(&t->stats, fan_worker_stats(t->core));
+	t->left = true;
+	t->shared->sim->awaited--;
+	free(t->mem);
+	t->mem = NULL;
+	t->core = NULL;
+	if (++t->shared->gone == t->shared->cfg->ranks)
+		rise_all(t->shared);
+	else if (t->fault.err && t->shared->lives < t->shared->cfg->retries)
+		end_others(t->shared);
+}
+
+/* ---- reducing ---------------------------------------------------------------------- */
+
+static uint64_t buckets_all(const struct fan_trainer *t)
+{
+	const struct fan_job_config *c = t->shared->cfg;
+	return (uint64_t)c->buckets * c->iterations;
+}
+
+static void check(struct fan_trainer *t, const struct fan_trainer_op *op)
+{
+	const struct fan_trainer_shared *sh = t->shared;
+	const float *want = sh->expect + op->shift;
+	/* quant.h: off by at most ranks / f, f = 2^31 / (ranks * 2^9) */
+	float ranks = (float)sh->cfg->ranks;
+	float off = sh->cfg->mode == FAN_FIXED ? ranks * ranks * 0x1p-21F : 0;
+	for (uint32_t i = 0; i < op->elems; i++) {
+		float d = op->out[i] - want[i];
+		if (!(d <= off && d >= -off)) {
+			t->wrong = true;
+			return;
+		}
+	}
+	t->times.checked += op->elems;
+}
+
+static void start_op(struct fan_trainer *t, uint32_t elems, bool last)
+{
+	struct fan_trainer_shared *sh = t->shared;
+	struct fan_trainer_op *o = &t->op[t->op_next % FAN_OPS_MAX];
+	o->elems = elems;
+	o->last = last;
+	o->shift = (uint32_t)(t->op_next % FAN_TILE_SHIFTS) * OP_SHIFT;
+	o->out = NULL;
+	if (sh->expect) {
+		o->out = aligned_alloc(ALIGN, rounded(elems * sizeof *o->out));
+		if (!o->out) {
+			sh->sim->broke = true;
+			return;
+		}
+		memset(o->out, OP_POISON, elems * sizeof *o->out);
+	}
+	const struct fan_op op = {
+		.op = FAN_SUM,
+		.dtype = FAN_FLOAT32,
+		.wire = (enum fan_dtype)sh->cfg->wire,
+		.mode = (enum fan_mode)sh->cfg->mode,
+		.count = elems,
+		.in = sh->input + o->shift + t->rank * RANK_SHIFT,
+		.out = o->out ? o->out : sh->sink,
+	};
+	uint64_t id;
+	if (fan_worker_start(t->core, sh->sim->now_ns, &op, &id) == FAN_OK)
+		t->op_next++;
+	else
+		free(o->out); /* it has failed: the next look at its phase will tell */
+}
+
+/* Keep enough operations in flight to fill the window twice. */
+static bool start_ops(struct fan_trainer *t)
+{
+	const struct fan_trainer_shared *sh = t->shared;
+	bool any = false;
+	while (t->bucket_at < t->bucket_ready && t->op_next - t->op_first < FAN_OPS_MAX &&
+	       t->in_flight < sh->ahead) {
+		uint64_t all = sh->cfg->bucket[t->bucket_at % sh->cfg->buckets].elems;
+		uint64_t rest = all - t->bucket_elems;
+		uint32_t elems = rest < sh->tile ? (uint32_t)rest : sh->tile;
+		uint64_t before = t->op_next;
+		start_op(t, elems, elems == rest);
+		if (t->op_next == before)
+			return any;
+		any = true;
+		t->bucket_elems += elems;
+		t->in_flight += elems;
+		if (t->bucket_elems == all) {
+			t->bucket_at++;
+			t->bucket_elems = 0;
+		}
+	}
+	return any;
+}
+
+/* All buckets that were ready are reduced. */
+static void note_quiet(struct fan_trainer *t)
+{
+	if (t->bucket_done != t->bucket_ready || t->comm_since_ns == FAN_SIM_NEVER)
+		return;
+	t->times.comm_ns += t->shared->sim->now_ns - t->comm_since_ns;
+	t->comm_since_ns = FAN_SIM_NEVER;
+}
+
+static bool take_finished(struct fan_trainer *t)
+{
+	bool any = false;
+	while (t->op_first < t->op_next && fan_worker_test(t->core, t->op_first) == FAN_OK) {
+		struct fan_trainer_op *o = &t->op[t->op_first++ % FAN_OPS_MAX];
+		if (o->out)
+			check(t, o);
+		free(o->out);
+		o->out = NULL;
+		t->times.elems += o->elems;
+		t->in_flight -= o->elems;
+		t->bucket_done += o->last;
+		any = true;
+	}
+	note_quiet(t);
+	return any;
+}
+
+static void tick_core(struct fan_trainer *t)
+{
+	struct fan_trainer_shared *sh = t->shared;
+	struct fan_sim *s = sh->sim;
+	struct fan_out out;
+	fan_out_init(&out, sh->item, OUT_ITEMS, sh->scratch, sh->scratch_bytes);
+	bool more = true;
+	for (unsigned n = 0; more && n < TICKS_MAX; n++) {
+		more = fan_worker_tick(t->core, s->now_ns, &out);
+		for (unsigned i = 0; i < out.count; i++) {
+			const struct fan_out_item *it = &out.item[i];
+			struct fan_sim_packet p = {
+				.from = t->actor,
+				.to = sh->cfg->aggregator,
+				.len = (uint16_t)(FAN_HEAD_BYTES + it->payload_bytes),
+				.body = fan_sim_body(s, it->head, it->payload, it->payload_bytes),
+			};
+			if (!p.body)
+				return;
+			fan_sim_send(s, &p, true);
+			fan_body_put(&s->pool, p.body);
+		}
+		fan_out_reset(&out);
+	}
+}
+
+/* ---- the actor ----------------------------------------------------------------------- */
+
+/* Iterations whose gradients are all there have ended. */
+static void note_spans(struct fan_trainer *t, uint64_t buckets_before)
+{
+	const struct fan_job_config *c = t->shared->cfg;
+	if (!c->buckets)
+		return;
+	for (uint64_t n = buckets_before / c->buckets; n < t->bucket_done / c->buckets; n++)
+		if (n < FAN_JOB_SPANS_MAX)
+			t->span_ns[n] = t->shared->sim->now_ns;
+}
+
+/* Begin, fail or leave, as the core's phase and the work done ask. */
+static bool change(struct fan_trainer *t)
+{
+	const struct fan_job_config *c = t->shared->cfg;
+	enum fan_worker_phase phase = fan_worker_phase(t->core);
+	uint64_t now_ns = t->shared->sim->now_ns;
+	if (phase == FAN_W_READY && !t->begun) {
+		t->begun = true;
+		if (!t->times.ready_ns)
+			t->times.ready_ns = now_ns;
+		return true;
+	}
+	if (phase == FAN_W_FAILED) {
+		t->fault = *fan_worker_fault(t->core);
+		fan_worker_leave(t->core, now_ns, t->fault.err, NULL);
+		return true;
+	}
+	bool done = t->begun && t->iteration == c->iterations && t->bucket_done == buckets_all(t);
+	if (phase == FAN_W_READY && done) {
+		fan_trainer_note_wait(t, false);
+		t->times.done_ns = now_ns;
+		fan_worker_leave(t->core, now_ns, FAN_OK, NULL);
+		return true;
+	}
+	return false;
+}
+
+/* What the program around the core does after any event. */
+static void run(struct fan_trainer *t)
+{
+	const struct fan_sim *s = t->shared->sim;
+	for (bool again = true; again && !s->broke;) {
+		t->deadline_ns = fan_worker_deadline(t->core);
+		if (t->deadline_ns <= s->now_ns) {
+			tick_core(t);
+			t->deadline_ns = fan_worker_deadline(t->core);
+		}
+		again = change(t);
+		if (fan_worker_phase(t->core) != FAN_W_READY || !t->begun)
+			continue;
+		uint64_t before = t->bucket_done;
+		if (take_finished(t)) {
+			again = true;
+			note_spans(t, before);
+		}
+		again |= fan_trainer_compute(t);
+		again |= start_ops(t);
+	}
+	if (fan_worker_phase(t->core) == FAN_W_LEFT)
+		go(t);
+}
+
+static void recv_packet(void *self, const struct fan_sim_packet *p)
+{
+	struct fan_trainer *t = self;
+	if (!t->core || !p->body)
+		return;
+	fan_worker_recv(t->core, t->shared->sim->now_ns, p->body->bytes, p->len,
+			p->flags & FAN_PACKET_BY_GROUP);
+	run(t);
+}
+
+static void tick(void *self)
+{
+	struct fan_trainer *t = self;
+	if (!t->core && !come(t)) {
+		t->shared->sim->broke = true;
+		return;
+	}
+	run(t);
+}
+
+static uint64_t deadline(void *self)
+{
+	const struct fan_trainer *t = self;
+	if (t->left)
+		return FAN_SIM_NEVER;
+	if (!t->core)
+		return t->shared->begin_ns;
+	return t->working && t->until_ns < t->deadline_ns ? t->until_ns : t->deadline_ns;
+}
+
+static const struct fan_actor_ops ops = {recv_packet, tick, deadline};
+
+/* ---- by ring -------------------------------------------------------------------------- */
+
+static void run_ring(struct fan_trainer *t)
+{
+	struct fan_ring *g = &t->ring;
+	const struct fan_job_config *c = t->shared->cfg;
+	for (bool again = true; again && !t->shared->sim->broke;) {
+		again = fan_trainer_compute(t);
+		uint64_t before = t->bucket_done;
+		if (t->bucket_at > t->bucket_done && fan_ring_done(g)) {
+			t->times.elems += c->bucket[t->bucket_done++ % c->buckets].elems;
+			note_spans(t, before);
+			again = true;
+		}
+		if (t->bucket_at == t->bucket_done && t->bucket_at < t->bucket_ready) {
+			fan_ring_start(g, c->bucket[t->bucket_at++ % c->buckets].elems);
+			again = true;
+		}
+		note_quiet(t);
+	}
+	if (t->iteration < c->iterations || t->bucket_done < buckets_all(t))
+		return;
+	fan_trainer_note_wait(t, false);
+	t->times.done_ns = t->shared->sim->now_ns;
+	go(t);
+}
+
+static void recv_ring(void *self, const struct fan_sim_packet *p)
+{
+	struct fan_trainer *t = self;
+	fan_ring_recv(&t->ring, p);
+	if (t->begun && !t->left)
+		run_ring(t);
+}
+
+static void tick_ring(void *self)
+{
+	struct fan_trainer *t = self;
+	const struct fan_trainer *first = t->shared->first;
+	if (!t->begun) {
+		t->begun = true;
+		t->times.ready_ns = t->shared->sim->now_ns;
+		t->ring = (struct fan_ring){
+			.sim = t->shared->sim,
+			.actor = t->actor,
+			.next = first[(t->rank + 1) % t->shared->cfg->ranks].actor,
+			.rank = t->rank,
+			.ranks = t->shared->cfg->ranks,
+			.payload_bytes = t->shared->cfg->payload_bytes,
+			.note = t->ring.note,
+			.notes = t->ring.notes,
+			.notes_room = t->ring.notes_room,
+		};
+	}
+	run_ring(t);
+}
+
+static uint64_t deadline_ring(void *self)
+{
+	const struct fan_trainer *t = self;
+	if (t->left)
+		return FAN_SIM_NEVER;
+	if (!t->begun)
+		return t->shared->cfg->arrival_ns;
+	return t->working ? t->until_ns : FAN_SIM_NEVER;
+}
+
+static const struct fan_actor_ops ring_ops = {recv_ring, tick_ring, deadline_ring};
+
+bool fan_trainer_init(struct fan_trainer *t, struct fan_trainer_shared *sh, uint16_t rank)
+{
+	memset(t, 0, sizeof *t);
+	t->shared = sh;
+	t->rank = rank;
+	t->comm_since_ns = t->wait_since_ns = FAN_SIM_NEVER;
+	t->ring.sim = sh->sim;
+	if (rank == 0)
+		sh->first = t;
+	t->actor =
+		fan_sim_add_actor(sh->sim, sh->cfg->host[rank], t, sh->by_ring ? &ring_ops : &ops);
+	if (t->actor == FAN_SIM_NONE)
+		return false;
+	sh->sim->awaited++;
+	fan_sim_wake(sh->sim, t->actor);
+	return true;
+}
+
+void fan_trainer_free(struct fan_trainer *t)
+{
+	drop_ops(t);
+	fan_ring_free(&t->ring);
+	free(t->mem);
+	t->mem = NULL;
+}

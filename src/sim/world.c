@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "world.h"
+
+#include <stdlib.h>
+
+#include "core/wire.h"
+
+/* A source is a link, an actor or a stray packet: two bits say which. */
+#define KIND_SHIFT 22
+enum kind { KIND_LINK = 0, KIND_ACTOR = 1, KIND_STRAY = 2 };
+
+_Static_assert(KIND_SHIFT + 2 == FAN_EVENT_SOURCE_BITS, "sources");
+
+static uint32_t source(enum kind kind, uint32_t index)
+{
+	return (uint32_t)kind << KIND_SHIFT | index;
+}
+
+void fan_sim_init(struct fan_sim *s, uint64_t seed, uint32_t packet_bytes)
+{
+	memset(s, 0, sizeof *s);
+	s->seed = seed;
+	fan_body_pool_init(&s->pool, packet_bytes + FAN_FAULT_LONGER);
+}
+
+void fan_sim_free(struct fan_sim *s)
+{
+	for (uint32_t i = 0; i < s->links; i++)
+		fan_link_free(&s->link[i], &s->pool);
+	for (uint32_t i = 0; i < s->nodes; i++)
+		free(s->node[i].next);
+	free(s->node);
+	free(s->link);
+	free(s->actor);
+	free(s->out);
+	free(s->stray);
+	free(s->stray_free);
+	fan_event_heap_free(&s->heap);
+	fan_body_pool_free(&s->pool);
+}
+
+/* Room for one more of `bytes` each; `most` bounds them. */
+static bool grow(void **list, uint32_t count, uint32_t *room, uint32_t most, size_t bytes)
+{
+	if (count < *room)
+		return true;
+	if (count >= most)
+		return false;
+	uint32_t more = *room ? 2 * *room : 16;
+	void *p = realloc(*list, more * bytes);
+	if (!p)
+		return false;
+	*list = p;
+	*room = more;
+	return true;
+}
+
+uint32_t fan_sim_add_link(struct fan_sim *s, uint32_t a, uint32_t b,
+			  const struct fan_link_config *cfg)
+{
+	void *list = s->link;
+	if (!grow(&list, s->links, &s->links_room, FAN_SIM_LINKS_MAX, sizeof *s->link))
+		return FAN_SIM_NONE;
+	s->link = list;
+	struct fan_rng rng = fan_rng_stream(s->seed, s->links);
+	fan_link_init(&s->link[s->links], cfg, a, b, rng);
+	return s->links++;
+}
+
+uint32_t fan_sim_add_node(struct fan_sim *s, bool forwards, uint64_t bps)
+{
+	void *list = s->node;
+	if (!grow(&list, s->nodes, &s->nodes_room, FAN_SIM_NODES_MAX, sizeof *s->node))
+		return FAN_SIM_NONE;
+	s->node = list;
+	uint32_t n = s->nodes++;
+	s->node[n] = (struct fan_sim_node){.forwards = forwards, .inside = FAN_SIM_NONE};
+	if (!bps)
+		return n;
+	const struct fan_link_config inside = {.bps = bps, .queue_bytes = FAN_LINK_QUEUE_MAX};
+	s->node[n].inside = fan_sim_add_link(s, n, n, &inside);
+	return s->node[n].inside == FAN_SIM_NONE ? FAN_SIM_NONE : n;
+}
+
+uint32_t fan_sim_add_actor(struct fan_sim *s, uint32_t node, void *self,
+			   const struct fan_actor_ops *ops)
+{
+	void *list = s->actor;
+	if (!grow(&list, s->actors, &s->actors_room, FAN_SIM_ACTORS_MAX, sizeof *s->actor))
+		return FAN_SIM_NONE;
+	s->actor = list;
+	const struct fan_sim_node *n = &s->node[node];
+	s->actor[s->actors] = (struct fan_sim_actor){
+		.self = self,
+		.ops = ops,
+		.node = node,
+		.uplink = n->links == 1 ? s->out[n->first] : FAN_SIM_NONE,
+		.wake_ns = FAN_SIM_NEVER,
+	};
+	return s->actors++;
+}
+
+struct fan_sim_body *fan_sim_body(struct fan_sim *s, const uint8_t *head, const uint8_t *payload,
+				  size_t payload_bytes)
+{
+	struct fan_sim_body *b = NULL;
+	if (FAN_HEAD_BYTES + payload_bytes <= s->pool.bytes)
+		b = fan_body_get(&s->pool);
+	if (!b) {
+		s->broke = true;
+		return NULL;
+	}
+	memcpy(b->bytes, head, FAN_HEAD_BYTES);
+	if (payload_bytes)
+		memcpy(b->bytes + FAN_HEAD_BYTES, payload, payload_bytes);
+	return b;
+}
+
+static void saw(struct fan_sim *s, enum fan_sight what, uint32_t link,
+		const struct fan_sim_packet *p)
+{
+	if (s->watch.saw)
+		s->watch.saw(s->watch.arg, what, link, p);
+}
+
+/* A packet that keeps no order: an event of its own. */
+static void push_stray(struct fan_sim *s, const struct fan_link_entry *e, uint32_t node)
+{
+	uint32_t i = s->strays;
+	if (s->stray_frees) {
+		i = s->stray_free[--s->stray_frees];
+	} else {
+		uint32_t room = s->strays_room;
+		void *list = s->stray, *frees = s->stray_free;
+		bool ok = grow(&list, s->strays, &room, FAN_SIM_STRAYS_MAX, sizeof *s->stray);
+		s->stray = list;
+		ok = ok && grow(&frees, s->strays, &s->strays_room, FAN_SIM_STRAYS_MAX,
+				sizeof *s->stray_free);
+		s->stray_free = frees;
+		if (!ok) {
+			fan_body_put(&s->pool, e->packet.body);
+			s->broke = true;
+			return;
+		}
+		s->strays++;
+	}
+	s->stray[i] = *e;
+	s->stray[i].node = node;
+	s->in_flight++;
+	s->broke |= !fan_event_push(&s->heap, e->at_ns, source(KIND_STRAY, i));
+}
+
+/* A packet that arrives behind those before it. */
+static void push_in_order(struct fan_sim *s, uint32_t link, const struct fan_link_entry *e)
+{
+	struct fan_sim_link *l = &s->link[link];
+	if (!fan_link_push(l, e)) {
+		fan_body_put(&s->pool, e->packet.body);
+		s->broke = true;
+		return;
+	}
+	s->in_flight++;
+	if (l->count > 1)
+		return;
+	l->key = fan_event_push(&s->heap, e->at_ns, source(KIND_LINK, link));
+	s->broke |= !l->key;
+}
+
+static bool is_lost(struct fan_sim *s, struct fan_sim_link *l)
+{
+	const struct fan_sim_fault *f = &l->cfg.fault;
+	if (l->down || s->now_ns < l->burst_until_ns)
+		return true;
+	if (!fan_rng_chance(&l->rng, f->loss))
+		return false;
+	if (fan_rng_chance(&l->rng, f->burst))
+		l->burst_until_ns = s->now_ns + fan_rng_below(&l->rng, f->burst_ns + 1);
+	return true;
+}
+
+/* Damage a copy of the packet; false: it is lost. */
+static bool damage(struct fan_sim *s, struct fan_sim_link *l, struct fan_sim_packet *p)
+{
+	l->stats.damaged++;
+	/* what is cut and then lengthened would pass all checks but UDP's */
+	if (!p->body || p->flags & FAN_PACKET_DAMAGED)
+		return false;
+	struct fan_sim_body *copy = fan_body_get(&s->pool);
+	if (!copy) {
+		s->broke = true;
+		return false;
+	}
+	memcpy(copy->bytes, p->body->bytes, p->len);
+	if (!fan_fault_damage(&l->rng, copy->bytes, &p->len)) {
+		fan_body_put(&s->pool, copy);
+		return false;
+	}
+	fan_body_put(&s->pool, p->body);
+	p->body = copy;
+	p->flags |= FAN_PACKET_DAMAGED;
+	return true;
+}
+
+/* The packet has a place on a link with faults; its reference is the link's. */
+static void push_faulty(struct fan_sim *s, uint32_t link, struct fan_link_entry e)
+{
+	struct fan_sim_link *l = &s->link[link];
+	const struct fan_sim_fault *f = &l->cfg.fault;
+	uint64_t late_ns = 0;
+	bool lost =
+		is_lost(s, l) || (s->filter && s->filter(s->filter_arg, link, &e.packet, &late_ns));
+	if (!lost && fan_rng_chance(&l->rng, f->duplicate)) {
+		struct fan_link_entry twin = e;
+		twin.at_ns += fan_rng_below(&l->rng, f->reorder_ns + 1);
+		if (twin.packet.body)
+			twin.packet.body->refs++;
+		l->stats.doubled++;
+		push_stray(s, &twin, l->to);
+	}
+	if (!lost && fan_rng_chance(&l->rng, f->corrupt))
+		lost = !damage(s, l, &e.packet);
+	if (lost) {
+		l->stats.lost++;
+		saw(s, FAN_SIGHT_LOST, link, &e.packet);
+		fan_body_put(&s->pool, e.packet.body);
+		return;
+	}
+	if (fan_rng_chance(&l->rng, f->reorder))
+		late_ns += 1 + fan_rng_below(&l->rng, f->reorder_ns);
+	if (late_ns) {
+		e.at_ns += late_ns;
+		push_stray(s, &e, l->to);
+		return;
+	}
+	e.at_ns += fan_rng_below(&l->rng, f->jitter_ns + 1);
+	if (e.at_ns < l->last_ns)
+		e.at_ns = l->last_ns;
+	l->last_ns = e.at_ns;
+	push_in_order(s, link, &e);
+}
+
+/* Onto a link; the caller's reference goes with it. */
+static void push(struct fan_sim *s, uint32_t link, const struct fan_sim_packet *p, bool own)
+{
+	struct fan_sim_link *l = &s->link[link];
+	struct fan_link_entry e = {.packet = *p};
+	bool marked;
+	bool safe = p->flags & FAN_PACKET_SAFE;
+	e.at_ns = fan_link_take(l, s->now_ns, p->len, own || safe, &marked);
+	if (e.at_ns == FAN_LINK_NO_ROOM) {
+		saw(s, FAN_SIGHT_OVERFLOW, link, p);
+		fan_body_put(&s->pool, p->body);
+		return;
+	}
+	if (marked)
+		e.packet.flags |= FAN_PACKET_ECN;
+	if ((l->faulty || s->filter) && !safe)
+		push_faulty(s, link, e);
+	else
+		push_in_order(s, link, &e);
+}
+
+void fan_sim_send(struct fan_sim *s, const struct fan_sim_packet *p, bool own)
+{
+	const struct fan_sim_actor *from = &s->actor[p->from];
+	struct fan_sim_packet mine = *p;
+	uint32_t link = from->uplink;
+	if (mine.body) {
+		mine.body->refs++;
+		uint8_t type = mine.body->bytes[1];
+		mine.flags |= type <= FAN_TYPE_RESULT ? FAN_PACKET_FRAGMENT : 0;
+	}
+	if (link == FAN_SIM_NONE || s->actor[p->to].node == from->node)
+		link = fan_sim_next(s, from->node, s->actor[p->to].node);
+	if (link == FAN_SIM_NONE) { /* to an actor of the same node: at once, by no link */
+		struct fan_link_entry e = {.at_ns = s->now_ns, .packet = mine};
+		e.packet.flags |= FAN_PACKET_LOCAL;
+		push_stray(s, &e, from->node);
+		return;
+	}
+	saw(s, FAN_SIGHT_SENT, link, &mine);
+	push(s, link, &mine, own);
+}
+
+void fan_sim_wake(struct fan_sim *s, uint32_t actor)
+{
+	struct fan_sim_actor *a = &s->actor[actor];
+	uint64_t at_ns = a->ops->deadline(a->self);
+	if (at_ns < s->now_ns)
+		at_ns = s->now_ns;
+	if (at_ns >= a->wake_ns)
+		return;
+	a->wake_ns = at_ns;
+	s->broke |= !fan_event_push(&s->heap, at_ns, source(KIND_ACTOR, actor));
+}
+
+/* The packet is at `node`; its reference is ours. */
+static void arrive(struct fan_sim *s, uint32_t node, struct fan_sim_packet *p)
+{
+	const struct fan_sim_node *n = &s->node[node];
+	if (n->inside != FAN_SIM_NONE && !(p->flags & FAN_PACKET_INSIDE)) {
+		p->flags |= FAN_PACKET_INSIDE;
+		push(s, n->inside, p, false);
+		return;
+	}
+	bool local = p->flags & FAN_PACKET_LOCAL;
+	s->hops += !local;
+	s->frag_hops += !local && p->flags & FAN_PACKET_FRAGMENT;
+	p->flags &= (uint8_t) ~(FAN_PACKET_INSIDE | FAN_PACKET_LOCAL);
+	struct fan_sim_actor *a = &s->actor[p->to];
+	if (a->node == node) {
+		saw(s, FAN_SIGHT_ARRIVED, FAN_SIM_NONE, p);
+		a->ops->recv(a->self, p);
+		fan_body_put(&s->pool, p->body);
+		fan_sim_wake(s, p->to);
+		return;
+	}
+	uint32_t link = n->forwards ? fan_sim_next(s, node, a->node) : FAN_SIM_NONE;
+	if (link == FAN_SIM_NONE || ++p->hops >= FAN_SIM_HOPS_MAX) {
+		saw(s, FAN_SIGHT_LOST, FAN_SIM_NONE, p);
+		fan_body_put(&s->pool, p->body);
+		return;
+	}
+	push(s, link, p, false);
+}
+
+static void step_link(struct fan_sim *s, const struct fan_sim_event *e, uint32_t link)
+{
+	struct fan_sim_link *l = &s->link[link];
+	if (l->key != e->key) { /* its rate has changed since */
+		fan_event_pop(&s->heap);
+		return;
+	}
+	struct fan_sim_packet p = fan_link_first(l)->packet;
+	l->head++;
+	l->count--;
+	s->in_flight--;
+	if (l->count) {
+		l->key = fan_event_replace(&s->heap, fan_link_first(l)->at_ns);
+	} else {
+		fan_event_pop(&s->heap);
+		l->key = 0;
+	}
+	arrive(s, l->to, &p);
+}
+
+static void step_actor(struct fan_sim *s, const struct fan_sim_event *e, uint32_t actor)
+{
+	struct fan_sim_actor *a = &s->actor[actor];
+	fan_event_pop(&s->heap);
+	if (a->wake_ns != e->at_ns) /* it was to be woken earlier, and has been */
+		return;
+	a->wake_ns = FAN_SIM_NEVER;
+	if (a->ops->deadline(a->self) <= s->now_ns)
+		a->ops->tick(a->self);
+	fan_sim_wake(s, actor);
+}
+
+static void step_stray(struct fan_sim *s, uint32_t i)
+{
+	struct fan_link_entry e = s->stray[i];
+	fan_event_pop(&s->heap);
+	s->stray_free[s->stray_frees++] = i;
+	s->in_flight--;
+	arrive(s, e.node, &e.packet);
+}
+
+bool fan_sim_step(struct fan_sim *s, uint64_t until_ns)
+{
+	if (s->heap.count == 0 || s->heap.at[0].at_ns > until_ns || s->broke)
+		return false;
+	struct fan_sim_event e = s->heap.at[0];
+	uint32_t from = fan_event_source(e.key), index = from & ((1u << KIND_SHIFT) - 1);
+	s->now_ns = e.at_ns;
+	switch ((enum kind)(from >> KIND_SHIFT)) {
+	case KIND_LINK: step_link(s, &e, index); break;
+	case KIND_ACTOR: step_actor(s, &e, index); break;
+	case KIND_STRAY: step_stray(s, index); break;
+	}
+	return true;
+}
+
+void fan_sim_set_rate(struct fan_sim *s, uint32_t link, uint64_t bps)
+{
+	struct fan_sim_link *l = &s->link[link];
+	fan_link_set_rate(l, s->now_ns, bps);
+	if (!l->count)
+		return;
+	l->key = fan_event_push(&s->heap, fan_link_first(l)->at_ns, source(KIND_LINK, link));
+	s->broke |= !l->key;
+}

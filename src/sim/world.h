@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* world.h - virtual time, nodes, the links between them, and the actors that live on nodes.
+ *
+ * An actor is what would be a process: a worker, a switch daemon, a source of background
+ * traffic.  It hears the packets that are addressed to it, and is called when its
+ * deadline comes: the same three calls as the objects of src/core have, which it
+ * drives.  A node has links; it may host actors, and may forward packets that are for
+ * others, along the shortest path.  A node with a limited capacity works on one packet
+ * after the other, whether it sums or forwards it.
+ *
+ * Nothing is static: several simulations live in one process.  All that is random comes
+ * from the seed, so the same seed gives the same run to the last packet. */
+#ifndef FAN_SIM_WORLD_H
+#define FAN_SIM_WORLD_H
+
+#include "event.h"
+#include "link.h"
+
+#define FAN_SIM_NEVER	   UINT64_MAX
+#define FAN_SIM_NONE	   UINT32_MAX
+#define FAN_SIM_NODES_MAX  65536
+#define FAN_SIM_LINKS_MAX  (UINT32_C(1) << 22) /* directions */
+#define FAN_SIM_ACTORS_MAX (UINT32_C(1) << 22)
+#define FAN_SIM_STRAYS_MAX (UINT32_C(1) << 22) /* packets late or twice at a time */
+#define FAN_SIM_HOPS_MAX   64		       /* links that a packet may cross */
+
+struct fan_sim;
+
+struct fan_actor_ops {
+	/* The packet stays the simulation's.  `p->body` is NULL for background traffic. */
+	void (*recv)(void *self, const struct fan_sim_packet *p);
+	void (*tick)(void *self);	  /* the deadline has come; it must move on */
+	uint64_t (*deadline)(void *self); /* FAN_SIM_NEVER: none */
+};
+
+struct fan_sim_actor {
+	void *self;
+	const struct fan_actor_ops *ops;
+	uint32_t node;
+	uint32_t uplink;  /* the node's only link; FAN_SIM_NONE: it has several */
+	uint64_t wake_ns; /* earliest wake-up in the heap */
+};
+
+struct fan_sim_node {
+	bool forwards;	       /* packets between others may pass */
+	uint32_t inside;       /* the link that stands for its capacity; FAN_SIM_NONE: no limit */
+	uint32_t first, links; /* its links out, in fan_sim.out */
+	uint32_t *next;	       /* by node: how packets that are for this one get nearer; NULL until
+				* somebody lives here */
+};
+
+/* What there is to see, for traces. */
+enum fan_sight {
+	FAN_SIGHT_SENT,	    /* handed to its first link */
+	FAN_SIGHT_ARRIVED,  /* at the actor it is for; before that one handles it */
+	FAN_SIGHT_OVERFLOW, /* dropped: the link's queue is full */
+	FAN_SIGHT_LOST,	    /* dropped: by chance, or the link is down */
+};
+
+struct fan_watch {
+	void (*saw)(void *arg, enum fan_sight what, uint32_t link, const struct fan_sim_packet *p);
+	void *arg;
+};
+
+struct fan_sim {
+	uint64_t seed, now_ns;
+	struct fan_event_heap heap;
+	struct fan_body_pool pool;
+	struct fan_sim_node *node;
+	struct fan_sim_link *link;
+	struct fan_sim_actor *actor;
+	uint32_t nodes, links, actors;
+	uint32_t nodes_room, links_room, actors_room;
+	uint32_t *out;		      /* links by node that they leave; made by fan_sim_route */
+	struct fan_link_entry *stray; /* packets that do not keep the order of their link... */
+	uint32_t *stray_free;
+	uint32_t strays, strays_room, stray_frees;
+	struct fan_watch watch;
+	/* Sees every packet on every link, may ask for its loss (true) or a delay. */
+	bool (*filter)(void *arg, uint32_t link, const struct fan_sim_packet *p, uint64_t *late_ns);
+	void *filter_arg;
+	uint32_t awaited;   /* actors that the run lasts for and that have not ended */
+	uint64_t in_flight; /* packets on links */
+	uint64_t hops;	    /* packets that crossed a link and were handled */
+	uint64_t frag_hops; /* of them with elements */
+	bool broke;	    /* out of memory: no result of this run counts */
+};
+
+/* Datagrams are of `packet_bytes` at most. */
+void fan_sim_init(struct fan_sim *s, uint64_t seed, uint32_t packet_bytes);
+void fan_sim_free(struct fan_sim *s);
+
+/* A node; `bps` 0: it works as fast as packets come.  Its number, or FAN_SIM_NONE: out of
+ * memory or of numbers; so are the next two. */
+uint32_t fan_sim_add_node(struct fan_sim *s, bool forwards, uint64_t bps);
+
+/* One direction of a cable from `a` to `b`. */
+uint32_t fan_sim_add_link(struct fan_sim *s, uint32_t a, uint32_t b,
+			  const struct fan_link_config *cfg);
+
+/* After the last link: what an actor needs to be at `node`.  Its address in packets. */
+uint32_t fan_sim_add_actor(struct fan_sim *s, uint32_t node, void *self,
+			   const struct fan_actor_ops *ops);
+
+/* After the last link, before the first actor: index the links by node.  When nodes and
+ * links are added later, do it again.  False: no memory. */
+bool fan_sim_index(struct fan_sim *s);
+
+/* The link on which packets for node `to` leave node `at`: the first of a shortest path,
+ * of several the one added first.  FAN_SIM_NONE: there is no path. */
+uint32_t fan_sim_next(struct fan_sim *s, uint32_t at, uint32_t to);
+
+/* Links of a shortest path between two nodes; FAN_SIM_NONE: there is none. */
+uint32_t fan_sim_distance(struct fan_sim *s, uint32_t from, uint32_t to);
+
+/* A body for a datagram, filled with header and payload; NULL: out of memory. */
+struct fan_sim_body *fan_sim_body(struct fan_sim *s, const uint8_t *head, const uint8_t *payload,
+				  size_t payload_bytes);
+
+/* Send what p->body holds, from the node where p->from lives.  Takes a reference of its
+ * own.  `own`: the sender's own packets wait for room in the first link's queue. */
+void fan_sim_send(struct fan_sim *s, const struct fan_sim_packet *p, bool own);
+
+/* Look at the actor's deadline anew; needed after it was changed from outside. */
+void fan_sim_wake(struct fan_sim *s, uint32_t actor);
+
+/* Change a link's rate during the run. */
+void fan_sim_set_rate(struct fan_sim *s, uint32_t link, uint64_t bps);
+
+/* Handle the next event, if it is due by `until_ns`; false if none is. */
+bool fan_sim_step(struct fan_sim *s, uint64_t until_ns);
+
+/* An actor's address as the core knows it, and back; FAN_SIM_NONE: nobody's. */
+static inline fan_peer fan_sim_peer(uint32_t actor)
+{
+	return (fan_peer){.addr = {0, (uint64_t)actor + 1}, .port = 4000};
+}
+
+static inline uint32_t fan_sim_actor_of(const fan_peer *p)
+{
+	return (uint32_t)(p->addr[1] - 1);
+}
+
+#endif

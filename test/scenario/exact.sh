@@ -1,0 +1,110 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# The same scenario and seed give the same bytes: in every build, and however many runs go
+# on at a time.  When a change of results was meant, look at the difference and record it:
+#
+#     build/fanin sim test/scenario/faults.json -q --json test/scenario/faults.expect.json
+#
+#     exact.sh FANIN
+set -eu
+fanin=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+same() { # FILE FILE WHAT
+        cmp -s "$1" "$2" && return
+        echo "$3: not the same:"
+        diff "$1" "$2" | head -20
+        exit 1
+}
+
+"$fanin" sim faults.json -q --json "$work/faults.json"
+same faults.expect.json "$work/faults.json" 'faults.json, as recorded'
+
+for jobs in 1 3; do
+        "$fanin" sim faults.json -q -j $jobs --sweep seed=1,2,3,4,5 \
+                --sweep 'topology.links.*.loss=0,0.02' --json "$work/sweep$jobs.json"
+done
+same "$work/sweep1.json" "$work/sweep3.json" 'a sweep, one and three runs at a time'
+
+"$fanin" sim faults.json -q --seed 3 --set 'topology.links.*.loss=0.02' --json "$work/one.json" \
+        --trace "$work/trace" --pcap "$work/pcap"
+python3 - "$work/sweep1.json" "$work/one.json" <<'PY'
+import json
+import sys
+
+sweep, one = (json.load(open(name)) for name in sys.argv[1:])
+runs = [r for r in sweep["runs"] if r.pop("set") == {"seed": 3, "topology.links.*.loss": 0.02}]
+assert len(sweep["runs"]) == 10 and runs == [one], "a run of a sweep is not that run alone"
+assert len({r["end_s"] for r in sweep["runs"]}) == 10, "seeds do not matter"
+for run in sweep["runs"]:
+    for job in run["jobs"]:
+        assert job["error"] is None, job
+        elements = job["bytes_per_worker"] // 4 * job["workers"]
+        assert job["checked_elements"] == elements > 0, job
+PY
+grep -q 'sends' "$work/trace" && grep -q 'is lost' "$work/trace"
+
+# Twice (n - 1) / n: what a ring sends, and nothing else differs.
+"$fanin" sim ring.json -q --sweep jobs.x.reduce=fanin,ring --json "$work/ring.json"
+python3 - "$work/ring.json" <<'PY'
+import json
+import sys
+
+fanin, ring = (r["jobs"][0]["comm_s"] for r in json.load(open(sys.argv[1]))["runs"])
+assert abs(ring / fanin / (2 * 15 / 16) - 1) < 0.01, ring / fanin
+PY
+# The page: whole, and nothing to be loaded.
+"$fanin" sim faults.json -q --report "$work/one.html"
+"$fanin" sim ring.json -q --sweep jobs.x.reduce=fanin,ring --sweep topology.nodes.w.count=2,4,8 \
+        --report "$work/sweep.html"
+python3 - "$work/one.html" "$work/sweep.html" <<'PY'
+import sys
+from html.parser import HTMLParser
+
+EMPTY = ("meta", "line", "circle", "rect", "path", "th", "td", "tr", "br")
+
+
+class Page(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.open, self.count = [], {}
+
+    def handle_starttag(self, tag, attrs):
+        self.count[tag] = self.count.get(tag, 0) + 1
+        assert not {"src", "href"} & {name for name, _ in attrs}, (tag, attrs)
+        if tag not in EMPTY:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.count[tag] = self.count.get(tag, 0) + 1
+
+    def handle_endtag(self, tag):
+        if tag not in EMPTY:
+            assert self.open.pop() == tag, tag
+
+
+for name, plots in zip(sys.argv[1:], (3, 4)):
+    page, text = Page(), open(name).read()
+    page.feed(text)
+    assert page.open == [] and page.count["svg"] == plots, (name, page.open, page.count)
+    for word in ("nan", "inf", "http", "url("):
+        assert word not in text.replace("fanin", ""), (name, word)
+PY
+# A failure is shrunk: here the first result that is sent again counts as one.
+mkdir "$work/shrunk"
+if ./random.py "$fanin" --seed 4 --find replays --keep "$work/shrunk" >"$work/log"; then
+        echo 'random.py finds no replays with seed 4'
+        exit 1
+fi
+python3 - "$work/shrunk/seed4.json" "$work/shrunk/seed4.trace" <<'PY'
+import json
+import sys
+
+small = json.load(open(sys.argv[1]))
+assert len(small["jobs"]) == 1 and small["changes"] == small["background"] == [], small
+assert small["jobs"][0]["workers"] == 2 and small["jobs"][0]["iterations"] == 1, small
+assert 10 < len(open(sys.argv[2]).readlines()) < 300
+PY
+echo 'the same bytes'

@@ -1,0 +1,83 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# A wrong scenario is refused before anything is run: status 2, one line that names file,
+# path and cause, and no output file.
+#
+#     wrong.sh FANIN
+set -eu
+fanin=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+failed=0
+
+good='{"topology": {"nodes": [{"name": "s0", "kind": "switch"},
+ {"name": "w", "kind": "worker", "count": 4}],
+ "links": [{"a": "w*", "b": "s0", "gbps": 10}]},
+ "jobs": [{"name": "j", "model": {"numel": 1000}}]}'
+
+refuse() { # MESSAGE ARGUMENT...: what `fanin sim bad.json ARGUMENT...` must say
+        message=$1
+        shift
+        status=0
+        "$fanin" sim bad.json --json out.json --report out.html "$@" 2>err >/dev/null || status=$?
+        if [ $status -ne 2 ] || ! grep -qF -e "$message" err || [ -e out.json ] || [ -e out.html ]; then
+                echo "expected status 2 and: $message"
+                echo "got status $status and: $(cat err)"
+                failed=1
+        fi
+        rm -f out.json out.html
+}
+
+text() { # SCENARIO MESSAGE
+        printf '%s' "$1" >bad.json
+        refuse "$2"
+}
+
+text 'nonsense' "bad.json:1:8: '[' or '{' expected near 'nonsense'"
+text '{"topology": {}, "topology": {}}' 'bad.json:1:27: duplicate object key near '
+text '[]' 'bad.json: expected an object, got an array'
+text '{}' 'bad.json: lacks the key "topology"'
+text '{"topology": {"nodes": []}}' 'bad.json: topology.nodes: expected an array with an entry'
+rm bad.json
+refuse 'bad.json: No such file or directory'
+
+printf '%s' "$good" >bad.json
+"$fanin" sim bad.json -q || { echo 'the good one fails'; failed=1; }
+set_to() { # KEY=VALUE MESSAGE
+        refuse "$2" --set "$1"
+}
+set_to 'jbos=[]' 'bad.json: jbos: no such key; did you mean "jobs"?'
+set_to 'jobs.j.modle="vgg16"' 'bad.json: jobs[0].modle: no such key; did you mean "model"?'
+set_to 'topology.links.0.gbps=-1' 'bad.json: topology.links[0].gbps: -1: expected a number from 1e-06 to 100000'
+set_to 'topology.links.0.gbps=fast' 'bad.json: topology.links[0].gbps: expected a number, got a text'
+set_to 'topology.links.0.loss=1.5' 'bad.json: topology.links[0].loss: 1.5: expected a number from 0 to 1'
+set_to 'topology.links.0.b=s9' 'bad.json: topology.links[0].b: no node "s9"'
+set_to 'topology.links.0.a=w0' 'bad.json: topology.links: no path from "s0" to "w1"'
+set_to 'topology.nodes.s0.kind=hub' 'bad.json: topology.nodes[0].kind: "hub": expected one of worker, switch, server, router'
+set_to 'topology.nodes.s0.slots=2.5' 'bad.json: topology.nodes[0].slots: 2.5: expected a whole number'
+set_to 'topology.nodes.s0.kind=router' 'bad.json: jobs.j: no switch or server that all its workers reach'
+set_to 'topology.nodes.s0.policy=esa' 'bad.json: topology.nodes[0].policy: "esa": expected one of switchml'
+set_to 'jobs.j.workers=5' 'bad.json: jobs[0].workers: 5: the topology has 4 worker nodes'
+set_to 'jobs.j.model=vgg17' 'bad.json: jobs[0].model: "vgg17": expected a file NAME.csv or one of alexnet'
+set_to 'jobs.j.model=none.csv' 'bad.json: jobs[0].model: none.csv: cannot be read'
+set_to 'jobs.j.at=w1' 'bad.json: jobs.j.at: "w1": no switch or server of that name'
+set_to 'jobs.j.payload_bytes=4096' 'bad.json: jobs.j.payload_bytes: 4096: "s0" has slots of 1408'
+set_to 'jobs.j.hosts=["w0","w0","w1","w2"]' 'bad.json: jobs[0].hosts[1]: "w0" is there twice'
+set_to 'jobs.j.slow=[{"rank": 4}]' 'bad.json: jobs[0].slow[0].rank: 4: the job has 4 workers'
+set_to 'changes=[{"at_s": 1, "a": "w0", "b": "w1", "gbps": 1}]' 'bad.json: changes[0]: no link between "w0" and "w1"'
+set_to 'background=[{"from": "w0", "to": "w9", "gbps": 1}]' 'bad.json: background[0].to: no node "w9"'
+set_to 'jobs.k.window=4' 'bad.json: --set "jobs.k.window": the scenario has nothing at "k"'
+refuse 'bad.json: jobs[0].window: 1: expected a whole number from 2 to 4096' --sweep jobs.j.window=64,1
+refuse '--seed: "x": expected a whole number' --seed x
+refuse 'expected one scenario' other.json
+
+# columns of tables
+printf 'layer,numel\n' >m.csv
+set_to 'jobs.j.model=m.csv' 'bad.json: jobs[0].model: m.csv: line 1: expected the columns layer,numel,forward_ns,backward_ns'
+printf 'num_gpu,duration,submit_time,iterations,model\n3,10,0.5,2,vgg16\n9,10,0,2,vgg16\n' >t.csv
+set_to 'job_trace={"file":"t.csv"}' 'bad.json: job_trace.workers: 9: the topology has 4 worker nodes'
+
+[ $failed = 0 ] && echo 'all refused'
+exit $failed
