@@ -335,13 +335,13 @@ binary_steps='core-symbols lib-symbols install pip'
 
 # Two at a time; the longest first, so that no one is left over at the end.
 pool_steps() {
-        echo clang-tidy python-types faults scenarios faults-asan test-asan cppcheck test-gcc test-clang
+        echo python clang-tidy python-types faults scenarios faults-asan test-asan cppcheck test-gcc test-clang
         fuzz_steps
 }
 
 # One at a time: sockets, clocks, and shaped links that a build would disturb.
 serial_steps() {
-        echo net-gcc net-asan net-tsan interop python
+        echo net-gcc net-asan net-tsan interop
         namespace_steps
         echo demo
 }
