@@ -215,11 +215,11 @@ static struct figure weigh(const struct setting *set)
 }
 
 static const struct setting settings[] = {
-	{"8 workers, 100 Gb/s, 1408 B", 8, 1408, 512, 100, 4000000, 0},
-	{"8 workers, 10 Gb/s, 1408 B", 8, 1408, 128, 10, 4000000, 0},
-	{"8 workers, 100 Gb/s, 256 B", 8, 256, 512, 100, 1000000, 0},
-	{"8 workers, 10 Gb/s, 1408 B, 0.1 % loss", 8, 1408, 128, 10, 4000000, 1000},
-	{"64 workers, 100 Gb/s, 1408 B", 64, 1408, 512, 100, 500000, 0},
+	{"8 workers, 100 Gb/s, 1408 B", 8, 1408, 512, 100, 20000000, 0},
+	{"8 workers, 10 Gb/s, 1408 B", 8, 1408, 128, 10, 20000000, 0},
+	{"8 workers, 100 Gb/s, 256 B", 8, 256, 512, 100, 4000000, 0},
+	{"8 workers, 10 Gb/s, 1408 B, 0.1 % loss", 8, 1408, 128, 10, 20000000, 1000},
+	{"64 workers, 100 Gb/s, 1408 B", 64, 1408, 512, 100, 2500000, 0},
 };
 #define SETTINGS (sizeof settings / sizeof *settings)
 #define ASKED	 4 /* of them: with 64 workers the fragments in flight fill the cache */
@@ -243,10 +243,18 @@ static json_t *row(const struct setting *set, bool asked, unsigned runs, const s
 	printf("%-42s %12llu %10.2f %12.0f %10.1f%s\n", set->name, (unsigned long long)f.frag_hops,
 	       rate, bytes, growth, all ? "" : "  WRONG");
 	fflush(stdout);
-	return json_pack("{s:s, s:i, s:b, s:f, s:I, s:f, s:f, s:f, s:b}", "name", set->name,
-			 "workers", set->ranks, "asked", asked, "Mhops_per_s", rate, "frag_hops",
-			 (json_int_t)f.frag_hops, "virtual_s", f.virtual_s, "bytes_per_frag", bytes,
-			 "growth_percent", growth, "exact", all);
+	json_t *o =
+		json_pack("{s:s, s:i, s:i, s:i, s:i}", "name", set->name, "workers", set->ranks,
+			  "window", set->window, "payload", set->payload, "gbps", (int)set->gbps);
+	uint64_t per_frag = set->payload / sizeof(float);
+	json_t *figures = json_pack(
+		"{s:b, s:f, s:I, s:I, s:f, s:f, s:f, s:b}", "asked", asked, "Mhops_per_s", rate,
+		"frag_hops", (json_int_t)f.frag_hops, "fragments",
+		(json_int_t)((set->elems + per_frag - 1) / per_frag), "virtual_s", f.virtual_s,
+		"bytes_per_frag", bytes, "growth_percent", growth, "exact", all);
+	json_object_update(o, figures);
+	json_decref(figures);
+	return o;
 }
 
 int main(int argc, char **argv)

@@ -23,7 +23,7 @@ train='python3-torch python3-numpy python3-tqdm libopenblas0-pthread dataset-fas
 check='libcmocka-dev clang libclang-rt-dev llvm clang-format clang-tidy cppcheck scdoc
        iproute2 nftables ethtool
        python3-pytest mypy black python3-pip python3-venv python3-setuptools python3-wheel'
-bench='g++ libgloo-dev libopenmpi-dev openmpi-bin iproute2 nftables'
+bench='g++ libns3-dev libgloo-dev libopenmpi-dev openmpi-bin iproute2 nftables'
 
 usage() {
         echo 'usage: tools/deps.sh [--list] [run|train|check|bench]'

@@ -22,10 +22,57 @@ static void send_to(struct fan_aggregator *a, uint32_t to, const struct fan_out_
 	fan_sim_send(a->sim, &p, a->own);
 }
 
+/* Are all present members in the tree? */
+static bool has_all(const struct fan_sim_tree *t, const struct fan_group *g)
+{
+	if (t->members != g->ranks)
+		return false;
+	for (unsigned r = 0; r < g->ranks; r++)
+		if (!fan_peer_is_none(&g->peers[r]) &&
+		    t->member[r] != fan_sim_actor_of(&g->peers[r]))
+			return false;
+	return true;
+}
+
+/* To a multicast group: one copy on each link.  All members hear it. */
+static void spread(struct fan_aggregator *a, const struct fan_out_item *it,
+		   struct fan_sim_body *body)
+{
+	const struct fan_group *g = it->group;
+	struct fan_sim *s = a->sim;
+	uint32_t member[FAN_RANKS_MAX], here = s->actor[a->actor].node;
+	/* job i has the address base + i, and base ends with 0 */
+	uint8_t which = (uint8_t)(g->addr.addr[1] >> 56) % FAN_JOBS_MAX;
+	if (a->tree[which] == FAN_SIM_NONE || !has_all(&s->tree[a->tree[which]], g)) {
+		for (unsigned r = 0; r < g->ranks; r++) {
+			uint32_t to = fan_sim_actor_of(&g->peers[r]);
+			member[r] = to < s->actors ? to : a->actor; /* itself: hears nothing new */
+		}
+		a->tree[which] = fan_sim_set_tree(s, a->tree[which], here, member, g->ranks);
+	}
+	if (a->tree[which] == FAN_SIM_NONE) {
+		s->broke = true;
+		return;
+	}
+	const struct fan_sim_packet p = {
+		.body = body,
+		.from = a->actor,
+		.to = a->tree[which],
+		.len = (uint16_t)(FAN_HEAD_BYTES + it->payload_bytes),
+	};
+	a->tx_packets++;
+	a->tx_bytes += p.len;
+	fan_sim_spread(s, &p, a->own);
+}
+
 static void send_to_group(struct fan_aggregator *a, const struct fan_out_item *it,
 			  struct fan_sim_body *body)
 {
 	const struct fan_group *g = it->group;
+	if (it->dest == FAN_TO_MCAST || g->multicast) {
+		spread(a, it, body);
+		return;
+	}
 	for (unsigned r = 0; r < g->ranks; r++) {
 		uint32_t to = fan_sim_actor_of(&g->peers[r]);
 		if (to < a->sim->actors)
@@ -156,10 +203,13 @@ bool fan_aggregator_init(struct fan_aggregator *a, struct fan_sim *s, uint32_t n
 	uint8_t *scratch = malloc(SCRATCH_BYTES);
 	fan_out_init(&a->out, item, FAN_SWITCH_OUT_MAX, scratch, SCRATCH_BYTES);
 	a->mem = bytes ? aligned_alloc(ALIGN, (bytes + ALIGN - 1) / ALIGN * ALIGN) : NULL;
-	if (!a->mem || !item || !scratch)
+	a->tree = malloc(FAN_JOBS_MAX * sizeof *a->tree);
+	if (!a->mem || !item || !scratch || !a->tree)
 		return false;
 	a->core = fan_switch_init(a->mem, cfg);
 	fan_series_init(&a->series, s->now_ns, sample_ns);
+	for (unsigned i = 0; i < FAN_JOBS_MAX; i++)
+		a->tree[i] = FAN_SIM_NONE;
 	a->actor = fan_sim_add_actor(s, node, a, &ops);
 	if (a->actor == FAN_SIM_NONE)
 		return false;
@@ -170,6 +220,7 @@ bool fan_aggregator_init(struct fan_aggregator *a, struct fan_sim *s, uint32_t n
 void fan_aggregator_free(struct fan_aggregator *a)
 {
 	free(a->mem);
+	free(a->tree);
 	free(a->out.item);
 	free(a->out.scratch);
 }

@@ -26,6 +26,8 @@ struct fan_aggregator {
 	uint64_t down_until_ns;	      /* hears nothing until then */
 	struct fan_switch_stats past; /* of its lives before this one */
 	uint32_t restarts;
+	/* Trees of multicast groups, by number of the group's address. */
+	uint32_t *tree;
 };
 
 /* An aggregator on `node`.  False: out of memory, or the configuration is not sane. */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define GROUP_PORT    23846
 #define STEPS_BETWEEN 65536 /* two looks at the progress */
 
 uint32_t fan_experiment_link(const struct fan_scenario *s, uint32_t link)
@@ -122,6 +123,9 @@ static bool add_aggregator(struct fan_experiment *e, uint32_t node)
 		.rx_bytes = n->buffer_bytes,
 		.shards = 1,
 		.epoch = 1,
+		.group_family = n->multicast ? 4 : 0,
+		.group_port = GROUP_PORT,
+		.group_base = {239, 1, 1, 0}, /* ends with 0: aggregator.c counts on it */
 	};
 	struct fan_aggregator *a = calloc(1, sizeof *a);
 	e->aggregator[node] = a;
@@ -135,8 +139,10 @@ static bool add_job(struct fan_experiment *e, uint32_t i)
 	struct fan_experiment_job *j = &e->job[i];
 	j->cfg = s->cfg;
 	bool by_ring = s->reduce == FAN_REDUCE_RING;
-	if (!by_ring)
+	if (!by_ring) {
 		j->cfg.aggregator = e->aggregator[s->at]->actor;
+		j->cfg.multicast = e->scenario->node[s->at].multicast;
+	}
 	j->trainer = calloc(j->cfg.ranks, sizeof *j->trainer);
 	if (!j->trainer || !fan_trainer_share(&j->shared, &j->cfg, &e->sim, by_ring))
 		return false;

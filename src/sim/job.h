@@ -62,6 +62,7 @@ struct fan_job_config {
 	uint8_t mode; /* enum fan_mode */
 	uint8_t wire; /* enum fan_dtype: float32, or a half type */
 	bool overlap, verify;
+	bool multicast;	  /* set when it is known who sums */
 	uint32_t retries; /* times that a job that failed begins again, where all its ranks were */
 	uint32_t jitter;  /* compute times vary by up to this, millionths, by rank and iteration */
 	uint32_t slows;

@@ -30,12 +30,13 @@ enum fan_packet_flag {
 	FAN_PACKET_FRAGMENT = 1 << 3, /* carries elements: a contribution or a result */
 	FAN_PACKET_SAFE = 1 << 5,     /* of a model without losses: never dropped */
 	FAN_PACKET_DAMAGED = 1 << 6,  /* is not what was sent */
+	FAN_PACKET_TREE = 1 << 7,     /* `to` is a tree: one copy for all that are behind a link */
 	FAN_PACKET_LOCAL = 1 << 4,    /* to an actor of the same node: crosses no link */
 };
 
 struct fan_sim_packet {
 	struct fan_sim_body *body; /* NULL: background traffic, which nobody reads */
-	uint32_t from, to;	   /* actors */
+	uint32_t from, to;	   /* actors; or `to` a tree */
 	uint16_t len;		   /* bytes of the datagram, without lower layers */
 	uint8_t flags;		   /* enum fan_packet_flag */
 	uint8_t hops;		   /* links crossed: bounded by FAN_SIM_HOPS_MAX */

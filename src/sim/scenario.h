@@ -31,6 +31,7 @@ struct fan_scenario_node {
 	int policy;
 	uint32_t slots, window, jobs, buffer_bytes;
 	uint16_t payload_bytes;
+	bool multicast;
 	uint32_t placed; /* workers on it */
 };
 

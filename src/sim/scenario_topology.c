@@ -28,6 +28,7 @@ static const struct fan_field node_fields[] = {
 	{"window", FAN_FIELD_U32, AT(node.window), 2, FAN_WINDOW_MAX, NULL},
 	{"jobs", FAN_FIELD_U32, AT(node.jobs), 1, FAN_JOBS_MAX, NULL},
 	{"buffer_bytes", FAN_FIELD_U32, AT(node.buffer_bytes), 0, 0, NULL},
+	{"multicast", FAN_FIELD_BOOL, AT(node.multicast), 0, 0, NULL},
 	{"payload_bytes", FAN_FIELD_U16, AT(node.payload_bytes), FAN_PAYLOAD_MIN, FAN_PAYLOAD_MAX,
 	 NULL},
 };
@@ -93,8 +94,10 @@ static int read_node(struct fan_scenario *s, const json_t *o, struct fan_reader 
 	if (e.node.kind < 0)
 		return fan_reader_fail(r, NULL, "lacks the key \"kind\"");
 	bool sums = e.node.kind == FAN_NODE_SWITCH || e.node.kind == FAN_NODE_SERVER;
-	if (!sums && (e.node.slots || e.node.window || e.node.jobs || e.node.buffer_bytes))
-		return fan_reader_fail(r, NULL, "a %s has no slots, window, jobs or buffer",
+	if (!sums && (e.node.slots || e.node.window || e.node.jobs || e.node.buffer_bytes ||
+		      e.node.multicast))
+		return fan_reader_fail(r, NULL,
+				       "a %s has no slots, window, jobs, buffer or multicast",
 				       kinds[e.node.kind]);
 	bool server = e.node.kind == FAN_NODE_SERVER;
 	if (!e.node.slots)

@@ -41,7 +41,10 @@ static void print_line(const struct fan_trace *t, enum fan_sight what,
 	char from[NAME_BYTES], to[NAME_BYTES];
 	uint64_t now_ns = t->e->sim.now_ns;
 	fan_experiment_actor_name(t->e, p->from, from, sizeof from);
-	fan_experiment_actor_name(t->e, p->to, to, sizeof to);
+	if (p->flags & FAN_PACKET_TREE)
+		snprintf(to, sizeof to, "group");
+	else
+		fan_experiment_actor_name(t->e, p->to, to, sizeof to);
 	fprintf(t->lines, "[%9" PRIu64 ".%03uus] %s > %s ", now_ns / 1000,
 		(unsigned)(now_ns % 1000), from, to);
 	if (p->body && p->len >= FAN_HEAD_BYTES) {

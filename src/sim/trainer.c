@@ -98,6 +98,7 @@ static bool come(struct fan_trainer *t)
 		.ranks = c->ranks,
 		.payload_bytes = c->payload_bytes,
 		.window_max = c->window,
+		.options = c->multicast ? FAN_JOIN_GROUP : 0,
 		.alive_ms = c->alive_ms,
 		.join_ms = c->stall_ms,
 		.stall_ms = c->stall_ms,

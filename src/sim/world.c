@@ -29,6 +29,7 @@ void fan_sim_free(struct fan_sim *s)
 		fan_link_free(&s->link[i], &s->pool);
 	for (uint32_t i = 0; i < s->nodes; i++)
 		free(s->node[i].next);
+	fan_sim_free_trees(s);
 	free(s->node);
 	free(s->link);
 	free(s->actor);
@@ -282,6 +283,36 @@ void fan_sim_send(struct fan_sim *s, const struct fan_sim_packet *p, bool own)
 	push(s, link, &mine, own);
 }
 
+/* On from `node`, to its members here and along its links.  Takes references of its own. */
+static void branch(struct fan_sim *s, uint32_t node, const struct fan_sim_packet *p, bool own)
+{
+	const struct fan_sim_tree *t = &s->tree[p->to];
+	struct fan_sim_packet copy = *p;
+	for (uint32_t i = t->link_first[node]; i < t->link_first[node + 1]; i++) {
+		p->body->refs++;
+		push(s, t->link[i], &copy, own);
+	}
+	copy.flags &= (uint8_t)~FAN_PACKET_TREE;
+	copy.flags |= FAN_PACKET_LOCAL;
+	for (uint32_t i = 0; i < t->members; i++) {
+		if (s->actor[t->member[i]].node != node)
+			continue;
+		p->body->refs++;
+		copy.to = t->member[i];
+		const struct fan_link_entry e = {.at_ns = s->now_ns, .packet = copy};
+		push_stray(s, &e, node);
+	}
+}
+
+void fan_sim_spread(struct fan_sim *s, const struct fan_sim_packet *p, bool own)
+{
+	struct fan_sim_packet mine = *p;
+	mine.flags |= FAN_PACKET_TREE | FAN_PACKET_BY_GROUP;
+	mine.flags |= p->body->bytes[1] <= FAN_TYPE_RESULT ? FAN_PACKET_FRAGMENT : 0;
+	saw(s, FAN_SIGHT_SENT, FAN_SIM_NONE, &mine);
+	branch(s, s->actor[p->from].node, &mine, own);
+}
+
 void fan_sim_wake(struct fan_sim *s, uint32_t actor)
 {
 	struct fan_sim_actor *a = &s->actor[actor];
@@ -307,6 +338,12 @@ static void arrive(struct fan_sim *s, uint32_t node, struct fan_sim_packet *p)
 	s->hops += !local;
 	s->frag_hops += !local && p->flags & FAN_PACKET_FRAGMENT;
 	p->flags &= (uint8_t) ~(FAN_PACKET_INSIDE | FAN_PACKET_LOCAL);
+	if (p->flags & FAN_PACKET_TREE) {
+		if (++p->hops < FAN_SIM_HOPS_MAX)
+			branch(s, node, p, false);
+		fan_body_put(&s->pool, p->body);
+		return;
+	}
 	struct fan_sim_actor *a = &s->actor[p->to];
 	if (a->node == node) {
 		saw(s, FAN_SIGHT_ARRIVED, FAN_SIM_NONE, p);

@@ -49,6 +49,14 @@ struct fan_sim_node {
 				* somebody lives here */
 };
 
+/* How a multicast group's packets spread. */
+struct fan_sim_tree {
+	uint32_t *link_first; /* by node: its links are link[link_first[n]] up to the next's */
+	uint32_t *link;
+	uint32_t *member; /* actors */
+	uint32_t members;
+};
+
 /* What there is to see, for traces. */
 enum fan_sight {
 	FAN_SIGHT_SENT,	    /* handed to its first link */
@@ -75,6 +83,8 @@ struct fan_sim {
 	struct fan_link_entry *stray; /* packets that do not keep the order of their link... */
 	uint32_t *stray_free;
 	uint32_t strays, strays_room, stray_frees;
+	struct fan_sim_tree *tree;
+	uint32_t trees;
 	struct fan_watch watch;
 	/* Sees every packet on every link, may ask for its loss (true) or a delay. */
 	bool (*filter)(void *arg, uint32_t link, const struct fan_sim_packet *p, uint64_t *late_ns);
@@ -120,6 +130,15 @@ struct fan_sim_body *fan_sim_body(struct fan_sim *s, const uint8_t *head, const 
 /* Send what p->body holds, from the node where p->from lives.  Takes a reference of its
  * own.  `own`: the sender's own packets wait for room in the first link's queue. */
 void fan_sim_send(struct fan_sim *s, const struct fan_sim_packet *p, bool own);
+
+/* A tree of the shortest paths from node `from` to these actors, in place of `tree` or, if
+ * that is FAN_SIM_NONE, a new one; its number, or FAN_SIM_NONE: out of memory. */
+uint32_t fan_sim_set_tree(struct fan_sim *s, uint32_t tree, uint32_t from, const uint32_t *member,
+			  uint32_t members);
+void fan_sim_free_trees(struct fan_sim *s);
+
+/* Send to all members of the tree p->to, which begins where p->from lives. */
+void fan_sim_spread(struct fan_sim *s, const struct fan_sim_packet *p, bool own);
 
 /* Look at the actor's deadline anew; needed after it was changed from outside. */
 void fan_sim_wake(struct fan_sim *s, uint32_t actor);

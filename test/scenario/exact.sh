@@ -55,6 +55,26 @@ import sys
 fanin, ring = (r["jobs"][0]["comm_s"] for r in json.load(open(sys.argv[1]))["runs"])
 assert abs(ring / fanin / (2 * 15 / 16) - 1) < 0.01, ring / fanin
 PY
+# A group's result crosses each link once.
+"$fanin" sim group.json -q --sweep topology.nodes.ps.multicast=false,true --json "$work/group.json"
+python3 - "$work/group.json" <<'PY'
+import json
+import sys
+
+carried = {}
+for run in json.load(open(sys.argv[1]))["runs"]:
+    for job in run["jobs"]:
+        assert not job["error"] and job["checked_elements"] == job["reduced_elements"], job
+    by = run["set"]["topology.nodes.ps.multicast"]
+    for link in run["links"]:
+        carried[by, link["from"], link["to"]] = link["bytes"]
+# 100,000 elements go to 8 workers, of which 5 are behind q, and 50,000 to 4, of which 1 is
+for at, to, unicast, once in ("ps", "r", 8 + 4 / 2, 1.5), ("r", "q", 5 + 1 / 2, 1.5):
+    ratio = carried[False, at, to] / carried[True, at, to]
+    assert abs(ratio / (unicast / once) - 1) < 0.05, (at, to, ratio)
+assert abs(carried[False, "q", "b0"] / carried[True, "q", "b0"] - 1) < 0.02
+PY
+
 # The page: whole, and nothing to be loaded.
 "$fanin" sim faults.json -q --report "$work/one.html"
 "$fanin" sim ring.json -q --sweep jobs.x.reduce=fanin,ring --sweep topology.nodes.w.count=2,4,8 \

@@ -49,6 +49,8 @@ def topology_of(rng):
         window = rng.choice([4, 16, 64, 256])
         switch = {"name": "s%d" % i, "kind": "switch", "window": window,
                   "slots": window * rng.choice([3, 8])}
+        if rng.random() < 0.3:
+            switch["multicast"] = True
         if rng.random() < 0.2:
             switch["gbps"] = rng.choice([5, 50])
         nodes.append(switch)
@@ -210,8 +212,9 @@ def smaller(scenario):
     for i, node in enumerate(scenario["topology"]["nodes"]):
         if node.get("count", 2) > 2:
             yield changed(2, "topology", "nodes", i, "count")
-        if "gbps" in node:
-            yield without("topology", "nodes", i, "gbps")
+        for key in ("gbps", "multicast"):
+            if key in node:
+                yield without("topology", "nodes", i, key)
 
 
 def shrink(runner, scenario, wrong):
