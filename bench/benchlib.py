@@ -26,11 +26,7 @@ LISTEN_TIMEOUT_S = 10
 KILL_TIMEOUT_S = 3
 POLL_S = 0.01
 BUSY_LOAD = 1.0
-
-NETNS = os.path.join(ROOT, "test", "net", "netns.sh")
 SKIP = 77
-BURST = "70kb"  # tbf's: one batch of 64 KiB
-LIMIT = "1mb"  # tbf's queue
 
 
 class BenchError(Exception):
@@ -223,56 +219,6 @@ def read_result(path, what):
     if result.get("wrong") != 0:
         raise BenchError("%s: WRONG SUM: %s wrong elements" % (what, result.get("wrong")))
     return result
-
-
-# ---------------------------------------------------------------- namespaces
-
-def netns(*argv):
-    """One step of netns.sh; SKIPPED ends the command with its exit code."""
-    done = subprocess.run(("sh", NETNS) + argv, capture_output=True, text=True, timeout=120)
-    if done.returncode == SKIP:
-        print(done.stdout.strip())
-        sys.exit(SKIP)
-    if done.returncode != 0:
-        raise BenchError("netns.sh %s: exit code %d\n%s"
-                         % (" ".join(argv), done.returncode, done.stderr))
-    return done.stdout
-
-
-class Network:
-    """`workers` namespaces and the switch's, links of `mbps`; up for as long as it is open."""
-
-    def __init__(self, workers, mbps, burst=BURST, limit=LIMIT):
-        self.prefix = "fanin-%d-%d" % (os.getpid(), workers)
-        self.workers = workers
-        self.link = ("%dkbit" % round(mbps * 1000), burst, limit)
-
-    def __enter__(self):
-        netns("up", self.prefix, str(self.workers), *self.link)
-        return self
-
-    def __exit__(self, *_):
-        netns("down", self.prefix)
-
-    def inside(self, where, argv):
-        return ["ip", "netns", "exec", "%s-%s" % (self.prefix, where)] + argv
-
-    def loss(self, permille):
-        if permille:
-            netns("loss", self.prefix, str(permille))
-        else:
-            netns("noloss", self.prefix)
-
-    def cut(self):
-        netns("cut", self.prefix)
-
-    def lost_share(self):
-        """Frames lost over frames sent, as nftables counted them; None before any."""
-        passed = dropped = 0
-        for line in netns("counters", self.prefix).splitlines():
-            passed += int(line.split()[2])
-            dropped += int(line.split()[3])
-        return dropped / (passed + dropped) if passed + dropped else None
 
 
 # ---------------------------------------------------------------- figures
