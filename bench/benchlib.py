@@ -26,6 +26,7 @@ LISTEN_TIMEOUT_S = 10
 KILL_TIMEOUT_S = 3
 POLL_S = 0.01
 BUSY_LOAD = 1.0
+SKIP = 77
 
 
 class BenchError(Exception):
@@ -169,6 +170,29 @@ def programs(build, wanted=("fanin", "gloo", "mpi")):
     return found
 
 
+def peer(name):
+    """The path of a script in bench/peers."""
+    return os.path.join(BENCH, "peers", name)
+
+
+def torch_python():
+    """A Python that has PyTorch: Debian's package is for Debian's Python, which need not be the
+    first on the PATH.  SKIPPED ends the command."""
+    for python in ("python3", "/usr/bin/python3"):
+        path = shutil.which(python)
+        if path and subprocess.run([path, "-c", "import torch"], capture_output=True,
+                                   timeout=60).returncode == 0:
+            return path
+    print("SKIPPED: needs PyTorch (Debian: python3-torch)")
+    sys.exit(SKIP)
+
+
+def package_environment(build):
+    """The variables with which Python finds this checkout's package and library."""
+    return {"PYTHONPATH": os.path.join(ROOT, "python"),
+            "FANIN_LIBRARY": os.path.abspath(os.path.join(build, "src", "libfanin.so.0"))}
+
+
 def mpi_command(name, ranks, hosts=None):
     """mpirun's part of the command: TCP only.  It yields when idle, because there
     are more ranks than cores: without that it takes 4 to 7 times as long here."""
@@ -263,7 +287,11 @@ class Figures:
 
 
 def number_text(value, unit):
-    return "%.0f %s" % (value, unit) if value >= 1000 else "%.3f %s" % (value, unit)
+    if value >= 1000:
+        return "%.0f %s" % (value, unit)
+    if 0 < abs(value) < 0.01:
+        return "%.1e %s" % (value, unit)
+    return "%.3f %s" % (value, unit)
 
 
 def limit_text(figure):

@@ -41,6 +41,9 @@ typedef struct fanin_comm fanin_comm;
 /* An operation that has been started. */
 typedef struct fanin_op fanin_op;
 
+/* A switch inside this process. */
+typedef struct fanin_switch fanin_switch;
+
 enum fanin_error {
 	FANIN_OK = 0,
 	FANIN_E_INVALID = -1, /* an argument is out of its range */
@@ -97,11 +100,18 @@ enum fanin_mode {
  * variable FANIN_<NAME>; for rank and ranks the launcher's variables (RANK and WORLD_SIZE,
  * OMPI_COMM_WORLD_RANK and _SIZE, SLURM_PROCID and SLURM_NTASKS); the section [worker] of
  * the INI file that FANIN_CONFIG names, where keys are spelt as the fields (and `switch`);
- * its default. */
+ * its default.
+ *
+ * Where nobody names a switch, rank 0 starts one in its process, for as long as its
+ * communicator lives and the other ranks need it, and all meet there: at UDP port MASTER_PORT
+ * of MASTER_ADDR, which torchrun sets; under Slurm at the step's first host; under Open MPI
+ * on this host, if all ranks are here.  The port then follows from the job's id. */
 struct fanin_options {
 	size_t size;		 /* sizeof(struct fanin_options) */
-	const char *switch_addr; /* "HOST:PORT", "[V6]:PORT"; FANIN_SWITCH */
-	const char *job;	 /* name, at most 63 bytes; FANIN_JOB; "default" */
+	const char *switch_addr; /* "HOST:PORT", "[V6]:PORT"; FANIN_SWITCH; else rank 0 starts
+				  * one: see below */
+	const char *job;	 /* name, at most 63 bytes; FANIN_JOB; by the launcher's job; else
+				  * "default" */
 	int rank;		 /* -1: FANIN_RANK or the launcher */
 	int ranks;		 /* -1: FANIN_RANKS or the launcher; 2..256 */
 	int mtu;		 /* path MTU, 576..9000; FANIN_MTU; 1500 */
@@ -146,6 +156,23 @@ struct fanin_stats {
 	int receive_offload; /* 1: UDP_GRO in use */
 };
 
+/* Options of a switch inside this process.  Set with FANIN_SWITCH_OPTIONS_INIT, then
+ * change fields.  mtu and multicast that are left at -1 are looked for where those of a
+ * communicator are; they should be the same for both. */
+struct fanin_switch_options {
+	size_t size;	    /* sizeof(struct fanin_switch_options) */
+	const char *listen; /* "ADDR:PORT", "[V6]:PORT"; 0.0.0.0 or [::]: every interface;
+			     * port 0: any that is free; NULL: "127.0.0.1:0" */
+	int slots;	    /* fragments that each thread can sum at a time, 2..65536; -1: 4096 */
+	int threads;	    /* 1..64; number i listens on PORT + i; -1: 1, as port 0 needs */
+	int mtu;	    /* path MTU that slots are made for, 576..9000; FANIN_MTU; 1500 */
+	int multicast;	    /* 0: send results to each rank; FANIN_MULTICAST; 1 */
+};
+#define FANIN_SWITCH_OPTIONS_INIT                                                                  \
+	{                                                                                          \
+		sizeof(struct fanin_switch_options), NULL, -1, -1, -1, -1                          \
+	}
+
 #if defined(__GNUC__)
 #pragma GCC visibility push(default)
 #endif
@@ -172,6 +199,10 @@ void fanin_comm_destroy(fanin_comm *comm);
 
 int fanin_comm_rank(const fanin_comm *comm);
 int fanin_comm_size(const fanin_comm *comm);
+
+/* Where the switch is, as it was named: "10.0.0.1:5000"; with " (inside rank 0)" after it
+ * if nobody named one.  Valid until the communicator is destroyed.  NULL gives "". */
+const char *fanin_comm_switch(const fanin_comm *comm);
 
 /* What ended the communicator, in a sentence that names ranks or the switch; "" while
  * it works.  Valid until the communicator is destroyed.  NULL gives "no communicator". */
@@ -214,6 +245,31 @@ int fanin_op_wait(fanin_op *handle, int timeout_ms);
 /* Wait until the operation has ended, since it uses its buffers until then, and free its
  * handle.  NULL is allowed. */
 void fanin_op_free(fanin_op *handle);
+
+/* Start a switch in this process, for jobs of any process that reaches it: rank 0 of a
+ * job may then connect to it as the other ranks do.  `*started` is NULL on error.  `why`,
+ * `why_bytes` bytes, gets a sentence about what was wrong, and "" without an error; it may
+ * be NULL.
+ *
+ * FANIN_E_INVALID  an option is out of its range or `listen` cannot be understood
+ * FANIN_E_CONFIG   a variable or the INI file is wrong
+ * FANIN_E_SYSTEM   the port is in use, the address is not this machine's, ...
+ * FANIN_E_NOMEM
+ *
+ * Each of its threads has all signals blocked.  A child that fork() made has none of them:
+ * fanin_switch_stop there only frees memory, and the parent's switch goes on. */
+int fanin_switch_start(const struct fanin_switch_options *options, fanin_switch **started,
+		       char *why, size_t why_bytes);
+
+/* Where it listens, as "10.0.0.1:5000", with the port that it got; a wildcard stays one.
+ * Valid until the switch is stopped.  NULL gives "". */
+const char *fanin_switch_address(const fanin_switch *running);
+
+/* Stop the switch and free everything.  First wait until no job is left, `linger_ms` at
+ * most: the slower ranks may still need their last results, and would wait for the
+ * switch in vain.  A rank that was killed leaves only when its silence is noticed.
+ * `linger_ms` <= 0: stop at once.  NULL is allowed. */
+void fanin_switch_stop(fanin_switch *running, int linger_ms);
 
 #if defined(__GNUC__)
 #pragma GCC visibility pop

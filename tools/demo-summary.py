@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What ./demo says at its end, from the JSON of "fanin bench".
+"""What ./demo --bench says at its end, from the JSON of "fanin bench".
 
     demo-summary.py FILE.json
 

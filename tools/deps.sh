@@ -4,9 +4,10 @@
 # Every Debian 12 package that fanin needs, by what it is needed for, and the
 # installation of those that are missing.  Touches nothing when none is.
 #
-#     tools/deps.sh [run]      build and run                  (./demo)
+#     tools/deps.sh [run]      build and run                  (./demo --bench)
+#     tools/deps.sh train      "run", and PyTorch with data   (./demo)
 #     tools/deps.sh check      all of that, and the checks    (./check)
-#     tools/deps.sh bench      "run", and the peers of bench/
+#     tools/deps.sh bench      "train", and the peers of bench/
 #     tools/deps.sh --list WHAT    only print the names
 #
 # Without root it installs nothing: it says what is missing and which command to
@@ -15,19 +16,25 @@ set -eu
 
 # meson brings python3, which a few scripts here use; it is named all the same.
 run='gcc libc6-dev meson ninja-build pkg-config libinih-dev libjansson-dev python3'
+
+# PyTorch takes whichever BLAS there is; with OpenBLAS its linear layers take a tenth of the
+# time that they take with the reference BLAS it would bring by itself.
+train='python3-torch python3-numpy python3-tqdm libopenblas0-pthread dataset-fashion-mnist'
 check='libcmocka-dev clang libclang-rt-dev llvm clang-format clang-tidy cppcheck scdoc
-       iproute2 nftables ethtool'
+       iproute2 nftables ethtool
+       python3-pytest mypy black python3-pip python3-venv python3-setuptools python3-wheel'
 bench='g++ libns3-dev libgloo-dev libopenmpi-dev openmpi-bin iproute2 nftables'
 
 usage() {
-        echo 'usage: tools/deps.sh [--list] [run|check|bench]'
+        echo 'usage: tools/deps.sh [--list] [run|train|check|bench]'
 }
 
 packages() { # WHAT
         case $1 in
         run) echo "$run" ;;
-        check) echo "$run $check" ;;
-        bench) echo "$run $bench" ;;
+        train) echo "$run $train" ;;
+        check) echo "$run $train $check" ;;
+        bench) echo "$run $train $bench" ;;
         esac
 }
 
@@ -53,13 +60,13 @@ if [ "${1-}" = --list ]; then
 fi
 what=${1:-run}
 case $what in
-run | check | bench) ;;
+run | train | check | bench) ;;
 -h | --help)
         usage
         exit 0
         ;;
 *)
-        echo "tools/deps.sh: \"$what\": expected run, check or bench" >&2
+        echo "tools/deps.sh: \"$what\": expected run, train, check or bench" >&2
         exit 2
         ;;
 esac

@@ -272,6 +272,32 @@ step_interop() {
         BUILD=$PWD/build test/interop/run
 }
 
+# ---- Python --------------------------------------------------------------------
+
+python_sources='python test/python examples setup.py bench/ddp bench/peers tools/pytest-results.py'
+
+step_python_format() {
+        # shellcheck disable=SC2086  # words are wanted
+        black --check $python_sources
+}
+
+step_python_types() {
+        # Debian's mypy looks at Debian's packages, and takes a minute the first time.
+        mypy python/fanin && mypy examples/train_fashion_mnist.py examples/fashion_mnist
+}
+
+step_python() {
+        need build-gcc || return
+        torch=$(sh tools/torch-python.sh) || return
+        BUILD=$PWD/build "$torch" -m pytest --junit-xml "$logs/$step.xml" -o cache_dir=build/pytest
+        rc=$?
+        python3 tools/pytest-results.py "$logs/$step.xml" >"$logs/$step.counts" || rc=1
+        note "$(tail -n 1 "$logs/$step.log" | tr -d =)"
+        return $rc
+}
+
+step_pip() { need build-gcc && sh tools/pip-test.sh build; }
+
 step_namespace() { # NAME: test/net/NAME.sh
         need build-gcc || return
         BUILD=$PWD/build test/net/"$1".sh
@@ -291,25 +317,25 @@ fuzz_steps() {
         done
 }
 
-# netns.sh is the topology that the others source; allreduce.sh must be there.
+# The others source netns.sh and cases.sh; allreduce.sh must be there.
 namespace_steps() {
         echo ns-allreduce
         for file in test/net/*.sh; do
                 name=${file##*/}
                 case $name in
-                netns.sh | allreduce.sh) ;;
+                netns.sh | cases.sh | allreduce.sh) ;;
                 *) echo "ns-${name%.sh}" ;;
                 esac
         done
 }
 
-static_steps='format style layering scripts man'
+static_steps='format style layering scripts man python-format'
 build_steps='build-gcc build-clang build-asan build-tsan build-fuzz'
-binary_steps='core-symbols lib-symbols install'
+binary_steps='core-symbols lib-symbols install pip'
 
 # Two at a time; the longest first, so that no one is left over at the end.
 pool_steps() {
-        echo clang-tidy faults scenarios faults-asan test-asan cppcheck test-gcc test-clang
+        echo python clang-tidy python-types faults scenarios faults-asan test-asan cppcheck test-gcc test-clang
         fuzz_steps
 }
 

@@ -15,6 +15,7 @@ static const struct {
 	{"bench", cmd_bench, "time all-reduces and check every element"},
 	{"sim", cmd_sim, "run jobs in virtual time, by the same protocol objects"},
 	{"top", cmd_top, "tell what the jobs of a switch do and wait for"},
+	{"doctor", cmd_doctor, "check whether a worker here can aggregate, and say what to change"},
 };
 #define COMMANDS (sizeof commands / sizeof commands[0])
 

@@ -10,7 +10,7 @@ static void touch(struct fan_switch *sw)
 	sw->deadline_ns = 0;
 }
 
-/* Send control message `type` of `bytes` at `body`, in the out's scratch. */
+/* Send control message `type` of `bytes` at `body`, in the out's scratch or the switch. */
 static void put_ctl(struct fan_out_item *it, const struct fan_job *j, enum fan_type type,
 		    uint64_t frag, const uint8_t *body, size_t bytes)
 {
@@ -257,7 +257,11 @@ static void let_go(struct fan_switch *sw, struct fan_job *j, uint16_t rank,
 	j->test_ns = UINT64_MAX;
 	if (!ready || (m->err == FAN_OK && !early))
 		return;
-	struct fan_job_fault fault = {.err = (int8_t)(early ? FAN_E_RANK_LEFT : m->err)};
+	struct fan_job_fault fault = {
+		.err = (int8_t)(early ? FAN_E_RANK_LEFT : m->err),
+		.rank_a = FAN_RANK_NONE, /* what a MISMATCH elsewhere was about is not told here */
+		.rank_b = FAN_RANK_NONE,
+	};
 	bool named = false;
 	for (unsigned i = 0; i < FAN_RANK_WORDS; i++) {
 		unsigned ranks = j->ranks > i * 64 ? j->ranks - i * 64 : 0;
@@ -304,6 +308,35 @@ static enum fan_verdict recv_query(struct fan_switch *sw, const fan_peer *from,
 	return FAN_CTL;
 }
 
+void fan_control_prepare_echo(struct fan_switch *sw)
+{
+	static const char version[] = FAN_BUILD_VERSION;
+	_Static_assert(sizeof version <= FAN_VERSION_MAX + 1, "too long for an ECHOED");
+	struct fan_echoed m = {
+		.payload_bytes = sw->cfg.payload_bytes,
+		.shards = sw->cfg.shards,
+		.window = sw->cfg.window_max,
+		.group_family = sw->cfg.group_family,
+		.version_bytes = sizeof version - 1,
+	};
+	memcpy(m.version, version, sizeof version);
+	fan_echoed_put(sw->echoed, &m);
+}
+
+/* Nothing is noted about who asks: the answer was prepared, and is cut to its length. */
+static enum fan_verdict recv_echo(struct fan_switch *sw, const fan_peer *from,
+				  const struct fan_frag *f, struct fan_out *out)
+{
+	struct fan_echo m;
+	if (fan_echo_get(&m, f) != FAN_OK)
+		return fan_switch_drop(sw, FAN_DROP_FORMAT);
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	it->peer = *from;
+	put_ctl(it, NULL, FAN_TYPE_ECHOED, f->frag, sw->echoed,
+		m.answer_bytes ? m.answer_bytes : m.body_bytes);
+	return FAN_CTL;
+}
+
 enum fan_verdict fan_control_recv(struct fan_switch *sw, uint64_t now_ns, const fan_peer *from,
 				  const struct fan_frag *f, struct fan_out *out)
 {
@@ -312,6 +345,7 @@ enum fan_verdict fan_control_recv(struct fan_switch *sw, uint64_t now_ns, const 
 	case FAN_TYPE_BEAT: return recv_beat(sw, now_ns, from, f, out);
 	case FAN_TYPE_LEAVE: return recv_leave(sw, from, f, out);
 	case FAN_TYPE_QUERY: return recv_query(sw, from, f, out);
+	case FAN_TYPE_ECHO: return recv_echo(sw, from, f, out);
 	default: return fan_switch_drop(sw, FAN_DROP_TYPE);
 	}
 }

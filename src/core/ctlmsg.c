@@ -313,6 +313,67 @@ size_t fan_report_put(uint8_t *b, const struct fan_report *m)
 	return (size_t)(p - b);
 }
 
+enum fan_err fan_echo_get(struct fan_echo *m, const struct fan_frag *f)
+{
+	struct reader r = reader_of(f);
+	m->answer_bytes = get16(&r);
+	if (f->payload_bytes < FAN_ECHO_MIN)
+		return FAN_E_SHORT;
+	m->body_bytes = (uint16_t)f->payload_bytes;
+	bool fits = m->answer_bytes == 0 ||
+		    (m->answer_bytes >= FAN_ECHO_MIN && m->answer_bytes <= m->body_bytes);
+	return end(&r, f->payload_bytes <= FAN_ECHO_MAX && fits);
+}
+
+size_t fan_echo_put(uint8_t *b, const struct fan_echo *m)
+{
+	memset(b, 0, m->body_bytes);
+	put16(b, m->answer_bytes);
+	return m->body_bytes;
+}
+
+/* A version is shown as it came: letters, digits and marks only. */
+static bool is_plain(const char *text, unsigned bytes)
+{
+	for (unsigned i = 0; i < bytes; i++)
+		if (text[i] <= ' ' || text[i] > '~')
+			return false;
+	return true;
+}
+
+enum fan_err fan_echoed_get(struct fan_echoed *m, const struct fan_frag *f)
+{
+	struct reader r = reader_of(f);
+	m->payload_bytes = get16(&r);
+	m->shards = get16(&r);
+	m->window = get16(&r);
+	m->group_family = get8(&r);
+	m->version_bytes = get8(&r);
+	if (!r.ok || f->payload_bytes < FAN_ECHO_MIN)
+		return FAN_E_SHORT;
+	if (m->version_bytes > FAN_VERSION_MAX)
+		return FAN_E_FORMAT;
+	memcpy(m->version, r.p, m->version_bytes);
+	m->version[m->version_bytes] = '\0';
+	bool sane = m->payload_bytes >= FAN_PAYLOAD_MIN && m->payload_bytes <= FAN_PAYLOAD_MAX &&
+		    m->shards >= 1 && m->shards <= FAN_SHARDS_MAX && m->window >= 1 &&
+		    m->window <= FAN_WINDOW_MAX &&
+		    (m->group_family == 0 || m->group_family == 4 || m->group_family == 6) &&
+		    is_plain(m->version, m->version_bytes);
+	return end(&r, sane);
+}
+
+size_t fan_echoed_put(uint8_t *b, const struct fan_echoed *m)
+{
+	memset(b, 0, FAN_ECHO_MIN);
+	uint8_t *p = put16(b, m->payload_bytes);
+	p = put16(p, m->shards);
+	p = put16(p, m->window);
+	p = put8(p, m->group_family);
+	put_name(p, m->version_bytes, m->version);
+	return FAN_ECHO_MIN;
+}
+
 void fan_ctl_finish(struct fan_out_item *it, struct fan_frag *h, const uint8_t *body, size_t bytes)
 {
 	h->count = (uint16_t)bytes;

@@ -124,6 +124,24 @@ struct fan_report {
 };
 #define FAN_REPORT_BYTES 160 /* room for fields to come; a REPORT never fills it */
 
+/* ECHO.  header: frag = chosen by the asker.  The body is filled up with zeros to the
+ * length that is to be tried, FAN_ECHO_MIN .. FAN_ECHO_MAX bytes. */
+struct fan_echo {
+	uint16_t answer_bytes; /* of the ECHOED's body; 0: as many as the ECHO's */
+	uint16_t body_bytes;   /* get: what came; put: how long to make it */
+};
+
+/* ECHOED.  header: frag as in the ECHO.  Filled up with zeros as the ECHO asks. */
+struct fan_echoed {
+	uint16_t payload_bytes; /* that a slot holds: the largest a JOIN may ask for */
+	uint16_t shards;	/* UDP ports of the switch */
+	uint16_t window;	/* the most slots that a job gets from this shard */
+	uint8_t group_family;	/* 0: no multicast results; 4; 6 */
+	uint8_t version_bytes;
+	char version[FAN_VERSION_MAX + 1]; /* of the program, with a terminating zero, which is
+					    * not on the wire */
+};
+
 /* Decode the body of a control message whose header fan_wire_get accepted.
  * FAN_OK, FAN_E_SHORT, or FAN_E_FORMAT for a field out of its range. */
 enum fan_err fan_join_get(struct fan_join *m, const struct fan_frag *f);
@@ -134,6 +152,8 @@ enum fan_err fan_state_get(struct fan_state *m, const struct fan_frag *f);
 enum fan_err fan_leave_get(struct fan_leave *m, const struct fan_frag *f);
 enum fan_err fan_query_get(struct fan_query *m, const struct fan_frag *f);
 enum fan_err fan_report_get(struct fan_report *m, const struct fan_frag *f);
+enum fan_err fan_echo_get(struct fan_echo *m, const struct fan_frag *f);
+enum fan_err fan_echoed_get(struct fan_echoed *m, const struct fan_frag *f);
 
 /* Encode a body into `b`, at least FAN_CTL_BYTES_MAX - FAN_HEAD_BYTES bytes.
  * Returns its length. */
@@ -145,6 +165,8 @@ size_t fan_state_put(uint8_t *b, const struct fan_state *m);
 size_t fan_leave_put(uint8_t *b, const struct fan_leave *m);
 size_t fan_query_put(uint8_t *b, const struct fan_query *m);
 size_t fan_report_put(uint8_t *b, const struct fan_report *m);
+size_t fan_echo_put(uint8_t *b, const struct fan_echo *m);     /* b: m->body_bytes bytes */
+size_t fan_echoed_put(uint8_t *b, const struct fan_echoed *m); /* b: FAN_ECHO_MIN; all of it */
 
 /* Finish `it` as control message `h`, whose body of `bytes` bytes lies in the
  * out's scratch at `body`: sets count, flag SUMMED, checksum and payload. */

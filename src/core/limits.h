@@ -14,8 +14,11 @@
 #define FAN_PAYLOAD_MAX	  8832 /* largest; fits MTU 9000 over IPv6 with a tag */
 #define FAN_PAYLOAD_1500  1408 /* the size for a path MTU of 1500 */
 #define FAN_PACKET_MAX	  (FAN_HEAD_BYTES + FAN_PAYLOAD_MAX)
-#define FAN_CTL_BYTES_MAX 192 /* header and body of any control message */
-#define FAN_NAME_MAX	  63  /* bytes of a job's name */
+#define FAN_CTL_BYTES_MAX 192  /* header and body of any control message but ECHO, ECHOED */
+#define FAN_ECHO_MIN	  64   /* body of an ECHO, bytes: room for all of an answer's fields */
+#define FAN_ECHO_MAX	  8940 /* fills an IPv4 packet of 9000 bytes */
+#define FAN_VERSION_MAX	  31   /* bytes of a program's version text */
+#define FAN_NAME_MAX	  63   /* bytes of a job's name */
 
 /* Job */
 #define FAN_RANKS_MAX	 256		      /* children of one switch in one job */

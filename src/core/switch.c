@@ -34,6 +34,7 @@ struct fan_switch *fan_switch_init(void *mem, const struct fan_switch_config *cf
 	sw->cfg = *cfg;
 	sw->deadline_ns = UINT64_MAX;
 	fan_jobs_init(&sw->jobs, (uint8_t *)mem + head_bytes(), cfg);
+	fan_control_prepare_echo(sw);
 	return sw;
 }
 
@@ -261,6 +262,12 @@ static enum fan_verdict recv_probe(struct fan_switch *sw, struct fan_job *j,
 	return v;
 }
 
+/* Is it a question of another version of the protocol that has an answer? */
+static bool is_foreign_question(const uint8_t *pkt, size_t len)
+{
+	return (pkt[1] == FAN_TYPE_JOIN || pkt[1] == FAN_TYPE_ECHO) && fan_wire_is_whole(pkt, len);
+}
+
 /* Datagrams come in batches, one behind the other: bring the next one closer. */
 static void prefetch_next(const uint8_t *pkt, size_t len)
 {
@@ -276,7 +283,7 @@ enum fan_verdict fan_switch_recv(struct fan_switch *sw, uint64_t now_ns, fan_pee
 	sw->stats.packets++;
 	prefetch_next(pkt, len);
 	int why = fan_wire_get(&f, pkt, len);
-	if (why == FAN_DROP_VERSION && pkt[1] == FAN_TYPE_JOIN && fan_wire_is_whole(pkt, len))
+	if (why == FAN_DROP_VERSION && is_foreign_question(pkt, len))
 		fan_control_other_version(&from, pkt, out);
 	if (why >= 0)
 		return fan_switch_drop(sw, (unsigned)why);

@@ -12,6 +12,7 @@ struct fan_switch {
 	uint64_t deadline_ns; /* when tick has something to do */
 	enum fan_drop last_drop;
 	struct fan_switch_stats stats;
+	uint8_t echoed[FAN_ECHO_MAX];	   /* body of every ECHOED, which is cut to its length */
 	uint32_t event_first, event_count; /* ring of FAN_EVENTS_MAX */
 	struct fan_event events[FAN_EVENTS_MAX];
 };
@@ -31,7 +32,10 @@ void fan_switch_fail(struct fan_switch *sw, struct fan_job *j, const struct fan_
 enum fan_verdict fan_control_recv(struct fan_switch *sw, uint64_t now_ns, const fan_peer *from,
 				  const struct fan_frag *f, struct fan_out *out);
 
-/* Answer a JOIN of another version, of which only the places of version, type and nonce
+/* Fill in what every ECHOED says; all else of it is zero. */
+void fan_control_prepare_echo(struct fan_switch *sw);
+
+/* Answer a JOIN or ECHO of another version, of which only the places of version, type and nonce
  * are known: `pkt` has at least FAN_HEAD_BYTES. */
 void fan_control_other_version(const fan_peer *to, const uint8_t *pkt, struct fan_out *out);
 

@@ -43,6 +43,8 @@ enum fan_type {
 	FAN_TYPE_GROUP_TEST = 39, /* switch -> group: say in your BEAT that you heard this */
 	FAN_TYPE_QUERY = 40,	  /* anyone -> switch: tell me about job number i */
 	FAN_TYPE_REPORT = 41,	  /* switch -> asker */
+	FAN_TYPE_ECHO = 42,	  /* anyone -> switch: do these bytes reach you? */
+	FAN_TYPE_ECHOED = 43,	  /* switch -> asker: as many back, and who I am */
 };
 
 /* Flags.  A packet with a bit that is not named here is malformed. */

@@ -11,36 +11,18 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "forks.h"
 #include "net/clock.h"
-
-static atomic_uint forks;
-static pthread_once_t forks_once = PTHREAD_ONCE_INIT;
-
-static void forked(void)
-{
-	atomic_fetch_add(&forks, 1);
-}
-
-static void count_forks(void)
-{
-	pthread_atfork(NULL, NULL, forked);
-}
-
-unsigned fan_comm_forks(void)
-{
-	pthread_once(&forks_once, count_forks);
-	return atomic_load(&forks);
-}
 
 static bool is_forked(const struct fanin_comm *c)
 {
-	return c->forks != atomic_load(&forks);
+	return c->forks != fan_forks();
 }
 
 static void init(struct fanin_comm *c)
 {
 	memset(c, 0, sizeof *c);
-	c->forks = fan_comm_forks();
+	c->forks = fan_forks();
 	c->epoll_fd = c->wake_fd = -1;
 	c->awake = true;
 	pthread_mutex_init(&c->lock, NULL);
@@ -86,12 +68,32 @@ static int start_thread(struct fanin_comm *c)
 	return FAN_OK;
 }
 
+/* Nobody named a switch: the ranks meet at rank 0, which starts one. */
+static int meet(struct fanin_comm *c)
+{
+	struct fan_rendezvous at;
+	int e = fan_rendezvous_find(&at, c->sentence, sizeof c->sentence);
+	if (!e && !c->cfg.rank)
+		e = fan_own_switch_get(&c->own, &at, &c->cfg, c->sentence, sizeof c->sentence);
+	if (e)
+		return refuse(c, e, c->sentence);
+	c->meets = true;
+	memcpy(c->cfg.switch_addr, at.addr, sizeof at.addr);
+	snprintf(c->switch_text, sizeof c->switch_text, "%s (inside rank 0)", at.addr);
+	return FAN_OK;
+}
+
 static int open_all(struct fanin_comm *c, const struct fanin_options *options)
 {
 	char why[FAN_CONFIG_WHY_BYTES], sentence[FAN_FAULT_TEXT_BYTES];
 	int e = fan_config_load(&c->cfg, options, c->sentence, sizeof c->sentence);
 	if (e)
 		return refuse(c, e, c->sentence);
+	memcpy(c->switch_text, c->cfg.switch_addr, sizeof c->cfg.switch_addr);
+	if (!*c->cfg.switch_addr)
+		e = meet(c);
+	if (e)
+		return e;
 	if (fan_peer_parse(&c->switch_addr, c->cfg.switch_addr, why, sizeof why)) {
 		snprintf(sentence, sizeof sentence, "switch: %.400s", why);
 		return refuse(c, FAN_E_CONFIG, sentence);
@@ -133,8 +135,11 @@ static void wake(struct fanin_comm *c)
 	(void)n; /* fails only when it is full of wake-ups already */
 }
 
+/* A child of fork() has no part in the switch: own_switch.c sees to that by itself. */
 static void free_all(struct fanin_comm *c)
 {
+	if (!is_forked(c))
+		fan_own_switch_put(c->own, c->cfg.alive_ms + FAN_COMM_LINGER_MS);
 	for (unsigned i = 0; i < FAN_SHARDS_MAX; i++)
 		fan_lane_close(&c->lane[i]);
 	if (c->epoll_fd >= 0)

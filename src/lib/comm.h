@@ -24,16 +24,22 @@
 #include "fault_text.h"
 #include "lane.h"
 #include "op.h"
+#include "own_switch.h"
 
-#define FAN_COMM_OPS_MAX    4096	    /* started and not ended */
-#define FAN_COMM_EVENTS_MAX 16		    /* sockets looked at per round */
-#define FAN_COMM_WAKE	    UINT32_MAX	    /* the number of `wake_fd` in epoll */
-#define FAN_COMM_LEAVE_NS   (2000 * FAN_MS) /* to say goodbye at the end, at most */
+#define FAN_COMM_OPS_MAX      4096	 /* started and not ended */
+#define FAN_COMM_EVENTS_MAX   16	 /* sockets looked at per round */
+#define FAN_COMM_WAKE	      UINT32_MAX /* the number of `wake_fd` in epoll */
+#define FAN_COMM_SWITCH_BYTES (FAN_CONFIG_SWITCH_MAX + 32)
+#define FAN_COMM_LINGER_MS    1000 /* beyond alive_ms, for ranks that are still at our switch */
+#define FAN_COMM_LEAVE_NS     (2000 * FAN_MS) /* to say goodbye at the end, at most */
 
 struct fanin_comm {
-	struct fan_config cfg; /* constant once created */
-	unsigned forks;	       /* fan_comm_forks() when created */
-	bool threaded;	       /* the thread was started */
+	struct fan_config cfg;			 /* constant once created */
+	char switch_text[FAN_COMM_SWITCH_BYTES]; /* the switch as people should see it */
+	bool meets;				 /* nobody named a switch: it is inside rank 0... */
+	struct fan_own_switch *own;		 /* ...which is this one */
+	unsigned forks;				 /* fan_forks() when created */
+	bool threaded;				 /* the thread was started */
 	pthread_t thread;
 	int epoll_fd, wake_fd;
 
@@ -72,9 +78,6 @@ void fan_comm_destroy(struct fanin_comm *c);
 /* Queue an operation.  `wait`: for room, instead of FAN_E_BUSY. */
 int fan_comm_submit(struct fanin_comm *c, const struct fan_op_call *call, bool wait,
 		    struct fanin_op **op);
-
-/* How often this process is the child of a fork(), since the first communicator. */
-unsigned fan_comm_forks(void);
 
 /* The thread: runs until `closing` and all lanes have left. */
 void *fan_progress(void *comm);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/err.h"
+#include "rendezvous.h"
 
 #define IP_UDP_BYTES  48 /* headers of IPv6 and UDP */
 #define NAME_BYTES    48 /* "FANIN_TIMEOUT_MS", "options.timeout_ms" */
@@ -51,7 +52,7 @@ static const struct key keys[] = {
 	TEXT(job, job),
 	NUMBER(rank, 0, FAN_RANKS_MAX - 1),
 	NUMBER(ranks, 2, FAN_RANKS_MAX),
-	NUMBER(mtu, 576, 9000),
+	NUMBER(mtu, FAN_CONFIG_MTU_MIN, 9000),
 	NUMBER(window, 0, FAN_WINDOW_MAX),
 	NUMBER(timeout_ms, 100, 86400000),
 	NUMBER(alive_ms, FAN_ALIVE_MIN_MS, FAN_ALIVE_MAX_MS),
@@ -283,6 +284,7 @@ static void defaults(struct fan_config *c)
 {
 	memset(c, 0, sizeof *c);
 	memcpy(c->job, "default", sizeof "default");
+	fan_rendezvous_job(c->job);
 	c->rank = UNSET;
 	c->ranks = UNSET;
 	c->mtu = 1500;
@@ -294,11 +296,7 @@ static void defaults(struct fan_config *c)
 /* What no single option shows. */
 static int check_whole(const struct fan_config *c, char *why, size_t bytes)
 {
-	if (!*c->switch_addr)
-		snprintf(why, bytes,
-			 "no switch: expected its address as HOST:PORT in FANIN_SWITCH, "
-			 "options.switch_addr or the INI file's key switch");
-	else if (c->rank == UNSET || c->ranks == UNSET)
+	if (c->rank == UNSET || c->ranks == UNSET)
 		snprintf(why, bytes,
 			 "no %s: expected it in %s, the options, or a launcher's variables such as "
 			 "RANK and WORLD_SIZE",
@@ -322,7 +320,8 @@ uint16_t fan_config_payload_bytes(int mtu)
 	return (uint16_t)(room > FAN_PAYLOAD_MAX ? FAN_PAYLOAD_MAX : room);
 }
 
-int fan_config_load(struct fan_config *c, const struct fanin_options *o, char *why, size_t bytes)
+int fan_config_load_part(struct fan_config *c, const struct fanin_options *o, char *why,
+			 size_t bytes)
 {
 	struct load l = {.c = c, .why = why, .why_bytes = bytes};
 	defaults(c);
@@ -334,8 +333,12 @@ int fan_config_load(struct fan_config *c, const struct fanin_options *o, char *w
 		e = take_launcher(&l);
 	if (!e)
 		e = take_file(&l);
-	if (!e)
-		e = check_whole(c, why, bytes);
 	c->payload_bytes = fan_config_payload_bytes(c->mtu);
 	return e;
+}
+
+int fan_config_load(struct fan_config *c, const struct fanin_options *o, char *why, size_t bytes)
+{
+	int e = fan_config_load_part(c, o, why, bytes);
+	return e ? e : check_whole(c, why, bytes);
 }

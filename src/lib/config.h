@@ -13,10 +13,11 @@
 #include "core/limits.h"
 
 #define FAN_CONFIG_SWITCH_MAX 255 /* bytes of "HOST:PORT" */
+#define FAN_CONFIG_MTU_MIN    576
 #define FAN_CONFIG_WHY_BYTES  512 /* enough for any text of this module */
 
 struct fan_config {
-	char switch_addr[FAN_CONFIG_SWITCH_MAX + 1];
+	char switch_addr[FAN_CONFIG_SWITCH_MAX + 1]; /* "": nobody named one (rendezvous.h) */
 	char job[FAN_NAME_MAX + 1];
 	int rank, ranks;
 	int mtu;
@@ -34,6 +35,11 @@ struct fan_config {
  * Then `why`, `bytes` bytes, says where (file and line, variable or field), what was
  * found and what was expected. */
 int fan_config_load(struct fan_config *c, const struct fanin_options *o, char *why, size_t bytes);
+
+/* The same for one who needs some of it only: nothing has to be set, and options that do
+ * not go together are not looked for. */
+int fan_config_load_part(struct fan_config *c, const struct fanin_options *o, char *why,
+			 size_t bytes);
 
 /* The largest payload whose datagram fits `mtu` bytes over IPv6, in steps of 64. */
 uint16_t fan_config_payload_bytes(int mtu);

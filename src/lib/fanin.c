@@ -40,6 +40,11 @@ int fanin_comm_size(const fanin_comm *comm)
 	return comm ? comm->cfg.ranks : FAN_E_INVALID;
 }
 
+const char *fanin_comm_switch(const fanin_comm *comm)
+{
+	return comm ? comm->switch_text : "";
+}
+
 const char *fanin_comm_error(const fanin_comm *comm)
 {
 	if (!comm)

@@ -135,9 +135,26 @@ static void add_job_mismatch(struct text *t, const struct fan_fault *f,
 	}
 }
 
-static void add_unreachable(struct text *t, const struct fan_fault_about *a)
+static void add_unreachable_inside(struct text *t, const struct fan_fault_about *a)
 {
 	if (a->joined)
+		add(t,
+		    "the switch %s inside rank 0 stopped answering (silent for more than %.1f s): %s",
+		    a->switch_addr, a->alive_ms / 1e3,
+		    a->refused ? "its port is closed now, rank 0 has ended"
+			       : "rank 0 or its machine has died");
+	else
+		add(t,
+		    "no switch at %s, where rank 0 should have started one: did rank 0 start, and is "
+		    "the UDP port open?  FANIN_SWITCH=HOST:PORT names another",
+		    a->switch_addr);
+}
+
+static void add_unreachable(struct text *t, const struct fan_fault_about *a)
+{
+	if (a->inside)
+		add_unreachable_inside(t, a);
+	else if (a->joined)
 		add(t, "the switch %s stopped answering (silent for more than %.1f s)%s",
 		    a->switch_addr, a->alive_ms / 1e3,
 		    a->refused ? ": its port is closed now, `fanin switch` has ended" : "");

@@ -18,6 +18,7 @@ struct fan_fault_about {
 	uint32_t alive_ms, timeout_ms;
 	bool joined;  /* the switch has answered once */
 	bool refused; /* ICMP says that the port is closed */
+	bool inside;  /* nobody named a switch: rank 0 started this one in its process */
 };
 
 /* Write the sentence for `*f` into `text`, `bytes` bytes; returns `text`. */

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
+#include "config.h"
 #include "net/clock.h"
 
 #define ALIGN 64
@@ -40,7 +41,10 @@ void fan_lane_io_free(struct fan_lane_io *io)
 	free(io);
 }
 
-/* What the kernel knows of the path of a connected socket; 0: nothing. */
+/* What the kernel knows of the path of a connected socket; 0: nothing.  A cached route that
+ * is being replaced points at the blackhole device for a moment, whose MTU is 68: no path
+ * below the least MTU that can be configured is believed, and a send that is too long
+ * tells the truth in any case. */
 static int path_mtu(const struct fan_udp *u)
 {
 	bool v4 = u->family == AF_INET;
@@ -48,7 +52,7 @@ static int path_mtu(const struct fan_udp *u)
 	socklen_t len = sizeof mtu;
 	if (getsockopt(u->fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_MTU : IPV6_MTU, &mtu, &len))
 		return 0;
-	return mtu;
+	return mtu < FAN_CONFIG_MTU_MIN ? 0 : mtu;
 }
 
 static uint32_t ip_packet_bytes(const struct fan_lane *l)

@@ -190,6 +190,7 @@ static void fail_by_core(struct fanin_comm *c, const struct fan_lane *l)
 		.timeout_ms = (uint32_t)c->cfg.timeout_ms,
 		.joined = fan_worker_welcome(l->w) != NULL,
 		.refused = l->refused,
+		.inside = c->meets,
 	};
 	memcpy(c->blamed, f->ranks, sizeof c->blamed);
 	fan_comm_fail(c, f->err, fan_fault_text(text, sizeof text, f, &about));

@@ -52,6 +52,16 @@ bool fan_peer_is_any(const fan_peer *p)
 	return memcmp(b, zero, 16) == 0;
 }
 
+socklen_t fan_peer_to_mapped(const fan_peer *p, struct sockaddr_storage *ss)
+{
+	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6,
+				   .sin6_port = htons((uint16_t)p->port),
+				   .sin6_scope_id = p->scope};
+	memcpy(&in6.sin6_addr, p->addr, 16);
+	memcpy(ss, &in6, sizeof in6);
+	return sizeof in6;
+}
+
 socklen_t fan_peer_to_sockaddr(const fan_peer *p, int family, struct sockaddr_storage *ss)
 {
 	const uint8_t *b = (const uint8_t *)p->addr;
@@ -65,12 +75,7 @@ socklen_t fan_peer_to_sockaddr(const fan_peer *p, int family, struct sockaddr_st
 		memcpy(ss, &in, sizeof in);
 		return sizeof in;
 	}
-	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6,
-				   .sin6_port = htons((uint16_t)p->port),
-				   .sin6_scope_id = p->scope};
-	memcpy(&in6.sin6_addr, b, 16);
-	memcpy(ss, &in6, sizeof in6);
-	return sizeof in6;
+	return fan_peer_to_mapped(p, ss);
 }
 
 /* Split `text` at the colon before the port.  `host` is HOST_BYTES.  Returns the

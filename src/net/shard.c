@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "clock.h"
@@ -129,6 +130,18 @@ static void heed_others(struct fan_shard *s)
 	}
 }
 
+/* Tell who waits for it that no job is left, once. */
+static void tell_empty(struct fan_shard *s)
+{
+	struct fan_report r = {.index = FAN_JOBS_MAX}; /* the number of jobs, and none of them */
+
+	if (!atomic_load_explicit(&s->drain, memory_order_relaxed))
+		return;
+	fan_switch_report(s->core, &r);
+	if (!r.jobs && atomic_exchange(&s->drain, false))
+		sem_post(&s->empty);
+}
+
 static void *run(void *arg)
 {
 	struct fan_shard *s = arg;
@@ -145,6 +158,7 @@ static void *run(void *arg)
 		}
 		tick(s);
 		tell_events(s);
+		tell_empty(s);
 	}
 	tell_counters(s);
 	return NULL;
@@ -182,6 +196,7 @@ int fan_shard_new(struct fan_shard **shard, unsigned index, const struct fan_udp
 	s->cfg = *cfg;
 	s->log = log;
 	s->udp.fd = s->wake_fd = -1;
+	sem_init(&s->empty, 0, 0);
 	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (s->epoll_fd >= 0)
 		s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -230,6 +245,27 @@ void fan_shard_dump(struct fan_shard *s)
 	wake(s);
 }
 
+void fan_shard_drain(struct fan_shard *s)
+{
+	while (sem_trywait(&s->empty) == 0)
+		; /* of an earlier wait that gave up */
+	atomic_store(&s->drain, true);
+	wake(s);
+}
+
+bool fan_shard_drained(struct fan_shard *s, uint64_t by_ns)
+{
+	const uint64_t second = 1000 * FAN_MS;
+	struct timespec by = {.tv_sec = (time_t)(by_ns / second),
+			      .tv_nsec = (long)(by_ns % second)};
+	int e;
+
+	do
+		e = sem_clockwait(&s->empty, CLOCK_MONOTONIC, &by);
+	while (e && errno == EINTR);
+	return e == 0;
+}
+
 void fan_shard_free(struct fan_shard *s)
 {
 	if (!s)
@@ -244,6 +280,7 @@ void fan_shard_free(struct fan_shard *s)
 		close(s->wake_fd);
 	if (s->epoll_fd >= 0)
 		close(s->epoll_fd);
+	sem_destroy(&s->empty);
 	free(s->core);
 	free(s);
 }

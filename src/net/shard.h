@@ -7,6 +7,7 @@
 #define FAN_SHARD_H
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 
 #include "core/switch.h"
@@ -31,7 +32,8 @@ struct fan_shard {
 	unsigned index;
 	struct fan_shard_log *log;
 	int epoll_fd, wake_fd;
-	atomic_bool stop, dump; /* set by others, then wake_fd is written */
+	atomic_bool stop, dump, drain; /* set by others, then wake_fd is written */
+	sem_t empty;		       /* posted when drain is set and there is no job */
 	pthread_t thread;
 	bool running;
 	struct fan_out out;
@@ -50,6 +52,11 @@ int fan_shard_start(struct fan_shard *s);
 
 /* Let the thread log its jobs and counters. */
 void fan_shard_dump(struct fan_shard *s);
+
+/* Let the thread look out for the moment when it has no job; then wait for that moment,
+ * until `by_ns` at most.  True: it came. */
+void fan_shard_drain(struct fan_shard *s);
+bool fan_shard_drained(struct fan_shard *s, uint64_t by_ns);
 
 /* Stop the thread if it runs, and free all.  NULL is allowed. */
 void fan_shard_free(struct fan_shard *s);

@@ -207,6 +207,25 @@ void fan_switchd_dump(struct fan_switchd *d)
 		fan_shard_dump(d->shard[i]);
 }
 
+bool fan_switchd_drain(struct fan_switchd *d, int ms)
+{
+	uint64_t by_ns = fan_clock_ns() + (uint64_t)(ms > 0 ? ms : 0) * FAN_MS;
+	bool empty = true;
+
+	for (unsigned i = 0; i < d->shards; i++)
+		fan_shard_drain(d->shard[i]);
+	for (unsigned i = 0; i < d->shards; i++)
+		empty &= fan_shard_drained(d->shard[i], by_ns);
+	return empty;
+}
+
+void fan_switchd_abandon(struct fan_switchd *d)
+{
+	for (unsigned i = 0; i < d->shards; i++)
+		d->shard[i]->running = false; /* here it is not */
+	fan_switchd_stop(d);
+}
+
 void fan_switchd_stop(struct fan_switchd *d)
 {
 	for (unsigned i = 0; i < d->shards; i++)

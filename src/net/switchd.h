@@ -56,6 +56,12 @@ void fan_switchd_facts(const struct fan_switchd *d, struct fan_switchd_facts *fa
  * lines come soon, from the shards' threads. */
 void fan_switchd_dump(struct fan_switchd *d);
 
+/* Wait until no job is left, `ms` at most.  True: there was a moment without. */
+bool fan_switchd_drain(struct fan_switchd *d, int ms);
+
+/* In a child that fork() made: free all, and leave the parent's threads alone. */
+void fan_switchd_abandon(struct fan_switchd *d);
+
 /* Stop the threads, each of which logs its counters, and free all. */
 void fan_switchd_stop(struct fan_switchd *d);
 

@@ -40,16 +40,27 @@ static int set_buffer(int fd, int force, int name, int bytes)
 /* Never fragment: a fragment that is too long is an error to tell, not to hide. */
 static void set_path(const struct fan_udp *u)
 {
-	if (u->family == AF_INET) {
+	if (u->family == AF_INET || u->dual)
 		set_int(u->fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
+	if (u->family == AF_INET) {
 		set_int(u->fd, IPPROTO_IP, IP_MULTICAST_TTL, FAN_UDP_HOPS);
 		set_int(u->fd, IPPROTO_IP, IP_MULTICAST_LOOP, 1);
 	} else {
-		set_int(u->fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+		set_int(u->fd, IPPROTO_IPV6, IPV6_V6ONLY, !u->dual);
 		set_int(u->fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
 		set_int(u->fd, IPPROTO_IPV6, IPV6_MULTICAST_HOPS, FAN_UDP_HOPS);
 		set_int(u->fd, IPPROTO_IPV6, IPV6_MULTICAST_LOOP, 1);
 	}
+}
+
+/* On every interface: learn to which address a datagram came. */
+static int set_everywhere(struct fan_udp *u)
+{
+	u->locals = calloc(1, sizeof *u->locals);
+	if (!u->locals)
+		return -ENOMEM;
+	return u->family == AF_INET ? set_int(u->fd, IPPROTO_IP, IP_PKTINFO, 1)
+				    : set_int(u->fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
 }
 
 static void set_offloads(struct fan_udp *u, bool plain)
@@ -107,10 +118,19 @@ static int bind_and_connect(struct fan_udp *u, const struct fan_udp_options *o)
 	return connect(u->fd, (struct sockaddr *)&ss, len) ? -errno : 0;
 }
 
+/* Any port on [::] is no address at all. */
+static bool is_everywhere(const struct fan_udp_options *o)
+{
+	return fan_peer_is_none(&o->connect) && fan_peer_is_any(&o->bind);
+}
+
 int fan_udp_open(struct fan_udp *u, const struct fan_udp_options *o)
 {
+	bool everywhere = is_everywhere(o);
+
 	memset(u, 0, sizeof *u);
 	u->family = fan_peer_family(fan_peer_is_none(&o->bind) ? &o->connect : &o->bind);
+	u->dual = everywhere && u->family == AF_INET6;
 	u->fd = socket(u->family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (u->fd < 0)
 		return -errno;
@@ -118,7 +138,9 @@ int fan_udp_open(struct fan_udp *u, const struct fan_udp_options *o)
 	set_offloads(u, o->plain);
 	u->sndbuf = set_buffer(u->fd, SO_SNDBUFFORCE, SO_SNDBUF, o->buffer_bytes);
 	u->rcvbuf = set_buffer(u->fd, SO_RCVBUFFORCE, SO_RCVBUF, o->buffer_bytes);
-	int e = bind_and_connect(u, o);
+	int e = everywhere ? set_everywhere(u) : 0;
+	if (!e)
+		e = bind_and_connect(u, o);
 	if (e)
 		fan_udp_close(u);
 	return e;
@@ -129,6 +151,8 @@ void fan_udp_close(struct fan_udp *u)
 	if (u->fd >= 0)
 		close(u->fd);
 	u->fd = -1;
+	free(u->locals);
+	u->locals = NULL;
 }
 
 fan_peer fan_udp_local(const struct fan_udp *u)
@@ -140,6 +164,12 @@ fan_peer fan_udp_local(const struct fan_udp *u)
 	getsockname(u->fd, (struct sockaddr *)&ss, &len);
 	return fan_peer_from_sockaddr((struct sockaddr *)&ss, len);
 }
+
+/* Room for what a receive tells beside the data. */
+union control {
+	char bytes[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct in6_pktinfo))];
+	struct cmsghdr align;
+};
 
 /* The size of the datagrams in a received message; 0: it is a single one. */
 static size_t segment_of(struct msghdr *m)
@@ -154,26 +184,56 @@ static size_t segment_of(struct msghdr *m)
 	return 0;
 }
 
+/* The address that a message was sent to; false: it does not tell. */
+static bool local_of(struct msghdr *m, uint64_t addr[2])
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
+		if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_PKTINFO) {
+			struct in_pktinfo i;
+			struct sockaddr_in in = {.sin_family = AF_INET};
+			memcpy(&i, CMSG_DATA(c), sizeof i);
+			in.sin_addr = i.ipi_spec_dst;
+			fan_peer p = fan_peer_from_sockaddr((struct sockaddr *)&in, sizeof in);
+			memcpy(addr, p.addr, sizeof p.addr);
+			return true;
+		}
+		if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_PKTINFO) {
+			struct in6_pktinfo i;
+			memcpy(&i, CMSG_DATA(c), sizeof i);
+			memcpy(addr, &i.ipi6_addr, sizeof i.ipi6_addr);
+			return true;
+		}
+	}
+	return false;
+}
+
+static void remember_local(struct fan_udp *u, struct msghdr *m, const fan_peer *from)
+{
+	uint64_t addr[2];
+
+	if (local_of(m, addr))
+		fan_locals_put(u->locals, from, addr);
+}
+
 int fan_udp_recv(struct fan_udp *u, uint8_t *buf, struct fan_udp_batch *b)
 {
 	struct sockaddr_storage ss;
 	struct iovec iov = {buf, FAN_UDP_RECV_BYTES};
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control;
+	union control control;
 	struct msghdr m = {.msg_name = &ss,
 			   .msg_namelen = sizeof ss,
 			   .msg_iov = &iov,
 			   .msg_iovlen = 1,
 			   .msg_control = &control,
-			   .msg_controllen = u->gro ? sizeof control : 0};
+			   .msg_controllen = u->gro || u->locals ? sizeof control : 0};
 	ssize_t n = recvmsg(u->fd, &m, 0);
 
 	u->recvs++;
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
 	b->from = fan_peer_from_sockaddr((struct sockaddr *)&ss, m.msg_namelen);
+	if (u->locals)
+		remember_local(u, &m, &b->from);
 	b->bytes = (size_t)n;
 	b->segment = u->gro ? segment_of(&m) : 0;
 	if (b->segment == 0 || b->segment > b->bytes)

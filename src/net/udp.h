@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#include "core/out.h"
+#include "locals.h"
 
 #define FAN_UDP_RECV_BYTES 65536 /* what one receive brings at most */
 #define FAN_UDP_SEND_BYTES 65000 /* what one send carries at most, all headers fit on top */
@@ -29,6 +29,9 @@
  * is not of `family` (AF_UNSPEC: either). */
 fan_peer fan_peer_from_sockaddr(const struct sockaddr *sa, socklen_t len);
 socklen_t fan_peer_to_sockaddr(const fan_peer *p, int family, struct sockaddr_storage *ss);
+
+/* The same for an IPv6 socket that also serves IPv4: an address of either family. */
+socklen_t fan_peer_to_mapped(const fan_peer *p, struct sockaddr_storage *ss);
 
 /* AF_INET for a v4-mapped address, else AF_INET6; whether it is 0.0.0.0 or ::. */
 int fan_peer_family(const fan_peer *p);
@@ -53,6 +56,7 @@ struct fan_udp_route {
 struct fan_udp {
 	int fd;
 	int family;	       /* AF_INET or AF_INET6 */
+	bool dual;	       /* AF_INET6, and IPv4 too */
 	bool segment;	       /* UDP_SEGMENT works */
 	bool gro;	       /* UDP_GRO works */
 	int sndbuf, rcvbuf;    /* bytes the kernel granted (as getsockopt tells, halved) */
@@ -61,7 +65,8 @@ struct fan_udp {
 	uint64_t send_drops; /* datagrams given up: queue stayed full, too long, ... */
 	int last_errno;	     /* of the last refused send; EMSGSIZE: beyond the path MTU */
 	struct fan_udp_route route[FAN_UDP_ROUTES_MAX];
-	unsigned route_next; /* the entry to overwrite next */
+	unsigned route_next;	   /* the entry to overwrite next */
+	struct fan_locals *locals; /* on every interface: as whom to answer; else NULL */
 };
 
 struct fan_udp_options {
@@ -74,7 +79,11 @@ struct fan_udp_options {
 	unsigned interface;  /* index */
 };
 
-/* Open a non-blocking socket.  0, or -errno. */
+/* Open a non-blocking socket.  0, or -errno.
+ *
+ * One that is bound to 0.0.0.0 or [::] and not connected answers each peer from the
+ * address that the peer sent to, and multicasts from the one that group->via sent to.  On
+ * [::] it serves IPv4 as well. */
 int fan_udp_open(struct fan_udp *u, const struct fan_udp_options *o);
 void fan_udp_close(struct fan_udp *u);
 

@@ -29,7 +29,7 @@ struct target {
 	struct sockaddr_storage ss;
 	socklen_t len;	    /* 0: the connected peer */
 	unsigned interface; /* multicast: the one to leave by; 0: by route */
-	fan_peer from;	    /* multicast: our address there, which receivers check */
+	uint64_t from[2];   /* our address, which receivers check; zero: by route */
 };
 
 union control {
@@ -87,6 +87,20 @@ static void control_add(struct msghdr *m, int level, int type, const void *data,
 	m->msg_controllen += CMSG_SPACE(bytes);
 }
 
+/* The interface and the source address of `m`. */
+static void leave_by(struct msghdr *m, const struct target *to)
+{
+	if (to->ss.ss_family == AF_INET) {
+		struct in_pktinfo i = {.ipi_ifindex = (int)to->interface};
+		memcpy(&i.ipi_spec_dst, (const uint8_t *)to->from + 12, 4);
+		control_add(m, IPPROTO_IP, IP_PKTINFO, &i, sizeof i);
+	} else {
+		struct in6_pktinfo i = {.ipi6_ifindex = to->interface};
+		memcpy(&i.ipi6_addr, to->from, sizeof i.ipi6_addr);
+		control_add(m, IPPROTO_IPV6, IPV6_PKTINFO, &i, sizeof i);
+	}
+}
+
 /* Fill in `m` but for what it carries.  `segment` 0: one datagram. */
 static void address(struct msghdr *m, union control *space, const struct target *to, size_t segment)
 {
@@ -97,15 +111,8 @@ static void address(struct msghdr *m, union control *space, const struct target 
 		m->msg_name = (void *)&to->ss;
 		m->msg_namelen = to->len;
 	}
-	if (to->interface && to->ss.ss_family == AF_INET) {
-		struct in_pktinfo i = {.ipi_ifindex = (int)to->interface};
-		memcpy(&i.ipi_spec_dst, (const uint8_t *)to->from.addr + 12, 4);
-		control_add(m, IPPROTO_IP, IP_PKTINFO, &i, sizeof i);
-	} else if (to->interface) {
-		struct in6_pktinfo i = {.ipi6_ifindex = to->interface};
-		memcpy(&i.ipi6_addr, to->from.addr, sizeof i.ipi6_addr);
-		control_add(m, IPPROTO_IPV6, IPV6_PKTINFO, &i, sizeof i);
-	}
+	if (to->interface || to->from[0] || to->from[1])
+		leave_by(m, to);
 	if (segment) {
 		uint16_t s = (uint16_t)segment;
 		control_add(m, IPPROTO_UDP, UDP_SEGMENT, &s, sizeof s);
@@ -222,19 +229,29 @@ static const struct fan_udp_route *route_to(struct fan_udp *u, const fan_peer *v
 	return r;
 }
 
+/* Answer from the address that `p` has sent to, where the kernel might choose another. */
+static void set_source(const struct fan_udp *u, struct target *to, const fan_peer *p)
+{
+	const uint64_t *local = u->locals ? fan_locals_get(u->locals, p) : NULL;
+
+	if (local)
+		memcpy(to->from, local, sizeof to->from);
+}
+
 static void send_multicast(struct fan_udp *u, struct run *r, const struct fan_group *g,
 			   unsigned *waits)
 {
-	struct target to;
 	uint64_t drops = u->send_drops;
 	const struct fan_udp_route *route = route_to(u, &g->via);
+	struct target to = {.interface = g->addr.scope ? g->addr.scope : route->index};
 
 	to.len = fan_peer_to_sockaddr(&g->addr, u->family, &to.ss);
-	to.interface = g->addr.scope ? g->addr.scope : route->index;
-	to.from = route->local;
-	if (to.len)
+	if (route->index)
+		memcpy(to.from, route->local.addr, sizeof to.from);
+	set_source(u, &to, &g->via);
+	if (to.len && fan_peer_family(&g->via) == fan_peer_family(&g->addr))
 		run_send(u, r, &to, waits);
-	else
+	else /* nobody of the other family hears the group */
 		u->send_drops += r->count;
 	if (u->send_drops != drops) /* the interface may have gone: look again */
 		memset(u->route, 0, sizeof u->route);
@@ -243,12 +260,17 @@ static void send_multicast(struct fan_udp *u, struct run *r, const struct fan_gr
 static void send_to(struct fan_udp *u, struct run *r, const fan_peer *p, unsigned *waits)
 {
 	struct target to = {.interface = 0};
+	uint64_t drops = u->send_drops;
 
-	to.len = fan_peer_to_sockaddr(p, u->family, &to.ss);
+	to.len = u->dual ? fan_peer_to_mapped(p, &to.ss)
+			 : fan_peer_to_sockaddr(p, u->family, &to.ss);
+	set_source(u, &to, p);
 	if (to.len)
 		run_send(u, r, &to, waits);
 	else
 		u->send_drops += r->count;
+	if (u->locals && u->send_drops != drops) /* the address may have gone */
+		fan_locals_forget(u->locals, p);
 }
 
 static void send_to_members(struct fan_udp *u, struct run *r, const struct fan_group *g,

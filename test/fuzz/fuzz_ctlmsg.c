@@ -21,7 +21,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct fan_frag f = {.payload = data + 1, .payload_bytes = size - 1};
 	uint8_t again[BODY_MAX];
 	size_t bytes = 0;
-	switch (data[0] % 8) {
+	unsigned kind = data[0] < 240 ? data[0] % 8 : 8 + data[0] % 2;
+	switch (kind) {
 	case 0: TRY(join); break;
 	case 1: TRY(welcome); break;
 	case 2: TRY(refuse); break;
@@ -29,6 +30,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	case 4: TRY(state); break;
 	case 5: TRY(leave); break;
 	case 6: TRY(report); break;
+	case 9: { /* what fills it up is not looked at */
+		struct fan_echoed m;
+		if (fan_echoed_get(&m, &f) == FAN_OK)
+			FUZZ_CHECK(fan_echoed_put(again, &m) <= f.payload_bytes &&
+				   memcmp(again, f.payload, 8u + m.version_bytes) == 0);
+		return 0;
+	}
+	case 8: {
+		struct fan_echo m;
+		uint8_t whole[FAN_ECHO_MAX];
+		if (fan_echo_get(&m, &f) == FAN_OK)
+			FUZZ_CHECK(fan_echo_put(whole, &m) == f.payload_bytes &&
+				   m.answer_bytes <= m.body_bytes &&
+				   memcmp(whole, f.payload, 2) == 0);
+		return 0;
+	}
 	default: {
 		struct fan_query m;
 		if (fan_query_get(&m, &f) == FAN_OK)

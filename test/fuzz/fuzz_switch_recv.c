@@ -20,6 +20,8 @@ static fan_peer node(unsigned i)
 	return (fan_peer){.addr = {7, i + 1}, .port = 1};
 }
 
+static size_t asked_bytes; /* the datagram that is answered */
+
 static void look_at(const struct fan_out *out)
 {
 	for (unsigned i = 0; i < out->count; i++) {
@@ -27,7 +29,10 @@ static void look_at(const struct fan_out *out)
 		uint8_t packet[FAN_PACKET_MAX];
 		struct fan_frag f;
 		memcpy(packet, it->head, FAN_HEAD_BYTES);
-		FUZZ_CHECK(it->payload_bytes <= FAN_CTL_BYTES_MAX);
+		if (it->head[1] == FAN_TYPE_ECHOED)
+			FUZZ_CHECK(FAN_HEAD_BYTES + it->payload_bytes <= asked_bytes);
+		else
+			FUZZ_CHECK(it->payload_bytes <= FAN_CTL_BYTES_MAX);
 		if (it->payload_bytes)
 			memcpy(packet + FAN_HEAD_BYTES, it->payload, it->payload_bytes);
 		FUZZ_CHECK(fan_wire_get(&f, packet, FAN_HEAD_BYTES + it->payload_bytes) == -1);
@@ -48,6 +53,7 @@ static void give(unsigned from, const uint8_t *packet, size_t len)
 	uint8_t scratch[FAN_SWITCH_OUT_MAX * 256];
 	struct fan_out out;
 	fan_out_init(&out, item, FAN_SWITCH_OUT_MAX, scratch, sizeof scratch);
+	asked_bytes = len;
 	dropped += fan_switch_recv(sw, now_ns, node(from), packet, len, &out) == FAN_DROP;
 	look_at(&out);
 }
@@ -171,6 +177,14 @@ static void raw(struct fuzz *z, unsigned from)
 	give(from, packet, len);
 }
 
+static void echo(struct fuzz *z, unsigned from)
+{
+	uint8_t body[FAN_PACKET_MAX - FAN_HEAD_BYTES];
+	struct fan_echo m = {.body_bytes = fuzz_16(z) % sizeof body, .answer_bytes = fuzz_16(z)};
+	if (m.body_bytes >= 2)
+		control(from, 0, 0, FAN_TYPE_ECHO, 1, body, fan_echo_put(body, &m));
+}
+
 static void step(struct fuzz *z)
 {
 	static const unsigned from[] = {0, 1, 2, 3, 6, 7, 0, 1};
@@ -204,6 +218,10 @@ static void step(struct fuzz *z)
 		break;
 	default: {
 		struct fan_query m = {.index = fuzz_8(z)};
+		if (m.index >= 0xf0) {
+			echo(z, sender);
+			break;
+		}
 		control(sender, 0, rank, FAN_TYPE_QUERY, 1, body, fan_query_put(body, &m));
 		break;
 	}

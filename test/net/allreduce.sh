@@ -12,109 +12,40 @@
 # cannot be made here (SKIPPED says why).  Takes well under a minute.
 
 here=$(cd "$(dirname "$0")" && pwd)
-. "$here/netns.sh"
+# shellcheck source=test/net/cases.sh
+. "$here/cases.sh"
 
-fanin=${1:-$here/../../build/fanin}
 prefix=fanin-$$
 workers=4
 port=7079
 bytes=4194304
 iters=3
 rank_timeout_s=12
-passed=0
-failed=0
-total=0
-pids=
-dir=
 
-# Only what this script started is ended, by process id.
-stop() { # PID...
-        for pid in "$@"; do
-                kill "$pid" 2>/dev/null
-        done
-        for pid in "$@"; do
-                wait "$pid" 2>/dev/null
-        done
-}
-
-finish() {
-        trap - EXIT INT TERM
-        # shellcheck disable=SC2086
-        stop $pids
-        fan_net_down "$prefix"
-        [ -z "$dir" ] || rm -rf "$dir"
-}
-
-report() { # NAME RESULT(0: ok) [FILE...]
-        total=$((total + 1))
-        name=$1 result=$2
-        shift 2
-        if [ "$result" -eq 0 ]; then
-                passed=$((passed + 1))
-                echo "ok $total - $name"
-                return
-        fi
-        failed=$((failed + 1))
-        echo "not ok $total - $name"
-        for file in "$@"; do
-                [ -s "$file" ] && tail -n 8 "$file" | sed "s|^|#   ${file##*/}: |"
-        done
-}
-
-# Until the switch, process PID, has its UDP port open; 1 after 5 s or when it ended.
-wait_listening() { # PID
-        hex=$(printf ':%04X ' $port)
-        for _ in $(seq 100); do
-                kill -0 "$1" 2>/dev/null || return 1
-                cat "/proc/$1/net/udp" "/proc/$1/net/udp6" 2>/dev/null | grep -q "$hex" && return 0
-                sleep 0.05
-        done
-        return 1
-}
-
-# Becomes the rank's process: for a background job, whose id is then the rank's.
 worker() { # RANK ADDRESS FLAGS...
         rank=$1 address=$2
         shift 2
-        exec ip netns exec "$prefix-w$rank" timeout -k 2 $rank_timeout_s "$fanin" bench \
+        start_rank "$rank" "$fanin" bench \
                 --switch "$address" --job net --rank "$rank" --ranks $workers \
-                -b $bytes -e $bytes -n $iters -w 1 -d float32 --mtu 1500 "$@" \
-                >"$dir/rank$rank" 2>&1
+                -b $bytes -e $bytes -n $iters -w 1 -d float32 --mtu 1500 "$@"
 }
 
 allreduce() { # NAME ADDRESS SWITCH_FLAGS...
         name=$1 address=$2
         shift 2
         rm -f "$dir"/*
-        ip netns exec "$prefix-sw" "$fanin" switch --listen "$address" "$@" >"$dir/switch" 2>&1 &
-        switch=$!
-        pids=$switch
-        if ! wait_listening $switch; then
+        if ! start_switch "$address" "$@"; then
                 report "$name (switch does not listen)" 1 "$dir/switch"
-                stop $switch
-                pids=
+                stop
                 return
         fi
-        ranks=
-        rank=0
-        while [ $rank -lt $workers ]; do
-                if [ $rank -eq 0 ]; then
-                        worker 0 "$address" --json "$dir/json" &
-                else
-                        worker $rank "$address" &
-                fi
-                ranks="$ranks $!"
-                rank=$((rank + 1))
+        worker 0 "$address" --json "$dir/json"
+        for rank in $(seq $((workers - 1))); do
+                worker "$rank" "$address"
         done
-        pids="$switch$ranks"
-        bad=0
-        for pid in $ranks; do
-                wait "$pid" || bad=1
-        done
-        grep -Eq '"wrong": *0[^0-9]' "$dir/json" 2>/dev/null || bad=1
-        report "$name" $bad "$dir"/rank* "$dir/switch"
-        stop $switch
-        pids=
+        wait_ranks && none_wrong
+        report "$name" $? "$dir"/rank* "$dir/switch"
+        stop
 }
 
 # Every link lost frames in both directions: else the cases proved nothing.
@@ -130,12 +61,7 @@ links_lost() {
         report "every link lost frames in both directions" $? "$dir/counters"
 }
 
-fan_net_check || exit $?
-[ -x "$fanin" ] || { echo "not ok - no program $fanin: build it first"; exit 1; }
-trap finish EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-dir=$(mktemp -d)
+begin "$@"
 fan_net_up "$prefix" $workers 200mbit && fan_net_loss "$prefix" 10 || exit 1
 
 allreduce "IPv4, 1 % loss, multicast" 10.77.0.254:$port
@@ -144,5 +70,4 @@ allreduce "IPv6, 1 % loss, multicast" "[fd77::fe]:$port"
 allreduce "IPv6, 1 % loss, unicast" "[fd77::fe]:$port" --no-multicast
 links_lost
 
-echo "$passed passed, $failed failed, 0 skipped"
-[ $failed -eq 0 ]
+summary

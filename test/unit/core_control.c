@@ -27,11 +27,10 @@ static void control__welcome(void **state)
 	assert_memory_equal(w.group, ((uint8_t[4]){239, 1, 1, 0}), 4); /* base + 1 */
 }
 
-static void control__other_version_is_refused(void **state)
+static void refuses_other_version(uint8_t type)
 {
-	(void)state;
 	uint8_t packet[FAN_HEAD_BYTES] = {0};
-	struct fan_frag f = {.type = FAN_TYPE_JOIN, .flags = FAN_F_SUMMED, .frag = 42};
+	struct fan_frag f = {.type = type, .flags = FAN_F_SUMMED, .frag = 42};
 	fan_wire_put(packet, &f);
 	packet[0] = 9;
 	assert_int_equal(rig_bytes(rig_peer(0), packet, sizeof packet), FAN_DROP);
@@ -42,7 +41,16 @@ static void control__other_version_is_refused(void **state)
 	assert_int_equal(rig_type(0), FAN_TYPE_REFUSE);
 	assert_int_equal(fan_refuse_get(&no, &rig.got[0].f), FAN_OK);
 	assert_int_equal(no.err, FAN_E_VERSION);
+	assert_int_equal(no.have, FAN_WIRE_VERSION);
+	assert_int_equal(no.want, 9);
 	assert_int_equal(rig.got[0].f.frag, 42);
+}
+
+static void control__other_version_is_refused(void **state)
+{
+	(void)state;
+	refuses_other_version(FAN_TYPE_JOIN);
+	refuses_other_version(FAN_TYPE_ECHO);
 }
 
 static void control__stranger_learns_that_there_is_no_job(void **state)
@@ -178,6 +186,7 @@ static void control__leave_with_an_error(void **state)
 	rig_ctl(FAN_TYPE_LEAVE, 2, 0, body, fan_leave_put(body, &m));
 	struct fan_state s = rig_state(1);
 	assert_int_equal(s.err, FAN_E_STALLED);
+	assert_true(s.rank_a == FAN_RANK_NONE && s.rank_b == FAN_RANK_NONE);
 	assert_true(s.missing[0] == 2 && s.missing[1] == 0 && s.missing[3] == 0);
 	rig_again();
 	rig_form("a", 3, 0);
@@ -289,6 +298,64 @@ static void control__query(void **state)
 	assert_int_equal(fan_switch_last_drop(rig.sw), FAN_DROP_TYPE);
 }
 
+/* The body of the answer to an ECHO with a body of `bytes`; 0: there is none. */
+static size_t echo(uint16_t bytes, uint16_t answer_bytes, struct fan_echoed *m)
+{
+	static uint8_t body[FAN_ECHO_MAX + 8];
+	fan_echo_put(body, &(struct fan_echo){answer_bytes, bytes});
+	if (rig_ctl(FAN_TYPE_ECHO, 3, 9, body, bytes) != FAN_CTL)
+		return 0;
+	assert_int_equal(rig.gots, 1);
+	assert_int_equal(rig_type(0), FAN_TYPE_ECHOED);
+	assert_int_equal(rig.got[0].f.frag, 9);
+	assert_int_equal(rig.got[0].f.sender, FAN_RANK_NONE);
+	fan_peer asker = rig_peer(3);
+	assert_true(fan_peer_equal(&rig.got[0].peer, &asker));
+	assert_int_equal(fan_echoed_get(m, &rig.got[0].f), FAN_OK);
+	for (size_t i = 8 + m->version_bytes; i < rig.got[0].f.payload_bytes; i++)
+		assert_int_equal(rig.got[0].payload[i], 0); /* nothing of others leaks */
+	return rig.got[0].f.payload_bytes;
+}
+
+static void control__echo(void **state)
+{
+	(void)state;
+	struct fan_echoed m;
+	rig.cfg.shards = 3;
+	rig.cfg.group_family = 6;
+	rig_again();
+	assert_int_equal(echo(FAN_ECHO_MIN, 0, &m), FAN_ECHO_MIN); /* before any job */
+	assert_int_equal(m.payload_bytes, RIG_PAYLOAD);
+	assert_int_equal(m.shards, 3);
+	assert_int_equal(m.window, 4);
+	assert_int_equal(m.group_family, 6);
+	assert_string_equal(m.version, FAN_BUILD_VERSION);
+	assert_int_equal(echo(FAN_ECHO_MAX, 0, &m), FAN_ECHO_MAX); /* whatever slots hold */
+	assert_int_equal(echo(1000, 100, &m), 100);
+	assert_int_equal(echo(1001, 0, &m), 1001);
+	assert_int_equal(echo(FAN_ECHO_MIN - 1, 0, &m), 0);
+	assert_int_equal(echo(FAN_ECHO_MAX + 1, 0, &m), 0);
+	assert_int_equal(echo(100, 101, &m), 0);
+	assert_int_equal(rig_drops(FAN_DROP_FORMAT), 3);
+}
+
+static void control__echo_leaves_nothing_behind(void **state)
+{
+	(void)state;
+	struct fan_echoed m;
+	struct fan_event ev;
+	rig_form("a", 4, 0);
+	while (fan_switch_event(rig.sw, &ev))
+		continue;
+	const uint64_t heard_ns = job0()->members[3].heard_ns;
+	const uint64_t deadline_ns = fan_switch_deadline(rig.sw);
+	rig.now_ns += FAN_MS;
+	assert_int_equal(echo(200, 0, &m), 200);
+	assert_int_equal(job0()->members[3].heard_ns, heard_ns); /* not a sign of life */
+	assert_true(fan_switch_deadline(rig.sw) == deadline_ns);
+	assert_false(fan_switch_event(rig.sw, &ev));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -300,6 +367,8 @@ int main(void)
 		RIG_TEST(control__leave_too_early),
 		RIG_TEST(control__leave_with_an_error),
 		RIG_TEST(control__query),
+		RIG_TEST(control__echo),
+		RIG_TEST(control__echo_leaves_nothing_behind),
 		RIG_TEST(control__group_that_all_hear),
 		RIG_TEST(control__group_that_one_does_not_hear),
 		RIG_TEST(control__group_that_one_cannot_join),

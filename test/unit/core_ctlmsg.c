@@ -53,6 +53,14 @@ static const struct fan_report report = {.index = 1,
 					 .name_bytes = 3,
 					 .name = "abc"};
 
+static const struct fan_echo echo = {.answer_bytes = 70, .body_bytes = 80};
+static const struct fan_echoed echoed = {.payload_bytes = 8832,
+					 .shards = 64,
+					 .window = 4096,
+					 .group_family = 6,
+					 .version_bytes = FAN_VERSION_MAX,
+					 .version = "0123456789.123456789-123456789+"};
+
 /* Encodes its message, decodes `cut` bytes less, and what it got equals: 1. */
 struct kind {
 	const char *name;
@@ -86,12 +94,14 @@ KIND(state, fault)
 KIND(leave, leave)
 KIND(query, query)
 KIND(report, report)
+KIND(echoed, echoed)
 
 static const struct kind kinds[] = {
 	{"join", put_join, get_join},	    {"welcome", put_welcome, get_welcome},
 	{"refuse", put_refuse, get_refuse}, {"beat", put_beat, get_beat},
 	{"state", put_state, get_state},    {"leave", put_leave, get_leave},
 	{"query", put_query, get_query},    {"report", put_report, get_report},
+	{"echoed", put_echoed, get_echoed},
 };
 
 static void ctlmsg__round_trip_and_every_truncation(void **state)
@@ -204,6 +214,59 @@ static void ctlmsg__an_answer_is_no_larger_than_its_question(void **state)
 	assert_int_equal(fan_query_put(body, &query), FAN_REPORT_BYTES);
 }
 
+static int echo_of(size_t bytes, uint16_t answer_bytes, struct fan_echo *m)
+{
+	static uint8_t large[FAN_ECHO_MAX + 1];
+	fan_echo_put(large, &(struct fan_echo){answer_bytes, FAN_ECHO_MAX});
+	struct fan_frag f = {.payload = large, .payload_bytes = bytes};
+	return fan_echo_get(m, &f);
+}
+
+static void ctlmsg__echo(void **state)
+{
+	(void)state;
+	struct fan_echo m;
+	struct fan_frag f = frag_of(fan_echo_put(body, &echo));
+	assert_int_equal(f.payload_bytes, 80);
+	assert_int_equal(fan_echo_get(&m, &f), FAN_OK);
+	assert_int_equal(m.answer_bytes, 70);
+	assert_int_equal(m.body_bytes, 80);
+	assert_int_equal(echo_of(FAN_ECHO_MIN - 1, 0, &m), FAN_E_SHORT);
+	assert_int_equal(echo_of(FAN_ECHO_MIN, 0, &m), FAN_OK);
+	assert_int_equal(echo_of(FAN_ECHO_MAX, 0, &m), FAN_OK);
+	assert_int_equal(m.body_bytes, FAN_ECHO_MAX);
+	assert_int_equal(echo_of(FAN_ECHO_MAX + 1, 0, &m), FAN_E_FORMAT);
+	assert_int_equal(echo_of(1000, 1000, &m), FAN_OK);
+	assert_int_equal(echo_of(1000, 1001, &m), FAN_E_FORMAT); /* no amplifier */
+	assert_int_equal(echo_of(1000, FAN_ECHO_MIN, &m), FAN_OK);
+	assert_int_equal(echo_of(1000, FAN_ECHO_MIN - 1, &m), FAN_E_FORMAT);
+}
+
+static void ctlmsg__echoed_out_of_range(void **state)
+{
+	(void)state;
+	struct fan_echoed bad[9], m;
+	for (unsigned i = 0; i < 9; i++)
+		bad[i] = echoed;
+	bad[0].payload_bytes = FAN_PAYLOAD_MIN - 1;
+	bad[1].payload_bytes = FAN_PAYLOAD_MAX + 1;
+	bad[2].shards = 0;
+	bad[3].shards = FAN_SHARDS_MAX + 1;
+	bad[4].window = 0;
+	bad[5].window = FAN_WINDOW_MAX + 1;
+	bad[6].group_family = 5;
+	bad[7].version[3] = '\033'; /* it is shown on terminals */
+	bad[8].version[0] = ' ';
+	for (unsigned i = 0; i < 9; i++) {
+		struct fan_frag f = frag_of(fan_echoed_put(body, &bad[i]));
+		assert_int_equal(fan_echoed_get(&m, &f), FAN_E_FORMAT);
+	}
+	struct fan_frag f = frag_of(fan_echoed_put(body, &echoed));
+	body[7] = FAN_VERSION_MAX + 1;
+	body[8 + FAN_VERSION_MAX] = 'x';
+	assert_int_equal(fan_echoed_get(&m, &f), FAN_E_FORMAT);
+}
+
 static void ctlmsg__description_of_a_fragment(void **state)
 {
 	(void)state;
@@ -246,6 +309,8 @@ int main(void)
 		cmocka_unit_test(ctlmsg__welcome_out_of_range),
 		cmocka_unit_test(ctlmsg__states_that_contradict_themselves),
 		cmocka_unit_test(ctlmsg__an_answer_is_no_larger_than_its_question),
+		cmocka_unit_test(ctlmsg__echo),
+		cmocka_unit_test(ctlmsg__echoed_out_of_range),
 		cmocka_unit_test(ctlmsg__description_of_a_fragment),
 		cmocka_unit_test(ctlmsg__rank_bitmaps),
 	};

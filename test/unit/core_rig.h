@@ -9,7 +9,7 @@
 #include "unit.h"
 
 #define RIG_PAYLOAD 64
-#define RIG_BODY    FAN_CTL_BYTES_MAX
+#define RIG_BODY    FAN_ECHO_MAX /* the longest of all bodies */
 
 struct rig_got {
 	enum fan_dest dest;
@@ -110,7 +110,7 @@ static inline enum fan_verdict rig_bytes(fan_peer from, const uint8_t *packet, s
 
 static inline enum fan_verdict rig_send(fan_peer from, const struct fan_frag *f)
 {
-	uint8_t packet[FAN_PACKET_MAX];
+	uint8_t packet[FAN_HEAD_BYTES + RIG_BODY + 8]; /* one too long, too */
 	fan_wire_put(packet, f);
 	if (f->payload_bytes)
 		memcpy(packet + FAN_HEAD_BYTES, f->payload, f->payload_bytes);

@@ -451,6 +451,71 @@ static void comm__used_by_several_threads(void **state)
 	team_run_once(2, several_users);
 }
 
+#define RELAY_OPS   600
+#define RELAY_COUNT 5000 /* of the largest; the others are anything down to nothing */
+
+/* Operations on their way from the thread that starts them to the one that waits. */
+struct relay {
+	fanin_comm *comm;
+	int rank, ranks;
+	_Atomic(fanin_op *) op[RELAY_OPS];
+	int32_t *x[RELAY_OPS];
+};
+
+static size_t relay_count(int k)
+{
+	return (size_t)(k * 7919 % 17 * k * 31 % RELAY_COUNT);
+}
+
+static void *relay_waiter(void *arg)
+{
+	struct relay *r = arg;
+	for (int k = 0; k < RELAY_OPS; k++) {
+		fanin_op *op;
+		size_t wrong = 0;
+		while (!(op = atomic_load(&r->op[k])))
+			sched_yield();
+		EXPECT(fanin_op_wait(op, -1) == FANIN_OK);
+		for (size_t i = 0; i < relay_count(k); i++)
+			wrong += r->x[k][i] != r->ranks * k + r->ranks * (r->ranks - 1) / 2;
+		EXPECT(!wrong);
+		fanin_op_free(op);
+		free(r->x[k]);
+	}
+	return NULL;
+}
+
+/* One thread starts without ever waiting, another waits and frees in the same order. */
+static void relay(struct member *m)
+{
+	struct relay *r = calloc(1, sizeof *r);
+	pthread_t waiter;
+	if (team_joined(m)) {
+		r->comm = m->comm;
+		r->rank = m->rank;
+		r->ranks = m->team->ranks;
+		pthread_create(&waiter, NULL, relay_waiter, r);
+		for (int k = 0; k < RELAY_OPS; k++) {
+			fanin_op *op;
+			size_t count = relay_count(k);
+			r->x[k] = malloc(count * sizeof *r->x[k] + 1);
+			for (size_t i = 0; i < count; i++)
+				r->x[k][i] = k + r->rank;
+			EXPECT(!fanin_allreduce_start(r->comm, r->x[k], r->x[k], count, FANIN_INT32,
+						      FANIN_SUM, &op));
+			atomic_store(&r->op[k], op);
+		}
+		pthread_join(waiter, NULL);
+	}
+	free(r);
+}
+
+static void comm__one_thread_starts_and_another_waits(void **state)
+{
+	(void)state;
+	team_run_once(2, relay);
+}
+
 static void statistics(struct member *m)
 {
 	struct fanin_stats s = {.size = sizeof s}, small = {.size = 16};
@@ -490,6 +555,7 @@ int main(void)
 		cmocka_unit_test(comm__barrier),
 		cmocka_unit_test(comm__two_jobs_in_one_process),
 		cmocka_unit_test(comm__used_by_several_threads),
+		cmocka_unit_test(comm__one_thread_starts_and_another_waits),
 		cmocka_unit_test(comm__statistics),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

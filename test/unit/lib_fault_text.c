@@ -105,6 +105,27 @@ static void fault_text__unreachable(void **state)
 		    "switch` listens there, or a firewall rejects its UDP port");
 }
 
+static void fault_text__unreachable_inside_rank_0(void **state)
+{
+	(void)state;
+	struct fan_fault_about a = about();
+	struct fan_fault f = {.err = FAN_E_UNREACHABLE};
+	a.inside = true;
+	assert_text(
+		&f, &a,
+		"the switch 10.0.0.1:5000 inside rank 0 stopped answering (silent for more than "
+		"10.0 s): rank 0 or its machine has died");
+	a.refused = true;
+	assert_text(
+		&f, &a,
+		"the switch 10.0.0.1:5000 inside rank 0 stopped answering (silent for more than "
+		"10.0 s): its port is closed now, rank 0 has ended");
+	a.joined = false;
+	assert_text(&f, &a,
+		    "no switch at 10.0.0.1:5000, where rank 0 should have started one: did rank 0 "
+		    "start, and is the UDP port open?  FANIN_SWITCH=HOST:PORT names another");
+}
+
 static fan_desc desc(uint16_t count, uint8_t dtype, uint8_t op, uint16_t flags)
 {
 	struct fan_frag f = {.count = count, .dtype = dtype, .op = op, .flags = flags};
@@ -181,6 +202,7 @@ int main(void)
 		cmocka_unit_test(ranks_text__long_lists_are_cut),
 		cmocka_unit_test(fault_text__ranks),
 		cmocka_unit_test(fault_text__unreachable),
+		cmocka_unit_test(fault_text__unreachable_inside_rank_0),
 		cmocka_unit_test(fault_text__mismatch),
 		cmocka_unit_test(fault_text__refusals),
 		cmocka_unit_test(fault_text__every_error_has_one),

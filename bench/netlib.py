@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Benches between network namespaces whose links are shaped: the network (test/net/netns.sh
+draws it), and fanin, Gloo's ring and Open MPI on it."""
+
+import os
+import subprocess
+import sys
+
+import benchlib
+from benchlib import SKIP, TENSOR_BYTES, BenchError
+
+NETNS = os.path.join(benchlib.ROOT, "test", "net", "netns.sh")
+BURST = "70kb"  # tbf's: one batch of 64 KiB
+LIMIT = "1mb"  # tbf's queue
+SWITCH_ADDRESS = "10.77.0.254"
+PORT = 7077
+TIMEOUT_S = 180
+
+
+def netns(*argv):
+    """One step of netns.sh; SKIPPED ends the command with its exit code."""
+    done = subprocess.run(("sh", NETNS) + argv, capture_output=True, text=True, timeout=120)
+    if done.returncode == SKIP:
+        print(done.stdout.strip())
+        sys.exit(SKIP)
+    if done.returncode != 0:
+        raise BenchError("netns.sh %s: exit code %d\n%s"
+                         % (" ".join(argv), done.returncode, done.stderr))
+    return done.stdout
+
+
+class Network:
+    """`workers` namespaces and the switch's, links of `mbps`; up for as long as it is open."""
+
+    def __init__(self, workers, mbps, burst=BURST, limit=LIMIT):
+        self.prefix = "fanin-%d-%d" % (os.getpid(), workers)
+        self.workers = workers
+        self.link = ("%dkbit" % round(mbps * 1000), burst, limit)
+
+    def __enter__(self):
+        netns("up", self.prefix, str(self.workers), *self.link)
+        return self
+
+    def __exit__(self, *_):
+        netns("down", self.prefix)
+
+    def inside(self, where, argv):
+        return ["ip", "netns", "exec", "%s-%s" % (self.prefix, where)] + argv
+
+    def loss(self, permille):
+        if permille:
+            netns("loss", self.prefix, str(permille))
+        else:
+            netns("noloss", self.prefix)
+
+    def cut(self):
+        netns("cut", self.prefix)
+
+    def lost_share(self):
+        """Frames lost over frames sent, as nftables counted them; None before any."""
+        passed = dropped = 0
+        for line in netns("counters", self.prefix).splitlines():
+            passed += int(line.split()[2])
+            dropped += int(line.split()[3])
+        return dropped / (passed + dropped) if passed + dropped else None
+
+
+class NetBench:
+    """Runs of one system at a time, each checked; the results are those of rank 0."""
+
+    def __init__(self, procs, programs, iters, warmup):
+        self.procs = procs
+        self.programs = programs
+        self.iters = iters
+        self.warmup = warmup
+        self.runs = 0
+
+    def fanin(self, net, flags):
+        """One switch, one job of all the workers, one result."""
+        self.runs += 1
+        path = self.procs.path("fanin-%d.json" % self.runs)
+        address = "%s:%d" % (SWITCH_ADDRESS, PORT)
+        switch = self.procs.start(net.inside(
+            "sw", [self.programs["fanin"], "switch", "--listen", address]))
+        benchlib.wait_listening(switch, PORT)
+        ranks = []
+        for rank in range(net.workers):
+            argv = [self.programs["fanin"], "bench", "--switch", address,
+                    "--job", "bench-%d" % self.runs, "--rank", str(rank),
+                    "--ranks", str(net.workers), "-b", str(TENSOR_BYTES),
+                    "-e", str(TENSOR_BYTES), "-n", str(self.iters), "-w", str(self.warmup),
+                    "-d", "float32", "--mtu", "1500"] + flags
+            if rank == 0:
+                argv += ["--json", path]
+            ranks.append(self.procs.start(net.inside("w%d" % rank, argv)))
+        self.procs.wait(ranks, TIMEOUT_S, servers=[switch])
+        self.procs.stop([switch])
+        return benchlib.read_result(path, benchlib.command(ranks[0]))
+
+    def peer_flags(self):
+        return ["--bytes", str(TENSOR_BYTES), "--iters", str(self.iters),
+                "--warmup", str(self.warmup)]
+
+    def gloo(self, net, _):
+        self.runs += 1
+        store = self.procs.path("store-%d" % self.runs)
+        os.mkdir(store)
+        ranks = [self.procs.start(net.inside("w%d" % rank, [
+            self.programs["gloo"], "--rank", str(rank), "--size", str(net.workers),
+            "--store", store, "--host", "10.77.0.%d" % (rank + 1)] + self.peer_flags()))
+            for rank in range(net.workers)]
+        self.procs.wait(ranks, TIMEOUT_S)
+        return benchlib.read_result(ranks[0].stem + ".out", "Gloo")
+
+    def mpi(self, net, _):
+        hosts = ["10.77.0.%d" % (rank + 1) for rank in range(net.workers)]
+        child = self.procs.start(
+            net.inside("sw", benchlib.mpi_command(self.programs["mpi"], net.workers, hosts)
+                       + self.peer_flags()), env={"FANIN_NETNS": net.prefix})
+        self.procs.wait([child], TIMEOUT_S)
+        return benchlib.read_result(child.stem + ".out", "Open MPI")

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""fanin: all-reduce through a switch that adds on the way.
+
+    import fanin, numpy
+
+    with fanin.Communicator() as comm:        # rank and size from torchrun, Open MPI or Slurm
+        total = comm.allreduce(numpy.ones(1000, "float32"))
+
+For PyTorch's DistributedDataParallel see fanin.torch.  The package uses libfanin by ctypes; which
+file that is, `python3 -m fanin` tells.
+"""
+
+from .communicator import Communicator, Operation, Stats
+from .errors import (
+    BusyError,
+    ClosedError,
+    ConfigError,
+    FaninError,
+    InvalidError,
+    JoinTimeoutError,
+    LibraryError,
+    MismatchError,
+    RankLeftError,
+    RankLostError,
+    RefusedError,
+    RestartedError,
+    StalledError,
+    UnreachableError,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BusyError",
+    "ClosedError",
+    "Communicator",
+    "ConfigError",
+    "FaninError",
+    "InvalidError",
+    "JoinTimeoutError",
+    "LibraryError",
+    "MismatchError",
+    "Operation",
+    "RankLeftError",
+    "RankLostError",
+    "RefusedError",
+    "RestartedError",
+    "StalledError",
+    "Stats",
+    "UnreachableError",
+    "__version__",
+]

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory that the library may read and write: address, elements and type of a tensor, without a copy.
+
+PyTorch tensors, numpy arrays and everything with a writable buffer are taken.  Neither PyTorch nor
+numpy is imported here: whoever passes a tensor has done so.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from typing import Any, NamedTuple
+
+FLOAT32, FLOAT16, BFLOAT16, INT32, INT64, UINT8 = 0, 1, 2, 3, 4, 7  # enum fanin_dtype
+
+_NAMES = {
+    "float32": FLOAT32,
+    "float16": FLOAT16,
+    "bfloat16": BFLOAT16,
+    "int32": INT32,
+    "int64": INT64,
+    "uint8": UINT8,
+}
+
+NAME_OF = {code: name for name, code in _NAMES.items()}
+SIZES = {FLOAT32: 4, FLOAT16: 2, BFLOAT16: 2, INT32: 4, INT64: 8, UINT8: 1}  # bytes
+
+# Format characters of the buffer protocol, with sizes since those of C differ between machines.
+_FORMATS = {
+    ("f", 4): FLOAT32,
+    ("e", 2): FLOAT16,
+    ("i", 4): INT32,
+    ("l", 4): INT32,
+    ("l", 8): INT64,
+    ("q", 8): INT64,
+    ("B", 1): UINT8,
+}
+
+EXPECTED = "float32, float16, bfloat16, int32 or int64 (and uint8 for broadcasts)"
+
+
+class Memory(NamedTuple):
+    """A tensor's memory; `owner` is kept while the library uses it."""
+
+    address: int
+    elems: int
+    dtype: int
+    owner: Any
+
+
+def _torch_problem(tensor: Any, torch: Any) -> Exception | None:
+    """Why the library cannot use a PyTorch tensor."""
+    if tensor.layout != torch.strided:
+        return TypeError(f"tensor of layout {tensor.layout}: expected a dense one; use to_dense()")
+    if tensor.device.type != "cpu":
+        return TypeError(f"tensor on {tensor.device}: expected one on the CPU; use cpu()")
+    if str(tensor.dtype).partition(".")[2] not in _NAMES:
+        return TypeError(f"tensor of {tensor.dtype}: expected {EXPECTED}")
+    if not tensor.is_contiguous() or tensor.is_neg() or tensor.is_conj():
+        return ValueError(
+            f"tensor of shape {tuple(tensor.shape)} is not contiguous: use contiguous()"
+        )
+    return None
+
+
+def _of_torch(tensor: Any, torch: Any) -> Memory:
+    problem = _torch_problem(tensor, torch)
+    if problem is not None:
+        raise problem
+    dtype = _NAMES[str(tensor.dtype).partition(".")[2]]
+    count = int(tensor.numel())
+    try:
+        address = int(tensor.data_ptr())
+    except RuntimeError as error:
+        raise TypeError(f"tensor without memory of its own: {error}") from None
+    if count and not address:
+        raise TypeError("tensor without memory: expected one on the CPU")
+    return Memory(address, count, dtype, tensor)
+
+
+def _of_numpy(array: Any, writable: bool) -> Memory:
+    if array.dtype.name not in _NAMES:
+        raise TypeError(f"array of {array.dtype}: expected {EXPECTED}")
+    if not array.dtype.isnative:
+        raise TypeError(f"array of {array.dtype.str}: expected this machine's byte order")
+    if not array.flags.c_contiguous or not array.flags.aligned:
+        raise ValueError(
+            f"array of shape {array.shape} is not contiguous: use numpy.ascontiguousarray()"
+        )
+    if writable and not array.flags.writeable:
+        raise ValueError("array is read-only: the result has no place")
+    return Memory(int(array.ctypes.data), int(array.size), _NAMES[array.dtype.name], array)
+
+
+def _of_buffer(buffer: Any) -> Memory:
+    try:
+        view = memoryview(buffer)
+    except TypeError:
+        raise TypeError(
+            f"{type(buffer).__name__}: expected a PyTorch tensor, a numpy array or a writable buffer"
+        ) from None
+    dtype = _FORMATS.get((view.format.lstrip("@="), view.itemsize))
+    if dtype is None:
+        raise TypeError(f"buffer of format {view.format!r}: expected {EXPECTED}")
+    if not view.c_contiguous:
+        raise ValueError("buffer is not contiguous")
+    if view.readonly:
+        raise ValueError(f"{type(buffer).__name__} is read-only: expected a writable buffer")
+    count = view.nbytes // view.itemsize
+    if not count:
+        return Memory(0, 0, dtype, view)
+    first = ctypes.c_char.from_buffer(view)
+    return Memory(ctypes.addressof(first), count, dtype, first)
+
+
+def memory(buffer: Any, writable: bool = True) -> Memory:
+    """The memory of `buffer`, which is kept alive by the answer.
+
+    TypeError: not a tensor, or of a type, device or layout that the library cannot use.
+    ValueError: not contiguous, or read-only although `writable` is asked for.
+    """
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(buffer, getattr(torch, "Tensor", ())):
+        return _of_torch(buffer, torch)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(buffer, getattr(numpy, "ndarray", ())):
+        return _of_numpy(buffer, writable)
+    return _of_buffer(buffer)
+
+
+def torch_problem(tensor: Any) -> str:
+    """Why the library cannot sum a PyTorch tensor; "" if it can."""
+    problem = _torch_problem(tensor, sys.modules["torch"])
+    if problem is not None:
+        return str(problem)
+    if tensor.dtype == sys.modules["torch"].uint8:
+        return "tensor of torch.uint8: sums of it would wrap"
+    return ""

@@ -1,0 +1,498 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A rank of a job: reductions, broadcasts and barriers through a switch that adds on the way."""
+
+from __future__ import annotations
+
+import collections
+import ctypes
+import dataclasses
+import os
+import threading
+import time
+import weakref
+from typing import Any, Generic, TypeVar
+
+from . import _buffers, _library
+from .errors import ClosedError, from_code
+
+OPS = {"sum": 0, "avg": 1, "min": 2, "max": 3}
+MODES = {"native": 0, "fixed": 1}
+WIRES = {"float32": 0, "float16": 1, "bfloat16": 2}
+
+_PENDING = -24  # FANIN_E_PENDING
+_CLOSED = -21  # FANIN_E_CLOSED
+_SLICE_MS = 200  # one uninterruptible wait: Ctrl-C is noticed after it
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True)
+class Stats:
+    """Counters of a communicator; names and units as in struct fanin_stats."""
+
+    ops: int = 0  #: operations finished
+    bytes: int = 0  #: of tensors reduced, this rank's
+    fragments: int = 0  #: results received
+    sent: int = 0  #: contributions sent, resent ones included
+    retransmits: int = 0  #: contributions sent again
+    probes: int = 0  #: "I miss this result" sent
+    replays: int = 0  #: results that came again
+    drops: int = 0  #: packets dropped on arrival
+    srtt_ns: int = 0  #: smoothed round trip, waits for others included
+    window_frags: int = 0  #: granted by the switch
+    packet_bytes: int = 0  #: header and payload of a full fragment
+    shards: int = 0  #: threads of the switch that this rank talks to
+    multicast: bool = False  #: results arrive by multicast
+    segment_offload: bool = False  #: UDP_SEGMENT in use
+    receive_offload: bool = False  #: UDP_GRO in use
+
+
+class _Open:
+    """What must be freed, apart from Communicator so that a finalizer can hold it.
+
+    `abandoned` are operations that nobody holds any more and that may not have ended: the library
+    still uses their memory.  Garbage collection adds to it at any moment, even while this thread
+    holds the lock, so it is a deque and changes without the lock.
+    """
+
+    def __init__(self, library: ctypes.CDLL, handle: int) -> None:
+        self.library = library
+        self.handle = handle
+        self.lock = threading.RLock()  # calls on `handle` and closing exclude each other
+        self.open = True
+        self.last_error = ""  # of the communicator, once closed
+        self.abandoned: collections.deque[tuple[int, Any]] = collections.deque()
+
+    def abandon(self, op: int, owners: Any) -> None:
+        """Free `op` when it has ended, and keep `owners` until then."""
+        self.abandoned.append((op, owners))
+        if not self.open:
+            self.reap()
+
+    def reap(self) -> None:
+        """Free the abandoned operations that have ended."""
+        for _ in range(len(self.abandoned)):
+            try:
+                op, owners = self.abandoned.popleft()
+            except IndexError:  # another thread was quicker
+                return
+            if self.library.fanin_op_test(op) == _PENDING:
+                self.abandoned.append((op, owners))
+            else:
+                self.library.fanin_op_free(op)
+
+    def error(self) -> str:
+        """What ended the communicator; "" while it works."""
+        with self.lock:
+            if not self.open:
+                return self.last_error
+            return str(self.library.fanin_comm_error(self.handle).decode(errors="replace"))
+
+    def close(self) -> None:
+        """Leave the job and free everything.  Repeating it does nothing."""
+        with self.lock:
+            if not self.open:
+                return
+            self.last_error = self.error()
+            self.open = False
+            self.library.fanin_comm_destroy(self.handle)
+        self.reap()
+
+
+class Operation(Generic[T]):
+    """An operation that has been started.  Its tensors must not be touched until it has ended.
+
+    Waiting and testing may be done by any thread, but by one at a time.
+    """
+
+    def __init__(self, opened: _Open | None, handle: int, result: T, owners: Any) -> None:
+        self._open = opened
+        self._handle: int | None = handle
+        self._result = result
+        self._owners = owners
+        self._error: Exception | None = None
+
+    @classmethod
+    def ended(cls, result: T) -> Operation[T]:
+        """An operation that has ended well already."""
+        op = cls(None, 0, result, None)
+        op._handle = None
+        return op
+
+    def done(self) -> bool:
+        """Whether it has ended, well or not."""
+        if self._handle is not None:
+            assert self._open is not None
+            code = self._open.library.fanin_op_test(self._handle)
+            if code != _PENDING:
+                self._end(code)
+        return self._handle is None
+
+    def wait(self, timeout: float | None = None) -> T:
+        """Block until it has ended; the tensor that holds the result.
+
+        `timeout` in seconds; None: as long as it takes, which the communicator's own timeout bounds.
+        TimeoutError: it has not ended in `timeout`, and goes on.  FaninError: what it ended with.
+        """
+        until = None if timeout is None else time.monotonic() + timeout
+        while self._handle is not None:
+            slice_ms = _SLICE_MS
+            if until is not None:
+                slice_ms = max(0, min(_SLICE_MS, int((until - time.monotonic()) * 1000)))
+            assert self._open is not None
+            code = self._open.library.fanin_op_wait(self._handle, slice_ms)
+            if code != _PENDING:
+                self._end(code)
+            elif until is not None and time.monotonic() >= until:
+                raise TimeoutError(f"not ended within {timeout} s")
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+    def _end(self, code: int) -> None:
+        assert self._open is not None
+        if code:
+            self._error = from_code(code, _sentence(self._open, code))
+        handle, self._handle = self._handle, None
+        self._open.library.fanin_op_free(handle)
+        self._owners = None
+
+    def __del__(self) -> None:
+        handle = getattr(self, "_handle", None)
+        if handle is not None and self._open is not None:
+            self._open.abandon(handle, self._owners)
+
+
+def _sentence(opened: _Open, code: int) -> str:
+    """What ended an operation: the communicator's sentence if there is one."""
+    text = "" if code == _CLOSED else opened.error()
+    return text or str(opened.library.fanin_strerror(code).decode())
+
+
+def _alone(rank: int | None, ranks: int | None) -> bool:
+    """Whether the job has one rank, so that there is nothing to talk to."""
+    if ranks is not None:
+        return ranks == 1 and rank in (None, 0)
+    for size in ("FANIN_RANKS", "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"):
+        if os.environ.get(size):
+            return os.environ[size] == "1"
+    return False
+
+
+def _choice(name: str, value: str | None, choices: dict[str, int]) -> int:
+    if value is None:
+        return -1
+    if value not in choices:
+        raise ValueError(f"{name} {value!r}: expected {', '.join(choices)}")
+    return choices[value]
+
+
+def _milliseconds(name: str, seconds: float | None) -> int:
+    if seconds is None:
+        return -1
+    if not 0.001 <= seconds <= 86400:
+        raise ValueError(f"{name} {seconds!r}: expected seconds, 0.001 to 86400")
+    return round(seconds * 1000)
+
+
+def _number(name: str, value: int | bool | None) -> int:
+    if value is None:
+        return -1
+    if not 0 <= int(value) < 2**31:
+        raise ValueError(f"{name} {value!r}: expected a number from 0")
+    return int(value)
+
+
+def _create(options: _library.Options) -> _Open:
+    library = _library.load()
+    handle = ctypes.c_void_p()
+    code = library.fanin_comm_create(ctypes.byref(options), ctypes.byref(handle))
+    if code == 0 and handle.value is not None:
+        return _Open(library, handle.value)
+    text = ""
+    if handle.value is not None:
+        text = library.fanin_comm_error(handle).decode(errors="replace")
+        library.fanin_comm_destroy(handle)
+    raise from_code(code, text or library.fanin_strerror(code).decode())
+
+
+class Communicator:
+    """One rank of one job.  All its ranks start the same operations in the same order; each ends
+    with the right result or with an exception that names the cause.
+
+    Arguments that are left out are taken from the variable ``FANIN_<NAME>``, then (rank and ranks)
+    from the launcher - ``RANK``/``WORLD_SIZE`` of torchrun, Open MPI's or Slurm's -, then from the
+    INI file that ``FANIN_CONFIG`` names, then their defaults.
+
+    switch
+        "HOST:PORT" of a `fanin switch`.  With none given anywhere, rank 0 starts one in its own
+        process, on UDP port ``MASTER_PORT`` of ``MASTER_ADDR``, and the others find it there.
+    job
+        The job's name on the switch, the same on all ranks.
+    rank, ranks
+        This rank, from 0, and how many there are, 1 to 256.  A job of one rank needs no switch.
+    mtu
+        Path MTU in bytes, 576 to 9000 (1500).
+    window
+        Fragments in flight per thread of the switch; 0: as many as the switch gives (0).
+    timeout
+        Seconds after which an operation or a join without progress ends in an error (30).
+    alive
+        Seconds of silence after which a rank is lost (10).
+    mode
+        "native": sums in arrival order, same bits on every rank; "fixed": float32 in block fixed
+        point, same bits on every rank and on every run.
+    wire
+        "float32", "float16" or "bfloat16": how float32 tensors travel when they are reduced.
+    multicast, checksum, narrow, plain_udp
+        As in fanin.h.
+
+    Raises FaninError's subclasses: RefusedError, UnreachableError, JoinTimeoutError, ConfigError;
+    ValueError for an argument out of its range.  A communicator may be used by several threads.
+    """
+
+    def __init__(
+        self,
+        switch: str | None = None,
+        job: str | None = None,
+        rank: int | None = None,
+        ranks: int | None = None,
+        *,
+        mtu: int | None = None,
+        window: int | None = None,
+        timeout: float | None = None,
+        alive: float | None = None,
+        mode: str | None = None,
+        wire: str | None = None,
+        multicast: bool | None = None,
+        checksum: bool | None = None,
+        narrow: bool | None = None,
+        plain_udp: bool | None = None,
+    ) -> None:
+        options = _library.Options()
+        options.switch_addr = None if switch is None else switch.encode()
+        options.job = None if job is None else job.encode()
+        options.rank = _number("rank", rank)
+        options.ranks = _number("ranks", ranks)
+        options.mtu = _number("mtu", mtu)
+        options.window = _number("window", window)
+        options.timeout_ms = _milliseconds("timeout", timeout)
+        options.alive_ms = _milliseconds("alive", alive)
+        options.mode = _choice("mode", mode, MODES)
+        options.wire = _choice("wire", wire, WIRES)
+        options.multicast = _number("multicast", multicast)
+        options.checksum = _number("checksum", checksum)
+        options.narrow = _number("narrow", narrow)
+        options.plain_udp = _number("plain_udp", plain_udp)
+
+        self._open: _Open | None = None
+        self._finalize = None
+        self._closed = False
+        if not _alone(rank, ranks):
+            self._open = _create(options)
+            self._finalize = weakref.finalize(self, _Open.close, self._open)
+
+    # What this is.
+
+    @property
+    def rank(self) -> int:
+        """This rank, from 0."""
+        return self._number_of("fanin_comm_rank", 0)
+
+    @property
+    def size(self) -> int:
+        """How many ranks the job has."""
+        return self._number_of("fanin_comm_size", 1)
+
+    @property
+    def switch(self) -> str:
+        """Where the switch is, as "10.0.0.1:5000"; "" for a job of one rank."""
+        return self._text_of("fanin_comm_switch")
+
+    @property
+    def error(self) -> str:
+        """What ended the communicator, in a sentence; "" while it works."""
+        return self._text_of("fanin_comm_error")
+
+    def stats(self) -> Stats:
+        """Counters since the communicator was made.  ClosedError after close()."""
+        self._check_open()
+        if self._open is None:
+            return Stats()
+        raw = _library.RawStats()
+        with self._locked() as opened:
+            opened.library.fanin_comm_stats(opened.handle, ctypes.byref(raw))
+        fields = {f.name: getattr(raw, f.name) for f in dataclasses.fields(Stats)}
+        for name in ("multicast", "segment_offload", "receive_offload"):
+            fields[name] = bool(fields[name])
+        return Stats(**fields)
+
+    # Operations.  Tensors: PyTorch tensors on the CPU, numpy arrays, writable buffers; contiguous,
+    # float32, float16, bfloat16, int32 or int64.  They are used in place, never copied.
+
+    def allreduce(self, tensor: T, op: str = "sum", out: T | None = None) -> T:
+        """Reduce `tensor` of all ranks into `out` (the tensor itself if there is none) on every
+        rank, and return that.  `op`: "sum", "avg", "min" or "max"; sums of int32 and int64 wrap,
+        their averages truncate.
+
+        TypeError, ValueError: a tensor that cannot be used as it is; nothing was sent.
+        MismatchError: ranks differ in elements, type or operation.  RankLostError, StalledError,
+        UnreachableError, ...: how it ended; the communicator cannot be used any more.
+        """
+        return self.allreduce_start(tensor, op, out).wait()
+
+    def allreduce_start(self, tensor: T, op: str = "sum", out: T | None = None) -> Operation[T]:
+        """Start an all-reduce and return at once.  BusyError: 4096 have not ended yet."""
+        code = _choice("op", op, OPS)
+        into = tensor if out is None else out
+        source, target = _pair(tensor, into)
+        return self._start(
+            "fanin_allreduce_start",
+            (source.address, target.address, source.elems, source.dtype, code),
+            into,
+            (source, target),
+        )
+
+    def reduce(self, tensor: T, op: str = "sum", root: int = 0, out: T | None = None) -> T:
+        """As allreduce, but only rank `root` gets the result; elsewhere the tensor stays as it is."""
+        return self.reduce_start(tensor, op, root, out).wait()
+
+    def reduce_start(
+        self, tensor: T, op: str = "sum", root: int = 0, out: T | None = None
+    ) -> Operation[T]:
+        """Start a reduction to `root` and return at once."""
+        code = _choice("op", op, OPS)
+        into = tensor if out is None else out
+        source, target = _pair(tensor, into)
+        return self._start(
+            "fanin_reduce_start",
+            (source.address, target.address, source.elems, source.dtype, code, root),
+            into,
+            (source, target),
+        )
+
+    def broadcast(self, tensor: T, root: int = 0) -> T:
+        """Copy `tensor` of rank `root` to every rank's, and return it."""
+        return self.broadcast_start(tensor, root).wait()
+
+    def broadcast_start(self, tensor: T, root: int = 0) -> Operation[T]:
+        """Start a broadcast and return at once."""
+        memory = _buffers.memory(tensor)
+        return self._start(
+            "fanin_broadcast_start",
+            (memory.address, memory.elems, memory.dtype, root),
+            tensor,
+            memory,
+        )
+
+    def barrier(self) -> None:
+        """Return when every rank has called it."""
+        self.barrier_start().wait()
+
+    def barrier_start(self) -> Operation[None]:
+        """Start a barrier and return at once."""
+        return self._start("fanin_barrier_start", (), None, None)
+
+    # Life.
+
+    def close(self) -> None:
+        """Leave the job.  Operations that have not ended end with ClosedError.  May be repeated."""
+        self._closed = True
+        if self._open is not None:
+            self._open.close()
+
+    def __enter__(self) -> Communicator:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        if self._closed:
+            return "<fanin.Communicator closed>"
+        return (
+            f"<fanin.Communicator rank {self.rank} of {self.size} through {self.switch or 'none'}>"
+        )
+
+    # Within.
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError("the communicator is closed", _CLOSED)
+
+    def _locked(self) -> _Locked:
+        self._check_open()
+        assert self._open is not None
+        return _Locked(self._open)
+
+    def _number_of(self, function: str, alone: int) -> int:
+        self._check_open()
+        if self._open is None:
+            return alone
+        with self._locked() as opened:
+            return int(getattr(opened.library, function)(opened.handle))
+
+    def _text_of(self, function: str) -> str:
+        self._check_open()
+        if self._open is None:
+            return ""
+        with self._locked() as opened:
+            return str(getattr(opened.library, function)(opened.handle).decode(errors="replace"))
+
+    def _start(
+        self, function: str, arguments: tuple[int, ...], result: T, owners: Any
+    ) -> Operation[T]:
+        self._check_open()
+        if self._open is None:
+            return self._alone_run(function, arguments, result)
+        handle = ctypes.c_void_p()
+        with self._locked() as opened:
+            opened.reap()
+            code = getattr(opened.library, function)(
+                opened.handle, *arguments, ctypes.byref(handle)
+            )
+        if code != 0 or handle.value is None:
+            raise from_code(code, _sentence(opened, code))
+        return Operation(opened, handle.value, result, (self, owners))
+
+    def _alone_run(self, function: str, arguments: tuple[int, ...], result: T) -> Operation[T]:
+        """A job of one rank: what it gets is what it gave."""
+        if function in ("fanin_allreduce_start", "fanin_reduce_start"):
+            source, target, count, dtype = arguments[:4]
+            if source != target:
+                ctypes.memmove(target, source, count * _buffers.SIZES[dtype])
+        return Operation.ended(result)
+
+
+class _Locked:
+    """The open communicator, not to be closed while the block runs."""
+
+    def __init__(self, opened: _Open) -> None:
+        self._opened = opened
+
+    def __enter__(self) -> _Open:
+        self._opened.lock.acquire()
+        if not self._opened.open:
+            self._opened.lock.release()
+            raise ClosedError("the communicator is closed", _CLOSED)
+        return self._opened
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.lock.release()
+
+
+def _pair(tensor: Any, into: Any) -> tuple[_buffers.Memory, _buffers.Memory]:
+    """The memory of both, which must agree and not overlap in part."""
+    source = _buffers.memory(tensor, writable=tensor is into)
+    if tensor is into:
+        return source, source
+    target = _buffers.memory(into)
+    if (source.elems, source.dtype) != (target.elems, target.dtype):
+        raise ValueError(
+            f"out: has {target.elems} elements of {_buffers.NAME_OF[target.dtype]}, the tensor "
+            f"{source.elems} of {_buffers.NAME_OF[source.dtype]}: expected the same"
+        )
+    apart = abs(source.address - target.address)
+    if 0 < apart < source.elems * _buffers.SIZES[source.dtype]:
+        raise ValueError("out: overlaps the tensor in part: expected the same memory, or other")
+    return source, target

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* doctor_mtu.c - which packets pass to the switch and back?
+ *
+ * ECHOs of a size leave whatever the kernel believes of the path, and the answers are as
+ * long.  A size passes when one of a few comes back. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "doctor.h"
+#include "doctor_echo.h"
+
+#define MTU_MIN	    576
+#define MTU_MAX	    9000
+#define TRIES	    3
+#define TRIES_LOSSY 8
+#define STEPS_MAX   16 /* of the bisection */
+
+enum why {
+	PASSES,
+	LOCAL,	 /* larger than the interface's MTU */
+	ROUTER,	 /* a router on the way said so */
+	FORWARD, /* vanishes on the way to the switch */
+	BACK,	 /* reaches the switch; the answer vanishes */
+};
+
+struct search {
+	struct doctor *d;
+	struct doctor_talk t;
+	unsigned ip_bytes; /* IP and UDP headers */
+	int hint;	   /* what a router said, or the interface; 0: nothing */
+};
+
+static unsigned echoes(struct search *s, int body_bytes, uint16_t answer_bytes,
+		       struct doctor_train *tr)
+{
+	*tr = (struct doctor_train){.count = s->d->lossy ? TRIES_LOSSY : TRIES,
+				    .burst = 1,
+				    .gap_ns = s->d->rto_ns,
+				    .wait_ns = s->d->rto_ns,
+				    .until_ns = s->d->deadline_ns,
+				    .body_bytes = (uint16_t)body_bytes,
+				    .answer_bytes = answer_bytes,
+				    .once = true};
+	doctor_train_run(&s->t, tr);
+	return tr->answered;
+}
+
+/* Do IP packets of `packet_bytes` pass both ways?  If not, why, as far as can be told. */
+static enum why try_size(struct search *s, int packet_bytes)
+{
+	int body = packet_bytes - (int)s->ip_bytes - FAN_HEAD_BYTES;
+	struct doctor_train tr;
+
+	if (body > FAN_ECHO_MAX)
+		body = FAN_ECHO_MAX;
+	if (echoes(s, body, 0, &tr))
+		return PASSES;
+	if (tr.send_error == EMSGSIZE)
+		return LOCAL;
+	if (tr.error == EMSGSIZE) {
+		int told = doctor_talk_mtu(&s->t);
+		s->hint = told < packet_bytes ? told : 0;
+		return ROUTER;
+	}
+	return echoes(s, body, FAN_ECHO_MIN, &tr) ? BACK : FORWARD;
+}
+
+/* The largest packet that passes, up to MTU_MAX; 0: not even MTU_MIN. */
+static int largest(struct search *s)
+{
+	struct doctor_bisect b = {0, MTU_MAX + 1};
+	int device = doctor_talk_mtu(&s->t);
+	int first[] = {device < MTU_MAX ? device : MTU_MAX, 1500, MTU_MIN};
+
+	for (unsigned i = 0; i < sizeof first / sizeof first[0] && !b.passes; i++) {
+		if (first[i] < MTU_MIN || first[i] >= b.fails)
+			continue;
+		if (try_size(s, first[i]) == PASSES)
+			b.passes = first[i];
+		else
+			b.fails = first[i];
+		if (b.passes || s->hint < MTU_MIN || s->hint >= b.fails)
+			continue;
+		if (try_size(s, s->hint) == PASSES) /* believe the router about the rest */
+			return s->hint;
+	}
+	if (!b.passes || b.passes == first[0])
+		return b.passes;
+	for (unsigned i = 0; i < STEPS_MAX; i++) {
+		int size = doctor_bisect_next(&b);
+		if (!size)
+			break;
+		*(try_size(s, size) == PASSES ? &b.passes : &b.fails) = size;
+	}
+	return b.passes;
+}
+
+/* What FANIN_MTU may be at most with packets of `packet_bytes` on the path. */
+static int usable(const struct doctor *d, int packet_bytes)
+{
+	int slots = doctor_mtu_of_slots(d->who.payload_bytes);
+
+	return packet_bytes < slots ? packet_bytes : slots;
+}
+
+static void advise_fail(struct doctor *d, struct doctor_finding *f, enum why why, int asked,
+			int path)
+{
+	const char *dev = d->device[0] ? d->device : "DEVICE";
+	char host[DOCTOR_ADDRESS_BYTES];
+
+	if (path >= MTU_MIN)
+		doctor_advise(f, "on all ranks: export FANIN_MTU=%d", usable(d, path));
+	if (why == LOCAL)
+		doctor_advise(f, "or, if the network takes it, as root: ip link set dev %s mtu %d",
+			      dev, asked);
+	else if (why == BACK)
+		doctor_advise(
+			f,
+			"or, as root on the switch, on the interface that leads here: ip link "
+			"set dev DEVICE mtu %d",
+			asked);
+	else
+		doctor_advise(f,
+			      "or raise the MTU of every link on the way to %d; which one is small "
+			      "tells: tracepath -n %s",
+			      asked, doctor_host(d, host, sizeof host));
+}
+
+static void tell_fail(struct doctor *d, enum why why, int asked, unsigned packet_bytes, int path)
+{
+	static const char *const words[] = {
+		[LOCAL] = "are too large for this machine's interface",
+		[ROUTER] = "are too large for a router on the way",
+		[FORWARD] = "vanish on the way to the switch",
+		[BACK] = "reach the switch, but its answers of that size vanish",
+	};
+	char known[64] = "and no smaller size passes";
+
+	if (path)
+		snprintf(known, sizeof known, "the largest that pass have %d", path);
+	struct doctor_finding *f = doctor_find(d, "mtu", DOCTOR_FAIL,
+					       "fragments for MTU %d, packets of %u bytes, %s; %s",
+					       asked, packet_bytes, words[why], known);
+	doctor_value(f, "asked", json_integer(asked));
+	doctor_value(f, "works", json_false());
+	doctor_value(f, "path", json_integer(path));
+	doctor_value(f, "slots", json_integer(doctor_mtu_of_slots(d->who.payload_bytes)));
+	advise_fail(d, f, why, asked, path);
+	d->mtu = path >= MTU_MIN ? usable(d, path) : 0;
+}
+
+/* The path takes the fragments; do the switch's slots? */
+static void tell_pass(struct doctor *d, int asked, int path)
+{
+	int slots = doctor_mtu_of_slots(d->who.payload_bytes);
+	bool fits = fan_config_payload_bytes(asked) <= d->who.payload_bytes;
+	bool more = !d->args.mtu && path > asked;
+	struct doctor_finding *f;
+
+	if (!fits)
+		f = doctor_find(
+			d, "mtu", DOCTOR_FAIL,
+			"the path takes MTU %d, but the switch's slots are for %d (its --mtu): it "
+			"refuses such jobs",
+			asked, slots);
+	else if (path && !d->args.mtu)
+		f = doctor_find(
+			d, "mtu", DOCTOR_OK,
+			"packets of %d bytes pass both ways; FANIN_MTU is %d, slots are for %d",
+			path, asked, slots);
+	else
+		f = doctor_find(d, "mtu", DOCTOR_OK,
+				"MTU %d works both ways; the switch's slots are for %d", asked,
+				slots);
+	doctor_value(f, "asked", json_integer(asked));
+	doctor_value(f, "works", json_boolean(fits));
+	doctor_value(f, "path", path ? json_integer(path) : json_null());
+	doctor_value(f, "slots", json_integer(slots));
+	if (!fits) {
+		doctor_advise(f, "start the switch for it: fanin switch --listen %s --mtu %d",
+			      d->at, asked);
+		doctor_advise(f, "or, on all ranks: export FANIN_MTU=%d", slots);
+	} else if (more && usable(d, path) > asked) {
+		doctor_advise(f, "for more speed, on all ranks: export FANIN_MTU=%d",
+			      usable(d, path));
+	} else if (more && fan_config_payload_bytes(path) > d->who.payload_bytes) {
+		doctor_advise(f,
+			      "for more speed: fanin switch --listen %s --mtu %d, and on all "
+			      "ranks: export FANIN_MTU=%d",
+			      d->at, path, path);
+	}
+	d->mtu = fits ? asked : slots;
+}
+
+void doctor_check_mtu(struct doctor *d)
+{
+	struct search s = {.d = d, .ip_bytes = fan_peer_family(&d->sw) == AF_INET ? 28 : 48};
+	int asked = d->args.mtu ? d->args.mtu : d->cfg.mtu;
+	unsigned bytes = fan_config_payload_bytes(asked) + FAN_HEAD_BYTES + s.ip_bytes;
+
+	if (doctor_skips(d, "mtu"))
+		return;
+	int e = doctor_talk_open(&s.t, &d->sw, true);
+	if (e) {
+		doctor_find(d, "mtu", DOCTOR_FAIL, "cannot open a socket that probes the path: %s",
+			    strerror(-e));
+		return;
+	}
+	enum why why = try_size(&s, (int)bytes);
+	int path = why == PASSES && d->args.mtu ? 0 : largest(&s);
+	doctor_talk_close(&s.t);
+	if (doctor_skips(d, "mtu")) /* time was up: what did not pass may do */
+		return;
+	if (why == PASSES)
+		tell_pass(d, asked, path);
+	else
+		tell_fail(d, why, asked, bytes, path);
+}

@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* doctor_path.c - does the switch answer, as whom, how fast, and how much gets lost?
+ * doctor_mtu.c asks for the size. */
+#include <errno.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+
+#include "doctor.h"
+#include "doctor_echo.h"
+#include "net/clock.h"
+
+#define REACH_TRIES	 10
+#define REACH_GAP_NS	 (100 * FAN_MS)
+#define TRAIN_GAP_NS	 (1 * FAN_MS)
+#define RTO_MIN_NS	 (20 * FAN_MS)
+#define RTO_MAX_NS	 (300 * FAN_MS)
+#define SHARD_TRIES	 4
+#define SHARDS_SILENT	 4 /* then the others are not asked any more */
+#define BURST_ROUNDS	 4
+#define BURST_GAP_NS	 (10 * FAN_MS)
+#define RATE_MIN_PERCENT 1 /* of a burst's datagrams lost, beyond what single ones lose */
+
+bool doctor_skips(struct doctor *d, const char *name)
+{
+	const char *why = d->no_path;
+
+	if (!why && fan_clock_ns() >= d->deadline_ns)
+		why = "no time left: give it more by --timeout";
+	if (why)
+		doctor_find(d, name, DOCTOR_SKIP, "%s", why);
+	return why != NULL;
+}
+
+const char *doctor_host(const struct doctor *d, char *host, size_t bytes)
+{
+	const char *begin = d->at, *end = strrchr(d->at, ':');
+
+	if (*begin == '[') {
+		begin++;
+		end--;
+	}
+	snprintf(host, bytes, "%.*s", (int)(end - begin), begin);
+	return host;
+}
+
+static void note_device(struct doctor *d)
+{
+	char name[IF_NAMESIZE];
+	unsigned index = fan_udp_interface_to(&d->sw, NULL);
+
+	if (index && if_indextoname(index, name))
+		snprintf(d->device, sizeof d->device, "%s", name);
+}
+
+/* The switch did not answer: say what is known of why. */
+static void tell_silence(struct doctor *d, int e, const struct doctor_train *tr)
+{
+	char host[DOCTOR_ADDRESS_BYTES];
+	struct doctor_finding *f;
+
+	doctor_host(d, host, sizeof host);
+	d->no_path = "the switch did not answer";
+	if (e == ECONNREFUSED) {
+		f = doctor_find(
+			d, "switch", DOCTOR_FAIL,
+			"switch does not answer: %s is there, but nothing listens on UDP port %u",
+			host, d->sw.port);
+		doctor_advise(f, "on %s: fanin switch --listen %s; or correct the port", host,
+			      d->at);
+	} else if (e == EPERM || e == EACCES) {
+		f = doctor_find(d, "switch", DOCTOR_FAIL,
+				"switch does not answer: a firewall refuses packets to %s (%s)",
+				d->at, strerror(e));
+		doctor_advise(f, "as root, see: nft list ruleset");
+	} else if (e) {
+		f = doctor_find(d, "switch", DOCTOR_FAIL, "switch does not answer: %s: %s", d->at,
+				strerror(e));
+		doctor_advise(f, "see: ip route get %s", host);
+		doctor_advise(f, "see: ping -c 3 %s", host);
+	} else if (tr->strays) {
+		f = doctor_find(
+			d, "switch", DOCTOR_FAIL,
+			"switch does not answer: what answers at %s is no `fanin switch`, or "
+			"one too old for this question",
+			d->at);
+		doctor_advise(f, "correct the port, or install fanin %s on %s", FAN_BUILD_VERSION,
+			      host);
+	} else {
+		f = doctor_find(
+			d, "switch", DOCTOR_FAIL,
+			"switch does not answer: nothing came from %s to %u questions in %u ms",
+			d->at, tr->tried, (unsigned)(tr->tried * REACH_GAP_NS / FAN_MS));
+		doctor_advise(f, "is that machine there?  ping -c 3 %s", host);
+		doctor_advise(f, "does `fanin switch` run on it?  pgrep -a fanin");
+		doctor_advise(f,
+			      "does a firewall on it drop UDP?  as root: nft add rule inet filter "
+			      "input udp dport %u accept",
+			      d->sw.port);
+	}
+}
+
+void doctor_check_switch(struct doctor *d)
+{
+	struct doctor_talk t;
+	struct doctor_train tr = {.count = REACH_TRIES,
+				  .burst = 1,
+				  .gap_ns = REACH_GAP_NS,
+				  .wait_ns = REACH_GAP_NS,
+				  .until_ns = d->deadline_ns,
+				  .body_bytes = FAN_ECHO_MIN,
+				  .once = true};
+
+	if (!d->resolved) /* that has been told */
+		return;
+	note_device(d);
+	int e = doctor_talk_open(&t, &d->sw, false);
+	if (e) {
+		tell_silence(d, -e, &tr);
+		return;
+	}
+	doctor_train_run(&t, &tr);
+	doctor_talk_close(&t);
+	if (tr.version) {
+		d->no_path = "the switch speaks another version of the protocol";
+		struct doctor_finding *f =
+			doctor_find(d, "switch", DOCTOR_FAIL,
+				    "switch %s speaks version %u of the protocol, this program %d",
+				    d->at, tr.version, FAN_WIRE_VERSION);
+		doctor_advise(f, "install one version of fanin on the switch and on all workers");
+		return;
+	}
+	if (!tr.answered) {
+		tell_silence(d, tr.send_error ? tr.send_error : tr.error, &tr);
+		return;
+	}
+	d->answers = true;
+	d->who = tr.who;
+	d->rto_ns = tr.rtt_ns[0] * 4 < RTO_MIN_NS ? RTO_MIN_NS : tr.rtt_ns[0] * 4;
+	doctor_find(d, "switch", DOCTOR_OK, "%s answers%s%s", d->at,
+		    d->device[0] ? ", by interface " : "", d->device);
+}
+
+void doctor_check_version(struct doctor *d)
+{
+	if (doctor_skips(d, "version"))
+		return;
+	bool same = strcmp(d->who.version, FAN_BUILD_VERSION) == 0;
+	struct doctor_finding *f = doctor_find(d, "version", same ? DOCTOR_OK : DOCTOR_WARN,
+					       "switch %s, this program %s; protocol %d on both",
+					       d->who.version, FAN_BUILD_VERSION, FAN_WIRE_VERSION);
+	doctor_value(f, "switch", json_string(d->who.version));
+	doctor_value(f, "program", json_string(FAN_BUILD_VERSION));
+	doctor_value(f, "protocol", json_integer(FAN_WIRE_VERSION));
+	if (!same)
+		doctor_advise(f, "install one version of fanin on the switch and on all workers");
+}
+
+static double ms(uint64_t ns)
+{
+	return (double)ns / 1e6;
+}
+
+/* Where packets get lost can be seen here, and on the switch. */
+static void advise_loss(const struct doctor *d, struct doctor_finding *f)
+{
+	const char *dev = d->device[0] ? d->device : "DEVICE";
+
+	doctor_advise(f,
+		      "find where, on both ends: ip -s link show dev %s; ethtool -S %s | grep -iE "
+		      "'drop|err|discard'; nstat -az UdpRcvbufErrors UdpSndbufErrors",
+		      dev, dev);
+	doctor_advise(f, "if buffers run over, as root on both ends: sysctl -w "
+			 "net.core.rmem_max=4194304 net.core.wmem_max=4194304");
+}
+
+/* A finding about what came of a train of packets of `packet_bytes`. */
+static struct doctor_finding *judge_train(struct doctor *d, const char *name,
+					  const struct doctor_train *tr, unsigned packet_bytes)
+{
+	uint64_t p50 = doctor_percentile(tr->rtt_ns, tr->answered, 500);
+	uint64_t p99 = doctor_percentile(tr->rtt_ns, tr->answered, 990);
+	uint64_t least = tr->answered ? tr->rtt_ns[0] : 0;
+	unsigned lost = tr->sent - tr->answered;
+	enum doctor_status s =
+		doctor_worse(doctor_judge_loss(tr->sent, tr->answered), doctor_judge_rtt(p50, p99));
+	struct doctor_finding *f = doctor_find(
+		d, name, s,
+		"packets of %u bytes: %u of %u lost (%.1f %%), rtt min %.3f p50 %.3f p99 %.3f ms",
+		packet_bytes, lost, tr->sent, tr->sent ? 100.0 * lost / tr->sent : 0.0, ms(least),
+		ms(p50), ms(p99));
+
+	doctor_value(f, "packet_bytes", json_integer(packet_bytes));
+	doctor_value(f, "sent", json_integer(tr->sent));
+	doctor_value(f, "lost", json_integer(lost));
+	doctor_value(f, "rtt_min_ms", json_real(ms(least)));
+	doctor_value(f, "rtt_p50_ms", json_real(ms(p50)));
+	doctor_value(f, "rtt_p99_ms", json_real(ms(p99)));
+	if (!tr->sent)
+		doctor_advise(f, "the kernel refuses to send: %s", strerror(tr->send_error));
+	else if (lost && !d->lossy)
+		advise_loss(d, f); /* once is enough */
+	d->lossy |= lost > 0;
+	if (p50 > DOCTOR_RTT_WARN_NS)
+		doctor_advise(
+			f,
+			"a window of %u fragments each %.1f ms limits a job to %.0f MB/s: use "
+			"a switch that is nearer, more of its window (fanin switch --window) "
+			"or more shards (--threads)",
+			d->who.window, ms(p50),
+			(double)d->who.window * fan_config_payload_bytes(d->cfg.mtu) / ms(p50) /
+				1e3);
+	else if (p99 > DOCTOR_TAIL_WARN_NS)
+		doctor_advise(
+			f,
+			"some take far longer than most: see `top` on both ends for who "
+			"takes the cores, and give fanin switch some: taskset -c CORES fanin switch ...");
+	return f;
+}
+
+/* UDP and IP headers. */
+static unsigned headers(const struct doctor *d)
+{
+	return FAN_HEAD_BYTES + (fan_peer_family(&d->sw) == AF_INET ? 28 : 48);
+}
+
+static int run_train(struct doctor *d, const char *name, struct doctor_train *tr,
+		     struct doctor_talk *t)
+{
+	int e = doctor_talk_open(t, &d->sw, false);
+
+	if (e) {
+		doctor_find(d, name, DOCTOR_FAIL, "cannot open a socket to the switch: %s",
+			    strerror(-e));
+		return e;
+	}
+	tr->wait_ns = d->rto_ns;
+	tr->until_ns = d->deadline_ns;
+	doctor_train_run(t, tr);
+	doctor_talk_close(t);
+	return 0;
+}
+
+void doctor_check_rtt(struct doctor *d)
+{
+	struct doctor_talk t;
+	struct doctor_train tr = {.count = (unsigned)d->args.count,
+				  .burst = 1,
+				  .gap_ns = TRAIN_GAP_NS,
+				  .body_bytes = FAN_ECHO_MIN};
+
+	if (doctor_skips(d, "rtt") || run_train(d, "rtt", &tr, &t))
+		return;
+	judge_train(d, "rtt", &tr, FAN_ECHO_MIN + headers(d));
+	uint64_t worst_ns = tr.answered ? tr.rtt_ns[tr.answered - 1] : 0;
+	if (2 * worst_ns > d->rto_ns)
+		d->rto_ns = 2 * worst_ns < RTO_MAX_NS ? 2 * worst_ns : RTO_MAX_NS;
+}
+
+/* The body of a packet as workers send it; 0: the check `name` was skipped. */
+static uint16_t fragment_bytes(struct doctor *d, const char *name)
+{
+	if (doctor_skips(d, name))
+		return 0;
+	if (!d->mtu)
+		doctor_find(d, name, DOCTOR_SKIP, "no MTU works");
+	return d->mtu ? fan_config_payload_bytes(d->mtu) : 0;
+}
+
+void doctor_check_fragments(struct doctor *d)
+{
+	struct doctor_talk t;
+	struct doctor_train tr = {.count = (unsigned)d->args.count,
+				  .burst = 1,
+				  .gap_ns = TRAIN_GAP_NS,
+				  .body_bytes = fragment_bytes(d, "fragments")};
+
+	if (!tr.body_bytes || run_train(d, "fragments", &tr, &t))
+		return;
+	judge_train(d, "fragments", &tr, tr.body_bytes + headers(d));
+}
+
+/* Is receive offload on at the interface?  -1: it does not tell. */
+static int device_has(const struct doctor *d, uint32_t what)
+{
+	struct ethtool_value v = {.cmd = what};
+	struct ifreq r = {.ifr_data = (void *)&v};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return -1;
+	snprintf(r.ifr_name, sizeof r.ifr_name, "%.15s", d->device);
+	int e = ioctl(fd, SIOCETHTOOL, &r);
+	close(fd);
+	return e ? -1 : v.data != 0;
+}
+
+static void judge_burst(struct doctor *d, const struct doctor_talk *t,
+			const struct doctor_train *tr)
+{
+	unsigned lost = tr->sent - tr->answered, refused = tr->tried - tr->sent;
+	bool segment = t->udp.segment || d->cfg.plain_udp, alone = tr->batch == 1;
+	bool gro_off = alone && device_has(d, ETHTOOL_GGRO) == 0;
+	/* on a path that loses single packets, bursts lose as well: that has been said */
+	bool bursty = (lost + refused) * 100 > tr->tried * RATE_MIN_PERCENT && !d->lossy;
+	const char *dev = d->device[0] ? d->device : "DEVICE";
+	struct doctor_finding *f = doctor_find(
+		d, "burst", !segment || gro_off || bursty ? DOCTOR_WARN : DOCTOR_OK,
+		"%u bursts of %u fragments: %u lost, %llu sends, up to %u in one receive",
+		BURST_ROUNDS, tr->burst, lost + refused, (unsigned long long)t->udp.sends,
+		tr->batch);
+
+	doctor_value(f, "sent", json_integer(tr->tried));
+	doctor_value(f, "lost", json_integer(lost + refused));
+	doctor_value(f, "sends", json_integer((json_int_t)t->udp.sends));
+	doctor_value(f, "largest_batch", json_integer(tr->batch));
+	doctor_value(f, "segment", json_boolean(t->udp.segment));
+	if (!segment)
+		doctor_advise(f, "%s refuses UDP_SEGMENT; as root: ethtool -K %s tx on", dev, dev);
+	if (gro_off)
+		doctor_advise(f, "answers came one by one; as root: ethtool -K %s gro on", dev);
+	if (bursty) {
+		doctor_advise(f, "as root, on both ends: sysctl -w net.core.rmem_max=4194304 "
+				 "net.core.wmem_max=4194304; then start the switch again");
+		doctor_advise(f,
+			      "and make the queues of %s longer: ethtool -G %s rx 4096; ip link "
+			      "set dev %s txqueuelen 4000",
+			      dev, dev, dev);
+	}
+}
+
+void doctor_check_burst(struct doctor *d)
+{
+	struct doctor_talk t;
+	struct doctor_train tr = {.burst = DOCTOR_BURST_MAX,
+				  .count = BURST_ROUNDS * DOCTOR_BURST_MAX,
+				  .gap_ns = BURST_GAP_NS + d->rto_ns / 4,
+				  .body_bytes = fragment_bytes(d, "burst")};
+
+	if (!tr.body_bytes || run_train(d, "burst", &tr, &t))
+		return;
+	judge_burst(d, &t, &tr);
+}
+
+/* Does the shard on port + `i` answer? */
+static bool shard_answers(const struct doctor *d, unsigned i)
+{
+	struct doctor_talk t;
+	fan_peer to = d->sw;
+	struct doctor_train tr = {.count = SHARD_TRIES,
+				  .burst = 1,
+				  .gap_ns = d->rto_ns,
+				  .wait_ns = d->rto_ns,
+				  .until_ns = d->deadline_ns,
+				  .body_bytes = FAN_ECHO_MIN,
+				  .once = true};
+
+	to.port += i;
+	if (doctor_talk_open(&t, &to, false))
+		return false;
+	doctor_train_run(&t, &tr);
+	doctor_talk_close(&t);
+	return tr.answered > 0;
+}
+
+void doctor_check_shards(struct doctor *d)
+{
+	char list[64] = "";
+	unsigned silent = 0, i;
+
+	if (doctor_skips(d, "shards"))
+		return;
+	for (i = 1; i < d->who.shards && silent < SHARDS_SILENT; i++) {
+		if (shard_answers(d, i))
+			continue;
+		size_t used = strlen(list);
+		snprintf(list + used, sizeof list - used, "%s%u", silent ? ", " : "",
+			 d->sw.port + i);
+		silent++;
+	}
+	unsigned last = d->sw.port + d->who.shards - 1;
+	struct doctor_finding *f;
+	if (!silent)
+		f = doctor_find(d, "shards", DOCTOR_OK,
+				d->who.shards == 1 ? "%u, on port %u"
+						   : "%u, on ports %u to %u; all answer",
+				d->who.shards, d->sw.port, last);
+	else
+		f = doctor_find(d, "shards", DOCTOR_FAIL,
+				"the switch has %u, on ports %u to %u; silent: %s%s", d->who.shards,
+				d->sw.port, last, list, i < d->who.shards ? ", ..." : "");
+	doctor_value(f, "shards", json_integer(d->who.shards));
+	doctor_value(f, "silent", json_integer(silent));
+	if (silent) {
+		d->no_path = "a shard of the switch is silent";
+		doctor_advise(
+			f,
+			"let a firewall pass all of them, as root on the switch: nft add rule "
+			"inet filter input udp dport %u-%u accept",
+			d->sw.port, last);
+		doctor_advise(f,
+			      "give workers the first port: the switch says it has %u from the one "
+			      "it listens on",
+			      d->who.shards);
+	}
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* embedded.c - a switch inside the process of a library's user: src/net/switchd behind
+ * the public calls. */
+#include <fanin.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "config.h"
+#include "core/err.h"
+#include "forks.h"
+#include "net/switchd.h"
+#include "net/udp.h"
+
+#define ADDRESS_BYTES 80
+#define LISTEN	      "127.0.0.1:0" /* where nobody says */
+
+struct fanin_switch {
+	struct fan_switchd *d;
+	unsigned forks; /* fan_forks() when started */
+	char address[ADDRESS_BYTES];
+};
+
+/* A number that is left open or lies in its range. */
+static bool fits(const char *name, int value, int min, int max, char *why)
+{
+	if (value == -1 || (value >= min && value <= max))
+		return true;
+	snprintf(why, FAN_CONFIG_WHY_BYTES, "options.%s: \"%d\": expected a number from %d to %d",
+		 name, value, min, max);
+	return false;
+}
+
+/* Fill in `d` from `o`, and from where the options of a communicator come from. */
+static int configure(struct fan_switchd_options *d, const struct fanin_switch_options *o, char *why)
+{
+	struct fanin_options shared = FANIN_OPTIONS_INIT;
+	struct fan_config cfg;
+	char text[FAN_CONFIG_WHY_BYTES];
+
+	if (!fits("slots", o->slots, 2, FAN_SLOTS_MAX, why) ||
+	    !fits("threads", o->threads, 1, FAN_SHARDS_MAX, why))
+		return FAN_E_INVALID;
+	fan_switchd_defaults(d);
+	if (fan_peer_parse(&d->listen, o->listen ? o->listen : LISTEN, text, sizeof text)) {
+		snprintf(why, FAN_CONFIG_WHY_BYTES, "options.listen: %.400s", text);
+		return FAN_E_INVALID;
+	}
+	shared.mtu = o->mtu;
+	shared.multicast = o->multicast;
+	int e = fan_config_load_part(&cfg, &shared, why, FAN_CONFIG_WHY_BYTES);
+	if (e)
+		return e;
+	d->core.payload_bytes = cfg.payload_bytes;
+	d->no_multicast = !cfg.multicast;
+	d->plain = cfg.plain_udp;
+	if (o->slots != -1)
+		d->core.slots = (uint32_t)o->slots;
+	if (o->threads != -1)
+		d->threads = (unsigned)o->threads;
+	return FAN_OK;
+}
+
+static int start(const struct fanin_switch_options *o, struct fanin_switch **started, char *why)
+{
+	struct fan_switchd_options d;
+
+	if (o->size != sizeof *o) {
+		snprintf(why, FAN_CONFIG_WHY_BYTES,
+			 "options.size: %zu: expected %zu: set the options with "
+			 "FANIN_SWITCH_OPTIONS_INIT",
+			 o->size, sizeof *o);
+		return FAN_E_INVALID;
+	}
+	int e = configure(&d, o, why);
+	if (e)
+		return e;
+	struct fanin_switch *s = calloc(1, sizeof *s);
+	if (!s) {
+		snprintf(why, FAN_CONFIG_WHY_BYTES, "%s", fan_err_text(FAN_E_NOMEM));
+		return FAN_E_NOMEM;
+	}
+	s->forks = fan_forks();
+	e = fan_switchd_start(&s->d, &d, why, FAN_CONFIG_WHY_BYTES);
+	if (e) {
+		free(s);
+		return e;
+	}
+	fan_peer at = fan_switchd_address(s->d);
+	fan_peer_text(&at, s->address, sizeof s->address);
+	*started = s;
+	return FAN_OK;
+}
+
+int fanin_switch_start(const struct fanin_switch_options *options, fanin_switch **started,
+		       char *why, size_t why_bytes)
+{
+	char text[FAN_CONFIG_WHY_BYTES] = "";
+	int e = FAN_E_INVALID;
+
+	if (started)
+		*started = NULL;
+	if (options && started)
+		e = start(options, started, text);
+	else
+		snprintf(text, sizeof text, "%s", fan_err_text(e));
+	if (why && why_bytes)
+		snprintf(why, why_bytes, "%s", text);
+	return e;
+}
+
+const char *fanin_switch_address(const fanin_switch *running)
+{
+	return running ? running->address : "";
+}
+
+void fanin_switch_stop(fanin_switch *running, int linger_ms)
+{
+	if (!running)
+		return;
+	if (running->forks != fan_forks()) { /* the threads are the parent's */
+		fan_switchd_abandon(running->d);
+	} else {
+		if (linger_ms > 0)
+			fan_switchd_drain(running->d, linger_ms);
+		fan_switchd_stop(running->d);
+	}
+	free(running);
+}

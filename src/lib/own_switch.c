@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "own_switch.h"
+
+#include <fanin.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/err.h"
+#include "forks.h"
+#include "net/clock.h"
+#include "net/udp.h"
+
+#define RETRY_NS (100 * FAN_MS)
+
+/* An entry is free while `users` is 0.  Whoever makes or stops the switch of an entry does
+ * so without the lock, with `busy` set: others wait for `changed`. */
+struct fan_own_switch {
+	char addr[FAN_CONFIG_SWITCH_MAX + 1];
+	unsigned users;
+	bool busy;
+	fanin_switch *running;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct fan_own_switch table[FAN_OWN_SWITCHES_MAX];
+
+static void before_fork(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+static void after_fork(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+/* The switches are the parent's: a child closes its copies of their sockets, and starts
+ * with none. */
+static void in_child(void)
+{
+	for (unsigned i = 0; i < FAN_OWN_SWITCHES_MAX; i++)
+		if (table[i].users && !table[i].busy)
+			fanin_switch_stop(table[i].running, 0);
+	memset(table, 0, sizeof table);
+	pthread_cond_init(&changed, NULL);
+	pthread_mutex_unlock(&lock);
+}
+
+/* The count of forks first: by it fanin_switch_stop sees that it is in a child. */
+static void watch_forks(void)
+{
+	fan_forks();
+	pthread_atfork(before_fork, after_fork, in_child);
+}
+
+/* With the lock: the entry of `addr`, or a free one, or NULL. */
+static struct fan_own_switch *find(const char *addr)
+{
+	struct fan_own_switch *free_one = NULL;
+	for (unsigned i = 0; i < FAN_OWN_SWITCHES_MAX; i++) {
+		struct fan_own_switch *own = &table[i];
+		if ((own->users || own->busy) && !strcmp(own->addr, addr))
+			return own;
+		if (!own->users && !own->busy)
+			free_one = own;
+	}
+	return free_one;
+}
+
+/* Where to listen: `at` itself, or every interface of its family with its port. */
+static int listen_text(char *text, size_t bytes, const struct fan_rendezvous *at, char *why,
+		       size_t why_bytes)
+{
+	char wrong[FAN_CONFIG_WHY_BYTES];
+	fan_peer p;
+	if (fan_peer_parse(&p, at->addr, wrong, sizeof wrong)) {
+		snprintf(why, why_bytes, "switch of rank 0: %.400s", wrong);
+		return FAN_E_CONFIG;
+	}
+	if (at->one_host)
+		fan_peer_text(&p, text, bytes);
+	else
+		snprintf(text, bytes, "%s:%u", fan_peer_family(&p) == AF_INET ? "0.0.0.0" : "[::]",
+			 (unsigned)p.port);
+	return FAN_OK;
+}
+
+static int start(fanin_switch **running, const struct fan_rendezvous *at,
+		 const struct fan_config *cfg, char *why, size_t bytes)
+{
+	struct fanin_switch_options o = FANIN_SWITCH_OPTIONS_INIT;
+	char listen[FAN_CONFIG_SWITCH_MAX + 1], wrong[FAN_CONFIG_WHY_BYTES];
+	int patience_ms = cfg->timeout_ms < FAN_OWN_BIND_MS ? cfg->timeout_ms : FAN_OWN_BIND_MS;
+	uint64_t until_ns = fan_clock_ns() + (uint64_t)patience_ms * FAN_MS;
+	int e = listen_text(listen, sizeof listen, at, why, bytes);
+	if (e)
+		return e;
+	o.listen = listen;
+	o.mtu = cfg->mtu;
+	o.multicast = cfg->multicast;
+	while ((e = fanin_switch_start(&o, running, wrong, sizeof wrong)) == FAN_E_SYSTEM &&
+	       fan_clock_ns() < until_ns)
+		nanosleep(&(struct timespec){.tv_nsec = RETRY_NS}, NULL);
+	if (e)
+		snprintf(why, bytes,
+			 "rank 0 cannot start a switch: %.300s; name a running one in FANIN_SWITCH",
+			 wrong);
+	return e;
+}
+
+int fan_own_switch_get(struct fan_own_switch **own, const struct fan_rendezvous *at,
+		       const struct fan_config *cfg, char *why, size_t bytes)
+{
+	struct fan_own_switch *one;
+	int e = FAN_OK;
+	pthread_once(&once, watch_forks);
+	*own = NULL;
+	pthread_mutex_lock(&lock);
+	while ((one = find(at->addr)) && one->busy)
+		pthread_cond_wait(&changed, &lock);
+	if (!one) {
+		snprintf(why, bytes, "this process runs %d switches already", FAN_OWN_SWITCHES_MAX);
+		e = FAN_E_CONFIG;
+	} else if (!one->users) {
+		snprintf(one->addr, sizeof one->addr, "%s", at->addr);
+		one->busy = true;
+		pthread_mutex_unlock(&lock);
+		e = start(&one->running, at, cfg, why, bytes);
+		pthread_mutex_lock(&lock);
+		one->busy = false;
+		pthread_cond_broadcast(&changed);
+	}
+	if (!e) {
+		one->users++;
+		*own = one;
+	}
+	pthread_mutex_unlock(&lock);
+	return e;
+}
+
+void fan_own_switch_put(struct fan_own_switch *own, int linger_ms)
+{
+	if (!own)
+		return;
+	pthread_mutex_lock(&lock);
+	if (--own->users) {
+		pthread_mutex_unlock(&lock);
+		return;
+	}
+	own->busy = true;
+	pthread_mutex_unlock(&lock);
+	fanin_switch_stop(own->running, linger_ms);
+	pthread_mutex_lock(&lock);
+	own->running = NULL;
+	own->busy = false;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rendezvous.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/err.h"
+
+#define FNV_START 2166136261u /* FNV-1a, 32 bits */
+#define FNV_PRIME 16777619u
+#define ID_BYTES  128 /* of a launcher's job, as text */
+
+/* A variable that is set and not empty, or NULL. */
+static const char *variable(const char *name)
+{
+	const char *text = getenv(name);
+	return text && *text ? text : NULL;
+}
+
+static bool same(const char *one, const char *other)
+{
+	return one && other && !strcmp(one, other);
+}
+
+static uint32_t hash(const char *text)
+{
+	uint32_t h = FNV_START;
+	for (; *text; text++)
+		h = (h ^ (unsigned char)*text) * FNV_PRIME;
+	return h;
+}
+
+bool fan_rendezvous_first_host(const char *list, char *host, size_t bytes)
+{
+	enum { NAME, NUMBER, SKIP } at = NAME; /* a bracket: its first number, then the rest */
+	size_t n = 0;
+	for (; *list && (at != NAME || *list != ','); list++) {
+		if (at == NAME && *list == '[')
+			at = NUMBER;
+		else if (at != NAME && *list == ']')
+			at = NAME;
+		else if (at == NUMBER && (*list == '-' || *list == ','))
+			at = SKIP;
+		else if (at != SKIP && n + 1 < bytes)
+			host[n++] = *list;
+		else if (at != SKIP)
+			return false;
+	}
+	host[n] = '\0';
+	return n > 0 && at == NAME;
+}
+
+static int place(struct fan_rendezvous *r, const char *host, unsigned port)
+{
+	bool bare_v6 = strchr(host, ':') && *host != '[';
+	int n = snprintf(r->addr, sizeof r->addr, bare_v6 ? "[%s]:%u" : "%s:%u", host, port);
+	return n < (int)sizeof r->addr ? FAN_OK : FAN_E_CONFIG;
+}
+
+/* torchrun, and everyone who sets what it sets. */
+static int find_master(struct fan_rendezvous *r, const char *host, char *why, size_t bytes)
+{
+	const char *text = variable("MASTER_PORT");
+	char *end = NULL;
+	long port = text ? strtol(text, &end, 10) : 0;
+	if (!text || *end || port < 1 || port > 65535) {
+		snprintf(why, bytes, "MASTER_PORT: \"%.16s\": expected a number from 1 to 65535",
+			 text ? text : "");
+		return FAN_E_CONFIG;
+	}
+	r->one_host = same(variable("LOCAL_WORLD_SIZE"), variable("WORLD_SIZE")) ||
+		      same(host, "localhost") || same(host, "127.0.0.1") || same(host, "::1");
+	int e = place(r, host, (unsigned)port);
+	if (e)
+		snprintf(why, bytes, "MASTER_ADDR: expected at most %d bytes",
+			 FAN_CONFIG_SWITCH_MAX - 8);
+	return e;
+}
+
+/* The id of a Slurm step, the same for all its ranks. */
+static void slurm_id(char *id, size_t bytes)
+{
+	const char *step = variable("SLURM_STEP_ID");
+	snprintf(id, bytes, "slurm-%.40s.%.40s", variable("SLURM_JOB_ID"), step ? step : "0");
+}
+
+/* Rank 0 is on the first host of a step, whether Slurm counts by blocks or in turns. */
+static int find_slurm(struct fan_rendezvous *r, char *why, size_t bytes)
+{
+	const char *list = variable("SLURM_STEP_NODELIST");
+	const char *nodes = variable("SLURM_STEP_NUM_NODES");
+	char host[FAN_CONFIG_SWITCH_MAX + 1], id[ID_BYTES];
+	if (!list)
+		list = variable("SLURM_JOB_NODELIST");
+	if (!list || !fan_rendezvous_first_host(list, host, sizeof host)) {
+		snprintf(why, bytes,
+			 "SLURM_STEP_NODELIST: \"%.64s\": expected a list of hosts; name the "
+			 "switch in FANIN_SWITCH",
+			 list ? list : "");
+		return FAN_E_CONFIG;
+	}
+	slurm_id(id, sizeof id);
+	r->one_host = same(nodes, "1");
+	return place(r, host, FAN_RENDEZVOUS_PORT + hash(id) % FAN_RENDEZVOUS_PORTS);
+}
+
+/* mpirun tells no rank where rank 0 is, unless all of them are here. */
+static int find_mpi(struct fan_rendezvous *r, char *why, size_t bytes)
+{
+	const char *id = variable("PMIX_NAMESPACE");
+	if (!id)
+		id = variable("OMPI_MCA_ess_base_jobid");
+	if (!id ||
+	    !same(variable("OMPI_COMM_WORLD_LOCAL_SIZE"), variable("OMPI_COMM_WORLD_SIZE"))) {
+		snprintf(why, bytes,
+			 "no switch: Open MPI does not tell on which host rank 0 is; name a switch "
+			 "in FANIN_SWITCH, or rank 0's host and a free port in MASTER_ADDR and "
+			 "MASTER_PORT (mpirun -x)");
+		return FAN_E_CONFIG;
+	}
+	r->one_host = true;
+	return place(r, "127.0.0.1", FAN_RENDEZVOUS_PORT + hash(id) % FAN_RENDEZVOUS_PORTS);
+}
+
+int fan_rendezvous_find(struct fan_rendezvous *r, char *why, size_t bytes)
+{
+	const char *master = variable("MASTER_ADDR");
+	memset(r, 0, sizeof *r);
+	if (master)
+		return find_master(r, master, why, bytes);
+	if (variable("OMPI_COMM_WORLD_SIZE"))
+		return find_mpi(r, why, bytes);
+	if (variable("SLURM_JOB_ID"))
+		return find_slurm(r, why, bytes);
+	snprintf(why, bytes,
+		 "no switch: expected its address as HOST:PORT in FANIN_SWITCH, "
+		 "options.switch_addr or the INI file's key switch; or, for rank 0 to start one, "
+		 "a launcher's variables such as MASTER_ADDR and MASTER_PORT");
+	return FAN_E_CONFIG;
+}
+
+/* What may stand in a job's name; a launcher's id may hold anything. */
+static void clean(char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text <= ' ' || *text == '"' || (unsigned char)*text >= 127)
+			*text = '_';
+}
+
+void fan_rendezvous_job(char *job)
+{
+	const char *run = variable("TORCHELASTIC_RUN_ID"), *master = variable("MASTER_ADDR");
+	const char *again = variable("TORCHELASTIC_RESTART_COUNT"), *port = variable("MASTER_PORT");
+	char id[ID_BYTES] = "";
+	if (run && strcmp(run, "none"))
+		snprintf(id, sizeof id, "torch-%.80s", run);
+	else if (master && port)
+		snprintf(id, sizeof id, "%.80s:%.8s", master, port);
+	else if (variable("PMIX_NAMESPACE"))
+		snprintf(id, sizeof id, "mpi-%.80s", variable("PMIX_NAMESPACE"));
+	else if (variable("SLURM_JOB_ID"))
+		slurm_id(id, sizeof id);
+	if (!*id)
+		return;
+	if (again && strcmp(again, "0")) { /* ranks of the last try may not be forgotten yet */
+		size_t used = strlen(id);
+		snprintf(id + used, sizeof id - used, "/%.8s", again);
+	}
+	clean(id);
+	if (strlen(id) > FAN_NAME_MAX) /* the end differs, and so does the hash */
+		snprintf(id + FAN_NAME_MAX - 9, 10, "#%08x", hash(id));
+	memcpy(job, id, strlen(id) + 1);
+}

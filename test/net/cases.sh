@@ -1,0 +1,144 @@
+#!/bin/sh
+# shellcheck disable=SC2034,SC2154  # the script that sources this sets and uses some
+# SPDX-License-Identifier: Apache-2.0
+#
+# What the scripts of cases between network namespaces share: a beginning that makes
+# sure of the end, switches and ranks in namespaces, one line a case, the counts.
+#
+# A script sets $here, its own folder, sources this file, which sources netns.sh, and
+# then sets
+#
+#     prefix            of its namespaces' names; with $$ in it: scripts run side by side
+#     rank_timeout_s    if it uses start_rank
+#     other_namespaces  those that it makes beside PREFIX-sw and PREFIX-wINDEX, by what
+#                       comes behind "PREFIX-"; none unless told
+#
+# and calls
+#
+#     begin "$@"        first; from here on, whatever happens, what runs is stopped and
+#                       the namespaces and $dir are removed
+#     report            once a case
+#     summary           last: its status is the script's
+#
+# It gets
+#
+#     fanin             the program
+#     dir               a folder of its own: $dir/switch, $dir/rank0, ... are their outputs
+#     passed failed     cases
+
+. "$here/netns.sh"
+
+LISTEN_POLLS=100 # of 50 ms
+
+other_namespaces=
+passed=0
+failed=0
+pids=   # of switches and the like, which run until they are stopped
+ranks=  # of ranks, which end by themselves
+dir=
+
+# Ends the script when namespaces cannot be made here (77) or nothing is built (1).
+begin() { # [FANIN]
+        fanin=${1:-${BUILD:-$here/../../build}/fanin}
+        fan_net_check || exit $?
+        [ -x "$fanin" ] || { echo "not ok - no program $fanin: build it first"; exit 1; }
+        trap finish EXIT
+        trap 'exit 130' INT
+        trap 'exit 143' TERM
+        dir=$(mktemp -d) || exit 1
+}
+
+finish() {
+        trap - EXIT INT TERM
+        stop
+        fan_net_down "$prefix"
+        for space in $other_namespaces; do
+                ip netns del "$prefix-$space" 2>/dev/null
+        done
+        [ -z "$dir" ] || rm -rf "$dir"
+}
+
+# Switches and ranks.  Only what this script started is ended, by process id.
+stop() {
+        for pid in $pids $ranks; do
+                kill "$pid" 2>/dev/null
+        done
+        for pid in $pids $ranks; do
+                wait "$pid" 2>/dev/null
+        done
+        pids=
+        ranks=
+}
+
+# The result as RESULT; when not ok, the last lines of each FILE as well.
+report() { # NAME RESULT(0: ok) [FILE...]
+        name=$1 result=$2
+        shift 2
+        if [ "$result" -eq 0 ]; then
+                passed=$((passed + 1))
+                echo "ok $((passed + failed)) - $name"
+                return 0
+        fi
+        failed=$((failed + 1))
+        echo "not ok $((passed + failed)) - $name"
+        for file in "$@"; do
+                [ -s "$file" ] && tail -n 8 "$file" | sed "s|^|#   ${file##*/}: |"
+        done
+        return "$result"
+}
+
+summary() {
+        echo "$passed passed, $failed failed, 0 skipped"
+        [ $failed -eq 0 ]
+}
+
+# COMMAND in the background, as process $!, with its output in $dir/LOG.  Who calls
+# this adds $! to $pids or to $ranks.
+start() { # NAMESPACE LOG COMMAND...
+        space=$1 log=$dir/$2
+        shift 2
+        : >"$log" # nobody may take what an earlier process wrote for its words
+        ip netns exec "$prefix-$space" "$@" >"$log" 2>&1 &
+}
+
+# 1 when it is not ready after 5 s, or ended.
+start_switch() { # ADDRESS:PORT FLAGS...
+        start sw switch "$fanin" switch --listen "$@"
+        pids="$pids $!"
+        wait_listening $! switch
+}
+
+# Until PID says in $dir/LOG that all its sockets are open; 1 after 5 s, or when it ended.
+# (Its tables in /proc would not do: at first they are those of this script's namespace.)
+wait_listening() { # PID LOG
+        for _ in $(seq $LISTEN_POLLS); do
+                grep -q event=start "$dir/$2" && return 0
+                kill -0 "$1" 2>/dev/null || return 1
+                sleep 0.05
+        done
+        return 1
+}
+
+# COMMAND in PREFIX-wINDEX, for $rank_timeout_s at most.
+start_rank() { # INDEX COMMAND...
+        rank=$1
+        shift
+        start "w$rank" "rank$rank" timeout -k 2 "$rank_timeout_s" "$@"
+        ranks="$ranks $!"
+}
+
+# 1 when one of them failed.
+wait_ranks() {
+        bad=0
+        for pid in $ranks; do
+                wait "$pid" || bad=1
+        done
+        ranks=
+        return $bad
+}
+
+# Whether `fanin bench --json $dir/json` looked at its sums and counted no wrong element.
+none_wrong() {
+        grep -Eq '"wrong": *0[^0-9]' "$dir/json" 2>/dev/null &&
+        ! grep -Eq '"wrong": *[^ 0]' "$dir/json"
+}

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests share: a switch, ranks as threads of this process, ranks as processes.
+
+Threads are enough for the communicator, since the library leaves the interpreter's lock while it
+waits; what PyTorch does once a process - process groups - needs processes.  Every wait is bounded.
+"""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import fanin
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("BUILD", ROOT / "build"))
+WAIT_S = 60  # the longest that a group of ranks may take
+
+os.environ.setdefault("FANIN_LIBRARY", str(BUILD / "src" / "libfanin.so.0"))
+for name in list(os.environ):
+    if name.startswith("FANIN_") and name != "FANIN_LIBRARY":
+        del os.environ[name]
+for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+    os.environ.pop(name, None)
+
+
+class Switch:
+    """A `fanin switch` on loopback that can be killed."""
+
+    def __init__(self, *flags: str) -> None:
+        self.process = subprocess.Popen(
+            [str(BUILD / "fanin"), "switch", "--listen", "127.0.0.1:0", *flags],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            found = re.search(r"127\.0\.0\.1:\d+", line)
+            if found:
+                self.address = found.group()
+                break
+        else:
+            raise AssertionError("the switch did not start")
+        # Nobody reads what it says from here on; a full pipe must not stop it.
+        self._drain = threading.Thread(target=self.process.stdout.read, daemon=True)
+        self._drain.start()
+
+    def stop(self, how: int = signal.SIGTERM) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+        self.process.wait(timeout=WAIT_S)
+
+
+@pytest.fixture(scope="session")
+def switch():
+    """One that all tests use, each with jobs of its own."""
+    one = Switch()
+    yield one.address
+    one.stop()
+
+
+@pytest.fixture
+def own_switch():
+    """One that the test may kill."""
+    one = Switch()
+    yield one
+    one.stop(signal.SIGKILL)
+
+
+@pytest.fixture
+def job(request):
+    """A job name that no other test uses."""
+    return request.node.name[-60:]
+
+
+def ranks(size, work, **options):
+    """Run `work(communicator)` as each of `size` ranks; what each returned or raised, by rank."""
+    outcome = [None] * size
+
+    def one(rank):
+        try:
+            with fanin.Communicator(rank=rank, ranks=size, **options) as comm:
+                outcome[rank] = work(comm)
+        except Exception as error:  # the test looks at it
+            outcome[rank] = error
+
+    threads = [threading.Thread(target=one, args=(rank,), daemon=True) for rank in range(size)]
+    for thread in threads:
+        thread.start()
+    until = time.monotonic() + WAIT_S
+    for thread in threads:
+        thread.join(max(0.0, until - time.monotonic()))
+        assert not thread.is_alive(), "a rank hangs"
+    return outcome
+
+
+def free_port():
+    """A TCP port that was free a moment ago, and the UDP port of the same number, too."""
+    for _ in range(100):
+        with socket.socket() as tcp, socket.socket(type=socket.SOCK_DGRAM) as udp:
+            tcp.bind(("127.0.0.1", 0))
+            try:
+                udp.bind(("127.0.0.1", tcp.getsockname()[1]))
+            except OSError:
+                continue
+            return tcp.getsockname()[1]
+    raise AssertionError("no port is free")
+
+
+class Processes:
+    """Ranks as processes that run a function of test/python/torch_ranks.py and print JSON."""
+
+    def __init__(self, size, name, arguments, environment=None):
+        port = free_port()
+        self.ranks = []
+        for rank in range(size):
+            env = dict(
+                os.environ,
+                RANK=str(rank),
+                WORLD_SIZE=str(size),
+                MASTER_ADDR="127.0.0.1",
+                MASTER_PORT=str(port),
+                OMP_NUM_THREADS="1",
+                PYTHONPATH=str(ROOT / "python"),
+                **(environment or {}),
+            )
+            command = [sys.executable, str(Path(__file__).parent / "torch_ranks.py"), name]
+            self.ranks.append(
+                subprocess.Popen(
+                    [*command, json.dumps(arguments)],
+                    env=env,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                )
+            )
+
+    def wait(self):
+        """(exit status, the last line of stdout as JSON or None, stderr) of each rank."""
+        outcome = []
+        try:
+            for rank in self.ranks:
+                out, err = rank.communicate(timeout=WAIT_S)
+                lines = out.strip().splitlines()
+                outcome.append((rank.returncode, json.loads(lines[-1]) if lines else None, err))
+        finally:
+            for rank in self.ranks:
+                if rank.poll() is None:
+                    rank.kill()
+                    rank.wait()
+        return outcome
