@@ -44,6 +44,7 @@ class Experiment:
         self.folder = os.path.join(HERE, name)
         self.out = args.out or self.folder
         self.figures, self.pages, self.settings = [], [], {}
+        self.revision = revision()  # before results are written: they are tracked files
 
     def sim(self, heading, scenario, sets=(), sweeps=()):
         """Run experiments/NAME/SCENARIO; its JSON.  The page's plots go under `heading`,
@@ -99,7 +100,7 @@ class Experiment:
             file.write(re.sub(r"<title>.*?</title>", "<title>%s</title>" % html.escape(self.title),
                               self.head))
             file.write("<h1>%s</h1><p class=sub>revision %s, seed %d</p>\n" % (
-                html.escape(self.title), revision(), self.args.seed))
+                html.escape(self.title), self.revision, self.args.seed))
             file.write("<table><tr><th>figure<th>asked<th>obtained<th>holds</tr>\n")
             for row in self.rows():
                 file.write("<tr>%s</tr>\n" % "".join("<td>%s</td>" % html.escape(c) for c in row))
@@ -111,7 +112,7 @@ class Experiment:
     def finish(self):
         os.makedirs(self.out, exist_ok=True)
         with open(os.path.join(self.out, "result.json"), "w") as file:
-            json.dump({"figures": self.figures, "seed": self.args.seed, "revision": revision(),
+            json.dump({"figures": self.figures, "seed": self.args.seed, "revision": self.revision,
                        "settings": dict(self.settings, quick=self.args.quick)}, file, indent=1)
             file.write("\n")
         self.write_page()
