@@ -7,11 +7,14 @@
 #include "core/err.h"
 
 #define FOUND_MAX (2 * FAN_PATHS_MAX) /* of one length, to choose from */
+#define CHOICE	  8		      /* of so many times as are wanted, but for one */
 #define FAR	  UINT32_MAX
 
 int fan_paths_open(struct fan_paths *p, const struct fan_topo *t)
 {
+	memset(p, 0, sizeof *p);
 	p->t = t;
+	p->target = FAN_NODE_NONE;
 	p->distance = calloc(t->nodes + 1, sizeof *p->distance);
 	p->queue = calloc(t->nodes + 1, sizeof *p->queue);
 	p->on = calloc(t->nodes + 1, sizeof *p->on);
@@ -71,9 +74,9 @@ static uint32_t routes_of(struct fan_paths *p, uint32_t from, uint32_t to, uint3
 	p->on[from] = 1;
 	for (;;) {
 		const struct fan_node *n = &t->node[at[depth]];
-		if (depth == hops || next[depth] >= n->degree || count == FOUND_MAX ||
+		if (depth == hops || next[depth] >= n->degree || count == p->found_max ||
 		    p->steps >= FAN_PATH_STEPS_MAX) {
-			if (depth == hops && count < FOUND_MAX)
+			if (depth == hops && count < p->found_max)
 				p->found[count++] = now;
 			p->on[at[depth]] = 0;
 			if (depth-- == 0)
@@ -132,14 +135,17 @@ uint32_t fan_paths_find(struct fan_paths *p, uint32_t from, uint32_t to, uint32_
 		route[0].hops = 0;
 		return 1;
 	}
-	measure(p, to);
+	if (p->target != to)
+		measure(p, to);
+	p->target = to;
 	p->steps = 0;
 	if (max > FAN_PATHS_MAX)
 		max = FAN_PATHS_MAX;
+	p->found_max = max == 1 ? 1 : max * CHOICE < FOUND_MAX ? max * CHOICE : FOUND_MAX;
 	if (p->distance[from] == FAR)
 		return 0;
 	for (uint32_t hops = p->distance[from];
-	     hops <= FAN_HOPS_MAX && count < max && p->steps < FAN_PATH_STEPS_MAX; hops++)
+	     hops < FAN_HOPS_MAX && count < max && p->steps < FAN_PATH_STEPS_MAX; hops++)
 		count += choose(p, routes_of(p, from, to, hops), max - count, route + count);
 	for (uint32_t i = 0; i < count; i++)
 		for (uint32_t k = 0; k < route[i].hops; k++)

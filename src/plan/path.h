@@ -19,7 +19,8 @@ struct fan_paths {
 	uint8_t *on; /* is on the path that is tried */
 	struct fan_route *found;
 	uint32_t *used; /* by arc: chosen routes over it */
-	uint32_t steps;
+	uint32_t steps, found_max;
+	uint32_t target; /* that `distance` is to */
 };
 
 int fan_paths_open(struct fan_paths *p, const struct fan_topo *t);

@@ -34,7 +34,7 @@ static inline struct fan_topo rig_load(const char *name)
 static inline struct fan_topo rig_make(const char *text)
 {
 	struct fan_make m;
-	struct fan_topo t;
+	struct fan_topo t = {0};
 	struct fan_why why = {""};
 
 	if (fan_make_parse(&m, text, &why) || fan_make(&t, &m, &why))
