@@ -7,5 +7,6 @@
 int cmd_switch(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_top(int argc, char **argv);
+int cmd_plan(int argc, char **argv);
 
 #endif

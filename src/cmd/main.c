@@ -13,6 +13,7 @@ static const struct {
 } commands[] = {
 	{"switch", cmd_switch, "sum the fragments of workers and send them the sums"},
 	{"bench", cmd_bench, "time all-reduces and check every element"},
+	{"plan", cmd_plan, "plan where gradients are summed and which way they go"},
 	{"top", cmd_top, "tell what the jobs of a switch do and wait for"},
 };
 #define COMMANDS (sizeof commands / sizeof commands[0])
