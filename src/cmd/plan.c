@@ -12,6 +12,8 @@
 #include "core/err.h"
 #include "plan.h"
 #include "plan/bound.h"
+#include "plan/plan_json.h"
+#include "plan/replan.h"
 #include "plan/report.h"
 #include "plan/topo_json.h"
 #include "plan/topo_make.h"
@@ -19,6 +21,7 @@
 #define FILE_BYTES_MAX (256u << 20)
 #define TEXT_BYTES     512
 #define ALGORITHMS_MAX 16
+#define BEST	       7 /* in the list below */
 #define EXIT_FAILED    1
 #define EXIT_BAD       2
 
@@ -26,7 +29,7 @@ struct plan_args {
 	int algorithm; /* its number; the last: all */
 	int seed, paths, roundings, trees, solver;
 	bool no_bound;
-	char json[ARGS_TEXT_BYTES], topology[ARGS_TEXT_BYTES];
+	char json[ARGS_TEXT_BYTES], topology[ARGS_TEXT_BYTES], from[ARGS_TEXT_BYTES];
 };
 
 static const char *const algorithms[] = {"geryon", "lbmm",  "switchml", "atp", "grid",
@@ -46,6 +49,8 @@ static const struct args_option options[] = {
 	 "of a relaxed plan, of which the best is taken; 1 as in the papers (64)"},
 	{"solver", 0, ARGS_WORD, AT(solver), 0, 0, solvers, "NAME",
 	 "of the relaxed programs: simplex (the default) or lagrange"},
+	{"from", 0, ARGS_TEXT, AT(from), 0, 0, NULL, "PLAN.json",
+	 "mend this plan, that was made before something changed, instead of making a new one"},
 	{"no-bound", 0, ARGS_FLAG, AT(no_bound), 0, 0, NULL, NULL,
 	 "do not look for the rate that no plan exceeds"},
 	{"json", 0, ARGS_TEXT, AT(json), 0, 0, NULL, "FILE",
@@ -140,6 +145,33 @@ static int load(struct fan_topo *t, const char *from, struct fan_why *why)
 	return err;
 }
 
+/* The plan of --from, if there is one.  0, or the exit status. */
+static int load_plan(struct fan_plan *old, const struct fan_topo *t, const struct plan_args *a,
+		     struct fan_why *why)
+{
+	json_error_t e;
+	size_t bytes;
+
+	fan_plan_init(old);
+	if (!a->from[0])
+		return 0;
+	if (a->algorithm != BEST) {
+		fprintf(stderr, "fanin plan: --from: only best mends a plan\n");
+		return EXIT_BAD;
+	}
+	char *text = read_file(a->from, &bytes, why);
+	json_t *root = text ? json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &e) : NULL;
+	if (text && !root)
+		fan_why_set(why, FAN_E_CONFIG, "line %d, column %d: not JSON: %s", e.line, e.column,
+			    e.text);
+	int err = root ? fan_plan_from_json(old, t, root, true, why) : FAN_E_CONFIG;
+	if (err)
+		fprintf(stderr, "%s: %s\n", a->from, why->text[0] ? why->text : fan_err_text(err));
+	json_decref(root);
+	free(text);
+	return err ? EXIT_BAD : 0;
+}
+
 /* ---- plans ----------------------------------------------------------------------- */
 
 static double seconds(void)
@@ -150,8 +182,9 @@ static double seconds(void)
 	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
+/* `old`: the plan to mend, which is taken over; empty without --from. */
 static void make_plan(const struct fan_topo *t, const struct plan_args *a, double bound_gbps,
-		      struct plan_result *r)
+		      struct fan_plan *old, struct plan_result *r)
 {
 	struct fan_plan_options o = {
 		.seed = (uint64_t)a->seed,
@@ -160,10 +193,13 @@ static void make_plan(const struct fan_topo *t, const struct plan_args *a, doubl
 		.trees = (uint32_t)a->trees,
 		.solver = (enum fan_solver)a->solver,
 	};
-	double begin = seconds();
 	struct fan_why why;
 
-	r->err = r->algorithm->run(t, &o, &r->plan, &r->how);
+	if (a->from[0])
+		fan_plan_move(&r->plan, old);
+	double begin = seconds();
+	r->err = a->from[0] ? fan_replan(t, &o, &r->plan)
+			    : r->algorithm->run(t, &o, &r->plan, &r->how);
 	r->seconds = seconds() - begin;
 	if (!r->err)
 		r->err = fan_eval(&r->eval, t, &r->plan, &why);
@@ -272,7 +308,8 @@ static int tell(const struct fan_topo *t, const char *from, const struct plan_ar
 				  : check_demands(t, from, &r[count - 1]);
 }
 
-static int run(const struct fan_topo *t, const char *from, const struct plan_args *a)
+static int run(const struct fan_topo *t, const char *from, const struct plan_args *a,
+	       struct fan_plan *old)
 {
 	struct plan_result r[ALGORITHMS_MAX];
 	bool all = strcmp(algorithms[a->algorithm], "all") == 0;
@@ -283,7 +320,7 @@ static int run(const struct fan_topo *t, const char *from, const struct plan_arg
 	for (unsigned i = 0; i < count; i++) {
 		r[i].algorithm =
 			all ? &fan_algorithms[i] : fan_algorithm_find(algorithms[a->algorithm]);
-		make_plan(t, a, bound, &r[i]);
+		make_plan(t, a, bound, old, &r[i]);
 	}
 	int status = tell(t, from, a, r, count);
 	for (unsigned i = 0; i < count; i++) {
@@ -296,7 +333,7 @@ static int run(const struct fan_topo *t, const char *from, const struct plan_arg
 int cmd_plan(int argc, char **argv)
 {
 	struct plan_args a = {
-		.algorithm = 7, /* best */
+		.algorithm = BEST,
 		.seed = (int)fan_plan_defaults.seed,
 		.paths = (int)fan_plan_defaults.paths,
 		.roundings = (int)fan_plan_defaults.roundings,
@@ -304,6 +341,7 @@ int cmd_plan(int argc, char **argv)
 	};
 	struct fan_why why = {""};
 	struct fan_topo t;
+	struct fan_plan old;
 	const char *from = take_topology(&argc, argv);
 
 	args_parse(&command, &a, argc, argv);
@@ -317,9 +355,12 @@ int cmd_plan(int argc, char **argv)
 		fprintf(stderr, "%s: %s\n", from, why.text[0] ? why.text : fan_err_text(err));
 		return EXIT_BAD;
 	}
-	int status = a.topology[0] ? write_json(a.topology, fan_topo_to_json(&t), "topology") : 0;
+	int status = load_plan(&old, &t, &a, &why);
+	if (!status && a.topology[0])
+		status = write_json(a.topology, fan_topo_to_json(&t), "topology");
 	if (!status)
-		status = run(&t, from, &a);
+		status = run(&t, from, &a, &old);
+	fan_plan_free(&old);
 	fan_topo_free(&t);
 	return status;
 }

@@ -90,7 +90,7 @@ void plan_print(const struct fan_topo *t, const struct plan_result *r)
 	if (r->bound_gbps > 0)
 		printf("; no plan gives more than %.6g (gap %.1f %%)", r->bound_gbps,
 		       PERCENT * fan_report_gap(r->eval.gbps, r->bound_gbps));
-	printf("\n");
+	printf("; made in %.3g s\n", r->seconds);
 	if (r->how.proven)
 		printf("proven: no plan with one tree on each server gives more\n");
 	if (r->eval.binding != UINT32_MAX) {

@@ -257,7 +257,7 @@ static int shake_and_search(struct best *b)
 
 static int many_trees(struct best *b, double bound)
 {
-	int err = fan_trees_grow(&b->c, &b->all, bound * ENOUGH);
+	int err = fan_trees_grow(&b->c, &b->all, bound * ENOUGH, FAN_PACK_ROUNDS);
 
 	if (!err)
 		err = fan_pack_few(b->t, &b->all, b->o->trees);

@@ -315,3 +315,26 @@ int fan_search_fill(const struct fan_cands *c, struct fan_plan *p, uint32_t i, c
 	close_search(&s);
 	return FAN_OK;
 }
+
+int fan_search_mend(const struct fan_cands *c, struct fan_plan *p)
+{
+	struct search s;
+	int err = open_search(&s, c, p);
+
+	if (err)
+		return err;
+	for (uint32_t i = 0; i < p->trees; i++) {
+		struct fan_tree *tree = &p->tree[i];
+		for (uint32_t w = 0; w < tree->workers; w++) {
+			struct place best = {.node = FAN_NODE_NONE, .cost = INFINITY};
+			enum fan_moves moves = tree->sums ? FAN_MOVE_PLACE : FAN_MOVE_OPEN;
+			if (tree->flow[w].to != FAN_NODE_NONE)
+				continue;
+			consider_all(&s, tree, group_of(&s, tree, w), FAN_NODE_NONE, moves, &best);
+			place_worker(&s, tree, w, &best);
+		}
+		find_unit(&s);
+	}
+	close_search(&s);
+	return FAN_OK;
+}

@@ -308,7 +308,7 @@ static int ask(struct grow *k, const double *price)
 
 /* ---- rounds -------------------------------------------------------------------- */
 
-static int run(struct grow *k, double enough)
+static int run(struct grow *k, double enough, uint32_t rounds)
 {
 	double mark = 0;
 	uint32_t idle = 0;
@@ -317,7 +317,7 @@ static int run(struct grow *k, double enough)
 	take_prices(k); /* there are none: by 1 / capacity */
 	if (ask(k, k->price) < 0)
 		return FAN_E_NOMEM;
-	for (uint32_t round = 0; round < FAN_PACK_ROUNDS; round++) {
+	for (uint32_t round = 0; round < rounds; round++) {
 		err = fan_lp_solve_warm(&k->lp, &k->steps);
 		if (err || k->lp.best >= enough || (double)k->steps * k->lp.rows > FAN_PACK_WORK)
 			break;
@@ -376,7 +376,8 @@ static void set_shares(struct grow *k)
 	}
 }
 
-int fan_trees_grow(const struct fan_cands *c, struct fan_plan *p, double enough_gbps)
+int fan_trees_grow(const struct fan_cands *c, struct fan_plan *p, double enough_gbps,
+		   uint32_t rounds)
 {
 	struct grow k = {.c = c, .t = c->t, .p = p};
 	int err = make_room(&k);
@@ -384,7 +385,7 @@ int fan_trees_grow(const struct fan_cands *c, struct fan_plan *p, double enough_
 	fan_lp_init(&k.lp);
 	if (!err) {
 		start_program(&k);
-		err = run(&k, enough_gbps);
+		err = run(&k, enough_gbps, rounds);
 	}
 	if (!err)
 		set_shares(&k);

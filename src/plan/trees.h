@@ -15,9 +15,10 @@
 #include "plan.h"
 
 /* Add trees to `*p`, which may have some, and set all shares.  Stops at `enough_gbps`, when
- * nothing gets better, or at the bounds of sizes.h.
+ * nothing gets better, after so many rounds, or at the bounds of sizes.h.
  *
  * FAN_E_NOMEM, or as fan_lp_solve; `*p` is whole then. */
-int fan_trees_grow(const struct fan_cands *c, struct fan_plan *p, double enough_gbps);
+int fan_trees_grow(const struct fan_cands *c, struct fan_plan *p, double enough_gbps,
+		   uint32_t rounds);
 
 #endif
