@@ -12,6 +12,7 @@
 #include "core/err.h"
 #include "plan.h"
 #include "plan/bound.h"
+#include "plan/picture.h"
 #include "plan/plan_json.h"
 #include "plan/replan.h"
 #include "plan/report.h"
@@ -30,6 +31,7 @@ struct plan_args {
 	int seed, paths, roundings, trees, solver;
 	bool no_bound;
 	char json[ARGS_TEXT_BYTES], topology[ARGS_TEXT_BYTES], from[ARGS_TEXT_BYTES];
+	char dot[ARGS_TEXT_BYTES], html[ARGS_TEXT_BYTES];
 };
 
 static const char *const algorithms[] = {"geryon", "lbmm",  "switchml", "atp", "grid",
@@ -55,6 +57,8 @@ static const struct args_option options[] = {
 	 "do not look for the rate that no plan exceeds"},
 	{"json", 0, ARGS_TEXT, AT(json), 0, 0, NULL, "FILE",
 	 "write the plan, or all of them, to FILE as JSON; - for the standard output, without the table"},
+	{"dot", 0, ARGS_TEXT, AT(dot), 0, 0, NULL, "FILE", "draw the plan for graphviz"},
+	{"html", 0, ARGS_TEXT, AT(html), 0, 0, NULL, "FILE", "draw the plan as a page with an SVG"},
 	{"topology", 0, ARGS_TEXT, AT(topology), 0, 0, NULL, "FILE",
 	 "write the topology to FILE, which is useful when it was made from numbers"},
 };
@@ -244,6 +248,39 @@ static json_t *result_json(const struct fan_topo *t, const struct plan_args *a,
 	return fan_report_json(t, &r->plan, &r->eval, &about);
 }
 
+static int write_text(const char *path, struct fan_text *x, const char *flag)
+{
+	FILE *f = x->failed ? NULL : fopen(path, "w");
+	int err = !f || fwrite(x->text, 1, x->bytes, f) != x->bytes;
+
+	if (f && fclose(f))
+		err = 1;
+	if (err)
+		fprintf(stderr, "fanin plan: --%s: %s: %s\n", flag, path, strerror(errno));
+	fan_text_free(x);
+	return err ? EXIT_FAILED : 0;
+}
+
+/* --dot and --html, of the last plan. */
+static int draw(const struct fan_topo *t, const char *from, const struct plan_args *a,
+		const struct plan_result *r)
+{
+	struct fan_text x = {0};
+	char title[TEXT_BYTES];
+	int status = 0;
+
+	snprintf(title, sizeof title, "%s: %s", from, r->algorithm->name);
+	if (a->dot[0]) {
+		fan_picture_dot(&x, t, &r->plan, &r->eval);
+		status = write_text(a->dot, &x, "dot");
+	}
+	if (a->html[0] && !status) {
+		fan_picture_html(&x, t, &r->plan, &r->eval, title);
+		status = write_text(a->html, &x, "html");
+	}
+	return status;
+}
+
 /* Does every job get something, and what it asked for? */
 static int check_demands(const struct fan_topo *t, const char *from, const struct plan_result *r)
 {
@@ -323,6 +360,8 @@ static int run(const struct fan_topo *t, const char *from, const struct plan_arg
 		make_plan(t, a, bound, old, &r[i]);
 	}
 	int status = tell(t, from, a, r, count);
+	if (!status)
+		status = draw(t, from, a, &r[count - 1]);
 	for (unsigned i = 0; i < count; i++) {
 		fan_plan_free(&r[i].plan);
 		fan_eval_free(&r[i].eval);

@@ -30,8 +30,14 @@ static void search__each_move_reaches_further(void **state)
 	assert_near(fan_eval_gbps(&t, &p), 1, 1e-9); /* W4 over S2 */
 	assert_int_equal(fan_search(&c, &p, FAN_MOVE_PLACE, 5), FAN_OK);
 	assert_near(fan_eval_gbps(&t, &p), 1, 1e-9); /* no switch sums */
-	assert_int_equal(fan_search(&c, &p, FAN_MOVE_OPEN, 20), FAN_OK);
-	assert_true(fan_eval_gbps(&t, &p) > 1.4);
+	struct fan_tree *tree = &p.tree[0];	     /* once two are summed at S1, others follow */
+	rig_flow(&t, &tree->flow[0], "W1 S1");
+	rig_flow(&t, &tree->flow[1], "W2 S1");
+	rig_flow(&t, fan_tree_add_sum(tree, rig_node(&t, "S1")), "S1 S3 PS");
+	assert_int_equal(fan_search(&c, &p, FAN_MOVE_PLACE, 5), FAN_OK);
+	assert_near(fan_eval_gbps(&t, &p), 9.0 / 5, 1e-9); /* S1's sum, W5 to W8 */
+	assert_int_equal(fan_search(&c, &p, FAN_MOVE_OPEN, 5), FAN_OK);
+	assert_true(fan_eval_gbps(&t, &p) >= 9.0 / 5 - 1e-9);
 	fan_plan_free(&p);
 	fan_cands_close(&c);
 	fan_topo_free(&t);
