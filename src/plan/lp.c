@@ -37,13 +37,15 @@ void fan_lp_free(struct fan_lp *lp)
 	fan_lp_init(lp);
 }
 
+/* A table with more room; without memory it stays where it is. */
 static void *more(struct fan_lp *lp, void *at, int room, size_t bytes)
 {
 	void *moved = realloc(at, (size_t)room * bytes);
 
-	if (!moved)
-		lp->err = FAN_E_NOMEM;
-	return moved ? moved : at;
+	if (moved)
+		return moved;
+	lp->err = FAN_E_NOMEM;
+	return at;
 }
 
 int fan_lp_row(struct fan_lp *lp, double low, double high)

@@ -143,11 +143,13 @@ static int build(struct fan_relax *r, const double *split)
 	const struct fan_topo *t = c->t;
 	uint32_t slots = t->jobs * r->servers;
 	int *work = calloc(2 * (size_t)c->groups + t->jobs + slots + 1, sizeof *work);
-	int *all = work, *enter = all + c->groups, *total = enter + c->groups;
-	int *fixed = total + t->jobs;
+	int *all = work, *enter, *total, *fixed;
 
 	if (!work)
 		return FAN_E_NOMEM;
+	enter = all + c->groups;
+	total = enter + c->groups;
+	fixed = total + t->jobs;
 	fan_lp_col(&r->lp, 0, c->access_gbps, 1); /* f, column 0 */
 	for (uint32_t j = 0; j < t->jobs; j++) {
 		total[j] = fan_lp_row(&r->lp, 0, 0);
