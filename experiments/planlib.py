@@ -6,6 +6,7 @@ import argparse
 import html
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -55,6 +56,8 @@ class Experiment:
                 sys.exit("fanin plan %s --algorithm %s: %s" % (topology, algorithm, run.stderr))
             plan = json.load(file)
         plan["seconds"] = seconds
+        made = re.search(r"made in ([0-9.e+-]+) s", run.stdout)
+        plan["made_s"] = float(made.group(1)) if made else seconds
         return plan
 
     def rate(self, topology, algorithm, *options):

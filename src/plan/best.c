@@ -6,6 +6,7 @@
  * search moves single flows, and a program re-splits the model.  Then, unless one tree
  * on each server is asked for, all trees seen so far go into one program, and more that
  * its prices ask for; see trees.h. */
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -228,6 +229,8 @@ static void shake(struct best *b, struct fan_tree *tree)
 		tree->sums ? tree->flow[tree->workers + fan_rng_below(&b->rng, tree->sums)].from
 			   : FAN_NODE_NONE;
 	bool closes = fan_rng_below(&b->rng, 2);
+
+	assert(every > 0);
 
 	for (uint32_t w = 0; w < tree->workers; w++)
 		if (closes ? tree->flow[w].to == leave : w % every == first)

@@ -27,7 +27,7 @@ static double columns(const struct fan_cands *c, uint32_t paths, uint32_t sums)
 int fan_phase_cands(struct fan_cands *c, const struct fan_topo *t, const struct fan_plan_options *o)
 {
 	struct fan_cands_options few = {.paths = 1, .sums_max = 1};
-	uint32_t i = 0, paths = o->paths;
+	uint32_t i = 0;
 	int err = fan_cands_open(c, t, &few);
 
 	if (err)
@@ -36,7 +36,7 @@ int fan_phase_cands(struct fan_cands *c, const struct fan_topo *t, const struct 
 	for (uint32_t v = 0; v < t->nodes; v++)
 		c->sums += fan_node_sums(t, v);
 	for (; i < SIZES - 1; i++) {
-		paths = o->paths < sizes[i].paths ? o->paths : sizes[i].paths;
+		uint32_t paths = o->paths < sizes[i].paths ? o->paths : sizes[i].paths;
 		if (columns(c, paths, sizes[i].sums) <= FAN_PHASE_COLUMNS)
 			break;
 	}

@@ -158,17 +158,22 @@ static int read_link(struct reader *r, const json_t *from)
 	double gbps = 0, background = 0, delay_us = 0;
 	int err = node_named(r, "a", json_object_get(from, "a"), &a);
 
-	if (err || (err = node_named(r, "b", json_object_get(from, "b"), &b)) ||
-	    (err = rate(r, from, "gbps", FAN_TOPO_GBPS_MIN, -1, &gbps)) ||
-	    (err = rate(r, from, "delay_us", 0, 0, &delay_us)) ||
-	    (err = read_background(r, from, gbps, &background)))
+	if (!err)
+		err = node_named(r, "b", json_object_get(from, "b"), &b);
+	if (!err)
+		err = rate(r, from, "gbps", FAN_TOPO_GBPS_MIN, -1, &gbps);
+	if (!err)
+		err = rate(r, from, "delay_us", 0, 0, &delay_us);
+	if (!err)
+		err = read_background(r, from, gbps, &background);
+	if (err)
 		return err;
 	if (a == b)
 		return bad(r, "b", "a link from \"%s\" to itself", r->t->node[a].name);
 	char ends[2 * (FAN_TOPO_NAME_MAX + 2)];
 	snprintf(ends, sizeof ends, "%u %u", a < b ? a : b, a < b ? b : a);
 	const json_t *other = json_object_get(r->names, ends);
-	if (other && json_is_real(other))
+	if (json_is_real(other))
 		return bad(r, "",
 			   "links \"%s\" and \"%s\" as links[%d] does already; add the rates up",
 			   r->t->node[a].name, r->t->node[b].name, (int)json_real_value(other));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "topo_make.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -162,6 +163,8 @@ static int add_places(struct maker *k, uint32_t first, uint32_t racks, uint32_t 
 {
 	uint32_t hosts = k->m->workers + k->m->servers;
 
+	assert(racks > 0);
+
 	if (each == 0)
 		each = (hosts + racks - 1) / racks;
 	k->places = each * racks;
@@ -218,6 +221,8 @@ static int make_leaf_spine(struct maker *k)
 	uint32_t leaves = k->m->leaves, spines = k->m->spines;
 	int err = FAN_OK;
 
+	assert(spines > 0);
+
 	for (uint32_t i = 0; i < leaves && !err; i++)
 		err = add_switch(k, 'L', i);
 	for (uint32_t i = 0; i < spines && !err; i++)
@@ -230,8 +235,9 @@ static int make_leaf_spine(struct maker *k)
 static int make_fat_tree(struct maker *k, struct fan_why *why)
 {
 	uint32_t half = k->m->k / 2, racks = k->m->k * half;
-	int err =
-		k->m->k % 2 ? fan_why_set(why, FAN_E_CONFIG, "k: expected an even number") : FAN_OK;
+	int err = half == 0 || k->m->k % 2
+			  ? fan_why_set(why, FAN_E_CONFIG, "k: expected an even number")
+			  : FAN_OK;
 
 	for (uint32_t i = 0; i < racks && !err; i++)
 		err = add_switch(k, 'R', i);
@@ -272,6 +278,9 @@ int fan_make(struct fan_topo *t, const struct fan_make *m, struct fan_why *why)
 	if (!err)
 		err = fan_topo_seal(t, why);
 	free(k.rack);
+	if (err == FAN_E_INVALID)
+		err = fan_why_set(why, FAN_E_CONFIG, "more than %d nodes or %d links",
+				  FAN_TOPO_NODES_MAX, FAN_TOPO_LINKS_MAX);
 	if (err)
 		fan_topo_free(t);
 	return err;

@@ -77,6 +77,7 @@ static void make__refuses(void **state)
 		{"fat-tree:link=nan", "link: expected a number"},
 		{"fat-tree:k=4 workers=3", "expected a comma"},
 		{"fat-tree:wheels=4", "\"wheels\": expected k"},
+		{"fat-tree:k=64", "more than 16384 nodes or 65536 links"},
 		{"fat-tree:k=4,workers=16", "16 workers and 1 servers, and places for 16"},
 	};
 	for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
