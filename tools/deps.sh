@@ -15,7 +15,7 @@ set -eu
 
 # meson brings python3, which a few scripts here use; it is named all the same.
 run='gcc libc6-dev meson ninja-build pkg-config libinih-dev libjansson-dev python3
-     coinor-libclp-dev coinor-libcbc-dev'
+     coinor-libclp-dev coinor-libcbc-dev libexpat1-dev'
 check='libcmocka-dev clang libclang-rt-dev llvm clang-format clang-tidy cppcheck scdoc
        iproute2 nftables ethtool python3-scipy'
 bench='g++ libgloo-dev libopenmpi-dev openmpi-bin iproute2 nftables'

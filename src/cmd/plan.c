@@ -12,6 +12,7 @@
 #include "core/err.h"
 #include "plan.h"
 #include "plan/bound.h"
+#include "plan/graphml.h"
 #include "plan/picture.h"
 #include "plan/plan_json.h"
 #include "plan/replan.h"
@@ -144,7 +145,15 @@ static int load(struct fan_topo *t, const char *from, struct fan_why *why)
 	char *text = read_file(from, &bytes, why);
 	if (!text)
 		return FAN_E_SYSTEM;
-	int err = fan_topo_parse(t, text, bytes, why);
+	int err = FAN_E_CONFIG;
+	if (!fan_graphml_is(text, bytes)) {
+		err = fan_topo_parse(t, text, bytes, why);
+	} else {
+		json_t *root = fan_graphml_to_json(text, bytes, why);
+		if (root)
+			err = fan_topo_from_json(t, root, why);
+		json_decref(root);
+	}
 	free(text);
 	return err;
 }

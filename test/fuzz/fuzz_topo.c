@@ -6,6 +6,7 @@
 #include "core/err.h"
 #include "plan/algorithm.h"
 #include "plan/eval.h"
+#include "plan/graphml.h"
 #include "plan/topo_json.h"
 #include "plan/topo_make.h"
 
@@ -48,12 +49,27 @@ static void numbers(const uint8_t *data, size_t size)
 		fan_topo_free(&t);
 }
 
+static void xml(const uint8_t *data, size_t size)
+{
+	struct fan_topo t;
+	struct fan_why why = {""};
+
+	if (!fan_graphml_is((const char *)data, size))
+		return;
+	json_t *o = fan_graphml_to_json((const char *)data, size, &why);
+	FUZZ_CHECK(o || why.text[0]);
+	if (o && fan_topo_from_json(&t, o, &why) == FAN_OK)
+		fan_topo_free(&t);
+	json_decref(o);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct fan_topo t, again;
 	struct fan_why why;
 
 	numbers(data, size);
+	xml(data, size);
 	memset(why.text, 'w', sizeof why.text);
 	if (fan_topo_parse(&t, (const char *)data, size, &why)) {
 		FUZZ_CHECK(t.nodes == 0 && !t.node && memchr(why.text, '\0', sizeof why.text));
