@@ -38,7 +38,7 @@ class Experiment:
     def __init__(self, name, title, args):
         self.name, self.title, self.args = name, title, args
         self.figures, self.tables, self.settings = [], [], {"quick": args.quick}
-        self.seeds = args.seeds or (3 if args.quick else 20)
+        self.seeds = args.seeds or (2 if args.quick else 20)
         self.settings["seeds"] = self.seeds
         self.folder = args.out or os.path.join(ROOT, "experiments", name)
         if not os.access(args.fanin, os.X_OK):
