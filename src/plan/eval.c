@@ -104,6 +104,20 @@ static int check_workers(const struct look *l, const struct fan_tree *tree)
 	return FAN_OK;
 }
 
+/* Somebody enters each sum. */
+static int check_entered(const struct look *l, const struct fan_tree *tree)
+{
+	for (uint32_t i = 0; i < tree->workers; i++)
+		if (tree->flow[i].to != tree->server)
+			l->summing[tree->flow[i].to] = false;
+	for (uint32_t i = 0; i < tree->sums; i++)
+		if (l->summing[tree->flow[tree->workers + i].from])
+			return fan_why_set(l->why, FAN_E_CONFIG,
+					   "nobody sends to \"%s\", which sends a sum",
+					   name(l, tree->flow[tree->workers + i].from));
+	return FAN_OK;
+}
+
 static int check_tree(const struct look *l, const struct fan_tree *tree)
 {
 	if (tree->job >= l->t->jobs || !(tree->share >= 0))
@@ -112,7 +126,9 @@ static int check_tree(const struct look *l, const struct fan_tree *tree)
 	int err = check_server(l, tree);
 	if (!err)
 		err = check_sums(l, tree);
-	return err ? err : check_workers(l, tree);
+	if (!err)
+		err = check_workers(l, tree);
+	return err ? err : check_entered(l, tree);
 }
 
 static int check_shares(const struct look *l)

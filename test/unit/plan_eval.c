@@ -138,6 +138,10 @@ static void spoil(const struct fan_topo *t, struct fan_plan *p, unsigned how)
 	case 9: tree->job = 7; break;
 	case 10: t->node[rig_node(t, "S1")].gbps = 0; break;
 	case 11: tree->workers = 7; break;
+	case 12: /* nobody enters S3 */
+		rig_flow(t, &tree->flow[6], "W7 S3 PS");
+		rig_flow(t, &tree->flow[7], "W8 S3 PS");
+		break;
 	default: fail();
 	}
 }
@@ -145,7 +149,7 @@ static void spoil(const struct fan_topo *t, struct fan_plan *p, unsigned how)
 static void eval__refuses_what_does_not_fit(void **state)
 {
 	(void)state;
-	for (unsigned how = 0; how < 12; how++) {
+	for (unsigned how = 0; how < 13; how++) {
 		struct fan_topo t = rig_load("grid-example");
 		struct fan_plan p = grid_plan(&t);
 		struct fan_why why;
