@@ -2,11 +2,13 @@
 #include "graphml.h"
 
 #include <expat.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/err.h"
 
+#define NAME_BYTES  32	/* longer names are none of ours */
 #define TEXT_BYTES  256 /* of one attribute */
 #define BITS_A_GBIT 1e9
 
@@ -17,8 +19,8 @@ struct graphml {
 	json_t *keys; /* names of attributes by the id of their key */
 	json_t *ids;  /* nodes by id, borrowed from `nodes` */
 	json_t *nodes, *links;
-	json_t *item;	  /* the node or link that we are in; borrowed */
-	const char *name; /* of the attribute that we are in; in `keys` */
+	json_t *item;	       /* the node or link that we are in; borrowed */
+	char name[NAME_BYTES]; /* of the attribute that we are in; empty: none that counts */
 	char text[TEXT_BYTES];
 	size_t bytes;
 	bool graph; /* there was a <graph> */
@@ -80,7 +82,8 @@ static void XMLCALL begin(void *user, const char *element, const char **list)
 		begin_edge(g, list);
 	} else if (strcmp(element, "data") == 0 && g->item) {
 		const char *key = attribute(list, "key");
-		g->name = key ? json_string_value(json_object_get(g->keys, key)) : NULL;
+		const char *name = key ? json_string_value(json_object_get(g->keys, key)) : NULL;
+		snprintf(g->name, sizeof g->name, "%s", name ? name : "");
 		g->bytes = 0;
 	}
 }
@@ -90,7 +93,7 @@ static void XMLCALL characters(void *user, const char *text, int bytes)
 	struct graphml *g = user;
 	size_t n = (size_t)bytes;
 
-	if (!g->name)
+	if (!g->name[0])
 		return;
 	if (n > TEXT_BYTES - 1 - g->bytes)
 		n = TEXT_BYTES - 1 - g->bytes;
@@ -114,14 +117,14 @@ static void end_data(struct graphml *g)
 		json_object_set_new(g->item, "gbps", json_real(x / BITS_A_GBIT));
 	if (strcmp(g->name, "kind") == 0 || strcmp(g->name, "name") == 0)
 		json_object_set_new(g->item, g->name, json_string(g->text));
-	g->name = NULL;
+	g->name[0] = '\0';
 }
 
 static void XMLCALL end(void *user, const char *element)
 {
 	struct graphml *g = user;
 
-	if (strcmp(element, "data") == 0 && g->name && g->item)
+	if (strcmp(element, "data") == 0 && g->name[0] && g->item)
 		end_data(g);
 	else if (strcmp(element, "node") == 0 || strcmp(element, "edge") == 0)
 		g->item = NULL;
