@@ -15,14 +15,16 @@
 set -eu
 
 # meson brings python3, which a few scripts here use; it is named all the same.
-run='gcc libc6-dev meson ninja-build pkg-config libinih-dev libjansson-dev python3'
+run='gcc libc6-dev meson ninja-build pkg-config libinih-dev libjansson-dev python3
+     coinor-libclp-dev coinor-libcbc-dev libexpat1-dev'
 
 # PyTorch takes whichever BLAS there is; with OpenBLAS its linear layers take a tenth of the
 # time that they take with the reference BLAS it would bring by itself.
 train='python3-torch python3-numpy python3-tqdm libopenblas0-pthread dataset-fashion-mnist'
 check='libcmocka-dev clang libclang-rt-dev llvm clang-format clang-tidy cppcheck scdoc
        iproute2 nftables ethtool
-       python3-pytest mypy black python3-pip python3-venv python3-setuptools python3-wheel'
+       python3-pytest mypy black python3-pip python3-venv python3-setuptools python3-wheel
+       python3-scipy'
 bench='g++ libns3-dev libgloo-dev libopenmpi-dev openmpi-bin iproute2 nftables'
 
 usage() {

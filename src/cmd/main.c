@@ -14,6 +14,7 @@ static const struct {
 	{"switch", cmd_switch, "sum the fragments of workers and send them the sums"},
 	{"bench", cmd_bench, "time all-reduces and check every element"},
 	{"sim", cmd_sim, "run jobs in virtual time, by the same protocol objects"},
+	{"plan", cmd_plan, "plan where gradients are summed and which way they go"},
 	{"top", cmd_top, "tell what the jobs of a switch do and wait for"},
 	{"doctor", cmd_doctor, "check whether a worker here can aggregate, and say what to change"},
 };

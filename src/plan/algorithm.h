@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* algorithm.h - every way to make a plan, by name.
+ *
+ * All are functions of topology, options and seed.  Each leaves a whole plan, that
+ * fan_eval accepts, or an error and an empty one. */
+#ifndef FAN_PLAN_ALGORITHM_H
+#define FAN_PLAN_ALGORITHM_H
+
+#include "plan.h"
+
+enum fan_solver { FAN_SOLVER_SIMPLEX, FAN_SOLVER_LAGRANGE };
+
+struct fan_plan_options {
+	uint64_t seed;
+	uint32_t paths;	    /* candidate routes between two nodes */
+	uint32_t roundings; /* of a relaxed plan; the best is kept; 1: as the papers have it */
+	uint32_t trees;	    /* of one job on one server, for `best`; 1: as in the papers */
+	enum fan_solver solver;
+};
+
+extern const struct fan_plan_options fan_plan_defaults;
+
+/* What a plan was made with, beside itself. */
+struct fan_planned {
+	double bound_gbps; /* no plan over its candidate routes is better; 0: it does not know */
+	bool proven;	   /* `exact` only: nothing with one tree on a server is better */
+};
+
+struct fan_algorithm {
+	const char *name;
+	const char *help;
+	/* FAN_E_BUSY    too large for this algorithm
+	 * FAN_E_STALLED no plan within its bounds
+	 * FAN_E_INVALID a worker is too far from its server
+	 * FAN_E_NOMEM */
+	int (*run)(const struct fan_topo *t, const struct fan_plan_options *o, struct fan_plan *p,
+		   struct fan_planned *how);
+};
+
+/* geryon lbmm switchml atp grid inart exact best, in this order. */
+extern const struct fan_algorithm fan_algorithms[];
+extern const uint32_t fan_algorithm_count;
+
+/* NULL if there is none. */
+const struct fan_algorithm *fan_algorithm_find(const char *name);
+
+/* The algorithms, one file each or two. */
+typedef int fan_algorithm_run(const struct fan_topo *t, const struct fan_plan_options *o,
+			      struct fan_plan *p, struct fan_planned *how);
+fan_algorithm_run fan_geryon, fan_lbmm, fan_switchml, fan_atp, fan_grid, fan_inart, fan_exact,
+	fan_best;
+
+#endif

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* best.c - the best of everything.
+ *
+ * Every other plan is a start.  To these come plans that consolidate: all workers on a few
+ * switches, since each switch costs a flow to the server; how many is tried.  Local
+ * search moves single flows, and a program re-splits the model.  Then, unless one tree
+ * on each server is asked for, all trees seen so far go into one program, and more that
+ * its prices ask for; see trees.h. */
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "algorithm.h"
+#include "bound.h"
+#include "core/err.h"
+#include "eval.h"
+#include "pack.h"
+#include "relax.h"
+#include "rng.h"
+#include "rules.h"
+#include "search.h"
+#include "trees.h"
+
+#define ROUTES_MAX     150000 /* candidate routes of all pairs */
+#define DRAWS	       4      /* sets of switches of one size: the most able, and random ones */
+#define WORK_MAX       5e6    /* routes looked at by local search from one start */
+#define ENOUGH	       0.999  /* of the bound: no further trees are looked for */
+#define SHAKES_MAX     400
+#define SHAKE_WORK_MAX 1e7
+#define POLISH	       3  /* rounds of search and re-splitting at the end */
+#define EXACT_SMALL    12 /* flows: up to here `exact` is asked, too */
+
+/* Sizes of sets of switches that are tried. */
+static const uint32_t sizes[] = {1, 2, 3, 4, 5, 6, 8, 11, 16, 24, 32, 48, 64};
+
+struct best {
+	const struct fan_topo *t;
+	const struct fan_plan_options *o;
+	struct fan_cands c;
+	struct fan_rng rng;
+	struct fan_rules rules;
+	struct fan_plan *p;	      /* the best so far */
+	double gbps;		      /* its rate */
+	struct fan_plan all;	      /* every tree seen; not a plan: shares do not add up */
+	uint32_t flows, trees_single; /* the latter: with one tree on each server */
+	uint32_t *open;		      /* of one set; by candidate */
+};
+
+/* Candidates of this instance: all switches, and as many routes as memory and time allow. */
+static int open_cands(struct best *b)
+{
+	struct fan_cands_options few = {.paths = 1, .sums_max = 1};
+	double pairs = 0, sums = 0;
+	int err = fan_cands_open(&b->c, b->t, &few);
+
+	if (err)
+		return err;
+	for (uint32_t i = 0; i < b->t->nodes; i++)
+		sums += fan_node_sums(b->t, i);
+	pairs = (b->c.groups + sums) * (b->c.targets - b->c.sums) + b->c.groups * sums;
+	fan_cands_close(&b->c);
+	few = (struct fan_cands_options){.paths = b->o->paths};
+	while (few.paths > 1 && few.paths * pairs > ROUTES_MAX)
+		few.paths--;
+	return fan_cands_open(&b->c, b->t, &few);
+}
+
+/* Keep a copy of each tree, for the program of all. */
+static int remember(struct best *b, const struct fan_plan *p)
+{
+	if (b->o->trees <= 1 || p->trees + b->all.trees > FAN_TREES_MAX / 2)
+		return FAN_OK;
+	for (uint32_t i = 0; i < p->trees; i++) {
+		const struct fan_tree *from = &p->tree[i];
+		struct fan_tree *to = fan_plan_add(&b->all, b->t, from->job, from->server, 0);
+		if (!to)
+			return FAN_E_NOMEM;
+		to->sums = from->sums;
+		memcpy(to->flow, from->flow, (from->workers + from->sums) * sizeof *from->flow);
+	}
+	return FAN_OK;
+}
+
+/* Judge a plan, and keep it if it is better.  Takes it over either way. */
+static int offer(struct best *b, struct fan_plan *p)
+{
+	double gbps = fan_eval_gbps(b->t, p);
+	int err = gbps < 0 ? (int)gbps : remember(b, p);
+
+	if (!err && gbps > b->gbps) {
+		b->gbps = gbps;
+		fan_plan_move(b->p, p);
+	}
+	fan_plan_free(p);
+	return err;
+}
+
+/* The same after local search and re-splitting, too. */
+static int offer_improved(struct best *b, struct fan_plan *p, enum fan_moves moves, uint32_t passes)
+{
+	int err = fan_search(&b->c, p, moves, passes);
+
+	if (!err)
+		err = fan_pack_shares(b->t, p, NULL, NULL);
+	if (err)
+		fan_plan_free(p);
+	return err ? err : offer(b, p);
+}
+
+static uint32_t passes_for(const struct best *b, uint32_t places)
+{
+	double work = (double)b->flows * places * b->o->paths;
+	double passes = WORK_MAX / work;
+
+	return passes < 1 ? 1 : passes > FAN_SEARCH_PASSES ? FAN_SEARCH_PASSES : (uint32_t)passes;
+}
+
+/* All plans of others.  One that is too large for this instance is left out. */
+static int start_from_others(struct best *b)
+{
+	for (uint32_t i = 0; i < fan_algorithm_count; i++) {
+		const struct fan_algorithm *a = &fan_algorithms[i];
+		struct fan_planned how = {0};
+		struct fan_plan p, again;
+		if (a->run == fan_best || (a->run == fan_exact && b->flows > EXACT_SMALL))
+			continue;
+		if (a->run == fan_inart && fan_relax_servers(b->t) == 1)
+			continue; /* it is grid then */
+		int err = a->run(b->t, b->o, &p, &how);
+		if (err == FAN_E_BUSY || err == FAN_E_STALLED)
+			continue;
+		if (!err)
+			err = fan_plan_copy(&again, &p);
+		if (err)
+			return err;
+		if (b->o->trees <= 1 && p.trees > b->trees_single) { /* fragment by fragment */
+			fan_plan_free(&again);
+			fan_plan_free(&p);
+			continue;
+		}
+		err = offer_improved(b, &again, FAN_MOVE_PLACE, passes_for(b, 8));
+		if (err) {
+			fan_plan_free(&p);
+			return err;
+		}
+		err = offer(b, &p);
+		if (err)
+			return err;
+	}
+	return FAN_OK;
+}
+
+/* A set of `n` candidates into b->open: the most able, or at random. */
+static void draw(struct best *b, uint32_t n, uint32_t number)
+{
+	for (uint32_t v = 0; v < b->c.sums; v++)
+		b->open[v] = v;
+	if (number > 0)
+		fan_rng_shuffle(&b->rng, b->open,
+				number == 1 && 2 * n < b->c.sums ? 2 * n : b->c.sums);
+}
+
+/* Everybody on `n` switches.  Each server has its own part of the draw. */
+static int consolidate(struct best *b, uint32_t n, uint32_t number)
+{
+	struct fan_plan p;
+	uint32_t used = 0;
+	int err = FAN_OK;
+
+	fan_plan_init(&p);
+	draw(b, n, number);
+	for (uint32_t j = 0; j < b->t->jobs && !err; j++) {
+		const struct fan_job *job = &b->t->job[j];
+		for (uint32_t s = 0; s < job->servers && !err; s++) {
+			if (!fan_plan_add(&p, b->t, j, job->server[s], 1.0 / job->servers))
+				err = FAN_E_NOMEM;
+			if (used + n > b->c.sums)
+				used = 0;
+			if (!err)
+				err = fan_search_fill(&b->c, &p, p.trees - 1, b->open + used, n,
+						      false);
+			used += n;
+		}
+	}
+	if (err) {
+		fan_plan_free(&p);
+		return err;
+	}
+	return offer_improved(b, &p, FAN_MOVE_PLACE, passes_for(b, n));
+}
+
+static int start_from_few(struct best *b)
+{
+	int err = FAN_OK;
+
+	for (uint32_t i = 0; i < sizeof sizes / sizeof sizes[0] && !err; i++) {
+		bool small = passes_for(b, sizes[i]) == FAN_SEARCH_PASSES;
+		if (sizes[i] > b->c.sums)
+			break;
+		for (uint32_t k = 0; k < (small ? DRAWS : 1) && !err; k++)
+			err = consolidate(b, sizes[i], k);
+	}
+	return err;
+}
+
+static int polish(struct best *b)
+{
+	for (unsigned i = 0; i < POLISH; i++) {
+		struct fan_plan p;
+		double before = b->gbps;
+		int err = fan_plan_copy(&p, b->p);
+		if (!err)
+			err = offer_improved(b, &p, i ? FAN_MOVE_PLACE : FAN_MOVE_OPEN,
+					     passes_for(b, i ? 8 : b->c.sums));
+		if (err || !(b->gbps > before))
+			return err;
+	}
+	return FAN_OK;
+}
+
+/* Send every so many-th worker of a tree, from a random one on, to a random switch or to
+ * the server, over its first routes; or all that one switch sums. */
+static void shake(struct best *b, struct fan_tree *tree)
+{
+	uint32_t every = 2 + fan_rng_below(&b->rng, tree->workers);
+	uint32_t first = fan_rng_below(&b->rng, every), v = fan_rng_below(&b->rng, b->c.sums + 1);
+	uint32_t leave =
+		tree->sums ? tree->flow[tree->workers + fan_rng_below(&b->rng, tree->sums)].from
+			   : FAN_NODE_NONE;
+	bool closes = fan_rng_below(&b->rng, 2);
+
+	assert(every > 0);
+
+	for (uint32_t w = 0; w < tree->workers; w++)
+		if (closes ? tree->flow[w].to == leave : w % every == first)
+			fan_rules_send(&b->rules, tree, w,
+				       v < b->c.sums ? b->c.sum[v] : tree->server);
+	fan_tree_prune(tree);
+}
+
+/* Out of the hole that local search ends in: change something at random, and search again. */
+static int shake_and_search(struct best *b)
+{
+	double work = (double)b->flows * (b->c.sums + 1) * b->o->paths;
+	uint32_t times = (uint32_t)fmin(SHAKE_WORK_MAX / work, SHAKES_MAX);
+	int err = FAN_OK;
+
+	for (uint32_t i = 0; i < times && !err; i++) {
+		struct fan_plan p;
+		err = fan_plan_copy(&p, b->p);
+		for (uint32_t k = 0; k < p.trees && !err; k++)
+			shake(b, &p.tree[k]);
+		if (!err)
+			err = offer_improved(b, &p, i % 2 ? FAN_MOVE_OPEN : FAN_MOVE_PLACE,
+					     FAN_SEARCH_PASSES);
+	}
+	return err;
+}
+
+static int many_trees(struct best *b, double bound)
+{
+	int err = fan_trees_grow(&b->c, &b->all, bound * ENOUGH, FAN_PACK_ROUNDS);
+
+	if (!err)
+		err = fan_pack_few(b->t, &b->all, b->o->trees);
+	if (err == FAN_E_STALLED || err == FAN_E_INVALID)
+		return FAN_OK; /* then without */
+	if (err)
+		return err;
+	struct fan_plan p = b->all;
+	fan_plan_init(&b->all);
+	return offer(b, &p);
+}
+
+static int find(struct best *b)
+{
+	double bound = fan_bound_closed(&b->c, true);
+	int err = start_from_others(b);
+
+	if (!err && b->gbps < bound * ENOUGH)
+		err = start_from_few(b);
+	if (!err && b->gbps < bound * ENOUGH)
+		err = polish(b);
+	if (!err && b->gbps < bound * ENOUGH && b->c.sums)
+		err = shake_and_search(b);
+	if (!err && b->o->trees > 1 && b->gbps < bound * ENOUGH)
+		err = many_trees(b, bound);
+	return err;
+}
+
+int fan_best(const struct fan_topo *t, const struct fan_plan_options *o, struct fan_plan *p,
+	     struct fan_planned *how)
+{
+	struct best b = {.t = t, .o = o, .rng = {o->seed}, .p = p, .gbps = -1};
+	int err = open_cands(&b);
+
+	(void)how;
+	fan_plan_init(p);
+	if (err)
+		return err;
+	for (uint32_t j = 0; j < t->jobs; j++) {
+		b.flows += t->job[j].workers * t->job[j].servers;
+		b.trees_single += t->job[j].servers;
+	}
+	b.open = calloc(b.c.sums + 1, sizeof *b.open);
+	err = b.open ? fan_rules_open(&b.rules, t) : FAN_E_NOMEM;
+	if (!err)
+		err = find(&b);
+	if (err)
+		fan_plan_free(p);
+	fan_plan_free(&b.all);
+	fan_cands_close(&b.c);
+	if (b.rules.first)
+		fan_rules_close(&b.rules);
+	free(b.open);
+	return err;
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bound.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/err.h"
+#include "lp.h"
+
+#define NO_ROW (-1)
+
+/* What a node can take, by itself or through its links. */
+static double intake(const struct fan_topo *t, uint32_t node, bool links)
+{
+	double sum = 0, cap = t->cap[fan_node_resource(t, node)];
+
+	for (uint32_t i = 0; i < t->node[node].degree; i++)
+		sum += t->cap[t->out[t->node[node].first + i] ^ 1];
+	return links && sum < cap ? sum : cap;
+}
+
+double fan_bound_closed(const struct fan_cands *c, bool links)
+{
+	const struct fan_topo *t = c->t;
+	double least = c->access_gbps, able = 0;
+
+	for (uint32_t v = 0; v < t->nodes; v++)
+		if (fan_node_sums(t, v))
+			able += intake(t, v, links);
+	for (uint32_t j = 0; j < t->jobs; j++) {
+		const struct fan_job *job = &t->job[j];
+		double into = 0, n = job->workers;
+		for (uint32_t s = 0; s < job->servers; s++)
+			into += intake(t, job->server[s], links);
+		if (!isfinite(into))
+			continue;
+		double summed = able / n < into ? able / n : into;
+		double rate = (summed + (into - summed) / n) / job->weight;
+		least = rate < least ? rate : least;
+	}
+	return least;
+}
+
+/* The program of flows while it is built.  Commodities are the targets of `c`: what is on
+ * its way to a switch to be summed, or to a server. */
+struct flows {
+	const struct fan_cands *c;
+	struct fan_lp lp;
+	int *arc_row; /* by arc */
+	int *cap_row; /* by node that sums or serves */
+	int *enter;   /* by group and sum, for the present job and server */
+	int *keep;    /* by target and node: the rows of conservation */
+};
+
+static int *keep_at(const struct flows *f, uint32_t target, uint32_t node)
+{
+	return &f->keep[(size_t)target * f->c->t->nodes + node];
+}
+
+/* Where traffic may pass on its way to `to`. */
+static bool passes(const struct fan_topo *t, uint32_t node, uint32_t to)
+{
+	return node == to || t->node[node].kind == FAN_NODE_SWITCH;
+}
+
+/* Conservation rows, out of a node minus into it minus supply = 0, and one column an arc. */
+static void add_commodity(struct flows *f, uint32_t target, uint32_t to)
+{
+	const struct fan_topo *t = f->c->t;
+
+	for (uint32_t i = 0; i < t->nodes; i++)
+		*keep_at(f, target, i) = i == to || t->node[i].kind == FAN_NODE_SERVER
+						 ? NO_ROW
+						 : fan_lp_row(&f->lp, 0, 0);
+	for (uint32_t a = 0; a < 2 * t->links; a++) {
+		uint32_t from = fan_arc_from(t, a), next = fan_arc_to(t, a);
+		if (!passes(t, next, to) || from == to || t->node[from].kind == FAN_NODE_SERVER ||
+		    (t->node[from].kind == FAN_NODE_WORKER && t->node[from].degree == 1))
+			continue;
+		fan_lp_col(&f->lp, 0, INFINITY, 0);
+		fan_lp_put(&f->lp, f->arc_row[a], 1);
+		fan_lp_put(&f->lp, *keep_at(f, target, from), 1);
+		if (next != to)
+			fan_lp_put(&f->lp, *keep_at(f, target, next), -1);
+	}
+}
+
+/* `volume` times the newest column comes into being at `node` and goes to `target`. */
+static void supply(struct flows *f, uint32_t target, uint32_t to, uint32_t node, double volume)
+{
+	if (node != to)
+		fan_lp_put(&f->lp, *keep_at(f, target, node), -volume);
+}
+
+static void add_parts(struct flows *f, uint32_t g, uint32_t server, int all)
+{
+	const struct fan_cands *c = f->c;
+	const struct fan_group *group = &c->group[g];
+
+	for (uint32_t v = 0; v < c->sums; v++) {
+		fan_lp_col(&f->lp, 0, INFINITY, 0);
+		fan_lp_put(&f->lp, all, 1);
+		fan_lp_put(&f->lp, f->enter[g * c->sums + v], 1);
+		fan_lp_put(&f->lp, f->cap_row[c->sum[v]], group->count);
+		supply(f, v, c->sum[v], group->at, group->count);
+	}
+	fan_lp_col(&f->lp, 0, INFINITY, 0);
+	fan_lp_put(&f->lp, all, 1);
+	if (f->cap_row[server] >= 0)
+		fan_lp_put(&f->lp, f->cap_row[server], group->count);
+	supply(f, c->target_of[server], server, group->at, group->count);
+}
+
+/* One server of a job.  `total`: the row in which the job's rate adds up. */
+static void add_server(struct flows *f, uint32_t j, uint32_t server, int total, int *all)
+{
+	const struct fan_cands *c = f->c;
+
+	for (uint32_t g = 0; g < c->groups; g++) {
+		if (c->group[g].job != j)
+			continue;
+		all[g] = fan_lp_row(&f->lp, 0, 0);
+		for (uint32_t v = 0; v < c->sums; v++)
+			f->enter[g * c->sums + v] = fan_lp_row(&f->lp, -INFINITY, 0);
+	}
+	fan_lp_col(&f->lp, 0, INFINITY, 0); /* g */
+	fan_lp_put(&f->lp, total, 1);
+	for (uint32_t g = 0; g < c->groups; g++)
+		if (c->group[g].job == j)
+			fan_lp_put(&f->lp, all[g], -1);
+	for (uint32_t g = 0; g < c->groups; g++)
+		if (c->group[g].job == j)
+			add_parts(f, g, server, all[g]);
+	for (uint32_t v = 0; v < c->sums; v++) {
+		fan_lp_col(&f->lp, 0, INFINITY, 0); /* the sum of v */
+		for (uint32_t g = 0; g < c->groups; g++)
+			if (c->group[g].job == j)
+				fan_lp_put(&f->lp, f->enter[g * c->sums + v], -1);
+		if (f->cap_row[server] >= 0)
+			fan_lp_put(&f->lp, f->cap_row[server], 1);
+		supply(f, c->target_of[server], server, c->sum[v], 1);
+	}
+}
+
+static void build(struct flows *f, int *all)
+{
+	const struct fan_cands *c = f->c;
+	const struct fan_topo *t = c->t;
+
+	for (uint32_t a = 0; a < 2 * t->links; a++)
+		f->arc_row[a] = fan_lp_row(&f->lp, -INFINITY, t->cap[a]);
+	for (uint32_t i = 0; i < t->nodes; i++) {
+		double cap = t->cap[fan_node_resource(t, i)];
+		f->cap_row[i] = c->target_of[i] == FAN_NODE_NONE || !isfinite(cap)
+					? NO_ROW
+					: fan_lp_row(&f->lp, -INFINITY, cap);
+	}
+	fan_lp_col(&f->lp, 0, c->access_gbps, 1); /* f */
+	int first = f->lp.rows;
+	for (uint32_t j = 0; j < t->jobs; j++)
+		fan_lp_put(&f->lp, fan_lp_row(&f->lp, 0, 0), -t->job[j].weight);
+	for (uint32_t i = 0; i < t->nodes; i++)
+		if (c->target_of[i] != FAN_NODE_NONE)
+			add_commodity(f, c->target_of[i], i);
+	for (uint32_t j = 0; j < t->jobs; j++)
+		for (uint32_t s = 0; s < t->job[j].servers; s++)
+			add_server(f, j, t->job[j].server[s], first + (int)j, all);
+}
+
+int fan_bound_flows(const struct fan_cands *c, double *gbps)
+{
+	const struct fan_topo *t = c->t;
+	struct flows f = {.c = c};
+	double size = 2.0 * t->links * c->targets +
+		      (double)c->groups * (c->sums + 1) * (c->targets - c->sums);
+	int err = FAN_E_NOMEM, *all = calloc(c->groups + 1, sizeof *all);
+
+	if (size > FAN_BOUND_COLUMNS) {
+		free(all);
+		return FAN_E_BUSY;
+	}
+	f.arc_row = calloc(2 * (size_t)t->links + 1, sizeof *f.arc_row);
+	f.cap_row = calloc(t->nodes + 1, sizeof *f.cap_row);
+	f.enter = calloc((size_t)c->groups * c->sums + 1, sizeof *f.enter);
+	f.keep = calloc((size_t)c->targets * t->nodes + 1, sizeof *f.keep);
+	if (all && f.arc_row && f.cap_row && f.enter && f.keep) {
+		build(&f, all);
+		err = fan_lp_solve(&f.lp);
+		*gbps = f.lp.best;
+	}
+	fan_lp_free(&f.lp);
+	free(all);
+	free(f.arc_row);
+	free(f.cap_row);
+	free(f.enter);
+	free(f.keep);
+	return err && err != FAN_E_NOMEM ? FAN_E_BUSY : err;
+}
+
+double fan_bound(const struct fan_cands *c)
+{
+	double closed = fan_bound_closed(c, true), flows;
+
+	return fan_bound_flows(c, &flows) == FAN_OK && flows < closed ? flows : closed;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lp.h - a linear program, column by column, and the solvers that know what to do with it
+ * (CLP; CBC where some columns are whole numbers).  Always a maximum. */
+#ifndef FAN_PLAN_LP_H
+#define FAN_PLAN_LP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct fan_lp {
+	int cols, rows, entries;
+	int col_room, row_room, entry_room;
+	double *col_low, *col_high, *objective; /* by column */
+	bool *whole;				/* by column */
+	double *row_low, *row_high;		/* by row */
+	int *start, *row; /* entries of a column: start[c] .. start[c + 1] - 1 */
+	double *value;
+	int err; /* of any call since init; all do nothing after it */
+
+	void *warm; /* CLP's model, kept by fan_lp_solve_warm */
+	int warm_cols;
+
+	/* Filled by a solver */
+	double best;   /* objective */
+	double bound;  /* no solution is better; equal to `best` for a linear program */
+	double *x;     /* by column */
+	double *price; /* by row: what one more on the right side is worth; CLP only */
+};
+
+void fan_lp_init(struct fan_lp *lp);
+void fan_lp_free(struct fan_lp *lp);
+
+/* Its number.  INFINITY: no limit.  Rows first or columns first, as it suits. */
+int fan_lp_row(struct fan_lp *lp, double low, double high);
+int fan_lp_col(struct fan_lp *lp, double low, double high, double objective);
+int fan_lp_whole(struct fan_lp *lp, double low, double high, double objective);
+
+/* An entry of the newest column; each row once. */
+void fan_lp_put(struct fan_lp *lp, int row, double value);
+
+/* FAN_E_INVALID   it has no solution, or no finite one
+ * FAN_E_STALLED   not solved in as many steps as sizes.h allows
+ * FAN_E_NOMEM
+ * The whole-number solver may end with a solution that is not proven best: then `bound`
+ * is above `best`. */
+int fan_lp_solve(struct fan_lp *lp);
+int fan_lp_solve_whole(struct fan_lp *lp);
+
+/* The same as fan_lp_solve; when called again, with columns added since and nothing else
+ * changed, it goes on where it was.  `*steps` is raised by the simplex's. */
+int fan_lp_solve_warm(struct fan_lp *lp, uint64_t *steps);
+
+#endif

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/err.h"
+
+void fan_plan_init(struct fan_plan *p)
+{
+	memset(p, 0, sizeof *p);
+}
+
+void fan_plan_free(struct fan_plan *p)
+{
+	for (uint32_t i = 0; i < p->trees; i++)
+		free(p->tree[i].flow);
+	free(p->tree);
+	fan_plan_init(p);
+}
+
+struct fan_tree *fan_plan_add(struct fan_plan *p, const struct fan_topo *t, uint32_t job,
+			      uint32_t server, double share)
+{
+	const struct fan_job *j = &t->job[job];
+
+	if (p->trees >= FAN_TREES_MAX)
+		return NULL;
+	if (p->trees == p->room) {
+		uint32_t room = p->room ? p->room * 2 : 4;
+		struct fan_tree *moved = realloc(p->tree, room * sizeof *moved);
+		if (!moved)
+			return NULL;
+		p->tree = moved;
+		p->room = room;
+	}
+	struct fan_flow *flow = calloc(2 * (size_t)j->workers, sizeof *flow);
+	if (!flow)
+		return NULL;
+	for (uint32_t i = 0; i < j->workers; i++) {
+		flow[i].from = j->worker[i];
+		flow[i].to = FAN_NODE_NONE;
+	}
+	struct fan_tree *tree = &p->tree[p->trees++];
+	*tree = (struct fan_tree){job, server, share, j->workers, 0, flow};
+	return tree;
+}
+
+int fan_plan_copy(struct fan_plan *to, const struct fan_plan *from)
+{
+	fan_plan_init(to);
+	to->tree = calloc(from->trees + 1, sizeof *to->tree);
+	if (!to->tree)
+		return FAN_E_NOMEM;
+	to->room = from->trees + 1;
+	for (uint32_t i = 0; i < from->trees; i++) {
+		const struct fan_tree *f = &from->tree[i];
+		struct fan_flow *flow = calloc(2 * (size_t)f->workers, sizeof *flow);
+		if (!flow) {
+			fan_plan_free(to);
+			return FAN_E_NOMEM;
+		}
+		memcpy(flow, f->flow, (f->workers + f->sums) * sizeof *flow);
+		to->tree[i] = *f;
+		to->tree[i].flow = flow;
+		to->trees++;
+	}
+	return FAN_OK;
+}
+
+void fan_plan_move(struct fan_plan *to, struct fan_plan *from)
+{
+	fan_plan_free(to);
+	*to = *from;
+	fan_plan_init(from);
+}
+
+struct fan_flow *fan_tree_sum(const struct fan_tree *tree, uint32_t node)
+{
+	for (uint32_t i = 0; i < tree->sums; i++)
+		if (tree->flow[tree->workers + i].from == node)
+			return &tree->flow[tree->workers + i];
+	return NULL;
+}
+
+struct fan_flow *fan_tree_add_sum(struct fan_tree *tree, uint32_t node)
+{
+	struct fan_flow *f = fan_tree_sum(tree, node);
+
+	if (f)
+		return f;
+	assert(tree->sums < tree->workers);
+	f = &tree->flow[tree->workers + tree->sums++];
+	f->from = node;
+	f->to = tree->server;
+	f->route.hops = 0;
+	return f;
+}
+
+void fan_tree_prune(struct fan_tree *tree)
+{
+	struct fan_flow *sum = tree->flow + tree->workers;
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < tree->sums; i++) {
+		bool used = false;
+		for (uint32_t w = 0; w < tree->workers && !used; w++)
+			used = tree->flow[w].to == sum[i].from;
+		if (used)
+			sum[kept++] = sum[i];
+	}
+	tree->sums = kept;
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "replan.h"
+
+#include "core/err.h"
+#include "pack.h"
+#include "search.h"
+#include "trees.h"
+
+#define ROUTES_MAX  60000 /* candidates of all pairs: less than for a new plan */
+#define GROW_ROUNDS 12	  /* of looking for further trees */
+
+static bool is_dead(const struct fan_topo *t, const struct fan_flow *f)
+{
+	if (f->to == FAN_NODE_NONE || !(t->cap[fan_node_resource(t, f->to)] > 0))
+		return true;
+	for (uint32_t i = 0; i < f->route.hops; i++)
+		if (!(t->cap[f->route.arc[i]] > 0))
+			return true;
+	return false;
+}
+
+/* Take flows off what is dead; sums whose switch or route is gone take their workers along. */
+static void cut_dead(const struct fan_topo *t, struct fan_tree *tree)
+{
+	struct fan_flow *sum = tree->flow + tree->workers;
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < tree->sums; i++)
+		if (!is_dead(t, &sum[i]) && fan_node_sums(t, sum[i].from) &&
+		    t->cap[fan_node_resource(t, sum[i].from)] > 0)
+			sum[kept++] = sum[i];
+	tree->sums = kept;
+	for (uint32_t w = 0; w < tree->workers; w++) {
+		struct fan_flow *f = &tree->flow[w];
+		if (is_dead(t, f) || (f->to != tree->server && !fan_tree_sum(tree, f->to))) {
+			f->to = FAN_NODE_NONE;
+			f->route.hops = 0;
+		}
+	}
+	fan_tree_prune(tree);
+}
+
+/* Jobs without a tree get one on each server. */
+static int add_missing(const struct fan_topo *t, struct fan_plan *p)
+{
+	for (uint32_t j = 0; j < t->jobs; j++) {
+		bool has = false;
+		for (uint32_t i = 0; i < p->trees; i++)
+			has = has || p->tree[i].job == j;
+		for (uint32_t s = 0; s < t->job[j].servers && !has; s++)
+			if (!fan_plan_add(p, t, j, t->job[j].server[s], 1.0 / t->job[j].servers))
+				return FAN_E_NOMEM;
+	}
+	return FAN_OK;
+}
+
+static int open_cands(struct fan_cands *c, const struct fan_topo *t,
+		      const struct fan_plan_options *o)
+{
+	struct fan_cands_options few = {.paths = 1, .sums_max = 1};
+	double sums = 0;
+	int err = fan_cands_open(c, t, &few);
+
+	if (err)
+		return err;
+	for (uint32_t i = 0; i < t->nodes; i++)
+		sums += fan_node_sums(t, i);
+	double pairs = (c->groups + sums) * (c->targets - c->sums) + c->groups * sums;
+	fan_cands_close(c);
+	few = (struct fan_cands_options){.paths = o->paths};
+	while (few.paths > 1 && few.paths * pairs > ROUTES_MAX)
+		few.paths--;
+	return fan_cands_open(c, t, &few);
+}
+
+int fan_replan(const struct fan_topo *t, const struct fan_plan_options *o, struct fan_plan *p)
+{
+	struct fan_cands c = {0};
+	int err = add_missing(t, p);
+
+	for (uint32_t i = 0; i < p->trees; i++)
+		cut_dead(t, &p->tree[i]);
+	if (!err)
+		err = open_cands(&c, t, o);
+	if (!err)
+		err = fan_search_mend(&c, p);
+	if (!err)
+		err = fan_pack_shares(t, p, NULL, NULL);
+	if (!err && o->trees > 1)
+		err = fan_trees_grow(&c, p, FAN_TOPO_GBPS_MAX, GROW_ROUNDS);
+	if (!err)
+		err = fan_pack_few(t, p, o->trees);
+	if (err)
+		fan_plan_free(p);
+	fan_cands_close(&c);
+	return err;
+}

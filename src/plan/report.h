@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* report.h - a plan as JSON: what a controller installs, and what people ask about it.
+ *
+ *     {"algorithm", "seed", "feasible_gbps", "bound_gbps", "gap", "binding",
+ *      "jobs": [{"name", "gbps", "servers": [{"name", "share"}]}],
+ *      "trees": [{"tree", "job", "server", "share",
+ *                 "sums": [{"switch", "fan_in", "route": [NODE]}]}],
+ *      "assignments": [{"job", "tree", "worker", "server", "share", "at", "route": [NODE]}],
+ *      "loads": {"links": [{"from", "to", "gbps", "background_gbps", "capacity_gbps"}],
+ *                "switches": [{"name", ...}], "servers": [{"name", ...}]}}
+ *
+ * "share" is the part of the job's model that a tree carries; "at" the switch that sums a
+ * worker's part of it, or the server.  Loads leave out what is idle. */
+#ifndef FAN_PLAN_REPORT_H
+#define FAN_PLAN_REPORT_H
+
+#include <jansson.h>
+
+#include "eval.h"
+
+struct fan_report {
+	const char *algorithm;
+	uint64_t seed;
+	double bound_gbps; /* no plan gives more; 0: not known */
+};
+
+/* A new reference, or NULL without memory. */
+json_t *fan_report_json(const struct fan_topo *t, const struct fan_plan *p,
+			const struct fan_eval *e, const struct fan_report *r);
+
+/* The part of `bound` that is not reached; 0 if there is no bound. */
+double fan_report_gap(double gbps, double bound_gbps);
+
+#endif

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "search.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/err.h"
+
+#define DOUBLINGS 4    /* of the exponent: load / capacity to the power of 16 */
+#define GAIN_MIN  1e-9 /* relative: less is no reason to move */
+#define NO_CAP	  1e15 /* Gb/s; where there is no limit */
+#define CAP_MIN	  1e-12
+
+struct search {
+	const struct fan_cands *c;
+	const struct fan_topo *t;
+	struct fan_plan *p;
+	double *load;		    /* by resource, per Gb/s of the common rate */
+	double *per;		    /* by resource: 1 / capacity */
+	double unit;		    /* fullest load / capacity; keeps powers small */
+	uint32_t *group_of, *first; /* by job and worker; by job */
+};
+
+static double power(double x)
+{
+	for (unsigned i = 0; i < DOUBLINGS; i++)
+		x *= x;
+	return x;
+}
+
+static void add(struct search *s, uint32_t resource, double load)
+{
+	s->load[resource] += load;
+}
+
+static void add_route(struct search *s, const struct fan_route *r, uint32_t to, double load)
+{
+	for (uint32_t i = 0; i < r->hops; i++)
+		add(s, r->arc[i], load);
+	add(s, fan_node_resource(s->t, to), load);
+}
+
+static double cost_at(const struct search *s, uint32_t resource, double load)
+{
+	double per = s->per[resource] / s->unit;
+
+	return power((s->load[resource] + load) * per) - power(s->load[resource] * per);
+}
+
+/* What a further flow over a route and into `to` would cost. */
+static double cost_of(const struct search *s, const struct fan_route *r, uint32_t to, double load)
+{
+	double sum = cost_at(s, fan_node_resource(s->t, to), load);
+
+	for (uint32_t i = 0; i < r->hops; i++)
+		sum += cost_at(s, r->arc[i], load);
+	return sum;
+}
+
+/* The cheapest of some routes into `to`. */
+static uint32_t cheapest(const struct search *s, struct fan_span span, uint32_t to, double load,
+			 double *cost)
+{
+	uint32_t best = UINT32_MAX;
+
+	*cost = INFINITY;
+	for (uint32_t i = span.first; i < span.first + span.count; i++) {
+		double x = cost_of(s, &s->c->route[i], to, load);
+		if (x < *cost) {
+			*cost = x;
+			best = i;
+		}
+	}
+	return best;
+}
+
+static double load_of(const struct search *s, const struct fan_tree *tree)
+{
+	return tree->share * s->t->job[tree->job].weight;
+}
+
+static uint32_t group_of(const struct search *s, const struct fan_tree *tree, uint32_t w)
+{
+	return s->group_of[s->first[tree->job] + w];
+}
+
+/* Where a worker may go, and what it costs, its sum included. */
+struct place {
+	uint32_t node, route, on; /* `on`: route of a new sum; UINT32_MAX: there is one */
+	double cost;
+};
+
+static void consider(const struct search *s, const struct fan_tree *tree, uint32_t g, uint32_t v,
+		     bool is_open, struct place *best)
+{
+	double load = load_of(s, tree), cost, more = 0;
+	uint32_t node = s->c->sum[v], on = UINT32_MAX;
+
+	if (!is_open) {
+		on = cheapest(s, fan_cands_sum_to_server(s->c, v, tree->server), tree->server, load,
+			      &more);
+		if (on == UINT32_MAX || more >= best->cost)
+			return;
+	}
+	uint32_t route = cheapest(s, fan_cands_to_sum(s->c, g, v), node, load, &cost);
+	if (route != UINT32_MAX && cost + more < best->cost)
+		*best = (struct place){node, route, on, cost + more};
+}
+
+static void consider_server(const struct search *s, const struct fan_tree *tree, uint32_t g,
+			    struct place *best)
+{
+	double cost;
+	uint32_t route = cheapest(s, fan_cands_to_server(s->c, g, tree->server), tree->server,
+				  load_of(s, tree), &cost);
+
+	if (route != UINT32_MAX && cost < best->cost)
+		*best = (struct place){tree->server, route, UINT32_MAX, cost};
+}
+
+static void consider_all(const struct search *s, const struct fan_tree *tree, uint32_t g,
+			 uint32_t now, enum fan_moves moves, struct place *best)
+{
+	if (moves == FAN_MOVE_ROUTE) {
+		if (now == tree->server)
+			consider_server(s, tree, g, best);
+		else
+			consider(s, tree, g, s->c->target_of[now], fan_tree_sum(tree, now), best);
+		return;
+	}
+	consider_server(s, tree, g, best);
+	for (uint32_t i = 0; i < tree->sums && moves == FAN_MOVE_PLACE; i++) {
+		uint32_t v = s->c->target_of[tree->flow[tree->workers + i].from];
+		if (v != FAN_NODE_NONE)
+			consider(s, tree, g, v, true, best);
+	}
+	for (uint32_t v = 0; v < s->c->sums && moves == FAN_MOVE_OPEN; v++)
+		consider(s, tree, g, v, fan_tree_sum(tree, s->c->sum[v]), best);
+}
+
+/* Loads of a worker's whole flow, its own link included. */
+static void add_flow(struct search *s, const struct fan_flow *f, double load)
+{
+	add_route(s, &f->route, f->to, load);
+}
+
+static void place_worker(struct search *s, struct fan_tree *tree, uint32_t w,
+			 const struct place *at)
+{
+	struct fan_flow *f = &tree->flow[w];
+
+	fan_cands_flow(s->c, &s->c->group[group_of(s, tree, w)], at->route, f);
+	add_flow(s, f, load_of(s, tree));
+	if (at->on != UINT32_MAX) {
+		struct fan_flow *sum = fan_tree_add_sum(tree, at->node);
+		sum->route = s->c->route[at->on];
+		add_flow(s, sum, load_of(s, tree));
+	}
+}
+
+/* Does no other worker send to where this one does? */
+static bool is_alone(const struct fan_tree *tree, uint32_t w)
+{
+	for (uint32_t i = 0; i < tree->workers; i++)
+		if (i != w && tree->flow[i].to == tree->flow[w].to)
+			return false;
+	return true;
+}
+
+/* True if the worker moved. */
+static bool move_worker(struct search *s, struct fan_tree *tree, uint32_t w, enum fan_moves moves)
+{
+	struct fan_flow was = tree->flow[w], sum = {0};
+	double load = load_of(s, tree);
+	bool alone = was.to != tree->server && moves != FAN_MOVE_ROUTE && is_alone(tree, w);
+
+	add_flow(s, &was, -load);
+	if (alone) {
+		sum = *fan_tree_sum(tree, was.to);
+		add_flow(s, &sum, -load);
+	}
+	double back = cost_of(s, &was.route, was.to, load);
+	if (alone)
+		back += cost_of(s, &sum.route, sum.to, load);
+	tree->flow[w].to = FAN_NODE_NONE;
+	if (alone)
+		fan_tree_prune(tree);
+	struct place best = {.cost = back - GAIN_MIN * (fabs(back) + GAIN_MIN)};
+	best.node = FAN_NODE_NONE;
+	consider_all(s, tree, group_of(s, tree, w), was.to, moves, &best);
+	if (best.node != FAN_NODE_NONE) {
+		place_worker(s, tree, w, &best);
+		return true;
+	}
+	tree->flow[w] = was;
+	add_flow(s, &was, load);
+	if (alone) {
+		*fan_tree_add_sum(tree, sum.from) = sum;
+		add_flow(s, &sum, load);
+	}
+	return false;
+}
+
+static bool move_sum(struct search *s, struct fan_tree *tree, struct fan_flow *f)
+{
+	double load = load_of(s, tree), cost;
+	uint32_t v = s->c->target_of[f->from];
+
+	if (v == FAN_NODE_NONE)
+		return false;
+	add_flow(s, f, -load);
+	double back = cost_of(s, &f->route, f->to, load);
+	uint32_t route = cheapest(s, fan_cands_sum_to_server(s->c, v, tree->server), tree->server,
+				  load, &cost);
+	bool better = route != UINT32_MAX && cost < back - GAIN_MIN * (fabs(back) + GAIN_MIN);
+	if (better)
+		f->route = s->c->route[route];
+	add_flow(s, f, load);
+	return better;
+}
+
+static void find_unit(struct search *s)
+{
+	s->unit = 0;
+	for (uint32_t r = 0; r < fan_topo_resources(s->t); r++)
+		s->unit = fmax(s->unit, s->load[r] * s->per[r]);
+	if (!(s->unit > 0))
+		s->unit = 1;
+}
+
+static void close_search(struct search *s)
+{
+	free(s->load);
+	free(s->per);
+	free(s->group_of);
+	free(s->first);
+}
+
+static int open_search(struct search *s, const struct fan_cands *c, struct fan_plan *p)
+{
+	const struct fan_topo *t = c->t;
+	uint32_t resources = fan_topo_resources(t), workers = 0;
+
+	*s = (struct search){.c = c, .t = t, .p = p};
+	for (uint32_t j = 0; j < t->jobs; j++)
+		workers += t->job[j].workers;
+	s->load = calloc(resources + 1, sizeof *s->load);
+	s->per = calloc(resources + 1, sizeof *s->per);
+	s->group_of = calloc(workers + 1, sizeof *s->group_of);
+	s->first = calloc(t->jobs + 1, sizeof *s->first);
+	if (!s->load || !s->per || !s->group_of || !s->first) {
+		close_search(s);
+		return FAN_E_NOMEM;
+	}
+	for (uint32_t j = 1; j < t->jobs; j++)
+		s->first[j] = s->first[j - 1] + t->job[j - 1].workers;
+	for (uint32_t g = 0; g < c->groups; g++)
+		for (uint32_t i = 0; i < c->group[g].count; i++)
+			s->group_of[s->first[c->group[g].job] + c->member[c->group[g].first + i]] =
+				g;
+	for (uint32_t r = 0; r < resources; r++)
+		s->per[r] = 1 / fmax(fmin(t->cap[r], NO_CAP), CAP_MIN);
+	for (uint32_t i = 0; i < p->trees; i++)
+		for (uint32_t k = 0; k < p->tree[i].workers + p->tree[i].sums; k++)
+			if (p->tree[i].flow[k].to != FAN_NODE_NONE)
+				add_flow(s, &p->tree[i].flow[k], load_of(s, &p->tree[i]));
+	find_unit(s);
+	return FAN_OK;
+}
+
+int fan_search(const struct fan_cands *c, struct fan_plan *p, enum fan_moves moves, uint32_t passes)
+{
+	struct search s;
+	int err = open_search(&s, c, p);
+	bool moved = true;
+
+	if (err)
+		return err;
+	for (uint32_t pass = 0; pass < passes && moved; pass++) {
+		moved = false;
+		find_unit(&s);
+		for (uint32_t i = 0; i < p->trees; i++) {
+			struct fan_tree *tree = &p->tree[i];
+			for (uint32_t w = 0; w < tree->workers; w++)
+				moved = move_worker(&s, tree, w, moves) || moved;
+			for (uint32_t k = 0; k < tree->sums; k++)
+				moved = move_sum(&s, tree, &tree->flow[tree->workers + k]) || moved;
+		}
+	}
+	close_search(&s);
+	return FAN_OK;
+}
+
+int fan_search_fill(const struct fan_cands *c, struct fan_plan *p, uint32_t i, const uint32_t *open,
+		    uint32_t count, bool direct)
+{
+	struct search s;
+	int err = open_search(&s, c, p);
+	struct fan_tree *tree = &p->tree[i];
+
+	if (err)
+		return err;
+	for (uint32_t w = 0; w < tree->workers; w++) {
+		uint32_t g = group_of(&s, tree, w);
+		struct place best = {.node = FAN_NODE_NONE, .cost = INFINITY};
+		for (uint32_t k = 0; k < count; k++)
+			consider(&s, tree, g, open[k], fan_tree_sum(tree, c->sum[open[k]]), &best);
+		if (direct || best.node == FAN_NODE_NONE)
+			consider_server(&s, tree, g, &best);
+		place_worker(&s, tree, w, &best);
+		if (w % 16 == 0)
+			find_unit(&s);
+	}
+	close_search(&s);
+	return FAN_OK;
+}
+
+int fan_search_mend(const struct fan_cands *c, struct fan_plan *p)
+{
+	struct search s;
+	int err = open_search(&s, c, p);
+
+	if (err)
+		return err;
+	for (uint32_t i = 0; i < p->trees; i++) {
+		struct fan_tree *tree = &p->tree[i];
+		for (uint32_t w = 0; w < tree->workers; w++) {
+			struct place best = {.node = FAN_NODE_NONE, .cost = INFINITY};
+			enum fan_moves moves = tree->sums ? FAN_MOVE_PLACE : FAN_MOVE_OPEN;
+			if (tree->flow[w].to != FAN_NODE_NONE)
+				continue;
+			consider_all(&s, tree, group_of(&s, tree, w), FAN_NODE_NONE, moves, &best);
+			place_worker(&s, tree, w, &best);
+		}
+		find_unit(&s);
+	}
+	close_search(&s);
+	return FAN_OK;
+}

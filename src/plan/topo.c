@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "topo.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/err.h"
+
+int fan_why_set(struct fan_why *why, int err, const char *format, ...)
+{
+	va_list args;
+
+	if (!why || why->text[0])
+		return err;
+	va_start(args, format);
+	vsnprintf(why->text, sizeof why->text, format, args);
+	va_end(args);
+	return err;
+}
+
+void fan_topo_init(struct fan_topo *t)
+{
+	memset(t, 0, sizeof *t);
+}
+
+void fan_topo_free(struct fan_topo *t)
+{
+	for (uint32_t j = 0; j < t->jobs; j++) {
+		free(t->job[j].worker);
+		free(t->job[j].server);
+	}
+	free(t->node);
+	free(t->link);
+	free(t->job);
+	free(t->out);
+	free(t->cap);
+	fan_topo_init(t);
+}
+
+/* Room for one more of `bytes` each; the table may move. */
+static int grow(void **table, uint32_t count, uint32_t *room, uint32_t max, size_t bytes)
+{
+	if (count >= max)
+		return FAN_E_INVALID;
+	if (count < *room)
+		return FAN_OK;
+	uint32_t more = *room ? *room * 2 : 64;
+	void *moved = realloc(*table, more * bytes);
+	if (!moved)
+		return FAN_E_NOMEM;
+	*table = moved;
+	*room = more;
+	return FAN_OK;
+}
+
+int fan_topo_add_node(struct fan_topo *t, const char *name, enum fan_node_kind kind, double gbps)
+{
+	int err = grow((void **)&t->node, t->nodes, &t->node_room, FAN_TOPO_NODES_MAX,
+		       sizeof *t->node);
+	if (err)
+		return err;
+	struct fan_node *n = &t->node[t->nodes++];
+	memset(n, 0, sizeof *n);
+	snprintf(n->name, sizeof n->name, "%s", name);
+	n->kind = kind;
+	n->gbps = gbps;
+	return FAN_OK;
+}
+
+int fan_topo_add_link(struct fan_topo *t, uint32_t a, uint32_t b, double gbps)
+{
+	int err = grow((void **)&t->link, t->links, &t->link_room, FAN_TOPO_LINKS_MAX,
+		       sizeof *t->link);
+	if (err)
+		return err;
+	t->link[t->links++] = (struct fan_link){.a = a, .b = b, .gbps = gbps};
+	return FAN_OK;
+}
+
+int fan_topo_add_job(struct fan_topo *t, const char *name, uint32_t workers, uint32_t servers)
+{
+	int err = grow((void **)&t->job, t->jobs, &t->job_room, FAN_TOPO_JOBS_MAX, sizeof *t->job);
+	if (err)
+		return err;
+	struct fan_job *j = &t->job[t->jobs];
+	memset(j, 0, sizeof *j);
+	snprintf(j->name, sizeof j->name, "%s", name);
+	j->weight = 1;
+	j->worker = calloc(workers + 1, sizeof *j->worker);
+	j->server = calloc(servers + 1, sizeof *j->server);
+	if (!j->worker || !j->server) {
+		free(j->worker);
+		free(j->server);
+		return FAN_E_NOMEM;
+	}
+	t->jobs++;
+	return FAN_OK;
+}
+
+int fan_topo_add_all(struct fan_topo *t, const char *name)
+{
+	int err = fan_topo_add_job(t, name, t->nodes, t->nodes);
+	if (err)
+		return err;
+	struct fan_job *j = &t->job[t->jobs - 1];
+	for (uint32_t i = 0; i < t->nodes; i++) {
+		if (t->node[i].kind == FAN_NODE_WORKER)
+			j->worker[j->workers++] = i;
+		else if (t->node[i].kind == FAN_NODE_SERVER)
+			j->server[j->servers++] = i;
+	}
+	return FAN_OK;
+}
+
+static void list_arcs(struct fan_topo *t)
+{
+	for (uint32_t i = 0; i < t->nodes; i++)
+		t->node[i].degree = 0;
+	for (uint32_t a = 0; a < 2 * t->links; a++)
+		t->node[fan_arc_from(t, a)].degree++;
+	for (uint32_t i = 0, at = 0; i < t->nodes; i++) {
+		t->node[i].first = at;
+		at += t->node[i].degree;
+		t->node[i].degree = 0;
+	}
+	for (uint32_t a = 0; a < 2 * t->links; a++) {
+		struct fan_node *n = &t->node[fan_arc_from(t, a)];
+		t->out[n->first + n->degree++] = a;
+	}
+}
+
+void fan_topo_refresh(struct fan_topo *t)
+{
+	for (uint32_t a = 0; a < 2 * t->links; a++)
+		t->cap[a] = t->link[a / 2].gbps - t->link[a / 2].background_gbps;
+	for (uint32_t i = 0; i < t->nodes; i++) {
+		const struct fan_node *n = &t->node[i];
+		double *cap = &t->cap[fan_node_resource(t, i)];
+		if (n->gbps > 0)
+			*cap = n->gbps - n->background_gbps;
+		else
+			*cap = n->kind == FAN_NODE_SWITCH ? 0 : INFINITY;
+	}
+	for (uint32_t i = 0; i < fan_topo_resources(t); i++)
+		if (t->cap[i] < 0)
+			t->cap[i] = 0;
+}
+
+/* Mark what `from` reaches through switches.  `queue`: room for all nodes. */
+static void reach(const struct fan_topo *t, uint32_t from, bool *seen, uint32_t *queue)
+{
+	uint32_t head = 0, tail = 0;
+
+	memset(seen, 0, t->nodes * sizeof *seen);
+	queue[tail++] = from;
+	seen[from] = true;
+	while (head < tail) {
+		const struct fan_node *n = &t->node[queue[head++]];
+		if (n->kind != FAN_NODE_SWITCH && queue[head - 1] != from)
+			continue;
+		for (uint32_t i = 0; i < n->degree; i++) {
+			uint32_t to = fan_arc_to(t, t->out[n->first + i]);
+			if (t->cap[t->out[n->first + i]] > 0 && !seen[to]) {
+				seen[to] = true;
+				queue[tail++] = to;
+			}
+		}
+	}
+}
+
+static int check_job(const struct fan_topo *t, uint32_t j, bool *seen, uint32_t *queue,
+		     struct fan_why *why)
+{
+	const struct fan_job *job = &t->job[j];
+
+	if (job->workers == 0)
+		return fan_why_set(why, FAN_E_CONFIG, "jobs[%u].workers: no worker", j);
+	if (job->servers == 0)
+		return fan_why_set(why, FAN_E_CONFIG, "jobs[%u].servers: no server", j);
+	for (uint32_t s = 0; s < job->servers; s++) {
+		reach(t, job->server[s], seen, queue);
+		for (uint32_t w = 0; w < job->workers; w++)
+			if (!seen[job->worker[w]])
+				return fan_why_set(
+					why, FAN_E_CONFIG,
+					"jobs[%u]: worker \"%s\" (nodes[%u]) cannot reach server \"%s\" "
+					"(nodes[%u]): no path of links with free capacity through "
+					"switches",
+					j, t->node[job->worker[w]].name, job->worker[w],
+					t->node[job->server[s]].name, job->server[s]);
+	}
+	return FAN_OK;
+}
+
+int fan_topo_seal(struct fan_topo *t, struct fan_why *why)
+{
+	bool *seen = calloc(t->nodes + 1, sizeof *seen);
+	uint32_t *queue = calloc(t->nodes + 1, sizeof *queue);
+	int err = FAN_E_NOMEM;
+
+	free(t->out);
+	free(t->cap);
+	t->out = calloc(2 * (size_t)t->links + 1, sizeof *t->out);
+	t->cap = calloc(fan_topo_resources(t) + 1, sizeof *t->cap);
+	if (!seen || !queue || !t->out || !t->cap)
+		goto out;
+	list_arcs(t);
+	fan_topo_refresh(t);
+	err = t->jobs ? FAN_OK : fan_why_set(why, FAN_E_CONFIG, "jobs: there is none");
+	for (uint32_t j = 0; j < t->jobs && !err; j++)
+		err = check_job(t, j, seen, queue, why);
+out:
+	free(seen);
+	free(queue);
+	return err;
+}
+
+uint32_t fan_topo_rack(const struct fan_topo *t, uint32_t host)
+{
+	const struct fan_node *n = &t->node[host];
+
+	for (uint32_t i = 0; i < n->degree; i++) {
+		uint32_t to = fan_arc_to(t, t->out[n->first + i]);
+		if (t->node[to].kind == FAN_NODE_SWITCH)
+			return to;
+	}
+	return FAN_NODE_NONE;
+}
+
+void fan_resource_text(const struct fan_topo *t, uint32_t resource, char *text, unsigned bytes)
+{
+	static const char *const kinds[] = {"worker", "switch", "server"};
+
+	if (resource < 2 * t->links) {
+		snprintf(text, bytes, "link %s-%s", t->node[fan_arc_from(t, resource)].name,
+			 t->node[fan_arc_to(t, resource)].name);
+		return;
+	}
+	const struct fan_node *n = &t->node[resource - 2 * t->links];
+	snprintf(text, bytes, "%s %s", kinds[n->kind], n->name);
+}

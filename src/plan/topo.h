@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* topo.h - what a plan is made for: nodes, links, background load and jobs.
+ *
+ * Every link is full duplex: two arcs, each with the link's rate of its own.  Arc 2i
+ * leads from link i's `a` to its `b`, arc 2i + 1 back.  Only switches pass traffic on.
+ *
+ * All that can run out is a resource: the arcs, numbered as above, and behind them the
+ * nodes - what a switch can sum, what a server takes in, what a worker sends.  What
+ * background load leaves of each is in `cap`. */
+#ifndef FAN_PLAN_TOPO_H
+#define FAN_PLAN_TOPO_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sizes.h"
+
+#define FAN_NODE_NONE UINT32_MAX
+
+enum fan_node_kind { FAN_NODE_WORKER, FAN_NODE_SWITCH, FAN_NODE_SERVER };
+
+struct fan_node {
+	char name[FAN_TOPO_NAME_MAX + 1];
+	enum fan_node_kind kind;
+	double gbps; /* as given; 0: none was: a switch cannot sum, others have no limit */
+	double background_gbps; /* of it in use by others */
+	uint32_t first, degree; /* its outgoing arcs: `out` of the topology */
+};
+
+struct fan_link {
+	uint32_t a, b;
+	double gbps;		/* each way */
+	double background_gbps; /* of it in use by others, each way */
+	double delay_us;
+};
+
+/* Workers that need one another's sums.  Its model is split over its servers. */
+struct fan_job {
+	char name[FAN_TOPO_NAME_MAX + 1];
+	uint32_t *worker, workers;
+	uint32_t *server, servers;
+	double weight;	    /* its rate, relative to that of other jobs */
+	double demand_gbps; /* what it must get; 0: whatever there is */
+};
+
+struct fan_topo {
+	struct fan_node *node;
+	struct fan_link *link;
+	struct fan_job *job;
+	uint32_t nodes, links, jobs;
+	uint32_t node_room, link_room, job_room;
+	uint32_t *out; /* arcs by the node they leave; from fan_topo_seal */
+	double *cap;   /* by resource, Gb/s, INFINITY where there is no limit; the same */
+};
+
+/* Why something was refused: JSON path and cause. */
+struct fan_why {
+	char text[FAN_WHY_BYTES];
+};
+
+/* Keeps the first reason, as printf has it.  Always `err`. */
+int fan_why_set(struct fan_why *why, int err, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+void fan_topo_init(struct fan_topo *t);
+void fan_topo_free(struct fan_topo *t);
+
+/* Add one at the end; `*t` is to be freed on error, too.  Names are copied and cut.
+ * FAN_E_NOMEM, FAN_E_INVALID: more than sizes.h allows. */
+int fan_topo_add_node(struct fan_topo *t, const char *name, enum fan_node_kind kind, double gbps);
+int fan_topo_add_link(struct fan_topo *t, uint32_t a, uint32_t b, double gbps);
+
+/* A job without members: room for as many as told, which the caller fills. */
+int fan_topo_add_job(struct fan_topo *t, const char *name, uint32_t workers, uint32_t servers);
+
+/* One job of all workers and all servers, in the order of the nodes. */
+int fan_topo_add_all(struct fan_topo *t, const char *name);
+
+/* Everything is there: make `out` and `cap`, and see that it makes sense.
+ *
+ * FAN_E_CONFIG  no job, a job without workers or servers, a worker that cannot reach a
+ *               server, or background load that leaves nothing; `why` says which
+ * FAN_E_NOMEM */
+int fan_topo_seal(struct fan_topo *t, struct fan_why *why);
+
+/* The same again, after rates or background loads were changed. */
+void fan_topo_refresh(struct fan_topo *t);
+
+static inline uint32_t fan_arc_from(const struct fan_topo *t, uint32_t arc)
+{
+	return arc & 1 ? t->link[arc / 2].b : t->link[arc / 2].a;
+}
+
+static inline uint32_t fan_arc_to(const struct fan_topo *t, uint32_t arc)
+{
+	return arc & 1 ? t->link[arc / 2].a : t->link[arc / 2].b;
+}
+
+static inline uint32_t fan_topo_resources(const struct fan_topo *t)
+{
+	return 2 * t->links + t->nodes;
+}
+
+/* What a node can sum, take in or send. */
+static inline uint32_t fan_node_resource(const struct fan_topo *t, uint32_t node)
+{
+	return 2 * t->links + node;
+}
+
+static inline bool fan_node_sums(const struct fan_topo *t, uint32_t node)
+{
+	return t->node[node].kind == FAN_NODE_SWITCH && t->node[node].gbps > 0;
+}
+
+/* The switch at the other end of a host's first link; FAN_NODE_NONE if it has none. */
+uint32_t fan_topo_rack(const struct fan_topo *t, uint32_t host);
+
+/* "link S1-S3", "switch S1", "server PS" and "worker W1", for people. */
+void fan_resource_text(const struct fan_topo *t, uint32_t resource, char *text, unsigned bytes);
+
+#endif

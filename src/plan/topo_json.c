@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "topo_json.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/err.h"
+
+#define PLACE_BYTES 64
+
+static const char *const kinds[] = {"worker", "switch", "server"};
+
+/* What is being read, and where in it we are. */
+struct reader {
+	struct fan_topo *t;
+	struct fan_why *why;
+	json_t *names;		 /* of nodes: their number */
+	char place[PLACE_BYTES]; /* "links[3]" */
+	const char *section;	 /* "links" */
+};
+
+static int bad(struct reader *r, const char *key, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static int bad(struct reader *r, const char *key, const char *format, ...)
+{
+	char cause[FAN_WHY_BYTES];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(cause, sizeof cause, format, args);
+	va_end(args);
+	return fan_why_set(r->why, FAN_E_CONFIG, "%s%s%s: %s", r->place, key[0] ? "." : "", key,
+			   cause);
+}
+
+/* What was found instead of what was expected, short. */
+static const char *found(const json_t *value, char *text, size_t bytes)
+{
+	switch (value ? (int)json_typeof(value) : -1) {
+	case JSON_STRING: snprintf(text, bytes, "\"%.40s\"", json_string_value(value)); break;
+	case JSON_INTEGER:
+	case JSON_REAL: snprintf(text, bytes, "%g", json_number_value(value)); break;
+	case JSON_OBJECT: return "an object";
+	case JSON_ARRAY: return "a list";
+	case JSON_NULL: return "null";
+	case -1: return "nothing";
+	default: return json_is_true(value) ? "true" : "false";
+	}
+	return text;
+}
+
+/* A rate, or `missing` if it is not there and may be left out (missing >= 0). */
+static int rate(struct reader *r, const json_t *from, const char *key, double least, double missing,
+		double *gbps)
+{
+	const json_t *value = json_object_get(from, key);
+	char text[PLACE_BYTES];
+
+	if (!value && missing >= 0) {
+		*gbps = missing;
+		return FAN_OK;
+	}
+	*gbps = json_number_value(value);
+	if (json_is_number(value) && *gbps >= least && *gbps <= FAN_TOPO_GBPS_MAX)
+		return FAN_OK;
+	if (least > 0)
+		return bad(r, key, "expected a number above 0, got %s%s",
+			   found(value, text, sizeof text),
+			   missing >= 0 ? "; leave it out if there is none" : "");
+	return bad(r, key, "expected a number from 0 on, got %s", found(value, text, sizeof text));
+}
+
+static int name_of(struct reader *r, const json_t *from, const char *key, const char **name)
+{
+	const json_t *value = json_object_get(from, key);
+	char text[PLACE_BYTES];
+
+	*name = json_string_value(value);
+	if (!*name || !**name || strlen(*name) > FAN_TOPO_NAME_MAX)
+		return bad(r, key, "expected a name of 1 to %d bytes, got %s", FAN_TOPO_NAME_MAX,
+			   found(value, text, sizeof text));
+	return FAN_OK;
+}
+
+static int kind_of(struct reader *r, const json_t *from, enum fan_node_kind *kind)
+{
+	const json_t *value = json_object_get(from, "kind");
+	char text[PLACE_BYTES];
+
+	for (int k = 0; k < 3; k++) {
+		if (json_is_string(value) && strcmp(json_string_value(value), kinds[k]) == 0) {
+			*kind = (enum fan_node_kind)k;
+			return FAN_OK;
+		}
+	}
+	return bad(r, "kind", "expected \"worker\", \"switch\" or \"server\", got %s",
+		   found(value, text, sizeof text));
+}
+
+static int read_background(struct reader *r, const json_t *from, double gbps, double *background)
+{
+	int err = rate(r, from, "background_gbps", 0, 0, background);
+
+	if (!err && *background > 0 && *background >= gbps)
+		return bad(r, "background_gbps",
+			   "%g of %g Gb/s are in use, which leaves nothing for any job",
+			   *background, gbps);
+	return err;
+}
+
+static int read_node(struct reader *r, const json_t *from)
+{
+	const char *name;
+	enum fan_node_kind kind = FAN_NODE_WORKER;
+	double gbps = 0, background = 0;
+	int err = name_of(r, from, "name", &name);
+
+	if (err || (err = kind_of(r, from, &kind)) ||
+	    (err = rate(r, from, "gbps", FAN_TOPO_GBPS_MIN, 0, &gbps)) ||
+	    (err = read_background(r, from, gbps, &background)))
+		return err;
+	const json_t *other = json_object_get(r->names, name);
+	if (other)
+		return bad(r, "name", "\"%s\" is the name of nodes[%d] already", name,
+			   (int)json_integer_value(other));
+	if (json_object_set_new_nocheck(r->names, name, json_integer(r->t->nodes)))
+		return FAN_E_NOMEM;
+	err = fan_topo_add_node(r->t, name, kind, gbps);
+	if (err == FAN_E_INVALID)
+		return bad(r, "", "more than %d nodes", FAN_TOPO_NODES_MAX);
+	if (!err)
+		r->t->node[r->t->nodes - 1].background_gbps = background;
+	return err;
+}
+
+/* The node that a string names. */
+static int node_named(struct reader *r, const char *key, const json_t *value, uint32_t *node)
+{
+	char text[PLACE_BYTES];
+	const json_t *at =
+		json_is_string(value) ? json_object_get(r->names, json_string_value(value)) : NULL;
+
+	if (!json_is_string(value))
+		return bad(r, key, "expected the name of a node, got %s",
+			   found(value, text, sizeof text));
+	if (!at)
+		return bad(r, key, "no node \"%s\"", json_string_value(value));
+	*node = (uint32_t)json_integer_value(at);
+	return FAN_OK;
+}
+
+static int read_link(struct reader *r, const json_t *from)
+{
+	uint32_t a = 0, b = 0;
+	double gbps = 0, background = 0, delay_us = 0;
+	int err = node_named(r, "a", json_object_get(from, "a"), &a);
+
+	if (!err)
+		err = node_named(r, "b", json_object_get(from, "b"), &b);
+	if (!err)
+		err = rate(r, from, "gbps", FAN_TOPO_GBPS_MIN, -1, &gbps);
+	if (!err)
+		err = rate(r, from, "delay_us", 0, 0, &delay_us);
+	if (!err)
+		err = read_background(r, from, gbps, &background);
+	if (err)
+		return err;
+	if (a == b)
+		return bad(r, "b", "a link from \"%s\" to itself", r->t->node[a].name);
+	char ends[2 * (FAN_TOPO_NAME_MAX + 2)];
+	snprintf(ends, sizeof ends, "%u %u", a < b ? a : b, a < b ? b : a);
+	const json_t *other = json_object_get(r->names, ends);
+	if (json_is_real(other))
+		return bad(r, "",
+			   "links \"%s\" and \"%s\" as links[%d] does already; add the rates up",
+			   r->t->node[a].name, r->t->node[b].name, (int)json_real_value(other));
+	if (!other && json_object_set_new_nocheck(r->names, ends, json_real(r->t->links)))
+		return FAN_E_NOMEM;
+	err = fan_topo_add_link(r->t, a, b, gbps);
+	if (err == FAN_E_INVALID)
+		return bad(r, "", "more than %d links", FAN_TOPO_LINKS_MAX);
+	if (!err) {
+		r->t->link[r->t->links - 1].background_gbps = background;
+		r->t->link[r->t->links - 1].delay_us = delay_us;
+	}
+	return err;
+}
+
+/* Members of one kind: those that are named, or all if the key is not there. */
+static int read_members(struct reader *r, const json_t *from, const char *key,
+			enum fan_node_kind kind, uint32_t *at, uint32_t *count)
+{
+	const json_t *list = json_object_get(from, key);
+	char place[PLACE_BYTES], text[PLACE_BYTES];
+
+	for (uint32_t i = 0; !list && i < r->t->nodes; i++)
+		if (r->t->node[i].kind == kind)
+			at[(*count)++] = i;
+	if (list && !json_is_array(list))
+		return bad(r, key, "expected a list of names, got %s",
+			   found(list, text, sizeof text));
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		uint32_t node;
+		snprintf(place, sizeof place, "%s[%zu]", key, i);
+		int err = node_named(r, place, json_array_get(list, i), &node);
+		if (err)
+			return err;
+		if (r->t->node[node].kind != kind)
+			return bad(r, place, "\"%s\" is a %s, not a %s", r->t->node[node].name,
+				   kinds[r->t->node[node].kind], kinds[kind]);
+		for (uint32_t k = 0; k < *count; k++)
+			if (at[k] == node)
+				return bad(r, place, "\"%s\" is %s[%u] already",
+					   r->t->node[node].name, key, k);
+		at[(*count)++] = node;
+	}
+	return FAN_OK;
+}
+
+static int read_job(struct reader *r, const json_t *from)
+{
+	const char *name;
+	double weight = 1, demand = 0;
+	int err = name_of(r, from, "name", &name);
+
+	if (err || (err = rate(r, from, "weight", FAN_TOPO_GBPS_MIN, 1, &weight)) ||
+	    (err = rate(r, from, "demand_gbps", 0, 0, &demand)))
+		return err;
+	for (uint32_t j = 0; j < r->t->jobs; j++)
+		if (strcmp(r->t->job[j].name, name) == 0)
+			return bad(r, "name", "\"%s\" is the name of jobs[%u] already", name, j);
+	err = fan_topo_add_job(r->t, name, r->t->nodes, r->t->nodes);
+	if (err == FAN_E_INVALID)
+		return bad(r, "", "more than %d jobs", FAN_TOPO_JOBS_MAX);
+	if (err)
+		return err;
+	struct fan_job *j = &r->t->job[r->t->jobs - 1];
+	j->weight = weight;
+	j->demand_gbps = demand;
+	err = read_members(r, from, "workers", FAN_NODE_WORKER, j->worker, &j->workers);
+	if (!err)
+		err = read_members(r, from, "servers", FAN_NODE_SERVER, j->server, &j->servers);
+	return err;
+}
+
+/* A list of objects. */
+static int read_all(struct reader *r, const json_t *root, const char *section,
+		    int (*one)(struct reader *, const json_t *))
+{
+	const json_t *list = json_object_get(root, section);
+	char text[PLACE_BYTES];
+	int err = FAN_OK;
+
+	snprintf(r->place, sizeof r->place, "%s", section);
+	if (!json_is_array(list))
+		return bad(r, "", "expected a list, got %s", found(list, text, sizeof text));
+	for (size_t i = 0; i < json_array_size(list) && !err; i++) {
+		const json_t *item = json_array_get(list, i);
+		snprintf(r->place, sizeof r->place, "%s[%zu]", section, i);
+		err = json_is_object(item) ? one(r, item)
+					   : bad(r, "", "expected an object, got %s",
+						 found(item, text, sizeof text));
+	}
+	return err;
+}
+
+static int need_kinds(struct reader *r)
+{
+	uint32_t count[3] = {0};
+
+	for (uint32_t i = 0; i < r->t->nodes; i++)
+		count[r->t->node[i].kind]++;
+	if (count[FAN_NODE_WORKER] == 0)
+		return fan_why_set(r->why, FAN_E_CONFIG, "nodes: no worker among them");
+	if (count[FAN_NODE_SERVER] == 0)
+		return fan_why_set(r->why, FAN_E_CONFIG, "nodes: no server among them");
+	return FAN_OK;
+}
+
+int fan_topo_from_json(struct fan_topo *t, const json_t *root, struct fan_why *why)
+{
+	struct reader r = {.t = t, .why = why, .names = json_object()};
+	int err = r.names ? FAN_OK : FAN_E_NOMEM;
+
+	why->text[0] = '\0';
+	fan_topo_init(t);
+	if (!err && !json_is_object(root))
+		err = fan_why_set(why, FAN_E_CONFIG, "expected an object with nodes and links");
+	if (!err)
+		err = read_all(&r, root, "nodes", read_node);
+	if (!err)
+		err = need_kinds(&r);
+	if (!err)
+		err = read_all(&r, root, "links", read_link);
+	if (!err && json_object_get(root, "jobs"))
+		err = read_all(&r, root, "jobs", read_job);
+	else if (!err)
+		err = fan_topo_add_all(t, "job");
+	if (!err)
+		err = fan_topo_seal(t, why);
+	json_decref(r.names);
+	if (err)
+		fan_topo_free(t);
+	return err;
+}
+
+int fan_topo_parse(struct fan_topo *t, const char *text, size_t bytes, struct fan_why *why)
+{
+	json_error_t e;
+	json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &e);
+
+	fan_topo_init(t);
+	why->text[0] = '\0';
+	if (!root)
+		return fan_why_set(why, FAN_E_CONFIG, "line %d, column %d: not JSON: %s", e.line,
+				   e.column, e.text);
+	int err = fan_topo_from_json(t, root, why);
+	json_decref(root);
+	return err;
+}
+
+static json_t *names_json(const struct fan_topo *t, const uint32_t *at, uint32_t count)
+{
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; i < count; i++)
+		json_array_append_new(list, json_string(t->node[at[i]].name));
+	return list;
+}
+
+static json_t *node_json(const struct fan_node *n)
+{
+	json_t *o = json_pack("{ss ss}", "name", n->name, "kind", kinds[n->kind]);
+
+	if (n->gbps > 0)
+		json_object_set_new(o, "gbps", json_real(n->gbps));
+	if (n->background_gbps > 0)
+		json_object_set_new(o, "background_gbps", json_real(n->background_gbps));
+	return o;
+}
+
+json_t *fan_topo_to_json(const struct fan_topo *t)
+{
+	json_t *nodes = json_array(), *links = json_array(), *jobs = json_array();
+
+	for (uint32_t i = 0; i < t->nodes; i++)
+		json_array_append_new(nodes, node_json(&t->node[i]));
+	for (uint32_t i = 0; i < t->links; i++) {
+		const struct fan_link *l = &t->link[i];
+		json_t *o = json_pack("{ss ss sf sf}", "a", t->node[l->a].name, "b",
+				      t->node[l->b].name, "gbps", l->gbps, "delay_us", l->delay_us);
+		if (l->background_gbps > 0)
+			json_object_set_new(o, "background_gbps", json_real(l->background_gbps));
+		json_array_append_new(links, o);
+	}
+	for (uint32_t i = 0; i < t->jobs; i++) {
+		const struct fan_job *j = &t->job[i];
+		json_array_append_new(jobs,
+				      json_pack("{ss so so sf sf}", "name", j->name, "workers",
+						names_json(t, j->worker, j->workers), "servers",
+						names_json(t, j->server, j->servers), "weight",
+						j->weight, "demand_gbps", j->demand_gbps));
+	}
+	return json_pack("{so so so}", "nodes", nodes, "links", links, "jobs", jobs);
+}

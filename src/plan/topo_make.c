@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "topo_make.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/err.h"
+#include "rng.h"
+
+#define WORD_BYTES 32
+
+static const char *const shapes[] = {"star", "triangle", "leaf-spine", "fat-tree"};
+#define SHAPES (sizeof shapes / sizeof shapes[0])
+
+static const struct fan_make defaults = {
+	.k = 4,
+	.leaves = 4,
+	.spines = 2,
+	.workers = 8,
+	.servers = 1,
+	.link_gbps = 100,
+	.server_gbps = 100,
+	.switch_gbps = 100,
+	.switch_max_gbps = 0,
+	.programmable = 1,
+	.seed = 1,
+};
+
+struct number {
+	const char *name;
+	size_t at;
+	enum { COUNT, REAL, SEED } kind;
+	double min, max;
+};
+#define AT(field) offsetof(struct fan_make, field)
+static const struct number numbers[] = {
+	{"k", AT(k), COUNT, 2, 64},
+	{"leaves", AT(leaves), COUNT, 1, 1024},
+	{"spines", AT(spines), COUNT, 1, 1024},
+	{"hosts", AT(hosts), COUNT, 0, 4096},
+	{"workers", AT(workers), COUNT, 1, FAN_TOPO_NODES_MAX},
+	{"servers", AT(servers), COUNT, 1, 1024},
+	{"link", AT(link_gbps), REAL, FAN_TOPO_GBPS_MIN, FAN_TOPO_GBPS_MAX},
+	{"server", AT(server_gbps), REAL, FAN_TOPO_GBPS_MIN, FAN_TOPO_GBPS_MAX},
+	{"switch", AT(switch_gbps), REAL, FAN_TOPO_GBPS_MIN, FAN_TOPO_GBPS_MAX},
+	{"switch_max", AT(switch_max_gbps), REAL, FAN_TOPO_GBPS_MIN, FAN_TOPO_GBPS_MAX},
+	{"programmable", AT(programmable), REAL, 0, 1},
+	{"seed", AT(seed), SEED, 0, 9e15},
+};
+
+static int shape_of(const char *text, size_t bytes)
+{
+	for (int i = 0; i < (int)SHAPES; i++)
+		if (strlen(shapes[i]) == bytes && memcmp(shapes[i], text, bytes) == 0)
+			return i;
+	return -1;
+}
+
+bool fan_make_is(const char *text)
+{
+	return shape_of(text, strcspn(text, ":")) >= 0;
+}
+
+static int take_number(struct fan_make *m, const char *name, size_t bytes, const char *value,
+		       const char **end, struct fan_why *why)
+{
+	for (unsigned i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+		const struct number *n = &numbers[i];
+		if (strlen(n->name) != bytes || memcmp(n->name, name, bytes) != 0)
+			continue;
+		char *stop;
+		double x = strtod(value, &stop);
+		if (stop == value || !(x >= n->min && x <= n->max) ||
+		    (n->kind != REAL && x != floor(x)))
+			return fan_why_set(why, FAN_E_CONFIG, "%s: expected a %s from %g to %g",
+					   n->name, n->kind == REAL ? "number" : "whole number",
+					   n->min, n->max);
+		char *at = (char *)m + n->at;
+		if (n->kind == COUNT)
+			memcpy(at, &(uint32_t){(uint32_t)x}, sizeof(uint32_t));
+		else if (n->kind == SEED)
+			memcpy(at, &(uint64_t){(uint64_t)x}, sizeof(uint64_t));
+		else
+			memcpy(at, &x, sizeof x);
+		*end = stop;
+		return FAN_OK;
+	}
+	return fan_why_set(
+		why, FAN_E_CONFIG,
+		"\"%.*s\": expected k, leaves, spines, hosts, workers, servers, link, server, "
+		"switch, switch_max, programmable or seed",
+		(int)(bytes < WORD_BYTES ? bytes : WORD_BYTES), name);
+}
+
+int fan_make_parse(struct fan_make *m, const char *text, struct fan_why *why)
+{
+	size_t bytes = strcspn(text, ":");
+	int shape = shape_of(text, bytes);
+
+	*m = defaults;
+	if (shape < 0)
+		return fan_why_set(why, FAN_E_CONFIG,
+				   "expected star, triangle, leaf-spine or fat-tree");
+	m->shape = (enum fan_shape)shape;
+	for (const char *p = text + bytes; *p;) {
+		size_t name = strcspn(++p, "=,");
+		if (p[name] != '=')
+			return fan_why_set(why, FAN_E_CONFIG, "expected NAME=NUMBER after \"%.*s\"",
+					   (int)(p - text), text);
+		int err = take_number(m, p, name, p + name + 1, &p, why);
+		if (err)
+			return err;
+		if (*p && *p != ',')
+			return fan_why_set(why, FAN_E_CONFIG, "expected a comma at \"%.20s\"", p);
+	}
+	return FAN_OK;
+}
+
+/* A topology that is being built. */
+struct maker {
+	struct fan_topo *t;
+	const struct fan_make *m;
+	struct fan_rng rng;
+	uint32_t *rack; /* a place for a host each: its switch */
+	uint32_t places;
+};
+
+static int add_switch(struct maker *k, char letter, uint32_t number)
+{
+	char name[WORD_BYTES];
+
+	snprintf(name, sizeof name, "%c%u", letter, number + 1);
+	return fan_topo_add_node(k->t, name, FAN_NODE_SWITCH, 0);
+}
+
+/* Choose the switches that sum, and draw what they can. */
+static int choose_capacities(struct maker *k)
+{
+	uint32_t n = k->t->nodes, some = (uint32_t)lround(k->m->programmable * n);
+	uint32_t *order = calloc(n + 1, sizeof *order);
+	double least = k->m->switch_gbps, most = k->m->switch_max_gbps;
+
+	if (!order)
+		return FAN_E_NOMEM;
+	for (uint32_t i = 0; i < n; i++)
+		order[i] = i;
+	fan_rng_shuffle(&k->rng, order, n);
+	for (uint32_t i = 0; i < some; i++) {
+		double u = fan_rng_unit(&k->rng);
+		k->t->node[order[i]].gbps = most > least ? least + u * (most - least) : least;
+	}
+	free(order);
+	return FAN_OK;
+}
+
+/* Places for hosts under switches first .. first + racks - 1, in turn, as many as
+ * `each`, or as are needed. */
+static int add_places(struct maker *k, uint32_t first, uint32_t racks, uint32_t each)
+{
+	uint32_t hosts = k->m->workers + k->m->servers;
+
+	assert(racks > 0);
+
+	if (each == 0)
+		each = (hosts + racks - 1) / racks;
+	k->places = each * racks;
+	k->rack = calloc((size_t)k->places + 1, sizeof *k->rack);
+	if (!k->rack)
+		return FAN_E_NOMEM;
+	for (uint32_t i = 0; i < k->places; i++)
+		k->rack[i] = first + i % racks;
+	return FAN_OK;
+}
+
+static int add_host(struct maker *k, const char *word, uint32_t number, enum fan_node_kind kind,
+		    uint32_t rack)
+{
+	char name[WORD_BYTES];
+
+	snprintf(name, sizeof name, "%s%u", word, number + 1);
+	int err = fan_topo_add_node(k->t, name, kind,
+				    kind == FAN_NODE_SERVER ? k->m->server_gbps : 0);
+	return err ? err : fan_topo_add_link(k->t, k->t->nodes - 1, rack, k->m->link_gbps);
+}
+
+static int add_hosts(struct maker *k, struct fan_why *why)
+{
+	int err = FAN_OK;
+
+	if (k->m->workers + k->m->servers > k->places)
+		return fan_why_set(why, FAN_E_CONFIG,
+				   "%u workers and %u servers, and places for %u hosts",
+				   k->m->workers, k->m->servers, k->places);
+	fan_rng_shuffle(&k->rng, k->rack, k->places);
+	for (uint32_t i = 0; i < k->m->workers && !err; i++)
+		err = add_host(k, "W", i, FAN_NODE_WORKER, k->rack[i]);
+	for (uint32_t i = 0; i < k->m->servers && !err; i++)
+		err = add_host(k, "PS", i, FAN_NODE_SERVER, k->rack[k->m->workers + i]);
+	return err;
+}
+
+static int make_plain(struct maker *k)
+{
+	uint32_t switches = k->m->shape == FAN_SHAPE_STAR ? 1 : 3;
+	int err = FAN_OK;
+
+	for (uint32_t i = 0; i < switches && !err; i++)
+		err = add_switch(k, 'S', i);
+	for (uint32_t i = 0; i < switches && !err; i++)
+		for (uint32_t j = i + 1; j < switches && !err; j++)
+			err = fan_topo_add_link(k->t, i, j, k->m->link_gbps);
+	return err ? err : add_places(k, 0, switches, k->m->hosts);
+}
+
+static int make_leaf_spine(struct maker *k)
+{
+	uint32_t leaves = k->m->leaves, spines = k->m->spines;
+	int err = FAN_OK;
+
+	assert(spines > 0);
+
+	for (uint32_t i = 0; i < leaves && !err; i++)
+		err = add_switch(k, 'L', i);
+	for (uint32_t i = 0; i < spines && !err; i++)
+		err = add_switch(k, 'S', i);
+	for (uint32_t i = 0; i < leaves * spines && !err; i++)
+		err = fan_topo_add_link(k->t, i / spines, leaves + i % spines, k->m->link_gbps);
+	return err ? err : add_places(k, 0, leaves, k->m->hosts);
+}
+
+static int make_fat_tree(struct maker *k, struct fan_why *why)
+{
+	uint32_t half = k->m->k / 2, racks = k->m->k * half;
+	int err = half == 0 || k->m->k % 2
+			  ? fan_why_set(why, FAN_E_CONFIG, "k: expected an even number")
+			  : FAN_OK;
+
+	for (uint32_t i = 0; i < racks && !err; i++)
+		err = add_switch(k, 'R', i);
+	for (uint32_t i = 0; i < racks && !err; i++)
+		err = add_switch(k, 'A', i);
+	for (uint32_t i = 0; i < half * half && !err; i++)
+		err = add_switch(k, 'C', i);
+	for (uint32_t a = 0; a < racks && !err; a++) {
+		uint32_t pod = a / half;
+		for (uint32_t i = 0; i < half && !err; i++)
+			err = fan_topo_add_link(k->t, pod * half + i, racks + a, k->m->link_gbps);
+		for (uint32_t i = 0; i < half && !err; i++)
+			err = fan_topo_add_link(k->t, racks + a, 2 * racks + a % half * half + i,
+						k->m->link_gbps);
+	}
+	return err ? err : add_places(k, 0, racks, k->m->hosts ? k->m->hosts : half);
+}
+
+int fan_make(struct fan_topo *t, const struct fan_make *m, struct fan_why *why)
+{
+	struct maker k = {.t = t, .m = m, .rng = {m->seed}};
+	int err;
+
+	fan_topo_init(t);
+	why->text[0] = '\0';
+	if (m->shape == FAN_SHAPE_FAT_TREE)
+		err = make_fat_tree(&k, why);
+	else if (m->shape == FAN_SHAPE_LEAF_SPINE)
+		err = make_leaf_spine(&k);
+	else
+		err = make_plain(&k);
+	if (!err)
+		err = choose_capacities(&k);
+	if (!err)
+		err = add_hosts(&k, why);
+	if (!err)
+		err = fan_topo_add_all(t, "job");
+	if (!err)
+		err = fan_topo_seal(t, why);
+	free(k.rack);
+	if (err == FAN_E_INVALID)
+		err = fan_why_set(why, FAN_E_CONFIG, "more than %d nodes or %d links",
+				  FAN_TOPO_NODES_MAX, FAN_TOPO_LINKS_MAX);
+	if (err)
+		fan_topo_free(t);
+	return err;
+}

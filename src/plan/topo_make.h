@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* topo_make.h - topologies from a few numbers and a seed. */
+#ifndef FAN_PLAN_TOPO_MAKE_H
+#define FAN_PLAN_TOPO_MAKE_H
+
+#include "topo.h"
+
+enum fan_shape {
+	FAN_SHAPE_STAR,	      /* all hosts on one switch */
+	FAN_SHAPE_TRIANGLE,   /* three switches, each linked with the others */
+	FAN_SHAPE_LEAF_SPINE, /* every leaf linked with every spine */
+	FAN_SHAPE_FAT_TREE,   /* k pods of k/2 racks and k/2 aggregation switches, (k/2)^2 cores */
+};
+
+struct fan_make {
+	enum fan_shape shape;
+	uint32_t k;		 /* fat-tree: even */
+	uint32_t leaves, spines; /* leaf-spine */
+	uint32_t hosts; /* places for hosts under a rack switch; 0: k/2, or as many as needed */
+	uint32_t workers, servers;
+	double link_gbps;		     /* of every link */
+	double server_gbps;		     /* what a server takes in */
+	double switch_gbps, switch_max_gbps; /* what a switch sums: uniform between the two */
+	double programmable; /* share of the switches that can sum, chosen at random */
+	uint64_t seed;	     /* of that choice, the capacities and the hosts' places */
+};
+
+/* "fat-tree:k=8,workers=100,programmable=0.2": a shape and numbers by the names above, with
+ * _gbps left out.  What is not named has the shape's defaults.
+ *
+ * FAN_E_CONFIG  with the reason */
+int fan_make_parse(struct fan_make *m, const char *text, struct fan_why *why);
+
+/* Is `text` of that form, and no file's name? */
+bool fan_make_is(const char *text);
+
+/* Build and seal.  Workers are W1, W2, ..., servers PS1, ..., switches S1, S2, ...; in a
+ * fat-tree racks are R1, ..., aggregation switches A1, ..., and cores C1, ...
+ *
+ * FAN_E_CONFIG  no room for that many hosts, or an odd k
+ * FAN_E_NOMEM */
+int fan_make(struct fan_topo *t, const struct fan_make *m, struct fan_why *why);
+
+#endif

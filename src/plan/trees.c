@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trees.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/err.h"
+#include "lp.h"
+
+#define SPREAD	 0.02 /* of the prices there are, on what has none, by 1 / capacity */
+#define SMOOTH	 0.5  /* of the last prices, in those that are asked besides */
+#define IDLE_MAX 25   /* rounds without gain */
+#define GAIN_MIN 1e-3 /* relative, in that many rounds */
+#define CHEAPER	 1e-6 /* relative: by so much, to be worth a column */
+#define OPEN_MAX 64   /* switches in one tree */
+#define FULL	 0.75 /* of FAN_TREES_MAX: the rest is for trees of other jobs */
+
+struct grow {
+	const struct fan_cands *c;
+	const struct fan_topo *t;
+	struct fan_plan *p;
+	struct fan_lp lp;
+	int *row;	 /* by resource; -1: no limit */
+	double *price;	 /* by resource, now; all > 0 where there is a limit */
+	double *smooth;	 /* the same, averaged over rounds */
+	double *need;	 /* by resource, of one tree */
+	double *to;	 /* by group and candidate: of one worker's unit */
+	uint32_t *to_by; /* the route */
+	double *direct;	 /* by group, to the present server */
+	uint32_t *direct_by;
+	double *on; /* by candidate, to the present server */
+	uint32_t *on_by;
+	uint32_t *choice, *trial; /* by group: candidate, c->sums for the server */
+	uint64_t steps;
+};
+
+/* ---- the program ------------------------------------------------------------- */
+
+static void count_needs(struct grow *k, const struct fan_tree *tree)
+{
+	memset(k->need, 0, fan_topo_resources(k->t) * sizeof *k->need);
+	for (uint32_t i = 0; i < tree->workers + tree->sums; i++) {
+		const struct fan_flow *f = &tree->flow[i];
+		for (uint32_t h = 0; h < f->route.hops; h++)
+			k->need[f->route.arc[h]] += 1;
+		k->need[fan_node_resource(k->t, f->to)] += 1;
+	}
+}
+
+static void add_column(struct grow *k, const struct fan_tree *tree)
+{
+	count_needs(k, tree);
+	fan_lp_col(&k->lp, 0, INFINITY, 0);
+	fan_lp_put(&k->lp, (int)tree->job, 1);
+	for (uint32_t r = 0; r < fan_topo_resources(k->t); r++)
+		if (k->need[r] > 0 && k->row[r] >= 0)
+			fan_lp_put(&k->lp, k->row[r], k->need[r]);
+}
+
+/* Workers' own links are in the bound on the rate already. */
+static bool is_own_link(const struct fan_topo *t, uint32_t resource)
+{
+	if (resource >= 2 * t->links)
+		return t->node[resource - 2 * t->links].kind == FAN_NODE_WORKER;
+	const struct fan_node *from = &t->node[fan_arc_from(t, resource)];
+	return from->kind == FAN_NODE_WORKER && from->degree == 1;
+}
+
+static void start_program(struct grow *k)
+{
+	for (uint32_t j = 0; j < k->t->jobs; j++)
+		fan_lp_row(&k->lp, 0, 0);
+	for (uint32_t r = 0; r < fan_topo_resources(k->t); r++)
+		k->row[r] = isfinite(k->t->cap[r]) && !is_own_link(k->t, r)
+				    ? fan_lp_row(&k->lp, -INFINITY, k->t->cap[r])
+				    : -1;
+	fan_lp_col(&k->lp, 0, k->c->access_gbps, 1);
+	for (uint32_t j = 0; j < k->t->jobs; j++)
+		fan_lp_put(&k->lp, (int)j, -k->t->job[j].weight);
+	for (uint32_t i = 0; i < k->p->trees; i++)
+		add_column(k, &k->p->tree[i]);
+}
+
+/* Prices of the last solution, and a little for all that has none. */
+static void take_prices(struct grow *k)
+{
+	uint32_t resources = fan_topo_resources(k->t), limited = 0;
+	double worth = 0;
+
+	for (uint32_t r = 0; r < resources; r++) {
+		k->price[r] = k->row[r] < 0 || !k->lp.price ? 0 : fabs(k->lp.price[k->row[r]]);
+		worth += k->row[r] < 0 ? 0 : k->price[r] * k->t->cap[r];
+		limited += k->row[r] >= 0 && k->t->cap[r] > 0;
+	}
+	if (!(worth > 0))
+		worth = 1;
+	for (uint32_t r = 0; r < resources; r++) {
+		if (k->row[r] < 0)
+			continue;
+		k->price[r] += SPREAD * worth / limited / fmax(k->t->cap[r], FAN_TOPO_GBPS_MIN);
+		k->smooth[r] = SMOOTH * k->smooth[r] + (1 - SMOOTH) * k->price[r];
+	}
+}
+
+/* ---- the cheapest tree --------------------------------------------------------- */
+
+static uint32_t cheapest(const struct grow *k, const double *price, struct fan_span span,
+			 double *cost)
+{
+	uint32_t best = UINT32_MAX;
+
+	*cost = INFINITY;
+	for (uint32_t i = span.first; i < span.first + span.count; i++) {
+		const struct fan_route *r = &k->c->route[i];
+		double sum = 0;
+		for (uint32_t h = 0; h < r->hops; h++)
+			sum += price[r->arc[h]];
+		if (sum < *cost) {
+			*cost = sum;
+			best = i;
+		}
+	}
+	return best;
+}
+
+/* What it costs to reach each switch; the same for all servers. */
+static void price_switches(struct grow *k, const double *price)
+{
+	const struct fan_cands *c = k->c;
+
+	for (uint32_t g = 0; g < c->groups; g++)
+		for (uint32_t v = 0; v < c->sums; v++) {
+			size_t at = (size_t)g * c->sums + v;
+			k->to_by[at] = cheapest(k, price, fan_cands_to_sum(c, g, v), &k->to[at]);
+			k->to[at] += price[fan_node_resource(k->t, c->sum[v])];
+		}
+}
+
+static void price_server(struct grow *k, const double *price, uint32_t job, uint32_t server)
+{
+	const struct fan_cands *c = k->c;
+	double intake = price[fan_node_resource(k->t, server)];
+
+	for (uint32_t g = 0; g < c->groups; g++) {
+		if (c->group[g].job != job)
+			continue;
+		k->direct_by[g] =
+			cheapest(k, price, fan_cands_to_server(c, g, server), &k->direct[g]);
+		k->direct[g] += intake;
+	}
+	for (uint32_t v = 0; v < c->sums; v++) {
+		k->on_by[v] = cheapest(k, price, fan_cands_sum_to_server(c, v, server), &k->on[v]);
+		k->on[v] += intake;
+	}
+}
+
+static double cost_of(const struct grow *k, uint32_t g, uint32_t v)
+{
+	double unit = v == k->c->sums ? k->direct[g] : k->to[(size_t)g * k->c->sums + v];
+
+	return unit * k->c->group[g].count;
+}
+
+/* What is saved if candidate `v` is opened, too. */
+static double saving(const struct grow *k, uint32_t job, const uint32_t *choice, uint32_t v)
+{
+	double sum = -k->on[v];
+
+	for (uint32_t g = 0; g < k->c->groups; g++) {
+		if (k->c->group[g].job != job)
+			continue;
+		double less = cost_of(k, g, choice[g]) - cost_of(k, g, v);
+		if (less > 0)
+			sum += less;
+	}
+	return sum;
+}
+
+static void use(const struct grow *k, uint32_t job, uint32_t *choice, uint32_t v)
+{
+	for (uint32_t g = 0; g < k->c->groups; g++)
+		if (k->c->group[g].job == job && cost_of(k, g, v) < cost_of(k, g, choice[g]))
+			choice[g] = v;
+}
+
+/* Open switches as long as that saves something. */
+static void open_more(const struct grow *k, uint32_t job, uint32_t *choice)
+{
+	for (uint32_t n = 0; n < OPEN_MAX; n++) {
+		uint32_t best = UINT32_MAX;
+		double most = 0;
+		for (uint32_t v = 0; v < k->c->sums; v++) {
+			double less = isfinite(k->on[v]) ? saving(k, job, choice, v) : 0;
+			if (less > most) {
+				most = less;
+				best = v;
+			}
+		}
+		if (best == UINT32_MAX)
+			return;
+		use(k, job, choice, best);
+	}
+}
+
+static double total(const struct grow *k, uint32_t job, const uint32_t *choice)
+{
+	double sum = 0;
+
+	for (uint32_t g = 0; g < k->c->groups; g++) {
+		if (k->c->group[g].job != job)
+			continue;
+		sum += cost_of(k, g, choice[g]);
+		bool again = choice[g] == k->c->sums;
+		for (uint32_t b = 0; b < g && !again; b++)
+			again = k->c->group[b].job == job && choice[b] == choice[g];
+		sum += again ? 0 : k->on[choice[g]];
+	}
+	return sum;
+}
+
+/* The one switch that is cheapest for all; c->sums if there is none. */
+static uint32_t best_single(const struct grow *k, uint32_t job)
+{
+	uint32_t best = k->c->sums;
+	double least = INFINITY;
+
+	for (uint32_t v = 0; v < k->c->sums; v++) {
+		double sum = k->on[v];
+		for (uint32_t g = 0; g < k->c->groups && sum < least; g++)
+			if (k->c->group[g].job == job)
+				sum += cost_of(k, g, v);
+		if (sum < least) {
+			least = sum;
+			best = v;
+		}
+	}
+	return best;
+}
+
+/* Into k->choice; its cost. */
+static double find_tree(struct grow *k, uint32_t job)
+{
+	uint32_t single = best_single(k, job);
+
+	for (uint32_t g = 0; g < k->c->groups; g++) {
+		k->choice[g] = k->c->sums;
+		k->trial[g] = single;
+	}
+	open_more(k, job, k->choice);
+	open_more(k, job, k->trial);
+	double cost = total(k, job, k->choice), other = total(k, job, k->trial);
+	if (other < cost) {
+		uint32_t *swap = k->choice;
+		k->choice = k->trial;
+		k->trial = swap;
+		cost = other;
+	}
+	return cost;
+}
+
+static int add_tree(struct grow *k, uint32_t job, uint32_t server)
+{
+	const struct fan_cands *c = k->c;
+	struct fan_tree *tree = fan_plan_add(k->p, k->t, job, server, 0);
+
+	if (!tree)
+		return FAN_E_NOMEM;
+	for (uint32_t g = 0; g < c->groups; g++) {
+		const struct fan_group *group = &c->group[g];
+		uint32_t v = k->choice[g];
+		if (group->job != job)
+			continue;
+		for (uint32_t i = 0; i < group->count; i++)
+			fan_cands_flow(c, group,
+				       v == c->sums ? k->direct_by[g]
+						    : k->to_by[(size_t)g * c->sums + v],
+				       &tree->flow[c->member[group->first + i]]);
+		if (v != c->sums)
+			fan_tree_add_sum(tree, c->sum[v])->route = c->route[k->on_by[v]];
+	}
+	add_column(k, tree);
+	return FAN_OK;
+}
+
+/* Trees that are cheaper at these prices than those in use; how many joined, or an error. */
+static int ask(struct grow *k, const double *price)
+{
+	int added = 0;
+
+	price_switches(k, price);
+	for (uint32_t j = 0; j < k->t->jobs; j++) {
+		double limit = k->lp.price ? fabs(k->lp.price[j]) : INFINITY;
+		for (uint32_t s = 0; s < k->t->job[j].servers; s++) {
+			if (k->p->trees >= FAN_TREES_MAX * FULL)
+				return added;
+			price_server(k, price, j, k->t->job[j].server[s]);
+			if (!(find_tree(k, j) < limit * (1 + SPREAD) * (1 - CHEAPER)))
+				continue;
+			int err = add_tree(k, j, k->t->job[j].server[s]);
+			if (err)
+				return err;
+			added++;
+		}
+	}
+	return added;
+}
+
+/* ---- rounds -------------------------------------------------------------------- */
+
+static int run(struct grow *k, double enough, uint32_t rounds)
+{
+	double mark = 0;
+	uint32_t idle = 0;
+	int err = FAN_OK;
+
+	take_prices(k); /* there are none: by 1 / capacity */
+	if (ask(k, k->price) < 0)
+		return FAN_E_NOMEM;
+	for (uint32_t round = 0; round < rounds; round++) {
+		err = fan_lp_solve_warm(&k->lp, &k->steps);
+		if (err || k->lp.best >= enough || (double)k->steps * k->lp.rows > FAN_PACK_WORK)
+			break;
+		idle++;
+		if (k->lp.best > mark * (1 + GAIN_MIN)) {
+			mark = k->lp.best;
+			idle = 0;
+		}
+		take_prices(k);
+		int added = ask(k, k->price), more = ask(k, k->smooth);
+		if (added < 0 || more < 0)
+			return FAN_E_NOMEM;
+		if (added + more == 0 || idle > IDLE_MAX)
+			break;
+	}
+	return err;
+}
+
+static int make_room(struct grow *k)
+{
+	const struct fan_cands *c = k->c;
+	uint32_t resources = fan_topo_resources(k->t);
+	size_t pairs = (size_t)c->groups * c->sums + 1;
+
+	k->row = calloc(resources, sizeof *k->row);
+	k->price = calloc(resources, sizeof *k->price);
+	k->smooth = calloc(resources, sizeof *k->smooth);
+	k->need = calloc(resources, sizeof *k->need);
+	k->to = calloc(pairs, sizeof *k->to);
+	k->to_by = calloc(pairs, sizeof *k->to_by);
+	k->direct = calloc(c->groups + 1, sizeof *k->direct);
+	k->direct_by = calloc(c->groups + 1, sizeof *k->direct_by);
+	k->on = calloc(c->sums + 1, sizeof *k->on);
+	k->on_by = calloc(c->sums + 1, sizeof *k->on_by);
+	k->choice = calloc(c->groups + 1, sizeof *k->choice);
+	k->trial = calloc(c->groups + 1, sizeof *k->trial);
+	return k->row && k->price && k->smooth && k->need && k->to && k->to_by && k->direct &&
+			       k->direct_by && k->on && k->on_by && k->choice && k->trial
+		       ? FAN_OK
+		       : FAN_E_NOMEM;
+}
+
+/* Shares as the program has them; trees without one are left for the caller to drop. */
+static void set_shares(struct grow *k)
+{
+	for (uint32_t j = 0; j < k->t->jobs; j++) {
+		double sum = 0;
+		for (uint32_t i = 0; i < k->p->trees && (int)i + 1 < k->lp.warm_cols; i++)
+			if (k->p->tree[i].job == j)
+				sum += fmax(k->lp.x[i + 1], 0);
+		for (uint32_t i = 0; i < k->p->trees; i++)
+			if (k->p->tree[i].job == j && sum > 0)
+				k->p->tree[i].share = (int)i + 1 < k->lp.warm_cols
+							      ? fmax(k->lp.x[i + 1], 0) / sum
+							      : 0;
+	}
+}
+
+int fan_trees_grow(const struct fan_cands *c, struct fan_plan *p, double enough_gbps,
+		   uint32_t rounds)
+{
+	struct grow k = {.c = c, .t = c->t, .p = p};
+	int err = make_room(&k);
+
+	fan_lp_init(&k.lp);
+	if (!err) {
+		start_program(&k);
+		err = run(&k, enough_gbps, rounds);
+	}
+	if (!err)
+		set_shares(&k);
+	fan_lp_free(&k.lp);
+	free(k.row);
+	free(k.price);
+	free(k.smooth);
+	free(k.need);
+	free(k.to);
+	free(k.to_by);
+	free(k.direct);
+	free(k.direct_by);
+	free(k.on);
+	free(k.on_by);
+	free(k.choice);
+	free(k.trial);
+	return err;
+}

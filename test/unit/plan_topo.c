@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan_rig.h"
+
+#include <math.h>
+
+static void topo__what_background_load_leaves(void **state)
+{
+	(void)state;
+	struct fan_topo t = rig_load("grid-example");
+	uint32_t s1 = rig_node(&t, "S1");
+	t.node[s1].background_gbps = 2;
+	t.link[0].background_gbps = 1;
+	t.link[1].background_gbps = 99;
+	fan_topo_refresh(&t);
+	assert_near(t.cap[fan_node_resource(&t, s1)], 7, 0);
+	assert_near(t.cap[0], 2, 0);
+	assert_near(t.cap[1], 2, 0);
+	assert_near(t.cap[2], 0, 0); /* never below nothing */
+	assert_true(isinf(t.cap[fan_node_resource(&t, rig_node(&t, "W1"))]));
+	fan_topo_free(&t);
+}
+
+static void topo__arcs_and_racks(void **state)
+{
+	(void)state;
+	struct fan_topo t = rig_load("grid-example");
+	uint32_t s1 = rig_node(&t, "S1"), s3 = rig_node(&t, "S3");
+	assert_int_equal(fan_arc_from(&t, 0), s1);
+	assert_int_equal(fan_arc_to(&t, 0), s3);
+	assert_int_equal(fan_arc_from(&t, 1), s3);
+	assert_int_equal(t.node[s1].degree, 6);
+	for (uint32_t i = 0; i < t.node[s1].degree; i++)
+		assert_int_equal(fan_arc_from(&t, t.out[t.node[s1].first + i]), s1);
+	assert_int_equal(fan_topo_rack(&t, rig_node(&t, "W6")), rig_node(&t, "S2"));
+	char text[64];
+	fan_resource_text(&t, 1, text, sizeof text);
+	assert_string_equal(text, "link S3-S1");
+	fan_resource_text(&t, fan_node_resource(&t, s3), text, sizeof text);
+	assert_string_equal(text, "switch S3");
+	fan_topo_free(&t);
+}
+
+static void topo__hosts_pass_nothing_on(void **state)
+{
+	(void)state;
+	struct fan_topo t;
+	struct fan_why why = {""};
+	fan_topo_init(&t);
+	assert_int_equal(fan_topo_add_node(&t, "W1", FAN_NODE_WORKER, 0), 0);
+	assert_int_equal(fan_topo_add_node(&t, "W2", FAN_NODE_WORKER, 0), 0);
+	assert_int_equal(fan_topo_add_node(&t, "PS", FAN_NODE_SERVER, 0), 0);
+	assert_int_equal(fan_topo_add_link(&t, 0, 1, 1), 0);
+	assert_int_equal(fan_topo_add_link(&t, 1, 2, 1), 0);
+	assert_int_equal(fan_topo_add_all(&t, "job"), 0);
+	assert_int_equal(fan_topo_seal(&t, &why), FAN_E_CONFIG);
+	assert_non_null(strstr(why.text, "worker \"W1\" (nodes[0]) cannot reach server \"PS\""));
+	fan_topo_free(&t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(topo__what_background_load_leaves),
+		cmocka_unit_test(topo__arcs_and_racks),
+		cmocka_unit_test(topo__hosts_pass_nothing_on),
+	};
+	return RUN(tests);
+}
