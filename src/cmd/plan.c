@@ -30,7 +30,7 @@
 struct plan_args {
 	int algorithm; /* its number; the last: all */
 	int seed, paths, roundings, trees, solver;
-	bool no_bound;
+	bool no_bound, no_link_limits;
 	char json[ARGS_TEXT_BYTES], topology[ARGS_TEXT_BYTES], from[ARGS_TEXT_BYTES];
 	char dot[ARGS_TEXT_BYTES], html[ARGS_TEXT_BYTES];
 };
@@ -56,6 +56,8 @@ static const struct args_option options[] = {
 	 "mend this plan, that was made before something changed, instead of making a new one"},
 	{"no-bound", 0, ARGS_FLAG, AT(no_bound), 0, 0, NULL, NULL,
 	 "do not look for the rate that no plan exceeds"},
+	{"no-link-limits", 0, ARGS_FLAG, AT(no_link_limits), 0, 0, NULL, NULL,
+	 "links between switches carry whatever is asked, as in GRID's published program"},
 	{"json", 0, ARGS_TEXT, AT(json), 0, 0, NULL, "FILE",
 	 "write the plan, or all of them, to FILE as JSON; - for the standard output, without the table"},
 	{"dot", 0, ARGS_TEXT, AT(dot), 0, 0, NULL, "FILE", "draw the plan for graphviz"},
@@ -195,9 +197,10 @@ static double seconds(void)
 	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* `old`: the plan to mend, which is taken over; empty without --from. */
-static void make_plan(const struct fan_topo *t, const struct plan_args *a, double bound_gbps,
-		      struct fan_plan *old, struct plan_result *r)
+/* `old`: the plan to mend, which is taken over; empty without --from.  `start`: one that is
+ * there already, NULL if there is none. */
+static void make_plan(const struct fan_topo *t, const struct plan_args *a,
+		      const struct fan_plan *start, struct fan_plan *old, struct plan_result *r)
 {
 	struct fan_plan_options o = {
 		.seed = (uint64_t)a->seed,
@@ -205,6 +208,7 @@ static void make_plan(const struct fan_topo *t, const struct plan_args *a, doubl
 		.roundings = (uint32_t)a->roundings,
 		.trees = (uint32_t)a->trees,
 		.solver = (enum fan_solver)a->solver,
+		.start = start,
 	};
 	struct fan_why why;
 
@@ -216,7 +220,6 @@ static void make_plan(const struct fan_topo *t, const struct plan_args *a, doubl
 	r->seconds = seconds() - begin;
 	if (!r->err)
 		r->err = fan_eval(&r->eval, t, &r->plan, &why);
-	r->bound_gbps = bound_gbps;
 }
 
 static double find_bound(const struct fan_topo *t)
@@ -361,12 +364,16 @@ static int run(const struct fan_topo *t, const char *from, const struct plan_arg
 	bool all = strcmp(algorithms[a->algorithm], "all") == 0;
 	unsigned count = all ? fan_algorithm_count : 1;
 	double bound = a->no_bound ? 0 : find_bound(t);
+	const struct fan_plan *start = NULL; /* exact's, for best, where both are asked for */
 
 	memset(r, 0, sizeof r);
 	for (unsigned i = 0; i < count; i++) {
 		r[i].algorithm =
 			all ? &fan_algorithms[i] : fan_algorithm_find(algorithms[a->algorithm]);
-		make_plan(t, a, bound, old, &r[i]);
+		r[i].bound_gbps = bound;
+		make_plan(t, a, start, old, &r[i]);
+		if (r[i].algorithm->run == fan_exact && !r[i].err)
+			start = &r[i].plan;
 	}
 	int status = tell(t, from, a, r, count);
 	if (!status)
@@ -403,6 +410,8 @@ int cmd_plan(int argc, char **argv)
 		fprintf(stderr, "%s: %s\n", from, why.text[0] ? why.text : fan_err_text(err));
 		return EXIT_BAD;
 	}
+	if (a.no_link_limits)
+		fan_topo_lift_limits(&t);
 	int status = load_plan(&old, &t, &a, &why);
 	if (!status && a.topology[0])
 		status = write_json(a.topology, fan_topo_to_json(&t), "topology");

@@ -16,6 +16,7 @@ struct fan_plan_options {
 	uint32_t roundings; /* of a relaxed plan; the best is kept; 1: as the papers have it */
 	uint32_t trees;	    /* of one job on one server, for `best`; 1: as in the papers */
 	enum fan_solver solver;
+	const struct fan_plan *start; /* `best` is never worse than this one; NULL: none */
 };
 
 extern const struct fan_plan_options fan_plan_defaults;

@@ -116,6 +116,17 @@ static uint32_t passes_for(const struct best *b, uint32_t places)
 	return passes < 1 ? 1 : passes > FAN_SEARCH_PASSES ? FAN_SEARCH_PASSES : (uint32_t)passes;
 }
 
+/* A copy of the plan that was handed in, if there is one. */
+static int start_from_given(struct best *b)
+{
+	struct fan_plan p;
+
+	if (!b->o->start)
+		return FAN_OK;
+	int err = fan_plan_copy(&p, b->o->start);
+	return err ? err : offer(b, &p);
+}
+
 /* All plans of others.  One that is too large for this instance is left out. */
 static int start_from_others(struct best *b)
 {
@@ -276,8 +287,10 @@ static int many_trees(struct best *b, double bound)
 static int find(struct best *b)
 {
 	double bound = fan_bound_closed(&b->c, true);
-	int err = start_from_others(b);
+	int err = start_from_given(b);
 
+	if (!err)
+		err = start_from_others(b);
 	if (!err && b->gbps < bound * ENOUGH)
 		err = start_from_few(b);
 	if (!err && b->gbps < bound * ENOUGH)
@@ -304,7 +317,7 @@ int fan_best(const struct fan_topo *t, const struct fan_plan_options *o, struct 
 		b.trees_single += t->job[j].servers;
 	}
 	b.open = calloc(b.c.sums + 1, sizeof *b.open);
-	err = b.open ? fan_rules_open(&b.rules, t) : FAN_E_NOMEM;
+	err = b.open ? fan_rules_open(&b.rules, t, 1, o->seed) : FAN_E_NOMEM;
 	if (!err)
 		err = find(&b);
 	if (err)

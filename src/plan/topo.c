@@ -218,6 +218,25 @@ out:
 	return err;
 }
 
+static bool between_switches(const struct fan_topo *t, const struct fan_link *l)
+{
+	return t->node[l->a].kind == FAN_NODE_SWITCH && t->node[l->b].kind == FAN_NODE_SWITCH;
+}
+
+void fan_topo_lift_limits(struct fan_topo *t)
+{
+	double hosts = 0;
+
+	for (uint32_t i = 0; i < t->links; i++)
+		hosts += between_switches(t, &t->link[i]) ? 0 : t->link[i].gbps;
+	for (uint32_t i = 0; i < t->links; i++)
+		if (between_switches(t, &t->link[i])) {
+			t->link[i].gbps = 2 * hosts;
+			t->link[i].background_gbps = 0;
+		}
+	fan_topo_refresh(t);
+}
+
 uint32_t fan_topo_rack(const struct fan_topo *t, uint32_t host)
 {
 	const struct fan_node *n = &t->node[host];

@@ -116,6 +116,58 @@ static void algorithm__best_is_best_and_below_the_bound(void **state)
 	check_order("fat-tree:k=4,workers=10,programmable=0,seed=1");
 }
 
+/* More flows than `best` hands to `exact` itself. */
+#define RANDOM_INSTANCES 9
+
+static void algorithm__best_is_best_on_random_instances(void **state)
+{
+	(void)state;
+	static const char *const shapes[] = {
+		"triangle:workers=%u,link=20,server=%u,switch=10,switch_max=90,seed=%u",
+		"leaf-spine:leaves=3,spines=2,workers=%u,link=10,server=%u,switch=10,"
+		"switch_max=60,programmable=0.7,seed=%u",
+		"star:workers=%u,link=10,server=%u,switch=20,switch_max=200,seed=%u",
+	};
+	double single = 0; /* with one tree on the server, against exact: mean */
+	for (unsigned i = 0; i < RANDOM_INSTANCES; i++) {
+		char make[160];
+		snprintf(make, sizeof make, shapes[i % 3], 13 + i % 3, 20 + 3 * i, 100 + i);
+		struct fan_topo t = rig_make(make);
+		struct fan_plan_options o = fan_plan_defaults;
+		double best = run(&t, "best", &o);
+		for (uint32_t k = 0; k < fan_algorithm_count; k++) {
+			double gbps = run(&t, fan_algorithms[k].name, &o);
+			if (gbps > best * (1 + 1e-9))
+				fail_msg("%s: %s gives %.9g, best %.9g", make,
+					 fan_algorithms[k].name, gbps, best);
+		}
+		o.trees = 1;
+		single += run(&t, "best", &o) / run(&t, "exact", &o) / RANDOM_INSTANCES;
+		fan_topo_free(&t);
+	}
+	assert_true(single >= 0.97); /* 0.968 on one, 1 on the others */
+}
+
+/* Whatever it finds itself, it is not worse than the plan that it was handed. */
+static void algorithm__best_keeps_the_plan_that_it_is_given(void **state)
+{
+	(void)state;
+	struct fan_topo t = rig_make("leaf-spine:leaves=3,spines=2,workers=14,link=10,server=30,"
+				     "switch=10,switch_max=60,seed=1");
+	struct fan_plan_options o = fan_plan_defaults, poor = fan_plan_defaults;
+	struct fan_planned how = {0};
+	struct fan_plan exact;
+	assert_int_equal(fan_exact(&t, &o, &exact, &how), FAN_OK);
+	assert_true(how.proven);
+	poor.trees = poor.paths = poor.roundings = 1;
+	poor.start = &exact;
+	double gbps = fan_eval_gbps(&t, &exact);
+	assert_true(run(&t, "best", &poor) >= gbps);
+	assert_near(fan_eval_gbps(&t, &exact), gbps, 0); /* and it is as it was */
+	fan_plan_free(&exact);
+	fan_topo_free(&t);
+}
+
 static void algorithm__the_seed_decides(void **state)
 {
 	(void)state;
@@ -174,6 +226,8 @@ int main(void)
 		cmocka_unit_test(algorithm__grid_example),
 		cmocka_unit_test(algorithm__inart_example),
 		cmocka_unit_test(algorithm__best_is_best_and_below_the_bound),
+		cmocka_unit_test(algorithm__best_is_best_on_random_instances),
+		cmocka_unit_test(algorithm__best_keeps_the_plan_that_it_is_given),
 		cmocka_unit_test(algorithm__the_seed_decides),
 		cmocka_unit_test(algorithm__several_jobs),
 	};

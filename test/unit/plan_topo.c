@@ -40,6 +40,23 @@ static void topo__arcs_and_racks(void **state)
 	fan_topo_free(&t);
 }
 
+static void topo__limits_between_switches_can_be_lifted(void **state)
+{
+	(void)state;
+	struct fan_topo t = rig_load("grid-example"); /* nine hosts at 3 Gb/s, the server's at 9 */
+	double hosts = 0;
+	t.link[0].background_gbps = 1;
+	for (uint32_t i = 3; i < t.links; i++)
+		hosts += t.link[i].gbps;
+	fan_topo_lift_limits(&t);
+	for (uint32_t a = 0; a < 6; a++)
+		assert_near(t.cap[a], 2 * hosts, 0);
+	for (uint32_t i = 3; i < t.links; i++)
+		assert_near(t.cap[2 * i], t.link[i].gbps, 0);
+	assert_true(t.link[3].gbps < hosts);
+	fan_topo_free(&t);
+}
+
 static void topo__hosts_pass_nothing_on(void **state)
 {
 	(void)state;
@@ -62,6 +79,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(topo__what_background_load_leaves),
 		cmocka_unit_test(topo__arcs_and_racks),
+		cmocka_unit_test(topo__limits_between_switches_can_be_lifted),
 		cmocka_unit_test(topo__hosts_pass_nothing_on),
 	};
 	return RUN(tests);
