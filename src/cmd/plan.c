@@ -32,6 +32,7 @@ struct plan_args {
 	int seed, paths, roundings, trees, solver;
 	bool no_bound, no_link_limits;
 	char json[ARGS_TEXT_BYTES], topology[ARGS_TEXT_BYTES], from[ARGS_TEXT_BYTES];
+	char attach[ARGS_TEXT_BYTES];
 	char dot[ARGS_TEXT_BYTES], html[ARGS_TEXT_BYTES];
 };
 
@@ -58,6 +59,9 @@ static const struct args_option options[] = {
 	 "do not look for the rate that no plan exceeds"},
 	{"no-link-limits", 0, ARGS_FLAG, AT(no_link_limits), 0, 0, NULL, NULL,
 	 "links between switches carry whatever is asked, as in GRID's published program"},
+	{"attach", 0, ARGS_TEXT, AT(attach), 0, 0, NULL, "NAME=NUMBER,...",
+	 "put hosts on a network that has none: workers servers link server seed, and switch "
+	 "switch_max programmable for what its switches sum"},
 	{"json", 0, ARGS_TEXT, AT(json), 0, 0, NULL, "FILE",
 	 "write the plan, or all of them, to FILE as JSON; - for the standard output, without the table"},
 	{"dot", 0, ARGS_TEXT, AT(dot), 0, 0, NULL, "FILE", "draw the plan for graphviz"},
@@ -135,27 +139,37 @@ static char *read_file(const char *path, size_t *bytes, struct fan_why *why)
 	return text;
 }
 
-static int load(struct fan_topo *t, const char *from, struct fan_why *why)
+static json_t *parse_json(const char *text, size_t bytes, struct fan_why *why)
+{
+	json_error_t e;
+	json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &e);
+
+	if (!root)
+		fan_why_set(why, FAN_E_CONFIG, "line %d, column %d: not JSON: %s", e.line, e.column,
+			    e.text);
+	return root;
+}
+
+static int load(struct fan_topo *t, const char *from, const struct fan_attach *attach,
+		struct fan_why *why)
 {
 	struct fan_make m;
 	size_t bytes;
 
 	if (fan_make_is(from)) {
+		if (attach)
+			return fan_why_set(why, FAN_E_CONFIG,
+					   "--attach: it is made with hosts already");
 		int err = fan_make_parse(&m, from, why);
 		return err ? err : fan_make(t, &m, why);
 	}
 	char *text = read_file(from, &bytes, why);
 	if (!text)
 		return FAN_E_SYSTEM;
-	int err = FAN_E_CONFIG;
-	if (!fan_graphml_is(text, bytes)) {
-		err = fan_topo_parse(t, text, bytes, why);
-	} else {
-		json_t *root = fan_graphml_to_json(text, bytes, why);
-		if (root)
-			err = fan_topo_from_json(t, root, why);
-		json_decref(root);
-	}
+	json_t *root = fan_graphml_is(text, bytes) ? fan_graphml_to_json(text, bytes, why)
+						   : parse_json(text, bytes, why);
+	int err = root ? fan_topo_from_json_attach(t, root, attach, why) : FAN_E_CONFIG;
+	json_decref(root);
 	free(text);
 	return err;
 }
@@ -164,7 +178,6 @@ static int load(struct fan_topo *t, const char *from, struct fan_why *why)
 static int load_plan(struct fan_plan *old, const struct fan_topo *t, const struct plan_args *a,
 		     struct fan_why *why)
 {
-	json_error_t e;
 	size_t bytes;
 
 	fan_plan_init(old);
@@ -175,10 +188,7 @@ static int load_plan(struct fan_plan *old, const struct fan_topo *t, const struc
 		return EXIT_BAD;
 	}
 	char *text = read_file(a->from, &bytes, why);
-	json_t *root = text ? json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &e) : NULL;
-	if (text && !root)
-		fan_why_set(why, FAN_E_CONFIG, "line %d, column %d: not JSON: %s", e.line, e.column,
-			    e.text);
+	json_t *root = text ? parse_json(text, bytes, why) : NULL;
 	int err = root ? fan_plan_from_json(old, t, root, true, why) : FAN_E_CONFIG;
 	if (err)
 		fprintf(stderr, "%s: %s\n", a->from, why->text[0] ? why->text : fan_err_text(err));
@@ -397,6 +407,7 @@ int cmd_plan(int argc, char **argv)
 	struct fan_why why = {""};
 	struct fan_topo t;
 	struct fan_plan old;
+	struct fan_attach attach;
 	const char *from = take_topology(&argc, argv);
 
 	args_parse(&command, &a, argc, argv);
@@ -405,7 +416,11 @@ int cmd_plan(int argc, char **argv)
 				"Try `fanin plan --help`.\n");
 		return EXIT_BAD;
 	}
-	int err = load(&t, from, &why);
+	if (a.attach[0] && fan_attach_parse(&attach, a.attach, &why)) {
+		fprintf(stderr, "fanin plan: --attach: %s\n", why.text);
+		return EXIT_BAD;
+	}
+	int err = load(&t, from, a.attach[0] ? &attach : NULL, &why);
 	if (err) {
 		fprintf(stderr, "%s: %s\n", from, why.text[0] ? why.text : fan_err_text(err));
 		return EXIT_BAD;
