@@ -23,7 +23,8 @@
 #define FILE_BYTES_MAX (256u << 20)
 #define TEXT_BYTES     512
 #define ALGORITHMS_MAX 16
-#define BEST	       7 /* in the list below */
+#define BEST	       7     /* in the list below */
+#define LINES_MAX      10000 /* assignments: larger plans are not for people, and half as large so */
 #define EXIT_FAILED    1
 #define EXIT_BAD       2
 
@@ -248,8 +249,11 @@ static double find_bound(const struct fan_topo *t)
 static int write_json(const char *path, json_t *root, const char *flag)
 {
 	bool out = strcmp(path, "-") == 0;
+	size_t dense = json_array_size(json_object_get(root, "assignments")) > LINES_MAX
+			       ? JSON_COMPACT
+			       : JSON_INDENT(2);
 	FILE *f = out ? stdout : fopen(path, "w");
-	int err = !f || !root || json_dumpf(root, f, JSON_INDENT(2)) || fputc('\n', f) == EOF;
+	int err = !f || !root || json_dumpf(root, f, dense) || fputc('\n', f) == EOF;
 
 	if (f && (out ? fflush(f) : fclose(f)))
 		err = 1;
