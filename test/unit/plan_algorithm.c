@@ -124,8 +124,7 @@ static void algorithm__best_is_best_on_random_instances(void **state)
 	(void)state;
 	static const char *const shapes[] = {
 		"triangle:workers=%u,link=20,server=%u,switch=10,switch_max=90,seed=%u",
-		"leaf-spine:leaves=3,spines=2,workers=%u,link=10,server=%u,switch=10,"
-		"switch_max=60,programmable=0.7,seed=%u",
+		"leaf-spine:leaves=3,workers=%u,link=10,server=%u,switch=10,switch_max=60,seed=%u",
 		"star:workers=%u,link=10,server=%u,switch=20,switch_max=200,seed=%u",
 	};
 	double single = 0; /* with one tree on the server, against exact: mean */
