@@ -59,7 +59,8 @@ static void attach__the_seed_decides_and_links_follow(void **state)
 		struct fan_topo *t = i == 0 ? &one : i == 1 ? &again : &other;
 		*t = rig_load("grid-example"); /* its hosts stay, and so do their names */
 		a.make.seed = i == 2 ? 9 : 1;
-		t->jobs = 0;
+		free(t->job[--t->jobs].worker);
+		free(t->job[t->jobs].server);
 		t->link[0].gbps = 7;
 		assert_int_equal(fan_attach(t, &a, &why), FAN_OK);
 		assert_int_equal(t->job[0].workers, 8 + 3);
