@@ -218,6 +218,8 @@ static void make_plan(const struct fan_topo *t, const struct plan_args *a,
 		.paths = (uint32_t)a->paths,
 		.roundings = (uint32_t)a->roundings,
 		.trees = (uint32_t)a->trees,
+		.nodes = fan_plan_defaults.nodes,
+		.choices = fan_plan_defaults.choices,
 		.solver = (enum fan_solver)a->solver,
 		.start = start,
 	};
