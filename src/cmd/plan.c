@@ -268,7 +268,8 @@ static int write_json(const char *path, json_t *root, const char *flag)
 static json_t *result_json(const struct fan_topo *t, const struct plan_args *a,
 			   const struct plan_result *r)
 {
-	struct fan_report about = {r->algorithm->name, (uint64_t)a->seed, r->bound_gbps};
+	struct fan_plan_about about = {r->algorithm->name, (uint64_t)a->seed, r->bound_gbps,
+				       r->how.proven};
 
 	if (r->err)
 		return json_pack("{ss ss}", "algorithm", r->algorithm->name, "error",
