@@ -31,7 +31,6 @@ table{border-collapse:collapse;font-size:13.5px;display:block;overflow-x:auto}
 th{text-align:right;color:var(--soft);font-weight:500}
 td{text-align:right;font-variant-numeric:tabular-nums}
 td:first-child,th:first-child{text-align:left}
-td:first-child{white-space:nowrap}
 th,td{padding:4px 14px 4px 0;border-bottom:1px solid var(--grid);vertical-align:top}
 .yes{color:var(--good)}.no{color:var(--bad);font-weight:600}
 text{font-size:13px;fill:var(--fg)}.soft{fill:var(--soft)}.bar{fill:var(--bar)}
@@ -185,11 +184,16 @@ def heading(title, text):
     return "<h2>%s</h2><p>%s</p>\n" % (html.escape(title), html.escape(text))
 
 
+def wrappable(text):
+    """A topology made from numbers is long, and has no spaces."""
+    return html.escape(text).replace(",", ",<wbr>").replace(",<wbr> ", ", ")
+
+
 def cell(x):
     if x is None:
         return "<td>"
     if isinstance(x, str):
-        return "<td%s>%s" % (" class=" + x if x in ("yes", "no") else "", html.escape(x))
+        return "<td%s>%s" % (" class=" + x if x in ("yes", "no") else "", wrappable(x))
     return "<td>%.4g" % x
 
 

@@ -169,6 +169,18 @@ static void algorithm__exact_ends_when_it_is_told(void **state)
 	fan_topo_free(&t);
 }
 
+/* Where local search ends in a hole, and the instance is small. */
+static void algorithm__best_ends_with_exact(void **state)
+{
+	(void)state;
+	struct fan_topo t = rig_make("leaf-spine:leaves=3,spines=2,workers=11,link=10,server=8,"
+				     "switch=10,switch_max=60,seed=749");
+	struct fan_plan_options o = fan_plan_defaults;
+	o.trees = 1;
+	assert_near(run(&t, "best", &o), 4, 1e-9);
+	fan_topo_free(&t);
+}
+
 /* Whatever it finds itself, it is not worse than the plan that it was handed. */
 static void algorithm__best_keeps_the_plan_that_it_is_given(void **state)
 {
@@ -249,6 +261,7 @@ int main(void)
 		cmocka_unit_test(algorithm__best_is_best_and_below_the_bound),
 		cmocka_unit_test(algorithm__best_is_best_on_random_instances),
 		cmocka_unit_test(algorithm__exact_ends_when_it_is_told),
+		cmocka_unit_test(algorithm__best_ends_with_exact),
 		cmocka_unit_test(algorithm__best_keeps_the_plan_that_it_is_given),
 		cmocka_unit_test(algorithm__the_seed_decides),
 		cmocka_unit_test(algorithm__several_jobs),
