@@ -150,11 +150,11 @@ int fan_wire_get(struct fan_frag *f, const uint8_t *p, size_t len)
 	if (elements && !fragment_is_sane(f))
 		return FAN_DROP_FORMAT;
 	size_t want = promised_bytes(f);
+	if (f->payload_bytes == want)
+		return -1;
 	if (want == SIZE_MAX)
 		return FAN_DROP_FORMAT;
-	if (f->payload_bytes < want)
-		return FAN_DROP_SHORT;
-	return f->payload_bytes > want ? FAN_DROP_LONG : -1;
+	return f->payload_bytes < want ? FAN_DROP_SHORT : FAN_DROP_LONG;
 }
 
 bool fan_wire_is_whole(const uint8_t *p, size_t len)
