@@ -431,10 +431,8 @@ void fan_switch_tick(struct fan_switch *sw, uint64_t now_ns, struct fan_out *out
 			test_group(sw, j, now_ns, out);
 		if (now_ns >= j->check_ns)
 			check_silence(sw, j, now_ns, out);
-		if (now_ns >= j->remind_ns && !fan_server_remind(sw, j, now_ns, out)) {
-			sw->deadline_ns = now_ns;
-			return;
-		}
+		if (now_ns >= j->remind_ns)
+			fan_server_remind(sw, j, now_ns, out);
 		if (j->state == FAN_JOB_NONE)
 			continue;
 		next = j->remind_ns < next ? j->remind_ns : next;

@@ -61,8 +61,10 @@
 #define FAN_BEATS_PER_STALL  4 /* heartbeats, at least, before an operation is given up */
 #define FAN_REMIND_MIN_NS    (2 * FAN_MS)     /* a round's age when its first reminder goes */
 #define FAN_REMIND_MAX_NS    (100 * FAN_MS)   /* likewise, at most */
+#define FAN_REMIND_STEP_NS   (FAN_MS / 10)    /* between what fits one tick and the rest */
 #define FAN_REMIND_DOUBLINGS 6		      /* of that age, between further ones */
 #define FAN_CHILD_SILENT_NS  (20000 * FAN_MS) /* a shared switch forgets a child */
+#define FAN_SLOT_IDLE_NS     (1000 * FAN_MS)  /* a shared slot that anybody may take */
 #define FAN_WHO_NS	     FAN_MS	      /* between BEATs that a WHO draws */
 #define FAN_LEAVE_TRIES	     5		      /* LEAVEs sent before a worker just goes */
 

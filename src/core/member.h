@@ -60,6 +60,7 @@ struct fan_job {
 				     * none: not IN, or another rank has the same */
 	bool behind;		    /* some member is behind a shared switch */
 	uint64_t remind_ns;	    /* when open rounds are looked at next; UINT64_MAX: never */
+	uint32_t remind_at;	    /* the round to begin with then */
 	uint32_t age_us;	    /* smoothed, of rounds when they are done */
 	struct fan_pool pool;
 	struct fan_group group;

@@ -83,7 +83,7 @@ enum fan_verdict fan_server_recv(struct fan_switch *sw, uint64_t now_ns, const f
 	return fan_switch_took(sw, now_ns, j, &first, v, &r, out);
 }
 
-/* When the round's next reminder is due. */
+/* How long the round waits for its next reminder. */
 static uint64_t patience_us(const struct fan_job *j, const struct fan_round *round)
 {
 	uint64_t us = (uint64_t)j->age_us * 4;
@@ -103,7 +103,7 @@ static void remind_by(struct fan_switch *sw, struct fan_job *j, uint64_t at_ns)
 void fan_server_opened(struct fan_switch *sw, uint64_t now_ns, struct fan_job *j,
 		       struct fan_round *round)
 {
-	round->opened_us = (uint32_t)(now_ns / US);
+	round->since_us = (uint32_t)(now_ns / US);
 	round->reminded = 0;
 	if (!sw->cfg.no_reminders)
 		remind_by(sw, j, now_ns + patience_us(j, round) * US);
@@ -111,7 +111,7 @@ void fan_server_opened(struct fan_switch *sw, uint64_t now_ns, struct fan_job *j
 
 void fan_server_done(uint64_t now_ns, struct fan_job *j, const struct fan_round *round)
 {
-	uint32_t age_us = (uint32_t)(now_ns / US) - round->opened_us;
+	uint32_t age_us = (uint32_t)(now_ns / US) - round->since_us;
 	if (age_us > FAN_REMIND_MAX_NS / US)
 		age_us = FAN_REMIND_MAX_NS / US;
 	j->age_us = j->age_us ? (j->age_us * 7 + age_us) / 8 : age_us;
@@ -119,7 +119,7 @@ void fan_server_done(uint64_t now_ns, struct fan_job *j, const struct fan_round 
 
 /* Have the switches let go what they hold of the round's fragment. */
 static void flush(struct fan_switch *sw, const struct fan_job *j, struct fan_round *round,
-		  struct fan_out *out)
+		  uint32_t now_us, struct fan_out *out)
 {
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_GROUP);
 	it->group = &j->group;
@@ -135,30 +135,34 @@ static void flush(struct fan_switch *sw, const struct fan_job *j, struct fan_rou
 	fan_wire_put(it->head, &h);
 	if (round->reminded < FAN_REMIND_DOUBLINGS)
 		round->reminded++;
+	round->since_us = now_us;
 	sw->stats.flushes++;
 }
 
-bool fan_server_remind(struct fan_switch *sw, struct fan_job *j, uint64_t now_ns,
+void fan_server_remind(struct fan_switch *sw, struct fan_job *j, uint64_t now_ns,
 		       struct fan_out *out)
 {
 	uint32_t rounds = 2u * j->pool.window, now_us = (uint32_t)(now_ns / US);
 	uint64_t next_us = UINT64_MAX;
 	for (uint32_t n = 0; n < rounds; n++) {
-		struct fan_round *round = &j->pool.rounds[n];
+		uint32_t at = (j->remind_at + n) % rounds;
+		struct fan_round *round = &j->pool.rounds[at];
 		if (round->state != FAN_ROUND_OPEN)
 			continue;
-		uint64_t age_us = now_us - round->opened_us, due_us = patience_us(j, round);
-		if (age_us >= due_us) {
-			if (!fan_out_fits(out, 1, 0))
-				return false;
-			flush(sw, j, round, out);
-			due_us = patience_us(j, round);
+		uint32_t age_us = now_us - round->since_us;
+		uint64_t due_us = patience_us(j, round);
+		if (age_us >= due_us && !fan_out_fits(out, 1, 0)) {
+			j->remind_at = at; /* enough for now: there may be many */
+			j->remind_ns = now_ns + FAN_REMIND_STEP_NS;
+			return;
 		}
-		uint64_t rest_us = due_us > age_us ? due_us - age_us : 1;
-		next_us = rest_us < next_us ? rest_us : next_us;
+		if (age_us >= due_us) {
+			flush(sw, j, round, now_us, out);
+			due_us = age_us + patience_us(j, round);
+		}
+		next_us = due_us - age_us < next_us ? due_us - age_us : next_us;
 	}
 	j->remind_ns = next_us == UINT64_MAX ? UINT64_MAX : now_ns + next_us * US;
-	return true;
 }
 
 /* Put the answer `it` to a member behind a switch into an envelope. */

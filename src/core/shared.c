@@ -48,19 +48,24 @@ enum fan_verdict fan_shared_drop(struct fan_shared *sh, enum fan_drop why)
 	return FAN_DROP;
 }
 
-/* Everybody has moved on from fragment `frag`. */
-static bool is_over(const struct fan_shared_job *j, uint64_t frag)
-{
-	return j->top >= j->window && frag <= j->top - j->window;
-}
-
-/* Is there something in the slot that somebody waits for? */
-static bool is_held(struct fan_shared *sh, const struct fan_sslot *slot)
+/* Is there something in the slot that somebody waits for, as far as the part `f`, which
+ * finds it taken, can tell?  A later fragment of the same place in the window says that
+ * all have had the result of the earlier one. */
+static bool is_held(struct fan_shared *sh, const struct fan_sslot *slot, const struct fan_frag *f)
 {
 	if (slot->state != FAN_SSLOT_OPEN && slot->state != FAN_SSLOT_SENT)
 		return false;
 	const struct fan_shared_job *j = fan_shared_job_of(sh, slot->job, slot->epoch);
-	return j && !is_over(j, slot->frag);
+	if (!j)
+		return false;
+	return slot->job != f->job || f->frag <= slot->frag ||
+	       (f->frag - slot->frag) % j->window != 0;
+}
+
+/* Nothing has come for so long that it may be what is left of a duplicate. */
+static bool is_idle(const struct fan_shared *sh, const struct fan_sslot *slot)
+{
+	return sh->now_ns - slot->touched_ns >= FAN_SLOT_IDLE_NS;
 }
 
 /* The slot ceases to be one of those that its job holds. */
@@ -115,6 +120,7 @@ static void flush(struct fan_shared *sh, const struct fan_shared_job *j, const s
 static enum fan_verdict added(struct fan_shared *sh, struct fan_shared_job *j,
 			      struct fan_sslot *slot, struct fan_out *out)
 {
+	slot->touched_ns = sh->now_ns;
 	if (!fan_sslot_is_full(slot, j->below))
 		return FAN_WAIT;
 	sh->stats.completions++;
@@ -151,8 +157,8 @@ static enum fan_verdict take_slot(struct fan_shared *sh, struct fan_shared_job *
 {
 	if (sh->cfg.quota && j->held >= sh->cfg.quota)
 		return pass_up(sh, p->f, FAN_F_COLLISION, &sh->stats.over_quota, out);
-	if (is_held(sh, slot)) {
-		if (sh->contest(&sh->cfg, slot, p->f) == FAN_CONTEST_LOST)
+	if (is_held(sh, slot, p->f)) {
+		if (!is_idle(sh, slot) && sh->contest(&sh->cfg, slot, p->f) == FAN_CONTEST_LOST)
 			return pass_up(sh, p->f, FAN_F_COLLISION, &sh->stats.collisions, out);
 		sh->stats.preemptions++;
 		if (slot->state == FAN_SSLOT_OPEN) {
@@ -220,8 +226,6 @@ static enum fan_verdict recv_data(struct fan_shared *sh, struct fan_shared_job *
 		return fan_shared_drop(sh, FAN_DROP_FORMAT);
 	if (p->bytes > j->payload_bytes)
 		return fan_shared_drop(sh, FAN_DROP_LONG);
-	if (is_over(j, f->frag))
-		return fan_shared_drop(sh, FAN_DROP_STALE);
 	bool wide = acc_bytes > j->payload_bytes || acc_bytes > sh->cfg.payload_bytes;
 	bool alone = memcmp(p->ranks, j->below, sizeof p->ranks) == 0;
 	if (f->flags & FAN_F_RESEND || wide || alone)
@@ -261,8 +265,6 @@ static void finish(struct fan_shared *sh, struct fan_shared_job *j, const struct
 {
 	struct fan_sslot *slot = fan_sslots_at(&sh->slots, f, j->window);
 	sh->stats.results++;
-	if (f->frag > j->top)
-		j->top = f->frag;
 	if (!fan_sslot_is_of(slot, f))
 		return;
 	release(sh, slot);
@@ -291,6 +293,7 @@ enum fan_verdict fan_shared_recv(struct fan_shared *sh, uint64_t now_ns, fan_pee
 				 const uint8_t *pkt, size_t len, bool marked, struct fan_out *out)
 {
 	struct fan_frag f;
+	sh->now_ns = now_ns;
 	sh->stats.packets++;
 	int why = fan_wire_get(&f, pkt, len);
 	if (why >= 0)

@@ -24,7 +24,6 @@ struct fan_shared_job {
 	uint16_t children;		/* ranks that are below */
 	uint64_t below[FAN_RANK_WORDS]; /* those */
 	uint32_t held;			/* slots */
-	uint64_t top;			/* the highest fragment whose result has passed */
 	struct fan_group group;
 	fan_peer hops[FAN_RANKS_MAX];  /* where to send once, as in struct fan_job */
 	uint16_t child[FAN_RANKS_MAX]; /* number of the rank's child + 1; 0: not below */
@@ -36,7 +35,7 @@ struct fan_shared {
 				    const struct fan_frag *f);
 	struct fan_sslots slots;
 	struct fan_child *children; /* token - 1 is the index */
-	uint64_t deadline_ns;
+	uint64_t deadline_ns, now_ns;
 	struct fan_shared_stats stats;
 	struct fan_shared_job job[FAN_JOBS_MAX]; /* as the home numbers them */
 };

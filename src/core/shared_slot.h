@@ -20,6 +20,7 @@ struct fan_sslot {
 	uint64_t frag;
 	uint64_t seen[FAN_RANK_WORDS]; /* ranks in the sum */
 	uint64_t gone[FAN_RANK_WORDS]; /* ranks that were in one that has left */
+	uint64_t touched_ns;	       /* when a part came last */
 	uint32_t job, epoch;
 	fan_desc desc;
 	uint32_t acc; /* which accumulator */

@@ -29,8 +29,8 @@ struct fan_round {
 	uint16_t way;	 /* FAN_F_WAY of its parts: what any has met, and the proposal */
 	uint8_t state;	 /* enum fan_round_state */
 	/* Only of jobs behind shared switches: */
-	uint8_t reminded;   /* FLUSHes sent */
-	uint32_t opened_us; /* when the first part came, low 32 bits */
+	uint8_t reminded;  /* FLUSHes sent */
+	uint32_t since_us; /* when the first part came or the last FLUSH went, low 32 bits */
 };
 _Static_assert(sizeof(struct fan_round) == 64, "a cache line");
 

@@ -45,8 +45,8 @@ void fan_server_opened(struct fan_switch *sw, uint64_t now_ns, struct fan_job *j
 		       struct fan_round *round);
 void fan_server_done(uint64_t now_ns, struct fan_job *j, const struct fan_round *round);
 
-/* Remind the switches of rounds that have waited long; false: `out` ran full. */
-bool fan_server_remind(struct fan_switch *sw, struct fan_job *j, uint64_t now_ns,
+/* Remind the switches of rounds that have waited long, as far as `out` has room. */
+void fan_server_remind(struct fan_switch *sw, struct fan_job *j, uint64_t now_ns,
 		       struct fan_out *out);
 
 /* Control messages. */
