@@ -345,6 +345,7 @@ enum fan_verdict fan_control_recv(struct fan_switch *sw, uint64_t now_ns, const 
 	case FAN_TYPE_BEAT: return recv_beat(sw, now_ns, from, f, out);
 	case FAN_TYPE_LEAVE: return recv_leave(sw, from, f, out);
 	case FAN_TYPE_QUERY: return recv_query(sw, from, f, out);
+	case FAN_TYPE_VIA: return fan_server_via(sw, now_ns, from, f, out);
 	case FAN_TYPE_ECHO: return recv_echo(sw, from, f, out);
 	default: return fan_switch_drop(sw, FAN_DROP_TYPE);
 	}
@@ -430,8 +431,11 @@ void fan_switch_tick(struct fan_switch *sw, uint64_t now_ns, struct fan_out *out
 			test_group(sw, j, now_ns, out);
 		if (now_ns >= j->check_ns)
 			check_silence(sw, j, now_ns, out);
+		if (now_ns >= j->remind_ns)
+			fan_server_remind(sw, j, now_ns, out);
 		if (j->state == FAN_JOB_NONE)
 			continue;
+		next = j->remind_ns < next ? j->remind_ns : next;
 		next = j->test_ns < next ? j->test_ns : next;
 		next = j->check_ns < next ? j->check_ns : next;
 	}

@@ -12,7 +12,7 @@ size_t fan_jobs_bytes(const struct fan_switch_config *cfg)
 {
 	return align_up(cfg->jobs_max * sizeof(struct fan_job)) +
 	       align_up(cfg->members_max * sizeof(struct fan_member)) +
-	       align_up(cfg->members_max * sizeof(fan_peer)) +
+	       2 * align_up(cfg->members_max * sizeof(fan_peer)) +
 	       fan_slots_bytes(cfg->slots, cfg->payload_bytes);
 }
 
@@ -32,6 +32,8 @@ void fan_jobs_init(struct fan_jobs *t, void *mem, const struct fan_switch_config
 	p += align_up(t->members_max * sizeof *t->members);
 	t->peers = (fan_peer *)p;
 	p += align_up(t->members_max * sizeof *t->peers);
+	t->hops = (fan_peer *)p;
+	p += align_up(t->members_max * sizeof *t->hops);
 	fan_slots_init(&t->slots, p, cfg->slots, cfg->payload_bytes);
 }
 
@@ -157,10 +159,13 @@ static enum fan_err create(struct fan_jobs *t, const struct fan_join *m, struct 
 	j->member_base = members;
 	j->members = t->members + members;
 	j->peers = t->peers + members;
+	j->hops = t->hops + members;
+	j->remind_ns = UINT64_MAX;
 	memset(j->members, 0, m->ranks * sizeof *j->members);
 	memset(j->peers, 0, m->ranks * sizeof *j->peers);
+	memset(j->hops, 0, m->ranks * sizeof *j->hops);
 	fan_slots_lend(&t->slots, &j->pool, base, window, width);
-	j->group.peers = j->peers;
+	j->group.peers = j->hops;
 	j->group.ranks = j->ranks;
 	memcpy(j->name, m->name, sizeof j->name);
 	*job = j;
@@ -194,6 +199,20 @@ static enum fan_err fits(const struct fan_job *j, uint16_t rank, const struct fa
 	return FAN_OK;
 }
 
+/* The first of those behind the same switch stands for all of them. */
+static void find_hops(struct fan_job *j)
+{
+	j->behind = false;
+	for (unsigned r = 0; r < j->ranks; r++) {
+		bool behind = fan_peer_token(&j->peers[r]) != 0;
+		j->hops[r] = fan_job_hop(j, (uint16_t)r);
+		j->behind |= behind;
+		for (unsigned k = 0; k < r && behind; k++)
+			if (fan_peer_same_hop(&j->peers[k], &j->peers[r]))
+				memset(&j->hops[r], 0, sizeof j->hops[r]);
+	}
+}
+
 static void admit(struct fan_job *j, uint64_t now_ns, const fan_peer *from,
 		  const struct fan_frag *head, const struct fan_join *m)
 {
@@ -202,8 +221,9 @@ static void admit(struct fan_job *j, uint64_t now_ns, const fan_peer *from,
 	member->nonce = head->frag;
 	member->flags = FAN_MEMBER_IN;
 	j->peers[head->sender] = *from;
+	find_hops(j);
 	j->in++;
-	if (!(m->options & FAN_JOIN_GROUP))
+	if (!(m->options & FAN_JOIN_GROUP) || j->behind)
 		j->options &= (uint8_t)~FAN_JOIN_GROUP; /* one that cannot: nobody does */
 	if (m->alive_ms > j->alive_ms)
 		j->alive_ms = m->alive_ms;
@@ -233,6 +253,8 @@ enum fan_err fan_jobs_join(struct fan_jobs *t, uint64_t now_ns, const fan_peer *
 	}
 	*job = j;
 	*again = knows(j, head->sender, head->frag);
+	if (*again && fan_job_is_member(j, head->sender, from) && fan_peer_token(from))
+		j->peers[head->sender] = *from; /* a switch on the way has begun anew */
 	if (*again)
 		return FAN_OK;
 	if (j->members[head->sender].flags & FAN_MEMBER_IN)
@@ -251,14 +273,18 @@ bool fan_job_all_have(const struct fan_job *j, uint8_t flag)
 
 bool fan_job_is_member(const struct fan_job *j, uint16_t rank, const fan_peer *from)
 {
-	return rank < j->ranks && j->members[rank].flags & FAN_MEMBER_IN &&
-	       fan_peer_equal(&j->peers[rank], from);
+	if (rank >= j->ranks || !(j->members[rank].flags & FAN_MEMBER_IN))
+		return false;
+	if (fan_peer_equal(&j->peers[rank], from))
+		return true;
+	return fan_peer_token(&j->peers[rank]) && fan_peer_same_hop(&j->peers[rank], from);
 }
 
 void fan_job_drop_member(struct fan_job *j, uint16_t rank, bool left)
 {
 	j->members[rank].flags = left ? FAN_MEMBER_LEFT : 0;
 	memset(&j->peers[rank], 0, sizeof j->peers[rank]);
+	find_hops(j);
 	j->in--;
 	j->left = (uint16_t)(j->left + left);
 }
@@ -267,7 +293,7 @@ void fan_job_fail(struct fan_job *j, const struct fan_job_fault *fault)
 {
 	j->state = FAN_JOB_FAILED;
 	j->fault = *fault;
-	j->test_ns = UINT64_MAX;
+	j->test_ns = j->remind_ns = UINT64_MAX;
 	j->pool.units = 0;
 	j->pool.window = 0;
 	j->group.multicast = false;

@@ -12,6 +12,7 @@
 
 #include "slot.h"
 #include "switch.h"
+#include "via.h"
 
 enum fan_member_flag {
 	FAN_MEMBER_IN = 1 << 0,	   /* joined, and has not left */
@@ -55,6 +56,12 @@ struct fan_job {
 	uint32_t member_base;	    /* first of its members in the table */
 	struct fan_member *members; /* by rank */
 	fan_peer *peers;	    /* by rank; none: not IN */
+	fan_peer *hops;		    /* by rank: where to send once for all members behind it;
+				     * none: not IN, or another rank has the same */
+	bool behind;		    /* some member is behind a shared switch */
+	uint64_t remind_ns;	    /* when open rounds are looked at next; UINT64_MAX: never */
+	uint32_t remind_at;	    /* the round to begin with then */
+	uint32_t age_us;	    /* smoothed, of rounds when they are done */
 	struct fan_pool pool;
 	struct fan_group group;
 	struct fan_job_fault fault; /* FAILED: why */
@@ -68,6 +75,7 @@ struct fan_jobs {
 	uint16_t uses; /* jobs made so far: the upper part of ids */
 	struct fan_member *members;
 	fan_peer *peers;
+	fan_peer *hops;
 	uint32_t members_max;
 	struct fan_slots slots;
 	uint16_t window_max;
@@ -95,8 +103,14 @@ enum fan_err fan_jobs_join(struct fan_jobs *t, uint64_t now_ns, const fan_peer *
 /* Have all ranks this enum fan_member_flag? */
 bool fan_job_all_have(const struct fan_job *j, uint8_t flag);
 
-/* Is `from` the member `rank` of `j`? */
+/* Is `from` the member `rank` of `j`, or the shared switch that it is behind? */
 bool fan_job_is_member(const struct fan_job *j, uint16_t rank, const fan_peer *from);
+
+/* Where `rank` is reached. */
+static inline fan_peer fan_job_hop(const struct fan_job *j, uint16_t rank)
+{
+	return fan_peer_hop(&j->peers[rank]);
+}
 
 /* Take the member away: it has left in good order (`left`) or is gone. */
 void fan_job_drop_member(struct fan_job *j, uint16_t rank, bool left);

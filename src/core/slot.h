@@ -26,8 +26,13 @@ struct fan_round {
 	uint16_t root;	/* rank that said it is the root, or FAN_RANK_NONE */
 	int16_t exponent;
 	uint16_t number; /* DONE: of its result in the job, low 16 bits */
+	uint16_t way;	 /* FAN_F_WAY of its parts: what any has met, and the proposal */
 	uint8_t state;	 /* enum fan_round_state */
+	/* Only of jobs behind shared switches: */
+	uint8_t reminded;  /* FLUSHes sent */
+	uint32_t since_us; /* when the first part came or the last FLUSH went, low 32 bits */
 };
+_Static_assert(sizeof(struct fan_round) == 64, "a cache line");
 
 /* All slots of a shard. */
 struct fan_slots {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* switch.h - the switch role: sums fragments in a bounded number of slots.
+/* switch.h - the switch role: sums fragments in a bounded number of slots.  It is also the
+ * home of ranks behind shared switches, shared.h, and completes what those could not.
  *
  * One fan_switch is one shard: its own slots, jobs and members, nothing shared with
  * another.  It owns no socket, clock, thread or memory.  The caller gives it every
@@ -17,11 +18,12 @@ struct fan_switch;
 
 enum fan_policy {
 	FAN_POLICY_SWITCHML = 0, /* static pool per job, two versions, replay */
+	FAN_POLICY_ATP = 1,	 /* shared slots, first come first served: shared.h */
+	FAN_POLICY_ESA = 2,	 /* shared slots by priority: shared.h */
 	FAN_POLICY_COUNT
 };
 
 struct fan_switch_config {
-	enum fan_policy policy;
 	uint32_t slots;		/* of payload_bytes, twice: the shadow copies */
 	uint16_t payload_bytes; /* largest payload of a fragment */
 	uint16_t jobs_max;	/* 1 .. FAN_JOBS_MAX */
@@ -34,6 +36,7 @@ struct fan_switch_config {
 	uint8_t group_family;	/* multicast results: 0 off, 4, 6 */
 	uint16_t group_port;
 	uint8_t group_base[16]; /* first group address; job i uses base + i */
+	bool no_reminders;	/* of what shared switches may hold: to see what they are for */
 };
 
 /* Something for the log. */
@@ -68,7 +71,9 @@ struct fan_switch_stats {
 	uint64_t contributions; /* added to a slot */
 	uint64_t results;
 	uint64_t replays;
-	uint64_t needs;	      /* NEEDs sent */
+	uint64_t needs;	      /* NEEDs sent, each rank counted */
+	uint64_t partials;    /* sums of shared switches that were added */
+	uint64_t flushes;     /* reminders sent to shared switches */
 	uint64_t events_lost; /* events overwritten before they were read */
 	uint64_t drops[FAN_DROP_COUNT];
 };

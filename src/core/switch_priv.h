@@ -4,6 +4,7 @@
 #define FAN_SWITCH_PRIV_H
 
 #include "member.h"
+#include "policy_switchml.h"
 #include "switch.h"
 
 struct fan_switch {
@@ -27,6 +28,26 @@ struct fan_event *fan_switch_note(struct fan_switch *sw, enum fan_event_kind kin
 /* End a job and tell its members. */
 void fan_switch_fail(struct fan_switch *sw, struct fan_job *j, const struct fan_job_fault *fault,
 		     struct fan_out *out);
+
+/* Do what follows from the verdict `v` on a part that `f`, of rank f->sender, has brought. */
+enum fan_verdict fan_switch_took(struct fan_switch *sw, uint64_t now_ns, struct fan_job *j,
+				 const struct fan_frag *f, enum fan_verdict v,
+				 const struct fan_switchml *r, struct fan_out *out);
+
+/* A DATA with the flag PARTIAL, and a VIA: from shared switches. */
+enum fan_verdict fan_server_recv(struct fan_switch *sw, uint64_t now_ns, const fan_peer *from,
+				 const struct fan_frag *f, struct fan_out *out);
+enum fan_verdict fan_server_via(struct fan_switch *sw, uint64_t now_ns, const fan_peer *from,
+				const struct fan_frag *f, struct fan_out *out);
+
+/* A round of a job behind shared switches has its first part, or all. */
+void fan_server_opened(struct fan_switch *sw, uint64_t now_ns, struct fan_job *j,
+		       struct fan_round *round);
+void fan_server_done(uint64_t now_ns, struct fan_job *j, const struct fan_round *round);
+
+/* Remind the switches of rounds that have waited long, as far as `out` has room. */
+void fan_server_remind(struct fan_switch *sw, struct fan_job *j, uint64_t now_ns,
+		       struct fan_out *out);
 
 /* Control messages. */
 enum fan_verdict fan_control_recv(struct fan_switch *sw, uint64_t now_ns, const fan_peer *from,

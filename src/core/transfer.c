@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "copy.h"
+#include "partial.h"
 #include "quant.h"
 #include "reduce.h"
 #include "worker_priv.h"
@@ -181,6 +182,32 @@ static struct fan_frag head_of(const struct fan_worker *w, enum fan_type type, u
 	};
 }
 
+#define MEMORY_NS (1000 * FAN_MS) /* beyond, what was busy and what was idle is halved */
+
+void fan_transfer_turn(struct fan_worker *w, uint64_t now_ns, uint64_t *spent)
+{
+	*spent += now_ns - w->turn_ns;
+	w->turn_ns = now_ns;
+	while (w->busy_ns + w->idle_ns > MEMORY_NS) {
+		w->busy_ns /= 2;
+		w->idle_ns /= 2;
+	}
+}
+
+static uint8_t priority_of(const struct fan_worker *w, const struct fan_stream_op *op)
+{
+	if (op->op.priority || !w->cfg.priority)
+		return op->op.priority;
+	const struct fan_priority_view v = {
+		.left_frags = w->next_frag - w->stats.results,
+		.sent_frags = w->stats.results,
+		.busy_ns = w->busy_ns,
+		.idle_ns = w->idle_ns,
+		.layer = op->op.layer,
+	};
+	return w->cfg.priority(w->cfg.priority_arg, &v);
+}
+
 static bool put_contribution(struct fan_worker *w, uint32_t i, bool again, struct fan_out *out)
 {
 	struct fan_wslot *s = &w->window.slot[i];
@@ -192,7 +219,9 @@ static bool put_contribution(struct fan_worker *w, uint32_t i, bool again, struc
 	f.op = p.redop;
 	f.count = p.count;
 	f.flags = (uint16_t)(p.flags | (again ? FAN_F_RESEND : 0) |
-			     (w->cfg.options & FAN_JOIN_SUMMED ? FAN_F_SUMMED : 0));
+			     (w->cfg.options & FAN_JOIN_SUMMED ? FAN_F_SUMMED : 0) |
+			     s->proposal << FAN_PROPOSAL_SHIFT);
+	f.priority = priority_of(w, op);
 	if (!put_payload(w, op, &p, &f, out))
 		return false;
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
@@ -209,7 +238,8 @@ static void put_probe(struct fan_worker *w, uint32_t i, struct fan_out *out)
 	const struct fan_wslot *s = &w->window.slot[i];
 	struct fan_frag f = head_of(w, FAN_TYPE_PROBE, s->frag);
 	f.count = w->last_number;
-	f.flags = s->probes >= PROBES_SOFT ? FAN_F_RESEND : 0;
+	f.flags = (uint16_t)((s->probes >= PROBES_SOFT ? FAN_F_RESEND : 0) |
+			     s->proposal << FAN_PROPOSAL_SHIFT);
 	fan_wire_put(fan_out_add(out, FAN_TO_PEER)->head, &f);
 	w->stats.probes++;
 }
@@ -350,6 +380,22 @@ static enum fan_verdict drop(struct fan_worker *w, enum fan_drop why)
 	return FAN_DROP;
 }
 
+/* Where the slot's next fragment looks for a shared slot: elsewhere, if this one has found
+ * it taken.  All ranks have the same result, so they all look there. */
+static void note_way(struct fan_worker *w, struct fan_wslot *s, const struct fan_frag *f)
+{
+	unsigned proposal = f->flags >> FAN_PROPOSAL_SHIFT;
+	if (f->flags & FAN_F_COLLISION) {
+		proposal = (proposal + 1) % FAN_PROPOSALS;
+		w->stats.collisions++;
+	}
+	s->proposal = (uint8_t)proposal;
+	if (f->flags & FAN_F_ECN) {
+		w->stats.marks++;
+		fan_congestion_marked(&w->congestion);
+	}
+}
+
 static void note_timing(struct fan_worker *w, uint64_t now_ns, const struct fan_wslot *s,
 			const struct fan_frag *f)
 {
@@ -396,9 +442,12 @@ enum fan_verdict fan_transfer_result(struct fan_worker *w, uint64_t now_ns,
 	if (w->cfg.options & FAN_JOIN_SUMMED && !(f->flags & FAN_F_SUMMED))
 		return drop(w, FAN_DROP_CHECK);
 	note_timing(w, now_ns, s, f);
+	note_way(w, s, f);
 	bool freed = take(w, op, &p, f);
 	fan_window_done(&w->window, i);
 	finish_fragment(w, op);
+	if (w->first_op == w->next_op)
+		fan_transfer_turn(w, now_ns, &w->busy_ns);
 	schedule(w, i);
 	if (freed)
 		unblock(w);
@@ -409,6 +458,11 @@ enum fan_verdict fan_transfer_need(struct fan_worker *w, uint64_t now_ns, const 
 {
 	if (w->window.size == 0)
 		return drop(w, FAN_DROP_STATE);
+	struct fan_partial asked;
+	if (f->flags & FAN_F_PARTIAL && !fan_partial_get(&asked, f, w->cfg.ranks))
+		return drop(w, FAN_DROP_FORMAT);
+	if (f->flags & FAN_F_PARTIAL && !fan_ranks_has(asked.ranks, w->cfg.rank))
+		return drop(w, FAN_DROP_SENDER); /* others are asked */
 	uint32_t i = (uint32_t)(f->frag % w->window.size);
 	const struct fan_wslot *s = &w->window.slot[i];
 	if (f->frag != s->frag || s->state != FAN_WSLOT_SENT)

@@ -31,7 +31,7 @@ struct fan_worker *fan_worker_init(void *mem, const struct fan_worker_config *cf
 	uint8_t *p = (uint8_t *)mem + align_up(sizeof *w);
 	memset(w, 0, sizeof *w);
 	w->cfg = *cfg;
-	w->start_ns = w->heard_ns = w->progress_ns = w->control_ns = now_ns;
+	w->start_ns = w->heard_ns = w->progress_ns = w->control_ns = w->turn_ns = now_ns;
 	w->stats.rto_ns = FAN_RTO_MIN_NS;
 	fan_rtt_init(&w->rtt);
 	fan_window_init(&w->window, p, cfg->window_max);
@@ -192,6 +192,17 @@ static enum fan_verdict recv_group_test(struct fan_worker *w, uint64_t now_ns, b
 	return FAN_CTL;
 }
 
+/* A shared switch on the way has forgotten us: what passes it makes us known again. */
+static enum fan_verdict recv_who(struct fan_worker *w, uint64_t now_ns)
+{
+	if (w->phase != FAN_W_FORMING && w->phase != FAN_W_READY)
+		return drop(w, FAN_DROP_STATE);
+	if (now_ns - w->who_ns < FAN_WHO_NS)
+		return FAN_CTL;
+	w->who_ns = w->control_ns = now_ns;
+	return FAN_CTL;
+}
+
 static enum fan_verdict recv_left(struct fan_worker *w, const struct fan_frag *f)
 {
 	if (w->phase != FAN_W_LEAVING || f->frag != w->cfg.nonce)
@@ -226,6 +237,7 @@ enum fan_verdict fan_worker_recv(struct fan_worker *w, uint64_t now_ns, const ui
 	case FAN_TYPE_STATE: return recv_state(w, now_ns, &f);
 	case FAN_TYPE_LEFT: return recv_left(w, &f);
 	case FAN_TYPE_GROUP_TEST: return recv_group_test(w, now_ns, by_group);
+	case FAN_TYPE_WHO: return recv_who(w, now_ns);
 	case FAN_TYPE_RESULT:
 	case FAN_TYPE_NEED: break;
 	default: return drop(w, FAN_DROP_TYPE);
@@ -424,8 +436,10 @@ int fan_worker_start(struct fan_worker *w, uint64_t now_ns, const struct fan_op 
 		return FAN_E_INVALID;
 	if (w->next_op - w->first_op == FAN_OPS_MAX)
 		return FAN_E_BUSY;
-	if (w->first_op == w->next_op)
+	if (w->first_op == w->next_op) {
 		w->progress_ns = now_ns;
+		fan_transfer_turn(w, now_ns, &w->idle_ns);
+	}
 	struct fan_stream_op *s = &w->op[w->next_op % FAN_OPS_MAX];
 	fan_stream_open(s, op, w->next_frag, w->next_group, w->cfg.payload_bytes,
 			w->cfg.options & FAN_JOIN_WIDE);

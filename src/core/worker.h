@@ -13,6 +13,7 @@
 #define FAN_WORKER_H
 
 #include "ctlmsg.h"
+#include "priority.h"
 #include "verdict.h"
 
 struct fan_worker;
@@ -20,14 +21,16 @@ struct fan_worker;
 struct fan_worker_config {
 	char name[FAN_NAME_MAX + 1]; /* of the job */
 	uint16_t rank;
-	uint16_t ranks;		/* 2 .. FAN_RANKS_MAX */
-	uint16_t payload_bytes; /* of a full fragment: FAN_PAYLOAD_MIN .. _MAX, multiple of 8 */
-	uint16_t window_max;	/* most fragments in flight, 2 .. FAN_WINDOW_MAX */
-	uint8_t options;	/* enum fan_join_option */
-	uint32_t alive_ms;	/* silence after which a rank is lost */
-	uint32_t join_ms;	/* give up if the job is not ready by then */
-	uint32_t stall_ms;	/* give up an operation without progress for so long */
-	uint64_t nonce;		/* random, not 0: this life of this rank */
+	uint16_t ranks;		  /* 2 .. FAN_RANKS_MAX */
+	uint16_t payload_bytes;	  /* of a full fragment: FAN_PAYLOAD_MIN .. _MAX, multiple of 8 */
+	uint16_t window_max;	  /* most fragments in flight, 2 .. FAN_WINDOW_MAX */
+	uint8_t options;	  /* enum fan_join_option */
+	uint32_t alive_ms;	  /* silence after which a rank is lost */
+	uint32_t join_ms;	  /* give up if the job is not ready by then */
+	uint32_t stall_ms;	  /* give up an operation without progress for so long */
+	uint64_t nonce;		  /* random, not 0: this life of this rank */
+	fan_priority_fn priority; /* of fragments of operations without one; NULL: 0 */
+	const void *priority_arg;
 };
 
 /* How the elements travel. */
@@ -41,12 +44,14 @@ struct fan_op {
 	enum fan_dtype dtype; /* of the tensors; FAN_FIXED32 and FAN_EXP16 are internal */
 	enum fan_dtype wire;  /* = dtype, or a half type for float32 tensors */
 	enum fan_mode mode;
-	uint16_t root;	/* broadcast, and reduce if `reduce` */
-	bool reduce;	/* only the root's `out` is written */
-	uint64_t count; /* elements */
-	const void *in; /* unused by non-roots of a broadcast */
-	void *out;	/* may be `in`; unused by the root of a broadcast and by
-			 * non-roots of a reduce */
+	uint16_t root;	  /* broadcast, and reduce if `reduce` */
+	bool reduce;	  /* only the root's `out` is written */
+	uint8_t priority; /* of its fragments; 0: as the worker's function says */
+	uint32_t layer;	  /* for that function: 1 the first; 0: not known */
+	uint64_t count;	  /* elements */
+	const void *in;	  /* unused by non-roots of a broadcast */
+	void *out;	  /* may be `in`; unused by the root of a broadcast and by
+			   * non-roots of a reduce */
 };
 
 /* Why a worker failed. */
@@ -72,9 +77,11 @@ struct fan_worker_stats {
 	uint64_t sent;	 /* contributions, resent ones included */
 	uint64_t resent; /* contributions sent again on NEED */
 	uint64_t probes;
-	uint64_t results; /* fragments finished */
-	uint64_t replays; /* of them by unicast replay */
-	uint64_t srtt_ns; /* smoothed round trip, waits for others included */
+	uint64_t results;    /* fragments finished */
+	uint64_t replays;    /* of them by unicast replay */
+	uint64_t collisions; /* of them: some part had found its shared slot taken */
+	uint64_t marks;	     /* of them: some part had met congestion */
+	uint64_t srtt_ns;    /* smoothed round trip, waits for others included */
 	uint64_t rto_ns;
 	uint32_t window; /* granted, fragments */
 	bool multicast;	 /* results come by multicast, as far as the switch has told */

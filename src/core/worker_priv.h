@@ -26,6 +26,7 @@ struct fan_worker {
 	uint64_t missing[FAN_RANK_WORDS]; /* of the last STATE... */
 	uint64_t missing_frag;		  /* ...about this fragment */
 	uint64_t expired_ns;		  /* when the timer ran out last */
+	uint64_t who_ns;		  /* when a WHO last drew a BEAT */
 	bool missing_known;
 	struct fan_fault fault;
 	struct fan_worker_stats stats;
@@ -39,6 +40,9 @@ struct fan_worker {
 	struct fan_stream_op op[FAN_OPS_MAX];
 	uint64_t first_op, next_op;
 	uint64_t next_frag;  /* of the next operation */
+	uint64_t turn_ns;    /* when operations last began or ceased to be in flight... */
+	uint64_t busy_ns;    /* ...and how long they have been, of late... */
+	uint64_t idle_ns;    /* ...and not */
 	uint64_t next_group; /* of the next operation in fixed mode */
 	uint64_t low_group;  /* lowest group that is not finished */
 	struct fan_stream_group group[FAN_STREAM_GROUPS];
@@ -54,6 +58,9 @@ enum fan_verdict fan_transfer_need(struct fan_worker *w, uint64_t now_ns, const 
 
 /* Write what the window allows; true if `out` ran full. */
 bool fan_transfer_send(struct fan_worker *w, uint64_t now_ns, struct fan_out *out);
+
+/* The time since the last turn was spent as `spent` says: busy or idle. */
+void fan_transfer_turn(struct fan_worker *w, uint64_t now_ns, uint64_t *spent);
 
 /* The window is open: fragments of operations that were started before may go. */
 void fan_transfer_begin(struct fan_worker *w);

@@ -114,7 +114,6 @@ static bool add_aggregator(struct fan_experiment *e, uint32_t node)
 {
 	const struct fan_scenario_node *n = &e->scenario->node[node];
 	const struct fan_switch_config cfg = {
-		.policy = FAN_POLICY_SWITCHML,
 		.slots = n->slots,
 		.payload_bytes = n->payload_bytes,
 		.jobs_max = (uint16_t)n->jobs,
