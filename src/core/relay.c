@@ -175,13 +175,32 @@ enum fan_verdict fan_relay_up(struct fan_shared *sh, uint64_t now_ns, const fan_
 						   : fan_shared_drop(sh, FAN_DROP_SENDER);
 	struct fan_child *c = &sh->children[v.token - 1];
 	c->heard_ns = now_ns;
-	if (inner.type == FAN_TYPE_JOIN)
+	c->rank = inner.sender;
+	if (inner.type == FAN_TYPE_JOIN) {
 		c->nonce = inner.frag;
+	} else {
+		c->job = inner.job;
+		c->epoch = inner.epoch;
+	}
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
 	it->peer = sh->cfg.home;
 	fan_via_put(it, out, &v, 0, 0, inner.payload - FAN_HEAD_BYTES, inner.payload,
 		    inner.payload_bytes);
 	return FAN_CTL;
+}
+
+/* Is what the home says in the envelope `f` meant for the child as it is now?  Before a
+ * restart of ours, or of a switch on the way, the token may have meant another one. */
+static bool is_meant(const struct fan_child *c, const struct fan_frag *f, const struct fan_via *v,
+		     const struct fan_frag *inner)
+{
+	if (!v->ranks) /* of no job: the worker knows by the nonce */
+		return true;
+	if (c->rank != v->rank)
+		return false;
+	if (inner->type == FAN_TYPE_WELCOME)
+		return inner->frag == c->nonce;
+	return c->job == f->job && c->epoch == f->epoch;
 }
 
 /* The home has told of a job that child `v->token` has a rank in. */
@@ -218,6 +237,8 @@ static enum fan_verdict open_envelope(struct fan_shared *sh, const struct fan_fr
 	if (v.token > sh->cfg.children_max || !sh->children[v.token - 1].used)
 		return fan_shared_drop(sh, FAN_DROP_SENDER);
 	const struct fan_child *c = &sh->children[v.token - 1];
+	if (!is_meant(c, f, &v, &inner))
+		return fan_shared_drop(sh, FAN_DROP_SENDER);
 	if (v.ranks)
 		install(sh, f, &v);
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);

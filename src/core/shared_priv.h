@@ -9,9 +9,11 @@
 
 /* A life of a rank that sends through here: a worker, or one behind a switch below. */
 struct fan_child {
-	fan_peer peer; /* the worker; or the switch below, and its token for it */
-	uint64_t nonce;
-	uint64_t heard_ns; /* last control message */
+	fan_peer peer;	   /* the worker; or the switch below, and its token for it */
+	uint64_t nonce;	   /* of its last JOIN */
+	uint64_t heard_ns; /* last control message... */
+	uint32_t job, epoch;
+	uint16_t rank; /* ...and what it was about */
 	bool used;
 };
 

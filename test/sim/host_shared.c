@@ -4,7 +4,8 @@
 
 #include "host.h"
 
-#define OUT_BYTES (FAN_SHARED_OUT_MAX * 256)
+#define RESTARTS_MAX 5 /* the jobs must get on at some time */
+#define OUT_BYTES    (FAN_SHARED_OUT_MAX * 256)
 
 static void check_item(struct sim *s, const struct fan_out_item *it)
 {
@@ -82,7 +83,8 @@ static void recv_packet(void *self, const struct sim_packet *p)
 					     p->bytes, p->len, marked, &out);
 	h->dropped += v == FAN_DROP;
 	send_all(h, &out);
-	if (h->restart && fan_shared_stats(h->core)->packets >= h->restart) {
+	if (h->restarts < RESTARTS_MAX && h->restart &&
+	    fan_shared_stats(h->core)->packets >= h->restart) {
 		end_life(h);
 		h->down_until_ns = h->sim->now_ns + rng_below(&h->sim->rng, 20 * FAN_MS);
 		h->restarts++;
