@@ -25,7 +25,8 @@ struct fan_switchml {
 
 /* Take contribution `f` of rank f->sender of a job of `ranks`.
  *
- * FAN_WAIT, FAN_DONE: added.  FAN_REPLAY: was in, and the round is done.
+ * FAN_WAIT, FAN_DONE: added; after DONE the round is DONE, or HELD if the pool's sums are
+ * relayed.  FAN_REPLAY: was in, and the round is done.
  * FAN_DROP: DUPLICATE (was in, round open), STALE, AHEAD.
  * FAN_FAIL: ranks disagree about what the fragment is, or who the root is. */
 enum fan_verdict fan_switchml_data(const struct fan_pool *pool, uint16_t ranks,
