@@ -134,9 +134,10 @@ enum fan_err fan_join_get(struct fan_join *m, const struct fan_frag *f)
 		return FAN_E_SHORT;
 	m->workers = r.left >= WORKERS_BYTES ? get32(&r) : 1;
 	bool sane = m->ranks >= 2 && m->ranks <= FAN_RANKS_MAX && m->workers >= 1 &&
-		    m->workers <= FAN_WORKERS_MAX && m->payload_bytes >= FAN_PAYLOAD_MIN && m->payload_bytes <= FAN_PAYLOAD_MAX &&
-		    m->payload_bytes % 8 == 0 && m->alive_ms >= FAN_ALIVE_MIN_MS &&
-		    m->alive_ms <= FAN_ALIVE_MAX_MS && m->window != 1 && is_printable(m);
+		    m->workers <= FAN_WORKERS_MAX && m->payload_bytes >= FAN_PAYLOAD_MIN &&
+		    m->payload_bytes <= FAN_PAYLOAD_MAX && m->payload_bytes % 8 == 0 &&
+		    m->alive_ms >= FAN_ALIVE_MIN_MS && m->alive_ms <= FAN_ALIVE_MAX_MS &&
+		    m->window != 1 && is_printable(m);
 	return end(&r, sane);
 }
 

@@ -48,11 +48,11 @@ struct fan_job {
 	uint8_t options;    /* enum fan_join_option, the same for all ranks but GROUP */
 	uint8_t tests_left; /* GROUP_TESTs before it goes on without */
 	uint32_t alive_ms;
-	uint32_t workers; /* READY: of the whole tree */
-	uint16_t asked;	  /* slots that its first rank asked for, within the quota */
-	bool below_ready; /* FORMING: all is well but the parent's word */
-	struct fan_worker *up; /* the parent's member; NULL: none at the moment */
-	uint64_t up_ns;	       /* below_ready and no `up`: when to join the parent */
+	uint32_t workers;	    /* READY: of the whole tree */
+	uint16_t asked;		    /* slots that its first rank asked for, within the quota */
+	bool below_ready;	    /* FORMING: all is well but the parent's word */
+	struct fan_worker *up;	    /* the parent's member; NULL: none at the moment */
+	uint64_t up_ns;		    /* below_ready and no `up`: when to join the parent */
 	uint64_t test_ns;	    /* when the next GROUP_TEST is due; UINT64_MAX: none */
 	uint64_t check_ns;	    /* when silence is looked for next */
 	uint64_t results;	    /* fragments finished */
@@ -122,7 +122,8 @@ void fan_job_free(struct fan_job *j);
 /* Which ranks fragment `frag` waits for, or, while forming, the job itself. */
 void fan_job_missing(const struct fan_job *j, uint64_t frag, bool waiting, uint64_t *set);
 
-/* How many fragments are open, or wait for the parent, and the oldest of them, which is UINT64_MAX if none. */
+/* How many fragments are open, or wait for the parent, and the oldest of them, which is UINT64_MAX
+ * if none. */
 uint32_t fan_job_open(const struct fan_job *j, uint64_t *oldest);
 
 /* Is some fragment open to which `rank` has not contributed? */

@@ -15,8 +15,8 @@ static bool config_is_sane(const struct fan_switch_config *c)
 	       c->members_max <= FAN_MEMBERS_MAX && c->window_max >= 2 &&
 	       c->window_max <= FAN_WINDOW_MAX && c->shards >= 1 && c->shards <= FAN_SHARDS_MAX &&
 	       (c->group_family == 0 || c->group_family == 4 || c->group_family == 6) &&
-	       (c->siblings == 0 || (c->siblings >= 2 && c->siblings <= FAN_RANKS_MAX &&
-				     c->index < c->siblings));
+	       (c->siblings == 0 ||
+		(c->siblings >= 2 && c->siblings <= FAN_RANKS_MAX && c->index < c->siblings));
 }
 
 static size_t head_bytes(void)

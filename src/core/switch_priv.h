@@ -14,10 +14,10 @@ struct fan_switch {
 	uint64_t deadline_ns; /* when tick has something to do */
 	enum fan_drop last_drop;
 	struct fan_switch_stats stats;
-	uint8_t echoed[FAN_ECHO_MAX];	   /* body of every ECHOED, which is cut to its length */
-	uint8_t *uplinks;   /* one for each job, of uplink_bytes */
+	uint8_t echoed[FAN_ECHO_MAX]; /* body of every ECHOED, which is cut to its length */
+	uint8_t *uplinks;	      /* one for each job, of uplink_bytes */
 	size_t uplink_bytes;
-	uint64_t lives;	    /* of uplinks begun so far */
+	uint64_t lives;			   /* of uplinks begun so far */
 	uint32_t event_first, event_count; /* ring of FAN_EVENTS_MAX */
 	struct fan_event events[FAN_EVENTS_MAX];
 };

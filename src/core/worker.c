@@ -280,7 +280,8 @@ static size_t leave_body(const struct fan_worker *w, uint8_t *body)
 	return fan_leave_put(body, &m);
 }
 
-/* Is an operation, or an uplink's round, waiting for results?  Then for w->window.low first of all. */
+/* Is an operation, or an uplink's round, waiting for results?  Then for w->window.low first of all.
+ */
 static bool is_waiting(const struct fan_worker *w)
 {
 	return w->cfg.relayed ? w->window.in_flight > 0 : w->first_op < w->next_op;

@@ -21,15 +21,15 @@ struct fan_pool;
 struct fan_worker_config {
 	char name[FAN_NAME_MAX + 1]; /* of the job */
 	uint16_t rank;
-	uint16_t ranks;		/* 2 .. FAN_RANKS_MAX */
-	uint16_t payload_bytes; /* of a full fragment: FAN_PAYLOAD_MIN .. _MAX, multiple of 8 */
-	uint16_t window_max;	/* most fragments in flight, 2 .. FAN_WINDOW_MAX */
-	uint8_t options;	/* enum fan_join_option */
-	uint32_t alive_ms;	/* silence after which a rank is lost */
-	uint32_t join_ms;	/* give up if the job is not ready by then */
-	uint32_t stall_ms;	/* give up an operation without progress for so long */
-	uint64_t nonce;		/* random, not 0: this life of this rank */
-	uint32_t workers;	/* behind this rank, for a switch that is one; 0 or 1: itself */
+	uint16_t ranks;		  /* 2 .. FAN_RANKS_MAX */
+	uint16_t payload_bytes;	  /* of a full fragment: FAN_PAYLOAD_MIN .. _MAX, multiple of 8 */
+	uint16_t window_max;	  /* most fragments in flight, 2 .. FAN_WINDOW_MAX */
+	uint8_t options;	  /* enum fan_join_option */
+	uint32_t alive_ms;	  /* silence after which a rank is lost */
+	uint32_t join_ms;	  /* give up if the job is not ready by then */
+	uint32_t stall_ms;	  /* give up an operation without progress for so long */
+	uint64_t nonce;		  /* random, not 0: this life of this rank */
+	uint32_t workers;	  /* behind this rank, for a switch that is one; 0 or 1: itself */
 	struct fan_pool *relayed; /* a switch's uplink: its fragments are the rounds of this
 				   * pool that are HELD, and there are no operations */
 };

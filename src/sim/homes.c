@@ -16,8 +16,8 @@ static int read_parent(struct fan_scenario *s, uint32_t i, struct fan_reader *r)
 {
 	struct fan_scenario_node *n = &s->node[i];
 	uint32_t p = fan_scenario_find(s, n->parent_name);
-	if (p == FAN_SIM_NONE || (s->node[p].kind != FAN_NODE_SWITCH &&
-				  s->node[p].kind != FAN_NODE_SERVER))
+	if (p == FAN_SIM_NONE ||
+	    (s->node[p].kind != FAN_NODE_SWITCH && s->node[p].kind != FAN_NODE_SERVER))
 		return fan_reader_fail(r, "parent", "\"%s\": no switch or server of that name",
 				       n->parent_name);
 	for (uint32_t up = p; up != FAN_SIM_NONE; up = s->node[up].parent)
@@ -73,8 +73,8 @@ static uint32_t nearest_leaf(struct fan_scenario *s, struct fan_sim *sim, uint32
 }
 
 /* Every leaf has workers, and not too many; every child reaches its parent. */
-static int check_tree(struct fan_scenario *s, struct fan_sim *sim,
-		      const struct fan_scenario_job *j, const uint32_t *count, struct fan_reader *r)
+static int check_tree(struct fan_scenario *s, struct fan_sim *sim, const struct fan_scenario_job *j,
+		      const uint32_t *count, struct fan_reader *r)
 {
 	for (uint32_t n = 0; n < s->nodes; n++) {
 		const struct fan_scenario_node *node = &s->node[n];

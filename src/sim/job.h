@@ -61,10 +61,10 @@ struct fan_job_config {
 	struct fan_bucket *bucket;
 	uint32_t buckets;
 	uint32_t first; /* layer with parameters: those before it wait for no gradients */
-	uint32_t ranks;	     /* at most FAN_WORKERS_MAX */
-	uint32_t *host;	     /* ranks entries: the node of each */
+	uint32_t ranks; /* at most FAN_WORKERS_MAX */
+	uint32_t *host; /* ranks entries: the node of each */
 	struct fan_job_seat *seat; /* ranks entries: where each joins; NULL: all at `aggregator` */
-	uint32_t aggregator; /* actor that sums; set when it is there */
+	uint32_t aggregator;	   /* actor that sums; set when it is there */
 	uint64_t arrival_ns;
 	uint32_t iterations;
 	uint16_t payload_bytes, window;

@@ -87,9 +87,10 @@ static int add_node(struct fan_scenario *s, struct fan_reader *r, const struct n
 
 static int read_node(struct fan_scenario *s, const json_t *o, struct fan_reader *r, size_t entry)
 {
-	struct node_entry e = {.node = {.kind = -1, .payload_bytes = FAN_PAYLOAD_1500,
-			       .parent = FAN_SIM_NONE,
-			       .entry = (uint32_t)entry}};
+	struct node_entry e = {.node = {.kind = -1,
+					.payload_bytes = FAN_PAYLOAD_1500,
+					.parent = FAN_SIM_NONE,
+					.entry = (uint32_t)entry}};
 	if (fan_fields_read(r, o, node_fields, COUNT(node_fields), &e))
 		return -1;
 	if (!e.node.name[0])
@@ -172,7 +173,8 @@ static int read_link(struct fan_scenario *s, const json_t *o, struct fan_reader 
 
 /* Each entry of an array. */
 static int read_list(struct fan_scenario *s, const json_t *o, struct fan_reader *r, const char *key,
-		     int (*read)(struct fan_scenario *, const json_t *, struct fan_reader *, size_t))
+		     int (*read)(struct fan_scenario *, const json_t *, struct fan_reader *,
+				 size_t))
 {
 	const json_t *list = json_object_get(o, key);
 	if (!json_is_array(list) || json_array_size(list) == 0)

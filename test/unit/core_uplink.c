@@ -316,8 +316,8 @@ static void reduce_everything(uint64_t seed, uint32_t trouble)
 			const char *wrong = tensor_check(&tensor[k][i], &op[k], (uint16_t)i, true);
 			if (wrong)
 				fail_msg("seed %llu, operation %u (%d, dtype %d), worker %d: %s",
-					 (unsigned long long)seed, k, op[k].op.op, op[k].op.dtype, i,
-					 wrong);
+					 (unsigned long long)seed, k, op[k].op.op, op[k].op.dtype,
+					 i, wrong);
 			tensor_close(&tensor[k][i]);
 		}
 		free(op[k].expect);
