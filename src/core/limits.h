@@ -25,9 +25,10 @@
 #define FAN_RANKS_MAX	 256		      /* children of one switch in one job */
 #define FAN_RANK_WORDS	 (FAN_RANKS_MAX / 64) /* words of a bitmap over ranks */
 #define FAN_RANK_NONE	 0xFFFFu	      /* "no rank"; also the switch as a sender */
-#define FAN_WINDOW_MAX	 4096 /* slots of one job, fragments in flight of one worker */
-#define FAN_WINDOW_QUOTA 512  /* default most slots of one job: 100 Gb/s x 60 us */
-#define FAN_OPS_MAX	 64   /* operations in flight of one worker */
+#define FAN_WINDOW_MAX	 4096  /* slots of one job, fragments in flight of one worker */
+#define FAN_WINDOW_QUOTA 512   /* default most slots of one job: 100 Gb/s x 60 us */
+#define FAN_WORKERS_MAX	 65536 /* of one job, over all switches of a tree */
+#define FAN_OPS_MAX	 64    /* operations in flight of one worker */
 
 /* Switch */
 #define FAN_JOBS_MAX	   64	 /* jobs on one switch shard, failed ones included */

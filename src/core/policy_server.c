@@ -96,10 +96,7 @@ enum fan_verdict fan_server_partial(const struct fan_pool *pool, uint16_t ranks,
 	add(pool, round, f, p);
 	if (round->seen_count < ranks)
 		return FAN_WAIT;
-	if (fan_wants_root(f) && round->root == FAN_RANK_NONE)
+	if (!fan_switchml_finish(pool, ranks, round, f))
 		return disagree(r, f, round->first, round->desc);
-	if (f->op != FAN_BCAST)
-		fan_reduce_finish(f->dtype, f->op, fan_pool_acc(pool, round), f->count, ranks);
-	round->state = FAN_ROUND_DONE;
 	return FAN_DONE;
 }

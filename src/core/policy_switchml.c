@@ -37,6 +37,27 @@ static enum fan_verdict drop(struct fan_switchml *r, enum fan_drop why)
 	return FAN_DROP;
 }
 
+/* What averages are divided by here. */
+static unsigned divisor_of(const struct fan_pool *pool, uint16_t ranks)
+{
+	if (pool->relayed)
+		return 1;
+	return pool->workers ? pool->workers : ranks;
+}
+
+bool fan_switchml_finish(const struct fan_pool *pool, uint16_t ranks, struct fan_round *round,
+			 const struct fan_frag *f)
+{
+	/* the root may be below another switch, and the average is the tree root's to take */
+	if (fan_wants_root(f) && round->root == FAN_RANK_NONE && !pool->relayed)
+		return false;
+	if (f->op != FAN_BCAST)
+		fan_reduce_finish(f->dtype, f->op, fan_pool_acc(pool, round), f->count,
+				  divisor_of(pool, ranks));
+	round->state = pool->relayed ? FAN_ROUND_HELD : FAN_ROUND_DONE;
+	return true;
+}
+
 enum fan_verdict fan_switchml_data(const struct fan_pool *pool, uint16_t ranks,
 				   const struct fan_frag *f, struct fan_switchml *r)
 {
@@ -67,11 +88,8 @@ enum fan_verdict fan_switchml_data(const struct fan_pool *pool, uint16_t ranks,
 	add(pool, round, f);
 	if (round->seen_count < ranks)
 		return FAN_WAIT;
-	if (fan_wants_root(f) && round->root == FAN_RANK_NONE)
+	if (!fan_switchml_finish(pool, ranks, round, f))
 		return disagree(r, f, round->first, round->desc);
-	if (f->op != FAN_BCAST)
-		fan_reduce_finish(f->dtype, f->op, fan_pool_acc(pool, round), f->count, ranks);
-	round->state = FAN_ROUND_DONE;
 	return FAN_DONE;
 }
 

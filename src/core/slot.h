@@ -14,6 +14,8 @@ enum fan_round_state {
 	FAN_ROUND_FREE, /* never used since the job got the slot */
 	FAN_ROUND_OPEN, /* some contributions are in */
 	FAN_ROUND_DONE, /* all are in: the accumulator holds the result for the wire */
+	FAN_ROUND_HELD, /* all are in: it holds their sum, which is this switch's contribution
+			 * to its parent; DONE when the parent's result has replaced it */
 };
 
 /* One version of one slot. */
@@ -50,6 +52,8 @@ struct fan_pool {
 	uint32_t units;	 /* how many: window * width */
 	uint32_t stride; /* bytes from one accumulator to the next */
 	uint16_t window;
+	bool relayed;	  /* sums are not results, but go up to a parent */
+	uint32_t workers; /* that averages divide by; 0: as many as ranks */
 };
 
 /* Bytes of memory for `units` slots of `payload_bytes`. */

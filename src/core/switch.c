@@ -14,7 +14,9 @@ static bool config_is_sane(const struct fan_switch_config *c)
 	       c->jobs_max <= FAN_JOBS_MAX && c->members_max >= 2 &&
 	       c->members_max <= FAN_MEMBERS_MAX && c->window_max >= 2 &&
 	       c->window_max <= FAN_WINDOW_MAX && c->shards >= 1 && c->shards <= FAN_SHARDS_MAX &&
-	       (c->group_family == 0 || c->group_family == 4 || c->group_family == 6);
+	       (c->group_family == 0 || c->group_family == 4 || c->group_family == 6) &&
+	       (c->siblings == 0 ||
+		(c->siblings >= 2 && c->siblings <= FAN_RANKS_MAX && c->index < c->siblings));
 }
 
 static size_t head_bytes(void)
@@ -24,7 +26,10 @@ static size_t head_bytes(void)
 
 size_t fan_switch_bytes(const struct fan_switch_config *cfg)
 {
-	return config_is_sane(cfg) ? head_bytes() + fan_jobs_bytes(cfg) : 0;
+	if (!config_is_sane(cfg))
+		return 0;
+	size_t up = cfg->siblings ? cfg->jobs_max * fan_worker_uplink_bytes(cfg->window_max) : 0;
+	return head_bytes() + fan_jobs_bytes(cfg) + up;
 }
 
 struct fan_switch *fan_switch_init(void *mem, const struct fan_switch_config *cfg)
@@ -34,6 +39,8 @@ struct fan_switch *fan_switch_init(void *mem, const struct fan_switch_config *cf
 	sw->cfg = *cfg;
 	sw->deadline_ns = UINT64_MAX;
 	fan_jobs_init(&sw->jobs, (uint8_t *)mem + head_bytes(), cfg);
+	sw->uplinks = (uint8_t *)mem + head_bytes() + fan_jobs_bytes(cfg);
+	sw->uplink_bytes = fan_worker_uplink_bytes(cfg->window_max);
 	fan_control_prepare_echo(sw);
 	return sw;
 }
@@ -129,17 +136,18 @@ static struct fan_frag to_sender(struct fan_out_item *it, const struct fan_job *
 }
 
 /* The result goes to all; of a reduce, the payload to the root alone. */
-static void send_result(struct fan_switch *sw, struct fan_job *j, struct fan_round *round,
-			const struct fan_frag *f, struct fan_out *out)
+void fan_switch_result(struct fan_switch *sw, struct fan_job *j, struct fan_round *round,
+		       uint8_t priority, struct fan_out *out)
 {
+	const struct fan_frag all = {.sender = FAN_RANK_NONE, .priority = priority};
 	round->number = (uint16_t)j->results;
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_GROUP);
 	it->group = &j->group;
-	put_result(it, j, round, f, false);
-	bool to_root = FAN_DESC_REDUCE(round->desc) &&
+	put_result(it, j, round, &all, false);
+	bool to_root = FAN_DESC_REDUCE(round->desc) && round->root != FAN_RANK_NONE &&
 		       j->members[round->root].flags & FAN_MEMBER_IN; /* else it has left */
 	if (to_root) {
-		struct fan_frag root = {.sender = round->root, .priority = f->priority};
+		struct fan_frag root = {.sender = round->root, .priority = priority};
 		it = fan_out_add(out, FAN_TO_PEER);
 		root = to_sender(it, j, &root);
 		put_result(it, j, round, &root, false);
@@ -248,7 +256,10 @@ enum fan_verdict fan_switch_took(struct fan_switch *sw, uint64_t now_ns, struct 
 		return v;
 	if (j->behind)
 		fan_server_done(now_ns, j, r->round);
-	send_result(sw, j, r->round, f, out);
+	if (r->round->state == FAN_ROUND_HELD)
+		fan_uplink_send(sw, j, r->round, out);
+	else
+		fan_switch_result(sw, j, r->round, f->priority, out);
 	return v;
 }
 
@@ -310,6 +321,7 @@ enum fan_verdict fan_switch_recv(struct fan_switch *sw, uint64_t now_ns, fan_pee
 				 const uint8_t *pkt, size_t len, struct fan_out *out)
 {
 	struct fan_frag f;
+	sw->now_ns = now_ns;
 	sw->stats.packets++;
 	prefetch_next(pkt, len);
 	int why = fan_wire_get(&f, pkt, len);
@@ -335,6 +347,40 @@ enum fan_verdict fan_switch_recv(struct fan_switch *sw, uint64_t now_ns, fan_pee
 		return fan_switch_drop(sw, FAN_DROP_STATE);
 	return f.type == FAN_TYPE_DATA ? recv_data(sw, now_ns, j, &f, out)
 				       : recv_probe(sw, j, &f, out);
+}
+
+/* The job that a datagram of the parent's is for: by its nonce while that is all it has. */
+static struct fan_job *find_below(struct fan_switch *sw, const struct fan_frag *f)
+{
+	for (unsigned i = 0; i < sw->jobs.max; i++) {
+		struct fan_job *j = &sw->jobs.job[i];
+		if (j->state != FAN_JOB_NONE && j->up && fan_worker_hears(j->up, f))
+			return j;
+	}
+	return NULL;
+}
+
+enum fan_verdict fan_switch_recv_up(struct fan_switch *sw, uint64_t now_ns, const uint8_t *pkt,
+				    size_t len, struct fan_out *out)
+{
+	struct fan_frag f;
+	sw->now_ns = now_ns;
+	sw->stats.packets++;
+	int why = fan_wire_get(&f, pkt, len);
+	if (why >= 0 && why != FAN_DROP_VERSION)
+		return fan_switch_drop(sw, (unsigned)why);
+	if (why == FAN_DROP_VERSION && len >= FAN_HEAD_BYTES)
+		f = (struct fan_frag){.type = FAN_TYPE_REFUSE, .frag = fan_get64(pkt + 16)};
+	struct fan_job *j = find_below(sw, &f);
+	if (!j)
+		return fan_switch_drop(sw, why >= 0 ? (unsigned)why : FAN_DROP_JOB);
+	enum fan_verdict v = fan_worker_recv(j->up, now_ns, pkt, len, false);
+	if (v == FAN_DONE)
+		fan_switch_result(sw, j, fan_pool_round(&j->pool, f.frag), f.priority, out);
+	if (v == FAN_DROP)
+		fan_switch_drop(sw, fan_worker_last_drop(j->up));
+	fan_uplink_step(sw, j, out);
+	return v;
 }
 
 uint64_t fan_switch_deadline(const struct fan_switch *sw)

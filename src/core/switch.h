@@ -7,7 +7,11 @@
  * datagram that arrives (recv), calls it when its deadline has passed (tick), and
  * sends what it writes into the fan_out, before the next call.  Beside the data path
  * it is the job's controller: it admits members, tests the multicast group, watches
- * health and tells everybody how a job stands. */
+ * health and tells everybody how a job stands.
+ *
+ * A switch may have a parent: then what it sums is not yet the result but its own
+ * contribution there, where it is one member of the job of the same name, and the result is
+ * the parent's.  So a job may have more workers than a switch has members. */
 #ifndef FAN_SWITCH_H
 #define FAN_SWITCH_H
 
@@ -37,6 +41,10 @@ struct fan_switch_config {
 	uint16_t group_port;
 	uint8_t group_base[16]; /* first group address; job i uses base + i */
 	bool no_reminders;	/* of what shared switches may hold: to see what they are for */
+	/* A parent, for which all that is summed here is one contribution. */
+	uint16_t siblings; /* members of each job there, this switch one of them; 0: no parent */
+	uint16_t index;	   /* its rank there */
+	uint64_t nonce;	   /* random: begins its numbers of lives there */
 };
 
 /* Something for the log. */
@@ -89,6 +97,10 @@ struct fan_switch *fan_switch_init(void *mem, const struct fan_switch_config *cf
  * room for FAN_SWITCH_OUT_MAX items and FAN_SWITCH_OUT_MAX * 256 bytes of scratch. */
 enum fan_verdict fan_switch_recv(struct fan_switch *sw, uint64_t now_ns, fan_peer from,
 				 const uint8_t *pkt, size_t len, struct fan_out *out);
+
+/* Handle one datagram that the parent sent. */
+enum fan_verdict fan_switch_recv_up(struct fan_switch *sw, uint64_t now_ns, const uint8_t *pkt,
+				    size_t len, struct fan_out *out);
 
 /* Do what time asks for: heartbeats overdue, group tests.  If `out` runs full the
  * deadline stays in the past; send, reset and call again. */

@@ -17,6 +17,7 @@
 #include "verdict.h"
 
 struct fan_worker;
+struct fan_pool;
 
 struct fan_worker_config {
 	char name[FAN_NAME_MAX + 1]; /* of the job */
@@ -31,6 +32,9 @@ struct fan_worker_config {
 	uint64_t nonce;		  /* random, not 0: this life of this rank */
 	fan_priority_fn priority; /* of fragments of operations without one; NULL: 0 */
 	const void *priority_arg;
+	uint32_t workers;	  /* behind this rank, for a switch that is one; 0 or 1: itself */
+	struct fan_pool *relayed; /* a switch's uplink: its fragments are the rounds of this
+				   * pool that are HELD, and there are no operations */
 };
 
 /* How the elements travel. */
@@ -44,7 +48,8 @@ struct fan_op {
 	enum fan_dtype dtype; /* of the tensors; FAN_FIXED32 and FAN_EXP16 are internal */
 	enum fan_dtype wire;  /* = dtype, or a half type for float32 tensors */
 	enum fan_mode mode;
-	uint16_t root;	  /* broadcast, and reduce if `reduce` */
+	uint16_t root;	  /* broadcast, and reduce if `reduce`.  FAN_RANK_NONE: a rank of another
+			   * switch of the tree */
 	bool reduce;	  /* only the root's `out` is written */
 	uint8_t priority; /* of its fragments; 0: as the worker's function says */
 	uint32_t layer;	  /* for that function: 1 the first; 0: not known */
@@ -92,6 +97,9 @@ struct fan_worker_stats {
 /* Bytes that a worker of this configuration needs; 0 if a field is out of range. */
 size_t fan_worker_bytes(const struct fan_worker_config *cfg);
 
+/* The same for an uplink of at most `window_max` fragments in flight. */
+size_t fan_worker_uplink_bytes(uint16_t window_max);
+
 /* Make a worker in `mem`, fan_worker_bytes(cfg) bytes aligned to 64.  It starts to
  * join at the first tick. */
 struct fan_worker *fan_worker_init(void *mem, const struct fan_worker_config *cfg, uint64_t now_ns);
@@ -114,6 +122,18 @@ uint64_t fan_worker_deadline(struct fan_worker *w);
 /* Start an operation; `*id` is its number.  FAN_E_BUSY: FAN_OPS_MAX are in flight;
  * FAN_E_INVALID: a field out of its range; or the error the worker failed with. */
 int fan_worker_start(struct fan_worker *w, uint64_t now_ns, const struct fan_op *op, uint64_t *id);
+
+/* Why the last datagram was dropped; meaningful after FAN_DROP. */
+enum fan_drop fan_worker_last_drop(const struct fan_worker *w);
+
+/* Is this packet for this worker, by job and epoch, or by its nonce? */
+bool fan_worker_hears(const struct fan_worker *w, const struct fan_frag *f);
+
+/* An uplink: the round of fragment `frag` is HELD now, and may go. */
+void fan_worker_offer(struct fan_worker *w, uint64_t now_ns, uint64_t frag);
+
+/* Workers of the job, in all the tree; 0 before it is ready. */
+uint32_t fan_worker_workers(const struct fan_worker *w);
 
 /* FAN_OK: operation `id` is done; FAN_E_PENDING; or the error the worker failed with. */
 int fan_worker_test(const struct fan_worker *w, uint64_t id);
