@@ -164,7 +164,7 @@ static bool add_job(struct fan_experiment *e, uint32_t i)
 		at->aggregator = e->aggregator[at->node]->actor;
 		at->multicast = e->scenario->node[at->node].multicast;
 	}
-	j->trainer = calloc(j->cfg.ranks, sizeof *j->trainer);
+	j->trainer = j->cfg.ranks ? calloc(j->cfg.ranks, sizeof *j->trainer) : NULL;
 	if (!j->trainer || !fan_trainer_share(&j->shared, &j->cfg, &e->sim, by_ring))
 		return false;
 	for (uint32_t r = 0; r < j->cfg.ranks; r++)
