@@ -378,6 +378,7 @@ static bool change(struct fan_trainer *t)
 	}
 	if (phase == FAN_W_FAILED) {
 		t->fault = *fan_worker_fault(t->core);
+		t->working = false; /* nothing is computed while it leaves */
 		fan_worker_leave(t->core, now_ns, t->fault.err, NULL);
 		return true;
 	}
