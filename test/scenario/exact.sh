@@ -134,8 +134,8 @@ for name, plots in zip(sys.argv[1:], (3, 4)):
 PY
 # A failure is shrunk: here the first result that is sent again counts as one.
 mkdir "$work/shrunk"
-if ./random.py "$fanin" --seed 4 --find replays --keep "$work/shrunk" >"$work/log"; then
-        echo 'random.py finds no replays with seed 4'
+if ./whole_jobs.py "$fanin" --seed 4 --find replays --keep "$work/shrunk" >"$work/log"; then
+        echo 'whole_jobs.py finds no replays with seed 4'
         exit 1
 fi
 python3 - "$work/shrunk/seed4.json" "$work/shrunk/seed4.trace" <<'PY'

@@ -7,7 +7,7 @@ corruption, slow workers, background traffic, links that go down or change their
 switches that restart.  A failure prints its seed, and is shrunk to a smaller scenario
 that still fails, with a trace of its packets.
 
-    random.py FANIN [--trees] [--seeds N] [--seed S] [--keep DIR] [--find KEY]
+    whole_jobs.py FANIN [--trees] [--seeds N] [--seed S] [--keep DIR] [--find KEY]
 """
 
 import argparse
