@@ -378,7 +378,6 @@ static bool change(struct fan_trainer *t)
 	}
 	if (phase == FAN_W_FAILED) {
 		t->fault = *fan_worker_fault(t->core);
-		t->working = false; /* nothing is computed while it leaves */
 		fan_worker_leave(t->core, now_ns, t->fault.err, NULL);
 		return true;
 	}
@@ -444,7 +443,9 @@ static uint64_t deadline(void *self)
 		return FAN_SIM_NEVER;
 	if (!t->core)
 		return t->shared->begin_ns;
-	return t->working && t->until_ns < t->deadline_ns ? t->until_ns : t->deadline_ns;
+	/* what has failed or leaves computes no more */
+	bool computes = t->working && fan_worker_phase(t->core) == FAN_W_READY;
+	return computes && t->until_ns < t->deadline_ns ? t->until_ns : t->deadline_ns;
 }
 
 static const struct fan_actor_ops ops = {recv_packet, tick, deadline};
