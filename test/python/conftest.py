@@ -5,6 +5,7 @@ Threads are enough for the communicator, since the library leaves the interprete
 waits; what PyTorch does once a process - process groups - needs processes.  Every wait is bounded.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -83,14 +84,21 @@ def job(request):
 
 
 def ranks(size, work, **options):
-    """Run `work(communicator)` as each of `size` ranks; what each returned or raised, by rank."""
+    """Run `work(communicator)` as each of `size` ranks; what each returned or raised, by rank.
+
+    No rank works before all have joined: one that left early would be named to those that still join.
+    """
     outcome = [None] * size
+    joined = threading.Barrier(size)
 
     def one(rank):
         try:
             with fanin.Communicator(rank=rank, ranks=size, **options) as comm:
+                with contextlib.suppress(threading.BrokenBarrierError):  # a rank was refused
+                    joined.wait(WAIT_S)
                 outcome[rank] = work(comm)
         except Exception as error:  # the test looks at it
+            joined.abort()
             outcome[rank] = error
 
     threads = [threading.Thread(target=one, args=(rank,), daemon=True) for rank in range(size)]

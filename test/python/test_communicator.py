@@ -193,7 +193,7 @@ def test_a_killed_switch_is_named(own_switch, job):
             comm.barrier()
         return True
 
-    everyone(ranks(2, work, switch=own_switch.address, job=job, timeout=2, alive=1), True)
+    everyone(ranks(2, work, switch=own_switch.address, job=job, timeout=4, alive=3), True)
 
 
 def test_missing_ranks_are_counted_when_joining(switch, job):
