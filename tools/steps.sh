@@ -248,7 +248,8 @@ step_faults_asan() {
 step_scenarios() {
         need build-gcc || return
         note "$SIM_SEEDS seeds"
-        test/scenario/whole_jobs.py build/fanin --seeds "$SIM_SEEDS" --keep "$logs"
+        test/scenario/whole_jobs.py build/fanin --seeds "$SIM_SEEDS" --keep "$logs" &&
+                test/scenario/whole_jobs.py build/fanin --trees --seeds "$SIM_SEEDS" --keep "$logs"
 }
 
 # The corpus in the repository is read; what is found goes to build-fuzz/corpus.

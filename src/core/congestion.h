@@ -5,10 +5,15 @@
  * Queues on the way may be shorter.  Once per window: if more than one in eight
  * fragments was lost, halve; else grow by a sixteenth.  Loss below that is taken for
  * noise on the line, which a smaller window would not cure: a window slot that waits
- * for a lost fragment holds up no other slot. */
+ * for a lost fragment holds up no other slot.
+ *
+ * Where packets are marked instead of lost (ECN), the first marked result halves the
+ * window at once, and no further one does until a window of them has come; from then on
+ * it grows by one fragment a window, as in ATP. */
 #ifndef FAN_CONGESTION_H
 #define FAN_CONGESTION_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct fan_congestion {
@@ -16,10 +21,15 @@ struct fan_congestion {
 	uint32_t max;
 	uint32_t done; /* fragments finished, and... */
 	uint32_t lost; /* ...lost since the window was last looked at */
+	uint32_t held; /* results until a mark counts again */
+	bool marks;    /* there have been any: grow slowly */
 };
 
 void fan_congestion_init(struct fan_congestion *c, uint32_t max);
 void fan_congestion_done(struct fan_congestion *c);
 void fan_congestion_lost(struct fan_congestion *c);
+
+/* A result says that its parts have met congestion; it is counted by one of the others. */
+void fan_congestion_marked(struct fan_congestion *c);
 
 #endif

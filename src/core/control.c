@@ -36,6 +36,7 @@ static void put_state(struct fan_out_item *it, struct fan_out *out, const struct
 		.rank_b = j->fault.err == FAN_E_MISMATCH ? j->fault.rank_b : FAN_RANK_NONE,
 		.desc_a = j->fault.desc_a,
 		.desc_b = j->fault.desc_b,
+		.workers = j->workers == j->ranks ? 0 : j->workers,
 	};
 	fan_job_missing(j, frag, waiting, s.missing);
 	uint8_t *body = fan_out_scratch(out, FAN_CTL_BYTES_MAX);
@@ -54,24 +55,41 @@ void fan_switch_fail(struct fan_switch *sw, struct fan_job *j, const struct fan_
 		     struct fan_out *out)
 {
 	fan_job_fail(j, fault);
+	fan_uplink_end(sw, j, fault->err);
 	touch(sw);
 	fan_switch_note(sw, FAN_EV_JOB_FAILED, j, FAN_RANK_NONE);
 	push_state(j, out);
 }
 
-static void remove_job(struct fan_switch *sw, struct fan_job *j)
+void fan_control_remove(struct fan_switch *sw, struct fan_job *j)
 {
+	if (fan_uplink_end(sw, j, j->fault.err)) {
+		if (j->state == FAN_JOB_READY) /* else others may still come */
+			fan_job_free_slots(j);
+		return;
+	}
 	fan_switch_note(sw, FAN_EV_JOB_REMOVED, j, FAN_RANK_NONE);
 	fan_job_free(j);
 }
 
-/* All are here: from now on fragments are summed. */
-static void become_ready(struct fan_switch *sw, struct fan_job *j, bool multicast,
-			 struct fan_out *out)
+void fan_control_all_ready(struct fan_switch *sw, struct fan_job *j, bool multicast,
+			   struct fan_out *out)
 {
-	j->state = FAN_JOB_READY;
 	j->test_ns = UINT64_MAX;
 	j->group.multicast = multicast;
+	if (sw->cfg.siblings)
+		fan_uplink_begin(sw, j);
+	else
+		fan_control_become_ready(sw, j, out);
+}
+
+/* All are here: from now on fragments are summed. */
+void fan_control_become_ready(struct fan_switch *sw, struct fan_job *j, struct fan_out *out)
+{
+	j->workers = j->up ? fan_worker_workers(j->up) : fan_job_workers(j);
+	j->pool.workers = j->workers;
+	j->pool.relayed = j->up != NULL;
+	j->state = FAN_JOB_READY;
 	push_state(j, out);
 	fan_switch_note(sw, FAN_EV_JOB_READY, j, FAN_RANK_NONE);
 }
@@ -171,7 +189,7 @@ static enum fan_verdict recv_join(struct fan_switch *sw, uint64_t now_ns, const 
 static void all_here(struct fan_switch *sw, uint64_t now_ns, struct fan_job *j, struct fan_out *out)
 {
 	if (sw->cfg.group_family == 0 || !(j->options & FAN_JOIN_GROUP)) {
-		become_ready(sw, j, false, out);
+		fan_control_all_ready(sw, j, false, out);
 		return;
 	}
 	set_group(sw, j, &j->peers[0]);
@@ -232,13 +250,23 @@ static enum fan_verdict recv_beat(struct fan_switch *sw, uint64_t now_ns, const 
 	if (forming && !sure && fan_job_all_have(j, FAN_MEMBER_SURE))
 		all_here(sw, now_ns, j, out);
 	else if (forming && j->test_ns != UINT64_MAX && fan_job_all_have(j, FAN_MEMBER_HEARD))
-		become_ready(sw, j, true, out);
+		fan_control_all_ready(sw, j, true, out);
 	if (forming && j->state == FAN_JOB_READY)
 		return FAN_CTL; /* all have just been told, this one too */
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
 	it->peer = *from;
 	put_state(it, out, j, f->frag, m.flags & FAN_BEAT_WAITING);
 	return FAN_CTL;
+}
+
+/* A job that was about to be ready is not: somebody has gone. */
+static void stop_forming(struct fan_switch *sw, struct fan_job *j)
+{
+	j->test_ns = UINT64_MAX;
+	if (j->state != FAN_JOB_FORMING)
+		return;
+	j->group.multicast = false;
+	fan_uplink_end(sw, j, FAN_OK);
 }
 
 /* A member goes.  Early, or with an error, it takes the job with it. */
@@ -251,10 +279,10 @@ static void let_go(struct fan_switch *sw, struct fan_job *j, uint16_t rank,
 	bool early = ready && m->err == FAN_OK && fan_job_waits_for(j, rank);
 	fan_job_drop_member(j, rank, ready);
 	if (j->in == 0) {
-		remove_job(sw, j);
+		fan_control_remove(sw, j);
 		return;
 	}
-	j->test_ns = UINT64_MAX;
+	stop_forming(sw, j);
 	if (!ready || (m->err == FAN_OK && !early))
 		return;
 	struct fan_job_fault fault = {
@@ -345,6 +373,7 @@ enum fan_verdict fan_control_recv(struct fan_switch *sw, uint64_t now_ns, const 
 	case FAN_TYPE_BEAT: return recv_beat(sw, now_ns, from, f, out);
 	case FAN_TYPE_LEAVE: return recv_leave(sw, from, f, out);
 	case FAN_TYPE_QUERY: return recv_query(sw, from, f, out);
+	case FAN_TYPE_VIA: return fan_server_via(sw, now_ns, from, f, out);
 	case FAN_TYPE_ECHO: return recv_echo(sw, from, f, out);
 	default: return fan_switch_drop(sw, FAN_DROP_TYPE);
 	}
@@ -393,9 +422,9 @@ static void check_silence(struct fan_switch *sw, struct fan_job *j, uint64_t now
 	if (lost && j->state == FAN_JOB_READY)
 		fan_switch_fail(sw, j, &fault, out);
 	else if (lost)
-		j->test_ns = UINT64_MAX;
+		stop_forming(sw, j);
 	if (j->in == 0)
-		remove_job(sw, j);
+		fan_control_remove(sw, j);
 }
 
 /* Test the multicast group, or give it up. */
@@ -403,7 +432,7 @@ static void test_group(struct fan_switch *sw, struct fan_job *j, uint64_t now_ns
 		       struct fan_out *out)
 {
 	if (j->tests_left == 0) {
-		become_ready(sw, j, false, out);
+		fan_control_all_ready(sw, j, false, out);
 		return;
 	}
 	j->tests_left--;
@@ -417,12 +446,15 @@ void fan_switch_tick(struct fan_switch *sw, uint64_t now_ns, struct fan_out *out
 {
 	if (now_ns < sw->deadline_ns)
 		return;
+	unsigned room = sw->cfg.siblings ? 1 + FAN_UPLINK_ITEMS : 2;
 	uint64_t next = UINT64_MAX;
+	sw->now_ns = now_ns;
+	sw->deadline_ns = UINT64_MAX;
 	for (unsigned i = 0; i < sw->jobs.max; i++) {
 		struct fan_job *j = &sw->jobs.job[i];
 		if (j->state == FAN_JOB_NONE)
 			continue;
-		if (!fan_out_fits(out, 2, (size_t)2 * 256)) {
+		if (!fan_out_fits(out, room, (size_t)room * 256)) {
 			sw->deadline_ns = now_ns;
 			return;
 		}
@@ -430,10 +462,17 @@ void fan_switch_tick(struct fan_switch *sw, uint64_t now_ns, struct fan_out *out
 			test_group(sw, j, now_ns, out);
 		if (now_ns >= j->check_ns)
 			check_silence(sw, j, now_ns, out);
+		if (now_ns >= j->remind_ns)
+			fan_server_remind(sw, j, now_ns, out);
+		if (now_ns >= fan_uplink_deadline(j))
+			fan_uplink_step(sw, j, out);
 		if (j->state == FAN_JOB_NONE)
 			continue;
+		next = j->remind_ns < next ? j->remind_ns : next;
 		next = j->test_ns < next ? j->test_ns : next;
 		next = j->check_ns < next ? j->check_ns : next;
+		uint64_t up_ns = fan_uplink_deadline(j);
+		next = up_ns < next ? up_ns : next;
 	}
 	sw->deadline_ns = next;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ctlmsg.h"
 
+#define WORKERS_BYTES 4 /* the last field of JOIN and STATE, which may be absent */
+
 /* A cursor over a body that remembers whether it ran off the end. */
 struct reader {
 	const uint8_t *p;
@@ -130,10 +132,12 @@ enum fan_err fan_join_get(struct fan_join *m, const struct fan_frag *f)
 	bool named = get_name(&r, &m->name_bytes, m->name);
 	if (r.ok && !named)
 		return FAN_E_SHORT;
-	bool sane = m->ranks >= 2 && m->ranks <= FAN_RANKS_MAX &&
-		    m->payload_bytes >= FAN_PAYLOAD_MIN && m->payload_bytes <= FAN_PAYLOAD_MAX &&
-		    m->payload_bytes % 8 == 0 && m->alive_ms >= FAN_ALIVE_MIN_MS &&
-		    m->alive_ms <= FAN_ALIVE_MAX_MS && m->window != 1 && is_printable(m);
+	m->workers = r.left >= WORKERS_BYTES ? get32(&r) : 1;
+	bool sane = m->ranks >= 2 && m->ranks <= FAN_RANKS_MAX && m->workers >= 1 &&
+		    m->workers <= FAN_WORKERS_MAX && m->payload_bytes >= FAN_PAYLOAD_MIN &&
+		    m->payload_bytes <= FAN_PAYLOAD_MAX && m->payload_bytes % 8 == 0 &&
+		    m->alive_ms >= FAN_ALIVE_MIN_MS && m->alive_ms <= FAN_ALIVE_MAX_MS &&
+		    m->window != 1 && is_printable(m);
 	return end(&r, sane);
 }
 
@@ -145,6 +149,8 @@ size_t fan_join_put(uint8_t *b, const struct fan_join *m)
 	p = put8(p, m->options);
 	p = put32(p, m->alive_ms);
 	p = put_name(p, m->name_bytes, m->name);
+	if (m->workers > 1)
+		p = put32(p, m->workers);
 	return (size_t)(p - b);
 }
 
@@ -223,8 +229,10 @@ enum fan_err fan_state_get(struct fan_state *m, const struct fan_frag *f)
 	m->desc_a = get32(&r);
 	m->desc_b = get32(&r);
 	get_ranks(&r, m->missing);
+	m->workers = r.left >= WORKERS_BYTES ? get32(&r) : 0;
 	bool failed = m->state == FAN_JOB_FAILED;
-	return end(&r, m->state <= FAN_JOB_FAILED && (failed ? m->err < 0 : m->err == FAN_OK));
+	return end(&r, m->state <= FAN_JOB_FAILED && m->workers <= FAN_WORKERS_MAX &&
+			       (failed ? m->err < 0 : m->err == FAN_OK));
 }
 
 size_t fan_state_put(uint8_t *b, const struct fan_state *m)
@@ -238,6 +246,8 @@ size_t fan_state_put(uint8_t *b, const struct fan_state *m)
 	p = put32(p, m->desc_a);
 	p = put32(p, m->desc_b);
 	p = put_ranks(p, m->missing);
+	if (m->workers)
+		p = put32(p, m->workers);
 	return (size_t)(p - b);
 }
 

@@ -26,6 +26,7 @@ struct fan_join {
 	uint32_t alive_ms;	/* silence after which a rank is lost */
 	uint8_t name_bytes;
 	char name[FAN_NAME_MAX + 1]; /* with a terminating zero, which is not on the wire */
+	uint32_t workers; /* behind this rank: 1, or those below a switch.  On the wire unless 1 */
 };
 
 /* WELCOME.  header: job, epoch, frag = nonce of the JOIN. */
@@ -86,6 +87,7 @@ struct fan_state {
 	uint16_t rank_a, rank_b; /* FAILED, MISMATCH: two ranks that disagree... */
 	fan_desc desc_a, desc_b; /* ...and what each of them sent */
 	uint64_t missing[FAN_RANK_WORDS];
+	uint32_t workers; /* READY: of the whole tree.  0, and not on the wire: as many as ranks */
 };
 
 /* LEAVE.  header: job, epoch, sender = rank. */

@@ -8,12 +8,13 @@
 
 /* Wire */
 #define FAN_WIRE_VERSION  1
-#define FAN_HEAD_BYTES	  32   /* the fixed header of every datagram */
-#define FAN_TAG_BYTES	  16   /* reserved: authentication tag behind the payload */
-#define FAN_PAYLOAD_MIN	  64   /* smallest payload size a job may agree on, bytes */
-#define FAN_PAYLOAD_MAX	  8832 /* largest; fits MTU 9000 over IPv6 with a tag */
-#define FAN_PAYLOAD_1500  1408 /* the size for a path MTU of 1500 */
-#define FAN_PACKET_MAX	  (FAN_HEAD_BYTES + FAN_PAYLOAD_MAX)
+#define FAN_HEAD_BYTES	  32		       /* the fixed header of every datagram */
+#define FAN_TAG_BYTES	  16		       /* reserved: authentication tag behind the payload */
+#define FAN_PAYLOAD_MIN	  64		       /* smallest payload size a job may agree on, bytes */
+#define FAN_PAYLOAD_MAX	  8832		       /* largest; fits MTU 9000 over IPv6 with a tag */
+#define FAN_PAYLOAD_1500  1408		       /* the size for a path MTU of 1500 */
+#define FAN_BITMAP_MAX	  (FAN_RANK_WORDS * 8) /* bytes of a bitmap before a payload */
+#define FAN_PACKET_MAX	  (FAN_HEAD_BYTES + FAN_BITMAP_MAX + FAN_PAYLOAD_MAX)
 #define FAN_CTL_BYTES_MAX 192  /* header and body of any control message but ECHO, ECHOED */
 #define FAN_ECHO_MIN	  64   /* body of an ECHO, bytes: room for all of an answer's fields */
 #define FAN_ECHO_MAX	  8940 /* fills an IPv4 packet of 9000 bytes */
@@ -24,9 +25,10 @@
 #define FAN_RANKS_MAX	 256		      /* children of one switch in one job */
 #define FAN_RANK_WORDS	 (FAN_RANKS_MAX / 64) /* words of a bitmap over ranks */
 #define FAN_RANK_NONE	 0xFFFFu	      /* "no rank"; also the switch as a sender */
-#define FAN_WINDOW_MAX	 4096 /* slots of one job, fragments in flight of one worker */
-#define FAN_WINDOW_QUOTA 512  /* default most slots of one job: 100 Gb/s x 60 us */
-#define FAN_OPS_MAX	 64   /* operations in flight of one worker */
+#define FAN_WINDOW_MAX	 4096  /* slots of one job, fragments in flight of one worker */
+#define FAN_WINDOW_QUOTA 512   /* default most slots of one job: 100 Gb/s x 60 us */
+#define FAN_WORKERS_MAX	 65536 /* of one job, over all switches of a tree */
+#define FAN_OPS_MAX	 64    /* operations in flight of one worker */
 
 /* Switch */
 #define FAN_JOBS_MAX	   64	 /* jobs on one switch shard, failed ones included */
@@ -36,21 +38,35 @@
 #define FAN_EVENTS_MAX	   256	 /* events kept for the log until they are read */
 #define FAN_SWITCH_OUT_MAX 4	 /* items that one received datagram can release */
 
+/* Shared switch */
+#define FAN_PROPOSALS	   16 /* slots that a fragment may be in */
+#define FAN_VIA_HOPS_MAX   8  /* shared switches in a row */
+#define FAN_SPARES_MAX	   4096
+#define FAN_SHARED_OUT_MAX 3 /* items that one datagram can release */
+#define FAN_TOKENS_MAX	   0xFFFFu
+
 /* Time, nanoseconds unless the name says otherwise */
-#define FAN_MS		    UINT64_C(1000000)
-#define FAN_RTO_MIN_NS	    (1 * FAN_MS)   /* RFC 6298 asks 1 s; a rack answers in less */
-#define FAN_RTO_MAX_NS	    (100 * FAN_MS) /* before back-off */
-#define FAN_RTO_BACKOFF_MAX 5		   /* doublings: at most 1.6 s between probes */
-#define FAN_TAIL_PROBES	    64		   /* fragments probed for when nothing comes any more */
-#define FAN_GAP_RESULTS	    3		   /* later results that make a fragment late */
-#define FAN_JOIN_RETRY_NS   (50 * FAN_MS)  /* between JOINs, and BEATs until READY */
-#define FAN_GROUP_TEST_NS   (20 * FAN_MS)  /* between tests of a multicast group */
-#define FAN_GROUP_TESTS	    5		   /* tests before results go by unicast */
-#define FAN_ALIVE_MS	    10000	   /* default: silence after which a rank is lost */
-#define FAN_ALIVE_MIN_MS    100
-#define FAN_ALIVE_MAX_MS    600000
-#define FAN_BEATS_PER_ALIVE 8 /* heartbeats within the liveness timeout */
-#define FAN_BEATS_PER_STALL 4 /* heartbeats, at least, before an operation is given up */
-#define FAN_LEAVE_TRIES	    5 /* LEAVEs sent before a worker just goes */
+#define FAN_MS		     UINT64_C(1000000)
+#define FAN_RTO_MIN_NS	     (1 * FAN_MS)   /* RFC 6298 asks 1 s; a rack answers in less */
+#define FAN_RTO_MAX_NS	     (100 * FAN_MS) /* before back-off */
+#define FAN_RTO_BACKOFF_MAX  5		    /* doublings: at most 1.6 s between probes */
+#define FAN_TAIL_PROBES	     64		    /* fragments probed for when nothing comes any more */
+#define FAN_GAP_RESULTS	     3		    /* later results that make a fragment late */
+#define FAN_JOIN_RETRY_NS    (50 * FAN_MS)  /* between JOINs, and BEATs until READY */
+#define FAN_GROUP_TEST_NS    (20 * FAN_MS)  /* between tests of a multicast group */
+#define FAN_GROUP_TESTS	     5		    /* tests before results go by unicast */
+#define FAN_ALIVE_MS	     10000	    /* default: silence after which a rank is lost */
+#define FAN_ALIVE_MIN_MS     100
+#define FAN_ALIVE_MAX_MS     600000
+#define FAN_BEATS_PER_ALIVE  8 /* heartbeats within the liveness timeout */
+#define FAN_BEATS_PER_STALL  4 /* heartbeats, at least, before an operation is given up */
+#define FAN_REMIND_MIN_NS    (2 * FAN_MS)     /* a round's age when its first reminder goes */
+#define FAN_REMIND_MAX_NS    (100 * FAN_MS)   /* likewise, at most */
+#define FAN_REMIND_STEP_NS   (FAN_MS / 10)    /* between what fits one tick and the rest */
+#define FAN_REMIND_DOUBLINGS 6		      /* of that age, between further ones */
+#define FAN_CHILD_SILENT_NS  (20000 * FAN_MS) /* a shared switch forgets a child */
+#define FAN_SLOT_IDLE_NS     (1000 * FAN_MS)  /* a shared slot that anybody may take */
+#define FAN_WHO_NS	     FAN_MS	      /* between BEATs that a WHO draws */
+#define FAN_LEAVE_TRIES	     5		      /* LEAVEs sent before a worker just goes */
 
 #endif

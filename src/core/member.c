@@ -12,7 +12,7 @@ size_t fan_jobs_bytes(const struct fan_switch_config *cfg)
 {
 	return align_up(cfg->jobs_max * sizeof(struct fan_job)) +
 	       align_up(cfg->members_max * sizeof(struct fan_member)) +
-	       align_up(cfg->members_max * sizeof(fan_peer)) +
+	       2 * align_up(cfg->members_max * sizeof(fan_peer)) +
 	       fan_slots_bytes(cfg->slots, cfg->payload_bytes);
 }
 
@@ -32,6 +32,8 @@ void fan_jobs_init(struct fan_jobs *t, void *mem, const struct fan_switch_config
 	p += align_up(t->members_max * sizeof *t->members);
 	t->peers = (fan_peer *)p;
 	p += align_up(t->members_max * sizeof *t->peers);
+	t->hops = (fan_peer *)p;
+	p += align_up(t->members_max * sizeof *t->hops);
 	fan_slots_init(&t->slots, p, cfg->slots, cfg->payload_bytes);
 }
 
@@ -67,11 +69,15 @@ static uint32_t find_run(const struct fan_jobs *t, uint32_t want, bool of_slots)
 
 /* Slots for a job: what was asked, at most the quota, so that all its packets in
  * flight fit the receive queue. */
+static uint16_t within_quota(const struct fan_jobs *t, const struct fan_join *m)
+{
+	uint16_t w = m->window ? m->window : FAN_WINDOW_MAX;
+	return w > t->window_max ? t->window_max : w;
+}
+
 static uint16_t window_for(const struct fan_jobs *t, const struct fan_join *m)
 {
-	uint32_t w = m->window ? m->window : FAN_WINDOW_MAX;
-	if (w > t->window_max)
-		w = t->window_max;
+	uint32_t w = within_quota(t, m);
 	uint32_t in_flight = (uint32_t)m->ranks * (m->payload_bytes + FAN_HEAD_BYTES);
 	if (t->rx_bytes && w > t->rx_bytes / in_flight)
 		w = t->rx_bytes / in_flight;
@@ -152,15 +158,19 @@ static enum fan_err create(struct fan_jobs *t, const struct fan_join *m, struct 
 	j->payload_bytes = m->payload_bytes;
 	j->window = window;
 	j->options = m->options;
+	j->asked = within_quota(t, m);
 	j->alive_ms = m->alive_ms;
 	j->test_ns = UINT64_MAX;
 	j->member_base = members;
 	j->members = t->members + members;
 	j->peers = t->peers + members;
+	j->hops = t->hops + members;
+	j->remind_ns = UINT64_MAX;
 	memset(j->members, 0, m->ranks * sizeof *j->members);
 	memset(j->peers, 0, m->ranks * sizeof *j->peers);
+	memset(j->hops, 0, m->ranks * sizeof *j->hops);
 	fan_slots_lend(&t->slots, &j->pool, base, window, width);
-	j->group.peers = j->peers;
+	j->group.peers = j->hops;
 	j->group.ranks = j->ranks;
 	memcpy(j->name, m->name, sizeof j->name);
 	*job = j;
@@ -194,16 +204,32 @@ static enum fan_err fits(const struct fan_job *j, uint16_t rank, const struct fa
 	return FAN_OK;
 }
 
+/* The first of those behind the same switch stands for all of them. */
+static void find_hops(struct fan_job *j)
+{
+	j->behind = false;
+	for (unsigned r = 0; r < j->ranks; r++) {
+		bool behind = fan_peer_token(&j->peers[r]) != 0;
+		j->hops[r] = fan_job_hop(j, (uint16_t)r);
+		j->behind |= behind;
+		for (unsigned k = 0; k < r && behind; k++)
+			if (fan_peer_same_hop(&j->peers[k], &j->peers[r]))
+				memset(&j->hops[r], 0, sizeof j->hops[r]);
+	}
+}
+
 static void admit(struct fan_job *j, uint64_t now_ns, const fan_peer *from,
 		  const struct fan_frag *head, const struct fan_join *m)
 {
 	struct fan_member *member = &j->members[head->sender];
 	member->heard_ns = now_ns;
 	member->nonce = head->frag;
+	member->workers = m->workers;
 	member->flags = FAN_MEMBER_IN;
 	j->peers[head->sender] = *from;
+	find_hops(j);
 	j->in++;
-	if (!(m->options & FAN_JOIN_GROUP))
+	if (!(m->options & FAN_JOIN_GROUP) || j->behind)
 		j->options &= (uint8_t)~FAN_JOIN_GROUP; /* one that cannot: nobody does */
 	if (m->alive_ms > j->alive_ms)
 		j->alive_ms = m->alive_ms;
@@ -231,14 +257,28 @@ enum fan_err fan_jobs_join(struct fan_jobs *t, uint64_t now_ns, const fan_peer *
 			return err;
 		*created = true;
 	}
+	uint32_t others = fan_job_workers(j) - j->members[head->sender].workers;
+	if (m->workers > FAN_WORKERS_MAX - others)
+		return refuse(no, FAN_E_MEMBERS_FULL, FAN_RANK_NONE, FAN_WORKERS_MAX,
+			      others + m->workers);
 	*job = j;
 	*again = knows(j, head->sender, head->frag);
+	if (*again && fan_job_is_member(j, head->sender, from) && fan_peer_token(from))
+		j->peers[head->sender] = *from; /* a switch on the way has begun anew */
 	if (*again)
 		return FAN_OK;
 	if (j->members[head->sender].flags & FAN_MEMBER_IN)
 		fan_job_drop_member(j, head->sender, false);
 	admit(j, now_ns, from, head, m);
 	return FAN_OK;
+}
+
+uint32_t fan_job_workers(const struct fan_job *j)
+{
+	uint32_t sum = 0; /* within FAN_WORKERS_MAX */
+	for (unsigned r = 0; r < j->ranks; r++)
+		sum += j->members[r].workers;
+	return sum;
 }
 
 bool fan_job_all_have(const struct fan_job *j, uint8_t flag)
@@ -251,25 +291,35 @@ bool fan_job_all_have(const struct fan_job *j, uint8_t flag)
 
 bool fan_job_is_member(const struct fan_job *j, uint16_t rank, const fan_peer *from)
 {
-	return rank < j->ranks && j->members[rank].flags & FAN_MEMBER_IN &&
-	       fan_peer_equal(&j->peers[rank], from);
+	if (rank >= j->ranks || !(j->members[rank].flags & FAN_MEMBER_IN))
+		return false;
+	if (fan_peer_equal(&j->peers[rank], from))
+		return true;
+	return fan_peer_token(&j->peers[rank]) && fan_peer_same_hop(&j->peers[rank], from);
 }
 
 void fan_job_drop_member(struct fan_job *j, uint16_t rank, bool left)
 {
 	j->members[rank].flags = left ? FAN_MEMBER_LEFT : 0;
+	j->members[rank].workers = 0;
 	memset(&j->peers[rank], 0, sizeof j->peers[rank]);
+	find_hops(j);
 	j->in--;
 	j->left = (uint16_t)(j->left + left);
+}
+
+void fan_job_free_slots(struct fan_job *j)
+{
+	j->pool.units = 0;
+	j->pool.window = 0;
 }
 
 void fan_job_fail(struct fan_job *j, const struct fan_job_fault *fault)
 {
 	j->state = FAN_JOB_FAILED;
 	j->fault = *fault;
-	j->test_ns = UINT64_MAX;
-	j->pool.units = 0;
-	j->pool.window = 0;
+	j->test_ns = j->remind_ns = UINT64_MAX;
+	fan_job_free_slots(j);
 	j->group.multicast = false;
 }
 
@@ -294,7 +344,7 @@ void fan_job_missing(const struct fan_job *j, uint64_t frag, bool waiting, uint6
 		round = fan_pool_round(&j->pool, frag);
 		if (round->state == FAN_ROUND_DONE && round->frag >= frag)
 			return;
-		if (round->state != FAN_ROUND_OPEN || round->frag != frag)
+		if (round->state == FAN_ROUND_FREE || round->frag != frag)
 			round = NULL; /* nobody's part is in: all are missing */
 	}
 	for (unsigned r = 0; r < j->ranks; r++) {
@@ -311,7 +361,7 @@ uint32_t fan_job_open(const struct fan_job *j, uint64_t *oldest)
 	*oldest = UINT64_MAX;
 	for (unsigned i = 0; i < 2u * j->pool.window; i++) {
 		const struct fan_round *round = &j->pool.rounds[i];
-		if (round->state != FAN_ROUND_OPEN)
+		if (round->state != FAN_ROUND_OPEN && round->state != FAN_ROUND_HELD)
 			continue;
 		open++;
 		if (round->frag < *oldest)

@@ -12,6 +12,7 @@
 
 #include "slot.h"
 #include "switch.h"
+#include "via.h"
 
 enum fan_member_flag {
 	FAN_MEMBER_IN = 1 << 0,	   /* joined, and has not left */
@@ -23,6 +24,7 @@ enum fan_member_flag {
 struct fan_member {
 	uint64_t heard_ns; /* last packet from it */
 	uint64_t nonce;	   /* of its JOIN: this life of the rank */
+	uint32_t workers;  /* behind it: 1, or those below a switch */
 	uint16_t replays;  /* results it missed, in this span of results: group_health */
 	uint8_t flags;	   /* enum fan_member_flag */
 };
@@ -47,6 +49,11 @@ struct fan_job {
 	uint8_t options;    /* enum fan_join_option, the same for all ranks but GROUP */
 	uint8_t tests_left; /* GROUP_TESTs before it goes on without */
 	uint32_t alive_ms;
+	uint32_t workers;	    /* READY: of the whole tree */
+	uint16_t asked;		    /* slots that its first rank asked for, within the quota */
+	bool below_ready;	    /* FORMING: all is well but the parent's word */
+	struct fan_worker *up;	    /* the parent's member; NULL: none at the moment */
+	uint64_t up_ns;		    /* below_ready and no `up`: when to join the parent */
 	uint64_t test_ns;	    /* when the next GROUP_TEST is due; UINT64_MAX: none */
 	uint64_t check_ns;	    /* when silence is looked for next */
 	uint64_t results;	    /* fragments finished */
@@ -55,6 +62,12 @@ struct fan_job {
 	uint32_t member_base;	    /* first of its members in the table */
 	struct fan_member *members; /* by rank */
 	fan_peer *peers;	    /* by rank; none: not IN */
+	fan_peer *hops;		    /* by rank: where to send once for all members behind it;
+				     * none: not IN, or another rank has the same */
+	bool behind;		    /* some member is behind a shared switch */
+	uint64_t remind_ns;	    /* when open rounds are looked at next; UINT64_MAX: never */
+	uint32_t remind_at;	    /* the round to begin with then */
+	uint32_t age_us;	    /* smoothed, of rounds when they are done */
 	struct fan_pool pool;
 	struct fan_group group;
 	struct fan_job_fault fault; /* FAILED: why */
@@ -68,6 +81,7 @@ struct fan_jobs {
 	uint16_t uses; /* jobs made so far: the upper part of ids */
 	struct fan_member *members;
 	fan_peer *peers;
+	fan_peer *hops;
 	uint32_t members_max;
 	struct fan_slots slots;
 	uint16_t window_max;
@@ -92,11 +106,20 @@ enum fan_err fan_jobs_join(struct fan_jobs *t, uint64_t now_ns, const fan_peer *
 			   const struct fan_frag *head, const struct fan_join *m,
 			   struct fan_job **job, bool *created, bool *again, struct fan_refuse *no);
 
+/* Workers behind all members. */
+uint32_t fan_job_workers(const struct fan_job *j);
+
 /* Have all ranks this enum fan_member_flag? */
 bool fan_job_all_have(const struct fan_job *j, uint8_t flag);
 
-/* Is `from` the member `rank` of `j`? */
+/* Is `from` the member `rank` of `j`, or the shared switch that it is behind? */
 bool fan_job_is_member(const struct fan_job *j, uint16_t rank, const fan_peer *from);
+
+/* Where `rank` is reached. */
+static inline fan_peer fan_job_hop(const struct fan_job *j, uint16_t rank)
+{
+	return fan_peer_hop(&j->peers[rank]);
+}
 
 /* Take the member away: it has left in good order (`left`) or is gone. */
 void fan_job_drop_member(struct fan_job *j, uint16_t rank, bool left);
@@ -104,13 +127,17 @@ void fan_job_drop_member(struct fan_job *j, uint16_t rank, bool left);
 /* The job is over. */
 void fan_job_fail(struct fan_job *j, const struct fan_job_fault *fault);
 
+/* The job needs no slots any more. */
+void fan_job_free_slots(struct fan_job *j);
+
 /* Give back all that the job holds. */
 void fan_job_free(struct fan_job *j);
 
 /* Which ranks fragment `frag` waits for, or, while forming, the job itself. */
 void fan_job_missing(const struct fan_job *j, uint64_t frag, bool waiting, uint64_t *set);
 
-/* How many fragments are open, and the oldest of them, which is UINT64_MAX if none. */
+/* How many fragments are open, or wait for the parent, and the oldest of them, which is UINT64_MAX
+ * if none. */
 uint32_t fan_job_open(const struct fan_job *j, uint64_t *oldest);
 
 /* Is some fragment open to which `rank` has not contributed? */

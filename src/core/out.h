@@ -47,9 +47,10 @@ struct fan_group {
 };
 
 enum fan_dest {
-	FAN_TO_PEER,  /* to `peer` */
-	FAN_TO_GROUP, /* to every member: by multicast if group->multicast, else to each */
-	FAN_TO_MCAST, /* to group->addr by multicast, to test it */
+	FAN_TO_PEER,   /* to `peer` */
+	FAN_TO_GROUP,  /* to every member: by multicast if group->multicast, else to each */
+	FAN_TO_MCAST,  /* to group->addr by multicast, to test it */
+	FAN_TO_PARENT, /* to the switch above: only of a switch that was given one */
 };
 
 struct fan_out_item {

@@ -2,41 +2,7 @@
 #include "policy_switchml.h"
 
 #include "reduce.h"
-
-/* How fragment `frag` stands to the round that would hold it. */
-enum turn {
-	TURN_NOW,   /* the round is its own */
-	TURN_OPEN,  /* the round's last fragment is over everywhere: it may begin */
-	TURN_STALE, /* the round has moved on */
-	TURN_AHEAD, /* the fragment before it in this slot is not finished */
-};
-
-static enum turn turn_of(const struct fan_pool *pool, uint64_t frag, const struct fan_round *round)
-{
-	if (round->state != FAN_ROUND_FREE && round->frag == frag)
-		return TURN_NOW;
-	if (round->state != FAN_ROUND_FREE && round->frag > frag)
-		return TURN_STALE;
-	if (frag < pool->window)
-		return TURN_OPEN;
-	/* A contribution says: I have the result of frag - window.  So that round is
-	 * done, and all who contributed to it had the result of the one before. */
-	const struct fan_round *shadow = fan_pool_shadow(pool, frag);
-	bool finished = shadow->state == FAN_ROUND_DONE && shadow->frag == frag - pool->window;
-	return finished ? TURN_OPEN : TURN_AHEAD;
-}
-
-static void open_round(struct fan_round *round, const struct fan_frag *f)
-{
-	memset(round->seen, 0, sizeof round->seen);
-	round->frag = f->frag;
-	round->desc = fan_desc_of(f);
-	round->seen_count = 0;
-	round->first = f->sender;
-	round->root = FAN_RANK_NONE;
-	round->exponent = f->exponent;
-	round->state = FAN_ROUND_OPEN;
-}
+#include "round.h"
 
 static enum fan_verdict disagree(struct fan_switchml *r, const struct fan_frag *f, uint16_t other,
 				 fan_desc other_desc)
@@ -45,12 +11,6 @@ static enum fan_verdict disagree(struct fan_switchml *r, const struct fan_frag *
 	r->other = other;
 	r->other_desc = other_desc;
 	return FAN_FAIL;
-}
-
-/* Operations with a root have exactly one. */
-static bool wants_root(const struct fan_frag *f)
-{
-	return f->op == FAN_BCAST || f->flags & FAN_F_REDUCE;
 }
 
 static void add(const struct fan_pool *pool, struct fan_round *round, const struct fan_frag *f)
@@ -67,6 +27,7 @@ static void add(const struct fan_pool *pool, struct fan_round *round, const stru
 		fan_reduce_add(f->dtype, f->op, acc, f->payload, f->count);
 	}
 	fan_ranks_set(round->seen, f->sender);
+	round->way |= f->flags & (FAN_F_ECN | FAN_F_COLLISION);
 	round->seen_count++;
 }
 
@@ -76,20 +37,41 @@ static enum fan_verdict drop(struct fan_switchml *r, enum fan_drop why)
 	return FAN_DROP;
 }
 
+/* What averages are divided by here. */
+static unsigned divisor_of(const struct fan_pool *pool, uint16_t ranks)
+{
+	if (pool->relayed)
+		return 1;
+	return pool->workers ? pool->workers : ranks;
+}
+
+bool fan_switchml_finish(const struct fan_pool *pool, uint16_t ranks, struct fan_round *round,
+			 const struct fan_frag *f)
+{
+	/* the root may be below another switch, and the average is the tree root's to take */
+	if (fan_wants_root(f) && round->root == FAN_RANK_NONE && !pool->relayed)
+		return false;
+	if (f->op != FAN_BCAST)
+		fan_reduce_finish(f->dtype, f->op, fan_pool_acc(pool, round), f->count,
+				  divisor_of(pool, ranks));
+	round->state = pool->relayed ? FAN_ROUND_HELD : FAN_ROUND_DONE;
+	return true;
+}
+
 enum fan_verdict fan_switchml_data(const struct fan_pool *pool, uint16_t ranks,
 				   const struct fan_frag *f, struct fan_switchml *r)
 {
 	struct fan_round *round = fan_pool_round(pool, f->frag);
 	r->round = round;
 	r->opened = false;
-	switch (turn_of(pool, f->frag, round)) {
-	case TURN_STALE: return drop(r, FAN_DROP_STALE);
-	case TURN_AHEAD: return drop(r, FAN_DROP_AHEAD);
-	case TURN_OPEN:
-		open_round(round, f);
+	switch (fan_turn_of(pool, f->frag, round)) {
+	case FAN_TURN_STALE: return drop(r, FAN_DROP_STALE);
+	case FAN_TURN_AHEAD: return drop(r, FAN_DROP_AHEAD);
+	case FAN_TURN_OPEN:
+		fan_round_open(round, f);
 		r->opened = true;
 		break;
-	case TURN_NOW:
+	case FAN_TURN_NOW:
 		if (!fan_ranks_has(round->seen, f->sender))
 			break;
 		if (round->state == FAN_ROUND_DONE)
@@ -98,7 +80,7 @@ enum fan_verdict fan_switchml_data(const struct fan_pool *pool, uint16_t ranks,
 	}
 	if (round->desc != fan_desc_of(f) || round->exponent != f->exponent)
 		return disagree(r, f, round->first, round->desc);
-	if (wants_root(f) && f->flags & FAN_F_ROOT) {
+	if (fan_wants_root(f) && f->flags & FAN_F_ROOT) {
 		if (round->root != FAN_RANK_NONE)
 			return disagree(r, f, round->root, round->desc);
 		round->root = f->sender;
@@ -106,11 +88,8 @@ enum fan_verdict fan_switchml_data(const struct fan_pool *pool, uint16_t ranks,
 	add(pool, round, f);
 	if (round->seen_count < ranks)
 		return FAN_WAIT;
-	if (wants_root(f) && round->root == FAN_RANK_NONE)
+	if (!fan_switchml_finish(pool, ranks, round, f))
 		return disagree(r, f, round->first, round->desc);
-	if (f->op != FAN_BCAST)
-		fan_reduce_finish(f->dtype, f->op, fan_pool_acc(pool, round), f->count, ranks);
-	round->state = FAN_ROUND_DONE;
 	return FAN_DONE;
 }
 
@@ -119,11 +98,11 @@ enum fan_verdict fan_switchml_probe(const struct fan_pool *pool, const struct fa
 {
 	struct fan_round *round = fan_pool_round(pool, f->frag);
 	r->round = round;
-	switch (turn_of(pool, f->frag, round)) {
-	case TURN_STALE: return drop(r, FAN_DROP_STALE);
-	case TURN_AHEAD: return drop(r, FAN_DROP_AHEAD);
-	case TURN_OPEN: return FAN_ASK;
-	case TURN_NOW: break;
+	switch (fan_turn_of(pool, f->frag, round)) {
+	case FAN_TURN_STALE: return drop(r, FAN_DROP_STALE);
+	case FAN_TURN_AHEAD: return drop(r, FAN_DROP_AHEAD);
+	case FAN_TURN_OPEN: return FAN_ASK;
+	case FAN_TURN_NOW: break;
 	}
 	if (round->state == FAN_ROUND_DONE)
 		return FAN_REPLAY;

@@ -25,11 +25,17 @@ struct fan_switchml {
 
 /* Take contribution `f` of rank f->sender of a job of `ranks`.
  *
- * FAN_WAIT, FAN_DONE: added.  FAN_REPLAY: was in, and the round is done.
+ * FAN_WAIT, FAN_DONE: added; after DONE the round is DONE, or HELD if the pool's sums are
+ * relayed.  FAN_REPLAY: was in, and the round is done.
  * FAN_DROP: DUPLICATE (was in, round open), STALE, AHEAD.
  * FAN_FAIL: ranks disagree about what the fragment is, or who the root is. */
 enum fan_verdict fan_switchml_data(const struct fan_pool *pool, uint16_t ranks,
 				   const struct fan_frag *f, struct fan_switchml *r);
+
+/* All parts of the round are in: make the result of the sum, or hold it for a parent.  False:
+ * the operation has no root. */
+bool fan_switchml_finish(const struct fan_pool *pool, uint16_t ranks, struct fan_round *round,
+			 const struct fan_frag *f);
 
 /* Rank `f->sender` asks for the result of f->frag: FAN_REPLAY, FAN_ASK (its part is
  * missing), FAN_HELD (waits for others), or FAN_DROP. */

@@ -32,6 +32,8 @@ void fan_slots_lend(const struct fan_slots *s, struct fan_pool *pool, uint32_t b
 	pool->base = base;
 	pool->units = (uint32_t)(window * width);
 	pool->window = window;
+	pool->relayed = false;
+	pool->workers = 0;
 	pool->stride = s->unit_bytes * width;
 	pool->rounds = s->rounds + (size_t)base * 2;
 	pool->acc = s->acc + (size_t)base * 2 * s->unit_bytes;

@@ -14,6 +14,8 @@ enum fan_round_state {
 	FAN_ROUND_FREE, /* never used since the job got the slot */
 	FAN_ROUND_OPEN, /* some contributions are in */
 	FAN_ROUND_DONE, /* all are in: the accumulator holds the result for the wire */
+	FAN_ROUND_HELD, /* all are in: it holds their sum, which is this switch's contribution
+			 * to its parent; DONE when the parent's result has replaced it */
 };
 
 /* One version of one slot. */
@@ -26,8 +28,13 @@ struct fan_round {
 	uint16_t root;	/* rank that said it is the root, or FAN_RANK_NONE */
 	int16_t exponent;
 	uint16_t number; /* DONE: of its result in the job, low 16 bits */
+	uint16_t way;	 /* FAN_F_WAY of its parts: what any has met, and the proposal */
 	uint8_t state;	 /* enum fan_round_state */
+	/* Only of jobs behind shared switches: */
+	uint8_t reminded;  /* FLUSHes sent */
+	uint32_t since_us; /* when the first part came or the last FLUSH went, low 32 bits */
 };
+_Static_assert(sizeof(struct fan_round) == 64, "a cache line");
 
 /* All slots of a shard. */
 struct fan_slots {
@@ -45,6 +52,8 @@ struct fan_pool {
 	uint32_t units;	 /* how many: window * width */
 	uint32_t stride; /* bytes from one accumulator to the next */
 	uint16_t window;
+	bool relayed;	  /* sums are not results, but go up to a parent */
+	uint32_t workers; /* that averages divide by; 0: as many as ranks */
 };
 
 /* Bytes of memory for `units` slots of `payload_bytes`. */

@@ -27,7 +27,8 @@ bool fan_stream_op_is_sane(const struct fan_op *op, uint16_t ranks)
 		return false;
 	if (op->reduce && op->op >= FAN_BCAST)
 		return false;
-	if ((op->reduce || op->op == FAN_BCAST) && op->root >= ranks)
+	bool rooted = op->reduce || op->op == FAN_BCAST;
+	if (rooted && op->root >= ranks && op->root != FAN_RANK_NONE)
 		return false;
 	return op->op != FAN_BARRIER || op->count == 0;
 }

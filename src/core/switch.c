@@ -9,12 +9,14 @@
 
 static bool config_is_sane(const struct fan_switch_config *c)
 {
-	return c->policy < FAN_POLICY_COUNT && c->slots >= 2 && c->slots <= FAN_SLOTS_MAX &&
-	       c->payload_bytes >= FAN_PAYLOAD_MIN && c->payload_bytes <= FAN_PAYLOAD_MAX &&
-	       c->jobs_max >= 1 && c->jobs_max <= FAN_JOBS_MAX && c->members_max >= 2 &&
+	return c->slots >= 2 && c->slots <= FAN_SLOTS_MAX && c->payload_bytes >= FAN_PAYLOAD_MIN &&
+	       c->payload_bytes <= FAN_PAYLOAD_MAX && c->jobs_max >= 1 &&
+	       c->jobs_max <= FAN_JOBS_MAX && c->members_max >= 2 &&
 	       c->members_max <= FAN_MEMBERS_MAX && c->window_max >= 2 &&
 	       c->window_max <= FAN_WINDOW_MAX && c->shards >= 1 && c->shards <= FAN_SHARDS_MAX &&
-	       (c->group_family == 0 || c->group_family == 4 || c->group_family == 6);
+	       (c->group_family == 0 || c->group_family == 4 || c->group_family == 6) &&
+	       (c->siblings == 0 ||
+		(c->siblings >= 2 && c->siblings <= FAN_RANKS_MAX && c->index < c->siblings));
 }
 
 static size_t head_bytes(void)
@@ -24,7 +26,10 @@ static size_t head_bytes(void)
 
 size_t fan_switch_bytes(const struct fan_switch_config *cfg)
 {
-	return config_is_sane(cfg) ? head_bytes() + fan_jobs_bytes(cfg) : 0;
+	if (!config_is_sane(cfg))
+		return 0;
+	size_t up = cfg->siblings ? cfg->jobs_max * fan_worker_uplink_bytes(cfg->window_max) : 0;
+	return head_bytes() + fan_jobs_bytes(cfg) + up;
 }
 
 struct fan_switch *fan_switch_init(void *mem, const struct fan_switch_config *cfg)
@@ -34,6 +39,8 @@ struct fan_switch *fan_switch_init(void *mem, const struct fan_switch_config *cf
 	sw->cfg = *cfg;
 	sw->deadline_ns = UINT64_MAX;
 	fan_jobs_init(&sw->jobs, (uint8_t *)mem + head_bytes(), cfg);
+	sw->uplinks = (uint8_t *)mem + head_bytes() + fan_jobs_bytes(cfg);
+	sw->uplink_bytes = fan_worker_uplink_bytes(cfg->window_max);
 	fan_control_prepare_echo(sw);
 	return sw;
 }
@@ -99,9 +106,10 @@ static void put_result(struct fan_out_item *it, const struct fan_job *j,
 	};
 	bool reduce = FAN_DESC_REDUCE(round->desc);
 	bool to_root = it->dest == FAN_TO_PEER && asked->sender == round->root;
-	h.flags = (uint16_t)((FAN_DESC_FIRST(round->desc) ? FAN_F_FIRST : 0) |
-			     (FAN_DESC_LAST(round->desc) ? FAN_F_LAST : 0) |
-			     (reduce ? FAN_F_REDUCE : 0) | (replay ? FAN_F_RESEND : 0));
+	h.flags =
+		(uint16_t)((FAN_DESC_FIRST(round->desc) ? FAN_F_FIRST : 0) |
+			   (FAN_DESC_LAST(round->desc) ? FAN_F_LAST : 0) |
+			   (reduce ? FAN_F_REDUCE : 0) | (replay ? FAN_F_RESEND : 0) | round->way);
 	if (reduce && !to_root)
 		h.flags |= FAN_F_EMPTY;
 	else
@@ -115,20 +123,33 @@ static void put_result(struct fan_out_item *it, const struct fan_job *j,
 	fan_wire_put(it->head, &h);
 }
 
-/* The result goes to all; of a reduce, the payload to the root alone. */
-static void send_result(struct fan_switch *sw, struct fan_job *j, struct fan_round *round,
-			const struct fan_frag *f, struct fan_out *out)
+/* Address `it`, about `f`, to the rank that sent it; what `f` is answered with has the
+ * rank in place of a priority if a shared switch must find it. */
+static struct fan_frag to_sender(struct fan_out_item *it, const struct fan_job *j,
+				 const struct fan_frag *f)
 {
+	struct fan_frag asked = *f;
+	it->peer = fan_job_hop(j, f->sender);
+	if (fan_peer_token(&j->peers[f->sender]))
+		asked.priority = (uint8_t)f->sender;
+	return asked;
+}
+
+/* The result goes to all; of a reduce, the payload to the root alone. */
+void fan_switch_result(struct fan_switch *sw, struct fan_job *j, struct fan_round *round,
+		       uint8_t priority, struct fan_out *out)
+{
+	const struct fan_frag all = {.sender = FAN_RANK_NONE, .priority = priority};
 	round->number = (uint16_t)j->results;
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_GROUP);
 	it->group = &j->group;
-	put_result(it, j, round, f, false);
-	bool to_root = FAN_DESC_REDUCE(round->desc) &&
+	put_result(it, j, round, &all, false);
+	bool to_root = FAN_DESC_REDUCE(round->desc) && round->root != FAN_RANK_NONE &&
 		       j->members[round->root].flags & FAN_MEMBER_IN; /* else it has left */
 	if (to_root) {
-		struct fan_frag root = {.sender = round->root, .priority = f->priority};
+		struct fan_frag root = {.sender = round->root, .priority = priority};
 		it = fan_out_add(out, FAN_TO_PEER);
-		it->peer = j->peers[round->root];
+		root = to_sender(it, j, &root);
 		put_result(it, j, round, &root, false);
 	}
 	j->results++;
@@ -140,8 +161,8 @@ static void replay(struct fan_switch *sw, struct fan_job *j, const struct fan_ro
 		   const struct fan_frag *f, struct fan_out *out)
 {
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
-	it->peer = j->peers[f->sender];
-	put_result(it, j, round, f, true);
+	struct fan_frag asked = to_sender(it, j, f);
+	put_result(it, j, round, &asked, true);
 	j->replays++;
 	sw->stats.replays++;
 	fan_control_group_health(sw, j, f->sender);
@@ -152,7 +173,7 @@ static void ask(struct fan_switch *sw, const struct fan_job *j, const struct fan
 		struct fan_out *out)
 {
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
-	it->peer = j->peers[f->sender];
+	struct fan_frag asked = to_sender(it, j, f);
 	struct fan_frag h = {
 		.frag = f->frag,
 		.job = j->id,
@@ -160,7 +181,7 @@ static void ask(struct fan_switch *sw, const struct fan_job *j, const struct fan
 		.sender = FAN_RANK_NONE,
 		.type = FAN_TYPE_NEED,
 		.op = FAN_BARRIER,
-		.priority = f->priority,
+		.priority = asked.priority,
 	};
 	fan_wire_put(it->head, &h);
 	sw->stats.needs++;
@@ -215,7 +236,34 @@ static enum fan_verdict left_behind(struct fan_switch *sw, struct fan_job *j, st
 	return FAN_FAIL;
 }
 
-static enum fan_verdict recv_data(struct fan_switch *sw, struct fan_job *j,
+enum fan_verdict fan_switch_took(struct fan_switch *sw, uint64_t now_ns, struct fan_job *j,
+				 const struct fan_frag *f, enum fan_verdict v,
+				 const struct fan_switchml *r, struct fan_out *out)
+{
+	switch (v) {
+	case FAN_FAIL: return mismatch(sw, j, f, r, out);
+	case FAN_DROP: return fan_switch_drop(sw, r->drop);
+	case FAN_REPLAY: replay(sw, j, r->round, f, out); return v;
+	case FAN_ASK: return v;
+	default: break;
+	}
+	sw->stats.contributions++;
+	if (r->opened && j->left)
+		return left_behind(sw, j, out);
+	if (r->opened && j->behind)
+		fan_server_opened(sw, now_ns, j, r->round);
+	if (v != FAN_DONE)
+		return v;
+	if (j->behind)
+		fan_server_done(now_ns, j, r->round);
+	if (r->round->state == FAN_ROUND_HELD)
+		fan_uplink_send(sw, j, r->round, out);
+	else
+		fan_switch_result(sw, j, r->round, f->priority, out);
+	return v;
+}
+
+static enum fan_verdict recv_data(struct fan_switch *sw, uint64_t now_ns, struct fan_job *j,
 				  const struct fan_frag *f, struct fan_out *out)
 {
 	int why = unfit(j, f);
@@ -224,18 +272,11 @@ static enum fan_verdict recv_data(struct fan_switch *sw, struct fan_job *j,
 	fan_pool_prefetch(&j->pool, f->frag + 1);
 	struct fan_switchml r;
 	enum fan_verdict v = fan_switchml_data(&j->pool, j->ranks, f, &r);
-	switch (v) {
-	case FAN_FAIL: return mismatch(sw, j, f, &r, out);
-	case FAN_DROP: return fan_switch_drop(sw, r.drop);
-	case FAN_REPLAY: replay(sw, j, r.round, f, out); return v;
-	default: break;
+	if (v == FAN_WAIT && !r.opened) { /* most of them */
+		sw->stats.contributions++;
+		return v;
 	}
-	sw->stats.contributions++;
-	if (r.opened && j->left)
-		return left_behind(sw, j, out);
-	if (v == FAN_DONE)
-		send_result(sw, j, r.round, f, out);
-	return v;
+	return fan_switch_took(sw, now_ns, j, f, v, &r, out);
 }
 
 /* The result is younger than the last one that the prober had heard: it will come, but
@@ -280,6 +321,7 @@ enum fan_verdict fan_switch_recv(struct fan_switch *sw, uint64_t now_ns, fan_pee
 				 const uint8_t *pkt, size_t len, struct fan_out *out)
 {
 	struct fan_frag f;
+	sw->now_ns = now_ns;
 	sw->stats.packets++;
 	prefetch_next(pkt, len);
 	int why = fan_wire_get(&f, pkt, len);
@@ -291,6 +333,8 @@ enum fan_verdict fan_switch_recv(struct fan_switch *sw, uint64_t now_ns, fan_pee
 		return fan_control_recv(sw, now_ns, &from, &f, out);
 	if (f.type != FAN_TYPE_DATA && f.type != FAN_TYPE_PROBE)
 		return fan_switch_drop(sw, FAN_DROP_TYPE);
+	if (f.flags & FAN_F_PARTIAL)
+		return fan_server_recv(sw, now_ns, &from, &f, out);
 	struct fan_job *j = fan_jobs_get(&sw->jobs, f.job);
 	if (!j)
 		return fan_switch_drop(sw, FAN_DROP_JOB);
@@ -301,7 +345,42 @@ enum fan_verdict fan_switch_recv(struct fan_switch *sw, uint64_t now_ns, fan_pee
 	j->members[f.sender].heard_ns = now_ns;
 	if (j->state != FAN_JOB_READY)
 		return fan_switch_drop(sw, FAN_DROP_STATE);
-	return f.type == FAN_TYPE_DATA ? recv_data(sw, j, &f, out) : recv_probe(sw, j, &f, out);
+	return f.type == FAN_TYPE_DATA ? recv_data(sw, now_ns, j, &f, out)
+				       : recv_probe(sw, j, &f, out);
+}
+
+/* The job that a datagram of the parent's is for: by its nonce while that is all it has. */
+static struct fan_job *find_below(struct fan_switch *sw, const struct fan_frag *f)
+{
+	for (unsigned i = 0; i < sw->jobs.max; i++) {
+		struct fan_job *j = &sw->jobs.job[i];
+		if (j->state != FAN_JOB_NONE && j->up && fan_worker_hears(j->up, f))
+			return j;
+	}
+	return NULL;
+}
+
+enum fan_verdict fan_switch_recv_up(struct fan_switch *sw, uint64_t now_ns, const uint8_t *pkt,
+				    size_t len, struct fan_out *out)
+{
+	struct fan_frag f;
+	sw->now_ns = now_ns;
+	sw->stats.packets++;
+	int why = fan_wire_get(&f, pkt, len);
+	if (why >= 0 && why != FAN_DROP_VERSION)
+		return fan_switch_drop(sw, (unsigned)why);
+	if (why == FAN_DROP_VERSION && len >= FAN_HEAD_BYTES)
+		f = (struct fan_frag){.type = FAN_TYPE_REFUSE, .frag = fan_get64(pkt + 16)};
+	struct fan_job *j = find_below(sw, &f);
+	if (!j)
+		return fan_switch_drop(sw, why >= 0 ? (unsigned)why : FAN_DROP_JOB);
+	enum fan_verdict v = fan_worker_recv(j->up, now_ns, pkt, len, false);
+	if (v == FAN_DONE)
+		fan_switch_result(sw, j, fan_pool_round(&j->pool, f.frag), f.priority, out);
+	if (v == FAN_DROP)
+		fan_switch_drop(sw, fan_worker_last_drop(j->up));
+	fan_uplink_step(sw, j, out);
+	return v;
 }
 
 uint64_t fan_switch_deadline(const struct fan_switch *sw)

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* switch.h - the switch role: sums fragments in a bounded number of slots.
+/* switch.h - the switch role: sums fragments in a bounded number of slots.  It is also the
+ * home of ranks behind shared switches, shared.h, and completes what those could not.
  *
  * One fan_switch is one shard: its own slots, jobs and members, nothing shared with
  * another.  It owns no socket, clock, thread or memory.  The caller gives it every
  * datagram that arrives (recv), calls it when its deadline has passed (tick), and
  * sends what it writes into the fan_out, before the next call.  Beside the data path
  * it is the job's controller: it admits members, tests the multicast group, watches
- * health and tells everybody how a job stands. */
+ * health and tells everybody how a job stands.
+ *
+ * A switch may have a parent: then what it sums is not yet the result but its own
+ * contribution there, where it is one member of the job of the same name, and the result is
+ * the parent's.  So a job may have more workers than a switch has members. */
 #ifndef FAN_SWITCH_H
 #define FAN_SWITCH_H
 
@@ -17,11 +22,12 @@ struct fan_switch;
 
 enum fan_policy {
 	FAN_POLICY_SWITCHML = 0, /* static pool per job, two versions, replay */
+	FAN_POLICY_ATP = 1,	 /* shared slots, first come first served: shared.h */
+	FAN_POLICY_ESA = 2,	 /* shared slots by priority: shared.h */
 	FAN_POLICY_COUNT
 };
 
 struct fan_switch_config {
-	enum fan_policy policy;
 	uint32_t slots;		/* of payload_bytes, twice: the shadow copies */
 	uint16_t payload_bytes; /* largest payload of a fragment */
 	uint16_t jobs_max;	/* 1 .. FAN_JOBS_MAX */
@@ -34,6 +40,11 @@ struct fan_switch_config {
 	uint8_t group_family;	/* multicast results: 0 off, 4, 6 */
 	uint16_t group_port;
 	uint8_t group_base[16]; /* first group address; job i uses base + i */
+	bool no_reminders;	/* of what shared switches may hold: to see what they are for */
+	/* A parent, for which all that is summed here is one contribution. */
+	uint16_t siblings; /* members of each job there, this switch one of them; 0: no parent */
+	uint16_t index;	   /* its rank there */
+	uint64_t nonce;	   /* random: begins its numbers of lives there */
 };
 
 /* Something for the log. */
@@ -68,7 +79,9 @@ struct fan_switch_stats {
 	uint64_t contributions; /* added to a slot */
 	uint64_t results;
 	uint64_t replays;
-	uint64_t needs;	      /* NEEDs sent */
+	uint64_t needs;	      /* NEEDs sent, each rank counted */
+	uint64_t partials;    /* sums of shared switches that were added */
+	uint64_t flushes;     /* reminders sent to shared switches */
 	uint64_t events_lost; /* events overwritten before they were read */
 	uint64_t drops[FAN_DROP_COUNT];
 };
@@ -84,6 +97,10 @@ struct fan_switch *fan_switch_init(void *mem, const struct fan_switch_config *cf
  * room for FAN_SWITCH_OUT_MAX items and FAN_SWITCH_OUT_MAX * 256 bytes of scratch. */
 enum fan_verdict fan_switch_recv(struct fan_switch *sw, uint64_t now_ns, fan_peer from,
 				 const uint8_t *pkt, size_t len, struct fan_out *out);
+
+/* Handle one datagram that the parent sent. */
+enum fan_verdict fan_switch_recv_up(struct fan_switch *sw, uint64_t now_ns, const uint8_t *pkt,
+				    size_t len, struct fan_out *out);
 
 /* Do what time asks for: heartbeats overdue, group tests.  If `out` runs full the
  * deadline stays in the past; send, reset and call again. */

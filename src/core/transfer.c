@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "copy.h"
+#include "partial.h"
 #include "quant.h"
 #include "reduce.h"
 #include "worker_priv.h"
@@ -59,8 +60,13 @@ static bool may_go(struct fan_worker *w, const struct fan_stream_op *op, const s
 static void schedule(struct fan_worker *w, uint32_t i)
 {
 	struct fan_wslot *s = &w->window.slot[i];
-	struct fan_stream_op *op = op_of(w, s);
 	s->state = FAN_WSLOT_IDLE;
+	if (w->cfg.relayed) {
+		if (fan_held_has(w, s->frag))
+			fan_window_ready(&w->window, i);
+		return;
+	}
+	struct fan_stream_op *op = op_of(w, s);
 	if (!op)
 		return;
 	if (op->groups) {
@@ -107,6 +113,14 @@ void fan_transfer_opened(struct fan_worker *w)
 		if (s->state == FAN_WSLOT_IDLE && s->frag < w->next_frag)
 			schedule(w, i);
 	}
+}
+
+void fan_transfer_offered(struct fan_worker *w, uint64_t frag)
+{
+	uint32_t i = (uint32_t)(frag % w->window.size);
+	const struct fan_wslot *s = &w->window.slot[i];
+	if (s->frag == frag && s->state == FAN_WSLOT_IDLE) /* else the slot comes to it */
+		schedule(w, i);
 }
 
 void fan_transfer_begin(struct fan_worker *w)
@@ -162,7 +176,7 @@ static bool put_payload(struct fan_worker *w, const struct fan_stream_op *op,
 		put_exponents(op, p, to);
 	} else if (p->dtype == FAN_FIXED32) {
 		fan_quant_encode(to, (const float *)op->op.in + p->at, p->count, f->exponent,
-				 w->cfg.ranks);
+				 w->workers);
 	} else {
 		fan_half_from_f32(p->dtype, to, (const float *)op->op.in + p->at, p->count);
 	}
@@ -181,20 +195,57 @@ static struct fan_frag head_of(const struct fan_worker *w, enum fan_type type, u
 	};
 }
 
-static bool put_contribution(struct fan_worker *w, uint32_t i, bool again, struct fan_out *out)
+#define MEMORY_NS (1000 * FAN_MS) /* beyond, what was busy and what was idle is halved */
+
+void fan_transfer_turn(struct fan_worker *w, uint64_t now_ns, uint64_t *spent)
 {
-	struct fan_wslot *s = &w->window.slot[i];
+	*spent += now_ns - w->turn_ns;
+	w->turn_ns = now_ns;
+	while (w->busy_ns + w->idle_ns > MEMORY_NS) {
+		w->busy_ns /= 2;
+		w->idle_ns /= 2;
+	}
+}
+
+static uint8_t priority_of(const struct fan_worker *w, const struct fan_stream_op *op)
+{
+	if (op->op.priority || !w->cfg.priority)
+		return op->op.priority;
+	const struct fan_priority_view v = {
+		.left_frags = w->next_frag - w->stats.results,
+		.sent_frags = w->stats.results,
+		.busy_ns = w->busy_ns,
+		.idle_ns = w->idle_ns,
+		.layer = op->op.layer,
+	};
+	return w->cfg.priority(w->cfg.priority_arg, &v);
+}
+
+/* The piece of an operation that the slot is at. */
+static bool fill_piece(struct fan_worker *w, struct fan_wslot *s, struct fan_frag *f,
+		       struct fan_out *out)
+{
 	const struct fan_stream_op *op = op_of(w, s);
 	struct fan_piece p;
 	fan_stream_piece(op, s->frag, w->cfg.rank, &p);
+	f->dtype = p.dtype;
+	f->op = p.redop;
+	f->count = p.count;
+	f->flags = (uint16_t)(p.flags | s->proposal << FAN_PROPOSAL_SHIFT);
+	f->priority = priority_of(w, op);
+	return put_payload(w, op, &p, f, out);
+}
+
+static bool put_contribution(struct fan_worker *w, uint32_t i, bool again, struct fan_out *out)
+{
+	struct fan_wslot *s = &w->window.slot[i];
 	struct fan_frag f = head_of(w, FAN_TYPE_DATA, s->frag);
-	f.dtype = p.dtype;
-	f.op = p.redop;
-	f.count = p.count;
-	f.flags = (uint16_t)(p.flags | (again ? FAN_F_RESEND : 0) |
-			     (w->cfg.options & FAN_JOIN_SUMMED ? FAN_F_SUMMED : 0));
-	if (!put_payload(w, op, &p, &f, out))
+	if (w->cfg.relayed)
+		fan_held_fill(w, s->frag, &f);
+	else if (!fill_piece(w, s, &f, out))
 		return false;
+	f.flags |= (uint16_t)((again ? FAN_F_RESEND : 0) |
+			      (w->cfg.options & FAN_JOIN_SUMMED ? FAN_F_SUMMED : 0));
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
 	it->payload = f.payload;
 	it->payload_bytes = f.payload_bytes;
@@ -209,7 +260,8 @@ static void put_probe(struct fan_worker *w, uint32_t i, struct fan_out *out)
 	const struct fan_wslot *s = &w->window.slot[i];
 	struct fan_frag f = head_of(w, FAN_TYPE_PROBE, s->frag);
 	f.count = w->last_number;
-	f.flags = s->probes >= PROBES_SOFT ? FAN_F_RESEND : 0;
+	f.flags = (uint16_t)((s->probes >= PROBES_SOFT ? FAN_F_RESEND : 0) |
+			     s->proposal << FAN_PROPOSAL_SHIFT);
 	fan_wire_put(fan_out_add(out, FAN_TO_PEER)->head, &f);
 	w->stats.probes++;
 }
@@ -275,8 +327,8 @@ static void convert(const struct fan_worker *w, const struct fan_stream_op *op,
 {
 	const uint8_t *from = f->payload + (size_t)at * fan_dtype_bytes(f->dtype);
 	if (f->dtype == FAN_FIXED32)
-		fan_quant_decode(to, from, count, f->exponent, w->cfg.ranks,
-				 op->op.op == FAN_AVG ? w->cfg.ranks : 1);
+		fan_quant_decode(to, from, count, f->exponent, w->workers,
+				 op->op.op == FAN_AVG ? w->workers : 1);
 	else
 		fan_half_to_f32(f->dtype, to, from, count);
 }
@@ -346,8 +398,25 @@ static bool exponent_matches(struct fan_worker *w, const struct fan_stream_op *o
 
 static enum fan_verdict drop(struct fan_worker *w, enum fan_drop why)
 {
+	w->last_drop = why;
 	w->stats.drops[why]++;
 	return FAN_DROP;
+}
+
+/* Where the slot's next fragment looks for a shared slot: elsewhere, if this one has found
+ * it taken.  All ranks have the same result, so they all look there. */
+static void note_way(struct fan_worker *w, struct fan_wslot *s, const struct fan_frag *f)
+{
+	unsigned proposal = f->flags >> FAN_PROPOSAL_SHIFT;
+	if (f->flags & FAN_F_COLLISION) {
+		proposal = (proposal + 1) % FAN_PROPOSALS;
+		w->stats.collisions++;
+	}
+	s->proposal = (uint8_t)proposal;
+	if (f->flags & FAN_F_ECN) {
+		w->stats.marks++;
+		fan_congestion_marked(&w->congestion);
+	}
 }
 
 static void note_timing(struct fan_worker *w, uint64_t now_ns, const struct fan_wslot *s,
@@ -375,6 +444,45 @@ static void note_number(struct fan_worker *w, const struct fan_frag *f)
 		w->last_number = f->sender;
 }
 
+static enum fan_verdict result_of_piece(struct fan_worker *w, uint64_t now_ns,
+					const struct fan_frag *f, uint32_t i)
+{
+	struct fan_wslot *s = &w->window.slot[i];
+	struct fan_stream_op *op = op_of(w, s);
+	struct fan_piece p;
+	fan_stream_piece(op, s->frag, w->cfg.rank, &p);
+	bool is_root = w->cfg.rank == op->op.root;
+	if (is_root && op->op.reduce && !p.exponents && f->flags & FAN_F_EMPTY)
+		return drop(w, FAN_DROP_DUPLICATE); /* for the others; ours has the payload */
+	if (!matches(op, &p, f, is_root) || !exponent_matches(w, op, &p, f))
+		return drop(w, FAN_DROP_MISMATCH);
+	note_timing(w, now_ns, s, f);
+	note_way(w, s, f);
+	bool freed = take(w, op, &p, f);
+	fan_window_done(&w->window, i);
+	finish_fragment(w, op);
+	if (w->first_op == w->next_op)
+		fan_transfer_turn(w, now_ns, &w->busy_ns);
+	schedule(w, i);
+	if (freed)
+		unblock(w);
+	return FAN_DONE;
+}
+
+static enum fan_verdict result_of_round(struct fan_worker *w, uint64_t now_ns,
+					const struct fan_frag *f, uint32_t i)
+{
+	int why = fan_held_unfit(w, f);
+	if (why >= 0)
+		return drop(w, (enum fan_drop)why);
+	note_timing(w, now_ns, &w->window.slot[i], f);
+	note_way(w, &w->window.slot[i], f);
+	fan_held_take(w, f);
+	fan_window_done(&w->window, i);
+	schedule(w, i);
+	return FAN_DONE;
+}
+
 enum fan_verdict fan_transfer_result(struct fan_worker *w, uint64_t now_ns,
 				     const struct fan_frag *f)
 {
@@ -385,30 +493,20 @@ enum fan_verdict fan_transfer_result(struct fan_worker *w, uint64_t now_ns,
 	struct fan_wslot *s = &w->window.slot[i];
 	if (f->frag != s->frag || s->state != FAN_WSLOT_SENT)
 		return drop(w, f->frag < s->frag ? FAN_DROP_STALE : FAN_DROP_AHEAD);
-	struct fan_stream_op *op = op_of(w, s);
-	struct fan_piece p;
-	fan_stream_piece(op, s->frag, w->cfg.rank, &p);
-	bool is_root = w->cfg.rank == op->op.root;
-	if (is_root && op->op.reduce && !p.exponents && f->flags & FAN_F_EMPTY)
-		return drop(w, FAN_DROP_DUPLICATE); /* for the others; ours has the payload */
-	if (!matches(op, &p, f, is_root) || !exponent_matches(w, op, &p, f))
-		return drop(w, FAN_DROP_MISMATCH);
 	if (w->cfg.options & FAN_JOIN_SUMMED && !(f->flags & FAN_F_SUMMED))
 		return drop(w, FAN_DROP_CHECK);
-	note_timing(w, now_ns, s, f);
-	bool freed = take(w, op, &p, f);
-	fan_window_done(&w->window, i);
-	finish_fragment(w, op);
-	schedule(w, i);
-	if (freed)
-		unblock(w);
-	return FAN_DONE;
+	return w->cfg.relayed ? result_of_round(w, now_ns, f, i) : result_of_piece(w, now_ns, f, i);
 }
 
 enum fan_verdict fan_transfer_need(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)
 {
 	if (w->window.size == 0)
 		return drop(w, FAN_DROP_STATE);
+	struct fan_partial asked;
+	if (f->flags & FAN_F_PARTIAL && !fan_partial_get(&asked, f, w->cfg.ranks))
+		return drop(w, FAN_DROP_FORMAT);
+	if (f->flags & FAN_F_PARTIAL && !fan_ranks_has(asked.ranks, w->cfg.rank))
+		return drop(w, FAN_DROP_SENDER); /* others are asked */
 	uint32_t i = (uint32_t)(f->frag % w->window.size);
 	const struct fan_wslot *s = &w->window.slot[i];
 	if (f->frag != s->frag || s->state != FAN_WSLOT_SENT)

@@ -11,6 +11,7 @@ enum fan_verdict {
 	FAN_HELD,   /* a probe for a fragment that waits for others: no answer */
 	FAN_CTL,    /* control message, handled */
 	FAN_FAIL,   /* ranks disagree: the job has failed, all its members are told */
+	FAN_PASS,   /* not summed here: on its way */
 	FAN_DROP,   /* counted by reason: fan_switch_last_drop */
 };
 

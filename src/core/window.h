@@ -48,6 +48,7 @@ struct fan_wslot {
 	uint64_t op;	   /* number of the operation that `frag` belongs to, or a lower one */
 	uint8_t state;	   /* enum fan_wslot_state */
 	uint8_t flags;	   /* enum fan_wslot_flag */
+	uint8_t proposal;  /* FAN_F_PROPOSAL of its fragment */
 	uint8_t probes;	   /* sent since the last contribution; UINT8_MAX: the timer ran out */
 };
 

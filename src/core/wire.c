@@ -78,12 +78,31 @@ static bool fragment_is_sane(const struct fan_frag *f)
 	return true;
 }
 
+/* The same of a message with a bitmap, in bytes; SIZE_MAX if none can have one like it. */
+static size_t promised_with_bitmap(const struct fan_frag *f)
+{
+	unsigned words = f->type == FAN_TYPE_NEED ? f->count : f->sender & 0xff;
+	if ((f->type != FAN_TYPE_NEED && f->type != FAN_TYPE_DATA) || words < 1 ||
+	    words > FAN_RANK_WORDS)
+		return SIZE_MAX;
+	size_t bytes = words * sizeof(uint64_t);
+	if (f->type == FAN_TYPE_NEED || f->flags & FAN_F_EMPTY)
+		return bytes;
+	/* a broadcast is kept as it came, everything else grows as it is summed */
+	unsigned width =
+		f->op == FAN_BCAST ? fan_dtype_bytes(f->dtype) : fan_dtype_acc_bytes(f->dtype);
+	return bytes + (size_t)f->count * width;
+}
+
 /* Which payload the header promises, in bytes. */
 static size_t promised_bytes(const struct fan_frag *f)
 {
 	if (f->type >= FAN_TYPE_CTL)
 		return f->count;
-	if (f->type == FAN_TYPE_PROBE || f->type == FAN_TYPE_NEED || f->flags & FAN_F_EMPTY)
+	if (f->flags & FAN_F_PARTIAL)
+		return promised_with_bitmap(f);
+	if (f->type == FAN_TYPE_PROBE || f->type == FAN_TYPE_FLUSH || f->type == FAN_TYPE_NEED ||
+	    f->flags & FAN_F_EMPTY)
 		return 0;
 	return (size_t)f->count * fan_dtype_bytes(f->dtype);
 }
@@ -122,8 +141,8 @@ int fan_wire_get(struct fan_frag *f, const uint8_t *p, size_t len)
 	f->payload_bytes = len - FAN_HEAD_BYTES;
 	if (!check_matches(f, p))
 		return FAN_DROP_CHECK;
-	bool ctl = f->type >= FAN_TYPE_JOIN && f->type <= FAN_TYPE_ECHOED;
-	if (!ctl && (f->type < FAN_TYPE_DATA || f->type > FAN_TYPE_NEED))
+	bool ctl = f->type >= FAN_TYPE_JOIN && f->type <= FAN_TYPE_WHO;
+	if (!ctl && (f->type < FAN_TYPE_DATA || f->type > FAN_TYPE_FLUSH))
 		return FAN_DROP_TYPE;
 	if (f->flags & ~FAN_F_KNOWN || (ctl && !(f->flags & FAN_F_SUMMED)))
 		return FAN_DROP_FORMAT;
@@ -131,9 +150,11 @@ int fan_wire_get(struct fan_frag *f, const uint8_t *p, size_t len)
 	if (elements && !fragment_is_sane(f))
 		return FAN_DROP_FORMAT;
 	size_t want = promised_bytes(f);
-	if (f->payload_bytes < want)
-		return FAN_DROP_SHORT;
-	return f->payload_bytes > want ? FAN_DROP_LONG : -1;
+	if (f->payload_bytes == want)
+		return -1;
+	if (want == SIZE_MAX)
+		return FAN_DROP_FORMAT;
+	return f->payload_bytes < want ? FAN_DROP_SHORT : FAN_DROP_LONG;
 }
 
 bool fan_wire_is_whole(const uint8_t *p, size_t len)

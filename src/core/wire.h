@@ -32,6 +32,7 @@ enum fan_type {
 	FAN_TYPE_RESULT = 2, /* switch -> workers: the finished fragment */
 	FAN_TYPE_PROBE = 3,  /* worker -> switch: "I miss the result of this fragment" */
 	FAN_TYPE_NEED = 4,   /* switch -> worker: "I miss your part of this fragment" */
+	FAN_TYPE_FLUSH = 5,  /* home -> shared switch: let go what you hold of this fragment */
 	FAN_TYPE_CTL = 32,
 	FAN_TYPE_JOIN = 32,	  /* worker -> switch: make me rank r of job NAME */
 	FAN_TYPE_WELCOME = 33,	  /* switch -> worker: ids, window, multicast group */
@@ -45,25 +46,31 @@ enum fan_type {
 	FAN_TYPE_REPORT = 41,	  /* switch -> asker */
 	FAN_TYPE_ECHO = 42,	  /* anyone -> switch: do these bytes reach you? */
 	FAN_TYPE_ECHOED = 43,	  /* switch -> asker: as many back, and who I am */
+	FAN_TYPE_VIA = 44,	  /* shared switch <-> home: a control message on its way */
+	FAN_TYPE_WHO = 45,	  /* shared switch -> worker: I do not know you, send a BEAT */
 };
 
 /* Flags.  A packet with a bit that is not named here is malformed. */
 enum fan_flag {
-	FAN_F_FIRST = 1 << 0,	  /* first fragment of its operation */
-	FAN_F_LAST = 1 << 1,	  /* last fragment of its operation */
-	FAN_F_RESEND = 1 << 2,	  /* sent before: an answer to NEED, or a replay */
-	FAN_F_ECN = 1 << 3,	  /* reserved: congestion was met on the way */
-	FAN_F_COLLISION = 1 << 4, /* reserved: found its slot taken */
-	FAN_F_SUMMED = 1 << 5,	  /* `check` covers payload or body as well */
-	FAN_F_TAG = 1 << 6,	  /* reserved: authentication tag behind the payload */
-	FAN_F_PARTIAL = 1 << 7,	  /* reserved: bitmap of contributors before the payload */
-	FAN_F_EMPTY = 1 << 8,	  /* `count` elements are meant but none are carried */
-	FAN_F_ROOT = 1 << 9,	  /* the sender is the root of this broadcast or reduce */
-	FAN_F_REDUCE = 1 << 10,	  /* only the root wants the payload of the result */
+	FAN_F_FIRST = 1 << 0,	   /* first fragment of its operation */
+	FAN_F_LAST = 1 << 1,	   /* last fragment of its operation */
+	FAN_F_RESEND = 1 << 2,	   /* sent before: an answer to NEED, or a replay */
+	FAN_F_ECN = 1 << 3,	   /* congestion was met on the way */
+	FAN_F_COLLISION = 1 << 4,  /* found its slot taken */
+	FAN_F_SUMMED = 1 << 5,	   /* `check` covers payload or body as well */
+	FAN_F_TAG = 1 << 6,	   /* reserved: authentication tag behind the payload */
+	FAN_F_PARTIAL = 1 << 7,	   /* a bitmap over ranks stands before the payload: partial.h */
+	FAN_F_EMPTY = 1 << 8,	   /* `count` elements are meant but none are carried */
+	FAN_F_ROOT = 1 << 9,	   /* the sender is the root of this broadcast or reduce */
+	FAN_F_REDUCE = 1 << 10,	   /* only the root wants the payload of the result */
+	FAN_F_PROPOSAL = 15 << 12, /* which of 16 shared slots the fragment may be in */
 };
+#define FAN_PROPOSAL_SHIFT 12
+/* What a fragment has met on its way, and which way that was. */
+#define FAN_F_WAY (FAN_F_ECN | FAN_F_COLLISION | FAN_F_PROPOSAL)
 #define FAN_F_KNOWN                                                                                \
 	(FAN_F_FIRST | FAN_F_LAST | FAN_F_RESEND | FAN_F_SUMMED | FAN_F_EMPTY | FAN_F_ROOT |       \
-	 FAN_F_REDUCE)
+	 FAN_F_REDUCE | FAN_F_PARTIAL | FAN_F_WAY)
 
 /* Element types on the wire. */
 enum fan_dtype {
@@ -95,13 +102,14 @@ struct fan_frag {
 	uint32_t job;
 	uint32_t epoch;
 	uint16_t flags;	  /* enum fan_flag */
-	uint16_t sender;  /* rank, or FAN_RANK_NONE for the switch; RESULT: its number */
+	uint16_t sender;  /* rank, or FAN_RANK_NONE for the switch; RESULT: its number;
+			   * PARTIAL: partial.h */
 	uint16_t count;	  /* elements of dtype; control: bytes of the body; PROBE: the number
 			   * of the last result heard */
 	int16_t exponent; /* FIXED32: the block's agreed exponent; else 0 */
 	uint8_t type;	  /* enum fan_type */
 	uint8_t dtype;	  /* enum fan_dtype */
-	uint8_t priority; /* 0 lowest; unused by the policy switchml */
+	uint8_t priority; /* DATA: 0 lowest.  To a rank behind a shared switch: that rank */
 	uint8_t op;	  /* enum fan_redop.  Not beside dtype: compared as one, the two
 			   * would be waited for until they are out of the store buffer */
 	const uint8_t *payload;

@@ -17,11 +17,18 @@ static bool config_is_sane(const struct fan_worker_config *c)
 	       c->nonce != 0 && c->name[0] != '\0' && memchr(c->name, '\0', sizeof c->name) != NULL;
 }
 
+size_t fan_worker_uplink_bytes(uint16_t window_max)
+{
+	return align_up(sizeof(struct fan_worker)) + align_up(fan_window_bytes(window_max));
+}
+
 size_t fan_worker_bytes(const struct fan_worker_config *cfg)
 {
 	if (!config_is_sane(cfg))
 		return 0;
-	return align_up(sizeof(struct fan_worker)) + align_up(fan_window_bytes(cfg->window_max)) +
+	if (cfg->relayed)
+		return fan_worker_uplink_bytes(cfg->window_max);
+	return fan_worker_uplink_bytes(cfg->window_max) +
 	       FAN_STREAM_GROUPS * align_up(cfg->payload_bytes);
 }
 
@@ -31,12 +38,13 @@ struct fan_worker *fan_worker_init(void *mem, const struct fan_worker_config *cf
 	uint8_t *p = (uint8_t *)mem + align_up(sizeof *w);
 	memset(w, 0, sizeof *w);
 	w->cfg = *cfg;
-	w->start_ns = w->heard_ns = w->progress_ns = w->control_ns = now_ns;
+	w->start_ns = w->heard_ns = w->progress_ns = w->control_ns = w->turn_ns = now_ns;
 	w->stats.rto_ns = FAN_RTO_MIN_NS;
 	fan_rtt_init(&w->rtt);
 	fan_window_init(&w->window, p, cfg->window_max);
 	p += align_up(fan_window_bytes(cfg->window_max));
-	for (unsigned i = 0; i < FAN_STREAM_GROUPS; i++, p += align_up(cfg->payload_bytes))
+	for (unsigned i = 0; !cfg->relayed && i < FAN_STREAM_GROUPS;
+	     i++, p += align_up(cfg->payload_bytes))
 		w->group[i].exponents = (int16_t *)p;
 	return w;
 }
@@ -52,6 +60,7 @@ void fan_worker_fail(struct fan_worker *w, const struct fan_fault *fault)
 
 static enum fan_verdict drop(struct fan_worker *w, unsigned why)
 {
+	w->last_drop = (enum fan_drop)why;
 	w->stats.drops[why]++;
 	return FAN_DROP;
 }
@@ -173,6 +182,7 @@ static enum fan_verdict recv_state(struct fan_worker *w, uint64_t now_ns, const 
 		if (w->phase != FAN_W_FORMING)
 			break;
 		w->phase = FAN_W_READY;
+		w->workers = m.workers ? m.workers : w->cfg.ranks;
 		w->progress_ns = now_ns;
 		w->control_ns = now_ns + control_interval_ns(w);
 		break;
@@ -189,6 +199,17 @@ static enum fan_verdict recv_group_test(struct fan_worker *w, uint64_t now_ns, b
 		w->heard_group = true;
 		w->control_ns = now_ns;
 	}
+	return FAN_CTL;
+}
+
+/* A shared switch on the way has forgotten us: what passes it makes us known again. */
+static enum fan_verdict recv_who(struct fan_worker *w, uint64_t now_ns)
+{
+	if (w->phase != FAN_W_FORMING && w->phase != FAN_W_READY)
+		return drop(w, FAN_DROP_STATE);
+	if (now_ns - w->who_ns < FAN_WHO_NS)
+		return FAN_CTL;
+	w->who_ns = w->control_ns = now_ns;
 	return FAN_CTL;
 }
 
@@ -226,6 +247,7 @@ enum fan_verdict fan_worker_recv(struct fan_worker *w, uint64_t now_ns, const ui
 	case FAN_TYPE_STATE: return recv_state(w, now_ns, &f);
 	case FAN_TYPE_LEFT: return recv_left(w, &f);
 	case FAN_TYPE_GROUP_TEST: return recv_group_test(w, now_ns, by_group);
+	case FAN_TYPE_WHO: return recv_who(w, now_ns);
 	case FAN_TYPE_RESULT:
 	case FAN_TYPE_NEED: break;
 	default: return drop(w, FAN_DROP_TYPE);
@@ -255,6 +277,7 @@ static size_t join_body(const struct fan_worker *w, uint8_t *body)
 		.window = w->cfg.window_max,
 		.options = w->cfg.options,
 		.alive_ms = w->cfg.alive_ms,
+		.workers = w->cfg.workers,
 	};
 	memcpy(m.name, w->cfg.name, sizeof m.name);
 	while (m.name_bytes < FAN_NAME_MAX && m.name[m.name_bytes])
@@ -269,10 +292,11 @@ static size_t leave_body(const struct fan_worker *w, uint8_t *body)
 	return fan_leave_put(body, &m);
 }
 
-/* Is an operation waiting for results?  Then for w->window.low first of all. */
+/* Is an operation, or an uplink's round, waiting for results?  Then for w->window.low first of all.
+ */
 static bool is_waiting(const struct fan_worker *w)
 {
-	return w->first_op < w->next_op;
+	return w->cfg.relayed ? w->window.in_flight > 0 : w->first_op < w->next_op;
 }
 
 /* What to ask about in a BEAT: the lowest fragment waited for, if any. */
@@ -409,7 +433,7 @@ uint64_t fan_worker_deadline(struct fan_worker *w)
 	at = earlier(at, silence_ns(w));
 	if (fan_window_may_send(&w->window, w->congestion.cwnd))
 		return 0; /* there is something to send */
-	if (w->first_op < w->next_op)
+	if (is_waiting(w))
 		at = earlier(at, stall_ns(w));
 	return earlier(at, timer_ns(w));
 }
@@ -420,12 +444,14 @@ int fan_worker_start(struct fan_worker *w, uint64_t now_ns, const struct fan_op 
 		return w->fault.err;
 	if (w->phase > FAN_W_FAILED)
 		return FAN_E_CLOSED;
-	if (!fan_stream_op_is_sane(op, w->cfg.ranks))
+	if (w->cfg.relayed || !fan_stream_op_is_sane(op, w->cfg.ranks))
 		return FAN_E_INVALID;
 	if (w->next_op - w->first_op == FAN_OPS_MAX)
 		return FAN_E_BUSY;
-	if (w->first_op == w->next_op)
+	if (w->first_op == w->next_op) {
 		w->progress_ns = now_ns;
+		fan_transfer_turn(w, now_ns, &w->idle_ns);
+	}
 	struct fan_stream_op *s = &w->op[w->next_op % FAN_OPS_MAX];
 	fan_stream_open(s, op, w->next_frag, w->next_group, w->cfg.payload_bytes,
 			w->cfg.options & FAN_JOIN_WIDE);
@@ -434,6 +460,32 @@ int fan_worker_start(struct fan_worker *w, uint64_t now_ns, const struct fan_op 
 	w->next_group += s->groups;
 	fan_transfer_opened(w);
 	return FAN_OK;
+}
+
+enum fan_drop fan_worker_last_drop(const struct fan_worker *w)
+{
+	return w->last_drop;
+}
+
+bool fan_worker_hears(const struct fan_worker *w, const struct fan_frag *f)
+{
+	if (f->type == FAN_TYPE_WELCOME || f->type == FAN_TYPE_REFUSE)
+		return f->frag == w->cfg.nonce;
+	return w->welcomed && f->job == w->job && f->epoch == w->epoch;
+}
+
+void fan_worker_offer(struct fan_worker *w, uint64_t now_ns, uint64_t frag)
+{
+	if (w->phase != FAN_W_READY)
+		return;
+	if (!is_waiting(w))
+		w->progress_ns = now_ns;
+	fan_transfer_offered(w, frag);
+}
+
+uint32_t fan_worker_workers(const struct fan_worker *w)
+{
+	return w->workers;
 }
 
 int fan_worker_test(const struct fan_worker *w, uint64_t id)

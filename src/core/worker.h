@@ -13,21 +13,28 @@
 #define FAN_WORKER_H
 
 #include "ctlmsg.h"
+#include "priority.h"
 #include "verdict.h"
 
 struct fan_worker;
+struct fan_pool;
 
 struct fan_worker_config {
 	char name[FAN_NAME_MAX + 1]; /* of the job */
 	uint16_t rank;
-	uint16_t ranks;		/* 2 .. FAN_RANKS_MAX */
-	uint16_t payload_bytes; /* of a full fragment: FAN_PAYLOAD_MIN .. _MAX, multiple of 8 */
-	uint16_t window_max;	/* most fragments in flight, 2 .. FAN_WINDOW_MAX */
-	uint8_t options;	/* enum fan_join_option */
-	uint32_t alive_ms;	/* silence after which a rank is lost */
-	uint32_t join_ms;	/* give up if the job is not ready by then */
-	uint32_t stall_ms;	/* give up an operation without progress for so long */
-	uint64_t nonce;		/* random, not 0: this life of this rank */
+	uint16_t ranks;		  /* 2 .. FAN_RANKS_MAX */
+	uint16_t payload_bytes;	  /* of a full fragment: FAN_PAYLOAD_MIN .. _MAX, multiple of 8 */
+	uint16_t window_max;	  /* most fragments in flight, 2 .. FAN_WINDOW_MAX */
+	uint8_t options;	  /* enum fan_join_option */
+	uint32_t alive_ms;	  /* silence after which a rank is lost */
+	uint32_t join_ms;	  /* give up if the job is not ready by then */
+	uint32_t stall_ms;	  /* give up an operation without progress for so long */
+	uint64_t nonce;		  /* random, not 0: this life of this rank */
+	fan_priority_fn priority; /* of fragments of operations without one; NULL: 0 */
+	const void *priority_arg;
+	uint32_t workers;	  /* behind this rank, for a switch that is one; 0 or 1: itself */
+	struct fan_pool *relayed; /* a switch's uplink: its fragments are the rounds of this
+				   * pool that are HELD, and there are no operations */
 };
 
 /* How the elements travel. */
@@ -41,12 +48,15 @@ struct fan_op {
 	enum fan_dtype dtype; /* of the tensors; FAN_FIXED32 and FAN_EXP16 are internal */
 	enum fan_dtype wire;  /* = dtype, or a half type for float32 tensors */
 	enum fan_mode mode;
-	uint16_t root;	/* broadcast, and reduce if `reduce` */
-	bool reduce;	/* only the root's `out` is written */
-	uint64_t count; /* elements */
-	const void *in; /* unused by non-roots of a broadcast */
-	void *out;	/* may be `in`; unused by the root of a broadcast and by
-			 * non-roots of a reduce */
+	uint16_t root;	  /* broadcast, and reduce if `reduce`.  FAN_RANK_NONE: a rank of another
+			   * switch of the tree */
+	bool reduce;	  /* only the root's `out` is written */
+	uint8_t priority; /* of its fragments; 0: as the worker's function says */
+	uint32_t layer;	  /* for that function: 1 the first; 0: not known */
+	uint64_t count;	  /* elements */
+	const void *in;	  /* unused by non-roots of a broadcast */
+	void *out;	  /* may be `in`; unused by the root of a broadcast and by
+			   * non-roots of a reduce */
 };
 
 /* Why a worker failed. */
@@ -72,9 +82,11 @@ struct fan_worker_stats {
 	uint64_t sent;	 /* contributions, resent ones included */
 	uint64_t resent; /* contributions sent again on NEED */
 	uint64_t probes;
-	uint64_t results; /* fragments finished */
-	uint64_t replays; /* of them by unicast replay */
-	uint64_t srtt_ns; /* smoothed round trip, waits for others included */
+	uint64_t results;    /* fragments finished */
+	uint64_t replays;    /* of them by unicast replay */
+	uint64_t collisions; /* of them: some part had found its shared slot taken */
+	uint64_t marks;	     /* of them: some part had met congestion */
+	uint64_t srtt_ns;    /* smoothed round trip, waits for others included */
 	uint64_t rto_ns;
 	uint32_t window; /* granted, fragments */
 	bool multicast;	 /* results come by multicast, as far as the switch has told */
@@ -84,6 +96,9 @@ struct fan_worker_stats {
 
 /* Bytes that a worker of this configuration needs; 0 if a field is out of range. */
 size_t fan_worker_bytes(const struct fan_worker_config *cfg);
+
+/* The same for an uplink of at most `window_max` fragments in flight. */
+size_t fan_worker_uplink_bytes(uint16_t window_max);
 
 /* Make a worker in `mem`, fan_worker_bytes(cfg) bytes aligned to 64.  It starts to
  * join at the first tick. */
@@ -107,6 +122,18 @@ uint64_t fan_worker_deadline(struct fan_worker *w);
 /* Start an operation; `*id` is its number.  FAN_E_BUSY: FAN_OPS_MAX are in flight;
  * FAN_E_INVALID: a field out of its range; or the error the worker failed with. */
 int fan_worker_start(struct fan_worker *w, uint64_t now_ns, const struct fan_op *op, uint64_t *id);
+
+/* Why the last datagram was dropped; meaningful after FAN_DROP. */
+enum fan_drop fan_worker_last_drop(const struct fan_worker *w);
+
+/* Is this packet for this worker, by job and epoch, or by its nonce? */
+bool fan_worker_hears(const struct fan_worker *w, const struct fan_frag *f);
+
+/* An uplink: the round of fragment `frag` is HELD now, and may go. */
+void fan_worker_offer(struct fan_worker *w, uint64_t now_ns, uint64_t frag);
+
+/* Workers of the job, in all the tree; 0 before it is ready. */
+uint32_t fan_worker_workers(const struct fan_worker *w);
 
 /* FAN_OK: operation `id` is done; FAN_E_PENDING; or the error the worker failed with. */
 int fan_worker_test(const struct fan_worker *w, uint64_t id);

@@ -5,6 +5,7 @@
 
 #include "congestion.h"
 #include "rtt.h"
+#include "slot.h"
 #include "stream.h"
 #include "window.h"
 #include "worker.h"
@@ -19,6 +20,7 @@ struct fan_worker {
 	int8_t leave_err;
 	uint64_t blamed[FAN_RANK_WORDS]; /* for LEAVE */
 	uint32_t job, epoch;
+	uint32_t workers; /* of the job; set when it is ready */
 	uint64_t start_ns;
 	uint64_t heard_ns;		  /* last packet of the switch */
 	uint64_t control_ns;		  /* when the next JOIN, BEAT or LEAVE is due */
@@ -26,9 +28,11 @@ struct fan_worker {
 	uint64_t missing[FAN_RANK_WORDS]; /* of the last STATE... */
 	uint64_t missing_frag;		  /* ...about this fragment */
 	uint64_t expired_ns;		  /* when the timer ran out last */
+	uint64_t who_ns;		  /* when a WHO last drew a BEAT */
 	bool missing_known;
 	struct fan_fault fault;
 	struct fan_worker_stats stats;
+	enum fan_drop last_drop;
 
 	uint16_t last_number; /* highest number of a result heard */
 	struct fan_rtt rtt;
@@ -39,6 +43,9 @@ struct fan_worker {
 	struct fan_stream_op op[FAN_OPS_MAX];
 	uint64_t first_op, next_op;
 	uint64_t next_frag;  /* of the next operation */
+	uint64_t turn_ns;    /* when operations last began or ceased to be in flight... */
+	uint64_t busy_ns;    /* ...and how long they have been, of late... */
+	uint64_t idle_ns;    /* ...and not */
 	uint64_t next_group; /* of the next operation in fixed mode */
 	uint64_t low_group;  /* lowest group that is not finished */
 	struct fan_stream_group group[FAN_STREAM_GROUPS];
@@ -52,11 +59,30 @@ enum fan_verdict fan_transfer_result(struct fan_worker *w, uint64_t now_ns,
 				     const struct fan_frag *f);
 enum fan_verdict fan_transfer_need(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f);
 
+/* held.c - an uplink's fragments, which are the rounds of its switch.
+ * Is there something to send for `frag`? */
+bool fan_held_has(const struct fan_worker *w, uint64_t frag);
+
+/* What the contribution says beyond its job and number. */
+void fan_held_fill(const struct fan_worker *w, uint64_t frag, struct fan_frag *f);
+
+/* Is `f` the result of what was sent?  -1, or why it is dropped. */
+int fan_held_unfit(const struct fan_worker *w, const struct fan_frag *f);
+
+/* The round gets the result and is DONE. */
+void fan_held_take(const struct fan_worker *w, const struct fan_frag *f);
+
 /* Write what the window allows; true if `out` ran full. */
 bool fan_transfer_send(struct fan_worker *w, uint64_t now_ns, struct fan_out *out);
 
+/* The time since the last turn was spent as `spent` says: busy or idle. */
+void fan_transfer_turn(struct fan_worker *w, uint64_t now_ns, uint64_t *spent);
+
 /* The window is open: fragments of operations that were started before may go. */
 void fan_transfer_begin(struct fan_worker *w);
+
+/* The round of `frag` has something to send. */
+void fan_transfer_offered(struct fan_worker *w, uint64_t frag);
 
 /* Operation number w->next_op - 1 has just been opened: its first fragments may go. */
 void fan_transfer_opened(struct fan_worker *w);

@@ -29,7 +29,6 @@ void fan_switchd_defaults(struct fan_switchd_options *o)
 	o->listen = fan_peer_from_sockaddr((const struct sockaddr *)&any, sizeof any);
 	o->threads = 1;
 	o->buffer_bytes = 4 << 20;
-	o->core.policy = FAN_POLICY_SWITCHML;
 	o->core.slots = 4096;
 	o->core.payload_bytes = FAN_PAYLOAD_1500;
 	o->core.jobs_max = FAN_JOBS_MAX;

@@ -89,7 +89,9 @@ static void send_all(struct fan_aggregator *a)
 		if (!body)
 			break;
 		uint32_t to = fan_sim_actor_of(&it->peer);
-		if (it->dest != FAN_TO_PEER)
+		if (it->dest == FAN_TO_PARENT)
+			send_to(a, a->parent, it, body, 0);
+		else if (it->dest != FAN_TO_PEER)
 			send_to_group(a, it, body);
 		else if (to < a->sim->actors)
 			send_to(a, to, it, body, 0);
@@ -120,6 +122,7 @@ void fan_aggregator_restart(struct fan_aggregator *a, uint64_t down_ns)
 	a->past = fan_aggregator_stats(a);
 	a->restarts++;
 	a->cfg.epoch++;
+	a->cfg.nonce = fan_rng_mix(a->cfg.nonce);
 	a->down_until_ns = a->sim->now_ns + down_ns;
 	a->core = fan_switch_init(a->mem, &a->cfg);
 }
@@ -176,8 +179,11 @@ static void recv_packet(void *self, const struct fan_sim_packet *p)
 		return;
 	a->rx_packets++;
 	a->rx_bytes += p->len;
-	fan_switch_recv(a->core, a->sim->now_ns, fan_sim_peer(p->from), p->body->bytes, p->len,
-			&a->out);
+	if (p->from == a->parent)
+		fan_switch_recv_up(a->core, a->sim->now_ns, p->body->bytes, p->len, &a->out);
+	else
+		fan_switch_recv(a->core, a->sim->now_ns, fan_sim_peer(p->from), p->body->bytes,
+				p->len, &a->out);
 	if (a->out.count)
 		send_all(a);
 }
@@ -198,6 +204,7 @@ bool fan_aggregator_init(struct fan_aggregator *a, struct fan_sim *s, uint32_t n
 	a->sim = s;
 	a->cfg = *cfg;
 	a->own = own;
+	a->parent = FAN_SIM_NONE;
 	size_t bytes = fan_switch_bytes(cfg);
 	struct fan_out_item *item = malloc(FAN_SWITCH_OUT_MAX * sizeof *item);
 	uint8_t *scratch = malloc(SCRATCH_BYTES);

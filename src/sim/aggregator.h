@@ -12,7 +12,8 @@
 struct fan_aggregator {
 	struct fan_sim *sim;
 	uint32_t actor;
-	bool own; /* a host: what it sends waits in its sockets, it is not dropped */
+	uint32_t parent; /* the actor whose child it is; FAN_SIM_NONE: none */
+	bool own;	 /* a host: what it sends waits in its sockets, it is not dropped */
 	struct fan_switch_config cfg;
 	void *mem;
 	struct fan_switch *core;

@@ -114,7 +114,6 @@ static bool add_aggregator(struct fan_experiment *e, uint32_t node)
 {
 	const struct fan_scenario_node *n = &e->scenario->node[node];
 	const struct fan_switch_config cfg = {
-		.policy = FAN_POLICY_SWITCHML,
 		.slots = n->slots,
 		.payload_bytes = n->payload_bytes,
 		.jobs_max = (uint16_t)n->jobs,
@@ -125,12 +124,29 @@ static bool add_aggregator(struct fan_experiment *e, uint32_t node)
 		.epoch = 1,
 		.group_family = n->multicast ? 4 : 0,
 		.group_port = GROUP_PORT,
+		.siblings = n->parent == FAN_SIM_NONE ? 0 : e->scenario->node[n->parent].children,
+		.index = n->index,
+		.nonce = fan_rng_mix(e->scenario->seed ^ fan_rng_mix(node)),
 		.group_base = {239, 1, 1, 0}, /* ends with 0: aggregator.c counts on it */
 	};
 	struct fan_aggregator *a = calloc(1, sizeof *a);
 	e->aggregator[node] = a;
 	return a && fan_aggregator_init(a, &e->sim, node, &cfg, n->kind == FAN_NODE_SERVER,
 					e->scenario->sample_ns);
+}
+
+/* All that sum in the tree of `root`, which may be alone.  Parents stand before or behind
+ * their children: they are joined when all are there. */
+static bool add_tree(struct fan_experiment *e, uint32_t root)
+{
+	const struct fan_scenario *s = e->scenario;
+	for (uint32_t n = 0; n < s->nodes; n++)
+		if (fan_scenario_is_below(s, n, root) && !e->aggregator[n] && !add_aggregator(e, n))
+			return false;
+	for (uint32_t n = 0; n < s->nodes; n++)
+		if (fan_scenario_is_below(s, n, root) && n != root)
+			e->aggregator[n]->parent = e->aggregator[s->node[n].parent]->actor;
+	return true;
 }
 
 static bool add_job(struct fan_experiment *e, uint32_t i)
@@ -143,11 +159,16 @@ static bool add_job(struct fan_experiment *e, uint32_t i)
 		j->cfg.aggregator = e->aggregator[s->at]->actor;
 		j->cfg.multicast = e->scenario->node[s->at].multicast;
 	}
-	j->trainer = calloc(j->cfg.ranks, sizeof *j->trainer);
+	for (uint32_t r = 0; j->cfg.seat && r < j->cfg.ranks; r++) {
+		struct fan_job_seat *at = &j->cfg.seat[r];
+		at->aggregator = e->aggregator[at->node]->actor;
+		at->multicast = e->scenario->node[at->node].multicast;
+	}
+	j->trainer = j->cfg.ranks ? calloc(j->cfg.ranks, sizeof *j->trainer) : NULL;
 	if (!j->trainer || !fan_trainer_share(&j->shared, &j->cfg, &e->sim, by_ring))
 		return false;
-	for (uint16_t r = 0; r < j->cfg.ranks; r++)
-		if (!fan_trainer_init(&j->trainer[r], &j->shared, r))
+	for (uint32_t r = 0; r < j->cfg.ranks; r++)
+		if (!fan_trainer_init(&j->trainer[r], &j->shared, (uint16_t)r))
 			return false;
 	return true;
 }
@@ -177,9 +198,8 @@ bool fan_experiment_begin(struct fan_experiment *e, const struct fan_scenario *s
 	e->traffic = calloc(s->flows + UINT32_C(1), sizeof *e->traffic);
 	bool ok = fan_experiment_network(&e->sim, s) && e->aggregator && e->job && e->traffic;
 	for (uint32_t i = 0; ok && i < s->jobs; i++) {
-		uint32_t at = s->job[i].at;
-		if (s->job[i].reduce == FAN_REDUCE_FANIN && !e->aggregator[at])
-			ok = add_aggregator(e, at);
+		if (s->job[i].reduce == FAN_REDUCE_FANIN)
+			ok = add_tree(e, s->job[i].at);
 	}
 	for (uint32_t i = 0; ok && i < s->jobs; i++)
 		ok = add_job(e, i);
@@ -195,7 +215,7 @@ void fan_experiment_end(struct fan_experiment *e)
 {
 	for (uint32_t i = 0; e->job && i < e->scenario->jobs; i++) {
 		struct fan_experiment_job *j = &e->job[i];
-		for (uint16_t r = 0; j->trainer && r < j->cfg.ranks; r++)
+		for (uint32_t r = 0; j->trainer && r < j->cfg.ranks; r++)
 			fan_trainer_free(&j->trainer[r]);
 		free(j->trainer);
 		fan_trainer_unshare(&j->shared);

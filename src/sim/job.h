@@ -47,15 +47,24 @@ struct fan_slow {
 	uint32_t chance;      /* ...in millionths */
 };
 
+/* Where a worker of a tree of switches joins, and as which rank. */
+struct fan_job_seat {
+	uint32_t node;
+	uint32_t aggregator; /* the actor there; set when it is there */
+	uint16_t rank, ranks;
+	bool multicast; /* likewise */
+};
+
 struct fan_job_config {
 	char name[FAN_NAME_MAX + 1];
 	struct fan_model model;
 	struct fan_bucket *bucket;
 	uint32_t buckets;
 	uint32_t first; /* layer with parameters: those before it wait for no gradients */
-	uint16_t ranks;
-	uint32_t *host;	     /* ranks entries: the node of each */
-	uint32_t aggregator; /* actor that sums; set when it is there */
+	uint32_t ranks; /* at most FAN_WORKERS_MAX */
+	uint32_t *host; /* ranks entries: the node of each */
+	struct fan_job_seat *seat; /* ranks entries: where each joins; NULL: all at `aggregator` */
+	uint32_t aggregator;	   /* actor that sums; set when it is there */
 	uint64_t arrival_ns;
 	uint32_t iterations;
 	uint16_t payload_bytes, window;

@@ -10,14 +10,12 @@ static bool sums(const struct fan_scenario_node *n)
 }
 
 /* The worker node with the fewest workers on it that this job is not on yet. */
-static uint32_t emptiest(const struct fan_scenario *s, const uint32_t *taken, uint16_t count)
+static uint32_t emptiest(const struct fan_scenario *s, const bool *taken)
 {
 	uint32_t best = FAN_SIM_NONE;
 	for (uint32_t n = 0; n < s->nodes; n++) {
-		bool good = s->node[n].kind == FAN_NODE_WORKER &&
+		bool good = s->node[n].kind == FAN_NODE_WORKER && !taken[n] &&
 			    (best == FAN_SIM_NONE || s->node[n].placed < s->node[best].placed);
-		for (uint16_t i = 0; good && i < count; i++)
-			good = taken[i] != n;
 		if (good)
 			best = n;
 	}
@@ -29,13 +27,17 @@ static bool choose_hosts(struct fan_scenario *s, struct fan_job_config *c)
 	bool given = c->host != NULL;
 	if (!given)
 		c->host = calloc(c->ranks, sizeof *c->host);
-	if (!c->host)
+	bool *taken = calloc(s->nodes, sizeof *taken);
+	if (!c->host || !taken) {
+		free(taken);
 		return false;
-	for (uint16_t i = 0; i < c->ranks; i++) {
-		if (!given)
-			c->host[i] = emptiest(s, c->host, i);
 	}
-	for (uint16_t i = 0; i < c->ranks; i++)
+	for (uint32_t i = 0; !given && i < c->ranks; i++) {
+		c->host[i] = emptiest(s, taken);
+		taken[c->host[i]] = true;
+	}
+	free(taken);
+	for (uint32_t i = 0; i < c->ranks; i++)
 		s->node[c->host[i]].placed++;
 	return true;
 }
@@ -44,7 +46,7 @@ static bool choose_hosts(struct fan_scenario *s, struct fan_job_config *c)
 static uint64_t distance(struct fan_sim *sim, const struct fan_job_config *c, uint32_t node)
 {
 	uint64_t sum = 0;
-	for (uint16_t i = 0; i < c->ranks; i++) {
+	for (uint32_t i = 0; i < c->ranks; i++) {
 		uint32_t steps = fan_sim_distance(sim, c->host[i], node);
 		if (steps == FAN_SIM_NONE)
 			return UINT64_MAX;
@@ -75,7 +77,7 @@ static uint32_t nearest(const struct fan_scenario *s, struct fan_sim *sim,
 
 static int check_ring(struct fan_sim *sim, const struct fan_job_config *c, struct fan_reader *r)
 {
-	for (uint16_t i = 0; i < c->ranks; i++)
+	for (uint32_t i = 0; i < c->ranks; i++)
 		if (fan_sim_distance(sim, c->host[i], c->host[(i + 1) % c->ranks]) == FAN_SIM_NONE)
 			return fan_reader_fail(r, NULL, "no path between workers %u and %u", i,
 					       (i + 1) % c->ranks);
@@ -100,11 +102,15 @@ static int choose_node(struct fan_scenario *s, struct fan_sim *sim, struct fan_s
 	}
 	if (j->at == FAN_SIM_NONE)
 		return fan_reader_fail(r, NULL, "no switch or server that all its workers reach");
-	const struct fan_scenario_node *n = &s->node[j->at];
-	if (j->cfg.payload_bytes > n->payload_bytes)
-		return fan_reader_fail(r, "payload_bytes", "%u: \"%s\" has slots of %u",
-				       j->cfg.payload_bytes, n->name, n->payload_bytes);
-	return 0;
+	while (s->node[j->at].parent != FAN_SIM_NONE)
+		j->at = s->node[j->at].parent;
+	for (uint32_t i = 0; i < s->nodes; i++) {
+		const struct fan_scenario_node *n = &s->node[i];
+		if (fan_scenario_is_below(s, i, j->at) && j->cfg.payload_bytes > n->payload_bytes)
+			return fan_reader_fail(r, "payload_bytes", "%u: \"%s\" has slots of %u",
+					       j->cfg.payload_bytes, n->name, n->payload_bytes);
+	}
+	return fan_scenario_seat(s, sim, j, r);
 }
 
 int fan_scenario_place(struct fan_scenario *s, struct fan_reader *r)

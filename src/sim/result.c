@@ -38,7 +38,7 @@ struct sums {
 static struct sums add_up(const struct fan_experiment_job *j)
 {
 	struct sums s = {.over = true};
-	for (uint16_t r = 0; r < j->cfg.ranks; r++) {
+	for (uint32_t r = 0; r < j->cfg.ranks; r++) {
 		const struct fan_trainer *t = &j->trainer[r];
 		if (t->times.done_ns > s.done_ns)
 			s.done_ns = t->times.done_ns;
@@ -56,7 +56,7 @@ static struct sums add_up(const struct fan_experiment_job *j)
 		s.wrong |= t->wrong;
 		s.over &= t->left && t->times.done_ns != 0;
 	}
-	uint16_t ranks = j->cfg.ranks ? j->cfg.ranks : 1;
+	uint32_t ranks = j->cfg.ranks ? j->cfg.ranks : 1;
 	s.comm_ns /= ranks;
 	s.wait_ns /= ranks;
 	return s;
@@ -67,7 +67,7 @@ static json_t *iterations_of(const struct fan_experiment_job *j)
 	json_t *list = json_array();
 	for (uint32_t i = 0; i < j->cfg.iterations && i < FAN_JOB_SPANS_MAX; i++) {
 		uint64_t end_ns = 0;
-		for (uint16_t r = 0; r < j->cfg.ranks; r++)
+		for (uint32_t r = 0; r < j->cfg.ranks; r++)
 			if (j->trainer[r].span_ns[i] > end_ns)
 				end_ns = j->trainer[r].span_ns[i];
 		if (end_ns)

@@ -171,6 +171,7 @@ void fan_scenario_free(struct fan_scenario *s)
 		fan_model_free(&s->job[i].cfg.model);
 		free(s->job[i].cfg.bucket);
 		free(s->job[i].cfg.host);
+		free(s->job[i].cfg.seat);
 	}
 	free(s->node);
 	free(s->link);

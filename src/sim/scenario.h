@@ -33,6 +33,11 @@ struct fan_scenario_node {
 	uint16_t payload_bytes;
 	bool multicast;
 	uint32_t placed; /* workers on it */
+	char parent_name[FAN_FIELD_NAME];
+	uint32_t parent;   /* the node whose child it is in trees of switches; FAN_SIM_NONE: none */
+	uint16_t children; /* switches that it is the parent of */
+	uint16_t index;	   /* its own among its siblings */
+	uint32_t entry;	   /* of "nodes" that it came from */
 };
 
 struct fan_scenario_link {
@@ -96,9 +101,17 @@ uint32_t fan_scenario_find(const struct fan_scenario *s, const char *name);
  * entries, or * for all.  `text` is JSON, or else a string.  0, or -1 with `why`. */
 int fan_scenario_set(json_t *root, const char *path, const char *text, char *why, size_t why_bytes);
 
+/* Is `node` the root of a tree of switches, or somewhere below it? */
+bool fan_scenario_is_below(const struct fan_scenario *s, uint32_t node, uint32_t root);
+
+/* Where the workers of a job that is summed in the tree of j->at join. */
+int fan_scenario_seat(struct fan_scenario *s, struct fan_sim *sim, struct fan_scenario_job *j,
+		      struct fan_reader *r);
+
 /* The parts, in files of their own. */
 int fan_scenario_read_topology(struct fan_scenario *s, const json_t *o, struct fan_reader *r);
 int fan_scenario_read_jobs(struct fan_scenario *s, const json_t *root, struct fan_reader *r);
+int fan_scenario_read_parents(struct fan_scenario *s, struct fan_reader *r);
 int fan_scenario_place(struct fan_scenario *s, struct fan_reader *r);
 
 /* The whole file, ended by a zero, to be freed; NULL with r->why.  `name` is relative to

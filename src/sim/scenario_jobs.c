@@ -22,8 +22,8 @@ static const char *const reduces[] = {"fanin", "ring", NULL};
 /* What JSON says of a job, before it is turned into a fan_scenario_job. */
 struct job_entry {
 	char name[FAN_FIELD_NAME], at[FAN_FIELD_NAME];
-	uint16_t workers, payload_bytes, window;
-	uint32_t iterations, jitter, copies;
+	uint16_t payload_bytes, window;
+	uint32_t workers, iterations, jitter, copies;
 	uint64_t arrival_ns, interval_ns, bucket_bytes, alive_ns, stall_ns;
 	int mode, wire, reduce;
 	bool overlap, verify;
@@ -34,7 +34,7 @@ struct job_entry {
 static const struct fan_field job_fields[] = {
 	{"name", FAN_FIELD_TEXT, AT(name), 0, 0, NULL},
 	{"model", FAN_FIELD_OTHER, 0, 0, 0, NULL},
-	{"workers", FAN_FIELD_U16, AT(workers), 2, FAN_RANKS_MAX, NULL},
+	{"workers", FAN_FIELD_U32, AT(workers), 2, FAN_WORKERS_MAX, NULL},
 	{"hosts", FAN_FIELD_OTHER, 0, 0, 0, NULL},
 	{"at", FAN_FIELD_TEXT, AT(at), 0, 0, NULL},
 	{"reduce", FAN_FIELD_WORD, AT(reduce), 0, 0, reduces},
@@ -64,7 +64,7 @@ struct slow_entry {
 
 #define AT(field) offsetof(struct slow_entry, field)
 static const struct fan_field slow_fields[] = {
-	{"rank", FAN_FIELD_U32, AT(rank), 0, FAN_RANKS_MAX - 1, NULL},
+	{"rank", FAN_FIELD_U32, AT(rank), 0, FAN_WORKERS_MAX - 2, NULL},
 	{"speed", FAN_FIELD_SHARE, AT(speed), 1e-6, 1, NULL},
 	{"from_s", FAN_FIELD_S, AT(from_ns), 0, 1e6, NULL},
 	{"to_s", FAN_FIELD_S, AT(to_ns), 0, 1e6, NULL},
@@ -210,7 +210,7 @@ static int read_hosts(struct fan_scenario *s, struct fan_job_config *c, const js
 	c->host = calloc(c->ranks, sizeof *c->host);
 	if (!c->host)
 		return fan_reader_fail(r, "hosts", "out of memory");
-	for (uint16_t i = 0; i < c->ranks; i++) {
+	for (uint32_t i = 0; i < c->ranks; i++) {
 		char key[32];
 		snprintf(key, sizeof key, "hosts[%u]", i);
 		const char *name = json_string_value(json_array_get(list, i));
@@ -218,7 +218,7 @@ static int read_hosts(struct fan_scenario *s, struct fan_job_config *c, const js
 		if (n == FAN_SIM_NONE || s->node[n].kind != FAN_NODE_WORKER)
 			return fan_reader_fail(r, key, "\"%.63s\": no worker node of that name",
 					       name ? name : "");
-		for (uint16_t k = 0; k < i; k++)
+		for (uint32_t k = 0; k < i; k++)
 			if (c->host[k] == n)
 				return fan_reader_fail(r, key, "\"%s\" is there twice", name);
 		c->host[i] = n;
@@ -265,7 +265,7 @@ static int check_entry(const struct fan_scenario *s, struct job_entry *e, const 
 	if (!e->name[0])
 		snprintf(e->name, sizeof e->name, "job%u", s->jobs);
 	if (!e->workers && hosts >= 2)
-		e->workers = (uint16_t)(hosts < FAN_RANKS_MAX ? hosts : FAN_RANKS_MAX);
+		e->workers = hosts < FAN_WORKERS_MAX ? hosts : FAN_WORKERS_MAX;
 	if (e->workers > hosts || !e->workers)
 		return fan_reader_fail(r, "workers", "%u: the topology has %u worker nodes",
 				       e->workers, hosts);
@@ -346,7 +346,7 @@ static int read_trace_line(struct fan_scenario *s, const struct fan_csv *c, cons
 		return -1;
 	if (c->fields != 5)
 		return fan_reader_fail(r, "file", "line %u: expected 5 fields", c->line);
-	if (!fan_csv_number(c->field[0], FAN_RANKS_MAX, &workers) ||
+	if (!fan_csv_number(c->field[0], FAN_WORKERS_MAX, &workers) ||
 	    !fan_csv_seconds(c->field[1], &duration_ns) ||
 	    !fan_csv_seconds(c->field[2], &e.arrival_ns) ||
 	    !fan_csv_number(c->field[3], 1000000, &iterations))
@@ -356,7 +356,7 @@ static int read_trace_line(struct fan_scenario *s, const struct fan_csv *c, cons
 		return 0; /* reduces nothing */
 	json_t *job = json_copy((json_t *)o);
 	json_object_set_new(job, "model", json_string(c->field[4]));
-	e.workers = (uint16_t)workers;
+	e.workers = (uint32_t)workers;
 	e.iterations = iterations ? (uint32_t)iterations : 1;
 	snprintf(e.name, sizeof e.name, "line%u", c->line);
 	int bad = check_entry(s, &e, job, r) || add_job(s, &e, job, r, 0);

@@ -29,6 +29,7 @@ static const struct fan_field node_fields[] = {
 	{"jobs", FAN_FIELD_U32, AT(node.jobs), 1, FAN_JOBS_MAX, NULL},
 	{"buffer_bytes", FAN_FIELD_U32, AT(node.buffer_bytes), 0, 0, NULL},
 	{"multicast", FAN_FIELD_BOOL, AT(node.multicast), 0, 0, NULL},
+	{"parent", FAN_FIELD_TEXT, AT(node.parent_name), 0, 0, NULL},
 	{"payload_bytes", FAN_FIELD_U16, AT(node.payload_bytes), FAN_PAYLOAD_MIN, FAN_PAYLOAD_MAX,
 	 NULL},
 };
@@ -84,9 +85,12 @@ static int add_node(struct fan_scenario *s, struct fan_reader *r, const struct n
 	return 0;
 }
 
-static int read_node(struct fan_scenario *s, const json_t *o, struct fan_reader *r)
+static int read_node(struct fan_scenario *s, const json_t *o, struct fan_reader *r, size_t entry)
 {
-	struct node_entry e = {.node = {.kind = -1, .payload_bytes = FAN_PAYLOAD_1500}};
+	struct node_entry e = {.node = {.kind = -1,
+					.payload_bytes = FAN_PAYLOAD_1500,
+					.parent = FAN_SIM_NONE,
+					.entry = (uint32_t)entry}};
 	if (fan_fields_read(r, o, node_fields, COUNT(node_fields), &e))
 		return -1;
 	if (!e.node.name[0])
@@ -98,6 +102,9 @@ static int read_node(struct fan_scenario *s, const json_t *o, struct fan_reader 
 		      e.node.multicast))
 		return fan_reader_fail(r, NULL,
 				       "a %s has no slots, window, jobs, buffer or multicast",
+				       kinds[e.node.kind]);
+	if (e.node.parent_name[0] && e.node.kind != FAN_NODE_SWITCH)
+		return fan_reader_fail(r, "parent", "a %s has none: only switches do",
 				       kinds[e.node.kind]);
 	bool server = e.node.kind == FAN_NODE_SERVER;
 	if (!e.node.slots)
@@ -150,8 +157,9 @@ static int add_links(struct fan_scenario *s, struct fan_reader *r, const struct 
 	return fan_reader_fail(r, NULL, "joins no two nodes");
 }
 
-static int read_link(struct fan_scenario *s, const json_t *o, struct fan_reader *r)
+static int read_link(struct fan_scenario *s, const json_t *o, struct fan_reader *r, size_t entry)
 {
+	(void)entry;
 	struct link_entry e = {
 		.cfg = {.delay_ns = 1000, .queue_bytes = 1 << 20, .overhead_bytes = 66}};
 	if (fan_fields_read(r, o, link_fields, COUNT(link_fields), &e))
@@ -165,14 +173,15 @@ static int read_link(struct fan_scenario *s, const json_t *o, struct fan_reader 
 
 /* Each entry of an array. */
 static int read_list(struct fan_scenario *s, const json_t *o, struct fan_reader *r, const char *key,
-		     int (*read)(struct fan_scenario *, const json_t *, struct fan_reader *))
+		     int (*read)(struct fan_scenario *, const json_t *, struct fan_reader *,
+				 size_t))
 {
 	const json_t *list = json_object_get(o, key);
 	if (!json_is_array(list) || json_array_size(list) == 0)
 		return fan_reader_fail(r, key, "expected an array with an entry");
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		size_t back = fan_reader_enter(r, "%s[%zu]", key, i);
-		if (read(s, json_array_get(list, i), r))
+		if (read(s, json_array_get(list, i), r, i))
 			return -1;
 		fan_reader_leave(r, back);
 	}
@@ -216,7 +225,8 @@ int fan_scenario_read_topology(struct fan_scenario *s, const json_t *o, struct f
 	s->link = calloc(FAN_SCENARIO_LINKS_MAX, sizeof *s->link);
 	if (!s->node || !s->link)
 		return fan_reader_fail(r, NULL, "out of memory");
-	if (read_list(s, o, r, "nodes", read_node) || read_list(s, o, r, "links", read_link))
+	if (read_list(s, o, r, "nodes", read_node) || fan_scenario_read_parents(s, r) ||
+	    read_list(s, o, r, "links", read_link))
 		return -1;
 	return check_connected(s, r);
 }

@@ -90,15 +90,29 @@ void fan_trainer_unshare(struct fan_trainer_shared *sh)
 
 /* ---- its life ------------------------------------------------------------------ */
 
+static struct fan_job_seat seat_of(const struct fan_trainer *t)
+{
+	const struct fan_job_config *c = t->shared->cfg;
+	if (c->seat)
+		return c->seat[t->rank];
+	return (struct fan_job_seat){
+		.aggregator = c->aggregator,
+		.rank = t->rank,
+		.ranks = (uint16_t)c->ranks,
+		.multicast = c->multicast,
+	};
+}
+
 static bool come(struct fan_trainer *t)
 {
 	const struct fan_job_config *c = t->shared->cfg;
+	const struct fan_job_seat at = seat_of(t);
 	struct fan_worker_config w = {
-		.rank = t->rank,
-		.ranks = c->ranks,
+		.rank = at.rank,
+		.ranks = at.ranks,
 		.payload_bytes = c->payload_bytes,
 		.window_max = c->window,
-		.options = c->multicast ? FAN_JOIN_GROUP : 0,
+		.options = at.multicast ? FAN_JOIN_GROUP : 0,
 		.alive_ms = c->alive_ms,
 		.join_ms = c->stall_ms,
 		.stall_ms = c->stall_ms,
@@ -146,7 +160,7 @@ static void rise_all(struct fan_trainer_shared *sh)
 	struct fan_sim *s = sh->sim;
 	uint32_t least = UINT32_MAX;
 	bool failed = false;
-	for (uint16_t r = 0; r < sh->cfg->ranks; r++) {
+	for (uint32_t r = 0; r < sh->cfg->ranks; r++) {
 		const struct fan_trainer *t = &sh->first[r];
 		uint64_t done = sh->cfg->buckets ? t->bucket_done / sh->cfg->buckets : 0;
 		least = done < least ? (uint32_t)done : least;
@@ -157,7 +171,7 @@ static void rise_all(struct fan_trainer_shared *sh)
 	sh->lives++;
 	sh->gone = 0;
 	sh->begin_ns = s->now_ns + (FAN_MS << (sh->lives < PAUSE_MAX ? sh->lives : PAUSE_MAX));
-	for (uint16_t r = 0; r < sh->cfg->ranks; r++) {
+	for (uint32_t r = 0; r < sh->cfg->ranks; r++) {
 		rise(&sh->first[r], least);
 		fan_sim_wake(s, sh->first[r].actor);
 	}
@@ -167,7 +181,7 @@ static void rise_all(struct fan_trainer_shared *sh)
  * it until their own timers run out. */
 static void end_others(struct fan_trainer_shared *sh)
 {
-	for (uint16_t r = 0; r < sh->cfg->ranks; r++) {
+	for (uint32_t r = 0; r < sh->cfg->ranks; r++) {
 		struct fan_trainer *t = &sh->first[r];
 		if (!t->core)
 			continue;
@@ -314,6 +328,7 @@ static void tick_core(struct fan_trainer *t)
 {
 	struct fan_trainer_shared *sh = t->shared;
 	struct fan_sim *s = sh->sim;
+	uint32_t to = seat_of(t).aggregator;
 	struct fan_out out;
 	fan_out_init(&out, sh->item, OUT_ITEMS, sh->scratch, sh->scratch_bytes);
 	bool more = true;
@@ -323,7 +338,7 @@ static void tick_core(struct fan_trainer *t)
 			const struct fan_out_item *it = &out.item[i];
 			struct fan_sim_packet p = {
 				.from = t->actor,
-				.to = sh->cfg->aggregator,
+				.to = to,
 				.len = (uint16_t)(FAN_HEAD_BYTES + it->payload_bytes),
 				.body = fan_sim_body(s, it->head, it->payload, it->payload_bytes),
 			};
@@ -428,7 +443,9 @@ static uint64_t deadline(void *self)
 		return FAN_SIM_NEVER;
 	if (!t->core)
 		return t->shared->begin_ns;
-	return t->working && t->until_ns < t->deadline_ns ? t->until_ns : t->deadline_ns;
+	/* what has failed or leaves computes no more */
+	bool computes = t->working && fan_worker_phase(t->core) == FAN_W_READY;
+	return computes && t->until_ns < t->deadline_ns ? t->until_ns : t->deadline_ns;
 }
 
 static const struct fan_actor_ops ops = {recv_packet, tick, deadline};
@@ -480,7 +497,7 @@ static void tick_ring(void *self)
 			.actor = t->actor,
 			.next = first[(t->rank + 1) % t->shared->cfg->ranks].actor,
 			.rank = t->rank,
-			.ranks = t->shared->cfg->ranks,
+			.ranks = (uint16_t)t->shared->cfg->ranks,
 			.payload_bytes = t->shared->cfg->payload_bytes,
 			.note = t->ring.note,
 			.notes = t->ring.notes,

@@ -31,7 +31,7 @@ struct fan_trainer_shared {
 	struct fan_trainer *first; /* the trainer of rank 0; the others follow it */
 	uint64_t begin_ns;	   /* when this life of the job begins */
 	uint32_t lives;		   /* before this one */
-	uint16_t gone;		   /* ranks whose part in this life is over */
+	uint32_t gone;		   /* ranks whose part in this life is over */
 };
 
 /* An operation in flight. */

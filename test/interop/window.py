@@ -30,6 +30,7 @@ class Options:
     wide: bool = True
     loss: float = 0.0  # of what is sent and of what arrives; for tests
     seed: int = 1
+    workers: int = 0  # T of section 6.8; known when READY
 
     @property
     def payload(self) -> int:
@@ -158,7 +159,7 @@ class FixedPart(Part):
             return Message(DATA, flags=flags, kind=MAX << 4 | EXP16, count=len(blocks), body=body)
         begin, end = self.elements(block)
         e = self.exponents[block]
-        body = struct.pack(f"<{end - begin}i", *codes_of(self.values[begin:end], e, self.o.ranks))
+        body = struct.pack(f"<{end - begin}i", *codes_of(self.values[begin:end], e, self.o.workers))
         return Message(DATA, flags=self.flags(n), kind=self.request.op << 4 | FIXED32,
                        count=end - begin, exponent=e, body=body)
 
@@ -169,9 +170,9 @@ class FixedPart(Part):
             agreed = map(agreed_exponent, struct.unpack(f"<{m.count}h", m.body))
             self.exponents.update(zip(self.blocks_of(group), agreed))
             return
-        divisor = self.o.ranks if self.request.op == AVG else 1
+        divisor = self.o.workers if self.request.op == AVG else 1
         codes = struct.unpack(f"<{len(m.body) // 4}i", m.body)
-        words = [decode_code(q, m.exponent, self.o.ranks, divisor) for q in codes]
+        words = [decode_code(q, m.exponent, self.o.workers, divisor) for q in codes]
         self.results[block] = struct.pack(f"<{len(words)}I", *words)
         self.groups.taken(self.base + group)
 

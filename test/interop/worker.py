@@ -169,6 +169,8 @@ class Lane:
                 raise FaninError(RESTARTED, "the switch does not know the job any more", own=True)
             self.state, self.window, self.next_control = JOINING, None, now
         elif state == STATE_READY and self.state == FORMING:
+            told = struct.unpack_from("<I", m.body, 49)[0] if len(m.body) >= 53 else 0
+            self.o.workers = told or self.o.ranks
             self.state, self.progress, self.next_control = READY, now, now + self.beat
         elif (state == STATE_READY) == (self.state == READY):
             self.missing, self.missing_of = missing, m.frag

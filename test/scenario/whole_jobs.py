@@ -7,7 +7,7 @@ corruption, slow workers, background traffic, links that go down or change their
 switches that restart.  A failure prints its seed, and is shrunk to a smaller scenario
 that still fails, with a trace of its packets.
 
-    whole_jobs.py FANIN [--seeds N] [--seed S] [--keep DIR] [--find KEY]
+    whole_jobs.py FANIN [--trees] [--seeds N] [--seed S] [--keep DIR] [--find KEY]
 """
 
 import argparse
@@ -67,6 +67,43 @@ def topology_of(rng):
     return {"nodes": nodes, "links": links}, switches
 
 
+def tree_of(rng):
+    """Two or three levels of switches, each the home of those below; workers at the leaves."""
+    nodes, links, switches = [], [], []
+
+    def add_switch(name, parent):
+        window = rng.choice([4, 16, 64, 256])
+        switch = {"name": name, "kind": "switch", "window": window,
+                  "slots": window * rng.choice([3, 8])}
+        if rng.random() < 0.2:
+            switch["multicast"] = True
+        if parent:
+            switch["parent"] = parent
+            links.append(link_of(rng, name, parent))
+        nodes.append(switch)
+        switches.append(name)
+        return switch
+
+    three, leaves = rng.random() < 0.5, 0
+    add_switch("top", None)
+    for i in range(rng.randint(2, 3)):
+        below = "top"
+        # a branch may be shorter than the others
+        if three and rng.random() < 0.8:
+            below = add_switch("m%d" % i, "top")["name"]
+        for _ in range(2 if below != "top" else 1):
+            add_switch("s%d" % leaves, below)
+            nodes.append({"name": "w%d-" % leaves, "kind": "worker", "count": rng.randint(2, 4)})
+            links.append(link_of(rng, "w%d-*" % leaves, "s%d" % leaves))
+            leaves += 1
+    # what a child asks for must not be less than what another one was given
+    window = max(n["window"] for n in nodes if n["kind"] == "switch")
+    for node in nodes:
+        if "parent" in node:
+            node["window"] = window
+    return {"nodes": nodes, "links": links}, switches
+
+
 def job_of(rng, number, hosts, switches):
     job = {
         "name": "j%d" % number,
@@ -90,12 +127,14 @@ def job_of(rng, number, hosts, switches):
     return job
 
 
-def scenario_of(seed):
+def scenario_of(seed, trees):
     rng = random.Random(seed)
-    topology, switches = topology_of(rng)
+    topology, switches = tree_of(rng) if trees else topology_of(rng)
     hosts = ["%s%d" % (n["name"], i) for n in topology["nodes"] if n["kind"] == "worker"
              for i in range(n["count"])]
     jobs = [job_of(rng, i, len(hosts), switches) for i in range(rng.randint(1, 3))]
+    for job in jobs if trees else []:
+        job["workers"] = len(hosts)  # each leaf has some
     changes = []
     if rng.random() < 0.4:
         at = round(rng.random() * 0.01, 5)
@@ -253,6 +292,7 @@ def report(runner, seed, scenario, wrong, keep):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("fanin")
+    parser.add_argument("--trees", action="store_true", help="trees of switches, all of them")
     parser.add_argument("--seeds", type=int, default=None, metavar="N", help="how many (100; 1 after --seed)")
     parser.add_argument("--seed", type=int, default=None, metavar="S", help="the first (1)")
     parser.add_argument("--keep", default=".", metavar="DIR", help="where failures are written")
@@ -264,7 +304,7 @@ def main():
     runner = Runner(args.fanin, args.find)
     failed = 0
     for seed in range(first, first + seeds):
-        scenario = scenario_of(seed)
+        scenario = scenario_of(seed, args.trees)
         wrong = runner.wrong(scenario, twice=seed % 8 == 0)
         if wrong:
             failed += 1

@@ -73,6 +73,26 @@ refuse 'bad.json: jobs[0].window: 1: expected a whole number from 2 to 4096' --s
 refuse '--seed: "x": expected a whole number' --seed x
 refuse 'expected one scenario' other.json
 
+# trees
+printf '%s' '{"topology": {"nodes": [{"name": "top", "kind": "switch"},
+ {"name": "s", "kind": "switch", "count": 2, "parent": "top"},
+ {"name": "a", "kind": "worker", "count": 2}, {"name": "b", "kind": "worker", "count": 2}],
+ "links": [{"a": "s*", "b": "top", "gbps": 10}, {"a": "a*", "b": "s0", "gbps": 10},
+ {"a": "b*", "b": "s1", "gbps": 10}]}, "jobs": [{"name": "j", "model": {"numel": 1000}}]}' >bad.json
+"$fanin" sim bad.json -q || { echo 'the good tree fails'; failed=1; }
+set_to 'topology.nodes.s.parent=x' 'bad.json: topology.nodes[1].parent: "x": no switch or server of that name'
+set_to 'topology.nodes.s.parent=a0' 'bad.json: topology.nodes[1].parent: "a0": no switch or server of that name'
+set_to 'topology.nodes.a.parent=top' 'bad.json: topology.nodes[2].parent: a worker has none: only switches do'
+set_to 'topology.nodes.top.parent=s1' 'bad.json: topology.nodes[1].parent: "top" is below "s1" itself'
+set_to 'topology.nodes.s.count=300' 'bad.json: topology.nodes[1].parent: "top" has more than 256 children'
+set_to 'topology.nodes.s.count=1' 'bad.json: topology.nodes[1].parent: "top" has one child only: it needs two'
+set_to 'jobs.j.workers=3' 'bad.json: jobs.j.workers: 1 of them would join "s1": expected 2 to 256'
+printf '%s' '{"topology": {"nodes": [{"name": "s0", "kind": "switch"},
+ {"name": "w", "kind": "worker", "count": 300}], "links": [{"a": "w*", "b": "s0", "gbps": 10}]},
+ "jobs": [{"name": "j", "model": {"numel": 1000}}]}' >bad.json
+refuse 'bad.json: jobs.j.workers: 300 of them would join "s0": expected 2 to 256'
+printf '%s' "$good" >bad.json
+
 # columns of tables
 printf 'layer,numel\n' >m.csv
 set_to 'jobs.j.model=m.csv' 'bad.json: jobs[0].model: m.csv: line 1: expected the columns layer,numel,forward_ns,backward_ns'

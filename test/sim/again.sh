@@ -3,7 +3,7 @@
 #
 # Run the seeds that once found a fault: again.sh FAULTS SEEDS
 set -eu
-while read -r seed story _; do
+while read -r seed story policy _; do
         case $seed in '#'* | '') continue ;; esac
-        "$1" --seed "$seed" --story "$story"
+        "$1" --seed "$seed" --story "$story" --policy "$policy"
 done <"$2"

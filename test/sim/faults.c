@@ -23,6 +23,7 @@ struct options {
 	uint64_t first, seeds;
 	unsigned jobs;
 	int story;
+	enum plan_policy policy;
 	bool verbose, one;
 };
 
@@ -33,13 +34,16 @@ struct child {
 
 static void usage(FILE *to)
 {
-	fputs("usage: faults [--seeds N] [--seed S] [--story NAME] [--jobs J] [--verbose]\n\n"
+	fputs("usage: faults [--seeds N] [--seed S] [--story NAME] [--policy P]\n"
+	      "              [--jobs J] [--verbose]\n\n"
 	      "Runs the protocol core in virtual time under random faults and checks that\n"
 	      "sums are exact, that every run ends, and that errors name their cause.\n\n"
 	      "  --seeds N     how many seeds (1000, or 1 after --seed)\n"
 	      "  --seed S      the first seed (1); a failed run prints its own\n"
 	      "  --story NAME  the same story for all: calm deaf cut restart death stall\n"
 	      "                early mismatch taken full rogue outsider\n"
+	      "  --policy P    between workers and home: switchml (nothing), atp, esa (shared\n"
+	      "                switches), or mix, as each seed says (mix)\n"
 	      "  --jobs J      processes at a time (2)\n"
 	      "  --verbose     what each seed stands for\n",
 	      to);
@@ -56,6 +60,17 @@ static uint64_t number(const char *text)
 	return v;
 }
 
+static const char *const policy_name[] = {"switchml", "atp", "esa", "mix"};
+
+static enum plan_policy policy_number(const char *name)
+{
+	for (unsigned i = 0; i <= PLAN_MIX; i++)
+		if (strcmp(name, policy_name[i]) == 0)
+			return (enum plan_policy)i;
+	fprintf(stderr, "faults: \"%s\": expected switchml, atp, esa or mix\n", name);
+	exit(2);
+}
+
 static int story_number(const char *name)
 {
 	for (int i = 0; i < STORY_COUNT; i++)
@@ -68,15 +83,12 @@ static int story_number(const char *name)
 static struct options parse(int argc, char **argv)
 {
 	static const struct option long_options[] = {
-		{"seeds", required_argument, NULL, 'n'},
-		{"seed", required_argument, NULL, 's'},
-		{"story", required_argument, NULL, 't'},
-		{"jobs", required_argument, NULL, 'j'},
-		{"verbose", no_argument, NULL, 'v'},
-		{"help", no_argument, NULL, 'h'},
-		{NULL, 0, NULL, 0},
+		{"seeds", required_argument, NULL, 'n'}, {"seed", required_argument, NULL, 's'},
+		{"story", required_argument, NULL, 't'}, {"policy", required_argument, NULL, 'p'},
+		{"jobs", required_argument, NULL, 'j'},	 {"verbose", no_argument, NULL, 'v'},
+		{"help", no_argument, NULL, 'h'},	 {NULL, 0, NULL, 0},
 	};
-	struct options o = {.first = 1, .jobs = 2, .story = -1};
+	struct options o = {.first = 1, .jobs = 2, .story = -1, .policy = PLAN_MIX};
 	for (int c; (c = getopt_long(argc, argv, "", long_options, NULL)) != -1;) {
 		switch (c) {
 		case 'n': o.seeds = number(optarg); break;
@@ -85,6 +97,7 @@ static struct options parse(int argc, char **argv)
 			o.one = true;
 			break;
 		case 't': o.story = story_number(optarg); break;
+		case 'p': o.policy = policy_number(optarg); break;
 		case 'j': o.jobs = (unsigned)number(optarg); break;
 		case 'v': o.verbose = true; break;
 		case 'h': usage(stdout); exit(0);
@@ -107,7 +120,7 @@ static pid_t start(const struct options *o, uint64_t seed)
 	if (pid != 0)
 		return pid;
 	alarm(SEED_LIMIT_S);
-	run_seed(seed, o->story, o->verbose);
+	run_seed(seed, o->story, o->policy, o->verbose);
 	exit(0); /* with what sanitizers and coverage do at the end */
 }
 
@@ -126,8 +139,9 @@ static bool reap(struct child *child, unsigned jobs, const struct options *o)
 			fprintf(stderr, "seed %llu: %s\n", (unsigned long long)child[i].seed,
 				WTERMSIG(status) == SIGALRM ? "hangs"
 							    : strsignal(WTERMSIG(status)));
-		fprintf(stderr, "    again: faults --verbose --seed %llu%s%s\n",
-			(unsigned long long)child[i].seed, o->story < 0 ? "" : " --story ",
+		fprintf(stderr, "    again: faults --verbose --policy %s --seed %llu%s%s\n",
+			policy_name[o->policy], (unsigned long long)child[i].seed,
+			o->story < 0 ? "" : " --story ",
 			o->story < 0 ? "" : story_name((enum story)o->story));
 		return false;
 	}

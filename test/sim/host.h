@@ -8,6 +8,7 @@
 #ifndef TEST_SIM_HOST_H
 #define TEST_SIM_HOST_H
 
+#include "core/shared.h"
 #include "core/switch.h"
 #include "core/worker.h"
 #include "sim.h"
@@ -30,6 +31,21 @@ struct host_switch {
 	bool restarted;
 };
 
+/* A shared switch, between workers or shared switches below and its node's `up`. */
+struct host_shared {
+	struct sim *sim;
+	int node;
+	struct fan_shared_config cfg;
+	void *mem;
+	struct fan_shared *core;
+	uint64_t dropped; /* packets with verdict DROP in this life */
+	uint64_t down_until_ns;
+	uint64_t restart; /* packets after which it restarts, again and again; 0: never */
+	unsigned restarts;
+	uint32_t mark;		     /* chance that a packet has met congestion */
+	struct fan_shared_stats sum; /* over its lives, complete after host_shared_free */
+};
+
 /* One life of a job: what its ranks do, and what they have found. */
 struct host_job {
 	struct fan_worker_config cfg; /* but rank and nonce */
@@ -41,6 +57,7 @@ struct host_job {
 	uint64_t start_ns, spread_ns;  /* when ranks join */
 	uint32_t pause, pause_ms;      /* chance and length of a pause before an operation */
 	bool exact;		       /* no liar among the ranks */
+	unsigned priorities;	       /* operations have one of so many; 0: none */
 	struct host_job *next;	       /* the next life, begun when this one has ended */
 };
 
@@ -81,6 +98,11 @@ void host_switch_free(struct host_switch *h);
 
 /* End this life of the switch and begin the next one after `down_ns`. */
 void host_switch_restart(struct host_switch *h, uint64_t down_ns);
+
+/* A new node below the node `up`. */
+void host_shared_init(struct host_shared *h, struct sim *s, const struct sim_link *link,
+		      const struct fan_shared_config *cfg, int up);
+void host_shared_free(struct host_shared *h);
 
 /* A new node that is `rank` of `job` and begins at job->start_ns. */
 void host_worker_init(struct host_worker *h, struct sim *s, const struct sim_link *link,

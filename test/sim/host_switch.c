@@ -37,7 +37,8 @@ static void check_item(struct sim *s, const struct fan_out_item *it, size_t larg
 	int why = fan_wire_get(&f, packet, FAN_HEAD_BYTES + it->payload_bytes);
 	SIM_CHECK(s, why == -1, "the switch sends a malformed packet: %s",
 		  fan_drop_text((unsigned)why));
-	SIM_CHECK(s, f.sender == FAN_RANK_NONE || f.type == FAN_TYPE_RESULT,
+	SIM_CHECK(s,
+		  f.sender == FAN_RANK_NONE || f.type == FAN_TYPE_RESULT || f.type == FAN_TYPE_VIA,
 		  "the switch sends as rank %u", f.sender);
 }
 

@@ -55,8 +55,8 @@ static void send_all(struct host_worker *h, struct fan_out *out)
 	for (unsigned i = 0; i < out->count; i++) {
 		const struct fan_out_item *it = &out->item[i];
 		SIM_CHECK(h->sim, it->dest == FAN_TO_PEER, "a worker sends to a group");
-		sim_send(h->sim, h->node, SIM_SWITCH, it->head, it->payload, it->payload_bytes,
-			 false);
+		sim_send(h->sim, h->node, h->sim->node[h->node].up, it->head, it->payload,
+			 it->payload_bytes, false);
 	}
 	fan_out_reset(out);
 }
@@ -156,6 +156,8 @@ static void begin_one(struct host_worker *h)
 	unsigned n = h->begun;
 	struct fan_op op;
 	tensor_open(&h->tensor[n], op_number(h, n), h->rank, &op);
+	if (h->job->priorities) /* ranks need not agree */
+		op.priority = (uint8_t)rng_below(&h->sim->rng, h->job->priorities);
 	int err = fan_worker_start(h->core, h->sim->now_ns, &op, &h->id[n]);
 	if (err) {
 		tensor_close(&h->tensor[n]);

@@ -218,7 +218,47 @@ static uint64_t draw_limit(const struct plan *p)
 	return (most_ms + (mild ? 1000 : 200000)) * FAN_MS;
 }
 
-void plan_draw(struct plan *p, uint64_t seed, enum story story)
+static struct fan_shared_config draw_one_shared(const struct plan *p, struct rng *r,
+						enum plan_policy policy)
+{
+	static const uint32_t slots[] = {1, 2, 5, 32, 1024};
+	static const uint8_t options[] = {
+		0, 0, 0, FAN_SHARED_NO_PREEMPTION, FAN_SHARED_NO_AGEING, FAN_SHARED_NO_PRIORITIES};
+	return (struct fan_shared_config){
+		.policy = policy == PLAN_ESA ? FAN_POLICY_ESA : FAN_POLICY_ATP,
+		.slots = slots[rng_below(r, 5)],
+		.quota = rng_below(r, 3) ? 0 : (uint32_t)rng_range(r, 1, 16),
+		.payload_bytes = p->sw.payload_bytes,
+		.children_max = FAN_MEMBERS_MAX,
+		.spares = 1,
+		.options = (uint8_t)(options[rng_below(r, 6)] |
+				     (rng_below(r, 2) ? FAN_SHARED_FREE_EARLY : 0)),
+	};
+}
+
+/* Shared switches in front of the home.  Their slots are few, so that most packets meet
+ * those of others. */
+static void draw_shared(struct plan *p, enum plan_policy policy)
+{
+	struct rng r = {rng_mix(p->seed + 0x5eed)};
+	if (policy == PLAN_MIX)
+		policy = (enum plan_policy)rng_below(&r, PLAN_MIX);
+	if (policy == PLAN_SWITCHML)
+		return;
+	p->shareds = (unsigned)rng_range(&r, 1, PLAN_SHARED_MAX);
+	p->beside = rng_below(&r, 2);
+	p->mark = draw_chance(&r, 300000, 200000);
+	if (p->story <= STORY_RESTART && rng_below(&r, 3) == 0)
+		p->shared_restart = rng_range(&r, 500, 20000);
+	for (unsigned i = 0; i < p->shareds; i++)
+		p->shared[i] = draw_one_shared(p, &r, policy);
+	p->sw.no_reminders = rng_below(&r, 4) == 0;
+	for (unsigned i = 0; i < p->jobs; i++)
+		for (unsigned k = 0; k < p->lives; k++)
+			p->job[i][k].priorities = rng_below(&r, 3) ? 256 : 0;
+}
+
+void plan_draw(struct plan *p, uint64_t seed, enum story story, enum plan_policy policy)
 {
 	struct rng r = {rng_mix(seed)};
 	memset(p, 0, sizeof *p);
@@ -250,7 +290,8 @@ void plan_draw(struct plan *p, uint64_t seed, enum story story)
 	if (p->story == STORY_MISMATCH)
 		draw_mismatch(p, &r);
 	draw_extra(p);
-	p->limit_ns = draw_limit(p);
+	draw_shared(p, policy);
+	p->limit_ns = draw_limit(p) * (p->shareds ? 1 + p->shareds : 1);
 }
 
 void plan_free(struct plan *p)
@@ -270,6 +311,12 @@ void plan_print(const struct plan *p)
 	       (unsigned long long)(l->delay_ns / SIM_US),
 	       (unsigned long long)(l->jitter_ns / SIM_US), l->loss, l->burst, l->twice, l->late,
 	       l->stale, l->damage);
+	for (unsigned i = 0; i < p->shareds; i++)
+		printf("  shared %u%s: policy %d, slots %u, quota %u, options %u, restart %llu, mark "
+		       "%u, reminders %d\n",
+		       i, p->beside ? " beside" : "", p->shared[i].policy, p->shared[i].slots,
+		       p->shared[i].quota, p->shared[i].options,
+		       (unsigned long long)p->shared_restart, p->mark, !p->sw.no_reminders);
 	for (unsigned i = 0; i < p->jobs; i++) {
 		const struct host_job *j = &p->job[i][0];
 		printf("  %s: %u ranks, payload %u, window %u, options %u, alive %u ms, "

@@ -5,7 +5,16 @@
 
 #include "host.h"
 
-#define PLAN_JOBS_MAX 3
+#define PLAN_JOBS_MAX	3
+#define PLAN_SHARED_MAX 3
+
+/* What stands between workers and home. */
+enum plan_policy {
+	PLAN_SWITCHML, /* nothing */
+	PLAN_ATP,
+	PLAN_ESA,
+	PLAN_MIX, /* one of these, as the seed says */
+};
 
 /* What happens beside random faults on the links.  It happens to job 0. */
 enum story {
@@ -29,6 +38,14 @@ struct plan {
 	enum story story;
 	uint16_t victim; /* rank of job 0 */
 	struct fan_switch_config sw;
+	/* Shared switches: the first is below the home, another below the first or, if
+	 * `beside`, below the home as well.  Workers are below the last or, if `beside`, below
+	 * any. */
+	struct fan_shared_config shared[PLAN_SHARED_MAX];
+	unsigned shareds;
+	bool beside;
+	uint64_t shared_restart; /* packets between restarts of one; 0: none */
+	uint32_t mark;
 	struct sim_link link;
 	unsigned jobs;
 	struct host_job job[PLAN_JOBS_MAX][HOST_LIVES];
@@ -41,8 +58,9 @@ struct plan {
 
 const char *story_name(enum story story);
 
-/* Draw the plan of `seed`; `story` is drawn as well if it is STORY_COUNT. */
-void plan_draw(struct plan *p, uint64_t seed, enum story story);
+/* Draw the plan of `seed`; `story` is drawn as well if it is STORY_COUNT.  What the policy
+ * adds is drawn apart: a seed means the same for all of them but for that. */
+void plan_draw(struct plan *p, uint64_t seed, enum story story, enum plan_policy policy);
 void plan_free(struct plan *p);
 
 /* One line about the plan, for people. */

@@ -33,6 +33,29 @@ static void add_workers(struct run *r)
 		sim_wake(&r->sim, r->worker[i].node);
 }
 
+/* Put shared switches between the workers, which are there, and the home. */
+static void add_shared(struct run *r)
+{
+	const struct plan *p = &r->plan;
+	/* BEATs of hundreds of ranks pass here at one time: a chance in five that each is lost
+	 * on every link, or a burst that takes them all, is silence of seconds. */
+	struct sim_link link = p->link;
+	link.loss /= 4;
+	link.burst = 0;
+	for (unsigned i = 0; i < p->shareds; i++) {
+		struct host_shared *h = &r->shared[i];
+		int up = i && !p->beside ? r->shared[i - 1].node : SIM_SWITCH;
+		host_shared_init(h, &r->sim, &link, &p->shared[i], up);
+		h->mark = p->mark;
+		h->restart = i == 0 ? p->shared_restart : 0;
+		sim_wake(&r->sim, h->node);
+	}
+	for (unsigned i = 0; p->shareds && i < r->workers; i++) {
+		unsigned which = p->beside ? i % p->shareds : p->shareds - 1;
+		r->sim.node[r->worker[i].node].up = r->shared[which].node;
+	}
+}
+
 static bool all_gone(const struct run *r)
 {
 	for (unsigned i = 0; i < r->workers; i++) {
@@ -72,15 +95,27 @@ static void until_switch_is_empty(struct run *r)
 		  "an empty switch waits for something");
 }
 
-void run_seed(uint64_t seed, int story, bool verbose)
+static void print_shared(const struct host_shared *h)
+{
+	const struct fan_shared_stats *st = &h->sum;
+	printf("  shared: taken %llu hits %llu collisions %llu preemptions %llu evictions %llu "
+	       "flushes %llu completions %llu unknown %llu restarts %u\n",
+	       (unsigned long long)st->taken, (unsigned long long)st->hits,
+	       (unsigned long long)st->collisions, (unsigned long long)st->preemptions,
+	       (unsigned long long)st->evictions, (unsigned long long)st->flushes,
+	       (unsigned long long)st->completions, (unsigned long long)st->unknown, h->restarts);
+}
+
+void run_seed(uint64_t seed, int story, enum plan_policy policy, bool verbose)
 {
 	struct run *r = calloc(1, sizeof *r);
-	plan_draw(&r->plan, seed, story < 0 ? STORY_COUNT : (enum story)story);
+	plan_draw(&r->plan, seed, story < 0 ? STORY_COUNT : (enum story)story, policy);
 	if (verbose)
 		plan_print(&r->plan);
 	sim_init(&r->sim, seed);
 	host_switch_init(&r->sw, &r->sim, &r->plan.sw);
 	add_workers(r);
+	add_shared(r);
 	story_begin(r);
 	until_all_gone(r);
 	uint64_t took_ns = r->sim.now_ns;
@@ -92,6 +127,11 @@ void run_seed(uint64_t seed, int story, bool verbose)
 		       (double)r->plan.limit_ns / 1e9);
 	for (unsigned i = 0; i < r->workers; i++)
 		host_worker_free(&r->worker[i]);
+	for (unsigned i = 0; i < r->plan.shareds; i++) {
+		host_shared_free(&r->shared[i]);
+		if (verbose)
+			print_shared(&r->shared[i]);
+	}
 	host_switch_free(&r->sw);
 	sim_free(&r->sim);
 	plan_free(&r->plan);

@@ -196,7 +196,8 @@ static bool is_lost(struct sim *s, struct sim_link *l)
 void sim_send(struct sim *s, int from, int to, const uint8_t *head, const uint8_t *payload,
 	      size_t payload_bytes, bool by_group)
 {
-	struct sim_link *l = &s->node[from == SIM_SWITCH ? to : from].link;
+	bool down = from == SIM_SWITCH || s->node[to].up == from;
+	struct sim_link *l = &s->node[down ? to : from].link;
 	struct sim_packet *p = malloc(sizeof *p + FAN_HEAD_BYTES + payload_bytes);
 	*p = (struct sim_packet){from, to, by_group, FAN_HEAD_BYTES + payload_bytes};
 	memcpy(p->bytes, head, FAN_HEAD_BYTES);

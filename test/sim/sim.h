@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim.h - nodes on one switch, and links that lose, repeat, delay and damage.
+/* sim.h - nodes on one switch or several, and links that lose, repeat, delay and damage.
  *
  * Time, events and packets on their way are the simulator's, src/sim/world.h; the faults
  * are drawn here, so that a seed keeps its meaning whatever the simulator learns.
  *
- * All nodes hang on one switch, node 0; each node's link carries its traffic in both
- * directions and has its own faults.  Everything is drawn from the seed, so a run can
- * be repeated to the last packet. */
+ * Each node but the first has a link to the node above it, node 0 if nothing else is
+ * said, which carries its traffic in both directions and has its own faults.  Everything is drawn
+ * from the seed, so a run can be repeated to the last packet. */
 #ifndef TEST_SIM_SIM_H
 #define TEST_SIM_SIM_H
 
@@ -48,6 +48,7 @@ struct sim_node {
 	fan_peer peer;
 	fan_peer group; /* the multicast group it listens to */
 	struct sim_link link;
+	int up; /* the node above */
 	struct sim_seat *seat;
 };
 

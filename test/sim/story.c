@@ -57,10 +57,10 @@ static void play_trick(struct run *r, int from, bool as_itself)
 		body[rng_below(&r->rng, f.payload_bytes)] = (uint8_t)rng_next(&r->rng);
 	if (rng_below(&r->rng, 4))
 		alter(&r->rng, &f);
-	if (f.type == FAN_TYPE_JOIN)
+	if (f.type == FAN_TYPE_JOIN || f.type == FAN_TYPE_VIA)
 		return; /* without authentication a stranger may always claim a rank */
 	fan_wire_put(packet, &f);
-	sim_send(&r->sim, from, SIM_SWITCH, packet, body, f.payload_bytes, false);
+	sim_send(&r->sim, from, r->sim.node[from].up, packet, body, f.payload_bytes, false);
 }
 
 static void strike(struct run *r)

@@ -10,6 +10,7 @@ struct run {
 	struct plan plan;
 	struct sim sim;
 	struct host_switch sw;
+	struct host_shared shared[PLAN_SHARED_MAX];
 	struct host_worker *worker; /* all ranks of all jobs, then `extra` */
 	unsigned workers;
 	struct host_worker *extra; /* or NULL */

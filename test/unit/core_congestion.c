@@ -75,6 +75,26 @@ static void congestion__smallest_window(void **state)
 	assert_int_equal(c.cwnd, 1);
 }
 
+static void congestion__marks_count_once_a_window(void **state)
+{
+	(void)state;
+	struct fan_congestion c;
+	fan_congestion_init(&c, 64);
+	fan_congestion_marked(&c);
+	assert_int_equal(c.cwnd, 32);
+	for (unsigned i = 0; i < 64; i++) { /* results of the window that was out */
+		fan_congestion_marked(&c);
+		assert_in_range(c.cwnd, 32, 34);
+		fan_congestion_done(&c);
+	}
+	fan_congestion_marked(&c);
+	assert_in_range(c.cwnd, 16, 17);
+	uint32_t before = c.cwnd;
+	for (unsigned i = 0; i < before; i++)
+		fan_congestion_done(&c);
+	assert_int_equal(c.cwnd, before + 1); /* from then on slowly */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -83,6 +103,7 @@ int main(void)
 		cmocka_unit_test(congestion__halves_once_a_window),
 		cmocka_unit_test(congestion__floor_and_recovery),
 		cmocka_unit_test(congestion__smallest_window),
+		cmocka_unit_test(congestion__marks_count_once_a_window),
 	};
 	return RUN(tests);
 }

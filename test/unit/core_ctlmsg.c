@@ -120,6 +120,36 @@ static void ctlmsg__round_trip_and_every_truncation(void **state)
 	}
 }
 
+/* The workers of a tree: fields that are absent where they say nothing new. */
+static void ctlmsg__workers(void **state)
+{
+	(void)state;
+	struct fan_join m = join;
+	struct fan_state s = fault;
+	for (uint32_t n = 0; n <= 2; n++) {
+		m.workers = s.workers = n;
+		struct fan_frag f = frag_of(fan_join_put(body, &m));
+		assert_int_equal(f.payload_bytes, 12 + 5 + (n > 1 ? 4 : 0));
+		assert_int_equal(fan_join_get(&m, &f), FAN_OK);
+		assert_int_equal(m.workers, n > 1 ? n : 1);
+		f = frag_of(fan_state_put(body, &s));
+		assert_int_equal(f.payload_bytes, 49 + (n ? 4 : 0));
+		assert_int_equal(fan_state_get(&s, &f), FAN_OK);
+		assert_int_equal(s.workers, n);
+	}
+	m.workers = s.workers = FAN_WORKERS_MAX;
+	struct fan_frag f = frag_of(fan_join_put(body, &m));
+	assert_int_equal(fan_join_get(&m, &f), FAN_OK);
+	m.workers++;
+	f = frag_of(fan_join_put(body, &m));
+	assert_int_equal(fan_join_get(&m, &f), FAN_E_FORMAT);
+	f = frag_of(fan_state_put(body, &s));
+	assert_int_equal(fan_state_get(&s, &f), FAN_OK);
+	s.workers++;
+	f = frag_of(fan_state_put(body, &s));
+	assert_int_equal(fan_state_get(&s, &f), FAN_E_FORMAT);
+}
+
 static int join_with(struct fan_join m)
 {
 	size_t bytes = fan_join_put(body, &m);
@@ -304,6 +334,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ctlmsg__round_trip_and_every_truncation),
+		cmocka_unit_test(ctlmsg__workers),
 		cmocka_unit_test(ctlmsg__join_out_of_range),
 		cmocka_unit_test(ctlmsg__names),
 		cmocka_unit_test(ctlmsg__welcome_out_of_range),

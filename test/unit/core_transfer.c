@@ -148,6 +148,109 @@ static void transfer__need(void **state)
 }
 
 /* The result of a contribution that was sent twice tells nothing of the round trip. */
+static uint8_t count_left(const void *arg, const struct fan_priority_view *v)
+{
+	assert_ptr_equal(arg, &rig);
+	return (uint8_t)(100 + v->left_frags);
+}
+
+/* the proposal of n + W follows from the result of n, and so does the probe's */
+static void transfer__proposals_and_priorities(void **state)
+{
+	(void)state;
+	static int32_t in[128], out[128];
+	rig.cfg.priority = count_left;
+	rig.cfg.priority_arg = &rig;
+	rig.w = fan_worker_init(rig.mem, &rig.cfg, rig.now_ns);
+	rig_ready();
+	struct fan_op op = int_sum(in, out, 128); /* 8 fragments */
+	start(&op);
+	assert_int_equal(rig_tick(), 4);
+	for (unsigned i = 0; i < 4; i++) {
+		assert_int_equal(rig.got[i].flags & FAN_F_PROPOSAL, 0);
+		assert_int_equal(rig.got[i].priority, 108);
+	}
+	struct fan_frag r = rig.got[1];
+	r.type = FAN_TYPE_RESULT;
+	r.flags |= FAN_F_COLLISION;
+	assert_int_equal(rig_recv(&r, false), FAN_DONE);
+	assert_int_equal(rig_tick(), 1);
+	assert_int_equal(rig.got[0].frag, 5);
+	assert_int_equal(rig.got[0].flags & FAN_F_PROPOSAL, 1 << FAN_PROPOSAL_SHIFT);
+	assert_int_equal(rig.got[0].priority, 107);
+	r = rig.got[0];
+	r.type = FAN_TYPE_RESULT;
+	assert_int_equal(rig_recv(&r, false), FAN_DONE); /* all ranks in one slot: stay */
+	assert_int_equal(fan_worker_stats(rig.w)->collisions, 1);
+	start(&op);
+	unsigned last = rig_tick(); /* maybe a probe, and fragment 9, in the same place */
+	assert_int_equal(rig.got[last - 1].frag, 9);
+	assert_int_equal(rig.got[last - 1].flags & FAN_F_PROPOSAL, 1 << FAN_PROPOSAL_SHIFT);
+	rig.now_ns += 50 * FAN_MS;
+	unsigned probes = 0;
+	for (unsigned i = rig_tick(); i > 0; i--) {
+		if (rig.got[i - 1].type != FAN_TYPE_PROBE)
+			continue;
+		unsigned proposal = rig.got[i - 1].frag == 9;
+		assert_int_equal(rig.got[i - 1].flags >> FAN_PROPOSAL_SHIFT, proposal);
+		probes++;
+	}
+	assert_int_equal(probes, 4);
+}
+
+static void transfer__own_priority_of_an_operation(void **state)
+{
+	(void)state;
+	int32_t in[16] = {1}, out[16] = {0};
+	rig_ready();
+	struct fan_op op = int_sum(in, out, 16);
+	op.priority = 77;
+	start(&op);
+	rig_tick();
+	assert_int_equal(rig.got[0].priority, 77);
+}
+
+static void transfer__mark_halves_the_window(void **state)
+{
+	(void)state;
+	int32_t in[16] = {1}, out[16] = {0};
+	rig_ready();
+	struct fan_op op = int_sum(in, out, 16);
+	start(&op);
+	rig_tick();
+	struct fan_frag r = rig.got[0];
+	r.type = FAN_TYPE_RESULT;
+	r.flags |= FAN_F_ECN;
+	assert_int_equal(rig_recv(&r, false), FAN_DONE);
+	assert_int_equal(fan_worker_stats(rig.w)->cwnd, 2);
+	assert_int_equal(fan_worker_stats(rig.w)->marks, 1);
+}
+
+/* one NEED for several ranks: each heeds its own bit */
+static void transfer__need_with_bitmap(void **state)
+{
+	(void)state;
+	int32_t in[16] = {1}, out[16] = {0};
+	static const uint64_t sets[] = {5, 8, 0, 6}; /* others, none of the job, nobody, this one */
+	rig_ready();
+	struct fan_op op = int_sum(in, out, 16);
+	start(&op);
+	rig_tick();
+	for (unsigned i = 0; i < 4; i++) {
+		uint8_t bitmap[8];
+		fan_put64(bitmap, sets[i]);
+		const struct fan_frag need = {.job = rig.job,
+					      .epoch = rig.epoch,
+					      .sender = FAN_RANK_NONE,
+					      .type = FAN_TYPE_NEED,
+					      .flags = FAN_F_PARTIAL,
+					      .count = 1,
+					      .payload = bitmap,
+					      .payload_bytes = 8};
+		assert_int_equal(rig_recv(&need, false), i == 3 ? FAN_ASK : FAN_DROP);
+	}
+}
+
 static void transfer__no_sample_of_what_was_sent_twice(void **state)
 {
 	(void)state;
@@ -429,6 +532,10 @@ int main(void)
 		RIG_TEST(transfer__reduce),
 		RIG_TEST(transfer__broadcast),
 		RIG_TEST(transfer__need),
+		RIG_TEST(transfer__need_with_bitmap),
+		RIG_TEST(transfer__proposals_and_priorities),
+		RIG_TEST(transfer__own_priority_of_an_operation),
+		RIG_TEST(transfer__mark_halves_the_window),
 		RIG_TEST(transfer__result_without_its_checksum),
 		RIG_TEST(transfer__no_sample_of_what_was_sent_twice),
 		RIG_TEST(transfer__result_before_its_contribution),

@@ -333,9 +333,27 @@ static void worker__operations_out_of_range(void **state)
 	assert_int_equal(fan_worker_test(rig.w, 0), FAN_E_CLOSED);
 }
 
+/* a shared switch has forgotten us: one BEAT a millisecond is enough */
+static void worker__who_draws_a_beat(void **state)
+{
+	(void)state;
+	rig_ready();
+	assert_int_equal(rig_tick(), 0);
+	for (unsigned i = 0; i < 5; i++)
+		assert_int_equal(rig_ctl(FAN_TYPE_WHO, 0, NULL, 0), FAN_CTL);
+	assert_int_equal(rig_tick(), 1);
+	assert_int_equal(rig.got[0].type, FAN_TYPE_BEAT);
+	assert_int_equal(rig_ctl(FAN_TYPE_WHO, 0, NULL, 0), FAN_CTL);
+	assert_int_equal(rig_tick(), 0);
+	rig.now_ns += FAN_WHO_NS;
+	assert_int_equal(rig_ctl(FAN_TYPE_WHO, 0, NULL, 0), FAN_CTL);
+	assert_int_equal(rig_tick(), 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		RIG_TEST(worker__who_draws_a_beat),
 		RIG_TEST(worker__configurations),
 		RIG_TEST(worker__joins),
 		RIG_TEST(worker__refused),

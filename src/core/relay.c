@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* relay.c - a shared switch's children: their control messages on the way up, and what
+ * comes down for them. */
+#include "shared_priv.h"
+
+void fan_relay_copy(struct fan_out_item *it, const struct fan_frag *f)
+{
+	memcpy(it->head, f->payload - FAN_HEAD_BYTES, FAN_HEAD_BYTES);
+	it->payload = f->payload_bytes ? f->payload : NULL;
+	it->payload_bytes = f->payload_bytes;
+}
+
+fan_peer fan_relay_hop(const struct fan_shared *sh, const struct fan_shared_job *j, uint16_t rank)
+{
+	const fan_peer none = {.port = 0};
+	if (rank >= j->ranks || !j->child[rank])
+		return none;
+	return fan_peer_hop(&sh->children[j->child[rank] - 1].peer);
+}
+
+enum fan_verdict fan_relay_ask_who(struct fan_shared *sh, const fan_peer *to,
+				   const struct fan_frag *f, enum fan_drop why, struct fan_out *out)
+{
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	struct fan_frag h = {
+		.job = f->job,
+		.epoch = f->epoch,
+		.sender = FAN_RANK_NONE,
+		.type = FAN_TYPE_WHO,
+	};
+	it->peer = *to;
+	fan_ctl_finish(it, &h, NULL, 0);
+	sh->stats.unknown++;
+	return fan_shared_drop(sh, why);
+}
+
+/* Which ranks are below, and where to send once for several. */
+static void find_below(const struct fan_shared *sh, struct fan_shared_job *j)
+{
+	memset(j->below, 0, sizeof j->below);
+	memset(j->hops, 0, sizeof j->hops);
+	j->children = 0;
+	j->switches = false;
+	for (uint16_t r = 0; r < j->ranks; r++) {
+		if (!j->child[r])
+			continue;
+		const fan_peer *peer = &sh->children[j->child[r] - 1].peer;
+		bool behind = fan_peer_token(peer) != 0;
+		fan_ranks_set(j->below, r);
+		j->children++;
+		j->hops[r] = fan_peer_hop(peer);
+		j->switches |= behind;
+		for (uint16_t k = 0; k < r && behind; k++)
+			if (fan_peer_equal(&j->hops[k], &j->hops[r]))
+				memset(&j->hops[r], 0, sizeof j->hops[r]);
+	}
+}
+
+/* Forget what child number `token` was of the job. */
+static void leave_job(const struct fan_shared *sh, struct fan_shared_job *j, uint16_t token)
+{
+	bool any = false;
+	for (unsigned r = 0; r < j->ranks; r++) {
+		if (j->child[r] == token) {
+			j->child[r] = 0;
+			any = true;
+		}
+	}
+	if (any)
+		find_below(sh, j);
+	if (!j->children)
+		j->used = false;
+}
+
+static void forget(struct fan_shared *sh, uint16_t token)
+{
+	sh->children[token - 1].used = false;
+	for (unsigned i = 0; i < FAN_JOBS_MAX; i++)
+		if (sh->job[i].used)
+			leave_job(sh, &sh->job[i], token);
+}
+
+void fan_shared_tick(struct fan_shared *sh, uint64_t now_ns)
+{
+	if (now_ns < sh->deadline_ns)
+		return;
+	bool any = false;
+	for (unsigned i = 0; i < sh->cfg.children_max; i++) {
+		const struct fan_child *c = &sh->children[i];
+		if (c->used && now_ns - c->heard_ns >= FAN_CHILD_SILENT_NS)
+			forget(sh, (uint16_t)(i + 1));
+		any |= c->used;
+	}
+	sh->deadline_ns = any ? now_ns + FAN_CHILD_SILENT_NS / 4 : UINT64_MAX;
+}
+
+/* The token of the child at `peer`, which is made if need be; 0: the table is full. */
+static uint16_t find_child(struct fan_shared *sh, uint64_t now_ns, const fan_peer *peer)
+{
+	uint16_t free = 0;
+	for (unsigned i = 0; i < sh->cfg.children_max; i++) {
+		const struct fan_child *c = &sh->children[i];
+		if (c->used && fan_peer_equal(&c->peer, peer))
+			return (uint16_t)(i + 1);
+		if (!c->used && !free)
+			free = (uint16_t)(i + 1);
+	}
+	if (!free)
+		return 0;
+	sh->children[free - 1] = (struct fan_child){.peer = *peer, .used = true};
+	if (sh->deadline_ns == UINT64_MAX)
+		sh->deadline_ns = now_ns + FAN_CHILD_SILENT_NS / 4;
+	return free;
+}
+
+/* No room for one more child: say so, as the home would. */
+static enum fan_verdict refuse(struct fan_shared *sh, const fan_peer *hop, uint16_t token,
+			       const struct fan_frag *join, struct fan_out *out)
+{
+	const struct fan_refuse no = {
+		.err = FAN_E_MEMBERS_FULL,
+		.rank = FAN_RANK_NONE,
+		.have = sh->cfg.children_max,
+		.want = sh->cfg.children_max + 1u,
+	};
+	struct fan_frag h = {
+		.frag = join->frag,
+		.sender = FAN_RANK_NONE,
+		.type = FAN_TYPE_REFUSE,
+	};
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	uint8_t *body = fan_out_scratch(out, FAN_CTL_BYTES_MAX);
+	it->peer = *hop;
+	fan_ctl_finish(it, &h, body, fan_refuse_put(body, &no));
+	const struct fan_via v = {.token = token};
+	if (token)
+		fan_via_put(it, out, &v, 0, 0, it->head, it->payload, it->payload_bytes);
+	return FAN_CTL;
+}
+
+/* Does another child speak for this rank?  The same way in may have a new token. */
+static bool is_of_another(struct fan_shared *sh, const fan_peer *from, const struct fan_frag *f)
+{
+	const struct fan_shared_job *j = fan_shared_job_of(sh, f->job, f->epoch);
+	if (f->type == FAN_TYPE_JOIN || !j || f->sender >= j->ranks || !j->child[f->sender])
+		return false;
+	fan_peer hop = fan_relay_hop(sh, j, f->sender);
+	return !fan_peer_equal(&hop, from);
+}
+
+enum fan_verdict fan_relay_up(struct fan_shared *sh, uint64_t now_ns, const fan_peer *from,
+			      const struct fan_frag *f, struct fan_out *out)
+{
+	struct fan_via v = {.inner = NULL};
+	struct fan_frag inner = *f;
+	if (f->type == FAN_TYPE_VIA) {
+		if (fan_via_get(&v, f) != FAN_OK)
+			return fan_shared_drop(sh, FAN_DROP_FORMAT);
+		int why = fan_wire_get(&inner, v.inner, v.inner_bytes);
+		if (why >= 0)
+			return fan_shared_drop(sh, (enum fan_drop)why);
+	}
+	if (inner.type != FAN_TYPE_JOIN && inner.type != FAN_TYPE_BEAT &&
+	    inner.type != FAN_TYPE_LEAVE)
+		return fan_shared_drop(sh, FAN_DROP_TYPE);
+	if (v.hops == FAN_VIA_HOPS_MAX || inner.payload_bytes > FAN_CTL_BYTES_MAX - FAN_HEAD_BYTES)
+		return fan_shared_drop(sh, FAN_DROP_LONG);
+	if (is_of_another(sh, from, &inner))
+		return fan_shared_drop(sh, FAN_DROP_SENDER);
+	uint16_t below = v.token;
+	fan_peer peer = fan_peer_behind(from, below);
+	v = (struct fan_via){.token = find_child(sh, now_ns, &peer), .hops = v.hops + 1};
+	if (!v.token)
+		return inner.type == FAN_TYPE_JOIN ? refuse(sh, from, below, &inner, out)
+						   : fan_shared_drop(sh, FAN_DROP_SENDER);
+	struct fan_child *c = &sh->children[v.token - 1];
+	c->heard_ns = now_ns;
+	c->rank = inner.sender;
+	if (inner.type == FAN_TYPE_JOIN) {
+		c->nonce = inner.frag;
+	} else {
+		c->job = inner.job;
+		c->epoch = inner.epoch;
+	}
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	it->peer = sh->cfg.home;
+	fan_via_put(it, out, &v, 0, 0, inner.payload - FAN_HEAD_BYTES, inner.payload,
+		    inner.payload_bytes);
+	return FAN_CTL;
+}
+
+/* Is what the home says in the envelope `f` meant for the child as it is now?  Before a
+ * restart of ours, or of a switch on the way, the token may have meant another one. */
+static bool is_meant(const struct fan_child *c, const struct fan_frag *f, const struct fan_via *v,
+		     const struct fan_frag *inner)
+{
+	if (!v->ranks) /* of no job: the worker knows by the nonce */
+		return true;
+	if (c->rank != v->rank)
+		return false;
+	if (inner->type == FAN_TYPE_WELCOME)
+		return inner->frag == c->nonce;
+	return c->job == f->job && c->epoch == f->epoch;
+}
+
+/* The home has told of a job that child `v->token` has a rank in. */
+static void install(struct fan_shared *sh, const struct fan_frag *f, const struct fan_via *v)
+{
+	struct fan_shared_job *j = &sh->job[(f->job & 0xff) % FAN_JOBS_MAX];
+	if (!j->used || j->id != f->job || j->epoch != f->epoch) {
+		memset(j, 0, sizeof *j);
+		j->used = true;
+		j->id = f->job;
+		j->epoch = f->epoch;
+		j->ranks = v->ranks;
+		j->window = v->window;
+		j->payload_bytes = v->payload_bytes;
+		j->group.peers = j->hops;
+		j->group.ranks = j->ranks;
+	}
+	if (v->rank >= j->ranks || j->child[v->rank] == v->token)
+		return;
+	j->child[v->rank] = v->token;
+	find_below(sh, j);
+}
+
+static enum fan_verdict open_envelope(struct fan_shared *sh, const struct fan_frag *f,
+				      struct fan_out *out)
+{
+	struct fan_via v;
+	struct fan_frag inner;
+	if (fan_via_get(&v, f) != FAN_OK)
+		return fan_shared_drop(sh, FAN_DROP_FORMAT);
+	int why = fan_wire_get(&inner, v.inner, v.inner_bytes);
+	if (why >= 0)
+		return fan_shared_drop(sh, (enum fan_drop)why);
+	if (v.token > sh->cfg.children_max || !sh->children[v.token - 1].used)
+		return fan_shared_drop(sh, FAN_DROP_SENDER);
+	const struct fan_child *c = &sh->children[v.token - 1];
+	if (!is_meant(c, f, &v, &inner))
+		return fan_shared_drop(sh, FAN_DROP_SENDER);
+	if (v.ranks)
+		install(sh, f, &v);
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	it->peer = fan_peer_hop(&c->peer);
+	v.token = fan_peer_token(&c->peer);
+	if (v.token)
+		fan_via_put(it, out, &v, f->job, f->epoch, v.inner, inner.payload,
+			    inner.payload_bytes);
+	else
+		fan_relay_copy(it, &inner);
+	return FAN_CTL;
+}
+
+enum fan_verdict fan_relay_down(struct fan_shared *sh, const struct fan_frag *f,
+				struct fan_out *out)
+{
+	if (f->type == FAN_TYPE_VIA)
+		return open_envelope(sh, f, out);
+	if (f->type != FAN_TYPE_STATE && f->type != FAN_TYPE_WHO)
+		return fan_shared_drop(sh, FAN_DROP_TYPE);
+	struct fan_shared_job *j = fan_shared_job_of(sh, f->job, f->epoch);
+	if (!j)
+		return fan_shared_drop(sh, FAN_DROP_JOB);
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_GROUP);
+	it->group = &j->group;
+	fan_relay_copy(it, f);
+	return FAN_CTL;
+}
+
+/* Is it for one rank only?  Then `priority` says for which. */
+static bool is_for_one(const struct fan_frag *f)
+{
+	if (f->type == FAN_TYPE_NEED)
+		return !(f->flags & FAN_F_PARTIAL);
+	bool to_root = f->flags & FAN_F_REDUCE && !(f->flags & FAN_F_EMPTY);
+	return f->type == FAN_TYPE_RESULT && (f->flags & FAN_F_RESEND || to_root);
+}
+
+enum fan_verdict fan_relay_fragment(struct fan_shared *sh, struct fan_shared_job *j,
+				    const struct fan_frag *f, struct fan_out *out)
+{
+	if (f->type == FAN_TYPE_FLUSH && !j->switches)
+		return FAN_CTL;
+	struct fan_out_item *it;
+	if (is_for_one(f)) {
+		fan_peer hop = fan_relay_hop(sh, j, f->priority);
+		if (fan_peer_is_none(&hop))
+			return fan_shared_drop(sh, FAN_DROP_SENDER);
+		it = fan_out_add(out, FAN_TO_PEER);
+		it->peer = hop;
+	} else {
+		it = fan_out_add(out, FAN_TO_GROUP);
+		it->group = &j->group;
+	}
+	fan_relay_copy(it, f);
+	return FAN_PASS;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shared.h - the shared switch: slots that all jobs share, in front of a home.
+ *
+ * A fan_shared sums what meets in its slots and sends it up as partial sums: to another
+ * shared switch or to the home (switch.h), which completes what the slots could not.  It
+ * admits nobody and keeps no result.  It may forget anything at any time, all of it when
+ * it restarts: that costs time, and no sum.  Who may have a slot, policy_shared.h says.
+ *
+ * Sans-IO like fan_switch.  Payloads that it sends lie in the datagram given to recv, in
+ * the scratch, or in memory of its own that stays as it is for cfg.spares further calls. */
+#ifndef FAN_SHARED_H
+#define FAN_SHARED_H
+
+#include "switch.h"
+
+struct fan_shared;
+
+/* Parts that can be left out, to see what they are for, or used otherwise. */
+enum fan_shared_option {
+	FAN_SHARED_FREE_EARLY = 1 << 0,	   /* a slot is free when its sum has left, not when the
+					    * result comes back */
+	FAN_SHARED_NO_PREEMPTION = 1 << 1, /* esa: a higher priority takes no slot */
+	FAN_SHARED_NO_AGEING = 1 << 2,	   /* esa: a slot keeps its priority */
+	FAN_SHARED_NO_PRIORITIES = 1 << 3, /* esa: all priorities are 0 */
+};
+
+struct fan_shared_config {
+	enum fan_policy policy; /* FAN_POLICY_ATP or FAN_POLICY_ESA */
+	uint32_t slots;		/* 1 .. FAN_SLOTS_MAX */
+	uint32_t quota;		/* most slots that one job holds; 0: all */
+	uint16_t payload_bytes; /* largest payload of a fragment that is summed here */
+	uint16_t children_max;	/* 2 .. FAN_MEMBERS_MAX */
+	uint16_t spares;	/* 1 .. FAN_SPARES_MAX: calls until what they wrote is sent */
+	uint8_t options;	/* enum fan_shared_option */
+	fan_peer home;		/* who is next on the way up */
+};
+
+struct fan_shared_stats {
+	uint64_t packets;
+	uint64_t hits;	      /* parts added to a slot that others had begun */
+	uint64_t taken;	      /* parts that took a slot */
+	uint64_t collisions;  /* parts sent up unsummed: their slot was another's */
+	uint64_t over_quota;  /* likewise: the job held as many slots as it may */
+	uint64_t passed;      /* likewise, for all other reasons */
+	uint64_t preemptions; /* slots taken from a lower priority... */
+	uint64_t evictions;   /* ...with a partial sum in them */
+	uint64_t flushes;     /* partial sums sent up because somebody asked */
+	uint64_t completions; /* sums of all ranks below */
+	uint64_t partials;    /* sums sent up */
+	uint64_t results;     /* that passed on their way down */
+	uint64_t unknown;     /* children asked who they are */
+	uint64_t drops[FAN_DROP_COUNT];
+};
+
+/* What became of a datagram: FAN_WAIT added, FAN_DONE added and the sum has left,
+ * FAN_PASS sent on, FAN_CTL, FAN_DROP. */
+
+struct fan_shared_report {
+	uint32_t slots, slots_used; /* that hold a sum */
+	uint32_t children;
+	uint32_t jobs;
+};
+
+/* Bytes that a shared switch of this configuration needs; 0 if a field is out of range. */
+size_t fan_shared_bytes(const struct fan_shared_config *cfg);
+
+/* Make one in `mem`, fan_shared_bytes(cfg) bytes aligned to 64, which need no clearing. */
+struct fan_shared *fan_shared_init(void *mem, const struct fan_shared_config *cfg);
+
+/* Handle one datagram of `len` bytes at `pkt` that `from` sent; `marked`: it met
+ * congestion.  `out` must have room for FAN_SHARED_OUT_MAX items and
+ * FAN_SHARED_OUT_MAX * 256 bytes of scratch. */
+enum fan_verdict fan_shared_recv(struct fan_shared *sh, uint64_t now_ns, fan_peer from,
+				 const uint8_t *pkt, size_t len, bool marked, struct fan_out *out);
+
+/* Forget children that have fallen silent. */
+void fan_shared_tick(struct fan_shared *sh, uint64_t now_ns);
+
+/* When tick wants to be called; UINT64_MAX: never. */
+uint64_t fan_shared_deadline(const struct fan_shared *sh);
+
+const struct fan_shared_stats *fan_shared_stats(const struct fan_shared *sh);
+void fan_shared_report(const struct fan_shared *sh, struct fan_shared_report *r);
+
+#endif

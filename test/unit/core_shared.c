@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core_shared_rig.h"
+
+static void esa(void)
+{
+	bed.cfg.policy = FAN_POLICY_ESA;
+	bed_begin();
+	bed_form(0);
+	bed_form(1);
+}
+
+static void shared__all_below_make_a_partial(void **state)
+{
+	(void)state;
+	for (uint16_t r = 0; r < 3; r++) {
+		assert_int_equal(bed_add(0, r, 7, 1 << r, 0, r == 1 ? FAN_F_ECN : 0), FAN_WAIT);
+		assert_int_equal(bed.gots, 0);
+	}
+	assert_int_equal(bed_add(0, 3, 7, 8, 0, 0), FAN_DONE);
+	bed_is_partial(0, 0, 7, 0xf, 15);
+	assert_true(bed.got[0].f.flags & FAN_F_ECN); /* sticky */
+}
+
+static void shared__duplicates(void **state)
+{
+	(void)state;
+	assert_int_equal(bed_add(0, 1, 0, 5, 0, 0), FAN_WAIT);
+	assert_int_equal(bed_add(0, 1, 0, 5, 0, 0), FAN_DROP);
+	assert_int_equal(fan_shared_stats(bed.sh)->drops[FAN_DROP_DUPLICATE], 1);
+}
+
+static void shared__collision_goes_up_marked(void **state)
+{
+	(void)state;
+	assert_int_equal(bed_add(0, 0, 0, 1, 0, 0), FAN_WAIT);
+	assert_int_equal(bed_add(1, 2, 0, 77, 255, 0), FAN_PASS);
+	assert_int_equal(bed.got[0].f.sender, 2);
+	assert_true(bed.got[0].f.flags & FAN_F_COLLISION);
+	assert_int_equal(fan_get32(bed.got[0].bytes + FAN_HEAD_BYTES), 77);
+	assert_int_equal(fan_shared_stats(bed.sh)->collisions, 1);
+}
+
+static void shared__result_frees_the_slot(void **state)
+{
+	(void)state;
+	for (uint16_t r = 0; r < BED_RANKS; r++)
+		bed_add(0, r, 0, 1, 0, 0);
+	assert_int_equal(bed_add(1, 0, 0, 1, 0, 0), FAN_PASS); /* held until then */
+	assert_int_equal(bed_from_home(0, 0, FAN_TYPE_RESULT), FAN_PASS);
+	assert_int_equal(bed.got[0].dest, FAN_TO_GROUP);
+	assert_int_equal(bed_add(0, 1, 0, 1, 0, 0), FAN_DROP); /* late */
+	assert_int_equal(bed_add(1, 0, 0, 1, 0, 0), FAN_WAIT);
+}
+
+static void shared__free_early(void **state)
+{
+	(void)state;
+	bed.cfg.options = FAN_SHARED_FREE_EARLY;
+	bed_begin();
+	bed_form(0);
+	bed_form(1);
+	for (uint16_t r = 0; r < BED_RANKS; r++)
+		bed_add(0, r, 0, 1, 0, 0);
+	bed_is_partial(0, 0, 0, 0xf, 4);
+	assert_int_equal(bed_add(0, 0, 0, 1, 0, 0), FAN_DROP); /* remembered */
+	assert_int_equal(bed_add(1, 0, 0, 1, 0, 0), FAN_WAIT);
+}
+
+static void shared__higher_priority_preempts(void **state)
+{
+	(void)state;
+	esa();
+	assert_int_equal(bed_add(0, 0, 0, 1, 9, 0), FAN_WAIT);
+	assert_int_equal(bed_add(0, 1, 0, 2, 9, 0), FAN_WAIT);
+	assert_int_equal(bed_add(1, 3, 4, 10, 10, 0), FAN_WAIT);
+	bed_is_partial(0, 0, 0, 0x3, 3);
+	for (uint16_t r = 0; r < 3; r++)
+		bed_add(1, r, 4, 10, 0, 0);
+	bed_is_partial(0, 1, 4, 0xf, 40);
+	assert_int_equal(fan_shared_stats(bed.sh)->evictions, 1);
+}
+
+static void shared__ageing(void **state)
+{
+	(void)state;
+	esa();
+	assert_int_equal(bed_add(0, 0, 0, 1, 200, 0), FAN_WAIT);
+	assert_int_equal(bed_add(1, 0, 0, 1, 60, 0), FAN_PASS); /* 100 */
+	assert_int_equal(bed_add(1, 1, 0, 1, 60, 0), FAN_PASS); /* 50 */
+	assert_int_equal(bed_add(1, 2, 0, 1, 60, 0), FAN_WAIT);
+	bed.cfg.options = FAN_SHARED_NO_AGEING;
+	esa();
+	assert_int_equal(bed_add(0, 0, 0, 1, 200, 0), FAN_WAIT);
+	for (uint16_t r = 0; r < 4; r++)
+		assert_int_equal(bed_add(1, r, 0, 1, 60, 0), FAN_PASS);
+}
+
+static void shared__options_take_preemption_away(void **state)
+{
+	(void)state;
+	static const uint8_t options[] = {FAN_SHARED_NO_PREEMPTION, FAN_SHARED_NO_PRIORITIES};
+	for (unsigned i = 0; i < 2; i++) {
+		bed.cfg.options = options[i];
+		esa();
+		assert_int_equal(bed_add(0, 0, 0, 1, 1, 0), FAN_WAIT);
+		assert_int_equal(bed_add(1, 0, 0, 1, 255, 0), FAN_PASS);
+	}
+}
+
+static void shared__resend_goes_by(void **state)
+{
+	(void)state;
+	assert_int_equal(bed_add(0, 0, 0, 1, 0, FAN_F_RESEND), FAN_PASS);
+	assert_false(bed.got[0].f.flags & FAN_F_COLLISION);
+	assert_int_equal(bed_add(1, 0, 0, 1, 0, 0), FAN_WAIT); /* the slot is free */
+}
+
+static void shared__probe_and_flush(void **state)
+{
+	(void)state;
+	bed_add(0, 0, 0, 1, 0, 0);
+	bed_add(0, 2, 0, 4, 0, 0);
+	struct fan_frag probe = bed_head(0, 1, 0, FAN_TYPE_PROBE);
+	assert_int_equal(bed_give(bed_worker(0, 1), &probe, NULL, 0), FAN_PASS);
+	assert_int_equal(bed.gots, 2); /* the sum first, so that the home's answer is true */
+	bed_is_partial(0, 0, 0, 0x5, 5);
+	assert_int_equal(bed.got[1].f.type, FAN_TYPE_PROBE);
+	/* what has gone is remembered: the rest completes it */
+	assert_int_equal(bed_add(0, 1, 0, 2, 0, 0), FAN_WAIT);
+	assert_int_equal(bed_add(0, 3, 0, 8, 0, 0), FAN_DONE);
+	bed_is_partial(0, 0, 0, 0xa, 10);
+	/* a sum that may be lost is sent again, and stays */
+	assert_int_equal(bed_from_home(0, 0, FAN_TYPE_FLUSH), FAN_CTL);
+	bed_is_partial(0, 0, 0, 0xa, 10);
+	assert_int_equal(bed_from_home(0, 3, FAN_TYPE_FLUSH), FAN_CTL); /* never seen */
+	assert_int_equal(bed.gots, 0);
+}
+
+static void shared__quota(void **state)
+{
+	(void)state;
+	bed.cfg.slots = 64;
+	bed.cfg.quota = 2;
+	bed_begin();
+	bed_form(0);
+	for (uint64_t n = 0; n < BED_WINDOW; n++)
+		bed_add(0, 0, n, 1, 255, 0);
+	struct fan_shared_report r;
+	fan_shared_report(bed.sh, &r);
+	assert_int_equal(r.slots_used, 2);
+	assert_true(fan_shared_stats(bed.sh)->over_quota >= 1);
+}
+
+static void shared__unknown_are_asked(void **state)
+{
+	(void)state;
+	bed_begin(); /* forgets all */
+	assert_int_equal(bed_add(0, 0, 0, 1, 0, 0), FAN_DROP);
+	assert_int_equal(bed.got[0].f.type, FAN_TYPE_WHO);
+	fan_peer to = bed_worker(0, 0);
+	assert_true(fan_peer_equal(&bed.got[0].peer, &to));
+	bed_form(0);
+	assert_int_equal(bed_add(0, 0, 0, 1, 0, 0), FAN_WAIT);
+	struct fan_frag f = bed_head(0, 0, 1, FAN_TYPE_DATA); /* from another address */
+	f.op = FAN_BARRIER;
+	f.dtype = FAN_UINT8;
+	assert_int_equal(bed_give(bed_worker(1, 0), &f, NULL, 0), FAN_DROP);
+}
+
+static void shared__what_disagrees_goes_up(void **state)
+{
+	(void)state;
+	bed_add(0, 0, 0, 1, 0, 0);
+	struct fan_frag f = bed_head(0, 1, 0, FAN_TYPE_DATA);
+	int32_t value = 3;
+	f.dtype = FAN_INT32;
+	f.op = FAN_MAX;
+	f.count = 1;
+	assert_int_equal(bed_give(bed_worker(0, 1), &f, &value, 4), FAN_PASS);
+}
+
+static void shared__idle_slots_are_anybodys(void **state)
+{
+	(void)state;
+	bed_add(0, 0, 0, 1, 0, 0);
+	bed.now_ns += FAN_SLOT_IDLE_NS;
+	assert_int_equal(bed_add(1, 0, 0, 5, 0, 0), FAN_WAIT);
+	bed_is_partial(0, 0, 0, 0x1, 1);
+}
+
+static void shared__config(void **state)
+{
+	(void)state;
+	struct fan_shared_config bad[6];
+	for (unsigned i = 0; i < 6; i++)
+		bad[i] = bed.cfg;
+	bad[0].policy = FAN_POLICY_SWITCHML;
+	bad[1].slots = 0;
+	bad[2].payload_bytes = 63;
+	bad[3].children_max = 1;
+	bad[4].spares = 0;
+	bad[5].home = (fan_peer){.port = 0};
+	for (unsigned i = 0; i < 6; i++)
+		assert_int_equal(fan_shared_bytes(&bad[i]), 0);
+}
+
+#define BED_TEST(name) cmocka_unit_test_setup(name, bed_open)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		BED_TEST(shared__all_below_make_a_partial),
+		BED_TEST(shared__duplicates),
+		BED_TEST(shared__collision_goes_up_marked),
+		BED_TEST(shared__result_frees_the_slot),
+		BED_TEST(shared__free_early),
+		BED_TEST(shared__higher_priority_preempts),
+		BED_TEST(shared__ageing),
+		BED_TEST(shared__options_take_preemption_away),
+		BED_TEST(shared__resend_goes_by),
+		BED_TEST(shared__probe_and_flush),
+		BED_TEST(shared__quota),
+		BED_TEST(shared__unknown_are_asked),
+		BED_TEST(shared__what_disagrees_goes_up),
+		BED_TEST(shared__idle_slots_are_anybodys),
+		BED_TEST(shared__config),
+	};
+	return RUN(tests);
+}
