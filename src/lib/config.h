@@ -41,7 +41,8 @@ int fan_config_load(struct fan_config *c, const struct fanin_options *o, char *w
 int fan_config_load_part(struct fan_config *c, const struct fanin_options *o, char *why,
 			 size_t bytes);
 
-/* The largest payload whose datagram fits `mtu` bytes over IPv6, in steps of 64. */
-uint16_t fan_config_payload_bytes(int mtu);
+/* The largest payload whose datagram, and whose sum of `ranks` ranks with its bitmap, fits
+ * `mtu` bytes over IPv6, in steps of 64. */
+uint16_t fan_config_payload_bytes(int mtu, int ranks);
 
 #endif
