@@ -63,6 +63,7 @@ static const struct key keys[] = {
 	NUMBER(checksum, 0, 1),
 	NUMBER(narrow, 0, 1),
 	NUMBER(plain_udp, 0, 1),
+	NUMBER(priority, 0, 255),
 };
 enum { KEY_SWITCH = 0, KEY_RANK = 2, KEY_RANKS = 3 };
 
@@ -241,8 +242,8 @@ static int ini_line(void *user, const char *section, const char *name, const cha
 	if (i == KEYS)
 		snprintf(l->why, l->why_bytes,
 			 "%s: unknown key in [worker]: expected switch, job, rank, ranks, mtu, "
-			 "window, timeout_ms, alive_ms, mode, wire, multicast, checksum, narrow or "
-			 "plain_udp",
+			 "window, timeout_ms, alive_ms, mode, wire, multicast, checksum, narrow, "
+			 "plain_udp or priority",
 			 where);
 	l->failed = true;
 	return 0;

@@ -26,6 +26,7 @@ struct fan_config {
 	int mode; /* enum fanin_mode */
 	int wire; /* enum fanin_dtype */
 	int multicast, checksum, narrow, plain_udp;
+	int priority;		/* 0: by what the job has left to send */
 	uint16_t payload_bytes; /* of a full fragment, follows from mtu */
 };
 
