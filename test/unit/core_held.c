@@ -74,6 +74,19 @@ static void held__contribution_and_result(void **state)
 	assert_int_equal(fan_held_unfit(&uplink, &f), FAN_DROP_MISMATCH); /* nothing is held */
 }
 
+/* Fixed mode: the result's exponent must be the one that was agreed. */
+static void held__exponents(void **state)
+{
+	(void)state;
+	struct fan_round *r = hold(3, FAN_SUM, 0, FAN_RANK_NONE, 1);
+	struct fan_frag f = {.frag = 3, .dtype = FAN_FIXED32, .count = 1, .flags = FAN_F_FIRST};
+	r->desc = fan_desc_of(&f);
+	f.exponent = 3;
+	assert_int_equal(fan_held_unfit(&uplink, &f), -1);
+	f.exponent = 4;
+	assert_int_equal(fan_held_unfit(&uplink, &f), FAN_DROP_MISMATCH);
+}
+
 /* The root of a broadcast is here, or the contribution is empty; that of a reduce gets the
  * payload, the others none. */
 static void held__roots(void **state)
@@ -104,6 +117,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(held__only_what_is_held, open_pool),
 		cmocka_unit_test_setup(held__contribution_and_result, open_pool),
+		cmocka_unit_test_setup(held__exponents, open_pool),
 		cmocka_unit_test_setup(held__roots, open_pool),
 	};
 	return RUN(tests);
