@@ -25,6 +25,7 @@
 struct bench_options {
 	int local;			   /* ranks to start here with a switch; 0: --switch */
 	char switch_addr[ARGS_TEXT_BYTES]; /* "": as the library finds it */
+	char server_addr[ARGS_TEXT_BYTES]; /* "": none */
 	char job[ARGS_TEXT_BYTES];	   /* "": the library's default */
 	int rank, ranks;		   /* -1: as a launcher says */
 	uint64_t begin_bytes, end_bytes;

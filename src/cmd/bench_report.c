@@ -100,14 +100,15 @@ static json_t *conditions_json(const struct bench_options *o, const struct fanin
 {
 	struct rusage usage;
 	getrusage(RUSAGE_SELF, &usage);
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:b, s:I, s:i, s:s, s:s, s:I}",
-			 "marks", (json_int_t)s->marks, "collisions", (json_int_t)s->collisions,
-			 "window_frags", (json_int_t)s->window_frags, "packet_bytes",
-			 (json_int_t)s->packet_bytes, "tensor_bytes", (json_int_t)tensor_bytes,
-			 "multicast", s->multicast, "segment_offload", s->segment_offload,
-			 "receive_offload", s->receive_offload, "shards", (json_int_t)s->shards,
-			 "mtu", o->mtu < 0 ? 1500 : o->mtu, "mode", mode_name(o), "wire",
-			 wire_name(o), "rss_peak_bytes", (json_int_t)usage.ru_maxrss * 1024);
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:b, s:I, s:i, s:s, s:s, s:I}",
+			 "moves", (json_int_t)s->moves, "marks", (json_int_t)s->marks, "collisions",
+			 (json_int_t)s->collisions, "window_frags", (json_int_t)s->window_frags,
+			 "packet_bytes", (json_int_t)s->packet_bytes, "tensor_bytes",
+			 (json_int_t)tensor_bytes, "multicast", s->multicast, "segment_offload",
+			 s->segment_offload, "receive_offload", s->receive_offload, "shards",
+			 (json_int_t)s->shards, "mtu", o->mtu < 0 ? 1500 : o->mtu, "mode",
+			 mode_name(o), "wire", wire_name(o), "rss_peak_bytes",
+			 (json_int_t)usage.ru_maxrss * 1024);
 }
 
 static json_t *settings_json(const struct bench_options *o)

@@ -201,6 +201,7 @@ static int join(struct rank *k)
 	const struct bench_options *o = k->o;
 	struct fanin_options f = FANIN_OPTIONS_INIT;
 	f.switch_addr = *o->switch_addr ? o->switch_addr : NULL;
+	f.server_addr = *o->server_addr ? o->server_addr : NULL;
 	f.job = *o->job ? o->job : NULL;
 	f.rank = o->rank;
 	f.ranks = o->ranks;

@@ -188,6 +188,50 @@ static void server__reminders(void **state)
 	assert_int_equal(rig.gots, 0);
 }
 
+/* JOIN of rank 0 from `from` with number `way` of its way; the WELCOME's. */
+static uint8_t join_by(fan_peer from, uint8_t way)
+{
+	uint8_t body[RIG_BODY];
+	struct fan_join m = rig_join_of("a", RANKS);
+	size_t bytes = fan_join_put(body, &m);
+	struct fan_frag f = {.frag = rig_nonce(0),
+			     .flags = FAN_F_SUMMED,
+			     .count = (uint16_t)bytes,
+			     .type = FAN_TYPE_JOIN,
+			     .priority = way,
+			     .payload = body,
+			     .payload_bytes = bytes};
+	assert_int_equal(rig_send(from, &f), FAN_CTL);
+	assert_int_equal(rig_type(0), FAN_TYPE_WELCOME);
+	assert_int_equal(rig.got[0].f.job, rig.job);
+	return rig.got[0].f.priority;
+}
+
+/* A member may come by another way, and no JOIN of the past brings it back. */
+static void server__members_move(void **state)
+{
+	(void)state;
+	int32_t v = 5;
+	struct fan_frag f = rig_data(0, 0, &v);
+	struct fan_event ev;
+	assert_int_equal(dropped(rig_send(rig_peer(0), &f)), FAN_DROP_SENDER);
+	assert_int_equal(join_by(rig_peer(0), 0), 0); /* known, but no later way */
+	assert_int_equal(dropped(rig_send(rig_peer(0), &f)), FAN_DROP_SENDER);
+	assert_int_equal(join_by(rig_peer(0), 1), 1);
+	assert_int_equal(rig_send(rig_peer(0), &f), FAN_WAIT);
+	assert_int_equal(dropped(partial(below, 1, 0x1, 1, 1, false)), FAN_DROP_SENDER);
+	assert_int_equal(partial(below, 0, 0xe, 10, 1, false), FAN_DONE);
+	assert_int_equal(rig_value(0), 15);
+	assert_int_equal(join_by(rig_peer(9), 1), 1);	  /* twice the same number */
+	assert_int_equal(join_by(rig_peer(9), 200), 200); /* below 1, of 8 bits */
+	f = rig_data(0, 1, &v);
+	assert_int_equal(rig_send(rig_peer(0), &f), FAN_WAIT);
+	bool moved = false;
+	while (fan_switch_event(rig.sw, &ev))
+		moved |= ev.kind == FAN_EV_RANK_MOVED && ev.rank == 0;
+	assert_true(moved);
+}
+
 static void server__envelopes_hold_only_what_ranks_say(void **state)
 {
 	(void)state;
@@ -218,6 +262,7 @@ int main(void)
 		TEST(server__speaks_only_for_those_behind_it),
 		TEST(server__marks_stick),
 		TEST(server__reminders),
+		TEST(server__members_move),
 		TEST(server__envelopes_hold_only_what_ranks_say),
 	};
 	return RUN(tests);

@@ -123,6 +123,70 @@ static void shared__rows(void **state)
 	}
 }
 
+static struct fan_switchd *dying;
+static struct fan_switchd_options successor;
+static atomic_int at_server, came_back;
+
+/* Sums until the test has seen what it waits for: the way past the switch, and back. */
+static void sums_while_the_switch_dies(struct member *m)
+{
+	struct fanin_stats s = {.size = sizeof s};
+	int64_t x[512], on = 1;
+	if (!team_joined(m))
+		return;
+	for (int round = 0; on; round++) {
+		if (m->rank == 0 && round == 20) {
+			fan_switchd_stop(dying);
+			dying = NULL;
+		}
+		for (int i = 0; i < 512; i++)
+			x[i] = (int64_t)i * round + m->rank;
+		EXPECT(fanin_allreduce(m->comm, x, x, 512, FANIN_INT64, FANIN_SUM) == 0);
+		for (int i = 0; i < 512; i++)
+			EXPECT(x[i] == (int64_t)i * round * 2 + 1);
+		EXPECT(fanin_comm_stats(m->comm, &s) == 0);
+		if (s.server && s.moves == 1)
+			atomic_fetch_or(&at_server, 1 << m->rank);
+		if (!s.server && s.moves == 2)
+			atomic_fetch_or(&came_back, 1 << m->rank);
+		if (m->rank == 0 && !dying && atomic_load(&at_server) == 3) {
+			char why[256];
+			EXPECT(fan_switchd_start(&dying, &successor, why, sizeof why) == 0);
+		}
+		on = atomic_load(&came_back) != 3 && !atomic_load(&team_wrong);
+		if (fanin_allreduce(m->comm, &on, &on, 1, FANIN_INT64, FANIN_MIN)) {
+			EXPECT(!"an error ended it");
+			return;
+		}
+	}
+}
+
+static void shared__the_switch_dies_and_comes_back(void **state)
+{
+	(void)state;
+	struct fan_switchd_options o;
+	char server[80], address[80];
+	fan_switchd_defaults(&o);
+	struct fan_switchd *home = start(&o, server, sizeof server);
+	o.shared = true;
+	o.server = fan_switchd_address(home);
+	dying = start(&o, address, sizeof address);
+	successor = o;
+	successor.listen = fan_switchd_address(dying);
+	struct fanin_options options = FANIN_OPTIONS_INIT;
+	struct team t = {.ranks = 2, .body = sums_while_the_switch_dies, .options = options};
+	t.options.timeout_ms = TEAM_PATIENT_MS;
+	t.options.alive_ms = 4000;
+	t.options.server_addr = server;
+	snprintf(t.address, sizeof t.address, "%s", address);
+	atomic_store(&at_server, 0);
+	atomic_store(&came_back, 0);
+	team_run(&t);
+	assert_int_equal(atomic_load(&came_back), 3);
+	fan_switchd_stop(dying);
+	fan_switchd_stop(home);
+}
+
 static int refused(struct fan_switchd_options *o, char *why, size_t bytes)
 {
 	struct fan_switchd *d;
@@ -157,6 +221,7 @@ int main(void)
 		cmocka_unit_test(shared__home_inside),
 		cmocka_unit_test(shared__modes_and_wires),
 		cmocka_unit_test(shared__rows),
+		cmocka_unit_test(shared__the_switch_dies_and_comes_back),
 		cmocka_unit_test(shared__bad_options_are_refused),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
