@@ -318,7 +318,7 @@ static void prefetch_next(const uint8_t *pkt, size_t len)
 }
 
 enum fan_verdict fan_switch_recv(struct fan_switch *sw, uint64_t now_ns, fan_peer from,
-				 const uint8_t *pkt, size_t len, struct fan_out *out)
+				 const uint8_t *pkt, size_t len, bool marked, struct fan_out *out)
 {
 	struct fan_frag f;
 	sw->now_ns = now_ns;
@@ -333,6 +333,8 @@ enum fan_verdict fan_switch_recv(struct fan_switch *sw, uint64_t now_ns, fan_pee
 		return fan_control_recv(sw, now_ns, &from, &f, out);
 	if (f.type != FAN_TYPE_DATA && f.type != FAN_TYPE_PROBE)
 		return fan_switch_drop(sw, FAN_DROP_TYPE);
+	if (marked && f.type == FAN_TYPE_DATA)
+		f.flags |= FAN_F_ECN;
 	if (f.flags & FAN_F_PARTIAL)
 		return fan_server_recv(sw, now_ns, &from, &f, out);
 	struct fan_job *j = fan_jobs_get(&sw->jobs, f.job);

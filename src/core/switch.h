@@ -93,10 +93,11 @@ size_t fan_switch_bytes(const struct fan_switch_config *cfg);
  * needs no clearing and belongs to the caller. */
 struct fan_switch *fan_switch_init(void *mem, const struct fan_switch_config *cfg);
 
-/* Handle one datagram of `len` bytes at `pkt` that `from` sent.  `out` must have
- * room for FAN_SWITCH_OUT_MAX items and FAN_SWITCH_OUT_MAX * 256 bytes of scratch. */
+/* Handle one datagram of `len` bytes at `pkt` that `from` sent; `marked`: it met
+ * congestion.  `out` must have room for FAN_SWITCH_OUT_MAX items and
+ * FAN_SWITCH_OUT_MAX * 256 bytes of scratch. */
 enum fan_verdict fan_switch_recv(struct fan_switch *sw, uint64_t now_ns, fan_peer from,
-				 const uint8_t *pkt, size_t len, struct fan_out *out);
+				 const uint8_t *pkt, size_t len, bool marked, struct fan_out *out);
 
 /* Handle one datagram that the parent sent. */
 enum fan_verdict fan_switch_recv_up(struct fan_switch *sw, uint64_t now_ns, const uint8_t *pkt,

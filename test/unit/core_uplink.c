@@ -119,7 +119,8 @@ static void handle(int node, const struct packet *p)
 	else if (is_switch && p->from == parent_of[node])
 		fan_switch_recv_up(tree.sw[node], tree.now_ns, p->bytes, p->len, &out);
 	else if (is_switch)
-		fan_switch_recv(tree.sw[node], tree.now_ns, peer(p->from), p->bytes, p->len, &out);
+		fan_switch_recv(tree.sw[node], tree.now_ns, peer(p->from), p->bytes, p->len, false,
+				&out);
 	post_all(node, &out);
 }
 
