@@ -71,9 +71,9 @@ static bool make_star(struct bed *b, const struct setting *set)
 		.fault = {.loss = set->loss},
 	};
 	fan_sim_init(&b->sim, 1, FAN_HEAD_BYTES + set->payload);
-	uint32_t hub = fan_sim_add_node(&b->sim, true, 0);
+	uint32_t hub = fan_sim_add_node(&b->sim, true, 0, 0);
 	for (uint16_t r = 0; r < set->ranks; r++) {
-		b->host[r] = fan_sim_add_node(&b->sim, false, 0);
+		b->host[r] = fan_sim_add_node(&b->sim, false, 0, 0);
 		fan_sim_add_link(&b->sim, b->host[r], hub, &link);
 		fan_sim_add_link(&b->sim, hub, b->host[r], &link);
 	}

@@ -18,6 +18,7 @@
 static const char *const modes[] = {"native", "fixed", NULL};
 static const char *const wires[] = {"float32", "float16", "bfloat16", NULL};
 static const char *const reduces[] = {"fanin", "ring", NULL};
+static const char *const priorities[] = {"remaining", "attained", "started", "none", NULL};
 
 /* What JSON says of a job, before it is turned into a fan_scenario_job. */
 struct job_entry {
@@ -25,7 +26,7 @@ struct job_entry {
 	uint16_t payload_bytes, window;
 	uint32_t workers, iterations, jitter, copies;
 	uint64_t arrival_ns, interval_ns, bucket_bytes, alive_ns, stall_ns;
-	int mode, wire, reduce;
+	int mode, wire, reduce, priority;
 	bool overlap, verify;
 	uint32_t retries;
 };
@@ -47,6 +48,7 @@ static const struct fan_field job_fields[] = {
 	{"bucket_bytes", FAN_FIELD_U64, AT(bucket_bytes), 0, 0, NULL},
 	{"mode", FAN_FIELD_WORD, AT(mode), 0, 0, modes},
 	{"wire", FAN_FIELD_WORD, AT(wire), 0, 0, wires},
+	{"priority", FAN_FIELD_WORD, AT(priority), 0, 0, priorities},
 	{"overlap", FAN_FIELD_BOOL, AT(overlap), 0, 0, NULL},
 	{"verify", FAN_FIELD_BOOL, AT(verify), 0, 0, NULL},
 	{"jitter", FAN_FIELD_SHARE, AT(jitter), 0, 1, NULL},
@@ -240,6 +242,7 @@ static void fill(struct fan_scenario *s, struct fan_scenario_job *j, const struc
 	c->window = e->window;
 	c->mode = e->mode ? FAN_FIXED : FAN_NATIVE;
 	c->wire = (uint8_t)(e->wire == 1 ? FAN_FLOAT16 : e->wire == 2 ? FAN_BFLOAT16 : FAN_FLOAT32);
+	c->priority = (uint8_t)e->priority;
 	c->overlap = e->overlap;
 	c->verify = e->verify;
 	c->retries = e->retries;

@@ -103,7 +103,7 @@ int sim_add_node(struct sim *s, const struct sim_link *link)
 	s->node[i].peer = (fan_peer){.addr = {0, (uint64_t)i + 1}, .port = 4000};
 	*s->node[i].seat = (struct sim_seat){s, i};
 	const struct fan_link_config cable = {.bps = 0}; /* all delays are drawn here */
-	uint32_t at = fan_sim_add_node(&s->world, i == SIM_SWITCH, 0);
+	uint32_t at = fan_sim_add_node(&s->world, i == SIM_SWITCH, 0, 0);
 	if (i != SIM_SWITCH) {
 		fan_sim_add_link(&s->world, at, SIM_SWITCH, &cable);
 		fan_sim_add_link(&s->world, SIM_SWITCH, at, &cable);
