@@ -9,8 +9,9 @@
 #include "report_page.h"
 #include "series.h"
 
-#define ROWS_MAX   200 /* of a table or a time line; more would not be read */
-#define TEXT_BYTES 256
+#define ROWS_MAX	200 /* of a table or a time line; more would not be read */
+#define TEXT_BYTES	256
+#define PLOT_SERIES_MAX 4
 
 static double real(const json_t *o, const char *key)
 {
@@ -171,36 +172,61 @@ static unsigned samples(const json_t *list, double *y)
 	return n;
 }
 
+/* Some of what `sw` has over time, on one plot. */
+static void series_plot(FILE *f, const json_t *sw, struct fan_plot *plot, const char *const *key)
+{
+	const json_t *s = json_object_get(sw, "series");
+	struct fan_plot_line line[PLOT_SERIES_MAX];
+	double *y = malloc((plot->lines + 1) * sizeof(double[FAN_SERIES_MAX]));
+	if (!y)
+		return;
+	double *x = y + (size_t)plot->lines * FAN_SERIES_MAX;
+	for (unsigned i = 0; i < FAN_SERIES_MAX; i++)
+		x[i] = real(s, "start_s") + (i + 1) * real(s, "interval_s");
+	for (unsigned k = 0; k < plot->lines; k++) {
+		double *mine = y + (size_t)k * FAN_SERIES_MAX;
+		line[k] = (struct fan_plot_line){.name = plot->line[k].name, .x = x, .y = mine};
+		line[k].points = samples(json_object_get(s, key[k]), mine);
+		line[k].area = plot->line[k].area;
+	}
+	plot->line = line;
+	plot->x_name = "seconds";
+	if (line[0].points > 1)
+		fan_plot_write(f, plot);
+	free(y);
+}
+
 static void slot_plots(FILE *f, const json_t *sw)
 {
 	static const char *const key[3] = {"lent", "occupancy", "hit_rate"};
-	static const char *const name[3] = {"held by jobs", "summing", "contributions added"};
-	const json_t *s = json_object_get(sw, "series");
-	double *y = malloc(4 * sizeof(double[FAN_SERIES_MAX]));
-	struct fan_plot_line line[3];
+	static const struct fan_plot_line line[3] = {
+		{.name = "held by jobs", .area = true},
+		{.name = "summing"},
+		{.name = "contributions added"},
+	};
 	char title[TEXT_BYTES];
-	if (!y)
-		return;
-	double *x = y + (size_t)3 * FAN_SERIES_MAX;
-	for (unsigned i = 0; i < FAN_SERIES_MAX; i++)
-		x[i] = real(s, "start_s") + (i + 1) * real(s, "interval_s");
-	for (unsigned k = 0; k < 3; k++) {
-		double *mine = y + (size_t)k * FAN_SERIES_MAX;
-		line[k] = (struct fan_plot_line){.name = name[k], .x = x, .y = mine};
-		line[k].points = samples(json_object_get(s, key[k]), mine);
-		line[k].area = k == 0;
-	}
 	snprintf(title, sizeof title, "%s: share of its %.0f slots, and of contributions",
 		 text(sw, "name"), real(sw, "slots"));
-	const struct fan_plot plot = {.title = title,
-				      .x_name = "seconds",
-				      .y_name = "share",
-				      .line = line,
-				      .lines = 3,
-				      .y_max = 1.05};
-	if (line[0].points > 1)
-		fan_plot_write(f, &plot);
-	free(y);
+	struct fan_plot plot = {
+		.title = title, .y_name = "share", .line = line, .lines = 3, .y_max = 1.05};
+	series_plot(f, sw, &plot, key);
+}
+
+/* What happened to shared slots. */
+static void contest_plot(FILE *f, const json_t *sw)
+{
+	static const char *const key[4] = {"collisions_per_s", "preemptions_per_s",
+					   "evictions_per_s", "flushes_per_s"};
+	static const struct fan_plot_line line[4] = {{.name = "collisions"},
+						     {.name = "preemptions"},
+						     {.name = "evictions"},
+						     {.name = "flushes"}};
+	char title[TEXT_BYTES];
+	if (!json_object_get(json_object_get(sw, "series"), key[0]))
+		return;
+	snprintf(title, sizeof title, "%s: contests for its slots", text(sw, "name"));
+	struct fan_plot plot = {.title = title, .y_name = "a second", .line = line, .lines = 4};
+	series_plot(f, sw, &plot, key);
 }
 
 static void switch_table(FILE *f, const json_t *list)
@@ -208,7 +234,8 @@ static void switch_table(FILE *f, const json_t *list)
 	size_t i;
 	json_t *s;
 	fputs("<table><tr><th>name<th>policy<th>slots<th>occupancy<th>hit rate<th>contributions"
-	      "<th>results<th>collisions<th>evictions<th>replays<th>received<th>sent</tr>\n",
+	      "<th>results<th>collisions<th>preemptions<th>evictions<th>flushes<th>replays<th>received"
+	      "<th>sent</tr>\n",
 	      f);
 	json_array_foreach (list, i, s) {
 		fputs("<tr>", f);
@@ -220,7 +247,9 @@ static void switch_table(FILE *f, const json_t *list)
 		cell_number(f, real(s, "contributions"), "");
 		cell_number(f, real(s, "results"), "");
 		cell_number(f, real(s, "collisions"), "");
+		cell_number(f, real(s, "preemptions"), "");
 		cell_number(f, real(s, "evictions"), "");
+		cell_number(f, real(s, "flushes"), "");
 		cell_number(f, real(s, "replays"), "");
 		cell_bytes(f, real(s, "rx_bytes"));
 		cell_bytes(f, real(s, "tx_bytes"));
@@ -239,6 +268,7 @@ static void aggregators(FILE *f, const json_t *list, const char *title)
 	switch_table(f, list);
 	json_array_foreach (list, i, s) {
 		slot_plots(f, s);
+		contest_plot(f, s);
 	}
 }
 

@@ -135,6 +135,9 @@ int fan_scenario_read_parents(struct fan_scenario *s, struct fan_reader *r);
 int fan_scenario_read_servers(struct fan_scenario *s, struct fan_reader *r);
 int fan_scenario_place(struct fan_scenario *s, struct fan_reader *r);
 
+/* A job's "model", from the current object; to be freed with fan_model_free. */
+int fan_scenario_read_model(struct fan_model *m, const json_t *v, struct fan_reader *r);
+
 /* The whole file, ended by a zero, to be freed; NULL with r->why.  `name` is relative to
  * the folder of r->file. */
 char *fan_scenario_file(struct fan_reader *r, const char *key, const char *name);

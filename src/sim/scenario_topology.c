@@ -14,7 +14,8 @@ static const char *const policies[] = {"switchml", "atp", "esa", "none", NULL};
 /* An entry of "nodes" may stand for several. */
 struct node_entry {
 	struct fan_scenario_node node;
-	uint32_t count; /* 0: one, of just that name */
+	uint32_t count;	       /* 0: one, of just that name */
+	uint32_t memory_frags; /* 0: as "slots" says */
 };
 
 #define AT(field) offsetof(struct node_entry, field)
@@ -33,6 +34,7 @@ static const struct fan_field node_fields[] = {
 	{"priorities", FAN_FIELD_BOOL, AT(node.priorities), 0, 0, NULL},
 	{"reminders", FAN_FIELD_BOOL, AT(node.reminders), 0, 0, NULL},
 	{"slots", FAN_FIELD_U32, AT(node.slots), 1, FAN_SLOTS_MAX, NULL},
+	{"memory_frags", FAN_FIELD_U32, AT(memory_frags), 1, 2 * FAN_SLOTS_MAX, NULL},
 	{"window", FAN_FIELD_U32, AT(node.window), 2, FAN_WINDOW_MAX, NULL},
 	{"jobs", FAN_FIELD_U32, AT(node.jobs), 1, FAN_JOBS_MAX, NULL},
 	{"buffer_bytes", FAN_FIELD_U32, AT(node.buffer_bytes), 0, 0, NULL},
@@ -118,6 +120,27 @@ static int check_keys(const struct fan_scenario_node *n, const json_t *o, struct
 	return 0;
 }
 
+/* So many slots as that memory has room for: those of switchml are there twice. */
+static int count_slots(struct node_entry *e, struct fan_reader *r)
+{
+	uint32_t most = fan_scenario_shares(&e->node) ? FAN_SLOTS_MAX : 2 * FAN_SLOTS_MAX;
+	if (!e->memory_frags)
+		return 0;
+	if (e->node.kind != FAN_NODE_SWITCH)
+		return fan_reader_fail(r, "memory_frags", "a %s has none: only switches do",
+				       kinds[e->node.kind]);
+	if (e->node.slots)
+		return fan_reader_fail(r, "memory_frags", "goes without slots: it says how many");
+	if (e->memory_frags > most)
+		return fan_reader_fail(r, "memory_frags", "%u: expected at most %u",
+				       e->memory_frags, most);
+	e->node.slots = fan_scenario_shares(&e->node) ? e->memory_frags : e->memory_frags / 2;
+	if (e->node.slots == 0)
+		return fan_reader_fail(r, "memory_frags", "1: the policy %s needs two",
+				       policies[e->node.policy]);
+	return 0;
+}
+
 static void set_defaults(struct fan_scenario_node *n, const json_t *o)
 {
 	bool server = n->kind == FAN_NODE_SERVER || fan_scenario_shares(n);
@@ -149,7 +172,7 @@ static int read_node(struct fan_scenario *s, const json_t *o, struct fan_reader 
 		return fan_reader_fail(r, NULL, "lacks the key \"name\"");
 	if (e.node.kind < 0)
 		return fan_reader_fail(r, NULL, "lacks the key \"kind\"");
-	if (check_keys(&e.node, o, r))
+	if (count_slots(&e, r) || check_keys(&e.node, o, r))
 		return -1;
 	set_defaults(&e.node, o);
 	for (uint32_t i = 0; i < (e.count ? e.count : 1); i++)
