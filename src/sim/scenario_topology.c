@@ -34,7 +34,7 @@ static const struct fan_field node_fields[] = {
 	{"priorities", FAN_FIELD_BOOL, AT(node.priorities), 0, 0, NULL},
 	{"reminders", FAN_FIELD_BOOL, AT(node.reminders), 0, 0, NULL},
 	{"slots", FAN_FIELD_U32, AT(node.slots), 1, FAN_SLOTS_MAX, NULL},
-	{"memory_frags", FAN_FIELD_U32, AT(memory_frags), 1, 2 * FAN_SLOTS_MAX, NULL},
+	{"memory_frags", FAN_FIELD_U32, AT(memory_frags), 0, 2 * FAN_SLOTS_MAX, NULL},
 	{"window", FAN_FIELD_U32, AT(node.window), 2, FAN_WINDOW_MAX, NULL},
 	{"jobs", FAN_FIELD_U32, AT(node.jobs), 1, FAN_JOBS_MAX, NULL},
 	{"buffer_bytes", FAN_FIELD_U32, AT(node.buffer_bytes), 0, 0, NULL},
