@@ -116,7 +116,7 @@ set_to 'topology.nodes.s0.payload_bytes=256' 'bad.json: jobs.j.payload_bytes: 14
 set_to 'jobs.j.priority=high' 'bad.json: jobs[0].priority: "high": expected one of remaining, attained, started, none'
 chain='{"name": "ps", "kind": "server"}, {"name": "w", "kind": "worker", "count": 2}'
 ways='{"a": "w*", "b": "c8", "gbps": 10}, {"a": "c0", "b": "ps", "gbps": 10}'
-up=ps
+up='ps'
 for n in 0 1 2 3 4 5 6 7 8; do
         chain="$chain, {\"name\": \"c$n\", \"kind\": \"switch\", \"policy\": \"atp\", \"server\": \"$up\"}"
         [ $n = 0 ] || ways="$ways, {\"a\": \"c$n\", \"b\": \"$up\", \"gbps\": 10}"
