@@ -160,20 +160,21 @@ static void time_line(FILE *f, const json_t *run)
 
 /* ---- switches and links ------------------------------------------------------------ */
 
-static unsigned samples(const json_t *list, double *y)
+static unsigned samples(const json_t *list, double scale, double *y)
 {
 	unsigned n = 0;
 	size_t i;
 	json_t *v;
 	json_array_foreach (list, i, v) {
 		if (n < FAN_SERIES_MAX)
-			y[n++] = json_is_number(v) ? json_number_value(v) : NAN;
+			y[n++] = json_is_number(v) ? json_number_value(v) * scale : NAN;
 	}
 	return n;
 }
 
-/* Some of what `sw` has over time, on one plot. */
-static void series_plot(FILE *f, const json_t *sw, struct fan_plot *plot, const char *const *key)
+/* Some of what `sw` has over time, each times `scale`, on one plot. */
+static void series_plot(FILE *f, const json_t *sw, struct fan_plot *plot, const char *const *key,
+			double scale)
 {
 	const json_t *s = json_object_get(sw, "series");
 	struct fan_plot_line line[PLOT_SERIES_MAX];
@@ -186,7 +187,7 @@ static void series_plot(FILE *f, const json_t *sw, struct fan_plot *plot, const 
 	for (unsigned k = 0; k < plot->lines; k++) {
 		double *mine = y + (size_t)k * FAN_SERIES_MAX;
 		line[k] = (struct fan_plot_line){.name = plot->line[k].name, .x = x, .y = mine};
-		line[k].points = samples(json_object_get(s, key[k]), mine);
+		line[k].points = samples(json_object_get(s, key[k]), scale, mine);
 		line[k].area = plot->line[k].area;
 	}
 	plot->line = line;
@@ -209,7 +210,7 @@ static void slot_plots(FILE *f, const json_t *sw)
 		 text(sw, "name"), real(sw, "slots"));
 	struct fan_plot plot = {
 		.title = title, .y_name = "share", .line = line, .lines = 3, .y_max = 1.05};
-	series_plot(f, sw, &plot, key);
+	series_plot(f, sw, &plot, key, 1);
 }
 
 /* What happened to shared slots. */
@@ -225,32 +226,37 @@ static void contest_plot(FILE *f, const json_t *sw)
 	if (!json_object_get(json_object_get(sw, "series"), key[0]))
 		return;
 	snprintf(title, sizeof title, "%s: contests for its slots", text(sw, "name"));
-	struct fan_plot plot = {.title = title, .y_name = "a second", .line = line, .lines = 4};
-	series_plot(f, sw, &plot, key);
+	struct fan_plot plot = {
+		.title = title, .y_name = "a millisecond", .line = line, .lines = 4};
+	series_plot(f, sw, &plot, key, 1e-3);
 }
 
-static void switch_table(FILE *f, const json_t *list)
+static void server_plot(FILE *f, const json_t *server)
+{
+	static const char *const key[1] = {"rx_bytes_per_s"};
+	static const struct fan_plot_line line[1] = {{.name = "received"}};
+	char title[TEXT_BYTES];
+	snprintf(title, sizeof title, "%s: what it receives", text(server, "name"));
+	struct fan_plot plot = {.title = title, .y_name = "Gb/s", .line = line, .lines = 1};
+	series_plot(f, server, &plot, key, 8e-9);
+}
+
+/* A table of some of their numbers, and what they have received and sent. */
+static void switch_table(FILE *f, const json_t *list, const char *const *key,
+			 const char *const *name)
 {
 	size_t i;
 	json_t *s;
-	fputs("<table><tr><th>name<th>policy<th>slots<th>occupancy<th>hit rate<th>contributions"
-	      "<th>results<th>collisions<th>preemptions<th>evictions<th>flushes<th>replays<th>received"
-	      "<th>sent</tr>\n",
-	      f);
+	fputs("<table><tr><th>name<th>policy", f);
+	for (unsigned k = 0; key[k]; k++)
+		fprintf(f, "<th>%s", name[k]);
+	fputs("<th>received<th>sent</tr>\n", f);
 	json_array_foreach (list, i, s) {
 		fputs("<tr>", f);
 		cell_text(f, text(s, "name"));
 		cell_text(f, text(s, "policy"));
-		cell_number(f, real(s, "slots"), "");
-		cell_number(f, real(s, "occupancy"), "G");
-		cell_number(f, real(s, "hit_rate"), "G");
-		cell_number(f, real(s, "contributions"), "");
-		cell_number(f, real(s, "results"), "");
-		cell_number(f, real(s, "collisions"), "");
-		cell_number(f, real(s, "preemptions"), "");
-		cell_number(f, real(s, "evictions"), "");
-		cell_number(f, real(s, "flushes"), "");
-		cell_number(f, real(s, "replays"), "");
+		for (unsigned k = 0; key[k]; k++)
+			cell_number(f, real(s, key[k]), k < 2 ? "G" : "");
 		cell_bytes(f, real(s, "rx_bytes"));
 		cell_bytes(f, real(s, "tx_bytes"));
 		fputs("</tr>\n", f);
@@ -258,17 +264,42 @@ static void switch_table(FILE *f, const json_t *list)
 	fputs("</table>\n", f);
 }
 
-static void aggregators(FILE *f, const json_t *list, const char *title)
+static void switches(FILE *f, const json_t *list)
 {
+	static const char *const key[] = {"occupancy", "hit_rate",   "slots",	    "contributions",
+					  "results",   "collisions", "preemptions", "evictions",
+					  "flushes",   NULL};
+	static const char *const name[] = {"occupancy",	    "hit rate",	 "slots",
+					   "contributions", "results",	 "collisions",
+					   "preemptions",   "evictions", "flushes"};
 	size_t i;
 	json_t *s;
 	if (json_array_size(list) == 0)
 		return;
-	fprintf(f, "<h2>%s</h2>\n", title);
-	switch_table(f, list);
+	fputs("<h2>Switches</h2>\n", f);
+	switch_table(f, list, key, name);
 	json_array_foreach (list, i, s) {
 		slot_plots(f, s);
 		contest_plot(f, s);
+	}
+}
+
+static void servers(FILE *f, const json_t *list)
+{
+	static const char *const key[] = {"occupancy", "hit_rate", "slots",   "contributions",
+					  "results",   "partials", "replays", "needs",
+					  "reminders", NULL};
+	static const char *const name[] = {"occupancy",	    "hit rate",	 "slots",
+					   "contributions", "results",	 "partial sums",
+					   "replays",	    "asked for", "reminders"};
+	size_t i;
+	json_t *s;
+	if (json_array_size(list) == 0)
+		return;
+	fputs("<h2>Servers</h2>\n", f);
+	switch_table(f, list, key, name);
+	json_array_foreach (list, i, s) {
+		server_plot(f, s);
 	}
 }
 
@@ -329,8 +360,8 @@ static void one_run(FILE *f, const json_t *run)
 	fputs("<h2>Jobs</h2>\n", f);
 	time_line(f, run);
 	job_table(f, json_object_get(run, "jobs"));
-	aggregators(f, json_object_get(run, "switches"), "Switches");
-	aggregators(f, json_object_get(run, "servers"), "Servers");
+	switches(f, json_object_get(run, "switches"));
+	servers(f, json_object_get(run, "servers"));
 	links(f, json_object_get(run, "links"));
 }
 

@@ -132,6 +132,23 @@ bytes_of = [run_of[p, 0]["servers"][0]["rx_bytes"] for p in ("none", "atp", "esa
 assert bytes_of[0] == max(bytes_of), bytes_of
 PY
 
+# 64 jobs share a switch, and the next one is told that there is no room.
+for copies in 32 33; do
+        "$fanin" sim contest.json -q --set 'jobs.*.copies='$copies --set 'jobs.*.model.numel=5000' \
+                --set topology.nodes.s0.policy=esa --set topology.nodes.s0.quota=2 --set limit_s=10 \
+                --json "$work/many$copies.json" || [ $copies = 33 ]
+done
+python3 - "$work/many32.json" "$work/many33.json" <<'PY'
+import json
+import sys
+
+for name, refused in zip(sys.argv[1:], (0, 2)):
+    jobs = json.load(open(name))["jobs"]
+    errors = [job["error"] for job in jobs if job["error"]]
+    assert len(jobs) == 64 + refused and errors == ["jobs_full"] * refused, errors
+    assert all(job["checked_elements"] == 3 * 5000 for job in jobs if not job["error"])
+PY
+
 # The page: whole, and nothing to be loaded.
 "$fanin" sim faults.json -q --report "$work/one.html"
 "$fanin" sim shared.json -q --report "$work/shared.html"
