@@ -15,10 +15,10 @@
 #include "algorithm.h"
 #include "bound.h"
 #include "core/err.h"
+#include "core/rng.h"
 #include "eval.h"
 #include "pack.h"
 #include "relax.h"
-#include "rng.h"
 #include "rules.h"
 #include "search.h"
 #include "trees.h"
@@ -237,8 +237,9 @@ static int polish(struct best *b)
  * the server, over its first routes; or all that one switch sums. */
 static void shake(struct best *b, struct fan_tree *tree)
 {
-	uint32_t every = 2 + fan_rng_below(&b->rng, tree->workers);
-	uint32_t first = fan_rng_below(&b->rng, every), v = fan_rng_below(&b->rng, b->c.sums + 1);
+	uint32_t every = 2 + (uint32_t)fan_rng_below(&b->rng, tree->workers);
+	uint32_t first = (uint32_t)fan_rng_below(&b->rng, every);
+	uint32_t v = (uint32_t)fan_rng_below(&b->rng, b->c.sums + 1);
 	uint32_t leave =
 		tree->sums ? tree->flow[tree->workers + fan_rng_below(&b->rng, tree->sums)].from
 			   : FAN_NODE_NONE;

@@ -5,7 +5,7 @@
 
 #include "plan.h"
 #include "relax.h"
-#include "rng.h"
+#include "core/rng.h"
 
 /* One rounding: for every server each worker picks a switch, or the server, with the
  * probability that its volume has there, and a route of that place likewise; sums pick

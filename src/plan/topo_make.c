@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "core/err.h"
-#include "rng.h"
+#include "core/rng.h"
 
 #define WORD_BYTES 32
 
@@ -349,6 +349,7 @@ static int attach_hosts(struct maker *k, const char *word, uint32_t count, enum 
 	struct fan_make m = *k->m;
 	int err = FAN_OK;
 
+	assert(k->places > 0);
 	for (uint32_t i = 0, number = 0; i < count && !err; i++, number++) {
 		uint32_t rack = k->rack[(at + i) % k->places];
 		while (is_taken(k->t, word, number))
