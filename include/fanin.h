@@ -70,7 +70,8 @@ enum fanin_error {
 	FANIN_E_PAYLOAD = -22,	    /* the switch's slots are smaller than our fragments */
 	FANIN_E_MTU = -23,	    /* fragments do not fit the path MTU */
 	FANIN_E_PENDING = -24,	    /* not finished yet */
-	FANIN_E_CONFIG = -25	    /* wrong configuration; the text says where */
+	FANIN_E_CONFIG = -25,	    /* wrong configuration; the text says where */
+	FANIN_E_SHARDS = -26	    /* the switch and its server run different numbers of threads */
 };
 
 enum fanin_dtype {
@@ -130,11 +131,17 @@ struct fanin_options {
 				  * fragments but the job needs half the switch's memory;
 				  * FANIN_NARROW; 0 */
 	int plain_udp;		 /* 1: no UDP_SEGMENT, no UDP_GRO; FANIN_PLAIN_UDP; 0 */
+	int priority;		 /* of this job where slots go by priority (policy esa): 1..255, or
+				  * 0: high for jobs with little left to send and much to wait for;
+				  * FANIN_PRIORITY; 0 */
+	const char *server_addr; /* "HOST:PORT" of the server behind a switch with shared slots
+				  * (policies atp, esa): when the switch is silent, ranks go on
+				  * through it, and come back; FANIN_SERVER; none */
 };
 #define FANIN_OPTIONS_INIT                                                                         \
 	{                                                                                          \
 		sizeof(struct fanin_options), NULL, NULL, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,  \
-			-1, -1                                                                     \
+			-1, -1, -1, NULL                                                           \
 	}
 
 struct fanin_stats {
@@ -154,6 +161,11 @@ struct fanin_stats {
 	int multicast;	     /* 1: results arrive by multicast */
 	int segment_offload; /* 1: UDP_SEGMENT in use; 0: plain datagrams */
 	int receive_offload; /* 1: UDP_GRO in use */
+	uint32_t cwnd_frags; /* of window_frags: that congestion leaves */
+	uint64_t marks;	     /* results some part of which has met congestion (ECN) */
+	uint64_t collisions; /* results some part of which found its shared slot taken */
+	uint64_t moves;	     /* from the switch to the server, and back */
+	int server;	     /* 1: the switch is silent, and this rank goes through the server */
 };
 
 /* Options of a switch inside this process.  Set with FANIN_SWITCH_OPTIONS_INIT, then

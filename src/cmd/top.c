@@ -10,14 +10,12 @@
 #include <unistd.h>
 
 #include "args.h"
+#include "ask.h"
 #include "cmd.h"
 #include "net/clock.h"
 #include "net/logline.h"
 #include "net/udp.h"
 
-#define TRIES	       5 /* questions before a switch counts as silent */
-#define ANSWER_MS      200
-#define STRAYS_MAX     64 /* datagrams that are no answer, before we ask again */
 #define ADDRESS_BYTES  80
 #define BUFFER_BYTES   (256 * 1024)
 #define INTERVAL_MAX_S 3600
@@ -51,90 +49,11 @@ static const struct args_command command = {
 /* What has been heard so far. */
 struct table {
 	const struct top_args *a;
-	bool begun; /* its head has been printed */
+	bool begun;	  /* its head has been printed */
+	bool slots_begun; /* likewise, of the second table */
 	json_t *jobs;
+	json_t *slots; /* of shared slots */
 };
-
-/* A conversation with one shard. */
-struct talk {
-	struct fan_udp udp;
-	uint8_t *buffer; /* FAN_UDP_RECV_BYTES */
-	char *why;	 /* ARGS_WHY_BYTES */
-	char at[ADDRESS_BYTES];
-};
-
-static void ask(struct talk *t, uint16_t index, uint64_t nonce)
-{
-	struct fan_out_item item;
-	struct fan_out out;
-	uint8_t scratch[FAN_CTL_BYTES_MAX + FAN_REPORT_BYTES];
-	struct fan_query q = {.index = index};
-	struct fan_frag h = {.type = FAN_TYPE_QUERY, .sender = FAN_RANK_NONE, .frag = nonce};
-
-	fan_out_init(&out, &item, 1, scratch, sizeof scratch);
-	struct fan_out_item *it = fan_out_add(&out, FAN_TO_PEER);
-	fan_ctl_finish(it, &h, scratch, fan_query_put(scratch, &q));
-	fan_udp_send(&t->udp, &out, true);
-}
-
-/* Is one of the datagrams of the batch the answer to `nonce`? */
-static bool answers(const struct talk *t, const struct fan_udp_batch *b, uint64_t nonce,
-		    struct fan_report *r)
-{
-	struct fan_frag f;
-
-	for (size_t at = 0; at < b->bytes; at += fan_udp_piece(b, at))
-		if (fan_wire_get(&f, t->buffer + at, fan_udp_piece(b, at)) < 0 &&
-		    f.type == FAN_TYPE_REPORT && f.frag == nonce && fan_report_get(r, &f) == FAN_OK)
-			return true;
-	return false;
-}
-
-/* 1: there is an answer; 0: none came in time; -1: the host says nobody listens. */
-static int await(struct talk *t, uint64_t nonce, struct fan_report *r)
-{
-	struct pollfd p = {t->udp.fd, POLLIN, 0};
-	struct fan_udp_batch b;
-	uint64_t end = fan_clock_ns() + ANSWER_MS * FAN_MS;
-
-	for (unsigned i = 0; i < STRAYS_MAX; i++) {
-		int n = fan_udp_recv(&t->udp, t->buffer, &b);
-		if (n == -ECONNREFUSED)
-			return -1;
-		if (n == 1 && answers(t, &b, nonce, r))
-			return 1;
-		int wait = fan_clock_timeout_ms(end, -1);
-		if (wait == 0)
-			return 0;
-		if (n == 0)
-			poll(&p, 1, wait);
-	}
-	return 0;
-}
-
-/* Ask for job number `index` until there is an answer.  0, or -1 with why. */
-static int query(struct talk *t, uint16_t index, struct fan_report *r)
-{
-	bool refused = false;
-
-	for (unsigned i = 0; i < TRIES; i++) {
-		uint64_t nonce = fan_clock_nonce();
-		ask(t, index, nonce);
-		int n = await(t, nonce, r);
-		if (n == 1)
-			return 0;
-		if (n < 0) {
-			refused = true;
-			poll(NULL, 0, ANSWER_MS);
-		}
-	}
-	snprintf(
-		t->why, ARGS_WHY_BYTES,
-		refused ? "%s: nothing listens there; is `fanin switch` running, and on this port?"
-			: "%s: no answer within %d ms; is it a switch, and does a firewall drop UDP?",
-		t->at, TRIES * ANSWER_MS);
-	return -1;
-}
 
 static bool is_silent(const struct top_args *a)
 {
@@ -199,11 +118,12 @@ static void add_json(json_t *jobs, const struct fan_report *r, unsigned shard)
 	json_array_append_new(jobs, j);
 }
 
-static int write_json(const struct top_args *a, json_t *jobs, char *why)
+static int write_json(const struct table *t, char *why)
 {
+	const struct top_args *a = t->a;
 	char at[ADDRESS_BYTES];
-	json_t *root = json_pack("{s:s, s:O}", "switch", fan_peer_text(&a->sw, at, sizeof at),
-				 "jobs", jobs);
+	json_t *root = json_pack("{s:s, s:O, s:O}", "switch", fan_peer_text(&a->sw, at, sizeof at),
+				 "jobs", t->jobs, "slots", t->slots);
 	bool out = strcmp(a->json, "-") == 0;
 	FILE *f = out ? stdout : fopen(a->json, "w");
 	int e = !f || json_dumpf(root, f, JSON_INDENT(2)) || fputc('\n', f) == EOF ? -1 : 0;
@@ -216,11 +136,63 @@ static int write_json(const struct top_args *a, json_t *jobs, char *why)
 	return e;
 }
 
+static void print_slots(struct table *table, const struct fan_tallied *m, unsigned shard)
+{
+	struct fan_line name = {.used = 0};
+
+	fan_line_escaped(&name, m->name, m->name_bytes);
+	if (!table->slots_begun)
+		printf("\n%-5s %-20s %6s %6s %10s %10s %10s %10s %10s %9s %9s %9s\n", "shard",
+		       "shared slots of job", "held", "quota", "sums", "hits", "collisions",
+		       "over quota", "unsummed", "preempts", "evicted", "flushes");
+	table->slots_begun = true;
+	printf("%-5u %-20s %6" PRIu32 " %6" PRIu32 " %10" PRIu64 " %10" PRIu64 " %10" PRIu64
+	       " %10" PRIu64 " %10" PRIu64 " %9" PRIu64 " %9" PRIu64 " %9" PRIu64 "\n",
+	       shard, name.used ? name.text : "?", m->held, m->quota, m->completions, m->hits,
+	       m->collisions, m->over_quota, m->passed, m->preemptions, m->evictions, m->flushes);
+}
+
+static void add_slots_json(json_t *slots, const struct fan_tallied *m, unsigned shard)
+{
+	struct fan_line name = {.used = 0};
+
+	fan_line_escaped(&name, m->name, m->name_bytes);
+	json_t *j =
+		json_pack("{s:s, s:i, s:I, s:I, s:I, s:I}", "name", name.text, "shard", (int)shard,
+			  "slots", (json_int_t)m->slots, "slots_used", (json_int_t)m->slots_used,
+			  "held", (json_int_t)m->held, "quota", (json_int_t)m->quota);
+	json_t *counts = json_pack(
+		"{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "hits", (json_int_t)m->hits,
+		"taken", (json_int_t)m->taken, "collisions", (json_int_t)m->collisions,
+		"over_quota", (json_int_t)m->over_quota, "passed", (json_int_t)m->passed,
+		"preemptions", (json_int_t)m->preemptions, "evictions", (json_int_t)m->evictions,
+		"flushes", (json_int_t)m->flushes, "completions", (json_int_t)m->completions);
+
+	json_object_update_new(j, counts);
+	json_array_append_new(slots, j);
+}
+
+/* Ask it what its shared slots do, too.  One of an earlier version does not answer, and has
+ * none. */
+static void ask_slots(struct table *table, struct ask_talk *t, unsigned shard)
+{
+	struct fan_tallied m = {.jobs = 1};
+
+	for (unsigned i = 0; i < FAN_JOBS_MAX && i < m.jobs; i++) {
+		const struct ask_question w = {FAN_TYPE_TALLY, (uint16_t)i, NULL, &m};
+		if (ask_once(t, &w) != 1 || i >= m.jobs)
+			return;
+		if (!is_silent(table->a))
+			print_slots(table, &m, shard);
+		add_slots_json(table->slots, &m, shard);
+	}
+}
+
 /* Ask one shard about all its jobs, and how many `shards` the switch has. */
 static int ask_shard(struct table *table, unsigned shard, unsigned *shards, char *why)
 {
 	static uint8_t buffer[FAN_UDP_RECV_BYTES];
-	struct talk t = {.buffer = buffer, .why = why};
+	struct ask_talk t = {.buffer = buffer, .why = why};
 	struct fan_udp_options o = {.connect = table->a->sw, .buffer_bytes = BUFFER_BYTES};
 	struct fan_report r = {.jobs = 1};
 
@@ -232,7 +204,8 @@ static int ask_shard(struct table *table, unsigned shard, unsigned *shards, char
 		return -1;
 	}
 	for (unsigned i = 0; i < FAN_JOBS_MAX && i < r.jobs && !e; i++) {
-		e = query(&t, (uint16_t)i, &r);
+		const struct ask_question w = {FAN_TYPE_QUERY, (uint16_t)i, &r, NULL};
+		e = ask_until(&t, &w);
 		if (e)
 			break;
 		*shards = r.shards;
@@ -243,13 +216,15 @@ static int ask_shard(struct table *table, unsigned shard, unsigned *shards, char
 			print_job(&r, shard);
 		add_json(table->jobs, &r, shard);
 	}
+	if (!e)
+		ask_slots(table, &t, shard);
 	fan_udp_close(&t.udp);
 	return e;
 }
 
 static int tell(const struct top_args *a, char *why)
 {
-	struct table t = {.a = a, .jobs = json_array()};
+	struct table t = {.a = a, .jobs = json_array(), .slots = json_array()};
 	unsigned shards = 1;
 	int e = 0;
 
@@ -261,9 +236,10 @@ static int tell(const struct top_args *a, char *why)
 	if (!e && !is_silent(a) && json_array_size(t.jobs) == 0)
 		printf("no jobs\n");
 	if (!e && a->json[0])
-		e = write_json(a, t.jobs, why);
+		e = write_json(&t, why);
 	fflush(stdout);
 	json_decref(t.jobs);
+	json_decref(t.slots);
 	return e;
 }
 

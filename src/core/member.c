@@ -23,6 +23,7 @@ void fan_jobs_init(struct fan_jobs *t, void *mem, const struct fan_switch_config
 	t->max = cfg->jobs_max;
 	t->members_max = cfg->members_max;
 	t->window_max = cfg->window_max;
+	t->shares = cfg->shares;
 	t->rx_bytes = cfg->rx_bytes;
 	t->epoch = cfg->epoch;
 	t->job = (struct fan_job *)p;
@@ -71,8 +72,11 @@ static uint32_t find_run(const struct fan_jobs *t, uint32_t want, bool of_slots)
  * flight fit the receive queue. */
 static uint16_t within_quota(const struct fan_jobs *t, const struct fan_join *m)
 {
+	char name[FAN_NAME_MAX + 1] = {0};
+	memcpy(name, m->name, m->name_bytes);
 	uint16_t w = m->window ? m->window : FAN_WINDOW_MAX;
-	return w > t->window_max ? t->window_max : w;
+	uint32_t most = (uint32_t)t->window_max * fan_shares_weight(&t->shares, name);
+	return w > most ? (uint16_t)most : w;
 }
 
 static uint16_t window_for(const struct fan_jobs *t, const struct fan_join *m)
@@ -226,6 +230,8 @@ static void admit(struct fan_job *j, uint64_t now_ns, const fan_peer *from,
 	member->nonce = head->frag;
 	member->workers = m->workers;
 	member->flags = FAN_MEMBER_IN;
+	member->way = head->priority;
+	member->moved = false;
 	j->peers[head->sender] = *from;
 	find_hops(j);
 	j->in++;
@@ -235,6 +241,20 @@ static void admit(struct fan_job *j, uint64_t now_ns, const fan_peer *from,
 		j->alive_ms = m->alive_ms;
 	if (j->in == 1)
 		j->check_ns = now_ns + j->alive_ms * FAN_MS;
+}
+
+/* The life of a rank that is in may come by another way: a later number says that it is no
+ * JOIN of the past. */
+static void follow(struct fan_job *j, const fan_peer *from, const struct fan_frag *head)
+{
+	struct fan_member *m = &j->members[head->sender];
+	if (!(m->flags & FAN_MEMBER_IN) || (int8_t)(head->priority - m->way) <= 0)
+		return;
+	m->way = head->priority;
+	m->moved = true;
+	j->peers[head->sender] = *from;
+	find_hops(j);
+	j->group.multicast = false; /* nobody knows whether it still hears the group */
 }
 
 enum fan_err fan_jobs_join(struct fan_jobs *t, uint64_t now_ns, const fan_peer *from,
@@ -265,8 +285,10 @@ enum fan_err fan_jobs_join(struct fan_jobs *t, uint64_t now_ns, const fan_peer *
 	*again = knows(j, head->sender, head->frag);
 	if (*again && fan_job_is_member(j, head->sender, from) && fan_peer_token(from))
 		j->peers[head->sender] = *from; /* a switch on the way has begun anew */
-	if (*again)
+	if (*again) {
+		follow(j, from, head);
 		return FAN_OK;
+	}
 	if (j->members[head->sender].flags & FAN_MEMBER_IN)
 		fan_job_drop_member(j, head->sender, false);
 	admit(j, now_ns, from, head, m);

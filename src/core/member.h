@@ -27,6 +27,8 @@ struct fan_member {
 	uint32_t workers;  /* behind it: 1, or those below a switch */
 	uint16_t replays;  /* results it missed, in this span of results: group_health */
 	uint8_t flags;	   /* enum fan_member_flag */
+	uint8_t way;	   /* number of the way by which it came last: its JOIN's priority */
+	bool moved;	   /* it has just come by another way */
 };
 
 /* Why a job failed. */
@@ -85,6 +87,7 @@ struct fan_jobs {
 	uint32_t members_max;
 	struct fan_slots slots;
 	uint16_t window_max;
+	struct fan_shares shares;
 	uint32_t rx_bytes;
 	uint64_t epoch; /* of this life of the switch; each job gets the next */
 };

@@ -105,10 +105,10 @@ size_t fan_worker_uplink_bytes(uint16_t window_max);
 struct fan_worker *fan_worker_init(void *mem, const struct fan_worker_config *cfg, uint64_t now_ns);
 
 /* Handle one datagram that the switch sent, to this worker or to its group
- * (`by_group`).  FAN_DONE: a fragment finished, FAN_ASK: the switch needs one again,
- * FAN_CTL, or FAN_DROP. */
+ * (`by_group`); `marked`: it met congestion.  FAN_DONE: a fragment finished, FAN_ASK: the
+ * switch needs one again, FAN_CTL, or FAN_DROP. */
 enum fan_verdict fan_worker_recv(struct fan_worker *w, uint64_t now_ns, const uint8_t *pkt,
-				 size_t len, bool by_group);
+				 size_t len, bool by_group, bool marked);
 
 /* Write all that can be sent now, contributions included, as far as `out` has room.
  * Call it after a batch of recv, after start and when the deadline has passed.  Each
@@ -128,6 +128,10 @@ enum fan_drop fan_worker_last_drop(const struct fan_worker *w);
 
 /* Is this packet for this worker, by job and epoch, or by its nonce? */
 bool fan_worker_hears(const struct fan_worker *w, const struct fan_frag *f);
+
+/* READY: from now on packets go another way to the same home, of which the caller knows.
+ * The home is told, by JOINs under the same nonce, and operations go on. */
+void fan_worker_reroute(struct fan_worker *w, uint64_t now_ns);
 
 /* An uplink: the round of fragment `frag` is HELD now, and may go. */
 void fan_worker_offer(struct fan_worker *w, uint64_t now_ns, uint64_t frag);

@@ -318,6 +318,7 @@ static void drop_pending(struct member *m)
 	float x[100] = {0};
 	if (!team_joined(m))
 		return;
+	EXPECT(!fanin_barrier(m->comm)); /* or rank 0 is gone before the other has joined */
 	if (m->rank == 0) {
 		for (int i = 0; i < 100; i++)
 			EXPECT(!fanin_allreduce_start(m->comm, x, x, 100, FANIN_FLOAT32, FANIN_SUM,
@@ -475,12 +476,12 @@ static void fail__forked_child_does_no_harm(void **state)
 static void texts__errors(void **state)
 {
 	(void)state;
-	for (int e = FANIN_E_CONFIG; e <= FANIN_OK; e++) {
+	for (int e = FANIN_E_SHARDS; e <= FANIN_OK; e++) {
 		assert_true(strlen(fanin_strerror(e)) > 0);
 		assert_string_not_equal(fanin_strerror(e), "unknown error");
 	}
 	assert_string_equal(fanin_strerror(1), "unknown error");
-	assert_string_equal(fanin_strerror(-26), "unknown error");
+	assert_string_equal(fanin_strerror(-27), "unknown error");
 	assert_string_equal(fanin_strerror(FANIN_E_CLOSED), "the communicator is closed");
 }
 
