@@ -14,6 +14,7 @@ logs=build/logs
 FUZZ_SECONDS=${FAN_FUZZ_SECONDS:-10} # for each target
 SIM_SEEDS=${FAN_SIM_SEEDS:-1000}     # of the random-fault simulation
 SIM_SEEDS_ASAN=${FAN_SIM_SEEDS_ASAN:-100}
+JOB_SEEDS=${FAN_SIM_SEEDS:-300} # of whole jobs, of each kind: they take ten times as long
 
 note() { # TEXT
         echo "$*" >"$logs/$step.note"
@@ -247,10 +248,10 @@ step_faults_asan() {
 
 step_scenarios() {
         need build-gcc || return
-        note "$SIM_SEEDS seeds"
+        note "$JOB_SEEDS seeds of each kind"
         for kind in '' --trees --shared; do
                 # shellcheck disable=SC2086 # no word for the plain ones
-                test/scenario/whole_jobs.py build/fanin $kind --seeds "$SIM_SEEDS" --keep "$logs" || return
+                test/scenario/whole_jobs.py build/fanin $kind --seeds "$JOB_SEEDS" --keep "$logs" || return
         done
 }
 

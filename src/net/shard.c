@@ -90,7 +90,7 @@ static void tell_home_jobs(struct fan_shard *s)
 
 static void tell_slots_jobs(struct fan_shard *s)
 {
-	struct fan_tallied t;
+	struct fan_tallied t = {0};
 	struct fan_line l;
 
 	for (unsigned i = 0; i < FAN_JOBS_MAX; i++) {
