@@ -11,7 +11,7 @@
 
 logs=build/logs
 
-FUZZ_SECONDS=${FAN_FUZZ_SECONDS:-10} # for each target
+FUZZ_SECONDS=${FAN_FUZZ_SECONDS:-5} # for each target
 SIM_SEEDS=${FAN_SIM_SEEDS:-1000}     # of the random-fault simulation
 SIM_SEEDS_ASAN=${FAN_SIM_SEEDS_ASAN:-100}
 JOB_SEEDS=${FAN_SIM_SEEDS:-300} # of whole jobs, of each kind: they take ten times as long
