@@ -27,6 +27,7 @@
 #define FAN_RANK_NONE	 0xFFFFu	      /* "no rank"; also the switch as a sender */
 #define FAN_WINDOW_MAX	 4096  /* slots of one job, fragments in flight of one worker */
 #define FAN_WINDOW_QUOTA 512   /* default most slots of one job: 100 Gb/s x 60 us */
+#define FAN_AHEAD_MAX	 32768 /* the same where ranks run ahead of each other */
 #define FAN_WORKERS_MAX	 65536 /* of one job, over all switches of a tree */
 #define FAN_OPS_MAX	 64    /* operations in flight of one worker */
 
@@ -44,6 +45,10 @@
 #define FAN_SPARES_MAX	   4096
 #define FAN_SHARED_OUT_MAX 3 /* items that one datagram can release */
 #define FAN_TOKENS_MAX	   0xFFFFu
+
+/* Ranks that run ahead of each other */
+#define FAN_LAG_FRAGS	64 /* behind the furthest: a straggler */
+#define FAN_ASKS_WINDOW 4  /* questions for PACE in a window, while results wait */
 
 /* Time, nanoseconds unless the name says otherwise */
 #define FAN_MS		     UINT64_C(1000000)

@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "copy.h"
+#include "pace.h"
 #include "partial.h"
 #include "quant.h"
 #include "reduce.h"
@@ -244,6 +245,8 @@ static bool put_contribution(struct fan_worker *w, uint32_t i, bool again, struc
 		fan_held_fill(w, s->frag, &f);
 	else if (!fill_piece(w, s, &f, out))
 		return false;
+	if (!again && fan_window_asks(&w->window, w->congestion.cwnd))
+		f.flags |= FAN_F_LEAD;
 	f.flags |= (uint16_t)((again ? FAN_F_RESEND : 0) |
 			      (w->cfg.options & FAN_JOIN_SUMMED ? FAN_F_SUMMED : 0));
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
@@ -413,6 +416,8 @@ static void note_way(struct fan_worker *w, struct fan_wslot *s, const struct fan
 		w->stats.collisions++;
 	}
 	s->proposal = (uint8_t)proposal;
+	if (f->frag >= w->slowest) /* all have sent it */
+		w->slowest = f->frag + 1;
 	if (f->flags & FAN_F_ECN) {
 		w->stats.marks++;
 		fan_congestion_marked(&w->congestion);
@@ -496,6 +501,22 @@ enum fan_verdict fan_transfer_result(struct fan_worker *w, uint64_t now_ns,
 	if (w->cfg.options & FAN_JOIN_SUMMED && !(f->flags & FAN_F_SUMMED))
 		return drop(w, FAN_DROP_CHECK);
 	return w->cfg.relayed ? result_of_round(w, now_ns, f, i) : result_of_piece(w, now_ns, f, i);
+}
+
+enum fan_verdict fan_transfer_pace(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)
+{
+	if (!w->window.ahead)
+		return drop(w, FAN_DROP_STATE);
+	uint32_t i = (uint32_t)(f->frag % w->window.size);
+	const struct fan_wslot *s = &w->window.slot[i];
+	if (f->frag > s->frag || (f->frag == s->frag && s->state != FAN_WSLOT_SENT))
+		return drop(w, FAN_DROP_AHEAD);
+	uint64_t slowest = fan_pace_heard(f);
+	w->slowest = slowest > w->slowest ? slowest : w->slowest;
+	w->paced_ns = now_ns;
+	if (f->frag == s->frag)
+		fan_window_arrived(&w->window, i);
+	return FAN_CTL;
 }
 
 enum fan_verdict fan_transfer_need(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)

@@ -26,12 +26,42 @@ void fan_window_open(struct fan_window *w, uint32_t size)
 	w->ready.head = w->ready.count = w->urgent.head = w->urgent.count = 0;
 	w->log_head = w->log_count = w->in_flight = 0;
 	w->acked = w->low = 0;
+	w->turns = w->reached = w->asked = 0;
+	w->ahead = false;
 	w->size = w->ready.size = w->urgent.size = size;
 	w->log_size = size * LOG_FACTOR;
 	memset(w->slot, 0, size * sizeof *w->slot);
 	for (uint32_t i = 0; i < size; i++)
 		w->slot[i].frag = i;
 	w->seq = 1;
+}
+
+void fan_window_run_ahead(struct fan_window *w)
+{
+	w->ahead = true;
+}
+
+/* What counts against the congestion window. */
+static uint64_t under_way(const struct fan_window *w)
+{
+	return w->ahead ? w->turns - w->reached : w->in_flight;
+}
+
+void fan_window_arrived(struct fan_window *w, uint32_t i)
+{
+	if (w->slot[i].turn > w->reached)
+		w->reached = w->slot[i].turn;
+}
+
+bool fan_window_asks(struct fan_window *w, uint32_t cwnd)
+{
+	if (!w->ahead)
+		return false;
+	uint32_t step = w->in_flight > cwnd ? cwnd / FAN_ASKS_WINDOW : cwnd;
+	if (w->turns + 1 - w->asked < step)
+		return false;
+	w->asked = w->turns + 1;
+	return true;
 }
 
 static void push(struct fan_wqueue *q, uint32_t i)
@@ -90,7 +120,7 @@ static bool lowest_is_ready(const struct fan_window *w)
 /* In the order in which they became ready: the order of results, which all ranks share. */
 static uint32_t first_ready(struct fan_window *w, uint32_t cwnd)
 {
-	while (w->ready.count && w->in_flight < cwnd) {
+	while (w->ready.count && under_way(w) < cwnd) {
 		uint32_t i = pop(&w->ready);
 		w->slot[i].flags &= (uint8_t)~FAN_WSLOT_QUEUED;
 		if (w->slot[i].state == FAN_WSLOT_READY)
@@ -128,14 +158,14 @@ uint32_t fan_window_next(struct fan_window *w, uint32_t cwnd, unsigned *what)
 		return i;
 	}
 	*what = 0;
-	if (cwnd < w->size)
+	if (cwnd < w->size && !w->ahead)
 		return lowest_ready(w, cwnd);
 	return first_ready(w, cwnd);
 }
 
 bool fan_window_may_send(const struct fan_window *w, uint32_t cwnd)
 {
-	return w->urgent.count || (w->ready.count && w->in_flight < cwnd) || lowest_is_ready(w);
+	return w->urgent.count || (w->ready.count && under_way(w) < cwnd) || lowest_is_ready(w);
 }
 
 void fan_window_unget(struct fan_window *w, uint32_t i, unsigned what)
@@ -194,6 +224,7 @@ void fan_window_sent(struct fan_window *w, uint32_t i, uint64_t now_ns, unsigned
 	if (!what) {
 		s->state = FAN_WSLOT_SENT;
 		w->in_flight++;
+		s->turn = ++w->turns;
 	}
 	s->seq = w->seq++;
 	if (what != FAN_WSLOT_PROBE) {
@@ -214,6 +245,7 @@ void fan_window_done(struct fan_window *w, uint32_t i)
 	struct fan_wslot *s = &w->slot[i];
 	if (s->data_seq > w->acked)
 		w->acked = s->data_seq;
+	fan_window_arrived(w, i);
 	s->state = FAN_WSLOT_IDLE;
 	s->flags &= FAN_WSLOT_URGENT | FAN_WSLOT_QUEUED;
 	s->frag += w->size;
@@ -257,4 +289,13 @@ void fan_window_expire(struct fan_window *w)
 	insist(w, low);
 	if (newest != FAN_WSLOT_NONE)
 		insist(w, newest);
+}
+
+void fan_window_inquire(struct fan_window *w)
+{
+	uint32_t low = (uint32_t)(w->low % w->size);
+	if (w->slot[low].state == FAN_WSLOT_SENT)
+		make_urgent(w, low, FAN_WSLOT_PROBE);
+	if (w->log_count)
+		make_urgent(w, log_at(w, w->log_count - 1)->slot, FAN_WSLOT_PROBE);
 }

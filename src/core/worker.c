@@ -10,9 +10,10 @@ static size_t align_up(size_t n)
 
 static bool config_is_sane(const struct fan_worker_config *c)
 {
+	uint16_t window_max = c->options & FAN_JOIN_AHEAD ? FAN_AHEAD_MAX : FAN_WINDOW_MAX;
 	return c->ranks >= 2 && c->ranks <= FAN_RANKS_MAX && c->rank < c->ranks &&
 	       c->payload_bytes >= FAN_PAYLOAD_MIN && c->payload_bytes <= FAN_PAYLOAD_MAX &&
-	       c->payload_bytes % 8 == 0 && c->window_max >= 2 && c->window_max <= FAN_WINDOW_MAX &&
+	       c->payload_bytes % 8 == 0 && c->window_max >= 2 && c->window_max <= window_max &&
 	       c->alive_ms >= FAN_ALIVE_MIN_MS && c->alive_ms <= FAN_ALIVE_MAX_MS &&
 	       c->nonce != 0 && c->name[0] != '\0' && memchr(c->name, '\0', sizeof c->name) != NULL;
 }
@@ -71,7 +72,8 @@ static enum fan_verdict recv_welcome(struct fan_worker *w, uint64_t now_ns,
 	struct fan_welcome m;
 	if (f->frag != w->cfg.nonce || w->phase != FAN_W_JOINING)
 		return drop(w, FAN_DROP_STATE);
-	if (fan_welcome_get(&m, f) != FAN_OK || m.window > w->cfg.window_max)
+	if (fan_welcome_get(&m, f) != FAN_OK || m.window > w->cfg.window_max ||
+	    (m.burst && !(w->cfg.options & FAN_JOIN_AHEAD)))
 		return drop(w, FAN_DROP_FORMAT);
 	w->welcome = m;
 	w->welcomed = true;
@@ -82,7 +84,9 @@ static enum fan_verdict recv_welcome(struct fan_worker *w, uint64_t now_ns,
 	w->stats.window = m.window;
 	fan_window_open(&w->window, m.window);
 	w->last_number = UINT16_MAX; /* before the first result, which is number 0 */
-	fan_congestion_init(&w->congestion, m.window);
+	if (m.burst)
+		fan_window_run_ahead(&w->window);
+	fan_congestion_init(&w->congestion, m.burst ? m.burst : m.window);
 	fan_transfer_begin(w);
 	return FAN_CTL;
 }
@@ -249,11 +253,14 @@ enum fan_verdict fan_worker_recv(struct fan_worker *w, uint64_t now_ns, const ui
 	case FAN_TYPE_GROUP_TEST: return recv_group_test(w, now_ns, by_group);
 	case FAN_TYPE_WHO: return recv_who(w, now_ns);
 	case FAN_TYPE_RESULT:
+	case FAN_TYPE_PACE:
 	case FAN_TYPE_NEED: break;
 	default: return drop(w, FAN_DROP_TYPE);
 	}
 	if (w->phase != FAN_W_READY)
 		return drop(w, FAN_DROP_STATE);
+	if (f.type == FAN_TYPE_PACE)
+		return fan_transfer_pace(w, now_ns, &f);
 	return f.type == FAN_TYPE_RESULT ? fan_transfer_result(w, now_ns, &f)
 					 : fan_transfer_need(w, now_ns, &f);
 }
@@ -404,17 +411,34 @@ static uint64_t timer_ns(struct fan_worker *w)
 	return from_ns + fan_rtt_timeout(&w->rtt);
 }
 
+/* Is what the lowest fragment waits for known to be a rank that is slow?  What is known must
+ * be new each time that the timer runs out, and is believed a few times only. */
+static bool waits_for_slow(const struct fan_worker *w)
+{
+	if (!w->window.ahead || w->window.low < w->slowest)
+		return false;
+	unsigned before = w->rtt.backoff;
+	return before == 0 || (before < FAN_RTO_BACKOFF_MAX && w->paced_ns > w->expired_ns);
+}
+
+static void expire(struct fan_worker *w, uint64_t now_ns)
+{
+	if (waits_for_slow(w))
+		fan_window_inquire(&w->window);
+	else
+		fan_window_expire(&w->window);
+	w->expired_ns = now_ns;
+	fan_rtt_expired(&w->rtt);
+}
+
 bool fan_worker_tick(struct fan_worker *w, uint64_t now_ns, struct fan_out *out)
 {
 	if (tick_control(w, now_ns, out))
 		return true;
 	if (w->phase != FAN_W_READY)
 		return false;
-	if (now_ns >= timer_ns(w)) {
-		w->expired_ns = now_ns;
-		fan_window_expire(&w->window);
-		fan_rtt_expired(&w->rtt);
-	}
+	if (now_ns >= timer_ns(w))
+		expire(w, now_ns);
 	return fan_transfer_send(w, now_ns, out);
 }
 

@@ -28,6 +28,8 @@ struct fan_worker {
 	uint64_t missing[FAN_RANK_WORDS]; /* of the last STATE... */
 	uint64_t missing_frag;		  /* ...about this fragment */
 	uint64_t expired_ns;		  /* when the timer ran out last */
+	uint64_t paced_ns;		  /* when PACE came last... */
+	uint64_t slowest;		  /* ...and where the slowest rank is, at least */
 	uint64_t who_ns;		  /* when a WHO last drew a BEAT */
 	bool missing_known;
 	struct fan_fault fault;
@@ -58,6 +60,9 @@ void fan_worker_fail(struct fan_worker *w, const struct fan_fault *fault);
 enum fan_verdict fan_transfer_result(struct fan_worker *w, uint64_t now_ns,
 				     const struct fan_frag *f);
 enum fan_verdict fan_transfer_need(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f);
+
+/* A PACE that is for this worker's job. */
+enum fan_verdict fan_transfer_pace(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f);
 
 /* held.c - an uplink's fragments, which are the rounds of its switch.
  * Is there something to send for `frag`? */

@@ -5,9 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CONTRIBUTIONS 16000  /* of all ranks of a job, about */
-#define LARGE	      262144 /* elements: 1 MiB of float32 */
-#define ELEMENTS      400000 /* likewise */
+#define CONTRIBUTIONS 16000	  /* of all ranks of a job, about */
+#define LARGE	      262144	  /* elements: 1 MiB of float32 */
+#define ELEMENTS      400000	  /* likewise */
+#define MEMORY	      (64u << 20) /* bytes of slots that ahead jobs get, about */
 
 const char *story_name(enum story story)
 {
@@ -258,7 +259,31 @@ static void draw_shared(struct plan *p, enum plan_policy policy)
 			p->job[i][k].priorities = rng_below(&r, 3) ? 256 : 0;
 }
 
-void plan_draw(struct plan *p, uint64_t seed, enum story story, enum plan_policy policy)
+/* Ranks that run ahead of each other, since some of them have slow links. */
+static void draw_ahead(struct plan *p)
+{
+	static const uint16_t least[] = {2, 16, 64, 256};
+	struct rng r = {rng_mix(p->seed + 0xa4ead)};
+	p->ahead = true;
+	p->bps = rng_below(&r, 4) ? (uint64_t)rng_range(&r, 50, 5000) * 1000000 : 0;
+	uint32_t most = MEMORY / (4u * p->jobs * 2u * p->sw.payload_bytes);
+	most = most > 1024 ? 1024 : most;
+	p->sw.ahead_max = (uint16_t)rng_range(&r, 2, most);
+	uint32_t slots = p->sw.ahead_max * 2u * (p->jobs * 2 + 1);
+	p->sw.slots = slots > p->sw.slots ? slots : p->sw.slots;
+	for (unsigned i = 0; i < p->jobs; i++) {
+		uint16_t window = (uint16_t)(least[rng_below(&r, 4)] * rng_range(&r, 1, 4));
+		for (unsigned k = 0; k < p->lives; k++) {
+			p->job[i][k].cfg.options |= FAN_JOIN_AHEAD;
+			p->job[i][k].cfg.window_max = window;
+		}
+	}
+	p->extra.cfg.options = p->job[0][0].cfg.options;
+	p->extra.cfg.window_max = p->job[0][0].cfg.window_max;
+}
+
+void plan_draw(struct plan *p, uint64_t seed, enum story story, enum plan_policy policy,
+	       bool stragglers)
 {
 	struct rng r = {rng_mix(seed)};
 	memset(p, 0, sizeof *p);
@@ -291,7 +316,9 @@ void plan_draw(struct plan *p, uint64_t seed, enum story story, enum plan_policy
 		draw_mismatch(p, &r);
 	draw_extra(p);
 	draw_shared(p, policy);
-	p->limit_ns = draw_limit(p) * (p->shareds ? 1 + p->shareds : 1);
+	if (stragglers)
+		draw_ahead(p);
+	p->limit_ns = draw_limit(p) * (p->shareds ? 1 + p->shareds : 1) * (stragglers ? 3 : 1);
 }
 
 void plan_free(struct plan *p)
@@ -311,6 +338,9 @@ void plan_print(const struct plan *p)
 	       (unsigned long long)(l->delay_ns / SIM_US),
 	       (unsigned long long)(l->jitter_ns / SIM_US), l->loss, l->burst, l->twice, l->late,
 	       l->stale, l->damage);
+	if (p->ahead)
+		printf("  ahead: at most %u, links %llu b/s\n", p->sw.ahead_max,
+		       (unsigned long long)p->bps);
 	for (unsigned i = 0; i < p->shareds; i++)
 		printf("  shared %u%s: policy %d, slots %u, quota %u, options %u, restart %llu, mark "
 		       "%u, reminders %d\n",

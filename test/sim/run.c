@@ -18,6 +18,10 @@ static void add_workers(struct run *r)
 		for (uint16_t rank = 0; rank < p->job[i][0].cfg.ranks; rank++, n++) {
 			struct sim_link link = p->link;
 			link.loss = (uint32_t)rng_below(&r->sim.rng, link.loss + 1);
+			if (p->ahead && p->bps)
+				link.up_bps = p->bps / (rng_below(&r->sim.rng, 3)
+								? 1
+								: rng_range(&r->sim.rng, 2, 16));
 			host_worker_init(&r->worker[n], &r->sim, &link, &r->plan.job[i][0], rank);
 		}
 	}
@@ -106,10 +110,10 @@ static void print_shared(const struct host_shared *h)
 	       (unsigned long long)st->completions, (unsigned long long)st->unknown, h->restarts);
 }
 
-void run_seed(uint64_t seed, int story, enum plan_policy policy, bool verbose)
+void run_seed(uint64_t seed, int story, enum plan_policy policy, bool stragglers, bool verbose)
 {
 	struct run *r = calloc(1, sizeof *r);
-	plan_draw(&r->plan, seed, story < 0 ? STORY_COUNT : (enum story)story, policy);
+	plan_draw(&r->plan, seed, story < 0 ? STORY_COUNT : (enum story)story, policy, stragglers);
 	if (verbose)
 		plan_print(&r->plan);
 	sim_init(&r->sim, seed);
