@@ -32,6 +32,19 @@ struct fan_frag fan_pace_answer(const struct fan_pace *p, uint16_t ranks,
 	};
 }
 
+struct fan_frag fan_pace_question(const struct fan_frag *asked, uint16_t rank)
+{
+	return (struct fan_frag){
+		.frag = asked->frag,
+		.job = asked->job,
+		.epoch = asked->epoch,
+		.flags = FAN_F_LEAD,
+		.sender = rank,
+		.type = FAN_TYPE_PACE,
+		.op = FAN_BARRIER,
+	};
+}
+
 uint64_t fan_pace_heard(const struct fan_frag *f)
 {
 	return f->frag + 1 < f->count ? 0 : f->frag + 1 - f->count;

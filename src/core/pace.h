@@ -5,7 +5,8 @@
  * has sent has arrived: they wait for the slowest.  So a rank asks, with a DATA now and
  * then, and the nearest switch answers with PACE: your part of this fragment has come, so
  * far behind it is the slowest rank, and so far before it the furthest.  PACE is a bare
- * header.  protocol.md, section 11. */
+ * header.  Where the part, or a sum that it drove out of a slot, went on from that switch,
+ * the question goes after it, and who gets it answers.  protocol.md, section 11. */
 #ifndef FAN_PACE_H
 #define FAN_PACE_H
 
@@ -32,6 +33,9 @@ uint64_t fan_pace_slowest(const struct fan_pace *p, uint16_t ranks);
 /* The answer to the DATA or PROBE `asked` of a job of `ranks`. */
 struct fan_frag fan_pace_answer(const struct fan_pace *p, uint16_t ranks,
 				const struct fan_frag *asked);
+
+/* The question of rank `rank` about `asked`, a DATA, that goes after what went on. */
+struct fan_frag fan_pace_question(const struct fan_frag *asked, uint16_t rank);
 
 /* What the answer `f` says of the slowest: fragments from this one on it has not sent, as
  * far as is known. */

@@ -196,6 +196,8 @@ static void answer_pace(struct fan_switch *sw, const struct fan_job *j, const st
 	struct fan_frag asked = to_sender(it, j, f);
 	struct fan_frag h = fan_pace_answer(&j->pace, j->ranks, f);
 	h.priority = asked.priority;
+	if (f->type == FAN_TYPE_PACE)
+		h.flags |= FAN_F_COLLISION;
 	fan_wire_put(it->head, &h);
 	sw->stats.paces++;
 }
@@ -322,6 +324,16 @@ static enum fan_verdict recv_probe(struct fan_switch *sw, struct fan_job *j,
 	return v;
 }
 
+/* A rank asks how far the others are, behind what went on unsummed. */
+static enum fan_verdict recv_question(struct fan_switch *sw, const struct fan_job *j,
+				      const struct fan_frag *f, struct fan_out *out)
+{
+	if (!j->burst)
+		return fan_switch_drop(sw, FAN_DROP_TYPE);
+	answer_pace(sw, j, f, out);
+	return FAN_CTL;
+}
+
 /* The rank that speaks: the sender, or the leading worker that passes its question on. */
 static int speaker_of(const struct fan_job *j, const fan_peer *from, const struct fan_frag *f)
 {
@@ -360,7 +372,7 @@ enum fan_verdict fan_switch_recv(struct fan_switch *sw, uint64_t now_ns, fan_pee
 		return fan_switch_drop(sw, (unsigned)why);
 	if (f.type >= FAN_TYPE_CTL)
 		return fan_control_recv(sw, now_ns, &from, &f, out);
-	if (f.type != FAN_TYPE_DATA && f.type != FAN_TYPE_PROBE)
+	if (f.type != FAN_TYPE_DATA && f.type != FAN_TYPE_PROBE && f.type != FAN_TYPE_PACE)
 		return fan_switch_drop(sw, FAN_DROP_TYPE);
 	if (f.flags & FAN_F_PARTIAL)
 		return fan_server_recv(sw, now_ns, &from, &f, out);
@@ -375,8 +387,11 @@ enum fan_verdict fan_switch_recv(struct fan_switch *sw, uint64_t now_ns, fan_pee
 	j->members[speaker].heard_ns = now_ns;
 	if (j->state != FAN_JOB_READY)
 		return fan_switch_drop(sw, FAN_DROP_STATE);
-	return f.type == FAN_TYPE_DATA ? recv_data(sw, now_ns, j, &f, out)
-				       : recv_probe(sw, j, &f, out);
+	switch (f.type) {
+	case FAN_TYPE_DATA: return recv_data(sw, now_ns, j, &f, out);
+	case FAN_TYPE_PROBE: return recv_probe(sw, j, &f, out);
+	default: return recv_question(sw, j, &f, out);
+	}
 }
 
 /* The job that a datagram of the parent's is for: by its nonce while that is all it has. */

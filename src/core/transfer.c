@@ -13,6 +13,9 @@
  * under way; further ones insist on it.  So do those of the timer. */
 #define PROBES_SOFT 2
 
+/* A part that took so many of the shortest round trips has waited in queues. */
+#define LEAD_RTTS 2
+
 #define CHUNK 256 /* elements converted at a time on their way past the cache */
 
 static struct fan_stream_op *op_at(struct fan_worker *w, uint64_t id)
@@ -406,6 +409,14 @@ static enum fan_verdict drop(struct fan_worker *w, enum fan_drop why)
 	return FAN_DROP;
 }
 
+/* The slowest rank has come to `frag`, at least. */
+static void note_slowest(struct fan_worker *w, uint64_t frag)
+{
+	if (frag > w->slowest)
+		w->slowest = frag;
+	w->window.limit = w->slowest + w->lead;
+}
+
 /* Where the slot's next fragment looks for a shared slot: elsewhere, if this one has found
  * it taken.  All ranks have the same result, so they all look there. */
 static void note_way(struct fan_worker *w, struct fan_wslot *s, const struct fan_frag *f)
@@ -416,8 +427,8 @@ static void note_way(struct fan_worker *w, struct fan_wslot *s, const struct fan
 		w->stats.collisions++;
 	}
 	s->proposal = (uint8_t)proposal;
-	if (f->frag >= w->slowest) /* all have sent it */
-		w->slowest = f->frag + 1;
+	if (w->window.ahead)
+		note_slowest(w, s->frag + 1); /* all have sent it */
 	if (f->flags & FAN_F_ECN) {
 		w->stats.marks++;
 		fan_congestion_marked(&w->congestion);
@@ -464,6 +475,7 @@ static enum fan_verdict result_of_piece(struct fan_worker *w, uint64_t now_ns,
 	note_timing(w, now_ns, s, f);
 	note_way(w, s, f);
 	bool freed = take(w, op, &p, f);
+	fan_cache_forget(&w->cache, s->frag);
 	fan_window_done(&w->window, i);
 	finish_fragment(w, op);
 	if (w->first_op == w->next_op)
@@ -493,6 +505,7 @@ enum fan_verdict fan_transfer_result(struct fan_worker *w, uint64_t now_ns,
 {
 	if (w->window.size == 0)
 		return drop(w, FAN_DROP_STATE);
+	w->window.now_ns = now_ns;
 	note_number(w, f);
 	uint32_t i = (uint32_t)(f->frag % w->window.size);
 	struct fan_wslot *s = &w->window.slot[i];
@@ -503,6 +516,29 @@ enum fan_verdict fan_transfer_result(struct fan_worker *w, uint64_t now_ns,
 	return w->cfg.relayed ? result_of_round(w, now_ns, f, i) : result_of_piece(w, now_ns, f, i);
 }
 
+/* How far to run ahead: less where parts cross the network unsummed and wait in its queues,
+ * which is then what they all wait for; more where nothing but this bound holds them back. */
+static void set_lead(struct fan_worker *w, uint64_t now_ns, const struct fan_wslot *s,
+		     const struct fan_frag *f)
+{
+	uint64_t took_ns = now_ns - s->data_ns, least_ns = w->rtt.least_ns;
+	uint64_t now = s->frag + 1 - w->slowest, least = fan_lead_least(w);
+	if (s->flags & FAN_WSLOT_AGAIN)
+		return;
+	fan_rtt_answer(&w->rtt, took_ns);
+	bool far = f->flags & FAN_F_COLLISION && took_ns > LEAD_RTTS * least_ns;
+	if (far || f->flags & FAN_F_RESEND) {
+		if (s->turn < w->lead_turn)
+			return;
+		now = (now < w->lead ? now : w->lead) * 3 / 4;
+		w->lead = (uint32_t)(now < least ? least : now);
+		w->lead_turn = w->window.turns + 1;
+	} else if (now + w->congestion.max >= w->lead) {
+		uint32_t more = w->lead / 16 + 1, most = w->window.size;
+		w->lead = most - w->lead < more ? most : w->lead + more;
+	}
+}
+
 enum fan_verdict fan_transfer_pace(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)
 {
 	if (!w->window.ahead)
@@ -511,11 +547,12 @@ enum fan_verdict fan_transfer_pace(struct fan_worker *w, uint64_t now_ns, const 
 	const struct fan_wslot *s = &w->window.slot[i];
 	if (f->frag > s->frag || (f->frag == s->frag && s->state != FAN_WSLOT_SENT))
 		return drop(w, FAN_DROP_AHEAD);
-	uint64_t slowest = fan_pace_heard(f);
-	w->slowest = slowest > w->slowest ? slowest : w->slowest;
 	w->paced_ns = now_ns;
-	if (f->frag == s->frag)
+	if (f->frag == s->frag) {
+		set_lead(w, now_ns, s, f);
 		fan_window_arrived(&w->window, i);
+	}
+	note_slowest(w, fan_pace_heard(f));
 	return FAN_CTL;
 }
 

@@ -28,6 +28,8 @@ void fan_window_open(struct fan_window *w, uint32_t size)
 	w->acked = w->low = 0;
 	w->turns = w->reached = w->asked = 0;
 	w->ahead = false;
+	w->gap = FAN_GAP_RESULTS;
+	w->limit = UINT64_MAX;
 	w->size = w->ready.size = w->urgent.size = size;
 	w->log_size = size * LOG_FACTOR;
 	memset(w->slot, 0, size * sizeof *w->slot);
@@ -36,9 +38,10 @@ void fan_window_open(struct fan_window *w, uint32_t size)
 	w->seq = 1;
 }
 
-void fan_window_run_ahead(struct fan_window *w)
+void fan_window_run_ahead(struct fan_window *w, uint32_t burst)
 {
 	w->ahead = true;
+	w->gap = 4 * burst > FAN_GAP_RESULTS ? 4 * burst : FAN_GAP_RESULTS;
 }
 
 /* What counts against the congestion window. */
@@ -117,10 +120,19 @@ static bool lowest_is_ready(const struct fan_window *w)
 	return w->size && w->slot[w->low % w->size].state == FAN_WSLOT_READY;
 }
 
+/* Is there one in the queue that both windows allow? */
+static bool may_go(const struct fan_window *w, uint32_t cwnd)
+{
+	if (!w->ready.count || under_way(w) >= cwnd)
+		return false;
+	const struct fan_wslot *s = &w->slot[w->ready.at[w->ready.head]];
+	return s->frag < w->limit || s->state != FAN_WSLOT_READY;
+}
+
 /* In the order in which they became ready: the order of results, which all ranks share. */
 static uint32_t first_ready(struct fan_window *w, uint32_t cwnd)
 {
-	while (w->ready.count && under_way(w) < cwnd) {
+	while (may_go(w, cwnd)) {
 		uint32_t i = pop(&w->ready);
 		w->slot[i].flags &= (uint8_t)~FAN_WSLOT_QUEUED;
 		if (w->slot[i].state == FAN_WSLOT_READY)
@@ -165,7 +177,7 @@ uint32_t fan_window_next(struct fan_window *w, uint32_t cwnd, unsigned *what)
 
 bool fan_window_may_send(const struct fan_window *w, uint32_t cwnd)
 {
-	return w->urgent.count || (w->ready.count && under_way(w) < cwnd) || lowest_is_ready(w);
+	return w->urgent.count || may_go(w, cwnd) || lowest_is_ready(w);
 }
 
 void fan_window_unget(struct fan_window *w, uint32_t i, unsigned what)
@@ -252,8 +264,10 @@ void fan_window_done(struct fan_window *w, uint32_t i)
 	w->in_flight--;
 	while (w->slot[w->low % w->size].frag > w->low)
 		w->low++;
-	for (struct fan_wlog_entry *e = log_front(w); e && e->seq + FAN_GAP_RESULTS <= w->acked;
+	for (struct fan_wlog_entry *e = log_front(w); e && e->seq + w->gap <= w->acked;
 	     e = log_front(w)) {
+		if (w->ahead && w->now_ns - w->slot[e->slot].sent_ns < FAN_RTO_MIN_NS)
+			break; /* so are all others: it takes its time */
 		make_urgent(w, e->slot, FAN_WSLOT_PROBE);
 		log_pop(w);
 	}

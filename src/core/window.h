@@ -78,9 +78,12 @@ struct fan_window {
 	uint32_t in_flight; /* slots in state SENT */
 	/* Where ranks run ahead of each other, results do not tell what has arrived: */
 	bool ahead;
+	uint64_t now_ns;  /* of the call that is being handled */
+	uint32_t gap;	  /* later ones answered that make a transmission late */
 	uint64_t turns;	  /* first transmissions so far... */
 	uint64_t reached; /* ...the highest that is known to have arrived... */
 	uint64_t asked;	  /* ...and the last that asked whether it has */
+	uint64_t limit;	  /* no fragment from this one on is sent for the first time */
 };
 
 /* Bytes for a window of at most `max` slots; then lay it out in `mem`, aligned to 8. */
@@ -90,8 +93,9 @@ void fan_window_init(struct fan_window *w, void *mem, uint32_t max);
 /* The switch granted `size` <= max slots: slot i starts at fragment i. */
 void fan_window_open(struct fan_window *w, uint32_t size);
 
-/* After open: ranks run ahead of each other. */
-void fan_window_run_ahead(struct fan_window *w);
+/* After open: ranks run ahead of each other, with at most `burst` fragments under way.  Parts
+ * take different ways then, and a result is late when that many others have overtaken it. */
+void fan_window_run_ahead(struct fan_window *w, uint32_t burst);
 
 /* The part of slot `i`'s fragment has arrived. */
 void fan_window_arrived(struct fan_window *w, uint32_t i);

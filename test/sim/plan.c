@@ -262,7 +262,7 @@ static void draw_shared(struct plan *p, enum plan_policy policy)
 /* Ranks that run ahead of each other, since some of them have slow links. */
 static void draw_ahead(struct plan *p)
 {
-	static const uint16_t least[] = {2, 16, 64, 256};
+	static const uint16_t least[] = {2, 16, 64, 256}, caches[] = {1, 4, 64, 1024};
 	struct rng r = {rng_mix(p->seed + 0xa4ead)};
 	p->ahead = true;
 	p->bps = rng_below(&r, 4) ? (uint64_t)rng_range(&r, 50, 5000) * 1000000 : 0;
@@ -272,14 +272,19 @@ static void draw_ahead(struct plan *p)
 	uint32_t slots = p->sw.ahead_max * 2u * (p->jobs * 2 + 1);
 	p->sw.slots = slots > p->sw.slots ? slots : p->sw.slots;
 	for (unsigned i = 0; i < p->jobs; i++) {
+		const struct fan_worker_config *c = &p->job[i][0].cfg;
 		uint16_t window = (uint16_t)(least[rng_below(&r, 4)] * rng_range(&r, 1, 4));
+		uint32_t cache = (uint32_t)rng_below(&r, caches[rng_below(&r, 4)]);
+		uint32_t room = MEMORY / 4u / (c->ranks * c->payload_bytes);
 		for (unsigned k = 0; k < p->lives; k++) {
 			p->job[i][k].cfg.options |= FAN_JOIN_AHEAD;
 			p->job[i][k].cfg.window_max = window;
+			p->job[i][k].cfg.cache_frags = cache < room ? cache : room;
 		}
 	}
 	p->extra.cfg.options = p->job[0][0].cfg.options;
 	p->extra.cfg.window_max = p->job[0][0].cfg.window_max;
+	p->extra.cfg.cache_frags = p->job[0][0].cfg.cache_frags;
 }
 
 void plan_draw(struct plan *p, uint64_t seed, enum story story, enum plan_policy policy,
@@ -349,10 +354,11 @@ void plan_print(const struct plan *p)
 		       (unsigned long long)p->shared_restart, p->mark, !p->sw.no_reminders);
 	for (unsigned i = 0; i < p->jobs; i++) {
 		const struct host_job *j = &p->job[i][0];
-		printf("  %s: %u ranks, payload %u, window %u, options %u, alive %u ms, "
+		printf("  %s: %u ranks, payload %u, window %u, options %u, cache %u, alive %u ms, "
 		       "%u operations, %u at a time, pauses %u/%u ms\n",
 		       j->cfg.name, j->cfg.ranks, j->cfg.payload_bytes, j->cfg.window_max,
-		       j->cfg.options, j->cfg.alive_ms, j->ops, j->depth, j->pause, j->pause_ms);
+		       j->cfg.options, j->cfg.cache_frags, j->cfg.alive_ms, j->ops, j->depth,
+		       j->pause, j->pause_ms);
 		for (unsigned k = 0; k < j->ops && k < 8; k++) {
 			const struct fan_op *o = &j->op[k].op;
 			printf("    op %u: redop %d dtype %d wire %d mode %d reduce %d root %u "

@@ -103,11 +103,31 @@ static void print_shared(const struct host_shared *h)
 {
 	const struct fan_shared_stats *st = &h->sum;
 	printf("  shared: taken %llu hits %llu collisions %llu preemptions %llu evictions %llu "
-	       "flushes %llu completions %llu unknown %llu restarts %u\n",
+	       "flushes %llu completions %llu unknown %llu restarts %u paces %llu yields %llu "
+	       "lent %llu late %llu\n",
 	       (unsigned long long)st->taken, (unsigned long long)st->hits,
 	       (unsigned long long)st->collisions, (unsigned long long)st->preemptions,
 	       (unsigned long long)st->evictions, (unsigned long long)st->flushes,
-	       (unsigned long long)st->completions, (unsigned long long)st->unknown, h->restarts);
+	       (unsigned long long)st->completions, (unsigned long long)st->unknown, h->restarts,
+	       (unsigned long long)st->paces, (unsigned long long)st->yields,
+	       (unsigned long long)st->lent, (unsigned long long)st->late);
+}
+
+static void print_caches(const struct run *r)
+{
+	struct fan_cache_stats sum = {0};
+	for (unsigned i = 0; i < r->workers; i++) {
+		const struct fan_cache_stats *c = &r->worker[i].cache;
+		sum.peak = c->peak > sum.peak ? c->peak : sum.peak;
+		sum.parts += c->parts;
+		sum.done += c->done;
+		sum.early += c->early;
+		sum.over += c->over;
+	}
+	if (sum.parts)
+		printf("  caches: parts %llu done %llu early %llu over %llu, at most %u at a time\n",
+		       (unsigned long long)sum.parts, (unsigned long long)sum.done,
+		       (unsigned long long)sum.early, (unsigned long long)sum.over, sum.peak);
 }
 
 void run_seed(uint64_t seed, int story, enum plan_policy policy, bool stragglers, bool verbose)
@@ -117,6 +137,7 @@ void run_seed(uint64_t seed, int story, enum plan_policy policy, bool stragglers
 	if (verbose)
 		plan_print(&r->plan);
 	sim_init(&r->sim, seed);
+	r->sim.lines = r->plan.bps != 0;
 	host_switch_init(&r->sw, &r->sim, &r->plan.sw);
 	add_workers(r);
 	add_shared(r);
@@ -131,6 +152,8 @@ void run_seed(uint64_t seed, int story, enum plan_policy policy, bool stragglers
 		       (double)r->plan.limit_ns / 1e9);
 	for (unsigned i = 0; i < r->workers; i++)
 		host_worker_free(&r->worker[i]);
+	if (verbose)
+		print_caches(r);
 	for (unsigned i = 0; i < r->plan.shareds; i++) {
 		host_shared_free(&r->shared[i]);
 		if (verbose)

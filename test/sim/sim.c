@@ -65,10 +65,12 @@ static const struct fan_actor_ops world_ops = {world_recv, world_tick, world_dea
 static bool world_filter(void *arg, uint32_t link, const struct fan_sim_packet *p,
 			 uint64_t *late_ns)
 {
-	const struct sim *s = arg;
+	struct sim *s = arg;
 	(void)link;
 	(void)p;
 	*late_ns = s->late_ns;
+	if (s->lines) /* between two nodes that are not the first it passes here twice */
+		s->late_ns = 0;
 	return false;
 }
 

@@ -23,7 +23,9 @@
 #define DOWN_BPS    (BPS * 51 / 50)
 #define WINDOW	    64
 #define INTERVAL_NS (800 * FRAG_NS)
-#define INTERVALS   100 /* that one operation takes on healthy links */
+#ifndef INTERVALS
+#define INTERVALS 100 /* that one operation takes on healthy links */
+#endif
 #define FRAGS	    (INTERVALS * INTERVAL_NS / FRAG_NS)
 #define LIMIT_NS    (60000 * FAN_MS)
 #define HEALTHY	    1000000 /* no chance to be slow */
@@ -31,13 +33,18 @@
 struct scene {
 	const char *name;
 	uint16_t ahead; /* window; 0: the usual one */
-	uint32_t slow;	/* chance, in millionths */
+	enum fan_policy policy;
+	uint32_t slots; /* of a shared switch; 0: there is none */
+	uint32_t cache; /* of each rank */
+	uint64_t home_bps;
+	uint32_t slow; /* chance, in millionths */
 	double most; /* of the time that the ranks need at their pace, or at that of the slowest */
 };
 
 struct bed {
 	struct sim sim;
 	struct host_switch home;
+	struct host_shared shared;
 	struct host_job job;
 	struct host_worker worker[RANKS];
 	uint32_t slow;
@@ -112,6 +119,7 @@ static void make_job(struct bed *b, const struct scene *scene)
 	j->cfg.payload_bytes = PAYLOAD;
 	j->cfg.window_max = scene->ahead ? scene->ahead : WINDOW;
 	j->cfg.options = scene->ahead ? FAN_JOIN_AHEAD : 0;
+	j->cfg.cache_frags = scene->cache;
 	j->cfg.alive_ms = 10000;
 	j->cfg.join_ms = j->cfg.stall_ms = 30000;
 	j->ops = 1;
@@ -120,6 +128,19 @@ static void make_job(struct bed *b, const struct scene *scene)
 	j->op[0].op = (struct fan_op){
 		.op = FAN_SUM, .dtype = FAN_INT32, .wire = FAN_INT32, .count = FRAGS * PAYLOAD / 4};
 	tensor_expect(&j->op[0], &(struct tensor_job){RANKS, PAYLOAD / 4});
+}
+
+static void open_shared(struct bed *b, const struct scene *scene)
+{
+	const struct fan_shared_config shared = {.policy = scene->policy,
+						 .slots = scene->slots,
+						 .payload_bytes = PAYLOAD,
+						 .children_max = RANKS,
+						 .spares = 1};
+	const struct sim_link link = {.delay_ns = 5 * SIM_US,
+				      .up_bps = scene->home_bps,
+				      .down_bps = scene->home_bps ? DOWN_BPS : 0};
+	host_shared_init(&b->shared, &b->sim, &link, &shared, SIM_SWITCH);
 }
 
 static void open_bed(struct bed *b, const struct scene *scene, uint64_t seed)
@@ -136,10 +157,16 @@ static void open_bed(struct bed *b, const struct scene *scene, uint64_t seed)
 	memset(b, 0, sizeof *b);
 	b->slow = scene->slow;
 	sim_init(&b->sim, seed);
+	b->sim.lines = true;
 	host_switch_init(&b->home, &b->sim, &home);
 	make_job(b, scene);
-	for (uint16_t r = 0; r < RANKS; r++)
+	if (scene->slots)
+		open_shared(b, scene);
+	for (uint16_t r = 0; r < RANKS; r++) {
 		host_worker_init(&b->worker[r], &b->sim, &link, &b->job, r);
+		if (scene->slots)
+			b->sim.node[b->worker[r].node].up = b->shared.node;
+	}
 	b->driver = sim_add_node(&b->sim, &link);
 	struct sim_node *n = &b->sim.node[b->driver];
 	n->self = b;
@@ -161,6 +188,25 @@ static bool all_gone(const struct bed *b)
 	return true;
 }
 
+static void print_shared(const struct bed *b)
+{
+	const struct fan_shared_stats *st = &b->shared.sum;
+	struct fan_cache_stats sum = {0};
+	for (unsigned i = 0; i < RANKS; i++) {
+		const struct fan_cache_stats *c = &b->worker[i].cache;
+		sum.peak = c->peak > sum.peak ? c->peak : sum.peak;
+		sum.done += c->done;
+		sum.early += c->early;
+		sum.over += c->over;
+	}
+	printf("    whole %llu yields %llu late %llu lent %llu flushes %llu; caches: done %llu early "
+	       "%llu over %llu peak %u\n",
+	       (unsigned long long)st->completions, (unsigned long long)st->yields,
+	       (unsigned long long)st->late, (unsigned long long)st->lent,
+	       (unsigned long long)st->flushes, (unsigned long long)sum.done,
+	       (unsigned long long)sum.early, (unsigned long long)sum.over, sum.peak);
+}
+
 /* How long the ranks took; the number of packets in `*packets`. */
 static double run(const struct scene *scene, uint64_t seed, uint64_t *packets)
 {
@@ -177,6 +223,10 @@ static double run(const struct scene *scene, uint64_t seed, uint64_t *packets)
 		host_worker_free(&b.worker[i]);
 	}
 	*packets = b.sent;
+	if (scene->slots) {
+		host_shared_free(&b.shared);
+		print_shared(&b);
+	}
 	host_switch_free(&b.home);
 	sim_free(&b.sim);
 	host_job_free(&b.job);
@@ -190,6 +240,69 @@ int main(int argc, char **argv)
 		{.name = "home, healthy, ahead", .ahead = 16384, .most = 1.02},
 		{.name = "home, in turns", .slow = 200000, .most = 1.05},
 		{.name = "home, in turns, ahead", .slow = 200000, .ahead = 16384, .most = 1.05},
+		{.name = "atp, healthy",
+		 .slots = 256,
+		 .policy = FAN_POLICY_ATP,
+		 .home_bps = 2 * BPS,
+		 .most = 1.02},
+		{.name = "atp, healthy, ahead",
+		 .slots = 256,
+		 .policy = FAN_POLICY_ATP,
+		 .home_bps = 2 * BPS,
+		 .ahead = 16384,
+		 .cache = 4096,
+		 .most = 1.02},
+		{.name = "atp, in turns",
+		 .slow = 200000,
+		 .slots = 256,
+		 .policy = FAN_POLICY_ATP,
+		 .home_bps = 2 * BPS,
+		 .most = 1.05},
+		{.name = "atp, in turns, ahead, slots",
+		 .slow = 200000,
+		 .slots = 65536,
+		 .policy = FAN_POLICY_ATP,
+		 .home_bps = 2 * BPS,
+		 .ahead = 16384,
+		 .most = 1.05},
+		{.name = "atp, in turns, ahead, M=0",
+		 .slow = 200000,
+		 .slots = 256,
+		 .policy = FAN_POLICY_ATP,
+		 .home_bps = 2 * BPS,
+		 .ahead = 16384,
+		 .most = 9},
+		{.name = "atp, in turns, ahead, M=0, fat server",
+		 .slow = 200000,
+		 .slots = 256,
+		 .policy = FAN_POLICY_ATP,
+		 .home_bps = 0,
+		 .ahead = 16384,
+		 .most = 9},
+		{.name = "atp, in turns, ahead, M",
+		 .slow = 200000,
+		 .slots = 256,
+		 .policy = FAN_POLICY_ATP,
+		 .home_bps = 2 * BPS,
+		 .ahead = 16384,
+		 .cache = 4096,
+		 .most = 9},
+		{.name = "atp, in turns, ahead, M small",
+		 .slow = 200000,
+		 .slots = 256,
+		 .policy = FAN_POLICY_ATP,
+		 .home_bps = 2 * BPS,
+		 .ahead = 16384,
+		 .cache = 100,
+		 .most = 9},
+		{.name = "atp, in turns, ahead, 4096",
+		 .slow = 200000,
+		 .slots = 4096,
+		 .policy = FAN_POLICY_ATP,
+		 .home_bps = 2 * BPS,
+		 .ahead = 16384,
+		 .cache = 4096,
+		 .most = 9},
 	};
 	uint64_t seed = argc >= 2 ? strtoull(argv[1], NULL, 0) : 1;
 	const char *word = argc >= 3 ? argv[2] : "";

@@ -66,7 +66,7 @@ static void window__sends_in_order_within_the_congestion_window(void **state)
 static void window__runs_ahead(void **state)
 {
 	(void)state;
-	fan_window_run_ahead(&w);
+	fan_window_run_ahead(&w, W);
 	ready_all();
 	assert_int_equal(send_all(3).slot, 2);
 	fan_window_arrived(&w, 1); /* so have those before it */
@@ -89,7 +89,7 @@ static void window__asks_once_a_window(void **state)
 	unsigned what, asks = 0;
 	ready_all();
 	assert_false(fan_window_asks(&w, 1)); /* results tell */
-	fan_window_run_ahead(&w);
+	fan_window_run_ahead(&w, W);
 	for (uint32_t i; (i = fan_window_next(&w, 4, &what)) != FAN_WSLOT_NONE;) {
 		asks += fan_window_asks(&w, 4);
 		assert_int_equal(asks, w.turns == 3);
