@@ -26,7 +26,7 @@ void fan_window_open(struct fan_window *w, uint32_t size)
 	w->ready.head = w->ready.count = w->urgent.head = w->urgent.count = 0;
 	w->log_head = w->log_count = w->in_flight = 0;
 	w->acked = w->low = 0;
-	w->turns = w->reached = w->asked = 0;
+	w->turns = w->reached = w->asked = w->next = 0;
 	w->ahead = false;
 	w->gap = FAN_GAP_RESULTS;
 	w->limit = UINT64_MAX;
@@ -42,12 +42,6 @@ void fan_window_run_ahead(struct fan_window *w, uint32_t burst)
 {
 	w->ahead = true;
 	w->gap = 4 * burst > FAN_GAP_RESULTS ? 4 * burst : FAN_GAP_RESULTS;
-}
-
-/* What counts against the congestion window. */
-static uint64_t under_way(const struct fan_window *w)
-{
-	return w->ahead ? w->turns - w->reached : w->in_flight;
 }
 
 void fan_window_arrived(struct fan_window *w, uint32_t i)
@@ -94,6 +88,8 @@ void fan_window_ready(struct fan_window *w, uint32_t i)
 {
 	struct fan_wslot *s = &w->slot[i];
 	s->state = FAN_WSLOT_READY;
+	if (w->ahead)
+		return;
 	if (!(s->flags & FAN_WSLOT_QUEUED))
 		push(&w->ready, i);
 	s->flags |= FAN_WSLOT_QUEUED;
@@ -120,19 +116,21 @@ static bool lowest_is_ready(const struct fan_window *w)
 	return w->size && w->slot[w->low % w->size].state == FAN_WSLOT_READY;
 }
 
-/* Is there one in the queue that both windows allow? */
-static bool may_go(const struct fan_window *w, uint32_t cwnd)
+/* Where ranks run ahead of each other: the slot of the fragment that comes next, in order,
+ * if both windows allow it or it is the lowest; else FAN_WSLOT_NONE. */
+static uint32_t next_in_order(const struct fan_window *w, uint32_t cwnd)
 {
-	if (!w->ready.count || under_way(w) >= cwnd)
-		return false;
-	const struct fan_wslot *s = &w->slot[w->ready.at[w->ready.head]];
-	return s->frag < w->limit || s->state != FAN_WSLOT_READY;
+	uint32_t i = (uint32_t)(w->next % w->size);
+	if (w->slot[i].frag != w->next || w->slot[i].state != FAN_WSLOT_READY)
+		return FAN_WSLOT_NONE;
+	bool allowed = w->turns - w->reached < cwnd && w->next < w->limit;
+	return allowed || w->next == w->low ? i : FAN_WSLOT_NONE;
 }
 
 /* In the order in which they became ready: the order of results, which all ranks share. */
 static uint32_t first_ready(struct fan_window *w, uint32_t cwnd)
 {
-	while (may_go(w, cwnd)) {
+	while (w->ready.count && w->in_flight < cwnd) {
 		uint32_t i = pop(&w->ready);
 		w->slot[i].flags &= (uint8_t)~FAN_WSLOT_QUEUED;
 		if (w->slot[i].state == FAN_WSLOT_READY)
@@ -170,18 +168,24 @@ uint32_t fan_window_next(struct fan_window *w, uint32_t cwnd, unsigned *what)
 		return i;
 	}
 	*what = 0;
-	if (cwnd < w->size && !w->ahead)
+	if (w->ahead)
+		return next_in_order(w, cwnd);
+	if (cwnd < w->size)
 		return lowest_ready(w, cwnd);
 	return first_ready(w, cwnd);
 }
 
 bool fan_window_may_send(const struct fan_window *w, uint32_t cwnd)
 {
-	return w->urgent.count || may_go(w, cwnd) || lowest_is_ready(w);
+	if (w->ahead)
+		return w->urgent.count || next_in_order(w, cwnd) != FAN_WSLOT_NONE;
+	return w->urgent.count || (w->ready.count && w->in_flight < cwnd) || lowest_is_ready(w);
 }
 
 void fan_window_unget(struct fan_window *w, uint32_t i, unsigned what)
 {
+	if (!what && w->ahead)
+		return;
 	if (!what) {
 		if (!(w->slot[i].flags & FAN_WSLOT_QUEUED))
 			push_front(&w->ready, i);
@@ -237,6 +241,7 @@ void fan_window_sent(struct fan_window *w, uint32_t i, uint64_t now_ns, unsigned
 		s->state = FAN_WSLOT_SENT;
 		w->in_flight++;
 		s->turn = ++w->turns;
+		w->next = s->frag + 1;
 	}
 	s->seq = w->seq++;
 	if (what != FAN_WSLOT_PROBE) {

@@ -80,6 +80,7 @@ struct fan_window {
 	bool ahead;
 	uint64_t now_ns;  /* of the call that is being handled */
 	uint32_t gap;	  /* later ones answered that make a transmission late */
+	uint64_t next;	  /* fragment to be sent first: they go in order */
 	uint64_t turns;	  /* first transmissions so far... */
 	uint64_t reached; /* ...the highest that is known to have arrived... */
 	uint64_t asked;	  /* ...and the last that asked whether it has */
