@@ -165,7 +165,7 @@ static void lead__questions(void **state)
 	assert_int_equal(bed.gots, 1);
 	assert_int_equal(bed.got[0].f.type, FAN_TYPE_PACE);
 	assert_int_equal(goes_to(0), 1);
-	assert_int_equal(bed.got[0].f.count, 196); /* rank 3 has sent nothing */
+	assert_int_equal(bed.got[0].f.count, 196);	       /* rank 3 has sent nothing */
 	assert_int_equal(ask(1, 195, FAN_F_RESEND), FAN_PASS); /* insists */
 	bed_is_partial(1, 0, 195, 7, 7);
 	assert_int_equal(goes_to(2), -1);
