@@ -240,6 +240,15 @@ static bool fill_piece(struct fan_worker *w, struct fan_wslot *s, struct fan_fra
 	return put_payload(w, op, &p, f, out);
 }
 
+/* Are there as many of this rank's parts in shared slots as there should be?  The lowest
+ * fragment goes where all others of it are. */
+static bool goes_by(const struct fan_worker *w, uint32_t i)
+{
+	const struct fan_window *win = &w->window;
+	return w->cfg.controller == FAN_CONTROL_A2TP && win->slot[i].frag != win->low &&
+	       win->in_flight - win->by >= w->congestion.aggr;
+}
+
 static bool put_contribution(struct fan_worker *w, uint32_t i, bool again, struct fan_out *out)
 {
 	struct fan_wslot *s = &w->window.slot[i];
@@ -250,12 +259,18 @@ static bool put_contribution(struct fan_worker *w, uint32_t i, bool again, struc
 		return false;
 	if (!again && fan_window_asks(&w->window, w->congestion.cwnd))
 		f.flags |= FAN_F_LEAD;
-	f.flags |= (uint16_t)((again ? FAN_F_RESEND : 0) |
+	bool by = !again && goes_by(w, i);
+	f.flags |= (uint16_t)((again || by ? FAN_F_RESEND : 0) |
 			      (w->cfg.options & FAN_JOIN_SUMMED ? FAN_F_SUMMED : 0));
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
 	it->payload = f.payload;
 	it->payload_bytes = f.payload_bytes;
 	fan_wire_put(it->head, &f);
+	if (by) {
+		s->flags |= FAN_WSLOT_BY;
+		w->window.by++;
+		w->stats.bypassed++;
+	}
 	w->stats.sent++;
 	w->stats.resent += again;
 	return true;
@@ -448,6 +463,9 @@ static void note_timing(struct fan_worker *w, uint64_t now_ns, const struct fan_
 		w->stats.replays++;
 		fan_congestion_lost(&w->congestion);
 	} else {
+		bool prompt = (now_ns - s->data_ns) * 2 <= w->rtt.least_ns * 3;
+		fan_congestion_tell(&w->congestion, f->flags & FAN_F_ECN,
+				    f->flags & FAN_F_COLLISION, prompt);
 		fan_congestion_done(&w->congestion);
 	}
 }

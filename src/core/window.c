@@ -24,7 +24,7 @@ void fan_window_init(struct fan_window *w, void *mem, uint32_t max)
 void fan_window_open(struct fan_window *w, uint32_t size)
 {
 	w->ready.head = w->ready.count = w->urgent.head = w->urgent.count = 0;
-	w->log_head = w->log_count = w->in_flight = 0;
+	w->log_head = w->log_count = w->in_flight = w->by = 0;
 	w->acked = w->low = 0;
 	w->turns = w->reached = w->asked = w->next = 0;
 	w->ahead = false;
@@ -263,6 +263,7 @@ void fan_window_done(struct fan_window *w, uint32_t i)
 	if (s->data_seq > w->acked)
 		w->acked = s->data_seq;
 	fan_window_arrived(w, i);
+	w->by -= s->flags & FAN_WSLOT_BY ? 1 : 0;
 	s->state = FAN_WSLOT_IDLE;
 	s->flags &= FAN_WSLOT_URGENT | FAN_WSLOT_QUEUED;
 	s->frag += w->size;

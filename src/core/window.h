@@ -39,6 +39,7 @@ enum fan_wslot_flag {
 	FAN_WSLOT_RESEND = 1 << 2, /* the switch asked for it again */
 	FAN_WSLOT_URGENT = 1 << 3, /* is in the urgent queue */
 	FAN_WSLOT_QUEUED = 1 << 4, /* is in the ready queue, maybe sent out of turn since */
+	FAN_WSLOT_BY = 1 << 5,	   /* was sent past shared slots */
 };
 
 struct fan_wslot {
@@ -76,6 +77,7 @@ struct fan_window {
 	uint64_t acked;	    /* highest seq whose result is there */
 	uint64_t low;	    /* lowest fragment whose result is not there */
 	uint32_t in_flight; /* slots in state SENT */
+	uint32_t by;	    /* of them, FAN_WSLOT_BY */
 	/* Where ranks run ahead of each other, results do not tell what has arrived: */
 	bool ahead;
 	uint64_t now_ns;  /* of the call that is being handled */

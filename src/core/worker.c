@@ -15,8 +15,8 @@ static bool config_is_sane(const struct fan_worker_config *c)
 	       c->payload_bytes >= FAN_PAYLOAD_MIN && c->payload_bytes <= FAN_PAYLOAD_MAX &&
 	       c->payload_bytes % 8 == 0 && c->window_max >= 2 && c->window_max <= window_max &&
 	       c->alive_ms >= FAN_ALIVE_MIN_MS && c->alive_ms <= FAN_ALIVE_MAX_MS &&
-	       c->cache_frags <= FAN_CACHE_MAX && c->nonce != 0 && c->name[0] != '\0' &&
-	       memchr(c->name, '\0', sizeof c->name) != NULL;
+	       c->cache_frags <= FAN_CACHE_MAX && c->controller < FAN_CONTROL_COUNT &&
+	       c->nonce != 0 && c->name[0] != '\0' && memchr(c->name, '\0', sizeof c->name) != NULL;
 }
 
 size_t fan_worker_uplink_bytes(uint16_t window_max)
@@ -90,6 +90,7 @@ static enum fan_verdict recv_welcome(struct fan_worker *w, uint64_t now_ns,
 	if (m.burst)
 		fan_window_run_ahead(&w->window, m.burst);
 	fan_congestion_init(&w->congestion, m.burst ? m.burst : m.window);
+	fan_congestion_choose(&w->congestion, w->cfg.controller);
 	w->lead = fan_lead_least(w);
 	if (m.burst)
 		w->window.limit = w->lead;
@@ -573,6 +574,7 @@ const struct fan_worker_stats *fan_worker_stats(struct fan_worker *w)
 	w->stats.srtt_ns = w->rtt.srtt_ns;
 	w->stats.rto_ns = w->rtt.rto_ns;
 	w->stats.cwnd = w->congestion.cwnd;
+	w->stats.aggr = w->congestion.aggr;
 	w->stats.waiting = w->window.in_flight;
 	w->stats.next = w->window.turns;
 	w->stats.slowest = w->slowest;

@@ -265,7 +265,9 @@ static void draw_ahead(struct plan *p)
 	static const uint16_t least[] = {2, 16, 64, 256}, caches[] = {1, 4, 64, 1024};
 	struct rng r = {rng_mix(p->seed + 0xa4ead)};
 	p->ahead = true;
-	p->bps = rng_below(&r, 4) ? (uint64_t)rng_range(&r, 50, 5000) * 1000000 : 0;
+	/* a packet takes up to 100 us, on slow links up to 1.6 ms */
+	uint64_t bits = (p->sw.payload_bytes + 98u) * UINT64_C(8);
+	p->bps = rng_below(&r, 4) ? bits * 1000000 / rng_range(&r, 1, 100) : 0;
 	uint32_t most = MEMORY / (4u * p->jobs * 2u * p->sw.payload_bytes);
 	most = most > 1024 ? 1024 : most;
 	p->sw.ahead_max = (uint16_t)rng_range(&r, 2, most);
@@ -275,11 +277,14 @@ static void draw_ahead(struct plan *p)
 		const struct fan_worker_config *c = &p->job[i][0].cfg;
 		uint16_t window = (uint16_t)(least[rng_below(&r, 4)] * rng_range(&r, 1, 4));
 		uint32_t cache = (uint32_t)rng_below(&r, caches[rng_below(&r, 4)]);
+		enum fan_controller controller =
+			rng_below(&r, 3) ? FAN_CONTROL_AIMD : FAN_CONTROL_A2TP;
 		uint32_t room = MEMORY / 4u / (c->ranks * c->payload_bytes);
 		for (unsigned k = 0; k < p->lives; k++) {
 			p->job[i][k].cfg.options |= FAN_JOIN_AHEAD;
 			p->job[i][k].cfg.window_max = window;
 			p->job[i][k].cfg.cache_frags = cache < room ? cache : room;
+			p->job[i][k].cfg.controller = controller;
 		}
 	}
 	p->extra.cfg.options = p->job[0][0].cfg.options;
