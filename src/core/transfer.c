@@ -591,7 +591,8 @@ enum fan_verdict fan_transfer_need(struct fan_worker *w, uint64_t now_ns, const 
 		return drop(w, FAN_DROP_DUPLICATE);
 	if (s->seq != s->data_seq) /* it answers a probe */
 		fan_rtt_answer(&w->rtt, now_ns - s->sent_ns);
-	fan_rtt_heard(&w->rtt);
+	if (!w->window.ahead) /* else slow links fill with questions faster than they empty */
+		fan_rtt_heard(&w->rtt);
 	fan_congestion_lost(&w->congestion);
 	return FAN_ASK;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define LOG_FACTOR 4u /* entries per slot */
+#define TAIL_AHEAD 8u /* of FAN_TAIL_PROBES, where parts from long ago are in flight */
 
 size_t fan_window_bytes(uint32_t max)
 {
@@ -299,7 +300,7 @@ void fan_window_expire(struct fan_window *w)
 	uint32_t low = (uint32_t)(w->low % w->size), newest = FAN_WSLOT_NONE;
 	if (w->log_count)
 		newest = log_at(w, w->log_count - 1)->slot;
-	for (unsigned n = 0; n < FAN_TAIL_PROBES; n++) {
+	for (unsigned n = 0; n < (w->ahead ? TAIL_AHEAD : FAN_TAIL_PROBES); n++) {
 		uint32_t i = fan_window_oldest(w);
 		if (i == FAN_WSLOT_NONE)
 			break;

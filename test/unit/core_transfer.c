@@ -519,97 +519,6 @@ static void transfer__no_room(void **state)
 	assert_int_equal(fan_worker_stats(rig.w)->sent, 1);
 }
 
-/* Results wait for others, and what has arrived is told by PACE. */
-static void transfer__runs_ahead(void **state)
-{
-	(void)state;
-	static int32_t in[16 * 16], out[16 * 16];
-	rig_ahead(12, 4);
-	struct fan_op op = int_sum(in, out, 16 * 16); /* 16 fragments */
-	start(&op);
-	assert_int_equal(rig_tick(), 4);
-	for (unsigned i = 0; i < 4; i++) /* the last one that may go asks */
-		assert_int_equal(rig.got[i].flags & FAN_F_LEAD, i == 3 ? FAN_F_LEAD : 0);
-	assert_int_equal(rig_tick(), 0);
-	assert_int_equal(rig_pace(3, 4), FAN_CTL);
-	assert_int_equal(rig_tick(), 4);
-	assert_int_equal(rig_pace(5, 6), FAN_CTL);
-	assert_int_equal(rig_tick(), 2);
-	assert_int_equal(rig.got[1].frag, 9);
-	assert_int_equal(rig_pace(11, 0), FAN_DROP); /* has not been sent */
-	assert_int_equal(rig_pace(9, 10), FAN_CTL);
-	assert_int_equal(rig_tick(), 2); /* the window rule: W beyond what is finished */
-	assert_int_equal(rig.got[1].frag, 11);
-}
-
-/* Not the whole window is asked for when the slowest is known not to have sent. */
-static void transfer__asks_little_while_others_are_slow(void **state)
-{
-	(void)state;
-	static int32_t in[16 * 16], out[16 * 16];
-	rig_ahead(12, 8);
-	struct fan_op op = int_sum(in, out, 16 * 16);
-	start(&op);
-	assert_int_equal(rig_tick(), 8);
-	rig_pace(7, 8);
-	assert_int_equal(rig_tick(), 4);
-	rig.now_ns += 30 * FAN_MS;
-	assert_int_equal(rig_tick(), 2); /* of 12: the lowest and the newest, neither insists */
-	for (unsigned i = 0; i < 2; i++) {
-		assert_int_equal(rig.got[i].type, FAN_TYPE_PROBE);
-		assert_int_equal(rig.got[i].frag, i ? 11 : 0);
-		assert_int_equal(rig.got[i].flags & FAN_F_RESEND, 0);
-	}
-	rig.now_ns += 60 * FAN_MS; /* no answer: nothing is believed any more */
-	assert_int_equal(rig_tick(), 12);
-	rig_pace(11, 12);
-	unsigned expiries = 0, whole = 0;
-	for (unsigned ms = 0; ms < 1800; ms++) { /* the same answer again and again */
-		rig.now_ns += FAN_MS;
-		unsigned n = rig_tick(), probes = 0;
-		while (n)
-			probes += rig.got[--n].type == FAN_TYPE_PROBE;
-		expiries += probes > 0;
-		whole += probes == 12;
-		rig_pace(11, 12);
-	}
-	assert_true(expiries >= 3);
-	assert_true(whole >= 1); /* it is not believed for ever */
-}
-
-/* A result that others have overtaken is asked for as ever. */
-static void transfer__slow_others_hide_no_loss(void **state)
-{
-	(void)state;
-	static int32_t in[16 * 16], out[16 * 16];
-	rig_ahead(12, 8);
-	struct fan_op op = int_sum(in, out, 16 * 16);
-	start(&op);
-	rig_tick();
-	struct fan_frag r = rig.got[3];
-	r.type = FAN_TYPE_RESULT;
-	assert_int_equal(rig_recv(&r, false), FAN_DONE); /* all have sent 3 */
-	rig_tick();
-	unsigned probes = 0;
-	rig.now_ns += 30 * FAN_MS;
-	for (unsigned n = rig_tick(); n; n--)
-		probes += rig.got[n - 1].type == FAN_TYPE_PROBE;
-	assert_true(probes > 2);
-}
-
-static void transfer__pace_where_nobody_runs_ahead(void **state)
-{
-	(void)state;
-	static int32_t in[16 * 16], out[16 * 16];
-	rig_ready();
-	struct fan_op op = int_sum(in, out, 16 * 16);
-	start(&op);
-	rig_tick();
-	assert_int_equal(rig.got[3].flags & FAN_F_LEAD, 0);
-	assert_int_equal(rig_pace(3, 0), FAN_DROP);
-	assert_int_equal(rig_tick(), 0);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -631,10 +540,6 @@ int main(void)
 		RIG_TEST(transfer__no_sample_of_what_was_sent_twice),
 		RIG_TEST(transfer__result_before_its_contribution),
 		RIG_TEST(transfer__groups_are_bounded),
-		RIG_TEST(transfer__runs_ahead),
-		RIG_TEST(transfer__asks_little_while_others_are_slow),
-		RIG_TEST(transfer__slow_others_hide_no_loss),
-		RIG_TEST(transfer__pace_where_nobody_runs_ahead),
 	};
 	return RUN(tests);
 }
