@@ -287,6 +287,8 @@ static void draw_ahead(struct plan *p)
 			p->job[i][k].cfg.controller = controller;
 		}
 	}
+	static const uint32_t forgets[] = {0, 0, 0, 20000, 300000, 1000000};
+	p->forgets = forgets[rng_below(&r, 6)];
 	p->extra.cfg.options = p->job[0][0].cfg.options;
 	p->extra.cfg.window_max = p->job[0][0].cfg.window_max;
 	p->extra.cfg.cache_frags = p->job[0][0].cfg.cache_frags;
@@ -349,8 +351,8 @@ void plan_print(const struct plan *p)
 	       (unsigned long long)(l->jitter_ns / SIM_US), l->loss, l->burst, l->twice, l->late,
 	       l->stale, l->damage);
 	if (p->ahead)
-		printf("  ahead: at most %u, links %llu b/s\n", p->sw.ahead_max,
-		       (unsigned long long)p->bps);
+		printf("  ahead: at most %u, links %llu b/s, forgets %u\n", p->sw.ahead_max,
+		       (unsigned long long)p->bps, p->forgets);
 	for (unsigned i = 0; i < p->shareds; i++)
 		printf("  shared %u%s: policy %d, slots %u, quota %u, options %u, restart %llu, mark "
 		       "%u, reminders %d\n",

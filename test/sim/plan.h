@@ -46,8 +46,9 @@ struct plan {
 	bool beside;
 	uint64_t shared_restart; /* packets between restarts of one; 0: none */
 	uint32_t mark;
-	bool ahead;   /* ranks run ahead of each other, and some are slow */
-	uint64_t bps; /* of the others' links */
+	bool ahead;	  /* ranks run ahead of each other, and some are slow */
+	uint64_t bps;	  /* of the others' links */
+	uint32_t forgets; /* chance that what a leading worker is given is gone */
 	struct sim_link link;
 	unsigned jobs;
 	struct host_job job[PLAN_JOBS_MAX][HOST_LIVES];

@@ -130,6 +130,15 @@ static void print_caches(const struct run *r)
 		       (unsigned long long)sum.early, (unsigned long long)sum.over, sum.peak);
 }
 
+/* A leading worker that keeps nothing, or not all, of what it is given. */
+static bool forget(void *arg, const struct sim_packet *p, uint64_t *delay_ns)
+{
+	struct run *r = arg;
+	(void)delay_ns;
+	bool lent = p->bytes[1] == FAN_TYPE_DATA && r->sim.node[p->to].up == p->from;
+	return lent && rng_chance(&r->sim.rng, r->plan.forgets);
+}
+
 void run_seed(uint64_t seed, int story, enum plan_policy policy, bool stragglers, bool verbose)
 {
 	struct run *r = calloc(1, sizeof *r);
@@ -138,6 +147,10 @@ void run_seed(uint64_t seed, int story, enum plan_policy policy, bool stragglers
 		plan_print(&r->plan);
 	sim_init(&r->sim, seed);
 	r->sim.lines = r->plan.bps != 0;
+	if (r->plan.forgets) {
+		r->sim.filter = forget;
+		r->sim.filter_arg = r;
+	}
 	host_switch_init(&r->sw, &r->sim, &r->plan.sw);
 	add_workers(r);
 	add_shared(r);

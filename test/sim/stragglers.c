@@ -318,7 +318,7 @@ int main(int argc, char **argv)
 		plain = s->ahead ? plain : took;
 		bool good = took <= s->most * bound(seed, s->slow, !s->ahead);
 		printf("%-28s %.3f of the healthy time (%.3f), %.3f of plain, %.2f packets a fragment%s\n",
-		       s->name, took, bound(seed, s->slow, !s->ahead), plain ? took / plain : 0,
+		       s->name, took, bound(seed, s->slow, !s->ahead), plain > 0 ? took / plain : 0,
 		       (double)packets / (double)FRAGS, good ? "" : ": too long");
 		failed += !good;
 	}
