@@ -10,10 +10,12 @@ static size_t align_up(size_t n)
 
 static bool config_is_sane(const struct fan_worker_config *c)
 {
+	uint16_t window_max = c->options & FAN_JOIN_AHEAD ? FAN_AHEAD_MAX : FAN_WINDOW_MAX;
 	return c->ranks >= 2 && c->ranks <= FAN_RANKS_MAX && c->rank < c->ranks &&
 	       c->payload_bytes >= FAN_PAYLOAD_MIN && c->payload_bytes <= FAN_PAYLOAD_MAX &&
-	       c->payload_bytes % 8 == 0 && c->window_max >= 2 && c->window_max <= FAN_WINDOW_MAX &&
+	       c->payload_bytes % 8 == 0 && c->window_max >= 2 && c->window_max <= window_max &&
 	       c->alive_ms >= FAN_ALIVE_MIN_MS && c->alive_ms <= FAN_ALIVE_MAX_MS &&
+	       c->cache_frags <= FAN_CACHE_MAX && c->controller < FAN_CONTROL_COUNT &&
 	       c->nonce != 0 && c->name[0] != '\0' && memchr(c->name, '\0', sizeof c->name) != NULL;
 }
 
@@ -29,7 +31,8 @@ size_t fan_worker_bytes(const struct fan_worker_config *cfg)
 	if (cfg->relayed)
 		return fan_worker_uplink_bytes(cfg->window_max);
 	return fan_worker_uplink_bytes(cfg->window_max) +
-	       FAN_STREAM_GROUPS * align_up(cfg->payload_bytes);
+	       FAN_STREAM_GROUPS * align_up(cfg->payload_bytes) +
+	       fan_cache_bytes(cfg->cache_frags, cfg->payload_bytes);
 }
 
 struct fan_worker *fan_worker_init(void *mem, const struct fan_worker_config *cfg, uint64_t now_ns)
@@ -46,6 +49,7 @@ struct fan_worker *fan_worker_init(void *mem, const struct fan_worker_config *cf
 	for (unsigned i = 0; !cfg->relayed && i < FAN_STREAM_GROUPS;
 	     i++, p += align_up(cfg->payload_bytes))
 		w->group[i].exponents = (int16_t *)p;
+	fan_cache_init(&w->cache, p, cfg->relayed ? 0 : cfg->cache_frags, cfg->payload_bytes);
 	return w;
 }
 
@@ -84,7 +88,8 @@ static enum fan_verdict recv_welcome(struct fan_worker *w, uint64_t now_ns,
 	struct fan_welcome m;
 	if (f->frag != w->cfg.nonce || w->phase != FAN_W_JOINING)
 		return drop(w, FAN_DROP_STATE);
-	if (fan_welcome_get(&m, f) != FAN_OK || m.window > w->cfg.window_max)
+	if (fan_welcome_get(&m, f) != FAN_OK || m.window > w->cfg.window_max ||
+	    (m.burst && !(w->cfg.options & FAN_JOIN_AHEAD)))
 		return drop(w, FAN_DROP_FORMAT);
 	w->welcome = m;
 	w->welcomed = true;
@@ -95,7 +100,13 @@ static enum fan_verdict recv_welcome(struct fan_worker *w, uint64_t now_ns,
 	w->stats.window = m.window;
 	fan_window_open(&w->window, m.window);
 	w->last_number = UINT16_MAX; /* before the first result, which is number 0 */
-	fan_congestion_init(&w->congestion, m.window);
+	if (m.burst)
+		fan_window_run_ahead(&w->window, m.burst);
+	fan_congestion_init(&w->congestion, m.burst ? m.burst : m.window);
+	fan_congestion_choose(&w->congestion, w->cfg.controller);
+	w->lead = fan_lead_least(w);
+	if (m.burst)
+		w->window.limit = w->lead;
 	fan_transfer_begin(w);
 	return FAN_CTL;
 }
@@ -255,7 +266,9 @@ enum fan_verdict fan_worker_recv(struct fan_worker *w, uint64_t now_ns, const ui
 		return drop(w, FAN_DROP_JOB);
 	if (f.epoch != w->epoch)
 		return drop(w, FAN_DROP_EPOCH);
-	if (f.sender != FAN_RANK_NONE && f.type != FAN_TYPE_RESULT)
+	bool others = f.type == FAN_TYPE_DATA || f.type == FAN_TYPE_PROBE ||
+		      (f.type == FAN_TYPE_PACE && f.flags & FAN_F_LEAD);
+	if (f.sender != FAN_RANK_NONE && f.type != FAN_TYPE_RESULT && !others)
 		return drop(w, FAN_DROP_SENDER);
 	w->heard_ns = now_ns;
 	switch (f.type) {
@@ -264,6 +277,10 @@ enum fan_verdict fan_worker_recv(struct fan_worker *w, uint64_t now_ns, const ui
 	case FAN_TYPE_GROUP_TEST: return recv_group_test(w, now_ns, by_group);
 	case FAN_TYPE_WHO: return recv_who(w, now_ns);
 	case FAN_TYPE_RESULT:
+	case FAN_TYPE_PACE:
+	case FAN_TYPE_DATA:
+	case FAN_TYPE_PROBE:
+	case FAN_TYPE_FLUSH:
 	case FAN_TYPE_NEED: break;
 	default: return drop(w, FAN_DROP_TYPE);
 	}
@@ -271,8 +288,15 @@ enum fan_verdict fan_worker_recv(struct fan_worker *w, uint64_t now_ns, const ui
 		return drop(w, FAN_DROP_STATE);
 	if (marked)
 		f.flags |= FAN_F_ECN;
-	return f.type == FAN_TYPE_RESULT ? fan_transfer_result(w, now_ns, &f)
-					 : fan_transfer_need(w, now_ns, &f);
+	switch (f.type) {
+	case FAN_TYPE_RESULT: return fan_transfer_result(w, now_ns, &f);
+	case FAN_TYPE_NEED: return fan_transfer_need(w, now_ns, &f);
+	case FAN_TYPE_PACE:
+		if (!(f.flags & FAN_F_LEAD))
+			return fan_transfer_pace(w, now_ns, &f);
+		return fan_leader_recv(w, now_ns, &f);
+	default: return fan_leader_recv(w, now_ns, &f);
+	}
 }
 
 static struct fan_frag control_head(const struct fan_worker *w, enum fan_type type, uint64_t frag)
@@ -327,6 +351,8 @@ static size_t beat_body(const struct fan_worker *w, uint8_t *body, uint64_t *fra
 	}
 	if (w->heard_group)
 		m.flags |= FAN_BEAT_HEARD;
+	if (w->window.ahead)
+		m.flags |= FAN_BEAT_AHEAD | (w->cache.frags ? FAN_BEAT_LEADS : 0);
 	return fan_beat_put(body, &m);
 }
 
@@ -422,18 +448,42 @@ static uint64_t timer_ns(struct fan_worker *w)
 	return from_ns + fan_rtt_timeout(&w->rtt);
 }
 
+/* Is what the lowest fragment waits for known to be a rank that is slow?  What is known must
+ * be new each time that the timer runs out, and is believed a few times only. */
+static bool waits_for_slow(const struct fan_worker *w)
+{
+	if (!w->window.ahead || w->window.low < w->slowest)
+		return false;
+	unsigned before = w->rtt.backoff;
+	return before == 0 || (before < FAN_RTO_BACKOFF_MAX && w->paced_ns > w->expired_ns);
+}
+
+/* Something is lost.  What this worker keeps of the lowest fragment may be what others miss. */
+static void give_up_waiting(struct fan_worker *w)
+{
+	fan_cache_flush(&w->cache, w->window.low);
+	fan_window_expire(&w->window);
+}
+
+static void expire(struct fan_worker *w, uint64_t now_ns)
+{
+	if (waits_for_slow(w))
+		fan_window_inquire(&w->window);
+	else
+		give_up_waiting(w);
+	w->expired_ns = now_ns;
+	fan_rtt_expired(&w->rtt);
+}
+
 bool fan_worker_tick(struct fan_worker *w, uint64_t now_ns, struct fan_out *out)
 {
 	if (tick_control(w, now_ns, out))
 		return true;
 	if (w->phase != FAN_W_READY)
 		return false;
-	if (now_ns >= timer_ns(w)) {
-		w->expired_ns = now_ns;
-		fan_window_expire(&w->window);
-		fan_rtt_expired(&w->rtt);
-	}
-	return fan_transfer_send(w, now_ns, out);
+	if (now_ns >= timer_ns(w))
+		expire(w, now_ns);
+	return fan_leader_send(w, out) || fan_transfer_send(w, now_ns, out);
 }
 
 static uint64_t earlier(uint64_t a, uint64_t b)
@@ -449,7 +499,7 @@ uint64_t fan_worker_deadline(struct fan_worker *w)
 	if (w->phase != FAN_W_READY)
 		return at;
 	at = earlier(at, silence_ns(w));
-	if (fan_window_may_send(&w->window, w->congestion.cwnd))
+	if (fan_window_may_send(&w->window, w->congestion.cwnd) || fan_leader_is_due(w))
 		return 0; /* there is something to send */
 	if (is_waiting(w))
 		at = earlier(at, stall_ns(w));
@@ -542,6 +592,11 @@ const struct fan_worker_stats *fan_worker_stats(struct fan_worker *w)
 	w->stats.srtt_ns = w->rtt.srtt_ns;
 	w->stats.rto_ns = w->rtt.rto_ns;
 	w->stats.cwnd = w->congestion.cwnd;
+	w->stats.aggr = w->congestion.aggr;
+	w->stats.waiting = w->window.in_flight;
+	w->stats.next = w->window.turns;
+	w->stats.slowest = w->slowest;
+	w->stats.cache = w->cache.stats;
 	return &w->stats;
 }
 

@@ -136,6 +136,40 @@ static inline enum fan_verdict rig_state(unsigned state, int err, uint64_t missi
 	return rig_state_about(state, err, missing, 0);
 }
 
+/* Begin anew as one that runs ahead by `window`, with `burst` fragments under way. */
+static inline void rig_ahead(uint16_t window, uint16_t burst)
+{
+	uint8_t body[FAN_CTL_BYTES_MAX];
+	const struct fan_welcome m = {
+		.window = window, .burst = burst, .shards = 1, .beat_ms = 125, .alive_ms = 1000};
+	rig.cfg.options |= FAN_JOIN_AHEAD;
+	rig.cfg.window_max = window;
+	free(rig.mem);
+	size_t bytes = fan_worker_bytes(&rig.cfg);
+	assert_true(bytes > 0);
+	rig.mem = aligned_alloc(64, (bytes + 63) / 64 * 64);
+	memset(rig.mem, 0xee, bytes);
+	rig.w = fan_worker_init(rig.mem, &rig.cfg, rig.now_ns);
+	rig_tick();
+	size_t welcome = fan_welcome_put(body, &m);
+	assert_int_equal(rig_ctl(FAN_TYPE_WELCOME, rig.cfg.nonce, body, welcome), FAN_CTL);
+	rig_tick();
+	assert_int_equal(rig_state(FAN_JOB_READY, 0, 0), FAN_CTL);
+}
+
+/* The switch says that the part of `frag` has come, and the slowest rank is `behind` it. */
+static inline enum fan_verdict rig_pace(uint64_t frag, uint16_t behind)
+{
+	const struct fan_frag f = {.frag = frag,
+				   .job = rig.job,
+				   .epoch = rig.epoch,
+				   .sender = FAN_RANK_NONE,
+				   .count = behind,
+				   .op = FAN_BARRIER,
+				   .type = FAN_TYPE_PACE};
+	return rig_recv(&f, false);
+}
+
 /* Join, with a window of 4, and become ready. */
 static inline void rig_ready(void)
 {
