@@ -77,6 +77,7 @@ static uint16_t within_quota(const struct fan_jobs *t, const struct fan_join *m)
 	memcpy(name, m->name, m->name_bytes);
 	uint16_t w = m->window ? m->window : FAN_WINDOW_MAX;
 	uint32_t most = (uint32_t)t->window_max * fan_shares_weight(&t->shares, name);
+	most = most < FAN_WINDOW_MAX ? most : FAN_WINDOW_MAX;
 	return w > most ? (uint16_t)most : w;
 }
 

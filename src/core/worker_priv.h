@@ -72,6 +72,9 @@ struct fan_worker {
 /* End the worker with `fault`; only the first one counts. */
 void fan_worker_fail(struct fan_worker *w, const struct fan_fault *fault);
 
+/* Time between control messages: a stall must be noticed, and asked about, in time. */
+uint64_t fan_worker_interval_ns(const struct fan_worker *w);
+
 /* A RESULT, or a NEED, that is for this worker's job. */
 enum fan_verdict fan_transfer_result(struct fan_worker *w, uint64_t now_ns,
 				     const struct fan_frag *f);

@@ -3,9 +3,9 @@
 #ifndef FAN_PLAN_ROUND_H
 #define FAN_PLAN_ROUND_H
 
+#include "core/rng.h"
 #include "plan.h"
 #include "relax.h"
-#include "core/rng.h"
 
 /* One rounding: for every server each worker picks a switch, or the server, with the
  * probability that its volume has there, and a route of that place likewise; sums pick

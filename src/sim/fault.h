@@ -3,8 +3,8 @@
 #ifndef FAN_SIM_FAULT_H
 #define FAN_SIM_FAULT_H
 
-#include "packet.h"
 #include "core/rng.h"
+#include "packet.h"
 
 /* Chances are in millionths, for each packet. */
 struct fan_sim_fault {

@@ -80,6 +80,25 @@ static void leader__completes_and_injects(void **state)
 	assert_int_equal(fan_worker_stats(rig.w)->cache.open, 0);
 }
 
+/* Congestion that a part met on its way here is told with the sum. */
+static void leader__marks_stick(void **state)
+{
+	(void)state;
+	lend(0, 5, 1);
+	rig.marked = true;
+	lend(1, 5, 2);
+	rig.marked = false;
+	assert_int_equal(lend(2, 5, 4), FAN_DONE);
+	assert_int_equal(rig_tick(), 1);
+	is_sum(0, 5, 7, 7);
+	assert_true(rig.got[0].flags & FAN_F_ECN);
+	lend(0, 6, 1);
+	lend(1, 6, 2);
+	assert_int_equal(lend(2, 6, 4), FAN_DONE);
+	assert_int_equal(rig_tick(), 1);
+	assert_false(rig.got[0].flags & FAN_F_ECN);
+}
+
 /* Before its own data, and forgotten with the result. */
 static void leader__result_frees(void **state)
 {
@@ -197,6 +216,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		LEADER_TEST(leader__completes_and_injects),
+		LEADER_TEST(leader__marks_stick),
 		LEADER_TEST(leader__result_frees),
 		LEADER_TEST(leader__questions),
 		LEADER_TEST(leader__flush_and_no_room),

@@ -250,11 +250,28 @@ static void member__weights(void **state)
 	assert_int_equal(rig.window, 4);
 }
 
+/* No weight gives more than there is memory for, whatever a JOIN asks for. */
+static void member__weights_end_somewhere(void **state)
+{
+	(void)state;
+	static const struct fan_share share = {.name = "big", .weight = FAN_WEIGHT_MAX};
+	rig.cfg.shares = (struct fan_shares){&share, 1};
+	rig.cfg.slots = 4 * FAN_WINDOW_MAX;
+	rig.cfg.window_max = 100;
+	rig_again();
+	struct fan_join m = rig_join_of("big", 2);
+	m.window = 2 * FAN_WINDOW_MAX;
+	assert_int_equal(rig_join(0, 5, &m), FAN_OK);
+	assert_int_equal(rig.window, FAN_WINDOW_MAX);
+	assert_int_equal(rig.sw->jobs.job[0].asked, FAN_WINDOW_MAX);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		RIG_TEST(member__same_nonce_is_welcomed_again),
 		RIG_TEST(member__weights),
+		RIG_TEST(member__weights_end_somewhere),
 		RIG_TEST(member__rank_taken_once_it_has_answered),
 		RIG_TEST(member__ghost_gives_way),
 		RIG_TEST(member__ready_job_is_closed),

@@ -19,6 +19,7 @@ static struct {
 	struct fan_frag got[RIG_OUT];
 	uint8_t payload[RIG_OUT][FAN_CTL_BYTES_MAX];
 	unsigned gots;
+	bool marked; /* congestion was met by what comes */
 	void *mem;
 } rig;
 
@@ -88,7 +89,7 @@ static inline enum fan_verdict rig_recv(const struct fan_frag *f, bool by_group)
 	if (f->payload_bytes)
 		memcpy(packet + FAN_HEAD_BYTES, f->payload, f->payload_bytes);
 	return fan_worker_recv(rig.w, rig.now_ns, packet, FAN_HEAD_BYTES + f->payload_bytes,
-			       by_group, false);
+			       by_group, rig.marked);
 }
 
 static inline enum fan_verdict rig_packet(unsigned type, uint64_t frag, const uint8_t *body,
