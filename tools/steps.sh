@@ -237,7 +237,8 @@ step_net_tsan() {
 step_faults() {
         need build-gcc || return
         note "$SIM_SEEDS seeds"
-        build/test/sim/faults --seeds "$SIM_SEEDS"
+        build/test/sim/faults --seeds "$SIM_SEEDS" &&
+                build/test/sim/faults --seeds "$SIM_SEEDS" --stragglers
 }
 
 step_faults_asan() {

@@ -127,6 +127,7 @@ static void welcome(const struct fan_switch *sw, const struct fan_job *j, const 
 		.alive_ms = j->alive_ms,
 		.group_family = sw->cfg.group_family,
 		.group_port = sw->cfg.group_port,
+		.burst = j->burst,
 	};
 	if (m.group_family)
 		group_address(sw, j, m.group);

@@ -2,6 +2,7 @@
 #include "ctlmsg.h"
 
 #define WORKERS_BYTES 4 /* the last field of JOIN and STATE, which may be absent */
+#define BURST_BYTES   2 /* the same of WELCOME */
 
 /* A cursor over a body that remembers whether it ran off the end. */
 struct reader {
@@ -164,8 +165,10 @@ enum fan_err fan_welcome_get(struct fan_welcome *m, const struct fan_frag *f)
 	m->group_family = get8(&r);
 	m->group_port = get16(&r);
 	memcpy(m->group, take(&r, sizeof m->group), sizeof m->group);
-	bool sane = m->window >= 1 && m->window <= FAN_WINDOW_MAX && m->shards >= 1 &&
-		    m->shards <= FAN_SHARDS_MAX && m->beat_ms >= 1 &&
+	m->burst = r.left >= BURST_BYTES ? get16(&r) : 0;
+	uint16_t most = m->burst ? FAN_AHEAD_MAX : FAN_WINDOW_MAX;
+	bool sane = m->window >= 1 && m->window <= most && m->burst <= m->window &&
+		    m->shards >= 1 && m->shards <= FAN_SHARDS_MAX && m->beat_ms >= 1 &&
 		    m->beat_ms <= FAN_ALIVE_MAX_MS &&
 		    (m->group_family == 0 || m->group_family == 4 || m->group_family == 6);
 	return end(&r, sane);
@@ -180,7 +183,10 @@ size_t fan_welcome_put(uint8_t *b, const struct fan_welcome *m)
 	p = put8(p, m->group_family);
 	p = put16(p, m->group_port);
 	memcpy(p, m->group, sizeof m->group);
-	return (size_t)(p - b) + sizeof m->group;
+	p += sizeof m->group;
+	if (m->burst)
+		p = put16(p, m->burst);
+	return (size_t)(p - b);
 }
 
 enum fan_err fan_refuse_get(struct fan_refuse *m, const struct fan_frag *f)

@@ -15,6 +15,8 @@ enum fan_join_option {
 	FAN_JOIN_GROUP = 1 << 0,  /* I can listen to a multicast group */
 	FAN_JOIN_SUMMED = 1 << 1, /* checksums cover the payloads of this job */
 	FAN_JOIN_WIDE = 1 << 2,	  /* slots hold twice the payload: half types at full size */
+	FAN_JOIN_AHEAD = 1 << 3,  /* ranks run ahead of each other by the window, and have no
+				   * more than a burst under way */
 };
 
 /* JOIN.  header: sender = rank, frag = nonce (random, one per life of a worker). */
@@ -38,6 +40,8 @@ struct fan_welcome {
 	uint8_t group_family; /* 0: no multicast; 4; 6 */
 	uint16_t group_port;
 	uint8_t group[16]; /* address, network order; IPv4 in the first four bytes */
+	uint16_t burst;	   /* AHEAD: fragments that a rank has under way, 1 .. window.  0, and not
+			    * on the wire: the job is no such one */
 };
 
 /* REFUSE.  header: frag = nonce of the JOIN. */
@@ -60,6 +64,8 @@ enum fan_refuse_about {
 enum fan_beat_flag {
 	FAN_BEAT_HEARD = 1 << 0,   /* the multicast group was heard */
 	FAN_BEAT_WAITING = 1 << 1, /* header's frag is waited for */
+	FAN_BEAT_AHEAD = 1 << 2,   /* the job has the option AHEAD */
+	FAN_BEAT_LEADS = 1 << 3,   /* can keep sums for others: cache.h */
 };
 
 /* BEAT.  header: job, epoch, sender = rank, frag = the oldest fragment waited for. */

@@ -61,7 +61,8 @@ enum fan_err {
 	X(FAN_DROP_DUPLICATE, "duplicate") /* already counted */                                   \
 	X(FAN_DROP_STALE, "stale")	   /* of a round that is over */                           \
 	X(FAN_DROP_AHEAD, "ahead")	   /* of a round that cannot have begun */                 \
-	X(FAN_DROP_MISMATCH, "mismatch")   /* disagrees with the other ranks */
+	X(FAN_DROP_MISMATCH, "mismatch")   /* disagrees with the other ranks */                    \
+	X(FAN_DROP_FULL, "full")	   /* no room to keep it */
 
 enum fan_drop {
 #define X(name, text) name,

@@ -27,6 +27,7 @@
 #define FAN_RANK_NONE	 0xFFFFu	      /* "no rank"; also the switch as a sender */
 #define FAN_WINDOW_MAX	 4096  /* slots of one job, fragments in flight of one worker */
 #define FAN_WINDOW_QUOTA 512   /* default most slots of one job: 100 Gb/s x 60 us */
+#define FAN_AHEAD_MAX	 32768 /* the same where ranks run ahead of each other */
 #define FAN_WORKERS_MAX	 65536 /* of one job, over all switches of a tree */
 #define FAN_OPS_MAX	 64    /* operations in flight of one worker */
 
@@ -46,6 +47,12 @@
 #define FAN_SHARES_MAX	   64 /* jobs with a weight of their own */
 #define FAN_WEIGHT_MAX	   1000
 #define FAN_TOKENS_MAX	   0xFFFFu
+
+/* Ranks that run ahead of each other */
+#define FAN_LAG_FRAGS	64    /* behind the furthest: a straggler */
+#define FAN_ASKS_WINDOW 4     /* questions for PACE in a window, while results wait */
+#define FAN_CACHE_MAX	65536 /* sums that one worker keeps for others */
+#define FAN_LEAD_ASKS	64    /* questions of others that a worker passes on at a time */
 
 /* Time, nanoseconds unless the name says otherwise */
 #define FAN_MS		     UINT64_C(1000000)
@@ -69,6 +76,7 @@
 #define FAN_CHILD_SILENT_NS  (20000 * FAN_MS) /* a shared switch forgets a child */
 #define FAN_SLOT_IDLE_NS     (1000 * FAN_MS)  /* a shared slot that anybody may take */
 #define FAN_WHO_NS	     FAN_MS	      /* between BEATs that a WHO draws */
+#define FAN_LEAD_FULL_NS     (10 * FAN_MS)    /* a worker without room is given nothing to keep */
 #define FAN_LEAVE_TRIES	     5		      /* LEAVEs sent before a worker just goes */
 
 #endif

@@ -24,6 +24,7 @@ void fan_jobs_init(struct fan_jobs *t, void *mem, const struct fan_switch_config
 	t->members_max = cfg->members_max;
 	t->window_max = cfg->window_max;
 	t->shares = cfg->shares;
+	t->ahead_max = cfg->ahead_max;
 	t->rx_bytes = cfg->rx_bytes;
 	t->epoch = cfg->epoch;
 	t->job = (struct fan_job *)p;
@@ -78,6 +79,13 @@ static uint16_t within_quota(const struct fan_jobs *t, const struct fan_join *m)
 	uint32_t most = (uint32_t)t->window_max * fan_shares_weight(&t->shares, name);
 	most = most < FAN_WINDOW_MAX ? most : FAN_WINDOW_MAX;
 	return w > most ? (uint16_t)most : w;
+}
+
+/* How far its ranks may run ahead of each other: a matter of memory alone. */
+static uint16_t ahead_for(const struct fan_jobs *t, const struct fan_join *m)
+{
+	uint16_t w = m->window ? m->window : t->ahead_max;
+	return w > t->ahead_max ? t->ahead_max : w;
 }
 
 static uint16_t window_for(const struct fan_jobs *t, const struct fan_join *m)
@@ -144,7 +152,9 @@ static enum fan_err create(struct fan_jobs *t, const struct fan_join *m, struct 
 		return refuse(no, FAN_E_PAYLOAD, FAN_RANK_NONE, t->slots.unit_bytes,
 			      m->payload_bytes);
 	unsigned width = m->options & FAN_JOIN_WIDE ? 2 : 1;
-	uint16_t window = window_for(t, m);
+	uint16_t burst = window_for(t, m), window = burst;
+	if (m->options & FAN_JOIN_AHEAD)
+		window = ahead_for(t, m);
 	uint32_t base = find_run(t, window * width, true);
 	while (base == UINT32_MAX && window > 2) { /* take less rather than refuse */
 		window = (uint16_t)(window / 2);
@@ -162,6 +172,8 @@ static enum fan_err create(struct fan_jobs *t, const struct fan_join *m, struct 
 	j->ranks = m->ranks;
 	j->payload_bytes = m->payload_bytes;
 	j->window = window;
+	if (m->options & FAN_JOIN_AHEAD)
+		j->burst = burst < window ? burst : window;
 	j->options = m->options;
 	j->asked = within_quota(t, m);
 	j->alive_ms = m->alive_ms;
@@ -193,7 +205,7 @@ static enum fan_err differ(struct fan_refuse *no, uint16_t rank, enum fan_refuse
 static enum fan_err fits(const struct fan_job *j, uint16_t rank, const struct fan_join *m,
 			 uint64_t nonce, struct fan_refuse *no)
 {
-	const uint8_t shared = FAN_JOIN_SUMMED | FAN_JOIN_WIDE;
+	const uint8_t shared = FAN_JOIN_SUMMED | FAN_JOIN_WIDE | FAN_JOIN_AHEAD;
 	if (m->ranks != j->ranks)
 		return differ(no, rank, FAN_ABOUT_RANKS, j->ranks, m->ranks);
 	if (m->payload_bytes != j->payload_bytes)
@@ -264,12 +276,14 @@ enum fan_err fan_jobs_join(struct fan_jobs *t, uint64_t now_ns, const fan_peer *
 {
 	struct fan_join named = *m;
 	memset(named.name + m->name_bytes, 0, sizeof named.name - m->name_bytes);
+	if (!t->ahead_max)
+		named.options &= (uint8_t)~FAN_JOIN_AHEAD;
 	*created = *again = false;
 	if (head->sender >= m->ranks)
 		return refuse(no, FAN_E_INVALID, head->sender, m->ranks, head->sender);
 	struct fan_job *j = find_by_name(t, named.name, head->sender, head->frag);
 	if (j) {
-		enum fan_err err = fits(j, head->sender, m, head->frag, no);
+		enum fan_err err = fits(j, head->sender, &named, head->frag, no);
 		if (err)
 			return err;
 	} else {

@@ -10,6 +10,7 @@
 #ifndef FAN_MEMBER_H
 #define FAN_MEMBER_H
 
+#include "pace.h"
 #include "slot.h"
 #include "switch.h"
 #include "via.h"
@@ -48,6 +49,7 @@ struct fan_job {
 	uint16_t left; /* members that LEFT */
 	uint16_t payload_bytes;
 	uint16_t window;    /* slots */
+	uint16_t burst;	    /* option AHEAD: fragments that a rank has under way; else 0 */
 	uint8_t options;    /* enum fan_join_option, the same for all ranks but GROUP */
 	uint8_t tests_left; /* GROUP_TESTs before it goes on without */
 	uint32_t alive_ms;
@@ -72,6 +74,7 @@ struct fan_job {
 	uint32_t age_us;	    /* smoothed, of rounds when they are done */
 	struct fan_pool pool;
 	struct fan_group group;
+	struct fan_pace pace;	    /* option AHEAD: of its ranks, as far as parts have come here */
 	struct fan_job_fault fault; /* FAILED: why */
 	char name[FAN_NAME_MAX + 1];
 };
@@ -88,6 +91,7 @@ struct fan_jobs {
 	struct fan_slots slots;
 	uint16_t window_max;
 	struct fan_shares shares;
+	uint16_t ahead_max;
 	uint32_t rx_bytes;
 	uint64_t epoch; /* of this life of the switch; each job gets the next */
 };

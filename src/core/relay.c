@@ -41,10 +41,15 @@ static void find_below(const struct fan_shared *sh, struct fan_shared_job *j)
 	memset(j->hops, 0, sizeof j->hops);
 	j->children = 0;
 	j->switches = false;
+	memset(j->lead.offers, 0, sizeof j->lead.offers);
 	for (uint16_t r = 0; r < j->ranks; r++) {
 		if (!j->child[r])
 			continue;
-		const fan_peer *peer = &sh->children[j->child[r] - 1].peer;
+		const struct fan_child *c = &sh->children[j->child[r] - 1];
+		const fan_peer *peer = &c->peer;
+		j->lead.ahead |= (c->beat & FAN_BEAT_AHEAD) != 0;
+		if (c->beat & FAN_BEAT_LEADS)
+			fan_ranks_set(j->lead.offers, r);
 		bool behind = fan_peer_token(peer) != 0;
 		fan_ranks_set(j->below, r);
 		j->children++;
@@ -162,6 +167,18 @@ static void note_name(struct fan_child *c, const struct fan_frag *join)
 		memcpy(c->name, m.name, m.name_bytes);
 }
 
+/* A BEAT tells what its rank can do for others. */
+static void note_beat(struct fan_shared *sh, struct fan_child *c, const struct fan_frag *beat)
+{
+	struct fan_beat m;
+	if (fan_beat_get(&m, beat) != FAN_OK || m.flags == c->beat)
+		return;
+	c->beat = m.flags;
+	struct fan_shared_job *j = fan_shared_job_of(sh, c->job, c->epoch);
+	if (j)
+		find_below(sh, j);
+}
+
 enum fan_verdict fan_relay_up(struct fan_shared *sh, uint64_t now_ns, const fan_peer *from,
 			      const struct fan_frag *f, struct fan_out *out)
 {
@@ -197,6 +214,8 @@ enum fan_verdict fan_relay_up(struct fan_shared *sh, uint64_t now_ns, const fan_
 		c->job = inner.job;
 		c->epoch = inner.epoch;
 	}
+	if (inner.type == FAN_TYPE_BEAT)
+		note_beat(sh, c, &inner);
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
 	it->peer = sh->cfg.home;
 	fan_via_put(it, out, &v, 0, 0, inner.payload - FAN_HEAD_BYTES, inner.payload,
@@ -320,6 +339,10 @@ static bool is_for_one(const struct fan_frag *f)
 {
 	if (f->type == FAN_TYPE_NEED)
 		return !(f->flags & FAN_F_PARTIAL);
+	if (f->type == FAN_TYPE_FLUSH)
+		return f->flags & FAN_F_LEAD;
+	if (f->type != FAN_TYPE_RESULT)
+		return true; /* PACE; DATA and PROBE for a leading worker */
 	bool to_root = f->flags & FAN_F_REDUCE && !(f->flags & FAN_F_EMPTY);
 	return f->type == FAN_TYPE_RESULT && (f->flags & FAN_F_RESEND || to_root);
 }
@@ -327,7 +350,7 @@ static bool is_for_one(const struct fan_frag *f)
 enum fan_verdict fan_relay_fragment(struct fan_shared *sh, struct fan_shared_job *j,
 				    const struct fan_frag *f, struct fan_out *out)
 {
-	if (f->type == FAN_TYPE_FLUSH && !j->switches)
+	if (f->type == FAN_TYPE_FLUSH && !j->switches && !is_for_one(f))
 		return FAN_CTL;
 	struct fan_out_item *it;
 	if (is_for_one(f)) {

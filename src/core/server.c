@@ -15,6 +15,25 @@ static bool speaks_for(const struct fan_job *j, const struct fan_partial *p, con
 	return true;
 }
 
+/* Is it the sum of a leading worker that `from` stands for, of ranks that are members? */
+static bool leads(const struct fan_job *j, const struct fan_frag *f, const struct fan_partial *p,
+		  const fan_peer *from)
+{
+	if (!j->burst || !fan_job_is_member(j, f->priority, from))
+		return false;
+	for (uint16_t r = p->first; r < j->ranks; r++)
+		if (fan_ranks_has(p->ranks, r) && !(j->members[r].flags & FAN_MEMBER_IN))
+			return false;
+	return true;
+}
+
+static void note_pace(struct fan_job *j, const struct fan_frag *f, const struct fan_partial *p)
+{
+	for (uint16_t r = p->first; r < j->ranks; r++)
+		if (fan_ranks_has(p->ranks, r))
+			fan_pace_note(&j->pace, r, f->frag);
+}
+
 static int unfit(const struct fan_job *j, const struct fan_frag *f, const struct fan_partial *p)
 {
 	bool empty = f->flags & FAN_F_EMPTY;
@@ -64,13 +83,15 @@ enum fan_verdict fan_server_recv(struct fan_switch *sw, uint64_t now_ns, const f
 		return fan_switch_drop(sw, FAN_DROP_EPOCH);
 	if (!fan_partial_get(&p, f, j->ranks))
 		return fan_switch_drop(sw, FAN_DROP_FORMAT);
-	if (!speaks_for(j, &p, from))
+	if (!(f->flags & FAN_F_LEAD ? leads(j, f, &p, from) : speaks_for(j, &p, from)))
 		return fan_switch_drop(sw, FAN_DROP_SENDER);
 	if (j->state != FAN_JOB_READY)
 		return fan_switch_drop(sw, FAN_DROP_STATE);
 	int why = unfit(j, f, &p);
 	if (why >= 0)
 		return fan_switch_drop(sw, (unsigned)why);
+	if (j->burst)
+		note_pace(j, f, &p);
 	struct fan_frag first = *f; /* what is said of a part is said of its lowest rank */
 	first.sender = p.first;
 	uint64_t missing[FAN_RANK_WORDS];

@@ -50,6 +50,13 @@ enum fan_verdict fan_shared_drop(struct fan_shared *sh, enum fan_drop why)
 	return FAN_DROP;
 }
 
+static struct fan_sslot *slot_of(const struct fan_shared *sh, const struct fan_shared_job *j,
+				 const struct fan_frag *f)
+{
+	return j->lead.ahead ? fan_sslots_in_line(&sh->slots, f, j->window)
+			     : fan_sslots_at(&sh->slots, f, j->window);
+}
+
 /* Is there something in the slot that somebody waits for, as far as the part `f`, which
  * finds it taken, can tell?  A later fragment of the same place in the window says that
  * all have had the result of the earlier one. */
@@ -70,6 +77,11 @@ static bool is_idle(const struct fan_shared *sh, const struct fan_sslot *slot)
 	return sh->now_ns - slot->touched_ns >= FAN_SLOT_IDLE_NS;
 }
 
+static bool is_over_quota(const struct fan_shared_job *j)
+{
+	return j->quota && j->held >= j->quota;
+}
+
 /* The slot ceases to be one of those that its job holds. */
 static void release(struct fan_shared *sh, const struct fan_sslot *slot)
 {
@@ -78,24 +90,64 @@ static void release(struct fan_shared *sh, const struct fan_sslot *slot)
 		j->held--;
 }
 
-/* Send what the slot holds up. */
-static void send_up(struct fan_shared *sh, const struct fan_sslot *slot, struct fan_out *out)
+/* Send what the slot holds where `goal` says. */
+static void send_slot(struct fan_shared *sh, const struct fan_sslot *slot,
+		      const struct fan_goal *goal, struct fan_out *out)
 {
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
-	it->peer = sh->cfg.home;
-	fan_sslot_put(&sh->slots, slot, it);
+	struct fan_frag f;
+	it->peer = goal->peer;
+	fan_sslot_fill(&sh->slots, slot, &f);
+	if (goal->rank != FAN_RANK_NONE)
+		f.priority = (uint8_t)goal->rank;
+	it->payload = f.payload;
+	it->payload_bytes = f.payload_bytes;
+	fan_wire_put(it->head, &f);
 	sh->stats.partials++;
 }
 
-/* Send the part up as it came, with what it has met here. */
-static enum fan_verdict pass_up(struct fan_shared *sh, const struct fan_frag *f, uint16_t met,
+static struct fan_goal upwards(const struct fan_shared *sh)
+{
+	return (struct fan_goal){.peer = sh->cfg.home, .rank = FAN_RANK_NONE};
+}
+
+static void send_up(struct fan_shared *sh, const struct fan_sslot *slot, struct fan_out *out)
+{
+	const struct fan_goal up = upwards(sh);
+	send_slot(sh, slot, &up, out);
+}
+
+static void count_lent(struct fan_shared *sh, struct fan_shared_job *j, uint16_t rank)
+{
+	if (rank == FAN_RANK_NONE)
+		return;
+	sh->stats.lent++;
+	j->lead.lent[rank]++;
+}
+
+/* The slot's place is wanted: what it holds leaves to where it may wait, if it has not yet. */
+static void evict(struct fan_shared *sh, const struct fan_sslot *slot, struct fan_out *out)
+{
+	if (slot->state != FAN_SSLOT_OPEN)
+		return;
+	struct fan_shared_job *j = fan_shared_job_of(sh, slot->job, slot->epoch);
+	FAN_COUNT(sh, j, evictions);
+	const struct fan_goal goal = fan_lead_goal(sh, j, slot->frag);
+	count_lent(sh, j, goal.rank);
+	send_slot(sh, slot, &goal, out);
+}
+
+/* Send the part on as it came, with what it has met here. */
+static enum fan_verdict pass_on(const struct fan_frag *f, uint16_t met, const struct fan_goal *goal,
 				struct fan_out *out)
 {
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
 	struct fan_frag g = *f;
-	it->peer = sh->cfg.home;
+	it->peer = goal->peer;
 	fan_relay_copy(it, f);
 	g.flags |= met;
+	if (goal->rank != FAN_RANK_NONE)
+		g.priority = (uint8_t)goal->rank;
 	fan_wire_put(it->head, &g); /* a mark of the network may be new, too */
 	return FAN_PASS;
 }
@@ -119,6 +171,22 @@ static bool is_under_way(const struct fan_shared *sh, const struct fan_shared_jo
 			 const struct fan_sslot *slot)
 {
 	return slot->state == FAN_SSLOT_SENT && is_young(sh->now_ns - slot->touched_ns, j->turn_ns);
+}
+
+static enum fan_verdict pass_up(struct fan_shared *sh, const struct fan_frag *f, uint16_t met,
+				struct fan_out *out)
+{
+	const struct fan_goal up = upwards(sh);
+	return pass_on(f, met, &up, out);
+}
+
+/* The part finds no slot: it goes to where others of its fragment are, or will be. */
+static enum fan_verdict pass_loose(struct fan_shared *sh, struct fan_shared_job *j,
+				   const struct fan_frag *f, uint16_t met, struct fan_out *out)
+{
+	const struct fan_goal goal = fan_lead_goal(sh, j, f->frag);
+	count_lent(sh, j, goal.rank);
+	return pass_on(f, met, &goal, out);
 }
 
 /* Asked to: send what the slot holds, and hold it no longer unless it is complete. */
@@ -169,9 +237,9 @@ static enum fan_verdict join_slot(struct fan_shared *sh, struct fan_shared_job *
 		return pass_up(sh, p->f, 0, out);
 	}
 	if (slot->state == FAN_SSLOT_PASSED) { /* it was let go, and is held again */
-		if (j->quota && j->held >= j->quota) {
+		if (is_over_quota(j)) {
 			FAN_COUNT(sh, j, over_quota);
-			return pass_up(sh, p->f, FAN_F_COLLISION, out);
+			return pass_loose(sh, j, p->f, FAN_F_COLLISION, out);
 		}
 		j->held++;
 	}
@@ -180,30 +248,23 @@ static enum fan_verdict join_slot(struct fan_shared *sh, struct fan_shared_job *
 	return added(sh, j, slot, out);
 }
 
-/* Another job takes the slot: what it holds leaves, if it has not yet. */
-static void evict(struct fan_shared *sh, const struct fan_sslot *slot, struct fan_out *out)
-{
-	if (slot->state != FAN_SSLOT_OPEN)
-		return;
-	struct fan_shared_job *victim = fan_shared_job_of(sh, slot->job, slot->epoch);
-	FAN_COUNT(sh, victim, evictions);
-	send_up(sh, slot, out);
-}
-
 static enum fan_verdict take_slot(struct fan_shared *sh, struct fan_shared_job *j,
 				  struct fan_sslot *slot, const struct fan_part *p,
 				  struct fan_out *out)
 {
-	if (j->quota && j->held >= j->quota) {
+	if (is_over_quota(j)) {
 		FAN_COUNT(sh, j, over_quota);
-		return pass_up(sh, p->f, FAN_F_COLLISION, out);
+		return pass_loose(sh, j, p->f, FAN_F_COLLISION, out);
 	}
 	if (is_held(sh, slot, p->f)) {
-		if (!is_idle(sh, slot) && sh->contest(&sh->cfg, slot, p->f) == FAN_CONTEST_LOST) {
+		bool yields = fan_lead_gives_way(sh, slot);
+		if (!yields && !is_idle(sh, slot) &&
+		    sh->contest(&sh->cfg, slot, p->f) == FAN_CONTEST_LOST) {
 			FAN_COUNT(sh, j, collisions);
-			return pass_up(sh, p->f, FAN_F_COLLISION, out);
+			return pass_loose(sh, j, p->f, FAN_F_COLLISION, out);
 		}
 		FAN_COUNT(sh, j, preemptions);
+		sh->stats.yields += yields;
 		evict(sh, slot, out);
 	}
 	release(sh, slot);
@@ -214,27 +275,21 @@ static enum fan_verdict take_slot(struct fan_shared *sh, struct fan_shared_job *
 	return added(sh, j, slot, out);
 }
 
+/* A leading worker speaks for other ranks; for whom it is says `priority`. */
+static bool comes_from_leader(const struct fan_frag *f)
+{
+	return f->flags & FAN_F_LEAD && (f->type == FAN_TYPE_PROBE || f->flags & FAN_F_PARTIAL);
+}
+
 /* What rank or ranks, and are they reached where `from` is?  Else why not. */
 static int find_part(const struct fan_shared *sh, const struct fan_shared_job *j,
 		     const fan_peer *from, const struct fan_frag *f, struct fan_part *p)
 {
-	struct fan_partial several;
-	*p = (struct fan_part){.f = f, .elements = f->payload, .bytes = f->payload_bytes};
-	if (f->flags & FAN_F_PARTIAL) {
-		if (!fan_partial_get(&several, f, j->ranks))
-			return FAN_DROP_FORMAT;
-		memcpy(p->ranks, several.ranks, sizeof p->ranks);
-		p->first = several.first;
-		p->root = several.root;
-		p->elements = several.elements;
-		p->bytes = several.bytes;
-		p->wide = true;
-	} else {
-		if (f->sender >= j->ranks)
-			return FAN_DROP_SENDER;
-		fan_ranks_set(p->ranks, f->sender);
-		p->first = f->sender;
-		p->root = f->flags & FAN_F_ROOT ? f->sender : FAN_RANK_NONE;
+	if (!fan_part_get(p, f, j->ranks))
+		return f->flags & FAN_F_PARTIAL ? FAN_DROP_FORMAT : FAN_DROP_SENDER;
+	if (comes_from_leader(f)) {
+		fan_peer hop = fan_relay_hop(sh, j, f->priority);
+		return j->lead.ahead && fan_peer_equal(&hop, from) ? -1 : FAN_DROP_SENDER;
 	}
 	for (uint16_t r = p->first; r < j->ranks; r++) {
 		fan_peer hop = fan_relay_hop(sh, j, r);
@@ -246,16 +301,25 @@ static int find_part(const struct fan_shared *sh, const struct fan_shared_job *j
 	return -1;
 }
 
-/* Does the part carry what it has to?  As in switch.c and server.c. */
-static bool is_fit(const struct fan_part *p)
+/* The part goes to the home by itself: the slot waits for it no more. */
+static void pass_by(struct fan_shared *sh, struct fan_shared_job *j, struct fan_sslot *slot,
+		    const struct fan_part *p, struct fan_out *out)
 {
-	const struct fan_frag *f = p->f;
-	bool empty = f->flags & FAN_F_EMPTY, root = p->root != FAN_RANK_NONE;
-	if (empty != (f->op == FAN_BCAST && !root))
-		return false;
-	if (root && f->op != FAN_BCAST && !(f->flags & FAN_F_REDUCE))
-		return false;
-	return !(f->flags & FAN_F_REDUCE && f->op >= FAN_BCAST);
+	if (slot->state != FAN_SSLOT_OPEN || fan_sslot_has(slot, p))
+		return;
+	for (unsigned i = 0; i < FAN_RANK_WORDS; i++)
+		slot->gone[i] |= p->ranks[i];
+	added(sh, j, slot, out);
+}
+
+/* The fragment has long been passed by others, and no slot holds it. */
+static enum fan_verdict come_late(struct fan_shared *sh, struct fan_shared_job *j,
+				  const struct fan_part *p, struct fan_out *out)
+{
+	if (!p->wide)
+		j->lead.owed[p->first]++;
+	sh->stats.late++;
+	return pass_loose(sh, j, p->f, 0, out);
 }
 
 static enum fan_verdict recv_data(struct fan_shared *sh, struct fan_shared_job *j,
@@ -263,39 +327,87 @@ static enum fan_verdict recv_data(struct fan_shared *sh, struct fan_shared_job *
 {
 	const struct fan_frag *f = p->f;
 	size_t acc_bytes = fan_partial_acc_bytes(f);
-	if (!is_fit(p))
+	if (!fan_part_is_fit(p))
 		return fan_shared_drop(sh, FAN_DROP_FORMAT);
 	if (p->bytes > j->payload_bytes)
 		return fan_shared_drop(sh, FAN_DROP_LONG);
 	bool wide = acc_bytes > j->payload_bytes || acc_bytes > sh->cfg.payload_bytes;
 	bool alone = memcmp(p->ranks, j->below, sizeof p->ranks) == 0;
+	struct fan_sslot *slot = slot_of(sh, j, f);
+	bool own = fan_sslot_is_of(slot, f);
+	if (f->flags & FAN_F_RESEND && own && j->lead.ahead && !p->wide)
+		pass_by(sh, j, slot, p, out);
 	if (f->flags & FAN_F_RESEND || wide || alone) {
 		FAN_COUNT(sh, j, passed);
 		return pass_up(sh, f, 0, out);
 	}
-	struct fan_sslot *slot = fan_sslots_at(&sh->slots, f, j->window);
-	if (fan_sslot_is_of(slot, f))
+	if (own)
 		return join_slot(sh, j, slot, p, out);
+	if (fan_lead_is_late(j, f->frag))
+		return come_late(sh, j, p, out);
 	return take_slot(sh, j, slot, p, out);
 }
 
-/* A rank misses a result.  Its part is in a sum that waits for others, and not for long:
- * nothing is lost, and it need not be asked about.  Else what is here goes up before the
- * question, so that the home's answer is true. */
+/* A part of a job whose ranks run ahead of each other. */
+static enum fan_verdict recv_ahead(struct fan_shared *sh, struct fan_shared_job *j,
+				   struct fan_part *p, struct fan_out *out)
+{
+	struct fan_frag f = *p->f;
+	if (comes_from_leader(&f)) {
+		fan_lead_full(sh, j, &f);
+		FAN_COUNT(sh, j, passed);
+		return pass_up(sh, &f, 0, out);
+	}
+	fan_lead_note(sh, j, p);
+	bool asks = f.flags & FAN_F_LEAD && !p->wide;
+	unsigned first = out->count;
+	f.flags &= (uint16_t)~FAN_F_LEAD;
+	p->f = &f;
+	enum fan_verdict v = recv_data(sh, j, p, out);
+	if (asks && v != FAN_DROP)
+		fan_lead_ask(sh, j, &f, first, out);
+	return v;
+}
+
+/* Where does the question go, if the slot does not answer it?  One that insists goes up. */
+static struct fan_goal goal_of_question(const struct fan_shared *sh, const struct fan_shared_job *j,
+					const struct fan_frag *f)
+{
+	if (f->flags & (FAN_F_RESEND | FAN_F_LEAD))
+		return upwards(sh);
+	return fan_lead_goal(sh, j, f->frag);
+}
+
+/* Is the sender's part in a sum that waits for others, and not for long; or where ranks run
+ * ahead of each other, for stragglers?  Then nothing is lost, and it need not be asked about. */
+static bool waits_here(struct fan_shared *sh, const struct fan_shared_job *j,
+		       const struct fan_sslot *slot, const struct fan_part *p)
+{
+	if (slot->state != FAN_SSLOT_OPEN || !fan_ranks_has(slot->seen, p->first))
+		return false;
+	if (!j->lead.ahead)
+		return is_young(sh->now_ns - slot->since_ns, j->fill_ns);
+	return !(p->f->flags & (FAN_F_RESEND | FAN_F_LEAD)) && fan_lead_gives_way(sh, slot);
+}
+
+/* A rank misses a result.  What is here goes up before the question, so that the home's
+ * answer is true. */
 static enum fan_verdict recv_probe(struct fan_shared *sh, struct fan_shared_job *j,
 				   const struct fan_part *p, struct fan_out *out)
 {
-	struct fan_sslot *slot = fan_sslots_at(&sh->slots, p->f, j->window);
-	if (fan_sslot_is_of(slot, p->f)) {
-		bool waits = slot->state == FAN_SSLOT_OPEN && fan_ranks_has(slot->seen, p->first);
-		if (waits && is_young(sh->now_ns - slot->since_ns, j->fill_ns))
-			return FAN_HELD;
+	const struct fan_frag *f = p->f;
+	struct fan_sslot *slot = slot_of(sh, j, f);
+	struct fan_goal goal = upwards(sh);
+	bool own = fan_sslot_is_of(slot, f);
+	if (j->lead.ahead && !(f->flags & FAN_F_LEAD))
+		fan_lead_pace(sh, j, f->sender, f, 0, out);
+	if (own && waits_here(sh, j, slot, p))
+		return FAN_HELD;
+	if (own)
 		flush(sh, j, slot, out);
-	}
-	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
-	it->peer = sh->cfg.home;
-	fan_relay_copy(it, p->f);
-	return FAN_PASS;
+	else
+		goal = goal_of_question(sh, j, f);
+	return pass_on(f, 0, &goal, out);
 }
 
 /* From below: a part, or the question for a result. */
@@ -304,22 +416,28 @@ static enum fan_verdict recv_fragment(struct fan_shared *sh, const fan_peer *fro
 {
 	struct fan_shared_job *j = fan_shared_job_of(sh, f->job, f->epoch);
 	struct fan_part p;
-	if (f->type != FAN_TYPE_DATA && f->type != FAN_TYPE_PROBE)
+	if (f->type != FAN_TYPE_DATA && f->type != FAN_TYPE_PROBE && f->type != FAN_TYPE_PACE)
 		return fan_shared_drop(sh, FAN_DROP_TYPE);
 	if (!j)
 		return fan_relay_ask_who(sh, from, f, FAN_DROP_JOB, out);
+	if (f->type == FAN_TYPE_PACE)
+		return fan_lead_recv_pace(sh, j, from, f, out);
 	int why = find_part(sh, j, from, f, &p);
 	if (why == FAN_DROP_SENDER)
 		return fan_relay_ask_who(sh, from, f, FAN_DROP_SENDER, out);
 	if (why >= 0)
 		return fan_shared_drop(sh, (enum fan_drop)why);
-	return f->type == FAN_TYPE_DATA ? recv_data(sh, j, &p, out) : recv_probe(sh, j, &p, out);
+	if (f->type == FAN_TYPE_PROBE)
+		return recv_probe(sh, j, &p, out);
+	if (j->lead.ahead)
+		return recv_ahead(sh, j, &p, out);
+	return recv_data(sh, j, &p, out);
 }
 
 /* The result of `f` is there: its slot is free, and what comes late is too late. */
 static void finish(struct fan_shared *sh, struct fan_shared_job *j, const struct fan_frag *f)
 {
-	struct fan_sslot *slot = fan_sslots_at(&sh->slots, f, j->window);
+	struct fan_sslot *slot = slot_of(sh, j, f);
 	FAN_COUNT(sh, j, results);
 	if (!fan_sslot_is_of(slot, f))
 		return;
@@ -330,12 +448,28 @@ static void finish(struct fan_shared *sh, struct fan_shared_job *j, const struct
 	memset(slot->gone, 0xff, sizeof slot->gone);
 }
 
+/* What a leading worker may hold of it, too. */
+static void flush_leader(struct fan_shared *sh, const struct fan_shared_job *j,
+			 const struct fan_frag *f, struct fan_out *out)
+{
+	const struct fan_goal goal = fan_lead_goal(sh, j, f->frag);
+	struct fan_frag g = *f;
+	if (goal.rank == FAN_RANK_NONE || f->flags & FAN_F_LEAD)
+		return;
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	it->peer = goal.peer;
+	g.flags |= FAN_F_LEAD;
+	g.priority = (uint8_t)goal.rank;
+	fan_wire_put(it->head, &g);
+}
+
 static void recv_flush(struct fan_shared *sh, struct fan_shared_job *j, const struct fan_frag *f,
 		       struct fan_out *out)
 {
-	struct fan_sslot *slot = fan_sslots_at(&sh->slots, f, j->window);
+	struct fan_sslot *slot = slot_of(sh, j, f);
 	if (fan_sslot_is_of(slot, f))
 		flush(sh, j, slot, out);
+	flush_leader(sh, j, f, out);
 }
 
 static enum fan_verdict recv_from_above(struct fan_shared *sh, const struct fan_frag *f,
@@ -349,7 +483,10 @@ static enum fan_verdict recv_from_above(struct fan_shared *sh, const struct fan_
 	switch (f->type) {
 	case FAN_TYPE_RESULT: finish(sh, j, f); break;
 	case FAN_TYPE_FLUSH: recv_flush(sh, j, f, out); break;
-	case FAN_TYPE_NEED: break;
+	case FAN_TYPE_NEED:
+	case FAN_TYPE_PACE: break;
+	case FAN_TYPE_DATA:
+	case FAN_TYPE_PROBE: break; /* for a leading worker below */
 	default: return fan_shared_drop(sh, FAN_DROP_TYPE);
 	}
 	return fan_relay_fragment(sh, j, f, out);

@@ -51,6 +51,10 @@ struct fan_shared_stats {
 	uint64_t completions; /* sums of all ranks below */
 	uint64_t partials;    /* sums sent up */
 	uint64_t results;     /* that passed on their way down */
+	uint64_t paces;	      /* ranks told how far the others are */
+	uint64_t yields;      /* slots that waited for stragglers and gave way: preemptions, too */
+	uint64_t lent;	      /* sums and parts given to leading workers */
+	uint64_t late;	      /* parts that found their slot left: lent, or sent up */
 	uint64_t unknown;     /* children asked who they are */
 	uint64_t drops[FAN_DROP_COUNT];
 };
@@ -62,6 +66,20 @@ struct fan_shared_report {
 	uint32_t slots, slots_used; /* that hold a sum */
 	uint32_t children;
 	uint32_t jobs;
+};
+
+/* How a rank stands beside the others of its job. */
+struct fan_lag {
+	uint32_t job, epoch;
+	uint16_t ranks;	 /* of the job */
+	bool ahead;	 /* ranks may run ahead: what follows is kept only then */
+	bool straggles;	 /* far behind the furthest */
+	bool offers;	 /* has a cache for others' sums... */
+	bool full;	 /* ...without room, as far as is known */
+	uint64_t next;	 /* the fragment that it comes to */
+	uint64_t behind; /* fragments behind the furthest */
+	uint32_t lent;	 /* sums and parts that it was given to keep */
+	uint32_t owed;	 /* parts of its own that came late */
 };
 
 /* Bytes that a shared switch of this configuration needs; 0 if a field is out of range. */
@@ -87,5 +105,9 @@ void fan_shared_report(const struct fan_shared *sh, struct fan_shared_report *r)
 
 /* Fill in what the slots have done for job number m->index (0 .. jobs-1). */
 void fan_shared_tally(const struct fan_shared *sh, struct fan_tallied *m);
+
+/* How `rank` of job number `index` (0 .. jobs-1) stands; false: there is no such. */
+bool fan_shared_lag(const struct fan_shared *sh, unsigned index, uint16_t rank,
+		    struct fan_lag *lag);
 
 #endif

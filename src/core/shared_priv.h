@@ -5,6 +5,7 @@
 #define FAN_SHARED_PRIV_H
 
 #include "policy_shared.h"
+#include "shared_lead.h"
 #include "via.h"
 
 /* A life of a rank that sends through here: a worker, or one behind a switch below. */
@@ -14,6 +15,7 @@ struct fan_child {
 	uint64_t heard_ns; /* last control message... */
 	uint32_t job, epoch;
 	uint16_t rank; /* ...and what it was about */
+	uint8_t beat;  /* flags of its last BEAT */
 	bool used;
 	char name[FAN_NAME_MAX + 1]; /* of the job, in its last JOIN */
 };
@@ -43,6 +45,7 @@ struct fan_shared_job {
 	uint64_t turn_ns;		/* ...and its sum to the result */
 	struct fan_use use;
 	char name[FAN_NAME_MAX + 1]; /* empty: not known, since a JOIN would tell it */
+	struct fan_lead lead;
 	struct fan_group group;
 	fan_peer hops[FAN_RANKS_MAX];  /* where to send once, as in struct fan_job */
 	uint16_t child[FAN_RANKS_MAX]; /* number of the rank's child + 1; 0: not below */

@@ -16,6 +16,40 @@ static size_t stride_of(uint32_t payload_bytes)
 	return align_up(FAN_BITMAP_MAX) + align_up(payload_bytes);
 }
 
+bool fan_part_get(struct fan_part *p, const struct fan_frag *f, unsigned ranks)
+{
+	struct fan_partial several;
+	*p = (struct fan_part){.f = f, .elements = f->payload, .bytes = f->payload_bytes};
+	if (!(f->flags & FAN_F_PARTIAL)) {
+		if (f->sender >= ranks)
+			return false;
+		fan_ranks_set(p->ranks, f->sender);
+		p->first = f->sender;
+		p->root = f->flags & FAN_F_ROOT ? f->sender : FAN_RANK_NONE;
+		return true;
+	}
+	if (!fan_partial_get(&several, f, ranks))
+		return false;
+	memcpy(p->ranks, several.ranks, sizeof p->ranks);
+	p->first = several.first;
+	p->root = several.root;
+	p->elements = several.elements;
+	p->bytes = several.bytes;
+	p->wide = true;
+	return true;
+}
+
+bool fan_part_is_fit(const struct fan_part *p)
+{
+	const struct fan_frag *f = p->f;
+	bool empty = f->flags & FAN_F_EMPTY, root = p->root != FAN_RANK_NONE;
+	if (empty != (f->op == FAN_BCAST && !root))
+		return false;
+	if (root && f->op != FAN_BCAST && !(f->flags & FAN_F_REDUCE))
+		return false;
+	return !(f->flags & FAN_F_REDUCE && f->op >= FAN_BCAST);
+}
+
 size_t fan_sslots_bytes(uint32_t count, uint32_t spares, uint32_t payload_bytes)
 {
 	return align_up(count * sizeof(struct fan_sslot)) + align_up(spares * sizeof(uint32_t)) +
@@ -46,14 +80,25 @@ static uint8_t *elements_of(const struct fan_sslots *s, const struct fan_sslot *
 	return s->acc + (size_t)slot->acc * s->stride + align_up(FAN_BITMAP_MAX);
 }
 
+static uint64_t hash(const struct fan_frag *f, uint64_t place)
+{
+	uint64_t h = ((uint64_t)f->job << 32 | f->epoch) * UINT64_C(0x9e3779b97f4a7c15);
+	h = (h ^ h >> 29 ^ place) * UINT64_C(0xbf58476d1ce4e5b9);
+	return (h ^ h >> 32) * UINT64_C(0x94d049bb133111eb) >> 32;
+}
+
 struct fan_sslot *fan_sslots_at(const struct fan_sslots *s, const struct fan_frag *f,
 				uint32_t window)
 {
 	uint64_t place = f->frag % window << 4 | f->flags >> FAN_PROPOSAL_SHIFT;
-	uint64_t h = ((uint64_t)f->job << 32 | f->epoch) * UINT64_C(0x9e3779b97f4a7c15);
-	h = (h ^ h >> 29 ^ place) * UINT64_C(0xbf58476d1ce4e5b9);
-	h = (h ^ h >> 32) * UINT64_C(0x94d049bb133111eb);
-	return &s->slot[(h >> 32) * s->count >> 32];
+	return &s->slot[hash(f, place) * s->count >> 32];
+}
+
+struct fan_sslot *fan_sslots_in_line(const struct fan_sslots *s, const struct fan_frag *f,
+				     uint32_t window)
+{
+	uint64_t first = hash(f, f->flags >> FAN_PROPOSAL_SHIFT) * s->count >> 32;
+	return &s->slot[(first + f->frag % window) % s->count];
 }
 
 bool fan_sslot_is_of(const struct fan_sslot *slot, const struct fan_frag *f)
@@ -152,10 +197,9 @@ bool fan_sslot_is_full(const struct fan_sslot *slot, const uint64_t *below)
 	return missing == 0;
 }
 
-void fan_sslot_put(const struct fan_sslots *s, const struct fan_sslot *slot,
-		   struct fan_out_item *it)
+void fan_sslot_fill(const struct fan_sslots *s, const struct fan_sslot *slot, struct fan_frag *f)
 {
-	struct fan_frag f = {
+	*f = (struct fan_frag){
 		.frag = slot->frag,
 		.job = slot->job,
 		.epoch = slot->epoch,
@@ -167,19 +211,16 @@ void fan_sslot_put(const struct fan_sslots *s, const struct fan_sslot *slot,
 		.op = (uint8_t)FAN_DESC_OP(slot->desc),
 		.priority = slot->priority,
 	};
-	f.flags |= (uint16_t)((FAN_DESC_FIRST(slot->desc) ? FAN_F_FIRST : 0) |
-			      (FAN_DESC_LAST(slot->desc) ? FAN_F_LAST : 0) |
-			      (FAN_DESC_REDUCE(slot->desc) ? FAN_F_REDUCE : 0));
+	f->flags |= (uint16_t)((FAN_DESC_FIRST(slot->desc) ? FAN_F_FIRST : 0) |
+			       (FAN_DESC_LAST(slot->desc) ? FAN_F_LAST : 0) |
+			       (FAN_DESC_REDUCE(slot->desc) ? FAN_F_REDUCE : 0));
 	uint16_t root = slot->root != FAN_RANK_NONE && fan_ranks_has(slot->seen, slot->root)
 				? slot->root
 				: FAN_RANK_NONE;
-	bool empty = f.op == FAN_BCAST && root == FAN_RANK_NONE;
-	f.flags |= empty ? FAN_F_EMPTY : 0;
-	fan_partial_put(&f, slot->seen, slot->ranks, root, elements_of(s, slot),
-			empty ? 0 : fan_partial_acc_bytes(&f));
-	it->payload = f.payload;
-	it->payload_bytes = f.payload_bytes;
-	fan_wire_put(it->head, &f);
+	bool empty = f->op == FAN_BCAST && root == FAN_RANK_NONE;
+	f->flags |= empty ? FAN_F_EMPTY : 0;
+	fan_partial_put(f, slot->seen, slot->ranks, root, elements_of(s, slot),
+			empty ? 0 : fan_partial_acc_bytes(f));
 }
 
 void fan_sslot_let_go(struct fan_sslots *s, struct fan_sslot *slot)

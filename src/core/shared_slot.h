@@ -51,6 +51,12 @@ struct fan_part {
 	bool wide; /* elements are as wide as they are summed */
 };
 
+/* What ranks `f`, a DATA of a job of `ranks`, brings parts of; false: it is malformed. */
+bool fan_part_get(struct fan_part *p, const struct fan_frag *f, unsigned ranks);
+
+/* Does the part carry what it has to?  As in switch.c and server.c. */
+bool fan_part_is_fit(const struct fan_part *p);
+
 size_t fan_sslots_bytes(uint32_t count, uint32_t spares, uint32_t payload_bytes);
 void fan_sslots_init(struct fan_sslots *s, void *mem, uint32_t count, uint32_t spares,
 		     uint32_t payload_bytes);
@@ -58,6 +64,11 @@ void fan_sslots_init(struct fan_sslots *s, void *mem, uint32_t count, uint32_t s
 /* The slot of a fragment of a job whose window is `window`. */
 struct fan_sslot *fan_sslots_at(const struct fan_sslots *s, const struct fan_frag *f,
 				uint32_t window);
+
+/* The same of a job whose ranks run ahead of each other: one fragment behind the other, so
+ * that those that meet in a slot are as far from each other as can be. */
+struct fan_sslot *fan_sslots_in_line(const struct fan_sslots *s, const struct fan_frag *f,
+				     uint32_t window);
 
 /* Is the slot's key, which it may hold nothing of, that of `f`? */
 bool fan_sslot_is_of(const struct fan_sslot *slot, const struct fan_frag *f);
@@ -79,9 +90,8 @@ void fan_sslot_add(struct fan_sslots *s, struct fan_sslot *slot, const struct fa
 /* Are the parts of all ranks `below` in, or have been? */
 bool fan_sslot_is_full(const struct fan_sslot *slot, const uint64_t *below);
 
-/* Write what the slot holds into `it`, as a PARTIAL. */
-void fan_sslot_put(const struct fan_sslots *s, const struct fan_sslot *slot,
-		   struct fan_out_item *it);
+/* Make `f` the PARTIAL of what the slot holds, its payload in the accumulator. */
+void fan_sslot_fill(const struct fan_sslots *s, const struct fan_sslot *slot, struct fan_frag *f);
 
 /* The slot holds nothing any more, but remembers whose parts it had. */
 void fan_sslot_let_go(struct fan_sslots *s, struct fan_sslot *slot);

@@ -14,6 +14,7 @@ static bool config_is_sane(const struct fan_switch_config *c)
 	       c->payload_bytes <= FAN_PAYLOAD_MAX && c->jobs_max >= 1 &&
 	       c->jobs_max <= FAN_JOBS_MAX && c->members_max >= 2 &&
 	       c->members_max <= FAN_MEMBERS_MAX && c->window_max >= 2 &&
+	       (c->ahead_max == 0 || c->ahead_max >= 2) && c->ahead_max <= FAN_AHEAD_MAX &&
 	       c->window_max <= FAN_WINDOW_MAX && c->shards >= 1 && c->shards <= FAN_SHARDS_MAX &&
 	       (c->group_family == 0 || c->group_family == 4 || c->group_family == 6) &&
 	       (c->siblings == 0 ||
@@ -195,6 +196,20 @@ static void ask(struct fan_switch *sw, const struct fan_job *j, const struct fan
 	sw->stats.needs++;
 }
 
+/* Tell the sender of `f` that its part of the fragment is here, and how far the others are. */
+static void answer_pace(struct fan_switch *sw, const struct fan_job *j, const struct fan_frag *f,
+			struct fan_out *out)
+{
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	struct fan_frag asked = to_sender(it, j, f);
+	struct fan_frag h = fan_pace_answer(&j->pace, j->ranks, f);
+	h.priority = asked.priority;
+	if (f->type == FAN_TYPE_PACE)
+		h.flags |= FAN_F_COLLISION;
+	fan_wire_put(it->head, &h);
+	sw->stats.paces++;
+}
+
 /* Does the contribution fit the job's slots, and carry what it has to? */
 static int unfit(const struct fan_job *j, const struct fan_frag *f)
 {
@@ -278,6 +293,10 @@ static enum fan_verdict recv_data(struct fan_switch *sw, uint64_t now_ns, struct
 	if (why >= 0)
 		return fan_switch_drop(sw, (unsigned)why);
 	fan_pool_prefetch(&j->pool, f->frag + 1);
+	if (j->burst)
+		fan_pace_note(&j->pace, f->sender, f->frag);
+	if (j->burst && f->flags & FAN_F_LEAD)
+		answer_pace(sw, j, f, out);
 	struct fan_switchml r;
 	enum fan_verdict v = fan_switchml_data(&j->pool, j->ranks, f, &r);
 	if (v == FAN_WAIT && !r.opened) { /* most of them */
@@ -308,7 +327,29 @@ static enum fan_verdict recv_probe(struct fan_switch *sw, struct fan_job *j,
 		replay(sw, j, r.round, f, out);
 	else if (v == FAN_ASK)
 		ask(sw, j, f, out);
+	else if (j->burst)
+		answer_pace(sw, j, f, out);
 	return v;
+}
+
+/* A rank asks how far the others are, behind what went on unsummed. */
+static enum fan_verdict recv_question(struct fan_switch *sw, const struct fan_job *j,
+				      const struct fan_frag *f, struct fan_out *out)
+{
+	if (!j->burst)
+		return fan_switch_drop(sw, FAN_DROP_TYPE);
+	answer_pace(sw, j, f, out);
+	return FAN_CTL;
+}
+
+/* The rank that speaks: the sender, or the leading worker that passes its question on. */
+static int speaker_of(const struct fan_job *j, const fan_peer *from, const struct fan_frag *f)
+{
+	bool led = f->type == FAN_TYPE_PROBE && f->flags & FAN_F_LEAD;
+	uint16_t rank = led ? f->priority : f->sender;
+	if (!fan_job_is_member(j, rank, from) || f->sender >= j->ranks)
+		return -1;
+	return j->members[f->sender].flags & FAN_MEMBER_IN ? rank : -1;
 }
 
 /* Datagrams come in batches, one behind the other: bring the next one closer. */
@@ -333,7 +374,7 @@ enum fan_verdict fan_switch_recv(struct fan_switch *sw, uint64_t now_ns, fan_pee
 		return fan_switch_drop(sw, (unsigned)why);
 	if (f.type >= FAN_TYPE_CTL)
 		return fan_control_recv(sw, now_ns, &from, &f, out);
-	if (f.type != FAN_TYPE_DATA && f.type != FAN_TYPE_PROBE)
+	if (f.type != FAN_TYPE_DATA && f.type != FAN_TYPE_PROBE && f.type != FAN_TYPE_PACE)
 		return fan_switch_drop(sw, FAN_DROP_TYPE);
 	if (marked && f.type == FAN_TYPE_DATA)
 		f.flags |= FAN_F_ECN;
@@ -344,13 +385,17 @@ enum fan_verdict fan_switch_recv(struct fan_switch *sw, uint64_t now_ns, fan_pee
 		return fan_switch_drop(sw, FAN_DROP_JOB);
 	if (f.epoch != j->epoch)
 		return fan_switch_drop(sw, FAN_DROP_EPOCH);
-	if (!fan_job_is_member(j, f.sender, &from))
+	int speaker = speaker_of(j, &from, &f);
+	if (speaker < 0)
 		return fan_switch_drop(sw, FAN_DROP_SENDER);
-	j->members[f.sender].heard_ns = now_ns;
+	j->members[speaker].heard_ns = now_ns;
 	if (j->state != FAN_JOB_READY)
 		return fan_switch_drop(sw, FAN_DROP_STATE);
-	return f.type == FAN_TYPE_DATA ? recv_data(sw, now_ns, j, &f, out)
-				       : recv_probe(sw, j, &f, out);
+	switch (f.type) {
+	case FAN_TYPE_DATA: return recv_data(sw, now_ns, j, &f, out);
+	case FAN_TYPE_PROBE: return recv_probe(sw, j, &f, out);
+	default: return recv_question(sw, j, &f, out);
+	}
 }
 
 /* The job that a datagram of the parent's is for: by its nonce while that is all it has. */

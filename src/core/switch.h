@@ -35,6 +35,9 @@ struct fan_switch_config {
 	uint16_t members_max;	/* over all jobs, 2 .. FAN_MEMBERS_MAX */
 	uint16_t window_max;	/* most slots one job gets: its quota, for weight 1 */
 	struct fan_shares shares;
+	uint16_t ahead_max;   /* the same of a job whose ranks run ahead of each other, at most
+			       * FAN_AHEAD_MAX; window_max then bounds what a rank has under way.
+			       * 0: none may */
 	uint32_t rx_bytes;    /* payload that the receive queue holds: a job's window x ranks x
 			       * packet stays within it.  0: no such bound */
 	uint16_t shards;      /* of the whole switch, told to workers */
@@ -85,6 +88,7 @@ struct fan_switch_stats {
 	uint64_t needs;	      /* NEEDs sent, each rank counted */
 	uint64_t partials;    /* sums of shared switches that were added */
 	uint64_t flushes;     /* reminders sent to shared switches */
+	uint64_t paces;	      /* ranks told how far the others are */
 	uint64_t events_lost; /* events overwritten before they were read */
 	uint64_t drops[FAN_DROP_COUNT];
 };

@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "copy.h"
+#include "pace.h"
 #include "partial.h"
 #include "quant.h"
 #include "reduce.h"
@@ -11,6 +12,9 @@
 /* Probes for one contribution that leave it to the switch whether the result may still be
  * under way; further ones insist on it.  So do those of the timer. */
 #define PROBES_SOFT 2
+
+/* A part that took so many of the shortest round trips has waited in queues. */
+#define LEAD_RTTS 2
 
 #define CHUNK 256 /* elements converted at a time on their way past the cache */
 
@@ -236,6 +240,15 @@ static bool fill_piece(struct fan_worker *w, struct fan_wslot *s, struct fan_fra
 	return put_payload(w, op, &p, f, out);
 }
 
+/* Are there as many of this rank's parts in shared slots as there should be?  The lowest
+ * fragment goes where all others of it are. */
+static bool goes_by(const struct fan_worker *w, uint32_t i)
+{
+	const struct fan_window *win = &w->window;
+	return w->cfg.controller == FAN_CONTROL_A2TP && win->slot[i].frag != win->low &&
+	       win->in_flight - win->by >= w->congestion.aggr;
+}
+
 static bool put_contribution(struct fan_worker *w, uint32_t i, bool again, struct fan_out *out)
 {
 	struct fan_wslot *s = &w->window.slot[i];
@@ -244,12 +257,20 @@ static bool put_contribution(struct fan_worker *w, uint32_t i, bool again, struc
 		fan_held_fill(w, s->frag, &f);
 	else if (!fill_piece(w, s, &f, out))
 		return false;
-	f.flags |= (uint16_t)((again ? FAN_F_RESEND : 0) |
+	if (!again && fan_window_asks(&w->window, w->congestion.cwnd))
+		f.flags |= FAN_F_LEAD;
+	bool by = !again && goes_by(w, i);
+	f.flags |= (uint16_t)((again || by ? FAN_F_RESEND : 0) |
 			      (w->cfg.options & FAN_JOIN_SUMMED ? FAN_F_SUMMED : 0));
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
 	it->payload = f.payload;
 	it->payload_bytes = f.payload_bytes;
 	fan_wire_put(it->head, &f);
+	if (by) {
+		s->flags |= FAN_WSLOT_BY;
+		w->window.by++;
+		w->stats.bypassed++;
+	}
 	w->stats.sent++;
 	w->stats.resent += again;
 	return true;
@@ -403,6 +424,14 @@ static enum fan_verdict drop(struct fan_worker *w, enum fan_drop why)
 	return FAN_DROP;
 }
 
+/* The slowest rank has come to `frag`, at least. */
+static void note_slowest(struct fan_worker *w, uint64_t frag)
+{
+	if (frag > w->slowest)
+		w->slowest = frag;
+	w->window.limit = w->slowest + w->lead;
+}
+
 /* Where the slot's next fragment looks for a shared slot: elsewhere, if this one has found
  * it taken.  All ranks have the same result, so they all look there. */
 static void note_way(struct fan_worker *w, struct fan_wslot *s, const struct fan_frag *f)
@@ -413,6 +442,8 @@ static void note_way(struct fan_worker *w, struct fan_wslot *s, const struct fan
 		w->stats.collisions++;
 	}
 	s->proposal = (uint8_t)proposal;
+	if (w->window.ahead)
+		note_slowest(w, s->frag + 1); /* all have sent it */
 	if (f->flags & FAN_F_ECN) {
 		w->stats.marks++;
 		fan_congestion_marked(&w->congestion);
@@ -432,6 +463,9 @@ static void note_timing(struct fan_worker *w, uint64_t now_ns, const struct fan_
 		w->stats.replays++;
 		fan_congestion_lost(&w->congestion);
 	} else {
+		bool prompt = (now_ns - s->data_ns) * 2 <= w->rtt.least_ns * 3;
+		fan_congestion_tell(&w->congestion, f->flags & FAN_F_ECN,
+				    f->flags & FAN_F_COLLISION, prompt);
 		fan_congestion_done(&w->congestion);
 	}
 }
@@ -459,6 +493,7 @@ static enum fan_verdict result_of_piece(struct fan_worker *w, uint64_t now_ns,
 	note_timing(w, now_ns, s, f);
 	note_way(w, s, f);
 	bool freed = take(w, op, &p, f);
+	fan_cache_forget(&w->cache, s->frag);
 	fan_window_done(&w->window, i);
 	finish_fragment(w, op);
 	if (w->first_op == w->next_op)
@@ -488,6 +523,7 @@ enum fan_verdict fan_transfer_result(struct fan_worker *w, uint64_t now_ns,
 {
 	if (w->window.size == 0)
 		return drop(w, FAN_DROP_STATE);
+	w->window.now_ns = now_ns;
 	note_number(w, f);
 	uint32_t i = (uint32_t)(f->frag % w->window.size);
 	struct fan_wslot *s = &w->window.slot[i];
@@ -496,6 +532,46 @@ enum fan_verdict fan_transfer_result(struct fan_worker *w, uint64_t now_ns,
 	if (w->cfg.options & FAN_JOIN_SUMMED && !(f->flags & FAN_F_SUMMED))
 		return drop(w, FAN_DROP_CHECK);
 	return w->cfg.relayed ? result_of_round(w, now_ns, f, i) : result_of_piece(w, now_ns, f, i);
+}
+
+/* How far to run ahead: less where parts cross the network unsummed and wait in its queues,
+ * which is then what they all wait for; more where nothing but this bound holds them back. */
+static void set_lead(struct fan_worker *w, uint64_t now_ns, const struct fan_wslot *s,
+		     const struct fan_frag *f)
+{
+	uint64_t took_ns = now_ns - s->data_ns, least_ns = w->rtt.least_ns;
+	uint64_t now = s->frag + 1 - w->slowest, least = fan_lead_least(w);
+	if (s->flags & FAN_WSLOT_AGAIN)
+		return;
+	fan_rtt_answer(&w->rtt, took_ns);
+	bool far = f->flags & FAN_F_COLLISION && took_ns > LEAD_RTTS * least_ns;
+	if (far || f->flags & FAN_F_RESEND) {
+		if (s->turn < w->lead_turn)
+			return;
+		now = (now < w->lead ? now : w->lead) * 3 / 4;
+		w->lead = (uint32_t)(now < least ? least : now);
+		w->lead_turn = w->window.turns + 1;
+	} else if (now + w->congestion.max >= w->lead) {
+		uint32_t more = w->lead / 16 + 1, most = w->window.size;
+		w->lead = most - w->lead < more ? most : w->lead + more;
+	}
+}
+
+enum fan_verdict fan_transfer_pace(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)
+{
+	if (!w->window.ahead)
+		return drop(w, FAN_DROP_STATE);
+	uint32_t i = (uint32_t)(f->frag % w->window.size);
+	const struct fan_wslot *s = &w->window.slot[i];
+	if (f->frag > s->frag || (f->frag == s->frag && s->state != FAN_WSLOT_SENT))
+		return drop(w, FAN_DROP_AHEAD);
+	w->paced_ns = now_ns;
+	if (f->frag == s->frag) {
+		set_lead(w, now_ns, s, f);
+		fan_window_arrived(&w->window, i);
+	}
+	note_slowest(w, fan_pace_heard(f));
+	return FAN_CTL;
 }
 
 enum fan_verdict fan_transfer_need(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)
@@ -515,7 +591,8 @@ enum fan_verdict fan_transfer_need(struct fan_worker *w, uint64_t now_ns, const 
 		return drop(w, FAN_DROP_DUPLICATE);
 	if (s->seq != s->data_seq) /* it answers a probe */
 		fan_rtt_answer(&w->rtt, now_ns - s->sent_ns);
-	fan_rtt_heard(&w->rtt);
+	if (!w->window.ahead) /* else slow links fill with questions faster than they empty */
+		fan_rtt_heard(&w->rtt);
 	fan_congestion_lost(&w->congestion);
 	return FAN_ASK;
 }

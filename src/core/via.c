@@ -19,7 +19,7 @@ static bool unpack(struct fan_via *v, uint64_t packed)
 	if (!packed)
 		return true;
 	return packed >> 48 == 0 && v->ranks >= 2 && v->rank < v->ranks && v->window >= 1 &&
-	       v->window <= FAN_WINDOW_MAX && v->payload_bytes >= FAN_PAYLOAD_MIN &&
+	       v->window <= FAN_AHEAD_MAX && v->payload_bytes >= FAN_PAYLOAD_MIN &&
 	       v->payload_bytes <= FAN_PAYLOAD_MAX;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define LOG_FACTOR 4u /* entries per slot */
+#define TAIL_AHEAD 8u /* of FAN_TAIL_PROBES, where parts from long ago are in flight */
 
 size_t fan_window_bytes(uint32_t max)
 {
@@ -24,14 +25,41 @@ void fan_window_init(struct fan_window *w, void *mem, uint32_t max)
 void fan_window_open(struct fan_window *w, uint32_t size)
 {
 	w->ready.head = w->ready.count = w->urgent.head = w->urgent.count = 0;
-	w->log_head = w->log_count = w->in_flight = 0;
+	w->log_head = w->log_count = w->in_flight = w->by = 0;
 	w->acked = w->low = 0;
+	w->turns = w->reached = w->asked = w->next = 0;
+	w->ahead = false;
+	w->gap = FAN_GAP_RESULTS;
+	w->limit = UINT64_MAX;
 	w->size = w->ready.size = w->urgent.size = size;
 	w->log_size = size * LOG_FACTOR;
 	memset(w->slot, 0, size * sizeof *w->slot);
 	for (uint32_t i = 0; i < size; i++)
 		w->slot[i].frag = i;
 	w->seq = 1;
+}
+
+void fan_window_run_ahead(struct fan_window *w, uint32_t burst)
+{
+	w->ahead = true;
+	w->gap = 4 * burst > FAN_GAP_RESULTS ? 4 * burst : FAN_GAP_RESULTS;
+}
+
+void fan_window_arrived(struct fan_window *w, uint32_t i)
+{
+	if (w->slot[i].turn > w->reached)
+		w->reached = w->slot[i].turn;
+}
+
+bool fan_window_asks(struct fan_window *w, uint32_t cwnd)
+{
+	if (!w->ahead)
+		return false;
+	uint32_t step = w->in_flight > cwnd ? cwnd / FAN_ASKS_WINDOW : cwnd;
+	if (w->turns + 1 - w->asked < step)
+		return false;
+	w->asked = w->turns + 1;
+	return true;
 }
 
 static void push(struct fan_wqueue *q, uint32_t i)
@@ -61,6 +89,8 @@ void fan_window_ready(struct fan_window *w, uint32_t i)
 {
 	struct fan_wslot *s = &w->slot[i];
 	s->state = FAN_WSLOT_READY;
+	if (w->ahead)
+		return;
 	if (!(s->flags & FAN_WSLOT_QUEUED))
 		push(&w->ready, i);
 	s->flags |= FAN_WSLOT_QUEUED;
@@ -85,6 +115,17 @@ bool fan_window_need(struct fan_window *w, uint32_t i)
 static bool lowest_is_ready(const struct fan_window *w)
 {
 	return w->size && w->slot[w->low % w->size].state == FAN_WSLOT_READY;
+}
+
+/* Where ranks run ahead of each other: the slot of the fragment that comes next, in order,
+ * if both windows allow it or it is the lowest; else FAN_WSLOT_NONE. */
+static uint32_t next_in_order(const struct fan_window *w, uint32_t cwnd)
+{
+	uint32_t i = (uint32_t)(w->next % w->size);
+	if (w->slot[i].frag != w->next || w->slot[i].state != FAN_WSLOT_READY)
+		return FAN_WSLOT_NONE;
+	bool allowed = w->turns - w->reached < cwnd && w->next < w->limit;
+	return allowed || w->next == w->low ? i : FAN_WSLOT_NONE;
 }
 
 /* In the order in which they became ready: the order of results, which all ranks share. */
@@ -128,6 +169,8 @@ uint32_t fan_window_next(struct fan_window *w, uint32_t cwnd, unsigned *what)
 		return i;
 	}
 	*what = 0;
+	if (w->ahead)
+		return next_in_order(w, cwnd);
 	if (cwnd < w->size)
 		return lowest_ready(w, cwnd);
 	return first_ready(w, cwnd);
@@ -135,11 +178,15 @@ uint32_t fan_window_next(struct fan_window *w, uint32_t cwnd, unsigned *what)
 
 bool fan_window_may_send(const struct fan_window *w, uint32_t cwnd)
 {
+	if (w->ahead)
+		return w->urgent.count || next_in_order(w, cwnd) != FAN_WSLOT_NONE;
 	return w->urgent.count || (w->ready.count && w->in_flight < cwnd) || lowest_is_ready(w);
 }
 
 void fan_window_unget(struct fan_window *w, uint32_t i, unsigned what)
 {
+	if (!what && w->ahead)
+		return;
 	if (!what) {
 		if (!(w->slot[i].flags & FAN_WSLOT_QUEUED))
 			push_front(&w->ready, i);
@@ -194,6 +241,8 @@ void fan_window_sent(struct fan_window *w, uint32_t i, uint64_t now_ns, unsigned
 	if (!what) {
 		s->state = FAN_WSLOT_SENT;
 		w->in_flight++;
+		s->turn = ++w->turns;
+		w->next = s->frag + 1;
 	}
 	s->seq = w->seq++;
 	if (what != FAN_WSLOT_PROBE) {
@@ -214,14 +263,18 @@ void fan_window_done(struct fan_window *w, uint32_t i)
 	struct fan_wslot *s = &w->slot[i];
 	if (s->data_seq > w->acked)
 		w->acked = s->data_seq;
+	fan_window_arrived(w, i);
+	w->by -= s->flags & FAN_WSLOT_BY ? 1 : 0;
 	s->state = FAN_WSLOT_IDLE;
 	s->flags &= FAN_WSLOT_URGENT | FAN_WSLOT_QUEUED;
 	s->frag += w->size;
 	w->in_flight--;
 	while (w->slot[w->low % w->size].frag > w->low)
 		w->low++;
-	for (struct fan_wlog_entry *e = log_front(w); e && e->seq + FAN_GAP_RESULTS <= w->acked;
+	for (struct fan_wlog_entry *e = log_front(w); e && e->seq + w->gap <= w->acked;
 	     e = log_front(w)) {
+		if (w->ahead && w->now_ns - w->slot[e->slot].sent_ns < FAN_RTO_MIN_NS)
+			break; /* so are all others: it takes its time */
 		make_urgent(w, e->slot, FAN_WSLOT_PROBE);
 		log_pop(w);
 	}
@@ -247,7 +300,7 @@ void fan_window_expire(struct fan_window *w)
 	uint32_t low = (uint32_t)(w->low % w->size), newest = FAN_WSLOT_NONE;
 	if (w->log_count)
 		newest = log_at(w, w->log_count - 1)->slot;
-	for (unsigned n = 0; n < FAN_TAIL_PROBES; n++) {
+	for (unsigned n = 0; n < (w->ahead ? TAIL_AHEAD : FAN_TAIL_PROBES); n++) {
 		uint32_t i = fan_window_oldest(w);
 		if (i == FAN_WSLOT_NONE)
 			break;
@@ -257,4 +310,13 @@ void fan_window_expire(struct fan_window *w)
 	insist(w, low);
 	if (newest != FAN_WSLOT_NONE)
 		insist(w, newest);
+}
+
+void fan_window_inquire(struct fan_window *w)
+{
+	uint32_t low = (uint32_t)(w->low % w->size);
+	if (w->slot[low].state == FAN_WSLOT_SENT)
+		make_urgent(w, low, FAN_WSLOT_PROBE);
+	if (w->log_count)
+		make_urgent(w, log_at(w, w->log_count - 1)->slot, FAN_WSLOT_PROBE);
 }

@@ -9,7 +9,9 @@
  * which gives it a new sequence number.  So a fragment is probed for about once per
  * round trip, by the pace of the results, and by the timer when nothing comes.
  *
- * The congestion window bounds how many are in flight, but the lowest unfinished
+ * The congestion window bounds how many are in flight; where ranks run ahead of each
+ * other, how many are under way: sent after the last that is known to have arrived, be it
+ * that its result is there or that PACE says so.  But the lowest unfinished
  * fragment may always be sent: ranks that lost different packets would else hold
  * different fragments in flight and wait for each other for ever.  With it, the lowest
  * fragment that is unfinished anywhere is sent by all. */
@@ -37,6 +39,7 @@ enum fan_wslot_flag {
 	FAN_WSLOT_RESEND = 1 << 2, /* the switch asked for it again */
 	FAN_WSLOT_URGENT = 1 << 3, /* is in the urgent queue */
 	FAN_WSLOT_QUEUED = 1 << 4, /* is in the ready queue, maybe sent out of turn since */
+	FAN_WSLOT_BY = 1 << 5,	   /* was sent past shared slots */
 };
 
 struct fan_wslot {
@@ -44,8 +47,9 @@ struct fan_wslot {
 	uint64_t seq;	   /* of the last transmission, contribution or probe */
 	uint64_t data_seq; /* of the last contribution */
 	uint64_t data_ns;  /* when that was */
-	uint64_t sent_ns;  /* when that was */
+	uint64_t sent_ns;  /* when the last transmission was */
 	uint64_t op;	   /* number of the operation that `frag` belongs to, or a lower one */
+	uint64_t turn;	   /* of its first transmission, among all first ones */
 	uint8_t state;	   /* enum fan_wslot_state */
 	uint8_t flags;	   /* enum fan_wslot_flag */
 	uint8_t proposal;  /* FAN_F_PROPOSAL of its fragment */
@@ -73,6 +77,16 @@ struct fan_window {
 	uint64_t acked;	    /* highest seq whose result is there */
 	uint64_t low;	    /* lowest fragment whose result is not there */
 	uint32_t in_flight; /* slots in state SENT */
+	uint32_t by;	    /* of them, FAN_WSLOT_BY */
+	/* Where ranks run ahead of each other, results do not tell what has arrived: */
+	bool ahead;
+	uint64_t now_ns;  /* of the call that is being handled */
+	uint32_t gap;	  /* later ones answered that make a transmission late */
+	uint64_t next;	  /* fragment to be sent first: they go in order */
+	uint64_t turns;	  /* first transmissions so far... */
+	uint64_t reached; /* ...the highest that is known to have arrived... */
+	uint64_t asked;	  /* ...and the last that asked whether it has */
+	uint64_t limit;	  /* no fragment from this one on is sent for the first time */
 };
 
 /* Bytes for a window of at most `max` slots; then lay it out in `mem`, aligned to 8. */
@@ -81,6 +95,17 @@ void fan_window_init(struct fan_window *w, void *mem, uint32_t max);
 
 /* The switch granted `size` <= max slots: slot i starts at fragment i. */
 void fan_window_open(struct fan_window *w, uint32_t size);
+
+/* After open: ranks run ahead of each other, with at most `burst` fragments under way.  Parts
+ * take different ways then, and a result is late when that many others have overtaken it. */
+void fan_window_run_ahead(struct fan_window *w, uint32_t burst);
+
+/* The part of slot `i`'s fragment has arrived. */
+void fan_window_arrived(struct fan_window *w, uint32_t i);
+
+/* Shall the transmission that comes next, a first one, ask whether it has arrived?  Once in
+ * a window, and more often while results wait for slow ranks. */
+bool fan_window_asks(struct fan_window *w, uint32_t cwnd);
 
 /* Queue slot `i` for its first transmission. */
 void fan_window_ready(struct fan_window *w, uint32_t i);
@@ -113,5 +138,8 @@ uint32_t fan_window_oldest(struct fan_window *w);
  * lowest fragment, which is what everybody waits for in the end, and on the newest: the
  * number of its result tells which of the others must have been lost. */
 void fan_window_expire(struct fan_window *w);
+
+/* The same where others are known to be slow: ask for the lowest and the newest only. */
+void fan_window_inquire(struct fan_window *w);
 
 #endif

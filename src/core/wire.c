@@ -101,8 +101,7 @@ static size_t promised_bytes(const struct fan_frag *f)
 		return f->count;
 	if (f->flags & FAN_F_PARTIAL)
 		return promised_with_bitmap(f);
-	if (f->type == FAN_TYPE_PROBE || f->type == FAN_TYPE_FLUSH || f->type == FAN_TYPE_NEED ||
-	    f->flags & FAN_F_EMPTY)
+	if ((f->type != FAN_TYPE_DATA && f->type != FAN_TYPE_RESULT) || f->flags & FAN_F_EMPTY)
 		return 0;
 	return (size_t)f->count * fan_dtype_bytes(f->dtype);
 }
@@ -142,7 +141,7 @@ int fan_wire_get(struct fan_frag *f, const uint8_t *p, size_t len)
 	if (!check_matches(f, p))
 		return FAN_DROP_CHECK;
 	bool ctl = f->type >= FAN_TYPE_JOIN && f->type <= FAN_TYPE_TALLIED;
-	if (!ctl && (f->type < FAN_TYPE_DATA || f->type > FAN_TYPE_FLUSH))
+	if (!ctl && (f->type < FAN_TYPE_DATA || f->type > FAN_TYPE_PACE))
 		return FAN_DROP_TYPE;
 	if (f->flags & ~FAN_F_KNOWN || (ctl && !(f->flags & FAN_F_SUMMED)))
 		return FAN_DROP_FORMAT;

@@ -33,6 +33,7 @@ enum fan_type {
 	FAN_TYPE_PROBE = 3,  /* worker -> switch: "I miss the result of this fragment" */
 	FAN_TYPE_NEED = 4,   /* switch -> worker: "I miss your part of this fragment" */
 	FAN_TYPE_FLUSH = 5,  /* home -> shared switch: let go what you hold of this fragment */
+	FAN_TYPE_PACE = 6,   /* switch -> worker: your part is here, and so far are the others */
 	FAN_TYPE_CTL = 32,
 	FAN_TYPE_JOIN = 32,	  /* worker -> switch: make me rank r of job NAME */
 	FAN_TYPE_WELCOME = 33,	  /* switch -> worker: ids, window, multicast group */
@@ -65,6 +66,8 @@ enum fan_flag {
 	FAN_F_EMPTY = 1 << 8,	   /* `count` elements are meant but none are carried */
 	FAN_F_ROOT = 1 << 9,	   /* the sender is the root of this broadcast or reduce */
 	FAN_F_REDUCE = 1 << 10,	   /* only the root wants the payload of the result */
+	FAN_F_LEAD = 1 << 11,	   /* DATA of one rank: answer with PACE.  With a bitmap, and in
+				    * PROBE: comes from the leading worker `priority` */
 	FAN_F_PROPOSAL = 15 << 12, /* which of 16 shared slots the fragment may be in */
 };
 #define FAN_PROPOSAL_SHIFT 12
@@ -72,7 +75,7 @@ enum fan_flag {
 #define FAN_F_WAY (FAN_F_ECN | FAN_F_COLLISION | FAN_F_PROPOSAL)
 #define FAN_F_KNOWN                                                                                \
 	(FAN_F_FIRST | FAN_F_LAST | FAN_F_RESEND | FAN_F_SUMMED | FAN_F_EMPTY | FAN_F_ROOT |       \
-	 FAN_F_REDUCE | FAN_F_PARTIAL | FAN_F_WAY)
+	 FAN_F_REDUCE | FAN_F_PARTIAL | FAN_F_LEAD | FAN_F_WAY)
 
 /* Element types on the wire. */
 enum fan_dtype {
@@ -107,7 +110,7 @@ struct fan_frag {
 	uint16_t sender;  /* rank, or FAN_RANK_NONE for the switch; RESULT: its number;
 			   * PARTIAL: partial.h */
 	uint16_t count;	  /* elements of dtype; control: bytes of the body; PROBE: the number
-			   * of the last result heard */
+			   * of the last result heard; PACE: pace.h */
 	int16_t exponent; /* FIXED32: the block's agreed exponent; else 0 */
 	uint8_t type;	  /* enum fan_type */
 	uint8_t dtype;	  /* enum fan_dtype */

@@ -10,10 +10,12 @@ static size_t align_up(size_t n)
 
 static bool config_is_sane(const struct fan_worker_config *c)
 {
+	uint16_t window_max = c->options & FAN_JOIN_AHEAD ? FAN_AHEAD_MAX : FAN_WINDOW_MAX;
 	return c->ranks >= 2 && c->ranks <= FAN_RANKS_MAX && c->rank < c->ranks &&
 	       c->payload_bytes >= FAN_PAYLOAD_MIN && c->payload_bytes <= FAN_PAYLOAD_MAX &&
-	       c->payload_bytes % 8 == 0 && c->window_max >= 2 && c->window_max <= FAN_WINDOW_MAX &&
+	       c->payload_bytes % 8 == 0 && c->window_max >= 2 && c->window_max <= window_max &&
 	       c->alive_ms >= FAN_ALIVE_MIN_MS && c->alive_ms <= FAN_ALIVE_MAX_MS &&
+	       c->cache_frags <= FAN_CACHE_MAX && c->controller < FAN_CONTROL_COUNT &&
 	       c->nonce != 0 && c->name[0] != '\0' && memchr(c->name, '\0', sizeof c->name) != NULL;
 }
 
@@ -29,7 +31,8 @@ size_t fan_worker_bytes(const struct fan_worker_config *cfg)
 	if (cfg->relayed)
 		return fan_worker_uplink_bytes(cfg->window_max);
 	return fan_worker_uplink_bytes(cfg->window_max) +
-	       FAN_STREAM_GROUPS * align_up(cfg->payload_bytes);
+	       FAN_STREAM_GROUPS * align_up(cfg->payload_bytes) +
+	       fan_cache_bytes(cfg->cache_frags, cfg->payload_bytes);
 }
 
 struct fan_worker *fan_worker_init(void *mem, const struct fan_worker_config *cfg, uint64_t now_ns)
@@ -46,6 +49,7 @@ struct fan_worker *fan_worker_init(void *mem, const struct fan_worker_config *cf
 	for (unsigned i = 0; !cfg->relayed && i < FAN_STREAM_GROUPS;
 	     i++, p += align_up(cfg->payload_bytes))
 		w->group[i].exponents = (int16_t *)p;
+	fan_cache_init(&w->cache, p, cfg->relayed ? 0 : cfg->cache_frags, cfg->payload_bytes);
 	return w;
 }
 
@@ -58,221 +62,13 @@ void fan_worker_fail(struct fan_worker *w, const struct fan_fault *fault)
 	w->control_ns = UINT64_MAX;
 }
 
-static enum fan_verdict drop(struct fan_worker *w, unsigned why)
-{
-	w->last_drop = (enum fan_drop)why;
-	w->stats.drops[why]++;
-	return FAN_DROP;
-}
-
-/* Going another way: does the home know this life of the rank, and the job? */
-static enum fan_verdict recv_answer(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)
-{
-	const struct fan_fault fault = {.err = FAN_E_RESTARTED};
-	if (f->type == FAN_TYPE_WELCOME && f->priority != w->way)
-		return drop(w, FAN_DROP_STATE); /* to a JOIN that went another way */
-	w->rejoins = false;
-	w->control_ns = now_ns; /* a BEAT makes us known on the way */
-	if (f->type == FAN_TYPE_REFUSE || f->job != w->job || f->epoch != w->epoch)
-		fan_worker_fail(w, &fault);
-	return FAN_CTL;
-}
-
-static enum fan_verdict recv_welcome(struct fan_worker *w, uint64_t now_ns,
-				     const struct fan_frag *f)
-{
-	struct fan_welcome m;
-	if (f->frag != w->cfg.nonce || w->phase != FAN_W_JOINING)
-		return drop(w, FAN_DROP_STATE);
-	if (fan_welcome_get(&m, f) != FAN_OK || m.window > w->cfg.window_max)
-		return drop(w, FAN_DROP_FORMAT);
-	w->welcome = m;
-	w->welcomed = true;
-	w->job = f->job;
-	w->epoch = f->epoch;
-	w->phase = FAN_W_FORMING;
-	w->control_ns = now_ns; /* the switch waits for a BEAT: it may be an old JOIN */
-	w->stats.window = m.window;
-	fan_window_open(&w->window, m.window);
-	w->last_number = UINT16_MAX; /* before the first result, which is number 0 */
-	fan_congestion_init(&w->congestion, m.window);
-	fan_transfer_begin(w);
-	return FAN_CTL;
-}
-
-static enum fan_verdict recv_refuse(struct fan_worker *w, const struct fan_frag *f)
-{
-	struct fan_refuse m;
-	if (f->frag != w->cfg.nonce || w->phase != FAN_W_JOINING)
-		return drop(w, FAN_DROP_STATE);
-	if (fan_refuse_get(&m, f) != FAN_OK)
-		return drop(w, FAN_DROP_FORMAT);
-	struct fan_fault fault = {
-		.err = m.err,
-		.rank_a = m.rank,
-		.rank_b = FAN_RANK_NONE,
-		.desc_a = m.have,
-		.desc_b = m.want,
-	};
-	fan_worker_fail(w, &fault);
-	return FAN_CTL;
-}
-
-/* A switch of another version answers JOINs with a REFUSE in its own. */
-static enum fan_verdict recv_other_version(struct fan_worker *w, const uint8_t *pkt, size_t len)
-{
-	if (w->phase == FAN_W_JOINING && pkt[1] == FAN_TYPE_REFUSE &&
-	    fan_get64(pkt + 16) == w->cfg.nonce && fan_wire_is_whole(pkt, len)) {
-		const struct fan_fault fault = {.err = FAN_E_VERSION};
-		fan_worker_fail(w, &fault);
-	}
-	return drop(w, FAN_DROP_VERSION);
-}
-
-static enum fan_verdict job_failed(struct fan_worker *w, const struct fan_state *m, uint64_t frag)
-{
-	struct fan_fault fault = {
-		.err = m->err,
-		.rank_a = m->rank_a,
-		.rank_b = m->rank_b,
-		.desc_a = m->desc_a,
-		.desc_b = m->desc_b,
-		.frag = frag,
-	};
-	memcpy(fault.ranks, m->missing, sizeof fault.ranks);
-	fan_worker_fail(w, &fault);
-	return FAN_CTL;
-}
-
-/* Time between control messages: a stall must be noticed, and asked about, in time. */
-static uint64_t control_interval_ns(const struct fan_worker *w)
+uint64_t fan_worker_interval_ns(const struct fan_worker *w)
 {
 	if (w->phase != FAN_W_READY || w->rejoins)
 		return FAN_JOIN_RETRY_NS;
 	uint32_t stall_ms = w->cfg.stall_ms / FAN_BEATS_PER_STALL;
 	uint32_t ms = w->welcome.beat_ms < stall_ms ? w->welcome.beat_ms : stall_ms;
 	return (ms ? ms : 1) * FAN_MS;
-}
-
-/* The switch does not know us.  While the job forms it may have taken an old JOIN for
- * ours, or ours for an old one: join again. */
-static void not_known(struct fan_worker *w, uint64_t now_ns)
-{
-	if (w->phase == FAN_W_FORMING) {
-		w->phase = FAN_W_JOINING;
-		w->welcomed = w->heard_group = w->missing_known = false;
-		w->control_ns = now_ns;
-		return;
-	}
-	const struct fan_fault fault = {.err = FAN_E_RESTARTED};
-	fan_worker_fail(w, &fault);
-}
-
-/* Who is missing, unless it was said of a fragment that is over: a late answer. */
-static void note_missing(struct fan_worker *w, const struct fan_state *m, uint64_t frag)
-{
-	bool late = m->state == FAN_JOB_FORMING || frag < w->missing_frag;
-	if (w->phase == FAN_W_READY && late)
-		return;
-	memcpy(w->missing, m->missing, sizeof w->missing);
-	w->missing_frag = frag;
-	w->missing_known = true;
-}
-
-static enum fan_verdict recv_state(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)
-{
-	struct fan_state m;
-	if (!w->welcomed)
-		return drop(w, FAN_DROP_STATE);
-	if (fan_state_get(&m, f) != FAN_OK)
-		return drop(w, FAN_DROP_FORMAT);
-	note_missing(w, &m, f->frag);
-	w->stats.multicast = m.multicast;
-	switch (m.state) {
-	case FAN_JOB_NONE: not_known(w, now_ns); break;
-	case FAN_JOB_FAILED: return job_failed(w, &m, f->frag);
-	case FAN_JOB_READY:
-		if (w->phase != FAN_W_FORMING)
-			break;
-		w->phase = FAN_W_READY;
-		w->workers = m.workers ? m.workers : w->cfg.ranks;
-		w->progress_ns = now_ns;
-		w->control_ns = now_ns + control_interval_ns(w);
-		break;
-	default: break;
-	}
-	return FAN_CTL;
-}
-
-static enum fan_verdict recv_group_test(struct fan_worker *w, uint64_t now_ns, bool by_group)
-{
-	if (!by_group)
-		return drop(w, FAN_DROP_TYPE);
-	if (!w->heard_group && w->phase == FAN_W_FORMING) {
-		w->heard_group = true;
-		w->control_ns = now_ns;
-	}
-	return FAN_CTL;
-}
-
-/* A shared switch on the way has forgotten us: what passes it makes us known again. */
-static enum fan_verdict recv_who(struct fan_worker *w, uint64_t now_ns)
-{
-	if (w->phase != FAN_W_FORMING && w->phase != FAN_W_READY)
-		return drop(w, FAN_DROP_STATE);
-	if (now_ns - w->who_ns < FAN_WHO_NS)
-		return FAN_CTL;
-	w->who_ns = w->control_ns = now_ns;
-	return FAN_CTL;
-}
-
-static enum fan_verdict recv_left(struct fan_worker *w, const struct fan_frag *f)
-{
-	if (w->phase != FAN_W_LEAVING || f->frag != w->cfg.nonce)
-		return drop(w, FAN_DROP_STATE);
-	w->phase = FAN_W_LEFT;
-	w->control_ns = UINT64_MAX;
-	return FAN_CTL;
-}
-
-enum fan_verdict fan_worker_recv(struct fan_worker *w, uint64_t now_ns, const uint8_t *pkt,
-				 size_t len, bool by_group, bool marked)
-{
-	struct fan_frag f;
-	int why = fan_wire_get(&f, pkt, len);
-	if (why == FAN_DROP_VERSION)
-		return recv_other_version(w, pkt, len);
-	if (why >= 0)
-		return drop(w, (unsigned)why);
-	if (f.type == FAN_TYPE_WELCOME || f.type == FAN_TYPE_REFUSE) {
-		w->heard_ns = now_ns;
-		if (w->rejoins && w->phase == FAN_W_READY && f.frag == w->cfg.nonce)
-			return recv_answer(w, now_ns, &f);
-		return f.type == FAN_TYPE_WELCOME ? recv_welcome(w, now_ns, &f)
-						  : recv_refuse(w, &f);
-	}
-	if (!w->welcomed || f.job != w->job)
-		return drop(w, FAN_DROP_JOB);
-	if (f.epoch != w->epoch)
-		return drop(w, FAN_DROP_EPOCH);
-	if (f.sender != FAN_RANK_NONE && f.type != FAN_TYPE_RESULT)
-		return drop(w, FAN_DROP_SENDER);
-	w->heard_ns = now_ns;
-	switch (f.type) {
-	case FAN_TYPE_STATE: return recv_state(w, now_ns, &f);
-	case FAN_TYPE_LEFT: return recv_left(w, &f);
-	case FAN_TYPE_GROUP_TEST: return recv_group_test(w, now_ns, by_group);
-	case FAN_TYPE_WHO: return recv_who(w, now_ns);
-	case FAN_TYPE_RESULT:
-	case FAN_TYPE_NEED: break;
-	default: return drop(w, FAN_DROP_TYPE);
-	}
-	if (w->phase != FAN_W_READY)
-		return drop(w, FAN_DROP_STATE);
-	if (marked)
-		f.flags |= FAN_F_ECN;
-	return f.type == FAN_TYPE_RESULT ? fan_transfer_result(w, now_ns, &f)
-					 : fan_transfer_need(w, now_ns, &f);
 }
 
 static struct fan_frag control_head(const struct fan_worker *w, enum fan_type type, uint64_t frag)
@@ -327,6 +123,8 @@ static size_t beat_body(const struct fan_worker *w, uint8_t *body, uint64_t *fra
 	}
 	if (w->heard_group)
 		m.flags |= FAN_BEAT_HEARD;
+	if (w->window.ahead)
+		m.flags |= FAN_BEAT_AHEAD | (w->cache.frags ? FAN_BEAT_LEADS : 0);
 	return fan_beat_put(body, &m);
 }
 
@@ -404,7 +202,7 @@ static bool tick_control(struct fan_worker *w, uint64_t now_ns, struct fan_out *
 	if (!fan_out_fits(out, 1, FAN_CTL_BYTES_MAX))
 		return true;
 	put_control(w, out);
-	w->control_ns = now_ns + control_interval_ns(w);
+	w->control_ns = now_ns + fan_worker_interval_ns(w);
 	return false;
 }
 
@@ -422,18 +220,42 @@ static uint64_t timer_ns(struct fan_worker *w)
 	return from_ns + fan_rtt_timeout(&w->rtt);
 }
 
+/* Is what the lowest fragment waits for known to be a rank that is slow?  What is known must
+ * be new each time that the timer runs out, and is believed a few times only. */
+static bool waits_for_slow(const struct fan_worker *w)
+{
+	if (!w->window.ahead || w->window.low < w->slowest)
+		return false;
+	unsigned before = w->rtt.backoff;
+	return before == 0 || (before < FAN_RTO_BACKOFF_MAX && w->paced_ns > w->expired_ns);
+}
+
+/* Something is lost.  What this worker keeps of the lowest fragment may be what others miss. */
+static void give_up_waiting(struct fan_worker *w)
+{
+	fan_cache_flush(&w->cache, w->window.low);
+	fan_window_expire(&w->window);
+}
+
+static void expire(struct fan_worker *w, uint64_t now_ns)
+{
+	if (waits_for_slow(w))
+		fan_window_inquire(&w->window);
+	else
+		give_up_waiting(w);
+	w->expired_ns = now_ns;
+	fan_rtt_expired(&w->rtt);
+}
+
 bool fan_worker_tick(struct fan_worker *w, uint64_t now_ns, struct fan_out *out)
 {
 	if (tick_control(w, now_ns, out))
 		return true;
 	if (w->phase != FAN_W_READY)
 		return false;
-	if (now_ns >= timer_ns(w)) {
-		w->expired_ns = now_ns;
-		fan_window_expire(&w->window);
-		fan_rtt_expired(&w->rtt);
-	}
-	return fan_transfer_send(w, now_ns, out);
+	if (now_ns >= timer_ns(w))
+		expire(w, now_ns);
+	return fan_leader_send(w, out) || fan_transfer_send(w, now_ns, out);
 }
 
 static uint64_t earlier(uint64_t a, uint64_t b)
@@ -449,7 +271,7 @@ uint64_t fan_worker_deadline(struct fan_worker *w)
 	if (w->phase != FAN_W_READY)
 		return at;
 	at = earlier(at, silence_ns(w));
-	if (fan_window_may_send(&w->window, w->congestion.cwnd))
+	if (fan_window_may_send(&w->window, w->congestion.cwnd) || fan_leader_is_due(w))
 		return 0; /* there is something to send */
 	if (is_waiting(w))
 		at = earlier(at, stall_ns(w));
@@ -542,6 +364,11 @@ const struct fan_worker_stats *fan_worker_stats(struct fan_worker *w)
 	w->stats.srtt_ns = w->rtt.srtt_ns;
 	w->stats.rto_ns = w->rtt.rto_ns;
 	w->stats.cwnd = w->congestion.cwnd;
+	w->stats.aggr = w->congestion.aggr;
+	w->stats.waiting = w->window.in_flight;
+	w->stats.next = w->window.turns;
+	w->stats.slowest = w->slowest;
+	w->stats.cache = w->cache.stats;
 	return &w->stats;
 }
 

@@ -12,6 +12,8 @@
 #ifndef FAN_WORKER_H
 #define FAN_WORKER_H
 
+#include "cache.h"
+#include "congestion.h"
 #include "ctlmsg.h"
 #include "priority.h"
 #include "verdict.h"
@@ -32,7 +34,10 @@ struct fan_worker_config {
 	uint64_t nonce;		  /* random, not 0: this life of this rank */
 	fan_priority_fn priority; /* of fragments of operations without one; NULL: 0 */
 	const void *priority_arg;
+	enum fan_controller controller; /* of the congestion window */
 	uint32_t workers;	  /* behind this rank, for a switch that is one; 0 or 1: itself */
+	uint32_t cache_frags;	  /* sums that it keeps for slow ranks where ranks run ahead of each
+				   * other, at most FAN_CACHE_MAX; 0: none */
 	struct fan_pool *relayed; /* a switch's uplink: its fragments are the rounds of this
 				   * pool that are HELD, and there are no operations */
 };
@@ -88,9 +93,15 @@ struct fan_worker_stats {
 	uint64_t marks;	     /* of them: some part had met congestion */
 	uint64_t srtt_ns;    /* smoothed round trip, waits for others included */
 	uint64_t rto_ns;
-	uint32_t window; /* granted, fragments */
-	bool multicast;	 /* results come by multicast, as far as the switch has told */
-	uint32_t cwnd;	 /* allowed now, fragments */
+	uint32_t window;   /* granted, fragments */
+	bool multicast;	   /* results come by multicast, as far as the switch has told */
+	uint32_t cwnd;	   /* allowed now, fragments */
+	uint32_t aggr;	   /* of them in shared slots: FAN_CONTROL_A2TP */
+	uint64_t bypassed; /* contributions sent past the slots */
+	uint32_t waiting;  /* fragments sent whose results are not there; beyond cwnd: ahead */
+	uint64_t next;	   /* the fragment that it comes to */
+	uint64_t slowest;  /* the one that the slowest rank has come to, at least */
+	struct fan_cache_stats cache;
 	uint64_t drops[FAN_DROP_COUNT];
 };
 

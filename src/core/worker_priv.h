@@ -10,6 +10,13 @@
 #include "window.h"
 #include "worker.h"
 
+/* What another rank asks, on its way to the home. */
+struct fan_question {
+	uint64_t frag;
+	uint16_t rank, flags, number;
+	uint8_t type; /* PROBE goes on, PACE is answered */
+};
+
 struct fan_worker {
 	struct fan_worker_config cfg;
 	enum fan_worker_phase phase;
@@ -28,6 +35,10 @@ struct fan_worker {
 	uint64_t missing[FAN_RANK_WORDS]; /* of the last STATE... */
 	uint64_t missing_frag;		  /* ...about this fragment */
 	uint64_t expired_ns;		  /* when the timer ran out last */
+	uint64_t paced_ns;		  /* when PACE came last... */
+	uint64_t slowest;		  /* ...and where the slowest rank is, at least */
+	uint32_t lead;			  /* how far before it this rank may be, now... */
+	uint64_t lead_turn;		  /* ...and the transmission from which on it may shrink */
 	uint64_t who_ns;		  /* when a WHO last drew a BEAT */
 	bool missing_known;
 	bool rejoins; /* READY: by another way, until the home's WELCOME */
@@ -51,15 +62,41 @@ struct fan_worker {
 	uint64_t next_group; /* of the next operation in fixed mode */
 	uint64_t low_group;  /* lowest group that is not finished */
 	struct fan_stream_group group[FAN_STREAM_GROUPS];
+
+	/* As a leading worker. */
+	struct fan_cache cache;
+	unsigned questions;
+	struct fan_question question[FAN_LEAD_ASKS];
 };
 
 /* End the worker with `fault`; only the first one counts. */
 void fan_worker_fail(struct fan_worker *w, const struct fan_fault *fault);
 
+/* Time between control messages: a stall must be noticed, and asked about, in time. */
+uint64_t fan_worker_interval_ns(const struct fan_worker *w);
+
 /* A RESULT, or a NEED, that is for this worker's job. */
 enum fan_verdict fan_transfer_result(struct fan_worker *w, uint64_t now_ns,
 				     const struct fan_frag *f);
 enum fan_verdict fan_transfer_need(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f);
+
+/* A PACE that is for this worker's job. */
+enum fan_verdict fan_transfer_pace(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f);
+
+/* How far ahead of the slowest a worker may be in any case. */
+#define FAN_LEAD_BURSTS 4
+static inline uint32_t fan_lead_least(const struct fan_worker *w)
+{
+	uint32_t least = FAN_LEAD_BURSTS * w->congestion.max;
+	return least < w->window.size ? least : w->window.size;
+}
+
+/* leader.c - a DATA, PROBE or FLUSH: something to keep for others, or about that. */
+enum fan_verdict fan_leader_recv(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f);
+
+/* Is there something of others to send?  Send it; true if `out` ran full. */
+bool fan_leader_is_due(const struct fan_worker *w);
+bool fan_leader_send(struct fan_worker *w, struct fan_out *out);
 
 /* held.c - an uplink's fragments, which are the rounds of its switch.
  * Is there something to send for `frag`? */

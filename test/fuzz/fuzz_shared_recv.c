@@ -11,6 +11,7 @@
 static _Alignas(64) uint8_t memory[1 << 20];
 static struct fan_shared *sh;
 static uint64_t now_ns, dropped;
+static uint8_t beat; /* flags of BEATs */
 
 static fan_peer node(unsigned i)
 {
@@ -52,7 +53,7 @@ static void introduce(unsigned from, uint16_t rank, uint16_t token)
 	uint8_t body[256], scratch[1024];
 	struct fan_out_item it;
 	struct fan_out out;
-	const struct fan_beat m = {.nonce = 1};
+	const struct fan_beat m = {.nonce = 1, .flags = beat};
 	const struct fan_state s = {.state = FAN_JOB_READY};
 	struct fan_via v = {.token = token};
 	fan_out_init(&out, &it, 1, scratch, sizeof scratch);
@@ -81,7 +82,7 @@ static void fragment(struct fuzz *z, unsigned from)
 {
 	static const uint8_t types[] = {FAN_TYPE_DATA,	FAN_TYPE_DATA, FAN_TYPE_DATA,
 					FAN_TYPE_PROBE, FAN_TYPE_NEED, FAN_TYPE_RESULT,
-					FAN_TYPE_FLUSH, FAN_TYPE_DATA};
+					FAN_TYPE_FLUSH, FAN_TYPE_PACE};
 	uint8_t body[256], kind = fuzz_8(z);
 	struct fan_frag f = {.frag = fuzz_frag(z), .job = 1, .epoch = 2, .type = types[kind & 7]};
 	f.sender = kind & 8 ? fuzz_8(z) : (uint16_t)(from ? from - 1 : 0);
@@ -95,7 +96,8 @@ static void fragment(struct fuzz *z, unsigned from)
 		f.sender = (uint16_t)(1 + fuzz_8(z) % 4 + (fuzz_8(z) << 8));
 		bytes = (f.sender & 7) * 8u +
 			(f.flags & FAN_F_EMPTY ? 0 : fan_partial_acc_bytes(&f));
-	} else if (f.type == FAN_TYPE_PROBE || f.type == FAN_TYPE_FLUSH || f.flags & FAN_F_EMPTY) {
+	} else if (f.type == FAN_TYPE_PROBE || f.type == FAN_TYPE_FLUSH ||
+		   f.type == FAN_TYPE_PACE || f.flags & FAN_F_EMPTY) {
 		bytes = 0;
 	}
 	fuzz_bytes(z, body, bytes);
@@ -127,6 +129,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	};
 	now_ns = FAN_MS;
 	dropped = 0;
+	beat = size % 2 ? FAN_BEAT_AHEAD | FAN_BEAT_LEADS : 0;
 	if (fan_shared_bytes(&cfg) > sizeof memory)
 		abort();
 	sh = fan_shared_init(memory, &cfg);

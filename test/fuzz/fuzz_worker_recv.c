@@ -17,6 +17,7 @@ static struct fan_worker *w;
 static uint64_t now_ns;
 static struct fan_frag sent[64]; /* the last contributions, by fragment */
 static uint64_t drops;
+static bool ahead; /* and keeps sums for others */
 
 static const struct fan_op ops[OPS] = {
 	{.op = FAN_SUM, .dtype = FAN_FLOAT32, .wire = FAN_FLOAT32, .mode = FAN_FIXED, .count = 512},
@@ -88,6 +89,7 @@ static void welcome(unsigned window)
 	uint8_t body[FAN_CTL_BYTES_MAX];
 	struct fan_welcome m = {
 		.window = (uint16_t)window, .shards = 1, .beat_ms = 125, .alive_ms = 1000};
+	m.burst = ahead ? m.window / 2 : 0;
 	control(FAN_TYPE_WELCOME, 9, body, fan_welcome_put(body, &m), false);
 }
 
@@ -124,6 +126,27 @@ static void answer(struct fuzz *z)
 	give(&f, body, bytes, change & 64);
 }
 
+/* Something to keep for others, or about that. */
+static void lend(struct fuzz *z)
+{
+	static const uint8_t types[] = {FAN_TYPE_DATA, FAN_TYPE_DATA, FAN_TYPE_PROBE,
+					FAN_TYPE_PACE};
+	uint8_t body[256], kind = fuzz_8(z);
+	struct fan_frag f = {.frag = fuzz_frag(z), .job = 1, .epoch = 2, .type = types[kind & 3]};
+	f.flags = fuzz_16(z) & FAN_F_KNOWN;
+	f.sender = kind >> 2 & 3;
+	f.op = f.type == FAN_TYPE_DATA ? kind >> 4 & 3 : FAN_BARRIER;
+	f.dtype = FAN_INT32;
+	f.count = f.type == FAN_TYPE_PACE ? fuzz_16(z) : f.op == FAN_BARRIER ? 0 : fuzz_8(z) % 20;
+	size_t bytes = f.flags & FAN_F_EMPTY || f.type != FAN_TYPE_DATA ? 0 : f.count * 4u;
+	if (f.flags & FAN_F_PARTIAL && f.type == FAN_TYPE_DATA) {
+		f.sender = (uint16_t)(1 + (f.flags & FAN_F_ROOT ? f.sender << 8 : 0));
+		bytes += 8;
+	}
+	fuzz_bytes(z, body, bytes);
+	give(&f, body, bytes, false);
+}
+
 static void step(struct fuzz *z)
 {
 	uint8_t what = fuzz_8(z);
@@ -132,6 +155,10 @@ static void step(struct fuzz *z)
 	case 1:
 	case 2: answer(z); break;
 	case 3: {
+		if (ahead && what & 8) {
+			lend(z);
+			break;
+		}
 		struct fan_frag f = {.frag = fuzz_frag(z),
 				     .job = 1,
 				     .epoch = 2,
@@ -176,7 +203,8 @@ static void begin(bool wide)
 		.ranks = 3,
 		.payload_bytes = PAYLOAD,
 		.window_max = WINDOW,
-		.options = wide ? FAN_JOIN_WIDE : 0,
+		.options = (uint8_t)((wide ? FAN_JOIN_WIDE : 0) | (ahead ? FAN_JOIN_AHEAD : 0)),
+		.cache_frags = ahead ? 4 : 0,
 		.alive_ms = 1000,
 		.join_ms = 5000,
 		.stall_ms = 3000,
@@ -205,6 +233,7 @@ static void begin(bool wide)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct fuzz z = {data, size};
+	ahead = size % 2;
 	begin(fuzz_8(&z) & 1);
 	while (z.left)
 		step(&z);

@@ -24,7 +24,7 @@ struct options {
 	unsigned jobs;
 	int story;
 	enum plan_policy policy;
-	bool verbose, one;
+	bool stragglers, verbose, one;
 };
 
 struct child {
@@ -35,7 +35,7 @@ struct child {
 static void usage(FILE *to)
 {
 	fputs("usage: faults [--seeds N] [--seed S] [--story NAME] [--policy P]\n"
-	      "              [--jobs J] [--verbose]\n\n"
+	      "              [--stragglers] [--jobs J] [--verbose]\n\n"
 	      "Runs the protocol core in virtual time under random faults and checks that\n"
 	      "sums are exact, that every run ends, and that errors name their cause.\n\n"
 	      "  --seeds N     how many seeds (1000, or 1 after --seed)\n"
@@ -44,6 +44,7 @@ static void usage(FILE *to)
 	      "                early mismatch taken full rogue outsider\n"
 	      "  --policy P    between workers and home: switchml (nothing), atp, esa (shared\n"
 	      "                switches), or mix, as each seed says (mix)\n"
+	      "  --stragglers  some ranks are slow, and the others run ahead of them\n"
 	      "  --jobs J      processes at a time (2)\n"
 	      "  --verbose     what each seed stands for\n",
 	      to);
@@ -83,10 +84,15 @@ static int story_number(const char *name)
 static struct options parse(int argc, char **argv)
 {
 	static const struct option long_options[] = {
-		{"seeds", required_argument, NULL, 'n'}, {"seed", required_argument, NULL, 's'},
-		{"story", required_argument, NULL, 't'}, {"policy", required_argument, NULL, 'p'},
-		{"jobs", required_argument, NULL, 'j'},	 {"verbose", no_argument, NULL, 'v'},
-		{"help", no_argument, NULL, 'h'},	 {NULL, 0, NULL, 0},
+		{"seeds", required_argument, NULL, 'n'},
+		{"seed", required_argument, NULL, 's'},
+		{"story", required_argument, NULL, 't'},
+		{"policy", required_argument, NULL, 'p'},
+		{"jobs", required_argument, NULL, 'j'},
+		{"verbose", no_argument, NULL, 'v'},
+		{"stragglers", no_argument, NULL, 'g'},
+		{"help", no_argument, NULL, 'h'},
+		{NULL, 0, NULL, 0},
 	};
 	struct options o = {.first = 1, .jobs = 2, .story = -1, .policy = PLAN_MIX};
 	for (int c; (c = getopt_long(argc, argv, "", long_options, NULL)) != -1;) {
@@ -99,6 +105,7 @@ static struct options parse(int argc, char **argv)
 		case 't': o.story = story_number(optarg); break;
 		case 'p': o.policy = policy_number(optarg); break;
 		case 'j': o.jobs = (unsigned)number(optarg); break;
+		case 'g': o.stragglers = true; break;
 		case 'v': o.verbose = true; break;
 		case 'h': usage(stdout); exit(0);
 		default: usage(stderr); exit(2);
@@ -120,7 +127,7 @@ static pid_t start(const struct options *o, uint64_t seed)
 	if (pid != 0)
 		return pid;
 	alarm(SEED_LIMIT_S);
-	run_seed(seed, o->story, o->policy, o->verbose);
+	run_seed(seed, o->story, o->policy, o->stragglers, o->verbose);
 	exit(0); /* with what sanitizers and coverage do at the end */
 }
 
@@ -139,9 +146,9 @@ static bool reap(struct child *child, unsigned jobs, const struct options *o)
 			fprintf(stderr, "seed %llu: %s\n", (unsigned long long)child[i].seed,
 				WTERMSIG(status) == SIGALRM ? "hangs"
 							    : strsignal(WTERMSIG(status)));
-		fprintf(stderr, "    again: faults --verbose --policy %s --seed %llu%s%s\n",
-			policy_name[o->policy], (unsigned long long)child[i].seed,
-			o->story < 0 ? "" : " --story ",
+		fprintf(stderr, "    again: faults --verbose --policy %s%s --seed %llu%s%s\n",
+			policy_name[o->policy], o->stragglers ? " --stragglers" : "",
+			(unsigned long long)child[i].seed, o->story < 0 ? "" : " --story ",
 			o->story < 0 ? "" : story_name((enum story)o->story));
 		return false;
 	}

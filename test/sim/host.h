@@ -84,6 +84,7 @@ struct host_worker {
 	uint64_t dropped;    /* packets with verdict DROP in this life */
 	unsigned room_items; /* of its fan_out */
 	unsigned life;
+	struct fan_cache_stats cache; /* of its last life, after host_worker_free */
 	bool leaving, gone, dead;
 	struct host_end end[HOST_LIVES];
 	/* What a story asks of it. */

@@ -66,6 +66,10 @@ static void end_life(struct host_shared *h)
 	h->sum.flushes += st->flushes;
 	h->sum.completions += st->completions;
 	h->sum.unknown += st->unknown;
+	h->sum.paces += st->paces;
+	h->sum.yields += st->yields;
+	h->sum.lent += st->lent;
+	h->sum.late += st->late;
 	free(h->mem);
 }
 

@@ -29,12 +29,15 @@ static void begin_life(struct host_worker *h)
 	h->sim->node[h->node].group = (fan_peer){0};
 }
 
-static void check_counts(const struct host_worker *h)
+static void check_counts(struct host_worker *h)
 {
 	const struct fan_worker_stats *st = fan_worker_stats(h->core);
 	uint64_t counted = 0;
 	for (unsigned i = 0; i < FAN_DROP_COUNT; i++)
 		counted += st->drops[i];
+	h->cache = st->cache;
+	SIM_CHECK(h->sim, st->cache.peak <= h->job->cfg.cache_frags, "rank %u keeps %u sums, of %u",
+		  h->rank, st->cache.peak, h->job->cfg.cache_frags);
 	SIM_CHECK(h->sim, counted == h->dropped, "rank %u: %llu packets dropped, %llu counted",
 		  h->rank, (unsigned long long)h->dropped, (unsigned long long)counted);
 }

@@ -5,9 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CONTRIBUTIONS 16000  /* of all ranks of a job, about */
-#define LARGE	      262144 /* elements: 1 MiB of float32 */
-#define ELEMENTS      400000 /* likewise */
+#define CONTRIBUTIONS 16000	  /* of all ranks of a job, about */
+#define LARGE	      262144	  /* elements: 1 MiB of float32 */
+#define ELEMENTS      400000	  /* likewise */
+#define MEMORY	      (64u << 20) /* bytes of slots that ahead jobs get, about */
 
 const char *story_name(enum story story)
 {
@@ -260,7 +261,43 @@ static void draw_shared(struct plan *p, enum plan_policy policy)
 			p->job[i][k].priorities = fan_rng_below(&r, 3) ? 256 : 0;
 }
 
-void plan_draw(struct plan *p, uint64_t seed, enum story story, enum plan_policy policy)
+/* Ranks that run ahead of each other, since some of them have slow links. */
+static void draw_ahead(struct plan *p)
+{
+	static const uint16_t least[] = {2, 16, 64, 256}, caches[] = {1, 4, 64, 1024};
+	struct fan_rng r = {fan_rng_mix(p->seed + 0xa4ead)};
+	p->ahead = true;
+	/* a packet takes up to 100 us, on slow links up to 1.6 ms */
+	uint64_t bits = (p->sw.payload_bytes + 98u) * UINT64_C(8);
+	p->bps = fan_rng_below(&r, 4) ? bits * 1000000 / rng_range(&r, 1, 100) : 0;
+	uint32_t most = MEMORY / (4u * p->jobs * 2u * p->sw.payload_bytes);
+	most = most > 1024 ? 1024 : most;
+	p->sw.ahead_max = (uint16_t)rng_range(&r, 2, most);
+	uint32_t slots = p->sw.ahead_max * 2u * (p->jobs * 2 + 1);
+	p->sw.slots = slots > p->sw.slots ? slots : p->sw.slots;
+	for (unsigned i = 0; i < p->jobs; i++) {
+		const struct fan_worker_config *c = &p->job[i][0].cfg;
+		uint16_t window = (uint16_t)(least[fan_rng_below(&r, 4)] * rng_range(&r, 1, 4));
+		uint32_t cache = (uint32_t)fan_rng_below(&r, caches[fan_rng_below(&r, 4)]);
+		enum fan_controller controller =
+			fan_rng_below(&r, 3) ? FAN_CONTROL_AIMD : FAN_CONTROL_A2TP;
+		uint32_t room = MEMORY / 4u / (c->ranks * c->payload_bytes);
+		for (unsigned k = 0; k < p->lives; k++) {
+			p->job[i][k].cfg.options |= FAN_JOIN_AHEAD;
+			p->job[i][k].cfg.window_max = window;
+			p->job[i][k].cfg.cache_frags = cache < room ? cache : room;
+			p->job[i][k].cfg.controller = controller;
+		}
+	}
+	static const uint32_t forgets[] = {0, 0, 0, 20000, 300000, 1000000};
+	p->forgets = forgets[fan_rng_below(&r, 6)];
+	p->extra.cfg.options = p->job[0][0].cfg.options;
+	p->extra.cfg.window_max = p->job[0][0].cfg.window_max;
+	p->extra.cfg.cache_frags = p->job[0][0].cfg.cache_frags;
+}
+
+void plan_draw(struct plan *p, uint64_t seed, enum story story, enum plan_policy policy,
+	       bool stragglers)
 {
 	struct fan_rng r = {fan_rng_mix(seed)};
 	memset(p, 0, sizeof *p);
@@ -293,7 +330,9 @@ void plan_draw(struct plan *p, uint64_t seed, enum story story, enum plan_policy
 		draw_mismatch(p, &r);
 	draw_extra(p);
 	draw_shared(p, policy);
-	p->limit_ns = draw_limit(p) * (p->shareds ? 1 + p->shareds : 1);
+	if (stragglers)
+		draw_ahead(p);
+	p->limit_ns = draw_limit(p) * (p->shareds ? 1 + p->shareds : 1) * (stragglers ? 3 : 1);
 }
 
 void plan_free(struct plan *p)
@@ -313,6 +352,9 @@ void plan_print(const struct plan *p)
 	       (unsigned long long)(l->delay_ns / SIM_US),
 	       (unsigned long long)(l->jitter_ns / SIM_US), l->loss, l->burst, l->twice, l->late,
 	       l->stale, l->damage);
+	if (p->ahead)
+		printf("  ahead: at most %u, links %llu b/s, forgets %u\n", p->sw.ahead_max,
+		       (unsigned long long)p->bps, p->forgets);
 	for (unsigned i = 0; i < p->shareds; i++)
 		printf("  shared %u%s: policy %d, slots %u, quota %u, options %u, restart %llu, mark "
 		       "%u, reminders %d\n",
@@ -321,10 +363,11 @@ void plan_print(const struct plan *p)
 		       (unsigned long long)p->shared_restart, p->mark, !p->sw.no_reminders);
 	for (unsigned i = 0; i < p->jobs; i++) {
 		const struct host_job *j = &p->job[i][0];
-		printf("  %s: %u ranks, payload %u, window %u, options %u, alive %u ms, "
+		printf("  %s: %u ranks, payload %u, window %u, options %u, cache %u, alive %u ms, "
 		       "%u operations, %u at a time, pauses %u/%u ms\n",
 		       j->cfg.name, j->cfg.ranks, j->cfg.payload_bytes, j->cfg.window_max,
-		       j->cfg.options, j->cfg.alive_ms, j->ops, j->depth, j->pause, j->pause_ms);
+		       j->cfg.options, j->cfg.cache_frags, j->cfg.alive_ms, j->ops, j->depth,
+		       j->pause, j->pause_ms);
 		for (unsigned k = 0; k < j->ops && k < 8; k++) {
 			const struct fan_op *o = &j->op[k].op;
 			printf("    op %u: redop %d dtype %d wire %d mode %d reduce %d root %u "

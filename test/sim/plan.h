@@ -46,6 +46,9 @@ struct plan {
 	bool beside;
 	uint64_t shared_restart; /* packets between restarts of one; 0: none */
 	uint32_t mark;
+	bool ahead;	  /* ranks run ahead of each other, and some are slow */
+	uint64_t bps;	  /* of the others' links */
+	uint32_t forgets; /* chance that what a leading worker is given is gone */
 	struct sim_link link;
 	unsigned jobs;
 	struct host_job job[PLAN_JOBS_MAX][HOST_LIVES];
@@ -59,8 +62,9 @@ struct plan {
 const char *story_name(enum story story);
 
 /* Draw the plan of `seed`; `story` is drawn as well if it is STORY_COUNT.  What the policy
- * adds is drawn apart: a seed means the same for all of them but for that. */
-void plan_draw(struct plan *p, uint64_t seed, enum story story, enum plan_policy policy);
+ * adds, and what stragglers do, is drawn apart: a seed means the same but for that. */
+void plan_draw(struct plan *p, uint64_t seed, enum story story, enum plan_policy policy,
+	       bool stragglers);
 void plan_free(struct plan *p);
 
 /* One line about the plan, for people. */

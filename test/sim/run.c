@@ -18,6 +18,10 @@ static void add_workers(struct run *r)
 		for (uint16_t rank = 0; rank < p->job[i][0].cfg.ranks; rank++, n++) {
 			struct sim_link link = p->link;
 			link.loss = (uint32_t)fan_rng_below(&r->sim.rng, link.loss + 1);
+			if (p->ahead && p->bps)
+				link.up_bps = p->bps / (fan_rng_below(&r->sim.rng, 3)
+								? 1
+								: rng_range(&r->sim.rng, 2, 16));
 			host_worker_init(&r->worker[n], &r->sim, &link, &r->plan.job[i][0], rank);
 		}
 	}
@@ -99,20 +103,54 @@ static void print_shared(const struct host_shared *h)
 {
 	const struct fan_shared_stats *st = &h->sum;
 	printf("  shared: taken %llu hits %llu collisions %llu preemptions %llu evictions %llu "
-	       "flushes %llu completions %llu unknown %llu restarts %u\n",
+	       "flushes %llu completions %llu unknown %llu restarts %u paces %llu yields %llu "
+	       "lent %llu late %llu\n",
 	       (unsigned long long)st->taken, (unsigned long long)st->hits,
 	       (unsigned long long)st->collisions, (unsigned long long)st->preemptions,
 	       (unsigned long long)st->evictions, (unsigned long long)st->flushes,
-	       (unsigned long long)st->completions, (unsigned long long)st->unknown, h->restarts);
+	       (unsigned long long)st->completions, (unsigned long long)st->unknown, h->restarts,
+	       (unsigned long long)st->paces, (unsigned long long)st->yields,
+	       (unsigned long long)st->lent, (unsigned long long)st->late);
 }
 
-void run_seed(uint64_t seed, int story, enum plan_policy policy, bool verbose)
+static void print_caches(const struct run *r)
+{
+	struct fan_cache_stats sum = {0};
+	for (unsigned i = 0; i < r->workers; i++) {
+		const struct fan_cache_stats *c = &r->worker[i].cache;
+		sum.peak = c->peak > sum.peak ? c->peak : sum.peak;
+		sum.parts += c->parts;
+		sum.done += c->done;
+		sum.early += c->early;
+		sum.over += c->over;
+	}
+	if (sum.parts)
+		printf("  caches: parts %llu done %llu early %llu over %llu, at most %u at a time\n",
+		       (unsigned long long)sum.parts, (unsigned long long)sum.done,
+		       (unsigned long long)sum.early, (unsigned long long)sum.over, sum.peak);
+}
+
+/* A leading worker that keeps nothing, or not all, of what it is given. */
+static bool forget(void *arg, const struct sim_packet *p, uint64_t *delay_ns)
+{
+	struct run *r = arg;
+	(void)delay_ns;
+	bool lent = p->bytes[1] == FAN_TYPE_DATA && r->sim.node[p->to].up == p->from;
+	return lent && rng_chance(&r->sim.rng, r->plan.forgets);
+}
+
+void run_seed(uint64_t seed, int story, enum plan_policy policy, bool stragglers, bool verbose)
 {
 	struct run *r = calloc(1, sizeof *r);
-	plan_draw(&r->plan, seed, story < 0 ? STORY_COUNT : (enum story)story, policy);
+	plan_draw(&r->plan, seed, story < 0 ? STORY_COUNT : (enum story)story, policy, stragglers);
 	if (verbose)
 		plan_print(&r->plan);
 	sim_init(&r->sim, seed);
+	r->sim.lines = r->plan.bps != 0;
+	if (r->plan.forgets) {
+		r->sim.filter = forget;
+		r->sim.filter_arg = r;
+	}
 	host_switch_init(&r->sw, &r->sim, &r->plan.sw);
 	add_workers(r);
 	add_shared(r);
@@ -127,6 +165,8 @@ void run_seed(uint64_t seed, int story, enum plan_policy policy, bool verbose)
 		       (double)r->plan.limit_ns / 1e9);
 	for (unsigned i = 0; i < r->workers; i++)
 		host_worker_free(&r->worker[i]);
+	if (verbose)
+		print_caches(r);
 	for (unsigned i = 0; i < r->plan.shareds; i++) {
 		host_shared_free(&r->shared[i]);
 		if (verbose)

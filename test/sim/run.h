@@ -10,6 +10,6 @@
 
 /* Run the plan of `seed`, with the story of that number, or its own if negative.
  * Returns if all is as it must be, else says what is not and ends the process. */
-void run_seed(uint64_t seed, int story, enum plan_policy policy, bool verbose);
+void run_seed(uint64_t seed, int story, enum plan_policy policy, bool stragglers, bool verbose);
 
 #endif

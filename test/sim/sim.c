@@ -65,10 +65,12 @@ static const struct fan_actor_ops world_ops = {world_recv, world_tick, world_dea
 static bool world_filter(void *arg, uint32_t link, const struct fan_sim_packet *p,
 			 uint64_t *late_ns)
 {
-	const struct sim *s = arg;
+	struct sim *s = arg;
 	(void)link;
 	(void)p;
 	*late_ns = s->late_ns;
+	if (s->lines) /* between two nodes that are not the first it passes here twice */
+		s->late_ns = 0;
 	return false;
 }
 
@@ -156,6 +158,18 @@ static void hand_over(struct sim *s, const struct sim_packet *p, uint64_t delay_
 	fan_body_put(&s->world.pool, out.body);
 }
 
+#define OVERHEAD_BYTES 66 /* of lower layers, a packet */
+
+/* How long the packet waits for those before it, and takes itself. */
+static uint64_t line_ns(const struct sim *s, uint64_t bps, uint64_t *until_ns, size_t len)
+{
+	if (!bps)
+		return 0;
+	uint64_t from_ns = *until_ns > s->now_ns ? *until_ns : s->now_ns;
+	*until_ns = from_ns + (len + OVERHEAD_BYTES) * 8 * UINT64_C(1000000000) / bps;
+	return *until_ns - s->now_ns;
+}
+
 static void deliver(struct sim *s, struct sim_link *l, const struct sim_packet *p,
 		    uint64_t later_ns)
 {
@@ -205,12 +219,14 @@ void sim_send(struct sim *s, int from, int to, const uint8_t *head, const uint8_
 		memcpy(p->bytes + FAN_HEAD_BYTES, payload, payload_bytes);
 	if (s->capture)
 		keep(s, p);
+	uint64_t line = down ? line_ns(s, l->down_bps, &l->down_until_ns, p->len)
+			     : line_ns(s, l->up_bps, &l->up_until_ns, p->len);
 	if (!(by_group && l->deaf) && !is_lost(s, l)) {
-		deliver(s, l, p, 0);
+		deliver(s, l, p, line);
 		if (rng_chance(&s->rng, l->twice))
-			deliver(s, l, p, 0);
+			deliver(s, l, p, line);
 		if (l->ghost && head[1] == FAN_TYPE_JOIN && rng_chance(&s->rng, l->ghost))
-			deliver(s, l, p, fan_rng_below(&s->rng, l->ghost_ns));
+			deliver(s, l, p, line + fan_rng_below(&s->rng, l->ghost_ns));
 	}
 	free(p);
 }

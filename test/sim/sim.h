@@ -28,8 +28,10 @@ struct sim_link {
 	uint64_t ghost_ns;
 	uint64_t stale_ns;
 	uint64_t burst_until_ns;
-	bool deaf; /* hears no multicast */
-	bool cut;  /* carries nothing */
+	bool deaf;			     /* hears no multicast */
+	bool cut;			     /* carries nothing */
+	uint64_t up_bps, down_bps;	     /* 0: packets take no time */
+	uint64_t up_until_ns, down_until_ns; /* busy with what was sent before */
 };
 
 struct sim_packet {
@@ -56,6 +58,7 @@ struct sim {
 	uint64_t seed, now_ns;
 	struct fan_sim world;
 	uint64_t late_ns; /* of the packet that is being sent */
+	bool lines;	  /* links have rates, and keep the order of packets */
 	struct fan_rng rng;
 	struct sim_node *node;
 	int nodes, nodes_max;

@@ -217,6 +217,31 @@ static void ctlmsg__names(void **state)
 	assert_int_not_equal(fan_join_get(&got, &f), FAN_OK);
 }
 
+/* A job whose ranks run ahead of each other may have a larger window. */
+static void ctlmsg__welcome_with_a_burst(void **state)
+{
+	(void)state;
+	struct fan_welcome m = welcome, got;
+	size_t plain = fan_welcome_put(body, &m);
+	m.window = FAN_AHEAD_MAX;
+	m.burst = 300;
+	struct fan_frag f = frag_of(fan_welcome_put(body, &m));
+	assert_int_equal(f.payload_bytes, plain + 2);
+	assert_int_equal(fan_welcome_get(&got, &f), FAN_OK);
+	assert_int_equal(got.window, FAN_AHEAD_MAX);
+	assert_int_equal(got.burst, 300);
+	m.burst = 0;
+	f = frag_of(fan_welcome_put(body, &m));
+	assert_int_equal(fan_welcome_get(&got, &f), FAN_E_FORMAT);
+	m.window = 299;
+	m.burst = 300;
+	f = frag_of(fan_welcome_put(body, &m));
+	assert_int_equal(fan_welcome_get(&got, &f), FAN_E_FORMAT);
+	m.window = FAN_AHEAD_MAX + 1;
+	f = frag_of(fan_welcome_put(body, &m));
+	assert_int_equal(fan_welcome_get(&got, &f), FAN_E_FORMAT);
+}
+
 static void ctlmsg__welcome_out_of_range(void **state)
 {
 	(void)state;
@@ -360,6 +385,7 @@ int main(void)
 		cmocka_unit_test(ctlmsg__workers),
 		cmocka_unit_test(ctlmsg__join_out_of_range),
 		cmocka_unit_test(ctlmsg__names),
+		cmocka_unit_test(ctlmsg__welcome_with_a_burst),
 		cmocka_unit_test(ctlmsg__welcome_out_of_range),
 		cmocka_unit_test(ctlmsg__states_that_contradict_themselves),
 		cmocka_unit_test(ctlmsg__an_answer_is_no_larger_than_its_question),

@@ -115,6 +115,17 @@ static void shared__resend_goes_by(void **state)
 	assert_int_equal(bed_add(1, 0, 0, 1, 0, 0), FAN_WAIT); /* the slot is free */
 }
 
+/* Where ranks keep in step, a part that goes by is still waited for: another copy may come. */
+static void shared__resend_leaves_the_slot_alone(void **state)
+{
+	(void)state;
+	for (uint16_t r = 0; r < 3; r++)
+		assert_int_equal(bed_add(0, r, 0, 1, 0, 0), FAN_WAIT);
+	assert_int_equal(bed_add(0, 3, 0, 1, 0, FAN_F_RESEND), FAN_PASS);
+	assert_int_equal(bed.gots, 1);
+	assert_int_equal(bed_add(0, 3, 0, 1, 0, 0), FAN_DONE);
+}
+
 static void shared__probe_and_flush(void **state)
 {
 	(void)state;
@@ -270,6 +281,7 @@ int main(void)
 		BED_TEST(shared__ageing),
 		BED_TEST(shared__options_take_preemption_away),
 		BED_TEST(shared__resend_goes_by),
+		BED_TEST(shared__resend_leaves_the_slot_alone),
 		BED_TEST(shared__probe_and_flush),
 		BED_TEST(shared__probe_of_one_that_waits),
 		BED_TEST(shared__own_sums_stay),

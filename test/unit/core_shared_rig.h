@@ -26,6 +26,8 @@ static struct bed {
 	struct fan_shared_config cfg;
 	struct fan_shared *sh;
 	uint64_t now_ns;
+	uint16_t window; /* of its jobs */
+	uint8_t beat;	 /* flags of BEATs */
 	struct bed_got got[FAN_SHARED_OUT_MAX];
 	unsigned gots;
 } bed;
@@ -75,7 +77,7 @@ static inline uint32_t bed_job(unsigned job)
 static inline uint16_t bed_beat(unsigned job, uint16_t rank)
 {
 	uint8_t body[64];
-	const struct fan_beat m = {.nonce = 1 + rank};
+	const struct fan_beat m = {.nonce = 1 + rank, .flags = bed.beat};
 	size_t bytes = fan_beat_put(body, &m);
 	struct fan_frag f = {.job = bed_job(job),
 			     .epoch = BED_EPOCH,
@@ -109,7 +111,7 @@ static inline enum fan_verdict bed_state(unsigned job, uint16_t rank, uint16_t t
 	const struct fan_via v = {.token = token,
 				  .rank = rank,
 				  .ranks = BED_RANKS,
-				  .window = BED_WINDOW,
+				  .window = bed.window,
 				  .payload_bytes = 64};
 	assert_true(fan_via_put(&item, &out, &v, h.job, h.epoch, item.head, item.payload,
 				item.payload_bytes));
@@ -204,6 +206,8 @@ static inline int bed_open(void **state)
 					     .spares = 1,
 					     .home = bed_home};
 	bed.now_ns = FAN_MS;
+	bed.window = BED_WINDOW;
+	bed.beat = 0;
 	bed_begin();
 	bed_form(0);
 	bed_form(1);

@@ -302,6 +302,59 @@ static void switch__events(void **state)
 	assert_true(fan_peer_equal(&ev.peer, &peer));
 }
 
+/* Ranks that run ahead of each other: the window is a matter of memory, the burst of queues. */
+static void switch__window_and_burst(void **state)
+{
+	(void)state;
+	struct fan_welcome w;
+	struct fan_join m = rig_join_of("a", 2);
+	m.options = FAN_JOIN_AHEAD;
+	assert_int_equal(rig_join(0, rig_nonce(0), &m), FAN_OK);
+	assert_int_equal(fan_welcome_get(&w, &rig.got[0].f), FAN_OK);
+	assert_int_equal(w.window, 4); /* this switch does not know of it... */
+	assert_int_equal(w.burst, 0);
+	m.options = 0;
+	assert_int_equal(rig_join(1, rig_nonce(1), &m), FAN_OK); /* ...and does not care */
+	rig.cfg.ahead_max = 32;
+	rig.cfg.rx_bytes = 3 * 2 * (RIG_PAYLOAD + FAN_HEAD_BYTES);
+	rig_again();
+	m.options = FAN_JOIN_AHEAD;
+	m.window = 20;
+	assert_int_equal(rig_join(0, rig_nonce(0), &m), FAN_OK);
+	assert_int_equal(fan_welcome_get(&w, &rig.got[0].f), FAN_OK);
+	assert_int_equal(w.window, 20);
+	assert_int_equal(w.burst, 3);
+	m.options = 0; /* it would have all of the window under way */
+	assert_int_equal(rig_join(1, rig_nonce(1), &m), FAN_E_JOB_MISMATCH);
+	rig.cfg.ahead_max = 1;
+	assert_int_equal(fan_switch_bytes(&rig.cfg), 0);
+}
+
+static void switch__tells_how_far_others_are(void **state)
+{
+	(void)state;
+	const int32_t one = 1;
+	rig.cfg.ahead_max = 32;
+	rig_again();
+	rig_form("a", 2, FAN_JOIN_AHEAD);
+	struct fan_frag f = rig_data(0, 9, &one);
+	assert_int_equal(rig_send(rig_peer(0), &f), FAN_WAIT);
+	assert_int_equal(rig.gots, 0);
+	f = rig_data(0, 10, &one);
+	f.flags |= FAN_F_LEAD;
+	assert_int_equal(rig_send(rig_peer(0), &f), FAN_WAIT);
+	assert_int_equal(rig_type(0), FAN_TYPE_PACE);
+	assert_true(fan_peer_equal(&rig.got[0].peer, &(fan_peer){.addr = {1, 1}, .port = 9}));
+	assert_int_equal(rig.got[0].f.frag, 10);
+	assert_int_equal(rig.got[0].f.count, 11); /* nothing of rank 1 */
+	for (uint64_t n = 0; n < 5; n++)
+		rig_add(1, n, 1);
+	assert_int_equal(rig_probe(0, 9), FAN_HELD); /* and the slowest is the one before 6 */
+	assert_int_equal(rig_type(0), FAN_TYPE_PACE);
+	assert_int_equal(rig.got[0].f.count, 5);
+	assert_int_equal(fan_switch_stats(rig.sw)->paces, 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -320,6 +373,8 @@ int main(void)
 		RIG_TEST(switch__marks_reach_the_result),
 		RIG_TEST(switch__not_before_it_is_ready),
 		RIG_TEST(switch__report),
+		RIG_TEST(switch__window_and_burst),
+		RIG_TEST(switch__tells_how_far_others_are),
 	};
 	return RUN(tests);
 }

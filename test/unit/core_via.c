@@ -70,7 +70,7 @@ static void via__drops_by_field(void **state)
 		{.token = 1, .hops = FAN_VIA_HOPS_MAX + 1},
 		{.token = 1, .ranks = 4, .rank = 4, .window = 2, .payload_bytes = 64},
 		{.token = 1, .ranks = 4, .window = 0, .payload_bytes = 64},
-		{.token = 1, .ranks = 4, .window = FAN_WINDOW_MAX + 1, .payload_bytes = 64},
+		{.token = 1, .ranks = 4, .window = FAN_AHEAD_MAX + 1, .payload_bytes = 64},
 		{.token = 1, .ranks = 4, .window = 2, .payload_bytes = FAN_PAYLOAD_MIN - 1},
 		{.token = 1, .ranks = 4, .window = 2, .payload_bytes = FAN_PAYLOAD_MAX + 8},
 	};

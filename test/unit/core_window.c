@@ -61,6 +61,61 @@ static void window__sends_in_order_within_the_congestion_window(void **state)
 	assert_int_equal(send_all(100).first, 4);
 }
 
+/* Results that wait for slow ranks do not close the window, once it is known that parts have
+ * arrived. */
+static void window__runs_ahead(void **state)
+{
+	(void)state;
+	fan_window_run_ahead(&w, W);
+	ready_all();
+	assert_int_equal(send_all(3).slot, 2);
+	fan_window_arrived(&w, 1); /* so have those before it */
+	struct sent n = send_all(3);
+	assert_int_equal(n.first, 2);
+	assert_int_equal(n.slot, 4);
+	assert_int_equal(w.in_flight, 5);
+	fan_window_arrived(&w, 0); /* an old answer */
+	assert_int_equal(send_all(3).first, 0);
+	fan_window_done(&w, 3);
+	assert_int_equal(send_all(3).first, 2);
+	fan_window_arrived(&w, 6);
+	assert_int_equal(send_all(100).first, 1);
+	assert_int_equal(w.in_flight, 7);
+}
+
+static void window__asks_once_a_window(void **state)
+{
+	(void)state;
+	unsigned what, asks = 0;
+	ready_all();
+	assert_false(fan_window_asks(&w, 1)); /* results tell */
+	fan_window_run_ahead(&w, W);
+	for (uint32_t i; (i = fan_window_next(&w, 4, &what)) != FAN_WSLOT_NONE;) {
+		asks += fan_window_asks(&w, 4);
+		assert_int_equal(asks, w.turns == 3);
+		fan_window_sent(&w, i, w.seq, what);
+	}
+	fan_window_arrived(&w, 3);
+	for (uint32_t i; (i = fan_window_next(&w, 4, &what)) != FAN_WSLOT_NONE;) {
+		asks += fan_window_asks(&w, 4);
+		fan_window_sent(&w, i, w.seq, what);
+	}
+	assert_int_equal(asks, 4); /* more often from the fifth in flight on */
+}
+
+static void window__inquires_without_insisting(void **state)
+{
+	(void)state;
+	ready_all();
+	send_all(W);
+	fan_window_inquire(&w);
+	struct sent n = send_all(W);
+	assert_int_equal(n.probes, 2);
+	assert_int_equal(n.slot, W - 1);
+	assert_int_equal(w.slot[0].probes, 1);
+	assert_int_equal(w.slot[W - 1].probes, 1);
+}
+
 /* Else ranks that lost different packets would wait for each other for ever. */
 static void window__lowest_goes_beyond_the_congestion_window(void **state)
 {
@@ -230,6 +285,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(window__sends_in_order_within_the_congestion_window),
+		TEST(window__runs_ahead),
+		TEST(window__asks_once_a_window),
+		TEST(window__inquires_without_insisting),
 		TEST(window__lowest_goes_beyond_the_congestion_window),
 		TEST(window__need_is_sent_once),
 		TEST(window__unget),

@@ -19,6 +19,7 @@ static struct {
 	struct fan_frag got[RIG_OUT];
 	uint8_t payload[RIG_OUT][FAN_CTL_BYTES_MAX];
 	unsigned gots;
+	bool marked; /* congestion was met by what comes */
 	void *mem;
 } rig;
 
@@ -88,7 +89,7 @@ static inline enum fan_verdict rig_recv(const struct fan_frag *f, bool by_group)
 	if (f->payload_bytes)
 		memcpy(packet + FAN_HEAD_BYTES, f->payload, f->payload_bytes);
 	return fan_worker_recv(rig.w, rig.now_ns, packet, FAN_HEAD_BYTES + f->payload_bytes,
-			       by_group, false);
+			       by_group, rig.marked);
 }
 
 static inline enum fan_verdict rig_packet(unsigned type, uint64_t frag, const uint8_t *body,
@@ -134,6 +135,40 @@ static inline enum fan_verdict rig_state_about(unsigned state, int err, uint64_t
 static inline enum fan_verdict rig_state(unsigned state, int err, uint64_t missing)
 {
 	return rig_state_about(state, err, missing, 0);
+}
+
+/* Begin anew as one that runs ahead by `window`, with `burst` fragments under way. */
+static inline void rig_ahead(uint16_t window, uint16_t burst)
+{
+	uint8_t body[FAN_CTL_BYTES_MAX];
+	const struct fan_welcome m = {
+		.window = window, .burst = burst, .shards = 1, .beat_ms = 125, .alive_ms = 1000};
+	rig.cfg.options |= FAN_JOIN_AHEAD;
+	rig.cfg.window_max = window;
+	free(rig.mem);
+	size_t bytes = fan_worker_bytes(&rig.cfg);
+	assert_true(bytes > 0);
+	rig.mem = aligned_alloc(64, (bytes + 63) / 64 * 64);
+	memset(rig.mem, 0xee, bytes);
+	rig.w = fan_worker_init(rig.mem, &rig.cfg, rig.now_ns);
+	rig_tick();
+	size_t welcome = fan_welcome_put(body, &m);
+	assert_int_equal(rig_ctl(FAN_TYPE_WELCOME, rig.cfg.nonce, body, welcome), FAN_CTL);
+	rig_tick();
+	assert_int_equal(rig_state(FAN_JOB_READY, 0, 0), FAN_CTL);
+}
+
+/* The switch says that the part of `frag` has come, and the slowest rank is `behind` it. */
+static inline enum fan_verdict rig_pace(uint64_t frag, uint16_t behind)
+{
+	const struct fan_frag f = {.frag = frag,
+				   .job = rig.job,
+				   .epoch = rig.epoch,
+				   .sender = FAN_RANK_NONE,
+				   .count = behind,
+				   .op = FAN_BARRIER,
+				   .type = FAN_TYPE_PACE};
+	return rig_recv(&f, false);
 }
 
 /* Join, with a window of 4, and become ready. */

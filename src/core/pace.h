@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pace.h - how far the ranks of a job have come, and telling them.
+ *
+ * In a job whose ranks may run ahead of each other, results do not say whether what a rank
+ * has sent has arrived: they wait for the slowest.  So a rank asks, with a DATA now and
+ * then, and the nearest switch answers with PACE: your part of this fragment has come, so
+ * far behind it is the slowest rank, and so far before it the furthest.  PACE is a bare
+ * header.  Where the part, or a sum that it drove out of a slot, went on from that switch,
+ * the question goes after it, and who gets it answers.  protocol.md, section 11. */
+#ifndef FAN_PACE_H
+#define FAN_PACE_H
+
+#include "wire.h"
+
+struct fan_pace {
+	uint64_t next[FAN_RANKS_MAX]; /* by rank: behind the highest fragment it has sent */
+	uint64_t front;		      /* the highest of them */
+};
+
+/* A part of `frag` has come from `rank`. */
+static inline void fan_pace_note(struct fan_pace *p, uint16_t rank, uint64_t frag)
+{
+	if (frag < p->next[rank])
+		return;
+	p->next[rank] = frag + 1;
+	if (p->front <= frag)
+		p->front = frag + 1;
+}
+
+/* The lowest of the first `ranks`. */
+uint64_t fan_pace_slowest(const struct fan_pace *p, uint16_t ranks);
+
+/* The answer to the DATA or PROBE `asked` of a job of `ranks`. */
+struct fan_frag fan_pace_answer(const struct fan_pace *p, uint16_t ranks,
+				const struct fan_frag *asked);
+
+/* The question of rank `rank` about `asked`, a DATA, that goes after what went on. */
+struct fan_frag fan_pace_question(const struct fan_frag *asked, uint16_t rank);
+
+/* What the answer `f` says of the slowest: fragments from this one on it has not sent, as
+ * far as is known. */
+uint64_t fan_pace_heard(const struct fan_frag *f);
+
+#endif

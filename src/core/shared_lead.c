@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shared_priv.h"
+
+/* Fragments in a block. */
+static uint64_t block_frags(const struct fan_shared_job *j)
+{
+	return j->window * UINT64_C(2) / FAN_LEAD_BLOCKS + 1;
+}
+
+static unsigned nth_rank(const uint64_t *set, unsigned n)
+{
+	for (unsigned i = 0; i < FAN_RANK_WORDS; i++) {
+		for (uint64_t rest = set[i]; rest; rest &= rest - 1)
+			if (n-- == 0)
+				return i * 64 + (unsigned)__builtin_ctzll(rest);
+	}
+	return FAN_RANK_NONE;
+}
+
+struct fan_goal fan_lead_goal(const struct fan_shared *sh, const struct fan_shared_job *j,
+			      uint64_t frag)
+{
+	struct fan_goal up = {.peer = sh->cfg.home, .rank = FAN_RANK_NONE};
+	uint64_t number = frag / block_frags(j) + 1;
+	const struct fan_lead_block *b = &j->lead.block[number % FAN_LEAD_BLOCKS];
+	if (!j->lead.ahead || b->number != number || !b->count)
+		return up;
+	struct fan_goal goal = {.rank = (uint16_t)nth_rank(b->ranks, (unsigned)(frag % b->count))};
+	goal.peer = fan_relay_hop(sh, j, goal.rank);
+	return fan_peer_is_none(&goal.peer) ? up : goal; /* it has gone */
+}
+
+static bool straggles(const struct fan_pace *pace, unsigned rank)
+{
+	return pace->next[rank] + FAN_LAG_FRAGS <= pace->front;
+}
+
+/* The ranks that lead in a block which is being entered: none if nobody straggles. */
+static void choose(struct fan_shared *sh, const struct fan_shared_job *j, struct fan_lead_block *b)
+{
+	const struct fan_lead *lead = &j->lead;
+	bool full = sh->now_ns < lead->full_until_ns, needed = false;
+	memset(b->ranks, 0, sizeof b->ranks);
+	b->count = 0;
+	if (j->children < j->ranks)
+		return;
+	for (unsigned r = 0; r < j->ranks; r++) {
+		bool slow = straggles(&lead->pace, r);
+		needed |= slow;
+		if (slow || !fan_ranks_has(lead->offers, r) ||
+		    (full && fan_ranks_has(lead->full, r)))
+			continue;
+		fan_ranks_set(b->ranks, r);
+		b->count++;
+	}
+	if (!needed)
+		b->count = 0;
+}
+
+static void enter(struct fan_shared *sh, struct fan_shared_job *j)
+{
+	struct fan_lead *lead = &j->lead;
+	uint64_t now = (lead->pace.front - 1) / block_frags(j) + 1;
+	if (now > lead->entered + FAN_LEAD_BLOCKS) /* as after a restart */
+		lead->entered = now - FAN_LEAD_BLOCKS;
+	while (lead->entered < now) {
+		uint64_t number = ++lead->entered;
+		struct fan_lead_block *b = &lead->block[number % FAN_LEAD_BLOCKS];
+		choose(sh, j, b);
+		b->number = number;
+	}
+}
+
+void fan_lead_note(struct fan_shared *sh, struct fan_shared_job *j, const struct fan_part *p)
+{
+	uint64_t front = j->lead.pace.front;
+	for (uint16_t r = p->first; r < j->ranks; r++) {
+		if (fan_ranks_has(p->ranks, r))
+			fan_pace_note(&j->lead.pace, r, p->f->frag);
+		if (!p->wide)
+			break;
+	}
+	if (j->lead.pace.front > front)
+		enter(sh, j);
+}
+
+bool fan_lead_is_late(const struct fan_shared_job *j, uint64_t frag)
+{
+	return j->lead.ahead && frag + FAN_LAG_FRAGS < j->lead.pace.front;
+}
+
+bool fan_lead_gives_way(struct fan_shared *sh, const struct fan_sslot *slot)
+{
+	const struct fan_shared_job *j = fan_shared_job_of(sh, slot->job, slot->epoch);
+	if (!j || !j->lead.ahead || slot->state != FAN_SSLOT_OPEN)
+		return false;
+	for (unsigned i = 0; i < FAN_RANK_WORDS; i++) {
+		uint64_t missing = j->below[i] & ~(slot->seen[i] | slot->gone[i]);
+		for (; missing; missing &= missing - 1) {
+			unsigned r = i * 64 + (unsigned)__builtin_ctzll(missing);
+			bool passed = j->lead.pace.next[r] > slot->frag;
+			if (!passed && !straggles(&j->lead.pace, r))
+				return false;
+		}
+	}
+	return true;
+}
+
+void fan_lead_full(struct fan_shared *sh, struct fan_shared_job *j, const struct fan_frag *f)
+{
+	if (!(f->flags & FAN_F_RESEND))
+		return;
+	if (sh->now_ns >= j->lead.full_until_ns)
+		memset(j->lead.full, 0, sizeof j->lead.full);
+	fan_ranks_set(j->lead.full, f->priority);
+	j->lead.full_until_ns = sh->now_ns + FAN_LEAD_FULL_NS;
+}
+
+void fan_lead_pace(struct fan_shared *sh, struct fan_shared_job *j, uint16_t rank,
+		   const struct fan_frag *f, uint16_t met, struct fan_out *out)
+{
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	struct fan_frag h = fan_pace_answer(&j->lead.pace, j->ranks, f);
+	h.priority = (uint8_t)rank;
+	h.flags |= met;
+	it->peer = fan_relay_hop(sh, j, rank);
+	fan_wire_put(it->head, &h);
+	sh->stats.paces++;
+}
+
+void fan_lead_ask(struct fan_shared *sh, struct fan_shared_job *j, const struct fan_frag *f,
+		  unsigned first, struct fan_out *out)
+{
+	if (out->count == first) {
+		fan_lead_pace(sh, j, f->sender, f, 0, out);
+		return;
+	}
+	const struct fan_out_item *gone = &out->item[out->count - 1];
+	struct fan_frag h = fan_pace_question(f, f->sender);
+	h.priority = gone->head[15]; /* to a leading worker: that one */
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	it->peer = gone->peer;
+	fan_wire_put(it->head, &h);
+}
+
+enum fan_verdict fan_lead_recv_pace(struct fan_shared *sh, struct fan_shared_job *j,
+				    const fan_peer *from, const struct fan_frag *f,
+				    struct fan_out *out)
+{
+	bool asks = f->flags & FAN_F_LEAD;
+	fan_peer hop = fan_relay_hop(sh, j, asks ? f->sender : f->priority);
+	if (!j->lead.ahead || f->sender >= j->ranks || !fan_peer_equal(&hop, from))
+		return fan_shared_drop(sh, FAN_DROP_SENDER);
+	hop = fan_relay_hop(sh, j, f->sender);
+	if (!asks && fan_peer_is_none(&hop))
+		return fan_shared_drop(sh, FAN_DROP_SENDER);
+	if (!asks) {
+		uint16_t full = f->flags & FAN_F_RESEND; /* no room for more */
+		fan_lead_full(sh, j, f);
+		fan_lead_pace(sh, j, f->sender, f, FAN_F_COLLISION | full, out);
+		return FAN_CTL;
+	}
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	it->peer = sh->cfg.home;
+	fan_relay_copy(it, f);
+	return FAN_PASS;
+}
+
+bool fan_shared_lag(const struct fan_shared *sh, unsigned index, uint16_t rank, struct fan_lag *lag)
+{
+	const struct fan_shared_job *j = NULL;
+	for (unsigned i = 0; i < FAN_JOBS_MAX && !j; i++)
+		if (sh->job[i].used && index-- == 0)
+			j = &sh->job[i];
+	if (!j || rank >= j->ranks)
+		return false;
+	const struct fan_lead *lead = &j->lead;
+	*lag = (struct fan_lag){
+		.job = j->id,
+		.epoch = j->epoch,
+		.ranks = j->ranks,
+		.ahead = lead->ahead,
+		.next = lead->pace.next[rank],
+		.behind = lead->pace.front - lead->pace.next[rank],
+		.straggles = lead->ahead && straggles(&lead->pace, rank),
+		.offers = fan_ranks_has(lead->offers, rank),
+		.full = sh->now_ns < lead->full_until_ns && fan_ranks_has(lead->full, rank),
+		.lent = lead->lent[rank],
+		.owed = lead->owed[rank],
+	};
+	return true;
+}

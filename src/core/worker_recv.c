@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* worker_recv.c - what a worker hears: who it is and how its job stands.  Fragments go on to
+ * transfer.c and leader.c. */
+#include "worker_priv.h"
+
+static enum fan_verdict drop(struct fan_worker *w, unsigned why)
+{
+	w->last_drop = (enum fan_drop)why;
+	w->stats.drops[why]++;
+	return FAN_DROP;
+}
+
+/* Going another way: does the home know this life of the rank, and the job? */
+static enum fan_verdict recv_answer(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)
+{
+	const struct fan_fault fault = {.err = FAN_E_RESTARTED};
+	if (f->type == FAN_TYPE_WELCOME && f->priority != w->way)
+		return drop(w, FAN_DROP_STATE); /* to a JOIN that went another way */
+	w->rejoins = false;
+	w->control_ns = now_ns; /* a BEAT makes us known on the way */
+	if (f->type == FAN_TYPE_REFUSE || f->job != w->job || f->epoch != w->epoch)
+		fan_worker_fail(w, &fault);
+	return FAN_CTL;
+}
+
+static enum fan_verdict recv_welcome(struct fan_worker *w, uint64_t now_ns,
+				     const struct fan_frag *f)
+{
+	struct fan_welcome m;
+	if (f->frag != w->cfg.nonce || w->phase != FAN_W_JOINING)
+		return drop(w, FAN_DROP_STATE);
+	if (fan_welcome_get(&m, f) != FAN_OK || m.window > w->cfg.window_max ||
+	    (m.burst && !(w->cfg.options & FAN_JOIN_AHEAD)))
+		return drop(w, FAN_DROP_FORMAT);
+	w->welcome = m;
+	w->welcomed = true;
+	w->job = f->job;
+	w->epoch = f->epoch;
+	w->phase = FAN_W_FORMING;
+	w->control_ns = now_ns; /* the switch waits for a BEAT: it may be an old JOIN */
+	w->stats.window = m.window;
+	fan_window_open(&w->window, m.window);
+	w->last_number = UINT16_MAX; /* before the first result, which is number 0 */
+	if (m.burst)
+		fan_window_run_ahead(&w->window, m.burst);
+	fan_congestion_init(&w->congestion, m.burst ? m.burst : m.window);
+	fan_congestion_choose(&w->congestion, w->cfg.controller);
+	w->lead = fan_lead_least(w);
+	if (m.burst)
+		w->window.limit = w->lead;
+	fan_transfer_begin(w);
+	return FAN_CTL;
+}
+
+static enum fan_verdict recv_refuse(struct fan_worker *w, const struct fan_frag *f)
+{
+	struct fan_refuse m;
+	if (f->frag != w->cfg.nonce || w->phase != FAN_W_JOINING)
+		return drop(w, FAN_DROP_STATE);
+	if (fan_refuse_get(&m, f) != FAN_OK)
+		return drop(w, FAN_DROP_FORMAT);
+	struct fan_fault fault = {
+		.err = m.err,
+		.rank_a = m.rank,
+		.rank_b = FAN_RANK_NONE,
+		.desc_a = m.have,
+		.desc_b = m.want,
+	};
+	fan_worker_fail(w, &fault);
+	return FAN_CTL;
+}
+
+/* A switch of another version answers JOINs with a REFUSE in its own. */
+static enum fan_verdict recv_other_version(struct fan_worker *w, const uint8_t *pkt, size_t len)
+{
+	if (w->phase == FAN_W_JOINING && pkt[1] == FAN_TYPE_REFUSE &&
+	    fan_get64(pkt + 16) == w->cfg.nonce && fan_wire_is_whole(pkt, len)) {
+		const struct fan_fault fault = {.err = FAN_E_VERSION};
+		fan_worker_fail(w, &fault);
+	}
+	return drop(w, FAN_DROP_VERSION);
+}
+
+static enum fan_verdict job_failed(struct fan_worker *w, const struct fan_state *m, uint64_t frag)
+{
+	struct fan_fault fault = {
+		.err = m->err,
+		.rank_a = m->rank_a,
+		.rank_b = m->rank_b,
+		.desc_a = m->desc_a,
+		.desc_b = m->desc_b,
+		.frag = frag,
+	};
+	memcpy(fault.ranks, m->missing, sizeof fault.ranks);
+	fan_worker_fail(w, &fault);
+	return FAN_CTL;
+}
+
+/* The switch does not know us.  While the job forms it may have taken an old JOIN for
+ * ours, or ours for an old one: join again. */
+static void not_known(struct fan_worker *w, uint64_t now_ns)
+{
+	if (w->phase == FAN_W_FORMING) {
+		w->phase = FAN_W_JOINING;
+		w->welcomed = w->heard_group = w->missing_known = false;
+		w->control_ns = now_ns;
+		return;
+	}
+	const struct fan_fault fault = {.err = FAN_E_RESTARTED};
+	fan_worker_fail(w, &fault);
+}
+
+/* Who is missing, unless it was said of a fragment that is over: a late answer. */
+static void note_missing(struct fan_worker *w, const struct fan_state *m, uint64_t frag)
+{
+	bool late = m->state == FAN_JOB_FORMING || frag < w->missing_frag;
+	if (w->phase == FAN_W_READY && late)
+		return;
+	memcpy(w->missing, m->missing, sizeof w->missing);
+	w->missing_frag = frag;
+	w->missing_known = true;
+}
+
+static enum fan_verdict recv_state(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)
+{
+	struct fan_state m;
+	if (!w->welcomed)
+		return drop(w, FAN_DROP_STATE);
+	if (fan_state_get(&m, f) != FAN_OK)
+		return drop(w, FAN_DROP_FORMAT);
+	note_missing(w, &m, f->frag);
+	w->stats.multicast = m.multicast;
+	switch (m.state) {
+	case FAN_JOB_NONE: not_known(w, now_ns); break;
+	case FAN_JOB_FAILED: return job_failed(w, &m, f->frag);
+	case FAN_JOB_READY:
+		if (w->phase != FAN_W_FORMING)
+			break;
+		w->phase = FAN_W_READY;
+		w->workers = m.workers ? m.workers : w->cfg.ranks;
+		w->progress_ns = now_ns;
+		w->control_ns = now_ns + fan_worker_interval_ns(w);
+		break;
+	default: break;
+	}
+	return FAN_CTL;
+}
+
+static enum fan_verdict recv_group_test(struct fan_worker *w, uint64_t now_ns, bool by_group)
+{
+	if (!by_group)
+		return drop(w, FAN_DROP_TYPE);
+	if (!w->heard_group && w->phase == FAN_W_FORMING) {
+		w->heard_group = true;
+		w->control_ns = now_ns;
+	}
+	return FAN_CTL;
+}
+
+/* A shared switch on the way has forgotten us: what passes it makes us known again. */
+static enum fan_verdict recv_who(struct fan_worker *w, uint64_t now_ns)
+{
+	if (w->phase != FAN_W_FORMING && w->phase != FAN_W_READY)
+		return drop(w, FAN_DROP_STATE);
+	if (now_ns - w->who_ns < FAN_WHO_NS)
+		return FAN_CTL;
+	w->who_ns = w->control_ns = now_ns;
+	return FAN_CTL;
+}
+
+static enum fan_verdict recv_left(struct fan_worker *w, const struct fan_frag *f)
+{
+	if (w->phase != FAN_W_LEAVING || f->frag != w->cfg.nonce)
+		return drop(w, FAN_DROP_STATE);
+	w->phase = FAN_W_LEFT;
+	w->control_ns = UINT64_MAX;
+	return FAN_CTL;
+}
+
+enum fan_verdict fan_worker_recv(struct fan_worker *w, uint64_t now_ns, const uint8_t *pkt,
+				 size_t len, bool by_group, bool marked)
+{
+	struct fan_frag f;
+	int why = fan_wire_get(&f, pkt, len);
+	if (why == FAN_DROP_VERSION)
+		return recv_other_version(w, pkt, len);
+	if (why >= 0)
+		return drop(w, (unsigned)why);
+	if (f.type == FAN_TYPE_WELCOME || f.type == FAN_TYPE_REFUSE) {
+		w->heard_ns = now_ns;
+		if (w->rejoins && w->phase == FAN_W_READY && f.frag == w->cfg.nonce)
+			return recv_answer(w, now_ns, &f);
+		return f.type == FAN_TYPE_WELCOME ? recv_welcome(w, now_ns, &f)
+						  : recv_refuse(w, &f);
+	}
+	if (!w->welcomed || f.job != w->job)
+		return drop(w, FAN_DROP_JOB);
+	if (f.epoch != w->epoch)
+		return drop(w, FAN_DROP_EPOCH);
+	bool others = f.type == FAN_TYPE_DATA || f.type == FAN_TYPE_PROBE ||
+		      (f.type == FAN_TYPE_PACE && f.flags & FAN_F_LEAD);
+	if (f.sender != FAN_RANK_NONE && f.type != FAN_TYPE_RESULT && !others)
+		return drop(w, FAN_DROP_SENDER);
+	w->heard_ns = now_ns;
+	switch (f.type) {
+	case FAN_TYPE_STATE: return recv_state(w, now_ns, &f);
+	case FAN_TYPE_LEFT: return recv_left(w, &f);
+	case FAN_TYPE_GROUP_TEST: return recv_group_test(w, now_ns, by_group);
+	case FAN_TYPE_WHO: return recv_who(w, now_ns);
+	case FAN_TYPE_RESULT:
+	case FAN_TYPE_PACE:
+	case FAN_TYPE_DATA:
+	case FAN_TYPE_PROBE:
+	case FAN_TYPE_FLUSH:
+	case FAN_TYPE_NEED: break;
+	default: return drop(w, FAN_DROP_TYPE);
+	}
+	if (w->phase != FAN_W_READY)
+		return drop(w, FAN_DROP_STATE);
+	if (marked)
+		f.flags |= FAN_F_ECN;
+	switch (f.type) {
+	case FAN_TYPE_RESULT: return fan_transfer_result(w, now_ns, &f);
+	case FAN_TYPE_NEED: return fan_transfer_need(w, now_ns, &f);
+	case FAN_TYPE_PACE:
+		if (!(f.flags & FAN_F_LEAD))
+			return fan_transfer_pace(w, now_ns, &f);
+		return fan_leader_recv(w, now_ns, &f);
+	default: return fan_leader_recv(w, now_ns, &f);
+	}
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Worker 1 of 3 keeps sums for the others. */
+#include "core_worker_rig.h"
+
+static int32_t in[64 * 16], out[64 * 16];
+
+static int open_leader(void **state)
+{
+	int err = rig_open(state);
+	rig.cfg.cache_frags = 4;
+	rig_ahead(32, 32);
+	return err;
+}
+
+static void start(unsigned frags)
+{
+	uint64_t id;
+	const struct fan_op op = {.op = FAN_SUM,
+				  .dtype = FAN_INT32,
+				  .wire = FAN_INT32,
+				  .count = frags * 16,
+				  .in = in,
+				  .out = out};
+	assert_int_equal(fan_worker_start(rig.w, rig.now_ns, &op, &id), FAN_OK);
+}
+
+static enum fan_verdict lend(uint16_t rank, uint64_t frag, int32_t value)
+{
+	const struct fan_frag f = {.frag = frag,
+				   .job = rig.job,
+				   .epoch = rig.epoch,
+				   .sender = rank,
+				   .count = 1,
+				   .priority = 1,
+				   .type = FAN_TYPE_DATA,
+				   .dtype = FAN_INT32,
+				   .payload = (const uint8_t *)&value,
+				   .payload_bytes = 4};
+	return rig_recv(&f, false);
+}
+
+static enum fan_verdict about(unsigned type, uint16_t rank, uint64_t frag)
+{
+	const struct fan_frag f = {.frag = frag,
+				   .job = rig.job,
+				   .epoch = rig.epoch,
+				   .flags = type == FAN_TYPE_PROBE ? 0 : FAN_F_LEAD,
+				   .sender = rank,
+				   .count = 77,
+				   .priority = 1,
+				   .type = (uint8_t)type,
+				   .op = FAN_BARRIER};
+	return rig_recv(&f, false);
+}
+
+/* What was sent as number `i` is the sum of `ranks` for fragment `frag`. */
+static void is_sum(unsigned i, uint64_t frag, uint64_t ranks, int32_t sum)
+{
+	assert_int_equal(rig.got[i].type, FAN_TYPE_DATA);
+	assert_int_equal(rig.got[i].flags & (FAN_F_PARTIAL | FAN_F_LEAD),
+			 FAN_F_PARTIAL | FAN_F_LEAD);
+	assert_int_equal(rig.got[i].frag, frag);
+	assert_int_equal(rig.got[i].priority, 1);
+	assert_int_equal(fan_get64(rig.payload[i]), ranks);
+	assert_int_equal(fan_get32(rig.payload[i] + 8), sum);
+}
+
+static void leader__completes_and_injects(void **state)
+{
+	(void)state;
+	assert_int_equal(lend(0, 5, 1), FAN_WAIT);
+	assert_int_equal(lend(1, 5, 2), FAN_WAIT); /* its own, too, comes by way of the switch */
+	assert_int_equal(rig_tick(), 0);
+	assert_int_equal(lend(0, 5, 1), FAN_DROP);
+	assert_int_equal(lend(2, 5, 4), FAN_DONE);
+	assert_int_equal(fan_worker_deadline(rig.w), 0);
+	assert_int_equal(rig_tick(), 1);
+	is_sum(0, 5, 7, 7);
+	assert_int_equal(fan_worker_stats(rig.w)->cache.done, 1);
+	assert_int_equal(fan_worker_stats(rig.w)->cache.open, 0);
+}
+
+/* Congestion that a part met on its way here is told with the sum. */
+static void leader__marks_stick(void **state)
+{
+	(void)state;
+	lend(0, 5, 1);
+	rig.marked = true;
+	lend(1, 5, 2);
+	rig.marked = false;
+	assert_int_equal(lend(2, 5, 4), FAN_DONE);
+	assert_int_equal(rig_tick(), 1);
+	is_sum(0, 5, 7, 7);
+	assert_true(rig.got[0].flags & FAN_F_ECN);
+	lend(0, 6, 1);
+	lend(1, 6, 2);
+	assert_int_equal(lend(2, 6, 4), FAN_DONE);
+	assert_int_equal(rig_tick(), 1);
+	assert_false(rig.got[0].flags & FAN_F_ECN);
+}
+
+/* Before its own data, and forgotten with the result. */
+static void leader__result_frees(void **state)
+{
+	(void)state;
+	start(2);
+	lend(0, 0, 1);
+	assert_int_equal(rig_tick(), 2);
+	struct fan_frag r = rig.got[0];
+	r.type = FAN_TYPE_RESULT;
+	r.flags &= FAN_F_FIRST | FAN_F_LAST;
+	assert_int_equal(rig_recv(&r, false), FAN_DONE);
+	assert_int_equal(fan_worker_stats(rig.w)->cache.open, 0);
+	assert_int_equal(lend(2, 0, 1), FAN_DROP); /* over */
+	assert_int_equal(fan_worker_stats(rig.w)->drops[FAN_DROP_STALE], 1);
+	assert_int_equal(lend(2, 200, 1), FAN_DROP);
+	assert_int_equal(fan_worker_stats(rig.w)->drops[FAN_DROP_AHEAD], 1);
+}
+
+static void leader__questions(void **state)
+{
+	(void)state;
+	lend(0, 5, 1);
+	assert_int_equal(about(FAN_TYPE_PROBE, 0, 5), FAN_HELD); /* it is here */
+	assert_int_equal(rig_tick(), 0);
+	assert_int_equal(about(FAN_TYPE_PROBE, 2, 5),
+			 FAN_PASS); /* it is not: all that is goes first */
+	assert_int_equal(rig_tick(), 2);
+	is_sum(0, 5, 1, 1);
+	assert_int_equal(rig.got[1].type, FAN_TYPE_PROBE);
+	assert_int_equal(rig.got[1].sender, 2);
+	assert_int_equal(rig.got[1].count, 77);
+	assert_int_equal(rig.got[1].priority, 1);
+	assert_true(rig.got[1].flags & FAN_F_LEAD);
+	assert_int_equal(about(FAN_TYPE_PACE, 2, 5), FAN_PASS);
+	assert_int_equal(rig_tick(), 1);
+	assert_int_equal(rig.got[0].type, FAN_TYPE_PACE);
+	assert_int_equal(rig.got[0].sender, 2);
+	assert_int_equal(rig.got[0].flags, 0);
+	assert_int_equal(rig.got[0].priority, 1);
+	assert_int_equal(about(FAN_TYPE_PROBE, 3, 5), FAN_DROP);
+	for (unsigned i = 0; i < FAN_LEAD_ASKS; i++)
+		assert_int_equal(about(FAN_TYPE_PACE, 2, i), FAN_PASS);
+	assert_int_equal(about(FAN_TYPE_PACE, 2, 5), FAN_DROP);
+	unsigned sent = 0;
+	for (unsigned n = rig_tick(); n; n = rig_tick()) /* as far as there is room */
+		sent += n;
+	assert_int_equal(sent, FAN_LEAD_ASKS);
+}
+
+static enum fan_verdict flush(uint64_t frag)
+{
+	struct fan_frag f = {.frag = frag,
+			     .job = rig.job,
+			     .epoch = rig.epoch,
+			     .sender = FAN_RANK_NONE,
+			     .flags = FAN_F_LEAD,
+			     .type = FAN_TYPE_FLUSH,
+			     .op = FAN_BARRIER};
+	return rig_recv(&f, false);
+}
+
+static void leader__flush_and_no_room(void **state)
+{
+	(void)state;
+	lend(0, 5, 1);
+	assert_int_equal(flush(5), FAN_CTL);
+	assert_int_equal(rig_tick(), 1);
+	is_sum(0, 5, 1, 1);
+	assert_int_equal(rig.got[0].flags & FAN_F_RESEND, 0);
+	for (uint64_t n = 6; n < 9; n++)
+		assert_int_equal(lend(0, n, 1), FAN_WAIT);
+	assert_int_equal(lend(0, 9, 1), FAN_PASS);
+	about(FAN_TYPE_PACE, 0, 9);
+	assert_int_equal(rig_tick(), 2);
+	is_sum(0, 9, 1, 1);
+	assert_int_equal(rig.got[0].flags & FAN_F_RESEND, FAN_F_RESEND);
+	assert_int_equal(fan_worker_stats(rig.w)->cache.peak, 4);
+}
+
+/* Waiting for a fragment itself, it lets go what may be the missing piece. */
+static void leader__lets_go_of_the_lowest(void **state)
+{
+	(void)state;
+	start(2);
+	rig_tick();
+	lend(0, 0, 1);
+	lend(0, 1, 1);
+	bool gone = false;
+	for (unsigned ms = 0; ms < 400 && !gone; ms++) {
+		rig.now_ns += FAN_MS;
+		for (unsigned n = rig_tick(); n; n--)
+			gone |= rig.got[n - 1].type == FAN_TYPE_DATA &&
+				rig.got[n - 1].flags & FAN_F_LEAD;
+	}
+	assert_true(gone);
+	assert_int_equal(fan_worker_stats(rig.w)->cache.open, 1);
+}
+
+static void leader__none_without_a_cache(void **state)
+{
+	rig_open(state);
+	rig_ahead(32, 32);
+	assert_int_equal(lend(0, 5, 1), FAN_DROP);
+	assert_int_equal(about(FAN_TYPE_PROBE, 0, 5), FAN_DROP);
+	assert_int_equal(about(FAN_TYPE_PACE, 0, 5), FAN_DROP);
+	assert_int_equal(flush(5), FAN_DROP);
+	rig_open(state);
+	rig.cfg.cache_frags = FAN_CACHE_MAX + 1;
+	assert_int_equal(fan_worker_bytes(&rig.cfg), 0);
+}
+
+#define LEADER_TEST(name) cmocka_unit_test_setup_teardown(name, open_leader, rig_close)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		LEADER_TEST(leader__completes_and_injects),
+		LEADER_TEST(leader__marks_stick),
+		LEADER_TEST(leader__result_frees),
+		LEADER_TEST(leader__questions),
+		LEADER_TEST(leader__flush_and_no_room),
+		LEADER_TEST(leader__lets_go_of_the_lowest),
+		LEADER_TEST(leader__none_without_a_cache),
+	};
+	return RUN(tests);
+}

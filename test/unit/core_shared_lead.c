@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks 0 to 2 run ahead of rank 3. */
+#include "core_shared_rig.h"
+
+#define WINDOW 480 /* blocks of 31 fragments */
+#define SLOTS  16
+
+static int open_ahead(void **state)
+{
+	int err = bed_open(state);
+	bed.window = WINDOW;
+	bed.beat = FAN_BEAT_AHEAD | FAN_BEAT_LEADS;
+	bed.cfg.slots = SLOTS;
+	bed_begin();
+	bed_form(0);
+	return err;
+}
+
+static void run_to(uint16_t rank, uint64_t from, uint64_t to)
+{
+	for (uint64_t n = from; n < to; n++)
+		bed_add(0, rank, n, 1 << rank, 0, 0);
+}
+
+/* Where answer `i` went: the rank, or -1: up. */
+static int goes_to(unsigned i)
+{
+	assert_true(i < bed.gots);
+	for (uint16_t r = 0; r < BED_RANKS; r++) {
+		fan_peer peer = bed_worker(0, r);
+		if (fan_peer_equal(&bed.got[i].peer, &peer))
+			return r;
+	}
+	assert_true(fan_peer_equal(&bed.got[i].peer, &bed_home));
+	return -1;
+}
+
+static struct fan_lag lag_of(uint16_t rank)
+{
+	struct fan_lag lag;
+	assert_true(fan_shared_lag(bed.sh, 0, rank, &lag));
+	return lag;
+}
+
+/* All three far ahead of the fourth, in step. */
+static void run_ahead(uint64_t from, uint64_t to)
+{
+	for (uint64_t n = from; n < to; n++)
+		for (uint16_t r = 0; r < 3; r++)
+			bed_add(0, r, n, 1 << r, 0, 0);
+}
+
+static void lead__slots_give_way_to_who_is_far_ahead(void **state)
+{
+	(void)state;
+	run_ahead(0, SLOTS);
+	assert_int_equal(fan_shared_stats(bed.sh)->yields, 0);
+	/* rank 3 is not far behind yet: the slots are not left */
+	assert_int_equal(bed_add(0, 0, SLOTS, 1, 0, 0), FAN_PASS);
+	assert_int_equal(goes_to(0), -1);
+	assert_true(bed.got[0].f.flags & FAN_F_COLLISION);
+	run_to(0, SLOTS, FAN_LAG_FRAGS - 1);
+	assert_int_equal(fan_shared_stats(bed.sh)->yields, 0);
+	run_to(0, FAN_LAG_FRAGS - 1, 2 * FAN_LAG_FRAGS);
+	assert_true(fan_shared_stats(bed.sh)->yields > 0);
+	struct fan_lag lag = lag_of(3);
+	assert_true(lag.straggles && lag.ahead && lag.offers);
+	assert_int_equal(lag.behind, 2 * FAN_LAG_FRAGS);
+	assert_false(lag_of(0).straggles);
+	assert_false(fan_shared_lag(bed.sh, 0, BED_RANKS, &lag));
+	assert_false(fan_shared_lag(bed.sh, 1, 0, &lag));
+}
+
+/* The sum of those ahead goes to a leading worker, and so does the late part. */
+static void lead__one_place_for_what_is_loose(void **state)
+{
+	(void)state;
+	run_ahead(0, 200);
+	assert_true(fan_shared_stats(bed.sh)->lent > 0);
+	/* the slot of 199 - SLOTS is being left for 199 - SLOTS + SLOTS */
+	assert_int_equal(bed_add(0, 0, 200, 1, 0, 0), FAN_WAIT);
+	int leader = goes_to(0);
+	assert_in_range(leader, 0, 2);
+	uint64_t frag = bed.got[0].f.frag;
+	assert_int_equal(frag, 200 - SLOTS);
+	assert_true(bed.got[0].f.flags & FAN_F_PARTIAL);
+	assert_int_equal(bed.got[0].f.priority, leader);
+	struct fan_partial p;
+	assert_true(fan_partial_get(&p, &bed.got[0].f, BED_RANKS));
+	assert_int_equal(p.ranks[0], 7);
+	uint32_t lent = lag_of((uint16_t)leader).lent;
+	assert_int_equal(bed_add(0, 3, frag, 8, 0, 0), FAN_PASS);
+	assert_int_equal(goes_to(0), leader);
+	assert_int_equal(bed.got[0].f.sender, 3);
+	assert_int_equal(bed.got[0].f.priority, leader);
+	assert_int_equal(lag_of((uint16_t)leader).lent, lent + 1);
+	assert_int_equal(lag_of(3).owed, 0); /* not so late */
+	assert_int_equal(bed_add(0, 3, 100, 8, 0, 0), FAN_PASS);
+	assert_in_range(goes_to(0), 0, 2);
+	assert_int_equal(lag_of(3).owed, 1);
+	/* what its slot still has is completed there */
+	assert_int_equal(bed_add(0, 3, 199, 8, 0, 0), FAN_DONE);
+	assert_int_equal(goes_to(0), -1);
+	bed_is_partial(0, 0, 199, 0xf, 15);
+}
+
+/* Nobody to keep it: the home gets what is loose. */
+static void lead__server_where_nobody_leads(void **state)
+{
+	(void)state;
+	bed.beat = FAN_BEAT_AHEAD;
+	bed_begin();
+	bed_form(0);
+	run_ahead(0, 200);
+	assert_int_equal(fan_shared_stats(bed.sh)->lent, 0);
+	assert_true(fan_shared_stats(bed.sh)->yields > 0);
+	assert_int_equal(bed_add(0, 3, 20, 8, 0, 0), FAN_PASS);
+	assert_int_equal(goes_to(0), -1);
+	assert_int_equal(fan_shared_stats(bed.sh)->late, 1);
+}
+
+/* A leading worker speaks for others, from its own place alone. */
+static void lead__sums_of_leading_workers_pass(void **state)
+{
+	(void)state;
+	run_ahead(0, 200);
+	uint8_t body[16] = {0xf};
+	fan_put32(body + 8, 15);
+	struct fan_frag f = bed_head(0, 1, 20, FAN_TYPE_DATA);
+	f.flags = FAN_F_FIRST | FAN_F_LAST | FAN_F_PARTIAL | FAN_F_LEAD;
+	f.dtype = FAN_INT32;
+	f.count = 1;
+	f.sender = 1; /* words */
+	f.priority = 2;
+	assert_int_equal(bed_give(bed_worker(0, 2), &f, body, 12), FAN_PASS);
+	bed_is_partial(0, 0, 20, 0xf, 15);
+	assert_true(bed.got[0].f.flags & FAN_F_LEAD);
+	assert_int_equal(bed_give(bed_worker(0, 1), &f, body, 12), FAN_DROP);
+	assert_false(lag_of(2).full);
+	f.flags |= FAN_F_RESEND; /* it had no room */
+	assert_int_equal(bed_give(bed_worker(0, 2), &f, body, 12), FAN_PASS);
+	assert_true(lag_of(2).full);
+	uint32_t lent = lag_of(2).lent;
+	run_ahead(200, 400);
+	assert_true(lag_of(1).lent > lent + 30);
+	assert_true(lag_of(2).lent < lent + 30);
+	bed.now_ns += FAN_LEAD_FULL_NS;
+	bed_add(0, 0, 401, 1, 0, 0);
+	assert_false(lag_of(2).full);
+}
+
+static enum fan_verdict ask(uint16_t rank, uint64_t frag, uint16_t flags)
+{
+	struct fan_frag f = bed_head(0, rank, frag, FAN_TYPE_PROBE);
+	f.op = FAN_BARRIER;
+	f.flags = flags;
+	return bed_give(bed_worker(0, rank), &f, NULL, 0);
+}
+
+static void lead__questions(void **state)
+{
+	(void)state;
+	run_ahead(0, 200);
+	assert_int_equal(ask(1, 195, 0), FAN_HELD); /* here, for rank 3 to come */
+	assert_int_equal(bed.gots, 1);
+	assert_int_equal(bed.got[0].f.type, FAN_TYPE_PACE);
+	assert_int_equal(goes_to(0), 1);
+	assert_int_equal(bed.got[0].f.count, 196);	       /* rank 3 has sent nothing */
+	assert_int_equal(ask(1, 195, FAN_F_RESEND), FAN_PASS); /* insists */
+	bed_is_partial(1, 0, 195, 7, 7);
+	assert_int_equal(goes_to(2), -1);
+	assert_int_equal(ask(1, 150, 0), FAN_PASS); /* who keeps it? */
+	assert_in_range(goes_to(1), 0, 2);
+	int leader = goes_to(1);
+	assert_int_equal(bed.got[1].f.sender, 1);
+	assert_int_equal(bed.got[1].f.priority, leader);
+	assert_int_equal(ask(1, 150, FAN_F_RESEND), FAN_PASS);
+	assert_int_equal(goes_to(1), -1);
+	/* the leading worker passes it on */
+	struct fan_frag f = bed_head(0, 1, 150, FAN_TYPE_PROBE);
+	f.op = FAN_BARRIER;
+	f.flags = FAN_F_LEAD;
+	f.priority = (uint8_t)leader;
+	assert_int_equal(bed_give(bed_worker(0, (unsigned)leader), &f, NULL, 0), FAN_PASS);
+	assert_int_equal(bed.gots, 1);
+	assert_int_equal(goes_to(0), -1);
+	assert_int_equal(bed_give(bed_worker(0, 3), &f, NULL, 0), FAN_DROP);
+	assert_int_equal(bed_from_home(0, 150, FAN_TYPE_FLUSH), FAN_CTL);
+	assert_int_equal(goes_to(0), leader);
+}
+
+/* The answer to a part that asks comes from where the part ends. */
+static void lead__pace(void **state)
+{
+	(void)state;
+	run_ahead(0, 200);
+	assert_int_equal(bed_add(0, 0, 210, 1, 0, FAN_F_LEAD), FAN_WAIT);
+	assert_int_equal(bed.got[0].f.type, FAN_TYPE_DATA); /* the sum that had to go... */
+	int leader = goes_to(0);
+	assert_int_equal(bed.got[1].f.type, FAN_TYPE_PACE); /* ...and the question after it */
+	assert_int_equal(goes_to(1), leader);
+	assert_int_equal(bed.got[1].f.sender, 0);
+	assert_int_equal(bed.got[1].f.frag, 210);
+	struct fan_frag f = bed.got[1].f;
+	f.flags = 0;
+	assert_int_equal(bed_give(bed_worker(0, (unsigned)leader), &f, NULL, 0), FAN_CTL);
+	assert_int_equal(goes_to(0), 0);
+	assert_true(bed.got[0].f.flags & FAN_F_COLLISION); /* it went further than this switch */
+	assert_int_equal(bed.got[0].f.frag, 210);
+	assert_int_equal(bed_give(bed_worker(0, 3), &f, NULL, 0), FAN_DROP);
+	assert_int_equal(bed_add(0, 1, 210, 1, 0, FAN_F_LEAD), FAN_WAIT);
+	assert_int_equal(bed.gots, 1);
+	assert_int_equal(bed.got[0].f.type, FAN_TYPE_PACE);
+	assert_int_equal(goes_to(0), 1);
+	assert_int_equal(bed.got[0].f.flags, 0);
+}
+
+/* What goes past the slot by itself is not waited for in it. */
+static void lead__parts_that_go_by(void **state)
+{
+	(void)state;
+	run_ahead(0, 10);
+	assert_int_equal(bed_add(0, 3, 5, 8, 0, FAN_F_RESEND), FAN_PASS);
+	bed_is_partial(0, 0, 5, 7, 7);
+	assert_int_equal(bed.got[1].f.sender, 3);
+	assert_int_equal(bed_add(0, 3, 5, 8, 0, 0), FAN_DROP);
+}
+
+#define LEAD_TEST(name) cmocka_unit_test_setup(name, open_ahead)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		LEAD_TEST(lead__slots_give_way_to_who_is_far_ahead),
+		LEAD_TEST(lead__one_place_for_what_is_loose),
+		LEAD_TEST(lead__server_where_nobody_leads),
+		LEAD_TEST(lead__sums_of_leading_workers_pass),
+		LEAD_TEST(lead__questions),
+		LEAD_TEST(lead__pace),
+		LEAD_TEST(lead__parts_that_go_by),
+	};
+	return RUN(tests);
+}
