@@ -76,7 +76,7 @@ static void control(struct bed *b, enum fan_type type, uint16_t rank, uint8_t *p
 	fan_ctl_finish(&it, &h, pkt + FAN_HEAD_BYTES, n);
 	memcpy(pkt, it.head, FAN_HEAD_BYTES);
 	fan_out_reset(&b->out);
-	fan_switch_recv(b->sw, now_ns(), b->peer[rank], pkt, FAN_HEAD_BYTES + n, &b->out);
+	fan_switch_recv(b->sw, now_ns(), b->peer[rank], pkt, FAN_HEAD_BYTES + n, false, &b->out);
 }
 
 /* Join as every rank, then show with a BEAT that each is where its JOIN said. */
@@ -170,7 +170,7 @@ static void feed(struct bed *b, bool check)
 		for (unsigned r = 0; r < RANKS; r++)
 			for (unsigned f = at; f < end; f++)
 				b->done += fan_switch_recv(b->sw, now, b->peer[r], packet(b, f, r),
-							   FAN_HEAD_BYTES + b->set->payload,
+							   FAN_HEAD_BYTES + b->set->payload, false,
 							   &b->out) == FAN_DONE;
 		if (check)
 			verify(b);

@@ -91,6 +91,7 @@ BY_CODE: dict[int, type[FaninError]] = {
     -21: ClosedError,
     -22: RefusedError,
     -25: ConfigError,
+    -26: RefusedError,
 }
 
 

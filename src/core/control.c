@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* control.c - the switch's control messages, group tests and health checks. */
+#include "asked.h"
 #include "switch_priv.h"
 
 #define HEALTH_SPAN 1024 /* results between two looks at who misses them */
@@ -148,20 +149,6 @@ static enum fan_verdict refuse(struct fan_switch *sw, const fan_peer *to, const 
 	uint8_t *body = fan_out_scratch(out, FAN_CTL_BYTES_MAX);
 	put_ctl(it, NULL, FAN_TYPE_REFUSE, f->frag, body, fan_refuse_put(body, no));
 	return FAN_CTL;
-}
-
-void fan_control_other_version(const fan_peer *to, const uint8_t *pkt, struct fan_out *out)
-{
-	const struct fan_refuse no = {
-		.err = FAN_E_VERSION,
-		.rank = FAN_RANK_NONE,
-		.have = FAN_WIRE_VERSION,
-		.want = pkt[0],
-	};
-	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
-	it->peer = *to;
-	uint8_t *body = fan_out_scratch(out, FAN_CTL_BYTES_MAX);
-	put_ctl(it, NULL, FAN_TYPE_REFUSE, fan_get64(pkt + 16), body, fan_refuse_put(body, &no));
 }
 
 static enum fan_verdict recv_join(struct fan_switch *sw, uint64_t now_ns, const fan_peer *from,
@@ -336,33 +323,34 @@ static enum fan_verdict recv_query(struct fan_switch *sw, const fan_peer *from,
 	return FAN_CTL;
 }
 
+static enum fan_verdict recv_tally(struct fan_switch *sw, const fan_peer *from,
+				   const struct fan_frag *f, struct fan_out *out)
+{
+	struct fan_query m;
+	if (fan_query_get(&m, f) != FAN_OK)
+		return fan_switch_drop(sw, FAN_DROP_FORMAT);
+	const struct fan_tallied none = {.index = m.index};
+	uint8_t *body = fan_out_scratch(out, FAN_CTL_BYTES_MAX);
+	fan_asked_put(from, FAN_TYPE_TALLIED, f, body, fan_tallied_put(body, &none), out);
+	return FAN_CTL;
+}
+
 void fan_control_prepare_echo(struct fan_switch *sw)
 {
-	static const char version[] = FAN_BUILD_VERSION;
-	_Static_assert(sizeof version <= FAN_VERSION_MAX + 1, "too long for an ECHOED");
-	struct fan_echoed m = {
+	const struct fan_echoed m = {
 		.payload_bytes = sw->cfg.payload_bytes,
 		.shards = sw->cfg.shards,
 		.window = sw->cfg.window_max,
 		.group_family = sw->cfg.group_family,
-		.version_bytes = sizeof version - 1,
 	};
-	memcpy(m.version, version, sizeof version);
-	fan_echoed_put(sw->echoed, &m);
+	fan_asked_prepare(sw->echoed, &m);
 }
 
-/* Nothing is noted about who asks: the answer was prepared, and is cut to its length. */
 static enum fan_verdict recv_echo(struct fan_switch *sw, const fan_peer *from,
 				  const struct fan_frag *f, struct fan_out *out)
 {
-	struct fan_echo m;
-	if (fan_echo_get(&m, f) != FAN_OK)
-		return fan_switch_drop(sw, FAN_DROP_FORMAT);
-	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
-	it->peer = *from;
-	put_ctl(it, NULL, FAN_TYPE_ECHOED, f->frag, sw->echoed,
-		m.answer_bytes ? m.answer_bytes : m.body_bytes);
-	return FAN_CTL;
+	return fan_asked_echo(sw->echoed, from, f, out) ? FAN_CTL
+							: fan_switch_drop(sw, FAN_DROP_FORMAT);
 }
 
 enum fan_verdict fan_control_recv(struct fan_switch *sw, uint64_t now_ns, const fan_peer *from,
@@ -374,6 +362,7 @@ enum fan_verdict fan_control_recv(struct fan_switch *sw, uint64_t now_ns, const 
 	case FAN_TYPE_LEAVE: return recv_leave(sw, from, f, out);
 	case FAN_TYPE_QUERY: return recv_query(sw, from, f, out);
 	case FAN_TYPE_VIA: return fan_server_via(sw, now_ns, from, f, out);
+	case FAN_TYPE_TALLY: return recv_tally(sw, from, f, out);
 	case FAN_TYPE_ECHO: return recv_echo(sw, from, f, out);
 	default: return fan_switch_drop(sw, FAN_DROP_TYPE);
 	}

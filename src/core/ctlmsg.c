@@ -323,6 +323,53 @@ size_t fan_report_put(uint8_t *b, const struct fan_report *m)
 	return (size_t)(p - b);
 }
 
+enum fan_err fan_tallied_get(struct fan_tallied *m, const struct fan_frag *f)
+{
+	struct reader r = reader_of(f);
+	m->index = get16(&r);
+	m->jobs = get16(&r);
+	m->policy = get8(&r);
+	m->slots = get32(&r);
+	m->slots_used = get32(&r);
+	m->held = get32(&r);
+	m->quota = get32(&r);
+	m->hits = get64(&r);
+	m->taken = get64(&r);
+	m->collisions = get64(&r);
+	m->over_quota = get64(&r);
+	m->passed = get64(&r);
+	m->preemptions = get64(&r);
+	m->evictions = get64(&r);
+	m->flushes = get64(&r);
+	m->completions = get64(&r);
+	bool named = get_name(&r, &m->name_bytes, m->name);
+	if (r.ok && !named)
+		return FAN_E_SHORT;
+	return end(&r, true);
+}
+
+size_t fan_tallied_put(uint8_t *b, const struct fan_tallied *m)
+{
+	uint8_t *p = put16(b, m->index);
+	p = put16(p, m->jobs);
+	p = put8(p, m->policy);
+	p = put32(p, m->slots);
+	p = put32(p, m->slots_used);
+	p = put32(p, m->held);
+	p = put32(p, m->quota);
+	p = put64(p, m->hits);
+	p = put64(p, m->taken);
+	p = put64(p, m->collisions);
+	p = put64(p, m->over_quota);
+	p = put64(p, m->passed);
+	p = put64(p, m->preemptions);
+	p = put64(p, m->evictions);
+	p = put64(p, m->flushes);
+	p = put64(p, m->completions);
+	p = put_name(p, m->name_bytes, m->name);
+	return (size_t)(p - b);
+}
+
 enum fan_err fan_echo_get(struct fan_echo *m, const struct fan_frag *f)
 {
 	struct reader r = reader_of(f);

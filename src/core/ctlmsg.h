@@ -126,6 +126,24 @@ struct fan_report {
 };
 #define FAN_REPORT_BYTES 160 /* room for fields to come; a REPORT never fills it */
 
+/* TALLY.  As QUERY, about shared slots. */
+
+/* TALLIED.  Counts are those of struct fan_shared_stats, for the one job. */
+struct fan_tallied {
+	uint16_t index;
+	uint16_t jobs;	/* that have been seen here; index >= jobs: all below slots_used is 0 */
+	uint8_t policy; /* enum fan_policy; 0: no slots are shared here */
+	uint32_t slots, slots_used;
+	uint32_t held;	/* slots of the job */
+	uint32_t quota; /* the most it may hold; 0: all */
+	uint64_t hits, taken, collisions, over_quota, passed;
+	uint64_t preemptions; /* slots that it has taken from others... */
+	uint64_t evictions;   /* ...and sums of it that others have driven out */
+	uint64_t flushes, completions;
+	uint8_t name_bytes; /* 0: not known */
+	char name[FAN_NAME_MAX + 1];
+};
+
 /* ECHO.  header: frag = chosen by the asker.  The body is filled up with zeros to the
  * length that is to be tried, FAN_ECHO_MIN .. FAN_ECHO_MAX bytes. */
 struct fan_echo {
@@ -154,6 +172,7 @@ enum fan_err fan_state_get(struct fan_state *m, const struct fan_frag *f);
 enum fan_err fan_leave_get(struct fan_leave *m, const struct fan_frag *f);
 enum fan_err fan_query_get(struct fan_query *m, const struct fan_frag *f);
 enum fan_err fan_report_get(struct fan_report *m, const struct fan_frag *f);
+enum fan_err fan_tallied_get(struct fan_tallied *m, const struct fan_frag *f);
 enum fan_err fan_echo_get(struct fan_echo *m, const struct fan_frag *f);
 enum fan_err fan_echoed_get(struct fan_echoed *m, const struct fan_frag *f);
 
@@ -167,6 +186,7 @@ size_t fan_state_put(uint8_t *b, const struct fan_state *m);
 size_t fan_leave_put(uint8_t *b, const struct fan_leave *m);
 size_t fan_query_put(uint8_t *b, const struct fan_query *m);
 size_t fan_report_put(uint8_t *b, const struct fan_report *m);
+size_t fan_tallied_put(uint8_t *b, const struct fan_tallied *m);
 size_t fan_echo_put(uint8_t *b, const struct fan_echo *m);     /* b: m->body_bytes bytes */
 size_t fan_echoed_put(uint8_t *b, const struct fan_echoed *m); /* b: FAN_ECHO_MIN; all of it */
 

@@ -36,7 +36,9 @@
 	  "the switch's slots are smaller than the fragments asked for")                           \
 	X(FAN_E_MTU, -23, "mtu", "fragments do not fit the path MTU")                              \
 	X(FAN_E_PENDING, -24, "pending", "not finished yet")                                       \
-	X(FAN_E_CONFIG, -25, "config", "wrong configuration")
+	X(FAN_E_CONFIG, -25, "config", "wrong configuration")                                      \
+	X(FAN_E_SHARDS, -26, "shards",                                                             \
+	  "the switch and the server behind it run different numbers of threads")
 
 enum fan_err {
 #define X(name, value, word, text) name = value,

@@ -42,7 +42,9 @@
 #define FAN_PROPOSALS	   16 /* slots that a fragment may be in */
 #define FAN_VIA_HOPS_MAX   8  /* shared switches in a row */
 #define FAN_SPARES_MAX	   4096
-#define FAN_SHARED_OUT_MAX 3 /* items that one datagram can release */
+#define FAN_SHARED_OUT_MAX 3  /* items that one datagram can release */
+#define FAN_SHARES_MAX	   64 /* jobs with a weight of their own */
+#define FAN_WEIGHT_MAX	   1000
 #define FAN_TOKENS_MAX	   0xFFFFu
 
 /* Time, nanoseconds unless the name says otherwise */

@@ -23,6 +23,7 @@ void fan_jobs_init(struct fan_jobs *t, void *mem, const struct fan_switch_config
 	t->max = cfg->jobs_max;
 	t->members_max = cfg->members_max;
 	t->window_max = cfg->window_max;
+	t->shares = cfg->shares;
 	t->rx_bytes = cfg->rx_bytes;
 	t->epoch = cfg->epoch;
 	t->job = (struct fan_job *)p;
@@ -71,8 +72,11 @@ static uint32_t find_run(const struct fan_jobs *t, uint32_t want, bool of_slots)
  * flight fit the receive queue. */
 static uint16_t within_quota(const struct fan_jobs *t, const struct fan_join *m)
 {
+	char name[FAN_NAME_MAX + 1] = {0};
+	memcpy(name, m->name, m->name_bytes);
 	uint16_t w = m->window ? m->window : FAN_WINDOW_MAX;
-	return w > t->window_max ? t->window_max : w;
+	uint32_t most = (uint32_t)t->window_max * fan_shares_weight(&t->shares, name);
+	return w > most ? (uint16_t)most : w;
 }
 
 static uint16_t window_for(const struct fan_jobs *t, const struct fan_join *m)

@@ -85,6 +85,7 @@ struct fan_jobs {
 	uint32_t members_max;
 	struct fan_slots slots;
 	uint16_t window_max;
+	struct fan_shares shares;
 	uint32_t rx_bytes;
 	uint64_t epoch; /* of this life of the switch; each job gets the next */
 };

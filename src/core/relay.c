@@ -113,9 +113,27 @@ static uint16_t find_child(struct fan_shared *sh, uint64_t now_ns, const fan_pee
 	return free;
 }
 
-/* No room for one more child: say so, as the home would. */
-static enum fan_verdict refuse(struct fan_shared *sh, const fan_peer *hop, uint16_t token,
-			       const struct fan_frag *join, struct fan_out *out)
+/* Tell a child that joins, under `nonce`, why not: as the home would. */
+static enum fan_verdict refuse(const fan_peer *hop, uint16_t token, uint64_t nonce,
+			       const struct fan_refuse *no, struct fan_out *out)
+{
+	struct fan_frag h = {
+		.frag = nonce,
+		.sender = FAN_RANK_NONE,
+		.type = FAN_TYPE_REFUSE,
+	};
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	uint8_t *body = fan_out_scratch(out, FAN_CTL_BYTES_MAX);
+	it->peer = *hop;
+	fan_ctl_finish(it, &h, body, fan_refuse_put(body, no));
+	const struct fan_via v = {.token = token};
+	if (token)
+		fan_via_put(it, out, &v, 0, 0, it->head, it->payload, it->payload_bytes);
+	return FAN_CTL;
+}
+
+static enum fan_verdict refuse_child(const struct fan_shared *sh, const fan_peer *hop,
+				     uint16_t token, uint64_t nonce, struct fan_out *out)
 {
 	const struct fan_refuse no = {
 		.err = FAN_E_MEMBERS_FULL,
@@ -123,19 +141,7 @@ static enum fan_verdict refuse(struct fan_shared *sh, const fan_peer *hop, uint1
 		.have = sh->cfg.children_max,
 		.want = sh->cfg.children_max + 1u,
 	};
-	struct fan_frag h = {
-		.frag = join->frag,
-		.sender = FAN_RANK_NONE,
-		.type = FAN_TYPE_REFUSE,
-	};
-	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
-	uint8_t *body = fan_out_scratch(out, FAN_CTL_BYTES_MAX);
-	it->peer = *hop;
-	fan_ctl_finish(it, &h, body, fan_refuse_put(body, &no));
-	const struct fan_via v = {.token = token};
-	if (token)
-		fan_via_put(it, out, &v, 0, 0, it->head, it->payload, it->payload_bytes);
-	return FAN_CTL;
+	return refuse(hop, token, nonce, &no, out);
 }
 
 /* Does another child speak for this rank?  The same way in may have a new token. */
@@ -146,6 +152,14 @@ static bool is_of_another(struct fan_shared *sh, const fan_peer *from, const str
 		return false;
 	fan_peer hop = fan_relay_hop(sh, j, f->sender);
 	return !fan_peer_equal(&hop, from);
+}
+
+static void note_name(struct fan_child *c, const struct fan_frag *join)
+{
+	struct fan_join m;
+	memset(c->name, 0, sizeof c->name);
+	if (fan_join_get(&m, join) == FAN_OK)
+		memcpy(c->name, m.name, m.name_bytes);
 }
 
 enum fan_verdict fan_relay_up(struct fan_shared *sh, uint64_t now_ns, const fan_peer *from,
@@ -171,13 +185,14 @@ enum fan_verdict fan_relay_up(struct fan_shared *sh, uint64_t now_ns, const fan_
 	fan_peer peer = fan_peer_behind(from, below);
 	v = (struct fan_via){.token = find_child(sh, now_ns, &peer), .hops = v.hops + 1};
 	if (!v.token)
-		return inner.type == FAN_TYPE_JOIN ? refuse(sh, from, below, &inner, out)
+		return inner.type == FAN_TYPE_JOIN ? refuse_child(sh, from, below, inner.frag, out)
 						   : fan_shared_drop(sh, FAN_DROP_SENDER);
 	struct fan_child *c = &sh->children[v.token - 1];
 	c->heard_ns = now_ns;
 	c->rank = inner.sender;
 	if (inner.type == FAN_TYPE_JOIN) {
 		c->nonce = inner.frag;
+		note_name(c, &inner);
 	} else {
 		c->job = inner.job;
 		c->epoch = inner.epoch;
@@ -203,8 +218,10 @@ static bool is_meant(const struct fan_child *c, const struct fan_frag *f, const 
 	return c->job == f->job && c->epoch == f->epoch;
 }
 
-/* The home has told of a job that child `v->token` has a rank in. */
-static void install(struct fan_shared *sh, const struct fan_frag *f, const struct fan_via *v)
+/* The home has told of a job that child `v->token` has a rank in, and under what name it has
+ * joined if it is told just now. */
+static void install(struct fan_shared *sh, const struct fan_frag *f, const struct fan_via *v,
+		    const char *name)
 {
 	struct fan_shared_job *j = &sh->job[(f->job & 0xff) % FAN_JOBS_MAX];
 	if (!j->used || j->id != f->job || j->epoch != f->epoch) {
@@ -217,6 +234,11 @@ static void install(struct fan_shared *sh, const struct fan_frag *f, const struc
 		j->payload_bytes = v->payload_bytes;
 		j->group.peers = j->hops;
 		j->group.ranks = j->ranks;
+		j->quota = sh->cfg.quota;
+	}
+	if (name && !j->name[0]) {
+		memcpy(j->name, name, sizeof j->name);
+		j->quota = sh->cfg.quota * fan_shares_weight(&sh->cfg.shares, name);
 	}
 	if (v->rank >= j->ranks || j->child[v->rank] == v->token)
 		return;
@@ -224,11 +246,28 @@ static void install(struct fan_shared *sh, const struct fan_frag *f, const struc
 	find_below(sh, j);
 }
 
+/* Shard i here talks to shard i there, so there must be as many.  Else `*no` says so. */
+static bool has_as_many_shards(const struct fan_shared *sh, const struct fan_frag *welcome,
+			       struct fan_refuse *no)
+{
+	struct fan_welcome m;
+	if (!sh->cfg.shards || fan_welcome_get(&m, welcome) != FAN_OK || m.shards == sh->cfg.shards)
+		return true;
+	*no = (struct fan_refuse){
+		.err = FAN_E_SHARDS,
+		.rank = FAN_RANK_NONE,
+		.have = sh->cfg.shards,
+		.want = m.shards,
+	};
+	return false;
+}
+
 static enum fan_verdict open_envelope(struct fan_shared *sh, const struct fan_frag *f,
 				      struct fan_out *out)
 {
 	struct fan_via v;
 	struct fan_frag inner;
+	struct fan_refuse no;
 	if (fan_via_get(&v, f) != FAN_OK)
 		return fan_shared_drop(sh, FAN_DROP_FORMAT);
 	int why = fan_wire_get(&inner, v.inner, v.inner_bytes);
@@ -239,8 +278,13 @@ static enum fan_verdict open_envelope(struct fan_shared *sh, const struct fan_fr
 	const struct fan_child *c = &sh->children[v.token - 1];
 	if (!is_meant(c, f, &v, &inner))
 		return fan_shared_drop(sh, FAN_DROP_SENDER);
+	bool welcome = inner.type == FAN_TYPE_WELCOME;
+	if (welcome && !has_as_many_shards(sh, &inner, &no)) {
+		fan_peer hop = fan_peer_hop(&c->peer);
+		return refuse(&hop, fan_peer_token(&c->peer), inner.frag, &no, out);
+	}
 	if (v.ranks)
-		install(sh, f, &v);
+		install(sh, f, &v, welcome ? c->name : NULL);
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
 	it->peer = fan_peer_hop(&c->peer);
 	v.token = fan_peer_token(&c->peer);
@@ -294,5 +338,7 @@ enum fan_verdict fan_relay_fragment(struct fan_shared *sh, struct fan_shared_job
 		it->group = &j->group;
 	}
 	fan_relay_copy(it, f);
+	if (f->flags & FAN_F_ECN) /* it may have met congestion just now */
+		fan_wire_put(it->head, f);
 	return FAN_PASS;
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "asked.h"
 #include "shared_priv.h"
 
 #define ALIGN 64u
@@ -39,6 +40,7 @@ struct fan_shared *fan_shared_init(void *mem, const struct fan_shared_config *cf
 	memset(p, 0, cfg->children_max * sizeof *sh->children);
 	p += align_up(cfg->children_max * sizeof *sh->children);
 	fan_sslots_init(&sh->slots, p, cfg->slots, cfg->spares, cfg->payload_bytes);
+	fan_usage_prepare(sh);
 	return sh;
 }
 
@@ -87,7 +89,7 @@ static void send_up(struct fan_shared *sh, const struct fan_sslot *slot, struct 
 
 /* Send the part up as it came, with what it has met here. */
 static enum fan_verdict pass_up(struct fan_shared *sh, const struct fan_frag *f, uint16_t met,
-				uint64_t *count, struct fan_out *out)
+				struct fan_out *out)
 {
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
 	struct fan_frag g = *f;
@@ -95,12 +97,11 @@ static enum fan_verdict pass_up(struct fan_shared *sh, const struct fan_frag *f,
 	fan_relay_copy(it, f);
 	g.flags |= met;
 	fan_wire_put(it->head, &g); /* a mark of the network may be new, too */
-	++*count;
 	return FAN_PASS;
 }
 
 /* Asked to: send what the slot of `f` holds, and hold it no longer. */
-static void flush(struct fan_shared *sh, const struct fan_shared_job *j, const struct fan_frag *f,
+static void flush(struct fan_shared *sh, struct fan_shared_job *j, const struct fan_frag *f,
 		  struct fan_out *out)
 {
 	struct fan_sslot *slot = fan_sslots_at(&sh->slots, f, j->window);
@@ -108,7 +109,7 @@ static void flush(struct fan_shared *sh, const struct fan_shared_job *j, const s
 		return;
 	if (slot->state == FAN_SSLOT_OPEN || slot->state == FAN_SSLOT_SENT) {
 		send_up(sh, slot, out);
-		sh->stats.flushes++;
+		FAN_COUNT(sh, j, flushes);
 	}
 	if (slot->state != FAN_SSLOT_OPEN)
 		return;
@@ -123,7 +124,7 @@ static enum fan_verdict added(struct fan_shared *sh, struct fan_shared_job *j,
 	slot->touched_ns = sh->now_ns;
 	if (!fan_sslot_is_full(slot, j->below))
 		return FAN_WAIT;
-	sh->stats.completions++;
+	FAN_COUNT(sh, j, completions);
 	send_up(sh, slot, out);
 	slot->state = FAN_SSLOT_SENT;
 	if (sh->cfg.options & FAN_SHARED_FREE_EARLY) {
@@ -139,37 +140,50 @@ static enum fan_verdict join_slot(struct fan_shared *sh, struct fan_shared_job *
 				  struct fan_out *out)
 {
 	bool several = p->f->flags & FAN_F_PARTIAL;
-	if (fan_sslot_has(slot, p))
-		return several ? pass_up(sh, p->f, 0, &sh->stats.passed, out)
-			       : fan_shared_drop(sh, FAN_DROP_DUPLICATE);
-	if (!fan_sslot_agrees(slot, p)) /* the home tells who disagrees */
-		return pass_up(sh, p->f, 0, &sh->stats.passed, out);
+	bool twice = fan_sslot_has(slot, p);
+	if (twice && !several)
+		return fan_shared_drop(sh, FAN_DROP_DUPLICATE);
+	if (twice || !fan_sslot_agrees(slot, p)) { /* the home tells who disagrees */
+		FAN_COUNT(sh, j, passed);
+		return pass_up(sh, p->f, 0, out);
+	}
 	if (slot->state == FAN_SSLOT_PASSED)
 		j->held++;
 	fan_sslot_add(&sh->slots, slot, p);
-	sh->stats.hits++;
+	FAN_COUNT(sh, j, hits);
 	return added(sh, j, slot, out);
+}
+
+/* Another job takes the slot: what it holds leaves, if it has not yet. */
+static void evict(struct fan_shared *sh, const struct fan_sslot *slot, struct fan_out *out)
+{
+	if (slot->state != FAN_SSLOT_OPEN)
+		return;
+	struct fan_shared_job *victim = fan_shared_job_of(sh, slot->job, slot->epoch);
+	FAN_COUNT(sh, victim, evictions);
+	send_up(sh, slot, out);
 }
 
 static enum fan_verdict take_slot(struct fan_shared *sh, struct fan_shared_job *j,
 				  struct fan_sslot *slot, const struct fan_part *p,
 				  struct fan_out *out)
 {
-	if (sh->cfg.quota && j->held >= sh->cfg.quota)
-		return pass_up(sh, p->f, FAN_F_COLLISION, &sh->stats.over_quota, out);
+	if (j->quota && j->held >= j->quota) {
+		FAN_COUNT(sh, j, over_quota);
+		return pass_up(sh, p->f, FAN_F_COLLISION, out);
+	}
 	if (is_held(sh, slot, p->f)) {
-		if (!is_idle(sh, slot) && sh->contest(&sh->cfg, slot, p->f) == FAN_CONTEST_LOST)
-			return pass_up(sh, p->f, FAN_F_COLLISION, &sh->stats.collisions, out);
-		sh->stats.preemptions++;
-		if (slot->state == FAN_SSLOT_OPEN) {
-			sh->stats.evictions++;
-			send_up(sh, slot, out);
+		if (!is_idle(sh, slot) && sh->contest(&sh->cfg, slot, p->f) == FAN_CONTEST_LOST) {
+			FAN_COUNT(sh, j, collisions);
+			return pass_up(sh, p->f, FAN_F_COLLISION, out);
 		}
+		FAN_COUNT(sh, j, preemptions);
+		evict(sh, slot, out);
 	}
 	release(sh, slot);
 	fan_sslot_take(&sh->slots, slot, p, j->ranks);
 	j->held++;
-	sh->stats.taken++;
+	FAN_COUNT(sh, j, taken);
 	return added(sh, j, slot, out);
 }
 
@@ -228,8 +242,10 @@ static enum fan_verdict recv_data(struct fan_shared *sh, struct fan_shared_job *
 		return fan_shared_drop(sh, FAN_DROP_LONG);
 	bool wide = acc_bytes > j->payload_bytes || acc_bytes > sh->cfg.payload_bytes;
 	bool alone = memcmp(p->ranks, j->below, sizeof p->ranks) == 0;
-	if (f->flags & FAN_F_RESEND || wide || alone)
-		return pass_up(sh, f, 0, &sh->stats.passed, out);
+	if (f->flags & FAN_F_RESEND || wide || alone) {
+		FAN_COUNT(sh, j, passed);
+		return pass_up(sh, f, 0, out);
+	}
 	struct fan_sslot *slot = fan_sslots_at(&sh->slots, f, j->window);
 	if (fan_sslot_is_of(slot, f))
 		return join_slot(sh, j, slot, p, out);
@@ -264,7 +280,7 @@ static enum fan_verdict recv_fragment(struct fan_shared *sh, const fan_peer *fro
 static void finish(struct fan_shared *sh, struct fan_shared_job *j, const struct fan_frag *f)
 {
 	struct fan_sslot *slot = fan_sslots_at(&sh->slots, f, j->window);
-	sh->stats.results++;
+	FAN_COUNT(sh, j, results);
 	if (!fan_sslot_is_of(slot, f))
 		return;
 	release(sh, slot);
@@ -296,14 +312,18 @@ enum fan_verdict fan_shared_recv(struct fan_shared *sh, uint64_t now_ns, fan_pee
 	sh->now_ns = now_ns;
 	sh->stats.packets++;
 	int why = fan_wire_get(&f, pkt, len);
+	if (why == FAN_DROP_VERSION)
+		fan_asked_foreign(&from, pkt, len, out);
 	if (why >= 0)
 		return fan_shared_drop(sh, (enum fan_drop)why);
+	if (marked && (f.type == FAN_TYPE_DATA || f.type == FAN_TYPE_RESULT))
+		f.flags |= FAN_F_ECN;
 	if (fan_peer_equal(&from, &sh->cfg.home))
 		return recv_from_above(sh, &f, out);
+	if (f.type == FAN_TYPE_QUERY || f.type == FAN_TYPE_ECHO || f.type == FAN_TYPE_TALLY)
+		return fan_usage_recv(sh, &from, &f, out);
 	if (f.type >= FAN_TYPE_CTL)
 		return fan_relay_up(sh, now_ns, &from, &f, out);
-	if (marked && f.type == FAN_TYPE_DATA)
-		f.flags |= FAN_F_ECN;
 	return recv_fragment(sh, &from, &f, out);
 }
 
@@ -315,15 +335,4 @@ uint64_t fan_shared_deadline(const struct fan_shared *sh)
 const struct fan_shared_stats *fan_shared_stats(const struct fan_shared *sh)
 {
 	return &sh->stats;
-}
-
-void fan_shared_report(const struct fan_shared *sh, struct fan_shared_report *r)
-{
-	*r = (struct fan_shared_report){.slots = sh->cfg.slots};
-	for (unsigned i = 0; i < FAN_JOBS_MAX; i++) {
-		r->jobs += sh->job[i].used;
-		r->slots_used += sh->job[i].used ? sh->job[i].held : 0;
-	}
-	for (unsigned i = 0; i < sh->cfg.children_max; i++)
-		r->children += sh->children[i].used;
 }

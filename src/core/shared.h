@@ -27,7 +27,10 @@ enum fan_shared_option {
 struct fan_shared_config {
 	enum fan_policy policy; /* FAN_POLICY_ATP or FAN_POLICY_ESA */
 	uint32_t slots;		/* 1 .. FAN_SLOTS_MAX */
-	uint32_t quota;		/* most slots that one job holds; 0: all */
+	uint32_t quota;		/* most slots that one job of weight 1 holds; 0: all */
+	struct fan_shares shares;
+	uint16_t shards;	/* of the whole switch, which must be as many as the home has;
+				 * 0: not known */
 	uint16_t payload_bytes; /* largest payload of a fragment that is summed here */
 	uint16_t children_max;	/* 2 .. FAN_MEMBERS_MAX */
 	uint16_t spares;	/* 1 .. FAN_SPARES_MAX: calls until what they wrote is sent */
@@ -81,5 +84,8 @@ uint64_t fan_shared_deadline(const struct fan_shared *sh);
 
 const struct fan_shared_stats *fan_shared_stats(const struct fan_shared *sh);
 void fan_shared_report(const struct fan_shared *sh, struct fan_shared_report *r);
+
+/* Fill in what the slots have done for job number m->index (0 .. jobs-1). */
+void fan_shared_tally(const struct fan_shared *sh, struct fan_tallied *m);
 
 #endif

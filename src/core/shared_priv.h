@@ -15,7 +15,19 @@ struct fan_child {
 	uint32_t job, epoch;
 	uint16_t rank; /* ...and what it was about */
 	bool used;
+	char name[FAN_NAME_MAX + 1]; /* of the job, in its last JOIN */
 };
+
+/* As in struct fan_shared_stats, for one job. */
+struct fan_use {
+	uint64_t hits, taken, collisions, over_quota, passed;
+	uint64_t preemptions; /* by it */
+	uint64_t evictions;   /* of it */
+	uint64_t flushes, completions, results;
+};
+
+/* Count for the switch and for the job. */
+#define FAN_COUNT(sh, j, what) ((sh)->stats.what++, (j)->use.what++)
 
 /* What the home's envelopes have told of a job. */
 struct fan_shared_job {
@@ -26,6 +38,9 @@ struct fan_shared_job {
 	uint16_t children;		/* ranks that are below */
 	uint64_t below[FAN_RANK_WORDS]; /* those */
 	uint32_t held;			/* slots */
+	uint32_t quota;			/* the most it may hold; 0: all */
+	struct fan_use use;
+	char name[FAN_NAME_MAX + 1]; /* empty: not known, since a JOIN would tell it */
 	struct fan_group group;
 	fan_peer hops[FAN_RANKS_MAX];  /* where to send once, as in struct fan_job */
 	uint16_t child[FAN_RANKS_MAX]; /* number of the rank's child + 1; 0: not below */
@@ -39,6 +54,7 @@ struct fan_shared {
 	struct fan_child *children; /* token - 1 is the index */
 	uint64_t deadline_ns, now_ns;
 	struct fan_shared_stats stats;
+	uint8_t echoed[FAN_ECHO_MAX]; /* body of every ECHOED, which is cut to its length */
 	struct fan_shared_job job[FAN_JOBS_MAX]; /* as the home numbers them */
 };
 
@@ -65,6 +81,11 @@ enum fan_verdict fan_relay_up(struct fan_shared *sh, uint64_t now_ns, const fan_
 			      const struct fan_frag *f, struct fan_out *out);
 enum fan_verdict fan_relay_down(struct fan_shared *sh, const struct fan_frag *f,
 				struct fan_out *out);
+
+/* usage.c - questions about the switch. */
+void fan_usage_prepare(struct fan_shared *sh);
+enum fan_verdict fan_usage_recv(struct fan_shared *sh, const fan_peer *from,
+				const struct fan_frag *f, struct fan_out *out);
 
 /* Send `f` on as it came. */
 void fan_relay_copy(struct fan_out_item *it, const struct fan_frag *f);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "asked.h"
 #include "policy_switchml.h"
 #include "reduce.h"
 #include "switch_priv.h"
@@ -24,11 +25,18 @@ static size_t head_bytes(void)
 	return (sizeof(struct fan_switch) + ALIGN - 1) / ALIGN * ALIGN;
 }
 
+/* Of one job, with the largest window that any may get. */
+static size_t uplink_bytes(const struct fan_switch_config *cfg)
+{
+	uint32_t most = (uint32_t)cfg->window_max * fan_shares_most(&cfg->shares);
+	return fan_worker_uplink_bytes((uint16_t)(most < FAN_WINDOW_MAX ? most : FAN_WINDOW_MAX));
+}
+
 size_t fan_switch_bytes(const struct fan_switch_config *cfg)
 {
 	if (!config_is_sane(cfg))
 		return 0;
-	size_t up = cfg->siblings ? cfg->jobs_max * fan_worker_uplink_bytes(cfg->window_max) : 0;
+	size_t up = cfg->siblings ? cfg->jobs_max * uplink_bytes(cfg) : 0;
 	return head_bytes() + fan_jobs_bytes(cfg) + up;
 }
 
@@ -40,7 +48,7 @@ struct fan_switch *fan_switch_init(void *mem, const struct fan_switch_config *cf
 	sw->deadline_ns = UINT64_MAX;
 	fan_jobs_init(&sw->jobs, (uint8_t *)mem + head_bytes(), cfg);
 	sw->uplinks = (uint8_t *)mem + head_bytes() + fan_jobs_bytes(cfg);
-	sw->uplink_bytes = fan_worker_uplink_bytes(cfg->window_max);
+	sw->uplink_bytes = uplink_bytes(cfg);
 	fan_control_prepare_echo(sw);
 	return sw;
 }
@@ -303,12 +311,6 @@ static enum fan_verdict recv_probe(struct fan_switch *sw, struct fan_job *j,
 	return v;
 }
 
-/* Is it a question of another version of the protocol that has an answer? */
-static bool is_foreign_question(const uint8_t *pkt, size_t len)
-{
-	return (pkt[1] == FAN_TYPE_JOIN || pkt[1] == FAN_TYPE_ECHO) && fan_wire_is_whole(pkt, len);
-}
-
 /* Datagrams come in batches, one behind the other: bring the next one closer. */
 static void prefetch_next(const uint8_t *pkt, size_t len)
 {
@@ -318,21 +320,23 @@ static void prefetch_next(const uint8_t *pkt, size_t len)
 }
 
 enum fan_verdict fan_switch_recv(struct fan_switch *sw, uint64_t now_ns, fan_peer from,
-				 const uint8_t *pkt, size_t len, struct fan_out *out)
+				 const uint8_t *pkt, size_t len, bool marked, struct fan_out *out)
 {
 	struct fan_frag f;
 	sw->now_ns = now_ns;
 	sw->stats.packets++;
 	prefetch_next(pkt, len);
 	int why = fan_wire_get(&f, pkt, len);
-	if (why == FAN_DROP_VERSION && is_foreign_question(pkt, len))
-		fan_control_other_version(&from, pkt, out);
+	if (why == FAN_DROP_VERSION)
+		fan_asked_foreign(&from, pkt, len, out);
 	if (why >= 0)
 		return fan_switch_drop(sw, (unsigned)why);
 	if (f.type >= FAN_TYPE_CTL)
 		return fan_control_recv(sw, now_ns, &from, &f, out);
 	if (f.type != FAN_TYPE_DATA && f.type != FAN_TYPE_PROBE)
 		return fan_switch_drop(sw, FAN_DROP_TYPE);
+	if (marked)
+		f.flags |= FAN_F_ECN;
 	if (f.flags & FAN_F_PARTIAL)
 		return fan_server_recv(sw, now_ns, &from, &f, out);
 	struct fan_job *j = fan_jobs_get(&sw->jobs, f.job);
@@ -361,7 +365,7 @@ static struct fan_job *find_below(struct fan_switch *sw, const struct fan_frag *
 }
 
 enum fan_verdict fan_switch_recv_up(struct fan_switch *sw, uint64_t now_ns, const uint8_t *pkt,
-				    size_t len, struct fan_out *out)
+				    size_t len, bool marked, struct fan_out *out)
 {
 	struct fan_frag f;
 	sw->now_ns = now_ns;
@@ -374,7 +378,7 @@ enum fan_verdict fan_switch_recv_up(struct fan_switch *sw, uint64_t now_ns, cons
 	struct fan_job *j = find_below(sw, &f);
 	if (!j)
 		return fan_switch_drop(sw, why >= 0 ? (unsigned)why : FAN_DROP_JOB);
-	enum fan_verdict v = fan_worker_recv(j->up, now_ns, pkt, len, false);
+	enum fan_verdict v = fan_worker_recv(j->up, now_ns, pkt, len, false, marked);
 	if (v == FAN_DONE)
 		fan_switch_result(sw, j, fan_pool_round(&j->pool, f.frag), f.priority, out);
 	if (v == FAN_DROP)

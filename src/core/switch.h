@@ -16,6 +16,7 @@
 #define FAN_SWITCH_H
 
 #include "ctlmsg.h"
+#include "share.h"
 #include "verdict.h"
 
 struct fan_switch;
@@ -32,12 +33,13 @@ struct fan_switch_config {
 	uint16_t payload_bytes; /* largest payload of a fragment */
 	uint16_t jobs_max;	/* 1 .. FAN_JOBS_MAX */
 	uint16_t members_max;	/* over all jobs, 2 .. FAN_MEMBERS_MAX */
-	uint16_t window_max;	/* most slots one job gets: its quota */
-	uint32_t rx_bytes;	/* payload that the receive queue holds: a job's window x ranks x
-				 * packet stays within it.  0: no such bound */
-	uint16_t shards;	/* of the whole switch, told to workers */
-	uint64_t epoch;		/* differs between two lives of a switch, e.g. start time */
-	uint8_t group_family;	/* multicast results: 0 off, 4, 6 */
+	uint16_t window_max;	/* most slots one job gets: its quota, for weight 1 */
+	struct fan_shares shares;
+	uint32_t rx_bytes;    /* payload that the receive queue holds: a job's window x ranks x
+			       * packet stays within it.  0: no such bound */
+	uint16_t shards;      /* of the whole switch, told to workers */
+	uint64_t epoch;	      /* differs between two lives of a switch, e.g. start time */
+	uint8_t group_family; /* multicast results: 0 off, 4, 6 */
 	uint16_t group_port;
 	uint8_t group_base[16]; /* first group address; job i uses base + i */
 	bool no_reminders;	/* of what shared switches may hold: to see what they are for */
@@ -93,14 +95,15 @@ size_t fan_switch_bytes(const struct fan_switch_config *cfg);
  * needs no clearing and belongs to the caller. */
 struct fan_switch *fan_switch_init(void *mem, const struct fan_switch_config *cfg);
 
-/* Handle one datagram of `len` bytes at `pkt` that `from` sent.  `out` must have
- * room for FAN_SWITCH_OUT_MAX items and FAN_SWITCH_OUT_MAX * 256 bytes of scratch. */
+/* Handle one datagram of `len` bytes at `pkt` that `from` sent; `marked`: it met
+ * congestion.  `out` must have room for FAN_SWITCH_OUT_MAX items and
+ * FAN_SWITCH_OUT_MAX * 256 bytes of scratch. */
 enum fan_verdict fan_switch_recv(struct fan_switch *sw, uint64_t now_ns, fan_peer from,
-				 const uint8_t *pkt, size_t len, struct fan_out *out);
+				 const uint8_t *pkt, size_t len, bool marked, struct fan_out *out);
 
 /* Handle one datagram that the parent sent. */
 enum fan_verdict fan_switch_recv_up(struct fan_switch *sw, uint64_t now_ns, const uint8_t *pkt,
-				    size_t len, struct fan_out *out);
+				    size_t len, bool marked, struct fan_out *out);
 
 /* Do what time asks for: heartbeats overdue, group tests.  If `out` runs full the
  * deadline stays in the past; send, reset and call again. */

@@ -61,10 +61,6 @@ enum fan_verdict fan_control_recv(struct fan_switch *sw, uint64_t now_ns, const 
 /* Fill in what every ECHOED says; all else of it is zero. */
 void fan_control_prepare_echo(struct fan_switch *sw);
 
-/* Answer a JOIN or ECHO of another version, of which only the places of version, type and nonce
- * are known: `pkt` has at least FAN_HEAD_BYTES. */
-void fan_control_other_version(const fan_peer *to, const uint8_t *pkt, struct fan_out *out);
-
 /* The job may begin: its parent, if there is one, permitting. */
 void fan_control_all_ready(struct fan_switch *sw, struct fan_job *j, bool multicast,
 			   struct fan_out *out);

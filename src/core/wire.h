@@ -48,6 +48,8 @@ enum fan_type {
 	FAN_TYPE_ECHOED = 43,	  /* switch -> asker: as many back, and who I am */
 	FAN_TYPE_VIA = 44,	  /* shared switch <-> home: a control message on its way */
 	FAN_TYPE_WHO = 45,	  /* shared switch -> worker: I do not know you, send a BEAT */
+	FAN_TYPE_TALLY = 46,	  /* anyone -> switch: what do shared slots do for job number i */
+	FAN_TYPE_TALLIED = 47,	  /* switch -> asker */
 };
 
 /* Flags.  A packet with a bit that is not named here is malformed. */

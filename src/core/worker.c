@@ -223,7 +223,7 @@ static enum fan_verdict recv_left(struct fan_worker *w, const struct fan_frag *f
 }
 
 enum fan_verdict fan_worker_recv(struct fan_worker *w, uint64_t now_ns, const uint8_t *pkt,
-				 size_t len, bool by_group)
+				 size_t len, bool by_group, bool marked)
 {
 	struct fan_frag f;
 	int why = fan_wire_get(&f, pkt, len);
@@ -254,6 +254,8 @@ enum fan_verdict fan_worker_recv(struct fan_worker *w, uint64_t now_ns, const ui
 	}
 	if (w->phase != FAN_W_READY)
 		return drop(w, FAN_DROP_STATE);
+	if (marked)
+		f.flags |= FAN_F_ECN;
 	return f.type == FAN_TYPE_RESULT ? fan_transfer_result(w, now_ns, &f)
 					 : fan_transfer_need(w, now_ns, &f);
 }

@@ -105,10 +105,10 @@ size_t fan_worker_uplink_bytes(uint16_t window_max);
 struct fan_worker *fan_worker_init(void *mem, const struct fan_worker_config *cfg, uint64_t now_ns);
 
 /* Handle one datagram that the switch sent, to this worker or to its group
- * (`by_group`).  FAN_DONE: a fragment finished, FAN_ASK: the switch needs one again,
- * FAN_CTL, or FAN_DROP. */
+ * (`by_group`); `marked`: it met congestion.  FAN_DONE: a fragment finished, FAN_ASK: the
+ * switch needs one again, FAN_CTL, or FAN_DROP. */
 enum fan_verdict fan_worker_recv(struct fan_worker *w, uint64_t now_ns, const uint8_t *pkt,
-				 size_t len, bool by_group);
+				 size_t len, bool by_group, bool marked);
 
 /* Write all that can be sent now, contributions included, as far as `out` has room.
  * Call it after a batch of recv, after start and when the deadline has passed.  Each

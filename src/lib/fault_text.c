@@ -232,6 +232,12 @@ static void add_refusal(struct text *t, const struct fan_fault *f, const struct 
 		    "smaller mtu, or start the switch with a larger one",
 		    sw, f->desc_a, f->desc_b);
 		break;
+	case FAN_E_SHARDS:
+		add(t,
+		    "the switch %s runs %u threads, the server behind it %u: start both with the "
+		    "same --threads",
+		    sw, f->desc_a, f->desc_b);
+		break;
 	case FAN_E_VERSION:
 		add(t, "the switch %s speaks another version of the protocol", sw);
 		break;
@@ -260,6 +266,7 @@ const char *fan_fault_text(char *text, size_t bytes, const struct fan_fault *f,
 	case FAN_E_SLOTS_FULL:
 	case FAN_E_MEMBERS_FULL:
 	case FAN_E_PAYLOAD:
+	case FAN_E_SHARDS:
 	case FAN_E_VERSION:
 	case FAN_E_RESTARTED: add_refusal(&t, f, a); break;
 	default: add(&t, "%s", fan_err_text(f->err)); break;

@@ -88,7 +88,7 @@ static void take(struct fan_shard *s, const struct fan_udp_batch *b)
 		size_t bytes = fan_udp_piece(b, offset);
 		if (!fan_out_fits(&s->out, FAN_SWITCH_OUT_MAX, SCRATCH_PER_RECV))
 			flush(s);
-		fan_switch_recv(s->core, now, b->from, s->in + offset, bytes, &s->out);
+		fan_switch_recv(s->core, now, b->from, s->in + offset, bytes, b->marked, &s->out);
 		offset += bytes;
 	} while (offset < b->bytes);
 }

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/ip.h>
 #include <netinet/udp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +51,19 @@ static void set_path(const struct fan_udp *u)
 		set_int(u->fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
 		set_int(u->fd, IPPROTO_IPV6, IPV6_MULTICAST_HOPS, FAN_UDP_HOPS);
 		set_int(u->fd, IPPROTO_IPV6, IPV6_MULTICAST_LOOP, 1);
+	}
+}
+
+/* Let queues on the way mark packets instead of dropping them, and learn whether they did. */
+static void set_ecn(const struct fan_udp *u)
+{
+	if (u->family == AF_INET || u->dual) {
+		set_int(u->fd, IPPROTO_IP, IP_TOS, IPTOS_ECN_ECT0);
+		set_int(u->fd, IPPROTO_IP, IP_RECVTOS, 1);
+	}
+	if (u->family == AF_INET6) {
+		set_int(u->fd, IPPROTO_IPV6, IPV6_TCLASS, IPTOS_ECN_ECT0);
+		set_int(u->fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
 	}
 }
 
@@ -135,6 +149,7 @@ int fan_udp_open(struct fan_udp *u, const struct fan_udp_options *o)
 	if (u->fd < 0)
 		return -errno;
 	set_path(u);
+	set_ecn(u);
 	set_offloads(u, o->plain);
 	u->sndbuf = set_buffer(u->fd, SO_SNDBUFFORCE, SO_SNDBUF, o->buffer_bytes);
 	u->rcvbuf = set_buffer(u->fd, SO_RCVBUFFORCE, SO_RCVBUF, o->buffer_bytes);
@@ -167,52 +182,56 @@ fan_peer fan_udp_local(const struct fan_udp *u)
 
 /* Room for what a receive tells beside the data. */
 union control {
-	char bytes[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct in6_pktinfo))];
+	char bytes[2 * CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct in6_pktinfo))];
 	struct cmsghdr align;
 };
 
-/* The size of the datagrams in a received message; 0: it is a single one. */
-static size_t segment_of(struct msghdr *m)
+/* What it told. */
+struct notes {
+	size_t segment;	   /* size of each datagram; 0: there is one */
+	bool local;	   /* `addr` is the address that it was sent to */
+	uint64_t addr[2];  /* as in fan_peer */
+	unsigned ip_field; /* TOS or traffic class */
+};
+
+static void note_v4_address(struct notes *n, const struct cmsghdr *c)
 {
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
-		if (c->cmsg_level == IPPROTO_UDP && c->cmsg_type == UDP_GRO) {
-			int size;
-			memcpy(&size, CMSG_DATA(c), sizeof size);
-			return size > 0 ? (size_t)size : 0;
-		}
-	}
-	return 0;
+	struct sockaddr_in in = {.sin_family = AF_INET};
+	struct in_pktinfo i;
+
+	memcpy(&i, CMSG_DATA(c), sizeof i);
+	in.sin_addr = i.ipi_spec_dst;
+	fan_peer p = fan_peer_from_sockaddr((struct sockaddr *)&in, sizeof in);
+	memcpy(n->addr, p.addr, sizeof n->addr);
+	n->local = true;
 }
 
-/* The address that a message was sent to; false: it does not tell. */
-static bool local_of(struct msghdr *m, uint64_t addr[2])
+static void note_v6_address(struct notes *n, const struct cmsghdr *c)
 {
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
-		if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_PKTINFO) {
-			struct in_pktinfo i;
-			struct sockaddr_in in = {.sin_family = AF_INET};
-			memcpy(&i, CMSG_DATA(c), sizeof i);
-			in.sin_addr = i.ipi_spec_dst;
-			fan_peer p = fan_peer_from_sockaddr((struct sockaddr *)&in, sizeof in);
-			memcpy(addr, p.addr, sizeof p.addr);
-			return true;
-		}
-		if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_PKTINFO) {
-			struct in6_pktinfo i;
-			memcpy(&i, CMSG_DATA(c), sizeof i);
-			memcpy(addr, &i.ipi6_addr, sizeof i.ipi6_addr);
-			return true;
-		}
-	}
-	return false;
+	struct in6_pktinfo i;
+
+	memcpy(&i, CMSG_DATA(c), sizeof i);
+	memcpy(n->addr, &i.ipi6_addr, sizeof n->addr);
+	n->local = true;
 }
 
-static void remember_local(struct fan_udp *u, struct msghdr *m, const fan_peer *from)
+static void note(struct notes *n, const struct cmsghdr *c)
 {
-	uint64_t addr[2];
+	int v;
 
-	if (local_of(m, addr))
-		fan_locals_put(u->locals, from, addr);
+	if (c->cmsg_level == IPPROTO_UDP && c->cmsg_type == UDP_GRO) {
+		memcpy(&v, CMSG_DATA(c), sizeof v);
+		n->segment = v > 0 ? (size_t)v : 0;
+	} else if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TOS) {
+		n->ip_field = *(const uint8_t *)CMSG_DATA(c);
+	} else if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_TCLASS) {
+		memcpy(&v, CMSG_DATA(c), sizeof v);
+		n->ip_field = (unsigned)v;
+	} else if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_PKTINFO) {
+		note_v4_address(n, c);
+	} else if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_PKTINFO) {
+		note_v6_address(n, c);
+	}
 }
 
 int fan_udp_recv(struct fan_udp *u, uint8_t *buf, struct fan_udp_batch *b)
@@ -220,22 +239,26 @@ int fan_udp_recv(struct fan_udp *u, uint8_t *buf, struct fan_udp_batch *b)
 	struct sockaddr_storage ss;
 	struct iovec iov = {buf, FAN_UDP_RECV_BYTES};
 	union control control;
+	struct notes notes = {.segment = 0};
 	struct msghdr m = {.msg_name = &ss,
 			   .msg_namelen = sizeof ss,
 			   .msg_iov = &iov,
 			   .msg_iovlen = 1,
 			   .msg_control = &control,
-			   .msg_controllen = u->gro || u->locals ? sizeof control : 0};
+			   .msg_controllen = sizeof control};
 	ssize_t n = recvmsg(u->fd, &m, 0);
 
 	u->recvs++;
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c))
+		note(&notes, c);
 	b->from = fan_peer_from_sockaddr((struct sockaddr *)&ss, m.msg_namelen);
-	if (u->locals)
-		remember_local(u, &m, &b->from);
+	if (u->locals && notes.local)
+		fan_locals_put(u->locals, &b->from, notes.addr);
 	b->bytes = (size_t)n;
-	b->segment = u->gro ? segment_of(&m) : 0;
+	b->marked = (notes.ip_field & IPTOS_ECN_MASK) == IPTOS_ECN_CE;
+	b->segment = notes.segment;
 	if (b->segment == 0 || b->segment > b->bytes)
 		b->segment = b->bytes ? b->bytes : 1;
 	u->datagrams_in += b->bytes ? (b->bytes + b->segment - 1) / b->segment : 1;

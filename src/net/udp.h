@@ -5,7 +5,9 @@
  * one sender, one call sends a run of equal-sized datagrams to one receiver, gathered
  * from headers and payloads by iovec without a copy.  Where the kernel refuses
  * (UDP_SEGMENT or UDP_GRO unknown, EIO, EINVAL), the socket falls back to plain
- * datagrams, sendmmsg, and remembers so that it can be said. */
+ * datagrams, sendmmsg, and remembers so that it can be said.
+ *
+ * What leaves says ECT(0) in its IP header (RFC 3168), so that queues may mark it. */
 #ifndef FAN_UDP_H
 #define FAN_UDP_H
 
@@ -100,6 +102,7 @@ struct fan_udp_batch {
 	fan_peer from;
 	size_t bytes;
 	size_t segment;
+	bool marked; /* CE in the IP header of all of them: a queue on the way is long */
 };
 
 /* Bytes of the datagram that begins at `offset` of a batch. */

@@ -46,7 +46,9 @@ static bool same_target(const struct fan_out_item *a, const struct fan_out_item 
 {
 	if (a->dest != b->dest)
 		return false;
-	return a->dest == FAN_TO_PEER ? fan_peer_equal(&a->peer, &b->peer) : a->group == b->group;
+	if (a->dest == FAN_TO_PEER || a->dest == FAN_TO_PARENT)
+		return fan_peer_equal(&a->peer, &b->peer);
+	return a->group == b->group;
 }
 
 static void run_add(struct run *r, const struct fan_out_item *it)
@@ -292,7 +294,7 @@ void fan_udp_send(struct fan_udp *u, struct fan_out *out, bool to_connected)
 		run_gather(&r, it, out->count - i, to_connected);
 		if (to_connected)
 			run_send(u, &r, &connected, &waits);
-		else if (it->dest == FAN_TO_PEER)
+		else if (it->dest == FAN_TO_PEER || it->dest == FAN_TO_PARENT)
 			send_to(u, &r, &it->peer, &waits);
 		else if (it->dest == FAN_TO_MCAST || it->group->multicast)
 			send_multicast(u, &r, it->group, &waits);

@@ -180,10 +180,11 @@ static void recv_packet(void *self, const struct fan_sim_packet *p)
 	a->rx_packets++;
 	a->rx_bytes += p->len;
 	if (p->from == a->parent)
-		fan_switch_recv_up(a->core, a->sim->now_ns, p->body->bytes, p->len, &a->out);
+		fan_switch_recv_up(a->core, a->sim->now_ns, p->body->bytes, p->len,
+				   p->flags & FAN_PACKET_ECN, &a->out);
 	else
 		fan_switch_recv(a->core, a->sim->now_ns, fan_sim_peer(p->from), p->body->bytes,
-				p->len, &a->out);
+				p->len, p->flags & FAN_PACKET_ECN, &a->out);
 	if (a->out.count)
 		send_all(a);
 }

@@ -422,7 +422,7 @@ static void recv_packet(void *self, const struct fan_sim_packet *p)
 	if (!t->core || !p->body)
 		return;
 	fan_worker_recv(t->core, t->shared->sim->now_ns, p->body->bytes, p->len,
-			p->flags & FAN_PACKET_BY_GROUP);
+			p->flags & FAN_PACKET_BY_GROUP, p->flags & FAN_PACKET_ECN);
 	run(t);
 }
 

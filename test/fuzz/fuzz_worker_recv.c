@@ -67,7 +67,8 @@ static void give(struct fan_frag *f, const uint8_t *body, size_t bytes, bool by_
 	f->payload_bytes = bytes;
 	fan_wire_put(packet, f);
 	memcpy(packet + FAN_HEAD_BYTES, body, bytes);
-	drops += fan_worker_recv(w, now_ns, packet, FAN_HEAD_BYTES + bytes, by_group) == FAN_DROP;
+	drops += fan_worker_recv(w, now_ns, packet, FAN_HEAD_BYTES + bytes, by_group, false) ==
+		 FAN_DROP;
 }
 
 static void control(unsigned type, uint64_t frag, const uint8_t *body, size_t bytes, bool by_group)
@@ -145,7 +146,7 @@ static void step(struct fuzz *z)
 		size_t len = fuzz_8(z);
 		fuzz_bytes(z, packet, len);
 		fuzz_fix(packet, len);
-		drops += fan_worker_recv(w, now_ns, packet, len, what & 8) == FAN_DROP;
+		drops += fan_worker_recv(w, now_ns, packet, len, what & 8, what & 16) == FAN_DROP;
 		break;
 	}
 	case 5: now_ns += (uint64_t)fuzz_16(z) << 10; break;

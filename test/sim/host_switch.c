@@ -109,7 +109,7 @@ static void recv_packet(void *self, const struct sim_packet *p)
 	struct fan_out out;
 	fan_out_init(&out, item, FAN_SWITCH_OUT_MAX, scratch, sizeof scratch);
 	enum fan_verdict v = fan_switch_recv(h->core, h->sim->now_ns, h->sim->node[p->from].peer,
-					     p->bytes, p->len, &out);
+					     p->bytes, p->len, false, &out);
 	h->dropped += v == FAN_DROP;
 	send_all(h, &out);
 	take_events(h);

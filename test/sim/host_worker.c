@@ -233,8 +233,8 @@ static void recv_packet(void *self, const struct sim_packet *p)
 	struct host_worker *h = self;
 	if (!h->core)
 		return;
-	h->dropped +=
-		fan_worker_recv(h->core, h->sim->now_ns, p->bytes, p->len, p->by_group) == FAN_DROP;
+	h->dropped += fan_worker_recv(h->core, h->sim->now_ns, p->bytes, p->len, p->by_group,
+				      false) == FAN_DROP;
 	run(h);
 }
 

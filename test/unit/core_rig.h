@@ -103,7 +103,7 @@ static inline enum fan_verdict rig_bytes(fan_peer from, const uint8_t *packet, s
 	uint8_t scratch[FAN_SWITCH_OUT_MAX * 256];
 	struct fan_out out;
 	fan_out_init(&out, item, FAN_SWITCH_OUT_MAX, scratch, sizeof scratch);
-	enum fan_verdict v = fan_switch_recv(rig.sw, rig.now_ns, from, packet, len, &out);
+	enum fan_verdict v = fan_switch_recv(rig.sw, rig.now_ns, from, packet, len, false, &out);
 	rig_decode(&out);
 	return v;
 }

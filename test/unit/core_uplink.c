@@ -111,15 +111,17 @@ static void handle(int node, const struct packet *p)
 	fan_out_init(&out, item, is_switch ? FAN_SWITCH_OUT_MAX : OUT_ITEMS, scratch,
 		     is_switch ? FAN_SWITCH_OUT_MAX * 256 : sizeof scratch);
 	if (!is_switch && p && tree.w[node - SWITCHES])
-		fan_worker_recv(tree.w[node - SWITCHES], tree.now_ns, p->bytes, p->len, false);
+		fan_worker_recv(tree.w[node - SWITCHES], tree.now_ns, p->bytes, p->len, false,
+				false);
 	else if (!is_switch && !p)
 		fan_worker_tick(tree.w[node - SWITCHES], tree.now_ns, &out);
 	else if (is_switch && !p)
 		fan_switch_tick(tree.sw[node], tree.now_ns, &out);
 	else if (is_switch && p->from == parent_of[node])
-		fan_switch_recv_up(tree.sw[node], tree.now_ns, p->bytes, p->len, &out);
+		fan_switch_recv_up(tree.sw[node], tree.now_ns, p->bytes, p->len, false, &out);
 	else if (is_switch)
-		fan_switch_recv(tree.sw[node], tree.now_ns, peer(p->from), p->bytes, p->len, &out);
+		fan_switch_recv(tree.sw[node], tree.now_ns, peer(p->from), p->bytes, p->len, false,
+				&out);
 	post_all(node, &out);
 }
 

@@ -122,11 +122,11 @@ static void worker__switch_of_another_version(void **state)
 	rig_tick();
 	fan_wire_put(packet, &f);
 	packet[0] = 9; /* damaged, for all we know */
-	assert_int_equal(fan_worker_recv(rig.w, rig.now_ns, packet, sizeof packet, false),
+	assert_int_equal(fan_worker_recv(rig.w, rig.now_ns, packet, sizeof packet, false, false),
 			 FAN_DROP);
 	assert_int_equal(fan_worker_phase(rig.w), FAN_W_JOINING);
 	fan_put32(packet + 28, fan_crc32c(0, packet, 28));
-	assert_int_equal(fan_worker_recv(rig.w, rig.now_ns, packet, sizeof packet, false),
+	assert_int_equal(fan_worker_recv(rig.w, rig.now_ns, packet, sizeof packet, false, false),
 			 FAN_DROP);
 	assert_int_equal(fan_worker_fault(rig.w)->err, FAN_E_VERSION);
 	assert_int_equal(fan_worker_stats(rig.w)->drops[FAN_DROP_VERSION], 2);
@@ -300,8 +300,8 @@ static void worker__drops_are_counted(void **state)
 	uint8_t junk[FAN_HEAD_BYTES] = {FAN_WIRE_VERSION};
 	assert_int_equal(rig_packet(FAN_TYPE_LEFT, 0, NULL, 0, false), FAN_DROP); /* no job yet */
 	rig_ready();
-	assert_int_equal(fan_worker_recv(rig.w, rig.now_ns, junk, 31, false), FAN_DROP);
-	assert_int_equal(fan_worker_recv(rig.w, rig.now_ns, junk, 32, false), FAN_DROP);
+	assert_int_equal(fan_worker_recv(rig.w, rig.now_ns, junk, 31, false, false), FAN_DROP);
+	assert_int_equal(fan_worker_recv(rig.w, rig.now_ns, junk, 32, false, false), FAN_DROP);
 	assert_int_equal(rig_packet(FAN_TYPE_JOIN, 0, NULL, 0, false), FAN_DROP);
 	rig.epoch++;
 	assert_int_equal(rig_packet(FAN_TYPE_STATE, 0, NULL, 0, false), FAN_DROP);

@@ -88,7 +88,7 @@ static inline enum fan_verdict rig_recv(const struct fan_frag *f, bool by_group)
 	if (f->payload_bytes)
 		memcpy(packet + FAN_HEAD_BYTES, f->payload, f->payload_bytes);
 	return fan_worker_recv(rig.w, rig.now_ns, packet, FAN_HEAD_BYTES + f->payload_bytes,
-			       by_group);
+			       by_group, false);
 }
 
 static inline enum fan_verdict rig_packet(unsigned type, uint64_t frag, const uint8_t *body,

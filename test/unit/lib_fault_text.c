@@ -176,6 +176,10 @@ static void fault_text__refusals(void **state)
 	assert_text(&f, &a,
 		    "ranks disagree about job \"train\": it uses fragments of 8832 bytes, rank 1 "
 		    "has 1408: the mtu must be the same");
+	f = (struct fan_fault){.err = FAN_E_SHARDS, .desc_a = 2, .desc_b = 1};
+	assert_text(&f, &a,
+		    "the switch 10.0.0.1:5000 runs 2 threads, the server behind it 1: start both "
+		    "with the same --threads");
 	f = (struct fan_fault){.err = FAN_E_PAYLOAD, .desc_a = 1408, .desc_b = 8832};
 	assert_text(&f, &a,
 		    "the switch 10.0.0.1:5000 has slots of 1408 bytes, this job wants fragments of "
