@@ -53,6 +53,14 @@ class Network:
         else:
             netns("noloss", self.prefix)
 
+    def rate(self, worker, mbps):
+        netns("rate", self.prefix, str(worker), "%dkbit" % round(mbps * 1000), *self.link[1:])
+
+    def mark_over(self, worker, mbps):
+        """What goes over that worker's link beyond a rate is marked (ECN)."""
+        netns("mark", self.prefix, str(worker), "limit", "rate", "over",
+              "%d" % round(mbps * 1000 / 8), "kbytes/second", "burst", "128", "kbytes")
+
     def cut(self):
         netns("cut", self.prefix)
 

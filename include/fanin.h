@@ -131,11 +131,14 @@ struct fanin_options {
 				  * fragments but the job needs half the switch's memory;
 				  * FANIN_NARROW; 0 */
 	int plain_udp;		 /* 1: no UDP_SEGMENT, no UDP_GRO; FANIN_PLAIN_UDP; 0 */
+	int priority;		 /* of this job where slots go by priority (policy esa): 1..255, or
+				  * 0: high for jobs with little left to send and much to wait for;
+				  * FANIN_PRIORITY; 0 */
 };
 #define FANIN_OPTIONS_INIT                                                                         \
 	{                                                                                          \
 		sizeof(struct fanin_options), NULL, NULL, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,  \
-			-1, -1                                                                     \
+			-1, -1, -1                                                                 \
 	}
 
 struct fanin_stats {
@@ -155,6 +158,9 @@ struct fanin_stats {
 	int multicast;	     /* 1: results arrive by multicast */
 	int segment_offload; /* 1: UDP_SEGMENT in use; 0: plain datagrams */
 	int receive_offload; /* 1: UDP_GRO in use */
+	uint32_t cwnd_frags; /* of window_frags: that congestion leaves */
+	uint64_t marks;	     /* results some part of which has met congestion (ECN) */
+	uint64_t collisions; /* results some part of which found its shared slot taken */
 };
 
 /* Options of a switch inside this process.  Set with FANIN_SWITCH_OPTIONS_INIT, then

@@ -27,6 +27,7 @@ class Options(ctypes.Structure):
             (name, ctypes.c_int)
             for name in (
                 "rank ranks mtu window timeout_ms alive_ms mode wire multicast checksum narrow plain_udp"
+                " priority"
             ).split()
         ],
     ]
@@ -47,6 +48,8 @@ class RawStats(ctypes.Structure):
         ],
         *[(name, ctypes.c_uint32) for name in "window_frags packet_bytes shards".split()],
         *[(name, ctypes.c_int) for name in "multicast segment_offload receive_offload".split()],
+        ("cwnd_frags", ctypes.c_uint32),
+        *[(name, ctypes.c_uint64) for name in "marks collisions".split()],
     ]
 
     def __init__(self) -> None:

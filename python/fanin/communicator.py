@@ -45,6 +45,9 @@ class Stats:
     multicast: bool = False  #: results arrive by multicast
     segment_offload: bool = False  #: UDP_SEGMENT in use
     receive_offload: bool = False  #: UDP_GRO in use
+    cwnd_frags: int = 0  #: of window_frags: that congestion leaves
+    marks: int = 0  #: results some part of which has met congestion (ECN)
+    collisions: int = 0  #: results some part of which found its shared slot taken
 
 
 class _Open:

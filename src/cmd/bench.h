@@ -35,7 +35,10 @@ struct bench_options {
 	int check;					   /* every element */
 	int mtu, mode, wire, window, timeout_ms, alive_ms; /* -1: the library's default */
 	bool no_multicast, plain;
-	int threads, slots;	    /* of the local switch; slots 0: its default */
+	int priority;		/* -1: the library's default */
+	int compute_ms, jitter; /* before each all-reduce, +- percent of it */
+	int workers, first;	/* of all the tree, and of those before this switch's; 0: no tree */
+	int threads, slots;	/* of the local switch; slots 0: its default */
 	char json[ARGS_TEXT_BYTES]; /* file, or "" */
 	bool progress;
 };
@@ -55,6 +58,7 @@ struct bench_gate {
 struct bench_result {
 	uint64_t count;
 	double p50_us, p99_us;
+	double elapsed_s; /* of rank 0, all timed iterations with what lies between them */
 	int64_t wrong, retransmits;
 };
 

@@ -100,7 +100,7 @@ static int run_switch(const struct bench_options *o, int to_parent)
 	int sig;
 	fan_switchd_defaults(&so);
 	so.threads = (unsigned)o->threads;
-	so.core.payload_bytes = fan_config_payload_bytes(o->mtu);
+	so.core.payload_bytes = fan_config_payload_bytes(o->mtu, o->local);
 	if (o->slots)
 		so.core.slots = (uint32_t)(o->slots / o->threads);
 	so.no_multicast = o->no_multicast;

@@ -65,16 +65,32 @@ static void tell_wrong(struct rank *k, size_t at)
 		want);
 }
 
+/* Be idle as long as this rank's model would compute in iteration `iter`: the same time on
+ * every run. */
+static int compute(const struct rank *k, int iter)
+{
+	uint64_t mix = ((uint64_t)(k->rank + k->o->first) << 32 | (uint32_t)iter) + 1;
+	mix = (mix ^ mix >> 31) * UINT64_C(0x9e3779b97f4a7c15);
+	mix = (mix ^ mix >> 27) * UINT64_C(0x94d049bb133111eb);
+	double spread = (double)(mix >> 40) / (1 << 23) - 1; /* -1 .. 1 */
+	double ms = k->o->compute_ms * (1 + spread * k->o->jitter / 100);
+	struct timespec t = {.tv_sec = (time_t)(ms / 1e3)};
+	t.tv_nsec = (long)((ms - (double)t.tv_sec * 1e3) * 1e6);
+	clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
+	return 0;
+}
+
 /* One iteration; `*ns` is this rank's time. */
 static int iterate(struct rank *k, size_t count, int iter, int64_t *ns, int64_t *wrong)
 {
 	const struct bench_options *o = k->o;
 	size_t first = 0;
 	if (o->check || iter == 0) {
-		bench_tile_make(&k->tile, o, k->rank, k->ranks, iter);
+		bench_tile_make(&k->tile, o, k->rank + o->first, o->workers ? o->workers : k->ranks,
+				iter);
 		bench_fill(&k->tile, k->in, count);
 	}
-	int e = pass_gate(k);
+	int e = o->compute_ms ? compute(k, iter) : pass_gate(k);
 	int64_t start = now_ns();
 	if (!e)
 		e = fanin_allreduce(k->comm, k->in, k->out, count, o->dtype, o->op);
@@ -115,13 +131,15 @@ static uint64_t retransmits(const struct rank *k)
 static int run_size(struct rank *k, size_t count, struct bench_result *r)
 {
 	const struct bench_options *o = k->o;
-	int64_t sums[2] = {0}, unused = 0;
+	int64_t sums[2] = {0}, unused = 0, begin = now_ns();
 	uint64_t before = 0;
 	for (int i = 0; i < o->warmup + o->iters; i++) {
 		bool timed = i >= o->warmup;
 		int64_t *ns = timed ? &k->ns[i - o->warmup] : &unused;
 		if (i == o->warmup)
 			before = retransmits(k);
+		if (i == o->warmup)
+			begin = now_ns();
 		int e = iterate(k, count, i, ns, &sums[0]);
 		if (e)
 			return e;
@@ -129,6 +147,7 @@ static int run_size(struct rank *k, size_t count, struct bench_result *r)
 			bench_print_bar(i + 1, o->warmup + o->iters,
 					count * bench_dtype_bytes(o->dtype), *ns);
 	}
+	r->elapsed_s = (double)(now_ns() - begin) * 1e-9;
 	sums[1] = (int64_t)(retransmits(k) - before);
 	int e = fanin_allreduce(k->comm, k->ns, k->ns, (size_t)o->iters, FANIN_INT64, FANIN_MAX);
 	if (!e)
@@ -193,6 +212,7 @@ static int join(struct rank *k)
 	f.alive_ms = o->alive_ms;
 	f.multicast = o->no_multicast ? 0 : -1;
 	f.plain_udp = o->plain ? 1 : -1;
+	f.priority = o->priority;
 	int e = fanin_comm_create(&f, &k->comm);
 	if (e)
 		return e;

@@ -5,6 +5,7 @@
 #define FAN_CMD_H
 
 int cmd_switch(int argc, char **argv);
+int cmd_server(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_sim(int argc, char **argv);
 int cmd_top(int argc, char **argv);

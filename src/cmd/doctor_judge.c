@@ -102,10 +102,10 @@ int doctor_mtu_of_slots(unsigned payload_bytes)
 	static const int usual[] = {1500, 9000};
 
 	for (unsigned i = 0; i < sizeof usual / sizeof usual[0]; i++)
-		if (fan_config_payload_bytes(usual[i]) == payload_bytes)
+		if (fan_config_payload_bytes(usual[i], 2) == payload_bytes)
 			return usual[i];
 	int mtu = 576;
-	while (mtu < 9000 && fan_config_payload_bytes(mtu) < payload_bytes)
+	while (mtu < 9000 && fan_config_payload_bytes(mtu, 2) < payload_bytes)
 		mtu++;
 	return mtu;
 }

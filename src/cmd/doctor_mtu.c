@@ -155,7 +155,7 @@ static void tell_fail(struct doctor *d, enum why why, int asked, unsigned packet
 static void tell_pass(struct doctor *d, int asked, int path)
 {
 	int slots = doctor_mtu_of_slots(d->who.payload_bytes);
-	bool fits = fan_config_payload_bytes(asked) <= d->who.payload_bytes;
+	bool fits = fan_config_payload_bytes(asked, 2) <= d->who.payload_bytes;
 	bool more = !d->args.mtu && path > asked;
 	struct doctor_finding *f;
 
@@ -185,7 +185,7 @@ static void tell_pass(struct doctor *d, int asked, int path)
 	} else if (more && usable(d, path) > asked) {
 		doctor_advise(f, "for more speed, on all ranks: export FANIN_MTU=%d",
 			      usable(d, path));
-	} else if (more && fan_config_payload_bytes(path) > d->who.payload_bytes) {
+	} else if (more && fan_config_payload_bytes(path, 2) > d->who.payload_bytes) {
 		doctor_advise(f,
 			      "for more speed: fanin switch --listen %s --mtu %d, and on all "
 			      "ranks: export FANIN_MTU=%d",
@@ -198,7 +198,7 @@ void doctor_check_mtu(struct doctor *d)
 {
 	struct search s = {.d = d, .ip_bytes = fan_peer_family(&d->sw) == AF_INET ? 28 : 48};
 	int asked = d->args.mtu ? d->args.mtu : d->cfg.mtu;
-	unsigned bytes = fan_config_payload_bytes(asked) + FAN_HEAD_BYTES + s.ip_bytes;
+	unsigned bytes = fan_config_payload_bytes(asked, 2) + FAN_HEAD_BYTES + s.ip_bytes;
 
 	if (doctor_skips(d, "mtu"))
 		return;

@@ -214,7 +214,7 @@ static struct doctor_finding *judge_train(struct doctor *d, const char *name,
 			"a switch that is nearer, more of its window (fanin switch --window) "
 			"or more shards (--threads)",
 			d->who.window, ms(p50),
-			(double)d->who.window * fan_config_payload_bytes(d->cfg.mtu) / ms(p50) /
+			(double)d->who.window * fan_config_payload_bytes(d->cfg.mtu, 2) / ms(p50) /
 				1e3);
 	else if (p99 > DOCTOR_TAIL_WARN_NS)
 		doctor_advise(
@@ -270,7 +270,7 @@ static uint16_t fragment_bytes(struct doctor *d, const char *name)
 		return 0;
 	if (!d->mtu)
 		doctor_find(d, name, DOCTOR_SKIP, "no MTU works");
-	return d->mtu ? fan_config_payload_bytes(d->mtu) : 0;
+	return d->mtu ? fan_config_payload_bytes(d->mtu, 2) : 0;
 }
 
 void doctor_check_fragments(struct doctor *d)

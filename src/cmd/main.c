@@ -12,6 +12,7 @@ static const struct {
 	const char *help;
 } commands[] = {
 	{"switch", cmd_switch, "sum the fragments of workers and send them the sums"},
+	{"server", cmd_server, "complete what shared switches could not sum"},
 	{"bench", cmd_bench, "time all-reduces and check every element"},
 	{"sim", cmd_sim, "run jobs in virtual time, by the same protocol objects"},
 	{"plan", cmd_plan, "plan where gradients are summed and which way they go"},

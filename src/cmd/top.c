@@ -51,8 +51,10 @@ static const struct args_command command = {
 /* What has been heard so far. */
 struct table {
 	const struct top_args *a;
-	bool begun; /* its head has been printed */
+	bool begun;	  /* its head has been printed */
+	bool slots_begun; /* likewise, of the second table */
 	json_t *jobs;
+	json_t *slots; /* of shared slots */
 };
 
 /* A conversation with one shard. */
@@ -63,13 +65,21 @@ struct talk {
 	char at[ADDRESS_BYTES];
 };
 
-static void ask(struct talk *t, uint16_t index, uint64_t nonce)
+/* A question, and where its answer goes: one of the two. */
+struct question {
+	enum fan_type type;
+	uint16_t index;
+	struct fan_report *report;   /* of QUERY */
+	struct fan_tallied *tallied; /* of TALLY */
+};
+
+static void ask(struct talk *t, const struct question *w, uint64_t nonce)
 {
 	struct fan_out_item item;
 	struct fan_out out;
 	uint8_t scratch[FAN_CTL_BYTES_MAX + FAN_REPORT_BYTES];
-	struct fan_query q = {.index = index};
-	struct fan_frag h = {.type = FAN_TYPE_QUERY, .sender = FAN_RANK_NONE, .frag = nonce};
+	struct fan_query q = {.index = w->index};
+	struct fan_frag h = {.type = (uint8_t)w->type, .sender = FAN_RANK_NONE, .frag = nonce};
 
 	fan_out_init(&out, &item, 1, scratch, sizeof scratch);
 	struct fan_out_item *it = fan_out_add(&out, FAN_TO_PEER);
@@ -77,21 +87,28 @@ static void ask(struct talk *t, uint16_t index, uint64_t nonce)
 	fan_udp_send(&t->udp, &out, true);
 }
 
+static bool is_answer(const struct question *w, const struct fan_frag *f)
+{
+	if (w->report)
+		return f->type == FAN_TYPE_REPORT && fan_report_get(w->report, f) == FAN_OK;
+	return f->type == FAN_TYPE_TALLIED && fan_tallied_get(w->tallied, f) == FAN_OK;
+}
+
 /* Is one of the datagrams of the batch the answer to `nonce`? */
 static bool answers(const struct talk *t, const struct fan_udp_batch *b, uint64_t nonce,
-		    struct fan_report *r)
+		    const struct question *w)
 {
 	struct fan_frag f;
 
 	for (size_t at = 0; at < b->bytes; at += fan_udp_piece(b, at))
-		if (fan_wire_get(&f, t->buffer + at, fan_udp_piece(b, at)) < 0 &&
-		    f.type == FAN_TYPE_REPORT && f.frag == nonce && fan_report_get(r, &f) == FAN_OK)
+		if (fan_wire_get(&f, t->buffer + at, fan_udp_piece(b, at)) < 0 && f.frag == nonce &&
+		    is_answer(w, &f))
 			return true;
 	return false;
 }
 
 /* 1: there is an answer; 0: none came in time; -1: the host says nobody listens. */
-static int await(struct talk *t, uint64_t nonce, struct fan_report *r)
+static int await(struct talk *t, uint64_t nonce, const struct question *w)
 {
 	struct pollfd p = {t->udp.fd, POLLIN, 0};
 	struct fan_udp_batch b;
@@ -101,7 +118,7 @@ static int await(struct talk *t, uint64_t nonce, struct fan_report *r)
 		int n = fan_udp_recv(&t->udp, t->buffer, &b);
 		if (n == -ECONNREFUSED)
 			return -1;
-		if (n == 1 && answers(t, &b, nonce, r))
+		if (n == 1 && answers(t, &b, nonce, w))
 			return 1;
 		int wait = fan_clock_timeout_ms(end, -1);
 		if (wait == 0)
@@ -112,15 +129,15 @@ static int await(struct talk *t, uint64_t nonce, struct fan_report *r)
 	return 0;
 }
 
-/* Ask for job number `index` until there is an answer.  0, or -1 with why. */
-static int query(struct talk *t, uint16_t index, struct fan_report *r)
+/* Ask until there is an answer.  0, or -1 with why. */
+static int query(struct talk *t, const struct question *w)
 {
 	bool refused = false;
 
 	for (unsigned i = 0; i < TRIES; i++) {
 		uint64_t nonce = fan_clock_nonce();
-		ask(t, index, nonce);
-		int n = await(t, nonce, r);
+		ask(t, w, nonce);
+		int n = await(t, nonce, w);
 		if (n == 1)
 			return 0;
 		if (n < 0) {
@@ -199,11 +216,12 @@ static void add_json(json_t *jobs, const struct fan_report *r, unsigned shard)
 	json_array_append_new(jobs, j);
 }
 
-static int write_json(const struct top_args *a, json_t *jobs, char *why)
+static int write_json(const struct table *t, char *why)
 {
+	const struct top_args *a = t->a;
 	char at[ADDRESS_BYTES];
-	json_t *root = json_pack("{s:s, s:O}", "switch", fan_peer_text(&a->sw, at, sizeof at),
-				 "jobs", jobs);
+	json_t *root = json_pack("{s:s, s:O, s:O}", "switch", fan_peer_text(&a->sw, at, sizeof at),
+				 "jobs", t->jobs, "slots", t->slots);
 	bool out = strcmp(a->json, "-") == 0;
 	FILE *f = out ? stdout : fopen(a->json, "w");
 	int e = !f || json_dumpf(root, f, JSON_INDENT(2)) || fputc('\n', f) == EOF ? -1 : 0;
@@ -214,6 +232,60 @@ static int write_json(const struct top_args *a, json_t *jobs, char *why)
 		snprintf(why, ARGS_WHY_BYTES, "--json: %s: %s", a->json, strerror(errno));
 	json_decref(root);
 	return e;
+}
+
+static void print_slots(struct table *table, const struct fan_tallied *m, unsigned shard)
+{
+	struct fan_line name = {.used = 0};
+
+	fan_line_escaped(&name, m->name, m->name_bytes);
+	if (!table->slots_begun)
+		printf("\n%-5s %-20s %6s %6s %10s %10s %10s %10s %10s %9s %9s %9s\n", "shard",
+		       "shared slots of job", "held", "quota", "sums", "hits", "collisions",
+		       "over quota", "unsummed", "preempts", "evicted", "flushes");
+	table->slots_begun = true;
+	printf("%-5u %-20s %6" PRIu32 " %6" PRIu32 " %10" PRIu64 " %10" PRIu64 " %10" PRIu64
+	       " %10" PRIu64 " %10" PRIu64 " %9" PRIu64 " %9" PRIu64 " %9" PRIu64 "\n",
+	       shard, name.used ? name.text : "?", m->held, m->quota, m->completions, m->hits,
+	       m->collisions, m->over_quota, m->passed, m->preemptions, m->evictions, m->flushes);
+}
+
+static void add_slots_json(json_t *slots, const struct fan_tallied *m, unsigned shard)
+{
+	struct fan_line name = {.used = 0};
+
+	fan_line_escaped(&name, m->name, m->name_bytes);
+	json_t *j =
+		json_pack("{s:s, s:i, s:I, s:I, s:I, s:I}", "name", name.text, "shard", (int)shard,
+			  "slots", (json_int_t)m->slots, "slots_used", (json_int_t)m->slots_used,
+			  "held", (json_int_t)m->held, "quota", (json_int_t)m->quota);
+	json_t *counts = json_pack(
+		"{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "hits", (json_int_t)m->hits,
+		"taken", (json_int_t)m->taken, "collisions", (json_int_t)m->collisions,
+		"over_quota", (json_int_t)m->over_quota, "passed", (json_int_t)m->passed,
+		"preemptions", (json_int_t)m->preemptions, "evictions", (json_int_t)m->evictions,
+		"flushes", (json_int_t)m->flushes, "completions", (json_int_t)m->completions);
+
+	json_object_update_new(j, counts);
+	json_array_append_new(slots, j);
+}
+
+/* Ask it what its shared slots do, too.  One of an earlier version does not answer, and has
+ * none. */
+static void ask_slots(struct table *table, struct talk *t, unsigned shard)
+{
+	struct fan_tallied m = {.jobs = 1};
+
+	for (unsigned i = 0; i < FAN_JOBS_MAX && i < m.jobs; i++) {
+		const struct question w = {FAN_TYPE_TALLY, (uint16_t)i, NULL, &m};
+		uint64_t nonce = fan_clock_nonce();
+		ask(t, &w, nonce);
+		if (await(t, nonce, &w) != 1 || i >= m.jobs)
+			return;
+		if (!is_silent(table->a))
+			print_slots(table, &m, shard);
+		add_slots_json(table->slots, &m, shard);
+	}
 }
 
 /* Ask one shard about all its jobs, and how many `shards` the switch has. */
@@ -232,7 +304,8 @@ static int ask_shard(struct table *table, unsigned shard, unsigned *shards, char
 		return -1;
 	}
 	for (unsigned i = 0; i < FAN_JOBS_MAX && i < r.jobs && !e; i++) {
-		e = query(&t, (uint16_t)i, &r);
+		const struct question w = {FAN_TYPE_QUERY, (uint16_t)i, &r, NULL};
+		e = query(&t, &w);
 		if (e)
 			break;
 		*shards = r.shards;
@@ -243,13 +316,15 @@ static int ask_shard(struct table *table, unsigned shard, unsigned *shards, char
 			print_job(&r, shard);
 		add_json(table->jobs, &r, shard);
 	}
+	if (!e)
+		ask_slots(table, &t, shard);
 	fan_udp_close(&t.udp);
 	return e;
 }
 
 static int tell(const struct top_args *a, char *why)
 {
-	struct table t = {.a = a, .jobs = json_array()};
+	struct table t = {.a = a, .jobs = json_array(), .slots = json_array()};
 	unsigned shards = 1;
 	int e = 0;
 
@@ -261,9 +336,10 @@ static int tell(const struct top_args *a, char *why)
 	if (!e && !is_silent(a) && json_array_size(t.jobs) == 0)
 		printf("no jobs\n");
 	if (!e && a->json[0])
-		e = write_json(a, t.jobs, why);
+		e = write_json(&t, why);
 	fflush(stdout);
 	json_decref(t.jobs);
+	json_decref(t.slots);
 	return e;
 }
 

@@ -3,7 +3,8 @@
  *
  * atp (ATP, NSDI'21): nobody; first come, first served.
  * esa (ESA, arXiv 2201.06398): who has a higher priority than the slot, and the slot's
- * priority is halved by each that has not, so that what is stale gives way in the end. */
+ * priority is halved by each that has not, so that what is stale gives way in the end.
+ * Fragments of the slot's own job do neither, unless they lead by far. */
 #ifndef FAN_POLICY_SHARED_H
 #define FAN_POLICY_SHARED_H
 

@@ -285,6 +285,7 @@ static enum fan_verdict open_envelope(struct fan_shared *sh, const struct fan_fr
 	}
 	if (v.ranks)
 		install(sh, f, &v, welcome ? c->name : NULL);
+	uint16_t child = v.token;
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
 	it->peer = fan_peer_hop(&c->peer);
 	v.token = fan_peer_token(&c->peer);
@@ -293,6 +294,8 @@ static enum fan_verdict open_envelope(struct fan_shared *sh, const struct fan_fr
 			    inner.payload_bytes);
 	else
 		fan_relay_copy(it, &inner);
+	if (inner.type == FAN_TYPE_LEFT)
+		forget(sh, child);
 	return FAN_CTL;
 }
 

@@ -100,18 +100,38 @@ static enum fan_verdict pass_up(struct fan_shared *sh, const struct fan_frag *f,
 	return FAN_PASS;
 }
 
-/* Asked to: send what the slot of `f` holds, and hold it no longer. */
-static void flush(struct fan_shared *sh, struct fan_shared_job *j, const struct fan_frag *f,
+static void smooth(uint64_t *usual_ns, uint64_t ns)
+{
+	ns = ns < FAN_REMIND_MAX_NS ? ns : FAN_REMIND_MAX_NS;
+	*usual_ns = *usual_ns ? (*usual_ns * 7 + ns) / 8 : ns;
+}
+
+/* Has it taken no longer than it may, going by what is usual?  Whoever asks is early then. */
+static bool is_young(uint64_t age_ns, uint64_t usual_ns)
+{
+	uint64_t most_ns = usual_ns * 4;
+	most_ns = most_ns < FAN_REMIND_MIN_NS ? FAN_REMIND_MIN_NS : most_ns;
+	return age_ns < (most_ns < FAN_REMIND_MAX_NS ? most_ns : FAN_REMIND_MAX_NS);
+}
+
+/* Is the sum of all ranks on its way, or the result on its way back? */
+static bool is_under_way(const struct fan_shared *sh, const struct fan_shared_job *j,
+			 const struct fan_sslot *slot)
+{
+	return slot->state == FAN_SSLOT_SENT && is_young(sh->now_ns - slot->touched_ns, j->turn_ns);
+}
+
+/* Asked to: send what the slot holds, and hold it no longer unless it is complete. */
+static void flush(struct fan_shared *sh, struct fan_shared_job *j, struct fan_sslot *slot,
 		  struct fan_out *out)
 {
-	struct fan_sslot *slot = fan_sslots_at(&sh->slots, f, j->window);
-	if (!fan_sslot_is_of(slot, f))
+	bool holds = slot->state == FAN_SSLOT_OPEN || slot->state == FAN_SSLOT_SENT;
+	if (!holds || is_under_way(sh, j, slot))
 		return;
-	if (slot->state == FAN_SSLOT_OPEN || slot->state == FAN_SSLOT_SENT) {
-		send_up(sh, slot, out);
-		FAN_COUNT(sh, j, flushes);
-	}
-	if (slot->state != FAN_SSLOT_OPEN)
+	send_up(sh, slot, out);
+	FAN_COUNT(sh, j, flushes);
+	slot->touched_ns = sh->now_ns;
+	if (slot->state == FAN_SSLOT_SENT)
 		return;
 	release(sh, slot);
 	fan_sslot_let_go(&sh->slots, slot);
@@ -125,6 +145,7 @@ static enum fan_verdict added(struct fan_shared *sh, struct fan_shared_job *j,
 	if (!fan_sslot_is_full(slot, j->below))
 		return FAN_WAIT;
 	FAN_COUNT(sh, j, completions);
+	smooth(&j->fill_ns, slot->touched_ns - slot->since_ns);
 	send_up(sh, slot, out);
 	slot->state = FAN_SSLOT_SENT;
 	if (sh->cfg.options & FAN_SHARED_FREE_EARLY) {
@@ -182,6 +203,7 @@ static enum fan_verdict take_slot(struct fan_shared *sh, struct fan_shared_job *
 	}
 	release(sh, slot);
 	fan_sslot_take(&sh->slots, slot, p, j->ranks);
+	slot->since_ns = sh->now_ns;
 	j->held++;
 	FAN_COUNT(sh, j, taken);
 	return added(sh, j, slot, out);
@@ -252,6 +274,25 @@ static enum fan_verdict recv_data(struct fan_shared *sh, struct fan_shared_job *
 	return take_slot(sh, j, slot, p, out);
 }
 
+/* A rank misses a result.  Its part is in a sum that waits for others, and not for long:
+ * nothing is lost, and it need not be asked about.  Else what is here goes up before the
+ * question, so that the home's answer is true. */
+static enum fan_verdict recv_probe(struct fan_shared *sh, struct fan_shared_job *j,
+				   const struct fan_part *p, struct fan_out *out)
+{
+	struct fan_sslot *slot = fan_sslots_at(&sh->slots, p->f, j->window);
+	if (fan_sslot_is_of(slot, p->f)) {
+		bool waits = slot->state == FAN_SSLOT_OPEN && fan_ranks_has(slot->seen, p->first);
+		if (waits && is_young(sh->now_ns - slot->since_ns, j->fill_ns))
+			return FAN_HELD;
+		flush(sh, j, slot, out);
+	}
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	it->peer = sh->cfg.home;
+	fan_relay_copy(it, p->f);
+	return FAN_PASS;
+}
+
 /* From below: a part, or the question for a result. */
 static enum fan_verdict recv_fragment(struct fan_shared *sh, const fan_peer *from,
 				      const struct fan_frag *f, struct fan_out *out)
@@ -267,13 +308,7 @@ static enum fan_verdict recv_fragment(struct fan_shared *sh, const fan_peer *fro
 		return fan_relay_ask_who(sh, from, f, FAN_DROP_SENDER, out);
 	if (why >= 0)
 		return fan_shared_drop(sh, (enum fan_drop)why);
-	if (f->type == FAN_TYPE_DATA)
-		return recv_data(sh, j, &p, out);
-	flush(sh, j, f, out);
-	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
-	it->peer = sh->cfg.home;
-	fan_relay_copy(it, f);
-	return FAN_PASS;
+	return f->type == FAN_TYPE_DATA ? recv_data(sh, j, &p, out) : recv_probe(sh, j, &p, out);
 }
 
 /* The result of `f` is there: its slot is free, and what comes late is too late. */
@@ -283,9 +318,19 @@ static void finish(struct fan_shared *sh, struct fan_shared_job *j, const struct
 	FAN_COUNT(sh, j, results);
 	if (!fan_sslot_is_of(slot, f))
 		return;
+	if (slot->state == FAN_SSLOT_SENT)
+		smooth(&j->turn_ns, sh->now_ns - slot->touched_ns);
 	release(sh, slot);
 	fan_sslot_let_go(&sh->slots, slot);
 	memset(slot->gone, 0xff, sizeof slot->gone);
+}
+
+static void recv_flush(struct fan_shared *sh, struct fan_shared_job *j, const struct fan_frag *f,
+		       struct fan_out *out)
+{
+	struct fan_sslot *slot = fan_sslots_at(&sh->slots, f, j->window);
+	if (fan_sslot_is_of(slot, f))
+		flush(sh, j, slot, out);
 }
 
 static enum fan_verdict recv_from_above(struct fan_shared *sh, const struct fan_frag *f,
@@ -298,7 +343,7 @@ static enum fan_verdict recv_from_above(struct fan_shared *sh, const struct fan_
 		return fan_shared_drop(sh, FAN_DROP_JOB);
 	switch (f->type) {
 	case FAN_TYPE_RESULT: finish(sh, j, f); break;
-	case FAN_TYPE_FLUSH: flush(sh, j, f, out); break;
+	case FAN_TYPE_FLUSH: recv_flush(sh, j, f, out); break;
 	case FAN_TYPE_NEED: break;
 	default: return fan_shared_drop(sh, FAN_DROP_TYPE);
 	}

@@ -39,6 +39,8 @@ struct fan_shared_job {
 	uint64_t below[FAN_RANK_WORDS]; /* those */
 	uint32_t held;			/* slots */
 	uint32_t quota;			/* the most it may hold; 0: all */
+	uint64_t fill_ns;		/* smoothed: a slot's first part to its last... */
+	uint64_t turn_ns;		/* ...and its sum to the result */
 	struct fan_use use;
 	char name[FAN_NAME_MAX + 1]; /* empty: not known, since a JOIN would tell it */
 	struct fan_group group;

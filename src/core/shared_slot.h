@@ -20,7 +20,8 @@ struct fan_sslot {
 	uint64_t frag;
 	uint64_t seen[FAN_RANK_WORDS]; /* ranks in the sum */
 	uint64_t gone[FAN_RANK_WORDS]; /* ranks that were in one that has left */
-	uint64_t touched_ns;	       /* when a part came last */
+	uint64_t since_ns;	       /* when the first part came... */
+	uint64_t touched_ns;	       /* ...and the last one, or when the sum was sent */
 	uint32_t job, epoch;
 	fan_desc desc;
 	uint32_t acc; /* which accumulator */

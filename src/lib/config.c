@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/err.h"
+#include "core/partial.h"
 #include "rendezvous.h"
 
 #define IP_UDP_BYTES  48 /* headers of IPv6 and UDP */
@@ -62,6 +63,7 @@ static const struct key keys[] = {
 	NUMBER(checksum, 0, 1),
 	NUMBER(narrow, 0, 1),
 	NUMBER(plain_udp, 0, 1),
+	NUMBER(priority, 0, 255),
 };
 enum { KEY_SWITCH = 0, KEY_RANK = 2, KEY_RANKS = 3 };
 
@@ -240,8 +242,8 @@ static int ini_line(void *user, const char *section, const char *name, const cha
 	if (i == KEYS)
 		snprintf(l->why, l->why_bytes,
 			 "%s: unknown key in [worker]: expected switch, job, rank, ranks, mtu, "
-			 "window, timeout_ms, alive_ms, mode, wire, multicast, checksum, narrow or "
-			 "plain_udp",
+			 "window, timeout_ms, alive_ms, mode, wire, multicast, checksum, narrow, "
+			 "plain_udp or priority",
 			 where);
 	l->failed = true;
 	return 0;
@@ -314,9 +316,10 @@ static int check_whole(const struct fan_config *c, char *why, size_t bytes)
 	return FAN_E_CONFIG;
 }
 
-uint16_t fan_config_payload_bytes(int mtu)
+uint16_t fan_config_payload_bytes(int mtu, int ranks)
 {
-	int room = (mtu - IP_UDP_BYTES - FAN_HEAD_BYTES) / 64 * 64;
+	int bitmap = (int)fan_partial_words((unsigned)ranks) * 8;
+	int room = (mtu - IP_UDP_BYTES - FAN_HEAD_BYTES - bitmap) / 64 * 64;
 	return (uint16_t)(room > FAN_PAYLOAD_MAX ? FAN_PAYLOAD_MAX : room);
 }
 
@@ -333,7 +336,7 @@ int fan_config_load_part(struct fan_config *c, const struct fanin_options *o, ch
 		e = take_launcher(&l);
 	if (!e)
 		e = take_file(&l);
-	c->payload_bytes = fan_config_payload_bytes(c->mtu);
+	c->payload_bytes = fan_config_payload_bytes(c->mtu, c->ranks == UNSET ? 2 : c->ranks);
 	return e;
 }
 

@@ -26,6 +26,7 @@ struct fan_config {
 	int mode; /* enum fanin_mode */
 	int wire; /* enum fanin_dtype */
 	int multicast, checksum, narrow, plain_udp;
+	int priority;		/* 0: by what the job has left to send */
 	uint16_t payload_bytes; /* of a full fragment, follows from mtu */
 };
 
@@ -41,7 +42,8 @@ int fan_config_load(struct fan_config *c, const struct fanin_options *o, char *w
 int fan_config_load_part(struct fan_config *c, const struct fanin_options *o, char *why,
 			 size_t bytes);
 
-/* The largest payload whose datagram fits `mtu` bytes over IPv6, in steps of 64. */
-uint16_t fan_config_payload_bytes(int mtu);
+/* The largest payload whose datagram, and whose sum of `ranks` ranks with its bitmap, fits
+ * `mtu` bytes over IPv6, in steps of 64. */
+uint16_t fan_config_payload_bytes(int mtu, int ranks);
 
 #endif

@@ -66,6 +66,7 @@ int fan_op_check(struct fan_op *op, const struct fan_op_call *call, const struct
 		.mode = fixed ? FAN_FIXED : FAN_NATIVE,
 		.root = (uint16_t)(rooted ? call->root : 0),
 		.reduce = call->reduce,
+		.priority = (uint8_t)cfg->priority,
 		.count = call->count,
 		.in = call->in,
 		.out = call->reduce && !root ? NULL : call->out,

@@ -32,6 +32,7 @@ static struct fan_worker_config worker_config(const struct fanin_comm *c, uint64
 		.join_ms = (uint32_t)left_ms + 1,
 		.stall_ms = (uint32_t)cfg->timeout_ms,
 		.nonce = fan_clock_nonce(),
+		.priority = fan_priority_default,
 	};
 	memcpy(w.name, cfg->job, sizeof w.name);
 	return w;
@@ -101,6 +102,9 @@ static void add_stats(struct fanin_stats *s, const struct fan_lane *l)
 	s->retransmits += w->resent;
 	s->probes += w->probes;
 	s->replays += w->replays;
+	s->marks += w->marks;
+	s->collisions += w->collisions;
+	s->cwnd_frags += w->cwnd;
 	for (unsigned i = 0; i < FAN_DROP_COUNT; i++)
 		s->drops += w->drops[i];
 	s->srtt_ns = s->srtt_ns > w->srtt_ns ? s->srtt_ns : w->srtt_ns;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/via.h"
 #include "udp.h"
 
 #define ADDRESS_BYTES 80
@@ -126,18 +127,29 @@ static void add_cause(struct fan_line *l, int err)
 		fan_line_quoted(l, "text", text, strlen(text));
 }
 
+/* Where a rank is: itself, or the shared switch that it is behind. */
+static void add_peer(struct fan_line *l, const fan_peer *p)
+{
+	char text[ADDRESS_BYTES];
+	fan_peer hop = fan_peer_hop(p);
+
+	if (hop.scope == UINT32_MAX) /* node.c */
+		fan_line_add(l, " behind=slots");
+	else
+		fan_line_add(l, " %s=%s", fan_peer_token(p) ? "behind" : "peer",
+			     fan_peer_text(&hop, text, sizeof text));
+}
+
 /* What only some kinds of events have. */
 static void add_details(struct fan_line *l, const struct fan_event *ev,
 			const struct fan_switch_config *cfg)
 {
-	char text[ADDRESS_BYTES], ranks[FAN_RANKS_BYTES];
+	char ranks[FAN_RANKS_BYTES];
 
 	switch (ev->kind) {
-	case FAN_EV_RANK_JOINED:
-		fan_line_add(l, " peer=%s", fan_peer_text(&ev->peer, text, sizeof text));
-		break;
+	case FAN_EV_RANK_JOINED: add_peer(l, &ev->peer); break;
 	case FAN_EV_RANK_REFUSED:
-		fan_line_add(l, " peer=%s", fan_peer_text(&ev->peer, text, sizeof text));
+		add_peer(l, &ev->peer);
 		add_cause(l, ev->err);
 		break;
 	case FAN_EV_JOB_READY:
@@ -193,6 +205,13 @@ void fan_line_report(struct fan_line *l, const struct fan_report *r, unsigned sh
 	fan_line_add(l, " shard=%u", shard);
 }
 
+static void add_drops(struct fan_line *l, const uint64_t *drops)
+{
+	for (unsigned i = 0; i < FAN_DROP_COUNT; i++)
+		if (drops[i])
+			fan_line_add(l, " drop_%s=%" PRIu64, fan_drop_text(i), drops[i]);
+}
+
 void fan_line_stats(struct fan_line *l, const struct fan_switch_stats *s, unsigned shard)
 {
 	l->used = 0;
@@ -202,7 +221,41 @@ void fan_line_stats(struct fan_line *l, const struct fan_switch_stats *s, unsign
 		     s->replays, s->needs);
 	if (s->events_lost)
 		fan_line_add(l, " events_lost=%" PRIu64, s->events_lost);
-	for (unsigned i = 0; i < FAN_DROP_COUNT; i++)
-		if (s->drops[i])
-			fan_line_add(l, " drop_%s=%" PRIu64, fan_drop_text(i), s->drops[i]);
+	if (s->partials)
+		fan_line_add(l, " partials=%" PRIu64, s->partials);
+	if (s->flushes)
+		fan_line_add(l, " reminders=%" PRIu64, s->flushes);
+	add_drops(l, s->drops);
+}
+
+void fan_line_slots(struct fan_line *l, const struct fan_shared_stats *s, unsigned shard)
+{
+	l->used = 0;
+	fan_line_add(l,
+		     "event=slots shard=%u packets=%" PRIu64 " hits=%" PRIu64 " taken=%" PRIu64
+		     " completions=%" PRIu64,
+		     shard, s->packets, s->hits, s->taken, s->completions);
+	fan_line_add(l, " collisions=%" PRIu64 " over_quota=%" PRIu64 " passed=%" PRIu64,
+		     s->collisions, s->over_quota, s->passed);
+	fan_line_add(l, " preemptions=%" PRIu64 " evictions=%" PRIu64 " flushes=%" PRIu64,
+		     s->preemptions, s->evictions, s->flushes);
+	fan_line_add(l, " partials=%" PRIu64 " results=%" PRIu64 " unknown=%" PRIu64, s->partials,
+		     s->results, s->unknown);
+	add_drops(l, s->drops);
+}
+
+void fan_line_tallied(struct fan_line *l, const struct fan_tallied *t, unsigned shard)
+{
+	l->used = 0;
+	fan_line_add(l, "event=job_slots");
+	fan_line_quoted(l, "job", t->name, t->name_bytes);
+	fan_line_add(l, " held=%u quota=%u hits=%" PRIu64 " taken=%" PRIu64, t->held, t->quota,
+		     t->hits, t->taken);
+	fan_line_add(l, " completions=%" PRIu64 " collisions=%" PRIu64 " over_quota=%" PRIu64,
+		     t->completions, t->collisions, t->over_quota);
+	fan_line_add(l,
+		     " passed=%" PRIu64 " preemptions=%" PRIu64 " evictions=%" PRIu64
+		     " flushes=%" PRIu64,
+		     t->passed, t->preemptions, t->evictions, t->flushes);
+	fan_line_add(l, " shard=%u", shard);
 }

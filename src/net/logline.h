@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/shared.h"
 #include "core/switch.h"
 
 #define FAN_LINE_BYTES	2048 /* the longest line, its zero included; longer ones are cut */
@@ -43,6 +44,12 @@ void fan_line_event(struct fan_line *l, const struct fan_event *ev, unsigned sha
 
 /* Fill in a line for a job: how it stands and what it waits for. */
 void fan_line_report(struct fan_line *l, const struct fan_report *r, unsigned shard);
+
+/* Fill in a line for a job: what shared slots have done for it. */
+void fan_line_tallied(struct fan_line *l, const struct fan_tallied *t, unsigned shard);
+
+/* Fill in a line for a shard's shared slots: their counters, and reasons of drops. */
+void fan_line_slots(struct fan_line *l, const struct fan_shared_stats *s, unsigned shard);
 
 /* Fill in a line for a shard: its counters, and the reasons of drops that are not 0. */
 void fan_line_stats(struct fan_line *l, const struct fan_switch_stats *s, unsigned shard);

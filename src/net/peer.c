@@ -205,26 +205,52 @@ static unsigned interface_of(const fan_peer *local)
 	return index;
 }
 
-unsigned fan_udp_interface_to(const fan_peer *to, fan_peer *local)
+/* A socket whose datagrams go to `to`; -1: there is no way. */
+static int connected_to(const fan_peer *to)
 {
 	struct sockaddr_storage ss;
-	fan_peer there = *to, here;
-	unsigned index = 0;
+	fan_peer there = *to;
 	int fd = socket(fan_peer_family(to), SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
-		return 0;
+		return -1;
 	if (!there.port) /* the kernel connects to no port 0; no packet is sent */
 		there.port = 9;
 	socklen_t len = fan_peer_to_sockaddr(&there, AF_UNSPEC, &ss);
-	if (connect(fd, (struct sockaddr *)&ss, len) == 0) {
-		len = sizeof ss;
-		if (getsockname(fd, (struct sockaddr *)&ss, &len) == 0) {
-			here = fan_peer_from_sockaddr((struct sockaddr *)&ss, len);
-			index = interface_of(&here);
-			if (local)
-				*local = here;
-		}
+	if (connect(fd, (struct sockaddr *)&ss, len) == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+int fan_udp_mtu_to(const fan_peer *to)
+{
+	bool v4 = fan_peer_family(to) == AF_INET;
+	int fd = connected_to(to), mtu = 0;
+	socklen_t len = sizeof mtu;
+
+	if (fd < 0)
+		return 0;
+	if (getsockopt(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_MTU : IPV6_MTU, &mtu, &len))
+		mtu = 0;
+	close(fd);
+	return mtu;
+}
+
+unsigned fan_udp_interface_to(const fan_peer *to, fan_peer *local)
+{
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof ss;
+	unsigned index = 0;
+	int fd = connected_to(to);
+
+	if (fd < 0)
+		return 0;
+	if (getsockname(fd, (struct sockaddr *)&ss, &len) == 0) {
+		fan_peer here = fan_peer_from_sockaddr((struct sockaddr *)&ss, len);
+		index = interface_of(&here);
+		if (local)
+			*local = here;
 	}
 	close(fd);
 	return index;

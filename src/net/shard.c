@@ -12,8 +12,6 @@
 
 #include "clock.h"
 
-#define ALIGN		 64
-#define SCRATCH_PER_RECV (FAN_SWITCH_OUT_MAX * 256)
 #define ERROR_PAUSE_MS	 1 /* after a receive that failed: an error that stays must not spin */
 #define EPOLL_EVENTS	 2
 #define TICKS_PER_ROUND	 4 /* full outs that one round may send for ticks */
@@ -31,12 +29,29 @@ static void tell_events(struct fan_shard *s)
 	struct fan_event ev;
 	struct fan_line l;
 
-	for (unsigned i = 0; i < EVENTS_PER_ROUND && fan_switch_event(s->core, &ev); i++) {
+	if (!s->node.home)
+		return;
+	for (unsigned i = 0; i < EVENTS_PER_ROUND && fan_switch_event(s->node.home, &ev); i++) {
 		if (!s->log->line)
 			continue;
-		fan_line_event(&l, &ev, s->index, &s->cfg);
+		fan_line_event(&l, &ev, s->index, &s->cfg.home);
 		tell(s, &l);
 	}
+}
+
+/* What the socket and the thread have counted. */
+static void add_traffic(struct fan_line *l, const struct fan_shard *s)
+{
+	fan_line_add(l, " datagrams_in=%llu receives=%llu datagrams_out=%llu sends=%llu",
+		     (unsigned long long)s->udp.datagrams_in, (unsigned long long)s->udp.recvs,
+		     (unsigned long long)s->udp.datagrams_out, (unsigned long long)s->udp.sends);
+	if (s->marked)
+		fan_line_add(l, " marked=%llu", (unsigned long long)s->marked);
+	if (s->node.lost)
+		fan_line_add(l, " lost=%llu", (unsigned long long)s->node.lost);
+	if (s->udp.send_drops)
+		fan_line_add(l, " send_drops=%llu last_errno=%d",
+			     (unsigned long long)s->udp.send_drops, s->udp.last_errno);
 }
 
 static void tell_counters(struct fan_shard *s)
@@ -45,26 +60,27 @@ static void tell_counters(struct fan_shard *s)
 
 	if (!s->log->line)
 		return;
-	fan_line_stats(&l, fan_switch_stats(s->core), s->index);
-	fan_line_add(&l, " datagrams_in=%llu receives=%llu datagrams_out=%llu sends=%llu",
-		     (unsigned long long)s->udp.datagrams_in, (unsigned long long)s->udp.recvs,
-		     (unsigned long long)s->udp.datagrams_out, (unsigned long long)s->udp.sends);
-	if (s->udp.send_drops)
-		fan_line_add(&l, " send_drops=%llu last_errno=%d",
-			     (unsigned long long)s->udp.send_drops, s->udp.last_errno);
-	tell(s, &l);
+	if (s->node.slots) {
+		fan_line_slots(&l, fan_shared_stats(s->node.slots), s->index);
+		if (!s->node.home)
+			add_traffic(&l, s);
+		tell(s, &l);
+	}
+	if (s->node.home) {
+		fan_line_stats(&l, fan_switch_stats(s->node.home), s->index);
+		add_traffic(&l, s);
+		tell(s, &l);
+	}
 }
 
-static void tell_jobs(struct fan_shard *s)
+static void tell_home_jobs(struct fan_shard *s)
 {
 	struct fan_report r = {.index = 0};
 	struct fan_line l;
 
-	if (!s->log->line)
-		return;
 	for (unsigned i = 0; i < FAN_JOBS_MAX; i++) {
 		r.index = (uint16_t)i;
-		fan_switch_report(s->core, &r);
+		fan_switch_report(s->node.home, &r);
 		if (i >= r.jobs)
 			break;
 		fan_line_report(&l, &r, s->index);
@@ -72,23 +88,70 @@ static void tell_jobs(struct fan_shard *s)
 	}
 }
 
+static void tell_slots_jobs(struct fan_shard *s)
+{
+	struct fan_tallied t;
+	struct fan_line l;
+
+	for (unsigned i = 0; i < FAN_JOBS_MAX; i++) {
+		t.index = (uint16_t)i;
+		fan_shared_tally(s->node.slots, &t);
+		if (i >= t.jobs)
+			break;
+		fan_line_tallied(&l, &t, s->index);
+		tell(s, &l);
+	}
+}
+
+static void tell_jobs(struct fan_shard *s)
+{
+	if (!s->log->line)
+		return;
+	if (s->node.home)
+		tell_home_jobs(s);
+	if (s->node.slots)
+		tell_slots_jobs(s);
+}
+
+/* Packets that a path does not take are lost for good: say so, once. */
+static void tell_too_long(struct fan_shard *s)
+{
+	struct fan_line l = {.used = 0};
+
+	if (s->told_too_long || !s->udp.send_drops || s->udp.last_errno != EMSGSIZE)
+		return;
+	s->told_too_long = true;
+	if (!s->log->line)
+		return;
+	fan_line_add(&l,
+		     "event=warning shard=%u text=\"packets are longer than the path to some "
+		     "peer takes; give workers and switches a smaller mtu\"",
+		     s->index);
+	tell(s, &l);
+}
+
 static void flush(struct fan_shard *s)
 {
 	if (s->out.count)
 		fan_udp_send(&s->udp, &s->out, false);
+	fan_node_sent(&s->node);
+	tell_too_long(s);
 }
 
-/* Give every datagram of a batch to the core. */
-static void take(struct fan_shard *s, const struct fan_udp_batch *b)
+/* Give every datagram of a batch to the node. */
+static void take(struct fan_shard *s, const struct fan_udp_batch *b, const uint8_t *in)
 {
 	uint64_t now = fan_clock_ns();
 	size_t offset = 0;
+	bool marked = b->marked ||
+		      (s->mark_percent && fan_udp_backlog_percent(&s->udp) >= s->mark_percent);
 
 	do { /* an empty datagram is one, too: the core counts it */
 		size_t bytes = fan_udp_piece(b, offset);
-		if (!fan_out_fits(&s->out, FAN_SWITCH_OUT_MAX, SCRATCH_PER_RECV))
+		if (!fan_node_fits(&s->node, &s->out))
 			flush(s);
-		fan_switch_recv(s->core, now, b->from, s->in + offset, bytes, b->marked, &s->out);
+		fan_node_recv(&s->node, now, b->from, in + offset, bytes, marked, &s->out);
+		s->marked += marked;
 		offset += bytes;
 	} while (offset < b->bytes);
 }
@@ -98,12 +161,13 @@ static void receive(struct fan_shard *s)
 	struct fan_udp_batch b;
 
 	for (unsigned i = 0; i < FAN_SHARD_BATCHES; i++) {
-		int n = fan_udp_recv(&s->udp, s->in, &b);
+		uint8_t *in = s->in[s->node.slots ? i : 0];
+		int n = fan_udp_recv(&s->udp, in, &b);
 		if (n < 0)
 			poll(NULL, 0, ERROR_PAUSE_MS);
 		if (n <= 0)
 			break;
-		take(s, &b);
+		take(s, &b, in);
 	}
 	flush(s);
 }
@@ -112,8 +176,8 @@ static void tick(struct fan_shard *s)
 {
 	uint64_t now = fan_clock_ns();
 
-	for (unsigned i = 0; i < TICKS_PER_ROUND && fan_switch_deadline(s->core) <= now; i++) {
-		fan_switch_tick(s->core, now, &s->out);
+	for (unsigned i = 0; i < TICKS_PER_ROUND && fan_node_deadline(&s->node) <= now; i++) {
+		fan_node_tick(&s->node, now, &s->out);
 		flush(s);
 	}
 }
@@ -133,12 +197,9 @@ static void heed_others(struct fan_shard *s)
 /* Tell who waits for it that no job is left, once. */
 static void tell_empty(struct fan_shard *s)
 {
-	struct fan_report r = {.index = FAN_JOBS_MAX}; /* the number of jobs, and none of them */
-
 	if (!atomic_load_explicit(&s->drain, memory_order_relaxed))
 		return;
-	fan_switch_report(s->core, &r);
-	if (!r.jobs && atomic_exchange(&s->drain, false))
+	if (!fan_node_jobs(&s->node) && atomic_exchange(&s->drain, false))
 		sem_post(&s->empty);
 }
 
@@ -148,7 +209,7 @@ static void *run(void *arg)
 	struct epoll_event ev[EPOLL_EVENTS];
 
 	while (!atomic_load(&s->stop)) {
-		int timeout = fan_clock_timeout_ms(fan_switch_deadline(s->core), -1);
+		int timeout = fan_clock_timeout_ms(fan_node_deadline(&s->node), -1);
 		int n = epoll_wait(s->epoll_fd, ev, EPOLL_EVENTS, timeout);
 		for (int i = 0; i < n; i++) {
 			if (ev[i].data.fd == s->udp.fd)
@@ -171,21 +232,9 @@ static int watch(const struct fan_shard *s, int fd)
 	return epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
 }
 
-static int make_core(struct fan_shard *s)
-{
-	size_t bytes = fan_switch_bytes(&s->cfg);
-
-	if (!bytes)
-		return -EINVAL;
-	void *mem = aligned_alloc(ALIGN, (bytes + ALIGN - 1) / ALIGN * ALIGN);
-	if (!mem)
-		return -ENOMEM;
-	s->core = fan_switch_init(mem, &s->cfg);
-	return 0;
-}
-
 int fan_shard_new(struct fan_shard **shard, unsigned index, const struct fan_udp_options *o,
-		  const struct fan_switch_config *cfg, struct fan_shard_log *log)
+		  const struct fan_node_config *cfg, unsigned mark_percent,
+		  struct fan_shard_log *log)
 {
 	struct fan_shard *s = calloc(1, sizeof *s);
 	int e;
@@ -194,6 +243,7 @@ int fan_shard_new(struct fan_shard **shard, unsigned index, const struct fan_udp
 		return -ENOMEM;
 	s->index = index;
 	s->cfg = *cfg;
+	s->mark_percent = mark_percent;
 	s->log = log;
 	s->udp.fd = s->wake_fd = -1;
 	sem_init(&s->empty, 0, 0);
@@ -203,9 +253,9 @@ int fan_shard_new(struct fan_shard **shard, unsigned index, const struct fan_udp
 	e = s->wake_fd < 0 ? -errno : fan_udp_open(&s->udp, o);
 	if (!e && !(e = watch(s, s->udp.fd)))
 		e = watch(s, s->wake_fd);
-	s->cfg.rx_bytes = (uint32_t)s->udp.rcvbuf;
+	s->cfg.home.rx_bytes = (uint32_t)s->udp.rcvbuf;
 	if (!e)
-		e = make_core(s);
+		e = fan_node_init(&s->node, &s->cfg);
 	if (e) {
 		fan_shard_free(s);
 		return e;
@@ -281,6 +331,6 @@ void fan_shard_free(struct fan_shard *s)
 	if (s->epoll_fd >= 0)
 		close(s->epoll_fd);
 	sem_destroy(&s->empty);
-	free(s->core);
+	fan_node_free(&s->node);
 	free(s);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shard.h - one thread of a switch: a socket, a fan_switch and the loop between them.
+/* shard.h - one thread of a switch: a socket, a node and the loop between them.
  *
  * Whatever a receive brings in is processed whole, and what it releases leaves in as few
  * calls as possible.  The thread blocks when there is nothing to do; it never spins. */
@@ -10,8 +10,8 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 
-#include "core/switch.h"
 #include "logline.h"
+#include "node.h"
 #include "udp.h"
 
 #define FAN_SHARD_BATCHES 8 /* receives, 64 KiB each at most, before results leave */
@@ -26,8 +26,12 @@ struct fan_shard_log {
 };
 
 struct fan_shard {
-	struct fan_switch *core; /* the thread's alone once it runs */
-	struct fan_switch_config cfg;
+	struct fan_node node; /* the thread's alone once it runs */
+	struct fan_node_config cfg;
+	unsigned mark_percent; /* of the receive buffer: fuller, and what comes is marked; 0: never
+				*/
+	uint64_t marked;       /* datagrams that were, here or on their way */
+	bool told_too_long;
 	struct fan_udp udp;
 	unsigned index;
 	struct fan_shard_log *log;
@@ -39,13 +43,16 @@ struct fan_shard {
 	struct fan_out out;
 	struct fan_out_item item[FAN_SHARD_ITEMS];
 	uint8_t scratch[FAN_SHARD_SCRATCH];
-	uint8_t in[FAN_UDP_RECV_BYTES];
+	/* What is received before all is sent.  Slots send parts on as they lie in here, so each
+	 * receive has a place of its own; a home copies, and uses the first, which is in cache. */
+	uint8_t in[FAN_SHARD_BATCHES][FAN_UDP_RECV_BYTES];
 };
 
-/* Make shard `index`: a socket on `o->bind`, memory for `cfg`, whose rx_bytes follows
+/* Make shard `index`: a socket on `o->bind`, memory for `cfg`, whose home.rx_bytes follows
  * from what the socket was granted.  0 and `*shard`; or -errno. */
 int fan_shard_new(struct fan_shard **shard, unsigned index, const struct fan_udp_options *o,
-		  const struct fan_switch_config *cfg, struct fan_shard_log *log);
+		  const struct fan_node_config *cfg, unsigned mark_percent,
+		  struct fan_shard_log *log);
 
 /* Start its thread, with all signals blocked.  0, or -errno. */
 int fan_shard_start(struct fan_shard *s);

@@ -12,10 +12,13 @@
 #include "shard.h"
 
 #define ADDRESS_BYTES 80
+#define IPV4_BYTES    28 /* headers of IP and UDP */
+#define IPV6_BYTES    48
+#define BITMAP_BYTES  8 /* bytes of the bitmap of a job of up to 64 ranks */
 
 struct fan_switchd {
 	struct fan_shard_log log;
-	struct fan_switch_config core;
+	struct fan_node_config cfg;
 	unsigned shards; /* made so far */
 	struct fan_shard *shard[FAN_SHARDS_MAX];
 };
@@ -34,6 +37,8 @@ void fan_switchd_defaults(struct fan_switchd_options *o)
 	o->core.jobs_max = FAN_JOBS_MAX;
 	o->core.members_max = FAN_MEMBERS_MAX;
 	o->core.window_max = FAN_WINDOW_QUOTA;
+	o->slots.policy = FAN_POLICY_ATP;
+	o->slots.slots = 4096;
 }
 
 /* Groups that no other switch is likely to use: 239.192.0.0/14 is for one organisation's
@@ -65,15 +70,19 @@ static void choose_groups(struct fan_switch_config *c, int family)
 		c->group_port = FAN_SWITCHD_GROUP_PORT;
 }
 
-static struct fan_switch_config config_of_shard(const struct fan_switchd *d, unsigned index)
+static struct fan_node_config config_of_shard(const struct fan_switchd *d, unsigned index)
 {
-	struct fan_switch_config c = d->core;
-	unsigned last = c.group_family == 4 ? 3 : 15;
-	unsigned low = c.group_base[last - 1] * 256u + c.group_base[last] + index * FAN_JOBS_MAX;
+	struct fan_node_config c = d->cfg;
+	unsigned last = c.home.group_family == 4 ? 3 : 15;
+	uint8_t *base = c.home.group_base;
+	unsigned low = base[last - 1] * 256u + base[last] + index * FAN_JOBS_MAX;
 
-	c.group_base[last - 1] = (uint8_t)(low >> 8);
-	c.group_base[last] = (uint8_t)low;
-	c.epoch = fan_clock_nonce(); /* not to be guessed, and another for each shard and life */
+	base[last - 1] = (uint8_t)(low >> 8);
+	base[last] = (uint8_t)low;
+	c.home.epoch = fan_clock_nonce(); /* not to be guessed, another for each shard and life */
+	c.home.nonce = fan_clock_nonce();
+	if (!fan_peer_is_none(&c.above))
+		c.above.port += index;
 	return c;
 }
 
@@ -113,6 +122,40 @@ static int explain(int e, const struct fan_switchd_options *o, unsigned index, c
 	}
 }
 
+/* Can `to`, which is the next on the way up, be what it is said to be, and does the way take
+ * full fragments with `more` bytes in front of them? */
+static int check_above(const struct fan_switchd_options *o, const fan_peer *to, const char *what,
+		       unsigned more, char *why, size_t bytes)
+{
+	unsigned packet = o->core.payload_bytes + FAN_HEAD_BYTES + more +
+			  (fan_peer_family(to) == AF_INET ? IPV4_BYTES : IPV6_BYTES);
+	char at[ADDRESS_BYTES];
+
+	fan_peer_text(to, at, sizeof at);
+	if (fan_peer_equal(to, &o->listen)) {
+		snprintf(why, bytes, "%s: %s is this switch itself; expected another one", what,
+			 at);
+		return FAN_E_INVALID;
+	}
+	if (!to->port || to->port + o->threads - 1 > 65535) {
+		snprintf(why, bytes,
+			 "%s: %s: expected a port from 1 to %u: each of the %u threads talks to a "
+			 "port of its own, counted from it",
+			 what, at, 65536 - o->threads, o->threads);
+		return FAN_E_INVALID;
+	}
+	int mtu = fan_udp_mtu_to(to);
+	if (mtu && (unsigned)mtu < packet) {
+		snprintf(
+			why, bytes,
+			"%s: the path to %s takes packets of %d bytes, and sums are up to %u; start "
+			"with --mtu %d, and give the workers the same",
+			what, at, mtu, packet, mtu);
+		return FAN_E_MTU;
+	}
+	return FAN_OK;
+}
+
 static int check(const struct fan_switchd_options *o, char *why, size_t bytes)
 {
 	if (o->threads < 1 || o->threads > FAN_SHARDS_MAX) {
@@ -129,6 +172,10 @@ static int check(const struct fan_switchd_options *o, char *why, size_t bytes)
 			 o->threads, o->listen.port);
 		return FAN_E_INVALID;
 	}
+	if (o->shared && !fan_peer_is_none(&o->server))
+		return check_above(o, &o->server, "server", BITMAP_BYTES, why, bytes);
+	if (o->core.siblings)
+		return check_above(o, &o->parent, "parent", 0, why, bytes);
 	return FAN_OK;
 }
 
@@ -137,14 +184,34 @@ static int make_shards(struct fan_switchd *d, const struct fan_switchd_options *
 	for (unsigned i = 0; i < o->threads; i++) {
 		struct fan_udp_options u = {
 			.bind = o->listen, .buffer_bytes = o->buffer_bytes, .plain = o->plain};
-		struct fan_switch_config c = config_of_shard(d, i);
+		struct fan_node_config c = config_of_shard(d, i);
 		u.bind.port += i;
-		int e = fan_shard_new(&d->shard[i], i, &u, &c, &d->log);
+		int e = fan_shard_new(&d->shard[i], i, &u, &c, o->mark_percent, &d->log);
 		if (e)
 			return e;
 		d->shards++;
 	}
 	return 0;
+}
+
+/* What all shards have in common. */
+static void configure(struct fan_node_config *c, const struct fan_switchd_options *o)
+{
+	bool away = o->shared && !fan_peer_is_none(&o->server);
+
+	c->has_home = !away;
+	c->has_slots = o->shared;
+	c->home = o->core;
+	c->home.shards = (uint16_t)o->threads;
+	c->home.group_family = 0;
+	if (!o->no_multicast && !o->shared)
+		choose_groups(&c->home, fan_peer_family(&o->listen));
+	c->slots = o->slots;
+	c->slots.payload_bytes = o->core.payload_bytes;
+	c->slots.children_max = o->core.members_max;
+	c->slots.shards = (uint16_t)o->threads;
+	c->slots.shares = o->core.shares;
+	c->above = away ? o->server : o->parent;
 }
 
 int fan_switchd_start(struct fan_switchd **out, const struct fan_switchd_options *o, char *why,
@@ -161,11 +228,7 @@ int fan_switchd_start(struct fan_switchd **out, const struct fan_switchd_options
 	pthread_mutex_init(&d->log.lock, NULL);
 	d->log.line = o->log;
 	d->log.ctx = o->ctx;
-	d->core = o->core;
-	d->core.shards = (uint16_t)o->threads;
-	d->core.group_family = 0;
-	if (!o->no_multicast)
-		choose_groups(&d->core, fan_peer_family(&o->listen));
+	configure(&d->cfg, o);
 	e = make_shards(d, o);
 	unsigned at = d->shards;
 	for (unsigned i = 0; i < d->shards && !e; i++) {
@@ -191,9 +254,9 @@ void fan_switchd_facts(const struct fan_switchd *d, struct fan_switchd_facts *fa
 
 	memset(facts, 0, sizeof *facts);
 	facts->address = fan_switchd_address(d);
-	if (d->core.group_family)
-		facts->group = fan_line_group(&s->cfg, 0);
-	facts->memory = d->shards * fan_switch_bytes(&d->core);
+	if (d->cfg.home.group_family)
+		facts->group = fan_line_group(&s->cfg.home, 0);
+	facts->memory = d->shards * fan_node_bytes(&s->cfg);
 	facts->sndbuf = s->udp.sndbuf;
 	facts->rcvbuf = s->udp.rcvbuf;
 	facts->segment = s->udp.segment;

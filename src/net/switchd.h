@@ -1,26 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* switchd.h - a running switch: shards of the core on threads, one UDP port each.
  *
- * Shard i listens on port + i and is a fan_switch of its own; nothing is shared.
+ * Shard i listens on port + i and is a node of its own, node.h; nothing is shared.
  * Used by `fanin switch`, by `fanin bench --local` and by the library when rank 0
  * starts one itself.  Never prints: what happens is told to a callback. */
 #ifndef FAN_SWITCHD_H
 #define FAN_SWITCHD_H
 
-#include "core/switch.h"
+#include "node.h"
 
 /* Multicast results go to this port unless another is asked for.  It is one for all
  * shards and switches, since their groups differ, and never one that a switch listens on:
  * a worker on the switch's own host could not bind it beside a wildcard address. */
 #define FAN_SWITCHD_GROUP_PORT 23846
 
+#define FAN_SWITCHD_HOME_SLOTS	 16384 /* of a home that completes what others could not */
+#define FAN_SWITCHD_MARK_PERCENT 50 /* of its receive buffer: congestion, unless told otherwise */
+
 struct fan_switchd;
 
 struct fan_switchd_options {
-	fan_peer listen;	       /* port 0: any (then threads = 1) */
-	struct fan_switch_config core; /* for each shard; shards, epoch, rx_bytes, group_family
-					* and group_base are filled in, group_port if it is 0 */
-	unsigned threads;	       /* shards */
+	fan_peer listen;		/* port 0: any (then threads = 1) */
+	struct fan_switch_config core;	/* for each shard: the home; shards, epoch, rx_bytes, nonce,
+					 * group_family and group_base are filled in, group_port if
+					 * it  is 0 */
+	fan_peer parent;		/* of homes with siblings; of shard 0 */
+	bool shared;			/* slots that jobs share, in front of the home */
+	struct fan_shared_config slots; /* for each shard, if `shared`; payload_bytes, shards,
+					 * children_max and shares are the home's */
+	fan_peer server;       /* if `shared`: who is next on the way to the home, shard 0 of
+				* it; none: the home is in here */
+	unsigned mark_percent; /* of a shard's receive buffer: what comes is marked when it
+				* is fuller; 0: never */
+	unsigned threads;      /* shards */
 	bool no_multicast;
 	bool plain;	  /* no UDP_SEGMENT, no UDP_GRO */
 	int buffer_bytes; /* socket buffers */

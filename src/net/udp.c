@@ -3,6 +3,7 @@
 #include "udp.h"
 
 #include <errno.h>
+#include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <netinet/ip.h>
 #include <netinet/udp.h>
@@ -232,6 +233,16 @@ static void note(struct notes *n, const struct cmsghdr *c)
 	} else if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_PKTINFO) {
 		note_v6_address(n, c);
 	}
+}
+
+unsigned fan_udp_backlog_percent(const struct fan_udp *u)
+{
+	uint32_t info[SK_MEMINFO_VARS] = {0};
+	socklen_t len = sizeof info;
+
+	if (getsockopt(u->fd, SOL_SOCKET, SO_MEMINFO, info, &len) || !info[SK_MEMINFO_RCVBUF])
+		return 0;
+	return (unsigned)((uint64_t)info[SK_MEMINFO_RMEM_ALLOC] * 100 / info[SK_MEMINFO_RCVBUF]);
 }
 
 int fan_udp_recv(struct fan_udp *u, uint8_t *buf, struct fan_udp_batch *b)

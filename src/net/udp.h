@@ -92,9 +92,17 @@ void fan_udp_close(struct fan_udp *u);
 /* The local address. */
 fan_peer fan_udp_local(const struct fan_udp *u);
 
+/* The largest IP packet that the path to `to` takes, as far as it is known; 0: not known.
+ * Sends nothing. */
+int fan_udp_mtu_to(const fan_peer *to);
+
 /* The index of the interface that leads to `to`, 0: not known; and our address there
  * in `local` unless that is NULL.  Sends nothing. */
 unsigned fan_udp_interface_to(const fan_peer *to, fan_peer *local);
+
+/* How full the receive queue is, by the kernel's own count, which includes its overhead;
+ * 0 if it does not tell. */
+unsigned fan_udp_backlog_percent(const struct fan_udp *u);
 
 /* What one receive brought: `bytes` bytes from `from`, in datagrams of `segment`
  * bytes, the last one perhaps shorter.  `segment` is at least 1. */
@@ -117,7 +125,8 @@ int fan_udp_recv(struct fan_udp *u, uint8_t *buf, struct fan_udp_batch *b);
 
 /* Send every item of `out`, in order for each receiver, and reset it.  Runs of items
  * with one receiver and one size leave in one call.  Items to a group leave by
- * multicast where group->multicast, else once per member.  `to_connected`: the socket
+ * multicast where group->multicast, else once per member; those to the parent go to
+ * item->peer, which the caller has set.  `to_connected`: the socket
  * is connected and item->peer is not looked at.  A full queue is waited for a few
  * milliseconds, then datagrams are dropped and counted: the protocol recovers. */
 void fan_udp_send(struct fan_udp *u, struct fan_out *out, bool to_connected);

@@ -36,6 +36,9 @@
 #             netns.sh loss PREFIX PERMILLE        both directions of every link
 #             netns.sh noloss PREFIX               and batches whole again
 #             netns.sh cut PREFIX                  batches into frames, no loss
+#             netns.sh rate PREFIX INDEX RATE      another one for that worker's link
+#             netns.sh mark PREFIX INDEX WHICH     CE on that worker's link: "numgen random
+#                       mod 1000 < 100", "limit rate over 11 mbytes/second"
 #             netns.sh counters PREFIX             "LINK DIRECTION PASSED DROPPED"
 #             netns.sh exec PREFIX sw|INDEX COMMAND...
 #             netns.sh down PREFIX                 safe to call twice
@@ -166,6 +169,37 @@ EOF
         done
 }
 
+# The link of one worker has another rate, in both directions.
+fan_net_rate() { # PREFIX INDEX RATE [BURST [LIMIT]]
+        fan_net__reshape "$1-w$2" eth0 "$3" "${4:-$FAN_NET_BURST}" "${5:-$FAN_NET_LIMIT}" &&
+        fan_net__reshape "$1-sw" "p$2" "$3" "${4:-$FAN_NET_BURST}" "${5:-$FAN_NET_LIMIT}"
+}
+
+fan_net__reshape() { # NAMESPACE DEVICE RATE BURST LIMIT
+        tc -n "$1" qdisc replace dev "$2" root tbf rate "$3" burst "$4" limit "$5"
+}
+
+# What leaves the link of worker INDEX, in both directions, says that it met congestion (CE) if
+# its sender lets it: WHICH of it, as nftables puts it.  This kernel need have no qdisc that marks.
+fan_net_mark() { # PREFIX INDEX WHICH...
+        worker=$1-w$2 switch=$1-sw port=p$2
+        shift 2
+        fan_net__mark "$worker" eth0 "$*" && fan_net__mark "$switch" "$port" "$*"
+}
+
+fan_net__mark() { # NAMESPACE DEVICE WHICH
+        ip netns exec "$1" nft -f - <<EOF
+table netdev fanin_mark_$2 {
+        counter marked { }
+        chain wire {
+                type filter hook ingress device "$2" priority 0; policy accept;
+                ip ecn != not-ect $3 counter name "marked" ip ecn set ce
+                ip6 ecn != not-ect $3 counter name "marked" ip6 ecn set ce
+        }
+}
+EOF
+}
+
 fan_net_noloss() { # PREFIX
         for ns in $(fan_net__list "$1"); do
                 ip netns exec "$ns" nft flush ruleset
@@ -234,8 +268,8 @@ fan_net__main() {
         fan_net_check || exit $?
         case $1 in
         check) ;;
-        up | loss | noloss | cut | counters | exec | down) verb=$1; shift; "fan_net_$verb" "$@" ;;
-        *) echo "netns.sh: expected check, up, loss, noloss, cut, counters, exec or down" >&2; exit 2 ;;
+        up | loss | noloss | cut | rate | mark | counters | exec | down) verb=$1; shift; "fan_net_$verb" "$@" ;;
+        *) echo "netns.sh: expected check, up, loss, noloss, cut, rate, mark, counters, exec or down" >&2; exit 2 ;;
         esac
 }
 

@@ -91,8 +91,9 @@ static void doctor__mtu_of_slots(void **state)
 	assert_int_equal(doctor_mtu_of_slots(1408), 1500);
 	assert_int_equal(doctor_mtu_of_slots(8832), 9000);
 	for (int mtu = 576; mtu <= 9000; mtu++) { /* asked for again, it gives the same slots */
-		unsigned payload = fan_config_payload_bytes(mtu);
-		assert_int_equal(fan_config_payload_bytes(doctor_mtu_of_slots(payload)), payload);
+		unsigned payload = fan_config_payload_bytes(mtu, 2);
+		assert_int_equal(fan_config_payload_bytes(doctor_mtu_of_slots(payload), 2),
+				 payload);
 	}
 }
 

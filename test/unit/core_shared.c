@@ -129,11 +129,62 @@ static void shared__probe_and_flush(void **state)
 	assert_int_equal(bed_add(0, 1, 0, 2, 0, 0), FAN_WAIT);
 	assert_int_equal(bed_add(0, 3, 0, 8, 0, 0), FAN_DONE);
 	bed_is_partial(0, 0, 0, 0xa, 10);
-	/* a sum that may be lost is sent again, and stays */
+	/* a sum that may be lost is sent again, and stays; one that is on its way is not */
+	assert_int_equal(bed_from_home(0, 0, FAN_TYPE_FLUSH), FAN_CTL);
+	assert_int_equal(bed.gots, 0);
+	bed.now_ns += FAN_REMIND_MIN_NS;
 	assert_int_equal(bed_from_home(0, 0, FAN_TYPE_FLUSH), FAN_CTL);
 	bed_is_partial(0, 0, 0, 0xa, 10);
 	assert_int_equal(bed_from_home(0, 3, FAN_TYPE_FLUSH), FAN_CTL); /* never seen */
 	assert_int_equal(bed.gots, 0);
+}
+
+/* A rank that asks while others are only late makes nobody send: else one straggler would
+ * have every sum go up in pieces. */
+static void shared__probe_of_one_that_waits(void **state)
+{
+	(void)state;
+	bed_add(0, 0, 0, 1, 0, 0);
+	struct fan_frag probe = bed_head(0, 0, 0, FAN_TYPE_PROBE);
+	probe.flags = FAN_F_RESEND;
+	assert_int_equal(bed_give(bed_worker(0, 0), &probe, NULL, 0), FAN_HELD);
+	assert_int_equal(bed.gots, 0);
+	bed.now_ns += FAN_REMIND_MIN_NS; /* longer than usual: it may wait for what passed by */
+	probe = bed_head(0, 0, 0, FAN_TYPE_PROBE);
+	assert_int_equal(bed_give(bed_worker(0, 0), &probe, NULL, 0), FAN_PASS);
+	bed_is_partial(0, 0, 0, 0x1, 1);
+	/* what is usual is learnt: here, that the last part comes after 10 ms */
+	for (uint64_t frag = 1; frag < 1 + 8; frag++) {
+		bed_add(0, 0, frag, 1, 0, 0);
+		bed_add(0, 1, frag, 1, 0, 0);
+		bed_add(0, 2, frag, 1, 0, 0);
+		bed.now_ns += 10 * FAN_MS;
+		assert_int_equal(bed_add(0, 3, frag, 1, 0, 0), FAN_DONE);
+		bed_from_home(0, frag, FAN_TYPE_RESULT);
+	}
+	bed_add(0, 0, 9, 1, 0, 0);
+	bed.now_ns += 20 * FAN_MS;
+	probe = bed_head(0, 0, 9, FAN_TYPE_PROBE);
+	assert_int_equal(bed_give(bed_worker(0, 0), &probe, NULL, 0), FAN_HELD);
+	bed.now_ns += FAN_REMIND_MAX_NS;
+	probe = bed_head(0, 0, 9, FAN_TYPE_PROBE);
+	assert_int_equal(bed_give(bed_worker(0, 0), &probe, NULL, 0), FAN_PASS);
+	bed_is_partial(0, 0, 9, 0x1, 1);
+}
+
+/* Its own later fragments have a little more priority, and drive nothing out for it. */
+static void shared__own_sums_stay(void **state)
+{
+	(void)state;
+	bed.cfg.policy = FAN_POLICY_ESA;
+	bed_begin();
+	bed_form(0);
+	bed_form(1);
+	bed_add(0, 0, 0, 1, 100, 0);
+	assert_int_equal(bed_add(0, 0, 1, 2, 116, 0), FAN_PASS); /* nor does it age the slot */
+	assert_int_equal(bed_add(1, 0, 0, 4, 100, 0), FAN_PASS);
+	assert_int_equal(bed_add(0, 0, 1, 2, 67, 0), FAN_WAIT); /* now 50, and the lead is far */
+	bed_is_partial(0, 0, 0, 0x1, 1);
 }
 
 static void shared__quota(void **state)
@@ -219,6 +270,8 @@ int main(void)
 		BED_TEST(shared__options_take_preemption_away),
 		BED_TEST(shared__resend_goes_by),
 		BED_TEST(shared__probe_and_flush),
+		BED_TEST(shared__probe_of_one_that_waits),
+		BED_TEST(shared__own_sums_stay),
 		BED_TEST(shared__quota),
 		BED_TEST(shared__unknown_are_asked),
 		BED_TEST(shared__what_disagrees_goes_up),

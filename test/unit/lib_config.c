@@ -109,12 +109,14 @@ static void config__defaults(void **state)
 static void config__payload_fits_mtu(void **state)
 {
 	(void)state;
-	assert_int_equal(fan_config_payload_bytes(1500), FAN_PAYLOAD_1500);
-	assert_int_equal(fan_config_payload_bytes(9000), FAN_PAYLOAD_MAX);
+	assert_int_equal(fan_config_payload_bytes(1500, 64), FAN_PAYLOAD_1500);
+	assert_int_equal(fan_config_payload_bytes(9000, 256), FAN_PAYLOAD_MAX);
 	for (int mtu = 576; mtu <= 9000; mtu++) {
-		int payload = fan_config_payload_bytes(mtu);
-		assert_true(payload + FAN_HEAD_BYTES + 48 <= mtu);
-		assert_true(payload >= FAN_PAYLOAD_MIN && payload % 64 == 0);
+		for (int ranks = 2; ranks <= 256; ranks += 127) {
+			int payload = fan_config_payload_bytes(mtu, ranks);
+			assert_true(payload + FAN_HEAD_BYTES + (ranks + 63) / 64 * 8 + 48 <= mtu);
+			assert_true(payload >= FAN_PAYLOAD_MIN && payload % 64 == 0);
+		}
 	}
 }
 

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "lib/config.h"
+#include "net/logline.h"
+#include "net/udp.h"
+
+#define ADDRESS_BYTES 80
+#define STAMP_BYTES   32
+
+static struct fan_share shares[FAN_SHARES_MAX];
+
+/* What --quiet lets through: failures, and answers to SIGUSR1. */
+static bool is_loud(const char *line)
+{
+	static const char *const loud[] = {"event=job_failed ", "event=job ", "event=counters ",
+					   "event=warning "};
+
+	for (unsigned i = 0; i < sizeof loud / sizeof loud[0]; i++)
+		if (strncmp(line, loud[i], strlen(loud[i])) == 0)
+			return true;
+	return false;
+}
+
+static void print_line(void *ctx, const char *line)
+{
+	const struct daemon_args *a = ctx;
+	struct timespec now;
+	struct tm tm;
+	char stamp[STAMP_BYTES];
+
+	if (a->quiet && !is_loud(line))
+		return;
+	clock_gettime(CLOCK_REALTIME, &now);
+	gmtime_r(&now.tv_sec, &tm);
+	strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &tm);
+	fprintf(stderr, "%s.%03ldZ %s\n", stamp, now.tv_nsec / 1000000, line);
+}
+
+int daemon_wrong(const char *name, const char *text)
+{
+	fprintf(stderr, "fanin %s: %s\nTry `fanin %s --help`.\n", name, text, name);
+	return 2;
+}
+
+/* Read one "JOB=W" of `bytes` bytes. */
+static bool read_share(struct fan_share *s, const char *text, size_t bytes)
+{
+	const char *equals = memchr(text, '=', bytes);
+	char *end;
+
+	if (!equals || equals == text || equals - text > FAN_NAME_MAX)
+		return false;
+	unsigned long weight = strtoul(equals + 1, &end, 10);
+	if (end == equals + 1 || end != text + bytes || equals[1] == '-' || weight < 1 ||
+	    weight > FAN_WEIGHT_MAX)
+		return false;
+	memset(s, 0, sizeof *s);
+	memcpy(s->name, text, (size_t)(equals - text));
+	s->weight = (uint16_t)weight;
+	return true;
+}
+
+/* "a=2,b=3" into `shares`.  False: `why` says what is wrong. */
+static bool read_weights(const char *text, uint16_t *count, char *why)
+{
+	for (*count = 0; *text; ++*count) {
+		size_t bytes = strcspn(text, ",");
+		if (*count == FAN_SHARES_MAX || !read_share(&shares[*count], text, bytes)) {
+			snprintf(why, ARGS_WHY_BYTES,
+				 "--weights: expected up to %d of JOB=W with W from 1 to %d, got "
+				 "\"%.*s\"",
+				 FAN_SHARES_MAX, FAN_WEIGHT_MAX, (int)bytes, text);
+			return false;
+		}
+		text += bytes + (text[bytes] == ',');
+	}
+	return true;
+}
+
+int daemon_fill(const char *name, struct fan_switchd_options *o, struct daemon_args *a,
+		unsigned slots)
+{
+	char why[ARGS_WHY_BYTES];
+	uint16_t weights;
+
+	if (fan_peer_is_none(&a->listen)) {
+		snprintf(why, sizeof why,
+			 "--listen: expected ADDR:PORT, for instance --listen 0.0.0.0:5000");
+		return daemon_wrong(name, why);
+	}
+	if (slots < 2 * (unsigned)a->threads) {
+		snprintf(why, sizeof why,
+			 "--slots: expected at least %d, 2 for each thread, got %u", 2 * a->threads,
+			 slots);
+		return daemon_wrong(name, why);
+	}
+	if (!read_weights(a->weights, &weights, why))
+		return daemon_wrong(name, why);
+	fan_switchd_defaults(o);
+	o->listen = a->listen;
+	o->threads = (unsigned)a->threads;
+	o->no_multicast = a->no_multicast;
+	o->plain = a->plain;
+	o->buffer_bytes = (int)a->buffer;
+	o->core.slots = slots / o->threads;
+	o->core.payload_bytes =
+		a->payload ? (uint16_t)(a->payload / 8 * 8) : fan_config_payload_bytes(a->mtu, 2);
+	o->core.jobs_max = (uint16_t)a->jobs;
+	o->core.window_max = (uint16_t)a->window;
+	o->core.group_port = (uint16_t)a->group_port;
+	o->core.no_reminders = a->no_reminders;
+	o->core.shares = (struct fan_shares){shares, weights};
+	o->log = print_line;
+	o->ctx = a;
+	return 0;
+}
+
+static void add_peer(struct fan_line *l, const char *key, const fan_peer *p)
+{
+	char text[ADDRESS_BYTES];
+
+	if (!fan_peer_is_none(p))
+		fan_line_add(l, " %s=%s", key, fan_peer_text(p, text, sizeof text));
+}
+
+static void tell_start(const struct fan_switchd *d, const struct fan_switchd_options *o,
+		       struct daemon_args *a, const char *policy)
+{
+	struct fan_switchd_facts f;
+	struct fan_line l = {.used = 0};
+	unsigned slots = o->shared ? o->slots.slots : o->core.slots;
+
+	fan_switchd_facts(d, &f);
+	fan_line_add(&l, "event=start version=%s", FAN_BUILD_VERSION);
+	add_peer(&l, "listen", &f.address);
+	fan_line_add(&l, " policy=%s threads=%u slots=%u payload=%u memory_MiB=%.1f", policy,
+		     o->threads, slots * o->threads, o->core.payload_bytes,
+		     (double)f.memory / (1 << 20));
+	fan_line_add(&l, " segment=%s gro=%s sndbuf=%d rcvbuf=%d", f.segment ? "yes" : "no",
+		     f.gro ? "yes" : "no", f.sndbuf, f.rcvbuf);
+	if (fan_peer_is_none(&f.group))
+		fan_line_add(&l, " group=none");
+	add_peer(&l, "group", &f.group);
+	add_peer(&l, "server", &o->server);
+	add_peer(&l, "parent", &o->parent);
+	print_line(a, l.text);
+	if (!o->plain && (!f.segment || !f.gro))
+		print_line(a, "event=warning text=\"this kernel has no UDP_SEGMENT or no UDP_GRO: "
+			      "plain datagrams, several times slower; Linux 5.0 has both\"");
+	if (f.rcvbuf >= o->buffer_bytes && f.sndbuf >= o->buffer_bytes)
+		return;
+	l.used = 0;
+	fan_line_add(
+		&l,
+		"event=warning text=\"socket buffers are smaller than asked for, so bursts may "
+		"be lost; as root: sysctl -w net.core.rmem_max=%d net.core.wmem_max=%d\"",
+		o->buffer_bytes, o->buffer_bytes);
+	print_line(a, l.text);
+}
+
+/* Until a signal ends it. */
+static void serve(struct fan_switchd *d, const sigset_t *signals)
+{
+	int signal = 0;
+
+	for (;;) {
+		if (sigwait(signals, &signal) == 0 && signal != SIGUSR1)
+			return;
+		fan_switchd_dump(d);
+	}
+}
+
+int daemon_run(const char *name, const struct fan_switchd_options *o, struct daemon_args *a,
+	       const char *policy)
+{
+	struct fan_switchd *d;
+	char why[ARGS_WHY_BYTES];
+	sigset_t signals;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGUSR1);
+	pthread_sigmask(SIG_BLOCK, &signals, NULL);
+	if (fan_switchd_start(&d, o, why, sizeof why)) {
+		fprintf(stderr, "fanin %s: %s\n", name, why);
+		return 1;
+	}
+	tell_start(d, o, a, policy);
+	serve(d, &signals);
+	fan_switchd_stop(d);
+	print_line(a, "event=stop");
+	return 0;
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* daemon.h - what `fanin switch` and `fanin server` have in common: options, the log, and
+ * running until a signal comes. */
+#ifndef FAN_CMD_DAEMON_H
+#define FAN_CMD_DAEMON_H
+
+#include "args.h"
+#include "net/switchd.h"
+
+struct daemon_args {
+	fan_peer listen;
+	int slots, threads, payload, mtu, jobs, window, group_port;
+	int mark; /* percent; -1: as the role has it */
+	uint64_t buffer;
+	bool no_multicast, plain, quiet, no_reminders;
+	char weights[ARGS_TEXT_BYTES];
+	/* Of a switch alone. */
+	fan_peer server, parent;
+	int policy, quota, home_slots, siblings, index;
+	bool free_early, no_preemption, no_ageing, no_priorities;
+};
+
+/* Rows that both have; `slots_help` says what slots are for. */
+#define DAEMON_AT(field) offsetof(struct daemon_args, field)
+#define DAEMON_OPTIONS(slots_help)                                                                 \
+	{"listen",                                                                                 \
+	 'l',                                                                                      \
+	 ARGS_PEER,                                                                                \
+	 DAEMON_AT(listen),                                                                        \
+	 0,                                                                                        \
+	 0,                                                                                        \
+	 NULL,                                                                                     \
+	 "ADDR:PORT",                                                                              \
+	 "where it is found; 0.0.0.0 or [::] for every interface"},                                \
+		{"slots",	's',  ARGS_NUMBER, DAEMON_AT(slots), 1,                            \
+		 FAN_SLOTS_MAX, NULL, "N",	   slots_help},                                    \
+		{"threads",                                                                        \
+		 't',                                                                              \
+		 ARGS_NUMBER,                                                                      \
+		 DAEMON_AT(threads),                                                               \
+		 1,                                                                                \
+		 FAN_SHARDS_MAX,                                                                   \
+		 NULL,                                                                             \
+		 "T",                                                                              \
+		 "shards; number i listens on PORT + i (1)"},                                      \
+		{"mtu",		 'm',	  ARGS_NUMBER,                                             \
+		 DAEMON_AT(mtu), 576,	  9000,                                                    \
+		 NULL,		 "BYTES", "the path MTU that slots are made for (1500)"},          \
+		{"payload",                                                                        \
+		 0,                                                                                \
+		 ARGS_NUMBER,                                                                      \
+		 DAEMON_AT(payload),                                                               \
+		 FAN_PAYLOAD_MIN,                                                                  \
+		 FAN_PAYLOAD_MAX,                                                                  \
+		 NULL,                                                                             \
+		 "BYTES",                                                                          \
+		 "bytes of a slot, instead of --mtu (1408)"},                                      \
+		{"jobs",       'j',  ARGS_NUMBER, DAEMON_AT(jobs),	1,                         \
+		 FAN_JOBS_MAX, NULL, "N",	  "jobs at a time (64)"},                          \
+		{"window",                                                                         \
+		 'w',                                                                              \
+		 ARGS_NUMBER,                                                                      \
+		 DAEMON_AT(window),                                                                \
+		 2,                                                                                \
+		 FAN_WINDOW_MAX,                                                                   \
+		 NULL,                                                                             \
+		 "N",                                                                              \
+		 "the most fragments in flight that a job gets from each thread (512)"},           \
+		{"weights",                                                                        \
+		 0,                                                                                \
+		 ARGS_TEXT,                                                                        \
+		 DAEMON_AT(weights),                                                               \
+		 0,                                                                                \
+		 0,                                                                                \
+		 NULL,                                                                             \
+		 "JOB=W,...",                                                                      \
+		 "these jobs may have W times --window, and W times --quota"},                     \
+		{"mark",                                                                           \
+		 0,                                                                                \
+		 ARGS_NUMBER,                                                                      \
+		 DAEMON_AT(mark),                                                                  \
+		 0,                                                                                \
+		 100,                                                                              \
+		 NULL,                                                                             \
+		 "PERCENT",                                                                        \
+		 "tell workers of congestion when a receive queue is fuller than that; 0: never "  \
+		 "(50; switchml, none: 0)"},                                                       \
+		{"no-reminders",                                                                   \
+		 0,                                                                                \
+		 ARGS_FLAG,                                                                        \
+		 DAEMON_AT(no_reminders),                                                          \
+		 0,                                                                                \
+		 0,                                                                                \
+		 NULL,                                                                             \
+		 NULL,                                                                             \
+		 "do not remind shared switches of what they hold, to see what that is for"},      \
+		{"buffer",                                                                         \
+		 0,                                                                                \
+		 ARGS_SIZE,                                                                        \
+		 DAEMON_AT(buffer),                                                                \
+		 65536,                                                                            \
+		 1 << 30,                                                                          \
+		 NULL,                                                                             \
+		 "BYTES",                                                                          \
+		 "socket buffers, as far as the system grants them (4M)"},                         \
+		{"no-multicast",                                                                   \
+		 0,                                                                                \
+		 ARGS_FLAG,                                                                        \
+		 DAEMON_AT(no_multicast),                                                          \
+		 0,                                                                                \
+		 0,                                                                                \
+		 NULL,                                                                             \
+		 NULL,                                                                             \
+		 "send results to each worker, even where all could hear a group"},                \
+		{"group-port",                                                                     \
+		 0,                                                                                \
+		 ARGS_NUMBER,                                                                      \
+		 DAEMON_AT(group_port),                                                            \
+		 1,                                                                                \
+		 65535,                                                                            \
+		 NULL,                                                                             \
+		 "PORT",                                                                           \
+		 "UDP port of multicast results (23846)"},                                         \
+		{"plain",                                                                          \
+		 0,                                                                                \
+		 ARGS_FLAG,                                                                        \
+		 DAEMON_AT(plain),                                                                 \
+		 0,                                                                                \
+		 0,                                                                                \
+		 NULL,                                                                             \
+		 NULL,                                                                             \
+		 "no UDP_SEGMENT, no UDP_GRO"},                                                    \
+	{                                                                                          \
+		"quiet", 'q', ARGS_FLAG, DAEMON_AT(quiet), 0, 0, NULL, NULL,                       \
+			"log failures and warnings only"                                           \
+	}
+
+/* Values before any option is read. */
+#define DAEMON_DEFAULTS                                                                            \
+	{                                                                                          \
+		.threads = 1, .mtu = 1500, .jobs = FAN_JOBS_MAX, .window = FAN_WINDOW_QUOTA,       \
+		.buffer = 4 << 20, .mark = -1, .index = -1                                         \
+	}
+
+/* Print what is wrong with the options of `name`; returns the exit status, 2. */
+int daemon_wrong(const char *name, const char *text);
+
+/* Fill in `o` from what both have in common; `slots` are those of the home.  0; or the exit
+ * status, when something is wrong and has been said. */
+int daemon_fill(const char *name, struct fan_switchd_options *o, struct daemon_args *a,
+		unsigned slots);
+
+/* Run until SIGINT or SIGTERM.  `policy` and `above` are for the log.  The exit status. */
+int daemon_run(const char *name, const struct fan_switchd_options *o, struct daemon_args *a,
+	       const char *policy);
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* server.c - `fanin server`: the home of jobs whose workers are behind shared switches. */
+#include "cmd.h"
+#include "daemon.h"
+
+static const struct args_option options[] = {
+	DAEMON_OPTIONS("fragments that can be completed at a time, over all threads (16384)"),
+};
+
+static const struct args_command command = {
+	"server",
+	"Complete what shared switches (fanin switch --policy atp|esa --server) could not sum.\v"
+	"Workers may also name it as their switch: then it sums all by itself.  Logs to stderr, one "
+	"line an event.  SIGUSR1: what each job waits for, and the counters.  SIGINT, SIGTERM: "
+	"stop.",
+	options,
+	sizeof options / sizeof options[0],
+};
+
+int cmd_server(int argc, char **argv)
+{
+	struct daemon_args a = DAEMON_DEFAULTS;
+	struct fan_switchd_options o;
+
+	args_parse(&command, &a, argc, argv);
+	unsigned slots = a.slots ? (unsigned)a.slots : FAN_SWITCHD_HOME_SLOTS;
+	int e = daemon_fill("server", &o, &a, slots);
+	if (e)
+		return e;
+	o.mark_percent = a.mark >= 0 ? (unsigned)a.mark : FAN_SWITCHD_MARK_PERCENT;
+	return daemon_run("server", &o, &a, "none");
+}
