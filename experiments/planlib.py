@@ -3,6 +3,7 @@
 obtained, result.json and its report page."""
 
 import argparse
+import concurrent.futures
 import html
 import json
 import os
@@ -11,128 +12,232 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+from explib import ROOT, revision
+
 TIMEOUT_S = 600
-BAR_PIXELS = 420
 
-STYLE = """body{font:15px sans-serif;margin:2em auto;max-width:62em;color:#222}
-table{border-collapse:collapse;margin:1em 0}td,th{border:1px solid #ccc;padding:.3em .7em;
-text-align:right}td:first-child,th:first-child{text-align:left}.yes{color:#086}.no{color:#b00}"""
+STYLE = """:root{--bg:#fbfaf8;--fg:#1d2129;--soft:#6b7280;--grid:#e3e0da;--card:#fff;--line:#d9d5cc;
+--bar:#2f6fb0;--mark:#d9822b;--good:#3a8f5c;--bad:#b5413f}
+@media(prefers-color-scheme:dark){:root{--bg:#16191f;--fg:#e6e7ea;--soft:#9aa1ad;--grid:#2b303a;
+--card:#1d2129;--line:#353b47;--bar:#6ea8e0;--mark:#f0a860;--good:#6cc08c;--bad:#e57f7c}}
+body{margin:0;background:var(--bg);color:var(--fg);
+font:15px/1.5 system-ui,-apple-system,"Segoe UI","DejaVu Sans",sans-serif}
+main{max-width:1000px;margin:0 auto;padding:32px 20px 64px}
+h1{font-size:28px;margin:0}h2{font-size:19px;margin:38px 0 4px}p,.sub{color:var(--soft);margin:2px 0 14px}
+figure{margin:14px 0;background:var(--card);border:1px solid var(--line);border-radius:8px;
+padding:10px 16px}svg{width:100%;height:auto;display:block}
+table{border-collapse:collapse;font-size:13.5px;display:block;overflow-x:auto}
+th{text-align:right;color:var(--soft);font-weight:500}
+td{text-align:right;font-variant-numeric:tabular-nums}
+td:first-child,th:first-child{text-align:left}
+th,td{padding:4px 14px 4px 0;border-bottom:1px solid var(--grid);vertical-align:top}
+.yes{color:var(--good)}.no{color:var(--bad);font-weight:600}
+text{font-size:13px;fill:var(--fg)}.soft{fill:var(--soft)}.bar{fill:var(--bar)}
+.span{stroke:var(--fg);stroke-width:1.5}.mark{stroke:var(--mark);stroke-width:3}
+.legend b{color:var(--mark)}"""
+
+# Of a chart, in pixels of its drawing.
+WIDTH, NAMES, BARS, ROW, THICK = 960, 190, 560, 26, 14
 
 
 def arguments(text):
     parser = argparse.ArgumentParser(description=text)
-    parser.add_argument("--quick", action="store_true", help="fewer seeds; within 50 s")
-    parser.add_argument("--seeds", type=int, default=None, help="how many (20)")
-    parser.add_argument("--fanin", default=os.environ.get("FANIN") or
-                        os.path.join(ROOT, "build", "fanin"), help="the program")
-    parser.add_argument("--out", default=None, help="folder for result.json and report.html")
+    parser.add_argument("--quick", action="store_true", help="one seed: under 50 s")
+    parser.add_argument("--seeds", type=int, metavar="N", help="how many (20)")
+    parser.add_argument(
+        "--build",
+        default=os.path.join(ROOT, "build"),
+        metavar="DIR",
+        help="where fanin was built (default: build)",
+    )
+    parser.add_argument(
+        "--out", metavar="DIR", help="where results go (default: beside the script)"
+    )
+    parser.add_argument(
+        "-j",
+        "--jobs",
+        type=int,
+        metavar="J",
+        default=os.cpu_count() or 1,
+        help="plans at a time (default: processors)",
+    )
+    parser.add_argument("--strict", action="store_true", help="exit 1 when a figure is missed")
     return parser.parse_args()
 
 
 class Experiment:
-    """Figures and tables, in the order in which they come."""
+    """Figures, charts and tables, in the order in which they come."""
 
     def __init__(self, name, title, args):
         self.name, self.title, self.args = name, title, args
-        self.figures, self.tables, self.settings = [], [], {"quick": args.quick}
-        self.seeds = args.seeds or (2 if args.quick else 20)
-        self.settings["seeds"] = self.seeds
+        self.figures, self.parts, self.tables = [], [], []
+        self.seeds = args.seeds or (1 if args.quick else 20)
+        self.settings = {"quick": args.quick, "seeds": self.seeds}
         self.folder = args.out or os.path.join(ROOT, "experiments", name)
-        if not os.access(args.fanin, os.X_OK):
-            sys.exit("%s: not there; build first (./demo), or say --fanin PROGRAM" % args.fanin)
+        self.fanin = os.path.join(args.build, "fanin")
+        self.revision = revision()  # before results are written: they are tracked files
+        if not os.access(self.fanin, os.X_OK):
+            sys.exit("%s: not there; build first (./demo), or say --build DIR" % self.fanin)
 
     def plan(self, topology, algorithm, *options):
-        """One plan as its JSON says, with the seconds that it took."""
+        """One plan as its JSON says, with the seconds of processor time in which it was made."""
         with tempfile.NamedTemporaryFile(suffix=".json") as file:
-            begin = time.monotonic()
-            run = subprocess.run([self.args.fanin, "plan", topology, "--algorithm", algorithm,
-                                  "--json", file.name, *options], capture_output=True, text=True,
-                                 timeout=TIMEOUT_S)
-            seconds = time.monotonic() - begin
+            argv = [self.fanin, "plan", topology, "--algorithm", algorithm, "--json", file.name]
+            run = subprocess.run(
+                argv + list(options), capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+            )
             if run.returncode != 0:
-                sys.exit("fanin plan %s --algorithm %s: %s" % (topology, algorithm, run.stderr))
+                sys.exit("%s: %s" % (" ".join(argv), run.stderr))
             plan = json.load(file)
-        plan["seconds"] = seconds
-        made = re.search(r"made in ([0-9.e+-]+) s", run.stdout)
-        plan["made_s"] = float(made.group(1)) if made else seconds
+        plan["made_s"] = float(re.search(r"made in ([0-9.e+-]+) s", run.stdout).group(1))
         return plan
+
+    def plans(self, asked):
+        """Several at a time; each (topology, algorithm, option...).  In their order."""
+        with concurrent.futures.ThreadPoolExecutor(self.args.jobs) as pool:
+            return list(pool.map(lambda a: self.plan(*a), asked))
 
     def rate(self, topology, algorithm, *options):
         return self.plan(topology, algorithm, "--no-bound", *options)["feasible_gbps"]
 
-    def figure(self, name, asked, obtained, unit, holds):
-        self.figures.append({"name": name, "asked": asked, "obtained": obtained, "unit": unit,
-                             "holds": bool(holds)})
-        print("%-6s %s: asked %s, obtained %.6g %s" % ("holds" if holds else "FAILS", name, asked,
-                                                       obtained, unit), flush=True)
+    def figure(self, name, relation, asked, obtained, unit, holds):
+        self.figures.append(
+            {
+                "name": name,
+                "asked": asked,
+                "relation": relation,
+                "obtained": obtained,
+                "unit": unit,
+                "holds": bool(holds),
+            }
+        )
+        print(
+            "%-6s %s: asked %s %.7g, obtained %.6g %s"
+            % ("holds" if holds else "FAILS", name, relation, asked, obtained, unit),
+            flush=True,
+        )
 
     def exactly(self, name, asked, obtained, unit, slack=1e-6):
-        self.figure(name, "%.7g" % asked, obtained, unit, abs(obtained - asked) <= slack * asked)
+        self.figure(name, "=", asked, obtained, unit, abs(obtained - asked) <= slack * asked)
 
     def at_least(self, name, asked, obtained, unit):
-        self.figure(name, ">= %g" % asked, obtained, unit, obtained >= asked - 1e-9)
+        self.figure(name, ">=", asked, obtained, unit, obtained >= asked - 1e-9)
 
     def at_most(self, name, asked, obtained, unit):
-        self.figure(name, "<= %g" % asked, obtained, unit, obtained <= asked + 1e-9)
+        self.figure(name, "<=", asked, obtained, unit, obtained <= asked + 1e-9)
 
-    def table(self, title, head, rows):
-        """Rows of a name and numbers; the page shows the first number as a bar, too."""
-        self.tables.append((title, head, rows))
+    def table(self, title, text, head, rows):
+        self.tables.append({"title": title, "columns": head, "rows": rows})
+        self.parts.append(heading(title, text) + table_html(head, rows))
+
+    def chart(self, title, text, unit, published, rates):
+        """`rates`: by name, a list with one for each seed.  `published`: by name."""
+        rows = [[name, mean(r), min(r), max(r), published.get(name)] for name, r in rates.items()]
+        columns = ["", "mean, " + unit, "least", "most", "published"]
+        self.tables.append({"title": title, "columns": columns, "rows": rows})
+        self.parts.append(heading(title, text) + chart_svg(rows, unit))
 
     def finish(self):
-        result = {"figures": self.figures, "seed": "1..%d" % self.seeds, "revision": revision(),
-                  "settings": self.settings,
-                  "tables": [{"title": t, "columns": h, "rows": r} for t, h, r in self.tables]}
+        result = {
+            "figures": self.figures,
+            "seed": "1..%d" % self.seeds,
+            "revision": self.revision,
+            "settings": self.settings,
+            "tables": self.tables,
+        }
         os.makedirs(self.folder, exist_ok=True)
         with open(os.path.join(self.folder, "result.json"), "w", encoding="utf-8") as file:
-            json.dump(result, file, indent=2)
+            json.dump(result, file, indent=1)
             file.write("\n")
         with open(os.path.join(self.folder, "report.html"), "w", encoding="utf-8") as file:
-            file.write(self.page(result))
+            file.write(self.page())
         bad = sum(not f["holds"] for f in self.figures)
         print("%d figures hold, %d do not" % (len(self.figures) - bad, bad))
-        sys.exit(1 if bad else 0)
+        sys.exit(1 if bad and self.args.strict else 0)
 
-    def page(self, result):
-        parts = ["<!doctype html><meta charset=utf-8><title>%s</title><style>%s</style><h1>%s</h1>"
-                 % (self.title, STYLE, self.title),
-                 "<p>Revision %s; %s.</p>" % (result["revision"], html.escape(str(self.settings))),
-                 "<table><tr><th>figure<th>asked<th>obtained<th>unit<th>holds</tr>"]
-        for f in self.figures:
-            word = "yes" if f["holds"] else "no"
-            parts.append("<tr><td>%s<td>%s<td>%.6g<td>%s<td class=%s>%s</tr>" % (
-                html.escape(f["name"]), html.escape(f["asked"]), f["obtained"],
-                html.escape(f["unit"]), word, word))
-        parts.append("</table>")
-        for title, head, rows in self.tables:
-            parts.append(table_html(title, head, rows))
-        return "\n".join(parts) + "\n"
+    def page(self):
+        rows = [
+            [f["name"], "%s %.6g" % (f["relation"], f["asked"]), "%.6g" % f["obtained"], f["unit"]]
+            + ["yes" if f["holds"] else "no"]
+            for f in self.figures
+        ]
+        return (
+            "<!doctype html>\n<html lang=en><head><meta charset=utf-8>"
+            "<meta name=viewport content='width=device-width'><title>%s</title>\n<style>%s</style>"
+            "</head><body><main><h1>%s</h1><p>revision %s, %s%s</p>\n%s\n%s\n"
+            "</main></body></html>\n"
+            % (
+                html.escape(self.title),
+                STYLE,
+                html.escape(self.title),
+                self.revision,
+                seeds_text(self.seeds),
+                ", quick" if self.args.quick else "",
+                table_html(["figure", "asked", "obtained", "", "holds"], rows),
+                "\n".join(self.parts),
+            )
+        )
 
 
-def table_html(title, head, rows):
-    most = max([row[1] for row in rows] + [1e-12])
-    parts = ["<h2>%s</h2><table><tr>%s<th></tr>" % (
-        html.escape(title), "".join("<th>" + html.escape(h) for h in head))]
-    for row in rows:
-        cells = "".join("<td>" + (html.escape(x) if isinstance(x, str) else "%.5g" % x)
-                        for x in row)
-        parts.append("<tr>%s<td><svg width=%d height=12><rect width=%.1f height=12 "
-                     "fill=\"#48a\"/></svg></tr>" % (cells, BAR_PIXELS, BAR_PIXELS * row[1] / most))
-    return "\n".join(parts + ["</table>"])
+def heading(title, text):
+    return "<h2>%s</h2><p>%s</p>\n" % (html.escape(title), html.escape(text))
+
+
+def wrappable(text):
+    """A topology made from numbers is long, and has no spaces."""
+    return html.escape(text).replace(",", ",<wbr>").replace(",<wbr> ", ", ")
+
+
+def cell(x):
+    if x is None:
+        return "<td>"
+    if isinstance(x, str):
+        return "<td%s>%s" % (" class=" + x if x in ("yes", "no") else "", wrappable(x))
+    return "<td>%.4g" % x
+
+
+def table_html(head, rows):
+    lines = ["<tr>" + "".join(cell(x) for x in row) + "</tr>" for row in rows]
+    return "<table><tr>%s</tr>\n%s</table>" % (
+        "".join("<th>" + html.escape(h) for h in head),
+        "\n".join(lines),
+    )
+
+
+def chart_svg(rows, unit):
+    """A bar for each mean, a thin line from least to most, a mark where it is published."""
+    most = max(x for row in rows for x in row[2:] if x is not None)
+    lines = []
+    for i, (name, middle, low, high, published) in enumerate(rows):
+        y = i * ROW + ROW / 2
+        at = [NAMES + BARS * x / most for x in (middle, low, high, published or 0)]
+        lines.append("<text x=0 y=%g>%s</text>" % (y + 5, html.escape(name)))
+        lines.append(
+            "<rect class=bar x=%d y=%g width=%.1f height=%d rx=2 />"
+            % (NAMES, y - THICK / 2, at[0] - NAMES, THICK)
+        )
+        if high > low:
+            lines.append("<path class=span d='M%.1f %gH%.1f'/>" % (at[1], y, at[2]))
+        note = "%.4g" % middle
+        if published is not None:
+            lines.append(
+                "<path class=mark d='M%.1f %gV%g'/>" % (at[3], y - ROW / 2 + 2, y + ROW / 2 - 2)
+            )
+            note += " (published: %g)" % published
+        lines.append(
+            "<text class=soft x=%.1f y=%g>%s</text>" % (max(at[0], *at[2:]) + 8, y + 5, note)
+        )
+    return (
+        "<figure><svg viewBox='0 0 %d %d'>%s</svg></figure><p class=legend>Bars are means in %s, "
+        "lines go from the least to the most, and <b>marks</b> are what the paper prints.</p>"
+        % (WIDTH, len(rows) * ROW, "\n".join(lines), html.escape(unit))
+    )
+
+
+def seeds_text(count):
+    return "%d seed%s" % (count, "" if count == 1 else "s")
 
 
 def mean(values):
     return statistics.fmean(values)
-
-
-def revision():
-    """The commit, with -dirty when tracked files differ from it; None outside git."""
-    def git(*argv):
-        return subprocess.run(("git", "-C", ROOT) + argv, capture_output=True, text=True)
-    head = git("rev-parse", "--verify", "-q", "HEAD")
-    if head.returncode != 0:
-        return None
-    return head.stdout.strip() + ("-dirty" if git("status", "--porcelain", "-uno").stdout else "")

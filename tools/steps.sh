@@ -275,7 +275,9 @@ step_interop() {
 
 # ---- Python --------------------------------------------------------------------
 
-python_sources='python test/python examples setup.py bench/ddp bench/peers tools/pytest-results.py'
+python_sources='python test/python examples setup.py bench/ddp bench/peers tools/pytest-results.py
+        experiments/planlib.py experiments/grid/run experiments/inart/run test/plan/oracle
+        test/plan/events'
 
 step_python_format() {
         # shellcheck disable=SC2086  # words are wanted

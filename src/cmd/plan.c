@@ -23,15 +23,17 @@
 #define FILE_BYTES_MAX (256u << 20)
 #define TEXT_BYTES     512
 #define ALGORITHMS_MAX 16
-#define BEST	       7 /* in the list below */
+#define BEST	       7     /* in the list below */
+#define LINES_MAX      10000 /* assignments: larger plans are not for people, and half as large so */
 #define EXIT_FAILED    1
 #define EXIT_BAD       2
 
 struct plan_args {
 	int algorithm; /* its number; the last: all */
 	int seed, paths, roundings, trees, solver;
-	bool no_bound;
+	bool no_bound, no_link_limits;
 	char json[ARGS_TEXT_BYTES], topology[ARGS_TEXT_BYTES], from[ARGS_TEXT_BYTES];
+	char attach[ARGS_TEXT_BYTES];
 	char dot[ARGS_TEXT_BYTES], html[ARGS_TEXT_BYTES];
 };
 
@@ -56,6 +58,11 @@ static const struct args_option options[] = {
 	 "mend this plan, that was made before something changed, instead of making a new one"},
 	{"no-bound", 0, ARGS_FLAG, AT(no_bound), 0, 0, NULL, NULL,
 	 "do not look for the rate that no plan exceeds"},
+	{"no-link-limits", 0, ARGS_FLAG, AT(no_link_limits), 0, 0, NULL, NULL,
+	 "links between switches carry whatever is asked, as in GRID's published program"},
+	{"attach", 0, ARGS_TEXT, AT(attach), 0, 0, NULL, "NAME=NUMBER,...",
+	 "put hosts on a network that has none: workers servers link server seed, and switch "
+	 "switch_max programmable for what its switches sum"},
 	{"json", 0, ARGS_TEXT, AT(json), 0, 0, NULL, "FILE",
 	 "write the plan, or all of them, to FILE as JSON; - for the standard output, without the table"},
 	{"dot", 0, ARGS_TEXT, AT(dot), 0, 0, NULL, "FILE", "draw the plan for graphviz"},
@@ -133,27 +140,37 @@ static char *read_file(const char *path, size_t *bytes, struct fan_why *why)
 	return text;
 }
 
-static int load(struct fan_topo *t, const char *from, struct fan_why *why)
+static json_t *parse_json(const char *text, size_t bytes, struct fan_why *why)
+{
+	json_error_t e;
+	json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &e);
+
+	if (!root)
+		fan_why_set(why, FAN_E_CONFIG, "line %d, column %d: not JSON: %s", e.line, e.column,
+			    e.text);
+	return root;
+}
+
+static int load(struct fan_topo *t, const char *from, const struct fan_attach *attach,
+		struct fan_why *why)
 {
 	struct fan_make m;
 	size_t bytes;
 
 	if (fan_make_is(from)) {
+		if (attach)
+			return fan_why_set(why, FAN_E_CONFIG,
+					   "--attach: it is made with hosts already");
 		int err = fan_make_parse(&m, from, why);
 		return err ? err : fan_make(t, &m, why);
 	}
 	char *text = read_file(from, &bytes, why);
 	if (!text)
 		return FAN_E_SYSTEM;
-	int err = FAN_E_CONFIG;
-	if (!fan_graphml_is(text, bytes)) {
-		err = fan_topo_parse(t, text, bytes, why);
-	} else {
-		json_t *root = fan_graphml_to_json(text, bytes, why);
-		if (root)
-			err = fan_topo_from_json(t, root, why);
-		json_decref(root);
-	}
+	json_t *root = fan_graphml_is(text, bytes) ? fan_graphml_to_json(text, bytes, why)
+						   : parse_json(text, bytes, why);
+	int err = root ? fan_topo_from_json_attach(t, root, attach, why) : FAN_E_CONFIG;
+	json_decref(root);
 	free(text);
 	return err;
 }
@@ -162,7 +179,6 @@ static int load(struct fan_topo *t, const char *from, struct fan_why *why)
 static int load_plan(struct fan_plan *old, const struct fan_topo *t, const struct plan_args *a,
 		     struct fan_why *why)
 {
-	json_error_t e;
 	size_t bytes;
 
 	fan_plan_init(old);
@@ -173,10 +189,7 @@ static int load_plan(struct fan_plan *old, const struct fan_topo *t, const struc
 		return EXIT_BAD;
 	}
 	char *text = read_file(a->from, &bytes, why);
-	json_t *root = text ? json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &e) : NULL;
-	if (text && !root)
-		fan_why_set(why, FAN_E_CONFIG, "line %d, column %d: not JSON: %s", e.line, e.column,
-			    e.text);
+	json_t *root = text ? parse_json(text, bytes, why) : NULL;
 	int err = root ? fan_plan_from_json(old, t, root, true, why) : FAN_E_CONFIG;
 	if (err)
 		fprintf(stderr, "%s: %s\n", a->from, why->text[0] ? why->text : fan_err_text(err));
@@ -195,16 +208,20 @@ static double seconds(void)
 	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* `old`: the plan to mend, which is taken over; empty without --from. */
-static void make_plan(const struct fan_topo *t, const struct plan_args *a, double bound_gbps,
-		      struct fan_plan *old, struct plan_result *r)
+/* `old`: the plan to mend, which is taken over; empty without --from.  `start`: one that is
+ * there already, NULL if there is none. */
+static void make_plan(const struct fan_topo *t, const struct plan_args *a,
+		      const struct fan_plan *start, struct fan_plan *old, struct plan_result *r)
 {
 	struct fan_plan_options o = {
 		.seed = (uint64_t)a->seed,
 		.paths = (uint32_t)a->paths,
 		.roundings = (uint32_t)a->roundings,
 		.trees = (uint32_t)a->trees,
+		.nodes = fan_plan_defaults.nodes,
+		.choices = fan_plan_defaults.choices,
 		.solver = (enum fan_solver)a->solver,
+		.start = start,
 	};
 	struct fan_why why;
 
@@ -216,7 +233,6 @@ static void make_plan(const struct fan_topo *t, const struct plan_args *a, doubl
 	r->seconds = seconds() - begin;
 	if (!r->err)
 		r->err = fan_eval(&r->eval, t, &r->plan, &why);
-	r->bound_gbps = bound_gbps;
 }
 
 static double find_bound(const struct fan_topo *t)
@@ -235,8 +251,11 @@ static double find_bound(const struct fan_topo *t)
 static int write_json(const char *path, json_t *root, const char *flag)
 {
 	bool out = strcmp(path, "-") == 0;
+	size_t dense = json_array_size(json_object_get(root, "assignments")) > LINES_MAX
+			       ? JSON_COMPACT
+			       : JSON_INDENT(2);
 	FILE *f = out ? stdout : fopen(path, "w");
-	int err = !f || !root || json_dumpf(root, f, JSON_INDENT(2)) || fputc('\n', f) == EOF;
+	int err = !f || !root || json_dumpf(root, f, dense) || fputc('\n', f) == EOF;
 
 	if (f && (out ? fflush(f) : fclose(f)))
 		err = 1;
@@ -249,7 +268,8 @@ static int write_json(const char *path, json_t *root, const char *flag)
 static json_t *result_json(const struct fan_topo *t, const struct plan_args *a,
 			   const struct plan_result *r)
 {
-	struct fan_report about = {r->algorithm->name, (uint64_t)a->seed, r->bound_gbps};
+	struct fan_plan_about about = {r->algorithm->name, (uint64_t)a->seed, r->bound_gbps,
+				       r->how.proven};
 
 	if (r->err)
 		return json_pack("{ss ss}", "algorithm", r->algorithm->name, "error",
@@ -361,12 +381,16 @@ static int run(const struct fan_topo *t, const char *from, const struct plan_arg
 	bool all = strcmp(algorithms[a->algorithm], "all") == 0;
 	unsigned count = all ? fan_algorithm_count : 1;
 	double bound = a->no_bound ? 0 : find_bound(t);
+	const struct fan_plan *start = NULL; /* exact's, for best, where both are asked for */
 
 	memset(r, 0, sizeof r);
 	for (unsigned i = 0; i < count; i++) {
 		r[i].algorithm =
 			all ? &fan_algorithms[i] : fan_algorithm_find(algorithms[a->algorithm]);
-		make_plan(t, a, bound, old, &r[i]);
+		r[i].bound_gbps = bound;
+		make_plan(t, a, start, old, &r[i]);
+		if (r[i].algorithm->run == fan_exact && !r[i].err)
+			start = &r[i].plan;
 	}
 	int status = tell(t, from, a, r, count);
 	if (!status)
@@ -390,6 +414,7 @@ int cmd_plan(int argc, char **argv)
 	struct fan_why why = {""};
 	struct fan_topo t;
 	struct fan_plan old;
+	struct fan_attach attach;
 	const char *from = take_topology(&argc, argv);
 
 	args_parse(&command, &a, argc, argv);
@@ -398,11 +423,17 @@ int cmd_plan(int argc, char **argv)
 				"Try `fanin plan --help`.\n");
 		return EXIT_BAD;
 	}
-	int err = load(&t, from, &why);
+	if (a.attach[0] && fan_attach_parse(&attach, a.attach, &why)) {
+		fprintf(stderr, "fanin plan: --attach: %s\n", why.text);
+		return EXIT_BAD;
+	}
+	int err = load(&t, from, a.attach[0] ? &attach : NULL, &why);
 	if (err) {
 		fprintf(stderr, "%s: %s\n", from, why.text[0] ? why.text : fan_err_text(err));
 		return EXIT_BAD;
 	}
+	if (a.no_link_limits)
+		fan_topo_lift_limits(&t);
 	int status = load_plan(&old, &t, &a, &why);
 	if (!status && a.topology[0])
 		status = write_json(a.topology, fan_topo_to_json(&t), "topology");

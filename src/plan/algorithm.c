@@ -8,6 +8,8 @@ const struct fan_plan_options fan_plan_defaults = {
 	.paths = FAN_PATHS_DEFAULT,
 	.roundings = FAN_ROUNDINGS,
 	.trees = FAN_TREES_DEFAULT,
+	.nodes = FAN_EXACT_NODES_MAX,
+	.choices = FAN_EXACT_CHOICES_MAX,
 };
 
 const struct fan_algorithm fan_algorithms[] = {

@@ -15,7 +15,10 @@ struct fan_plan_options {
 	uint32_t paths;	    /* candidate routes between two nodes */
 	uint32_t roundings; /* of a relaxed plan; the best is kept; 1: as the papers have it */
 	uint32_t trees;	    /* of one job on one server, for `best`; 1: as in the papers */
+	uint32_t nodes;	    /* of branch and bound, for `exact`: more are not looked at */
+	uint32_t choices;   /* whole numbers to be found, for `exact`: more are refused */
 	enum fan_solver solver;
+	const struct fan_plan *start; /* `best` is never worse than this one; NULL: none */
 };
 
 extern const struct fan_plan_options fan_plan_defaults;

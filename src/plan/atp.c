@@ -281,9 +281,8 @@ int fan_atp(const struct fan_topo *t, const struct fan_plan_options *o, struct f
 {
 	struct atp a = {.t = t};
 	bool workers = false;
-	int err = fan_rules_open(&a.r, t);
+	int err = fan_rules_open(&a.r, t, o->paths, o->seed);
 
-	(void)o;
 	(void)how;
 	fan_plan_init(p);
 	if (err)

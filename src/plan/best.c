@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* best.c - the best of everything.
  *
- * Every other plan is a start.  To these come plans that consolidate: all workers on a few
- * switches, since each switch costs a flow to the server; how many is tried.  Local
- * search moves single flows, and a program re-splits the model.  Then, unless one tree
- * on each server is asked for, all trees seen so far go into one program, and more that
- * its prices ask for; see trees.h. */
+ * Every other plan is a start, but that of `exact`, which is asked last, for a moment,
+ * where the instance is small and the bound is not reached.  To these come plans that
+ * consolidate: all workers on a few switches, since each switch costs a flow to the
+ * server; how many is tried.  Local search moves single flows, and a program re-splits
+ * the model.  Then, unless one tree on each server is asked for, all trees seen so far go
+ * into one program, and more that its prices ask for; see trees.h. */
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
@@ -28,8 +29,9 @@
 #define ENOUGH	       0.999  /* of the bound: no further trees are looked for */
 #define SHAKES_MAX     400
 #define SHAKE_WORK_MAX 1e7
-#define POLISH	       3  /* rounds of search and re-splitting at the end */
-#define EXACT_SMALL    12 /* flows: up to here `exact` is asked, too */
+#define POLISH	       3	  /* rounds of search and re-splitting at the end */
+#define REACHED	       (1 - 1e-6) /* of the bound: nothing more is to be had */
+#define EXACT_SMALL    12	  /* flows: up to here `exact` is asked, too */
 
 /* Sizes of sets of switches that are tried. */
 static const uint32_t sizes[] = {1, 2, 3, 4, 5, 6, 8, 11, 16, 24, 32, 48, 64};
@@ -116,14 +118,26 @@ static uint32_t passes_for(const struct best *b, uint32_t places)
 	return passes < 1 ? 1 : passes > FAN_SEARCH_PASSES ? FAN_SEARCH_PASSES : (uint32_t)passes;
 }
 
-/* All plans of others.  One that is too large for this instance is left out. */
+/* A copy of the plan that was handed in, if there is one. */
+static int start_from_given(struct best *b)
+{
+	struct fan_plan p;
+
+	if (!b->o->start)
+		return FAN_OK;
+	int err = fan_plan_copy(&p, b->o->start);
+	return err ? err : offer(b, &p);
+}
+
+/* All plans of others but `exact`.  An algorithm that this instance is too large for is
+ * left out. */
 static int start_from_others(struct best *b)
 {
 	for (uint32_t i = 0; i < fan_algorithm_count; i++) {
 		const struct fan_algorithm *a = &fan_algorithms[i];
 		struct fan_planned how = {0};
 		struct fan_plan p, again;
-		if (a->run == fan_best || (a->run == fan_exact && b->flows > EXACT_SMALL))
+		if (a->run == fan_best || a->run == fan_exact)
 			continue;
 		if (a->run == fan_inart && fan_relax_servers(b->t) == 1)
 			continue; /* it is grid then */
@@ -273,11 +287,28 @@ static int many_trees(struct best *b, double bound)
 	return offer(b, &p);
 }
 
+/* At last, where there is something to gain, and it is over soon. */
+static int end_with_exact(struct best *b)
+{
+	struct fan_plan_options o = *b->o;
+	struct fan_planned how = {0};
+	struct fan_plan p;
+
+	o.nodes = FAN_BEST_NODES;
+	o.choices = FAN_BEST_CHOICES;
+	int err = fan_exact(b->t, &o, &p, &how);
+	if (err == FAN_E_BUSY || err == FAN_E_STALLED)
+		return FAN_OK;
+	return err ? err : offer(b, &p);
+}
+
 static int find(struct best *b)
 {
 	double bound = fan_bound_closed(&b->c, true);
-	int err = start_from_others(b);
+	int err = start_from_given(b);
 
+	if (!err)
+		err = start_from_others(b);
 	if (!err && b->gbps < bound * ENOUGH)
 		err = start_from_few(b);
 	if (!err && b->gbps < bound * ENOUGH)
@@ -286,6 +317,8 @@ static int find(struct best *b)
 		err = shake_and_search(b);
 	if (!err && b->o->trees > 1 && b->gbps < bound * ENOUGH)
 		err = many_trees(b, bound);
+	if (!err && b->flows <= EXACT_SMALL && b->gbps < bound * REACHED)
+		err = end_with_exact(b);
 	return err;
 }
 
@@ -304,7 +337,7 @@ int fan_best(const struct fan_topo *t, const struct fan_plan_options *o, struct 
 		b.trees_single += t->job[j].servers;
 	}
 	b.open = calloc(b.c.sums + 1, sizeof *b.open);
-	err = b.open ? fan_rules_open(&b.rules, t) : FAN_E_NOMEM;
+	err = b.open ? fan_rules_open(&b.rules, t, 1, o->seed) : FAN_E_NOMEM;
 	if (!err)
 		err = find(&b);
 	if (err)

@@ -259,7 +259,8 @@ static int read_plan(const struct exact *x, struct fan_plan *p)
 	return x->split ? fan_pack_shares(x->t, p, NULL, NULL) : FAN_OK;
 }
 
-static int solve(struct exact *x, struct fan_plan *p, struct fan_planned *how)
+static int solve(struct exact *x, const struct fan_plan_options *o, struct fan_plan *p,
+		 struct fan_planned *how)
 {
 	const struct fan_cands *c = x->c;
 	int err = FAN_E_NOMEM;
@@ -276,13 +277,13 @@ static int solve(struct exact *x, struct fan_plan *p, struct fan_planned *how)
 	x->most *= heaviest;
 	if (x->at.q0 && x->at.z0 && x->row)
 		err = build(x);
-	int whole = 0;
+	uint32_t whole = 0;
 	for (int i = 0; i < x->lp.cols; i++)
 		whole += x->lp.whole[i];
-	if (!err && whole > FAN_EXACT_BINARIES)
+	if (!err && whole > o->choices)
 		err = FAN_E_BUSY;
 	if (!err)
-		err = fan_lp_solve_whole(&x->lp);
+		err = fan_lp_solve_whole(&x->lp, o->nodes);
 	if (!err)
 		err = read_plan(x, p);
 	if (!err) {
@@ -306,7 +307,7 @@ int fan_exact(const struct fan_topo *t, const struct fan_plan_options *o, struct
 	fan_plan_init(p);
 	if (err)
 		return err;
-	err = solve(&x, p, how);
+	err = solve(&x, o, p, how);
 	if (err)
 		fan_plan_free(p);
 	fan_cands_close(&c);

@@ -3,6 +3,7 @@
 
 #include <Cbc_C_Interface.h>
 #include <Clp_C_Interface.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -201,7 +202,7 @@ int fan_lp_solve_warm(struct fan_lp *lp, uint64_t *steps)
 	return take(lp, lp->warm);
 }
 
-int fan_lp_solve_whole(struct fan_lp *lp)
+int fan_lp_solve_whole(struct fan_lp *lp, uint32_t node_limit)
 {
 	Cbc_Model *m = lp->err || make_room(lp) ? NULL : Cbc_newModel();
 	char nodes[NUMBER_BYTES];
@@ -214,7 +215,7 @@ int fan_lp_solve_whole(struct fan_lp *lp)
 	for (int c = 0; c < lp->cols; c++)
 		if (lp->whole[c])
 			Cbc_setInteger(m, c);
-	snprintf(nodes, sizeof nodes, "%d", FAN_EXACT_NODES_MAX);
+	snprintf(nodes, sizeof nodes, "%" PRIu32, node_limit);
 	Cbc_setParameter(m, "log", "0");
 	Cbc_setParameter(m, "maxNodes", nodes);
 	Cbc_setParameter(m, "ratioGap", "0");

@@ -41,10 +41,10 @@ void fan_lp_put(struct fan_lp *lp, int row, double value);
 /* FAN_E_INVALID   it has no solution, or no finite one
  * FAN_E_STALLED   not solved in as many steps as sizes.h allows
  * FAN_E_NOMEM
- * The whole-number solver may end with a solution that is not proven best: then `bound`
- * is above `best`. */
+ * The whole-number solver looks at so many nodes of its tree and may end with a solution
+ * that is not proven best: then `bound` is above `best`.  No clock is asked. */
 int fan_lp_solve(struct fan_lp *lp);
-int fan_lp_solve_whole(struct fan_lp *lp);
+int fan_lp_solve_whole(struct fan_lp *lp, uint32_t nodes);
 
 /* The same as fan_lp_solve; when called again, with columns added since and nothing else
  * changed, it goes on where it was.  `*steps` is raised by the simplex's. */

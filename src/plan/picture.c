@@ -10,7 +10,13 @@
 #define PAGE_PIXELS 1180
 #define ROW_PIXELS  130
 #define EDGE_PIXELS 40
-#define WIDE_MAX    6.0
+#define WIDE_MAX    5.0 /* pixels of a link that is full */
+#define WIDE_MIN    1.8
+#define FULL_PIXELS 500.0 /* of all links' widths together, about */
+#define TEXT_PIXELS 6.0	  /* of a letter */
+#define FEW_HOSTS   0.8	  /* of the mean: a switch with fewer has room for so many */
+#define NEXT_TO	    1.5	  /* of the room of one: farther ends have others between them */
+#define KINDS_MAX   16	  /* of names of switches */
 
 void fan_text_free(struct fan_text *x)
 {
@@ -72,13 +78,18 @@ static double link_fullness(const struct fan_topo *t, const struct fan_eval *e, 
 	return fmax(fullness(t, e, 2 * link), fullness(t, e, 2 * link + 1));
 }
 
-/* From grey over orange to red. */
+/* From grey over amber to red. */
 static void put_colour(struct fan_text *x, double full)
 {
-	int red = (int)(170 + 50 * full), green = (int)(170 - 150 * full * full);
-	int blue = (int)(170 - 150 * fmin(1, full * 1.5));
+	static const int stops[3][3] = {{205, 212, 220}, {240, 178, 70}, {205, 32, 38}};
+	int from = full < 0.5 ? 0 : 1;
+	double part = 2 * full - from;
 
-	put(x, "#%02x%02x%02x", red, green, blue);
+	put(x, "#");
+	for (int i = 0; i < 3; i++)
+		put(x, "%02x",
+		    (unsigned)lround(stops[from][i] +
+				     part * (stops[from + 1][i] - stops[from][i])));
 }
 
 static bool sums_here(const struct fan_plan *p, uint32_t node)
@@ -122,6 +133,10 @@ struct layout {
 	uint32_t *level; /* by node: 0 is a host */
 	double *across;	 /* pixels */
 	uint32_t count[LEVELS_MAX + 1], levels;
+	double top;	/* pixels above the upper row */
+	double wide;	/* of a link that is full */
+	double host;	/* pixels from one host to the next */
+	bool host_text; /* there is room for their names */
 };
 
 /* Links to the nearest host. */
@@ -137,33 +152,115 @@ static void find_levels(const struct fan_topo *t, struct layout *l)
 		}
 }
 
-/* Hosts under their switch: in the order of the switch that they are on. */
+/* "R12" and "R7" are of a kind: what is before the number. */
+static size_t kind_bytes(const char *name)
+{
+	size_t n = strlen(name);
+
+	while (n > 0 && name[n - 1] >= '0' && name[n - 1] <= '9')
+		n--;
+	return n;
+}
+
+/* Switches that are named alike belong in one row: a rack without hosts is still a rack.
+ * Only where names tell rows apart: there are some kinds of names, and not many. */
+static void align_kinds(const struct fan_topo *t, struct layout *l)
+{
+	uint32_t first[KINDS_MAX], least[KINDS_MAX], kinds = 0;
+
+	for (int pass = 0; pass < 2; pass++)
+		for (uint32_t i = 0; i < t->nodes; i++) {
+			const char *name = t->node[i].name;
+			size_t n = kind_bytes(name);
+			uint32_t k = 0;
+			if (t->node[i].kind != FAN_NODE_SWITCH)
+				continue;
+			while (k < kinds && (kind_bytes(t->node[first[k]].name) != n ||
+					     memcmp(t->node[first[k]].name, name, n) != 0))
+				k++;
+			if (k == KINDS_MAX || (pass == 1 && kinds < 2))
+				return;
+			if (k == kinds) {
+				first[kinds] = i;
+				least[kinds++] = l->level[i];
+			}
+			if (l->level[i] < least[k])
+				least[k] = l->level[i];
+			if (pass == 1)
+				l->level[i] = least[k];
+		}
+}
+
+/* Hosts of a switch that have no place so far; with `at`, which gives them places from there on. */
+static double place_hosts(const struct fan_topo *t, struct layout *l, uint32_t s, const double *at)
+{
+	double count = 0;
+
+	for (uint32_t k = 0; k < t->node[s].degree; k++) {
+		uint32_t host = fan_arc_to(t, t->out[t->node[s].first + k]);
+		if (l->level[host] > 0 || l->across[host] > 0)
+			continue;
+		count++;
+		if (at)
+			l->across[host] = *at + count - 0.5;
+	}
+	return count;
+}
+
+/* Hosts side by side under the switch that they are on, and that switch above their
+ * middle; one with few hosts has room for more. */
+static void place_lowest(const struct fan_topo *t, struct layout *l)
+{
+	double next = 0, least = fmax(FEW_HOSTS * l->count[0] / fmax(l->count[1], 1), 1);
+
+	for (uint32_t s = 0; s < t->nodes; s++) {
+		if (l->level[s] != 1)
+			continue;
+		double hosts = place_hosts(t, l, s, NULL), room = fmax(hosts, least);
+		double at = next + (room - hosts) / 2;
+		place_hosts(t, l, s, &at);
+		l->across[s] = next + room / 2;
+		next += room;
+	}
+	for (uint32_t i = 0; i < t->nodes; i++) /* on no switch at all */
+		if (l->level[i] == 0 && !(l->across[i] > 0))
+			l->across[i] = next++ + 0.5;
+	for (uint32_t i = 0; i < t->nodes && next > 0; i++)
+		if (l->level[i] <= 1)
+			l->across[i] /= next;
+	l->host = (PAGE_PIXELS - 2 * EDGE_PIXELS) / fmax(next, 1);
+}
+
 static void place(const struct fan_topo *t, struct layout *l)
 {
 	uint32_t next[LEVELS_MAX + 1] = {0};
+	size_t longest = 0;
 
 	find_levels(t, l);
+	align_kinds(t, l);
 	for (uint32_t i = 0; i < t->nodes; i++) {
 		l->count[l->level[i]]++;
 		l->levels = l->level[i] > l->levels ? l->level[i] : l->levels;
+		if (l->level[i] == 0 && strlen(t->node[i].name) > longest)
+			longest = strlen(t->node[i].name);
 	}
 	for (uint32_t i = 0; i < t->nodes; i++)
-		if (l->level[i] > 0)
+		if (l->level[i] > 1)
 			l->across[i] = (next[l->level[i]]++ + 0.5) / l->count[l->level[i]];
-	for (uint32_t s = 0; s < t->nodes; s++) {
-		for (uint32_t k = 0; k < t->node[s].degree && l->level[s] == 1; k++) {
-			uint32_t host = fan_arc_to(t, t->out[t->node[s].first + k]);
-			if (l->level[host] == 0 && !(l->across[host] > 0))
-				l->across[host] = (next[0]++ + 0.5) / l->count[0];
-		}
-	}
+	place_lowest(t, l);
 	for (uint32_t i = 0; i < t->nodes; i++)
 		l->across[i] = EDGE_PIXELS + l->across[i] * (PAGE_PIXELS - 2 * EDGE_PIXELS);
+	l->top = EDGE_PIXELS;
+	for (uint32_t i = 0; i < t->links; i++)
+		if (l->level[t->link[i].a] == l->levels && l->level[t->link[i].b] == l->levels)
+			l->top = 2.5 * EDGE_PIXELS; /* it bends upwards */
+	l->wide = fmin(fmax(FULL_PIXELS / (double)(t->links + 1), WIDE_MIN), WIDE_MAX);
+	l->host_text = l->host > TEXT_PIXELS * (double)longest;
 }
 
 static double down(const struct layout *l, uint32_t node)
 {
-	return EDGE_PIXELS + (double)(l->levels - l->level[node]) * ROW_PIXELS;
+	return l->top + (double)(l->levels - l->level[node]) * ROW_PIXELS;
 }
 
 static void put_title(struct fan_text *x, const struct fan_topo *t, const struct fan_eval *e,
@@ -173,47 +270,87 @@ static void put_title(struct fan_text *x, const struct fan_topo *t, const struct
 
 	fan_resource_text(t, resource, name, sizeof name);
 	put_name(x, name);
-	put(x, ": %.4g Gb/s, %.0f %% of it full; ", e->load_gbps[resource],
+	put(x, ": %.4g Gb/s, %.0f %% full&#10;", e->load_gbps[resource],
 	    100 * fullness(t, e, resource));
 }
 
+/* A straight line, or a bow over what stands between in the same row. */
 static void put_link(struct fan_text *x, const struct fan_topo *t, const struct fan_eval *e,
 		     const struct layout *l, uint32_t i)
 {
 	uint32_t a = t->link[i].a, b = t->link[i].b;
-	double full = link_fullness(t, e, i);
+	double full = link_fullness(t, e, i), ax = l->across[a], bx = l->across[b];
+	double room = (PAGE_PIXELS - 2 * EDGE_PIXELS) / (double)l->count[l->level[a]];
+	bool bends = l->level[a] == l->level[b] && fabs(ax - bx) > NEXT_TO * room;
+	double bow = bends ? fmin(fabs(ax - bx) * 0.1, EDGE_PIXELS) : 0;
 
-	put(x, "<line x1=%.1f y1=%.1f x2=%.1f y2=%.1f stroke-width=%.1f stroke=\"", l->across[a],
-	    down(l, a), l->across[b], down(l, b), 0.6 + (WIDE_MAX - 0.6) * full);
+	put(x, "<path d=\"M%.1f %.1fQ%.1f %.1f %.1f %.1f\" stroke-width=%.1f stroke=\"", ax,
+	    down(l, a), (ax + bx) / 2, (down(l, a) + down(l, b)) / 2 - 2 * bow, bx, down(l, b),
+	    0.6 + (l->wide - 0.6) * full);
 	put_colour(x, full);
 	put(x, "\"><title>");
 	put_title(x, t, e, 2 * i);
 	put_title(x, t, e, 2 * i + 1);
-	put(x, "</title></line>\n");
+	put(x, "</title></path>\n");
+}
+
+/* Full links lie above those that are less so. */
+static void put_links(struct fan_text *x, const struct fan_topo *t, const struct fan_eval *e,
+		      const struct layout *l)
+{
+	put(x, "<g fill=none stroke-opacity=.85>\n");
+	for (int tenth = 0; tenth <= 10; tenth++)
+		for (uint32_t i = 0; i < t->links; i++)
+			if ((int)(link_fullness(t, e, i) * 10) == tenth)
+				put_link(x, t, e, l, i);
+	put(x, "</g>\n");
 }
 
 static void put_node(struct fan_text *x, const struct fan_topo *t, const struct fan_plan *p,
 		     const struct fan_eval *e, const struct layout *l, uint32_t i)
 {
-	double full = fullness(t, e, fan_node_resource(t, i));
-	double wide = (PAGE_PIXELS - 2 * EDGE_PIXELS) / (double)l->count[l->level[i]];
-	double size = fmin(fmax(wide * 0.4, 3), 14);
-	bool round = t->node[i].kind == FAN_NODE_WORKER;
+	static const char *const borders[] = {"#556", "#334", "#06c"};
+	const struct fan_node *n = &t->node[i];
+	double full = fullness(t, e, fan_node_resource(t, i)), bytes = (double)strlen(n->name);
+	double room = (PAGE_PIXELS - 2 * EDGE_PIXELS) / (double)l->count[l->level[i]];
+	double size = fmin(fmax((l->level[i] ? room : l->host) * 0.42, 2), 15);
+	bool inside = n->kind == FAN_NODE_SWITCH && 2 * size > TEXT_PIXELS * bytes;
+	bool below = n->kind == FAN_NODE_WORKER ? l->host_text : n->kind == FAN_NODE_SERVER;
 
+	size = n->kind == FAN_NODE_SERVER ? fmax(size, 6) : size;
 	put(x,
-	    "<rect x=%.1f y=%.1f width=%.1f height=%.1f rx=%.1f stroke=\"%s\" stroke-width=%d fill=\"",
-	    l->across[i] - size, down(l, i) - size, 2 * size, 2 * size, round ? size : 2,
-	    t->node[i].kind == FAN_NODE_SERVER ? "#06c" : "#333", sums_here(p, i) ? 3 : 1);
-	put_colour(x, full);
-	put(x, "\"><title>");
-	put_title(x, t, e, fan_node_resource(t, i));
-	put(x, "</title></rect>\n");
-	if (wide > 5.0 * (double)strlen(t->node[i].name)) {
-		put(x, "<text x=%.1f y=%.1f text-anchor=middle>", l->across[i],
-		    down(l, i) + size + 12);
-		put_name(x, t->node[i].name);
-		put(x, "</text>\n");
+	    "<g><rect x=%.1f y=%.1f width=%.1f height=%.1f rx=%.1f stroke=\"%s\" "
+	    "stroke-width=%d fill=\"",
+	    l->across[i] - size, down(l, i) - size, 2 * size, 2 * size,
+	    n->kind == FAN_NODE_WORKER ? size : 3, borders[n->kind],
+	    sums_here(p, i) || n->kind == FAN_NODE_SERVER ? 3 : 1);
+	if (n->kind == FAN_NODE_SWITCH && !fan_node_sums(t, i))
+		put(x, "#fff");
+	else
+		put_colour(x, full);
+	put(x, "\"/>");
+	if (inside || below) {
+		put(x, "<text x=%.1f y=%.1f>", l->across[i], down(l, i) + (inside ? 4 : size + 14));
+		put_name(x, n->name);
+		put(x, "</text>");
 	}
+	put(x, "<title>");
+	put_title(x, t, e, fan_node_resource(t, i));
+	put(x, "</title></g>\n");
+}
+
+static void put_legend(struct fan_text *x, const struct fan_eval *e)
+{
+	put(x, "<p><b>%.6g Gb/s</b> for every worker. How full links, switches and servers are: ",
+	    e->gbps);
+	for (int i = 0; i <= 4; i++) {
+		put(x, "<i style=\"background:");
+		put_colour(x, i / 4.0);
+		put(x, "\"></i>%d %% ", 25 * i);
+	}
+	put(x,
+	    "</p><p class=s>Thick border: sums. White: cannot sum. Blue border: server. Circles: "
+	    "workers. Names and figures are where the pointer is.</p>\n");
 }
 
 void fan_picture_html(struct fan_text *x, const struct fan_topo *t, const struct fan_plan *p,
@@ -227,16 +364,19 @@ void fan_picture_html(struct fan_text *x, const struct fan_topo *t, const struct
 		place(t, &l);
 		put(x, "<!doctype html><meta charset=utf-8><title>");
 		put_name(x, title);
-		put(x, "</title><style>body{font:14px sans-serif;margin:1em}text{font:10px "
-		       "sans-serif}</style><h1>");
-		put_name(x, title);
 		put(x,
-		    "</h1><p>%.6g Gb/s for every worker. Wide and red is full; a thick border sums; "
-		    "squares with a blue border are servers, circles workers.</p>\n"
-		    "<svg width=%d height=%d>\n",
-		    e->gbps, PAGE_PIXELS, 2 * EDGE_PIXELS + (int)l.levels * ROW_PIXELS);
-		for (uint32_t i = 0; i < t->links; i++)
-			put_link(x, t, e, &l, i);
+		    "</title><style>body{font:14px sans-serif;margin:1.5em;color:#223}"
+		    "h1{font-size:17px;overflow-wrap:anywhere}.s{color:#667}"
+		    "text{font:10px sans-serif;text-anchor:middle;fill:#112}"
+		    "i{display:inline-block;width:2.2em;height:.8em;margin:0 .3em 0 .8em}"
+		    "svg{width:100%%;max-width:%dpx;height:auto}</style><h1>",
+		    PAGE_PIXELS);
+		put_name(x, title);
+		put(x, "</h1>");
+		put_legend(x, e);
+		put(x, "<svg viewBox=\"0 0 %d %.0f\">\n", PAGE_PIXELS,
+		    l.top + EDGE_PIXELS + (double)l.levels * ROW_PIXELS);
+		put_links(x, t, e, &l);
 		for (uint32_t i = 0; i < t->nodes; i++)
 			put_node(x, t, p, e, &l, i);
 		put(x, "</svg>\n");

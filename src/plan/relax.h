@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* relax.h - the planner's linear program, over candidate routes.
  *
- * In the exact form of papers.md, section 6: for each job and server, g = rate times
+ * InArt's program without its products of variables: for each job and server, g = rate times
  * share of the model; for each group of workers the volume that one of its members sends
  * to each switch or straight to the server, by route; for each switch the volume of its
  * sum, by route.  A sum is as large as the largest part that enters it.  With one server

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "replan.h"
 
+#include <math.h>
+
 #include "core/err.h"
 #include "pack.h"
 #include "search.h"
@@ -8,6 +10,8 @@
 
 #define ROUTES_MAX  60000 /* candidates of all pairs: less than for a new plan */
 #define GROW_ROUNDS 12	  /* of looking for further trees */
+#define SEARCH_WORK 3e6	  /* routes looked at by local search */
+#define SEARCHES    4	  /* in turn with the program of shares */
 
 static bool is_dead(const struct fan_topo *t, const struct fan_flow *f)
 {
@@ -73,6 +77,26 @@ static int open_cands(struct fan_cands *c, const struct fan_topo *t,
 	return fan_cands_open(c, t, &few);
 }
 
+/* With one tree on each server no other can take over its share: flows must move. */
+static int search_again(const struct fan_topo *t, const struct fan_cands *c,
+			const struct fan_plan_options *o, struct fan_plan *p)
+{
+	double work = 0;
+
+	for (uint32_t i = 0; i < p->trees; i++)
+		work += (double)p->tree[i].workers * (c->sums + 1) * o->paths;
+	uint32_t passes = (uint32_t)fmin(SEARCH_WORK / work, FAN_SEARCH_PASSES);
+	int err = FAN_OK;
+	if (o->trees > 1 || passes == 0)
+		return FAN_OK;
+	for (uint32_t i = 0; i < SEARCHES && !err; i++) {
+		err = fan_search(c, p, i % 2 ? FAN_MOVE_PLACE : FAN_MOVE_OPEN, passes);
+		if (!err)
+			err = fan_pack_shares(t, p, NULL, NULL);
+	}
+	return err;
+}
+
 int fan_replan(const struct fan_topo *t, const struct fan_plan_options *o, struct fan_plan *p)
 {
 	struct fan_cands c = {0};
@@ -86,6 +110,8 @@ int fan_replan(const struct fan_topo *t, const struct fan_plan_options *o, struc
 		err = fan_search_mend(&c, p);
 	if (!err)
 		err = fan_pack_shares(t, p, NULL, NULL);
+	if (!err)
+		err = search_again(t, &c, o, p);
 	if (!err && o->trees > 1)
 		err = fan_trees_grow(&c, p, FAN_TOPO_GBPS_MAX, GROW_ROUNDS);
 	if (!err)

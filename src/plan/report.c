@@ -121,7 +121,7 @@ static json_t *nodes_json(const struct fan_topo *t, const struct fan_eval *e,
 }
 
 json_t *fan_report_json(const struct fan_topo *t, const struct fan_plan *p,
-			const struct fan_eval *e, const struct fan_report *r)
+			const struct fan_eval *e, const struct fan_plan_about *r)
 {
 	json_t *jobs = json_array(), *trees = json_array(), *list = json_array();
 	char binding[NAME_BYTES] = "";
@@ -137,8 +137,9 @@ json_t *fan_report_json(const struct fan_topo *t, const struct fan_plan *p,
 	json_t *loads = json_pack("{so so so}", "links", links_json(t, e), "switches",
 				  nodes_json(t, e, FAN_NODE_SWITCH), "servers",
 				  nodes_json(t, e, FAN_NODE_SERVER));
-	return json_pack("{ss sI sf sf sf ss so so so so}", "algorithm", r->algorithm, "seed",
+	return json_pack("{ss sI sf sf sf sb ss so so so so}", "algorithm", r->algorithm, "seed",
 			 (json_int_t)r->seed, "feasible_gbps", e->gbps, "bound_gbps", r->bound_gbps,
-			 "gap", fan_report_gap(e->gbps, r->bound_gbps), "binding", binding, "jobs",
-			 jobs, "trees", trees, "assignments", list, "loads", loads);
+			 "gap", fan_report_gap(e->gbps, r->bound_gbps), "proven", r->proven,
+			 "binding", binding, "jobs", jobs, "trees", trees, "assignments", list,
+			 "loads", loads);
 }

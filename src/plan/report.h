@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* report.h - a plan as JSON: what a controller installs, and what people ask about it.
  *
- *     {"algorithm", "seed", "feasible_gbps", "bound_gbps", "gap", "binding",
- *      "jobs": [{"name", "gbps", "servers": [{"name", "share"}]}],
+ *     {"algorithm", "seed", "feasible_gbps", "bound_gbps", "gap", "proven",
+ *      "binding", "jobs": [{"name", "gbps", "servers": [{"name", "share"}]}],
  *      "trees": [{"tree", "job", "server", "share",
  *                 "sums": [{"switch", "fan_in", "route": [NODE]}]}],
  *      "assignments": [{"job", "tree", "worker", "server", "share", "at", "route": [NODE]}],
@@ -10,7 +10,8 @@
  *                "switches": [{"name", ...}], "servers": [{"name", ...}]}}
  *
  * "share" is the part of the job's model that a tree carries; "at" the switch that sums a
- * worker's part of it, or the server.  Loads leave out what is idle. */
+ * worker's part of it, or the server.  "proven": `exact` made it, and no plan with one tree on
+ * each server gives more.  Loads leave out what is idle. */
 #ifndef FAN_PLAN_REPORT_H
 #define FAN_PLAN_REPORT_H
 
@@ -18,15 +19,16 @@
 
 #include "eval.h"
 
-struct fan_report {
+struct fan_plan_about {
 	const char *algorithm;
 	uint64_t seed;
 	double bound_gbps; /* no plan gives more; 0: not known */
+	bool proven;	   /* nothing with one tree on each server gives more */
 };
 
 /* A new reference, or NULL without memory. */
 json_t *fan_report_json(const struct fan_topo *t, const struct fan_plan *p,
-			const struct fan_eval *e, const struct fan_report *r);
+			const struct fan_eval *e, const struct fan_plan_about *r);
 
 /* The part of `bound` that is not reached; 0 if there is no bound. */
 double fan_report_gap(double gbps, double bound_gbps);

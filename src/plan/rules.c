@@ -6,14 +6,16 @@
 
 #include "algorithm.h"
 #include "core/err.h"
+#include "rng.h"
 #include "search.h"
 
-int fan_rules_open(struct fan_rules *r, const struct fan_topo *t)
+int fan_rules_open(struct fan_rules *r, const struct fan_topo *t, uint32_t paths, uint64_t seed)
 {
-	struct fan_cands_options o = {.paths = 1};
+	struct fan_cands_options o = {.paths = paths};
 	uint32_t all = 0;
 
 	memset(r, 0, sizeof *r);
+	r->seed = seed;
 	int err = fan_cands_open(&r->c, t, &o);
 	if (err)
 		return err;
@@ -43,9 +45,22 @@ void fan_rules_close(struct fan_rules *r)
 	memset(r, 0, sizeof *r);
 }
 
+/* One of the shortest of these routes, always the same from `from` to `to`. */
+static uint32_t shortest(const struct fan_rules *r, struct fan_span span, uint32_t from,
+			 uint32_t to)
+{
+	struct fan_rng hash = {r->seed + ((uint64_t)from << 32) + to};
+	uint32_t equal = 1;
+
+	while (equal < span.count &&
+	       r->c.route[span.first + equal].hops == r->c.route[span.first].hops)
+		equal++;
+	return span.first + (span.count ? fan_rng_below(&hash, equal) : 0);
+}
+
 void fan_rules_send(const struct fan_rules *r, struct fan_tree *tree, uint32_t w, uint32_t node)
 {
-	uint32_t g = r->group_of[r->first[tree->job] + w];
+	uint32_t g = r->group_of[r->first[tree->job] + w], to = tree->server;
 	struct fan_span span = fan_cands_to_server(&r->c, g, tree->server);
 
 	if (node != tree->server && node != FAN_NODE_NONE) {
@@ -54,10 +69,13 @@ void fan_rules_send(const struct fan_rules *r, struct fan_tree *tree, uint32_t w
 		struct fan_span on = fan_cands_sum_to_server(&r->c, v, tree->server);
 		if (in.count && on.count) {
 			span = in;
-			fan_tree_add_sum(tree, node)->route = r->c.route[on.first];
+			to = node;
+			fan_tree_add_sum(tree, node)->route =
+				r->c.route[shortest(r, on, node, tree->server)];
 		}
 	}
-	fan_cands_flow(&r->c, &r->c.group[g], span.first, &tree->flow[w]);
+	fan_cands_flow(&r->c, &r->c.group[g], shortest(r, span, tree->flow[w].from, to),
+		       &tree->flow[w]);
 }
 
 uint32_t fan_rules_rack(const struct fan_topo *t, uint32_t host)
@@ -99,7 +117,7 @@ static int plan_by_rule(const struct fan_topo *t, const struct fan_plan_options 
 			struct fan_plan *p, bool racks, bool by_intake)
 {
 	struct fan_rules r;
-	int err = fan_rules_open(&r, t);
+	int err = fan_rules_open(&r, t, racks ? o->paths : 1, o->seed);
 
 	fan_plan_init(p);
 	for (uint32_t j = 0; j < t->jobs && !err; j++) {

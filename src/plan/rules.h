@@ -7,15 +7,18 @@
 #include "cands.h"
 #include "plan.h"
 
-/* Shortest routes between all that a rule may use. */
+/* Shortest routes between all that a rule may use.  Where several are equally short, each pair
+ * of nodes has one of them by a hash, as switches spread flows. */
 struct fan_rules {
 	struct fan_cands c;
+	uint64_t seed;	    /* of the hash */
 	uint32_t *group_of; /* by job and worker (jobs one after the other) */
 	uint32_t *first;    /* by job: its first worker in `group_of` */
 };
 
-/* As fan_cands_open. */
-int fan_rules_open(struct fan_rules *r, const struct fan_topo *t);
+/* `paths`: equally short routes to choose from, at most; 1: always the same.
+ * As fan_cands_open. */
+int fan_rules_open(struct fan_rules *r, const struct fan_topo *t, uint32_t paths, uint64_t seed);
 void fan_rules_close(struct fan_rules *r);
 
 /* Worker `w` of the tree sends to `node`, a switch that sums, or the server; the sum's

@@ -149,55 +149,72 @@ void fan_topo_refresh(struct fan_topo *t)
 			t->cap[i] = 0;
 }
 
-/* Mark what `from` reaches through switches.  `queue`: room for all nodes. */
-static void reach(const struct fan_topo *t, uint32_t from, bool *seen, uint32_t *queue)
+/* How many nodes there are on the shortest way from each node to `from` through switches, with
+ * both; 0: there is none.  `queue`: room for all nodes. */
+static void reach(const struct fan_topo *t, uint32_t from, uint32_t *way, uint32_t *queue)
 {
 	uint32_t head = 0, tail = 0;
 
-	memset(seen, 0, t->nodes * sizeof *seen);
+	memset(way, 0, t->nodes * sizeof *way);
 	queue[tail++] = from;
-	seen[from] = true;
+	way[from] = 1;
 	while (head < tail) {
-		const struct fan_node *n = &t->node[queue[head++]];
-		if (n->kind != FAN_NODE_SWITCH && queue[head - 1] != from)
+		uint32_t at = queue[head++];
+		const struct fan_node *n = &t->node[at];
+		if (n->kind != FAN_NODE_SWITCH && at != from)
 			continue;
 		for (uint32_t i = 0; i < n->degree; i++) {
 			uint32_t to = fan_arc_to(t, t->out[n->first + i]);
-			if (t->cap[t->out[n->first + i]] > 0 && !seen[to]) {
-				seen[to] = true;
+			if (t->cap[t->out[n->first + i]] > 0 && !way[to]) {
+				way[to] = way[at] + 1;
 				queue[tail++] = to;
 			}
 		}
 	}
 }
 
-static int check_job(const struct fan_topo *t, uint32_t j, bool *seen, uint32_t *queue,
+static int check_way(const struct fan_topo *t, uint32_t j, uint32_t w, uint32_t s, uint32_t nodes,
+		     struct fan_why *why)
+{
+	const char *worker = t->node[w].name, *server = t->node[s].name;
+
+	if (nodes == 0)
+		return fan_why_set(
+			why, FAN_E_CONFIG,
+			"jobs[%u]: worker \"%s\" (nodes[%u]) cannot reach server \"%s\" (nodes[%u]): no "
+			"path of links with free capacity through switches",
+			j, worker, w, server, s);
+	if (nodes > FAN_HOPS_MAX)
+		return fan_why_set(
+			why, FAN_E_CONFIG,
+			"jobs[%u]: worker \"%s\" (nodes[%u]) is %u links away from server "
+			"\"%s\" (nodes[%u]): expected at most %u",
+			j, worker, w, nodes - 1, server, s, FAN_HOPS_MAX - 1);
+	return FAN_OK;
+}
+
+static int check_job(const struct fan_topo *t, uint32_t j, uint32_t *way, uint32_t *queue,
 		     struct fan_why *why)
 {
 	const struct fan_job *job = &t->job[j];
+	int err = FAN_OK;
 
 	if (job->workers == 0)
 		return fan_why_set(why, FAN_E_CONFIG, "jobs[%u].workers: no worker", j);
 	if (job->servers == 0)
 		return fan_why_set(why, FAN_E_CONFIG, "jobs[%u].servers: no server", j);
-	for (uint32_t s = 0; s < job->servers; s++) {
-		reach(t, job->server[s], seen, queue);
-		for (uint32_t w = 0; w < job->workers; w++)
-			if (!seen[job->worker[w]])
-				return fan_why_set(
-					why, FAN_E_CONFIG,
-					"jobs[%u]: worker \"%s\" (nodes[%u]) cannot reach server \"%s\" "
-					"(nodes[%u]): no path of links with free capacity through "
-					"switches",
-					j, t->node[job->worker[w]].name, job->worker[w],
-					t->node[job->server[s]].name, job->server[s]);
+	for (uint32_t s = 0; s < job->servers && !err; s++) {
+		reach(t, job->server[s], way, queue);
+		for (uint32_t w = 0; w < job->workers && !err; w++)
+			err = check_way(t, j, job->worker[w], job->server[s], way[job->worker[w]],
+					why);
 	}
-	return FAN_OK;
+	return err;
 }
 
 int fan_topo_seal(struct fan_topo *t, struct fan_why *why)
 {
-	bool *seen = calloc(t->nodes + 1, sizeof *seen);
+	uint32_t *way = calloc(t->nodes + 1, sizeof *way);
 	uint32_t *queue = calloc(t->nodes + 1, sizeof *queue);
 	int err = FAN_E_NOMEM;
 
@@ -205,17 +222,36 @@ int fan_topo_seal(struct fan_topo *t, struct fan_why *why)
 	free(t->cap);
 	t->out = calloc(2 * (size_t)t->links + 1, sizeof *t->out);
 	t->cap = calloc(fan_topo_resources(t) + 1, sizeof *t->cap);
-	if (!seen || !queue || !t->out || !t->cap)
+	if (!way || !queue || !t->out || !t->cap)
 		goto out;
 	list_arcs(t);
 	fan_topo_refresh(t);
 	err = t->jobs ? FAN_OK : fan_why_set(why, FAN_E_CONFIG, "jobs: there is none");
 	for (uint32_t j = 0; j < t->jobs && !err; j++)
-		err = check_job(t, j, seen, queue, why);
+		err = check_job(t, j, way, queue, why);
 out:
-	free(seen);
+	free(way);
 	free(queue);
 	return err;
+}
+
+static bool between_switches(const struct fan_topo *t, const struct fan_link *l)
+{
+	return t->node[l->a].kind == FAN_NODE_SWITCH && t->node[l->b].kind == FAN_NODE_SWITCH;
+}
+
+void fan_topo_lift_limits(struct fan_topo *t)
+{
+	double hosts = 0;
+
+	for (uint32_t i = 0; i < t->links; i++)
+		hosts += between_switches(t, &t->link[i]) ? 0 : t->link[i].gbps;
+	for (uint32_t i = 0; i < t->links; i++)
+		if (between_switches(t, &t->link[i])) {
+			t->link[i].gbps = 2 * hosts;
+			t->link[i].background_gbps = 0;
+		}
+	fan_topo_refresh(t);
 }
 
 uint32_t fan_topo_rack(const struct fan_topo *t, uint32_t host)

@@ -112,6 +112,10 @@ static inline bool fan_node_sums(const struct fan_topo *t, uint32_t node)
 	return t->node[node].kind == FAN_NODE_SWITCH && t->node[node].gbps > 0;
 }
 
+/* Links between switches never run out: each has what all hosts can send and as much again
+ * for their sums.  GRID's published program is of this kind.  Background load on them goes. */
+void fan_topo_lift_limits(struct fan_topo *t);
+
 /* The switch at the other end of a host's first link; FAN_NODE_NONE if it has none. */
 uint32_t fan_topo_rack(const struct fan_topo *t, uint32_t host);
 

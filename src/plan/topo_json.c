@@ -19,6 +19,7 @@ struct reader {
 	json_t *names;		 /* of nodes: their number */
 	char place[PLACE_BYTES]; /* "links[3]" */
 	const char *section;	 /* "links" */
+	double link_gbps;	 /* of links that do not say; -1: all must */
 };
 
 static int bad(struct reader *r, const char *key, const char *format, ...)
@@ -161,7 +162,7 @@ static int read_link(struct reader *r, const json_t *from)
 	if (!err)
 		err = node_named(r, "b", json_object_get(from, "b"), &b);
 	if (!err)
-		err = rate(r, from, "gbps", FAN_TOPO_GBPS_MIN, -1, &gbps);
+		err = rate(r, from, "gbps", FAN_TOPO_GBPS_MIN, r->link_gbps, &gbps);
 	if (!err)
 		err = rate(r, from, "delay_us", 0, 0, &delay_us);
 	if (!err)
@@ -282,8 +283,29 @@ static int need_kinds(struct reader *r)
 
 int fan_topo_from_json(struct fan_topo *t, const json_t *root, struct fan_why *why)
 {
+	return fan_topo_from_json_attach(t, root, NULL, why);
+}
+
+static int read_jobs(struct reader *r, const json_t *root, const struct fan_attach *a)
+{
+	bool jobs = json_object_get(root, "jobs") != NULL;
+
+	if (a && jobs)
+		return fan_why_set(r->why, FAN_E_CONFIG,
+				   "jobs: hosts are attached where no job names any");
+	if (a)
+		return fan_attach(r->t, a, r->why);
+	int err = jobs ? read_all(r, root, "jobs", read_job) : fan_topo_add_all(r->t, "job");
+	return err ? err : fan_topo_seal(r->t, r->why);
+}
+
+int fan_topo_from_json_attach(struct fan_topo *t, const json_t *root, const struct fan_attach *a,
+			      struct fan_why *why)
+{
 	struct reader r = {.t = t, .why = why, .names = json_object()};
 	int err = r.names ? FAN_OK : FAN_E_NOMEM;
+
+	r.link_gbps = a && a->link_given ? a->make.link_gbps : -1;
 
 	why->text[0] = '\0';
 	fan_topo_init(t);
@@ -291,16 +313,12 @@ int fan_topo_from_json(struct fan_topo *t, const json_t *root, struct fan_why *w
 		err = fan_why_set(why, FAN_E_CONFIG, "expected an object with nodes and links");
 	if (!err)
 		err = read_all(&r, root, "nodes", read_node);
-	if (!err)
+	if (!err && !a)
 		err = need_kinds(&r);
 	if (!err)
 		err = read_all(&r, root, "links", read_link);
-	if (!err && json_object_get(root, "jobs"))
-		err = read_all(&r, root, "jobs", read_job);
-	else if (!err)
-		err = fan_topo_add_all(t, "job");
 	if (!err)
-		err = fan_topo_seal(t, why);
+		err = read_jobs(&r, root, a);
 	json_decref(r.names);
 	if (err)
 		fan_topo_free(t);

@@ -15,6 +15,7 @@
 #include <jansson.h>
 
 #include "topo.h"
+#include "topo_make.h"
 
 /* Read and seal.  On error `*t` is empty, and `why` holds JSON path (or line) and cause.
  *
@@ -22,6 +23,11 @@
  * FAN_E_NOMEM */
 int fan_topo_parse(struct fan_topo *t, const char *text, size_t bytes, struct fan_why *why);
 int fan_topo_from_json(struct fan_topo *t, const json_t *root, struct fan_why *why);
+
+/* The same, with hosts that it has not.  Links without a rate have that of `a`, if it has one;
+ * jobs cannot be in it, for there is one, of all hosts. */
+int fan_topo_from_json_attach(struct fan_topo *t, const json_t *root, const struct fan_attach *a,
+			      struct fan_why *why);
 
 /* A new reference, or NULL without memory. */
 json_t *fan_topo_to_json(const struct fan_topo *t);

@@ -96,6 +96,22 @@ static int take_number(struct fan_make *m, const char *name, size_t bytes, const
 		(int)(bytes < WORD_BYTES ? bytes : WORD_BYTES), name);
 }
 
+/* "NAME=NUMBER,NAME=NUMBER" */
+static int take_numbers(struct fan_make *m, const char *text, struct fan_why *why)
+{
+	for (const char *p = text;; p++) {
+		size_t name = strcspn(p, "=,");
+		if (p[name] != '=')
+			return fan_why_set(why, FAN_E_CONFIG, "expected NAME=NUMBER at \"%.20s\"",
+					   p);
+		int err = take_number(m, p, name, p + name + 1, &p, why);
+		if (err || !*p)
+			return err;
+		if (*p != ',')
+			return fan_why_set(why, FAN_E_CONFIG, "expected a comma at \"%.20s\"", p);
+	}
+}
+
 int fan_make_parse(struct fan_make *m, const char *text, struct fan_why *why)
 {
 	size_t bytes = strcspn(text, ":");
@@ -106,18 +122,7 @@ int fan_make_parse(struct fan_make *m, const char *text, struct fan_why *why)
 		return fan_why_set(why, FAN_E_CONFIG,
 				   "expected star, triangle, leaf-spine or fat-tree");
 	m->shape = (enum fan_shape)shape;
-	for (const char *p = text + bytes; *p;) {
-		size_t name = strcspn(++p, "=,");
-		if (p[name] != '=')
-			return fan_why_set(why, FAN_E_CONFIG, "expected NAME=NUMBER after \"%.*s\"",
-					   (int)(p - text), text);
-		int err = take_number(m, p, name, p + name + 1, &p, why);
-		if (err)
-			return err;
-		if (*p && *p != ',')
-			return fan_why_set(why, FAN_E_CONFIG, "expected a comma at \"%.20s\"", p);
-	}
-	return FAN_OK;
+	return text[bytes] ? take_numbers(m, text + bytes + 1, why) : FAN_OK;
 }
 
 /* A topology that is being built. */
@@ -137,17 +142,20 @@ static int add_switch(struct maker *k, char letter, uint32_t number)
 	return fan_topo_add_node(k->t, name, FAN_NODE_SWITCH, 0);
 }
 
-/* Choose the switches that sum, and draw what they can. */
+/* Choose the switches that sum, and draw what they can.  The others do not. */
 static int choose_capacities(struct maker *k)
 {
-	uint32_t n = k->t->nodes, some = (uint32_t)lround(k->m->programmable * n);
-	uint32_t *order = calloc(n + 1, sizeof *order);
+	uint32_t n = 0, *order = calloc(k->t->nodes + 1, sizeof *order);
 	double least = k->m->switch_gbps, most = k->m->switch_max_gbps;
 
 	if (!order)
 		return FAN_E_NOMEM;
-	for (uint32_t i = 0; i < n; i++)
-		order[i] = i;
+	for (uint32_t i = 0; i < k->t->nodes; i++)
+		if (k->t->node[i].kind == FAN_NODE_SWITCH) {
+			k->t->node[i].gbps = 0;
+			order[n++] = i;
+		}
+	uint32_t some = (uint32_t)lround(k->m->programmable * n);
 	fan_rng_shuffle(&k->rng, order, n);
 	for (uint32_t i = 0; i < some; i++) {
 		double u = fan_rng_unit(&k->rng);
@@ -284,4 +292,100 @@ int fan_make(struct fan_topo *t, const struct fan_make *m, struct fan_why *why)
 	if (err)
 		fan_topo_free(t);
 	return err;
+}
+
+/* ---- hosts for a network without ------------------------------------------------ */
+
+int fan_attach_parse(struct fan_attach *a, const char *text, struct fan_why *why)
+{
+	static const char *const known[] = {"workers", "servers",    "link",	     "server",
+					    "switch",  "switch_max", "programmable", "seed"};
+
+	*a = (struct fan_attach){.make = defaults};
+	a->make.server_gbps = 0; /* what its link brings */
+	for (const char *p = text; *p; p += strcspn(p, ","), p += *p == ',') {
+		size_t bytes = strcspn(p, "=,");
+		bool fits = false;
+		for (unsigned i = 0; i < sizeof known / sizeof known[0]; i++)
+			fits = fits ||
+			       (strlen(known[i]) == bytes && memcmp(known[i], p, bytes) == 0);
+		if (!fits)
+			return fan_why_set(
+				why, FAN_E_CONFIG,
+				"\"%.*s\": expected workers, servers, link, server, switch, "
+				"switch_max, programmable or seed",
+				(int)(bytes < WORD_BYTES ? bytes : WORD_BYTES), p);
+		a->link_given = a->link_given || strncmp(p, "link=", 5) == 0;
+		a->switch_given = a->switch_given || strncmp(p, "switch=", 7) == 0;
+	}
+	return take_numbers(&a->make, text, why);
+}
+
+static double fastest_link(const struct fan_topo *t, uint32_t node)
+{
+	double gbps = 0;
+
+	for (uint32_t i = 0; i < t->links; i++)
+		if (t->link[i].a == node || t->link[i].b == node)
+			gbps = fmax(gbps, t->link[i].gbps);
+	return gbps > 0 ? gbps : defaults.link_gbps;
+}
+
+static bool is_taken(const struct fan_topo *t, const char *word, uint32_t number)
+{
+	char name[WORD_BYTES];
+
+	snprintf(name, sizeof name, "%s%u", word, number + 1);
+	for (uint32_t i = 0; i < t->nodes; i++)
+		if (strcmp(t->node[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+/* `count` hosts on the switches of k->rack in turn, numbered on from those there are. */
+static int attach_hosts(struct maker *k, const char *word, uint32_t count, enum fan_node_kind kind,
+			uint32_t at, bool link_given)
+{
+	struct fan_make m = *k->m;
+	int err = FAN_OK;
+
+	for (uint32_t i = 0, number = 0; i < count && !err; i++, number++) {
+		uint32_t rack = k->rack[(at + i) % k->places];
+		while (is_taken(k->t, word, number))
+			number++;
+		if (!link_given)
+			m.link_gbps = fastest_link(k->t, rack);
+		err = add_host(&(struct maker){.t = k->t, .m = &m}, word, number, kind, rack);
+	}
+	return err;
+}
+
+int fan_attach(struct fan_topo *t, const struct fan_attach *a, struct fan_why *why)
+{
+	struct maker k = {.t = t, .m = &a->make, .rng = {a->make.seed}};
+	int err = FAN_OK;
+
+	k.rack = calloc((size_t)t->nodes + 1, sizeof *k.rack);
+	if (!k.rack)
+		return FAN_E_NOMEM;
+	for (uint32_t i = 0; i < t->nodes; i++)
+		if (t->node[i].kind == FAN_NODE_SWITCH)
+			k.rack[k.places++] = i;
+	if (k.places == 0)
+		err = fan_why_set(why, FAN_E_CONFIG, "no switch that hosts could be attached to");
+	if (!err && a->switch_given)
+		err = choose_capacities(&k);
+	fan_rng_shuffle(&k.rng, k.rack, k.places);
+	if (!err)
+		err = attach_hosts(&k, "PS", a->make.servers, FAN_NODE_SERVER, 0, a->link_given);
+	if (!err)
+		err = attach_hosts(&k, "W", a->make.workers, FAN_NODE_WORKER, a->make.servers,
+				   a->link_given);
+	free(k.rack);
+	if (!err && t->jobs == 0)
+		err = fan_topo_add_all(t, "job");
+	if (err == FAN_E_INVALID)
+		err = fan_why_set(why, FAN_E_CONFIG, "more than %d nodes or %d links",
+				  FAN_TOPO_NODES_MAX, FAN_TOPO_LINKS_MAX);
+	return err ? err : fan_topo_seal(t, why);
 }

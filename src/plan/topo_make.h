@@ -41,4 +41,23 @@ bool fan_make_is(const char *text);
  * FAN_E_NOMEM */
 int fan_make(struct fan_topo *t, const struct fan_make *m, struct fan_why *why);
 
+/* Hosts for a network that has none, as those of the Topology Zoo: on switches in a random
+ * order, in turn.  Of fan_make only workers, servers, link, server, switch, switch_max,
+ * programmable and seed count. */
+struct fan_attach {
+	struct fan_make make;
+	bool link_given;   /* else each host's link is as its switch's fastest */
+	bool switch_given; /* draw what switches sum; else it stays */
+};
+
+/* "workers=8,servers=2,switch=100,seed=1".  FAN_E_CONFIG with the reason. */
+int fan_attach_parse(struct fan_attach *a, const char *text, struct fan_why *why);
+
+/* Add them to `*t`, with a job of all workers and servers if there was no job, and seal.
+ *
+ * FAN_E_CONFIG  no switch, too many nodes, or as fan_topo_seal
+ * FAN_E_NOMEM
+ * `*t` is to be freed by the caller either way. */
+int fan_attach(struct fan_topo *t, const struct fan_attach *a, struct fan_why *why);
+
 #endif

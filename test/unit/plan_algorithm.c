@@ -114,6 +114,91 @@ static void algorithm__best_is_best_and_below_the_bound(void **state)
 	check_order("fat-tree:k=4,workers=13,servers=2,link=10,server=10,switch=5,switch_max=40,"
 		    "programmable=0.4,seed=3");
 	check_order("fat-tree:k=4,workers=10,programmable=0,seed=1");
+	check_order("fat-tree:k=4,workers=8"); /* few flows, and too much for `exact` */
+}
+
+/* More flows than `best` hands to `exact` itself. */
+#define RANDOM_INSTANCES 6
+
+static void algorithm__best_is_best_on_random_instances(void **state)
+{
+	(void)state;
+	static const char *const shapes[] = {
+		"triangle:workers=%u,link=20,server=%u,switch=10,switch_max=90,seed=%u",
+		"leaf-spine:leaves=3,workers=%u,link=10,server=%u,switch=10,switch_max=60,seed=%u",
+		"star:workers=%u,link=10,server=%u,switch=20,switch_max=200,seed=%u",
+	};
+	double single = 0; /* with one tree on the server, against exact: mean */
+	for (unsigned i = 0; i < RANDOM_INSTANCES; i++) {
+		char make[160];
+		snprintf(make, sizeof make, shapes[i % 3], 13 + i % 3, 20 + 3 * i, 100 + i);
+		struct fan_topo t = rig_make(make);
+		struct fan_plan_options o = fan_plan_defaults;
+		double best = run(&t, "best", &o), exact = 0;
+		for (uint32_t k = 0; k < fan_algorithm_count; k++) {
+			if (fan_algorithms[k].run == fan_best)
+				continue;
+			double gbps = run(&t, fan_algorithms[k].name, &o);
+			exact = fan_algorithms[k].run == fan_exact ? gbps : exact;
+			if (gbps > best * (1 + 1e-9))
+				fail_msg("%s: %s gives %.9g, best %.9g", make,
+					 fan_algorithms[k].name, gbps, best);
+		}
+		o.trees = 1;
+		single += run(&t, "best", &o) / exact / RANDOM_INSTANCES;
+		fan_topo_free(&t);
+	}
+	assert_true(single >= 0.97);
+}
+
+/* It is bounded by what it looks at, not by a clock, so that the same comes out each time. */
+static void algorithm__exact_ends_when_it_is_told(void **state)
+{
+	(void)state;
+	struct fan_topo t = rig_make("fat-tree:k=4,workers=8");
+	struct fan_plan_options o = fan_plan_defaults;
+	struct fan_planned how = {0};
+	struct fan_plan p;
+	o.nodes = 1;
+	assert_int_equal(fan_exact(&t, &o, &p, &how), FAN_OK);
+	assert_false(how.proven);
+	assert_true(how.bound_gbps > fan_eval_gbps(&t, &p));
+	fan_plan_free(&p);
+	o.choices = FAN_BEST_CHOICES;
+	assert_int_equal(fan_exact(&t, &o, &p, &how), FAN_E_BUSY);
+	fan_topo_free(&t);
+}
+
+/* Where local search ends in a hole, and the instance is small. */
+static void algorithm__best_ends_with_exact(void **state)
+{
+	(void)state;
+	struct fan_topo t = rig_make("leaf-spine:leaves=3,spines=2,workers=11,link=10,server=8,"
+				     "switch=10,switch_max=60,seed=749");
+	struct fan_plan_options o = fan_plan_defaults;
+	o.trees = 1;
+	assert_near(run(&t, "best", &o), 4, 1e-9);
+	fan_topo_free(&t);
+}
+
+/* Whatever it finds itself, it is not worse than the plan that it was handed. */
+static void algorithm__best_keeps_the_plan_that_it_is_given(void **state)
+{
+	(void)state;
+	struct fan_topo t = rig_make("leaf-spine:leaves=3,spines=2,workers=14,link=10,server=30,"
+				     "switch=10,switch_max=60,seed=4");
+	struct fan_plan_options o = fan_plan_defaults, poor = fan_plan_defaults;
+	struct fan_planned how = {0};
+	struct fan_plan exact;
+	assert_int_equal(fan_exact(&t, &o, &exact, &how), FAN_OK);
+	assert_true(how.proven);
+	poor.trees = poor.paths = poor.roundings = 1;
+	poor.start = &exact;
+	double gbps = fan_eval_gbps(&t, &exact);
+	assert_true(run(&t, "best", &poor) >= gbps);
+	assert_near(fan_eval_gbps(&t, &exact), gbps, 0); /* and it is as it was */
+	fan_plan_free(&exact);
+	fan_topo_free(&t);
 }
 
 static void algorithm__the_seed_decides(void **state)
@@ -174,6 +259,10 @@ int main(void)
 		cmocka_unit_test(algorithm__grid_example),
 		cmocka_unit_test(algorithm__inart_example),
 		cmocka_unit_test(algorithm__best_is_best_and_below_the_bound),
+		cmocka_unit_test(algorithm__best_is_best_on_random_instances),
+		cmocka_unit_test(algorithm__exact_ends_when_it_is_told),
+		cmocka_unit_test(algorithm__best_ends_with_exact),
+		cmocka_unit_test(algorithm__best_keeps_the_plan_that_it_is_given),
 		cmocka_unit_test(algorithm__the_seed_decides),
 		cmocka_unit_test(algorithm__several_jobs),
 	};

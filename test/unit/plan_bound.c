@@ -23,7 +23,7 @@ static double relaxed(const struct fan_cands *c)
 	return gbps;
 }
 
-/* What papers.md says, from the numbers and not from the topology. */
+/* GRID's program without links, solved by hand: from numbers, not from the topology. */
 static double closed_form(double n, double access, double server, double switches)
 {
 	double y = fmin(server, switches / n);

@@ -43,7 +43,7 @@ static void lp__solves_whole_numbers(void **state)
 	struct fan_lp lp;
 	fill(&lp, true);
 	lp.row_high[1] = 5; /* b = 2/3 if it may be */
-	assert_int_equal(fan_lp_solve_whole(&lp), FAN_OK);
+	assert_int_equal(fan_lp_solve_whole(&lp, FAN_EXACT_NODES_MAX), FAN_OK);
 	assert_near(lp.best, 9, 1e-9);
 	assert_near(lp.bound, 9, 1e-9);
 	fan_lp_free(&lp);

@@ -7,7 +7,7 @@
 
 static json_t *report(const struct fan_topo *t, const char *name)
 {
-	struct fan_report about = {name, 1, 3};
+	struct fan_plan_about about = {name, 1, 3, true};
 	struct fan_planned how = {0};
 	struct fan_plan p;
 	struct fan_eval e;
@@ -47,6 +47,7 @@ static void report__says_what_design_fixes(void **state)
 	assert_near(json_number_value(json_object_get(o, "feasible_gbps")), 2.4375, 1e-9);
 	assert_near(json_number_value(json_object_get(o, "bound_gbps")), 3, 0);
 	assert_near(json_number_value(json_object_get(o, "gap")), 0.1875, 1e-9);
+	assert_true(json_is_true(json_object_get(o, "proven")));
 	assert_int_equal(json_array_size(json_object_get(o, "assignments")), 16);
 	assert_int_equal(json_array_size(json_object_get(loads, "switches")), 3);
 	assert_int_equal(json_array_size(json_object_get(loads, "servers")), 1);

@@ -79,9 +79,8 @@ static void replan__the_only_tree_is_mended(void **state)
 	fan_topo_free(&t);
 }
 
-static void replan__a_job_that_comes(void **state)
+static void a_job_comes(double at_least)
 {
-	(void)state;
 	struct fan_topo t = rig_make("leaf-spine:leaves=3,spines=2,workers=9,servers=2,link=10,"
 				     "server=12,switch=20");
 	struct fan_why why;
@@ -93,9 +92,17 @@ static void replan__a_job_that_comes(void **state)
 		t.job[1].worker[t.job[1].workers++] = t.job[0].worker[i];
 	t.job[1].server[t.job[1].servers++] = t.job[0].server[1];
 	assert_int_equal(fan_topo_seal(&t, &why), FAN_OK);
-	mend(&t, &p, 0.95);
+	mend(&t, &p, at_least);
 	fan_plan_free(&p);
 	fan_topo_free(&t);
+}
+
+static void replan__a_job_that_comes(void **state)
+{
+	(void)state;
+	a_job_comes(0.95);
+	options.trees = 1;
+	a_job_comes(0.45);
 }
 
 int main(void)
