@@ -24,8 +24,8 @@ static bool has(const struct fan_route_entry *e, unsigned rank)
 
 static bool is_sane(const struct fan_route_entry *e)
 {
-	return !fan_peer_is_none(&e->next) && !fan_peer_equal(&e->from, &e->next) &&
-	       meet(e->ranks, e->ranks) && e->depth >= 1 && e->depth <= FAN_ROUTE_HOPS_MAX;
+	return !fan_peer_is_none(&e->next) && meet(e->ranks, e->ranks) && e->depth >= 1 &&
+	       e->depth <= FAN_ROUTE_HOPS_MAX;
 }
 
 static bool are_of_a_way(const struct fan_route_entry *a, const struct fan_route_entry *b)
@@ -58,7 +58,7 @@ static bool config_is_sane(const struct fan_route_config *c)
 }
 
 /* Copy the entries, those of a way in a row. */
-static void sort(struct fan_route *r, const struct fan_route_config *c)
+static void sort(struct fan_routed *r, const struct fan_route_config *c)
 {
 	bool taken[FAN_ROUTE_ENTRIES_MAX] = {false};
 	for (unsigned i = 0; i < c->entries; i++) {
@@ -83,7 +83,7 @@ static bool add_hop(fan_peer *list, unsigned count, const fan_peer *hop)
 	return !fan_peer_is_none(hop);
 }
 
-static void find_hops(struct fan_route *r)
+static void find_hops(struct fan_routed *r)
 {
 	unsigned first = 0;
 	for (unsigned i = 0; i < r->entries; i++) {
@@ -104,7 +104,7 @@ static void find_hops(struct fan_route *r)
 	r->below.peers = r->all;
 }
 
-int fan_route_set(struct fan_route *r, const struct fan_route_config *c)
+int fan_route_set(struct fan_routed *r, const struct fan_route_config *c)
 {
 	if (!config_is_sane(c))
 		return FAN_E_INVALID;
@@ -122,7 +122,7 @@ static bool is_same(const struct fan_route_entry *a, const struct fan_route_entr
 	       memcmp(a->ranks, b->ranks, sizeof a->ranks) == 0;
 }
 
-bool fan_route_is(const struct fan_route *r, const struct fan_route_config *c)
+bool fan_route_is(const struct fan_routed *r, const struct fan_route_config *c)
 {
 	if (r->number != c->number || r->entries != c->entries || r->quota != c->quota)
 		return false;
@@ -136,7 +136,7 @@ bool fan_route_is(const struct fan_route *r, const struct fan_route_config *c)
 	return true;
 }
 
-static bool is_switch(const struct fan_route *r, const fan_peer *from)
+static bool is_switch(const struct fan_routed *r, const fan_peer *from)
 {
 	for (unsigned i = 0; i < r->below.ranks; i++)
 		if (fan_peer_equal(&r->all[i], from))
@@ -150,7 +150,7 @@ static bool is_from(const struct fan_route_entry *e, const fan_peer *from, bool 
 	return is_a_switch ? fan_peer_equal(&e->from, from) : fan_peer_is_none(&e->from);
 }
 
-const struct fan_route_entry *fan_route_up(const struct fan_route *r, const fan_peer *from,
+const struct fan_route_entry *fan_route_up(const struct fan_routed *r, const fan_peer *from,
 					   const uint64_t *ranks)
 {
 	bool is_a_switch = is_switch(r, from);
@@ -160,7 +160,7 @@ const struct fan_route_entry *fan_route_up(const struct fan_route *r, const fan_
 	return NULL;
 }
 
-const struct fan_route_entry *fan_route_up_one(const struct fan_route *r, const fan_peer *from,
+const struct fan_route_entry *fan_route_up_one(const struct fan_routed *r, const fan_peer *from,
 					       unsigned rank)
 {
 	bool is_a_switch = is_switch(r, from);
@@ -170,7 +170,7 @@ const struct fan_route_entry *fan_route_up_one(const struct fan_route *r, const 
 	return NULL;
 }
 
-bool fan_route_leads_to(const struct fan_route *r, const fan_peer *from)
+bool fan_route_leads_to(const struct fan_routed *r, const fan_peer *from)
 {
 	for (unsigned i = 0; i < r->entries; i++)
 		if (fan_peer_equal(&r->entry[i].next, from))
@@ -178,7 +178,7 @@ bool fan_route_leads_to(const struct fan_route *r, const fan_peer *from)
 	return false;
 }
 
-const struct fan_route_entry *fan_route_down_one(const struct fan_route *r, const fan_peer *from,
+const struct fan_route_entry *fan_route_down_one(const struct fan_routed *r, const fan_peer *from,
 						 unsigned rank)
 {
 	const struct fan_route_entry *other = NULL;
@@ -195,7 +195,7 @@ const struct fan_route_entry *fan_route_down_one(const struct fan_route *r, cons
 	return other;
 }
 
-const struct fan_route_entry *fan_route_way(const struct fan_route *r, const fan_peer *from,
+const struct fan_route_entry *fan_route_way(const struct fan_routed *r, const fan_peer *from,
 					    unsigned depth)
 {
 	for (unsigned i = 0; i < r->entries; i++)
@@ -204,7 +204,7 @@ const struct fan_route_entry *fan_route_way(const struct fan_route *r, const fan
 	return NULL;
 }
 
-bool fan_route_way_has_workers(const struct fan_route *r, const struct fan_route_entry *way)
+bool fan_route_way_has_workers(const struct fan_routed *r, const struct fan_route_entry *way)
 {
 	unsigned first = (unsigned)(way - r->entry);
 	for (unsigned i = 0; i < r->way[first].ranks; i++)
@@ -213,7 +213,7 @@ bool fan_route_way_has_workers(const struct fan_route *r, const struct fan_route
 	return false;
 }
 
-bool fan_route_passes(struct fan_route *r, unsigned life, uint32_t epoch, uint64_t frag)
+bool fan_route_passes(struct fan_routed *r, unsigned life, uint32_t epoch, uint64_t frag)
 {
 	uint32_t *last = &r->passed[life][frag % FAN_WINDOW_MAX];
 	uint32_t now = epoch * UINT32_C(0x9e3779b1) + (uint32_t)(frag / FAN_WINDOW_MAX) + 1;

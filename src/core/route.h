@@ -34,7 +34,7 @@ struct fan_route_config {
 };
 
 /* A route that is installed. */
-struct fan_route {
+struct fan_routed {
 	uint16_t number; /* 0: none, the place is free */
 	uint16_t entries;
 	uint32_t quota;
@@ -59,39 +59,39 @@ static inline uint16_t fan_route_number(uint32_t job)
 }
 
 /* Write the route into the free `r`.  FAN_OK, or FAN_E_INVALID: a number, depth or count out
- * of range, no ranks, a packet that would go back where it came from, two entries that a
- * packet could both belong to, or sums that would go two ways. */
-int fan_route_set(struct fan_route *r, const struct fan_route_config *c);
+ * of range, no ranks, two entries that a packet could both belong to, or sums that would go two
+ * ways. */
+int fan_route_set(struct fan_routed *r, const struct fan_route_config *c);
 
 /* Is it what `c` says? */
-bool fan_route_is(const struct fan_route *r, const struct fan_route_config *c);
+bool fan_route_is(const struct fan_routed *r, const struct fan_route_config *c);
 
 /* The entry of what `from` sends of these ranks, which must all be in it.  Whoever is no
  * switch of the route is taken for a worker.  NULL: it is off the route. */
-const struct fan_route_entry *fan_route_up(const struct fan_route *r, const fan_peer *from,
+const struct fan_route_entry *fan_route_up(const struct fan_routed *r, const fan_peer *from,
 					   const uint64_t *ranks);
 
 /* The same for one rank. */
-const struct fan_route_entry *fan_route_up_one(const struct fan_route *r, const fan_peer *from,
+const struct fan_route_entry *fan_route_up_one(const struct fan_routed *r, const fan_peer *from,
 					       unsigned rank);
 
 /* Is `from` next on the way up for any rank? */
-bool fan_route_leads_to(const struct fan_route *r, const fan_peer *from);
+bool fan_route_leads_to(const struct fan_routed *r, const fan_peer *from);
 
 /* The entry along which what `from`, above, has for one rank goes down; NULL: none. */
-const struct fan_route_entry *fan_route_down_one(const struct fan_route *r, const fan_peer *from,
+const struct fan_route_entry *fan_route_down_one(const struct fan_routed *r, const fan_peer *from,
 						 unsigned rank);
 
 /* The first entry of the way from `from`, above, where a message has come `depth` hops; NULL:
  * it ends here.  r->way says which switches below it goes to. */
-const struct fan_route_entry *fan_route_way(const struct fan_route *r, const fan_peer *from,
+const struct fan_route_entry *fan_route_way(const struct fan_routed *r, const fan_peer *from,
 					    unsigned depth);
 
 /* Does that way begin at workers that join here? */
-bool fan_route_way_has_workers(const struct fan_route *r, const struct fan_route_entry *way);
+bool fan_route_way_has_workers(const struct fan_routed *r, const struct fan_route_entry *way);
 
 /* A result of life `life` < FAN_ROUTE_LIVES of the job, with this epoch, comes by.  True: it is the
  * first one of the fragment, as far as is remembered. */
-bool fan_route_passes(struct fan_route *r, unsigned life, uint32_t epoch, uint64_t frag);
+bool fan_route_passes(struct fan_routed *r, unsigned life, uint32_t epoch, uint64_t frag);
 
 #endif

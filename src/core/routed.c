@@ -99,7 +99,7 @@ static void send_down(struct fan_out *out, const struct fan_group *group, const 
 enum fan_verdict fan_routed_ask_who(struct fan_shared *sh, const fan_peer *from,
 				    const struct fan_frag *f, struct fan_out *out)
 {
-	struct fan_route *r = &sh->route[fan_shared_find_route(sh, f->job)];
+	struct fan_routed *r = &sh->route[fan_shared_find_route(sh, f->job)];
 	struct fan_partial several;
 	const struct fan_route_entry *e;
 	if (!(f->flags & FAN_F_PARTIAL))
@@ -130,7 +130,7 @@ enum fan_verdict fan_routed_to_all(struct fan_shared *sh, const struct fan_share
 				   const fan_peer *from, const struct fan_frag *f,
 				   struct fan_out *out)
 {
-	const struct fan_route *r = j->route;
+	const struct fan_routed *r = j->route;
 	const struct fan_route_entry *way = fan_route_way(r, from, f->priority);
 	if (!way)
 		return fan_shared_drop(sh, FAN_DROP_ROUTE);
@@ -176,7 +176,7 @@ enum fan_verdict fan_routed_fragment(struct fan_shared *sh, const struct fan_sha
 
 void fan_routed_install(const struct fan_shared *sh, struct fan_shared_job *j)
 {
-	const struct fan_route *r = j->route;
+	const struct fan_routed *r = j->route;
 	j->up = r->up;
 	j->switches = r->below.ranks > 0;
 	for (uint16_t rank = 0; rank < j->ranks; rank++) {

@@ -25,7 +25,7 @@ size_t fan_shared_bytes(const struct fan_shared_config *cfg)
 		return 0;
 	return align_up(sizeof(struct fan_shared)) +
 	       align_up(cfg->children_max * sizeof(struct fan_child)) +
-	       align_up(cfg->routes * sizeof(struct fan_route)) +
+	       align_up(cfg->routes * sizeof(struct fan_routed)) +
 	       align_up(FAN_ROUTE_LIVES * cfg->routes * sizeof(struct fan_shared_job)) +
 	       fan_sslots_bytes(cfg->slots, cfg->spares, cfg->payload_bytes);
 }
@@ -41,7 +41,7 @@ struct fan_shared *fan_shared_init(void *mem, const struct fan_shared_config *cf
 	sh->children = (struct fan_child *)p;
 	memset(p, 0, cfg->children_max * sizeof *sh->children);
 	p += align_up(cfg->children_max * sizeof *sh->children);
-	sh->route = (struct fan_route *)p;
+	sh->route = (struct fan_routed *)p;
 	p += align_up(cfg->routes * sizeof *sh->route);
 	sh->routed = (struct fan_shared_job *)p;
 	memset(p, 0, FAN_ROUTE_LIVES * cfg->routes * sizeof *sh->routed);

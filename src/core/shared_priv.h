@@ -44,7 +44,7 @@ struct fan_shared_job {
 	struct fan_use use;
 	char name[FAN_NAME_MAX + 1]; /* empty: not known, since a JOIN would tell it */
 	struct fan_group group;
-	struct fan_route *route;       /* NULL: it has none */
+	struct fan_routed *route;      /* NULL: it has none */
 	uint64_t heard_ns;	       /* when the home has told of it last */
 	fan_peer up;		       /* where what is summed here goes */
 	fan_peer hops[FAN_RANKS_MAX];  /* where to send once, as in struct fan_job; of a job with
@@ -63,7 +63,7 @@ struct fan_shared {
 	uint8_t echoed[FAN_ECHO_MAX]; /* body of every ECHOED, which is cut to its length */
 	struct fan_shared_job job[FAN_JOBS_MAX]; /* as the home numbers them, without a route */
 	uint16_t number[FAN_ROUTES_MAX];	 /* of the routes, cfg.routes entries; 0: free */
-	struct fan_route *route;		 /* likewise... */
+	struct fan_routed *route;		 /* likewise... */
 	struct fan_shared_job *routed;		 /* ...and FAN_ROUTE_LIVES jobs of each */
 };
 

@@ -89,11 +89,11 @@ static bool draw_walk(struct routes_walk *w, const struct sums *s, struct rng *r
 	return step(w, from, false) && go(w, rng, switches, s->place[to]) && add(w, &s->walk[to]);
 }
 
-/* No step is taken twice, and none leads back at once: a switch could not tell. */
+/* No step is taken twice: a switch could not tell. */
 static bool is_plain(const struct routes_walk *w)
 {
 	for (unsigned i = 1; i < w->steps; i++) {
-		if (w->at[i] == w->at[i - 1] || (i > 1 && w->at[i] == w->at[i - 2]))
+		if (w->at[i] == w->at[i - 1])
 			return false;
 		for (unsigned k = 1; k < i; k++)
 			if (w->at[i] == w->at[k] && w->at[i - 1] == w->at[k - 1])
@@ -121,7 +121,7 @@ static bool draw_all(struct routes *r, const struct sums *s, struct rng *rng, un
 static bool can_be_told(const struct routes *r, unsigned switches)
 {
 	static struct fan_route_entry entry[FAN_ROUTE_ENTRIES_MAX];
-	static struct fan_route route;
+	static struct fan_routed route;
 	fan_peer peer[ROUTES_HOME + 1];
 	memset(peer, 0, sizeof peer);
 	for (unsigned i = 0; i <= ROUTES_HOME; i++)
