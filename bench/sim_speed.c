@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sim_speed - how fast the simulator is, on one core.
  *
- * A star of N workers on one switch reduces a tensor in virtual time, every payload
- * there and summed by the core.  Counted is what crossed a link and was handled, divided by
- * the processor time it took.  The sums are checked in a run of their own, outside the timed
- * ones. */
+ * A star of N workers on one switch, which may share its slots and then has a server beside
+ * it, reduces a tensor in virtual time, every payload there and summed by the core.  Counted is
+ * what crossed a link and was handled, divided by the processor time it took.  The sums are checked
+ * in a run of their own, outside the timed ones. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "sim/aggregator.h"
+#include "sim/sharer.h"
 #include "sim/trainer.h"
 
 #define RUNS 5
@@ -24,6 +25,8 @@ struct setting {
 	uint64_t gbps;
 	uint64_t elems;
 	uint32_t loss; /* millionths */
+	enum fan_policy policy;
+	uint32_t slots; /* shared ones */
 };
 
 struct figure {
@@ -56,10 +59,34 @@ struct bed {
 	struct fan_job_config job;
 	struct fan_layer layer;
 	uint32_t host[FAN_RANKS_MAX];
-	struct fan_aggregator sw;
+	struct fan_aggregator sw; /* the switch, or the server */
+	struct fan_sharer sharer;
 	struct fan_trainer_shared shared;
 	struct fan_trainer *trainer;
 };
+
+static uint32_t add_host(struct bed *b, uint32_t hub, const struct fan_link_config *link)
+{
+	uint32_t host = fan_sim_add_node(&b->sim, false, 0, 0);
+	fan_sim_add_link(&b->sim, host, hub, link);
+	fan_sim_add_link(&b->sim, hub, host, link);
+	return host;
+}
+
+/* The switch, if it shares its slots. */
+static bool add_sharer(struct bed *b, const struct setting *set, uint32_t hub)
+{
+	const struct fan_shared_config cfg = {
+		.policy = set->policy,
+		.slots = set->slots,
+		.payload_bytes = set->payload,
+		.children_max = set->ranks,
+		.spares = 1,
+		.home = fan_sim_peer(b->sw.actor),
+	};
+	return !set->slots || (fan_sharer_init(&b->sharer, &b->sim, hub, 1000000) &&
+			       fan_sharer_begin(&b->sharer, &cfg));
+}
 
 static bool make_star(struct bed *b, const struct setting *set)
 {
@@ -70,13 +97,11 @@ static bool make_star(struct bed *b, const struct setting *set)
 		.overhead_bytes = 66,
 		.fault = {.loss = set->loss},
 	};
-	fan_sim_init(&b->sim, 1, FAN_HEAD_BYTES + set->payload);
-	uint32_t hub = fan_sim_add_node(&b->sim, true, 0);
-	for (uint16_t r = 0; r < set->ranks; r++) {
-		b->host[r] = fan_sim_add_node(&b->sim, false, 0);
-		fan_sim_add_link(&b->sim, b->host[r], hub, &link);
-		fan_sim_add_link(&b->sim, hub, b->host[r], &link);
-	}
+	fan_sim_init(&b->sim, 1, FAN_HEAD_BYTES + set->payload + (set->slots ? FAN_BITMAP_MAX : 0));
+	uint32_t hub = fan_sim_add_node(&b->sim, true, 0, 0);
+	for (uint16_t r = 0; r < set->ranks; r++)
+		b->host[r] = add_host(b, hub, &link);
+	uint32_t sums = set->slots ? add_host(b, hub, &link) : hub;
 	const struct fan_switch_config sw = {
 		.slots = set->window,
 		.payload_bytes = set->payload,
@@ -87,7 +112,8 @@ static bool make_star(struct bed *b, const struct setting *set)
 		.epoch = 1,
 	};
 	return fan_sim_index(&b->sim) &&
-	       fan_aggregator_init(&b->sw, &b->sim, hub, &sw, false, 1000000);
+	       fan_aggregator_init(&b->sw, &b->sim, sums, &sw, sums != hub, 1000000) &&
+	       add_sharer(b, set, hub);
 }
 
 static bool make_job(struct bed *b, const struct setting *set, bool verify)
@@ -98,7 +124,8 @@ static bool make_job(struct bed *b, const struct setting *set, bool verify)
 		.model = {.layer = &b->layer, .layers = 1},
 		.ranks = set->ranks,
 		.host = b->host,
-		.aggregator = b->sw.actor,
+		.aggregator = set->slots ? b->sharer.actor : b->sw.actor,
+		.urgent = set->policy == FAN_POLICY_ESA,
 		.iterations = 1,
 		.payload_bytes = set->payload,
 		.window = set->window,
@@ -163,6 +190,7 @@ static struct figure measure(const struct setting *set, bool verify)
 		free(b->job.bucket);
 		fan_trainer_unshare(&b->shared);
 		fan_aggregator_free(&b->sw);
+		fan_sharer_free(&b->sharer);
 		fan_sim_free(&b->sim);
 	}
 	free(b);
@@ -215,11 +243,16 @@ static struct figure weigh(const struct setting *set)
 }
 
 static const struct setting settings[] = {
-	{"8 workers, 100 Gb/s, 1408 B", 8, 1408, 512, 100, 20000000, 0},
-	{"8 workers, 10 Gb/s, 1408 B", 8, 1408, 128, 10, 20000000, 0},
-	{"8 workers, 100 Gb/s, 256 B", 8, 256, 512, 100, 4000000, 0},
-	{"8 workers, 10 Gb/s, 1408 B, 0.1 % loss", 8, 1408, 128, 10, 20000000, 1000},
-	{"64 workers, 100 Gb/s, 1408 B", 64, 1408, 512, 100, 2500000, 0},
+	{"8 workers, 100 Gb/s, 1408 B", 8, 1408, 512, 100, 20000000, 0, 0, 0},
+	{"8 workers, 10 Gb/s, 1408 B", 8, 1408, 128, 10, 20000000, 0, 0, 0},
+	{"8 workers, 100 Gb/s, 256 B", 8, 256, 512, 100, 4000000, 0, 0, 0},
+	{"8 workers, 10 Gb/s, 1408 B, 0.1 % loss", 8, 1408, 128, 10, 20000000, 1000, 0, 0},
+	{"8 workers, 10 Gb/s, atp, 4096 slots", 8, 1408, 128, 10, 20000000, 0, FAN_POLICY_ATP,
+	 4096},
+	{"8 workers, 10 Gb/s, esa, 4096 slots", 8, 1408, 128, 10, 20000000, 0, FAN_POLICY_ESA,
+	 4096},
+	{"8 workers, 10 Gb/s, esa, 64 slots", 8, 1408, 128, 10, 20000000, 0, FAN_POLICY_ESA, 64},
+	{"64 workers, 100 Gb/s, 1408 B", 64, 1408, 512, 100, 2500000, 0, 0, 0},
 };
 #define SETTINGS (sizeof settings / sizeof *settings)
 #define ASKED	 4 /* of them: with 64 workers the fragments in flight fill the cache */

@@ -44,6 +44,7 @@ class Experiment:
         self.folder = os.path.join(HERE, name)
         self.out = args.out or self.folder
         self.figures, self.pages, self.settings = [], [], {}
+        self.seeds = (args.seed,)
         self.revision = revision()  # before results are written: they are tracked files
 
     def sim(self, heading, scenario, sets=(), sweeps=()):
@@ -72,6 +73,28 @@ class Experiment:
             with open(page) as file:
                 self.keep_page(heading, file.read())
         return answer
+
+    def runs(self, scenario, sets=(), sweeps=()):
+        """The scenario's runs with each of self.seeds, without plots."""
+        answer = self.sim(None, scenario, sets, list(sweeps) + [("seed", self.seeds)])
+        for run in answer["runs"]:
+            if run["failed_jobs"]:
+                raise ExperimentError("%s, %s: %d jobs failed" % (
+                    scenario, run["set"], run["failed_jobs"]))
+        return answer["runs"]
+
+    def time(self, scenario, sets=()):
+        """Average completion time in seconds, mean of the seeds."""
+        return mean_jct(self.runs(scenario, sets))
+
+    def times(self, heading, scenario, sets, sweeps):
+        """The same by the sweeps' values; the page's plots are of the first seed."""
+        if heading is not None:
+            self.sim(heading, scenario, sets, sweeps)
+        found = {}
+        for run in self.runs(scenario, sets, sweeps):
+            found.setdefault(tuple(run["set"][k] for k, _ in sweeps), []).append(run)
+        return {values: mean_jct(runs) for values, runs in found.items()}
 
     def keep_page(self, heading, text):
         if heading is None:
@@ -121,6 +144,10 @@ class Experiment:
             print("%-72s %14s %14s  %s" % row)
         missed = any(f["holds"] is False for f in self.figures)
         return 1 if self.args.strict and missed else 0
+
+
+def mean_jct(runs):
+    return sum(run["avg_jct_s"] for run in runs) / len(runs)
 
 
 def revision():

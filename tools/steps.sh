@@ -248,8 +248,10 @@ step_faults_asan() {
 step_scenarios() {
         need build-gcc || return
         note "$SIM_SEEDS seeds"
-        test/scenario/whole_jobs.py build/fanin --seeds "$SIM_SEEDS" --keep "$logs" &&
-                test/scenario/whole_jobs.py build/fanin --trees --seeds "$SIM_SEEDS" --keep "$logs"
+        for kind in '' --trees --shared; do
+                # shellcheck disable=SC2086 # no word for the plain ones
+                test/scenario/whole_jobs.py build/fanin $kind --seeds "$SIM_SEEDS" --keep "$logs" || return
+        done
 }
 
 # The corpus in the repository is read; what is found goes to build-fuzz/corpus.

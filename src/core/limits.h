@@ -66,7 +66,7 @@
 #define FAN_ALIVE_MAX_MS     600000
 #define FAN_BEATS_PER_ALIVE  8 /* heartbeats within the liveness timeout */
 #define FAN_BEATS_PER_STALL  4 /* heartbeats, at least, before an operation is given up */
-#define FAN_REMIND_MIN_NS    (2 * FAN_MS)     /* a round's age when its first reminder goes */
+#define FAN_REMIND_MIN_NS    (FAN_MS / 2)     /* a round's age when its first reminder goes */
 #define FAN_REMIND_MAX_NS    (100 * FAN_MS)   /* likewise, at most */
 #define FAN_REMIND_STEP_NS   (FAN_MS / 10)    /* between what fits one tick and the rest */
 #define FAN_REMIND_DOUBLINGS 6		      /* of that age, between further ones */

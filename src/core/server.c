@@ -83,7 +83,8 @@ enum fan_verdict fan_server_recv(struct fan_switch *sw, uint64_t now_ns, const f
 	return fan_switch_took(sw, now_ns, j, &first, v, &r, out);
 }
 
-/* How long the round waits for its next reminder. */
+/* How long the round waits for its next reminder.  The least is half of a worker's least: at
+ * the end of an operation, when no later results tell what is late, it is the first to act. */
 static uint64_t patience_us(const struct fan_job *j, const struct fan_round *round)
 {
 	uint64_t us = (uint64_t)j->age_us * 4;

@@ -335,7 +335,7 @@ enum fan_verdict fan_switch_recv(struct fan_switch *sw, uint64_t now_ns, fan_pee
 		return fan_control_recv(sw, now_ns, &from, &f, out);
 	if (f.type != FAN_TYPE_DATA && f.type != FAN_TYPE_PROBE)
 		return fan_switch_drop(sw, FAN_DROP_TYPE);
-	if (marked)
+	if (marked && f.type == FAN_TYPE_DATA)
 		f.flags |= FAN_F_ECN;
 	if (f.flags & FAN_F_PARTIAL)
 		return fan_server_recv(sw, now_ns, &from, &f, out);

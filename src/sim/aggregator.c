@@ -111,6 +111,8 @@ struct fan_switch_stats fan_aggregator_stats(const struct fan_aggregator *a)
 	sum.results += now->results;
 	sum.replays += now->replays;
 	sum.needs += now->needs;
+	sum.partials += now->partials;
+	sum.flushes += now->flushes;
 	sum.events_lost += now->events_lost;
 	for (unsigned i = 0; i < FAN_DROP_COUNT; i++)
 		sum.drops[i] += now->drops[i];
@@ -145,8 +147,15 @@ static void sample(struct fan_aggregator *a)
 		lent += r.window;
 		r.index = (uint16_t)(index + 1);
 	} while (r.index < r.jobs);
-	const uint64_t figure[FAN_SERIES_FIGURES] = {used, fan_aggregator_offered(&st),
-						     st.contributions, st.results, lent};
+	const uint64_t figure[FAN_SERIES_FIGURES] = {
+		[FAN_SERIES_USED] = used,
+		[FAN_SERIES_LENT] = lent,
+		[FAN_SERIES_OFFERED] = fan_aggregator_offered(&st),
+		[FAN_SERIES_ADDED] = st.contributions,
+		[FAN_SERIES_RESULTS] = st.results,
+		[FAN_SERIES_FLUSHES] = st.flushes,
+		[FAN_SERIES_RX_BYTES] = a->rx_bytes,
+	};
 	if (used > a->slots_used_max)
 		a->slots_used_max = used;
 	fan_series_add(&a->series, figure);

@@ -20,8 +20,6 @@ struct fan_aggregator {
 	struct fan_out out;
 	uint64_t rx_packets, rx_bytes, tx_packets, tx_bytes; /* datagrams */
 	uint64_t unheard; /* sent to an address that nobody has; always 0 */
-	/* Slots that sum something, contributions that came, contributions that were added,
-	 * fragments finished, slots that jobs hold: sampled. */
 	struct fan_series series;
 	uint64_t slots_used_max;
 	uint64_t down_until_ns;	      /* hears nothing until then */

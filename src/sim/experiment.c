@@ -21,6 +21,9 @@ static uint32_t packet_bytes(const struct fan_scenario *s)
 	for (uint32_t i = 0; i < s->jobs; i++)
 		if ((uint32_t)FAN_HEAD_BYTES + s->job[i].cfg.payload_bytes > most)
 			most = FAN_HEAD_BYTES + s->job[i].cfg.payload_bytes;
+	for (uint32_t i = 0; i < s->nodes; i++)
+		if (fan_scenario_shares(&s->node[i])) /* whose sums carry bitmaps */
+			return most + FAN_BITMAP_MAX;
 	return most;
 }
 
@@ -30,7 +33,7 @@ bool fan_experiment_network(struct fan_sim *sim, const struct fan_scenario *s)
 	for (uint32_t i = 0; i < s->nodes; i++) {
 		const struct fan_scenario_node *n = &s->node[i];
 		bool forwards = n->kind == FAN_NODE_SWITCH || n->kind == FAN_NODE_ROUTER;
-		if (fan_sim_add_node(sim, forwards, n->bps) == FAN_SIM_NONE)
+		if (fan_sim_add_node(sim, forwards, n->bps, n->ecn_bytes) == FAN_SIM_NONE)
 			return false;
 	}
 	for (uint32_t i = 0; i < s->links; i++) {
@@ -55,9 +58,11 @@ static uint64_t conductor_deadline(void *self)
 static void apply(struct fan_conductor *c, const struct fan_scenario_change *x)
 {
 	if (x->link == FAN_SIM_NONE) {
-		struct fan_aggregator *a = c->aggregator[x->node];
-		if (a) /* else nobody uses it */
-			fan_aggregator_restart(a, x->restart_ns);
+		/* NULL: nobody uses it */
+		if (c->aggregator[x->node])
+			fan_aggregator_restart(c->aggregator[x->node], x->restart_ns);
+		if (c->sharer[x->node])
+			fan_sharer_restart(c->sharer[x->node], x->restart_ns);
 		return;
 	}
 	uint32_t link = fan_experiment_link(c->scenario, x->link);
@@ -91,7 +96,8 @@ static bool begin_conductor(struct fan_experiment *e)
 {
 	const struct fan_scenario *s = e->scenario;
 	struct fan_conductor *c = &e->conductor;
-	*c = (struct fan_conductor){.sim = &e->sim, .scenario = s, .aggregator = e->aggregator};
+	*c = (struct fan_conductor){
+		.sim = &e->sim, .scenario = s, .aggregator = e->aggregator, .sharer = e->sharer};
 	c->order = malloc((s->changes + 1) * sizeof *c->order);
 	if (!c->order)
 		return false;
@@ -110,11 +116,12 @@ static bool begin_conductor(struct fan_experiment *e)
 
 /* ---- jobs, and those who sum for them ---------------------------------------------- */
 
+/* A shared switch that completes its own sums has slots in plenty for that, like a server. */
 static bool add_aggregator(struct fan_experiment *e, uint32_t node)
 {
 	const struct fan_scenario_node *n = &e->scenario->node[node];
 	const struct fan_switch_config cfg = {
-		.slots = n->slots,
+		.slots = fan_scenario_shares(n) ? FAN_SLOTS_MAX : n->slots,
 		.payload_bytes = n->payload_bytes,
 		.jobs_max = (uint16_t)n->jobs,
 		.members_max = FAN_MEMBERS_MAX,
@@ -127,6 +134,7 @@ static bool add_aggregator(struct fan_experiment *e, uint32_t node)
 		.siblings = n->parent == FAN_SIM_NONE ? 0 : e->scenario->node[n->parent].children,
 		.index = n->index,
 		.nonce = fan_rng_mix(e->scenario->seed ^ fan_rng_mix(node)),
+		.no_reminders = !n->reminders,
 		.group_base = {239, 1, 1, 0}, /* ends with 0: aggregator.c counts on it */
 	};
 	struct fan_aggregator *a = calloc(1, sizeof *a);
@@ -149,6 +157,60 @@ static bool add_tree(struct fan_experiment *e, uint32_t root)
 	return true;
 }
 
+static bool begin_sharer(struct fan_experiment *e, uint32_t node)
+{
+	const struct fan_scenario_node *n = &e->scenario->node[node];
+	uint32_t up = n->server == FAN_SIM_NONE ? node : n->server;
+	bool further = up != node && e->sharer[up];
+	const struct fan_shared_config cfg = {
+		.policy = (enum fan_policy)n->policy,
+		.slots = n->slots,
+		.quota = n->quota,
+		.payload_bytes = n->payload_bytes,
+		.children_max = FAN_MEMBERS_MAX,
+		.spares = 1,
+		.options = (uint8_t)((n->free_early ? FAN_SHARED_FREE_EARLY : 0) |
+				     (n->preemption ? 0 : FAN_SHARED_NO_PREEMPTION) |
+				     (n->ageing ? 0 : FAN_SHARED_NO_AGEING) |
+				     (n->priorities ? 0 : FAN_SHARED_NO_PRIORITIES)),
+		.home = fan_sim_peer(further ? e->sharer[up]->actor : e->aggregator[up]->actor),
+	};
+	return fan_sharer_begin(e->sharer[node], &cfg);
+}
+
+/* What completes the sums at `home`, and all shared switches that lead there. */
+static bool add_shared(struct fan_experiment *e, uint32_t home)
+{
+	const struct fan_scenario *s = e->scenario;
+	if (!e->aggregator[home] && !add_aggregator(e, home))
+		return false;
+	for (uint32_t n = 0; n < s->nodes; n++) {
+		if (!fan_scenario_shares(&s->node[n]) || fan_scenario_home(s, n) != home ||
+		    e->sharer[n])
+			continue;
+		e->sharer[n] = calloc(1, sizeof *e->sharer[n]);
+		if (!e->sharer[n] || !fan_sharer_init(e->sharer[n], &e->sim, n, s->sample_ns))
+			return false;
+	}
+	for (uint32_t n = 0; n < s->nodes; n++)
+		if (e->sharer[n] && !e->sharer[n]->core && !begin_sharer(e, n))
+			return false;
+	return true;
+}
+
+/* Where rank `r` of the job joins. */
+static void take_seat(const struct fan_experiment *e, struct fan_experiment_job *j, uint32_t r)
+{
+	struct fan_job_seat *at = &j->cfg.seat[r];
+	if (e->sharer[at->node]) {
+		at->aggregator = e->sharer[at->node]->actor;
+		j->cfg.urgent |= e->scenario->node[at->node].policy == FAN_POLICY_ESA;
+		return;
+	}
+	at->aggregator = e->aggregator[at->node]->actor;
+	at->multicast = e->scenario->node[at->node].multicast;
+}
+
 static bool add_job(struct fan_experiment *e, uint32_t i)
 {
 	const struct fan_scenario_job *s = &e->scenario->job[i];
@@ -159,11 +221,8 @@ static bool add_job(struct fan_experiment *e, uint32_t i)
 		j->cfg.aggregator = e->aggregator[s->at]->actor;
 		j->cfg.multicast = e->scenario->node[s->at].multicast;
 	}
-	for (uint32_t r = 0; j->cfg.seat && r < j->cfg.ranks; r++) {
-		struct fan_job_seat *at = &j->cfg.seat[r];
-		at->aggregator = e->aggregator[at->node]->actor;
-		at->multicast = e->scenario->node[at->node].multicast;
-	}
+	for (uint32_t r = 0; j->cfg.seat && r < j->cfg.ranks; r++)
+		take_seat(e, j, r);
 	j->trainer = j->cfg.ranks ? calloc(j->cfg.ranks, sizeof *j->trainer) : NULL;
 	if (!j->trainer || !fan_trainer_share(&j->shared, &j->cfg, &e->sim, by_ring))
 		return false;
@@ -194,12 +253,15 @@ bool fan_experiment_begin(struct fan_experiment *e, const struct fan_scenario *s
 	memset(e, 0, sizeof *e);
 	e->scenario = s;
 	e->aggregator = calloc(s->nodes, sizeof(struct fan_aggregator *));
+	e->sharer = calloc(s->nodes, sizeof(struct fan_sharer *));
 	e->job = calloc(s->jobs, sizeof *e->job);
 	e->traffic = calloc(s->flows + UINT32_C(1), sizeof *e->traffic);
-	bool ok = fan_experiment_network(&e->sim, s) && e->aggregator && e->job && e->traffic;
+	bool ok = fan_experiment_network(&e->sim, s) && e->aggregator && e->sharer && e->job &&
+		  e->traffic;
 	for (uint32_t i = 0; ok && i < s->jobs; i++) {
-		if (s->job[i].reduce == FAN_REDUCE_FANIN)
-			ok = add_tree(e, s->job[i].at);
+		const struct fan_scenario_job *j = &s->job[i];
+		if (j->reduce == FAN_REDUCE_FANIN)
+			ok = j->shared ? add_shared(e, j->at) : add_tree(e, j->at);
 	}
 	for (uint32_t i = 0; ok && i < s->jobs; i++)
 		ok = add_job(e, i);
@@ -225,8 +287,14 @@ void fan_experiment_end(struct fan_experiment *e)
 			fan_aggregator_free(e->aggregator[n]);
 		free(e->aggregator[n]);
 	}
+	for (uint32_t n = 0; e->sharer && n < e->scenario->nodes; n++) {
+		if (e->sharer[n])
+			fan_sharer_free(e->sharer[n]);
+		free(e->sharer[n]);
+	}
 	free(e->job);
 	free(e->aggregator);
+	free(e->sharer);
 	free(e->traffic);
 	free(e->conductor.order);
 	fan_sim_free(&e->sim);
@@ -262,9 +330,12 @@ void fan_experiment_actor_name(const struct fan_experiment *e, uint32_t actor, c
 			       size_t bytes)
 {
 	for (uint32_t n = 0; n < e->scenario->nodes; n++) {
-		if (!e->aggregator[n] || e->aggregator[n]->actor != actor)
+		bool sums = e->aggregator[n] && e->aggregator[n]->actor == actor;
+		bool shares = e->sharer[n] && e->sharer[n]->actor == actor;
+		if (!sums && !shares)
 			continue;
-		snprintf(name, bytes, "%s", e->scenario->node[n].name);
+		snprintf(name, bytes, "%s%s", e->scenario->node[n].name,
+			 sums && e->sharer[n] ? "'s server" : "");
 		return;
 	}
 	for (uint32_t i = 0; i < e->scenario->jobs; i++) {

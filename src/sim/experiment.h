@@ -5,6 +5,7 @@
 
 #include "aggregator.h"
 #include "scenario.h"
+#include "sharer.h"
 #include "traffic.h"
 #include "trainer.h"
 
@@ -13,6 +14,7 @@ struct fan_conductor {
 	struct fan_sim *sim;
 	const struct fan_scenario *scenario;
 	struct fan_aggregator **aggregator; /* by node */
+	struct fan_sharer **sharer;	    /* likewise */
 	uint32_t *order;		    /* of the changes, by time */
 	uint32_t next, actor;
 };
@@ -27,6 +29,7 @@ struct fan_experiment {
 	const struct fan_scenario *scenario;
 	struct fan_sim sim;
 	struct fan_aggregator **aggregator; /* by node; NULL: nobody sums there */
+	struct fan_sharer **sharer;	    /* by node; NULL: no slots are shared there */
 	struct fan_experiment_job *job;
 	struct fan_traffic *traffic;
 	struct fan_conductor conductor;

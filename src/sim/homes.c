@@ -20,6 +20,10 @@ static int read_parent(struct fan_scenario *s, uint32_t i, struct fan_reader *r)
 	    (s->node[p].kind != FAN_NODE_SWITCH && s->node[p].kind != FAN_NODE_SERVER))
 		return fan_reader_fail(r, "parent", "\"%s\": no switch or server of that name",
 				       n->parent_name);
+	if (n->policy != FAN_POLICY_SWITCHML || s->node[p].policy != FAN_POLICY_SWITCHML)
+		return fan_reader_fail(r, "parent",
+				       "both must have the policy switchml; where the sums of "
+				       "others go, \"server\" says");
 	for (uint32_t up = p; up != FAN_SIM_NONE; up = s->node[up].parent)
 		if (up == i)
 			return fan_reader_fail(r, "parent", "\"%s\" is below \"%s\" itself",

@@ -47,6 +47,14 @@ struct fan_slow {
 	uint32_t chance;      /* ...in millionths */
 };
 
+/* What of a job says how urgent its fragments are, beside layers and computing. */
+enum fan_job_priority {
+	FAN_PRIORITY_REMAINING, /* what it has left to reduce: less is more urgent */
+	FAN_PRIORITY_ATTAINED,	/* what it has reduced: likewise */
+	FAN_PRIORITY_STARTED,	/* what it has left of the operations in flight */
+	FAN_PRIORITY_NONE,	/* nothing: all are 0 */
+};
+
 /* Where a worker of a tree of switches joins, and as which rank. */
 struct fan_job_seat {
 	uint32_t node;
@@ -72,6 +80,8 @@ struct fan_job_config {
 	uint8_t wire; /* enum fan_dtype: float32, or a half type */
 	bool overlap, verify;
 	bool multicast;	  /* set when it is known who sums */
+	bool urgent;	  /* likewise: somebody looks at priorities... */
+	uint8_t priority; /* ...enum fan_job_priority */
 	uint32_t retries; /* times that a job that failed begins again, where all its ranks were */
 	uint32_t jitter;  /* compute times vary by up to this, millionths, by rank and iteration */
 	uint32_t slows;

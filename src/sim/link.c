@@ -62,7 +62,7 @@ uint64_t fan_link_take(struct fan_sim_link *l, uint64_t now_ns, uint16_t len, bo
 		l->stats.overflows++;
 		return FAN_LINK_NO_ROOM;
 	}
-	*marked = wait_ps > l->ecn_ps;
+	*marked = wait_ps > l->ecn_ps && !own; /* sockets do not mark */
 	l->stats.marked += *marked;
 	l->busy_ps = start_ps + took_ps;
 	l->stats.packets++;

@@ -4,9 +4,12 @@
 
 #include "experiment.h"
 
-static bool sums(const struct fan_scenario_node *n)
+/* Itself, or the server that it leads to. */
+static bool sums(const struct fan_scenario *s, uint32_t node)
 {
-	return n->kind == FAN_NODE_SWITCH || n->kind == FAN_NODE_SERVER;
+	const struct fan_scenario_node *n = &s->node[fan_scenario_home(s, node)];
+	return n->kind == FAN_NODE_SERVER ||
+	       (n->kind == FAN_NODE_SWITCH && n->policy != FAN_NODE_NONE);
 }
 
 /* The worker node with the fewest workers on it that this job is not on yet. */
@@ -63,7 +66,7 @@ static uint32_t nearest(const struct fan_scenario *s, struct fan_sim *sim,
 	uint64_t least = UINT64_MAX;
 	for (int kind = FAN_NODE_SWITCH; kind <= FAN_NODE_SERVER && best == FAN_SIM_NONE; kind++) {
 		for (uint32_t n = 0; n < s->nodes; n++) {
-			if (s->node[n].kind != kind)
+			if (s->node[n].kind != kind || !sums(s, n))
 				continue;
 			uint64_t d = distance(sim, c, n);
 			if (d < least) {
@@ -84,32 +87,47 @@ static int check_ring(struct fan_sim *sim, const struct fan_job_config *c, struc
 	return 0;
 }
 
+/* The node that the scenario names, or the nearest; -1 with r->why. */
+static int find_node(struct fan_scenario *s, struct fan_sim *sim, struct fan_scenario_job *j,
+		     struct fan_reader *r)
+{
+	j->at = j->at_name[0] ? fan_scenario_find(s, j->at_name) : nearest(s, sim, &j->cfg);
+	bool named = j->at != FAN_SIM_NONE && j->at_name[0];
+	if (j->at == FAN_SIM_NONE && !j->at_name[0])
+		return fan_reader_fail(r, NULL, "no switch or server that all its workers reach");
+	if (named && s->node[j->at].kind == FAN_NODE_SWITCH && !sums(s, j->at))
+		return fan_reader_fail(r, "at", "\"%s\" has the policy none and names no server",
+				       j->at_name);
+	if (j->at == FAN_SIM_NONE || !sums(s, j->at))
+		return fan_reader_fail(r, "at", "\"%s\": no switch or server of that name",
+				       j->at_name);
+	j->shared = fan_scenario_shares(&s->node[j->at]);
+	j->at = fan_scenario_home(s, j->at);
+	if (distance(sim, &j->cfg, j->at) == UINT64_MAX)
+		return fan_reader_fail(r, "at",
+				       "\"%s\": some of the job's workers have no path "
+				       "there (worker nodes forward nothing)",
+				       s->node[j->at].name);
+	while (s->node[j->at].parent != FAN_SIM_NONE)
+		j->at = s->node[j->at].parent;
+	return 0;
+}
+
 static int choose_node(struct fan_scenario *s, struct fan_sim *sim, struct fan_scenario_job *j,
 		       struct fan_reader *r)
 {
-	if (j->at_name[0]) {
-		j->at = fan_scenario_find(s, j->at_name);
-		if (j->at == FAN_SIM_NONE || !sums(&s->node[j->at]))
-			return fan_reader_fail(r, "at", "\"%s\": no switch or server of that name",
-					       j->at_name);
-		if (distance(sim, &j->cfg, j->at) == UINT64_MAX)
-			return fan_reader_fail(r, "at",
-					       "\"%s\": some of the job's workers have no path "
-					       "there (worker nodes forward nothing)",
-					       j->at_name);
-	} else {
-		j->at = nearest(s, sim, &j->cfg);
-	}
-	if (j->at == FAN_SIM_NONE)
-		return fan_reader_fail(r, NULL, "no switch or server that all its workers reach");
-	while (s->node[j->at].parent != FAN_SIM_NONE)
-		j->at = s->node[j->at].parent;
+	if (find_node(s, sim, j, r))
+		return -1;
 	for (uint32_t i = 0; i < s->nodes; i++) {
 		const struct fan_scenario_node *n = &s->node[i];
-		if (fan_scenario_is_below(s, i, j->at) && j->cfg.payload_bytes > n->payload_bytes)
+		bool holds = fan_scenario_is_below(s, i, j->at) ||
+			     (j->shared && fan_scenario_home(s, i) == j->at);
+		if (holds && j->cfg.payload_bytes > n->payload_bytes)
 			return fan_reader_fail(r, "payload_bytes", "%u: \"%s\" has slots of %u",
 					       j->cfg.payload_bytes, n->name, n->payload_bytes);
 	}
+	if (j->shared)
+		return fan_scenario_seat_shared(s, sim, j, r);
 	return fan_scenario_seat(s, sim, j, r);
 }
 

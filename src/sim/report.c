@@ -9,8 +9,9 @@
 #include "report_page.h"
 #include "series.h"
 
-#define ROWS_MAX   200 /* of a table or a time line; more would not be read */
-#define TEXT_BYTES 256
+#define ROWS_MAX	200 /* of a table or a time line; more would not be read */
+#define TEXT_BYTES	256
+#define PLOT_SERIES_MAX 4
 
 static double real(const json_t *o, const char *key)
 {
@@ -159,69 +160,103 @@ static void time_line(FILE *f, const json_t *run)
 
 /* ---- switches and links ------------------------------------------------------------ */
 
-static unsigned samples(const json_t *list, double *y)
+static unsigned samples(const json_t *list, double scale, double *y)
 {
 	unsigned n = 0;
 	size_t i;
 	json_t *v;
 	json_array_foreach (list, i, v) {
 		if (n < FAN_SERIES_MAX)
-			y[n++] = json_is_number(v) ? json_number_value(v) : NAN;
+			y[n++] = json_is_number(v) ? json_number_value(v) * scale : NAN;
 	}
 	return n;
+}
+
+/* Some of what `sw` has over time, each times `scale`, on one plot. */
+static void series_plot(FILE *f, const json_t *sw, struct fan_plot *plot, const char *const *key,
+			double scale)
+{
+	const json_t *s = json_object_get(sw, "series");
+	struct fan_plot_line line[PLOT_SERIES_MAX];
+	double *y = malloc((plot->lines + 1) * sizeof(double[FAN_SERIES_MAX]));
+	if (!y)
+		return;
+	double *x = y + (size_t)plot->lines * FAN_SERIES_MAX;
+	for (unsigned i = 0; i < FAN_SERIES_MAX; i++)
+		x[i] = real(s, "start_s") + (i + 1) * real(s, "interval_s");
+	for (unsigned k = 0; k < plot->lines; k++) {
+		double *mine = y + (size_t)k * FAN_SERIES_MAX;
+		line[k] = (struct fan_plot_line){.name = plot->line[k].name, .x = x, .y = mine};
+		line[k].points = samples(json_object_get(s, key[k]), scale, mine);
+		line[k].area = plot->line[k].area;
+	}
+	plot->line = line;
+	plot->x_name = "seconds";
+	if (line[0].points > 1)
+		fan_plot_write(f, plot);
+	free(y);
 }
 
 static void slot_plots(FILE *f, const json_t *sw)
 {
 	static const char *const key[3] = {"lent", "occupancy", "hit_rate"};
-	static const char *const name[3] = {"held by jobs", "summing", "contributions added"};
-	const json_t *s = json_object_get(sw, "series");
-	double *y = malloc(4 * sizeof(double[FAN_SERIES_MAX]));
-	struct fan_plot_line line[3];
+	static const struct fan_plot_line line[3] = {
+		{.name = "held by jobs", .area = true},
+		{.name = "summing"},
+		{.name = "contributions added"},
+	};
 	char title[TEXT_BYTES];
-	if (!y)
-		return;
-	double *x = y + (size_t)3 * FAN_SERIES_MAX;
-	for (unsigned i = 0; i < FAN_SERIES_MAX; i++)
-		x[i] = real(s, "start_s") + (i + 1) * real(s, "interval_s");
-	for (unsigned k = 0; k < 3; k++) {
-		double *mine = y + (size_t)k * FAN_SERIES_MAX;
-		line[k] = (struct fan_plot_line){.name = name[k], .x = x, .y = mine};
-		line[k].points = samples(json_object_get(s, key[k]), mine);
-		line[k].area = k == 0;
-	}
 	snprintf(title, sizeof title, "%s: share of its %.0f slots, and of contributions",
 		 text(sw, "name"), real(sw, "slots"));
-	const struct fan_plot plot = {.title = title,
-				      .x_name = "seconds",
-				      .y_name = "share",
-				      .line = line,
-				      .lines = 3,
-				      .y_max = 1.05};
-	if (line[0].points > 1)
-		fan_plot_write(f, &plot);
-	free(y);
+	struct fan_plot plot = {
+		.title = title, .y_name = "share", .line = line, .lines = 3, .y_max = 1.05};
+	series_plot(f, sw, &plot, key, 1);
 }
 
-static void switch_table(FILE *f, const json_t *list)
+/* What happened to shared slots. */
+static void contest_plot(FILE *f, const json_t *sw)
+{
+	static const char *const key[4] = {"collisions_per_s", "preemptions_per_s",
+					   "evictions_per_s", "flushes_per_s"};
+	static const struct fan_plot_line line[4] = {{.name = "collisions"},
+						     {.name = "preemptions"},
+						     {.name = "evictions"},
+						     {.name = "flushes"}};
+	char title[TEXT_BYTES];
+	if (!json_object_get(json_object_get(sw, "series"), key[0]))
+		return;
+	snprintf(title, sizeof title, "%s: contests for its slots", text(sw, "name"));
+	struct fan_plot plot = {
+		.title = title, .y_name = "a millisecond", .line = line, .lines = 4};
+	series_plot(f, sw, &plot, key, 1e-3);
+}
+
+static void server_plot(FILE *f, const json_t *server)
+{
+	static const char *const key[1] = {"rx_bytes_per_s"};
+	static const struct fan_plot_line line[1] = {{.name = "received"}};
+	char title[TEXT_BYTES];
+	snprintf(title, sizeof title, "%s: what it receives", text(server, "name"));
+	struct fan_plot plot = {.title = title, .y_name = "Gb/s", .line = line, .lines = 1};
+	series_plot(f, server, &plot, key, 8e-9);
+}
+
+/* A table of some of their numbers, and what they have received and sent. */
+static void switch_table(FILE *f, const json_t *list, const char *const *key,
+			 const char *const *name)
 {
 	size_t i;
 	json_t *s;
-	fputs("<table><tr><th>name<th>policy<th>slots<th>occupancy<th>hit rate<th>contributions"
-	      "<th>results<th>collisions<th>evictions<th>replays<th>received<th>sent</tr>\n",
-	      f);
+	fputs("<table><tr><th>name<th>policy", f);
+	for (unsigned k = 0; key[k]; k++)
+		fprintf(f, "<th>%s", name[k]);
+	fputs("<th>received<th>sent</tr>\n", f);
 	json_array_foreach (list, i, s) {
 		fputs("<tr>", f);
 		cell_text(f, text(s, "name"));
 		cell_text(f, text(s, "policy"));
-		cell_number(f, real(s, "slots"), "");
-		cell_number(f, real(s, "occupancy"), "G");
-		cell_number(f, real(s, "hit_rate"), "G");
-		cell_number(f, real(s, "contributions"), "");
-		cell_number(f, real(s, "results"), "");
-		cell_number(f, real(s, "collisions"), "");
-		cell_number(f, real(s, "evictions"), "");
-		cell_number(f, real(s, "replays"), "");
+		for (unsigned k = 0; key[k]; k++)
+			cell_number(f, real(s, key[k]), k < 2 ? "G" : "");
 		cell_bytes(f, real(s, "rx_bytes"));
 		cell_bytes(f, real(s, "tx_bytes"));
 		fputs("</tr>\n", f);
@@ -229,16 +264,42 @@ static void switch_table(FILE *f, const json_t *list)
 	fputs("</table>\n", f);
 }
 
-static void aggregators(FILE *f, const json_t *list, const char *title)
+static void switches(FILE *f, const json_t *list)
 {
+	static const char *const key[] = {"occupancy", "hit_rate",   "slots",	    "contributions",
+					  "results",   "collisions", "preemptions", "evictions",
+					  "flushes",   NULL};
+	static const char *const name[] = {"occupancy",	    "hit rate",	 "slots",
+					   "contributions", "results",	 "collisions",
+					   "preemptions",   "evictions", "flushes"};
 	size_t i;
 	json_t *s;
 	if (json_array_size(list) == 0)
 		return;
-	fprintf(f, "<h2>%s</h2>\n", title);
-	switch_table(f, list);
+	fputs("<h2>Switches</h2>\n", f);
+	switch_table(f, list, key, name);
 	json_array_foreach (list, i, s) {
 		slot_plots(f, s);
+		contest_plot(f, s);
+	}
+}
+
+static void servers(FILE *f, const json_t *list)
+{
+	static const char *const key[] = {"occupancy", "hit_rate", "slots",   "contributions",
+					  "results",   "partials", "replays", "needs",
+					  "reminders", NULL};
+	static const char *const name[] = {"occupancy",	    "hit rate",	 "slots",
+					   "contributions", "results",	 "partial sums",
+					   "replays",	    "asked for", "reminders"};
+	size_t i;
+	json_t *s;
+	if (json_array_size(list) == 0)
+		return;
+	fputs("<h2>Servers</h2>\n", f);
+	switch_table(f, list, key, name);
+	json_array_foreach (list, i, s) {
+		server_plot(f, s);
 	}
 }
 
@@ -299,8 +360,8 @@ static void one_run(FILE *f, const json_t *run)
 	fputs("<h2>Jobs</h2>\n", f);
 	time_line(f, run);
 	job_table(f, json_object_get(run, "jobs"));
-	aggregators(f, json_object_get(run, "switches"), "Switches");
-	aggregators(f, json_object_get(run, "servers"), "Servers");
+	switches(f, json_object_get(run, "switches"));
+	servers(f, json_object_get(run, "servers"));
 	links(f, json_object_get(run, "links"));
 }
 

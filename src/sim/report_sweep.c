@@ -149,6 +149,29 @@ static double hit_rate(const json_t *run)
 	return mean_of(json_object_get(run, "switches"), "hit_rate");
 }
 
+static double server_bytes(const json_t *run)
+{
+	double sum = 0;
+	size_t i;
+	json_t *v;
+	json_array_foreach (json_object_get(run, "servers"), i, v) {
+		sum += json_number_value(json_object_get(v, "rx_bytes"));
+	}
+	return i ? sum * 1e-6 : NAN;
+}
+
+/* Does any run have servers? */
+static bool has_servers(const json_t *result)
+{
+	size_t i;
+	json_t *run;
+	json_array_foreach (json_object_get(result, "runs"), i, run) {
+		if (json_array_size(json_object_get(run, "servers")))
+			return true;
+	}
+	return false;
+}
+
 static void plot(FILE *f, const json_t *result, const char *axis, const char *title,
 		 const char *y_name, double (*figure)(const json_t *run))
 {
@@ -219,6 +242,8 @@ void fan_report_sweep(FILE *f, const json_t *result)
 		plot(f, result, axis, "Throughput of a worker while it communicates", "Gb/s",
 		     avg_rate);
 		plot(f, result, axis, "Contributions that switches added", "share", hit_rate);
+		if (has_servers(result))
+			plot(f, result, axis, "What servers received", "MB", server_bytes);
 	}
 	run_table(f, result);
 }

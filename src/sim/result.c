@@ -6,13 +6,7 @@
 #include <stdlib.h>
 
 #include "experiment.h"
-
-#define NS 1e9
-
-static double seconds(uint64_t ns)
-{
-	return (double)ns / NS;
-}
+#include "result.h"
 
 static int by_value(const void *a, const void *b)
 {
@@ -71,7 +65,7 @@ static json_t *iterations_of(const struct fan_experiment_job *j)
 			if (j->trainer[r].span_ns[i] > end_ns)
 				end_ns = j->trainer[r].span_ns[i];
 		if (end_ns)
-			json_array_append_new(list, json_real(seconds(end_ns)));
+			json_array_append_new(list, json_real(fan_seconds(end_ns)));
 	}
 	return list;
 }
@@ -85,131 +79,40 @@ static const char *why_not(const struct fan_experiment *e, const struct sums *s)
 	return e->timed_out && !s->over ? "not over at limit_s" : NULL;
 }
 
-static void put_text(json_t *o, const char *key, const char *text)
-{
-	json_object_set_new(o, key, text ? json_string(text) : json_null());
-}
-
-static void put_count(json_t *o, const char *key, uint64_t n)
-{
-	json_object_set_new(o, key, json_integer((json_int_t)n));
-}
-
-static void put_real(json_t *o, const char *key, double v)
-{
-	json_object_set_new(o, key, json_real(v));
-}
-
 static json_t *job_json(const struct fan_experiment *e, uint32_t i, double *jct_s)
 {
 	const struct fan_experiment_job *j = &e->job[i];
 	const struct fan_scenario_job *sj = &e->scenario->job[i];
 	struct sums s = add_up(j);
 	const char *error = why_not(e, &s);
-	*jct_s = s.over && !error ? seconds(s.done_ns - j->cfg.arrival_ns) : -1;
+	*jct_s = s.over && !error ? fan_seconds(s.done_ns - j->cfg.arrival_ns) : -1;
 	uint64_t bytes = s.elems / (j->cfg.ranks ? j->cfg.ranks : 1u) * sizeof(float);
 	bool ring = sj->reduce == FAN_REDUCE_RING;
 	json_t *o = json_object();
-	put_text(o, "name", j->cfg.name);
-	put_text(o, "model", j->cfg.model.name);
-	put_text(o, "at", ring ? "ring" : e->scenario->node[sj->at].name);
-	put_count(o, "workers", j->cfg.ranks);
-	put_count(o, "iterations", j->cfg.iterations);
-	put_real(o, "arrival_s", seconds(j->cfg.arrival_ns));
+	fan_put_text(o, "name", j->cfg.name);
+	fan_put_text(o, "model", j->cfg.model.name);
+	fan_put_text(o, "at", ring ? "ring" : e->scenario->node[sj->at].name);
+	fan_put_count(o, "workers", j->cfg.ranks);
+	fan_put_count(o, "iterations", j->cfg.iterations);
+	fan_put_real(o, "arrival_s", fan_seconds(j->cfg.arrival_ns));
 	json_object_set_new(o, "jct_s", *jct_s >= 0 ? json_real(*jct_s) : json_null());
-	put_real(o, "comm_s", seconds(s.comm_ns));
-	put_real(o, "wait_s", seconds(s.wait_ns));
-	put_real(o, "ready_s", seconds(s.ready_ns));
-	put_count(o, "bytes_per_worker", bytes);
-	put_real(o, "throughput_gbps_per_worker",
-		 s.comm_ns ? (double)bytes * 8 / (double)s.comm_ns : 0);
-	put_count(o, "sent", s.st.sent);
-	put_count(o, "retransmissions", s.st.resent);
-	put_count(o, "replays", s.st.replays);
-	put_count(o, "probes", s.st.probes);
-	put_count(o, "model_elements", fan_model_numel(&j->cfg.model));
-	put_count(o, "reduced_elements", s.elems);
-	put_count(o, "checked_elements", s.checked);
-	put_count(o, "restarts", j->shared.lives);
+	fan_put_real(o, "comm_s", fan_seconds(s.comm_ns));
+	fan_put_real(o, "wait_s", fan_seconds(s.wait_ns));
+	fan_put_real(o, "ready_s", fan_seconds(s.ready_ns));
+	fan_put_count(o, "bytes_per_worker", bytes);
+	fan_put_real(o, "throughput_gbps_per_worker",
+		     s.comm_ns ? (double)bytes * 8 / (double)s.comm_ns : 0);
+	fan_put_count(o, "sent", s.st.sent);
+	fan_put_count(o, "retransmissions", s.st.resent);
+	fan_put_count(o, "replays", s.st.replays);
+	fan_put_count(o, "probes", s.st.probes);
+	fan_put_count(o, "model_elements", fan_model_numel(&j->cfg.model));
+	fan_put_count(o, "reduced_elements", s.elems);
+	fan_put_count(o, "checked_elements", s.checked);
+	fan_put_count(o, "restarts", j->shared.lives);
 	json_object_set_new(o, "iteration_ends_s", iterations_of(j));
-	put_text(o, "error", error);
+	fan_put_text(o, "error", error);
 	return o;
-}
-
-/* Occupancy, share of contributions that were added, and results a second, over time. */
-static json_t *series_json(const struct fan_aggregator *a)
-{
-	const struct fan_series *s = &a->series;
-	json_t *occupancy = json_array(), *hits = json_array(), *rate = json_array();
-	json_t *lent = json_array();
-	uint64_t offered = 0, added = 0, results = 0;
-	for (uint32_t i = 0; i < s->count; i++) {
-		/* sums of cumulative counts: their last values are what is wanted */
-		double weight = s->weight[i];
-		uint64_t o = s->last[i][1], h = s->last[i][2], n = s->last[i][3];
-		double slots = (double)s->sum[i][0] / weight / a->cfg.slots;
-		json_array_append_new(occupancy, json_real(slots));
-		slots = (double)s->sum[i][4] / weight / a->cfg.slots;
-		json_array_append_new(lent, json_real(slots));
-		double share = o > offered ? (double)(h - added) / (double)(o - offered) : 0;
-		json_array_append_new(hits, o > offered ? json_real(share) : json_null());
-		double span_s = (double)s->interval_ns / NS;
-		json_array_append_new(rate, json_real((double)(n - results) / span_s));
-		offered = o;
-		added = h;
-		results = n;
-	}
-	return json_pack("{s:f, s:f, s:o, s:o, s:o, s:o}", "start_s", seconds(s->start_ns),
-			 "interval_s", seconds(s->interval_ns), "occupancy", occupancy, "lent",
-			 lent, "hit_rate", hits, "results_per_s", rate);
-}
-
-static double mean_occupancy(const struct fan_aggregator *a)
-{
-	uint64_t sum = 0, weight = 0;
-	for (uint32_t i = 0; i < a->series.count; i++) {
-		sum += a->series.sum[i][0];
-		weight += a->series.weight[i];
-	}
-	return weight ? (double)sum / (double)weight / a->cfg.slots : 0;
-}
-
-static json_t *aggregator_json(const struct fan_experiment *e, uint32_t node)
-{
-	const struct fan_aggregator *a = e->aggregator[node];
-	const struct fan_switch_stats st = fan_aggregator_stats(a);
-	uint64_t offered = fan_aggregator_offered(&st), drops = 0;
-	for (unsigned i = 0; i < FAN_DROP_COUNT; i++)
-		drops += st.drops[i];
-	json_t *o = json_object();
-	put_text(o, "name", e->scenario->node[node].name);
-	put_text(o, "policy", "switchml");
-	put_count(o, "slots", a->cfg.slots);
-	put_real(o, "occupancy", mean_occupancy(a));
-	put_real(o, "hit_rate", offered ? (double)st.contributions / (double)offered : 0);
-	put_count(o, "evictions", 0);  /* the policy switchml has neither these... */
-	put_count(o, "collisions", 0); /* ...nor these */
-	put_count(o, "contributions", st.contributions);
-	put_count(o, "results", st.results);
-	put_count(o, "replays", st.replays);
-	put_count(o, "needs", st.needs);
-	put_count(o, "dropped", drops);
-	put_count(o, "restarts", a->restarts);
-	put_count(o, "rx_packets", a->rx_packets);
-	put_count(o, "rx_bytes", a->rx_bytes);
-	put_count(o, "tx_packets", a->tx_packets);
-	put_count(o, "tx_bytes", a->tx_bytes);
-	json_object_set_new(o, "series", series_json(a));
-	return o;
-}
-
-static json_t *aggregators_json(const struct fan_experiment *e, int kind)
-{
-	json_t *list = json_array();
-	for (uint32_t n = 0; n < e->scenario->nodes; n++)
-		if (e->aggregator[n] && e->scenario->node[n].kind == kind)
-			json_array_append_new(list, aggregator_json(e, n));
-	return list;
 }
 
 static json_t *link_json(const struct fan_experiment *e, uint32_t link)
@@ -217,7 +120,7 @@ static json_t *link_json(const struct fan_experiment *e, uint32_t link)
 	const struct fan_sim_link *l = &e->sim.link[link];
 	const struct fan_link_stats *st = &l->stats;
 	uint64_t queue = (uint64_t)(((unsigned __int128)st->queue_max_ps << 16) / l->byte_q16);
-	double capacity = (double)l->cfg.bps * seconds(e->sim.now_ns) / 8;
+	double capacity = (double)l->cfg.bps * fan_seconds(e->sim.now_ns) / 8;
 	return json_pack("{s:s, s:s, s:I, s:I, s:f, s:I, s:I, s:I, s:I}", "from",
 			 e->scenario->node[l->from].name, "to", e->scenario->node[l->to].name,
 			 "packets", (json_int_t)st->packets, "bytes", (json_int_t)st->bytes, "use",
@@ -258,10 +161,10 @@ json_t *fan_experiment_result(const struct fan_experiment *e)
 		ended ? json_real(sum / ended) : json_null(), "p50_jct_s",
 		ended ? json_real(percentile(jct_s, ended, 50)) : json_null(), "p99_jct_s",
 		ended ? json_real(percentile(jct_s, ended, 99)) : json_null(), "failed_jobs",
-		(json_int_t)(jobs - ended), "end_s", seconds(e->sim.now_ns), "packet_hops",
+		(json_int_t)(jobs - ended), "end_s", fan_seconds(e->sim.now_ns), "packet_hops",
 		(json_int_t)e->sim.hops, "fragment_hops", (json_int_t)e->sim.frag_hops, "jobs",
-		list, "switches", aggregators_json(e, FAN_NODE_SWITCH), "servers",
-		aggregators_json(e, FAN_NODE_SERVER), "links", links_json(e));
+		list, "switches", fan_result_switches(e), "servers", fan_result_servers(e), "links",
+		links_json(e));
 	free(jct_s);
 	return root;
 }

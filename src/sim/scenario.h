@@ -24,12 +24,21 @@ enum fan_node_kind {
 	FAN_NODE_ROUTER, /* forwards */
 };
 
+#define FAN_NODE_NONE FAN_POLICY_COUNT /* the policy of a switch that only forwards */
+
 struct fan_scenario_node {
 	char name[FAN_FIELD_NAME];
-	int kind;     /* enum fan_node_kind */
-	uint64_t bps; /* what it can handle; 0: all that comes */
-	int policy;
+	int kind;	    /* enum fan_node_kind */
+	uint64_t bps;	    /* what it can handle; 0: all that comes */
+	uint32_t ecn_bytes; /* packets that find more before them there are marked; 0: none */
+	int policy;	    /* enum fan_policy, or FAN_NODE_NONE */
 	uint32_t slots, window, jobs, buffer_bytes;
+	/* Shared switches. */
+	uint32_t quota; /* most slots that one job holds; 0: all */
+	bool free_early, preemption, ageing, priorities;
+	bool reminders; /* of what completes their sums */
+	char server_name[FAN_FIELD_NAME];
+	uint32_t server; /* next on the way up; FAN_SIM_NONE: it completes its sums itself */
 	uint16_t payload_bytes;
 	bool multicast;
 	uint32_t placed; /* workers on it */
@@ -53,7 +62,8 @@ enum fan_reduce {
 struct fan_scenario_job {
 	struct fan_job_config cfg;
 	int reduce;  /* enum fan_reduce */
-	uint32_t at; /* node that sums */
+	uint32_t at; /* node that sums, or completes the sums... */
+	bool shared; /* ...of shared switches, which its workers join */
 	uint64_t bucket_bytes;
 	char at_name[FAN_FIELD_NAME];
 };
@@ -108,11 +118,25 @@ bool fan_scenario_is_below(const struct fan_scenario *s, uint32_t node, uint32_t
 int fan_scenario_seat(struct fan_scenario *s, struct fan_sim *sim, struct fan_scenario_job *j,
 		      struct fan_reader *r);
 
+/* A switch of policy atp or esa? */
+bool fan_scenario_shares(const struct fan_scenario_node *n);
+
+/* What completes the sums of a shared switch: a server, or one of the switches itself. */
+uint32_t fan_scenario_home(const struct fan_scenario *s, uint32_t node);
+
+/* Where the workers of a job join whose sums j->at completes, behind shared switches. */
+int fan_scenario_seat_shared(struct fan_scenario *s, struct fan_sim *sim,
+			     struct fan_scenario_job *j, struct fan_reader *r);
+
 /* The parts, in files of their own. */
 int fan_scenario_read_topology(struct fan_scenario *s, const json_t *o, struct fan_reader *r);
 int fan_scenario_read_jobs(struct fan_scenario *s, const json_t *root, struct fan_reader *r);
 int fan_scenario_read_parents(struct fan_scenario *s, struct fan_reader *r);
+int fan_scenario_read_servers(struct fan_scenario *s, struct fan_reader *r);
 int fan_scenario_place(struct fan_scenario *s, struct fan_reader *r);
+
+/* A job's "model", from the current object; to be freed with fan_model_free. */
+int fan_scenario_read_model(struct fan_model *m, const json_t *v, struct fan_reader *r);
 
 /* The whole file, ended by a zero, to be freed; NULL with r->why.  `name` is relative to
  * the folder of r->file. */

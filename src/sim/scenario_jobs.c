@@ -5,19 +5,18 @@
 #include <string.h>
 
 #include "csv.h"
-#include "model.h"
 #include "scenario.h"
 
 #define COUNT(a)	(sizeof(a) / sizeof *(a))
 #define FILE_BYTES_MAX	(64 << 20)
 #define STALL_MS	3600000u
-#define PARTS_MAX	1024 /* layers of a synthetic model */
 #define TRACE_HEAD	"num_gpu,duration,submit_time,iterations,model"
 #define COPY_NAME_BYTES 40
 
 static const char *const modes[] = {"native", "fixed", NULL};
 static const char *const wires[] = {"float32", "float16", "bfloat16", NULL};
 static const char *const reduces[] = {"fanin", "ring", NULL};
+static const char *const priorities[] = {"remaining", "attained", "started", "none", NULL};
 
 /* What JSON says of a job, before it is turned into a fan_scenario_job. */
 struct job_entry {
@@ -25,7 +24,7 @@ struct job_entry {
 	uint16_t payload_bytes, window;
 	uint32_t workers, iterations, jitter, copies;
 	uint64_t arrival_ns, interval_ns, bucket_bytes, alive_ns, stall_ns;
-	int mode, wire, reduce;
+	int mode, wire, reduce, priority;
 	bool overlap, verify;
 	uint32_t retries;
 };
@@ -47,6 +46,7 @@ static const struct fan_field job_fields[] = {
 	{"bucket_bytes", FAN_FIELD_U64, AT(bucket_bytes), 0, 0, NULL},
 	{"mode", FAN_FIELD_WORD, AT(mode), 0, 0, modes},
 	{"wire", FAN_FIELD_WORD, AT(wire), 0, 0, wires},
+	{"priority", FAN_FIELD_WORD, AT(priority), 0, 0, priorities},
 	{"overlap", FAN_FIELD_BOOL, AT(overlap), 0, 0, NULL},
 	{"verify", FAN_FIELD_BOOL, AT(verify), 0, 0, NULL},
 	{"jitter", FAN_FIELD_SHARE, AT(jitter), 0, 1, NULL},
@@ -73,20 +73,6 @@ static const struct fan_field slow_fields[] = {
 };
 #undef AT
 
-struct synthetic_entry {
-	uint64_t numel, forward_ns, backward_ns;
-	uint32_t layers;
-};
-
-#define AT(field) offsetof(struct synthetic_entry, field)
-static const struct fan_field synthetic_fields[] = {
-	{"numel", FAN_FIELD_U64, AT(numel), 0, FAN_MODEL_NUMEL_MAX, NULL},
-	{"layers", FAN_FIELD_U32, AT(layers), 1, PARTS_MAX, NULL},
-	{"forward_ms", FAN_FIELD_MS, AT(forward_ns), 0, 3.6e6, NULL},
-	{"backward_ms", FAN_FIELD_MS, AT(backward_ns), 0, 3.6e6, NULL},
-};
-#undef AT
-
 char *fan_scenario_file(struct fan_reader *r, const char *key, const char *name)
 {
 	char path[4096];
@@ -106,65 +92,6 @@ char *fan_scenario_file(struct fan_reader *r, const char *key, const char *name)
 	}
 	text[n] = '\0';
 	return text;
-}
-
-/* Equal layers that make up the whole. */
-static int make_synthetic(struct fan_model *m, const json_t *o, struct fan_reader *r)
-{
-	struct synthetic_entry e = {.layers = 1};
-	memset(m, 0, sizeof *m);
-	size_t back = fan_reader_enter(r, "model");
-	if (fan_fields_read(r, o, synthetic_fields, COUNT(synthetic_fields), &e))
-		return -1;
-	fan_reader_leave(r, back);
-	snprintf(m->name, sizeof m->name, "synthetic");
-	for (uint64_t i = 0, n = e.layers; i < n; i++) {
-		struct fan_layer l = {
-			.numel = e.numel / n + (i < e.numel % n),
-			.forward_ns = e.forward_ns / n,
-			.backward_ns = e.backward_ns / n,
-		};
-		snprintf(l.name, sizeof l.name, "layer%u", (unsigned)i);
-		if (!fan_model_add(m, &l))
-			return fan_reader_fail(r, "model", "out of memory");
-	}
-	return 0;
-}
-
-static int read_table(struct fan_model *m, const char *name, struct fan_reader *r)
-{
-	char why[FAN_WHY_BYTES / 4];
-	char *text = fan_scenario_file(r, "model", name);
-	if (!text)
-		return -1;
-	int e = fan_model_parse(m, text, why, sizeof why);
-	free(text);
-	if (e)
-		return fan_reader_fail(r, "model", "%s: %s", name, why);
-	snprintf(m->name, sizeof m->name, "%.47s", name);
-	return 0;
-}
-
-static int read_model(struct fan_model *m, const json_t *v, struct fan_reader *r)
-{
-	const char *name = json_string_value(v);
-	if (json_is_object(v))
-		return make_synthetic(m, v, r);
-	if (!name)
-		return fan_reader_fail(r, "model",
-				       "expected the name of a model, a CSV file or an object");
-	size_t n = strlen(name);
-	if (n > 4 && strcmp(name + n - 4, ".csv") == 0)
-		return read_table(m, name, r);
-	if (fan_model_make(m, name))
-		return 0;
-	char all[256] = "";
-	for (unsigned i = 0; fan_model_names[i]; i++) {
-		size_t at = strlen(all);
-		snprintf(all + at, sizeof all - at, " %s", fan_model_names[i]);
-	}
-	return fan_reader_fail(r, "model", "\"%.64s\": expected a file NAME.csv or one of%s", name,
-			       all);
 }
 
 static int read_slow(struct fan_job_config *c, const json_t *list, struct fan_reader *r)
@@ -240,6 +167,7 @@ static void fill(struct fan_scenario *s, struct fan_scenario_job *j, const struc
 	c->window = e->window;
 	c->mode = e->mode ? FAN_FIXED : FAN_NATIVE;
 	c->wire = (uint8_t)(e->wire == 1 ? FAN_FLOAT16 : e->wire == 2 ? FAN_BFLOAT16 : FAN_FLOAT32);
+	c->priority = (uint8_t)e->priority;
 	c->overlap = e->overlap;
 	c->verify = e->verify;
 	c->retries = e->retries;
@@ -299,7 +227,7 @@ static int add_job(struct fan_scenario *s, const struct job_entry *e, const json
 		if (strcmp(s->job[i].cfg.name, c->name) == 0)
 			return fan_reader_fail(r, "name", "there are two jobs \"%s\"", c->name);
 	s->jobs++; /* from here on it is freed with the scenario */
-	if (read_model(&c->model, json_object_get(o, "model"), r))
+	if (fan_scenario_read_model(&c->model, json_object_get(o, "model"), r))
 		return -1;
 	if (!json_object_get(o, "verify"))
 		c->verify = c->wire == FAN_FLOAT32 && e->reduce == FAN_REDUCE_FANIN &&

@@ -9,12 +9,13 @@
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
 static const char *const kinds[] = {"worker", "switch", "server", "router", NULL};
-static const char *const policies[] = {"switchml", NULL};
+static const char *const policies[] = {"switchml", "atp", "esa", "none", NULL};
 
 /* An entry of "nodes" may stand for several. */
 struct node_entry {
 	struct fan_scenario_node node;
-	uint32_t count; /* 0: one, of just that name */
+	uint32_t count;	       /* 0: one, of just that name */
+	uint32_t memory_frags; /* 0: as "slots" says */
 };
 
 #define AT(field) offsetof(struct node_entry, field)
@@ -23,8 +24,17 @@ static const struct fan_field node_fields[] = {
 	{"kind", FAN_FIELD_WORD, AT(node.kind), 0, 0, kinds},
 	{"count", FAN_FIELD_U32, AT(count), 1, FAN_SCENARIO_NODES_MAX, NULL},
 	{"gbps", FAN_FIELD_GBPS, AT(node.bps), 1e-6, 1e5, NULL},
+	{"ecn_bytes", FAN_FIELD_U32, AT(node.ecn_bytes), 0, FAN_LINK_QUEUE_MAX, NULL},
 	{"policy", FAN_FIELD_WORD, AT(node.policy), 0, 0, policies},
-	{"slots", FAN_FIELD_U32, AT(node.slots), 2, FAN_SLOTS_MAX, NULL},
+	{"server", FAN_FIELD_TEXT, AT(node.server_name), 0, 0, NULL},
+	{"quota", FAN_FIELD_U32, AT(node.quota), 0, FAN_SLOTS_MAX, NULL},
+	{"free_early", FAN_FIELD_BOOL, AT(node.free_early), 0, 0, NULL},
+	{"preemption", FAN_FIELD_BOOL, AT(node.preemption), 0, 0, NULL},
+	{"ageing", FAN_FIELD_BOOL, AT(node.ageing), 0, 0, NULL},
+	{"priorities", FAN_FIELD_BOOL, AT(node.priorities), 0, 0, NULL},
+	{"reminders", FAN_FIELD_BOOL, AT(node.reminders), 0, 0, NULL},
+	{"slots", FAN_FIELD_U32, AT(node.slots), 1, FAN_SLOTS_MAX, NULL},
+	{"memory_frags", FAN_FIELD_U32, AT(memory_frags), 0, 2 * FAN_SLOTS_MAX, NULL},
 	{"window", FAN_FIELD_U32, AT(node.window), 2, FAN_WINDOW_MAX, NULL},
 	{"jobs", FAN_FIELD_U32, AT(node.jobs), 1, FAN_JOBS_MAX, NULL},
 	{"buffer_bytes", FAN_FIELD_U32, AT(node.buffer_bytes), 0, 0, NULL},
@@ -85,11 +95,76 @@ static int add_node(struct fan_scenario *s, struct fan_reader *r, const struct n
 	return 0;
 }
 
+/* Keys that a node of this kind has no use for. */
+static int check_keys(const struct fan_scenario_node *n, const json_t *o, struct fan_reader *r)
+{
+	static const char *const of_switches[] = {"policy",	"server",     "quota",
+						  "free_early", "preemption", "ageing",
+						  "priorities", "parent"};
+	bool sums = n->kind == FAN_NODE_SWITCH || n->kind == FAN_NODE_SERVER;
+	if (!sums && (n->slots || n->window || n->jobs || n->buffer_bytes || n->multicast))
+		return fan_reader_fail(r, NULL,
+				       "a %s has no slots, window, jobs, buffer or multicast",
+				       kinds[n->kind]);
+	if (!sums && json_object_get(o, "reminders"))
+		return fan_reader_fail(r, "reminders", "a %s sends none", kinds[n->kind]);
+	for (unsigned i = 0; i < COUNT(of_switches) && n->kind != FAN_NODE_SWITCH; i++)
+		if (json_object_get(o, of_switches[i]))
+			return fan_reader_fail(r, of_switches[i], "a %s has none: only switches do",
+					       kinds[n->kind]);
+	if (n->ecn_bytes && !n->bps)
+		return fan_reader_fail(r, "ecn_bytes", "goes with gbps: else nothing waits there");
+	if (n->slots == 1 && !fan_scenario_shares(n))
+		return fan_reader_fail(r, "slots", "1: the policy %s needs two",
+				       policies[n->policy]);
+	return 0;
+}
+
+/* So many slots as that memory has room for: those of switchml are there twice. */
+static int count_slots(struct node_entry *e, struct fan_reader *r)
+{
+	uint32_t most = fan_scenario_shares(&e->node) ? FAN_SLOTS_MAX : 2 * FAN_SLOTS_MAX;
+	if (!e->memory_frags)
+		return 0;
+	if (e->node.kind != FAN_NODE_SWITCH)
+		return fan_reader_fail(r, "memory_frags", "a %s has none: only switches do",
+				       kinds[e->node.kind]);
+	if (e->node.slots)
+		return fan_reader_fail(r, "memory_frags", "goes without slots: it says how many");
+	if (e->memory_frags > most)
+		return fan_reader_fail(r, "memory_frags", "%u: expected at most %u",
+				       e->memory_frags, most);
+	e->node.slots = fan_scenario_shares(&e->node) ? e->memory_frags : e->memory_frags / 2;
+	if (e->node.slots == 0)
+		return fan_reader_fail(r, "memory_frags", "1: the policy %s needs two",
+				       policies[e->node.policy]);
+	return 0;
+}
+
+static void set_defaults(struct fan_scenario_node *n, const json_t *o)
+{
+	bool server = n->kind == FAN_NODE_SERVER || fan_scenario_shares(n);
+	if (!n->slots)
+		n->slots = n->kind == FAN_NODE_SERVER ? FAN_SLOTS_MAX : 4096;
+	if (!n->window)
+		n->window = server ? FAN_WINDOW_MAX : FAN_WINDOW_QUOTA;
+	if (!server && !json_object_get(o, "window") && n->jobs && n->slots / n->jobs < n->window)
+		n->window = n->slots / n->jobs < 2 ? 2 : n->slots / n->jobs; /* each its share */
+	if (!n->jobs)
+		n->jobs = FAN_JOBS_MAX;
+	n->payload_bytes = (uint16_t)(n->payload_bytes / 8 * 8);
+}
+
 static int read_node(struct fan_scenario *s, const json_t *o, struct fan_reader *r, size_t entry)
 {
 	struct node_entry e = {.node = {.kind = -1,
 					.payload_bytes = FAN_PAYLOAD_1500,
+					.preemption = true,
+					.ageing = true,
+					.priorities = true,
+					.reminders = true,
 					.parent = FAN_SIM_NONE,
+					.server = FAN_SIM_NONE,
 					.entry = (uint32_t)entry}};
 	if (fan_fields_read(r, o, node_fields, COUNT(node_fields), &e))
 		return -1;
@@ -97,23 +172,9 @@ static int read_node(struct fan_scenario *s, const json_t *o, struct fan_reader 
 		return fan_reader_fail(r, NULL, "lacks the key \"name\"");
 	if (e.node.kind < 0)
 		return fan_reader_fail(r, NULL, "lacks the key \"kind\"");
-	bool sums = e.node.kind == FAN_NODE_SWITCH || e.node.kind == FAN_NODE_SERVER;
-	if (!sums && (e.node.slots || e.node.window || e.node.jobs || e.node.buffer_bytes ||
-		      e.node.multicast))
-		return fan_reader_fail(r, NULL,
-				       "a %s has no slots, window, jobs, buffer or multicast",
-				       kinds[e.node.kind]);
-	if (e.node.parent_name[0] && e.node.kind != FAN_NODE_SWITCH)
-		return fan_reader_fail(r, "parent", "a %s has none: only switches do",
-				       kinds[e.node.kind]);
-	bool server = e.node.kind == FAN_NODE_SERVER;
-	if (!e.node.slots)
-		e.node.slots = server ? FAN_SLOTS_MAX : 4096;
-	if (!e.node.window)
-		e.node.window = server ? FAN_WINDOW_MAX : FAN_WINDOW_QUOTA;
-	if (!e.node.jobs)
-		e.node.jobs = FAN_JOBS_MAX;
-	e.node.payload_bytes = (uint16_t)(e.node.payload_bytes / 8 * 8);
+	if (count_slots(&e, r) || check_keys(&e.node, o, r))
+		return -1;
+	set_defaults(&e.node, o);
 	for (uint32_t i = 0; i < (e.count ? e.count : 1); i++)
 		if (add_node(s, r, &e, i))
 			return -1;
@@ -226,7 +287,7 @@ int fan_scenario_read_topology(struct fan_scenario *s, const json_t *o, struct f
 	if (!s->node || !s->link)
 		return fan_reader_fail(r, NULL, "out of memory");
 	if (read_list(s, o, r, "nodes", read_node) || fan_scenario_read_parents(s, r) ||
-	    read_list(s, o, r, "links", read_link))
+	    fan_scenario_read_servers(s, r) || read_list(s, o, r, "links", read_link))
 		return -1;
 	return check_connected(s, r);
 }

@@ -9,8 +9,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define FAN_SERIES_MAX	   512
-#define FAN_SERIES_FIGURES 5
+#define FAN_SERIES_MAX 512
+
+/* Slots in use, and what has been counted until now. */
+enum fan_series_figure {
+	FAN_SERIES_USED,    /* slots that sum something */
+	FAN_SERIES_LENT,    /* that jobs hold */
+	FAN_SERIES_OFFERED, /* contributions that came... */
+	FAN_SERIES_ADDED,   /* ...and that were added */
+	FAN_SERIES_RESULTS, /* fragments finished */
+	FAN_SERIES_COLLISIONS,
+	FAN_SERIES_PREEMPTIONS,
+	FAN_SERIES_EVICTIONS,
+	FAN_SERIES_FLUSHES,
+	FAN_SERIES_RX_BYTES,
+	FAN_SERIES_FIGURES
+};
 
 struct fan_series {
 	uint64_t start_ns, interval_ns, next_ns;

@@ -62,8 +62,9 @@ bool fan_trainer_share(struct fan_trainer_shared *sh, struct fan_job_config *cfg
 	uint32_t frags = cfg->window / 8u < OP_FRAGS ? OP_FRAGS : cfg->window / 8u;
 	if (cfg->mode == FAN_FIXED) /* a whole group: exponents travel once for each */
 		frags = cfg->payload_bytes / 2u;
-	sh->tile = frags * frag_elems(cfg);
-	sh->ahead = (uint64_t)2 * cfg->window * frag_elems(cfg);
+	sh->frag_elems = frag_elems(cfg);
+	sh->tile = frags * sh->frag_elems;
+	sh->ahead = (uint64_t)2 * cfg->window * sh->frag_elems;
 	size_t places = sh->tile + FAN_TILE_SHIFTS * OP_SHIFT;
 	size_t elems = places + (size_t)cfg->ranks * RANK_SHIFT;
 	sh->input = aligned_alloc(ALIGN, rounded(elems * sizeof *sh->input));
@@ -103,6 +104,18 @@ static struct fan_job_seat seat_of(const struct fan_trainer *t)
 	};
 }
 
+/* How urgent a fragment is: the core's function, told more than the core can know. */
+static uint8_t urgency(const void *arg, const struct fan_priority_view *v)
+{
+	const struct fan_trainer *t = arg;
+	struct fan_priority_view mine = *v;
+	if (t->shared->cfg->priority == FAN_PRIORITY_REMAINING)
+		mine.left_frags = t->left_elems / t->shared->frag_elems + 1;
+	else if (t->shared->cfg->priority == FAN_PRIORITY_ATTAINED)
+		mine.left_frags = v->sent_frags + 1;
+	return fan_priority_default(NULL, &mine);
+}
+
 static bool come(struct fan_trainer *t)
 {
 	const struct fan_job_config *c = t->shared->cfg;
@@ -121,12 +134,22 @@ static bool come(struct fan_trainer *t)
 			 1,
 	};
 	memcpy(w.name, c->name, sizeof w.name);
+	if (c->urgent && c->priority != FAN_PRIORITY_NONE) {
+		w.priority = urgency;
+		w.priority_arg = t;
+	}
 	size_t bytes = fan_worker_bytes(&w);
 	t->mem = bytes ? aligned_alloc(ALIGN, rounded(bytes)) : NULL;
 	if (!t->mem)
 		return false;
 	t->core = fan_worker_init(t->mem, &w, t->shared->sim->now_ns);
 	return true;
+}
+
+/* What there is to reduce from `iteration` on. */
+static uint64_t elems_from(const struct fan_job_config *c, uint32_t iteration)
+{
+	return fan_model_numel(&c->model) * (c->iterations - iteration);
 }
 
 /* Forget the operations of a life that is over. */
@@ -141,6 +164,7 @@ static void drop_ops(struct fan_trainer *t)
 static void rise(struct fan_trainer *t, uint32_t iteration)
 {
 	drop_ops(t);
+	t->left_elems = elems_from(t->shared->cfg, iteration);
 	t->fault = (struct fan_fault){.err = FAN_OK};
 	t->iteration = iteration;
 	t->step = 0;
@@ -261,6 +285,7 @@ static void start_op(struct fan_trainer *t, uint32_t elems, bool last)
 		.dtype = FAN_FLOAT32,
 		.wire = (enum fan_dtype)sh->cfg->wire,
 		.mode = (enum fan_mode)sh->cfg->mode,
+		.layer = sh->cfg->bucket[t->bucket_at % sh->cfg->buckets].low + 1,
 		.count = elems,
 		.in = sh->input + o->shift + t->rank * RANK_SHIFT,
 		.out = o->out ? o->out : sh->sink,
@@ -317,6 +342,7 @@ static bool take_finished(struct fan_trainer *t)
 		o->out = NULL;
 		t->times.elems += o->elems;
 		t->in_flight -= o->elems;
+		t->left_elems -= o->elems;
 		t->bucket_done += o->last;
 		any = true;
 	}
@@ -526,6 +552,7 @@ bool fan_trainer_init(struct fan_trainer *t, struct fan_trainer_shared *sh, uint
 	t->rank = rank;
 	t->comm_since_ns = t->wait_since_ns = FAN_SIM_NEVER;
 	t->ring.sim = sh->sim;
+	t->left_elems = elems_from(sh->cfg, 0);
 	if (rank == 0)
 		sh->first = t;
 	t->actor =

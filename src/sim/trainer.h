@@ -19,11 +19,12 @@
 struct fan_trainer_shared {
 	struct fan_job_config *cfg;
 	struct fan_sim *sim;
-	uint32_t tile;	/* elements of the largest operation */
-	uint64_t ahead; /* elements in flight that are enough: two windows */
-	float *input;	/* of all ranks, each with its own shift */
-	float *expect;	/* sums of it over the ranks, or NULL: nothing is checked */
-	float *sink;	/* where results go that nobody checks */
+	uint32_t tile;	     /* elements of the largest operation... */
+	uint32_t frag_elems; /* ...and of a fragment */
+	uint64_t ahead;	     /* elements in flight that are enough: two windows */
+	float *input;	     /* of all ranks, each with its own shift */
+	float *expect;	     /* sums of it over the ranks, or NULL: nothing is checked */
+	float *sink;	     /* where results go that nobody checks */
 	struct fan_out_item *item;
 	uint8_t *scratch;
 	size_t scratch_bytes;
@@ -68,7 +69,8 @@ struct fan_trainer {
 	uint64_t bucket_at;		    /* the one that is being started... */
 	uint64_t bucket_elems;		    /* ...and how much of it has been */
 	uint64_t op_first, op_next;
-	uint64_t in_flight; /* elements of theirs */
+	uint64_t in_flight;  /* elements of theirs */
+	uint64_t left_elems; /* to be reduced until the job is over */
 	struct fan_trainer_op op[FAN_OPS_MAX];
 	uint64_t comm_since_ns, wait_since_ns; /* FAN_SIM_NEVER: not now */
 	uint64_t span_ns[FAN_JOB_SPANS_MAX];   /* ends of iterations */

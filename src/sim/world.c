@@ -68,7 +68,7 @@ uint32_t fan_sim_add_link(struct fan_sim *s, uint32_t a, uint32_t b,
 	return s->links++;
 }
 
-uint32_t fan_sim_add_node(struct fan_sim *s, bool forwards, uint64_t bps)
+uint32_t fan_sim_add_node(struct fan_sim *s, bool forwards, uint64_t bps, uint32_t ecn_bytes)
 {
 	void *list = s->node;
 	if (!grow(&list, s->nodes, &s->nodes_room, FAN_SIM_NODES_MAX, sizeof *s->node))
@@ -78,7 +78,8 @@ uint32_t fan_sim_add_node(struct fan_sim *s, bool forwards, uint64_t bps)
 	s->node[n] = (struct fan_sim_node){.forwards = forwards, .inside = FAN_SIM_NONE};
 	if (!bps)
 		return n;
-	const struct fan_link_config inside = {.bps = bps, .queue_bytes = FAN_LINK_QUEUE_MAX};
+	const struct fan_link_config inside = {
+		.bps = bps, .queue_bytes = FAN_LINK_QUEUE_MAX, .ecn_bytes = ecn_bytes};
 	s->node[n].inside = fan_sim_add_link(s, n, n, &inside);
 	return s->node[n].inside == FAN_SIM_NONE ? FAN_SIM_NONE : n;
 }

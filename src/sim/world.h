@@ -100,9 +100,10 @@ struct fan_sim {
 void fan_sim_init(struct fan_sim *s, uint64_t seed, uint32_t packet_bytes);
 void fan_sim_free(struct fan_sim *s);
 
-/* A node; `bps` 0: it works as fast as packets come.  Its number, or FAN_SIM_NONE: out of
- * memory or of numbers; so are the next two. */
-uint32_t fan_sim_add_node(struct fan_sim *s, bool forwards, uint64_t bps);
+/* A node; `bps` 0: it works as fast as packets come, else it marks those that find more than
+ * `ecn_bytes` before them (0: none).  Its number, or FAN_SIM_NONE: out of memory or of
+ * numbers; so are the next two. */
+uint32_t fan_sim_add_node(struct fan_sim *s, bool forwards, uint64_t bps, uint32_t ecn_bytes);
 
 /* One direction of a cable from `a` to `b`. */
 uint32_t fan_sim_add_link(struct fan_sim *s, uint32_t a, uint32_t b,

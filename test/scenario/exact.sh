@@ -4,7 +4,9 @@
 # The same scenario and seed give the same bytes: in every build, and however many runs go
 # on at a time.  When a change of results was meant, look at the difference and record it:
 #
-#     build/fanin sim test/scenario/faults.json -q --json test/scenario/faults.expect.json
+#     for s in faults shared; do
+#             build/fanin sim test/scenario/$s.json -q --json test/scenario/$s.expect.json
+#     done
 #
 #     exact.sh FANIN
 set -eu
@@ -19,8 +21,10 @@ same() { # FILE FILE WHAT
         exit 1
 }
 
-"$fanin" sim faults.json -q --json "$work/faults.json"
-same faults.expect.json "$work/faults.json" 'faults.json, as recorded'
+for s in faults shared; do
+        "$fanin" sim $s.json -q --json "$work/$s.json"
+        same $s.expect.json "$work/$s.json" "$s.json, as recorded"
+done
 
 for jobs in 1 3; do
         "$fanin" sim faults.json -q -j $jobs --sweep seed=1,2,3,4,5 \
@@ -95,11 +99,62 @@ for at, to, unicast, once in ("ps", "r", 8 + 4 / 2, 1.5), ("r", "q", 5 + 1 / 2, 
 assert abs(carried[False, "q", "b0"] / carried[True, "q", "b0"] - 1) < 0.02
 PY
 
+# Shared switches: every policy gives right sums, and slots and queues what they were given.
+"$fanin" sim contest.json -q --sweep topology.nodes.s0.policy=switchml,atp,esa,none \
+        --sweep 'topology.links.1.ecn_bytes=0,30000' --json "$work/contest.json"
+python3 - "$work/contest.json" <<'PY'
+import json
+import sys
+
+run_of = {}
+for run in json.load(open(sys.argv[1]))["runs"]:
+    policy, mark = (run["set"][k] for k in ("topology.nodes.s0.policy", "topology.links.1.ecn_bytes"))
+    run_of[policy, mark] = run
+    for job in run["jobs"]:
+        assert not job["error"] and job["checked_elements"] == job["reduced_elements"], job
+    for switch in run["switches"]:
+        assert switch["policy"] == policy and 0 < switch["hit_rate"] <= 1, switch
+        assert max(switch["series"]["lent"]) <= 1, switch
+        if policy in ("atp", "esa"):
+            assert switch["slots"] == 16 and max(switch["series"]["lent"]) <= 12 / 16, "quota"
+            assert switch["collisions"] > 0 and switch["over_quota"] > 0, switch
+            assert (switch["evictions"] > 0) == (switch["preemptions"] > 0) == (policy == "esa")
+            # three workers' packets a fragment come, and each is counted once
+            parts = switch["contributions"] + switch["collisions"] + switch["passed"]
+            sent = sum(job["sent"] for job in run["jobs"])
+            assert abs(parts - sent) <= switch["dropped"], (parts, sent)
+    marked = sum(link["ecn_marked"] for link in run["links"] if link["to"] == "ps")
+    assert (marked > 0) == (mark > 0 and policy != "switchml"), (policy, mark, marked)
+for policy in ("atp", "esa"):  # marks make windows smaller, before the queue for the server is full
+    lost = [sum(link["overflows"] for link in run_of[policy, mark]["links"]) for mark in (0, 30000)]
+    assert 0 < lost[1] < 0.7 * lost[0], (policy, lost)
+bytes_of = [run_of[p, 0]["servers"][0]["rx_bytes"] for p in ("none", "atp", "esa")]
+assert bytes_of[0] == max(bytes_of), bytes_of
+PY
+
+# 64 jobs share a switch, and the next one is told that there is no room.
+for copies in 32 33; do
+        "$fanin" sim contest.json -q --set 'jobs.*.copies='$copies --set 'jobs.*.model.numel=5000' \
+                --set topology.nodes.s0.policy=esa --set topology.nodes.s0.quota=2 --set limit_s=10 \
+                --json "$work/many$copies.json" || [ $copies = 33 ]
+done
+python3 - "$work/many32.json" "$work/many33.json" <<'PY'
+import json
+import sys
+
+for name, refused in zip(sys.argv[1:], (0, 2)):
+    jobs = json.load(open(name))["jobs"]
+    errors = [job["error"] for job in jobs if job["error"]]
+    assert len(jobs) == 64 + refused and errors == ["jobs_full"] * refused, errors
+    assert all(job["checked_elements"] == 3 * 5000 for job in jobs if not job["error"])
+PY
+
 # The page: whole, and nothing to be loaded.
 "$fanin" sim faults.json -q --report "$work/one.html"
+"$fanin" sim shared.json -q --report "$work/shared.html"
 "$fanin" sim ring.json -q --sweep jobs.x.reduce=fanin,ring --sweep topology.nodes.w.count=2,4,8 \
         --report "$work/sweep.html"
-python3 - "$work/one.html" "$work/sweep.html" <<'PY'
+python3 - "$work/one.html" "$work/sweep.html" "$work/shared.html" <<'PY'
 import sys
 from html.parser import HTMLParser
 
@@ -125,7 +180,7 @@ class Page(HTMLParser):
             assert self.open.pop() == tag, tag
 
 
-for name, plots in zip(sys.argv[1:], (3, 4)):
+for name, plots in zip(sys.argv[1:], (3, 4, 8)):
     page, text = Page(), open(name).read()
     page.feed(text)
     assert page.open == [] and page.count["svg"] == plots, (name, page.open, page.count)

@@ -7,7 +7,7 @@ corruption, slow workers, background traffic, links that go down or change their
 switches that restart.  A failure prints its seed, and is shrunk to a smaller scenario
 that still fails, with a trace of its packets.
 
-    whole_jobs.py FANIN [--trees] [--seeds N] [--seed S] [--keep DIR] [--find KEY]
+    whole_jobs.py FANIN [--trees | --shared] [--seeds N] [--seed S] [--keep DIR] [--find KEY]
 """
 
 import argparse
@@ -104,6 +104,48 @@ def tree_of(rng):
     return {"nodes": nodes, "links": links}, switches
 
 
+def shared_of(rng):
+    """Switches whose slots all jobs share: racks, maybe a switch above them, maybe one more,
+    and a server, which may be on the highest switch."""
+    nodes, links, switches = [], [], []
+    server = "ps" if rng.random() < 0.7 else None
+
+    def add_switch(name, up):
+        switch = {"name": name, "kind": "switch", "policy": rng.choice(["atp", "esa"]),
+                  "slots": rng.choice([1, 2, 8, 64, 512])}
+        if up:
+            switch["server"] = up
+            links.append(dict(link_of(rng, name, up), ecn_bytes=rng.choice([0, 5000, 30000])))
+        if rng.random() < 0.2:
+            switch["quota"] = rng.choice([1, 4, 32])
+        for option in ("preemption", "ageing", "priorities"):
+            if rng.random() < 0.15:
+                switch[option] = False
+        if rng.random() < 0.3:
+            switch["free_early"] = True
+        if rng.random() < 0.2:
+            switch["gbps"], switch["ecn_bytes"] = rng.choice([5, 50]), 20000
+        nodes.append(switch)
+        switches.append(name)
+        return name
+
+    if server:
+        nodes.append({"name": server, "kind": "server"})
+        switches.append(server)
+    racks = rng.randint(1, 3)
+    up = server
+    for name in ("t", "m"):
+        if racks > 1 and (rng.random() < 0.5 or (name == "m" and up == server)):
+            up = add_switch(name, up)
+    for i in range(racks):
+        below = add_switch("s%d" % i, up)
+        nodes.append({"name": "w%d-" % i, "kind": "worker", "count": rng.randint(2, 4)})
+        links.append(dict(link_of(rng, "w%d-*" % i, below), ecn_bytes=rng.choice([0, 10000])))
+    if rng.random() < 0.2:  # its sums need no reminders: workers ask
+        nodes[0]["reminders"] = False
+    return {"nodes": nodes, "links": links}, switches
+
+
 def job_of(rng, number, hosts, switches):
     job = {
         "name": "j%d" % number,
@@ -127,14 +169,20 @@ def job_of(rng, number, hosts, switches):
     return job
 
 
-def scenario_of(seed, trees):
+TOPOLOGY = {"plain": topology_of, "trees": tree_of, "shared": shared_of}
+
+
+def scenario_of(seed, kind):
     rng = random.Random(seed)
-    topology, switches = tree_of(rng) if trees else topology_of(rng)
+    topology, switches = TOPOLOGY[kind](rng)
     hosts = ["%s%d" % (n["name"], i) for n in topology["nodes"] if n["kind"] == "worker"
              for i in range(n["count"])]
     jobs = [job_of(rng, i, len(hosts), switches) for i in range(rng.randint(1, 3))]
-    for job in jobs if trees else []:
-        job["workers"] = len(hosts)  # each leaf has some
+    for job in jobs:
+        if kind == "trees":
+            job["workers"] = len(hosts)  # each leaf has some
+        if kind == "shared":
+            job["priority"] = rng.choice(["remaining", "attained", "started", "none"])
     changes = []
     if rng.random() < 0.4:
         at = round(rng.random() * 0.01, 5)
@@ -245,15 +293,18 @@ def smaller(scenario):
         yield changed(0, "jobs", i, "arrival_s")
     for i, link in enumerate(scenario["topology"]["links"]):
         for key in ("loss", "duplicate", "reorder", "corrupt", "jitter_us", "queue_bytes",
-                    "loss_burst"):
+                    "loss_burst", "ecn_bytes"):
             if key in link:
                 yield without("topology", "links", i, key)
     for i, node in enumerate(scenario["topology"]["nodes"]):
         if node.get("count", 2) > 2:
             yield changed(2, "topology", "nodes", i, "count")
-        for key in ("gbps", "multicast"):
-            if key in node:
+        for key in ("gbps", "multicast", "quota", "preemption", "ageing", "priorities",
+                    "free_early", "reminders"):
+            if key in node and not (key == "gbps" and "ecn_bytes" in node):
                 yield without("topology", "nodes", i, key)
+        if "ecn_bytes" in node:
+            yield without("topology", "nodes", i, "ecn_bytes")
 
 
 def shrink(runner, scenario, wrong):
@@ -292,7 +343,10 @@ def report(runner, seed, scenario, wrong, keep):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("fanin")
-    parser.add_argument("--trees", action="store_true", help="trees of switches, all of them")
+    parser.add_argument("--trees", dest="kind", action="store_const", const="trees",
+                        default="plain", help="trees of switches, all of them")
+    parser.add_argument("--shared", dest="kind", action="store_const", const="shared",
+                        help="switches whose slots all jobs share")
     parser.add_argument("--seeds", type=int, default=None, metavar="N", help="how many (100; 1 after --seed)")
     parser.add_argument("--seed", type=int, default=None, metavar="S", help="the first (1)")
     parser.add_argument("--keep", default=".", metavar="DIR", help="where failures are written")
@@ -304,7 +358,7 @@ def main():
     runner = Runner(args.fanin, args.find)
     failed = 0
     for seed in range(first, first + seeds):
-        scenario = scenario_of(seed, args.trees)
+        scenario = scenario_of(seed, args.kind)
         wrong = runner.wrong(scenario, twice=seed % 8 == 0)
         if wrong:
             failed += 1

@@ -58,7 +58,7 @@ set_to 'topology.links.0.a=w0' 'bad.json: topology.links: no path from "s0" to "
 set_to 'topology.nodes.s0.kind=hub' 'bad.json: topology.nodes[0].kind: "hub": expected one of worker, switch, server, router'
 set_to 'topology.nodes.s0.slots=2.5' 'bad.json: topology.nodes[0].slots: 2.5: expected a whole number'
 set_to 'topology.nodes.s0.kind=router' 'bad.json: jobs.j: no switch or server that all its workers reach'
-set_to 'topology.nodes.s0.policy=esa' 'bad.json: topology.nodes[0].policy: "esa": expected one of switchml'
+set_to 'topology.nodes.s0.policy=fast' 'bad.json: topology.nodes[0].policy: "fast": expected one of switchml, atp, esa, none'
 set_to 'jobs.j.workers=5' 'bad.json: jobs[0].workers: 5: the topology has 4 worker nodes'
 set_to 'jobs.j.model=vgg17' 'bad.json: jobs[0].model: "vgg17": expected a file NAME.csv or one of alexnet'
 set_to 'jobs.j.model=none.csv' 'bad.json: jobs[0].model: none.csv: cannot be read'
@@ -91,6 +91,43 @@ printf '%s' '{"topology": {"nodes": [{"name": "s0", "kind": "switch"},
  {"name": "w", "kind": "worker", "count": 300}], "links": [{"a": "w*", "b": "s0", "gbps": 10}]},
  "jobs": [{"name": "j", "model": {"numel": 1000}}]}' >bad.json
 refuse 'bad.json: jobs.j.workers: 300 of them would join "s0": expected 2 to 256'
+
+# shared switches
+shared='{"topology": {"nodes": [{"name": "ps", "kind": "server"},
+ {"name": "s0", "kind": "switch", "policy": "atp", "server": "s1"},
+ {"name": "s1", "kind": "switch", "policy": "esa", "server": "ps"}, {"name": "w", "kind": "worker", "count": 3}],
+ "links": [{"a": "w*", "b": "s0", "gbps": 10}, {"a": "s0", "b": "s1", "gbps": 10}, {"a": "s1", "b": "ps", "gbps": 10}]},
+ "jobs": [{"name": "j", "model": {"numel": 1000}}]}'
+printf '%s' "$shared" >bad.json
+"$fanin" sim bad.json -q || { echo 'the good shared switches fail'; failed=1; }
+set_to 'topology.nodes.s0.server=x' 'bad.json: topology.nodes[1].server: "x": no server or switch of policy atp or esa of that name'
+set_to 'topology.nodes.s0.server=w0' 'bad.json: topology.nodes[1].server: "w0": no server or switch of policy atp or esa'
+set_to 'topology.nodes.s1.policy=switchml' 'bad.json: topology.nodes[1].server: "s1": no server or switch of policy atp or esa'
+set_to 'topology.nodes.s1.server=s0' 'bad.json: topology.nodes[2].server: "s0" leads to "s1" itself'
+set_to 'topology.nodes.s0.slots=0' 'bad.json: topology.nodes[1].slots: 0: expected a whole number from 1 to 65536'
+set_to 'topology.nodes.ps.slots=1' 'bad.json: topology.nodes[0].slots: 1: the policy switchml needs two'
+set_to 'topology.nodes.ps.policy=atp' 'bad.json: topology.nodes[0].policy: a server has none: only switches do'
+set_to 'topology.nodes.w.quota=4' 'bad.json: topology.nodes[3].quota: a worker has none: only switches do'
+set_to 'topology.nodes.w.reminders=false' 'bad.json: topology.nodes[3].reminders: a worker sends none'
+set_to 'topology.nodes.s0.ageing=1' 'bad.json: topology.nodes[1].ageing: expected true or false, got a number'
+set_to 'topology.nodes.s0.ecn_bytes=1000' 'bad.json: topology.nodes[1].ecn_bytes: goes with gbps'
+set_to 'topology.nodes.s0.parent=ps' 'bad.json: topology.nodes[1].parent: both must have the policy switchml'
+set_to 'topology.nodes.s0.payload_bytes=256' 'bad.json: jobs.j.payload_bytes: 1408: "s0" has slots of 256'
+set_to 'jobs.j.priority=high' 'bad.json: jobs[0].priority: "high": expected one of remaining, attained, started, none'
+chain='{"name": "ps", "kind": "server"}, {"name": "w", "kind": "worker", "count": 2}'
+ways='{"a": "w*", "b": "c8", "gbps": 10}, {"a": "c0", "b": "ps", "gbps": 10}'
+up='ps'
+for n in 0 1 2 3 4 5 6 7 8; do
+        chain="$chain, {\"name\": \"c$n\", \"kind\": \"switch\", \"policy\": \"atp\", \"server\": \"$up\"}"
+        [ $n = 0 ] || ways="$ways, {\"a\": \"c$n\", \"b\": \"$up\", \"gbps\": 10}"
+        up=c$n
+done
+text "{\"topology\": {\"nodes\": [$chain], \"links\": [$ways]}, \"jobs\": [{\"model\": {\"numel\": 1}}]}" \
+        'bad.json: topology.nodes[10].server: more than 8 switches in a row'
+text '{"topology": {"nodes": [{"name": "s0", "kind": "switch", "policy": "none"},
+ {"name": "w", "kind": "worker", "count": 2}], "links": [{"a": "w*", "b": "s0", "gbps": 10}]},
+ "jobs": [{"name": "j", "model": {"numel": 1000}, "at": "s0"}]}' \
+        'bad.json: jobs.j.at: "s0" has the policy none and names no server'
 printf '%s' "$good" >bad.json
 
 # columns of tables

@@ -97,7 +97,7 @@ static void recv_packet(void *self, const struct sim_packet *p)
 	if (h->restarts < RESTARTS_MAX && h->restart &&
 	    fan_shared_stats(h->core)->packets >= h->restart) {
 		end_life(h);
-		h->down_until_ns = h->sim->now_ns + rng_below(&h->sim->rng, 20 * FAN_MS);
+		h->down_until_ns = h->sim->now_ns + fan_rng_below(&h->sim->rng, 20 * FAN_MS);
 		h->restarts++;
 		begin_life(h);
 		h->routes_ns = h->down_until_ns + rng_range(&h->sim->rng, 1, 20 * FAN_MS);

@@ -115,7 +115,7 @@ static void recv_packet(void *self, const struct sim_packet *p)
 	take_events(h);
 	bool due = h->restart_at && fan_switch_stats(h->core)->results >= h->restart_at;
 	if (due && !h->restarted && h->may_restart(h->may_restart_arg))
-		host_switch_restart(h, rng_below(&h->sim->rng, 50 * FAN_MS));
+		host_switch_restart(h, fan_rng_below(&h->sim->rng, 50 * FAN_MS));
 	if (fan_switch_deadline(h->core) <= h->sim->now_ns)
 		tick(h);
 }
@@ -149,7 +149,7 @@ void host_switch_restart(struct host_switch *h, uint64_t down_ns)
 {
 	check_counts(h);
 	free(h->mem);
-	h->cfg.epoch += 1 + rng_below(&h->sim->rng, 3);
+	h->cfg.epoch += 1 + fan_rng_below(&h->sim->rng, 3);
 	h->down_until_ns = h->sim->now_ns + down_ns;
 	h->restarted = true;
 	begin_life(h);

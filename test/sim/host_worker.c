@@ -15,7 +15,7 @@ static void begin_life(struct host_worker *h)
 {
 	struct fan_worker_config cfg = h->job->cfg;
 	cfg.rank = h->rank;
-	cfg.nonce = rng_next(&h->sim->rng) | 1;
+	cfg.nonce = fan_rng_next(&h->sim->rng) | 1;
 	size_t bytes = fan_worker_bytes(&cfg);
 	SIM_CHECK(h->sim, bytes > 0, "a worker does not like its configuration");
 	h->mem = aligned_alloc(64, (bytes + 63) / 64 * 64);
@@ -157,7 +157,7 @@ static void begin_one(struct host_worker *h)
 	struct fan_op op;
 	tensor_open(&h->tensor[n], op_number(h, n), h->rank, &op);
 	if (h->job->priorities) /* ranks need not agree */
-		op.priority = (uint8_t)rng_below(&h->sim->rng, h->job->priorities);
+		op.priority = (uint8_t)fan_rng_below(&h->sim->rng, h->job->priorities);
 	int err = fan_worker_start(h->core, h->sim->now_ns, &op, &h->id[n]);
 	if (err) {
 		tensor_close(&h->tensor[n]);
@@ -169,7 +169,7 @@ static void begin_one(struct host_worker *h)
 	h->job->begun[n]++;
 	h->next_ns = h->sim->now_ns;
 	if (rng_chance(&h->sim->rng, h->job->pause))
-		h->next_ns += rng_below(&h->sim->rng, h->job->pause_ms * FAN_MS + 1);
+		h->next_ns += fan_rng_below(&h->sim->rng, h->job->pause_ms * FAN_MS + 1);
 }
 
 static void leave(struct host_worker *h, int err)
@@ -214,7 +214,8 @@ static void rise_again(struct host_worker *h)
 	}
 	h->job = next;
 	h->life++;
-	h->next_ns = h->sim->now_ns + next->start_ns + rng_below(&h->sim->rng, next->spread_ns + 1);
+	h->next_ns =
+		h->sim->now_ns + next->start_ns + fan_rng_below(&h->sim->rng, next->spread_ns + 1);
 }
 
 static void run(struct host_worker *h)
@@ -267,7 +268,7 @@ void host_worker_init(struct host_worker *h, struct sim *s, const struct sim_lin
 	h->rank = rank;
 	h->room_items = (unsigned)rng_range(&s->rng, 1, ROOM_MAX);
 	h->stop_before = h->leave_before = UINT32_MAX;
-	h->next_ns = job->start_ns + rng_below(&s->rng, job->spread_ns + 1);
+	h->next_ns = job->start_ns + fan_rng_below(&s->rng, job->spread_ns + 1);
 	h->node = sim_add_node(s, link);
 	struct sim_node *n = &s->node[h->node];
 	n->self = h;

@@ -18,18 +18,18 @@ const char *story_name(enum story story)
 	return story < STORY_COUNT ? name[story] : "?";
 }
 
-static uint32_t draw_chance(struct rng *r, uint32_t of_it, uint32_t most)
+static uint32_t draw_chance(struct fan_rng *r, uint32_t of_it, uint32_t most)
 {
-	return rng_chance(r, of_it) ? (uint32_t)rng_below(r, most + 1) : 0;
+	return rng_chance(r, of_it) ? (uint32_t)fan_rng_below(r, most + 1) : 0;
 }
 
-static void draw_link(struct plan *p, struct rng *r)
+static void draw_link(struct plan *p, struct fan_rng *r)
 {
 	static const uint32_t most_loss[] = {0, 0, 10000, 50000, 200000};
 	struct sim_link *l = &p->link;
 	l->delay_ns = rng_range(r, 1, 200) * SIM_US;
-	l->jitter_ns = rng_below(r, 3) ? rng_below(r, l->delay_ns) : 0;
-	l->loss = (uint32_t)rng_below(r, most_loss[rng_below(r, 5)] + 1);
+	l->jitter_ns = fan_rng_below(r, 3) ? fan_rng_below(r, l->delay_ns) : 0;
+	l->loss = (uint32_t)fan_rng_below(r, most_loss[fan_rng_below(r, 5)] + 1);
 	l->burst = draw_chance(r, 300000, 300000);
 	l->twice = draw_chance(r, 400000, 50000);
 	l->late = draw_chance(r, 400000, 100000);
@@ -47,31 +47,32 @@ static void calm_link(struct plan *p)
 	l->damage /= 4;
 }
 
-static unsigned draw_ranks(struct rng *r)
+static unsigned draw_ranks(struct fan_rng *r)
 {
-	switch (rng_below(r, 40)) {
+	switch (fan_rng_below(r, 40)) {
 	case 0: return 256;
 	case 1: return 64;
 	default: return (unsigned)rng_range(r, 2, 16);
 	}
 }
 
-static uint16_t draw_payload(struct rng *r)
+static uint16_t draw_payload(struct fan_rng *r)
 {
 	static const uint16_t usual[] = {64, 64, 128, 1408, 8832};
-	uint64_t i = rng_below(r, 8);
+	uint64_t i = fan_rng_below(r, 8);
 	return i < 5 ? usual[i] : (uint16_t)(8 * rng_range(r, 8, 1104));
 }
 
-static void draw_config(struct plan *p, struct host_job *j, struct rng *r, unsigned number)
+static void draw_config(struct plan *p, struct host_job *j, struct fan_rng *r, unsigned number)
 {
 	struct fan_worker_config *c = &j->cfg;
 	memset(j, 0, sizeof *j);
 	snprintf(c->name, sizeof c->name, "job-%u", number);
 	c->ranks = (uint16_t)draw_ranks(r);
 	c->payload_bytes = draw_payload(r);
-	c->window_max = (uint16_t)(rng_below(r, 4) ? rng_range(r, 2, 64) : rng_range(r, 64, 1024));
-	c->options = (uint8_t)rng_below(r, 8);
+	c->window_max =
+		(uint16_t)(fan_rng_below(r, 4) ? rng_range(r, 2, 64) : rng_range(r, 64, 1024));
+	c->options = (uint8_t)fan_rng_below(r, 8);
 	c->alive_ms = 10000;
 	c->join_ms = 30000;
 	c->stall_ms = 30000;
@@ -80,17 +81,17 @@ static void draw_config(struct plan *p, struct host_job *j, struct rng *r, unsig
 	if (p->story == STORY_STALL)
 		c->stall_ms = (uint32_t)rng_range(r, 1, 3) * c->alive_ms;
 	j->exact = p->story != STORY_ROGUE || number > 0;
-	j->spread_ns = rng_below(r, 20 * FAN_MS);
-	j->start_ns = rng_below(r, 5 * FAN_MS);
+	j->spread_ns = fan_rng_below(r, 20 * FAN_MS);
+	j->start_ns = fan_rng_below(r, 5 * FAN_MS);
 	j->depth = (unsigned)rng_range(r, 1, 5);
-	if (rng_below(r, 2) == 0) {
-		j->pause = (uint32_t)rng_below(r, 300000);
+	if (fan_rng_below(r, 2) == 0) {
+		j->pause = (uint32_t)fan_rng_below(r, 300000);
 		j->pause_ms = (uint32_t)rng_range(r, 1, 150);
 	}
 }
 
 /* One operation on a tensor beyond the cache, which the worker handles with other copies. */
-static void draw_large_op(struct host_job *j, struct rng *r)
+static void draw_large_op(struct host_job *j, struct fan_rng *r)
 {
 	struct tensor_job about = {j->cfg.ranks, j->cfg.payload_bytes / 4u};
 	j->ops = 1;
@@ -101,7 +102,7 @@ static void draw_large_op(struct host_job *j, struct rng *r)
 	tensor_expect(&j->op[0], &about);
 }
 
-static void draw_ops(const struct plan *p, struct host_job *j, struct rng *r)
+static void draw_ops(const struct plan *p, struct host_job *j, struct fan_rng *r)
 {
 	unsigned ranks = j->cfg.ranks, per_frag = j->cfg.payload_bytes / 4u;
 	if (p->story == STORY_CALM && ranks <= 4 && per_frag > 350) {
@@ -112,7 +113,7 @@ static void draw_ops(const struct plan *p, struct host_job *j, struct rng *r)
 	if (frags > ELEMENTS / ranks / per_frag)
 		frags = ELEMENTS / ranks / per_frag;
 	j->ops = (unsigned)rng_range(r, 1, 8);
-	if (rng_below(r, 12) == 0) {
+	if (fan_rng_below(r, 12) == 0) {
 		j->ops = HOST_OPS_MAX;
 		j->depth = FAN_OPS_MAX;
 	}
@@ -121,13 +122,13 @@ static void draw_ops(const struct plan *p, struct host_job *j, struct rng *r)
 	struct tensor_job about = {ranks, per_frag};
 	for (unsigned i = 0; i < j->ops; i++) {
 		uint64_t most = (frags / j->ops + 1) * per_frag;
-		tensor_draw(&j->op[i], r, ranks, most + rng_below(r, per_frag));
+		tensor_draw(&j->op[i], r, ranks, most + fan_rng_below(r, per_frag));
 		tensor_expect(&j->op[i], &about);
 	}
 }
 
 /* Room for all jobs of the plan and for one more, in slots, ranks and table. */
-static void draw_switch(struct plan *p, struct rng *r)
+static void draw_switch(struct plan *p, struct fan_rng *r)
 {
 	static const uint8_t family[] = {0, 0, 4, 6};
 	uint32_t ranks = 0;
@@ -137,17 +138,18 @@ static void draw_switch(struct plan *p, struct rng *r)
 		ranks += c->ranks;
 		payload = c->payload_bytes > payload ? c->payload_bytes : payload;
 	}
-	uint16_t quota = (uint16_t)(rng_below(r, 3) ? rng_range(r, 2, 32) : rng_range(r, 32, 1024));
+	uint16_t quota =
+		(uint16_t)(fan_rng_below(r, 3) ? rng_range(r, 2, 32) : rng_range(r, 32, 1024));
 	p->sw = (struct fan_switch_config){
 		.slots = quota * 2u * (p->jobs * 2 + 1),
 		.payload_bytes = payload,
 		.jobs_max = (uint16_t)(p->jobs * 3 + 1),
 		.members_max = (uint16_t)(ranks * 2 + 256),
 		.window_max = quota,
-		.rx_bytes = rng_below(r, 2) ? (uint32_t)rng_range(r, 1 << 18, 1 << 23) : 0,
+		.rx_bytes = fan_rng_below(r, 2) ? (uint32_t)rng_range(r, 1 << 18, 1 << 23) : 0,
 		.shards = 1,
-		.epoch = rng_next(r),
-		.group_family = family[rng_below(r, 4)],
+		.epoch = fan_rng_next(r),
+		.group_family = family[fan_rng_below(r, 4)],
 		.group_port = 5001,
 		.group_base = {239, 1, 0, 250},
 	};
@@ -158,10 +160,10 @@ static void draw_switch(struct plan *p, struct rng *r)
 }
 
 /* Another operation where the ranks would agree on o. */
-static void draw_mismatch(struct plan *p, struct rng *r)
+static void draw_mismatch(struct plan *p, struct fan_rng *r)
 {
 	struct host_job *j = &p->job[0][0];
-	p->other_at = (unsigned)rng_below(r, j->ops);
+	p->other_at = (unsigned)fan_rng_below(r, j->ops);
 	struct fan_op *op = &j->op[p->other_at].op;
 	op->op = FAN_SUM; /* one with something to disagree about */
 	op->mode = FAN_NATIVE;
@@ -170,9 +172,9 @@ static void draw_mismatch(struct plan *p, struct rng *r)
 	struct fan_op *other = &p->other.op;
 	p->other = j->op[p->other_at];
 	p->other.expect = NULL;
-	switch (rng_below(r, 5)) {
+	switch (fan_rng_below(r, 5)) {
 	case 0: other->count += rng_range(r, 1, 2000); break;
-	case 1: other->count = rng_below(r, other->count); break;
+	case 1: other->count = fan_rng_below(r, other->count); break;
 	case 2: other->dtype = other->wire = FAN_INT64; break;
 	case 3: other->op = FAN_MAX; break;
 	default: other->reduce = !other->reduce; break;
@@ -218,7 +220,7 @@ static uint64_t draw_limit(const struct plan *p)
 	return (most_ms + (mild ? 1000 : 200000)) * FAN_MS;
 }
 
-static struct fan_shared_config draw_one_shared(const struct plan *p, struct rng *r,
+static struct fan_shared_config draw_one_shared(const struct plan *p, struct fan_rng *r,
 						enum plan_policy policy)
 {
 	static const uint32_t slots[] = {1, 2, 5, 32, 1024};
@@ -226,13 +228,13 @@ static struct fan_shared_config draw_one_shared(const struct plan *p, struct rng
 		0, 0, 0, FAN_SHARED_NO_PREEMPTION, FAN_SHARED_NO_AGEING, FAN_SHARED_NO_PRIORITIES};
 	return (struct fan_shared_config){
 		.policy = policy == PLAN_ESA ? FAN_POLICY_ESA : FAN_POLICY_ATP,
-		.slots = slots[rng_below(r, 5)],
-		.quota = rng_below(r, 3) ? 0 : (uint32_t)rng_range(r, 1, 16),
+		.slots = slots[fan_rng_below(r, 5)],
+		.quota = fan_rng_below(r, 3) ? 0 : (uint32_t)rng_range(r, 1, 16),
 		.payload_bytes = p->sw.payload_bytes,
 		.children_max = FAN_MEMBERS_MAX,
 		.spares = 1,
-		.options = (uint8_t)(options[rng_below(r, 6)] |
-				     (rng_below(r, 2) ? FAN_SHARED_FREE_EARLY : 0)),
+		.options = (uint8_t)(options[fan_rng_below(r, 6)] |
+				     (fan_rng_below(r, 2) ? FAN_SHARED_FREE_EARLY : 0)),
 	};
 }
 
@@ -240,22 +242,22 @@ static struct fan_shared_config draw_one_shared(const struct plan *p, struct rng
  * those of others. */
 static void draw_shared(struct plan *p, enum plan_policy policy)
 {
-	struct rng r = {rng_mix(p->seed + 0x5eed)};
+	struct fan_rng r = {fan_rng_mix(p->seed + 0x5eed)};
 	if (policy == PLAN_MIX)
-		policy = (enum plan_policy)rng_below(&r, PLAN_MIX);
+		policy = (enum plan_policy)fan_rng_below(&r, PLAN_MIX);
 	if (policy == PLAN_SWITCHML)
 		return;
 	p->shareds = (unsigned)rng_range(&r, 1, PLAN_SHARED_MAX);
-	p->beside = rng_below(&r, 2);
+	p->beside = fan_rng_below(&r, 2);
 	p->mark = draw_chance(&r, 300000, 200000);
-	if (p->story <= STORY_RESTART && rng_below(&r, 3) == 0)
+	if (p->story <= STORY_RESTART && fan_rng_below(&r, 3) == 0)
 		p->shared_restart = rng_range(&r, 500, 20000);
 	for (unsigned i = 0; i < p->shareds; i++)
 		p->shared[i] = draw_one_shared(p, &r, policy);
-	p->sw.no_reminders = rng_below(&r, 4) == 0;
+	p->sw.no_reminders = fan_rng_below(&r, 4) == 0;
 	for (unsigned i = 0; i < p->jobs; i++)
 		for (unsigned k = 0; k < p->lives; k++)
-			p->job[i][k].priorities = rng_below(&r, 3) ? 256 : 0;
+			p->job[i][k].priorities = fan_rng_below(&r, 3) ? 256 : 0;
 }
 
 /* Shared switches that are all linked, and ways through them. */
@@ -283,19 +285,19 @@ static void draw_routed(struct plan *p)
 
 void plan_draw(struct plan *p, uint64_t seed, enum story story, enum plan_policy policy)
 {
-	struct rng r = {rng_mix(seed)};
+	struct fan_rng r = {fan_rng_mix(seed)};
 	memset(p, 0, sizeof *p);
 	p->seed = seed;
-	p->story = rng_below(&r, 2) ? STORY_CALM : (enum story)rng_below(&r, STORY_COUNT);
+	p->story = fan_rng_below(&r, 2) ? STORY_CALM : (enum story)fan_rng_below(&r, STORY_COUNT);
 	if (story < STORY_COUNT)
 		p->story = story;
 	draw_link(p, &r);
 	if (p->story >= STORY_DEATH)
 		calm_link(p);
 	p->jobs = (unsigned)rng_range(&r, 1, PLAN_JOBS_MAX);
-	bool again = p->story <= STORY_RESTART && rng_below(&r, 2);
+	bool again = p->story <= STORY_RESTART && fan_rng_below(&r, 2);
 	p->lives = again || p->story == STORY_RESTART ? 2 : 1;
-	if (p->lives > 1 && rng_below(&r, 2)) {
+	if (p->lives > 1 && fan_rng_below(&r, 2)) {
 		p->link.ghost = (uint32_t)rng_range(&r, 1, 300000);
 		p->link.ghost_ns = rng_range(&r, 1, 400) * FAN_MS;
 	}
@@ -308,7 +310,7 @@ void plan_draw(struct plan *p, uint64_t seed, enum story story, enum plan_policy
 		draw_ops(p, &p->job[i][1], &r);
 		p->job[i][0].next = &p->job[i][1];
 	}
-	p->victim = (uint16_t)rng_below(&r, p->job[0][0].cfg.ranks);
+	p->victim = (uint16_t)fan_rng_below(&r, p->job[0][0].cfg.ranks);
 	draw_switch(p, &r);
 	if (p->story == STORY_MISMATCH)
 		draw_mismatch(p, &r);

@@ -17,7 +17,7 @@ static void add_workers(struct run *r)
 	for (unsigned i = 0; i < p->jobs; i++) {
 		for (uint16_t rank = 0; rank < p->job[i][0].cfg.ranks; rank++, n++) {
 			struct sim_link link = p->link;
-			link.loss = (uint32_t)rng_below(&r->sim.rng, link.loss + 1);
+			link.loss = (uint32_t)fan_rng_below(&r->sim.rng, link.loss + 1);
 			host_worker_init(&r->worker[n], &r->sim, &link, &r->plan.job[i][0], rank);
 		}
 	}
@@ -27,7 +27,7 @@ static void add_workers(struct run *r)
 		host_worker_init(r->extra, &r->sim, &link, &r->plan.extra, p->victim);
 	}
 	/* one that hears no group at all */
-	if (p->story != STORY_DEAF && rng_below(&r->sim.rng, 4) == 0)
+	if (p->story != STORY_DEAF && fan_rng_below(&r->sim.rng, 4) == 0)
 		r->sim.node[r->worker[p->victim].node].link.deaf = true;
 	for (unsigned i = 0; i < r->workers; i++)
 		sim_wake(&r->sim, r->worker[i].node);

@@ -103,7 +103,7 @@ int sim_add_node(struct sim *s, const struct sim_link *link)
 	s->node[i].peer = (fan_peer){.addr = {0, (uint64_t)i + 1}, .port = 4000};
 	*s->node[i].seat = (struct sim_seat){s, i};
 	const struct fan_link_config cable = {.bps = 0}; /* all delays are drawn here */
-	uint32_t at = fan_sim_add_node(&s->world, i == SIM_SWITCH, 0);
+	uint32_t at = fan_sim_add_node(&s->world, i == SIM_SWITCH, 0, 0);
 	if (i != SIM_SWITCH) {
 		fan_sim_add_link(&s->world, at, SIM_SWITCH, &cable);
 		fan_sim_add_link(&s->world, SIM_SWITCH, at, &cable);
@@ -126,15 +126,15 @@ int sim_find(const struct sim *s, const fan_peer *peer)
 static bool damage(struct sim *s, struct sim_packet *p)
 {
 	bool summed = fan_get16(p->bytes + 2) & FAN_F_SUMMED;
-	switch (rng_below(&s->rng, 4)) {
-	case 0: p->len = rng_below(&s->rng, p->len); return true;
+	switch (fan_rng_below(&s->rng, 4)) {
+	case 0: p->len = fan_rng_below(&s->rng, p->len); return true;
 	case 1: p->len += rng_range(&s->rng, 1, 16); return true;
 	case 2: return false;
 	default: break;
 	}
 	size_t bytes = summed ? p->len : FAN_HEAD_BYTES;
 	for (uint64_t n = rng_range(&s->rng, 1, 3); n; n--) {
-		size_t at = rng_below(&s->rng, bytes * 8);
+		size_t at = fan_rng_below(&s->rng, bytes * 8);
 		p->bytes[at / 8] ^= (uint8_t)(1u << at % 8);
 	}
 	return true;
@@ -162,11 +162,11 @@ static void deliver(struct sim *s, struct sim_link *l, const struct sim_packet *
 	size_t room = sizeof *p + p->len + 16;
 	struct sim_packet *copy = calloc(1, room);
 	memcpy(copy, p, sizeof *p + p->len);
-	uint64_t delay_ns = later_ns + l->delay_ns + rng_below(&s->rng, l->jitter_ns + 1);
+	uint64_t delay_ns = later_ns + l->delay_ns + fan_rng_below(&s->rng, l->jitter_ns + 1);
 	if (rng_chance(&s->rng, l->late))
-		delay_ns += rng_below(&s->rng, 20 * l->delay_ns + 200 * SIM_US);
+		delay_ns += fan_rng_below(&s->rng, 20 * l->delay_ns + 200 * SIM_US);
 	if (rng_chance(&s->rng, l->stale))
-		delay_ns += rng_below(&s->rng, l->stale_ns + 1);
+		delay_ns += fan_rng_below(&s->rng, l->stale_ns + 1);
 	bool lost = rng_chance(&s->rng, l->damage) && !damage(s, copy);
 	lost = lost || (s->filter && s->filter(s->filter_arg, p, &delay_ns));
 	if (!lost)
@@ -189,7 +189,7 @@ static bool is_lost(struct sim *s, struct sim_link *l)
 	if (!rng_chance(&s->rng, l->loss))
 		return false;
 	if (rng_chance(&s->rng, l->burst))
-		l->burst_until_ns = s->now_ns + rng_below(&s->rng, 10 * l->delay_ns + 1);
+		l->burst_until_ns = s->now_ns + fan_rng_below(&s->rng, 10 * l->delay_ns + 1);
 	return true;
 }
 
@@ -210,7 +210,7 @@ void sim_send(struct sim *s, int from, int to, const uint8_t *head, const uint8_
 		if (rng_chance(&s->rng, l->twice))
 			deliver(s, l, p, 0);
 		if (l->ghost && head[1] == FAN_TYPE_JOIN && rng_chance(&s->rng, l->ghost))
-			deliver(s, l, p, rng_below(&s->rng, l->ghost_ns));
+			deliver(s, l, p, fan_rng_below(&s->rng, l->ghost_ns));
 	}
 	free(p);
 }

@@ -11,7 +11,7 @@
 #define TEST_SIM_SIM_H
 
 #include "core/out.h"
-#include "rng.h"
+#include "draw.h"
 #include "sim/world.h"
 
 #define SIM_SWITCH   0
@@ -56,7 +56,7 @@ struct sim {
 	uint64_t seed, now_ns;
 	struct fan_sim world;
 	uint64_t late_ns; /* of the packet that is being sent */
-	struct rng rng;
+	struct fan_rng rng;
 	struct sim_node *node;
 	int nodes, nodes_max;
 	uint64_t delivered;

@@ -19,18 +19,19 @@ static bool all_ready(void *arg)
 }
 
 /* Change a field or two so that the packet stays well-formed, mostly. */
-static void alter(struct rng *r, struct fan_frag *f)
+static void alter(struct fan_rng *r, struct fan_frag *f)
 {
-	switch (rng_below(r, 8)) {
-	case 0: f->count = (uint16_t)rng_below(r, 40); break;
-	case 1: f->frag += rng_below(r, 8) - 4; break;
-	case 2: f->frag = rng_next(r); break;
-	case 3: f->flags ^= (uint16_t)(1u << rng_below(r, 12)); break;
+	switch (fan_rng_below(r, 8)) {
+	case 0: f->count = (uint16_t)fan_rng_below(r, 40); break;
+	case 1: f->frag += fan_rng_below(r, 8) - 4; break;
+	case 2: f->frag = fan_rng_next(r); break;
+	case 3: f->flags ^= (uint16_t)(1u << fan_rng_below(r, 12)); break;
 	case 4:
-		f->type = (uint8_t)(rng_below(r, 2) ? rng_range(r, 1, 4) : rng_range(r, 32, 41));
+		f->type =
+			(uint8_t)(fan_rng_below(r, 2) ? rng_range(r, 1, 4) : rng_range(r, 32, 41));
 		break;
-	case 5: f->op = (uint8_t)rng_below(r, 7); break;
-	case 6: f->dtype = (uint8_t)rng_below(r, 9); break;
+	case 5: f->op = (uint8_t)fan_rng_below(r, 7); break;
+	case 6: f->dtype = (uint8_t)fan_rng_below(r, 9); break;
 	default: f->type = FAN_TYPE_PROBE; break;
 	}
 }
@@ -38,7 +39,7 @@ static void alter(struct rng *r, struct fan_frag *f)
 /* Something like a packet that `from` or another node has sent. */
 static void play_trick(struct run *r, int from, bool as_itself)
 {
-	const struct sim_packet *p = r->sim.captured[rng_below(&r->rng, SIM_CAPTURED)];
+	const struct sim_packet *p = r->sim.captured[fan_rng_below(&r->rng, SIM_CAPTURED)];
 	static uint8_t packet[FAN_PACKET_MAX + 64];
 	struct fan_frag f;
 	if (!p || p->len > sizeof packet)
@@ -53,9 +54,9 @@ static void play_trick(struct run *r, int from, bool as_itself)
 			return;
 	}
 	uint8_t *body = packet + FAN_HEAD_BYTES;
-	for (uint64_t n = rng_below(&r->rng, 3); n && f.payload_bytes; n--)
-		body[rng_below(&r->rng, f.payload_bytes)] = (uint8_t)rng_next(&r->rng);
-	if (rng_below(&r->rng, 4))
+	for (uint64_t n = fan_rng_below(&r->rng, 3); n && f.payload_bytes; n--)
+		body[fan_rng_below(&r->rng, f.payload_bytes)] = (uint8_t)fan_rng_next(&r->rng);
+	if (fan_rng_below(&r->rng, 4))
 		alter(&r->rng, &f);
 	if (f.type == FAN_TYPE_JOIN || f.type == FAN_TYPE_VIA)
 		return; /* without authentication a stranger may always claim a rank */
@@ -92,11 +93,11 @@ static void tick(void *self)
 	bool tricky = r->plan.story == STORY_ROGUE || r->plan.story == STORY_OUTSIDER;
 	r->story_ns = r->sim.now_ns + POLL_NS;
 	if (!r->struck_ns) {
-		if (all_ready(r) && rng_below(&r->rng, 4) == 0)
+		if (all_ready(r) && fan_rng_below(&r->rng, 4) == 0)
 			strike(r);
 	} else if (tricky && r->tricks) {
 		r->tricks--;
-		r->story_ns = r->sim.now_ns + rng_below(&r->rng, POLL_NS);
+		r->story_ns = r->sim.now_ns + fan_rng_below(&r->rng, POLL_NS);
 		bool rogue = r->plan.story == STORY_ROGUE;
 		play_trick(r, rogue ? r->victim->node : r->stranger, rogue);
 	} else if (r->plan.story == STORY_CUT && r->sim.now_ns < r->struck_ns + 300 * FAN_MS) {
@@ -124,7 +125,7 @@ void story_begin(struct run *r)
 	const struct plan *p = &r->plan;
 	struct host_worker *v = r->victim = &r->worker[p->victim];
 	struct sim_link link = {.delay_ns = SIM_US};
-	r->rng.state = rng_mix(p->seed + 77);
+	r->rng.state = fan_rng_mix(p->seed + 77);
 	r->stranger = sim_add_node(&r->sim, &link);
 	struct sim_node *n = &r->sim.node[r->stranger];
 	n->self = r;
@@ -132,7 +133,7 @@ void story_begin(struct run *r)
 	n->tick = tick;
 	n->deadline = deadline;
 	r->story_ns = SIM_NEVER;
-	unsigned at = (unsigned)rng_below(&r->rng, p->job[0][0].ops);
+	unsigned at = (unsigned)fan_rng_below(&r->rng, p->job[0][0].ops);
 	switch (p->story) {
 	case STORY_CALM: return;
 	case STORY_STALL: v->stop_before = at; return;

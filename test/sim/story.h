@@ -20,7 +20,7 @@ struct run {
 	int stranger; /* node that plays the story */
 	uint64_t story_ns, struck_ns;
 	unsigned tricks; /* ROGUE, OUTSIDER: packets still to send */
-	struct rng rng;
+	struct fan_rng rng;
 };
 
 /* Set up what the plan's story needs; the hosts are there. */

@@ -19,47 +19,47 @@ static bool is_float(enum fan_dtype d)
 	return d == FAN_FLOAT32 || is_half(d);
 }
 
-static void draw_types(struct fan_op *op, struct rng *r)
+static void draw_types(struct fan_op *op, struct fan_rng *r)
 {
 	static const enum fan_dtype types[] = {FAN_FLOAT32,  FAN_FLOAT32, FAN_FLOAT16,
 					       FAN_BFLOAT16, FAN_INT32,	  FAN_INT64};
 	static const enum fan_redop redops[] = {FAN_SUM, FAN_SUM,   FAN_AVG,	FAN_MIN,
 						FAN_MAX, FAN_BCAST, FAN_BARRIER};
-	op->op = redops[rng_below(r, 7)];
-	op->dtype = types[rng_below(r, 6)];
-	if (op->op == FAN_BCAST && rng_below(r, 3) == 0)
+	op->op = redops[fan_rng_below(r, 7)];
+	op->dtype = types[fan_rng_below(r, 6)];
+	if (op->op == FAN_BCAST && fan_rng_below(r, 3) == 0)
 		op->dtype = FAN_UINT8;
 	op->wire = op->dtype;
-	if (op->dtype == FAN_FLOAT32 && rng_below(r, 3) == 0)
-		op->wire = rng_below(r, 2) ? FAN_FLOAT16 : FAN_BFLOAT16;
+	if (op->dtype == FAN_FLOAT32 && fan_rng_below(r, 3) == 0)
+		op->wire = fan_rng_below(r, 2) ? FAN_FLOAT16 : FAN_BFLOAT16;
 	bool sums = op->op == FAN_SUM || op->op == FAN_AVG;
 	if (op->dtype == FAN_FLOAT32 && op->wire == FAN_FLOAT32 && sums)
-		op->mode = rng_below(r, 3) ? FAN_FIXED : FAN_NATIVE;
+		op->mode = fan_rng_below(r, 3) ? FAN_FIXED : FAN_NATIVE;
 }
 
-void tensor_draw(struct tensor_op *o, struct rng *r, unsigned ranks, uint64_t elements)
+void tensor_draw(struct tensor_op *o, struct fan_rng *r, unsigned ranks, uint64_t elements)
 {
 	memset(o, 0, sizeof *o);
-	o->seed = rng_next(r);
+	o->seed = fan_rng_next(r);
 	draw_types(&o->op, r);
-	o->op.root = (uint16_t)rng_below(r, ranks);
-	o->op.reduce = o->op.op < FAN_BCAST && rng_below(r, 4) == 0;
-	switch (rng_below(r, 8)) {
-	case 0: o->op.count = rng_below(r, 6); break;
+	o->op.root = (uint16_t)fan_rng_below(r, ranks);
+	o->op.reduce = o->op.op < FAN_BCAST && fan_rng_below(r, 4) == 0;
+	switch (fan_rng_below(r, 8)) {
+	case 0: o->op.count = fan_rng_below(r, 6); break;
 	case 1: o->op.count = elements; break;
-	default: o->op.count = rng_below(r, elements + 1); break;
+	default: o->op.count = fan_rng_below(r, elements + 1); break;
 	}
 	if (o->op.op == FAN_BARRIER)
 		o->op.count = 0;
-	o->style = rng_below(r, 3) == 0 ? TENSOR_SPECIALS : TENSOR_PLAIN;
-	if (o->op.mode == FAN_FIXED && rng_below(r, 2))
+	o->style = fan_rng_below(r, 3) == 0 ? TENSOR_SPECIALS : TENSOR_PLAIN;
+	if (o->op.mode == FAN_FIXED && fan_rng_below(r, 2))
 		o->style = TENSOR_WILD;
-	o->in_place = rng_below(r, 2);
+	o->in_place = fan_rng_below(r, 2);
 }
 
 static uint64_t hash(const struct tensor_op *o, uint16_t rank, uint64_t i)
 {
-	return rng_mix(rng_mix(o->seed + rank) + i * UINT64_C(0x9e3779b97f4a7c15));
+	return fan_rng_mix(fan_rng_mix(o->seed + rank) + i * UINT64_C(0x9e3779b97f4a7c15));
 }
 
 /* All magnitudes; stretches of 97 elements have a character of their own. */

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "core/worker.h"
-#include "rng.h"
+#include "draw.h"
 
 #define TENSOR_GUARD 64 /* bytes before and behind each tensor that nobody may touch */
 
@@ -36,7 +36,7 @@ struct tensor_op {
 };
 
 /* Draw an operation of at most `elements` elements. */
-void tensor_draw(struct tensor_op *o, struct rng *r, unsigned ranks, uint64_t elements);
+void tensor_draw(struct tensor_op *o, struct fan_rng *r, unsigned ranks, uint64_t elements);
 
 /* Compute o->expect. */
 void tensor_expect(struct tensor_op *o, const struct tensor_job *job);

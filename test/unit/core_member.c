@@ -186,32 +186,32 @@ static void overlap(const struct fan_jobs *t)
 static void member__churn(void **state)
 {
 	(void)state;
-	struct rng r = test_rng();
+	struct fan_rng r = test_rng();
 	static uint8_t body[RIG_BODY];
 	rig.cfg.jobs_max = 12;
 	rig.cfg.window_max = 16;
 	rig_again();
 	unsigned joined = 0, refused = 0;
 	for (unsigned n = 0; n < 30000; n++) {
-		unsigned i = (unsigned)rng_below(&r, 12);
+		unsigned i = (unsigned)fan_rng_below(&r, 12);
 		const struct fan_job *j = &rig.sw->jobs.job[i];
-		if (j->state != FAN_JOB_NONE && rng_below(&r, 2)) {
+		if (j->state != FAN_JOB_NONE && fan_rng_below(&r, 2)) {
 			struct fan_leave bye = {.nonce = j->members[0].nonce};
-			bye.err = rng_below(&r, 2) ? FAN_OK : FAN_E_STALLED;
+			bye.err = fan_rng_below(&r, 2) ? FAN_OK : FAN_E_STALLED;
 			rig.job = j->id;
 			rig.epoch = j->epoch;
-			rig_ctl(FAN_TYPE_LEAVE, (uint16_t)rng_below(&r, 2), 0, body,
+			rig_ctl(FAN_TYPE_LEAVE, (uint16_t)fan_rng_below(&r, 2), 0, body,
 				fan_leave_put(body, &bye));
 		} else {
-			unsigned name = (unsigned)rng_below(&r, 20);
+			unsigned name = (unsigned)fan_rng_below(&r, 20);
 			struct fan_join m = named(name, (uint16_t)(2 + name % 5), name % 8,
-						  (uint16_t)(rng_below(&r, 2) * 8));
-			uint16_t rank = (uint16_t)rng_below(&r, 2);
-			int err = rig_join(rank, 1 + rng_below(&r, 3), &m);
+						  (uint16_t)(fan_rng_below(&r, 2) * 8));
+			uint16_t rank = (uint16_t)fan_rng_below(&r, 2);
+			int err = rig_join(rank, 1 + fan_rng_below(&r, 3), &m);
 			joined += err == FAN_OK;
 			refused += err == FAN_E_SLOTS_FULL || err == FAN_E_MEMBERS_FULL;
 			if (err == FAN_OK)
-				rig_beat(rank, rng_below(&r, 3), 0, 0);
+				rig_beat(rank, fan_rng_below(&r, 3), 0, 0);
 		}
 		overlap(&rig.sw->jobs);
 	}

@@ -150,17 +150,17 @@ static void policy_switchml__probes(void **state)
 static void policy_switchml__random(void **state)
 {
 	(void)state;
-	struct rng rng = test_rng();
+	struct fan_rng rng = test_rng();
 	uint64_t done[RANKS][4]; /* next fragment of each rank in each slot */
 	unsigned rounds = 0;
 	for (unsigned k = 0; k < RANKS * 4; k++)
 		done[k / 4][k % 4] = k % 4;
 	for (unsigned n = 0; n < 100000; n++) {
-		uint16_t rank = (uint16_t)rng_below(&rng, RANKS);
-		uint64_t *next = &done[rank][rng_below(&rng, 4)];
+		uint16_t rank = (uint16_t)fan_rng_below(&rng, RANKS);
+		uint64_t *next = &done[rank][fan_rng_below(&rng, 4)];
 		uint64_t frag = *next;
-		if (rng_below(&rng, 3) == 0) /* an old one, or one too early */
-			frag += 4 * rng_below(&rng, 5) - 4 * rng_below(&rng, 5);
+		if (fan_rng_below(&rng, 3) == 0) /* an old one, or one too early */
+			frag += 4 * fan_rng_below(&rng, 5) - 4 * fan_rng_below(&rng, 5);
 		float x[2] = {(float)frag, 1};
 		struct fan_frag f = part(rank, FAN_SUM, 0, x, 2);
 		f.frag = frag;

@@ -46,9 +46,9 @@ static void quant__exponents(void **state)
 static void quant__exponent_bounds_any_float(void **state)
 {
 	(void)state;
-	struct rng r = test_rng();
+	struct fan_rng r = test_rng();
 	for (unsigned i = 0; i < 500000; i++) {
-		uint32_t bits = (uint32_t)rng_next(&r) & (i % 2 ? UINT32_MAX : 0x80ffffff);
+		uint32_t bits = (uint32_t)fan_rng_next(&r) & (i % 2 ? UINT32_MAX : 0x80ffffff);
 		float x;
 		memcpy(&x, &bits, sizeof x);
 		int e = fan_quant_exponent(&x, 1);
@@ -90,26 +90,26 @@ static int16_t sum_of(const float x[][BLOCK], unsigned ranks, unsigned first, in
 	return e;
 }
 
-static float draw(struct rng *r, unsigned kind)
+static float draw(struct fan_rng *r, unsigned kind)
 {
-	float unit = (float)(int32_t)rng_next(r) * 0x1p-31f;
+	float unit = (float)(int32_t)fan_rng_next(r) * 0x1p-31f;
 	switch (kind) {
 	case 0: return 0;
 	case 1: return unit * 0x1p-130f; /* denormals */
 	case 2: return unit * FLT_MAX;
-	case 3: return rng_below(r, 2) ? FLT_MAX : -FLT_MAX;
+	case 3: return fan_rng_below(r, 2) ? FLT_MAX : -FLT_MAX;
 	case 4: return 0x1p-149f;
-	default: return ldexpf(unit, (int)rng_below(r, 60) - 30);
+	default: return ldexpf(unit, (int)fan_rng_below(r, 60) - 30);
 	}
 }
 
 /* Error at most ranks / f an element, no overflow, the same bits in any order. */
-static void check_block(struct rng *r, const float x[][BLOCK], unsigned ranks)
+static void check_block(struct fan_rng *r, const float x[][BLOCK], unsigned ranks)
 {
 	int32_t acc[BLOCK], other[BLOCK];
 	float got[BLOCK];
 	int16_t e = sum_of(x, ranks, 0, acc);
-	assert_int_equal(sum_of(x, ranks, (unsigned)rng_below(r, ranks), other), e);
+	assert_int_equal(sum_of(x, ranks, (unsigned)fan_rng_below(r, ranks), other), e);
 	assert_memory_equal(acc, other, sizeof acc);
 	fan_quant_decode(got, acc, BLOCK, e, ranks, 1);
 	double step = e == FAN_EXP_ZERO ? 0 : ldexp(1, e) / floor(2147483646.0 / ranks);
@@ -129,15 +129,16 @@ static void check_block(struct rng *r, const float x[][BLOCK], unsigned ranks)
 static void quant__error_is_bounded(void **state)
 {
 	(void)state;
-	struct rng r = test_rng();
+	struct fan_rng r = test_rng();
 	static float x[FAN_RANKS_MAX][BLOCK];
 	static const unsigned some[] = {2, 3, 5, 8, 17, 64, 255, 256};
 	for (unsigned n = 0; n < 8; n++) {
 		for (unsigned kind = 0; kind < 7; kind++) {
 			for (unsigned k = 0; k < some[n]; k++)
 				for (unsigned i = 0; i < BLOCK; i++)
-					x[k][i] = draw(&r, kind < 6 ? kind
-								    : (unsigned)rng_below(&r, 6));
+					x[k][i] =
+						draw(&r, kind < 6 ? kind
+								  : (unsigned)fan_rng_below(&r, 6));
 			check_block(&r, x, some[n]);
 		}
 	}

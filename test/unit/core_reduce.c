@@ -74,11 +74,11 @@ static void reduce__float_to_half_around_each(void **state)
 static void reduce__float_to_half_at_random(void **state)
 {
 	(void)state;
-	struct rng r = test_rng();
+	struct fan_rng r = test_rng();
 	for (unsigned i = 0; i < 400000; i++) {
-		compare_rounding(FAN_FLOAT16, float_of((uint32_t)rng_next(&r)));
-		compare_rounding(FAN_BFLOAT16, float_of((uint32_t)rng_next(&r)));
-		float near = (float)(int32_t)rng_next(&r) * 0x1p-36f; /* denormal halves */
+		compare_rounding(FAN_FLOAT16, float_of((uint32_t)fan_rng_next(&r)));
+		compare_rounding(FAN_BFLOAT16, float_of((uint32_t)fan_rng_next(&r)));
+		float near = (float)(int32_t)fan_rng_next(&r) * 0x1p-36f; /* denormal halves */
 		compare_rounding(FAN_FLOAT16, near);
 	}
 }
@@ -87,9 +87,9 @@ static void reduce__float_to_half_at_random(void **state)
 static void reduce__agrees_with_the_compiler(void **state)
 {
 	(void)state;
-	struct rng r = test_rng();
+	struct fan_rng r = test_rng();
 	for (unsigned i = 0; i < 400000; i++) {
-		float v = float_of((uint32_t)rng_next(&r));
+		float v = float_of((uint32_t)fan_rng_next(&r));
 		_Float16 f = (_Float16)v;
 		uint16_t want;
 		memcpy(&want, &f, sizeof want);

@@ -25,6 +25,7 @@ static struct rig {
 	uint32_t job, epoch; /* of the last WELCOME */
 	uint16_t window;
 	uint8_t flags; /* of the BEATs */
+	bool marked;   /* datagrams meet congestion */
 	struct rig_got got[FAN_SWITCH_OUT_MAX];
 	unsigned gots;
 	void *mem;
@@ -103,7 +104,8 @@ static inline enum fan_verdict rig_bytes(fan_peer from, const uint8_t *packet, s
 	uint8_t scratch[FAN_SWITCH_OUT_MAX * 256];
 	struct fan_out out;
 	fan_out_init(&out, item, FAN_SWITCH_OUT_MAX, scratch, sizeof scratch);
-	enum fan_verdict v = fan_switch_recv(rig.sw, rig.now_ns, from, packet, len, false, &out);
+	enum fan_verdict v =
+		fan_switch_recv(rig.sw, rig.now_ns, from, packet, len, rig.marked, &out);
 	rig_decode(&out);
 	return v;
 }

@@ -3,19 +3,21 @@
 
 #include "core/stream.h"
 
-static struct fan_op draw_op(struct rng *r, uint16_t ranks)
+static struct fan_op draw_op(struct fan_rng *r, uint16_t ranks)
 {
 	static const enum fan_dtype types[] = {FAN_FLOAT32, FAN_FLOAT16, FAN_BFLOAT16,
 					       FAN_INT32,   FAN_INT64,	 FAN_UINT8};
-	struct fan_op op = {.root = (uint16_t)rng_below(r, ranks)};
+	struct fan_op op = {.root = (uint16_t)fan_rng_below(r, ranks)};
 	do {
-		op.op = (enum fan_redop)rng_below(r, FAN_REDOP_COUNT);
-		op.dtype = op.wire = types[rng_below(r, 6)];
-		if (rng_below(r, 3) == 0)
-			op.wire = types[rng_below(r, 6)];
-		op.mode = (enum fan_mode)rng_below(r, 2);
-		op.reduce = rng_below(r, 3) == 0;
-		op.count = op.op == FAN_BARRIER || rng_below(r, 8) == 0 ? 0 : rng_below(r, 20000);
+		op.op = (enum fan_redop)fan_rng_below(r, FAN_REDOP_COUNT);
+		op.dtype = op.wire = types[fan_rng_below(r, 6)];
+		if (fan_rng_below(r, 3) == 0)
+			op.wire = types[fan_rng_below(r, 6)];
+		op.mode = (enum fan_mode)fan_rng_below(r, 2);
+		op.reduce = fan_rng_below(r, 3) == 0;
+		op.count = op.op == FAN_BARRIER || fan_rng_below(r, 8) == 0
+				   ? 0
+				   : fan_rng_below(r, 20000);
 	} while (!fan_stream_op_is_sane(&op, ranks));
 	return op;
 }
@@ -68,11 +70,11 @@ static void expect_block(struct oracle *o, uint64_t block, uint16_t rank)
 	o->next++;
 }
 
-static void check_op(struct rng *r, const struct fan_op *op, uint16_t payload, bool wide)
+static void check_op(struct fan_rng *r, const struct fan_op *op, uint16_t payload, bool wide)
 {
 	struct fan_stream_op s;
-	uint64_t first = rng_next(r) >> 8, group_first = rng_next(r) >> 8;
-	uint16_t rank = (uint16_t)rng_below(r, 4);
+	uint64_t first = fan_rng_next(r) >> 8, group_first = fan_rng_next(r) >> 8;
+	uint16_t rank = (uint16_t)fan_rng_below(r, 4);
 	fan_stream_open(&s, op, first, group_first, payload, wide);
 	assert_true(s.per_frag >= 1 && s.per_frag * fan_dtype_bytes(op->wire) <= payload);
 	uint64_t blocks = op->count ? (op->count + s.per_frag - 1) / s.per_frag : 1;
@@ -102,11 +104,11 @@ static void check_op(struct rng *r, const struct fan_op *op, uint16_t payload, b
 static void stream__each_element_once_and_in_order(void **state)
 {
 	(void)state;
-	struct rng r = test_rng();
+	struct fan_rng r = test_rng();
 	static const uint16_t payloads[] = {64, 64, 72, 128, 1408, 8832};
 	for (unsigned i = 0; i < 3000; i++) {
 		struct fan_op op = draw_op(&r, 4);
-		check_op(&r, &op, payloads[rng_below(&r, 6)], rng_below(&r, 2));
+		check_op(&r, &op, payloads[fan_rng_below(&r, 6)], fan_rng_below(&r, 2));
 	}
 }
 

@@ -64,6 +64,20 @@ static void switch__drops_are_counted_by_reason(void **state)
 	assert_int_equal(rig_add(0, 0, 1), FAN_WAIT); /* nothing of it has harmed */
 }
 
+/* One mark of the network is enough, and it is of this fragment alone. */
+static void switch__marks_reach_the_result(void **state)
+{
+	(void)state;
+	rig_form("a", 2, 0);
+	for (uint64_t frag = 0; frag < 3; frag++) {
+		rig.marked = frag == 1;
+		assert_int_equal(rig_add(0, frag, 1), FAN_WAIT);
+		rig.marked = false;
+		assert_int_equal(rig_add(1, frag, 1), FAN_DONE);
+		assert_int_equal(!!(rig.got[0].f.flags & FAN_F_ECN), frag == 1);
+	}
+}
+
 static void switch__not_before_it_is_ready(void **state)
 {
 	(void)state;
@@ -303,6 +317,7 @@ int main(void)
 		RIG_TEST(switch__round_after_a_rank_has_left),
 		RIG_TEST(switch__jobs_do_not_touch_each_other),
 		RIG_TEST(switch__drops_are_counted_by_reason),
+		RIG_TEST(switch__marks_reach_the_result),
 		RIG_TEST(switch__not_before_it_is_ready),
 		RIG_TEST(switch__report),
 	};

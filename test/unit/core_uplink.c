@@ -38,7 +38,7 @@ struct packet {
 
 static struct {
 	uint64_t now_ns;
-	struct rng rng;
+	struct fan_rng rng;
 	uint32_t trouble; /* chance of each mishap, millionths */
 	struct fan_switch_config cfg[SWITCHES];
 	void *mem[NODES];
@@ -62,7 +62,7 @@ static void post_one(int from, int to, const struct fan_out_item *it)
 	struct packet *p = &tree.packet[tree.packets++];
 	p->at_ns = tree.now_ns + 5000;
 	if (rng_chance(&tree.rng, tree.trouble))
-		p->at_ns += rng_below(&tree.rng, 300000);
+		p->at_ns += fan_rng_below(&tree.rng, 300000);
 	p->from = from;
 	p->to = to;
 	p->len = FAN_HEAD_BYTES + it->payload_bytes;

@@ -186,19 +186,19 @@ static void window__full_log(void **state)
 static void window__random(void **state)
 {
 	(void)state;
-	struct rng r = test_rng();
+	struct fan_rng r = test_rng();
 	uint64_t done = 0;
 	ready_all();
 	for (unsigned n = 0; n < 200000; n++) {
-		uint32_t i = (uint32_t)rng_below(&r, W), cwnd = (uint32_t)rng_range(&r, 1, W);
+		uint32_t i = (uint32_t)fan_rng_below(&r, W), cwnd = (uint32_t)rng_range(&r, 1, W);
 		unsigned what, in_flight = 0;
-		uint64_t choice = rng_below(&r, 6);
+		uint64_t choice = fan_rng_below(&r, 6);
 		if (choice < 2) {
 			uint32_t k = fan_window_next(&w, cwnd, &what);
 			if (k == FAN_WSLOT_NONE)
 				continue;
 			assert_int_equal(w.slot[k].state, what ? FAN_WSLOT_SENT : FAN_WSLOT_READY);
-			if (rng_below(&r, 4))
+			if (fan_rng_below(&r, 4))
 				fan_window_sent(&w, k, n, what);
 			else
 				fan_window_unget(&w, k, what);
@@ -208,7 +208,7 @@ static void window__random(void **state)
 			done++;
 		} else if (choice == 4) {
 			fan_window_need(&w, i);
-		} else if (rng_below(&r, 4) == 0) {
+		} else if (fan_rng_below(&r, 4) == 0) {
 			fan_window_expire(&w);
 		}
 		uint64_t low = UINT64_MAX;

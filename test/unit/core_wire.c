@@ -55,14 +55,14 @@ static void wire__crc_vectors_of_rfc_3720(void **state)
 static void wire__crc_portable_agrees_and_continues(void **state)
 {
 	(void)state;
-	struct rng r = test_rng();
+	struct fan_rng r = test_rng();
 	uint8_t p[300];
 	for (unsigned i = 0; i < sizeof p; i++)
-		p[i] = (uint8_t)rng_next(&r);
+		p[i] = (uint8_t)fan_rng_next(&r);
 	for (unsigned len = 0; len < sizeof p; len++) {
 		uint32_t whole = fan_crc32c(0, p, len);
 		assert_int_equal(whole, ~crc32c_portable(~0u, p, len));
-		unsigned cut = (unsigned)rng_below(&r, len + 1);
+		unsigned cut = (unsigned)fan_rng_below(&r, len + 1);
 		assert_int_equal(whole, fan_crc32c(fan_crc32c(0, p, cut), p + cut, len - cut));
 	}
 }

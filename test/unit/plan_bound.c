@@ -5,7 +5,6 @@
 
 #include "plan/bound.h"
 #include "plan/relax.h"
-#include "plan/rng.h"
 
 static void open_cands(struct fan_cands *c, const struct fan_topo *t, uint32_t paths)
 {
@@ -34,13 +33,13 @@ static double closed_form(double n, double access, double server, double switche
 static void bound__closed_form_without_links(void **state)
 {
 	(void)state;
-	struct rng rng = test_rng();
+	struct fan_rng rng = test_rng();
 	for (unsigned i = 0; i < 200; i++) {
 		char make[256];
 		uint32_t workers = (uint32_t)rng_range(&rng, 1, 30);
-		double cap = 1 + (double)rng_below(&rng, 300) / 7;
-		double server = 1 + (double)rng_below(&rng, 300) / 3;
-		double access = 1 + (double)rng_below(&rng, 60) / 7;
+		double cap = 1 + (double)fan_rng_below(&rng, 300) / 7;
+		double server = 1 + (double)fan_rng_below(&rng, 300) / 3;
+		double access = 1 + (double)fan_rng_below(&rng, 60) / 7;
 		snprintf(make, sizeof make,
 			 "leaf-spine:leaves=3,spines=2,hosts=40,workers=%u,link=1e6,server=%.17g,"
 			 "switch=%.17g,seed=%u",
@@ -66,7 +65,7 @@ static void bound__closed_form_without_links(void **state)
 static void bound__flows_and_routes_agree(void **state)
 {
 	(void)state;
-	struct rng rng = test_rng();
+	struct fan_rng rng = test_rng();
 	for (unsigned i = 0; i < 60; i++) {
 		char make[256];
 		snprintf(make, sizeof make,

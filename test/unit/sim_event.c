@@ -9,9 +9,9 @@ static void event__in_order_of_time(void **state)
 {
 	(void)state;
 	struct fan_event_heap h = {0};
-	struct rng rng = test_rng();
+	struct fan_rng rng = test_rng();
 	for (uint32_t i = 0; i < EVENTS; i++)
-		assert_true(fan_event_push(&h, rng_below(&rng, 500), i));
+		assert_true(fan_event_push(&h, fan_rng_below(&rng, 500), i));
 	uint64_t last_ns = 0, last_key = 0;
 	while (h.count) {
 		struct fan_sim_event e = h.at[0];

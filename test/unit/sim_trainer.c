@@ -40,9 +40,9 @@ static void make(struct bed *b, const struct fan_sim_fault *fault, uint64_t seed
 					     .epoch = 1};
 	memset(b, 0, sizeof *b);
 	fan_sim_init(&b->sim, seed, FAN_HEAD_BYTES + 1408);
-	uint32_t hub = fan_sim_add_node(&b->sim, true, 0);
+	uint32_t hub = fan_sim_add_node(&b->sim, true, 0, 0);
 	for (unsigned i = 0; i < RANKS; i++) {
-		b->host[i] = fan_sim_add_node(&b->sim, false, 0);
+		b->host[i] = fan_sim_add_node(&b->sim, false, 0, 0);
 		fan_sim_add_link(&b->sim, b->host[i], hub, &link);
 		fan_sim_add_link(&b->sim, hub, b->host[i], &link);
 	}

@@ -51,9 +51,9 @@ static void join(struct fan_sim *s, uint32_t a, uint32_t b, const struct fan_lin
 static void make(struct fan_sim *s, struct ear *ear, const struct fan_link_config *c, uint64_t bps)
 {
 	fan_sim_init(s, 1, 1500);
-	uint32_t a = fan_sim_add_node(s, false, 0), b = fan_sim_add_node(s, false, 0);
-	uint32_t mid = fan_sim_add_node(s, true, bps), end = fan_sim_add_node(s, true, 0);
-	uint32_t detour = fan_sim_add_node(s, true, 0);
+	uint32_t a = fan_sim_add_node(s, false, 0, 0), b = fan_sim_add_node(s, false, 0, 0);
+	uint32_t mid = fan_sim_add_node(s, true, bps, 0), end = fan_sim_add_node(s, true, 0, 0);
+	uint32_t detour = fan_sim_add_node(s, true, 0, 0);
 	join(s, a, mid, c);
 	join(s, mid, detour, c);
 	join(s, detour, end, c);
@@ -105,7 +105,7 @@ static void world__hosts_forward_nothing(void **state)
 	struct fan_sim s;
 	fan_sim_init(&s, 1, 1500);
 	for (unsigned i = 0; i < 3; i++)
-		fan_sim_add_node(&s, false, 0);
+		fan_sim_add_node(&s, false, 0, 0);
 	join(&s, 0, 1, &cable);
 	join(&s, 1, 2, &cable);
 	assert_true(fan_sim_index(&s));

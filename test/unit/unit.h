@@ -13,15 +13,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/rng.h"
+#include "sim/draw.h"
 
 /* Random numbers of a test.  The seed is printed, and FAN_TEST_SEED replays one. */
-static inline struct rng test_rng(void)
+static inline struct fan_rng test_rng(void)
 {
 	const char *text = getenv("FAN_TEST_SEED");
 	uint64_t seed = text ? strtoull(text, NULL, 0) : 1;
 	print_message("FAN_TEST_SEED=%llu\n", (unsigned long long)seed);
-	return (struct rng){seed};
+	return (struct fan_rng){seed};
 }
 
 #define RUN(tests) cmocka_run_group_tests(tests, NULL, NULL)
