@@ -311,8 +311,8 @@ static bool has_as_many_shards(const struct fan_shared *sh, const struct fan_fra
 	return false;
 }
 
-static enum fan_verdict open_envelope(struct fan_shared *sh, const struct fan_frag *f,
-				      struct fan_out *out)
+static enum fan_verdict open_envelope(struct fan_shared *sh, const fan_peer *from,
+				      const struct fan_frag *f, struct fan_out *out)
 {
 	struct fan_via v;
 	struct fan_frag inner;
@@ -325,7 +325,7 @@ static enum fan_verdict open_envelope(struct fan_shared *sh, const struct fan_fr
 	if (v.token > sh->cfg.children_max || !sh->children[v.token - 1].used)
 		return fan_shared_drop(sh, FAN_DROP_SENDER);
 	const struct fan_child *c = &sh->children[v.token - 1];
-	if (!is_meant(c, f, &v, &inner))
+	if (!is_meant(c, f, &v, &inner) || !fan_routed_is_back(sh, from, inner.job, c))
 		return fan_shared_drop(sh, FAN_DROP_SENDER);
 	bool welcome = inner.type == FAN_TYPE_WELCOME;
 	if (welcome && !has_as_many_shards(sh, &inner, &no)) {
@@ -352,7 +352,7 @@ enum fan_verdict fan_relay_down(struct fan_shared *sh, const fan_peer *from,
 				const struct fan_frag *f, struct fan_out *out)
 {
 	if (f->type == FAN_TYPE_VIA)
-		return open_envelope(sh, f, out);
+		return open_envelope(sh, from, f, out);
 	if (f->type != FAN_TYPE_STATE && f->type != FAN_TYPE_WHO)
 		return fan_shared_drop(sh, FAN_DROP_TYPE);
 	struct fan_shared_job *j = fan_shared_job_of(sh, f->job, f->epoch);

@@ -67,6 +67,17 @@ const struct fan_route_entry *fan_routed_control(const struct fan_shared *sh, co
 	return e && (hops == 0) == fan_peer_is_none(&e->from) ? e : NULL;
 }
 
+bool fan_routed_is_back(const struct fan_shared *sh, const fan_peer *from, uint32_t job,
+			const struct fan_child *c)
+{
+	int i = fan_shared_find_route(sh, job);
+	if (i < 0)
+		return true;
+	fan_peer hop = fan_peer_hop(&c->peer);
+	const struct fan_route_entry *e = fan_route_up_one(&sh->route[i], &hop, c->rank);
+	return e && fan_peer_equal(&e->next, from);
+}
+
 int fan_routed_part(const struct fan_shared *sh, const struct fan_shared_job *j,
 		    const fan_peer *from, struct fan_part *p)
 {

@@ -151,6 +151,11 @@ int fan_routed_direction(const struct fan_shared *sh, const fan_peer *from,
 const struct fan_route_entry *fan_routed_control(const struct fan_shared *sh, const fan_peer *from,
 						 const struct fan_frag *f, unsigned hops);
 
+/* Has the route of `job` the messages of child `c` go to `from`, so that answers come from
+ * there?  True if it has none.  Tokens of earlier lives may lead in a circle. */
+bool fan_routed_is_back(const struct fan_shared *sh, const fan_peer *from, uint32_t job,
+			const struct fan_child *c);
+
 /* Which entry the part has, whose ranks are known.  -1, or why it is dropped. */
 int fan_routed_part(const struct fan_shared *sh, const struct fan_shared_job *j,
 		    const fan_peer *from, struct fan_part *p);

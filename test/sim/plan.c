@@ -263,17 +263,17 @@ static void draw_shared(struct plan *p, enum plan_policy policy)
 /* Shared switches that are all linked, and ways through them. */
 static void draw_routed(struct plan *p)
 {
-	struct rng r = {rng_mix(p->seed + 0x70073)};
+	struct fan_rng r = {fan_rng_mix(p->seed + 0x70073)};
 	p->routed = true;
 	p->shareds = (unsigned)rng_range(&r, 1, ROUTES_SWITCHES_MAX);
 	p->mark = draw_chance(&r, 300000, 200000);
-	if (p->story <= STORY_RESTART && rng_below(&r, 3) == 0)
+	if (p->story <= STORY_RESTART && fan_rng_below(&r, 3) == 0)
 		p->shared_restart = rng_range(&r, 500, 20000);
 	for (unsigned i = 0; i < p->shareds; i++) {
-		p->shared[i] = draw_one_shared(p, &r, rng_below(&r, 2) ? PLAN_ATP : PLAN_ESA);
+		p->shared[i] = draw_one_shared(p, &r, fan_rng_below(&r, 2) ? PLAN_ATP : PLAN_ESA);
 		p->shared[i].routes = (uint16_t)rng_range(&r, p->jobs, 8);
 	}
-	p->sw.no_reminders = rng_below(&r, 4) == 0;
+	p->sw.no_reminders = fan_rng_below(&r, 4) == 0;
 	for (unsigned i = 0; i < p->jobs; i++) {
 		uint16_t number = (uint16_t)((i << 14) + rng_range(&r, 1, 16383));
 		routes_draw(&p->routes[i], &r, number, p->job[i][0].cfg.ranks, p->shareds);

@@ -30,14 +30,14 @@ static bool step(struct routes_walk *w, unsigned place, bool sums)
 }
 
 /* Go on, over a few switches, to `to`, which sums or is the home. */
-static bool go(struct routes_walk *w, struct rng *rng, unsigned switches, unsigned to)
+static bool go(struct routes_walk *w, struct fan_rng *rng, unsigned switches, unsigned to)
 {
 	struct routes_walk part = {.steps = 0};
-	unsigned detours = (unsigned)rng_below(rng, DETOUR_MAX + 1);
+	unsigned detours = (unsigned)fan_rng_below(rng, DETOUR_MAX + 1);
 	if (w->steps)
 		step(&part, w->at[w->steps - 1], false);
 	for (unsigned i = 0; i < detours; i++) {
-		unsigned over = (unsigned)rng_below(rng, switches);
+		unsigned over = (unsigned)fan_rng_below(rng, switches);
 		if (over == to || passes(&part, over))
 			continue;
 		step(&part, over, false);
@@ -55,14 +55,14 @@ static bool add(struct routes_walk *w, const struct routes_walk *rest)
 	return true;
 }
 
-static bool draw_sums(struct sums *s, struct rng *rng, unsigned switches)
+static bool draw_sums(struct sums *s, struct fan_rng *rng, unsigned switches)
 {
-	s->count = (unsigned)rng_below(rng, SUMS_MAX + 1);
+	s->count = (unsigned)fan_rng_below(rng, SUMS_MAX + 1);
 	if (s->count > switches)
 		s->count = switches;
 	for (unsigned i = 0; i < s->count; i++) {
 		s->place[i] = (uint8_t)((i + switches / 2) % switches);
-		unsigned to = (unsigned)rng_below(rng, i + 1); /* an earlier one; i: the home */
+		unsigned to = (unsigned)fan_rng_below(rng, i + 1); /* an earlier one; i: the home */
 		struct routes_walk w = {.steps = 0};
 		step(&w, s->place[i], true);
 		if (!go(&w, rng, switches, to < i ? s->place[to] : ROUTES_HOME) ||
@@ -75,12 +75,12 @@ static bool draw_sums(struct sums *s, struct rng *rng, unsigned switches)
 	return true;
 }
 
-static bool draw_walk(struct routes_walk *w, const struct sums *s, struct rng *rng,
+static bool draw_walk(struct routes_walk *w, const struct sums *s, struct fan_rng *rng,
 		      unsigned switches)
 {
-	unsigned from = (unsigned)rng_below(rng, switches);
-	unsigned to =
-		(unsigned)rng_below(rng, s->count + (s->count == 0 || rng_below(rng, 3) == 0));
+	unsigned from = (unsigned)fan_rng_below(rng, switches);
+	unsigned to = (unsigned)fan_rng_below(
+		rng, s->count + (s->count == 0 || fan_rng_below(rng, 3) == 0));
 	w->steps = 0;
 	if (to >= s->count)
 		return step(w, from, false) && go(w, rng, switches, ROUTES_HOME);
@@ -103,11 +103,11 @@ static bool is_plain(const struct routes_walk *w)
 }
 
 /* Most ranks go as one before them went: routes have few entries. */
-static bool draw_all(struct routes *r, const struct sums *s, struct rng *rng, unsigned switches)
+static bool draw_all(struct routes *r, const struct sums *s, struct fan_rng *rng, unsigned switches)
 {
 	for (unsigned rank = 0; rank < r->ranks; rank++) {
 		if (rank >= 8) {
-			r->walk[rank] = r->walk[rng_below(rng, 8)];
+			r->walk[rank] = r->walk[fan_rng_below(rng, 8)];
 			continue;
 		}
 		unsigned tries = 0;
@@ -135,7 +135,7 @@ static bool can_be_told(const struct routes *r, unsigned switches)
 	return true;
 }
 
-void routes_draw(struct routes *r, struct rng *rng, uint16_t number, unsigned ranks,
+void routes_draw(struct routes *r, struct fan_rng *rng, uint16_t number, unsigned ranks,
 		 unsigned switches)
 {
 	struct sums s;

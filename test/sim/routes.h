@@ -9,7 +9,7 @@
 #define TEST_SIM_ROUTES_H
 
 #include "core/shared.h"
-#include "rng.h"
+#include "draw.h"
 
 #define ROUTES_SWITCHES_MAX 6
 #define ROUTES_HOME	    ROUTES_SWITCHES_MAX /* as a place */
@@ -30,7 +30,7 @@ struct routes {
 };
 
 /* Draw the ways of a job of `ranks` through so many switches. */
-void routes_draw(struct routes *r, struct rng *rng, uint16_t number, unsigned ranks,
+void routes_draw(struct routes *r, struct fan_rng *rng, uint16_t number, unsigned ranks,
 		 unsigned switches);
 
 /* What switch `place` must know of it, `peer` being the addresses of all places: how many

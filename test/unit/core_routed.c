@@ -284,6 +284,18 @@ static void routed__two_lives(void **state)
 	assert_int_equal(bed.got[0].f.type, FAN_TYPE_WHO);
 }
 
+/* Else tokens of earlier lives lead round in a circle. */
+static void routed__an_answer_comes_back_as_the_question_went(void **state)
+{
+	(void)state;
+	assert_int_equal(speak(bed_worker(0, 0), FAN_TYPE_BEAT, 0, false), FAN_CTL);
+	const struct bed_got sent = bed.got[0];
+	assert_int_equal(answer(bed_home, 0), FAN_DROP);
+	assert_int_equal(bed.gots, 0);
+	bed.got[0] = sent;
+	assert_int_equal(answer(core, 0), FAN_CTL);
+}
+
 static void routed__install(void **state)
 {
 	(void)state;
@@ -326,6 +338,7 @@ int main(void)
 		BED_TEST(routed__to_all_by_depth),
 		BED_TEST(routed__who_after_a_restart),
 		BED_TEST(routed__two_lives),
+		BED_TEST(routed__an_answer_comes_back_as_the_question_went),
 		BED_TEST(routed__install),
 		BED_TEST(routed__without_a_home),
 	};
