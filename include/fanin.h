@@ -135,11 +135,14 @@ struct fanin_options {
 	int priority;		 /* of this job where slots go by priority (policy esa): 1..255, or
 				  * 0: high for jobs with little left to send and much to wait for;
 				  * FANIN_PRIORITY; 0 */
+	const char *server_addr; /* "HOST:PORT" of the server behind a switch with shared slots
+				  * (policies atp, esa): when the switch is silent, ranks go on
+				  * through it, and come back; FANIN_SERVER; none */
 };
 #define FANIN_OPTIONS_INIT                                                                         \
 	{                                                                                          \
 		sizeof(struct fanin_options), NULL, NULL, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,  \
-			-1, -1, -1                                                                 \
+			-1, -1, -1, NULL                                                           \
 	}
 
 struct fanin_stats {
@@ -162,6 +165,8 @@ struct fanin_stats {
 	uint32_t cwnd_frags; /* of window_frags: that congestion leaves */
 	uint64_t marks;	     /* results some part of which has met congestion (ECN) */
 	uint64_t collisions; /* results some part of which found its shared slot taken */
+	uint64_t moves;	     /* from the switch to the server, and back */
+	int server;	     /* 1: the switch is silent, and this rank goes through the server */
 };
 
 /* Options of a switch inside this process.  Set with FANIN_SWITCH_OPTIONS_INIT, then

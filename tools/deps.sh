@@ -25,7 +25,7 @@ check='libcmocka-dev clang libclang-rt-dev llvm clang-format clang-tidy cppcheck
        iproute2 nftables ethtool
        python3-pytest mypy black python3-pip python3-venv python3-setuptools python3-wheel
        python3-scipy'
-bench='g++ libns3-dev libgloo-dev libopenmpi-dev openmpi-bin iproute2 nftables'
+bench='g++ valgrind libns3-dev libgloo-dev libopenmpi-dev openmpi-bin iproute2 nftables'
 
 usage() {
         echo 'usage: tools/deps.sh [--list] [run|train|check|bench]'

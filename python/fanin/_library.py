@@ -30,11 +30,12 @@ class Options(ctypes.Structure):
                 " priority"
             ).split()
         ],
+        ("server_addr", ctypes.c_char_p),
     ]
 
     def __init__(self) -> None:
-        numbers = [-1] * (len(self._fields_) - 3)
-        super().__init__(ctypes.sizeof(Options), None, None, *numbers)
+        numbers = [-1] * (len(self._fields_) - 4)
+        super().__init__(ctypes.sizeof(Options), None, None, *numbers, None)
 
 
 class RawStats(ctypes.Structure):
@@ -49,7 +50,8 @@ class RawStats(ctypes.Structure):
         *[(name, ctypes.c_uint32) for name in "window_frags packet_bytes shards".split()],
         *[(name, ctypes.c_int) for name in "multicast segment_offload receive_offload".split()],
         ("cwnd_frags", ctypes.c_uint32),
-        *[(name, ctypes.c_uint64) for name in "marks collisions".split()],
+        *[(name, ctypes.c_uint64) for name in "marks collisions moves".split()],
+        ("server", ctypes.c_int),
     ]
 
     def __init__(self) -> None:

@@ -48,6 +48,8 @@ class Stats:
     cwnd_frags: int = 0  #: of window_frags: that congestion leaves
     marks: int = 0  #: results some part of which has met congestion (ECN)
     collisions: int = 0  #: results some part of which found its shared slot taken
+    moves: int = 0  #: from the switch to the server, and back
+    server: bool = False  #: the switch is silent, and this rank goes through the server
 
 
 class _Open:
@@ -271,6 +273,8 @@ class Communicator:
         checksum: bool | None = None,
         narrow: bool | None = None,
         plain_udp: bool | None = None,
+        priority: int | None = None,
+        server: str | None = None,
     ) -> None:
         options = _library.Options()
         options.switch_addr = None if switch is None else switch.encode()
@@ -287,6 +291,8 @@ class Communicator:
         options.checksum = _number("checksum", checksum)
         options.narrow = _number("narrow", narrow)
         options.plain_udp = _number("plain_udp", plain_udp)
+        options.priority = _number("priority", priority)
+        options.server_addr = None if server is None else server.encode()
 
         self._open: _Open | None = None
         self._finalize = None

@@ -18,7 +18,8 @@
 #define USAGE_STATUS   2
 
 /* Sections that a file may have; [worker] is the library's. */
-static const char *const sections[] = {"switch", "server", "bench", "top", "doctor", "plan", "worker", NULL};
+static const char *const sections[] = {"switch", "server", "bench",  "top",
+				       "doctor", "plan",   "worker", NULL};
 
 /* What the command line said, before the weaker places have been asked. */
 struct flags {

@@ -19,6 +19,8 @@ static const struct args_option options[] = {
 	 "start a switch and N ranks on this machine"},
 	{"switch", 0, ARGS_TEXT, AT(switch_addr), 0, 0, NULL, "ADDR:PORT",
 	 "be one rank of a job on this switch"},
+	{"server", 0, ARGS_TEXT, AT(server_addr), 0, 0, NULL, "ADDR:PORT",
+	 "the server behind that switch: go on through it when the switch is silent"},
 	{"job", 0, ARGS_TEXT, AT(job), 0, 0, NULL, "NAME", "name of the job"},
 	{"rank", 0, ARGS_NUMBER, AT(rank), 0, FANIN_RANKS_MAX - 1, NULL, "R",
 	 "this rank (as the launcher says)"},

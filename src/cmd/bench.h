@@ -4,6 +4,7 @@
  * bench.c          flags
  * bench_local.c    --local N: a switch and N ranks as child processes
  * bench_run.c      what one rank does
+ * bench_policy.c   which policy the switch has
  * bench_verify.c   inputs whose results are known exactly
  * bench_report.c   the table, the bar and the JSON that rank 0 writes */
 #ifndef FAN_CMD_BENCH_H
@@ -25,6 +26,7 @@
 struct bench_options {
 	int local;			   /* ranks to start here with a switch; 0: --switch */
 	char switch_addr[ARGS_TEXT_BYTES]; /* "": as the library finds it */
+	char server_addr[ARGS_TEXT_BYTES]; /* "": none */
 	char job[ARGS_TEXT_BYTES];	   /* "": the library's default */
 	int rank, ranks;		   /* -1: as a launcher says */
 	uint64_t begin_bytes, end_bytes;
@@ -58,7 +60,8 @@ struct bench_gate {
 struct bench_result {
 	uint64_t count;
 	double p50_us, p99_us;
-	double elapsed_s; /* of rank 0, all timed iterations with what lies between them */
+	const char *policy; /* of the switch */
+	double elapsed_s;   /* of rank 0, all timed iterations with what lies between them */
 	int64_t wrong, retransmits;
 };
 
@@ -93,8 +96,11 @@ uint64_t bench_count_wrong(const struct bench_tile *t, const void *tensor, size_
 /* One element as text, for messages. */
 void bench_element_text(char *text, size_t bytes, const void *element, int dtype);
 
+/* The word for the policy of the switch that fanin_comm_switch has told. */
+const char *bench_policy(const char *switch_text);
+
 void bench_print_head(FILE *f, const struct bench_options *o, const struct fanin_stats *s,
-		      int ranks);
+		      int ranks, const char *policy);
 void bench_print_row(FILE *f, const struct bench_options *o, const struct bench_result *r,
 		     int ranks);
 

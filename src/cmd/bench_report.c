@@ -5,8 +5,6 @@
 
 #include "bench.h"
 
-#define POLICY "switchml"
-
 static const char *mode_name(const struct bench_options *o)
 {
 	return o->mode == FANIN_MODE_FIXED ? "fixed" : "native";
@@ -31,12 +29,12 @@ static struct bandwidth bandwidth(const struct bench_options *o, const struct be
 }
 
 void bench_print_head(FILE *f, const struct bench_options *o, const struct fanin_stats *s,
-		      int ranks)
+		      int ranks, const char *policy)
 {
 	fprintf(f,
 		"# fanin %s  ranks %d  policy %s  mode %s  wire %s  packet %u B  window %u  "
 		"shards %u\n",
-		fanin_version(), ranks, POLICY, mode_name(o), wire_name(o), s->packet_bytes,
+		fanin_version(), ranks, policy, mode_name(o), wire_name(o), s->packet_bytes,
 		s->window_frags, s->shards);
 	fprintf(f, "# results by %s, sends %s, receives %s\n",
 		s->multicast ? "multicast" : "unicast",
@@ -87,7 +85,7 @@ static json_t *result_json(const struct bench_options *o, const struct bench_res
 	return json_pack("{s:I, s:I, s:s, s:s, s:i, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:I}",
 			 "bytes", (json_int_t)(r->count * bench_dtype_bytes(o->dtype)), "count",
 			 (json_int_t)r->count, "dtype", bench_dtype_name(o->dtype), "op",
-			 bench_op_name(o->op), "ranks", ranks, "policy", POLICY, "time_us_p50",
+			 bench_op_name(o->op), "ranks", ranks, "policy", r->policy, "time_us_p50",
 			 r->p50_us, "time_us_p99", r->p99_us, "elapsed_s", r->elapsed_s,
 			 "algbw_GBps", b.alg, "busbw_GBps", b.bus, "linkbw_GBps", b.link, "wrong",
 			 o->check ? json_integer((json_int_t)r->wrong) : json_null(), "retransmits",
@@ -100,14 +98,15 @@ static json_t *conditions_json(const struct bench_options *o, const struct fanin
 {
 	struct rusage usage;
 	getrusage(RUSAGE_SELF, &usage);
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:b, s:I, s:i, s:s, s:s, s:I}",
-			 "marks", (json_int_t)s->marks, "collisions", (json_int_t)s->collisions,
-			 "window_frags", (json_int_t)s->window_frags, "packet_bytes",
-			 (json_int_t)s->packet_bytes, "tensor_bytes", (json_int_t)tensor_bytes,
-			 "multicast", s->multicast, "segment_offload", s->segment_offload,
-			 "receive_offload", s->receive_offload, "shards", (json_int_t)s->shards,
-			 "mtu", o->mtu < 0 ? 1500 : o->mtu, "mode", mode_name(o), "wire",
-			 wire_name(o), "rss_peak_bytes", (json_int_t)usage.ru_maxrss * 1024);
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:b, s:I, s:i, s:s, s:s, s:I}",
+			 "moves", (json_int_t)s->moves, "marks", (json_int_t)s->marks, "collisions",
+			 (json_int_t)s->collisions, "window_frags", (json_int_t)s->window_frags,
+			 "packet_bytes", (json_int_t)s->packet_bytes, "tensor_bytes",
+			 (json_int_t)tensor_bytes, "multicast", s->multicast, "segment_offload",
+			 s->segment_offload, "receive_offload", s->receive_offload, "shards",
+			 (json_int_t)s->shards, "mtu", o->mtu < 0 ? 1500 : o->mtu, "mode",
+			 mode_name(o), "wire", wire_name(o), "rss_peak_bytes",
+			 (json_int_t)usage.ru_maxrss * 1024);
 }
 
 static json_t *settings_json(const struct bench_options *o)

@@ -21,7 +21,8 @@ struct rank {
 	void *in, *out;
 	int64_t *ns; /* one an iteration */
 	struct bench_tile tile;
-	bool told; /* a wrong element has been shown */
+	const char *policy; /* rank 0: of the switch */
+	bool told;	    /* a wrong element has been shown */
 	struct bench_result result[BENCH_SIZES_MAX];
 	int results;
 };
@@ -153,6 +154,7 @@ static int run_size(struct rank *k, size_t count, struct bench_result *r)
 	if (!e)
 		e = fanin_allreduce(k->comm, sums, sums, 2, FANIN_INT64, FANIN_SUM);
 	r->count = count;
+	r->policy = k->policy;
 	r->wrong = sums[0];
 	r->retransmits = sums[1];
 	summarise(r, k->ns, o->iters);
@@ -201,6 +203,7 @@ static int join(struct rank *k)
 	const struct bench_options *o = k->o;
 	struct fanin_options f = FANIN_OPTIONS_INIT;
 	f.switch_addr = *o->switch_addr ? o->switch_addr : NULL;
+	f.server_addr = *o->server_addr ? o->server_addr : NULL;
 	f.job = *o->job ? o->job : NULL;
 	f.rank = o->rank;
 	f.ranks = o->ranks;
@@ -244,7 +247,8 @@ static int run_all(struct rank *k)
 		e = fanin_barrier(k->comm); /* the first operation: now the statistics are known */
 	if (!e && k->rank == 0) {
 		fanin_comm_stats(k->comm, &s);
-		bench_print_head(stdout, k->o, &s, k->ranks);
+		k->policy = bench_policy(fanin_comm_switch(k->comm));
+		bench_print_head(stdout, k->o, &s, k->ranks, k->policy);
 	}
 	if (!e)
 		e = run_sizes(k);

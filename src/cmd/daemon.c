@@ -191,9 +191,10 @@ int daemon_run(const char *name, const struct fan_switchd_options *o, struct dae
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGUSR1);
 	pthread_sigmask(SIG_BLOCK, &signals, NULL);
-	if (fan_switchd_start(&d, o, why, sizeof why)) {
+	int e = fan_switchd_start(&d, o, why, sizeof why);
+	if (e) {
 		fprintf(stderr, "fanin %s: %s\n", name, why);
-		return 1;
+		return e == FAN_E_INVALID ? 2 : 1;
 	}
 	tell_start(d, o, a, policy);
 	serve(d, &signals);

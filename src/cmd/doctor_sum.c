@@ -157,7 +157,8 @@ static void tell_multicast(struct doctor *d, const struct rank *r)
 		advise_unheard(d, f);
 	else if (!both)
 		doctor_advise(f, "start the switch without --no-multicast, on the address of an "
-				 "interface that has it: ip link set dev DEVICE multicast on");
+				 "interface that has it: ip link set dev DEVICE multicast on; "
+				 "policies atp and esa have no group");
 }
 
 static void tell(struct doctor *d, const struct rank *r, const char *job)

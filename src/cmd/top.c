@@ -10,14 +10,12 @@
 #include <unistd.h>
 
 #include "args.h"
+#include "ask.h"
 #include "cmd.h"
 #include "net/clock.h"
 #include "net/logline.h"
 #include "net/udp.h"
 
-#define TRIES	       5 /* questions before a switch counts as silent */
-#define ANSWER_MS      200
-#define STRAYS_MAX     64 /* datagrams that are no answer, before we ask again */
 #define ADDRESS_BYTES  80
 #define BUFFER_BYTES   (256 * 1024)
 #define INTERVAL_MAX_S 3600
@@ -56,102 +54,6 @@ struct table {
 	json_t *jobs;
 	json_t *slots; /* of shared slots */
 };
-
-/* A conversation with one shard. */
-struct talk {
-	struct fan_udp udp;
-	uint8_t *buffer; /* FAN_UDP_RECV_BYTES */
-	char *why;	 /* ARGS_WHY_BYTES */
-	char at[ADDRESS_BYTES];
-};
-
-/* A question, and where its answer goes: one of the two. */
-struct question {
-	enum fan_type type;
-	uint16_t index;
-	struct fan_report *report;   /* of QUERY */
-	struct fan_tallied *tallied; /* of TALLY */
-};
-
-static void ask(struct talk *t, const struct question *w, uint64_t nonce)
-{
-	struct fan_out_item item;
-	struct fan_out out;
-	uint8_t scratch[FAN_CTL_BYTES_MAX + FAN_REPORT_BYTES];
-	struct fan_query q = {.index = w->index};
-	struct fan_frag h = {.type = (uint8_t)w->type, .sender = FAN_RANK_NONE, .frag = nonce};
-
-	fan_out_init(&out, &item, 1, scratch, sizeof scratch);
-	struct fan_out_item *it = fan_out_add(&out, FAN_TO_PEER);
-	fan_ctl_finish(it, &h, scratch, fan_query_put(scratch, &q));
-	fan_udp_send(&t->udp, &out, true);
-}
-
-static bool is_answer(const struct question *w, const struct fan_frag *f)
-{
-	if (w->report)
-		return f->type == FAN_TYPE_REPORT && fan_report_get(w->report, f) == FAN_OK;
-	return f->type == FAN_TYPE_TALLIED && fan_tallied_get(w->tallied, f) == FAN_OK;
-}
-
-/* Is one of the datagrams of the batch the answer to `nonce`? */
-static bool answers(const struct talk *t, const struct fan_udp_batch *b, uint64_t nonce,
-		    const struct question *w)
-{
-	struct fan_frag f;
-
-	for (size_t at = 0; at < b->bytes; at += fan_udp_piece(b, at))
-		if (fan_wire_get(&f, t->buffer + at, fan_udp_piece(b, at)) < 0 && f.frag == nonce &&
-		    is_answer(w, &f))
-			return true;
-	return false;
-}
-
-/* 1: there is an answer; 0: none came in time; -1: the host says nobody listens. */
-static int await(struct talk *t, uint64_t nonce, const struct question *w)
-{
-	struct pollfd p = {t->udp.fd, POLLIN, 0};
-	struct fan_udp_batch b;
-	uint64_t end = fan_clock_ns() + ANSWER_MS * FAN_MS;
-
-	for (unsigned i = 0; i < STRAYS_MAX; i++) {
-		int n = fan_udp_recv(&t->udp, t->buffer, &b);
-		if (n == -ECONNREFUSED)
-			return -1;
-		if (n == 1 && answers(t, &b, nonce, w))
-			return 1;
-		int wait = fan_clock_timeout_ms(end, -1);
-		if (wait == 0)
-			return 0;
-		if (n == 0)
-			poll(&p, 1, wait);
-	}
-	return 0;
-}
-
-/* Ask until there is an answer.  0, or -1 with why. */
-static int query(struct talk *t, const struct question *w)
-{
-	bool refused = false;
-
-	for (unsigned i = 0; i < TRIES; i++) {
-		uint64_t nonce = fan_clock_nonce();
-		ask(t, w, nonce);
-		int n = await(t, nonce, w);
-		if (n == 1)
-			return 0;
-		if (n < 0) {
-			refused = true;
-			poll(NULL, 0, ANSWER_MS);
-		}
-	}
-	snprintf(
-		t->why, ARGS_WHY_BYTES,
-		refused ? "%s: nothing listens there; is `fanin switch` running, and on this port?"
-			: "%s: no answer within %d ms; is it a switch, and does a firewall drop UDP?",
-		t->at, TRIES * ANSWER_MS);
-	return -1;
-}
 
 static bool is_silent(const struct top_args *a)
 {
@@ -272,15 +174,13 @@ static void add_slots_json(json_t *slots, const struct fan_tallied *m, unsigned 
 
 /* Ask it what its shared slots do, too.  One of an earlier version does not answer, and has
  * none. */
-static void ask_slots(struct table *table, struct talk *t, unsigned shard)
+static void ask_slots(struct table *table, struct ask_talk *t, unsigned shard)
 {
 	struct fan_tallied m = {.jobs = 1};
 
 	for (unsigned i = 0; i < FAN_JOBS_MAX && i < m.jobs; i++) {
-		const struct question w = {FAN_TYPE_TALLY, (uint16_t)i, NULL, &m};
-		uint64_t nonce = fan_clock_nonce();
-		ask(t, &w, nonce);
-		if (await(t, nonce, &w) != 1 || i >= m.jobs)
+		const struct ask_question w = {FAN_TYPE_TALLY, (uint16_t)i, NULL, &m};
+		if (ask_once(t, &w) != 1 || i >= m.jobs)
 			return;
 		if (!is_silent(table->a))
 			print_slots(table, &m, shard);
@@ -292,7 +192,7 @@ static void ask_slots(struct table *table, struct talk *t, unsigned shard)
 static int ask_shard(struct table *table, unsigned shard, unsigned *shards, char *why)
 {
 	static uint8_t buffer[FAN_UDP_RECV_BYTES];
-	struct talk t = {.buffer = buffer, .why = why};
+	struct ask_talk t = {.buffer = buffer, .why = why};
 	struct fan_udp_options o = {.connect = table->a->sw, .buffer_bytes = BUFFER_BYTES};
 	struct fan_report r = {.jobs = 1};
 
@@ -304,8 +204,8 @@ static int ask_shard(struct table *table, unsigned shard, unsigned *shards, char
 		return -1;
 	}
 	for (unsigned i = 0; i < FAN_JOBS_MAX && i < r.jobs && !e; i++) {
-		const struct question w = {FAN_TYPE_QUERY, (uint16_t)i, &r, NULL};
-		e = query(&t, &w);
+		const struct ask_question w = {FAN_TYPE_QUERY, (uint16_t)i, &r, NULL};
+		e = ask_until(&t, &w);
 		if (e)
 			break;
 		*shards = r.shards;

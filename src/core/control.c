@@ -116,8 +116,9 @@ static void set_group(const struct fan_switch *sw, struct fan_job *j, const fan_
 	j->group.via = *via;
 }
 
+/* The answer to `join` has its number of the way, too. */
 static void welcome(const struct fan_switch *sw, const struct fan_job *j, const fan_peer *to,
-		    uint64_t nonce, struct fan_out *out)
+		    const struct fan_frag *join, struct fan_out *out)
 {
 	struct fan_welcome m = {
 		.window = j->window,
@@ -132,7 +133,15 @@ static void welcome(const struct fan_switch *sw, const struct fan_job *j, const 
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
 	it->peer = *to;
 	uint8_t *body = fan_out_scratch(out, FAN_CTL_BYTES_MAX);
-	put_ctl(it, j, FAN_TYPE_WELCOME, nonce, body, fan_welcome_put(body, &m));
+	struct fan_frag h = {
+		.frag = join->frag,
+		.job = j->id,
+		.epoch = j->epoch,
+		.sender = FAN_RANK_NONE,
+		.type = FAN_TYPE_WELCOME,
+		.priority = join->priority,
+	};
+	fan_ctl_finish(it, &h, body, fan_welcome_put(body, &m));
 }
 
 static enum fan_verdict refuse(struct fan_switch *sw, const fan_peer *to, const struct fan_frag *f,
@@ -163,9 +172,13 @@ static enum fan_verdict recv_join(struct fan_switch *sw, uint64_t now_ns, const 
 	bool created, again;
 	if (fan_jobs_join(&sw->jobs, now_ns, from, f, &m, &j, &created, &again, &no) != FAN_OK)
 		return refuse(sw, from, f, &m, &no, out);
-	welcome(sw, j, from, f->frag, out);
+	welcome(sw, j, from, f, out);
 	if (created)
 		fan_switch_note(sw, FAN_EV_JOB_CREATED, j, FAN_RANK_NONE);
+	struct fan_member *member = &j->members[f->sender];
+	if (member->moved)
+		fan_switch_note(sw, FAN_EV_RANK_MOVED, j, f->sender)->peer = *from;
+	member->moved = false;
 	if (again)
 		return FAN_CTL;
 	fan_switch_note(sw, FAN_EV_RANK_JOINED, j, f->sender)->peer = *from;

@@ -242,6 +242,8 @@ static void admit(struct fan_job *j, uint64_t now_ns, const fan_peer *from,
 	member->nonce = head->frag;
 	member->workers = m->workers;
 	member->flags = FAN_MEMBER_IN;
+	member->way = head->priority;
+	member->moved = false;
 	j->peers[head->sender] = *from;
 	find_hops(j);
 	j->in++;
@@ -251,6 +253,20 @@ static void admit(struct fan_job *j, uint64_t now_ns, const fan_peer *from,
 		j->alive_ms = m->alive_ms;
 	if (j->in == 1)
 		j->check_ns = now_ns + j->alive_ms * FAN_MS;
+}
+
+/* The life of a rank that is in may come by another way: a later number says that it is no
+ * JOIN of the past. */
+static void follow(struct fan_job *j, const fan_peer *from, const struct fan_frag *head)
+{
+	struct fan_member *m = &j->members[head->sender];
+	if (!(m->flags & FAN_MEMBER_IN) || (int8_t)(head->priority - m->way) <= 0)
+		return;
+	m->way = head->priority;
+	m->moved = true;
+	j->peers[head->sender] = *from;
+	find_hops(j);
+	j->group.multicast = false; /* nobody knows whether it still hears the group */
 }
 
 enum fan_err fan_jobs_join(struct fan_jobs *t, uint64_t now_ns, const fan_peer *from,
@@ -281,8 +297,10 @@ enum fan_err fan_jobs_join(struct fan_jobs *t, uint64_t now_ns, const fan_peer *
 	*again = knows(j, head->sender, head->frag);
 	if (*again && fan_job_is_member(j, head->sender, from) && fan_peer_token(from))
 		j->peers[head->sender] = *from; /* a switch on the way has begun anew */
-	if (*again)
+	if (*again) {
+		follow(j, from, head);
 		return FAN_OK;
+	}
 	if (j->members[head->sender].flags & FAN_MEMBER_IN)
 		fan_job_drop_member(j, head->sender, false);
 	admit(j, now_ns, from, head, m);

@@ -28,6 +28,8 @@ struct fan_member {
 	uint32_t workers;  /* behind it: 1, or those below a switch */
 	uint16_t replays;  /* results it missed, in this span of results: group_health */
 	uint8_t flags;	   /* enum fan_member_flag */
+	uint8_t way;	   /* number of the way by which it came last: its JOIN's priority */
+	bool moved;	   /* it has just come by another way */
 };
 
 /* Why a job failed. */

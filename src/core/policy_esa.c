@@ -14,7 +14,7 @@ enum fan_contest fan_policy_esa(const struct fan_shared_config *cfg, struct fan_
 		      f->priority > slot->priority + (own ? OWN_LEAD : 0);
 	if (higher && !(cfg->options & FAN_SHARED_NO_PREEMPTION))
 		return FAN_CONTEST_WON;
-	if (!own && !(cfg->options & FAN_SHARED_NO_AGEING))
+	if (!(cfg->options & FAN_SHARED_NO_AGEING))
 		slot->priority /= 2;
 	return FAN_CONTEST_LOST;
 }

@@ -8,7 +8,7 @@
  *
  * Entries are installed as a whole and never change: a new plan has new numbers, so that
  * each packet is handled by one plan all the way, and packets of two plans never meet in
- * a slot.  protocol.md, section 10.6; adr 11. */
+ * a slot.  protocol.md, section 10.8; adr 11. */
 #ifndef FAN_ROUTE_H
 #define FAN_ROUTE_H
 

@@ -175,8 +175,13 @@ static enum fan_verdict join_slot(struct fan_shared *sh, struct fan_shared_job *
 		FAN_COUNT(sh, j, passed);
 		return pass_up(p, 0, out);
 	}
-	if (slot->state == FAN_SSLOT_PASSED)
+	if (slot->state == FAN_SSLOT_PASSED) { /* it was let go, and is held again */
+		if (j->quota && j->held >= j->quota) {
+			FAN_COUNT(sh, j, over_quota);
+			return pass_up(p, FAN_F_COLLISION, out);
+		}
 		j->held++;
+	}
 	fan_sslot_add(&sh->slots, slot, p);
 	FAN_COUNT(sh, j, hits);
 	return added(sh, j, slot, out);

@@ -53,6 +53,7 @@ struct fan_switch_config {
 enum fan_event_kind {
 	FAN_EV_JOB_CREATED,
 	FAN_EV_RANK_JOINED,
+	FAN_EV_RANK_MOVED, /* comes by another way now: its switch may be silent */
 	FAN_EV_RANK_REFUSED,
 	FAN_EV_JOB_READY,
 	FAN_EV_RANK_LEFT,
@@ -72,7 +73,7 @@ struct fan_event {
 	uint64_t blamed[FAN_RANK_WORDS]; /* FAILED: ranks to blame */
 	uint64_t results;		 /* REMOVED: fragments finished */
 	uint64_t replays;
-	fan_peer peer; /* JOINED, REFUSED: where from */
+	fan_peer peer; /* JOINED, MOVED, REFUSED: where from */
 	char name[FAN_NAME_MAX + 1];
 };
 

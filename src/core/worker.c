@@ -67,6 +67,19 @@ static enum fan_verdict drop(struct fan_worker *w, unsigned why)
 	return FAN_DROP;
 }
 
+/* Going another way: does the home know this life of the rank, and the job? */
+static enum fan_verdict recv_answer(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)
+{
+	const struct fan_fault fault = {.err = FAN_E_RESTARTED};
+	if (f->type == FAN_TYPE_WELCOME && f->priority != w->way)
+		return drop(w, FAN_DROP_STATE); /* to a JOIN that went another way */
+	w->rejoins = false;
+	w->control_ns = now_ns; /* a BEAT makes us known on the way */
+	if (f->type == FAN_TYPE_REFUSE || f->job != w->job || f->epoch != w->epoch)
+		fan_worker_fail(w, &fault);
+	return FAN_CTL;
+}
+
 static enum fan_verdict recv_welcome(struct fan_worker *w, uint64_t now_ns,
 				     const struct fan_frag *f)
 {
@@ -136,7 +149,7 @@ static enum fan_verdict job_failed(struct fan_worker *w, const struct fan_state 
 /* Time between control messages: a stall must be noticed, and asked about, in time. */
 static uint64_t control_interval_ns(const struct fan_worker *w)
 {
-	if (w->phase != FAN_W_READY)
+	if (w->phase != FAN_W_READY || w->rejoins)
 		return FAN_JOIN_RETRY_NS;
 	uint32_t stall_ms = w->cfg.stall_ms / FAN_BEATS_PER_STALL;
 	uint32_t ms = w->welcome.beat_ms < stall_ms ? w->welcome.beat_ms : stall_ms;
@@ -235,6 +248,8 @@ enum fan_verdict fan_worker_recv(struct fan_worker *w, uint64_t now_ns, const ui
 		return drop(w, (unsigned)why);
 	if (f.type == FAN_TYPE_WELCOME || f.type == FAN_TYPE_REFUSE) {
 		w->heard_ns = now_ns;
+		if (w->rejoins && w->phase == FAN_W_READY && f.frag == w->cfg.nonce)
+			return recv_answer(w, now_ns, &f);
 		return f.type == FAN_TYPE_WELCOME ? recv_welcome(w, now_ns, &f)
 						  : recv_refuse(w, &f);
 	}
@@ -324,9 +339,10 @@ static void put_control(struct fan_worker *w, struct fan_out *out)
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
 	struct fan_frag h;
 	size_t bytes;
-	if (w->phase == FAN_W_JOINING) {
+	if (w->phase == FAN_W_JOINING || (w->phase == FAN_W_READY && w->rejoins)) {
 		h = control_head(w, FAN_TYPE_JOIN, w->cfg.nonce);
 		h.job = (uint32_t)w->cfg.route << FAN_ROUTE_BITS;
+		h.priority = w->way;
 		bytes = join_body(w, body);
 	} else if (w->phase == FAN_W_LEAVING) {
 		h = control_head(w, FAN_TYPE_LEAVE, 0);
@@ -540,4 +556,13 @@ const struct fan_welcome *fan_worker_welcome(const struct fan_worker *w)
 uint32_t fan_worker_frag_elems(const struct fan_worker *w, const struct fan_op *op)
 {
 	return fan_stream_per_frag(op, w->cfg.payload_bytes, w->cfg.options & FAN_JOIN_WIDE);
+}
+
+void fan_worker_reroute(struct fan_worker *w, uint64_t now_ns)
+{
+	if (w->phase != FAN_W_READY)
+		return;
+	w->way++;
+	w->rejoins = true;
+	w->control_ns = now_ns;
 }

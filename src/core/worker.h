@@ -130,6 +130,10 @@ enum fan_drop fan_worker_last_drop(const struct fan_worker *w);
 /* Is this packet for this worker, by job and epoch, or by its nonce? */
 bool fan_worker_hears(const struct fan_worker *w, const struct fan_frag *f);
 
+/* READY: from now on packets go another way to the same home, of which the caller knows.
+ * The home is told, by JOINs under the same nonce, and operations go on. */
+void fan_worker_reroute(struct fan_worker *w, uint64_t now_ns);
+
 /* An uplink: the round of fragment `frag` is HELD now, and may go. */
 void fan_worker_offer(struct fan_worker *w, uint64_t now_ns, uint64_t frag);
 

@@ -30,6 +30,8 @@ struct fan_worker {
 	uint64_t expired_ns;		  /* when the timer ran out last */
 	uint64_t who_ns;		  /* when a WHO last drew a BEAT */
 	bool missing_known;
+	bool rejoins; /* READY: by another way, until the home's WELCOME */
+	uint8_t way;  /* how many it has gone */
 	struct fan_fault fault;
 	struct fan_worker_stats stats;
 	enum fan_drop last_drop;

@@ -98,6 +98,11 @@ static int open_all(struct fanin_comm *c, const struct fanin_options *options)
 		snprintf(sentence, sizeof sentence, "switch: %.400s", why);
 		return refuse(c, FAN_E_CONFIG, sentence);
 	}
+	if (*c->cfg.server_addr &&
+	    fan_peer_parse(&c->server_addr, c->cfg.server_addr, why, sizeof why)) {
+		snprintf(sentence, sizeof sentence, "server: %.400s", why);
+		return refuse(c, FAN_E_CONFIG, sentence);
+	}
 	c->io = fan_lane_io_new(c->cfg.payload_bytes);
 	if (!c->io)
 		return refuse(c, FAN_E_NOMEM, fan_err_text(FAN_E_NOMEM));

@@ -58,7 +58,8 @@ struct fanin_comm {
 
 	/* The thread's own. */
 	struct fan_lane lane[FAN_SHARDS_MAX];
-	unsigned lanes; /* 1 until the switch has told its shards */
+	unsigned lanes;	      /* 1 until the switch has told its shards */
+	fan_peer server_addr; /* none: there is none */
 	fan_peer switch_addr;
 	struct fan_lane_io *io;
 	struct fan_op_queue waiting;	       /* taken, not started on every lane */

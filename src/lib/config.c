@@ -64,8 +64,9 @@ static const struct key keys[] = {
 	NUMBER(narrow, 0, 1),
 	NUMBER(plain_udp, 0, 1),
 	NUMBER(priority, 0, 255),
+	TEXT(server, server_addr),
 };
-enum { KEY_SWITCH = 0, KEY_RANK = 2, KEY_RANKS = 3 };
+enum { KEY_SWITCH = 0, KEY_RANK = 2, KEY_RANKS = 3, KEY_SERVER = KEYS - 1 };
 
 /* Where all texts of errors and the values taken so far are. */
 struct load {
@@ -169,7 +170,8 @@ static int take_field(struct load *l, unsigned i, const struct fanin_options *o)
 		snprintf(text, sizeof text, "%d", value);
 		given = word ? k->words[value] : text;
 	}
-	snprintf(where, sizeof where, "options.%s%s", k->name, i == KEY_SWITCH ? "_addr" : "");
+	snprintf(where, sizeof where, "options.%s%s", k->name,
+		 i == KEY_SWITCH || i == KEY_SERVER ? "_addr" : "");
 	return take(l, i, given, where) ? FAN_E_INVALID : FAN_OK;
 }
 
@@ -243,7 +245,7 @@ static int ini_line(void *user, const char *section, const char *name, const cha
 		snprintf(l->why, l->why_bytes,
 			 "%s: unknown key in [worker]: expected switch, job, rank, ranks, mtu, "
 			 "window, timeout_ms, alive_ms, mode, wire, multicast, checksum, narrow, "
-			 "plain_udp or priority",
+			 "plain_udp, priority or server",
 			 where);
 	l->failed = true;
 	return 0;

@@ -26,8 +26,9 @@ struct fan_config {
 	int mode; /* enum fanin_mode */
 	int wire; /* enum fanin_dtype */
 	int multicast, checksum, narrow, plain_udp;
-	int priority;		/* 0: by what the job has left to send */
-	uint16_t payload_bytes; /* of a full fragment, follows from mtu */
+	char server_addr[FAN_CONFIG_SWITCH_MAX + 1]; /* "": none */
+	int priority;				     /* 0: by what the job has left to send */
+	uint16_t payload_bytes;			     /* of a full fragment, follows from mtu */
 };
 
 /* Fill in `*c` from `*o` and the environment.

@@ -77,6 +77,16 @@ static int watch(const struct fan_lane *l, int fd, unsigned number)
 	return epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
 }
 
+int fan_lane_watch(const struct fan_lane *l)
+{
+	return watch(l, l->udp.fd, 2 * l->index);
+}
+
+void fan_lane_ignore(const struct fan_lane *l, const struct fan_udp *u)
+{
+	epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, u->fd, NULL);
+}
+
 static int open_socket(struct fan_lane *l, char *why)
 {
 	struct fan_udp_options o = {
@@ -87,7 +97,7 @@ static int open_socket(struct fan_lane *l, char *why)
 	char addr[80];
 	int e = fan_udp_open(&l->udp, &o);
 	if (!e) {
-		e = watch(l, l->udp.fd, 2 * l->index);
+		e = fan_lane_watch(l);
 		if (e)
 			fan_udp_close(&l->udp);
 	}
@@ -105,7 +115,7 @@ int fan_lane_open(struct fan_lane *l, const struct fan_worker_config *cfg, const
 	l->switch_addr = *addr;
 	l->switch_addr.port += l->index;
 	l->packet_bytes = FAN_HEAD_BYTES + cfg->payload_bytes;
-	l->group.fd = -1;
+	l->group.fd = l->way.aside.fd = -1;
 	l->bytes = fan_worker_bytes(cfg);
 	if (!l->bytes) {
 		snprintf(why, FAN_LANE_WHY_BYTES, "%s", fan_err_text(FAN_E_INVALID));
@@ -136,6 +146,7 @@ void fan_lane_close(struct fan_lane *l)
 	if (!l->w)
 		return;
 	fan_udp_close(&l->group);
+	fan_udp_close(&l->way.aside);
 	fan_udp_close(&l->udp);
 	free(l->w);
 	l->w = NULL;
@@ -219,6 +230,7 @@ bool fan_lane_recv(struct fan_lane *l, struct fan_lane_io *io, bool by_group)
 			continue;
 		l->refused = false;
 		uint64_t now_ns = fan_clock_ns();
+		l->way.heard_ns = now_ns;
 		bool finished = false;
 		for (size_t at = 0; at < b.bytes; at += b.segment)
 			finished |=

@@ -25,11 +25,22 @@ struct fan_lane_io {
 	struct fan_out out;
 };
 
+/* By which way the lane goes: through the switch, or past it to the server.  way.c. */
+struct fan_lane_way {
+	struct fan_udp aside; /* at the server: to the switch, to see whether it is back */
+	bool at_server;
+	uint64_t heard_ns; /* last packet by this way, or when it was taken */
+	uint64_t ask_ns;   /* when the switch is asked next */
+	uint64_t moves;
+};
+
 struct fan_lane {
 	struct fan_worker *w; /* in memory of its own; NULL: not open */
 	struct fan_udp udp;   /* connected to the switch */
 	struct fan_udp group; /* fd -1: not listening */
 	fan_peer switch_addr; /* of this shard */
+	fan_peer server_addr; /* likewise; none: there is no other way */
+	struct fan_lane_way way;
 	unsigned index;
 	int epoll_fd;
 	bool plain;
@@ -56,6 +67,16 @@ void fan_lane_close(struct fan_lane *l);
 /* Listen to the multicast group that the switch offers, if it does and once.  A group
  * that cannot be joined is done without: results then come by unicast. */
 void fan_lane_listen(struct fan_lane *l);
+
+/* Leave a way that has been silent, and come back to the switch when it answers. */
+void fan_way_choose(struct fan_lane *l, struct fan_lane_io *io, uint64_t now_ns);
+uint64_t fan_way_deadline(const struct fan_lane *l);
+
+/* Let the communicator's epoll hear the connected socket.  FAN_OK, or -errno. */
+int fan_lane_watch(const struct fan_lane *l);
+
+/* And no longer hear `u`. */
+void fan_lane_ignore(const struct fan_lane *l, const struct fan_udp *u);
 
 /* Take in what has arrived at one of the sockets, FAN_LANE_BATCHES_MAX batches at most.
  * Returns true if a fragment was finished. */

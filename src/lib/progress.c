@@ -45,6 +45,9 @@ static void open_lane(struct fanin_comm *c, unsigned i, uint64_t now_ns)
 	c->lane[i].index = i;
 	c->lane[i].epoll_fd = c->epoll_fd;
 	c->lane[i].plain = c->cfg.plain_udp;
+	c->lane[i].server_addr = c->server_addr;
+	if (!fan_peer_is_none(&c->server_addr))
+		c->lane[i].server_addr.port += i;
 	int e = fan_lane_open(&c->lane[i], &cfg, &c->switch_addr, now_ns, why);
 	if (e)
 		fan_comm_fail(c, e, why);
@@ -105,6 +108,8 @@ static void add_stats(struct fanin_stats *s, const struct fan_lane *l)
 	s->marks += w->marks;
 	s->collisions += w->collisions;
 	s->cwnd_frags += w->cwnd;
+	s->moves += l->way.moves;
+	s->server |= l->way.at_server;
 	for (unsigned i = 0; i < FAN_DROP_COUNT; i++)
 		s->drops += w->drops[i];
 	s->srtt_ns = s->srtt_ns > w->srtt_ns ? s->srtt_ns : w->srtt_ns;
@@ -334,6 +339,9 @@ static void work(struct fanin_comm *c)
 	}
 	for (unsigned i = 0; i < c->lanes; i++)
 		if (c->lane[i].w)
+			fan_way_choose(&c->lane[i], c->io, now_ns);
+	for (unsigned i = 0; i < c->lanes; i++)
+		if (c->lane[i].w)
 			fan_lane_send(&c->lane[i], c->io, now_ns);
 }
 
@@ -343,7 +351,8 @@ static uint64_t lane_deadline(const struct fanin_comm *c, const struct fan_lane 
 		return UINT64_MAX;
 	if (l->news || (!c->leaving && fan_worker_phase(l->w) == FAN_W_FAILED))
 		return 0; /* the next round tells the callers */
-	return fan_worker_deadline(l->w);
+	uint64_t way_ns = fan_way_deadline(l), core_ns = fan_worker_deadline(l->w);
+	return way_ns < core_ns ? way_ns : core_ns;
 }
 
 /* Publish and decide how long to sleep, in milliseconds; -1: until woken. */

@@ -81,6 +81,7 @@ static const char *event_word(enum fan_event_kind kind)
 	switch (kind) {
 	case FAN_EV_JOB_CREATED: return "job_created";
 	case FAN_EV_RANK_JOINED: return "rank_joined";
+	case FAN_EV_RANK_MOVED: return "rank_moved";
 	case FAN_EV_RANK_REFUSED: return "rank_refused";
 	case FAN_EV_JOB_READY: return "job_ready";
 	case FAN_EV_RANK_LEFT: return "rank_left";
@@ -147,7 +148,8 @@ static void add_details(struct fan_line *l, const struct fan_event *ev,
 	char ranks[FAN_RANKS_BYTES];
 
 	switch (ev->kind) {
-	case FAN_EV_RANK_JOINED: add_peer(l, &ev->peer); break;
+	case FAN_EV_RANK_JOINED:
+	case FAN_EV_RANK_MOVED: add_peer(l, &ev->peer); break;
 	case FAN_EV_RANK_REFUSED:
 		add_peer(l, &ev->peer);
 		add_cause(l, ev->err);

@@ -15,10 +15,9 @@
 #include "core/switch.h"
 
 #define FAN_NODE_OUT_MAX    16	/* items that one datagram can release */
-#define FAN_NODE_STAGED_MAX 256 /* packets between home and slots until what they led to is sent   \
-				 */
+#define FAN_NODE_STAGED_MAX 256 /* packets between home and slots until all is sent */
 #define FAN_NODE_TICK_ITEMS 16	/* that one tick of a home with slots in front of it writes */
-#define FAN_NODE_SPARES	    512 /* datagrams given to the slots until what they led to is sent */
+#define FAN_NODE_SPARES	    512 /* datagrams given to the slots until all is sent */
 
 struct fan_node_config {
 	bool has_home, has_slots;	/* at least one */

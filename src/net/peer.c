@@ -239,7 +239,7 @@ int fan_udp_mtu_to(const fan_peer *to)
 
 unsigned fan_udp_interface_to(const fan_peer *to, fan_peer *local)
 {
-	struct sockaddr_storage ss;
+	struct sockaddr_storage ss = {.ss_family = AF_UNSPEC};
 	socklen_t len = sizeof ss;
 	unsigned index = 0;
 	int fd = connected_to(to);

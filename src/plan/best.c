@@ -15,7 +15,7 @@
 #include "algorithm.h"
 #include "bound.h"
 #include "core/err.h"
-#include "dice.h"
+#include "core/rng.h"
 #include "eval.h"
 #include "pack.h"
 #include "relax.h"
@@ -40,7 +40,7 @@ struct best {
 	const struct fan_topo *t;
 	const struct fan_plan_options *o;
 	struct fan_cands c;
-	struct fan_dice rng;
+	struct fan_rng rng;
 	struct fan_rules rules;
 	struct fan_plan *p;	      /* the best so far */
 	double gbps;		      /* its rate */
@@ -171,8 +171,8 @@ static void draw(struct best *b, uint32_t n, uint32_t number)
 	for (uint32_t v = 0; v < b->c.sums; v++)
 		b->open[v] = v;
 	if (number > 0)
-		fan_dice_shuffle(&b->rng, b->open,
-				 number == 1 && 2 * n < b->c.sums ? 2 * n : b->c.sums);
+		fan_rng_shuffle(&b->rng, b->open,
+				number == 1 && 2 * n < b->c.sums ? 2 * n : b->c.sums);
 }
 
 /* Everybody on `n` switches.  Each server has its own part of the draw. */
@@ -237,12 +237,13 @@ static int polish(struct best *b)
  * the server, over its first routes; or all that one switch sums. */
 static void shake(struct best *b, struct fan_tree *tree)
 {
-	uint32_t every = 2 + fan_dice_below(&b->rng, tree->workers);
-	uint32_t first = fan_dice_below(&b->rng, every), v = fan_dice_below(&b->rng, b->c.sums + 1);
+	uint32_t every = 2 + (uint32_t)fan_rng_below(&b->rng, tree->workers);
+	uint32_t first = (uint32_t)fan_rng_below(&b->rng, every);
+	uint32_t v = (uint32_t)fan_rng_below(&b->rng, b->c.sums + 1);
 	uint32_t leave =
-		tree->sums ? tree->flow[tree->workers + fan_dice_below(&b->rng, tree->sums)].from
+		tree->sums ? tree->flow[tree->workers + fan_rng_below(&b->rng, tree->sums)].from
 			   : FAN_NODE_NONE;
-	bool closes = fan_dice_below(&b->rng, 2);
+	bool closes = fan_rng_below(&b->rng, 2);
 
 	assert(every > 0);
 

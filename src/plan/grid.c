@@ -23,7 +23,7 @@ static double *equal_split(const struct fan_topo *t)
 int fan_grid(const struct fan_topo *t, const struct fan_plan_options *o, struct fan_plan *p,
 	     struct fan_planned *how)
 {
-	struct fan_dice rng = {o->seed};
+	struct fan_rng rng = {o->seed};
 	struct fan_cands c = {0};
 	struct fan_relax r = {0};
 	double *split = equal_split(t);

@@ -52,7 +52,7 @@ static int try_equal(const struct fan_topo *t, const struct fan_plan_options *o,
 int fan_inart(const struct fan_topo *t, const struct fan_plan_options *o, struct fan_plan *p,
 	      struct fan_planned *how)
 {
-	struct fan_dice rng = {o->seed};
+	struct fan_rng rng = {o->seed};
 	struct fan_cands c = {0};
 	struct fan_relax r = {0};
 	double *split = calloc((size_t)t->jobs * fan_relax_servers(t), sizeof *split);

@@ -5,9 +5,9 @@
 #include "eval.h"
 
 /* One of `count` columns from `first` on, by their volumes; the first if all are zero. */
-static uint32_t pick(const struct fan_relax *r, int first, uint32_t count, struct fan_dice *rng)
+static uint32_t pick(const struct fan_relax *r, int first, uint32_t count, struct fan_rng *rng)
 {
-	double at = fan_dice_unit(rng) * fan_relax_volume(r, first, count);
+	double at = fan_rng_unit(rng) * fan_relax_volume(r, first, count);
 
 	for (uint32_t i = 0; i < count; i++) {
 		at -= fan_relax_volume(r, first + (int)i, 1);
@@ -18,7 +18,7 @@ static uint32_t pick(const struct fan_relax *r, int first, uint32_t count, struc
 }
 
 /* Candidate `v`, or c->sums for the server itself. */
-static uint32_t pick_place(const struct fan_relax *r, uint32_t g, uint32_t s, struct fan_dice *rng)
+static uint32_t pick_place(const struct fan_relax *r, uint32_t g, uint32_t s, struct fan_rng *rng)
 {
 	uint32_t sums = r->c->sums;
 	double all = 0;
@@ -26,7 +26,7 @@ static uint32_t pick_place(const struct fan_relax *r, uint32_t g, uint32_t s, st
 	for (uint32_t v = 0; v <= sums; v++)
 		all += fan_relax_volume(r, fan_relax_q(r, g, s, v),
 					fan_relax_q_routes(r, g, s, v).count);
-	double at = fan_dice_unit(rng) * all;
+	double at = fan_rng_unit(rng) * all;
 	for (uint32_t v = 0; v <= sums; v++) {
 		at -= fan_relax_volume(r, fan_relax_q(r, g, s, v),
 				       fan_relax_q_routes(r, g, s, v).count);
@@ -37,7 +37,7 @@ static uint32_t pick_place(const struct fan_relax *r, uint32_t g, uint32_t s, st
 }
 
 static void round_group(const struct fan_relax *r, uint32_t g, uint32_t s, struct fan_tree *tree,
-			struct fan_dice *rng)
+			struct fan_rng *rng)
 {
 	const struct fan_cands *c = r->c;
 
@@ -56,7 +56,7 @@ static void round_group(const struct fan_relax *r, uint32_t g, uint32_t s, struc
 }
 
 int fan_round(struct fan_plan *p, const struct fan_relax *r, const double *split,
-	      struct fan_dice *rng)
+	      struct fan_rng *rng)
 {
 	const struct fan_topo *t = r->c->t;
 
@@ -80,7 +80,7 @@ int fan_round(struct fan_plan *p, const struct fan_relax *r, const double *split
 }
 
 int fan_round_best(struct fan_plan *p, const struct fan_relax *r, const double *split,
-		   struct fan_dice *rng, uint32_t times,
+		   struct fan_rng *rng, uint32_t times,
 		   int (*improve)(const struct fan_topo *t, struct fan_plan *p))
 {
 	double best = -1;

@@ -6,7 +6,7 @@
 
 #include "algorithm.h"
 #include "core/err.h"
-#include "dice.h"
+#include "core/rng.h"
 #include "search.h"
 
 int fan_rules_open(struct fan_rules *r, const struct fan_topo *t, uint32_t paths, uint64_t seed)
@@ -49,13 +49,13 @@ void fan_rules_close(struct fan_rules *r)
 static uint32_t shortest(const struct fan_rules *r, struct fan_span span, uint32_t from,
 			 uint32_t to)
 {
-	struct fan_dice hash = {r->seed + ((uint64_t)from << 32) + to};
+	struct fan_rng hash = {r->seed + ((uint64_t)from << 32) + to};
 	uint32_t equal = 1;
 
 	while (equal < span.count &&
 	       r->c.route[span.first + equal].hops == r->c.route[span.first].hops)
 		equal++;
-	return span.first + (span.count ? fan_dice_below(&hash, equal) : 0);
+	return span.first + (span.count ? (uint32_t)fan_rng_below(&hash, equal) : 0);
 }
 
 void fan_rules_send(const struct fan_rules *r, struct fan_tree *tree, uint32_t w, uint32_t node)

@@ -204,7 +204,7 @@ static int read_members(struct reader *r, const json_t *from, const char *key,
 		return bad(r, key, "expected a list of names, got %s",
 			   found(list, text, sizeof text));
 	for (size_t i = 0; i < json_array_size(list); i++) {
-		uint32_t node;
+		uint32_t node = 0;
 		snprintf(place, sizeof place, "%s[%zu]", key, i);
 		int err = node_named(r, place, json_array_get(list, i), &node);
 		if (err)

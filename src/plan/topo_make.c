@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "core/err.h"
-#include "dice.h"
+#include "core/rng.h"
 
 #define WORD_BYTES 32
 
@@ -129,7 +129,7 @@ int fan_make_parse(struct fan_make *m, const char *text, struct fan_why *why)
 struct maker {
 	struct fan_topo *t;
 	const struct fan_make *m;
-	struct fan_dice rng;
+	struct fan_rng rng;
 	uint32_t *rack; /* a place for a host each: its switch */
 	uint32_t places;
 };
@@ -156,9 +156,9 @@ static int choose_capacities(struct maker *k)
 			order[n++] = i;
 		}
 	uint32_t some = (uint32_t)lround(k->m->programmable * n);
-	fan_dice_shuffle(&k->rng, order, n);
+	fan_rng_shuffle(&k->rng, order, n);
 	for (uint32_t i = 0; i < some; i++) {
-		double u = fan_dice_unit(&k->rng);
+		double u = fan_rng_unit(&k->rng);
 		k->t->node[order[i]].gbps = most > least ? least + u * (most - least) : least;
 	}
 	free(order);
@@ -203,7 +203,7 @@ static int add_hosts(struct maker *k, struct fan_why *why)
 		return fan_why_set(why, FAN_E_CONFIG,
 				   "%u workers and %u servers, and places for %u hosts",
 				   k->m->workers, k->m->servers, k->places);
-	fan_dice_shuffle(&k->rng, k->rack, k->places);
+	fan_rng_shuffle(&k->rng, k->rack, k->places);
 	for (uint32_t i = 0; i < k->m->workers && !err; i++)
 		err = add_host(k, "W", i, FAN_NODE_WORKER, k->rack[i]);
 	for (uint32_t i = 0; i < k->m->servers && !err; i++)
@@ -349,6 +349,7 @@ static int attach_hosts(struct maker *k, const char *word, uint32_t count, enum 
 	struct fan_make m = *k->m;
 	int err = FAN_OK;
 
+	assert(k->places > 0);
 	for (uint32_t i = 0, number = 0; i < count && !err; i++, number++) {
 		uint32_t rack = k->rack[(at + i) % k->places];
 		while (is_taken(k->t, word, number))
@@ -375,7 +376,7 @@ int fan_attach(struct fan_topo *t, const struct fan_attach *a, struct fan_why *w
 		err = fan_why_set(why, FAN_E_CONFIG, "no switch that hosts could be attached to");
 	if (!err && a->switch_given)
 		err = choose_capacities(&k);
-	fan_dice_shuffle(&k.rng, k.rack, k.places);
+	fan_rng_shuffle(&k.rng, k.rack, k.places);
 	if (!err)
 		err = attach_hosts(&k, "PS", a->make.servers, FAN_NODE_SERVER, 0, a->link_given);
 	if (!err)

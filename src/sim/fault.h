@@ -4,7 +4,7 @@
 #define FAN_SIM_FAULT_H
 
 #include "packet.h"
-#include "rng.h"
+#include "core/rng.h"
 
 /* Chances are in millionths, for each packet. */
 struct fan_sim_fault {

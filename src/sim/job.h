@@ -10,8 +10,8 @@
 #ifndef FAN_SIM_JOB_H
 #define FAN_SIM_JOB_H
 
+#include "core/rng.h"
 #include "core/worker.h"
-#include "rng.h"
 
 #define FAN_MODEL_NAME_MAX   47
 #define FAN_MODEL_LAYERS_MAX 4096

@@ -189,6 +189,30 @@ isolation() {
         ended "one job dies, quota of slots holds, the other goes on" $result
 }
 
+# The switch dies: the ranks go on through the server, and come back to its successor.
+switch_dies() {
+        start_server && switch_at 7079 --policy atp --server $server || return
+        dies=$!
+        for rank in 0 1; do
+                set -- --rank $rank --ranks 2 --alive 2000 --server $server
+                [ $rank -gt 0 ] || set -- "$@" --json "$dir/json"
+                start_rank $rank "$fanin" bench --switch $at:7079 --job net -b 1M -e 1M -n 200 \
+                        -w 1 "$@"
+        done
+        sleep 1
+        kill -KILL "$dies"
+        for _ in $(seq $LISTEN_POLLS); do
+                [ "$(grep -c "event=rank_moved.* peer=" "$dir/server")" -ge 2 ] && break
+                sleep 0.1
+        done
+        switch_at 7079 --policy atp --server $server || return
+        wait_ranks && none_wrong
+        result=$?
+        [ "$(grep -c "event=rank_moved.* peer=" "$dir/server")" -ge 2 ] &&
+                [ "$(grep -c "event=rank_moved.* behind=" "$dir/server")" -ge 2 ]
+        ended "the switch dies: on through the server, and back" $((result + $?))
+}
+
 refusals() {
         start_server && switch_at 7079 --policy atp --threads 2 --server $server || return
         worker 0 7079 --rank 0 --ranks 2 --timeout 5000
@@ -222,6 +246,7 @@ home_inside esa --no-preemption --no-ageing --no-priorities --free-early
 tree
 many
 isolation
+switch_dies
 refusals
 fan_net_mark "$prefix" 0 numgen random mod 1000 "<" 100 || exit 1
 marks "home alone" switch_at 7079

@@ -2,6 +2,7 @@
 #include "unit.h"
 
 #include "core/ctlmsg.h"
+#include "core/switch.h"
 
 #define BODY_MAX (FAN_CTL_BYTES_MAX - FAN_HEAD_BYTES)
 
@@ -53,6 +54,24 @@ static const struct fan_report report = {.index = 1,
 					 .name_bytes = 3,
 					 .name = "abc"};
 
+static const struct fan_tallied tallied = {.index = 2,
+					   .jobs = 3,
+					   .policy = FAN_POLICY_ESA,
+					   .slots = 65536,
+					   .slots_used = 65535,
+					   .held = 4,
+					   .quota = 5,
+					   .hits = ~UINT64_C(0),
+					   .taken = 6,
+					   .collisions = 7,
+					   .over_quota = 8,
+					   .passed = 9,
+					   .preemptions = 10,
+					   .evictions = 11,
+					   .flushes = 12,
+					   .completions = 13,
+					   .name_bytes = 2,
+					   .name = "ab"};
 static const struct fan_echo echo = {.answer_bytes = 70, .body_bytes = 80};
 static const struct fan_echoed echoed = {.payload_bytes = 8832,
 					 .shards = 64,
@@ -94,14 +113,15 @@ KIND(state, fault)
 KIND(leave, leave)
 KIND(query, query)
 KIND(report, report)
+KIND(tallied, tallied)
 KIND(echoed, echoed)
 
 static const struct kind kinds[] = {
-	{"join", put_join, get_join},	    {"welcome", put_welcome, get_welcome},
-	{"refuse", put_refuse, get_refuse}, {"beat", put_beat, get_beat},
-	{"state", put_state, get_state},    {"leave", put_leave, get_leave},
-	{"query", put_query, get_query},    {"report", put_report, get_report},
-	{"echoed", put_echoed, get_echoed},
+	{"join", put_join, get_join},	       {"welcome", put_welcome, get_welcome},
+	{"refuse", put_refuse, get_refuse},    {"beat", put_beat, get_beat},
+	{"state", put_state, get_state},       {"leave", put_leave, get_leave},
+	{"query", put_query, get_query},       {"report", put_report, get_report},
+	{"tallied", put_tallied, get_tallied}, {"echoed", put_echoed, get_echoed},
 };
 
 static void ctlmsg__round_trip_and_every_truncation(void **state)
@@ -241,6 +261,9 @@ static void ctlmsg__an_answer_is_no_larger_than_its_question(void **state)
 	struct fan_report largest = report;
 	largest.name_bytes = FAN_NAME_MAX;
 	assert_true(fan_report_put(body, &largest) <= FAN_REPORT_BYTES);
+	struct fan_tallied named = tallied;
+	named.name_bytes = FAN_NAME_MAX;
+	assert_true(fan_tallied_put(body, &named) <= FAN_REPORT_BYTES);
 	assert_int_equal(fan_query_put(body, &query), FAN_REPORT_BYTES);
 }
 

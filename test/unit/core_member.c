@@ -235,10 +235,26 @@ static void member__names_are_compared_whole(void **state)
 	assert_int_equal(rig.job, job);
 }
 
+/* A job whose name has a weight may have as many times the window that others may. */
+static void member__weights(void **state)
+{
+	(void)state;
+	static const struct fan_share share = {.name = "big", .weight = 3};
+	rig.cfg.shares = (struct fan_shares){&share, 1};
+	rig_again();
+	struct fan_join m = rig_join_of("big", 2);
+	assert_int_equal(rig_join(0, 5, &m), FAN_OK);
+	assert_int_equal(rig.window, 12);
+	m = rig_join_of("bigger", 2);
+	assert_int_equal(rig_join(0, 6, &m), FAN_OK);
+	assert_int_equal(rig.window, 4);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		RIG_TEST(member__same_nonce_is_welcomed_again),
+		RIG_TEST(member__weights),
 		RIG_TEST(member__rank_taken_once_it_has_answered),
 		RIG_TEST(member__ghost_gives_way),
 		RIG_TEST(member__ready_job_is_closed),

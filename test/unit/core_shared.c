@@ -181,9 +181,10 @@ static void shared__own_sums_stay(void **state)
 	bed_form(0);
 	bed_form(1);
 	bed_add(0, 0, 0, 1, 100, 0);
-	assert_int_equal(bed_add(0, 0, 1, 2, 116, 0), FAN_PASS); /* nor does it age the slot */
-	assert_int_equal(bed_add(1, 0, 0, 4, 100, 0), FAN_PASS);
-	assert_int_equal(bed_add(0, 0, 1, 2, 67, 0), FAN_WAIT); /* now 50, and the lead is far */
+	assert_int_equal(bed_add(0, 0, 1, 2, 116, 0), FAN_PASS); /* it ages the slot: now 50 */
+	assert_int_equal(bed_add(1, 0, 0, 4, 50, 0), FAN_PASS);	 /* and so does this: 25 */
+	assert_int_equal(bed_add(0, 0, 1, 2, 41, 0), FAN_PASS);
+	assert_int_equal(bed_add(0, 0, 1, 2, 29, 0), FAN_WAIT); /* 12, and the lead is far */
 	bed_is_partial(0, 0, 0, 0x1, 1);
 }
 

@@ -121,6 +121,63 @@ static inline enum fan_verdict bed_state(unsigned job, uint16_t rank, uint16_t t
 	return bed_give(bed_home, &f, packet + FAN_HEAD_BYTES, item.payload_bytes);
 }
 
+/* A JOIN of the rank for job `name`; its token. */
+static inline uint16_t bed_join(unsigned job, uint16_t rank, const char *name)
+{
+	uint8_t body[256];
+	struct fan_join m = {.ranks = BED_RANKS,
+			     .payload_bytes = 64,
+			     .alive_ms = 1000,
+			     .name_bytes = (uint8_t)strlen(name)};
+	struct fan_via v;
+	memcpy(m.name, name, m.name_bytes);
+	size_t bytes = fan_join_put(body, &m);
+	struct fan_frag f = {.frag = 1 + rank,
+			     .sender = rank,
+			     .type = FAN_TYPE_JOIN,
+			     .flags = FAN_F_SUMMED,
+			     .count = (uint16_t)bytes};
+	assert_int_equal(bed_give(bed_worker(job, rank), &f, body, bytes), FAN_CTL);
+	assert_int_equal(fan_via_get(&v, &bed.got[0].f), FAN_OK);
+	return v.token;
+}
+
+/* The home's answer `type` to it, with `body`. */
+static inline enum fan_verdict bed_answer(unsigned job, uint16_t rank, uint16_t token,
+					  enum fan_type type, const uint8_t *body, size_t bytes)
+{
+	uint8_t scratch[512], packet[512];
+	struct fan_out_item item;
+	struct fan_out out;
+	struct fan_frag f, h = {.frag = 1 + rank,
+				.job = bed_job(job),
+				.epoch = BED_EPOCH,
+				.sender = FAN_RANK_NONE,
+				.type = (uint8_t)type};
+	const struct fan_via v = {.token = token,
+				  .rank = rank,
+				  .ranks = type == FAN_TYPE_LEFT ? 0 : BED_RANKS,
+				  .window = BED_WINDOW,
+				  .payload_bytes = 64};
+	fan_out_init(&out, &item, 1, scratch, sizeof scratch);
+	fan_ctl_finish(&item, &h, body, bytes);
+	assert_true(fan_via_put(&item, &out, &v, h.job, h.epoch, item.head, item.payload,
+				item.payload_bytes));
+	memcpy(packet, item.head, FAN_HEAD_BYTES);
+	memcpy(packet + FAN_HEAD_BYTES, item.payload, item.payload_bytes);
+	assert_int_equal(fan_wire_get(&f, packet, FAN_HEAD_BYTES + item.payload_bytes), -1);
+	return bed_give(bed_home, &f, packet + FAN_HEAD_BYTES, item.payload_bytes);
+}
+
+static inline enum fan_verdict bed_welcome(unsigned job, uint16_t rank, uint16_t token,
+					   uint16_t shards)
+{
+	uint8_t body[256];
+	const struct fan_welcome m = {
+		.window = BED_WINDOW, .shards = shards, .beat_ms = 100, .alive_ms = 1000};
+	return bed_answer(job, rank, token, FAN_TYPE_WELCOME, body, fan_welcome_put(body, &m));
+}
+
 static inline void bed_form(unsigned job)
 {
 	for (uint16_t r = 0; r < BED_RANKS; r++) {

@@ -132,6 +132,54 @@ static void worker__switch_of_another_version(void **state)
 	assert_int_equal(fan_worker_stats(rig.w)->drops[FAN_DROP_VERSION], 2);
 }
 
+/* The home's answer to the JOIN of way number `way`. */
+static enum fan_verdict answer(unsigned type, uint32_t job, uint8_t way)
+{
+	uint8_t body[64];
+	const struct fan_welcome m = {.window = 4, .shards = 1, .beat_ms = 125, .alive_ms = 1000};
+	size_t bytes = fan_welcome_put(body, &m);
+	struct fan_frag f = {.frag = rig.cfg.nonce,
+			     .job = job,
+			     .epoch = rig.epoch,
+			     .flags = FAN_F_SUMMED,
+			     .sender = FAN_RANK_NONE,
+			     .count = (uint16_t)bytes,
+			     .type = (uint8_t)type,
+			     .priority = way,
+			     .payload = body,
+			     .payload_bytes = bytes};
+	return rig_recv(&f, false);
+}
+
+/* Another way to the same home: JOINs until it answers one of them, and no BEAT meanwhile. */
+static void worker__another_way(void **state)
+{
+	(void)state;
+	rig_ready();
+	rig_tick();
+	fan_worker_reroute(rig.w, rig.now_ns);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(rig_tick(), 1);
+		assert_int_equal(rig.got[0].type, FAN_TYPE_JOIN);
+		assert_int_equal(rig.got[0].frag, rig.cfg.nonce);
+		assert_int_equal(rig.got[0].priority, 1);
+		rig.now_ns += FAN_JOIN_RETRY_NS;
+	}
+	assert_int_equal(answer(FAN_TYPE_WELCOME, rig.job, 0), FAN_DROP); /* to the first JOIN */
+	rig_tick();
+	assert_int_equal(rig.got[0].type, FAN_TYPE_JOIN);
+	assert_int_equal(answer(FAN_TYPE_WELCOME, rig.job, 1), FAN_CTL);
+	assert_int_equal(rig_tick(), 1);
+	assert_int_equal(rig.got[0].type, FAN_TYPE_BEAT);
+	assert_int_equal(fan_worker_phase(rig.w), FAN_W_READY);
+	assert_int_equal(answer(FAN_TYPE_WELCOME, rig.job, 1), FAN_DROP);
+	fan_worker_reroute(rig.w, rig.now_ns);
+	rig_tick();
+	assert_int_equal(rig.got[0].priority, 2);
+	assert_int_equal(answer(FAN_TYPE_WELCOME, rig.job + 1, 2), FAN_CTL); /* a job of its own */
+	assert_int_equal(fan_worker_fault(rig.w)->err, FAN_E_RESTARTED);
+}
+
 static void worker__restarted_switch(void **state)
 {
 	(void)state;
@@ -359,6 +407,7 @@ int main(void)
 		RIG_TEST(worker__refused),
 		RIG_TEST(worker__joins_again_while_the_job_forms),
 		RIG_TEST(worker__switch_of_another_version),
+		RIG_TEST(worker__another_way),
 		RIG_TEST(worker__restarted_switch),
 		RIG_TEST(worker__failed_job),
 		RIG_TEST(worker__group_test),

@@ -313,6 +313,89 @@ static void recv__hostile_segment_of_one_byte(void **state)
 	fan_udp_close(&b);
 }
 
+/* What the sender's IP header says about congestion arrives, over either family and on a
+ * socket for both. */
+static void marked_between(const char *at, const char *to, const char *from, int level, int name)
+{
+	struct fan_udp a, b;
+	struct fan_udp_batch batch;
+	struct fan_out out;
+	int ce = 3;
+
+	open_at(&a, at, false);
+	open_at(&b, from, false);
+	for (unsigned i = 0; i < 2; i++) {
+		fan_out_init(&out, item, ITEMS, NULL, 0);
+		for (unsigned n = 0; n < 3; n++) {
+			struct fan_out_item *it = add(&out, FAN_TO_PEER, 100);
+			it->peer = peer(to);
+			it->peer.port = fan_udp_local(&a).port;
+		}
+		fan_udp_send(&b, &out, false);
+		assert_int_equal(fan_udp_recv(&a, buffer, &batch), 1);
+		assert_int_equal(batch.marked, i);
+		while (fan_udp_recv(&a, buffer, &batch) == 1)
+			assert_int_equal(batch.marked, i);
+		assert_int_equal(setsockopt(b.fd, level, name, &ce, sizeof ce), 0);
+	}
+	fan_udp_close(&a);
+	fan_udp_close(&b);
+}
+
+static void recv__marks(void **state)
+{
+	(void)state;
+	marked_between("127.0.0.1:0", "127.0.0.1:1", "127.0.0.1:0", IPPROTO_IP, IP_TOS);
+	marked_between("0.0.0.0:0", "127.0.0.1:1", "127.0.0.1:0", IPPROTO_IP, IP_TOS);
+	marked_between("[::1]:0", "[::1]:1", "[::1]:0", IPPROTO_IPV6, IPV6_TCLASS);
+	marked_between("[::]:0", "[::1]:1", "[::1]:0", IPPROTO_IPV6, IPV6_TCLASS);
+	marked_between("[::]:0", "127.0.0.1:1", "127.0.0.1:0", IPPROTO_IP, IP_TOS);
+}
+
+/* Packets say that they may be marked: else no queue would. */
+static void open__says_that_it_can_be_marked(void **state)
+{
+	(void)state;
+	struct fan_udp u;
+	int field = 0;
+	socklen_t len = sizeof field;
+
+	open_at(&u, "127.0.0.1:0", false);
+	assert_int_equal(getsockopt(u.fd, IPPROTO_IP, IP_TOS, &field, &len), 0);
+	assert_int_equal(field & 3, 2); /* ECT(0) */
+	fan_udp_close(&u);
+	open_at(&u, "[::]:0", false);
+	len = sizeof field;
+	assert_int_equal(getsockopt(u.fd, IPPROTO_IPV6, IPV6_TCLASS, &field, &len), 0);
+	assert_int_equal(field & 3, 2);
+	fan_udp_close(&u);
+}
+
+/* A queue that nobody empties is full in the end, and one that is emptied is not. */
+static void backlog__tells_how_full_the_queue_is(void **state)
+{
+	(void)state;
+	struct fan_udp a, b;
+	struct fan_udp_batch batch;
+	struct fan_out out;
+
+	open_at(&a, "127.0.0.1:0", false);
+	open_at(&b, "127.0.0.1:0", false);
+	assert_int_equal(fan_udp_backlog_percent(&a), 0);
+	for (unsigned i = 0; i < 64; i++) {
+		fan_out_init(&out, item, ITEMS, NULL, 0);
+		for (unsigned n = 0; n < 44; n++)
+			add(&out, FAN_TO_PEER, PAYLOAD)->peer = fan_udp_local(&a);
+		fan_udp_send(&b, &out, false);
+	}
+	assert_in_range(fan_udp_backlog_percent(&a), 75, 200);
+	while (fan_udp_recv(&a, buffer, &batch) == 1)
+		;
+	assert_in_range(fan_udp_backlog_percent(&a), 0, 50); /* the kernel counts down in steps */
+	fan_udp_close(&a);
+	fan_udp_close(&b);
+}
+
 static void recv__empty_datagram_is_a_batch(void **state)
 {
 	(void)state;
@@ -474,6 +557,9 @@ int main(void)
 		cmocka_unit_test(group__multicast_over_ipv6),
 		cmocka_unit_test(group__others_on_the_port_are_not_heard),
 		cmocka_unit_test(recv__hostile_segment_of_one_byte),
+		cmocka_unit_test(recv__marks),
+		cmocka_unit_test(open__says_that_it_can_be_marked),
+		cmocka_unit_test(backlog__tells_how_full_the_queue_is),
 		cmocka_unit_test(recv__empty_datagram_is_a_batch),
 		cmocka_unit_test(recv__refused_is_told_once),
 		cmocka_unit_test(send__goes_on_after_refused),

@@ -23,7 +23,7 @@ static void round__probabilities_are_volumes(void **state)
 	struct fan_topo t = rig_load("grid-example");
 	struct fan_cands c;
 	struct fan_relax r;
-	struct fan_dice rng = {5};
+	struct fan_rng rng = {5};
 	const double split[] = {1};
 	double hits[3][4] = {{0}};
 	solve(&c, &r, &t);
@@ -70,7 +70,7 @@ static void round__the_best_of_many(void **state)
 	double before = 0;
 	solve(&c, &r, &t);
 	for (uint32_t times = 1; times <= 64; times *= 8) {
-		struct fan_dice rng = {3}; /* the same draws first, and then more */
+		struct fan_rng rng = {3}; /* the same draws first, and then more */
 		struct fan_plan p;
 		improved = 0;
 		assert_int_equal(fan_round_best(&p, &r, split, &rng, times, improve), FAN_OK);
@@ -93,7 +93,7 @@ static void round__nothing_for_a_share_of_nothing(void **state)
 	struct fan_topo t = rig_load("inart-example");
 	struct fan_cands c;
 	struct fan_relax r;
-	struct fan_dice rng = {1};
+	struct fan_rng rng = {1};
 	struct fan_plan p;
 	const double split[] = {0, 1};
 	struct fan_cands_options o = {.paths = 4};

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rng.h - random numbers from a seed: the same on every machine (splitmix64). */
-#ifndef FAN_SIM_RNG_H
-#define FAN_SIM_RNG_H
+/* rng.h - random numbers from a seed: the same on every machine (splitmix64).
+ *
+ * For the planner, the simulator and tests: nothing in the core draws. */
+#ifndef FAN_RNG_H
+#define FAN_RNG_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,6 +40,22 @@ static inline uint64_t fan_rng_below(struct fan_rng *r, uint64_t n)
 static inline bool fan_rng_chance(struct fan_rng *r, uint32_t millionths)
 {
 	return millionths && fan_rng_below(r, 1000000) < millionths;
+}
+
+/* 0 <= x < 1 */
+static inline double fan_rng_unit(struct fan_rng *r)
+{
+	return (double)(fan_rng_next(r) >> 11) * 0x1p-53;
+}
+
+/* Put `n` numbers into a random order. */
+static inline void fan_rng_shuffle(struct fan_rng *r, uint32_t *at, uint32_t n)
+{
+	for (uint32_t i = n; i > 1; i--) {
+		uint32_t k = (uint32_t)fan_rng_below(r, i), x = at[k];
+		at[k] = at[i - 1];
+		at[i - 1] = x;
+	}
 }
 
 #endif

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ask.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+
+#include "args.h"
+#include "net/clock.h"
+
+#define TRIES	   5 /* questions before a switch counts as silent */
+#define ANSWER_MS  200
+#define STRAYS_MAX 64 /* datagrams that are no answer, before we ask again */
+
+static void put(struct ask_talk *t, const struct ask_question *w, uint64_t nonce)
+{
+	struct fan_out_item item;
+	struct fan_out out;
+	uint8_t scratch[FAN_CTL_BYTES_MAX + FAN_REPORT_BYTES];
+	struct fan_query q = {.index = w->index};
+	struct fan_frag h = {.type = (uint8_t)w->type, .sender = FAN_RANK_NONE, .frag = nonce};
+
+	fan_out_init(&out, &item, 1, scratch, sizeof scratch);
+	struct fan_out_item *it = fan_out_add(&out, FAN_TO_PEER);
+	fan_ctl_finish(it, &h, scratch, fan_query_put(scratch, &q));
+	fan_udp_send(&t->udp, &out, true);
+}
+
+static bool is_answer(const struct ask_question *w, const struct fan_frag *f)
+{
+	if (w->report)
+		return f->type == FAN_TYPE_REPORT && fan_report_get(w->report, f) == FAN_OK;
+	return f->type == FAN_TYPE_TALLIED && fan_tallied_get(w->tallied, f) == FAN_OK;
+}
+
+/* Is one of the datagrams of the batch the answer to `nonce`? */
+static bool answers(const struct ask_talk *t, const struct fan_udp_batch *b, uint64_t nonce,
+		    const struct ask_question *w)
+{
+	struct fan_frag f;
+
+	for (size_t at = 0; at < b->bytes; at += fan_udp_piece(b, at))
+		if (fan_wire_get(&f, t->buffer + at, fan_udp_piece(b, at)) < 0 && f.frag == nonce &&
+		    is_answer(w, &f))
+			return true;
+	return false;
+}
+
+int ask_once(struct ask_talk *t, const struct ask_question *w)
+{
+	uint64_t nonce = fan_clock_nonce();
+	struct pollfd p = {t->udp.fd, POLLIN, 0};
+	struct fan_udp_batch b;
+	uint64_t end = fan_clock_ns() + ANSWER_MS * FAN_MS;
+
+	put(t, w, nonce);
+	for (unsigned i = 0; i < STRAYS_MAX; i++) {
+		int n = fan_udp_recv(&t->udp, t->buffer, &b);
+		if (n == -ECONNREFUSED)
+			return -1;
+		if (n == 1 && answers(t, &b, nonce, w))
+			return 1;
+		int wait = fan_clock_timeout_ms(end, -1);
+		if (wait == 0)
+			return 0;
+		if (n == 0)
+			poll(&p, 1, wait);
+	}
+	return 0;
+}
+
+int ask_until(struct ask_talk *t, const struct ask_question *w)
+{
+	bool refused = false;
+
+	for (unsigned i = 0; i < TRIES; i++) {
+		int n = ask_once(t, w);
+		if (n == 1)
+			return 0;
+		if (n < 0) {
+			refused = true;
+			poll(NULL, 0, ANSWER_MS);
+		}
+	}
+	snprintf(
+		t->why, ARGS_WHY_BYTES,
+		refused ? "%s: nothing listens there; is `fanin switch` running, and on this port?"
+			: "%s: no answer within %d ms; is it a switch, and does a firewall drop UDP?",
+		t->at, TRIES * ANSWER_MS);
+	return -1;
+}

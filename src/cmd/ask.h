@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ask.h - questions that any switch answers: QUERY and TALLY. */
+#ifndef FAN_CMD_ASK_H
+#define FAN_CMD_ASK_H
+
+#include "core/ctlmsg.h"
+#include "net/udp.h"
+
+#define ASK_ADDRESS_BYTES 80
+
+/* A conversation with one shard. */
+struct ask_talk {
+	struct fan_udp udp;
+	uint8_t *buffer; /* FAN_UDP_RECV_BYTES */
+	char *why;	 /* ARGS_WHY_BYTES */
+	char at[ASK_ADDRESS_BYTES];
+};
+
+/* A question, and where its answer goes: one of the two. */
+struct ask_question {
+	enum fan_type type;
+	uint16_t index;
+	struct fan_report *report;   /* of QUERY */
+	struct fan_tallied *tallied; /* of TALLY */
+};
+
+/* Ask.  1: there is an answer; 0: none came in time; -1: the host says nobody listens. */
+int ask_once(struct ask_talk *t, const struct ask_question *w);
+
+/* Ask until there is an answer.  0, or -1 with why. */
+int ask_until(struct ask_talk *t, const struct ask_question *w);
+
+#endif

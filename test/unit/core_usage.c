@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core_shared_rig.h"
+
+static enum fan_verdict ask(enum fan_type type, uint16_t index)
+{
+	uint8_t body[FAN_REPORT_BYTES];
+	const struct fan_query q = {.index = index};
+	size_t bytes = fan_query_put(body, &q);
+	struct fan_frag f = {.frag = 4711,
+			     .sender = FAN_RANK_NONE,
+			     .type = (uint8_t)type,
+			     .flags = FAN_F_SUMMED,
+			     .count = (uint16_t)bytes};
+	return bed_give((fan_peer){.addr = {9, 9}, .port = 9}, &f, body, bytes);
+}
+
+static struct fan_tallied tally(uint16_t index)
+{
+	struct fan_tallied m;
+	assert_int_equal(ask(FAN_TYPE_TALLY, index), FAN_CTL);
+	assert_int_equal(bed.got[0].f.type, FAN_TYPE_TALLIED);
+	assert_int_equal(bed.got[0].f.frag, 4711);
+	assert_int_equal(fan_tallied_get(&m, &bed.got[0].f), FAN_OK);
+	assert_int_equal(m.index, index);
+	return m;
+}
+
+static void usage__counts_by_job(void **state)
+{
+	(void)state;
+	for (uint16_t r = 0; r < BED_RANKS; r++)
+		bed_add(0, r, 0, 1, 0, 0);
+	bed_add(1, 0, 0, 1, 0, 0); /* the slot is job 0's until its result */
+	struct fan_tallied m = tally(0);
+	assert_int_equal(m.jobs, 2);
+	assert_int_equal(m.policy, FAN_POLICY_ATP);
+	assert_int_equal(m.slots, 1);
+	assert_int_equal(m.slots_used, 1);
+	assert_int_equal(m.held, 1);
+	assert_int_equal(m.taken, 1);
+	assert_int_equal(m.hits, 3);
+	assert_int_equal(m.completions, 1);
+	assert_int_equal(m.collisions, 0);
+	m = tally(1);
+	assert_int_equal(m.held, 0);
+	assert_int_equal(m.collisions, 1);
+	m = tally(2);
+	assert_int_equal(m.jobs, 2);
+	assert_int_equal(m.slots_used, 1);
+	assert_int_equal(m.taken, 0);
+}
+
+/* Who takes a slot and who is driven out of it. */
+static void usage__preemptions_and_evictions(void **state)
+{
+	(void)state;
+	bed.cfg.policy = FAN_POLICY_ESA;
+	bed_begin();
+	bed_form(0);
+	bed_form(1);
+	bed_add(0, 0, 0, 1, 5, 0);
+	bed_add(1, 0, 0, 1, 9, 0);
+	struct fan_tallied m = tally(0);
+	assert_int_equal(m.evictions, 1);
+	assert_int_equal(m.preemptions, 0);
+	assert_int_equal(m.held, 0);
+	m = tally(1);
+	assert_int_equal(m.evictions, 0);
+	assert_int_equal(m.preemptions, 1);
+	assert_int_equal(m.held, 1);
+}
+
+/* A job's weight follows from the name under which it joined, and from nothing else. */
+static void usage__names_and_weights(void **state)
+{
+	(void)state;
+	static const struct fan_share share = {.name = "big", .weight = 3};
+	bed.cfg.slots = 64;
+	bed.cfg.quota = 2;
+	bed.cfg.shares = (struct fan_shares){&share, 1};
+	bed_begin();
+	uint16_t token = bed_join(0, 0, "big");
+	assert_int_equal(bed_welcome(0, 0, token, 1), FAN_CTL);
+	token = bed_join(1, 0, "small");
+	assert_int_equal(bed_welcome(1, 0, token, 1), FAN_CTL);
+	struct fan_tallied m = tally(0);
+	assert_int_equal(m.quota, 6);
+	assert_memory_equal(m.name, "big", 4);
+	m = tally(1);
+	assert_int_equal(m.quota, 2);
+	assert_memory_equal(m.name, "small", 6);
+	/* one that says another name once it is in gains nothing, even after a restart */
+	bed_begin();
+	bed_join(1, 0, "big");
+	token = bed_beat(1, 0);
+	assert_int_equal(bed_state(1, 0, token), FAN_CTL);
+	m = tally(0);
+	assert_int_equal(m.quota, 2);
+	assert_int_equal(m.name_bytes, 0);
+	for (uint64_t n = 0; n < 8; n++)
+		bed_add(1, 0, n, 1, 255, 0);
+	assert_true(tally(0).held <= 2);
+}
+
+static void usage__report_and_echo(void **state)
+{
+	(void)state;
+	struct fan_report r;
+	struct fan_echoed e;
+	uint8_t body[FAN_ECHO_MIN] = {0};
+	bed.cfg.shards = 3;
+	bed_begin();
+	uint16_t token = bed_join(0, 0, "a");
+	assert_int_equal(bed_welcome(0, 0, token, 3), FAN_CTL);
+	assert_int_equal(ask(FAN_TYPE_QUERY, 0), FAN_CTL);
+	assert_int_equal(fan_report_get(&r, &bed.got[0].f), FAN_OK);
+	assert_int_equal(r.jobs, 1);
+	assert_int_equal(r.shards, 3);
+	assert_int_equal(r.ranks, BED_RANKS);
+	assert_int_equal(r.window, BED_WINDOW);
+	assert_memory_equal(r.name, "a", 2);
+	struct fan_frag f = {
+		.frag = 5, .type = FAN_TYPE_ECHO, .flags = FAN_F_SUMMED, .count = sizeof body};
+	assert_int_equal(bed_give(bed_worker(7, 7), &f, body, sizeof body), FAN_CTL);
+	assert_int_equal(bed.got[0].f.type, FAN_TYPE_ECHOED);
+	assert_int_equal(fan_echoed_get(&e, &bed.got[0].f), FAN_OK);
+	assert_int_equal(e.payload_bytes, 64);
+	assert_int_equal(e.shards, 3);
+	f.count = 4;
+	assert_int_equal(bed_give(bed_worker(7, 7), &f, body, 4), FAN_DROP);
+}
+
+#define BED_TEST(name) cmocka_unit_test_setup(name, bed_open)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		BED_TEST(usage__counts_by_job),
+		BED_TEST(usage__preemptions_and_evictions),
+		BED_TEST(usage__names_and_weights),
+		BED_TEST(usage__report_and_echo),
+	};
+	return RUN(tests);
+}
