@@ -15,8 +15,8 @@ static bool config_is_sane(const struct fan_shared_config *c)
 	       c->slots <= FAN_SLOTS_MAX && c->payload_bytes >= FAN_PAYLOAD_MIN &&
 	       c->payload_bytes <= FAN_PAYLOAD_MAX && c->children_max >= 2 &&
 	       c->children_max <= FAN_MEMBERS_MAX && c->spares >= 1 &&
-	       c->spares <= FAN_SPARES_MAX && !fan_peer_is_none(&c->home) &&
-	       !fan_peer_token(&c->home);
+	       c->spares <= FAN_SPARES_MAX && c->routes <= FAN_ROUTES_MAX &&
+	       (c->routes || !fan_peer_is_none(&c->home)) && !fan_peer_token(&c->home);
 }
 
 size_t fan_shared_bytes(const struct fan_shared_config *cfg)
@@ -25,6 +25,8 @@ size_t fan_shared_bytes(const struct fan_shared_config *cfg)
 		return 0;
 	return align_up(sizeof(struct fan_shared)) +
 	       align_up(cfg->children_max * sizeof(struct fan_child)) +
+	       align_up(cfg->routes * sizeof(struct fan_routed)) +
+	       align_up(FAN_ROUTE_LIVES * cfg->routes * sizeof(struct fan_shared_job)) +
 	       fan_sslots_bytes(cfg->slots, cfg->spares, cfg->payload_bytes);
 }
 
@@ -39,6 +41,11 @@ struct fan_shared *fan_shared_init(void *mem, const struct fan_shared_config *cf
 	sh->children = (struct fan_child *)p;
 	memset(p, 0, cfg->children_max * sizeof *sh->children);
 	p += align_up(cfg->children_max * sizeof *sh->children);
+	sh->route = (struct fan_routed *)p;
+	p += align_up(cfg->routes * sizeof *sh->route);
+	sh->routed = (struct fan_shared_job *)p;
+	memset(p, 0, FAN_ROUTE_LIVES * cfg->routes * sizeof *sh->routed);
+	p += align_up(FAN_ROUTE_LIVES * cfg->routes * sizeof *sh->routed);
 	fan_sslots_init(&sh->slots, p, cfg->slots, cfg->spares, cfg->payload_bytes);
 	fan_usage_prepare(sh);
 	return sh;
@@ -79,22 +86,22 @@ static void release(struct fan_shared *sh, const struct fan_sslot *slot)
 }
 
 /* Send what the slot holds up. */
-static void send_up(struct fan_shared *sh, const struct fan_sslot *slot, struct fan_out *out)
+static void send_up(struct fan_shared *sh, const struct fan_shared_job *j,
+		    const struct fan_sslot *slot, struct fan_out *out)
 {
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
-	it->peer = sh->cfg.home;
+	it->peer = j->up;
 	fan_sslot_put(&sh->slots, slot, it);
 	sh->stats.partials++;
 }
 
 /* Send the part up as it came, with what it has met here. */
-static enum fan_verdict pass_up(struct fan_shared *sh, const struct fan_frag *f, uint16_t met,
-				struct fan_out *out)
+static enum fan_verdict pass_up(const struct fan_part *p, uint16_t met, struct fan_out *out)
 {
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
-	struct fan_frag g = *f;
-	it->peer = sh->cfg.home;
-	fan_relay_copy(it, f);
+	struct fan_frag g = *p->f;
+	it->peer = *p->next;
+	fan_relay_copy(it, p->f);
 	g.flags |= met;
 	fan_wire_put(it->head, &g); /* a mark of the network may be new, too */
 	return FAN_PASS;
@@ -128,7 +135,7 @@ static void flush(struct fan_shared *sh, struct fan_shared_job *j, struct fan_ss
 	bool holds = slot->state == FAN_SSLOT_OPEN || slot->state == FAN_SSLOT_SENT;
 	if (!holds || is_under_way(sh, j, slot))
 		return;
-	send_up(sh, slot, out);
+	send_up(sh, j, slot, out);
 	FAN_COUNT(sh, j, flushes);
 	slot->touched_ns = sh->now_ns;
 	if (slot->state == FAN_SSLOT_SENT)
@@ -146,7 +153,7 @@ static enum fan_verdict added(struct fan_shared *sh, struct fan_shared_job *j,
 		return FAN_WAIT;
 	FAN_COUNT(sh, j, completions);
 	smooth(&j->fill_ns, slot->touched_ns - slot->since_ns);
-	send_up(sh, slot, out);
+	send_up(sh, j, slot, out);
 	slot->state = FAN_SSLOT_SENT;
 	if (sh->cfg.options & FAN_SHARED_FREE_EARLY) {
 		release(sh, slot);
@@ -166,12 +173,12 @@ static enum fan_verdict join_slot(struct fan_shared *sh, struct fan_shared_job *
 		return fan_shared_drop(sh, FAN_DROP_DUPLICATE);
 	if (twice || !fan_sslot_agrees(slot, p)) { /* the home tells who disagrees */
 		FAN_COUNT(sh, j, passed);
-		return pass_up(sh, p->f, 0, out);
+		return pass_up(p, 0, out);
 	}
 	if (slot->state == FAN_SSLOT_PASSED) { /* it was let go, and is held again */
 		if (j->quota && j->held >= j->quota) {
 			FAN_COUNT(sh, j, over_quota);
-			return pass_up(sh, p->f, FAN_F_COLLISION, out);
+			return pass_up(p, FAN_F_COLLISION, out);
 		}
 		j->held++;
 	}
@@ -187,7 +194,7 @@ static void evict(struct fan_shared *sh, const struct fan_sslot *slot, struct fa
 		return;
 	struct fan_shared_job *victim = fan_shared_job_of(sh, slot->job, slot->epoch);
 	FAN_COUNT(sh, victim, evictions);
-	send_up(sh, slot, out);
+	send_up(sh, victim, slot, out);
 }
 
 static enum fan_verdict take_slot(struct fan_shared *sh, struct fan_shared_job *j,
@@ -196,12 +203,12 @@ static enum fan_verdict take_slot(struct fan_shared *sh, struct fan_shared_job *
 {
 	if (j->quota && j->held >= j->quota) {
 		FAN_COUNT(sh, j, over_quota);
-		return pass_up(sh, p->f, FAN_F_COLLISION, out);
+		return pass_up(p, FAN_F_COLLISION, out);
 	}
 	if (is_held(sh, slot, p->f)) {
 		if (!is_idle(sh, slot) && sh->contest(&sh->cfg, slot, p->f) == FAN_CONTEST_LOST) {
 			FAN_COUNT(sh, j, collisions);
-			return pass_up(sh, p->f, FAN_F_COLLISION, out);
+			return pass_up(p, FAN_F_COLLISION, out);
 		}
 		FAN_COUNT(sh, j, preemptions);
 		evict(sh, slot, out);
@@ -219,7 +226,13 @@ static int find_part(const struct fan_shared *sh, const struct fan_shared_job *j
 		     const fan_peer *from, const struct fan_frag *f, struct fan_part *p)
 {
 	struct fan_partial several;
-	*p = (struct fan_part){.f = f, .elements = f->payload, .bytes = f->payload_bytes};
+	*p = (struct fan_part){
+		.f = f,
+		.elements = f->payload,
+		.bytes = f->payload_bytes,
+		.sums = true,
+		.next = &j->up,
+	};
 	if (f->flags & FAN_F_PARTIAL) {
 		if (!fan_partial_get(&several, f, j->ranks))
 			return FAN_DROP_FORMAT;
@@ -236,6 +249,8 @@ static int find_part(const struct fan_shared *sh, const struct fan_shared_job *j
 		p->first = f->sender;
 		p->root = f->flags & FAN_F_ROOT ? f->sender : FAN_RANK_NONE;
 	}
+	if (j->route)
+		return fan_routed_part(sh, j, from, p);
 	for (uint16_t r = p->first; r < j->ranks; r++) {
 		fan_peer hop = fan_relay_hop(sh, j, r);
 		if (fan_ranks_has(p->ranks, r) && !fan_peer_equal(&hop, from))
@@ -269,9 +284,9 @@ static enum fan_verdict recv_data(struct fan_shared *sh, struct fan_shared_job *
 		return fan_shared_drop(sh, FAN_DROP_LONG);
 	bool wide = acc_bytes > j->payload_bytes || acc_bytes > sh->cfg.payload_bytes;
 	bool alone = memcmp(p->ranks, j->below, sizeof p->ranks) == 0;
-	if (f->flags & FAN_F_RESEND || wide || alone) {
+	if (f->flags & FAN_F_RESEND || wide || alone || !p->sums) {
 		FAN_COUNT(sh, j, passed);
-		return pass_up(sh, f, 0, out);
+		return pass_up(p, 0, out);
 	}
 	struct fan_sslot *slot = fan_sslots_at(&sh->slots, f, j->window);
 	if (fan_sslot_is_of(slot, f))
@@ -286,14 +301,14 @@ static enum fan_verdict recv_probe(struct fan_shared *sh, struct fan_shared_job 
 				   const struct fan_part *p, struct fan_out *out)
 {
 	struct fan_sslot *slot = fan_sslots_at(&sh->slots, p->f, j->window);
-	if (fan_sslot_is_of(slot, p->f)) {
+	if (p->sums && fan_sslot_is_of(slot, p->f)) {
 		bool waits = slot->state == FAN_SSLOT_OPEN && fan_ranks_has(slot->seen, p->first);
 		if (waits && is_young(sh->now_ns - slot->since_ns, j->fill_ns))
 			return FAN_HELD;
 		flush(sh, j, slot, out);
 	}
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
-	it->peer = sh->cfg.home;
+	it->peer = *p->next;
 	fan_relay_copy(it, p->f);
 	return FAN_PASS;
 }
@@ -307,7 +322,9 @@ static enum fan_verdict recv_fragment(struct fan_shared *sh, const fan_peer *fro
 	if (f->type != FAN_TYPE_DATA && f->type != FAN_TYPE_PROBE)
 		return fan_shared_drop(sh, FAN_DROP_TYPE);
 	if (!j)
-		return fan_relay_ask_who(sh, from, f, FAN_DROP_JOB, out);
+		return fan_shared_find_route(sh, f->job) >= 0
+			       ? fan_routed_ask_who(sh, from, f, out)
+			       : fan_relay_ask_who(sh, from, f, FAN_DROP_JOB, out);
 	int why = find_part(sh, j, from, f, &p);
 	if (why == FAN_DROP_SENDER)
 		return fan_relay_ask_who(sh, from, f, FAN_DROP_SENDER, out);
@@ -338,21 +355,25 @@ static void recv_flush(struct fan_shared *sh, struct fan_shared_job *j, const st
 		flush(sh, j, slot, out);
 }
 
-static enum fan_verdict recv_from_above(struct fan_shared *sh, const struct fan_frag *f,
-					struct fan_out *out)
+static enum fan_verdict recv_from_above(struct fan_shared *sh, const fan_peer *from,
+					const struct fan_frag *f, struct fan_out *out)
 {
 	if (f->type >= FAN_TYPE_CTL)
-		return fan_relay_down(sh, f, out);
+		return fan_relay_down(sh, from, f, out);
 	struct fan_shared_job *j = fan_shared_job_of(sh, f->job, f->epoch);
 	if (!j)
 		return fan_shared_drop(sh, FAN_DROP_JOB);
+	if (j->route && f->type == FAN_TYPE_RESULT && !fan_relay_is_for_one(f) &&
+	    !fan_route_passes(j->route, (unsigned)(j - sh->routed) % FAN_ROUTE_LIVES, j->epoch,
+			      f->frag))
+		return fan_shared_drop(sh, FAN_DROP_DUPLICATE); /* it has come another way */
 	switch (f->type) {
 	case FAN_TYPE_RESULT: finish(sh, j, f); break;
 	case FAN_TYPE_FLUSH: recv_flush(sh, j, f, out); break;
 	case FAN_TYPE_NEED: break;
 	default: return fan_shared_drop(sh, FAN_DROP_TYPE);
 	}
-	return fan_relay_fragment(sh, j, f, out);
+	return fan_relay_fragment(sh, j, from, f, out);
 }
 
 enum fan_verdict fan_shared_recv(struct fan_shared *sh, uint64_t now_ns, fan_peer from,
@@ -368,10 +389,14 @@ enum fan_verdict fan_shared_recv(struct fan_shared *sh, uint64_t now_ns, fan_pee
 		return fan_shared_drop(sh, (enum fan_drop)why);
 	if (marked && (f.type == FAN_TYPE_DATA || f.type == FAN_TYPE_RESULT))
 		f.flags |= FAN_F_ECN;
-	if (fan_peer_equal(&from, &sh->cfg.home))
-		return recv_from_above(sh, &f, out);
+	bool above = false;
 	if (f.type == FAN_TYPE_QUERY || f.type == FAN_TYPE_ECHO || f.type == FAN_TYPE_TALLY)
 		return fan_usage_recv(sh, &from, &f, out);
+	why = fan_routed_direction(sh, &from, &f, &above);
+	if (why >= 0)
+		return fan_shared_drop(sh, (enum fan_drop)why);
+	if (above)
+		return recv_from_above(sh, &from, &f, out);
 	if (f.type >= FAN_TYPE_CTL)
 		return fan_relay_up(sh, now_ns, &from, &f, out);
 	return recv_fragment(sh, &from, &f, out);
