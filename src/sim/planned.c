@@ -25,9 +25,10 @@ static json_t *names_of(const json_t *plan, const char *job, json_int_t route)
 			continue;
 		if (!route)
 			json_array_append(names, json_object_get(w, "worker"));
-		json_array_foreach (json_object_get(w, "joins"), k, join)
+		json_array_foreach (json_object_get(w, "joins"), k, join) {
 			if (route && json_integer_value(json_object_get(join, "route")) == route)
 				json_array_append(names, json_object_get(join, "at"));
+		}
 	}
 	return names;
 }
@@ -99,8 +100,9 @@ json_t *fan_scenario_planned(const json_t *root, struct fan_reader *r)
 		return NULL;
 	json_t *copy = json_copy((json_t *)root), *list = json_array(), *job;
 	size_t i, used = 0;
-	json_array_foreach (json_object_get(root, "jobs"), i, job)
+	json_array_foreach (json_object_get(root, "jobs"), i, job) {
 		expand(plan, job, list, &used);
+	}
 	size_t parts = json_array_size(json_object_get(plan, "parts"));
 	bool known = json_is_array(json_object_get(plan, "switches")) && parts;
 	json_object_set_new(copy, "jobs", list);
