@@ -71,7 +71,8 @@ enum fanin_error {
 	FANIN_E_MTU = -23,	    /* fragments do not fit the path MTU */
 	FANIN_E_PENDING = -24,	    /* not finished yet */
 	FANIN_E_CONFIG = -25,	    /* wrong configuration; the text says where */
-	FANIN_E_SHARDS = -26	    /* the switch and its server run different numbers of threads */
+	FANIN_E_SHARDS = -26,	    /* the switch and its server run different numbers of threads */
+	FANIN_E_ROUTE = -27	    /* the worker is not where the job's route has it join */
 };
 
 enum fanin_dtype {

@@ -92,6 +92,7 @@ BY_CODE: dict[int, type[FaninError]] = {
     -22: RefusedError,
     -25: ConfigError,
     -26: RefusedError,
+    -27: RefusedError,
 }
 
 

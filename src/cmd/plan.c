@@ -13,6 +13,7 @@
 #include "plan.h"
 #include "plan/bound.h"
 #include "plan/graphml.h"
+#include "plan/install.h"
 #include "plan/picture.h"
 #include "plan/plan_json.h"
 #include "plan/replan.h"
@@ -35,10 +36,13 @@ struct plan_args {
 	char json[ARGS_TEXT_BYTES], topology[ARGS_TEXT_BYTES], from[ARGS_TEXT_BYTES];
 	char attach[ARGS_TEXT_BYTES];
 	char dot[ARGS_TEXT_BYTES], html[ARGS_TEXT_BYTES];
+	char plan[ARGS_TEXT_BYTES], install[ARGS_TEXT_BYTES];
+	int slots, first_route;
 };
 
 static const char *const algorithms[] = {"geryon", "lbmm",  "switchml", "atp", "grid",
 					 "inart",  "exact", "best",	"all", NULL};
+static const struct fan_algorithm given = {.name = "given"}; /* by --plan */
 static const char *const solvers[] = {"simplex", "lagrange", NULL};
 
 #define AT(field) offsetof(struct plan_args, field)
@@ -56,6 +60,8 @@ static const struct args_option options[] = {
 	 "of the relaxed programs: simplex (the default) or lagrange"},
 	{"from", 0, ARGS_TEXT, AT(from), 0, 0, NULL, "PLAN.json",
 	 "mend this plan, that was made before something changed, instead of making a new one"},
+	{"plan", 0, ARGS_TEXT, AT(plan), 0, 0, NULL, "PLAN.json",
+	 "take this plan as it is, instead of making one"},
 	{"no-bound", 0, ARGS_FLAG, AT(no_bound), 0, 0, NULL, NULL,
 	 "do not look for the rate that no plan exceeds"},
 	{"no-link-limits", 0, ARGS_FLAG, AT(no_link_limits), 0, 0, NULL, NULL,
@@ -65,6 +71,12 @@ static const struct args_option options[] = {
 	 "switch_max programmable for what its switches sum"},
 	{"json", 0, ARGS_TEXT, AT(json), 0, 0, NULL, "FILE",
 	 "write the plan, or all of them, to FILE as JSON; - for the standard output, without the table"},
+	{"install", 0, ARGS_TEXT, AT(install), 0, 0, NULL, "FILE",
+	 "write what switches, servers and workers must know of the plan; - as for --json"},
+	{"slots", 0, ARGS_NUMBER, AT(slots), 0, INT32_MAX, NULL, "N",
+	 "of each switch, which --install shares out by the parts' shares (0: no quotas)"},
+	{"first-route", 0, ARGS_NUMBER, AT(first_route), 1, UINT16_MAX, NULL, "N",
+	 "the number of the first route of --install (1)"},
 	{"dot", 0, ARGS_TEXT, AT(dot), 0, 0, NULL, "FILE", "draw the plan for graphviz"},
 	{"html", 0, ARGS_TEXT, AT(html), 0, 0, NULL, "FILE", "draw the plan as a page with an SVG"},
 	{"topology", 0, ARGS_TEXT, AT(topology), 0, 0, NULL, "FILE",
@@ -175,24 +187,33 @@ static int load(struct fan_topo *t, const char *from, const struct fan_attach *a
 	return err;
 }
 
-/* The plan of --from, if there is one.  0, or the exit status. */
+/* The plan of --from or --plan, if there is one.  0, or the exit status. */
 static int load_plan(struct fan_plan *old, const struct fan_topo *t, const struct plan_args *a,
 		     struct fan_why *why)
 {
 	size_t bytes;
 
+	const char *from = a->plan[0] ? a->plan : a->from;
+	struct fan_eval e;
+
 	fan_plan_init(old);
-	if (!a->from[0])
+	if (!from[0])
 		return 0;
-	if (a->algorithm != BEST) {
-		fprintf(stderr, "fanin plan: --from: only best mends a plan\n");
+	if (a->algorithm != BEST || (a->plan[0] && a->from[0])) {
+		fprintf(stderr, a->plan[0]
+					? "fanin plan: --plan: there is no other plan to be made\n"
+					: "fanin plan: --from: only best mends a plan\n");
 		return EXIT_BAD;
 	}
-	char *text = read_file(a->from, &bytes, why);
+	char *text = read_file(from, &bytes, why);
 	json_t *root = text ? parse_json(text, bytes, why) : NULL;
-	int err = root ? fan_plan_from_json(old, t, root, true, why) : FAN_E_CONFIG;
+	int err = root ? fan_plan_from_json(old, t, root, !a->plan[0], why) : FAN_E_CONFIG;
+	if (!err && a->plan[0]) {
+		err = fan_eval(&e, t, old, why);
+		fan_eval_free(&e);
+	}
 	if (err)
-		fprintf(stderr, "%s: %s\n", a->from, why->text[0] ? why->text : fan_err_text(err));
+		fprintf(stderr, "%s: %s\n", from, why->text[0] ? why->text : fan_err_text(err));
 	json_decref(root);
 	free(text);
 	return err ? EXIT_BAD : 0;
@@ -208,7 +229,7 @@ static double seconds(void)
 	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* `old`: the plan to mend, which is taken over; empty without --from.  `start`: one that is
+/* `old`: the plan to mend or take, which is taken over; else empty.  `start`: one that is
  * there already, NULL if there is none. */
 static void make_plan(const struct fan_topo *t, const struct plan_args *a,
 		      const struct fan_plan *start, struct fan_plan *old, struct plan_result *r)
@@ -225,11 +246,12 @@ static void make_plan(const struct fan_topo *t, const struct plan_args *a,
 	};
 	struct fan_why why;
 
-	if (a->from[0])
-		fan_plan_move(&r->plan, old);
+	fan_plan_move(&r->plan, old);
 	double begin = seconds();
-	r->err = a->from[0] ? fan_replan(t, &o, &r->plan)
-			    : r->algorithm->run(t, &o, &r->plan, &r->how);
+	if (a->from[0])
+		r->err = fan_replan(t, &o, &r->plan);
+	else if (!a->plan[0])
+		r->err = r->algorithm->run(t, &o, &r->plan, &r->how);
 	r->seconds = seconds() - begin;
 	if (!r->err)
 		r->err = fan_eval(&r->eval, t, &r->plan, &why);
@@ -349,7 +371,7 @@ static int tell(const struct fan_topo *t, const char *from, const struct plan_ar
 
 	for (unsigned i = 0; i < count && a->json[0]; i++)
 		json_array_append_new(list, result_json(t, a, &r[i]));
-	if (strcmp(a->json, "-") == 0) {
+	if (strcmp(a->json, "-") == 0 || strcmp(a->install, "-") == 0) {
 		/* the table stays away */
 	} else if (all) {
 		plan_print_all(r, count);
@@ -374,6 +396,30 @@ static int tell(const struct fan_topo *t, const char *from, const struct plan_ar
 				  : check_demands(t, from, &r[count - 1]);
 }
 
+/* --install, of the last plan. */
+static int install(const struct fan_topo *t, const char *from, const struct plan_args *a,
+		   const struct plan_result *r)
+{
+	const struct fan_install_options o = {
+		.first = (uint16_t)a->first_route,
+		.slots = (uint32_t)a->slots,
+	};
+	struct fan_install in;
+	struct fan_why why;
+
+	if (!a->install[0])
+		return 0;
+	int err = fan_install_make(&in, t, &r->plan, &o, &why);
+	if (err) {
+		fprintf(stderr, "%s: --install: %s\n", a->plan[0] ? a->plan : from,
+			why.text[0] ? why.text : fan_err_text(err));
+		return EXIT_BAD;
+	}
+	int status = write_json(a->install, fan_install_json(&in), "install");
+	fan_install_free(&in);
+	return status;
+}
+
 static int run(const struct fan_topo *t, const char *from, const struct plan_args *a,
 	       struct fan_plan *old)
 {
@@ -385,8 +431,9 @@ static int run(const struct fan_topo *t, const char *from, const struct plan_arg
 
 	memset(r, 0, sizeof r);
 	for (unsigned i = 0; i < count; i++) {
-		r[i].algorithm =
-			all ? &fan_algorithms[i] : fan_algorithm_find(algorithms[a->algorithm]);
+		r[i].algorithm = all	      ? &fan_algorithms[i]
+				 : a->plan[0] ? &given
+					      : fan_algorithm_find(algorithms[a->algorithm]);
 		r[i].bound_gbps = bound;
 		make_plan(t, a, start, old, &r[i]);
 		if (r[i].algorithm->run == fan_exact && !r[i].err)
@@ -395,6 +442,8 @@ static int run(const struct fan_topo *t, const char *from, const struct plan_arg
 	int status = tell(t, from, a, r, count);
 	if (!status)
 		status = draw(t, from, a, &r[count - 1]);
+	if (!status)
+		status = install(t, from, a, &r[count - 1]);
 	for (unsigned i = 0; i < count; i++) {
 		fan_plan_free(&r[i].plan);
 		fan_eval_free(&r[i].eval);
@@ -410,6 +459,7 @@ int cmd_plan(int argc, char **argv)
 		.paths = (int)fan_plan_defaults.paths,
 		.roundings = (int)fan_plan_defaults.roundings,
 		.trees = (int)fan_plan_defaults.trees,
+		.first_route = 1,
 	};
 	struct fan_why why = {""};
 	struct fan_topo t;

@@ -23,7 +23,8 @@ enum long_option {
 	OPT_REPORT,
 	OPT_TRACE,
 	OPT_PCAP,
-	OPT_LAYERS
+	OPT_LAYERS,
+	OPT_PLAN
 };
 
 static const struct argp_option options[] = {
@@ -35,6 +36,8 @@ static const struct argp_option options[] = {
 	{"sweep", OPT_SWEEP, "KEY=A,B,C", 0,
 	 "one run for each value; repeated: for each combination", 0},
 	{"jobs", 'j', "J", 0, "runs of a sweep at a time (1)", 0},
+	{"plan", OPT_PLAN, "FILE", 0,
+	 "jobs follow this plan, as fanin plan --install has written it", 0},
 	{"json", OPT_JSON, "FILE", 0, "write the result as JSON; - for standard output", 0},
 	{"report", OPT_REPORT, "FILE", 0, "write the result as a page with plots", 0},
 	{"trace", OPT_TRACE, "FILE", 0, "write a line for each packet", 0},
@@ -101,6 +104,7 @@ static error_t take(int key, char *arg, struct argp_state *state)
 		a->set[a->sets++] = arg;
 		break;
 	case OPT_SWEEP: add_sweep(state, a, arg); break;
+	case OPT_PLAN: a->plan = arg; break;
 	case OPT_JSON: a->json = arg; break;
 	case OPT_REPORT: a->report = arg; break;
 	case OPT_TRACE: a->trace = arg; break;
@@ -257,7 +261,11 @@ int cmd_sim(int argc, char **argv)
 		return print_layers(a.layers);
 	errno = 0;
 	json_t *root = load(a.file, why), *result = NULL;
-	if (root)
+	json_t *plan = root && a.plan ? load(a.plan, why) : NULL;
+	bool whole = root && (plan || !a.plan);
+	if (plan)
+		json_object_set_new(root, "plan", plan);
+	if (whole)
 		result = sim_sweep(&a, root, &wrong, why);
 	json_decref(root);
 	if (!result) {

@@ -31,6 +31,7 @@ struct sim_args {
 	unsigned sweeps;
 	const char *seed;
 	unsigned jobs;
+	const char *plan; /* file that stands for the scenario's key */
 	const char *json, *report, *trace, *pcap;
 	const char *layers; /* print this model's table instead */
 	bool quiet;

@@ -157,7 +157,8 @@ static enum fan_verdict refuse(struct fan_switch *sw, const fan_peer *to, const 
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
 	it->peer = *to;
 	uint8_t *body = fan_out_scratch(out, FAN_CTL_BYTES_MAX);
-	put_ctl(it, NULL, FAN_TYPE_REFUSE, f->frag, body, fan_refuse_put(body, no));
+	const struct fan_job none = {.id = f->job}; /* its route, by which the answer goes back */
+	put_ctl(it, &none, FAN_TYPE_REFUSE, f->frag, body, fan_refuse_put(body, no));
 	return FAN_CTL;
 }
 

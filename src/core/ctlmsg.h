@@ -59,6 +59,7 @@ enum fan_refuse_about {
 	FAN_ABOUT_PAYLOAD = 2,
 	FAN_ABOUT_OPTIONS = 3, /* enum fan_join_option */
 	FAN_ABOUT_WINDOW = 4,  /* `want` is less than the job's */
+	FAN_ABOUT_ROUTE = 5,
 };
 
 enum fan_beat_flag {

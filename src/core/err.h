@@ -38,7 +38,8 @@
 	X(FAN_E_PENDING, -24, "pending", "not finished yet")                                       \
 	X(FAN_E_CONFIG, -25, "config", "wrong configuration")                                      \
 	X(FAN_E_SHARDS, -26, "shards",                                                             \
-	  "the switch and the server behind it run different numbers of threads")
+	  "the switch and the server behind it run different numbers of threads")                  \
+	X(FAN_E_ROUTE, -27, "route", "the worker is not where the job's route has it join")
 
 enum fan_err {
 #define X(name, value, word, text) name = value,
@@ -62,7 +63,8 @@ enum fan_err {
 	X(FAN_DROP_STALE, "stale")	   /* of a round that is over */                           \
 	X(FAN_DROP_AHEAD, "ahead")	   /* of a round that cannot have begun */                 \
 	X(FAN_DROP_MISMATCH, "mismatch")   /* disagrees with the other ranks */                    \
-	X(FAN_DROP_FULL, "full")	   /* no room to keep it */
+	X(FAN_DROP_FULL, "full")	   /* no room to keep it */                                \
+	X(FAN_DROP_ROUTE, "route")	   /* of no route that is known here, or off it */
 
 enum fan_drop {
 #define X(name, text) name,

@@ -40,13 +40,17 @@
 #define FAN_SWITCH_OUT_MAX 4	 /* items that one received datagram can release */
 
 /* Shared switch */
-#define FAN_PROPOSALS	   16 /* slots that a fragment may be in */
-#define FAN_VIA_HOPS_MAX   8  /* shared switches in a row */
-#define FAN_SPARES_MAX	   4096
-#define FAN_SHARED_OUT_MAX 3  /* items that one datagram can release */
-#define FAN_SHARES_MAX	   64 /* jobs with a weight of their own */
-#define FAN_WEIGHT_MAX	   1000
-#define FAN_TOKENS_MAX	   0xFFFFu
+#define FAN_PROPOSALS	      16 /* slots that a fragment may be in */
+#define FAN_VIA_HOPS_MAX      24 /* shared switches in a row */
+#define FAN_SPARES_MAX	      4096
+#define FAN_SHARED_OUT_MAX    3 /* items that one datagram can release */
+#define FAN_ROUTE_HOPS_MAX    FAN_VIA_HOPS_MAX
+#define FAN_ROUTE_ENTRIES_MAX 64  /* of a route, in one switch */
+#define FAN_ROUTE_LIVES	      2	  /* of the job of a route: one that ends, and the next */
+#define FAN_ROUTES_MAX	      256 /* in one switch shard */
+#define FAN_SHARES_MAX	      64  /* jobs with a weight of their own */
+#define FAN_WEIGHT_MAX	      1000
+#define FAN_TOKENS_MAX	      0xFFFFu
 
 /* Ranks that run ahead of each other */
 #define FAN_LAG_FRAGS	64    /* behind the furthest: a straggler */

@@ -142,8 +142,16 @@ static struct fan_job *find_free(struct fan_jobs *t)
 	return NULL;
 }
 
-static enum fan_err create(struct fan_jobs *t, const struct fan_join *m, struct fan_job **job,
-			   struct fan_refuse *no)
+/* A number for a job: its place in the table, which use of it, and its route. */
+static uint32_t new_id(struct fan_jobs *t, unsigned place, uint32_t route)
+{
+	if (!(++t->uses & 0xff))
+		++t->uses; /* 0 is no job's */
+	return route << FAN_ROUTE_BITS | (t->uses & 0xff) << 8 | place;
+}
+
+static enum fan_err create(struct fan_jobs *t, const struct fan_join *m, uint16_t route,
+			   struct fan_job **job, struct fan_refuse *no)
 {
 	struct fan_job *j = find_free(t);
 	if (!j)
@@ -167,7 +175,7 @@ static enum fan_err create(struct fan_jobs *t, const struct fan_join *m, struct 
 		return refuse(no, FAN_E_MEMBERS_FULL, FAN_RANK_NONE, t->members_max, m->ranks);
 	memset(j, 0, sizeof *j);
 	j->state = FAN_JOB_FORMING;
-	j->id = (uint32_t)++t->uses << 8 | (uint32_t)(j - t->job);
+	j->id = new_id(t, (unsigned)(j - t->job), route);
 	j->epoch = (uint32_t)++t->epoch;
 	j->ranks = m->ranks;
 	j->payload_bytes = m->payload_bytes;
@@ -202,10 +210,14 @@ static enum fan_err differ(struct fan_refuse *no, uint16_t rank, enum fan_refuse
 }
 
 /* Does the JOIN of `rank` ask for the job as it is? */
-static enum fan_err fits(const struct fan_job *j, uint16_t rank, const struct fan_join *m,
-			 uint64_t nonce, struct fan_refuse *no)
+static enum fan_err fits(const struct fan_job *j, const struct fan_frag *head,
+			 const struct fan_join *m, struct fan_refuse *no)
 {
 	const uint8_t shared = FAN_JOIN_SUMMED | FAN_JOIN_WIDE | FAN_JOIN_AHEAD;
+	const uint16_t rank = head->sender;
+	if (fan_route_number(head->job) != fan_route_number(j->id))
+		return differ(no, rank, FAN_ABOUT_ROUTE, fan_route_number(j->id),
+			      fan_route_number(head->job));
 	if (m->ranks != j->ranks)
 		return differ(no, rank, FAN_ABOUT_RANKS, j->ranks, m->ranks);
 	if (m->payload_bytes != j->payload_bytes)
@@ -216,7 +228,7 @@ static enum fan_err fits(const struct fan_job *j, uint16_t rank, const struct fa
 	if (m->window && m->window < j->window)
 		return differ(no, rank, FAN_ABOUT_WINDOW, j->window, m->window);
 	bool taken = j->state == FAN_JOB_READY || j->members[rank].flags & FAN_MEMBER_SURE;
-	if (taken && !knows(j, rank, nonce))
+	if (taken && !knows(j, rank, head->frag))
 		return refuse(no, FAN_E_RANK_TAKEN, rank, 0, 0);
 	return FAN_OK;
 }
@@ -283,11 +295,11 @@ enum fan_err fan_jobs_join(struct fan_jobs *t, uint64_t now_ns, const fan_peer *
 		return refuse(no, FAN_E_INVALID, head->sender, m->ranks, head->sender);
 	struct fan_job *j = find_by_name(t, named.name, head->sender, head->frag);
 	if (j) {
-		enum fan_err err = fits(j, head->sender, &named, head->frag, no);
+		enum fan_err err = fits(j, head, &named, no);
 		if (err)
 			return err;
 	} else {
-		enum fan_err err = create(t, &named, &j, no);
+		enum fan_err err = create(t, &named, fan_route_number(head->job), &j, no);
 		if (err)
 			return err;
 		*created = true;

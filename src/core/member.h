@@ -11,6 +11,7 @@
 #define FAN_MEMBER_H
 
 #include "pace.h"
+#include "route.h"
 #include "slot.h"
 #include "switch.h"
 #include "via.h"
@@ -42,7 +43,7 @@ struct fan_job_fault {
 
 struct fan_job {
 	enum fan_job_state state;
-	uint32_t id; /* index in the table, and which use of it: id & 0xff = index */
+	uint32_t id; /* index in the table (id & 0xff), which use of it, and its route */
 	uint32_t epoch;
 	uint16_t ranks;
 	uint16_t in;   /* members that are IN */

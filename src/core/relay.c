@@ -42,7 +42,9 @@ static void find_below(const struct fan_shared *sh, struct fan_shared_job *j)
 	j->children = 0;
 	j->switches = false;
 	memset(j->lead.offers, 0, sizeof j->lead.offers);
-	for (uint16_t r = 0; r < j->ranks; r++) {
+	if (j->route)
+		fan_routed_install(sh, j);
+	for (uint16_t r = 0; r < j->ranks && !j->route; r++) {
 		if (!j->child[r])
 			continue;
 		const struct fan_child *c = &sh->children[j->child[r] - 1];
@@ -73,16 +75,16 @@ static void leave_job(const struct fan_shared *sh, struct fan_shared_job *j, uin
 	}
 	if (any)
 		find_below(sh, j);
-	if (!j->children)
+	if (!j->children && !j->route)
 		j->used = false;
 }
 
 static void forget(struct fan_shared *sh, uint16_t token)
 {
 	sh->children[token - 1].used = false;
-	for (unsigned i = 0; i < FAN_JOBS_MAX; i++)
-		if (sh->job[i].used)
-			leave_job(sh, &sh->job[i], token);
+	for (unsigned i = 0; i < fan_shared_places(sh); i++)
+		if (fan_shared_job_at(sh, i)->used)
+			leave_job(sh, fan_shared_job_at(sh, i), token);
 }
 
 void fan_shared_tick(struct fan_shared *sh, uint64_t now_ns)
@@ -118,12 +120,13 @@ static uint16_t find_child(struct fan_shared *sh, uint64_t now_ns, const fan_pee
 	return free;
 }
 
-/* Tell a child that joins, under `nonce`, why not: as the home would. */
-static enum fan_verdict refuse(const fan_peer *hop, uint16_t token, uint64_t nonce,
+/* Tell a child that joins as `join` says why not: as the home would. */
+static enum fan_verdict refuse(const fan_peer *hop, uint16_t token, const struct fan_frag *join,
 			       const struct fan_refuse *no, struct fan_out *out)
 {
 	struct fan_frag h = {
-		.frag = nonce,
+		.frag = join->frag,
+		.job = join->job, /* its route */
 		.sender = FAN_RANK_NONE,
 		.type = FAN_TYPE_REFUSE,
 	};
@@ -133,12 +136,13 @@ static enum fan_verdict refuse(const fan_peer *hop, uint16_t token, uint64_t non
 	fan_ctl_finish(it, &h, body, fan_refuse_put(body, no));
 	const struct fan_via v = {.token = token};
 	if (token)
-		fan_via_put(it, out, &v, 0, 0, it->head, it->payload, it->payload_bytes);
+		fan_via_put(it, out, &v, h.job, 0, it->head, it->payload, it->payload_bytes);
 	return FAN_CTL;
 }
 
 static enum fan_verdict refuse_child(const struct fan_shared *sh, const fan_peer *hop,
-				     uint16_t token, uint64_t nonce, struct fan_out *out)
+				     uint16_t token, const struct fan_frag *join,
+				     struct fan_out *out)
 {
 	const struct fan_refuse no = {
 		.err = FAN_E_MEMBERS_FULL,
@@ -146,7 +150,21 @@ static enum fan_verdict refuse_child(const struct fan_shared *sh, const fan_peer
 		.have = sh->cfg.children_max,
 		.want = sh->cfg.children_max + 1u,
 	};
-	return refuse(hop, token, nonce, &no, out);
+	return refuse(hop, token, join, &no, out);
+}
+
+/* The rank is not to send here what it wants to: its route has it elsewhere. */
+static enum fan_verdict refuse_route(struct fan_shared *sh, const fan_peer *hop, uint16_t token,
+				     const struct fan_frag *f, struct fan_out *out)
+{
+	const struct fan_refuse no = {
+		.err = FAN_E_ROUTE,
+		.rank = f->sender,
+		.have = fan_route_number(f->job),
+	};
+	if (f->type == FAN_TYPE_JOIN)
+		refuse(hop, token, f, &no, out);
+	return fan_shared_drop(sh, FAN_DROP_ROUTE);
 }
 
 /* Does another child speak for this rank?  The same way in may have a new token. */
@@ -196,13 +214,21 @@ enum fan_verdict fan_relay_up(struct fan_shared *sh, uint64_t now_ns, const fan_
 		return fan_shared_drop(sh, FAN_DROP_TYPE);
 	if (v.hops == FAN_VIA_HOPS_MAX || inner.payload_bytes > FAN_CTL_BYTES_MAX - FAN_HEAD_BYTES)
 		return fan_shared_drop(sh, FAN_DROP_LONG);
-	if (is_of_another(sh, from, &inner))
-		return fan_shared_drop(sh, FAN_DROP_SENDER);
+	const fan_peer *next = &sh->cfg.home;
+	const struct fan_route_entry *e = NULL;
 	uint16_t below = v.token;
+	if (fan_shared_find_route(sh, inner.job) >= 0) {
+		e = fan_routed_control(sh, from, &inner, v.hops);
+		if (!e)
+			return refuse_route(sh, from, below, &inner, out);
+		next = &e->next;
+	}
+	if ((!e || fan_peer_is_none(&e->from)) && is_of_another(sh, from, &inner))
+		return fan_shared_drop(sh, FAN_DROP_SENDER);
 	fan_peer peer = fan_peer_behind(from, below);
 	v = (struct fan_via){.token = find_child(sh, now_ns, &peer), .hops = v.hops + 1};
 	if (!v.token)
-		return inner.type == FAN_TYPE_JOIN ? refuse_child(sh, from, below, inner.frag, out)
+		return inner.type == FAN_TYPE_JOIN ? refuse_child(sh, from, below, &inner, out)
 						   : fan_shared_drop(sh, FAN_DROP_SENDER);
 	struct fan_child *c = &sh->children[v.token - 1];
 	c->heard_ns = now_ns;
@@ -217,7 +243,7 @@ enum fan_verdict fan_relay_up(struct fan_shared *sh, uint64_t now_ns, const fan_
 	if (inner.type == FAN_TYPE_BEAT)
 		note_beat(sh, c, &inner);
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
-	it->peer = sh->cfg.home;
+	it->peer = *next;
 	fan_via_put(it, out, &v, 0, 0, inner.payload - FAN_HEAD_BYTES, inner.payload,
 		    inner.payload_bytes);
 	return FAN_CTL;
@@ -237,13 +263,29 @@ static bool is_meant(const struct fan_child *c, const struct fan_frag *f, const 
 	return c->job == f->job && c->epoch == f->epoch;
 }
 
+/* Where to note what is told of job `id`, of which nothing is known: of the lives that a
+ * route has place for, the one of which nothing was told for the longest time goes. */
+static struct fan_shared_job *find_place(struct fan_shared *sh, uint32_t id)
+{
+	int route = fan_shared_find_route(sh, id);
+	if (route < 0)
+		return &sh->job[(id & 0xff) % FAN_JOBS_MAX];
+	struct fan_shared_job *first = &sh->routed[(unsigned)route * FAN_ROUTE_LIVES], *j = first;
+	for (unsigned i = 1; i < FAN_ROUTE_LIVES && j->used; i++)
+		if (!first[i].used || first[i].heard_ns < j->heard_ns)
+			j = &first[i];
+	return j;
+}
+
 /* The home has told of a job that child `v->token` has a rank in, and under what name it has
  * joined if it is told just now. */
 static void install(struct fan_shared *sh, const struct fan_frag *f, const struct fan_via *v,
 		    const char *name)
 {
-	struct fan_shared_job *j = &sh->job[(f->job & 0xff) % FAN_JOBS_MAX];
-	if (!j->used || j->id != f->job || j->epoch != f->epoch) {
+	struct fan_shared_job *j = fan_shared_job_of(sh, f->job, f->epoch);
+	int route = fan_shared_find_route(sh, f->job);
+	if (!j) {
+		j = find_place(sh, f->job);
 		memset(j, 0, sizeof *j);
 		j->used = true;
 		j->id = f->job;
@@ -254,12 +296,19 @@ static void install(struct fan_shared *sh, const struct fan_frag *f, const struc
 		j->group.peers = j->hops;
 		j->group.ranks = j->ranks;
 		j->quota = sh->cfg.quota;
+		j->up = sh->cfg.home;
+		j->route = route < 0 ? NULL : &sh->route[route];
+		find_below(sh, j);
 	}
-	if (name && !j->name[0]) {
-		memcpy(j->name, name, sizeof j->name);
+	if (j->route && j->route->quota)
+		j->quota = j->route->quota;
+	else if (name && !j->name[0])
 		j->quota = sh->cfg.quota * fan_shares_weight(&sh->cfg.shares, name);
-	}
-	if (v->rank >= j->ranks || j->child[v->rank] == v->token)
+	if (name && !j->name[0])
+		memcpy(j->name, name, sizeof j->name);
+	j->heard_ns = sh->now_ns;
+	bool behind = fan_peer_token(&sh->children[v->token - 1].peer) != 0;
+	if (v->rank >= j->ranks || j->child[v->rank] == v->token || (j->route && behind))
 		return;
 	j->child[v->rank] = v->token;
 	find_below(sh, j);
@@ -281,8 +330,8 @@ static bool has_as_many_shards(const struct fan_shared *sh, const struct fan_fra
 	return false;
 }
 
-static enum fan_verdict open_envelope(struct fan_shared *sh, const struct fan_frag *f,
-				      struct fan_out *out)
+static enum fan_verdict open_envelope(struct fan_shared *sh, const fan_peer *from,
+				      const struct fan_frag *f, struct fan_out *out)
 {
 	struct fan_via v;
 	struct fan_frag inner;
@@ -295,12 +344,12 @@ static enum fan_verdict open_envelope(struct fan_shared *sh, const struct fan_fr
 	if (v.token > sh->cfg.children_max || !sh->children[v.token - 1].used)
 		return fan_shared_drop(sh, FAN_DROP_SENDER);
 	const struct fan_child *c = &sh->children[v.token - 1];
-	if (!is_meant(c, f, &v, &inner))
+	if (!is_meant(c, f, &v, &inner) || !fan_routed_is_back(sh, from, inner.job, c))
 		return fan_shared_drop(sh, FAN_DROP_SENDER);
 	bool welcome = inner.type == FAN_TYPE_WELCOME;
 	if (welcome && !has_as_many_shards(sh, &inner, &no)) {
 		fan_peer hop = fan_peer_hop(&c->peer);
-		return refuse(&hop, fan_peer_token(&c->peer), inner.frag, &no, out);
+		return refuse(&hop, fan_peer_token(&c->peer), &inner, &no, out);
 	}
 	if (v.ranks)
 		install(sh, f, &v, welcome ? c->name : NULL);
@@ -318,24 +367,25 @@ static enum fan_verdict open_envelope(struct fan_shared *sh, const struct fan_fr
 	return FAN_CTL;
 }
 
-enum fan_verdict fan_relay_down(struct fan_shared *sh, const struct fan_frag *f,
-				struct fan_out *out)
+enum fan_verdict fan_relay_down(struct fan_shared *sh, const fan_peer *from,
+				const struct fan_frag *f, struct fan_out *out)
 {
 	if (f->type == FAN_TYPE_VIA)
-		return open_envelope(sh, f, out);
+		return open_envelope(sh, from, f, out);
 	if (f->type != FAN_TYPE_STATE && f->type != FAN_TYPE_WHO)
 		return fan_shared_drop(sh, FAN_DROP_TYPE);
 	struct fan_shared_job *j = fan_shared_job_of(sh, f->job, f->epoch);
 	if (!j)
 		return fan_shared_drop(sh, FAN_DROP_JOB);
+	if (j->route)
+		return fan_routed_to_all(sh, j, from, f, out);
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_GROUP);
 	it->group = &j->group;
 	fan_relay_copy(it, f);
 	return FAN_CTL;
 }
 
-/* Is it for one rank only?  Then `priority` says for which. */
-static bool is_for_one(const struct fan_frag *f)
+bool fan_relay_is_for_one(const struct fan_frag *f)
 {
 	if (f->type == FAN_TYPE_NEED)
 		return !(f->flags & FAN_F_PARTIAL);
@@ -348,12 +398,15 @@ static bool is_for_one(const struct fan_frag *f)
 }
 
 enum fan_verdict fan_relay_fragment(struct fan_shared *sh, struct fan_shared_job *j,
-				    const struct fan_frag *f, struct fan_out *out)
+				    const fan_peer *from, const struct fan_frag *f,
+				    struct fan_out *out)
 {
-	if (f->type == FAN_TYPE_FLUSH && !j->switches && !is_for_one(f))
+	if (j->route)
+		return fan_routed_fragment(sh, j, from, f, out);
+	if (f->type == FAN_TYPE_FLUSH && !j->switches && !fan_relay_is_for_one(f))
 		return FAN_CTL;
 	struct fan_out_item *it;
-	if (is_for_one(f)) {
+	if (fan_relay_is_for_one(f)) {
 		fan_peer hop = fan_relay_hop(sh, j, f->priority);
 		if (fan_peer_is_none(&hop))
 			return fan_shared_drop(sh, FAN_DROP_SENDER);

@@ -15,8 +15,8 @@ static bool config_is_sane(const struct fan_shared_config *c)
 	       c->slots <= FAN_SLOTS_MAX && c->payload_bytes >= FAN_PAYLOAD_MIN &&
 	       c->payload_bytes <= FAN_PAYLOAD_MAX && c->children_max >= 2 &&
 	       c->children_max <= FAN_MEMBERS_MAX && c->spares >= 1 &&
-	       c->spares <= FAN_SPARES_MAX && !fan_peer_is_none(&c->home) &&
-	       !fan_peer_token(&c->home);
+	       c->spares <= FAN_SPARES_MAX && c->routes <= FAN_ROUTES_MAX &&
+	       (c->routes || !fan_peer_is_none(&c->home)) && !fan_peer_token(&c->home);
 }
 
 size_t fan_shared_bytes(const struct fan_shared_config *cfg)
@@ -25,6 +25,8 @@ size_t fan_shared_bytes(const struct fan_shared_config *cfg)
 		return 0;
 	return align_up(sizeof(struct fan_shared)) +
 	       align_up(cfg->children_max * sizeof(struct fan_child)) +
+	       align_up(cfg->routes * sizeof(struct fan_routed)) +
+	       align_up(FAN_ROUTE_LIVES * cfg->routes * sizeof(struct fan_shared_job)) +
 	       fan_sslots_bytes(cfg->slots, cfg->spares, cfg->payload_bytes);
 }
 
@@ -39,6 +41,11 @@ struct fan_shared *fan_shared_init(void *mem, const struct fan_shared_config *cf
 	sh->children = (struct fan_child *)p;
 	memset(p, 0, cfg->children_max * sizeof *sh->children);
 	p += align_up(cfg->children_max * sizeof *sh->children);
+	sh->route = (struct fan_routed *)p;
+	p += align_up(cfg->routes * sizeof *sh->route);
+	sh->routed = (struct fan_shared_job *)p;
+	memset(p, 0, FAN_ROUTE_LIVES * cfg->routes * sizeof *sh->routed);
+	p += align_up(FAN_ROUTE_LIVES * cfg->routes * sizeof *sh->routed);
 	fan_sslots_init(&sh->slots, p, cfg->slots, cfg->spares, cfg->payload_bytes);
 	fan_usage_prepare(sh);
 	return sh;
@@ -106,14 +113,15 @@ static void send_slot(struct fan_shared *sh, const struct fan_sslot *slot,
 	sh->stats.partials++;
 }
 
-static struct fan_goal upwards(const struct fan_shared *sh)
+static struct fan_goal upwards(const fan_peer *next)
 {
-	return (struct fan_goal){.peer = sh->cfg.home, .rank = FAN_RANK_NONE};
+	return (struct fan_goal){.peer = *next, .rank = FAN_RANK_NONE};
 }
 
-static void send_up(struct fan_shared *sh, const struct fan_sslot *slot, struct fan_out *out)
+static void send_up(struct fan_shared *sh, const struct fan_shared_job *j,
+		    const struct fan_sslot *slot, struct fan_out *out)
 {
-	const struct fan_goal up = upwards(sh);
+	const struct fan_goal up = upwards(&j->up);
 	send_slot(sh, slot, &up, out);
 }
 
@@ -173,20 +181,19 @@ static bool is_under_way(const struct fan_shared *sh, const struct fan_shared_jo
 	return slot->state == FAN_SSLOT_SENT && is_young(sh->now_ns - slot->touched_ns, j->turn_ns);
 }
 
-static enum fan_verdict pass_up(struct fan_shared *sh, const struct fan_frag *f, uint16_t met,
-				struct fan_out *out)
+static enum fan_verdict pass_up(const struct fan_part *p, uint16_t met, struct fan_out *out)
 {
-	const struct fan_goal up = upwards(sh);
-	return pass_on(f, met, &up, out);
+	const struct fan_goal up = upwards(p->next);
+	return pass_on(p->f, met, &up, out);
 }
 
 /* The part finds no slot: it goes to where others of its fragment are, or will be. */
 static enum fan_verdict pass_loose(struct fan_shared *sh, struct fan_shared_job *j,
-				   const struct fan_frag *f, uint16_t met, struct fan_out *out)
+				   const struct fan_part *p, uint16_t met, struct fan_out *out)
 {
-	const struct fan_goal goal = fan_lead_goal(sh, j, f->frag);
+	const struct fan_goal goal = fan_lead_goal(sh, j, p->f->frag);
 	count_lent(sh, j, goal.rank);
-	return pass_on(f, met, &goal, out);
+	return pass_on(p->f, met, &goal, out);
 }
 
 /* Asked to: send what the slot holds, and hold it no longer unless it is complete. */
@@ -196,7 +203,7 @@ static void flush(struct fan_shared *sh, struct fan_shared_job *j, struct fan_ss
 	bool holds = slot->state == FAN_SSLOT_OPEN || slot->state == FAN_SSLOT_SENT;
 	if (!holds || is_under_way(sh, j, slot))
 		return;
-	send_up(sh, slot, out);
+	send_up(sh, j, slot, out);
 	FAN_COUNT(sh, j, flushes);
 	slot->touched_ns = sh->now_ns;
 	if (slot->state == FAN_SSLOT_SENT)
@@ -214,7 +221,7 @@ static enum fan_verdict added(struct fan_shared *sh, struct fan_shared_job *j,
 		return FAN_WAIT;
 	FAN_COUNT(sh, j, completions);
 	smooth(&j->fill_ns, slot->touched_ns - slot->since_ns);
-	send_up(sh, slot, out);
+	send_up(sh, j, slot, out);
 	slot->state = FAN_SSLOT_SENT;
 	if (sh->cfg.options & FAN_SHARED_FREE_EARLY) {
 		release(sh, slot);
@@ -234,12 +241,12 @@ static enum fan_verdict join_slot(struct fan_shared *sh, struct fan_shared_job *
 		return fan_shared_drop(sh, FAN_DROP_DUPLICATE);
 	if (twice || !fan_sslot_agrees(slot, p)) { /* the home tells who disagrees */
 		FAN_COUNT(sh, j, passed);
-		return pass_up(sh, p->f, 0, out);
+		return pass_up(p, 0, out);
 	}
 	if (slot->state == FAN_SSLOT_PASSED) { /* it was let go, and is held again */
 		if (is_over_quota(j)) {
 			FAN_COUNT(sh, j, over_quota);
-			return pass_loose(sh, j, p->f, FAN_F_COLLISION, out);
+			return pass_loose(sh, j, p, FAN_F_COLLISION, out);
 		}
 		j->held++;
 	}
@@ -254,14 +261,14 @@ static enum fan_verdict take_slot(struct fan_shared *sh, struct fan_shared_job *
 {
 	if (is_over_quota(j)) {
 		FAN_COUNT(sh, j, over_quota);
-		return pass_loose(sh, j, p->f, FAN_F_COLLISION, out);
+		return pass_loose(sh, j, p, FAN_F_COLLISION, out);
 	}
 	if (is_held(sh, slot, p->f)) {
 		bool yields = fan_lead_gives_way(sh, slot);
 		if (!yields && !is_idle(sh, slot) &&
 		    sh->contest(&sh->cfg, slot, p->f) == FAN_CONTEST_LOST) {
 			FAN_COUNT(sh, j, collisions);
-			return pass_loose(sh, j, p->f, FAN_F_COLLISION, out);
+			return pass_loose(sh, j, p, FAN_F_COLLISION, out);
 		}
 		FAN_COUNT(sh, j, preemptions);
 		sh->stats.yields += yields;
@@ -287,10 +294,16 @@ static int find_part(const struct fan_shared *sh, const struct fan_shared_job *j
 {
 	if (!fan_part_get(p, f, j->ranks))
 		return f->flags & FAN_F_PARTIAL ? FAN_DROP_FORMAT : FAN_DROP_SENDER;
+	p->sums = true;
+	p->next = &j->up;
+	if (j->route)
+		return fan_routed_part(sh, j, from, p);
 	if (comes_from_leader(f)) {
 		fan_peer hop = fan_relay_hop(sh, j, f->priority);
 		return j->lead.ahead && fan_peer_equal(&hop, from) ? -1 : FAN_DROP_SENDER;
 	}
+	if (j->route)
+		return fan_routed_part(sh, j, from, p);
 	for (uint16_t r = p->first; r < j->ranks; r++) {
 		fan_peer hop = fan_relay_hop(sh, j, r);
 		if (fan_ranks_has(p->ranks, r) && !fan_peer_equal(&hop, from))
@@ -319,7 +332,7 @@ static enum fan_verdict come_late(struct fan_shared *sh, struct fan_shared_job *
 	if (!p->wide)
 		j->lead.owed[p->first]++;
 	sh->stats.late++;
-	return pass_loose(sh, j, p->f, 0, out);
+	return pass_loose(sh, j, p, 0, out);
 }
 
 static enum fan_verdict recv_data(struct fan_shared *sh, struct fan_shared_job *j,
@@ -337,9 +350,9 @@ static enum fan_verdict recv_data(struct fan_shared *sh, struct fan_shared_job *
 	bool own = fan_sslot_is_of(slot, f);
 	if (f->flags & FAN_F_RESEND && own && j->lead.ahead && !p->wide)
 		pass_by(sh, j, slot, p, out);
-	if (f->flags & FAN_F_RESEND || wide || alone) {
+	if (f->flags & FAN_F_RESEND || wide || alone || !p->sums) {
 		FAN_COUNT(sh, j, passed);
-		return pass_up(sh, f, 0, out);
+		return pass_up(p, 0, out);
 	}
 	if (own)
 		return join_slot(sh, j, slot, p, out);
@@ -356,7 +369,7 @@ static enum fan_verdict recv_ahead(struct fan_shared *sh, struct fan_shared_job 
 	if (comes_from_leader(&f)) {
 		fan_lead_full(sh, j, &f);
 		FAN_COUNT(sh, j, passed);
-		return pass_up(sh, &f, 0, out);
+		return pass_up(p, 0, out);
 	}
 	fan_lead_note(sh, j, p);
 	bool asks = f.flags & FAN_F_LEAD && !p->wide;
@@ -371,11 +384,11 @@ static enum fan_verdict recv_ahead(struct fan_shared *sh, struct fan_shared_job 
 
 /* Where does the question go, if the slot does not answer it?  One that insists goes up. */
 static struct fan_goal goal_of_question(const struct fan_shared *sh, const struct fan_shared_job *j,
-					const struct fan_frag *f)
+					const struct fan_part *p)
 {
-	if (f->flags & (FAN_F_RESEND | FAN_F_LEAD))
-		return upwards(sh);
-	return fan_lead_goal(sh, j, f->frag);
+	if (!j->lead.ahead || p->f->flags & (FAN_F_RESEND | FAN_F_LEAD))
+		return upwards(p->next);
+	return fan_lead_goal(sh, j, p->f->frag);
 }
 
 /* Is the sender's part in a sum that waits for others, and not for long; or where ranks run
@@ -397,8 +410,8 @@ static enum fan_verdict recv_probe(struct fan_shared *sh, struct fan_shared_job 
 {
 	const struct fan_frag *f = p->f;
 	struct fan_sslot *slot = slot_of(sh, j, f);
-	struct fan_goal goal = upwards(sh);
-	bool own = fan_sslot_is_of(slot, f);
+	struct fan_goal goal = upwards(p->next);
+	bool own = p->sums && fan_sslot_is_of(slot, f);
 	if (j->lead.ahead && !(f->flags & FAN_F_LEAD))
 		fan_lead_pace(sh, j, f->sender, f, 0, out);
 	if (own && waits_here(sh, j, slot, p))
@@ -406,7 +419,7 @@ static enum fan_verdict recv_probe(struct fan_shared *sh, struct fan_shared_job 
 	if (own)
 		flush(sh, j, slot, out);
 	else
-		goal = goal_of_question(sh, j, f);
+		goal = goal_of_question(sh, j, p);
 	return pass_on(f, 0, &goal, out);
 }
 
@@ -419,7 +432,9 @@ static enum fan_verdict recv_fragment(struct fan_shared *sh, const fan_peer *fro
 	if (f->type != FAN_TYPE_DATA && f->type != FAN_TYPE_PROBE && f->type != FAN_TYPE_PACE)
 		return fan_shared_drop(sh, FAN_DROP_TYPE);
 	if (!j)
-		return fan_relay_ask_who(sh, from, f, FAN_DROP_JOB, out);
+		return fan_shared_find_route(sh, f->job) >= 0
+			       ? fan_routed_ask_who(sh, from, f, out)
+			       : fan_relay_ask_who(sh, from, f, FAN_DROP_JOB, out);
 	if (f->type == FAN_TYPE_PACE)
 		return fan_lead_recv_pace(sh, j, from, f, out);
 	int why = find_part(sh, j, from, f, &p);
@@ -472,14 +487,18 @@ static void recv_flush(struct fan_shared *sh, struct fan_shared_job *j, const st
 	flush_leader(sh, j, f, out);
 }
 
-static enum fan_verdict recv_from_above(struct fan_shared *sh, const struct fan_frag *f,
-					struct fan_out *out)
+static enum fan_verdict recv_from_above(struct fan_shared *sh, const fan_peer *from,
+					const struct fan_frag *f, struct fan_out *out)
 {
 	if (f->type >= FAN_TYPE_CTL)
-		return fan_relay_down(sh, f, out);
+		return fan_relay_down(sh, from, f, out);
 	struct fan_shared_job *j = fan_shared_job_of(sh, f->job, f->epoch);
 	if (!j)
 		return fan_shared_drop(sh, FAN_DROP_JOB);
+	if (j->route && f->type == FAN_TYPE_RESULT && !fan_relay_is_for_one(f) &&
+	    !fan_route_passes(j->route, (unsigned)(j - sh->routed) % FAN_ROUTE_LIVES, j->epoch,
+			      f->frag))
+		return fan_shared_drop(sh, FAN_DROP_DUPLICATE); /* it has come another way */
 	switch (f->type) {
 	case FAN_TYPE_RESULT: finish(sh, j, f); break;
 	case FAN_TYPE_FLUSH: recv_flush(sh, j, f, out); break;
@@ -489,7 +508,7 @@ static enum fan_verdict recv_from_above(struct fan_shared *sh, const struct fan_
 	case FAN_TYPE_PROBE: break; /* for a leading worker below */
 	default: return fan_shared_drop(sh, FAN_DROP_TYPE);
 	}
-	return fan_relay_fragment(sh, j, f, out);
+	return fan_relay_fragment(sh, j, from, f, out);
 }
 
 enum fan_verdict fan_shared_recv(struct fan_shared *sh, uint64_t now_ns, fan_peer from,
@@ -505,10 +524,14 @@ enum fan_verdict fan_shared_recv(struct fan_shared *sh, uint64_t now_ns, fan_pee
 		return fan_shared_drop(sh, (enum fan_drop)why);
 	if (marked && (f.type == FAN_TYPE_DATA || f.type == FAN_TYPE_RESULT))
 		f.flags |= FAN_F_ECN;
-	if (fan_peer_equal(&from, &sh->cfg.home))
-		return recv_from_above(sh, &f, out);
+	bool above = false;
 	if (f.type == FAN_TYPE_QUERY || f.type == FAN_TYPE_ECHO || f.type == FAN_TYPE_TALLY)
 		return fan_usage_recv(sh, &from, &f, out);
+	why = fan_routed_direction(sh, &from, &f, &above);
+	if (why >= 0)
+		return fan_shared_drop(sh, (enum fan_drop)why);
+	if (above)
+		return recv_from_above(sh, &from, &f, out);
 	if (f.type >= FAN_TYPE_CTL)
 		return fan_relay_up(sh, now_ns, &from, &f, out);
 	return recv_fragment(sh, &from, &f, out);

@@ -11,6 +11,7 @@
 #ifndef FAN_SHARED_H
 #define FAN_SHARED_H
 
+#include "route.h"
 #include "switch.h"
 
 struct fan_shared;
@@ -35,7 +36,9 @@ struct fan_shared_config {
 	uint16_t children_max;	/* 2 .. FAN_MEMBERS_MAX */
 	uint16_t spares;	/* 1 .. FAN_SPARES_MAX: calls until what they wrote is sent */
 	uint8_t options;	/* enum fan_shared_option */
-	fan_peer home;		/* who is next on the way up */
+	uint16_t routes;	/* most that may be installed, at most FAN_ROUTES_MAX */
+	fan_peer home;		/* who is next on the way up, of jobs without a route; none, if
+				 * there are routes: there are no such jobs */
 };
 
 struct fan_shared_stats {
@@ -87,6 +90,14 @@ size_t fan_shared_bytes(const struct fan_shared_config *cfg);
 
 /* Make one in `mem`, fan_shared_bytes(cfg) bytes aligned to 64, which need no clearing. */
 struct fan_shared *fan_shared_init(void *mem, const struct fan_shared_config *cfg);
+
+/* Install a route, or take one away, while no item of an earlier call waits to be sent.
+ *
+ * FAN_E_INVALID     as fan_route_set has it
+ * FAN_E_BUSY        the number has other entries already
+ * FAN_E_SLOTS_FULL  there are cfg.routes of them */
+int fan_shared_route(struct fan_shared *sh, const struct fan_route_config *c);
+void fan_shared_unroute(struct fan_shared *sh, uint16_t number);
 
 /* Handle one datagram of `len` bytes at `pkt` that `from` sent; `marked`: it met
  * congestion.  `out` must have room for FAN_SHARED_OUT_MAX items and

@@ -20,7 +20,7 @@ static unsigned nth_rank(const uint64_t *set, unsigned n)
 struct fan_goal fan_lead_goal(const struct fan_shared *sh, const struct fan_shared_job *j,
 			      uint64_t frag)
 {
-	struct fan_goal up = {.peer = sh->cfg.home, .rank = FAN_RANK_NONE};
+	struct fan_goal up = {.peer = j->up, .rank = FAN_RANK_NONE};
 	uint64_t number = frag / block_frags(j) + 1;
 	const struct fan_lead_block *b = &j->lead.block[number % FAN_LEAD_BLOCKS];
 	if (!j->lead.ahead || b->number != number || !b->count)

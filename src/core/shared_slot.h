@@ -48,7 +48,9 @@ struct fan_part {
 	uint16_t first, root;
 	const uint8_t *elements;
 	size_t bytes;
-	bool wide; /* elements are as wide as they are summed */
+	bool wide;	      /* elements are as wide as they are summed */
+	bool sums;	      /* here, and not elsewhere */
+	const fan_peer *next; /* on its way up */
 };
 
 /* What ranks `f`, a DATA of a job of `ranks`, brings parts of; false: it is malformed. */

@@ -9,9 +9,9 @@ static const struct fan_shared_job *find(const struct fan_shared *sh, uint16_t i
 {
 	const struct fan_shared_job *found = NULL;
 	*jobs = 0;
-	for (unsigned i = 0; i < FAN_JOBS_MAX; i++)
-		if (sh->job[i].used && (*jobs)++ == index)
-			found = &sh->job[i];
+	for (unsigned i = 0; i < fan_shared_places(sh); i++)
+		if (fan_shared_job_at(sh, i)->used && (*jobs)++ == index)
+			found = fan_shared_job_at(sh, i);
 	return found;
 }
 
@@ -27,9 +27,10 @@ static uint8_t copy_name(char *to, const struct fan_shared_job *j)
 void fan_shared_report(const struct fan_shared *sh, struct fan_shared_report *r)
 {
 	*r = (struct fan_shared_report){.slots = sh->cfg.slots};
-	for (unsigned i = 0; i < FAN_JOBS_MAX; i++) {
-		r->jobs += sh->job[i].used;
-		r->slots_used += sh->job[i].used ? sh->job[i].held : 0;
+	for (unsigned i = 0; i < fan_shared_places(sh); i++) {
+		const struct fan_shared_job *j = fan_shared_job_at(sh, i);
+		r->jobs += j->used;
+		r->slots_used += j->used ? j->held : 0;
 	}
 	for (unsigned i = 0; i < sh->cfg.children_max; i++)
 		r->children += sh->children[i].used;

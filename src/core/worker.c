@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker_priv.h"
 
+#include "route.h"
+
 #define ALIGN 64u
 
 static size_t align_up(size_t n)
@@ -137,6 +139,7 @@ static void put_control(struct fan_worker *w, struct fan_out *out)
 	size_t bytes;
 	if (w->phase == FAN_W_JOINING || (w->phase == FAN_W_READY && w->rejoins)) {
 		h = control_head(w, FAN_TYPE_JOIN, w->cfg.nonce);
+		h.job = (uint32_t)w->cfg.route << FAN_ROUTE_BITS;
 		h.priority = w->way;
 		bytes = join_body(w, body);
 	} else if (w->phase == FAN_W_LEAVING) {

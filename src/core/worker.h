@@ -31,6 +31,7 @@ struct fan_worker_config {
 	uint32_t alive_ms;	  /* silence after which a rank is lost */
 	uint32_t join_ms;	  /* give up if the job is not ready by then */
 	uint32_t stall_ms;	  /* give up an operation without progress for so long */
+	uint16_t route;		  /* by which it reaches its home; 0: none */
 	uint64_t nonce;		  /* random, not 0: this life of this rank */
 	fan_priority_fn priority; /* of fragments of operations without one; NULL: 0 */
 	const void *priority_arg;

@@ -16,6 +16,14 @@
 #define FAN_HOPS_MAX  24   /* links of one route */
 #define FAN_TREES_MAX 1024 /* trees of one plan, over all jobs */
 
+/* What can be installed */
+#define FAN_PARTS_MAX  64	  /* trees of one job: each is a job of its own to its workers */
+#define FAN_PART_SHARE 1e-9	  /* trees of less are left out */
+#define FAN_STOPS_MAX  (1u << 20) /* switches of all parts together */
+#define FAN_RULES_MAX  (1u << 22) /* entries of all of them */
+
+#define FAN_CIRCLE_MAX 4096 /* entries of a part that follow each other, looked at for circles */
+
 /* How hard is searched */
 #define FAN_PATHS_DEFAULT     8	     /* candidate routes between two nodes */
 #define FAN_PATHS_MAX	      64     /* the same, at most */

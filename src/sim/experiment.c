@@ -157,11 +157,54 @@ static bool add_tree(struct fan_experiment *e, uint32_t root)
 	return true;
 }
 
+static uint32_t routes_of(const struct fan_scenario *s, uint32_t node)
+{
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < s->routes; i++)
+		n += s->route[i].node == node;
+	return n;
+}
+
+/* Where packets for a node of a route go; `node` may be none. */
+static fan_peer peer_of(const struct fan_experiment *e, uint32_t node)
+{
+	const fan_peer nobody = {.port = 0};
+	if (node == FAN_SIM_NONE)
+		return nobody;
+	if (e->sharer[node])
+		return fan_sim_peer(e->sharer[node]->actor);
+	return e->aggregator[node] ? fan_sim_peer(e->aggregator[node]->actor) : nobody;
+}
+
+/* Let the switch know its routes.  One that leads to a server of no job is of no use. */
+static bool install_routes(struct fan_experiment *e, uint32_t node)
+{
+	const struct fan_scenario *s = e->scenario;
+	struct fan_route_config *c = calloc(routes_of(s, node) + UINT32_C(1), sizeof *c);
+	uint32_t routes = 0;
+	for (uint32_t i = 0; c && i < s->routes; i++) {
+		const struct fan_scenario_route *r = &s->route[i];
+		struct fan_route_entry *entry;
+		if (r->node != node || !(entry = calloc(r->entries, sizeof *entry)))
+			continue;
+		for (uint32_t k = 0; k < r->entries; k++)
+			fan_scenario_entry_put(&entry[k], &r->entry[k],
+					       peer_of(e, r->entry[k].from),
+					       peer_of(e, r->entry[k].next));
+		c[routes++] = (struct fan_route_config){.number = r->number,
+							.quota = r->quota,
+							.entry = entry,
+							.entries = r->entries};
+	}
+	return c && fan_sharer_route(e->sharer[node], c, routes);
+}
+
 static bool begin_sharer(struct fan_experiment *e, uint32_t node)
 {
 	const struct fan_scenario_node *n = &e->scenario->node[node];
 	uint32_t up = n->server == FAN_SIM_NONE ? node : n->server;
 	bool further = up != node && e->sharer[up];
+	const fan_peer nobody = {.port = 0};
 	const struct fan_shared_config cfg = {
 		.policy = (enum fan_policy)n->policy,
 		.slots = n->slots,
@@ -173,7 +216,10 @@ static bool begin_sharer(struct fan_experiment *e, uint32_t node)
 				     (n->preemption ? 0 : FAN_SHARED_NO_PREEMPTION) |
 				     (n->ageing ? 0 : FAN_SHARED_NO_AGEING) |
 				     (n->priorities ? 0 : FAN_SHARED_NO_PRIORITIES)),
-		.home = fan_sim_peer(further ? e->sharer[up]->actor : e->aggregator[up]->actor),
+		.routes = (uint16_t)routes_of(e->scenario, node),
+		.home = further		    ? fan_sim_peer(e->sharer[up]->actor)
+			: e->aggregator[up] ? fan_sim_peer(e->aggregator[up]->actor)
+					    : nobody, /* all its jobs have routes */
 	};
 	return fan_sharer_begin(e->sharer[node], &cfg);
 }
@@ -192,8 +238,30 @@ static bool add_shared(struct fan_experiment *e, uint32_t home)
 		if (!e->sharer[n] || !fan_sharer_init(e->sharer[n], &e->sim, n, s->sample_ns))
 			return false;
 	}
+	return true;
+}
+
+/* The switches of all routes. */
+static bool add_routed(struct fan_experiment *e)
+{
+	const struct fan_scenario *s = e->scenario;
+	for (uint32_t i = 0; i < s->routes; i++) {
+		uint32_t n = s->route[i].node;
+		if (e->sharer[n])
+			continue;
+		e->sharer[n] = calloc(1, sizeof *e->sharer[n]);
+		if (!e->sharer[n] || !fan_sharer_init(e->sharer[n], &e->sim, n, s->sample_ns))
+			return false;
+	}
+	return true;
+}
+
+/* All shared switches begin, when it is known who is where. */
+static bool begin_sharers(struct fan_experiment *e)
+{
+	const struct fan_scenario *s = e->scenario;
 	for (uint32_t n = 0; n < s->nodes; n++)
-		if (e->sharer[n] && !e->sharer[n]->core && !begin_sharer(e, n))
+		if (e->sharer[n] && (!begin_sharer(e, n) || !install_routes(e, n)))
 			return false;
 	return true;
 }
@@ -263,6 +331,7 @@ bool fan_experiment_begin(struct fan_experiment *e, const struct fan_scenario *s
 		if (j->reduce == FAN_REDUCE_FANIN)
 			ok = j->shared ? add_shared(e, j->at) : add_tree(e, j->at);
 	}
+	ok = ok && add_routed(e) && begin_sharers(e);
 	for (uint32_t i = 0; ok && i < s->jobs; i++)
 		ok = add_job(e, i);
 	for (uint32_t i = 0; ok && i < s->flows; i++)

@@ -76,8 +76,9 @@ struct fan_job_config {
 	uint64_t arrival_ns;
 	uint32_t iterations;
 	uint16_t payload_bytes, window;
-	uint8_t mode; /* enum fan_mode */
-	uint8_t wire; /* enum fan_dtype: float32, or a half type */
+	uint16_t route; /* of a plan; 0: none */
+	uint8_t mode;	/* enum fan_mode */
+	uint8_t wire;	/* enum fan_dtype: float32, or a half type */
 	bool overlap, verify;
 	bool multicast;	  /* set when it is known who sums */
 	bool urgent;	  /* likewise: somebody looks at priorities... */

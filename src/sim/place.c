@@ -116,6 +116,8 @@ static int find_node(struct fan_scenario *s, struct fan_sim *sim, struct fan_sce
 static int choose_node(struct fan_scenario *s, struct fan_sim *sim, struct fan_scenario_job *j,
 		       struct fan_reader *r)
 {
+	if (j->cfg.route)
+		return fan_scenario_seat_routed(s, j, r);
 	if (find_node(s, sim, j, r))
 		return -1;
 	for (uint32_t i = 0; i < s->nodes; i++) {

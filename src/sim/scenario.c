@@ -22,6 +22,8 @@ static const struct fan_field fields[] = {
 	{"job_trace", FAN_FIELD_OTHER, 0, 0, 0, NULL},
 	{"background", FAN_FIELD_OTHER, 0, 0, 0, NULL},
 	{"changes", FAN_FIELD_OTHER, 0, 0, 0, NULL},
+	{"plan", FAN_FIELD_OTHER, 0, 0, 0, NULL},
+	{"routes", FAN_FIELD_OTHER, 0, 0, 0, NULL},
 };
 #undef AT
 
@@ -145,7 +147,7 @@ static int read_all(struct fan_scenario *s, const json_t *root, struct fan_reade
 	if (fan_scenario_read_topology(s, json_object_get(root, "topology"), r))
 		return -1;
 	fan_reader_leave(r, back);
-	if (fan_scenario_read_jobs(s, root, r) ||
+	if (fan_scenario_read_routes(s, root, r) || fan_scenario_read_jobs(s, root, r) ||
 	    read_list(s, root, r, "background", FAN_SCENARIO_FLOWS_MAX, read_flow) ||
 	    read_list(s, root, r, "changes", FAN_SCENARIO_CHANGES_MAX, read_change))
 		return -1;
@@ -159,7 +161,9 @@ int fan_scenario_read(struct fan_scenario *s, const json_t *root, struct fan_rea
 	s->limit_ns = UINT64_C(3600) * 1000000000;
 	s->sample_ns = 100000;
 	r->path[0] = '\0';
-	int bad = read_all(s, root, r);
+	json_t *planned = fan_scenario_planned(root, r);
+	int bad = planned ? read_all(s, planned, r) : -1;
+	json_decref(planned);
 	if (bad)
 		fan_scenario_free(s);
 	return bad;
@@ -173,6 +177,9 @@ void fan_scenario_free(struct fan_scenario *s)
 		free(s->job[i].cfg.host);
 		free(s->job[i].cfg.seat);
 	}
+	for (uint32_t i = 0; i < s->routes; i++)
+		free(s->route[i].entry);
+	free(s->route);
 	free(s->node);
 	free(s->link);
 	free(s->job);

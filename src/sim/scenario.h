@@ -6,7 +6,7 @@
 #ifndef FAN_SIM_SCENARIO_H
 #define FAN_SIM_SCENARIO_H
 
-#include "core/switch.h"
+#include "core/shared.h"
 #include "fields.h"
 #include "job.h"
 #include "world.h"
@@ -87,6 +87,21 @@ struct fan_scenario_change {
 	char a[FAN_FIELD_NAME], b[FAN_FIELD_NAME], node_name[FAN_FIELD_NAME];
 };
 
+/* What a plan has a switch do with the parts of some ranks: struct fan_route_entry, by nodes. */
+struct fan_scenario_entry {
+	uint32_t from, next; /* from FAN_SIM_NONE: workers that join there */
+	uint64_t ranks[FAN_RANK_WORDS];
+	uint8_t depth;
+	bool sums;
+};
+
+struct fan_scenario_route {
+	uint32_t node;
+	uint16_t number;
+	uint32_t quota, entries;
+	struct fan_scenario_entry *entry;
+};
+
 struct fan_scenario {
 	char name[FAN_FIELD_NAME];
 	uint64_t seed, limit_ns, sample_ns;
@@ -95,7 +110,8 @@ struct fan_scenario {
 	struct fan_scenario_job *job;
 	struct fan_scenario_flow *flow;
 	struct fan_scenario_change *change;
-	uint32_t nodes, links, jobs, flows, changes;
+	struct fan_scenario_route *route;
+	uint32_t nodes, links, jobs, flows, changes, routes;
 };
 
 /* Read `root`, which came from r->file: names of files in it are relative to that.
@@ -127,6 +143,23 @@ uint32_t fan_scenario_home(const struct fan_scenario *s, uint32_t node);
 /* Where the workers of a job join whose sums j->at completes, behind shared switches. */
 int fan_scenario_seat_shared(struct fan_scenario *s, struct fan_sim *sim,
 			     struct fan_scenario_job *j, struct fan_reader *r);
+
+/* The scenario with its plan worked in: a job for each part, and "routes".  A new reference;
+ * NULL with r->why. */
+json_t *fan_scenario_planned(const json_t *root, struct fan_reader *r);
+int fan_scenario_read_routes(struct fan_scenario *s, const json_t *root, struct fan_reader *r);
+
+/* A job's "cut": the part of each layer that it reduces; and its "joins". */
+int fan_scenario_read_cut(struct fan_model *m, const json_t *cut, struct fan_reader *r);
+int fan_scenario_read_joins(struct fan_scenario *s, struct fan_job_config *c, const json_t *list,
+			    struct fan_reader *r);
+
+/* See that the workers of a job with a route, and its server, know it. */
+int fan_scenario_seat_routed(struct fan_scenario *s, struct fan_scenario_job *j,
+			     struct fan_reader *r);
+
+void fan_scenario_entry_put(struct fan_route_entry *to, const struct fan_scenario_entry *e,
+			    fan_peer from, fan_peer next);
 
 /* The parts, in files of their own. */
 int fan_scenario_read_topology(struct fan_scenario *s, const json_t *o, struct fan_reader *r);

@@ -21,7 +21,7 @@ static const char *const priorities[] = {"remaining", "attained", "started", "no
 /* What JSON says of a job, before it is turned into a fan_scenario_job. */
 struct job_entry {
 	char name[FAN_FIELD_NAME], at[FAN_FIELD_NAME];
-	uint16_t payload_bytes, window;
+	uint16_t payload_bytes, window, route;
 	uint32_t workers, iterations, jitter, copies;
 	uint64_t arrival_ns, interval_ns, bucket_bytes, alive_ns, stall_ns;
 	int mode, wire, reduce, priority;
@@ -51,6 +51,9 @@ static const struct fan_field job_fields[] = {
 	{"verify", FAN_FIELD_BOOL, AT(verify), 0, 0, NULL},
 	{"jitter", FAN_FIELD_SHARE, AT(jitter), 0, 1, NULL},
 	{"slow", FAN_FIELD_OTHER, 0, 0, 0, NULL},
+	{"route", FAN_FIELD_U16, AT(route), 1, UINT16_MAX, NULL},
+	{"cut", FAN_FIELD_OTHER, 0, 0, 0, NULL},
+	{"joins", FAN_FIELD_OTHER, 0, 0, 0, NULL},
 	{"retries", FAN_FIELD_U32, AT(retries), 0, 1000, NULL},
 	{"alive_s", FAN_FIELD_S, AT(alive_ns), 0.1, 600, NULL},
 	{"stall_s", FAN_FIELD_S, AT(stall_ns), 0.1, 1e5, NULL},
@@ -168,6 +171,7 @@ static void fill(struct fan_scenario *s, struct fan_scenario_job *j, const struc
 	c->mode = e->mode ? FAN_FIXED : FAN_NATIVE;
 	c->wire = (uint8_t)(e->wire == 1 ? FAN_FLOAT16 : e->wire == 2 ? FAN_BFLOAT16 : FAN_FLOAT32);
 	c->priority = (uint8_t)e->priority;
+	c->route = e->route;
 	c->overlap = e->overlap;
 	c->verify = e->verify;
 	c->retries = e->retries;
@@ -233,6 +237,11 @@ static int add_job(struct fan_scenario *s, const struct job_entry *e, const json
 		c->verify = c->wire == FAN_FLOAT32 && e->reduce == FAN_REDUCE_FANIN &&
 			    fan_model_numel(&c->model) <= VERIFY_NUMEL;
 	const json_t *slow = json_object_get(o, "slow"), *hosts = json_object_get(o, "hosts");
+	const json_t *cut = json_object_get(o, "cut"), *joins = json_object_get(o, "joins");
+	if (cut && fan_scenario_read_cut(&c->model, cut, r))
+		return -1;
+	if (joins && fan_scenario_read_joins(s, c, joins, r))
+		return -1;
 	if (slow && read_slow(c, slow, r))
 		return -1;
 	if (hosts && read_hosts(s, c, hosts, r))

@@ -64,12 +64,28 @@ struct fan_shared_stats fan_sharer_stats(const struct fan_sharer *h)
 	return sum;
 }
 
+static bool install(struct fan_sharer *h)
+{
+	bool ok = true;
+	for (uint32_t i = 0; i < h->routes; i++)
+		ok &= fan_shared_route(h->core, &h->route[i]) == FAN_OK;
+	return ok;
+}
+
 void fan_sharer_restart(struct fan_sharer *h, uint64_t down_ns)
 {
 	h->past = fan_sharer_stats(h);
 	h->restarts++;
 	h->down_until_ns = h->sim->now_ns + down_ns;
 	h->core = fan_shared_init(h->mem, &h->cfg);
+	install(h);
+}
+
+bool fan_sharer_route(struct fan_sharer *h, struct fan_route_config *route, uint32_t routes)
+{
+	h->route = route;
+	h->routes = routes;
+	return install(h);
 }
 
 uint64_t fan_sharer_added(const struct fan_shared_stats *st)
@@ -158,6 +174,9 @@ bool fan_sharer_begin(struct fan_sharer *h, const struct fan_shared_config *cfg)
 
 void fan_sharer_free(struct fan_sharer *h)
 {
+	for (uint32_t i = 0; i < h->routes; i++)
+		free((void *)h->route[i].entry);
+	free(h->route);
 	free(h->mem);
 	free(h->out.item);
 	free(h->out.scratch);

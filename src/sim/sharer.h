@@ -20,7 +20,9 @@ struct fan_sharer {
 	uint64_t rx_packets, rx_bytes, tx_packets, tx_bytes; /* datagrams */
 	uint64_t unheard; /* sent to an address that nobody has; always 0 */
 	struct fan_series series;
-	uint64_t down_until_ns;	      /* hears nothing until then */
+	uint64_t down_until_ns;		/* hears nothing until then */
+	struct fan_route_config *route; /* what a controller installs in each life */
+	uint32_t routes;
 	struct fan_shared_stats past; /* of its lives before this one */
 	uint32_t restarts;
 };
@@ -33,7 +35,10 @@ bool fan_sharer_init(struct fan_sharer *h, struct fan_sim *s, uint32_t node, uin
 bool fan_sharer_begin(struct fan_sharer *h, const struct fan_shared_config *cfg);
 void fan_sharer_free(struct fan_sharer *h);
 
-/* The process ends and, after `down_ns`, begins again, knowing nothing. */
+/* It has these routes from now on, which it frees in the end.  False: it refuses one. */
+bool fan_sharer_route(struct fan_sharer *h, struct fan_route_config *route, uint32_t routes);
+
+/* The process ends and, after `down_ns`, begins again, knowing nothing but its routes. */
 void fan_sharer_restart(struct fan_sharer *h, uint64_t down_ns);
 
 /* Its counters, over all its lives. */

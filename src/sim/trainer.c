@@ -125,6 +125,7 @@ static bool come(struct fan_trainer *t)
 		.ranks = at.ranks,
 		.payload_bytes = c->payload_bytes,
 		.window_max = c->window,
+		.route = c->route,
 		.options = at.multicast ? FAN_JOIN_GROUP : 0,
 		.alive_ms = c->alive_ms,
 		.join_ms = c->stall_ms,

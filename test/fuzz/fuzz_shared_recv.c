@@ -1,12 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A shared switch.  The input is a list of datagrams with right checksums, from workers,
  * switches below, strangers and the home.  Whatever comes: what leaves is well formed and
- * goes to somebody, drops are counted, and the job's own sums are still right. */
+ * goes to somebody, drops are counted, and the job's own sums are still right.
+ * fuzz_routed_recv.c is the same where the job has a route. */
 #include "core/shared_priv.h"
 #include "fuzz.h"
 
 #define NODES 6 /* 0: the home */
+#define CORE  5
 #define RANKS 4
+
+#ifdef FUZZ_ROUTED
+#define ROUTES 1
+#define JOB    (5u << FAN_ROUTE_BITS | 1)
+#else
+#define ROUTES 0
+#define JOB    1
+#endif
 
 static _Alignas(64) uint8_t memory[1 << 20];
 static struct fan_shared *sh;
@@ -57,7 +67,7 @@ static void introduce(unsigned from, uint16_t rank, uint16_t token)
 	const struct fan_state s = {.state = FAN_JOB_READY};
 	struct fan_via v = {.token = token};
 	fan_out_init(&out, &it, 1, scratch, sizeof scratch);
-	struct fan_frag h = {.job = 1, .epoch = 2, .sender = rank, .type = FAN_TYPE_BEAT};
+	struct fan_frag h = {.job = JOB, .epoch = 2, .sender = rank, .type = FAN_TYPE_BEAT};
 	fan_ctl_finish(&it, &h, body, fan_beat_put(body, &m));
 	if (token)
 		fan_via_put(&it, &out, &v, 0, 0, it.head, it.payload, it.payload_bytes);
@@ -67,15 +77,30 @@ static void introduce(unsigned from, uint16_t rank, uint16_t token)
 	give(from, packet, FAN_HEAD_BYTES + it.payload_bytes, false);
 	v = (struct fan_via){.rank = rank, .ranks = RANKS, .window = 4, .payload_bytes = 64};
 	for (v.token = 1; v.token <= 8; v.token++) { /* one of these is the rank's */
-		h = (struct fan_frag){.job = 1, .epoch = 2, .type = FAN_TYPE_STATE};
+		h = (struct fan_frag){.job = JOB, .epoch = 2, .type = FAN_TYPE_STATE};
 		h.sender = FAN_RANK_NONE;
 		fan_out_reset(&out);
 		fan_ctl_finish(&it, &h, body, fan_state_put(body, &s));
-		fan_via_put(&it, &out, &v, 1, 2, it.head, it.payload, it.payload_bytes);
+		fan_via_put(&it, &out, &v, JOB, 2, it.head, it.payload, it.payload_bytes);
 		memcpy(packet, it.head, FAN_HEAD_BYTES);
 		memcpy(packet + FAN_HEAD_BYTES, it.payload, it.payload_bytes);
 		give(0, packet, FAN_HEAD_BYTES + it.payload_bytes, false);
+		if (ROUTES)
+			give(CORE, packet, FAN_HEAD_BYTES + it.payload_bytes, false);
 	}
+}
+
+/* Ranks 1 and 2 are summed here; 0, and 3 from node 4, at the core, whose sum comes back. */
+static void install(void)
+{
+	const struct fan_route_entry entry[] = {
+		{.next = node(CORE), .ranks = {0x1}, .depth = 3},
+		{.next = node(0), .ranks = {0x6}, .depth = 1, .sums = true},
+		{.from = node(4), .next = node(CORE), .ranks = {0x8}, .depth = 3},
+		{.from = node(CORE), .next = node(0), .ranks = {0x9}, .depth = 1},
+	};
+	const struct fan_route_config c = {.number = 5, .entry = entry, .entries = 4};
+	FUZZ_CHECK(fan_shared_route(sh, &c) == FAN_OK);
 }
 
 static void fragment(struct fuzz *z, unsigned from)
@@ -84,7 +109,7 @@ static void fragment(struct fuzz *z, unsigned from)
 					FAN_TYPE_PROBE, FAN_TYPE_NEED, FAN_TYPE_RESULT,
 					FAN_TYPE_FLUSH, FAN_TYPE_PACE};
 	uint8_t body[256], kind = fuzz_8(z);
-	struct fan_frag f = {.frag = fuzz_frag(z), .job = 1, .epoch = 2, .type = types[kind & 7]};
+	struct fan_frag f = {.frag = fuzz_frag(z), .job = JOB, .epoch = 2, .type = types[kind & 7]};
 	f.sender = kind & 8 ? fuzz_8(z) : (uint16_t)(from ? from - 1 : 0);
 	f.flags = fuzz_16(z) & FAN_F_KNOWN;
 	f.op = fuzz_8(z) % 6;
@@ -125,6 +150,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.children_max = 8,
 		.spares = 1,
 		.options = first >> 4,
+		.routes = ROUTES,
 		.home = node(0),
 	};
 	now_ns = FAN_MS;
@@ -133,6 +159,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (fan_shared_bytes(&cfg) > sizeof memory)
 		abort();
 	sh = fan_shared_init(memory, &cfg);
+	if (ROUTES)
+		install();
 	for (uint16_t r = 0; r < RANKS; r++)
 		introduce(1u + r, r, r == 3 ? 9 : 0);
 	while (z.left) {

@@ -115,15 +115,15 @@ set_to 'topology.nodes.s0.parent=ps' 'bad.json: topology.nodes[1].parent: both m
 set_to 'topology.nodes.s0.payload_bytes=256' 'bad.json: jobs.j.payload_bytes: 1408: "s0" has slots of 256'
 set_to 'jobs.j.priority=high' 'bad.json: jobs[0].priority: "high": expected one of remaining, attained, started, none'
 chain='{"name": "ps", "kind": "server"}, {"name": "w", "kind": "worker", "count": 2}'
-ways='{"a": "w*", "b": "c8", "gbps": 10}, {"a": "c0", "b": "ps", "gbps": 10}'
+ways='{"a": "w*", "b": "c24", "gbps": 10}, {"a": "c0", "b": "ps", "gbps": 10}'
 up='ps'
-for n in 0 1 2 3 4 5 6 7 8; do
+for n in $(seq 0 24); do
         chain="$chain, {\"name\": \"c$n\", \"kind\": \"switch\", \"policy\": \"atp\", \"server\": \"$up\"}"
         [ $n = 0 ] || ways="$ways, {\"a\": \"c$n\", \"b\": \"$up\", \"gbps\": 10}"
         up=c$n
 done
 text "{\"topology\": {\"nodes\": [$chain], \"links\": [$ways]}, \"jobs\": [{\"model\": {\"numel\": 1}}]}" \
-        'bad.json: topology.nodes[10].server: more than 8 switches in a row'
+        'bad.json: topology.nodes[26].server: more than 24 switches in a row'
 text '{"topology": {"nodes": [{"name": "s0", "kind": "switch", "policy": "none"},
  {"name": "w", "kind": "worker", "count": 2}], "links": [{"a": "w*", "b": "s0", "gbps": 10}]},
  "jobs": [{"name": "j", "model": {"numel": 1000}, "at": "s0"}]}' \

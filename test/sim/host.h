@@ -42,6 +42,9 @@ struct host_shared {
 	uint64_t down_until_ns;
 	uint64_t restart; /* packets after which it restarts, again and again; 0: never */
 	unsigned restarts;
+	struct fan_route_config *route; /* to install, after a while in a later life */
+	unsigned routes;
+	uint64_t routes_ns;	     /* when; 0: they are there */
 	uint32_t mark;		     /* chance that a packet has met congestion */
 	struct fan_shared_stats sum; /* over its lives, complete after host_shared_free */
 };
@@ -104,6 +107,9 @@ void host_switch_restart(struct host_switch *h, uint64_t down_ns);
 void host_shared_init(struct host_shared *h, struct sim *s, const struct sim_link *link,
 		      const struct fan_shared_config *cfg, int up);
 void host_shared_free(struct host_shared *h);
+
+/* It has these routes from now on; they stay the caller's. */
+void host_shared_route(struct host_shared *h, struct fan_route_config *route, unsigned routes);
 
 /* A new node that is `rank` of `job` and begins at job->start_ns. */
 void host_worker_init(struct host_worker *h, struct sim *s, const struct sim_link *link,

@@ -40,6 +40,15 @@ static void send_all(struct host_shared *h, const struct fan_out *out)
 	}
 }
 
+/* What a controller does. */
+static void install(struct host_shared *h)
+{
+	h->routes_ns = 0;
+	for (unsigned i = 0; i < h->routes; i++)
+		SIM_CHECK(h->sim, fan_shared_route(h->core, &h->route[i]) == FAN_OK,
+			  "a shared switch does not like route %u", h->route[i].number);
+}
+
 static void begin_life(struct host_shared *h)
 {
 	size_t bytes = fan_shared_bytes(&h->cfg);
@@ -82,6 +91,8 @@ static void recv_packet(void *self, const struct sim_packet *p)
 	uint8_t scratch[OUT_BYTES];
 	struct fan_out out;
 	fan_out_init(&out, item, FAN_SHARED_OUT_MAX, scratch, sizeof scratch);
+	if (h->routes_ns && h->sim->now_ns >= h->routes_ns)
+		install(h);
 	bool marked = rng_chance(&h->sim->rng, h->mark);
 	enum fan_verdict v = fan_shared_recv(h->core, h->sim->now_ns, h->sim->node[p->from].peer,
 					     p->bytes, p->len, marked, &out);
@@ -93,6 +104,7 @@ static void recv_packet(void *self, const struct sim_packet *p)
 		h->down_until_ns = h->sim->now_ns + fan_rng_below(&h->sim->rng, 20 * FAN_MS);
 		h->restarts++;
 		begin_life(h);
+		h->routes_ns = h->down_until_ns + rng_range(&h->sim->rng, 1, 20 * FAN_MS);
 	}
 }
 
@@ -125,6 +137,13 @@ void host_shared_init(struct host_shared *h, struct sim *s, const struct sim_lin
 	n->deadline = deadline;
 	n->up = up;
 	begin_life(h);
+}
+
+void host_shared_route(struct host_shared *h, struct fan_route_config *route, unsigned routes)
+{
+	h->route = route;
+	h->routes = routes;
+	install(h);
 }
 
 void host_shared_free(struct host_shared *h)

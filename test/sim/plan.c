@@ -296,6 +296,29 @@ static void draw_ahead(struct plan *p)
 	p->extra.cfg.cache_frags = p->job[0][0].cfg.cache_frags;
 }
 
+/* Shared switches that are all linked, and ways through them. */
+static void draw_routed(struct plan *p)
+{
+	struct fan_rng r = {fan_rng_mix(p->seed + 0x70073)};
+	p->routed = true;
+	p->shareds = (unsigned)rng_range(&r, 1, ROUTES_SWITCHES_MAX);
+	p->mark = draw_chance(&r, 300000, 200000);
+	if (p->story <= STORY_RESTART && fan_rng_below(&r, 3) == 0)
+		p->shared_restart = rng_range(&r, 500, 20000);
+	for (unsigned i = 0; i < p->shareds; i++) {
+		p->shared[i] = draw_one_shared(p, &r, fan_rng_below(&r, 2) ? PLAN_ATP : PLAN_ESA);
+		p->shared[i].routes = (uint16_t)rng_range(&r, p->jobs, 8);
+	}
+	p->sw.no_reminders = fan_rng_below(&r, 4) == 0;
+	for (unsigned i = 0; i < p->jobs; i++) {
+		uint16_t number = (uint16_t)((i << 14) + rng_range(&r, 1, 16383));
+		routes_draw(&p->routes[i], &r, number, p->job[i][0].cfg.ranks, p->shareds);
+		for (unsigned k = 0; k < p->lives; k++)
+			p->job[i][k].cfg.route = number;
+	}
+	p->extra.cfg.route = p->job[0][0].cfg.route;
+}
+
 void plan_draw(struct plan *p, uint64_t seed, enum story story, enum plan_policy policy,
 	       bool stragglers)
 {
@@ -329,7 +352,10 @@ void plan_draw(struct plan *p, uint64_t seed, enum story story, enum plan_policy
 	if (p->story == STORY_MISMATCH)
 		draw_mismatch(p, &r);
 	draw_extra(p);
-	draw_shared(p, policy);
+	if (policy == PLAN_ROUTED)
+		draw_routed(p);
+	else
+		draw_shared(p, policy);
 	if (stragglers)
 		draw_ahead(p);
 	p->limit_ns = draw_limit(p) * (p->shareds ? 1 + p->shareds : 1) * (stragglers ? 3 : 1);
@@ -340,6 +366,15 @@ void plan_free(struct plan *p)
 	for (unsigned i = 0; i < p->jobs; i++)
 		for (unsigned k = 0; k < p->lives; k++)
 			host_job_free(&p->job[i][k]);
+}
+
+static void print_walk(const struct routes *r, unsigned rank)
+{
+	const struct routes_walk *w = &r->walk[rank];
+	printf("    route %u, rank %u:", r->number, rank);
+	for (unsigned i = 0; i + 1 < w->steps; i++)
+		printf(" %u%s", w->at[i], w->sums[i] ? "+" : "");
+	printf("\n");
 }
 
 void plan_print(const struct plan *p)
@@ -358,9 +393,16 @@ void plan_print(const struct plan *p)
 	for (unsigned i = 0; i < p->shareds; i++)
 		printf("  shared %u%s: policy %d, slots %u, quota %u, options %u, restart %llu, mark "
 		       "%u, reminders %d\n",
-		       i, p->beside ? " beside" : "", p->shared[i].policy, p->shared[i].slots,
-		       p->shared[i].quota, p->shared[i].options,
-		       (unsigned long long)p->shared_restart, p->mark, !p->sw.no_reminders);
+		       i,
+		       p->routed   ? " routed"
+		       : p->beside ? " beside"
+				   : "",
+		       p->shared[i].policy, p->shared[i].slots, p->shared[i].quota,
+		       p->shared[i].options, (unsigned long long)p->shared_restart, p->mark,
+		       !p->sw.no_reminders);
+	for (unsigned i = 0; i < p->jobs && p->routed; i++)
+		for (unsigned rank = 0; rank < p->routes[i].ranks && rank < 8; rank++)
+			print_walk(&p->routes[i], rank);
 	for (unsigned i = 0; i < p->jobs; i++) {
 		const struct host_job *j = &p->job[i][0];
 		printf("  %s: %u ranks, payload %u, window %u, options %u, cache %u, alive %u ms, "

@@ -4,16 +4,18 @@
 #define TEST_SIM_PLAN_H
 
 #include "host.h"
+#include "routes.h"
 
 #define PLAN_JOBS_MAX	3
-#define PLAN_SHARED_MAX 3
+#define PLAN_SHARED_MAX 3 /* without routes */
 
 /* What stands between workers and home. */
 enum plan_policy {
 	PLAN_SWITCHML, /* nothing */
 	PLAN_ATP,
 	PLAN_ESA,
-	PLAN_MIX, /* one of these, as the seed says */
+	PLAN_MIX,    /* one of these, as the seed says */
+	PLAN_ROUTED, /* shared switches, and routes through them */
 };
 
 /* What happens beside random faults on the links.  It happens to job 0. */
@@ -41,8 +43,10 @@ struct plan {
 	/* Shared switches: the first is below the home, another below the first or, if
 	 * `beside`, below the home as well.  Workers are below the last or, if `beside`, below
 	 * any. */
-	struct fan_shared_config shared[PLAN_SHARED_MAX];
+	struct fan_shared_config shared[ROUTES_SWITCHES_MAX];
 	unsigned shareds;
+	bool routed; /* they are below the home; routes[] says who is below whom */
+	struct routes routes[PLAN_JOBS_MAX];
 	bool beside;
 	uint64_t shared_restart; /* packets between restarts of one; 0: none */
 	uint32_t mark;

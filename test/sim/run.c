@@ -48,16 +48,47 @@ static void add_shared(struct run *r)
 	link.burst = 0;
 	for (unsigned i = 0; i < p->shareds; i++) {
 		struct host_shared *h = &r->shared[i];
-		int up = i && !p->beside ? r->shared[i - 1].node : SIM_SWITCH;
+		int up = i && !p->beside && !p->routed ? r->shared[i - 1].node : SIM_SWITCH;
 		host_shared_init(h, &r->sim, &link, &p->shared[i], up);
 		h->mark = p->mark;
 		h->restart = i == 0 ? p->shared_restart : 0;
 		sim_wake(&r->sim, h->node);
 	}
-	for (unsigned i = 0; p->shareds && i < r->workers; i++) {
+	for (unsigned i = 0; p->shareds && !p->routed && i < r->workers; i++) {
 		unsigned which = p->beside ? i % p->shareds : p->shareds - 1;
 		r->sim.node[r->worker[i].node].up = r->shared[which].node;
 	}
+}
+
+/* Let each worker join where its route begins, and the switches know the routes. */
+static void add_routes(struct run *r)
+{
+	struct plan *p = &r->plan;
+	fan_peer peer[ROUTES_HOME + 1];
+	peer[ROUTES_HOME] = r->sim.node[SIM_SWITCH].peer;
+	for (unsigned i = 0; i < p->shareds; i++)
+		peer[i] = r->sim.node[r->shared[i].node].peer;
+	for (unsigned i = 0; i < p->shareds; i++) {
+		unsigned routes = 0;
+		for (unsigned k = 0; k < p->jobs; k++) {
+			struct fan_route_config *c = &r->route[i][routes];
+			*c = (struct fan_route_config){
+				.number = p->routes[k].number,
+				.entry = r->entry[i][k],
+				.entries = routes_entries(&p->routes[k], i, peer, r->entry[i][k]),
+			};
+			routes += c->entries > 0;
+		}
+		host_shared_route(&r->shared[i], r->route[i], routes);
+	}
+	unsigned n = 0;
+	for (unsigned k = 0; k < p->jobs; k++)
+		for (unsigned rank = 0; rank < p->routes[k].ranks; rank++, n++)
+			r->sim.node[r->worker[n].node].up =
+				r->shared[p->routes[k].walk[rank].at[0]].node;
+	if (n < r->workers) /* one too many */
+		r->sim.node[r->worker[n].node].up =
+			r->shared[p->routes[0].walk[p->victim].at[0]].node;
 }
 
 static bool all_gone(const struct run *r)
@@ -154,6 +185,8 @@ void run_seed(uint64_t seed, int story, enum plan_policy policy, bool stragglers
 	host_switch_init(&r->sw, &r->sim, &r->plan.sw);
 	add_workers(r);
 	add_shared(r);
+	if (r->plan.routed)
+		add_routes(r);
 	story_begin(r);
 	until_all_gone(r);
 	uint64_t took_ns = r->sim.now_ns;

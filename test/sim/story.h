@@ -10,7 +10,9 @@ struct run {
 	struct plan plan;
 	struct sim sim;
 	struct host_switch sw;
-	struct host_shared shared[PLAN_SHARED_MAX];
+	struct host_shared shared[ROUTES_SWITCHES_MAX];
+	struct fan_route_config route[ROUTES_SWITCHES_MAX][PLAN_JOBS_MAX];
+	struct fan_route_entry entry[ROUTES_SWITCHES_MAX][PLAN_JOBS_MAX][FAN_ROUTE_ENTRIES_MAX];
 	struct host_worker *worker; /* all ranks of all jobs, then `extra` */
 	unsigned workers;
 	struct host_worker *extra; /* or NULL */

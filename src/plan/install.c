@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "install.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/err.h"
+
+#define NONE	  UINT32_MAX
+#define STEPS_MAX (2 * FAN_HOPS_MAX + 1)
+#define WHOLE	  ((double)(UINT64_C(1) << FAN_CUT_BITS))
+
+/* Where a rank's part passes, worker left out: switches, and the server. */
+struct walk {
+	uint32_t nodes;
+	uint32_t node[STEPS_MAX];
+	uint32_t sums; /* which of them sums it; NONE: only the server */
+};
+
+struct maker {
+	struct fan_install *in;
+	const struct fan_topo *t;
+	const struct fan_plan *p;
+	struct fan_why *why;
+	uint32_t *stop_of; /* by node: its stop in the part that is made; NONE */
+	uint32_t *last_of; /* by stop: its last entry; they are linked backwards */
+	uint32_t *before;  /* by entry */
+	uint32_t *routes;  /* by node: parts that stop there */
+	uint8_t *seen;	   /* by entry: looked at for circles, 1: now, 2: done */
+	uint32_t link_room, last_room;
+};
+
+static const char *name(const struct maker *m, uint32_t node)
+{
+	return m->t->node[node].name;
+}
+
+/* Room for one more in an array of `*room` of `bytes` each. */
+static void *grow(void *array, uint32_t count, uint32_t *room, size_t bytes, uint32_t most)
+{
+	if (count < *room)
+		return array;
+	if (count >= most)
+		return NULL;
+	uint32_t more = *room ? *room * 2 : 64;
+	void *moved = realloc(array, more * bytes);
+	if (moved)
+		*room = more;
+	return moved;
+}
+
+/* ---- ways ------------------------------------------------------------------------- */
+
+static int too_long(const struct maker *m, uint32_t tree, uint32_t worker)
+{
+	return fan_why_set(m->why, FAN_E_CONFIG,
+			   "trees[%u]: worker \"%s\": more than %d switches in a row", tree,
+			   name(m, worker), FAN_ROUTE_HOPS_MAX);
+}
+
+static int follow(const struct maker *m, uint32_t tree, const struct fan_flow *f, struct walk *w)
+{
+	for (uint32_t i = 0; i < f->route.hops; i++) {
+		if (w->nodes > FAN_ROUTE_HOPS_MAX)
+			return too_long(m, tree, f->from);
+		w->node[w->nodes++] = fan_arc_to(m->t, f->route.arc[i]);
+	}
+	return FAN_OK;
+}
+
+/* A switch tells packets by where they come from and where they go, so no rank takes a link
+ * twice in one direction. */
+static int check_walk(const struct maker *m, uint32_t tree, uint32_t worker, const struct walk *w)
+{
+	for (uint32_t i = 1; i < w->nodes; i++)
+		for (uint32_t k = 1; k < i; k++)
+			if (w->node[i] == w->node[k] && w->node[i - 1] == w->node[k - 1])
+				return fan_why_set(
+					m->why, FAN_E_CONFIG,
+					"trees[%u]: the part of worker \"%s\" passes from "
+					"\"%s\" to \"%s\" twice",
+					tree, name(m, worker), name(m, w->node[i - 1]),
+					name(m, w->node[i]));
+	return FAN_OK;
+}
+
+static int find_walk(const struct maker *m, uint32_t number, uint32_t rank, struct walk *w)
+{
+	const struct fan_tree *tree = &m->p->tree[number];
+	const struct fan_flow *f = &tree->flow[rank];
+
+	w->nodes = 0;
+	w->sums = NONE;
+	int err = follow(m, number, f, w);
+	if (!err && f->to != tree->server) {
+		w->sums = w->nodes - 1;
+		err = follow(m, number, fan_tree_sum(tree, f->to), w);
+	}
+	return err ? err : check_walk(m, number, f->from, w);
+}
+
+/* ---- entries ---------------------------------------------------------------------- */
+
+/* The stop of the part at `node`, a new one if need be; NONE: no memory. */
+static uint32_t stop_at(struct maker *m, struct fan_install_part *part, uint32_t node)
+{
+	struct fan_install *in = m->in;
+
+	if (m->stop_of[node] != NONE)
+		return m->stop_of[node];
+	void *stops = grow(in->stop, in->stops, &in->stop_room, sizeof *in->stop, FAN_STOPS_MAX);
+	if (!stops)
+		return NONE;
+	in->stop = stops;
+	void *last = grow(m->last_of, in->stops, &m->last_room, sizeof *m->last_of, FAN_STOPS_MAX);
+	if (!last)
+		return NONE;
+	m->last_of = last;
+	in->stop[in->stops] = (struct fan_install_stop){.node = node};
+	m->last_of[in->stops] = NONE;
+	m->routes[node]++;
+	part->stops++;
+	return m->stop_of[node] = in->stops++;
+}
+
+/* The entry of the stop that is like `like` but for ranks; NONE: no memory. */
+static uint32_t entry_like(struct maker *m, uint32_t stop, const struct fan_install_entry *like)
+{
+	struct fan_install *in = m->in;
+
+	for (uint32_t i = m->last_of[stop]; i != NONE; i = m->before[i]) {
+		const struct fan_install_entry *e = &in->entry[i];
+		if (e->from == like->from && e->next == like->next && e->depth == like->depth &&
+		    e->sums == like->sums)
+			return i;
+	}
+	void *entries =
+		grow(in->entry, in->entries, &in->entry_room, sizeof *in->entry, FAN_RULES_MAX);
+	if (!entries)
+		return NONE;
+	in->entry = entries;
+	void *before =
+		grow(m->before, in->entries, &m->link_room, sizeof *m->before, FAN_RULES_MAX);
+	if (!before)
+		return NONE;
+	m->before = before;
+	in->entry[in->entries] = *like;
+	m->before[in->entries] = m->last_of[stop];
+	m->last_of[stop] = in->entries;
+	in->stop[stop].entries++;
+	return in->entries++;
+}
+
+static int add_walk(struct maker *m, struct fan_install_part *part, uint32_t rank,
+		    const struct walk *w)
+{
+	for (uint32_t i = 0; i + 1 < w->nodes; i++) {
+		const struct fan_install_entry like = {
+			.from = i ? w->node[i - 1] : FAN_NODE_NONE,
+			.next = w->node[i + 1],
+			.depth = w->nodes - 1 - i,
+			.sums = i == w->sums,
+		};
+		uint32_t stop = stop_at(m, part, w->node[i]);
+		uint32_t entry = stop == NONE ? NONE : entry_like(m, stop, &like);
+		if (entry == NONE)
+			return FAN_E_NOMEM;
+		m->in->entry[entry].ranks[rank / 64] |= UINT64_C(1) << rank % 64;
+		if (m->in->stop[stop].entries > FAN_ROUTE_ENTRIES_MAX)
+			return fan_why_set(m->why, FAN_E_CONFIG,
+					   "trees[%u]: switch \"%s\" needs more than %d entries",
+					   part->tree, name(m, w->node[i]), FAN_ROUTE_ENTRIES_MAX);
+	}
+	return FAN_OK;
+}
+
+/* Entries of a part may follow each other, whichever ranks they are for.  Can one follow
+ * itself?  So many in a row that nobody would plan them count as a circle. */
+static bool leads_round(struct maker *m, uint32_t node, uint32_t entry, uint32_t deep)
+{
+	const struct fan_install_entry *e = &m->in->entry[entry];
+	uint32_t stop = m->stop_of[e->next];
+
+	if (m->seen[entry] || deep > FAN_CIRCLE_MAX)
+		return m->seen[entry] != 2;
+	m->seen[entry] = 1;
+	for (uint32_t i = stop == NONE ? NONE : m->last_of[stop]; i != NONE; i = m->before[i])
+		if (m->in->entry[i].from == node && leads_round(m, e->next, i, deep + 1))
+			return true;
+	m->seen[entry] = 2;
+	return false;
+}
+
+static int check_circles(struct maker *m, const struct fan_install_part *part)
+{
+	m->seen = calloc(m->in->entries + 1, sizeof *m->seen);
+	if (!m->seen)
+		return FAN_E_NOMEM;
+	int err = FAN_OK;
+	for (uint32_t s = part->stop; s < part->stop + part->stops && !err; s++)
+		for (uint32_t i = m->last_of[s]; i != NONE && !err; i = m->before[i])
+			if (leads_round(m, m->in->stop[s].node, i, 0))
+				err = fan_why_set(m->why, FAN_E_CONFIG,
+						  "trees[%u]: its ways lead in a circle through "
+						  "\"%s\"",
+						  part->tree, name(m, m->in->stop[s].node));
+	free(m->seen);
+	return err;
+}
+
+static void forget_stops(const struct maker *m, const struct fan_install_part *part)
+{
+	for (uint32_t i = 0; i < part->stops; i++)
+		m->stop_of[m->in->stop[part->stop + i].node] = NONE;
+}
+
+static int make_entries(struct maker *m, struct fan_install_part *part)
+{
+	const struct fan_tree *tree = &m->p->tree[part->tree];
+	struct walk w;
+	int err = FAN_OK;
+
+	part->stop = m->in->stops;
+	for (uint32_t rank = 0; rank < tree->workers && !err; rank++) {
+		err = find_walk(m, part->tree, rank, &w);
+		if (err)
+			break;
+		part->join[rank] = w.node[0];
+		err = add_walk(m, part, rank, &w);
+	}
+	if (!err)
+		err = check_circles(m, part);
+	forget_stops(m, part);
+	return err;
+}
+
+/* Entries in the order of their stops. */
+static int sort_entries(struct maker *m)
+{
+	struct fan_install *in = m->in;
+	struct fan_install_entry *sorted = calloc(in->entries + 1, sizeof *sorted);
+	uint32_t count = 0;
+
+	if (!sorted)
+		return FAN_E_NOMEM;
+	for (uint32_t s = 0; s < in->stops; s++) {
+		in->stop[s].entry = count;
+		for (uint32_t i = m->last_of[s]; i != NONE; i = m->before[i])
+			sorted[count++] = in->entry[i];
+	}
+	free(in->entry);
+	in->entry = sorted;
+	in->entry_room = in->entries + 1;
+	return FAN_OK;
+}
+
+/* ---- parts ------------------------------------------------------------------------ */
+
+static int check_job(const struct maker *m, uint32_t j, uint32_t parts)
+{
+	const struct fan_job *job = &m->t->job[j];
+
+	if (job->workers < 2 || job->workers > FAN_RANKS_MAX)
+		return fan_why_set(m->why, FAN_E_CONFIG,
+				   "jobs[%u].workers: %u: a job that is installed has 2 to %d", j,
+				   job->workers, FAN_RANKS_MAX);
+	if (parts > FAN_PARTS_MAX)
+		return fan_why_set(
+			m->why, FAN_E_CONFIG,
+			"trees: %u of job \"%s\": at most %d can be installed; plan with "
+			"fewer, by --trees",
+			parts, job->name, FAN_PARTS_MAX);
+	if (parts == 0)
+		return fan_why_set(m->why, FAN_E_CONFIG, "trees: none of job \"%s\"", job->name);
+	return FAN_OK;
+}
+
+/* A part for each tree that carries something, and which part of tensors is whose. */
+static int make_parts(struct maker *m, const struct fan_eval *e, uint32_t first)
+{
+	struct fan_install *in = m->in;
+
+	for (uint32_t j = 0; j < m->t->jobs; j++) {
+		struct fan_install_part *last = NULL;
+		double sum = 0;
+		uint32_t count = 0;
+		for (uint32_t i = 0; i < m->p->trees; i++) {
+			const struct fan_tree *tree = &m->p->tree[i];
+			if (tree->job != j || tree->share < FAN_PART_SHARE)
+				continue;
+			if (first + in->parts > UINT16_MAX)
+				return fan_why_set(m->why, FAN_E_CONFIG,
+						   "trees: more than there are route numbers");
+			struct fan_install_part *part = &in->part[in->parts++];
+			*part = (struct fan_install_part){.tree = i,
+							  .job = j,
+							  .server = tree->server,
+							  .route =
+								  (uint16_t)(first + in->parts - 1),
+							  .number = count++,
+							  .from = last ? last->to : 0,
+							  .gbps = e->job_gbps[j] * tree->share};
+			sum += tree->share;
+			part->to = (uint64_t)llround(fmin(sum, 1) * WHOLE);
+			part->join = calloc(tree->workers, sizeof *part->join);
+			if (!part->join)
+				return FAN_E_NOMEM;
+			last = part;
+		}
+		int err = check_job(m, j, count);
+		if (err)
+			return err;
+		last->to = UINT64_C(1) << FAN_CUT_BITS; /* check_job says that there is one */
+	}
+	return FAN_OK;
+}
+
+static bool sums_here(const struct fan_install *in, const struct fan_install_stop *stop)
+{
+	for (uint32_t i = 0; i < stop->entries; i++)
+		if (in->entry[stop->entry + i].sums)
+			return true;
+	return false;
+}
+
+/* Share each switch's slots out to the parts that are summed there, by their shares. */
+static int set_quotas(struct maker *m, uint32_t slots)
+{
+	struct fan_install *in = m->in;
+	double *sum = calloc(m->t->nodes, sizeof *sum);
+
+	if (!sum)
+		return FAN_E_NOMEM;
+	for (uint32_t pass = 0; pass < 2; pass++)
+		for (uint32_t p = 0; p < in->parts; p++)
+			for (uint32_t s = 0; s < in->part[p].stops; s++) {
+				struct fan_install_stop *stop = &in->stop[in->part[p].stop + s];
+				double share = m->p->tree[in->part[p].tree].share;
+				if (!sums_here(in, stop))
+					continue;
+				if (pass == 0)
+					sum[stop->node] += share;
+				else
+					stop->quota =
+						(uint32_t)fmax(1, slots * share / sum[stop->node]);
+			}
+	free(sum);
+	return FAN_OK;
+}
+
+static int check_routes(const struct maker *m)
+{
+	for (uint32_t i = 0; i < m->t->nodes; i++)
+		if (m->routes[i] > FAN_ROUTES_MAX)
+			return fan_why_set(
+				m->why, FAN_E_CONFIG,
+				"trees: %u ways pass switch \"%s\": at most %d; plan with "
+				"fewer, by --trees",
+				m->routes[i], name(m, i), FAN_ROUTES_MAX);
+	return FAN_OK;
+}
+
+static int make_all(struct maker *m, const struct fan_install_options *o)
+{
+	struct fan_eval e;
+	uint32_t first = o->first ? o->first : 1;
+	int err = fan_eval(&e, m->t, m->p, m->why);
+
+	if (err)
+		return err;
+	err = make_parts(m, &e, first);
+	fan_eval_free(&e);
+	for (uint32_t i = 0; i < m->in->parts && !err; i++)
+		err = make_entries(m, &m->in->part[i]);
+	if (!err)
+		err = check_routes(m);
+	if (!err)
+		err = sort_entries(m);
+	if (!err && o->slots)
+		err = set_quotas(m, o->slots);
+	return err;
+}
+
+int fan_install_make(struct fan_install *in, const struct fan_topo *t, const struct fan_plan *p,
+		     const struct fan_install_options *o, struct fan_why *why)
+{
+	struct maker m = {.in = in, .t = t, .p = p, .why = why};
+
+	memset(in, 0, sizeof *in);
+	why->text[0] = '\0';
+	in->t = t;
+	in->part = calloc(p->trees + 1, sizeof *in->part);
+	m.stop_of = malloc((t->nodes + 1) * sizeof *m.stop_of);
+	m.routes = calloc(t->nodes + 1, sizeof *m.routes);
+	int err = in->part && m.stop_of && m.routes ? FAN_OK : FAN_E_NOMEM;
+	for (uint32_t i = 0; i < t->nodes && !err; i++)
+		m.stop_of[i] = NONE;
+	if (!err)
+		err = make_all(&m, o);
+	free(m.stop_of);
+	free(m.last_of);
+	free(m.before);
+	free(m.routes);
+	if (err)
+		fan_install_free(in);
+	return err;
+}
+
+void fan_install_free(struct fan_install *in)
+{
+	for (uint32_t i = 0; i < in->parts; i++)
+		free(in->part[i].join);
+	free(in->part);
+	free(in->stop);
+	free(in->entry);
+	memset(in, 0, sizeof *in);
+}
+
+uint32_t fan_install_count(const struct fan_install_entry *e)
+{
+	uint32_t n = 0;
+
+	for (uint32_t r = 0; r < FAN_RANKS_MAX; r++)
+		n += e->ranks[r / 64] >> r % 64 & 1;
+	return n;
+}

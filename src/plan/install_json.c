@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* install_json.c - an installation, as a controller sends it and as people may read it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "install.h"
+
+#define RANKS_BYTES 1024 /* every second of 256 ranks takes 512 or less */
+#define NAME_BYTES  (FAN_TOPO_NAME_MAX + 16)
+
+/* "0-3,7". */
+static json_t *ranks_json(const struct fan_install_entry *e)
+{
+	char text[RANKS_BYTES];
+	size_t at = 0;
+
+	text[0] = '\0';
+	for (uint32_t r = 0; r < FAN_RANKS_MAX; r++) {
+		uint32_t last = r;
+		while (last < FAN_RANKS_MAX && e->ranks[last / 64] >> last % 64 & 1)
+			last++;
+		if (last == r)
+			continue;
+		const char *comma = at ? "," : "";
+		at += (size_t)(last - r == 1
+				       ? snprintf(text + at, sizeof text - at, "%s%u", comma, r)
+				       : snprintf(text + at, sizeof text - at, "%s%u-%u", comma, r,
+						  last - 1));
+		r = last;
+	}
+	return json_string(text);
+}
+
+static json_t *entry_json(const struct fan_install *in, const struct fan_install_entry *e)
+{
+	const char *from = e->from == FAN_NODE_NONE ? NULL : in->t->node[e->from].name;
+
+	return json_pack("{ss? so ss si so}", "from", from, "ranks", ranks_json(e), "next",
+			 in->t->node[e->next].name, "depth", (int)e->depth, "sums",
+			 e->sums ? json_integer(fan_install_count(e)) : json_false());
+}
+
+static json_t *stop_json(const struct fan_install *in, uint16_t route,
+			 const struct fan_install_stop *stop)
+{
+	json_t *entries = json_array();
+
+	for (uint32_t i = 0; i < stop->entries; i++)
+		json_array_append_new(entries, entry_json(in, &in->entry[stop->entry + i]));
+	return json_pack("{si si so}", "route", (int)route, "quota", (int)stop->quota, "entries",
+			 entries);
+}
+
+static json_t *part_json(const struct fan_install *in, const struct fan_install_part *part)
+{
+	const struct fan_job *job = &in->t->job[part->job];
+	double whole = (double)(UINT64_C(1) << FAN_CUT_BITS);
+	char text[NAME_BYTES];
+
+	snprintf(text, sizeof text, "%s/%u", job->name, part->number);
+	return json_pack("{si ss si ss ss sf s[II] sf si}", "route", (int)part->route, "job",
+			 job->name, "part", (int)part->number, "name", text, "server",
+			 in->t->node[part->server].name, "share",
+			 (double)(part->to - part->from) / whole, "cut", (json_int_t)part->from,
+			 (json_int_t)part->to, "gbps", part->gbps, "ranks", (int)job->workers);
+}
+
+static json_t *worker_json(const struct fan_install *in, uint32_t job, uint32_t rank)
+{
+	json_t *joins = json_array();
+
+	for (uint32_t i = 0; i < in->parts; i++)
+		if (in->part[i].job == job)
+			json_array_append_new(
+				joins, json_pack("{si ss}", "route", (int)in->part[i].route, "at",
+						 in->t->node[in->part[i].join[rank]].name));
+	return json_pack("{ss ss si so}", "worker", in->t->node[in->t->job[job].worker[rank]].name,
+			 "job", in->t->job[job].name, "rank", (int)rank, "joins", joins);
+}
+
+static json_t *switch_json(const struct fan_install *in, uint32_t node)
+{
+	json_t *routes = json_array();
+
+	for (uint32_t i = 0; i < in->parts; i++)
+		for (uint32_t s = 0; s < in->part[i].stops; s++)
+			if (in->stop[in->part[i].stop + s].node == node)
+				json_array_append_new(routes,
+						      stop_json(in, in->part[i].route,
+								&in->stop[in->part[i].stop + s]));
+	if (json_array_size(routes))
+		return json_pack("{ss so}", "name", in->t->node[node].name, "routes", routes);
+	json_decref(routes);
+	return NULL;
+}
+
+static json_t *server_json(const struct fan_install *in, uint32_t node)
+{
+	json_t *routes = json_array();
+
+	for (uint32_t i = 0; i < in->parts; i++)
+		if (in->part[i].server == node)
+			json_array_append_new(routes, json_integer(in->part[i].route));
+	if (json_array_size(routes))
+		return json_pack("{ss so}", "name", in->t->node[node].name, "routes", routes);
+	json_decref(routes);
+	return NULL;
+}
+
+json_t *fan_install_json(const struct fan_install *in)
+{
+	json_t *parts = json_array(), *workers = json_array();
+	json_t *switches = json_array(), *servers = json_array();
+
+	for (uint32_t i = 0; i < in->parts; i++)
+		json_array_append_new(parts, part_json(in, &in->part[i]));
+	for (uint32_t j = 0; j < in->t->jobs; j++)
+		for (uint32_t r = 0; r < in->t->job[j].workers; r++)
+			json_array_append_new(workers, worker_json(in, j, r));
+	for (uint32_t n = 0; n < in->t->nodes; n++) {
+		json_t *at = switch_json(in, n), *server = server_json(in, n);
+		if (at)
+			json_array_append_new(switches, at);
+		if (server)
+			json_array_append_new(servers, server);
+	}
+	return json_pack("{so so so so}", "parts", parts, "workers", workers, "switches", switches,
+			 "servers", servers);
+}

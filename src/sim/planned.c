@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* planned.c - jobs that follow a plan: routes in switches, and a job for each part.
+ *
+ * A plan comes as `fanin plan --install` writes it.  A job of the scenario that it names
+ * becomes as many jobs as it has parts, each with its share of every layer, its server and
+ * its route. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "scenario.h"
+
+#define CUT_BITS 32 /* cuts are in 1 / 2^32 of a tensor */
+
+/* ---- parts ------------------------------------------------------------------------ */
+
+/* By rank: the names that `key` of the plan's workers has, or of their join by that route. */
+static json_t *names_of(const json_t *plan, const char *job, json_int_t route)
+{
+	json_t *names = json_array();
+	size_t i, k;
+	json_t *w, *join;
+	json_array_foreach (json_object_get(plan, "workers"), i, w) {
+		const char *name = json_string_value(json_object_get(w, "job"));
+		if (!name || strcmp(name, job) != 0)
+			continue;
+		if (!route)
+			json_array_append(names, json_object_get(w, "worker"));
+		json_array_foreach (json_object_get(w, "joins"), k, join) {
+			if (route && json_integer_value(json_object_get(join, "route")) == route)
+				json_array_append(names, json_object_get(join, "at"));
+		}
+	}
+	return names;
+}
+
+static json_t *part_of(const json_t *plan, const json_t *job, const char *name, const json_t *part)
+{
+	json_int_t route = json_integer_value(json_object_get(part, "route"));
+	json_t *copy = json_deep_copy(job), *hosts = names_of(plan, name, 0);
+	json_object_set(copy, "name", json_object_get(part, "name"));
+	json_object_set(copy, "at", json_object_get(part, "server"));
+	json_object_set(copy, "cut", json_object_get(part, "cut"));
+	json_object_set_new(copy, "route", json_integer(route));
+	json_object_set_new(copy, "workers", json_integer((json_int_t)json_array_size(hosts)));
+	json_object_set_new(copy, "hosts", hosts);
+	json_object_set_new(copy, "joins", names_of(plan, name, route));
+	return copy;
+}
+
+/* The name by which the plan knows the job; one that has none is the plan's only one. */
+static const char *name_of(const json_t *plan, const json_t *job)
+{
+	const char *name = json_string_value(json_object_get(job, "name"));
+	const json_t *first = json_array_get(json_object_get(plan, "parts"), 0);
+	return name ? name : json_string_value(json_object_get(first, "job"));
+}
+
+/* Put the parts of a job, or the job itself, into the list. */
+static void expand(const json_t *plan, json_t *job, json_t *list, size_t *used)
+{
+	const char *name = name_of(plan, job);
+	size_t i, before = *used;
+	json_t *part;
+	json_array_foreach (json_object_get(plan, "parts"), i, part) {
+		const char *of = json_string_value(json_object_get(part, "job"));
+		if (!name || !of || strcmp(of, name) != 0)
+			continue;
+		json_array_append_new(list, part_of(plan, job, name, part));
+		++*used;
+	}
+	if (*used == before)
+		json_array_append(list, job);
+}
+
+static json_t *load_plan(const json_t *value, struct fan_reader *r)
+{
+	json_error_t e;
+	if (json_is_object(value))
+		return json_incref((json_t *)value);
+	if (!json_is_string(value)) {
+		fan_reader_fail(r, "plan", "expected an object, or the name of a file");
+		return NULL;
+	}
+	char *text = fan_scenario_file(r, "plan", json_string_value(value));
+	json_t *plan = text ? json_loads(text, JSON_REJECT_DUPLICATES, &e) : NULL;
+	if (text && !plan)
+		fan_reader_fail(r, "plan", "%s: line %d: not JSON: %s", json_string_value(value),
+				e.line, e.text);
+	free(text);
+	return plan;
+}
+
+json_t *fan_scenario_planned(const json_t *root, struct fan_reader *r)
+{
+	const json_t *value = json_object_get(root, "plan");
+	if (!value)
+		return json_incref((json_t *)root);
+	json_t *plan = load_plan(value, r);
+	if (!plan)
+		return NULL;
+	json_t *copy = json_copy((json_t *)root), *list = json_array(), *job;
+	size_t i, used = 0;
+	json_array_foreach (json_object_get(root, "jobs"), i, job) {
+		expand(plan, job, list, &used);
+	}
+	size_t parts = json_array_size(json_object_get(plan, "parts"));
+	bool known = json_is_array(json_object_get(plan, "switches")) && parts;
+	json_object_set_new(copy, "jobs", list);
+	json_object_set(copy, "routes", json_object_get(plan, "switches"));
+	json_object_del(copy, "plan");
+	json_decref(plan);
+	if (known && used == parts)
+		return copy;
+	json_decref(copy);
+	if (!known)
+		fan_reader_fail(r, "plan",
+				"expected \"parts\" and \"switches\", as fanin plan "
+				"--install writes them");
+	else
+		fan_reader_fail(r, "plan", "%zu of its %zu parts are of jobs of this scenario",
+				used, parts);
+	return NULL;
+}
+
+int fan_scenario_read_cut(struct fan_model *m, const json_t *cut, struct fan_reader *r)
+{
+	json_int_t from = json_integer_value(json_array_get(cut, 0));
+	json_int_t to = json_integer_value(json_array_get(cut, 1));
+	if (json_array_size(cut) != 2 || from < 0 || to <= from || to > (json_int_t)1 << CUT_BITS)
+		return fan_reader_fail(
+			r, "cut", "expected two whole numbers, from 0 to 2^%d, rising", CUT_BITS);
+	for (uint32_t i = 0; i < m->layers; i++) {
+		uint64_t all = m->layer[i].numel, low = all & UINT32_MAX, high = all >> CUT_BITS;
+		uint64_t end = high * (uint64_t)to + (low * (uint64_t)to >> CUT_BITS);
+		m->layer[i].numel =
+			end - high * (uint64_t)from - (low * (uint64_t)from >> CUT_BITS);
+	}
+	return 0;
+}
+
+/* ---- routes of switches ------------------------------------------------------------ */
+
+/* "0-3,7".  False: it is nothing of the kind. */
+static bool read_ranks(const char *text, uint64_t *set)
+{
+	while (text && *text) {
+		char *end;
+		unsigned long first = strtoul(text, &end, 10), last = first;
+		if (end == text)
+			return false;
+		if (*end == '-') {
+			text = end + 1;
+			last = strtoul(text, &end, 10);
+		}
+		if (end == text || last < first || last >= FAN_RANKS_MAX || (*end && *end != ','))
+			return false;
+		for (unsigned long i = first; i <= last; i++)
+			set[i / 64] |= UINT64_C(1) << i % 64;
+		text = *end ? end + 1 : end;
+	}
+	return text != NULL;
+}
+
+static int read_entry(struct fan_scenario *s, struct fan_scenario_entry *e, const json_t *o,
+		      struct fan_reader *r)
+{
+	const json_t *from = json_object_get(o, "from"), *sums = json_object_get(o, "sums");
+	const char *name = json_string_value(from);
+	const char *next = json_string_value(json_object_get(o, "next"));
+	json_int_t depth = json_integer_value(json_object_get(o, "depth"));
+	*e = (struct fan_scenario_entry){.from = name ? fan_scenario_find(s, name) : FAN_SIM_NONE,
+					 .next = next ? fan_scenario_find(s, next) : FAN_SIM_NONE,
+					 .depth = (uint8_t)depth,
+					 .sums = sums && !json_is_false(sums)};
+	if (from && !json_is_null(from) && e->from == FAN_SIM_NONE)
+		return fan_reader_fail(r, "from", "\"%.63s\": no node of that name",
+				       name ? name : "");
+	if (e->next == FAN_SIM_NONE)
+		return fan_reader_fail(r, "next", "\"%.63s\": no node of that name",
+				       next ? next : "");
+	if (depth < 1 || depth > FAN_ROUTE_HOPS_MAX)
+		return fan_reader_fail(r, "depth", "expected a number from 1 to %d",
+				       FAN_ROUTE_HOPS_MAX);
+	if (!read_ranks(json_string_value(json_object_get(o, "ranks")), e->ranks))
+		return fan_reader_fail(r, "ranks", "expected a text like \"0-3,7\"");
+	return 0;
+}
+
+/* Would a switch take it? */
+static int check_route(const struct fan_scenario_route *route, struct fan_reader *r)
+{
+	struct fan_route_entry entry[FAN_ROUTE_ENTRIES_MAX];
+	struct fan_routed *scratch = malloc(sizeof *scratch);
+	const struct fan_route_config c = {
+		.number = route->number, .entry = entry, .entries = route->entries};
+	for (uint32_t i = 0; i < route->entries; i++)
+		fan_scenario_entry_put(&entry[i], &route->entry[i],
+				       fan_sim_peer(route->entry[i].from),
+				       fan_sim_peer(route->entry[i].next));
+	int err = scratch ? fan_route_set(scratch, &c) : FAN_E_NOMEM;
+	free(scratch);
+	return err ? fan_reader_fail(r, "entries", "contradict each other") : 0;
+}
+
+static int read_route(struct fan_scenario *s, uint32_t node, const json_t *o, struct fan_reader *r)
+{
+	struct fan_scenario_route *route = &s->route[s->routes];
+	const json_t *list = json_object_get(o, "entries");
+	json_int_t number = json_integer_value(json_object_get(o, "route"));
+	json_int_t quota = json_integer_value(json_object_get(o, "quota"));
+	if (number < 1 || number > UINT16_MAX)
+		return fan_reader_fail(r, "route", "expected a number from 1 to %d", UINT16_MAX);
+	if (quota < 0 || quota > FAN_SLOTS_MAX)
+		return fan_reader_fail(r, "quota", "expected a number from 0 to %d", FAN_SLOTS_MAX);
+	if (!json_array_size(list) || json_array_size(list) > FAN_ROUTE_ENTRIES_MAX)
+		return fan_reader_fail(r, "entries", "expected an array of 1 to %d",
+				       FAN_ROUTE_ENTRIES_MAX);
+	*route = (struct fan_scenario_route){
+		.node = node, .number = (uint16_t)number, .quota = (uint32_t)quota};
+	route->entry = calloc(json_array_size(list), sizeof *route->entry);
+	if (!route->entry)
+		return fan_reader_fail(r, NULL, "out of memory");
+	s->routes++;
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		size_t back = fan_reader_enter(r, "entries[%zu]", i);
+		if (read_entry(s, &route->entry[route->entries++], json_array_get(list, i), r))
+			return -1;
+		fan_reader_leave(r, back);
+	}
+	return check_route(route, r);
+}
+
+static int read_switch(struct fan_scenario *s, const json_t *o, struct fan_reader *r)
+{
+	const json_t *list = json_object_get(o, "routes");
+	const char *name = json_string_value(json_object_get(o, "name"));
+	uint32_t node = name ? fan_scenario_find(s, name) : FAN_SIM_NONE;
+	if (node == FAN_SIM_NONE || s->node[node].kind != FAN_NODE_SWITCH)
+		return fan_reader_fail(r, "name", "\"%.63s\": no switch of that name",
+				       name ? name : "");
+	if (!json_array_size(list) || json_array_size(list) > FAN_ROUTES_MAX)
+		return fan_reader_fail(r, "routes", "expected an array of 1 to %d", FAN_ROUTES_MAX);
+	if (!fan_scenario_shares(&s->node[node]))
+		s->node[node].policy = FAN_POLICY_ATP;
+	struct fan_scenario_route *more =
+		realloc(s->route, (s->routes + json_array_size(list)) * sizeof *more);
+	if (!more)
+		return fan_reader_fail(r, NULL, "out of memory");
+	s->route = more;
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		size_t back = fan_reader_enter(r, "routes[%zu]", i);
+		if (read_route(s, node, json_array_get(list, i), r))
+			return -1;
+		fan_reader_leave(r, back);
+	}
+	return 0;
+}
+
+int fan_scenario_read_routes(struct fan_scenario *s, const json_t *root, struct fan_reader *r)
+{
+	const json_t *list = json_object_get(root, "routes");
+	if (list && (!json_is_array(list) || json_array_size(list) > s->nodes))
+		return fan_reader_fail(r, "routes", "expected an array, a switch each");
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		size_t back = fan_reader_enter(r, "routes[%zu]", i);
+		if (read_switch(s, json_array_get(list, i), r))
+			return -1;
+		fan_reader_leave(r, back);
+	}
+	return 0;
+}
+
+void fan_scenario_entry_put(struct fan_route_entry *to, const struct fan_scenario_entry *e,
+			    fan_peer from, fan_peer next)
+{
+	*to = (struct fan_route_entry){.next = next, .depth = e->depth, .sums = e->sums};
+	if (e->from != FAN_SIM_NONE)
+		to->from = from;
+	memcpy(to->ranks, e->ranks, sizeof to->ranks);
+}
+
+/* ---- seats ------------------------------------------------------------------------- */
+
+int fan_scenario_read_joins(struct fan_scenario *s, struct fan_job_config *c, const json_t *list,
+			    struct fan_reader *r)
+{
+	if (json_array_size(list) != c->ranks || c->ranks > FAN_RANKS_MAX)
+		return fan_reader_fail(r, "joins", "expected an array of %u names, one a worker",
+				       c->ranks);
+	c->seat = calloc(c->ranks, sizeof *c->seat);
+	if (!c->seat)
+		return fan_reader_fail(r, NULL, "out of memory");
+	for (uint32_t i = 0; i < c->ranks; i++) {
+		const char *name = json_string_value(json_array_get(list, i));
+		uint32_t n = name ? fan_scenario_find(s, name) : FAN_SIM_NONE;
+		if (n == FAN_SIM_NONE)
+			return fan_reader_fail(r, "joins", "\"%.63s\": no node of that name",
+					       name ? name : "");
+		c->seat[i] = (struct fan_job_seat){
+			.node = n, .rank = (uint16_t)i, .ranks = (uint16_t)c->ranks};
+	}
+	return 0;
+}
+
+static bool has_route(const struct fan_scenario *s, uint32_t node, uint16_t number)
+{
+	for (uint32_t i = 0; i < s->routes; i++)
+		if (s->route[i].node == node && s->route[i].number == number)
+			return true;
+	return false;
+}
+
+int fan_scenario_seat_routed(struct fan_scenario *s, struct fan_scenario_job *j,
+			     struct fan_reader *r)
+{
+	const struct fan_job_config *c = &j->cfg;
+	j->shared = true;
+	j->at = j->at_name[0] ? fan_scenario_find(s, j->at_name) : FAN_SIM_NONE;
+	if (j->at == FAN_SIM_NONE || s->node[j->at].kind != FAN_NODE_SERVER)
+		return fan_reader_fail(r, "at", "\"%s\": no server of that name", j->at_name);
+	if (!c->seat)
+		return fan_reader_fail(r, NULL,
+				       "lacks the key \"joins\", which goes with \"route\"");
+	for (uint32_t i = 0; i < c->ranks; i++)
+		if (c->seat[i].node != j->at && !has_route(s, c->seat[i].node, c->route))
+			return fan_reader_fail(r, "joins", "\"%s\" knows no route %u",
+					       s->node[c->seat[i].node].name, c->route);
+	return 0;
+}

@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Plans in the simulator: every algorithm's on small topologies.  Sums are exact, and no job
+fails, with loss and with switches that begin anew; rates are about those of the plan, where
+nothing but links limits both and results are counted.  And plans that make no sense are refused.
+
+    planned.py FANIN
+"""
+import copy
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+ELEMENTS = 400000
+PAYLOAD, HEADERS = 1408, 32 + 66
+SLACK = 0.06
+
+fanin = sys.argv[1]
+failures = 0
+
+
+def fail(text):
+    global failures
+    failures += 1
+    print(text)
+
+
+def run(*args):
+    return subprocess.run([fanin, *args], capture_output=True, text=True, check=False)
+
+
+def topology_of(name):
+    with open(f'../data/{name}.json', encoding='utf-8') as f:
+        topology = json.load(f)
+    for n in topology['nodes']:
+        n.pop('gbps', None)  # links alone
+    return topology
+
+
+def install(folder, topology, algorithm, more=()):
+    plan = topology if isinstance(topology, str) else os.path.join(folder, 'topology.json')
+    out = os.path.join(folder, 'in.json')
+    if not isinstance(topology, str):
+        topology = copy.deepcopy(topology)
+        for n in topology['nodes']:
+            if n['kind'] == 'switch':
+                n['gbps'] = 1000
+        with open(plan, 'w', encoding='utf-8') as f:
+            json.dump(topology, f)
+    r = run('plan', plan, '-a', algorithm, '--json', os.path.join(folder, 'plan.json'),
+            '--install', out, '--topology', os.path.join(folder, 'made.json'), *more)
+    if r.returncode:
+        fail(f'{algorithm}: {r.stderr}')
+    with open(os.path.join(folder, 'plan.json'), encoding='utf-8') as f:
+        return out, json.load(f)
+
+
+def simulate(folder, topology, plan, elements=ELEMENTS, **more):
+    scenario = {'topology': topology, **more,
+                'jobs': [{'name': 'job', 'model': {'numel': elements, 'layers': 2},
+                          'window': 128, 'verify': True}]}
+    file = os.path.join(folder, 'scenario.json')
+    with open(file, 'w', encoding='utf-8') as f:
+        json.dump(scenario, f)
+    r = run('sim', file, '-q', '--plan', plan, '--json', os.path.join(folder, 'result.json'))
+    if r.returncode:
+        return r, None
+    with open(os.path.join(folder, 'result.json'), encoding='utf-8') as f:
+        return r, json.load(f)
+
+
+def rate_with_results(topology, plan):
+    """What each worker can send if a result comes back once on every link of its tree."""
+    load = {}
+
+    def add(a, b, share):
+        load[a, b] = load.get((a, b), 0) + share
+
+    for number, tree in enumerate(plan['trees']):
+        back = set()
+        routes = [a['route'] for a in plan['assignments'] if a['tree'] == number]
+        for route in routes + [s['route'] for s in tree['sums']]:
+            for a, b in zip(route, route[1:]):
+                add(a, b, tree['share'])
+                back.add((b, a))
+        for a, b in back:
+            add(a, b, tree['share'])
+    return min(link['gbps'] / load[way] for link in topology['links']
+               for way in ((link['a'], link['b']), (link['b'], link['a'])) if load.get(way))
+
+
+def rates(folder):
+    """Simulated rates against planned ones, for the plans of one tree on each server."""
+    for name in ('grid-example', 'inart-example'):
+        topology = topology_of(name)
+        for algorithm in ('geryon', 'switchml', 'atp', 'grid', 'inart', 'best'):
+            plan, planned = install(folder, topology, algorithm, ('--trees', '1'))
+            r, result = simulate(folder, topology, plan, 4 * ELEMENTS)
+            if not result:
+                fail(f'{name} {algorithm}: {r.stderr}')
+                continue
+            slowest = max(j['comm_s'] for j in result['jobs'])
+            gbps = 4 * ELEMENTS * 32 / slowest / 1e9 * (PAYLOAD + HEADERS) / PAYLOAD
+            possible = rate_with_results(topology, planned)
+            print(f'{name} {algorithm}: planned {planned["feasible_gbps"]:.4g}, with results '
+                  f'{possible:.4g}, simulated {gbps:.4g}, {len(result["jobs"])} parts')
+            if abs(gbps / possible - 1) > SLACK:
+                fail('  that is too far')
+
+
+def trouble(folder):
+    """Loss everywhere, and every switch begins anew once in the middle."""
+    for made, more in (('grid-example', ('--trees', '1')), ('inart-example', ()),
+                       ('fat-tree:k=4,workers=8,servers=2,link=1,server=1,switch=1', ()),
+                       ('triangle', ())):
+        known = ':' not in made and made != 'triangle'
+        for algorithm in ('best', 'atp'):
+            plan, _ = install(folder, topology_of(made) if known else made, algorithm, more)
+            with open(os.path.join(folder, 'made.json'), encoding='utf-8') as f:
+                topology = json.load(f)
+            topology.pop('jobs', None)
+            for n in topology['nodes']:
+                n.pop('gbps', None)
+            for link in topology['links']:
+                link['loss'] = 0.003
+            switches = [n['name'] for n in topology['nodes'] if n['kind'] == 'switch']
+            changes = [{'at_s': 0.001 + 0.0005 * i, 'node': s, 'restart_s': 0.0005}
+                       for i, s in enumerate(switches[:6])]
+            r, result = simulate(folder, topology, plan, ELEMENTS, changes=changes)
+            if not result:
+                fail(f'{made} {algorithm}: {r.stderr}')
+                continue
+            for j in result['jobs']:
+                if j['error']:
+                    fail(f'{made} {algorithm}: {j["name"]}: {j["error"]}')
+            if result['end_s'] < changes[-1]['at_s']:
+                fail(f'{made} {algorithm}: over before all have begun anew')
+            print(f'{made} {algorithm}: {len(result["jobs"])} parts, {result["end_s"]:.4f} s, '
+                  f'{sum(j["retransmissions"] for j in result["jobs"])} sent again')
+
+
+def wrong(folder):
+    """A plan that is changed, and what is said of it."""
+    topology = topology_of('grid-example')
+    file, _ = install(folder, topology, 'grid')
+    with open(file, encoding='utf-8') as f:
+        good = json.load(f)
+
+    def refused(text, change):
+        bad = copy.deepcopy(good)
+        bad = change(bad) or bad
+        with open(file, 'w', encoding='utf-8') as f:
+            json.dump(bad, f)
+        r, _ = simulate(folder, topology, file)
+        if r.returncode != 2 or text not in r.stderr:
+            fail(f'expected status 2 and "{text}", got {r.returncode} and: {r.stderr}')
+
+    route = good['switches'][0]['routes'][0]
+
+    def entry(**values):
+        return lambda p: p['switches'][0]['routes'][0]['entries'][0].update(values)
+
+    refused('routes[0].routes[0].entries[0].next: "S9": no node', entry(next='S9'))
+    refused('routes[0].routes[0].entries[0].from: "S9": no node', entry(**{'from': 'S9'}))
+    refused('entries[0].ranks: expected a text', entry(ranks='1-'))
+    refused('entries[0].ranks: expected a text', entry(ranks='256'))
+    refused('entries[0].depth: expected a number', entry(depth=0))
+    refused('routes[0].routes[0].entries: contradict', lambda p: p['switches'][0]['routes'][0]
+            ['entries'].append(dict(route['entries'][0], depth=9)))
+    refused('routes[0].name: "W1": no switch', lambda p: p['switches'][0].update(name='W1'))
+    refused('of its 1 parts are of jobs of this', lambda p: p['parts'][0].update(job='other'))
+    refused('expected "parts" and "switches"', lambda p: {'trees': []})
+    refused('jobs[0].cut: expected two', lambda p: p['parts'][0].update(cut=[5, 4]))
+    refused('joins: "S1" knows no route 7', lambda p: (
+        p['parts'][0].update(route=7), [w['joins'][0].update(route=7) for w in p['workers']],
+        None)[-1])
+    refused('at: "S3": no server', lambda p: p['parts'][0].update(server='S3'))
+    r = run('sim', os.path.join(folder, 'scenario.json'), '--plan', 'nowhere.json')
+    if r.returncode != 2 or 'nowhere.json: No such file' not in r.stderr:
+        fail(f'a plan that is not there: {r.returncode} {r.stderr}')
+
+
+with tempfile.TemporaryDirectory() as work:
+    rates(work)
+    trouble(work)
+    wrong(work)
+print(f'{failures} failed')
+sys.exit(failures != 0)
