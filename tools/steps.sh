@@ -175,11 +175,16 @@ step_cppcheck() {
                 -I include -I src src
 }
 
+TIDY_STATES='--extra-arg=-Xclang --extra-arg=-analyzer-config --extra-arg=-Xclang --extra-arg=max-nodes=40000'
+
 step_clang_tidy() {
         need build-clang || return
         files=$(find src -name '*.c' | sort)
         note "$(echo "$files" | wc -l) files"
-        echo "$files" | xargs -n 4 clang-tidy --quiet -p build-clang
+        # The analyser looks at 40,000 states of a function instead of 225,000: a fifth of the
+        # time, and on this code it has found the same with 20,000 as with all.
+        # shellcheck disable=SC2086  # words are wanted
+        echo "$files" | xargs -n 4 clang-tidy --quiet -p build-clang $TIDY_STATES
 }
 
 # ---- tests -------------------------------------------------------------------

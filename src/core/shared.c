@@ -363,9 +363,10 @@ static enum fan_verdict recv_data(struct fan_shared *sh, struct fan_shared_job *
 
 /* A part of a job whose ranks run ahead of each other. */
 static enum fan_verdict recv_ahead(struct fan_shared *sh, struct fan_shared_job *j,
-				   struct fan_part *p, struct fan_out *out)
+				   const struct fan_part *p, struct fan_out *out)
 {
 	struct fan_frag f = *p->f;
+	struct fan_part plain = *p; /* without the question */
 	if (comes_from_leader(&f)) {
 		fan_lead_full(sh, j, &f);
 		FAN_COUNT(sh, j, passed);
@@ -375,8 +376,8 @@ static enum fan_verdict recv_ahead(struct fan_shared *sh, struct fan_shared_job 
 	bool asks = f.flags & FAN_F_LEAD && !p->wide;
 	unsigned first = out->count;
 	f.flags &= (uint16_t)~FAN_F_LEAD;
-	p->f = &f;
-	enum fan_verdict v = recv_data(sh, j, p, out);
+	plain.f = &f;
+	enum fan_verdict v = recv_data(sh, j, &plain, out);
 	if (asks && v != FAN_DROP)
 		fan_lead_ask(sh, j, &f, first, out);
 	return v;
