@@ -38,9 +38,12 @@ struct bench_options {
 	int mtu, mode, wire, window, timeout_ms, alive_ms; /* -1: the library's default */
 	bool no_multicast, plain;
 	int priority;		/* -1: the library's default */
+	int ahead, cache;	/* likewise */
+	int congestion;		/* likewise; enum fanin_congestion */
 	int compute_ms, jitter; /* before each all-reduce, +- percent of it */
 	int workers, first;	/* of all the tree, and of those before this switch's; 0: no tree */
 	int threads, slots;	/* of the local switch; slots 0: its default */
+	int policy;		/* likewise, enum fan_policy */
 	char json[ARGS_TEXT_BYTES]; /* file, or "" */
 	bool progress;
 };
@@ -63,6 +66,8 @@ struct bench_result {
 	const char *policy; /* of the switch */
 	double elapsed_s;   /* of rank 0, all timed iterations with what lies between them */
 	int64_t wrong, retransmits;
+	int64_t cache_peak;				       /* of the rank with the most... */
+	int64_t cache_done, cache_early, cache_over, bypassed; /* ...and over all, so far */
 };
 
 /* Be one rank: all sizes, all iterations.  The exit status; errors go to stderr.
