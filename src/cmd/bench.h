@@ -59,6 +59,8 @@ struct bench_gate {
 	void *ctx; /* NULL: the communicator */
 };
 
+struct json_t;
+
 /* What an all-reduce of one size has shown, over all ranks. */
 struct bench_result {
 	uint64_t count;
@@ -101,6 +103,10 @@ uint64_t bench_count_wrong(const struct bench_tile *t, const void *tensor, size_
 /* One element as text, for messages. */
 void bench_element_text(char *text, size_t bytes, const void *element, int dtype);
 
+/* How the ranks of job `name` ("": of all jobs) stand beside each other, as the switch knows:
+ * an array, empty where they go in step. */
+struct json_t *bench_lags(const char *switch_text, const char *name, unsigned shards);
+
 /* The word for the policy of the switch that fanin_comm_switch has told. */
 const char *bench_policy(const char *switch_text);
 
@@ -112,8 +118,9 @@ void bench_print_row(FILE *f, const struct bench_options *o, const struct bench_
 /* Redraw the bar on stderr: `done` of `all` all-reduces, the last of `bytes` in `ns`. */
 void bench_print_bar(int done, int all, uint64_t bytes, int64_t ns);
 
-/* Write the file o->json.  0, or -1 with errno. */
+/* Write the file o->json, with `lags`, which stays the caller's.  0, or -1 with errno. */
 int bench_write_json(const struct bench_options *o, const struct fanin_stats *s, int ranks,
-		     const struct bench_result *r, int results, uint64_t tensor_bytes);
+		     const struct bench_result *r, int results, uint64_t tensor_bytes,
+		     struct json_t *lags);
 
 #endif

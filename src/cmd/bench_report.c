@@ -139,7 +139,7 @@ static json_t *settings_json(const struct bench_options *o)
 }
 
 int bench_write_json(const struct bench_options *o, const struct fanin_stats *s, int ranks,
-		     const struct bench_result *r, int results, uint64_t tensor_bytes)
+		     const struct bench_result *r, int results, uint64_t tensor_bytes, json_t *lags)
 {
 	json_t *rows = json_array(), *conditions = conditions_json(o, s, tensor_bytes);
 	for (int i = 0; i < results; i++) {
@@ -149,8 +149,8 @@ int bench_write_json(const struct bench_options *o, const struct fanin_stats *s,
 		json_array_append_new(rows, row);
 	}
 	json_decref(conditions);
-	json_t *root = json_pack("{s:s, s:o, s:o}", "version", fanin_version(), "settings",
-				 settings_json(o), "results", rows);
+	json_t *root = json_pack("{s:s, s:o, s:o, s:O}", "version", fanin_version(), "settings",
+				 settings_json(o), "results", rows, "ranks", lags);
 	int e = root ? json_dump_file(root, o->json, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) : -1;
 	json_decref(root);
 	return e;

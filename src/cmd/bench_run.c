@@ -5,6 +5,7 @@
  * checked.  Its time is that of the slowest rank; so after all iterations the ranks
  * all-reduce their lists of times with max. */
 #include <inttypes.h>
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -22,6 +23,7 @@ struct rank {
 	int64_t *ns; /* one an iteration */
 	struct bench_tile tile;
 	const char *policy; /* rank 0: of the switch */
+	json_t *lags;	    /* likewise: how the ranks stood in the end */
 	bool told;	    /* a wrong element has been shown */
 	struct bench_result result[BENCH_SIZES_MAX];
 	int results;
@@ -156,6 +158,13 @@ static int add_up(const struct rank *k, uint64_t before, struct bench_result *r)
 	return e;
 }
 
+static json_t *look_at_ranks(const struct rank *k)
+{
+	struct fanin_stats s = {.size = sizeof s};
+	fanin_comm_stats(k->comm, &s);
+	return bench_lags(fanin_comm_switch(k->comm), k->o->job, s.ahead_frags ? s.shards : 0);
+}
+
 static int run_size(struct rank *k, size_t count, struct bench_result *r)
 {
 	const struct bench_options *o = k->o;
@@ -176,6 +185,10 @@ static int run_size(struct rank *k, size_t count, struct bench_result *r)
 					count * bench_dtype_bytes(o->dtype), *ns);
 	}
 	r->elapsed_s = (double)(now_ns() - begin) * 1e-9;
+	if (k->rank == 0 && *o->json) {
+		json_decref(k->lags);
+		k->lags = look_at_ranks(k); /* while all are there */
+	}
 	int e = fanin_allreduce(k->comm, k->ns, k->ns, (size_t)o->iters, FANIN_INT64, FANIN_MAX);
 	if (!e)
 		e = add_up(k, before, r);
@@ -258,7 +271,8 @@ static int report(struct rank *k)
 	fanin_comm_stats(k->comm, &s);
 	if (k->rank != 0 || !*k->o->json)
 		return 0;
-	if (!bench_write_json(k->o, &s, k->ranks, k->result, k->results, 2 * k->tensor_bytes))
+	if (!bench_write_json(k->o, &s, k->ranks, k->result, k->results, 2 * k->tensor_bytes,
+			      k->lags))
 		return 0;
 	fprintf(stderr, "fanin bench: %s: cannot write\n", k->o->json);
 	return 1;
@@ -301,6 +315,7 @@ int bench_run(const struct bench_options *o, const struct bench_gate *gate)
 	if (k->out)
 		munmap(k->out, k->tensor_bytes);
 	free(k->ns);
+	json_decref(k->lags);
 	free(k);
 	return rc;
 }
