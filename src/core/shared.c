@@ -526,7 +526,8 @@ enum fan_verdict fan_shared_recv(struct fan_shared *sh, uint64_t now_ns, fan_pee
 	if (marked && (f.type == FAN_TYPE_DATA || f.type == FAN_TYPE_RESULT))
 		f.flags |= FAN_F_ECN;
 	bool above = false;
-	if (f.type == FAN_TYPE_QUERY || f.type == FAN_TYPE_ECHO || f.type == FAN_TYPE_TALLY)
+	if (f.type == FAN_TYPE_QUERY || f.type == FAN_TYPE_ECHO || f.type == FAN_TYPE_TALLY ||
+	    f.type == FAN_TYPE_LAG)
 		return fan_usage_recv(sh, &from, &f, out);
 	why = fan_routed_direction(sh, &from, &f, &above);
 	if (why >= 0)
