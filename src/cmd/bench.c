@@ -12,6 +12,8 @@ static const char *const dtypes[] = {"float32", "float16", "bfloat16", "int32", 
 static const char *const ops[] = {"sum", "avg", "min", "max", NULL};
 static const char *const modes[] = {"native", "fixed", NULL};
 static const char *const wires[] = {"float32", "float16", "bfloat16", NULL};
+static const char *const congestions[] = {"aimd", "a2tp", NULL};
+static const char *const policies[] = {"switchml", "atp", "esa", NULL};
 
 #define AT(field) offsetof(struct bench_options, field)
 static const struct args_option options[] = {
@@ -57,6 +59,12 @@ static const struct args_option options[] = {
 	{"plain", 0, ARGS_FLAG, AT(plain), 0, 0, NULL, NULL, "no UDP_SEGMENT, no UDP_GRO"},
 	{"priority", 0, ARGS_NUMBER, AT(priority), 0, 255, NULL, "P",
 	 "of the job under policy esa; 0: by what it has left to send (0)"},
+	{"ahead", 0, ARGS_NUMBER, AT(ahead), 0, FAN_AHEAD_MAX, NULL, "N",
+	 "fragments by which ranks may run ahead of the slowest, per shard; 0: in step (0)"},
+	{"cache", 0, ARGS_NUMBER, AT(cache), 0, FAN_CACHE_MAX, NULL, "M",
+	 "with --ahead: sums that a rank keeps for slower ones, per shard (0)"},
+	{"congestion", 0, ARGS_WORD, AT(congestion), 0, 0, congestions, "NAME",
+	 "aimd, or a2tp: a window of its own for shared slots (aimd)"},
 	{"compute", 0, ARGS_NUMBER, AT(compute_ms), 0, 3600000, NULL, "MS",
 	 "be idle for so long before each all-reduce, as a model that computes (0)"},
 	{"jitter", 0, ARGS_NUMBER, AT(jitter), 0, 100, NULL, "PERCENT",
@@ -65,6 +73,8 @@ static const struct args_option options[] = {
 	 "in a tree of switches: ranks of the job below all of them"},
 	{"first", 0, ARGS_NUMBER, AT(first), 0, FAN_WORKERS_MAX - 1, NULL, "F",
 	 "with --workers: how many are below the switches before this one (0)"},
+	{"policy", 0, ARGS_WORD, AT(policy), 0, 0, policies, "NAME",
+	 "of the local switch: switchml, atp or esa (switchml)"},
 	{"threads", 0, ARGS_NUMBER, AT(threads), 1, FAN_SHARDS_MAX, NULL, "T",
 	 "shards of the local switch (1)"},
 	{"slots", 0, ARGS_NUMBER, AT(slots), 2, FAN_SLOTS_MAX, NULL, "N",
@@ -108,6 +118,10 @@ static const char *check_together(const struct bench_options *o)
 		return "expected --local N or --switch ADDR:PORT";
 	if (o->local && (o->rank >= 0 || o->ranks >= 0))
 		return "--rank, --ranks: expected with --switch, not with --local";
+	if (!o->local && o->policy)
+		return "--policy: expected with --local; else the switch has one";
+	if (o->local && o->ahead > 0 && !o->policy)
+		return "--ahead: expected with --policy atp or esa";
 	if (o->mode == FANIN_MODE_FIXED && o->wire != FANIN_FLOAT32)
 		return "--mode fixed: expected --wire float32";
 	if (o->end_bytes < o->begin_bytes)
@@ -130,6 +144,9 @@ int cmd_bench(int argc, char **argv)
 		.wire = FANIN_FLOAT32,
 		.window = -1,
 		.priority = -1,
+		.ahead = -1,
+		.cache = -1,
+		.congestion = -1,
 		.timeout_ms = -1,
 		.alive_ms = -1,
 		.threads = 1,

@@ -5,6 +5,7 @@
  * checked.  Its time is that of the slowest rank; so after all iterations the ranks
  * all-reduce their lists of times with max. */
 #include <inttypes.h>
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -22,6 +23,7 @@ struct rank {
 	int64_t *ns; /* one an iteration */
 	struct bench_tile tile;
 	const char *policy; /* rank 0: of the switch */
+	json_t *lags;	    /* likewise: how the ranks stood in the end */
 	bool told;	    /* a wrong element has been shown */
 	struct bench_result result[BENCH_SIZES_MAX];
 	int results;
@@ -129,10 +131,44 @@ static uint64_t retransmits(const struct rank *k)
 	return s.retransmits;
 }
 
+/* Over all ranks: what went wrong, was sent again since there were `before`, and was kept for
+ * others. */
+static int add_up(const struct rank *k, uint64_t before, struct bench_result *r)
+{
+	struct fanin_stats s = {.size = sizeof s};
+	fanin_comm_stats(k->comm, &s);
+	int64_t peak = s.cache_peak;
+	int64_t sums[] = {r->wrong,
+			  (int64_t)(s.retransmits - before),
+			  (int64_t)s.cache_done,
+			  (int64_t)s.cache_early,
+			  (int64_t)s.cache_over,
+			  (int64_t)s.bypassed};
+	int e = fanin_allreduce(k->comm, sums, sums, sizeof sums / sizeof *sums, FANIN_INT64,
+				FANIN_SUM);
+	if (!e)
+		e = fanin_allreduce(k->comm, &peak, &peak, 1, FANIN_INT64, FANIN_MAX);
+	r->wrong = sums[0];
+	r->retransmits = sums[1];
+	r->cache_done = sums[2];
+	r->cache_early = sums[3];
+	r->cache_over = sums[4];
+	r->bypassed = sums[5];
+	r->cache_peak = peak;
+	return e;
+}
+
+static json_t *look_at_ranks(const struct rank *k)
+{
+	struct fanin_stats s = {.size = sizeof s};
+	fanin_comm_stats(k->comm, &s);
+	return bench_lags(fanin_comm_switch(k->comm), k->o->job, s.ahead_frags ? s.shards : 0);
+}
+
 static int run_size(struct rank *k, size_t count, struct bench_result *r)
 {
 	const struct bench_options *o = k->o;
-	int64_t sums[2] = {0}, unused = 0, begin = now_ns();
+	int64_t unused = 0, begin = now_ns();
 	uint64_t before = 0;
 	for (int i = 0; i < o->warmup + o->iters; i++) {
 		bool timed = i >= o->warmup;
@@ -141,7 +177,7 @@ static int run_size(struct rank *k, size_t count, struct bench_result *r)
 			before = retransmits(k);
 		if (i == o->warmup)
 			begin = now_ns();
-		int e = iterate(k, count, i, ns, &sums[0]);
+		int e = iterate(k, count, i, ns, &r->wrong);
 		if (e)
 			return e;
 		if (o->progress && k->rank == 0)
@@ -149,14 +185,15 @@ static int run_size(struct rank *k, size_t count, struct bench_result *r)
 					count * bench_dtype_bytes(o->dtype), *ns);
 	}
 	r->elapsed_s = (double)(now_ns() - begin) * 1e-9;
-	sums[1] = (int64_t)(retransmits(k) - before);
+	if (k->rank == 0 && *o->json) {
+		json_decref(k->lags);
+		k->lags = look_at_ranks(k); /* while all are there */
+	}
 	int e = fanin_allreduce(k->comm, k->ns, k->ns, (size_t)o->iters, FANIN_INT64, FANIN_MAX);
 	if (!e)
-		e = fanin_allreduce(k->comm, sums, sums, 2, FANIN_INT64, FANIN_SUM);
+		e = add_up(k, before, r);
 	r->count = count;
 	r->policy = k->policy;
-	r->wrong = sums[0];
-	r->retransmits = sums[1];
 	summarise(r, k->ns, o->iters);
 	return e;
 }
@@ -216,6 +253,9 @@ static int join(struct rank *k)
 	f.multicast = o->no_multicast ? 0 : -1;
 	f.plain_udp = o->plain ? 1 : -1;
 	f.priority = o->priority;
+	f.ahead = o->ahead;
+	f.cache = o->cache;
+	f.congestion = o->congestion;
 	int e = fanin_comm_create(&f, &k->comm);
 	if (e)
 		return e;
@@ -231,7 +271,8 @@ static int report(struct rank *k)
 	fanin_comm_stats(k->comm, &s);
 	if (k->rank != 0 || !*k->o->json)
 		return 0;
-	if (!bench_write_json(k->o, &s, k->ranks, k->result, k->results, 2 * k->tensor_bytes))
+	if (!bench_write_json(k->o, &s, k->ranks, k->result, k->results, 2 * k->tensor_bytes,
+			      k->lags))
 		return 0;
 	fprintf(stderr, "fanin bench: %s: cannot write\n", k->o->json);
 	return 1;
@@ -274,6 +315,7 @@ int bench_run(const struct bench_options *o, const struct bench_gate *gate)
 	if (k->out)
 		munmap(k->out, k->tensor_bytes);
 	free(k->ns);
+	json_decref(k->lags);
 	free(k);
 	return rc;
 }
