@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ctl_tell.c - what people ask and order, and what they are told. */
+/* tell.c - what people ask and order, and what they are told. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
