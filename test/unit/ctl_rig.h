@@ -19,16 +19,16 @@
 
 static const char rig_topology[] =
 	"{\"nodes\":[{\"name\":\"A\",\"kind\":\"switch\",\"gbps\":10},"
-	"{\"name\":\"M1\",\"kind\":\"switch\",\"gbps\":20},"
-	"{\"name\":\"M2\",\"kind\":\"switch\",\"gbps\":5},"
+	"{\"name\":\"M1\",\"kind\":\"switch\"},"
+	"{\"name\":\"M2\",\"kind\":\"switch\"},"
 	"{\"name\":\"B\",\"kind\":\"switch\"},"
 	"{\"name\":\"PS\",\"kind\":\"server\"},{\"name\":\"PT\",\"kind\":\"server\"},"
 	"{\"name\":\"W1\",\"kind\":\"worker\"},{\"name\":\"W2\",\"kind\":\"worker\"},"
 	"{\"name\":\"W3\",\"kind\":\"worker\"},{\"name\":\"W4\",\"kind\":\"worker\"}],"
 	"\"links\":[{\"a\":\"W1\",\"b\":\"A\",\"gbps\":10},{\"a\":\"W2\",\"b\":\"A\",\"gbps\":10},"
 	"{\"a\":\"W3\",\"b\":\"B\",\"gbps\":10},{\"a\":\"W4\",\"b\":\"B\",\"gbps\":10},"
-	"{\"a\":\"A\",\"b\":\"M1\",\"gbps\":20},{\"a\":\"A\",\"b\":\"M2\",\"gbps\":5},"
-	"{\"a\":\"M1\",\"b\":\"B\",\"gbps\":20},{\"a\":\"M2\",\"b\":\"B\",\"gbps\":5},"
+	"{\"a\":\"A\",\"b\":\"M1\",\"gbps\":20},{\"a\":\"A\",\"b\":\"M2\",\"gbps\":4},"
+	"{\"a\":\"M1\",\"b\":\"B\",\"gbps\":20},{\"a\":\"M2\",\"b\":\"B\",\"gbps\":4},"
 	"{\"a\":\"PS\",\"b\":\"B\",\"gbps\":15},{\"a\":\"PT\",\"b\":\"B\",\"gbps\":1}],"
 	"\"jobs\":[{\"name\":\"j\",\"workers\":[\"W1\",\"W2\",\"W3\",\"W4\"],"
 	"\"servers\":[\"PS\"]}]}";
