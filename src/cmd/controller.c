@@ -196,7 +196,8 @@ static int wrong(const char *text)
 int cmd_controller(int argc, char **argv)
 {
 	static struct life l; /* a thousand connections are too large for a stack */
-	struct controller_args a = {.algorithm = BEST, .seed = 1, .trees = 4, .wait = WAIT_SECONDS};
+	static struct controller_args a = {
+		.algorithm = BEST, .seed = 1, .trees = 4, .wait = WAIT_SECONDS};
 	const char *from = plan_take_topology(&command, &argc, argv);
 
 	args_parse(&command, &a, argc, argv);
