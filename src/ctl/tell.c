@@ -371,7 +371,7 @@ static void answer(struct text *t, struct fan_ctl *c, const char *line)
 
 char *fan_ctl_ask(struct fan_ctl *c, uint64_t now_ns, const char *text, size_t bytes)
 {
-	struct text t = {NULL};
+	struct text t = {.at = NULL};
 
 	c->now_ns = now_ns;
 	if (memchr(text, '\0', bytes))
