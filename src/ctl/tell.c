@@ -60,7 +60,7 @@ static uint32_t count_ranks(const uint64_t *set)
 	uint32_t n = 0;
 
 	for (uint32_t r = 0; r < FAN_RANKS_MAX; r++)
-		n += set[r / 64] >> r % 64 & 1;
+		n += (uint32_t)(set[r / 64] >> r % 64 & 1);
 	return n;
 }
 
