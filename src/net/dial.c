@@ -174,8 +174,7 @@ static void fill(struct fan_dial *d, uint64_t now_ns)
 			continue;
 		bool ended = n == 0 || errno != EAGAIN;
 		if (ended && !memchr(d->in, '\n', d->in_bytes)) /* else: the next time */
-			fan_dial_drop(d, now_ns,
-				      n ? strerror(errno) : "the connection was closed");
+			fan_dial_drop(d, now_ns, n ? strerror(errno) : "the connection was closed");
 		return;
 	}
 	if (!memchr(d->in, '\n', d->in_bytes))

@@ -24,12 +24,12 @@
 struct fan_dial {
 	fan_peer to;
 	int epoll_fd;
-	uint32_t number; /* in epoll */
-	int fd;		 /* -1: not connected */
-	bool up;	 /* connected; else it is under way if there is an fd */
-	uint32_t tries;	 /* in a row without a line from the peer */
-	uint64_t at_ns;	 /* when to try again, or to give a try up */
-	char *in;	 /* FAN_DIAL_LINE_BYTES */
+	uint32_t number;	/* in epoll */
+	int fd;			/* -1: not connected */
+	bool up;		/* connected; else it is under way if there is an fd */
+	uint32_t tries;		/* in a row without a line from the peer */
+	uint64_t at_ns;		/* when to try again, or to give a try up */
+	char *in;		/* FAN_DIAL_LINE_BYTES */
 	size_t in_bytes, taken; /* there, and handed out of it */
 	char *out;		/* FAN_DIAL_SEND_BYTES */
 	size_t out_bytes;
