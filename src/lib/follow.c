@@ -80,8 +80,8 @@ static bool say(struct fanin_comm *c, const char *text, size_t bytes)
 
 static void say_hello(struct fanin_comm *c)
 {
-	char text[FAN_ORDER_BYTES];
-	size_t n = fan_order_join(text, c->cfg.job, (unsigned)c->cfg.rank, (unsigned)c->cfg.ranks,
+	char text[FAN_TELL_BYTES];
+	size_t n = fan_tell_join(text, c->cfg.job, (unsigned)c->cfg.rank, (unsigned)c->cfg.ranks,
 				  c->part, c->parts);
 	if (!n)
 		fan_comm_fail(c, FAN_E_CONFIG,
@@ -105,11 +105,11 @@ static bool has_moved(const struct fanin_comm *c, unsigned k)
 static void tell_moved(struct fanin_comm *c)
 {
 	struct fan_follow *f = &c->follow;
-	char text[FAN_ORDER_BYTES];
+	char text[FAN_TELL_BYTES];
 	for (unsigned k = 0; k < c->parts && f->movings && f->dial.up; k++) {
 		if (!f->moving[k] || !has_moved(c, k))
 			continue;
-		if (!say(c, text, fan_order_moved(text, k, c->part[k].route)))
+		if (!say(c, text, fan_tell_moved(text, k, c->part[k].route)))
 			return;
 		f->moving[k] = false;
 		f->movings--;
@@ -147,7 +147,7 @@ static void move(struct fanin_comm *c, unsigned k, uint16_t route, const fan_pee
 }
 
 /* The same parts, but for their routes? */
-static bool is_same(const struct fanin_comm *c, const struct fan_order *o)
+static bool is_same(const struct fanin_comm *c, const struct fan_told *o)
 {
 	bool same = c->parts == o->parts;
 	for (unsigned k = 0; k < c->parts && same; k++) {
@@ -161,7 +161,7 @@ static bool is_same(const struct fanin_comm *c, const struct fan_order *o)
 
 static void take_job(struct fanin_comm *c, uint64_t now_ns)
 {
-	const struct fan_order *o = &c->follow.order;
+	const struct fan_told *o = &c->follow.order;
 	char text[FAN_FAULT_TEXT_BYTES];
 	if (o->ranks != (unsigned)c->cfg.ranks) {
 		snprintf(text, sizeof text,
@@ -207,28 +207,28 @@ static void take_again(struct fanin_comm *c)
 
 static void obey(struct fanin_comm *c, uint64_t now_ns)
 {
-	const struct fan_order *o = &c->follow.order;
+	const struct fan_told *o = &c->follow.order;
 	switch (o->kind) {
-	case FAN_ORDER_JOB: take_job(c, now_ns); break;
-	case FAN_ORDER_MOVE:
+	case FAN_TOLD_JOB: take_job(c, now_ns); break;
+	case FAN_TOLD_MOVE:
 		if (o->number < c->parts)
 			move(c, o->number, o->route, &o->at, now_ns);
 		else
 			fail_by_nonsense(c, now_ns, "a move of a part that there is not");
 		break;
-	case FAN_ORDER_AGAIN: take_again(c); break;
-	case FAN_ORDER_REFUSED: take_refusal(c, now_ns); break;
+	case FAN_TOLD_AGAIN: take_again(c); break;
+	case FAN_TOLD_REFUSED: take_refusal(c, now_ns); break;
 	}
 }
 
 static void hear(struct fanin_comm *c, uint64_t now_ns)
 {
 	struct fan_follow *f = &c->follow;
-	char why[FAN_ORDER_WHY_BYTES];
+	char why[FAN_TOLD_WHY_BYTES];
 	size_t bytes;
 	const char *line;
 	while (!atomic_load(&c->error) && (line = fan_dial_line(&f->dial, &bytes))) {
-		if (fan_order_get(&f->order, line, bytes, c->cfg.job, why)) {
+		if (fan_told_get(&f->order, line, bytes, c->cfg.job, why)) {
 			fail_by_nonsense(c, now_ns, why);
 			return;
 		}

@@ -10,7 +10,7 @@
 #define FAN_LIB_FOLLOW_H
 
 #include "net/dial.h"
-#include "orders.h"
+#include "told.h"
 
 #define FAN_FOLLOW_AGAIN_MS 250 /* between JOINs that were refused for what may pass */
 
@@ -25,7 +25,7 @@ struct fan_follow {
 	bool moving[FAN_PARTS_MAX]; /* and it waits to hear that the home knows the route */
 	unsigned movings;
 	struct fan_dial dial;
-	struct fan_order order; /* the last one */
+	struct fan_told order; /* the last one */
 };
 
 /* FAN_OK or FAN_E_NOMEM. */

@@ -12,7 +12,7 @@
 
 #include "config.h"
 #include "core/worker.h"
-#include "orders.h"
+#include "told.h"
 
 struct fanin_op {
 	struct fanin_op *next; /* in the communicator's queue */

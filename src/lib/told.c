@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "orders.h"
+#include "told.h"
 
 #include <arpa/inet.h>
 #include <jansson.h>
@@ -14,7 +14,7 @@
 
 /* The order that is being read, and where to say what is wrong with it. */
 struct reader {
-	struct fan_order *o;
+	struct fan_told *o;
 	char *why;
 };
 
@@ -23,7 +23,7 @@ __attribute__((format(printf, 2, 3))) static bool wrong(const struct reader *r, 
 {
 	va_list args;
 	va_start(args, format);
-	vsnprintf(r->why, FAN_ORDER_WHY_BYTES, format, args);
+	vsnprintf(r->why, FAN_TOLD_WHY_BYTES, format, args);
 	va_end(args);
 	return false;
 }
@@ -135,8 +135,8 @@ static bool get_part(const struct reader *r, const json_t *from, unsigned number
 
 static bool get_parts(const struct reader *r, const json_t *parts)
 {
-	char inner[FAN_ORDER_WHY_BYTES];
-	struct fan_order *o = r->o;
+	char inner[FAN_TOLD_WHY_BYTES];
+	struct fan_told *o = r->o;
 	struct reader within = {o, inner};
 	size_t n = json_array_size(parts);
 	if (n < 1 || n > FAN_PARTS_MAX)
@@ -180,27 +180,27 @@ static bool get_order(const struct reader *r, const json_t *root, const char *jo
 {
 	const json_t *j;
 	if ((j = json_object_get(root, "job"))) {
-		r->o->kind = FAN_ORDER_JOB;
+		r->o->kind = FAN_TOLD_JOB;
 		return get_job(r, j, job);
 	}
 	if ((j = json_object_get(root, "move"))) {
-		r->o->kind = FAN_ORDER_MOVE;
+		r->o->kind = FAN_TOLD_MOVE;
 		return get_move(r, j);
 	}
 	if ((j = json_object_get(root, "again"))) {
-		r->o->kind = FAN_ORDER_AGAIN;
+		r->o->kind = FAN_TOLD_AGAIN;
 		get_why(r, json_object_get(j, "why"));
 		return true;
 	}
 	if ((j = json_object_get(root, "refused"))) {
-		r->o->kind = FAN_ORDER_REFUSED;
+		r->o->kind = FAN_TOLD_REFUSED;
 		get_why(r, j);
 		return true;
 	}
 	return wrong(r, "expected \"job\", \"move\", \"again\" or \"refused\"");
 }
 
-int fan_order_get(struct fan_order *o, const char *line, size_t bytes, const char *job, char *why)
+int fan_told_get(struct fan_told *o, const char *line, size_t bytes, const char *job, char *why)
 {
 	struct reader r = {o, why};
 	json_error_t e;
@@ -215,15 +215,15 @@ int fan_order_get(struct fan_order *o, const char *line, size_t bytes, const cha
 /* Write `line`, which is taken, and a line's end.  0: it does not fit. */
 static size_t put(char *text, json_t *line)
 {
-	size_t n = line ? json_dumpb(line, text, FAN_ORDER_BYTES - 1, JSON_COMPACT) : 0;
+	size_t n = line ? json_dumpb(line, text, FAN_TELL_BYTES - 1, JSON_COMPACT) : 0;
 	json_decref(line);
-	if (!n || n > FAN_ORDER_BYTES - 1)
+	if (!n || n > FAN_TELL_BYTES - 1)
 		return 0;
 	text[n] = '\n';
 	return n + 1;
 }
 
-size_t fan_order_join(char *text, const char *job, unsigned rank, unsigned ranks,
+size_t fan_tell_join(char *text, const char *job, unsigned rank, unsigned ranks,
 		      const struct fan_job_part *part, unsigned parts)
 {
 	json_t *line = json_pack("{s:{s:s, s:i, s:i}}", "join", "job", job, "rank", (int)rank,
@@ -236,7 +236,7 @@ size_t fan_order_join(char *text, const char *job, unsigned rank, unsigned ranks
 	return put(text, line);
 }
 
-size_t fan_order_moved(char *text, unsigned part, uint16_t route)
+size_t fan_tell_moved(char *text, unsigned part, uint16_t route)
 {
 	return put(text,
 		   json_pack("{s:{s:i, s:i}}", "moved", "part", (int)part, "route", (int)route));
