@@ -7,11 +7,11 @@
 #include "comm.h"
 #include "net/clock.h"
 
-int fan_follow_init(struct fanin_comm *c)
+void fan_follow_init(struct fanin_comm *c)
 {
 	struct fan_follow *f = &c->follow;
 	f->on = true;
-	return fan_dial_init(&f->dial, &c->switch_addr, c->epoll_fd, FAN_COMM_CONTROLLER);
+	fan_dial_init(&f->dial, &c->switch_addr, c->epoll_fd, FAN_COMM_CONTROLLER);
 }
 
 void fan_follow_free(struct fanin_comm *c)
@@ -82,7 +82,7 @@ static void say_hello(struct fanin_comm *c)
 {
 	char text[FAN_TELL_BYTES];
 	size_t n = fan_tell_join(text, c->cfg.job, (unsigned)c->cfg.rank, (unsigned)c->cfg.ranks,
-				  c->part, c->parts);
+				 c->part, c->parts);
 	if (!n)
 		fan_comm_fail(c, FAN_E_CONFIG,
 			      "the job's name is not UTF-8, as a controller's are");

@@ -28,8 +28,7 @@ struct fan_follow {
 	struct fan_told order; /* the last one */
 };
 
-/* FAN_OK or FAN_E_NOMEM. */
-int fan_follow_init(struct fanin_comm *c);
+void fan_follow_init(struct fanin_comm *c);
 void fan_follow_free(struct fanin_comm *c);
 
 /* Hear the controller, do what it says and answer.  May end the communicator. */

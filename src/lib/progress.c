@@ -14,6 +14,17 @@
 
 /* Joining and leaving. */
 
+/* Parts that the plan gives less share links with larger ones: so that none takes more than
+ * planned while it lasts, their windows are as their rates.  In 1 / 65536; 0: all. */
+static uint16_t window_share(const struct fanin_comm *c, const struct fan_job_part *part)
+{
+	double most = 0;
+	for (unsigned k = 0; k < c->parts; k++)
+		most = c->part[k].gbps > most ? c->part[k].gbps : most;
+	double share = most > 0 ? part->gbps / most * 65536 : 65536;
+	return (uint16_t)(share >= 65536 ? 0 : share < 1 ? 1 : share);
+}
+
 static struct fan_worker_config worker_config(const struct fanin_comm *c,
 					      const struct fan_job_part *part, uint64_t now_ns)
 {
@@ -33,6 +44,7 @@ static struct fan_worker_config worker_config(const struct fanin_comm *c,
 		.join_ms = (uint32_t)left_ms + 1,
 		.stall_ms = (uint32_t)cfg->timeout_ms,
 		.route = part->route,
+		.share = window_share(c, part),
 		.nonce = fan_clock_nonce(),
 		.priority = fan_priority_default,
 	};
