@@ -37,7 +37,7 @@
 #define FAN_SLOTS_MAX	   65536 /* slots of one shard */
 #define FAN_SHARDS_MAX	   64	 /* shards, UDP ports, of one switch */
 #define FAN_EVENTS_MAX	   256	 /* events kept for the log until they are read */
-#define FAN_SWITCH_OUT_MAX 4	 /* items that one received datagram can release */
+#define FAN_SWITCH_OUT_MAX 6	 /* items that one received datagram can release */
 
 /* Shared switch */
 #define FAN_PROPOSALS	      16 /* slots that a fragment may be in */

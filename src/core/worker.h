@@ -143,12 +143,13 @@ enum fan_drop fan_worker_last_drop(const struct fan_worker *w);
 /* Is this packet for this worker, by job and epoch, or by its nonce? */
 bool fan_worker_hears(const struct fan_worker *w, const struct fan_frag *f);
 
-/* READY: from now on packets go another way to the same home, of which the caller knows.
- * The home is told, by JOINs under the same nonce, and operations go on. */
-enum fan_err fan_worker_reroute(struct fan_worker *w, uint64_t now_ns, uint16_t route);
+/* From now on packets go another way to the same home, of which the caller knows: by `route`,
+ * or by the same as before if that is 0.  The home is told, by JOINs under the same nonce, and
+ * operations go on. */
+void fan_worker_reroute(struct fan_worker *w, uint64_t now_ns, uint16_t route);
 
-/* The home has not answered by the new way yet. */
-bool fan_worker_rerouting(const struct fan_worker *w);
+/* The route by which the home knows this worker; 0: none, or it does not know it yet. */
+uint16_t fan_worker_route(const struct fan_worker *w);
 
 /* An uplink: the round of fragment `frag` is HELD now, and may go. */
 void fan_worker_offer(struct fan_worker *w, uint64_t now_ns, uint64_t frag);

@@ -154,14 +154,12 @@ int fan_lane_move(struct fan_lane *l, const fan_peer *addr, uint16_t route, uint
 		l->udp = old;
 		return FAN_E_SYSTEM;
 	}
-	int e = fan_lane_watch(l) ? FAN_E_SYSTEM : FAN_OK;
-	if (!e)
-		e = fan_worker_reroute(l->w, now_ns, route);
-	if (e) {
-		fan_udp_close(&l->udp); /* epoll forgets it */
+	if (fan_lane_watch(l)) {
+		fan_udp_close(&l->udp);
 		l->udp = old;
-		return e;
+		return FAN_E_SYSTEM;
 	}
+	fan_worker_reroute(l->w, now_ns, route);
 	fan_udp_close(&old);
 	l->switch_addr = o.connect;
 	l->way.heard_ns = now_ns;

@@ -56,6 +56,7 @@ struct fan_lane {
 	struct fan_cut cut; /* what it has of each tensor */
 	unsigned part;	    /* of the communicator's */
 	unsigned number;    /* among its lanes */
+	bool behind;	    /* it is to go by another route, and has had no socket */
 	uint64_t again_ns;  /* its JOIN is tried again then; 0: it is not */
 	int epoll_fd;
 	bool plain;

@@ -61,6 +61,7 @@ void fan_comm_open_lane(struct fanin_comm *c, unsigned number, uint64_t now_ns)
 	fan_lane_close(l);
 	l->number = number;
 	l->again_ns = 0;
+	l->behind = false;
 	l->epoll_fd = c->epoll_fd;
 	l->plain = c->cfg.plain_udp;
 	l->server_addr = c->server_addr;

@@ -384,7 +384,7 @@ static void parts_move(struct member *m)
 		if (m->rank == 0) {
 			snprintf(text, sizeof text,
 				 "{\"move\":{\"part\":1,\"route\":%d,\"at\":\"127.0.0.%d:%s\"}}\n",
-				 2, 2 + i % 2, elsewhere);
+				 20 + i, 2 + i % 2, elsewhere);
 			scripted_say_all(&controller, text);
 		}
 		sum_until(m, &controller.moved, (i + 1) * RANKS);
