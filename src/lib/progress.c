@@ -499,7 +499,7 @@ static int before_sleep(struct fanin_comm *c)
 	c->stats = stats;
 	if (c->room_waiters)
 		pthread_cond_broadcast(&c->changed);
-	bool more = c->queued.head || (c->closing && !c->leaving) ||
+	bool more = c->queued.head || (c->closing && (!c->leaving || all_gone(c))) ||
 		    (c->waiting.head && c->running_count < FAN_OPS_MAX);
 	c->awake = more;
 	pthread_mutex_unlock(&c->lock);
