@@ -363,6 +363,19 @@ static enum fan_verdict recv_tally(struct fan_switch *sw, const fan_peer *from,
 	return FAN_CTL;
 }
 
+static enum fan_verdict recv_lag(struct fan_switch *sw, const fan_peer *from,
+				 const struct fan_frag *f, struct fan_out *out)
+{
+	struct fan_query q;
+	if (fan_query_get(&q, f) != FAN_OK)
+		return fan_switch_drop(sw, FAN_DROP_FORMAT);
+	struct fan_lags m = {.index = q.index, .first = q.first};
+	fan_switch_lags(sw, &m);
+	uint8_t *body = fan_out_scratch(out, FAN_CTL_BYTES_MAX);
+	fan_asked_put(from, FAN_TYPE_LAGS, f, body, fan_lags_put(body, &m), out);
+	return FAN_CTL;
+}
+
 void fan_control_prepare_echo(struct fan_switch *sw)
 {
 	const struct fan_echoed m = {
@@ -391,6 +404,7 @@ enum fan_verdict fan_control_recv(struct fan_switch *sw, uint64_t now_ns, const 
 	case FAN_TYPE_QUERY: return recv_query(sw, from, f, out);
 	case FAN_TYPE_VIA: return fan_server_via(sw, now_ns, from, f, out);
 	case FAN_TYPE_TALLY: return recv_tally(sw, from, f, out);
+	case FAN_TYPE_LAG: return recv_lag(sw, from, f, out);
 	case FAN_TYPE_ECHO: return recv_echo(sw, from, f, out);
 	default: return fan_switch_drop(sw, FAN_DROP_TYPE);
 	}

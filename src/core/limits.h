@@ -57,6 +57,7 @@
 #define FAN_ASKS_WINDOW 4     /* questions for PACE in a window, while results wait */
 #define FAN_CACHE_MAX	65536 /* sums that one worker keeps for others */
 #define FAN_LEAD_ASKS	64    /* questions of others that a worker passes on at a time */
+#define FAN_LAGS_RANKS	4     /* that one LAGS tells about */
 
 /* Time, nanoseconds unless the name says otherwise */
 #define FAN_MS		     UINT64_C(1000000)

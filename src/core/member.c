@@ -24,7 +24,7 @@ void fan_jobs_init(struct fan_jobs *t, void *mem, const struct fan_switch_config
 	t->members_max = cfg->members_max;
 	t->window_max = cfg->window_max;
 	t->shares = cfg->shares;
-	t->ahead_max = cfg->ahead_max;
+	t->ahead_max = cfg->siblings ? 0 : cfg->ahead_max; /* a round of the parent is this one's */
 	t->rx_bytes = cfg->rx_bytes;
 	t->epoch = cfg->epoch;
 	t->job = (struct fan_job *)p;

@@ -465,19 +465,33 @@ const struct fan_switch_stats *fan_switch_stats(const struct fan_switch *sw)
 	return &sw->stats;
 }
 
+/* Job number `index` of those there are, or NULL; `*jobs`: how many there are. */
+static const struct fan_job *find_job(const struct fan_switch *sw, uint16_t index, uint16_t *jobs)
+{
+	const struct fan_job *found = NULL;
+	*jobs = 0;
+	for (unsigned i = 0; i < sw->jobs.max; i++)
+		if (sw->jobs.job[i].state != FAN_JOB_NONE && (*jobs)++ == index)
+			found = &sw->jobs.job[i];
+	return found;
+}
+
+static uint8_t copy_name(char *to, const struct fan_job *j)
+{
+	uint8_t bytes = 0;
+	memcpy(to, j->name, sizeof j->name);
+	while (bytes < FAN_NAME_MAX && j->name[bytes])
+		bytes++;
+	return bytes;
+}
+
 void fan_switch_report(const struct fan_switch *sw, struct fan_report *r)
 {
 	uint16_t index = r->index;
 	memset(r, 0, sizeof *r);
 	r->index = index;
 	r->shards = sw->cfg.shards;
-	const struct fan_job *j = NULL;
-	for (unsigned i = 0; i < sw->jobs.max; i++) {
-		if (sw->jobs.job[i].state == FAN_JOB_NONE)
-			continue;
-		if (r->jobs++ == index)
-			j = &sw->jobs.job[i];
-	}
+	const struct fan_job *j = find_job(sw, index, &r->jobs);
 	if (!j)
 		return;
 	r->state = (uint8_t)j->state;
@@ -489,7 +503,21 @@ void fan_switch_report(const struct fan_switch *sw, struct fan_report *r)
 	r->replays = j->replays;
 	r->waiting = fan_job_open(j, &r->oldest);
 	fan_job_missing(j, r->oldest, r->waiting > 0, r->missing);
-	while (r->name_bytes < FAN_NAME_MAX && j->name[r->name_bytes])
-		r->name_bytes++;
-	memcpy(r->name, j->name, r->name_bytes);
+	r->name_bytes = copy_name(r->name, j);
+}
+
+void fan_switch_lags(const struct fan_switch *sw, struct fan_lags *m)
+{
+	*m = (struct fan_lags){.index = m->index, .first = m->first};
+	const struct fan_job *j = find_job(sw, m->index, &m->jobs);
+	if (!j)
+		return;
+	m->ranks = j->ranks;
+	m->name_bytes = copy_name(m->name, j);
+	if (!j->burst)
+		return;
+	m->ahead = 1;
+	m->front = j->pace.front;
+	for (; m->count < FAN_LAGS_RANKS && m->first + m->count < j->ranks; m->count++)
+		fan_pace_standing(&j->pace, (uint16_t)(m->first + m->count), &m->rank[m->count]);
 }

@@ -121,6 +121,11 @@ static bool is_waiting(const struct fan_worker *w)
 	return w->cfg.relayed ? w->window.in_flight > 0 : w->first_op < w->next_op;
 }
 
+static uint16_t clip(uint32_t v)
+{
+	return v > UINT16_MAX ? UINT16_MAX : (uint16_t)v;
+}
+
 /* What to ask about in a BEAT: the lowest fragment waited for, if any. */
 static size_t beat_body(const struct fan_worker *w, uint8_t *body, uint64_t *frag)
 {
@@ -134,6 +139,10 @@ static size_t beat_body(const struct fan_worker *w, uint8_t *body, uint64_t *fra
 		m.flags |= FAN_BEAT_HEARD;
 	if (w->window.ahead)
 		m.flags |= FAN_BEAT_AHEAD | (w->cache.frags ? FAN_BEAT_LEADS : 0);
+	if (m.flags & FAN_BEAT_LEADS)
+		m.cache = (struct fan_cache_use){clip(w->cache.stats.frags),
+						 clip(w->cache.stats.open),
+						 clip(w->cache.stats.peak)};
 	return fan_beat_put(body, &m);
 }
 

@@ -27,6 +27,8 @@ struct fan_worker_config {
 	uint16_t ranks;		  /* 2 .. FAN_RANKS_MAX */
 	uint16_t payload_bytes;	  /* of a full fragment: FAN_PAYLOAD_MIN .. _MAX, multiple of 8 */
 	uint16_t window_max;	  /* most fragments in flight, 2 .. FAN_WINDOW_MAX */
+	uint16_t burst_max;	  /* where ranks run ahead of each other, which is then what the
+				   * window is for: most under way; 0: as the switch grants */
 	uint8_t options;	  /* enum fan_join_option */
 	uint32_t alive_ms;	  /* silence after which a rank is lost */
 	uint32_t join_ms;	  /* give up if the job is not ready by then */

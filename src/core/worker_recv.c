@@ -53,12 +53,15 @@ static enum fan_verdict recv_welcome(struct fan_worker *w, uint64_t now_ns,
 	w->stats.window = m.window;
 	fan_window_open(&w->window, m.window);
 	w->last_number = UINT16_MAX; /* before the first result, which is number 0 */
-	if (m.burst)
-		fan_window_run_ahead(&w->window, m.burst);
-	fan_congestion_init(&w->congestion, window_share(w, m.burst ? m.burst : m.window));
+	uint32_t burst = m.burst;
+	if (w->cfg.burst_max && burst > w->cfg.burst_max)
+		burst = w->cfg.burst_max;
+	if (burst)
+		fan_window_run_ahead(&w->window, burst);
+	fan_congestion_init(&w->congestion, window_share(w, burst ? burst : m.window));
 	fan_congestion_choose(&w->congestion, w->cfg.controller);
 	w->lead = fan_lead_least(w);
-	if (m.burst)
+	if (burst)
 		w->window.limit = w->lead;
 	fan_transfer_begin(w);
 	return FAN_CTL;

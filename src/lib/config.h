@@ -31,6 +31,8 @@ struct fan_config {
 	char controller_addr[FAN_CONFIG_SWITCH_MAX + 1]; /* "": none */
 	int pace;		/* percent of the planned rate; 0: as fast as windows allow */
 	int priority;		/* 0: by what the job has left to send */
+	int ahead, cache;	/* fragments per shard; 0: none */
+	int congestion;		/* enum fanin_congestion */
 	uint16_t payload_bytes; /* of a full fragment, follows from mtu */
 };
 
