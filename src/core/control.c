@@ -165,6 +165,15 @@ static enum fan_verdict refuse(struct fan_switch *sw, const fan_peer *to, const 
 	return FAN_CTL;
 }
 
+/* A member that comes by another way learns why its job has ended. */
+static void tell_failed(const struct fan_job *j, const fan_peer *to, const struct fan_frag *join,
+			struct fan_out *out)
+{
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	it->peer = *to;
+	put_state(it, out, j, fan_job_id_on(j->id, fan_route_number(join->job)), 0, false);
+}
+
 static enum fan_verdict recv_join(struct fan_switch *sw, uint64_t now_ns, const fan_peer *from,
 				  const struct fan_frag *f, struct fan_out *out)
 {
@@ -176,7 +185,10 @@ static enum fan_verdict recv_join(struct fan_switch *sw, uint64_t now_ns, const 
 	bool created, again;
 	if (fan_jobs_join(&sw->jobs, now_ns, from, f, &m, &j, &created, &again, &no) != FAN_OK)
 		return refuse(sw, from, f, &m, &no, out);
-	welcome(sw, j, from, f, out);
+	if (j->state == FAN_JOB_FAILED)
+		tell_failed(j, from, f, out);
+	else
+		welcome(sw, j, from, f, out);
 	if (created)
 		fan_switch_note(sw, FAN_EV_JOB_CREATED, j, FAN_RANK_NONE);
 	struct fan_member *member = &j->members[f->sender];

@@ -116,8 +116,8 @@ static bool knows(const struct fan_job *j, uint16_t rank, uint64_t nonce)
 	       j->members[rank].flags & (FAN_MEMBER_IN | FAN_MEMBER_LEFT);
 }
 
-/* The job that a JOIN is for: the one that has let this life of the rank in before, or
- * the open one of the name.  A job that a rank has left is open no more: its name is
+/* The job that a JOIN is for: the one that has let this life of the rank in before, be it
+ * failed, or the open one of the name.  A job that a rank has left is open no more: its name is
  * free for the next. */
 static struct fan_job *find_by_name(struct fan_jobs *t, const char *name, uint16_t rank,
 				    uint64_t nonce)
@@ -126,11 +126,11 @@ static struct fan_job *find_by_name(struct fan_jobs *t, const char *name, uint16
 	for (unsigned i = 0; i < t->max; i++) {
 		struct fan_job *j = &t->job[i];
 		bool alive = j->state == FAN_JOB_FORMING || j->state == FAN_JOB_READY;
-		if (!alive || memcmp(j->name, name, sizeof j->name) != 0)
+		if (j->state == FAN_JOB_NONE || memcmp(j->name, name, sizeof j->name) != 0)
 			continue;
 		if (knows(j, rank, nonce))
 			return j;
-		if (j->left == 0)
+		if (alive && j->left == 0)
 			open = j;
 	}
 	return open;
@@ -331,6 +331,12 @@ enum fan_err fan_jobs_join(struct fan_jobs *t, uint64_t now_ns, const fan_peer *
 	if (head->sender >= m->ranks)
 		return refuse(no, FAN_E_INVALID, head->sender, m->ranks, head->sender);
 	struct fan_job *j = find_by_name(t, named.name, head->sender, head->frag);
+	if (j && j->state == FAN_JOB_FAILED) { /* it goes another way, and has not heard of it */
+		*job = j;
+		*again = true;
+		follow(j, from, head);
+		return FAN_OK;
+	}
 	if (j) {
 		enum fan_err err = fits(j, head, &named, no);
 		if (err)

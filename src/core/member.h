@@ -72,15 +72,15 @@ struct fan_job {
 				     * none: not IN, or another rank has the same */
 	fan_peer *older_hops;	    /* the same of those that still go by the route before */
 	uint16_t older_route;
-	bool behind;		    /* some member is behind a shared switch */
-	uint64_t remind_ns;	    /* when open rounds are looked at next; UINT64_MAX: never */
-	uint32_t remind_at;	    /* the round to begin with then */
-	uint32_t age_us;	    /* smoothed, of rounds when they are done */
+	bool behind;	    /* some member is behind a shared switch */
+	uint64_t remind_ns; /* when open rounds are looked at next; UINT64_MAX: never */
+	uint32_t remind_at; /* the round to begin with then */
+	uint32_t age_us;    /* smoothed, of rounds when they are done */
 	struct fan_pool pool;
 	struct fan_group group; /* members on the newest route, or all */
-	struct fan_group older; /* members on the one before; no ranks: nobody.  Who is on others has
-				 * to ask for results */
-	struct fan_pace pace;	    /* option AHEAD: of its ranks, as far as parts have come here */
+	struct fan_group older; /* members on the one before; no ranks: nobody.  Who is on others
+				 * has to ask for results */
+	struct fan_pace pace;	/* option AHEAD: of its ranks, as far as parts have come here */
 	struct fan_job_fault fault; /* FAILED: why */
 	char name[FAN_NAME_MAX + 1];
 };

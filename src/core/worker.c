@@ -87,8 +87,7 @@ static struct fan_frag control_head(const struct fan_worker *w, enum fan_type ty
 /* What the job is called on a route. */
 static uint32_t on_route(const struct fan_worker *w, uint16_t route)
 {
-	return (uint32_t)route << FAN_ROUTE_BITS |
-	       (w->job & ((UINT32_C(1) << FAN_ROUTE_BITS) - 1));
+	return (uint32_t)route << FAN_ROUTE_BITS | (w->job & ((UINT32_C(1) << FAN_ROUTE_BITS) - 1));
 }
 
 static size_t join_body(const struct fan_worker *w, uint8_t *body)

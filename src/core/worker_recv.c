@@ -14,16 +14,24 @@ static enum fan_verdict drop(struct fan_worker *w, unsigned why)
 static enum fan_verdict recv_answer(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)
 {
 	const struct fan_fault fault = {.err = FAN_E_RESTARTED};
+	bool knows =
+		f->type == FAN_TYPE_WELCOME && fan_worker_is_job(w, f->job) && f->epoch == w->epoch;
 	if (f->type == FAN_TYPE_WELCOME && f->priority != w->way)
 		return drop(w, FAN_DROP_STATE); /* to a JOIN that went another way */
 	if (fan_route_number(f->job) != w->cfg.route)
 		return drop(w, FAN_DROP_ROUTE);
 	w->rejoins = false;
 	w->control_ns = now_ns; /* a BEAT makes us known on the way */
-	if (f->type == FAN_TYPE_REFUSE || !fan_worker_is_job(w, f->job) || f->epoch != w->epoch)
+	if (!knows) {
 		fan_worker_fail(w, &fault);
-	else
-		w->job = f->job; /* on the route by which it came */
+		return FAN_CTL;
+	}
+	w->job = f->job;	       /* on the route by which it came */
+	if (w->phase == FAN_W_READY) { /* what went the way before may be lost, and timers long */
+		fan_window_expire(&w->window);
+		w->expired_ns = now_ns;
+		fan_rtt_heard(&w->rtt);
+	}
 	return FAN_CTL;
 }
 
