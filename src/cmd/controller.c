@@ -11,6 +11,7 @@
 
 #include "args.h"
 #include "cmd.h"
+#include "controller_ask.h"
 #include "core/err.h"
 #include "net/clock.h"
 #include "plan/topo_json.h"
@@ -187,6 +188,22 @@ static int serve(struct life *l, const char *from)
 	return e ? 1 : 0;
 }
 
+/* --ask: print the answer. */
+static int ask(const struct controller_args *a)
+{
+	char why[ARGS_WHY_BYTES];
+	char *text = controller_ask(a->socket, a->ask, why);
+
+	if (!text) {
+		fprintf(stderr, "fanin controller: --socket: %s\n", why);
+		return 1;
+	}
+	bool wrong = strncmp(text, "error:", 6) == 0;
+	fputs(text, wrong ? stderr : stdout);
+	free(text);
+	return wrong ? EXIT_BAD : 0;
+}
+
 static int wrong(const char *text)
 {
 	fprintf(stderr, "fanin controller: %s\nTry `fanin controller --help`.\n", text);
@@ -196,14 +213,14 @@ static int wrong(const char *text)
 int cmd_controller(int argc, char **argv)
 {
 	static struct life l; /* a thousand connections are too large for a stack */
-	struct controller_args a = {.algorithm = BEST, .seed = 1, .trees = 4, .wait = WAIT_SECONDS};
+	static struct controller_args a = {
+		.algorithm = BEST, .seed = 1, .trees = 4, .wait = WAIT_SECONDS};
 	const char *from = plan_take_topology(&command, &argc, argv);
 
 	args_parse(&command, &a, argc, argv);
 	l.a = &a;
 	if (a.ask[0])
-		return a.socket[0] ? controller_ask(a.socket, a.ask)
-				   : wrong("--ask: expected with --socket PATH");
+		return a.socket[0] ? ask(&a) : wrong("--ask: expected with --socket PATH");
 	if (!from)
 		return wrong("expected TOPOLOGY.json, or a topology to make");
 	if (fan_peer_is_none(&a.listen))

@@ -169,7 +169,7 @@ void ctl_plan_in(struct fan_ctl *c, uint32_t ms, const char *format, ...)
 uint32_t ctl_node_named(const struct fan_ctl *c, const char *name);
 uint32_t ctl_job_named(const struct fan_ctl *c, const char *name);
 
-/* ctl_node.c: daemons */
+/* node.c: daemons */
 void ctl_node_line(struct fan_ctl *c, uint32_t conn, const json_t *line);
 void ctl_node_hello(struct fan_ctl *c, uint32_t conn, const json_t *line);
 void ctl_node_closed(struct fan_ctl *c, uint32_t node);
@@ -177,7 +177,7 @@ void ctl_node_tick(struct fan_ctl *c);
 uint64_t ctl_node_deadline(const struct fan_ctl *c);
 bool ctl_all_up(const struct fan_ctl *c);
 
-/* ctl_route.c: numbers and what is installed under them */
+/* route.c: numbers and what is installed under them */
 
 /* A new route of `part` of the installation, CTL_INSTALLING, which nobody has been told of.
  * `map`: nodes of the installation to ours.  NULL: no memory, or too many. */
@@ -208,7 +208,7 @@ void ctl_route_tick(struct fan_ctl *c);
 uint64_t ctl_route_deadline(const struct fan_ctl *c);
 void ctl_route_free(struct fan_ctl *c, struct ctl_route *r);
 
-/* ctl_job.c: workers */
+/* job.c: workers */
 void ctl_job_join(struct fan_ctl *c, uint32_t conn, const json_t *line);
 void ctl_job_line(struct fan_ctl *c, uint32_t conn, const json_t *line);
 void ctl_job_closed(struct fan_ctl *c, uint32_t job, uint32_t rank);
@@ -228,7 +228,7 @@ int ctl_job_admit(struct fan_ctl *c, const struct fan_topo *t, uint32_t job, str
 void ctl_job_end(struct fan_ctl *c, uint32_t job, const char *why);
 void ctl_job_free(struct fan_ctl *c, struct ctl_job *j);
 
-/* ctl_plan.c: from what is there to routes */
+/* plan.c: from what is there to routes */
 void ctl_plan(struct fan_ctl *c);
 
 /* Check a plan against the whole topology, and take it as that of all jobs. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ctl_route.c - numbers, and what switches have been told under them.
+/* route.c - numbers, and what switches have been told under them.
  *
  * A number is given out once, until all have been; what is installed under it never changes.  A
  * switch that comes back is told again, with the same numbers. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ctl_job.c - jobs and their workers: who is told which parts, and who goes by which route.
+/* job.c - jobs and their workers: who is told which parts, and who goes by which route.
  *
  * Once a worker has been told a job's parts, these stay as they are, since all ranks cut alike;
  * only their ways change.  If a part's server is lost, all begin again with new parts. */

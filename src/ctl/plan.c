@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ctl_plan.c - from what is there to routes.
+/* plan.c - from what is there to routes.
  *
  * A draft is a plan for some of the jobs on the nodes that are up.  If there is none for all jobs,
  * those that fail alone are left out, and keep what they have. */
