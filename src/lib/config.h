@@ -28,8 +28,8 @@ struct fan_config {
 	int multicast, checksum, narrow, plain_udp;
 	char server_addr[FAN_CONFIG_SWITCH_MAX + 1]; /* "": none */
 	int priority;				     /* 0: by what the job has left to send */
-	int ahead, cache; /* fragments per shard; 0: none */
-	int congestion;	  /* enum fanin_congestion */
+	int ahead, cache;			     /* fragments per shard; 0: none */
+	int congestion;				     /* enum fanin_congestion */
 	uint16_t payload_bytes;			     /* of a full fragment, follows from mtu */
 };
 
