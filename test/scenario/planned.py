@@ -108,6 +108,8 @@ def rates(folder):
                   f'{possible:.4g}, simulated {gbps:.4g}, {len(result["jobs"])} parts')
             if abs(gbps / possible - 1) > SLACK:
                 fail('  that is too far')
+            if abs(planned['with_results_gbps'] / possible - 1) > 1e-6:
+                fail(f'  the plan says {planned["with_results_gbps"]} with results')
 
 
 def trouble(folder):
