@@ -16,10 +16,11 @@ intrinsics='immintrin.h nmmintrin.h smmintrin.h emmintrin.h cpuid.h arm_neon.h a
 layers="
 src/core | core           | $pure $intrinsics
 src/plan | plan core      | *
+src/ctl  | ctl plan core  | *
 src/sim  | sim core       | *
 src/net  | net core       | *
 src/lib  | lib net core . | *
-src/cmd  | cmd lib net sim plan core . | *
+src/cmd  | cmd lib net sim ctl plan core . | *
 include  |                | stddef.h stdint.h
 "
 

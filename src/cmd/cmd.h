@@ -10,6 +10,7 @@ int cmd_bench(int argc, char **argv);
 int cmd_sim(int argc, char **argv);
 int cmd_top(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
+int cmd_controller(int argc, char **argv);
 int cmd_plan(int argc, char **argv);
 
 #endif

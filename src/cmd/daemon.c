@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "lib/config.h"
+#include "net/agent.h"
 #include "net/logline.h"
 #include "net/udp.h"
 
@@ -105,6 +106,11 @@ int daemon_fill(const char *name, struct fan_switchd_options *o, struct daemon_a
 	}
 	if (!read_weights(a->weights, &weights, why))
 		return daemon_wrong(name, why);
+	if (fan_peer_is_none(&a->controller) != !a->name[0])
+		return daemon_wrong(name, "--controller and --name: expected both or none: NAME is "
+					  "this node's in the controller's topology");
+	if (strlen(a->name) > FAN_NAME_MAX)
+		return daemon_wrong(name, "--name: expected at most 63 bytes");
 	fan_switchd_defaults(o);
 	o->listen = a->listen;
 	o->threads = (unsigned)a->threads;
@@ -167,6 +173,28 @@ static void tell_start(const struct fan_switchd *d, const struct fan_switchd_opt
 	print_line(a, l.text);
 }
 
+/* The line to the controller, if there is one.  `shared`: this is a switch. */
+static int start_agent(struct fan_agent **agent, struct fan_switchd *d,
+		       const struct fan_switchd_options *o, struct daemon_args *a)
+{
+	struct fan_agent_options g = {
+		.daemon = d,
+		.controller = a->controller,
+		.is_switch = o->shared,
+		.listen = fan_switchd_address(d),
+		.shards = o->threads,
+		.slots = (o->shared ? o->slots.slots : o->core.slots) * o->threads,
+		.log = print_line,
+		.ctx = a,
+	};
+
+	*agent = NULL;
+	if (!a->name[0])
+		return 0;
+	snprintf(g.name, sizeof g.name, "%.*s", FAN_NAME_MAX, a->name);
+	return fan_agent_start(agent, &g);
+}
+
 /* Until a signal ends it. */
 static void serve(struct fan_switchd *d, const sigset_t *signals)
 {
@@ -183,6 +211,7 @@ int daemon_run(const char *name, const struct fan_switchd_options *o, struct dae
 	       const char *policy)
 {
 	struct fan_switchd *d;
+	struct fan_agent *agent;
 	char why[ARGS_WHY_BYTES];
 	sigset_t signals;
 
@@ -197,8 +226,15 @@ int daemon_run(const char *name, const struct fan_switchd_options *o, struct dae
 		return e == FAN_E_INVALID ? 2 : 1;
 	}
 	tell_start(d, o, a, policy);
-	serve(d, &signals);
+	e = start_agent(&agent, d, o, a);
+	if (e)
+		fprintf(stderr, "fanin %s: --controller: %s\n", name, strerror(-e));
+	else
+		serve(d, &signals);
+	fan_agent_stop(agent);
 	fan_switchd_stop(d);
+	if (e)
+		return 1;
 	print_line(a, "event=stop");
 	return 0;
 }

@@ -14,9 +14,12 @@ struct daemon_args {
 	uint64_t buffer;
 	bool no_multicast, plain, quiet, no_reminders;
 	char weights[ARGS_TEXT_BYTES];
+	fan_peer controller;
+	char name[ARGS_TEXT_BYTES]; /* in the controller's topology */
 	/* Of a switch alone. */
 	fan_peer server, parent;
-	int policy, quota, home_slots, siblings, index;
+	int policy; /* -1: as it has to be */
+	int quota, home_slots, siblings, index, routes;
 	bool free_early, no_preemption, no_ageing, no_priorities;
 };
 
@@ -85,6 +88,24 @@ struct daemon_args {
 		 "PERCENT",                                                                        \
 		 "tell workers of congestion when a receive queue is fuller than that; 0: never "  \
 		 "(50; switchml, none: 0)"},                                                       \
+		{"controller",                                                                     \
+		 0,                                                                                \
+		 ARGS_PEER,                                                                        \
+		 DAEMON_AT(controller),                                                            \
+		 0,                                                                                \
+		 0,                                                                                \
+		 NULL,                                                                             \
+		 "ADDR:PORT",                                                                      \
+		 "the fanin controller that tells which way parts go"},                            \
+		{"name",                                                                           \
+		 0,                                                                                \
+		 ARGS_TEXT,                                                                        \
+		 DAEMON_AT(name),                                                                  \
+		 0,                                                                                \
+		 0,                                                                                \
+		 NULL,                                                                             \
+		 "NODE",                                                                           \
+		 "with --controller: what this node is called in its topology"},                   \
 		{"no-reminders",                                                                   \
 		 0,                                                                                \
 		 ARGS_FLAG,                                                                        \
@@ -139,7 +160,7 @@ struct daemon_args {
 #define DAEMON_DEFAULTS                                                                            \
 	{                                                                                          \
 		.threads = 1, .mtu = 1500, .jobs = FAN_JOBS_MAX, .window = FAN_WINDOW_QUOTA,       \
-		.buffer = 4 << 20, .mark = -1, .index = -1                                         \
+		.buffer = 4 << 20, .mark = -1, .index = -1, .policy = -1                           \
 	}
 
 /* Print what is wrong with the options of `name`; returns the exit status, 2. */

@@ -13,6 +13,7 @@ static const struct {
 } commands[] = {
 	{"switch", cmd_switch, "sum the fragments of workers and send them the sums"},
 	{"server", cmd_server, "complete what shared switches could not sum"},
+	{"controller", cmd_controller, "put plans to work on many switches and servers"},
 	{"bench", cmd_bench, "time all-reduces and check every element"},
 	{"sim", cmd_sim, "run jobs in virtual time, by the same protocol objects"},
 	{"plan", cmd_plan, "plan where gradients are summed and which way they go"},
@@ -26,7 +27,7 @@ static void usage(FILE *f)
 	fprintf(f, "usage: fanin SUBCOMMAND [OPTION...]\n\n"
 		   "Sums gradients inside the network while they travel.\n\n");
 	for (unsigned i = 0; i < COMMANDS; i++)
-		fprintf(f, "  %-8s %s\n", commands[i].name, commands[i].help);
+		fprintf(f, "  %-10s %s\n", commands[i].name, commands[i].help);
 	fprintf(f,
 		"\n`fanin SUBCOMMAND --help` tells its options; `fanin --version` the version.\n");
 }

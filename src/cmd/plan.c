@@ -12,16 +12,14 @@
 #include "core/err.h"
 #include "plan.h"
 #include "plan/bound.h"
-#include "plan/graphml.h"
 #include "plan/install.h"
 #include "plan/picture.h"
 #include "plan/plan_json.h"
 #include "plan/replan.h"
 #include "plan/report.h"
 #include "plan/topo_json.h"
-#include "plan/topo_make.h"
+#include "plan_load.h"
 
-#define FILE_BYTES_MAX (256u << 20)
 #define TEXT_BYTES     512
 #define ALGORITHMS_MAX 16
 #define BEST	       7     /* in the list below */
@@ -97,98 +95,6 @@ static const struct args_command command = {
 
 /* ---- in ------------------------------------------------------------------------ */
 
-static bool takes_argument(const char *flag)
-{
-	if (strchr(flag, '='))
-		return false;
-	for (unsigned i = 0; i < command.count; i++) {
-		bool same = flag[1] == '-' ? strcmp(flag + 2, options[i].name) == 0
-					   : flag[1] == options[i].letter && !flag[2];
-		if (same)
-			return options[i].kind != ARGS_FLAG;
-	}
-	return strcmp(flag, "--config") == 0;
-}
-
-/* Take the one argument that is no option out of argv. */
-static const char *take_topology(int *argc, char **argv)
-{
-	for (int i = 1; i < *argc; i++) {
-		if (argv[i][0] == '-' && argv[i][1]) {
-			i += takes_argument(argv[i]);
-			continue;
-		}
-		const char *found = argv[i];
-		memmove(&argv[i], &argv[i + 1], (size_t)(*argc - i) * sizeof *argv);
-		(*argc)--;
-		return found;
-	}
-	return NULL;
-}
-
-static char *read_file(const char *path, size_t *bytes, struct fan_why *why)
-{
-	FILE *f = fopen(path, "r");
-	char *text = NULL;
-	size_t room = 0;
-
-	*bytes = 0;
-	errno = f ? 0 : errno;
-	while (f && !ferror(f) && !feof(f) && *bytes < FILE_BYTES_MAX) {
-		if (*bytes == room) {
-			room = room ? room * 2 : 65536;
-			char *more = realloc(text, room);
-			if (!more)
-				break;
-			text = more;
-		}
-		*bytes += fread(text + *bytes, 1, room - *bytes, f);
-	}
-	if (!f || ferror(f) || !feof(f)) {
-		fan_why_set(why, FAN_E_SYSTEM, "%s", errno ? strerror(errno) : "too large");
-		free(text);
-		text = NULL;
-	}
-	if (f)
-		fclose(f);
-	return text;
-}
-
-static json_t *parse_json(const char *text, size_t bytes, struct fan_why *why)
-{
-	json_error_t e;
-	json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &e);
-
-	if (!root)
-		fan_why_set(why, FAN_E_CONFIG, "line %d, column %d: not JSON: %s", e.line, e.column,
-			    e.text);
-	return root;
-}
-
-static int load(struct fan_topo *t, const char *from, const struct fan_attach *attach,
-		struct fan_why *why)
-{
-	struct fan_make m;
-	size_t bytes;
-
-	if (fan_make_is(from)) {
-		if (attach)
-			return fan_why_set(why, FAN_E_CONFIG,
-					   "--attach: it is made with hosts already");
-		int err = fan_make_parse(&m, from, why);
-		return err ? err : fan_make(t, &m, why);
-	}
-	char *text = read_file(from, &bytes, why);
-	if (!text)
-		return FAN_E_SYSTEM;
-	json_t *root = fan_graphml_is(text, bytes) ? fan_graphml_to_json(text, bytes, why)
-						   : parse_json(text, bytes, why);
-	int err = root ? fan_topo_from_json_attach(t, root, attach, why) : FAN_E_CONFIG;
-	json_decref(root);
-	free(text);
-	return err;
-}
-
 /* The plan of --from or --plan, if there is one.  0, or the exit status. */
 static int load_plan(struct fan_plan *old, const struct fan_topo *t, const struct plan_args *a,
 		     struct fan_why *why)
@@ -207,8 +113,8 @@ static int load_plan(struct fan_plan *old, const struct fan_topo *t, const struc
 					: "fanin plan: --from: only best mends a plan\n");
 		return EXIT_BAD;
 	}
-	char *text = read_file(from, &bytes, why);
-	json_t *root = text ? parse_json(text, bytes, why) : NULL;
+	char *text = plan_read_file(from, &bytes, why);
+	json_t *root = text ? plan_parse_json(text, bytes, why) : NULL;
 	int err = root ? fan_plan_from_json(old, t, root, !a->plan[0], why) : FAN_E_CONFIG;
 	if (!err && a->plan[0]) {
 		err = fan_eval(&e, t, old, why);
@@ -467,7 +373,7 @@ int cmd_plan(int argc, char **argv)
 	struct fan_topo t;
 	struct fan_plan old;
 	struct fan_attach attach;
-	const char *from = take_topology(&argc, argv);
+	const char *from = plan_take_topology(&command, &argc, argv);
 
 	args_parse(&command, &a, argc, argv);
 	if (!from) {
@@ -479,7 +385,7 @@ int cmd_plan(int argc, char **argv)
 		fprintf(stderr, "fanin plan: --attach: %s\n", why.text);
 		return EXIT_BAD;
 	}
-	int err = load(&t, from, a.attach[0] ? &attach : NULL, &why);
+	int err = plan_load(&t, from, a.attach[0] ? &attach : NULL, &why);
 	if (err) {
 		fprintf(stderr, "%s: %s\n", from, why.text[0] ? why.text : fan_err_text(err));
 		return EXIT_BAD;

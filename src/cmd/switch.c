@@ -7,12 +7,15 @@
 
 static const char *const policies[] = {"switchml", "atp", "esa", "none", NULL};
 enum { POLICY_NONE = 3 };
+#define ROUTES_DEFAULT 64
 
 static const struct args_option options[] = {
 	DAEMON_OPTIONS(
 		"fragments that can be summed at a time, over all threads (4096; none: 16384)"),
 	{"policy", 'p', ARGS_WORD, DAEMON_AT(policy), 0, 0, policies, "NAME",
-	 "how slots are shared: switchml, atp, esa or none (switchml)"},
+	 "how slots are shared: switchml, atp, esa or none (switchml; with --controller: atp)"},
+	{"routes", 0, ARGS_NUMBER, DAEMON_AT(routes), 1, FAN_ROUTES_MAX, NULL, "N",
+	 "with --controller: how many routes may pass here at a time (64)"},
 	{"server", 0, ARGS_PEER, DAEMON_AT(server), 0, 0, NULL, "ADDR:PORT",
 	 "atp, esa: where sums are completed, or the next switch on the way (in here)"},
 	{"home-slots", 0, ARGS_NUMBER, DAEMON_AT(home_slots), 2, FAN_SLOTS_MAX, NULL, "N",
@@ -66,6 +69,18 @@ static const char *check_policy(const struct daemon_args *a)
 	return NULL;
 }
 
+/* Routes lead past shared slots to homes elsewhere. */
+static const char *check_routes(const struct daemon_args *a)
+{
+	if (!a->name[0])
+		return a->routes ? "--routes: expected with --controller" : NULL;
+	if (a->policy != FAN_POLICY_ATP && a->policy != FAN_POLICY_ESA)
+		return "--controller: expected with --policy atp or esa";
+	if (a->home_slots || a->no_reminders)
+		return "--home-slots, --no-reminders: expected at the server, not with --controller";
+	return NULL;
+}
+
 static const char *check_parent(const struct daemon_args *a)
 {
 	if (fan_peer_is_none(&a->parent))
@@ -91,6 +106,8 @@ static void fill_shared(struct fan_switchd_options *o, const struct daemon_args 
 	o->slots.policy = (enum fan_policy)a->policy;
 	o->slots.slots = each(a->slots, a);
 	o->slots.quota = each(a->quota, a);
+	o->routed = a->name[0];
+	o->slots.routes = (uint16_t)(!a->name[0] ? 0 : a->routes ? a->routes : ROUTES_DEFAULT);
 	o->slots.options = (uint8_t)((a->free_early ? FAN_SHARED_FREE_EARLY : 0) |
 				     (a->no_preemption ? FAN_SHARED_NO_PREEMPTION : 0) |
 				     (a->no_ageing ? FAN_SHARED_NO_AGEING : 0) |
@@ -103,7 +120,11 @@ int cmd_switch(int argc, char **argv)
 	struct fan_switchd_options o;
 
 	args_parse(&command, &a, argc, argv);
+	if (a.policy < 0)
+		a.policy = a.name[0] ? (int)FAN_POLICY_ATP : (int)FAN_POLICY_SWITCHML;
 	const char *why = check_policy(&a);
+	if (!why)
+		why = check_routes(&a);
 	if (!why)
 		why = check_parent(&a);
 	if (why)

@@ -130,7 +130,8 @@ static const struct addrinfo *choose(const struct addrinfo *list)
 	return list;
 }
 
-int fan_peer_parse(fan_peer *p, const char *text, char *why, size_t bytes)
+/* `numeric`: names are none. */
+static int parse(fan_peer *p, const char *text, bool numeric, char *why, size_t bytes)
 {
 	struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_DGRAM}, *list = NULL;
 	char host[HOST_BYTES];
@@ -145,10 +146,10 @@ int fan_peer_parse(fan_peer *p, const char *text, char *why, size_t bytes)
 			 "expected a port from 0 to 65535 after the address, got \"%s\"", number);
 		return -1;
 	}
-	if (brackets) {
+	if (brackets)
 		hints.ai_family = AF_INET6;
+	if (brackets || numeric)
 		hints.ai_flags = AI_NUMERICHOST;
-	}
 	int e = getaddrinfo(host, NULL, &hints, &list);
 	if (e) {
 		snprintf(why, bytes,
@@ -162,6 +163,18 @@ int fan_peer_parse(fan_peer *p, const char *text, char *why, size_t bytes)
 	p->port = port;
 	freeaddrinfo(list);
 	return 0;
+}
+
+int fan_peer_parse(fan_peer *p, const char *text, char *why, size_t bytes)
+{
+	return parse(p, text, false, why, bytes);
+}
+
+bool fan_peer_read(fan_peer *p, const char *text)
+{
+	char why[HOST_BYTES];
+
+	return parse(p, text, true, why, sizeof why) == 0;
 }
 
 const char *fan_peer_text(const fan_peer *p, char *text, size_t bytes)

@@ -182,12 +182,60 @@ static void tick(struct fan_shard *s)
 	}
 }
 
+static void fill_health(const struct fan_shard *s, struct fan_shard_health *h)
+{
+	memset(h, 0, sizeof *h);
+	if (s->node.slots) {
+		const struct fan_shared_stats *st = fan_shared_stats(s->node.slots);
+		h->packets = st->packets;
+		h->hits = st->hits;
+		h->passed = st->passed;
+		h->collisions = st->collisions;
+		for (unsigned i = 0; i < FAN_DROP_COUNT; i++)
+			h->drops += st->drops[i];
+	} else {
+		const struct fan_switch_stats *st = fan_switch_stats(s->node.home);
+		h->packets = st->packets;
+		h->results = st->results;
+		for (unsigned i = 0; i < FAN_DROP_COUNT; i++)
+			h->drops += st->drops[i];
+	}
+	h->jobs = fan_node_jobs(&s->node);
+	h->jobs = h->jobs < FAN_JOBS_MAX ? h->jobs : FAN_JOBS_MAX;
+	for (unsigned i = 0; i < h->jobs; i++) {
+		h->tallied[i].index = h->report[i].index = (uint16_t)i;
+		if (s->node.home)
+			fan_switch_report(s->node.home, &h->report[i]);
+		else
+			fan_shared_tally(s->node.slots, &h->tallied[i]);
+	}
+}
+
+/* All that was received has been sent: the node may be changed. */
+static void answer(struct fan_shard *s, struct fan_shard_request *r)
+{
+	r->err = FAN_OK;
+	if (r->wish == FAN_SHARD_HEALTH)
+		fill_health(s, r->health);
+	else if (!s->node.slots)
+		r->err = FAN_E_INVALID;
+	else if (r->wish == FAN_SHARD_ROUTE)
+		r->err = fan_shared_route(s->node.slots, r->route);
+	else
+		fan_shared_unroute(s->node.slots, r->number);
+}
+
 static void heed_others(struct fan_shard *s)
 {
 	uint64_t count;
 
 	if (read(s->wake_fd, &count, sizeof count) != sizeof count)
 		return;
+	struct fan_shard_request *r = atomic_exchange(&s->asked, NULL);
+	if (r) {
+		answer(s, r);
+		sem_post(&s->answered);
+	}
 	if (atomic_exchange(&s->dump, false)) {
 		tell_jobs(s);
 		tell_counters(s);
@@ -247,6 +295,7 @@ int fan_shard_new(struct fan_shard **shard, unsigned index, const struct fan_udp
 	s->log = log;
 	s->udp.fd = s->wake_fd = -1;
 	sem_init(&s->empty, 0, 0);
+	sem_init(&s->answered, 0, 0);
 	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (s->epoll_fd >= 0)
 		s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -316,6 +365,14 @@ bool fan_shard_drained(struct fan_shard *s, uint64_t by_ns)
 	return e == 0;
 }
 
+void fan_shard_ask(struct fan_shard *s, struct fan_shard_request *r)
+{
+	atomic_store(&s->asked, r);
+	wake(s);
+	while (sem_wait(&s->answered) && errno == EINTR)
+		;
+}
+
 void fan_shard_free(struct fan_shard *s)
 {
 	if (!s)
@@ -331,6 +388,7 @@ void fan_shard_free(struct fan_shard *s)
 	if (s->epoll_fd >= 0)
 		close(s->epoll_fd);
 	sem_destroy(&s->empty);
+	sem_destroy(&s->answered);
 	fan_node_free(&s->node);
 	free(s);
 }

@@ -25,6 +25,25 @@ struct fan_shard_log {
 	void *ctx;
 };
 
+/* What another thread wants of a shard's node.  The shard does it between two rounds. */
+enum fan_shard_wish { FAN_SHARD_ROUTE, FAN_SHARD_UNROUTE, FAN_SHARD_HEALTH };
+
+struct fan_shard_health {
+	uint64_t packets, hits, passed, collisions, drops; /* hits..: of the slots */
+	uint64_t results;				   /* of the home */
+	unsigned jobs;
+	struct fan_tallied tallied[FAN_JOBS_MAX]; /* slots alone: by job */
+	struct fan_report report[FAN_JOBS_MAX];	  /* a home: by job */
+};
+
+struct fan_shard_request {
+	enum fan_shard_wish wish;
+	const struct fan_route_config *route; /* ROUTE */
+	uint16_t number;		      /* UNROUTE */
+	struct fan_shard_health *health;      /* HEALTH: where to */
+	int err;			      /* ROUTE: enum fan_err */
+};
+
 struct fan_shard {
 	struct fan_node node; /* the thread's alone once it runs */
 	struct fan_node_config cfg;
@@ -38,6 +57,8 @@ struct fan_shard {
 	int epoll_fd, wake_fd;
 	atomic_bool stop, dump, drain; /* set by others, then wake_fd is written */
 	sem_t empty;		       /* posted when drain is set and there is no job */
+	_Atomic(struct fan_shard_request *) asked; /* then wake_fd is written; NULL: none */
+	sem_t answered;				   /* posted when it is done */
 	pthread_t thread;
 	bool running;
 	struct fan_out out;
@@ -64,6 +85,9 @@ void fan_shard_dump(struct fan_shard *s);
  * until `by_ns` at most.  True: it came. */
 void fan_shard_drain(struct fan_shard *s);
 bool fan_shard_drained(struct fan_shard *s, uint64_t by_ns);
+
+/* Have the thread, which runs, do what is asked, and wait for it.  One caller at a time. */
+void fan_shard_ask(struct fan_shard *s, struct fan_shard_request *r);
 
 /* Stop the thread if it runs, and free all.  NULL is allowed. */
 void fan_shard_free(struct fan_shard *s);

@@ -199,7 +199,7 @@ static void configure(struct fan_node_config *c, const struct fan_switchd_option
 {
 	bool away = o->shared && !fan_peer_is_none(&o->server);
 
-	c->has_home = !away;
+	c->has_home = !away && !(o->shared && o->routed);
 	c->has_slots = o->shared;
 	c->home = o->core;
 	c->home.shards = (uint16_t)o->threads;
@@ -267,6 +267,53 @@ void fan_switchd_dump(struct fan_switchd *d)
 {
 	for (unsigned i = 0; i < d->shards; i++)
 		fan_shard_dump(d->shard[i]);
+}
+
+/* The shards up to `count` forget the route again. */
+static void forget(struct fan_switchd *d, unsigned count, uint16_t number)
+{
+	struct fan_shard_request r = {.wish = FAN_SHARD_UNROUTE, .number = number};
+
+	for (unsigned i = 0; i < count; i++)
+		fan_shard_ask(d->shard[i], &r);
+}
+
+int fan_switchd_route(struct fan_switchd *d, const struct fan_route_config *c)
+{
+	struct fan_route_entry entry[FAN_ROUTE_ENTRIES_MAX];
+	struct fan_route_config moved = *c;
+	struct fan_shard_request r = {.wish = FAN_SHARD_ROUTE, .route = &moved};
+
+	if (!c->entries || c->entries > FAN_ROUTE_ENTRIES_MAX)
+		return FAN_E_INVALID;
+	memcpy(entry, c->entry, c->entries * sizeof *entry);
+	moved.entry = entry;
+	moved.quota = (c->quota + d->shards - 1) / d->shards;
+	for (unsigned i = 0; i < d->shards; i++) {
+		fan_shard_ask(d->shard[i], &r);
+		if (r.err) { /* all shards have the same routes: it is the first, or no memory */
+			if (r.err != FAN_E_BUSY)
+				forget(d, i, c->number);
+			return r.err;
+		}
+		for (unsigned k = 0; k < c->entries; k++) {
+			entry[k].next.port++;
+			entry[k].from.port += !fan_peer_is_none(&entry[k].from);
+		}
+	}
+	return FAN_OK;
+}
+
+void fan_switchd_unroute(struct fan_switchd *d, uint16_t number)
+{
+	forget(d, d->shards, number);
+}
+
+void fan_switchd_health(struct fan_switchd *d, unsigned shard, struct fan_shard_health *h)
+{
+	struct fan_shard_request r = {.wish = FAN_SHARD_HEALTH, .health = h};
+
+	fan_shard_ask(d->shard[shard], &r);
 }
 
 bool fan_switchd_drain(struct fan_switchd *d, int ms)

@@ -30,6 +30,8 @@ struct fan_switchd_options {
 					 * children_max and shares are the home's */
 	fan_peer server;       /* if `shared`: who is next on the way to the home, shard 0 of
 				* it; none: the home is in here */
+	bool routed;	       /* if `shared`: jobs have routes, slots.routes of them at most, and
+				* the home is never in here; without `server` there are no others */
 	unsigned mark_percent; /* of a shard's receive buffer: what comes is marked when it
 				* is fuller; 0: never */
 	unsigned threads;      /* shards */
@@ -67,6 +69,17 @@ void fan_switchd_facts(const struct fan_switchd *d, struct fan_switchd_facts *fa
 /* Log what every job waits for, and the counters: what SIGUSR1 does.  Any thread; the
  * lines come soon, from the shards' threads. */
 void fan_switchd_dump(struct fan_switchd *d);
+
+/* Install a route in all shards, or in none; entries are those of shard 0, and shard i has
+ * the same with ports that are i more.  Take one away.  By one thread at a time.
+ *
+ * FAN_E_INVALID, FAN_E_BUSY, FAN_E_SLOTS_FULL  as fan_shared_route has it */
+int fan_switchd_route(struct fan_switchd *d, const struct fan_route_config *c);
+void fan_switchd_unroute(struct fan_switchd *d, uint16_t number);
+
+/* What a shard has done so far.  By the same thread as routes. */
+struct fan_shard_health;
+void fan_switchd_health(struct fan_switchd *d, unsigned shard, struct fan_shard_health *h);
 
 /* Wait until no job is left, `ms` at most.  True: there was a moment without. */
 bool fan_switchd_drain(struct fan_switchd *d, int ms);

@@ -44,6 +44,9 @@ bool fan_peer_is_any(const fan_peer *p);
  * 0, or -1 with a text of what was expected in `why`, `bytes` bytes. */
 int fan_peer_parse(fan_peer *p, const char *text, char *why, size_t bytes);
 
+/* The same where no name is looked up.  False: it is no address and port. */
+bool fan_peer_read(fan_peer *p, const char *text);
+
 /* "10.0.0.1:5000" or "[fd00::1]:5000" into `text`, at least 80 bytes; returns it. */
 const char *fan_peer_text(const fan_peer *p, char *text, size_t bytes);
 

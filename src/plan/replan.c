@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "core/err.h"
+#include "eval.h"
 #include "pack.h"
 #include "search.h"
 #include "trees.h"
@@ -116,6 +117,51 @@ int fan_replan(const struct fan_topo *t, const struct fan_plan_options *o, struc
 		err = fan_trees_grow(&c, p, FAN_TOPO_GBPS_MAX, GROW_ROUNDS);
 	if (!err)
 		err = fan_pack_few(t, p, o->trees);
+	if (err)
+		fan_plan_free(p);
+	fan_cands_close(&c);
+	return err;
+}
+
+/* Flows of trees that keep their shares, by local search. */
+static int search_ways(const struct fan_topo *t, const struct fan_cands *c, struct fan_plan *p,
+		       double worth)
+{
+	struct fan_plan other;
+	int err = fan_plan_copy(&other, p);
+
+	if (!err)
+		err = fan_search(c, &other, FAN_MOVE_OPEN, FAN_SEARCH_PASSES);
+	if (!err && fan_eval_gbps(t, &other) > fan_eval_gbps(t, p) * worth)
+		fan_plan_move(p, &other);
+	fan_plan_free(&other);
+	return err;
+}
+
+static bool has_dead(const struct fan_plan *p)
+{
+	for (uint32_t i = 0; i < p->trees; i++)
+		for (uint32_t w = 0; w < p->tree[i].workers; w++)
+			if (p->tree[i].flow[w].to == FAN_NODE_NONE)
+				return true;
+	return false;
+}
+
+int fan_replan_ways(const struct fan_topo *t, const struct fan_plan_options *o, struct fan_plan *p,
+		    double worth)
+{
+	struct fan_cands c = {0};
+	int err = FAN_OK;
+
+	for (uint32_t i = 0; i < p->trees; i++)
+		cut_dead(t, &p->tree[i]);
+	if (!has_dead(p) && worth > 1)
+		return FAN_OK;
+	err = open_cands(&c, t, o);
+	if (!err)
+		err = fan_search_mend(&c, p);
+	if (!err && isfinite(worth))
+		err = search_ways(t, &c, p, worth);
 	if (err)
 		fan_plan_free(p);
 	fan_cands_close(&c);

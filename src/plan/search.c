@@ -331,6 +331,10 @@ int fan_search_mend(const struct fan_cands *c, struct fan_plan *p)
 			if (tree->flow[w].to != FAN_NODE_NONE)
 				continue;
 			consider_all(&s, tree, group_of(&s, tree, w), FAN_NODE_NONE, moves, &best);
+			if (best.node == FAN_NODE_NONE) {
+				close_search(&s);
+				return FAN_E_INVALID;
+			}
 			place_worker(&s, tree, w, &best);
 		}
 		find_unit(&s);

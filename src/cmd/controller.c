@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* controller.c - `fanin controller`: plans put to work on many switches and servers. */
+#include "controller.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "args.h"
+#include "cmd.h"
+#include "core/err.h"
+#include "net/clock.h"
+#include "plan/topo_json.h"
+#include "plan_load.h"
+
+#define EXIT_BAD     2
+#define BEST	     7 /* in the list below */
+#define STAMP_BYTES  32
+#define PATH_BYTES   (ARGS_TEXT_BYTES + 8)
+#define WAIT_SECONDS 5
+
+struct controller_args {
+	fan_peer listen;
+	int algorithm, seed, trees, wait;
+	char plan[ARGS_TEXT_BYTES], socket[ARGS_TEXT_BYTES], json[ARGS_TEXT_BYTES];
+	char ask[ARGS_TEXT_BYTES];
+	bool quiet;
+};
+
+static const char *const algorithms[] = {"geryon", "lbmm",  "switchml", "atp", "grid",
+					 "inart",  "exact", "best",	NULL};
+
+#define AT(field) offsetof(struct controller_args, field)
+static const struct args_option options[] = {
+	{"listen", 'l', ARGS_PEER, AT(listen), 0, 0, NULL, "ADDR:PORT",
+	 "where daemons and workers find it: a TCP port of a management network"},
+	{"algorithm", 'a', ARGS_WORD, AT(algorithm), 0, 0, algorithms, "NAME",
+	 "geryon, lbmm, switchml, atp, grid, inart, exact or best (the default)"},
+	{"seed", 0, ARGS_NUMBER, AT(seed), 0, INT32_MAX, NULL, "N", "of all that is random (1)"},
+	{"trees", 0, ARGS_NUMBER, AT(trees), 1, FAN_TREES_MAX, NULL, "N",
+	 "trees of a job on one server that best may use (4); each is a part of its own"},
+	{"plan", 0, ARGS_TEXT, AT(plan), 0, 0, NULL, "PLAN.json",
+	 "begin with this plan, as fanin plan --json writes it, instead of making one"},
+	{"wait", 0, ARGS_NUMBER, AT(wait), 0, 3600, NULL, "SECONDS",
+	 "for all daemons, before it plans with those that are there (5)"},
+	{"socket", 0, ARGS_TEXT, AT(socket), 0, 0, NULL, "PATH",
+	 "a Unix socket that answers: status, status json, plan json, why JOB, replan, admit JSON, "
+	 "end JOB, install PLAN.json"},
+	{"ask", 0, ARGS_TEXT, AT(ask), 0, 0, NULL, "LINE",
+	 "ask the controller of --socket, and print its answer"},
+	{"json", 0, ARGS_TEXT, AT(json), 0, 0, NULL, "FILE",
+	 "write its status there whenever something has happened"},
+	{"quiet", 'q', ARGS_FLAG, AT(quiet), 0, 0, NULL, NULL, "do not log what happens"},
+};
+
+static const struct args_command command = {
+	"controller",
+	"Plan jobs on the switches and servers of TOPOLOGY.json that are there, install the routes "
+	"on them, tell workers their parts, and mend when something fails.\v"
+	"Daemons: fanin switch --controller ADDR:PORT --name NODE, and fanin server likewise.  "
+	"Workers: FANIN_CONTROLLER=ADDR:PORT.  SIGINT, SIGTERM: stop; daemons and jobs go on.",
+	options,
+	sizeof options / sizeof options[0],
+};
+
+struct life {
+	struct controller_sockets sockets;
+	const struct controller_args *a;
+	struct fan_topo t;
+	json_t *root, *plan;
+};
+
+static void print_event(void *ctx, const char *event)
+{
+	const struct controller_sockets *s = ctx;
+	const struct life *l = s->ctx;
+	struct timespec now;
+	struct tm tm;
+	char stamp[STAMP_BYTES];
+
+	if (l->a->quiet)
+		return;
+	clock_gettime(CLOCK_REALTIME, &now);
+	gmtime_r(&now.tv_sec, &tm);
+	strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &tm);
+	fprintf(stderr, "%s.%03ldZ %s\n", stamp, now.tv_nsec / 1000000, event);
+}
+
+/* Its status, whole at any time. */
+static void write_status(void *ctx)
+{
+	const struct life *l = ctx;
+	char path[PATH_BYTES];
+
+	if (!l->a->json[0])
+		return;
+	json_t *status = fan_ctl_status(l->sockets.ctl, fan_clock_ns());
+	snprintf(path, sizeof path, "%s.new", l->a->json);
+	if (!status || json_dump_file(status, path, JSON_INDENT(1)) || rename(path, l->a->json))
+		fprintf(stderr, "fanin controller: --json: %s: %s\n", l->a->json, strerror(errno));
+	json_decref(status);
+}
+
+static bool is_address(const char *text)
+{
+	fan_peer p;
+
+	return fan_peer_read(&p, text) && p.port && !fan_peer_is_any(&p);
+}
+
+static int load(struct life *l, const char *from)
+{
+	struct fan_why why = {""};
+	size_t bytes;
+	int err = plan_load(&l->t, from, NULL, &why);
+
+	if (err) {
+		fprintf(stderr, "%s: %s\n", from, why.text[0] ? why.text : fan_err_text(err));
+		return EXIT_BAD;
+	}
+	l->root = fan_topo_to_json(&l->t);
+	fan_topo_free(&l->t);
+	if (!l->a->plan[0])
+		return 0;
+	char *text = plan_read_file(l->a->plan, &bytes, &why);
+	l->plan = text ? plan_parse_json(text, bytes, &why) : NULL;
+	free(text);
+	if (!l->plan)
+		fprintf(stderr, "%s: %s\n", l->a->plan, why.text);
+	return l->plan ? 0 : EXIT_BAD;
+}
+
+static int make(struct life *l, const char *from)
+{
+	const struct controller_args *a = l->a;
+	struct fan_ctl_options o = {
+		.file = from,
+		.algorithm = fan_algorithm_find(algorithms[a->algorithm]),
+		.plan = fan_plan_defaults,
+		.given = l->plan,
+		.wait_ms = (uint32_t)a->wait * 1000,
+		.is_address = is_address,
+		.send = controller_send,
+		.close = controller_close,
+		.tell = print_event,
+		.ctx = &l->sockets,
+	};
+	struct fan_why why;
+
+	o.plan.seed = (uint64_t)a->seed;
+	o.plan.trees = (uint32_t)a->trees;
+	l->sockets.changed = write_status;
+	l->sockets.ctx = l;
+	int err = fan_ctl_new(&l->sockets.ctl, l->root, &o, fan_clock_ns(), &why);
+	if (err)
+		fprintf(stderr, "%s: %s\n", l->plan ? a->plan : from,
+			why.text[0] ? why.text : fan_err_text(err));
+	return err ? EXIT_BAD : 0;
+}
+
+static int serve(struct life *l, const char *from)
+{
+	fan_peer at = l->a->listen;
+	char text[80];
+	const char *what;
+	sigset_t signals;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGTERM);
+	sigprocmask(SIG_BLOCK, &signals, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	int e = controller_open(&l->sockets, &at, l->a->socket, &what);
+	if (e) {
+		fprintf(stderr, "fanin controller: %s: %s\n", what, strerror(-e));
+	} else {
+		if (!l->a->quiet)
+			fprintf(stderr, "fanin controller: %s, listening on %s\n", from,
+				fan_peer_text(&at, text, sizeof text));
+		e = controller_run(&l->sockets);
+	}
+	write_status(l);
+	controller_shut(&l->sockets, l->a->socket);
+	return e ? 1 : 0;
+}
+
+static int wrong(const char *text)
+{
+	fprintf(stderr, "fanin controller: %s\nTry `fanin controller --help`.\n", text);
+	return EXIT_BAD;
+}
+
+int cmd_controller(int argc, char **argv)
+{
+	static struct life l; /* a thousand connections are too large for a stack */
+	struct controller_args a = {.algorithm = BEST, .seed = 1, .trees = 4, .wait = WAIT_SECONDS};
+	const char *from = plan_take_topology(&command, &argc, argv);
+
+	args_parse(&command, &a, argc, argv);
+	l.a = &a;
+	if (a.ask[0])
+		return a.socket[0] ? controller_ask(a.socket, a.ask)
+				   : wrong("--ask: expected with --socket PATH");
+	if (!from)
+		return wrong("expected TOPOLOGY.json, or a topology to make");
+	if (fan_peer_is_none(&a.listen))
+		return wrong("--listen: expected ADDR:PORT, for instance --listen 10.8.0.1:7700");
+	int status = load(&l, from);
+	if (!status)
+		status = make(&l, from);
+	if (!status)
+		status = serve(&l, from);
+	fan_ctl_free(l.sockets.ctl);
+	json_decref(l.root);
+	json_decref(l.plan);
+	return status;
+}

@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ctl_job.c - jobs and their workers: who is told which parts, and who goes by which route.
+ *
+ * Once a worker has been told a job's parts, these stay as they are, since all ranks cut alike;
+ * only their ways change.  If a part's server is lost, all begin again with new parts. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ctl_priv.h"
+#include "plan/topo_json.h"
+
+static bool has(const uint64_t *set, uint32_t rank)
+{
+	return set[rank / 64] >> rank % 64 & 1;
+}
+
+static void put(uint64_t *set, uint32_t rank)
+{
+	set[rank / 64] |= UINT64_C(1) << rank % 64;
+}
+
+/* ---- lines out ---------------------------------------------------------------------------- */
+
+/* What the part is called at its home.  Later lives must not meet members of earlier ones. */
+static void part_name(const struct ctl_job *j, uint32_t part, char *text)
+{
+	if (j->life)
+		snprintf(text, CTL_PART_BYTES, "%s~%u/%u", j->name, j->life % 1000, part);
+	else
+		snprintf(text, CTL_PART_BYTES, "%s/%u", j->name, part);
+}
+
+static json_t *part_json(const struct fan_ctl *c, const struct ctl_job *j, uint32_t part,
+			 uint32_t rank)
+{
+	const struct ctl_part *p = &j->part[part];
+	char name[CTL_PART_BYTES];
+
+	part_name(j, part, name);
+	return json_pack("{si ss si s[II] ss ss sf}", "number", (int)part, "name", name, "route",
+			 (int)p->route->number, "cut", (json_int_t)p->from, (json_int_t)p->to, "at",
+			 c->node[p->route->join[rank]].listen, "home", c->node[p->server].listen,
+			 "gbps", p->gbps);
+}
+
+static json_t *parts_json(const struct fan_ctl *c, const struct ctl_job *j, uint32_t rank)
+{
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; i < j->parts; i++)
+		json_array_append_new(list, part_json(c, j, i, rank));
+	return list;
+}
+
+static void tell_parts(struct fan_ctl *c, struct ctl_job *j, uint32_t rank)
+{
+	struct ctl_rank *r = &j->rank[rank];
+
+	if (r->told == CTL_TO_BE_TOLD_AGAIN)
+		ctl_send(c, r->conn,
+			 json_pack("{s{ss so}}", "again", "why", j->why, "parts",
+				   parts_json(c, j, rank)));
+	else
+		ctl_send(c, r->conn,
+			 json_pack("{s{ss si so}}", "job", "name", j->name, "ranks", (int)j->ranks,
+				   "parts", parts_json(c, j, rank)));
+	r->told = CTL_TOLD_PARTS;
+	j->bound = true;
+	for (uint32_t i = 0; i < j->parts; i++)
+		put(j->part[i].route->moved, rank);
+}
+
+static void tell_move(struct fan_ctl *c, const struct ctl_job *j, uint32_t part, uint32_t rank)
+{
+	const struct ctl_route *r = j->part[part].route;
+
+	ctl_send(c, j->rank[rank].conn,
+		 json_pack("{s{si si ss}}", "move", "part", (int)part, "route", (int)r->number,
+			   "at", c->node[r->join[rank]].listen));
+}
+
+/* ---- settling ----------------------------------------------------------------------------- */
+
+static bool routes_are_there(const struct ctl_job *j)
+{
+	for (uint32_t i = 0; i < j->parts; i++)
+		if (!ctl_route_is_there(j->part[i].route))
+			return false;
+	return j->parts > 0;
+}
+
+/* Does `rank` hold on to routes that are no longer to be used? */
+static bool holds(const struct fan_ctl *c, const struct ctl_job *j, uint32_t rank)
+{
+	const struct ctl_rank *r = &j->rank[rank];
+
+	if (r->conn != CTL_NONE)
+		return r->told != CTL_TOLD_NOTHING;
+	return r->absent_ns && c->now_ns - r->absent_ns < FAN_CTL_ABSENT_MS * CTL_MS;
+}
+
+/* All who go by the part's earlier routes have left them: they may go. */
+static void remove_old(struct fan_ctl *c, uint32_t job, uint32_t part)
+{
+	const struct ctl_job *j = &c->job[job];
+	const struct ctl_route *now = j->part[part].route;
+
+	if (now->state != CTL_READY)
+		return;
+	for (uint32_t r = 0; r < j->ranks; r++)
+		if (!has(now->moved, r) && holds(c, j, r))
+			return;
+	for (uint32_t i = 0; i < FAN_CTL_ROUTES_MAX; i++) {
+		struct ctl_route *old = c->route[i];
+		if (old && old != now && old->job == job && old->part == part &&
+		    old->state == CTL_READY)
+			ctl_route_leave(c, old, 0);
+	}
+}
+
+/* All switches have the part's new route: workers go there. */
+static void begin_route(struct fan_ctl *c, struct ctl_job *j, uint32_t part)
+{
+	struct ctl_route *r = j->part[part].route;
+	uint32_t moving = 0;
+
+	r->state = CTL_READY;
+	for (uint32_t rank = 0; rank < j->ranks; rank++)
+		if (j->rank[rank].conn != CTL_NONE && j->rank[rank].told == CTL_TOLD_PARTS &&
+		    !has(r->moved, rank)) {
+			tell_move(c, j, part, rank);
+			moving++;
+		}
+	if (moving)
+		ctl_note(c, "%s/%u: %u ranks move to route %u", j->name, part, moving, r->number);
+}
+
+void ctl_job_settle(struct fan_ctl *c, uint32_t job)
+{
+	struct ctl_job *j = &c->job[job];
+
+	for (uint32_t i = 0; i < j->parts; i++) {
+		if (j->part[i].route->state == CTL_INSTALLING &&
+		    ctl_route_is_there(j->part[i].route))
+			begin_route(c, j, i);
+		remove_old(c, job, i);
+	}
+	if (!routes_are_there(j))
+		return;
+	j->refusals = 0;
+	if (!j->announced)
+		ctl_note(c, "%s: its %u routes are there", j->name, j->parts);
+	j->announced = true;
+	for (uint32_t r = 0; r < j->ranks; r++)
+		if (j->rank[r].conn != CTL_NONE && j->rank[r].told != CTL_TOLD_PARTS)
+			tell_parts(c, j, r);
+}
+
+/* ---- lines in ----------------------------------------------------------------------------- */
+
+struct join {
+	const char *job;
+	json_int_t rank, ranks;
+	const json_t *routes; /* by part: by which it goes already; NULL: it does not */
+};
+
+static uint32_t read_join(struct fan_ctl *c, uint32_t conn, const json_t *line, struct join *m)
+{
+	const json_t *o = json_object_get(line, "join");
+
+	m->job = json_string_value(json_object_get(o, "job"));
+	m->routes = json_object_get(o, "routes");
+	const json_t *rank = json_object_get(o, "rank"), *ranks = json_object_get(o, "ranks");
+	m->rank = json_integer_value(rank);
+	m->ranks = json_integer_value(ranks);
+	if (!m->job || !json_is_integer(rank) || !json_is_integer(ranks)) {
+		ctl_refuse(c, conn, "join: expected job, rank and ranks");
+		return CTL_NONE;
+	}
+	uint32_t job = ctl_job_named(c, m->job);
+	if (job == CTL_NONE)
+		ctl_refuse(c, conn, "join: no job \"%.63s\"; `admit` adds one to those of %s",
+			   m->job, c->o.file);
+	else if (m->ranks != (json_int_t)c->job[job].ranks)
+		ctl_refuse(c, conn, "join: job \"%s\" has %u workers in %s, not %lld",
+			   c->job[job].name, c->job[job].ranks, c->o.file, (long long)m->ranks);
+	else if (m->rank < 0 || m->rank >= m->ranks)
+		ctl_refuse(c, conn, "join: expected a rank from 0 to %lld, got %lld",
+			   (long long)m->ranks - 1, (long long)m->rank);
+	else
+		return job;
+	return CTL_NONE;
+}
+
+/* A worker that was there before and lost its line: by which routes does it go?  False: its
+ * parts are not those of this job, or no more. */
+static bool knows_routes(struct fan_ctl *c, uint32_t job, uint32_t rank, const json_t *routes)
+{
+	const struct ctl_job *j = &c->job[job];
+
+	if (json_array_size(routes) != j->parts || !j->bound)
+		return false;
+	for (uint32_t i = 0; i < j->parts; i++) {
+		json_int_t number = json_integer_value(json_array_get(routes, i));
+		struct ctl_route *r = number >= 1 && number <= UINT16_MAX
+					      ? ctl_route_numbered(c, (uint16_t)number)
+					      : NULL;
+		if (!r || r->job != job || r->part != i || r->state != CTL_READY)
+			return false;
+		put(r->moved, rank);
+	}
+	return true;
+}
+
+/* It goes by routes of an earlier controller, which must stay while it does. */
+static void keep_strays(struct fan_ctl *c, const char *name, uint32_t rank)
+{
+	for (uint32_t i = 0; i < c->nodes; i++)
+		c->node[i].stray_ns = UINT64_MAX;
+	ctl_note(c, "%s: rank %u goes by routes of an earlier controller, and is left alone", name,
+		 rank);
+}
+
+/* Of those that it has been told of, it goes by the present ones from now on. */
+static void rejoin(struct fan_ctl *c, struct ctl_job *j, uint32_t rank)
+{
+	j->rank[rank].told = CTL_TOLD_PARTS;
+	for (uint32_t i = 0; i < j->parts; i++)
+		if (j->part[i].route->state == CTL_READY && !has(j->part[i].route->moved, rank))
+			tell_move(c, j, i, rank);
+}
+
+void ctl_job_join(struct fan_ctl *c, uint32_t conn, const json_t *line)
+{
+	struct join m;
+	uint32_t job = read_join(c, conn, line, &m);
+
+	if (job == CTL_NONE)
+		return;
+	struct ctl_job *j = &c->job[job];
+	uint32_t rank = (uint32_t)m.rank;
+	struct ctl_rank *r = &j->rank[rank];
+	if (r->conn != CTL_NONE) { /* the later one counts: a worker that lost its line */
+		uint32_t old = r->conn;
+		memset(&c->conn[old], 0, sizeof c->conn[old]);
+		c->o.close(c->o.ctx, old);
+	}
+	c->conn[conn].kind = CTL_CONN_WORKER;
+	c->conn[conn].job = job;
+	c->conn[conn].rank = rank;
+	r->conn = conn;
+	r->absent_ns = 0;
+	r->told = CTL_TOLD_NOTHING;
+	if (!m.routes)
+		ctl_note(c, "%s: rank %u is there", j->name, rank);
+	else if (knows_routes(c, job, rank, m.routes))
+		rejoin(c, j, rank);
+	else if (j->life)
+		r->told = CTL_TO_BE_TOLD_AGAIN;
+	else {
+		r->told = CTL_TOLD_PARTS; /* not ours; it needs nothing */
+		keep_strays(c, j->name, rank);
+		return;
+	}
+	ctl_job_settle(c, job);
+}
+
+static void take_moved(struct fan_ctl *c, uint32_t conn, const json_t *o)
+{
+	struct ctl_job *j = &c->job[c->conn[conn].job];
+	json_int_t part = json_integer_value(json_object_get(o, "part"));
+	json_int_t route = json_integer_value(json_object_get(o, "route"));
+
+	if (part < 0 || part >= (json_int_t)j->parts ||
+	    route != (json_int_t)j->part[part].route->number)
+		return; /* it has been told to go on since */
+	put(j->part[part].route->moved, c->conn[conn].rank);
+	ctl_job_settle(c, c->conn[conn].job);
+}
+
+void ctl_job_line(struct fan_ctl *c, uint32_t conn, const json_t *line)
+{
+	const json_t *moved = json_object_get(line, "moved");
+
+	if (json_is_object(moved))
+		take_moved(c, conn, moved);
+	else if (json_object_get(line, "join"))
+		ctl_refuse(c, conn, "a second join: expected one for each connection");
+	else
+		ctl_refuse(c, conn, "expected moved");
+}
+
+void ctl_job_closed(struct fan_ctl *c, uint32_t job, uint32_t rank)
+{
+	struct ctl_job *j = &c->job[job];
+	struct ctl_rank *r = &j->rank[rank];
+
+	ctl_note(c, "%s: rank %u has gone, or its line was cut", j->name, rank);
+	r->conn = CTL_NONE;
+	r->absent_ns = r->told == CTL_TOLD_PARTS ? c->now_ns : 0;
+	r->told = CTL_TOLD_NOTHING;
+}
+
+/* Ranks that have been away for long are gone: the old routes do not wait for them, and when
+ * all are, the job may be planned anew. */
+void ctl_job_tick(struct fan_ctl *c)
+{
+	for (uint32_t i = 0; i < c->jobs; i++) {
+		struct ctl_job *j = &c->job[i];
+		bool any = false, late = false;
+		for (uint32_t r = 0; r < j->ranks; r++) {
+			struct ctl_rank *k = &j->rank[r];
+			bool over = k->absent_ns &&
+				    c->now_ns - k->absent_ns >= FAN_CTL_ABSENT_MS * CTL_MS;
+			late |= over;
+			k->absent_ns = over ? 0 : k->absent_ns;
+			any |= k->absent_ns || k->conn != CTL_NONE;
+		}
+		if (late)
+			ctl_job_settle(c, i);
+		if (!any)
+			j->bound = false;
+	}
+}
+
+/* ---- lives -------------------------------------------------------------------------------- */
+
+void ctl_job_unplan(struct fan_ctl *c, struct ctl_job *j, uint32_t ms)
+{
+	uint32_t job = (uint32_t)(j - c->job);
+
+	for (uint32_t i = 0; i < FAN_CTL_ROUTES_MAX; i++)
+		if (c->route[i] && c->route[i]->job == job)
+			ctl_route_leave(c, c->route[i], ms);
+	free(j->part);
+	j->part = NULL;
+	j->parts = 0;
+	j->announced = false;
+	json_decref(j->trees);
+	json_decref(j->assignments);
+	j->trees = j->assignments = NULL;
+}
+
+static void begin_again(struct fan_ctl *c, struct ctl_job *j, const char *why)
+{
+	ctl_note(c, "%s begins again: %s", j->name, why);
+	ctl_job_unplan(c, j, FAN_CTL_LINGER_MS);
+	snprintf(j->why, sizeof j->why, "%s", why);
+	j->life++;
+	j->bound = false;
+	for (uint32_t r = 0; r < j->ranks; r++)
+		if (j->rank[r].told == CTL_TOLD_PARTS)
+			j->rank[r].told = CTL_TO_BE_TOLD_AGAIN;
+}
+
+void ctl_job_lost_home(struct fan_ctl *c, uint32_t node)
+{
+	char why[FAN_WHY_BYTES];
+
+	snprintf(why, sizeof why, "server %s is gone", c->node[node].name);
+	for (uint32_t i = 0; i < c->jobs; i++) {
+		struct ctl_job *j = &c->job[i];
+		bool lost = false;
+		for (uint32_t p = 0; p < j->parts; p++)
+			lost |= j->part[p].server == node;
+		if (lost)
+			begin_again(c, j, why);
+	}
+}
+
+static struct ctl_job *place_for(struct fan_ctl *c)
+{
+	for (uint32_t i = 0; i < c->jobs; i++) {
+		bool busy = c->job[i].said != NULL;
+		for (uint32_t r = 0; r < FAN_CTL_ROUTES_MAX && !busy; r++)
+			busy = c->route[r] && c->route[r]->job == i;
+		if (!busy)
+			return &c->job[i];
+	}
+	if (c->jobs == FAN_TOPO_JOBS_MAX)
+		return NULL;
+	struct ctl_job *more = realloc(c->job, (c->jobs + 1) * sizeof *more);
+	if (!more)
+		return NULL;
+	c->job = more;
+	return &c->job[c->jobs++];
+}
+
+static int no_room(struct fan_why *why)
+{
+	return fan_why_set(why, FAN_E_CONFIG, "jobs: more than %d", FAN_TOPO_JOBS_MAX);
+}
+
+int ctl_job_admit(struct fan_ctl *c, const struct fan_topo *t, uint32_t job, struct fan_why *why)
+{
+	const struct fan_job *from = &t->job[job];
+	json_t *topo = fan_topo_to_json(t);
+	json_t *said = json_array_get(json_object_get(topo, "jobs"), job);
+
+	if (strlen(from->name) > CTL_JOB_NAME_MAX) {
+		json_decref(topo);
+		return fan_why_set(why, FAN_E_CONFIG,
+				   "job \"%s\": expected a name of at most %d bytes", from->name,
+				   CTL_JOB_NAME_MAX);
+	}
+	if (from->workers < 2 || from->workers > FAN_RANKS_MAX) {
+		json_decref(topo);
+		return fan_why_set(why, FAN_E_CONFIG,
+				   "job \"%s\" has %u workers: expected 2 to %d, which one home "
+				   "counts; split it into several",
+				   from->name, from->workers, FAN_RANKS_MAX);
+	}
+	struct ctl_job *j = place_for(c);
+	if (!j || !said) {
+		json_decref(topo);
+		return j ? FAN_E_NOMEM : no_room(why);
+	}
+	memset(j, 0, sizeof *j);
+	memcpy(j->name, from->name, sizeof j->name);
+	j->said = json_incref(said);
+	json_decref(topo);
+	j->ranks = from->workers;
+	j->servers = from->servers;
+	j->worker = calloc(j->ranks, sizeof *j->worker);
+	j->rank = calloc(j->ranks, sizeof *j->rank);
+	j->server = calloc(j->servers + 1, sizeof *j->server);
+	if (!j->worker || !j->rank || !j->server)
+		return FAN_E_NOMEM;
+	memcpy(j->worker, from->worker, j->ranks * sizeof *j->worker);
+	memcpy(j->server, from->server, j->servers * sizeof *j->server);
+	for (uint32_t r = 0; r < j->ranks; r++)
+		j->rank[r].conn = CTL_NONE;
+	snprintf(j->why, sizeof j->why, "it has not been planned yet");
+	return FAN_OK;
+}
+
+void ctl_job_free(struct fan_ctl *c, struct ctl_job *j)
+{
+	(void)c;
+	free(j->worker);
+	free(j->rank);
+	free(j->server);
+	free(j->part);
+	json_decref(j->trees);
+	json_decref(j->assignments);
+	json_decref(j->said);
+	memset(j, 0, sizeof *j);
+}
+
+void ctl_job_end(struct fan_ctl *c, uint32_t job, const char *why)
+{
+	struct ctl_job *j = &c->job[job];
+
+	ctl_note(c, "%s has ended: %s", j->name, why);
+	for (uint32_t r = 0; r < j->ranks; r++)
+		if (j->rank[r].conn != CTL_NONE)
+			ctl_refuse(c, j->rank[r].conn, "job \"%s\" has ended: %s", j->name, why);
+	ctl_job_unplan(c, j, FAN_CTL_LINGER_MS);
+	ctl_job_free(c, j);
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ctl_node.c - daemons: who is there, since when, and how they fare. */
+#include <stdio.h>
+#include <string.h>
+
+#include "ctl_priv.h"
+
+static const char *kind_text(enum fan_node_kind kind)
+{
+	return kind == FAN_NODE_SWITCH ? "switch" : kind == FAN_NODE_SERVER ? "server" : "worker";
+}
+
+static void enter(struct fan_ctl *c, struct ctl_node *n, enum ctl_node_state state)
+{
+	n->state = state;
+	n->since_ns = c->now_ns;
+}
+
+/* It is of no use now.  Jobs with a home there are lost. */
+static void is_gone(struct fan_ctl *c, uint32_t node, const char *cause)
+{
+	struct ctl_node *n = &c->node[node];
+
+	enter(c, n, CTL_GONE);
+	n->cut_ns = 0;
+	n->strays = 0;
+	ctl_note(c, "%s %s is gone: %s", kind_text(n->kind), n->name, cause);
+	ctl_route_forget(c, node);
+	ctl_plan_in(c, FAN_CTL_SETTLE_MS, "%s %s is gone", kind_text(n->kind), n->name);
+	if (n->kind == FAN_NODE_SERVER)
+		ctl_job_lost_home(c, node);
+}
+
+/* ---- hello ------------------------------------------------------------------------------ */
+
+struct hello {
+	const char *kind, *name, *listen;
+	json_int_t shards, slots, started;
+	const json_t *routes;
+};
+
+static bool read_hello(struct fan_ctl *c, uint32_t conn, const json_t *line, struct hello *h)
+{
+	h->kind = json_string_value(json_object_get(line, "hello"));
+	h->name = json_string_value(json_object_get(line, "name"));
+	h->listen = json_string_value(json_object_get(line, "listen"));
+	h->shards = json_integer_value(json_object_get(line, "shards"));
+	h->slots = json_integer_value(json_object_get(line, "slots"));
+	h->started = json_integer_value(json_object_get(line, "started"));
+	h->routes = json_object_get(line, "routes");
+	if (!h->kind || !h->name || !h->listen || strlen(h->listen) >= CTL_ADDRESS_BYTES ||
+	    !c->o.is_address(h->listen))
+		ctl_refuse(c, conn, "hello: expected hello, name, and listen as ADDR:PORT");
+	else if (h->shards < 1 || h->shards > FAN_SHARDS_MAX || h->slots < 0 ||
+		 h->slots > (json_int_t)FAN_SLOTS_MAX * FAN_SHARDS_MAX)
+		ctl_refuse(c, conn, "hello of \"%.63s\": expected shards from 1 to %d, and slots",
+			   h->name, FAN_SHARDS_MAX);
+	else
+		return true;
+	return false;
+}
+
+/* May the daemon be this node? */
+static bool may_be(struct fan_ctl *c, uint32_t conn, const struct hello *h, uint32_t node)
+{
+	if (node == CTL_NONE) {
+		ctl_refuse(c, conn, "hello: no node \"%.63s\" in %s", h->name, c->o.file);
+		return false;
+	}
+	const struct ctl_node *n = &c->node[node];
+	if (n->kind == FAN_NODE_WORKER || strcmp(kind_text(n->kind), h->kind) != 0) {
+		ctl_refuse(c, conn, "hello: \"%s\" is a %s in %s, and the daemon a %.16s", n->name,
+			   kind_text(n->kind), c->o.file, h->kind);
+		return false;
+	}
+	if (n->conn != CTL_NONE && c->now_ns - n->heard_ns < FAN_CTL_SILENT_MS * CTL_MS) {
+		ctl_refuse(c, conn, "hello: %s \"%s\" is connected already", kind_text(n->kind),
+			   n->name);
+		return false;
+	}
+	return true;
+}
+
+/* Has it come back as what it was? */
+static bool is_same(const struct ctl_node *n, const struct hello *h)
+{
+	return n->started == (int64_t)h->started && strcmp(n->listen, h->listen) == 0 &&
+	       n->shards == (uint32_t)h->shards;
+}
+
+/* A line that was cut, or a daemon that began anew, before anybody found it gone. */
+static void was_here(struct fan_ctl *c, uint32_t node, const struct hello *h)
+{
+	const struct ctl_node *n = &c->node[node];
+
+	if (n->state == CTL_UP && !is_same(n, h))
+		is_gone(c, node, "it began anew");
+}
+
+void ctl_node_hello(struct fan_ctl *c, uint32_t conn, const json_t *line)
+{
+	struct hello h;
+
+	if (!read_hello(c, conn, line, &h))
+		return;
+	uint32_t node = ctl_node_named(c, h.name);
+	if (!may_be(c, conn, &h, node))
+		return;
+	struct ctl_node *n = &c->node[node];
+	if (n->conn != CTL_NONE) { /* silent: it is the same daemon, whose line broke */
+		uint32_t old = n->conn;
+		n->conn = CTL_NONE;
+		memset(&c->conn[old], 0, sizeof c->conn[old]);
+		c->o.close(c->o.ctx, old);
+	}
+	was_here(c, node, &h);
+	bool moved = n->state != CTL_NEVER && strcmp(n->listen, h.listen) != 0;
+	c->conn[conn].kind = CTL_CONN_NODE;
+	c->conn[conn].node = node;
+	n->conn = conn;
+	n->heard_ns = c->now_ns;
+	n->cut_ns = 0;
+	snprintf(n->listen, sizeof n->listen, "%s", h.listen);
+	n->shards = (uint32_t)h.shards;
+	n->slots = (uint32_t)h.slots;
+	n->started = (int64_t)h.started;
+	ctl_note(c, "%s %s %s at %s, with %zu routes", kind_text(n->kind), n->name,
+		 n->state == CTL_NEVER ? "is there" : "is back", n->listen,
+		 json_array_size(h.routes));
+	if (n->state != CTL_UP) {
+		enter(c, n, CTL_UP);
+		ctl_plan_in(c, FAN_CTL_COME_MS, "%s %s came%s", kind_text(n->kind), n->name,
+			    moved ? " to another address" : "");
+	}
+	ctl_route_greet(c, node, h.routes);
+}
+
+/* ---- what it says later ------------------------------------------------------------------- */
+
+static uint64_t count_of(const json_t *o, const char *key)
+{
+	json_int_t v = json_integer_value(json_object_get(o, key));
+
+	return v > 0 ? (uint64_t)v : 0;
+}
+
+static void take_health(struct ctl_node *n, const json_t *h)
+{
+	n->packets = count_of(h, "packets");
+	n->hits = count_of(h, "hits");
+	n->passed = count_of(h, "passed");
+	n->collisions = count_of(h, "collisions");
+	n->results = count_of(h, "results");
+	n->drops = count_of(h, "drops");
+}
+
+void ctl_node_line(struct fan_ctl *c, uint32_t conn, const json_t *line)
+{
+	uint32_t node = c->conn[conn].node;
+	struct ctl_node *n = &c->node[node];
+	const json_t *health = json_object_get(line, "health");
+	const json_t *ok = json_object_get(line, "ok"), *error = json_object_get(line, "error");
+	const char *why = json_string_value(json_object_get(line, "why"));
+
+	n->heard_ns = c->now_ns;
+	if (json_is_object(health))
+		take_health(n, health);
+	else if (json_is_integer(ok))
+		ctl_route_answer(c, node, json_integer_value(ok), NULL);
+	else if (json_is_integer(error))
+		ctl_route_answer(c, node, json_integer_value(error), why ? why : "for no reason");
+	else
+		ctl_refuse(c, conn, "\"%s\": expected health, ok or error", n->name);
+}
+
+void ctl_node_closed(struct fan_ctl *c, uint32_t node)
+{
+	struct ctl_node *n = &c->node[node];
+
+	n->conn = CTL_NONE;
+	if (n->state != CTL_UP)
+		return;
+	if (n->kind == FAN_NODE_SERVER) /* a home that is lost costs more than a wait */
+		n->cut_ns = c->now_ns;
+	else
+		is_gone(c, node, "its line was cut");
+}
+
+void ctl_node_tick(struct fan_ctl *c)
+{
+	for (uint32_t i = 0; i < c->nodes; i++) {
+		struct ctl_node *n = &c->node[i];
+		if (n->conn != CTL_NONE && c->now_ns - n->heard_ns >= FAN_CTL_SILENT_MS * CTL_MS) {
+			uint32_t old = n->conn;
+			n->conn = CTL_NONE;
+			memset(&c->conn[old], 0, sizeof c->conn[old]);
+			c->o.close(c->o.ctx, old);
+			is_gone(c, i, "it is silent");
+		} else if (n->cut_ns && c->now_ns - n->cut_ns >= FAN_CTL_BACK_MS * CTL_MS) {
+			is_gone(c, i, "its line was cut");
+		}
+	}
+}
+
+uint64_t ctl_node_deadline(const struct fan_ctl *c)
+{
+	uint64_t due = UINT64_MAX;
+
+	for (uint32_t i = 0; i < c->nodes; i++) {
+		const struct ctl_node *n = &c->node[i];
+		uint64_t at = n->conn != CTL_NONE ? n->heard_ns + FAN_CTL_SILENT_MS * CTL_MS
+			      : n->cut_ns	  ? n->cut_ns + FAN_CTL_BACK_MS * CTL_MS
+						  : UINT64_MAX;
+		due = at < due ? at : due;
+	}
+	return due;
+}
+
+bool ctl_all_up(const struct fan_ctl *c)
+{
+	for (uint32_t i = 0; i < c->nodes; i++)
+		if (c->node[i].state != CTL_UP)
+			return false;
+	return true;
+}

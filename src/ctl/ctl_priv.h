@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ctl_priv.h - what the files of the controller share: its nodes, jobs and routes. */
+#ifndef FAN_CTL_PRIV_H
+#define FAN_CTL_PRIV_H
+
+#include "core/err.h"
+#include "core/limits.h"
+#include "ctl.h"
+#include "plan/install.h"
+
+#define CTL_NONE	  UINT32_MAX
+#define CTL_ADDRESS_BYTES 80
+#define CTL_PART_BYTES	  (FAN_TOPO_NAME_MAX + 24) /* "job~2/63" */
+#define CTL_JOB_NAME_MAX  (FAN_NAME_MAX - 7)	   /* "~999/63" behind it */
+#define CTL_MS		  UINT64_C(1000000)
+#define CTL_REFUSALS_MAX  4 /* of a job's routes, until it waits for something to change */
+
+/* ---- nodes: switches and servers of the topology, and its workers --------------------- */
+
+enum ctl_node_state { CTL_NEVER, CTL_UP, CTL_GONE };
+
+struct ctl_node {
+	char name[FAN_TOPO_NAME_MAX + 1];
+	enum fan_node_kind kind;
+	enum ctl_node_state state;
+	uint32_t conn; /* CTL_NONE: none */
+	char listen[CTL_ADDRESS_BYTES];
+	uint32_t shards, slots;
+	int64_t started;   /* of the process, as it says: another one knows nothing */
+	uint64_t since_ns; /* in this state */
+	uint64_t heard_ns;
+	uint64_t cut_ns; /* a server: its line was cut then; 0: it is not */
+	uint64_t packets, hits, passed, collisions, results, drops; /* as it last said */
+	uint32_t strays; /* routes of an earlier controller there */
+	uint16_t stray[FAN_ROUTES_MAX];
+	uint64_t stray_ns; /* when they may go */
+};
+
+/* ---- routes: what is or was installed under a number ------------------------------------ */
+
+struct ctl_entry {
+	uint32_t from, next; /* nodes; from CTL_NONE: workers */
+	uint8_t depth;
+	bool sums;
+	uint64_t ranks[FAN_RANK_WORDS];
+};
+
+enum ctl_stop_state {
+	CTL_WANTED, /* to be told */
+	CTL_ASKED,
+	CTL_THERE,
+};
+
+struct ctl_stop {
+	uint32_t node, quota, entries;
+	struct ctl_entry *entry;
+	enum ctl_stop_state state;
+};
+
+enum ctl_route_state {
+	CTL_INSTALLING, /* no worker knows it */
+	CTL_READY,	/* all switches have it, or had it: workers go by it, or are to */
+	CTL_LEAVING,	/* being removed */
+};
+
+struct ctl_route {
+	uint16_t number;
+	uint32_t job, part;
+	enum ctl_route_state state;
+	uint32_t server;
+	uint32_t *join; /* by rank: the node of its first hop */
+	uint32_t ranks;
+	uint32_t stops;
+	struct ctl_stop *stop;
+	uint64_t moved[FAN_RANK_WORDS]; /* ranks that go by it */
+	uint64_t leave_ns;		/* LEAVING: switches are told then */
+	bool broken;			/* a switch has refused it */
+};
+
+/* ---- jobs ------------------------------------------------------------------------------- */
+
+struct ctl_part {
+	uint64_t from, to; /* its cut */
+	double share, gbps;
+	uint32_t server;
+	struct ctl_route *route; /* where it goes, or is to go next; never NULL */
+};
+
+enum ctl_told { CTL_TOLD_NOTHING, CTL_TOLD_PARTS, CTL_TO_BE_TOLD_AGAIN };
+
+struct ctl_rank {
+	uint32_t conn; /* CTL_NONE: none */
+	enum ctl_told told;
+	uint64_t absent_ns; /* it had one until then; 0: never */
+};
+
+struct ctl_job {
+	char name[FAN_TOPO_NAME_MAX + 1];
+	json_t *said; /* as the topology has it; NULL: it has ended, the place is free */
+	uint32_t ranks;
+	uint32_t *worker; /* by rank: node */
+	struct ctl_rank *rank;
+	uint32_t servers;
+	uint32_t *server;
+	uint32_t life;	   /* times that it has begun again */
+	bool bound;	   /* workers have been told parts: these stay, ways may change */
+	bool announced;	   /* that its routes are there has been noted */
+	uint32_t refusals; /* of its routes by switches, since all of them were there */
+	uint32_t parts;
+	struct ctl_part *part;
+	double gbps;		     /* planned */
+	json_t *trees, *assignments; /* of its plan, by name; NULL: none */
+	char why[FAN_WHY_BYTES];     /* why it is planned so, or is not */
+};
+
+/* ---- all ---------------------------------------------------------------------------------- */
+
+enum ctl_conn_kind { CTL_CONN_FREE, CTL_CONN_NEW, CTL_CONN_NODE, CTL_CONN_WORKER };
+
+struct ctl_conn {
+	enum ctl_conn_kind kind;
+	uint32_t node, job, rank;
+	uint64_t since_ns;
+};
+
+struct ctl_event {
+	uint64_t at_ns;
+	char what[FAN_CTL_EVENT_BYTES];
+};
+
+struct fan_ctl {
+	struct fan_ctl_options o;
+	uint64_t now_ns, start_ns;
+	json_t *root; /* nodes and links as given; jobs are below */
+	bool given;   /* jobs that nobody has joined keep their plan, too */
+	struct ctl_node *node;
+	uint32_t nodes;
+	struct ctl_job *job;
+	uint32_t jobs;
+	struct ctl_route *route[FAN_CTL_ROUTES_MAX]; /* NULL: free */
+	uint16_t last_number;
+	uint8_t ours[(UINT16_MAX + 1) / 8]; /* numbers that were given out, by this controller */
+	struct ctl_conn conn[FAN_CTL_CONNS_MAX];
+	bool begun;			 /* the wait for all daemons is over */
+	bool search;			 /* the next plan looks for better ways, too */
+	uint64_t plan_ns;		 /* when to plan; UINT64_MAX: no need */
+	char cause[FAN_CTL_EVENT_BYTES]; /* of it */
+	uint64_t plans;			 /* made so far */
+	uint64_t events;
+	struct ctl_event event[FAN_CTL_EVENTS_MAX];
+};
+
+/* ctl.c */
+
+/* Note what has happened. */
+void ctl_note(struct fan_ctl *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Send `value`, which is given up. */
+void ctl_send(struct fan_ctl *c, uint32_t conn, json_t *value);
+
+/* Say why a connection is of no use, and end it. */
+void ctl_refuse(struct fan_ctl *c, uint32_t conn, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* A plan is due in `ms`, because of what `format` says. */
+void ctl_plan_in(struct fan_ctl *c, uint32_t ms, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+uint32_t ctl_node_named(const struct fan_ctl *c, const char *name);
+uint32_t ctl_job_named(const struct fan_ctl *c, const char *name);
+
+/* ctl_node.c: daemons */
+void ctl_node_line(struct fan_ctl *c, uint32_t conn, const json_t *line);
+void ctl_node_hello(struct fan_ctl *c, uint32_t conn, const json_t *line);
+void ctl_node_closed(struct fan_ctl *c, uint32_t node);
+void ctl_node_tick(struct fan_ctl *c);
+uint64_t ctl_node_deadline(const struct fan_ctl *c);
+bool ctl_all_up(const struct fan_ctl *c);
+
+/* ctl_route.c: numbers and what is installed under them */
+
+/* A new route of `part` of the installation, CTL_INSTALLING, which nobody has been told of.
+ * `map`: nodes of the installation to ours.  NULL: no memory, or too many. */
+struct ctl_route *ctl_route_new(struct fan_ctl *c, uint32_t job, uint32_t part,
+				const struct fan_install *in, const struct fan_install_part *from,
+				const uint32_t *map);
+
+/* Does it say what `from` does? */
+bool ctl_route_is(const struct ctl_route *r, const struct fan_install *in,
+		  const struct fan_install_part *from, const uint32_t *map);
+
+struct ctl_route *ctl_route_numbered(const struct fan_ctl *c, uint16_t number);
+
+/* Tell switches what they have not been told. */
+void ctl_route_push(struct fan_ctl *c, struct ctl_route *r);
+
+/* Do all switches have it? */
+bool ctl_route_is_there(const struct ctl_route *r);
+
+/* Remove it, `ms` from now. */
+void ctl_route_leave(struct fan_ctl *c, struct ctl_route *r, uint32_t ms);
+
+/* A daemon has answered, or is there with these routes, or is gone. */
+void ctl_route_answer(struct fan_ctl *c, uint32_t node, int64_t id, const char *error);
+void ctl_route_greet(struct fan_ctl *c, uint32_t node, const json_t *numbers);
+void ctl_route_forget(struct fan_ctl *c, uint32_t node);
+void ctl_route_tick(struct fan_ctl *c);
+uint64_t ctl_route_deadline(const struct fan_ctl *c);
+void ctl_route_free(struct fan_ctl *c, struct ctl_route *r);
+
+/* ctl_job.c: workers */
+void ctl_job_join(struct fan_ctl *c, uint32_t conn, const json_t *line);
+void ctl_job_line(struct fan_ctl *c, uint32_t conn, const json_t *line);
+void ctl_job_closed(struct fan_ctl *c, uint32_t job, uint32_t rank);
+
+/* Something about its routes has changed: tell workers, and remove what nobody uses. */
+void ctl_job_settle(struct fan_ctl *c, uint32_t job);
+
+/* A server is gone for good: jobs that have a home there begin again. */
+void ctl_job_lost_home(struct fan_ctl *c, uint32_t node);
+void ctl_job_tick(struct fan_ctl *c);
+
+/* Its parts and their routes are no more; routes go in `ms`. */
+void ctl_job_unplan(struct fan_ctl *c, struct ctl_job *j, uint32_t ms);
+
+/* Admit job `job` of the whole topology `t` with it; end one. */
+int ctl_job_admit(struct fan_ctl *c, const struct fan_topo *t, uint32_t job, struct fan_why *why);
+void ctl_job_end(struct fan_ctl *c, uint32_t job, const char *why);
+void ctl_job_free(struct fan_ctl *c, struct ctl_job *j);
+
+/* ctl_plan.c: from what is there to routes */
+void ctl_plan(struct fan_ctl *c);
+
+/* Check a plan against the whole topology, and take it as that of all jobs. */
+int ctl_plan_take(struct fan_ctl *c, const json_t *plan, struct fan_why *why);
+
+/* The plan of all jobs as JSON, or NULL. */
+json_t *ctl_plan_json(const struct fan_ctl *c);
+
+#endif

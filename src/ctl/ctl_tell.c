@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ctl_tell.c - what people ask and order, and what they are told. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ctl_priv.h"
+#include "plan/topo_json.h"
+
+#define SECOND 1e9
+
+/* ---- as JSON ------------------------------------------------------------------------------- */
+
+static const char *const kinds[] = {"worker", "switch", "server"};
+static const char *const states[] = {"never", "up", "gone"};
+
+/* Routes that a node knows, or is to know. */
+static uint32_t routes_at(const struct fan_ctl *c, uint32_t node)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < FAN_CTL_ROUTES_MAX; i++)
+		for (uint32_t s = 0; c->route[i] && s < c->route[i]->stops; s++)
+			count += c->route[i]->stop[s].node == node &&
+				 c->route[i]->state != CTL_LEAVING;
+	return count;
+}
+
+static json_t *node_json(const struct fan_ctl *c, uint32_t node)
+{
+	const struct ctl_node *n = &c->node[node];
+
+	return json_pack("{ss ss ss ss si sf si si s{sI sI sI sI sI sI}}", "name", n->name, "kind",
+			 kinds[n->kind], "state", states[n->state], "listen", n->listen, "routes",
+			 (int)routes_at(c, node), "since_s",
+			 (double)(c->now_ns - n->since_ns) / SECOND, "shards", (int)n->shards,
+			 "strays", (int)n->strays, "health", "packets", (json_int_t)n->packets,
+			 "hits", (json_int_t)n->hits, "passed", (json_int_t)n->passed, "collisions",
+			 (json_int_t)n->collisions, "results", (json_int_t)n->results, "drops",
+			 (json_int_t)n->drops);
+}
+
+static json_t *summed_at(const struct fan_ctl *c, const struct ctl_route *r)
+{
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; i < r->stops; i++) {
+		bool sums = false;
+		for (uint32_t k = 0; k < r->stop[i].entries; k++)
+			sums |= r->stop[i].entry[k].sums;
+		if (sums)
+			json_array_append_new(list, json_string(c->node[r->stop[i].node].name));
+	}
+	return list;
+}
+
+static uint32_t count_moved(const struct ctl_route *r)
+{
+	uint32_t n = 0;
+
+	for (uint32_t k = 0; k < r->ranks; k++)
+		n += r->moved[k / 64] >> k % 64 & 1;
+	return n;
+}
+
+static json_t *part_json(const struct fan_ctl *c, const struct ctl_job *j, uint32_t part)
+{
+	static const char *const words[] = {"installing", "ready", "leaving"};
+	const struct ctl_part *p = &j->part[part];
+
+	return json_pack("{si si ss sf sf si si ss so}", "number", (int)part, "route",
+			 (int)p->route->number, "server", c->node[p->server].name, "share",
+			 p->share, "gbps", p->gbps, "ranks", (int)j->ranks, "moved",
+			 (int)count_moved(p->route), "state", words[p->route->state], "summed_at",
+			 summed_at(c, p->route));
+}
+
+static uint32_t count_joined(const struct ctl_job *j)
+{
+	uint32_t joined = 0;
+
+	for (uint32_t r = 0; r < j->ranks; r++)
+		joined += j->rank[r].conn != CTL_NONE;
+	return joined;
+}
+
+static json_t *job_json(const struct fan_ctl *c, const struct ctl_job *j)
+{
+	json_t *parts = json_array();
+
+	for (uint32_t i = 0; i < j->parts; i++)
+		json_array_append_new(parts, part_json(c, j, i));
+	return json_pack("{ss si si si sb so sf ss}", "name", j->name, "ranks", (int)j->ranks,
+			 "joined", (int)count_joined(j), "life", (int)j->life, "ready",
+			 j->announced, "parts", parts, "planned_gbps", j->gbps, "why", j->why);
+}
+
+static json_t *events_json(const struct fan_ctl *c)
+{
+	uint64_t from = c->events > FAN_CTL_EVENTS_MAX ? c->events - FAN_CTL_EVENTS_MAX : 0;
+	json_t *list = json_array();
+
+	for (uint64_t i = from; i < c->events; i++) {
+		const struct ctl_event *e = &c->event[i % FAN_CTL_EVENTS_MAX];
+		json_array_append_new(list, json_pack("{sf ss}", "t_s",
+						      (double)(e->at_ns - c->start_ns) / SECOND,
+						      "what", e->what));
+	}
+	return list;
+}
+
+json_t *fan_ctl_status(const struct fan_ctl *c, uint64_t now_ns)
+{
+	json_t *nodes = json_array(), *jobs = json_array();
+
+	(void)now_ns;
+	for (uint32_t i = 0; i < c->nodes; i++)
+		json_array_append_new(nodes, node_json(c, i));
+	for (uint32_t i = 0; i < c->jobs; i++)
+		if (c->job[i].said)
+			json_array_append_new(jobs, job_json(c, &c->job[i]));
+	return json_pack("{ss ss sI sI sf so so so}", "topology", c->o.file, "algorithm",
+			 c->given ? "given" : c->o.algorithm->name, "seed",
+			 (json_int_t)c->o.plan.seed, "epoch", (json_int_t)c->plans, "up_s",
+			 (double)(c->now_ns - c->start_ns) / SECOND, "nodes", nodes, "jobs", jobs,
+			 "events", events_json(c));
+}
+
+/* ---- as text -------------------------------------------------------------------------------- */
+
+struct text {
+	char *at;
+	size_t used, room;
+	bool failed;
+};
+
+static void say(struct text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void say(struct text *t, const char *format, ...)
+{
+	char line[1024];
+	va_list args;
+
+	va_start(args, format);
+	int n = vsnprintf(line, sizeof line, format, args);
+	va_end(args);
+	size_t bytes = n < 0 ? 0 : (size_t)n < sizeof line ? (size_t)n : sizeof line - 1;
+	if (t->used + bytes + 1 > t->room) {
+		size_t room = 2 * (t->room + bytes + 1);
+		char *more = t->failed ? NULL : realloc(t->at, room);
+		if (!more) {
+			t->failed = true;
+			return;
+		}
+		t->at = more;
+		t->room = room;
+	}
+	memcpy(t->at + t->used, line, bytes + 1);
+	t->used += bytes;
+}
+
+static void say_sums(struct text *t, const struct fan_ctl *c, const struct ctl_route *r)
+{
+	json_t *list = summed_at(c, r);
+
+	say(t, "%s", json_array_size(list) ? "summed at" : "summed at the server only");
+	for (size_t i = 0; i < json_array_size(list); i++)
+		say(t, "%s %s", i ? "," : "", json_string_value(json_array_get(list, i)));
+	json_decref(list);
+}
+
+static void say_job(struct text *t, const struct fan_ctl *c, const struct ctl_job *j)
+{
+	say(t, "job %s: %u of %u ranks, %s, %.4g Gb/s planned\n", j->name, count_joined(j),
+	    j->ranks, j->announced ? "routes are there" : "waits for routes", j->gbps);
+	for (uint32_t i = 0; i < j->parts; i++) {
+		const struct ctl_part *p = &j->part[i];
+		say(t, "  part %u: %.2f %% to %s by route %u, %u ranks on it, ", i, 100 * p->share,
+		    c->node[p->server].name, p->route->number, count_moved(p->route));
+		say_sums(t, c, p->route);
+		say(t, "\n");
+	}
+}
+
+static void say_status(struct text *t, const struct fan_ctl *c)
+{
+	say(t, "%s: algorithm %s, %llu plans made\n", c->o.file,
+	    c->given ? "given" : c->o.algorithm->name, (unsigned long long)c->plans);
+	for (uint32_t i = 0; i < c->nodes; i++)
+		if (c->node[i].kind != FAN_NODE_WORKER)
+			say(t, "%s %s: %s for %.1f s, %s, %u routes\n", kinds[c->node[i].kind],
+			    c->node[i].name, states[c->node[i].state],
+			    (double)(c->now_ns - c->node[i].since_ns) / SECOND, c->node[i].listen,
+			    routes_at(c, i));
+	for (uint32_t i = 0; i < c->jobs; i++)
+		if (c->job[i].said)
+			say_job(t, c, &c->job[i]);
+}
+
+/* Where route `r` goes, switch by switch. */
+static void say_route(struct text *t, const struct fan_ctl *c, const struct ctl_route *r)
+{
+	for (uint32_t s = 0; s < r->stops; s++)
+		for (uint32_t k = 0; k < r->stop[s].entries; k++) {
+			const struct ctl_entry *e = &r->stop[s].entry[k];
+			uint32_t ranks = 0;
+			for (uint32_t n = 0; n < FAN_RANKS_MAX; n++)
+				ranks += e->ranks[n / 64] >> n % 64 & 1;
+			say(t, "    %s: %u ranks from %s, %s, to %s\n",
+			    c->node[r->stop[s].node].name, ranks,
+			    e->from == CTL_NONE ? "workers" : c->node[e->from].name,
+			    e->sums ? "summed" : "passed on", c->node[e->next].name);
+		}
+}
+
+static void say_why(struct text *t, const struct fan_ctl *c, const char *name)
+{
+	uint32_t job = ctl_job_named(c, name);
+
+	if (job == CTL_NONE) {
+		say(t, "error: no job \"%s\"\n", name);
+		return;
+	}
+	const struct ctl_job *j = &c->job[job];
+	say(t, "%s\n", j->why);
+	say_job(t, c, j);
+	for (uint32_t i = 0; i < j->parts; i++) {
+		say(t, "  route %u:\n", j->part[i].route->number);
+		say_route(t, c, j->part[i].route);
+	}
+}
+
+/* ---- orders --------------------------------------------------------------------------------- */
+
+static void order_admit(struct text *t, struct fan_ctl *c, json_t *said)
+{
+	json_t *root = json_copy(c->root), *jobs = json_array();
+	struct fan_why why = {""};
+	struct fan_topo topo;
+	const char *name = json_string_value(json_object_get(said, "name"));
+
+	json_array_append(jobs, said);
+	json_object_set_new(root, "jobs", jobs);
+	int err = said ? fan_topo_from_json(&topo, root, &why) : FAN_E_CONFIG;
+	json_decref(root);
+	if (err) {
+		say(t, "error: %s\n", why.text[0] ? why.text : "expected a JSON object, one job");
+		return;
+	}
+	if (ctl_job_named(c, name) != CTL_NONE)
+		err = fan_why_set(&why, FAN_E_CONFIG, "job \"%s\" is there already", name);
+	else
+		err = ctl_job_admit(c, &topo, 0, &why);
+	fan_topo_free(&topo);
+	if (err) {
+		say(t, "error: %s\n", why.text[0] ? why.text : fan_err_text(err));
+		return;
+	}
+	ctl_note(c, "%s is admitted", name);
+	ctl_plan_in(c, 0, "job %s was admitted", name);
+	say(t, "ok\n");
+}
+
+static void order_end(struct text *t, struct fan_ctl *c, const char *name)
+{
+	uint32_t job = ctl_job_named(c, name);
+
+	if (job == CTL_NONE) {
+		say(t, "error: no job \"%s\"\n", name);
+		return;
+	}
+	ctl_job_end(c, job, "by order");
+	ctl_plan_in(c, 0, "job %s has ended", name);
+	say(t, "ok\n");
+}
+
+static void order_install(struct text *t, struct fan_ctl *c, const json_t *plan)
+{
+	struct fan_why why = {"expected a plan as fanin plan --json writes it"};
+
+	if (!plan || ctl_plan_take(c, plan, &why))
+		say(t, "error: %s\n", why.text);
+	else
+		say(t, "ok\n");
+}
+
+static void order_replan(struct text *t, struct fan_ctl *c)
+{
+	c->given = false;
+	c->search = true;
+	ctl_plan_in(c, 0, "it was asked for");
+	say(t, "ok\n");
+}
+
+static void say_json(struct text *t, json_t *value)
+{
+	char *text = value ? json_dumps(value, JSON_INDENT(1)) : NULL;
+
+	for (size_t at = 0; text && text[at];) { /* in pieces that a line takes */
+		int n = (int)strnlen(text + at, 1000);
+		say(t, "%.*s", n, text + at);
+		at += (size_t)n;
+	}
+	say(t, "\n");
+	free(text);
+	json_decref(value);
+}
+
+/* What is behind the word, if the line begins with it; else NULL. */
+static const char *behind(const char *line, const char *word)
+{
+	size_t n = strlen(word);
+
+	if (strncmp(line, word, n) != 0 || (line[n] && line[n] != ' '))
+		return NULL;
+	while (line[n] == ' ')
+		n++;
+	return line + n;
+}
+
+static void answer(struct text *t, struct fan_ctl *c, const char *line)
+{
+	const char *rest;
+	json_error_t e;
+	json_t *value = NULL;
+
+	if (strcmp(line, "status") == 0)
+		say_status(t, c);
+	else if (strcmp(line, "status json") == 0)
+		say_json(t, fan_ctl_status(c, c->now_ns));
+	else if (strcmp(line, "plan json") == 0)
+		say_json(t, ctl_plan_json(c));
+	else if ((rest = behind(line, "why")))
+		say_why(t, c, rest);
+	else if (strcmp(line, "replan") == 0)
+		order_replan(t, c);
+	else if ((rest = behind(line, "admit")))
+		order_admit(t, c, value = json_loads(rest, JSON_REJECT_DUPLICATES, &e));
+	else if ((rest = behind(line, "end")))
+		order_end(t, c, rest);
+	else if ((rest = behind(line, "install")))
+		order_install(t, c, value = json_loads(rest, JSON_REJECT_DUPLICATES, &e));
+	else
+		say(t,
+		    "error: \"%.60s\": expected status, status json, plan json, why JOB, replan, "
+		    "admit JSON, end JOB or install JSON\n",
+		    line);
+	json_decref(value);
+}
+
+char *fan_ctl_ask(struct fan_ctl *c, uint64_t now_ns, const char *text, size_t bytes)
+{
+	struct text t = {NULL};
+
+	c->now_ns = now_ns;
+	if (memchr(text, '\0', bytes))
+		say(&t, "error: a zero in the line\n");
+	else
+		answer(&t, c, text);
+	if (!t.failed)
+		return t.at;
+	free(t.at);
+	return NULL;
+}

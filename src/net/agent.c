@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "lines.h"
+#include "logline.h"
+#include "order.h"
+#include "shard.h"
+
+#define ADDRESS_BYTES 80
+
+/* What one job did, over all shards. */
+struct sum {
+	const char *name;
+	uint64_t hits, passed, collisions, held, results, replays;
+	unsigned ranks;
+	const char *state;
+};
+
+struct fan_agent {
+	struct fan_agent_options o;
+	struct fan_lines lines;
+	pthread_t thread;
+	int stop_fd; /* written to: stop */
+	bool said_hello;
+	uint64_t started_ms; /* since 1970 */
+	uint64_t retry_ns;   /* closed: when to dial; connecting: when to give up */
+	uint64_t health_ns;  /* when the next report is due */
+	bool told_lost;	     /* the log has the controller's absence */
+	unsigned routes;     /* installed */
+	uint16_t route[FAN_ROUTES_MAX];
+	struct fan_order order;
+	struct fan_shard_health health[FAN_SHARDS_MAX];
+	struct sum sum[FAN_JOBS_MAX];
+};
+
+/* ---- saying ------------------------------------------------------------------------ */
+
+static void tell(const struct fan_agent *a, const struct fan_line *l)
+{
+	if (a->o.log)
+		a->o.log(a->o.ctx, l->text);
+}
+
+/* Send `value`, which is given up.  -errno: the line is of no use. */
+static int send_json(struct fan_agent *a, json_t *value)
+{
+	char *text = value ? json_dumps(value, JSON_COMPACT) : NULL;
+	int e = text ? fan_lines_put(&a->lines, text, strlen(text)) : -ENOMEM;
+
+	free(text);
+	json_decref(value);
+	return e;
+}
+
+/* Where workers and switches find this daemon. */
+static const char *address(const struct fan_agent *a, char *text)
+{
+	fan_peer at = a->o.listen;
+	struct sockaddr_storage ss;
+	socklen_t bytes = sizeof ss;
+
+	if (fan_peer_is_any(&at) && getsockname(a->lines.fd, (struct sockaddr *)&ss, &bytes) == 0) {
+		at = fan_peer_from_sockaddr((const struct sockaddr *)&ss, bytes);
+		at.port = a->o.listen.port;
+	}
+	return fan_peer_text(&at, text, ADDRESS_BYTES);
+}
+
+static int say_hello(struct fan_agent *a)
+{
+	char text[ADDRESS_BYTES];
+	json_t *routes = json_array();
+
+	for (unsigned i = 0; i < a->routes; i++)
+		json_array_append_new(routes, json_integer(a->route[i]));
+	a->said_hello = true;
+	a->health_ns = fan_clock_ns();
+	return send_json(a, json_pack("{ss ss ss si si sI so}", "hello",
+				      a->o.is_switch ? "switch" : "server", "name", a->o.name,
+				      "listen", address(a, text), "shards", (int)a->o.shards,
+				      "slots", (int)a->o.slots, "started",
+				      (json_int_t)a->started_ms, "routes", routes));
+}
+
+static struct sum *sum_of(struct fan_agent *a, unsigned *count, const char *name)
+{
+	for (unsigned i = 0; i < *count; i++)
+		if (strcmp(a->sum[i].name, name) == 0)
+			return &a->sum[i];
+	if (*count == FAN_JOBS_MAX)
+		return NULL;
+	a->sum[*count] = (struct sum){.name = name};
+	return &a->sum[(*count)++];
+}
+
+static void add_job(struct fan_agent *a, unsigned *count, const struct fan_shard_health *h,
+		    unsigned i)
+{
+	const struct fan_tallied *t = &h->tallied[i];
+	const struct fan_report *r = &h->report[i];
+	struct sum *s = sum_of(a, count, a->o.is_switch ? t->name : r->name);
+
+	if (!s)
+		return;
+	s->hits += t->hits;
+	s->passed += t->passed;
+	s->collisions += t->collisions;
+	s->held += t->held;
+	s->results += r->results;
+	s->replays += r->replays;
+	s->ranks = r->ranks;
+	s->state = a->o.is_switch ? NULL : fan_job_state_text(r->state);
+}
+
+static json_t *jobs_json(struct fan_agent *a)
+{
+	json_t *list = json_array();
+	unsigned count = 0;
+
+	for (unsigned s = 0; s < a->o.shards; s++)
+		for (unsigned i = 0; i < a->health[s].jobs; i++)
+			add_job(a, &count, &a->health[s], i);
+	for (unsigned i = 0; i < count; i++) {
+		const struct sum *s = &a->sum[i];
+		json_array_append_new(
+			list, a->o.is_switch ? json_pack("{ss sI sI sI sI}", "name", s->name,
+							 "hits", (json_int_t)s->hits, "passed",
+							 (json_int_t)s->passed, "collisions",
+							 (json_int_t)s->collisions, "held",
+							 (json_int_t)s->held)
+					     : json_pack("{ss ss si sI sI}", "name", s->name,
+							 "state", s->state, "ranks", (int)s->ranks,
+							 "results", (json_int_t)s->results,
+							 "replays", (json_int_t)s->replays));
+	}
+	return list;
+}
+
+static int say_health(struct fan_agent *a)
+{
+	uint64_t packets = 0, hits = 0, passed = 0, collisions = 0, results = 0, drops = 0;
+
+	for (unsigned s = 0; s < a->o.shards; s++) {
+		const struct fan_shard_health *h = &a->health[s];
+		fan_switchd_health(a->o.daemon, s, &a->health[s]);
+		packets += h->packets;
+		hits += h->hits;
+		passed += h->passed;
+		collisions += h->collisions;
+		results += h->results;
+		drops += h->drops;
+	}
+	a->health_ns = fan_clock_ns() + FAN_AGENT_HEALTH_MS * FAN_MS;
+	return send_json(a, json_pack("{s{sI sI sI sI sI sI so}}", "health", "packets",
+				      (json_int_t)packets, "hits", (json_int_t)hits, "passed",
+				      (json_int_t)passed, "collisions", (json_int_t)collisions,
+				      "results", (json_int_t)results, "drops", (json_int_t)drops,
+				      "jobs", jobs_json(a)));
+}
+
+/* ---- heeding ----------------------------------------------------------------------- */
+
+/* `count` routes if it is none of them. */
+static unsigned place_of(const struct fan_agent *a, uint16_t route)
+{
+	unsigned i = 0;
+
+	while (i < a->routes && a->route[i] != route)
+		i++;
+	return i;
+}
+
+static const char *why_not(int err)
+{
+	switch (err) {
+	case FAN_E_BUSY: return "the route's number has other entries here";
+	case FAN_E_SLOTS_FULL: return "no room for a further route; --routes says for how many";
+	default: return "entries that exclude each other, or a server, which has none";
+	}
+}
+
+static int install(struct fan_agent *a, char *why)
+{
+	const struct fan_order *o = &a->order;
+	const struct fan_route_config c = {
+		.number = o->route,
+		.quota = o->quota,
+		.entry = o->entry,
+		.entries = o->entries,
+	};
+	unsigned place = place_of(a, o->route);
+	int err = place < FAN_ROUTES_MAX ? fan_switchd_route(a->o.daemon, &c) : FAN_E_SLOTS_FULL;
+
+	if (err)
+		snprintf(why, FAN_ORDER_WHY_BYTES, "route %u: %s", o->route, why_not(err));
+	else if (place == a->routes)
+		a->route[a->routes++] = o->route;
+	return err;
+}
+
+static void take_away(struct fan_agent *a)
+{
+	unsigned place = place_of(a, a->order.route);
+
+	if (place == a->routes)
+		return;
+	fan_switchd_unroute(a->o.daemon, a->order.route);
+	a->route[place] = a->route[--a->routes];
+}
+
+static void tell_refused(struct fan_agent *a)
+{
+	struct fan_line l = {.used = 0};
+
+	fan_line_add(&l, "event=warning");
+	fan_line_quoted(&l, "text", a->order.refused, strlen(a->order.refused));
+	tell(a, &l);
+}
+
+/* Do what the line says.  -errno: the connection is of no use any more. */
+static int heed(struct fan_agent *a, const char *text, size_t bytes)
+{
+	char why[FAN_ORDER_WHY_BYTES];
+	int err = fan_order_get(&a->order, text, bytes, why);
+
+	if (err && !a->order.numbered)
+		return 0; /* nobody waits for an answer */
+	if (!err && a->order.kind == FAN_ORDER_OTHER)
+		return 0;
+	if (!err && a->order.kind == FAN_ORDER_REFUSED) {
+		tell_refused(a);
+		return -ECONNREFUSED;
+	}
+	if (!err && a->order.kind == FAN_ORDER_INSTALL)
+		err = install(a, why);
+	else if (!err)
+		take_away(a);
+	json_int_t id = (json_int_t)a->order.id;
+	return send_json(a, err ? json_pack("{sI ss}", "error", id, "why", why)
+				: json_pack("{sI}", "ok", id));
+}
+
+/* ---- the line ---------------------------------------------------------------------- */
+
+static void hang_up(struct fan_agent *a, int e)
+{
+	const uint64_t spread = FAN_AGENT_RETRY_MAX - FAN_AGENT_RETRY_MS;
+	char text[ADDRESS_BYTES];
+	struct fan_line l = {.used = 0};
+
+	fan_lines_close(&a->lines);
+	a->retry_ns = fan_clock_ns() + (FAN_AGENT_RETRY_MS + fan_clock_nonce() % spread) * FAN_MS;
+	if (a->told_lost)
+		return;
+	a->told_lost = true;
+	fan_line_add(&l, "event=controller_lost controller=%s cause=\"%s\"",
+		     fan_peer_text(&a->o.controller, text, sizeof text), strerror(-e));
+	tell(a, &l);
+}
+
+static void dial(struct fan_agent *a)
+{
+	int e = fan_lines_dial(&a->lines, &a->o.controller);
+
+	a->said_hello = false;
+	a->retry_ns = fan_clock_ns() + FAN_AGENT_RETRY_MAX * FAN_MS;
+	if (e)
+		hang_up(a, e);
+}
+
+static void tell_found(struct fan_agent *a)
+{
+	char text[ADDRESS_BYTES];
+	struct fan_line l = {.used = 0};
+
+	a->told_lost = false;
+	fan_line_add(&l, "event=controller controller=%s name=%s routes=%u",
+		     fan_peer_text(&a->o.controller, text, sizeof text), a->o.name, a->routes);
+	tell(a, &l);
+}
+
+static void turn(struct fan_agent *a, short revents)
+{
+	size_t bytes;
+	char *text;
+	int err = 0, e = fan_lines_turn(&a->lines, revents);
+
+	if (!e && a->lines.connecting)
+		err = fan_clock_ns() < a->retry_ns ? 0 : -ETIMEDOUT;
+	else if (!e && !a->said_hello) {
+		tell_found(a);
+		err = say_hello(a);
+	}
+	while (!err && (text = fan_lines_next(&a->lines, &bytes)))
+		err = heed(a, text, bytes);
+	if (!err && !e && a->said_hello && fan_clock_ns() >= a->health_ns)
+		err = say_health(a);
+	if (e || err)
+		hang_up(a, e ? e : err);
+}
+
+static void *run(void *arg)
+{
+	struct fan_agent *a = arg;
+
+	for (;;) {
+		bool open = a->lines.fd >= 0;
+		uint64_t due = open && a->said_hello ? a->health_ns : a->retry_ns;
+		struct pollfd p[2] = {{.fd = a->stop_fd, .events = POLLIN},
+				      {.fd = a->lines.fd, .events = fan_lines_events(&a->lines)}};
+		if (poll(p, open ? 2 : 1, fan_clock_timeout_ms(due, -1)) < 0 && errno != EINTR)
+			return NULL;
+		if (p[0].revents)
+			return NULL;
+		if (open)
+			turn(a, p[1].revents);
+		else if (fan_clock_ns() >= a->retry_ns)
+			dial(a);
+	}
+}
+
+int fan_agent_start(struct fan_agent **out, const struct fan_agent_options *o)
+{
+	struct fan_agent *a = calloc(1, sizeof *a);
+	struct timespec now;
+
+	*out = NULL;
+	if (!a)
+		return -ENOMEM;
+	a->o = *o;
+	a->lines.fd = -1;
+	clock_gettime(CLOCK_REALTIME, &now);
+	a->started_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+	a->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	int e = a->stop_fd < 0 ? -errno : -pthread_create(&a->thread, NULL, run, a);
+	if (e) {
+		if (a->stop_fd >= 0)
+			close(a->stop_fd);
+		free(a);
+		return e;
+	}
+	pthread_setname_np(a->thread, "fanin-agent");
+	*out = a;
+	return 0;
+}
+
+void fan_agent_stop(struct fan_agent *a)
+{
+	const uint64_t one = 1;
+
+	if (!a)
+		return;
+	if (write(a->stop_fd, &one, sizeof one) == sizeof one)
+		pthread_join(a->thread, NULL);
+	fan_lines_close(&a->lines);
+	close(a->stop_fd);
+	free(a);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lines.h - a stream socket that carries lines: one JSON object each, ended by LF.
+ *
+ * Controllers, daemons and workers speak so (doc/controller.md).  Non-blocking; the caller
+ * polls.  What comes in is the other side's and bounded: a line that is too long, and a peer
+ * that does not read what it is sent, end the connection. */
+#ifndef FAN_LINES_H
+#define FAN_LINES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "udp.h"
+
+#define FAN_LINE_IN_MAX	  (1u << 20) /* bytes of a line, its LF included */
+#define FAN_LINES_OUT_MAX (8u << 20) /* bytes that wait to be sent */
+
+struct fan_lines {
+	int fd; /* -1: closed */
+	bool connecting;
+	char *in, *out;
+	size_t in_room, in_used; /* what has come */
+	size_t in_taken;	 /* of it, what fan_lines_next has given */
+	size_t in_seen;		 /* of it, what holds no LF behind in_taken */
+	size_t out_room, out_used, out_sent;
+};
+
+/* Take over the non-blocking socket `fd`. */
+void fan_lines_open(struct fan_lines *l, int fd);
+
+/* Begin to connect to `to`.  0, or -errno: closed. */
+int fan_lines_dial(struct fan_lines *l, const fan_peer *to);
+void fan_lines_close(struct fan_lines *l);
+
+/* Events to poll for: POLLIN, and POLLOUT if something waits.  0: closed. */
+short fan_lines_events(const struct fan_lines *l);
+
+/* poll said `revents`: finish connecting, send and receive what can be.  0, or -errno: the
+ * connection is of no use any more (-ECONNRESET: the other side has closed it; -EMSGSIZE: its line
+ * is too long), but lines that have come can still be taken. */
+int fan_lines_turn(struct fan_lines *l, short revents);
+
+/* The next whole line, ended by a zero in place of its LF, valid until the next turn; NULL: none.
+ * A zero within it is the line's own: look at `*bytes`. */
+char *fan_lines_next(struct fan_lines *l, size_t *bytes);
+
+/* Send `bytes` at `text` and an LF, at once or later.  0, or -errno: -ENOBUFS: too much waits,
+ * -EPIPE and others of send: the connection is of no use. */
+int fan_lines_put(struct fan_lines *l, const char *text, size_t bytes);
+
+/* Listen for streams on `at`; port 0: any, told in `*at`.  The socket, or -errno. */
+int fan_lines_listen(fan_peer *at);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* order.h - what a controller tells a daemon, from its line.
+ *
+ *     {"id":7,"install":{"route":3,"quota":0,"entries":[
+ *             {"from":"10.0.0.2:7000" or null,"ranks":"0-3,7","next":"10.0.0.5:7000",
+ *              "depth":2,"sums":true}]}}
+ *     {"id":8,"remove":3}
+ *     {"refused":"text"}
+ *
+ * Pure: no socket, no clock.  Addresses are numbers, never names to be looked up. */
+#ifndef FAN_ORDER_H
+#define FAN_ORDER_H
+
+#include <stddef.h>
+
+#include "core/route.h"
+
+#define FAN_ORDER_WHY_BYTES 256 /* enough for what is wrong with a line */
+
+enum fan_order_kind {
+	FAN_ORDER_INSTALL,
+	FAN_ORDER_REMOVE,
+	FAN_ORDER_REFUSED,
+	FAN_ORDER_OTHER, /* of a later version, or for somebody else: not heeded */
+};
+
+struct fan_order {
+	enum fan_order_kind kind;
+	int64_t id;    /* of INSTALL and REMOVE: its answer has it, too */
+	bool numbered; /* there is an id, even if the rest is wrong */
+	uint16_t route;
+	uint32_t quota;
+	unsigned entries;
+	struct fan_route_entry entry[FAN_ROUTE_ENTRIES_MAX]; /* of shard 0: others count ports on */
+	char refused[FAN_ORDER_WHY_BYTES];
+};
+
+/* Read the line of `bytes` at `text`.  FAN_OK; or FAN_E_CONFIG with a text in `why`, which is
+ * FAN_ORDER_WHY_BYTES. */
+int fan_order_get(struct fan_order *o, const char *text, size_t bytes, char *why);
+
+/* "0-3,7" to a set.  False: it is not of this form, empty, or beyond FAN_RANKS_MAX. */
+bool fan_ranks_read(uint64_t *set, const char *text);
+
+#endif
