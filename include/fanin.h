@@ -138,11 +138,21 @@ struct fanin_options {
 	const char *server_addr; /* "HOST:PORT" of the server behind a switch with shared slots
 				  * (policies atp, esa): when the switch is silent, ranks go on
 				  * through it, and come back; FANIN_SERVER; none */
+	const char *controller_addr; /* "HOST:PORT" of a `fanin controller`, instead of a switch: it
+				      * tells which switches and servers sum which part of each
+				      * tensor; FANIN_CONTROLLER; none */
+	int pace; /* with a controller: percent of the planned rate at which this rank sends,
+		   * 0..1000; 0: as fast as windows allow; FANIN_PACE; 100 */
+	void (*waiting)(void *arg,
+			const char *text); /* while fanin_comm_create waits, it calls this
+					    * every few seconds with a sentence about what it waits
+					    * for; NULL: nobody wants to know */
+	void *waiting_arg;
 };
 #define FANIN_OPTIONS_INIT                                                                         \
 	{                                                                                          \
 		sizeof(struct fanin_options), NULL, NULL, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,  \
-			-1, -1, -1, NULL                                                           \
+			-1, -1, -1, NULL, NULL, -1, NULL, NULL                                     \
 	}
 
 struct fanin_stats {
@@ -165,8 +175,11 @@ struct fanin_stats {
 	uint32_t cwnd_frags; /* of window_frags: that congestion leaves */
 	uint64_t marks;	     /* results some part of which has met congestion (ECN) */
 	uint64_t collisions; /* results some part of which found its shared slot taken */
-	uint64_t moves;	     /* from the switch to the server, and back */
+	uint64_t moves;	     /* from the switch to the server, and back; to other routes */
 	int server;	     /* 1: the switch is silent, and this rank goes through the server */
+	uint32_t parts;	     /* of each tensor, that go to homes of their own; 1 without a plan */
+	uint64_t result_ns;  /* when the last result came, CLOCK_MONOTONIC; 0: none yet */
+	uint64_t gap_ns;     /* longest time without a result while operations were under way */
 };
 
 /* Options of a switch inside this process.  Set with FANIN_SWITCH_OPTIONS_INIT, then

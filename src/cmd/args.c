@@ -3,6 +3,7 @@
 #include "args.h"
 
 #include <argp.h>
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <ini.h>
@@ -228,6 +229,7 @@ int args_read(const struct args_command *c, void *values, int argc, char **argv,
 {
 	struct flags f = {.c = c};
 
+	assert(c->count <= ARGS_OPTIONS_MAX);
 	read_flags(&f, argc, argv);
 	if (f.config) /* the library asks for [worker] in the same file */
 		setenv("FANIN_CONFIG", f.config, 1);

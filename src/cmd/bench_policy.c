@@ -28,12 +28,19 @@ static const char *ask_policy(const fan_peer *to)
 	return m.policy == FAN_POLICY_ATP ? "atp" : m.policy == FAN_POLICY_ESA ? "esa" : "switchml";
 }
 
+bool bench_follows(const char *switch_text)
+{
+	return strstr(switch_text, " (controller)") != NULL;
+}
+
 const char *bench_policy(const char *switch_text)
 {
 	char address[ARGS_TEXT_BYTES], why[ARGS_WHY_BYTES];
 	size_t bytes = strcspn(switch_text, " "); /* " (inside rank 0)" may follow */
 	fan_peer to;
 
+	if (bench_follows(switch_text))
+		return "plan";
 	if (bytes >= sizeof address)
 		return "unknown";
 	memcpy(address, switch_text, bytes);

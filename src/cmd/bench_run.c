@@ -10,31 +10,16 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "bench.h"
+#include "bench_rank.h"
 
-struct rank {
-	const struct bench_options *o;
-	const struct bench_gate *gate;
-	fanin_comm *comm;
-	int rank, ranks;
-	size_t tensor_bytes; /* of each of the two */
-	void *in, *out;
-	int64_t *ns; /* one an iteration */
-	struct bench_tile tile;
-	const char *policy; /* rank 0: of the switch */
-	bool told;	    /* a wrong element has been shown */
-	struct bench_result result[BENCH_SIZES_MAX];
-	int results;
-};
-
-static int64_t now_ns(void)
+int64_t bench_now_ns(void)
 {
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static int fail(const struct rank *k, int e)
+int bench_fail(const struct bench_rank *k, int e)
 {
 	const char *why = fanin_comm_error(k->comm);
 	if (!k->comm || !*why)
@@ -46,13 +31,13 @@ static int fail(const struct rank *k, int e)
 	return e;
 }
 
-static int pass_gate(const struct rank *k)
+static int pass_gate(const struct bench_rank *k)
 {
 	return k->gate ? k->gate->wait(k->gate->ctx) : fanin_barrier(k->comm);
 }
 
 /* The first wrong element of this rank, once. */
-static void tell_wrong(struct rank *k, size_t at)
+static void tell_wrong(struct bench_rank *k, size_t at)
 {
 	size_t e = k->tile.elem_bytes;
 	char got[32], want[32];
@@ -68,7 +53,7 @@ static void tell_wrong(struct rank *k, size_t at)
 
 /* Be idle as long as this rank's model would compute in iteration `iter`: the same time on
  * every run. */
-static int compute(const struct rank *k, int iter)
+static int compute(const struct bench_rank *k, int iter)
 {
 	uint64_t mix = ((uint64_t)(k->rank + k->o->first) << 32 | (uint32_t)iter) + 1;
 	mix = (mix ^ mix >> 31) * UINT64_C(0x9e3779b97f4a7c15);
@@ -82,7 +67,7 @@ static int compute(const struct rank *k, int iter)
 }
 
 /* One iteration; `*ns` is this rank's time. */
-static int iterate(struct rank *k, size_t count, int iter, int64_t *ns, int64_t *wrong)
+static int iterate(struct bench_rank *k, size_t count, int iter, int64_t *ns, int64_t *wrong)
 {
 	const struct bench_options *o = k->o;
 	size_t first = 0;
@@ -92,10 +77,10 @@ static int iterate(struct rank *k, size_t count, int iter, int64_t *ns, int64_t 
 		bench_fill(&k->tile, k->in, count);
 	}
 	int e = o->compute_ms ? compute(k, iter) : pass_gate(k);
-	int64_t start = now_ns();
+	int64_t start = bench_now_ns();
 	if (!e)
 		e = fanin_allreduce(k->comm, k->in, k->out, count, o->dtype, o->op);
-	*ns = now_ns() - start;
+	*ns = bench_now_ns() - start;
 	if (e || !o->check)
 		return e;
 	uint64_t bad = bench_count_wrong(&k->tile, k->out, count, &first);
@@ -122,63 +107,115 @@ static void summarise(struct bench_result *r, int64_t *ns, int n)
 	r->p99_us = (double)ns[((int64_t)n * 99 + 99) / 100 - 1] / 1e3;
 }
 
-static uint64_t retransmits(const struct rank *k)
-{
-	struct fanin_stats s = {.size = sizeof s};
-	fanin_comm_stats(k->comm, &s);
-	return s.retransmits;
-}
+/* Steps of one size: warm-up, getting ready to time, timed ones, summing up.  A step's number
+ * is SIZE_STEP * size + step. */
+#define SIZE_STEP (INT64_C(1) << 32)
 
-static int run_size(struct rank *k, size_t count, struct bench_result *r)
+/* How many iterations take o->seconds, by the last one before, as all ranks have it. */
+static int count_iterations(struct bench_rank *k)
 {
-	const struct bench_options *o = k->o;
-	int64_t sums[2] = {0}, unused = 0, begin = now_ns();
-	uint64_t before = 0;
-	for (int i = 0; i < o->warmup + o->iters; i++) {
-		bool timed = i >= o->warmup;
-		int64_t *ns = timed ? &k->ns[i - o->warmup] : &unused;
-		if (i == o->warmup)
-			before = retransmits(k);
-		if (i == o->warmup)
-			begin = now_ns();
-		int e = iterate(k, count, i, ns, &sums[0]);
-		if (e)
-			return e;
-		if (o->progress && k->rank == 0)
-			bench_print_bar(i + 1, o->warmup + o->iters,
-					count * bench_dtype_bytes(o->dtype), *ns);
-	}
-	r->elapsed_s = (double)(now_ns() - begin) * 1e-9;
-	sums[1] = (int64_t)(retransmits(k) - before);
-	int e = fanin_allreduce(k->comm, k->ns, k->ns, (size_t)o->iters, FANIN_INT64, FANIN_MAX);
-	if (!e)
-		e = fanin_allreduce(k->comm, sums, sums, 2, FANIN_INT64, FANIN_SUM);
-	r->count = count;
-	r->policy = k->policy;
-	r->wrong = sums[0];
-	r->retransmits = sums[1];
-	summarise(r, k->ns, o->iters);
+	int64_t whole_ns = 1;
+	int e = fanin_allreduce(k->comm, &k->whole_ns, &whole_ns, 1, FANIN_INT64, FANIN_MAX);
+	int64_t n = k->o->seconds * INT64_C(1000000000) / (whole_ns > 0 ? whole_ns : 1);
+	k->iters = n < 1 ? 1 : n > BENCH_ITERS_MAX ? BENCH_ITERS_MAX : (int)n;
 	return e;
 }
 
-static int run_sizes(struct rank *k)
+static int begin_timing(struct bench_rank *k)
+{
+	int e = k->o->seconds ? count_iterations(k) : 0;
+	k->retransmits = bench_retransmits(k);
+	k->begin_ns = bench_now_ns();
+	return e;
+}
+
+static int sum_up(struct bench_rank *k, size_t count, struct bench_result *r)
+{
+	double elapsed_s = (double)(bench_now_ns() - k->begin_ns) * 1e-9;
+	int64_t sums[2] = {k->wrong, (int64_t)(bench_retransmits(k) - k->retransmits)};
+	int64_t most[3] = {k->restarts, (int64_t)bench_moves(k), bench_gap_ns(k)};
+	int e = fanin_allreduce(k->comm, k->ns, k->all, (size_t)k->iters, FANIN_INT64, FANIN_MAX);
+	if (!e)
+		e = fanin_allreduce(k->comm, sums, sums, 2, FANIN_INT64, FANIN_SUM);
+	if (!e)
+		e = fanin_allreduce(k->comm, most, most, 3, FANIN_INT64, FANIN_MAX);
+	if (e)
+		return e;
+	*r = (struct bench_result){
+		.count = count,
+		.policy = k->policy,
+		.elapsed_s = elapsed_s,
+		.iters = k->iters,
+		.wrong = sums[0],
+		.retransmits = sums[1],
+		.restarts = most[0],
+		.moves = most[1],
+		.gap_ns = most[2],
+	};
+	summarise(r, k->all, k->iters);
+	return 0;
+}
+
+/* Elements of size number `size`; 0: there is none. */
+static size_t size_count(const struct bench_options *o, int64_t size)
+{
+	uint64_t bytes = o->begin_bytes;
+	if (size > 0 && (o->elems || o->factor < 2))
+		return 0;
+	for (int64_t i = 0; i < size && bytes <= o->end_bytes; i++)
+		bytes *= (uint64_t)o->factor;
+	if (size >= BENCH_SIZES_MAX || (!o->elems && bytes > o->end_bytes))
+		return 0;
+	return o->elems ? o->elems : bytes / bench_dtype_bytes(o->dtype);
+}
+
+/* One step more of size `size`, whose step `i` is the next. */
+static int take_step(struct bench_rank *k, int64_t size, size_t count, int i)
 {
 	const struct bench_options *o = k->o;
-	size_t elem = bench_dtype_bytes(o->dtype);
-	uint64_t bytes = o->begin_bytes;
-	while (k->results < BENCH_SIZES_MAX && bytes <= o->end_bytes) {
-		size_t count = o->elems ? o->elems : bytes / elem;
-		struct bench_result *r = &k->result[k->results++];
-		int e = run_size(k, count, r);
-		if (e)
-			return e;
-		if (k->rank == 0)
-			bench_print_row(stdout, o, r, k->ranks);
-		bytes *= (uint64_t)o->factor;
-		if (o->factor < 2 || o->elems)
-			break;
+	struct bench_result *r = &k->result[size];
+	int64_t unused, started_ns = bench_now_ns();
+	if (i == 0)
+		k->wrong = 0;
+	if (i == o->warmup)
+		return begin_timing(k);
+	if (i <= o->warmup + k->iters) {
+		int iter = i < o->warmup ? i : i - 1;
+		int64_t *ns = i < o->warmup ? &unused : &k->ns[iter - o->warmup];
+		int e = iterate(k, count, iter, ns, &k->wrong);
+		k->whole_ns = bench_now_ns() - started_ns;
+		if (!e && o->progress && k->rank == 0)
+			bench_print_bar(iter + 1, o->warmup + k->iters,
+					count * bench_dtype_bytes(o->dtype), *ns);
+		return e;
 	}
-	return 0;
+	int e = sum_up(k, count, r);
+	if (!e && k->rank == 0 && size == k->results)
+		bench_print_row(stdout, o, r, k->ranks);
+	if (!e && size == k->results)
+		k->results++;
+	return e;
+}
+
+/* All steps of all sizes; where a server is lost, back to what all ranks have done. */
+static int run_sizes(struct bench_rank *k)
+{
+	int64_t step = 0;
+	for (;;) {
+		int64_t size = step / SIZE_STEP, i = step % SIZE_STEP;
+		size_t count = size_count(k->o, size);
+		if (!count)
+			return 0;
+		int e = take_step(k, size, count, (int)i);
+		if (e) {
+			e = bench_again(k, e, &step);
+			if (e)
+				return e;
+		} else {
+			bool last = i > k->o->warmup + k->iters;
+			step = last ? (size + 1) * SIZE_STEP : step + 1;
+		}
+	}
 }
 
 static void *tensor(size_t bytes)
@@ -188,22 +225,33 @@ static void *tensor(size_t bytes)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-static int allocate(struct rank *k)
+static int allocate(struct bench_rank *k)
 {
 	const struct bench_options *o = k->o;
 	k->tensor_bytes = o->elems ? o->elems * bench_dtype_bytes(o->dtype) : o->end_bytes;
 	k->in = tensor(k->tensor_bytes);
 	k->out = tensor(k->tensor_bytes);
-	k->ns = calloc((size_t)o->iters, sizeof *k->ns);
-	return k->in && k->out && k->ns ? FANIN_OK : FANIN_E_NOMEM;
+	k->iters = o->iters;
+	size_t most = o->seconds ? BENCH_ITERS_MAX : (size_t)o->iters;
+	k->ns = calloc(most, sizeof *k->ns);
+	k->all = calloc(most, sizeof *k->all);
+	return k->in && k->out && k->ns && k->all ? FANIN_OK : FANIN_E_NOMEM;
 }
 
-static int join(struct rank *k)
+/* fanin_comm_create has waited for a while, and says what for. */
+static void tell_wait(void *arg, const char *text)
+{
+	const struct bench_rank *k = arg;
+	fprintf(stderr, "fanin bench: rank %d: waiting: %s\n", k->rank, text);
+}
+
+int bench_join(struct bench_rank *k)
 {
 	const struct bench_options *o = k->o;
 	struct fanin_options f = FANIN_OPTIONS_INIT;
 	f.switch_addr = *o->switch_addr ? o->switch_addr : NULL;
 	f.server_addr = *o->server_addr ? o->server_addr : NULL;
+	f.controller_addr = *o->controller_addr ? o->controller_addr : NULL;
 	f.job = *o->job ? o->job : NULL;
 	f.rank = o->rank;
 	f.ranks = o->ranks;
@@ -216,6 +264,9 @@ static int join(struct rank *k)
 	f.multicast = o->no_multicast ? 0 : -1;
 	f.plain_udp = o->plain ? 1 : -1;
 	f.priority = o->priority;
+	f.pace = o->pace;
+	f.waiting = tell_wait;
+	f.waiting_arg = k;
 	int e = fanin_comm_create(&f, &k->comm);
 	if (e)
 		return e;
@@ -225,7 +276,7 @@ static int join(struct rank *k)
 }
 
 /* What only rank 0 says. */
-static int report(struct rank *k)
+static int report(struct bench_rank *k)
 {
 	struct fanin_stats s = {.size = sizeof s};
 	fanin_comm_stats(k->comm, &s);
@@ -237,14 +288,18 @@ static int report(struct rank *k)
 	return 1;
 }
 
-static int run_all(struct rank *k)
+static int run_all(struct bench_rank *k)
 {
 	struct fanin_stats s = {.size = sizeof s};
+	int64_t begin = 0;
 	int e = allocate(k);
-	if (!e)
-		e = join(k);
+	if (e)
+		return bench_fail(k, e);
+	e = bench_join(k);
 	if (!e)
 		e = fanin_barrier(k->comm); /* the first operation: now the statistics are known */
+	if (e)
+		e = bench_again(k, e, &begin);
 	if (!e && k->rank == 0) {
 		fanin_comm_stats(k->comm, &s);
 		k->policy = bench_policy(fanin_comm_switch(k->comm));
@@ -252,12 +307,12 @@ static int run_all(struct rank *k)
 	}
 	if (!e)
 		e = run_sizes(k);
-	return e ? fail(k, e) : 0;
+	return e ? bench_fail(k, e) : 0;
 }
 
 int bench_run(const struct bench_options *o, const struct bench_gate *gate)
 {
-	struct rank *k = calloc(1, sizeof *k);
+	struct bench_rank *k = calloc(1, sizeof *k);
 	if (!k) {
 		fprintf(stderr, "fanin bench: out of memory\n");
 		return 1;
@@ -274,6 +329,7 @@ int bench_run(const struct bench_options *o, const struct bench_gate *gate)
 	if (k->out)
 		munmap(k->out, k->tensor_bytes);
 	free(k->ns);
+	free(k->all);
 	free(k);
 	return rc;
 }

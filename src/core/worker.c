@@ -385,11 +385,18 @@ uint32_t fan_worker_frag_elems(const struct fan_worker *w, const struct fan_op *
 	return fan_stream_per_frag(op, w->cfg.payload_bytes, w->cfg.options & FAN_JOIN_WIDE);
 }
 
-void fan_worker_reroute(struct fan_worker *w, uint64_t now_ns)
+enum fan_err fan_worker_reroute(struct fan_worker *w, uint64_t now_ns, uint16_t route)
 {
 	if (w->phase != FAN_W_READY)
-		return;
+		return FAN_E_INVALID;
+	w->cfg.route = route;
 	w->way++;
 	w->rejoins = true;
 	w->control_ns = now_ns;
+	return FAN_OK;
+}
+
+bool fan_worker_rerouting(const struct fan_worker *w)
+{
+	return w->phase == FAN_W_READY && w->rejoins;
 }

@@ -143,7 +143,10 @@ bool fan_worker_hears(const struct fan_worker *w, const struct fan_frag *f);
 
 /* READY: from now on packets go another way to the same home, of which the caller knows.
  * The home is told, by JOINs under the same nonce, and operations go on. */
-void fan_worker_reroute(struct fan_worker *w, uint64_t now_ns);
+enum fan_err fan_worker_reroute(struct fan_worker *w, uint64_t now_ns, uint16_t route);
+
+/* The home has not answered by the new way yet. */
+bool fan_worker_rerouting(const struct fan_worker *w);
 
 /* An uplink: the round of fragment `frag` is HELD now, and may go. */
 void fan_worker_offer(struct fan_worker *w, uint64_t now_ns, uint64_t frag);

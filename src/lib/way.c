@@ -30,7 +30,7 @@ static void take_way(struct fan_lane *l, bool at_server, uint64_t now_ns)
 	l->way.ask_ns = now_ns + ASK_NS;
 	l->way.moves++;
 	l->refused = false;
-	fan_worker_reroute(l->w, now_ns);
+	fan_worker_reroute(l->w, now_ns, 0);
 	l->news = true;
 }
 
