@@ -7,7 +7,7 @@ import socket
 import subprocess
 import time
 
-from layout import CONTROLLER, CONTROLLER_PORT, LabError, WIRE
+from layout import CONTROLLER, CONTROLLER_PORT, SIM_ELEMENTS, WIRE, LabError
 from network import POLL_S, signal_group, tail
 
 TOOL_TIMEOUT_S = 300
@@ -68,18 +68,16 @@ class Tools:
                  self.path(install), *more)  # fmt: skip
         return self.load(plan), self.load(install)
 
-    def simulate(self, layout, install, job_bytes):
-        """The rate in Gb/s of the wire, and the seconds that the job takes."""
-        scenario = layout.scenario(install, job_bytes, self.args.window, self.args.seed)
+    def simulate(self, layout, install):
+        """The rate in Gb/s of the wire."""
+        scenario = layout.scenario(install, self.args.seed)
         file, out = self.save("scenario.json", scenario), self.path("sim.json")
         self.run("sim", file, "-q", "--json", out)
         jobs = self.load("sim.json")["jobs"]
         for job in jobs:
             if job["error"]:
                 raise LabError("fanin sim: %s: %s" % (job["name"], job["error"]))
-        # all parts wait until they are ready; the first result of the last tells the rest
-        seconds = max(job["comm_s"] for job in jobs)
-        return job_bytes * 8 * WIRE / seconds / 1e9
+        return SIM_ELEMENTS * 32 * WIRE / max(job["comm_s"] for job in jobs) / 1e9
 
 
 class Kill:

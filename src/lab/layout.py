@@ -36,6 +36,8 @@ FRAMES_BURST = 3
 FRAME_BYTES = 1514
 QUEUE_FRAMES = 4000  # of a link: windows fit, so that nothing is dropped
 
+SIM_ELEMENTS, SIM_WINDOW, SIM_DELAY_US = 1600000, 128, 2
+
 # Of a packet, from its IP header on (protocol.md, section 3).
 AT_TYPE, AT_FLAGS, AT_ROUTE, AT_SENDER = 29, 30, 34, 40
 DATA, PARTIAL = 1, 1 << 7
@@ -201,8 +203,8 @@ class Layout:
 
     # ---- for fanin sim ----------------------------------------------------------------
 
-    def scenario(self, plan, job_bytes, window, seed):
-        """The same for `fanin sim`, with the same windows and sizes."""
+    def scenario(self, plan, seed):
+        """The same for `fanin sim`.  Of a topology at its own rates: virtual time needs no scale."""
         bare = (PAYLOAD + HEAD) / (PAYLOAD + HEAD + FRAME)  # a node counts no frames
         nodes = []
         for node in self.nodes:
@@ -217,7 +219,7 @@ class Layout:
                 "a": a.node.name,
                 "b": b.node.name,
                 "gbps": max(a.gbps, b.gbps),
-                "delay_us": 50,
+                "delay_us": SIM_DELAY_US,
                 "overhead_bytes": FRAME,
                 "queue_bytes": QUEUE_FRAMES * FRAME_BYTES,
             }
@@ -231,8 +233,8 @@ class Layout:
             "jobs": [
                 {
                     "name": self.job,
-                    "model": {"numel": job_bytes // 4, "layers": 1},
-                    "window": window,
+                    "model": {"numel": SIM_ELEMENTS, "layers": 1},
+                    "window": SIM_WINDOW,
                     "verify": True,
                 }
             ],
