@@ -97,6 +97,12 @@ enum fanin_mode {
 				* every rank and on every run */
 };
 
+enum fanin_congestion {
+	FANIN_CONGESTION_AIMD = 0, /* one window, by losses and marks */
+	FANIN_CONGESTION_A2TP = 1  /* beside it another one for shared slots: what goes beyond
+				    * passes the slots by */
+};
+
 /* Options of a communicator.  Set with FANIN_OPTIONS_INIT, then change fields.  A field
  * left at its initial value (NULL, -1) is taken from the first of these that has it: the
  * variable FANIN_<NAME>; for rank and ranks the launcher's variables (RANK and WORLD_SIZE,
@@ -117,8 +123,9 @@ struct fanin_options {
 	int rank;		 /* -1: FANIN_RANK or the launcher */
 	int ranks;		 /* -1: FANIN_RANKS or the launcher; 2..256 */
 	int mtu;		 /* path MTU, 576..9000; FANIN_MTU; 1500 */
-	int window;		 /* fragments in flight per shard of the switch, 0..4096; 0: as
-				  * many as the switch gives; FANIN_WINDOW; 0 */
+	int window;		 /* fragments in flight (with ahead: under way) per shard of the
+				  * switch, 0..4096; 0: as many as the switch gives;
+				  * FANIN_WINDOW; 0 */
 	int timeout_ms;		 /* an operation or join without progress ends in an error
 				  * after this; FANIN_TIMEOUT_MS; 30000 */
 	int alive_ms;		 /* silence after which a rank is lost; FANIN_ALIVE_MS; 10000 */
@@ -138,6 +145,15 @@ struct fanin_options {
 	const char *server_addr; /* "HOST:PORT" of the server behind a switch with shared slots
 				  * (policies atp, esa): when the switch is silent, ranks go on
 				  * through it, and come back; FANIN_SERVER; none */
+	int ahead;		 /* fragments by which this rank may run ahead of the slowest one,
+				  * per shard, so that ranks that are slow in turns do not hold
+				  * each other: 2..32768, or 0: all go in step; the same on all
+				  * ranks; where the switch has memory for it (fanin switch, server
+				  * --ahead); FANIN_AHEAD; 0 */
+	int cache;		 /* with ahead: sums that this rank keeps for slower ones when the
+				  * switch asks it to, per shard, each of one payload: 0..65536;
+				  * 0: the server keeps them all; FANIN_CACHE; 0 */
+	int congestion;		 /* enum fanin_congestion; FANIN_CONGESTION=aimd|a2tp; aimd */
 	const char *controller_addr; /* "HOST:PORT" of a `fanin controller`, instead of a switch: it
 				      * tells which switches and servers sum which part of each
 				      * tensor; FANIN_CONTROLLER; none */
@@ -148,11 +164,14 @@ struct fanin_options {
 					    * every few seconds with a sentence about what it waits
 					    * for; NULL: nobody wants to know */
 	void *waiting_arg;
+	int rto_min_ms; /* silence after which this rank asks for a result, at least: on links so
+			 * slow that a result waits for tens of milliseconds in queues, asking
+			 * sooner makes the queues longer; 1..1000; FANIN_RTO_MIN_MS; 1 */
 };
 #define FANIN_OPTIONS_INIT                                                                         \
 	{                                                                                          \
 		sizeof(struct fanin_options), NULL, NULL, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,  \
-			-1, -1, -1, NULL, NULL, -1, NULL, NULL                                     \
+			-1, -1, -1, NULL, -1, -1, -1, NULL, -1, NULL, NULL, -1                     \
 	}
 
 struct fanin_stats {
@@ -169,17 +188,29 @@ struct fanin_stats {
 	uint32_t window_frags; /* granted by the switch, all shards together */
 	uint32_t packet_bytes; /* header and payload of a full fragment */
 	uint32_t shards;
-	int multicast;	     /* 1: results arrive by multicast */
-	int segment_offload; /* 1: UDP_SEGMENT in use; 0: plain datagrams */
-	int receive_offload; /* 1: UDP_GRO in use */
-	uint32_t cwnd_frags; /* of window_frags: that congestion leaves */
-	uint64_t marks;	     /* results some part of which has met congestion (ECN) */
-	uint64_t collisions; /* results some part of which found its shared slot taken */
-	uint64_t moves;	     /* from the switch to the server, and back; to other routes */
-	int server;	     /* 1: the switch is silent, and this rank goes through the server */
-	uint32_t parts;	     /* of each tensor, that go to homes of their own; 1 without a plan */
-	uint64_t result_ns;  /* when the last result came, CLOCK_MONOTONIC; 0: none yet */
-	uint64_t gap_ns;     /* longest time without a result while operations were under way */
+	int multicast;	      /* 1: results arrive by multicast */
+	int segment_offload;  /* 1: UDP_SEGMENT in use; 0: plain datagrams */
+	int receive_offload;  /* 1: UDP_GRO in use */
+	uint32_t cwnd_frags;  /* of window_frags: that congestion leaves */
+	uint64_t marks;	      /* results some part of which has met congestion (ECN) */
+	uint64_t collisions;  /* results some part of which found its shared slot taken */
+	uint64_t moves;	      /* from the switch to the server, and back; to other routes */
+	int server;	      /* 1: the switch is silent, and this rank goes through the server */
+	uint32_t ahead_asked; /* by which its options would let this rank run ahead, per shard... */
+	uint32_t ahead_frags; /* ...and by which it may, all shards together.  0: the job goes in
+			       * step; else window_frags says how many it may have under way */
+	uint32_t lead_frags;  /* by which it is ahead now, as far as is known */
+	uint32_t cache_frags; /* sums that it has room to keep for others, all shards together... */
+	uint32_t cache_open;  /* ...that wait for somebody... */
+	uint32_t cache_peak;  /* ...and the most of them there have been */
+	uint64_t cache_parts; /* parts and sums added to them */
+	uint64_t cache_done;  /* sums of all ranks sent... */
+	uint64_t cache_early; /* ...sums sent because somebody asked... */
+	uint64_t cache_over;  /* ...and sums and parts for which there was no room */
+	uint64_t bypassed;    /* contributions sent past shared slots, by a2tp */
+	uint32_t parts;	      /* of each tensor, that go to homes of their own; 1 without a plan */
+	uint64_t result_ns;   /* when the last result came, CLOCK_MONOTONIC; 0: none yet */
+	uint64_t gap_ns;      /* longest time without a result while operations were under way */
 };
 
 /* Options of a switch inside this process.  Set with FANIN_SWITCH_OPTIONS_INIT, then

@@ -175,11 +175,16 @@ step_cppcheck() {
                 -I include -I src src
 }
 
+TIDY_STATES='--extra-arg=-Xclang --extra-arg=-analyzer-config --extra-arg=-Xclang --extra-arg=max-nodes=40000'
+
 step_clang_tidy() {
         need build-clang || return
         files=$(find src -name '*.c' | sort)
         note "$(echo "$files" | wc -l) files"
-        echo "$files" | xargs -n 4 clang-tidy --quiet -p build-clang
+        # The analyser looks at 40,000 states of a function instead of 225,000: a fifth of the
+        # time, and on this code it has found the same with 20,000 as with all.
+        # shellcheck disable=SC2086  # words are wanted
+        echo "$files" | xargs -n 4 clang-tidy --quiet -p build-clang $TIDY_STATES
 }
 
 # ---- tests -------------------------------------------------------------------
@@ -205,8 +210,9 @@ suites() { # FOLDER LABEL SUITE...
         return $rc
 }
 
-step_test_gcc() { need build-gcc && suites build gcc unit trace sim; }
+step_test_gcc() { need build-gcc && suites build gcc unit plan trace sim; }
 
+# Plans are made with clang under the sanitizers.
 step_test_clang() { need build-clang && suites build-clang clang unit trace sim; }
 
 export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1
@@ -215,7 +221,7 @@ export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
 
 step_test_asan() {
         TEST_OPTIONS='--timeout-multiplier 4'
-        need build-asan && suites build-asan asan unit trace sim
+        need build-asan && suites build-asan asan unit plan trace sim
 }
 
 # Two at a time would only make them slow: these wait for each other's packets.

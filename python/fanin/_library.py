@@ -31,11 +31,13 @@ class Options(ctypes.Structure):
             ).split()
         ],
         ("server_addr", ctypes.c_char_p),
+        *[(name, ctypes.c_int) for name in "ahead cache congestion".split()],
     ]
 
     def __init__(self) -> None:
-        numbers = [-1] * (len(self._fields_) - 4)
-        super().__init__(ctypes.sizeof(Options), None, None, *numbers, None)
+        super().__init__(ctypes.sizeof(Options))
+        for name, kind in self._fields_[1:]:
+            setattr(self, name, -1 if kind is ctypes.c_int else None)
 
 
 class RawStats(ctypes.Structure):
@@ -52,6 +54,14 @@ class RawStats(ctypes.Structure):
         ("cwnd_frags", ctypes.c_uint32),
         *[(name, ctypes.c_uint64) for name in "marks collisions moves".split()],
         ("server", ctypes.c_int),
+        *[
+            (name, ctypes.c_uint32)
+            for name in "ahead_asked ahead_frags lead_frags cache_frags cache_open cache_peak".split()
+        ],
+        *[
+            (name, ctypes.c_uint64)
+            for name in "cache_parts cache_done cache_early cache_over bypassed".split()
+        ],
     ]
 
     def __init__(self) -> None:

@@ -18,6 +18,7 @@ from .errors import ClosedError, from_code
 OPS = {"sum": 0, "avg": 1, "min": 2, "max": 3}
 MODES = {"native": 0, "fixed": 1}
 WIRES = {"float32": 0, "float16": 1, "bfloat16": 2}
+CONGESTIONS = {"aimd": 0, "a2tp": 1}
 
 _PENDING = -24  # FANIN_E_PENDING
 _CLOSED = -21  # FANIN_E_CLOSED
@@ -50,6 +51,17 @@ class Stats:
     collisions: int = 0  #: results some part of which found its shared slot taken
     moves: int = 0  #: from the switch to the server, and back
     server: bool = False  #: the switch is silent, and this rank goes through the server
+    ahead_asked: int = 0  #: by which its options would let this rank run ahead of the slowest
+    ahead_frags: int = 0  #: by which it may; 0: all go in step
+    lead_frags: int = 0  #: by which it is ahead now, as far as is known
+    cache_frags: int = 0  #: sums that it has room to keep for others
+    cache_open: int = 0  #: of them: wait for somebody
+    cache_peak: int = 0  #: the most of them there have been
+    cache_parts: int = 0  #: parts and sums added to them
+    cache_done: int = 0  #: sums of all ranks sent
+    cache_early: int = 0  #: sums sent because somebody asked
+    cache_over: int = 0  #: sums and parts for which there was no room
+    bypassed: int = 0  #: contributions sent past shared slots
 
 
 class _Open:
@@ -251,6 +263,13 @@ class Communicator:
         "float32", "float16" or "bfloat16": how float32 tensors travel when they are reduced.
     multicast, checksum, narrow, plain_udp
         As in fanin.h.
+    ahead
+        Fragments by which a rank may run ahead of the slowest one, per thread of the switch, the
+        same on all ranks; 0: all go in step (0).
+    cache
+        With `ahead`: sums that this rank keeps for slower ones, per thread of the switch (0).
+    congestion
+        "aimd" or "a2tp": which controller sets the window.
 
     Raises FaninError's subclasses: RefusedError, UnreachableError, JoinTimeoutError, ConfigError;
     ValueError for an argument out of its range.  A communicator may be used by several threads.
@@ -275,6 +294,9 @@ class Communicator:
         plain_udp: bool | None = None,
         priority: int | None = None,
         server: str | None = None,
+        ahead: int | None = None,
+        cache: int | None = None,
+        congestion: str | None = None,
     ) -> None:
         options = _library.Options()
         options.switch_addr = None if switch is None else switch.encode()
@@ -293,6 +315,9 @@ class Communicator:
         options.plain_udp = _number("plain_udp", plain_udp)
         options.priority = _number("priority", priority)
         options.server_addr = None if server is None else server.encode()
+        options.ahead = _number("ahead", ahead)
+        options.cache = _number("cache", cache)
+        options.congestion = _choice("congestion", congestion, CONGESTIONS)
 
         self._open: _Open | None = None
         self._finalize = None

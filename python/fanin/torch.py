@@ -95,6 +95,16 @@ class HookState:
                 f"results by {'multicast' if stats.multicast else 'unicast'}, "
                 f"UDP_SEGMENT {_on(stats.segment_offload)}, UDP_GRO {_on(stats.receive_offload)}"
             )
+            if stats.ahead_frags:
+                lines.append(
+                    f"  ahead     of the slowest rank by up to {stats.ahead_frags} fragments; kept "
+                    f"for others at most {stats.cache_peak} sums of {stats.cache_frags}"
+                )
+            elif stats.ahead_asked:
+                lines.append(
+                    "  ahead     NOT granted, all ranks go in step: the switch has policy switchml, "
+                    "or no memory for it (fanin switch, server --ahead)"
+                )
         for reason, count in self.fallbacks.items():
             lines.append(f"  fallback  {count} buckets to the process group: {reason}")
         return "\n".join(lines)

@@ -71,6 +71,8 @@ static void read_flags(struct flags *f, int argc, char **argv)
 	struct argp_option o[ARGS_OPTIONS_MAX + 2] = {{0}};
 	struct argp argp = {.options = o, .parser = take_flag, .doc = f->c->help};
 
+	assert(f->c->count <= ARGS_OPTIONS_MAX);
+
 	for (unsigned i = 0; i < f->c->count; i++) {
 		o[i].name = f->c->options[i].name;
 		o[i].key = key_of(f->c, i);

@@ -17,7 +17,7 @@ static void put(struct ask_talk *t, const struct ask_question *w, uint64_t nonce
 	struct fan_out_item item;
 	struct fan_out out;
 	uint8_t scratch[FAN_CTL_BYTES_MAX + FAN_REPORT_BYTES];
-	struct fan_query q = {.index = w->index};
+	struct fan_query q = {.index = w->index, .first = w->first};
 	struct fan_frag h = {.type = (uint8_t)w->type, .sender = FAN_RANK_NONE, .frag = nonce};
 
 	fan_out_init(&out, &item, 1, scratch, sizeof scratch);
@@ -30,6 +30,9 @@ static bool is_answer(const struct ask_question *w, const struct fan_frag *f)
 {
 	if (w->report)
 		return f->type == FAN_TYPE_REPORT && fan_report_get(w->report, f) == FAN_OK;
+	if (w->lags)
+		return f->type == FAN_TYPE_LAGS && fan_lags_get(w->lags, f) == FAN_OK &&
+		       w->lags->index == w->index && w->lags->first == w->first;
 	return f->type == FAN_TYPE_TALLIED && fan_tallied_get(w->tallied, f) == FAN_OK;
 }
 

@@ -12,6 +12,8 @@ static const char *const dtypes[] = {"float32", "float16", "bfloat16", "int32", 
 static const char *const ops[] = {"sum", "avg", "min", "max", NULL};
 static const char *const modes[] = {"native", "fixed", NULL};
 static const char *const wires[] = {"float32", "float16", "bfloat16", NULL};
+static const char *const congestions[] = {"aimd", "a2tp", NULL};
+static const char *const policies[] = {"switchml", "atp", "esa", NULL};
 
 #define AT(field) offsetof(struct bench_options, field)
 static const struct args_option options[] = {
@@ -38,7 +40,7 @@ static const struct args_option options[] = {
 	{"iters", 'n', ARGS_NUMBER, AT(iters), 1, BENCH_ITERS_MAX, NULL, "N",
 	 "timed all-reduces of each size (20)"},
 	{"seconds", 0, ARGS_NUMBER, AT(seconds), 1, 86400, NULL, "S",
-	 "instead of --iters: as many as take about so long"},
+	 "instead of --iters: as many as begin within so long"},
 	{"warmup", 'w', ARGS_NUMBER, AT(warmup), 0, BENCH_ITERS_MAX, NULL, "N",
 	 "untimed ones before them (5)"},
 	{"type", 'd', ARGS_WORD, AT(dtype), 0, 0, dtypes, "TYPE",
@@ -63,6 +65,12 @@ static const struct args_option options[] = {
 	 "with --controller: send at that much of the planned rate; 0: as windows allow (100)"},
 	{"priority", 0, ARGS_NUMBER, AT(priority), 0, 255, NULL, "P",
 	 "of the job under policy esa; 0: by what it has left to send (0)"},
+	{"ahead", 0, ARGS_NUMBER, AT(ahead), 0, FAN_AHEAD_MAX, NULL, "N",
+	 "fragments by which ranks may run ahead of the slowest, per shard; 0: in step (0)"},
+	{"cache", 0, ARGS_NUMBER, AT(cache), 0, FAN_CACHE_MAX, NULL, "M",
+	 "with --ahead: sums that a rank keeps for slower ones, per shard (0)"},
+	{"congestion", 0, ARGS_WORD, AT(congestion), 0, 0, congestions, "NAME",
+	 "aimd, or a2tp: a window of its own for shared slots (aimd)"},
 	{"compute", 0, ARGS_NUMBER, AT(compute_ms), 0, 3600000, NULL, "MS",
 	 "be idle for so long before each all-reduce, as a model that computes (0)"},
 	{"jitter", 0, ARGS_NUMBER, AT(jitter), 0, 100, NULL, "PERCENT",
@@ -71,6 +79,8 @@ static const struct args_option options[] = {
 	 "in a tree of switches: ranks of the job below all of them"},
 	{"first", 0, ARGS_NUMBER, AT(first), 0, FAN_WORKERS_MAX - 1, NULL, "F",
 	 "with --workers: how many are below the switches before this one (0)"},
+	{"policy", 0, ARGS_WORD, AT(policy), 0, 0, policies, "NAME",
+	 "of the local switch: switchml, atp or esa (switchml)"},
 	{"threads", 0, ARGS_NUMBER, AT(threads), 1, FAN_SHARDS_MAX, NULL, "T",
 	 "shards of the local switch (1)"},
 	{"slots", 0, ARGS_NUMBER, AT(slots), 2, FAN_SLOTS_MAX, NULL, "N",
@@ -123,10 +133,14 @@ static const char *check_together(const struct bench_options *o)
 		return "expected --local N, --switch ADDR:PORT or --controller ADDR:PORT";
 	if (o->local && (o->rank >= 0 || o->ranks >= 0))
 		return "--rank, --ranks: expected with --switch or --controller, not with --local";
+	if (!o->local && o->policy)
+		return "--policy: expected with --local; else the switch has one";
+	if (o->local && o->ahead > 0 && !o->policy)
+		return "--ahead: expected with --policy atp or esa";
 	if (o->mode == FANIN_MODE_FIXED && o->wire != FANIN_FLOAT32)
 		return "--mode fixed: expected --wire float32";
-	if (o->seconds && !o->warmup)
-		return "--seconds: expected --warmup of at least 1, to see how long one takes";
+	if (o->seconds && o->compute_ms)
+		return "--seconds, --compute: expected only one of them";
 	if (o->end_bytes < o->begin_bytes)
 		return "--end: expected at least --begin";
 	return NULL;
@@ -147,6 +161,9 @@ int cmd_bench(int argc, char **argv)
 		.wire = FANIN_FLOAT32,
 		.window = -1,
 		.priority = -1,
+		.ahead = -1,
+		.cache = -1,
+		.congestion = -1,
 		.pace = -1,
 		.timeout_ms = -1,
 		.alive_ms = -1,

@@ -41,9 +41,12 @@ struct bench_options {
 	int mtu, mode, wire, window, timeout_ms, alive_ms; /* -1: the library's default */
 	bool no_multicast, plain;
 	int priority, pace;	/* -1: the library's default */
+	int ahead, cache;	/* likewise */
+	int congestion;		/* likewise; enum fanin_congestion */
 	int compute_ms, jitter; /* before each all-reduce, +- percent of it */
 	int workers, first;	/* of all the tree, and of those before this switch's; 0: no tree */
 	int threads, slots;	/* of the local switch; slots 0: its default */
+	int policy;		/* likewise, enum fan_policy */
 	char json[ARGS_TEXT_BYTES]; /* file, or "" */
 	bool progress;
 };
@@ -58,6 +61,8 @@ struct bench_gate {
 	int (*wait)(void *ctx);
 	void *ctx; /* NULL: the communicator */
 };
+
+struct json_t;
 
 /* Inputs and results of one iteration, period by period: element i of a tensor is
  * element i mod BENCH_PERIOD of a tile.  Whole numbers, so small that every sum is
@@ -79,7 +84,9 @@ struct bench_result {
 	const char *policy; /* of the switch */
 	double elapsed_s;   /* of rank 0, all timed iterations with what lies between them */
 	int64_t wrong, retransmits;
-	int iters; /* timed */
+	int64_t cache_peak;				       /* of the rank with the most... */
+	int64_t cache_done, cache_early, cache_over, bypassed; /* ...and over all, so far */
+	int iters;					       /* timed */
 	/* Since the start, of the rank that has most of it: */
 	int64_t restarts; /* communicators that were lost with a server */
 	int64_t moves;	  /* of parts to other routes */
@@ -104,6 +111,9 @@ uint64_t bench_count_wrong(const struct bench_tile *t, const void *tensor, size_
 /* One element as text, for messages. */
 void bench_element_text(char *text, size_t bytes, const void *element, int dtype);
 
+/* How the ranks of job `name` ("": of all jobs) stand beside each other, as the switch knows:
+ * an array, empty where they go in step. */
+struct json_t *bench_lags(const char *switch_text, const char *name, unsigned shards);
 /* Is that a controller, whose plan says which switches? */
 bool bench_follows(const char *switch_text);
 
@@ -118,8 +128,9 @@ void bench_print_row(FILE *f, const struct bench_options *o, const struct bench_
 /* Redraw the bar on stderr: `done` of `all` all-reduces, the last of `bytes` in `ns`. */
 void bench_print_bar(int done, int all, uint64_t bytes, int64_t ns);
 
-/* Write the file o->json.  0, or -1 with errno. */
+/* Write the file o->json, with `lags`, which stays the caller's.  0, or -1 with errno. */
 int bench_write_json(const struct bench_options *o, const struct fanin_stats *s, int ranks,
-		     const struct bench_result *r, int results, uint64_t tensor_bytes);
+		     const struct bench_result *r, int results, uint64_t tensor_bytes,
+		     struct json_t *lags);
 
 #endif

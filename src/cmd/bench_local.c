@@ -90,6 +90,17 @@ static int listen_somewhere(struct fan_switchd **d, struct fan_switchd_options *
 	return e;
 }
 
+/* Shared slots with their home behind them, which has room for how far ranks run ahead. */
+static void share_slots(const struct bench_options *o, struct fan_switchd_options *so)
+{
+	so->shared = true;
+	so->slots.policy = (enum fan_policy)o->policy;
+	so->slots.slots = so->core.slots;
+	so->mark_percent = FAN_SWITCHD_MARK_PERCENT;
+	so->core.ahead_max = (uint16_t)(o->ahead > 0 ? o->ahead : 0);
+	so->core.slots = fan_switchd_home_slots(so->core.ahead_max, so->threads) / so->threads;
+}
+
 /* Serve until told to end; the address goes to the parent. */
 static int run_switch(const struct bench_options *o, int to_parent)
 {
@@ -103,6 +114,8 @@ static int run_switch(const struct bench_options *o, int to_parent)
 	so.core.payload_bytes = fan_config_payload_bytes(o->mtu, o->local);
 	if (o->slots)
 		so.core.slots = (uint32_t)(o->slots / o->threads);
+	if (o->policy)
+		share_slots(o, &so);
 	so.no_multicast = o->no_multicast;
 	so.plain = o->plain;
 	sigprocmask(SIG_BLOCK, &s, NULL);

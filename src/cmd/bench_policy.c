@@ -4,6 +4,7 @@
 #include "ask.h"
 #include "bench.h"
 #include "core/switch.h"
+#include "lags.h"
 
 #define TRIES 3
 
@@ -15,7 +16,7 @@ static const char *ask_policy(const fan_peer *to)
 	struct ask_talk t = {.buffer = buffer, .why = why};
 	struct fan_tallied m = {.policy = FAN_POLICY_SWITCHML};
 	const struct fan_udp_options o = {.connect = *to};
-	const struct ask_question w = {FAN_TYPE_TALLY, 0, NULL, &m};
+	const struct ask_question w = {.type = FAN_TYPE_TALLY, .tallied = &m};
 	int n = 0;
 
 	if (fan_udp_open(&t.udp, &o))
@@ -33,17 +34,56 @@ bool bench_follows(const char *switch_text)
 	return strstr(switch_text, " (controller)") != NULL;
 }
 
-const char *bench_policy(const char *switch_text)
+/* What fanin_comm_switch tells, as an address.  0, or -1. */
+static int address_of(fan_peer *to, const char *switch_text)
 {
 	char address[ARGS_TEXT_BYTES], why[ARGS_WHY_BYTES];
 	size_t bytes = strcspn(switch_text, " "); /* " (inside rank 0)" may follow */
+
+	if (bytes >= sizeof address)
+		return -1;
+	memcpy(address, switch_text, bytes);
+	address[bytes] = '\0';
+	return fan_peer_parse(to, address, why, sizeof why) ? -1 : 0;
+}
+
+const char *bench_policy(const char *switch_text)
+{
 	fan_peer to;
 
 	if (bench_follows(switch_text))
 		return "plan";
-	if (bytes >= sizeof address)
-		return "unknown";
-	memcpy(address, switch_text, bytes);
-	address[bytes] = '\0';
-	return fan_peer_parse(&to, address, why, sizeof why) ? "unknown" : ask_policy(&to);
+	return address_of(&to, switch_text) ? "unknown" : ask_policy(&to);
+}
+
+/* Leave only what is about job `name`. */
+static void keep_only(json_t *ranks, const char *name)
+{
+	for (size_t i = json_array_size(ranks); i-- > 0;) {
+		const json_t *job = json_object_get(json_array_get(ranks, i), "job");
+		if (*name && strcmp(json_string_value(job), name) != 0)
+			json_array_remove(ranks, i);
+	}
+}
+
+json_t *bench_lags(const char *switch_text, const char *name, unsigned shards)
+{
+	static uint8_t buffer[FAN_UDP_RECV_BYTES];
+	char why[ARGS_WHY_BYTES];
+	struct ask_talk t = {.buffer = buffer, .why = why};
+	struct fan_udp_options o = {.connect = {.port = 0}};
+	json_t *ranks = json_array();
+	bool begun = false;
+
+	for (unsigned s = 0; s < shards && !address_of(&o.connect, switch_text); s++) {
+		o.connect.port += s;
+		if (fan_udp_open(&t.udp, &o))
+			break;
+		unsigned jobs = 1;
+		for (unsigned i = 0; i < FAN_JOBS_MAX && i < jobs; i++)
+			jobs = lags_ask(&t, i, s, ranks, NULL, &begun);
+		fan_udp_close(&t.udp);
+	}
+	keep_only(ranks, name);
+	return ranks;
 }

@@ -3,6 +3,8 @@
 #ifndef FAN_CMD_BENCH_RANK_H
 #define FAN_CMD_BENCH_RANK_H
 
+#include <jansson.h>
+
 #include "bench.h"
 
 #define BENCH_RESTARTS_MAX 1000
@@ -14,14 +16,14 @@ struct bench_rank {
 	int rank, ranks;
 	size_t tensor_bytes; /* of each of the two */
 	void *in, *out;
-	int iters;	   /* timed ones of this size */
+	int iters;	   /* timed ones of this size, so far */
 	int64_t *ns, *all; /* one an iteration: this rank's, and the slowest one's */
 	int64_t begin_ns;  /* of the timed ones */
-	int64_t whole_ns;  /* of the last one, with what lies around it */
 	int64_t wrong;
 	uint64_t retransmits; /* before the timed ones */
 	struct bench_tile tile;
 	const char *policy; /* rank 0: of the switch */
+	json_t *lags;	    /* likewise: how the ranks stood in the end */
 	bool told;	    /* a wrong element has been shown */
 	struct bench_result result[BENCH_SIZES_MAX];
 	int results; /* of sizes that are done */

@@ -40,6 +40,16 @@ void bench_print_head(FILE *f, const struct bench_options *o, const struct fanin
 		s->multicast ? "multicast" : "unicast",
 		s->segment_offload ? "with UDP_SEGMENT" : "as plain datagrams",
 		s->receive_offload ? "with UDP_GRO" : "as plain datagrams");
+	if (s->ahead_frags)
+		fprintf(f,
+			"# ranks run ahead of the slowest by up to %u fragments, and keep up to %u "
+			"sums for slower ones\n",
+			s->ahead_frags, s->cache_frags);
+	else if (s->ahead_asked)
+		fprintf(f,
+			"# all ranks go in step: the switch has no memory for --ahead %u (fanin "
+			"switch, server --ahead), or policy switchml\n",
+			s->ahead_asked);
 	fprintf(f, "# %10s %12s %9s %6s %11s %11s %8s %8s %8s %8s %12s\n", "size", "count", "type",
 		"redop", "time", "time p99", "algbw", "busbw", "linkbw", "#wrong", "retransmits");
 	fprintf(f, "# %10s %12s %9s %6s %11s %11s %8s %8s %8s\n", "(B)", "(elements)", "", "",
@@ -111,6 +121,17 @@ static json_t *result_json(const struct bench_options *o, const struct bench_res
 			 (json_int_t)r->retransmits);
 }
 
+/* How far ranks may run ahead of each other, and what they have kept for others. */
+static json_t *lead_json(const struct fanin_stats *s, const struct bench_result *r)
+{
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "ahead_asked",
+			 (json_int_t)s->ahead_asked, "ahead_frags", (json_int_t)s->ahead_frags,
+			 "cache_frags", (json_int_t)s->cache_frags, "cache_peak",
+			 (json_int_t)r->cache_peak, "cache_done", (json_int_t)r->cache_done,
+			 "cache_early", (json_int_t)r->cache_early, "cache_over",
+			 (json_int_t)r->cache_over, "bypassed", (json_int_t)r->bypassed);
+}
+
 /* What holds for every line, beside the columns. */
 static json_t *conditions_json(const struct bench_options *o, const struct fanin_stats *s,
 			       uint64_t tensor_bytes)
@@ -137,7 +158,7 @@ static json_t *settings_json(const struct bench_options *o)
 }
 
 int bench_write_json(const struct bench_options *o, const struct fanin_stats *s, int ranks,
-		     const struct bench_result *r, int results, uint64_t tensor_bytes)
+		     const struct bench_result *r, int results, uint64_t tensor_bytes, json_t *lags)
 {
 	json_t *rows = json_array(), *conditions = conditions_json(o, s, tensor_bytes);
 	for (int i = 0; i < results; i++) {
@@ -146,11 +167,12 @@ int bench_write_json(const struct bench_options *o, const struct fanin_stats *s,
 		json_object_update(row, rates);
 		json_object_update(row, conditions);
 		json_decref(rates);
+		json_object_update_new(row, lead_json(s, &r[i]));
 		json_array_append_new(rows, row);
 	}
 	json_decref(conditions);
-	json_t *root = json_pack("{s:s, s:o, s:o}", "version", fanin_version(), "settings",
-				 settings_json(o), "results", rows);
+	json_t *root = json_pack("{s:s, s:o, s:o, s:O}", "version", fanin_version(), "settings",
+				 settings_json(o), "results", rows, "ranks", lags);
 	int e = root ? json_dump_file(root, o->json, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) : -1;
 	json_decref(root);
 	return e;

@@ -5,6 +5,7 @@
  * checked.  Its time is that of the slowest rank; so after all iterations the ranks
  * all-reduce their lists of times with max. */
 #include <inttypes.h>
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -66,8 +67,8 @@ static int compute(const struct bench_rank *k, int iter)
 	return 0;
 }
 
-/* One iteration; `*ns` is this rank's time. */
-static int iterate(struct bench_rank *k, size_t count, int iter, int64_t *ns, int64_t *wrong)
+/* One iteration; `*ns` is this rank's time.  `gated`: the ranks have waited for each other. */
+static int iterate(struct bench_rank *k, size_t count, int iter, int64_t *ns, bool gated)
 {
 	const struct bench_options *o = k->o;
 	size_t first = 0;
@@ -76,7 +77,7 @@ static int iterate(struct bench_rank *k, size_t count, int iter, int64_t *ns, in
 				iter);
 		bench_fill(&k->tile, k->in, count);
 	}
-	int e = o->compute_ms ? compute(k, iter) : pass_gate(k);
+	int e = o->compute_ms ? compute(k, iter) : gated ? 0 : pass_gate(k);
 	int64_t start = bench_now_ns();
 	if (!e)
 		e = fanin_allreduce(k->comm, k->in, k->out, count, o->dtype, o->op);
@@ -86,7 +87,7 @@ static int iterate(struct bench_rank *k, size_t count, int iter, int64_t *ns, in
 	uint64_t bad = bench_count_wrong(&k->tile, k->out, count, &first);
 	if (bad)
 		tell_wrong(k, first);
-	*wrong += (int64_t)bad;
+	k->wrong += (int64_t)bad;
 	return 0;
 }
 
@@ -107,53 +108,73 @@ static void summarise(struct bench_result *r, int64_t *ns, int n)
 	r->p99_us = (double)ns[((int64_t)n * 99 + 99) / 100 - 1] / 1e3;
 }
 
+static json_t *look_at_ranks(const struct bench_rank *k)
+{
+	struct fanin_stats s = {.size = sizeof s};
+	fanin_comm_stats(k->comm, &s);
+	return bench_lags(fanin_comm_switch(k->comm), k->o->job, s.ahead_frags ? s.shards : 0);
+}
+
 /* Steps of one size: warm-up, getting ready to time, timed ones, summing up.  A step's number
  * is SIZE_STEP * size + step. */
 #define SIZE_STEP (INT64_C(1) << 32)
-
-/* How many iterations take o->seconds, by the last one before, as all ranks have it. */
-static int count_iterations(struct bench_rank *k)
-{
-	int64_t whole_ns = 1;
-	int e = fanin_allreduce(k->comm, &k->whole_ns, &whole_ns, 1, FANIN_INT64, FANIN_MAX);
-	int64_t n = k->o->seconds * INT64_C(1000000000) / (whole_ns > 0 ? whole_ns : 1);
-	k->iters = n < 1 ? 1 : n > BENCH_ITERS_MAX ? BENCH_ITERS_MAX : (int)n;
-	return e;
-}
+#define LAST_STEP (INT64_C(1) << 31) /* summing up */
 
 static int begin_timing(struct bench_rank *k)
 {
-	int e = k->o->seconds ? count_iterations(k) : 0;
 	k->retransmits = bench_retransmits(k);
 	k->begin_ns = bench_now_ns();
+	return 0;
+}
+
+/* Over all ranks: what went wrong, was sent again, was kept for others, and how long no result
+ * came. */
+static int add_up(struct bench_rank *k, struct bench_result *r)
+{
+	struct fanin_stats s = {.size = sizeof s};
+	fanin_comm_stats(k->comm, &s);
+	int64_t sums[] = {k->wrong,
+			  (int64_t)(bench_retransmits(k) - k->retransmits),
+			  (int64_t)s.cache_done,
+			  (int64_t)s.cache_early,
+			  (int64_t)s.cache_over,
+			  (int64_t)s.bypassed};
+	int64_t most[] = {s.cache_peak, k->restarts, (int64_t)bench_moves(k), bench_gap_ns(k)};
+	int e = fanin_allreduce(k->comm, sums, sums, sizeof sums / sizeof *sums, FANIN_INT64,
+				FANIN_SUM);
+	if (!e)
+		e = fanin_allreduce(k->comm, most, most, sizeof most / sizeof *most, FANIN_INT64,
+				    FANIN_MAX);
+	r->wrong = sums[0];
+	r->retransmits = sums[1];
+	r->cache_done = sums[2];
+	r->cache_early = sums[3];
+	r->cache_over = sums[4];
+	r->bypassed = sums[5];
+	r->cache_peak = most[0];
+	r->restarts = most[1];
+	r->moves = most[2];
+	r->gap_ns = most[3];
 	return e;
 }
 
 static int sum_up(struct bench_rank *k, size_t count, struct bench_result *r)
 {
-	double elapsed_s = (double)(bench_now_ns() - k->begin_ns) * 1e-9;
-	int64_t sums[2] = {k->wrong, (int64_t)(bench_retransmits(k) - k->retransmits)};
-	int64_t most[3] = {k->restarts, (int64_t)bench_moves(k), bench_gap_ns(k)};
+	memset(r, 0, sizeof *r);
+	r->count = count;
+	r->policy = k->policy;
+	r->iters = k->iters;
+	r->elapsed_s = (double)(bench_now_ns() - k->begin_ns) * 1e-9;
+	if (k->rank == 0 && *k->o->json) {
+		json_decref(k->lags);
+		k->lags = look_at_ranks(k); /* while all are there */
+	}
 	int e = fanin_allreduce(k->comm, k->ns, k->all, (size_t)k->iters, FANIN_INT64, FANIN_MAX);
 	if (!e)
-		e = fanin_allreduce(k->comm, sums, sums, 2, FANIN_INT64, FANIN_SUM);
+		e = add_up(k, r);
 	if (!e)
-		e = fanin_allreduce(k->comm, most, most, 3, FANIN_INT64, FANIN_MAX);
-	if (e)
-		return e;
-	*r = (struct bench_result){
-		.count = count,
-		.policy = k->policy,
-		.elapsed_s = elapsed_s,
-		.iters = k->iters,
-		.wrong = sums[0],
-		.retransmits = sums[1],
-		.restarts = most[0],
-		.moves = most[1],
-		.gap_ns = most[2],
-	};
-	summarise(r, k->all, k->iters);
-	return 0;
+		summarise(r, k->all, k->iters);
+	return e;
 }
 
 /* Elements of size number `size`; 0: there is none. */
@@ -169,52 +190,81 @@ static size_t size_count(const struct bench_options *o, int64_t size)
 	return o->elems ? o->elems : bytes / bench_dtype_bytes(o->dtype);
 }
 
-/* One step more of size `size`, whose step `i` is the next. */
-static int take_step(struct bench_rank *k, int64_t size, size_t count, int i)
+/* Has rank 0 been timing for o->seconds, after `timed` iterations?  All ranks wait here. */
+static int ask_time(struct bench_rank *k, int timed, bool *over)
+{
+	int64_t ns = bench_now_ns() - k->begin_ns;
+	int64_t late = k->rank == 0 && ns >= k->o->seconds * INT64_C(1000000000);
+	int e = fanin_allreduce(k->comm, &late, &late, 1, FANIN_INT64, FANIN_MAX);
+	*over = (late && timed) || timed == BENCH_ITERS_MAX;
+	return e;
+}
+
+/* Step `i` is an iteration, or the end of them: `*over`. */
+static int step_iteration(struct bench_rank *k, size_t count, int i, bool *over)
 {
 	const struct bench_options *o = k->o;
+	bool timed = i > o->warmup;
+	int iter = timed ? i - 1 : i, e = 0; /* one step began the timing */
+	int64_t unused, *ns = &unused;
+	if (timed && o->seconds)
+		e = ask_time(k, iter - o->warmup, over);
+	else if (timed)
+		*over = iter - o->warmup == o->iters;
+	if (timed)
+		k->iters = iter - o->warmup;
+	if (e || *over)
+		return e;
+	if (timed)
+		ns = &k->ns[iter - o->warmup];
+	e = iterate(k, count, iter, ns, timed && o->seconds);
+	if (!e && o->progress && k->rank == 0)
+		bench_print_bar(iter + 1, o->warmup + (o->seconds ? iter + 1 : o->iters),
+				count * bench_dtype_bytes(o->dtype), *ns);
+	return e;
+}
+
+/* Step `i` of size `size`; `*next` is the one after it. */
+static int take_step(struct bench_rank *k, int64_t size, size_t count, int64_t i, int64_t *next)
+{
 	struct bench_result *r = &k->result[size];
-	int64_t unused, started_ns = bench_now_ns();
+	bool over = false;
+	*next = size * SIZE_STEP + i + 1;
 	if (i == 0)
 		k->wrong = 0;
-	if (i == o->warmup)
+	if (i == k->o->warmup)
 		return begin_timing(k);
-	if (i <= o->warmup + k->iters) {
-		int iter = i < o->warmup ? i : i - 1;
-		int64_t *ns = i < o->warmup ? &unused : &k->ns[iter - o->warmup];
-		int e = iterate(k, count, iter, ns, &k->wrong);
-		k->whole_ns = bench_now_ns() - started_ns;
-		if (!e && o->progress && k->rank == 0)
-			bench_print_bar(iter + 1, o->warmup + k->iters,
-					count * bench_dtype_bytes(o->dtype), *ns);
+	if (i < LAST_STEP) {
+		int e = step_iteration(k, count, (int)i, &over);
+		if (over)
+			*next = size * SIZE_STEP + LAST_STEP;
 		return e;
 	}
+	*next = (size + 1) * SIZE_STEP;
 	int e = sum_up(k, count, r);
-	if (!e && k->rank == 0 && size == k->results)
-		bench_print_row(stdout, o, r, k->ranks);
-	if (!e && size == k->results)
-		k->results++;
-	return e;
+	if (e || size != k->results)
+		return e;
+	k->results++;
+	if (k->rank == 0)
+		bench_print_row(stdout, k->o, r, k->ranks);
+	return 0;
 }
 
 /* All steps of all sizes; where a server is lost, back to what all ranks have done. */
 static int run_sizes(struct bench_rank *k)
 {
-	int64_t step = 0;
+	int64_t step = 0, next;
 	for (;;) {
-		int64_t size = step / SIZE_STEP, i = step % SIZE_STEP;
-		size_t count = size_count(k->o, size);
+		size_t count = size_count(k->o, step / SIZE_STEP);
 		if (!count)
 			return 0;
-		int e = take_step(k, size, count, (int)i);
-		if (e) {
+		int e = take_step(k, step / SIZE_STEP, count, step % SIZE_STEP, &next);
+		if (!e)
+			step = next;
+		else
 			e = bench_again(k, e, &step);
-			if (e)
-				return e;
-		} else {
-			bool last = i > k->o->warmup + k->iters;
-			step = last ? (size + 1) * SIZE_STEP : step + 1;
-		}
+		if (e)
+			return e;
 	}
 }
 
@@ -267,6 +317,9 @@ int bench_join(struct bench_rank *k)
 	f.pace = o->pace;
 	f.waiting = tell_wait;
 	f.waiting_arg = k;
+	f.ahead = o->ahead;
+	f.cache = o->cache;
+	f.congestion = o->congestion;
 	int e = fanin_comm_create(&f, &k->comm);
 	if (e)
 		return e;
@@ -282,7 +335,8 @@ static int report(struct bench_rank *k)
 	fanin_comm_stats(k->comm, &s);
 	if (k->rank != 0 || !*k->o->json)
 		return 0;
-	if (!bench_write_json(k->o, &s, k->ranks, k->result, k->results, 2 * k->tensor_bytes))
+	if (!bench_write_json(k->o, &s, k->ranks, k->result, k->results, 2 * k->tensor_bytes,
+			      k->lags))
 		return 0;
 	fprintf(stderr, "fanin bench: %s: cannot write\n", k->o->json);
 	return 1;
@@ -330,6 +384,7 @@ int bench_run(const struct bench_options *o, const struct bench_gate *gate)
 		munmap(k->out, k->tensor_bytes);
 	free(k->ns);
 	free(k->all);
+	json_decref(k->lags);
 	free(k);
 	return rc;
 }

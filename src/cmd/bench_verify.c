@@ -57,7 +57,8 @@ static void put(unsigned char *at, int dtype, int64_t v)
 	}
 }
 
-/* papers.md, section 1: N / f with 2^e >= the largest input, and the rounding to float. */
+/* Block fixed point, core/quant.h: N / f with 2^e >= the largest input, and the rounding to float.
+ */
 static double tolerance(const struct bench_options *o, int amp, int ranks)
 {
 	bool sums = o->op == FANIN_SUM || o->op == FANIN_AVG;

@@ -130,6 +130,28 @@ int daemon_fill(const char *name, struct fan_switchd_options *o, struct daemon_a
 	return 0;
 }
 
+unsigned daemon_home_slots(const struct daemon_args *a)
+{
+	return fan_switchd_home_slots(a->ahead > 0 ? (unsigned)a->ahead : 0, (unsigned)a->threads);
+}
+
+int daemon_run_ahead(const char *name, struct fan_switchd_options *o, const struct daemon_args *a)
+{
+	char why[ARGS_WHY_BYTES];
+	uint32_t ahead =
+		a->ahead < 0 ? o->core.slots / FAN_SWITCHD_AHEAD_SHARE : (uint32_t)a->ahead;
+
+	if (ahead > o->core.slots) {
+		snprintf(why, sizeof why,
+			 "--ahead: expected at most %u, the slots of a thread where jobs are "
+			 "completed, got %u; ask for more slots",
+			 o->core.slots, ahead);
+		return daemon_wrong(name, why);
+	}
+	o->core.ahead_max = (uint16_t)ahead;
+	return 0;
+}
+
 static void add_peer(struct fan_line *l, const char *key, const fan_peer *p)
 {
 	char text[ADDRESS_BYTES];
@@ -153,6 +175,8 @@ static void tell_start(const struct fan_switchd *d, const struct fan_switchd_opt
 		     (double)f.memory / (1 << 20));
 	fan_line_add(&l, " segment=%s gro=%s sndbuf=%d rcvbuf=%d", f.segment ? "yes" : "no",
 		     f.gro ? "yes" : "no", f.sndbuf, f.rcvbuf);
+	if (o->core.ahead_max)
+		fan_line_add(&l, " ahead=%u", o->core.ahead_max);
 	if (fan_peer_is_none(&f.group))
 		fan_line_add(&l, " group=none");
 	add_peer(&l, "group", &f.group);

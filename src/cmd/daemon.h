@@ -10,7 +10,8 @@
 struct daemon_args {
 	fan_peer listen;
 	int slots, threads, payload, mtu, jobs, window, group_port;
-	int mark; /* percent; -1: as the role has it */
+	int mark;  /* percent; -1: as the role has it */
+	int ahead; /* fragments; -1: a share of the slots */
 	uint64_t buffer;
 	bool no_multicast, plain, quiet, no_reminders;
 	char weights[ARGS_TEXT_BYTES];
@@ -69,6 +70,16 @@ struct daemon_args {
 		 NULL,                                                                             \
 		 "N",                                                                              \
 		 "the most fragments in flight that a job gets from each thread (512)"},           \
+		{"ahead",                                                                          \
+		 0,                                                                                \
+		 ARGS_NUMBER,                                                                      \
+		 DAEMON_AT(ahead),                                                                 \
+		 0,                                                                                \
+		 FAN_AHEAD_MAX,                                                                    \
+		 NULL,                                                                             \
+		 "N",                                                                              \
+		 "where a job is completed: fragments by which its ranks may run ahead of the "    \
+		 "slowest, on each thread, if they want to (an eighth of the slots); 0: never"},   \
 		{"weights",                                                                        \
 		 0,                                                                                \
 		 ARGS_TEXT,                                                                        \
@@ -160,7 +171,7 @@ struct daemon_args {
 #define DAEMON_DEFAULTS                                                                            \
 	{                                                                                          \
 		.threads = 1, .mtu = 1500, .jobs = FAN_JOBS_MAX, .window = FAN_WINDOW_QUOTA,       \
-		.buffer = 4 << 20, .mark = -1, .index = -1, .policy = -1                           \
+		.buffer = 4 << 20, .mark = -1, .index = -1, .ahead = -1, .policy = -1              \
 	}
 
 /* Print what is wrong with the options of `name`; returns the exit status, 2. */
@@ -170,6 +181,12 @@ int daemon_wrong(const char *name, const char *text);
  * status, when something is wrong and has been said. */
 int daemon_fill(const char *name, struct fan_switchd_options *o, struct daemon_args *a,
 		unsigned slots);
+
+/* Slots that a home has unless somebody says: the more, the further ranks may run ahead. */
+unsigned daemon_home_slots(const struct daemon_args *a);
+
+/* After daemon_fill: let ranks run ahead of each other.  Returns likewise. */
+int daemon_run_ahead(const char *name, struct fan_switchd_options *o, const struct daemon_args *a);
 
 /* Run until SIGINT or SIGTERM.  `policy` and `above` are for the log.  The exit status. */
 int daemon_run(const char *name, const struct fan_switchd_options *o, struct daemon_args *a,

@@ -67,10 +67,10 @@ void doctor_advise(struct doctor_finding *f, const char *format, ...)
 {
 	va_list args;
 
-	if (f->todos == DOCTOR_TODOS_MAX)
+	if (f->advice_count == DOCTOR_ADVICE_MAX)
 		return;
 	va_start(args, format);
-	vsnprintf(f->todo[f->todos++], sizeof f->todo[0], format, args);
+	vsnprintf(f->advice[f->advice_count++], sizeof f->advice[0], format, args);
 	va_end(args);
 }
 
@@ -209,19 +209,19 @@ static void print_finding(const struct doctor_finding *f, bool colored)
 	else
 		printf("%-4s  %-*s  %s\n", doctor_status_text(f->status), NAME_COLUMNS, f->name,
 		       f->found);
-	for (unsigned i = 0; i < f->todos; i++)
-		printf("%*s-> %s\n", 4 + 2 + NAME_COLUMNS + 2, "", f->todo[i]);
+	for (unsigned i = 0; i < f->advice_count; i++)
+		printf("%*s-> %s\n", 4 + 2 + NAME_COLUMNS + 2, "", f->advice[i]);
 	fflush(stdout);
 }
 
 static json_t *finding_json(const struct doctor_finding *f)
 {
-	json_t *todo = json_array();
+	json_t *advice = json_array();
 
-	for (unsigned i = 0; i < f->todos; i++)
-		json_array_append_new(todo, json_string(f->todo[i]));
+	for (unsigned i = 0; i < f->advice_count; i++)
+		json_array_append_new(advice, json_string(f->advice[i]));
 	json_t *j = json_pack("{s:s, s:s, s:s, s:o}", "name", f->name, "status",
-			      doctor_status_text(f->status), "found", f->found, "todo", todo);
+			      doctor_status_text(f->status), "found", f->found, "advice", advice);
 	if (f->values)
 		json_object_set(j, "values", f->values);
 	return j;

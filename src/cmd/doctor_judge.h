@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #define DOCTOR_TEXT_BYTES 400
-#define DOCTOR_TODOS_MAX  4
+#define DOCTOR_ADVICE_MAX 4
 
 #define DOCTOR_LOSS_FAIL_PERMILLE 200	   /* windows stay at their least, sums crawl */
 #define DOCTOR_RTT_WARN_NS	  5000000  /* a full window of 512 is then below 1 Gb/s */
@@ -26,8 +26,8 @@ struct doctor_finding {
 	const char *name;
 	enum doctor_status status;
 	char found[DOCTOR_TEXT_BYTES];
-	char todo[DOCTOR_TODOS_MAX][DOCTOR_TEXT_BYTES];
-	unsigned todos;
+	char advice[DOCTOR_ADVICE_MAX][DOCTOR_TEXT_BYTES];
+	unsigned advice_count;
 	json_t *values; /* object: the figures behind the text; NULL: none */
 };
 

@@ -23,8 +23,10 @@ int cmd_server(int argc, char **argv)
 	struct fan_switchd_options o;
 
 	args_parse(&command, &a, argc, argv);
-	unsigned slots = a.slots ? (unsigned)a.slots : FAN_SWITCHD_HOME_SLOTS;
+	unsigned slots = a.slots ? (unsigned)a.slots : daemon_home_slots(&a);
 	int e = daemon_fill("server", &o, &a, slots);
+	if (!e)
+		e = daemon_run_ahead("server", &o, &a);
 	if (e)
 		return e;
 	o.mark_percent = a.mark >= 0 ? (unsigned)a.mark : FAN_SWITCHD_MARK_PERCENT;

@@ -59,8 +59,12 @@ static const char *check_policy(const struct daemon_args *a)
 	if ((a->quota || a->free_early || a->home_slots) && !shared)
 		return "--quota, --free-early, --home-slots: expected with --policy atp or esa; "
 		       "with others, --window is the quota";
-	if ((a->home_slots || a->no_reminders) && away)
-		return "--home-slots, --no-reminders: expected at the server, not with --server";
+	if ((a->home_slots || a->no_reminders || a->ahead >= 0) && away)
+		return "--home-slots, --no-reminders, --ahead: expected at the server, not with "
+		       "--server";
+	if (a->ahead > 0 && a->policy == FAN_POLICY_SWITCHML)
+		return "--ahead: expected with --policy atp, esa or none; with switchml all ranks "
+		       "go in step";
 	if ((a->no_preemption || a->no_ageing || a->no_priorities) && a->policy != FAN_POLICY_ESA)
 		return "--no-preemption, --no-ageing, --no-priorities: expected with --policy esa";
 	if (!fan_peer_is_none(&a->parent) && a->policy != FAN_POLICY_SWITCHML)
@@ -131,10 +135,12 @@ int cmd_switch(int argc, char **argv)
 		return daemon_wrong("switch", why);
 	bool shared = a.policy == FAN_POLICY_ATP || a.policy == FAN_POLICY_ESA;
 	if (!a.slots)
-		a.slots = a.policy == POLICY_NONE ? FAN_SWITCHD_HOME_SLOTS : 4096;
+		a.slots = a.policy == POLICY_NONE ? (int)daemon_home_slots(&a) : 4096;
 	if (!a.home_slots)
-		a.home_slots = FAN_SWITCHD_HOME_SLOTS;
+		a.home_slots = (int)daemon_home_slots(&a);
 	int e = daemon_fill("switch", &o, &a, (unsigned)(shared ? a.home_slots : a.slots));
+	if (!e && a.policy != FAN_POLICY_SWITCHML && fan_peer_is_none(&a.server))
+		e = daemon_run_ahead("switch", &o, &a);
 	if (e)
 		return e;
 	if (shared)

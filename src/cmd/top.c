@@ -12,6 +12,7 @@
 #include "args.h"
 #include "ask.h"
 #include "cmd.h"
+#include "lags.h"
 #include "net/clock.h"
 #include "net/logline.h"
 #include "net/udp.h"
@@ -53,6 +54,8 @@ struct table {
 	bool slots_begun; /* likewise, of the second table */
 	json_t *jobs;
 	json_t *slots; /* of shared slots */
+	bool ranks_begun;
+	json_t *ranks; /* of jobs whose ranks run ahead of each other */
 };
 
 static bool is_silent(const struct top_args *a)
@@ -122,8 +125,9 @@ static int write_json(const struct table *t, char *why)
 {
 	const struct top_args *a = t->a;
 	char at[ADDRESS_BYTES];
-	json_t *root = json_pack("{s:s, s:O, s:O}", "switch", fan_peer_text(&a->sw, at, sizeof at),
-				 "jobs", t->jobs, "slots", t->slots);
+	json_t *root =
+		json_pack("{s:s, s:O, s:O, s:O}", "switch", fan_peer_text(&a->sw, at, sizeof at),
+			  "jobs", t->jobs, "slots", t->slots, "ranks", t->ranks);
 	bool out = strcmp(a->json, "-") == 0;
 	FILE *f = out ? stdout : fopen(a->json, "w");
 	int e = !f || json_dumpf(root, f, JSON_INDENT(2)) || fputc('\n', f) == EOF ? -1 : 0;
@@ -179,13 +183,24 @@ static void ask_slots(struct table *table, struct ask_talk *t, unsigned shard)
 	struct fan_tallied m = {.jobs = 1};
 
 	for (unsigned i = 0; i < FAN_JOBS_MAX && i < m.jobs; i++) {
-		const struct ask_question w = {FAN_TYPE_TALLY, (uint16_t)i, NULL, &m};
+		const struct ask_question w = {
+			.type = FAN_TYPE_TALLY, .index = (uint16_t)i, .tallied = &m};
 		if (ask_once(t, &w) != 1 || i >= m.jobs)
 			return;
 		if (!is_silent(table->a))
 			print_slots(table, &m, shard);
 		add_slots_json(table->slots, &m, shard);
 	}
+}
+
+/* And how the ranks of its jobs stand. */
+static void ask_ranks(struct table *table, struct ask_talk *t, unsigned shard)
+{
+	unsigned jobs = 1;
+
+	for (unsigned i = 0; i < FAN_JOBS_MAX && i < jobs; i++)
+		jobs = lags_ask(t, i, shard, table->ranks, is_silent(table->a) ? NULL : stdout,
+				&table->ranks_begun);
 }
 
 /* Ask one shard about all its jobs, and how many `shards` the switch has. */
@@ -204,7 +219,8 @@ static int ask_shard(struct table *table, unsigned shard, unsigned *shards, char
 		return -1;
 	}
 	for (unsigned i = 0; i < FAN_JOBS_MAX && i < r.jobs && !e; i++) {
-		const struct ask_question w = {FAN_TYPE_QUERY, (uint16_t)i, &r, NULL};
+		const struct ask_question w = {
+			.type = FAN_TYPE_QUERY, .index = (uint16_t)i, .report = &r};
 		e = ask_until(&t, &w);
 		if (e)
 			break;
@@ -218,13 +234,16 @@ static int ask_shard(struct table *table, unsigned shard, unsigned *shards, char
 	}
 	if (!e)
 		ask_slots(table, &t, shard);
+	if (!e)
+		ask_ranks(table, &t, shard);
 	fan_udp_close(&t.udp);
 	return e;
 }
 
 static int tell(const struct top_args *a, char *why)
 {
-	struct table t = {.a = a, .jobs = json_array(), .slots = json_array()};
+	struct table t = {
+		.a = a, .jobs = json_array(), .slots = json_array(), .ranks = json_array()};
 	unsigned shards = 1;
 	int e = 0;
 
@@ -240,6 +259,7 @@ static int tell(const struct top_args *a, char *why)
 	fflush(stdout);
 	json_decref(t.jobs);
 	json_decref(t.slots);
+	json_decref(t.ranks);
 	return e;
 }
 

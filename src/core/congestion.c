@@ -47,8 +47,10 @@ static float power(float x, float y)
 		0.99459942F, 0.99729605F, 0.99864711F, 0.99932333F, 0.99966161F, 0.99983079F,
 	}; /* 2^-1/2, 2^-1/4, ... */
 	float e = doublings(x) * y, r = 1;
-	for (; e >= 1; e--)
+	while (e >= 1) {
 		r /= 2;
+		e--;
+	}
 	for (unsigned i = 0; i < LOG_BITS; i++) {
 		e *= 2;
 		if (e >= 1) {

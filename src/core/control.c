@@ -11,22 +11,24 @@ static void touch(struct fan_switch *sw)
 	sw->deadline_ns = 0;
 }
 
-/* Send control message `type` of `bytes` at `body`, in the out's scratch or the switch. */
-static void put_ctl(struct fan_out_item *it, const struct fan_job *j, enum fan_type type,
-		    uint64_t frag, const uint8_t *body, size_t bytes)
+/* Send control message `type` of `bytes` at `body`, in the out's scratch or the switch, about
+ * the job that is called `id` where it goes.  Its header. */
+static struct fan_frag put_ctl(struct fan_out_item *it, uint32_t id, uint32_t epoch,
+			       enum fan_type type, uint64_t frag, const uint8_t *body, size_t bytes)
 {
 	struct fan_frag h = {
 		.frag = frag,
-		.job = j ? j->id : 0,
-		.epoch = j ? j->epoch : 0,
+		.job = id,
+		.epoch = epoch,
 		.sender = FAN_RANK_NONE,
 		.type = (uint8_t)type,
 	};
 	fan_ctl_finish(it, &h, body, bytes);
+	return h;
 }
 
-static void put_state(struct fan_out_item *it, struct fan_out *out, const struct fan_job *j,
-		      uint64_t frag, bool waiting)
+static struct fan_frag put_state(struct fan_out_item *it, struct fan_out *out,
+				 const struct fan_job *j, uint32_t id, uint64_t frag, bool waiting)
 {
 	struct fan_state s = {
 		.state = (uint8_t)j->state,
@@ -41,7 +43,7 @@ static void put_state(struct fan_out_item *it, struct fan_out *out, const struct
 	};
 	fan_job_missing(j, frag, waiting, s.missing);
 	uint8_t *body = fan_out_scratch(out, FAN_CTL_BYTES_MAX);
-	put_ctl(it, j, FAN_TYPE_STATE, frag, body, fan_state_put(body, &s));
+	return put_ctl(it, id, j->epoch, FAN_TYPE_STATE, frag, body, fan_state_put(body, &s));
 }
 
 /* Tell all members how the job stands. */
@@ -49,7 +51,8 @@ static void push_state(struct fan_job *j, struct fan_out *out)
 {
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_GROUP);
 	it->group = &j->group;
-	put_state(it, out, j, 0, false);
+	const struct fan_frag h = put_state(it, out, j, j->id, 0, false);
+	fan_switch_also(j, &h, out);
 }
 
 void fan_switch_fail(struct fan_switch *sw, struct fan_job *j, const struct fan_job_fault *fault,
@@ -136,7 +139,7 @@ static void welcome(const struct fan_switch *sw, const struct fan_job *j, const 
 	uint8_t *body = fan_out_scratch(out, FAN_CTL_BYTES_MAX);
 	struct fan_frag h = {
 		.frag = join->frag,
-		.job = j->id,
+		.job = fan_job_id_on(j->id, fan_route_number(join->job)),
 		.epoch = j->epoch,
 		.sender = FAN_RANK_NONE,
 		.type = FAN_TYPE_WELCOME,
@@ -157,9 +160,18 @@ static enum fan_verdict refuse(struct fan_switch *sw, const fan_peer *to, const 
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
 	it->peer = *to;
 	uint8_t *body = fan_out_scratch(out, FAN_CTL_BYTES_MAX);
-	const struct fan_job none = {.id = f->job}; /* its route, by which the answer goes back */
-	put_ctl(it, &none, FAN_TYPE_REFUSE, f->frag, body, fan_refuse_put(body, no));
+	/* its route, by which the answer goes back */
+	put_ctl(it, f->job, 0, FAN_TYPE_REFUSE, f->frag, body, fan_refuse_put(body, no));
 	return FAN_CTL;
+}
+
+/* A member that comes by another way learns why its job has ended. */
+static void tell_failed(const struct fan_job *j, const fan_peer *to, const struct fan_frag *join,
+			struct fan_out *out)
+{
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	it->peer = *to;
+	put_state(it, out, j, fan_job_id_on(j->id, fan_route_number(join->job)), 0, false);
 }
 
 static enum fan_verdict recv_join(struct fan_switch *sw, uint64_t now_ns, const fan_peer *from,
@@ -173,7 +185,10 @@ static enum fan_verdict recv_join(struct fan_switch *sw, uint64_t now_ns, const 
 	bool created, again;
 	if (fan_jobs_join(&sw->jobs, now_ns, from, f, &m, &j, &created, &again, &no) != FAN_OK)
 		return refuse(sw, from, f, &m, &no, out);
-	welcome(sw, j, from, f, out);
+	if (j->state == FAN_JOB_FAILED)
+		tell_failed(j, from, f, out);
+	else
+		welcome(sw, j, from, f, out);
 	if (created)
 		fan_switch_note(sw, FAN_EV_JOB_CREATED, j, FAN_RANK_NONE);
 	struct fan_member *member = &j->members[f->sender];
@@ -215,6 +230,16 @@ static int find_member(struct fan_switch *sw, const fan_peer *from, const struct
 	return -1;
 }
 
+/* Does `f` come from this life of a member by another route than it goes by here?  It was
+ * overtaken by a JOIN, or its JOIN has not come. */
+static bool has_moved(const struct fan_job *j, const struct fan_frag *f, uint64_t nonce)
+{
+	return j && f->epoch == j->epoch && f->sender < j->ranks &&
+	       j->members[f->sender].flags & FAN_MEMBER_IN &&
+	       j->members[f->sender].nonce == nonce &&
+	       j->members[f->sender].route != fan_route_number(f->job);
+}
+
 /* Tell a worker that the job it believes in does not exist here. */
 static void deny(const fan_peer *to, const struct fan_frag *f, struct fan_out *out)
 {
@@ -226,8 +251,7 @@ static void deny(const fan_peer *to, const struct fan_frag *f, struct fan_out *o
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
 	it->peer = *to;
 	uint8_t *body = fan_out_scratch(out, FAN_CTL_BYTES_MAX);
-	const struct fan_job theirs = {.id = f->job, .epoch = f->epoch};
-	put_ctl(it, &theirs, FAN_TYPE_STATE, f->frag, body, fan_state_put(body, &s));
+	put_ctl(it, f->job, f->epoch, FAN_TYPE_STATE, f->frag, body, fan_state_put(body, &s));
 }
 
 static enum fan_verdict recv_beat(struct fan_switch *sw, uint64_t now_ns, const fan_peer *from,
@@ -238,6 +262,8 @@ static enum fan_verdict recv_beat(struct fan_switch *sw, uint64_t now_ns, const 
 	if (fan_beat_get(&m, f) != FAN_OK)
 		return fan_switch_drop(sw, FAN_DROP_FORMAT);
 	int why = find_member(sw, from, f, m.nonce, &j);
+	if (why >= 0 && has_moved(j, f, m.nonce))
+		return fan_switch_drop(sw, FAN_DROP_ROUTE);
 	if (why >= 0) {
 		deny(from, f, out);
 		return fan_switch_drop(sw, (unsigned)why);
@@ -257,7 +283,7 @@ static enum fan_verdict recv_beat(struct fan_switch *sw, uint64_t now_ns, const 
 		return FAN_CTL; /* all have just been told, this one too */
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
 	it->peer = *from;
-	put_state(it, out, j, f->frag, m.flags & FAN_BEAT_WAITING);
+	put_state(it, out, j, fan_job_id_for(j, f->sender), f->frag, m.flags & FAN_BEAT_WAITING);
 	return FAN_CTL;
 }
 
@@ -314,9 +340,8 @@ static enum fan_verdict recv_leave(struct fan_switch *sw, const fan_peer *from,
 	int why = find_member(sw, from, f, m.nonce, &j);
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
 	it->peer = *from;
-	const struct fan_job theirs = {.id = f->job, .epoch = f->epoch};
-	put_ctl(it, &theirs, FAN_TYPE_LEFT, m.nonce, NULL, 0);
-	if (why >= 0) /* it has left before, and our answer was lost */
+	put_ctl(it, f->job, f->epoch, FAN_TYPE_LEFT, m.nonce, NULL, 0);
+	if (why >= 0 && !has_moved(j, f, m.nonce)) /* it has left before, and our answer was lost */
 		return fan_switch_drop(sw, (unsigned)why);
 	touch(sw);
 	let_go(sw, j, f->sender, &m, out);
@@ -334,7 +359,7 @@ static enum fan_verdict recv_query(struct fan_switch *sw, const fan_peer *from,
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
 	it->peer = *from;
 	uint8_t *body = fan_out_scratch(out, FAN_CTL_BYTES_MAX);
-	put_ctl(it, NULL, FAN_TYPE_REPORT, f->frag, body, fan_report_put(body, &r));
+	put_ctl(it, 0, 0, FAN_TYPE_REPORT, f->frag, body, fan_report_put(body, &r));
 	return FAN_CTL;
 }
 
@@ -347,6 +372,19 @@ static enum fan_verdict recv_tally(struct fan_switch *sw, const fan_peer *from,
 	const struct fan_tallied none = {.index = m.index};
 	uint8_t *body = fan_out_scratch(out, FAN_CTL_BYTES_MAX);
 	fan_asked_put(from, FAN_TYPE_TALLIED, f, body, fan_tallied_put(body, &none), out);
+	return FAN_CTL;
+}
+
+static enum fan_verdict recv_lag(struct fan_switch *sw, const fan_peer *from,
+				 const struct fan_frag *f, struct fan_out *out)
+{
+	struct fan_query q;
+	if (fan_query_get(&q, f) != FAN_OK)
+		return fan_switch_drop(sw, FAN_DROP_FORMAT);
+	struct fan_lags m = {.index = q.index, .first = q.first};
+	fan_switch_lags(sw, &m);
+	uint8_t *body = fan_out_scratch(out, FAN_CTL_BYTES_MAX);
+	fan_asked_put(from, FAN_TYPE_LAGS, f, body, fan_lags_put(body, &m), out);
 	return FAN_CTL;
 }
 
@@ -378,6 +416,7 @@ enum fan_verdict fan_control_recv(struct fan_switch *sw, uint64_t now_ns, const 
 	case FAN_TYPE_QUERY: return recv_query(sw, from, f, out);
 	case FAN_TYPE_VIA: return fan_server_via(sw, now_ns, from, f, out);
 	case FAN_TYPE_TALLY: return recv_tally(sw, from, f, out);
+	case FAN_TYPE_LAG: return recv_lag(sw, from, f, out);
 	case FAN_TYPE_ECHO: return recv_echo(sw, from, f, out);
 	default: return fan_switch_drop(sw, FAN_DROP_TYPE);
 	}
@@ -443,14 +482,14 @@ static void test_group(struct fan_switch *sw, struct fan_job *j, uint64_t now_ns
 	j->test_ns = now_ns + FAN_GROUP_TEST_NS;
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_MCAST);
 	it->group = &j->group;
-	put_ctl(it, j, FAN_TYPE_GROUP_TEST, j->tests_left, NULL, 0);
+	put_ctl(it, j->id, j->epoch, FAN_TYPE_GROUP_TEST, j->tests_left, NULL, 0);
 }
 
 void fan_switch_tick(struct fan_switch *sw, uint64_t now_ns, struct fan_out *out)
 {
 	if (now_ns < sw->deadline_ns)
 		return;
-	unsigned room = sw->cfg.siblings ? 1 + FAN_UPLINK_ITEMS : 2;
+	unsigned room = sw->cfg.siblings ? 2 + FAN_UPLINK_ITEMS : 4;
 	uint64_t next = UINT64_MAX;
 	sw->now_ns = now_ns;
 	sw->deadline_ns = UINT64_MAX;

@@ -3,6 +3,7 @@
 
 #define WORKERS_BYTES 4 /* the last field of JOIN and STATE, which may be absent */
 #define BURST_BYTES   2 /* the same of WELCOME */
+#define CACHE_BYTES   6 /* the same of BEAT */
 
 /* A cursor over a body that remembers whether it ran off the end. */
 struct reader {
@@ -208,18 +209,43 @@ size_t fan_refuse_put(uint8_t *b, const struct fan_refuse *m)
 	return (size_t)(p - b);
 }
 
+static struct fan_cache_use get_cache(struct reader *r)
+{
+	struct fan_cache_use u = {.frags = get16(r)};
+	u.open = get16(r);
+	u.peak = get16(r);
+	return u;
+}
+
+static uint8_t *put_cache(uint8_t *p, const struct fan_cache_use *u)
+{
+	p = put16(p, u->frags);
+	p = put16(p, u->open);
+	return put16(p, u->peak);
+}
+
+static bool is_sane(const struct fan_cache_use *u)
+{
+	return u->open <= u->peak && u->peak <= u->frags;
+}
+
 enum fan_err fan_beat_get(struct fan_beat *m, const struct fan_frag *f)
 {
 	struct reader r = reader_of(f);
 	m->nonce = get64(&r);
 	m->flags = get8(&r);
-	return end(&r, true);
+	memset(&m->cache, 0, sizeof m->cache);
+	if (r.left >= CACHE_BYTES)
+		m->cache = get_cache(&r);
+	return end(&r, is_sane(&m->cache));
 }
 
 size_t fan_beat_put(uint8_t *b, const struct fan_beat *m)
 {
 	uint8_t *p = put64(b, m->nonce);
 	p = put8(p, m->flags);
+	if (m->cache.frags)
+		p = put_cache(p, &m->cache);
 	return (size_t)(p - b);
 }
 
@@ -278,13 +304,14 @@ enum fan_err fan_query_get(struct fan_query *m, const struct fan_frag *f)
 {
 	struct reader r = reader_of(f);
 	m->index = get16(&r);
+	m->first = get16(&r);
 	return f->payload_bytes < FAN_REPORT_BYTES ? FAN_E_SHORT : end(&r, true);
 }
 
 size_t fan_query_put(uint8_t *b, const struct fan_query *m)
 {
 	memset(b, 0, FAN_REPORT_BYTES);
-	put16(b, m->index);
+	put16(put16(b, m->index), m->first);
 	return FAN_REPORT_BYTES;
 }
 
@@ -372,6 +399,63 @@ size_t fan_tallied_put(uint8_t *b, const struct fan_tallied *m)
 	p = put64(p, m->evictions);
 	p = put64(p, m->flushes);
 	p = put64(p, m->completions);
+	p = put_name(p, m->name_bytes, m->name);
+	return (size_t)(p - b);
+}
+
+static struct fan_standing get_standing(struct reader *r)
+{
+	struct fan_standing s = {.flags = get8(r)};
+	s.behind = get16(r);
+	s.most = get16(r);
+	s.lent = get32(r);
+	s.owed = get32(r);
+	s.cache = get_cache(r);
+	return s;
+}
+
+enum fan_err fan_lags_get(struct fan_lags *m, const struct fan_frag *f)
+{
+	struct reader r = reader_of(f);
+	m->index = get16(&r);
+	m->jobs = get16(&r);
+	m->ranks = get16(&r);
+	m->ahead = get8(&r);
+	m->front = get64(&r);
+	m->first = get16(&r);
+	m->count = get8(&r);
+	bool sane = m->ranks <= FAN_RANKS_MAX && m->ahead <= 1 && m->count <= FAN_LAGS_RANKS &&
+		    (m->count == 0 || m->first + m->count <= m->ranks);
+	if (r.ok && !sane)
+		return FAN_E_FORMAT;
+	for (unsigned i = 0; r.ok && i < m->count; i++) {
+		m->rank[i] = get_standing(&r);
+		sane &= m->rank[i].behind <= m->rank[i].most && is_sane(&m->rank[i].cache);
+	}
+	bool named = get_name(&r, &m->name_bytes, m->name);
+	if (r.ok && !named)
+		return FAN_E_SHORT;
+	return end(&r, sane);
+}
+
+size_t fan_lags_put(uint8_t *b, const struct fan_lags *m)
+{
+	uint8_t *p = put16(b, m->index);
+	p = put16(p, m->jobs);
+	p = put16(p, m->ranks);
+	p = put8(p, m->ahead);
+	p = put64(p, m->front);
+	p = put16(p, m->first);
+	p = put8(p, m->count);
+	for (unsigned i = 0; i < m->count; i++) {
+		const struct fan_standing *s = &m->rank[i];
+		p = put8(p, s->flags);
+		p = put16(p, s->behind);
+		p = put16(p, s->most);
+		p = put32(p, s->lent);
+		p = put32(p, s->owed);
+		p = put_cache(p, &s->cache);
+	}
 	p = put_name(p, m->name_bytes, m->name);
 	return (size_t)(p - b);
 }

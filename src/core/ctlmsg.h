@@ -69,10 +69,18 @@ enum fan_beat_flag {
 	FAN_BEAT_LEADS = 1 << 3,   /* can keep sums for others: cache.h */
 };
 
+/* How a rank's cache for slower ranks is used; more than 65535 is told as that. */
+struct fan_cache_use {
+	uint16_t frags; /* sums that it has room for; 0: not known */
+	uint16_t open;	/* sums that wait in it... */
+	uint16_t peak;	/* ...and the most there have been */
+};
+
 /* BEAT.  header: job, epoch, sender = rank, frag = the oldest fragment waited for. */
 struct fan_beat {
 	uint64_t nonce;
-	uint8_t flags; /* enum fan_beat_flag */
+	uint8_t flags;		    /* enum fan_beat_flag */
+	struct fan_cache_use cache; /* LEADS; on the wire if not 0 */
 };
 
 enum fan_job_state {
@@ -111,6 +119,7 @@ struct fan_leave {
  * larger than its question. */
 struct fan_query {
 	uint16_t index; /* which job: 0, 1, ... */
+	uint16_t first; /* LAG: the first rank to be told about */
 };
 
 /* REPORT. */
@@ -151,6 +160,38 @@ struct fan_tallied {
 	char name[FAN_NAME_MAX + 1];
 };
 
+/* LAG.  As QUERY, about up to FAN_LAGS_RANKS ranks from `first` on. */
+
+enum fan_rank_flag {
+	FAN_RANK_STRAGGLES = 1 << 0, /* far behind the furthest */
+	FAN_RANK_OFFERS = 1 << 1,    /* keeps sums for slower ranks... */
+	FAN_RANK_FULL = 1 << 2,	     /* ...and has no room for more, as far as is known */
+};
+
+/* How a rank stands beside the others.  Fragments beyond 65535 are told as that. */
+struct fan_standing {
+	uint8_t flags;		    /* enum fan_rank_flag */
+	uint16_t behind;	    /* fragments behind the furthest... */
+	uint16_t most;		    /* ...and the most they have been */
+	uint32_t lent;		    /* sums and parts that it was given to keep */
+	uint32_t owed;		    /* parts of its own that came late */
+	struct fan_cache_use cache; /* as it told */
+};
+
+/* LAGS. */
+struct fan_lags {
+	uint16_t index;
+	uint16_t jobs;	    /* as many as are seen here; index >= jobs: all below is 0 */
+	uint16_t ranks;	    /* of the job */
+	uint8_t ahead;	    /* 1: its ranks run ahead of each other; else all below is 0 */
+	uint64_t front;	    /* the fragment that the furthest rank comes to */
+	uint8_t name_bytes; /* 0: not known */
+	char name[FAN_NAME_MAX + 1];
+	uint16_t first; /* rank */
+	uint8_t count;	/* of ranks told about, from `first` on */
+	struct fan_standing rank[FAN_LAGS_RANKS];
+};
+
 /* ECHO.  header: frag = chosen by the asker.  The body is filled up with zeros to the
  * length that is to be tried, FAN_ECHO_MIN .. FAN_ECHO_MAX bytes. */
 struct fan_echo {
@@ -180,6 +221,7 @@ enum fan_err fan_leave_get(struct fan_leave *m, const struct fan_frag *f);
 enum fan_err fan_query_get(struct fan_query *m, const struct fan_frag *f);
 enum fan_err fan_report_get(struct fan_report *m, const struct fan_frag *f);
 enum fan_err fan_tallied_get(struct fan_tallied *m, const struct fan_frag *f);
+enum fan_err fan_lags_get(struct fan_lags *m, const struct fan_frag *f);
 enum fan_err fan_echo_get(struct fan_echo *m, const struct fan_frag *f);
 enum fan_err fan_echoed_get(struct fan_echoed *m, const struct fan_frag *f);
 
@@ -194,6 +236,7 @@ size_t fan_leave_put(uint8_t *b, const struct fan_leave *m);
 size_t fan_query_put(uint8_t *b, const struct fan_query *m);
 size_t fan_report_put(uint8_t *b, const struct fan_report *m);
 size_t fan_tallied_put(uint8_t *b, const struct fan_tallied *m);
+size_t fan_lags_put(uint8_t *b, const struct fan_lags *m);
 size_t fan_echo_put(uint8_t *b, const struct fan_echo *m);     /* b: m->body_bytes bytes */
 size_t fan_echoed_put(uint8_t *b, const struct fan_echoed *m); /* b: FAN_ECHO_MIN; all of it */
 

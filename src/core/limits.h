@@ -37,7 +37,7 @@
 #define FAN_SLOTS_MAX	   65536 /* slots of one shard */
 #define FAN_SHARDS_MAX	   64	 /* shards, UDP ports, of one switch */
 #define FAN_EVENTS_MAX	   256	 /* events kept for the log until they are read */
-#define FAN_SWITCH_OUT_MAX 4	 /* items that one received datagram can release */
+#define FAN_SWITCH_OUT_MAX 6	 /* items that one received datagram can release */
 
 /* Shared switch */
 #define FAN_PROPOSALS	      16 /* slots that a fragment may be in */
@@ -57,6 +57,7 @@
 #define FAN_ASKS_WINDOW 4     /* questions for PACE in a window, while results wait */
 #define FAN_CACHE_MAX	65536 /* sums that one worker keeps for others */
 #define FAN_LEAD_ASKS	64    /* questions of others that a worker passes on at a time */
+#define FAN_LAGS_RANKS	4     /* that one LAGS tells about */
 
 /* Time, nanoseconds unless the name says otherwise */
 #define FAN_MS		     UINT64_C(1000000)

@@ -12,7 +12,7 @@ size_t fan_jobs_bytes(const struct fan_switch_config *cfg)
 {
 	return align_up(cfg->jobs_max * sizeof(struct fan_job)) +
 	       align_up(cfg->members_max * sizeof(struct fan_member)) +
-	       2 * align_up(cfg->members_max * sizeof(fan_peer)) +
+	       3 * align_up(cfg->members_max * sizeof(fan_peer)) +
 	       fan_slots_bytes(cfg->slots, cfg->payload_bytes);
 }
 
@@ -24,7 +24,7 @@ void fan_jobs_init(struct fan_jobs *t, void *mem, const struct fan_switch_config
 	t->members_max = cfg->members_max;
 	t->window_max = cfg->window_max;
 	t->shares = cfg->shares;
-	t->ahead_max = cfg->ahead_max;
+	t->ahead_max = cfg->siblings ? 0 : cfg->ahead_max; /* a round of the parent is this one's */
 	t->rx_bytes = cfg->rx_bytes;
 	t->epoch = cfg->epoch;
 	t->job = (struct fan_job *)p;
@@ -36,6 +36,8 @@ void fan_jobs_init(struct fan_jobs *t, void *mem, const struct fan_switch_config
 	p += align_up(t->members_max * sizeof *t->peers);
 	t->hops = (fan_peer *)p;
 	p += align_up(t->members_max * sizeof *t->hops);
+	t->older_hops = (fan_peer *)p;
+	p += align_up(t->members_max * sizeof *t->older_hops);
 	fan_slots_init(&t->slots, p, cfg->slots, cfg->payload_bytes);
 }
 
@@ -114,8 +116,8 @@ static bool knows(const struct fan_job *j, uint16_t rank, uint64_t nonce)
 	       j->members[rank].flags & (FAN_MEMBER_IN | FAN_MEMBER_LEFT);
 }
 
-/* The job that a JOIN is for: the one that has let this life of the rank in before, or
- * the open one of the name.  A job that a rank has left is open no more: its name is
+/* The job that a JOIN is for: the one that has let this life of the rank in before, be it
+ * failed, or the open one of the name.  A job that a rank has left is open no more: its name is
  * free for the next. */
 static struct fan_job *find_by_name(struct fan_jobs *t, const char *name, uint16_t rank,
 				    uint64_t nonce)
@@ -124,11 +126,11 @@ static struct fan_job *find_by_name(struct fan_jobs *t, const char *name, uint16
 	for (unsigned i = 0; i < t->max; i++) {
 		struct fan_job *j = &t->job[i];
 		bool alive = j->state == FAN_JOB_FORMING || j->state == FAN_JOB_READY;
-		if (!alive || memcmp(j->name, name, sizeof j->name) != 0)
+		if (j->state == FAN_JOB_NONE || memcmp(j->name, name, sizeof j->name) != 0)
 			continue;
 		if (knows(j, rank, nonce))
 			return j;
-		if (j->left == 0)
+		if (alive && j->left == 0)
 			open = j;
 	}
 	return open;
@@ -190,13 +192,17 @@ static enum fan_err create(struct fan_jobs *t, const struct fan_join *m, uint16_
 	j->members = t->members + members;
 	j->peers = t->peers + members;
 	j->hops = t->hops + members;
+	j->older_hops = t->older_hops + members;
+	j->older_route = route;
 	j->remind_ns = UINT64_MAX;
 	memset(j->members, 0, m->ranks * sizeof *j->members);
 	memset(j->peers, 0, m->ranks * sizeof *j->peers);
 	memset(j->hops, 0, m->ranks * sizeof *j->hops);
+	memset(j->older_hops, 0, m->ranks * sizeof *j->older_hops);
 	fan_slots_lend(&t->slots, &j->pool, base, window, width);
 	j->group.peers = j->hops;
 	j->group.ranks = j->ranks;
+	j->older.peers = j->older_hops;
 	memcpy(j->name, m->name, sizeof j->name);
 	*job = j;
 	return FAN_OK;
@@ -215,7 +221,7 @@ static enum fan_err fits(const struct fan_job *j, const struct fan_frag *head,
 {
 	const uint8_t shared = FAN_JOIN_SUMMED | FAN_JOIN_WIDE | FAN_JOIN_AHEAD;
 	const uint16_t rank = head->sender;
-	if (fan_route_number(head->job) != fan_route_number(j->id))
+	if (!fan_route_number(head->job) != !fan_route_number(j->id)) /* plans may change */
 		return differ(no, rank, FAN_ABOUT_ROUTE, fan_route_number(j->id),
 			      fan_route_number(head->job));
 	if (m->ranks != j->ranks)
@@ -233,18 +239,45 @@ static enum fan_err fits(const struct fan_job *j, const struct fan_frag *head,
 	return FAN_OK;
 }
 
-/* The first of those behind the same switch stands for all of them. */
+/* The hops of those on a route: the first of those behind the same switch stands for all of
+ * them.  True: somebody is on it. */
+static bool find_hops_on(const struct fan_job *j, uint16_t route, fan_peer *hops)
+{
+	bool any = false;
+	memset(hops, 0, j->ranks * sizeof *hops);
+	for (unsigned r = 0; r < j->ranks; r++) {
+		bool behind = fan_peer_token(&j->peers[r]) != 0, first = true;
+		if (!(j->members[r].flags & FAN_MEMBER_IN) || j->members[r].route != route)
+			continue;
+		for (unsigned k = 0; k < r && behind && first; k++)
+			first = !fan_peer_same_hop(&j->peers[k], &j->peers[r]) ||
+				j->members[k].route != route;
+		if (first)
+			hops[r] = fan_job_hop(j, (uint16_t)r);
+		any = true;
+	}
+	return any;
+}
+
 static void find_hops(struct fan_job *j)
 {
+	uint16_t newest = fan_route_number(j->id);
 	j->behind = false;
-	for (unsigned r = 0; r < j->ranks; r++) {
-		bool behind = fan_peer_token(&j->peers[r]) != 0;
-		j->hops[r] = fan_job_hop(j, (uint16_t)r);
-		j->behind |= behind;
-		for (unsigned k = 0; k < r && behind; k++)
-			if (fan_peer_same_hop(&j->peers[k], &j->peers[r]))
-				memset(&j->hops[r], 0, sizeof j->hops[r]);
-	}
+	for (unsigned r = 0; r < j->ranks; r++)
+		j->behind |= fan_peer_token(&j->peers[r]) != 0;
+	find_hops_on(j, newest, j->hops);
+	bool two = j->older_route != newest && find_hops_on(j, j->older_route, j->older_hops);
+	j->older.ranks = two ? j->ranks : 0;
+}
+
+/* A member comes by `route`.  One that nobody has come by is the newest. */
+static void take_route(struct fan_job *j, uint16_t route)
+{
+	uint16_t newest = fan_route_number(j->id);
+	if (route == newest || (route == j->older_route && j->older.ranks))
+		return;
+	j->older_route = newest;
+	j->id = fan_job_id_on(j->id, route);
 }
 
 static void admit(struct fan_job *j, uint64_t now_ns, const fan_peer *from,
@@ -257,7 +290,9 @@ static void admit(struct fan_job *j, uint64_t now_ns, const fan_peer *from,
 	member->flags = FAN_MEMBER_IN;
 	member->way = head->priority;
 	member->moved = false;
+	member->route = fan_route_number(head->job);
 	j->peers[head->sender] = *from;
+	take_route(j, member->route);
 	find_hops(j);
 	j->in++;
 	if (!(m->options & FAN_JOIN_GROUP) || j->behind)
@@ -277,7 +312,9 @@ static void follow(struct fan_job *j, const fan_peer *from, const struct fan_fra
 		return;
 	m->way = head->priority;
 	m->moved = true;
+	m->route = fan_route_number(head->job);
 	j->peers[head->sender] = *from;
+	take_route(j, m->route);
 	find_hops(j);
 	j->group.multicast = false; /* nobody knows whether it still hears the group */
 }
@@ -294,6 +331,12 @@ enum fan_err fan_jobs_join(struct fan_jobs *t, uint64_t now_ns, const fan_peer *
 	if (head->sender >= m->ranks)
 		return refuse(no, FAN_E_INVALID, head->sender, m->ranks, head->sender);
 	struct fan_job *j = find_by_name(t, named.name, head->sender, head->frag);
+	if (j && j->state == FAN_JOB_FAILED) { /* it goes another way, and has not heard of it */
+		*job = j;
+		*again = true;
+		follow(j, from, head);
+		return FAN_OK;
+	}
 	if (j) {
 		enum fan_err err = fits(j, head, &named, no);
 		if (err)
@@ -310,7 +353,8 @@ enum fan_err fan_jobs_join(struct fan_jobs *t, uint64_t now_ns, const fan_peer *
 			      others + m->workers);
 	*job = j;
 	*again = knows(j, head->sender, head->frag);
-	if (*again && fan_job_is_member(j, head->sender, from) && fan_peer_token(from))
+	if (*again && fan_job_is_member(j, head->sender, from) && fan_peer_token(from) &&
+	    j->members[head->sender].route == fan_route_number(head->job))
 		j->peers[head->sender] = *from; /* a switch on the way has begun anew */
 	if (*again) {
 		follow(j, from, head);
@@ -376,7 +420,7 @@ void fan_job_free(struct fan_job *j)
 {
 	j->state = FAN_JOB_NONE;
 	j->pool.units = 0;
-	j->group.ranks = 0;
+	j->group.ranks = j->older.ranks = 0;
 }
 
 void fan_job_missing(const struct fan_job *j, uint64_t frag, bool waiting, uint64_t *set)

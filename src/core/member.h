@@ -30,6 +30,7 @@ struct fan_member {
 	uint16_t replays;  /* results it missed, in this span of results: group_health */
 	uint8_t flags;	   /* enum fan_member_flag */
 	uint8_t way;	   /* number of the way by which it came last: its JOIN's priority */
+	uint16_t route;	   /* by which it came then; 0: none */
 	bool moved;	   /* it has just come by another way */
 };
 
@@ -43,7 +44,7 @@ struct fan_job_fault {
 
 struct fan_job {
 	enum fan_job_state state;
-	uint32_t id; /* index in the table (id & 0xff), which use of it, and its route */
+	uint32_t id; /* index in the table (id & 0xff), which use of it, and its newest route */
 	uint32_t epoch;
 	uint16_t ranks;
 	uint16_t in;   /* members that are IN */
@@ -69,13 +70,17 @@ struct fan_job {
 	fan_peer *peers;	    /* by rank; none: not IN */
 	fan_peer *hops;		    /* by rank: where to send once for all members behind it;
 				     * none: not IN, or another rank has the same */
-	bool behind;		    /* some member is behind a shared switch */
-	uint64_t remind_ns;	    /* when open rounds are looked at next; UINT64_MAX: never */
-	uint32_t remind_at;	    /* the round to begin with then */
-	uint32_t age_us;	    /* smoothed, of rounds when they are done */
+	fan_peer *older_hops;	    /* the same of those that still go by the route before */
+	uint16_t older_route;
+	bool behind;	    /* some member is behind a shared switch */
+	uint64_t remind_ns; /* when open rounds are looked at next; UINT64_MAX: never */
+	uint32_t remind_at; /* the round to begin with then */
+	uint32_t age_us;    /* smoothed, of rounds when they are done */
 	struct fan_pool pool;
-	struct fan_group group;
-	struct fan_pace pace;	    /* option AHEAD: of its ranks, as far as parts have come here */
+	struct fan_group group; /* members on the newest route, or all */
+	struct fan_group older; /* members on the one before; no ranks: nobody.  Who is on others
+				 * has to ask for results */
+	struct fan_pace pace;	/* option AHEAD: of its ranks, as far as parts have come here */
 	struct fan_job_fault fault; /* FAILED: why */
 	char name[FAN_NAME_MAX + 1];
 };
@@ -87,7 +92,7 @@ struct fan_jobs {
 	uint16_t uses; /* jobs made so far: the upper part of ids */
 	struct fan_member *members;
 	fan_peer *peers;
-	fan_peer *hops;
+	fan_peer *hops, *older_hops;
 	uint32_t members_max;
 	struct fan_slots slots;
 	uint16_t window_max;
@@ -100,11 +105,23 @@ struct fan_jobs {
 size_t fan_jobs_bytes(const struct fan_switch_config *cfg);
 void fan_jobs_init(struct fan_jobs *t, void *mem, const struct fan_switch_config *cfg);
 
-/* The job with this id, or NULL. */
+/* Do both mean the same job, by whichever route? */
+static inline bool fan_job_id_is(uint32_t a, uint32_t b)
+{
+	return !((a ^ b) & ((UINT32_C(1) << FAN_ROUTE_BITS) - 1));
+}
+
+/* `id` as it is called on a route. */
+static inline uint32_t fan_job_id_on(uint32_t id, uint16_t route)
+{
+	return (uint32_t)route << FAN_ROUTE_BITS | (id & ((UINT32_C(1) << FAN_ROUTE_BITS) - 1));
+}
+
+/* The job with this id, by whichever route, or NULL. */
 static inline struct fan_job *fan_jobs_get(struct fan_jobs *t, uint32_t id)
 {
 	struct fan_job *j = (id & 0xff) < t->max ? &t->job[id & 0xff] : NULL;
-	return j && j->state != FAN_JOB_NONE && j->id == id ? j : NULL;
+	return j && j->state != FAN_JOB_NONE && fan_job_id_is(j->id, id) ? j : NULL;
 }
 
 /* Let `from` join as `m` says, in a new job or in the one of that name.
@@ -122,6 +139,12 @@ bool fan_job_all_have(const struct fan_job *j, uint8_t flag);
 
 /* Is `from` the member `rank` of `j`, or the shared switch that it is behind? */
 bool fan_job_is_member(const struct fan_job *j, uint16_t rank, const fan_peer *from);
+
+/* What the job is called on the route of `rank`. */
+static inline uint32_t fan_job_id_for(const struct fan_job *j, uint16_t rank)
+{
+	return fan_job_id_on(j->id, j->members[rank].route);
+}
 
 /* Where `rank` is reached. */
 static inline fan_peer fan_job_hop(const struct fan_job *j, uint16_t rank)

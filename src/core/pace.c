@@ -10,6 +10,14 @@ uint64_t fan_pace_slowest(const struct fan_pace *p, uint16_t ranks)
 	return low;
 }
 
+void fan_pace_standing(const struct fan_pace *p, uint16_t rank, struct fan_standing *s)
+{
+	s->behind = fan_pace_behind(p, rank);
+	s->most = s->behind > p->most[rank] ? s->behind : p->most[rank];
+	if (s->behind >= FAN_LAG_FRAGS)
+		s->flags |= FAN_RANK_STRAGGLES;
+}
+
 static uint16_t clip(uint64_t v)
 {
 	return v > UINT16_MAX ? UINT16_MAX : (uint16_t)v;

@@ -10,22 +10,36 @@
 #ifndef FAN_PACE_H
 #define FAN_PACE_H
 
-#include "wire.h"
+#include "ctlmsg.h"
 
 struct fan_pace {
 	uint64_t next[FAN_RANKS_MAX]; /* by rank: behind the highest fragment it has sent */
 	uint64_t front;		      /* the highest of them */
+	uint16_t most[FAN_RANKS_MAX]; /* the furthest that each has been behind; at most 65535 */
 };
+
+/* How far a rank is behind the furthest; at most 65535. */
+static inline uint16_t fan_pace_behind(const struct fan_pace *p, uint16_t rank)
+{
+	uint64_t behind = p->front - p->next[rank];
+	return behind > UINT16_MAX ? UINT16_MAX : (uint16_t)behind;
+}
 
 /* A part of `frag` has come from `rank`. */
 static inline void fan_pace_note(struct fan_pace *p, uint16_t rank, uint64_t frag)
 {
 	if (frag < p->next[rank])
 		return;
+	uint16_t behind = fan_pace_behind(p, rank);
+	if (p->next[rank] && behind > p->most[rank]) /* else it is heard of for the first time */
+		p->most[rank] = behind;
 	p->next[rank] = frag + 1;
 	if (p->front <= frag)
 		p->front = frag + 1;
 }
+
+/* How a rank stands, as far as this tells. */
+void fan_pace_standing(const struct fan_pace *p, uint16_t rank, struct fan_standing *s);
 
 /* The lowest of the first `ranks`. */
 uint64_t fan_pace_slowest(const struct fan_pace *p, uint16_t ranks);

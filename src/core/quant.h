@@ -9,7 +9,7 @@
  * whose sum is an integer below 2^31 - 1 and so does not depend on the order.  The
  * result is sum(q) / f; its error is at most ranks / f an element.  NaN and infinities
  * travel as codes of their own that stick: NaN + x = NaN, inf + x = inf, inf - inf =
- * NaN.  papers.md, section 1, with M instead of (2^31 - 1) / ranks so that rounding
+ * NaN.  After SwitchML (NSDI'21), with M instead of (2^31 - 1) / ranks so that rounding
  * can never overflow.  protocol.md, section 7. */
 #ifndef FAN_QUANT_H
 #define FAN_QUANT_H

@@ -189,7 +189,10 @@ static void note_name(struct fan_child *c, const struct fan_frag *join)
 static void note_beat(struct fan_shared *sh, struct fan_child *c, const struct fan_frag *beat)
 {
 	struct fan_beat m;
-	if (fan_beat_get(&m, beat) != FAN_OK || m.flags == c->beat)
+	if (fan_beat_get(&m, beat) != FAN_OK)
+		return;
+	c->cache = m.cache;
+	if (m.flags == c->beat)
 		return;
 	c->beat = m.flags;
 	struct fan_shared_job *j = fan_shared_job_of(sh, c->job, c->epoch);

@@ -69,6 +69,7 @@ static void ask(struct fan_switch *sw, const struct fan_job *j, const struct fan
 	it->payload = h.payload;
 	it->payload_bytes = h.payload_bytes;
 	fan_wire_put(it->head, &h);
+	fan_switch_also(j, &h, out);
 	sw->stats.needs += fan_ranks_count(set);
 }
 
@@ -155,6 +156,7 @@ static void flush(struct fan_switch *sw, const struct fan_job *j, struct fan_rou
 		.op = FAN_BARRIER,
 	};
 	fan_wire_put(it->head, &h);
+	fan_switch_also(j, &h, out);
 	if (round->reminded < FAN_REMIND_DOUBLINGS)
 		round->reminded++;
 	round->since_us = now_us;
@@ -173,7 +175,7 @@ void fan_server_remind(struct fan_switch *sw, struct fan_job *j, uint64_t now_ns
 			continue;
 		uint32_t age_us = now_us - round->since_us;
 		uint64_t due_us = patience_us(j, round);
-		if (age_us >= due_us && !fan_out_fits(out, 1, 0)) {
+		if (age_us >= due_us && !fan_out_fits(out, 2, 0)) {
 			j->remind_at = at; /* enough for now: there may be many */
 			j->remind_ns = now_ns + FAN_REMIND_STEP_NS;
 			return;

@@ -363,9 +363,10 @@ static enum fan_verdict recv_data(struct fan_shared *sh, struct fan_shared_job *
 
 /* A part of a job whose ranks run ahead of each other. */
 static enum fan_verdict recv_ahead(struct fan_shared *sh, struct fan_shared_job *j,
-				   struct fan_part *p, struct fan_out *out)
+				   const struct fan_part *p, struct fan_out *out)
 {
 	struct fan_frag f = *p->f;
+	struct fan_part plain = *p; /* without the question */
 	if (comes_from_leader(&f)) {
 		fan_lead_full(sh, j, &f);
 		FAN_COUNT(sh, j, passed);
@@ -375,8 +376,8 @@ static enum fan_verdict recv_ahead(struct fan_shared *sh, struct fan_shared_job 
 	bool asks = f.flags & FAN_F_LEAD && !p->wide;
 	unsigned first = out->count;
 	f.flags &= (uint16_t)~FAN_F_LEAD;
-	p->f = &f;
-	enum fan_verdict v = recv_data(sh, j, p, out);
+	plain.f = &f;
+	enum fan_verdict v = recv_data(sh, j, &plain, out);
 	if (asks && v != FAN_DROP)
 		fan_lead_ask(sh, j, &f, first, out);
 	return v;
@@ -525,7 +526,8 @@ enum fan_verdict fan_shared_recv(struct fan_shared *sh, uint64_t now_ns, fan_pee
 	if (marked && (f.type == FAN_TYPE_DATA || f.type == FAN_TYPE_RESULT))
 		f.flags |= FAN_F_ECN;
 	bool above = false;
-	if (f.type == FAN_TYPE_QUERY || f.type == FAN_TYPE_ECHO || f.type == FAN_TYPE_TALLY)
+	if (f.type == FAN_TYPE_QUERY || f.type == FAN_TYPE_ECHO || f.type == FAN_TYPE_TALLY ||
+	    f.type == FAN_TYPE_LAG)
 		return fan_usage_recv(sh, &from, &f, out);
 	why = fan_routed_direction(sh, &from, &f, &above);
 	if (why >= 0)

@@ -166,6 +166,20 @@ enum fan_verdict fan_lead_recv_pace(struct fan_shared *sh, struct fan_shared_job
 	return FAN_PASS;
 }
 
+void fan_lead_standing(const struct fan_shared *sh, const struct fan_shared_job *j, uint16_t rank,
+		       struct fan_standing *s)
+{
+	const struct fan_lead *lead = &j->lead;
+	*s = (struct fan_standing){.lent = lead->lent[rank], .owed = lead->owed[rank]};
+	fan_pace_standing(&lead->pace, rank, s);
+	if (j->child[rank])
+		s->cache = sh->children[j->child[rank] - 1].cache;
+	if (fan_ranks_has(lead->offers, rank))
+		s->flags |= FAN_RANK_OFFERS;
+	if (sh->now_ns < lead->full_until_ns && fan_ranks_has(lead->full, rank))
+		s->flags |= FAN_RANK_FULL;
+}
+
 bool fan_shared_lag(const struct fan_shared *sh, unsigned index, uint16_t rank, struct fan_lag *lag)
 {
 	const struct fan_shared_job *j = NULL;

@@ -71,6 +71,10 @@ void fan_lead_pace(struct fan_shared *sh, struct fan_shared_job *j, uint16_t ran
 void fan_lead_ask(struct fan_shared *sh, struct fan_shared_job *j, const struct fan_frag *f,
 		  unsigned first, struct fan_out *out);
 
+/* How `rank` stands beside the others. */
+void fan_lead_standing(const struct fan_shared *sh, const struct fan_shared_job *j, uint16_t rank,
+		       struct fan_standing *s);
+
 /* A PACE from `from` below: a question on its way up, or a leading worker's answer. */
 enum fan_verdict fan_lead_recv_pace(struct fan_shared *sh, struct fan_shared_job *j,
 				    const fan_peer *from, const struct fan_frag *f,

@@ -15,8 +15,9 @@ struct fan_child {
 	uint64_t heard_ns; /* last control message... */
 	uint32_t job, epoch;
 	uint16_t rank; /* ...and what it was about */
-	uint8_t beat;  /* flags of its last BEAT */
+	uint8_t beat;  /* flags of its last BEAT... */
 	bool used;
+	struct fan_cache_use cache;  /* ...and what that said of its cache */
 	char name[FAN_NAME_MAX + 1]; /* of the job, in its last JOIN */
 };
 

@@ -97,13 +97,28 @@ bool fan_switch_event(struct fan_switch *sw, struct fan_event *ev)
 	return true;
 }
 
-/* Fill `it` with the result in `round`; without its payload if `empty`. */
-static void put_result(struct fan_out_item *it, const struct fan_job *j,
-		       const struct fan_round *round, const struct fan_frag *asked, bool replay)
+void fan_switch_also(const struct fan_job *j, const struct fan_frag *h, struct fan_out *out)
 {
+	struct fan_frag g = *h;
+	if (!j->older.ranks)
+		return;
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_GROUP);
+	it->group = &j->older;
+	it->payload = h->payload;
+	it->payload_bytes = h->payload_bytes;
+	g.job = fan_job_id_on(h->job, j->older_route);
+	fan_wire_put(it->head, &g);
+}
+
+/* Fill `it` with the result in `round`, for the rank asked->sender or for all.  Its header. */
+static struct fan_frag put_result(struct fan_out_item *it, const struct fan_job *j,
+				  const struct fan_round *round, const struct fan_frag *asked,
+				  bool replay)
+{
+	bool to_all = it->dest == FAN_TO_GROUP;
 	struct fan_frag h = {
 		.frag = round->frag,
-		.job = j->id,
+		.job = to_all ? j->id : fan_job_id_for(j, asked->sender),
 		.epoch = j->epoch,
 		.sender = round->number,
 		.count = (uint16_t)FAN_DESC_COUNT(round->desc),
@@ -130,6 +145,7 @@ static void put_result(struct fan_out_item *it, const struct fan_job *j,
 	it->payload = h.payload;
 	it->payload_bytes = h.payload_bytes;
 	fan_wire_put(it->head, &h);
+	return h;
 }
 
 /* Address `it`, about `f`, to the rank that sent it; what `f` is answered with has the
@@ -152,7 +168,8 @@ void fan_switch_result(struct fan_switch *sw, struct fan_job *j, struct fan_roun
 	round->number = (uint16_t)j->results;
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_GROUP);
 	it->group = &j->group;
-	put_result(it, j, round, &all, false);
+	const struct fan_frag h = put_result(it, j, round, &all, false);
+	fan_switch_also(j, &h, out);
 	bool to_root = FAN_DESC_REDUCE(round->desc) && round->root != FAN_RANK_NONE &&
 		       j->members[round->root].flags & FAN_MEMBER_IN; /* else it has left */
 	if (to_root) {
@@ -185,7 +202,7 @@ static void ask(struct fan_switch *sw, const struct fan_job *j, const struct fan
 	struct fan_frag asked = to_sender(it, j, f);
 	struct fan_frag h = {
 		.frag = f->frag,
-		.job = j->id,
+		.job = fan_job_id_for(j, f->sender),
 		.epoch = j->epoch,
 		.sender = FAN_RANK_NONE,
 		.type = FAN_TYPE_NEED,
@@ -203,6 +220,7 @@ static void answer_pace(struct fan_switch *sw, const struct fan_job *j, const st
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
 	struct fan_frag asked = to_sender(it, j, f);
 	struct fan_frag h = fan_pace_answer(&j->pace, j->ranks, f);
+	h.job = fan_job_id_for(j, f->sender);
 	h.priority = asked.priority;
 	if (f->type == FAN_TYPE_PACE)
 		h.flags |= FAN_F_COLLISION;
@@ -447,19 +465,33 @@ const struct fan_switch_stats *fan_switch_stats(const struct fan_switch *sw)
 	return &sw->stats;
 }
 
+/* Job number `index` of those there are, or NULL; `*jobs`: how many there are. */
+static const struct fan_job *find_job(const struct fan_switch *sw, uint16_t index, uint16_t *jobs)
+{
+	const struct fan_job *found = NULL;
+	*jobs = 0;
+	for (unsigned i = 0; i < sw->jobs.max; i++)
+		if (sw->jobs.job[i].state != FAN_JOB_NONE && (*jobs)++ == index)
+			found = &sw->jobs.job[i];
+	return found;
+}
+
+static uint8_t copy_name(char *to, const struct fan_job *j)
+{
+	uint8_t bytes = 0;
+	memcpy(to, j->name, sizeof j->name);
+	while (bytes < FAN_NAME_MAX && j->name[bytes])
+		bytes++;
+	return bytes;
+}
+
 void fan_switch_report(const struct fan_switch *sw, struct fan_report *r)
 {
 	uint16_t index = r->index;
 	memset(r, 0, sizeof *r);
 	r->index = index;
 	r->shards = sw->cfg.shards;
-	const struct fan_job *j = NULL;
-	for (unsigned i = 0; i < sw->jobs.max; i++) {
-		if (sw->jobs.job[i].state == FAN_JOB_NONE)
-			continue;
-		if (r->jobs++ == index)
-			j = &sw->jobs.job[i];
-	}
+	const struct fan_job *j = find_job(sw, index, &r->jobs);
 	if (!j)
 		return;
 	r->state = (uint8_t)j->state;
@@ -471,7 +503,21 @@ void fan_switch_report(const struct fan_switch *sw, struct fan_report *r)
 	r->replays = j->replays;
 	r->waiting = fan_job_open(j, &r->oldest);
 	fan_job_missing(j, r->oldest, r->waiting > 0, r->missing);
-	while (r->name_bytes < FAN_NAME_MAX && j->name[r->name_bytes])
-		r->name_bytes++;
-	memcpy(r->name, j->name, r->name_bytes);
+	r->name_bytes = copy_name(r->name, j);
+}
+
+void fan_switch_lags(const struct fan_switch *sw, struct fan_lags *m)
+{
+	*m = (struct fan_lags){.index = m->index, .first = m->first};
+	const struct fan_job *j = find_job(sw, m->index, &m->jobs);
+	if (!j)
+		return;
+	m->ranks = j->ranks;
+	m->name_bytes = copy_name(m->name, j);
+	if (!j->burst)
+		return;
+	m->ahead = 1;
+	m->front = j->pace.front;
+	for (; m->count < FAN_LAGS_RANKS && m->first + m->count < j->ranks; m->count++)
+		fan_pace_standing(&j->pace, (uint16_t)(m->first + m->count), &m->rank[m->count]);
 }

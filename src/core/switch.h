@@ -126,6 +126,9 @@ bool fan_switch_event(struct fan_switch *sw, struct fan_event *ev);
 /* Fill in a report about job number r->index (0 .. jobs-1). */
 void fan_switch_report(const struct fan_switch *sw, struct fan_report *r);
 
+/* Fill in how ranks of job number m->index stand, from m->first on. */
+void fan_switch_lags(const struct fan_switch *sw, struct fan_lags *m);
+
 const struct fan_switch_stats *fan_switch_stats(const struct fan_switch *sw);
 
 #endif

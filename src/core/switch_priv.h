@@ -30,6 +30,10 @@ enum fan_verdict fan_switch_drop(struct fan_switch *sw, unsigned why);
 struct fan_event *fan_switch_note(struct fan_switch *sw, enum fan_event_kind kind,
 				  const struct fan_job *j, uint16_t rank);
 
+/* The item of header `h` that has just been written goes to all on the newest route: those on the
+ * one before get it, too. */
+void fan_switch_also(const struct fan_job *j, const struct fan_frag *h, struct fan_out *out);
+
 /* End a job and tell its members. */
 void fan_switch_fail(struct fan_switch *sw, struct fan_job *j, const struct fan_job_fault *fault,
 		     struct fan_out *out);
@@ -76,7 +80,7 @@ void fan_switch_result(struct fan_switch *sw, struct fan_job *j, struct fan_roun
 		       uint8_t priority, struct fan_out *out);
 
 /* uplink.c - a job's membership at the parent.  Items that are needed for one step. */
-#define FAN_UPLINK_ITEMS 3
+#define FAN_UPLINK_ITEMS 4
 
 /* All members are here: be one at the parent. */
 void fan_uplink_begin(struct fan_switch *sw, struct fan_job *j);

@@ -8,7 +8,7 @@
 #include "switch_priv.h"
 
 #define PATIENCE_MS UINT32_MAX /* the workers' timers decide, not the uplink's */
-#define RESERVED    1u	       /* items kept for what a step has to tell the members */
+#define RESERVED    2u	       /* items kept for what a step has to tell the members */
 
 /* Some call is due: let tick have a look. */
 static void touch(struct fan_switch *sw, uint64_t at_ns)

@@ -64,6 +64,22 @@ void fan_shared_tally(const struct fan_shared *sh, struct fan_tallied *m)
 	m->name_bytes = copy_name(m->name, j);
 }
 
+/* How ranks from m->first on stand. */
+static void lags(const struct fan_shared *sh, struct fan_lags *m)
+{
+	const struct fan_shared_job *j = find(sh, m->index, &m->jobs);
+	if (!j)
+		return;
+	m->ranks = j->ranks;
+	m->name_bytes = copy_name(m->name, j);
+	if (!j->lead.ahead)
+		return;
+	m->ahead = 1;
+	m->front = j->lead.pace.front;
+	for (; m->count < FAN_LAGS_RANKS && m->first + m->count < j->ranks; m->count++)
+		fan_lead_standing(sh, j, (uint16_t)(m->first + m->count), &m->rank[m->count]);
+}
+
 /* As the home would tell it, as far as it is known here. */
 static void report(const struct fan_shared *sh, struct fan_report *r)
 {
@@ -105,6 +121,10 @@ enum fan_verdict fan_usage_recv(struct fan_shared *sh, const fan_peer *from,
 		struct fan_report r = {.index = q.index};
 		report(sh, &r);
 		fan_asked_put(from, FAN_TYPE_REPORT, f, body, fan_report_put(body, &r), out);
+	} else if (f->type == FAN_TYPE_LAG) {
+		struct fan_lags m = {.index = q.index, .first = q.first};
+		lags(sh, &m);
+		fan_asked_put(from, FAN_TYPE_LAGS, f, body, fan_lags_put(body, &m), out);
 	} else {
 		struct fan_tallied m = {.index = q.index};
 		fan_shared_tally(sh, &m);

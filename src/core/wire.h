@@ -51,6 +51,8 @@ enum fan_type {
 	FAN_TYPE_WHO = 45,	  /* shared switch -> worker: I do not know you, send a BEAT */
 	FAN_TYPE_TALLY = 46,	  /* anyone -> switch: what do shared slots do for job number i */
 	FAN_TYPE_TALLIED = 47,	  /* switch -> asker */
+	FAN_TYPE_LAG = 48,	  /* anyone -> switch: how do the ranks of job number i stand */
+	FAN_TYPE_LAGS = 49,	  /* switch -> asker */
 };
 
 /* Flags.  A packet with a bit that is not named here is malformed. */

@@ -45,7 +45,7 @@ struct fan_worker *fan_worker_init(void *mem, const struct fan_worker_config *cf
 	w->cfg = *cfg;
 	w->start_ns = w->heard_ns = w->progress_ns = w->control_ns = w->turn_ns = now_ns;
 	w->stats.rto_ns = FAN_RTO_MIN_NS;
-	fan_rtt_init(&w->rtt);
+	fan_rtt_init(&w->rtt, w->cfg.rto_min_ms);
 	fan_window_init(&w->window, p, cfg->window_max);
 	p += align_up(fan_window_bytes(cfg->window_max));
 	for (unsigned i = 0; !cfg->relayed && i < FAN_STREAM_GROUPS;
@@ -84,6 +84,12 @@ static struct fan_frag control_head(const struct fan_worker *w, enum fan_type ty
 	};
 }
 
+/* What the job is called on a route. */
+static uint32_t on_route(const struct fan_worker *w, uint16_t route)
+{
+	return (uint32_t)route << FAN_ROUTE_BITS | (w->job & ((UINT32_C(1) << FAN_ROUTE_BITS) - 1));
+}
+
 static size_t join_body(const struct fan_worker *w, uint8_t *body)
 {
 	struct fan_join m = {
@@ -114,6 +120,11 @@ static bool is_waiting(const struct fan_worker *w)
 	return w->cfg.relayed ? w->window.in_flight > 0 : w->first_op < w->next_op;
 }
 
+static uint16_t clip(uint32_t v)
+{
+	return v > UINT16_MAX ? UINT16_MAX : (uint16_t)v;
+}
+
 /* What to ask about in a BEAT: the lowest fragment waited for, if any. */
 static size_t beat_body(const struct fan_worker *w, uint8_t *body, uint64_t *frag)
 {
@@ -127,6 +138,10 @@ static size_t beat_body(const struct fan_worker *w, uint8_t *body, uint64_t *fra
 		m.flags |= FAN_BEAT_HEARD;
 	if (w->window.ahead)
 		m.flags |= FAN_BEAT_AHEAD | (w->cache.frags ? FAN_BEAT_LEADS : 0);
+	if (m.flags & FAN_BEAT_LEADS)
+		m.cache = (struct fan_cache_use){clip(w->cache.stats.frags),
+						 clip(w->cache.stats.open),
+						 clip(w->cache.stats.peak)};
 	return fan_beat_put(body, &m);
 }
 
@@ -137,13 +152,15 @@ static void put_control(struct fan_worker *w, struct fan_out *out)
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
 	struct fan_frag h;
 	size_t bytes;
-	if (w->phase == FAN_W_JOINING || (w->phase == FAN_W_READY && w->rejoins)) {
+	if (w->phase == FAN_W_JOINING || (w->phase < FAN_W_FAILED && w->rejoins)) {
 		h = control_head(w, FAN_TYPE_JOIN, w->cfg.nonce);
 		h.job = (uint32_t)w->cfg.route << FAN_ROUTE_BITS;
 		h.priority = w->way;
 		bytes = join_body(w, body);
 	} else if (w->phase == FAN_W_LEAVING) {
 		h = control_head(w, FAN_TYPE_LEAVE, 0);
+		if (w->rejoins) /* it is sent where this route is, and the home knows the nonce */
+			h.job = on_route(w, w->cfg.route);
 		bytes = leave_body(w, body);
 	} else {
 		h = control_head(w, FAN_TYPE_BEAT, 0);
@@ -314,7 +331,7 @@ bool fan_worker_hears(const struct fan_worker *w, const struct fan_frag *f)
 {
 	if (f->type == FAN_TYPE_WELCOME || f->type == FAN_TYPE_REFUSE)
 		return f->frag == w->cfg.nonce;
-	return w->welcomed && f->job == w->job && f->epoch == w->epoch;
+	return w->welcomed && fan_worker_is_job(w, f->job) && f->epoch == w->epoch;
 }
 
 void fan_worker_offer(struct fan_worker *w, uint64_t now_ns, uint64_t frag)
@@ -385,18 +402,18 @@ uint32_t fan_worker_frag_elems(const struct fan_worker *w, const struct fan_op *
 	return fan_stream_per_frag(op, w->cfg.payload_bytes, w->cfg.options & FAN_JOIN_WIDE);
 }
 
-enum fan_err fan_worker_reroute(struct fan_worker *w, uint64_t now_ns, uint16_t route)
+void fan_worker_reroute(struct fan_worker *w, uint64_t now_ns, uint16_t route)
 {
-	if (w->phase != FAN_W_READY)
-		return FAN_E_INVALID;
-	w->cfg.route = route;
+	if (w->phase >= FAN_W_FAILED)
+		return;
+	if (route)
+		w->cfg.route = route;
 	w->way++;
-	w->rejoins = true;
+	w->rejoins = w->phase != FAN_W_JOINING; /* else it does so anyway */
 	w->control_ns = now_ns;
-	return FAN_OK;
 }
 
-bool fan_worker_rerouting(const struct fan_worker *w)
+uint16_t fan_worker_route(const struct fan_worker *w)
 {
-	return w->phase == FAN_W_READY && w->rejoins;
+	return w->welcomed && !w->rejoins ? fan_route_number(w->job) : 0;
 }

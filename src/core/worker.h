@@ -27,8 +27,11 @@ struct fan_worker_config {
 	uint16_t ranks;		  /* 2 .. FAN_RANKS_MAX */
 	uint16_t payload_bytes;	  /* of a full fragment: FAN_PAYLOAD_MIN .. _MAX, multiple of 8 */
 	uint16_t window_max;	  /* most fragments in flight, 2 .. FAN_WINDOW_MAX */
+	uint16_t burst_max;	  /* where ranks run ahead of each other, which is then what the
+				   * window is for: most under way; 0: as the switch grants */
 	uint8_t options;	  /* enum fan_join_option */
 	uint32_t alive_ms;	  /* silence after which a rank is lost */
+	uint32_t rto_min_ms;	  /* least time-out of a result; 0: FAN_RTO_MIN_NS */
 	uint32_t join_ms;	  /* give up if the job is not ready by then */
 	uint32_t stall_ms;	  /* give up an operation without progress for so long */
 	uint16_t route;		  /* by which it reaches its home; 0: none */
@@ -39,6 +42,8 @@ struct fan_worker_config {
 	uint32_t workers;	  /* behind this rank, for a switch that is one; 0 or 1: itself */
 	uint32_t cache_frags;	  /* sums that it keeps for slow ranks where ranks run ahead of each
 				   * other, at most FAN_CACHE_MAX; 0: none */
+	uint16_t share;		  /* of its window, in 1 / 65536, that it uses; 0: all.  At least
+				   * 4 fragments */
 	struct fan_pool *relayed; /* a switch's uplink: its fragments are the rounds of this
 				   * pool that are HELD, and there are no operations */
 };
@@ -141,12 +146,13 @@ enum fan_drop fan_worker_last_drop(const struct fan_worker *w);
 /* Is this packet for this worker, by job and epoch, or by its nonce? */
 bool fan_worker_hears(const struct fan_worker *w, const struct fan_frag *f);
 
-/* READY: from now on packets go another way to the same home, of which the caller knows.
- * The home is told, by JOINs under the same nonce, and operations go on. */
-enum fan_err fan_worker_reroute(struct fan_worker *w, uint64_t now_ns, uint16_t route);
+/* From now on packets go another way to the same home, of which the caller knows: by `route`,
+ * or by the same as before if that is 0.  The home is told, by JOINs under the same nonce, and
+ * operations go on. */
+void fan_worker_reroute(struct fan_worker *w, uint64_t now_ns, uint16_t route);
 
-/* The home has not answered by the new way yet. */
-bool fan_worker_rerouting(const struct fan_worker *w);
+/* The route by which the home knows this worker; 0: none, or it does not know it yet. */
+uint16_t fan_worker_route(const struct fan_worker *w);
 
 /* An uplink: the round of fragment `frag` is HELD now, and may go. */
 void fan_worker_offer(struct fan_worker *w, uint64_t now_ns, uint64_t frag);

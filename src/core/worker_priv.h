@@ -4,6 +4,7 @@
 #define FAN_WORKER_PRIV_H
 
 #include "congestion.h"
+#include "route.h"
 #include "rtt.h"
 #include "slot.h"
 #include "stream.h"
@@ -41,7 +42,7 @@ struct fan_worker {
 	uint64_t lead_turn;		  /* ...and the transmission from which on it may shrink */
 	uint64_t who_ns;		  /* when a WHO last drew a BEAT */
 	bool missing_known;
-	bool rejoins; /* READY: by another way, until the home's WELCOME */
+	bool rejoins; /* FORMING, READY: by another way, until the home's WELCOME */
 	uint8_t way;  /* how many it has gone */
 	struct fan_fault fault;
 	struct fan_worker_stats stats;
@@ -68,6 +69,12 @@ struct fan_worker {
 	unsigned questions;
 	struct fan_question question[FAN_LEAD_ASKS];
 };
+
+/* Is `job` that of the worker, by whichever route? */
+static inline bool fan_worker_is_job(const struct fan_worker *w, uint32_t job)
+{
+	return !((job ^ w->job) & ((UINT32_C(1) << FAN_ROUTE_BITS) - 1));
+}
 
 /* End the worker with `fault`; only the first one counts. */
 void fan_worker_fail(struct fan_worker *w, const struct fan_fault *fault);

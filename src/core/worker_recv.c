@@ -14,20 +14,40 @@ static enum fan_verdict drop(struct fan_worker *w, unsigned why)
 static enum fan_verdict recv_answer(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)
 {
 	const struct fan_fault fault = {.err = FAN_E_RESTARTED};
+	bool knows =
+		f->type == FAN_TYPE_WELCOME && fan_worker_is_job(w, f->job) && f->epoch == w->epoch;
 	if (f->type == FAN_TYPE_WELCOME && f->priority != w->way)
 		return drop(w, FAN_DROP_STATE); /* to a JOIN that went another way */
+	if (fan_route_number(f->job) != w->cfg.route)
+		return drop(w, FAN_DROP_ROUTE);
 	w->rejoins = false;
 	w->control_ns = now_ns; /* a BEAT makes us known on the way */
-	if (f->type == FAN_TYPE_REFUSE || f->job != w->job || f->epoch != w->epoch)
+	if (!knows) {
 		fan_worker_fail(w, &fault);
+		return FAN_CTL;
+	}
+	w->job = f->job;	       /* on the route by which it came */
+	if (w->phase == FAN_W_READY) { /* what went the way before may be lost, and timers long */
+		fan_window_expire(&w->window);
+		w->expired_ns = now_ns;
+		fan_rtt_heard(&w->rtt);
+	}
 	return FAN_CTL;
+}
+
+/* Of `frags` granted, what this worker may have in flight. */
+static uint32_t window_share(const struct fan_worker *w, uint32_t frags)
+{
+	const uint32_t least = frags < 4 ? frags : 4;
+	uint32_t most = w->cfg.share ? frags * w->cfg.share >> 16 : frags;
+	return most < least ? least : most;
 }
 
 static enum fan_verdict recv_welcome(struct fan_worker *w, uint64_t now_ns,
 				     const struct fan_frag *f)
 {
 	struct fan_welcome m;
-	if (f->frag != w->cfg.nonce || w->phase != FAN_W_JOINING)
+	if (f->frag != w->cfg.nonce || w->phase != FAN_W_JOINING || f->priority != w->way)
 		return drop(w, FAN_DROP_STATE);
 	if (fan_welcome_get(&m, f) != FAN_OK || m.window > w->cfg.window_max ||
 	    (m.burst && !(w->cfg.options & FAN_JOIN_AHEAD)))
@@ -41,12 +61,15 @@ static enum fan_verdict recv_welcome(struct fan_worker *w, uint64_t now_ns,
 	w->stats.window = m.window;
 	fan_window_open(&w->window, m.window);
 	w->last_number = UINT16_MAX; /* before the first result, which is number 0 */
-	if (m.burst)
-		fan_window_run_ahead(&w->window, m.burst);
-	fan_congestion_init(&w->congestion, m.burst ? m.burst : m.window);
+	uint32_t burst = m.burst;
+	if (w->cfg.burst_max && burst > w->cfg.burst_max)
+		burst = w->cfg.burst_max;
+	if (burst)
+		fan_window_run_ahead(&w->window, burst);
+	fan_congestion_init(&w->congestion, window_share(w, burst ? burst : m.window));
 	fan_congestion_choose(&w->congestion, w->cfg.controller);
 	w->lead = fan_lead_least(w);
-	if (m.burst)
+	if (burst)
 		w->window.limit = w->lead;
 	fan_transfer_begin(w);
 	return FAN_CTL;
@@ -57,6 +80,8 @@ static enum fan_verdict recv_refuse(struct fan_worker *w, const struct fan_frag 
 	struct fan_refuse m;
 	if (f->frag != w->cfg.nonce || w->phase != FAN_W_JOINING)
 		return drop(w, FAN_DROP_STATE);
+	if (fan_route_number(f->job) != w->cfg.route)
+		return drop(w, FAN_DROP_ROUTE); /* to a JOIN by the route before */
 	if (fan_refuse_get(&m, f) != FAN_OK)
 		return drop(w, FAN_DROP_FORMAT);
 	struct fan_fault fault = {
@@ -102,7 +127,7 @@ static void not_known(struct fan_worker *w, uint64_t now_ns)
 {
 	if (w->phase == FAN_W_FORMING) {
 		w->phase = FAN_W_JOINING;
-		w->welcomed = w->heard_group = w->missing_known = false;
+		w->welcomed = w->heard_group = w->missing_known = w->rejoins = false;
 		w->control_ns = now_ns;
 		return;
 	}
@@ -126,6 +151,8 @@ static enum fan_verdict recv_state(struct fan_worker *w, uint64_t now_ns, const 
 	struct fan_state m;
 	if (!w->welcomed)
 		return drop(w, FAN_DROP_STATE);
+	if (f->job != w->job && w->phase != FAN_W_LEAVING && !w->rejoins)
+		return drop(w, FAN_DROP_ROUTE); /* an answer to what went by the route before */
 	if (fan_state_get(&m, f) != FAN_OK)
 		return drop(w, FAN_DROP_FORMAT);
 	note_missing(w, &m, f->frag);
@@ -188,12 +215,12 @@ enum fan_verdict fan_worker_recv(struct fan_worker *w, uint64_t now_ns, const ui
 		return drop(w, (unsigned)why);
 	if (f.type == FAN_TYPE_WELCOME || f.type == FAN_TYPE_REFUSE) {
 		w->heard_ns = now_ns;
-		if (w->rejoins && w->phase == FAN_W_READY && f.frag == w->cfg.nonce)
+		if (w->rejoins && w->phase < FAN_W_FAILED && f.frag == w->cfg.nonce)
 			return recv_answer(w, now_ns, &f);
 		return f.type == FAN_TYPE_WELCOME ? recv_welcome(w, now_ns, &f)
 						  : recv_refuse(w, &f);
 	}
-	if (!w->welcomed || f.job != w->job)
+	if (!w->welcomed || !fan_worker_is_job(w, f.job))
 		return drop(w, FAN_DROP_JOB);
 	if (f.epoch != w->epoch)
 		return drop(w, FAN_DROP_EPOCH);

@@ -126,8 +126,8 @@ static int open_all(struct fanin_comm *c, const struct fanin_options *options)
 	if (!c->io)
 		return refuse(c, FAN_E_NOMEM, fan_err_text(FAN_E_NOMEM));
 	e = open_events(c);
-	if (!e && *c->cfg.controller_addr && fan_follow_init(c))
-		e = refuse(c, FAN_E_NOMEM, fan_err_text(FAN_E_NOMEM));
+	if (!e && *c->cfg.controller_addr)
+		fan_follow_init(c);
 	if (!e)
 		e = start_thread(c);
 	return e;

@@ -31,6 +31,7 @@ struct key {
 
 static const char *const mode_words[] = {"native", "fixed", NULL};
 static const char *const wire_words[] = {"float32", "float16", "bfloat16", NULL};
+static const char *const congestion_words[] = {"aimd", "a2tp", NULL};
 
 #define TEXT(n, f)                                                                                 \
 	{                                                                                          \
@@ -64,11 +65,15 @@ static const struct key keys[] = {
 	NUMBER(narrow, 0, 1),
 	NUMBER(plain_udp, 0, 1),
 	NUMBER(priority, 0, 255),
+	NUMBER(ahead, 0, FAN_AHEAD_MAX),
+	NUMBER(cache, 0, FAN_CACHE_MAX),
+	CHOICE(congestion, congestion_words),
 	TEXT(server, server_addr),
 	TEXT(controller, controller_addr),
 	NUMBER(pace, 0, 1000),
+	NUMBER(rto_min_ms, 1, FAN_CONFIG_RTO_MIN_MAX_MS),
 };
-enum { KEY_SWITCH = 0, KEY_RANK = 2, KEY_RANKS = 3, KEY_SERVER = 15, KEY_CONTROLLER = 16 };
+enum { KEY_SWITCH = 0, KEY_RANK = 2, KEY_RANKS = 3, KEY_SERVER = 18, KEY_CONTROLLER = 19 };
 
 /* Where all texts of errors and the values taken so far are. */
 struct load {
@@ -244,11 +249,13 @@ static int ini_line(void *user, const char *section, const char *name, const cha
 	if (i < KEYS && !take(l, i, value, where))
 		return 1;
 	if (i == KEYS)
-		snprintf(l->why, l->why_bytes,
-			 "%s: unknown key in [worker]: expected switch, job, rank, ranks, mtu, "
-			 "window, timeout_ms, alive_ms, mode, wire, multicast, checksum, narrow, "
-			 "plain_udp, priority, server, controller or pace",
-			 where);
+		snprintf(
+			l->why, l->why_bytes,
+			"%s: unknown key in [worker]: expected switch, job, rank, ranks, mtu, "
+			"window, timeout_ms, alive_ms, mode, wire, multicast, checksum, narrow, "
+			"plain_udp, priority, ahead, cache, congestion, server, controller, pace or "
+			"rto_min_ms",
+			where);
 	l->failed = true;
 	return 0;
 }
@@ -298,6 +305,7 @@ static void defaults(struct fan_config *c)
 	c->alive_ms = FAN_ALIVE_MS;
 	c->multicast = 1;
 	c->pace = FAN_CONFIG_PACE;
+	c->rto_min_ms = FAN_RTO_MIN_NS / FAN_MS;
 }
 
 /* What no single option shows. */
@@ -321,6 +329,11 @@ static int check_whole(const struct fan_config *c, char *why, size_t bytes)
 		snprintf(why, bytes,
 			 "mode fixed with wire %s: expected wire float32, or mode native",
 			 wire_words[c->wire]);
+	else if (c->cache && !c->ahead)
+		snprintf(why, bytes,
+			 "cache %d without ahead: expected ahead as well, by how many fragments "
+			 "ranks may run ahead of the slowest",
+			 c->cache);
 	else
 		return FAN_OK;
 	return FAN_E_CONFIG;

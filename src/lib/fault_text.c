@@ -131,7 +131,16 @@ static void add_job_mismatch(struct text *t, const struct fan_fault *f,
 		add(t, "it has a window of %u fragments, rank %u allows only %u", have, a->rank,
 		    want);
 		break;
-	default: add(t, "the options checksum and narrow must be the same on all"); break;
+	default:
+		if ((have ^ want) & FAN_JOIN_AHEAD)
+			add(t,
+			    "rank %u asks %s run ahead, others %s: ahead must be set on all or "
+			    "on none",
+			    a->rank, want & FAN_JOIN_AHEAD ? "to" : "not to",
+			    want & FAN_JOIN_AHEAD ? "do not" : "do");
+		else
+			add(t, "the options checksum and narrow must be the same on all");
+		break;
 	}
 }
 

@@ -7,11 +7,12 @@
 #include "comm.h"
 #include "net/clock.h"
 
-int fan_follow_init(struct fanin_comm *c)
+void fan_follow_init(struct fanin_comm *c)
 {
 	struct fan_follow *f = &c->follow;
 	f->on = true;
-	return fan_dial_init(&f->dial, &c->switch_addr, c->epoll_fd, FAN_COMM_CONTROLLER);
+	f->behind_ns = UINT64_MAX;
+	fan_dial_init(&f->dial, &c->switch_addr, c->epoll_fd, FAN_COMM_CONTROLLER);
 }
 
 void fan_follow_free(struct fanin_comm *c)
@@ -82,7 +83,7 @@ static void say_hello(struct fanin_comm *c)
 {
 	char text[FAN_TELL_BYTES];
 	size_t n = fan_tell_join(text, c->cfg.job, (unsigned)c->cfg.rank, (unsigned)c->cfg.ranks,
-				  c->part, c->parts);
+				 c->part, c->parts);
 	if (!n)
 		fan_comm_fail(c, FAN_E_CONFIG,
 			      "the job's name is not UTF-8, as a controller's are");
@@ -95,8 +96,7 @@ static bool has_moved(const struct fanin_comm *c, unsigned k)
 {
 	for (unsigned i = 0; i < c->lanes; i++) {
 		const struct fan_lane *l = &c->lane[i];
-		if (l->part == k &&
-		    (fan_worker_phase(l->w) != FAN_W_READY || fan_worker_rerouting(l->w)))
+		if (l->part == k && (l->behind || fan_worker_route(l->w) != c->part[k].route))
 			return false;
 	}
 	return true;
@@ -118,17 +118,6 @@ static void tell_moved(struct fanin_comm *c)
 
 /* What it hears. */
 
-/* A lane goes by the new route, or joins anew if it was not in yet. */
-static void move_lane(struct fanin_comm *c, struct fan_lane *l, uint64_t now_ns)
-{
-	const struct fan_job_part *p = &c->part[l->part];
-	if (fan_lane_move(l, &p->at, p->route, now_ns)) {
-		if (fan_worker_phase(l->w) == FAN_W_READY)
-			return; /* no socket now: the controller hears no `moved`, and says why */
-		fan_comm_open_lane(c, l->number, now_ns);
-	}
-}
-
 static void move(struct fanin_comm *c, unsigned k, uint16_t route, const fan_peer *at,
 		 uint64_t now_ns)
 {
@@ -141,9 +130,24 @@ static void move(struct fanin_comm *c, unsigned k, uint16_t route, const fan_pee
 		return;
 	p->route = route;
 	p->at = *at;
-	for (unsigned i = 0; i < c->lanes && !atomic_load(&c->error); i++)
-		if (c->lane[i].part == k)
-			move_lane(c, &c->lane[i], now_ns);
+	for (unsigned i = 0; i < c->lanes; i++)
+		c->lane[i].behind |= c->lane[i].part == k;
+	f->behind_ns = now_ns;
+}
+
+/* Lanes that are behind go by their part's route; where there is no socket now, soon. */
+static void move_lanes(struct fanin_comm *c, uint64_t now_ns)
+{
+	c->follow.behind_ns = UINT64_MAX;
+	for (unsigned i = 0; i < c->lanes; i++) {
+		struct fan_lane *l = &c->lane[i];
+		const struct fan_job_part *p = &c->part[l->part];
+		if (!l->behind)
+			continue;
+		l->behind = fan_lane_move(l, &p->at, p->route, now_ns) != FAN_OK;
+		if (l->behind)
+			c->follow.behind_ns = now_ns + FAN_FOLLOW_AGAIN_MS * FAN_MS;
+	}
 }
 
 /* The same parts, but for their routes? */
@@ -255,6 +259,8 @@ void fan_follow_work(struct fanin_comm *c, uint64_t now_ns)
 	}
 	if (!f->told && now_ns >= c->join_by_ns)
 		fail_in_time(c);
+	if (now_ns >= f->behind_ns && !atomic_load(&c->error))
+		move_lanes(c, now_ns);
 	tell_moved(c);
 }
 
@@ -264,6 +270,8 @@ uint64_t fan_follow_deadline(const struct fanin_comm *c)
 	if (!f->on)
 		return UINT64_MAX;
 	uint64_t at_ns = fan_dial_deadline(&f->dial);
+	if (f->behind_ns < at_ns)
+		at_ns = f->behind_ns;
 	return f->told || at_ns < c->join_by_ns ? at_ns : c->join_by_ns;
 }
 

@@ -24,12 +24,13 @@ struct fan_follow {
 	bool told;		    /* it has told the parts */
 	bool moving[FAN_PARTS_MAX]; /* and it waits to hear that the home knows the route */
 	unsigned movings;
+	uint64_t behind_ns; /* when lanes that are not where they should be try it; UINT64_MAX: none
+			     */
 	struct fan_dial dial;
 	struct fan_told order; /* the last one */
 };
 
-/* FAN_OK or FAN_E_NOMEM. */
-int fan_follow_init(struct fanin_comm *c);
+void fan_follow_init(struct fanin_comm *c);
 void fan_follow_free(struct fanin_comm *c);
 
 /* Hear the controller, do what it says and answer.  May end the communicator. */

@@ -154,14 +154,12 @@ int fan_lane_move(struct fan_lane *l, const fan_peer *addr, uint16_t route, uint
 		l->udp = old;
 		return FAN_E_SYSTEM;
 	}
-	int e = fan_lane_watch(l) ? FAN_E_SYSTEM : FAN_OK;
-	if (!e)
-		e = fan_worker_reroute(l->w, now_ns, route);
-	if (e) {
-		fan_udp_close(&l->udp); /* epoll forgets it */
+	if (fan_lane_watch(l)) {
+		fan_udp_close(&l->udp);
 		l->udp = old;
-		return e;
+		return FAN_E_SYSTEM;
 	}
+	fan_worker_reroute(l->w, now_ns, route);
 	fan_udp_close(&old);
 	l->switch_addr = o.connect;
 	l->way.heard_ns = now_ns;
@@ -290,7 +288,7 @@ static unsigned tick_room(const struct fan_lane *l)
 	double all = FAN_LANE_CREDIT_NS / (l->pace.ns_per_byte * ip_packet_bytes(l));
 	if (l->pace.ns_per_byte <= 0 || all > FAN_LANE_OUT_MAX)
 		return FAN_LANE_OUT_MAX;
-	return all < FAN_LANE_PACED_MIN ? FAN_LANE_PACED_MIN : (unsigned)all;
+	return all < 1 ? 1 : (unsigned)all;
 }
 
 /* `out` is about to go.  False: that is all for now. */
@@ -307,6 +305,8 @@ static bool use_pace(struct fan_lane *l, const struct fan_out *out, uint64_t now
 	if (l->pace.free_ns < since_ns)
 		l->pace.free_ns = since_ns;
 	l->pace.free_ns += (uint64_t)((double)bytes * l->pace.ns_per_byte);
+	if (l->pace.free_ns > now_ns + FAN_LANE_HOLD_NS) /* BEATs wait as well */
+		l->pace.free_ns = now_ns + FAN_LANE_HOLD_NS;
 	return l->pace.free_ns <= now_ns;
 }
 

@@ -17,9 +17,9 @@
 #define FAN_LANE_SCRATCH_MAX  (256 << 10) /* bytes of converted payloads of one tick */
 #define FAN_LANE_BUFFER_BYTES (4 << 20)	  /* asked for each direction of a socket */
 #define FAN_LANE_WHY_BYTES    256
-#define FAN_LANE_CREDIT_NS    (2 * FAN_MS) /* what a pace may send at once after a pause */
-#define FAN_LANE_PACED_MIN    4		   /* datagrams of one tick, however slow the pace */
-#define FAN_LANE_FRAME_BYTES  14	   /* of Ethernet, which link rates count */
+#define FAN_LANE_CREDIT_NS    (2 * FAN_MS)  /* what a pace may send at once after a pause */
+#define FAN_LANE_HOLD_NS      (50 * FAN_MS) /* what a pace holds a datagram back, at most */
+#define FAN_LANE_FRAME_BYTES  14	    /* of Ethernet, which link rates count */
 
 /* Buffers that all lanes of a communicator use in turn. */
 struct fan_lane_io {
@@ -56,6 +56,7 @@ struct fan_lane {
 	struct fan_cut cut; /* what it has of each tensor */
 	unsigned part;	    /* of the communicator's */
 	unsigned number;    /* among its lanes */
+	bool behind;	    /* it is to go by another route, and has had no socket */
 	uint64_t again_ns;  /* its JOIN is tried again then; 0: it is not */
 	int epoll_fd;
 	bool plain;

@@ -14,6 +14,24 @@
 
 /* Joining and leaving. */
 
+/* The most fragments that a rank may have sent without their results; 0: no bound of ours. */
+static uint16_t window_of(const struct fan_config *cfg)
+{
+	int frags = cfg->ahead ? cfg->ahead : cfg->window ? cfg->window : FAN_WINDOW_MAX;
+	return (uint16_t)(frags < 2 ? 2 : frags);
+}
+
+/* Parts that the plan gives less share links with larger ones: so that none takes more than
+ * planned while it lasts, their windows are as their rates.  In 1 / 65536; 0: all. */
+static uint16_t window_share(const struct fanin_comm *c, const struct fan_job_part *part)
+{
+	double most = 0;
+	for (unsigned k = 0; k < c->parts; k++)
+		most = c->part[k].gbps > most ? c->part[k].gbps : most;
+	double share = most > 0 ? part->gbps / most * 65536 : 65536;
+	return (uint16_t)(share >= 65536 ? 0 : share < 1 ? 1 : share);
+}
+
 static struct fan_worker_config worker_config(const struct fanin_comm *c,
 					      const struct fan_job_part *part, uint64_t now_ns)
 {
@@ -23,18 +41,22 @@ static struct fan_worker_config worker_config(const struct fanin_comm *c,
 		.rank = (uint16_t)cfg->rank,
 		.ranks = (uint16_t)cfg->ranks,
 		.payload_bytes = cfg->payload_bytes,
-		.window_max = (uint16_t)(cfg->window == 0  ? FAN_WINDOW_MAX
-					 : cfg->window < 2 ? 2
-							   : cfg->window),
+		.window_max = window_of(cfg),
+		.burst_max = (uint16_t)(cfg->ahead ? cfg->window : 0),
 		.options = (uint8_t)((cfg->multicast ? FAN_JOIN_GROUP : 0) |
 				     (cfg->checksum ? FAN_JOIN_SUMMED : 0) |
-				     (cfg->narrow ? 0 : FAN_JOIN_WIDE)),
+				     (cfg->narrow ? 0 : FAN_JOIN_WIDE) |
+				     (cfg->ahead ? FAN_JOIN_AHEAD : 0)),
 		.alive_ms = (uint32_t)cfg->alive_ms,
+		.rto_min_ms = (uint32_t)cfg->rto_min_ms,
 		.join_ms = (uint32_t)left_ms + 1,
 		.stall_ms = (uint32_t)cfg->timeout_ms,
 		.route = part->route,
+		.share = window_share(c, part),
 		.nonce = fan_clock_nonce(),
 		.priority = fan_priority_default,
+		.controller = (enum fan_controller)cfg->congestion,
+		.cache_frags = (uint32_t)cfg->cache,
 	};
 	memcpy(w.name, part->name, sizeof w.name);
 	return w;
@@ -49,6 +71,7 @@ void fan_comm_open_lane(struct fanin_comm *c, unsigned number, uint64_t now_ns)
 	fan_lane_close(l);
 	l->number = number;
 	l->again_ns = 0;
+	l->behind = false;
 	l->epoll_fd = c->epoll_fd;
 	l->plain = c->cfg.plain_udp;
 	l->server_addr = c->server_addr;
@@ -140,6 +163,27 @@ static void leave(struct fanin_comm *c, int error)
 
 /* Statistics. */
 
+/* How far it runs ahead of others, and what it keeps for them. */
+static void add_lead(struct fanin_stats *s, const struct fan_lane *l,
+		     const struct fan_worker_stats *w)
+{
+	const struct fan_welcome *m = fan_worker_welcome(l->w);
+	uint32_t burst = m ? m->burst : 0;
+	s->window_frags += burst ? burst : w->window;
+	s->bypassed += w->bypassed;
+	if (!burst)
+		return;
+	s->ahead_frags += w->window;
+	s->lead_frags += w->next > w->slowest ? (uint32_t)(w->next - w->slowest) : 0;
+	s->cache_frags += w->cache.frags;
+	s->cache_open += w->cache.open;
+	s->cache_peak += w->cache.peak;
+	s->cache_parts += w->cache.parts;
+	s->cache_done += w->cache.done;
+	s->cache_early += w->cache.early;
+	s->cache_over += w->cache.over;
+}
+
 static void add_stats(struct fanin_stats *s, const struct fan_lane *l)
 {
 	const struct fan_worker_stats *w = fan_worker_stats(l->w);
@@ -156,7 +200,7 @@ static void add_stats(struct fanin_stats *s, const struct fan_lane *l)
 	for (unsigned i = 0; i < FAN_DROP_COUNT; i++)
 		s->drops += w->drops[i];
 	s->srtt_ns = s->srtt_ns > w->srtt_ns ? s->srtt_ns : w->srtt_ns;
-	s->window_frags += w->window;
+	add_lead(s, l, w);
 	s->segment_offload &= l->udp.segment;
 	s->receive_offload &= l->udp.gro;
 	s->multicast &= l->by_group && w->multicast;
@@ -173,6 +217,7 @@ static struct fanin_stats collect_stats(const struct fanin_comm *c)
 		.parts = c->parts,
 		.result_ns = c->result_ns,
 		.gap_ns = c->gap_ns,
+		.ahead_asked = (uint32_t)c->cfg.ahead,
 		.multicast = 1,
 		.segment_offload = 1,
 		.receive_offload = 1,
@@ -486,7 +531,7 @@ static int before_sleep(struct fanin_comm *c)
 	c->stats = stats;
 	if (c->room_waiters)
 		pthread_cond_broadcast(&c->changed);
-	bool more = c->queued.head || (c->closing && !c->leaving) ||
+	bool more = c->queued.head || (c->closing && (!c->leaving || all_gone(c))) ||
 		    (c->waiting.head && c->running_count < FAN_OPS_MAX);
 	c->awake = more;
 	pthread_mutex_unlock(&c->lock);

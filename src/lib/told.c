@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "told.h"
 
-#include <arpa/inet.h>
 #include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -70,29 +69,13 @@ static void get_why(const struct reader *r, const json_t *from)
 			*p = ' ';
 }
 
-/* An IPv4 address and a port, or an IPv6 address in brackets and a port. */
-static bool is_numeric(const char *text)
-{
-	const char *end = strrchr(text, ':');
-	char host[ADDRESS_BYTES];
-	struct in_addr v4;
-	if (*text == '[') /* fan_peer_parse looks no name up there */
-		return true;
-	if (!end || end - text >= ADDRESS_BYTES)
-		return false;
-	memcpy(host, text, (size_t)(end - text));
-	host[end - text] = '\0';
-	return inet_pton(AF_INET, host, &v4) == 1;
-}
-
 /* In numbers, since a name would be looked up, which may take long. */
 static bool get_address(const struct reader *r, const json_t *from, const char *name, fan_peer *to)
 {
-	char text[ADDRESS_BYTES], why[ADDRESS_BYTES];
+	char text[ADDRESS_BYTES];
 	if (!get_text(r, from, name, text, sizeof text))
 		return false;
-	if (!is_numeric(text) || fan_peer_parse(to, text, why, sizeof why) || !to->port ||
-	    fan_peer_is_any(to))
+	if (!fan_peer_read(to, text) || !to->port || fan_peer_is_any(to))
 		return wrong(r, "\"%s\": \"%s\": expected ADDR:PORT, in numbers", name, text);
 	return true;
 }
@@ -212,19 +195,16 @@ int fan_told_get(struct fan_told *o, const char *line, size_t bytes, const char 
 	return good ? FAN_OK : FAN_E_FORMAT;
 }
 
-/* Write `line`, which is taken, and a line's end.  0: it does not fit. */
+/* Write `line`, which is taken.  0: it does not fit. */
 static size_t put(char *text, json_t *line)
 {
-	size_t n = line ? json_dumpb(line, text, FAN_TELL_BYTES - 1, JSON_COMPACT) : 0;
+	size_t n = line ? json_dumpb(line, text, FAN_TELL_BYTES, JSON_COMPACT) : 0;
 	json_decref(line);
-	if (!n || n > FAN_TELL_BYTES - 1)
-		return 0;
-	text[n] = '\n';
-	return n + 1;
+	return n > FAN_TELL_BYTES ? 0 : n;
 }
 
 size_t fan_tell_join(char *text, const char *job, unsigned rank, unsigned ranks,
-		      const struct fan_job_part *part, unsigned parts)
+		     const struct fan_job_part *part, unsigned parts)
 {
 	json_t *line = json_pack("{s:{s:s, s:i, s:i}}", "join", "job", job, "rank", (int)rank,
 				 "ranks", (int)ranks);

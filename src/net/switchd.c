@@ -41,6 +41,12 @@ void fan_switchd_defaults(struct fan_switchd_options *o)
 	o->slots.slots = 4096;
 }
 
+unsigned fan_switchd_home_slots(unsigned ahead, unsigned threads)
+{
+	unsigned slots = FAN_SWITCHD_HOME_SLOTS + 2 * ahead * threads;
+	return slots < FAN_SLOTS_MAX ? slots : FAN_SLOTS_MAX;
+}
+
 /* Groups that no other switch is likely to use: 239.192.0.0/14 is for one organisation's
  * own use (RFC 2365), ff15::/16 is transient and site-local (RFC 4291).  Shard i has the
  * FAN_JOBS_MAX addresses from base + i * FAN_JOBS_MAX. */

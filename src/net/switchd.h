@@ -15,6 +15,7 @@
 #define FAN_SWITCHD_GROUP_PORT 23846
 
 #define FAN_SWITCHD_HOME_SLOTS	 16384 /* of a home that completes what others could not */
+#define FAN_SWITCHD_AHEAD_SHARE	 8     /* of a home's slots: by so much ranks may run ahead, else */
 #define FAN_SWITCHD_MARK_PERCENT 50 /* of its receive buffer: congestion, unless told otherwise */
 
 struct fan_switchd;
@@ -56,6 +57,11 @@ struct fan_switchd_facts {
 
 /* Sensible values for every field: 4096 slots for MTU 1500 on 127.0.0.1, any port. */
 void fan_switchd_defaults(struct fan_switchd_options *o);
+
+/* Slots of a home, over all its threads, that gives the ranks of a job `ahead` fragments on
+ * each of them by which to run ahead: two for each, since fragments of half types may take
+ * two, beside FAN_SWITCHD_HOME_SLOTS; FAN_SLOTS_MAX at most. */
+unsigned fan_switchd_home_slots(unsigned ahead, unsigned threads);
 
 /* Start the threads.  0 and `*d`; or a negative enum fan_err with a text in `why`. */
 int fan_switchd_start(struct fan_switchd **d, const struct fan_switchd_options *o, char *why,

@@ -38,8 +38,10 @@ bool fan_experiment_network(struct fan_sim *sim, const struct fan_scenario *s)
 	}
 	for (uint32_t i = 0; i < s->links; i++) {
 		const struct fan_scenario_link *l = &s->link[i];
+		struct fan_link_config back = l->cfg;
+		back.bps = l->back_bps ? l->back_bps : back.bps;
 		if (fan_sim_add_link(sim, l->a, l->b, &l->cfg) == FAN_SIM_NONE ||
-		    fan_sim_add_link(sim, l->b, l->a, &l->cfg) == FAN_SIM_NONE)
+		    fan_sim_add_link(sim, l->b, l->a, &back) == FAN_SIM_NONE)
 			return false;
 	}
 	return fan_sim_index(sim);
@@ -68,7 +70,7 @@ static void apply(struct fan_conductor *c, const struct fan_scenario_change *x)
 	uint32_t link = fan_experiment_link(c->scenario, x->link);
 	for (uint32_t i = link; i < link + 2; i++) {
 		if (x->bps)
-			fan_sim_set_rate(c->sim, i, x->bps);
+			fan_weather_set_rate(c->weather, i, x->bps);
 		if (x->down)
 			c->sim->link[i].down = c->sim->link[i].faulty = true;
 		else if (x->up)
@@ -97,7 +99,12 @@ static bool begin_conductor(struct fan_experiment *e)
 	const struct fan_scenario *s = e->scenario;
 	struct fan_conductor *c = &e->conductor;
 	*c = (struct fan_conductor){
-		.sim = &e->sim, .scenario = s, .aggregator = e->aggregator, .sharer = e->sharer};
+		.sim = &e->sim,
+		.scenario = s,
+		.aggregator = e->aggregator,
+		.sharer = e->sharer,
+		.weather = &e->weather,
+	};
 	c->order = malloc((s->changes + 1) * sizeof *c->order);
 	if (!c->order)
 		return false;
@@ -126,6 +133,7 @@ static bool add_aggregator(struct fan_experiment *e, uint32_t node)
 		.jobs_max = (uint16_t)n->jobs,
 		.members_max = FAN_MEMBERS_MAX,
 		.window_max = (uint16_t)n->window,
+		.ahead_max = n->ahead_max,
 		.rx_bytes = n->buffer_bytes,
 		.shards = 1,
 		.epoch = 1,
@@ -348,7 +356,10 @@ bool fan_experiment_begin(struct fan_experiment *e, const struct fan_scenario *s
 		ok = add_job(e, i);
 	for (uint32_t i = 0; ok && i < s->flows; i++)
 		ok = add_traffic(e, i);
-	ok = ok && begin_conductor(e);
+	ok = ok && fan_weather_init(&e->weather, &e->sim, s->jobs);
+	for (uint32_t i = 0; ok && i < s->jobs; i++)
+		fan_weather_add(&e->weather, &e->job[i].cfg);
+	ok = ok && fan_weather_begin(&e->weather) && begin_conductor(e);
 	if (!ok)
 		fan_experiment_end(e);
 	return ok;
@@ -377,6 +388,7 @@ void fan_experiment_end(struct fan_experiment *e)
 	free(e->aggregator);
 	free(e->sharer);
 	free(e->traffic);
+	fan_weather_free(&e->weather);
 	free(e->conductor.order);
 	fan_sim_free(&e->sim);
 	memset(e, 0, sizeof *e);

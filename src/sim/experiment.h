@@ -8,6 +8,7 @@
 #include "sharer.h"
 #include "traffic.h"
 #include "trainer.h"
+#include "weather.h"
 
 /* Applies the scenario's changes when they are due. */
 struct fan_conductor {
@@ -15,7 +16,8 @@ struct fan_conductor {
 	const struct fan_scenario *scenario;
 	struct fan_aggregator **aggregator; /* by node */
 	struct fan_sharer **sharer;	    /* likewise */
-	uint32_t *order;		    /* of the changes, by time */
+	struct fan_weather *weather;
+	uint32_t *order; /* of the changes, by time */
 	uint32_t next, actor;
 };
 
@@ -32,6 +34,7 @@ struct fan_experiment {
 	struct fan_sharer **sharer;	    /* by node; NULL: no slots are shared there */
 	struct fan_experiment_job *job;
 	struct fan_traffic *traffic;
+	struct fan_weather weather;
 	struct fan_conductor conductor;
 	bool timed_out;
 };

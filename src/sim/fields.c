@@ -137,6 +137,7 @@ static double unit(enum fan_field_kind kind)
 	case FAN_FIELD_GBPS:
 	case FAN_FIELD_S: return 1e9;
 	case FAN_FIELD_MS:
+	case FAN_FIELD_TIMES:
 	case FAN_FIELD_SHARE: return 1e6;
 	case FAN_FIELD_US: return 1e3;
 	default: return 1;
@@ -148,6 +149,7 @@ static double storage_max(enum fan_field_kind kind)
 {
 	switch (kind) {
 	case FAN_FIELD_U16: return UINT16_MAX;
+	case FAN_FIELD_TIMES:
 	case FAN_FIELD_U32: return UINT32_MAX;
 	case FAN_FIELD_SHARE: return 1e6;
 	case FAN_FIELD_GBPS: return 1e14;
@@ -160,7 +162,7 @@ static void store(enum fan_field_kind kind, void *to, uint64_t n)
 	if (kind == FAN_FIELD_U16) {
 		uint16_t v = (uint16_t)n;
 		memcpy(to, &v, sizeof v);
-	} else if (kind == FAN_FIELD_U32 || kind == FAN_FIELD_SHARE) {
+	} else if (kind == FAN_FIELD_U32 || kind == FAN_FIELD_SHARE || kind == FAN_FIELD_TIMES) {
 		uint32_t v = (uint32_t)n;
 		memcpy(to, &v, sizeof v);
 	} else {

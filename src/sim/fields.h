@@ -28,6 +28,7 @@ enum fan_field_kind {
 	FAN_FIELD_MS,
 	FAN_FIELD_US,
 	FAN_FIELD_SHARE, /* uint32_t millionths, given as 0 .. 1 */
+	FAN_FIELD_TIMES, /* the same, also beyond 1 */
 	FAN_FIELD_BOOL,	 /* bool */
 	FAN_FIELD_WORD,	 /* int: the index in `words` */
 	FAN_FIELD_OTHER, /* known; somebody else reads it */

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "job.h"
 
+#include <math.h>
 #include <stdlib.h>
 
-#define MILLION UINT64_C(1000000)
+#define MILLION		 UINT64_C(1000000)
+#define PARETO_MOST	 100.0 /* times as long as usual, at most */
+#define PARETO_POWER_MAX 16.0
+#define PARETO_BITS	 24
 
 uint64_t fan_model_numel(const struct fan_model *m)
 {
@@ -43,12 +47,34 @@ uint32_t fan_job_bucket_of(const struct fan_job_config *c, uint32_t layer)
 	return c->buckets ? c->buckets - 1 : 0;
 }
 
+/* How many times as long as the shortest it takes: u^(-1 / shape) for `draw` as a u of 0 to 1.
+ * Squaring and roots alone, which are exact to the last bit everywhere. */
+static double pareto(uint64_t draw, uint32_t shape)
+{
+	double u = (double)((draw >> 11) + 1) / 0x1p53, part = (double)MILLION / shape, r = 1;
+	if (part > PARETO_POWER_MAX)
+		part = PARETO_POWER_MAX;
+	for (; part >= 1; part--)
+		r *= u;
+	for (unsigned bit = 0; bit < PARETO_BITS; bit++) {
+		u = sqrt(u);
+		part *= 2;
+		if (part >= 1) {
+			r *= u;
+			part--;
+		}
+	}
+	return r * PARETO_MOST > 1 ? 1 / r : PARETO_MOST;
+}
+
 uint64_t fan_job_jittered(const struct fan_job_config *c, uint16_t rank, uint32_t iteration,
 			  uint64_t work_ns)
 {
+	uint64_t draw = fan_rng_mix(c->seed ^ fan_rng_mix((uint64_t)rank << 32 | iteration));
+	if (c->pareto)
+		work_ns = (uint64_t)((double)work_ns * pareto(fan_rng_mix(draw), c->pareto));
 	if (!c->jitter || !work_ns)
 		return work_ns;
-	uint64_t draw = fan_rng_mix(c->seed ^ fan_rng_mix((uint64_t)rank << 32 | iteration));
 	uint64_t share = MILLION - c->jitter + draw % (2 * (uint64_t)c->jitter + 1);
 	return (uint64_t)((unsigned __int128)work_ns * share / MILLION);
 }
@@ -58,7 +84,7 @@ static uint32_t speed_of(const struct fan_job_config *c, const struct fan_slow *
 			 uint64_t at_ns, uint64_t *until_ns)
 {
 	*until_ns = UINT64_MAX;
-	if ((s->rank != FAN_RANK_NONE && s->rank != rank) || at_ns >= s->to_ns)
+	if (rank < s->rank || rank - s->rank >= s->ranks || at_ns >= s->to_ns)
 		return (uint32_t)MILLION;
 	if (at_ns < s->from_ns) {
 		*until_ns = s->from_ns;
@@ -76,19 +102,36 @@ static uint32_t speed_of(const struct fan_job_config *c, const struct fan_slow *
 	return draw % MILLION < s->chance ? s->speed : (uint32_t)MILLION;
 }
 
+/* The lowest speed of all causes that are about sending, or else computing. */
+static uint32_t lowest(const struct fan_job_config *c, bool sends, uint16_t rank, uint64_t at_ns,
+		       uint64_t *until_ns)
+{
+	uint32_t speed = MILLION;
+	*until_ns = UINT64_MAX;
+	for (uint32_t i = 0; i < c->slows; i++) {
+		uint64_t end_ns;
+		if (!(sends ? c->slow[i].sends : c->slow[i].computes))
+			continue;
+		uint32_t mine = speed_of(c, &c->slow[i], rank, at_ns, &end_ns);
+		speed = mine < speed ? mine : speed;
+		*until_ns = end_ns < *until_ns ? end_ns : *until_ns;
+	}
+	return speed;
+}
+
+uint32_t fan_job_sending(const struct fan_job_config *c, uint16_t rank, uint64_t at_ns,
+			 uint64_t *until_ns)
+{
+	return lowest(c, true, rank, at_ns, until_ns);
+}
+
 uint64_t fan_job_work_until(const struct fan_job_config *c, uint16_t rank, uint64_t now_ns,
 			    uint64_t work_ns)
 {
 	/* ends: each turn either finishes the work or reaches the end of an interval, in
 	 * which some of it was done */
 	while (work_ns) {
-		uint64_t until_ns = UINT64_MAX, speed = MILLION;
-		for (uint32_t i = 0; i < c->slows; i++) {
-			uint64_t end_ns;
-			uint64_t mine = speed_of(c, &c->slow[i], rank, now_ns, &end_ns);
-			speed = mine < speed ? mine : speed;
-			until_ns = end_ns < until_ns ? end_ns : until_ns;
-		}
+		uint64_t until_ns, speed = lowest(c, false, rank, now_ns, &until_ns);
 		uint64_t need_ns =
 			(uint64_t)(((unsigned __int128)work_ns * MILLION + speed - 1) / speed);
 		if (until_ns - now_ns >= need_ns)

@@ -38,10 +38,11 @@ struct fan_bucket {
 	uint64_t elems;
 };
 
-/* A worker computes at a fraction of its speed for a while. */
+/* Workers compute, or send, at a fraction of their speed for a while. */
 struct fan_slow {
-	uint16_t rank;	/* FAN_RANK_NONE: each rank */
-	uint32_t speed; /* in millionths, at least 1 */
+	uint32_t rank, ranks; /* the first, and how many */
+	bool computes, sends; /* which of it is slow */
+	uint32_t speed;	      /* in millionths, at least 1 */
 	uint64_t from_ns, to_ns;
 	uint64_t interval_ns; /* 0: all the time; else drawn anew for each interval... */
 	uint32_t chance;      /* ...in millionths */
@@ -76,15 +77,19 @@ struct fan_job_config {
 	uint64_t arrival_ns;
 	uint32_t iterations;
 	uint16_t payload_bytes, window;
-	uint16_t route; /* of a plan; 0: none */
-	uint8_t mode;	/* enum fan_mode */
-	uint8_t wire;	/* enum fan_dtype: float32, or a half type */
+	uint16_t ahead;	      /* fragments that ranks may run ahead of each other; 0: they do not */
+	uint32_t cache_frags; /* sums that each keeps for slow ones */
+	uint8_t controller;   /* enum fan_controller */
+	uint16_t route;	      /* of a plan; 0: none */
+	uint8_t mode;	      /* enum fan_mode */
+	uint8_t wire;	      /* enum fan_dtype: float32, or a half type */
 	bool overlap, verify;
 	bool multicast;	  /* set when it is known who sums */
 	bool urgent;	  /* likewise: somebody looks at priorities... */
 	uint8_t priority; /* ...enum fan_job_priority */
 	uint32_t retries; /* times that a job that failed begins again, where all its ranks were */
 	uint32_t jitter;  /* compute times vary by up to this, millionths, by rank and iteration */
+	uint32_t pareto;  /* shape of a Pareto distribution that they follow, millionths; 0: no */
 	uint32_t slows;
 	struct fan_slow slow[FAN_JOB_SLOWS_MAX];
 	uint32_t alive_ms, stall_ms;
@@ -104,6 +109,10 @@ uint64_t fan_model_numel(const struct fan_model *m);
 /* When work of `work_ns` at full speed is done that `rank` begins at `now_ns`. */
 uint64_t fan_job_work_until(const struct fan_job_config *c, uint16_t rank, uint64_t now_ns,
 			    uint64_t work_ns);
+
+/* At what speed `rank` sends at `at_ns`, in millionths, and until when that holds. */
+uint32_t fan_job_sending(const struct fan_job_config *c, uint16_t rank, uint64_t at_ns,
+			 uint64_t *until_ns);
 
 /* The jitter of one rank in one iteration applied to a time. */
 uint64_t fan_job_jittered(const struct fan_job_config *c, uint16_t rank, uint32_t iteration,

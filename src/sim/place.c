@@ -116,12 +116,22 @@ static int find_node(struct fan_scenario *s, struct fan_sim *sim, struct fan_sce
 static int choose_node(struct fan_scenario *s, struct fan_sim *sim, struct fan_scenario_job *j,
 		       struct fan_reader *r)
 {
+	if (j->cfg.route && j->cfg.ahead)
+		return fan_reader_fail(r, "ahead",
+				       "%u: not with a plan, whose switches lend nothing",
+				       j->cfg.ahead);
 	if (j->cfg.route)
 		return fan_scenario_seat_routed(s, j, r);
 	if (find_node(s, sim, j, r))
 		return -1;
 	for (uint32_t i = 0; i < s->nodes; i++) {
 		const struct fan_scenario_node *n = &s->node[i];
+		bool tree = i != j->at && fan_scenario_is_below(s, i, j->at);
+		if (tree && j->cfg.ahead)
+			return fan_reader_fail(r, "ahead",
+					       "%u: not in a tree of switches with \"parent\": "
+					       "their rounds are one",
+					       j->cfg.ahead);
 		bool holds = fan_scenario_is_below(s, i, j->at) ||
 			     (j->shared && fan_scenario_home(s, i) == j->at);
 		if (holds && j->cfg.payload_bytes > n->payload_bytes)

@@ -120,7 +120,7 @@ static json_t *link_json(const struct fan_experiment *e, uint32_t link)
 	const struct fan_sim_link *l = &e->sim.link[link];
 	const struct fan_link_stats *st = &l->stats;
 	uint64_t queue = (uint64_t)(((unsigned __int128)st->queue_max_ps << 16) / l->byte_q16);
-	double capacity = (double)l->cfg.bps * fan_seconds(e->sim.now_ns) / 8;
+	double capacity = (double)e->weather.bps[link] * fan_seconds(e->sim.now_ns) / 8;
 	return json_pack("{s:s, s:s, s:I, s:I, s:f, s:I, s:I, s:I, s:I}", "from",
 			 e->scenario->node[l->from].name, "to", e->scenario->node[l->to].name,
 			 "packets", (json_int_t)st->packets, "bytes", (json_int_t)st->bytes, "use",

@@ -34,6 +34,7 @@ struct fan_scenario_node {
 	uint32_t ecn_bytes; /* packets that find more before them there are marked; 0: none */
 	int policy;	    /* enum fan_policy, or FAN_NODE_NONE */
 	uint32_t slots, window, jobs, buffer_bytes;
+	uint16_t ahead_max; /* most that a job's ranks may run ahead of each other */
 	/* Shared switches. */
 	uint32_t quota; /* most slots that one job holds; 0: all */
 	bool free_early, preemption, ageing, priorities;
@@ -52,7 +53,8 @@ struct fan_scenario_node {
 
 struct fan_scenario_link {
 	uint32_t a, b;
-	struct fan_link_config cfg; /* of both directions */
+	struct fan_link_config cfg; /* of both directions... */
+	uint64_t back_bps;	    /* ...but the rate from b to a; 0: the same */
 };
 
 enum fan_reduce {

@@ -12,19 +12,23 @@
 #define STALL_MS	3600000u
 #define TRACE_HEAD	"num_gpu,duration,submit_time,iterations,model"
 #define COPY_NAME_BYTES 40
+#define WHAT_COMPUTE	0 /* in `whats` */
+#define WHAT_SENDING	1
 
 static const char *const modes[] = {"native", "fixed", NULL};
 static const char *const wires[] = {"float32", "float16", "bfloat16", NULL};
 static const char *const reduces[] = {"fanin", "ring", NULL};
+static const char *const controllers[] = {"aimd", "a2tp", NULL};
+static const char *const whats[] = {"compute", "sending", "both", NULL};
 static const char *const priorities[] = {"remaining", "attained", "started", "none", NULL};
 
 /* What JSON says of a job, before it is turned into a fan_scenario_job. */
 struct job_entry {
 	char name[FAN_FIELD_NAME], at[FAN_FIELD_NAME];
-	uint16_t payload_bytes, window, route;
-	uint32_t workers, iterations, jitter, copies;
+	uint16_t payload_bytes, window, ahead, route;
+	uint32_t workers, iterations, jitter, pareto, copies, cache_frags;
 	uint64_t arrival_ns, interval_ns, bucket_bytes, alive_ns, stall_ns;
-	int mode, wire, reduce, priority;
+	int mode, wire, reduce, priority, controller;
 	bool overlap, verify;
 	uint32_t retries;
 };
@@ -43,6 +47,9 @@ static const struct fan_field job_fields[] = {
 	{"iterations", FAN_FIELD_U32, AT(iterations), 1, 1e6, NULL},
 	{"payload_bytes", FAN_FIELD_U16, AT(payload_bytes), FAN_PAYLOAD_MIN, FAN_PAYLOAD_MAX, NULL},
 	{"window", FAN_FIELD_U16, AT(window), 2, FAN_WINDOW_MAX, NULL},
+	{"ahead", FAN_FIELD_U16, AT(ahead), 0, FAN_AHEAD_MAX, NULL},
+	{"cache_frags", FAN_FIELD_U32, AT(cache_frags), 0, FAN_CACHE_MAX, NULL},
+	{"controller", FAN_FIELD_WORD, AT(controller), 0, 0, controllers},
 	{"bucket_bytes", FAN_FIELD_U64, AT(bucket_bytes), 0, 0, NULL},
 	{"mode", FAN_FIELD_WORD, AT(mode), 0, 0, modes},
 	{"wire", FAN_FIELD_WORD, AT(wire), 0, 0, wires},
@@ -50,6 +57,7 @@ static const struct fan_field job_fields[] = {
 	{"overlap", FAN_FIELD_BOOL, AT(overlap), 0, 0, NULL},
 	{"verify", FAN_FIELD_BOOL, AT(verify), 0, 0, NULL},
 	{"jitter", FAN_FIELD_SHARE, AT(jitter), 0, 1, NULL},
+	{"pareto", FAN_FIELD_TIMES, AT(pareto), 0, 1000, NULL},
 	{"slow", FAN_FIELD_OTHER, 0, 0, 0, NULL},
 	{"route", FAN_FIELD_U16, AT(route), 1, UINT16_MAX, NULL},
 	{"cut", FAN_FIELD_OTHER, 0, 0, 0, NULL},
@@ -61,13 +69,16 @@ static const struct fan_field job_fields[] = {
 #undef AT
 
 struct slow_entry {
-	uint32_t rank, speed, chance;
+	uint32_t rank, ranks, speed, chance;
+	int what;
 	uint64_t from_ns, to_ns, interval_ns;
 };
 
 #define AT(field) offsetof(struct slow_entry, field)
 static const struct fan_field slow_fields[] = {
-	{"rank", FAN_FIELD_U32, AT(rank), 0, FAN_WORKERS_MAX - 2, NULL},
+	{"rank", FAN_FIELD_U32, AT(rank), 0, FAN_WORKERS_MAX - 1, NULL},
+	{"ranks", FAN_FIELD_U32, AT(ranks), 0, FAN_WORKERS_MAX, NULL},
+	{"what", FAN_FIELD_WORD, AT(what), 0, 0, whats},
 	{"speed", FAN_FIELD_SHARE, AT(speed), 1e-6, 1, NULL},
 	{"from_s", FAN_FIELD_S, AT(from_ns), 0, 1e6, NULL},
 	{"to_s", FAN_FIELD_S, AT(to_ns), 0, 1e6, NULL},
@@ -103,24 +114,30 @@ static int read_slow(struct fan_job_config *c, const json_t *list, struct fan_re
 		return fan_reader_fail(r, "slow", "expected an array of at most %d entries",
 				       FAN_JOB_SLOWS_MAX);
 	for (size_t i = 0; i < json_array_size(list); i++) {
-		struct slow_entry e = {.rank = FAN_RANK_NONE,
+		const json_t *o = json_array_get(list, i);
+		struct slow_entry e = {.ranks = json_object_get(o, "rank") ? 1 : c->ranks,
 				       .speed = 1000000,
 				       .chance = 1000000,
 				       .to_ns = UINT64_MAX};
 		size_t back = fan_reader_enter(r, "slow[%zu]", i);
-		if (fan_fields_read(r, json_array_get(list, i), slow_fields, COUNT(slow_fields),
-				    &e))
+		if (fan_fields_read(r, o, slow_fields, COUNT(slow_fields), &e))
 			return -1;
-		if (e.rank != FAN_RANK_NONE && e.rank >= c->ranks)
+		if (e.rank >= c->ranks)
 			return fan_reader_fail(r, "rank", "%u: the job has %u workers", e.rank,
 					       c->ranks);
+		if (e.ranks > c->ranks - e.rank)
+			return fan_reader_fail(r, "ranks", "%u from %u on: the job has %u workers",
+					       e.ranks, e.rank, c->ranks);
 		if (e.to_ns <= e.from_ns)
 			return fan_reader_fail(r, "to_s", "expected more than from_s");
 		if (e.chance < 1000000 && !e.interval_ns)
 			return fan_reader_fail(r, "chance", "needs interval_ms");
 		fan_reader_leave(r, back);
 		c->slow[c->slows++] = (struct fan_slow){
-			.rank = (uint16_t)e.rank,
+			.rank = e.rank,
+			.ranks = e.ranks,
+			.computes = e.what != WHAT_SENDING,
+			.sends = e.what != WHAT_COMPUTE,
 			.speed = e.speed,
 			.from_ns = e.from_ns,
 			.to_ns = e.to_ns,
@@ -168,6 +185,9 @@ static void fill(struct fan_scenario *s, struct fan_scenario_job *j, const struc
 	c->iterations = e->iterations;
 	c->payload_bytes = (uint16_t)(e->payload_bytes / 8 * 8);
 	c->window = e->window;
+	c->ahead = e->ahead;
+	c->cache_frags = e->cache_frags;
+	c->controller = e->controller ? FAN_CONTROL_A2TP : FAN_CONTROL_AIMD;
 	c->mode = e->mode ? FAN_FIXED : FAN_NATIVE;
 	c->wire = (uint8_t)(e->wire == 1 ? FAN_FLOAT16 : e->wire == 2 ? FAN_BFLOAT16 : FAN_FLOAT32);
 	c->priority = (uint8_t)e->priority;
@@ -176,6 +196,7 @@ static void fill(struct fan_scenario *s, struct fan_scenario_job *j, const struc
 	c->verify = e->verify;
 	c->retries = e->retries;
 	c->jitter = e->jitter;
+	c->pareto = e->pareto;
 	c->alive_ms = (uint32_t)(e->alive_ns / FAN_MS);
 	c->stall_ms = (uint32_t)(e->stall_ns / FAN_MS);
 	c->seed = fan_rng_mix(s->seed ^ fan_rng_mix(s->jobs + UINT64_C(77)));
@@ -201,6 +222,12 @@ static int check_entry(const struct fan_scenario *s, struct job_entry *e, const 
 	if (e->workers > hosts || !e->workers)
 		return fan_reader_fail(r, "workers", "%u: the topology has %u worker nodes",
 				       e->workers, hosts);
+	if (e->ahead && e->ahead < e->window)
+		return fan_reader_fail(r, "ahead", "%u: expected 0, or the window of %u or more",
+				       e->ahead, e->window);
+	if (e->cache_frags && !e->ahead)
+		return fan_reader_fail(r, "cache_frags",
+				       "goes with ahead: else none is slow alone");
 	if (e->mode && e->wire)
 		return fan_reader_fail(r, "mode", "fixed goes with wire float32 only");
 	if (e->verify && e->wire)

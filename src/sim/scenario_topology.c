@@ -37,6 +37,7 @@ static const struct fan_field node_fields[] = {
 	{"slots", FAN_FIELD_U32, AT(node.slots), 1, FAN_SLOTS_MAX, NULL},
 	{"memory_frags", FAN_FIELD_U32, AT(memory_frags), 0, 2 * FAN_SLOTS_MAX, NULL},
 	{"window", FAN_FIELD_U32, AT(node.window), 2, FAN_WINDOW_MAX, NULL},
+	{"ahead_max", FAN_FIELD_U16, AT(node.ahead_max), 0, FAN_AHEAD_MAX, NULL},
 	{"jobs", FAN_FIELD_U32, AT(node.jobs), 1, FAN_JOBS_MAX, NULL},
 	{"buffer_bytes", FAN_FIELD_U32, AT(node.buffer_bytes), 0, 0, NULL},
 	{"multicast", FAN_FIELD_BOOL, AT(node.multicast), 0, 0, NULL},
@@ -48,6 +49,7 @@ static const struct fan_field node_fields[] = {
 
 struct link_entry {
 	struct fan_link_config cfg;
+	uint64_t back_bps;
 	char a[FAN_FIELD_NAME], b[FAN_FIELD_NAME];
 };
 
@@ -56,6 +58,7 @@ static const struct fan_field link_fields[] = {
 	{"a", FAN_FIELD_NAMES, AT(a), 0, 0, NULL},
 	{"b", FAN_FIELD_NAMES, AT(b), 0, 0, NULL},
 	{"gbps", FAN_FIELD_GBPS, AT(cfg.bps), 1e-6, 1e5, NULL},
+	{"back_gbps", FAN_FIELD_GBPS, AT(back_bps), 1e-6, 1e5, NULL},
 	{"delay_us", FAN_FIELD_US, AT(cfg.delay_ns), 0, 1e7, NULL},
 	{"queue_bytes", FAN_FIELD_U32, AT(cfg.queue_bytes), 64, FAN_LINK_QUEUE_MAX, NULL},
 	{"ecn_bytes", FAN_FIELD_U32, AT(cfg.ecn_bytes), 0, FAN_LINK_QUEUE_MAX, NULL},
@@ -107,6 +110,8 @@ static int check_keys(const struct fan_scenario_node *n, const json_t *o, struct
 		return fan_reader_fail(r, NULL,
 				       "a %s has no slots, window, jobs, buffer or multicast",
 				       kinds[n->kind]);
+	if (!sums && json_object_get(o, "ahead_max"))
+		return fan_reader_fail(r, "ahead_max", "a %s has none", kinds[n->kind]);
 	if (!sums && json_object_get(o, "reminders"))
 		return fan_reader_fail(r, "reminders", "a %s sends none", kinds[n->kind]);
 	for (unsigned i = 0; i < COUNT(of_switches) && n->kind != FAN_NODE_SWITCH; i++)
@@ -162,6 +167,7 @@ static int read_node(struct fan_scenario *s, const json_t *o, struct fan_reader 
 {
 	struct node_entry e = {.node = {.kind = -1,
 					.payload_bytes = FAN_PAYLOAD_1500,
+					.ahead_max = FAN_AHEAD_MAX,
 					.preemption = true,
 					.ageing = true,
 					.priorities = true,
@@ -205,7 +211,7 @@ static int add_links(struct fan_scenario *s, struct fan_reader *r, const struct 
 			if (s->links == FAN_SCENARIO_LINKS_MAX)
 				return fan_reader_fail(r, NULL, "more than %d links",
 						       FAN_SCENARIO_LINKS_MAX);
-			s->link[s->links++] = (struct fan_scenario_link){a, b, e->cfg};
+			s->link[s->links++] = (struct fan_scenario_link){a, b, e->cfg, e->back_bps};
 		}
 	}
 	if (s->links > before)

@@ -13,8 +13,8 @@
 #define RANK_SHIFT 17u
 #define OP_SHIFT   16u /* elements: keeps operations aligned */
 #define VALUES	   1024u
-#define PAUSE_MAX  8			/* doublings of the pause before a job begins again */
-#define TICKS_MAX  (2 * FAN_WINDOW_MAX) /* of a core at one time */
+#define PAUSE_MAX  8		       /* doublings of the pause before a job begins again */
+#define TICKS_MAX  (2 * FAN_AHEAD_MAX) /* of a core at one time */
 
 /* ---- what trainers share ---------------------------------------------------- */
 
@@ -59,12 +59,13 @@ bool fan_trainer_share(struct fan_trainer_shared *sh, struct fan_job_config *cfg
 	sh->begin_ns = cfg->arrival_ns;
 	if (by_ring)
 		return true;
-	uint32_t frags = cfg->window / 8u < OP_FRAGS ? OP_FRAGS : cfg->window / 8u;
+	uint32_t window = cfg->ahead ? cfg->ahead : cfg->window;
+	uint32_t frags = window / 8u < OP_FRAGS ? OP_FRAGS : window / 8u;
 	if (cfg->mode == FAN_FIXED) /* a whole group: exponents travel once for each */
 		frags = cfg->payload_bytes / 2u;
 	sh->frag_elems = frag_elems(cfg);
 	sh->tile = frags * sh->frag_elems;
-	sh->ahead = (uint64_t)2 * cfg->window * sh->frag_elems;
+	sh->ahead = (uint64_t)2 * window * sh->frag_elems;
 	size_t places = sh->tile + FAN_TILE_SHIFTS * OP_SHIFT;
 	size_t elems = places + (size_t)cfg->ranks * RANK_SHIFT;
 	sh->input = aligned_alloc(ALIGN, rounded(elems * sizeof *sh->input));
@@ -124,9 +125,13 @@ static bool come(struct fan_trainer *t)
 		.rank = at.rank,
 		.ranks = at.ranks,
 		.payload_bytes = c->payload_bytes,
-		.window_max = c->window,
+		.window_max = c->ahead ? c->ahead : c->window,
+		.burst_max = c->window,
 		.route = c->route,
-		.options = at.multicast ? FAN_JOIN_GROUP : 0,
+		.options = (uint8_t)((at.multicast ? FAN_JOIN_GROUP : 0) |
+				     (c->ahead ? FAN_JOIN_AHEAD : 0)),
+		.cache_frags = c->cache_frags,
+		.controller = (enum fan_controller)c->controller,
 		.alive_ms = c->alive_ms,
 		.join_ms = c->stall_ms,
 		.stall_ms = c->stall_ms,

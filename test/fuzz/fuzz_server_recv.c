@@ -3,9 +3,8 @@
  * and fragments with right checksums, from two switches below, a rank and a stranger.
  * Whatever comes: what leaves is well formed, drops are counted, bounds hold, and a job
  * beside it, behind a switch of its own, gets its sum. */
-#include "core/partial.h"
 #include "core/switch_priv.h"
-#include "fuzz.h"
+#include "packets.h"
 
 #define NODES                                                                                      \
 	4 /* 0, 1: switches below; 2: a rank of its own; 3: a stranger; 4: of the job beside */
@@ -30,12 +29,7 @@ static void look_at(const struct fan_out *out)
 		const struct fan_out_item *it = &out->item[i];
 		struct fan_frag f;
 		struct fan_via v;
-		FUZZ_CHECK(it->payload_bytes <= sizeof packet - FAN_HEAD_BYTES);
-		memcpy(packet, it->head, FAN_HEAD_BYTES);
-		if (it->payload_bytes)
-			memcpy(packet + FAN_HEAD_BYTES, it->payload, it->payload_bytes);
-		FUZZ_CHECK(fan_wire_get(&f, packet, FAN_HEAD_BYTES + it->payload_bytes) == -1);
-		FUZZ_CHECK(it->dest == FAN_TO_PEER ? !fan_peer_is_none(&it->peer) : !!it->group);
+		fuzz_look(packet, it, &f);
 		FUZZ_CHECK(it->dest != FAN_TO_PEER || !fan_peer_token(&it->peer));
 		if (f.type == FAN_TYPE_RESULT && f.job == job[1] && f.payload_bytes == 4)
 			memcpy(&result, packet + FAN_HEAD_BYTES, 4);
@@ -66,28 +60,16 @@ static void give(unsigned from, const uint8_t *packet, size_t len)
 static void send(unsigned from, struct fan_frag *f, const uint8_t *body, size_t bytes)
 {
 	uint8_t packet[2048];
-	f->payload = body;
-	f->payload_bytes = bytes;
-	fan_wire_put(packet, f);
-	memcpy(packet + FAN_HEAD_BYTES, body, bytes);
-	give(from, packet, FAN_HEAD_BYTES + bytes);
+	give(from, packet, fuzz_put(packet, f, body, bytes));
 }
 
 /* A control message of rank `rank`; in an envelope if `token`. */
 static void control(unsigned from, uint16_t token, struct fan_frag *h, const uint8_t *body,
 		    size_t bytes)
 {
-	uint8_t scratch[1024], packet[512];
-	struct fan_out_item it;
-	struct fan_out out;
+	uint8_t packet[512];
 	const struct fan_via v = {.token = token, .hops = 1};
-	fan_out_init(&out, &it, 1, scratch, sizeof scratch);
-	fan_ctl_finish(&it, h, body, bytes);
-	if (token)
-		fan_via_put(&it, &out, &v, 0, 0, it.head, it.payload, it.payload_bytes);
-	memcpy(packet, it.head, FAN_HEAD_BYTES);
-	memcpy(packet + FAN_HEAD_BYTES, it.payload, it.payload_bytes);
-	give(from, packet, FAN_HEAD_BYTES + it.payload_bytes);
+	give(from, packet, fuzz_put_control(packet, h, body, bytes, &v, 0, 0));
 }
 
 static void join(unsigned from, uint16_t token, char name, uint16_t ranks, uint16_t rank,
@@ -156,29 +138,13 @@ static void fragment(struct fuzz *z, unsigned from)
 	struct fan_frag f = {.frag = fuzz_frag(z), .job = job[0], .epoch = epoch[0]};
 	f.type = types[kind & 3];
 	f.sender = fuzz_8(z) % 8;
-	f.flags = fuzz_16(z) & FAN_F_KNOWN;
-	f.op = fuzz_8(z) % 6;
-	f.dtype = kind >> 4 & 7;
-	f.count = fuzz_8(z) % 24;
-	size_t bytes = (size_t)f.count * fan_dtype_bytes(f.dtype);
-	if (f.flags & FAN_F_PARTIAL && f.type == FAN_TYPE_DATA) {
-		f.sender = (uint16_t)(1 + fuzz_8(z) % 4 + (fuzz_8(z) << 8));
-		bytes = (f.sender & 7) * 8u +
-			(f.flags & FAN_F_EMPTY ? 0 : fan_partial_acc_bytes(&f));
-	} else if (f.type != FAN_TYPE_DATA || f.flags & FAN_F_EMPTY) {
-		bytes = 0;
-	}
-	fuzz_bytes(z, body, bytes);
-	send(from, &f, body, bytes);
+	send(from, &f, body, fuzz_part(z, &f, kind, body));
 }
 
 static void raw(struct fuzz *z, unsigned from)
 {
 	uint8_t packet[255];
-	size_t len = fuzz_8(z);
-	fuzz_bytes(z, packet, len);
-	fuzz_fix(packet, len);
-	give(from, packet, len);
+	give(from, packet, fuzz_raw(z, packet));
 }
 
 /* An envelope with whatever inside. */

@@ -4,7 +4,7 @@
  * goes to somebody, drops are counted, and the job's own sums are still right.
  * fuzz_routed_recv.c is the same where the job has a route. */
 #include "core/shared_priv.h"
-#include "fuzz.h"
+#include "packets.h"
 
 #define NODES 6 /* 0: the home */
 #define CORE  5
@@ -31,62 +31,40 @@ static fan_peer node(unsigned i)
 static void give(unsigned from, const uint8_t *packet, size_t len, bool marked)
 {
 	struct fan_out_item item[FAN_SHARED_OUT_MAX];
-	uint8_t scratch[FAN_SHARED_OUT_MAX * 256], copy[FAN_PACKET_MAX + 512];
+	uint8_t scratch[FAN_SHARED_OUT_MAX * 256], copy[FAN_PACKET_MAX];
 	struct fan_out out;
 	fan_out_init(&out, item, FAN_SHARED_OUT_MAX, scratch, sizeof scratch);
 	dropped += fan_shared_recv(sh, now_ns, node(from), packet, len, marked, &out) == FAN_DROP;
 	for (unsigned i = 0; i < out.count; i++) {
 		struct fan_frag f;
-		FUZZ_CHECK(item[i].payload_bytes <= sizeof copy - FAN_HEAD_BYTES);
-		memcpy(copy, item[i].head, FAN_HEAD_BYTES);
-		if (item[i].payload_bytes)
-			memcpy(copy + FAN_HEAD_BYTES, item[i].payload, item[i].payload_bytes);
-		FUZZ_CHECK(fan_wire_get(&f, copy, FAN_HEAD_BYTES + item[i].payload_bytes) == -1);
-		FUZZ_CHECK(item[i].dest == FAN_TO_PEER ? !fan_peer_is_none(&item[i].peer)
-						       : !!item[i].group);
+		fuzz_look(copy, &item[i], &f);
 	}
 }
 
 static void send(unsigned from, struct fan_frag *f, const uint8_t *body, size_t bytes)
 {
 	uint8_t packet[1024];
-	f->payload = body;
-	f->payload_bytes = bytes;
-	fan_wire_put(packet, f);
-	memcpy(packet + FAN_HEAD_BYTES, body, bytes);
-	give(from, packet, FAN_HEAD_BYTES + bytes, false);
+	give(from, packet, fuzz_put(packet, f, body, bytes), false);
 }
 
 /* The rank's BEAT, in an envelope if `token`, and the home's answer. */
 static void introduce(unsigned from, uint16_t rank, uint16_t token)
 {
-	uint8_t body[256], scratch[1024];
-	struct fan_out_item it;
-	struct fan_out out;
+	uint8_t body[256], packet[512];
 	const struct fan_beat m = {.nonce = 1, .flags = beat};
 	const struct fan_state s = {.state = FAN_JOB_READY};
 	struct fan_via v = {.token = token};
-	fan_out_init(&out, &it, 1, scratch, sizeof scratch);
 	struct fan_frag h = {.job = JOB, .epoch = 2, .sender = rank, .type = FAN_TYPE_BEAT};
-	fan_ctl_finish(&it, &h, body, fan_beat_put(body, &m));
-	if (token)
-		fan_via_put(&it, &out, &v, 0, 0, it.head, it.payload, it.payload_bytes);
-	uint8_t packet[512];
-	memcpy(packet, it.head, FAN_HEAD_BYTES);
-	memcpy(packet + FAN_HEAD_BYTES, it.payload, it.payload_bytes);
-	give(from, packet, FAN_HEAD_BYTES + it.payload_bytes, false);
+	size_t len = fuzz_put_control(packet, &h, body, fan_beat_put(body, &m), &v, 0, 0);
+	give(from, packet, len, false);
 	v = (struct fan_via){.rank = rank, .ranks = RANKS, .window = 4, .payload_bytes = 64};
 	for (v.token = 1; v.token <= 8; v.token++) { /* one of these is the rank's */
 		h = (struct fan_frag){.job = JOB, .epoch = 2, .type = FAN_TYPE_STATE};
 		h.sender = FAN_RANK_NONE;
-		fan_out_reset(&out);
-		fan_ctl_finish(&it, &h, body, fan_state_put(body, &s));
-		fan_via_put(&it, &out, &v, JOB, 2, it.head, it.payload, it.payload_bytes);
-		memcpy(packet, it.head, FAN_HEAD_BYTES);
-		memcpy(packet + FAN_HEAD_BYTES, it.payload, it.payload_bytes);
-		give(0, packet, FAN_HEAD_BYTES + it.payload_bytes, false);
+		len = fuzz_put_control(packet, &h, body, fan_state_put(body, &s), &v, JOB, 2);
+		give(0, packet, len, false);
 		if (ROUTES)
-			give(CORE, packet, FAN_HEAD_BYTES + it.payload_bytes, false);
+			give(CORE, packet, len, false);
 	}
 }
 
@@ -108,34 +86,16 @@ static void fragment(struct fuzz *z, unsigned from)
 	static const uint8_t types[] = {FAN_TYPE_DATA,	FAN_TYPE_DATA, FAN_TYPE_DATA,
 					FAN_TYPE_PROBE, FAN_TYPE_NEED, FAN_TYPE_RESULT,
 					FAN_TYPE_FLUSH, FAN_TYPE_PACE};
-	uint8_t body[256], kind = fuzz_8(z);
+	uint8_t body[512], kind = fuzz_8(z);
 	struct fan_frag f = {.frag = fuzz_frag(z), .job = JOB, .epoch = 2, .type = types[kind & 7]};
 	f.sender = kind & 8 ? fuzz_8(z) : (uint16_t)(from ? from - 1 : 0);
-	f.flags = fuzz_16(z) & FAN_F_KNOWN;
-	f.op = fuzz_8(z) % 6;
-	f.dtype = kind >> 4 & 7;
-	f.count = fuzz_8(z) % 24;
-	f.priority = fuzz_8(z);
-	size_t bytes = (size_t)f.count * fan_dtype_bytes(f.dtype);
-	if (f.flags & FAN_F_PARTIAL && f.type == FAN_TYPE_DATA) {
-		f.sender = (uint16_t)(1 + fuzz_8(z) % 4 + (fuzz_8(z) << 8));
-		bytes = (f.sender & 7) * 8u +
-			(f.flags & FAN_F_EMPTY ? 0 : fan_partial_acc_bytes(&f));
-	} else if (f.type == FAN_TYPE_PROBE || f.type == FAN_TYPE_FLUSH ||
-		   f.type == FAN_TYPE_PACE || f.flags & FAN_F_EMPTY) {
-		bytes = 0;
-	}
-	fuzz_bytes(z, body, bytes);
-	send(from, &f, body, bytes);
+	send(from, &f, body, fuzz_part(z, &f, kind, body));
 }
 
 static void raw(struct fuzz *z, unsigned from)
 {
 	uint8_t packet[255];
-	size_t len = fuzz_8(z);
-	fuzz_bytes(z, packet, len);
-	fuzz_fix(packet, len);
-	give(from, packet, len, true);
+	give(from, packet, fuzz_raw(z, packet), true);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

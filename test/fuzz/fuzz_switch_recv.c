@@ -3,7 +3,7 @@
  * from members of the first job, from strangers, from the past.  The second job must
  * not notice. */
 #include "core/switch.h"
-#include "fuzz.h"
+#include "packets.h"
 
 #define RANKS	4
 #define PAYLOAD 64
@@ -28,15 +28,11 @@ static void look_at(const struct fan_out *out)
 		const struct fan_out_item *it = &out->item[i];
 		uint8_t packet[FAN_PACKET_MAX];
 		struct fan_frag f;
-		memcpy(packet, it->head, FAN_HEAD_BYTES);
 		if (it->head[1] == FAN_TYPE_ECHOED)
 			FUZZ_CHECK(FAN_HEAD_BYTES + it->payload_bytes <= asked_bytes);
 		else
 			FUZZ_CHECK(it->payload_bytes <= FAN_CTL_BYTES_MAX);
-		if (it->payload_bytes)
-			memcpy(packet + FAN_HEAD_BYTES, it->payload, it->payload_bytes);
-		FUZZ_CHECK(fan_wire_get(&f, packet, FAN_HEAD_BYTES + it->payload_bytes) == -1);
-		FUZZ_CHECK(it->dest == FAN_TO_PEER ? !fan_peer_is_none(&it->peer) : !!it->group);
+		fuzz_look(packet, it, &f);
 		if (f.type == FAN_TYPE_WELCOME) {
 			unsigned n = it->peer.addr[1] == 5 || it->peer.addr[1] == 6;
 			job[n] = f.job;
@@ -76,11 +72,7 @@ static void tick(void)
 static void send(unsigned from, struct fan_frag *f, const uint8_t *body, size_t bytes)
 {
 	uint8_t packet[FAN_PACKET_MAX];
-	f->payload = body;
-	f->payload_bytes = bytes;
-	fan_wire_put(packet, f);
-	memcpy(packet + FAN_HEAD_BYTES, body, bytes);
-	give(from, packet, FAN_HEAD_BYTES + bytes);
+	give(from, packet, fuzz_put(packet, f, body, bytes));
 }
 
 static void control(unsigned from, unsigned n, uint16_t rank, unsigned type, uint64_t frag,

@@ -3,7 +3,7 @@
  * switch, or somebody in its name, sends.  Whatever it is, nothing beyond the tensors is
  * written and the worker's timers stay sane. */
 #include "core/worker.h"
-#include "fuzz.h"
+#include "packets.h"
 
 #define PAYLOAD 64
 #define WINDOW	8
@@ -45,15 +45,10 @@ static void tick(void)
 		FUZZ_CHECK(n < 100 * WINDOW);
 		fan_worker_tick(w, now_ns, &o);
 		for (unsigned i = 0; i < o.count; i++) {
-			uint8_t packet[FAN_HEAD_BYTES + FAN_CTL_BYTES_MAX];
+			uint8_t packet[FAN_PACKET_MAX];
 			struct fan_frag f;
 			FUZZ_CHECK(item[i].payload_bytes <= FAN_CTL_BYTES_MAX);
-			memcpy(packet, item[i].head, FAN_HEAD_BYTES);
-			if (item[i].payload_bytes)
-				memcpy(packet + FAN_HEAD_BYTES, item[i].payload,
-				       item[i].payload_bytes);
-			FUZZ_CHECK(fan_wire_get(&f, packet,
-						FAN_HEAD_BYTES + item[i].payload_bytes) == -1);
+			FUZZ_CHECK(fan_wire_get(&f, packet, fuzz_datagram(packet, &item[i])) == -1);
 			if (f.type == FAN_TYPE_DATA)
 				sent[f.frag % 64] = f;
 		}
@@ -64,12 +59,8 @@ static void tick(void)
 static void give(struct fan_frag *f, const uint8_t *body, size_t bytes, bool by_group)
 {
 	uint8_t packet[FAN_PACKET_MAX];
-	f->payload = body;
-	f->payload_bytes = bytes;
-	fan_wire_put(packet, f);
-	memcpy(packet + FAN_HEAD_BYTES, body, bytes);
-	drops += fan_worker_recv(w, now_ns, packet, FAN_HEAD_BYTES + bytes, by_group, false) ==
-		 FAN_DROP;
+	size_t len = fuzz_put(packet, f, body, bytes);
+	drops += fan_worker_recv(w, now_ns, packet, len, by_group, false) == FAN_DROP;
 }
 
 static void control(unsigned type, uint64_t frag, const uint8_t *body, size_t bytes, bool by_group)

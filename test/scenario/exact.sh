@@ -4,7 +4,7 @@
 # The same scenario and seed give the same bytes: in every build, and however many runs go
 # on at a time.  When a change of results was meant, look at the difference and record it:
 #
-#     for s in faults shared; do
+#     for s in ahead faults shared; do
 #             build/fanin sim test/scenario/$s.json -q --json test/scenario/$s.expect.json
 #     done
 #
@@ -21,7 +21,7 @@ same() { # FILE FILE WHAT
         exit 1
 }
 
-for s in faults shared; do
+for s in ahead faults shared; do
         "$fanin" sim $s.json -q --json "$work/$s.json"
         same $s.expect.json "$work/$s.json" "$s.json, as recorded"
 done

@@ -66,6 +66,13 @@ set_to 'jobs.j.at=w1' 'bad.json: jobs.j.at: "w1": no switch or server of that na
 set_to 'jobs.j.payload_bytes=4096' 'bad.json: jobs.j.payload_bytes: 4096: "s0" has slots of 1408'
 set_to 'jobs.j.hosts=["w0","w0","w1","w2"]' 'bad.json: jobs[0].hosts[1]: "w0" is there twice'
 set_to 'jobs.j.slow=[{"rank": 4}]' 'bad.json: jobs[0].slow[0].rank: 4: the job has 4 workers'
+set_to 'jobs.j.slow=[{"rank": 1, "ranks": 4}]' 'bad.json: jobs[0].slow[0].ranks: 4 from 1 on: the job has 4 workers'
+set_to 'jobs.j.slow=[{"what": "all"}]' 'bad.json: jobs[0].slow[0].what: "all": expected one of compute, sending, both'
+set_to 'jobs.j.ahead=40000' 'bad.json: jobs[0].ahead: 40000: expected a whole number from 0 to 32768'
+set_to 'jobs.j.ahead=100' 'bad.json: jobs[0].ahead: 100: expected 0, or the window of 512 or more'
+set_to 'jobs.j.cache_frags=100' 'bad.json: jobs[0].cache_frags: goes with ahead: else none is slow alone'
+set_to 'jobs.j.controller=reno' 'bad.json: jobs[0].controller: "reno": expected one of aimd, a2tp'
+set_to 'topology.nodes.w.ahead_max=100' 'bad.json: topology.nodes[1].ahead_max: a worker has none'
 set_to 'changes=[{"at_s": 1, "a": "w0", "b": "w1", "gbps": 1}]' 'bad.json: changes[0]: no link between "w0" and "w1"'
 set_to 'background=[{"from": "w0", "to": "w9", "gbps": 1}]' 'bad.json: background[0].to: no node "w9"'
 set_to 'jobs.k.window=4' 'bad.json: --set "jobs.k.window": the scenario has nothing at "k"'
@@ -86,6 +93,7 @@ set_to 'topology.nodes.a.parent=top' 'bad.json: topology.nodes[2].parent: a work
 set_to 'topology.nodes.top.parent=s1' 'bad.json: topology.nodes[1].parent: "top" is below "s1" itself'
 set_to 'topology.nodes.s.count=300' 'bad.json: topology.nodes[1].parent: "top" has more than 256 children'
 set_to 'topology.nodes.s.count=1' 'bad.json: topology.nodes[1].parent: "top" has one child only: it needs two'
+set_to 'jobs.j.ahead=1024' 'bad.json: jobs.j.ahead: 1024: not in a tree of switches with "parent": their rounds are one'
 set_to 'jobs.j.workers=3' 'bad.json: jobs.j.workers: 1 of them would join "s1": expected 2 to 256'
 printf '%s' '{"topology": {"nodes": [{"name": "s0", "kind": "switch"},
  {"name": "w", "kind": "worker", "count": 300}], "links": [{"a": "w*", "b": "s0", "gbps": 10}]},

@@ -43,8 +43,8 @@ static void usage(FILE *to)
 	      "  --story NAME  the same story for all: calm deaf cut restart death stall\n"
 	      "                early mismatch taken full rogue outsider\n"
 	      "  --policy P    between workers and home: switchml (nothing), atp, esa (shared\n"
-	      "                switches), mix, as each seed says (mix), or routed (shared\n"
-	      "                switches, and routes through them)\n"
+	      "                switches), mix, as each seed says (mix), routed (shared\n"
+	      "                switches, and routes through them), or moved (routes that change)\n"
 	      "  --stragglers  some ranks are slow, and the others run ahead of them\n"
 	      "  --jobs J      processes at a time (2)\n"
 	      "  --verbose     what each seed stands for\n",
@@ -62,14 +62,17 @@ static uint64_t number(const char *text)
 	return v;
 }
 
-static const char *const policy_name[] = {"switchml", "atp", "esa", "mix", "routed"};
+static const char *const policy_name[] = {"switchml", "atp", "esa", "mix", "routed", "moved"};
 
 static enum plan_policy policy_number(const char *name)
 {
-	for (unsigned i = 0; i <= PLAN_ROUTED; i++)
+	for (unsigned i = 0; i <= PLAN_MOVED; i++)
 		if (strcmp(name, policy_name[i]) == 0)
 			return (enum plan_policy)i;
-	fprintf(stderr, "faults: \"%s\": expected switchml, atp, esa, mix or routed\n", name);
+	fprintf(stderr,
+		"faults: \"%s\": expected switchml, atp, esa, mix, routed or "
+		"moved\n",
+		name);
 	exit(2);
 }
 

@@ -42,7 +42,10 @@ struct host_shared {
 	uint64_t down_until_ns;
 	uint64_t restart; /* packets after which it restarts, again and again; 0: never */
 	unsigned restarts;
-	struct fan_route_config *route; /* to install, after a while in a later life */
+	struct host_route {
+		struct fan_route_config config;
+		struct fan_route_entry entry[FAN_ROUTE_ENTRIES_MAX];
+	} * route; /* that it has, or gets after a while in a later life */
 	unsigned routes;
 	uint64_t routes_ns;	     /* when; 0: they are there */
 	uint32_t mark;		     /* chance that a packet has met congestion */
@@ -79,6 +82,7 @@ struct host_worker {
 	uint16_t rank;
 	void *mem;
 	struct fan_worker *core;
+	uint16_t route; /* by which it joins */
 	struct tensor tensor[HOST_OPS_MAX];
 	uint64_t id[HOST_OPS_MAX];
 	bool finished[HOST_OPS_MAX];
@@ -108,13 +112,17 @@ void host_shared_init(struct host_shared *h, struct sim *s, const struct sim_lin
 		      const struct fan_shared_config *cfg, int up);
 void host_shared_free(struct host_shared *h);
 
-/* It has these routes from now on; they stay the caller's. */
-void host_shared_route(struct host_shared *h, struct fan_route_config *route, unsigned routes);
+/* It has this route from now on, at most cfg.routes of them; it has it no more. */
+void host_shared_add_route(struct host_shared *h, const struct fan_route_config *c);
+void host_shared_drop_route(struct host_shared *h, uint16_t number);
 
 /* A new node that is `rank` of `job` and begins at job->start_ns. */
 void host_worker_init(struct host_worker *h, struct sim *s, const struct sim_link *link,
 		      struct host_job *job, uint16_t rank);
 void host_worker_free(struct host_worker *h);
+
+/* It goes by another route; its node's `up` has been changed. */
+void host_worker_reroute(struct host_worker *h, uint16_t route);
 
 /* The process is gone: it neither sends nor hears. */
 void host_worker_kill(struct host_worker *h);

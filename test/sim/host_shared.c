@@ -45,8 +45,8 @@ static void install(struct host_shared *h)
 {
 	h->routes_ns = 0;
 	for (unsigned i = 0; i < h->routes; i++)
-		SIM_CHECK(h->sim, fan_shared_route(h->core, &h->route[i]) == FAN_OK,
-			  "a shared switch does not like route %u", h->route[i].number);
+		SIM_CHECK(h->sim, fan_shared_route(h->core, &h->route[i].config) == FAN_OK,
+			  "a shared switch does not like route %u", h->route[i].config.number);
 }
 
 static void begin_life(struct host_shared *h)
@@ -139,14 +139,33 @@ void host_shared_init(struct host_shared *h, struct sim *s, const struct sim_lin
 	begin_life(h);
 }
 
-void host_shared_route(struct host_shared *h, struct fan_route_config *route, unsigned routes)
+void host_shared_add_route(struct host_shared *h, const struct fan_route_config *c)
 {
-	h->route = route;
-	h->routes = routes;
-	install(h);
+	h->route = realloc(h->route, (h->routes + 1) * sizeof *h->route);
+	struct host_route *r = &h->route[h->routes++];
+	memcpy(r->entry, c->entry, c->entries * sizeof *r->entry);
+	r->config = *c;
+	for (unsigned i = 0; i < h->routes; i++)
+		h->route[i].config.entry = h->route[i].entry;
+	if (!h->routes_ns)
+		install(h);
+}
+
+void host_shared_drop_route(struct host_shared *h, uint16_t number)
+{
+	for (unsigned i = 0; i < h->routes; i++) {
+		if (h->route[i].config.number != number)
+			continue;
+		h->route[i] = h->route[--h->routes];
+		for (unsigned k = 0; k < h->routes; k++)
+			h->route[k].config.entry = h->route[k].entry;
+		break;
+	}
+	fan_shared_unroute(h->core, number);
 }
 
 void host_shared_free(struct host_shared *h)
 {
 	end_life(h);
+	free(h->route);
 }

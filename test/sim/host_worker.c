@@ -15,6 +15,7 @@ static void begin_life(struct host_worker *h)
 {
 	struct fan_worker_config cfg = h->job->cfg;
 	cfg.rank = h->rank;
+	cfg.route = h->route;
 	cfg.nonce = fan_rng_next(&h->sim->rng) | 1;
 	size_t bytes = fan_worker_bytes(&cfg);
 	SIM_CHECK(h->sim, bytes > 0, "a worker does not like its configuration");
@@ -269,6 +270,7 @@ void host_worker_init(struct host_worker *h, struct sim *s, const struct sim_lin
 	h->sim = s;
 	h->job = job;
 	h->rank = rank;
+	h->route = job->cfg.route;
 	h->room_items = (unsigned)rng_range(&s->rng, 1, ROOM_MAX);
 	h->stop_before = h->leave_before = UINT32_MAX;
 	h->next_ns = job->start_ns + fan_rng_below(&s->rng, job->spread_ns + 1);
@@ -278,6 +280,13 @@ void host_worker_init(struct host_worker *h, struct sim *s, const struct sim_lin
 	n->recv = recv_packet;
 	n->tick = tick;
 	n->deadline = deadline;
+}
+
+void host_worker_reroute(struct host_worker *h, uint16_t route)
+{
+	h->route = route;
+	if (h->core)
+		fan_worker_reroute(h->core, h->sim->now_ns, route);
 }
 
 void host_worker_kill(struct host_worker *h)

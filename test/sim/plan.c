@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "moves.h"
+
 #define CONTRIBUTIONS 16000	  /* of all ranks of a job, about */
 #define LARGE	      262144	  /* elements: 1 MiB of float32 */
 #define ELEMENTS      400000	  /* likewise */
@@ -352,10 +354,14 @@ void plan_draw(struct plan *p, uint64_t seed, enum story story, enum plan_policy
 	if (p->story == STORY_MISMATCH)
 		draw_mismatch(p, &r);
 	draw_extra(p);
-	if (policy == PLAN_ROUTED)
+	if (policy >= PLAN_ROUTED)
 		draw_routed(p);
 	else
 		draw_shared(p, policy);
+	/* who repeats what ranks have said may claim one where it is not known any more */
+	p->moves = policy == PLAN_MOVED && p->story < STORY_TAKEN;
+	for (unsigned i = 0; i < p->shareds && p->moves; i++)
+		p->shared[i].routes = MOVES_ROUTES_MAX;
 	if (stragglers)
 		draw_ahead(p);
 	p->limit_ns = draw_limit(p) * (p->shareds ? 1 + p->shareds : 1) * (stragglers ? 3 : 1);

@@ -16,6 +16,7 @@ enum plan_policy {
 	PLAN_ESA,
 	PLAN_MIX,    /* one of these, as the seed says */
 	PLAN_ROUTED, /* shared switches, and routes through them */
+	PLAN_MOVED,  /* the same, and routes change while jobs run */
 };
 
 /* What happens beside random faults on the links.  It happens to job 0. */
@@ -46,7 +47,8 @@ struct plan {
 	struct fan_shared_config shared[ROUTES_SWITCHES_MAX];
 	unsigned shareds;
 	bool routed; /* they are below the home; routes[] says who is below whom */
-	struct routes routes[PLAN_JOBS_MAX];
+	struct routes routes[PLAN_JOBS_MAX]; /* at first */
+	bool moves;			     /* others come: moves.h */
 	bool beside;
 	uint64_t shared_restart; /* packets between restarts of one; 0: none */
 	uint32_t mark;

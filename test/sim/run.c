@@ -69,17 +69,16 @@ static void add_routes(struct run *r)
 	for (unsigned i = 0; i < p->shareds; i++)
 		peer[i] = r->sim.node[r->shared[i].node].peer;
 	for (unsigned i = 0; i < p->shareds; i++) {
-		unsigned routes = 0;
 		for (unsigned k = 0; k < p->jobs; k++) {
-			struct fan_route_config *c = &r->route[i][routes];
-			*c = (struct fan_route_config){
+			struct fan_route_entry entry[FAN_ROUTE_ENTRIES_MAX] = {{.depth = 0}};
+			const struct fan_route_config c = {
 				.number = p->routes[k].number,
-				.entry = r->entry[i][k],
-				.entries = routes_entries(&p->routes[k], i, peer, r->entry[i][k]),
+				.entry = entry,
+				.entries = routes_entries(&p->routes[k], i, peer, entry),
 			};
-			routes += c->entries > 0;
+			if (c.entries)
+				host_shared_add_route(&r->shared[i], &c);
 		}
-		host_shared_route(&r->shared[i], r->route[i], routes);
 	}
 	unsigned n = 0;
 	for (unsigned k = 0; k < p->jobs; k++)
@@ -112,7 +111,7 @@ static void until_all_gone(struct run *r)
 /* Stale packets arrive, and what they raise must sink again. */
 static void until_switch_is_empty(struct run *r)
 {
-	r->story_ns = SIM_NEVER;
+	r->story_ns = r->moves.next_ns = SIM_NEVER;
 	while (r->sim.world.in_flight)
 		sim_step(&r->sim, SIM_NEVER);
 	uint64_t alive_ms = 0;
@@ -188,6 +187,8 @@ void run_seed(uint64_t seed, int story, enum plan_policy policy, bool stragglers
 	if (r->plan.routed)
 		add_routes(r);
 	story_begin(r);
+	if (r->plan.moves)
+		moves_begin(&r->moves, r);
 	until_all_gone(r);
 	uint64_t took_ns = r->sim.now_ns;
 	until_switch_is_empty(r);
@@ -196,6 +197,9 @@ void run_seed(uint64_t seed, int story, enum plan_policy policy, bool stragglers
 		printf("  %llu packets delivered, over after %.3f s, limit %.1f s\n",
 		       (unsigned long long)r->sim.delivered, (double)took_ns / 1e9,
 		       (double)r->plan.limit_ns / 1e9);
+	if (verbose && r->plan.moves)
+		printf("  %u moves to other routes, %u of them by all ranks\n", r->moves.made,
+		       r->moves.finished);
 	for (unsigned i = 0; i < r->workers; i++)
 		host_worker_free(&r->worker[i]);
 	if (verbose)

@@ -177,9 +177,9 @@ static bool ended_well(const struct run *r, const struct host_worker *w, const s
 		return end->err == FAN_E_RANK_LOST && blames_only(f, victim) &&
 		       end->at_ns <= r->struck_ns + late_ns + 2 * alive_ns;
 	case STORY_STALL: return end->err == FAN_E_STALLED && blames_only(f, victim);
-	case STORY_EARLY: /* it may go before the job has even formed */
-		return (end->err == FAN_E_RANK_LEFT || end->err == FAN_E_TIMEOUT) &&
-		       blames_only(f, victim);
+	case STORY_EARLY: /* it may go before the job has even formed, and then others who tire */
+		return (end->err == FAN_E_RANK_LEFT && blames_only(f, victim)) ||
+		       (end->err == FAN_E_TIMEOUT && blames(f, victim));
 	case STORY_MISMATCH:
 		return end->err == FAN_E_MISMATCH && blames(f, victim) &&
 		       (f->rank_a == victim) != (f->rank_b == victim) && blames(f, f->rank_a) &&

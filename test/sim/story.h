@@ -3,6 +3,7 @@
 #ifndef TEST_SIM_STORY_H
 #define TEST_SIM_STORY_H
 
+#include "moves.h"
 #include "plan.h"
 
 /* One run of a plan. */
@@ -11,8 +12,7 @@ struct run {
 	struct sim sim;
 	struct host_switch sw;
 	struct host_shared shared[ROUTES_SWITCHES_MAX];
-	struct fan_route_config route[ROUTES_SWITCHES_MAX][PLAN_JOBS_MAX];
-	struct fan_route_entry entry[ROUTES_SWITCHES_MAX][PLAN_JOBS_MAX][FAN_ROUTE_ENTRIES_MAX];
+	struct moves moves;
 	struct host_worker *worker; /* all ranks of all jobs, then `extra` */
 	unsigned workers;
 	struct host_worker *extra; /* or NULL */

@@ -40,7 +40,7 @@ static const struct fan_state fault = {.state = FAN_JOB_FAILED,
 				       .desc_b = 0xf0e0d0c0,
 				       .missing = {1, 2, 3, UINT64_C(1) << 63}};
 static const struct fan_leave leave = {.nonce = 77, .err = FAN_E_STALLED, .blamed = {0, 5, 0, 9}};
-static const struct fan_query query = {.index = 0xabcd};
+static const struct fan_query query = {.index = 0xabcd, .first = 0x1234};
 static const struct fan_report report = {.index = 1,
 					 .jobs = 64,
 					 .state = FAN_JOB_READY,
@@ -72,6 +72,19 @@ static const struct fan_tallied tallied = {.index = 2,
 					   .completions = 13,
 					   .name_bytes = 2,
 					   .name = "ab"};
+static const struct fan_lags lags = {
+	.index = 2,
+	.jobs = 3,
+	.ranks = 256,
+	.ahead = 1,
+	.front = ~UINT64_C(0),
+	.first = 253,
+	.count = 3,
+	.rank = {{.flags = 255, .behind = 65535, .most = 65535, .lent = ~0u, .owed = 1},
+		 {.behind = 4, .most = 5, .lent = 6, .owed = 7, .cache = {10, 8, 9}},
+		 {.cache = {65535, 65535, 65535}}},
+	.name_bytes = 2,
+	.name = "ab"};
 static const struct fan_echo echo = {.answer_bytes = 70, .body_bytes = 80};
 static const struct fan_echoed echoed = {.payload_bytes = 8832,
 					 .shards = 64,
@@ -114,6 +127,7 @@ KIND(leave, leave)
 KIND(query, query)
 KIND(report, report)
 KIND(tallied, tallied)
+KIND(lags, lags)
 KIND(echoed, echoed)
 
 static const struct kind kinds[] = {
@@ -122,6 +136,7 @@ static const struct kind kinds[] = {
 	{"state", put_state, get_state},       {"leave", put_leave, get_leave},
 	{"query", put_query, get_query},       {"report", put_report, get_report},
 	{"tallied", put_tallied, get_tallied}, {"echoed", put_echoed, get_echoed},
+	{"lags", put_lags, get_lags},
 };
 
 static void ctlmsg__round_trip_and_every_truncation(void **state)
@@ -289,7 +304,64 @@ static void ctlmsg__an_answer_is_no_larger_than_its_question(void **state)
 	struct fan_tallied named = tallied;
 	named.name_bytes = FAN_NAME_MAX;
 	assert_true(fan_tallied_put(body, &named) <= FAN_REPORT_BYTES);
+	struct fan_lags many = lags;
+	many.count = FAN_LAGS_RANKS;
+	many.name_bytes = FAN_NAME_MAX;
+	assert_true(fan_lags_put(body, &many) <= FAN_REPORT_BYTES);
 	assert_int_equal(fan_query_put(body, &query), FAN_REPORT_BYTES);
+}
+
+static int lags_with(struct fan_lags m)
+{
+	struct fan_frag f = frag_of(fan_lags_put(body, &m));
+	return fan_lags_get(&m, &f);
+}
+
+static void ctlmsg__lags_out_of_range(void **state)
+{
+	(void)state;
+	struct fan_lags m = lags;
+	m.first = 254; /* and the two behind it: one too many */
+	assert_int_equal(lags_with(m), FAN_E_FORMAT);
+	m = lags;
+	m.ranks = 257;
+	assert_int_equal(lags_with(m), FAN_E_FORMAT);
+	m = lags;
+	m.ahead = 2;
+	assert_int_equal(lags_with(m), FAN_E_FORMAT);
+	m = lags;
+	m.rank[1].most = 3;
+	assert_int_equal(lags_with(m), FAN_E_FORMAT);
+	m = lags;
+	m.rank[1].cache.open = 10;
+	assert_int_equal(lags_with(m), FAN_E_FORMAT);
+	struct fan_frag f = frag_of(fan_lags_put(body, &lags));
+	body[17] = FAN_LAGS_RANKS + 1;
+	assert_int_equal(fan_lags_get(&m, &f), FAN_E_FORMAT);
+}
+
+/* What a BEAT says of a cache is absent where there is none, and may be from an old worker. */
+static void ctlmsg__cache_in_a_beat(void **state)
+{
+	(void)state;
+	struct fan_beat m = beat;
+	m.cache = (struct fan_cache_use){.frags = 100, .open = 7, .peak = 8};
+	size_t bytes = fan_beat_put(body, &m);
+	assert_int_equal(bytes, 15);
+	for (size_t n = 0; n <= bytes + 3; n++) {
+		struct fan_frag f = frag_of(n);
+		assert_int_equal(fan_beat_get(&m, &f), n < 9 ? FAN_E_SHORT : FAN_OK);
+		if (n >= 9)
+			assert_int_equal(m.cache.frags, n < bytes ? 0 : 100);
+		if (n >= bytes)
+			assert_true(m.cache.open == 7 && m.cache.peak == 8);
+	}
+	m.cache.peak = 101;
+	struct fan_frag f = frag_of(fan_beat_put(body, &m));
+	assert_int_equal(fan_beat_get(&m, &f), FAN_E_FORMAT);
+	m.cache.peak = 6;
+	f = frag_of(fan_beat_put(body, &m));
+	assert_int_equal(fan_beat_get(&m, &f), FAN_E_FORMAT);
 }
 
 static int echo_of(size_t bytes, uint16_t answer_bytes, struct fan_echo *m)
@@ -389,6 +461,8 @@ int main(void)
 		cmocka_unit_test(ctlmsg__welcome_out_of_range),
 		cmocka_unit_test(ctlmsg__states_that_contradict_themselves),
 		cmocka_unit_test(ctlmsg__an_answer_is_no_larger_than_its_question),
+		cmocka_unit_test(ctlmsg__lags_out_of_range),
+		cmocka_unit_test(ctlmsg__cache_in_a_beat),
 		cmocka_unit_test(ctlmsg__echo),
 		cmocka_unit_test(ctlmsg__echoed_out_of_range),
 		cmocka_unit_test(ctlmsg__description_of_a_fragment),

@@ -210,6 +210,28 @@ static void leader__none_without_a_cache(void **state)
 	assert_int_equal(fan_worker_bytes(&rig.cfg), 0);
 }
 
+/* Its BEATs tell how its cache is used. */
+static void leader__tells_of_its_cache(void **state)
+{
+	(void)state;
+	struct fan_beat m;
+	lend(0, 5, 1);
+	lend(0, 6, 1);
+	lend(1, 6, 2);
+	lend(2, 6, 4);
+	for (unsigned i = 0; i < 100; i++) {
+		rig.now_ns = fan_worker_deadline(rig.w) > rig.now_ns ? fan_worker_deadline(rig.w)
+								     : rig.now_ns;
+		if (rig_tick() && rig.got[0].type == FAN_TYPE_BEAT)
+			break;
+	}
+	assert_int_equal(fan_beat_get(&m, &rig.got[0]), FAN_OK);
+	assert_int_equal(m.flags, FAN_BEAT_AHEAD | FAN_BEAT_LEADS);
+	assert_int_equal(m.cache.frags, 4);
+	assert_int_equal(m.cache.open, 1);
+	assert_int_equal(m.cache.peak, 2);
+}
+
 #define LEADER_TEST(name) cmocka_unit_test_setup_teardown(name, open_leader, rig_close)
 
 int main(void)
@@ -222,6 +244,7 @@ int main(void)
 		LEADER_TEST(leader__flush_and_no_room),
 		LEADER_TEST(leader__lets_go_of_the_lowest),
 		LEADER_TEST(leader__none_without_a_cache),
+		LEADER_TEST(leader__tells_of_its_cache),
 	};
 	return RUN(tests);
 }

@@ -62,12 +62,38 @@ static void pace__ends_of_the_range(void **state)
 	assert_int_equal(fan_pace_heard(&f), 0);
 }
 
+static void pace__how_a_rank_stands(void **state)
+{
+	(void)state;
+	struct fan_standing s = {.flags = 0};
+	fan_pace_note(&pace, 0, 99);
+	fan_pace_note(&pace, 1, 20); /* heard of for the first time: it may have begun late */
+	fan_pace_standing(&pace, 1, &s);
+	assert_int_equal(s.behind, 79);
+	assert_int_equal(s.most, 79);
+	assert_int_equal(s.flags, FAN_RANK_STRAGGLES);
+	fan_pace_note(&pace, 1, 97);
+	fan_pace_note(&pace, 1, 60); /* sent again */
+	s.flags = 0;
+	fan_pace_standing(&pace, 1, &s);
+	assert_int_equal(s.behind, 2);
+	assert_int_equal(s.most, 79);
+	assert_int_equal(s.flags, 0);
+	fan_pace_note(&pace, 0, 200000);
+	fan_pace_standing(&pace, 1, &s);
+	assert_int_equal(s.behind, UINT16_MAX);
+	fan_pace_standing(&pace, 0, &s);
+	assert_int_equal(s.behind, 0);
+	assert_int_equal(s.most, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(pace__notes_the_highest, clear),
 		cmocka_unit_test_setup(pace__answer_and_what_it_says, clear),
 		cmocka_unit_test_setup(pace__ends_of_the_range, clear),
+		cmocka_unit_test_setup(pace__how_a_rank_stands, clear),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

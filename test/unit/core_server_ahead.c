@@ -132,6 +132,29 @@ static void server_ahead__pace_of_sums(void **state)
 	assert_int_equal(rig.got[0].f.count, 2); /* 2 has sent 6, and comes to 7 */
 }
 
+/* A home tells of its ranks what the parts that come to it tell. */
+static void server_ahead__how_ranks_stand(void **state)
+{
+	(void)state;
+	struct fan_lags m = {.index = 0, .first = 1};
+	assert_int_equal(sum(0, 1, 6, 7, 1), FAN_DONE);
+	assert_int_equal(sum(0, -1, 8, 3, 1), FAN_WAIT);
+	assert_int_equal(sum(0, -1, 9, 1, 1), FAN_WAIT);
+	fan_switch_lags(rig.sw, &m);
+	assert_int_equal(m.jobs, 1);
+	assert_int_equal(m.ranks, RANKS);
+	assert_int_equal(m.ahead, 1);
+	assert_int_equal(m.front, 10);
+	assert_int_equal(m.count, 2);
+	assert_memory_equal(m.name, "a", 2);
+	assert_int_equal(m.rank[0].behind, 1);
+	assert_int_equal(m.rank[1].behind, 3);
+	m = (struct fan_lags){.index = 1};
+	fan_switch_lags(rig.sw, &m);
+	assert_int_equal(m.jobs, 1);
+	assert_int_equal(m.ranks, 0);
+}
+
 #define HOME_TEST(name) cmocka_unit_test_setup_teardown(name, open_home, rig_close)
 
 int main(void)
@@ -140,6 +163,7 @@ int main(void)
 		HOME_TEST(server_ahead__sum_of_a_leading_worker),
 		HOME_TEST(server_ahead__questions),
 		HOME_TEST(server_ahead__pace_of_sums),
+		HOME_TEST(server_ahead__how_ranks_stand),
 	};
 	return RUN(tests);
 }

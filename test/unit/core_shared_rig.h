@@ -26,8 +26,9 @@ static struct bed {
 	struct fan_shared_config cfg;
 	struct fan_shared *sh;
 	uint64_t now_ns;
-	uint16_t window; /* of its jobs */
-	uint8_t beat;	 /* flags of BEATs */
+	uint16_t window;	    /* of its jobs */
+	uint8_t beat;		    /* flags of BEATs... */
+	struct fan_cache_use cache; /* ...and what they say of caches */
 	struct bed_got got[FAN_SHARED_OUT_MAX];
 	unsigned gots;
 } bed;
@@ -77,7 +78,7 @@ static inline uint32_t bed_job(unsigned job)
 static inline uint16_t bed_beat(unsigned job, uint16_t rank)
 {
 	uint8_t body[64];
-	const struct fan_beat m = {.nonce = 1 + rank, .flags = bed.beat};
+	const struct fan_beat m = {.nonce = 1 + rank, .flags = bed.beat, .cache = bed.cache};
 	size_t bytes = fan_beat_put(body, &m);
 	struct fan_frag f = {.job = bed_job(job),
 			     .epoch = BED_EPOCH,

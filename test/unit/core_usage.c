@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core_shared_rig.h"
 
-static enum fan_verdict ask(enum fan_type type, uint16_t index)
+static enum fan_verdict ask_from(enum fan_type type, uint16_t index, uint16_t first)
 {
 	uint8_t body[FAN_REPORT_BYTES];
-	const struct fan_query q = {.index = index};
+	const struct fan_query q = {.index = index, .first = first};
 	size_t bytes = fan_query_put(body, &q);
 	struct fan_frag f = {.frag = 4711,
 			     .sender = FAN_RANK_NONE,
@@ -12,6 +12,23 @@ static enum fan_verdict ask(enum fan_type type, uint16_t index)
 			     .flags = FAN_F_SUMMED,
 			     .count = (uint16_t)bytes};
 	return bed_give((fan_peer){.addr = {9, 9}, .port = 9}, &f, body, bytes);
+}
+
+static enum fan_verdict ask(enum fan_type type, uint16_t index)
+{
+	return ask_from(type, index, 0);
+}
+
+static struct fan_lags lags_of(uint16_t index, uint16_t first)
+{
+	struct fan_lags m;
+	assert_int_equal(ask_from(FAN_TYPE_LAG, index, first), FAN_CTL);
+	assert_int_equal(bed.got[0].f.type, FAN_TYPE_LAGS);
+	assert_int_equal(bed.got[0].f.frag, 4711);
+	assert_int_equal(fan_lags_get(&m, &bed.got[0].f), FAN_OK);
+	assert_int_equal(m.index, index);
+	assert_int_equal(m.first, first);
+	return m;
 }
 
 static struct fan_tallied tally(uint16_t index)
@@ -130,15 +147,67 @@ static void usage__report_and_echo(void **state)
 	assert_int_equal(bed_give(bed_worker(7, 7), &f, body, 4), FAN_DROP);
 }
 
+/* Ranks 0 to 2 far ahead of rank 3, with caches; who keeps what, and for whom. */
+static void usage__how_ranks_stand(void **state)
+{
+	(void)state;
+	struct fan_lags m = lags_of(0, 0);
+	assert_int_equal(m.jobs, 2);
+	assert_int_equal(m.ranks, BED_RANKS);
+	assert_int_equal(m.ahead, 0); /* they go in step: there is nothing to tell */
+	assert_int_equal(m.count, 0);
+	bed.window = 480;
+	bed.beat = FAN_BEAT_AHEAD | FAN_BEAT_LEADS;
+	bed.cache = (struct fan_cache_use){.frags = 50, .open = 3, .peak = 4};
+	bed.cfg.slots = 16;
+	bed_begin();
+	bed_form(0);
+	bed_add(0, 3, 0, 8, 0, 0);
+	for (uint64_t n = 0; n < 200; n++)
+		for (uint16_t r = 0; r < 3; r++)
+			bed_add(0, r, n, 1 << r, 0, 0);
+	m = lags_of(0, 0);
+	assert_int_equal(m.jobs, 1);
+	assert_int_equal(m.ahead, 1);
+	assert_int_equal(m.front, 200);
+	assert_int_equal(m.count, BED_RANKS);
+	uint32_t lent = 0;
+	for (unsigned r = 0; r < 3; r++) {
+		lent += m.rank[r].lent;
+		assert_int_equal(m.rank[r].flags, FAN_RANK_OFFERS);
+		assert_int_equal(m.rank[r].cache.frags, 50);
+		assert_int_equal(m.rank[r].cache.open, 3);
+		assert_int_equal(m.rank[r].cache.peak, 4);
+	}
+	assert_true(lent > 0);
+	assert_int_equal(m.rank[0].behind, 0);
+	assert_int_equal(m.rank[3].behind, 199);
+	assert_int_equal(m.rank[3].most, 199);
+	assert_true(m.rank[3].flags & FAN_RANK_STRAGGLES);
+	assert_int_equal(m.rank[3].owed, 0);
+	bed_add(0, 3, 100, 8, 0, 0); /* too late for its slot */
+	m = lags_of(0, 3);
+	assert_int_equal(m.count, 1);
+	assert_int_equal(m.rank[0].owed, 1);
+	assert_int_equal(m.rank[0].behind, 99);
+	assert_int_equal(m.rank[0].most, 199);
+	assert_int_equal(lags_of(0, BED_RANKS).count, 0);
+	assert_int_equal(lags_of(0, UINT16_MAX).count, 0);
+	assert_int_equal(lags_of(7, 0).ranks, 0);
+	bed.cache = (struct fan_cache_use){.frags = 50, .open = 5, .peak = 9};
+	bed_beat(0, 2);
+	assert_int_equal(lags_of(0, 0).rank[2].cache.open, 5);
+	assert_int_equal(lags_of(0, 0).rank[1].cache.open, 3);
+}
+
 #define BED_TEST(name) cmocka_unit_test_setup(name, bed_open)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		BED_TEST(usage__counts_by_job),
-		BED_TEST(usage__preemptions_and_evictions),
-		BED_TEST(usage__names_and_weights),
-		BED_TEST(usage__report_and_echo),
+		BED_TEST(usage__counts_by_job),	    BED_TEST(usage__preemptions_and_evictions),
+		BED_TEST(usage__names_and_weights), BED_TEST(usage__report_and_echo),
+		BED_TEST(usage__how_ranks_stand),
 	};
 	return RUN(tests);
 }

@@ -157,7 +157,7 @@ static void worker__another_way(void **state)
 	(void)state;
 	rig_ready();
 	rig_tick();
-	fan_worker_reroute(rig.w, rig.now_ns);
+	fan_worker_reroute(rig.w, rig.now_ns, 0);
 	for (unsigned i = 0; i < 3; i++) {
 		assert_int_equal(rig_tick(), 1);
 		assert_int_equal(rig.got[0].type, FAN_TYPE_JOIN);
@@ -173,7 +173,7 @@ static void worker__another_way(void **state)
 	assert_int_equal(rig.got[0].type, FAN_TYPE_BEAT);
 	assert_int_equal(fan_worker_phase(rig.w), FAN_W_READY);
 	assert_int_equal(answer(FAN_TYPE_WELCOME, rig.job, 1), FAN_DROP);
-	fan_worker_reroute(rig.w, rig.now_ns);
+	fan_worker_reroute(rig.w, rig.now_ns, 0);
 	rig_tick();
 	assert_int_equal(rig.got[0].priority, 2);
 	assert_int_equal(answer(FAN_TYPE_WELCOME, rig.job + 1, 2), FAN_CTL); /* a job of its own */

@@ -30,6 +30,9 @@ static const char *const variables[] = {
 	"FANIN_CHECKSUM",
 	"FANIN_NARROW",
 	"FANIN_PLAIN_UDP",
+	"FANIN_AHEAD",
+	"FANIN_CACHE",
+	"FANIN_CONGESTION",
 	"FANIN_CONFIG",
 	"RANK",
 	"WORLD_SIZE",
@@ -103,7 +106,37 @@ static void config__defaults(void **state)
 	assert_int_equal(c.wire, FANIN_FLOAT32);
 	assert_int_equal(c.multicast, 1);
 	assert_int_equal(c.checksum, 0);
+	assert_int_equal(c.ahead, 0);
+	assert_int_equal(c.cache, 0);
+	assert_int_equal(c.congestion, FANIN_CONGESTION_AIMD);
 	assert_int_equal(c.payload_bytes, FAN_PAYLOAD_1500);
+}
+
+static void config__running_ahead(void **state)
+{
+	(void)state;
+	struct fanin_options o = complete();
+	setenv("FANIN_AHEAD", "32768", 1);
+	setenv("FANIN_CACHE", "65536", 1);
+	setenv("FANIN_CONGESTION", "a2tp", 1);
+	assert_int_equal(load(&o), FAN_OK);
+	assert_int_equal(c.ahead, FAN_AHEAD_MAX);
+	assert_int_equal(c.cache, FAN_CACHE_MAX);
+	assert_int_equal(c.congestion, FANIN_CONGESTION_A2TP);
+	o.ahead = 0;
+	assert_int_equal(load(&o), FAN_E_CONFIG);
+	assert_why("cache 65536 without ahead", "expected ahead as well");
+	o.cache = 0;
+	o.congestion = FANIN_CONGESTION_AIMD;
+	assert_int_equal(load(&o), FAN_OK);
+	assert_int_equal(c.congestion, FANIN_CONGESTION_AIMD);
+	clean(NULL);
+	o = complete();
+	write_file("[worker]\nahead = 100\ncache = 7\ncongestion = a2tp\n");
+	assert_int_equal(load(&o), FAN_OK);
+	assert_int_equal(c.ahead, 100);
+	assert_int_equal(c.cache, 7);
+	assert_int_equal(c.congestion, FANIN_CONGESTION_A2TP);
 }
 
 static void config__payload_fits_mtu(void **state)
@@ -246,6 +279,8 @@ static void config__variable_errors(void **state)
 		{"FANIN_WIRE", "int32"},     {"FANIN_RANKS", "257"},
 		{"FANIN_MULTICAST", "yes"},  {"FANIN_TIMEOUT_MS", "99999999999999999999"},
 		{"FANIN_JOB", "has\"quote"}, {"FANIN_ALIVE_MS", "10"},
+		{"FANIN_AHEAD", "32769"},    {"FANIN_CACHE", "65537"},
+		{"FANIN_CONGESTION", "bbr"}, {"FANIN_AHEAD", "-1"},
 	};
 	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
 		struct fanin_options o = complete();
@@ -305,6 +340,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(config__defaults, clean),
+		cmocka_unit_test_setup(config__running_ahead, clean),
 		cmocka_unit_test_setup(config__payload_fits_mtu, clean),
 		cmocka_unit_test_setup(config__variables, clean),
 		cmocka_unit_test_setup(config__field_wins_over_variable, clean),

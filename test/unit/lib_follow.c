@@ -7,7 +7,7 @@
 
 #define RANKS	 3
 #define COUNT	 20000
-#define HURRY_MS 1500 /* for those that must end in an error */
+#define HURRY_MS 1000 /* for those that must end in an error */
 
 static struct scripted controller;
 
@@ -220,7 +220,7 @@ static void follow__nobody_listens(void **state)
 
 static void say_huge(struct scripted *s, struct scripted_worker *w)
 {
-	static char huge[300 << 10];
+	static char huge[(1 << 20) + 4096];
 	(void)s;
 	memset(huge, 'x', sizeof huge - 1);
 	scripted_say(w, huge);
@@ -255,7 +255,7 @@ static void follow__tells_what_it_waits_for(void **state)
 	o.controller_addr = controller.address;
 	o.rank = 0;
 	o.ranks = RANKS;
-	o.timeout_ms = 4000;
+	o.timeout_ms = 2800;
 	o.waiting = note_waiting;
 	o.waiting_arg = &told;
 	assert_int_equal(fanin_comm_create(&o, &c), FANIN_E_TIMEOUT);
@@ -273,11 +273,11 @@ static void ended_and_begun_anew(struct member *m)
 		return;
 	for (int life = 0; life < 3; life++) {
 		check_sum(m, x, 100);
-		EXPECT(fanin_barrier(m->comm) == 0);
+		int e = fanin_barrier(m->comm); /* rank 0 may be through before others are */
+		EXPECT(e == 0 || (e == FANIN_E_RESTARTED && m->rank));
 		if (m->rank == 0)
 			scripted_say_all(&controller, "{\"again\":{\"why\":\"server PS1 is gone\","
 						      "\"parts\":[]}}\n");
-		int e = 0;
 		for (int i = 0; i < 1000000 && !e; i++)
 			e = fanin_allreduce(m->comm, x, x, 100, FANIN_INT64, FANIN_SUM);
 		EXPECT(e == FANIN_E_RESTARTED);

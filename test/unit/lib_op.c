@@ -13,10 +13,10 @@ static void cut_up(struct fan_rng *rng, uint64_t count)
 	struct fan_op op = {.dtype = FAN_INT32, .count = count, .in = &base, .out = NULL};
 	uint64_t from = 0, next = 0;
 	while (from < FAN_CUT_WHOLE) {
-		uint64_t to = fan_draw_below(rng, 4) ? from + fan_draw_below(rng, 1U << 31)
-						     : FAN_CUT_WHOLE;
+		uint64_t to =
+			fan_rng_below(rng, 4) ? from + fan_rng_below(rng, 1U << 31) : FAN_CUT_WHOLE;
 		to = to < FAN_CUT_WHOLE ? to : FAN_CUT_WHOLE;
-		unsigned shards = 1 + (unsigned)fan_draw_below(rng, 4);
+		unsigned shards = 1 + (unsigned)fan_rng_below(rng, 4);
 		for (unsigned i = 0; i < shards; i++) {
 			struct fan_cut cut = {from, to, i, shards};
 			struct fan_op part = fan_op_part(&op, &cut);
@@ -36,7 +36,7 @@ static void op__parts_are_the_whole(void **state)
 	struct fan_rng rng = test_rng();
 	(void)state;
 	for (int i = 0; i < ROUNDS; i++)
-		cut_up(&rng, fan_draw_below(&rng, UINT64_C(1) << fan_draw_below(&rng, 60)));
+		cut_up(&rng, fan_rng_below(&rng, UINT64_C(1) << fan_rng_below(&rng, 60)));
 	for (uint64_t count = 0; count < 10; count++)
 		cut_up(&rng, count);
 	cut_up(&rng, PTRDIFF_MAX / 4);

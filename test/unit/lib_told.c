@@ -83,7 +83,8 @@ static void told__wrong_jobs(void **state)
 	static const char *const wrong[][3] = {
 		{"\"name\":\"j\"", "\"name\":\"k\"", "about job \"k\""},
 		{"\"name\":\"j\"", "\"name\":7", "\"name\""},
-		{"\"ranks\":8", "\"ranks\":257", "\"ranks\": expected a whole number from 2 to 256"},
+		{"\"ranks\":8", "\"ranks\":257",
+		 "\"ranks\": expected a whole number from 2 to 256"},
 		{"\"ranks\":8", "\"ranks\":8.0", "\"ranks\""},
 		{"\"route\":3", "\"route\":0", "part 0: \"route\""},
 		{"\"route\":3", "\"route\":65536", "part 0: \"route\""},
@@ -119,9 +120,19 @@ static void told__wrong_jobs(void **state)
 static void told__no_orders(void **state)
 {
 	static const char *const lines[] = {
-		"", "{", "[]", "7", "null", "{}", "{\"hello\":1}", "{\"job\":{}}", "{\"move\":{}}",
+		"",
+		"{",
+		"[]",
+		"7",
+		"null",
+		"{}",
+		"{\"hello\":1}",
+		"{\"job\":{}}",
+		"{\"move\":{}}",
 		"{\"move\":{\"part\":64,\"route\":1,\"at\":\"10.0.0.1:1\"}}",
-		"{\"move\":{\"part\":0,\"route\":1}}", "\xff\xfe", "{\"again\":1} {\"again\":1}",
+		"{\"move\":{\"part\":0,\"route\":1}}",
+		"\xff\xfe",
+		"{\"again\":1} {\"again\":1}",
 		"{\"refused\":\"a\",\"refused\":\"b\"}",
 	};
 	(void)state;
@@ -143,10 +154,10 @@ static void told__broken_lines(void **state)
 	for (int round = 0; round < 20000; round++) {
 		memcpy(line, good, sizeof good);
 		size_t bytes = sizeof good - 1;
-		for (uint64_t n = fan_draw_below(&rng, 4); n; n--)
-			line[fan_draw_below(&rng, bytes)] = (char)fan_draw_below(&rng, 256);
-		if (!fan_draw_below(&rng, 4))
-			bytes = fan_draw_below(&rng, bytes);
+		for (uint64_t n = fan_rng_below(&rng, 4); n; n--)
+			line[fan_rng_below(&rng, bytes)] = (char)fan_rng_below(&rng, 256);
+		if (!fan_rng_below(&rng, 4))
+			bytes = fan_rng_below(&rng, bytes);
 		if (fan_told_get(&order, line, bytes, "j", why) == FAN_OK &&
 		    order.kind == FAN_TOLD_JOB) {
 			assert_in_range(order.parts, 1, FAN_PARTS_MAX);
@@ -162,22 +173,22 @@ static void told__what_workers_say(void **state)
 	(void)state;
 	size_t n = fan_tell_join(text, "a \"b\"", 3, 8, NULL, 0);
 	text[n] = '\0';
-	assert_string_equal(text, "{\"join\":{\"job\":\"a \\\"b\\\"\",\"rank\":3,\"ranks\":8}}\n");
+	assert_string_equal(text, "{\"join\":{\"job\":\"a \\\"b\\\"\",\"rank\":3,\"ranks\":8}}");
 	n = fan_tell_join(text, "j", 3, 8, parts, 2);
 	text[n] = '\0';
 	assert_string_equal(text,
-			    "{\"join\":{\"job\":\"j\",\"rank\":3,\"ranks\":8,\"routes\":[7,9]}}\n");
+			    "{\"join\":{\"job\":\"j\",\"rank\":3,\"ranks\":8,\"routes\":[7,9]}}");
 	n = fan_tell_moved(text, 1, 65535);
 	text[n] = '\0';
-	assert_string_equal(text, "{\"moved\":{\"part\":1,\"route\":65535}}\n");
+	assert_string_equal(text, "{\"moved\":{\"part\":1,\"route\":65535}}");
 	assert_int_equal(fan_tell_join(text, "\xff", 0, 2, NULL, 0), 0);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(told__a_job),	cmocka_unit_test(told__the_others),
-		cmocka_unit_test(told__wrong_jobs),	cmocka_unit_test(told__no_orders),
+		cmocka_unit_test(told__a_job),	      cmocka_unit_test(told__the_others),
+		cmocka_unit_test(told__wrong_jobs),   cmocka_unit_test(told__no_orders),
 		cmocka_unit_test(told__broken_lines), cmocka_unit_test(told__what_workers_say),
 	};
 	return RUN(tests);

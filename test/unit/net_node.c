@@ -308,14 +308,14 @@ static struct fan_frag question(enum fan_type type, uint8_t *body, size_t bytes)
 static void node__questions(void **state)
 {
 	(void)state;
-	static const uint8_t type[] = {FAN_TYPE_QUERY, FAN_TYPE_ECHO, FAN_TYPE_TALLY};
+	static const uint8_t type[] = {FAN_TYPE_QUERY, FAN_TYPE_ECHO, FAN_TYPE_TALLY, FAN_TYPE_LAG};
 	uint8_t packet[512], body[FAN_REPORT_BYTES] = {0};
 	for (unsigned kind = 1; kind < 4; kind++) {
 		begin(0);
 		struct fan_node_config cfg = config(kind & 1, kind & 2);
 		cfg.above = kind == 2 ? port(9) : (fan_peer){.port = 0};
 		add_node(&cfg);
-		for (unsigned t = 0; t < 3; t++) {
+		for (unsigned t = 0; t < sizeof type; t++) {
 			struct fan_frag f = question(type[t], body, sizeof body);
 			fan_wire_put(packet, &f);
 			memcpy(packet + FAN_HEAD_BYTES, body, sizeof body);

@@ -57,12 +57,41 @@ static void job__slow_for_a_while(void **state)
 {
 	(void)state;
 	struct fan_job_config c = {.slows = 1};
-	c.slow[0] = (struct fan_slow){.rank = 1, .speed = 250000, .from_ns = 100, .to_ns = 200};
+	c.slow[0] = (struct fan_slow){.rank = 1,
+				      .ranks = 1,
+				      .computes = true,
+				      .speed = 250000,
+				      .from_ns = 100,
+				      .to_ns = 200};
 	assert_int_equal(fan_job_work_until(&c, 0, 0, 1000), 1000); /* another rank */
 	assert_int_equal(fan_job_work_until(&c, 1, 0, 50), 50);
 	assert_int_equal(fan_job_work_until(&c, 1, 0, 110), 140);
 	assert_int_equal(fan_job_work_until(&c, 1, 0, 1000), 1075); /* 100 lasted for 25 */
 	assert_int_equal(fan_job_work_until(&c, 1, 500, 1000), 1500);
+	assert_int_equal(fan_job_work_until(&c, 2, 0, 1000), 1000);
+}
+
+static void job__slow_to_send(void **state)
+{
+	(void)state;
+	struct fan_job_config c = {.slows = 2};
+	c.slow[0] = (struct fan_slow){.rank = 1,
+				      .ranks = 2,
+				      .sends = true,
+				      .speed = 250000,
+				      .from_ns = 100,
+				      .to_ns = 200};
+	c.slow[1] = (struct fan_slow){
+		.ranks = 4, .computes = true, .speed = 500000, .to_ns = UINT64_MAX};
+	uint64_t until_ns;
+	assert_int_equal(fan_job_sending(&c, 0, 150, &until_ns), 1000000); /* computes only */
+	assert_int_equal(until_ns, UINT64_MAX);
+	assert_int_equal(fan_job_sending(&c, 1, 0, &until_ns), 1000000);
+	assert_int_equal(until_ns, 100);
+	assert_int_equal(fan_job_sending(&c, 2, 100, &until_ns), 250000);
+	assert_int_equal(until_ns, 200);
+	assert_int_equal(fan_job_sending(&c, 3, 150, &until_ns), 1000000);
+	assert_int_equal(fan_job_work_until(&c, 1, 150, 10), 170);
 }
 
 static void job__rotating_slowness_has_its_share(void **state)
@@ -70,7 +99,8 @@ static void job__rotating_slowness_has_its_share(void **state)
 	(void)state;
 	struct fan_job_config c = {.slows = 1, .seed = 3};
 	c.slow[0] = (struct fan_slow){
-		.rank = FAN_RANK_NONE,
+		.ranks = 2,
+		.computes = true,
 		.speed = 250000,
 		.to_ns = UINT64_MAX,
 		.interval_ns = 1000,
@@ -96,6 +126,22 @@ static void job__jitter_stays_within(void **state)
 	assert_in_range(high, 1095000, 1100000);
 }
 
+/* Of a shape of 2, a quarter takes twice as long or longer, a hundredth ten times. */
+static void job__pareto_has_its_tail(void **state)
+{
+	(void)state;
+	struct fan_job_config c = {.pareto = 2000000, .seed = 5};
+	unsigned twice = 0, ten_times = 0;
+	for (uint32_t i = 0; i < 10000; i++) {
+		uint64_t ns = fan_job_jittered(&c, 3, i, 1000000);
+		assert_in_range(ns, 999999, 100000000);
+		twice += ns >= 2000000;
+		ten_times += ns >= 10000000;
+	}
+	assert_in_range(twice, 2350, 2650);
+	assert_in_range(ten_times, 75, 125);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -103,8 +149,10 @@ int main(void)
 		cmocka_unit_test(job__buckets_of_at_least),
 		cmocka_unit_test(job__one_bucket_for_all),
 		cmocka_unit_test(job__slow_for_a_while),
+		cmocka_unit_test(job__slow_to_send),
 		cmocka_unit_test(job__rotating_slowness_has_its_share),
 		cmocka_unit_test(job__jitter_stays_within),
+		cmocka_unit_test(job__pareto_has_its_tail),
 	};
 	return RUN(tests);
 }
