@@ -164,11 +164,14 @@ struct fanin_options {
 					    * every few seconds with a sentence about what it waits
 					    * for; NULL: nobody wants to know */
 	void *waiting_arg;
+	int rto_min_ms; /* silence after which this rank asks for a result, at least: on links so
+			 * slow that a result waits for tens of milliseconds in queues, asking
+			 * sooner makes the queues longer; 1..1000; FANIN_RTO_MIN_MS; 1 */
 };
 #define FANIN_OPTIONS_INIT                                                                         \
 	{                                                                                          \
 		sizeof(struct fanin_options), NULL, NULL, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,  \
-			-1, -1, -1, NULL, -1, -1, -1, NULL, -1, NULL, NULL                         \
+			-1, -1, -1, NULL, -1, -1, -1, NULL, -1, NULL, NULL, -1                     \
 	}
 
 struct fanin_stats {

@@ -71,6 +71,7 @@ static const struct key keys[] = {
 	TEXT(server, server_addr),
 	TEXT(controller, controller_addr),
 	NUMBER(pace, 0, 1000),
+	NUMBER(rto_min_ms, 1, FAN_CONFIG_RTO_MIN_MAX_MS),
 };
 enum { KEY_SWITCH = 0, KEY_RANK = 2, KEY_RANKS = 3, KEY_SERVER = 18, KEY_CONTROLLER = 19 };
 
@@ -252,7 +253,8 @@ static int ini_line(void *user, const char *section, const char *name, const cha
 			l->why, l->why_bytes,
 			"%s: unknown key in [worker]: expected switch, job, rank, ranks, mtu, "
 			"window, timeout_ms, alive_ms, mode, wire, multicast, checksum, narrow, "
-			"plain_udp, priority, ahead, cache, congestion, server, controller or pace",
+			"plain_udp, priority, ahead, cache, congestion, server, controller, pace or "
+			"rto_min_ms",
 			where);
 	l->failed = true;
 	return 0;
@@ -303,6 +305,7 @@ static void defaults(struct fan_config *c)
 	c->alive_ms = FAN_ALIVE_MS;
 	c->multicast = 1;
 	c->pace = FAN_CONFIG_PACE;
+	c->rto_min_ms = FAN_RTO_MIN_NS / FAN_MS;
 }
 
 /* What no single option shows. */

@@ -48,6 +48,7 @@ static struct fan_worker_config worker_config(const struct fanin_comm *c,
 				     (cfg->narrow ? 0 : FAN_JOIN_WIDE) |
 				     (cfg->ahead ? FAN_JOIN_AHEAD : 0)),
 		.alive_ms = (uint32_t)cfg->alive_ms,
+		.rto_min_ms = (uint32_t)cfg->rto_min_ms,
 		.join_ms = (uint32_t)left_ms + 1,
 		.stall_ms = (uint32_t)cfg->timeout_ms,
 		.route = part->route,
