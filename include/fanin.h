@@ -154,11 +154,24 @@ struct fanin_options {
 				  * switch asks it to, per shard, each of one payload: 0..65536;
 				  * 0: the server keeps them all; FANIN_CACHE; 0 */
 	int congestion;		 /* enum fanin_congestion; FANIN_CONGESTION=aimd|a2tp; aimd */
+	const char *controller_addr; /* "HOST:PORT" of a `fanin controller`, instead of a switch: it
+				      * tells which switches and servers sum which part of each
+				      * tensor; FANIN_CONTROLLER; none */
+	int pace; /* with a controller: percent of the planned rate at which this rank sends,
+		   * 0..1000; 0: as fast as windows allow; FANIN_PACE; 100 */
+	void (*waiting)(void *arg,
+			const char *text); /* while fanin_comm_create waits, it calls this
+					    * every few seconds with a sentence about what it waits
+					    * for; NULL: nobody wants to know */
+	void *waiting_arg;
+	int rto_min_ms; /* silence after which this rank asks for a result, at least: on links so
+			 * slow that a result waits for tens of milliseconds in queues, asking
+			 * sooner makes the queues longer; 1..1000; FANIN_RTO_MIN_MS; 1 */
 };
 #define FANIN_OPTIONS_INIT                                                                         \
 	{                                                                                          \
 		sizeof(struct fanin_options), NULL, NULL, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,  \
-			-1, -1, -1, NULL, -1, -1, -1                                               \
+			-1, -1, -1, NULL, -1, -1, -1, NULL, -1, NULL, NULL, -1                     \
 	}
 
 struct fanin_stats {
@@ -181,7 +194,7 @@ struct fanin_stats {
 	uint32_t cwnd_frags;  /* of window_frags: that congestion leaves */
 	uint64_t marks;	      /* results some part of which has met congestion (ECN) */
 	uint64_t collisions;  /* results some part of which found its shared slot taken */
-	uint64_t moves;	      /* from the switch to the server, and back */
+	uint64_t moves;	      /* from the switch to the server, and back; to other routes */
 	int server;	      /* 1: the switch is silent, and this rank goes through the server */
 	uint32_t ahead_asked; /* by which its options would let this rank run ahead, per shard... */
 	uint32_t ahead_frags; /* ...and by which it may, all shards together.  0: the job goes in
@@ -195,6 +208,9 @@ struct fanin_stats {
 	uint64_t cache_early; /* ...sums sent because somebody asked... */
 	uint64_t cache_over;  /* ...and sums and parts for which there was no room */
 	uint64_t bypassed;    /* contributions sent past shared slots, by a2tp */
+	uint32_t parts;	      /* of each tensor, that go to homes of their own; 1 without a plan */
+	uint64_t result_ns;   /* when the last result came, CLOCK_MONOTONIC; 0: none yet */
+	uint64_t gap_ns;      /* longest time without a result while operations were under way */
 };
 
 /* Options of a switch inside this process.  Set with FANIN_SWITCH_OPTIONS_INIT, then

@@ -231,6 +231,7 @@ int args_read(const struct args_command *c, void *values, int argc, char **argv,
 {
 	struct flags f = {.c = c};
 
+	assert(c->count <= ARGS_OPTIONS_MAX);
 	read_flags(&f, argc, argv);
 	if (f.config) /* the library asks for [worker] in the same file */
 		setenv("FANIN_CONFIG", f.config, 1);

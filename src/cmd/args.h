@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ARGS_OPTIONS_MAX 48    /* rows of a table */
+#define ARGS_OPTIONS_MAX 64    /* rows of a table */
 #define ARGS_WHY_BYTES	 512   /* enough for any error text */
 #define ARGS_NAME_MAX	 63    /* bytes of a name, a key or a word */
 #define ARGS_TEXT_BYTES	 256   /* a text and its zero */

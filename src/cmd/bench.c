@@ -23,6 +23,8 @@ static const struct args_option options[] = {
 	 "be one rank of a job on this switch"},
 	{"server", 0, ARGS_TEXT, AT(server_addr), 0, 0, NULL, "ADDR:PORT",
 	 "the server behind that switch: go on through it when the switch is silent"},
+	{"controller", 0, ARGS_TEXT, AT(controller_addr), 0, 0, NULL, "ADDR:PORT",
+	 "be one rank of a job of this `fanin controller`'s plan"},
 	{"job", 0, ARGS_TEXT, AT(job), 0, 0, NULL, "NAME", "name of the job"},
 	{"rank", 0, ARGS_NUMBER, AT(rank), 0, FANIN_RANKS_MAX - 1, NULL, "R",
 	 "this rank (as the launcher says)"},
@@ -37,6 +39,8 @@ static const struct args_option options[] = {
 	 "one size, of N elements, instead of --begin and --end"},
 	{"iters", 'n', ARGS_NUMBER, AT(iters), 1, BENCH_ITERS_MAX, NULL, "N",
 	 "timed all-reduces of each size (20)"},
+	{"seconds", 0, ARGS_NUMBER, AT(seconds), 1, 86400, NULL, "S",
+	 "instead of --iters: as many as begin within so long"},
 	{"warmup", 'w', ARGS_NUMBER, AT(warmup), 0, BENCH_ITERS_MAX, NULL, "N",
 	 "untimed ones before them (5)"},
 	{"type", 'd', ARGS_WORD, AT(dtype), 0, 0, dtypes, "TYPE",
@@ -57,6 +61,8 @@ static const struct args_option options[] = {
 	{"no-multicast", 0, ARGS_FLAG, AT(no_multicast), 0, 0, NULL, NULL,
 	 "results by unicast only"},
 	{"plain", 0, ARGS_FLAG, AT(plain), 0, 0, NULL, NULL, "no UDP_SEGMENT, no UDP_GRO"},
+	{"pace", 0, ARGS_NUMBER, AT(pace), 0, 1000, NULL, "PERCENT",
+	 "with --controller: send at that much of the planned rate; 0: as windows allow (100)"},
 	{"priority", 0, ARGS_NUMBER, AT(priority), 0, 255, NULL, "P",
 	 "of the job under policy esa; 0: by what it has left to send (0)"},
 	{"ahead", 0, ARGS_NUMBER, AT(ahead), 0, FAN_AHEAD_MAX, NULL, "N",
@@ -86,7 +92,7 @@ static const struct args_option options[] = {
 static const struct args_command command = {
 	"bench",
 	"Time all-reduces through a switch and check every element.\v"
-	"Either --local N, or in every process --switch with --job, --rank and --ranks.  Times are "
+	"Either --local N, or in every process --switch or --controller with --job, --rank and --ranks.  Times are "
 	"those of the slowest rank; algbw = size / time, busbw = algbw x 2 (N - 1) / N as in "
 	"nccl-tests, linkbw = what every link carries in each direction.",
 	options,
@@ -108,22 +114,33 @@ size_t bench_dtype_bytes(int dtype)
 	return fan_dtype_bytes((unsigned)dtype);
 }
 
+/* Somebody has told which switch, or whom to ask for it. */
+static bool is_addressed(const struct bench_options *o)
+{
+	static const char *const variables[] = {"FANIN_SWITCH", "FANIN_CONTROLLER", "FANIN_CONFIG"};
+	bool addressed = *o->switch_addr || *o->controller_addr;
+	for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
+		addressed |= getenv(variables[i]) != NULL;
+	return addressed;
+}
+
 /* What options say together; NULL: all is well. */
 static const char *check_together(const struct bench_options *o)
 {
-	bool addressed = *o->switch_addr || getenv("FANIN_SWITCH") || getenv("FANIN_CONFIG");
-	if (o->local && *o->switch_addr)
-		return "--local, --switch: expected only one of them";
-	if (!o->local && !addressed)
-		return "expected --local N or --switch ADDR:PORT";
+	if (!!o->local + !!*o->switch_addr + !!*o->controller_addr > 1)
+		return "--local, --switch, --controller: expected only one of them";
+	if (!o->local && !is_addressed(o))
+		return "expected --local N, --switch ADDR:PORT or --controller ADDR:PORT";
 	if (o->local && (o->rank >= 0 || o->ranks >= 0))
-		return "--rank, --ranks: expected with --switch, not with --local";
+		return "--rank, --ranks: expected with --switch or --controller, not with --local";
 	if (!o->local && o->policy)
 		return "--policy: expected with --local; else the switch has one";
 	if (o->local && o->ahead > 0 && !o->policy)
 		return "--ahead: expected with --policy atp or esa";
 	if (o->mode == FANIN_MODE_FIXED && o->wire != FANIN_FLOAT32)
 		return "--mode fixed: expected --wire float32";
+	if (o->seconds && o->compute_ms)
+		return "--seconds, --compute: expected only one of them";
 	if (o->end_bytes < o->begin_bytes)
 		return "--end: expected at least --begin";
 	return NULL;
@@ -147,6 +164,7 @@ int cmd_bench(int argc, char **argv)
 		.ahead = -1,
 		.cache = -1,
 		.congestion = -1,
+		.pace = -1,
 		.timeout_ms = -1,
 		.alive_ms = -1,
 		.threads = 1,

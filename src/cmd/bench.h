@@ -4,6 +4,7 @@
  * bench.c          flags
  * bench_local.c    --local N: a switch and N ranks as child processes
  * bench_run.c      what one rank does
+ * bench_again.c    going on after a server of the plan was lost
  * bench_policy.c   which policy the switch has
  * bench_verify.c   inputs whose results are known exactly
  * bench_report.c   the table, the bar and the JSON that rank 0 writes */
@@ -24,20 +25,22 @@
 #define BENCH_BYTES_MAX (UINT64_C(16) << 30) /* of one tensor */
 
 struct bench_options {
-	int local;			   /* ranks to start here with a switch; 0: --switch */
-	char switch_addr[ARGS_TEXT_BYTES]; /* "": as the library finds it */
-	char server_addr[ARGS_TEXT_BYTES]; /* "": none */
-	char job[ARGS_TEXT_BYTES];	   /* "": the library's default */
-	int rank, ranks;		   /* -1: as a launcher says */
+	int local;			       /* ranks to start here with a switch; 0: --switch */
+	char switch_addr[ARGS_TEXT_BYTES];     /* "": as the library finds it */
+	char server_addr[ARGS_TEXT_BYTES];     /* "": none */
+	char controller_addr[ARGS_TEXT_BYTES]; /* "": none */
+	char job[ARGS_TEXT_BYTES];	       /* "": the library's default */
+	int rank, ranks;		       /* -1: as a launcher says */
 	uint64_t begin_bytes, end_bytes;
 	uint64_t elems; /* 0: by bytes */
 	int factor;
 	int iters, warmup;
+	int seconds;					   /* instead of iters; 0: iters */
 	int dtype, op;					   /* enum fanin_dtype, enum fanin_redop */
 	int check;					   /* every element */
 	int mtu, mode, wire, window, timeout_ms, alive_ms; /* -1: the library's default */
 	bool no_multicast, plain;
-	int priority;		/* -1: the library's default */
+	int priority, pace;	/* -1: the library's default */
 	int ahead, cache;	/* likewise */
 	int congestion;		/* likewise; enum fanin_congestion */
 	int compute_ms, jitter; /* before each all-reduce, +- percent of it */
@@ -61,24 +64,6 @@ struct bench_gate {
 
 struct json_t;
 
-/* What an all-reduce of one size has shown, over all ranks. */
-struct bench_result {
-	uint64_t count;
-	double p50_us, p99_us;
-	const char *policy; /* of the switch */
-	double elapsed_s;   /* of rank 0, all timed iterations with what lies between them */
-	int64_t wrong, retransmits;
-	int64_t cache_peak;				       /* of the rank with the most... */
-	int64_t cache_done, cache_early, cache_over, bypassed; /* ...and over all, so far */
-};
-
-/* Be one rank: all sizes, all iterations.  The exit status; errors go to stderr.
- * `gate` NULL: the library's barrier. */
-int bench_run(const struct bench_options *o, const struct bench_gate *gate);
-
-/* Be the parent of a switch and o->local ranks.  The exit status. */
-int bench_local(const struct bench_options *o);
-
 /* Inputs and results of one iteration, period by period: element i of a tensor is
  * element i mod BENCH_PERIOD of a tile.  Whole numbers, so small that every sum is
  * exact in the type in which it travels, in any order. */
@@ -91,6 +76,29 @@ struct bench_tile {
 	unsigned char in[BENCH_PERIOD * 8];
 	unsigned char expected[BENCH_PERIOD * 8];
 };
+
+/* What an all-reduce of one size has shown, over all ranks. */
+struct bench_result {
+	uint64_t count;
+	double p50_us, p99_us;
+	const char *policy; /* of the switch */
+	double elapsed_s;   /* of rank 0, all timed iterations with what lies between them */
+	int64_t wrong, retransmits;
+	int64_t cache_peak;				       /* of the rank with the most... */
+	int64_t cache_done, cache_early, cache_over, bypassed; /* ...and over all, so far */
+	int iters;					       /* timed */
+	/* Since the start, of the rank that has most of it: */
+	int64_t restarts; /* communicators that were lost with a server */
+	int64_t moves;	  /* of parts to other routes */
+	int64_t gap_ns;	  /* longest time without a result while one was waited for */
+};
+
+/* Be one rank: all sizes, all iterations.  The exit status; errors go to stderr.
+ * `gate` NULL: the library's barrier. */
+int bench_run(const struct bench_options *o, const struct bench_gate *gate);
+
+/* Be the parent of a switch and o->local ranks.  The exit status. */
+int bench_local(const struct bench_options *o);
 
 void bench_tile_make(struct bench_tile *t, const struct bench_options *o, int rank, int ranks,
 		     int iter);
@@ -106,6 +114,8 @@ void bench_element_text(char *text, size_t bytes, const void *element, int dtype
 /* How the ranks of job `name` ("": of all jobs) stand beside each other, as the switch knows:
  * an array, empty where they go in step. */
 struct json_t *bench_lags(const char *switch_text, const char *name, unsigned shards);
+/* Is that a controller, whose plan says which switches? */
+bool bench_follows(const char *switch_text);
 
 /* The word for the policy of the switch that fanin_comm_switch has told. */
 const char *bench_policy(const char *switch_text);

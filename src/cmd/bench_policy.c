@@ -29,6 +29,11 @@ static const char *ask_policy(const fan_peer *to)
 	return m.policy == FAN_POLICY_ATP ? "atp" : m.policy == FAN_POLICY_ESA ? "esa" : "switchml";
 }
 
+bool bench_follows(const char *switch_text)
+{
+	return strstr(switch_text, " (controller)") != NULL;
+}
+
 /* What fanin_comm_switch tells, as an address.  0, or -1. */
 static int address_of(fan_peer *to, const char *switch_text)
 {
@@ -46,6 +51,8 @@ const char *bench_policy(const char *switch_text)
 {
 	fan_peer to;
 
+	if (bench_follows(switch_text))
+		return "plan";
 	return address_of(&to, switch_text) ? "unknown" : ask_policy(&to);
 }
 

@@ -72,6 +72,9 @@ void bench_print_row(FILE *f, const struct bench_options *o, const struct bench_
 	else
 		fprintf(f, "%8s", "N/A");
 	fprintf(f, " %12lld\n", (long long)r->retransmits);
+	if (r->restarts || r->moves)
+		fprintf(f, "# restarts %lld, moves %lld, longest time without a result %.3f s\n",
+			(long long)r->restarts, (long long)r->moves, (double)r->gap_ns * 1e-9);
 	fflush(f);
 }
 
@@ -87,6 +90,22 @@ void bench_print_bar(int done, int all, uint64_t bytes, int64_t ns)
 	if (done == all && !isatty(STDERR_FILENO))
 		fprintf(stderr, "\n");
 	fflush(stderr);
+}
+
+/* At which rate each rank sends, in Gb/s: its elements as they travel, and all bytes with the
+ * headers of fragments, UDP, IPv4 and Ethernet, as links count them. */
+static json_t *rates_json(const struct bench_options *o, const struct fanin_stats *s,
+			  const struct bench_result *r)
+{
+	enum { HEADERS = FAN_HEAD_BYTES + 28 + 14 };
+	bool floats = o->dtype == FANIN_FLOAT32 && o->wire >= 0;
+	uint64_t bytes = r->count * bench_dtype_bytes(floats ? o->wire : o->dtype);
+	uint64_t full = s->packet_bytes > FAN_HEAD_BYTES ? s->packet_bytes - FAN_HEAD_BYTES : 1;
+	uint64_t all = bytes + (bytes + full - 1) / full * HEADERS;
+	return json_pack("{s:f, s:f, s:i, s:I, s:I, s:f}", "gbps", (double)bytes * 8e-3 / r->p50_us,
+			 "wire_gbps", (double)all * 8e-3 / r->p50_us, "iterations", r->iters,
+			 "restarts", (json_int_t)r->restarts, "moves", (json_int_t)r->moves,
+			 "gap_s", (double)r->gap_ns * 1e-9);
 }
 
 static json_t *result_json(const struct bench_options *o, const struct bench_result *r, int ranks)
@@ -119,13 +138,13 @@ static json_t *conditions_json(const struct bench_options *o, const struct fanin
 {
 	struct rusage usage;
 	getrusage(RUSAGE_SELF, &usage);
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:b, s:I, s:i, s:s, s:s, s:I}",
-			 "moves", (json_int_t)s->moves, "marks", (json_int_t)s->marks, "collisions",
-			 (json_int_t)s->collisions, "window_frags", (json_int_t)s->window_frags,
-			 "packet_bytes", (json_int_t)s->packet_bytes, "tensor_bytes",
-			 (json_int_t)tensor_bytes, "multicast", s->multicast, "segment_offload",
-			 s->segment_offload, "receive_offload", s->receive_offload, "shards",
-			 (json_int_t)s->shards, "mtu", o->mtu < 0 ? 1500 : o->mtu, "mode",
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:b, s:I, s:I, s:i, s:s, s:s, s:I}",
+			 "marks", (json_int_t)s->marks, "collisions", (json_int_t)s->collisions,
+			 "window_frags", (json_int_t)s->window_frags, "packet_bytes",
+			 (json_int_t)s->packet_bytes, "tensor_bytes", (json_int_t)tensor_bytes,
+			 "multicast", s->multicast, "segment_offload", s->segment_offload,
+			 "receive_offload", s->receive_offload, "shards", (json_int_t)s->shards,
+			 "parts", (json_int_t)s->parts, "mtu", o->mtu < 0 ? 1500 : o->mtu, "mode",
 			 mode_name(o), "wire", wire_name(o), "rss_peak_bytes",
 			 (json_int_t)usage.ru_maxrss * 1024);
 }
@@ -144,7 +163,10 @@ int bench_write_json(const struct bench_options *o, const struct fanin_stats *s,
 	json_t *rows = json_array(), *conditions = conditions_json(o, s, tensor_bytes);
 	for (int i = 0; i < results; i++) {
 		json_t *row = result_json(o, &r[i], ranks);
+		json_t *rates = rates_json(o, s, &r[i]);
+		json_object_update(row, rates);
 		json_object_update(row, conditions);
+		json_decref(rates);
 		json_object_update_new(row, lead_json(s, &r[i]));
 		json_array_append_new(rows, row);
 	}

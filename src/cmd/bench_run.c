@@ -11,32 +11,16 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "bench.h"
+#include "bench_rank.h"
 
-struct rank {
-	const struct bench_options *o;
-	const struct bench_gate *gate;
-	fanin_comm *comm;
-	int rank, ranks;
-	size_t tensor_bytes; /* of each of the two */
-	void *in, *out;
-	int64_t *ns; /* one an iteration */
-	struct bench_tile tile;
-	const char *policy; /* rank 0: of the switch */
-	json_t *lags;	    /* likewise: how the ranks stood in the end */
-	bool told;	    /* a wrong element has been shown */
-	struct bench_result result[BENCH_SIZES_MAX];
-	int results;
-};
-
-static int64_t now_ns(void)
+int64_t bench_now_ns(void)
 {
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static int fail(const struct rank *k, int e)
+int bench_fail(const struct bench_rank *k, int e)
 {
 	const char *why = fanin_comm_error(k->comm);
 	if (!k->comm || !*why)
@@ -48,13 +32,13 @@ static int fail(const struct rank *k, int e)
 	return e;
 }
 
-static int pass_gate(const struct rank *k)
+static int pass_gate(const struct bench_rank *k)
 {
 	return k->gate ? k->gate->wait(k->gate->ctx) : fanin_barrier(k->comm);
 }
 
 /* The first wrong element of this rank, once. */
-static void tell_wrong(struct rank *k, size_t at)
+static void tell_wrong(struct bench_rank *k, size_t at)
 {
 	size_t e = k->tile.elem_bytes;
 	char got[32], want[32];
@@ -70,7 +54,7 @@ static void tell_wrong(struct rank *k, size_t at)
 
 /* Be idle as long as this rank's model would compute in iteration `iter`: the same time on
  * every run. */
-static int compute(const struct rank *k, int iter)
+static int compute(const struct bench_rank *k, int iter)
 {
 	uint64_t mix = ((uint64_t)(k->rank + k->o->first) << 32 | (uint32_t)iter) + 1;
 	mix = (mix ^ mix >> 31) * UINT64_C(0x9e3779b97f4a7c15);
@@ -83,8 +67,8 @@ static int compute(const struct rank *k, int iter)
 	return 0;
 }
 
-/* One iteration; `*ns` is this rank's time. */
-static int iterate(struct rank *k, size_t count, int iter, int64_t *ns, int64_t *wrong)
+/* One iteration; `*ns` is this rank's time.  `gated`: the ranks have waited for each other. */
+static int iterate(struct bench_rank *k, size_t count, int iter, int64_t *ns, bool gated)
 {
 	const struct bench_options *o = k->o;
 	size_t first = 0;
@@ -93,17 +77,17 @@ static int iterate(struct rank *k, size_t count, int iter, int64_t *ns, int64_t 
 				iter);
 		bench_fill(&k->tile, k->in, count);
 	}
-	int e = o->compute_ms ? compute(k, iter) : pass_gate(k);
-	int64_t start = now_ns();
+	int e = o->compute_ms ? compute(k, iter) : gated ? 0 : pass_gate(k);
+	int64_t start = bench_now_ns();
 	if (!e)
 		e = fanin_allreduce(k->comm, k->in, k->out, count, o->dtype, o->op);
-	*ns = now_ns() - start;
+	*ns = bench_now_ns() - start;
 	if (e || !o->check)
 		return e;
 	uint64_t bad = bench_count_wrong(&k->tile, k->out, count, &first);
 	if (bad)
 		tell_wrong(k, first);
-	*wrong += (int64_t)bad;
+	k->wrong += (int64_t)bad;
 	return 0;
 }
 
@@ -124,98 +108,164 @@ static void summarise(struct bench_result *r, int64_t *ns, int n)
 	r->p99_us = (double)ns[((int64_t)n * 99 + 99) / 100 - 1] / 1e3;
 }
 
-static uint64_t retransmits(const struct rank *k)
-{
-	struct fanin_stats s = {.size = sizeof s};
-	fanin_comm_stats(k->comm, &s);
-	return s.retransmits;
-}
-
-/* Over all ranks: what went wrong, was sent again since there were `before`, and was kept for
- * others. */
-static int add_up(const struct rank *k, uint64_t before, struct bench_result *r)
-{
-	struct fanin_stats s = {.size = sizeof s};
-	fanin_comm_stats(k->comm, &s);
-	int64_t peak = s.cache_peak;
-	int64_t sums[] = {r->wrong,
-			  (int64_t)(s.retransmits - before),
-			  (int64_t)s.cache_done,
-			  (int64_t)s.cache_early,
-			  (int64_t)s.cache_over,
-			  (int64_t)s.bypassed};
-	int e = fanin_allreduce(k->comm, sums, sums, sizeof sums / sizeof *sums, FANIN_INT64,
-				FANIN_SUM);
-	if (!e)
-		e = fanin_allreduce(k->comm, &peak, &peak, 1, FANIN_INT64, FANIN_MAX);
-	r->wrong = sums[0];
-	r->retransmits = sums[1];
-	r->cache_done = sums[2];
-	r->cache_early = sums[3];
-	r->cache_over = sums[4];
-	r->bypassed = sums[5];
-	r->cache_peak = peak;
-	return e;
-}
-
-static json_t *look_at_ranks(const struct rank *k)
+static json_t *look_at_ranks(const struct bench_rank *k)
 {
 	struct fanin_stats s = {.size = sizeof s};
 	fanin_comm_stats(k->comm, &s);
 	return bench_lags(fanin_comm_switch(k->comm), k->o->job, s.ahead_frags ? s.shards : 0);
 }
 
-static int run_size(struct rank *k, size_t count, struct bench_result *r)
+/* Steps of one size: warm-up, getting ready to time, timed ones, summing up.  A step's number
+ * is SIZE_STEP * size + step. */
+#define SIZE_STEP (INT64_C(1) << 32)
+#define LAST_STEP (INT64_C(1) << 31) /* summing up */
+
+static int begin_timing(struct bench_rank *k)
 {
-	const struct bench_options *o = k->o;
-	int64_t unused = 0, begin = now_ns();
-	uint64_t before = 0;
-	for (int i = 0; i < o->warmup + o->iters; i++) {
-		bool timed = i >= o->warmup;
-		int64_t *ns = timed ? &k->ns[i - o->warmup] : &unused;
-		if (i == o->warmup)
-			before = retransmits(k);
-		if (i == o->warmup)
-			begin = now_ns();
-		int e = iterate(k, count, i, ns, &r->wrong);
-		if (e)
-			return e;
-		if (o->progress && k->rank == 0)
-			bench_print_bar(i + 1, o->warmup + o->iters,
-					count * bench_dtype_bytes(o->dtype), *ns);
-	}
-	r->elapsed_s = (double)(now_ns() - begin) * 1e-9;
-	if (k->rank == 0 && *o->json) {
-		json_decref(k->lags);
-		k->lags = look_at_ranks(k); /* while all are there */
-	}
-	int e = fanin_allreduce(k->comm, k->ns, k->ns, (size_t)o->iters, FANIN_INT64, FANIN_MAX);
+	k->retransmits = bench_retransmits(k);
+	k->begin_ns = bench_now_ns();
+	return 0;
+}
+
+/* Over all ranks: what went wrong, was sent again, was kept for others, and how long no result
+ * came. */
+static int add_up(struct bench_rank *k, struct bench_result *r)
+{
+	struct fanin_stats s = {.size = sizeof s};
+	fanin_comm_stats(k->comm, &s);
+	int64_t sums[] = {k->wrong,
+			  (int64_t)(bench_retransmits(k) - k->retransmits),
+			  (int64_t)s.cache_done,
+			  (int64_t)s.cache_early,
+			  (int64_t)s.cache_over,
+			  (int64_t)s.bypassed};
+	int64_t most[] = {s.cache_peak, k->restarts, (int64_t)bench_moves(k), bench_gap_ns(k)};
+	int e = fanin_allreduce(k->comm, sums, sums, sizeof sums / sizeof *sums, FANIN_INT64,
+				FANIN_SUM);
 	if (!e)
-		e = add_up(k, before, r);
-	r->count = count;
-	r->policy = k->policy;
-	summarise(r, k->ns, o->iters);
+		e = fanin_allreduce(k->comm, most, most, sizeof most / sizeof *most, FANIN_INT64,
+				    FANIN_MAX);
+	r->wrong = sums[0];
+	r->retransmits = sums[1];
+	r->cache_done = sums[2];
+	r->cache_early = sums[3];
+	r->cache_over = sums[4];
+	r->bypassed = sums[5];
+	r->cache_peak = most[0];
+	r->restarts = most[1];
+	r->moves = most[2];
+	r->gap_ns = most[3];
 	return e;
 }
 
-static int run_sizes(struct rank *k)
+static int sum_up(struct bench_rank *k, size_t count, struct bench_result *r)
+{
+	memset(r, 0, sizeof *r);
+	r->count = count;
+	r->policy = k->policy;
+	r->iters = k->iters;
+	r->elapsed_s = (double)(bench_now_ns() - k->begin_ns) * 1e-9;
+	if (k->rank == 0 && *k->o->json) {
+		json_decref(k->lags);
+		k->lags = look_at_ranks(k); /* while all are there */
+	}
+	int e = fanin_allreduce(k->comm, k->ns, k->all, (size_t)k->iters, FANIN_INT64, FANIN_MAX);
+	if (!e)
+		e = add_up(k, r);
+	if (!e)
+		summarise(r, k->all, k->iters);
+	return e;
+}
+
+/* Elements of size number `size`; 0: there is none. */
+static size_t size_count(const struct bench_options *o, int64_t size)
+{
+	uint64_t bytes = o->begin_bytes;
+	if (size > 0 && (o->elems || o->factor < 2))
+		return 0;
+	for (int64_t i = 0; i < size && bytes <= o->end_bytes; i++)
+		bytes *= (uint64_t)o->factor;
+	if (size >= BENCH_SIZES_MAX || (!o->elems && bytes > o->end_bytes))
+		return 0;
+	return o->elems ? o->elems : bytes / bench_dtype_bytes(o->dtype);
+}
+
+/* Has rank 0 been timing for o->seconds, after `timed` iterations?  All ranks wait here. */
+static int ask_time(struct bench_rank *k, int timed, bool *over)
+{
+	int64_t ns = bench_now_ns() - k->begin_ns;
+	int64_t late = k->rank == 0 && ns >= k->o->seconds * INT64_C(1000000000);
+	int e = fanin_allreduce(k->comm, &late, &late, 1, FANIN_INT64, FANIN_MAX);
+	*over = (late && timed) || timed == BENCH_ITERS_MAX;
+	return e;
+}
+
+/* Step `i` is an iteration, or the end of them: `*over`. */
+static int step_iteration(struct bench_rank *k, size_t count, int i, bool *over)
 {
 	const struct bench_options *o = k->o;
-	size_t elem = bench_dtype_bytes(o->dtype);
-	uint64_t bytes = o->begin_bytes;
-	while (k->results < BENCH_SIZES_MAX && bytes <= o->end_bytes) {
-		size_t count = o->elems ? o->elems : bytes / elem;
-		struct bench_result *r = &k->result[k->results++];
-		int e = run_size(k, count, r);
+	bool timed = i > o->warmup;
+	int iter = timed ? i - 1 : i, e = 0; /* one step began the timing */
+	int64_t unused, *ns = &unused;
+	if (timed && o->seconds)
+		e = ask_time(k, iter - o->warmup, over);
+	else if (timed)
+		*over = iter - o->warmup == o->iters;
+	if (timed)
+		k->iters = iter - o->warmup;
+	if (e || *over)
+		return e;
+	if (timed)
+		ns = &k->ns[iter - o->warmup];
+	e = iterate(k, count, iter, ns, timed && o->seconds);
+	if (!e && o->progress && k->rank == 0)
+		bench_print_bar(iter + 1, o->warmup + (o->seconds ? iter + 1 : o->iters),
+				count * bench_dtype_bytes(o->dtype), *ns);
+	return e;
+}
+
+/* Step `i` of size `size`; `*next` is the one after it. */
+static int take_step(struct bench_rank *k, int64_t size, size_t count, int64_t i, int64_t *next)
+{
+	struct bench_result *r = &k->result[size];
+	bool over = false;
+	*next = size * SIZE_STEP + i + 1;
+	if (i == 0)
+		k->wrong = 0;
+	if (i == k->o->warmup)
+		return begin_timing(k);
+	if (i < LAST_STEP) {
+		int e = step_iteration(k, count, (int)i, &over);
+		if (over)
+			*next = size * SIZE_STEP + LAST_STEP;
+		return e;
+	}
+	*next = (size + 1) * SIZE_STEP;
+	int e = sum_up(k, count, r);
+	if (e || size != k->results)
+		return e;
+	k->results++;
+	if (k->rank == 0)
+		bench_print_row(stdout, k->o, r, k->ranks);
+	return 0;
+}
+
+/* All steps of all sizes; where a server is lost, back to what all ranks have done. */
+static int run_sizes(struct bench_rank *k)
+{
+	int64_t step = 0, next;
+	for (;;) {
+		size_t count = size_count(k->o, step / SIZE_STEP);
+		if (!count)
+			return 0;
+		int e = take_step(k, step / SIZE_STEP, count, step % SIZE_STEP, &next);
+		if (!e)
+			step = next;
+		else
+			e = bench_again(k, e, &step);
 		if (e)
 			return e;
-		if (k->rank == 0)
-			bench_print_row(stdout, o, r, k->ranks);
-		bytes *= (uint64_t)o->factor;
-		if (o->factor < 2 || o->elems)
-			break;
 	}
-	return 0;
 }
 
 static void *tensor(size_t bytes)
@@ -225,22 +275,33 @@ static void *tensor(size_t bytes)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-static int allocate(struct rank *k)
+static int allocate(struct bench_rank *k)
 {
 	const struct bench_options *o = k->o;
 	k->tensor_bytes = o->elems ? o->elems * bench_dtype_bytes(o->dtype) : o->end_bytes;
 	k->in = tensor(k->tensor_bytes);
 	k->out = tensor(k->tensor_bytes);
-	k->ns = calloc((size_t)o->iters, sizeof *k->ns);
-	return k->in && k->out && k->ns ? FANIN_OK : FANIN_E_NOMEM;
+	k->iters = o->iters;
+	size_t most = o->seconds ? BENCH_ITERS_MAX : (size_t)o->iters;
+	k->ns = calloc(most, sizeof *k->ns);
+	k->all = calloc(most, sizeof *k->all);
+	return k->in && k->out && k->ns && k->all ? FANIN_OK : FANIN_E_NOMEM;
 }
 
-static int join(struct rank *k)
+/* fanin_comm_create has waited for a while, and says what for. */
+static void tell_wait(void *arg, const char *text)
+{
+	const struct bench_rank *k = arg;
+	fprintf(stderr, "fanin bench: rank %d: waiting: %s\n", k->rank, text);
+}
+
+int bench_join(struct bench_rank *k)
 {
 	const struct bench_options *o = k->o;
 	struct fanin_options f = FANIN_OPTIONS_INIT;
 	f.switch_addr = *o->switch_addr ? o->switch_addr : NULL;
 	f.server_addr = *o->server_addr ? o->server_addr : NULL;
+	f.controller_addr = *o->controller_addr ? o->controller_addr : NULL;
 	f.job = *o->job ? o->job : NULL;
 	f.rank = o->rank;
 	f.ranks = o->ranks;
@@ -253,6 +314,9 @@ static int join(struct rank *k)
 	f.multicast = o->no_multicast ? 0 : -1;
 	f.plain_udp = o->plain ? 1 : -1;
 	f.priority = o->priority;
+	f.pace = o->pace;
+	f.waiting = tell_wait;
+	f.waiting_arg = k;
 	f.ahead = o->ahead;
 	f.cache = o->cache;
 	f.congestion = o->congestion;
@@ -265,7 +329,7 @@ static int join(struct rank *k)
 }
 
 /* What only rank 0 says. */
-static int report(struct rank *k)
+static int report(struct bench_rank *k)
 {
 	struct fanin_stats s = {.size = sizeof s};
 	fanin_comm_stats(k->comm, &s);
@@ -278,14 +342,18 @@ static int report(struct rank *k)
 	return 1;
 }
 
-static int run_all(struct rank *k)
+static int run_all(struct bench_rank *k)
 {
 	struct fanin_stats s = {.size = sizeof s};
+	int64_t begin = 0;
 	int e = allocate(k);
-	if (!e)
-		e = join(k);
+	if (e)
+		return bench_fail(k, e);
+	e = bench_join(k);
 	if (!e)
 		e = fanin_barrier(k->comm); /* the first operation: now the statistics are known */
+	if (e)
+		e = bench_again(k, e, &begin);
 	if (!e && k->rank == 0) {
 		fanin_comm_stats(k->comm, &s);
 		k->policy = bench_policy(fanin_comm_switch(k->comm));
@@ -293,12 +361,12 @@ static int run_all(struct rank *k)
 	}
 	if (!e)
 		e = run_sizes(k);
-	return e ? fail(k, e) : 0;
+	return e ? bench_fail(k, e) : 0;
 }
 
 int bench_run(const struct bench_options *o, const struct bench_gate *gate)
 {
-	struct rank *k = calloc(1, sizeof *k);
+	struct bench_rank *k = calloc(1, sizeof *k);
 	if (!k) {
 		fprintf(stderr, "fanin bench: out of memory\n");
 		return 1;
@@ -315,6 +383,7 @@ int bench_run(const struct bench_options *o, const struct bench_gate *gate)
 	if (k->out)
 		munmap(k->out, k->tensor_bytes);
 	free(k->ns);
+	free(k->all);
 	json_decref(k->lags);
 	free(k);
 	return rc;

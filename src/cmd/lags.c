@@ -3,6 +3,8 @@
 
 #include "net/logline.h"
 
+#define TRIES 3 /* questions: one of them, or its answer, may be lost */
+
 static const char *standing_text(const struct fan_standing *s)
 {
 	if (s->flags & FAN_RANK_STRAGGLES)
@@ -50,6 +52,15 @@ static void add_rank(json_t *ranks, const struct fan_lags *m, unsigned i, unsign
 	json_array_append_new(ranks, j);
 }
 
+static bool is_answered(struct ask_talk *t, const struct ask_question *w)
+{
+	int n = 0;
+
+	for (unsigned i = 0; i < TRIES && n == 0; i++)
+		n = ask_once(t, w);
+	return n == 1;
+}
+
 unsigned lags_ask(struct ask_talk *t, unsigned index, unsigned shard, json_t *ranks, FILE *f,
 		  bool *begun)
 {
@@ -61,7 +72,7 @@ unsigned lags_ask(struct ask_talk *t, unsigned index, unsigned shard, json_t *ra
 					       .index = (uint16_t)index,
 					       .first = (uint16_t)first,
 					       .lags = &m};
-		if (ask_once(t, &w) != 1)
+		if (!is_answered(t, &w))
 			return 0;
 		for (unsigned i = 0; i < m.count; i++) {
 			if (f)

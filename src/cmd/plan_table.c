@@ -97,6 +97,8 @@ void plan_print(const struct fan_topo *t, const struct plan_result *r)
 		fan_resource_text(t, r->eval.binding, name, sizeof name);
 		printf("%s is full first\n", name);
 	}
+	printf("%.6g Gb/s with the results that come back over the same links\n",
+	       r->eval.with_results_gbps);
 	for (uint32_t j = 0; j < t->jobs && t->jobs > 1; j++)
 		printf("job %-16s %10.6g Gb/s\n", t->job[j].name, r->eval.job_gbps[j]);
 	print_trees(t, &r->plan);
@@ -107,8 +109,8 @@ void plan_print_all(const struct plan_result *r, unsigned count)
 {
 	double geryon = 0;
 
-	printf("%-9s %12s %12s %8s %9s %7s %9s\n", "algorithm", "Gb/s", "bound", "gap", "x geryon",
-	       "trees", "seconds");
+	printf("%-9s %12s %12s %12s %8s %9s %7s %9s\n", "algorithm", "Gb/s", "with results",
+	       "bound", "gap", "x geryon", "trees", "seconds");
 	for (unsigned i = 0; i < count; i++) {
 		if (r[i].err) {
 			printf("%-9s %12s   %s\n", r[i].algorithm->name, "-",
@@ -118,8 +120,8 @@ void plan_print_all(const struct plan_result *r, unsigned count)
 		}
 		if (i == 0)
 			geryon = r[i].eval.gbps;
-		printf("%-9s %12.6g %12.6g %6.1f %% %9.3g %7u %9.3f\n", r[i].algorithm->name,
-		       r[i].eval.gbps, r[i].bound_gbps,
+		printf("%-9s %12.6g %12.6g %12.6g %6.1f %% %9.3g %7u %9.3f\n", r[i].algorithm->name,
+		       r[i].eval.gbps, r[i].eval.with_results_gbps, r[i].bound_gbps,
 		       PERCENT * fan_report_gap(r[i].eval.gbps, r[i].bound_gbps),
 		       geryon > 0 ? r[i].eval.gbps / geryon : 0, r[i].plan.trees, r[i].seconds);
 	}

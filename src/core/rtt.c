@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rtt.h"
 
-#define SPAN 64 /* samples until the smallest is forgotten */
+#define SPAN	 64	       /* samples until the smallest is forgotten */
+#define FIRST_NS (20 * FAN_MS) /* the time-out before the first sample */
 
-void fan_rtt_init(struct fan_rtt *r)
+void fan_rtt_init(struct fan_rtt *r, uint32_t min_ms)
 {
-	*r = (struct fan_rtt){.rto_ns = 20 * FAN_MS};
+	uint64_t min_ns = min_ms ? min_ms * FAN_MS : FAN_RTO_MIN_NS;
+
+	*r = (struct fan_rtt){
+		.min_ns = min_ns,
+		.rto_ns = min_ns > FIRST_NS ? min_ns : FIRST_NS,
+	};
 }
 
 /* Keep the smallest of the last 64 to 128 samples. */
@@ -42,8 +48,8 @@ void fan_rtt_sample(struct fan_rtt *r, uint64_t sample_ns)
 		r->srtt_ns = (7 * r->srtt_ns + sample_ns) / 8;
 	}
 	uint64_t rto = r->srtt_ns + 4 * r->var_ns;
-	rto = rto < FAN_RTO_MIN_NS ? FAN_RTO_MIN_NS : rto;
-	r->rto_ns = rto > FAN_RTO_MAX_NS ? FAN_RTO_MAX_NS : rto;
+	rto = rto > FAN_RTO_MAX_NS ? FAN_RTO_MAX_NS : rto;
+	r->rto_ns = rto < r->min_ns ? r->min_ns : rto;
 }
 
 uint64_t fan_rtt_timeout(const struct fan_rtt *r)
@@ -51,7 +57,7 @@ uint64_t fan_rtt_timeout(const struct fan_rtt *r)
 	uint64_t probe_ns = r->srtt_ns ? r->srtt_ns / 2 : r->rto_ns;
 	if (r->least_ns && 2 * r->least_ns < probe_ns)
 		probe_ns = 2 * r->least_ns;
-	probe_ns = probe_ns < FAN_RTO_MIN_NS ? FAN_RTO_MIN_NS : probe_ns;
+	probe_ns = probe_ns < r->min_ns ? r->min_ns : probe_ns;
 	return probe_ns << r->backoff;
 }
 

@@ -23,10 +23,12 @@ struct fan_rtt {
 	uint64_t span_ns;  /* smallest sample of this span... */
 	unsigned span;	   /* ...which has so many */
 	uint64_t rto_ns;   /* FAN_RTO_MIN_NS .. FAN_RTO_MAX_NS, without back-off */
+	uint64_t min_ns;   /* no time-out is shorter */
 	unsigned backoff;  /* doublings since something was heard */
 };
 
-void fan_rtt_init(struct fan_rtt *r);
+/* `min_ms` 0: FAN_RTO_MIN_NS. */
+void fan_rtt_init(struct fan_rtt *r, uint32_t min_ms);
 
 /* From a probe to its answer, which waits for nobody. */
 void fan_rtt_answer(struct fan_rtt *r, uint64_t sample_ns);

@@ -45,7 +45,7 @@ struct fan_worker *fan_worker_init(void *mem, const struct fan_worker_config *cf
 	w->cfg = *cfg;
 	w->start_ns = w->heard_ns = w->progress_ns = w->control_ns = w->turn_ns = now_ns;
 	w->stats.rto_ns = FAN_RTO_MIN_NS;
-	fan_rtt_init(&w->rtt);
+	fan_rtt_init(&w->rtt, w->cfg.rto_min_ms);
 	fan_window_init(&w->window, p, cfg->window_max);
 	p += align_up(fan_window_bytes(cfg->window_max));
 	for (unsigned i = 0; !cfg->relayed && i < FAN_STREAM_GROUPS;

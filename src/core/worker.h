@@ -31,9 +31,12 @@ struct fan_worker_config {
 				   * window is for: most under way; 0: as the switch grants */
 	uint8_t options;	  /* enum fan_join_option */
 	uint32_t alive_ms;	  /* silence after which a rank is lost */
+	uint32_t rto_min_ms;	  /* least time-out of a result; 0: FAN_RTO_MIN_NS */
 	uint32_t join_ms;	  /* give up if the job is not ready by then */
 	uint32_t stall_ms;	  /* give up an operation without progress for so long */
 	uint16_t route;		  /* by which it reaches its home; 0: none */
+	uint16_t share;		  /* of its window, in 1 / 65536, that it uses; 0: all.  At least
+				   * 4 fragments */
 	uint64_t nonce;		  /* random, not 0: this life of this rank */
 	fan_priority_fn priority; /* of fragments of operations without one; NULL: 0 */
 	const void *priority_arg;

@@ -35,6 +35,14 @@ static enum fan_verdict recv_answer(struct fan_worker *w, uint64_t now_ns, const
 	return FAN_CTL;
 }
 
+/* Of `frags` granted, what this worker may have in flight. */
+static uint32_t window_share(const struct fan_worker *w, uint32_t frags)
+{
+	const uint32_t least = frags < 4 ? frags : 4;
+	uint32_t most = w->cfg.share ? frags * w->cfg.share >> 16 : frags;
+	return most < least ? least : most;
+}
+
 static enum fan_verdict recv_welcome(struct fan_worker *w, uint64_t now_ns,
 				     const struct fan_frag *f)
 {
@@ -58,7 +66,7 @@ static enum fan_verdict recv_welcome(struct fan_worker *w, uint64_t now_ns,
 		burst = w->cfg.burst_max;
 	if (burst)
 		fan_window_run_ahead(&w->window, burst);
-	fan_congestion_init(&w->congestion, burst ? burst : m.window);
+	fan_congestion_init(&w->congestion, window_share(w, burst ? burst : m.window));
 	fan_congestion_choose(&w->congestion, w->cfg.controller);
 	w->lead = fan_lead_least(w);
 	if (burst)

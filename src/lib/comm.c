@@ -26,7 +26,11 @@ static void init(struct fanin_comm *c)
 	c->epoll_fd = c->wake_fd = -1;
 	c->awake = true;
 	pthread_mutex_init(&c->lock, NULL);
-	pthread_cond_init(&c->changed, NULL);
+	pthread_condattr_t clock;
+	pthread_condattr_init(&clock);
+	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+	pthread_cond_init(&c->changed, &clock);
+	pthread_condattr_destroy(&clock);
 }
 
 /* A communicator that could not be made tells why, until it is destroyed. */
@@ -83,33 +87,78 @@ static int meet(struct fanin_comm *c)
 	return FAN_OK;
 }
 
-static int open_all(struct fanin_comm *c, const struct fanin_options *options)
+static int resolve(struct fanin_comm *c, const char *what, const char *text, fan_peer *to)
 {
 	char why[FAN_CONFIG_WHY_BYTES], sentence[FAN_FAULT_TEXT_BYTES];
+	if (!*text || !fan_peer_parse(to, text, why, sizeof why))
+		return FAN_OK;
+	snprintf(sentence, sizeof sentence, "%s: %.400s", what, why);
+	return refuse(c, FAN_E_CONFIG, sentence);
+}
+
+/* Find out whom to ask: a switch, with its server or without, which is then the one part of
+ * everything; or a controller, which tells the parts. */
+static int find_switch(struct fanin_comm *c)
+{
+	bool follows = *c->cfg.controller_addr;
+	const char *text = follows ? c->cfg.controller_addr : c->cfg.switch_addr;
+	snprintf(c->switch_text, sizeof c->switch_text, follows ? "%s (controller)" : "%s", text);
+	int e = *text ? FAN_OK : meet(c);
+	if (!e)
+		e = resolve(c, follows ? "controller" : "switch", text, &c->switch_addr);
+	if (e || follows)
+		return e;
+	c->parts = 1;
+	c->part[0] = (struct fan_job_part){.to = FAN_CUT_WHOLE, .at = c->switch_addr};
+	memcpy(c->part[0].name, c->cfg.job, sizeof c->cfg.job);
+	return resolve(c, "server", c->cfg.server_addr, &c->server_addr);
+}
+
+static int open_all(struct fanin_comm *c, const struct fanin_options *options)
+{
 	int e = fan_config_load(&c->cfg, options, c->sentence, sizeof c->sentence);
 	if (e)
 		return refuse(c, e, c->sentence);
-	memcpy(c->switch_text, c->cfg.switch_addr, sizeof c->cfg.switch_addr);
-	if (!*c->cfg.switch_addr)
-		e = meet(c);
+	e = find_switch(c);
 	if (e)
 		return e;
-	if (fan_peer_parse(&c->switch_addr, c->cfg.switch_addr, why, sizeof why)) {
-		snprintf(sentence, sizeof sentence, "switch: %.400s", why);
-		return refuse(c, FAN_E_CONFIG, sentence);
-	}
-	if (*c->cfg.server_addr &&
-	    fan_peer_parse(&c->server_addr, c->cfg.server_addr, why, sizeof why)) {
-		snprintf(sentence, sizeof sentence, "server: %.400s", why);
-		return refuse(c, FAN_E_CONFIG, sentence);
-	}
 	c->io = fan_lane_io_new(c->cfg.payload_bytes);
 	if (!c->io)
 		return refuse(c, FAN_E_NOMEM, fan_err_text(FAN_E_NOMEM));
 	e = open_events(c);
+	if (!e && *c->cfg.controller_addr)
+		fan_follow_init(c);
 	if (!e)
 		e = start_thread(c);
 	return e;
+}
+
+/* With the lock held, but for the call: tell who waits what for. */
+static void tell_wait(struct fanin_comm *c, const struct fanin_options *o)
+{
+	char text[FAN_FAULT_TEXT_BYTES];
+	memcpy(text, c->wait_text, sizeof text);
+	pthread_mutex_unlock(&c->lock);
+	if (*text)
+		o->waiting(o->waiting_arg, text);
+	pthread_mutex_lock(&c->lock);
+}
+
+static void wait_ready(struct fanin_comm *c, const struct fanin_options *o)
+{
+	uint64_t at_ns = fan_clock_ns() + FAN_COMM_NOTE_FIRST_MS * FAN_MS;
+	pthread_mutex_lock(&c->lock);
+	while (!c->ready && !atomic_load(&c->error)) {
+		struct timespec t = {.tv_sec = (time_t)(at_ns / (1000 * FAN_MS)),
+				     .tv_nsec = (long)(at_ns % (1000 * FAN_MS))};
+		if (!o->waiting) {
+			pthread_cond_wait(&c->changed, &c->lock);
+		} else if (pthread_cond_timedwait(&c->changed, &c->lock, &t) == ETIMEDOUT) {
+			at_ns = fan_clock_ns() + FAN_COMM_NOTE_MS * FAN_MS;
+			tell_wait(c, o);
+		}
+	}
+	pthread_mutex_unlock(&c->lock);
 }
 
 int fan_comm_create(const struct fanin_options *options, struct fanin_comm **comm)
@@ -122,10 +171,7 @@ int fan_comm_create(const struct fanin_options *options, struct fanin_comm **com
 	int e = open_all(c, options);
 	if (e)
 		return e;
-	pthread_mutex_lock(&c->lock);
-	while (!c->ready && !atomic_load(&c->error))
-		pthread_cond_wait(&c->changed, &c->lock);
-	pthread_mutex_unlock(&c->lock);
+	wait_ready(c, options);
 	return atomic_load(&c->error);
 }
 
@@ -147,6 +193,7 @@ static void free_all(struct fanin_comm *c)
 		fan_own_switch_put(c->own, c->cfg.alive_ms + FAN_COMM_LINGER_MS);
 	for (unsigned i = 0; i < FAN_SHARDS_MAX; i++)
 		fan_lane_close(&c->lane[i]);
+	fan_follow_free(c);
 	if (c->epoll_fd >= 0)
 		close(c->epoll_fd);
 	if (c->wake_fd >= 0)

@@ -9,9 +9,10 @@
  *  - how it stands (ready, error, statistics) is published under the lock.
  *
  * Memory beyond the caller's tensors: 64 KiB to receive into, at most 256 KiB + 11 KiB
- * of datagrams to send (lane.h), the core's window (fan_worker_bytes: under 400 KiB for
+ * of datagrams to send (lane.h), the core's window (fan_worker_bytes: under 600 KiB for
  * the largest), this struct, and about 250 bytes for each operation started.  All of it
- * stays below a window of packets + 1 MiB. */
+ * stays below a window of packets + 1 MiB.  Where ranks run ahead of each other, a lane has
+ * 132 bytes for each fragment of the lead, and 1.15 payloads for each sum that it may keep. */
 #ifndef FAN_LIB_COMM_H
 #define FAN_LIB_COMM_H
 
@@ -22,16 +23,20 @@
 
 #include "config.h"
 #include "fault_text.h"
+#include "follow.h"
 #include "lane.h"
 #include "op.h"
 #include "own_switch.h"
 
-#define FAN_COMM_OPS_MAX      4096	 /* started and not ended */
-#define FAN_COMM_EVENTS_MAX   16	 /* sockets looked at per round */
-#define FAN_COMM_WAKE	      UINT32_MAX /* the number of `wake_fd` in epoll */
-#define FAN_COMM_SWITCH_BYTES (FAN_CONFIG_SWITCH_MAX + 32)
-#define FAN_COMM_LINGER_MS    1000 /* beyond alive_ms, for ranks that are still at our switch */
-#define FAN_COMM_LEAVE_NS     (2000 * FAN_MS) /* to say goodbye at the end, at most */
+#define FAN_COMM_OPS_MAX       4096		/* started and not ended */
+#define FAN_COMM_EVENTS_MAX    16		/* sockets looked at per round */
+#define FAN_COMM_WAKE	       UINT32_MAX	/* the number of `wake_fd` in epoll... */
+#define FAN_COMM_CONTROLLER    (UINT32_MAX - 1) /* ...and of the controller's socket */
+#define FAN_COMM_NOTE_FIRST_MS 2000		/* until who waits in create is told what for... */
+#define FAN_COMM_NOTE_MS       5000		/* ...and from then on */
+#define FAN_COMM_SWITCH_BYTES  (FAN_CONFIG_SWITCH_MAX + 32)
+#define FAN_COMM_LINGER_MS     1000 /* beyond alive_ms, for ranks that are still at our switch */
+#define FAN_COMM_LEAVE_NS      (2000 * FAN_MS) /* to say goodbye at the end, at most */
 
 struct fanin_comm {
 	struct fan_config cfg;			 /* constant once created */
@@ -50,6 +55,7 @@ struct fanin_comm {
 	bool ready;		    /* all ranks are here */
 	bool closing;		    /* fanin_comm_destroy was called */
 	unsigned room_waiters;	    /* callers that wait for room for an operation */
+	char wait_text[FAN_FAULT_TEXT_BYTES]; /* what is waited for until `ready` */
 	struct fanin_stats stats;
 
 	atomic_int error; /* 0, or what ended it: then `sentence` is constant */
@@ -57,10 +63,15 @@ struct fanin_comm {
 	atomic_uint ops_open; /* operations started and not ended */
 
 	/* The thread's own. */
-	struct fan_lane lane[FAN_SHARDS_MAX];
-	unsigned lanes;	      /* 1 until the switch has told its shards */
+	struct fan_job_part part[FAN_PARTS_MAX]; /* with one switch: all of it, by route 0 */
+	unsigned shards[FAN_PARTS_MAX];		 /* of the part's switches; 0: not told yet */
+	unsigned parts;				 /* 0: the controller has not told */
+	struct fan_lane lane[FAN_SHARDS_MAX];	 /* the first ones are the parts' first shards */
+	unsigned lanes;
 	fan_peer server_addr; /* none: there is none */
-	fan_peer switch_addr;
+	fan_peer switch_addr; /* or the controller's */
+	struct fan_follow follow;
+	uint64_t note_ns; /* when `wait_text` is written next */
 	struct fan_lane_io *io;
 	struct fan_op_queue waiting;	       /* taken, not started on every lane */
 	struct fanin_op *running[FAN_OPS_MAX]; /* started on every lane, oldest first */
@@ -70,6 +81,10 @@ struct fanin_comm {
 	bool leaving;			 /* the lanes have been told to leave */
 	uint64_t join_by_ns, leave_by_ns;
 	uint64_t ops_done, bytes_done;
+	bool heard;	    /* a fragment has finished since `quiet_ns` was looked at */
+	uint64_t quiet_ns;  /* the last result, or when operations began after a time without any */
+	uint64_t result_ns; /* the last result; 0: none */
+	uint64_t gap_ns;    /* longest time without a result, while operations were under way */
 };
 
 /* Callers' side; errors as in fanin.h. */
@@ -82,6 +97,12 @@ int fan_comm_submit(struct fanin_comm *c, const struct fan_op_call *call, bool w
 
 /* The thread: runs until `closing` and all lanes have left. */
 void *fan_progress(void *comm);
+
+/* The thread's: open the lane of shard 0 of each part, once those are known. */
+void fan_comm_open_parts(struct fanin_comm *c, uint64_t now_ns);
+
+/* The thread's: open lane `number` anew. */
+void fan_comm_open_lane(struct fanin_comm *c, unsigned number, uint64_t now_ns);
 
 /* The thread's: end the communicator and all its operations. */
 void fan_comm_fail(struct fanin_comm *c, int error, const char *sentence);

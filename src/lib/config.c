@@ -69,8 +69,11 @@ static const struct key keys[] = {
 	NUMBER(cache, 0, FAN_CACHE_MAX),
 	CHOICE(congestion, congestion_words),
 	TEXT(server, server_addr),
+	TEXT(controller, controller_addr),
+	NUMBER(pace, 0, 1000),
+	NUMBER(rto_min_ms, 1, FAN_CONFIG_RTO_MIN_MAX_MS),
 };
-enum { KEY_SWITCH = 0, KEY_RANK = 2, KEY_RANKS = 3, KEY_SERVER = KEYS - 1 };
+enum { KEY_SWITCH = 0, KEY_RANK = 2, KEY_RANKS = 3, KEY_SERVER = 18, KEY_CONTROLLER = 19 };
 
 /* Where all texts of errors and the values taken so far are. */
 struct load {
@@ -175,7 +178,7 @@ static int take_field(struct load *l, unsigned i, const struct fanin_options *o)
 		given = word ? k->words[value] : text;
 	}
 	snprintf(where, sizeof where, "options.%s%s", k->name,
-		 i == KEY_SWITCH || i == KEY_SERVER ? "_addr" : "");
+		 i == KEY_SWITCH || i == KEY_SERVER || i == KEY_CONTROLLER ? "_addr" : "");
 	return take(l, i, given, where) ? FAN_E_INVALID : FAN_OK;
 }
 
@@ -246,11 +249,13 @@ static int ini_line(void *user, const char *section, const char *name, const cha
 	if (i < KEYS && !take(l, i, value, where))
 		return 1;
 	if (i == KEYS)
-		snprintf(l->why, l->why_bytes,
-			 "%s: unknown key in [worker]: expected switch, job, rank, ranks, mtu, "
-			 "window, timeout_ms, alive_ms, mode, wire, multicast, checksum, narrow, "
-			 "plain_udp, priority, ahead, cache, congestion or server",
-			 where);
+		snprintf(
+			l->why, l->why_bytes,
+			"%s: unknown key in [worker]: expected switch, job, rank, ranks, mtu, "
+			"window, timeout_ms, alive_ms, mode, wire, multicast, checksum, narrow, "
+			"plain_udp, priority, ahead, cache, congestion, server, controller, pace or "
+			"rto_min_ms",
+			where);
 	l->failed = true;
 	return 0;
 }
@@ -299,6 +304,8 @@ static void defaults(struct fan_config *c)
 	c->timeout_ms = 30000;
 	c->alive_ms = FAN_ALIVE_MS;
 	c->multicast = 1;
+	c->pace = FAN_CONFIG_PACE;
+	c->rto_min_ms = FAN_RTO_MIN_NS / FAN_MS;
 }
 
 /* What no single option shows. */
@@ -313,6 +320,11 @@ static int check_whole(const struct fan_config *c, char *why, size_t bytes)
 	else if (c->rank >= c->ranks)
 		snprintf(why, bytes, "rank %d of %d ranks: expected 0 to %d", c->rank, c->ranks,
 			 c->ranks - 1);
+	else if (*c->switch_addr && *c->controller_addr)
+		snprintf(why, bytes,
+			 "switch %.100s and controller %.100s: expected one of them: a controller "
+			 "tells the switches",
+			 c->switch_addr, c->controller_addr);
 	else if (c->mode == FANIN_MODE_FIXED && c->wire != FANIN_FLOAT32)
 		snprintf(why, bytes,
 			 "mode fixed with wire %s: expected wire float32, or mode native",

@@ -12,9 +12,11 @@
 
 #include "core/limits.h"
 
-#define FAN_CONFIG_SWITCH_MAX 255 /* bytes of "HOST:PORT" */
-#define FAN_CONFIG_MTU_MIN    576
-#define FAN_CONFIG_WHY_BYTES  512 /* enough for any text of this module */
+#define FAN_CONFIG_SWITCH_MAX	  255 /* bytes of "HOST:PORT" */
+#define FAN_CONFIG_MTU_MIN	  576
+#define FAN_CONFIG_RTO_MIN_MAX_MS 1000
+#define FAN_CONFIG_PACE		  100
+#define FAN_CONFIG_WHY_BYTES	  512 /* enough for any text of this module */
 
 struct fan_config {
 	char switch_addr[FAN_CONFIG_SWITCH_MAX + 1]; /* "": nobody named one (rendezvous.h) */
@@ -26,11 +28,14 @@ struct fan_config {
 	int mode; /* enum fanin_mode */
 	int wire; /* enum fanin_dtype */
 	int multicast, checksum, narrow, plain_udp;
-	char server_addr[FAN_CONFIG_SWITCH_MAX + 1]; /* "": none */
-	int priority;				     /* 0: by what the job has left to send */
-	int ahead, cache; /* fragments per shard; 0: none */
-	int congestion;	  /* enum fanin_congestion */
-	uint16_t payload_bytes;			     /* of a full fragment, follows from mtu */
+	char server_addr[FAN_CONFIG_SWITCH_MAX + 1];	 /* "": none */
+	char controller_addr[FAN_CONFIG_SWITCH_MAX + 1]; /* "": none */
+	int rto_min_ms;		/* of silence before a result is asked for */
+	int pace;		/* percent of the planned rate; 0: as fast as windows allow */
+	int priority;		/* 0: by what the job has left to send */
+	int ahead, cache;	/* fragments per shard; 0: none */
+	int congestion;		/* enum fanin_congestion */
+	uint16_t payload_bytes; /* of a full fragment, follows from mtu */
 };
 
 /* Fill in `*c` from `*o` and the environment.

@@ -79,7 +79,7 @@ static int watch(const struct fan_lane *l, int fd, unsigned number)
 
 int fan_lane_watch(const struct fan_lane *l)
 {
-	return watch(l, l->udp.fd, 2 * l->index);
+	return watch(l, l->udp.fd, 2 * l->number);
 }
 
 void fan_lane_ignore(const struct fan_lane *l, const struct fan_udp *u)
@@ -113,7 +113,7 @@ int fan_lane_open(struct fan_lane *l, const struct fan_worker_config *cfg, const
 		  uint64_t now_ns, char *why)
 {
 	l->switch_addr = *addr;
-	l->switch_addr.port += l->index;
+	l->switch_addr.port += l->cut.shard;
 	l->packet_bytes = FAN_HEAD_BYTES + cfg->payload_bytes;
 	l->group.fd = l->way.aside.fd = -1;
 	l->bytes = fan_worker_bytes(cfg);
@@ -137,6 +137,34 @@ int fan_lane_open(struct fan_lane *l, const struct fan_worker_config *cfg, const
 		return FAN_E_NOMEM;
 	}
 	l->w = fan_worker_init(mem, cfg, now_ns);
+	l->news = true;
+	return FAN_OK;
+}
+
+int fan_lane_move(struct fan_lane *l, const fan_peer *addr, uint16_t route, uint64_t now_ns)
+{
+	struct fan_udp_options o = {
+		.connect = *addr,
+		.buffer_bytes = FAN_LANE_BUFFER_BYTES,
+		.plain = l->plain,
+	};
+	struct fan_udp old = l->udp;
+	o.connect.port += l->cut.shard;
+	if (fan_udp_open(&l->udp, &o)) {
+		l->udp = old;
+		return FAN_E_SYSTEM;
+	}
+	if (fan_lane_watch(l)) {
+		fan_udp_close(&l->udp);
+		l->udp = old;
+		return FAN_E_SYSTEM;
+	}
+	fan_worker_reroute(l->w, now_ns, route);
+	fan_udp_close(&old);
+	l->switch_addr = o.connect;
+	l->way.heard_ns = now_ns;
+	l->way.moves++;
+	l->refused = false;
 	l->news = true;
 	return FAN_OK;
 }
@@ -183,7 +211,7 @@ void fan_lane_listen(struct fan_lane *l)
 	o.bind = group_peer(m, o.interface);
 	if (fan_udp_open(&l->group, &o))
 		l->group.fd = -1;
-	else if (watch(l, l->group.fd, 2 * l->index + 1))
+	else if (watch(l, l->group.fd, 2 * l->number + 1))
 		fan_udp_close(&l->group);
 }
 
@@ -242,18 +270,61 @@ bool fan_lane_recv(struct fan_lane *l, struct fan_lane_io *io, bool by_group)
 	return done;
 }
 
+/* Pace. */
+
+void fan_lane_set_pace(struct fan_lane *l, double gbps)
+{
+	l->pace.ns_per_byte = gbps > 0 ? 8 / gbps : 0;
+}
+
+uint64_t fan_lane_free_ns(const struct fan_lane *l)
+{
+	return l->pace.ns_per_byte > 0 ? l->pace.free_ns : 0;
+}
+
+/* Datagrams that one tick may make: no more than the pace takes at once. */
+static unsigned tick_room(const struct fan_lane *l)
+{
+	double all = FAN_LANE_CREDIT_NS / (l->pace.ns_per_byte * ip_packet_bytes(l));
+	if (l->pace.ns_per_byte <= 0 || all > FAN_LANE_OUT_MAX)
+		return FAN_LANE_OUT_MAX;
+	return all < 1 ? 1 : (unsigned)all;
+}
+
+/* `out` is about to go.  False: that is all for now. */
+static bool use_pace(struct fan_lane *l, const struct fan_out *out, uint64_t now_ns)
+{
+	uint32_t head =
+		ip_packet_bytes(l) - l->packet_bytes + FAN_HEAD_BYTES + FAN_LANE_FRAME_BYTES;
+	uint64_t since_ns = now_ns > FAN_LANE_CREDIT_NS ? now_ns - FAN_LANE_CREDIT_NS : 0;
+	size_t bytes = 0;
+	if (l->pace.ns_per_byte <= 0)
+		return true;
+	for (unsigned i = 0; i < out->count; i++)
+		bytes += head + out->item[i].payload_bytes;
+	if (l->pace.free_ns < since_ns)
+		l->pace.free_ns = since_ns;
+	l->pace.free_ns += (uint64_t)((double)bytes * l->pace.ns_per_byte);
+	if (l->pace.free_ns > now_ns + FAN_LANE_HOLD_NS) /* BEATs wait as well */
+		l->pace.free_ns = now_ns + FAN_LANE_HOLD_NS;
+	return l->pace.free_ns <= now_ns;
+}
+
 void fan_lane_send(struct fan_lane *l, struct fan_lane_io *io, uint64_t now_ns)
 {
-	bool more = true;
+	bool more = true, on = fan_lane_free_ns(l) <= now_ns;
 	if (!l->news && fan_worker_deadline(l->w) > now_ns)
 		return;
-	for (unsigned i = 0; more && i < FAN_WINDOW_MAX; i++) {
+	io->out.room = tick_room(l);
+	for (unsigned i = 0; on && more && i < FAN_WINDOW_MAX; i++) {
 		more = fan_worker_tick(l->w, now_ns, &io->out);
 		if (!io->out.count)
 			break;
+		on = use_pace(l, &io->out, now_ns);
 		fan_udp_send(&l->udp, &io->out, true);
 	}
-	l->news = false;
+	io->out.room = FAN_LANE_OUT_MAX;
+	l->news = !on && more;
 }
 
 bool fan_lane_too_long(const struct fan_lane *l, int *mtu)

@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lane.h - one worker of the core on one shard of the switch, with its sockets.
+/* lane.h - one worker of the core, with its sockets: on one shard of the switch, or of what a
+ * plan has for one part of each tensor.
  *
- * Lane i talks to the switch's port + i.  It is used by the progress thread alone and
- * has no lock.  Its sockets report to the communicator's epoll with their number:
- * 2 * i for the connected socket, 2 * i + 1 for the multicast group. */
+ * The lane of shard i talks to the switch's port + i.  It is used by the progress thread
+ * alone and has no lock.  Its sockets report to the communicator's epoll with its number n:
+ * 2 * n for the connected socket, 2 * n + 1 for the multicast group. */
 #ifndef FAN_LIB_LANE_H
 #define FAN_LIB_LANE_H
 
 #include "core/worker.h"
 #include "net/udp.h"
+#include "op.h"
 
 #define FAN_LANE_BATCHES_MAX  4		  /* receives of one socket before it is time to send */
 #define FAN_LANE_OUT_MAX      128	  /* datagrams of one tick */
 #define FAN_LANE_SCRATCH_MAX  (256 << 10) /* bytes of converted payloads of one tick */
 #define FAN_LANE_BUFFER_BYTES (4 << 20)	  /* asked for each direction of a socket */
 #define FAN_LANE_WHY_BYTES    256
+#define FAN_LANE_CREDIT_NS    (2 * FAN_MS)  /* what a pace may send at once after a pause */
+#define FAN_LANE_HOLD_NS      (50 * FAN_MS) /* what a pace holds a datagram back, at most */
+#define FAN_LANE_FRAME_BYTES  14	    /* of Ethernet, which link rates count */
 
 /* Buffers that all lanes of a communicator use in turn. */
 struct fan_lane_io {
@@ -34,6 +39,12 @@ struct fan_lane_way {
 	uint64_t moves;
 };
 
+/* At most so fast, all headers counted. */
+struct fan_lane_pace {
+	double ns_per_byte; /* 0: no pace */
+	uint64_t free_ns;   /* when the next datagram may go */
+};
+
 struct fan_lane {
 	struct fan_worker *w; /* in memory of its own; NULL: not open */
 	struct fan_udp udp;   /* connected to the switch */
@@ -41,7 +52,12 @@ struct fan_lane {
 	fan_peer switch_addr; /* of this shard */
 	fan_peer server_addr; /* likewise; none: there is no other way */
 	struct fan_lane_way way;
-	unsigned index;
+	struct fan_lane_pace pace;
+	struct fan_cut cut; /* what it has of each tensor */
+	unsigned part;	    /* of the communicator's */
+	unsigned number;    /* among its lanes */
+	bool behind;	    /* it is to go by another route, and has had no socket */
+	uint64_t again_ns;  /* its JOIN is tried again then; 0: it is not */
 	int epoll_fd;
 	bool plain;
 	bool group_tried;
@@ -57,12 +73,22 @@ struct fan_lane {
 struct fan_lane_io *fan_lane_io_new(uint16_t payload_bytes);
 void fan_lane_io_free(struct fan_lane_io *io);
 
-/* Open the sockets to `addr` and begin to join.  FAN_OK, or an error with its sentence in
- * `why`, FAN_LANE_WHY_BYTES: FAN_E_NOMEM, FAN_E_INVALID, FAN_E_SYSTEM, FAN_E_UNREACHABLE
- * (no route), FAN_E_MTU (a full fragment is larger than the route takes). */
+/* Open the sockets to shard `cut.shard` of the switch at `addr` and begin to join.  FAN_OK, or an
+ * error with its sentence in `why`, FAN_LANE_WHY_BYTES: FAN_E_NOMEM, FAN_E_INVALID, FAN_E_SYSTEM,
+ * FAN_E_UNREACHABLE (no route), FAN_E_MTU (a full fragment is larger than the route takes). */
 int fan_lane_open(struct fan_lane *l, const struct fan_worker_config *cfg, const fan_peer *addr,
 		  uint64_t now_ns, char *why);
 void fan_lane_close(struct fan_lane *l);
+
+/* Send not faster than `gbps`; 0: as fast as can be. */
+void fan_lane_set_pace(struct fan_lane *l, double gbps);
+
+/* When the pace lets it send again what it has; 0: at once. */
+uint64_t fan_lane_free_ns(const struct fan_lane *l);
+
+/* Go on by route `route`, to which the switch at `addr` is the way: the same home is told by
+ * JOINs from a new socket.  FAN_OK; or an error, and nothing has changed. */
+int fan_lane_move(struct fan_lane *l, const fan_peer *addr, uint16_t route, uint64_t now_ns);
 
 /* Listen to the multicast group that the switch offers, if it does and once.  A group
  * that cannot be joined is done without: results then come by unicast. */

@@ -76,18 +76,26 @@ int fan_op_check(struct fan_op *op, const struct fan_op_call *call, const struct
 	return FAN_OK;
 }
 
-/* floor(count * lane / lanes) without a product that overflows. */
-static uint64_t part_begin(uint64_t count, unsigned lane, unsigned lanes)
+/* floor(count * at / FAN_CUT_WHOLE) without a product that overflows. */
+static uint64_t cut_begin(uint64_t count, uint64_t at)
 {
-	return count / lanes * lane + count % lanes * lane / lanes;
+	return (count >> 32) * at + ((count & UINT32_MAX) * at >> 32);
 }
 
-struct fan_op fan_op_part(const struct fan_op *op, unsigned lane, unsigned lanes)
+/* floor(count * shard / shards), likewise. */
+static uint64_t shard_begin(uint64_t count, unsigned shard, unsigned shards)
+{
+	return count / shards * shard + count % shards * shard / shards;
+}
+
+struct fan_op fan_op_part(const struct fan_op *op, const struct fan_cut *cut)
 {
 	struct fan_op part = *op;
-	uint64_t begin = part_begin(op->count, lane, lanes);
-	size_t at = begin * fan_dtype_bytes(op->dtype);
-	part.count = part_begin(op->count, lane + 1, lanes) - begin;
+	uint64_t first = cut_begin(op->count, cut->from);
+	uint64_t between = cut_begin(op->count, cut->to) - first;
+	uint64_t begin = shard_begin(between, cut->shard, cut->shards);
+	size_t at = (first + begin) * fan_dtype_bytes(op->dtype);
+	part.count = shard_begin(between, cut->shard + 1, cut->shards) - begin;
 	if (op->in)
 		part.in = (const char *)op->in + at;
 	if (op->out)

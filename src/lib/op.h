@@ -12,6 +12,7 @@
 
 #include "config.h"
 #include "core/worker.h"
+#include "told.h"
 
 struct fanin_op {
 	struct fanin_op *next; /* in the communicator's queue */
@@ -44,8 +45,16 @@ struct fan_op_call {
 /* Check a call and turn it into an operation of the core.  FAN_OK or FAN_E_INVALID. */
 int fan_op_check(struct fan_op *op, const struct fan_op_call *call, const struct fan_config *cfg);
 
-/* Part `lane` of `lanes`: elements [count * lane / lanes, count * (lane + 1) / lanes). */
-struct fan_op fan_op_part(const struct fan_op *op, unsigned lane, unsigned lanes);
+/* Which elements a lane has: shard `shard` of `shards` of those from `from` to `to`, in
+ * 1 / FAN_CUT_WHOLE of a tensor. */
+struct fan_cut {
+	uint64_t from, to;
+	unsigned shard, shards;
+};
+
+/* That part of `op`.  Of n elements, a cut at C is before element floor(n C / FAN_CUT_WHOLE), and
+ * of the m elements between two cuts, shard i begins at floor(m i / shards). */
+struct fan_op fan_op_part(const struct fan_op *op, const struct fan_cut *cut);
 
 /* A pending operation; NULL: no memory. */
 struct fanin_op *fan_op_new(const struct fan_op *whole);

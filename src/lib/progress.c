@@ -21,7 +21,19 @@ static uint16_t window_of(const struct fan_config *cfg)
 	return (uint16_t)(frags < 2 ? 2 : frags);
 }
 
-static struct fan_worker_config worker_config(const struct fanin_comm *c, uint64_t now_ns)
+/* Parts that the plan gives less share links with larger ones: so that none takes more than
+ * planned while it lasts, their windows are as their rates.  In 1 / 65536; 0: all. */
+static uint16_t window_share(const struct fanin_comm *c, const struct fan_job_part *part)
+{
+	double most = 0;
+	for (unsigned k = 0; k < c->parts; k++)
+		most = c->part[k].gbps > most ? c->part[k].gbps : most;
+	double share = most > 0 ? part->gbps / most * 65536 : 65536;
+	return (uint16_t)(share >= 65536 ? 0 : share < 1 ? 1 : share);
+}
+
+static struct fan_worker_config worker_config(const struct fanin_comm *c,
+					      const struct fan_job_part *part, uint64_t now_ns)
 {
 	const struct fan_config *cfg = &c->cfg;
 	uint64_t left_ms = c->join_by_ns > now_ns ? (c->join_by_ns - now_ns) / FAN_MS : 0;
@@ -36,41 +48,86 @@ static struct fan_worker_config worker_config(const struct fanin_comm *c, uint64
 				     (cfg->narrow ? 0 : FAN_JOIN_WIDE) |
 				     (cfg->ahead ? FAN_JOIN_AHEAD : 0)),
 		.alive_ms = (uint32_t)cfg->alive_ms,
+		.rto_min_ms = (uint32_t)cfg->rto_min_ms,
 		.join_ms = (uint32_t)left_ms + 1,
 		.stall_ms = (uint32_t)cfg->timeout_ms,
+		.route = part->route,
+		.share = window_share(c, part),
 		.nonce = fan_clock_nonce(),
 		.priority = fan_priority_default,
 		.controller = (enum fan_controller)cfg->congestion,
 		.cache_frags = (uint32_t)cfg->cache,
 	};
-	memcpy(w.name, cfg->job, sizeof w.name);
+	memcpy(w.name, part->name, sizeof w.name);
 	return w;
 }
 
-static void open_lane(struct fanin_comm *c, unsigned i, uint64_t now_ns)
+void fan_comm_open_lane(struct fanin_comm *c, unsigned number, uint64_t now_ns)
 {
-	struct fan_worker_config cfg = worker_config(c, now_ns);
+	struct fan_lane *l = &c->lane[number];
+	const struct fan_job_part *part = &c->part[l->part];
+	struct fan_worker_config cfg = worker_config(c, part, now_ns);
 	char why[FAN_LANE_WHY_BYTES];
-	c->lane[i].index = i;
-	c->lane[i].epoll_fd = c->epoll_fd;
-	c->lane[i].plain = c->cfg.plain_udp;
-	c->lane[i].server_addr = c->server_addr;
+	fan_lane_close(l);
+	l->number = number;
+	l->again_ns = 0;
+	l->behind = false;
+	l->epoll_fd = c->epoll_fd;
+	l->plain = c->cfg.plain_udp;
+	l->server_addr = c->server_addr;
 	if (!fan_peer_is_none(&c->server_addr))
-		c->lane[i].server_addr.port += i;
-	int e = fan_lane_open(&c->lane[i], &cfg, &c->switch_addr, now_ns, why);
+		l->server_addr.port += l->cut.shard;
+	int e = fan_lane_open(l, &cfg, &part->at, now_ns, why);
 	if (e)
 		fan_comm_fail(c, e, why);
 }
 
-/* Once the switch has answered lane 0, there is one lane for each of its shards. */
-static void open_shards(struct fanin_comm *c, uint64_t now_ns)
+/* One more lane: shard `shard` of part `k`. */
+static void add_lane(struct fanin_comm *c, unsigned k, unsigned shard, uint64_t now_ns)
 {
-	const struct fan_welcome *m = fan_worker_welcome(c->lane[0].w);
-	if (c->lanes > 1 || !m)
+	struct fan_lane *l = &c->lane[c->lanes];
+	l->part = k;
+	l->cut = (struct fan_cut){c->part[k].from, c->part[k].to, shard, 1};
+	fan_comm_open_lane(c, c->lanes, now_ns);
+	if (l->w)
+		c->lanes++;
+}
+
+void fan_comm_open_parts(struct fanin_comm *c, uint64_t now_ns)
+{
+	for (unsigned k = 0; k < c->parts && !atomic_load(&c->error); k++)
+		add_lane(c, k, 0, now_ns);
+}
+
+/* All lanes of part `k` share what its cut has; each sends at its share of the plan's rate. */
+static void share(struct fanin_comm *c, unsigned k, unsigned shards)
+{
+	double gbps = c->part[k].gbps * c->cfg.pace / 100 / shards;
+	for (unsigned i = 0; i < c->lanes; i++) {
+		if (c->lane[i].part != k)
+			continue;
+		c->lane[i].cut.shards = shards;
+		fan_lane_set_pace(&c->lane[i], gbps);
+	}
+	c->shards[k] = shards;
+}
+
+/* Once a part's switch has answered its first lane, there is one lane for each of its shards. */
+static void open_shards(struct fanin_comm *c, unsigned k, uint64_t now_ns)
+{
+	const struct fan_welcome *m = fan_worker_welcome(c->lane[k].w);
+	if (c->shards[k] || !m)
 		return;
 	unsigned shards = m->shards < FAN_SHARDS_MAX ? m->shards : FAN_SHARDS_MAX;
-	for (; c->lanes < shards && !atomic_load(&c->error); c->lanes++)
-		open_lane(c, c->lanes, now_ns);
+	if (c->lanes + shards - 1 > FAN_SHARDS_MAX) {
+		fan_comm_fail(c, FAN_E_SHARDS,
+			      "the plan has more parts, times the threads of their switches, than "
+			      "a rank can be in: at most 64");
+		return;
+	}
+	for (unsigned i = 1; i < shards && !atomic_load(&c->error); i++)
+		add_lane(c, k, i, now_ns);
+	share(c, k, shards ? shards : 1);
 }
 
 static bool gone(const struct fan_lane *l)
@@ -84,7 +141,7 @@ static bool all_gone(const struct fanin_comm *c)
 	for (unsigned i = 0; i < c->lanes; i++)
 		if (!gone(&c->lane[i]))
 			return false;
-	return true;
+	return true; /* also without any */
 }
 
 /* No lane touches a tensor after this. */
@@ -157,6 +214,9 @@ static struct fanin_stats collect_stats(const struct fanin_comm *c)
 		.bytes = c->bytes_done,
 		.packet_bytes = FAN_HEAD_BYTES + c->cfg.payload_bytes,
 		.shards = c->lanes,
+		.parts = c->parts,
+		.result_ns = c->result_ns,
+		.gap_ns = c->gap_ns,
 		.ahead_asked = (uint32_t)c->cfg.ahead,
 		.multicast = 1,
 		.segment_offload = 1,
@@ -215,13 +275,13 @@ void fan_comm_fail(struct fanin_comm *c, int error, const char *sentence)
 	end_all(c, error);
 }
 
-/* Lane `l` has failed: say why in a sentence. */
-static void fail_by_core(struct fanin_comm *c, const struct fan_lane *l)
+/* What fault `f` of lane `l` is, in a sentence. */
+static void fault_text(const struct fanin_comm *c, const struct fan_lane *l,
+		       const struct fan_fault *f, char *text, size_t bytes)
 {
-	char text[FAN_FAULT_TEXT_BYTES], addr[80];
-	const struct fan_fault *f = fan_worker_fault(l->w);
+	char addr[80];
 	struct fan_fault_about about = {
-		.job = c->cfg.job,
+		.job = c->part[l->part].name,
 		.switch_addr = fan_peer_text(&l->switch_addr, addr, sizeof addr),
 		.rank = (uint16_t)c->cfg.rank,
 		.ranks = (uint16_t)c->cfg.ranks,
@@ -232,8 +292,17 @@ static void fail_by_core(struct fanin_comm *c, const struct fan_lane *l)
 		.refused = l->refused,
 		.inside = c->meets,
 	};
+	fan_fault_text(text, bytes, f, &about);
+}
+
+/* Lane `l` has failed: say why. */
+static void fail_by_core(struct fanin_comm *c, const struct fan_lane *l)
+{
+	char text[FAN_FAULT_TEXT_BYTES];
+	const struct fan_fault *f = fan_worker_fault(l->w);
 	memcpy(c->blamed, f->ranks, sizeof c->blamed);
-	fan_comm_fail(c, f->err, fan_fault_text(text, sizeof text, f, &about));
+	fault_text(c, l, f, text, sizeof text);
+	fan_comm_fail(c, f->err, text);
 }
 
 static void fail_by_socket(struct fanin_comm *c, const struct fan_lane *l)
@@ -257,7 +326,7 @@ static bool start_op(struct fanin_comm *c, struct fanin_op *op, uint64_t now_ns)
 {
 	for (; op->lanes < c->lanes; op->lanes++) {
 		struct fan_lane *l = &c->lane[op->lanes];
-		struct fan_op part = fan_op_part(&op->whole, op->lanes, c->lanes);
+		struct fan_op part = fan_op_part(&op->whole, &l->cut);
 		int e = fan_worker_start(l->w, now_ns, &part, &op->id);
 		if (e == FAN_E_BUSY)
 			return false;
@@ -276,6 +345,8 @@ static bool start_op(struct fanin_comm *c, struct fanin_op *op, uint64_t now_ns)
 static void start_ops(struct fanin_comm *c, uint64_t now_ns)
 {
 	while (c->waiting.head && c->running_count < FAN_OPS_MAX) {
+		if (!c->running_count)
+			c->quiet_ns = now_ns;
 		if (!start_op(c, c->waiting.head, now_ns))
 			return;
 		c->running[c->running_count++] = fan_op_queue_take(&c->waiting);
@@ -321,20 +392,38 @@ static void receive(struct fanin_comm *c, const struct epoll_event *ev, int coun
 	for (int i = 0; i < count; i++) {
 		unsigned number = ev[i].data.u32;
 		uint64_t wakes;
-		if (number != FAN_COMM_WAKE)
-			c->progressed |=
-				fan_lane_recv(&c->lane[number / 2], c->io, number % 2 == 1);
+		if (number == FAN_COMM_CONTROLLER)
+			c->follow.news = true;
+		else if (number != FAN_COMM_WAKE)
+			c->heard |= fan_lane_recv(&c->lane[number / 2], c->io, number % 2 == 1);
 		else if (read(c->wake_fd, &wakes, sizeof wakes) < 0)
 			continue; /* it was read before */
 	}
 }
 
+/* Note for how long no result has come, where one was waited for. */
+static void note_gap(struct fanin_comm *c, uint64_t now_ns)
+{
+	if (c->running_count && now_ns - c->quiet_ns > c->gap_ns)
+		c->gap_ns = now_ns - c->quiet_ns;
+	if (!c->heard)
+		return;
+	c->quiet_ns = c->result_ns = now_ns;
+	c->progressed = true;
+	c->heard = false;
+}
+
 /* Publish that all ranks are here, once. */
 static void check_ready(struct fanin_comm *c)
 {
+	for (unsigned k = 0; k < c->parts; k++)
+		if (!c->shards[k])
+			return;
 	for (unsigned i = 0; i < c->lanes; i++)
 		if (fan_worker_phase(c->lane[i].w) != FAN_W_READY)
 			return;
+	if (!c->parts)
+		return;
 	pthread_mutex_lock(&c->lock);
 	c->ready = true;
 	pthread_cond_broadcast(&c->changed);
@@ -346,16 +435,17 @@ static void check_lanes(struct fanin_comm *c, uint64_t now_ns)
 {
 	for (unsigned i = 0; i < c->lanes && !atomic_load(&c->error); i++) {
 		struct fan_lane *l = &c->lane[i];
-		if (fan_worker_phase(l->w) == FAN_W_FAILED)
-			fail_by_core(c, l);
-		else
+		if (fan_worker_phase(l->w) != FAN_W_FAILED)
 			fail_by_socket(c, l);
-		if (!c->ready)
+		else if (c->ready || !fan_follow_forgives(c, l, now_ns))
+			fail_by_core(c, l);
+		if (!c->ready && l->w)
 			fan_lane_listen(l);
 	}
 	if (c->ready || atomic_load(&c->error))
 		return;
-	open_shards(c, now_ns);
+	for (unsigned k = 0; k < c->parts && !atomic_load(&c->error); k++)
+		open_shards(c, k, now_ns);
 	if (!atomic_load(&c->error))
 		check_ready(c);
 }
@@ -363,6 +453,8 @@ static void check_lanes(struct fanin_comm *c, uint64_t now_ns)
 static void work(struct fanin_comm *c)
 {
 	uint64_t now_ns = fan_clock_ns();
+	note_gap(c, now_ns);
+	fan_follow_work(c, now_ns);
 	if (!c->leaving) {
 		check_lanes(c, now_ns);
 		start_ops(c, now_ns);
@@ -380,17 +472,55 @@ static uint64_t lane_deadline(const struct fanin_comm *c, const struct fan_lane 
 {
 	if (!l->w || gone(l))
 		return UINT64_MAX;
-	if (l->news || (!c->leaving && fan_worker_phase(l->w) == FAN_W_FAILED))
-		return 0; /* the next round tells the callers */
+	if (!c->leaving && fan_worker_phase(l->w) == FAN_W_FAILED)
+		return l->again_ns; /* 0: the next round tells the callers */
+	if (l->news)
+		return fan_lane_free_ns(l);
 	uint64_t way_ns = fan_way_deadline(l), core_ns = fan_worker_deadline(l->w);
 	return way_ns < core_ns ? way_ns : core_ns;
+}
+
+/* What is waited for before the communicator is ready. */
+static void wait_text(const struct fanin_comm *c, char *text, size_t bytes)
+{
+	const struct fan_lane *l = NULL;
+	if (!c->parts) {
+		fan_follow_text(c, text, bytes);
+		return;
+	}
+	for (unsigned i = 0; i < c->lanes && !l; i++)
+		if (c->lane[i].w && fan_worker_phase(c->lane[i].w) == FAN_W_JOINING)
+			l = &c->lane[i];
+	if (!l) {
+		snprintf(text, bytes, "not all ranks have joined job \"%s\" yet", c->cfg.job);
+		return;
+	}
+	const struct fan_fault silent = {.err = FAN_E_UNREACHABLE};
+	fault_text(c, l, &silent, text, bytes);
+}
+
+/* Write it down for who waits in create, now and then. */
+static void note_wait(struct fanin_comm *c)
+{
+	char text[FAN_FAULT_TEXT_BYTES];
+	uint64_t now_ns = fan_clock_ns();
+	if (c->ready || atomic_load(&c->error) || now_ns < c->note_ns)
+		return;
+	c->note_ns = now_ns + FAN_COMM_NOTE_FIRST_MS / 4 * FAN_MS;
+	wait_text(c, text, sizeof text);
+	pthread_mutex_lock(&c->lock);
+	memcpy(c->wait_text, text, sizeof text);
+	pthread_mutex_unlock(&c->lock);
 }
 
 /* Publish and decide how long to sleep, in milliseconds; -1: until woken. */
 static int before_sleep(struct fanin_comm *c)
 {
 	struct fanin_stats stats = collect_stats(c);
-	uint64_t deadline_ns = UINT64_MAX;
+	note_wait(c);
+	uint64_t deadline_ns = fan_follow_deadline(c);
+	if (!c->ready && !atomic_load(&c->error) && c->note_ns < deadline_ns)
+		deadline_ns = c->note_ns;
 	for (unsigned i = 0; i < c->lanes; i++) {
 		uint64_t d = lane_deadline(c, &c->lane[i]);
 		deadline_ns = d < deadline_ns ? d : deadline_ns;
@@ -401,7 +531,7 @@ static int before_sleep(struct fanin_comm *c)
 	c->stats = stats;
 	if (c->room_waiters)
 		pthread_cond_broadcast(&c->changed);
-	bool more = c->queued.head || (c->closing && !c->leaving) ||
+	bool more = c->queued.head || (c->closing && (!c->leaving || all_gone(c))) ||
 		    (c->waiting.head && c->running_count < FAN_OPS_MAX);
 	c->awake = more;
 	pthread_mutex_unlock(&c->lock);
@@ -433,8 +563,7 @@ void *fan_progress(void *comm)
 	uint64_t now_ns = fan_clock_ns();
 	pthread_setname_np(pthread_self(), "fanin-worker");
 	c->join_by_ns = now_ns + (uint64_t)c->cfg.timeout_ms * FAN_MS;
-	c->lanes = 1;
-	open_lane(c, 0, now_ns);
+	fan_comm_open_parts(c, now_ns);
 	while (after_sleep(c)) {
 		work(c);
 		int n = epoll_wait(c->epoll_fd, ev, FAN_COMM_EVENTS_MAX, before_sleep(c));

@@ -18,6 +18,7 @@ struct look {
 	double *need;  /* by job and resource: load per Gb/s of the job's rate */
 	bool *summing; /* by node: a sum flow of the present tree leaves it */
 	bool *grows;   /* by job */
+	bool *seen;    /* by arc: the present tree's results pass it */
 };
 
 static const char *name(const struct look *l, uint32_t node)
@@ -201,6 +202,8 @@ static void raise_jobs(const struct look *l, struct fan_eval *e, double more)
 
 static void fill(const struct look *l, struct fan_eval *e)
 {
+	for (uint32_t j = 0; j < l->t->jobs; j++)
+		l->grows[j] = true;
 	e->binding = UINT32_MAX;
 	for (uint32_t round = 0; round < l->t->jobs; round++) {
 		uint32_t binding = UINT32_MAX;
@@ -213,6 +216,26 @@ static void fill(const struct look *l, struct fan_eval *e)
 			return; /* nothing grows, or nothing limits it */
 		raise_jobs(l, e, more);
 	}
+}
+
+/* The same once more, with the results' needs on top. */
+static int fill_with_results(const struct look *l, struct fan_eval *e)
+{
+	uint32_t resources = fan_topo_resources(l->t);
+	struct fan_eval with = {
+		.job_gbps = calloc(l->t->jobs + 1, sizeof *with.job_gbps),
+		.load_gbps = calloc(resources + 1, sizeof *with.load_gbps),
+	};
+	int err = with.job_gbps && with.load_gbps ? FAN_OK : FAN_E_NOMEM;
+
+	for (uint32_t i = 0; i < l->p->trees && !err; i++)
+		fan_tree_add_results(l->t, &l->p->tree[i], l->p->tree[i].share, l->seen,
+				     l->need + (size_t)l->p->tree[i].job * resources);
+	if (!err)
+		fill(l, &with);
+	e->with_results_gbps = with.gbps;
+	fan_eval_free(&with);
+	return err;
 }
 
 int fan_eval(struct fan_eval *e, const struct fan_topo *t, const struct fan_plan *p,
@@ -228,9 +251,10 @@ int fan_eval(struct fan_eval *e, const struct fan_topo *t, const struct fan_plan
 	l.need = calloc((size_t)resources * t->jobs + 1, sizeof *l.need);
 	l.summing = calloc(t->nodes + 1, sizeof *l.summing);
 	l.grows = calloc(t->jobs + 1, sizeof *l.grows);
+	l.seen = calloc(2 * (size_t)t->links + 1, sizeof *l.seen);
 	e->job_gbps = calloc(t->jobs + 1, sizeof *e->job_gbps);
 	e->load_gbps = calloc(resources + 1, sizeof *e->load_gbps);
-	if (!l.need || !l.summing || !l.grows || !e->job_gbps || !e->load_gbps)
+	if (!l.need || !l.summing || !l.grows || !l.seen || !e->job_gbps || !e->load_gbps)
 		goto out;
 	err = check_shares(&l);
 	for (uint32_t i = 0; i < p->trees && !err; i++) {
@@ -238,14 +262,15 @@ int fan_eval(struct fan_eval *e, const struct fan_topo *t, const struct fan_plan
 		if (!err)
 			add_needs(&l, &p->tree[i]);
 	}
-	for (uint32_t j = 0; j < t->jobs; j++)
-		l.grows[j] = true;
-	if (!err)
+	if (!err) {
 		fill(&l, e);
+		err = fill_with_results(&l, e);
+	}
 out:
 	free(l.need);
 	free(l.summing);
 	free(l.grows);
+	free(l.seen);
 	if (err)
 		fan_eval_free(e);
 	return err;
@@ -262,7 +287,7 @@ double fan_eval_gbps(const struct fan_topo *t, const struct fan_plan *p)
 {
 	struct fan_eval e;
 	int err = fan_eval(&e, t, p, NULL);
-	double gbps = err ? err : e.gbps;
+	double gbps = err ? err : t->results ? e.with_results_gbps : e.gbps;
 
 	fan_eval_free(&e);
 	return gbps;

@@ -17,6 +17,7 @@ struct pack {
 	struct fan_lp lp;
 	int *row;     /* by resource; -1: not needed so far */
 	double *need; /* by resource: of one tree */
+	bool *seen;   /* by arc: its results pass it */
 };
 
 static void count_flow(struct pack *k, const struct fan_flow *f, bool worker)
@@ -35,6 +36,8 @@ static void add_tree(struct pack *k, const struct fan_tree *tree)
 	memset(k->need, 0, resources * sizeof *k->need);
 	for (uint32_t i = 0; i < tree->workers + tree->sums; i++)
 		count_flow(k, &tree->flow[i], i < tree->workers);
+	if (k->t->results)
+		fan_tree_add_results(k->t, tree, 1, k->seen, k->need);
 	fan_lp_col(&k->lp, 0, INFINITY, 0);
 	fan_lp_put(&k->lp, (int)tree->job, 1);
 	for (uint32_t r = 0; r < resources; r++) {
@@ -104,7 +107,8 @@ int fan_pack_shares(const struct fan_topo *t, struct fan_plan *p, double *price,
 	fan_lp_init(&k.lp);
 	k.row = calloc(resources + 1, sizeof *k.row);
 	k.need = calloc(resources + 1, sizeof *k.need);
-	if (k.row && k.need)
+	k.seen = calloc(2 * (size_t)t->links + 1, sizeof *k.seen);
+	if (k.row && k.need && k.seen)
 		err = solve(&k, p);
 	for (uint32_t r = 0; r < resources && price && !err; r++)
 		price[r] = k.row[r] < 0 ? 0 : fabs(k.lp.price[k.row[r]]);
@@ -118,6 +122,7 @@ int fan_pack_shares(const struct fan_topo *t, struct fan_plan *p, double *price,
 	fan_lp_free(&k.lp);
 	free(k.row);
 	free(k.need);
+	free(k.seen);
 	return err;
 }
 

@@ -98,6 +98,21 @@ struct fan_flow *fan_tree_add_sum(struct fan_tree *tree, uint32_t node)
 	return f;
 }
 
+void fan_tree_add_results(const struct fan_topo *t, const struct fan_tree *tree, double load,
+			  bool *seen, double *need)
+{
+	memset(seen, 0, 2 * t->links * sizeof *seen);
+	for (uint32_t i = 0; i < tree->workers + tree->sums; i++) {
+		const struct fan_route *r = &tree->flow[i].route;
+		for (uint32_t k = 0; k < r->hops; k++) {
+			uint32_t back = r->arc[k] ^ 1u;
+			if (!seen[back])
+				need[back] += load;
+			seen[back] = true;
+		}
+	}
+}
+
 void fan_tree_prune(struct fan_tree *tree)
 {
 	struct fan_flow *sum = tree->flow + tree->workers;

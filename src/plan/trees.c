@@ -25,6 +25,7 @@ struct grow {
 	double *price;	 /* by resource, now; all > 0 where there is a limit */
 	double *smooth;	 /* the same, averaged over rounds */
 	double *need;	 /* by resource, of one tree */
+	bool *seen;	 /* by arc: its results pass it */
 	double *to;	 /* by group and candidate: of one worker's unit */
 	uint32_t *to_by; /* the route */
 	double *direct;	 /* by group, to the present server */
@@ -46,6 +47,8 @@ static void count_needs(struct grow *k, const struct fan_tree *tree)
 			k->need[f->route.arc[h]] += 1;
 		k->need[fan_node_resource(k->t, f->to)] += 1;
 	}
+	if (k->t->results)
+		fan_tree_add_results(k->t, tree, 1, k->seen, k->need);
 }
 
 static void add_column(struct grow *k, const struct fan_tree *tree)
@@ -137,6 +140,19 @@ static void price_switches(struct grow *k, const double *price)
 		}
 }
 
+/* What the results cost on the way of a sum; where workers' ways meet they go once, so those
+ * are left out: trees look cheaper than they are, and the program decides. */
+static double results_of(const struct grow *k, const double *price, uint32_t route)
+{
+	double sum = 0;
+
+	if (!k->t->results || route == UINT32_MAX)
+		return 0;
+	for (uint32_t h = 0; h < k->c->route[route].hops; h++)
+		sum += price[k->c->route[route].arc[h] ^ 1u];
+	return sum;
+}
+
 static void price_server(struct grow *k, const double *price, uint32_t job, uint32_t server)
 {
 	const struct fan_cands *c = k->c;
@@ -151,7 +167,7 @@ static void price_server(struct grow *k, const double *price, uint32_t job, uint
 	}
 	for (uint32_t v = 0; v < c->sums; v++) {
 		k->on_by[v] = cheapest(k, price, fan_cands_sum_to_server(c, v, server), &k->on[v]);
-		k->on[v] += intake;
+		k->on[v] += intake + results_of(k, price, k->on_by[v]);
 	}
 }
 
@@ -346,6 +362,7 @@ static int make_room(struct grow *k)
 	k->price = calloc(resources, sizeof *k->price);
 	k->smooth = calloc(resources, sizeof *k->smooth);
 	k->need = calloc(resources, sizeof *k->need);
+	k->seen = calloc(2 * (size_t)k->t->links + 1, sizeof *k->seen);
 	k->to = calloc(pairs, sizeof *k->to);
 	k->to_by = calloc(pairs, sizeof *k->to_by);
 	k->direct = calloc(c->groups + 1, sizeof *k->direct);
@@ -354,8 +371,9 @@ static int make_room(struct grow *k)
 	k->on_by = calloc(c->sums + 1, sizeof *k->on_by);
 	k->choice = calloc(c->groups + 1, sizeof *k->choice);
 	k->trial = calloc(c->groups + 1, sizeof *k->trial);
-	return k->row && k->price && k->smooth && k->need && k->to && k->to_by && k->direct &&
-			       k->direct_by && k->on && k->on_by && k->choice && k->trial
+	return k->row && k->price && k->smooth && k->need && k->seen && k->to && k->to_by &&
+			       k->direct && k->direct_by && k->on && k->on_by && k->choice &&
+			       k->trial
 		       ? FAN_OK
 		       : FAN_E_NOMEM;
 }
@@ -394,6 +412,7 @@ int fan_trees_grow(const struct fan_cands *c, struct fan_plan *p, double enough_
 	free(k.price);
 	free(k.smooth);
 	free(k.need);
+	free(k.seen);
 	free(k.to);
 	free(k.to_by);
 	free(k.direct);

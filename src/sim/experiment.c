@@ -264,13 +264,25 @@ static bool add_routed(struct fan_experiment *e)
 	return true;
 }
 
+/* No route passes the switch. */
+static bool takes_nothing(const void *arg, const struct fan_sim_packet *p)
+{
+	(void)arg;
+	(void)p;
+	return false;
+}
+
 /* All shared switches begin, when it is known who is where. */
 static bool begin_sharers(struct fan_experiment *e)
 {
 	const struct fan_scenario *s = e->scenario;
-	for (uint32_t n = 0; n < s->nodes; n++)
+	for (uint32_t n = 0; n < s->nodes; n++) {
 		if (e->sharer[n] && (!begin_sharer(e, n) || !install_routes(e, n)))
 			return false;
+		if (s->node[n].sums_bps)
+			fan_sim_choose(&e->sim, n, e->sharer[n] ? fan_sharer_sums : takes_nothing,
+				       e->sharer[n]);
+	}
 	return true;
 }
 

@@ -9,7 +9,8 @@
 
 #include "scenario.h"
 
-#define CUT_BITS 32 /* cuts are in 1 / 2^32 of a tensor */
+#define CUT_BITS   32 /* cuts are in 1 / 2^32 of a tensor */
+#define WINDOW_MIN 4  /* of a part, however small */
 
 /* ---- parts ------------------------------------------------------------------------ */
 
@@ -33,6 +34,40 @@ static json_t *names_of(const json_t *plan, const char *job, json_int_t route)
 	return names;
 }
 
+static json_int_t size_of(const json_t *part)
+{
+	const json_t *cut = json_object_get(part, "cut");
+	return json_integer_value(json_array_get(cut, 1)) -
+	       json_integer_value(json_array_get(cut, 0));
+}
+
+static bool is_of(const json_t *part, const char *job)
+{
+	const char *of = json_string_value(json_object_get(part, "job"));
+	return job && of && strcmp(of, job) == 0;
+}
+
+/* The job's window is that of its largest part.  Where parts share a link they take of it by
+ * window, so theirs are as their shares: else small parts are done early, and large ones
+ * alone cannot fill what the plan has them fill together. */
+static void set_window(const json_t *plan, const char *name, json_t *copy, const json_t *part)
+{
+	const json_t *given = json_object_get(copy, "window");
+	json_int_t largest = 1, window = given ? json_integer_value(given) : FAN_WINDOW_QUOTA;
+	size_t i;
+	json_t *other;
+	json_array_foreach (json_object_get(plan, "parts"), i, other) {
+		if (is_of(other, name) && size_of(other) > largest)
+			largest = size_of(other);
+	}
+	if (window < WINDOW_MIN || window > FAN_WINDOW_MAX || size_of(part) <= 0 ||
+	    largest >> CUT_BITS > 1)
+		return; /* whatever it is, it is checked later */
+	window = window * size_of(part) / largest;
+	json_object_set_new(copy, "window",
+			    json_integer(window < WINDOW_MIN ? WINDOW_MIN : window));
+}
+
 static json_t *part_of(const json_t *plan, const json_t *job, const char *name, const json_t *part)
 {
 	json_int_t route = json_integer_value(json_object_get(part, "route"));
@@ -44,6 +79,7 @@ static json_t *part_of(const json_t *plan, const json_t *job, const char *name, 
 	json_object_set_new(copy, "workers", json_integer((json_int_t)json_array_size(hosts)));
 	json_object_set_new(copy, "hosts", hosts);
 	json_object_set_new(copy, "joins", names_of(plan, name, route));
+	set_window(plan, name, copy, part);
 	return copy;
 }
 
@@ -62,8 +98,7 @@ static void expand(const json_t *plan, json_t *job, json_t *list, size_t *used)
 	size_t i, before = *used;
 	json_t *part;
 	json_array_foreach (json_object_get(plan, "parts"), i, part) {
-		const char *of = json_string_value(json_object_get(part, "job"));
-		if (!name || !of || strcmp(of, name) != 0)
+		if (!is_of(part, name))
 			continue;
 		json_array_append_new(list, part_of(plan, job, name, part));
 		++*used;
@@ -267,6 +302,11 @@ int fan_scenario_read_routes(struct fan_scenario *s, const json_t *root, struct 
 			return -1;
 		fan_reader_leave(r, back);
 	}
+	for (uint32_t i = 0; i < s->nodes && !s->routes; i++)
+		if (s->node[i].sums_bps)
+			return fan_reader_fail(r, NULL,
+					       "node \"%s\" has sums_gbps: goes with a plan",
+					       s->node[i].name);
 	return 0;
 }
 

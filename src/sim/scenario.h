@@ -30,6 +30,7 @@ struct fan_scenario_node {
 	char name[FAN_FIELD_NAME];
 	int kind;	    /* enum fan_node_kind */
 	uint64_t bps;	    /* what it can handle; 0: all that comes */
+	uint64_t sums_bps;  /* instead: what routes have it sum, and nothing else counts; or 0 */
 	uint32_t ecn_bytes; /* packets that find more before them there are marked; 0: none */
 	int policy;	    /* enum fan_policy, or FAN_NODE_NONE */
 	uint32_t slots, window, jobs, buffer_bytes;

@@ -24,6 +24,7 @@ static const struct fan_field node_fields[] = {
 	{"kind", FAN_FIELD_WORD, AT(node.kind), 0, 0, kinds},
 	{"count", FAN_FIELD_U32, AT(count), 1, FAN_SCENARIO_NODES_MAX, NULL},
 	{"gbps", FAN_FIELD_GBPS, AT(node.bps), 1e-6, 1e5, NULL},
+	{"sums_gbps", FAN_FIELD_GBPS, AT(node.sums_bps), 1e-6, 1e5, NULL},
 	{"ecn_bytes", FAN_FIELD_U32, AT(node.ecn_bytes), 0, FAN_LINK_QUEUE_MAX, NULL},
 	{"policy", FAN_FIELD_WORD, AT(node.policy), 0, 0, policies},
 	{"server", FAN_FIELD_TEXT, AT(node.server_name), 0, 0, NULL},
@@ -103,7 +104,7 @@ static int check_keys(const struct fan_scenario_node *n, const json_t *o, struct
 {
 	static const char *const of_switches[] = {"policy",	"server",     "quota",
 						  "free_early", "preemption", "ageing",
-						  "priorities", "parent"};
+						  "priorities", "parent",     "sums_gbps"};
 	bool sums = n->kind == FAN_NODE_SWITCH || n->kind == FAN_NODE_SERVER;
 	if (!sums && (n->slots || n->window || n->jobs || n->buffer_bytes || n->multicast))
 		return fan_reader_fail(r, NULL,
@@ -119,6 +120,8 @@ static int check_keys(const struct fan_scenario_node *n, const json_t *o, struct
 					       kinds[n->kind]);
 	if (n->ecn_bytes && !n->bps)
 		return fan_reader_fail(r, "ecn_bytes", "goes with gbps: else nothing waits there");
+	if (n->sums_bps && (json_object_get(o, "gbps") || n->ecn_bytes))
+		return fan_reader_fail(r, "sums_gbps", "goes without gbps and ecn_bytes");
 	if (n->slots == 1 && !fan_scenario_shares(n))
 		return fan_reader_fail(r, "slots", "1: the policy %s needs two",
 				       policies[n->policy]);
@@ -180,6 +183,8 @@ static int read_node(struct fan_scenario *s, const json_t *o, struct fan_reader 
 		return fan_reader_fail(r, NULL, "lacks the key \"kind\"");
 	if (count_slots(&e, r) || check_keys(&e.node, o, r))
 		return -1;
+	if (e.node.sums_bps)
+		e.node.bps = e.node.sums_bps;
 	set_defaults(&e.node, o);
 	for (uint32_t i = 0; i < (e.count ? e.count : 1); i++)
 		if (add_node(s, r, &e, i))

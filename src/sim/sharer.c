@@ -88,6 +88,39 @@ bool fan_sharer_route(struct fan_sharer *h, struct fan_route_config *route, uint
 	return install(h);
 }
 
+/* The entry of what `from` sends of this rank: that of its switch, or that of workers. */
+static const struct fan_route_entry *entry_of(const struct fan_route_config *r,
+					      const fan_peer *from, unsigned rank)
+{
+	const struct fan_route_entry *of_worker = NULL;
+	for (unsigned i = 0; i < r->entries; i++) {
+		const struct fan_route_entry *e = &r->entry[i];
+		bool has = rank < FAN_RANKS_MAX && e->ranks[rank / 64] >> rank % 64 & 1;
+		if (has && fan_peer_equal(&e->from, from))
+			return e;
+		if (has && fan_peer_is_none(&e->from))
+			of_worker = e;
+	}
+	return of_worker;
+}
+
+bool fan_sharer_sums(const void *self, const struct fan_sim_packet *p)
+{
+	const struct fan_sharer *h = self;
+	struct fan_frag f;
+	if (p->to != h->actor || !p->body || fan_wire_get(&f, p->body->bytes, p->len) >= 0 ||
+	    f.type != FAN_TYPE_DATA || f.flags & FAN_F_PARTIAL)
+		return false;
+	fan_peer from = fan_sim_peer(p->from);
+	for (uint32_t i = 0; i < h->routes; i++) {
+		if (h->route[i].number != fan_route_number(f.job))
+			continue;
+		const struct fan_route_entry *e = entry_of(&h->route[i], &from, f.sender);
+		return e && e->sums;
+	}
+	return false;
+}
+
 uint64_t fan_sharer_added(const struct fan_shared_stats *st)
 {
 	return st->hits + st->taken;

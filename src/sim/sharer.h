@@ -41,6 +41,9 @@ bool fan_sharer_route(struct fan_sharer *h, struct fan_route_config *route, uint
 /* The process ends and, after `down_ns`, begins again, knowing nothing but its routes. */
 void fan_sharer_restart(struct fan_sharer *h, uint64_t down_ns);
 
+/* Is this a part that a route of the sharer `self` has summed here?  (A fan_sim_chooser.) */
+bool fan_sharer_sums(const void *self, const struct fan_sim_packet *p);
+
 /* Its counters, over all its lives. */
 struct fan_shared_stats fan_sharer_stats(const struct fan_sharer *h);
 

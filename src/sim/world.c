@@ -84,6 +84,12 @@ uint32_t fan_sim_add_node(struct fan_sim *s, bool forwards, uint64_t bps, uint32
 	return s->node[n].inside == FAN_SIM_NONE ? FAN_SIM_NONE : n;
 }
 
+void fan_sim_choose(struct fan_sim *s, uint32_t node, fan_sim_chooser uses, const void *arg)
+{
+	s->node[node].uses = uses;
+	s->node[node].uses_arg = arg;
+}
+
 uint32_t fan_sim_add_actor(struct fan_sim *s, uint32_t node, void *self,
 			   const struct fan_actor_ops *ops)
 {
@@ -330,7 +336,8 @@ void fan_sim_wake(struct fan_sim *s, uint32_t actor)
 static void arrive(struct fan_sim *s, uint32_t node, struct fan_sim_packet *p)
 {
 	const struct fan_sim_node *n = &s->node[node];
-	if (n->inside != FAN_SIM_NONE && !(p->flags & FAN_PACKET_INSIDE)) {
+	if (n->inside != FAN_SIM_NONE && !(p->flags & FAN_PACKET_INSIDE) &&
+	    (!n->uses || n->uses(n->uses_arg, p))) {
 		p->flags |= FAN_PACKET_INSIDE;
 		push(s, n->inside, p, false);
 		return;

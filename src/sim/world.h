@@ -41,9 +41,13 @@ struct fan_sim_actor {
 	uint64_t wake_ns; /* earliest wake-up in the heap */
 };
 
+typedef bool (*fan_sim_chooser)(const void *arg, const struct fan_sim_packet *p);
+
 struct fan_sim_node {
-	bool forwards;	       /* packets between others may pass */
-	uint32_t inside;       /* the link that stands for its capacity; FAN_SIM_NONE: no limit */
+	bool forwards;	      /* packets between others may pass */
+	uint32_t inside;      /* the link that stands for its capacity; FAN_SIM_NONE: no limit */
+	fan_sim_chooser uses; /* does this packet take of it?  NULL: every one does */
+	const void *uses_arg;
 	uint32_t first, links; /* its links out, in fan_sim.out */
 	uint32_t *next;	       /* by node: how packets that are for this one get nearer; NULL until
 				* somebody lives here */
@@ -104,6 +108,9 @@ void fan_sim_free(struct fan_sim *s);
  * `ecn_bytes` before them (0: none).  Its number, or FAN_SIM_NONE: out of memory or of
  * numbers; so are the next two. */
 uint32_t fan_sim_add_node(struct fan_sim *s, bool forwards, uint64_t bps, uint32_t ecn_bytes);
+
+/* Only what `uses` chooses takes of the node's capacity. */
+void fan_sim_choose(struct fan_sim *s, uint32_t node, fan_sim_chooser uses, const void *arg);
 
 /* One direction of a cable from `a` to `b`. */
 uint32_t fan_sim_add_link(struct fan_sim *s, uint32_t a, uint32_t b,

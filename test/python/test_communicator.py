@@ -127,6 +127,35 @@ def test_properties_and_statistics(switch, job):
     everyone(ranks(2, work, switch=switch, job=job), 2)
 
 
+@pytest.mark.parametrize("cache", [0, 16])
+def test_ranks_run_ahead_of_a_slow_one(shared_switch, job, cache):
+    def work(comm):
+        tensors = [torch.arange(ELEMS, dtype=torch.int64) * k + comm.rank for k in range(8)]
+        started = []
+        for tensor in tensors:
+            if comm.rank == 1:
+                time.sleep(0.01)
+            started.append(comm.allreduce_start(tensor))
+        for operation in started:
+            operation.wait()
+        stats = comm.stats()
+        assert stats.ahead_asked == 400 and stats.ahead_frags == 400
+        assert stats.cache_frags == cache >= stats.cache_peak
+        assert stats.window_frags <= 400
+        return [torch.equal(t, torch.arange(ELEMS) * k * 3 + 3) for k, t in enumerate(tensors)]
+
+    options = {"switch": shared_switch, "job": job, "ahead": 400, "cache": cache}
+    everyone(ranks(3, work, congestion="a2tp", **options), [True] * 8)
+
+
+def test_running_ahead_is_not_granted_by_every_switch(switch, job):
+    def work(comm):
+        comm.allreduce(torch.ones(ELEMS))
+        return comm.stats().ahead_asked, comm.stats().ahead_frags
+
+    everyone(ranks(2, work, switch=switch, job=job, ahead=400), (400, 0))
+
+
 def test_mismatch_names_both(switch, job):
     def work(comm):
         comm.allreduce(torch.zeros(10 + comm.rank))

@@ -16,6 +16,7 @@ import tempfile
 ELEMENTS = 400000
 PAYLOAD, HEADERS = 1408, 32 + 66
 SLACK = 0.06
+FULL_SLACK = 0.12  # several parts, which share a link by their windows
 
 fanin = sys.argv[1]
 failures = 0
@@ -108,6 +109,36 @@ def rates(folder):
                   f'{possible:.4g}, simulated {gbps:.4g}, {len(result["jobs"])} parts')
             if abs(gbps / possible - 1) > SLACK:
                 fail('  that is too far')
+            if abs(planned['with_results_gbps'] / possible - 1) > 1e-6:
+                fail(f'  the plan says {planned["with_results_gbps"]} with results')
+
+
+def capacities(folder):
+    """The same where switches and servers can be full, too: what a switch sums, and nothing else
+    that passes it, counts.  Overhead of frames is on links alone, so there is less of it here."""
+    bare = (PAYLOAD + 32) / (PAYLOAD + HEADERS)
+    for name in ('grid-example', 'inart-example'):
+        with open(f'../data/{name}.json', encoding='utf-8') as f:
+            topology = json.load(f)
+        file = os.path.join(folder, 'full.json')
+        with open(file, 'w', encoding='utf-8') as f:
+            json.dump(topology, f)
+        for n in topology['nodes']:
+            if n['kind'] != 'worker':
+                n['sums_gbps' if n['kind'] == 'switch' else 'gbps'] = n.pop('gbps') * bare
+        for algorithm in ('geryon', 'switchml', 'atp', 'grid', 'best'):
+            plan, planned = install(folder, file, algorithm, ('--results', '--trees', '4'))
+            r, result = simulate(folder, topology, plan, 4 * ELEMENTS)
+            if not result:
+                fail(f'{name} {algorithm}: {r.stderr}')
+                continue
+            slowest = max(j['comm_s'] for j in result['jobs'])
+            gbps = 4 * ELEMENTS * 32 / slowest / 1e9 * (PAYLOAD + HEADERS) / PAYLOAD
+            possible = planned['with_results_gbps']
+            print(f'{name} {algorithm}, all capacities: planned {planned["feasible_gbps"]:.4g}, '
+                  f'with results {possible:.4g}, simulated {gbps:.4g}, {len(result["jobs"])} parts')
+            if abs(gbps / possible - 1) > FULL_SLACK:
+                fail('  that is too far')
 
 
 def trouble(folder):
@@ -126,7 +157,9 @@ def trouble(folder):
             for link in topology['links']:
                 link['loss'] = 0.003
             switches = [n['name'] for n in topology['nodes'] if n['kind'] == 'switch']
-            changes = [{'at_s': 0.001 + 0.0005 * i, 'node': s, 'restart_s': 0.0005}
+            _, calm = simulate(folder, topology, plan)
+            unit = calm['end_s'] / (2 * len(switches)) if calm else 0.001
+            changes = [{'at_s': unit * (1 + i), 'node': s, 'restart_s': unit}
                        for i, s in enumerate(switches[:6])]
             r, result = simulate(folder, topology, plan, ELEMENTS, changes=changes)
             if not result:
@@ -177,6 +210,14 @@ def wrong(folder):
         p['parts'][0].update(route=7), [w['joins'][0].update(route=7) for w in p['workers']],
         None)[-1])
     refused('at: "S3": no server', lambda p: p['parts'][0].update(server='S3'))
+    topology['nodes'][0]['sums_gbps'] = 9
+    refused('"S1" has sums_gbps: goes with a plan', lambda p: {'parts': p['parts'], 'switches': []})
+    topology['nodes'][0]['gbps'] = 9
+    refused('sums_gbps: goes without gbps', lambda p: None)
+    del topology['nodes'][0]['gbps'], topology['nodes'][0]['sums_gbps']
+    topology['nodes'][-1]['sums_gbps'] = 9
+    refused('sums_gbps: a worker has none', lambda p: None)
+    del topology['nodes'][-1]['sums_gbps']
     r = run('sim', os.path.join(folder, 'scenario.json'), '--plan', 'nowhere.json')
     if r.returncode != 2 or 'nowhere.json: No such file' not in r.stderr:
         fail(f'a plan that is not there: {r.returncode} {r.stderr}')
@@ -184,6 +225,7 @@ def wrong(folder):
 
 with tempfile.TemporaryDirectory() as work:
     rates(work)
+    capacities(work)
     trouble(work)
     wrong(work)
 print(f'{failures} failed')

@@ -7,7 +7,7 @@ static void rtt__first_sample(void **state)
 {
 	(void)state;
 	struct fan_rtt r;
-	fan_rtt_init(&r);
+	fan_rtt_init(&r, 0);
 	assert_in_range(fan_rtt_timeout(&r), FAN_RTO_MIN_NS, FAN_RTO_MAX_NS);
 	fan_rtt_sample(&r, 8 * FAN_MS);
 	assert_int_equal(r.srtt_ns, 8 * FAN_MS); /* RFC 6298, 2.2 */
@@ -19,7 +19,7 @@ static void rtt__smoothing(void **state)
 {
 	(void)state;
 	struct fan_rtt r;
-	fan_rtt_init(&r);
+	fan_rtt_init(&r, 0);
 	fan_rtt_sample(&r, 8 * FAN_MS);
 	fan_rtt_sample(&r, 16 * FAN_MS); /* RFC 6298, 2.3 */
 	assert_int_equal(r.var_ns, 5 * FAN_MS);
@@ -35,7 +35,7 @@ static void rtt__smallest_sample_bounds_the_first_timeout(void **state)
 {
 	(void)state;
 	struct fan_rtt r;
-	fan_rtt_init(&r);
+	fan_rtt_init(&r, 0);
 	fan_rtt_sample(&r, 2 * FAN_MS);
 	for (unsigned i = 0; i < 40; i++)
 		fan_rtt_sample(&r, 90 * FAN_MS);
@@ -50,7 +50,7 @@ static void rtt__answered_probe(void **state)
 {
 	(void)state;
 	struct fan_rtt r;
-	fan_rtt_init(&r);
+	fan_rtt_init(&r, 0);
 	const uint64_t first = fan_rtt_timeout(&r);
 	fan_rtt_answer(&r, 3 * FAN_MS);
 	assert_true(fan_rtt_timeout(&r) < first);
@@ -64,7 +64,7 @@ static void rtt__bounds(void **state)
 {
 	(void)state;
 	struct fan_rtt r;
-	fan_rtt_init(&r);
+	fan_rtt_init(&r, 0);
 	fan_rtt_sample(&r, 0);
 	assert_int_equal(r.rto_ns, FAN_RTO_MIN_NS);
 	fan_rtt_sample(&r, 60000 * FAN_MS);
@@ -75,7 +75,7 @@ static void rtt__backs_off_until_something_is_heard(void **state)
 {
 	(void)state;
 	struct fan_rtt r;
-	fan_rtt_init(&r);
+	fan_rtt_init(&r, 0);
 	fan_rtt_sample(&r, 500 * FAN_MS);
 	uint64_t last = fan_rtt_timeout(&r);
 	const uint64_t first = last;

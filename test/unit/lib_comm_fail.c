@@ -159,7 +159,7 @@ static void fail__rank_taken(void **state)
 /* A rank that joins and, once the job is ready, is never heard of again. */
 static void be_mortal(const char *address, int rank, int ranks)
 {
-	struct fan_lane l = {.index = 0, .epoll_fd = epoll_create1(0)};
+	struct fan_lane l = {.number = 0, .epoll_fd = epoll_create1(0)};
 	struct fan_lane_io *io = fan_lane_io_new(FAN_PAYLOAD_1500);
 	struct fan_worker_config cfg = {
 		.name = "default",

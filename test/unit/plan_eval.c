@@ -38,6 +38,7 @@ static void eval__the_plan_of_the_grid_paper(void **state)
 	assert_near(load_of(&t, &e, "PS"), 9, 1e-12);
 	assert_near(e.load_gbps[2], 3, 1e-12); /* S1 to S2: W4 */
 	assert_near(e.load_gbps[3], 0, 0);     /* nothing back */
+	assert_near(e.with_results_gbps, 3, 1e-12);
 	fan_eval_free(&e);
 	fan_plan_free(&p);
 	fan_topo_free(&t);
@@ -84,6 +85,49 @@ static void eval__shares_of_a_split_model(void **state)
 	assert_near(e.gbps, 8 / 1.5, 1e-12);
 	assert_near(load_of(&t, &e, "PS2"), 8 / 1.5 / 4, 1e-12);
 	assert_near(load_of(&t, &e, "S1"), 8 / 1.5 / 2, 1e-12);
+	fan_eval_free(&e);
+	fan_plan_free(&p);
+	fan_topo_free(&t);
+}
+
+/* Servers on both sides of a link: the results of one's tree meet the gradients of the other's.
+ * Three flows and one sum go over V1-V2 to S2, and one result of S1's tree; or one sum each
+ * way, and one result. */
+static void eval__results_come_back_once_over_each_link(void **state)
+{
+	(void)state;
+	struct fan_topo t = rig_load("inart-example");
+	struct fan_plan p;
+	struct fan_eval e;
+	static const char *const worker[] = {"W1 V1", "W2 V1", "W3 V1", "W4 V1", "W5 V2", "W6 V2"};
+	fan_plan_init(&p);
+	struct fan_tree *a = fan_plan_add(&p, &t, 0, rig_node(&t, "S1"), 0.25);
+	for (unsigned i = 0; i < 6; i++)
+		rig_flow(&t, &a->flow[i], worker[i]);
+	rig_flow(&t, fan_tree_add_sum(a, rig_node(&t, "V1")), "V1 S1");
+	rig_flow(&t, fan_tree_add_sum(a, rig_node(&t, "V2")), "V2 V1 S1");
+	struct fan_tree *b = fan_plan_add(&p, &t, 0, rig_node(&t, "S2"), 0.75);
+	static const char *const straight[] = {"W1 V1 V2 S2", "W2 V1 V2 S2", "W3 V1 V2 S2",
+					       "W4 V1",	      "W5 V2",	     "W6 V2"};
+	for (unsigned i = 0; i < 6; i++)
+		rig_flow(&t, &b->flow[i], straight[i]);
+	rig_flow(&t, fan_tree_add_sum(b, rig_node(&t, "V1")), "V1 V2 S2");
+	rig_flow(&t, fan_tree_add_sum(b, rig_node(&t, "V2")), "V2 S2");
+	for (uint32_t i = 0; i < t.nodes; i++)
+		t.node[i].gbps *= 100; /* links alone */
+	fan_topo_refresh(&t);
+	assert_int_equal(fan_eval(&e, &t, &p, NULL), FAN_OK);
+	assert_near(e.gbps, 6 / (5 * 0.75), 1e-12); /* S2's own link: five flows */
+	fan_eval_free(&e);
+	t.link[2].gbps = 100;
+	t.link[0].gbps = 1;
+	fan_topo_refresh(&t);
+	assert_int_equal(fan_eval(&e, &t, &p, NULL), FAN_OK);
+	assert_near(e.gbps, 1 / 3.0, 1e-12);		   /* four parts of 0.75 */
+	assert_near(e.with_results_gbps, 1 / 3.25, 1e-12); /* and a result of 0.25 */
+	assert_near(fan_eval_gbps(&t, &p), 1 / 3.0, 1e-12);
+	t.results = true;
+	assert_near(fan_eval_gbps(&t, &p), 1 / 3.25, 1e-12);
 	fan_eval_free(&e);
 	fan_plan_free(&p);
 	fan_topo_free(&t);
@@ -169,6 +213,7 @@ int main(void)
 		cmocka_unit_test(eval__the_plan_of_the_grid_paper),
 		cmocka_unit_test(eval__says_what_binds),
 		cmocka_unit_test(eval__shares_of_a_split_model),
+		cmocka_unit_test(eval__results_come_back_once_over_each_link),
 		cmocka_unit_test(eval__jobs_rise_by_weight_until_full),
 		cmocka_unit_test(eval__refuses_what_does_not_fit),
 	};

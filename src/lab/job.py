@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One algorithm's plan: made, simulated, and put to work on the lab's network."""
+
+import json
+import os
+import socket
+import subprocess
+import time
+
+from layout import CONTROLLER, CONTROLLER_PORT, SIM_ELEMENTS, WIRE, LabError
+from network import POLL_S, signal_group, tail
+
+TOOL_TIMEOUT_S = 300
+UP_TIMEOUT_S = 20
+ASK_TIMEOUT_S = 2
+EXTRA_S = 40  # what a job may take beyond four times what was asked
+ITERATIONS = 3
+PART_MIN_BYTES = 1 << 16
+
+
+class Tools:
+    """fanin's other subcommands, on files in the lab's folder."""
+
+    def __init__(self, fanin, folder, args):
+        self.fanin, self.folder, self.args = fanin, folder, args
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def run(self, *argv):
+        try:
+            done = subprocess.run(
+                [self.fanin, *argv],
+                capture_output=True,
+                text=True,
+                timeout=TOOL_TIMEOUT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise LabError("fanin %s: not done after %d s" % (argv[0], TOOL_TIMEOUT_S)) from None
+        if done.returncode:
+            text = done.stderr.strip() or "exit status %d" % done.returncode
+            raise LabError(text if argv[0] == "plan" else "fanin %s: %s" % (argv[0], text))
+        return done.stdout
+
+    def load(self, name):
+        with open(self.path(name), encoding="utf-8") as file:
+            return json.load(file)
+
+    def save(self, name, value):
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            json.dump(value, file)
+        return self.path(name)
+
+    def topology(self, text):
+        """The topology as JSON, whatever form it was given in, with its one job."""
+        out = self.path("topology.json")
+        self.run("plan", text, "-a", "geryon", "--no-bound", "--topology", out)
+        return self.load("topology.json")
+
+    def plan(self, topology, algorithm):
+        """(plan, installation) for a topology's file."""
+        more = ["--seed", str(self.args.seed), "--no-bound"]
+        if algorithm == "best":
+            more += ["--trees", str(self.args.trees), "--results"]
+        plan, install = algorithm + ".plan.json", algorithm + ".install.json"
+        self.run("plan", topology, "-a", algorithm, "--json", self.path(plan), "--install",
+                 self.path(install), *more)  # fmt: skip
+        return self.load(plan), self.load(install)
+
+    def simulate(self, layout, install):
+        """The rate in Gb/s of the wire."""
+        scenario = layout.scenario(install, self.args.seed)
+        file, out = self.save("scenario.json", scenario), self.path("sim.json")
+        self.run("sim", file, "-q", "--json", out)
+        jobs = self.load("sim.json")["jobs"]
+        for job in jobs:
+            if job["error"]:
+                raise LabError("fanin sim: %s: %s" % (job["name"], job["error"]))
+        return SIM_ELEMENTS * 32 * WIRE / max(job["comm_s"] for job in jobs) / 1e9
+
+
+class Kill:
+    """NODE@T, or NODE@T+D: kill that node's daemon T s into the job, and start it again D s later.
+    NODE may be "controller"."""
+
+    def __init__(self, text):
+        self.text = text
+        self.node, _, when = text.rpartition("@")
+        at, _, back = when.partition("+")
+        try:
+            self.at_s, self.back_s = float(at), float(back) if back else None
+        except ValueError:
+            raise LabError('--kill: "%s": expected NODE@SECONDS or NODE@SECONDS+SECONDS' % text
+                           ) from None  # fmt: skip
+        if not self.node or self.at_s < 0 or (self.back_s or 0) < 0:
+            raise LabError('--kill: "%s": expected NODE@SECONDS or NODE@SECONDS+SECONDS' % text)
+
+
+class Job:
+    """Daemons, controller and ranks of one algorithm, on a network that is up."""
+
+    def __init__(self, net, tools, algorithm, kills):
+        self.net, self.tools, self.algorithm, self.kills = net, tools, algorithm, kills
+        self.args, self.layout = tools.args, net.layout
+        self.daemons = {}
+        self.socket = tools.path("controller.sock")
+        self.dial = "%s:%d" % (CONTROLLER, CONTROLLER_PORT)
+        self.events = []
+
+    def run(self, topology, install, iteration_bytes, planned_s):
+        """What rank 0 of `fanin bench` reports, with what the controller knew at the end."""
+        try:
+            self._start_daemons(topology)
+            self.net.set_filters(install)
+            ranks = self._start_ranks(iteration_bytes)
+            idle = self._wait(ranks, planned_s)
+            with open(self.tools.path("bench.json"), encoding="utf-8") as file:
+                result = json.load(file)["results"][0]
+            status = None if "controller" in self._dead() else self.ask("status json")
+            return dict(result, cpu_idle=idle, events=self.events, status=status)
+        finally:
+            self.net.stop(list(self.net.children))
+            self.daemons = {}
+
+    # ---- daemons --------------------------------------------------------------------------
+
+    def _start_daemons(self, topology):
+        self.topology = topology
+        if os.path.exists(self.socket):
+            os.unlink(self.socket)
+        self._start("controller")
+        for node in self.layout.nodes:
+            if node.kind != "worker":
+                self._start(node.name)
+        deadline = time.monotonic() + UP_TIMEOUT_S
+        while True:
+            self._check_daemons()
+            missing = self._not_up()
+            if not missing:
+                return
+            if time.monotonic() > deadline:
+                raise LabError("after %d s the controller does not see: %s"
+                               % (UP_TIMEOUT_S, ", ".join(missing)))  # fmt: skip
+            time.sleep(5 * POLL_S)
+
+    def _start(self, name):
+        fanin = self.tools.fanin
+        log = self.tools.path("%s.%s.log" % (self.algorithm, name))
+        if name == "controller":
+            host = self.net.controller
+            argv = [fanin, "controller", "--listen", self.dial, self.topology, "--plan",
+                    self.tools.path(self.algorithm + ".plan.json"), "--socket", self.socket]  # fmt: skip
+        else:
+            node = self.layout.by_name[name]
+            host = self.net.hosts[name]
+            argv = [fanin, node.kind, "--listen", node.listen, "--controller", self.dial,
+                    "--name", name]  # fmt: skip
+            if node.kind == "switch":
+                argv += ["--policy", self.args.policy]
+        self.daemons[name] = self.net.start(host, argv, log)
+
+    def _dead(self):
+        return [name for name, child in self.daemons.items() if child.poll() is not None]
+
+    def _check_daemons(self):
+        expected = {kill.node for kill in self.kills}
+        for name in self._dead():
+            if name not in expected:
+                raise LabError("%s ended: %s" % (name, tail(self.daemons[name])))
+
+    def _not_up(self):
+        status = self.ask("status json")
+        if status is None:
+            return ["anything: it does not answer yet"]
+        return [n["name"] for n in status["nodes"] if n["kind"] != "worker" and n["state"] != "up"]
+
+    def ask(self, line):
+        """The controller's answer as JSON; None: there is none."""
+        with socket.socket(socket.AF_UNIX) as s:
+            s.settimeout(ASK_TIMEOUT_S)
+            try:
+                s.connect(self.socket)
+                s.sendall(line.encode() + b"\n")
+                answer = b"".join(iter(lambda: s.recv(65536), b""))
+                return json.loads(answer)
+            except (OSError, ValueError):
+                return None
+
+    # ---- ranks ----------------------------------------------------------------------------
+
+    def _start_ranks(self, iteration_bytes):
+        ranks = []
+        for rank, node in enumerate(self.layout.ranks):
+            argv = [self.tools.fanin, "bench", "--controller", self.dial,
+                    "--job", self.layout.job, "--rank", str(rank),
+                    "--ranks", str(len(self.layout.ranks)),
+                    "-b", str(iteration_bytes), "-e", str(iteration_bytes),
+                    "-n", str(ITERATIONS), "-w", "1", "--window", str(self.args.window),
+                    "--no-multicast", *self.args.bench]  # fmt: skip
+            if rank == 0:
+                argv += ["--json", self.tools.path("bench.json")]
+            log = self.tools.path("%s.rank%d.log" % (self.algorithm, rank))
+            ranks.append(self.net.start(self.net.hosts[node.name], argv, log))
+        return ranks
+
+    def _joined(self):
+        status = self.ask("status json")
+        return bool(status) and any(
+            job.get("joined") == len(self.layout.ranks) for job in status["jobs"]
+        )
+
+    def _wait(self, ranks, planned_s):
+        """Until all ranks are done; kills what is to be killed.  The share of idle processors."""
+        deadline = time.monotonic() + 4 * planned_s + EXTRA_S
+        begun = None
+        pending = sorted([(k.at_s, k.node, False) for k in self.kills]
+                         + [(k.at_s + k.back_s, k.node, True) for k in self.kills
+                            if k.back_s is not None])  # fmt: skip
+        before = cpu_times()
+        while True:
+            self._check_daemons()
+            codes = [child.poll() for child in ranks]
+            for rank, code in enumerate(codes):
+                if code:
+                    raise LabError("rank %d: exit status %d: %s" % (rank, code, tail(ranks[rank])))
+            if None not in codes:
+                return idle_share(before, cpu_times())
+            if time.monotonic() > deadline:
+                rank = codes.index(None)
+                raise LabError("rank %d is not done after %d s: %s"
+                               % (rank, 4 * planned_s + EXTRA_S, tail(ranks[rank])))  # fmt: skip
+            if begun is None and (not pending or self._joined()):
+                begun = time.monotonic()
+                before = cpu_times()
+            while pending and begun is not None and time.monotonic() >= begun + pending[0][0]:
+                self._strike(*pending.pop(0)[1:])
+            time.sleep(POLL_S)
+
+    def _strike(self, name, back):
+        if back:
+            self._start(name)
+        else:
+            signal_group(self.daemons[name], 9)
+        self.events.append({"node": name, "what": "started again" if back else "killed"})
+
+
+def cpu_times():
+    """(idle, all) ticks of all processors so far."""
+    with open("/proc/stat", encoding="ascii") as file:
+        ticks = [int(x) for x in file.readline().split()[1:9]]
+    return ticks[3] + ticks[4], sum(ticks)
+
+
+def idle_share(before, after):
+    return (after[0] - before[0]) / max(after[1] - before[1], 1)

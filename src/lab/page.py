@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the lab tells: a table on the standard output, and a page of its own."""
+
+import html
+
+STYLE = """:root{--bg:#fbfaf8;--fg:#1d2129;--soft:#6b7280;--grid:#e3e0da;--plan:#b9c6d6;
+--sim:#d9822b;--got:#2f6fb0;--bad:#b5413f}
+@media(prefers-color-scheme:dark){:root{--bg:#16191f;--fg:#e6e7ea;--soft:#9aa1ad;--grid:#2b303a;
+--plan:#46566b;--sim:#f0a860;--got:#6ea8e0;--bad:#e57f7c}}
+body{margin:0;background:var(--bg);color:var(--fg);
+font:15px/1.5 system-ui,-apple-system,"Segoe UI","DejaVu Sans",sans-serif}
+main{max-width:1000px;margin:0 auto;padding:32px 20px 64px}h1{font-size:26px;margin:0}
+p{color:var(--soft);margin:2px 0 14px}svg{width:100%;height:auto;display:block;margin:14px 0}
+table{border-collapse:collapse;font-size:13.5px}th{text-align:right;color:var(--soft);
+font-weight:500}td{text-align:right;font-variant-numeric:tabular-nums}
+td:first-child,th:first-child{text-align:left}th,td{padding:4px 14px 4px 0;
+border-bottom:1px solid var(--grid)}text{font-size:13px;fill:var(--fg)}.bad{color:var(--bad)}
+.plan{fill:var(--plan)}.sim{fill:var(--sim)}.got{fill:var(--got)}"""
+
+# Of the chart, in pixels of its drawing.
+WIDTH, NAMES, BARS, ROW, THICK = 960, 110, 700, 54, 13
+
+COLUMNS = ("algorithm", "planned", "with results", "simulated", "measured", "by plan", "by sim",
+           "parts", "gap s", "restarts", "wrong", "idle")  # fmt: skip
+FORMAT = "%-9s %9s %13s %10s %9s %8s %7s %6s %7s %9s %6s %6s"
+
+
+def number(value, digits=4):
+    return "-" if value is None else "%.*g" % (digits, value)
+
+
+def share(a, b):
+    return "-" if not a or not b else "%+.1f %%" % (100 * (a / b - 1))
+
+
+def cells(row):
+    return (
+        row["algorithm"],
+        number(row["planned_gbps"]),
+        number(row["with_results_gbps"]),
+        number(row["simulated_gbps"]),
+        number(row["measured_gbps"]),
+        share(row["measured_gbps"], row["with_results_gbps"]),
+        share(row["measured_gbps"], row["simulated_gbps"]),
+        str(row["parts"]),
+        number(row.get("gap_s"), 3),
+        number(row.get("restarts")),
+        str(row["wrong"]),
+        "-" if row.get("cpu_idle") is None else "%d %%" % round(100 * row["cpu_idle"]),
+    )
+
+
+def about(made):
+    count = {k: len(made.layout.of(k)) for k in ("worker", "switch", "server")}
+    return "%d workers, %d switches, %d servers; 1 Gb/s of the topology is %.4g Mb/s here" % (
+        count["worker"],
+        count["switch"],
+        count["server"],
+        1000 * made.scale,
+    )
+
+
+def head(made):
+    print("%s: %s" % (made.args.topology, about(made)))
+    print(FORMAT % COLUMNS, flush=True)
+
+
+def line(_, row):
+    print(FORMAT % cells(row), flush=True)
+    if row.get("error"):
+        print("    %s" % row["error"], flush=True)
+
+
+def chart(rows):
+    most = max([r[k] or 0 for r in rows for k in ("with_results_gbps", "measured_gbps")] or [1])
+    parts = []
+    for i, row in enumerate(rows):
+        top = i * ROW
+        parts.append('<text x="0" y="%d">%s</text>' % (top + 26, html.escape(row["algorithm"])))
+        for k, (key, kind) in enumerate(
+            (("with_results_gbps", "plan"), ("simulated_gbps", "sim"), ("measured_gbps", "got"))
+        ):
+            wide = BARS * (row[key] or 0) / most
+            parts.append(
+                '<rect class="%s" x="%d" y="%d" width="%.1f" height="%d"/>'
+                '<text x="%.1f" y="%d">%s</text>'
+                % (kind, NAMES, top + 4 + k * (THICK + 1), wide, THICK,
+                   NAMES + wide + 6, top + 15 + k * (THICK + 1), number(row[key]))  # fmt: skip
+            )
+    return '<svg viewBox="0 0 %d %d">%s</svg>' % (WIDTH, ROW * len(rows), "".join(parts))
+
+
+def section(result):
+    """One topology: chart and table."""
+    rows = result["rows"]
+    nodes = result["nodes"]
+    lines = [
+        "<p>%d workers, %d switches, %d servers; all rates by %.4g; policy %s, seed %d%s. Rates "
+        "in the topology's Gb/s. Bars: planned with results, simulated, measured.</p>"
+        % (nodes["worker"], nodes["switch"], nodes["server"], result["scale"], result["policy"],
+           result["seed"], "; killed: " + html.escape(", ".join(result["kills"]))
+           if result["kills"] else ""),  # fmt: skip
+        chart(rows),
+        "<table><tr>%s</tr>" % "".join("<th>%s</th>" % c for c in COLUMNS),
+    ]
+    for row in rows:
+        lines.append("<tr>%s</tr>" % "".join("<td>%s</td>" % html.escape(c) for c in cells(row)))
+        if row.get("error"):
+            lines.append(
+                '<tr><td class="bad" colspan="%d">%s</td></tr>'
+                % (len(COLUMNS), html.escape(row["error"]))
+            )
+    lines.append("</table>")
+    return "\n".join(lines)
+
+
+def write(path, result):
+    title = "fanin lab: %s" % html.escape(result["topology"])
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(
+            "<!doctype html><html lang=en><head><meta charset=utf-8><title>%s</title>"
+            "<style>%s</style></head><body><main><h1>%s</h1>\n%s\n</main></body></html>\n"
+            % (title, STYLE, title, section(result))
+        )

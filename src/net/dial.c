@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dial.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "clock.h"
+
+void fan_dial_init(struct fan_dial *d, const fan_peer *to, int epoll_fd, uint32_t number)
+{
+	memset(d, 0, sizeof *d);
+	d->to = *to;
+	d->epoll_fd = epoll_fd;
+	d->number = number;
+	d->lines.fd = -1;
+}
+
+void fan_dial_free(struct fan_dial *d)
+{
+	fan_lines_close(&d->lines); /* epoll forgets it */
+	d->up = false;
+}
+
+void fan_dial_drop(struct fan_dial *d, uint64_t now_ns, const char *why)
+{
+	uint64_t pause_ms = FAN_DIAL_PAUSE_MS;
+	for (uint32_t i = 0; i < d->tries && pause_ms < FAN_DIAL_PAUSE_MAX_MS; i++)
+		pause_ms *= 2;
+	pause_ms += fan_clock_nonce() % (pause_ms / 4 + 1);
+	fan_dial_free(d);
+	d->ended = 0;
+	if (d->tries < UINT32_MAX)
+		d->tries++;
+	d->at_ns = now_ns + pause_ms * FAN_MS;
+	snprintf(d->why, sizeof d->why, "%s", why);
+}
+
+void fan_dial_content(struct fan_dial *d)
+{
+	d->tries = 0;
+}
+
+static bool watch(const struct fan_dial *d, int operation)
+{
+	bool out = fan_lines_events(&d->lines) & POLLOUT;
+	struct epoll_event ev = {.events = EPOLLIN, .data.u32 = d->number};
+	if (out)
+		ev.events |= EPOLLOUT;
+	return epoll_ctl(d->epoll_fd, operation, d->lines.fd, &ev) == 0;
+}
+
+/* Small lines at once; and a machine that is gone is noticed. */
+static void set_options(int fd)
+{
+	const int on = 1, idle_s = FAN_DIAL_SILENT_S - 2, each_s = 1, probes = 2;
+	const unsigned unacked_ms = FAN_DIAL_SILENT_S * 1000;
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &each_s, sizeof each_s);
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacked_ms, sizeof unacked_ms);
+}
+
+static void begin(struct fan_dial *d, uint64_t now_ns)
+{
+	int e = fan_lines_dial(&d->lines, &d->to);
+	if (e) {
+		fan_dial_drop(d, now_ns, strerror(-e));
+		return;
+	}
+	set_options(d->lines.fd);
+	d->at_ns = now_ns + FAN_DIAL_OPEN_MS * FAN_MS;
+	if (!watch(d, EPOLL_CTL_ADD))
+		fan_dial_drop(d, now_ns, strerror(errno));
+}
+
+/* A port that nobody listens at may have been given to this very socket. */
+static bool is_self(int fd)
+{
+	struct sockaddr_storage here, there;
+	socklen_t here_len = sizeof here, there_len = sizeof there;
+	if (getsockname(fd, (struct sockaddr *)&here, &here_len) ||
+	    getpeername(fd, (struct sockaddr *)&there, &there_len))
+		return false;
+	fan_peer a = fan_peer_from_sockaddr((struct sockaddr *)&here, here_len);
+	fan_peer b = fan_peer_from_sockaddr((struct sockaddr *)&there, there_len);
+	return fan_peer_equal(&a, &b);
+}
+
+bool fan_dial_work(struct fan_dial *d, uint64_t now_ns)
+{
+	if (d->lines.fd < 0 && now_ns >= d->at_ns)
+		begin(d, now_ns);
+	struct pollfd p = {.fd = d->lines.fd, .events = fan_lines_events(&d->lines)};
+	if (p.fd < 0)
+		return false;
+	bool was_up = d->up;
+	int e = poll(&p, 1, 0) > 0 ? fan_lines_turn(&d->lines, p.revents) : 0;
+	d->up = !d->lines.connecting;
+	if (!was_up && !e && d->up && is_self(p.fd))
+		e = -ECONNREFUSED;
+	if (e && was_up)
+		d->ended = e; /* the lines before its end are to be taken */
+	else if (e)
+		fan_dial_drop(d, now_ns, strerror(-e));
+	else if (!d->up && now_ns >= d->at_ns)
+		fan_dial_drop(d, now_ns, "no answer");
+	else
+		watch(d, EPOLL_CTL_MOD);
+	return d->up && !was_up;
+}
+
+uint64_t fan_dial_deadline(const struct fan_dial *d)
+{
+	return d->up ? UINT64_MAX : d->at_ns;
+}
+
+static const char *end_text(int e)
+{
+	return e == -ECONNRESET ? "the connection was closed"
+	       : e == -EMSGSIZE ? "a line is too long"
+				: strerror(-e);
+}
+
+char *fan_dial_line(struct fan_dial *d, size_t *bytes)
+{
+	char *line = d->up ? fan_lines_next(&d->lines, bytes) : NULL;
+	if (!line && d->up && d->ended)
+		fan_dial_drop(d, fan_clock_ns(), end_text(d->ended));
+	return line;
+}
+
+bool fan_dial_send(struct fan_dial *d, const char *text, size_t bytes)
+{
+	int e = d->up && !d->ended ? fan_lines_put(&d->lines, text, bytes) : -EPIPE;
+	if (!e)
+		watch(d, EPOLL_CTL_MOD);
+	else if (d->up && !d->ended)
+		fan_dial_drop(d, fan_clock_ns(), end_text(e));
+	return !e;
+}

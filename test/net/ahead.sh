@@ -1,0 +1,171 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# Ranks that run ahead of a slow one, between network namespaces (netns.sh draws them): rank 3's
+# link has a quarter of the others' rate.  What slots cannot hold is kept by leading workers, or
+# by the server.  A case holds when the sums are right, or the ranks that are left say who is
+# gone, and what it is about has happened.
+#
+#     test/net/ahead.sh [FANIN]           FANIN: the program (build/fanin)
+#
+# Prints one line a case and a summary.  Exit code 0, 1, or 77 when namespaces cannot be made
+# here (SKIPPED says why).
+
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=test/net/cases.sh
+. "$here/cases.sh"
+
+prefix=fanin-ah-$$
+workers=5                # four of them ranks, the last one the server's
+switch=10.77.0.254:7079
+server=10.77.0.5:7090
+ahead=2000               # fragments
+slots=48                 # far fewer
+cache=100
+bytes=1M                 # 745 fragments
+rank_timeout_s=40
+polls=400                # of 50 ms, until something must have happened
+
+# COMMAND LISTEN FLAGS... in NAMESPACE.
+start_daemon() { # NAMESPACE LOG COMMAND LISTEN FLAGS...
+        where=$1 file=$2 command=$3 listen=$4
+        shift 4
+        start "$where" "$file" "$fanin" "$command" --listen "$listen" "$@"
+        last=$!
+        pids="$pids $last"
+        wait_listening $last "$file" || { report "$file does not listen" 1 "$dir/$file"; return 1; }
+}
+
+daemons() { # POLICY
+        start_daemon w4 server server $server --ahead $ahead &&
+        start_daemon sw switch switch $switch --policy "$1" --slots $slots --server $server
+}
+
+# The process of rank N of the job.
+id_of() { # N
+        n=$1
+        # shellcheck disable=SC2086  # words are wanted
+        set -- $ranks
+        shift "$n"
+        echo "$1"
+}
+
+# The program of rank N, below its `timeout`.
+program_of() { # N
+        ps -o pid= --ppid "$(id_of "$1")"
+}
+
+# Ranks 0 .. 3, in the background.
+start_job() { # ITERATIONS FLAGS...
+        iters=$1
+        shift
+        for rank in 0 1 2 3; do
+                json=
+                [ $rank -gt 0 ] || json="--json $dir/json"
+                # shellcheck disable=SC2086  # words are wanted
+                start_rank $rank "$fanin" bench --switch $switch --job ahead --rank $rank --ranks 4 \
+                        -b $bytes -e $bytes -n "$iters" -w 0 --ahead $ahead $json "$@"
+        done
+}
+
+# What the switch has counted of KEY, in its line of the end.
+counted() { # KEY
+        sed -n "s/.*event=slots .* $1=\\([0-9]*\\).*/\\1/p" "$dir/switch" | tail -n 1
+}
+
+# The largest of KEY in the JSON of rank 0.
+largest() { # KEY
+        sed -n "s/.*\"$1\": \\([0-9]*\\).*/\\1/p" "$dir/json" | sort -n | tail -n 1
+}
+
+# Until the leading workers have been given something to keep.
+wait_lent() {
+        for _ in $(seq $polls); do
+                start sw top "$fanin" top --switch $switch --once --json "$dir/top.json"
+                wait $!
+                [ "$(sed -n 's/.*"lent": \([0-9]*\).*/\1/p' "$dir/top.json" 2>/dev/null |
+                        sort -n | tail -n 1)" -gt 0 ] 2>/dev/null && return 0
+                sleep 0.05
+        done
+        return 1
+}
+
+ended() { # NAME RESULT
+        stop
+        report "$1" "$2" "$dir"/rank? "$dir"/switch "$dir"/server
+        rm -f "$dir"/*
+}
+
+# A rank that is slow all the time.  M is what is used at most; without caches nothing is lent.
+slow_rank() { # POLICY CACHE FLAGS...
+        policy=$1 most=$2
+        shift 2
+        daemons "$policy" || return
+        start_job 2 --cache "$most" "$@"
+        wait_ranks && none_wrong
+        result=$?
+        stop
+        [ "$(largest ahead_frags)" -eq $ahead ] && [ "$(largest cache_peak)" -le "$most" ] &&
+        [ "$(largest behind_most)" -ge 64 ] && [ "$(counted yields)" -gt 0 ] || result=1
+        if [ "$most" -gt 0 ]; then
+                [ "$(counted lent)" -gt 0 ] && [ "$(largest lent)" -gt 0 ] || result=1
+        else
+                [ "$(counted lent)" -eq 0 ] || result=1
+        fi
+        ended "$policy, a slow rank, caches of $most sums${1:+, $*}" $result
+}
+
+# A leading worker is killed: the others end, and say who is gone.
+leader_dies() {
+        daemons atp || return
+        start_job 1000 --cache $cache --alive 1000
+        wait_lent
+        result=$?
+        # shellcheck disable=SC2046  # without its blanks
+        kill -KILL $(program_of 1)
+        for rank in 0 2 3; do
+                wait "$(id_of $rank)" && result=1
+                grep -q "rank 1 stopped answering\|rank 1 .*lost" "$dir/rank$rank" || result=1
+        done
+        ended "a leading worker dies: the others say which" $result
+}
+
+# One that stands still for a while, with what it keeps: that costs time, and no sum.
+leader_sleeps() {
+        daemons esa || return
+        start_job 4 --cache $cache
+        wait_lent
+        result=$?
+        sleeper=$(program_of 1 | tr -d ' ')
+        kill -STOP "$sleeper"
+        sleep 0.5
+        kill -CONT "$sleeper"
+        wait_ranks && none_wrong || result=1
+        ended "a leading worker stands still for a while" $result
+}
+
+# The switch forgets who leads where, and where everything is.
+switch_restarts() {
+        daemons atp || return
+        start_job 4 --cache $cache
+        wait_lent
+        result=$?
+        kill -KILL "$last"
+        start_daemon sw switch switch $switch --policy atp --slots $slots --server $server || return
+        wait_ranks && none_wrong || result=1
+        ended "the switch restarts" "$result"
+}
+
+begin "$@"
+fan_net_up "$prefix" $workers 200mbit || exit 1
+fan_net_rate "$prefix" 3 50mbit || exit 1
+
+slow_rank atp $cache
+slow_rank esa 0 --congestion a2tp
+leader_dies
+leader_sleeps
+switch_restarts
+fan_net_loss "$prefix" 10 || exit 1
+slow_rank atp $cache
+
+summary
