@@ -28,7 +28,6 @@ struct fan_config {
 	int mode; /* enum fanin_mode */
 	int wire; /* enum fanin_dtype */
 	int multicast, checksum, narrow, plain_udp;
-<<<<<<< HEAD
 	char server_addr[FAN_CONFIG_SWITCH_MAX + 1];	 /* "": none */
 	char controller_addr[FAN_CONFIG_SWITCH_MAX + 1]; /* "": none */
 	int rto_min_ms;		/* of silence before a result is asked for */
@@ -37,13 +36,6 @@ struct fan_config {
 	int ahead, cache;	/* fragments per shard; 0: none */
 	int congestion;		/* enum fanin_congestion */
 	uint16_t payload_bytes; /* of a full fragment, follows from mtu */
-=======
-	char server_addr[FAN_CONFIG_SWITCH_MAX + 1]; /* "": none */
-	int priority;				     /* 0: by what the job has left to send */
-	int ahead, cache;			     /* fragments per shard; 0: none */
-	int congestion;				     /* enum fanin_congestion */
-	uint16_t payload_bytes;			     /* of a full fragment, follows from mtu */
->>>>>>> sa6net
 };
 
 /* Fill in `*c` from `*o` and the environment.
