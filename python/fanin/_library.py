@@ -36,6 +36,7 @@ class Options(ctypes.Structure):
         ("pace", ctypes.c_int),
         ("waiting", ctypes.c_void_p),
         ("waiting_arg", ctypes.c_void_p),
+        ("rto_min_ms", ctypes.c_int),
     ]
 
     def __init__(self) -> None:

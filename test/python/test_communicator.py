@@ -209,6 +209,15 @@ def test_a_rank_that_does_not_take_part_is_named(switch, job):
     assert time.monotonic() - begun < 30
 
 
+def test_a_controller_that_does_not_answer_is_named(job):
+    with pytest.raises(fanin.UnreachableError) as caught:
+        fanin.Communicator(controller="127.0.0.1:9", job=job, rank=0, ranks=2, timeout=0.5)
+    assert "the controller 127.0.0.1:9 does not answer" in str(caught.value)
+    with pytest.raises(fanin.ConfigError) as caught:
+        fanin.Communicator("127.0.0.1:9", job, 0, 2, controller="127.0.0.1:9")
+    assert "expected one of them" in str(caught.value)
+
+
 def test_a_killed_switch_is_named(own_switch, job):
     def work(comm):
         comm.barrier()
