@@ -109,7 +109,8 @@ static void replan__a_job_that_comes(void **state)
 static void replan__ways_alone(void **state)
 {
 	(void)state;
-	struct fan_topo t = rig_make("leaf-spine:leaves=4,spines=3,workers=20,servers=2,link=10,"
+	options.trees = 2;
+	struct fan_topo t = rig_make("leaf-spine:leaves=3,spines=2,workers=6,servers=2,link=10,"
 				     "server=15,switch=40,seed=2");
 	struct fan_plan p = best(&t), old;
 	assert_int_equal(fan_plan_copy(&old, &p), FAN_OK);
@@ -146,6 +147,7 @@ static void replan__ways_alone(void **state)
 static void replan__no_way(void **state)
 {
 	(void)state;
+	options.trees = 2;
 	struct fan_topo t =
 		rig_make("leaf-spine:leaves=2,spines=1,workers=4,servers=1,link=10,switch=40");
 	struct fan_plan p = best(&t);
