@@ -12,5 +12,6 @@ int cmd_top(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_controller(int argc, char **argv);
 int cmd_plan(int argc, char **argv);
+int cmd_lab(int argc, char **argv);
 
 #endif

@@ -60,7 +60,7 @@ static uint32_t count_ranks(const uint64_t *set)
 	uint32_t n = 0;
 
 	for (uint32_t r = 0; r < FAN_RANKS_MAX; r++)
-		n += set[r / 64] >> r % 64 & 1;
+		n += (uint32_t)(set[r / 64] >> r % 64 & 1);
 	return n;
 }
 
@@ -371,7 +371,7 @@ static void answer(struct text *t, struct fan_ctl *c, const char *line)
 
 char *fan_ctl_ask(struct fan_ctl *c, uint64_t now_ns, const char *text, size_t bytes)
 {
-	struct text t = {NULL};
+	struct text t = {.at = NULL};
 
 	c->now_ns = now_ns;
 	if (memchr(text, '\0', bytes))

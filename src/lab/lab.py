@@ -52,8 +52,8 @@ def arguments(argv):
     parser.add_argument("--policy", choices=("atp", "esa"), default="atp", help="of switches (atp)")
     parser.add_argument("--trees", type=int, default=4, metavar="K",
                         help="trees on one server that best may use (4)")  # fmt: skip
-    parser.add_argument("--window", type=int, default=32, metavar="W",
-                        help="fragments of the largest part in flight (32)")  # fmt: skip
+    parser.add_argument("--window", type=int, default=16, metavar="W",
+                        help="fragments of the largest part in flight (16)")  # fmt: skip
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="of plans (1)")
     parser.add_argument(
         "--kill",
@@ -133,6 +133,7 @@ class Lab:
             "simulated_gbps": None,
             "measured_gbps": None,
             "parts": len(install["parts"]),
+            "seed": plan["seed"],
             "bytes": size,
             "wrong": 0,
         }

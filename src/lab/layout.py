@@ -36,7 +36,7 @@ FRAMES_BURST = 3
 FRAME_BYTES = 1514
 QUEUE_FRAMES = 4000  # of a link: windows fit, so that nothing is dropped
 
-SIM_ELEMENTS, SIM_WINDOW, SIM_DELAY_US = 1600000, 128, 2
+SIM_ELEMENTS, SIM_WINDOW, SIM_DELAY_US = 1600000, 64, 2
 
 # Of a packet, from its IP header on (protocol.md, section 3).
 AT_TYPE, AT_FLAGS, AT_ROUTE, AT_SENDER = 29, 30, 34, 40

@@ -97,9 +97,15 @@ def section(result):
     lines = [
         "<p>%d workers, %d switches, %d servers; all rates by %.4g; policy %s, seed %d%s. Rates "
         "in the topology's Gb/s. Bars: planned with results, simulated, measured.</p>"
-        % (nodes["worker"], nodes["switch"], nodes["server"], result["scale"], result["policy"],
-           result["seed"], "; killed: " + html.escape(", ".join(result["kills"]))
-           if result["kills"] else ""),  # fmt: skip
+        % (
+            nodes["worker"],
+            nodes["switch"],
+            nodes["server"],
+            result["scale"],
+            result["policy"],
+            result["seed"],
+            "; killed: " + html.escape(", ".join(result["kills"])) if result["kills"] else "",
+        ),  # fmt: skip
         chart(rows),
         "<table><tr>%s</tr>" % "".join("<th>%s</th>" % c for c in COLUMNS),
     ]
@@ -122,3 +128,32 @@ def write(path, result):
             "<style>%s</style></head><body><main><h1>%s</h1>\n%s\n</main></body></html>\n"
             % (title, STYLE, title, section(result))
         )
+
+
+def write_campaign(path, revision, figures, skipped, sections):
+    """The page of experiments/lab: figures first, then each topology and drill."""
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(
+            "<!doctype html><html lang=en><head><meta charset=utf-8><title>Plans, measured</title>"
+            "<style>%s</style></head><body><main><h1>Plans, measured</h1><p>revision %s</p>\n"
+            "<table><tr><th>figure</th><th>asked</th><th>obtained</th><th>unit</th><th></th></tr>\n"
+            % (STYLE, html.escape(str(revision)))
+        )
+        for asked, obtained, f in figures:
+            file.write(
+                "<tr><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td class=%s>%s</td></tr>\n"
+                % (
+                    html.escape(f["name"]),
+                    html.escape(asked),
+                    obtained,
+                    f["unit"],
+                    "good" if f["holds"] else "bad",
+                    "yes" if f["holds"] else "no",
+                )
+            )
+        file.write("</table>\n")
+        for text in skipped:
+            file.write('<p class="bad">Skipped: %s</p>\n' % html.escape(text))
+        for title, result in sections:
+            file.write("<h2>%s</h2>\n%s\n" % (html.escape(title), section(result)))
+        file.write("</main></body></html>\n")

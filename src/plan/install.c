@@ -429,6 +429,6 @@ uint32_t fan_install_count(const struct fan_install_entry *e)
 	uint32_t n = 0;
 
 	for (uint32_t r = 0; r < FAN_RANKS_MAX; r++)
-		n += e->ranks[r / 64] >> r % 64 & 1;
+		n += (uint32_t)(e->ranks[r / 64] >> r % 64 & 1);
 	return n;
 }

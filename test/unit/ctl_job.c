@@ -256,6 +256,76 @@ static void job__strays(void **state)
 	rig_hello(2, "switch", "M2", 1, "");
 }
 
+static void rejoin(unsigned rank, unsigned number)
+{
+	fan_ctl_opened(rig.c, rig.now_ns, 10 + rank);
+	rig_say(10 + rank, "{\"join\":{\"job\":\"j\",\"rank\":%u,\"ranks\":4,\"routes\":[%u]}}",
+		rank, number);
+}
+
+/* A controller that knows what the one before it did mends its jobs, too. */
+static void job__goes_on_under_the_next_controller(void **state)
+{
+	static const char *const names[] = {"A", "M1", "M2", "B", "PS", "PT"};
+	struct fan_why why;
+	char routes[16];
+	(void)state;
+	rig_work();
+	rig_closes(1); /* so that its ways are not what would be planned first */
+	rig_wait(50, 6);
+	rig_answer_all();
+	for (unsigned r = 0; r < 4; r++)
+		moves(r);
+	unsigned number = route_now()->number;
+	assert_true(stops_at(route_now(), "M2"));
+	json_t *left = fan_ctl_state(rig.c);
+	rig_close(NULL);
+	assert_int_equal(rig_begin(rig_topology, NULL, left, &why), FAN_OK);
+	json_decref(left);
+	rejoin(0, number); /* before any daemon */
+	snprintf(routes, sizeof routes, "%u", number);
+	for (unsigned i = 0; i < 6; i++)
+		rig_hello(i, i < 4 ? "switch" : "server", names[i], 1,
+			  i < 4 && i != 1 ? routes : "");
+	rig_wait(200, 6);
+	rig_answer_all();
+	for (unsigned r = 1; r < 4; r++)
+		rejoin(r, number);
+	rig_wait(50, 6);
+	assert_int_equal(route_now()->number, number);
+	assert_true(stops_at(route_now(), "M2"));
+	for (unsigned r = 0; r < 4; r++) {
+		assert_null(rig_take(10 + r, "job"));
+		assert_int_equal(rig.closed[10 + r], false);
+	}
+	rig_closes(2);
+	rig_wait(50, 6);
+	rig_answer_all();
+	assert_int_not_equal(route_now()->number, number);
+	for (unsigned r = 0; r < 4; r++)
+		moves(r);
+	assert_int_equal(rig.c->job[0].life, 0);
+}
+
+static void job__a_state_that_makes_no_sense_is_refused(void **state)
+{
+	static const char *const bad[] = {
+		"{}",
+		"{\"last\":-1,\"jobs\":[]}",
+		"{\"last\":1,\"jobs\":[{\"name\":\"j\",\"bound\":true}]}",
+		"{\"last\":1,\"jobs\":[{\"name\":\"j\",\"bound\":true,\"trees\":[],\"assignments\":[],"
+		"\"routes\":[70000]}]}",
+	};
+	struct fan_why why;
+	(void)state;
+	for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+		json_t *left = json_loads(bad[i], 0, NULL);
+		rig_close(NULL);
+		assert_int_equal(rig_begin(rig_topology, NULL, left, &why), FAN_E_CONFIG);
+		json_decref(left);
+	}
+}
+
 /* A switch says no: another number is tried, a few times, and then it is told why. */
 static void job__a_switch_that_refuses(void **state)
 {
@@ -293,6 +363,8 @@ int main(void)
 		RIG_TEST(job__a_worker_that_was_away_is_told_what_it_missed),
 		RIG_TEST(job__a_worker_that_stays_away_is_not_waited_for),
 		RIG_TEST(job__strays),
+		RIG_TEST(job__goes_on_under_the_next_controller),
+		RIG_TEST(job__a_state_that_makes_no_sense_is_refused),
 		RIG_TEST(job__a_switch_that_refuses),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

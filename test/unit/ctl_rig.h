@@ -73,13 +73,16 @@ static inline bool rig_is_address(const char *text)
 	return strchr(text, ':') != NULL;
 }
 
-static inline int rig_new(const char *topology, const json_t *given, struct fan_why *why)
+/* `given`: a plan; `state`: of an earlier controller; NULL: none. */
+static inline int rig_begin(const char *topology, const json_t *given, const json_t *state,
+			    struct fan_why *why)
 {
 	struct fan_ctl_options o = {
 		.file = "t.json",
 		.algorithm = fan_algorithm_find("best"),
 		.plan = fan_plan_defaults,
 		.given = given,
+		.state = state,
 		.wait_ms = 5000,
 		.is_address = rig_is_address,
 		.send = rig_send,
@@ -92,6 +95,11 @@ static inline int rig_new(const char *topology, const json_t *given, struct fan_
 	rig.root = json_loads(topology, 0, NULL);
 	assert_non_null(rig.root);
 	return fan_ctl_new(&rig.c, rig.root, &o, rig.now_ns, why);
+}
+
+static inline int rig_new(const char *topology, const json_t *given, struct fan_why *why)
+{
+	return rig_begin(topology, given, NULL, why);
 }
 
 static inline int rig_open(void **state)
