@@ -286,7 +286,7 @@ step_interop() {
 # ---- Python --------------------------------------------------------------------
 
 python_sources='python test/python examples setup.py bench/ddp bench/peers tools/pytest-results.py
-        experiments/planlib.py experiments/grid/run experiments/inart/run test/plan/oracle
+        experiments/planlib.py experiments/grid/run experiments/inart/run experiments/lab/run src/lab test/plan/oracle
         test/plan/events'
 
 step_python_format() {
