@@ -34,7 +34,8 @@ left() {
         ip -o link show | sed 's/^[0-9]*: //; s/[ :@].*//' | grep -E '^(e|m)[0-9]+$|^br0$'
         tc qdisc show | grep -E 'htb|ingress'
         for pid in /proc/[0-9]*; do
-                tr '\0' ' ' <"$pid/cmdline" 2>/dev/null | grep -E "mininet:(n[0-9]+|ctl) |$work" |
+                { tr '\0' ' ' <"$pid/cmdline"; } 2>/dev/null |
+                        grep -E "mininet:(n[0-9]+|ctl) |$work" |
                         grep -v "lab.sh"
         done
         return 0
