@@ -159,10 +159,9 @@ struct fanin_options {
 				      * tensor; FANIN_CONTROLLER; none */
 	int pace; /* with a controller: percent of the planned rate at which this rank sends,
 		   * 0..1000; 0: as fast as windows allow; FANIN_PACE; 100 */
-	void (*waiting)(void *arg,
-			const char *text); /* while fanin_comm_create waits, it calls this
-					    * every few seconds with a sentence about what it waits
-					    * for; NULL: nobody wants to know */
+	/* While fanin_comm_create waits it calls this every few seconds, with a sentence about what
+	 * it waits for; NULL: nobody wants to know. */
+	void (*waiting)(void *arg, const char *text);
 	void *waiting_arg;
 	int rto_min_ms; /* silence after which this rank asks for a result, at least: on links so
 			 * slow that a result waits for tens of milliseconds in queues, asking

@@ -32,6 +32,11 @@ class Options(ctypes.Structure):
         ],
         ("server_addr", ctypes.c_char_p),
         *[(name, ctypes.c_int) for name in "ahead cache congestion".split()],
+        ("controller_addr", ctypes.c_char_p),
+        ("pace", ctypes.c_int),
+        ("waiting", ctypes.c_void_p),
+        ("waiting_arg", ctypes.c_void_p),
+        ("rto_min_ms", ctypes.c_int),
     ]
 
     def __init__(self) -> None:
@@ -62,6 +67,8 @@ class RawStats(ctypes.Structure):
             (name, ctypes.c_uint64)
             for name in "cache_parts cache_done cache_early cache_over bypassed".split()
         ],
+        ("parts", ctypes.c_uint32),
+        *[(name, ctypes.c_uint64) for name in "result_ns gap_ns".split()],
     ]
 
     def __init__(self) -> None:

@@ -62,6 +62,9 @@ class Stats:
     cache_early: int = 0  #: sums sent because somebody asked
     cache_over: int = 0  #: sums and parts for which there was no room
     bypassed: int = 0  #: contributions sent past shared slots
+    parts: int = 0  #: of each tensor, that go to homes of their own; 1 without a controller
+    result_ns: int = 0  #: when the last result came, by the monotonic clock; 0: none yet
+    gap_ns: int = 0  #: longest time without a result while operations were under way
 
 
 class _Open:
@@ -270,6 +273,13 @@ class Communicator:
         With `ahead`: sums that this rank keeps for slower ones, per thread of the switch (0).
     congestion
         "aimd" or "a2tp": which controller sets the window.
+    controller
+        "HOST:PORT" of a `fanin controller`, instead of `switch`: it tells which switches and servers
+        sum which part of each tensor.  When a server is lost, operations end with a
+        RestartedError, and a new communicator of the same job goes on without that server.
+    pace
+        With `controller`: percent of the planned rate at which this rank sends; 0: as fast as
+        windows allow (100).
 
     Raises FaninError's subclasses: RefusedError, UnreachableError, JoinTimeoutError, ConfigError;
     ValueError for an argument out of its range.  A communicator may be used by several threads.
@@ -297,6 +307,8 @@ class Communicator:
         ahead: int | None = None,
         cache: int | None = None,
         congestion: str | None = None,
+        controller: str | None = None,
+        pace: int | None = None,
     ) -> None:
         options = _library.Options()
         options.switch_addr = None if switch is None else switch.encode()
@@ -318,6 +330,8 @@ class Communicator:
         options.ahead = _number("ahead", ahead)
         options.cache = _number("cache", cache)
         options.congestion = _choice("congestion", congestion, CONGESTIONS)
+        options.controller_addr = None if controller is None else controller.encode()
+        options.pace = _number("pace", pace)
 
         self._open: _Open | None = None
         self._finalize = None

@@ -11,6 +11,7 @@
 
 #include "args.h"
 #include "cmd.h"
+#include "controller_ask.h"
 #include "core/err.h"
 #include "net/clock.h"
 #include "plan/topo_json.h"
@@ -26,7 +27,7 @@ struct controller_args {
 	fan_peer listen;
 	int algorithm, seed, trees, wait;
 	char plan[ARGS_TEXT_BYTES], socket[ARGS_TEXT_BYTES], json[ARGS_TEXT_BYTES];
-	char ask[ARGS_TEXT_BYTES];
+	char ask[ARGS_TEXT_BYTES], state[ARGS_TEXT_BYTES];
 	bool quiet;
 };
 
@@ -51,6 +52,9 @@ static const struct args_option options[] = {
 	 "end JOB, install PLAN.json"},
 	{"ask", 0, ARGS_TEXT, AT(ask), 0, 0, NULL, "LINE",
 	 "ask the controller of --socket, and print its answer"},
+	{"state", 0, ARGS_TEXT, AT(state), 0, 0, NULL, "FILE",
+	 "keep there what the next controller must know so that running jobs stay in its care, and "
+	 "read it at the start"},
 	{"json", 0, ARGS_TEXT, AT(json), 0, 0, NULL, "FILE",
 	 "write its status there whenever something has happened"},
 	{"quiet", 'q', ARGS_FLAG, AT(quiet), 0, 0, NULL, NULL, "do not log what happens"},
@@ -70,7 +74,7 @@ struct life {
 	struct controller_sockets sockets;
 	const struct controller_args *a;
 	struct fan_topo t;
-	json_t *root, *plan;
+	json_t *root, *plan, *state;
 };
 
 static void print_event(void *ctx, const char *event)
@@ -89,19 +93,25 @@ static void print_event(void *ctx, const char *event)
 	fprintf(stderr, "%s.%03ldZ %s\n", stamp, now.tv_nsec / 1000000, event);
 }
 
-/* Its status, whole at any time. */
-static void write_status(void *ctx)
+/* Write `value`, which is given up, so that the file is whole at any time. */
+static void write_json(const char *option, const char *file, json_t *value)
 {
-	const struct life *l = ctx;
 	char path[PATH_BYTES];
 
-	if (!l->a->json[0])
-		return;
-	json_t *status = fan_ctl_status(l->sockets.ctl, fan_clock_ns());
-	snprintf(path, sizeof path, "%s.new", l->a->json);
-	if (!status || json_dump_file(status, path, JSON_INDENT(1)) || rename(path, l->a->json))
-		fprintf(stderr, "fanin controller: --json: %s: %s\n", l->a->json, strerror(errno));
-	json_decref(status);
+	snprintf(path, sizeof path, "%s.new", file);
+	if (!value || json_dump_file(value, path, JSON_INDENT(1)) || rename(path, file))
+		fprintf(stderr, "fanin controller: --%s: %s: %s\n", option, file, strerror(errno));
+	json_decref(value);
+}
+
+static void write_files(void *ctx)
+{
+	const struct life *l = ctx;
+
+	if (l->a->json[0])
+		write_json("json", l->a->json, fan_ctl_status(l->sockets.ctl, fan_clock_ns()));
+	if (l->a->state[0])
+		write_json("state", l->a->state, fan_ctl_state(l->sockets.ctl));
 }
 
 static bool is_address(const char *text)
@@ -111,10 +121,23 @@ static bool is_address(const char *text)
 	return fan_peer_read(&p, text) && p.port && !fan_peer_is_any(&p);
 }
 
-static int load(struct life *l, const char *from)
+/* NULL: it has been said why. */
+static json_t *load_json(const char *file)
 {
 	struct fan_why why = {""};
 	size_t bytes;
+	char *text = plan_read_file(file, &bytes, &why);
+	json_t *value = text ? plan_parse_json(text, bytes, &why) : NULL;
+
+	free(text);
+	if (!value)
+		fprintf(stderr, "%s: %s\n", file, why.text);
+	return value;
+}
+
+static int load(struct life *l, const char *from)
+{
+	struct fan_why why = {""};
 	int err = plan_load(&l->t, from, NULL, &why);
 
 	if (err) {
@@ -123,14 +146,12 @@ static int load(struct life *l, const char *from)
 	}
 	l->root = fan_topo_to_json(&l->t);
 	fan_topo_free(&l->t);
-	if (!l->a->plan[0])
-		return 0;
-	char *text = plan_read_file(l->a->plan, &bytes, &why);
-	l->plan = text ? plan_parse_json(text, bytes, &why) : NULL;
-	free(text);
-	if (!l->plan)
-		fprintf(stderr, "%s: %s\n", l->a->plan, why.text);
-	return l->plan ? 0 : EXIT_BAD;
+	if (l->a->plan[0] && !(l->plan = load_json(l->a->plan)))
+		return EXIT_BAD;
+	if (l->a->state[0] && access(l->a->state, F_OK) == 0 &&
+	    !(l->state = load_json(l->a->state)))
+		return EXIT_BAD;
+	return 0;
 }
 
 static int make(struct life *l, const char *from)
@@ -141,6 +162,7 @@ static int make(struct life *l, const char *from)
 		.algorithm = fan_algorithm_find(algorithms[a->algorithm]),
 		.plan = fan_plan_defaults,
 		.given = l->plan,
+		.state = l->state,
 		.wait_ms = (uint32_t)a->wait * 1000,
 		.is_address = is_address,
 		.send = controller_send,
@@ -152,11 +174,14 @@ static int make(struct life *l, const char *from)
 
 	o.plan.seed = (uint64_t)a->seed;
 	o.plan.trees = (uint32_t)a->trees;
-	l->sockets.changed = write_status;
+	l->sockets.changed = write_files;
 	l->sockets.ctx = l;
 	int err = fan_ctl_new(&l->sockets.ctl, l->root, &o, fan_clock_ns(), &why);
 	if (err)
-		fprintf(stderr, "%s: %s\n", l->plan ? a->plan : from,
+		fprintf(stderr, "%s%s%s: %s\n", from, a->plan[0] || l->state ? ", " : "",
+			l->plan	   ? a->plan
+			: l->state ? a->state
+				   : "",
 			why.text[0] ? why.text : fan_err_text(err));
 	return err ? EXIT_BAD : 0;
 }
@@ -182,9 +207,25 @@ static int serve(struct life *l, const char *from)
 				fan_peer_text(&at, text, sizeof text));
 		e = controller_run(&l->sockets);
 	}
-	write_status(l);
+	write_files(l);
 	controller_shut(&l->sockets, l->a->socket);
 	return e ? 1 : 0;
+}
+
+/* --ask: print the answer. */
+static int ask(const struct controller_args *a)
+{
+	char why[ARGS_WHY_BYTES];
+	char *text = controller_ask(a->socket, a->ask, why);
+
+	if (!text) {
+		fprintf(stderr, "fanin controller: --socket: %s\n", why);
+		return 1;
+	}
+	bool wrong = strncmp(text, "error:", 6) == 0;
+	fputs(text, wrong ? stderr : stdout);
+	free(text);
+	return wrong ? EXIT_BAD : 0;
 }
 
 static int wrong(const char *text)
@@ -196,14 +237,14 @@ static int wrong(const char *text)
 int cmd_controller(int argc, char **argv)
 {
 	static struct life l; /* a thousand connections are too large for a stack */
-	struct controller_args a = {.algorithm = BEST, .seed = 1, .trees = 4, .wait = WAIT_SECONDS};
+	static struct controller_args a = {
+		.algorithm = BEST, .seed = 1, .trees = 4, .wait = WAIT_SECONDS};
 	const char *from = plan_take_topology(&command, &argc, argv);
 
 	args_parse(&command, &a, argc, argv);
 	l.a = &a;
 	if (a.ask[0])
-		return a.socket[0] ? controller_ask(a.socket, a.ask)
-				   : wrong("--ask: expected with --socket PATH");
+		return a.socket[0] ? ask(&a) : wrong("--ask: expected with --socket PATH");
 	if (!from)
 		return wrong("expected TOPOLOGY.json, or a topology to make");
 	if (fan_peer_is_none(&a.listen))
@@ -216,5 +257,6 @@ int cmd_controller(int argc, char **argv)
 	fan_ctl_free(l.sockets.ctl);
 	json_decref(l.root);
 	json_decref(l.plan);
+	json_decref(l.state);
 	return status;
 }

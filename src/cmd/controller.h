@@ -43,7 +43,4 @@ int controller_open(struct controller_sockets *s, fan_peer *at, const char *path
 int controller_run(struct controller_sockets *s);
 void controller_shut(struct controller_sockets *s, const char *path);
 
-/* Ask a controller at `path` and print its answer.  The exit status. */
-int controller_ask(const char *path, const char *line);
-
 #endif

@@ -267,34 +267,6 @@ static void end_slow_askers(struct controller_sockets *s)
 		}
 }
 
-int controller_ask(const char *path, const char *line)
-{
-	struct sockaddr_un a = {.sun_family = AF_UNIX};
-	char buffer[65536];
-	ssize_t n;
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	bool first = true, wrong = false;
-
-	snprintf(a.sun_path, sizeof a.sun_path, "%s", path);
-	if (fd < 0 || connect(fd, (const struct sockaddr *)&a, sizeof a) ||
-	    dprintf(fd, "%s\n", line) < 0) {
-		fprintf(stderr,
-			"fanin controller: --socket: %s: %s; is a controller running "
-			"with that --socket?\n",
-			path, strerror(errno));
-		if (fd >= 0)
-			close(fd);
-		return 1;
-	}
-	while ((n = read(fd, buffer, sizeof buffer)) > 0) {
-		wrong |= first && n >= 6 && memcmp(buffer, "error:", 6) == 0;
-		first = false;
-		fwrite(buffer, 1, (size_t)n, stdout);
-	}
-	close(fd);
-	return n < 0 ? 1 : wrong ? 2 : 0;
-}
-
 /* ---- all ----------------------------------------------------------------------------------------
  */
 

@@ -119,7 +119,7 @@ int daemon_fill(const char *name, struct fan_switchd_options *o, struct daemon_a
 	o->buffer_bytes = (int)a->buffer;
 	o->core.slots = slots / o->threads;
 	o->core.payload_bytes =
-		a->payload ? (uint16_t)(a->payload / 8 * 8) : fan_config_payload_bytes(a->mtu, 2);
+		(uint16_t)(a->payload ? a->payload / 8 * 8 : fan_config_payload_bytes(a->mtu, 2));
 	o->core.jobs_max = (uint16_t)a->jobs;
 	o->core.window_max = (uint16_t)a->window;
 	o->core.group_port = (uint16_t)a->group_port;

@@ -16,6 +16,7 @@
 #include "net/clock.h"
 #include "net/logline.h"
 #include "net/udp.h"
+#include "top_tree.h"
 
 #define ADDRESS_BYTES  80
 #define BUFFER_BYTES   (256 * 1024)
@@ -26,11 +27,14 @@ struct top_args {
 	int interval_s, shards;
 	bool once;
 	char json[ARGS_TEXT_BYTES]; /* empty: none */
+	char controller[ARGS_TEXT_BYTES];
 };
 
 #define AT(field) offsetof(struct top_args, field)
 static const struct args_option options[] = {
 	{"switch", 's', ARGS_PEER, AT(sw), 0, 0, NULL, "ADDR:PORT", "the switch to ask"},
+	{"controller", 'c', ARGS_TEXT, AT(controller), 0, 0, NULL, "PATH",
+	 "the --socket of a controller to ask instead: nodes, jobs, and the trees that sum them"},
 	{"once", '1', ARGS_FLAG, AT(once), 0, 0, NULL, NULL, "tell once and end"},
 	{"interval", 'i', ARGS_NUMBER, AT(interval_s), 1, INTERVAL_MAX_S, NULL, "SECONDS",
 	 "between two tables (1)"},
@@ -269,8 +273,14 @@ int cmd_top(int argc, char **argv)
 	char why[ARGS_WHY_BYTES];
 
 	args_parse(&command, &a, argc, argv);
-	if (fan_peer_is_none(&a.sw)) {
-		fprintf(stderr, "fanin top: --switch: expected ADDR:PORT of a running switch\n");
+	if (a.controller[0] && fan_peer_is_none(&a.sw))
+		return top_tree(&(struct top_tree_args){.path = a.controller,
+							.json = a.json,
+							.interval_s = a.interval_s,
+							.once = a.once});
+	if (fan_peer_is_none(&a.sw) || a.controller[0]) {
+		fprintf(stderr, "fanin top: --switch: expected ADDR:PORT of a running switch, or "
+				"--controller PATH\n");
 		return 2;
 	}
 	do {

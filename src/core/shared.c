@@ -196,6 +196,16 @@ static enum fan_verdict pass_loose(struct fan_shared *sh, struct fan_shared_job 
 	return pass_on(p->f, met, &goal, out);
 }
 
+/* The fragment has long been passed by others, and no slot holds it. */
+static enum fan_verdict come_late(struct fan_shared *sh, struct fan_shared_job *j,
+				  const struct fan_part *p, struct fan_out *out)
+{
+	if (!p->wide)
+		j->lead.owed[p->first]++;
+	sh->stats.late++;
+	return pass_loose(sh, j, p, 0, out);
+}
+
 /* Asked to: send what the slot holds, and hold it no longer unless it is complete. */
 static void flush(struct fan_shared *sh, struct fan_shared_job *j, struct fan_sslot *slot,
 		  struct fan_out *out)
@@ -217,7 +227,14 @@ static enum fan_verdict added(struct fan_shared *sh, struct fan_shared_job *j,
 			      struct fan_sslot *slot, struct fan_out *out)
 {
 	slot->touched_ns = sh->now_ns;
-	if (!fan_sslot_is_full(slot, j->below))
+	bool full = fan_sslot_is_full(slot, j->below);
+	if (!full && j->lead.ahead && fan_lead_is_over(j, slot)) { /* the others have passed */
+		evict(sh, slot, out);
+		release(sh, slot);
+		fan_sslot_let_go(&sh->slots, slot);
+		return FAN_WAIT;
+	}
+	if (!full)
 		return FAN_WAIT;
 	FAN_COUNT(sh, j, completions);
 	smooth(&j->fill_ns, slot->touched_ns - slot->since_ns);
@@ -264,7 +281,12 @@ static enum fan_verdict take_slot(struct fan_shared *sh, struct fan_shared_job *
 		return pass_loose(sh, j, p, FAN_F_COLLISION, out);
 	}
 	if (is_held(sh, slot, p->f)) {
-		bool yields = fan_lead_gives_way(sh, slot);
+		bool same = j->lead.ahead && slot->state == FAN_SSLOT_OPEN &&
+			    slot->job == p->f->job && slot->epoch == p->f->epoch;
+		bool yields =
+			same ? fan_lead_comes_sooner(j, p, slot) : fan_lead_gives_way(sh, slot);
+		if (same && !yields && fan_lead_is_late(j, p->f->frag))
+			return come_late(sh, j, p, out);
 		if (!yields && !is_idle(sh, slot) &&
 		    sh->contest(&sh->cfg, slot, p->f) == FAN_CONTEST_LOST) {
 			FAN_COUNT(sh, j, collisions);
@@ -325,16 +347,6 @@ static void pass_by(struct fan_shared *sh, struct fan_shared_job *j, struct fan_
 	added(sh, j, slot, out);
 }
 
-/* The fragment has long been passed by others, and no slot holds it. */
-static enum fan_verdict come_late(struct fan_shared *sh, struct fan_shared_job *j,
-				  const struct fan_part *p, struct fan_out *out)
-{
-	if (!p->wide)
-		j->lead.owed[p->first]++;
-	sh->stats.late++;
-	return pass_loose(sh, j, p, 0, out);
-}
-
 static enum fan_verdict recv_data(struct fan_shared *sh, struct fan_shared_job *j,
 				  const struct fan_part *p, struct fan_out *out)
 {
@@ -356,7 +368,7 @@ static enum fan_verdict recv_data(struct fan_shared *sh, struct fan_shared_job *
 	}
 	if (own)
 		return join_slot(sh, j, slot, p, out);
-	if (fan_lead_is_late(j, f->frag))
+	if (fan_lead_is_late(j, f->frag) && fan_lead_is_last(j, p))
 		return come_late(sh, j, p, out);
 	return take_slot(sh, j, slot, p, out);
 }
@@ -494,6 +506,8 @@ static enum fan_verdict recv_from_above(struct fan_shared *sh, const fan_peer *f
 	if (f->type >= FAN_TYPE_CTL)
 		return fan_relay_down(sh, from, f, out);
 	struct fan_shared_job *j = fan_shared_job_of(sh, f->job, f->epoch);
+	struct fan_frag g = *f;
+	f = &g;
 	if (!j)
 		return fan_shared_drop(sh, FAN_DROP_JOB);
 	if (j->route && f->type == FAN_TYPE_RESULT && !fan_relay_is_for_one(f) &&
@@ -503,8 +517,8 @@ static enum fan_verdict recv_from_above(struct fan_shared *sh, const fan_peer *f
 	switch (f->type) {
 	case FAN_TYPE_RESULT: finish(sh, j, f); break;
 	case FAN_TYPE_FLUSH: recv_flush(sh, j, f, out); break;
-	case FAN_TYPE_NEED:
-	case FAN_TYPE_PACE: break;
+	case FAN_TYPE_PACE: fan_lead_heard(sh, j, &g); break;
+	case FAN_TYPE_NEED: break;
 	case FAN_TYPE_DATA:
 	case FAN_TYPE_PROBE: break; /* for a leading worker below */
 	default: return fan_shared_drop(sh, FAN_DROP_TYPE);

@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shared_priv.h"
 
+/* What is loose waits for so many of the shortest answers above: none, or too long. */
+#define HOME_FREE 3
+#define HOME_BUSY 6
+
+#define SHARE_ALL  256u	       /* of the parts in a block that go to leading workers: all */
+#define SHARE_STEP 32u	       /* more of them in the next block */
+#define SCATTER	   2654435769u /* 2^32 by the golden ratio: evenly, and in step with nothing */
+
 /* Fragments in a block. */
 static uint64_t block_frags(const struct fan_shared_job *j)
 {
@@ -23,9 +31,11 @@ struct fan_goal fan_lead_goal(const struct fan_shared *sh, const struct fan_shar
 	struct fan_goal up = {.peer = j->up, .rank = FAN_RANK_NONE};
 	uint64_t number = frag / block_frags(j) + 1;
 	const struct fan_lead_block *b = &j->lead.block[number % FAN_LEAD_BLOCKS];
-	if (!j->lead.ahead || b->number != number || !b->count)
+	uint32_t draw = (uint32_t)frag * SCATTER;
+	if (!j->lead.ahead || b->number != number || !b->count || (draw >> 24) >= b->share)
 		return up;
-	struct fan_goal goal = {.rank = (uint16_t)nth_rank(b->ranks, (unsigned)(frag % b->count))};
+	unsigned turn = (unsigned)((uint64_t)(draw << 8) * b->count >> 32);
+	struct fan_goal goal = {.rank = (uint16_t)nth_rank(b->ranks, turn)};
 	goal.peer = fan_relay_hop(sh, j, goal.rank);
 	return fan_peer_is_none(&goal.peer) ? up : goal; /* it has gone */
 }
@@ -35,24 +45,88 @@ static bool straggles(const struct fan_pace *pace, unsigned rank)
 	return pace->next[rank] + FAN_LAG_FRAGS <= pace->front;
 }
 
-/* The ranks that lead in a block which is being entered: none if nobody straggles. */
-static void choose(struct fan_shared *sh, const struct fan_shared_job *j, struct fan_lead_block *b)
+/* How long it is now. */
+static uint64_t wait_ns(const struct fan_shared *sh, const struct fan_lead_wait *w)
 {
-	const struct fan_lead *lead = &j->lead;
+	uint64_t since_ns = w->asked_ns ? sh->now_ns - w->asked_ns : 0;
+	return since_ns > w->took_ns ? since_ns : w->took_ns;
+}
+
+/* A question about `frag` goes there.  One is under way at a time; what is lost is forgotten. */
+static void note_asked(const struct fan_shared *sh, struct fan_lead_wait *w, uint64_t frag)
+{
+	if (w->asked_ns && sh->now_ns - w->asked_ns < FAN_LEAD_FULL_NS)
+		return;
+	w->asked_ns = sh->now_ns;
+	w->frag = (uint32_t)frag;
+}
+
+static uint32_t clip(uint64_t ns)
+{
+	return ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
+}
+
+static void note_answered(const struct fan_shared *sh, struct fan_lead_wait *w, uint64_t frag)
+{
+	if (!w->asked_ns || w->frag != (uint32_t)frag)
+		return;
+	uint32_t took_ns = clip(sh->now_ns - w->asked_ns);
+	w->asked_ns = 0;
+	w->took_ns = w->took_ns ? w->took_ns / 2 + took_ns / 2 : took_ns;
+	if (!w->least_ns || took_ns < w->least_ns)
+		w->least_ns = took_ns;
+	w->fresh = true;
+}
+
+/* What nobody has asked about since the last block is believed less. */
+static void fade(struct fan_lead_wait *w)
+{
+	if (!w->fresh && !w->asked_ns)
+		w->took_ns = w->took_ns / 2 + w->least_ns / 2;
+	w->fresh = false;
+}
+
+/* How much of the next block goes to leading workers: less while nothing waits at the home, or
+ * less than there. */
+static void balance(const struct fan_shared *sh, struct fan_lead *lead,
+		    const struct fan_lead_block *b)
+{
+	const struct fan_lead_wait *home = &lead->wait[FAN_RANKS_MAX];
+	uint64_t home_ns = wait_ns(sh, home), mean_ns = 0;
+	for (unsigned r = 0; r < FAN_RANKS_MAX; r++)
+		if (fan_ranks_has(b->ranks, r))
+			mean_ns += wait_ns(sh, &lead->wait[r]) / b->count;
+	if (home_ns <= HOME_FREE * (uint64_t)home->least_ns || home_ns < mean_ns)
+		lead->share = lead->share * 7 / 8;
+	else
+		lead->share += SHARE_STEP;
+	lead->share = lead->share < SHARE_ALL ? lead->share : SHARE_ALL;
+}
+
+/* The ranks that lead in a block which is being entered: none if nobody straggles. */
+static void choose(struct fan_shared *sh, struct fan_shared_job *j, struct fan_lead_block *b)
+{
+	struct fan_lead *lead = &j->lead;
 	bool full = sh->now_ns < lead->full_until_ns, needed = false;
+	uint64_t slowest = fan_pace_slowest(&lead->pace, j->ranks);
 	memset(b->ranks, 0, sizeof b->ranks);
 	b->count = 0;
 	if (j->children < j->ranks)
 		return;
 	for (unsigned r = 0; r < j->ranks; r++) {
-		bool slow = straggles(&lead->pace, r);
-		needed |= slow;
-		if (slow || !fan_ranks_has(lead->offers, r) ||
-		    (full && fan_ranks_has(lead->full, r)))
+		needed |= straggles(&lead->pace, r);
+		bool last = lead->pace.next[r] == slowest;
+		bool has_room = !full || !fan_ranks_has(lead->full, r);
+		if (last || !has_room || !fan_ranks_has(lead->offers, r))
 			continue;
 		fan_ranks_set(b->ranks, r);
 		b->count++;
 	}
+	if (b->count)
+		balance(sh, lead, b);
+	for (unsigned r = 0; r <= FAN_RANKS_MAX; r++)
+		fade(&lead->wait[r]);
+	b->share = (uint16_t)lead->share;
 	if (!needed)
 		b->count = 0;
 }
@@ -106,6 +180,39 @@ bool fan_lead_gives_way(struct fan_shared *sh, const struct fan_sslot *slot)
 	return true;
 }
 
+/* How far the next rank, of those that are not in `in` nor `too`, has to come to fragment `frag`;
+ * UINT64_MAX: all have come to it. */
+static uint64_t distance(const struct fan_shared_job *j, uint64_t frag, const uint64_t *in,
+			 const uint64_t *too)
+{
+	uint64_t least = UINT64_MAX;
+	for (unsigned r = 0; r < j->ranks; r++) {
+		uint64_t next = j->lead.pace.next[r];
+		bool comes = fan_ranks_has(j->below, r) && !fan_ranks_has(in, r) &&
+			     !fan_ranks_has(too, r) && next <= frag;
+		if (comes && frag - next < least)
+			least = frag - next;
+	}
+	return least;
+}
+
+bool fan_lead_comes_sooner(const struct fan_shared_job *j, const struct fan_part *p,
+			   const struct fan_sslot *slot)
+{
+	return distance(j, p->f->frag, p->ranks, p->ranks) <
+	       distance(j, slot->frag, slot->seen, slot->gone);
+}
+
+bool fan_lead_is_over(const struct fan_shared_job *j, const struct fan_sslot *slot)
+{
+	return distance(j, slot->frag, slot->seen, slot->gone) == UINT64_MAX;
+}
+
+bool fan_lead_is_last(const struct fan_shared_job *j, const struct fan_part *p)
+{
+	return distance(j, p->f->frag, p->ranks, p->ranks) == UINT64_MAX;
+}
+
 void fan_lead_full(struct fan_shared *sh, struct fan_shared_job *j, const struct fan_frag *f)
 {
 	if (!(f->flags & FAN_F_RESEND))
@@ -138,6 +245,11 @@ void fan_lead_ask(struct fan_shared *sh, struct fan_shared_job *j, const struct 
 	const struct fan_out_item *gone = &out->item[out->count - 1];
 	struct fan_frag h = fan_pace_question(f, f->sender);
 	h.priority = gone->head[15]; /* to a leading worker: that one */
+	fan_peer hop = fan_relay_hop(sh, j, h.priority);
+	if (fan_peer_equal(&gone->peer, &j->up))
+		note_asked(sh, &j->lead.wait[FAN_RANKS_MAX], f->frag);
+	else if (fan_peer_equal(&gone->peer, &hop))
+		note_asked(sh, &j->lead.wait[h.priority], f->frag);
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
 	it->peer = gone->peer;
 	fan_wire_put(it->head, &h);
@@ -156,6 +268,7 @@ enum fan_verdict fan_lead_recv_pace(struct fan_shared *sh, struct fan_shared_job
 		return fan_shared_drop(sh, FAN_DROP_SENDER);
 	if (!asks) {
 		uint16_t full = f->flags & FAN_F_RESEND; /* no room for more */
+		note_answered(sh, &j->lead.wait[f->priority], f->frag);
 		fan_lead_full(sh, j, f);
 		fan_lead_pace(sh, j, f->sender, f, FAN_F_COLLISION | full, out);
 		return FAN_CTL;
@@ -178,6 +291,14 @@ void fan_lead_standing(const struct fan_shared *sh, const struct fan_shared_job 
 		s->flags |= FAN_RANK_OFFERS;
 	if (sh->now_ns < lead->full_until_ns && fan_ranks_has(lead->full, rank))
 		s->flags |= FAN_RANK_FULL;
+}
+
+void fan_lead_heard(struct fan_shared *sh, struct fan_shared_job *j, struct fan_frag *f)
+{
+	struct fan_lead_wait *home = &j->lead.wait[FAN_RANKS_MAX];
+	note_answered(sh, home, f->frag);
+	if (f->flags & FAN_F_COLLISION && home->took_ns / HOME_BUSY > home->least_ns)
+		f->flags |= FAN_F_ECN;
 }
 
 bool fan_shared_lag(const struct fan_shared *sh, unsigned index, uint16_t rank, struct fan_lag *lag)

@@ -22,7 +22,17 @@
 struct fan_lead_block {
 	uint64_t number;		/* + 1; 0: none yet */
 	uint64_t ranks[FAN_RANK_WORDS]; /* take turns */
-	unsigned count;			/* of them; 0: what is loose goes up */
+	uint16_t count;			/* of them; 0: what is loose goes up... */
+	uint16_t share;			/* ...as do others than so many of 256 parts */
+};
+
+/* How long what goes somewhere waits there: from a question to its answer. */
+struct fan_lead_wait {
+	uint64_t asked_ns; /* the question that is under way; 0: none */
+	uint32_t frag;	   /* low bits of its fragment */
+	uint32_t took_ns;  /* smoothed; 0: not known */
+	uint32_t least_ns;
+	bool fresh; /* heard of since the last block was entered */
 };
 
 /* What a shared switch knows of a job's ranks, beyond who they are. */
@@ -34,8 +44,10 @@ struct fan_lead {
 	uint64_t entered;		 /* blocks that some rank has come to */
 	struct fan_pace pace;
 	struct fan_lead_block block[FAN_LEAD_BLOCKS];
-	uint32_t lent[FAN_RANKS_MAX]; /* by rank: what it was given to keep... */
-	uint32_t owed[FAN_RANKS_MAX]; /* ...and its parts that came late */
+	struct fan_lead_wait wait[FAN_RANKS_MAX + 1]; /* at leading workers, and above */
+	uint32_t share;				      /* of further blocks */
+	uint32_t lent[FAN_RANKS_MAX];		      /* by rank: what it was given to keep... */
+	uint32_t owed[FAN_RANKS_MAX];		      /* ...and its parts that came late */
 };
 
 struct fan_shared_job;
@@ -59,6 +71,17 @@ bool fan_lead_is_late(const struct fan_shared_job *j, uint64_t frag);
 /* Does the slot wait for stragglers only, or for parts that have gone another way? */
 bool fan_lead_gives_way(struct fan_shared *sh, const struct fan_sslot *slot);
 
+/* Of two fragments of the job that want one slot, is it `slot`'s whose next part comes later
+ * than that of the part `p`, after the part itself? */
+bool fan_lead_comes_sooner(const struct fan_shared_job *j, const struct fan_part *p,
+			   const struct fan_sslot *slot);
+
+/* Will another part come to the slot, as far as is known? */
+bool fan_lead_is_over(const struct fan_shared_job *j, const struct fan_sslot *slot);
+
+/* Will another part of the fragment of `p` come at all, as far as is known? */
+bool fan_lead_is_last(const struct fan_shared_job *j, const struct fan_part *p);
+
 /* The leading worker that has sent the sum `f` had no room for it. */
 void fan_lead_full(struct fan_shared *sh, struct fan_shared_job *j, const struct fan_frag *f);
 
@@ -74,6 +97,9 @@ void fan_lead_ask(struct fan_shared *sh, struct fan_shared_job *j, const struct 
 /* How `rank` stands beside the others. */
 void fan_lead_standing(const struct fan_shared *sh, const struct fan_shared_job *j, uint16_t rank,
 		       struct fan_standing *s);
+
+/* A PACE from above: if what is loose waits there for long, it says so. */
+void fan_lead_heard(struct fan_shared *sh, struct fan_shared_job *j, struct fan_frag *f);
 
 /* A PACE from `from` below: a question on its way up, or a leading worker's answer. */
 enum fan_verdict fan_lead_recv_pace(struct fan_shared *sh, struct fan_shared_job *j,

@@ -13,9 +13,6 @@
  * under way; further ones insist on it.  So do those of the timer. */
 #define PROBES_SOFT 2
 
-/* A part that took so many of the shortest round trips has waited in queues. */
-#define LEAD_RTTS 2
-
 #define CHUNK 256 /* elements converted at a time on their way past the cache */
 
 static struct fan_stream_op *op_at(struct fan_worker *w, uint64_t id)
@@ -539,21 +536,23 @@ enum fan_verdict fan_transfer_result(struct fan_worker *w, uint64_t now_ns,
 static void set_lead(struct fan_worker *w, uint64_t now_ns, const struct fan_wslot *s,
 		     const struct fan_frag *f)
 {
-	uint64_t took_ns = now_ns - s->data_ns, least_ns = w->rtt.least_ns;
-	uint64_t now = s->frag + 1 - w->slowest, least = fan_lead_least(w);
+	uint64_t now = s->frag < w->slowest ? 0 : s->frag + 1 - w->slowest;
+	uint32_t least = fan_lead_least(w), most = w->window.size;
 	if (s->flags & FAN_WSLOT_AGAIN)
 		return;
-	fan_rtt_answer(&w->rtt, took_ns);
-	bool far = f->flags & FAN_F_COLLISION && took_ns > LEAD_RTTS * least_ns;
-	if (far || f->flags & FAN_F_RESEND) {
+	fan_rtt_answer(&w->rtt, now_ns - s->data_ns);
+	if (f->flags & (FAN_F_ECN | FAN_F_RESEND)) {
 		if (s->turn < w->lead_turn)
 			return;
-		now = (now < w->lead ? now : w->lead) * 3 / 4;
+		now = (now < w->lead ? now : w->lead) / 2;
 		w->lead = (uint32_t)(now < least ? least : now);
 		w->lead_turn = w->window.turns + 1;
-	} else if (now + w->congestion.max >= w->lead) {
-		uint32_t more = w->lead / 16 + 1, most = w->window.size;
+		w->grow_turn = w->window.turns + UINT64_C(2) * w->lead;
+	} else if (now + w->congestion.max >= w->lead && s->turn >= w->grow_turn) {
+		bool never = w->lead_turn == 0; /* it had to: there is no need to be careful */
+		uint32_t more = w->lead / 8 + 1;
 		w->lead = most - w->lead < more ? most : w->lead + more;
+		w->grow_turn = never ? 0 : w->window.turns + w->lead / 4;
 	}
 }
 

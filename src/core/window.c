@@ -2,9 +2,11 @@
 #include "window.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <string.h>
 
 #define LOG_FACTOR 4u /* entries per slot */
+#define GAPS_AHEAD 2u /* probes that one result draws where ranks run ahead of each other */
 #define TAIL_AHEAD 8u /* of FAN_TAIL_PROBES, where parts from long ago are in flight */
 
 size_t fan_window_bytes(uint32_t max)
@@ -258,6 +260,14 @@ void fan_window_sent(struct fan_window *w, uint32_t i, uint64_t now_ns, unsigned
 	*log_at(w, w->log_count++) = (struct fan_wlog_entry){s->seq, i};
 }
 
+/* Where ranks run ahead of each other: how long after its last transmission a fragment that
+ * others have overtaken is asked for. */
+static uint64_t patience_ns(const struct fan_wslot *s)
+{
+	return FAN_RTO_MIN_NS << (s->probes < FAN_RTO_BACKOFF_MAX ? s->probes
+								  : FAN_RTO_BACKOFF_MAX);
+}
+
 void fan_window_done(struct fan_window *w, uint32_t i)
 {
 	struct fan_wslot *s = &w->slot[i];
@@ -271,9 +281,11 @@ void fan_window_done(struct fan_window *w, uint32_t i)
 	w->in_flight--;
 	while (w->slot[w->low % w->size].frag > w->low)
 		w->low++;
-	for (struct fan_wlog_entry *e = log_front(w); e && e->seq + w->gap <= w->acked;
+	unsigned most = w->ahead ? GAPS_AHEAD : UINT_MAX;
+	for (struct fan_wlog_entry *e = log_front(w); e && e->seq + w->gap <= w->acked && most--;
 	     e = log_front(w)) {
-		if (w->ahead && w->now_ns - w->slot[e->slot].sent_ns < FAN_RTO_MIN_NS)
+		if (w->ahead &&
+		    w->now_ns - w->slot[e->slot].sent_ns < patience_ns(&w->slot[e->slot]))
 			break; /* so are all others: it takes its time */
 		make_urgent(w, e->slot, FAN_WSLOT_PROBE);
 		log_pop(w);

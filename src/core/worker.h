@@ -35,6 +35,8 @@ struct fan_worker_config {
 	uint32_t join_ms;	  /* give up if the job is not ready by then */
 	uint32_t stall_ms;	  /* give up an operation without progress for so long */
 	uint16_t route;		  /* by which it reaches its home; 0: none */
+	uint16_t share;		  /* of its window, in 1 / 65536, that it uses; 0: all.  At least
+				   * 4 fragments */
 	uint64_t nonce;		  /* random, not 0: this life of this rank */
 	fan_priority_fn priority; /* of fragments of operations without one; NULL: 0 */
 	const void *priority_arg;
@@ -42,8 +44,6 @@ struct fan_worker_config {
 	uint32_t workers;	  /* behind this rank, for a switch that is one; 0 or 1: itself */
 	uint32_t cache_frags;	  /* sums that it keeps for slow ranks where ranks run ahead of each
 				   * other, at most FAN_CACHE_MAX; 0: none */
-	uint16_t share;		  /* of its window, in 1 / 65536, that it uses; 0: all.  At least
-				   * 4 fragments */
 	struct fan_pool *relayed; /* a switch's uplink: its fragments are the rounds of this
 				   * pool that are HELD, and there are no operations */
 };

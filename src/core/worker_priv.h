@@ -39,8 +39,9 @@ struct fan_worker {
 	uint64_t paced_ns;		  /* when PACE came last... */
 	uint64_t slowest;		  /* ...and where the slowest rank is, at least */
 	uint32_t lead;			  /* how far before it this rank may be, now... */
-	uint64_t lead_turn;		  /* ...and the transmission from which on it may shrink */
-	uint64_t who_ns;		  /* when a WHO last drew a BEAT */
+	uint64_t lead_turn; /* ...and the transmissions from which on it may shrink... */
+	uint64_t grow_turn; /* ...and grow */
+	uint64_t who_ns;    /* when a WHO last drew a BEAT */
 	bool missing_known;
 	bool rejoins; /* FORMING, READY: by another way, until the home's WELCOME */
 	uint8_t way;  /* how many it has gone */

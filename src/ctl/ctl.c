@@ -106,6 +106,8 @@ static int load(struct fan_ctl *c, const json_t *root, struct fan_why *why)
 	fan_topo_free(&t);
 	if (!err && c->o.given)
 		err = ctl_plan_take(c, c->o.given, why);
+	if (!err && c->o.state)
+		err = ctl_state_load(c, c->o.state, why);
 	return err;
 }
 

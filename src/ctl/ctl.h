@@ -18,7 +18,7 @@
 #define FAN_CTL_EVENTS_MAX  64	  /* of the last ones, kept for status */
 #define FAN_CTL_EVENT_BYTES 256	  /* text of one */
 #define FAN_CTL_SILENT_MS   1000  /* a daemon that says nothing for so long is gone */
-#define FAN_CTL_BACK_MS	    1000  /* a server whose line is cut may come back as it was */
+#define FAN_CTL_BACK_MS	    400	  /* a server whose line is cut may come back as it was */
 #define FAN_CTL_NAMELESS_MS 10000 /* a connection has said by then whose it is */
 #define FAN_CTL_SETTLE_MS   20	  /* after something went, until the plan is mended */
 #define FAN_CTL_COME_MS	    100	  /* after something came */
@@ -33,6 +33,7 @@ struct fan_ctl_options {
 	const struct fan_algorithm *algorithm;
 	struct fan_plan_options plan;
 	const json_t *given; /* a plan to begin with, in place of the algorithm's; NULL: none */
+	const json_t *state; /* what fan_ctl_state said before; NULL: it begins anew */
 	uint32_t wait_ms;    /* for all daemons, before it plans with those that are there */
 	bool (*is_address)(const char *text);
 
@@ -68,6 +69,9 @@ char *fan_ctl_ask(struct fan_ctl *c, uint64_t now_ns, const char *text, size_t b
 
 /* How it stands, as `status json` has it: a new reference. */
 json_t *fan_ctl_status(const struct fan_ctl *c, uint64_t now_ns);
+
+/* What the next controller must know so that running jobs stay in its care: a new reference. */
+json_t *fan_ctl_state(const struct fan_ctl *c);
 
 /* Grows with everything that happens. */
 uint64_t fan_ctl_events(const struct fan_ctl *c);

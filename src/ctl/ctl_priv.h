@@ -86,7 +86,12 @@ struct ctl_part {
 	struct ctl_route *route; /* where it goes, or is to go next; never NULL */
 };
 
-enum ctl_told { CTL_TOLD_NOTHING, CTL_TOLD_PARTS, CTL_TO_BE_TOLD_AGAIN };
+enum ctl_told {
+	CTL_TOLD_NOTHING,
+	CTL_TOLD_PARTS,
+	CTL_TO_BE_TOLD_AGAIN,
+	CTL_TOLD_BY_OTHERS, /* it goes by routes of an earlier controller, and is left alone */
+};
 
 struct ctl_rank {
 	uint32_t conn; /* CTL_NONE: none */
@@ -105,6 +110,10 @@ struct ctl_job {
 	uint32_t life;	   /* times that it has begun again */
 	bool bound;	   /* workers have been told parts: these stay, ways may change */
 	bool announced;	   /* that its routes are there has been noted */
+	bool restored;	   /* it was planned by an earlier controller, whose state is known */
+	uint32_t restores; /* numbers to be used for its parts, once it can be planned... */
+	uint16_t restore[FAN_PARTS_MAX];
+	uint64_t rejoined[FAN_RANK_WORDS]; /* ...and ranks that go by these */
 	uint32_t refusals; /* of its routes by switches, since all of them were there */
 	uint32_t parts;
 	struct ctl_part *part;
@@ -169,7 +178,7 @@ void ctl_plan_in(struct fan_ctl *c, uint32_t ms, const char *format, ...)
 uint32_t ctl_node_named(const struct fan_ctl *c, const char *name);
 uint32_t ctl_job_named(const struct fan_ctl *c, const char *name);
 
-/* ctl_node.c: daemons */
+/* node.c: daemons */
 void ctl_node_line(struct fan_ctl *c, uint32_t conn, const json_t *line);
 void ctl_node_hello(struct fan_ctl *c, uint32_t conn, const json_t *line);
 void ctl_node_closed(struct fan_ctl *c, uint32_t node);
@@ -177,11 +186,11 @@ void ctl_node_tick(struct fan_ctl *c);
 uint64_t ctl_node_deadline(const struct fan_ctl *c);
 bool ctl_all_up(const struct fan_ctl *c);
 
-/* ctl_route.c: numbers and what is installed under them */
+/* route.c: numbers and what is installed under them */
 
-/* A new route of `part` of the installation, CTL_INSTALLING, which nobody has been told of.
- * `map`: nodes of the installation to ours.  NULL: no memory, or too many. */
-struct ctl_route *ctl_route_new(struct fan_ctl *c, uint32_t job, uint32_t part,
+/* A new route of `part` of the installation, CTL_INSTALLING, which nobody has been told of, under
+ * `number`; 0: any.  `map`: nodes of the installation to ours.  NULL: no memory, or too many. */
+struct ctl_route *ctl_route_new(struct fan_ctl *c, uint16_t number, uint32_t job, uint32_t part,
 				const struct fan_install *in, const struct fan_install_part *from,
 				const uint32_t *map);
 
@@ -208,7 +217,7 @@ void ctl_route_tick(struct fan_ctl *c);
 uint64_t ctl_route_deadline(const struct fan_ctl *c);
 void ctl_route_free(struct fan_ctl *c, struct ctl_route *r);
 
-/* ctl_job.c: workers */
+/* job.c: workers */
 void ctl_job_join(struct fan_ctl *c, uint32_t conn, const json_t *line);
 void ctl_job_line(struct fan_ctl *c, uint32_t conn, const json_t *line);
 void ctl_job_closed(struct fan_ctl *c, uint32_t job, uint32_t rank);
@@ -228,7 +237,10 @@ int ctl_job_admit(struct fan_ctl *c, const struct fan_topo *t, uint32_t job, str
 void ctl_job_end(struct fan_ctl *c, uint32_t job, const char *why);
 void ctl_job_free(struct fan_ctl *c, struct ctl_job *j);
 
-/* ctl_plan.c: from what is there to routes */
+/* state.c: what an earlier controller has left.  FAN_E_CONFIG with `why`. */
+int ctl_state_load(struct fan_ctl *c, const json_t *state, struct fan_why *why);
+
+/* plan.c: from what is there to routes */
 void ctl_plan(struct fan_ctl *c);
 
 /* Check a plan against the whole topology, and take it as that of all jobs. */

@@ -247,6 +247,12 @@ static void add_refusal(struct text *t, const struct fan_fault *f, const struct 
 		    "same --threads",
 		    sw, f->desc_a, f->desc_b);
 		break;
+	case FAN_E_ROUTE:
+		add(t,
+		    "the switch %s has no route for rank %u of job \"%s\": has the plan another first "
+		    "hop for it, or was the switch started anew?",
+		    sw, a->rank, a->job);
+		break;
 	case FAN_E_VERSION:
 		add(t, "the switch %s speaks another version of the protocol", sw);
 		break;
@@ -276,6 +282,7 @@ const char *fan_fault_text(char *text, size_t bytes, const struct fan_fault *f,
 	case FAN_E_MEMBERS_FULL:
 	case FAN_E_PAYLOAD:
 	case FAN_E_SHARDS:
+	case FAN_E_ROUTE:
 	case FAN_E_VERSION:
 	case FAN_E_RESTARTED: add_refusal(&t, f, a); break;
 	default: add(&t, "%s", fan_err_text(f->err)); break;

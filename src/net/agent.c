@@ -256,11 +256,16 @@ static int heed(struct fan_agent *a, const char *text, size_t bytes)
 static void hang_up(struct fan_agent *a, int e)
 {
 	const uint64_t spread = FAN_AGENT_RETRY_MAX - FAN_AGENT_RETRY_MS;
+	uint64_t random = fan_clock_nonce();
+	bool first = a->said_hello && e != -ECONNREFUSED; /* soon: a home waits not for long */
 	char text[ADDRESS_BYTES];
 	struct fan_line l = {.used = 0};
 
 	fan_lines_close(&a->lines);
-	a->retry_ns = fan_clock_ns() + (FAN_AGENT_RETRY_MS + fan_clock_nonce() % spread) * FAN_MS;
+	a->said_hello = false;
+	a->retry_ns = fan_clock_ns() +
+		      (first ? random % FAN_AGENT_FIRST_MS : FAN_AGENT_RETRY_MS + random % spread) *
+			      FAN_MS;
 	if (a->told_lost)
 		return;
 	a->told_lost = true;

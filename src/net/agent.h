@@ -11,6 +11,7 @@
 
 #define FAN_AGENT_HEALTH_MS 250	 /* between two reports */
 #define FAN_AGENT_RETRY_MS  250	 /* between two dials, at least... */
+#define FAN_AGENT_FIRST_MS  100	 /* before the first dial after a line that worked, at most */
 #define FAN_AGENT_RETRY_MAX 1000 /* ...and at most; so long, too, it waits to be connected */
 
 struct fan_agent;

@@ -103,9 +103,11 @@ bool fan_dial_work(struct fan_dial *d, uint64_t now_ns)
 	bool was_up = d->up;
 	int e = poll(&p, 1, 0) > 0 ? fan_lines_turn(&d->lines, p.revents) : 0;
 	d->up = !d->lines.connecting;
-	if (!was_up && !e && d->up && is_self(p.fd))
+	if (!was_up && d->up && is_self(p.fd)) {
 		e = -ECONNREFUSED;
-	if (e && was_up)
+		d->up = false;
+	}
+	if (e && d->up)
 		d->ended = e; /* the lines before its end are to be taken */
 	else if (e)
 		fan_dial_drop(d, now_ns, strerror(-e));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "install.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,6 +130,7 @@ static uint32_t entry_like(struct maker *m, uint32_t stop, const struct fan_inst
 {
 	struct fan_install *in = m->in;
 
+	assert(m->last_of); /* since there is a stop */
 	for (uint32_t i = m->last_of[stop]; i != NONE; i = m->before[i]) {
 		const struct fan_install_entry *e = &in->entry[i];
 		if (e->from == like->from && e->next == like->next && e->depth == like->depth &&
@@ -182,6 +184,7 @@ static bool leads_round(struct maker *m, uint32_t node, uint32_t entry, uint32_t
 	const struct fan_install_entry *e = &m->in->entry[entry];
 	uint32_t stop = m->stop_of[e->next];
 
+	assert(m->last_of);
 	if (m->seen[entry] || deep > FAN_CIRCLE_MAX)
 		return m->seen[entry] != 2;
 	m->seen[entry] = 1;
@@ -198,7 +201,7 @@ static int check_circles(struct maker *m, const struct fan_install_part *part)
 	if (!m->seen)
 		return FAN_E_NOMEM;
 	int err = FAN_OK;
-	for (uint32_t s = part->stop; s < part->stop + part->stops && !err; s++)
+	for (uint32_t s = part->stop; m->last_of && s < part->stop + part->stops && !err; s++)
 		for (uint32_t i = m->last_of[s]; i != NONE && !err; i = m->before[i])
 			if (leads_round(m, m->in->stop[s].node, i, 0))
 				err = fan_why_set(m->why, FAN_E_CONFIG,
@@ -221,11 +224,13 @@ static int make_entries(struct maker *m, struct fan_install_part *part)
 	struct walk w;
 	int err = FAN_OK;
 
+	assert(part->join); /* make_parts has seen to it */
 	part->stop = m->in->stops;
 	for (uint32_t rank = 0; rank < tree->workers && !err; rank++) {
 		err = find_walk(m, part->tree, rank, &w);
 		if (err)
 			break;
+		assert(w.nodes); /* fan_eval has followed it to the server */
 		part->join[rank] = w.node[0];
 		err = add_walk(m, part, rank, &w);
 	}
@@ -244,6 +249,7 @@ static int sort_entries(struct maker *m)
 
 	if (!sorted)
 		return FAN_E_NOMEM;
+	assert(m->last_of || !in->stops);
 	for (uint32_t s = 0; s < in->stops; s++) {
 		in->stop[s].entry = count;
 		for (uint32_t i = m->last_of[s]; i != NONE; i = m->before[i])
@@ -311,6 +317,7 @@ static int make_parts(struct maker *m, const struct fan_eval *e, uint32_t first)
 		int err = check_job(m, j, count);
 		if (err)
 			return err;
+		assert(last);
 		last->to = UINT64_C(1) << FAN_CUT_BITS; /* check_job says that there is one */
 	}
 	return FAN_OK;
@@ -328,7 +335,7 @@ static bool sums_here(const struct fan_install *in, const struct fan_install_sto
 static int set_quotas(struct maker *m, uint32_t slots)
 {
 	struct fan_install *in = m->in;
-	double *sum = calloc(m->t->nodes, sizeof *sum);
+	double *sum = calloc(m->t->nodes + 1, sizeof *sum);
 
 	if (!sum)
 		return FAN_E_NOMEM;
@@ -409,7 +416,7 @@ int fan_install_make(struct fan_install *in, const struct fan_topo *t, const str
 
 void fan_install_free(struct fan_install *in)
 {
-	for (uint32_t i = 0; i < in->parts; i++)
+	for (uint32_t i = 0; in->part && i < in->parts; i++)
 		free(in->part[i].join);
 	free(in->part);
 	free(in->stop);
@@ -422,6 +429,6 @@ uint32_t fan_install_count(const struct fan_install_entry *e)
 	uint32_t n = 0;
 
 	for (uint32_t r = 0; r < FAN_RANKS_MAX; r++)
-		n += e->ranks[r / 64] >> r % 64 & 1;
+		n += (uint32_t)(e->ranks[r / 64] >> r % 64 & 1);
 	return n;
 }

@@ -18,7 +18,7 @@
 #define JOB    1
 #endif
 
-static _Alignas(64) uint8_t memory[1 << 20];
+static _Alignas(64) uint8_t memory[2 << 20];
 static struct fan_shared *sh;
 static uint64_t now_ns, dropped;
 static uint8_t beat; /* flags of BEATs */

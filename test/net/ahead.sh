@@ -41,7 +41,21 @@ daemons() { # POLICY
         start_daemon sw switch switch $switch --policy "$1" --slots $slots --server $server
 }
 
-# Ranks 0 .. 3, in the background; their ids in $rank0 .. $rank3.
+# The process of rank N of the job.
+id_of() { # N
+        n=$1
+        # shellcheck disable=SC2086  # words are wanted
+        set -- $ranks
+        shift "$n"
+        echo "$1"
+}
+
+# The program of rank N, below its `timeout`.
+program_of() { # N
+        ps -o pid= --ppid "$(id_of "$1")"
+}
+
+# Ranks 0 .. 3, in the background.
 start_job() { # ITERATIONS FLAGS...
         iters=$1
         shift
@@ -51,7 +65,6 @@ start_job() { # ITERATIONS FLAGS...
                 # shellcheck disable=SC2086  # words are wanted
                 start_rank $rank "$fanin" bench --switch $switch --job ahead --rank $rank --ranks 4 \
                         -b $bytes -e $bytes -n "$iters" -w 0 --ahead $ahead $json "$@"
-                eval "rank$rank=\$!"
         done
 }
 
@@ -108,10 +121,10 @@ leader_dies() {
         start_job 1000 --cache $cache --alive 1000
         wait_lent
         result=$?
-        # The program below `timeout`, which would pass a TERM on but not a KILL.
-        kill -KILL "$(ps -o pid= --ppid "$rank1")"
+        # shellcheck disable=SC2046  # without its blanks
+        kill -KILL $(program_of 1)
         for rank in 0 2 3; do
-                eval "wait \$rank$rank" && result=1
+                wait "$(id_of $rank)" && result=1
                 grep -q "rank 1 stopped answering\|rank 1 .*lost" "$dir/rank$rank" || result=1
         done
         ended "a leading worker dies: the others say which" $result
@@ -123,7 +136,7 @@ leader_sleeps() {
         start_job 4 --cache $cache
         wait_lent
         result=$?
-        sleeper=$(ps -o pid= --ppid "$rank1")
+        sleeper=$(program_of 1 | tr -d ' ')
         kill -STOP "$sleeper"
         sleep 0.5
         kill -CONT "$sleeper"
@@ -140,7 +153,7 @@ switch_restarts() {
         kill -KILL "$last"
         start_daemon sw switch switch $switch --policy atp --slots $slots --server $server || return
         wait_ranks && none_wrong || result=1
-        ended "the switch restarts" $result
+        ended "the switch restarts" "$result"
 }
 
 begin "$@"

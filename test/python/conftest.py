@@ -77,6 +77,14 @@ def own_switch():
     one.stop(signal.SIGKILL)
 
 
+@pytest.fixture(scope="session")
+def shared_switch():
+    """One whose slots jobs share, fewer than ranks run ahead of each other."""
+    one = Switch("--policy", "atp", "--slots", "32", "--ahead", "512")
+    yield one.address
+    one.stop()
+
+
 @pytest.fixture
 def job(request):
     """A job name that no other test uses."""

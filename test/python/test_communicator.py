@@ -127,6 +127,35 @@ def test_properties_and_statistics(switch, job):
     everyone(ranks(2, work, switch=switch, job=job), 2)
 
 
+@pytest.mark.parametrize("cache", [0, 16])
+def test_ranks_run_ahead_of_a_slow_one(shared_switch, job, cache):
+    def work(comm):
+        tensors = [torch.arange(ELEMS, dtype=torch.int64) * k + comm.rank for k in range(8)]
+        started = []
+        for tensor in tensors:
+            if comm.rank == 1:
+                time.sleep(0.01)
+            started.append(comm.allreduce_start(tensor))
+        for operation in started:
+            operation.wait()
+        stats = comm.stats()
+        assert stats.ahead_asked == 400 and stats.ahead_frags == 400
+        assert stats.cache_frags == cache >= stats.cache_peak
+        assert stats.window_frags <= 400
+        return [torch.equal(t, torch.arange(ELEMS) * k * 3 + 3) for k, t in enumerate(tensors)]
+
+    options = {"switch": shared_switch, "job": job, "ahead": 400, "cache": cache}
+    everyone(ranks(3, work, congestion="a2tp", **options), [True] * 8)
+
+
+def test_running_ahead_is_not_granted_by_every_switch(switch, job):
+    def work(comm):
+        comm.allreduce(torch.ones(ELEMS))
+        return comm.stats().ahead_asked, comm.stats().ahead_frags
+
+    everyone(ranks(2, work, switch=switch, job=job, ahead=400), (400, 0))
+
+
 def test_mismatch_names_both(switch, job):
     def work(comm):
         comm.allreduce(torch.zeros(10 + comm.rank))
@@ -178,6 +207,15 @@ def test_a_rank_that_does_not_take_part_is_named(switch, job):
     assert isinstance(error, fanin.StalledError) and "rank 1" in str(error)
     assert isinstance(error, TimeoutError)
     assert time.monotonic() - begun < 30
+
+
+def test_a_controller_that_does_not_answer_is_named(job):
+    with pytest.raises(fanin.UnreachableError) as caught:
+        fanin.Communicator(controller="127.0.0.1:9", job=job, rank=0, ranks=2, timeout=0.5)
+    assert "the controller 127.0.0.1:9 does not answer" in str(caught.value)
+    with pytest.raises(fanin.ConfigError) as caught:
+        fanin.Communicator("127.0.0.1:9", job, 0, 2, controller="127.0.0.1:9")
+    assert "expected one of them" in str(caught.value)
 
 
 def test_a_killed_switch_is_named(own_switch, job):

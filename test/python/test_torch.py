@@ -37,6 +37,17 @@ def test_several_buckets_and_the_same_parameters_as_gloo(switch, job):
     assert fanin[0]["losses"] == pytest.approx(gloo[0]["losses"], rel=1e-5)
 
 
+def test_ranks_run_ahead_by_the_environment(switch, shared_switch, job):
+    ahead = {"FANIN_AHEAD": "400", "FANIN_CACHE": "16", "FANIN_CONGESTION": "aimd"}
+    options = {"switch": shared_switch, "job": job, "mode": "fixed"}
+    in_step = answers(Processes(2, "hook", dict(options, switch=switch), ahead))
+    for one, answer in zip(in_step, answers(Processes(2, "hook", options, ahead))):
+        assert one["active"] and "NOT granted" in one["summary"]
+        assert answer["active"] and answer["buckets"] > 8
+        assert "slowest rank by up to 400 fragments" in answer["summary"]
+        assert answer["hash"] == one["hash"]
+
+
 def test_fixed_gives_the_same_bits_on_every_run(switch, job):
     runs = [
         answers(Processes(3, "hook", {"switch": switch, "job": f"{job}{run}", "mode": "fixed"}))

@@ -164,7 +164,7 @@ static inline unsigned rig_type(unsigned i)
 	return i < rig.gots ? rig.got[i].f.type : 0;
 }
 
-/* JOIN as `m` says; the error of the REFUSE, or FAN_OK. */
+/* JOIN as `m` says; the error of the REFUSE, or of its failed job, or FAN_OK. */
 static inline int rig_join(uint16_t rank, uint64_t nonce, const struct fan_join *m)
 {
 	uint8_t body[RIG_BODY];
@@ -174,6 +174,11 @@ static inline int rig_join(uint16_t rank, uint64_t nonce, const struct fan_join 
 	if (rig_type(0) == FAN_TYPE_REFUSE) {
 		assert_int_equal(fan_refuse_get(&no, &rig.got[0].f), FAN_OK);
 		return no.err;
+	}
+	struct fan_state s;
+	if (rig_type(0) == FAN_TYPE_STATE) { /* its job has failed */
+		assert_int_equal(fan_state_get(&s, &rig.got[0].f), FAN_OK);
+		return s.err;
 	}
 	struct fan_welcome w;
 	assert_int_equal(rig_type(0), FAN_TYPE_WELCOME);

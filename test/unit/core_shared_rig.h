@@ -22,7 +22,7 @@ struct bed_got {
 };
 
 static struct bed {
-	_Alignas(64) uint8_t memory[1 << 20];
+	_Alignas(64) uint8_t memory[2 << 20];
 	struct fan_shared_config cfg;
 	struct fan_shared *sh;
 	uint64_t now_ns;

@@ -63,14 +63,14 @@ static void transfer__lead(void **state)
 	assert_int_equal(more, 8);
 	sent += more;
 	rig.now_ns += 900000;
-	loose(sent - 1, (uint16_t)sent, 0);
+	loose(sent - 1, (uint16_t)sent, FAN_F_ECN); /* what is loose waits */
 	assert_int_equal(contributions(), 0);
-	loose(sent - 1, (uint16_t)(sent / 2), 0); /* the slowest gets on: not shortened again */
+	loose(sent - 1, (uint16_t)(sent / 4), 0); /* the slowest gets on: not shortened again */
 	more = contributions();
 	assert_int_equal(more, 8);
 	sent += more;
 	rig.now_ns += 20000;
-	loose(sent - 1, (uint16_t)(sent / 2), FAN_F_RESEND); /* no room for more */
+	loose(sent - 1, (uint16_t)(sent / 4), FAN_F_RESEND); /* no room for more */
 	assert_int_equal(contributions(), 0);
 	for (unsigned i = 0; i < 40; i++) { /* again and again */
 		rig.now_ns += 20000;

@@ -152,6 +152,26 @@ static enum fan_verdict answer(unsigned type, uint32_t job, uint8_t way)
 }
 
 /* Another way to the same home: JOINs until it answers one of them, and no BEAT meanwhile. */
+/* Of the window granted, no more than its share is in flight, and 4 fragments may always be. */
+static void worker__share_of_the_window(void **state)
+{
+	static const struct {
+		uint16_t share;
+		uint32_t cwnd;
+	} all[] = {{0, 64}, {32768, 32}, {65535, 63}, {1, 4}};
+	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+		rig_open(state);
+		rig.cfg.window_max = 64;
+		rig.cfg.share = all[i].share;
+		free(rig.mem);
+		rig.mem = aligned_alloc(64, (fan_worker_bytes(&rig.cfg) + 63) / 64 * 64);
+		rig.w = fan_worker_init(rig.mem, &rig.cfg, rig.now_ns);
+		assert_int_equal(rig_welcome(rig.cfg.nonce, 64), FAN_CTL);
+		assert_int_equal(fan_worker_stats(rig.w)->window, 64);
+		assert_int_equal(fan_worker_stats(rig.w)->cwnd, all[i].cwnd);
+	}
+}
+
 static void worker__another_way(void **state)
 {
 	(void)state;
@@ -407,6 +427,7 @@ int main(void)
 		RIG_TEST(worker__refused),
 		RIG_TEST(worker__joins_again_while_the_job_forms),
 		RIG_TEST(worker__switch_of_another_version),
+		RIG_TEST(worker__share_of_the_window),
 		RIG_TEST(worker__another_way),
 		RIG_TEST(worker__restarted_switch),
 		RIG_TEST(worker__failed_job),

@@ -334,6 +334,17 @@ static void config__what_only_the_whole_shows(void **state)
 	o.wire = FANIN_FLOAT16;
 	assert_int_equal(load(&o), FAN_E_CONFIG);
 	assert_why("mode fixed with wire float16", "expected");
+	o = complete();
+	o.controller_addr = "10.0.0.2:7700";
+	assert_int_equal(load(&o), FAN_E_CONFIG);
+	assert_why("and controller 10.0.0.2:7700", "expected one of them");
+	o.switch_addr = NULL;
+	assert_int_equal(load(&o), FAN_OK);
+	assert_string_equal(c.controller_addr, "10.0.0.2:7700");
+	assert_int_equal(c.pace, FAN_CONFIG_PACE);
+	o.controller_addr = "";
+	assert_int_equal(load(&o), FAN_E_INVALID);
+	assert_why("options.controller_addr", "expected");
 }
 
 int main(void)

@@ -118,8 +118,10 @@ static inline void *scripted_run(void *arg)
 	struct scripted *s = arg;
 	while (!atomic_load(&s->ends)) {
 		struct pollfd p[SCRIPTED_MAX + 1];
+		pthread_mutex_lock(&s->lock);
 		for (int i = 0; i < SCRIPTED_MAX; i++)
 			p[i] = (struct pollfd){.fd = s->worker[i].fd, .events = POLLIN};
+		pthread_mutex_unlock(&s->lock);
 		p[SCRIPTED_MAX] = (struct pollfd){.fd = s->fd, .events = POLLIN};
 		if (poll(p, SCRIPTED_MAX + 1, 20) <= 0)
 			continue;

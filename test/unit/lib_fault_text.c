@@ -180,6 +180,11 @@ static void fault_text__refusals(void **state)
 	assert_text(&f, &a,
 		    "the switch 10.0.0.1:5000 runs 2 threads, the server behind it 1: start both "
 		    "with the same --threads");
+	f = (struct fan_fault){.err = FAN_E_ROUTE};
+	assert_text(
+		&f, &a,
+		"the switch 10.0.0.1:5000 has no route for rank 1 of job \"train\": has the plan "
+		"another first hop for it, or was the switch started anew?");
 	f = (struct fan_fault){.err = FAN_E_PAYLOAD, .desc_a = 1408, .desc_b = 8832};
 	assert_text(&f, &a,
 		    "the switch 10.0.0.1:5000 has slots of 1408 bytes, this job wants fragments of "

@@ -4,6 +4,7 @@
 #include "lib_controller.h"
 
 #include "lib/told.h"
+#include "net/shard.h"
 
 #define RANKS	 3
 #define COUNT	 20000
@@ -416,6 +417,105 @@ static void follow__moves(void **state)
 	fan_switchd_stop(a);
 }
 
+/* Moved before anybody is in. */
+static void follow__moves_while_joining(void **state)
+{
+	char text[2048], one[80], other[80], why[256];
+	struct fan_switchd_options o;
+	struct fan_switchd *b = NULL, *a = team_switch(one, sizeof one, 1);
+	struct team t = following(all_calls);
+	unsigned parts = 2;
+	(void)state;
+	fan_switchd_defaults(&o);
+	o.core.payload_bytes = FAN_PAYLOAD_MAX;
+	assert_int_equal(fan_peer_parse(&o.listen, "0.0.0.0:0", why, sizeof why), 0);
+	assert_int_equal(fan_switchd_start(&b, &o, why, sizeof why), 0);
+	fan_peer at = fan_switchd_address(b);
+	snprintf(other, sizeof other, "127.0.0.1:9"); /* nobody is there */
+	tell_parts(text, sizeof text, parts, one, other);
+	size_t n = strlen(text);
+	snprintf(text + n, sizeof text - n,
+		 "{\"move\":{\"part\":1,\"route\":77,\"at\":\"127.0.0.3:%u\"}}\n", at.port);
+	start_controller(text, say_text);
+	t.ctx = &parts;
+	team_run(&t);
+	assert_int_equal(atomic_load(&controller.moved), RANKS);
+	scripted_stop(&controller);
+	fan_switchd_stop(b);
+	fan_switchd_stop(a);
+}
+
+/* A job of the same name, on no route, that its one rank gives up in the end. */
+static void *be_an_earlier_life(void *address)
+{
+	struct fanin_options o = FANIN_OPTIONS_INIT;
+	fanin_comm *c;
+	o.switch_addr = address;
+	o.job = "j/0";
+	o.rank = 0;
+	o.ranks = RANKS;
+	o.timeout_ms = HURRY_MS;
+	EXPECT(fanin_comm_create(&o, &c) == FANIN_E_TIMEOUT);
+	fanin_comm_destroy(c);
+	return NULL;
+}
+
+/* Wait until the switch knows of the job, or for long. */
+static void wait_for_job(struct fan_switchd *d)
+{
+	static struct fan_shard_health h;
+	struct timespec t = {.tv_nsec = 5000000};
+	for (int i = 0; i < 2000 && !h.jobs; i++) {
+		nanosleep(&t, NULL);
+		fan_switchd_health(d, 0, &h);
+	}
+}
+
+static void follow__waits_for_an_earlier_life(void **state)
+{
+	char text[2048], one[80];
+	struct fan_switchd *a = team_switch(one, sizeof one, 1);
+	struct team t = following(all_calls);
+	unsigned parts = 1;
+	pthread_t earlier;
+	(void)state;
+	tell_parts(text, sizeof text, parts, one, one);
+	start_controller(text, say_text);
+	assert_int_equal(pthread_create(&earlier, NULL, be_an_earlier_life, one), 0);
+	wait_for_job(a);
+	t.ctx = &parts;
+	team_run(&t);
+	pthread_join(earlier, NULL);
+	scripted_stop(&controller);
+	fan_switchd_stop(a);
+}
+
+/* 25 Mb/s at most, headers counted; who is slower is right, too. */
+static void sum_slowly(struct member *m)
+{
+	static int64_t all[RANKS][50001];
+	int64_t *x = all[m->rank];
+	if (!team_joined(m))
+		return;
+	uint64_t begun_ns = fan_clock_ns();
+	check_sum(m, x, 50000);
+	EXPECT(fan_clock_ns() - begun_ns > 120 * FAN_MS); /* 400000 bytes take 128 ms */
+}
+
+static void follow__not_faster_than_planned(void **state)
+{
+	char text[2048], one[80];
+	struct fan_switchd *a = team_switch(one, sizeof one, 1);
+	struct team t = following(sum_slowly);
+	(void)state;
+	tell_parts(text, sizeof text, 1, one, one);
+	start_controller(text, say_text);
+	t.options.pace = 1;
+	team_run(&t);
+	scripted_stop(&controller);
+	fan_switchd_stop(a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -427,6 +527,9 @@ int main(void)
 		cmocka_unit_test(follow__again),
 		cmocka_unit_test(follow__goes_on_without_its_controller),
 		cmocka_unit_test(follow__moves),
+		cmocka_unit_test(follow__moves_while_joining),
+		cmocka_unit_test(follow__waits_for_an_earlier_life),
+		cmocka_unit_test(follow__not_faster_than_planned),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -161,12 +161,12 @@ static void sums_while_the_switch_dies(struct member *m)
 	}
 }
 
-static void shared__the_switch_dies_and_comes_back(void **state)
+static void die_and_come_back(int ahead)
 {
-	(void)state;
 	struct fan_switchd_options o;
 	char server[80], address[80];
 	fan_switchd_defaults(&o);
+	o.core.ahead_max = (uint16_t)ahead;
 	struct fan_switchd *home = start(&o, server, sizeof server);
 	o.shared = true;
 	o.server = fan_switchd_address(home);
@@ -178,6 +178,7 @@ static void shared__the_switch_dies_and_comes_back(void **state)
 	t.options.timeout_ms = TEAM_PATIENT_MS;
 	t.options.alive_ms = 4000;
 	t.options.server_addr = server;
+	t.options.ahead = ahead;
 	snprintf(t.address, sizeof t.address, "%s", address);
 	atomic_store(&at_server, 0);
 	atomic_store(&came_back, 0);
@@ -185,6 +186,18 @@ static void shared__the_switch_dies_and_comes_back(void **state)
 	assert_int_equal(atomic_load(&came_back), 3);
 	fan_switchd_stop(dying);
 	fan_switchd_stop(home);
+}
+
+static void shared__the_switch_dies_and_comes_back(void **state)
+{
+	(void)state;
+	die_and_come_back(0);
+}
+
+static void shared__the_switch_dies_while_ranks_run_ahead(void **state)
+{
+	(void)state;
+	die_and_come_back(64);
 }
 
 static int refused(struct fan_switchd_options *o, char *why, size_t bytes)
@@ -222,6 +235,7 @@ int main(void)
 		cmocka_unit_test(shared__modes_and_wires),
 		cmocka_unit_test(shared__rows),
 		cmocka_unit_test(shared__the_switch_dies_and_comes_back),
+		cmocka_unit_test(shared__the_switch_dies_while_ranks_run_ahead),
 		cmocka_unit_test(shared__bad_options_are_refused),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

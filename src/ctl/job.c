@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ctl_job.c - jobs and their workers: who is told which parts, and who goes by which route.
+/* job.c - jobs and their workers: who is told which parts, and who goes by which route.
  *
  * Once a worker has been told a job's parts, these stay as they are, since all ranks cut alike;
  * only their ways change.  If a part's server is lost, all begin again with new parts. */
@@ -97,7 +97,7 @@ static bool holds(const struct fan_ctl *c, const struct ctl_job *j, uint32_t ran
 	const struct ctl_rank *r = &j->rank[rank];
 
 	if (r->conn != CTL_NONE)
-		return r->told != CTL_TOLD_NOTHING;
+		return r->told == CTL_TOLD_PARTS;
 	return r->absent_ns && c->now_ns - r->absent_ns < FAN_CTL_ABSENT_MS * CTL_MS;
 }
 
@@ -154,7 +154,8 @@ void ctl_job_settle(struct fan_ctl *c, uint32_t job)
 		ctl_note(c, "%s: its %u routes are there", j->name, j->parts);
 	j->announced = true;
 	for (uint32_t r = 0; r < j->ranks; r++)
-		if (j->rank[r].conn != CTL_NONE && j->rank[r].told != CTL_TOLD_PARTS)
+		if (j->rank[r].conn != CTL_NONE && j->rank[r].told != CTL_TOLD_PARTS &&
+		    j->rank[r].told != CTL_TOLD_BY_OTHERS)
 			tell_parts(c, j, r);
 }
 
@@ -200,17 +201,34 @@ static bool knows_routes(struct fan_ctl *c, uint32_t job, uint32_t rank, const j
 {
 	const struct ctl_job *j = &c->job[job];
 
-	if (json_array_size(routes) != j->parts || !j->bound)
+	if (json_array_size(routes) != j->parts || !j->bound || !j->parts)
 		return false;
 	for (uint32_t i = 0; i < j->parts; i++) {
 		json_int_t number = json_integer_value(json_array_get(routes, i));
 		struct ctl_route *r = number >= 1 && number <= UINT16_MAX
 					      ? ctl_route_numbered(c, (uint16_t)number)
 					      : NULL;
-		if (!r || r->job != job || r->part != i || r->state != CTL_READY)
+		bool fits = r && r->job == job && r->part == i && r->state != CTL_LEAVING;
+		if (fits)
+			put(r->moved, rank);
+		else if (!j->restored) /* one that the controller before it was removing: move */
 			return false;
-		put(r->moved, rank);
 	}
+	return true;
+}
+
+/* The same before the job could be planned again. */
+static bool knows_restored(struct fan_ctl *c, uint32_t job, uint32_t rank, const json_t *routes)
+{
+	struct ctl_job *j = &c->job[job];
+	bool same = true;
+
+	if (!j->restores || json_array_size(routes) != j->restores)
+		return false;
+	for (uint32_t i = 0; i < j->restores; i++)
+		same &= json_integer_value(json_array_get(routes, i)) == j->restore[i];
+	if (same)
+		put(j->rejoined, rank);
 	return true;
 }
 
@@ -255,12 +273,12 @@ void ctl_job_join(struct fan_ctl *c, uint32_t conn, const json_t *line)
 	r->told = CTL_TOLD_NOTHING;
 	if (!m.routes)
 		ctl_note(c, "%s: rank %u is there", j->name, rank);
-	else if (knows_routes(c, job, rank, m.routes))
+	else if (knows_routes(c, job, rank, m.routes) || knows_restored(c, job, rank, m.routes))
 		rejoin(c, j, rank);
 	else if (j->life)
 		r->told = CTL_TO_BE_TOLD_AGAIN;
 	else {
-		r->told = CTL_TOLD_PARTS; /* not ours; it needs nothing */
+		r->told = CTL_TOLD_BY_OTHERS;
 		keep_strays(c, j->name, rank);
 		return;
 	}
@@ -349,7 +367,8 @@ static void begin_again(struct fan_ctl *c, struct ctl_job *j, const char *why)
 	ctl_job_unplan(c, j, FAN_CTL_LINGER_MS);
 	snprintf(j->why, sizeof j->why, "%s", why);
 	j->life++;
-	j->bound = false;
+	j->bound = j->restored = false;
+	j->restores = 0;
 	for (uint32_t r = 0; r < j->ranks; r++)
 		if (j->rank[r].told == CTL_TOLD_PARTS)
 			j->rank[r].told = CTL_TO_BE_TOLD_AGAIN;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ctl_node.c - daemons: who is there, since when, and how they fare. */
+/* node.c - daemons: who is there, since when, and how they fare. */
 #include <stdio.h>
 #include <string.h>
 

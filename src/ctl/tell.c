@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ctl_tell.c - what people ask and order, and what they are told. */
+/* tell.c - what people ask and order, and what they are told. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,13 +55,37 @@ static json_t *summed_at(const struct fan_ctl *c, const struct ctl_route *r)
 	return list;
 }
 
-static uint32_t count_moved(const struct ctl_route *r)
+static uint32_t count_ranks(const uint64_t *set)
 {
 	uint32_t n = 0;
 
-	for (uint32_t k = 0; k < r->ranks; k++)
-		n += r->moved[k / 64] >> k % 64 & 1;
+	for (uint32_t r = 0; r < FAN_RANKS_MAX; r++)
+		n += (uint32_t)(set[r / 64] >> r % 64 & 1);
 	return n;
+}
+
+/* What switches know of the route. */
+static json_t *entries_json(const struct fan_ctl *c, const struct ctl_route *r)
+{
+	json_t *list = json_array();
+
+	for (uint32_t s = 0; s < r->stops; s++)
+		for (uint32_t k = 0; k < r->stop[s].entries; k++) {
+			const struct ctl_entry *e = &r->stop[s].entry[k];
+			json_array_append_new(
+				list,
+				json_pack("{ss ss? ss si si sb}", "at",
+					  c->node[r->stop[s].node].name, "from",
+					  e->from == CTL_NONE ? NULL : c->node[e->from].name,
+					  "next", c->node[e->next].name, "depth", (int)e->depth,
+					  "ranks", (int)count_ranks(e->ranks), "sums", e->sums));
+		}
+	return list;
+}
+
+static uint32_t count_moved(const struct ctl_route *r)
+{
+	return count_ranks(r->moved);
 }
 
 static json_t *part_json(const struct fan_ctl *c, const struct ctl_job *j, uint32_t part)
@@ -69,11 +93,11 @@ static json_t *part_json(const struct fan_ctl *c, const struct ctl_job *j, uint3
 	static const char *const words[] = {"installing", "ready", "leaving"};
 	const struct ctl_part *p = &j->part[part];
 
-	return json_pack("{si si ss sf sf si si ss so}", "number", (int)part, "route",
+	return json_pack("{si si ss sf sf si si ss so so}", "number", (int)part, "route",
 			 (int)p->route->number, "server", c->node[p->server].name, "share",
 			 p->share, "gbps", p->gbps, "ranks", (int)j->ranks, "moved",
 			 (int)count_moved(p->route), "state", words[p->route->state], "summed_at",
-			 summed_at(c, p->route));
+			 summed_at(c, p->route), "entries", entries_json(c, p->route));
 }
 
 static uint32_t count_joined(const struct ctl_job *j)
@@ -203,11 +227,8 @@ static void say_route(struct text *t, const struct fan_ctl *c, const struct ctl_
 	for (uint32_t s = 0; s < r->stops; s++)
 		for (uint32_t k = 0; k < r->stop[s].entries; k++) {
 			const struct ctl_entry *e = &r->stop[s].entry[k];
-			uint32_t ranks = 0;
-			for (uint32_t n = 0; n < FAN_RANKS_MAX; n++)
-				ranks += e->ranks[n / 64] >> n % 64 & 1;
 			say(t, "    %s: %u ranks from %s, %s, to %s\n",
-			    c->node[r->stop[s].node].name, ranks,
+			    c->node[r->stop[s].node].name, count_ranks(e->ranks),
 			    e->from == CTL_NONE ? "workers" : c->node[e->from].name,
 			    e->sums ? "summed" : "passed on", c->node[e->next].name);
 		}
@@ -350,7 +371,7 @@ static void answer(struct text *t, struct fan_ctl *c, const char *line)
 
 char *fan_ctl_ask(struct fan_ctl *c, uint64_t now_ns, const char *text, size_t bytes)
 {
-	struct text t = {NULL};
+	struct text t = {.at = NULL};
 
 	c->now_ns = now_ns;
 	if (memchr(text, '\0', bytes))

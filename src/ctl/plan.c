@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ctl_plan.c - from what is there to routes.
+/* plan.c - from what is there to routes.
  *
  * A draft is a plan for some of the jobs on the nodes that are up.  If there is none for all jobs,
  * those that fail alone are left out, and keep what they have. */
@@ -262,6 +262,17 @@ static bool fits_parts(const struct draft *d, uint32_t jt)
 	return k == j->parts && k > 0;
 }
 
+/* Are they as many as an earlier controller told workers of? */
+static bool restores(const struct draft *d, uint32_t jt)
+{
+	const struct ctl_job *j = &d->c->job[d->job_of[jt]];
+	uint32_t k = 0;
+
+	for (uint32_t i = 0; i < d->in.parts; i++)
+		k += d->in.part[i].job == jt;
+	return j->restores && k == j->restores;
+}
+
 static int make_install(struct draft *d)
 {
 	const struct fan_install_options o = {.first = 1, .slots = slots_to_share(d)};
@@ -270,7 +281,7 @@ static int make_install(struct draft *d)
 	for (uint32_t i = 0; i < d->in.parts && !err; i++)
 		err = check_shards(d, &d->in.part[i]);
 	for (uint32_t j = 0; j < d->t.jobs && !err; j++)
-		if (d->c->job[d->job_of[j]].bound && !fits_parts(d, j))
+		if (d->c->job[d->job_of[j]].bound && !fits_parts(d, j) && !restores(d, j))
 			err = fan_why_set(&d->why, FAN_E_CONFIG,
 					  "its workers go by other parts, and parts stay");
 	return err;
@@ -335,8 +346,10 @@ static void keep_plan(struct ctl_job *j, const json_t *report)
 static int new_parts(struct draft *d, uint32_t jt)
 {
 	struct ctl_job *j = &d->c->job[d->job_of[jt]];
+	bool again = restores(d, jt);
 
 	ctl_job_unplan(d->c, j, 0);
+	j->restores = 0;
 	j->part = calloc(FAN_PARTS_MAX, sizeof *j->part);
 	if (!j->part)
 		return FAN_E_NOMEM;
@@ -344,10 +357,12 @@ static int new_parts(struct draft *d, uint32_t jt)
 		const struct fan_install_part *p = &d->in.part[i];
 		if (p->job != jt)
 			continue;
-		struct ctl_route *r =
-			ctl_route_new(d->c, d->job_of[jt], j->parts, &d->in, p, d->map);
+		struct ctl_route *r = ctl_route_new(d->c, again ? j->restore[j->parts] : 0,
+						    d->job_of[jt], j->parts, &d->in, p, d->map);
 		if (!r)
 			return FAN_E_NOMEM;
+		if (again)
+			memcpy(r->moved, j->rejoined, sizeof r->moved);
 		j->part[j->parts++] = (struct ctl_part){
 			.from = p->from,
 			.to = p->to,
@@ -374,7 +389,8 @@ static int new_ways(struct draft *d, uint32_t jt)
 		part->gbps = p->gbps;
 		if (ctl_route_is(part->route, &d->in, p, d->map) && !part->route->broken)
 			continue;
-		struct ctl_route *r = ctl_route_new(d->c, d->job_of[jt], k - 1, &d->in, p, d->map);
+		struct ctl_route *r =
+			ctl_route_new(d->c, 0, d->job_of[jt], k - 1, &d->in, p, d->map);
 		if (!r)
 			return FAN_E_NOMEM;
 		ctl_note(d->c, "%s/%u: from route %u to %u", j->name, k - 1, part->route->number,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ctl_route.c - numbers, and what switches have been told under them.
+/* route.c - numbers, and what switches have been told under them.
  *
  * A number is given out once, until all have been; what is installed under it never changes.  A
  * switch that comes back is told again, with the same numbers. */
@@ -39,10 +39,8 @@ static uint16_t new_number(struct fan_ctl *c)
 {
 	for (uint32_t i = 0; i < UINT16_MAX; i++) {
 		c->last_number = c->last_number == UINT16_MAX ? 1 : (uint16_t)(c->last_number + 1);
-		if (!ctl_route_numbered(c, c->last_number) && !is_stray(c, c->last_number)) {
-			c->ours[c->last_number / 8] |= (uint8_t)(1u << c->last_number % 8);
+		if (!ctl_route_numbered(c, c->last_number) && !is_stray(c, c->last_number))
 			return c->last_number;
-		}
 	}
 	return 0;
 }
@@ -90,16 +88,21 @@ static struct ctl_route **free_place(struct fan_ctl *c)
 	return NULL;
 }
 
-struct ctl_route *ctl_route_new(struct fan_ctl *c, uint32_t job, uint32_t part,
+struct ctl_route *ctl_route_new(struct fan_ctl *c, uint16_t number, uint32_t job, uint32_t part,
 				const struct fan_install *in, const struct fan_install_part *from,
 				const uint32_t *map)
 {
 	struct ctl_route **place = free_place(c);
-	uint16_t number = place ? new_number(c) : 0;
-	struct ctl_route *r = number ? calloc(1, sizeof *r) : NULL;
+	bool free_number = !number || !ctl_route_numbered(c, number);
+	struct ctl_route *r = place && free_number ? calloc(1, sizeof *r) : NULL;
 
-	if (!r)
+	if (!number && r)
+		number = new_number(c);
+	if (!r || !number) {
+		free(r);
 		return NULL;
+	}
+	c->ours[number / 8] |= (uint8_t)(1u << number % 8);
 	*place = r;
 	r->number = number;
 	r->job = job;
@@ -305,8 +308,9 @@ void ctl_route_tick(struct fan_ctl *c)
 			continue;
 		ctl_note(c, "%s: removed %u routes of an earlier controller", n->name, n->strays);
 		for (uint32_t k = 0; k < n->strays; k++)
-			ctl_send(c, n->conn,
-				 json_pack("{si si}", "id", 0, "remove", (int)n->stray[k]));
+			if (!is_ours(c, n->stray[k])) /* not restored since */
+				ctl_send(c, n->conn,
+					 json_pack("{si si}", "id", 0, "remove", (int)n->stray[k]));
 		n->strays = 0;
 	}
 }

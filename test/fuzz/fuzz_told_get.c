@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a controller tells a worker.  What is accepted is within its bounds, and the parts of a
+ * job are the whole of each tensor, once. */
+#include "fuzz.h"
+
+#include "core/err.h"
+#include "lib/op.h"
+#include "lib/told.h"
+
+static void check_job(const struct fan_told *o)
+{
+	static const uint8_t base;
+	const struct fan_op op = {.dtype = FAN_INT32, .count = 1000003, .in = &base};
+	uint64_t next = 0;
+	FUZZ_CHECK(o->parts >= 1 && o->parts <= FAN_PARTS_MAX);
+	for (unsigned k = 0; k < o->parts; k++) {
+		const struct fan_job_part *p = &o->part[k];
+		const struct fan_cut cut = {p->from, p->to, 0, 1};
+		struct fan_op part = fan_op_part(&op, &cut);
+		FUZZ_CHECK(p->route && *p->name && p->gbps >= 0 && p->at.port);
+		FUZZ_CHECK((uintptr_t)part.in - (uintptr_t)&base == next * 4);
+		next += part.count;
+	}
+	FUZZ_CHECK(next == op.count);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static struct fan_told o;
+	char why[FAN_TOLD_WHY_BYTES];
+	int err = fan_told_get(&o, (const char *)data, size, "j", why);
+
+	FUZZ_CHECK((err != FAN_OK) == (why[0] != '\0'));
+	if (err)
+		return 0;
+	if (o.kind == FAN_TOLD_JOB)
+		check_job(&o);
+	if (o.kind == FAN_TOLD_MOVE)
+		FUZZ_CHECK(o.number < FAN_PARTS_MAX && o.route && o.at.port);
+	return 0;
+}
