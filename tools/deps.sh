@@ -8,6 +8,7 @@
 #     tools/deps.sh train      "run", and PyTorch with data   (./demo)
 #     tools/deps.sh check      all of that, and the checks    (./check)
 #     tools/deps.sh bench      "train", and the peers of bench/
+#     tools/deps.sh lab        "run", and what fanin lab needs
 #     tools/deps.sh --list WHAT    only print the names
 #
 # Without root it installs nothing: it says what is missing and which command to
@@ -25,18 +26,21 @@ check='libcmocka-dev clang libclang-rt-dev llvm clang-format clang-tidy cppcheck
        iproute2 nftables ethtool
        python3-pytest mypy black python3-pip python3-venv python3-setuptools python3-wheel
        python3-scipy'
+# Mininet recommends Open vSwitch, which the lab does not use.
+lab='mininet iproute2 util-linux'
 bench='g++ valgrind libns3-dev libgloo-dev libopenmpi-dev openmpi-bin iproute2 nftables'
 
 usage() {
-        echo 'usage: tools/deps.sh [--list] [run|train|check|bench]'
+        echo 'usage: tools/deps.sh [--list] [run|train|check|bench|lab]'
 }
 
 packages() { # WHAT
         case $1 in
         run) echo "$run" ;;
         train) echo "$run $train" ;;
-        check) echo "$run $train $check" ;;
+        check) echo "$run $train $check $lab" ;;
         bench) echo "$run $train $bench" ;;
+        lab) echo "$run $lab" ;;
         esac
 }
 
@@ -62,13 +66,13 @@ if [ "${1-}" = --list ]; then
 fi
 what=${1:-run}
 case $what in
-run | train | check | bench) ;;
+run | train | check | bench | lab) ;;
 -h | --help)
         usage
         exit 0
         ;;
 *)
-        echo "tools/deps.sh: \"$what\": expected run, train, check or bench" >&2
+        echo "tools/deps.sh: \"$what\": expected run, train, check, bench or lab" >&2
         exit 2
         ;;
 esac

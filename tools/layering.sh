@@ -21,6 +21,7 @@ src/sim  | sim core       | *
 src/net  | net core       | *
 src/lib  | lib net core . | *
 src/cmd  | cmd lib net sim ctl plan core . | *
+src/lab  |                |
 include  |                | stddef.h stdint.h
 "
 

@@ -70,7 +70,7 @@ def arguments(argv):
     args = parser.parse_args(argv)
     args.algorithms = args.algorithms.split(",")
     if args.algorithms == ["all"]:
-        args.algorithms = list(ALGORITHMS)
+        args.algorithms = DEFAULT.split(",")
     for name in args.algorithms:
         if name not in ALGORITHMS:
             parser.error('"%s": expected %s or all' % (name, ", ".join(ALGORITHMS)))

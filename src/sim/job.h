@@ -77,6 +77,7 @@ struct fan_job_config {
 	uint64_t arrival_ns;
 	uint32_t iterations;
 	uint16_t payload_bytes, window;
+	uint64_t pace_bps;    /* at which each worker sends; 0: as its window allows */
 	uint16_t ahead;	      /* fragments that ranks may run ahead of each other; 0: they do not */
 	uint32_t cache_frags; /* sums that each keeps for slow ones */
 	uint8_t controller;   /* enum fan_controller */

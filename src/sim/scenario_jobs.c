@@ -27,7 +27,7 @@ struct job_entry {
 	char name[FAN_FIELD_NAME], at[FAN_FIELD_NAME];
 	uint16_t payload_bytes, window, ahead, route;
 	uint32_t workers, iterations, jitter, pareto, copies, cache_frags;
-	uint64_t arrival_ns, interval_ns, bucket_bytes, alive_ns, stall_ns;
+	uint64_t arrival_ns, interval_ns, bucket_bytes, alive_ns, stall_ns, pace_bps;
 	int mode, wire, reduce, priority, controller;
 	bool overlap, verify;
 	uint32_t retries;
@@ -46,6 +46,7 @@ static const struct fan_field job_fields[] = {
 	{"interval_s", FAN_FIELD_S, AT(interval_ns), 0, 1e6, NULL},
 	{"iterations", FAN_FIELD_U32, AT(iterations), 1, 1e6, NULL},
 	{"payload_bytes", FAN_FIELD_U16, AT(payload_bytes), FAN_PAYLOAD_MIN, FAN_PAYLOAD_MAX, NULL},
+	{"pace_gbps", FAN_FIELD_GBPS, AT(pace_bps), 1e-6, 1e5, NULL},
 	{"window", FAN_FIELD_U16, AT(window), 2, FAN_WINDOW_MAX, NULL},
 	{"ahead", FAN_FIELD_U16, AT(ahead), 0, FAN_AHEAD_MAX, NULL},
 	{"cache_frags", FAN_FIELD_U32, AT(cache_frags), 0, FAN_CACHE_MAX, NULL},
@@ -185,6 +186,7 @@ static void fill(struct fan_scenario *s, struct fan_scenario_job *j, const struc
 	c->iterations = e->iterations;
 	c->payload_bytes = (uint16_t)(e->payload_bytes / 8 * 8);
 	c->window = e->window;
+	c->pace_bps = e->pace_bps;
 	c->ahead = e->ahead;
 	c->cache_frags = e->cache_frags;
 	c->controller = e->controller ? FAN_CONTROL_A2TP : FAN_CONTROL_AIMD;

@@ -6,15 +6,17 @@
 #include "core/stream.h"
 #include "trainer_priv.h"
 
-#define ALIGN	   64u
-#define OUT_ITEMS  64u
-#define OP_FRAGS   64u /* fragments of one operation, at least */
-#define OP_POISON  0x5c
-#define RANK_SHIFT 17u
-#define OP_SHIFT   16u /* elements: keeps operations aligned */
-#define VALUES	   1024u
-#define PAUSE_MAX  8		       /* doublings of the pause before a job begins again */
-#define TICKS_MAX  (2 * FAN_AHEAD_MAX) /* of a core at one time */
+#define ALIGN	    64u
+#define OUT_ITEMS   64u
+#define OP_FRAGS    64u /* fragments of one operation, at least */
+#define OP_POISON   0x5c
+#define RANK_SHIFT  17u
+#define OP_SHIFT    16u /* elements: keeps operations aligned */
+#define VALUES	    1024u
+#define PAUSE_MAX   8			/* doublings of the pause before a job begins again */
+#define PACED_ITEMS 4			/* packets that leave at once at a pace */
+#define FRAME_BYTES 66			/* of each, on the wire: as links have by default */
+#define TICKS_MAX   (2 * FAN_AHEAD_MAX) /* of a core at one time */
 
 /* ---- what trainers share ---------------------------------------------------- */
 
@@ -362,9 +364,12 @@ static void tick_core(struct fan_trainer *t)
 	struct fan_sim *s = sh->sim;
 	uint32_t to = seat_of(t).aggregator;
 	struct fan_out out;
-	fan_out_init(&out, sh->item, OUT_ITEMS, sh->scratch, sh->scratch_bytes);
+	bool paced = sh->cfg->pace_bps && fan_worker_phase(t->core) == FAN_W_READY;
+	fan_out_init(&out, sh->item, paced ? PACED_ITEMS : OUT_ITEMS, sh->scratch,
+		     sh->scratch_bytes);
 	bool more = true;
-	for (unsigned n = 0; more && n < TICKS_MAX; n++) {
+	uint64_t bytes = 0;
+	for (unsigned n = 0; more && n < (paced ? 1 : TICKS_MAX); n++) {
 		more = fan_worker_tick(t->core, s->now_ns, &out);
 		for (unsigned i = 0; i < out.count; i++) {
 			const struct fan_out_item *it = &out.item[i];
@@ -378,9 +383,12 @@ static void tick_core(struct fan_trainer *t)
 				return;
 			fan_sim_send(s, &p, true);
 			fan_body_put(&s->pool, p.body);
+			bytes += p.len + FRAME_BYTES;
 		}
 		fan_out_reset(&out);
 	}
+	if (paced)
+		t->paced_ns = s->now_ns + bytes * UINT64_C(8000000000) / sh->cfg->pace_bps;
 }
 
 /* ---- the actor ----------------------------------------------------------------------- */
@@ -429,10 +437,12 @@ static void run(struct fan_trainer *t)
 	const struct fan_sim *s = t->shared->sim;
 	for (bool again = true; again && !s->broke;) {
 		t->deadline_ns = fan_worker_deadline(t->core);
-		if (t->deadline_ns <= s->now_ns) {
+		if (t->deadline_ns <= s->now_ns && t->paced_ns <= s->now_ns) {
 			tick_core(t);
 			t->deadline_ns = fan_worker_deadline(t->core);
 		}
+		if (t->deadline_ns < t->paced_ns)
+			t->deadline_ns = t->paced_ns;
 		again = change(t);
 		if (fan_worker_phase(t->core) != FAN_W_READY || !t->begun)
 			continue;

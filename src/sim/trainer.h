@@ -60,6 +60,7 @@ struct fan_trainer {
 	struct fan_worker *core;
 	struct fan_ring ring; /* instead of the core, if the job says so */
 	uint64_t deadline_ns; /* the core's */
+	uint64_t paced_ns;    /* until then it sends nothing: its pace */
 	/* Computing: step 0 .. 2 * layers - 1 of an iteration. */
 	uint32_t iteration, step;
 	bool working, begun;

@@ -141,6 +141,29 @@ def capacities(folder):
                 fail('  that is too far')
 
 
+def pace(folder):
+    """Workers at half of what the plan gives."""
+    topology = topology_of('grid-example')
+    plan, _ = install(folder, topology, 'best', ('--trees', '1'))
+    file = os.path.join(folder, 'scenario.json')
+    simulate(folder, topology, plan)
+    with open(file, encoding='utf-8') as f:
+        scenario = json.load(f)
+    scenario['jobs'][0]['pace_gbps'] = 1.5
+    with open(file, 'w', encoding='utf-8') as f:
+        json.dump(scenario, f)
+    r = run('sim', file, '-q', '--plan', plan, '--json', os.path.join(folder, 'result.json'))
+    if r.returncode:
+        fail(f'pace: {r.stderr}')
+        return
+    with open(os.path.join(folder, 'result.json'), encoding='utf-8') as f:
+        seconds = json.load(f)['jobs'][0]['comm_s']
+    gbps = ELEMENTS * 32 / seconds / 1e9 * (PAYLOAD + HEADERS) / PAYLOAD
+    print(f'pace 1.5: {gbps:.4g}')
+    if not 1.5 * (1 - SLACK) < gbps < 1.5 * 1.01:
+        fail('  that is not the pace')
+
+
 def trouble(folder):
     """Loss everywhere, and every switch begins anew once in the middle."""
     for made, more in (('grid-example', ('--trees', '1')), ('inart-example', ()),
@@ -226,6 +249,7 @@ def wrong(folder):
 with tempfile.TemporaryDirectory() as work:
     rates(work)
     capacities(work)
+    pace(work)
     trouble(work)
     wrong(work)
 print(f'{failures} failed')
