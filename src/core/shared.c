@@ -387,8 +387,9 @@ static enum fan_verdict recv_ahead(struct fan_shared *sh, struct fan_shared_job 
 	bool asks = f.flags & FAN_F_LEAD && !p->wide;
 	unsigned first = out->count;
 	f.flags &= (uint16_t)~FAN_F_LEAD;
-	p->f = &f;
-	enum fan_verdict v = recv_data(sh, j, p, out);
+	struct fan_part asking = *p;
+	asking.f = &f;
+	enum fan_verdict v = recv_data(sh, j, &asking, out);
 	if (asks && v != FAN_DROP)
 		fan_lead_ask(sh, j, &f, first, out);
 	return v;
