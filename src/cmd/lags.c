@@ -64,7 +64,7 @@ static bool is_answered(struct ask_talk *t, const struct ask_question *w)
 unsigned lags_ask(struct ask_talk *t, unsigned index, unsigned shard, json_t *ranks, FILE *f,
 		  bool *begun)
 {
-	struct fan_lags m;
+	struct fan_lags m = {.jobs = 0};
 	unsigned first = 0;
 
 	do {

@@ -54,8 +54,10 @@ static double pareto(uint64_t draw, uint32_t shape)
 	double u = (double)((draw >> 11) + 1) / 0x1p53, part = (double)MILLION / shape, r = 1;
 	if (part > PARETO_POWER_MAX)
 		part = PARETO_POWER_MAX;
-	for (; part >= 1; part--)
+	unsigned whole = (unsigned)part;
+	for (unsigned i = 0; i < whole; i++)
 		r *= u;
+	part -= whole;
 	for (unsigned bit = 0; bit < PARETO_BITS; bit++) {
 		u = sqrt(u);
 		part *= 2;

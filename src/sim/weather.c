@@ -8,7 +8,7 @@
 bool fan_weather_init(struct fan_weather *w, struct fan_sim *s, uint32_t jobs)
 {
 	*w = (struct fan_weather){.sim = s, .actor = FAN_SIM_NONE};
-	w->job = calloc(jobs + UINT32_C(1), sizeof *w->job);
+	w->job = calloc(jobs + UINT32_C(1), sizeof(struct fan_job_config *));
 	w->speed = malloc((s->nodes + UINT32_C(1)) * sizeof *w->speed);
 	w->bps = malloc((s->links + UINT32_C(1)) * sizeof *w->bps);
 	if (!w->job || !w->speed || !w->bps)
