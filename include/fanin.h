@@ -165,7 +165,8 @@ struct fanin_options {
 	void *waiting_arg;
 	int rto_min_ms; /* silence after which this rank asks for a result, at least: on links so
 			 * slow that a result waits for tens of milliseconds in queues, asking
-			 * sooner makes the queues longer; 1..1000; FANIN_RTO_MIN_MS; 1 */
+			 * sooner makes the queues longer; 1..1000; FANIN_RTO_MIN_MS; 1, with
+			 * ahead 20 */
 };
 #define FANIN_OPTIONS_INIT                                                                         \
 	{                                                                                          \

@@ -22,7 +22,9 @@ static char *read_all(int fd)
 	char *text = malloc(room);
 	ssize_t n = 1;
 
-	while (text && n > 0 && used < MOST_BYTES) {
+	if (!text)
+		return NULL;
+	while (n > 0 && used < MOST_BYTES) {
 		if (used + 1 == room) {
 			char *more = realloc(text, room *= 2);
 			if (!more)
@@ -32,7 +34,7 @@ static char *read_all(int fd)
 		n = read(fd, text + used, room - used - 1);
 		used += n > 0 ? (size_t)n : 0;
 	}
-	if (text && n == 0 && used) {
+	if (n == 0 && used) {
 		text[used] = '\0';
 		return text;
 	}

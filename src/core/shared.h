@@ -73,6 +73,7 @@ struct fan_shared_report {
 
 /* How a rank stands beside the others of its job. */
 struct fan_lag {
+	const char *name; /* of the job, the shared switch's; empty: not known */
 	uint32_t job, epoch;
 	uint16_t ranks;	 /* of the job */
 	bool ahead;	 /* ranks may run ahead: what follows is kept only then */

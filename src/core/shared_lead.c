@@ -311,6 +311,7 @@ bool fan_shared_lag(const struct fan_shared *sh, unsigned index, uint16_t rank, 
 		return false;
 	const struct fan_lead *lead = &j->lead;
 	*lag = (struct fan_lag){
+		.name = j->name,
 		.job = j->id,
 		.epoch = j->epoch,
 		.ranks = j->ranks,

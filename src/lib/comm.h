@@ -65,9 +65,9 @@ struct fanin_comm {
 	/* The thread's own. */
 	struct fan_job_part part[FAN_PARTS_MAX]; /* with one switch: all of it, by route 0 */
 	unsigned shards[FAN_PARTS_MAX];		 /* of the part's switches; 0: not told yet */
-	unsigned parts;				 /* 0: the controller has not told */
 	struct fan_lane lane[FAN_SHARDS_MAX];	 /* the first ones are the parts' first shards */
 	unsigned lanes;
+	unsigned parts;	      /* 0: the controller has not told */
 	fan_peer server_addr; /* none: there is none */
 	fan_peer switch_addr; /* or the controller's */
 	struct fan_follow follow;
@@ -79,9 +79,9 @@ struct fanin_comm {
 	bool progressed;		 /* a fragment or a start: operations may be done */
 	uint64_t blamed[FAN_RANK_WORDS]; /* ranks that a lane has failed by: told on all lanes */
 	bool leaving;			 /* the lanes have been told to leave */
+	bool heard; /* a fragment has finished since `quiet_ns` was looked at */
 	uint64_t join_by_ns, leave_by_ns;
 	uint64_t ops_done, bytes_done;
-	bool heard;	    /* a fragment has finished since `quiet_ns` was looked at */
 	uint64_t quiet_ns;  /* the last result, or when operations began after a time without any */
 	uint64_t result_ns; /* the last result; 0: none */
 	uint64_t gap_ns;    /* longest time without a result, while operations were under way */

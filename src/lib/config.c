@@ -305,7 +305,6 @@ static void defaults(struct fan_config *c)
 	c->alive_ms = FAN_ALIVE_MS;
 	c->multicast = 1;
 	c->pace = FAN_CONFIG_PACE;
-	c->rto_min_ms = FAN_RTO_MIN_NS / FAN_MS;
 }
 
 /* What no single option shows. */
@@ -359,6 +358,8 @@ int fan_config_load_part(struct fan_config *c, const struct fanin_options *o, ch
 		e = take_launcher(&l);
 	if (!e)
 		e = take_file(&l);
+	if (!c->rto_min_ms)
+		c->rto_min_ms = c->ahead ? FAN_CONFIG_RTO_MIN_AHEAD_MS : FAN_RTO_MIN_NS / FAN_MS;
 	c->payload_bytes = fan_config_payload_bytes(c->mtu, c->ranks == UNSET ? 2 : c->ranks);
 	return e;
 }

@@ -18,6 +18,10 @@
 #define FAN_CONFIG_PACE		  100
 #define FAN_CONFIG_WHY_BYTES	  512 /* enough for any text of this module */
 
+/* Where ranks run ahead, results wait in the queues of slower ranks, and asking for them sooner
+ * than queues empty makes them longer. */
+#define FAN_CONFIG_RTO_MIN_AHEAD_MS 20
+
 struct fan_config {
 	char switch_addr[FAN_CONFIG_SWITCH_MAX + 1]; /* "": nobody named one (rendezvous.h) */
 	char job[FAN_NAME_MAX + 1];
@@ -30,7 +34,7 @@ struct fan_config {
 	int multicast, checksum, narrow, plain_udp;
 	char server_addr[FAN_CONFIG_SWITCH_MAX + 1];	 /* "": none */
 	char controller_addr[FAN_CONFIG_SWITCH_MAX + 1]; /* "": none */
-	int rto_min_ms;		/* of silence before a result is asked for */
+	int rto_min_ms;		/* of silence before a result is asked for, at least */
 	int pace;		/* percent of the planned rate; 0: as fast as windows allow */
 	int priority;		/* 0: by what the job has left to send */
 	int ahead, cache;	/* fragments per shard; 0: none */

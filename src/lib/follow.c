@@ -199,9 +199,29 @@ static void take_refusal(struct fanin_comm *c, uint64_t now_ns)
 		fan_comm_fail(c, FAN_E_CONFIG, text);
 }
 
-static void take_again(struct fanin_comm *c)
+/* Nothing has been summed yet: forget the parts, and ask for others. */
+static void begin_anew(struct fanin_comm *c, uint64_t now_ns)
+{
+	struct fan_follow *f = &c->follow;
+	for (unsigned i = 0; i < c->lanes; i++) {
+		fan_lane_close(&c->lane[i]);
+		memset(&c->lane[i], 0, sizeof c->lane[i]);
+	}
+	memset(c->shards, 0, sizeof c->shards);
+	memset(f->moving, 0, sizeof f->moving);
+	c->lanes = c->parts = f->movings = 0;
+	f->told = false;
+	f->behind_ns = UINT64_MAX;
+	fan_dial_drop(&f->dial, now_ns, f->order.why);
+}
+
+static void take_again(struct fanin_comm *c, uint64_t now_ns)
 {
 	char text[FAN_FAULT_TEXT_BYTES];
+	if (!c->ready) {
+		begin_anew(c, now_ns);
+		return;
+	}
 	snprintf(text, sizeof text,
 		 "the controller ends this life of job \"%s\": %.300s; a new communicator of the "
 		 "same job goes on without it",
@@ -220,7 +240,7 @@ static void obey(struct fanin_comm *c, uint64_t now_ns)
 		else
 			fail_by_nonsense(c, now_ns, "a move of a part that there is not");
 		break;
-	case FAN_TOLD_AGAIN: take_again(c); break;
+	case FAN_TOLD_AGAIN: take_again(c, now_ns); break;
 	case FAN_TOLD_REFUSED: take_refusal(c, now_ns); break;
 	}
 }

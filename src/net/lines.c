@@ -11,16 +11,31 @@
 
 #define FIRST_BYTES 4096
 #define BACKLOG	    128
+#define IDLE_S	    5  /* of silence, before the other host is asked whether it lives */
 #define READS_MAX   16 /* receives of one turn: others get theirs */
+
+/* A host that is gone without a word is noticed soon, sending or not. */
+static void notice_loss(int fd)
+{
+	static const int values[][3] = {
+		{SOL_SOCKET, SO_KEEPALIVE, 1},
+		{IPPROTO_TCP, TCP_NODELAY, 1},
+		{IPPROTO_TCP, TCP_KEEPIDLE, IDLE_S},
+		{IPPROTO_TCP, TCP_KEEPINTVL, 1},
+		{IPPROTO_TCP, TCP_KEEPCNT, IDLE_S},
+		{IPPROTO_TCP, TCP_USER_TIMEOUT, 2 * IDLE_S * 1000},
+	};
+
+	/* They fail for a Unix socket, which needs none. */
+	for (unsigned i = 0; i < sizeof values / sizeof values[0]; i++)
+		(void)setsockopt(fd, values[i][0], values[i][1], &values[i][2], sizeof(int));
+}
 
 void fan_lines_open(struct fan_lines *l, int fd)
 {
-	int on = 1;
-
 	memset(l, 0, sizeof *l);
 	l->fd = fd;
-	/* It fails for a Unix socket, which needs none. */
-	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+	notice_loss(fd);
 }
 
 int fan_lines_dial(struct fan_lines *l, const fan_peer *to)

@@ -13,6 +13,8 @@
 #define GROW_ROUNDS 12	  /* of looking for further trees */
 #define SEARCH_WORK 3e6	  /* routes looked at by local search */
 #define SEARCHES    4	  /* in turn with the program of shares */
+#define MEND_PASSES 3	  /* over trees that lost flows */
+#define GAIN_MIN    1e-6  /* relative: less is no reason to move */
 
 static bool is_dead(const struct fan_topo *t, const struct fan_flow *f)
 {
@@ -138,12 +140,62 @@ static int search_ways(const struct fan_topo *t, const struct fan_cands *c, stru
 	return err;
 }
 
+/* All flows of tree `i` anew: to the `count` switches of `open`. */
+static int fill_again(const struct fan_cands *c, struct fan_plan *p, uint32_t i,
+		      const uint32_t *open, uint32_t count)
+{
+	struct fan_tree *tree = &p->tree[i];
+
+	tree->sums = 0;
+	for (uint32_t w = 0; w < tree->workers; w++) {
+		tree->flow[w].to = FAN_NODE_NONE;
+		tree->flow[w].route.hops = 0;
+	}
+	return fan_search_fill(c, p, i, open, count, false);
+}
+
+/* A tree that lost sums may be better off with others, to which no worker would move alone: one of
+ * them, or any. */
+static int consolidate(const struct fan_topo *t, const struct fan_cands *c, struct fan_plan *p,
+		       uint32_t i)
+{
+	uint32_t most = c->sums < FAN_CANDIDATES_LARGE ? c->sums : FAN_CANDIDATES_LARGE;
+	double best = fan_eval_gbps(t, p);
+	uint32_t all[FAN_CANDIDATES_LARGE];
+	struct fan_plan other;
+	int err = FAN_OK;
+
+	for (uint32_t v = 0; v < most; v++)
+		all[v] = v;
+	for (uint32_t v = 0; v <= most && !err; v++) {
+		err = fan_plan_copy(&other, p);
+		if (!err)
+			err = v < most ? fill_again(c, &other, i, &all[v], 1)
+				       : fill_again(c, &other, i, all, most);
+		double gbps = err ? 0 : fan_eval_gbps(t, &other);
+		if (gbps > best * (1 + GAIN_MIN)) {
+			best = gbps;
+			fan_plan_free(p);
+			fan_plan_move(p, &other);
+		}
+		fan_plan_free(&other);
+	}
+	return err;
+}
+
+static bool is_cut(const struct fan_tree *tree)
+{
+	for (uint32_t w = 0; w < tree->workers; w++)
+		if (tree->flow[w].to == FAN_NODE_NONE)
+			return true;
+	return false;
+}
+
 static bool has_dead(const struct fan_plan *p)
 {
 	for (uint32_t i = 0; i < p->trees; i++)
-		for (uint32_t w = 0; w < p->tree[i].workers; w++)
-			if (p->tree[i].flow[w].to == FAN_NODE_NONE)
-				return true;
+		if (is_cut(&p->tree[i]))
+			return true;
 	return false;
 }
 
@@ -151,15 +203,21 @@ int fan_replan_ways(const struct fan_topo *t, const struct fan_plan_options *o, 
 		    double worth)
 {
 	struct fan_cands c = {0};
+	bool lost[FAN_TREES_MAX] = {false};
 	int err = FAN_OK;
 
-	for (uint32_t i = 0; i < p->trees; i++)
+	for (uint32_t i = 0; i < p->trees; i++) {
 		cut_dead(t, &p->tree[i]);
+		lost[i] = is_cut(&p->tree[i]);
+	}
 	if (!has_dead(p) && worth > 1)
 		return FAN_OK;
 	err = open_cands(&c, t, o);
 	if (!err)
 		err = fan_search_mend(&c, p);
+	for (uint32_t n = 0; n < MEND_PASSES * p->trees && !err && isfinite(worth); n++)
+		if (lost[n % p->trees])
+			err = consolidate(t, &c, p, n % p->trees);
 	if (!err && isfinite(worth))
 		err = search_ways(t, &c, p, worth);
 	if (err)

@@ -359,7 +359,8 @@ bool fan_experiment_begin(struct fan_experiment *e, const struct fan_scenario *s
 	ok = ok && fan_weather_init(&e->weather, &e->sim, s->jobs);
 	for (uint32_t i = 0; ok && i < s->jobs; i++)
 		fan_weather_add(&e->weather, &e->job[i].cfg);
-	ok = ok && fan_weather_begin(&e->weather) && begin_conductor(e);
+	ok = ok && fan_weather_begin(&e->weather) &&
+	     fan_observer_begin(&e->observer, e, s->sample_ns) && begin_conductor(e);
 	if (!ok)
 		fan_experiment_end(e);
 	return ok;

@@ -4,6 +4,7 @@
 #define FAN_SIM_EXPERIMENT_H
 
 #include "aggregator.h"
+#include "observer.h"
 #include "scenario.h"
 #include "sharer.h"
 #include "traffic.h"
@@ -35,6 +36,7 @@ struct fan_experiment {
 	struct fan_experiment_job *job;
 	struct fan_traffic *traffic;
 	struct fan_weather weather;
+	struct fan_observer observer;
 	struct fan_conductor conductor;
 	bool timed_out;
 };

@@ -158,6 +158,37 @@ static void time_line(FILE *f, const json_t *run)
 		LANE_LEFT + LANE_WIDTH, high + 34);
 }
 
+/* Who ran ahead of whom, and kept what for others: jobs with "ahead". */
+static void ahead_table(FILE *f, const json_t *job)
+{
+	static const char *const key[] = {"lag_mean",	"lag_max",     "lent",	     "owed",
+					  "cache_peak", "cache_parts", "cache_done", "cache_early",
+					  "cache_over", NULL};
+	const json_t *ahead = json_object_get(job, "ahead");
+	size_t i;
+	json_t *rank;
+	if (!ahead)
+		return;
+	fputs("<h2>Ranks of ", f);
+	fan_plot_text(f, text(job, "name"));
+	fprintf(f,
+		"</h2><p>They may run %.0f fragments ahead of the slowest, and each keeps at most "
+		"%.0f sums for others.</p>\n<table><tr><th>rank<th>behind, mean<th>behind, most"
+		"<th>given to keep<th>came late<th>kept at most<th>parts kept<th>sums finished"
+		"<th>asked for<th>no room</tr>\n",
+		real(ahead, "window"), real(ahead, "cache_frags"));
+	json_array_foreach (json_object_get(ahead, "ranks"), i, rank) {
+		if (i == ROWS_MAX)
+			break;
+		fputs("<tr>", f);
+		cell_number(f, real(rank, "rank"), "");
+		for (unsigned k = 0; key[k]; k++)
+			cell_number(f, real(rank, key[k]), "");
+		fputs("</tr>\n", f);
+	}
+	fputs("</table>\n", f);
+}
+
 /* ---- switches and links ------------------------------------------------------------ */
 
 static unsigned samples(const json_t *list, double scale, double *y)
@@ -360,6 +391,12 @@ static void one_run(FILE *f, const json_t *run)
 	fputs("<h2>Jobs</h2>\n", f);
 	time_line(f, run);
 	job_table(f, json_object_get(run, "jobs"));
+	size_t i;
+	json_t *job;
+	json_array_foreach (json_object_get(run, "jobs"), i, job) {
+		if (i < ROWS_MAX)
+			ahead_table(f, job);
+	}
 	switches(f, json_object_get(run, "switches"));
 	servers(f, json_object_get(run, "servers"));
 	links(f, json_object_get(run, "links"));

@@ -79,6 +79,31 @@ static const char *why_not(const struct fan_experiment *e, const struct sums *s)
 	return e->timed_out && !s->over ? "not over at limit_s" : NULL;
 }
 
+/* How each rank stood to the others, and what it kept for them. */
+static json_t *ahead_json(const struct fan_experiment_job *j)
+{
+	json_t *list = json_array();
+	for (uint32_t r = 0; r < j->cfg.ranks; r++) {
+		const struct fan_trainer *t = &j->trainer[r];
+		const struct fan_cache_stats *c = &t->stats.cache;
+		uint64_t samples = t->lag.samples ? t->lag.samples : 1;
+		json_t *o = json_object();
+		fan_put_count(o, "rank", r);
+		fan_put_real(o, "lag_mean", (double)t->lag.sum / (double)samples);
+		fan_put_count(o, "lag_max", t->lag.max);
+		fan_put_count(o, "lent", t->lag.lent);
+		fan_put_count(o, "owed", t->lag.owed);
+		fan_put_count(o, "cache_peak", c->peak);
+		fan_put_count(o, "cache_parts", c->parts);
+		fan_put_count(o, "cache_done", c->done);
+		fan_put_count(o, "cache_early", c->early);
+		fan_put_count(o, "cache_over", c->over);
+		json_array_append_new(list, o);
+	}
+	return json_pack("{s:I, s:I, s:o}", "window", (json_int_t)j->cfg.ahead, "cache_frags",
+			 (json_int_t)j->cfg.cache_frags, "ranks", list);
+}
+
 static json_t *job_json(const struct fan_experiment *e, uint32_t i, double *jct_s)
 {
 	const struct fan_experiment_job *j = &e->job[i];
@@ -111,6 +136,8 @@ static json_t *job_json(const struct fan_experiment *e, uint32_t i, double *jct_
 	fan_put_count(o, "checked_elements", s.checked);
 	fan_put_count(o, "restarts", j->shared.lives);
 	json_object_set_new(o, "iteration_ends_s", iterations_of(j));
+	if (j->cfg.ahead)
+		json_object_set_new(o, "ahead", ahead_json(j));
 	fan_put_text(o, "error", error);
 	return o;
 }

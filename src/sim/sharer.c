@@ -59,6 +59,10 @@ struct fan_shared_stats fan_sharer_stats(const struct fan_sharer *h)
 	sum.partials += now->partials;
 	sum.results += now->results;
 	sum.unknown += now->unknown;
+	sum.paces += now->paces;
+	sum.yields += now->yields;
+	sum.lent += now->lent;
+	sum.late += now->late;
 	for (unsigned i = 0; i < FAN_DROP_COUNT; i++)
 		sum.drops[i] += now->drops[i];
 	return sum;

@@ -230,6 +230,12 @@ static void add_stats(struct fan_worker_stats *to, const struct fan_worker_stats
 	to->probes += st->probes;
 	to->results += st->results;
 	to->replays += st->replays;
+	to->cache.frags = st->cache.frags;
+	to->cache.peak = st->cache.peak > to->cache.peak ? st->cache.peak : to->cache.peak;
+	to->cache.parts += st->cache.parts;
+	to->cache.done += st->cache.done;
+	to->cache.early += st->cache.early;
+	to->cache.over += st->cache.over;
 }
 
 static void go(struct fan_trainer *t)

@@ -52,6 +52,13 @@ struct fan_trainer_times {
 	uint64_t checked;  /* elements found right */
 };
 
+/* Where ranks run ahead of each other: what the observer has seen. */
+struct fan_trainer_lag {
+	uint64_t next;		    /* the fragment that it comes to */
+	uint64_t sum, samples, max; /* fragments behind the furthest */
+	uint32_t lent, owed;	    /* as in struct fan_lag */
+};
+
 struct fan_trainer {
 	struct fan_trainer_shared *shared;
 	uint32_t actor;
@@ -77,6 +84,7 @@ struct fan_trainer {
 	uint64_t span_ns[FAN_JOB_SPANS_MAX];   /* ends of iterations */
 	struct fan_trainer_times times;
 	struct fan_worker_stats stats; /* of all its lives, as they were at their ends */
+	struct fan_trainer_lag lag;
 	struct fan_fault fault;
 	bool left, wrong;
 };

@@ -41,7 +41,7 @@ static void usage(FILE *to)
 	      "  --seeds N     how many seeds (1000, or 1 after --seed)\n"
 	      "  --seed S      the first seed (1); a failed run prints its own\n"
 	      "  --story NAME  the same story for all: calm deaf cut restart death stall\n"
-	      "                early mismatch taken full rogue outsider\n"
+	      "                early mismatch taken full rogue outsider liar\n"
 	      "  --policy P    between workers and home: switchml (nothing), atp, esa (shared\n"
 	      "                switches), mix, as each seed says (mix), routed (shared\n"
 	      "                switches, and routes through them), or moved (routes that change)\n"

@@ -15,8 +15,8 @@
 const char *story_name(enum story story)
 {
 	static const char *const name[STORY_COUNT] = {
-		"calm",	 "deaf",     "cut",   "restart", "death", "stall",
-		"early", "mismatch", "taken", "full",	 "rogue", "outsider",
+		"calm",	    "deaf",  "cut",  "restart", "death",    "stall", "early",
+		"mismatch", "taken", "full", "rogue",	"outsider", "liar",
 	};
 	return story < STORY_COUNT ? name[story] : "?";
 }
@@ -327,7 +327,7 @@ void plan_draw(struct plan *p, uint64_t seed, enum story story, enum plan_policy
 	struct fan_rng r = {fan_rng_mix(seed)};
 	memset(p, 0, sizeof *p);
 	p->seed = seed;
-	p->story = fan_rng_below(&r, 2) ? STORY_CALM : (enum story)fan_rng_below(&r, STORY_COUNT);
+	p->story = fan_rng_below(&r, 2) ? STORY_CALM : (enum story)fan_rng_below(&r, STORY_DRAWN);
 	if (story < STORY_COUNT)
 		p->story = story;
 	draw_link(p, &r);

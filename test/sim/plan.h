@@ -21,18 +21,20 @@ enum plan_policy {
 
 /* What happens beside random faults on the links.  It happens to job 0. */
 enum story {
-	STORY_CALM,	/* nothing */
-	STORY_DEAF,	/* a rank that heard the group hears it no more */
-	STORY_CUT,	/* a link is down for a while */
-	STORY_RESTART,	/* the switch restarts; the job is run again */
-	STORY_DEATH,	/* a rank dies */
-	STORY_STALL,	/* a rank lives but begins no further operation */
-	STORY_EARLY,	/* a rank leaves before the others are done */
-	STORY_MISMATCH, /* a rank begins another operation than the others */
-	STORY_TAKEN,	/* a second process claims a rank */
-	STORY_FULL,	/* a job more than the switch has room for */
-	STORY_ROGUE,	/* a rank that also sends whatever comes to mind */
-	STORY_OUTSIDER, /* a stranger who repeats and alters what others send */
+	STORY_CALM,		  /* nothing */
+	STORY_DEAF,		  /* a rank that heard the group hears it no more */
+	STORY_CUT,		  /* a link is down for a while */
+	STORY_RESTART,		  /* the switch restarts; the job is run again */
+	STORY_DEATH,		  /* a rank dies */
+	STORY_STALL,		  /* a rank lives but begins no further operation */
+	STORY_EARLY,		  /* a rank leaves before the others are done */
+	STORY_MISMATCH,		  /* a rank begins another operation than the others */
+	STORY_TAKEN,		  /* a second process claims a rank */
+	STORY_FULL,		  /* a job more than the switch has room for */
+	STORY_ROGUE,		  /* a rank that also sends whatever comes to mind */
+	STORY_OUTSIDER,		  /* a stranger who repeats and alters what others send */
+	STORY_DRAWN,		  /* those before are drawn by seeds, the others asked for */
+	STORY_LIAR = STORY_DRAWN, /* a rank that also lies about how far it and others are */
 	STORY_COUNT
 };
 

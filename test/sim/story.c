@@ -64,6 +64,45 @@ static void play_trick(struct run *r, int from, bool as_itself)
 	sim_send(&r->sim, from, r->sim.node[from].up, packet, body, f.payload_bytes, false);
 }
 
+#define FAR (UINT64_C(1) << 40) /* beyond all that there is to send */
+
+/* The rank says that it is elsewhere, that others are, or that it keeps their sums.  What it
+ * really sends is right, so all that may cost is time. */
+static void lie(struct run *r)
+{
+	const struct sim_packet *p = r->sim.captured[fan_rng_below(&r->rng, SIM_CAPTURED)];
+	static uint8_t packet[FAN_PACKET_MAX + 64];
+	struct fan_frag f;
+	if (!p || p->len > sizeof packet)
+		return;
+	memcpy(packet, p->bytes, p->len);
+	bool known = fan_wire_get(&f, packet, p->len) < 0 && f.type == FAN_TYPE_DATA;
+	if (!known || f.flags & FAN_F_PARTIAL)
+		return;
+	f.sender = r->victim->rank;
+	uint64_t kind = fan_rng_below(&r->rng, 4);
+	if (kind == 0) { /* far ahead */
+		f.frag += FAR + fan_rng_below(&r->rng, FAR);
+		f.flags ^= fan_rng_below(&r->rng, 2) ? FAN_F_LEAD : 0;
+	} else {
+		f.payload_bytes = 0;
+		f.op = FAN_BARRIER;
+		f.type = kind == 1 ? FAN_TYPE_PROBE : FAN_TYPE_PACE;
+		f.frag += fan_rng_below(&r->rng, 2048);
+		f.flags = kind == 2 ? FAN_F_LEAD : 0;
+	}
+	if (kind == 3) { /* a leading worker's answer to somebody */
+		f.sender = (uint16_t)fan_rng_below(&r->rng, r->victim->job->cfg.ranks);
+		f.priority = (uint8_t)r->victim->rank;
+		f.count = (uint16_t)fan_rng_next(&r->rng);
+		f.exponent = (int16_t)fan_rng_next(&r->rng);
+		f.flags = (uint16_t)(fan_rng_below(&r->rng, 2) ? FAN_F_RESEND : FAN_F_COLLISION);
+	}
+	fan_wire_put(packet, &f);
+	sim_send(&r->sim, r->victim->node, r->sim.node[r->victim->node].up, packet,
+		 packet + FAN_HEAD_BYTES, f.payload_bytes, false);
+}
+
 static void strike(struct run *r)
 {
 	struct host_worker *v = r->victim;
@@ -79,6 +118,7 @@ static void strike(struct run *r)
 		sim_wake(&r->sim, r->extra->node);
 		break;
 	case STORY_ROGUE:
+	case STORY_LIAR:
 	case STORY_OUTSIDER:
 		r->sim.capture = true;
 		r->tricks = (unsigned)rng_range(&r->rng, 50, 400);
@@ -90,7 +130,8 @@ static void strike(struct run *r)
 static void tick(void *self)
 {
 	struct run *r = self;
-	bool tricky = r->plan.story == STORY_ROGUE || r->plan.story == STORY_OUTSIDER;
+	bool lies = r->plan.story == STORY_LIAR;
+	bool tricky = lies || r->plan.story == STORY_ROGUE || r->plan.story == STORY_OUTSIDER;
 	r->story_ns = r->sim.now_ns + POLL_NS;
 	if (!r->struck_ns) {
 		if (all_ready(r) && fan_rng_below(&r->rng, 4) == 0)
@@ -99,7 +140,10 @@ static void tick(void *self)
 		r->tricks--;
 		r->story_ns = r->sim.now_ns + fan_rng_below(&r->rng, POLL_NS);
 		bool rogue = r->plan.story == STORY_ROGUE;
-		play_trick(r, rogue ? r->victim->node : r->stranger, rogue);
+		if (lies)
+			lie(r);
+		else
+			play_trick(r, rogue ? r->victim->node : r->stranger, rogue);
 	} else if (r->plan.story == STORY_CUT && r->sim.now_ns < r->struck_ns + 300 * FAN_MS) {
 		return;
 	} else {

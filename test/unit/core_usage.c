@@ -179,7 +179,7 @@ static void usage__how_ranks_stand(void **state)
 		assert_int_equal(m.rank[r].cache.open, 3);
 		assert_int_equal(m.rank[r].cache.peak, 4);
 	}
-	assert_true(lent > 0);
+	assert_int_equal(lent, fan_shared_stats(bed.sh)->lent);
 	assert_int_equal(m.rank[0].behind, 0);
 	assert_int_equal(m.rank[3].behind, 199);
 	assert_int_equal(m.rank[3].most, 199);

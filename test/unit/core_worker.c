@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One worker against a hand-made switch: joining, states, timers, leaving. */
+#include "core/route.h"
 #include "core_worker_rig.h"
 
 static void worker__configurations(void **state)
@@ -151,7 +152,6 @@ static enum fan_verdict answer(unsigned type, uint32_t job, uint8_t way)
 	return rig_recv(&f, false);
 }
 
-/* Another way to the same home: JOINs until it answers one of them, and no BEAT meanwhile. */
 /* Of the window granted, no more than its share is in flight, and 4 fragments may always be. */
 static void worker__share_of_the_window(void **state)
 {
@@ -172,6 +172,7 @@ static void worker__share_of_the_window(void **state)
 	}
 }
 
+/* Another way to the same home: JOINs until it answers one of them, and no BEAT meanwhile. */
 static void worker__another_way(void **state)
 {
 	(void)state;
@@ -198,6 +199,62 @@ static void worker__another_way(void **state)
 	assert_int_equal(rig.got[0].priority, 2);
 	assert_int_equal(answer(FAN_TYPE_WELCOME, rig.job + 1, 2), FAN_CTL); /* a job of its own */
 	assert_int_equal(fan_worker_fault(rig.w)->err, FAN_E_RESTARTED);
+}
+
+/* By another route: it stands in JOINs at once, and in all else when the home has answered.  What
+ * is said of the route before is not heeded any more. */
+static void worker__another_route(void **state)
+{
+	(void)state;
+	rig_ready();
+	rig_tick();
+	const uint32_t before = rig.job, after = UINT32_C(9) << FAN_ROUTE_BITS | before;
+	struct fan_op op = {.op = FAN_BARRIER, .dtype = FAN_UINT8, .wire = FAN_UINT8};
+	uint64_t id;
+	fan_worker_reroute(rig.w, rig.now_ns, 9);
+	assert_int_equal(fan_worker_route(rig.w), 0);
+	assert_int_equal(fan_worker_start(rig.w, rig.now_ns, &op, &id), FAN_OK);
+	assert_int_equal(rig_tick(), 2);
+	assert_int_equal(rig.got[0].type, FAN_TYPE_JOIN);
+	assert_int_equal(rig.got[0].job, UINT32_C(9) << FAN_ROUTE_BITS);
+	assert_int_equal(rig.got[1].type, FAN_TYPE_DATA);
+	assert_int_equal(rig.got[1].job, before);
+	assert_int_equal(answer(FAN_TYPE_REFUSE, before, 0), FAN_DROP);
+	assert_int_equal(answer(FAN_TYPE_WELCOME, after, 1), FAN_CTL);
+	assert_int_equal(fan_worker_route(rig.w), 9);
+	assert_int_equal(rig_tick(), 2); /* what it waits for may be lost: it asks at once */
+	assert_int_equal(rig.got[0].type, FAN_TYPE_BEAT);
+	assert_int_equal(rig.got[1].type, FAN_TYPE_PROBE);
+	assert_int_equal(rig.got[0].job, after);
+	assert_int_equal(rig.got[1].job, after);
+	assert_int_equal(rig_state(FAN_JOB_NONE, 0, 0), FAN_DROP); /* of a BEAT of before */
+	assert_int_equal(fan_worker_phase(rig.w), FAN_W_READY);
+	rig.job = after;
+	assert_int_equal(rig_state(FAN_JOB_NONE, 0, 0), FAN_CTL);
+	assert_int_equal(fan_worker_fault(rig.w)->err, FAN_E_RESTARTED);
+}
+
+/* It is told while it joins, and while the job forms. */
+static void worker__another_route_before_it_is_ready(void **state)
+{
+	(void)state;
+	rig_tick();
+	fan_worker_reroute(rig.w, rig.now_ns, 9);
+	assert_int_equal(rig_tick(), 1);
+	assert_int_equal(rig.got[0].job, UINT32_C(9) << FAN_ROUTE_BITS);
+	assert_int_equal(rig.got[0].priority, 1);
+	assert_int_equal(answer(FAN_TYPE_WELCOME, rig.job, 0), FAN_DROP); /* by the one before */
+	const uint32_t job = UINT32_C(9) << FAN_ROUTE_BITS | rig.job;
+	assert_int_equal(answer(FAN_TYPE_WELCOME, job, 1), FAN_CTL);
+	assert_int_equal(fan_worker_phase(rig.w), FAN_W_FORMING);
+	fan_worker_reroute(rig.w, rig.now_ns, 10);
+	assert_int_equal(rig_tick(), 1);
+	assert_int_equal(rig.got[0].type, FAN_TYPE_JOIN);
+	assert_int_equal(rig.got[0].priority, 2);
+	assert_int_equal(answer(FAN_TYPE_WELCOME, UINT32_C(10) << FAN_ROUTE_BITS | rig.job, 2),
+			 FAN_CTL);
+	assert_int_equal(fan_worker_phase(rig.w), FAN_W_FORMING);
+	assert_int_equal(fan_worker_route(rig.w), 10);
 }
 
 static void worker__restarted_switch(void **state)
@@ -429,6 +486,8 @@ int main(void)
 		RIG_TEST(worker__switch_of_another_version),
 		RIG_TEST(worker__share_of_the_window),
 		RIG_TEST(worker__another_way),
+		RIG_TEST(worker__another_route),
+		RIG_TEST(worker__another_route_before_it_is_ready),
 		RIG_TEST(worker__restarted_switch),
 		RIG_TEST(worker__failed_job),
 		RIG_TEST(worker__group_test),

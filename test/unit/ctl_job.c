@@ -313,8 +313,8 @@ static void job__a_state_that_makes_no_sense_is_refused(void **state)
 		"{}",
 		"{\"last\":-1,\"jobs\":[]}",
 		"{\"last\":1,\"jobs\":[{\"name\":\"j\",\"bound\":true}]}",
-		"{\"last\":1,\"jobs\":[{\"name\":\"j\",\"bound\":true,\"trees\":[],\"assignments\":[],"
-		"\"routes\":[70000]}]}",
+		("{\"last\":1,\"jobs\":[{\"name\":\"j\",\"bound\":true,\"trees\":[],"
+		 "\"assignments\":[],\"routes\":[70000]}]}"),
 	};
 	struct fan_why why;
 	(void)state;

@@ -85,7 +85,7 @@ static void node__server_may_come_back(void **state)
 	(void)state;
 	rig_work();
 	rig_closes(4);
-	rig_wait(500, 4);
+	rig_wait(300, 4);
 	assert_int_equal(rig.c->node[4].state, CTL_UP);
 	rig_hello(4, "server", "PS", 1, "");
 	rig_wait(2000, 6);

@@ -36,13 +36,11 @@ static void note_line(void *ctx, const char *line)
 	atomic_store(&lent, number_in(line, " lent="));
 }
 
-/* The slow rank lets the others run ahead, until slots have given way to them, and what was in
- * them is kept somewhere, by a leading worker if `cached`. */
+/* The slow rank lets the others run ahead, until slots have given way to them. */
 static void let_run(const struct member *m)
 {
-	bool cached = m->team->options.cache > 0;
 	for (int i = 0; i < PATIENCE && m->rank == SLOW && asked; i++) {
-		if (atomic_load(&yields) > 0 && (!cached || atomic_load(&lent) > 0))
+		if (atomic_load(&yields) > 0)
 			return;
 		fan_switchd_dump(asked);
 		pause_ms(10);
@@ -131,8 +129,8 @@ static void run(enum fan_policy policy, struct team *t)
 	asked = NULL;
 	fan_switchd_stop(d);
 	assert_true(atomic_load(&yields) > 0);
-	assert_true((atomic_load(&lent) > 0) == (t->options.cache > 0));
-	assert_true((atomic_load(&kept) > 0) == (t->options.cache > 0));
+	if (t->options.cache <= 0) /* else as the links are: test/net/ahead.sh */
+		assert_true(atomic_load(&lent) == 0 && atomic_load(&kept) == 0);
 }
 
 /* M = 0: all goes to the home. */

@@ -201,8 +201,6 @@ static void follow__useless_controllers(void **state)
 		 FANIN_E_FORMAT, "a part that there is not"},
 		{"{\"refused\":\"no job \\\"j\\\": expected one of a, b\"}\n", false,
 		 FANIN_E_CONFIG, "refuses rank 0 of job \"j\": no job \"j\": expected one of a, b"},
-		{"{\"again\":{\"why\":\"server PS is gone\"}}\n", false, FANIN_E_RESTARTED,
-		 "server PS is gone"},
 		{"{\"job\":{\"name\":\"j\",\"ranks\":8,\"parts\":[{\"number\":0,\"name\":\"j/0\","
 		 "\"route\":1,\"cut\":[0,4294967296],\"at\":\"127.0.0.1:9\"}]}}\n",
 		 false, FANIN_E_JOB_MISMATCH, "with 8 ranks, rank 0 was told 3"},
@@ -445,6 +443,39 @@ static void follow__moves_while_joining(void **state)
 	fan_switchd_stop(a);
 }
 
+/* First parts that nobody is at, then word that they are no more, then good ones. */
+static void change_the_plan(struct scripted *s, struct scripted_worker *w, const char *line)
+{
+	static atomic_int joined;
+	char text[2048];
+	if (!strstr(line, "\"join\""))
+		return;
+	EXPECT(!strstr(line, "routes"));
+	if (atomic_fetch_add(&joined, 1) >= RANKS) {
+		scripted_say(w, s->text);
+		return;
+	}
+	tell_parts(text, sizeof text, 3, "127.0.0.1:9", "127.0.0.1:9");
+	scripted_say(w, text);
+	scripted_say(w, "{\"again\":{\"why\":\"server PS is gone\",\"parts\":[]}}\n");
+}
+
+static void follow__again_while_joining(void **state)
+{
+	char text[2048], one[80];
+	struct fan_switchd *a = team_switch(one, sizeof one, 1);
+	struct team t = following(all_calls);
+	unsigned parts = 2;
+	(void)state;
+	tell_parts(text, sizeof text, parts, one, one);
+	start_controller(text, change_the_plan);
+	t.ctx = &parts;
+	team_run(&t);
+	assert_int_equal(atomic_load(&controller.joins), 2 * RANKS);
+	scripted_stop(&controller);
+	fan_switchd_stop(a);
+}
+
 /* A job of the same name, on no route, that its one rank gives up in the end. */
 static void *be_an_earlier_life(void *address)
 {
@@ -528,6 +559,7 @@ int main(void)
 		cmocka_unit_test(follow__goes_on_without_its_controller),
 		cmocka_unit_test(follow__moves),
 		cmocka_unit_test(follow__moves_while_joining),
+		cmocka_unit_test(follow__again_while_joining),
 		cmocka_unit_test(follow__waits_for_an_earlier_life),
 		cmocka_unit_test(follow__not_faster_than_planned),
 	};
