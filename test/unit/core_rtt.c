@@ -92,6 +92,20 @@ static void rtt__backs_off_until_something_is_heard(void **state)
 	assert_int_equal(fan_rtt_timeout(&r), first);
 }
 
+/* On slow links nothing is asked for before that, not even at first. */
+static void rtt__least_timeout_is_settable(void **state)
+{
+	(void)state;
+	struct fan_rtt r;
+	fan_rtt_init(&r, 250);
+	assert_int_equal(fan_rtt_timeout(&r), 250 * FAN_MS);
+	fan_rtt_sample(&r, 2 * FAN_MS);
+	fan_rtt_answer(&r, FAN_MS);
+	assert_int_equal(fan_rtt_timeout(&r), 250 * FAN_MS);
+	fan_rtt_sample(&r, 60000 * FAN_MS); /* beyond the largest that is measured */
+	assert_int_equal(r.rto_ns, 250 * FAN_MS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -100,6 +114,7 @@ int main(void)
 		cmocka_unit_test(rtt__smallest_sample_bounds_the_first_timeout),
 		cmocka_unit_test(rtt__answered_probe),
 		cmocka_unit_test(rtt__bounds),
+		cmocka_unit_test(rtt__least_timeout_is_settable),
 		cmocka_unit_test(rtt__backs_off_until_something_is_heard),
 	};
 	return RUN(tests);
