@@ -210,9 +210,9 @@ suites() { # FOLDER LABEL SUITE...
         return $rc
 }
 
-step_test_gcc() { need build-gcc && suites build gcc unit plan trace sim; }
+step_test_gcc() { need build-gcc && suites build gcc unit plan trace sim long; }
 
-# Plans are made with clang under the sanitizers.
+# Plans are made with clang under the sanitizers; what takes long (suite "long") by gcc alone.
 step_test_clang() { need build-clang && suites build-clang clang unit trace sim; }
 
 export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1
@@ -242,9 +242,12 @@ step_net_tsan() {
 
 step_faults() {
         need build-gcc || return
-        note "$SIM_SEEDS seeds"
+        kind=$((SIM_SEEDS / 5)) # of each further kind
+        note "$SIM_SEEDS seeds, and $kind each of stragglers, routed and moved jobs"
         build/test/sim/faults --seeds "$SIM_SEEDS" &&
-                build/test/sim/faults --seeds "$SIM_SEEDS" --stragglers
+                build/test/sim/faults --seeds "$kind" --stragglers &&
+                build/test/sim/faults --seeds "$kind" --policy routed &&
+                build/test/sim/faults --seeds "$kind" --policy moved
 }
 
 step_faults_asan() {

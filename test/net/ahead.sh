@@ -52,7 +52,7 @@ id_of() { # N
 
 # The program of rank N, below its `timeout`.
 program_of() { # N
-        ps -o pid= --ppid "$(id_of "$1")"
+        grep -ls "^PPid:[[:space:]]*$(id_of "$1")\$" /proc/[0-9]*/status | sed 's,/proc/,,; s,/status,,'
 }
 
 # Ranks 0 .. 3, in the background.
@@ -136,7 +136,7 @@ leader_sleeps() {
         start_job 4 --cache $cache
         wait_lent
         result=$?
-        sleeper=$(program_of 1 | tr -d ' ')
+        sleeper=$(program_of 1)
         kill -STOP "$sleeper"
         sleep 0.5
         kill -CONT "$sleeper"
