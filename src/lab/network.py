@@ -22,7 +22,7 @@ POLL_S = 0.02
 
 def missing():
     """What the lab needs and this machine does not have, or None."""
-    for tool in ("ip", "tc", "mnexec", "setpriv"):
+    for tool in ("ip", "tc", "mnexec", "nsenter", "setpriv"):
         if shutil.which(tool) is None:
             return "%s (Debian: mininet, iproute2, util-linux)" % tool
     if DEBIAN not in sys.path:
@@ -32,6 +32,12 @@ def missing():
     except ImportError as error:
         return "Mininet for %s (Debian: mininet): %s" % (sys.executable, error)
     return None
+
+
+def inside(host):
+    """The beginning of a command in the host's network.  `mnexec -a` would go to its mount namespace
+    as well, whose root is another one where this program runs in a chroot."""
+    return ["nsenter", "--net=/proc/%d/ns/net" % host.pid]
 
 
 class Network:
@@ -132,7 +138,7 @@ class Network:
     @staticmethod
     def _inside(host, argv, text):
         return subprocess.run(
-            ["mnexec", "-a", str(host.pid), *argv],
+            [*inside(host), *argv],
             input=text,
             capture_output=True,
             text=True,
@@ -144,7 +150,7 @@ class Network:
         """A process of its own group in the host, which ends with this one."""
         with open(log, "wb") as out:
             child = subprocess.Popen(  # pylint: disable=consider-using-with
-                ["mnexec", "-a", str(host.pid), "setpriv", "--pdeathsig", "KILL", *argv],
+                [*inside(host), "setpriv", "--pdeathsig", "KILL", *argv],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
