@@ -106,7 +106,7 @@ class Network:
             self._batch(host, "ip", "addr add %s/16 dev m0\nlink set m0 up\n" % node.management)
             if node.kind == "switch":
                 self._batch(host, "ip", "link add ifb0 type ifb\nlink set ifb0 up\n")
-                self.run(host, ["sysctl", "-qw", "net.ipv4.ip_forward=1"])
+                self.run(host, ["sh", "-c", "echo 1 >/proc/sys/net/ipv4/ip_forward"])
             self._batch(host, "ip", self.layout.addresses(node))
             self._batch(host, "tc", self.layout.shaping(node))
 
