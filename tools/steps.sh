@@ -239,7 +239,7 @@ step_test_asan() {
         need build-asan && suites build-asan asan unit plan trace sim
 }
 
-# Two at a time would only make them slow: these wait for each other's packets.
+# Within a build one at a time: these use sockets and time that passes.
 step_net_gcc() {
         TEST_OPTIONS='--num-processes 1 --timeout-multiplier 2'
         need build-gcc && suites build gcc net
@@ -370,16 +370,21 @@ pool_steps() {
         fuzz_steps
 }
 
-# One at a time: sockets, clocks, and shaped links that a build would disturb.
+# Two at a time as well, but nothing beside them that computes: they mostly wait for packets.
+socket_steps='net-asan net-tsan'
+
+# One at a time: shaped links that others would disturb, and the demo's times.
 serial_steps() {
-        echo net-asan net-tsan interop
+        echo interop
         namespace_steps
         echo demo
 }
 
 quick_builds='build-gcc build-clang'
 quick_pool='test-gcc faults-quick'
-quick_serial='net-gcc demo'
+quick_sockets='net-gcc'
+quick_serial='demo'
+quick_steps='faults-quick net-gcc' # not of a whole run
 
 step_faults_quick() {
         need build-gcc || return

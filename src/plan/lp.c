@@ -15,9 +15,15 @@
 #define MAXIMISE     (-1.0)
 #define NUMBER_BYTES 24
 
+/* The solvers' linear algebra, where it is OpenBLAS.  Its threads wait by spinning: beside
+ * others that compute all took twice as long, and what is factorised here is small. */
+extern void openblas_set_num_threads(int threads) __attribute__((weak));
+
 void fan_lp_init(struct fan_lp *lp)
 {
 	memset(lp, 0, sizeof *lp);
+	if (openblas_set_num_threads)
+		openblas_set_num_threads(1);
 }
 
 void fan_lp_free(struct fan_lp *lp)
