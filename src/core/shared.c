@@ -136,7 +136,7 @@ static void evict(struct fan_shared *sh, const struct fan_sslot *slot, struct fa
 	struct fan_shared_job *j = fan_shared_job_of(sh, slot->job, slot->epoch);
 	FAN_COUNT(sh, j, evictions);
 	const struct fan_goal goal = fan_lead_goal(sh, j, slot->frag);
-	fan_lead_lend(sh, j, &goal, slot->seen);
+	fan_lead_lend(sh, j, &goal, slot->frag, slot->seen);
 	send_slot(sh, slot, &goal, out);
 }
 
@@ -187,7 +187,7 @@ static enum fan_verdict pass_loose(struct fan_shared *sh, struct fan_shared_job 
 				   const struct fan_part *p, uint16_t met, struct fan_out *out)
 {
 	const struct fan_goal goal = fan_lead_goal(sh, j, p->f->frag);
-	fan_lead_lend(sh, j, &goal, p->ranks);
+	fan_lead_lend(sh, j, &goal, p->f->frag, p->ranks);
 	return pass_on(p->f, met, &goal, out);
 }
 
@@ -533,8 +533,9 @@ enum fan_verdict fan_shared_recv(struct fan_shared *sh, uint64_t now_ns, fan_pee
 	if (marked && (f.type == FAN_TYPE_DATA || f.type == FAN_TYPE_RESULT))
 		f.flags |= FAN_F_ECN;
 	bool above = false;
-	if (f.type == FAN_TYPE_QUERY || f.type == FAN_TYPE_ECHO || f.type == FAN_TYPE_TALLY ||
-	    f.type == FAN_TYPE_LAG || f.type == FAN_TYPE_HELP)
+	if (f.type >= FAN_TYPE_CTL &&
+	    (f.type == FAN_TYPE_QUERY || f.type == FAN_TYPE_ECHO || f.type == FAN_TYPE_TALLY ||
+	     f.type == FAN_TYPE_LAG || f.type == FAN_TYPE_HELP))
 		return fan_usage_recv(sh, &from, &f, out);
 	why = fan_routed_direction(sh, &from, &f, &above);
 	if (why >= 0)

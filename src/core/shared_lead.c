@@ -63,16 +63,18 @@ const uint32_t *fan_lead_row(const struct fan_shared *sh, const struct fan_share
 }
 
 void fan_lead_lend(struct fan_shared *sh, struct fan_shared_job *j, const struct fan_goal *goal,
-		   const uint64_t *ranks)
+		   uint64_t frag, const uint64_t *ranks)
 {
 	struct fan_lead *lead = &j->lead;
 	if (!lead->ahead)
 		return;
-	struct fan_help_row *row = row_of(sh, j, goal->rank);
 	if (goal->rank != FAN_RANK_NONE) {
 		sh->stats.lent++;
 		lead->lent[goal->rank]++;
 	}
+	if (!fan_lead_is_late(j, frag)) /* no straggler has come to it */
+		return;
+	struct fan_help_row *row = row_of(sh, j, goal->rank);
 	for (unsigned i = 0; i < FAN_RANK_WORDS; i++) {
 		for (uint64_t rest = ranks[i]; rest; rest &= rest - 1) {
 			unsigned r = i * 64 + (unsigned)__builtin_ctzll(rest);

@@ -63,10 +63,10 @@ struct fan_goal {
 struct fan_goal fan_lead_goal(const struct fan_shared *sh, const struct fan_shared_job *j,
 			      uint64_t frag);
 
-/* Parts of `ranks`, one or a sum, go to `goal` for want of a slot: count who keeps them, and
- * whose they are. */
+/* Parts of `ranks` for `frag`, one or a sum, go to `goal` for want of a slot: count who keeps
+ * them, and whose they are. */
 void fan_lead_lend(struct fan_shared *sh, struct fan_shared_job *j, const struct fan_goal *goal,
-		   const uint64_t *ranks);
+		   uint64_t frag, const uint64_t *ranks);
 
 /* By rank of the job: its parts that were given to `rank` to keep, of those that it owed; NULL:
  * there is nobody of that rank. */
