@@ -7,7 +7,7 @@
 #include "net/logline.h"
 
 #define TRIES	     3 /* questions: one of them, or its answer, may be lost */
-#define HELPERS_TOLD 4 /* of a slow rank, in the table; the others are added up */
+#define HELPERS_TOLD 4 /* of a slow rank, in the table; two others or more are added up */
 
 /* Answers about pairs that a switch needs at most: some have no more to tell, the others have
  * looked at no more. */
@@ -56,7 +56,7 @@ static unsigned best_helper(const struct team *t, unsigned rank, const uint64_t 
 	return best;
 }
 
-/* "2 41%, 0 33%, 3 others 20%, server 6%": where the late parts of `rank` went. */
+/* "2 41%, 0 30%, 1 10%, itself 3%, 3 more 10%, server 6%": where the late parts of `rank` went. */
 static void helpers_text(struct fan_line *l, const struct team *t, unsigned rank)
 {
 	uint64_t told[FAN_RANK_WORDS] = {0}, kept = 0, all = t->rank[rank].owed;
@@ -71,14 +71,15 @@ static void helpers_text(struct fan_line *l, const struct team *t, unsigned rank
 	}
 	all = kept > all ? kept : all; /* they were asked for one after the other */
 	uint64_t rest = kept;
-	for (unsigned n = 0; n < HELPERS_TOLD && n < helpers; n++) {
+	unsigned tell = helpers <= HELPERS_TOLD + 1 ? helpers : HELPERS_TOLD;
+	for (unsigned n = 0; n < tell; n++) {
 		unsigned r = best_helper(t, rank, told);
 		fan_ranks_set(told, r);
 		rest -= t->helps[r][rank];
 		snprintf(who, sizeof who, r == rank ? "itself" : "%u", r);
 		add_share(l, who, t->helps[r][rank], all);
 	}
-	snprintf(who, sizeof who, "%u more", helpers > HELPERS_TOLD ? helpers - HELPERS_TOLD : 0);
+	snprintf(who, sizeof who, "%u more", helpers - tell);
 	add_share(l, who, rest, all);
 	add_share(l, "server", all - kept, all);
 }
