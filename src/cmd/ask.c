@@ -33,6 +33,9 @@ static bool is_answer(const struct ask_question *w, const struct fan_frag *f)
 	if (w->lags)
 		return f->type == FAN_TYPE_LAGS && fan_lags_get(w->lags, f) == FAN_OK &&
 		       w->lags->index == w->index && w->lags->first == w->first;
+	if (w->helps)
+		return f->type == FAN_TYPE_HELPS && fan_helps_get(w->helps, f) == FAN_OK &&
+		       w->helps->index == w->index && w->helps->first == w->first;
 	return f->type == FAN_TYPE_TALLIED && fan_tallied_get(w->tallied, f) == FAN_OK;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ask.h - questions that any switch answers: QUERY, TALLY and LAG. */
+/* ask.h - questions that any switch answers: QUERY, TALLY, LAG and HELP. */
 #ifndef FAN_CMD_ASK_H
 #define FAN_CMD_ASK_H
 
@@ -16,13 +16,14 @@ struct ask_talk {
 	char at[ASK_ADDRESS_BYTES];
 };
 
-/* A question, and where its answer goes: one of the three. */
+/* A question, and where its answer goes: one of the four. */
 struct ask_question {
 	enum fan_type type;
 	uint16_t index, first;
 	struct fan_report *report;   /* of QUERY */
 	struct fan_tallied *tallied; /* of TALLY */
 	struct fan_lags *lags;	     /* of LAG, which has `first` */
+	struct fan_helps *helps;     /* of HELP, which has it, too */
 };
 
 /* Ask.  1: there is an answer; 0: none came in time; -1: the host says nobody listens. */

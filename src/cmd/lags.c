@@ -1,9 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lags.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "net/logline.h"
 
-#define TRIES 3 /* questions: one of them, or its answer, may be lost */
+#define TRIES	     3 /* questions: one of them, or its answer, may be lost */
+#define HELPERS_TOLD 4 /* of a slow rank, in the table; two others or more are added up */
+
+/* Answers about pairs that a switch needs at most: some have no more to tell, the others have
+ * looked at no more. */
+#define PAIRS	  (FAN_RANKS_MAX * FAN_RANKS_MAX)
+#define HELPS_MAX (PAIRS / FAN_HELPS_PAIRS + PAIRS / FAN_HELPS_SCAN + 1)
+
+/* The ranks of a job, as one shard has told. */
+struct team {
+	struct fan_line name;
+	unsigned shard, ranks;
+	struct fan_standing rank[FAN_RANKS_MAX];
+	bool paired; /* `helps` is known: by who keeps, and for whom */
+	uint32_t helps[FAN_RANKS_MAX][FAN_RANKS_MAX];
+};
 
 static const char *standing_text(const struct fan_standing *s)
 {
@@ -16,32 +34,96 @@ static const char *standing_text(const struct fan_standing *s)
 	return s->flags & FAN_RANK_OFFERS ? "would keep" : "-";
 }
 
-static void print_rank(FILE *f, const struct fan_lags *m, unsigned i, unsigned shard, bool *begun)
+static void add_share(struct fan_line *l, const char *who, uint64_t parts, uint64_t all)
 {
-	const struct fan_standing *s = &m->rank[i];
-	struct fan_line name = {.used = 0};
-
-	fan_line_escaped(&name, m->name, m->name_bytes);
-	if (!*begun)
-		fprintf(f, "\n%-5s %-20s %5s %7s %7s %9s %9s %6s %6s %6s  %s\n", "shard",
-			"ranks of job", "rank", "behind", "most", "owed", "lent", "cache", "used",
-			"peak", "");
-	*begun = true;
-	fprintf(f, "%-5u %-20s %5u %7u %7u %9u %9u %6u %6u %6u  %s\n", shard,
-		name.used ? name.text : "?", m->first + i, s->behind, s->most, s->owed, s->lent,
-		s->cache.frags, s->cache.open, s->cache.peak, standing_text(s));
+	if (parts)
+		fan_line_add(l, "%s%s %.0f%%", l->used ? ", " : "", who,
+			     100 * (double)parts / (double)all);
 }
 
-static void add_rank(json_t *ranks, const struct fan_lags *m, unsigned i, unsigned shard)
+/* Who of the ranks has kept the most of the late parts of `rank`, which is not in `told`. */
+static unsigned best_helper(const struct team *t, unsigned rank, const uint64_t *told)
 {
-	const struct fan_standing *s = &m->rank[i];
-	struct fan_line name = {.used = 0};
+	unsigned best = 0;
+	uint32_t most = 0;
 
-	fan_line_escaped(&name, m->name, m->name_bytes);
-	json_t *j = json_pack("{s:s, s:i, s:i, s:i, s:i, s:I, s:I}", "job", name.text, "shard",
-			      (int)shard, "rank", (int)(m->first + i), "behind", (int)s->behind,
-			      "behind_most", (int)s->most, "owed", (json_int_t)s->owed, "lent",
-			      (json_int_t)s->lent);
+	for (unsigned r = 0; r < t->ranks; r++) {
+		if (fan_ranks_has(told, r) || t->helps[r][rank] <= most)
+			continue;
+		best = r;
+		most = t->helps[r][rank];
+	}
+	return best;
+}
+
+/* "2 41%, 0 30%, 1 10%, itself 3%, 3 more 10%, server 6%": where the late parts of `rank` went. */
+static void helpers_text(struct fan_line *l, const struct team *t, unsigned rank)
+{
+	uint64_t told[FAN_RANK_WORDS] = {0}, kept = 0, all = t->rank[rank].owed;
+	unsigned helpers = 0;
+	char who[32];
+
+	l->used = 0;
+	l->text[0] = '\0';
+	for (unsigned r = 0; r < t->ranks; r++) {
+		kept += t->helps[r][rank];
+		helpers += t->helps[r][rank] > 0;
+	}
+	all = kept > all ? kept : all; /* they were asked for one after the other */
+	uint64_t rest = kept;
+	unsigned tell = helpers <= HELPERS_TOLD + 1 ? helpers : HELPERS_TOLD;
+	for (unsigned n = 0; n < tell; n++) {
+		unsigned r = best_helper(t, rank, told);
+		fan_ranks_set(told, r);
+		rest -= t->helps[r][rank];
+		snprintf(who, sizeof who, r == rank ? "itself" : "%u", r);
+		add_share(l, who, t->helps[r][rank], all);
+	}
+	snprintf(who, sizeof who, "%u more", helpers - tell);
+	add_share(l, who, rest, all);
+	add_share(l, "server", all - kept, all);
+}
+
+static void print_rank(FILE *f, const struct team *t, unsigned rank, bool *begun)
+{
+	const struct fan_standing *s = &t->rank[rank];
+	struct fan_line helpers = {.used = 0};
+
+	if (t->paired)
+		helpers_text(&helpers, t, rank);
+	if (!*begun)
+		fprintf(f, "\n%-5s %-20s %5s %7s %7s %9s %9s %6s %6s %6s  %-27s  %s\n", "shard",
+			"ranks of job", "rank", "behind", "most", "owed", "lent", "cache", "used",
+			"peak", "", "helped by");
+	*begun = true;
+	fprintf(f, "%-5u %-20s %5u %7u %7u %9u %9u %6u %6u %6u  %-27s  %s\n", t->shard,
+		t->name.used ? t->name.text : "?", rank, s->behind, s->most, s->owed, s->lent,
+		s->cache.frags, s->cache.open, s->cache.peak, standing_text(s),
+		helpers.used ? helpers.text : "-");
+}
+
+/* Whose parts `rank` was given to keep, and how many: those of which there are any. */
+static json_t *helps_json(const struct team *t, unsigned rank)
+{
+	json_t *o = json_object();
+	char who[16];
+
+	for (unsigned r = 0; r < t->ranks; r++) {
+		if (!t->helps[rank][r])
+			continue;
+		snprintf(who, sizeof who, "%u", r);
+		json_object_set_new(o, who, json_integer(t->helps[rank][r]));
+	}
+	return o;
+}
+
+static void add_rank(json_t *ranks, const struct team *t, unsigned rank)
+{
+	const struct fan_standing *s = &t->rank[rank];
+	json_t *j =
+		json_pack("{s:s, s:i, s:i, s:i, s:i, s:I, s:I}", "job", t->name.text, "shard",
+			  (int)t->shard, "rank", (int)rank, "behind", (int)s->behind, "behind_most",
+			  (int)s->most, "owed", (json_int_t)s->owed, "lent", (json_int_t)s->lent);
 	json_t *cache = json_pack(
 		"{s:b, s:b, s:b, s:i, s:i, s:i}", "straggles", (s->flags & FAN_RANK_STRAGGLES) != 0,
 		"offers", (s->flags & FAN_RANK_OFFERS) != 0, "full",
@@ -49,6 +131,8 @@ static void add_rank(json_t *ranks, const struct fan_lags *m, unsigned i, unsign
 		(int)s->cache.open, "cache_peak", (int)s->cache.peak);
 
 	json_object_update_new(j, cache);
+	if (t->paired)
+		json_object_set_new(j, "helps", helps_json(t, rank));
 	json_array_append_new(ranks, j);
 }
 
@@ -61,8 +145,47 @@ static bool is_answered(struct ask_talk *t, const struct ask_question *w)
 	return n == 1;
 }
 
-unsigned lags_ask(struct ask_talk *t, unsigned index, unsigned shard, json_t *ranks, FILE *f,
-		  bool *begun)
+static bool is_named(const struct team *t, const char *name, size_t bytes)
+{
+	struct fan_line l = {.used = 0};
+
+	fan_line_escaped(&l, name, bytes);
+	return l.used == t->name.used && memcmp(l.text, t->name.text, l.used) == 0;
+}
+
+/* Which of them keep for which.  A switch of before HELP does not answer; nor does one whose jobs
+ * have changed in between answer about this one. */
+static bool ask_helps(struct ask_talk *t, unsigned index, struct team *team)
+{
+	struct fan_helps m = {.next = 0};
+	uint16_t first = 0;
+	bool any = false;
+
+	for (unsigned r = 0; r < team->ranks; r++)
+		any |= team->rank[r].lent > 0;
+	if (!any)
+		return true;
+	for (unsigned n = 0; n < HELPS_MAX; n++) {
+		const struct ask_question w = {.type = FAN_TYPE_HELP,
+					       .index = (uint16_t)index,
+					       .first = first,
+					       .helps = &m};
+		if (!is_answered(t, &w) || m.ranks != team->ranks ||
+		    !is_named(team, m.name, m.name_bytes))
+			return false;
+		for (unsigned i = 0; i < m.count; i++) {
+			unsigned pair = m.help[i].pair;
+			team->helps[pair / FAN_RANKS_MAX][pair % FAN_RANKS_MAX] = m.help[i].parts;
+		}
+		first = m.next;
+		if (!first)
+			return true;
+	}
+	return false;
+}
+
+/* All ranks, FAN_LAGS_RANKS at a time.  As lags_ask returns. */
+static unsigned ask_team(struct ask_talk *t, unsigned index, struct team *team)
 {
 	struct fan_lags m = {.jobs = 0};
 	unsigned first = 0;
@@ -74,12 +197,32 @@ unsigned lags_ask(struct ask_talk *t, unsigned index, unsigned shard, json_t *ra
 					       .lags = &m};
 		if (!is_answered(t, &w))
 			return 0;
-		for (unsigned i = 0; i < m.count; i++) {
-			if (f)
-				print_rank(f, &m, i, shard, begun);
-			add_rank(ranks, &m, i, shard);
-		}
+		if (!first)
+			fan_line_escaped(&team->name, m.name, m.name_bytes);
+		if (!is_named(team, m.name, m.name_bytes))
+			break;
+		memcpy(&team->rank[first], m.rank, m.count * sizeof *m.rank);
 		first += m.count;
 	} while (m.count && first < m.ranks);
+	team->ranks = first;
+	team->paired = first && ask_helps(t, index, team);
 	return m.jobs;
+}
+
+unsigned lags_ask(struct ask_talk *t, unsigned index, unsigned shard, json_t *ranks, FILE *f,
+		  bool *begun)
+{
+	struct team *team = calloc(1, sizeof *team);
+
+	if (!team)
+		return 0;
+	team->shard = shard;
+	unsigned jobs = ask_team(t, index, team);
+	for (unsigned r = 0; r < team->ranks; r++) {
+		if (f)
+			print_rank(f, team, r, begun);
+		add_rank(ranks, team, r);
+	}
+	free(team);
+	return jobs;
 }

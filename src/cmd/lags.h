@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lags.h - how the ranks of a job stand beside each other, where they run ahead: asked of a
- * switch, as a table and as JSON. */
+/* lags.h - how the ranks of a job stand beside each other, where they run ahead, and who keeps
+ * for whom: asked of a switch, as a table and as JSON. */
 #ifndef FAN_CMD_LAGS_H
 #define FAN_CMD_LAGS_H
 
@@ -9,7 +9,7 @@
 
 #include "ask.h"
 
-/* Ask one shard about all ranks of its job number `index`, FAN_LAGS_RANKS at a time, and
+/* Ask one shard about all ranks of its job number `index`, and about pairs of them, and
  * append each to `ranks`; print them to `f` as well, unless it is NULL, under a head unless
  * `*begun`.  Nothing is appended of a job whose ranks go in step, nor if there is no answer.
  * Returns how many jobs the switch has seen; 0: none, or no answer. */

@@ -388,6 +388,19 @@ static enum fan_verdict recv_lag(struct fan_switch *sw, const fan_peer *from,
 	return FAN_CTL;
 }
 
+/* No leading worker gets anything from here. */
+static enum fan_verdict recv_help(struct fan_switch *sw, const fan_peer *from,
+				  const struct fan_frag *f, struct fan_out *out)
+{
+	struct fan_query q;
+	if (fan_query_get(&q, f) != FAN_OK)
+		return fan_switch_drop(sw, FAN_DROP_FORMAT);
+	const struct fan_helps none = {.index = q.index, .first = q.first};
+	uint8_t *body = fan_out_scratch(out, FAN_CTL_BYTES_MAX);
+	fan_asked_put(from, FAN_TYPE_HELPS, f, body, fan_helps_put(body, &none), out);
+	return FAN_CTL;
+}
+
 void fan_control_prepare_echo(struct fan_switch *sw)
 {
 	const struct fan_echoed m = {
@@ -417,6 +430,7 @@ enum fan_verdict fan_control_recv(struct fan_switch *sw, uint64_t now_ns, const 
 	case FAN_TYPE_VIA: return fan_server_via(sw, now_ns, from, f, out);
 	case FAN_TYPE_TALLY: return recv_tally(sw, from, f, out);
 	case FAN_TYPE_LAG: return recv_lag(sw, from, f, out);
+	case FAN_TYPE_HELP: return recv_help(sw, from, f, out);
 	case FAN_TYPE_ECHO: return recv_echo(sw, from, f, out);
 	default: return fan_switch_drop(sw, FAN_DROP_TYPE);
 	}

@@ -460,6 +460,57 @@ size_t fan_lags_put(uint8_t *b, const struct fan_lags *m)
 	return (size_t)(p - b);
 }
 
+/* Pairs rise from `first` on, are of ranks that there are, and `next` is behind them. */
+static bool helps_are_sane(const struct fan_helps *m)
+{
+	uint32_t least = m->first;
+	bool sane = true;
+	for (unsigned i = 0; i < m->count; i++) {
+		const struct fan_help *h = &m->help[i];
+		sane &= h->pair >= least && h->pair / FAN_RANKS_MAX < m->ranks &&
+			h->pair % FAN_RANKS_MAX < m->ranks && h->parts > 0;
+		least = h->pair + UINT32_C(1);
+	}
+	return sane && (m->next == 0 || (m->next >= least && m->next > m->first));
+}
+
+enum fan_err fan_helps_get(struct fan_helps *m, const struct fan_frag *f)
+{
+	struct reader r = reader_of(f);
+	m->index = get16(&r);
+	m->jobs = get16(&r);
+	m->ranks = get16(&r);
+	m->first = get16(&r);
+	m->next = get16(&r);
+	m->count = get8(&r);
+	if (r.ok && (m->ranks > FAN_RANKS_MAX || m->count > FAN_HELPS_PAIRS))
+		return FAN_E_FORMAT;
+	for (unsigned i = 0; r.ok && i < m->count; i++) {
+		m->help[i].pair = get16(&r);
+		m->help[i].parts = get32(&r);
+	}
+	bool named = get_name(&r, &m->name_bytes, m->name);
+	if (r.ok && !named)
+		return FAN_E_SHORT;
+	return end(&r, r.ok && helps_are_sane(m));
+}
+
+size_t fan_helps_put(uint8_t *b, const struct fan_helps *m)
+{
+	uint8_t *p = put16(b, m->index);
+	p = put16(p, m->jobs);
+	p = put16(p, m->ranks);
+	p = put16(p, m->first);
+	p = put16(p, m->next);
+	p = put8(p, m->count);
+	for (unsigned i = 0; i < m->count; i++) {
+		p = put16(p, m->help[i].pair);
+		p = put32(p, m->help[i].parts);
+	}
+	p = put_name(p, m->name_bytes, m->name);
+	return (size_t)(p - b);
+}
+
 enum fan_err fan_echo_get(struct fan_echo *m, const struct fan_frag *f)
 {
 	struct reader r = reader_of(f);

@@ -119,7 +119,7 @@ struct fan_leave {
  * larger than its question. */
 struct fan_query {
 	uint16_t index; /* which job: 0, 1, ... */
-	uint16_t first; /* LAG: the first rank to be told about */
+	uint16_t first; /* LAG: the first rank to be told about.  HELP: the first pair */
 };
 
 /* REPORT. */
@@ -174,7 +174,7 @@ struct fan_standing {
 	uint16_t behind;	    /* fragments behind the furthest... */
 	uint16_t most;		    /* ...and the most they have been */
 	uint32_t lent;		    /* sums and parts that it was given to keep */
-	uint32_t owed;		    /* parts of its own that came late */
+	uint32_t owed;		    /* its own parts that others had to keep a sum for */
 	struct fan_cache_use cache; /* as it told */
 };
 
@@ -190,6 +190,30 @@ struct fan_lags {
 	uint16_t first; /* rank */
 	uint8_t count;	/* of ranks told about, from `first` on */
 	struct fan_standing rank[FAN_LAGS_RANKS];
+};
+
+/* HELP.  As QUERY, about pairs of ranks from `first` on. */
+
+/* A pair of ranks as a number: pairs are told in this order. */
+#define FAN_HELP_PAIR(helper, helped) ((helper)*FAN_RANKS_MAX + (helped))
+
+/* Rank pair / FAN_RANKS_MAX was given so many parts of rank pair % FAN_RANKS_MAX to keep. */
+struct fan_help {
+	uint16_t pair;
+	uint32_t parts; /* at least 1 */
+};
+
+/* HELPS.  Pairs that are left out have none. */
+struct fan_helps {
+	uint16_t index;
+	uint16_t jobs;	    /* as in LAGS... */
+	uint16_t ranks;	    /* ...of the job; index >= jobs: this and all below is 0 */
+	uint8_t name_bytes; /* 0: not known */
+	char name[FAN_NAME_MAX + 1];
+	uint16_t first; /* pair, as asked */
+	uint16_t next;	/* to ask from for the rest; 0: that was all */
+	uint8_t count;
+	struct fan_help help[FAN_HELPS_PAIRS]; /* pairs rise */
 };
 
 /* ECHO.  header: frag = chosen by the asker.  The body is filled up with zeros to the
@@ -222,6 +246,7 @@ enum fan_err fan_query_get(struct fan_query *m, const struct fan_frag *f);
 enum fan_err fan_report_get(struct fan_report *m, const struct fan_frag *f);
 enum fan_err fan_tallied_get(struct fan_tallied *m, const struct fan_frag *f);
 enum fan_err fan_lags_get(struct fan_lags *m, const struct fan_frag *f);
+enum fan_err fan_helps_get(struct fan_helps *m, const struct fan_frag *f);
 enum fan_err fan_echo_get(struct fan_echo *m, const struct fan_frag *f);
 enum fan_err fan_echoed_get(struct fan_echoed *m, const struct fan_frag *f);
 
@@ -237,6 +262,7 @@ size_t fan_query_put(uint8_t *b, const struct fan_query *m);
 size_t fan_report_put(uint8_t *b, const struct fan_report *m);
 size_t fan_tallied_put(uint8_t *b, const struct fan_tallied *m);
 size_t fan_lags_put(uint8_t *b, const struct fan_lags *m);
+size_t fan_helps_put(uint8_t *b, const struct fan_helps *m);
 size_t fan_echo_put(uint8_t *b, const struct fan_echo *m);     /* b: m->body_bytes bytes */
 size_t fan_echoed_put(uint8_t *b, const struct fan_echoed *m); /* b: FAN_ECHO_MIN; all of it */
 

@@ -58,6 +58,8 @@
 #define FAN_CACHE_MAX	65536 /* sums that one worker keeps for others */
 #define FAN_LEAD_ASKS	64    /* questions of others that a worker passes on at a time */
 #define FAN_LAGS_RANKS	4     /* that one LAGS tells about */
+#define FAN_HELPS_PAIRS 14    /* of ranks that one HELPS tells about... */
+#define FAN_HELPS_SCAN	4096  /* ...and that it looks at */
 
 /* Time, nanoseconds unless the name says otherwise */
 #define FAN_MS		     UINT64_C(1000000)

@@ -280,6 +280,15 @@ static struct fan_shared_job *find_place(struct fan_shared *sh, uint32_t id)
 	return j;
 }
 
+/* Child `now` is the rank that child `before` was, 0: that nobody was. */
+static void take_row(struct fan_shared *sh, uint16_t before, uint16_t now)
+{
+	if (before)
+		sh->helps[now - 1] = sh->helps[before - 1];
+	else
+		memset(&sh->helps[now - 1], 0, sizeof *sh->helps);
+}
+
 /* The home has told of a job that child `v->token` has a rank in, and under what name it has
  * joined if it is told just now. */
 static void install(struct fan_shared *sh, const struct fan_frag *f, const struct fan_via *v,
@@ -313,6 +322,7 @@ static void install(struct fan_shared *sh, const struct fan_frag *f, const struc
 	bool behind = fan_peer_token(&sh->children[v->token - 1].peer) != 0;
 	if (v->rank >= j->ranks || j->child[v->rank] == v->token || (j->route && behind))
 		return;
+	take_row(sh, j->child[v->rank], v->token);
 	j->child[v->rank] = v->token;
 	find_below(sh, j);
 }

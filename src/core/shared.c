@@ -25,6 +25,7 @@ size_t fan_shared_bytes(const struct fan_shared_config *cfg)
 		return 0;
 	return align_up(sizeof(struct fan_shared)) +
 	       align_up(cfg->children_max * sizeof(struct fan_child)) +
+	       align_up(cfg->children_max * sizeof(struct fan_help_row)) +
 	       align_up(cfg->routes * sizeof(struct fan_routed)) +
 	       align_up(FAN_ROUTE_LIVES * cfg->routes * sizeof(struct fan_shared_job)) +
 	       fan_sslots_bytes(cfg->slots, cfg->spares, cfg->payload_bytes);
@@ -41,6 +42,8 @@ struct fan_shared *fan_shared_init(void *mem, const struct fan_shared_config *cf
 	sh->children = (struct fan_child *)p;
 	memset(p, 0, cfg->children_max * sizeof *sh->children);
 	p += align_up(cfg->children_max * sizeof *sh->children);
+	sh->helps = (struct fan_help_row *)p;
+	p += align_up(cfg->children_max * sizeof *sh->helps);
 	sh->route = (struct fan_routed *)p;
 	p += align_up(cfg->routes * sizeof *sh->route);
 	sh->routed = (struct fan_shared_job *)p;
@@ -125,14 +128,6 @@ static void send_up(struct fan_shared *sh, const struct fan_shared_job *j,
 	send_slot(sh, slot, &up, out);
 }
 
-static void count_lent(struct fan_shared *sh, struct fan_shared_job *j, uint16_t rank)
-{
-	if (rank == FAN_RANK_NONE)
-		return;
-	sh->stats.lent++;
-	j->lead.lent[rank]++;
-}
-
 /* The slot's place is wanted: what it holds leaves to where it may wait, if it has not yet. */
 static void evict(struct fan_shared *sh, const struct fan_sslot *slot, struct fan_out *out)
 {
@@ -141,7 +136,7 @@ static void evict(struct fan_shared *sh, const struct fan_sslot *slot, struct fa
 	struct fan_shared_job *j = fan_shared_job_of(sh, slot->job, slot->epoch);
 	FAN_COUNT(sh, j, evictions);
 	const struct fan_goal goal = fan_lead_goal(sh, j, slot->frag);
-	count_lent(sh, j, goal.rank);
+	fan_lead_lend(sh, j, &goal, slot->frag, slot->seen);
 	send_slot(sh, slot, &goal, out);
 }
 
@@ -192,7 +187,7 @@ static enum fan_verdict pass_loose(struct fan_shared *sh, struct fan_shared_job 
 				   const struct fan_part *p, uint16_t met, struct fan_out *out)
 {
 	const struct fan_goal goal = fan_lead_goal(sh, j, p->f->frag);
-	count_lent(sh, j, goal.rank);
+	fan_lead_lend(sh, j, &goal, p->f->frag, p->ranks);
 	return pass_on(p->f, met, &goal, out);
 }
 
@@ -200,8 +195,6 @@ static enum fan_verdict pass_loose(struct fan_shared *sh, struct fan_shared_job 
 static enum fan_verdict come_late(struct fan_shared *sh, struct fan_shared_job *j,
 				  const struct fan_part *p, struct fan_out *out)
 {
-	if (!p->wide)
-		j->lead.owed[p->first]++;
 	sh->stats.late++;
 	return pass_loose(sh, j, p, 0, out);
 }
@@ -540,8 +533,9 @@ enum fan_verdict fan_shared_recv(struct fan_shared *sh, uint64_t now_ns, fan_pee
 	if (marked && (f.type == FAN_TYPE_DATA || f.type == FAN_TYPE_RESULT))
 		f.flags |= FAN_F_ECN;
 	bool above = false;
-	if (f.type == FAN_TYPE_QUERY || f.type == FAN_TYPE_ECHO || f.type == FAN_TYPE_TALLY ||
-	    f.type == FAN_TYPE_LAG)
+	if (f.type >= FAN_TYPE_CTL &&
+	    (f.type == FAN_TYPE_QUERY || f.type == FAN_TYPE_ECHO || f.type == FAN_TYPE_TALLY ||
+	     f.type == FAN_TYPE_LAG || f.type == FAN_TYPE_HELP))
 		return fan_usage_recv(sh, &from, &f, out);
 	why = fan_routed_direction(sh, &from, &f, &above);
 	if (why >= 0)

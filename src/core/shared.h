@@ -75,15 +75,18 @@ struct fan_shared_report {
 struct fan_lag {
 	const char *name; /* of the job, the shared switch's; empty: not known */
 	uint32_t job, epoch;
-	uint16_t ranks;	 /* of the job */
-	bool ahead;	 /* ranks may run ahead: what follows is kept only then */
-	bool straggles;	 /* far behind the furthest */
-	bool offers;	 /* has a cache for others' sums... */
-	bool full;	 /* ...without room, as far as is known */
-	uint64_t next;	 /* the fragment that it comes to */
-	uint64_t behind; /* fragments behind the furthest */
-	uint32_t lent;	 /* sums and parts that it was given to keep */
-	uint32_t owed;	 /* parts of its own that came late */
+	uint16_t ranks;	       /* of the job */
+	bool ahead;	       /* ranks may run ahead: what follows is kept only then */
+	bool straggles;	       /* far behind the furthest */
+	bool offers;	       /* has a cache for others' sums... */
+	bool full;	       /* ...without room, as far as is known */
+	uint64_t next;	       /* the fragment that it comes to */
+	uint64_t behind;       /* fragments behind the furthest */
+	uint32_t lent;	       /* sums and parts that it was given to keep */
+	uint32_t owed;	       /* parts of its own that went loose while it was a straggler... */
+	const uint32_t *helps; /* ...and by rank, those that it was given to keep; until the next
+				* packet; NULL: none */
+	bool whole;	       /* all ranks are below this switch */
 };
 
 /* Bytes that a shared switch of this configuration needs; 0 if a field is out of range. */

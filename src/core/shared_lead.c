@@ -45,6 +45,48 @@ static bool straggles(const struct fan_pace *pace, unsigned rank)
 	return pace->next[rank] + FAN_LAG_FRAGS <= pace->front;
 }
 
+static struct fan_help_row *row_of(const struct fan_shared *sh, const struct fan_shared_job *j,
+				   uint16_t rank)
+{
+	if (rank >= j->ranks || !j->child[rank])
+		return NULL;
+	const struct fan_child *c = &sh->children[j->child[rank] - 1];
+	bool here = c->job == j->id && c->epoch == j->epoch; /* and not in a later life already */
+	return here ? &sh->helps[j->child[rank] - 1] : NULL;
+}
+
+const uint32_t *fan_lead_row(const struct fan_shared *sh, const struct fan_shared_job *j,
+			     uint16_t rank)
+{
+	const struct fan_help_row *row = row_of(sh, j, rank);
+	return row ? row->parts : NULL;
+}
+
+void fan_lead_lend(struct fan_shared *sh, struct fan_shared_job *j, const struct fan_goal *goal,
+		   uint64_t frag, const uint64_t *ranks)
+{
+	struct fan_lead *lead = &j->lead;
+	if (!lead->ahead)
+		return;
+	if (goal->rank != FAN_RANK_NONE) {
+		sh->stats.lent++;
+		lead->lent[goal->rank]++;
+	}
+	if (!fan_lead_is_late(j, frag)) /* no straggler has come to it */
+		return;
+	struct fan_help_row *row = row_of(sh, j, goal->rank);
+	for (unsigned i = 0; i < FAN_RANK_WORDS; i++) {
+		for (uint64_t rest = ranks[i]; rest; rest &= rest - 1) {
+			unsigned r = i * 64 + (unsigned)__builtin_ctzll(rest);
+			if (!straggles(&lead->pace, r))
+				continue;
+			lead->owed[r]++;
+			if (row)
+				row->parts[r]++;
+		}
+	}
+}
+
 /* How long it is now. */
 static uint64_t wait_ns(const struct fan_shared *sh, const struct fan_lead_wait *w)
 {
@@ -323,6 +365,8 @@ bool fan_shared_lag(const struct fan_shared *sh, unsigned index, uint16_t rank, 
 		.full = sh->now_ns < lead->full_until_ns && fan_ranks_has(lead->full, rank),
 		.lent = lead->lent[rank],
 		.owed = lead->owed[rank],
+		.helps = fan_lead_row(sh, j, rank),
+		.whole = j->children == j->ranks,
 	};
 	return true;
 }

@@ -47,7 +47,8 @@ struct fan_lead {
 	struct fan_lead_wait wait[FAN_RANKS_MAX + 1]; /* at leading workers, and above */
 	uint32_t share;				      /* of further blocks */
 	uint32_t lent[FAN_RANKS_MAX];		      /* by rank: what it was given to keep... */
-	uint32_t owed[FAN_RANKS_MAX];		      /* ...and its parts that came late */
+	uint32_t owed[FAN_RANKS_MAX];		      /* ...and its parts that went loose while it
+						       * was a straggler */
 };
 
 struct fan_shared_job;
@@ -61,6 +62,16 @@ struct fan_goal {
 /* Where what is loose of fragment `frag` goes. */
 struct fan_goal fan_lead_goal(const struct fan_shared *sh, const struct fan_shared_job *j,
 			      uint64_t frag);
+
+/* Parts of `ranks` for `frag`, one or a sum, go to `goal` for want of a slot: count who keeps
+ * them, and whose they are. */
+void fan_lead_lend(struct fan_shared *sh, struct fan_shared_job *j, const struct fan_goal *goal,
+		   uint64_t frag, const uint64_t *ranks);
+
+/* By rank of the job: its parts that were given to `rank` to keep, of those that it owed; NULL:
+ * there is nobody of that rank. */
+const uint32_t *fan_lead_row(const struct fan_shared *sh, const struct fan_shared_job *j,
+			     uint16_t rank);
 
 /* Parts of `ranks` have come for `frag`. */
 void fan_lead_note(struct fan_shared *sh, struct fan_shared_job *j, const struct fan_part *p);

@@ -21,6 +21,11 @@ struct fan_child {
 	char name[FAN_NAME_MAX + 1]; /* of the job, in its last JOIN */
 };
 
+/* By rank: its parts that a child was given to keep, of those that the rank owes. */
+struct fan_help_row {
+	uint32_t parts[FAN_RANKS_MAX];
+};
+
 /* As in struct fan_shared_stats, for one job. */
 struct fan_use {
 	uint64_t hits, taken, collisions, over_quota, passed;
@@ -62,6 +67,7 @@ struct fan_shared {
 				    const struct fan_frag *f);
 	struct fan_sslots slots;
 	struct fan_child *children; /* token - 1 is the index */
+	struct fan_help_row *helps; /* likewise; set when the child becomes a rank of a job */
 	uint64_t deadline_ns, now_ns;
 	struct fan_shared_stats stats;
 	uint8_t echoed[FAN_ECHO_MAX]; /* body of every ECHOED, which is cut to its length */

@@ -80,6 +80,32 @@ static void lags(const struct fan_shared *sh, struct fan_lags *m)
 		fan_lead_standing(sh, j, (uint16_t)(m->first + m->count), &m->rank[m->count]);
 }
 
+/* Which ranks were given parts of which others, from pair m->first on.  `at` may end as the
+ * pair behind the last possible one, which is 0 as m->next. */
+static void helps(const struct fan_shared *sh, struct fan_helps *m)
+{
+	const struct fan_shared_job *j = find(sh, m->index, &m->jobs);
+	unsigned at = m->first;
+	if (!j)
+		return;
+	m->ranks = j->ranks;
+	m->name_bytes = copy_name(m->name, j);
+	for (unsigned n = 0;
+	     n < FAN_HELPS_SCAN && m->count < FAN_HELPS_PAIRS && at < FAN_HELP_PAIR(j->ranks, 0u);
+	     n++) {
+		unsigned helper = at / FAN_RANKS_MAX, helped = at % FAN_RANKS_MAX;
+		const uint32_t *row = fan_lead_row(sh, j, (uint16_t)helper);
+		if (!row || helped >= j->ranks) {
+			at = FAN_HELP_PAIR(helper + 1, 0u);
+			continue;
+		}
+		if (row[helped])
+			m->help[m->count++] = (struct fan_help){(uint16_t)at, row[helped]};
+		at++;
+	}
+	m->next = at < FAN_HELP_PAIR(j->ranks, 0u) ? (uint16_t)at : 0;
+}
+
 /* As the home would tell it, as far as it is known here. */
 static void report(const struct fan_shared *sh, struct fan_report *r)
 {
@@ -125,6 +151,10 @@ enum fan_verdict fan_usage_recv(struct fan_shared *sh, const fan_peer *from,
 		struct fan_lags m = {.index = q.index, .first = q.first};
 		lags(sh, &m);
 		fan_asked_put(from, FAN_TYPE_LAGS, f, body, fan_lags_put(body, &m), out);
+	} else if (f->type == FAN_TYPE_HELP) {
+		struct fan_helps m = {.index = q.index, .first = q.first};
+		helps(sh, &m);
+		fan_asked_put(from, FAN_TYPE_HELPS, f, body, fan_helps_put(body, &m), out);
 	} else {
 		struct fan_tallied m = {.index = q.index};
 		fan_shared_tally(sh, &m);

@@ -140,7 +140,7 @@ int fan_wire_get(struct fan_frag *f, const uint8_t *p, size_t len)
 	f->payload_bytes = len - FAN_HEAD_BYTES;
 	if (!check_matches(f, p))
 		return FAN_DROP_CHECK;
-	bool ctl = f->type >= FAN_TYPE_JOIN && f->type <= FAN_TYPE_LAGS;
+	bool ctl = f->type >= FAN_TYPE_JOIN && f->type <= FAN_TYPE_HELPS;
 	if (!ctl && (f->type < FAN_TYPE_DATA || f->type > FAN_TYPE_PACE))
 		return FAN_DROP_TYPE;
 	if (f->flags & ~FAN_F_KNOWN || (ctl && !(f->flags & FAN_F_SUMMED)))

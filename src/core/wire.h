@@ -53,6 +53,8 @@ enum fan_type {
 	FAN_TYPE_TALLIED = 47,	  /* switch -> asker */
 	FAN_TYPE_LAG = 48,	  /* anyone -> switch: how do the ranks of job number i stand */
 	FAN_TYPE_LAGS = 49,	  /* switch -> asker */
+	FAN_TYPE_HELP = 50,	  /* anyone -> switch: which of its ranks keep for which */
+	FAN_TYPE_HELPS = 51,	  /* switch -> asker */
 };
 
 /* Flags.  A packet with a bit that is not named here is malformed. */

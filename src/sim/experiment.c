@@ -373,6 +373,7 @@ void fan_experiment_end(struct fan_experiment *e)
 		for (uint32_t r = 0; j->trainer && r < j->cfg.ranks; r++)
 			fan_trainer_free(&j->trainer[r]);
 		free(j->trainer);
+		fan_standings_free(&j->standings);
 		fan_trainer_unshare(&j->shared);
 	}
 	for (uint32_t n = 0; e->aggregator && n < e->scenario->nodes; n++) {

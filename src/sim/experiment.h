@@ -7,6 +7,7 @@
 #include "observer.h"
 #include "scenario.h"
 #include "sharer.h"
+#include "standing.h"
 #include "traffic.h"
 #include "trainer.h"
 #include "weather.h"
@@ -25,7 +26,8 @@ struct fan_conductor {
 struct fan_experiment_job {
 	struct fan_job_config cfg; /* the scenario's, with the aggregator's address */
 	struct fan_trainer_shared shared;
-	struct fan_trainer *trainer; /* by rank */
+	struct fan_trainer *trainer;	/* by rank */
+	struct fan_standings standings; /* no ranks: they do not run ahead of each other */
 };
 
 struct fan_experiment {

@@ -3,56 +3,86 @@
 
 #include "experiment.h"
 
-/* How far each rank of the job is behind the furthest. */
-static void note_lags(struct fan_experiment_job *j)
+/* How far each rank of the job is behind the furthest, and what it keeps. */
+static void note_lags(struct fan_experiment_job *j, uint64_t now_ns)
 {
+	struct fan_standing_at at[FAN_RANKS_MAX];
 	uint64_t front = 0;
 	for (uint32_t r = 0; r < j->cfg.ranks; r++) {
 		struct fan_trainer *t = &j->trainer[r];
 		if (!t->core || fan_worker_phase(t->core) != FAN_W_READY)
 			return; /* not all are there */
-		t->lag.next = fan_worker_stats(t->core)->next;
+		const struct fan_worker_stats *st = fan_worker_stats(t->core);
+		t->lag.next = st->next;
+		at[r].kept = st->cache.open;
 		front = t->lag.next > front ? t->lag.next : front;
 	}
 	for (uint32_t r = 0; r < j->cfg.ranks; r++) {
 		struct fan_trainer_lag *lag = &j->trainer[r].lag;
-		uint64_t behind = front - lag->next;
-		lag->sum += behind;
-		lag->max = behind > lag->max ? behind : lag->max;
+		at[r].behind = front - lag->next;
+		lag->sum += at[r].behind;
+		lag->max = at[r].behind > lag->max ? at[r].behind : lag->max;
 		lag->samples++;
 	}
+	fan_standings_look(&j->standings, now_ns, at);
 }
 
-/* What the switch counts of the job's ranks; 0 after a restart: what it said last holds. */
-static void note_loans(struct fan_experiment_job *j, const struct fan_sharer *h)
+static uint64_t id_of(const struct fan_lag *lag)
 {
-	struct fan_lag lag;
-	for (unsigned i = 0; fan_shared_lag(h->core, i, 0, &lag); i++) {
-		if (!lag.ahead || strcmp(lag.name, j->cfg.name) != 0)
-			continue;
-		for (uint32_t r = 0; r < j->cfg.ranks; r++) {
-			struct fan_trainer_lag *mine = &j->trainer[r].lag;
-			if (!fan_shared_lag(h->core, i, (uint16_t)r, &lag))
-				break;
-			mine->lent = lag.lent > mine->lent ? lag.lent : mine->lent;
-			mine->owed = lag.owed > mine->owed ? lag.owed : mine->owed;
-		}
+	return (uint64_t)lag->job << 32 | lag->epoch;
+}
+
+/* The job's number at this switch, or -1.  After a restart it knows no names. */
+static int find_job(const struct fan_sharer *h, const struct fan_experiment_job *j,
+		    struct fan_lag *lag)
+{
+	for (unsigned i = 0; fan_shared_lag(h->core, i, 0, lag); i++) {
+		bool same = lag->name[0] ? strcmp(lag->name, j->cfg.name) == 0
+					 : id_of(lag) == j->standings.life[1];
+		if (lag->ahead && same)
+			return (int)i;
 	}
+	return -1;
+}
+
+/* What a switch counts of the job's ranks: the first that has all of them below, as only such a
+ * one lends, else the first that knows the job.  After its restart, or that of the job, it
+ * counts from 0; before, what it said last holds. */
+static void note_loans(const struct fan_experiment *e, struct fan_experiment_job *j)
+{
+	const struct fan_sharer *at = NULL;
+	struct fan_lag lag, found = {.whole = false};
+	unsigned index = 0;
+	uint64_t life[2] = {0};
+	for (uint32_t n = 0; n < e->scenario->nodes && !found.whole; n++) {
+		int i = e->sharer[n] ? find_job(e->sharer[n], j, &lag) : -1;
+		if (i < 0 || (at && !lag.whole))
+			continue;
+		at = e->sharer[n];
+		index = (unsigned)i;
+		found = lag;
+		life[0] = (uint64_t)n << 32 | at->restarts;
+		life[1] = id_of(&lag);
+	}
+	if (!at)
+		return;
+	fan_standings_life(&j->standings, life);
+	for (uint16_t r = 0; r < j->cfg.ranks && fan_shared_lag(at->core, index, r, &lag); r++)
+		fan_standings_count(&j->standings, r, &lag);
 }
 
 static void tick(void *self)
 {
 	struct fan_observer *o = self;
 	const struct fan_experiment *e = o->experiment;
+	uint64_t now_ns = o->next_ns;
 	o->next_ns += o->interval_ns;
 	for (uint32_t i = 0; i < e->scenario->jobs; i++) {
 		struct fan_experiment_job *j = &e->job[i];
-		if (!j->cfg.ahead)
+		if (!j->standings.ranks)
 			continue;
-		note_lags(j);
-		for (uint32_t n = 0; n < e->scenario->nodes; n++)
-			if (e->sharer[n])
-				note_loans(j, e->sharer[n]);
+		note_lags(j, now_ns);
+		note_loans(e, j);
 	}
 }
 
@@ -71,13 +101,18 @@ static const struct fan_actor_ops ops = {recv_packet, tick, deadline};
 
 bool fan_observer_begin(struct fan_observer *o, struct fan_experiment *e, uint64_t interval_ns)
 {
-	bool any = false;
-	for (uint32_t i = 0; i < e->scenario->jobs; i++)
-		any |= e->job[i].cfg.ahead != 0;
+	bool any = false, ok = true;
+	for (uint32_t i = 0; i < e->scenario->jobs; i++) {
+		struct fan_experiment_job *j = &e->job[i];
+		if (!j->cfg.ahead || j->shared.by_ring || j->cfg.ranks > FAN_RANKS_MAX)
+			continue;
+		any = true;
+		ok &= fan_standings_init(&j->standings, j->cfg.ranks, interval_ns);
+	}
 	*o = (struct fan_observer){
 		.experiment = e, .interval_ns = interval_ns, .next_ns = interval_ns};
-	if (!any)
-		return true;
+	if (!any || !ok)
+		return ok;
 	o->actor = fan_sim_add_actor(&e->sim, 0, o, &ops);
 	if (o->actor == FAN_SIM_NONE)
 		return false;

@@ -13,12 +13,6 @@
 #define TEXT_BYTES	256
 #define PLOT_SERIES_MAX 4
 
-static double real(const json_t *o, const char *key)
-{
-	const json_t *v = json_object_get(o, key);
-	return json_is_number(v) ? json_number_value(v) : NAN;
-}
-
 static const char *text(const json_t *o, const char *key)
 {
 	const char *s = json_string_value(json_object_get(o, key));
@@ -30,16 +24,6 @@ static void cell_seconds(FILE *f, double s)
 	char t[TEXT_BYTES] = "–";
 	if (!isnan(s))
 		fan_plot_seconds(t, sizeof t, s);
-	fprintf(f, "<td class=n>%s</td>", t);
-}
-
-static void cell_number(FILE *f, double v, const char *format)
-{
-	char t[TEXT_BYTES] = "–";
-	if (!isnan(v) && !strcmp(format, "G"))
-		snprintf(t, sizeof t, "%.4g", v);
-	else if (!isnan(v))
-		snprintf(t, sizeof t, "%.0f", v);
 	fprintf(f, "<td class=n>%s</td>", t);
 }
 
@@ -81,13 +65,13 @@ static void job_table(FILE *f, const json_t *jobs)
 		cell_text(f, text(j, "name"));
 		cell_text(f, text(j, "model"));
 		cell_text(f, text(j, "at"));
-		cell_number(f, real(j, "workers"), "");
-		cell_number(f, real(j, "iterations"), "");
-		cell_seconds(f, real(j, "jct_s"));
-		cell_seconds(f, real(j, "comm_s"));
-		cell_seconds(f, real(j, "wait_s"));
-		cell_number(f, real(j, "throughput_gbps_per_worker"), "G");
-		cell_number(f, real(j, "retransmissions"), "");
+		fan_report_cell(f, fan_report_real(j, "workers"), "");
+		fan_report_cell(f, fan_report_real(j, "iterations"), "");
+		cell_seconds(f, fan_report_real(j, "jct_s"));
+		cell_seconds(f, fan_report_real(j, "comm_s"));
+		cell_seconds(f, fan_report_real(j, "wait_s"));
+		fan_report_cell(f, fan_report_real(j, "throughput_gbps_per_worker"), "G");
+		fan_report_cell(f, fan_report_real(j, "retransmissions"), "");
 		fputs("<td class=bad>", f);
 		fan_plot_text(f, text(j, "error"));
 		fputs("</td></tr>\n", f);
@@ -103,12 +87,12 @@ static void job_table(FILE *f, const json_t *jobs)
 static void lane(FILE *f, const json_t *j, double y, double end_s)
 {
 	const json_t *ends = json_object_get(j, "iteration_ends_s");
-	double scale = LANE_WIDTH / end_s, from = real(j, "arrival_s");
+	double scale = LANE_WIDTH / end_s, from = fan_report_real(j, "arrival_s");
 	char t[TEXT_BYTES];
 	fprintf(f, "<text x=%.1f y=%.1f class=tick text-anchor=end>", LANE_LEFT - 8, y + 14);
 	fan_plot_text(f, text(j, "name"));
 	fputs("</text>", f);
-	double ready = real(j, "ready_s");
+	double ready = fan_report_real(j, "ready_s");
 	if (ready > from)
 		fprintf(f,
 			"<rect class=forming x=%.2f y=%.1f width=%.2f height=14><title>"
@@ -126,7 +110,7 @@ static void lane(FILE *f, const json_t *j, double y, double end_s)
 			i % 2, LANE_LEFT + from * scale, y + 3, (to - from) * scale, i + 1, t);
 		from = to;
 	}
-	double done = real(j, "arrival_s") + real(j, "jct_s");
+	double done = fan_report_real(j, "arrival_s") + fan_report_real(j, "jct_s");
 	if (done > from) /* iterations beyond those that are listed */
 		fprintf(f, "<rect class=\"lane l0\" x=%.2f y=%.1f width=%.2f height=14 />",
 			LANE_LEFT + from * scale, y + 3, (done - from) * scale);
@@ -137,7 +121,7 @@ static void time_line(FILE *f, const json_t *run)
 {
 	const json_t *jobs = json_object_get(run, "jobs");
 	size_t rows = json_array_size(jobs) < ROWS_MAX ? json_array_size(jobs) : ROWS_MAX, i;
-	double end_s = real(run, "end_s"), high = (double)rows * LANE_HEIGHT;
+	double end_s = fan_report_real(run, "end_s"), high = (double)rows * LANE_HEIGHT;
 	if (!(end_s > 0))
 		return;
 	fprintf(f,
@@ -156,37 +140,6 @@ static void time_line(FILE *f, const json_t *run)
 		lane(f, json_array_get(jobs, i), (double)i * LANE_HEIGHT, end_s);
 	fprintf(f, "<text class=name x=%.1f y=%.1f text-anchor=end>seconds</text></svg></figure>\n",
 		LANE_LEFT + LANE_WIDTH, high + 34);
-}
-
-/* Who ran ahead of whom, and kept what for others: jobs with "ahead". */
-static void ahead_table(FILE *f, const json_t *job)
-{
-	static const char *const key[] = {"lag_mean",	"lag_max",     "lent",	     "owed",
-					  "cache_peak", "cache_parts", "cache_done", "cache_early",
-					  "cache_over", NULL};
-	const json_t *ahead = json_object_get(job, "ahead");
-	size_t i;
-	json_t *rank;
-	if (!ahead)
-		return;
-	fputs("<h2>Ranks of ", f);
-	fan_plot_text(f, text(job, "name"));
-	fprintf(f,
-		"</h2><p>They may run %.0f fragments ahead of the slowest, and each keeps at most "
-		"%.0f sums for others.</p>\n<table><tr><th>rank<th>behind, mean<th>behind, most"
-		"<th>given to keep<th>came late<th>kept at most<th>parts kept<th>sums finished"
-		"<th>asked for<th>no room</tr>\n",
-		real(ahead, "window"), real(ahead, "cache_frags"));
-	json_array_foreach (json_object_get(ahead, "ranks"), i, rank) {
-		if (i == ROWS_MAX)
-			break;
-		fputs("<tr>", f);
-		cell_number(f, real(rank, "rank"), "");
-		for (unsigned k = 0; key[k]; k++)
-			cell_number(f, real(rank, key[k]), "");
-		fputs("</tr>\n", f);
-	}
-	fputs("</table>\n", f);
 }
 
 /* ---- switches and links ------------------------------------------------------------ */
@@ -214,7 +167,7 @@ static void series_plot(FILE *f, const json_t *sw, struct fan_plot *plot, const 
 		return;
 	double *x = y + (size_t)plot->lines * FAN_SERIES_MAX;
 	for (unsigned i = 0; i < FAN_SERIES_MAX; i++)
-		x[i] = real(s, "start_s") + (i + 1) * real(s, "interval_s");
+		x[i] = fan_report_real(s, "start_s") + (i + 1) * fan_report_real(s, "interval_s");
 	for (unsigned k = 0; k < plot->lines; k++) {
 		double *mine = y + (size_t)k * FAN_SERIES_MAX;
 		line[k] = (struct fan_plot_line){.name = plot->line[k].name, .x = x, .y = mine};
@@ -238,7 +191,7 @@ static void slot_plots(FILE *f, const json_t *sw)
 	};
 	char title[TEXT_BYTES];
 	snprintf(title, sizeof title, "%s: share of its %.0f slots, and of contributions",
-		 text(sw, "name"), real(sw, "slots"));
+		 text(sw, "name"), fan_report_real(sw, "slots"));
 	struct fan_plot plot = {
 		.title = title, .y_name = "share", .line = line, .lines = 3, .y_max = 1.05};
 	series_plot(f, sw, &plot, key, 1);
@@ -287,9 +240,9 @@ static void switch_table(FILE *f, const json_t *list, const char *const *key,
 		cell_text(f, text(s, "name"));
 		cell_text(f, text(s, "policy"));
 		for (unsigned k = 0; key[k]; k++)
-			cell_number(f, real(s, key[k]), k < 2 ? "G" : "");
-		cell_bytes(f, real(s, "rx_bytes"));
-		cell_bytes(f, real(s, "tx_bytes"));
+			fan_report_cell(f, fan_report_real(s, key[k]), k < 2 ? "G" : "");
+		cell_bytes(f, fan_report_real(s, "rx_bytes"));
+		cell_bytes(f, fan_report_real(s, "tx_bytes"));
 		fputs("</tr>\n", f);
 	}
 	fputs("</table>\n", f);
@@ -336,7 +289,8 @@ static void servers(FILE *f, const json_t *list)
 
 static int by_use(const void *a, const void *b)
 {
-	double x = real(*(json_t *const *)a, "use"), y = real(*(json_t *const *)b, "use");
+	double x = fan_report_real(*(json_t *const *)a, "use"),
+	       y = fan_report_real(*(json_t *const *)b, "use");
 	return (x < y) - (x > y);
 }
 
@@ -357,7 +311,7 @@ static void links(FILE *f, const json_t *list)
 	      "<th>overflows<th>lost<th>ECN</tr>\n",
 	      f);
 	for (size_t i = 0; i < n && i < LINK_ROWS; i++) {
-		double use = real(link[i], "use");
+		double use = fan_report_real(link[i], "use");
 		fputs("<tr>", f);
 		cell_text(f, text(link[i], "from"));
 		cell_text(f, text(link[i], "to"));
@@ -365,12 +319,12 @@ static void links(FILE *f, const json_t *list)
 			"<td class=n>%.1f %%</td><td><div class=bar><i style=\"width:%.1f%%\"></i>"
 			"</div></td>",
 			use * 100, (use < 1 ? use : 1) * 100);
-		cell_bytes(f, real(link[i], "bytes"));
-		cell_number(f, real(link[i], "packets"), "");
-		cell_bytes(f, real(link[i], "queue_max_bytes"));
-		cell_number(f, real(link[i], "overflows"), "");
-		cell_number(f, real(link[i], "lost"), "");
-		cell_number(f, real(link[i], "ecn_marked"), "");
+		cell_bytes(f, fan_report_real(link[i], "bytes"));
+		fan_report_cell(f, fan_report_real(link[i], "packets"), "");
+		cell_bytes(f, fan_report_real(link[i], "queue_max_bytes"));
+		fan_report_cell(f, fan_report_real(link[i], "overflows"), "");
+		fan_report_cell(f, fan_report_real(link[i], "lost"), "");
+		fan_report_cell(f, fan_report_real(link[i], "ecn_marked"), "");
 		fputs("</tr>\n", f);
 	}
 	fputs("</table>\n", f);
@@ -380,14 +334,15 @@ static void links(FILE *f, const json_t *list)
 static void one_run(FILE *f, const json_t *run)
 {
 	fputs("<div class=cards>", f);
-	card(f, "mean job completion", real(run, "avg_jct_s"));
-	card(f, "median", real(run, "p50_jct_s"));
-	card(f, "99th percentile", real(run, "p99_jct_s"));
-	card(f, "virtual time", real(run, "end_s"));
+	card(f, "mean job completion", fan_report_real(run, "avg_jct_s"));
+	card(f, "median", fan_report_real(run, "p50_jct_s"));
+	card(f, "99th percentile", fan_report_real(run, "p99_jct_s"));
+	card(f, "virtual time", fan_report_real(run, "end_s"));
 	fprintf(f, "<div class=card><b>%.4g M</b><span>fragment-hops</span></div></div>\n",
-		real(run, "fragment_hops") * 1e-6);
-	if (real(run, "failed_jobs") > 0)
-		fprintf(f, "<p class=bad>%.0f jobs have failed.</p>\n", real(run, "failed_jobs"));
+		fan_report_real(run, "fragment_hops") * 1e-6);
+	if (fan_report_real(run, "failed_jobs") > 0)
+		fprintf(f, "<p class=bad>%.0f jobs have failed.</p>\n",
+			fan_report_real(run, "failed_jobs"));
 	fputs("<h2>Jobs</h2>\n", f);
 	time_line(f, run);
 	job_table(f, json_object_get(run, "jobs"));
@@ -395,7 +350,7 @@ static void one_run(FILE *f, const json_t *run)
 	json_t *job;
 	json_array_foreach (json_object_get(run, "jobs"), i, job) {
 		if (i < ROWS_MAX)
-			ahead_table(f, job);
+			fan_report_ahead(f, job);
 	}
 	switches(f, json_object_get(run, "switches"));
 	servers(f, json_object_get(run, "servers"));
@@ -414,7 +369,8 @@ int fan_report_write(FILE *f, const json_t *result)
 		fprintf(f, "</h1><p class=sub>fanin sim, a sweep of %zu runs</p>\n",
 			json_array_size(runs));
 	else
-		fprintf(f, "</h1><p class=sub>fanin sim, seed %.0f</p>\n", real(result, "seed"));
+		fprintf(f, "</h1><p class=sub>fanin sim, seed %.0f</p>\n",
+			fan_report_real(result, "seed"));
 	if (runs)
 		fan_report_sweep(f, result);
 	else

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "report_page.h"
 
+#include <math.h>
+#include <string.h>
+
 #include "plot.h"
 
 static const char style[] =
@@ -31,11 +34,26 @@ static const char style[] =
 	".tick,.name{fill:var(--soft);font-size:12px}\n"
 	".line{fill:none;stroke-width:2;stroke-linejoin:round}.area{stroke:none;opacity:.18}\n"
 	".forming{fill:var(--grid)}.lane{fill:var(--k0)}.l1{opacity:.62}\n"
+	".cell{fill:var(--k0)}.cell.home{fill:var(--k1)}.in{fill:var(--fg);font-size:11px}\n"
 	".bar{background:var(--grid);border-radius:3px;height:8px;width:120px}\n"
 	".bar i{display:block;height:8px;border-radius:3px;background:var(--k0)}\n"
 	".legend span{margin-right:14px;white-space:nowrap;font-size:13px}\n"
 	".legend i{display:inline-block;width:11px;height:11px;border-radius:3px;"
 	"margin-right:6px}\n";
+
+double fan_report_real(const json_t *o, const char *key)
+{
+	const json_t *v = json_object_get(o, key);
+	return json_is_number(v) ? json_number_value(v) : NAN;
+}
+
+void fan_report_cell(FILE *f, double v, const char *format)
+{
+	char t[64] = "–";
+	if (!isnan(v))
+		snprintf(t, sizeof t, strcmp(format, "G") == 0 ? "%.4g" : "%.0f", v);
+	fprintf(f, "<td class=n>%s</td>", t);
+}
 
 void fan_report_head(FILE *f, const char *title)
 {

@@ -79,6 +79,42 @@ static const char *why_not(const struct fan_experiment *e, const struct sums *s)
 	return e->timed_out && !s->over ? "not over at limit_s" : NULL;
 }
 
+/* Whose parts rank `helper` was given to keep, by rank: those of which there are any. */
+static json_t *helps_json(const struct fan_standings *s, uint32_t helper)
+{
+	json_t *o = json_object();
+	char who[16];
+	for (uint32_t r = 0; r < s->ranks; r++) {
+		uint32_t parts = fan_standings_helps(s, helper, r);
+		snprintf(who, sizeof who, "%u", r);
+		if (parts)
+			fan_put_count(o, who, parts);
+	}
+	return o;
+}
+
+/* Means of the samples, a list for each rank; null where there was nothing to see. */
+static json_t *standings_json(const struct fan_standings *s)
+{
+	json_t *behind = json_array(), *kept = json_array();
+	for (uint32_t r = 0; r < s->ranks; r++) {
+		json_t *b = json_array(), *k = json_array();
+		for (uint32_t i = 0; i < s->count; i++) {
+			const struct fan_standing_at *at =
+				&s->sum[(size_t)r * FAN_STANDING_MAX + i];
+			double looks = s->weight[i];
+			json_array_append_new(b, looks > 0 ? json_real((double)at->behind / looks)
+							   : json_null());
+			json_array_append_new(k, looks > 0 ? json_real((double)at->kept / looks)
+							   : json_null());
+		}
+		json_array_append_new(behind, b);
+		json_array_append_new(kept, k);
+	}
+	return json_pack("{s:f, s:f, s:o, s:o}", "start_s", fan_seconds(s->start_ns), "interval_s",
+			 fan_seconds(s->interval_ns), "behind", behind, "cache_open", kept);
+}
+
 /* How each rank stood to the others, and what it kept for them. */
 static json_t *ahead_json(const struct fan_experiment_job *j)
 {
@@ -91,8 +127,9 @@ static json_t *ahead_json(const struct fan_experiment_job *j)
 		fan_put_count(o, "rank", r);
 		fan_put_real(o, "lag_mean", (double)t->lag.sum / (double)samples);
 		fan_put_count(o, "lag_max", t->lag.max);
-		fan_put_count(o, "lent", t->lag.lent);
-		fan_put_count(o, "owed", t->lag.owed);
+		fan_put_count(o, "lent", fan_standings_lent(&j->standings, r));
+		fan_put_count(o, "owed", fan_standings_owed(&j->standings, r));
+		json_object_set_new(o, "helps", helps_json(&j->standings, r));
 		fan_put_count(o, "cache_peak", c->peak);
 		fan_put_count(o, "cache_parts", c->parts);
 		fan_put_count(o, "cache_done", c->done);
@@ -100,8 +137,9 @@ static json_t *ahead_json(const struct fan_experiment_job *j)
 		fan_put_count(o, "cache_over", c->over);
 		json_array_append_new(list, o);
 	}
-	return json_pack("{s:I, s:I, s:o}", "window", (json_int_t)j->cfg.ahead, "cache_frags",
-			 (json_int_t)j->cfg.cache_frags, "ranks", list);
+	return json_pack("{s:I, s:I, s:o, s:o}", "window", (json_int_t)j->cfg.ahead, "cache_frags",
+			 (json_int_t)j->cfg.cache_frags, "ranks", list, "series",
+			 standings_json(&j->standings));
 }
 
 static json_t *job_json(const struct fan_experiment *e, uint32_t i, double *jct_s)
@@ -136,7 +174,7 @@ static json_t *job_json(const struct fan_experiment *e, uint32_t i, double *jct_
 	fan_put_count(o, "checked_elements", s.checked);
 	fan_put_count(o, "restarts", j->shared.lives);
 	json_object_set_new(o, "iteration_ends_s", iterations_of(j));
-	if (j->cfg.ahead)
+	if (j->standings.ranks)
 		json_object_set_new(o, "ahead", ahead_json(j));
 	fan_put_text(o, "error", error);
 	return o;

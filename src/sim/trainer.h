@@ -56,7 +56,6 @@ struct fan_trainer_times {
 struct fan_trainer_lag {
 	uint64_t next;		    /* the fragment that it comes to */
 	uint64_t sum, samples, max; /* fragments behind the furthest */
-	uint32_t lent, owed;	    /* as in struct fan_lag */
 };
 
 struct fan_trainer {

@@ -21,7 +21,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct fan_frag f = {.payload = data + 1, .payload_bytes = size - 1};
 	uint8_t again[BODY_MAX];
 	size_t bytes = 0;
-	unsigned kind = data[0] < 240 ? data[0] % 8 : data[0] < 252 ? 8 + data[0] % 3 : 11;
+	unsigned kind = data[0] < 240	? data[0] % 8
+			: data[0] < 252 ? 8 + data[0] % 3
+			: data[0] < 254 ? 11
+					: 12;
 	switch (kind) {
 	case 0: TRY(join); break;
 	case 1: TRY(welcome); break;
@@ -32,6 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	case 6: TRY(report); break;
 	case 10: TRY(tallied); break;
 	case 11: TRY(lags); break;
+	case 12: TRY(helps); break;
 	case 9: { /* what fills it up is not looked at */
 		struct fan_echoed m;
 		if (fan_echoed_get(&m, &f) == FAN_OK)

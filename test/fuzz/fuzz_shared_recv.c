@@ -98,6 +98,30 @@ static void raw(struct fuzz *z, unsigned from)
 	give(from, packet, fuzz_raw(z, packet), true);
 }
 
+/* The pairs of ranks can be asked for to their end. */
+static void ask_helps(void)
+{
+	uint8_t packet[512], body[FAN_REPORT_BYTES], scratch[FAN_SHARED_OUT_MAX * 256];
+	struct fan_out_item item[FAN_SHARED_OUT_MAX];
+	struct fan_query q = {.index = 0};
+	struct fan_helps m;
+	unsigned asked = 0;
+	do {
+		struct fan_frag f = {.type = FAN_TYPE_HELP, .sender = FAN_RANK_NONE};
+		struct fan_out out;
+		fan_out_init(&out, item, FAN_SHARED_OUT_MAX, scratch, sizeof scratch);
+		f.flags = FAN_F_SUMMED;
+		f.count = (uint16_t)fan_query_put(body, &q);
+		size_t len = fuzz_put(packet, &f, body, f.count);
+		fan_shared_recv(sh, now_ns, node(NODES), packet, len, false, &out);
+		FUZZ_CHECK(out.count == 1);
+		fuzz_look(packet, &item[0], &f);
+		FUZZ_CHECK(f.type == FAN_TYPE_HELPS && fan_helps_get(&m, &f) == FAN_OK);
+		FUZZ_CHECK(++asked <= FAN_RANKS_MAX);
+		q.first = m.next;
+	} while (m.next);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct fuzz z = {data, size};
@@ -137,6 +161,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		default: fragment(&z, from); break;
 		}
 	}
+	ask_helps();
 	struct fan_shared_report r;
 	fan_shared_report(sh, &r);
 	FUZZ_CHECK(r.slots_used <= cfg.slots);

@@ -96,7 +96,8 @@ ended() { # NAME RESULT
         rm -f "$dir"/*
 }
 
-# A rank that is slow all the time.  M is what is used at most; without caches nothing is lent.
+# Rank 3, slow all the time.  M is what is used at most, and somebody keeps for that rank; without
+# caches nothing is lent.
 slow_rank() { # POLICY CACHE FLAGS...
         policy=$1 most=$2
         shift 2
@@ -108,9 +109,10 @@ slow_rank() { # POLICY CACHE FLAGS...
         [ "$(largest ahead_frags)" -eq $ahead ] && [ "$(largest cache_peak)" -le "$most" ] &&
         [ "$(largest behind_most)" -ge 64 ] && [ "$(counted yields)" -gt 0 ] || result=1
         if [ "$most" -gt 0 ]; then
-                [ "$(counted lent)" -gt 0 ] && [ "$(largest lent)" -gt 0 ] || result=1
+                [ "$(counted lent)" -gt 0 ] && [ "$(largest lent)" -gt 0 ] &&
+                [ "$(largest 3)" -gt 0 ] || result=1 # in "helps", by rank
         else
-                [ "$(counted lent)" -eq 0 ] || result=1
+                [ "$(counted lent)" -eq 0 ] && [ -z "$(largest 3)" ] || result=1
         fi
         ended "$policy, a slow rank, caches of $most sums${1:+, $*}" $result
 }

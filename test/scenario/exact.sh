@@ -203,3 +203,50 @@ assert small["jobs"][0]["workers"] == 2 and small["jobs"][0]["iterations"] == 1,
 assert 10 < len(open(sys.argv[2]).readlines()) < 300
 PY
 echo 'the same bytes'
+
+# Ranks that run ahead of a slow one: who keeps for whom, as the switch counts it and as the caches
+# do; where none is slow, nobody.
+slow() { # FILE SLOW
+        "$fanin" sim ../../experiments/sa-atp/rotate.json -q --set jobs.0.model.numel=2000000 \
+                --set sample_us=100 --set topology.nodes.s0.slots=128 --set topology.links.1.gbps=10 \
+                --set jobs.0.ahead=8192 --set jobs.0.cache_frags=200 --set "jobs.0.slow=$2" --json "$1"
+}
+slow "$work/even.json" '[]'
+slow "$work/slow.json" '[{"rank": 5, "what": "sending", "speed": 0.3}]'
+python3 - "$work/even.json" "$work/slow.json" <<'PY'
+import json
+import sys
+
+SLOW = 5
+even, slow = (json.load(open(name))["jobs"][0]["ahead"] for name in sys.argv[1:])
+for ahead in (even, slow):
+    series = ahead["series"]
+    lists = series["behind"] + series["cache_open"]
+    assert len(lists) == 16 and 1 < len(lists[0]) <= 128, series
+    assert {len(one) for one in lists} == {len(lists[0])}, series
+    assert max(max(one) for one in series["cache_open"]) <= 200, series
+assert not any(r["helps"] or r["owed"] or r["lent"] for r in even["ranks"]), even
+parts = [sum(r["helps"].get(str(i), 0) for r in slow["ranks"]) for i in range(8)]
+assert parts[SLOW] > 1.2 * (sum(parts) - parts[SLOW]), parts
+for r in slow["ranks"]:
+    assert parts[r["rank"]] <= r["owed"], r
+    if r["rank"] == SLOW:  # its part is the last one of each sum
+        assert not r["helps"] and not r["lent"], r
+        continue
+    assert abs(r["lent"] - r["cache_parts"]) <= 5, r
+    assert abs(r["helps"][str(SLOW)] - r["cache_done"]) <= 5 < r["cache_done"], r
+behind = [sum(one) for one in slow["series"]["behind"]]
+assert behind[SLOW] > 10 * (sum(behind) - behind[SLOW]), behind
+PY
+"$fanin" sim ahead.json -q --report "$work/ahead.html"
+python3 - "$work/ahead.html" <<'PY'
+import re
+import sys
+
+page = open(sys.argv[1]).read()
+head, leads, a2tp = page.split("<h2>Ranks of ")
+assert "Who helps whom" in leads and "Sums kept for others" in leads, "the job with caches"
+assert 'class="cell"' in leads and 'class="cell home"' in leads
+assert "Sums kept for others" not in a2tp and 'class="cell"' not in a2tp, "the one without"
+assert "got " in a2tp and not re.search(r"\bnan\b|\binf\b", page)
+PY

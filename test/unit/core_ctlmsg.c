@@ -85,6 +85,17 @@ static const struct fan_lags lags = {
 		 {.cache = {65535, 65535, 65535}}},
 	.name_bytes = 2,
 	.name = "ab"};
+static const struct fan_helps helps = {.index = 2,
+				       .jobs = 3,
+				       .ranks = 256,
+				       .first = FAN_HELP_PAIR(1, 2),
+				       .next = FAN_HELP_PAIR(255, 255),
+				       .count = 3,
+				       .help = {{FAN_HELP_PAIR(1, 2), 1},
+						{FAN_HELP_PAIR(1, 255), ~0u},
+						{FAN_HELP_PAIR(255, 0), 7}},
+				       .name_bytes = 2,
+				       .name = "ab"};
 static const struct fan_echo echo = {.answer_bytes = 70, .body_bytes = 80};
 static const struct fan_echoed echoed = {.payload_bytes = 8832,
 					 .shards = 64,
@@ -128,6 +139,7 @@ KIND(query, query)
 KIND(report, report)
 KIND(tallied, tallied)
 KIND(lags, lags)
+KIND(helps, helps)
 KIND(echoed, echoed)
 
 static const struct kind kinds[] = {
@@ -136,7 +148,7 @@ static const struct kind kinds[] = {
 	{"state", put_state, get_state},       {"leave", put_leave, get_leave},
 	{"query", put_query, get_query},       {"report", put_report, get_report},
 	{"tallied", put_tallied, get_tallied}, {"echoed", put_echoed, get_echoed},
-	{"lags", put_lags, get_lags},
+	{"lags", put_lags, get_lags},	       {"helps", put_helps, get_helps},
 };
 
 static void ctlmsg__round_trip_and_every_truncation(void **state)
@@ -308,6 +320,10 @@ static void ctlmsg__an_answer_is_no_larger_than_its_question(void **state)
 	many.count = FAN_LAGS_RANKS;
 	many.name_bytes = FAN_NAME_MAX;
 	assert_true(fan_lags_put(body, &many) <= FAN_REPORT_BYTES);
+	struct fan_helps most = helps;
+	most.count = FAN_HELPS_PAIRS;
+	most.name_bytes = FAN_NAME_MAX;
+	assert_true(fan_helps_put(body, &most) <= FAN_REPORT_BYTES);
 	assert_int_equal(fan_query_put(body, &query), FAN_REPORT_BYTES);
 }
 
@@ -338,6 +354,43 @@ static void ctlmsg__lags_out_of_range(void **state)
 	struct fan_frag f = frag_of(fan_lags_put(body, &lags));
 	body[17] = FAN_LAGS_RANKS + 1;
 	assert_int_equal(fan_lags_get(&m, &f), FAN_E_FORMAT);
+}
+
+static int helps_with(struct fan_helps m)
+{
+	struct fan_frag f = frag_of(fan_helps_put(body, &m));
+	return fan_helps_get(&m, &f);
+}
+
+/* Pairs that rise and a `next` behind them end every asker's loop. */
+static void ctlmsg__helps_out_of_range(void **state)
+{
+	(void)state;
+	struct fan_helps m = helps;
+#define SAYS_NO(field, value)                                                                      \
+	do {                                                                                       \
+		m = helps;                                                                         \
+		m.field = value;                                                                   \
+		assert_int_equal(helps_with(m), FAN_E_FORMAT);                                     \
+	} while (0)
+	SAYS_NO(ranks, 257);
+	SAYS_NO(ranks, 255); /* and there is a rank 255 */
+	SAYS_NO(first, FAN_HELP_PAIR(1, 3));
+	SAYS_NO(next, FAN_HELP_PAIR(255, 0));
+	SAYS_NO(help[1].pair, FAN_HELP_PAIR(1, 2));
+	SAYS_NO(help[1].parts, 0);
+#undef SAYS_NO
+	m = helps;
+	m.next = 0;
+	assert_int_equal(helps_with(m), FAN_OK);
+	m.count = 0;
+	m.next = m.first;
+	assert_int_equal(helps_with(m), FAN_E_FORMAT);
+	m.next++;
+	assert_int_equal(helps_with(m), FAN_OK);
+	struct fan_frag f = frag_of(fan_helps_put(body, &helps));
+	body[10] = FAN_HELPS_PAIRS + 1;
+	assert_int_equal(fan_helps_get(&m, &f), FAN_E_FORMAT);
 }
 
 /* What a BEAT says of a cache is absent where there is none, and may be from an old worker. */
@@ -462,6 +515,7 @@ int main(void)
 		cmocka_unit_test(ctlmsg__states_that_contradict_themselves),
 		cmocka_unit_test(ctlmsg__an_answer_is_no_larger_than_its_question),
 		cmocka_unit_test(ctlmsg__lags_out_of_range),
+		cmocka_unit_test(ctlmsg__helps_out_of_range),
 		cmocka_unit_test(ctlmsg__cache_in_a_beat),
 		cmocka_unit_test(ctlmsg__echo),
 		cmocka_unit_test(ctlmsg__echoed_out_of_range),

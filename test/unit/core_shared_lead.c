@@ -106,20 +106,88 @@ static void lead__one_place_for_what_is_loose(void **state)
 	struct fan_partial p;
 	assert_true(fan_partial_get(&p, &bed.got[0].f, BED_RANKS));
 	assert_int_equal(p.ranks[0], 7);
+	assert_int_equal(lag_of(3).owed, 0);
+	assert_int_equal(bed_add(0, 3, 200, 8, 0, 0), FAN_PASS);
+	assert_in_range(goes_to(0), 0, 2);
+	assert_int_equal(lag_of(3).owed, 1);
 	uint32_t lent = lag_of((uint16_t)leader).lent;
 	assert_int_equal(bed_add(0, 3, frag, 8, 0, 0), FAN_PASS);
 	assert_int_equal(goes_to(0), leader);
 	assert_int_equal(bed.got[0].f.sender, 3);
 	assert_int_equal(bed.got[0].f.priority, leader);
 	assert_int_equal(lag_of((uint16_t)leader).lent, lent + 1);
-	assert_int_equal(lag_of(3).owed, 0); /* not so late */
-	assert_int_equal(bed_add(0, 3, 200, 8, 0, 0), FAN_PASS);
-	assert_in_range(goes_to(0), 0, 2);
-	assert_int_equal(lag_of(3).owed, 1);
+	assert_int_equal(lag_of(3).owed, 1); /* it has caught up */
 	/* what its slot still has is completed there */
 	assert_int_equal(bed_add(0, 3, 299, 8, 0, 0), FAN_DONE);
 	assert_int_equal(goes_to(0), -1);
 	bed_is_partial(0, 0, 299, 0xf, 15);
+}
+
+/* What the switch has sent away loose while its ranks were stragglers, by who got it. */
+static struct {
+	uint32_t parts[BED_RANKS + 1][BED_RANKS]; /* the last row: the home */
+	uint64_t next[BED_RANKS], front;
+} seen;
+
+/* Rank `rank` sends its part of fragment `n`; what leaves is noted. */
+static void send_noted(uint16_t rank, uint64_t n)
+{
+	seen.next[rank] = n + 1 > seen.next[rank] ? n + 1 : seen.next[rank];
+	seen.front = n + 1 > seen.front ? n + 1 : seen.front;
+	enum fan_verdict v = bed_add(0, rank, n, 1 << rank, 0, 0);
+	for (unsigned i = 0; i < bed.gots && v != FAN_DONE; i++) {
+		struct fan_part p;
+		int to = goes_to(i);
+		if (bed.got[i].f.type != FAN_TYPE_DATA)
+			continue;
+		assert_true(fan_part_get(&p, &bed.got[i].f, BED_RANKS));
+		for (unsigned r = 0; r < BED_RANKS; r++)
+			if (fan_ranks_has(p.ranks, r) && seen.next[r] + FAN_LAG_FRAGS <= seen.front)
+				seen.parts[to < 0 ? BED_RANKS : to][r]++;
+	}
+}
+
+static void counts_are_as_seen(void)
+{
+	uint32_t owed[BED_RANKS] = {0};
+	for (unsigned to = 0; to <= BED_RANKS; to++)
+		for (unsigned r = 0; r < BED_RANKS; r++)
+			owed[r] += seen.parts[to][r];
+	for (uint16_t r = 0; r < BED_RANKS; r++) {
+		struct fan_lag lag = lag_of(r);
+		assert_int_equal(lag.owed, owed[r]);
+		assert_memory_equal(lag.helps, seen.parts[r], sizeof seen.parts[r]);
+	}
+}
+
+/* Who keeps for whom: nobody for ranks at the front; each loose part of a straggler counts
+ * where it goes, by itself or in a sum. */
+static void lead__who_helps_whom(void **state)
+{
+	(void)state;
+	memset(&seen, 0, sizeof seen);
+	home_takes(1000);
+	for (uint64_t n = 0; n < 300; n++) {
+		home_takes(n % 64 < 48 ? 30000 : 1000); /* some parts are the home's */
+		for (uint16_t r = 0; r < 2; r++)
+			send_noted(r, n);
+	}
+	assert_true(fan_shared_stats(bed.sh)->lent > 0);
+	counts_are_as_seen();
+	assert_int_equal(lag_of(2).owed + lag_of(3).owed, 0);
+	for (uint64_t n = 0; n < 200; n++) {
+		send_noted(2, n);
+		if (n < 150)
+			send_noted(3, n);
+	}
+	counts_are_as_seen();
+	struct fan_lag lag[3] = {lag_of(0), lag_of(1), lag_of(2)};
+	uint32_t kept = lag[0].helps[3] + lag[1].helps[3] + lag[2].helps[3];
+	assert_int_equal(lag_of(3).owed, 150);
+	assert_in_range(kept, 50, 149);
+	assert_true(lag[0].helps[3] && lag[1].helps[3] && lag[0].helps[2]);
+	assert_true(lag[0].whole && lag[0].owed == 0 && lag[1].owed == 0);
+	assert_int_equal(seen.parts[BED_RANKS][3], 150 - kept);
 }
 
 /* Nobody to keep it: the home gets what is loose. */
@@ -251,6 +319,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		LEAD_TEST(lead__slots_give_way_to_who_is_far_ahead),
 		LEAD_TEST(lead__one_place_for_what_is_loose),
+		LEAD_TEST(lead__who_helps_whom),
 		LEAD_TEST(lead__server_where_nobody_leads),
 		LEAD_TEST(lead__sums_of_leading_workers_pass),
 		LEAD_TEST(lead__questions),

@@ -31,6 +31,17 @@ static struct fan_lags lags_of(uint16_t index, uint16_t first)
 	return m;
 }
 
+static struct fan_helps helps_of(uint16_t index, uint16_t first)
+{
+	struct fan_helps m;
+	assert_int_equal(ask_from(FAN_TYPE_HELP, index, first), FAN_CTL);
+	assert_int_equal(bed.got[0].f.type, FAN_TYPE_HELPS);
+	assert_int_equal(fan_helps_get(&m, &bed.got[0].f), FAN_OK);
+	assert_int_equal(m.index, index);
+	assert_int_equal(m.first, first);
+	return m;
+}
+
 static struct fan_tallied tally(uint16_t index)
 {
 	struct fan_tallied m;
@@ -200,14 +211,71 @@ static void usage__how_ranks_stand(void **state)
 	assert_int_equal(lags_of(0, 0).rank[1].cache.open, 3);
 }
 
+/* All pairs, a few at a time, whatever it is asked from on. */
+static void usage__who_helps_whom(void **state)
+{
+	(void)state;
+	struct fan_helps m = helps_of(0, 0);
+	assert_true(m.jobs == 2 && m.ranks == BED_RANKS && m.count == 0 && m.next == 0);
+	assert_true(helps_of(2, 0).jobs == 2 && helps_of(2, 0).ranks == 0);
+	uint32_t parts[BED_RANKS][BED_RANKS], got[BED_RANKS][BED_RANKS] = {{0}};
+	for (unsigned i = 0; i < BED_RANKS * BED_RANKS; i++)
+		parts[i / BED_RANKS][i % BED_RANKS] = i == 5 ? 0 : 1000 + i;
+	for (unsigned r = 0; r < BED_RANKS; r++)
+		memcpy(bed.sh->helps[bed.sh->job[0].child[r] - 1].parts, parts[r], sizeof *parts);
+	unsigned asked = 0;
+	uint16_t first = 0;
+	do {
+		m = helps_of(0, first);
+		for (unsigned i = 0; i < m.count; i++)
+			got[m.help[i].pair / FAN_RANKS_MAX][m.help[i].pair % FAN_RANKS_MAX] +=
+				m.help[i].parts;
+		first = m.next;
+	} while (first && ++asked < 100);
+	assert_int_equal(asked, 1); /* 15 pairs, 14 in the first answer */
+	assert_memory_equal(got, parts, sizeof got);
+	m = helps_of(0, FAN_HELP_PAIR(1, 1));
+	assert_int_equal(m.help[0].pair, FAN_HELP_PAIR(1, 2));
+	m = helps_of(0, FAN_HELP_PAIR(3, 3));
+	assert_true(m.count == 1 && m.next == 0 && m.help[0].parts == 1015);
+	m = helps_of(0, FAN_HELP_PAIR(3, 4));
+	assert_true(m.count == 0 && m.next == 0);
+	m = helps_of(0, UINT16_MAX);
+	assert_true(m.count == 0 && m.next == 0);
+	assert_int_equal(helps_of(1, 0).count, 0);
+	/* another child is that rank: what it said before is another's */
+	bed.sh->children[bed.sh->job[0].child[0] - 1].epoch++;
+	assert_int_equal(helps_of(0, 0).help[0].pair, FAN_HELP_PAIR(1, 0));
+}
+
+/* One question looks at so much, however many ranks there are. */
+static void usage__who_helps_whom_of_many(void **state)
+{
+	(void)state;
+	struct fan_shared_job *j = &bed.sh->job[0];
+	for (unsigned r = 0; r < FAN_RANKS_MAX; r++)
+		j->child[r] = j->child[0];
+	j->ranks = FAN_RANKS_MAX;
+	struct fan_helps m = helps_of(0, 0);
+	assert_true(m.count == 0 && m.next == FAN_HELPS_SCAN);
+	m = helps_of(0, UINT16_MAX - FAN_HELPS_SCAN);
+	assert_true(m.count == 0 && m.next == UINT16_MAX);
+	m = helps_of(0, UINT16_MAX - FAN_HELPS_SCAN + 1);
+	assert_true(m.count == 0 && m.next == 0);
+	bed.sh->helps[j->child[0] - 1].parts[255] = 9;
+	m = helps_of(0, UINT16_MAX);
+	assert_true(m.count == 1 && m.next == 0 && m.help[0].pair == UINT16_MAX);
+}
+
 #define BED_TEST(name) cmocka_unit_test_setup(name, bed_open)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		BED_TEST(usage__counts_by_job),	    BED_TEST(usage__preemptions_and_evictions),
-		BED_TEST(usage__names_and_weights), BED_TEST(usage__report_and_echo),
-		BED_TEST(usage__how_ranks_stand),
+		BED_TEST(usage__counts_by_job),		 BED_TEST(usage__preemptions_and_evictions),
+		BED_TEST(usage__names_and_weights),	 BED_TEST(usage__report_and_echo),
+		BED_TEST(usage__how_ranks_stand),	 BED_TEST(usage__who_helps_whom),
+		BED_TEST(usage__who_helps_whom_of_many),
 	};
 	return RUN(tests);
 }

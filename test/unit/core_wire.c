@@ -127,7 +127,7 @@ static void wire__drops_by_field(void **state)
 	assert_int_equal(verdict_of(&f, len), FAN_DROP_TYPE);
 	f.type = FAN_TYPE_PACE + 1;
 	assert_int_equal(verdict_of(&f, len), FAN_DROP_TYPE);
-	f.type = FAN_TYPE_LAGS + 1;
+	f.type = FAN_TYPE_HELPS + 1;
 	assert_int_equal(verdict_of(&f, len), FAN_DROP_TYPE);
 	f.type = FAN_TYPE_JOIN; /* not SUMMED */
 	assert_int_equal(verdict_of(&f, len), FAN_DROP_FORMAT);

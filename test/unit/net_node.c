@@ -308,7 +308,8 @@ static struct fan_frag question(enum fan_type type, uint8_t *body, size_t bytes)
 static void node__questions(void **state)
 {
 	(void)state;
-	static const uint8_t type[] = {FAN_TYPE_QUERY, FAN_TYPE_ECHO, FAN_TYPE_TALLY, FAN_TYPE_LAG};
+	static const uint8_t type[] = {FAN_TYPE_QUERY, FAN_TYPE_ECHO, FAN_TYPE_TALLY, FAN_TYPE_LAG,
+				       FAN_TYPE_HELP};
 	uint8_t packet[512], body[FAN_REPORT_BYTES] = {0};
 	for (unsigned kind = 1; kind < 4; kind++) {
 		begin(0);
