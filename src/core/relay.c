@@ -35,8 +35,9 @@ enum fan_verdict fan_relay_ask_who(struct fan_shared *sh, const fan_peer *to,
 }
 
 /* Which ranks are below, and where to send once for several. */
-static void find_below(const struct fan_shared *sh, struct fan_shared_job *j)
+static void find_below(struct fan_shared *sh, struct fan_shared_job *j)
 {
+	bool ahead = j->lead.ahead;
 	memset(j->below, 0, sizeof j->below);
 	memset(j->hops, 0, sizeof j->hops);
 	j->children = 0;
@@ -61,10 +62,12 @@ static void find_below(const struct fan_shared *sh, struct fan_shared_job *j)
 			if (fan_peer_equal(&j->hops[k], &j->hops[r]))
 				memset(&j->hops[r], 0, sizeof j->hops[r]);
 	}
+	if (j->lead.ahead != ahead)
+		fan_lead_divide(sh);
 }
 
 /* Forget what child number `token` was of the job. */
-static void leave_job(const struct fan_shared *sh, struct fan_shared_job *j, uint16_t token)
+static void leave_job(struct fan_shared *sh, struct fan_shared_job *j, uint16_t token)
 {
 	bool any = false;
 	for (unsigned r = 0; r < j->ranks; r++) {
@@ -75,8 +78,10 @@ static void leave_job(const struct fan_shared *sh, struct fan_shared_job *j, uin
 	}
 	if (any)
 		find_below(sh, j);
-	if (!j->children && !j->route)
+	if (!j->children && !j->route) {
 		j->used = false;
+		fan_lead_divide(sh);
+	}
 }
 
 static void forget(struct fan_shared *sh, uint16_t token)

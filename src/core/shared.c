@@ -63,7 +63,7 @@ enum fan_verdict fan_shared_drop(struct fan_shared *sh, enum fan_drop why)
 static struct fan_sslot *slot_of(const struct fan_shared *sh, const struct fan_shared_job *j,
 				 const struct fan_frag *f)
 {
-	return j->lead.ahead ? fan_sslots_in_line(&sh->slots, f, j->window)
+	return j->lead.ahead ? fan_lead_slot(sh, j, f->frag)
 			     : fan_sslots_at(&sh->slots, f, j->window);
 }
 

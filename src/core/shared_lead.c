@@ -9,6 +9,36 @@
 #define SHARE_STEP 32u	       /* more of them in the next block */
 #define SCATTER	   2654435769u /* 2^32 by the golden ratio: evenly, and in step with nothing */
 
+void fan_lead_divide(struct fan_shared *sh)
+{
+	uint32_t jobs = 0, slots = sh->slots.count, n = 0;
+	for (unsigned i = 0; i < FAN_JOBS_MAX; i++)
+		jobs += sh->job[i].used && sh->job[i].lead.ahead;
+	uint32_t each = jobs && slots / jobs ? slots / jobs : 1;
+	for (unsigned i = 0; i < FAN_JOBS_MAX; i++)
+		if (sh->job[i].used && sh->job[i].lead.ahead)
+			sh->job[i].lead.due = (struct fan_stretch){n++ * each % slots, each};
+}
+
+struct fan_sslot *fan_lead_slot(const struct fan_shared *sh, const struct fan_shared_job *j,
+				uint64_t frag)
+{
+	const struct fan_lead *lead = &j->lead;
+	return fan_sslots_in_line(&sh->slots, frag, j->window, lead->in[frag >= lead->since]);
+}
+
+/* Fragments that nobody has begun go to the stretch that is due; but not before those of the
+ * last change are over, since no more than two stretches are known. */
+static void move(struct fan_shared_job *j)
+{
+	struct fan_lead *lead = &j->lead;
+	if (fan_pace_slowest(&lead->pace, j->ranks) < lead->since)
+		return;
+	lead->in[0] = lead->in[1];
+	lead->in[1] = lead->due;
+	lead->since = lead->in[0].count ? lead->pace.front : 0;
+}
+
 /* Fragments in a block. */
 static uint64_t block_frags(const struct fan_shared_job *j)
 {
@@ -190,6 +220,9 @@ static void enter(struct fan_shared *sh, struct fan_shared_job *j)
 void fan_lead_note(struct fan_shared *sh, struct fan_shared_job *j, const struct fan_part *p)
 {
 	uint64_t front = j->lead.pace.front;
+	const struct fan_stretch *in = &j->lead.in[1], *due = &j->lead.due;
+	if (in->first != due->first || in->count != due->count)
+		move(j);
 	for (uint16_t r = p->first; r < j->ranks; r++) {
 		if (fan_ranks_has(p->ranks, r))
 			fan_pace_note(&j->lead.pace, r, p->f->frag);

@@ -37,7 +37,10 @@ struct fan_lead_wait {
 
 /* What a shared switch knows of a job's ranks, beyond who they are. */
 struct fan_lead {
-	bool ahead;			 /* the job has the option AHEAD */
+	bool ahead;		  /* the job has the option AHEAD */
+	struct fan_stretch due;	  /* its slots... */
+	struct fan_stretch in[2]; /* ...those of fragments before `since`, and from it on */
+	uint64_t since;
 	uint64_t offers[FAN_RANK_WORDS]; /* ranks below that have a cache */
 	uint64_t full[FAN_RANK_WORDS];	 /* of them: had no room... */
 	uint64_t full_until_ns;		 /* ...and are left in peace until then */
@@ -58,6 +61,14 @@ struct fan_goal {
 	fan_peer peer;
 	uint16_t rank;
 };
+
+/* Who there is has changed: divide the slots among the jobs whose ranks run ahead.  Each has a
+ * stretch of its own, since what lies in line would run into what others have in line. */
+void fan_lead_divide(struct fan_shared *sh);
+
+/* The slot of fragment `frag`. */
+struct fan_sslot *fan_lead_slot(const struct fan_shared *sh, const struct fan_shared_job *j,
+				uint64_t frag);
 
 /* Where what is loose of fragment `frag` goes. */
 struct fan_goal fan_lead_goal(const struct fan_shared *sh, const struct fan_shared_job *j,

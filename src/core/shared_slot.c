@@ -94,11 +94,10 @@ struct fan_sslot *fan_sslots_at(const struct fan_sslots *s, const struct fan_fra
 	return &s->slot[hash(f, place) * s->count >> 32];
 }
 
-struct fan_sslot *fan_sslots_in_line(const struct fan_sslots *s, const struct fan_frag *f,
-				     uint32_t window)
+struct fan_sslot *fan_sslots_in_line(const struct fan_sslots *s, uint64_t frag, uint32_t window,
+				     struct fan_stretch in)
 {
-	uint64_t first = hash(f, f->flags >> FAN_PROPOSAL_SHIFT) * s->count >> 32;
-	return &s->slot[(first + f->frag % window) % s->count];
+	return &s->slot[in.first + frag % window % (in.count ? in.count : s->count)];
 }
 
 bool fan_sslot_is_of(const struct fan_sslot *slot, const struct fan_frag *f)

@@ -67,10 +67,15 @@ void fan_sslots_init(struct fan_sslots *s, void *mem, uint32_t count, uint32_t s
 struct fan_sslot *fan_sslots_at(const struct fan_sslots *s, const struct fan_frag *f,
 				uint32_t window);
 
-/* The same of a job whose ranks run ahead of each other: one fragment behind the other, so
- * that those that meet in a slot are as far from each other as can be. */
-struct fan_sslot *fan_sslots_in_line(const struct fan_sslots *s, const struct fan_frag *f,
-				     uint32_t window);
+/* Slots that lie side by side; none: all there are. */
+struct fan_stretch {
+	uint32_t first, count;
+};
+
+/* The slot of fragment `frag` of a job whose ranks run ahead of each other: one behind the other
+ * in stretch `in`, so that those that meet in a slot are as far from each other as can be. */
+struct fan_sslot *fan_sslots_in_line(const struct fan_sslots *s, uint64_t frag, uint32_t window,
+				     struct fan_stretch in);
 
 /* Is the slot's key, which it may hold nothing of, that of `f`? */
 bool fan_sslot_is_of(const struct fan_sslot *slot, const struct fan_frag *f);

@@ -429,6 +429,18 @@ static void note_slowest(struct fan_worker *w, uint64_t frag)
 	w->window.limit = w->slowest + w->lead;
 }
 
+/* Run less far ahead: half of `now`, or of what it may be.  Once for what was sent in that time. */
+static void shorten_lead(struct fan_worker *w, const struct fan_wslot *s, uint64_t now)
+{
+	uint32_t least = fan_lead_least(w);
+	if (s->turn < w->lead_turn)
+		return;
+	now = (now < w->lead ? now : w->lead) / 2;
+	w->lead = (uint32_t)(now < least ? least : now);
+	w->lead_turn = w->window.turns + 1;
+	w->grow_turn = w->window.turns + UINT64_C(2) * w->lead;
+}
+
 /* Where the slot's next fragment looks for a shared slot: elsewhere, if this one has found
  * it taken.  All ranks have the same result, so they all look there. */
 static void note_way(struct fan_worker *w, struct fan_wslot *s, const struct fan_frag *f)
@@ -439,12 +451,14 @@ static void note_way(struct fan_worker *w, struct fan_wslot *s, const struct fan
 		w->stats.collisions++;
 	}
 	s->proposal = (uint8_t)proposal;
-	if (w->window.ahead)
-		note_slowest(w, s->frag + 1); /* all have sent it */
 	if (f->flags & FAN_F_ECN) {
 		w->stats.marks++;
 		fan_congestion_marked(&w->congestion);
+		if (w->window.ahead)
+			shorten_lead(w, s, w->lead);
 	}
+	if (w->window.ahead)
+		note_slowest(w, s->frag + 1); /* all have sent it */
 }
 
 static void note_timing(struct fan_worker *w, uint64_t now_ns, const struct fan_wslot *s,
@@ -537,17 +551,12 @@ static void set_lead(struct fan_worker *w, uint64_t now_ns, const struct fan_wsl
 		     const struct fan_frag *f)
 {
 	uint64_t now = s->frag < w->slowest ? 0 : s->frag + 1 - w->slowest;
-	uint32_t least = fan_lead_least(w), most = w->window.size;
+	uint32_t most = w->window.size;
 	if (s->flags & FAN_WSLOT_AGAIN)
 		return;
 	fan_rtt_answer(&w->rtt, now_ns - s->data_ns);
 	if (f->flags & (FAN_F_ECN | FAN_F_RESEND)) {
-		if (s->turn < w->lead_turn)
-			return;
-		now = (now < w->lead ? now : w->lead) / 2;
-		w->lead = (uint32_t)(now < least ? least : now);
-		w->lead_turn = w->window.turns + 1;
-		w->grow_turn = w->window.turns + UINT64_C(2) * w->lead;
+		shorten_lead(w, s, now);
 	} else if (now + w->congestion.max >= w->lead && s->turn >= w->grow_turn) {
 		bool never = w->lead_turn == 0; /* it had to: there is no need to be careful */
 		uint32_t more = w->lead / 8 + 1;

@@ -92,14 +92,15 @@ enum fan_verdict fan_transfer_need(struct fan_worker *w, uint64_t now_ns, const 
 enum fan_verdict fan_transfer_pace(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f);
 
 /* How far ahead of the slowest a worker may be in any case: a few times what it may have under
- * way, or as far as slots in a usual number allow; but as far as without running ahead. */
+ * way, or as far as slots in a usual number allow; but as far as without running ahead, and no
+ * further where queues are marked, since all of it may have to cross them unsummed. */
 #define FAN_LEAD_BURSTS 4
 #define FAN_LEAD_LEAST	256u
 static inline uint32_t fan_lead_least(const struct fan_worker *w)
 {
 	uint32_t burst = w->congestion.max, least = FAN_LEAD_BURSTS * burst;
 	least = least < FAN_LEAD_LEAST ? least : FAN_LEAD_LEAST;
-	least = least > burst ? least : burst;
+	least = least > burst && !w->congestion.marks ? least : burst;
 	return least < w->window.size ? least : w->window.size;
 }
 

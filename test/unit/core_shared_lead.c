@@ -312,6 +312,70 @@ static void lead__parts_that_go_by(void **state)
 	assert_int_equal(bed_add(0, 3, 5, 8, 0, 0), FAN_DROP);
 }
 
+static unsigned slot_of(unsigned job, uint64_t frag)
+{
+	const struct fan_shared_job *j = fan_shared_job_of(bed.sh, bed_job(job), BED_EPOCH);
+	return (unsigned)(fan_lead_slot(bed.sh, j, frag) - bed.sh->slots.slot);
+}
+
+/* All ranks of the job send fragments, and have the results. */
+static void all_run(unsigned job, uint64_t from, uint64_t to)
+{
+	for (uint64_t n = from; n < to; n++) {
+		for (uint16_t r = 0; r < BED_RANKS; r++)
+			assert_int_equal(bed_add(job, r, n, 1 << r, 0, 0),
+					 r + 1 < BED_RANKS ? FAN_WAIT : FAN_DONE);
+		bed_from_home(job, n, FAN_TYPE_RESULT);
+	}
+}
+
+/* Job 0 has all slots until job 1 comes, and again when it has gone.  What was begun stays. */
+static void lead__jobs_have_stretches_of_their_own(void **state)
+{
+	(void)state;
+	for (uint16_t r = 0; r < 3; r++)
+		for (uint64_t n = 0; n < 12; n++)
+			assert_int_equal(bed_add(0, r, n, 1 << r, 0, 0), FAN_WAIT);
+	assert_int_equal(slot_of(0, 11), 11);
+	assert_int_equal(slot_of(0, SLOTS + 1), 1);
+	bed_form(1);
+	all_run(1, 4, SLOTS / 2); /* the others are taken */
+	assert_int_equal(slot_of(1, 0), SLOTS / 2);
+	assert_int_equal(slot_of(1, SLOTS / 2), SLOTS / 2);
+	for (uint64_t n = 0; n < 12; n++) {
+		assert_int_equal(bed_add(0, 3, n, 8, 0, 0), FAN_DONE);
+		bed_is_partial(0, 0, n, 0xf, 15);
+		bed_from_home(0, n, FAN_TYPE_RESULT);
+	}
+	all_run(0, 12, 12 + SLOTS);
+	assert_int_equal(slot_of(0, 11), 11);
+	assert_int_equal(slot_of(0, 12), 12 % (SLOTS / 2));
+	assert_int_equal(slot_of(0, 12 + SLOTS), (12 + SLOTS) % (SLOTS / 2));
+	for (unsigned i = 0; i < 3; i++) { /* job 1 is silent */
+		bed.now_ns += FAN_CHILD_SILENT_NS / 2;
+		for (uint16_t r = 0; r < BED_RANKS; r++)
+			bed_beat(0, r);
+		fan_shared_tick(bed.sh, bed.now_ns);
+	}
+	assert_null(fan_shared_job_of(bed.sh, bed_job(1), BED_EPOCH));
+	all_run(0, 12 + SLOTS, 13 + SLOTS);
+	assert_int_equal(slot_of(0, 12 + SLOTS), 12);
+}
+
+/* Less than a slot for each. */
+static void lead__more_jobs_than_slots(void **state)
+{
+	(void)state;
+	bed.cfg.slots = 1;
+	bed_begin();
+	bed_form(0);
+	bed_form(1);
+	all_run(0, 0, 1);
+	assert_int_equal(slot_of(0, 0), 0);
+	assert_int_equal(bed_add(1, 0, 7, 1, 0, 0), FAN_WAIT);
+	assert_int_equal(slot_of(1, 7), 0);
+}
+
 #define LEAD_TEST(name) cmocka_unit_test_setup(name, open_ahead)
 
 int main(void)
@@ -325,6 +389,8 @@ int main(void)
 		LEAD_TEST(lead__questions),
 		LEAD_TEST(lead__pace),
 		LEAD_TEST(lead__parts_that_go_by),
+		LEAD_TEST(lead__jobs_have_stretches_of_their_own),
+		LEAD_TEST(lead__more_jobs_than_slots),
 	};
 	return RUN(tests);
 }

@@ -82,6 +82,58 @@ static void transfer__lead(void **state)
 	assert_in_range(st->next - st->slowest, 20, 4 * 8); /* four bursts are always allowed */
 }
 
+/* A marked result of fragment `frag`, of many; how many contributions follow. */
+static unsigned marked_result(uint64_t frag)
+{
+	static const int32_t sum[16];
+	const struct fan_frag r = {.frag = frag,
+				   .job = rig.job,
+				   .epoch = rig.epoch,
+				   .sender = FAN_RANK_NONE,
+				   .count = 16,
+				   .dtype = FAN_INT32,
+				   .flags = FAN_F_ECN | (frag ? 0 : FAN_F_FIRST),
+				   .type = FAN_TYPE_RESULT,
+				   .payload = (const uint8_t *)sum,
+				   .payload_bytes = sizeof sum};
+	rig.now_ns += 1000;
+	assert_int_equal(rig_recv(&r, false), FAN_DONE);
+	return contributions();
+}
+
+/* Where queues are marked, no further ahead than what may be under way. */
+static void transfer__marks_shorten_the_lead(void **state)
+{
+	(void)state;
+	static int32_t in[4096 * 16], out[4096 * 16];
+	const struct fan_worker_stats *st;
+	rig_ahead(4096, 8);
+	struct fan_op op = int_sum(in, out, 4096 * 16);
+	start(&op);
+	unsigned sent = contributions(), before;
+	for (unsigned n = sent; n; sent += n) {
+		rig.now_ns += 20000;
+		rig_pace(sent - 1, (uint16_t)sent);
+		n = sent < 400 ? contributions() : 0;
+	}
+	before = sent;
+	unsigned held = before / 2 - 20; /* the first one halves it */
+	for (unsigned frag = 0; frag < held; frag++)
+		sent += marked_result(frag);
+	assert_int_equal(sent, before);
+	for (unsigned frag = held; frag < sent && frag < 1000; frag++)
+		sent += marked_result(frag);
+	assert_true(sent > before);
+	for (unsigned i = 0; i < 8; i++) { /* all have arrived, and wait for the slowest */
+		st = fan_worker_stats(rig.w);
+		rig_pace(sent - 1, (uint16_t)(st->next - st->slowest));
+		sent += contributions();
+	}
+	assert_int_equal(fan_worker_stats(rig.w)->cwnd, 2);
+	st = fan_worker_stats(rig.w);
+	assert_int_equal(st->next - st->slowest, 8);
+}
+
 /* Results wait for others, and what has arrived is told by PACE. */
 static void transfer__runs_ahead(void **state)
 {
@@ -181,6 +233,7 @@ int main(void)
 		RIG_TEST(transfer__slow_others_hide_no_loss),
 		RIG_TEST(transfer__pace_where_nobody_runs_ahead),
 		RIG_TEST(transfer__lead),
+		RIG_TEST(transfer__marks_shorten_the_lead),
 	};
 	return RUN(tests);
 }
