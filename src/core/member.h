@@ -10,6 +10,7 @@
 #ifndef FAN_MEMBER_H
 #define FAN_MEMBER_H
 
+#include "gap.h"
 #include "pace.h"
 #include "route.h"
 #include "slot.h"
@@ -32,6 +33,9 @@ struct fan_member {
 	uint8_t way;	   /* number of the way by which it came last: its JOIN's priority */
 	uint16_t route;	   /* by which it came then; 0: none */
 	bool moved;	   /* it has just come by another way */
+	bool can_number;   /* its JOIN has the option NUMBERS... */
+	bool numbers;	   /* ...and it comes straight, so it does */
+	struct fan_gap gap; /* of its numbers, modulo 256 */
 };
 
 /* Why a job failed. */

@@ -178,6 +178,8 @@ void fan_switch_result(struct fan_switch *sw, struct fan_job *j, struct fan_roun
 		root = to_sender(it, j, &root);
 		put_result(it, j, round, &root, false);
 	}
+	uint32_t rounds = 2u * j->pool.window;
+	j->pool.rounds[j->results % rounds].numbered = (uint16_t)(round - j->pool.rounds);
 	j->results++;
 	sw->stats.results++;
 	fan_control_group_health(sw, j, FAN_RANK_NONE);
@@ -360,6 +362,46 @@ static enum fan_verdict recv_question(struct fan_switch *sw, const struct fan_jo
 	return FAN_CTL;
 }
 
+/* A rank has not heard results with these numbers, though later ones: replay them. */
+static enum fan_verdict recv_miss(struct fan_switch *sw, struct fan_job *j,
+				  const struct fan_frag *f, struct fan_out *out)
+{
+	unsigned replays = 0;
+	uint32_t rounds = 2u * j->pool.window;
+	for (unsigned i = 0; i < FAN_GAP_BITS && replays < FAN_MISS_MAX; i++) {
+		uint16_t number = (uint16_t)(f->count - i);
+		uint64_t ago = (uint16_t)(j->results - number);
+		if (!(f->frag >> i & 1) || ago > j->results || ago == 0)
+			continue;
+		uint64_t at = (j->results - ago) % rounds;
+		const struct fan_round *round = &j->pool.rounds[j->pool.rounds[at].numbered];
+		if (round->state != FAN_ROUND_DONE || round->number != number)
+			continue;
+		replay(sw, j, round, f, out);
+		replays++;
+	}
+	return replays ? FAN_REPLAY : fan_switch_drop(sw, FAN_DROP_STALE);
+}
+
+/* Some of what a rank has sent has not come, though later ones: ask for it. */
+static void ask_numbers(struct fan_switch *sw, const struct fan_job *j, uint16_t rank,
+			uint64_t missing, struct fan_out *out)
+{
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	it->peer = j->peers[rank];
+	struct fan_frag h = {
+		.frag = missing,
+		.count = j->members[rank].gap.last,
+		.job = fan_job_id_for(j, rank),
+		.epoch = j->epoch,
+		.sender = FAN_RANK_NONE,
+		.type = FAN_TYPE_MISS,
+		.op = FAN_BARRIER,
+	};
+	fan_wire_put(it->head, &h);
+	sw->stats.needs++;
+}
+
 /* The rank that speaks: the sender, or the leading worker that passes its question on. */
 static int speaker_of(const struct fan_job *j, const fan_peer *from, const struct fan_frag *f)
 {
@@ -392,7 +434,8 @@ enum fan_verdict fan_switch_recv(struct fan_switch *sw, uint64_t now_ns, fan_pee
 		return fan_switch_drop(sw, (unsigned)why);
 	if (f.type >= FAN_TYPE_CTL)
 		return fan_control_recv(sw, now_ns, &from, &f, out);
-	if (f.type != FAN_TYPE_DATA && f.type != FAN_TYPE_PROBE && f.type != FAN_TYPE_PACE)
+	if (f.type != FAN_TYPE_DATA && f.type != FAN_TYPE_PROBE && f.type != FAN_TYPE_PACE &&
+	    f.type != FAN_TYPE_MISS)
 		return fan_switch_drop(sw, FAN_DROP_TYPE);
 	if (marked && f.type == FAN_TYPE_DATA)
 		f.flags |= FAN_F_ECN;
@@ -409,7 +452,15 @@ enum fan_verdict fan_switch_recv(struct fan_switch *sw, uint64_t now_ns, fan_pee
 	j->members[speaker].heard_ns = now_ns;
 	if (j->state != FAN_JOB_READY)
 		return fan_switch_drop(sw, FAN_DROP_STATE);
+	struct fan_member *m = &j->members[f.sender];
+	if (m->numbers && f.type <= FAN_TYPE_PROBE) {
+		uint64_t missing = fan_gap_note(&m->gap, (int8_t)(f.priority - m->gap.last), false);
+		f.priority = 0;
+		if (missing)
+			ask_numbers(sw, j, f.sender, missing, out);
+	}
 	switch (f.type) {
+	case FAN_TYPE_MISS: return recv_miss(sw, j, &f, out);
 	case FAN_TYPE_DATA: return recv_data(sw, now_ns, j, &f, out);
 	case FAN_TYPE_PROBE: return recv_probe(sw, j, &f, out);
 	default: return recv_question(sw, j, &f, out);

@@ -257,6 +257,8 @@ static bool put_contribution(struct fan_worker *w, uint32_t i, bool again, struc
 	if (!again && fan_window_asks(&w->window, w->congestion.cwnd))
 		f.flags |= FAN_F_LEAD;
 	bool by = !again && goes_by(w, i);
+	if (w->numbers)
+		f.priority = (uint8_t)w->window.seq;
 	f.flags |= (uint16_t)((again || by ? FAN_F_RESEND : 0) |
 			      (w->cfg.options & FAN_JOIN_SUMMED ? FAN_F_SUMMED : 0));
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
@@ -277,16 +279,38 @@ static void put_probe(struct fan_worker *w, uint32_t i, struct fan_out *out)
 {
 	const struct fan_wslot *s = &w->window.slot[i];
 	struct fan_frag f = head_of(w, FAN_TYPE_PROBE, s->frag);
-	f.count = w->last_number;
+	f.count = w->gap.last;
+	f.priority = w->numbers ? (uint8_t)w->window.seq : 0;
 	f.flags = (uint16_t)((s->probes >= PROBES_SOFT ? FAN_F_RESEND : 0) |
 			     s->proposal << FAN_PROPOSAL_SHIFT);
 	fan_wire_put(fan_out_add(out, FAN_TO_PEER)->head, &f);
 	w->stats.probes++;
 }
 
+/* Ask for results that have not come, as many as one MISS may. */
+static void put_miss(struct fan_worker *w, struct fan_out *out)
+{
+	uint16_t since = (uint16_t)(w->gap.last - w->miss_at);
+	w->miss &= since < FAN_GAP_BITS ? ~(w->gap.heard >> since) : 0; /* some came meanwhile */
+	struct fan_frag f = head_of(w, FAN_TYPE_MISS, 0);
+	f.count = w->miss_at;
+	for (unsigned n = 0; n < FAN_MISS_MAX && w->miss; n++) {
+		uint64_t rest = w->miss & (w->miss - 1);
+		f.frag |= w->miss ^ rest;
+		w->miss = rest;
+	}
+	if (f.frag)
+		fan_wire_put(fan_out_add(out, FAN_TO_PEER)->head, &f);
+}
+
 bool fan_transfer_send(struct fan_worker *w, uint64_t now_ns, struct fan_out *out)
 {
 	unsigned what;
+	while (w->miss) {
+		if (!fan_out_fits(out, 1, 0))
+			return true;
+		put_miss(w, out);
+	}
 	for (;;) {
 		uint32_t i = fan_window_next(&w->window, w->congestion.cwnd, &what);
 		if (i == FAN_WSLOT_NONE)
@@ -471,8 +495,13 @@ static void note_timing(struct fan_worker *w, uint64_t now_ns, const struct fan_
  * were finished before it: how far along we have heard. */
 static void note_number(struct fan_worker *w, const struct fan_frag *f)
 {
-	if ((int16_t)(uint16_t)(f->sender - w->last_number) > 0)
-		w->last_number = f->sender;
+	int step = (int16_t)(uint16_t)(f->sender - w->gap.last);
+	uint64_t missing = fan_gap_note(&w->gap, step, f->flags & FAN_F_RESEND);
+	if (!missing || !w->numbers)
+		return;
+	uint16_t since = (uint16_t)(w->gap.last - w->miss_at);
+	w->miss = (since < FAN_GAP_BITS ? w->miss << since : 0) | missing;
+	w->miss_at = w->gap.last;
 }
 
 static enum fan_verdict result_of_piece(struct fan_worker *w, uint64_t now_ns,
@@ -593,5 +622,28 @@ enum fan_verdict fan_transfer_need(struct fan_worker *w, uint64_t now_ns, const 
 	if (!w->window.ahead) /* else slow links fill with questions faster than they empty */
 		fan_rtt_heard(&w->rtt);
 	fan_congestion_lost(&w->congestion);
+	return FAN_ASK;
+}
+
+enum fan_verdict fan_transfer_miss(struct fan_worker *w, const struct fan_frag *f)
+{
+	bool any = false;
+	for (unsigned k = 0; k < FAN_GAP_BITS && w->numbers; k++) {
+		uint32_t i = f->frag >> k & 1
+				     ? fan_window_numbered(&w->window, (uint8_t)(f->count - k))
+				     : FAN_WSLOT_NONE;
+		if (i == FAN_WSLOT_NONE)
+			continue;
+		struct fan_wslot *s = &w->window.slot[i];
+		bool is_data = s->seq == s->data_seq; /* probes have timers */
+		if (!is_data || s->asked >= FAN_MISS_RESENDS || !fan_window_need(&w->window, i))
+			continue;
+		s->asked++;
+		fan_congestion_lost(&w->congestion);
+		any = true;
+	}
+	if (!any)
+		return drop(w, FAN_DROP_STALE);
+	fan_rtt_heard(&w->rtt);
 	return FAN_ASK;
 }

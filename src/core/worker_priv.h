@@ -4,6 +4,7 @@
 #define FAN_WORKER_PRIV_H
 
 #include "congestion.h"
+#include "gap.h"
 #include "route.h"
 #include "rtt.h"
 #include "slot.h"
@@ -49,7 +50,10 @@ struct fan_worker {
 	struct fan_worker_stats stats;
 	enum fan_drop last_drop;
 
-	uint16_t last_number; /* highest number of a result heard */
+	struct fan_gap gap; /* of numbers of results heard */
+	bool numbers;	    /* what is sent; the switch asks by number, and so does this worker */
+	uint64_t miss;	    /* bit i: result number miss_at - i is to be asked for */
+	uint16_t miss_at;
 	struct fan_rtt rtt;
 	struct fan_congestion congestion;
 	struct fan_window window;
@@ -87,6 +91,9 @@ uint64_t fan_worker_interval_ns(const struct fan_worker *w);
 enum fan_verdict fan_transfer_result(struct fan_worker *w, uint64_t now_ns,
 				     const struct fan_frag *f);
 enum fan_verdict fan_transfer_need(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f);
+
+/* A MISS that is for this worker's job. */
+enum fan_verdict fan_transfer_miss(struct fan_worker *w, const struct fan_frag *f);
 
 /* A PACE that is for this worker's job. */
 enum fan_verdict fan_transfer_pace(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f);

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gap.h"
+
+static void set_few(struct fan_gap *g, unsigned few)
+{
+	g->few = (uint8_t)(few < FAN_GAP_AGAIN ? few : FAN_GAP_AGAIN);
+	g->asks = UINT64_C(1) << g->few | UINT64_C(1) << FAN_GAP_AGAIN;
+}
+
+void fan_gap_init(struct fan_gap *g, uint16_t last)
+{
+	*g = (struct fan_gap){.heard = UINT64_MAX, .last = last};
+	set_few(g, FAN_GAP_RESULTS);
+}
+
+static void come_late(struct fan_gap *g, unsigned behind, bool again)
+{
+	uint64_t bit = UINT64_C(1) << behind;
+	if (!again && !(g->heard & bit) && behind >= g->few)
+		set_few(g, 2u * g->few);
+	g->heard |= bit;
+}
+
+uint64_t fan_gap_jump(struct fan_gap *g, int step, bool again)
+{
+	if (step <= 0) {
+		if (step > -FAN_GAP_BITS)
+			come_late(g, (unsigned)-step, again);
+		return 0;
+	}
+	g->last = (uint16_t)(g->last + step);
+	if (step >= FAN_GAP_BITS) {
+		g->heard = 1;
+		return UINT64_MAX << g->few;
+	}
+	uint64_t passed = (UINT64_C(1) << step) - 1;
+	g->heard = g->heard << step | 1;
+	return ~g->heard & (passed << g->few | passed << FAN_GAP_AGAIN);
+}
