@@ -1,23 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gap.h"
 
-static void set_few(struct fan_gap *g, unsigned few)
-{
-	g->few = (uint8_t)(few < FAN_GAP_AGAIN ? few : FAN_GAP_AGAIN);
-	g->asks = UINT64_C(1) << g->few | UINT64_C(1) << FAN_GAP_AGAIN;
-}
-
 void fan_gap_init(struct fan_gap *g, uint16_t last)
 {
-	*g = (struct fan_gap){.heard = UINT64_MAX, .last = last};
-	set_few(g, FAN_GAP_RESULTS);
+	*g = (struct fan_gap){.heard = UINT64_MAX, .last = last, .few = FAN_GAP_RESULTS};
 }
 
 static void come_late(struct fan_gap *g, unsigned behind, bool again)
 {
 	uint64_t bit = UINT64_C(1) << behind;
 	if (!again && !(g->heard & bit) && behind >= g->few)
-		set_few(g, 2u * g->few);
+		g->few = 2 * g->few < FAN_GAP_AGAIN ? (uint8_t)(2 * g->few) : FAN_GAP_AGAIN;
 	g->heard |= bit;
 }
 

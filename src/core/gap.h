@@ -18,26 +18,24 @@
 
 struct fan_gap {
 	uint64_t heard; /* bit i: number last - i has come, or was none */
-	uint64_t asks;	/* bits that are looked at after each step */
 	uint16_t last;	/* the highest that has come */
-	uint8_t few;	/* FAN_GAP_RESULTS .. FAN_GAP_AGAIN */
+	uint8_t few;	/* that tell of a loss: FAN_GAP_RESULTS .. FAN_GAP_AGAIN */
 };
 
 /* The first number will be `last` + 1. */
 void fan_gap_init(struct fan_gap *g, uint16_t last);
 
-/* The same as fan_gap_note, for any step. */
+/* The same as fan_gap_note. */
 uint64_t fan_gap_jump(struct fan_gap *g, int step, bool again);
 
 /* Number last + `step` has come; `again`: not for the first time that it was sent.  Bit i of
  * the answer: last - i, by the new `last`, is to be asked for. */
 static inline uint64_t fan_gap_note(struct fan_gap *g, int step, bool again)
 {
-	if (step != 1)
+	if (step != 1 || g->heard != UINT64_MAX)
 		return fan_gap_jump(g, step, again);
-	g->last++;
-	g->heard = g->heard << 1 | 1;
-	return ~g->heard & g->asks;
+	g->last++; /* as it is nearly always */
+	return 0;
 }
 
 #endif

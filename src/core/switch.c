@@ -5,6 +5,8 @@
 #include "switch_priv.h"
 
 #define ALIGN	       64u
+#define OF_MEMBERS                                                                                 \
+	(1u << FAN_TYPE_DATA | 1u << FAN_TYPE_PROBE | 1u << FAN_TYPE_PACE | 1u << FAN_TYPE_MISS)
 #define CACHE_LINE     64u
 #define PREFETCH_BYTES 1536u /* beyond, the processor has seen the pattern */
 
@@ -402,22 +404,37 @@ static void ask_numbers(struct fan_switch *sw, const struct fan_job *j, uint16_t
 	sw->stats.needs++;
 }
 
+/* A DATA or PROBE of `m` has come, which numbers them. */
+static inline void note_number(struct fan_switch *sw, const struct fan_job *j, struct fan_member *m,
+			       const struct fan_frag *f, struct fan_out *out)
+{
+	uint64_t missing = fan_gap_note(&m->gap, (int8_t)(f->priority - m->gap.last), false);
+	if (missing)
+		ask_numbers(sw, j, f->sender, missing, out);
+}
+
 /* The rank that speaks: the sender, or the leading worker that passes its question on. */
 static int speaker_of(const struct fan_job *j, const fan_peer *from, const struct fan_frag *f)
 {
 	bool led = f->type == FAN_TYPE_PROBE && f->flags & FAN_F_LEAD;
 	uint16_t rank = led ? f->priority : f->sender;
-	if (!fan_job_is_member(j, rank, from) || f->sender >= j->ranks)
+	if (!fan_job_is_member(j, rank, from))
 		return -1;
-	return j->members[f->sender].flags & FAN_MEMBER_IN ? rank : -1;
+	if (led && (f->sender >= j->ranks || !(j->members[f->sender].flags & FAN_MEMBER_IN)))
+		return -1;
+	return rank;
 }
 
 /* Datagrams come in batches, one behind the other: bring the next one closer. */
 static void prefetch_next(const uint8_t *pkt, size_t len)
 {
 	size_t bytes = len < PREFETCH_BYTES ? len : PREFETCH_BYTES;
-	for (size_t at = 0; at < bytes; at += CACHE_LINE)
+	for (size_t at = 0; at < bytes; at += (size_t)4 * CACHE_LINE) { /* the loop counts, too */
 		__builtin_prefetch(pkt + len + at);
+		__builtin_prefetch(pkt + len + at + CACHE_LINE);
+		__builtin_prefetch(pkt + len + at + (size_t)2 * CACHE_LINE);
+		__builtin_prefetch(pkt + len + at + (size_t)3 * CACHE_LINE);
+	}
 }
 
 enum fan_verdict fan_switch_recv(struct fan_switch *sw, uint64_t now_ns, fan_peer from,
@@ -434,8 +451,7 @@ enum fan_verdict fan_switch_recv(struct fan_switch *sw, uint64_t now_ns, fan_pee
 		return fan_switch_drop(sw, (unsigned)why);
 	if (f.type >= FAN_TYPE_CTL)
 		return fan_control_recv(sw, now_ns, &from, &f, out);
-	if (f.type != FAN_TYPE_DATA && f.type != FAN_TYPE_PROBE && f.type != FAN_TYPE_PACE &&
-	    f.type != FAN_TYPE_MISS)
+	if (!(1u << f.type & OF_MEMBERS))
 		return fan_switch_drop(sw, FAN_DROP_TYPE);
 	if (marked && f.type == FAN_TYPE_DATA)
 		f.flags |= FAN_F_ECN;
@@ -449,16 +465,12 @@ enum fan_verdict fan_switch_recv(struct fan_switch *sw, uint64_t now_ns, fan_pee
 	int speaker = speaker_of(j, &from, &f);
 	if (speaker < 0)
 		return fan_switch_drop(sw, FAN_DROP_SENDER);
-	j->members[speaker].heard_ns = now_ns;
+	struct fan_member *m = &j->members[speaker];
+	m->heard_ns = now_ns;
 	if (j->state != FAN_JOB_READY)
 		return fan_switch_drop(sw, FAN_DROP_STATE);
-	struct fan_member *m = &j->members[f.sender];
-	if (m->numbers && f.type <= FAN_TYPE_PROBE) {
-		uint64_t missing = fan_gap_note(&m->gap, (int8_t)(f.priority - m->gap.last), false);
-		f.priority = 0;
-		if (missing)
-			ask_numbers(sw, j, f.sender, missing, out);
-	}
+	if (m->numbers && f.type <= FAN_TYPE_PROBE)
+		note_number(sw, j, m, &f, out);
 	switch (f.type) {
 	case FAN_TYPE_MISS: return recv_miss(sw, j, &f, out);
 	case FAN_TYPE_DATA: return recv_data(sw, now_ns, j, &f, out);
