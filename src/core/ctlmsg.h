@@ -12,11 +12,11 @@
 #include "wire.h"
 
 enum fan_join_option {
-	FAN_JOIN_GROUP = 1 << 0,  /* I can listen to a multicast group */
-	FAN_JOIN_SUMMED = 1 << 1, /* checksums cover the payloads of this job */
-	FAN_JOIN_WIDE = 1 << 2,	  /* slots hold twice the payload: half types at full size */
-	FAN_JOIN_AHEAD = 1 << 3,  /* ranks run ahead of each other by the window, and have no
-				   * more than a burst under way */
+	FAN_JOIN_GROUP = 1 << 0,   /* I can listen to a multicast group */
+	FAN_JOIN_SUMMED = 1 << 1,  /* checksums cover the payloads of this job */
+	FAN_JOIN_WIDE = 1 << 2,	   /* slots hold twice the payload: half types at full size */
+	FAN_JOIN_AHEAD = 1 << 3,   /* ranks run ahead of each other by the window, and have no
+				    * more than a burst under way */
 	FAN_JOIN_NUMBERS = 1 << 4, /* I can number what I send, and heed MISS */
 };
 

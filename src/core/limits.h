@@ -61,8 +61,8 @@
 
 /* Time, nanoseconds unless the name says otherwise */
 #define FAN_MS		     UINT64_C(1000000)
-#define FAN_RTO_MIN_NS	     (1 * FAN_MS)   /* RFC 6298 asks 1 s; a rack answers in less */
-#define FAN_RTO_FIRST_NS     (FAN_MS / 5)   /* likewise of the first, where losses show by numbers */
+#define FAN_RTO_MIN_NS	     (1 * FAN_MS) /* RFC 6298 asks 1 s; a rack answers in less */
+#define FAN_RTO_FIRST_NS     (FAN_MS / 5) /* likewise of the first, where losses show by numbers */
 #define FAN_RTO_MAX_NS	     (100 * FAN_MS) /* before back-off */
 #define FAN_RTO_BACKOFF_MAX  5		    /* doublings: at most 1.6 s between probes */
 #define FAN_TAIL_PROBES	     64		    /* fragments probed for when nothing comes any more */

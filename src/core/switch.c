@@ -4,7 +4,7 @@
 #include "reduce.h"
 #include "switch_priv.h"
 
-#define ALIGN	       64u
+#define ALIGN 64u
 #define OF_MEMBERS                                                                                 \
 	(1u << FAN_TYPE_DATA | 1u << FAN_TYPE_PROBE | 1u << FAN_TYPE_PACE | 1u << FAN_TYPE_MISS)
 #define CACHE_LINE     64u

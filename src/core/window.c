@@ -7,6 +7,8 @@
 
 #define LOG_FACTOR 4u /* entries per slot */
 #define GAPS_AHEAD 2u /* probes that one result draws where ranks run ahead of each other */
+#define GAP_NUMBERS                                                                                \
+	16u	      /* later ones answered that make one late where it has not shown by number */
 #define TAIL_AHEAD 8u /* of FAN_TAIL_PROBES, where parts from long ago are in flight */
 
 size_t fan_window_bytes(uint32_t max)
@@ -199,9 +201,10 @@ void fan_window_unget(struct fan_window *w, uint32_t i, unsigned what)
 	w->slot[i].flags = (uint8_t)(w->slot[i].flags | FAN_WSLOT_URGENT | what);
 }
 
-void fan_window_by_number(struct fan_window *w)
+void fan_window_by_number(struct fan_window *w, bool shows)
 {
-	w->gap = w->size / 4 > FAN_GAP_RESULTS ? w->size / 4 : FAN_GAP_RESULTS;
+	uint32_t many = w->size / 4 > GAP_NUMBERS ? w->size / 4 : GAP_NUMBERS;
+	w->gap = shows ? many : FAN_GAP_RESULTS;
 }
 
 static struct fan_wlog_entry *log_at(const struct fan_window *w, uint32_t n)

@@ -114,8 +114,9 @@ void fan_window_ready(struct fan_window *w, uint32_t i);
 /* The switch asks for slot `i`'s fragment again.  False if it is being sent anyway. */
 bool fan_window_need(struct fan_window *w, uint32_t i);
 
-/* After open: what is lost is told of by number, so that results need not. */
-void fan_window_by_number(struct fan_window *w);
+/* After open, where ranks do not run ahead of each other: does what is lost show by its number,
+ * so that results need not tell? */
+void fan_window_by_number(struct fan_window *w, bool shows);
 
 /* The slot whose last transmission has the sequence number that ends in `low`; or
  * FAN_WSLOT_NONE. */

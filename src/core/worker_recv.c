@@ -10,6 +10,15 @@ static enum fan_verdict drop(struct fan_worker *w, unsigned why)
 	return FAN_DROP;
 }
 
+/* Does the home want what is sent to be numbered? */
+static void choose_numbers(struct fan_worker *w, const struct fan_welcome *m)
+{
+	w->numbers = m->flags & FAN_WELCOME_NUMBERS && !m->burst;
+	w->rtt.first_ns = w->numbers && !w->cfg.rto_min_ms ? FAN_RTO_FIRST_NS : 0;
+	if (!m->burst)
+		fan_window_by_number(&w->window, w->numbers);
+}
+
 /* Going another way: does the home know this life of the rank, and the job? */
 static enum fan_verdict recv_answer(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)
 {
@@ -26,6 +35,9 @@ static enum fan_verdict recv_answer(struct fan_worker *w, uint64_t now_ns, const
 		fan_worker_fail(w, &fault);
 		return FAN_CTL;
 	}
+	struct fan_welcome m;
+	if (fan_welcome_get(&m, f) == FAN_OK)
+		choose_numbers(w, &m);
 	w->job = f->job;	       /* on the route by which it came */
 	if (w->phase == FAN_W_READY) { /* what went the way before may be lost, and timers long */
 		fan_window_expire(&w->window, FAN_TAIL_PROBES);
@@ -62,10 +74,7 @@ static enum fan_verdict recv_welcome(struct fan_worker *w, uint64_t now_ns,
 	fan_window_open(&w->window, m.window);
 	fan_gap_init(&w->gap, UINT16_MAX); /* before the first result, which is number 0 */
 	w->miss = 0;
-	w->numbers = m.flags & FAN_WELCOME_NUMBERS && !m.burst;
-	if (w->numbers)
-		fan_window_by_number(&w->window);
-	w->rtt.first_ns = w->numbers ? FAN_RTO_FIRST_NS : 0;
+	choose_numbers(w, &m);
 	uint32_t burst = m.burst;
 	if (w->cfg.burst_max && burst > w->cfg.burst_max)
 		burst = w->cfg.burst_max;
