@@ -14,7 +14,9 @@
 
 #include "limits.h"
 
-#define FAN_GAP_BITS 64
+#define FAN_GAP_BITS  64
+#define FAN_GAP_STEP  16 /* numbers from one that is timed to the next, of FAN_GAP_MARKS */
+#define FAN_GAP_MARKS (FAN_GAP_AGAIN / FAN_GAP_STEP + 1)
 
 struct fan_gap {
 	uint64_t heard; /* bit i: number last - i has come, or was none */

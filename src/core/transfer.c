@@ -287,31 +287,11 @@ static void put_probe(struct fan_worker *w, uint32_t i, struct fan_out *out)
 	w->stats.probes++;
 }
 
-/* Ask for results that have not come, as many as one MISS may. */
-static void put_miss(struct fan_worker *w, struct fan_out *out)
-{
-	uint16_t since = (uint16_t)(w->gap.last - w->miss_at);
-	w->miss &= since < FAN_GAP_BITS ? ~(w->gap.heard >> since) : 0; /* some came meanwhile */
-	struct fan_frag f = head_of(w, FAN_TYPE_MISS, 0);
-	f.count = w->miss_at;
-	for (unsigned n = 0; n < FAN_MISS_MAX && w->miss; n++) {
-		uint64_t rest = w->miss & (w->miss - 1);
-		f.frag |= w->miss ^ rest;
-		w->miss = rest;
-	}
-	if (f.frag)
-		fan_wire_put(fan_out_add(out, FAN_TO_PEER)->head, &f);
-}
-
 bool fan_transfer_send(struct fan_worker *w, uint64_t now_ns, struct fan_out *out)
 {
-	unsigned what;
-	while (w->miss) {
-		if (!fan_out_fits(out, 1, 0))
-			return true;
-		put_miss(w, out);
-	}
-	for (;;) {
+	if (fan_numbers_ask(w, out))
+		return true;
+	for (unsigned what;;) {
 		uint32_t i = fan_window_next(&w->window, w->congestion.cwnd, &what);
 		if (i == FAN_WSLOT_NONE)
 			return false;
@@ -491,19 +471,6 @@ static void note_timing(struct fan_worker *w, uint64_t now_ns, const struct fan_
 	}
 }
 
-/* Results are numbered as the switch finishes them, and a replay leaves behind all that
- * were finished before it: how far along we have heard. */
-static void note_number(struct fan_worker *w, const struct fan_frag *f)
-{
-	int step = (int16_t)(uint16_t)(f->sender - w->gap.last);
-	uint64_t missing = fan_gap_note(&w->gap, step, f->flags & FAN_F_RESEND);
-	if (!missing || !w->numbers)
-		return;
-	uint16_t since = (uint16_t)(w->gap.last - w->miss_at);
-	w->miss = (since < FAN_GAP_BITS ? w->miss << since : 0) | missing;
-	w->miss_at = w->gap.last;
-}
-
 static enum fan_verdict result_of_piece(struct fan_worker *w, uint64_t now_ns,
 					const struct fan_frag *f, uint32_t i)
 {
@@ -544,20 +511,27 @@ static enum fan_verdict result_of_round(struct fan_worker *w, uint64_t now_ns,
 	return FAN_DONE;
 }
 
+static enum fan_verdict take_result(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)
+{
+	uint32_t i = (uint32_t)(f->frag % w->window.size);
+	const struct fan_wslot *s = &w->window.slot[i];
+	if (f->frag != s->frag || s->state != FAN_WSLOT_SENT)
+		return drop(w, f->frag < s->frag ? FAN_DROP_STALE : FAN_DROP_AHEAD);
+	if (w->cfg.options & FAN_JOIN_SUMMED && !(f->flags & FAN_F_SUMMED))
+		return drop(w, FAN_DROP_CHECK);
+	return w->cfg.relayed ? result_of_round(w, now_ns, f, i) : result_of_piece(w, now_ns, f, i);
+}
+
 enum fan_verdict fan_transfer_result(struct fan_worker *w, uint64_t now_ns,
 				     const struct fan_frag *f)
 {
 	if (w->window.size == 0)
 		return drop(w, FAN_DROP_STATE);
 	w->window.now_ns = now_ns;
-	note_number(w, f);
-	uint32_t i = (uint32_t)(f->frag % w->window.size);
-	struct fan_wslot *s = &w->window.slot[i];
-	if (f->frag != s->frag || s->state != FAN_WSLOT_SENT)
-		return drop(w, f->frag < s->frag ? FAN_DROP_STALE : FAN_DROP_AHEAD);
-	if (w->cfg.options & FAN_JOIN_SUMMED && !(f->flags & FAN_F_SUMMED))
-		return drop(w, FAN_DROP_CHECK);
-	return w->cfg.relayed ? result_of_round(w, now_ns, f, i) : result_of_piece(w, now_ns, f, i);
+	enum fan_verdict v = take_result(w, now_ns, f);
+	if (v != FAN_DROP || w->last_drop != FAN_DROP_DUPLICATE) /* that one's is still to come */
+		fan_numbers_heard(w, now_ns, f);
+	return v;
 }
 
 /* How far to run ahead: less where parts cross the network unsummed and wait in its queues,
@@ -622,28 +596,5 @@ enum fan_verdict fan_transfer_need(struct fan_worker *w, uint64_t now_ns, const 
 	if (!w->window.ahead) /* else slow links fill with questions faster than they empty */
 		fan_rtt_heard(&w->rtt);
 	fan_congestion_lost(&w->congestion);
-	return FAN_ASK;
-}
-
-enum fan_verdict fan_transfer_miss(struct fan_worker *w, const struct fan_frag *f)
-{
-	bool any = false;
-	for (unsigned k = 0; k < FAN_GAP_BITS && w->numbers; k++) {
-		uint32_t i = f->frag >> k & 1
-				     ? fan_window_numbered(&w->window, (uint8_t)(f->count - k))
-				     : FAN_WSLOT_NONE;
-		if (i == FAN_WSLOT_NONE)
-			continue;
-		struct fan_wslot *s = &w->window.slot[i];
-		bool is_data = s->seq == s->data_seq; /* probes have timers */
-		if (!is_data || s->asked >= FAN_MISS_RESENDS || !fan_window_need(&w->window, i))
-			continue;
-		s->asked++;
-		fan_congestion_lost(&w->congestion);
-		any = true;
-	}
-	if (!any)
-		return drop(w, FAN_DROP_STALE);
-	fan_rtt_heard(&w->rtt);
 	return FAN_ASK;
 }

@@ -7,8 +7,6 @@
 
 #define LOG_FACTOR 4u /* entries per slot */
 #define GAPS_AHEAD 2u /* probes that one result draws where ranks run ahead of each other */
-#define GAP_NUMBERS                                                                                \
-	16u	      /* later ones answered that make one late where it has not shown by number */
 #define TAIL_AHEAD 8u /* of FAN_TAIL_PROBES, where parts from long ago are in flight */
 
 size_t fan_window_bytes(uint32_t max)
@@ -203,8 +201,7 @@ void fan_window_unget(struct fan_window *w, uint32_t i, unsigned what)
 
 void fan_window_by_number(struct fan_window *w, bool shows)
 {
-	uint32_t many = w->size / 4 > GAP_NUMBERS ? w->size / 4 : GAP_NUMBERS;
-	w->gap = shows ? many : FAN_GAP_RESULTS;
+	w->gap = shows ? w->size + w->size / 2 + FAN_GAP_RESULTS : FAN_GAP_RESULTS;
 }
 
 static struct fan_wlog_entry *log_at(const struct fan_window *w, uint32_t n)

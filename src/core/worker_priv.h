@@ -54,6 +54,7 @@ struct fan_worker {
 	bool numbers;	    /* what is sent; the switch asks by number, and so does this worker */
 	uint64_t miss;	    /* bit i: result number miss_at - i is to be asked for */
 	uint16_t miss_at;
+	uint64_t heard_at_ns[FAN_GAP_MARKS]; /* when numbers that FAN_GAP_STEP divides came */
 	struct fan_rtt rtt;
 	struct fan_congestion congestion;
 	struct fan_window window;
@@ -92,8 +93,12 @@ enum fan_verdict fan_transfer_result(struct fan_worker *w, uint64_t now_ns,
 				     const struct fan_frag *f);
 enum fan_verdict fan_transfer_need(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f);
 
-/* A MISS that is for this worker's job. */
-enum fan_verdict fan_transfer_miss(struct fan_worker *w, const struct fan_frag *f);
+/* numbers.c - the RESULT `f` has come; a MISS that is for this worker's job. */
+void fan_numbers_heard(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f);
+enum fan_verdict fan_numbers_missed(struct fan_worker *w, const struct fan_frag *f);
+
+/* Ask for results that have not come; true if `out` ran full. */
+bool fan_numbers_ask(struct fan_worker *w, struct fan_out *out);
 
 /* A PACE that is for this worker's job. */
 enum fan_verdict fan_transfer_pace(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f);

@@ -264,7 +264,7 @@ enum fan_verdict fan_worker_recv(struct fan_worker *w, uint64_t now_ns, const ui
 	switch (f.type) {
 	case FAN_TYPE_RESULT: return fan_transfer_result(w, now_ns, &f);
 	case FAN_TYPE_NEED: return fan_transfer_need(w, now_ns, &f);
-	case FAN_TYPE_MISS: return fan_transfer_miss(w, &f);
+	case FAN_TYPE_MISS: return fan_numbers_missed(w, &f);
 	case FAN_TYPE_PACE:
 		if (!(f.flags & FAN_F_LEAD))
 			return fan_transfer_pace(w, now_ns, &f);
