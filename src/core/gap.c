@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gap.h"
 
-void fan_gap_init(struct fan_gap *g, uint16_t last)
+void fan_gap_init(struct fan_gap *g, uint16_t last, bool twice)
 {
-	*g = (struct fan_gap){.heard = UINT64_MAX, .last = last, .few = FAN_GAP_RESULTS};
+	*g = (struct fan_gap){
+		.heard = UINT64_MAX, .last = last, .twice = twice, .few = FAN_GAP_RESULTS};
 }
 
 static void come_late(struct fan_gap *g, unsigned behind, bool again)
@@ -28,5 +29,5 @@ uint64_t fan_gap_jump(struct fan_gap *g, int step, bool again)
 	}
 	uint64_t passed = (UINT64_C(1) << step) - 1;
 	g->heard = g->heard << step | 1;
-	return ~g->heard & (passed << g->few | passed << FAN_GAP_AGAIN);
+	return ~g->heard & (passed << g->few | (g->twice ? passed << FAN_GAP_AGAIN : 0));
 }

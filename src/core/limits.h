@@ -70,6 +70,8 @@
 #define FAN_GAP_RESULTS	     3		    /* later results that make a fragment late */
 #define FAN_GAP_AGAIN	     48		    /* later numbers after which one is asked for again */
 #define FAN_MISS_RESENDS     3		    /* of a contribution whose number was missed */
+#define FAN_ASKS_MAX	     64		    /* results that a worker asks for by number at a time */
+#define FAN_ASK_TRIES	     4		    /* times that it asks for one */
 #define FAN_MISS_MAX	     4		    /* results that one MISS may ask for */
 #define FAN_JOIN_RETRY_NS    (50 * FAN_MS)  /* between JOINs, and BEATs until READY */
 #define FAN_GROUP_TEST_NS    (20 * FAN_MS)  /* between tests of a multicast group */

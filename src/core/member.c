@@ -300,7 +300,7 @@ static void admit(struct fan_job *j, uint64_t now_ns, const fan_peer *from,
 	member->route = fan_route_number(head->job);
 	j->peers[head->sender] = *from;
 	member->can_number = m->options & FAN_JOIN_NUMBERS;
-	fan_gap_init(&member->gap, 0);
+	fan_gap_init(&member->gap, 0, true);
 	choose_numbers(j, head->sender);
 	take_route(j, member->route);
 	find_hops(j);

@@ -9,52 +9,79 @@ static enum fan_verdict drop(struct fan_worker *w, enum fan_drop why)
 	return FAN_DROP;
 }
 
-/* Has it been long enough since the number FAN_GAP_AGAIN before the last came that a replay of it
- * would be here?  Where packets wait in queues of our own, so does a question. */
-static bool is_late(const struct fan_worker *w, uint64_t now_ns)
+static struct fan_asked *ask_at(struct fan_worker *w, unsigned n)
 {
-	unsigned mark = (uint16_t)(w->gap.last - FAN_GAP_AGAIN) / FAN_GAP_STEP;
-	return now_ns - w->heard_at_ns[mark % FAN_GAP_MARKS] >= w->rtt.least_ns;
+	return &w->ask[(w->ask_first + n) % FAN_ASKS_MAX];
+}
+
+/* Ask for result `number`, for the `tries`th time, unless too many are missing. */
+static void push(struct fan_worker *w, uint16_t number, unsigned tries)
+{
+	if (w->asked + w->asks == FAN_ASKS_MAX)
+		return;
+	*ask_at(w, w->asked + w->asks++) = (struct fan_asked){
+		.number = number,
+		.tries = (uint8_t)tries,
+	};
+}
+
+/* One that later ones had overtaken has come. */
+static void forget(struct fan_worker *w, uint16_t number)
+{
+	for (unsigned n = 0; n < w->asked + w->asks; n++)
+		if (ask_at(w, n)->number == number)
+			ask_at(w, n)->come = true;
+}
+
+/* The switch had the question before what was sent after it.  Has that been answered, and the
+ * question not, one of the two was lost: ask again. */
+static void look_back(struct fan_worker *w)
+{
+	while (w->asked && w->window.acked >= ask_at(w, 0)->seq + FAN_GAP_RESULTS) {
+		struct fan_asked a = *ask_at(w, 0);
+		w->ask_first = (uint16_t)((w->ask_first + 1) % FAN_ASKS_MAX);
+		w->asked--;
+		if (!a.come && a.tries < FAN_ASK_TRIES)
+			push(w, a.number, a.tries + 1u);
+	}
 }
 
 /* Results are numbered as the switch finishes them, and a replay leaves behind all that
  * were finished before it: how far along we have heard. */
-void fan_numbers_heard(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)
+void fan_numbers_heard(struct fan_worker *w, const struct fan_frag *f)
 {
-	uint16_t before = w->gap.last;
-	int step = (int16_t)(uint16_t)(f->sender - before);
+	int step = (int16_t)(uint16_t)(f->sender - w->gap.last);
 	uint64_t missing = fan_gap_note(&w->gap, step, f->flags & FAN_F_RESEND);
 	if (!w->numbers)
 		return;
-	unsigned mark = w->gap.last / FAN_GAP_STEP;
-	if (mark != before / FAN_GAP_STEP)
-		w->heard_at_ns[mark % FAN_GAP_MARKS] = now_ns;
-	if (missing >> FAN_GAP_AGAIN && !is_late(w, now_ns))
-		missing &= (UINT64_C(1) << FAN_GAP_AGAIN) - 1;
-	if (!missing)
-		return;
-	uint16_t since = (uint16_t)(w->gap.last - w->miss_at);
-	w->miss = (since < FAN_GAP_BITS ? w->miss << since : 0) | missing;
-	w->miss_at = w->gap.last;
+	if (step <= 0)
+		forget(w, f->sender);
+	for (unsigned i = 0; missing; i++, missing >>= 1)
+		if (missing & 1)
+			push(w, (uint16_t)(w->gap.last - i), 1);
+	look_back(w);
 }
 
-/* Ask for results that have not come, as many as one MISS may. */
+/* Ask for the next results, as many as one MISS may. */
 static void put_miss(struct fan_worker *w, struct fan_out *out)
 {
-	uint16_t since = (uint16_t)(w->gap.last - w->miss_at);
-	w->miss &= since < FAN_GAP_BITS ? ~(w->gap.heard >> since) : 0; /* some came meanwhile */
 	struct fan_frag f = {
 		.job = w->job,
 		.epoch = w->epoch,
 		.sender = w->cfg.rank,
-		.count = w->miss_at,
 		.type = FAN_TYPE_MISS,
 		.op = FAN_BARRIER,
 	};
-	for (unsigned n = 0; n < FAN_MISS_MAX && w->miss; n++) {
-		uint64_t rest = w->miss & (w->miss - 1);
-		f.frag |= w->miss ^ rest;
-		w->miss = rest;
+	for (unsigned n = 0; n < FAN_MISS_MAX && w->asks; n++) {
+		struct fan_asked *a = ask_at(w, w->asked);
+		f.count = f.frag ? f.count : a->number;
+		uint16_t below = (uint16_t)(f.count - a->number);
+		if (below >= FAN_GAP_BITS)
+			break;
+		f.frag |= a->come ? 0 : UINT64_C(1) << below;
+		a->seq = w->window.seq;
+		w->asked++;
+		w->asks--;
 	}
 	if (f.frag)
 		fan_wire_put(fan_out_add(out, FAN_TO_PEER)->head, &f);
@@ -62,7 +89,7 @@ static void put_miss(struct fan_worker *w, struct fan_out *out)
 
 bool fan_numbers_ask(struct fan_worker *w, struct fan_out *out)
 {
-	while (w->miss) {
+	while (w->asks) {
 		if (!fan_out_fits(out, 1, 0))
 			return true;
 		put_miss(w, out);
@@ -75,7 +102,7 @@ enum fan_verdict fan_numbers_missed(struct fan_worker *w, const struct fan_frag 
 	bool any = false;
 	for (unsigned k = 0; k < FAN_GAP_BITS && w->numbers; k++) {
 		uint32_t i = f->frag >> k & 1
-				     ? fan_window_numbered(&w->window, (uint8_t)(f->count - k))
+				     ? fan_window_numbered(&w->window, (uint16_t)(f->count - k))
 				     : FAN_WSLOT_NONE;
 		if (i == FAN_WSLOT_NONE)
 			continue;

@@ -405,10 +405,16 @@ static void ask_numbers(struct fan_switch *sw, const struct fan_job *j, uint16_t
 }
 
 /* A DATA or PROBE of `m` has come, which numbers them. */
-static inline void note_number(struct fan_switch *sw, const struct fan_job *j, struct fan_member *m,
-			       const struct fan_frag *f, struct fan_out *out)
+static void note_number(struct fan_switch *sw, const struct fan_job *j, struct fan_member *m,
+			const struct fan_frag *f, struct fan_out *out)
 {
-	uint64_t missing = fan_gap_note(&m->gap, (int8_t)(f->priority - m->gap.last), false);
+	uint64_t missing = 0;
+	int more = (int16_t)(uint16_t)(f->exponent - m->gap.last);
+	if (f->type == FAN_TYPE_PROBE && (more < INT8_MIN || more > INT8_MAX))
+		fan_gap_init(&m->gap, (uint16_t)f->exponent,
+			     true); /* too many were lost to know which */
+	else
+		missing = fan_gap_note(&m->gap, (int8_t)(f->priority - m->gap.last), false);
 	if (missing)
 		ask_numbers(sw, j, f->sender, missing, out);
 }

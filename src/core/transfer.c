@@ -257,8 +257,7 @@ static bool put_contribution(struct fan_worker *w, uint32_t i, bool again, struc
 	if (!again && fan_window_asks(&w->window, w->congestion.cwnd))
 		f.flags |= FAN_F_LEAD;
 	bool by = !again && goes_by(w, i);
-	if (w->numbers)
-		f.priority = (uint8_t)w->window.seq;
+	f.priority = w->numbers ? (uint8_t)w->window.seq : f.priority;
 	f.flags |= (uint16_t)((again || by ? FAN_F_RESEND : 0) |
 			      (w->cfg.options & FAN_JOIN_SUMMED ? FAN_F_SUMMED : 0));
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
@@ -280,7 +279,8 @@ static void put_probe(struct fan_worker *w, uint32_t i, struct fan_out *out)
 	const struct fan_wslot *s = &w->window.slot[i];
 	struct fan_frag f = head_of(w, FAN_TYPE_PROBE, s->frag);
 	f.count = w->gap.last;
-	f.priority = w->numbers ? (uint8_t)w->window.seq : 0;
+	f.exponent = w->numbers ? (int16_t)(uint16_t)w->window.seq : 0;
+	f.priority = (uint8_t)f.exponent;
 	f.flags = (uint16_t)((s->probes >= PROBES_SOFT ? FAN_F_RESEND : 0) |
 			     s->proposal << FAN_PROPOSAL_SHIFT);
 	fan_wire_put(fan_out_add(out, FAN_TO_PEER)->head, &f);
@@ -529,8 +529,8 @@ enum fan_verdict fan_transfer_result(struct fan_worker *w, uint64_t now_ns,
 		return drop(w, FAN_DROP_STATE);
 	w->window.now_ns = now_ns;
 	enum fan_verdict v = take_result(w, now_ns, f);
-	if (v != FAN_DROP || w->last_drop != FAN_DROP_DUPLICATE) /* that one's is still to come */
-		fan_numbers_heard(w, now_ns, f);
+	if (v != FAN_DROP || w->last_drop != FAN_DROP_DUPLICATE)
+		fan_numbers_heard(w, f); /* else ours is still to come */
 	return v;
 }
 

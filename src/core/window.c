@@ -216,9 +216,9 @@ static void log_pop(struct fan_window *w)
 	w->log_count--;
 }
 
-uint32_t fan_window_numbered(const struct fan_window *w, uint8_t low)
+uint32_t fan_window_numbered(const struct fan_window *w, uint16_t low)
 {
-	uint64_t seq = w->seq - 1 - (uint8_t)(w->seq - 1 - low);
+	uint64_t seq = w->seq - 1 - (uint16_t)(w->seq - 1 - low);
 	if (w->log_count == 0 || seq < log_at(w, 0)->seq)
 		return FAN_WSLOT_NONE;
 	uint64_t n = seq - log_at(w, 0)->seq; /* they are in the log without a gap */

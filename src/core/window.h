@@ -120,7 +120,7 @@ void fan_window_by_number(struct fan_window *w, bool shows);
 
 /* The slot whose last transmission has the sequence number that ends in `low`; or
  * FAN_WSLOT_NONE. */
-uint32_t fan_window_numbered(const struct fan_window *w, uint8_t low);
+uint32_t fan_window_numbered(const struct fan_window *w, uint16_t low);
 
 /* The next slot with something to send, taken off its queue, and what: FAN_WSLOT_PROBE,
  * FAN_WSLOT_RESEND or 0 for a first transmission, of which at most `cwnd` are in

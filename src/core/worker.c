@@ -292,7 +292,7 @@ uint64_t fan_worker_deadline(struct fan_worker *w)
 	if (w->phase != FAN_W_READY)
 		return at;
 	at = earlier(at, silence_ns(w));
-	if (fan_window_may_send(&w->window, w->congestion.cwnd) || fan_leader_is_due(w) || w->miss)
+	if (fan_window_may_send(&w->window, w->congestion.cwnd) || fan_leader_is_due(w) || w->asks)
 		return 0; /* there is something to send */
 	if (is_waiting(w))
 		at = earlier(at, stall_ns(w));

@@ -19,6 +19,14 @@ struct fan_question {
 	uint8_t type; /* PROBE goes on, PACE is answered */
 };
 
+/* A result that has not come, by its number. */
+struct fan_asked {
+	uint64_t seq; /* what was sent next when it was asked for */
+	uint16_t number;
+	uint8_t tries;
+	bool come;
+};
+
 struct fan_worker {
 	struct fan_worker_config cfg;
 	enum fan_worker_phase phase;
@@ -52,9 +60,9 @@ struct fan_worker {
 
 	struct fan_gap gap; /* of numbers of results heard */
 	bool numbers;	    /* what is sent; the switch asks by number, and so does this worker */
-	uint64_t miss;	    /* bit i: result number miss_at - i is to be asked for */
-	uint16_t miss_at;
-	uint64_t heard_at_ns[FAN_GAP_MARKS]; /* when numbers that FAN_GAP_STEP divides came */
+	struct fan_asked ask[FAN_ASKS_MAX]; /* a ring: results that have been asked for... */
+	uint16_t ask_first, asked;
+	uint16_t asks; /* ...and, behind them, that are to be */
 	struct fan_rtt rtt;
 	struct fan_congestion congestion;
 	struct fan_window window;
@@ -94,7 +102,7 @@ enum fan_verdict fan_transfer_result(struct fan_worker *w, uint64_t now_ns,
 enum fan_verdict fan_transfer_need(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f);
 
 /* numbers.c - the RESULT `f` has come; a MISS that is for this worker's job. */
-void fan_numbers_heard(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f);
+void fan_numbers_heard(struct fan_worker *w, const struct fan_frag *f);
 enum fan_verdict fan_numbers_missed(struct fan_worker *w, const struct fan_frag *f);
 
 /* Ask for results that have not come; true if `out` ran full. */

@@ -72,8 +72,8 @@ static enum fan_verdict recv_welcome(struct fan_worker *w, uint64_t now_ns,
 	w->control_ns = now_ns; /* the switch waits for a BEAT: it may be an old JOIN */
 	w->stats.window = m.window;
 	fan_window_open(&w->window, m.window);
-	fan_gap_init(&w->gap, UINT16_MAX); /* before the first result, which is number 0 */
-	w->miss = 0;
+	fan_gap_init(&w->gap, UINT16_MAX, false); /* before the first result, which is number 0 */
+	w->asks = w->asked = 0;
 	choose_numbers(w, &m);
 	uint32_t burst = m.burst;
 	if (w->cfg.burst_max && burst > w->cfg.burst_max)

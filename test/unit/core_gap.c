@@ -16,7 +16,7 @@ static void gap__nothing_is_missing(void **state)
 {
 	(void)state;
 	struct fan_gap g;
-	fan_gap_init(&g, UINT16_MAX);
+	fan_gap_init(&g, UINT16_MAX, true);
 	for (unsigned i = 0; i < 70000; i++)
 		assert_int_equal(fan_gap_note(&g, 1, false), 0);
 	assert_int_equal(g.last, (uint16_t)(UINT16_MAX + 70000));
@@ -27,7 +27,7 @@ static void gap__is_asked_for_twice(void **state)
 {
 	(void)state;
 	struct fan_gap g;
-	fan_gap_init(&g, 10);
+	fan_gap_init(&g, 10, true);
 	assert_int_equal(fan_gap_note(&g, 2, false), 0); /* 12: 11 may still come */
 	assert_int_equal(in_order(&g, 1), 0);
 	assert_int_equal(in_order(&g, 1), 1 << 3); /* 14 - 3 */
@@ -39,12 +39,24 @@ static void gap__is_asked_for_twice(void **state)
 		assert_int_equal(in_order(&g, 1), 0);
 }
 
+/* Whoever has better ways to ask again is told once. */
+static void gap__once(void **state)
+{
+	(void)state;
+	struct fan_gap g;
+	fan_gap_init(&g, 10, false);
+	fan_gap_note(&g, 2, false);
+	assert_int_equal(in_order(&g, 2), 1 << 3);
+	for (unsigned i = 0; i < 100; i++)
+		assert_int_equal(in_order(&g, 1), 0);
+}
+
 /* What was sent again has come: no second question, and no reason to wait longer. */
 static void gap__answered(void **state)
 {
 	(void)state;
 	struct fan_gap g;
-	fan_gap_init(&g, 10);
+	fan_gap_init(&g, 10, true);
 	fan_gap_note(&g, 2, false);
 	assert_int_equal(in_order(&g, 2), 1 << 3);
 	assert_int_equal(fan_gap_note(&g, -3, true), 0);
@@ -58,7 +70,7 @@ static void gap__a_run(void **state)
 {
 	(void)state;
 	struct fan_gap g;
-	fan_gap_init(&g, 10);
+	fan_gap_init(&g, 10, true);
 	assert_int_equal(fan_gap_note(&g, 6, false), 7 << 3); /* 16: 11, 12 and 13 */
 	assert_int_equal(in_order(&g, 1), 1 << 3);
 	assert_int_equal(in_order(&g, 1), 1 << 3);
@@ -70,9 +82,9 @@ static void gap__a_long_run(void **state)
 {
 	(void)state;
 	struct fan_gap g;
-	fan_gap_init(&g, 10);
+	fan_gap_init(&g, 10, true);
 	assert_true(fan_gap_note(&g, 63, false) == UINT64_MAX << FAN_GAP_RESULTS << 1 >> 1);
-	fan_gap_init(&g, 10);
+	fan_gap_init(&g, 10, true);
 	assert_true(fan_gap_note(&g, 5000, false) == UINT64_MAX << FAN_GAP_RESULTS);
 	assert_int_equal(g.last, 5010);
 	assert_int_equal(fan_gap_note(&g, -64, false), 0);
@@ -86,7 +98,7 @@ static void gap__learns_what_order_is_worth(void **state)
 {
 	(void)state;
 	struct fan_gap g;
-	fan_gap_init(&g, 0);
+	fan_gap_init(&g, 0, true);
 	fan_gap_note(&g, 3, false);
 	assert_int_equal(fan_gap_note(&g, -2, false), 0); /* 1, in time */
 	assert_int_equal(g.few, FAN_GAP_RESULTS);
@@ -115,6 +127,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(gap__nothing_is_missing),
 		cmocka_unit_test(gap__is_asked_for_twice),
+		cmocka_unit_test(gap__once),
 		cmocka_unit_test(gap__answered),
 		cmocka_unit_test(gap__a_run),
 		cmocka_unit_test(gap__a_long_run),

@@ -411,21 +411,46 @@ static void switch__asks_by_number(void **state)
 	probe.op = FAN_BARRIER;
 	probe.payload_bytes = 0;
 	for (unsigned n = 7; n < 2 + FAN_GAP_AGAIN; n++) {
+		probe.exponent = (int16_t)n;
 		probe.priority = (uint8_t)n;
 		assert_int_equal(rig_send(rig_peer(0), &probe), FAN_HELD);
 		assert_int_equal(rig.gots, 0);
 	}
-	probe.priority = 2 + FAN_GAP_AGAIN;
+	probe.exponent = probe.priority = 2 + FAN_GAP_AGAIN;
 	assert_int_equal(rig_send(rig_peer(0), &probe), FAN_HELD);
 	assert_int_equal(rig_type(0), FAN_TYPE_MISS);
 	for (unsigned n = 0; n < 300; n++) { /* modulo 256 */
-		probe.priority++;
+		probe.priority = (uint8_t)++probe.exponent;
 		rig_send(rig_peer(0), &probe);
 		assert_int_equal(rig.gots, 0);
 	}
 	for (uint64_t n = 0; n < 60; n += 7) /* rank 1 as well, but in order */
 		rig_add(1, n, 1);
 	assert_int_equal(fan_switch_stats(rig.sw)->needs, 2);
+}
+
+/* After a run of losses longer than eight bits tell, a probe says where the rank is. */
+static void switch__a_probe_has_the_whole_number(void **state)
+{
+	(void)state;
+	rig.cfg.window_max = 64;
+	rig_again();
+	rig_form("a", 2, FAN_JOIN_NUMBERS);
+	assert_int_equal(add_numbered(0, 1), FAN_WAIT);
+	struct fan_frag probe = rig_data(0, 0, NULL);
+	probe.type = FAN_TYPE_PROBE;
+	probe.op = FAN_BARRIER;
+	probe.payload_bytes = 0;
+	probe.exponent = 1000;
+	probe.priority = (uint8_t)probe.exponent;
+	rig_send(rig_peer(0), &probe);
+	assert_int_equal(rig.gots, 0);
+	assert_int_equal(add_numbered(1, 1002 & 255), FAN_WAIT);
+	assert_int_equal(add_numbered(2, 1003 & 255), FAN_WAIT);
+	assert_int_equal(add_numbered(3, 1004 & 255), FAN_WAIT);
+	assert_int_equal(rig_type(0), FAN_TYPE_MISS);
+	assert_int_equal(rig.got[0].f.count, 1004);
+	assert_int_equal(rig.got[0].f.frag, 1 << 3);
 }
 
 /* A rank that does not number has priorities there. */
@@ -499,6 +524,7 @@ int main(void)
 		RIG_TEST(switch__tells_how_far_others_are),
 		RIG_TEST(switch__who_numbers),
 		RIG_TEST(switch__asks_by_number),
+		RIG_TEST(switch__a_probe_has_the_whole_number),
 		RIG_TEST(switch__no_numbers_no_questions),
 		RIG_TEST(switch__replays_by_number),
 	};

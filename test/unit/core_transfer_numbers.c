@@ -103,33 +103,68 @@ static unsigned heard(uint16_t number, uint64_t frag, bool again)
 	return rig_tick();
 }
 
-static void transfer__asks_for_results_by_number(void **state)
+/* A window of `window`, and an operation of 32 fragments that has begun. */
+static void begin(uint16_t window)
 {
-	(void)state;
-	int32_t in[512] = {0}, out[512];
-	rig.cfg.window_max = 32;
+	static int32_t in[512], out[512];
+	rig.cfg.window_max = window;
 	free(rig.mem);
 	rig.mem = aligned_alloc(64, (fan_worker_bytes(&rig.cfg) + 63) / 64 * 64);
 	rig.w = fan_worker_init(rig.mem, &rig.cfg, rig.now_ns);
-	rig_ready_numbered(32);
+	rig_ready_numbered(window);
 	struct fan_op op = int_sum(in, out, 512);
 	start(&op);
 	while (rig_tick())
 		;
+}
+
+/* Packet `i` of the last tick asks for these results: bit k, number `at` - k. */
+static void assert_asks(unsigned i, uint16_t at, uint64_t which)
+{
+	assert_int_equal(rig.got[i].type, FAN_TYPE_MISS);
+	assert_int_equal(rig.got[i].sender, 1);
+	assert_int_equal(rig.got[i].count, at);
+	assert_int_equal(rig.got[i].frag, which);
+}
+
+static void transfer__asks_for_results_by_number(void **state)
+{
+	(void)state;
+	begin(32);
 	assert_int_equal(heard(0, 0, false), 0);
 	assert_int_equal(heard(6, 6, false), 1); /* 1 to 5 are not there; 3 are overtaken by 3 */
-	assert_int_equal(rig.got[0].type, FAN_TYPE_MISS);
-	assert_int_equal(rig.got[0].sender, 1);
-	assert_int_equal(rig.got[0].count, 6);
-	assert_int_equal(rig.got[0].frag, 7 << 3);
+	assert_asks(0, 3, 7);
 	assert_int_equal(heard(3, 3, true), 0);
 	assert_int_equal(heard(7, 7, false), 1);
-	assert_int_equal(rig.got[0].frag, 1 << 3);
-	assert_int_equal(rig.got[0].count, 7);
-	assert_int_equal(heard(16, 16, false), 2);  /* seven more, four at a time */
-	assert_int_equal(rig.got[0].frag, 15 << 3); /* 13 to 10 */
-	assert_int_equal(rig.got[1].frag, 3 << 7 | 1 << 11);
-	assert_int_equal(rig.got[1].count, 16);
+	assert_asks(0, 4, 1);
+	assert_int_equal(heard(16, 16, false), 2); /* seven more, four at a time */
+	assert_asks(0, 13, 15);
+	assert_asks(1, 9, 1 | 1 << 1 | 1 << 4);
+}
+
+/* What was sent after the question has been answered, and the question has not. */
+static void transfer__asks_again(void **state)
+{
+	(void)state;
+	begin(8);
+	assert_int_equal(heard(0, 0, false), 1);
+	assert_int_equal(heard(4, 4, false), 2);
+	assert_asks(0, 1, 1);
+	assert_int_equal(rig.got[1].frag, 12); /* right behind it */
+	assert_int_equal(heard(5, 5, false), 2);
+	assert_asks(0, 2, 1);
+	assert_int_equal(heard(6, 6, false), 2);
+	assert_asks(0, 3, 1);
+	assert_int_equal(heard(7, 7, false), 1);
+	assert_int_equal(heard(2, 2, true), 1);
+	assert_int_equal(heard(8, 8, false), 1);
+	for (uint16_t n = 9; n < 12; n++)
+		assert_int_equal(heard(n, n + 3u, false), 1);
+	assert_int_equal(heard(12, 15, false), 2); /* the third one behind it */
+	assert_asks(0, 1, 1);
+	assert_int_equal(heard(13, 10, false), 1);
+	assert_int_equal(heard(14, 16, false), 2); /* the second has come */
+	assert_asks(0, 3, 1);
 }
 
 int main(void)
@@ -138,6 +173,7 @@ int main(void)
 		RIG_TEST(transfer__numbers_what_it_sends),
 		RIG_TEST(transfer__without_numbers),
 		RIG_TEST(transfer__asks_for_results_by_number),
+		RIG_TEST(transfer__asks_again),
 	};
 	return RUN(tests);
 }
