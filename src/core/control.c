@@ -131,6 +131,7 @@ static void welcome(const struct fan_switch *sw, const struct fan_job *j, const 
 		.group_family = sw->cfg.group_family,
 		.group_port = sw->cfg.group_port,
 		.burst = j->burst,
+		.flags = j->members[join->sender].numbers ? FAN_WELCOME_NUMBERS : 0,
 	};
 	if (m.group_family)
 		group_address(sw, j, m.group);

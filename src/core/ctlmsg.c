@@ -167,6 +167,7 @@ enum fan_err fan_welcome_get(struct fan_welcome *m, const struct fan_frag *f)
 	m->group_port = get16(&r);
 	memcpy(m->group, take(&r, sizeof m->group), sizeof m->group);
 	m->burst = r.left >= BURST_BYTES ? get16(&r) : 0;
+	m->flags = r.left ? get8(&r) : 0;
 	uint16_t most = m->burst ? FAN_AHEAD_MAX : FAN_WINDOW_MAX;
 	bool sane = m->window >= 1 && m->window <= most && m->burst <= m->window &&
 		    m->shards >= 1 && m->shards <= FAN_SHARDS_MAX && m->beat_ms >= 1 &&
@@ -185,8 +186,10 @@ size_t fan_welcome_put(uint8_t *b, const struct fan_welcome *m)
 	p = put16(p, m->group_port);
 	memcpy(p, m->group, sizeof m->group);
 	p += sizeof m->group;
-	if (m->burst)
+	if (m->burst || m->flags)
 		p = put16(p, m->burst);
+	if (m->flags)
+		p = put8(p, m->flags);
 	return (size_t)(p - b);
 }
 

@@ -12,11 +12,12 @@
 #include "wire.h"
 
 enum fan_join_option {
-	FAN_JOIN_GROUP = 1 << 0,  /* I can listen to a multicast group */
-	FAN_JOIN_SUMMED = 1 << 1, /* checksums cover the payloads of this job */
-	FAN_JOIN_WIDE = 1 << 2,	  /* slots hold twice the payload: half types at full size */
-	FAN_JOIN_AHEAD = 1 << 3,  /* ranks run ahead of each other by the window, and have no
-				   * more than a burst under way */
+	FAN_JOIN_GROUP = 1 << 0,   /* I can listen to a multicast group */
+	FAN_JOIN_SUMMED = 1 << 1,  /* checksums cover the payloads of this job */
+	FAN_JOIN_WIDE = 1 << 2,	   /* slots hold twice the payload: half types at full size */
+	FAN_JOIN_AHEAD = 1 << 3,   /* ranks run ahead of each other by the window, and have no
+				    * more than a burst under way */
+	FAN_JOIN_NUMBERS = 1 << 4, /* I can number what I send, and heed MISS */
 };
 
 /* JOIN.  header: sender = rank, frag = nonce (random, one per life of a worker). */
@@ -42,6 +43,11 @@ struct fan_welcome {
 	uint8_t group[16]; /* address, network order; IPv4 in the first four bytes */
 	uint16_t burst;	   /* AHEAD: fragments that a rank has under way, 1 .. window.  0, and not
 			    * on the wire: the job is no such one */
+	uint8_t flags;	   /* enum fan_welcome_flag */
+};
+
+enum fan_welcome_flag {
+	FAN_WELCOME_NUMBERS = 1 << 0, /* number what you send; what you miss, ask for by MISS */
 };
 
 /* REFUSE.  header: frag = nonce of the JOIN. */

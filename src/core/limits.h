@@ -63,11 +63,18 @@
 
 /* Time, nanoseconds unless the name says otherwise */
 #define FAN_MS		     UINT64_C(1000000)
-#define FAN_RTO_MIN_NS	     (1 * FAN_MS)   /* RFC 6298 asks 1 s; a rack answers in less */
+#define FAN_RTO_MIN_NS	     (1 * FAN_MS) /* RFC 6298 asks 1 s; a rack answers in less */
+#define FAN_RTO_FIRST_NS     (FAN_MS / 5) /* likewise of the first, where losses show by numbers */
 #define FAN_RTO_MAX_NS	     (100 * FAN_MS) /* before back-off */
 #define FAN_RTO_BACKOFF_MAX  5		    /* doublings: at most 1.6 s between probes */
 #define FAN_TAIL_PROBES	     64		    /* fragments probed for when nothing comes any more */
+#define FAN_TAIL_FIRST	     8		    /* of them when the first time-out is a short one */
 #define FAN_GAP_RESULTS	     3		    /* later results that make a fragment late */
+#define FAN_GAP_AGAIN	     48		    /* later numbers after which one is asked for again */
+#define FAN_MISS_RESENDS     3		    /* of a contribution whose number was missed */
+#define FAN_ASKS_MAX	     64		    /* results that a worker asks for by number at a time */
+#define FAN_ASK_TRIES	     4		    /* times that it asks for one */
+#define FAN_MISS_MAX	     4		    /* results that one MISS may ask for */
 #define FAN_JOIN_RETRY_NS    (50 * FAN_MS)  /* between JOINs, and BEATs until READY */
 #define FAN_GROUP_TEST_NS    (20 * FAN_MS)  /* between tests of a multicast group */
 #define FAN_GROUP_TESTS	     5		    /* tests before results go by unicast */

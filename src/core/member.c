@@ -280,6 +280,13 @@ static void take_route(struct fan_job *j, uint16_t route)
 	j->id = fan_job_id_on(j->id, route);
 }
 
+/* Numbers make sense where nothing is summed on the way. */
+static void choose_numbers(struct fan_job *j, uint16_t rank)
+{
+	struct fan_member *m = &j->members[rank];
+	m->numbers = m->can_number && !j->burst && !m->route && !fan_peer_token(&j->peers[rank]);
+}
+
 static void admit(struct fan_job *j, uint64_t now_ns, const fan_peer *from,
 		  const struct fan_frag *head, const struct fan_join *m)
 {
@@ -292,6 +299,9 @@ static void admit(struct fan_job *j, uint64_t now_ns, const fan_peer *from,
 	member->moved = false;
 	member->route = fan_route_number(head->job);
 	j->peers[head->sender] = *from;
+	member->can_number = m->options & FAN_JOIN_NUMBERS;
+	fan_gap_init(&member->gap, 0, true);
+	choose_numbers(j, head->sender);
 	take_route(j, member->route);
 	find_hops(j);
 	j->in++;
@@ -314,6 +324,7 @@ static void follow(struct fan_job *j, const fan_peer *from, const struct fan_fra
 	m->moved = true;
 	m->route = fan_route_number(head->job);
 	j->peers[head->sender] = *from;
+	choose_numbers(j, head->sender);
 	take_route(j, m->route);
 	find_hops(j);
 	j->group.multicast = false; /* nobody knows whether it still hears the group */

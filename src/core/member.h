@@ -10,6 +10,7 @@
 #ifndef FAN_MEMBER_H
 #define FAN_MEMBER_H
 
+#include "gap.h"
 #include "pace.h"
 #include "route.h"
 #include "slot.h"
@@ -24,14 +25,17 @@ enum fan_member_flag {
 };
 
 struct fan_member {
-	uint64_t heard_ns; /* last packet from it */
-	uint64_t nonce;	   /* of its JOIN: this life of the rank */
-	uint32_t workers;  /* behind it: 1, or those below a switch */
-	uint16_t replays;  /* results it missed, in this span of results: group_health */
-	uint8_t flags;	   /* enum fan_member_flag */
-	uint8_t way;	   /* number of the way by which it came last: its JOIN's priority */
-	uint16_t route;	   /* by which it came then; 0: none */
-	bool moved;	   /* it has just come by another way */
+	uint64_t heard_ns;  /* last packet from it */
+	uint64_t nonce;	    /* of its JOIN: this life of the rank */
+	uint32_t workers;   /* behind it: 1, or those below a switch */
+	uint16_t replays;   /* results it missed, in this span of results: group_health */
+	uint8_t flags;	    /* enum fan_member_flag */
+	uint8_t way;	    /* number of the way by which it came last: its JOIN's priority */
+	uint16_t route;	    /* by which it came then; 0: none */
+	bool moved;	    /* it has just come by another way */
+	bool can_number;    /* its JOIN has the option NUMBERS... */
+	bool numbers;	    /* ...and it comes straight, so it does */
+	struct fan_gap gap; /* of its numbers, modulo 256 */
 };
 
 /* Why a job failed. */

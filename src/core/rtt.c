@@ -57,13 +57,15 @@ uint64_t fan_rtt_timeout(const struct fan_rtt *r)
 	uint64_t probe_ns = r->srtt_ns ? r->srtt_ns / 2 : r->rto_ns;
 	if (r->least_ns && 2 * r->least_ns < probe_ns)
 		probe_ns = 2 * r->least_ns;
+	if (r->first_ns && r->backoff == 0)
+		return probe_ns < r->first_ns ? r->first_ns : probe_ns;
 	probe_ns = probe_ns < r->min_ns ? r->min_ns : probe_ns;
-	return probe_ns << r->backoff;
+	return probe_ns << (r->first_ns ? r->backoff - 1 : r->backoff);
 }
 
 void fan_rtt_expired(struct fan_rtt *r)
 {
-	if (r->backoff < FAN_RTO_BACKOFF_MAX)
+	if (r->backoff < FAN_RTO_BACKOFF_MAX + (r->first_ns ? 1u : 0u))
 		r->backoff++;
 }
 

@@ -24,7 +24,8 @@ struct fan_rtt {
 	unsigned span;	   /* ...which has so many */
 	uint64_t rto_ns;   /* FAN_RTO_MIN_NS .. FAN_RTO_MAX_NS, without back-off */
 	uint64_t min_ns;   /* no time-out is shorter */
-	unsigned backoff;  /* doublings since something was heard */
+	uint64_t first_ns; /* the first one may be as short as this; 0: no, as min_ns says */
+	unsigned backoff;  /* time-outs since something was heard */
 };
 
 /* `min_ms` 0: FAN_RTO_MIN_NS. */

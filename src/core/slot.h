@@ -32,6 +32,8 @@ struct fan_round {
 	uint8_t state;	 /* enum fan_round_state */
 	/* Only of jobs behind shared switches: */
 	uint8_t reminded;  /* FLUSHes sent */
+	uint16_t numbered; /* of any job: which round has the result whose number, modulo the
+			    * number of rounds, is the index of this one */
 	uint32_t since_us; /* when the first part came or the last FLUSH went, low 32 bits */
 };
 _Static_assert(sizeof(struct fan_round) == 64, "a cache line");

@@ -4,7 +4,9 @@
 #include "reduce.h"
 #include "switch_priv.h"
 
-#define ALIGN	       64u
+#define ALIGN 64u
+#define OF_MEMBERS                                                                                 \
+	(1u << FAN_TYPE_DATA | 1u << FAN_TYPE_PROBE | 1u << FAN_TYPE_PACE | 1u << FAN_TYPE_MISS)
 #define CACHE_LINE     64u
 #define PREFETCH_BYTES 1536u /* beyond, the processor has seen the pattern */
 
@@ -178,6 +180,8 @@ void fan_switch_result(struct fan_switch *sw, struct fan_job *j, struct fan_roun
 		root = to_sender(it, j, &root);
 		put_result(it, j, round, &root, false);
 	}
+	uint32_t rounds = 2u * j->pool.window;
+	j->pool.rounds[j->results % rounds].numbered = (uint16_t)(round - j->pool.rounds);
 	j->results++;
 	sw->stats.results++;
 	fan_control_group_health(sw, j, FAN_RANK_NONE);
@@ -360,22 +364,83 @@ static enum fan_verdict recv_question(struct fan_switch *sw, const struct fan_jo
 	return FAN_CTL;
 }
 
+/* A rank has not heard results with these numbers, though later ones: replay them. */
+static enum fan_verdict recv_miss(struct fan_switch *sw, struct fan_job *j,
+				  const struct fan_frag *f, struct fan_out *out)
+{
+	unsigned replays = 0;
+	uint32_t rounds = 2u * j->pool.window;
+	for (unsigned i = 0; i < FAN_GAP_BITS && replays < FAN_MISS_MAX; i++) {
+		uint16_t number = (uint16_t)(f->count - i);
+		uint64_t ago = (uint16_t)(j->results - number);
+		if (!(f->frag >> i & 1) || ago > j->results || ago == 0)
+			continue;
+		uint64_t at = (j->results - ago) % rounds;
+		const struct fan_round *round = &j->pool.rounds[j->pool.rounds[at].numbered];
+		if (round->state != FAN_ROUND_DONE || round->number != number)
+			continue;
+		replay(sw, j, round, f, out);
+		replays++;
+	}
+	return replays ? FAN_REPLAY : fan_switch_drop(sw, FAN_DROP_STALE);
+}
+
+/* Some of what a rank has sent has not come, though later ones: ask for it. */
+static void ask_numbers(struct fan_switch *sw, const struct fan_job *j, uint16_t rank,
+			uint64_t missing, struct fan_out *out)
+{
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	it->peer = j->peers[rank];
+	struct fan_frag h = {
+		.frag = missing,
+		.count = j->members[rank].gap.last,
+		.job = fan_job_id_for(j, rank),
+		.epoch = j->epoch,
+		.sender = FAN_RANK_NONE,
+		.type = FAN_TYPE_MISS,
+		.op = FAN_BARRIER,
+	};
+	fan_wire_put(it->head, &h);
+	sw->stats.needs++;
+}
+
+/* A DATA or PROBE of `m` has come, which numbers them. */
+static void note_number(struct fan_switch *sw, const struct fan_job *j, struct fan_member *m,
+			const struct fan_frag *f, struct fan_out *out)
+{
+	uint64_t missing = 0;
+	int more = (int16_t)(uint16_t)(f->exponent - m->gap.last);
+	if (f->type == FAN_TYPE_PROBE && (more < INT8_MIN || more > INT8_MAX))
+		fan_gap_init(&m->gap, (uint16_t)f->exponent,
+			     true); /* too many were lost to know which */
+	else
+		missing = fan_gap_note(&m->gap, (int8_t)(f->priority - m->gap.last), false);
+	if (missing)
+		ask_numbers(sw, j, f->sender, missing, out);
+}
+
 /* The rank that speaks: the sender, or the leading worker that passes its question on. */
 static int speaker_of(const struct fan_job *j, const fan_peer *from, const struct fan_frag *f)
 {
 	bool led = f->type == FAN_TYPE_PROBE && f->flags & FAN_F_LEAD;
 	uint16_t rank = led ? f->priority : f->sender;
-	if (!fan_job_is_member(j, rank, from) || f->sender >= j->ranks)
+	if (!fan_job_is_member(j, rank, from))
 		return -1;
-	return j->members[f->sender].flags & FAN_MEMBER_IN ? rank : -1;
+	if (led && (f->sender >= j->ranks || !(j->members[f->sender].flags & FAN_MEMBER_IN)))
+		return -1;
+	return rank;
 }
 
 /* Datagrams come in batches, one behind the other: bring the next one closer. */
 static void prefetch_next(const uint8_t *pkt, size_t len)
 {
 	size_t bytes = len < PREFETCH_BYTES ? len : PREFETCH_BYTES;
-	for (size_t at = 0; at < bytes; at += CACHE_LINE)
+	for (size_t at = 0; at < bytes; at += (size_t)4 * CACHE_LINE) { /* the loop counts, too */
 		__builtin_prefetch(pkt + len + at);
+		__builtin_prefetch(pkt + len + at + CACHE_LINE);
+		__builtin_prefetch(pkt + len + at + (size_t)2 * CACHE_LINE);
+		__builtin_prefetch(pkt + len + at + (size_t)3 * CACHE_LINE);
+	}
 }
 
 enum fan_verdict fan_switch_recv(struct fan_switch *sw, uint64_t now_ns, fan_peer from,
@@ -392,7 +457,7 @@ enum fan_verdict fan_switch_recv(struct fan_switch *sw, uint64_t now_ns, fan_pee
 		return fan_switch_drop(sw, (unsigned)why);
 	if (f.type >= FAN_TYPE_CTL)
 		return fan_control_recv(sw, now_ns, &from, &f, out);
-	if (f.type != FAN_TYPE_DATA && f.type != FAN_TYPE_PROBE && f.type != FAN_TYPE_PACE)
+	if (!(1u << f.type & OF_MEMBERS))
 		return fan_switch_drop(sw, FAN_DROP_TYPE);
 	if (marked && f.type == FAN_TYPE_DATA)
 		f.flags |= FAN_F_ECN;
@@ -406,10 +471,14 @@ enum fan_verdict fan_switch_recv(struct fan_switch *sw, uint64_t now_ns, fan_pee
 	int speaker = speaker_of(j, &from, &f);
 	if (speaker < 0)
 		return fan_switch_drop(sw, FAN_DROP_SENDER);
-	j->members[speaker].heard_ns = now_ns;
+	struct fan_member *m = &j->members[speaker];
+	m->heard_ns = now_ns;
 	if (j->state != FAN_JOB_READY)
 		return fan_switch_drop(sw, FAN_DROP_STATE);
+	if (m->numbers && f.type <= FAN_TYPE_PROBE)
+		note_number(sw, j, m, &f, out);
 	switch (f.type) {
+	case FAN_TYPE_MISS: return recv_miss(sw, j, &f, out);
 	case FAN_TYPE_DATA: return recv_data(sw, now_ns, j, &f, out);
 	case FAN_TYPE_PROBE: return recv_probe(sw, j, &f, out);
 	default: return recv_question(sw, j, &f, out);

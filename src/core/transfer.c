@@ -257,6 +257,7 @@ static bool put_contribution(struct fan_worker *w, uint32_t i, bool again, struc
 	if (!again && fan_window_asks(&w->window, w->congestion.cwnd))
 		f.flags |= FAN_F_LEAD;
 	bool by = !again && goes_by(w, i);
+	f.priority = w->numbers ? (uint8_t)w->window.seq : f.priority;
 	f.flags |= (uint16_t)((again || by ? FAN_F_RESEND : 0) |
 			      (w->cfg.options & FAN_JOIN_SUMMED ? FAN_F_SUMMED : 0));
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
@@ -277,7 +278,9 @@ static void put_probe(struct fan_worker *w, uint32_t i, struct fan_out *out)
 {
 	const struct fan_wslot *s = &w->window.slot[i];
 	struct fan_frag f = head_of(w, FAN_TYPE_PROBE, s->frag);
-	f.count = w->last_number;
+	f.count = w->gap.last;
+	f.exponent = w->numbers ? (int16_t)(uint16_t)w->window.seq : 0;
+	f.priority = (uint8_t)f.exponent;
 	f.flags = (uint16_t)((s->probes >= PROBES_SOFT ? FAN_F_RESEND : 0) |
 			     s->proposal << FAN_PROPOSAL_SHIFT);
 	fan_wire_put(fan_out_add(out, FAN_TO_PEER)->head, &f);
@@ -286,8 +289,9 @@ static void put_probe(struct fan_worker *w, uint32_t i, struct fan_out *out)
 
 bool fan_transfer_send(struct fan_worker *w, uint64_t now_ns, struct fan_out *out)
 {
-	unsigned what;
-	for (;;) {
+	if (fan_numbers_ask(w, out))
+		return true;
+	for (unsigned what;;) {
 		uint32_t i = fan_window_next(&w->window, w->congestion.cwnd, &what);
 		if (i == FAN_WSLOT_NONE)
 			return false;
@@ -481,14 +485,6 @@ static void note_timing(struct fan_worker *w, uint64_t now_ns, const struct fan_
 	}
 }
 
-/* Results are numbered as the switch finishes them, and a replay leaves behind all that
- * were finished before it: how far along we have heard. */
-static void note_number(struct fan_worker *w, const struct fan_frag *f)
-{
-	if ((int16_t)(uint16_t)(f->sender - w->last_number) > 0)
-		w->last_number = f->sender;
-}
-
 static enum fan_verdict result_of_piece(struct fan_worker *w, uint64_t now_ns,
 					const struct fan_frag *f, uint32_t i)
 {
@@ -529,20 +525,27 @@ static enum fan_verdict result_of_round(struct fan_worker *w, uint64_t now_ns,
 	return FAN_DONE;
 }
 
+static enum fan_verdict take_result(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)
+{
+	uint32_t i = (uint32_t)(f->frag % w->window.size);
+	const struct fan_wslot *s = &w->window.slot[i];
+	if (f->frag != s->frag || s->state != FAN_WSLOT_SENT)
+		return drop(w, f->frag < s->frag ? FAN_DROP_STALE : FAN_DROP_AHEAD);
+	if (w->cfg.options & FAN_JOIN_SUMMED && !(f->flags & FAN_F_SUMMED))
+		return drop(w, FAN_DROP_CHECK);
+	return w->cfg.relayed ? result_of_round(w, now_ns, f, i) : result_of_piece(w, now_ns, f, i);
+}
+
 enum fan_verdict fan_transfer_result(struct fan_worker *w, uint64_t now_ns,
 				     const struct fan_frag *f)
 {
 	if (w->window.size == 0)
 		return drop(w, FAN_DROP_STATE);
 	w->window.now_ns = now_ns;
-	note_number(w, f);
-	uint32_t i = (uint32_t)(f->frag % w->window.size);
-	struct fan_wslot *s = &w->window.slot[i];
-	if (f->frag != s->frag || s->state != FAN_WSLOT_SENT)
-		return drop(w, f->frag < s->frag ? FAN_DROP_STALE : FAN_DROP_AHEAD);
-	if (w->cfg.options & FAN_JOIN_SUMMED && !(f->flags & FAN_F_SUMMED))
-		return drop(w, FAN_DROP_CHECK);
-	return w->cfg.relayed ? result_of_round(w, now_ns, f, i) : result_of_piece(w, now_ns, f, i);
+	enum fan_verdict v = take_result(w, now_ns, f);
+	if (v != FAN_DROP || w->last_drop != FAN_DROP_DUPLICATE)
+		fan_numbers_heard(w, f); /* else ours is still to come */
+	return v;
 }
 
 /* How far to run ahead: less where parts cross the network unsummed and wait in its queues,

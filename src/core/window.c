@@ -199,6 +199,11 @@ void fan_window_unget(struct fan_window *w, uint32_t i, unsigned what)
 	w->slot[i].flags = (uint8_t)(w->slot[i].flags | FAN_WSLOT_URGENT | what);
 }
 
+void fan_window_by_number(struct fan_window *w, bool shows)
+{
+	w->gap = shows ? w->size + w->size / 2 + FAN_GAP_RESULTS : FAN_GAP_RESULTS;
+}
+
 static struct fan_wlog_entry *log_at(const struct fan_window *w, uint32_t n)
 {
 	uint32_t at = w->log_head + n;
@@ -209,6 +214,17 @@ static void log_pop(struct fan_window *w)
 {
 	w->log_head = w->log_head + 1 == w->log_size ? 0 : w->log_head + 1;
 	w->log_count--;
+}
+
+uint32_t fan_window_numbered(const struct fan_window *w, uint16_t low)
+{
+	uint64_t seq = w->seq - 1 - (uint16_t)(w->seq - 1 - low);
+	if (w->log_count == 0 || seq < log_at(w, 0)->seq)
+		return FAN_WSLOT_NONE;
+	uint64_t n = seq - log_at(w, 0)->seq; /* they are in the log without a gap */
+	uint32_t i = n < w->log_count ? log_at(w, (uint32_t)n)->slot : FAN_WSLOT_NONE;
+	bool out = i != FAN_WSLOT_NONE && w->slot[i].state == FAN_WSLOT_SENT;
+	return out && w->slot[i].seq == seq ? i : FAN_WSLOT_NONE;
 }
 
 /* Drop what is over from the front of the log; the first entry that is not, or NULL. */
@@ -243,6 +259,7 @@ void fan_window_sent(struct fan_window *w, uint32_t i, uint64_t now_ns, unsigned
 	if (!what) {
 		s->state = FAN_WSLOT_SENT;
 		w->in_flight++;
+		s->asked = 0;
 		s->turn = ++w->turns;
 		w->next = s->frag + 1;
 	}
@@ -307,12 +324,12 @@ static void insist(struct fan_window *w, uint32_t i)
 	make_urgent(w, i, FAN_WSLOT_PROBE);
 }
 
-void fan_window_expire(struct fan_window *w)
+void fan_window_expire(struct fan_window *w, unsigned most)
 {
 	uint32_t low = (uint32_t)(w->low % w->size), newest = FAN_WSLOT_NONE;
 	if (w->log_count)
 		newest = log_at(w, w->log_count - 1)->slot;
-	for (unsigned n = 0; n < (w->ahead ? TAIL_AHEAD : FAN_TAIL_PROBES); n++) {
+	for (unsigned n = 0; n < (w->ahead ? TAIL_AHEAD : most); n++) {
 		uint32_t i = fan_window_oldest(w);
 		if (i == FAN_WSLOT_NONE)
 			break;

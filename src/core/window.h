@@ -54,6 +54,7 @@ struct fan_wslot {
 	uint8_t flags;	   /* enum fan_wslot_flag */
 	uint8_t proposal;  /* FAN_F_PROPOSAL of its fragment */
 	uint8_t probes;	   /* sent since the last contribution; UINT8_MAX: the timer ran out */
+	uint8_t asked;	   /* times that its fragment was sent again since its number was missed */
 };
 
 /* A bounded queue of slot indices. */
@@ -113,6 +114,14 @@ void fan_window_ready(struct fan_window *w, uint32_t i);
 /* The switch asks for slot `i`'s fragment again.  False if it is being sent anyway. */
 bool fan_window_need(struct fan_window *w, uint32_t i);
 
+/* After open, where ranks do not run ahead of each other: does what is lost show by its number,
+ * so that results need not tell? */
+void fan_window_by_number(struct fan_window *w, bool shows);
+
+/* The slot whose last transmission has the sequence number that ends in `low`; or
+ * FAN_WSLOT_NONE. */
+uint32_t fan_window_numbered(const struct fan_window *w, uint16_t low);
+
 /* The next slot with something to send, taken off its queue, and what: FAN_WSLOT_PROBE,
  * FAN_WSLOT_RESEND or 0 for a first transmission, of which at most `cwnd` are in
  * flight beside the lowest.  FAN_WSLOT_NONE if there is none. */
@@ -134,10 +143,10 @@ void fan_window_done(struct fan_window *w, uint32_t i);
 /* The slot whose last transmission is the longest ago, or FAN_WSLOT_NONE. */
 uint32_t fan_window_oldest(struct fan_window *w);
 
-/* The timer ran out: probe for the FAN_TAIL_PROBES oldest transmissions.  Insist on the
+/* The timer ran out: probe for the `most` oldest transmissions.  Insist on the
  * lowest fragment, which is what everybody waits for in the end, and on the newest: the
  * number of its result tells which of the others must have been lost. */
-void fan_window_expire(struct fan_window *w);
+void fan_window_expire(struct fan_window *w, unsigned most);
 
 /* The same where others are known to be slow: ask for the lowest and the newest only. */
 void fan_window_inquire(struct fan_window *w);

@@ -141,7 +141,7 @@ int fan_wire_get(struct fan_frag *f, const uint8_t *p, size_t len)
 	if (!check_matches(f, p))
 		return FAN_DROP_CHECK;
 	bool ctl = f->type >= FAN_TYPE_JOIN && f->type <= FAN_TYPE_HELPS;
-	if (!ctl && (f->type < FAN_TYPE_DATA || f->type > FAN_TYPE_PACE))
+	if (!ctl && (f->type < FAN_TYPE_DATA || f->type > FAN_TYPE_MISS))
 		return FAN_DROP_TYPE;
 	if (f->flags & ~FAN_F_KNOWN || (ctl && !(f->flags & FAN_F_SUMMED)))
 		return FAN_DROP_FORMAT;

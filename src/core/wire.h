@@ -34,6 +34,7 @@ enum fan_type {
 	FAN_TYPE_NEED = 4,   /* switch -> worker: "I miss your part of this fragment" */
 	FAN_TYPE_FLUSH = 5,  /* home -> shared switch: let go what you hold of this fragment */
 	FAN_TYPE_PACE = 6,   /* switch -> worker: your part is here, and so far are the others */
+	FAN_TYPE_MISS = 7,   /* either way: these of your numbers have not come */
 	FAN_TYPE_CTL = 32,
 	FAN_TYPE_JOIN = 32,	  /* worker -> switch: make me rank r of job NAME */
 	FAN_TYPE_WELCOME = 33,	  /* switch -> worker: ids, window, multicast group */
@@ -118,7 +119,8 @@ struct fan_frag {
 	int16_t exponent; /* FIXED32: the block's agreed exponent; else 0 */
 	uint8_t type;	  /* enum fan_type */
 	uint8_t dtype;	  /* enum fan_dtype */
-	uint8_t priority; /* DATA: 0 lowest.  To a rank behind a shared switch: that rank */
+	uint8_t priority; /* DATA: 0 lowest.  To a rank behind a shared switch: that rank.
+			   * DATA, PROBE of a rank that numbers them: the number */
 	uint8_t op;	  /* enum fan_redop.  Not beside dtype: compared as one, the two
 			   * would be waited for until they are out of the store buffer */
 	const uint8_t *payload;

@@ -96,7 +96,7 @@ static size_t join_body(const struct fan_worker *w, uint8_t *body)
 		.ranks = w->cfg.ranks,
 		.payload_bytes = w->cfg.payload_bytes,
 		.window = w->cfg.window_max,
-		.options = w->cfg.options,
+		.options = (uint8_t)(w->cfg.options | FAN_JOIN_NUMBERS),
 		.alive_ms = w->cfg.alive_ms,
 		.workers = w->cfg.workers,
 	};
@@ -254,7 +254,8 @@ static bool waits_for_slow(const struct fan_worker *w)
 static void give_up_waiting(struct fan_worker *w)
 {
 	fan_cache_flush(&w->cache, w->window.low);
-	fan_window_expire(&w->window);
+	bool first = w->rtt.first_ns && w->rtt.backoff == 0;
+	fan_window_expire(&w->window, first ? FAN_TAIL_FIRST : FAN_TAIL_PROBES);
 }
 
 static void expire(struct fan_worker *w, uint64_t now_ns)
@@ -291,7 +292,7 @@ uint64_t fan_worker_deadline(struct fan_worker *w)
 	if (w->phase != FAN_W_READY)
 		return at;
 	at = earlier(at, silence_ns(w));
-	if (fan_window_may_send(&w->window, w->congestion.cwnd) || fan_leader_is_due(w))
+	if (fan_window_may_send(&w->window, w->congestion.cwnd) || fan_leader_is_due(w) || w->asks)
 		return 0; /* there is something to send */
 	if (is_waiting(w))
 		at = earlier(at, stall_ns(w));

@@ -4,6 +4,7 @@
 #define FAN_WORKER_PRIV_H
 
 #include "congestion.h"
+#include "gap.h"
 #include "route.h"
 #include "rtt.h"
 #include "slot.h"
@@ -16,6 +17,14 @@ struct fan_question {
 	uint64_t frag;
 	uint16_t rank, flags, number;
 	uint8_t type; /* PROBE goes on, PACE is answered */
+};
+
+/* A result that has not come, by its number. */
+struct fan_asked {
+	uint64_t seq; /* what was sent next when it was asked for */
+	uint16_t number;
+	uint8_t tries;
+	bool come;
 };
 
 struct fan_worker {
@@ -49,7 +58,11 @@ struct fan_worker {
 	struct fan_worker_stats stats;
 	enum fan_drop last_drop;
 
-	uint16_t last_number; /* highest number of a result heard */
+	struct fan_gap gap; /* of numbers of results heard */
+	bool numbers;	    /* what is sent; the switch asks by number, and so does this worker */
+	struct fan_asked ask[FAN_ASKS_MAX]; /* a ring: results that have been asked for... */
+	uint16_t ask_first, asked;
+	uint16_t asks; /* ...and, behind them, that are to be */
 	struct fan_rtt rtt;
 	struct fan_congestion congestion;
 	struct fan_window window;
@@ -87,6 +100,13 @@ uint64_t fan_worker_interval_ns(const struct fan_worker *w);
 enum fan_verdict fan_transfer_result(struct fan_worker *w, uint64_t now_ns,
 				     const struct fan_frag *f);
 enum fan_verdict fan_transfer_need(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f);
+
+/* numbers.c - the RESULT `f` has come; a MISS that is for this worker's job. */
+void fan_numbers_heard(struct fan_worker *w, const struct fan_frag *f);
+enum fan_verdict fan_numbers_missed(struct fan_worker *w, const struct fan_frag *f);
+
+/* Ask for results that have not come; true if `out` ran full. */
+bool fan_numbers_ask(struct fan_worker *w, struct fan_out *out);
 
 /* A PACE that is for this worker's job. */
 enum fan_verdict fan_transfer_pace(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f);

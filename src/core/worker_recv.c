@@ -10,6 +10,15 @@ static enum fan_verdict drop(struct fan_worker *w, unsigned why)
 	return FAN_DROP;
 }
 
+/* Does the home want what is sent to be numbered? */
+static void choose_numbers(struct fan_worker *w, const struct fan_welcome *m)
+{
+	w->numbers = m->flags & FAN_WELCOME_NUMBERS && !m->burst;
+	w->rtt.first_ns = w->numbers && !w->cfg.rto_min_ms ? FAN_RTO_FIRST_NS : 0;
+	if (!m->burst)
+		fan_window_by_number(&w->window, w->numbers);
+}
+
 /* Going another way: does the home know this life of the rank, and the job? */
 static enum fan_verdict recv_answer(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)
 {
@@ -26,9 +35,12 @@ static enum fan_verdict recv_answer(struct fan_worker *w, uint64_t now_ns, const
 		fan_worker_fail(w, &fault);
 		return FAN_CTL;
 	}
+	struct fan_welcome m;
+	if (fan_welcome_get(&m, f) == FAN_OK)
+		choose_numbers(w, &m);
 	w->job = f->job;	       /* on the route by which it came */
 	if (w->phase == FAN_W_READY) { /* what went the way before may be lost, and timers long */
-		fan_window_expire(&w->window);
+		fan_window_expire(&w->window, FAN_TAIL_PROBES);
 		w->expired_ns = now_ns;
 		fan_rtt_heard(&w->rtt);
 	}
@@ -60,7 +72,9 @@ static enum fan_verdict recv_welcome(struct fan_worker *w, uint64_t now_ns,
 	w->control_ns = now_ns; /* the switch waits for a BEAT: it may be an old JOIN */
 	w->stats.window = m.window;
 	fan_window_open(&w->window, m.window);
-	w->last_number = UINT16_MAX; /* before the first result, which is number 0 */
+	fan_gap_init(&w->gap, UINT16_MAX, false); /* before the first result, which is number 0 */
+	w->asks = w->asked = 0;
+	choose_numbers(w, &m);
 	uint32_t burst = m.burst;
 	if (w->cfg.burst_max && burst > w->cfg.burst_max)
 		burst = w->cfg.burst_max;
@@ -239,6 +253,7 @@ enum fan_verdict fan_worker_recv(struct fan_worker *w, uint64_t now_ns, const ui
 	case FAN_TYPE_DATA:
 	case FAN_TYPE_PROBE:
 	case FAN_TYPE_FLUSH:
+	case FAN_TYPE_MISS:
 	case FAN_TYPE_NEED: break;
 	default: return drop(w, FAN_DROP_TYPE);
 	}
@@ -249,6 +264,7 @@ enum fan_verdict fan_worker_recv(struct fan_worker *w, uint64_t now_ns, const ui
 	switch (f.type) {
 	case FAN_TYPE_RESULT: return fan_transfer_result(w, now_ns, &f);
 	case FAN_TYPE_NEED: return fan_transfer_need(w, now_ns, &f);
+	case FAN_TYPE_MISS: return fan_numbers_missed(w, &f);
 	case FAN_TYPE_PACE:
 		if (!(f.flags & FAN_F_LEAD))
 			return fan_transfer_pace(w, now_ns, &f);

@@ -18,13 +18,23 @@
 static const char *type_name(uint8_t type)
 {
 	static const char *const names[] = {
-		[FAN_TYPE_DATA] = "data",     [FAN_TYPE_RESULT] = "result",
-		[FAN_TYPE_PROBE] = "probe",   [FAN_TYPE_NEED] = "need",
-		[FAN_TYPE_JOIN] = "join",     [FAN_TYPE_WELCOME] = "welcome",
-		[FAN_TYPE_REFUSE] = "refuse", [FAN_TYPE_BEAT] = "beat",
-		[FAN_TYPE_STATE] = "state",   [FAN_TYPE_LEAVE] = "leave",
-		[FAN_TYPE_LEFT] = "left",     [FAN_TYPE_GROUP_TEST] = "group-test",
-		[FAN_TYPE_QUERY] = "query",   [FAN_TYPE_REPORT] = "report",
+		[FAN_TYPE_DATA] = "data",
+		[FAN_TYPE_RESULT] = "result",
+		[FAN_TYPE_PROBE] = "probe",
+		[FAN_TYPE_NEED] = "need",
+		[FAN_TYPE_FLUSH] = "flush",
+		[FAN_TYPE_PACE] = "pace",
+		[FAN_TYPE_MISS] = "miss",
+		[FAN_TYPE_JOIN] = "join",
+		[FAN_TYPE_WELCOME] = "welcome",
+		[FAN_TYPE_REFUSE] = "refuse",
+		[FAN_TYPE_BEAT] = "beat",
+		[FAN_TYPE_STATE] = "state",
+		[FAN_TYPE_LEAVE] = "leave",
+		[FAN_TYPE_LEFT] = "left",
+		[FAN_TYPE_GROUP_TEST] = "group-test",
+		[FAN_TYPE_QUERY] = "query",
+		[FAN_TYPE_REPORT] = "report",
 	};
 	return type < sizeof names / sizeof *names && names[type] ? names[type] : "unknown";
 }

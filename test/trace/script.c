@@ -25,6 +25,7 @@ static const struct {
 	{"result", FAN_TYPE_RESULT},
 	{"probe", FAN_TYPE_PROBE},
 	{"need", FAN_TYPE_NEED},
+	{"miss", FAN_TYPE_MISS},
 	{"join", FAN_TYPE_JOIN},
 	{"welcome", FAN_TYPE_WELCOME},
 	{"beat", FAN_TYPE_BEAT},

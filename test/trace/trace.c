@@ -59,6 +59,12 @@ static void describe(const struct fan_frag *f, char *text, size_t bytes)
 			 f->flags & FAN_F_RESEND ? " again" : "");
 	} else if (f->type == FAN_TYPE_PROBE || f->type == FAN_TYPE_NEED) {
 		snprintf(text, bytes, " #%" PRIu64, f->frag);
+	} else if (f->type == FAN_TYPE_MISS) {
+		size_t n = 0;
+		for (unsigned i = 64; i-- && n < bytes;)
+			if (f->frag >> i & 1)
+				n += (size_t)snprintf(text + n, bytes - n, " number %u",
+						      (uint16_t)(f->count - i));
 	} else if (f->type == FAN_TYPE_STATE && fan_state_get(&s, f) == FAN_OK) {
 		static const char *const name[] = {"none", "forming", "ready", "failed"};
 		put_ranks(ranks, sizeof ranks, s.missing);

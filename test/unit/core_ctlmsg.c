@@ -269,6 +269,22 @@ static void ctlmsg__welcome_with_a_burst(void **state)
 	assert_int_equal(fan_welcome_get(&got, &f), FAN_E_FORMAT);
 }
 
+static void ctlmsg__welcome_with_flags(void **state)
+{
+	(void)state;
+	struct fan_welcome m = welcome, got;
+	size_t plain = fan_welcome_put(body, &m);
+	m.flags = FAN_WELCOME_NUMBERS;
+	struct fan_frag f = frag_of(fan_welcome_put(body, &m));
+	assert_int_equal(f.payload_bytes, plain + 3);
+	assert_int_equal(fan_welcome_get(&got, &f), FAN_OK);
+	assert_int_equal(got.flags, FAN_WELCOME_NUMBERS);
+	assert_int_equal(got.burst, 0);
+	f = frag_of(plain + 2); /* of before there were any */
+	assert_int_equal(fan_welcome_get(&got, &f), FAN_OK);
+	assert_int_equal(got.flags, 0);
+}
+
 static void ctlmsg__welcome_out_of_range(void **state)
 {
 	(void)state;
@@ -511,6 +527,7 @@ int main(void)
 		cmocka_unit_test(ctlmsg__join_out_of_range),
 		cmocka_unit_test(ctlmsg__names),
 		cmocka_unit_test(ctlmsg__welcome_with_a_burst),
+		cmocka_unit_test(ctlmsg__welcome_with_flags),
 		cmocka_unit_test(ctlmsg__welcome_out_of_range),
 		cmocka_unit_test(ctlmsg__states_that_contradict_themselves),
 		cmocka_unit_test(ctlmsg__an_answer_is_no_larger_than_its_question),

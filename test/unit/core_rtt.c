@@ -106,6 +106,29 @@ static void rtt__least_timeout_is_settable(void **state)
 	assert_int_equal(r.rto_ns, 250 * FAN_MS);
 }
 
+/* Where losses show by numbers, the first one may be shorter; the others are as always. */
+static void rtt__a_short_first_timeout(void **state)
+{
+	(void)state;
+	struct fan_rtt r, plain;
+	fan_rtt_init(&r, 0);
+	r.first_ns = FAN_RTO_FIRST_NS;
+	fan_rtt_sample(&r, FAN_MS / 20);
+	plain = r;
+	plain.first_ns = 0;
+	assert_int_equal(fan_rtt_timeout(&r), FAN_RTO_FIRST_NS);
+	for (unsigned i = 0; i < 100; i++) {
+		fan_rtt_expired(&r);
+		assert_int_equal(fan_rtt_timeout(&r), fan_rtt_timeout(&plain));
+		fan_rtt_expired(&plain);
+	}
+	fan_rtt_heard(&r);
+	assert_int_equal(fan_rtt_timeout(&r), FAN_RTO_FIRST_NS);
+	fan_rtt_sample(&r, FAN_MS);
+	fan_rtt_sample(&r, FAN_MS);
+	assert_in_range(fan_rtt_timeout(&r), FAN_MS / 20, FAN_MS / 2); /* by the round trip */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -115,6 +138,7 @@ int main(void)
 		cmocka_unit_test(rtt__answered_probe),
 		cmocka_unit_test(rtt__bounds),
 		cmocka_unit_test(rtt__least_timeout_is_settable),
+		cmocka_unit_test(rtt__a_short_first_timeout),
 		cmocka_unit_test(rtt__backs_off_until_something_is_heard),
 	};
 	return RUN(tests);

@@ -355,6 +355,153 @@ static void switch__tells_how_far_others_are(void **state)
 	assert_int_equal(fan_switch_stats(rig.sw)->paces, 2);
 }
 
+/* A part of rank 0 under number `number`. */
+static enum fan_verdict add_numbered(uint64_t frag, uint8_t number)
+{
+	const int32_t one = 1;
+	struct fan_frag f = rig_data(0, frag, &one);
+	f.priority = number;
+	return rig_send(rig_peer(0), &f);
+}
+
+/* Ranks that can number what they send are told to, unless ranks run ahead of each other. */
+static void switch__who_numbers(void **state)
+{
+	(void)state;
+	struct fan_welcome w;
+	struct fan_join m = rig_join_of("a", 3);
+	assert_int_equal(rig_join(0, rig_nonce(0), &m), FAN_OK);
+	assert_int_equal(fan_welcome_get(&w, &rig.got[0].f), FAN_OK);
+	assert_int_equal(w.flags, 0);
+	m.options = FAN_JOIN_NUMBERS;
+	assert_int_equal(rig_join(1, rig_nonce(1), &m), FAN_OK);
+	assert_int_equal(fan_welcome_get(&w, &rig.got[0].f), FAN_OK);
+	assert_int_equal(w.flags, FAN_WELCOME_NUMBERS);
+	rig.cfg.ahead_max = 32;
+	rig_again();
+	m.options |= FAN_JOIN_AHEAD;
+	assert_int_equal(rig_join(0, rig_nonce(0), &m), FAN_OK);
+	assert_int_equal(fan_welcome_get(&w, &rig.got[0].f), FAN_OK);
+	assert_int_equal(w.flags, 0);
+	assert_true(w.burst > 0);
+}
+
+/* Three later ones have come: that one is asked for, and again later. */
+static void switch__asks_by_number(void **state)
+{
+	(void)state;
+	rig.cfg.window_max = 64;
+	rig_again();
+	rig_form("a", 2, FAN_JOIN_NUMBERS);
+	assert_int_equal(add_numbered(0, 1), FAN_WAIT);
+	assert_int_equal(add_numbered(2, 3), FAN_WAIT);
+	assert_int_equal(add_numbered(3, 4), FAN_WAIT);
+	assert_int_equal(rig.gots, 0);
+	assert_int_equal(add_numbered(4, 5), FAN_WAIT);
+	assert_int_equal(rig_type(0), FAN_TYPE_MISS);
+	fan_peer to = rig_peer(0);
+	assert_true(fan_peer_equal(&rig.got[0].peer, &to));
+	assert_int_equal(rig.got[0].f.count, 5);
+	assert_int_equal(rig.got[0].f.frag, 1 << 3);
+	assert_int_equal(rig.got[0].f.sender, FAN_RANK_NONE);
+	assert_int_equal(fan_switch_stats(rig.sw)->needs, 1);
+	assert_int_equal(add_numbered(1, 6), FAN_WAIT); /* again, and a probe counts as well */
+	struct fan_frag probe = rig_data(0, 1, NULL);
+	probe.type = FAN_TYPE_PROBE;
+	probe.op = FAN_BARRIER;
+	probe.payload_bytes = 0;
+	for (unsigned n = 7; n < 2 + FAN_GAP_AGAIN; n++) {
+		probe.exponent = (int16_t)n;
+		probe.priority = (uint8_t)n;
+		assert_int_equal(rig_send(rig_peer(0), &probe), FAN_HELD);
+		assert_int_equal(rig.gots, 0);
+	}
+	probe.exponent = probe.priority = 2 + FAN_GAP_AGAIN;
+	assert_int_equal(rig_send(rig_peer(0), &probe), FAN_HELD);
+	assert_int_equal(rig_type(0), FAN_TYPE_MISS);
+	for (unsigned n = 0; n < 300; n++) { /* modulo 256 */
+		probe.priority = (uint8_t)++probe.exponent;
+		rig_send(rig_peer(0), &probe);
+		assert_int_equal(rig.gots, 0);
+	}
+	for (uint64_t n = 0; n < 60; n += 7) /* rank 1 as well, but in order */
+		rig_add(1, n, 1);
+	assert_int_equal(fan_switch_stats(rig.sw)->needs, 2);
+}
+
+/* After a run of losses longer than eight bits tell, a probe says where the rank is. */
+static void switch__a_probe_has_the_whole_number(void **state)
+{
+	(void)state;
+	rig.cfg.window_max = 64;
+	rig_again();
+	rig_form("a", 2, FAN_JOIN_NUMBERS);
+	assert_int_equal(add_numbered(0, 1), FAN_WAIT);
+	struct fan_frag probe = rig_data(0, 0, NULL);
+	probe.type = FAN_TYPE_PROBE;
+	probe.op = FAN_BARRIER;
+	probe.payload_bytes = 0;
+	probe.exponent = 1000;
+	probe.priority = (uint8_t)probe.exponent;
+	rig_send(rig_peer(0), &probe);
+	assert_int_equal(rig.gots, 0);
+	assert_int_equal(add_numbered(1, 1002 & 255), FAN_WAIT);
+	assert_int_equal(add_numbered(2, 1003 & 255), FAN_WAIT);
+	assert_int_equal(add_numbered(3, 1004 & 255), FAN_WAIT);
+	assert_int_equal(rig_type(0), FAN_TYPE_MISS);
+	assert_int_equal(rig.got[0].f.count, 1004);
+	assert_int_equal(rig.got[0].f.frag, 1 << 3);
+}
+
+/* A rank that does not number has priorities there. */
+static void switch__no_numbers_no_questions(void **state)
+{
+	(void)state;
+	rig_form("a", 2, 0);
+	for (uint64_t n = 0; n < 4; n++) {
+		assert_int_equal(add_numbered(n, (uint8_t)(n * n + 1)), FAN_WAIT);
+		assert_int_equal(rig.gots, 0);
+	}
+}
+
+/* A rank asks for results by number. */
+static void switch__replays_by_number(void **state)
+{
+	(void)state;
+	rig_form("a", 2, 0);
+	for (uint64_t n = 0; n < 10; n++) {
+		rig_add(0, n, (int32_t)n);
+		assert_int_equal(rig_add(1, n, 0), FAN_DONE);
+	}
+	struct fan_frag miss = {.frag = 1 | 1 << 3,
+				.job = rig.job,
+				.epoch = rig.epoch,
+				.sender = 1,
+				.count = 9,
+				.type = FAN_TYPE_MISS,
+				.op = FAN_BARRIER};
+	assert_int_equal(rig_send(rig_peer(1), &miss), FAN_REPLAY);
+	assert_int_equal(rig.gots, 2);
+	assert_int_equal(rig_value(0), 9);
+	assert_int_equal(rig.got[0].f.sender, 9);
+	assert_true(rig.got[0].f.flags & FAN_F_RESEND);
+	assert_int_equal(rig_value(1), 6);
+	fan_peer to = rig_peer(1);
+	assert_true(fan_peer_equal(&rig.got[1].peer, &to));
+	miss.frag = UINT64_MAX; /* no more than four at a time */
+	assert_int_equal(rig_send(rig_peer(1), &miss), FAN_REPLAY);
+	assert_int_equal(rig.gots, FAN_MISS_MAX);
+	miss.frag = 1 << 8; /* long over */
+	assert_int_equal(rig_send(rig_peer(1), &miss), FAN_DROP);
+	assert_int_equal(rig_drops(FAN_DROP_STALE), 1);
+	miss.count = 10; /* has not been */
+	miss.frag = 1;
+	assert_int_equal(rig_send(rig_peer(1), &miss), FAN_DROP);
+	miss.count = 9;
+	assert_int_equal(rig_send(rig_peer(7), &miss), FAN_DROP); /* of nobody */
+	assert_int_equal(rig_drops(FAN_DROP_SENDER), 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -375,6 +522,11 @@ int main(void)
 		RIG_TEST(switch__report),
 		RIG_TEST(switch__window_and_burst),
 		RIG_TEST(switch__tells_how_far_others_are),
+		RIG_TEST(switch__who_numbers),
+		RIG_TEST(switch__asks_by_number),
+		RIG_TEST(switch__a_probe_has_the_whole_number),
+		RIG_TEST(switch__no_numbers_no_questions),
+		RIG_TEST(switch__replays_by_number),
 	};
 	return RUN(tests);
 }

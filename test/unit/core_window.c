@@ -211,12 +211,12 @@ static void window__timer_probes(void **state)
 {
 	(void)state;
 	assert_int_equal(fan_window_oldest(&w), FAN_WSLOT_NONE);
-	fan_window_expire(&w);
+	fan_window_expire(&w, FAN_TAIL_PROBES);
 	assert_int_equal(send_all(W).probes, 0);
 	ready_all();
 	send_all(2);
 	assert_int_equal(fan_window_oldest(&w), 0);
-	fan_window_expire(&w);
+	fan_window_expire(&w, FAN_TAIL_PROBES);
 	struct sent n = send_all(2);
 	assert_in_range(n.probes, 1, 2);
 	assert_true(w.slot[0].seq > 2); /* the lowest is among them */
@@ -264,7 +264,7 @@ static void window__random(void **state)
 		} else if (choice == 4) {
 			fan_window_need(&w, i);
 		} else if (fan_rng_below(&r, 4) == 0) {
-			fan_window_expire(&w);
+			fan_window_expire(&w, FAN_TAIL_PROBES);
 		}
 		uint64_t low = UINT64_MAX;
 		for (uint32_t k = 0; k < W; k++) {

@@ -125,7 +125,7 @@ static void wire__drops_by_field(void **state)
 	const size_t len = FAN_HEAD_BYTES + 40;
 	f.type = 0;
 	assert_int_equal(verdict_of(&f, len), FAN_DROP_TYPE);
-	f.type = FAN_TYPE_PACE + 1;
+	f.type = FAN_TYPE_MISS + 1;
 	assert_int_equal(verdict_of(&f, len), FAN_DROP_TYPE);
 	f.type = FAN_TYPE_HELPS + 1;
 	assert_int_equal(verdict_of(&f, len), FAN_DROP_TYPE);

@@ -171,6 +171,22 @@ static inline enum fan_verdict rig_pace(uint64_t frag, uint16_t behind)
 	return rig_recv(&f, false);
 }
 
+/* Join, with a window of `window`, number what is sent, and become ready. */
+static inline void rig_ready_numbered(uint16_t window)
+{
+	uint8_t body[FAN_CTL_BYTES_MAX];
+	const struct fan_welcome m = {.window = window,
+				      .shards = 1,
+				      .beat_ms = 125,
+				      .alive_ms = 1000,
+				      .flags = FAN_WELCOME_NUMBERS};
+	rig_tick();
+	size_t welcome = fan_welcome_put(body, &m);
+	assert_int_equal(rig_ctl(FAN_TYPE_WELCOME, rig.cfg.nonce, body, welcome), FAN_CTL);
+	rig_tick();
+	assert_int_equal(rig_state(FAN_JOB_READY, 0, 0), FAN_CTL);
+}
+
 /* Join, with a window of 4, and become ready. */
 static inline void rig_ready(void)
 {

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* numbers.c - what a worker, or its switch, misses by number. */
+#include "worker_priv.h"
+
+static enum fan_verdict drop(struct fan_worker *w, enum fan_drop why)
+{
+	w->last_drop = why;
+	w->stats.drops[why]++;
+	return FAN_DROP;
+}
+
+static struct fan_asked *ask_at(struct fan_worker *w, unsigned n)
+{
+	return &w->ask[(w->ask_first + n) % FAN_ASKS_MAX];
+}
+
+/* Ask for result `number`, for the `tries`th time, unless too many are missing. */
+static void push(struct fan_worker *w, uint16_t number, unsigned tries)
+{
+	if (w->asked + w->asks == FAN_ASKS_MAX)
+		return;
+	*ask_at(w, w->asked + w->asks++) = (struct fan_asked){
+		.number = number,
+		.tries = (uint8_t)tries,
+	};
+}
+
+/* One that later ones had overtaken has come. */
+static void forget(struct fan_worker *w, uint16_t number)
+{
+	for (unsigned n = 0; n < w->asked + w->asks; n++)
+		if (ask_at(w, n)->number == number)
+			ask_at(w, n)->come = true;
+}
+
+/* The switch had the question before what was sent after it.  Has that been answered, and the
+ * question not, one of the two was lost: ask again. */
+static void look_back(struct fan_worker *w)
+{
+	while (w->asked && w->window.acked >= ask_at(w, 0)->seq + FAN_GAP_RESULTS) {
+		struct fan_asked a = *ask_at(w, 0);
+		w->ask_first = (uint16_t)((w->ask_first + 1) % FAN_ASKS_MAX);
+		w->asked--;
+		if (!a.come && a.tries < FAN_ASK_TRIES)
+			push(w, a.number, a.tries + 1u);
+	}
+}
+
+/* Results are numbered as the switch finishes them, and a replay leaves behind all that
+ * were finished before it: how far along we have heard. */
+void fan_numbers_heard(struct fan_worker *w, const struct fan_frag *f)
+{
+	int step = (int16_t)(uint16_t)(f->sender - w->gap.last);
+	uint64_t missing = fan_gap_note(&w->gap, step, f->flags & FAN_F_RESEND);
+	if (!w->numbers)
+		return;
+	if (step <= 0)
+		forget(w, f->sender);
+	for (unsigned i = 0; missing; i++, missing >>= 1)
+		if (missing & 1)
+			push(w, (uint16_t)(w->gap.last - i), 1);
+	look_back(w);
+}
+
+/* Ask for the next results, as many as one MISS may. */
+static void put_miss(struct fan_worker *w, struct fan_out *out)
+{
+	struct fan_frag f = {
+		.job = w->job,
+		.epoch = w->epoch,
+		.sender = w->cfg.rank,
+		.type = FAN_TYPE_MISS,
+		.op = FAN_BARRIER,
+	};
+	for (unsigned n = 0; n < FAN_MISS_MAX && w->asks; n++) {
+		struct fan_asked *a = ask_at(w, w->asked);
+		f.count = f.frag ? f.count : a->number;
+		uint16_t below = (uint16_t)(f.count - a->number);
+		if (below >= FAN_GAP_BITS)
+			break;
+		f.frag |= a->come ? 0 : UINT64_C(1) << below;
+		a->seq = w->window.seq;
+		w->asked++;
+		w->asks--;
+	}
+	if (f.frag)
+		fan_wire_put(fan_out_add(out, FAN_TO_PEER)->head, &f);
+}
+
+bool fan_numbers_ask(struct fan_worker *w, struct fan_out *out)
+{
+	while (w->asks) {
+		if (!fan_out_fits(out, 1, 0))
+			return true;
+		put_miss(w, out);
+	}
+	return false;
+}
+
+enum fan_verdict fan_numbers_missed(struct fan_worker *w, const struct fan_frag *f)
+{
+	bool any = false;
+	for (unsigned k = 0; k < FAN_GAP_BITS && w->numbers; k++) {
+		uint32_t i = f->frag >> k & 1
+				     ? fan_window_numbered(&w->window, (uint16_t)(f->count - k))
+				     : FAN_WSLOT_NONE;
+		if (i == FAN_WSLOT_NONE)
+			continue;
+		struct fan_wslot *s = &w->window.slot[i];
+		bool is_data = s->seq == s->data_seq; /* probes have timers */
+		if (!is_data || s->asked >= FAN_MISS_RESENDS || !fan_window_need(&w->window, i))
+			continue;
+		s->asked++;
+		fan_congestion_lost(&w->congestion);
+		any = true;
+	}
+	if (!any)
+		return drop(w, FAN_DROP_STALE);
+	fan_rtt_heard(&w->rtt);
+	return FAN_ASK;
+}
