@@ -15,6 +15,7 @@
 
 #define FAN_CTL_CONNS_MAX   1024  /* connections of daemons and workers */
 #define FAN_CTL_ROUTES_MAX  4096  /* numbers in use at a time */
+#define FAN_CTL_BESIDE_MAX  256	  /* neighbours that a daemon is told to ask */
 #define FAN_CTL_EVENTS_MAX  64	  /* of the last ones, kept for status */
 #define FAN_CTL_EVENT_BYTES 256	  /* text of one */
 #define FAN_CTL_SILENT_MS   1000  /* a daemon that says nothing for so long is gone */
@@ -24,6 +25,11 @@
 #define FAN_CTL_COME_MS	    100	  /* after something came */
 #define FAN_CTL_LINGER_MS   3000  /* routes of a home that was lost, for farewells */
 #define FAN_CTL_ABSENT_MS   10000 /* a worker without a line keeps its old route for so long */
+#define FAN_CTL_HOLD_MS	    2000  /* a link that is heard again is used after so long... */
+#define FAN_CTL_HOLD_MAX_MS 64000 /* ...doubled each time that it goes down, up to this... */
+#define FAN_CTL_CALM_MS	    300000 /* ...until it was up for so long */
+#define FAN_CTL_BLAME_MS    2000   /* of a node that goes: its links went down because of it */
+#define FAN_CTL_LOOK_MS	    3000   /* between two looks for better ways, as load changes */
 #define FAN_CTL_STRAY_MS    30000 /* routes of an earlier controller that no worker speaks for */
 
 struct fan_ctl;

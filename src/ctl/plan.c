@@ -19,7 +19,7 @@
 struct draft {
 	struct fan_ctl *c;
 	const bool *wanted; /* by job */
-	bool all_up;	    /* as if all nodes were there */
+	bool all_up;	    /* as if all nodes and links were there, and nobody used them */
 	struct fan_topo t;
 	uint32_t *map;	  /* the topology's nodes to ours */
 	uint32_t *job_of; /* the same for jobs */
@@ -43,7 +43,9 @@ static json_t *nodes_json(const struct draft *d)
 
 	for (uint32_t i = 0, k = 0; i < d->c->nodes; i++)
 		if (is_up(d, i)) {
-			json_array_append(list, json_array_get(nodes, i));
+			double load_gbps = d->all_up ? 0 : d->c->node[i].load_gbps;
+			json_array_append_new(
+				list, ctl_load_on(json_array_get(nodes, i), load_gbps));
 			d->map[k++] = i;
 		}
 	return list;
@@ -63,8 +65,11 @@ static json_t *links_json(const struct draft *d)
 
 	for (size_t i = 0; i < json_array_size(links); i++) {
 		json_t *link = json_array_get(links, i);
-		if (end_is_up(d, link, "a") && end_is_up(d, link, "b"))
+		const struct ctl_link *l = &d->c->link[i];
+		if (d->all_up)
 			json_array_append(list, link);
+		else if (!l->down && end_is_up(d, link, "a") && end_is_up(d, link, "b"))
+			json_array_append_new(list, ctl_load_on(link, l->load_gbps));
 	}
 	return list;
 }
@@ -203,7 +208,8 @@ static int make_plan(struct draft *d)
 		err = fan_replan_ways(&d->t, &c->o.plan, &d->p,
 				      c->search	 ? 1
 				      : c->given ? INFINITY
-						 : WORTH);
+						 : WORTH,
+				      c->search || c->looking);
 	for (uint32_t i = 0; i < d->t.jobs; i++)
 		others |= !err && !has_trees(&d->p, i);
 	if (others)
@@ -489,6 +495,13 @@ void ctl_plan(struct fan_ctl *c)
 
 	c->plan_ns = UINT64_MAX;
 	c->plans++;
+	c->looking = c->look_wanted && c->now_ns >= c->look_ns;
+	if (c->looking) {
+		c->look_wanted = false;
+		c->look_ns = c->now_ns + FAN_CTL_LOOK_MS * CTL_MS;
+	} else if (c->look_wanted) {
+		c->plan_ns = c->look_ns;
+	}
 	for (uint32_t i = 0; i < c->jobs; i++)
 		wanted[i] = c->job[i].said;
 	for (unsigned round = 0; round < 2 && any_of(c, wanted); round++) {
