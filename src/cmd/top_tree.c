@@ -55,8 +55,9 @@ static void print_links(const json_t *links)
 		const json_t *l = json_array_get(links, i);
 		bool down = strcmp(text_of(l, "state"), "down") == 0;
 		if (down)
-			printf("link    %s-%s is down for %.1f s, %lld times of late", text_of(l, "a"),
-			       text_of(l, "b"), real_of(l, "since_s"), number_of(l, "flaps"));
+			printf("link    %s-%s is down for %.1f s, %lld times of late",
+			       text_of(l, "a"), text_of(l, "b"), real_of(l, "since_s"),
+			       number_of(l, "flaps"));
 		if (down && json_object_get(l, "back_in_s"))
 			printf("; used again in %.1f s", real_of(l, "back_in_s"));
 		if (down)

@@ -52,6 +52,7 @@ void ctl_plan_in(struct fan_ctl *c, uint32_t ms, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(c->cause, sizeof c->cause, format, args);
 	va_end(args);
+	c->changes++;
 	if (due < c->plan_ns)
 		c->plan_ns = due;
 }
@@ -222,7 +223,7 @@ void fan_ctl_tick(struct fan_ctl *c, uint64_t now_ns)
 			    ctl_all_up(c) ? "all daemons are there"
 					  : "enough was waited for daemons");
 	}
-	if (c->begun && now_ns >= c->plan_ns)
+	if (ctl_plan_is_due(c))
 		ctl_plan(c);
 	ctl_route_tick(c);
 }
@@ -237,7 +238,7 @@ uint64_t fan_ctl_deadline(const struct fan_ctl *c)
 	uint64_t due = least(ctl_node_deadline(c), ctl_route_deadline(c));
 
 	due = least(due, ctl_link_deadline(c));
-	due = least(due, c->begun ? c->plan_ns : c->start_ns + c->o.wait_ms * CTL_MS);
+	due = least(due, c->begun ? ctl_plan_deadline(c) : c->start_ns + c->o.wait_ms * CTL_MS);
 	for (uint32_t i = 0; i < FAN_CTL_CONNS_MAX; i++)
 		if (c->conn[i].kind == CTL_CONN_NEW)
 			due = least(due, c->conn[i].since_ns + FAN_CTL_NAMELESS_MS * CTL_MS);

@@ -31,12 +31,12 @@ struct ctl_node {
 	uint64_t heard_ns;
 	uint64_t cut_ns; /* a server: its line was cut then; 0: it is not */
 	uint64_t packets, hits, passed, collisions, results, drops; /* as it last said */
-	double gbps;	   /* that it can sum, take in or send, less what the topology says is in
-			    * use; 0: there is no limit, or it cannot */
-	double load_gbps;  /* that others have of it, as people say */
-	uint32_t list;	   /* the number of the list of neighbours that it was told last; 0: none */
-	bool list_is_old;  /* since then one of them has come or gone */
-	uint32_t strays; /* routes of an earlier controller there */
+	double gbps;	  /* that it can sum, take in or send, less what the topology says is in
+			   * use; 0: there is no limit, or it cannot */
+	double load_gbps; /* that others have of it, as people say */
+	uint32_t list;	  /* the number of the list of neighbours that it was told last; 0: none */
+	bool list_is_old; /* since then one of them has come or gone */
+	uint32_t strays;  /* routes of an earlier controller there */
 	uint16_t stray[FAN_ROUTES_MAX];
 	uint64_t stray_ns; /* when they may go */
 };
@@ -173,12 +173,16 @@ struct fan_ctl {
 	uint16_t last_number;
 	uint8_t ours[(UINT16_MAX + 1) / 8]; /* numbers that were given out, by this controller */
 	struct ctl_conn conn[FAN_CTL_CONNS_MAX];
-	bool begun;			 /* the wait for all daemons is over */
-	bool search;			 /* the next plan looks for better ways, too */
-	bool look_wanted;		 /* load has changed since ways were last looked at... */
-	uint64_t look_ns;		 /* ...which may be done again then */
-	bool looking;			 /* the plan being made does */
-	uint64_t plan_ns;		 /* when to plan; UINT64_MAX: no need */
+	bool begun;		  /* the wait for all daemons is over */
+	bool search;		  /* the next plan looks for better ways, too */
+	bool look_wanted;	  /* load has changed since ways were last looked at... */
+	uint64_t look_ns;	  /* ...which may be done again then */
+	bool looking;		  /* the plan being made does */
+	bool planning;		  /* apart */
+	uint64_t changes;	  /* that asked for a plan, so far... */
+	uint64_t planned_changes; /* ...and when the plan being made began */
+	uint32_t overtaken;	  /* plans in a row that were of no use when they were made */
+	uint64_t plan_ns;	  /* when to plan; UINT64_MAX: no need */
 	char cause[FAN_CTL_EVENT_BYTES]; /* of it */
 	uint64_t plans;			 /* made so far */
 	uint64_t events;
@@ -299,6 +303,8 @@ json_t *ctl_load_on(json_t *said, double load_gbps);
 int ctl_state_load(struct fan_ctl *c, const json_t *state, struct fan_why *why);
 
 /* plan.c: from what is there to routes */
+bool ctl_plan_is_due(const struct fan_ctl *c);
+uint64_t ctl_plan_deadline(const struct fan_ctl *c);
 void ctl_plan(struct fan_ctl *c);
 
 /* Check a plan against the whole topology, and take it as that of all jobs. */

@@ -233,14 +233,13 @@ json_t *ctl_links_json(const struct fan_ctl *c)
 
 	for (uint32_t i = 0; i < c->links; i++) {
 		const struct ctl_link *l = &c->link[i];
-		json_t *o = json_pack(
-			"{ss ss ss sf sI sf}", "a", c->node[l->end[0]].name, "b",
-			c->node[l->end[1]].name, "state",
-			l->down		? "down"
-			: l->watched ? "up"
-					: "not watched",
-			"since_s", (double)(c->now_ns - l->since_ns) / 1e9, "flaps",
-			(json_int_t)l->flaps, "load_gbps", l->load_gbps);
+		json_t *o = json_pack("{ss ss ss sf sI sf}", "a", c->node[l->end[0]].name, "b",
+				      c->node[l->end[1]].name, "state",
+				      l->down	   ? "down"
+				      : l->watched ? "up"
+						   : "not watched",
+				      "since_s", (double)(c->now_ns - l->since_ns) / 1e9, "flaps",
+				      (json_int_t)l->flaps, "load_gbps", l->load_gbps);
 		if (o && l->down && l->heard_ns)
 			json_object_set_new(o, "back_in_s", json_real(ctl_link_back_s(c, l)));
 		json_array_append_new(list, o);

@@ -8,7 +8,8 @@
 
 #include "ctl_priv.h"
 
-#define LEFT_MIN 0.01 /* of a rate: less is never planned to be left, since what is busy is not gone */
+#define LEFT_MIN                                                                                   \
+	0.01 /* of a rate: less is never planned to be left, since what is busy is not gone */
 
 static int wrong(struct fan_why *why)
 {
@@ -98,9 +99,8 @@ json_t *ctl_load_json(const struct fan_ctl *c)
 	}
 	for (uint32_t i = 0; i < c->nodes; i++)
 		if (c->node[i].load_gbps > 0)
-			json_array_append_new(list,
-					      json_pack("{ss sf}", "node", c->node[i].name, "gbps",
-							c->node[i].load_gbps));
+			json_array_append_new(list, json_pack("{ss sf}", "node", c->node[i].name,
+							      "gbps", c->node[i].load_gbps));
 	return list;
 }
 

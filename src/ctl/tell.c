@@ -31,14 +31,14 @@ static json_t *node_json(const struct fan_ctl *c, uint32_t node)
 {
 	const struct ctl_node *n = &c->node[node];
 
-	return json_pack("{ss ss ss ss si sf si si sf s{sI sI sI sI sI sI}}", "name", n->name, "kind",
-			 kinds[n->kind], "state", states[n->state], "listen", n->listen, "routes",
-			 (int)routes_at(c, node), "since_s",
+	return json_pack("{ss ss ss ss si sf si si sf s{sI sI sI sI sI sI}}", "name", n->name,
+			 "kind", kinds[n->kind], "state", states[n->state], "listen", n->listen,
+			 "routes", (int)routes_at(c, node), "since_s",
 			 (double)(c->now_ns - n->since_ns) / SECOND, "shards", (int)n->shards,
-			 "strays", (int)n->strays, "load_gbps", n->load_gbps, "health", "packets", (json_int_t)n->packets,
-			 "hits", (json_int_t)n->hits, "passed", (json_int_t)n->passed, "collisions",
-			 (json_int_t)n->collisions, "results", (json_int_t)n->results, "drops",
-			 (json_int_t)n->drops);
+			 "strays", (int)n->strays, "load_gbps", n->load_gbps, "health", "packets",
+			 (json_int_t)n->packets, "hits", (json_int_t)n->hits, "passed",
+			 (json_int_t)n->passed, "collisions", (json_int_t)n->collisions, "results",
+			 (json_int_t)n->results, "drops", (json_int_t)n->drops);
 }
 
 static json_t *summed_at(const struct fan_ctl *c, const struct ctl_route *r)

@@ -7,7 +7,8 @@
 
 #define MS UINT64_C(1000000)
 
-static const struct fan_heard *known(const struct fan_neighbours *n, const struct fan_neighbour *who)
+static const struct fan_heard *known(const struct fan_neighbours *n,
+				     const struct fan_neighbour *who)
 {
 	for (unsigned i = 0; i < n->count; i++)
 		if (strcmp(n->of[i].who.name, who->name) == 0 &&

@@ -15,10 +15,10 @@
 #include "core/limits.h"
 #include "core/out.h"
 
-#define FAN_NEIGHBOURS_MAX  256	/* of a daemon; further ones are not asked */
-#define FAN_NEIGHBOUR_MS    250 /* between two turns */
-#define FAN_NEIGHBOUR_DOWN  4	/* turns in a row without an answer: silent */
-#define FAN_NEIGHBOUR_UP    4	/* turns in a row with one: not any more */
+#define FAN_NEIGHBOURS_MAX 256 /* of a daemon; further ones are not asked */
+#define FAN_NEIGHBOUR_MS   250 /* between two turns */
+#define FAN_NEIGHBOUR_DOWN 4   /* turns in a row without an answer: silent */
+#define FAN_NEIGHBOUR_UP   4   /* turns in a row with one: not any more */
 
 struct fan_neighbour {
 	char name[FAN_NAME_MAX + 1]; /* in the topology */
@@ -33,10 +33,10 @@ struct fan_neighbours {
 	struct fan_heard {
 		struct fan_neighbour who;
 		uint64_t asked[FAN_NEIGHBOUR_DOWN]; /* by turn: what the answer must bear */
-		uint32_t asks;	/* so far: entries of `asked` that count */
-		bool answered;	/* since the last turn */
-		bool silent, changed; /* in the last turn */
-		unsigned run; /* turns in a row that speak against `silent` */
+		uint32_t asks;			    /* so far: entries of `asked` that count */
+		bool answered;			    /* since the last turn */
+		bool silent, changed;		    /* in the last turn */
+		unsigned run;			    /* turns in a row that speak against `silent` */
 	} of[FAN_NEIGHBOURS_MAX], next[FAN_NEIGHBOURS_MAX]; /* next: while the list changes */
 };
 

@@ -242,8 +242,8 @@ static void link__reports_of_earlier_lists_do_not_count(void **state)
 static void link__nonsense_in_reports_harms_nobody(void **state)
 {
 	static const char *const silent[] = {
-		"7", "null", "\"A\"", "\"W1\"", "\"nobody\"", "[\"M1\"]", "{\"M1\":1}", "\"PS\"",
-		"\"\"",
+		"7",	    "null",	  "\"A\"",  "\"W1\"", "\"nobody\"",
+		"[\"M1\"]", "{\"M1\":1}", "\"PS\"", "\"\"",
 	};
 	(void)state;
 	rig_work();

@@ -56,8 +56,7 @@ static size_t answer_to(unsigned i, uint8_t *p)
 	assert_int_equal(fan_wire_get(&q, asked, sizeof asked), -1);
 	assert_int_equal(q.type, FAN_TYPE_ECHO);
 	fan_echoed_put(body, &who);
-	f = (struct fan_frag){
-		.type = FAN_TYPE_ECHOED, .sender = FAN_RANK_NONE, .frag = q.frag};
+	f = (struct fan_frag){.type = FAN_TYPE_ECHOED, .sender = FAN_RANK_NONE, .frag = q.frag};
 	fan_ctl_finish(&it, &f, body, FAN_ECHO_MIN);
 	memcpy(p, it.head, FAN_HEAD_BYTES);
 	memcpy(p + FAN_HEAD_BYTES, body, FAN_ECHO_MIN);
