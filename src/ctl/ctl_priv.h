@@ -161,32 +161,30 @@ struct fan_ctl {
 	struct fan_ctl_options o;
 	uint64_t now_ns, start_ns;
 	json_t *root; /* nodes and links as given; jobs are below */
-	bool given;   /* jobs that nobody has joined keep their plan, too */
 	struct ctl_node *node;
-	uint32_t nodes;
 	struct ctl_link *link;
-	uint32_t links;
-	uint32_t last_list; /* of neighbours */
 	struct ctl_job *job;
-	uint32_t jobs;
+	uint32_t nodes, links, jobs;
+	uint32_t last_list;			     /* of neighbours */
 	struct ctl_route *route[FAN_CTL_ROUTES_MAX]; /* NULL: free */
-	uint16_t last_number;
 	uint8_t ours[(UINT16_MAX + 1) / 8]; /* numbers that were given out, by this controller */
 	struct ctl_conn conn[FAN_CTL_CONNS_MAX];
-	bool begun;		  /* the wait for all daemons is over */
-	bool search;		  /* the next plan looks for better ways, too */
-	bool look_wanted;	  /* load has changed since ways were last looked at... */
-	uint64_t look_ns;	  /* ...which may be done again then */
-	bool looking;		  /* the plan being made does */
-	bool planning;		  /* apart */
-	uint64_t changes;	  /* that asked for a plan, so far... */
-	uint64_t planned_changes; /* ...and when the plan being made began */
-	uint32_t overtaken;	  /* plans in a row that were of no use when they were made */
-	uint64_t plan_ns;	  /* when to plan; UINT64_MAX: no need */
+	uint64_t plan_ns;		 /* when to plan; UINT64_MAX: no need */
 	char cause[FAN_CTL_EVENT_BYTES]; /* of it */
+	uint64_t changes;		 /* that asked for a plan, so far... */
+	uint64_t planned_changes;	 /* ...and when the plan being made began */
+	uint64_t look_ns;		 /* when running jobs' ways may be looked at again */
 	uint64_t plans;			 /* made so far */
 	uint64_t events;
 	struct ctl_event event[FAN_CTL_EVENTS_MAX];
+	uint32_t overtaken;   /* plans in a row that were of no use when they were made */
+	uint16_t last_number; /* of a route */
+	bool begun;	      /* the wait for all daemons is over */
+	bool given;	      /* jobs that nobody has joined keep their plan, too */
+	bool search;	      /* the next plan looks for better ways, too */
+	bool look_wanted;     /* load has changed since ways were looked at */
+	bool looking;	      /* the plan being made does */
+	bool planning;	      /* it is made apart */
 };
 
 /* ctl.c */

@@ -210,7 +210,7 @@ int fan_replan_ways(const struct fan_topo *t, const struct fan_plan_options *o, 
 		cut_dead(t, &p->tree[i]);
 		lost[i] = is_cut(&p->tree[i]);
 	}
-	if (!has_dead(p) && !look)
+	if (!p->trees || (!has_dead(p) && !look))
 		return FAN_OK;
 	err = open_cands(&c, t, o);
 	if (!err)

@@ -59,9 +59,9 @@ static const char *list_of(unsigned conn)
 		char at[80];
 		snprintf(at, sizeof at, "%s:7", rig_text(n, "name"));
 		assert_string_equal(rig_text(n, "at"), at);
-		if (i)
-			strcat(text, ",");
-		strcat(text, rig_text(n, "name"));
+		size_t used = strlen(text);
+		snprintf(text + used, sizeof text - used, "%s%s", i ? "," : "",
+			 rig_text(n, "name"));
 	}
 	json_decref(last);
 	return text;
