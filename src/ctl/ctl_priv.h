@@ -47,7 +47,7 @@ struct ctl_node {
 struct ctl_link {
 	uint32_t end[2]; /* nodes */
 	bool watched;
-	bool silent[2]; /* end i hears nothing of the other */
+	bool silent[2]; /* end i hears nothing of the other; both are up */
 	bool down;	/* it is planned without */
 	uint64_t since_ns;
 	uint64_t heard_ns; /* down: both ends hear each other since then; 0: they do not */
@@ -301,8 +301,6 @@ json_t *ctl_load_on(json_t *said, double load_gbps);
 int ctl_state_load(struct fan_ctl *c, const json_t *state, struct fan_why *why);
 
 /* plan.c: from what is there to routes */
-bool ctl_plan_is_due(const struct fan_ctl *c);
-uint64_t ctl_plan_deadline(const struct fan_ctl *c);
 void ctl_plan(struct fan_ctl *c);
 
 /* Check a plan against the whole topology, and take it as that of all jobs. */

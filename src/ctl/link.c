@@ -44,12 +44,13 @@ uint32_t ctl_link_between(const struct fan_ctl *c, const char *a, const char *b)
 	return CTL_NONE;
 }
 
-static bool ends_are_up(const struct fan_ctl *c, const struct ctl_link *l)
-{
-	return c->node[l->end[0]].state == CTL_UP && c->node[l->end[1]].state == CTL_UP;
-}
-
 /* ---- whom to ask ---------------------------------------------------------------------------- */
+
+static void age_list(struct ctl_node *n)
+{
+	n->list = 0; /* what it says is not about how it is now, until it has another */
+	n->list_is_old = true;
+}
 
 /* Its neighbours have to learn that it is there, or is not. */
 static void age_lists(struct fan_ctl *c, uint32_t node)
@@ -58,14 +59,13 @@ static void age_lists(struct fan_ctl *c, uint32_t node)
 		const struct ctl_link *l = &c->link[i];
 		unsigned end = end_of(l, node);
 		if (l->watched && end < 2)
-			c->node[l->end[!end]].list_is_old = true;
+			age_list(&c->node[l->end[!end]]);
 	}
 }
 
 void ctl_link_came(struct fan_ctl *c, uint32_t node)
 {
-	c->node[node].list = 0;
-	c->node[node].list_is_old = true;
+	age_list(&c->node[node]);
 	age_lists(c, node);
 }
 
@@ -141,7 +141,8 @@ void ctl_link_health(struct fan_ctl *c, uint32_t node, const json_t *health)
 		struct ctl_link *l = &c->link[i];
 		unsigned end = end_of(l, node);
 		if (l->watched && end < 2)
-			l->silent[end] = names(silent, c->node[l->end[!end]].name);
+			l->silent[end] = c->node[l->end[!end]].state == CTL_UP &&
+					 names(silent, c->node[l->end[!end]].name);
 	}
 }
 
@@ -183,7 +184,7 @@ static void come_up(struct fan_ctl *c, struct ctl_link *l)
 
 static void judge(struct fan_ctl *c, struct ctl_link *l)
 {
-	bool bad = ends_are_up(c, l) && (l->silent[0] || l->silent[1]);
+	bool bad = l->silent[0] || l->silent[1];
 
 	if (!l->down) {
 		if (l->flaps && c->now_ns - l->since_ns >= FAN_CTL_CALM_MS * CTL_MS)

@@ -305,16 +305,6 @@ static void plan_here(struct fan_ctl *c)
 	json_decref(answer);
 }
 
-bool ctl_plan_is_due(const struct fan_ctl *c)
-{
-	return c->begun && c->now_ns >= c->plan_ns && !(c->planning && !is_overtaken(c));
-}
-
-uint64_t ctl_plan_deadline(const struct fan_ctl *c)
-{
-	return c->planning && !is_overtaken(c) ? UINT64_MAX : c->plan_ns;
-}
-
 void ctl_plan(struct fan_ctl *c)
 {
 	give_up(c);

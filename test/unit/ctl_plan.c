@@ -83,6 +83,7 @@ static void plan__is_the_same_apart_and_here(void **state)
 	assert_true(rig_says("replan", "ok"));
 	rig_wait(100, 6);
 	assert_int_equal(rig.c->plans, 2);
+	assert_false(rig.c->search);
 	assert_int_equal(job()->parts, 1);
 	assert_int_equal(job()->part[0].route->number, number);
 	assert_memory_equal(&job()->part[0].from, &part.from, 2 * sizeof part.from);

@@ -42,8 +42,8 @@ static bool turn(void)
 	return changed;
 }
 
-/* What neighbour `i` was asked, answered. */
-static size_t answer_to(unsigned i, uint8_t *p)
+/* What neighbour `i` was asked, answered by a message of `type`. */
+static size_t reply_to(unsigned i, uint8_t type, uint8_t *p)
 {
 	static uint8_t body[FAN_ECHO_MAX];
 	const struct fan_echoed who = {.payload_bytes = 1408, .shards = 1, .window = 64};
@@ -56,11 +56,16 @@ static size_t answer_to(unsigned i, uint8_t *p)
 	assert_int_equal(fan_wire_get(&q, asked, sizeof asked), -1);
 	assert_int_equal(q.type, FAN_TYPE_ECHO);
 	fan_echoed_put(body, &who);
-	f = (struct fan_frag){.type = FAN_TYPE_ECHOED, .sender = FAN_RANK_NONE, .frag = q.frag};
+	f = (struct fan_frag){.type = type, .sender = FAN_RANK_NONE, .frag = q.frag};
 	fan_ctl_finish(&it, &f, body, FAN_ECHO_MIN);
 	memcpy(p, it.head, FAN_HEAD_BYTES);
 	memcpy(p + FAN_HEAD_BYTES, body, FAN_ECHO_MIN);
 	return FAN_HEAD_BYTES + FAN_ECHO_MIN;
+}
+
+static size_t answer_to(unsigned i, uint8_t *p)
+{
+	return reply_to(i, FAN_TYPE_ECHOED, p);
 }
 
 static bool answers(unsigned i)
@@ -152,6 +157,8 @@ static void neighbours__what_is_no_answer_does_not_count(void **state)
 		assert_false(fan_neighbours_take(&n, &from, p, bytes));
 		p[i / 8] ^= (uint8_t)(1u << i % 8);
 	}
+	bytes = reply_to(0, FAN_TYPE_QUERY, p); /* another message with all else right */
+	assert_false(fan_neighbours_take(&n, &from, p, bytes));
 	struct fan_out_item it;
 	static const uint8_t body[FAN_ECHO_MIN];
 	struct fan_frag f = {.type = FAN_TYPE_ECHO, .sender = FAN_RANK_NONE, .frag = nonce - 1};
