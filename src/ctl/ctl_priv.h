@@ -274,6 +274,9 @@ void ctl_job_closed(struct fan_ctl *c, uint32_t job, uint32_t rank);
 /* Something about its routes has changed: tell workers, and remove what nobody uses. */
 void ctl_job_settle(struct fan_ctl *c, uint32_t job);
 
+/* Tell ranks that stay on the part's route at which rate it is planned now. */
+void ctl_job_pace(struct fan_ctl *c, const struct ctl_job *j, uint32_t part);
+
 /* A server is gone for good: jobs that have a home there begin again. */
 void ctl_job_lost_home(struct fan_ctl *c, uint32_t node);
 void ctl_job_tick(struct fan_ctl *c);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "draft.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -162,6 +161,7 @@ static int plan_others(struct ctl_draft *d)
 	struct fan_plan q;
 	int err;
 
+	d->t.results = o->algorithm->run == fan_best; /* others are as their papers have them */
 	if (!d->p.trees)
 		return o->algorithm->run(&d->t, &o->plan, &d->p, &how);
 	if (o->algorithm->run == fan_best) {
@@ -185,12 +185,10 @@ static int make_plan(struct ctl_draft *d)
 	bool others = false;
 	int err = load_kept(d);
 
+	d->t.results = true; /* they come back over these links, whatever papers count */
 	if (!err)
-		err = fan_replan_ways(&d->t, &c->o.plan, &d->p,
-				      c->search	 ? 1
-				      : c->given ? INFINITY
-						 : WORTH,
-				      c->search || c->looking);
+		err = fan_replan_ways(&d->t, &c->o.plan, &d->p, c->search ? 1 : WORTH,
+				      c->search || (c->looking && !c->given));
 	for (uint32_t i = 0; i < d->t.jobs; i++)
 		others |= !err && !has_trees(&d->p, i);
 	if (others)

@@ -7,12 +7,15 @@
  *
  * So planning may take place in a copy of the process (ctl.h: apart), while lines are heeded.  If
  * there is no plan for all jobs, those that fail alone are left out, and keep what they have. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "draft.h"
 #include "plan/report.h"
+
+#define SAME 0.01 /* of a rate: workers are not told of smaller changes */
 
 /* ---- taking it over -------------------------------------------------------------------------- */
 
@@ -85,9 +88,13 @@ static int new_ways(struct ctl_draft *d, uint32_t jt)
 		if (p->job != jt)
 			continue;
 		struct ctl_part *part = &j->part[k++];
+		bool other = fabs(part->gbps - p->gbps) > SAME * p->gbps;
 		part->gbps = p->gbps;
-		if (ctl_route_is(part->route, &d->in, p, d->map) && !part->route->broken)
+		if (ctl_route_is(part->route, &d->in, p, d->map) && !part->route->broken) {
+			if (other)
+				ctl_job_pace(d->c, j, k - 1);
 			continue;
+		}
 		struct ctl_route *r =
 			ctl_route_new(d->c, 0, d->job_of[jt], k - 1, &d->in, p, d->map);
 		if (!r)

@@ -215,10 +215,10 @@ int fan_replan_ways(const struct fan_topo *t, const struct fan_plan_options *o, 
 	err = open_cands(&c, t, o);
 	if (!err)
 		err = fan_search_mend(&c, p);
-	for (uint32_t n = 0; n < MEND_PASSES * p->trees && !err && isfinite(worth); n++)
+	for (uint32_t n = 0; n < MEND_PASSES * p->trees && !err; n++)
 		if (lost[n % p->trees])
 			err = consolidate(t, &c, p, n % p->trees);
-	if (!err && isfinite(worth))
+	if (!err)
 		err = search_ways(t, &c, p, worth);
 	if (err)
 		fan_plan_free(p);

@@ -34,6 +34,34 @@ static void load__ways_move_where_it_is_worth_it(void **state)
 	assert_int_equal(first->state, CTL_READY); /* until all ranks have moved */
 }
 
+/* They stay where they are, and are to send less, so that queues do not grow. */
+static void load__ranks_are_told_their_new_rate(void **state)
+{
+	(void)state;
+	rig_work();
+	struct ctl_route *first = route_now();
+	double gbps = rig.c->job[0].part[0].gbps;
+	assert_true(rig_says("load {\"node\":\"A\",\"gbps\":2.5}", "ok"));
+	rig_wait(100, 6);
+	assert_ptr_equal(route_now(), first);
+	for (unsigned r = 0; r < 4; r++) {
+		json_t *o = rig_take(10 + r, "move");
+		const json_t *m = json_object_get(o, "move");
+		assert_int_equal(rig_number(m, "route"), first->number);
+		double now = json_number_value(json_object_get(m, "gbps"));
+		assert_true(now > 0 && now < 0.99 * gbps);
+		rig_say(10 + r, "{\"moved\":{\"part\":0,\"route\":%u}}", first->number);
+		json_decref(o);
+	}
+	rig_wait(100, 6);
+	assert_ptr_equal(route_now(), first);
+	assert_int_equal(first->state, CTL_READY);
+	rig_say(0, "{\"health\":{}}");
+	rig_says("replan", "ok");
+	rig_wait(100, 6);
+	assert_null(rig_take(10, "move")); /* nothing is new */
+}
+
 static void load__zero_takes_it_away(void **state)
 {
 	(void)state;
@@ -164,6 +192,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		RIG_TEST(load__ways_move_where_it_is_worth_it),
+		RIG_TEST(load__ranks_are_told_their_new_rate),
 		RIG_TEST(load__zero_takes_it_away),
 		RIG_TEST(load__ways_are_not_looked_at_all_the_time),
 		RIG_TEST(load__failures_do_not_wait_for_it),
