@@ -62,6 +62,24 @@ static void load__ranks_are_told_their_new_rate(void **state)
 	assert_null(rig_take(10, "move")); /* nothing is new */
 }
 
+static void load__a_given_plan_stays(void **state)
+{
+	struct fan_why why;
+	(void)state;
+	rig_work();
+	json_t *plan = ctl_plan_json(rig.c);
+	rig_close(NULL);
+	assert_int_equal(rig_new(rig_topology, plan, &why), FAN_OK);
+	rig_work();
+	assert_true(rig_says("load {\"link\":[\"A\",\"M1\"],\"gbps\":19}", "ok"));
+	rig_wait(FAN_CTL_LOOK_MS + 100, 6);
+	assert_true(stops_at(route_now(), "M1"));
+	assert_true(rig_says("replan", "ok"));
+	rig_wait(100, 6);
+	assert_true(stops_at(route_now(), "M2"));
+	json_decref(plan);
+}
+
 static void load__zero_takes_it_away(void **state)
 {
 	(void)state;
@@ -193,6 +211,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		RIG_TEST(load__ways_move_where_it_is_worth_it),
 		RIG_TEST(load__ranks_are_told_their_new_rate),
+		RIG_TEST(load__a_given_plan_stays),
 		RIG_TEST(load__zero_takes_it_away),
 		RIG_TEST(load__ways_are_not_looked_at_all_the_time),
 		RIG_TEST(load__failures_do_not_wait_for_it),

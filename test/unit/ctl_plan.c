@@ -210,6 +210,39 @@ static void plan__never_changes_parts_that_workers_know(void **state)
 	assert_true(rig.c->plans == 3 && !rig.c->planning);
 }
 
+/* Rates of the parts of InArt's example, all together. */
+static double gbps_of(const char *algorithm)
+{
+	struct fan_why why;
+	json_t *root = json_load_file(TEST_DATA "/inart-example.json", 0, NULL);
+	char *text = json_dumps(root, 0);
+	double gbps = 0;
+	unsigned conn = 0;
+	assert_int_equal(rig_new(text, NULL, &why), FAN_OK);
+	rig.c->o.algorithm = fan_algorithm_find(algorithm);
+	for (uint32_t i = 0; i < rig.c->nodes; i++)
+		if (rig.c->node[i].kind != FAN_NODE_WORKER)
+			rig_hello(conn++,
+				  rig.c->node[i].kind == FAN_NODE_SWITCH ? "switch" : "server",
+				  rig.c->node[i].name, 1, "");
+	rig_wait(200, conn);
+	for (uint32_t i = 0; i < job()->parts; i++)
+		gbps += job()->part[i].gbps;
+	free(text);
+	json_decref(root);
+	rig_close(NULL);
+	return gbps;
+}
+
+/* Others plan without them, and are told what is left. */
+static void plan__best_counts_results(void **state)
+{
+	(void)state;
+	double best = gbps_of("best"), paper = gbps_of("inart");
+	assert_true(best > 2.66 && best < 2.67);
+	assert_true(paper > 2.39 && paper < 2.41);
+}
+
 #define APART_TEST(name) cmocka_unit_test_setup_teardown(name, open_apart, rig_close)
 
 int main(void)
@@ -223,6 +256,7 @@ int main(void)
 		APART_TEST(plan__without_an_answer_is_made_here),
 		APART_TEST(plan__nonsense_is_not_taken),
 		APART_TEST(plan__never_changes_parts_that_workers_know),
+		cmocka_unit_test(plan__best_counts_results),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
