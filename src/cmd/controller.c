@@ -14,6 +14,7 @@
 #include "controller_ask.h"
 #include "core/err.h"
 #include "net/clock.h"
+#include "net/neighbours.h"
 #include "plan/topo_json.h"
 #include "plan_load.h"
 
@@ -49,7 +50,7 @@ static const struct args_option options[] = {
 	 "for all daemons, before it plans with those that are there (5)"},
 	{"socket", 0, ARGS_TEXT, AT(socket), 0, 0, NULL, "PATH",
 	 "a Unix socket that answers: status, status json, plan json, why JOB, replan, admit JSON, "
-	 "end JOB, install PLAN.json"},
+	 "end JOB, load JSON, install PLAN.json"},
 	{"ask", 0, ARGS_TEXT, AT(ask), 0, 0, NULL, "LINE",
 	 "ask the controller of --socket, and print its answer"},
 	{"state", 0, ARGS_TEXT, AT(state), 0, 0, NULL, "FILE",
@@ -69,6 +70,8 @@ static const struct args_command command = {
 	options,
 	sizeof options / sizeof options[0],
 };
+
+_Static_assert(FAN_CTL_BESIDE_MAX <= FAN_NEIGHBOURS_MAX, "a daemon takes no longer lists");
 
 struct life {
 	struct controller_sockets sockets;
@@ -168,6 +171,8 @@ static int make(struct life *l, const char *from)
 		.send = controller_send,
 		.close = controller_close,
 		.tell = print_event,
+		.apart = controller_apart,
+		.stop_apart = controller_stop_apart,
 		.ctx = &l->sockets,
 	};
 	struct fan_why why;

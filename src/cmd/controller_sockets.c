@@ -19,7 +19,7 @@
 #include "plan_load.h"
 
 #define CAP_MS	   1000
-#define EVENTS_MAX (FAN_CTL_CONNS_MAX + CONTROLLER_ASKERS_MAX + 3)
+#define EVENTS_MAX (FAN_CTL_CONNS_MAX + CONTROLLER_ASKERS_MAX + 4)
 #define ASKER	   FAN_CTL_CONNS_MAX
 #define LISTENER   (ASKER + CONTROLLER_ASKERS_MAX)
 #define UNIX	   (LISTENER + 1)
@@ -82,6 +82,7 @@ int controller_open(struct controller_sockets *s, fan_peer *at, const char *path
 {
 	sigset_t signals;
 
+	s->planner.fd = -1;
 	*what = "epoll";
 	s->listen_fd = s->unix_fd = s->signal_fd = -1;
 	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -107,6 +108,8 @@ int controller_open(struct controller_sockets *s, fan_peer *at, const char *path
 
 void controller_shut(struct controller_sockets *s, const char *path)
 {
+	controller_stop_apart(s);
+	free(s->planner.text);
 	for (unsigned i = 0; i < FAN_CTL_CONNS_MAX; i++)
 		if (s->peer[i].open)
 			fan_lines_close(&s->peer[i].lines);
@@ -278,7 +281,9 @@ static bool heed(struct controller_sockets *s, const struct epoll_event *ev)
 
 	if (tag == SIGNALS)
 		return true;
-	if (tag == LISTENER)
+	if (tag == CONTROLLER_PLANNER)
+		controller_hear_planner(s);
+	else if (tag == LISTENER)
 		accept_peer(s);
 	else if (tag == UNIX)
 		accept_asker(s);

@@ -48,6 +48,26 @@ static void print_nodes(const json_t *nodes)
 	}
 }
 
+/* Those that are planned without, or have less for jobs. */
+static void print_links(const json_t *links)
+{
+	for (size_t i = 0; i < json_array_size(links); i++) {
+		const json_t *l = json_array_get(links, i);
+		bool down = strcmp(text_of(l, "state"), "down") == 0;
+		if (down)
+			printf("link    %s-%s is down for %.1f s, %lld times of late",
+			       text_of(l, "a"), text_of(l, "b"), real_of(l, "since_s"),
+			       number_of(l, "flaps"));
+		if (down && json_object_get(l, "back_in_s"))
+			printf("; used again in %.1f s", real_of(l, "back_in_s"));
+		if (down)
+			printf("\n");
+		if (real_of(l, "load_gbps") > 0)
+			printf("link    %s-%s: others use %.4g Gb/s\n", text_of(l, "a"),
+			       text_of(l, "b"), real_of(l, "load_gbps"));
+	}
+}
+
 /* Ranks of the part's entries at `at` whose parts go on to `next`, `depth` hops from home. */
 struct branch {
 	long long ranks, workers, summed;
@@ -162,6 +182,7 @@ static int show(const struct top_tree_args *a)
 		       text_of(status, "topology"), text_of(status, "algorithm"),
 		       number_of(status, "epoch"), real_of(status, "up_s"));
 		print_nodes(json_object_get(status, "nodes"));
+		print_links(json_object_get(status, "links"));
 		print_jobs(json_object_get(status, "jobs"));
 		fflush(stdout);
 	}

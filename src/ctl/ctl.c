@@ -52,6 +52,7 @@ void ctl_plan_in(struct fan_ctl *c, uint32_t ms, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(c->cause, sizeof c->cause, format, args);
 	va_end(args);
+	c->changes++;
 	if (due < c->plan_ns)
 		c->plan_ns = due;
 }
@@ -86,6 +87,7 @@ static int load_nodes(struct fan_ctl *c, const struct fan_topo *t)
 		n->kind = t->node[i].kind;
 		n->conn = CTL_NONE;
 		n->since_ns = c->now_ns;
+		n->gbps = t->node[i].gbps - t->node[i].background_gbps;
 		if (n->kind == FAN_NODE_WORKER) /* who says when they are there */
 			n->state = CTL_UP;
 	}
@@ -101,6 +103,8 @@ static int load(struct fan_ctl *c, const json_t *root, struct fan_why *why)
 		return err;
 	c->root = fan_topo_to_json(&t); /* with the job that goes without saying */
 	err = c->root ? load_nodes(c, &t) : FAN_E_NOMEM;
+	if (!err)
+		err = ctl_link_load(c, &t);
 	for (uint32_t i = 0; i < t.jobs && !err; i++)
 		err = ctl_job_admit(c, &t, i, why);
 	fan_topo_free(&t);
@@ -142,6 +146,7 @@ void fan_ctl_free(struct fan_ctl *c)
 	for (uint32_t i = 0; i < c->jobs; i++)
 		ctl_job_free(c, &c->job[i]);
 	free(c->job);
+	free(c->link);
 	free(c->node);
 	json_decref(c->root);
 	free(c);
@@ -210,6 +215,7 @@ void fan_ctl_tick(struct fan_ctl *c, uint64_t now_ns)
 	c->now_ns = now_ns;
 	end_nameless(c);
 	ctl_node_tick(c);
+	ctl_link_tick(c);
 	ctl_job_tick(c);
 	if (!c->begun && (ctl_all_up(c) || now_ns >= c->start_ns + c->o.wait_ms * CTL_MS)) {
 		c->begun = true;
@@ -231,6 +237,7 @@ uint64_t fan_ctl_deadline(const struct fan_ctl *c)
 {
 	uint64_t due = least(ctl_node_deadline(c), ctl_route_deadline(c));
 
+	due = least(due, ctl_link_deadline(c));
 	due = least(due, c->begun ? c->plan_ns : c->start_ns + c->o.wait_ms * CTL_MS);
 	for (uint32_t i = 0; i < FAN_CTL_CONNS_MAX; i++)
 		if (c->conn[i].kind == CTL_CONN_NEW)

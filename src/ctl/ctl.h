@@ -13,18 +13,25 @@
 #include "plan/algorithm.h"
 #include "plan/topo.h"
 
-#define FAN_CTL_CONNS_MAX   1024  /* connections of daemons and workers */
-#define FAN_CTL_ROUTES_MAX  4096  /* numbers in use at a time */
-#define FAN_CTL_EVENTS_MAX  64	  /* of the last ones, kept for status */
-#define FAN_CTL_EVENT_BYTES 256	  /* text of one */
-#define FAN_CTL_SILENT_MS   1000  /* a daemon that says nothing for so long is gone */
-#define FAN_CTL_BACK_MS	    400	  /* a server whose line is cut may come back as it was */
-#define FAN_CTL_NAMELESS_MS 10000 /* a connection has said by then whose it is */
-#define FAN_CTL_SETTLE_MS   20	  /* after something went, until the plan is mended */
-#define FAN_CTL_COME_MS	    100	  /* after something came */
-#define FAN_CTL_LINGER_MS   3000  /* routes of a home that was lost, for farewells */
-#define FAN_CTL_ABSENT_MS   10000 /* a worker without a line keeps its old route for so long */
-#define FAN_CTL_STRAY_MS    30000 /* routes of an earlier controller that no worker speaks for */
+#define FAN_CTL_CONNS_MAX     1024   /* connections of daemons and workers */
+#define FAN_CTL_ROUTES_MAX    4096   /* numbers in use at a time */
+#define FAN_CTL_BESIDE_MAX    256    /* neighbours that a daemon is told to ask */
+#define FAN_CTL_EVENTS_MAX    64     /* of the last ones, kept for status */
+#define FAN_CTL_EVENT_BYTES   256    /* text of one */
+#define FAN_CTL_SILENT_MS     1000   /* a daemon that says nothing for so long is gone */
+#define FAN_CTL_BACK_MS	      400    /* a server whose line is cut may come back as it was */
+#define FAN_CTL_NAMELESS_MS   10000  /* a connection has said by then whose it is */
+#define FAN_CTL_SETTLE_MS     20     /* after something went, until the plan is mended */
+#define FAN_CTL_COME_MS	      100    /* after something came */
+#define FAN_CTL_LINGER_MS     3000   /* routes of a home that was lost, for farewells */
+#define FAN_CTL_ABSENT_MS     10000  /* a worker without a line keeps its old route for so long */
+#define FAN_CTL_HOLD_MS	      2000   /* a link that is heard again is used after so long... */
+#define FAN_CTL_HOLD_MAX_MS   64000  /* ...doubled each time that it goes down, up to this... */
+#define FAN_CTL_CALM_MS	      300000 /* ...until it was up for so long */
+#define FAN_CTL_BLAME_MS      2000   /* of a node that goes: its links went down because of it */
+#define FAN_CTL_LOOK_MS	      3000   /* between two looks for better ways, as load changes */
+#define FAN_CTL_OVERTAKEN_MAX 3	    /* plans made apart that come too late; then one is made here */
+#define FAN_CTL_STRAY_MS      30000 /* routes of an earlier controller that no worker speaks for */
 
 struct fan_ctl;
 
@@ -41,6 +48,12 @@ struct fan_ctl_options {
 	void (*send)(void *ctx, unsigned conn, const char *line, size_t bytes);
 	void (*close)(void *ctx, unsigned conn);
 	void (*tell)(void *ctx, const char *event); /* what has happened, for the log */
+
+	/* Have a copy of the process, as it is now, ask fan_ctl_draft, and give its answer to
+	 * fan_ctl_planned later; one at a time.  False: it cannot be.  Stop it: its answer is of no
+	 * use any more, and not to be given.  NULL, both: plans are made within fan_ctl_tick. */
+	bool (*apart)(void *ctx);
+	void (*stop_apart)(void *ctx);
 	void *ctx;
 };
 
@@ -63,6 +76,12 @@ void fan_ctl_closed(struct fan_ctl *c, uint64_t now_ns, unsigned conn);
  * next. */
 void fan_ctl_tick(struct fan_ctl *c, uint64_t now_ns);
 uint64_t fan_ctl_deadline(const struct fan_ctl *c);
+
+/* A plan for what there is now, which may take long: a new reference, or NULL.  Changes nothing. */
+json_t *fan_ctl_draft(struct fan_ctl *c);
+
+/* That was made apart; NULL: nothing came of it. */
+void fan_ctl_planned(struct fan_ctl *c, uint64_t now_ns, const json_t *answer);
 
 /* What people ask, one line; the answer, which the caller frees; NULL: no memory. */
 char *fan_ctl_ask(struct fan_ctl *c, uint64_t now_ns, const char *text, size_t bytes);

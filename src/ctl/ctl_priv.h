@@ -31,9 +31,29 @@ struct ctl_node {
 	uint64_t heard_ns;
 	uint64_t cut_ns; /* a server: its line was cut then; 0: it is not */
 	uint64_t packets, hits, passed, collisions, results, drops; /* as it last said */
-	uint32_t strays; /* routes of an earlier controller there */
+	double gbps;	  /* that it can sum, take in or send, less what the topology says is in
+			   * use; 0: there is no limit, or it cannot */
+	double load_gbps; /* that others have of it, as people say */
+	uint32_t list;	  /* the number of the list of neighbours that it was told last; 0: none */
+	bool list_is_old; /* since then one of them has come or gone */
+	uint32_t strays;  /* routes of an earlier controller there */
 	uint16_t stray[FAN_ROUTES_MAX];
 	uint64_t stray_ns; /* when they may go */
+};
+
+/* ---- links ------------------------------------------------------------------------------ */
+
+/* As many as the topology has, in its order.  Both ends of those that are watched are daemons. */
+struct ctl_link {
+	uint32_t end[2]; /* nodes */
+	bool watched;
+	bool silent[2]; /* end i hears nothing of the other; both are up */
+	bool down;	/* it is planned without */
+	uint64_t since_ns;
+	uint64_t heard_ns; /* down: both ends hear each other since then; 0: they do not */
+	uint32_t flaps;	   /* times that it went down; forgotten after a calm */
+	double gbps;	   /* as the topology has it, less what it says is in use */
+	double load_gbps;  /* that others have of it, each way, as people say */
 };
 
 /* ---- routes: what is or was installed under a number ------------------------------------ */
@@ -141,22 +161,30 @@ struct fan_ctl {
 	struct fan_ctl_options o;
 	uint64_t now_ns, start_ns;
 	json_t *root; /* nodes and links as given; jobs are below */
-	bool given;   /* jobs that nobody has joined keep their plan, too */
 	struct ctl_node *node;
-	uint32_t nodes;
+	struct ctl_link *link;
 	struct ctl_job *job;
-	uint32_t jobs;
+	uint32_t nodes, links, jobs;
+	uint32_t last_list;			     /* of neighbours */
 	struct ctl_route *route[FAN_CTL_ROUTES_MAX]; /* NULL: free */
-	uint16_t last_number;
 	uint8_t ours[(UINT16_MAX + 1) / 8]; /* numbers that were given out, by this controller */
 	struct ctl_conn conn[FAN_CTL_CONNS_MAX];
-	bool begun;			 /* the wait for all daemons is over */
-	bool search;			 /* the next plan looks for better ways, too */
 	uint64_t plan_ns;		 /* when to plan; UINT64_MAX: no need */
 	char cause[FAN_CTL_EVENT_BYTES]; /* of it */
+	uint64_t changes;		 /* that asked for a plan, so far... */
+	uint64_t planned_changes;	 /* ...and when the plan being made began */
+	uint64_t look_ns;		 /* when running jobs' ways may be looked at again */
 	uint64_t plans;			 /* made so far */
 	uint64_t events;
 	struct ctl_event event[FAN_CTL_EVENTS_MAX];
+	uint32_t overtaken;   /* plans in a row that were of no use when they were made */
+	uint16_t last_number; /* of a route */
+	bool begun;	      /* the wait for all daemons is over */
+	bool given;	      /* jobs that nobody has joined keep their plan, too */
+	bool search;	      /* the next plan looks for better ways, too */
+	bool look_wanted;     /* load has changed since ways were looked at */
+	bool looking;	      /* the plan being made does */
+	bool planning;	      /* it is made apart */
 };
 
 /* ctl.c */
@@ -185,6 +213,27 @@ void ctl_node_closed(struct fan_ctl *c, uint32_t node);
 void ctl_node_tick(struct fan_ctl *c);
 uint64_t ctl_node_deadline(const struct fan_ctl *c);
 bool ctl_all_up(const struct fan_ctl *c);
+
+/* link.c: between daemons */
+int ctl_link_load(struct fan_ctl *c, const struct fan_topo *t);
+
+/* A daemon has come, maybe anew or to another address; has gone. */
+void ctl_link_came(struct fan_ctl *c, uint32_t node);
+void ctl_link_gone(struct fan_ctl *c, uint32_t node);
+
+/* What a daemon's report says of its neighbours. */
+void ctl_link_health(struct fan_ctl *c, uint32_t node, const json_t *health);
+void ctl_link_tick(struct fan_ctl *c);
+uint64_t ctl_link_deadline(const struct fan_ctl *c);
+
+/* All of them, for `status json`. */
+json_t *ctl_links_json(const struct fan_ctl *c);
+
+/* The link between these, or CTL_NONE. */
+uint32_t ctl_link_between(const struct fan_ctl *c, const char *a, const char *b);
+
+/* Its hold, if it is down and both ends hear each other: how long until it is used. */
+double ctl_link_back_s(const struct fan_ctl *c, const struct ctl_link *l);
 
 /* route.c: numbers and what is installed under them */
 
@@ -225,6 +274,9 @@ void ctl_job_closed(struct fan_ctl *c, uint32_t job, uint32_t rank);
 /* Something about its routes has changed: tell workers, and remove what nobody uses. */
 void ctl_job_settle(struct fan_ctl *c, uint32_t job);
 
+/* Tell ranks that stay on the part's route at which rate it is planned now. */
+void ctl_job_pace(struct fan_ctl *c, const struct ctl_job *j, uint32_t part);
+
 /* A server is gone for good: jobs that have a home there begin again. */
 void ctl_job_lost_home(struct fan_ctl *c, uint32_t node);
 void ctl_job_tick(struct fan_ctl *c);
@@ -236,6 +288,17 @@ void ctl_job_unplan(struct fan_ctl *c, struct ctl_job *j, uint32_t ms);
 int ctl_job_admit(struct fan_ctl *c, const struct fan_topo *t, uint32_t job, struct fan_why *why);
 void ctl_job_end(struct fan_ctl *c, uint32_t job, const char *why);
 void ctl_job_free(struct fan_ctl *c, struct ctl_job *j);
+
+/* load.c: what others use of links and nodes */
+
+/* Take `load` as people say it.  FAN_E_CONFIG with `why`. */
+int ctl_load_set(struct fan_ctl *c, const json_t *load, struct fan_why *why);
+
+/* All of them, as ctl_load_set takes them. */
+json_t *ctl_load_json(const struct fan_ctl *c);
+
+/* A node or link of the topology as it is to be planned with: a new reference. */
+json_t *ctl_load_on(json_t *said, double load_gbps);
 
 /* state.c: what an earlier controller has left.  FAN_E_CONFIG with `why`. */
 int ctl_state_load(struct fan_ctl *c, const json_t *state, struct fan_why *why);

@@ -77,8 +77,8 @@ static void tell_move(struct fan_ctl *c, const struct ctl_job *j, uint32_t part,
 	const struct ctl_route *r = j->part[part].route;
 
 	ctl_send(c, j->rank[rank].conn,
-		 json_pack("{s{si si ss}}", "move", "part", (int)part, "route", (int)r->number,
-			   "at", c->node[r->join[rank]].listen));
+		 json_pack("{s{si si ss sf}}", "move", "part", (int)part, "route", (int)r->number,
+			   "at", c->node[r->join[rank]].listen, "gbps", j->part[part].gbps));
 }
 
 /* ---- settling ----------------------------------------------------------------------------- */
@@ -135,6 +135,16 @@ static void begin_route(struct fan_ctl *c, struct ctl_job *j, uint32_t part)
 		}
 	if (moving)
 		ctl_note(c, "%s/%u: %u ranks move to route %u", j->name, part, moving, r->number);
+}
+
+void ctl_job_pace(struct fan_ctl *c, const struct ctl_job *j, uint32_t part)
+{
+	const struct ctl_route *r = j->part[part].route;
+
+	for (uint32_t rank = 0; rank < j->ranks && r->state == CTL_READY; rank++)
+		if (j->rank[rank].conn != CTL_NONE && j->rank[rank].told == CTL_TOLD_PARTS &&
+		    has(r->moved, rank))
+			tell_move(c, j, part, rank);
 }
 
 void ctl_job_settle(struct fan_ctl *c, uint32_t job)

@@ -26,6 +26,7 @@ static void is_gone(struct fan_ctl *c, uint32_t node, const char *cause)
 	n->strays = 0;
 	ctl_note(c, "%s %s is gone: %s", kind_text(n->kind), n->name, cause);
 	ctl_route_forget(c, node);
+	ctl_link_gone(c, node);
 	ctl_plan_in(c, FAN_CTL_SETTLE_MS, "%s %s is gone", kind_text(n->kind), n->name);
 	if (n->kind == FAN_NODE_SERVER)
 		ctl_job_lost_home(c, node);
@@ -132,6 +133,7 @@ void ctl_node_hello(struct fan_ctl *c, uint32_t conn, const json_t *line)
 		ctl_plan_in(c, FAN_CTL_COME_MS, "%s %s came%s", kind_text(n->kind), n->name,
 			    moved ? " to another address" : "");
 	}
+	ctl_link_came(c, node);
 	ctl_route_greet(c, node, h.routes);
 }
 
@@ -163,14 +165,16 @@ void ctl_node_line(struct fan_ctl *c, uint32_t conn, const json_t *line)
 	const char *why = json_string_value(json_object_get(line, "why"));
 
 	n->heard_ns = c->now_ns;
-	if (json_is_object(health))
+	if (json_is_object(health)) {
 		take_health(n, health);
-	else if (json_is_integer(ok))
+		ctl_link_health(c, node, health);
+	} else if (json_is_integer(ok)) {
 		ctl_route_answer(c, node, json_integer_value(ok), NULL);
-	else if (json_is_integer(error))
+	} else if (json_is_integer(error)) {
 		ctl_route_answer(c, node, json_integer_value(error), why ? why : "for no reason");
-	else
+	} else {
 		ctl_refuse(c, conn, "\"%s\": expected health, ok or error", n->name);
+	}
 }
 
 void ctl_node_closed(struct fan_ctl *c, uint32_t node)

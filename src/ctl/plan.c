@@ -1,319 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan.c - from what is there to routes.
  *
- * A draft is a plan for some of the jobs on the nodes that are up.  If there is none for all jobs,
- * those that fail alone are left out, and keep what they have. */
+ * Who plans reads the controller and gives an answer, as JSON; who takes the answer changes it:
+ *
+ *     {"jobs": [NAME], "trees", "assignments", "left": [{"job", "why"}]}
+ *
+ * So planning may take place in a copy of the process (ctl.h: apart), while lines are heeded.  If
+ * there is no plan for all jobs, those that fail alone are left out, and keep what they have. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "ctl_priv.h"
-#include "plan/plan_json.h"
-#include "plan/replan.h"
+#include "draft.h"
 #include "plan/report.h"
-#include "plan/topo_json.h"
 
-#define WORTH 1.1 /* so much more rate is worth moving what could stay */
-
-struct draft {
-	struct fan_ctl *c;
-	const bool *wanted; /* by job */
-	bool all_up;	    /* as if all nodes were there */
-	struct fan_topo t;
-	uint32_t *map;	  /* the topology's nodes to ours */
-	uint32_t *job_of; /* the same for jobs */
-	struct fan_plan p;
-	struct fan_eval e;
-	struct fan_install in;
-	struct fan_why why;
-};
-
-/* ---- the topology as it is ----------------------------------------------------------------- */
-
-static bool is_up(const struct draft *d, uint32_t node)
-{
-	return d->all_up || d->c->node[node].state == CTL_UP;
-}
-
-static json_t *nodes_json(const struct draft *d)
-{
-	const json_t *nodes = json_object_get(d->c->root, "nodes");
-	json_t *list = json_array();
-
-	for (uint32_t i = 0, k = 0; i < d->c->nodes; i++)
-		if (is_up(d, i)) {
-			json_array_append(list, json_array_get(nodes, i));
-			d->map[k++] = i;
-		}
-	return list;
-}
-
-static bool end_is_up(const struct draft *d, const json_t *link, const char *key)
-{
-	uint32_t node = ctl_node_named(d->c, json_string_value(json_object_get(link, key)));
-
-	return node != CTL_NONE && is_up(d, node);
-}
-
-static json_t *links_json(const struct draft *d)
-{
-	const json_t *links = json_object_get(d->c->root, "links");
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < json_array_size(links); i++) {
-		json_t *link = json_array_get(links, i);
-		if (end_is_up(d, link, "a") && end_is_up(d, link, "b"))
-			json_array_append(list, link);
-	}
-	return list;
-}
-
-static int add_job(struct draft *d, json_t *list, uint32_t job)
-{
-	const struct ctl_job *j = &d->c->job[job];
-	json_t *said = json_copy(j->said), *servers = json_array();
-
-	for (uint32_t i = 0; i < j->servers; i++)
-		if (is_up(d, j->server[i]))
-			json_array_append_new(servers, json_string(d->c->node[j->server[i]].name));
-	bool any = json_array_size(servers) > 0;
-	json_object_set_new(said, "servers", servers);
-	d->job_of[json_array_size(list)] = job;
-	json_array_append_new(list, said);
-	return any ? FAN_OK
-		   : fan_why_set(&d->why, FAN_E_CONFIG, "none of its %u servers is there",
-				 j->servers);
-}
-
-static int make_topo(struct draft *d)
-{
-	json_t *jobs = json_array();
-	int err = FAN_OK;
-
-	d->map = calloc(d->c->nodes + 1, sizeof *d->map);
-	d->job_of = calloc(d->c->jobs + 1, sizeof *d->job_of);
-	if (!d->map || !d->job_of)
-		err = FAN_E_NOMEM;
-	for (uint32_t i = 0; i < d->c->jobs && !err; i++)
-		if (d->wanted[i])
-			err = add_job(d, jobs, i);
-	json_t *root = err ? NULL
-			   : json_pack("{so so sO}", "nodes", nodes_json(d), "links", links_json(d),
-				       "jobs", jobs);
-	if (!err)
-		err = root ? fan_topo_from_json(&d->t, root, &d->why) : FAN_E_NOMEM;
-	json_decref(root);
-	json_decref(jobs);
-	return err;
-}
-
-/* ---- the plan ------------------------------------------------------------------------------ */
-
-/* Append a job's trees to those of a plan, numbered on. */
-static void add_trees(json_t *trees, json_t *assignments, const struct ctl_job *j)
-{
-	json_int_t base = (json_int_t)json_array_size(trees);
-	json_t *const from[2] = {j->trees, j->assignments}, *const to[2] = {trees, assignments};
-
-	for (unsigned k = 0; k < 2; k++)
-		for (size_t i = 0; i < json_array_size(from[k]); i++) {
-			json_t *o = json_copy(json_array_get(from[k], i));
-			json_int_t n = json_integer_value(json_object_get(o, "tree"));
-			json_object_set_new(o, "tree", json_integer(base + n));
-			json_array_append_new(to[k], o);
-		}
-}
-
-/* Is the job's plan to be kept, but for what is gone? */
-static bool keeps(const struct fan_ctl *c, const struct ctl_job *j)
-{
-	return j->trees && (j->bound || c->given);
-}
-
-static int load_kept(struct draft *d)
-{
-	json_t *trees = json_array(), *assignments = json_array();
-
-	for (uint32_t i = 0; i < d->t.jobs; i++)
-		if (keeps(d->c, &d->c->job[d->job_of[i]]))
-			add_trees(trees, assignments, &d->c->job[d->job_of[i]]);
-	json_t *root = json_pack("{so so}", "trees", trees, "assignments", assignments);
-	int err = root ? fan_plan_from_json(&d->p, &d->t, root, true, &d->why) : FAN_E_NOMEM;
-	json_decref(root);
-	return err;
-}
-
-static bool has_trees(const struct fan_plan *p, uint32_t job)
-{
-	for (uint32_t i = 0; i < p->trees; i++)
-		if (p->tree[i].job == job)
-			return true;
-	return false;
-}
-
-/* Trees of one job, from another plan. */
-static int take_trees(struct draft *d, const struct fan_plan *from, uint32_t job)
-{
-	for (uint32_t i = 0; i < from->trees; i++) {
-		const struct fan_tree *f = &from->tree[i];
-		if (f->job != job)
-			continue;
-		struct fan_tree *to = fan_plan_add(&d->p, &d->t, job, f->server, f->share);
-		if (!to)
-			return FAN_E_NOMEM;
-		to->sums = f->sums;
-		memcpy(to->flow, f->flow, 2 * (size_t)f->workers * sizeof *to->flow);
-	}
-	return FAN_OK;
-}
-
-/* Jobs without trees get some, beside those that keep theirs. */
-static int plan_others(struct draft *d)
-{
-	const struct fan_ctl_options *o = &d->c->o;
-	struct fan_planned how;
-	struct fan_plan q;
-	int err;
-
-	if (!d->p.trees)
-		return o->algorithm->run(&d->t, &o->plan, &d->p, &how);
-	if (o->algorithm->run == fan_best) {
-		err = fan_plan_copy(&q, &d->p);
-		err = err ? err : fan_replan(&d->t, &o->plan, &q);
-	} else {
-		err = o->algorithm->run(&d->t, &o->plan, &q, &how);
-	}
-	if (err)
-		return err;
-	for (uint32_t j = 0; j < d->t.jobs && !err; j++)
-		if (!has_trees(&d->p, j))
-			err = take_trees(d, &q, j);
-	fan_plan_free(&q);
-	return err;
-}
-
-static int make_plan(struct draft *d)
-{
-	const struct fan_ctl *c = d->c;
-	bool others = false;
-	int err = load_kept(d);
-
-	if (!err)
-		err = fan_replan_ways(&d->t, &c->o.plan, &d->p,
-				      c->search	 ? 1
-				      : c->given ? INFINITY
-						 : WORTH);
-	for (uint32_t i = 0; i < d->t.jobs; i++)
-		others |= !err && !has_trees(&d->p, i);
-	if (others)
-		err = plan_others(d);
-	if (!err)
-		err = fan_eval(&d->e, &d->t, &d->p, &d->why);
-	return err;
-}
-
-/* ---- what follows from it ------------------------------------------------------------------- */
-
-/* Slots that each switch has, at least, if jobs must share them; else 0. */
-static uint32_t slots_to_share(const struct draft *d)
-{
-	uint32_t least = 0;
-
-	for (uint32_t i = 0; i < d->t.nodes && d->t.jobs > 1; i++) {
-		const struct ctl_node *n = &d->c->node[d->map[i]];
-		if (n->kind == FAN_NODE_SWITCH && n->slots && (!least || n->slots < least))
-			least = n->slots;
-	}
-	return least;
-}
-
-/* Thread i of each daemon talks to thread i of the others. */
-static int check_shards(struct draft *d, const struct fan_install_part *part)
-{
-	const struct ctl_node *home = &d->c->node[d->map[part->server]];
-
-	for (uint32_t i = 0; i < part->stops && !d->all_up; i++) {
-		const struct ctl_node *n = &d->c->node[d->map[d->in.stop[part->stop + i].node]];
-		if (n->shards != home->shards)
-			return fan_why_set(&d->why, FAN_E_CONFIG,
-					   "switch \"%s\" has %u threads and server \"%s\" %u: "
-					   "start all with the same --threads",
-					   n->name, n->shards, home->name, home->shards);
-	}
-	return FAN_OK;
-}
-
-/* Are the parts of topology job `jt` those that its workers were told of? */
-static bool fits_parts(const struct draft *d, uint32_t jt)
-{
-	const struct ctl_job *j = &d->c->job[d->job_of[jt]];
-	uint32_t k = 0;
-
-	for (uint32_t i = 0; i < d->in.parts; i++) {
-		const struct fan_install_part *p = &d->in.part[i];
-		if (p->job != jt)
-			continue;
-		if (k == j->parts || j->part[k].from != p->from || j->part[k].to != p->to ||
-		    j->part[k].server != d->map[p->server])
-			return false;
-		k++;
-	}
-	return k == j->parts && k > 0;
-}
-
-/* Are they as many as an earlier controller told workers of? */
-static bool restores(const struct draft *d, uint32_t jt)
-{
-	const struct ctl_job *j = &d->c->job[d->job_of[jt]];
-	uint32_t k = 0;
-
-	for (uint32_t i = 0; i < d->in.parts; i++)
-		k += d->in.part[i].job == jt;
-	return j->restores && k == j->restores;
-}
-
-static int make_install(struct draft *d)
-{
-	const struct fan_install_options o = {.first = 1, .slots = slots_to_share(d)};
-	int err = fan_install_make(&d->in, &d->t, &d->p, &o, &d->why);
-
-	for (uint32_t i = 0; i < d->in.parts && !err; i++)
-		err = check_shards(d, &d->in.part[i]);
-	for (uint32_t j = 0; j < d->t.jobs && !err; j++)
-		if (d->c->job[d->job_of[j]].bound && !fits_parts(d, j) && !restores(d, j))
-			err = fan_why_set(&d->why, FAN_E_CONFIG,
-					  "its workers go by other parts, and parts stay");
-	return err;
-}
-
-static void free_draft(struct draft *d)
-{
-	fan_install_free(&d->in);
-	fan_eval_free(&d->e);
-	fan_plan_free(&d->p);
-	fan_topo_free(&d->t);
-	free(d->map);
-	free(d->job_of);
-}
-
-static int make_draft(struct draft *d, struct fan_ctl *c, const bool *wanted, bool all_up)
-{
-	memset(d, 0, sizeof *d);
-	d->c = c;
-	d->wanted = wanted;
-	d->all_up = all_up;
-	fan_topo_init(&d->t);
-	fan_plan_init(&d->p);
-	int err = make_topo(d);
-	if (!err)
-		err = make_plan(d);
-	if (!err)
-		err = make_install(d);
-	if (err && !d->why.text[0])
-		fan_why_set(&d->why, err, "%s", fan_err_text(err));
-	return err;
-}
+#define SAME 0.01 /* of a rate: workers are not told of smaller changes */
 
 /* ---- taking it over -------------------------------------------------------------------------- */
 
@@ -343,10 +45,10 @@ static void keep_plan(struct ctl_job *j, const json_t *report)
 	j->assignments = to[1];
 }
 
-static int new_parts(struct draft *d, uint32_t jt)
+static int new_parts(struct ctl_draft *d, uint32_t jt)
 {
 	struct ctl_job *j = &d->c->job[d->job_of[jt]];
-	bool again = restores(d, jt);
+	bool again = ctl_draft_restores(d, jt);
 
 	ctl_job_unplan(d->c, j, 0);
 	j->restores = 0;
@@ -376,7 +78,7 @@ static int new_parts(struct draft *d, uint32_t jt)
 }
 
 /* The same parts; those whose way is another get a new number. */
-static int new_ways(struct draft *d, uint32_t jt)
+static int new_ways(struct ctl_draft *d, uint32_t jt)
 {
 	struct ctl_job *j = &d->c->job[d->job_of[jt]];
 	uint32_t k = 0;
@@ -386,9 +88,13 @@ static int new_ways(struct draft *d, uint32_t jt)
 		if (p->job != jt)
 			continue;
 		struct ctl_part *part = &j->part[k++];
+		bool other = fabs(part->gbps - p->gbps) > SAME * p->gbps;
 		part->gbps = p->gbps;
-		if (ctl_route_is(part->route, &d->in, p, d->map) && !part->route->broken)
+		if (ctl_route_is(part->route, &d->in, p, d->map) && !part->route->broken) {
+			if (other)
+				ctl_job_pace(d->c, j, k - 1);
 			continue;
+		}
 		struct ctl_route *r =
 			ctl_route_new(d->c, 0, d->job_of[jt], k - 1, &d->in, p, d->map);
 		if (!r)
@@ -402,7 +108,7 @@ static int new_ways(struct draft *d, uint32_t jt)
 	return FAN_OK;
 }
 
-static void explain(const struct draft *d, uint32_t jt, struct ctl_job *j)
+static void explain(const struct ctl_draft *d, uint32_t jt, struct ctl_job *j)
 {
 	char binding[2 * FAN_TOPO_NAME_MAX] = "nothing";
 
@@ -414,12 +120,12 @@ static void explain(const struct draft *d, uint32_t jt, struct ctl_job *j)
 		 j->gbps, binding);
 }
 
-static void take_job(struct draft *d, uint32_t jt, const json_t *report)
+static void take_job(struct ctl_draft *d, uint32_t jt, const json_t *report)
 {
 	struct fan_ctl *c = d->c;
 	uint32_t job = d->job_of[jt];
 	struct ctl_job *j = &c->job[job];
-	int err = fits_parts(d, jt) ? new_ways(d, jt) : new_parts(d, jt);
+	int err = ctl_draft_fits_parts(d, jt) ? new_ways(d, jt) : new_parts(d, jt);
 
 	if (err) {
 		ctl_job_unplan(c, j, 0);
@@ -433,44 +139,82 @@ static void take_job(struct draft *d, uint32_t jt, const json_t *report)
 	ctl_job_settle(c, job);
 }
 
-static void take(struct draft *d)
+static void take(struct ctl_draft *d, const json_t *plan)
 {
-	const struct fan_plan_about about = {.algorithm = d->c->o.algorithm->name,
-					     .seed = d->c->o.plan.seed};
-	json_t *report = fan_report_json(&d->t, &d->p, &d->e, &about);
-
 	ctl_note(d->c, "planned %u jobs on %u nodes, since %s: %.4g Gb/s", d->t.jobs, d->t.nodes,
 		 d->c->cause, d->e.gbps);
 	for (uint32_t j = 0; j < d->t.jobs; j++)
-		take_job(d, j, report);
-	json_decref(report);
+		take_job(d, j, plan);
 }
 
 /* The job cannot be planned now.  What it has stays: what is gone may come back. */
-static void leave_out(struct fan_ctl *c, struct ctl_job *j, const struct fan_why *why)
+static void leave_out(struct fan_ctl *c, struct ctl_job *j, const char *why)
 {
 	char text[FAN_WHY_BYTES];
 
-	snprintf(text, sizeof text, "not planned, since %.80s: %.200s", c->cause, why->text);
+	snprintf(text, sizeof text, "not planned, since %.80s: %.200s", c->cause, why);
 	if (strcmp(text, j->why) != 0)
 		ctl_note(c, "%s: %s", j->name, text);
 	memcpy(j->why, text, sizeof j->why);
 }
 
-/* Those that fail alone are left out. */
-static void leave_out_some(struct fan_ctl *c, bool *wanted)
+/* An error, with `why`: the answer does not fit what there is, of which it knew too little; then
+ * all is as it was. */
+static int take_answer(struct fan_ctl *c, const json_t *answer, struct fan_why *why)
 {
-	struct draft d;
+	const json_t *jobs = json_object_get(answer, "jobs");
+	const json_t *left = json_object_get(answer, "left");
+	bool wanted[FAN_TOPO_JOBS_MAX] = {false};
+	struct ctl_draft d;
+	int err = FAN_OK;
+
+	if (!json_is_array(jobs) || !json_is_array(left))
+		return fan_why_set(why, FAN_E_CONFIG, "no memory for a plan");
+	for (size_t i = 0; i < json_array_size(jobs); i++) {
+		uint32_t job = ctl_job_named(c, json_string_value(json_array_get(jobs, i)));
+		if (job == CTL_NONE)
+			return fan_why_set(why, FAN_E_CONFIG, "a job that has ended");
+		wanted[job] = true;
+	}
+	if (json_array_size(jobs)) {
+		err = ctl_draft_read(&d, c, wanted, false, answer);
+		if (!err)
+			take(&d, answer);
+		*why = d.why;
+		ctl_draft_free(&d);
+	}
+	for (size_t i = 0; i < json_array_size(left) && !err; i++) {
+		const json_t *one = json_array_get(left, i);
+		uint32_t job = ctl_job_named(c, json_string_value(json_object_get(one, "job")));
+		const char *text = json_string_value(json_object_get(one, "why"));
+		if (job != CTL_NONE)
+			leave_out(c, &c->job[job], text ? text : "for no reason");
+	}
+	return err;
+}
+
+/* ---- making it ------------------------------------------------------------------------------ */
+
+static void put_left(const struct fan_ctl *c, json_t *left, uint32_t job, const struct fan_why *why)
+{
+	json_array_append_new(left,
+			      json_pack("{ss ss}", "job", c->job[job].name, "why", why->text));
+}
+
+/* Those that fail alone are left out. */
+static void leave_out_some(struct fan_ctl *c, bool *wanted, json_t *left)
+{
+	struct ctl_draft d;
 
 	for (uint32_t i = 0; i < c->jobs; i++) {
 		bool alone[FAN_TOPO_JOBS_MAX] = {false};
 		alone[i] = wanted[i];
 		if (!wanted[i])
 			continue;
-		wanted[i] = make_draft(&d, c, alone, false) == FAN_OK;
+		wanted[i] = ctl_draft_make(&d, c, alone) == FAN_OK;
 		if (!wanted[i])
-			leave_out(c, &c->job[i], &d.why);
-		free_draft(&d);
+			put_left(c, left, i, &d.why);
+		ctl_draft_free(&d);
 	}
 }
 
@@ -482,34 +226,121 @@ static bool any_of(const struct fan_ctl *c, const bool *wanted)
 	return false;
 }
 
-void ctl_plan(struct fan_ctl *c)
+static json_t *draft_json(const struct ctl_draft *d)
 {
-	bool wanted[FAN_TOPO_JOBS_MAX] = {false};
-	struct draft d;
+	const struct fan_plan_about about = {.algorithm = d->c->o.algorithm->name,
+					     .seed = d->c->o.plan.seed};
+	json_t *report = fan_report_json(&d->t, &d->p, &d->e, &about), *jobs = json_array();
 
-	c->plan_ns = UINT64_MAX;
-	c->plans++;
-	for (uint32_t i = 0; i < c->jobs; i++)
-		wanted[i] = c->job[i].said;
-	for (unsigned round = 0; round < 2 && any_of(c, wanted); round++) {
-		int err = make_draft(&d, c, wanted, false);
-		if (!err) {
-			take(&d);
-			free_draft(&d);
-			break;
-		}
-		for (uint32_t i = 0; i < c->jobs && round; i++)
-			if (wanted[i])
-				leave_out(c, &c->job[i], &d.why);
-		free_draft(&d);
-		if (!round)
-			leave_out_some(c, wanted);
-	}
-	c->search = false;
+	for (uint32_t j = 0; j < d->t.jobs; j++)
+		json_array_append_new(jobs, json_string(d->c->job[d->job_of[j]].name));
+	json_t *plan =
+		json_pack("{so sO sO}", "jobs", jobs, "trees", json_object_get(report, "trees"),
+			  "assignments", json_object_get(report, "assignments"));
+	json_decref(report);
+	return plan;
 }
 
-/* ---- plans from outside -----------------------------------------------------------------------
- */
+json_t *fan_ctl_draft(struct fan_ctl *c)
+{
+	bool wanted[FAN_TOPO_JOBS_MAX] = {false};
+	json_t *left = json_array(), *answer = NULL;
+	struct ctl_draft d;
+
+	for (uint32_t i = 0; i < c->jobs; i++)
+		wanted[i] = c->job[i].said;
+	for (unsigned round = 0; round < 2 && !answer && any_of(c, wanted); round++) {
+		if (ctl_draft_make(&d, c, wanted) == FAN_OK)
+			answer = draft_json(&d);
+		for (uint32_t i = 0; i < c->jobs && round && !answer; i++)
+			if (wanted[i])
+				put_left(c, left, i, &d.why);
+		ctl_draft_free(&d);
+		if (!round && !answer)
+			leave_out_some(c, wanted, left);
+	}
+	if (!answer)
+		answer = json_pack("{s[]}", "jobs");
+	if (answer)
+		json_object_set(answer, "left", left);
+	json_decref(left);
+	return answer;
+}
+
+/* ---- here, or apart -------------------------------------------------------------------------- */
+
+static bool is_overtaken(const struct fan_ctl *c)
+{
+	return c->changes != c->planned_changes;
+}
+
+/* The answer of a plan that is under way would be of no use: the next one begins at once. */
+static void give_up(struct fan_ctl *c)
+{
+	if (!c->planning)
+		return;
+	c->planning = false;
+	c->overtaken++;
+	c->o.stop_apart(c->o.ctx);
+}
+
+/* What was wanted of the plan has been done, as far as it can be. */
+static void finish(struct fan_ctl *c)
+{
+	if (c->looking) {
+		c->look_wanted = false;
+		c->look_ns = c->now_ns + FAN_CTL_LOOK_MS * CTL_MS;
+	}
+	if (c->look_wanted && c->look_ns < c->plan_ns)
+		c->plan_ns = c->look_ns;
+	c->search = c->looking = false;
+	c->overtaken = 0;
+	c->plans++;
+}
+
+/* All in one go, however long it takes. */
+static void plan_here(struct fan_ctl *c)
+{
+	json_t *answer = fan_ctl_draft(c);
+	struct fan_why why = {""};
+
+	if (take_answer(c, answer, &why))
+		for (uint32_t i = 0; i < c->jobs; i++)
+			if (c->job[i].said)
+				leave_out(c, &c->job[i], why.text);
+	finish(c);
+	json_decref(answer);
+}
+
+void ctl_plan(struct fan_ctl *c)
+{
+	give_up(c);
+	c->plan_ns = UINT64_MAX;
+	c->planned_changes = c->changes;
+	c->looking = c->look_wanted && c->now_ns >= c->look_ns;
+	if (c->o.apart && c->overtaken < FAN_CTL_OVERTAKEN_MAX && c->o.apart(c->o.ctx))
+		c->planning = true;
+	else
+		plan_here(c);
+}
+
+void fan_ctl_planned(struct fan_ctl *c, uint64_t now_ns, const json_t *answer)
+{
+	struct fan_why why = {""};
+
+	c->now_ns = now_ns;
+	if (!c->planning)
+		return;
+	c->planning = false;
+	if (is_overtaken(c))
+		c->overtaken++;
+	else if (take_answer(c, answer, &why))
+		plan_here(c); /* a worker has been told of parts meanwhile, or it was killed */
+	else
+		finish(c);
+}
+
+/* ---- plans from outside ---------------------------------------------------------------------- */
 
 json_t *ctl_plan_json(const struct fan_ctl *c)
 {
@@ -517,36 +348,26 @@ json_t *ctl_plan_json(const struct fan_ctl *c)
 
 	for (uint32_t i = 0; i < c->jobs; i++)
 		if (c->job[i].said && c->job[i].trees)
-			add_trees(trees, assignments, &c->job[i]);
+			ctl_add_trees(trees, assignments, &c->job[i]);
 	return json_pack("{ss so so}", "algorithm", c->given ? "given" : c->o.algorithm->name,
 			 "trees", trees, "assignments", assignments);
 }
 
 int ctl_plan_take(struct fan_ctl *c, const json_t *plan, struct fan_why *why)
 {
-	bool wanted[FAN_TOPO_JOBS_MAX] = {false};
-	struct draft d = {.c = c, .wanted = wanted, .all_up = true};
 	const struct fan_plan_about about = {.algorithm = "given"};
+	bool wanted[FAN_TOPO_JOBS_MAX] = {false};
+	struct ctl_draft d;
 
 	for (uint32_t i = 0; i < c->jobs; i++)
 		wanted[i] = c->job[i].said;
-	fan_topo_init(&d.t);
-	fan_plan_init(&d.p);
-	int err = make_topo(&d);
-	if (!err)
-		err = fan_plan_from_json(&d.p, &d.t, plan, false, &d.why);
-	if (!err)
-		err = fan_eval(&d.e, &d.t, &d.p, &d.why);
-	if (!err)
-		err = make_install(&d);
+	int err = ctl_draft_read(&d, c, wanted, true, plan);
 	json_t *report = err ? NULL : fan_report_json(&d.t, &d.p, &d.e, &about);
 	for (uint32_t j = 0; report && j < d.t.jobs; j++)
 		keep_plan(&c->job[d.job_of[j]], report);
 	json_decref(report);
 	*why = d.why;
-	if (err && !why->text[0])
-		fan_why_set(why, err, "%s", fan_err_text(err));
-	free_draft(&d);
+	ctl_draft_free(&d);
 	if (err)
 		return err;
 	c->given = true;

@@ -2,7 +2,8 @@
 /* state.c - what a controller leaves behind, so that the next one goes on where it was.
  *
  *     {"last": NUMBER, "jobs": [{"name", "life", "bound", "routes": [NUMBER],
- *                                "trees", "assignments"}]}
+ *                                "trees", "assignments"}],
+ *      "loads": [...]}
  *
  * Trees and assignments are the job's part of a plan (plan/report.h); routes are the numbers of
  * its parts.  What is installed under them follows from the plan, and switches that have it say
@@ -30,7 +31,8 @@ json_t *fan_ctl_state(const struct fan_ctl *c)
 	for (uint32_t i = 0; i < c->jobs; i++)
 		if (c->job[i].said && c->job[i].parts && c->job[i].trees)
 			json_array_append_new(jobs, job_json(&c->job[i]));
-	return json_pack("{si so}", "last", (int)c->last_number, "jobs", jobs);
+	return json_pack("{si so so}", "last", (int)c->last_number, "jobs", jobs, "loads",
+			 ctl_load_json(c));
 }
 
 static bool read_numbers(struct ctl_job *j, const json_t *routes)
@@ -63,6 +65,17 @@ static void restore(struct fan_ctl *c, struct ctl_job *j, const json_t *from)
 	ctl_note(c, "%s: %u parts as an earlier controller left them", j->name, j->restores);
 }
 
+/* Of links and nodes that are not there any more, or are smaller now, nothing is known. */
+static void load_loads(struct fan_ctl *c, const json_t *loads)
+{
+	for (size_t i = 0; i < json_array_size(loads); i++) {
+		struct fan_why why = {""};
+		if (ctl_load_set(c, json_array_get(loads, i), &why))
+			ctl_note(c, "loads[%zu] of an earlier controller: %s", i, why.text);
+	}
+	c->look_wanted = false; /* the plans that it left are of these loads */
+}
+
 int ctl_state_load(struct fan_ctl *c, const json_t *state, struct fan_why *why)
 {
 	const json_t *jobs = json_object_get(state, "jobs");
@@ -84,5 +97,6 @@ int ctl_state_load(struct fan_ctl *c, const json_t *state, struct fan_why *why)
 					   "jobs[%zu]: expected trees, assignments and routes", i);
 		restore(c, &c->job[job], from);
 	}
+	load_loads(c, json_object_get(state, "loads"));
 	return FAN_OK;
 }

@@ -31,14 +31,14 @@ static json_t *node_json(const struct fan_ctl *c, uint32_t node)
 {
 	const struct ctl_node *n = &c->node[node];
 
-	return json_pack("{ss ss ss ss si sf si si s{sI sI sI sI sI sI}}", "name", n->name, "kind",
-			 kinds[n->kind], "state", states[n->state], "listen", n->listen, "routes",
-			 (int)routes_at(c, node), "since_s",
+	return json_pack("{ss ss ss ss si sf si si sf s{sI sI sI sI sI sI}}", "name", n->name,
+			 "kind", kinds[n->kind], "state", states[n->state], "listen", n->listen,
+			 "routes", (int)routes_at(c, node), "since_s",
 			 (double)(c->now_ns - n->since_ns) / SECOND, "shards", (int)n->shards,
-			 "strays", (int)n->strays, "health", "packets", (json_int_t)n->packets,
-			 "hits", (json_int_t)n->hits, "passed", (json_int_t)n->passed, "collisions",
-			 (json_int_t)n->collisions, "results", (json_int_t)n->results, "drops",
-			 (json_int_t)n->drops);
+			 "strays", (int)n->strays, "load_gbps", n->load_gbps, "health", "packets",
+			 (json_int_t)n->packets, "hits", (json_int_t)n->hits, "passed",
+			 (json_int_t)n->passed, "collisions", (json_int_t)n->collisions, "results",
+			 (json_int_t)n->results, "drops", (json_int_t)n->drops);
 }
 
 static json_t *summed_at(const struct fan_ctl *c, const struct ctl_route *r)
@@ -144,11 +144,11 @@ json_t *fan_ctl_status(const struct fan_ctl *c, uint64_t now_ns)
 	for (uint32_t i = 0; i < c->jobs; i++)
 		if (c->job[i].said)
 			json_array_append_new(jobs, job_json(c, &c->job[i]));
-	return json_pack("{ss ss sI sI sf so so so}", "topology", c->o.file, "algorithm",
+	return json_pack("{ss ss sI sI sf so so so so}", "topology", c->o.file, "algorithm",
 			 c->given ? "given" : c->o.algorithm->name, "seed",
 			 (json_int_t)c->o.plan.seed, "epoch", (json_int_t)c->plans, "up_s",
-			 (double)(c->now_ns - c->start_ns) / SECOND, "nodes", nodes, "jobs", jobs,
-			 "events", events_json(c));
+			 (double)(c->now_ns - c->start_ns) / SECOND, "nodes", nodes, "links",
+			 ctl_links_json(c), "jobs", jobs, "events", events_json(c));
 }
 
 /* ---- as text -------------------------------------------------------------------------------- */
@@ -206,6 +206,28 @@ static void say_job(struct text *t, const struct fan_ctl *c, const struct ctl_jo
 	}
 }
 
+/* What plans are made without, or with less of. */
+static void say_lacks(struct text *t, const struct fan_ctl *c)
+{
+	for (uint32_t i = 0; i < c->links; i++) {
+		const struct ctl_link *l = &c->link[i];
+		const char *a = c->node[l->end[0]].name, *b = c->node[l->end[1]].name;
+		if (l->down)
+			say(t, "link %s-%s: down for %.1f s, %u times of late", a, b,
+			    (double)(c->now_ns - l->since_ns) / SECOND, l->flaps);
+		if (l->down && l->heard_ns)
+			say(t, "; used again in %.1f s", ctl_link_back_s(c, l));
+		if (l->down)
+			say(t, "\n");
+		if (l->load_gbps > 0)
+			say(t, "link %s-%s: others use %.4g Gb/s\n", a, b, l->load_gbps);
+	}
+	for (uint32_t i = 0; i < c->nodes; i++)
+		if (c->node[i].load_gbps > 0)
+			say(t, "%s %s: others use %.4g Gb/s\n", kinds[c->node[i].kind],
+			    c->node[i].name, c->node[i].load_gbps);
+}
+
 static void say_status(struct text *t, const struct fan_ctl *c)
 {
 	say(t, "%s: algorithm %s, %llu plans made\n", c->o.file,
@@ -216,6 +238,7 @@ static void say_status(struct text *t, const struct fan_ctl *c)
 			    c->node[i].name, states[c->node[i].state],
 			    (double)(c->now_ns - c->node[i].since_ns) / SECOND, c->node[i].listen,
 			    routes_at(c, i));
+	say_lacks(t, c);
 	for (uint32_t i = 0; i < c->jobs; i++)
 		if (c->job[i].said)
 			say_job(t, c, &c->job[i]);
@@ -244,6 +267,7 @@ static void say_why(struct text *t, const struct fan_ctl *c, const char *name)
 	}
 	const struct ctl_job *j = &c->job[job];
 	say(t, "%s\n", j->why);
+	say_lacks(t, c);
 	say_job(t, c, j);
 	for (uint32_t i = 0; i < j->parts; i++) {
 		say(t, "  route %u:\n", j->part[i].route->number);
@@ -305,6 +329,16 @@ static void order_install(struct text *t, struct fan_ctl *c, const json_t *plan)
 		say(t, "ok\n");
 }
 
+static void order_load(struct text *t, struct fan_ctl *c, const json_t *load)
+{
+	struct fan_why why = {""};
+
+	if (ctl_load_set(c, load, &why))
+		say(t, "error: %s\n", why.text);
+	else
+		say(t, "ok\n");
+}
+
 static void order_replan(struct text *t, struct fan_ctl *c)
 {
 	c->given = false;
@@ -361,10 +395,12 @@ static void answer(struct text *t, struct fan_ctl *c, const char *line)
 		order_end(t, c, rest);
 	else if ((rest = behind(line, "install")))
 		order_install(t, c, value = json_loads(rest, JSON_REJECT_DUPLICATES, &e));
+	else if ((rest = behind(line, "load")))
+		order_load(t, c, value = json_loads(rest, JSON_REJECT_DUPLICATES, &e));
 	else
 		say(t,
 		    "error: \"%.60s\": expected status, status json, plan json, why JOB, replan, "
-		    "admit JSON, end JOB or install JSON\n",
+		    "admit JSON, end JOB, load JSON or install JSON\n",
 		    line);
 	json_decref(value);
 }

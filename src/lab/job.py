@@ -92,19 +92,33 @@ class Tools:
 
 class Kill:
     """NODE@T, or NODE@T+D: kill that node's daemon T s into the job, and start it again D s later.
-    NODE may be "controller"."""
+    NODE may be "controller".  A-B@T, A-B@T+D: nothing passes the link between A and B any more, and
+    passes it again; their interfaces stay up, so nobody is told."""
+
+    FORM = "NODE@SECONDS, A-B@SECONDS, or one of them with +SECONDS"
 
     def __init__(self, text):
         self.text = text
         self.node, _, when = text.rpartition("@")
+        self.ends = None  # of a link: the names of its nodes
         at, _, back = when.partition("+")
         try:
             self.at_s, self.back_s = float(at), float(back) if back else None
         except ValueError:
-            raise LabError('--kill: "%s": expected NODE@SECONDS or NODE@SECONDS+SECONDS' % text
-                           ) from None  # fmt: skip
+            raise LabError('--kill: "%s": expected %s' % (text, self.FORM)) from None
         if not self.node or self.at_s < 0 or (self.back_s or 0) < 0:
-            raise LabError('--kill: "%s": expected NODE@SECONDS or NODE@SECONDS+SECONDS' % text)
+            raise LabError('--kill: "%s": expected %s' % (text, self.FORM))
+
+    def check(self, topology):
+        """Is it of this topology?  A name with a "-" in it is a node's before it is a link."""
+        kinds = {n["name"]: n["kind"] for n in topology["nodes"]}
+        if self.node == "controller" or kinds.get(self.node) in ("switch", "server"):
+            return
+        for link in topology["links"]:
+            if self.node in ("%s-%s" % (link["a"], link["b"]), "%s-%s" % (link["b"], link["a"])):
+                self.ends = (link["a"], link["b"])
+                return
+        raise LabError('--kill: "%s": no switch, server or link of the topology' % self.node)
 
 
 class Job:
@@ -131,6 +145,7 @@ class Job:
             return dict(result, cpu_idle=idle, events=self.events, status=status)
         finally:
             self.net.stop(list(self.net.children))
+            self.net.unblock()
             self.daemons = {}
 
     # ---- daemons --------------------------------------------------------------------------
@@ -174,7 +189,7 @@ class Job:
         return [name for name, child in self.daemons.items() if child.poll() is not None]
 
     def _check_daemons(self):
-        expected = {kill.node for kill in self.kills}
+        expected = {kill.node for kill in self.kills if not kill.ends}
         for name in self._dead():
             if name not in expected:
                 raise LabError("%s ended: %s" % (name, tail(self.daemons[name])))
@@ -225,9 +240,9 @@ class Job:
         """Until all ranks are done; kills what is to be killed.  The share of idle processors."""
         deadline = time.monotonic() + 4 * planned_s + EXTRA_S
         begun = None
-        pending = sorted([(k.at_s, k.node, False) for k in self.kills]
-                         + [(k.at_s + k.back_s, k.node, True) for k in self.kills
-                            if k.back_s is not None])  # fmt: skip
+        pending = sorted([(k.at_s, False, k) for k in self.kills]
+                         + [(k.at_s + k.back_s, True, k) for k in self.kills
+                            if k.back_s is not None], key=lambda p: p[:2])  # fmt: skip
         before = cpu_times()
         while True:
             self._check_daemons()
@@ -248,12 +263,17 @@ class Job:
                 self._strike(*pending.pop(0)[1:])
             time.sleep(POLL_S)
 
-    def _strike(self, name, back):
-        if back:
-            self._start(name)
+    def _strike(self, back, kill):
+        if kill.ends:
+            self.net.block(*kill.ends, not back)
+            what = "passes again" if back else "nothing passes"
+        elif back:
+            self._start(kill.node)
+            what = "started again"
         else:
-            signal_group(self.daemons[name], 9)
-        self.events.append({"node": name, "what": "started again" if back else "killed"})
+            signal_group(self.daemons[kill.node], 9)
+            what = "killed"
+        self.events.append({"node": kill.node, "what": what})
 
 
 def cpu_times():

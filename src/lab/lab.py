@@ -59,8 +59,9 @@ def arguments(argv):
         "--kill",
         action="append",
         default=[],
-        metavar="NODE@T[+D]",
-        help="end a node's daemon, or the controller, T s into each job; start it again after D s",
+        metavar="WHAT@T[+D]",
+        help="T s into each job, end a node's daemon or the controller, or let nothing pass a link "
+        "A-B; undo it after D s",
     )
     parser.add_argument("--no-sim", action="store_true", help="do not simulate")
     parser.add_argument("--json", metavar="FILE", help="write the results there")
@@ -94,9 +95,7 @@ class Lab:
         self.args, self.tools = args, tools
         topology = tools.topology(args.topology)
         for kill in args.kill:
-            kinds = {n["name"]: n["kind"] for n in topology["nodes"]}
-            if kill.node != "controller" and kinds.get(kill.node) not in ("switch", "server"):
-                raise LabError('--kill: "%s": no switch or server of the topology' % kill.node)
+            kill.check(topology)
         self.scale = args.scale or self._find_scale(topology)
         small = scaled(topology, self.scale)
         self.file = tools.save("scaled.json", small)

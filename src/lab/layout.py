@@ -35,6 +35,7 @@ BURST_S = 0.004  # htb: what may be late by a scheduler's whim and still leave
 FRAMES_BURST = 3
 FRAME_BYTES = 1514
 QUEUE_FRAMES = 4000  # of a link: windows fit, so that nothing is dropped
+QUEUE = "parent 1:1 handle 2: pfifo limit %d" % QUEUE_FRAMES
 
 SIM_ELEMENTS, SIM_WINDOW, SIM_DELAY_US = 1600000, 64, 2
 
@@ -169,6 +170,15 @@ class Layout:
             lines += ["qdisc add dev %s handle ffff: ingress" % end.interface for end in node.ends]
         return "\n".join(lines) + "\n"
 
+    @staticmethod
+    def wall(end):
+        """A batch for tc(8): nothing leaves by this interface any more, and nobody is told."""
+        return "qdisc replace dev %s parent 1:1 handle 3: pfifo limit 0\n" % end.interface
+
+    @staticmethod
+    def no_wall(end):
+        return "qdisc replace dev %s %s\n" % (end.interface, QUEUE)
+
     def sum_filters(self, node, install):
         """A batch for tc(8): which parts the installation has summed at this switch."""
         if node.kind != "switch" or not node.gbps:
@@ -249,7 +259,7 @@ def bucket(interface, gbps):
         "qdisc add dev %s root handle 1: htb default 1" % interface,
         "class add dev %s parent 1: classid 1:1 htb rate %dbit burst %d cburst %d quantum %d"
         % (interface, bits, burst, burst, FRAME_BYTES),
-        "qdisc add dev %s parent 1:1 handle 2: pfifo limit %d" % (interface, QUEUE_FRAMES),
+        "qdisc add dev %s %s" % (interface, QUEUE),
     ]
 
 

@@ -47,6 +47,7 @@ class Network:
         self.layout = layout
         self.mininet, self.hosts, self.controller = None, {}, None
         self.children = []
+        self.blocked = {}  # ends of links through which nothing passes, by their nodes' names
 
     def __enter__(self):
         from mininet.net import Mininet  # pylint: disable=import-outside-toplevel
@@ -116,6 +117,24 @@ class Network:
             batch = self.layout.sum_filters(node, install)
             if batch:
                 self._batch(self.hosts[node.name], "tc", batch)
+
+    # ---- failures -----------------------------------------------------------------------
+
+    def block(self, a, b, blocked):
+        """Let nothing pass the link between two nodes, either way, or all again.  Carrier and
+        routes stay: only who asks finds out."""
+        for node, peer in ((a, b), (b, a)):
+            end = next(e for e in self.layout.by_name[node].ends if e.peer.name == peer)
+            host = self.hosts[node]
+            if blocked:
+                self._batch(host, "tc", self.layout.wall(end))
+                self.blocked[node, peer] = (host, end)
+            elif self.blocked.pop((node, peer), None):
+                self._batch(host, "tc", self.layout.no_wall(end))
+
+    def unblock(self):
+        for a, b in list(self.blocked):
+            self.block(a, b, False)
 
     # ---- commands and processes ---------------------------------------------------------
 

@@ -104,6 +104,9 @@ void fan_comm_open_parts(struct fanin_comm *c, uint64_t now_ns);
 /* The thread's: open lane `number` anew. */
 void fan_comm_open_lane(struct fanin_comm *c, unsigned number, uint64_t now_ns);
 
+/* Lanes of part `k` that are open send at the rate that the part has now. */
+void fan_comm_set_pace(struct fanin_comm *c, unsigned k);
+
 /* The thread's: end the communicator and all its operations. */
 void fan_comm_fail(struct fanin_comm *c, int error, const char *sentence);
 

@@ -118,11 +118,15 @@ static void tell_moved(struct fanin_comm *c)
 
 /* What it hears. */
 
-static void move(struct fanin_comm *c, unsigned k, uint16_t route, const fan_peer *at,
+static void move(struct fanin_comm *c, unsigned k, uint16_t route, const fan_peer *at, double gbps,
 		 uint64_t now_ns)
 {
 	struct fan_follow *f = &c->follow;
 	struct fan_job_part *p = &c->part[k];
+	if (gbps > 0) {
+		p->gbps = gbps;
+		fan_comm_set_pace(c, k);
+	}
 	if (!f->moving[k])
 		f->movings++;
 	f->moving[k] = true; /* told even if it is there already: the answer may have been lost */
@@ -180,7 +184,8 @@ static void take_job(struct fanin_comm *c, uint64_t now_ns)
 	} else if (is_same(c, o)) {
 		for (unsigned k = 0; k < c->parts; k++)
 			if (o->part[k].route != c->part[k].route)
-				move(c, k, o->part[k].route, &o->part[k].at, now_ns);
+				move(c, k, o->part[k].route, &o->part[k].at, o->part[k].gbps,
+				     now_ns);
 	} else {
 		fan_comm_fail(c, FAN_E_RESTARTED,
 			      "the controller has another split of the job's tensors than it had");
@@ -236,7 +241,7 @@ static void obey(struct fanin_comm *c, uint64_t now_ns)
 	case FAN_TOLD_JOB: take_job(c, now_ns); break;
 	case FAN_TOLD_MOVE:
 		if (o->number < c->parts)
-			move(c, o->number, o->route, &o->at, now_ns);
+			move(c, o->number, o->route, &o->at, o->gbps, now_ns);
 		else
 			fail_by_nonsense(c, now_ns, "a move of a part that there is not");
 		break;

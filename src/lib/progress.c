@@ -99,17 +99,23 @@ void fan_comm_open_parts(struct fanin_comm *c, uint64_t now_ns)
 		add_lane(c, k, 0, now_ns);
 }
 
-/* All lanes of part `k` share what its cut has; each sends at its share of the plan's rate. */
+/* Each lane of a part has its share of the plan's rate. */
+void fan_comm_set_pace(struct fanin_comm *c, unsigned k)
+{
+	for (unsigned i = 0; i < c->lanes && c->shards[k]; i++)
+		if (c->lane[i].part == k)
+			fan_lane_set_pace(&c->lane[i],
+					  c->part[k].gbps * c->cfg.pace / 100 / c->shards[k]);
+}
+
+/* All lanes of part `k` share what its cut has. */
 static void share(struct fanin_comm *c, unsigned k, unsigned shards)
 {
-	double gbps = c->part[k].gbps * c->cfg.pace / 100 / shards;
-	for (unsigned i = 0; i < c->lanes; i++) {
-		if (c->lane[i].part != k)
-			continue;
-		c->lane[i].cut.shards = shards;
-		fan_lane_set_pace(&c->lane[i], gbps);
-	}
+	for (unsigned i = 0; i < c->lanes; i++)
+		if (c->lane[i].part == k)
+			c->lane[i].cut.shards = shards;
 	c->shards[k] = shards;
+	fan_comm_set_pace(c, k);
 }
 
 /* Once a part's switch has answered its first lane, there is one lane for each of its shards. */

@@ -95,10 +95,19 @@ static bool get_cut(const struct reader *r, const json_t *from, struct fan_job_p
 	return true;
 }
 
+/* A rate, 0 if there is none. */
+static bool get_gbps(const struct reader *r, const json_t *from, double *gbps)
+{
+	const json_t *value = json_object_get(from, "gbps");
+	*gbps = json_number_value(value);
+	if (value && (!json_is_number(value) || !(*gbps >= 0 && *gbps <= FAN_GBPS_MAX)))
+		return wrong(r, "\"gbps\": expected a number from 0 to %g", FAN_GBPS_MAX);
+	return true;
+}
+
 static bool get_part(const struct reader *r, const json_t *from, unsigned number)
 {
 	struct fan_job_part *p = &r->o->part[number];
-	const json_t *gbps = json_object_get(from, "gbps");
 	uint64_t route = 0, unused;
 	if (!json_is_object(from))
 		return wrong(r, "expected an object");
@@ -110,10 +119,7 @@ static bool get_part(const struct reader *r, const json_t *from, unsigned number
 	p->route = (uint16_t)route;
 	if (json_object_get(from, "home") && !get_address(r, from, "home", &p->home))
 		return false;
-	p->gbps = json_number_value(gbps);
-	if (gbps && (!json_is_number(gbps) || !(p->gbps >= 0 && p->gbps <= FAN_GBPS_MAX)))
-		return wrong(r, "\"gbps\": expected a number from 0 to %g", FAN_GBPS_MAX);
-	return true;
+	return get_gbps(r, from, &p->gbps);
 }
 
 static bool get_parts(const struct reader *r, const json_t *parts)
@@ -152,7 +158,7 @@ static bool get_move(const struct reader *r, const json_t *from)
 	uint64_t part = 0, route = 0;
 	if (!get_number(r, from, "part", 0, FAN_PARTS_MAX - 1, &part) ||
 	    !get_number(r, from, "route", 1, UINT16_MAX, &route) ||
-	    !get_address(r, from, "at", &r->o->at))
+	    !get_address(r, from, "at", &r->o->at) || !get_gbps(r, from, &r->o->gbps))
 		return false;
 	r->o->number = (unsigned)part;
 	r->o->route = (uint16_t)route;

@@ -32,7 +32,7 @@ struct fan_job_part {
 
 enum fan_told_kind {
 	FAN_TOLD_JOB,	  /* the job's parts */
-	FAN_TOLD_MOVE,	  /* a part has another route from now on */
+	FAN_TOLD_MOVE,	  /* a part has another route from now on, or another rate */
 	FAN_TOLD_AGAIN,	  /* the job ends here; a new one of the same name gets new parts */
 	FAN_TOLD_REFUSED, /* no */
 };
@@ -45,6 +45,7 @@ struct fan_told {
 	unsigned number; /* MOVE: of the part */
 	uint16_t route;
 	fan_peer at;
+	double gbps; /* of the part now; 0: not told */
 };
 
 /* Understand one line, for a worker of job `job`.  FAN_OK; or FAN_E_FORMAT and what is wrong in

@@ -14,10 +14,13 @@
 #include "clock.h"
 #include "lines.h"
 #include "logline.h"
+#include "neighbours.h"
 #include "order.h"
 #include "shard.h"
 
-#define ADDRESS_BYTES 80
+#define ADDRESS_BYTES	 80
+#define ECHO_BUFFER	 (256 * 1024) /* of the socket: a turn's answers */
+#define ECHOES_PER_ROUND 1024	      /* datagrams taken before the line has its turn */
 
 /* What one job did, over all shards. */
 struct sum {
@@ -40,6 +43,10 @@ struct fan_agent {
 	unsigned routes;     /* installed */
 	uint16_t route[FAN_ROUTES_MAX];
 	struct fan_order order;
+	struct fan_neighbours neighbours;
+	struct fan_udp udp; /* to them; fd -1: none */
+	struct fan_out_item item[FAN_NEIGHBOURS_MAX];
+	uint8_t in[FAN_UDP_RECV_BYTES];
 	struct fan_shard_health health[FAN_SHARDS_MAX];
 	struct sum sum[FAN_JOBS_MAX];
 };
@@ -147,6 +154,25 @@ static json_t *jobs_json(struct fan_agent *a)
 	return list;
 }
 
+static json_t *silent_json(const struct fan_agent *a)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < a->neighbours.count; i++)
+		if (a->neighbours.of[i].silent)
+			json_array_append_new(list, json_string(a->neighbours.of[i].who.name));
+	return list;
+}
+
+/* Beside how it fares: who of the controller's list is silent. */
+static void add_neighbours(const struct fan_agent *a, json_t *health)
+{
+	if (!a->neighbours.number)
+		return;
+	json_object_set_new(health, "neighbours", json_integer(a->neighbours.number));
+	json_object_set_new(health, "silent", silent_json(a));
+}
+
 static int say_health(struct fan_agent *a)
 {
 	uint64_t packets = 0, hits = 0, passed = 0, collisions = 0, results = 0, drops = 0;
@@ -162,11 +188,13 @@ static int say_health(struct fan_agent *a)
 		drops += h->drops;
 	}
 	a->health_ns = fan_clock_ns() + FAN_AGENT_HEALTH_MS * FAN_MS;
-	return send_json(a, json_pack("{s{sI sI sI sI sI sI so}}", "health", "packets",
-				      (json_int_t)packets, "hits", (json_int_t)hits, "passed",
-				      (json_int_t)passed, "collisions", (json_int_t)collisions,
-				      "results", (json_int_t)results, "drops", (json_int_t)drops,
-				      "jobs", jobs_json(a)));
+	json_t *health = json_pack("{sI sI sI sI sI sI so}", "packets", (json_int_t)packets, "hits",
+				   (json_int_t)hits, "passed", (json_int_t)passed, "collisions",
+				   (json_int_t)collisions, "results", (json_int_t)results, "drops",
+				   (json_int_t)drops, "jobs", jobs_json(a));
+	if (health)
+		add_neighbours(a, health);
+	return send_json(a, json_pack("{so}", "health", health));
 }
 
 /* ---- heeding ----------------------------------------------------------------------- */
@@ -228,6 +256,93 @@ static void tell_refused(struct fan_agent *a)
 	tell(a, &l);
 }
 
+/* ---- neighbours -------------------------------------------------------------------- */
+
+/* From the daemon's own address, so that answers come by the way that parts take. */
+static void open_udp(struct fan_agent *a)
+{
+	struct fan_udp_options o = {
+		.bind = a->o.listen, .buffer_bytes = ECHO_BUFFER, .plain = true};
+	struct fan_line l = {.used = 0};
+
+	if (a->udp.fd >= 0)
+		return;
+	o.bind.port = 0;
+	int e = fan_udp_open(&a->udp, &o);
+	if (!e)
+		return;
+	a->udp.fd = -1;
+	fan_line_add(&l, "event=warning text=\"neighbours cannot be asked: %s\"", strerror(-e));
+	tell(a, &l);
+}
+
+static void take_neighbours(struct fan_agent *a)
+{
+	const struct fan_order *o = &a->order;
+
+	open_udp(a);
+	if (a->udp.fd >= 0)
+		fan_neighbours_set(&a->neighbours, o->list, o->neighbour, o->neighbours,
+				   fan_clock_ns());
+}
+
+static void hear_neighbours(struct fan_agent *a)
+{
+	struct fan_udp_batch b;
+
+	for (unsigned i = 0; i < ECHOES_PER_ROUND; i++) {
+		int n = fan_udp_recv(&a->udp, a->in, &b);
+		if (n == 0)
+			return;
+		for (size_t at = 0; n > 0 && at < b.bytes; at += fan_udp_piece(&b, at))
+			fan_neighbours_take(&a->neighbours, &b.from, a->in + at,
+					    fan_udp_piece(&b, at));
+	}
+}
+
+static void tell_silence(struct fan_agent *a)
+{
+	for (unsigned i = 0; i < a->neighbours.count; i++) {
+		const struct fan_heard *h = &a->neighbours.of[i];
+		struct fan_line l = {.used = 0};
+		char text[ADDRESS_BYTES];
+		if (!h->changed)
+			continue;
+		fan_line_add(&l, "event=neighbour_%s", h->silent ? "silent" : "heard");
+		fan_line_quoted(&l, "name", h->who.name, strlen(h->who.name));
+		fan_line_add(&l, " address=%s", fan_peer_text(&h->who.at, text, sizeof text));
+		tell(a, &l);
+	}
+}
+
+/* Judge, ask all again, and if there is news, the controller has it at once. */
+static void turn_neighbours(struct fan_agent *a, uint64_t now_ns)
+{
+	struct fan_out out;
+
+	if (fan_neighbours_turn(&a->neighbours, now_ns)) {
+		tell_silence(a);
+		a->health_ns = now_ns;
+	}
+	fan_out_init(&out, a->item, FAN_NEIGHBOURS_MAX, NULL, 0);
+	for (unsigned i = 0; i < a->neighbours.count; i++)
+		fan_neighbours_ask(&a->neighbours, i, fan_clock_nonce(), &out);
+	fan_udp_send(&a->udp, &out, false);
+}
+
+/* What has come is taken first: an agent that was late finds nobody silent for it. */
+static void see_neighbours(struct fan_agent *a)
+{
+	if (a->udp.fd < 0)
+		return;
+	hear_neighbours(a);
+	uint64_t now_ns = fan_clock_ns();
+	if (a->neighbours.count && now_ns >= a->neighbours.due_ns)
+		turn_neighbours(a, now_ns);
+}
+
+/* ---- orders ------------------------------------------------------------------------ */
+
 /* Do what the line says.  -errno: the connection is of no use any more. */
 static int heed(struct fan_agent *a, const char *text, size_t bytes)
 {
@@ -241,6 +356,10 @@ static int heed(struct fan_agent *a, const char *text, size_t bytes)
 	if (!err && a->order.kind == FAN_ORDER_REFUSED) {
 		tell_refused(a);
 		return -ECONNREFUSED;
+	}
+	if (!err && a->order.kind == FAN_ORDER_NEIGHBOURS) {
+		take_neighbours(a);
+		return 0;
 	}
 	if (!err && a->order.kind == FAN_ORDER_INSTALL)
 		err = install(a, why);
@@ -262,6 +381,7 @@ static void hang_up(struct fan_agent *a, int e)
 	struct fan_line l = {.used = 0};
 
 	fan_lines_close(&a->lines);
+	fan_neighbours_unlist(&a->neighbours);
 	a->said_hello = false;
 	a->retry_ns = fan_clock_ns() +
 		      (first ? random % FAN_AGENT_FIRST_MS : FAN_AGENT_RETRY_MS + random % spread) *
@@ -315,19 +435,29 @@ static void turn(struct fan_agent *a, short revents)
 		hang_up(a, e ? e : err);
 }
 
+static uint64_t deadline(const struct fan_agent *a)
+{
+	uint64_t due = a->lines.fd >= 0 && a->said_hello ? a->health_ns : a->retry_ns;
+
+	if (a->udp.fd >= 0 && a->neighbours.count && a->neighbours.due_ns < due)
+		due = a->neighbours.due_ns;
+	return due;
+}
+
 static void *run(void *arg)
 {
 	struct fan_agent *a = arg;
 
 	for (;;) {
-		bool open = a->lines.fd >= 0;
-		uint64_t due = open && a->said_hello ? a->health_ns : a->retry_ns;
-		struct pollfd p[2] = {{.fd = a->stop_fd, .events = POLLIN},
-				      {.fd = a->lines.fd, .events = fan_lines_events(&a->lines)}};
-		if (poll(p, open ? 2 : 1, fan_clock_timeout_ms(due, -1)) < 0 && errno != EINTR)
+		bool open = a->lines.fd >= 0; /* poll() passes over what is -1 */
+		struct pollfd p[3] = {{.fd = a->stop_fd, .events = POLLIN},
+				      {.fd = a->lines.fd, .events = fan_lines_events(&a->lines)},
+				      {.fd = a->udp.fd, .events = POLLIN}};
+		if (poll(p, 3, fan_clock_timeout_ms(deadline(a), -1)) < 0 && errno != EINTR)
 			return NULL;
 		if (p[0].revents)
 			return NULL;
+		see_neighbours(a);
 		if (open)
 			turn(a, p[1].revents);
 		else if (fan_clock_ns() >= a->retry_ns)
@@ -344,7 +474,7 @@ int fan_agent_start(struct fan_agent **out, const struct fan_agent_options *o)
 	if (!a)
 		return -ENOMEM;
 	a->o = *o;
-	a->lines.fd = -1;
+	a->lines.fd = a->udp.fd = -1;
 	clock_gettime(CLOCK_REALTIME, &now);
 	a->started_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 	a->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -369,6 +499,8 @@ void fan_agent_stop(struct fan_agent *a)
 	if (write(a->stop_fd, &one, sizeof one) == sizeof one)
 		pthread_join(a->thread, NULL);
 	fan_lines_close(&a->lines);
+	if (a->udp.fd >= 0)
+		fan_udp_close(&a->udp);
 	close(a->stop_fd);
 	free(a);
 }

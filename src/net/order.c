@@ -121,10 +121,40 @@ static int read_install(struct fan_order *o, const json_t *value, char *why)
 	return err;
 }
 
+static int read_neighbours(struct fan_order *o, const json_t *value, char *why)
+{
+	const json_t *number = json_object_get(value, "number"), *of = json_object_get(value, "of");
+
+	if (!json_is_integer(number) || json_integer_value(number) < 1 ||
+	    json_integer_value(number) > UINT32_MAX || !json_is_array(of) ||
+	    json_array_size(of) > FAN_NEIGHBOURS_MAX) {
+		snprintf(why, FAN_ORDER_WHY_BYTES,
+			 "neighbours: expected a number, and at most %d of them",
+			 FAN_NEIGHBOURS_MAX);
+		return FAN_E_CONFIG;
+	}
+	o->list = (uint32_t)json_integer_value(number);
+	o->neighbours = (unsigned)json_array_size(of);
+	for (unsigned i = 0; i < o->neighbours; i++) {
+		const json_t *one = json_array_get(of, i);
+		const char *name = json_string_value(json_object_get(one, "name"));
+		struct fan_neighbour *n = &o->neighbour[i];
+		if (!name || !name[0] || strlen(name) > FAN_NAME_MAX ||
+		    !read_peer(&n->at, json_object_get(one, "at")) || fan_peer_is_any(&n->at)) {
+			snprintf(why, FAN_ORDER_WHY_BYTES,
+				 "neighbours[%u]: expected a name, and at: an address and port", i);
+			return FAN_E_CONFIG;
+		}
+		snprintf(n->name, sizeof n->name, "%s", name);
+	}
+	return FAN_OK;
+}
+
 static int read_order(struct fan_order *o, const json_t *root, char *why)
 {
 	const json_t *install = json_object_get(root, "install");
 	const json_t *gone = json_object_get(root, "remove");
+	const json_t *neighbours = json_object_get(root, "neighbours");
 	const char *refused = json_string_value(json_object_get(root, "refused"));
 	const json_t *id = json_object_get(root, "id");
 
@@ -136,6 +166,10 @@ static int read_order(struct fan_order *o, const json_t *root, char *why)
 		o->kind = FAN_ORDER_REFUSED;
 		snprintf(o->refused, sizeof o->refused, "%s", refused);
 		return FAN_OK;
+	}
+	if (neighbours) { /* needs no answer, but for its number in later reports */
+		o->kind = FAN_ORDER_NEIGHBOURS;
+		return read_neighbours(o, neighbours, why);
 	}
 	if (!install && !gone)
 		return FAN_OK;

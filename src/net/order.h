@@ -5,6 +5,7 @@
  *             {"from":"10.0.0.2:7000" or null,"ranks":"0-3,7","next":"10.0.0.5:7000",
  *              "depth":2,"sums":true}]}}
  *     {"id":8,"remove":3}
+ *     {"neighbours":{"number":5,"of":[{"name":"S2","at":"10.0.0.5:7000"}]}}
  *     {"refused":"text"}
  *
  * Pure: no socket, no clock.  Addresses are numbers, never names to be looked up. */
@@ -14,12 +15,14 @@
 #include <stddef.h>
 
 #include "core/route.h"
+#include "neighbours.h"
 
 #define FAN_ORDER_WHY_BYTES 256 /* enough for what is wrong with a line */
 
 enum fan_order_kind {
 	FAN_ORDER_INSTALL,
 	FAN_ORDER_REMOVE,
+	FAN_ORDER_NEIGHBOURS,
 	FAN_ORDER_REFUSED,
 	FAN_ORDER_OTHER, /* of a later version, or for somebody else: not heeded */
 };
@@ -32,6 +35,9 @@ struct fan_order {
 	uint32_t quota;
 	unsigned entries;
 	struct fan_route_entry entry[FAN_ROUTE_ENTRIES_MAX]; /* of shard 0: others count ports on */
+	uint32_t list; /* NEIGHBOURS: the number of the list */
+	unsigned neighbours;
+	struct fan_neighbour neighbour[FAN_NEIGHBOURS_MAX];
 	char refused[FAN_ORDER_WHY_BYTES];
 };
 

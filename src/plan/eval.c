@@ -234,6 +234,8 @@ static int fill_with_results(const struct look *l, struct fan_eval *e)
 	if (!err)
 		fill(l, &with);
 	e->with_results_gbps = with.gbps;
+	e->job_results_gbps = with.job_gbps;
+	with.job_gbps = NULL;
 	fan_eval_free(&with);
 	return err;
 }
@@ -279,6 +281,7 @@ out:
 void fan_eval_free(struct fan_eval *e)
 {
 	free(e->job_gbps);
+	free(e->job_results_gbps);
 	free(e->load_gbps);
 	memset(e, 0, sizeof *e);
 }

@@ -299,14 +299,14 @@ static int make_parts(struct maker *m, const struct fan_eval *e, uint32_t first)
 				return fan_why_set(m->why, FAN_E_CONFIG,
 						   "trees: more than there are route numbers");
 			struct fan_install_part *part = &in->part[in->parts++];
-			*part = (struct fan_install_part){.tree = i,
-							  .job = j,
-							  .server = tree->server,
-							  .route =
-								  (uint16_t)(first + in->parts - 1),
-							  .number = count++,
-							  .from = last ? last->to : 0,
-							  .gbps = e->job_gbps[j] * tree->share};
+			*part = (struct fan_install_part){
+				.tree = i,
+				.job = j,
+				.server = tree->server,
+				.route = (uint16_t)(first + in->parts - 1),
+				.number = count++,
+				.from = last ? last->to : 0,
+				.gbps = e->job_results_gbps[j] * tree->share};
 			sum += tree->share;
 			part->to = (uint64_t)llround(fmin(sum, 1) * WHOLE);
 			part->join = calloc(tree->workers, sizeof *part->join);

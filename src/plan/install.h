@@ -39,7 +39,7 @@ struct fan_install_part {
 	uint16_t route;
 	uint32_t number;      /* among the job's parts */
 	uint64_t from, to;    /* which part of each tensor, in 1 / 2^FAN_CUT_BITS */
-	double gbps;	      /* that each worker sends of it */
+	double gbps;	      /* that each worker sends of it, if results count, too */
 	uint32_t *join;	      /* by rank: the node, a switch or the server itself */
 	uint32_t stop, stops; /* in fan_install.stop; none if all join the server */
 };

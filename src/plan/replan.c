@@ -200,7 +200,7 @@ static bool has_dead(const struct fan_plan *p)
 }
 
 int fan_replan_ways(const struct fan_topo *t, const struct fan_plan_options *o, struct fan_plan *p,
-		    double worth)
+		    double worth, bool look)
 {
 	struct fan_cands c = {0};
 	bool lost[FAN_TREES_MAX] = {false};
@@ -210,15 +210,15 @@ int fan_replan_ways(const struct fan_topo *t, const struct fan_plan_options *o, 
 		cut_dead(t, &p->tree[i]);
 		lost[i] = is_cut(&p->tree[i]);
 	}
-	if (!has_dead(p) && worth > 1)
+	if (!p->trees || (!has_dead(p) && !look))
 		return FAN_OK;
 	err = open_cands(&c, t, o);
 	if (!err)
 		err = fan_search_mend(&c, p);
-	for (uint32_t n = 0; n < MEND_PASSES * p->trees && !err && isfinite(worth); n++)
+	for (uint32_t n = 0; n < MEND_PASSES * p->trees && !err; n++)
 		if (lost[n % p->trees])
 			err = consolidate(t, &c, p, n % p->trees);
-	if (!err && isfinite(worth))
+	if (!err)
 		err = search_ways(t, &c, p, worth);
 	if (err)
 		fan_plan_free(p);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # `fanin lab` on three nodes, with the real daemons: rates are there and sums exact, a switch that
-# is killed and started again included; and nothing is left behind, also when it is ended by
+# is killed and started again, and a link that passes nothing for a while, included; and nothing is left behind, also when it is ended by
 # SIGINT or SIGTERM in the middle, or a daemon dies that was not to.
 #
 #     W1 --\
@@ -80,8 +80,10 @@ assert rows[0]["with_results_gbps"] == 2 and rows[1]["with_results_gbps"] == 4, 
 assert "best" in open(sys.argv[2], encoding="utf-8").read()
 TEXT
 
-lab -a best --no-sim --kill S1@0.3+0.2 --json "$work/lab.json" || fail "a switch that is killed: $(tail -n 1 "$work/out")"
+lab -a best --no-sim --kill S1@0.3+0.2 --kill PS-S1@0.7+0.2 --json "$work/lab.json" ||
+        fail "a switch and a link that fail: $(tail -n 1 "$work/out")"
 grep -q '"what": "started again"' "$work/lab.json" || fail "the switch was not killed"
+grep -q '"what": "passes again"' "$work/lab.json" || fail "the link was not cut"
 grep -q '"wrong": 0' "$work/lab.json" || fail "sums after that"
 clean "a killed switch"
 
@@ -105,7 +107,7 @@ lab -a best --bytes 1 && fail "--bytes 1 was taken"
 grep -q 'expected a number' "$work/out" || fail "--bytes 1: $(tail -n 1 "$work/out")"
 lab -a none && fail "an algorithm that is none was taken"
 lab -a best --kill W1@1 && fail "a worker was killed"
-grep -q 'no switch or server' "$work/out" || fail "--kill W1@1: $(tail -n 1 "$work/out")"
+grep -q 'no switch, server or link' "$work/out" || fail "--kill W1@1: $(tail -n 1 "$work/out")"
 
 [ $failed -eq 0 ] && echo "all as expected"
 exit $failed

@@ -137,6 +137,41 @@ def test_kills():
             Kill(text)
 
 
+def test_kills_of_links():
+    topology = {
+        "nodes": [
+            {"name": "s-1", "kind": "switch"},
+            {"name": "s", "kind": "switch"},
+            {"name": "1", "kind": "switch"},
+            {"name": "w", "kind": "worker"},
+        ],
+        "links": [{"a": "s", "b": "1"}, {"a": "w", "b": "s"}],
+    }
+    ends = {}
+    for text in ("s-1@1", "1-s@1", "w-s@1+1", "s@1", "controller@1"):
+        kill = Kill(text)
+        kill.check(topology)
+        ends[text] = kill.ends
+    assert ends == {
+        "s-1@1": None,  # a node of that name
+        "1-s@1": ("s", "1"),
+        "w-s@1+1": ("w", "s"),
+        "s@1": None,
+        "controller@1": None,
+    }
+    for text in ("w@1", "w-1@1", "x@1", "s-s@1", "-@1"):
+        with pytest.raises(layout.LabError, match="no switch, server or link"):
+            Kill(text).check(topology)
+
+
+def test_walls():
+    made = example()
+    end = made.by_name["S1"].ends[0]
+    assert end.interface in layout.Layout.wall(end) and "limit 0" in layout.Layout.wall(end)
+    before = [x for x in made.shaping(end.node).splitlines() if "handle 2:" in x][0]
+    assert before.split("dev")[1] == layout.Layout.no_wall(end).strip().split("dev")[1]
+
+
 def test_several_jobs_and_one_worker_are_refused():
     nodes = [{"name": "s", "kind": "switch"}, {"name": "w", "kind": "worker"}]
     links = [{"a": "w", "b": "s", "gbps": 1}]

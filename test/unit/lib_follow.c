@@ -547,6 +547,38 @@ static void follow__not_faster_than_planned(void **state)
 	fan_switchd_stop(a);
 }
 
+/* The same once the controller has told another rate for the same way. */
+static void sum_slower(struct member *m)
+{
+	char text[256];
+	if (!team_joined(m))
+		return;
+	if (m->rank == 0) {
+		snprintf(
+			text, sizeof text,
+			"{\"move\":{\"part\":0,\"route\":1,\"at\":\"127.0.0.1:%s\",\"gbps\":0.025}}\n",
+			elsewhere);
+		scripted_say_all(&controller, text);
+	}
+	sum_until(m, &controller.moved, RANKS);
+	sum_slowly(m);
+}
+
+static void follow__another_rate(void **state)
+{
+	char text[2048], one[80];
+	struct fan_switchd *a = team_switch(one, sizeof one, 1);
+	struct team t = following(sum_slower);
+	(void)state;
+	elsewhere = strchr(one, ':') + 1;
+	tell_parts(text, sizeof text, 1, one, one);
+	start_controller(text, say_text);
+	t.options.pace = 100;
+	team_run(&t);
+	scripted_stop(&controller);
+	fan_switchd_stop(a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -562,6 +594,7 @@ int main(void)
 		cmocka_unit_test(follow__again_while_joining),
 		cmocka_unit_test(follow__waits_for_an_earlier_life),
 		cmocka_unit_test(follow__not_faster_than_planned),
+		cmocka_unit_test(follow__another_rate),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,6 +54,11 @@ static void told__the_others(void **state)
 	assert_int_equal(order.number, 1);
 	assert_int_equal(order.route, 9);
 	assert_int_equal(order.at.port, 7000);
+	assert_true(order.gbps >= 0 && order.gbps <= 0);
+	assert_int_equal(get("{\"move\":{\"part\":1,\"route\":9,\"at\":\"10.0.0.8:7000\","
+			     "\"gbps\":2.5}}"),
+			 0);
+	assert_true(order.gbps >= 2.5 && order.gbps <= 2.5);
 	assert_int_equal(get("{\"again\":{\"why\":\"server PS\\u0007 is gone\",\"parts\":7}}"), 0);
 	assert_int_equal(order.kind, FAN_TOLD_AGAIN);
 	assert_string_equal(order.why, "server PS  is gone");
@@ -131,6 +136,8 @@ static void told__no_orders(void **state)
 		"{\"move\":{}}",
 		"{\"move\":{\"part\":64,\"route\":1,\"at\":\"10.0.0.1:1\"}}",
 		"{\"move\":{\"part\":0,\"route\":1}}",
+		"{\"move\":{\"part\":0,\"route\":1,\"at\":\"10.0.0.1:1\",\"gbps\":-1}}",
+		"{\"move\":{\"part\":0,\"route\":1,\"at\":\"10.0.0.1:1\",\"gbps\":\"1\"}}",
 		"\xff\xfe",
 		"{\"again\":1} {\"again\":1}",
 		"{\"refused\":\"a\",\"refused\":\"b\"}",

@@ -50,6 +50,23 @@ static void order__others(void **state)
 }
 
 /* Says what is wrong, and where; and that there is a number to answer to. */
+static void order__neighbours(void **state)
+{
+	char text[80];
+	(void)state;
+	assert_int_equal(get("{\"neighbours\":{\"number\":5,\"of\":[{\"name\":\"S2\",\"at\":"
+			     "\"10.0.0.5:7000\"},{\"name\":\"PS\",\"at\":\"[fd00::5]:1\"}]}}"),
+			 FAN_OK);
+	assert_int_equal(o.kind, FAN_ORDER_NEIGHBOURS);
+	assert_false(o.numbered);
+	assert_int_equal(o.list, 5);
+	assert_int_equal(o.neighbours, 2);
+	assert_string_equal(o.neighbour[0].name, "S2");
+	assert_string_equal(fan_peer_text(&o.neighbour[1].at, text, sizeof text), "[fd00::5]:1");
+	assert_int_equal(get("{\"neighbours\":{\"number\":4294967295,\"of\":[]}}"), FAN_OK);
+	assert_int_equal(o.neighbours, 0);
+}
+
 static void order__what_is_wrong(void **state)
 {
 #define ENTRY(from, ranks, next, depth, sums)                                                      \
@@ -65,6 +82,17 @@ static void order__what_is_wrong(void **state)
 		{"{\"id\":1,\"remove\":0}", "route: ", true},
 		{"{\"id\":1,\"remove\":65536}", "route: ", true},
 		{"{\"id\":1,\"install\":7}", "route: ", true},
+		{"{\"neighbours\":7}", "neighbours: ", false},
+		{"{\"neighbours\":{\"number\":0,\"of\":[]}}", "neighbours: ", false},
+		{"{\"neighbours\":{\"number\":4294967296,\"of\":[]}}", "neighbours: ", false},
+		{"{\"neighbours\":{\"number\":1}}", "neighbours: ", false},
+		{"{\"neighbours\":{\"number\":1,\"of\":[7]}}", "neighbours[0]: ", false},
+		{"{\"neighbours\":{\"number\":1,\"of\":[{\"name\":\"A\"}]}}",
+		 "neighbours[0]: ", false},
+		{"{\"neighbours\":{\"number\":1,\"of\":[{\"name\":\"\",\"at\":\"1.1.1.1:1\"}]}}",
+		 "neighbours[0]: ", false},
+		{"{\"neighbours\":{\"number\":1,\"of\":[{\"name\":\"A\",\"at\":\"0.0.0.0:1\"}]}}",
+		 "neighbours[0]: ", false},
 		{"{\"id\":1,\"install\":{\"route\":1,\"entries\":[]}}", "entries: ", true},
 		{"{\"id\":1,\"install\":{\"route\":1,\"quota\":-1,\"entries\":[{}]}}",
 		 "quota: ", true},
@@ -95,6 +123,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(order__install),
 		cmocka_unit_test(order__others),
+		cmocka_unit_test(order__neighbours),
 		cmocka_unit_test(order__what_is_wrong),
 	};
 	return RUN(tests);

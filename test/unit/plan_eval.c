@@ -39,6 +39,7 @@ static void eval__the_plan_of_the_grid_paper(void **state)
 	assert_near(e.load_gbps[2], 3, 1e-12); /* S1 to S2: W4 */
 	assert_near(e.load_gbps[3], 0, 0);     /* nothing back */
 	assert_near(e.with_results_gbps, 3, 1e-12);
+	assert_near(e.job_results_gbps[0], 3, 1e-12);
 	fan_eval_free(&e);
 	fan_plan_free(&p);
 	fan_topo_free(&t);
@@ -125,6 +126,8 @@ static void eval__results_come_back_once_over_each_link(void **state)
 	assert_int_equal(fan_eval(&e, &t, &p, NULL), FAN_OK);
 	assert_near(e.gbps, 1 / 3.0, 1e-12);		   /* four parts of 0.75 */
 	assert_near(e.with_results_gbps, 1 / 3.25, 1e-12); /* and a result of 0.25 */
+	assert_near(e.job_results_gbps[0], 1 / 3.25, 1e-12);
+	assert_true(e.job_gbps[0] > 0.3077);
 	assert_near(fan_eval_gbps(&t, &p), 1 / 3.0, 1e-12);
 	t.results = true;
 	assert_near(fan_eval_gbps(&t, &p), 1 / 3.25, 1e-12);

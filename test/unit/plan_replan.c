@@ -114,7 +114,7 @@ static void replan__ways_alone(void **state)
 				     "server=15,switch=40,seed=2");
 	struct fan_plan p = best(&t), old;
 	assert_int_equal(fan_plan_copy(&old, &p), FAN_OK);
-	assert_int_equal(fan_replan_ways(&t, &options, &p, 1.1), FAN_OK);
+	assert_int_equal(fan_replan_ways(&t, &options, &p, 1.1, false), FAN_OK);
 	assert_memory_equal(p.tree[0].flow, old.tree[0].flow,
 			    p.tree[0].workers * sizeof *old.tree[0].flow);
 	uint32_t gone = fan_arc_to(&t, old.tree[0].flow[0].route.arc[0]), link = FAN_NODE_NONE;
@@ -126,7 +126,7 @@ static void replan__ways_alone(void **state)
 	assert_int_not_equal(link, FAN_NODE_NONE);
 	t.link[link].background_gbps = t.link[link].gbps;
 	fan_topo_refresh(&t);
-	assert_int_equal(fan_replan_ways(&t, &options, &p, 1.1), FAN_OK);
+	assert_int_equal(fan_replan_ways(&t, &options, &p, 1.1, false), FAN_OK);
 	assert_int_equal(p.trees, old.trees);
 	for (uint32_t i = 0; i < p.trees; i++) {
 		assert_int_equal(p.tree[i].server, old.tree[i].server);
@@ -156,7 +156,7 @@ static void replan__no_way(void **state)
 		    t.node[t.link[i].b].kind == FAN_NODE_SWITCH)
 			t.link[i].background_gbps = t.link[i].gbps;
 	fan_topo_refresh(&t);
-	assert_int_equal(fan_replan_ways(&t, &options, &p, 1.1), FAN_E_INVALID);
+	assert_int_equal(fan_replan_ways(&t, &options, &p, 1.1, false), FAN_E_INVALID);
 	assert_int_equal(p.trees, 0);
 	fan_topo_free(&t);
 }

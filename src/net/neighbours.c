@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "neighbours.h"
+
+#include <string.h>
+
+#include "core/ctlmsg.h"
+
+#define MS UINT64_C(1000000)
+
+static const struct fan_heard *known(const struct fan_neighbours *n,
+				     const struct fan_neighbour *who)
+{
+	for (unsigned i = 0; i < n->count; i++)
+		if (strcmp(n->of[i].who.name, who->name) == 0 &&
+		    fan_peer_equal(&n->of[i].who.at, &who->at))
+			return &n->of[i];
+	return NULL;
+}
+
+void fan_neighbours_set(struct fan_neighbours *n, uint32_t number, const struct fan_neighbour *of,
+			unsigned count, uint64_t now_ns)
+{
+	for (unsigned i = 0; i < count; i++) {
+		const struct fan_heard *before = known(n, &of[i]);
+		if (before)
+			n->next[i] = *before;
+		else
+			n->next[i] = (struct fan_heard){.who = of[i]};
+	}
+	if (!n->count)
+		n->due_ns = now_ns;
+	memcpy(n->of, n->next, count * sizeof n->next[0]);
+	n->count = count;
+	n->number = number;
+}
+
+void fan_neighbours_unlist(struct fan_neighbours *n)
+{
+	n->number = 0;
+}
+
+/* Who has been asked nothing yet cannot have answered. */
+static bool judge(struct fan_heard *h)
+{
+	const unsigned enough = h->silent ? FAN_NEIGHBOUR_UP : FAN_NEIGHBOUR_DOWN;
+	bool against = h->answered == h->silent;
+
+	h->changed = false;
+	if (!h->asks)
+		return false;
+	h->run = against ? h->run + 1 : 0;
+	h->answered = false;
+	if (h->run < enough)
+		return false;
+	h->silent = !h->silent;
+	h->changed = true;
+	h->run = 0;
+	return true;
+}
+
+bool fan_neighbours_turn(struct fan_neighbours *n, uint64_t now_ns)
+{
+	bool changed = false;
+
+	for (unsigned i = 0; i < n->count; i++)
+		changed |= judge(&n->of[i]);
+	n->turn++;
+	n->due_ns = now_ns + FAN_NEIGHBOUR_MS * MS; /* one turn, however late it is */
+	return changed;
+}
+
+void fan_neighbours_ask(struct fan_neighbours *n, unsigned i, uint64_t nonce, struct fan_out *out)
+{
+	static const uint8_t body[FAN_ECHO_MIN]; /* zeros: an answer as long as the question */
+	struct fan_heard *h = &n->of[i];
+	struct fan_frag f = {.type = FAN_TYPE_ECHO, .sender = FAN_RANK_NONE, .frag = nonce};
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+
+	if (!it)
+		return;
+	h->asked[n->turn % FAN_NEIGHBOUR_DOWN] = nonce;
+	h->asks += h->asks < FAN_NEIGHBOUR_DOWN;
+	it->peer = h->who.at;
+	fan_ctl_finish(it, &f, body, sizeof body);
+}
+
+static bool was_asked(const struct fan_heard *h, uint64_t nonce)
+{
+	bool so = false;
+
+	for (unsigned i = 0; i < FAN_NEIGHBOUR_DOWN && h->asks; i++)
+		so |= h->asked[i] == nonce && nonce != 0;
+	return so;
+}
+
+bool fan_neighbours_take(struct fan_neighbours *n, const fan_peer *from, const uint8_t *p,
+			 size_t bytes)
+{
+	struct fan_frag f;
+	struct fan_echoed who;
+	bool any = false;
+
+	if (fan_wire_get(&f, p, bytes) >= 0 || f.type != FAN_TYPE_ECHOED ||
+	    fan_echoed_get(&who, &f) != FAN_OK)
+		return false;
+	for (unsigned i = 0; i < n->count; i++) {
+		struct fan_heard *h = &n->of[i];
+		if (!fan_peer_equal(&h->who.at, from) || !was_asked(h, f.frag))
+			continue;
+		h->answered = true;
+		any = true;
+	}
+	return any;
+}
