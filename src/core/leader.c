@@ -3,13 +3,6 @@
  * asks of it.  cache.h; protocol.md, section 11. */
 #include "worker_priv.h"
 
-static enum fan_verdict drop(struct fan_worker *w, enum fan_drop why)
-{
-	w->last_drop = why;
-	w->stats.drops[why]++;
-	return FAN_DROP;
-}
-
 /* How does `frag` stand to what this worker has? */
 static int unfit(const struct fan_worker *w, uint64_t frag)
 {
@@ -25,19 +18,19 @@ static enum fan_verdict keep(struct fan_worker *w, uint64_t now_ns, const struct
 {
 	struct fan_part p;
 	if (!fan_part_get(&p, f, w->cfg.ranks) || !fan_part_is_fit(&p))
-		return drop(w, FAN_DROP_FORMAT);
+		return fan_worker_drop(w, FAN_DROP_FORMAT);
 	if (p.bytes > w->cfg.payload_bytes || fan_partial_acc_bytes(f) > w->cfg.payload_bytes)
-		return drop(w, FAN_DROP_LONG);
+		return fan_worker_drop(w, FAN_DROP_LONG);
 	enum fan_drop why = FAN_DROP_FULL;
 	enum fan_verdict v = fan_cache_add(&w->cache, now_ns, &p, w->cfg.ranks, &why);
-	return v == FAN_DROP ? drop(w, why) : v;
+	return v == FAN_DROP ? fan_worker_drop(w, why) : v;
 }
 
 /* Note a question of another rank, which is answered or goes on. */
 static enum fan_verdict note(struct fan_worker *w, const struct fan_frag *f, enum fan_type type)
 {
 	if (w->questions == FAN_LEAD_ASKS)
-		return drop(w, FAN_DROP_FULL);
+		return fan_worker_drop(w, FAN_DROP_FULL);
 	w->question[w->questions++] = (struct fan_question){
 		.frag = f->frag,
 		.rank = f->sender,
@@ -55,7 +48,7 @@ static enum fan_verdict note(struct fan_worker *w, const struct fan_frag *f, enu
 static enum fan_verdict asked(struct fan_worker *w, const struct fan_frag *f)
 {
 	if (f->sender >= w->cfg.ranks)
-		return drop(w, FAN_DROP_SENDER);
+		return fan_worker_drop(w, FAN_DROP_SENDER);
 	if (fan_cache_holds(&w->cache, f->frag, f->sender))
 		return FAN_HELD;
 	fan_cache_flush(&w->cache, f->frag); /* so that the answer is true */
@@ -65,10 +58,11 @@ static enum fan_verdict asked(struct fan_worker *w, const struct fan_frag *f)
 enum fan_verdict fan_leader_recv(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)
 {
 	if (f->type == FAN_TYPE_PACE) /* a question: what was before it has come */
-		return w->cache.frags ? note(w, f, FAN_TYPE_PACE) : drop(w, FAN_DROP_TYPE);
+		return w->cache.frags ? note(w, f, FAN_TYPE_PACE)
+				      : fan_worker_drop(w, FAN_DROP_TYPE);
 	int why = unfit(w, f->frag);
 	if (why >= 0)
-		return drop(w, (enum fan_drop)why);
+		return fan_worker_drop(w, (enum fan_drop)why);
 	switch (f->type) {
 	case FAN_TYPE_DATA: return keep(w, now_ns, f);
 	case FAN_TYPE_PROBE: return asked(w, f);

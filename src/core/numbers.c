@@ -2,13 +2,6 @@
 /* numbers.c - what a worker, or its switch, misses by number. */
 #include "worker_priv.h"
 
-static enum fan_verdict drop(struct fan_worker *w, enum fan_drop why)
-{
-	w->last_drop = why;
-	w->stats.drops[why]++;
-	return FAN_DROP;
-}
-
 static struct fan_asked *ask_at(struct fan_worker *w, unsigned n)
 {
 	return &w->ask[(w->ask_first + n) % FAN_ASKS_MAX];
@@ -115,7 +108,7 @@ enum fan_verdict fan_numbers_missed(struct fan_worker *w, const struct fan_frag 
 		any = true;
 	}
 	if (!any)
-		return drop(w, FAN_DROP_STALE);
+		return fan_worker_drop(w, FAN_DROP_STALE);
 	fan_rtt_heard(&w->rtt);
 	return FAN_ASK;
 }

@@ -418,33 +418,6 @@ static bool exponent_matches(struct fan_worker *w, const struct fan_stream_op *o
 	return group_at(w, op, p->group)->exponents[p->block] == f->exponent;
 }
 
-static enum fan_verdict drop(struct fan_worker *w, enum fan_drop why)
-{
-	w->last_drop = why;
-	w->stats.drops[why]++;
-	return FAN_DROP;
-}
-
-/* The slowest rank has come to `frag`, at least. */
-static void note_slowest(struct fan_worker *w, uint64_t frag)
-{
-	if (frag > w->slowest)
-		w->slowest = frag;
-	w->window.limit = w->slowest + w->lead;
-}
-
-/* Run less far ahead: half of `now`, or of what it may be.  Once for what was sent in that time. */
-static void shorten_lead(struct fan_worker *w, const struct fan_wslot *s, uint64_t now)
-{
-	uint32_t least = fan_lead_least(w);
-	if (s->turn < w->lead_turn)
-		return;
-	now = (now < w->lead ? now : w->lead) / 2;
-	w->lead = (uint32_t)(now < least ? least : now);
-	w->lead_turn = w->window.turns + 1;
-	w->grow_turn = w->window.turns + UINT64_C(2) * w->lead;
-}
-
 /* Where the slot's next fragment looks for a shared slot: elsewhere, if this one has found
  * it taken.  All ranks have the same result, so they all look there. */
 static void note_way(struct fan_worker *w, struct fan_wslot *s, const struct fan_frag *f)
@@ -458,11 +431,9 @@ static void note_way(struct fan_worker *w, struct fan_wslot *s, const struct fan
 	if (f->flags & FAN_F_ECN) {
 		w->stats.marks++;
 		fan_congestion_marked(&w->congestion);
-		if (w->window.ahead)
-			shorten_lead(w, s, w->lead);
 	}
 	if (w->window.ahead)
-		note_slowest(w, s->frag + 1); /* all have sent it */
+		fan_ahead_heard(w, s, f);
 }
 
 static void note_timing(struct fan_worker *w, uint64_t now_ns, const struct fan_wslot *s,
@@ -494,9 +465,10 @@ static enum fan_verdict result_of_piece(struct fan_worker *w, uint64_t now_ns,
 	fan_stream_piece(op, s->frag, w->cfg.rank, &p);
 	bool is_root = w->cfg.rank == op->op.root;
 	if (is_root && op->op.reduce && !p.exponents && f->flags & FAN_F_EMPTY)
-		return drop(w, FAN_DROP_DUPLICATE); /* for the others; ours has the payload */
+		return fan_worker_drop(
+			w, FAN_DROP_DUPLICATE); /* for the others; ours has the payload */
 	if (!matches(op, &p, f, is_root) || !exponent_matches(w, op, &p, f))
-		return drop(w, FAN_DROP_MISMATCH);
+		return fan_worker_drop(w, FAN_DROP_MISMATCH);
 	note_timing(w, now_ns, s, f);
 	note_way(w, s, f);
 	bool freed = take(w, op, &p, f);
@@ -516,7 +488,7 @@ static enum fan_verdict result_of_round(struct fan_worker *w, uint64_t now_ns,
 {
 	int why = fan_held_unfit(w, f);
 	if (why >= 0)
-		return drop(w, (enum fan_drop)why);
+		return fan_worker_drop(w, (enum fan_drop)why);
 	note_timing(w, now_ns, &w->window.slot[i], f);
 	note_way(w, &w->window.slot[i], f);
 	fan_held_take(w, f);
@@ -530,9 +502,9 @@ static enum fan_verdict take_result(struct fan_worker *w, uint64_t now_ns, const
 	uint32_t i = (uint32_t)(f->frag % w->window.size);
 	const struct fan_wslot *s = &w->window.slot[i];
 	if (f->frag != s->frag || s->state != FAN_WSLOT_SENT)
-		return drop(w, f->frag < s->frag ? FAN_DROP_STALE : FAN_DROP_AHEAD);
+		return fan_worker_drop(w, f->frag < s->frag ? FAN_DROP_STALE : FAN_DROP_AHEAD);
 	if (w->cfg.options & FAN_JOIN_SUMMED && !(f->flags & FAN_F_SUMMED))
-		return drop(w, FAN_DROP_CHECK);
+		return fan_worker_drop(w, FAN_DROP_CHECK);
 	return w->cfg.relayed ? result_of_round(w, now_ns, f, i) : result_of_piece(w, now_ns, f, i);
 }
 
@@ -540,7 +512,7 @@ enum fan_verdict fan_transfer_result(struct fan_worker *w, uint64_t now_ns,
 				     const struct fan_frag *f)
 {
 	if (w->window.size == 0)
-		return drop(w, FAN_DROP_STATE);
+		return fan_worker_drop(w, FAN_DROP_STATE);
 	w->window.now_ns = now_ns;
 	enum fan_verdict v = take_result(w, now_ns, f);
 	if (v != FAN_DROP || w->last_drop != FAN_DROP_DUPLICATE)
@@ -548,58 +520,21 @@ enum fan_verdict fan_transfer_result(struct fan_worker *w, uint64_t now_ns,
 	return v;
 }
 
-/* How far to run ahead: less where parts cross the network unsummed and wait in its queues,
- * which is then what they all wait for; more where nothing but this bound holds them back. */
-static void set_lead(struct fan_worker *w, uint64_t now_ns, const struct fan_wslot *s,
-		     const struct fan_frag *f)
-{
-	uint64_t now = s->frag < w->slowest ? 0 : s->frag + 1 - w->slowest;
-	uint32_t most = w->window.size;
-	if (s->flags & FAN_WSLOT_AGAIN)
-		return;
-	fan_rtt_answer(&w->rtt, now_ns - s->data_ns);
-	if (f->flags & (FAN_F_ECN | FAN_F_RESEND)) {
-		shorten_lead(w, s, now);
-	} else if (now + w->congestion.max >= w->lead && s->turn >= w->grow_turn) {
-		bool never = w->lead_turn == 0; /* it had to: there is no need to be careful */
-		uint32_t more = w->lead / 8 + 1;
-		w->lead = most - w->lead < more ? most : w->lead + more;
-		w->grow_turn = never ? 0 : w->window.turns + w->lead / 4;
-	}
-}
-
-enum fan_verdict fan_transfer_pace(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)
-{
-	if (!w->window.ahead)
-		return drop(w, FAN_DROP_STATE);
-	uint32_t i = (uint32_t)(f->frag % w->window.size);
-	const struct fan_wslot *s = &w->window.slot[i];
-	if (f->frag > s->frag || (f->frag == s->frag && s->state != FAN_WSLOT_SENT))
-		return drop(w, FAN_DROP_AHEAD);
-	w->paced_ns = now_ns;
-	if (f->frag == s->frag) {
-		set_lead(w, now_ns, s, f);
-		fan_window_arrived(&w->window, i);
-	}
-	note_slowest(w, fan_pace_heard(f));
-	return FAN_CTL;
-}
-
 enum fan_verdict fan_transfer_need(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)
 {
 	if (w->window.size == 0)
-		return drop(w, FAN_DROP_STATE);
+		return fan_worker_drop(w, FAN_DROP_STATE);
 	struct fan_partial asked;
 	if (f->flags & FAN_F_PARTIAL && !fan_partial_get(&asked, f, w->cfg.ranks))
-		return drop(w, FAN_DROP_FORMAT);
+		return fan_worker_drop(w, FAN_DROP_FORMAT);
 	if (f->flags & FAN_F_PARTIAL && !fan_ranks_has(asked.ranks, w->cfg.rank))
-		return drop(w, FAN_DROP_SENDER); /* others are asked */
+		return fan_worker_drop(w, FAN_DROP_SENDER); /* others are asked */
 	uint32_t i = (uint32_t)(f->frag % w->window.size);
 	const struct fan_wslot *s = &w->window.slot[i];
 	if (f->frag != s->frag || s->state != FAN_WSLOT_SENT)
-		return drop(w, f->frag < s->frag ? FAN_DROP_STALE : FAN_DROP_AHEAD);
+		return fan_worker_drop(w, f->frag < s->frag ? FAN_DROP_STALE : FAN_DROP_AHEAD);
 	if (!fan_window_need(&w->window, i))
-		return drop(w, FAN_DROP_DUPLICATE);
+		return fan_worker_drop(w, FAN_DROP_DUPLICATE);
 	if (s->seq != s->data_seq) /* it answers a probe */
 		fan_rtt_answer(&w->rtt, now_ns - s->sent_ns);
 	if (!w->window.ahead) /* else slow links fill with questions faster than they empty */

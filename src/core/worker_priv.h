@@ -108,8 +108,18 @@ enum fan_verdict fan_numbers_missed(struct fan_worker *w, const struct fan_frag 
 /* Ask for results that have not come; true if `out` ran full. */
 bool fan_numbers_ask(struct fan_worker *w, struct fan_out *out);
 
-/* A PACE that is for this worker's job. */
-enum fan_verdict fan_transfer_pace(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f);
+/* ahead.c, where ranks run ahead of each other - a RESULT of slot `s` has come; a PACE that is for
+ * this worker's job. */
+void fan_ahead_heard(struct fan_worker *w, const struct fan_wslot *s,
+		     const struct fan_frag *result);
+enum fan_verdict fan_ahead_paced(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f);
+
+static inline enum fan_verdict fan_worker_drop(struct fan_worker *w, unsigned why)
+{
+	w->last_drop = (enum fan_drop)why;
+	w->stats.drops[why]++;
+	return FAN_DROP;
+}
 
 /* How far ahead of the slowest a worker may be in any case: a few times what it may have under
  * way, or as far as slots in a usual number allow; but as far as without running ahead, and no

@@ -3,13 +3,6 @@
  * transfer.c and leader.c. */
 #include "worker_priv.h"
 
-static enum fan_verdict drop(struct fan_worker *w, unsigned why)
-{
-	w->last_drop = (enum fan_drop)why;
-	w->stats.drops[why]++;
-	return FAN_DROP;
-}
-
 /* Does the home want what is sent to be numbered? */
 static void choose_numbers(struct fan_worker *w, const struct fan_welcome *m)
 {
@@ -26,9 +19,9 @@ static enum fan_verdict recv_answer(struct fan_worker *w, uint64_t now_ns, const
 	bool knows =
 		f->type == FAN_TYPE_WELCOME && fan_worker_is_job(w, f->job) && f->epoch == w->epoch;
 	if (f->type == FAN_TYPE_WELCOME && f->priority != w->way)
-		return drop(w, FAN_DROP_STATE); /* to a JOIN that went another way */
+		return fan_worker_drop(w, FAN_DROP_STATE); /* to a JOIN that went another way */
 	if (fan_route_number(f->job) != w->cfg.route)
-		return drop(w, FAN_DROP_ROUTE);
+		return fan_worker_drop(w, FAN_DROP_ROUTE);
 	w->rejoins = false;
 	w->control_ns = now_ns; /* a BEAT makes us known on the way */
 	if (!knows) {
@@ -60,10 +53,10 @@ static enum fan_verdict recv_welcome(struct fan_worker *w, uint64_t now_ns,
 {
 	struct fan_welcome m;
 	if (f->frag != w->cfg.nonce || w->phase != FAN_W_JOINING || f->priority != w->way)
-		return drop(w, FAN_DROP_STATE);
+		return fan_worker_drop(w, FAN_DROP_STATE);
 	if (fan_welcome_get(&m, f) != FAN_OK || m.window > w->cfg.window_max ||
 	    (m.burst && !(w->cfg.options & FAN_JOIN_AHEAD)))
-		return drop(w, FAN_DROP_FORMAT);
+		return fan_worker_drop(w, FAN_DROP_FORMAT);
 	w->welcome = m;
 	w->welcomed = true;
 	w->job = f->job;
@@ -93,11 +86,11 @@ static enum fan_verdict recv_refuse(struct fan_worker *w, const struct fan_frag 
 {
 	struct fan_refuse m;
 	if (f->frag != w->cfg.nonce || w->phase != FAN_W_JOINING)
-		return drop(w, FAN_DROP_STATE);
+		return fan_worker_drop(w, FAN_DROP_STATE);
 	if (fan_route_number(f->job) != w->cfg.route)
-		return drop(w, FAN_DROP_ROUTE); /* to a JOIN by the route before */
+		return fan_worker_drop(w, FAN_DROP_ROUTE); /* to a JOIN by the route before */
 	if (fan_refuse_get(&m, f) != FAN_OK)
-		return drop(w, FAN_DROP_FORMAT);
+		return fan_worker_drop(w, FAN_DROP_FORMAT);
 	struct fan_fault fault = {
 		.err = m.err,
 		.rank_a = m.rank,
@@ -117,7 +110,7 @@ static enum fan_verdict recv_other_version(struct fan_worker *w, const uint8_t *
 		const struct fan_fault fault = {.err = FAN_E_VERSION};
 		fan_worker_fail(w, &fault);
 	}
-	return drop(w, FAN_DROP_VERSION);
+	return fan_worker_drop(w, FAN_DROP_VERSION);
 }
 
 static enum fan_verdict job_failed(struct fan_worker *w, const struct fan_state *m, uint64_t frag)
@@ -164,11 +157,12 @@ static enum fan_verdict recv_state(struct fan_worker *w, uint64_t now_ns, const 
 {
 	struct fan_state m;
 	if (!w->welcomed)
-		return drop(w, FAN_DROP_STATE);
+		return fan_worker_drop(w, FAN_DROP_STATE);
 	if (f->job != w->job && w->phase != FAN_W_LEAVING && !w->rejoins)
-		return drop(w, FAN_DROP_ROUTE); /* an answer to what went by the route before */
+		return fan_worker_drop(
+			w, FAN_DROP_ROUTE); /* an answer to what went by the route before */
 	if (fan_state_get(&m, f) != FAN_OK)
-		return drop(w, FAN_DROP_FORMAT);
+		return fan_worker_drop(w, FAN_DROP_FORMAT);
 	note_missing(w, &m, f->frag);
 	w->stats.multicast = m.multicast;
 	switch (m.state) {
@@ -190,7 +184,7 @@ static enum fan_verdict recv_state(struct fan_worker *w, uint64_t now_ns, const 
 static enum fan_verdict recv_group_test(struct fan_worker *w, uint64_t now_ns, bool by_group)
 {
 	if (!by_group)
-		return drop(w, FAN_DROP_TYPE);
+		return fan_worker_drop(w, FAN_DROP_TYPE);
 	if (!w->heard_group && w->phase == FAN_W_FORMING) {
 		w->heard_group = true;
 		w->control_ns = now_ns;
@@ -202,7 +196,7 @@ static enum fan_verdict recv_group_test(struct fan_worker *w, uint64_t now_ns, b
 static enum fan_verdict recv_who(struct fan_worker *w, uint64_t now_ns)
 {
 	if (w->phase != FAN_W_FORMING && w->phase != FAN_W_READY)
-		return drop(w, FAN_DROP_STATE);
+		return fan_worker_drop(w, FAN_DROP_STATE);
 	if (now_ns - w->who_ns < FAN_WHO_NS)
 		return FAN_CTL;
 	w->who_ns = w->control_ns = now_ns;
@@ -212,7 +206,7 @@ static enum fan_verdict recv_who(struct fan_worker *w, uint64_t now_ns)
 static enum fan_verdict recv_left(struct fan_worker *w, const struct fan_frag *f)
 {
 	if (w->phase != FAN_W_LEAVING || f->frag != w->cfg.nonce)
-		return drop(w, FAN_DROP_STATE);
+		return fan_worker_drop(w, FAN_DROP_STATE);
 	w->phase = FAN_W_LEFT;
 	w->control_ns = UINT64_MAX;
 	return FAN_CTL;
@@ -226,7 +220,7 @@ enum fan_verdict fan_worker_recv(struct fan_worker *w, uint64_t now_ns, const ui
 	if (why == FAN_DROP_VERSION)
 		return recv_other_version(w, pkt, len);
 	if (why >= 0)
-		return drop(w, (unsigned)why);
+		return fan_worker_drop(w, (unsigned)why);
 	if (f.type == FAN_TYPE_WELCOME || f.type == FAN_TYPE_REFUSE) {
 		w->heard_ns = now_ns;
 		if (w->rejoins && w->phase < FAN_W_FAILED && f.frag == w->cfg.nonce)
@@ -235,13 +229,13 @@ enum fan_verdict fan_worker_recv(struct fan_worker *w, uint64_t now_ns, const ui
 						  : recv_refuse(w, &f);
 	}
 	if (!w->welcomed || !fan_worker_is_job(w, f.job))
-		return drop(w, FAN_DROP_JOB);
+		return fan_worker_drop(w, FAN_DROP_JOB);
 	if (f.epoch != w->epoch)
-		return drop(w, FAN_DROP_EPOCH);
+		return fan_worker_drop(w, FAN_DROP_EPOCH);
 	bool others = f.type == FAN_TYPE_DATA || f.type == FAN_TYPE_PROBE ||
 		      (f.type == FAN_TYPE_PACE && f.flags & FAN_F_LEAD);
 	if (f.sender != FAN_RANK_NONE && f.type != FAN_TYPE_RESULT && !others)
-		return drop(w, FAN_DROP_SENDER);
+		return fan_worker_drop(w, FAN_DROP_SENDER);
 	w->heard_ns = now_ns;
 	switch (f.type) {
 	case FAN_TYPE_STATE: return recv_state(w, now_ns, &f);
@@ -255,10 +249,10 @@ enum fan_verdict fan_worker_recv(struct fan_worker *w, uint64_t now_ns, const ui
 	case FAN_TYPE_FLUSH:
 	case FAN_TYPE_MISS:
 	case FAN_TYPE_NEED: break;
-	default: return drop(w, FAN_DROP_TYPE);
+	default: return fan_worker_drop(w, FAN_DROP_TYPE);
 	}
 	if (w->phase != FAN_W_READY)
-		return drop(w, FAN_DROP_STATE);
+		return fan_worker_drop(w, FAN_DROP_STATE);
 	if (marked)
 		f.flags |= FAN_F_ECN;
 	switch (f.type) {
@@ -267,7 +261,7 @@ enum fan_verdict fan_worker_recv(struct fan_worker *w, uint64_t now_ns, const ui
 	case FAN_TYPE_MISS: return fan_numbers_missed(w, &f);
 	case FAN_TYPE_PACE:
 		if (!(f.flags & FAN_F_LEAD))
-			return fan_transfer_pace(w, now_ns, &f);
+			return fan_ahead_paced(w, now_ns, &f);
 		return fan_leader_recv(w, now_ns, &f);
 	default: return fan_leader_recv(w, now_ns, &f);
 	}

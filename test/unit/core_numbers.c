@@ -32,7 +32,7 @@ static enum fan_verdict missed(uint16_t at, uint64_t which)
 	return rig_recv(&f, false);
 }
 
-static void transfer__numbers_what_it_sends(void **state)
+static void numbers__numbers_what_it_sends(void **state)
 {
 	(void)state;
 	int32_t in[64] = {0}, out[64];
@@ -68,7 +68,7 @@ static void transfer__numbers_what_it_sends(void **state)
 	assert_int_equal(fan_worker_stats(rig.w)->resent, 5);
 }
 
-static void transfer__without_numbers(void **state)
+static void numbers__without_numbers(void **state)
 {
 	(void)state;
 	int32_t in[16] = {0}, out[16];
@@ -127,7 +127,7 @@ static void assert_asks(unsigned i, uint16_t at, uint64_t which)
 	assert_int_equal(rig.got[i].frag, which);
 }
 
-static void transfer__asks_for_results_by_number(void **state)
+static void numbers__asks_for_results_by_number(void **state)
 {
 	(void)state;
 	begin(32);
@@ -143,7 +143,7 @@ static void transfer__asks_for_results_by_number(void **state)
 }
 
 /* What was sent after the question has been answered, and the question has not. */
-static void transfer__asks_again(void **state)
+static void numbers__asks_again(void **state)
 {
 	(void)state;
 	begin(8);
@@ -170,10 +170,10 @@ static void transfer__asks_again(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		RIG_TEST(transfer__numbers_what_it_sends),
-		RIG_TEST(transfer__without_numbers),
-		RIG_TEST(transfer__asks_for_results_by_number),
-		RIG_TEST(transfer__asks_again),
+		RIG_TEST(numbers__numbers_what_it_sends),
+		RIG_TEST(numbers__without_numbers),
+		RIG_TEST(numbers__asks_for_results_by_number),
+		RIG_TEST(numbers__asks_again),
 	};
 	return RUN(tests);
 }

@@ -43,7 +43,7 @@ static void loose(uint64_t frag, uint16_t behind, uint16_t flags)
 }
 
 /* Further and further ahead, but less where that fills queues or caches. */
-static void transfer__lead(void **state)
+static void ahead__lead(void **state)
 {
 	(void)state;
 	static int32_t in[4096 * 16], out[4096 * 16];
@@ -102,7 +102,7 @@ static unsigned marked_result(uint64_t frag)
 }
 
 /* Where queues are marked, no further ahead than what may be under way. */
-static void transfer__marks_shorten_the_lead(void **state)
+static void ahead__marks_shorten_the_lead(void **state)
 {
 	(void)state;
 	static int32_t in[4096 * 16], out[4096 * 16];
@@ -135,7 +135,7 @@ static void transfer__marks_shorten_the_lead(void **state)
 }
 
 /* Results wait for others, and what has arrived is told by PACE. */
-static void transfer__runs_ahead(void **state)
+static void ahead__runs_ahead(void **state)
 {
 	(void)state;
 	static int32_t in[16 * 16], out[16 * 16];
@@ -158,7 +158,7 @@ static void transfer__runs_ahead(void **state)
 }
 
 /* Not the whole window is asked for when the slowest is known not to have sent. */
-static void transfer__asks_little_while_others_are_slow(void **state)
+static void ahead__asks_little_while_others_are_slow(void **state)
 {
 	(void)state;
 	static int32_t in[16 * 16], out[16 * 16];
@@ -193,7 +193,7 @@ static void transfer__asks_little_while_others_are_slow(void **state)
 }
 
 /* A result that others have overtaken is asked for as ever. */
-static void transfer__slow_others_hide_no_loss(void **state)
+static void ahead__slow_others_hide_no_loss(void **state)
 {
 	(void)state;
 	static int32_t in[16 * 16], out[16 * 16];
@@ -212,7 +212,7 @@ static void transfer__slow_others_hide_no_loss(void **state)
 	assert_true(probes > 2);
 }
 
-static void transfer__pace_where_nobody_runs_ahead(void **state)
+static void ahead__pace_where_nobody_runs_ahead(void **state)
 {
 	(void)state;
 	static int32_t in[16 * 16], out[16 * 16];
@@ -228,12 +228,12 @@ static void transfer__pace_where_nobody_runs_ahead(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		RIG_TEST(transfer__runs_ahead),
-		RIG_TEST(transfer__asks_little_while_others_are_slow),
-		RIG_TEST(transfer__slow_others_hide_no_loss),
-		RIG_TEST(transfer__pace_where_nobody_runs_ahead),
-		RIG_TEST(transfer__lead),
-		RIG_TEST(transfer__marks_shorten_the_lead),
+		RIG_TEST(ahead__runs_ahead),
+		RIG_TEST(ahead__asks_little_while_others_are_slow),
+		RIG_TEST(ahead__slow_others_hide_no_loss),
+		RIG_TEST(ahead__pace_where_nobody_runs_ahead),
+		RIG_TEST(ahead__lead),
+		RIG_TEST(ahead__marks_shorten_the_lead),
 	};
 	return RUN(tests);
 }
