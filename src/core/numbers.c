@@ -41,7 +41,7 @@ static void look_back(struct fan_worker *w)
 
 /* Results are numbered as the switch finishes them, and a replay leaves behind all that
  * were finished before it: how far along we have heard. */
-void fan_numbers_heard(struct fan_worker *w, const struct fan_frag *f)
+void fan_numbers_jump(struct fan_worker *w, const struct fan_frag *f)
 {
 	int step = (int16_t)(uint16_t)(f->sender - w->gap.last);
 	uint64_t missing = fan_gap_note(&w->gap, step, f->flags & FAN_F_RESEND);

@@ -289,7 +289,7 @@ static void put_probe(struct fan_worker *w, uint32_t i, struct fan_out *out)
 
 bool fan_transfer_send(struct fan_worker *w, uint64_t now_ns, struct fan_out *out)
 {
-	if (fan_numbers_ask(w, out))
+	if (w->asks && fan_numbers_ask(w, out))
 		return true;
 	for (unsigned what;;) {
 		uint32_t i = fan_window_next(&w->window, w->congestion.cwnd, &what);

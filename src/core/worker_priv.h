@@ -54,15 +54,15 @@ struct fan_worker {
 	bool missing_known;
 	bool rejoins; /* FORMING, READY: by another way, until the home's WELCOME */
 	uint8_t way;  /* how many it has gone */
+	bool numbers; /* what is sent; the switch asks by number, and so does this worker: */
+	uint16_t ask_first, asked;	    /* results that it has asked for, and not heard... */
+	uint16_t asks;			    /* ...and, behind them, that are to be asked for */
+	struct fan_asked ask[FAN_ASKS_MAX]; /* a ring */
 	struct fan_fault fault;
 	struct fan_worker_stats stats;
 	enum fan_drop last_drop;
 
 	struct fan_gap gap; /* of numbers of results heard */
-	bool numbers;	    /* what is sent; the switch asks by number, and so does this worker */
-	struct fan_asked ask[FAN_ASKS_MAX]; /* a ring: results that have been asked for... */
-	uint16_t ask_first, asked;
-	uint16_t asks; /* ...and, behind them, that are to be */
 	struct fan_rtt rtt;
 	struct fan_congestion congestion;
 	struct fan_window window;
@@ -102,7 +102,15 @@ enum fan_verdict fan_transfer_result(struct fan_worker *w, uint64_t now_ns,
 enum fan_verdict fan_transfer_need(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f);
 
 /* numbers.c - the RESULT `f` has come; a MISS that is for this worker's job. */
-void fan_numbers_heard(struct fan_worker *w, const struct fan_frag *f);
+void fan_numbers_jump(struct fan_worker *w, const struct fan_frag *f);
+static inline void fan_numbers_heard(struct fan_worker *w, const struct fan_frag *f)
+{
+	bool next = (uint16_t)(f->sender - w->gap.last) == 1;
+	if (next && w->gap.heard == UINT64_MAX && !w->asked)
+		w->gap.last++; /* as it is nearly always */
+	else
+		fan_numbers_jump(w, f);
+}
 enum fan_verdict fan_numbers_missed(struct fan_worker *w, const struct fan_frag *f);
 
 /* Ask for results that have not come; true if `out` ran full. */

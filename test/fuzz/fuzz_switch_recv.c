@@ -146,13 +146,16 @@ static void fragment(struct fuzz *z, unsigned from, uint16_t rank)
 		.frag = fuzz_frag(z), .job = job[0], .epoch = epoch[0], .sender = rank};
 	uint8_t kind = fuzz_8(z);
 	f.type = kind & 0x80 ? FAN_TYPE_PROBE : FAN_TYPE_DATA;
+	if (kind > 0xf0)
+		f.type = FAN_TYPE_MISS;
+	f.priority = (uint8_t)f.frag;
 	f.op = kind >> 4 & 7;
 	f.dtype = kind & 15;
 	f.flags = fuzz_16(z);
 	f.count = fuzz_8(z) % 80;
 	f.exponent = (int16_t)fuzz_8(z);
 	size_t bytes = (size_t)f.count * fan_dtype_bytes(f.dtype);
-	if (f.type == FAN_TYPE_PROBE || f.flags & FAN_F_EMPTY || bytes > sizeof body)
+	if (f.type != FAN_TYPE_DATA || f.flags & FAN_F_EMPTY || bytes > sizeof body)
 		bytes = 0;
 	fuzz_bytes(z, body, bytes);
 	send(from, &f, body, bytes);
@@ -239,7 +242,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (fan_switch_bytes(&cfg) > sizeof memory)
 		abort();
 	sw = fan_switch_init(memory, &cfg);
-	form(first & 7);
+	form(first & (7 | FAN_JOIN_NUMBERS));
 	const uint32_t healthy = job[1];
 	while (z.left)
 		step(&z);

@@ -18,6 +18,7 @@ static uint64_t now_ns;
 static struct fan_frag sent[64]; /* the last contributions, by fragment */
 static uint64_t drops;
 static bool ahead; /* and keeps sums for others */
+static bool numbers;
 
 static const struct fan_op ops[OPS] = {
 	{.op = FAN_SUM, .dtype = FAN_FLOAT32, .wire = FAN_FLOAT32, .mode = FAN_FIXED, .count = 512},
@@ -81,6 +82,7 @@ static void welcome(unsigned window)
 	struct fan_welcome m = {
 		.window = (uint16_t)window, .shards = 1, .beat_ms = 125, .alive_ms = 1000};
 	m.burst = ahead ? m.window / 2 : 0;
+	m.flags = numbers ? FAN_WELCOME_NUMBERS : 0;
 	control(FAN_TYPE_WELCOME, 9, body, fan_welcome_put(body, &m), false);
 }
 
@@ -155,7 +157,8 @@ static void step(struct fuzz *z)
 				     .epoch = 2,
 				     .op = FAN_BARRIER,
 				     .sender = FAN_RANK_NONE,
-				     .type = FAN_TYPE_NEED};
+				     .type = what & 16 ? FAN_TYPE_MISS : FAN_TYPE_NEED,
+				     .count = what >> 5};
 		give(&f, in, 0, false);
 		break;
 	}
@@ -225,6 +228,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct fuzz z = {data, size};
 	ahead = size % 2;
+	numbers = size % 4 > 1;
 	begin(fuzz_8(&z) & 1);
 	while (z.left)
 		step(&z);
