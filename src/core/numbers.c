@@ -14,11 +14,20 @@ static struct fan_asked *ask_at(struct fan_worker *w, unsigned n)
 	return &w->ask[(w->ask_first + n) % FAN_ASKS_MAX];
 }
 
+/* More is lost than numbers tell of: until what is sent now has been answered, later results do. */
+static void go_blind(struct fan_worker *w)
+{
+	w->blind_seq = w->window.seq;
+	fan_window_by_number(&w->window, false);
+}
+
 /* Ask for result `number`, for the `tries`th time, unless too many are missing. */
 static void push(struct fan_worker *w, uint16_t number, unsigned tries)
 {
-	if (w->asked + w->asks == FAN_ASKS_MAX)
+	if (w->asked + w->asks == FAN_ASKS_MAX) {
+		go_blind(w);
 		return;
+	}
 	*ask_at(w, w->asked + w->asks++) = (struct fan_asked){
 		.number = number,
 		.tries = (uint8_t)tries,
@@ -56,10 +65,16 @@ void fan_numbers_jump(struct fan_worker *w, const struct fan_frag *f)
 		return;
 	if (step <= 0)
 		forget(w, f->sender);
+	if (step >= FAN_GAP_BITS)
+		go_blind(w);
 	for (unsigned i = 0; missing; i++, missing >>= 1)
 		if (missing & 1)
 			push(w, (uint16_t)(w->gap.last - i), 1);
 	look_back(w);
+	if (w->blind_seq && w->window.acked >= w->blind_seq + w->window.size) {
+		w->blind_seq = 0;
+		fan_window_by_number(&w->window, true);
+	}
 }
 
 /* Ask for the next results, as many as one MISS may. */
@@ -100,6 +115,8 @@ bool fan_numbers_ask(struct fan_worker *w, struct fan_out *out)
 enum fan_verdict fan_numbers_missed(struct fan_worker *w, const struct fan_frag *f)
 {
 	bool any = false;
+	if (w->numbers && f->frag >> (FAN_GAP_BITS - 1))
+		go_blind(w);
 	for (unsigned k = 0; k < FAN_GAP_BITS && w->numbers; k++) {
 		uint32_t i = f->frag >> k & 1
 				     ? fan_window_numbered(&w->window, (uint16_t)(f->count - k))
