@@ -167,6 +167,22 @@ static void transfer__asks_again(void **state)
 	assert_asks(0, 3, 1);
 }
 
+/* Where queues are full, what is sent again at once is lost again. */
+static void transfer__no_numbers_under_congestion(void **state)
+{
+	(void)state;
+	begin(8);
+	assert_int_equal(missed(2, 1), FAN_ASK);
+	rig_tick();
+	rig.marked = true;
+	heard(0, 0, false);
+	rig.marked = false;
+	assert_int_equal(missed(3, 1), FAN_DROP);
+	heard(4, 4, false);
+	for (unsigned i = 0; i < rig.gots; i++) /* the results between answer nothing by number */
+		assert_int_not_equal(rig.got[i].type, FAN_TYPE_MISS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -174,6 +190,7 @@ int main(void)
 		RIG_TEST(transfer__without_numbers),
 		RIG_TEST(transfer__asks_for_results_by_number),
 		RIG_TEST(transfer__asks_again),
+		RIG_TEST(transfer__no_numbers_under_congestion),
 	};
 	return RUN(tests);
 }
