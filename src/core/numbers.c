@@ -7,11 +7,28 @@ static struct fan_asked *ask_at(struct fan_worker *w, unsigned n)
 	return &w->ask[(w->ask_first + n) % FAN_ASKS_MAX];
 }
 
+/* Has the congestion window shrunk?  Then queues are full, and what is sent again at once is
+ * lost again: results and timers set the pace, as without numbers. */
+static bool is_congested(const struct fan_worker *w)
+{
+	return w->congestion.cwnd < w->congestion.max;
+}
+
+/* More is lost than numbers tell of: until what is sent now has been answered, later results do. */
+static void go_blind(struct fan_worker *w)
+{
+	w->blind_seq = w->window.seq;
+	w->rtt.first_ns = 0;
+	fan_window_by_number(&w->window, false);
+}
+
 /* Ask for result `number`, for the `tries`th time, unless too many are missing. */
 static void push(struct fan_worker *w, uint16_t number, unsigned tries)
 {
-	if (w->asked + w->asks == FAN_ASKS_MAX)
+	if (w->asked + w->asks == FAN_ASKS_MAX) {
+		go_blind(w);
 		return;
+	}
 	*ask_at(w, w->asked + w->asks++) = (struct fan_asked){
 		.number = number,
 		.tries = (uint8_t)tries,
@@ -49,10 +66,17 @@ void fan_numbers_jump(struct fan_worker *w, const struct fan_frag *f)
 		return;
 	if (step <= 0)
 		forget(w, f->sender);
-	for (unsigned i = 0; missing; i++, missing >>= 1)
+	if (step >= FAN_GAP_BITS || is_congested(w))
+		go_blind(w);
+	for (unsigned i = 0; missing && !is_congested(w); i++, missing >>= 1)
 		if (missing & 1)
 			push(w, (uint16_t)(w->gap.last - i), 1);
 	look_back(w);
+	if (w->blind_seq && w->window.acked >= w->blind_seq + w->window.size) {
+		w->blind_seq = 0;
+		w->rtt.first_ns = w->cfg.rto_min_ms ? 0 : FAN_RTO_FIRST_NS;
+		fan_window_by_number(&w->window, true);
+	}
 }
 
 /* Ask for the next results, as many as one MISS may. */
@@ -93,7 +117,10 @@ bool fan_numbers_ask(struct fan_worker *w, struct fan_out *out)
 enum fan_verdict fan_numbers_missed(struct fan_worker *w, const struct fan_frag *f)
 {
 	bool any = false;
-	for (unsigned k = 0; k < FAN_GAP_BITS && w->numbers; k++) {
+	bool congested = is_congested(w);
+	if (w->numbers && (congested || f->frag >> (FAN_GAP_BITS - 1)))
+		go_blind(w);
+	for (unsigned k = 0; k < FAN_GAP_BITS && w->numbers && !congested; k++) {
 		uint32_t i = f->frag >> k & 1
 				     ? fan_window_numbered(&w->window, (uint16_t)(f->count - k))
 				     : FAN_WSLOT_NONE;

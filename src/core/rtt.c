@@ -60,7 +60,8 @@ uint64_t fan_rtt_timeout(const struct fan_rtt *r)
 	if (r->first_ns && r->backoff == 0)
 		return probe_ns < r->first_ns ? r->first_ns : probe_ns;
 	probe_ns = probe_ns < r->min_ns ? r->min_ns : probe_ns;
-	return probe_ns << (r->first_ns ? r->backoff - 1 : r->backoff);
+	unsigned doublings = r->first_ns ? r->backoff - 1 : r->backoff;
+	return probe_ns << (doublings < FAN_RTO_BACKOFF_MAX ? doublings : FAN_RTO_BACKOFF_MAX);
 }
 
 void fan_rtt_expired(struct fan_rtt *r)

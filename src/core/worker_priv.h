@@ -58,6 +58,8 @@ struct fan_worker {
 	uint16_t ask_first, asked;	    /* results that it has asked for, and not heard... */
 	uint16_t asks;			    /* ...and, behind them, that are to be asked for */
 	struct fan_asked ask[FAN_ASKS_MAX]; /* a ring */
+	uint64_t blind_seq; /* what was lost before this was sent, numbers do not all tell; 0: they
+			       do */
 	struct fan_fault fault;
 	struct fan_worker_stats stats;
 	enum fan_drop last_drop;
@@ -106,7 +108,7 @@ void fan_numbers_jump(struct fan_worker *w, const struct fan_frag *f);
 static inline void fan_numbers_heard(struct fan_worker *w, const struct fan_frag *f)
 {
 	bool next = (uint16_t)(f->sender - w->gap.last) == 1;
-	if (next && w->gap.heard == UINT64_MAX && !w->asked)
+	if (next && w->gap.heard == UINT64_MAX && !w->asked && !w->blind_seq)
 		w->gap.last++; /* as it is nearly always */
 	else
 		fan_numbers_jump(w, f);

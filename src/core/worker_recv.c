@@ -8,6 +8,7 @@ static void choose_numbers(struct fan_worker *w, const struct fan_welcome *m)
 {
 	w->numbers = m->flags & FAN_WELCOME_NUMBERS && !m->burst;
 	w->rtt.first_ns = w->numbers && !w->cfg.rto_min_ms ? FAN_RTO_FIRST_NS : 0;
+	w->blind_seq = 0;
 	if (!m->burst)
 		fan_window_by_number(&w->window, w->numbers);
 }

@@ -32,7 +32,7 @@ static enum fan_verdict missed(uint16_t at, uint64_t which)
 	return rig_recv(&f, false);
 }
 
-static void numbers__numbers_what_it_sends(void **state)
+static void numbers__of_what_is_sent(void **state)
 {
 	(void)state;
 	int32_t in[64] = {0}, out[64];
@@ -68,7 +68,7 @@ static void numbers__numbers_what_it_sends(void **state)
 	assert_int_equal(fan_worker_stats(rig.w)->resent, 5);
 }
 
-static void numbers__without_numbers(void **state)
+static void numbers__not_asked_for(void **state)
 {
 	(void)state;
 	int32_t in[16] = {0}, out[16];
@@ -127,7 +127,7 @@ static void assert_asks(unsigned i, uint16_t at, uint64_t which)
 	assert_int_equal(rig.got[i].frag, which);
 }
 
-static void numbers__asks_for_results_by_number(void **state)
+static void numbers__results_that_are_missing(void **state)
 {
 	(void)state;
 	begin(32);
@@ -143,7 +143,7 @@ static void numbers__asks_for_results_by_number(void **state)
 }
 
 /* What was sent after the question has been answered, and the question has not. */
-static void numbers__asks_again(void **state)
+static void numbers__asked_again(void **state)
 {
 	(void)state;
 	begin(8);
@@ -167,13 +167,30 @@ static void numbers__asks_again(void **state)
 	assert_asks(0, 3, 1);
 }
 
+/* Where queues are full, what is sent again at once is lost again. */
+static void numbers__nothing_under_congestion(void **state)
+{
+	(void)state;
+	begin(8);
+	assert_int_equal(missed(2, 1), FAN_ASK);
+	rig_tick();
+	rig.marked = true;
+	heard(0, 0, false);
+	rig.marked = false;
+	assert_int_equal(missed(3, 1), FAN_DROP);
+	heard(4, 4, false);
+	for (unsigned i = 0; i < rig.gots; i++) /* the results between answer nothing by number */
+		assert_int_not_equal(rig.got[i].type, FAN_TYPE_MISS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		RIG_TEST(numbers__numbers_what_it_sends),
-		RIG_TEST(numbers__without_numbers),
-		RIG_TEST(numbers__asks_for_results_by_number),
-		RIG_TEST(numbers__asks_again),
+		RIG_TEST(numbers__of_what_is_sent),
+		RIG_TEST(numbers__not_asked_for),
+		RIG_TEST(numbers__results_that_are_missing),
+		RIG_TEST(numbers__asked_again),
+		RIG_TEST(numbers__nothing_under_congestion),
 	};
 	return RUN(tests);
 }
