@@ -166,8 +166,11 @@ enum fan_err fan_welcome_get(struct fan_welcome *m, const struct fan_frag *f)
 	m->group_family = get8(&r);
 	m->group_port = get16(&r);
 	memcpy(m->group, take(&r, sizeof m->group), sizeof m->group);
-	m->burst = r.left >= BURST_BYTES ? get16(&r) : 0;
-	m->flags = r.left ? get8(&r) : 0;
+	m->burst = m->flags = 0;
+	if (r.left >= BURST_BYTES) {
+		m->burst = get16(&r);
+		m->flags = r.left ? get8(&r) : 0; /* a byte in place of `burst` is none */
+	}
 	uint16_t most = m->burst ? FAN_AHEAD_MAX : FAN_WINDOW_MAX;
 	bool sane = m->window >= 1 && m->window <= most && m->burst <= m->window &&
 		    m->shards >= 1 && m->shards <= FAN_SHARDS_MAX && m->beat_ms >= 1 &&

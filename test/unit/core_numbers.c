@@ -95,7 +95,7 @@ static unsigned heard(uint16_t number, uint64_t frag, bool again)
 			     .sender = number,
 			     .count = 16,
 			     .type = FAN_TYPE_RESULT,
-			     .dtype = op.dtype,
+			     .dtype = (uint8_t)op.dtype,
 			     .op = FAN_SUM,
 			     .payload = (const uint8_t *)sum,
 			     .payload_bytes = sizeof sum};
@@ -186,10 +186,8 @@ static void numbers__nothing_under_congestion(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		RIG_TEST(numbers__of_what_is_sent),
-		RIG_TEST(numbers__not_asked_for),
-		RIG_TEST(numbers__results_that_are_missing),
-		RIG_TEST(numbers__asked_again),
+		RIG_TEST(numbers__of_what_is_sent),	     RIG_TEST(numbers__not_asked_for),
+		RIG_TEST(numbers__results_that_are_missing), RIG_TEST(numbers__asked_again),
 		RIG_TEST(numbers__nothing_under_congestion),
 	};
 	return RUN(tests);
