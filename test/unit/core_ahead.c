@@ -2,23 +2,6 @@
 /* Fragments of a worker that runs ahead of others. */
 #include "core_worker_rig.h"
 
-static uint64_t start(const struct fan_op *op)
-{
-	uint64_t id = 999;
-	assert_int_equal(fan_worker_start(rig.w, rig.now_ns, op, &id), FAN_OK);
-	return id;
-}
-
-static struct fan_op int_sum(const int32_t *in, int32_t *out, uint64_t count)
-{
-	return (struct fan_op){.op = FAN_SUM,
-			       .dtype = FAN_INT32,
-			       .wire = FAN_INT32,
-			       .count = count,
-			       .in = in,
-			       .out = out};
-}
-
 static unsigned contributions(void)
 {
 	unsigned sent = 0;
@@ -48,8 +31,8 @@ static void ahead__lead(void **state)
 	(void)state;
 	static int32_t in[4096 * 16], out[4096 * 16];
 	rig_ahead(4096, 8);
-	struct fan_op op = int_sum(in, out, 4096 * 16);
-	start(&op);
+	struct fan_op op = rig_int_sum(in, out, 4096 * 16);
+	rig_start(&op);
 	unsigned sent = contributions();
 	for (unsigned n = sent; n && sent < 400; sent += n) { /* the slowest has sent nothing */
 		rig.now_ns += 20000;
@@ -108,8 +91,8 @@ static void ahead__marks_shorten_the_lead(void **state)
 	static int32_t in[4096 * 16], out[4096 * 16];
 	const struct fan_worker_stats *st;
 	rig_ahead(4096, 8);
-	struct fan_op op = int_sum(in, out, 4096 * 16);
-	start(&op);
+	struct fan_op op = rig_int_sum(in, out, 4096 * 16);
+	rig_start(&op);
 	unsigned sent = contributions(), before;
 	for (unsigned n = sent; n; sent += n) {
 		rig.now_ns += 20000;
@@ -140,8 +123,8 @@ static void ahead__runs_ahead(void **state)
 	(void)state;
 	static int32_t in[16 * 16], out[16 * 16];
 	rig_ahead(12, 4);
-	struct fan_op op = int_sum(in, out, 16 * 16); /* 16 fragments */
-	start(&op);
+	struct fan_op op = rig_int_sum(in, out, 16 * 16); /* 16 fragments */
+	rig_start(&op);
 	assert_int_equal(rig_tick(), 4);
 	for (unsigned i = 0; i < 4; i++) /* the last one that may go asks */
 		assert_int_equal(rig.got[i].flags & FAN_F_LEAD, i == 3 ? FAN_F_LEAD : 0);
@@ -163,8 +146,8 @@ static void ahead__asks_little_while_others_are_slow(void **state)
 	(void)state;
 	static int32_t in[16 * 16], out[16 * 16];
 	rig_ahead(12, 8);
-	struct fan_op op = int_sum(in, out, 16 * 16);
-	start(&op);
+	struct fan_op op = rig_int_sum(in, out, 16 * 16);
+	rig_start(&op);
 	assert_int_equal(rig_tick(), 8);
 	rig_pace(7, 8);
 	assert_int_equal(rig_tick(), 4);
@@ -198,8 +181,8 @@ static void ahead__slow_others_hide_no_loss(void **state)
 	(void)state;
 	static int32_t in[16 * 16], out[16 * 16];
 	rig_ahead(12, 8);
-	struct fan_op op = int_sum(in, out, 16 * 16);
-	start(&op);
+	struct fan_op op = rig_int_sum(in, out, 16 * 16);
+	rig_start(&op);
 	rig_tick();
 	struct fan_frag r = rig.got[3];
 	r.type = FAN_TYPE_RESULT;
@@ -217,8 +200,8 @@ static void ahead__pace_where_nobody_runs_ahead(void **state)
 	(void)state;
 	static int32_t in[16 * 16], out[16 * 16];
 	rig_ready();
-	struct fan_op op = int_sum(in, out, 16 * 16);
-	start(&op);
+	struct fan_op op = rig_int_sum(in, out, 16 * 16);
+	rig_start(&op);
 	rig_tick();
 	assert_int_equal(rig.got[3].flags & FAN_F_LEAD, 0);
 	assert_int_equal(rig_pace(3, 0), FAN_DROP);

@@ -2,23 +2,6 @@
 /* What is lost shows by its number, in both directions. */
 #include "core_worker_rig.h"
 
-static uint64_t start(const struct fan_op *op)
-{
-	uint64_t id = 999;
-	assert_int_equal(fan_worker_start(rig.w, rig.now_ns, op, &id), FAN_OK);
-	return id;
-}
-
-static struct fan_op int_sum(const int32_t *in, int32_t *out, uint64_t count)
-{
-	return (struct fan_op){.op = FAN_SUM,
-			       .dtype = FAN_INT32,
-			       .wire = FAN_INT32,
-			       .count = count,
-			       .in = in,
-			       .out = out};
-}
-
 /* The switch has not heard these of this rank's numbers: bit i, number `at` - i. */
 static enum fan_verdict missed(uint16_t at, uint64_t which)
 {
@@ -37,8 +20,8 @@ static void numbers__of_what_is_sent(void **state)
 	(void)state;
 	int32_t in[64] = {0}, out[64];
 	rig_ready_numbered(4);
-	struct fan_op op = int_sum(in, out, 64);
-	start(&op);
+	struct fan_op op = rig_int_sum(in, out, 64);
+	rig_start(&op);
 	assert_int_equal(rig_tick(), 4);
 	for (unsigned i = 0; i < 4; i++)
 		assert_int_equal(rig.got[i].priority, i + 1);
@@ -73,8 +56,8 @@ static void numbers__not_asked_for(void **state)
 	(void)state;
 	int32_t in[16] = {0}, out[16];
 	rig_ready();
-	struct fan_op op = int_sum(in, out, 16);
-	start(&op);
+	struct fan_op op = rig_int_sum(in, out, 16);
+	rig_start(&op);
 	assert_int_equal(rig_tick(), 1);
 	assert_int_equal(rig.got[0].priority, 0);
 	assert_int_equal(missed(1, 1), FAN_DROP);
@@ -85,7 +68,7 @@ static void numbers__not_asked_for(void **state)
 static unsigned heard(uint16_t number, uint64_t frag, bool again)
 {
 	static const int32_t sum[16];
-	const struct fan_op op = int_sum(NULL, NULL, 512);
+	const struct fan_op op = rig_int_sum(NULL, NULL, 512);
 	struct fan_frag f = {.frag = frag,
 			     .job = rig.job,
 			     .epoch = rig.epoch,
@@ -112,8 +95,8 @@ static void begin(uint16_t window)
 	rig.mem = aligned_alloc(64, (fan_worker_bytes(&rig.cfg) + 63) / 64 * 64);
 	rig.w = fan_worker_init(rig.mem, &rig.cfg, rig.now_ns);
 	rig_ready_numbered(window);
-	struct fan_op op = int_sum(in, out, 512);
-	start(&op);
+	struct fan_op op = rig_int_sum(in, out, 512);
+	rig_start(&op);
 	while (rig_tick())
 		;
 }

@@ -4,23 +4,6 @@
 
 #include "core/quant.h"
 
-static uint64_t start(const struct fan_op *op)
-{
-	uint64_t id = 999;
-	assert_int_equal(fan_worker_start(rig.w, rig.now_ns, op, &id), FAN_OK);
-	return id;
-}
-
-static struct fan_op int_sum(const int32_t *in, int32_t *out, uint64_t count)
-{
-	return (struct fan_op){.op = FAN_SUM,
-			       .dtype = FAN_INT32,
-			       .wire = FAN_INT32,
-			       .count = count,
-			       .in = in,
-			       .out = out};
-}
-
 /* The result of contribution `f`, whose payload is `payload`. */
 static struct fan_frag result_of(const struct fan_frag *f, const void *payload, size_t bytes)
 {
@@ -53,8 +36,8 @@ static void transfer__splits_and_reassembles(void **state)
 	for (int32_t i = 0; i < 100; i++)
 		in[i] = i;
 	rig_ready();
-	struct fan_op op = int_sum(in, out, 100); /* 7 fragments of 16 */
-	uint64_t id = start(&op), next = 0;
+	struct fan_op op = rig_int_sum(in, out, 100); /* 7 fragments of 16 */
+	uint64_t id = rig_start(&op), next = 0;
 	for (unsigned n; (n = rig_tick()) > 0;) {
 		assert_int_equal(n, next == 0 ? 4 : 3); /* the window, the rest */
 		for (unsigned i = 0; i < n; i++, next++) {
@@ -80,8 +63,8 @@ static void transfer__results_that_do_not_fit(void **state)
 	(void)state;
 	int32_t in[16] = {1}, out[16] = {0}, sum[17] = {9};
 	rig_ready();
-	struct fan_op op = int_sum(in, out, 16);
-	start(&op);
+	struct fan_op op = rig_int_sum(in, out, 16);
+	rig_start(&op);
 	assert_int_equal(rig_tick(), 1);
 	const struct fan_frag fine = result_of(&rig.got[0], sum, 64);
 	struct fan_frag bad[6] = {fine, fine, fine, fine, fine, fine};
@@ -111,8 +94,8 @@ static void transfer__result_without_its_checksum(void **state)
 	rig.cfg.options = FAN_JOIN_SUMMED;
 	rig.w = fan_worker_init(rig.mem, &rig.cfg, rig.now_ns);
 	rig_ready();
-	struct fan_op op = int_sum(in, out, 16);
-	start(&op);
+	struct fan_op op = rig_int_sum(in, out, 16);
+	rig_start(&op);
 	rig_tick();
 	assert_true(rig.got[0].flags & FAN_F_SUMMED);
 	struct fan_frag r = result_of(&rig.got[0], sum, 64);
@@ -129,8 +112,8 @@ static void transfer__need(void **state)
 	(void)state;
 	int32_t in[16] = {1}, out[16] = {0};
 	rig_ready();
-	struct fan_op op = int_sum(in, out, 16);
-	start(&op);
+	struct fan_op op = rig_int_sum(in, out, 16);
+	rig_start(&op);
 	rig_tick();
 	struct fan_frag need = {.job = rig.job,
 				.epoch = rig.epoch,
@@ -163,8 +146,8 @@ static void transfer__proposals_and_priorities(void **state)
 	rig.cfg.priority_arg = &rig;
 	rig.w = fan_worker_init(rig.mem, &rig.cfg, rig.now_ns);
 	rig_ready();
-	struct fan_op op = int_sum(in, out, 128); /* 8 fragments */
-	start(&op);
+	struct fan_op op = rig_int_sum(in, out, 128); /* 8 fragments */
+	rig_start(&op);
 	assert_int_equal(rig_tick(), 4);
 	for (unsigned i = 0; i < 4; i++) {
 		assert_int_equal(rig.got[i].flags & FAN_F_PROPOSAL, 0);
@@ -182,7 +165,7 @@ static void transfer__proposals_and_priorities(void **state)
 	r.type = FAN_TYPE_RESULT;
 	assert_int_equal(rig_recv(&r, false), FAN_DONE); /* all ranks in one slot: stay */
 	assert_int_equal(fan_worker_stats(rig.w)->collisions, 1);
-	start(&op);
+	rig_start(&op);
 	unsigned last = rig_tick(); /* maybe a probe, and fragment 9, in the same place */
 	assert_int_equal(rig.got[last - 1].frag, 9);
 	assert_int_equal(rig.got[last - 1].flags & FAN_F_PROPOSAL, 1 << FAN_PROPOSAL_SHIFT);
@@ -203,9 +186,9 @@ static void transfer__own_priority_of_an_operation(void **state)
 	(void)state;
 	int32_t in[16] = {1}, out[16] = {0};
 	rig_ready();
-	struct fan_op op = int_sum(in, out, 16);
+	struct fan_op op = rig_int_sum(in, out, 16);
 	op.priority = 77;
-	start(&op);
+	rig_start(&op);
 	rig_tick();
 	assert_int_equal(rig.got[0].priority, 77);
 }
@@ -215,8 +198,8 @@ static void transfer__mark_halves_the_window(void **state)
 	(void)state;
 	int32_t in[16] = {1}, out[16] = {0};
 	rig_ready();
-	struct fan_op op = int_sum(in, out, 16);
-	start(&op);
+	struct fan_op op = rig_int_sum(in, out, 16);
+	rig_start(&op);
 	rig_tick();
 	struct fan_frag r = rig.got[0];
 	r.type = FAN_TYPE_RESULT;
@@ -233,8 +216,8 @@ static void transfer__need_with_bitmap(void **state)
 	int32_t in[16] = {1}, out[16] = {0};
 	static const uint64_t sets[] = {5, 8, 0, 6}; /* others, none of the job, nobody, this one */
 	rig_ready();
-	struct fan_op op = int_sum(in, out, 16);
-	start(&op);
+	struct fan_op op = rig_int_sum(in, out, 16);
+	rig_start(&op);
 	rig_tick();
 	for (unsigned i = 0; i < 4; i++) {
 		uint8_t bitmap[8];
@@ -258,8 +241,8 @@ static void transfer__no_sample_of_what_was_sent_twice(void **state)
 	for (unsigned again = 0; again < 2; again++) {
 		rig_open(NULL);
 		rig_ready();
-		struct fan_op op = int_sum(in, out, 16);
-		start(&op);
+		struct fan_op op = rig_int_sum(in, out, 16);
+		rig_start(&op);
 		rig_tick();
 		struct fan_frag r = result_of(&rig.got[0], sum, 64);
 		rig.now_ns += 3 * FAN_MS;
@@ -285,8 +268,8 @@ static void transfer__result_before_its_contribution(void **state)
 	(void)state;
 	int32_t in[16] = {1}, out[16] = {0}, sum[16] = {3};
 	rig_ready();
-	struct fan_op op = int_sum(in, out, 16);
-	uint64_t id = start(&op);
+	struct fan_op op = rig_int_sum(in, out, 16);
+	uint64_t id = rig_start(&op);
 	struct fan_frag r = {.job = rig.job,
 			     .epoch = rig.epoch,
 			     .sender = FAN_RANK_NONE,
@@ -309,8 +292,8 @@ static void transfer__probe_when_nothing_comes(void **state)
 	(void)state;
 	int32_t in[16] = {1}, out[16] = {0};
 	rig_ready();
-	struct fan_op op = int_sum(in, out, 16);
-	start(&op);
+	struct fan_op op = rig_int_sum(in, out, 16);
+	rig_start(&op);
 	rig_tick();
 	unsigned probes = 0;
 	for (unsigned i = 0; i < 900; i++) { /* below the stall time */
@@ -338,7 +321,7 @@ static void transfer__fixed_mode(void **state)
 			    .count = 20,
 			    .in = in,
 			    .out = out};
-	uint64_t id = start(&op);
+	uint64_t id = rig_start(&op);
 	assert_int_equal(rig_tick(), 1); /* exponents alone, until they are agreed */
 	assert_int_equal(rig.got[0].dtype, FAN_EXP16);
 	assert_int_equal(rig.got[0].count, 2);
@@ -386,7 +369,7 @@ static void transfer__groups_are_bounded(void **state)
 			    .count = COUNT,
 			    .in = in,
 			    .out = out};
-	start(&op);
+	rig_start(&op);
 	unsigned groups = 0;
 	for (unsigned n; (n = rig_tick()) > 0;) { /* answer exponents, never elements */
 		struct fan_frag got[RIG_OUT];
@@ -409,7 +392,7 @@ static void transfer__fixed_mode_of_nothing(void **state)
 	rig_ready();
 	struct fan_op op = {
 		.op = FAN_AVG, .dtype = FAN_FLOAT32, .wire = FAN_FLOAT32, .mode = FAN_FIXED};
-	uint64_t id = start(&op);
+	uint64_t id = rig_start(&op);
 	assert_int_equal(rig_tick(), 1);
 	struct fan_frag r = result_of(&rig.got[0], rig.payload[0], 2);
 	assert_int_equal(rig_recv(&r, false), FAN_DONE);
@@ -433,7 +416,7 @@ static void transfer__exponents_are_clamped(void **state)
 			    .count = 16,
 			    .in = in,
 			    .out = out};
-	start(&op);
+	rig_start(&op);
 	rig_tick();
 	const int16_t huge = INT16_MAX;
 	struct fan_frag r = result_of(&rig.got[0], &huge, 2);
@@ -449,10 +432,10 @@ static void transfer__reduce(void **state)
 	for (unsigned root = 0; root < 2; root++) { /* this is rank 1 */
 		rig_open(NULL);
 		rig_ready();
-		struct fan_op op = int_sum(in, out, 16);
+		struct fan_op op = rig_int_sum(in, out, 16);
 		op.reduce = true;
 		op.root = (uint16_t)root;
-		start(&op);
+		rig_start(&op);
 		rig_tick();
 		assert_int_equal(!!(rig.got[0].flags & FAN_F_ROOT), root);
 		struct fan_frag full = result_of(&rig.got[0], sum, 64), empty = full;
@@ -475,10 +458,10 @@ static void transfer__broadcast(void **state)
 	for (unsigned root = 0; root < 2; root++) {
 		rig_open(NULL);
 		rig_ready();
-		struct fan_op op = int_sum(root ? in : NULL, root ? NULL : out, 16);
+		struct fan_op op = rig_int_sum(root ? in : NULL, root ? NULL : out, 16);
 		op.op = FAN_BCAST;
 		op.root = (uint16_t)root;
-		uint64_t id = start(&op);
+		uint64_t id = rig_start(&op);
 		rig_tick();
 		assert_int_equal(rig.got[0].payload_bytes, root ? 64 : 0);
 		assert_int_equal(rig.got[0].count, 16);
@@ -503,7 +486,7 @@ static void transfer__no_room(void **state)
 			    .count = 16,
 			    .in = in,
 			    .out = out};
-	start(&op);
+	rig_start(&op);
 	struct fan_out_item item[1];
 	_Alignas(64) uint8_t scratch[64];
 	struct fan_out o;

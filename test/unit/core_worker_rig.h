@@ -198,4 +198,22 @@ static inline void rig_ready(void)
 
 #define RIG_TEST(name) cmocka_unit_test_setup_teardown(name, rig_open, rig_close)
 
+/* Start an operation; its number. */
+static inline uint64_t rig_start(const struct fan_op *op)
+{
+	uint64_t id = 999;
+	assert_int_equal(fan_worker_start(rig.w, rig.now_ns, op, &id), FAN_OK);
+	return id;
+}
+
+static inline struct fan_op rig_int_sum(const int32_t *in, int32_t *out, uint64_t count)
+{
+	return (struct fan_op){.op = FAN_SUM,
+			       .dtype = FAN_INT32,
+			       .wire = FAN_INT32,
+			       .count = count,
+			       .in = in,
+			       .out = out};
+}
+
 #endif

@@ -533,18 +533,25 @@ static void sum_slowly(struct member *m)
 	EXPECT(fan_clock_ns() - begun_ns > 120 * FAN_MS); /* 400000 bytes take 128 ms */
 }
 
-static void follow__not_faster_than_planned(void **state)
+/* One switch, and ranks that send at so many hundredths of the rate that they are told. */
+static void follow_paced(void (*body)(struct member *), unsigned pace)
 {
 	char text[2048], one[80];
 	struct fan_switchd *a = team_switch(one, sizeof one, 1);
-	struct team t = following(sum_slowly);
-	(void)state;
+	struct team t = following(body);
+	elsewhere = strchr(one, ':') + 1;
 	tell_parts(text, sizeof text, 1, one, one);
 	start_controller(text, say_text);
-	t.options.pace = 1;
+	t.options.pace = pace;
 	team_run(&t);
 	scripted_stop(&controller);
 	fan_switchd_stop(a);
+}
+
+static void follow__not_faster_than_planned(void **state)
+{
+	(void)state;
+	follow_paced(sum_slowly, 1);
 }
 
 /* The same once the controller has told another rate for the same way. */
@@ -566,17 +573,8 @@ static void sum_slower(struct member *m)
 
 static void follow__another_rate(void **state)
 {
-	char text[2048], one[80];
-	struct fan_switchd *a = team_switch(one, sizeof one, 1);
-	struct team t = following(sum_slower);
 	(void)state;
-	elsewhere = strchr(one, ':') + 1;
-	tell_parts(text, sizeof text, 1, one, one);
-	start_controller(text, say_text);
-	t.options.pace = 100;
-	team_run(&t);
-	scripted_stop(&controller);
-	fan_switchd_stop(a);
+	follow_paced(sum_slower, 100);
 }
 
 int main(void)
