@@ -1,20 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl_rig.h"
 
-static struct ctl_route *route_now(void)
-{
-	return rig.c->job[0].part[0].route;
-}
-
-static bool stops_at(const struct ctl_route *r, const char *name)
-{
-	uint32_t node = ctl_node_named(rig.c, name);
-	for (uint32_t i = 0; i < r->stops; i++)
-		if (r->stop[i].node == node)
-			return true;
-	return false;
-}
-
 static unsigned routes_in_use(void)
 {
 	unsigned n = 0;
@@ -40,7 +26,7 @@ static void job__workers_are_told_when_all_switches_have_the_route(void **state)
 	assert_string_equal(rig_text(part, "name"), "j/0");
 	assert_string_equal(rig_text(part, "at"), "A:7");
 	assert_string_equal(rig_text(part, "home"), "PS:7");
-	assert_int_equal(rig_number(part, "route"), route_now()->number);
+	assert_int_equal(rig_number(part, "route"), rig_route()->number);
 	assert_int_equal(json_integer_value(json_array_get(json_object_get(part, "cut"), 0)), 0);
 	assert_int_equal(json_integer_value(json_array_get(json_object_get(part, "cut"), 1)),
 			 INT64_C(1) << 32);
@@ -75,7 +61,7 @@ static void job__bad_joins_are_refused_and_harm_nobody(void **state)
 	rig_say(11, "{\"moved\":{\"part\":0,\"route\":777}}");
 	assert_int_equal(rig.c->job[0].rank[1].conn, 11);
 	assert_int_equal(rig.c->job[0].rank[0].conn, CTL_NONE);
-	assert_int_equal(route_now()->state, CTL_READY);
+	assert_int_equal(rig_route()->state, CTL_READY);
 	assert_int_equal(routes_in_use(), 1);
 }
 
@@ -85,7 +71,7 @@ static void moves(unsigned rank)
 	json_t *o = rig_take(10 + rank, "move");
 	assert_non_null(o);
 	const json_t *m = json_object_get(o, "move");
-	assert_int_equal(rig_number(m, "route"), route_now()->number);
+	assert_int_equal(rig_number(m, "route"), rig_route()->number);
 	assert_string_equal(rig_text(m, "at"), rank < 2 ? "A:7" : "B:7");
 	rig_say(10 + rank, "{\"moved\":{\"part\":0,\"route\":%lld}}", rig_number(m, "route"));
 	json_decref(o);
@@ -95,14 +81,14 @@ static void job__moves_off_a_switch_that_is_gone(void **state)
 {
 	(void)state;
 	rig_work();
-	struct ctl_route *old = route_now();
-	assert_true(stops_at(old, "M1"));
+	struct ctl_route *old = rig_route();
+	assert_true(rig_stops_at(old, "M1"));
 	rig_closes(1);
 	rig_wait(50, 6);
-	struct ctl_route *now = route_now();
+	struct ctl_route *now = rig_route();
 	assert_ptr_not_equal(now, old);
-	assert_false(stops_at(now, "M1"));
-	assert_true(stops_at(now, "M2"));
+	assert_false(rig_stops_at(now, "M1"));
+	assert_true(rig_stops_at(now, "M2"));
 	assert_int_not_equal(now->number, old->number);
 	assert_null(rig_take(10, "move")); /* switches first */
 	rig_answer_all();
@@ -119,7 +105,7 @@ static void job__moves_off_a_switch_that_is_gone(void **state)
 	json_decref(o);
 	rig_answer_all();
 	assert_int_equal(routes_in_use(), 1);
-	assert_ptr_equal(route_now(), now);
+	assert_ptr_equal(rig_route(), now);
 	assert_int_equal(rig.c->job[0].life, 0);
 }
 
@@ -133,7 +119,7 @@ static void job__a_third_plan_on_the_way(void **state)
 	rig_hello(1, "switch", "M1", 2, "");
 	rig_closes(2); /* before anybody answered */
 	rig_wait(50, 6);
-	assert_true(stops_at(route_now(), "M1"));
+	assert_true(rig_stops_at(rig_route(), "M1"));
 	rig_answer_all();
 	for (unsigned r = 0; r < 4; r++)
 		moves(r);
@@ -147,11 +133,11 @@ static void job__a_rack_that_comes_back_is_told_again(void **state)
 {
 	(void)state;
 	rig_work();
-	struct ctl_route *r = route_now();
+	struct ctl_route *r = rig_route();
 	uint16_t number = r->number;
 	rig_closes(0);
 	rig_wait(300, 6);
-	assert_ptr_equal(route_now(), r);
+	assert_ptr_equal(rig_route(), r);
 	assert_true(rig_says("why j", "not planned"));
 	rig_hello(0, "switch", "A", 2, "");
 	json_t *o = rig_take(0, "install");
@@ -161,7 +147,7 @@ static void job__a_rack_that_comes_back_is_told_again(void **state)
 	json_decref(o);
 	rig_wait(300, 6);
 	rig_answer_all();
-	assert_ptr_equal(route_now(), r);
+	assert_ptr_equal(rig_route(), r);
 	assert_null(rig_take(10, "move"));
 	assert_true(ctl_route_is_there(r));
 }
@@ -196,7 +182,7 @@ static void job__a_worker_that_was_away_is_told_what_it_missed(void **state)
 {
 	(void)state;
 	rig_work();
-	unsigned number = route_now()->number;
+	unsigned number = rig_route()->number;
 	rig_closes(12);
 	rig_closes(1);
 	rig_wait(50, 6);
@@ -276,8 +262,8 @@ static void job__goes_on_under_the_next_controller(void **state)
 	rig_answer_all();
 	for (unsigned r = 0; r < 4; r++)
 		moves(r);
-	unsigned number = route_now()->number;
-	assert_true(stops_at(route_now(), "M2"));
+	unsigned number = rig_route()->number;
+	assert_true(rig_stops_at(rig_route(), "M2"));
 	json_t *left = fan_ctl_state(rig.c);
 	rig_close(NULL);
 	assert_int_equal(rig_begin(rig_topology, NULL, left, &why), FAN_OK);
@@ -292,8 +278,8 @@ static void job__goes_on_under_the_next_controller(void **state)
 	for (unsigned r = 1; r < 4; r++)
 		rejoin(r, number);
 	rig_wait(50, 6);
-	assert_int_equal(route_now()->number, number);
-	assert_true(stops_at(route_now(), "M2"));
+	assert_int_equal(rig_route()->number, number);
+	assert_true(rig_stops_at(rig_route(), "M2"));
 	for (unsigned r = 0; r < 4; r++) {
 		assert_null(rig_take(10 + r, "job"));
 		assert_int_equal(rig.closed[10 + r], false);
@@ -301,7 +287,7 @@ static void job__goes_on_under_the_next_controller(void **state)
 	rig_closes(2);
 	rig_wait(50, 6);
 	rig_answer_all();
-	assert_int_not_equal(route_now()->number, number);
+	assert_int_not_equal(rig_route()->number, number);
 	for (unsigned r = 0; r < 4; r++)
 		moves(r);
 	assert_int_equal(rig.c->job[0].life, 0);

@@ -1,33 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl_rig.h"
 
-static struct ctl_route *route_now(void)
-{
-	return rig.c->job[0].part[0].route;
-}
-
-static bool stops_at(const struct ctl_route *r, const char *name)
-{
-	uint32_t node = ctl_node_named(rig.c, name);
-	for (uint32_t i = 0; i < r->stops; i++)
-		if (r->stop[i].node == node)
-			return true;
-	return false;
-}
-
 static void load__ways_move_where_it_is_worth_it(void **state)
 {
 	(void)state;
 	rig_work();
-	struct ctl_route *first = route_now();
+	struct ctl_route *first = rig_route();
 	double gbps = rig.c->job[0].gbps;
-	assert_true(stops_at(first, "M1"));
+	assert_true(rig_stops_at(first, "M1"));
 	assert_true(rig_says("load {\"link\":[\"M1\",\"A\"],\"gbps\":1}", "ok"));
 	rig_wait(100, 6);
-	assert_ptr_equal(route_now(), first); /* nothing is gained by moving */
+	assert_ptr_equal(rig_route(), first); /* nothing is gained by moving */
 	assert_true(rig_says("load {\"link\":[\"M1\",\"A\"],\"gbps\":19}", "ok"));
 	rig_wait(FAN_CTL_LOOK_MS + 100, 6);
-	assert_true(stops_at(route_now(), "M2") && !stops_at(route_now(), "M1"));
+	assert_true(rig_stops_at(rig_route(), "M2") && !rig_stops_at(rig_route(), "M1"));
 	assert_true(rig.c->job[0].gbps < gbps && rig.c->job[0].gbps > 1);
 	assert_true(rig_says("why j", "load on link M1-A is 19 Gb/s"));
 	assert_true(rig_says("status", "link A-M1: others use 19 Gb/s"));
@@ -39,11 +25,11 @@ static void load__ranks_are_told_their_new_rate(void **state)
 {
 	(void)state;
 	rig_work();
-	struct ctl_route *first = route_now();
+	struct ctl_route *first = rig_route();
 	double gbps = rig.c->job[0].part[0].gbps;
 	assert_true(rig_says("load {\"node\":\"A\",\"gbps\":2.5}", "ok"));
 	rig_wait(100, 6);
-	assert_ptr_equal(route_now(), first);
+	assert_ptr_equal(rig_route(), first);
 	for (unsigned r = 0; r < 4; r++) {
 		json_t *o = rig_take(10 + r, "move");
 		const json_t *m = json_object_get(o, "move");
@@ -54,7 +40,7 @@ static void load__ranks_are_told_their_new_rate(void **state)
 		json_decref(o);
 	}
 	rig_wait(100, 6);
-	assert_ptr_equal(route_now(), first);
+	assert_ptr_equal(rig_route(), first);
 	assert_int_equal(first->state, CTL_READY);
 	rig_say(0, "{\"health\":{}}");
 	rig_says("replan", "ok");
@@ -73,10 +59,10 @@ static void load__a_given_plan_stays(void **state)
 	rig_work();
 	assert_true(rig_says("load {\"link\":[\"A\",\"M1\"],\"gbps\":19}", "ok"));
 	rig_wait(FAN_CTL_LOOK_MS + 100, 6);
-	assert_true(stops_at(route_now(), "M1"));
+	assert_true(rig_stops_at(rig_route(), "M1"));
 	assert_true(rig_says("replan", "ok"));
 	rig_wait(100, 6);
-	assert_true(stops_at(route_now(), "M2"));
+	assert_true(rig_stops_at(rig_route(), "M2"));
 	json_decref(plan);
 }
 
@@ -86,10 +72,10 @@ static void load__zero_takes_it_away(void **state)
 	rig_work();
 	assert_true(rig_says("load {\"link\":[\"A\",\"M1\"],\"gbps\":19}", "ok"));
 	rig_wait(100, 6);
-	assert_true(stops_at(route_now(), "M2"));
+	assert_true(rig_stops_at(rig_route(), "M2"));
 	assert_true(rig_says("load {\"link\":[\"A\",\"M1\"],\"gbps\":0}", "ok"));
 	rig_wait(FAN_CTL_LOOK_MS + 100, 6);
-	assert_true(stops_at(route_now(), "M1"));
+	assert_true(rig_stops_at(rig_route(), "M1"));
 	json_t *list = ctl_load_json(rig.c);
 	assert_int_equal(json_array_size(list), 0);
 	json_decref(list);
@@ -129,7 +115,7 @@ static void load__failures_do_not_wait_for_it(void **state)
 	rig_closes(1);
 	rig_wait(100, 6);
 	assert_int_equal(rig.c->plans, plans + 1);
-	assert_true(stops_at(route_now(), "M2"));
+	assert_true(rig_stops_at(rig_route(), "M2"));
 	assert_true(rig.c->look_wanted);
 	rig_wait(FAN_CTL_LOOK_MS, 6);
 	assert_false(rig.c->look_wanted);

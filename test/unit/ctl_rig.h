@@ -274,6 +274,21 @@ static inline bool rig_noted(const char *part)
 	return false;
 }
 
+/* The route of the first job's first part. */
+static inline struct ctl_route *rig_route(void)
+{
+	return rig.c->job[0].part[0].route;
+}
+
+static inline bool rig_stops_at(const struct ctl_route *r, const char *name)
+{
+	uint32_t node = ctl_node_named(rig.c, name);
+	for (uint32_t i = 0; i < r->stops; i++)
+		if (r->stop[i].node == node)
+			return true;
+	return false;
+}
+
 #define RIG_TEST(name) cmocka_unit_test_setup_teardown(name, rig_open, rig_close)
 
 #endif
