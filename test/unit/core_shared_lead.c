@@ -362,6 +362,27 @@ static void lead__jobs_have_stretches_of_their_own(void **state)
 	assert_int_equal(slot_of(0, 12 + SLOTS), 12);
 }
 
+/* What was begun in the stretch before the last is still there: a further change waits for it. */
+static void lead__one_change_at_a_time(void **state)
+{
+	(void)state;
+	for (uint16_t r = 0; r < 3; r++)
+		for (uint64_t n = 0; n < 12; n++)
+			assert_int_equal(bed_add(0, r, n, 1 << r, 0, 0), FAN_WAIT);
+	bed_form(1);
+	assert_int_equal(bed_add(0, 3, 0, 8, 0, 0), FAN_DONE);
+	bed_form(2);
+	assert_int_equal(bed_add(0, 3, 1, 8, 0, 0), FAN_DONE);
+	assert_int_equal(slot_of(0, 11), 11);
+	assert_int_equal(slot_of(0, 12), 12 % (SLOTS / 2));
+	for (uint64_t n = 2; n < 12; n++)
+		assert_int_equal(bed_add(0, 3, n, 8, 0, 0), FAN_DONE);
+	for (uint64_t n = 0; n < 12; n++)
+		bed_from_home(0, n, FAN_TYPE_RESULT);
+	all_run(0, 12, 13); /* all have come to where the last change began */
+	assert_int_equal(slot_of(0, 12), 12 % (SLOTS / 3));
+}
+
 /* Less than a slot for each. */
 static void lead__more_jobs_than_slots(void **state)
 {
@@ -390,6 +411,7 @@ int main(void)
 		LEAD_TEST(lead__pace),
 		LEAD_TEST(lead__parts_that_go_by),
 		LEAD_TEST(lead__jobs_have_stretches_of_their_own),
+		LEAD_TEST(lead__one_change_at_a_time),
 		LEAD_TEST(lead__more_jobs_than_slots),
 	};
 	return RUN(tests);

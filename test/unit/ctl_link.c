@@ -3,19 +3,6 @@
 
 enum { A, M1, M2, B, PS, PT }; /* nodes, and the connections of their daemons */
 
-static struct ctl_route *route_now(void)
-{
-	return rig.c->job[0].part[0].route;
-}
-
-static bool stops_at(const struct ctl_route *r, uint32_t node)
-{
-	for (uint32_t i = 0; i < r->stops; i++)
-		if (r->stop[i].node == node)
-			return true;
-	return false;
-}
-
 /* A daemon reports that it does not hear these, of the list that it was told last. */
 static void hears_not(unsigned conn, const char *names)
 {
@@ -89,15 +76,15 @@ static void link__running_jobs_move_off_a_dead_one(void **state)
 {
 	(void)state;
 	rig_work();
-	struct ctl_route *old = route_now();
-	assert_true(stops_at(old, M1));
+	struct ctl_route *old = rig_route();
+	assert_true(rig_stops_at(old, "M1"));
 	hears_not(A, "\"M1\"");
 	rig_wait(100, 6);
 	assert_true(a_m1()->down);
 	assert_true(rig_noted("link A-M1 is down: A does not hear M1"));
 	assert_int_equal(rig.c->node[M1].state, CTL_UP);
-	assert_ptr_not_equal(route_now(), old);
-	assert_true(stops_at(route_now(), M2) && !stops_at(route_now(), M1));
+	assert_ptr_not_equal(rig_route(), old);
+	assert_true(rig_stops_at(rig_route(), "M2") && !rig_stops_at(rig_route(), "M1"));
 	assert_true(rig_says("status", "link A-M1: down for 0."));
 	assert_true(rig_says("why j", "link A-M1: down for 0."));
 	assert_int_equal(old->state, CTL_READY); /* its number means what it meant */
@@ -128,7 +115,7 @@ static void link__comes_back_after_a_hold_and_jobs_stay(void **state)
 	rig_work();
 	hears_not(A, "\"M1\"");
 	rig_wait(100, 6);
-	struct ctl_route *there = route_now();
+	struct ctl_route *there = rig_route();
 	hears_not(A, "");
 	rig_wait(FAN_CTL_HOLD_MS - 100, 6);
 	assert_true(a_m1()->down);
@@ -137,10 +124,10 @@ static void link__comes_back_after_a_hold_and_jobs_stay(void **state)
 	assert_false(a_m1()->down);
 	assert_true(rig_noted("link A-M1 is back after 2."));
 	rig_wait(500, 6);
-	assert_ptr_equal(route_now(), there);
+	assert_ptr_equal(rig_route(), there);
 	assert_true(rig_says("replan", "ok"));
 	rig_wait(100, 6);
-	assert_true(stops_at(route_now(), M1));
+	assert_true(rig_stops_at(rig_route(), "M1"));
 }
 
 /* While it is held, further silence begins the hold anew. */
@@ -197,14 +184,14 @@ static void link__flaps_do_not_move_jobs_each_time(void **state)
 	rig_work();
 	hears_not(A, "\"M1\"");
 	rig_wait(100, 6);
-	uint16_t number = route_now()->number;
+	uint16_t number = rig_route()->number;
 	for (unsigned i = 0; i < 20; i++) {
 		hears_not(A, "");
 		rig_wait(1000, 6);
 		hears_not(A, "\"M1\"");
 		rig_wait(1000, 6);
 	}
-	assert_int_equal(route_now()->number, number);
+	assert_int_equal(rig_route()->number, number);
 }
 
 /* Its neighbours saw it first: when it is back, its links are, too. */
@@ -264,17 +251,17 @@ static void link__without_a_way_round_jobs_wait(void **state)
 {
 	(void)state;
 	rig_work();
-	struct ctl_route *r = route_now();
+	struct ctl_route *r = rig_route();
 	hears_not(PS, "\"B\"");
 	rig_wait(100, 6);
 	assert_true(between("PS", "B")->down);
 	assert_true(rig_says("why j", "not planned, since link PS-B is down"));
-	assert_ptr_equal(route_now(), r);
+	assert_ptr_equal(rig_route(), r);
 	assert_int_equal(r->state, CTL_READY);
 	hears_not(PS, "");
 	rig_wait(FAN_CTL_HOLD_MS + 300, 6);
 	assert_true(rig_says("why j", "came back"));
-	assert_ptr_equal(route_now(), r);
+	assert_ptr_equal(rig_route(), r);
 }
 
 int main(void)
