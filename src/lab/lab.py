@@ -25,8 +25,15 @@ FRAMES_MAX = 30000  # of all links together in a second, where no --scale is giv
 EXIT_FAILED, EXIT_BAD, EXIT_SKIPPED = 1, 2, 77
 
 
+class Parser(argparse.ArgumentParser):
+    """What is wrong comes alone, as in the other commands."""
+
+    def error(self, message):
+        self.exit(EXIT_BAD, "%s: %s\nTry `%s --help`.\n" % (self.prog, message, self.prog))
+
+
 def arguments(argv):
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="fanin lab",
         description="Put a topology on Mininet with the real daemons, run a job under every chosen "
         "algorithm, and print planned, simulated and measured rates side by side.  Needs root.",
@@ -74,7 +81,7 @@ def arguments(argv):
         args.algorithms = DEFAULT.split(",")
     for name in args.algorithms:
         if name not in ALGORITHMS:
-            parser.error('"%s": expected %s or all' % (name, ", ".join(ALGORITHMS)))
+            parser.error('--algorithms: "%s": expected %s or all' % (name, ", ".join(ALGORITHMS)))
     for name, least, most in (("seconds", 0.1, 600), ("bytes", 4096, 1 << 30), ("window", 4, 4096),
                               ("scale", 1e-9, 1e3), ("trees", 1, 64)):  # fmt: skip
         value = getattr(args, name)
