@@ -3,6 +3,26 @@
 #include "pace.h"
 #include "worker_priv.h"
 
+#define LEAST_BURSTS 4
+#define LEAST_FRAGS  256u
+
+/* How far ahead of the slowest a worker may be in any case: a few times what it may have under
+ * way, or as far as slots in a usual number allow; but as far as without running ahead, and no
+ * further where queues are marked, since all of it may have to cross them unsummed. */
+static uint32_t least_lead(const struct fan_worker *w)
+{
+	uint32_t burst = w->congestion.max, least = LEAST_BURSTS * burst;
+	least = least < LEAST_FRAGS ? least : LEAST_FRAGS;
+	least = least > burst && !w->congestion.marks ? least : burst;
+	return least < w->window.size ? least : w->window.size;
+}
+
+void fan_ahead_begin(struct fan_worker *w)
+{
+	w->lead = least_lead(w);
+	w->window.limit = w->lead;
+}
+
 /* The slowest rank has come to `frag`, at least. */
 static void note_slowest(struct fan_worker *w, uint64_t frag)
 {
@@ -14,7 +34,7 @@ static void note_slowest(struct fan_worker *w, uint64_t frag)
 /* Run less far ahead: half of `now`, or of what it may be.  Once for what was sent in that time. */
 static void shorten_lead(struct fan_worker *w, const struct fan_wslot *s, uint64_t now)
 {
-	uint32_t least = fan_lead_least(w);
+	uint32_t least = least_lead(w);
 	if (s->turn < w->lead_turn)
 		return;
 	now = (now < w->lead ? now : w->lead) / 2;

@@ -118,8 +118,9 @@ enum fan_verdict fan_numbers_missed(struct fan_worker *w, const struct fan_frag 
 /* Ask for results that have not come; true if `out` ran full. */
 bool fan_numbers_ask(struct fan_worker *w, struct fan_out *out);
 
-/* ahead.c, where ranks run ahead of each other - a RESULT of slot `s` has come; a PACE that is for
- * this worker's job. */
+/* ahead.c, where ranks run ahead of each other - the window is open; a RESULT of slot `s` has
+ * come; a PACE that is for this worker's job. */
+void fan_ahead_begin(struct fan_worker *w);
 void fan_ahead_heard(struct fan_worker *w, const struct fan_wslot *s,
 		     const struct fan_frag *result);
 enum fan_verdict fan_ahead_paced(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f);
@@ -129,19 +130,6 @@ static inline enum fan_verdict fan_worker_drop(struct fan_worker *w, unsigned wh
 	w->last_drop = (enum fan_drop)why;
 	w->stats.drops[why]++;
 	return FAN_DROP;
-}
-
-/* How far ahead of the slowest a worker may be in any case: a few times what it may have under
- * way, or as far as slots in a usual number allow; but as far as without running ahead, and no
- * further where queues are marked, since all of it may have to cross them unsummed. */
-#define FAN_LEAD_BURSTS 4
-#define FAN_LEAD_LEAST	256u
-static inline uint32_t fan_lead_least(const struct fan_worker *w)
-{
-	uint32_t burst = w->congestion.max, least = FAN_LEAD_BURSTS * burst;
-	least = least < FAN_LEAD_LEAST ? least : FAN_LEAD_LEAST;
-	least = least > burst && !w->congestion.marks ? least : burst;
-	return least < w->window.size ? least : w->window.size;
 }
 
 /* leader.c - a DATA, PROBE or FLUSH: something to keep for others, or about that. */

@@ -76,9 +76,8 @@ static enum fan_verdict recv_welcome(struct fan_worker *w, uint64_t now_ns,
 		fan_window_run_ahead(&w->window, burst);
 	fan_congestion_init(&w->congestion, window_share(w, burst ? burst : m.window));
 	fan_congestion_choose(&w->congestion, w->cfg.controller);
-	w->lead = fan_lead_least(w);
 	if (burst)
-		w->window.limit = w->lead;
+		fan_ahead_begin(w);
 	fan_transfer_begin(w);
 	return FAN_CTL;
 }
