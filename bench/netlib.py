@@ -73,55 +73,65 @@ class Network:
         return dropped / (passed + dropped) if passed + dropped else None
 
 
-class NetBench:
-    """Runs of one system at a time, each checked; the results are those of rank 0."""
+def worker_address(worker):
+    return "10.77.0.%d" % (worker + 1)
 
-    def __init__(self, procs, programs, iters, warmup):
+
+class NetBench:
+    """Runs of one system at a time, each checked; the results are those of rank 0.  A namespace
+    of a worker has `per_host` ranks, neighbours in their order."""
+
+    def __init__(self, procs, programs, iters, warmup, size=TENSOR_BYTES):
         self.procs = procs
         self.programs = programs
         self.iters = iters
         self.warmup = warmup
+        self.size = size
         self.runs = 0
 
-    def fanin(self, net, flags):
-        """One switch, one job of all the workers, one result."""
+    def fanin(self, net, flags, hosts=None, per_host=1, switch_on=None):
+        """One switch, in the namespace of a worker or in its own; one job; one result."""
         self.runs += 1
         path = self.procs.path("fanin-%d.json" % self.runs)
-        address = "%s:%d" % (SWITCH_ADDRESS, PORT)
+        where = "sw" if switch_on is None else "w%d" % switch_on
+        address = "%s:%d" % (SWITCH_ADDRESS if switch_on is None else worker_address(switch_on),
+                             PORT)
         switch = self.procs.start(net.inside(
-            "sw", [self.programs["fanin"], "switch", "--listen", address]))
+            where, [self.programs["fanin"], "switch", "--listen", address]))
         benchlib.wait_listening(switch, PORT)
         ranks = []
-        for rank in range(net.workers):
+        count = (hosts or net.workers) * per_host
+        for rank in range(count):
             argv = [self.programs["fanin"], "bench", "--switch", address,
                     "--job", "bench-%d" % self.runs, "--rank", str(rank),
-                    "--ranks", str(net.workers), "-b", str(TENSOR_BYTES),
-                    "-e", str(TENSOR_BYTES), "-n", str(self.iters), "-w", str(self.warmup),
+                    "--ranks", str(count), "-b", str(self.size),
+                    "-e", str(self.size), "-n", str(self.iters), "-w", str(self.warmup),
                     "-d", "float32", "--mtu", "1500"] + flags
             if rank == 0:
                 argv += ["--json", path]
-            ranks.append(self.procs.start(net.inside("w%d" % rank, argv)))
+            ranks.append(self.procs.start(net.inside("w%d" % (rank // per_host), argv)))
         self.procs.wait(ranks, TIMEOUT_S, servers=[switch])
         self.procs.stop([switch])
         return benchlib.read_result(path, benchlib.command(ranks[0]))
 
     def peer_flags(self):
-        return ["--bytes", str(TENSOR_BYTES), "--iters", str(self.iters),
+        return ["--bytes", str(self.size), "--iters", str(self.iters),
                 "--warmup", str(self.warmup)]
 
-    def gloo(self, net, _):
+    def gloo(self, net, _, hosts=None, per_host=1):
         self.runs += 1
         store = self.procs.path("store-%d" % self.runs)
         os.mkdir(store)
-        ranks = [self.procs.start(net.inside("w%d" % rank, [
-            self.programs["gloo"], "--rank", str(rank), "--size", str(net.workers),
-            "--store", store, "--host", "10.77.0.%d" % (rank + 1)] + self.peer_flags()))
-            for rank in range(net.workers)]
+        count = (hosts or net.workers) * per_host
+        ranks = [self.procs.start(net.inside("w%d" % (rank // per_host), [
+            self.programs["gloo"], "--rank", str(rank), "--size", str(count),
+            "--store", store, "--host", worker_address(rank // per_host)] + self.peer_flags()))
+            for rank in range(count)]
         self.procs.wait(ranks, TIMEOUT_S)
         return benchlib.read_result(ranks[0].stem + ".out", "Gloo")
 
     def mpi(self, net, _):
-        hosts = ["10.77.0.%d" % (rank + 1) for rank in range(net.workers)]
+        hosts = [worker_address(rank) for rank in range(net.workers)]
         child = self.procs.start(
             net.inside("sw", benchlib.mpi_command(self.programs["mpi"], net.workers, hosts)
                        + self.peer_flags()), env={"FANIN_NETNS": net.prefix})

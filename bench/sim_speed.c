@@ -13,11 +13,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "sim/aggregator.h"
-#include "sim/sharer.h"
+#include "sim/daemon.h"
 #include "sim/trainer.h"
 
-#define RUNS 5
+#define RUNS	  5
+#define SAMPLE_NS 1000000
 
 struct setting {
 	const char *name;
@@ -59,8 +59,8 @@ struct bed {
 	struct fan_job_config job;
 	struct fan_layer layer;
 	uint32_t host[FAN_RANKS_MAX];
-	struct fan_aggregator sw; /* the switch, or the server */
-	struct fan_sharer sharer;
+	struct fan_sim_daemon sums;  /* the switch, or the server */
+	struct fan_sim_daemon slots; /* the switch, if there is a server */
 	struct fan_trainer_shared shared;
 	struct fan_trainer *trainer;
 };
@@ -73,19 +73,34 @@ static uint32_t add_host(struct bed *b, uint32_t hub, const struct fan_link_conf
 	return host;
 }
 
-/* The switch, if it shares its slots. */
-static bool add_sharer(struct bed *b, const struct setting *set, uint32_t hub)
+static bool add_aggregator(struct bed *b, const struct setting *set, uint32_t node)
 {
-	const struct fan_shared_config cfg = {
-		.policy = set->policy,
-		.slots = set->slots,
-		.payload_bytes = set->payload,
-		.children_max = set->ranks,
-		.spares = 1,
-		.home = fan_sim_peer(b->sw.actor),
+	const struct fan_node_config cfg = {
+		.has_aggregator = true,
+		.aggregator = {.slots = set->window,
+			       .payload_bytes = set->payload,
+			       .jobs_max = 1,
+			       .members_max = set->ranks,
+			       .window_max = set->window,
+			       .shards = 1,
+			       .epoch = 1},
 	};
-	return !set->slots || (fan_sharer_init(&b->sharer, &b->sim, hub, 1000000) &&
-			       fan_sharer_begin(&b->sharer, &cfg));
+	return fan_sim_daemon_init(&b->sums, &b->sim, node) &&
+	       fan_sim_daemon_begin(&b->sums, &cfg, set->slots != 0, SAMPLE_NS);
+}
+
+static bool add_slots(struct bed *b, const struct setting *set, uint32_t hub)
+{
+	const struct fan_node_config cfg = {
+		.has_slots = true,
+		.slots = {.policy = set->policy,
+			  .slots = set->slots,
+			  .payload_bytes = set->payload,
+			  .children_max = set->ranks},
+		.above = fan_sim_peer(b->sums.actor),
+	};
+	return fan_sim_daemon_init(&b->slots, &b->sim, hub) &&
+	       fan_sim_daemon_begin(&b->slots, &cfg, false, SAMPLE_NS);
 }
 
 static bool make_star(struct bed *b, const struct setting *set)
@@ -102,18 +117,8 @@ static bool make_star(struct bed *b, const struct setting *set)
 	for (uint16_t r = 0; r < set->ranks; r++)
 		b->host[r] = add_host(b, hub, &link);
 	uint32_t sums = set->slots ? add_host(b, hub, &link) : hub;
-	const struct fan_switch_config sw = {
-		.slots = set->window,
-		.payload_bytes = set->payload,
-		.jobs_max = 1,
-		.members_max = set->ranks,
-		.window_max = set->window,
-		.shards = 1,
-		.epoch = 1,
-	};
-	return fan_sim_index(&b->sim) &&
-	       fan_aggregator_init(&b->sw, &b->sim, sums, &sw, sums != hub, 1000000) &&
-	       add_sharer(b, set, hub);
+	return fan_sim_index(&b->sim) && add_aggregator(b, set, sums) &&
+	       (!set->slots || add_slots(b, set, hub));
 }
 
 static bool make_job(struct bed *b, const struct setting *set, bool verify)
@@ -124,7 +129,7 @@ static bool make_job(struct bed *b, const struct setting *set, bool verify)
 		.model = {.layer = &b->layer, .layers = 1},
 		.ranks = set->ranks,
 		.host = b->host,
-		.aggregator = set->slots ? b->sharer.actor : b->sw.actor,
+		.aggregator = set->slots ? b->slots.actor : b->sums.actor,
 		.urgent = set->policy == FAN_POLICY_ESA,
 		.iterations = 1,
 		.payload_bytes = set->payload,
@@ -189,8 +194,8 @@ static struct figure measure(const struct setting *set, bool verify)
 		free(b->trainer);
 		free(b->job.bucket);
 		fan_trainer_unshare(&b->shared);
-		fan_aggregator_free(&b->sw);
-		fan_sharer_free(&b->sharer);
+		fan_sim_daemon_free(&b->sums);
+		fan_sim_daemon_free(&b->slots);
 		fan_sim_free(&b->sim);
 	}
 	free(b);

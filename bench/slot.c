@@ -2,7 +2,7 @@
 /* slot - how fast the switch core sums, against memcpy, on one core.
  *
  * Datagrams of N ranks are laid out in memory as receives would bring them, in batches
- * of 44 of one rank, and go through fan_switch_recv: checked, looked up, summed, results
+ * of 44 of one rank, and go through fan_aggregator_recv: checked, looked up, summed, results
  * released.  The baseline copies the same payloads, datagram by datagram, to memory as
  * large as the slots.  Two settings: `stream`, where the datagrams of a 16 MiB tensor of
  * every rank come from main memory, and `cached`, where they lie in the cache, as
@@ -15,7 +15,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/switch.h"
+#include "core/aggregator/aggregator.h"
 
 #define RANKS	  8
 #define BATCH	  44
@@ -32,7 +32,7 @@ struct setting {
 
 struct bed {
 	const struct setting *set;
-	struct fan_switch *sw;
+	struct fan_aggregator *sw;
 	struct fan_out out;
 	fan_peer peer[RANKS];
 	uint32_t job, epoch;
@@ -64,25 +64,26 @@ static unsigned elems(const struct setting *s)
 	return s->payload / fan_dtype_bytes(s->dtype);
 }
 
-/* Send control message `type` with the `n` bytes of body at pkt + FAN_HEAD_BYTES. */
-static void control(struct bed *b, enum fan_type type, uint16_t rank, uint8_t *pkt, size_t n)
+/* Send control message `type` with the `n` bytes of body at `body`. */
+static void control(struct bed *b, enum fan_type type, uint16_t rank, const uint8_t *body, size_t n)
 {
+	uint8_t pkt[FAN_CTL_BYTES_MAX];
 	struct fan_frag h = {.type = (uint8_t)type,
 			     .job = b->job,
 			     .epoch = b->epoch,
 			     .sender = rank,
-			     .frag = type == FAN_TYPE_JOIN ? rank + 1u : 0};
+			     .nonce = rank + 1u};
 	struct fan_out_item it = {.dest = FAN_TO_PEER};
-	fan_ctl_finish(&it, &h, pkt + FAN_HEAD_BYTES, n);
-	memcpy(pkt, it.head, FAN_HEAD_BYTES);
+	fan_ctl_finish(&it, &h, body, n);
 	fan_out_reset(&b->out);
-	fan_switch_recv(b->sw, now_ns(), b->peer[rank], pkt, FAN_HEAD_BYTES + n, false, &b->out);
+	fan_aggregator_recv(b->sw, now_ns(), b->peer[rank], pkt, fan_out_item_copy(&it, pkt), false,
+			    &b->out);
 }
 
 /* Join as every rank, then show with a BEAT that each is where its JOIN said. */
 static void join_all(struct bed *b)
 {
-	uint8_t pkt[FAN_CTL_BYTES_MAX];
+	uint8_t body[FAN_CTL_BYTES_MAX];
 	for (uint16_t r = 0; r < RANKS; r++) {
 		struct fan_join m = {.ranks = RANKS,
 				     .payload_bytes = (uint16_t)b->set->payload,
@@ -93,15 +94,15 @@ static void join_all(struct bed *b)
 				     .name = "b"};
 		b->job = b->epoch = 0;
 		b->peer[r] = (fan_peer){.port = r + 1u};
-		control(b, FAN_TYPE_JOIN, r, pkt, fan_join_put(pkt + FAN_HEAD_BYTES, &m));
+		control(b, FAN_TYPE_JOIN, r, body, fan_join_put(body, &m));
 		if (b->out.count == 0)
 			continue; /* the sums will tell */
 		b->job = fan_get32(b->out.item[0].head + 4);
 		b->epoch = fan_get32(b->out.item[0].head + 8);
 	}
 	for (uint16_t r = 0; r < RANKS; r++) {
-		struct fan_beat m = {.nonce = r + 1u};
-		control(b, FAN_TYPE_BEAT, r, pkt, fan_beat_put(pkt + FAN_HEAD_BYTES, &m));
+		struct fan_beat m = {.flags = 0};
+		control(b, FAN_TYPE_BEAT, r, body, fan_beat_put(body, &m));
 	}
 	fan_out_reset(&b->out);
 }
@@ -169,9 +170,10 @@ static void feed(struct bed *b, bool check)
 		unsigned end = at + BATCH < b->set->frags ? at + BATCH : b->set->frags;
 		for (unsigned r = 0; r < RANKS; r++)
 			for (unsigned f = at; f < end; f++)
-				b->done += fan_switch_recv(b->sw, now, b->peer[r], packet(b, f, r),
-							   FAN_HEAD_BYTES + b->set->payload, false,
-							   &b->out) == FAN_DONE;
+				b->done +=
+					fan_aggregator_recv(b->sw, now, b->peer[r], packet(b, f, r),
+							    FAN_HEAD_BYTES + b->set->payload, false,
+							    &b->out) == FAN_DONE;
 		if (check)
 			verify(b);
 		else
@@ -201,16 +203,16 @@ static int by_value(const void *a, const void *b)
 
 static void open_bed(struct bed *b, const struct setting *s)
 {
-	struct fan_switch_config cfg = {.slots = 2 * WINDOW,
-					.payload_bytes = (uint16_t)s->payload,
-					.jobs_max = 4,
-					.members_max = 64,
-					.window_max = WINDOW,
-					.shards = 1,
-					.epoch = 1};
+	struct fan_aggregator_config cfg = {.slots = 2 * WINDOW,
+					    .payload_bytes = (uint16_t)s->payload,
+					    .jobs_max = 4,
+					    .members_max = 64,
+					    .window_max = WINDOW,
+					    .shards = 1,
+					    .epoch = 1};
 	memset(b, 0, sizeof *b);
 	b->set = s;
-	b->sw = fan_switch_init(must(aligned_alloc(64, fan_switch_bytes(&cfg))), &cfg);
+	b->sw = fan_aggregator_init(must(aligned_alloc(64, fan_aggregator_bytes(&cfg))), &cfg);
 	struct fan_out_item *items = must(calloc(OUT_ITEMS, sizeof *items));
 	fan_out_init(&b->out, items, OUT_ITEMS, must(malloc(1 << 16)), 1 << 16);
 	b->stride = FAN_HEAD_BYTES + s->payload;

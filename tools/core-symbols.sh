@@ -6,7 +6,7 @@
 #
 #     tools/core-symbols.sh BUILD
 #
-# Looks at every object that BUILD makes from src/core/*.c, by the compile database;
+# Looks at every object that BUILD makes from src/core/*/*.c, by the compile database;
 # a source without an object is an error, so nothing slips by.  Not for builds with
 # sanitizers or coverage, whose runtimes are called everywhere.
 set -eu
@@ -27,7 +27,7 @@ objects() {
                 $2 == "file" { file = $4 }
                 $2 == "output" { output = $4 }
                 /^ *}/ {
-                        if (file ~ /(^|\/)src\/core\/[^\/]*\.c$/)
+                        if (file ~ /(^|\/)src\/core\/[a-z_\/]*\.c$/)
                                 print file, output
                         file = output = ""
                 }' "$database"
@@ -38,7 +38,7 @@ trap 'rm -rf "$work"' EXIT
 objects >"$work/objects"
 
 status=0
-for source in src/core/*.c; do
+for source in src/core/*/*.c; do
         grep -q "$source " "$work/objects" || {
                 echo "$source: $build makes no object from it"
                 status=1

@@ -37,7 +37,7 @@ def main(path):
         print("WRONG RESULT: please report this with the output above.")
         return 1
     print("On several machines: start \"build/fanin switch --listen 0.0.0.0:5000\" on one and")
-    print("\"build/fanin bench --switch ADDR:5000 ...\" on the others; README.md shows how.")
+    print("\"build/fanin bench --switch ADDR:5000 ...\" on the others; doc/deploy.md shows how.")
     return 0
 
 

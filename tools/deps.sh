@@ -4,11 +4,12 @@
 # Every Debian 12 package that fanin needs, by what it is needed for, and the
 # installation of those that are missing.  Touches nothing when none is.
 #
-#     tools/deps.sh [run]      build and run                  (./demo --bench)
+#     tools/deps.sh [run]      build and run without planner  (./demo --bench)
 #     tools/deps.sh train      "run", and PyTorch with data   (./demo)
+#     tools/deps.sh plan       "run", and the planner's solvers
 #     tools/deps.sh check      all of that, and the checks    (./check)
 #     tools/deps.sh bench      "train", and the peers of bench/
-#     tools/deps.sh lab        "run", and what fanin lab needs
+#     tools/deps.sh lab        "plan", and what fanin lab needs
 #     tools/deps.sh --list WHAT    only print the names
 #
 # Without root it installs nothing: it says what is missing and which command to
@@ -16,8 +17,10 @@
 set -eu
 
 # meson brings python3, which a few scripts here use; it is named all the same.
-run='gcc libc6-dev meson ninja-build pkg-config libinih-dev libjansson-dev python3
-     coinor-libclp-dev coinor-libcbc-dev libexpat1-dev'
+run='gcc libc6-dev meson ninja-build pkg-config libinih-dev libjansson-dev python3'
+
+# CoinUtils' pkg-config file asks for zlib, which its package does not bring.
+plan='coinor-libclp-dev coinor-libcbc-dev zlib1g-dev libexpat1-dev'
 
 # PyTorch takes whichever BLAS there is; with OpenBLAS its linear layers take a tenth of the
 # time that they take with the reference BLAS it would bring by itself.
@@ -31,16 +34,17 @@ lab='mininet iproute2 util-linux'
 bench='g++ valgrind libns3-dev libgloo-dev libopenmpi-dev openmpi-bin iproute2 nftables'
 
 usage() {
-        echo 'usage: tools/deps.sh [--list] [run|train|check|bench|lab]'
+        echo 'usage: tools/deps.sh [--list] [run|train|plan|check|bench|lab]'
 }
 
 packages() { # WHAT
         case $1 in
         run) echo "$run" ;;
         train) echo "$run $train" ;;
-        check) echo "$run $train $check $lab" ;;
+        plan) echo "$run $plan" ;;
+        check) echo "$run $train $plan $check $lab" ;;
         bench) echo "$run $train $bench" ;;
-        lab) echo "$run $lab" ;;
+        lab) echo "$run $plan $lab" ;;
         esac
 }
 
@@ -66,13 +70,13 @@ if [ "${1-}" = --list ]; then
 fi
 what=${1:-run}
 case $what in
-run | train | check | bench | lab) ;;
+run | train | plan | check | bench | lab) ;;
 -h | --help)
         usage
         exit 0
         ;;
 *)
-        echo "tools/deps.sh: \"$what\": expected run, train, check, bench or lab" >&2
+        echo "tools/deps.sh: \"$what\": expected run, train, plan, check, bench or lab" >&2
         exit 2
         ;;
 esac

@@ -12,7 +12,7 @@ stage=$PWD/$build/stage
 rm -rf "$stage"
 DESTDIR=$stage meson install -C "$build" --no-rebuild --quiet
 
-for name in fanin.h fanin.pc libfanin.so fanin; do
+for name in fanin.h fanin.pc libfanin.so fanin fanin-planner; do
         [ -n "$(find "$stage" -name "$name" | head -n 1)" ] || {
                 echo "$name: not installed"
                 exit 1
@@ -46,4 +46,24 @@ cc -std=c99 -Wall -Wextra -pedantic -Werror -o "$stage/stranger" "$stage/strange
 library=$(find "$stage" -name libfanin.so)
 LD_LIBRARY_PATH=${library%/*} "$stage/stranger"
 program=$(find "$stage" -path '*bin/fanin')
-LD_LIBRARY_PATH=${library%/*} "$program" --version
+LD_LIBRARY_PATH=${library%/*}
+export LD_LIBRARY_PATH
+"$program" --version
+
+# The planner is a program of its own, which is found from where fanin is.  Without it, as where
+# its packages are missing, fanin says what to do.
+"$program" plan star:workers=2 >/dev/null
+cp "$program" "$stage/fanin"
+status=0
+"$stage/fanin" plan star:workers=2 2>"$stage/why" || status=$?
+[ $status -eq 1 ] && grep -q 'tools/deps.sh plan' "$stage/why" || {
+        echo "fanin plan without fanin-planner: exit status $status, and it said:"
+        cat "$stage/why"
+        exit 1
+}
+
+# fanin itself links no solver: OpenBLAS, which they bring, spins for ever where it gets no memory.
+prlimit --as=100000000 timeout 10 "$stage/fanin" switch --help >"$stage/help" || {
+        echo "fanin switch --help: not with 100 MB of address space"
+        exit 1
+}

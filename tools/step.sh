@@ -9,6 +9,7 @@
 # build/logs/NAME.log      what it printed
 # build/logs/NAME.result   lines "passed|failed|skipped<TAB>what<TAB>seconds<TAB>note",
 #                          one for each thing that counts; written last, in one go
+# build/logs/NAME.cpu      seconds of processor time of all that it ran
 #
 # The work itself is a function of tools/steps.sh: status 0 passed, 77 skipped, else
 # failed.  It ends after LIMIT_S seconds whatever it does.
@@ -23,13 +24,17 @@ logs=build/logs
 LIMIT_S=${FAN_STEP_LIMIT_S:-900}
 
 # Every line of the step's end is written by one command, since two may end at once.
+line() { # WORD NAME SECONDS NOTE
+        printf '  %-8s %-16s %4s s %4s cpu  %s\n' "$1" "$2" "$3" "$(cat "$logs/$2.cpu")" "$4"
+}
+
 report() { # STATUS NAME SECONDS NOTE
         case $1 in
-        passed) printf '  passed   %-16s %4s s  %s\n' "$2" "$3" "$4" ;;
-        skipped) printf '  SKIPPED  %-16s %4s s  %s\n' "$2" "$3" "$4" ;;
+        passed) line passed "$2" "$3" "$4" ;;
+        skipped) line SKIPPED "$2" "$3" "$4" ;;
         failed)
                 {
-                        printf '  FAILED   %-16s %4s s  %s\n' "$2" "$3" "$4"
+                        line FAILED "$2" "$3" "$4"
                         echo "    | the end of $logs/$2.log:"
                         tail -n 40 "$logs/$2.log" | sed 's/^/    | /'
                         echo "    | again, this one alone:  ./check --only $2"
@@ -73,13 +78,20 @@ fi
 name=${1:?"tools/step.sh: expected the name of a step"}
 mkdir -p $logs || exit 1
 rm -f "$logs/$name.result" "$logs/$name.counts" "$logs/$name.note"
+priority=
 if [ -n "${FAN_CHECK_POOL-}" ]; then
         printf '  start    %s\n' "$name"
+        # What waits for packets goes first.
+        case $name in
+        net-* | python) ;;
+        *) priority='nice -n 5' ;;
+        esac
 fi
 
 # A background process would ignore SIGINT, and what it starts as well.
 begin_s=$(date +%s)
-env --default-signal=INT timeout -k 10 "$LIMIT_S" sh tools/step.sh --inner "$name" \
+# shellcheck disable=SC2086  # words are wanted
+env --default-signal=INT $priority timeout -k 10 "$LIMIT_S" sh tools/step.sh --inner "$name" \
         </dev/null >"$logs/$name.log" 2>&1 &
 work=$!
 trap 'kill -TERM $work 2>/dev/null; wait $work; exit 143' INT TERM HUP
@@ -87,6 +99,10 @@ wait $work
 rc=$?
 trap - INT TERM HUP
 seconds=$(($(date +%s) - begin_s))
+
+# The second line of `times` is about ended children: 1m2.34s 0m5.67s.
+times >"$logs/$name.part"
+awk -F '[ms ]+' 'NR == 2 { printf "%.0f\n", $1 * 60 + $2 + $3 * 60 + $4 }' "$logs/$name.part" >"$logs/$name.cpu"
 
 note=$(note_of "$name" $rc)
 case $rc in

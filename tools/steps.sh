@@ -54,6 +54,7 @@ scripts() { # every sh script of the repository
         echo demo
         echo check
         echo .ci/run
+        echo .ci/bare
         find tools test bench -type f -name '*.sh' | sort
         find test bench -type f ! -name '*.*' -exec grep -l '^#!/bin/sh' {} + | sort
 }
@@ -101,13 +102,19 @@ step_man() {
         note "$count pages"
 }
 
+step_links() {
+        python3 tools/doc-links.py || return
+        note "$(tail -n 1 "$logs/$step.log")"
+}
+
 # ---- builds ------------------------------------------------------------------
 
 # A folder that exists keeps its options, but is configured anew: a package that was
-# missing then (cmocka, after ./demo) would stay missing.
+# missing then (cmocka, after ./demo) would stay missing.  The planner has to be there.
 configure() { # FOLDER OPTION...
         folder=$1
         shift
+        set -- -Dplanner=enabled "$@"
         if [ -f "$folder/build.ninja" ]; then
                 meson setup --reconfigure "$folder" "$@"
         else
@@ -127,28 +134,39 @@ programs() { # PREFIX...: what is made of the sources that begin so
         done
 }
 
+unit_programs() { # LAYER...: test/unit/net/udp.c makes test/unit/net_udp
+        for layer; do
+                for file in test/unit/"$layer"/*.c; do
+                        file=${file#test/unit/}
+                        echo "test/unit/$(echo "${file%.c}" | tr / _)"
+                done
+        done
+}
+
+# Lines for backtraces, no variables.  What fails ends the program, so nothing is compiled to go on.
 SANITIZE='-Dbuildtype=debugoptimized -Db_lundef=false'
+SANITIZE_ARGS='-g1 -fno-sanitize-recover=all'
 
 step_build_gcc() { CC=gcc build build; }
 
 # The program, with all of src: the tests are compiled by clang in build-asan.
-step_build_clang() { CC=clang configure build-clang && ninja -C build-clang fanin; }
+step_build_clang() { CC=clang configure build-clang && ninja -C build-clang fanin fanin-planner; }
 
 step_build_asan() {
         # shellcheck disable=SC2086  # words are wanted
-        CC=clang build build-asan $SANITIZE -Db_sanitize=address,undefined
+        CC=clang build build-asan $SANITIZE -Db_sanitize=address,undefined -Dc_args="$SANITIZE_ARGS"
 }
 
 step_build_tsan() {
         # shellcheck disable=SC2046,SC2086  # words are wanted
-        CC=clang configure build-tsan $SANITIZE -Db_sanitize=thread &&
-                ninja -C build-tsan fanin $(programs test/unit/net_ test/unit/lib_)
+        CC=clang configure build-tsan $SANITIZE -Db_sanitize=thread -Dc_args=-g1 &&
+                ninja -C build-tsan fanin fanin-planner $(unit_programs net lib)
 }
 
 step_build_fuzz() {
         # shellcheck disable=SC2046,SC2086  # words are wanted
         CC=clang configure build-fuzz $SANITIZE -Db_sanitize=address,undefined \
-                -Dfuzz=true -Dc_args=-fsanitize=fuzzer-no-link &&
+                -Dfuzz=true -Dc_args="$SANITIZE_ARGS -fsanitize=fuzzer-no-link" &&
                 ninja -C build-fuzz $(programs test/fuzz/fuzz_)
 }
 
@@ -258,11 +276,14 @@ step_net_tsan() {
 step_faults() {
         need build-gcc || return
         kind=$((SIM_SEEDS / 5)) # of each further kind
-        note "$SIM_SEEDS seeds, and $kind each of stragglers, routed and moved jobs"
+        note "$SIM_SEEDS seeds, and $kind each of stragglers, routed and moved jobs, trees, and all at once"
         build/test/sim/faults --seeds "$SIM_SEEDS" &&
                 build/test/sim/faults --seeds "$kind" --stragglers &&
                 build/test/sim/faults --seeds "$kind" --policy routed &&
-                build/test/sim/faults --seeds "$kind" --policy moved
+                build/test/sim/faults --seeds "$kind" --policy moved &&
+                build/test/sim/faults --seeds "$((kind / 2))" --policy tree &&
+                build/test/sim/faults --seeds "$((kind / 2))" --policy tree --stragglers &&
+                build/test/sim/faults --seeds "$kind" --policy levels --stragglers --loss 5
 }
 
 step_faults_asan() {
@@ -360,20 +381,18 @@ namespace_steps() {
         done
 }
 
-static_steps='format style layering scripts man python-format'
+static_steps='format style layering scripts man links python-format'
 build_steps='build-gcc build-clang build-asan build-tsan build-fuzz'
-binary_steps='core-symbols lib-symbols install pip'
 
-# Two at a time; the longest first, so that no one is left over at the end.
+# Three at a time.  First those that mostly wait, for packets above all; beside and after them, at
+# lower priority, those that compute, the longest first, so that no one is left over.
 pool_steps() {
-        echo python clang-tidy python-types faults scenarios faults-asan test-asan cppcheck test-gcc test-clang
+        echo net-tsan net-asan python test-asan clang-tidy faults test-gcc scenarios faults-asan python-types
         fuzz_steps
+        echo pip cppcheck test-clang install core-symbols lib-symbols
 }
 
-# Two at a time as well, but nothing beside them that computes: they mostly wait for packets.
-socket_steps='net-asan net-tsan'
-
-# One at a time: shaped links that others would disturb, and the demo's times.
+# One at a time: shaped links and short time-outs that others would disturb, and the demo's times.
 serial_steps() {
         echo interop
         namespace_steps
@@ -381,8 +400,7 @@ serial_steps() {
 }
 
 quick_builds='build-gcc build-clang'
-quick_pool='test-gcc faults-quick'
-quick_sockets='net-gcc'
+quick_pool='net-gcc test-gcc faults-quick core-symbols lib-symbols install pip'
 quick_serial='demo'
 quick_steps='faults-quick net-gcc' # not of a whole run
 

@@ -17,7 +17,7 @@ _HERE = Path(__file__).resolve().parent
 
 
 class Options(ctypes.Structure):
-    """struct fanin_options.  Fields start as FANIN_OPTIONS_INIT sets them: None and -1, "not given"."""
+    """struct fanin_options.  Fields start as FANIN_OPTIONS_INIT sets them: None and -1 mean "not given"."""
 
     _fields_ = [
         ("size", ctypes.c_size_t),
@@ -31,18 +31,20 @@ class Options(ctypes.Structure):
             ).split()
         ],
         ("server_addr", ctypes.c_char_p),
-        *[(name, ctypes.c_int) for name in "ahead cache congestion".split()],
+        *[(name, ctypes.c_int) for name in "ahead cache".split()],
         ("controller_addr", ctypes.c_char_p),
         ("pace", ctypes.c_int),
         ("waiting", ctypes.c_void_p),
         ("waiting_arg", ctypes.c_void_p),
         ("rto_min_ms", ctypes.c_int),
+        ("reserved", ctypes.c_int),
     ]
 
     def __init__(self) -> None:
         super().__init__(ctypes.sizeof(Options))
         for name, kind in self._fields_[1:]:
             setattr(self, name, -1 if kind is ctypes.c_int else None)
+        self.reserved = 0
 
 
 class RawStats(ctypes.Structure):
@@ -65,7 +67,7 @@ class RawStats(ctypes.Structure):
         ],
         *[
             (name, ctypes.c_uint64)
-            for name in "cache_parts cache_done cache_early cache_over bypassed".split()
+            for name in "cache_parts cache_done cache_early cache_over".split()
         ],
         ("parts", ctypes.c_uint32),
         *[(name, ctypes.c_uint64) for name in "result_ns gap_ns".split()],

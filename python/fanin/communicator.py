@@ -18,7 +18,6 @@ from .errors import ClosedError, from_code
 OPS = {"sum": 0, "avg": 1, "min": 2, "max": 3}
 MODES = {"native": 0, "fixed": 1}
 WIRES = {"float32": 0, "float16": 1, "bfloat16": 2}
-CONGESTIONS = {"aimd": 0, "a2tp": 1}
 
 _PENDING = -24  # FANIN_E_PENDING
 _CLOSED = -21  # FANIN_E_CLOSED
@@ -61,7 +60,6 @@ class Stats:
     cache_done: int = 0  #: sums of all ranks sent
     cache_early: int = 0  #: sums sent because somebody asked
     cache_over: int = 0  #: sums and parts for which there was no room
-    bypassed: int = 0  #: contributions sent past shared slots
     parts: int = 0  #: of each tensor, that go to homes of their own; 1 without a controller
     result_ns: int = 0  #: when the last result came, by the monotonic clock; 0: none yet
     gap_ns: int = 0  #: longest time without a result while operations were under way
@@ -271,8 +269,6 @@ class Communicator:
         same on all ranks; 0: all go in step (0).
     cache
         With `ahead`: sums that this rank keeps for slower ones, per thread of the switch (0).
-    congestion
-        "aimd" or "a2tp": which controller sets the window.
     controller
         "HOST:PORT" of a `fanin controller`, instead of `switch`: it tells which switches and servers
         sum which part of each tensor.  When a server is lost, operations end with a
@@ -306,7 +302,6 @@ class Communicator:
         server: str | None = None,
         ahead: int | None = None,
         cache: int | None = None,
-        congestion: str | None = None,
         controller: str | None = None,
         pace: int | None = None,
     ) -> None:
@@ -329,7 +324,6 @@ class Communicator:
         options.server_addr = None if server is None else server.encode()
         options.ahead = _number("ahead", ahead)
         options.cache = _number("cache", cache)
-        options.congestion = _choice("congestion", congestion, CONGESTIONS)
         options.controller_addr = None if controller is None else controller.encode()
         options.pace = _number("pace", pace)
 

@@ -18,7 +18,10 @@ static void put(struct ask_talk *t, const struct ask_question *w, uint64_t nonce
 	struct fan_out out;
 	uint8_t scratch[FAN_CTL_BYTES_MAX + FAN_REPORT_BYTES];
 	struct fan_query q = {.index = w->index, .first = w->first};
-	struct fan_frag h = {.type = (uint8_t)w->type, .sender = FAN_RANK_NONE, .frag = nonce};
+	struct fan_frag h = {.type = FAN_TYPE_QUERY,
+			     .topic = (uint8_t)w->topic,
+			     .sender = FAN_RANK_NONE,
+			     .nonce = nonce};
 
 	fan_out_init(&out, &item, 1, scratch, sizeof scratch);
 	struct fan_out_item *it = fan_out_add(&out, FAN_TO_PEER);
@@ -28,15 +31,17 @@ static void put(struct ask_talk *t, const struct ask_question *w, uint64_t nonce
 
 static bool is_answer(const struct ask_question *w, const struct fan_frag *f)
 {
+	if (f->type != FAN_TYPE_REPORT || f->topic != w->topic)
+		return false;
 	if (w->report)
-		return f->type == FAN_TYPE_REPORT && fan_report_get(w->report, f) == FAN_OK;
+		return fan_report_get(w->report, f) == FAN_OK;
 	if (w->lags)
-		return f->type == FAN_TYPE_LAGS && fan_lags_get(w->lags, f) == FAN_OK &&
-		       w->lags->index == w->index && w->lags->first == w->first;
+		return fan_lags_get(w->lags, f) == FAN_OK && w->lags->index == w->index &&
+		       w->lags->first == w->first;
 	if (w->helps)
-		return f->type == FAN_TYPE_HELPS && fan_helps_get(w->helps, f) == FAN_OK &&
-		       w->helps->index == w->index && w->helps->first == w->first;
-	return f->type == FAN_TYPE_TALLIED && fan_tallied_get(w->tallied, f) == FAN_OK;
+		return fan_helps_get(w->helps, f) == FAN_OK && w->helps->index == w->index &&
+		       w->helps->first == w->first;
+	return fan_tallied_get(w->tallied, f) == FAN_OK;
 }
 
 /* Is one of the datagrams of the batch the answer to `nonce`? */
@@ -46,8 +51,8 @@ static bool answers(const struct ask_talk *t, const struct fan_udp_batch *b, uin
 	struct fan_frag f;
 
 	for (size_t at = 0; at < b->bytes; at += fan_udp_piece(b, at))
-		if (fan_wire_get(&f, t->buffer + at, fan_udp_piece(b, at)) < 0 && f.frag == nonce &&
-		    is_answer(w, &f))
+		if (fan_wire_get(&f, t->buffer + at, fan_udp_piece(b, at)) < 0 &&
+		    f.nonce == nonce && is_answer(w, &f))
 			return true;
 	return false;
 }

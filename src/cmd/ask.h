@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ask.h - questions that any switch answers: QUERY, TALLY, LAG and HELP. */
+/* ask.h - questions that any switch answers: QUERY by topic. */
 #ifndef FAN_CMD_ASK_H
 #define FAN_CMD_ASK_H
 
-#include "core/ctlmsg.h"
+#include "core/wire/ctlmsg.h"
 #include "net/udp.h"
 
 #define ASK_ADDRESS_BYTES 80
@@ -18,12 +18,12 @@ struct ask_talk {
 
 /* A question, and where its answer goes: one of the four. */
 struct ask_question {
-	enum fan_type type;
+	enum fan_topic topic;
 	uint16_t index, first;
 	struct fan_report *report;   /* of QUERY */
-	struct fan_tallied *tallied; /* of TALLY */
-	struct fan_lags *lags;	     /* of LAG, which has `first` */
-	struct fan_helps *helps;     /* of HELP, which has it, too */
+	struct fan_tallied *tallied; /* topic SLOTS */
+	struct fan_lags *lags;	     /* topic RANKS, which has `first` */
+	struct fan_helps *helps;     /* topic HELPERS, which has it, too */
 };
 
 /* Ask.  1: there is an answer; 0: none came in time; -1: the host says nobody listens. */

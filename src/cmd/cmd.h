@@ -10,8 +10,11 @@ int cmd_bench(int argc, char **argv);
 int cmd_sim(int argc, char **argv);
 int cmd_top(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
-int cmd_controller(int argc, char **argv);
-int cmd_plan(int argc, char **argv);
 int cmd_lab(int argc, char **argv);
+
+/* These two by cmd_planner, in a program of their own. */
+int cmd_planner(int argc, char **argv);
+int cmd_plan(int argc, char **argv);
+int cmd_controller(int argc, char **argv);
 
 #endif

@@ -130,9 +130,10 @@ int daemon_fill(const char *name, struct fan_switchd_options *o, struct daemon_a
 	return 0;
 }
 
-unsigned daemon_home_slots(const struct daemon_args *a)
+unsigned daemon_aggregator_slots(const struct daemon_args *a)
 {
-	return fan_switchd_home_slots(a->ahead > 0 ? (unsigned)a->ahead : 0, (unsigned)a->threads);
+	return fan_switchd_aggregator_slots(a->ahead > 0 ? (unsigned)a->ahead : 0,
+					    (unsigned)a->threads);
 }
 
 int daemon_run_ahead(const char *name, struct fan_switchd_options *o, const struct daemon_args *a)
@@ -150,6 +151,25 @@ int daemon_run_ahead(const char *name, struct fan_switchd_options *o, const stru
 	}
 	o->core.ahead_max = (uint16_t)ahead;
 	return 0;
+}
+
+const char *daemon_check_parent(const struct daemon_args *a)
+{
+	if (fan_peer_is_none(&a->parent))
+		return a->siblings || a->index >= 0 ? "--siblings, --index: expected with --parent"
+						    : NULL;
+	if (!a->siblings || a->index < 0)
+		return "--parent: expected with --siblings N and --index I";
+	if (a->index >= a->siblings)
+		return "--index: expected less than --siblings";
+	return NULL;
+}
+
+void daemon_set_parent(struct fan_switchd_options *o, const struct daemon_args *a)
+{
+	o->parent = a->parent;
+	o->core.siblings = (uint16_t)a->siblings;
+	o->core.index = (uint16_t)(a->index < 0 ? 0 : a->index);
 }
 
 static void add_peer(struct fan_line *l, const char *key, const fan_peer *p)

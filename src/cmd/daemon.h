@@ -20,7 +20,7 @@ struct daemon_args {
 	/* Of a switch alone. */
 	fan_peer server, parent;
 	int policy; /* -1: as it has to be */
-	int quota, home_slots, siblings, index, routes;
+	int quota, aggregator_slots, siblings, index, routes;
 	bool free_early, no_preemption, no_ageing, no_priorities;
 };
 
@@ -167,6 +167,31 @@ struct daemon_args {
 			"log failures and warnings only"                                           \
 	}
 
+/* Of who completes jobs, and may be below another switch. */
+#define DAEMON_PARENT_OPTIONS                                                                      \
+	{"parent",                                                                                 \
+	 0,                                                                                        \
+	 ARGS_PEER,                                                                                \
+	 DAEMON_AT(parent),                                                                        \
+	 0,                                                                                        \
+	 0,                                                                                        \
+	 NULL,                                                                                     \
+	 "ADDR:PORT",                                                                              \
+	 "the switch that sums the sums of this one and its siblings, under any policy"},          \
+		{"siblings",                                                                       \
+		 0,                                                                                \
+		 ARGS_NUMBER,                                                                      \
+		 DAEMON_AT(siblings),                                                              \
+		 2,                                                                                \
+		 FAN_RANKS_MAX,                                                                    \
+		 NULL,                                                                             \
+		 "N",                                                                              \
+		 "with --parent: switches below it, this one included"},                           \
+	{                                                                                          \
+		"index", 0, ARGS_NUMBER, DAEMON_AT(index), 0, FAN_RANKS_MAX - 1, NULL, "I",        \
+			"with --parent: which of them this one is"                                 \
+	}
+
 /* Values before any option is read. */
 #define DAEMON_DEFAULTS                                                                            \
 	{                                                                                          \
@@ -177,16 +202,20 @@ struct daemon_args {
 /* Print what is wrong with the options of `name`; returns the exit status, 2. */
 int daemon_wrong(const char *name, const char *text);
 
-/* Fill in `o` from what both have in common; `slots` are those of the home.  0; or the exit
+/* Fill in `o` from what both have in common; `slots` are those of the aggregator.  0; or the exit
  * status, when something is wrong and has been said. */
 int daemon_fill(const char *name, struct fan_switchd_options *o, struct daemon_args *a,
 		unsigned slots);
 
-/* Slots that a home has unless somebody says: the more, the further ranks may run ahead. */
-unsigned daemon_home_slots(const struct daemon_args *a);
+/* Slots that an aggregator has unless somebody says: the more, the further ranks may run ahead. */
+unsigned daemon_aggregator_slots(const struct daemon_args *a);
 
 /* After daemon_fill: let ranks run ahead of each other.  Returns likewise. */
 int daemon_run_ahead(const char *name, struct fan_switchd_options *o, const struct daemon_args *a);
+
+/* What is wrong with the options about a parent, or NULL; and after daemon_fill: heed them. */
+const char *daemon_check_parent(const struct daemon_args *a);
+void daemon_set_parent(struct fan_switchd_options *o, const struct daemon_args *a);
 
 /* Run until SIGINT or SIGTERM.  `policy` and `above` are for the log.  The exit status. */
 int daemon_run(const char *name, const struct fan_switchd_options *o, struct daemon_args *a,

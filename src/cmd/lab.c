@@ -4,39 +4,20 @@
  * The work is done by a Python program, since Mininet is a library of Python: lab.py beside
  * the installed program's libexec, or in the build folder.  Here it is found and executed. */
 #include <errno.h>
-#include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "beside.h"
 #include "cmd.h"
 
 #define PYTHON	 "/usr/bin/python3" /* Debian's, for which its package mininet is */
 #define ARGS_MAX 64
 
 /* Where lab.py is, from the folder of the program. */
-static const char *const places[] = {"src/lab/lab.py", "../libexec/fanin/lab/lab.py"};
-
-/* The program's own path into `self`, and that of lab.py into `script`. */
-static int find(char *self, char *script)
-{
-	char folder[PATH_MAX], path[PATH_MAX + 64];
-	ssize_t n = readlink("/proc/self/exe", self, PATH_MAX - 1);
-
-	if (n < 0)
-		return -1;
-	self[n] = '\0';
-	memcpy(folder, self, (size_t)n + 1);
-	const char *dir = dirname(folder);
-	for (unsigned i = 0; i < sizeof places / sizeof places[0]; i++) {
-		snprintf(path, sizeof path, "%s/%s", dir, places[i]);
-		if (realpath(path, script))
-			return 0;
-	}
-	return -1;
-}
+static const char *const places[] = {"src/lab/lab.py", "../libexec/fanin/lab/lab.py", NULL};
 
 static int wants_root(int argc, char **argv)
 {
@@ -55,7 +36,7 @@ int cmd_lab(int argc, char **argv)
 		fprintf(stderr, "fanin lab: more than %d arguments\n", ARGS_MAX - 1);
 		return 2;
 	}
-	if (find(self, script)) {
+	if (beside_find(places, self, script)) {
 		fprintf(stderr, "fanin lab: no lab.py beside %s: expected %s or %s there\n", self,
 			places[0], places[1]);
 		return 1;

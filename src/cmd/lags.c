@@ -153,8 +153,8 @@ static bool is_named(const struct team *t, const char *name, size_t bytes)
 	return l.used == t->name.used && memcmp(l.text, t->name.text, l.used) == 0;
 }
 
-/* Which of them keep for which.  A switch of before HELP does not answer; nor does one whose jobs
- * have changed in between answer about this one. */
+/* Which of them keep for which.  One whose jobs have changed in between does not answer about this
+ * one. */
 static bool ask_helps(struct ask_talk *t, unsigned index, struct team *team)
 {
 	struct fan_helps m = {.next = 0};
@@ -166,7 +166,7 @@ static bool ask_helps(struct ask_talk *t, unsigned index, struct team *team)
 	if (!any)
 		return true;
 	for (unsigned n = 0; n < HELPS_MAX; n++) {
-		const struct ask_question w = {.type = FAN_TYPE_HELP,
+		const struct ask_question w = {.topic = FAN_TOPIC_HELPERS,
 					       .index = (uint16_t)index,
 					       .first = first,
 					       .helps = &m};
@@ -191,7 +191,7 @@ static unsigned ask_team(struct ask_talk *t, unsigned index, struct team *team)
 	unsigned first = 0;
 
 	do {
-		const struct ask_question w = {.type = FAN_TYPE_LAG,
+		const struct ask_question w = {.topic = FAN_TOPIC_RANKS,
 					       .index = (uint16_t)index,
 					       .first = (uint16_t)first,
 					       .lags = &m};

@@ -18,7 +18,7 @@ static const struct args_option options[] = {
 	 "with --controller: how many routes may pass here at a time (64)"},
 	{"server", 0, ARGS_PEER, DAEMON_AT(server), 0, 0, NULL, "ADDR:PORT",
 	 "atp, esa: where sums are completed, or the next switch on the way (in here)"},
-	{"home-slots", 0, ARGS_NUMBER, DAEMON_AT(home_slots), 2, FAN_SLOTS_MAX, NULL, "N",
+	{"home-slots", 0, ARGS_NUMBER, DAEMON_AT(aggregator_slots), 2, FAN_SLOTS_MAX, NULL, "N",
 	 "atp, esa: those of the server in here (16384)"},
 	{"quota", 0, ARGS_NUMBER, DAEMON_AT(quota), 1, FAN_SLOTS_MAX, NULL, "N",
 	 "atp, esa: the most slots that one job holds, over all threads (all)"},
@@ -30,12 +30,7 @@ static const struct args_option options[] = {
 	 "esa: slots keep their priority"},
 	{"no-priorities", 0, ARGS_FLAG, DAEMON_AT(no_priorities), 0, 0, NULL, NULL,
 	 "esa: all priorities are the same"},
-	{"parent", 0, ARGS_PEER, DAEMON_AT(parent), 0, 0, NULL, "ADDR:PORT",
-	 "switchml: the switch that sums the sums of this one and its siblings"},
-	{"siblings", 0, ARGS_NUMBER, DAEMON_AT(siblings), 2, FAN_RANKS_MAX, NULL, "N",
-	 "with --parent: switches below it, this one included"},
-	{"index", 0, ARGS_NUMBER, DAEMON_AT(index), 0, FAN_RANKS_MAX - 1, NULL, "I",
-	 "with --parent: which of them this one is"},
+	DAEMON_PARENT_OPTIONS,
 };
 
 static const struct args_command command = {
@@ -56,44 +51,31 @@ static const char *check_policy(const struct daemon_args *a)
 	if (away && !shared)
 		return "--server: expected with --policy atp or esa; with none, give workers the "
 		       "server's address";
-	if ((a->quota || a->free_early || a->home_slots) && !shared)
+	if ((a->quota || a->free_early || a->aggregator_slots) && !shared)
 		return "--quota, --free-early, --home-slots: expected with --policy atp or esa; "
 		       "with others, --window is the quota";
-	if ((a->home_slots || a->no_reminders || a->ahead >= 0) && away)
+	if ((a->aggregator_slots || a->no_reminders || a->ahead >= 0) && away)
 		return "--home-slots, --no-reminders, --ahead: expected at the server, not with "
 		       "--server";
-	if (a->ahead > 0 && a->policy == FAN_POLICY_SWITCHML)
-		return "--ahead: expected with --policy atp, esa or none; with switchml all ranks "
-		       "go in step";
 	if ((a->no_preemption || a->no_ageing || a->no_priorities) && a->policy != FAN_POLICY_ESA)
 		return "--no-preemption, --no-ageing, --no-priorities: expected with --policy esa";
-	if (!fan_peer_is_none(&a->parent) && a->policy != FAN_POLICY_SWITCHML)
-		return "--parent: expected with --policy switchml; with atp and esa, --server may "
-		       "name the next switch";
+	if (away && !fan_peer_is_none(&a->parent))
+		return "--parent: expected at the server, where jobs are completed, not with "
+		       "--server";
 	return NULL;
 }
 
-/* Routes lead past shared slots to homes elsewhere. */
+/* Routes lead past shared slots to aggregators elsewhere. */
 static const char *check_routes(const struct daemon_args *a)
 {
 	if (!a->name[0])
 		return a->routes ? "--routes: expected with --controller" : NULL;
 	if (a->policy != FAN_POLICY_ATP && a->policy != FAN_POLICY_ESA)
 		return "--controller: expected with --policy atp or esa";
-	if (a->home_slots || a->no_reminders)
-		return "--home-slots, --no-reminders: expected at the server, not with --controller";
-	return NULL;
-}
-
-static const char *check_parent(const struct daemon_args *a)
-{
-	if (fan_peer_is_none(&a->parent))
-		return a->siblings || a->index >= 0 ? "--siblings, --index: expected with --parent"
-						    : NULL;
-	if (!a->siblings || a->index < 0)
-		return "--parent: expected with --siblings N and --index I";
-	if (a->index >= a->siblings)
-		return "--index: expected less than --siblings";
+	if (a->aggregator_slots || a->no_reminders || a->ahead >= 0 ||
+	    !fan_peer_is_none(&a->parent))
+		return "--home-slots, --no-reminders, --ahead, --parent: expected at the server, not "
+		       "with --controller";
 	return NULL;
 }
 
@@ -112,10 +94,10 @@ static void fill_shared(struct fan_switchd_options *o, const struct daemon_args 
 	o->slots.quota = each(a->quota, a);
 	o->routed = a->name[0];
 	o->slots.routes = (uint16_t)(!a->name[0] ? 0 : a->routes ? a->routes : ROUTES_DEFAULT);
-	o->slots.options = (uint8_t)((a->free_early ? FAN_SHARED_FREE_EARLY : 0) |
-				     (a->no_preemption ? FAN_SHARED_NO_PREEMPTION : 0) |
-				     (a->no_ageing ? FAN_SHARED_NO_AGEING : 0) |
-				     (a->no_priorities ? FAN_SHARED_NO_PRIORITIES : 0));
+	o->slots.options = (uint8_t)((a->free_early ? FAN_SWITCH_FREE_EARLY : 0) |
+				     (a->no_preemption ? FAN_SWITCH_NO_PREEMPTION : 0) |
+				     (a->no_ageing ? FAN_SWITCH_NO_AGEING : 0) |
+				     (a->no_priorities ? FAN_SWITCH_NO_PRIORITIES : 0));
 }
 
 int cmd_switch(int argc, char **argv)
@@ -130,24 +112,24 @@ int cmd_switch(int argc, char **argv)
 	if (!why)
 		why = check_routes(&a);
 	if (!why)
-		why = check_parent(&a);
+		why = daemon_check_parent(&a);
 	if (why)
 		return daemon_wrong("switch", why);
 	bool shared = a.policy == FAN_POLICY_ATP || a.policy == FAN_POLICY_ESA;
+	bool here = fan_peer_is_none(&a.server) && !a.name[0]; /* jobs are completed */
+	bool alone = a.policy == POLICY_NONE || (a.policy == FAN_POLICY_SWITCHML && a.ahead > 0);
 	if (!a.slots)
-		a.slots = a.policy == POLICY_NONE ? (int)daemon_home_slots(&a) : 4096;
-	if (!a.home_slots)
-		a.home_slots = (int)daemon_home_slots(&a);
-	int e = daemon_fill("switch", &o, &a, (unsigned)(shared ? a.home_slots : a.slots));
-	if (!e && a.policy != FAN_POLICY_SWITCHML && fan_peer_is_none(&a.server))
+		a.slots = alone ? (int)daemon_aggregator_slots(&a) : 4096;
+	if (!a.aggregator_slots)
+		a.aggregator_slots = (int)daemon_aggregator_slots(&a);
+	int e = daemon_fill("switch", &o, &a, (unsigned)(shared ? a.aggregator_slots : a.slots));
+	if (!e && here && (a.policy != FAN_POLICY_SWITCHML || a.ahead > 0))
 		e = daemon_run_ahead("switch", &o, &a);
 	if (e)
 		return e;
 	if (shared)
 		fill_shared(&o, &a);
-	o.parent = a.parent;
-	o.core.siblings = (uint16_t)a.siblings;
-	o.core.index = (uint16_t)(a.index < 0 ? 0 : a.index);
+	daemon_set_parent(&o, &a);
 	o.mark_percent = a.mark >= 0 ? (unsigned)a.mark : shared ? FAN_SWITCHD_MARK_PERCENT : 0;
 	return daemon_run("switch", &o, &a, policies[a.policy]);
 }

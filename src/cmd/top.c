@@ -109,9 +109,9 @@ static void add_json(json_t *jobs, const struct fan_report *r, unsigned shard)
 	json_t *missing = json_array();
 
 	fan_line_escaped(&name, r->name, r->name_bytes);
-	for (unsigned i = 0; i < FAN_RANKS_MAX; i++)
-		if (fan_ranks_has(r->missing, i))
-			json_array_append_new(missing, json_integer(i));
+	for (unsigned i = fan_ranks_first(r->missing); i < FAN_RANKS_MAX;
+	     i = fan_ranks_next(r->missing, i + 1))
+		json_array_append_new(missing, json_integer((int)i));
 	json_t *j =
 		json_pack("{s:s, s:s, s:i, s:i, s:i, s:I, s:I, s:b, s:I, s:o}", "name", name.text,
 			  "state", fan_job_state_text(r->state), "shard", (int)shard, "ranks",
@@ -188,7 +188,7 @@ static void ask_slots(struct table *table, struct ask_talk *t, unsigned shard)
 
 	for (unsigned i = 0; i < FAN_JOBS_MAX && i < m.jobs; i++) {
 		const struct ask_question w = {
-			.type = FAN_TYPE_TALLY, .index = (uint16_t)i, .tallied = &m};
+			.topic = FAN_TOPIC_SLOTS, .index = (uint16_t)i, .tallied = &m};
 		if (ask_once(t, &w) != 1 || i >= m.jobs)
 			return;
 		if (!is_silent(table->a))
@@ -224,7 +224,7 @@ static int ask_shard(struct table *table, unsigned shard, unsigned *shards, char
 	}
 	for (unsigned i = 0; i < FAN_JOBS_MAX && i < r.jobs && !e; i++) {
 		const struct ask_question w = {
-			.type = FAN_TYPE_QUERY, .index = (uint16_t)i, .report = &r};
+			.topic = FAN_TOPIC_JOB, .index = (uint16_t)i, .report = &r};
 		e = ask_until(&t, &w);
 		if (e)
 			break;

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "args.h"
-#include "controller_ask.h"
-#include "core/limits.h"
+#include "cmd/controller/controller_ask.h"
+#include "core/base/limits.h"
 
 #define INDENT 2
 
@@ -68,7 +68,7 @@ static void print_links(const json_t *links)
 	}
 }
 
-/* Ranks of the part's entries at `at` whose parts go on to `next`, `depth` hops from home. */
+/* Ranks of the part's entries at `at` whose parts go on to `next`, `depth` hops from aggregator. */
 struct branch {
 	long long ranks, workers, summed;
 };
@@ -106,7 +106,7 @@ static bool is_first(const json_t *entries, size_t index)
 	return true;
 }
 
-/* Who sends to `next`, which is `depth` hops from home, and who sends to them. */
+/* Who sends to `next`, which is `depth` hops from aggregator, and who sends to them. */
 static void print_below(const json_t *entries, const char *next, long long depth)
 {
 	if (depth >= FAN_ROUTE_HOPS_MAX)

@@ -217,13 +217,14 @@ void fan_ctl_tick(struct fan_ctl *c, uint64_t now_ns)
 	ctl_node_tick(c);
 	ctl_link_tick(c);
 	ctl_job_tick(c);
-	if (!c->begun && (ctl_all_up(c) || now_ns >= c->start_ns + c->o.wait_ms * CTL_MS)) {
-		c->begun = true;
+	if (c->phase == CTL_GATHERING &&
+	    (ctl_all_up(c) || now_ns >= c->start_ns + c->o.wait_ms * CTL_MS)) {
+		c->phase = CTL_WATCHING;
 		ctl_plan_in(c, 0, "%s",
 			    ctl_all_up(c) ? "all daemons are there"
 					  : "enough was waited for daemons");
 	}
-	if (c->begun && now_ns >= c->plan_ns)
+	if (c->phase != CTL_GATHERING && now_ns >= c->plan_ns)
 		ctl_plan(c);
 	ctl_route_tick(c);
 }
@@ -238,7 +239,8 @@ uint64_t fan_ctl_deadline(const struct fan_ctl *c)
 	uint64_t due = least(ctl_node_deadline(c), ctl_route_deadline(c));
 
 	due = least(due, ctl_link_deadline(c));
-	due = least(due, c->begun ? c->plan_ns : c->start_ns + c->o.wait_ms * CTL_MS);
+	due = least(due,
+		    c->phase == CTL_GATHERING ? c->start_ns + c->o.wait_ms * CTL_MS : c->plan_ns);
 	for (uint32_t i = 0; i < FAN_CTL_CONNS_MAX; i++)
 		if (c->conn[i].kind == CTL_CONN_NEW)
 			due = least(due, c->conn[i].since_ns + FAN_CTL_NAMELESS_MS * CTL_MS);

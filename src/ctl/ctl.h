@@ -23,7 +23,7 @@
 #define FAN_CTL_NAMELESS_MS   10000  /* a connection has said by then whose it is */
 #define FAN_CTL_SETTLE_MS     20     /* after something went, until the plan is mended */
 #define FAN_CTL_COME_MS	      100    /* after something came */
-#define FAN_CTL_LINGER_MS     3000   /* routes of a home that was lost, for farewells */
+#define FAN_CTL_LINGER_MS     3000   /* routes of an aggregator that was lost, for farewells */
 #define FAN_CTL_ABSENT_MS     10000  /* a worker without a line keeps its old route for so long */
 #define FAN_CTL_HOLD_MS	      2000   /* a link that is heard again is used after so long... */
 #define FAN_CTL_HOLD_MAX_MS   64000  /* ...doubled each time that it goes down, up to this... */

@@ -3,8 +3,8 @@
 #ifndef FAN_CTL_PRIV_H
 #define FAN_CTL_PRIV_H
 
-#include "core/err.h"
-#include "core/limits.h"
+#include "core/base/err.h"
+#include "core/base/limits.h"
 #include "ctl.h"
 #include "plan/install.h"
 
@@ -44,13 +44,18 @@ struct ctl_node {
 /* ---- links ------------------------------------------------------------------------------ */
 
 /* As many as the topology has, in its order.  Both ends of those that are watched are daemons. */
+enum ctl_link_state {
+	CTL_LINK_UNWATCHED, /* an end is no daemon */
+	CTL_LINK_UP,
+	CTL_LINK_DOWN, /* plans do without it */
+};
+
 struct ctl_link {
 	uint32_t end[2]; /* nodes */
-	bool watched;
-	bool silent[2]; /* end i hears nothing of the other; both are up */
-	bool down;	/* it is planned without */
-	uint64_t since_ns;
-	uint64_t heard_ns; /* down: both ends hear each other since then; 0: they do not */
+	enum ctl_link_state state;
+	bool silent[2];	   /* end i hears nothing of the other; both are up */
+	uint64_t since_ns; /* in this state */
+	uint64_t heard_ns; /* DOWN: both ends hear each other since then; 0: they do not */
 	uint32_t flaps;	   /* times that it went down; forgotten after a calm */
 	double gbps;	   /* as the topology has it, less what it says is in use */
 	double load_gbps;  /* that others have of it, each way, as people say */
@@ -119,6 +124,13 @@ struct ctl_rank {
 	uint64_t absent_ns; /* it had one until then; 0: never */
 };
 
+enum ctl_job_state {
+	CTL_JOB_FREE,	  /* no worker knows its parts: the next plan may change them */
+	CTL_JOB_BOUND,	  /* workers have been told its parts: these stay, ways may change */
+	CTL_JOB_RESTORED, /* likewise, by an earlier controller: workers may name routes of it
+			   * that are unknown here */
+};
+
 struct ctl_job {
 	char name[FAN_TOPO_NAME_MAX + 1];
 	json_t *said; /* as the topology has it; NULL: it has ended, the place is free */
@@ -127,10 +139,9 @@ struct ctl_job {
 	struct ctl_rank *rank;
 	uint32_t servers;
 	uint32_t *server;
-	uint32_t life;	   /* times that it has begun again */
-	bool bound;	   /* workers have been told parts: these stay, ways may change */
+	uint32_t life; /* times that it has begun again */
+	enum ctl_job_state state;
 	bool announced;	   /* that its routes are there has been noted */
-	bool restored;	   /* it was planned by an earlier controller, whose state is known */
 	uint32_t restores; /* numbers to be used for its parts, once it can be planned... */
 	uint16_t restore[FAN_PARTS_MAX];
 	uint64_t rejoined[FAN_RANK_WORDS]; /* ...and ranks that go by these */
@@ -157,6 +168,20 @@ struct ctl_event {
 	char what[FAN_CTL_EVENT_BYTES];
 };
 
+enum ctl_phase {
+	CTL_GATHERING, /* it waits for daemons, and plans nothing */
+	CTL_WATCHING,  /* no plan is being made */
+	CTL_DRAFTING,  /* one is being made apart */
+};
+
+/* What a plan is for: each goal includes those before it. */
+enum ctl_goal {
+	CTL_MEND, /* replace what does not hold any more */
+	CTL_LOOK, /* and take better ways for running jobs, since load has changed: at most once in
+		   * FAN_CTL_LOOK_MS, unless a plan was given */
+	CTL_SEARCH, /* and take every better way, since people ask for it */
+};
+
 struct fan_ctl {
 	struct fan_ctl_options o;
 	uint64_t now_ns, start_ns;
@@ -173,18 +198,16 @@ struct fan_ctl {
 	char cause[FAN_CTL_EVENT_BYTES]; /* of it */
 	uint64_t changes;		 /* that asked for a plan, so far... */
 	uint64_t planned_changes;	 /* ...and when the plan being made began */
-	uint64_t look_ns;		 /* when running jobs' ways may be looked at again */
+	uint64_t look_ns;		 /* CTL_LOOK not before */
 	uint64_t plans;			 /* made so far */
 	uint64_t events;
 	struct ctl_event event[FAN_CTL_EVENTS_MAX];
 	uint32_t overtaken;   /* plans in a row that were of no use when they were made */
 	uint16_t last_number; /* of a route */
-	bool begun;	      /* the wait for all daemons is over */
-	bool given;	      /* jobs that nobody has joined keep their plan, too */
-	bool search;	      /* the next plan looks for better ways, too */
-	bool look_wanted;     /* load has changed since ways were looked at */
-	bool looking;	      /* the plan being made does */
-	bool planning;	      /* it is made apart */
+	enum ctl_phase phase;
+	enum ctl_goal wanted; /* of the next plan, once it may be */
+	enum ctl_goal goal;   /* of the plan being made */
+	bool given;	      /* a plan was given: jobs that no worker has joined keep it as well */
 };
 
 /* ctl.c */
@@ -277,8 +300,8 @@ void ctl_job_settle(struct fan_ctl *c, uint32_t job);
 /* Tell ranks that stay on the part's route at which rate it is planned now. */
 void ctl_job_pace(struct fan_ctl *c, const struct ctl_job *j, uint32_t part);
 
-/* A server is gone for good: jobs that have a home there begin again. */
-void ctl_job_lost_home(struct fan_ctl *c, uint32_t node);
+/* A server is gone for good: jobs that have an aggregator there begin again. */
+void ctl_job_lost_aggregator(struct fan_ctl *c, uint32_t node);
 void ctl_job_tick(struct fan_ctl *c);
 
 /* Its parts and their routes are no more; routes go in `ms`. */

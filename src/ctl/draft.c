@@ -49,7 +49,8 @@ static json_t *links_json(const struct ctl_draft *d)
 		const struct ctl_link *l = &d->c->link[i];
 		if (d->all_up)
 			json_array_append(list, link);
-		else if (!l->down && end_is_up(d, link, "a") && end_is_up(d, link, "b"))
+		else if (l->state != CTL_LINK_DOWN && end_is_up(d, link, "a") &&
+			 end_is_up(d, link, "b"))
 			json_array_append_new(list, ctl_load_on(link, l->load_gbps));
 	}
 	return list;
@@ -113,7 +114,7 @@ void ctl_add_trees(json_t *trees, json_t *assignments, const struct ctl_job *j)
 /* Is the job's plan to be kept, but for what is gone? */
 static bool keeps(const struct fan_ctl *c, const struct ctl_job *j)
 {
-	return j->trees && (j->bound || c->given);
+	return j->trees && (j->state != CTL_JOB_FREE || c->given);
 }
 
 static int load_kept(struct ctl_draft *d)
@@ -182,13 +183,13 @@ static int plan_others(struct ctl_draft *d)
 static int make_plan(struct ctl_draft *d)
 {
 	const struct fan_ctl *c = d->c;
-	bool others = false;
+	bool search = c->goal == CTL_SEARCH, others = false;
 	int err = load_kept(d);
 
 	d->t.results = true; /* they come back over these links, whatever papers count */
 	if (!err)
-		err = fan_replan_ways(&d->t, &c->o.plan, &d->p, c->search ? 1 : WORTH,
-				      c->search || (c->looking && !c->given));
+		err = fan_replan_ways(&d->t, &c->o.plan, &d->p, search ? 1 : WORTH,
+				      search || (c->goal == CTL_LOOK && !c->given));
 	for (uint32_t i = 0; i < d->t.jobs; i++)
 		others |= !err && !has_trees(&d->p, i);
 	if (others)
@@ -216,15 +217,16 @@ static uint32_t slots_to_share(const struct ctl_draft *d)
 /* Thread i of each daemon talks to thread i of the others. */
 static int check_shards(struct ctl_draft *d, const struct fan_install_part *part)
 {
-	const struct ctl_node *home = &d->c->node[d->map[part->server]];
+	const struct ctl_node *aggregator = &d->c->node[d->map[part->server]];
 
 	for (uint32_t i = 0; i < part->stops && !d->all_up; i++) {
 		const struct ctl_node *n = &d->c->node[d->map[d->in.stop[part->stop + i].node]];
-		if (n->shards != home->shards)
+		if (n->shards != aggregator->shards)
 			return fan_why_set(&d->why, FAN_E_CONFIG,
 					   "switch \"%s\" has %u threads and server \"%s\" %u: "
 					   "start all with the same --threads",
-					   n->name, n->shards, home->name, home->shards);
+					   n->name, n->shards, aggregator->name,
+					   aggregator->shards);
 	}
 	return FAN_OK;
 }
@@ -264,7 +266,7 @@ static int make_install(struct ctl_draft *d)
 	for (uint32_t i = 0; i < d->in.parts && !err; i++)
 		err = check_shards(d, &d->in.part[i]);
 	for (uint32_t j = 0; j < d->t.jobs && !err; j++)
-		if (d->c->job[d->job_of[j]].bound && !ctl_draft_fits_parts(d, j) &&
+		if (d->c->job[d->job_of[j]].state != CTL_JOB_FREE && !ctl_draft_fits_parts(d, j) &&
 		    !ctl_draft_restores(d, j))
 			err = fan_why_set(&d->why, FAN_E_CONFIG,
 					  "its workers go by other parts, and parts stay");

@@ -11,19 +11,9 @@
 #include "ctl_priv.h"
 #include "plan/topo_json.h"
 
-static bool has(const uint64_t *set, uint32_t rank)
-{
-	return set[rank / 64] >> rank % 64 & 1;
-}
-
-static void put(uint64_t *set, uint32_t rank)
-{
-	set[rank / 64] |= UINT64_C(1) << rank % 64;
-}
-
 /* ---- lines out ---------------------------------------------------------------------------- */
 
-/* What the part is called at its home.  Later lives must not meet members of earlier ones. */
+/* What the part is called at its aggregator.  Later lives must not meet members of earlier ones. */
 static void part_name(const struct ctl_job *j, uint32_t part, char *text)
 {
 	if (j->life)
@@ -67,9 +57,10 @@ static void tell_parts(struct fan_ctl *c, struct ctl_job *j, uint32_t rank)
 			 json_pack("{s{ss si so}}", "job", "name", j->name, "ranks", (int)j->ranks,
 				   "parts", parts_json(c, j, rank)));
 	r->told = CTL_TOLD_PARTS;
-	j->bound = true;
+	if (j->state == CTL_JOB_FREE)
+		j->state = CTL_JOB_BOUND;
 	for (uint32_t i = 0; i < j->parts; i++)
-		put(j->part[i].route->moved, rank);
+		fan_ranks_set(j->part[i].route->moved, rank);
 }
 
 static void tell_move(struct fan_ctl *c, const struct ctl_job *j, uint32_t part, uint32_t rank)
@@ -110,7 +101,7 @@ static void remove_old(struct fan_ctl *c, uint32_t job, uint32_t part)
 	if (now->state != CTL_READY)
 		return;
 	for (uint32_t r = 0; r < j->ranks; r++)
-		if (!has(now->moved, r) && holds(c, j, r))
+		if (!fan_ranks_has(now->moved, r) && holds(c, j, r))
 			return;
 	for (uint32_t i = 0; i < FAN_CTL_ROUTES_MAX; i++) {
 		struct ctl_route *old = c->route[i];
@@ -129,7 +120,7 @@ static void begin_route(struct fan_ctl *c, struct ctl_job *j, uint32_t part)
 	r->state = CTL_READY;
 	for (uint32_t rank = 0; rank < j->ranks; rank++)
 		if (j->rank[rank].conn != CTL_NONE && j->rank[rank].told == CTL_TOLD_PARTS &&
-		    !has(r->moved, rank)) {
+		    !fan_ranks_has(r->moved, rank)) {
 			tell_move(c, j, part, rank);
 			moving++;
 		}
@@ -143,7 +134,7 @@ void ctl_job_pace(struct fan_ctl *c, const struct ctl_job *j, uint32_t part)
 
 	for (uint32_t rank = 0; rank < j->ranks && r->state == CTL_READY; rank++)
 		if (j->rank[rank].conn != CTL_NONE && j->rank[rank].told == CTL_TOLD_PARTS &&
-		    has(r->moved, rank))
+		    fan_ranks_has(r->moved, rank))
 			tell_move(c, j, part, rank);
 }
 
@@ -211,7 +202,7 @@ static bool knows_routes(struct fan_ctl *c, uint32_t job, uint32_t rank, const j
 {
 	const struct ctl_job *j = &c->job[job];
 
-	if (json_array_size(routes) != j->parts || !j->bound || !j->parts)
+	if (json_array_size(routes) != j->parts || j->state == CTL_JOB_FREE || !j->parts)
 		return false;
 	for (uint32_t i = 0; i < j->parts; i++) {
 		json_int_t number = json_integer_value(json_array_get(routes, i));
@@ -220,8 +211,9 @@ static bool knows_routes(struct fan_ctl *c, uint32_t job, uint32_t rank, const j
 					      : NULL;
 		bool fits = r && r->job == job && r->part == i && r->state != CTL_LEAVING;
 		if (fits)
-			put(r->moved, rank);
-		else if (!j->restored) /* one that the controller before it was removing: move */
+			fan_ranks_set(r->moved, rank);
+		else if (j->state != CTL_JOB_RESTORED) /* one that the controller before it was
+							  removing: move */
 			return false;
 	}
 	return true;
@@ -238,7 +230,7 @@ static bool knows_restored(struct fan_ctl *c, uint32_t job, uint32_t rank, const
 	for (uint32_t i = 0; i < j->restores; i++)
 		same &= json_integer_value(json_array_get(routes, i)) == j->restore[i];
 	if (same)
-		put(j->rejoined, rank);
+		fan_ranks_set(j->rejoined, rank);
 	return true;
 }
 
@@ -256,7 +248,8 @@ static void rejoin(struct fan_ctl *c, struct ctl_job *j, uint32_t rank)
 {
 	j->rank[rank].told = CTL_TOLD_PARTS;
 	for (uint32_t i = 0; i < j->parts; i++)
-		if (j->part[i].route->state == CTL_READY && !has(j->part[i].route->moved, rank))
+		if (j->part[i].route->state == CTL_READY &&
+		    !fan_ranks_has(j->part[i].route->moved, rank))
 			tell_move(c, j, i, rank);
 }
 
@@ -304,7 +297,7 @@ static void take_moved(struct fan_ctl *c, uint32_t conn, const json_t *o)
 	if (part < 0 || part >= (json_int_t)j->parts ||
 	    route != (json_int_t)j->part[part].route->number)
 		return; /* it has been told to go on since */
-	put(j->part[part].route->moved, c->conn[conn].rank);
+	fan_ranks_set(j->part[part].route->moved, c->conn[conn].rank);
 	ctl_job_settle(c, c->conn[conn].job);
 }
 
@@ -349,7 +342,7 @@ void ctl_job_tick(struct fan_ctl *c)
 		if (late)
 			ctl_job_settle(c, i);
 		if (!any)
-			j->bound = false;
+			j->state = CTL_JOB_FREE;
 	}
 }
 
@@ -377,14 +370,14 @@ static void begin_again(struct fan_ctl *c, struct ctl_job *j, const char *why)
 	ctl_job_unplan(c, j, FAN_CTL_LINGER_MS);
 	snprintf(j->why, sizeof j->why, "%s", why);
 	j->life++;
-	j->bound = j->restored = false;
+	j->state = CTL_JOB_FREE;
 	j->restores = 0;
 	for (uint32_t r = 0; r < j->ranks; r++)
 		if (j->rank[r].told == CTL_TOLD_PARTS)
 			j->rank[r].told = CTL_TO_BE_TOLD_AGAIN;
 }
 
-void ctl_job_lost_home(struct fan_ctl *c, uint32_t node)
+void ctl_job_lost_aggregator(struct fan_ctl *c, uint32_t node)
 {
 	char why[FAN_WHY_BYTES];
 

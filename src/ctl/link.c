@@ -17,14 +17,17 @@ int ctl_link_load(struct fan_ctl *c, const struct fan_topo *t)
 	if (!c->link)
 		return FAN_E_NOMEM;
 	c->links = t->links;
-	for (uint32_t i = 0; i < t->links; i++)
+	for (uint32_t i = 0; i < t->links; i++) {
+		const struct fan_link *l = &t->link[i];
+		bool watched = t->node[l->a].kind != FAN_NODE_WORKER &&
+			       t->node[l->b].kind != FAN_NODE_WORKER;
 		c->link[i] = (struct ctl_link){
-			.end = {t->link[i].a, t->link[i].b},
-			.watched = t->node[t->link[i].a].kind != FAN_NODE_WORKER &&
-				   t->node[t->link[i].b].kind != FAN_NODE_WORKER,
+			.end = {l->a, l->b},
+			.state = watched ? CTL_LINK_UP : CTL_LINK_UNWATCHED,
 			.since_ns = c->now_ns,
-			.gbps = t->link[i].gbps - t->link[i].background_gbps,
+			.gbps = l->gbps - l->background_gbps,
 		};
+	}
 	return FAN_OK;
 }
 
@@ -58,7 +61,7 @@ static void age_lists(struct fan_ctl *c, uint32_t node)
 	for (uint32_t i = 0; i < c->links; i++) {
 		const struct ctl_link *l = &c->link[i];
 		unsigned end = end_of(l, node);
-		if (l->watched && end < 2)
+		if (l->state != CTL_LINK_UNWATCHED && end < 2)
 			age_list(&c->node[l->end[!end]]);
 	}
 }
@@ -78,9 +81,10 @@ void ctl_link_gone(struct fan_ctl *c, uint32_t node)
 		if (end_of(l, node) == 2)
 			continue;
 		l->silent[0] = l->silent[1] = false;
-		if (!l->down || c->now_ns - l->since_ns > FAN_CTL_BLAME_MS * CTL_MS)
+		if (l->state != CTL_LINK_DOWN ||
+		    c->now_ns - l->since_ns > FAN_CTL_BLAME_MS * CTL_MS)
 			continue;
-		l->down = false; /* it was the node that went, and this was seen first */
+		l->state = CTL_LINK_UP; /* it was the node that went, and this was seen first */
 		l->since_ns = c->now_ns;
 		l->flaps--;
 	}
@@ -93,7 +97,8 @@ static json_t *list_json(const struct fan_ctl *c, uint32_t node)
 	for (uint32_t i = 0; i < c->links && json_array_size(list) < FAN_CTL_BESIDE_MAX; i++) {
 		const struct ctl_link *l = &c->link[i];
 		unsigned end = end_of(l, node);
-		if (!l->watched || end == 2 || c->node[l->end[!end]].state != CTL_UP)
+		if (l->state == CTL_LINK_UNWATCHED || end == 2 ||
+		    c->node[l->end[!end]].state != CTL_UP)
 			continue;
 		const struct ctl_node *other = &c->node[l->end[!end]];
 		json_array_append_new(
@@ -140,7 +145,7 @@ void ctl_link_health(struct fan_ctl *c, uint32_t node, const json_t *health)
 	for (uint32_t i = 0; i < c->links; i++) {
 		struct ctl_link *l = &c->link[i];
 		unsigned end = end_of(l, node);
-		if (l->watched && end < 2)
+		if (l->state != CTL_LINK_UNWATCHED && end < 2)
 			l->silent[end] = c->node[l->end[!end]].state == CTL_UP &&
 					 names(silent, c->node[l->end[!end]].name);
 	}
@@ -162,7 +167,7 @@ static void go_down(struct fan_ctl *c, struct ctl_link *l)
 	const struct ctl_node *a = &c->node[l->end[0]], *b = &c->node[l->end[1]];
 	unsigned end = l->silent[0] ? 0 : 1;
 
-	l->down = true;
+	l->state = CTL_LINK_DOWN;
 	l->since_ns = c->now_ns;
 	l->heard_ns = 0;
 	l->flaps += l->flaps < UINT32_MAX;
@@ -177,7 +182,7 @@ static void come_up(struct fan_ctl *c, struct ctl_link *l)
 
 	ctl_note(c, "link %s-%s is back after %.1f s", a->name, b->name,
 		 (double)(c->now_ns - l->since_ns) / 1e9);
-	l->down = false;
+	l->state = CTL_LINK_UP;
 	l->since_ns = c->now_ns;
 	ctl_plan_in(c, FAN_CTL_COME_MS, "link %s-%s came back", a->name, b->name);
 }
@@ -186,7 +191,7 @@ static void judge(struct fan_ctl *c, struct ctl_link *l)
 {
 	bool bad = l->silent[0] || l->silent[1];
 
-	if (!l->down) {
+	if (l->state == CTL_LINK_UP) {
 		if (l->flaps && c->now_ns - l->since_ns >= FAN_CTL_CALM_MS * CTL_MS)
 			l->flaps = 0;
 		if (bad)
@@ -204,7 +209,7 @@ static void judge(struct fan_ctl *c, struct ctl_link *l)
 void ctl_link_tick(struct fan_ctl *c)
 {
 	for (uint32_t i = 0; i < c->links; i++)
-		if (c->link[i].watched)
+		if (c->link[i].state != CTL_LINK_UNWATCHED)
 			judge(c, &c->link[i]);
 	tell_lists(c);
 }
@@ -215,7 +220,7 @@ uint64_t ctl_link_deadline(const struct fan_ctl *c)
 
 	for (uint32_t i = 0; i < c->links; i++) {
 		const struct ctl_link *l = &c->link[i];
-		if (l->down && l->heard_ns && l->heard_ns + hold_ns(l) < due)
+		if (l->state == CTL_LINK_DOWN && l->heard_ns && l->heard_ns + hold_ns(l) < due)
 			due = l->heard_ns + hold_ns(l);
 	}
 	return due;
@@ -230,18 +235,16 @@ double ctl_link_back_s(const struct fan_ctl *c, const struct ctl_link *l)
 
 json_t *ctl_links_json(const struct fan_ctl *c)
 {
+	static const char *const states[] = {"not watched", "up", "down"};
 	json_t *list = json_array();
 
 	for (uint32_t i = 0; i < c->links; i++) {
 		const struct ctl_link *l = &c->link[i];
 		json_t *o = json_pack("{ss ss ss sf sI sf}", "a", c->node[l->end[0]].name, "b",
-				      c->node[l->end[1]].name, "state",
-				      l->down	   ? "down"
-				      : l->watched ? "up"
-						   : "not watched",
-				      "since_s", (double)(c->now_ns - l->since_ns) / 1e9, "flaps",
+				      c->node[l->end[1]].name, "state", states[l->state], "since_s",
+				      (double)(c->now_ns - l->since_ns) / 1e9, "flaps",
 				      (json_int_t)l->flaps, "load_gbps", l->load_gbps);
-		if (o && l->down && l->heard_ns)
+		if (o && l->state == CTL_LINK_DOWN && l->heard_ns)
 			json_object_set_new(o, "back_in_s", json_real(ctl_link_back_s(c, l)));
 		json_array_append_new(list, o);
 	}

@@ -26,7 +26,8 @@ static void set(struct fan_ctl *c, double *load, double gbps, const char *what)
 	if (same)
 		return;
 	*load = gbps;
-	c->look_wanted = true;
+	if (c->wanted == CTL_MEND)
+		c->wanted = CTL_LOOK;
 	ctl_note(c, "load on %s: %.4g Gb/s", what, gbps);
 	ctl_plan_in(c, (uint32_t)in_ms, "load on %s is %.4g Gb/s", what, gbps);
 }

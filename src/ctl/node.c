@@ -16,7 +16,7 @@ static void enter(struct fan_ctl *c, struct ctl_node *n, enum ctl_node_state sta
 	n->since_ns = c->now_ns;
 }
 
-/* It is of no use now.  Jobs with a home there are lost. */
+/* It is of no use now.  Jobs with an aggregator there are lost. */
 static void is_gone(struct fan_ctl *c, uint32_t node, const char *cause)
 {
 	struct ctl_node *n = &c->node[node];
@@ -29,7 +29,7 @@ static void is_gone(struct fan_ctl *c, uint32_t node, const char *cause)
 	ctl_link_gone(c, node);
 	ctl_plan_in(c, FAN_CTL_SETTLE_MS, "%s %s is gone", kind_text(n->kind), n->name);
 	if (n->kind == FAN_NODE_SERVER)
-		ctl_job_lost_home(c, node);
+		ctl_job_lost_aggregator(c, node);
 }
 
 /* ---- hello ------------------------------------------------------------------------------ */
@@ -184,7 +184,7 @@ void ctl_node_closed(struct fan_ctl *c, uint32_t node)
 	n->conn = CTL_NONE;
 	if (n->state != CTL_UP)
 		return;
-	if (n->kind == FAN_NODE_SERVER) /* a home that is lost costs more than a wait */
+	if (n->kind == FAN_NODE_SERVER) /* an aggregator that is lost costs more than a wait */
 		n->cut_ns = c->now_ns;
 	else
 		is_gone(c, node, "its line was cut");

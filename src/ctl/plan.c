@@ -277,9 +277,9 @@ static bool is_overtaken(const struct fan_ctl *c)
 /* The answer of a plan that is under way would be of no use: the next one begins at once. */
 static void give_up(struct fan_ctl *c)
 {
-	if (!c->planning)
+	if (c->phase != CTL_DRAFTING)
 		return;
-	c->planning = false;
+	c->phase = CTL_WATCHING;
 	c->overtaken++;
 	c->o.stop_apart(c->o.ctx);
 }
@@ -287,13 +287,13 @@ static void give_up(struct fan_ctl *c)
 /* What was wanted of the plan has been done, as far as it can be. */
 static void finish(struct fan_ctl *c)
 {
-	if (c->looking) {
-		c->look_wanted = false;
+	if (c->goal != CTL_MEND) {
+		c->wanted = CTL_MEND;
 		c->look_ns = c->now_ns + FAN_CTL_LOOK_MS * CTL_MS;
 	}
-	if (c->look_wanted && c->look_ns < c->plan_ns)
+	if (c->wanted == CTL_LOOK && c->look_ns < c->plan_ns)
 		c->plan_ns = c->look_ns;
-	c->search = c->looking = false;
+	c->goal = CTL_MEND;
 	c->overtaken = 0;
 	c->plans++;
 }
@@ -317,9 +317,9 @@ void ctl_plan(struct fan_ctl *c)
 	give_up(c);
 	c->plan_ns = UINT64_MAX;
 	c->planned_changes = c->changes;
-	c->looking = c->look_wanted && c->now_ns >= c->look_ns;
+	c->goal = c->wanted == CTL_LOOK && c->now_ns < c->look_ns ? CTL_MEND : c->wanted;
 	if (c->o.apart && c->overtaken < FAN_CTL_OVERTAKEN_MAX && c->o.apart(c->o.ctx))
-		c->planning = true;
+		c->phase = CTL_DRAFTING;
 	else
 		plan_here(c);
 }
@@ -329,9 +329,9 @@ void fan_ctl_planned(struct fan_ctl *c, uint64_t now_ns, const json_t *answer)
 	struct fan_why why = {""};
 
 	c->now_ns = now_ns;
-	if (!c->planning)
+	if (c->phase != CTL_DRAFTING)
 		return;
-	c->planning = false;
+	c->phase = CTL_WATCHING;
 	if (is_overtaken(c))
 		c->overtaken++;
 	else if (take_answer(c, answer, &why))

@@ -192,7 +192,7 @@ static json_t *ranks_json(const uint64_t *set)
 
 	for (uint32_t r = 0; r < FAN_RANKS_MAX; r++) {
 		uint32_t end = r;
-		while (end < FAN_RANKS_MAX && set[end / 64] >> end % 64 & 1)
+		while (end < FAN_RANKS_MAX && fan_ranks_has(set, end))
 			end++;
 		if (end == r)
 			continue;

@@ -20,8 +20,8 @@ static json_t *job_json(const struct ctl_job *j)
 	for (uint32_t i = 0; i < j->parts; i++)
 		json_array_append_new(routes, json_integer(j->part[i].route->number));
 	return json_pack("{ss si sb so sO sO}", "name", j->name, "life", (int)j->life, "bound",
-			 j->bound, "routes", routes, "trees", j->trees, "assignments",
-			 j->assignments);
+			 j->state != CTL_JOB_FREE, "routes", routes, "trees", j->trees,
+			 "assignments", j->assignments);
 }
 
 json_t *fan_ctl_state(const struct fan_ctl *c)
@@ -55,7 +55,7 @@ static bool read_numbers(struct ctl_job *j, const json_t *routes)
 static void restore(struct fan_ctl *c, struct ctl_job *j, const json_t *from)
 {
 	j->life = (uint32_t)json_integer_value(json_object_get(from, "life"));
-	j->bound = j->restored = true;
+	j->state = CTL_JOB_RESTORED;
 	json_decref(j->trees);
 	json_decref(j->assignments);
 	j->trees = json_incref(json_object_get(from, "trees"));
@@ -73,7 +73,7 @@ static void load_loads(struct fan_ctl *c, const json_t *loads)
 		if (ctl_load_set(c, json_array_get(loads, i), &why))
 			ctl_note(c, "loads[%zu] of an earlier controller: %s", i, why.text);
 	}
-	c->look_wanted = false; /* the plans that it left are of these loads */
+	c->wanted = CTL_MEND; /* the plans that it left are of these loads */
 }
 
 int ctl_state_load(struct fan_ctl *c, const json_t *state, struct fan_why *why)

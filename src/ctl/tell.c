@@ -55,15 +55,6 @@ static json_t *summed_at(const struct fan_ctl *c, const struct ctl_route *r)
 	return list;
 }
 
-static uint32_t count_ranks(const uint64_t *set)
-{
-	uint32_t n = 0;
-
-	for (uint32_t r = 0; r < FAN_RANKS_MAX; r++)
-		n += (uint32_t)(set[r / 64] >> r % 64 & 1);
-	return n;
-}
-
 /* What switches know of the route. */
 static json_t *entries_json(const struct fan_ctl *c, const struct ctl_route *r)
 {
@@ -73,19 +64,14 @@ static json_t *entries_json(const struct fan_ctl *c, const struct ctl_route *r)
 		for (uint32_t k = 0; k < r->stop[s].entries; k++) {
 			const struct ctl_entry *e = &r->stop[s].entry[k];
 			json_array_append_new(
-				list,
-				json_pack("{ss ss? ss si si sb}", "at",
-					  c->node[r->stop[s].node].name, "from",
-					  e->from == CTL_NONE ? NULL : c->node[e->from].name,
-					  "next", c->node[e->next].name, "depth", (int)e->depth,
-					  "ranks", (int)count_ranks(e->ranks), "sums", e->sums));
+				list, json_pack("{ss ss? ss si si sb}", "at",
+						c->node[r->stop[s].node].name, "from",
+						e->from == CTL_NONE ? NULL : c->node[e->from].name,
+						"next", c->node[e->next].name, "depth",
+						(int)e->depth, "ranks",
+						(int)fan_ranks_count(e->ranks), "sums", e->sums));
 		}
 	return list;
-}
-
-static uint32_t count_moved(const struct ctl_route *r)
-{
-	return count_ranks(r->moved);
 }
 
 static json_t *part_json(const struct fan_ctl *c, const struct ctl_job *j, uint32_t part)
@@ -96,8 +82,8 @@ static json_t *part_json(const struct fan_ctl *c, const struct ctl_job *j, uint3
 	return json_pack("{si si ss sf sf si si ss so so}", "number", (int)part, "route",
 			 (int)p->route->number, "server", c->node[p->server].name, "share",
 			 p->share, "gbps", p->gbps, "ranks", (int)j->ranks, "moved",
-			 (int)count_moved(p->route), "state", words[p->route->state], "summed_at",
-			 summed_at(c, p->route), "entries", entries_json(c, p->route));
+			 (int)fan_ranks_count(p->route->moved), "state", words[p->route->state],
+			 "summed_at", summed_at(c, p->route), "entries", entries_json(c, p->route));
 }
 
 static uint32_t count_joined(const struct ctl_job *j)
@@ -200,7 +186,7 @@ static void say_job(struct text *t, const struct fan_ctl *c, const struct ctl_jo
 	for (uint32_t i = 0; i < j->parts; i++) {
 		const struct ctl_part *p = &j->part[i];
 		say(t, "  part %u: %.2f %% to %s by route %u, %u ranks on it, ", i, 100 * p->share,
-		    c->node[p->server].name, p->route->number, count_moved(p->route));
+		    c->node[p->server].name, p->route->number, fan_ranks_count(p->route->moved));
 		say_sums(t, c, p->route);
 		say(t, "\n");
 	}
@@ -212,12 +198,12 @@ static void say_lacks(struct text *t, const struct fan_ctl *c)
 	for (uint32_t i = 0; i < c->links; i++) {
 		const struct ctl_link *l = &c->link[i];
 		const char *a = c->node[l->end[0]].name, *b = c->node[l->end[1]].name;
-		if (l->down)
+		if (l->state == CTL_LINK_DOWN)
 			say(t, "link %s-%s: down for %.1f s, %u times of late", a, b,
 			    (double)(c->now_ns - l->since_ns) / SECOND, l->flaps);
-		if (l->down && l->heard_ns)
+		if (l->state == CTL_LINK_DOWN && l->heard_ns)
 			say(t, "; used again in %.1f s", ctl_link_back_s(c, l));
-		if (l->down)
+		if (l->state == CTL_LINK_DOWN)
 			say(t, "\n");
 		if (l->load_gbps > 0)
 			say(t, "link %s-%s: others use %.4g Gb/s\n", a, b, l->load_gbps);
@@ -251,7 +237,7 @@ static void say_route(struct text *t, const struct fan_ctl *c, const struct ctl_
 		for (uint32_t k = 0; k < r->stop[s].entries; k++) {
 			const struct ctl_entry *e = &r->stop[s].entry[k];
 			say(t, "    %s: %u ranks from %s, %s, to %s\n",
-			    c->node[r->stop[s].node].name, count_ranks(e->ranks),
+			    c->node[r->stop[s].node].name, fan_ranks_count(e->ranks),
 			    e->from == CTL_NONE ? "workers" : c->node[e->from].name,
 			    e->sums ? "summed" : "passed on", c->node[e->next].name);
 		}
@@ -342,7 +328,7 @@ static void order_load(struct text *t, struct fan_ctl *c, const json_t *load)
 static void order_replan(struct text *t, struct fan_ctl *c)
 {
 	c->given = false;
-	c->search = true;
+	c->wanted = CTL_SEARCH;
 	ctl_plan_in(c, 0, "it was asked for");
 	say(t, "ok\n");
 }

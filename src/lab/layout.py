@@ -16,7 +16,7 @@ Beside it is a management network that is not shaped, a bridge in the controller
 What a server takes in is the rate of the link towards it, if that is less than the link's, and
 what a worker sends that of the link from it.  What a switch can sum is a token bucket through
 which those parts pass, and only those, that the plan has summed there: filters at the switch's
-interfaces know them by type, route, sender and rank (protocol.md), and redirect them to an ifb.
+interfaces know them by type, route, sender and rank (doc/protocol), and redirect them to an ifb.
 """
 
 import json
@@ -27,7 +27,7 @@ PORT = 7000
 BLOCK = 250  # nodes in one /24
 
 PAYLOAD = 1408
-HEAD = 32
+HEAD = 36
 FRAME = 42  # UDP, IP and Ethernet, as tc counts
 WIRE = (PAYLOAD + HEAD + FRAME) / PAYLOAD  # bytes on a link for each byte of gradient
 
@@ -39,9 +39,9 @@ QUEUE = "parent 1:1 handle 2: pfifo limit %d" % QUEUE_FRAMES
 
 SIM_ELEMENTS, SIM_WINDOW, SIM_DELAY_US = 1600000, 64, 2
 
-# Of a packet, from its IP header on (protocol.md, section 3).
-AT_TYPE, AT_FLAGS, AT_ROUTE, AT_SENDER = 29, 30, 34, 40
-DATA, PARTIAL = 1, 1 << 7
+# Of a packet, from its IP header on (doc/protocol/base.md, section 3).
+AT_TYPE, AT_ROUTE, AT_SENDER = 29, 34, 40
+DATA = 1
 
 
 class LabError(Exception):
@@ -193,7 +193,7 @@ class Layout:
                 lines.append(
                     "filter add dev %s parent ffff: protocol ip prio 1 u32 "
                     "match ip protocol 17 0xff match ip src %s/32 match ip dst %s/32 "
-                    "match u8 %#x 0xff at %d match u8 0 %#x at %d match u16 %#x 0xffff at %d "
+                    "match u8 %#x 0xff at %d match u16 %#x 0xffff at %d "
                     "match u16 %#x 0xffff at %d action mirred egress redirect dev ifb0"
                     % (
                         end.interface,
@@ -201,8 +201,6 @@ class Layout:
                         node.address,
                         DATA,
                         AT_TYPE,
-                        PARTIAL,
-                        AT_FLAGS,
                         swapped(route),
                         AT_ROUTE,
                         swapped(rank),

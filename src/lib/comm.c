@@ -134,28 +134,28 @@ static int open_all(struct fanin_comm *c, const struct fanin_options *options)
 }
 
 /* With the lock held, but for the call: tell who waits what for. */
-static void tell_wait(struct fanin_comm *c, const struct fanin_options *o)
+static void tell_wait(struct fanin_comm *c)
 {
 	char text[FAN_FAULT_TEXT_BYTES];
 	memcpy(text, c->wait_text, sizeof text);
 	pthread_mutex_unlock(&c->lock);
 	if (*text)
-		o->waiting(o->waiting_arg, text);
+		c->cfg.waiting(c->cfg.waiting_arg, text);
 	pthread_mutex_lock(&c->lock);
 }
 
-static void wait_ready(struct fanin_comm *c, const struct fanin_options *o)
+static void wait_ready(struct fanin_comm *c)
 {
 	uint64_t at_ns = fan_clock_ns() + FAN_COMM_NOTE_FIRST_MS * FAN_MS;
 	pthread_mutex_lock(&c->lock);
 	while (!c->ready && !atomic_load(&c->error)) {
 		struct timespec t = {.tv_sec = (time_t)(at_ns / (1000 * FAN_MS)),
 				     .tv_nsec = (long)(at_ns % (1000 * FAN_MS))};
-		if (!o->waiting) {
+		if (!c->cfg.waiting) {
 			pthread_cond_wait(&c->changed, &c->lock);
 		} else if (pthread_cond_timedwait(&c->changed, &c->lock, &t) == ETIMEDOUT) {
 			at_ns = fan_clock_ns() + FAN_COMM_NOTE_MS * FAN_MS;
-			tell_wait(c, o);
+			tell_wait(c);
 		}
 	}
 	pthread_mutex_unlock(&c->lock);
@@ -171,7 +171,7 @@ int fan_comm_create(const struct fanin_options *options, struct fanin_comm **com
 	int e = open_all(c, options);
 	if (e)
 		return e;
-	wait_ready(c, options);
+	wait_ready(c);
 	return atomic_load(&c->error);
 }
 

@@ -8,9 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/err.h"
-#include "core/partial.h"
+#include "core/base/err.h"
+#include "core/wire/partial.h"
 #include "rendezvous.h"
+#include "sized.h"
 
 #define IP_UDP_BYTES  48 /* headers of IPv6 and UDP */
 #define NAME_BYTES    48 /* "FANIN_TIMEOUT_MS", "options.timeout_ms" */
@@ -18,62 +19,65 @@
 #define KEYS	      (sizeof keys / sizeof keys[0])
 #define UNSET	      (-1)
 
-/* One option.  Texts have a capacity, numbers a range, choices their words, whose index
- * is the value. */
+/* One option: a row is all that a new one needs, beside its fields in the two structs.  Texts have
+ * a capacity, numbers a range, choices their words, whose index is the value. */
 struct key {
-	const char *name;
-	size_t at;	   /* in struct fan_config */
-	size_t field;	   /* in struct fanin_options */
-	size_t text_bytes; /* texts: of the destination; else 0 */
+	const char *name;	/* in the INI file; in capitals behind FANIN_, the variable */
+	const char *field_name; /* in struct fanin_options... */
+	size_t field;		/* ...and where it is there */
+	size_t at;		/* in struct fan_config */
+	size_t text_bytes;	/* texts: of the destination; otherwise 0 */
 	int min, max;
+	int preset;		  /* its default; texts: none */
+	int unset;		  /* what the field holds if it is not given; texts: NULL.  0 in
+				   * options later than version 0.1: sized.h */
 	const char *const *words; /* ended by NULL; NULL: a number */
 };
 
 static const char *const mode_words[] = {"native", "fixed", NULL};
 static const char *const wire_words[] = {"float32", "float16", "bfloat16", NULL};
-static const char *const congestion_words[] = {"aimd", "a2tp", NULL};
 
+#define PLACES(f) #f, offsetof(struct fanin_options, f), offsetof(struct fan_config, f)
 #define TEXT(n, f)                                                                                 \
 	{                                                                                          \
-#n, offsetof(struct fan_config, f), offsetof(struct fanin_options, f),             \
-			sizeof(((struct fan_config *)0)->f), 0, 0, NULL                            \
+#n, PLACES(f), sizeof(((struct fan_config *)0)->f), 0, 0, 0, 0, NULL               \
 	}
-#define NUMBER(n, lo, hi)                                                                          \
+#define NUMBER(n, lo, hi, preset)                                                                  \
 	{                                                                                          \
-#n, offsetof(struct fan_config, n), offsetof(struct fanin_options, n), 0, lo, hi,  \
-			NULL                                                                       \
+#n, PLACES(n), 0, lo, hi, preset, UNSET, NULL                                      \
 	}
 #define CHOICE(n, words)                                                                           \
 	{                                                                                          \
-#n, offsetof(struct fan_config, n), offsetof(struct fanin_options, n), 0, 0,       \
-			(int)(sizeof words / sizeof words[0]) - 2, words                           \
+#n, PLACES(n), 0, 0, (int)(sizeof words / sizeof words[0]) - 2, 0, UNSET, words    \
 	}
 
 static const struct key keys[] = {
 	TEXT(switch, switch_addr),
 	TEXT(job, job),
-	NUMBER(rank, 0, FAN_RANKS_MAX - 1),
-	NUMBER(ranks, 2, FAN_RANKS_MAX),
-	NUMBER(mtu, FAN_CONFIG_MTU_MIN, 9000),
-	NUMBER(window, 0, FAN_WINDOW_MAX),
-	NUMBER(timeout_ms, 100, 86400000),
-	NUMBER(alive_ms, FAN_ALIVE_MIN_MS, FAN_ALIVE_MAX_MS),
+	NUMBER(rank, 0, FAN_RANKS_MAX - 1, UNSET),
+	NUMBER(ranks, 2, FAN_RANKS_MAX, UNSET),
+	NUMBER(mtu, FAN_CONFIG_MTU_MIN, 9000, 1500),
+	NUMBER(window, 0, FAN_WINDOW_MAX, 0),
+	NUMBER(timeout_ms, 100, 86400000, 30000),
+	NUMBER(alive_ms, FAN_ALIVE_MIN_MS, FAN_ALIVE_MAX_MS, FAN_ALIVE_MS),
 	CHOICE(mode, mode_words),
 	CHOICE(wire, wire_words),
-	NUMBER(multicast, 0, 1),
-	NUMBER(checksum, 0, 1),
-	NUMBER(narrow, 0, 1),
-	NUMBER(plain_udp, 0, 1),
-	NUMBER(priority, 0, 255),
-	NUMBER(ahead, 0, FAN_AHEAD_MAX),
-	NUMBER(cache, 0, FAN_CACHE_MAX),
-	CHOICE(congestion, congestion_words),
+	NUMBER(multicast, 0, 1, 1),
+	NUMBER(checksum, 0, 1, 0),
+	NUMBER(narrow, 0, 1, 0),
+	NUMBER(plain_udp, 0, 1, 0),
+	NUMBER(priority, 0, 255, 0),
+	NUMBER(ahead, 0, FAN_AHEAD_MAX, 0),
+	NUMBER(cache, 0, FAN_CACHE_MAX, 0),
 	TEXT(server, server_addr),
 	TEXT(controller, controller_addr),
-	NUMBER(pace, 0, 1000),
-	NUMBER(rto_min_ms, 1, FAN_CONFIG_RTO_MIN_MAX_MS),
+	NUMBER(pace, 0, 1000, FAN_CONFIG_PACE),
+	NUMBER(rto_min_ms, 1, FAN_CONFIG_RTO_MIN_MAX_MS, 0), /* 0: by `ahead` */
 };
-enum { KEY_SWITCH = 0, KEY_RANK = 2, KEY_RANKS = 3, KEY_SERVER = 18, KEY_CONTROLLER = 19 };
+_Static_assert(KEYS <= 32, "a bit each in struct load");
+_Static_assert(offsetof(struct fanin_options, reserved) + sizeof(int) ==
+		       sizeof(struct fanin_options),
+	       "sized.h: no padding at the end");
 
 /* Where all texts of errors and the values taken so far are. */
 struct load {
@@ -171,28 +175,36 @@ static int take_field(struct load *l, unsigned i, const struct fanin_options *o)
 			return FAN_OK;
 	} else {
 		memcpy(&value, field, sizeof value);
-		if (value == UNSET)
+		if (value == k->unset)
 			return FAN_OK;
 		bool word = k->words && value >= k->min && value <= k->max;
 		snprintf(text, sizeof text, "%d", value);
 		given = word ? k->words[value] : text;
 	}
-	snprintf(where, sizeof where, "options.%s%s", k->name,
-		 i == KEY_SWITCH || i == KEY_SERVER || i == KEY_CONTROLLER ? "_addr" : "");
+	snprintf(where, sizeof where, "options.%s", k->field_name);
 	return take(l, i, given, where) ? FAN_E_INVALID : FAN_OK;
 }
 
-static int take_fields(struct load *l, const struct fanin_options *o)
+static int take_fields(struct load *l, const struct fanin_options *given)
 {
-	int e = FAN_OK;
-	if (o->size != sizeof *o) {
+	static const struct fan_sized kind = {.known = sizeof(struct fanin_options),
+					      .least = offsetof(struct fanin_options, mtu),
+					      .init = "FANIN_OPTIONS_INIT"};
+	struct fanin_options o = FANIN_OPTIONS_INIT;
+	int e = fan_sized_take(&o, &kind, given, l->why, l->why_bytes);
+	if (e)
+		return e;
+	if (o.reserved) {
 		snprintf(l->why, l->why_bytes,
-			 "options.size: %zu: expected %zu: set the options with FANIN_OPTIONS_INIT",
-			 o->size, sizeof *o);
+			 "options.reserved: \"%d\": expected 0: set the options with "
+			 "FANIN_OPTIONS_INIT",
+			 o.reserved);
 		return FAN_E_INVALID;
 	}
+	l->c->waiting = o.waiting;
+	l->c->waiting_arg = o.waiting_arg;
 	for (unsigned i = 0; i < KEYS && !e; i++)
-		e = take_field(l, i, o);
+		e = take_field(l, i, &o);
 	return e;
 }
 
@@ -214,6 +226,24 @@ static int take_variables(struct load *l)
 	return FAN_OK;
 }
 
+/* The row that fills in the field `at` bytes into struct fan_config. */
+static unsigned key_at(size_t at)
+{
+	unsigned i = 0;
+	while (i < KEYS && keys[i].at != at)
+		i++;
+	return i;
+}
+
+/* KEYS: none. */
+static unsigned key_named(const char *name)
+{
+	unsigned i = 0;
+	while (i < KEYS && strcmp(keys[i].name, name))
+		i++;
+	return i;
+}
+
 /* Rank and size from the first launcher that set both, unless both are known. */
 static int take_launcher(struct load *l)
 {
@@ -222,40 +252,49 @@ static int take_launcher(struct load *l)
 		{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
 		{"SLURM_PROCID", "SLURM_NTASKS"},
 	};
+	unsigned key_rank = key_at(offsetof(struct fan_config, rank));
+	unsigned key_ranks = key_at(offsetof(struct fan_config, ranks));
 	for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
 		const char *rank = getenv(pairs[i][0]), *ranks = getenv(pairs[i][1]);
 		if (!rank || !*rank || !ranks || !*ranks)
 			continue;
 		int e = FAN_OK;
-		if (!(l->set & 1u << KEY_RANK))
-			e = take(l, KEY_RANK, rank, pairs[i][0]);
-		if (!e && !(l->set & 1u << KEY_RANKS))
-			e = take(l, KEY_RANKS, ranks, pairs[i][1]);
+		if (!(l->set & 1u << key_rank))
+			e = take(l, key_rank, rank, pairs[i][0]);
+		if (!e && !(l->set & 1u << key_ranks))
+			e = take(l, key_ranks, ranks, pairs[i][1]);
 		return e;
 	}
 	return FAN_OK;
 }
 
+/* "switch, job, ... or rto_min_ms". */
+static void all_names(char *text, size_t bytes)
+{
+	size_t used = 0;
+	for (unsigned i = 0; i < KEYS && used < bytes; i++)
+		used += (size_t)snprintf(text + used, bytes - used, "%s%s",
+					 !i		? ""
+					 : i < KEYS - 1 ? ", "
+							: " or ",
+					 keys[i].name);
+}
+
 static int ini_line(void *user, const char *section, const char *name, const char *value)
 {
 	struct load *l = user;
-	char where[FAN_CONFIG_WHY_BYTES];
-	unsigned i = 0;
+	char where[FAN_CONFIG_WHY_BYTES], names[FAN_CONFIG_WHY_BYTES / 2];
 	if (l->failed || strcmp(section, "worker"))
 		return 1;
-	while (i < KEYS && strcmp(keys[i].name, name))
-		i++;
-	snprintf(where, sizeof where, "%.200s:%d: %.32s", l->file, l->line, name);
+	unsigned i = key_named(name);
+	snprintf(where, sizeof where, "%.160s:%d: %.32s", l->file, l->line, name);
 	if (i < KEYS && !take(l, i, value, where))
 		return 1;
-	if (i == KEYS)
-		snprintf(
-			l->why, l->why_bytes,
-			"%s: unknown key in [worker]: expected switch, job, rank, ranks, mtu, "
-			"window, timeout_ms, alive_ms, mode, wire, multicast, checksum, narrow, "
-			"plain_udp, priority, ahead, cache, congestion, server, controller, pace or "
-			"rto_min_ms",
-			where);
+	if (i == KEYS) {
+		all_names(names, sizeof names);
+		snprintf(l->why, l->why_bytes, "%s: unknown key in [worker]: expected %s", where,
+			 names);
+	}
 	l->failed = true;
 	return 0;
 }
@@ -296,18 +335,14 @@ static int take_file(struct load *l)
 static void defaults(struct fan_config *c)
 {
 	memset(c, 0, sizeof *c);
+	for (unsigned i = 0; i < KEYS; i++)
+		if (!keys[i].text_bytes)
+			memcpy((char *)c + keys[i].at, &keys[i].preset, sizeof keys[i].preset);
 	memcpy(c->job, "default", sizeof "default");
 	fan_rendezvous_job(c->job);
-	c->rank = UNSET;
-	c->ranks = UNSET;
-	c->mtu = 1500;
-	c->timeout_ms = 30000;
-	c->alive_ms = FAN_ALIVE_MS;
-	c->multicast = 1;
-	c->pace = FAN_CONFIG_PACE;
 }
 
-/* What no single option shows. */
+/* Options that are right one by one, but not together. */
 static int check_whole(const struct fan_config *c, char *why, size_t bytes)
 {
 	if (c->rank == UNSET || c->ranks == UNSET)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* config.h - the options of a communicator, after all places that may set them were asked.
+/* config.h - the options of a communicator, from every place that may set them.
  *
  * From the strongest: fields of struct fanin_options, FANIN_* variables, the launcher's
  * variables (rank and ranks only), section [worker] of the INI file FANIN_CONFIG, the
@@ -10,7 +10,7 @@
 #include <fanin.h>
 #include <stdint.h>
 
-#include "core/limits.h"
+#include "core/base/limits.h"
 
 #define FAN_CONFIG_SWITCH_MAX	  255 /* bytes of "HOST:PORT" */
 #define FAN_CONFIG_MTU_MIN	  576
@@ -38,19 +38,22 @@ struct fan_config {
 	int pace;		/* percent of the planned rate; 0: as fast as windows allow */
 	int priority;		/* 0: by what the job has left to send */
 	int ahead, cache;	/* fragments per shard; 0: none */
-	int congestion;		/* enum fanin_congestion */
 	uint16_t payload_bytes; /* of a full fragment, follows from mtu */
+	void (*waiting)(void *arg, const char *text); /* as in struct fanin_options */
+	void *waiting_arg;
 };
 
-/* Fill in `*c` from `*o` and the environment.
+/* Fill in `*c` from `*o`, whose size may be another version's (sized.h), and the environment.
  *
- * FAN_OK; FAN_E_INVALID for a wrong field; FAN_E_CONFIG for a wrong variable or line.
- * Then `why`, `bytes` bytes, says where (file and line, variable or field), what was
- * found and what was expected. */
+ * FAN_E_INVALID  a wrong field
+ * FAN_E_CONFIG   a wrong variable or line
+ *
+ * On error `why`, `bytes` bytes, gives the place (file and line, variable or field), what was
+ * found there and what was expected. */
 int fan_config_load(struct fan_config *c, const struct fanin_options *o, char *why, size_t bytes);
 
-/* The same for one who needs some of it only: nothing has to be set, and options that do
- * not go together are not looked for. */
+/* The same for a caller that needs some options only: none has to be set, and options that do
+ * not go together are no error. */
 int fan_config_load_part(struct fan_config *c, const struct fanin_options *o, char *why,
 			 size_t bytes);
 

@@ -2,14 +2,16 @@
 /* embedded.c - a switch inside the process of a library's user: src/net/switchd behind
  * the public calls. */
 #include <fanin.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "config.h"
-#include "core/err.h"
+#include "core/base/err.h"
 #include "forks.h"
 #include "net/switchd.h"
 #include "net/udp.h"
+#include "sized.h"
 
 #define ADDRESS_BYTES 80
 #define LISTEN	      "127.0.0.1:0" /* where nobody says */
@@ -19,6 +21,10 @@ struct fanin_switch {
 	unsigned forks; /* fan_forks() when started */
 	char address[ADDRESS_BYTES];
 };
+
+_Static_assert(offsetof(struct fanin_switch_options, multicast) + sizeof(int) ==
+		       sizeof(struct fanin_switch_options),
+	       "sized.h: no padding at the end");
 
 /* A number that is left open or lies in its range. */
 static bool fits(const char *name, int value, int min, int max, char *why)
@@ -60,18 +66,17 @@ static int configure(struct fan_switchd_options *d, const struct fanin_switch_op
 	return FAN_OK;
 }
 
-static int start(const struct fanin_switch_options *o, struct fanin_switch **started, char *why)
+static int start(const struct fanin_switch_options *given, struct fanin_switch **started, char *why)
 {
+	static const struct fan_sized kind = {.known = sizeof(struct fanin_switch_options),
+					      .least = offsetof(struct fanin_switch_options, slots),
+					      .init = "FANIN_SWITCH_OPTIONS_INIT"};
+	struct fanin_switch_options o = FANIN_SWITCH_OPTIONS_INIT;
 	struct fan_switchd_options d;
 
-	if (o->size != sizeof *o) {
-		snprintf(why, FAN_CONFIG_WHY_BYTES,
-			 "options.size: %zu: expected %zu: set the options with "
-			 "FANIN_SWITCH_OPTIONS_INIT",
-			 o->size, sizeof *o);
-		return FAN_E_INVALID;
-	}
-	int e = configure(&d, o, why);
+	int e = fan_sized_take(&o, &kind, given, why, FAN_CONFIG_WHY_BYTES);
+	if (!e)
+		e = configure(&d, &o, why);
 	if (e)
 		return e;
 	struct fanin_switch *s = calloc(1, sizeof *s);

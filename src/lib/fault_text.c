@@ -36,11 +36,9 @@ unsigned fan_fault_ranks_text(char *text, size_t bytes, const uint64_t *ranks)
 {
 	enum { ROOM_FOR_MORE = 16 }; /* ", 200-210, ..." and its zero */
 	struct text t = {text, bytes, 0};
-	unsigned count = 0;
+	unsigned count = fan_ranks_count(ranks);
 	bool cut = false;
 	*text = '\0';
-	for (unsigned r = 0; r < FAN_RANKS_MAX; r++)
-		count += fan_ranks_has(ranks, r);
 	if (count)
 		add(&t, count == 1 ? "rank" : "ranks");
 	const char *comma = " ";

@@ -4,7 +4,7 @@
 #ifndef FAN_LIB_FAULT_TEXT_H
 #define FAN_LIB_FAULT_TEXT_H
 
-#include "core/worker.h"
+#include "core/worker/worker.h"
 
 #define FAN_FAULT_TEXT_BYTES 512 /* enough for every sentence; longer lists end in "..." */
 

@@ -91,7 +91,7 @@ static void say_hello(struct fanin_comm *c)
 		say(c, text, n);
 }
 
-/* Do all lanes of part `k` go by its route, as far as the home has told? */
+/* Do all lanes of part `k` go by its route, as far as the aggregator has told? */
 static bool has_moved(const struct fanin_comm *c, unsigned k)
 {
 	for (unsigned i = 0; i < c->lanes; i++) {
@@ -161,8 +161,8 @@ static bool is_same(const struct fanin_comm *c, const struct fan_told *o)
 	for (unsigned k = 0; k < c->parts && same; k++) {
 		const struct fan_job_part *a = &c->part[k], *b = &o->part[k];
 		same = !strcmp(a->name, b->name) && a->from == b->from && a->to == b->to &&
-		       (fan_peer_is_none(&a->home) || fan_peer_is_none(&b->home) ||
-			fan_peer_equal(&a->home, &b->home));
+		       (fan_peer_is_none(&a->aggregator) || fan_peer_is_none(&b->aggregator) ||
+			fan_peer_equal(&a->aggregator, &b->aggregator));
 	}
 	return same;
 }

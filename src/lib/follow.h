@@ -22,7 +22,7 @@ struct fan_follow {
 	bool on;		    /* there is a controller */
 	bool news;		    /* its socket has reported */
 	bool told;		    /* it has told the parts */
-	bool moving[FAN_PARTS_MAX]; /* and it waits to hear that the home knows the route */
+	bool moving[FAN_PARTS_MAX]; /* and it waits to hear that the aggregator knows the route */
 	unsigned movings;
 	uint64_t behind_ns; /* when lanes that are not where they should be try it; UINT64_MAX: none
 			     */

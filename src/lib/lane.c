@@ -294,14 +294,13 @@ static unsigned tick_room(const struct fan_lane *l)
 /* `out` is about to go.  False: that is all for now. */
 static bool use_pace(struct fan_lane *l, const struct fan_out *out, uint64_t now_ns)
 {
-	uint32_t head =
-		ip_packet_bytes(l) - l->packet_bytes + FAN_HEAD_BYTES + FAN_LANE_FRAME_BYTES;
+	uint32_t lower = ip_packet_bytes(l) - l->packet_bytes + FAN_LANE_FRAME_BYTES;
 	uint64_t since_ns = now_ns > FAN_LANE_CREDIT_NS ? now_ns - FAN_LANE_CREDIT_NS : 0;
 	size_t bytes = 0;
 	if (l->pace.ns_per_byte <= 0)
 		return true;
 	for (unsigned i = 0; i < out->count; i++)
-		bytes += head + out->item[i].payload_bytes;
+		bytes += lower + fan_out_item_bytes(&out->item[i]);
 	if (l->pace.free_ns < since_ns)
 		l->pace.free_ns = since_ns;
 	l->pace.free_ns += (uint64_t)((double)bytes * l->pace.ns_per_byte);

@@ -8,7 +8,7 @@
 #ifndef FAN_LIB_LANE_H
 #define FAN_LIB_LANE_H
 
-#include "core/worker.h"
+#include "core/worker/worker.h"
 #include "net/udp.h"
 #include "op.h"
 
@@ -86,7 +86,7 @@ void fan_lane_set_pace(struct fan_lane *l, double gbps);
 /* When the pace lets it send again what it has; 0: at once. */
 uint64_t fan_lane_free_ns(const struct fan_lane *l);
 
-/* Go on by route `route`, to which the switch at `addr` is the way: the same home is told by
+/* Go on by route `route`, to which the switch at `addr` is the way: the same aggregator is told by
  * JOINs from a new socket.  FAN_OK; or an error, and nothing has changed. */
 int fan_lane_move(struct fan_lane *l, const fan_peer *addr, uint16_t route, uint64_t now_ns);
 

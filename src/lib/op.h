@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 
 #include "config.h"
-#include "core/worker.h"
+#include "core/worker/worker.h"
 #include "told.h"
 
 struct fanin_op {

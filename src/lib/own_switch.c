@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/err.h"
+#include "core/base/err.h"
 #include "forks.h"
 #include "net/clock.h"
 #include "net/udp.h"

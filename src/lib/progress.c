@@ -55,7 +55,6 @@ static struct fan_worker_config worker_config(const struct fanin_comm *c,
 		.share = window_share(c, part),
 		.nonce = fan_clock_nonce(),
 		.priority = fan_priority_default,
-		.controller = (enum fan_controller)cfg->congestion,
 		.cache_frags = (uint32_t)cfg->cache,
 	};
 	memcpy(w.name, part->name, sizeof w.name);
@@ -176,7 +175,6 @@ static void add_lead(struct fanin_stats *s, const struct fan_lane *l,
 	const struct fan_welcome *m = fan_worker_welcome(l->w);
 	uint32_t burst = m ? m->burst : 0;
 	s->window_frags += burst ? burst : w->window;
-	s->bypassed += w->bypassed;
 	if (!burst)
 		return;
 	s->ahead_frags += w->window;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/err.h"
+#include "core/base/err.h"
 
 #define FNV_START 2166136261u /* FNV-1a, 32 bits */
 #define FNV_PRIME 16777619u

@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/limits.h"
-#include "core/out.h"
+#include "core/base/limits.h"
+#include "core/base/out.h"
 
 #define FAN_PARTS_MAX	   FAN_SHARDS_MAX /* of a job */
 #define FAN_CUT_WHOLE	   (UINT64_C(1) << 32)
@@ -24,10 +24,10 @@
 struct fan_job_part {
 	char name[FAN_NAME_MAX + 1];
 	uint16_t route;
-	uint64_t from, to; /* of each tensor, in 1 / FAN_CUT_WHOLE */
-	fan_peer at;	   /* where this rank joins */
-	fan_peer home;	   /* none: not told */
-	double gbps;	   /* that the plan has each rank send of it; 0: not told */
+	uint64_t from, to;   /* of each tensor, in 1 / FAN_CUT_WHOLE */
+	fan_peer at;	     /* where this rank joins */
+	fan_peer aggregator; /* none: not told */
+	double gbps;	     /* that the plan has each rank send of it; 0: not told */
 };
 
 enum fan_told_kind {

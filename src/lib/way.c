@@ -22,7 +22,7 @@ static uint64_t silent_ns(const struct fan_lane *l)
 	return l->way.heard_ns + SILENT_BEATS * beat_ms * FAN_MS;
 }
 
-/* Tell the home by which way packets come now. */
+/* Tell the aggregator by which way packets come now. */
 static void take_way(struct fan_lane *l, bool at_server, uint64_t now_ns)
 {
 	l->way.at_server = at_server;
@@ -86,9 +86,10 @@ static void ask_switch(struct fan_lane *l, struct fan_lane_io *io)
 {
 	static const struct fan_echo m = {.body_bytes = FAN_ECHO_MIN};
 	struct fan_frag h = {
-		.frag = fan_clock_nonce(),
+		.nonce = fan_clock_nonce(),
 		.sender = FAN_RANK_NONE,
-		.type = FAN_TYPE_ECHO,
+		.type = FAN_TYPE_QUERY,
+		.topic = FAN_TOPIC_ECHO,
 	};
 	uint8_t body[FAN_ECHO_MIN];
 	struct fan_out_item *it = fan_out_add(&io->out, FAN_TO_PEER);

@@ -376,7 +376,8 @@ static void hang_up(struct fan_agent *a, int e)
 {
 	const uint64_t spread = FAN_AGENT_RETRY_MAX - FAN_AGENT_RETRY_MS;
 	uint64_t random = fan_clock_nonce();
-	bool first = a->said_hello && e != -ECONNREFUSED; /* soon: a home waits not for long */
+	bool first =
+		a->said_hello && e != -ECONNREFUSED; /* soon: an aggregator waits not for long */
 	char text[ADDRESS_BYTES];
 	struct fan_line l = {.used = 0};
 

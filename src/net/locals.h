@@ -11,7 +11,7 @@
 #ifndef FAN_LOCALS_H
 #define FAN_LOCALS_H
 
-#include "core/out.h"
+#include "core/base/out.h"
 
 #define FAN_LOCALS_SETS 512 /* with the ways: twice FAN_MEMBERS_MAX */
 #define FAN_LOCALS_WAYS 8

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/via.h"
+#include "core/wire/envelope.h"
 #include "udp.h"
 
 #define ADDRESS_BYTES 80
@@ -92,7 +92,7 @@ static const char *event_word(enum fan_event_kind kind)
 	return "unknown";
 }
 
-fan_peer fan_line_group(const struct fan_switch_config *cfg, uint32_t job)
+fan_peer fan_line_group(const struct fan_aggregator_config *cfg, uint32_t job)
 {
 	uint8_t b[16] = {[10] = 0xff, [11] = 0xff};
 	bool v4 = cfg->group_family == 4;
@@ -107,7 +107,7 @@ fan_peer fan_line_group(const struct fan_switch_config *cfg, uint32_t job)
 }
 
 static void add_results_way(struct fan_line *l, const struct fan_event *ev,
-			    const struct fan_switch_config *cfg)
+			    const struct fan_aggregator_config *cfg)
 {
 	char text[ADDRESS_BYTES];
 	fan_peer group = fan_line_group(cfg, ev->job);
@@ -128,7 +128,7 @@ static void add_cause(struct fan_line *l, int err)
 		fan_line_quoted(l, "text", text, strlen(text));
 }
 
-/* Where a rank is: itself, or the shared switch that it is behind. */
+/* Where a rank is: itself, or the switch that it is behind. */
 static void add_peer(struct fan_line *l, const fan_peer *p)
 {
 	char text[ADDRESS_BYTES];
@@ -143,7 +143,7 @@ static void add_peer(struct fan_line *l, const fan_peer *p)
 
 /* What only some kinds of events have. */
 static void add_details(struct fan_line *l, const struct fan_event *ev,
-			const struct fan_switch_config *cfg)
+			const struct fan_aggregator_config *cfg)
 {
 	char ranks[FAN_RANKS_BYTES];
 
@@ -169,7 +169,7 @@ static void add_details(struct fan_line *l, const struct fan_event *ev,
 }
 
 void fan_line_event(struct fan_line *l, const struct fan_event *ev, unsigned shard,
-		    const struct fan_switch_config *cfg)
+		    const struct fan_aggregator_config *cfg)
 {
 	l->used = 0;
 	fan_line_add(l, "event=%s", event_word(ev->kind));
@@ -214,7 +214,7 @@ static void add_drops(struct fan_line *l, const uint64_t *drops)
 			fan_line_add(l, " drop_%s=%" PRIu64, fan_drop_text(i), drops[i]);
 }
 
-void fan_line_stats(struct fan_line *l, const struct fan_switch_stats *s, unsigned shard)
+void fan_line_stats(struct fan_line *l, const struct fan_aggregator_stats *s, unsigned shard)
 {
 	l->used = 0;
 	fan_line_add(l, "event=counters shard=%u packets=%" PRIu64 " contributions=%" PRIu64, shard,
@@ -230,7 +230,7 @@ void fan_line_stats(struct fan_line *l, const struct fan_switch_stats *s, unsign
 	add_drops(l, s->drops);
 }
 
-void fan_line_slots(struct fan_line *l, const struct fan_shared_stats *s, unsigned shard)
+void fan_line_slots(struct fan_line *l, const struct fan_switch_stats *s, unsigned shard)
 {
 	l->used = 0;
 	fan_line_add(l,
@@ -243,10 +243,10 @@ void fan_line_slots(struct fan_line *l, const struct fan_shared_stats *s, unsign
 		     s->preemptions, s->evictions, s->flushes);
 	fan_line_add(l, " partials=%" PRIu64 " results=%" PRIu64 " unknown=%" PRIu64, s->partials,
 		     s->results, s->unknown);
-	if (s->paces) /* ranks run ahead of each other */
+	if (s->progress_sent) /* ranks run ahead of each other */
 		fan_line_add(l,
 			     " paces=%" PRIu64 " yields=%" PRIu64 " lent=%" PRIu64 " late=%" PRIu64,
-			     s->paces, s->yields, s->lent, s->late);
+			     s->progress_sent, s->yields, s->lent, s->late);
 	add_drops(l, s->drops);
 }
 

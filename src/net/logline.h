@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/shared.h"
-#include "core/switch.h"
+#include "core/aggregator/aggregator.h"
+#include "core/switch/switch.h"
 
 #define FAN_LINE_BYTES	2048 /* the longest line, its zero included; longer ones are cut */
 #define FAN_RANKS_BYTES (FAN_RANKS_MAX / 2 * 4 + 8) /* text of any set of ranks */
@@ -36,11 +36,11 @@ const char *fan_job_state_text(unsigned state);
 
 /* The multicast group of a job: the configured base plus the job's place in the shard's
  * table, which is the low byte of its id. */
-fan_peer fan_line_group(const struct fan_switch_config *cfg, uint32_t job);
+fan_peer fan_line_group(const struct fan_aggregator_config *cfg, uint32_t job);
 
 /* Fill in a line for an event of a shard that was configured by `cfg`. */
 void fan_line_event(struct fan_line *l, const struct fan_event *ev, unsigned shard,
-		    const struct fan_switch_config *cfg);
+		    const struct fan_aggregator_config *cfg);
 
 /* Fill in a line for a job: how it stands and what it waits for. */
 void fan_line_report(struct fan_line *l, const struct fan_report *r, unsigned shard);
@@ -49,9 +49,9 @@ void fan_line_report(struct fan_line *l, const struct fan_report *r, unsigned sh
 void fan_line_tallied(struct fan_line *l, const struct fan_tallied *t, unsigned shard);
 
 /* Fill in a line for a shard's shared slots: their counters, and reasons of drops. */
-void fan_line_slots(struct fan_line *l, const struct fan_shared_stats *s, unsigned shard);
+void fan_line_slots(struct fan_line *l, const struct fan_switch_stats *s, unsigned shard);
 
 /* Fill in a line for a shard: its counters, and the reasons of drops that are not 0. */
-void fan_line_stats(struct fan_line *l, const struct fan_switch_stats *s, unsigned shard);
+void fan_line_stats(struct fan_line *l, const struct fan_aggregator_stats *s, unsigned shard);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "core/ctlmsg.h"
+#include "core/wire/ctlmsg.h"
 
 #define MS UINT64_C(1000000)
 
@@ -73,7 +73,10 @@ void fan_neighbours_ask(struct fan_neighbours *n, unsigned i, uint64_t nonce, st
 {
 	static const uint8_t body[FAN_ECHO_MIN]; /* zeros: an answer as long as the question */
 	struct fan_heard *h = &n->of[i];
-	struct fan_frag f = {.type = FAN_TYPE_ECHO, .sender = FAN_RANK_NONE, .frag = nonce};
+	struct fan_frag f = {.type = FAN_TYPE_QUERY,
+			     .topic = FAN_TOPIC_ECHO,
+			     .sender = FAN_RANK_NONE,
+			     .nonce = nonce};
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
 
 	if (!it)
@@ -100,12 +103,12 @@ bool fan_neighbours_take(struct fan_neighbours *n, const fan_peer *from, const u
 	struct fan_echoed who;
 	bool any = false;
 
-	if (fan_wire_get(&f, p, bytes) >= 0 || f.type != FAN_TYPE_ECHOED ||
-	    fan_echoed_get(&who, &f) != FAN_OK)
+	if (fan_wire_get(&f, p, bytes) >= 0 || f.type != FAN_TYPE_REPORT ||
+	    f.topic != FAN_TOPIC_ECHO || fan_echoed_get(&who, &f) != FAN_OK)
 		return false;
 	for (unsigned i = 0; i < n->count; i++) {
 		struct fan_heard *h = &n->of[i];
-		if (!fan_peer_equal(&h->who.at, from) || !was_asked(h, f.frag))
+		if (!fan_peer_equal(&h->who.at, from) || !was_asked(h, f.nonce))
 			continue;
 		h->answered = true;
 		any = true;

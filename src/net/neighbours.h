@@ -3,8 +3,8 @@
  *
  * A link may fail without its ends: both still talk to the controller, by another network, and
  * packets between them vanish.  So each daemon asks its neighbours, which the controller names to
- * it, by an ECHO (protocol.md, section 4.12) at each turn, and counts turns without an answer.
- * Pure: time and datagrams in, datagrams out. */
+ * it, by an ECHO (doc/protocol/base.md, section 4.7) at each turn, and counts turns without an
+ * answer. Pure: time and datagrams in, datagrams out. */
 #ifndef FAN_NEIGHBOURS_H
 #define FAN_NEIGHBOURS_H
 
@@ -12,8 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/limits.h"
-#include "core/out.h"
+#include "core/base/limits.h"
+#include "core/base/out.h"
 
 #define FAN_NEIGHBOURS_MAX 256 /* of a daemon; further ones are not asked */
 #define FAN_NEIGHBOUR_MS   250 /* between two turns */

@@ -28,7 +28,7 @@ bool fan_ranks_read(uint64_t *set, const char *text)
 {
 	unsigned first, last;
 
-	memset(set, 0, FAN_RANK_WORDS * sizeof *set);
+	fan_ranks_none(set);
 	for (;;) {
 		if (!read_rank(&first, &text))
 			return false;
@@ -39,7 +39,7 @@ bool fan_ranks_read(uint64_t *set, const char *text)
 				return false;
 		}
 		for (unsigned r = first; r <= last; r++)
-			set[r / 64] |= UINT64_C(1) << r % 64;
+			fan_ranks_set(set, r);
 		if (!*text)
 			return true;
 		if (*text++ != ',')
@@ -76,7 +76,7 @@ static int read_entry(struct fan_route_entry *e, const json_t *value, unsigned i
 		return wrong(why, i, "ranks", "a text as \"0-3,7\"");
 	if (!json_is_integer(depth) || json_integer_value(depth) < 1 ||
 	    json_integer_value(depth) > FAN_ROUTE_HOPS_MAX)
-		return wrong(why, i, "depth", "a number of hops to the home");
+		return wrong(why, i, "depth", "a number of hops to the aggregator");
 	if (!json_is_boolean(sums))
 		return wrong(why, i, "sums", "true or false");
 	e->depth = (uint8_t)json_integer_value(depth);

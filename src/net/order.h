@@ -14,7 +14,7 @@
 
 #include <stddef.h>
 
-#include "core/route.h"
+#include "core/wire/route_table.h"
 #include "neighbours.h"
 
 #define FAN_ORDER_WHY_BYTES 256 /* enough for what is wrong with a line */

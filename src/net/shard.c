@@ -12,6 +12,7 @@
 
 #include "clock.h"
 
+#define ALIGN		 64
 #define ERROR_PAUSE_MS	 1 /* after a receive that failed: an error that stays must not spin */
 #define EPOLL_EVENTS	 2
 #define TICKS_PER_ROUND	 4 /* full outs that one round may send for ticks */
@@ -29,12 +30,13 @@ static void tell_events(struct fan_shard *s)
 	struct fan_event ev;
 	struct fan_line l;
 
-	if (!s->node.home)
+	if (!s->aggregator)
 		return;
-	for (unsigned i = 0; i < EVENTS_PER_ROUND && fan_switch_event(s->node.home, &ev); i++) {
+	for (unsigned i = 0; i < EVENTS_PER_ROUND && fan_aggregator_event(s->aggregator, &ev);
+	     i++) {
 		if (!s->log->line)
 			continue;
-		fan_line_event(&l, &ev, s->index, &s->cfg.home);
+		fan_line_event(&l, &ev, s->index, &s->cfg.aggregator);
 		tell(s, &l);
 	}
 }
@@ -47,8 +49,8 @@ static void add_traffic(struct fan_line *l, const struct fan_shard *s)
 		     (unsigned long long)s->udp.datagrams_out, (unsigned long long)s->udp.sends);
 	if (s->marked)
 		fan_line_add(l, " marked=%llu", (unsigned long long)s->marked);
-	if (s->node.lost)
-		fan_line_add(l, " lost=%llu", (unsigned long long)s->node.lost);
+	if (fan_node_stats(s->node)->lost)
+		fan_line_add(l, " lost=%llu", (unsigned long long)fan_node_stats(s->node)->lost);
 	if (s->udp.send_drops)
 		fan_line_add(l, " send_drops=%llu last_errno=%d",
 			     (unsigned long long)s->udp.send_drops, s->udp.last_errno);
@@ -60,27 +62,27 @@ static void tell_counters(struct fan_shard *s)
 
 	if (!s->log->line)
 		return;
-	if (s->node.slots) {
-		fan_line_slots(&l, fan_shared_stats(s->node.slots), s->index);
-		if (!s->node.home)
+	if (s->slots) {
+		fan_line_slots(&l, fan_switch_stats(s->slots), s->index);
+		if (!s->aggregator)
 			add_traffic(&l, s);
 		tell(s, &l);
 	}
-	if (s->node.home) {
-		fan_line_stats(&l, fan_switch_stats(s->node.home), s->index);
+	if (s->aggregator) {
+		fan_line_stats(&l, fan_aggregator_stats(s->aggregator), s->index);
 		add_traffic(&l, s);
 		tell(s, &l);
 	}
 }
 
-static void tell_home_jobs(struct fan_shard *s)
+static void tell_aggregator_jobs(struct fan_shard *s)
 {
 	struct fan_report r = {.index = 0};
 	struct fan_line l;
 
 	for (unsigned i = 0; i < FAN_JOBS_MAX; i++) {
 		r.index = (uint16_t)i;
-		fan_switch_report(s->node.home, &r);
+		fan_aggregator_report(s->aggregator, &r);
 		if (i >= r.jobs)
 			break;
 		fan_line_report(&l, &r, s->index);
@@ -95,7 +97,7 @@ static void tell_slots_jobs(struct fan_shard *s)
 
 	for (unsigned i = 0; i < FAN_JOBS_MAX; i++) {
 		t.index = (uint16_t)i;
-		fan_shared_tally(s->node.slots, &t);
+		fan_switch_tally(s->slots, &t);
 		if (i >= t.jobs)
 			break;
 		fan_line_tallied(&l, &t, s->index);
@@ -107,9 +109,9 @@ static void tell_jobs(struct fan_shard *s)
 {
 	if (!s->log->line)
 		return;
-	if (s->node.home)
-		tell_home_jobs(s);
-	if (s->node.slots)
+	if (s->aggregator)
+		tell_aggregator_jobs(s);
+	if (s->slots)
 		tell_slots_jobs(s);
 }
 
@@ -134,7 +136,7 @@ static void flush(struct fan_shard *s)
 {
 	if (s->out.count)
 		fan_udp_send(&s->udp, &s->out, false);
-	fan_node_sent(&s->node);
+	fan_node_sent(s->node);
 	tell_too_long(s);
 }
 
@@ -148,9 +150,9 @@ static void take(struct fan_shard *s, const struct fan_udp_batch *b, const uint8
 
 	do { /* an empty datagram is one, too: the core counts it */
 		size_t bytes = fan_udp_piece(b, offset);
-		if (!fan_node_fits(&s->node, &s->out))
+		if (!fan_node_fits(s->node, &s->out))
 			flush(s);
-		fan_node_recv(&s->node, now, b->from, in + offset, bytes, marked, &s->out);
+		fan_node_recv(s->node, now, b->from, in + offset, bytes, marked, &s->out);
 		s->marked += marked;
 		offset += bytes;
 	} while (offset < b->bytes);
@@ -161,7 +163,7 @@ static void receive(struct fan_shard *s)
 	struct fan_udp_batch b;
 
 	for (unsigned i = 0; i < FAN_SHARD_BATCHES; i++) {
-		uint8_t *in = s->in[s->node.slots ? i : 0];
+		uint8_t *in = s->in[s->slots ? i : 0];
 		int n = fan_udp_recv(&s->udp, in, &b);
 		if (n < 0)
 			poll(NULL, 0, ERROR_PAUSE_MS);
@@ -176,8 +178,8 @@ static void tick(struct fan_shard *s)
 {
 	uint64_t now = fan_clock_ns();
 
-	for (unsigned i = 0; i < TICKS_PER_ROUND && fan_node_deadline(&s->node) <= now; i++) {
-		fan_node_tick(&s->node, now, &s->out);
+	for (unsigned i = 0; i < TICKS_PER_ROUND && fan_node_deadline(s->node) <= now; i++) {
+		fan_node_tick(s->node, now, &s->out);
 		flush(s);
 	}
 }
@@ -185,8 +187,8 @@ static void tick(struct fan_shard *s)
 static void fill_health(const struct fan_shard *s, struct fan_shard_health *h)
 {
 	memset(h, 0, sizeof *h);
-	if (s->node.slots) {
-		const struct fan_shared_stats *st = fan_shared_stats(s->node.slots);
+	if (s->slots) {
+		const struct fan_switch_stats *st = fan_switch_stats(s->slots);
 		h->packets = st->packets;
 		h->hits = st->hits;
 		h->passed = st->passed;
@@ -194,20 +196,20 @@ static void fill_health(const struct fan_shard *s, struct fan_shard_health *h)
 		for (unsigned i = 0; i < FAN_DROP_COUNT; i++)
 			h->drops += st->drops[i];
 	} else {
-		const struct fan_switch_stats *st = fan_switch_stats(s->node.home);
+		const struct fan_aggregator_stats *st = fan_aggregator_stats(s->aggregator);
 		h->packets = st->packets;
 		h->results = st->results;
 		for (unsigned i = 0; i < FAN_DROP_COUNT; i++)
 			h->drops += st->drops[i];
 	}
-	h->jobs = fan_node_jobs(&s->node);
+	h->jobs = fan_node_jobs(s->node);
 	h->jobs = h->jobs < FAN_JOBS_MAX ? h->jobs : FAN_JOBS_MAX;
 	for (unsigned i = 0; i < h->jobs; i++) {
 		h->tallied[i].index = h->report[i].index = (uint16_t)i;
-		if (s->node.home)
-			fan_switch_report(s->node.home, &h->report[i]);
+		if (s->aggregator)
+			fan_aggregator_report(s->aggregator, &h->report[i]);
 		else
-			fan_shared_tally(s->node.slots, &h->tallied[i]);
+			fan_switch_tally(s->slots, &h->tallied[i]);
 	}
 }
 
@@ -217,12 +219,12 @@ static void answer(struct fan_shard *s, struct fan_shard_request *r)
 	r->err = FAN_OK;
 	if (r->wish == FAN_SHARD_HEALTH)
 		fill_health(s, r->health);
-	else if (!s->node.slots)
+	else if (!s->slots)
 		r->err = FAN_E_INVALID;
 	else if (r->wish == FAN_SHARD_ROUTE)
-		r->err = fan_shared_route(s->node.slots, r->route);
+		r->err = fan_switch_route(s->slots, r->route);
 	else
-		fan_shared_unroute(s->node.slots, r->number);
+		fan_switch_unroute(s->slots, r->number);
 }
 
 static void heed_others(struct fan_shard *s)
@@ -247,7 +249,7 @@ static void tell_empty(struct fan_shard *s)
 {
 	if (!atomic_load_explicit(&s->drain, memory_order_relaxed))
 		return;
-	if (!fan_node_jobs(&s->node) && atomic_exchange(&s->drain, false))
+	if (!fan_node_jobs(s->node) && atomic_exchange(&s->drain, false))
 		sem_post(&s->empty);
 }
 
@@ -257,7 +259,7 @@ static void *run(void *arg)
 	struct epoll_event ev[EPOLL_EVENTS];
 
 	while (!atomic_load(&s->stop)) {
-		int timeout = fan_clock_timeout_ms(fan_node_deadline(&s->node), -1);
+		int timeout = fan_clock_timeout_ms(fan_node_deadline(s->node), -1);
 		int n = epoll_wait(s->epoll_fd, ev, EPOLL_EVENTS, timeout);
 		for (int i = 0; i < n; i++) {
 			if (ev[i].data.fd == s->udp.fd)
@@ -278,6 +280,19 @@ static int watch(const struct fan_shard *s, int fd)
 	struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
 
 	return epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+}
+
+static int make_node(struct fan_shard *s)
+{
+	size_t bytes = fan_node_bytes(&s->cfg);
+	void *mem = bytes ? aligned_alloc(ALIGN, bytes) : NULL;
+
+	if (!mem)
+		return bytes ? -ENOMEM : -EINVAL;
+	s->node = fan_node_init(mem, &s->cfg);
+	s->aggregator = fan_node_aggregator(s->node);
+	s->slots = fan_node_slots(s->node);
+	return 0;
 }
 
 int fan_shard_new(struct fan_shard **shard, unsigned index, const struct fan_udp_options *o,
@@ -302,9 +317,9 @@ int fan_shard_new(struct fan_shard **shard, unsigned index, const struct fan_udp
 	e = s->wake_fd < 0 ? -errno : fan_udp_open(&s->udp, o);
 	if (!e && !(e = watch(s, s->udp.fd)))
 		e = watch(s, s->wake_fd);
-	s->cfg.home.rx_bytes = (uint32_t)s->udp.rcvbuf;
+	s->cfg.aggregator.rx_bytes = (uint32_t)s->udp.rcvbuf;
 	if (!e)
-		e = fan_node_init(&s->node, &s->cfg);
+		e = make_node(s);
 	if (e) {
 		fan_shard_free(s);
 		return e;
@@ -389,6 +404,6 @@ void fan_shard_free(struct fan_shard *s)
 		close(s->epoll_fd);
 	sem_destroy(&s->empty);
 	sem_destroy(&s->answered);
-	fan_node_free(&s->node);
+	free(s->node);
 	free(s);
 }

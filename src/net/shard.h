@@ -10,8 +10,8 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 
+#include "core/node/node.h"
 #include "logline.h"
-#include "node.h"
 #include "udp.h"
 
 #define FAN_SHARD_BATCHES 8 /* receives, 64 KiB each at most, before results leave */
@@ -30,10 +30,10 @@ enum fan_shard_wish { FAN_SHARD_ROUTE, FAN_SHARD_UNROUTE, FAN_SHARD_HEALTH };
 
 struct fan_shard_health {
 	uint64_t packets, hits, passed, collisions, drops; /* hits..: of the slots */
-	uint64_t results;				   /* of the home */
+	uint64_t results;				   /* of the aggregator */
 	unsigned jobs;
 	struct fan_tallied tallied[FAN_JOBS_MAX]; /* slots alone: by job */
-	struct fan_report report[FAN_JOBS_MAX];	  /* a home: by job */
+	struct fan_report report[FAN_JOBS_MAX];	  /* an aggregator: by job */
 };
 
 struct fan_shard_request {
@@ -45,7 +45,9 @@ struct fan_shard_request {
 };
 
 struct fan_shard {
-	struct fan_node node; /* the thread's alone once it runs */
+	struct fan_node *node;		   /* the thread's alone once it runs... */
+	struct fan_aggregator *aggregator; /* ...with its parts, NULL: not here */
+	struct fan_switch *slots;
 	struct fan_node_config cfg;
 	unsigned mark_percent; /* of the receive buffer: fuller, and what comes is marked; 0: never
 				*/
@@ -65,11 +67,12 @@ struct fan_shard {
 	struct fan_out_item item[FAN_SHARD_ITEMS];
 	uint8_t scratch[FAN_SHARD_SCRATCH];
 	/* What is received before all is sent.  Slots send parts on as they lie in here, so each
-	 * receive has a place of its own; a home copies, and uses the first, which is in cache. */
+	 * receive has a place of its own; an aggregator copies, and uses the first, which is in
+	 * cache. */
 	uint8_t in[FAN_SHARD_BATCHES][FAN_UDP_RECV_BYTES];
 };
 
-/* Make shard `index`: a socket on `o->bind`, memory for `cfg`, whose home.rx_bytes follows
+/* Make shard `index`: a socket on `o->bind`, memory for `cfg`, whose aggregator.rx_bytes follows
  * from what the socket was granted.  0 and `*shard`; or -errno. */
 int fan_shard_new(struct fan_shard **shard, unsigned index, const struct fan_udp_options *o,
 		  const struct fan_node_config *cfg, unsigned mark_percent,

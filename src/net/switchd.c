@@ -41,16 +41,16 @@ void fan_switchd_defaults(struct fan_switchd_options *o)
 	o->slots.slots = 4096;
 }
 
-unsigned fan_switchd_home_slots(unsigned ahead, unsigned threads)
+unsigned fan_switchd_aggregator_slots(unsigned ahead, unsigned threads)
 {
-	unsigned slots = FAN_SWITCHD_HOME_SLOTS + 2 * ahead * threads;
+	unsigned slots = FAN_SWITCHD_AGGREGATOR_SLOTS + 2 * ahead * threads;
 	return slots < FAN_SLOTS_MAX ? slots : FAN_SLOTS_MAX;
 }
 
 /* Groups that no other switch is likely to use: 239.192.0.0/14 is for one organisation's
  * own use (RFC 2365), ff15::/16 is transient and site-local (RFC 4291).  Shard i has the
  * FAN_JOBS_MAX addresses from base + i * FAN_JOBS_MAX. */
-static void choose_groups(struct fan_switch_config *c, int family)
+static void choose_groups(struct fan_aggregator_config *c, int family)
 {
 	uint64_t random = fan_clock_nonce();
 	uint8_t *b = c->group_base;
@@ -79,14 +79,15 @@ static void choose_groups(struct fan_switch_config *c, int family)
 static struct fan_node_config config_of_shard(const struct fan_switchd *d, unsigned index)
 {
 	struct fan_node_config c = d->cfg;
-	unsigned last = c.home.group_family == 4 ? 3 : 15;
-	uint8_t *base = c.home.group_base;
+	unsigned last = c.aggregator.group_family == 4 ? 3 : 15;
+	uint8_t *base = c.aggregator.group_base;
 	unsigned low = base[last - 1] * 256u + base[last] + index * FAN_JOBS_MAX;
 
 	base[last - 1] = (uint8_t)(low >> 8);
 	base[last] = (uint8_t)low;
-	c.home.epoch = fan_clock_nonce(); /* not to be guessed, another for each shard and life */
-	c.home.nonce = fan_clock_nonce();
+	c.aggregator.epoch =
+		fan_clock_nonce(); /* not to be guessed, another for each shard and life */
+	c.aggregator.nonce = fan_clock_nonce();
 	if (!fan_peer_is_none(&c.above))
 		c.above.port += index;
 	return c;
@@ -205,18 +206,19 @@ static void configure(struct fan_node_config *c, const struct fan_switchd_option
 {
 	bool away = o->shared && !fan_peer_is_none(&o->server);
 
-	c->has_home = !away && !(o->shared && o->routed);
+	c->has_aggregator = !away && !(o->shared && o->routed);
 	c->has_slots = o->shared;
-	c->home = o->core;
-	c->home.shards = (uint16_t)o->threads;
-	c->home.group_family = 0;
+	c->aggregator = o->core;
+	c->aggregator.shards = (uint16_t)o->threads;
+	c->aggregator.group_family = 0;
 	if (!o->no_multicast && !o->shared)
-		choose_groups(&c->home, fan_peer_family(&o->listen));
+		choose_groups(&c->aggregator, fan_peer_family(&o->listen));
 	c->slots = o->slots;
 	c->slots.payload_bytes = o->core.payload_bytes;
 	c->slots.children_max = o->core.members_max;
 	c->slots.shards = (uint16_t)o->threads;
 	c->slots.shares = o->core.shares;
+	c->slots.spares = FAN_NODE_SPARES;
 	c->above = away ? o->server : o->parent;
 }
 
@@ -260,8 +262,8 @@ void fan_switchd_facts(const struct fan_switchd *d, struct fan_switchd_facts *fa
 
 	memset(facts, 0, sizeof *facts);
 	facts->address = fan_switchd_address(d);
-	if (d->cfg.home.group_family)
-		facts->group = fan_line_group(&s->cfg.home, 0);
+	if (d->cfg.aggregator.group_family)
+		facts->group = fan_line_group(&s->cfg.aggregator, 0);
 	facts->memory = d->shards * fan_node_bytes(&s->cfg);
 	facts->sndbuf = s->udp.sndbuf;
 	facts->rcvbuf = s->udp.rcvbuf;

@@ -7,32 +7,34 @@
 #ifndef FAN_SWITCHD_H
 #define FAN_SWITCHD_H
 
-#include "node.h"
+#include "core/node/node.h"
 
 /* Multicast results go to this port unless another is asked for.  It is one for all
  * shards and switches, since their groups differ, and never one that a switch listens on:
  * a worker on the switch's own host could not bind it beside a wildcard address. */
 #define FAN_SWITCHD_GROUP_PORT 23846
 
-#define FAN_SWITCHD_HOME_SLOTS	 16384 /* of a home that completes what others could not */
-#define FAN_SWITCHD_AHEAD_SHARE	 8     /* of a home's slots: by so much ranks may run ahead, else */
+#define FAN_SWITCHD_AGGREGATOR_SLOTS                                                               \
+	16384 /* of an aggregator that completes what others could not */
+#define FAN_SWITCHD_AHEAD_SHARE                                                                    \
+	8 /* of an aggregator's slots: by so much ranks may run ahead, else */
 #define FAN_SWITCHD_MARK_PERCENT 50 /* of its receive buffer: congestion, unless told otherwise */
 
 struct fan_switchd;
 
 struct fan_switchd_options {
-	fan_peer listen;		/* port 0: any (then threads = 1) */
-	struct fan_switch_config core;	/* for each shard: the home; shards, epoch, rx_bytes, nonce,
-					 * group_family and group_base are filled in, group_port if
-					 * it  is 0 */
-	fan_peer parent;		/* of homes with siblings; of shard 0 */
-	bool shared;			/* slots that jobs share, in front of the home */
-	struct fan_shared_config slots; /* for each shard, if `shared`; payload_bytes, shards,
-					 * children_max and shares are the home's */
-	fan_peer server;       /* if `shared`: who is next on the way to the home, shard 0 of
-				* it; none: the home is in here */
+	fan_peer listen;		   /* port 0: any (then threads = 1) */
+	struct fan_aggregator_config core; /* for each shard: the aggregator; shards, epoch,
+					    * rx_bytes, nonce, group_family and group_base are
+					    * filled in, group_port if it  is 0 */
+	fan_peer parent;		   /* of aggregators with siblings; of shard 0 */
+	bool shared;			   /* slots that jobs share, in front of the aggregator */
+	struct fan_switch_config slots;	   /* for each shard, if `shared`; payload_bytes, shards,
+					    * children_max and shares are the aggregator's */
+	fan_peer server;       /* if `shared`: who is next on the way to the aggregator, shard 0 of
+				* it; none: the aggregator is in here */
 	bool routed;	       /* if `shared`: jobs have routes, slots.routes of them at most, and
-				* the home is never in here; without `server` there are no others */
+				* the aggregator is never in here; without `server` there are no others */
 	unsigned mark_percent; /* of a shard's receive buffer: what comes is marked when it
 				* is fuller; 0: never */
 	unsigned threads;      /* shards */
@@ -58,10 +60,10 @@ struct fan_switchd_facts {
 /* Sensible values for every field: 4096 slots for MTU 1500 on 127.0.0.1, any port. */
 void fan_switchd_defaults(struct fan_switchd_options *o);
 
-/* Slots of a home, over all its threads, that gives the ranks of a job `ahead` fragments on
+/* Slots of an aggregator, over all its threads, that gives the ranks of a job `ahead` fragments on
  * each of them by which to run ahead: two for each, since fragments of half types may take
- * two, beside FAN_SWITCHD_HOME_SLOTS; FAN_SLOTS_MAX at most. */
-unsigned fan_switchd_home_slots(unsigned ahead, unsigned threads);
+ * two, beside FAN_SWITCHD_AGGREGATOR_SLOTS; FAN_SLOTS_MAX at most. */
+unsigned fan_switchd_aggregator_slots(unsigned ahead, unsigned threads);
 
 /* Start the threads.  0 and `*d`; or a negative enum fan_err with a text in `why`. */
 int fan_switchd_start(struct fan_switchd **d, const struct fan_switchd_options *o, char *why,
@@ -79,7 +81,7 @@ void fan_switchd_dump(struct fan_switchd *d);
 /* Install a route in all shards, or in none; entries are those of shard 0, and shard i has
  * the same with ports that are i more.  Take one away.  By one thread at a time.
  *
- * FAN_E_INVALID, FAN_E_BUSY, FAN_E_SLOTS_FULL  as fan_shared_route has it */
+ * FAN_E_INVALID, FAN_E_BUSY, FAN_E_SLOTS_FULL  as fan_switch_route has it */
 int fan_switchd_route(struct fan_switchd *d, const struct fan_route_config *c);
 void fan_switchd_unroute(struct fan_switchd *d, uint16_t number);
 

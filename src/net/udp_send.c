@@ -37,11 +37,6 @@ union control {
 	struct cmsghdr align;
 };
 
-static size_t item_bytes(const struct fan_out_item *it)
-{
-	return FAN_HEAD_BYTES + (it->payload ? it->payload_bytes : 0);
-}
-
 static bool same_target(const struct fan_out_item *a, const struct fan_out_item *b)
 {
 	if (a->dest != b->dest)
@@ -54,7 +49,7 @@ static bool same_target(const struct fan_out_item *a, const struct fan_out_item 
 static void run_add(struct run *r, const struct fan_out_item *it)
 {
 	r->iov[r->pieces++] = (struct iovec){(void *)it->head, FAN_HEAD_BYTES};
-	if (it->payload && it->payload_bytes)
+	if (it->payload_bytes)
 		r->iov[r->pieces++] = (struct iovec){(void *)it->payload, it->payload_bytes};
 	r->count++;
 }
@@ -62,7 +57,7 @@ static void run_add(struct run *r, const struct fan_out_item *it)
 /* Gather the run that begins at `it`, of at most `left` items. */
 static void run_gather(struct run *r, const struct fan_out_item *it, unsigned left, bool connected)
 {
-	size_t bytes = item_bytes(it);
+	size_t bytes = fan_out_item_bytes(it);
 	size_t most = bytes < FAN_UDP_SEND_BYTES ? FAN_UDP_SEND_BYTES / bytes : 1;
 
 	if (most > FAN_UDP_BURST_MAX)
@@ -71,7 +66,7 @@ static void run_gather(struct run *r, const struct fan_out_item *it, unsigned le
 	r->segment = bytes;
 	r->count = r->pieces = 0;
 	for (unsigned i = 0; i < left && i < most && bytes == r->segment; i++) {
-		bytes = item_bytes(&it[i]);
+		bytes = fan_out_item_bytes(&it[i]);
 		if (i && (bytes > r->segment || (!connected && !same_target(it, &it[i]))))
 			break;
 		run_add(r, &it[i]);
@@ -192,7 +187,7 @@ static unsigned send_plain(struct fan_udp *u, struct run *r, const struct target
 	for (unsigned i = 0; i < r->count; i++) {
 		m[i].msg_hdr = m[0].msg_hdr;
 		m[i].msg_hdr.msg_iov = iov;
-		m[i].msg_hdr.msg_iovlen = item_bytes(&r->item[i]) > FAN_HEAD_BYTES ? 2 : 1;
+		m[i].msg_hdr.msg_iovlen = r->item[i].payload_bytes ? 2 : 1;
 		iov += m[i].msg_hdr.msg_iovlen;
 	}
 	return send_messages(u, m, r->count, waits);

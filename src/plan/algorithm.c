@@ -15,7 +15,7 @@ const struct fan_plan_options fan_plan_defaults = {
 const struct fan_algorithm fan_algorithms[] = {
 	{"geryon", "no aggregation; equal split", fan_geryon},
 	{"lbmm", "no aggregation; split by what servers can take in", fan_lbmm},
-	{"switchml", "the worker's rack switch sums, whatever it can", fan_switchml},
+	{"switchml", "the worker's rack switch sums, whatever it can", fan_round_outcome},
 	{"atp", "rack switch while it can, then the server's, then the server", fan_atp},
 	{"grid", "linear program, randomized rounding; equal split", fan_grid},
 	{"inart", "split by linear program, then place and route by another", fan_inart},

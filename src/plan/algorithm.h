@@ -50,7 +50,7 @@ const struct fan_algorithm *fan_algorithm_find(const char *name);
 /* The algorithms, one file each or two. */
 typedef int fan_algorithm_run(const struct fan_topo *t, const struct fan_plan_options *o,
 			      struct fan_plan *p, struct fan_planned *how);
-fan_algorithm_run fan_geryon, fan_lbmm, fan_switchml, fan_atp, fan_grid, fan_inart, fan_exact,
+fan_algorithm_run fan_geryon, fan_lbmm, fan_round_outcome, fan_atp, fan_grid, fan_inart, fan_exact,
 	fan_best;
 
 #endif

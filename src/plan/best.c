@@ -14,8 +14,8 @@
 
 #include "algorithm.h"
 #include "bound.h"
-#include "core/err.h"
-#include "core/rng.h"
+#include "core/base/err.h"
+#include "core/base/rng.h"
 #include "eval.h"
 #include "pack.h"
 #include "relax.h"

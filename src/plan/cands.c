@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/err.h"
+#include "core/base/err.h"
 #include "plan.h"
 
 /* The one arc that leaves a host, or UINT32_MAX if it has several, or none. */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/err.h"
+#include "core/base/err.h"
 
 #define SHARE_SLACK 1e-6 /* shares of a job add up to 1 within this */
 #define FULL_SLACK  1e-9 /* relative: so near to its capacity a resource is full */

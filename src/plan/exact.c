@@ -13,7 +13,7 @@
 
 #include "algorithm.h"
 #include "bound.h"
-#include "core/err.h"
+#include "core/base/err.h"
 #include "pack.h"
 #include "relax.h"
 

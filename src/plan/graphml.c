@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/err.h"
+#include "core/base/err.h"
 
 #define NAME_BYTES  32	/* longer names are none of ours */
 #define TEXT_BYTES  256 /* of one attribute */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "algorithm.h"
-#include "core/err.h"
+#include "core/base/err.h"
 #include "phase.h"
 #include "round.h"
 

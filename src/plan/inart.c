@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "algorithm.h"
-#include "core/err.h"
+#include "core/base/err.h"
 #include "eval.h"
 #include "phase.h"
 #include "round.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/err.h"
+#include "core/base/err.h"
 
 #define NONE	  UINT32_MAX
 #define STEPS_MAX (2 * FAN_HOPS_MAX + 1)
@@ -168,7 +168,7 @@ static int add_walk(struct maker *m, struct fan_install_part *part, uint32_t ran
 		uint32_t entry = stop == NONE ? NONE : entry_like(m, stop, &like);
 		if (entry == NONE)
 			return FAN_E_NOMEM;
-		m->in->entry[entry].ranks[rank / 64] |= UINT64_C(1) << rank % 64;
+		fan_ranks_set(m->in->entry[entry].ranks, rank);
 		if (m->in->stop[stop].entries > FAN_ROUTE_ENTRIES_MAX)
 			return fan_why_set(m->why, FAN_E_CONFIG,
 					   "trees[%u]: switch \"%s\" needs more than %d entries",
@@ -426,9 +426,5 @@ void fan_install_free(struct fan_install *in)
 
 uint32_t fan_install_count(const struct fan_install_entry *e)
 {
-	uint32_t n = 0;
-
-	for (uint32_t r = 0; r < FAN_RANKS_MAX; r++)
-		n += (uint32_t)(e->ranks[r / 64] >> r % 64 & 1);
-	return n;
+	return fan_ranks_count(e->ranks);
 }

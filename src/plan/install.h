@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* install.h - what switches, servers and workers must know so that a plan is what happens.
  *
- * Each tree of the plan becomes a part: a job of its own, with the tree's server as home
+ * Each tree of the plan becomes a part: a job of its own, with the tree's server as aggregator
  * and a route number that stands in all its packets.  Switches on the way get entries:
  * what comes from there, of these ranks, is summed here or passed on, and goes on there.
  * A worker joins each part at the first switch of its way, and cuts its tensors by the
@@ -13,7 +13,7 @@
 
 #include <jansson.h>
 
-#include "core/limits.h"
+#include "core/base/rank_set.h"
 #include "eval.h"
 
 #define FAN_CUT_BITS 32u /* cuts are in 1 / 2^32 of a tensor */

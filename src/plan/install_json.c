@@ -17,7 +17,7 @@ static json_t *ranks_json(const struct fan_install_entry *e)
 	text[0] = '\0';
 	for (uint32_t r = 0; r < FAN_RANKS_MAX; r++) {
 		uint32_t last = r;
-		while (last < FAN_RANKS_MAX && e->ranks[last / 64] >> last % 64 & 1)
+		while (last < FAN_RANKS_MAX && fan_ranks_has(e->ranks, last))
 			last++;
 		if (last == r)
 			continue;

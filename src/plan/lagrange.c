@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/err.h"
+#include "core/base/err.h"
 
 #define IDLE_MAX     3000  /* rounds without gain */
 #define GAIN_MIN     1e-3  /* relative, in that many rounds */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/err.h"
+#include "core/base/err.h"
 #include "lp.h"
 
 #define KEEP_OF_TEN 8	 /* trees, in one step towards few */

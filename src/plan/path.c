@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/err.h"
+#include "core/base/err.h"
 
 #define FOUND_MAX (2 * FAN_PATHS_MAX) /* of one length, to choose from */
 #define CHOICE	  8		      /* of so many times as are wanted, but for one */

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "core/err.h"
+#include "core/base/err.h"
 #include "lagrange.h"
 
 /* Ever smaller: routes at most, switches at most (0: all). */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/err.h"
+#include "core/base/err.h"
 
 #define PLACE_BYTES 96
 #define GONE	    1 /* it is not there, and that is no error */

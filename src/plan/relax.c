@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/err.h"
+#include "core/base/err.h"
 
 #define TIDY_SLACK 1e-9 /* of the rate is given up for a plan without detours */
 

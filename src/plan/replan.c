@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "core/err.h"
+#include "core/base/err.h"
 #include "eval.h"
 #include "pack.h"
 #include "search.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "round.h"
 
-#include "core/err.h"
+#include "core/base/err.h"
 #include "eval.h"
 
 /* One of `count` columns from `first` on, by their volumes; the first if all are zero. */

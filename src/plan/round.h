@@ -3,7 +3,7 @@
 #ifndef FAN_PLAN_ROUND_H
 #define FAN_PLAN_ROUND_H
 
-#include "core/rng.h"
+#include "core/base/rng.h"
 #include "plan.h"
 #include "relax.h"
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "algorithm.h"
-#include "core/err.h"
-#include "core/rng.h"
+#include "core/base/err.h"
+#include "core/base/rng.h"
 #include "search.h"
 
 int fan_rules_open(struct fan_rules *r, const struct fan_topo *t, uint32_t paths, uint64_t seed)
@@ -159,8 +159,8 @@ int fan_lbmm(const struct fan_topo *t, const struct fan_plan_options *o, struct 
 	return plan_by_rule(t, o, p, false, true);
 }
 
-int fan_switchml(const struct fan_topo *t, const struct fan_plan_options *o, struct fan_plan *p,
-		 struct fan_planned *how)
+int fan_round_outcome(const struct fan_topo *t, const struct fan_plan_options *o,
+		      struct fan_plan *p, struct fan_planned *how)
 {
 	(void)how;
 	return plan_by_rule(t, o, p, true, false);

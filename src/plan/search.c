@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/err.h"
+#include "core/base/err.h"
 
 #define DOUBLINGS 4    /* of the exponent: load / capacity to the power of 16 */
 #define GAIN_MIN  1e-9 /* relative: less is no reason to move */

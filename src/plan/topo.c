@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/err.h"
+#include "core/base/err.h"
 
 int fan_why_set(struct fan_why *why, int err, const char *format, ...)
 {

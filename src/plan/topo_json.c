@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/err.h"
+#include "core/base/err.h"
 
 #define PLACE_BYTES 64
 

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/err.h"
-#include "core/rng.h"
+#include "core/base/err.h"
+#include "core/base/rng.h"
 
 #define WORD_BYTES 32
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/err.h"
+#include "core/base/err.h"
 #include "lp.h"
 
 #define SPREAD	 0.02 /* of the prices there are, on what has none, by 1 / capacity */

@@ -7,46 +7,6 @@
 #define GROUP_PORT    23846
 #define STEPS_BETWEEN 65536 /* two looks at the progress */
 
-uint32_t fan_experiment_link(const struct fan_scenario *s, uint32_t link)
-{
-	uint32_t inside = 0;
-	for (uint32_t i = 0; i < s->nodes; i++)
-		inside += s->node[i].bps != 0;
-	return inside + 2 * link;
-}
-
-static uint32_t packet_bytes(const struct fan_scenario *s)
-{
-	uint32_t most = FAN_CTL_BYTES_MAX;
-	for (uint32_t i = 0; i < s->jobs; i++)
-		if ((uint32_t)FAN_HEAD_BYTES + s->job[i].cfg.payload_bytes > most)
-			most = FAN_HEAD_BYTES + s->job[i].cfg.payload_bytes;
-	for (uint32_t i = 0; i < s->nodes; i++)
-		if (fan_scenario_shares(&s->node[i])) /* whose sums carry bitmaps */
-			return most + FAN_BITMAP_MAX;
-	return most;
-}
-
-bool fan_experiment_network(struct fan_sim *sim, const struct fan_scenario *s)
-{
-	fan_sim_init(sim, s->seed, packet_bytes(s));
-	for (uint32_t i = 0; i < s->nodes; i++) {
-		const struct fan_scenario_node *n = &s->node[i];
-		bool forwards = n->kind == FAN_NODE_SWITCH || n->kind == FAN_NODE_ROUTER;
-		if (fan_sim_add_node(sim, forwards, n->bps, n->ecn_bytes) == FAN_SIM_NONE)
-			return false;
-	}
-	for (uint32_t i = 0; i < s->links; i++) {
-		const struct fan_scenario_link *l = &s->link[i];
-		struct fan_link_config back = l->cfg;
-		back.bps = l->back_bps ? l->back_bps : back.bps;
-		if (fan_sim_add_link(sim, l->a, l->b, &l->cfg) == FAN_SIM_NONE ||
-		    fan_sim_add_link(sim, l->b, l->a, &back) == FAN_SIM_NONE)
-			return false;
-	}
-	return fan_sim_index(sim);
-}
-
 /* ---- changes ------------------------------------------------------------------------ */
 
 static uint64_t conductor_deadline(void *self)
@@ -60,14 +20,11 @@ static uint64_t conductor_deadline(void *self)
 static void apply(struct fan_conductor *c, const struct fan_scenario_change *x)
 {
 	if (x->link == FAN_SIM_NONE) {
-		/* NULL: nobody uses it */
-		if (c->aggregator[x->node])
-			fan_aggregator_restart(c->aggregator[x->node], x->restart_ns);
-		if (c->sharer[x->node])
-			fan_sharer_restart(c->sharer[x->node], x->restart_ns);
+		if (c->daemon[x->node]) /* otherwise nobody uses it */
+			fan_sim_daemon_restart(c->daemon[x->node], x->restart_ns);
 		return;
 	}
-	uint32_t link = fan_experiment_link(c->scenario, x->link);
+	uint32_t link = fan_scenario_link(c->scenario, x->link);
 	for (uint32_t i = link; i < link + 2; i++) {
 		if (x->bps)
 			fan_weather_set_rate(c->weather, i, x->bps);
@@ -101,8 +58,7 @@ static bool begin_conductor(struct fan_experiment *e)
 	*c = (struct fan_conductor){
 		.sim = &e->sim,
 		.scenario = s,
-		.aggregator = e->aggregator,
-		.sharer = e->sharer,
+		.daemon = e->daemon,
 		.weather = &e->weather,
 	};
 	c->order = malloc((s->changes + 1) * sizeof *c->order);
@@ -123,11 +79,66 @@ static bool begin_conductor(struct fan_experiment *e)
 
 /* ---- jobs, and those who sum for them ---------------------------------------------- */
 
-/* A shared switch that completes its own sums has slots in plenty for that, like a server. */
-static bool add_aggregator(struct fan_experiment *e, uint32_t node)
+/* The daemon of `node` has an aggregator, or slots that jobs share. */
+static bool place_daemon(struct fan_experiment *e, uint32_t node, bool aggregator, bool slots)
+{
+	struct fan_sim_daemon *d = e->daemon[node];
+	if (!d) {
+		d = e->daemon[node] = calloc(1, sizeof *d);
+		if (!d || !fan_sim_daemon_init(d, &e->sim, node))
+			return false;
+	}
+	d->cfg.has_aggregator |= aggregator;
+	d->cfg.has_slots |= slots;
+	return true;
+}
+
+/* All that sum in the tree of `root`, which may be alone. */
+static bool place_tree(struct fan_experiment *e, uint32_t root)
+{
+	const struct fan_scenario *s = e->scenario;
+	for (uint32_t n = 0; n < s->nodes; n++)
+		if (fan_scenario_is_below(s, n, root) &&
+		    !place_daemon(e, n, true, fan_scenario_shares(&s->node[n])))
+			return false;
+	return true;
+}
+
+/* What completes the sums at `aggregator`, and all switches that lead there. */
+static bool place_shared(struct fan_experiment *e, uint32_t aggregator)
+{
+	const struct fan_scenario *s = e->scenario;
+	if (!place_daemon(e, aggregator, true, false))
+		return false;
+	for (uint32_t n = 0; n < s->nodes; n++)
+		if (fan_scenario_shares(&s->node[n]) &&
+		    fan_scenario_aggregator(s, n) == aggregator && !place_daemon(e, n, false, true))
+			return false;
+	return true;
+}
+
+/* Every daemon that a job or a route needs. */
+static bool place_daemons(struct fan_experiment *e)
+{
+	const struct fan_scenario *s = e->scenario;
+	for (uint32_t i = 0; i < s->jobs; i++) {
+		const struct fan_scenario_job *j = &s->job[i];
+		if (j->reduce != FAN_REDUCE_FANIN)
+			continue;
+		if (!(j->shared ? place_shared(e, j->at) : place_tree(e, j->at)))
+			return false;
+	}
+	for (uint32_t i = 0; i < s->routes; i++)
+		if (!place_daemon(e, s->route[i].node, false, true))
+			return false;
+	return true;
+}
+
+/* A switch that completes its own sums has slots in plenty for that, like a server. */
+static struct fan_aggregator_config aggregator_config(const struct fan_experiment *e, uint32_t node)
 {
 	const struct fan_scenario_node *n = &e->scenario->node[node];
-	const struct fan_switch_config cfg = {
+	return (struct fan_aggregator_config){
 		.slots = fan_scenario_shares(n) ? FAN_SLOTS_MAX : n->slots,
 		.payload_bytes = n->payload_bytes,
 		.jobs_max = (uint16_t)n->jobs,
@@ -143,26 +154,8 @@ static bool add_aggregator(struct fan_experiment *e, uint32_t node)
 		.index = n->index,
 		.nonce = fan_rng_mix(e->scenario->seed ^ fan_rng_mix(node)),
 		.no_reminders = !n->reminders,
-		.group_base = {239, 1, 1, 0}, /* ends with 0: aggregator.c counts on it */
+		.group_base = {239, 1, 1, 0}, /* ends with 0: daemon.c counts on it */
 	};
-	struct fan_aggregator *a = calloc(1, sizeof *a);
-	e->aggregator[node] = a;
-	return a && fan_aggregator_init(a, &e->sim, node, &cfg, n->kind == FAN_NODE_SERVER,
-					e->scenario->sample_ns);
-}
-
-/* All that sum in the tree of `root`, which may be alone.  Parents stand before or behind
- * their children: they are joined when all are there. */
-static bool add_tree(struct fan_experiment *e, uint32_t root)
-{
-	const struct fan_scenario *s = e->scenario;
-	for (uint32_t n = 0; n < s->nodes; n++)
-		if (fan_scenario_is_below(s, n, root) && !e->aggregator[n] && !add_aggregator(e, n))
-			return false;
-	for (uint32_t n = 0; n < s->nodes; n++)
-		if (fan_scenario_is_below(s, n, root) && n != root)
-			e->aggregator[n]->parent = e->aggregator[s->node[n].parent]->actor;
-	return true;
 }
 
 static uint32_t routes_of(const struct fan_scenario *s, uint32_t node)
@@ -173,15 +166,29 @@ static uint32_t routes_of(const struct fan_scenario *s, uint32_t node)
 	return n;
 }
 
-/* Where packets for a node of a route go; `node` may be none. */
+static struct fan_switch_config slots_config(const struct fan_experiment *e, uint32_t node)
+{
+	const struct fan_scenario_node *n = &e->scenario->node[node];
+	return (struct fan_switch_config){
+		.policy = (enum fan_policy)n->policy,
+		.slots = n->slots,
+		.quota = n->quota,
+		.payload_bytes = n->payload_bytes,
+		.children_max = FAN_MEMBERS_MAX,
+		.options = (uint8_t)((n->free_early ? FAN_SWITCH_FREE_EARLY : 0) |
+				     (n->preemption ? 0 : FAN_SWITCH_NO_PREEMPTION) |
+				     (n->ageing ? 0 : FAN_SWITCH_NO_AGEING) |
+				     (n->priorities ? 0 : FAN_SWITCH_NO_PRIORITIES)),
+		.routes = (uint16_t)routes_of(e->scenario, node),
+	};
+}
+
+/* Where packets for a node go; `node` may be none. */
 static fan_peer peer_of(const struct fan_experiment *e, uint32_t node)
 {
-	const fan_peer nobody = {.port = 0};
-	if (node == FAN_SIM_NONE)
-		return nobody;
-	if (e->sharer[node])
-		return fan_sim_peer(e->sharer[node]->actor);
-	return e->aggregator[node] ? fan_sim_peer(e->aggregator[node]->actor) : nobody;
+	if (node == FAN_SIM_NONE || !e->daemon[node])
+		return (fan_peer){.port = 0};
+	return fan_sim_peer(e->daemon[node]->actor);
 }
 
 /* Let the switch know its routes.  One that leads to a server of no job is of no use. */
@@ -204,64 +211,22 @@ static bool install_routes(struct fan_experiment *e, uint32_t node)
 							.entry = entry,
 							.entries = r->entries};
 	}
-	return c && fan_sharer_route(e->sharer[node], c, routes);
+	return c && fan_sim_daemon_route(e->daemon[node], c, routes);
 }
 
-static bool begin_sharer(struct fan_experiment *e, uint32_t node)
+static bool begin_daemon(struct fan_experiment *e, uint32_t node)
 {
 	const struct fan_scenario_node *n = &e->scenario->node[node];
-	uint32_t up = n->server == FAN_SIM_NONE ? node : n->server;
-	bool further = up != node && e->sharer[up];
-	const fan_peer nobody = {.port = 0};
-	const struct fan_shared_config cfg = {
-		.policy = (enum fan_policy)n->policy,
-		.slots = n->slots,
-		.quota = n->quota,
-		.payload_bytes = n->payload_bytes,
-		.children_max = FAN_MEMBERS_MAX,
-		.spares = 1,
-		.options = (uint8_t)((n->free_early ? FAN_SHARED_FREE_EARLY : 0) |
-				     (n->preemption ? 0 : FAN_SHARED_NO_PREEMPTION) |
-				     (n->ageing ? 0 : FAN_SHARED_NO_AGEING) |
-				     (n->priorities ? 0 : FAN_SHARED_NO_PRIORITIES)),
-		.routes = (uint16_t)routes_of(e->scenario, node),
-		.home = further		    ? fan_sim_peer(e->sharer[up]->actor)
-			: e->aggregator[up] ? fan_sim_peer(e->aggregator[up]->actor)
-					    : nobody, /* all its jobs have routes */
-	};
-	return fan_sharer_begin(e->sharer[node], &cfg);
-}
-
-/* What completes the sums at `home`, and all shared switches that lead there. */
-static bool add_shared(struct fan_experiment *e, uint32_t home)
-{
-	const struct fan_scenario *s = e->scenario;
-	if (!e->aggregator[home] && !add_aggregator(e, home))
-		return false;
-	for (uint32_t n = 0; n < s->nodes; n++) {
-		if (!fan_scenario_shares(&s->node[n]) || fan_scenario_home(s, n) != home ||
-		    e->sharer[n])
-			continue;
-		e->sharer[n] = calloc(1, sizeof *e->sharer[n]);
-		if (!e->sharer[n] || !fan_sharer_init(e->sharer[n], &e->sim, n, s->sample_ns))
-			return false;
-	}
-	return true;
-}
-
-/* The switches of all routes. */
-static bool add_routed(struct fan_experiment *e)
-{
-	const struct fan_scenario *s = e->scenario;
-	for (uint32_t i = 0; i < s->routes; i++) {
-		uint32_t n = s->route[i].node;
-		if (e->sharer[n])
-			continue;
-		e->sharer[n] = calloc(1, sizeof *e->sharer[n]);
-		if (!e->sharer[n] || !fan_sharer_init(e->sharer[n], &e->sim, n, s->sample_ns))
-			return false;
-	}
-	return true;
+	struct fan_node_config cfg = e->daemon[node]->cfg;
+	if (cfg.has_aggregator)
+		cfg.aggregator = aggregator_config(e, node);
+	if (cfg.has_slots)
+		cfg.slots = slots_config(e, node);
+	/* nobody above slots: all their jobs have routes */
+	cfg.above = peer_of(e, cfg.has_aggregator ? n->parent : n->server);
+	return fan_sim_daemon_begin(e->daemon[node], &cfg, n->kind == FAN_NODE_SERVER,
+				    e->scenario->sample_ns) &&
+	       (!cfg.has_slots || install_routes(e, node));
 }
 
 /* No route passes the switch. */
@@ -272,16 +237,17 @@ static bool takes_nothing(const void *arg, const struct fan_sim_packet *p)
 	return false;
 }
 
-/* All shared switches begin, when it is known who is where. */
-static bool begin_sharers(struct fan_experiment *e)
+/* All daemons begin, when it is known who is where. */
+static bool begin_daemons(struct fan_experiment *e)
 {
 	const struct fan_scenario *s = e->scenario;
 	for (uint32_t n = 0; n < s->nodes; n++) {
-		if (e->sharer[n] && (!begin_sharer(e, n) || !install_routes(e, n)))
+		struct fan_sim_daemon *d = e->daemon[n];
+		if (d && !begin_daemon(e, n))
 			return false;
 		if (s->node[n].sums_bps)
-			fan_sim_choose(&e->sim, n, e->sharer[n] ? fan_sharer_sums : takes_nothing,
-				       e->sharer[n]);
+			fan_sim_choose(&e->sim, n,
+				       d && d->slots ? fan_sim_daemon_sums : takes_nothing, d);
 	}
 	return true;
 }
@@ -290,13 +256,11 @@ static bool begin_sharers(struct fan_experiment *e)
 static void take_seat(const struct fan_experiment *e, struct fan_experiment_job *j, uint32_t r)
 {
 	struct fan_job_seat *at = &j->cfg.seat[r];
-	if (e->sharer[at->node]) {
-		at->aggregator = e->sharer[at->node]->actor;
+	at->aggregator = e->daemon[at->node]->actor;
+	if (e->daemon[at->node]->slots)
 		j->cfg.urgent |= e->scenario->node[at->node].policy == FAN_POLICY_ESA;
-		return;
-	}
-	at->aggregator = e->aggregator[at->node]->actor;
-	at->multicast = e->scenario->node[at->node].multicast;
+	else
+		at->multicast = e->scenario->node[at->node].multicast;
 }
 
 static bool add_job(struct fan_experiment *e, uint32_t i)
@@ -306,7 +270,7 @@ static bool add_job(struct fan_experiment *e, uint32_t i)
 	j->cfg = s->cfg;
 	bool by_ring = s->reduce == FAN_REDUCE_RING;
 	if (!by_ring) {
-		j->cfg.aggregator = e->aggregator[s->at]->actor;
+		j->cfg.aggregator = e->daemon[s->at]->actor;
 		j->cfg.multicast = e->scenario->node[s->at].multicast;
 	}
 	for (uint32_t r = 0; j->cfg.seat && r < j->cfg.ranks; r++)
@@ -340,18 +304,11 @@ bool fan_experiment_begin(struct fan_experiment *e, const struct fan_scenario *s
 {
 	memset(e, 0, sizeof *e);
 	e->scenario = s;
-	e->aggregator = calloc(s->nodes, sizeof(struct fan_aggregator *));
-	e->sharer = calloc(s->nodes, sizeof(struct fan_sharer *));
+	e->daemon = calloc(s->nodes, sizeof(struct fan_sim_daemon *));
 	e->job = calloc(s->jobs, sizeof *e->job);
 	e->traffic = calloc(s->flows + UINT32_C(1), sizeof *e->traffic);
-	bool ok = fan_experiment_network(&e->sim, s) && e->aggregator && e->sharer && e->job &&
-		  e->traffic;
-	for (uint32_t i = 0; ok && i < s->jobs; i++) {
-		const struct fan_scenario_job *j = &s->job[i];
-		if (j->reduce == FAN_REDUCE_FANIN)
-			ok = j->shared ? add_shared(e, j->at) : add_tree(e, j->at);
-	}
-	ok = ok && add_routed(e) && begin_sharers(e);
+	bool ok = fan_scenario_network(&e->sim, s) && e->daemon && e->job && e->traffic;
+	ok = ok && place_daemons(e) && begin_daemons(e);
 	for (uint32_t i = 0; ok && i < s->jobs; i++)
 		ok = add_job(e, i);
 	for (uint32_t i = 0; ok && i < s->flows; i++)
@@ -376,19 +333,13 @@ void fan_experiment_end(struct fan_experiment *e)
 		fan_standings_free(&j->standings);
 		fan_trainer_unshare(&j->shared);
 	}
-	for (uint32_t n = 0; e->aggregator && n < e->scenario->nodes; n++) {
-		if (e->aggregator[n])
-			fan_aggregator_free(e->aggregator[n]);
-		free(e->aggregator[n]);
-	}
-	for (uint32_t n = 0; e->sharer && n < e->scenario->nodes; n++) {
-		if (e->sharer[n])
-			fan_sharer_free(e->sharer[n]);
-		free(e->sharer[n]);
+	for (uint32_t n = 0; e->daemon && n < e->scenario->nodes; n++) {
+		if (e->daemon[n])
+			fan_sim_daemon_free(e->daemon[n]);
+		free(e->daemon[n]);
 	}
 	free(e->job);
-	free(e->aggregator);
-	free(e->sharer);
+	free(e->daemon);
 	free(e->traffic);
 	fan_weather_free(&e->weather);
 	free(e->conductor.order);
@@ -425,12 +376,9 @@ void fan_experiment_actor_name(const struct fan_experiment *e, uint32_t actor, c
 			       size_t bytes)
 {
 	for (uint32_t n = 0; n < e->scenario->nodes; n++) {
-		bool sums = e->aggregator[n] && e->aggregator[n]->actor == actor;
-		bool shares = e->sharer[n] && e->sharer[n]->actor == actor;
-		if (!sums && !shares)
+		if (!e->daemon[n] || e->daemon[n]->actor != actor)
 			continue;
-		snprintf(name, bytes, "%s%s", e->scenario->node[n].name,
-			 sums && e->sharer[n] ? "'s server" : "");
+		snprintf(name, bytes, "%s", e->scenario->node[n].name);
 		return;
 	}
 	for (uint32_t i = 0; i < e->scenario->jobs; i++) {

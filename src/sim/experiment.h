@@ -3,10 +3,9 @@
 #ifndef FAN_SIM_EXPERIMENT_H
 #define FAN_SIM_EXPERIMENT_H
 
-#include "aggregator.h"
+#include "daemon.h"
 #include "observer.h"
 #include "scenario.h"
-#include "sharer.h"
 #include "standing.h"
 #include "traffic.h"
 #include "trainer.h"
@@ -16,8 +15,7 @@
 struct fan_conductor {
 	struct fan_sim *sim;
 	const struct fan_scenario *scenario;
-	struct fan_aggregator **aggregator; /* by node */
-	struct fan_sharer **sharer;	    /* likewise */
+	struct fan_sim_daemon **daemon; /* by node */
 	struct fan_weather *weather;
 	uint32_t *order; /* of the changes, by time */
 	uint32_t next, actor;
@@ -33,8 +31,7 @@ struct fan_experiment_job {
 struct fan_experiment {
 	const struct fan_scenario *scenario;
 	struct fan_sim sim;
-	struct fan_aggregator **aggregator; /* by node; NULL: nobody sums there */
-	struct fan_sharer **sharer;	    /* by node; NULL: no slots are shared there */
+	struct fan_sim_daemon **daemon; /* by node; NULL: nobody sums there */
 	struct fan_experiment_job *job;
 	struct fan_traffic *traffic;
 	struct fan_weather weather;
@@ -48,12 +45,6 @@ struct fan_progress {
 	bool (*tell)(void *arg, uint64_t now_ns, uint64_t done, uint64_t all);
 	void *arg;
 };
-
-/* The scenario's nodes and links alone.  False: out of memory. */
-bool fan_experiment_network(struct fan_sim *sim, const struct fan_scenario *s);
-
-/* The sim's link from a to b of scenario link `link`; the one back is the next. */
-uint32_t fan_experiment_link(const struct fan_scenario *s, uint32_t link);
 
 /* Set everything up.  False: out of memory.  The scenario stays. */
 bool fan_experiment_begin(struct fan_experiment *e, const struct fan_scenario *s);

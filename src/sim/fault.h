@@ -3,7 +3,7 @@
 #ifndef FAN_SIM_FAULT_H
 #define FAN_SIM_FAULT_H
 
-#include "core/rng.h"
+#include "core/base/rng.h"
 #include "packet.h"
 
 /* Chances are in millionths, for each packet. */

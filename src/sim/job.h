@@ -10,8 +10,8 @@
 #ifndef FAN_SIM_JOB_H
 #define FAN_SIM_JOB_H
 
-#include "core/rng.h"
-#include "core/worker.h"
+#include "core/base/rng.h"
+#include "core/worker/worker.h"
 
 #define FAN_MODEL_NAME_MAX   47
 #define FAN_MODEL_LAYERS_MAX 4096
@@ -80,7 +80,6 @@ struct fan_job_config {
 	uint64_t pace_bps;    /* at which each worker sends; 0: as its window allows */
 	uint16_t ahead;	      /* fragments that ranks may run ahead of each other; 0: they do not */
 	uint32_t cache_frags; /* sums that each keeps for slow ones */
-	uint8_t controller;   /* enum fan_controller */
 	uint16_t route;	      /* of a plan; 0: none */
 	uint8_t mode;	      /* enum fan_mode */
 	uint8_t wire;	      /* enum fan_dtype: float32, or a half type */

@@ -33,10 +33,10 @@ static uint64_t id_of(const struct fan_lag *lag)
 }
 
 /* The job's number at this switch, or -1.  After a restart it knows no names. */
-static int find_job(const struct fan_sharer *h, const struct fan_experiment_job *j,
+static int find_job(const struct fan_sim_daemon *d, const struct fan_experiment_job *j,
 		    struct fan_lag *lag)
 {
-	for (unsigned i = 0; fan_shared_lag(h->core, i, 0, lag); i++) {
+	for (unsigned i = 0; fan_switch_lag(d->slots, i, 0, lag); i++) {
 		bool same = lag->name[0] ? strcmp(lag->name, j->cfg.name) == 0
 					 : id_of(lag) == j->standings.life[1];
 		if (lag->ahead && same)
@@ -50,15 +50,18 @@ static int find_job(const struct fan_sharer *h, const struct fan_experiment_job 
  * counts from 0; before, what it said last holds. */
 static void note_loans(const struct fan_experiment *e, struct fan_experiment_job *j)
 {
-	const struct fan_sharer *at = NULL;
+	const struct fan_sim_daemon *at = NULL;
+	if (j->cfg.seat && j->cfg.seat[0].ranks != j->cfg.ranks)
+		return; /* a tree: each leaf has ranks of its own, and lends to those */
 	struct fan_lag lag, found = {.whole = false};
 	unsigned index = 0;
 	uint64_t life[2] = {0};
 	for (uint32_t n = 0; n < e->scenario->nodes && !found.whole; n++) {
-		int i = e->sharer[n] ? find_job(e->sharer[n], j, &lag) : -1;
+		const struct fan_sim_daemon *d = e->daemon[n];
+		int i = d && d->slots ? find_job(d, j, &lag) : -1;
 		if (i < 0 || (at && !lag.whole))
 			continue;
-		at = e->sharer[n];
+		at = d;
 		index = (unsigned)i;
 		found = lag;
 		life[0] = (uint64_t)n << 32 | at->restarts;
@@ -67,7 +70,7 @@ static void note_loans(const struct fan_experiment *e, struct fan_experiment_job
 	if (!at)
 		return;
 	fan_standings_life(&j->standings, life);
-	for (uint16_t r = 0; r < j->cfg.ranks && fan_shared_lag(at->core, index, r, &lag); r++)
+	for (uint16_t r = 0; r < j->cfg.ranks && fan_switch_lag(at->slots, index, r, &lag); r++)
 		fan_standings_count(&j->standings, r, &lag);
 }
 

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/out.h"
+#include "core/base/out.h"
 
 #define FAN_BODY_SLABS_MAX 128 /* each holds a quarter of what is there before it */
 
@@ -19,7 +19,7 @@
 struct fan_sim_body {
 	struct fan_sim_body *next; /* while it is free */
 	uint32_t refs;
-	uint32_t pad[5];
+	uint32_t pad[4];
 	uint8_t bytes[];
 };
 

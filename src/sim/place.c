@@ -2,12 +2,12 @@
 /* place.c - where jobs' workers run, and which node sums for them. */
 #include <stdlib.h>
 
-#include "experiment.h"
+#include "scenario.h"
 
 /* Itself, or the server that it leads to. */
 static bool sums(const struct fan_scenario *s, uint32_t node)
 {
-	const struct fan_scenario_node *n = &s->node[fan_scenario_home(s, node)];
+	const struct fan_scenario_node *n = &s->node[fan_scenario_aggregator(s, node)];
 	return n->kind == FAN_NODE_SERVER ||
 	       (n->kind == FAN_NODE_SWITCH && n->policy != FAN_NODE_NONE);
 }
@@ -102,7 +102,7 @@ static int find_node(struct fan_scenario *s, struct fan_sim *sim, struct fan_sce
 		return fan_reader_fail(r, "at", "\"%s\": no switch or server of that name",
 				       j->at_name);
 	j->shared = fan_scenario_shares(&s->node[j->at]);
-	j->at = fan_scenario_home(s, j->at);
+	j->at = fan_scenario_aggregator(s, j->at);
 	if (distance(sim, &j->cfg, j->at) == UINT64_MAX)
 		return fan_reader_fail(r, "at",
 				       "\"%s\": some of the job's workers have no path "
@@ -110,30 +110,22 @@ static int find_node(struct fan_scenario *s, struct fan_sim *sim, struct fan_sce
 				       s->node[j->at].name);
 	while (s->node[j->at].parent != FAN_SIM_NONE)
 		j->at = s->node[j->at].parent;
+	if (s->node[j->at].children) /* workers join the leaves, whatever is in front of those */
+		j->shared = false;
 	return 0;
 }
 
 static int choose_node(struct fan_scenario *s, struct fan_sim *sim, struct fan_scenario_job *j,
 		       struct fan_reader *r)
 {
-	if (j->cfg.route && j->cfg.ahead)
-		return fan_reader_fail(r, "ahead",
-				       "%u: not with a plan, whose switches lend nothing",
-				       j->cfg.ahead);
 	if (j->cfg.route)
 		return fan_scenario_seat_routed(s, j, r);
 	if (find_node(s, sim, j, r))
 		return -1;
 	for (uint32_t i = 0; i < s->nodes; i++) {
 		const struct fan_scenario_node *n = &s->node[i];
-		bool tree = i != j->at && fan_scenario_is_below(s, i, j->at);
-		if (tree && j->cfg.ahead)
-			return fan_reader_fail(r, "ahead",
-					       "%u: not in a tree of switches with \"parent\": "
-					       "their rounds are one",
-					       j->cfg.ahead);
 		bool holds = fan_scenario_is_below(s, i, j->at) ||
-			     (j->shared && fan_scenario_home(s, i) == j->at);
+			     (j->shared && fan_scenario_aggregator(s, i) == j->at);
 		if (holds && j->cfg.payload_bytes > n->payload_bytes)
 			return fan_reader_fail(r, "payload_bytes", "%u: \"%s\" has slots of %u",
 					       j->cfg.payload_bytes, n->name, n->payload_bytes);
@@ -147,7 +139,7 @@ int fan_scenario_place(struct fan_scenario *s, struct fan_reader *r)
 {
 	struct fan_sim sim;
 	int bad = 0;
-	if (!fan_experiment_network(&sim, s))
+	if (!fan_scenario_network(&sim, s))
 		bad = fan_reader_fail(r, NULL, "out of memory");
 	for (uint32_t i = 0; i < s->jobs && !bad; i++) {
 		struct fan_scenario_job *j = &s->job[i];

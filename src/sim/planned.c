@@ -190,7 +190,7 @@ static bool read_ranks(const char *text, uint64_t *set)
 		if (end == text || last < first || last >= FAN_RANKS_MAX || (*end && *end != ','))
 			return false;
 		for (unsigned long i = first; i <= last; i++)
-			set[i / 64] |= UINT64_C(1) << i % 64;
+			fan_ranks_set(set, (unsigned)i);
 		text = *end ? end + 1 : end;
 	}
 	return text != NULL;
@@ -225,7 +225,7 @@ static int read_entry(struct fan_scenario *s, struct fan_scenario_entry *e, cons
 static int check_route(const struct fan_scenario_route *route, struct fan_reader *r)
 {
 	struct fan_route_entry entry[FAN_ROUTE_ENTRIES_MAX];
-	struct fan_routed *scratch = malloc(sizeof *scratch);
+	struct fan_route *scratch = malloc(sizeof *scratch);
 	const struct fan_route_config c = {
 		.number = route->number, .entry = entry, .entries = route->entries};
 	for (uint32_t i = 0; i < route->entries; i++)

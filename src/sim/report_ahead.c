@@ -148,8 +148,8 @@ struct map {
 	const json_t *ahead;
 	struct chosen helper[FAN_RANKS_MAX], helped[FAN_RANKS_MAX];
 	unsigned helpers, helpeds;
-	double most, most_home; /* in one cell of a rank's, and of the server's */
-	double wide, high;	/* a cell */
+	double most, most_aggregator; /* in one cell of a rank's, and of the server's */
+	double wide, high;	      /* a cell */
 };
 
 static double parts_of(const json_t *ahead, unsigned helper, unsigned helped)
@@ -161,7 +161,7 @@ static double parts_of(const json_t *ahead, unsigned helper, unsigned helped)
 }
 
 /* What of the late parts of `rank` no rank was given. */
-static double at_home(const json_t *ahead, unsigned rank)
+static double at_aggregator(const json_t *ahead, unsigned rank)
 {
 	double rest = fan_report_real(rank_of(ahead, rank), "owed");
 	for (size_t r = 0; r < ranks_of(ahead); r++)
@@ -188,14 +188,16 @@ static void find_sides(struct map *m, const json_t *ahead)
 		for (unsigned y = 0; y < m->helpers; y++)
 			m->most = fmax(m->most,
 				       parts_of(ahead, m->helper[y].rank, m->helped[x].rank));
-		m->most_home = fmax(m->most_home, at_home(ahead, m->helped[x].rank));
+		m->most_aggregator =
+			fmax(m->most_aggregator, at_aggregator(ahead, m->helped[x].rank));
 	}
 	m->wide = fmin(CELL_WIDE, MAP_WIDTH / (m->helpeds ? m->helpeds : 1));
 	m->high = fmin(CELL_HIGH, m->wide);
 }
 
 /* The cell in column x, row y: how many parts of rank `helped`, and who has got them. */
-static void cell(FILE *f, const struct map *m, unsigned x, unsigned y, double parts, bool home)
+static void cell(FILE *f, const struct map *m, unsigned x, unsigned y, double parts,
+		 bool aggregator)
 {
 	unsigned helped = m->helped[x].rank;
 	char text[NAME_BYTES];
@@ -205,9 +207,9 @@ static void cell(FILE *f, const struct map *m, unsigned x, unsigned y, double pa
 	fprintf(f,
 		"<rect class=\"cell%s\" x=%.1f y=%.1f width=%.1f height=%.1f fill-opacity=%.2f>"
 		"<title>",
-		home ? " home" : "", left + 1, top + 1, m->wide - 2, m->high - 2,
-		0.08 + 0.55 * parts / (home ? m->most_home : m->most));
-	if (home)
+		aggregator ? " server" : "", left + 1, top + 1, m->wide - 2, m->high - 2,
+		0.08 + 0.55 * parts / (aggregator ? m->most_aggregator : m->most));
+	if (aggregator)
 		fputs("the server", f);
 	else
 		fprintf(f, "rank %u", m->helper[y].rank);
@@ -241,7 +243,7 @@ static void map_rows(FILE *f, const struct map *m)
 	}
 	row_name(f, m, m->helpers, "the server");
 	for (unsigned x = 0; x < m->helpeds; x++)
-		cell(f, m, x, m->helpers, at_home(m->ahead, m->helped[x].rank), true);
+		cell(f, m, x, m->helpers, at_aggregator(m->ahead, m->helped[x].rank), true);
 }
 
 static void map(FILE *f, const json_t *ahead)

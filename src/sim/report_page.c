@@ -34,7 +34,7 @@ static const char style[] =
 	".tick,.name{fill:var(--soft);font-size:12px}\n"
 	".line{fill:none;stroke-width:2;stroke-linejoin:round}.area{stroke:none;opacity:.18}\n"
 	".forming{fill:var(--grid)}.lane{fill:var(--k0)}.l1{opacity:.62}\n"
-	".cell{fill:var(--k0)}.cell.home{fill:var(--k1)}.in{fill:var(--fg);font-size:11px}\n"
+	".cell{fill:var(--k0)}.cell.server{fill:var(--k1)}.in{fill:var(--fg);font-size:11px}\n"
 	".bar{background:var(--grid);border-radius:3px;height:8px;width:120px}\n"
 	".bar i{display:block;height:8px;border-radius:3px;background:var(--k0)}\n"
 	".legend span{margin-right:14px;white-space:nowrap;font-size:13px}\n"

@@ -121,7 +121,7 @@ static json_t *ahead_json(const struct fan_experiment_job *j)
 	json_t *list = json_array();
 	for (uint32_t r = 0; r < j->cfg.ranks; r++) {
 		const struct fan_trainer *t = &j->trainer[r];
-		const struct fan_cache_stats *c = &t->stats.cache;
+		const struct fan_helper_cache_stats *c = &t->stats.cache;
 		uint64_t samples = t->lag.samples ? t->lag.samples : 1;
 		json_t *o = json_object();
 		fan_put_count(o, "rank", r);

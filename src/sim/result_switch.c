@@ -18,7 +18,8 @@ static double share(uint64_t part, uint64_t whole)
 /* ---- over time ------------------------------------------------------------------ */
 
 /* Mean share of the slots, sample by sample. */
-static json_t *slots_json(const struct fan_series *s, enum fan_series_figure which, uint32_t slots)
+static json_t *share_of_slots(const struct fan_series *s, enum fan_series_figure which,
+			      uint32_t slots)
 {
 	json_t *list = json_array();
 	for (uint32_t i = 0; i < s->count; i++)
@@ -61,8 +62,8 @@ static json_t *series_json(const struct fan_series *s, uint32_t slots)
 {
 	return json_pack("{s:f, s:f, s:o, s:o, s:o, s:o, s:o}", "start_s", fan_seconds(s->start_ns),
 			 "interval_s", fan_seconds(s->interval_ns), "occupancy",
-			 slots_json(s, FAN_SERIES_USED, slots), "lent",
-			 slots_json(s, FAN_SERIES_LENT, slots), "hit_rate", hits_json(s),
+			 share_of_slots(s, FAN_SERIES_USED, slots), "lent",
+			 share_of_slots(s, FAN_SERIES_LENT, slots), "hit_rate", hits_json(s),
 			 "results_per_s", rate_json(s, FAN_SERIES_RESULTS), "rx_bytes_per_s",
 			 rate_json(s, FAN_SERIES_RX_BYTES));
 }
@@ -77,18 +78,29 @@ static double mean_occupancy(const struct fan_series *s, uint32_t slots)
 	return share(sum, weight * slots);
 }
 
+/* What links brought and took; of an aggregator with slots in front of it, what those gave it
+ * and got from it. */
+static void put_traffic(json_t *o, const struct fan_sim_daemon *d, bool inner)
+{
+	const struct fan_node_stats between = fan_sim_daemon_between(d);
+	fan_put_count(o, "rx_packets", inner ? between.up_packets : d->rx_packets);
+	fan_put_count(o, "rx_bytes", inner ? between.up_bytes : d->rx_bytes);
+	fan_put_count(o, "tx_packets", inner ? between.down_packets : d->tx_packets);
+	fan_put_count(o, "tx_bytes", inner ? between.down_bytes : d->tx_bytes);
+}
+
 /* ---- who sums for one job, or completes what the shared slots could not ------------ */
 
 static json_t *aggregator_json(const struct fan_experiment *e, uint32_t node)
 {
-	const struct fan_aggregator *a = e->aggregator[node];
-	const struct fan_switch_stats st = fan_aggregator_stats(a);
+	const struct fan_sim_daemon *d = e->daemon[node];
+	const struct fan_aggregator_stats st = fan_sim_daemon_aggregator(d);
 	json_t *o = json_object();
 	fan_put_text(o, "name", e->scenario->node[node].name);
 	fan_put_text(o, "policy", "switchml");
-	fan_put_count(o, "slots", a->cfg.slots);
-	fan_put_real(o, "occupancy", mean_occupancy(&a->series, a->cfg.slots));
-	fan_put_real(o, "hit_rate", share(st.contributions, fan_aggregator_offered(&st)));
+	fan_put_count(o, "slots", d->cfg.aggregator.slots);
+	fan_put_real(o, "occupancy", mean_occupancy(d->sums, d->cfg.aggregator.slots));
+	fan_put_real(o, "hit_rate", share(st.contributions, fan_sim_offered(&st)));
 	fan_put_count(o, "evictions", 0);  /* the policy switchml has neither these... */
 	fan_put_count(o, "collisions", 0); /* ...nor these */
 	fan_put_count(o, "contributions", st.contributions);
@@ -98,18 +110,15 @@ static json_t *aggregator_json(const struct fan_experiment *e, uint32_t node)
 	fan_put_count(o, "needs", st.needs);
 	fan_put_count(o, "reminders", st.flushes);
 	fan_put_count(o, "dropped", sum_of(st.drops, FAN_DROP_COUNT));
-	fan_put_count(o, "restarts", a->restarts);
-	fan_put_count(o, "rx_packets", a->rx_packets);
-	fan_put_count(o, "rx_bytes", a->rx_bytes);
-	fan_put_count(o, "tx_packets", a->tx_packets);
-	fan_put_count(o, "tx_bytes", a->tx_bytes);
-	json_object_set_new(o, "series", series_json(&a->series, a->cfg.slots));
+	fan_put_count(o, "restarts", d->restarts);
+	put_traffic(o, d, d->slots != NULL);
+	json_object_set_new(o, "series", series_json(d->sums, d->cfg.aggregator.slots));
 	return o;
 }
 
 /* ---- who shares slots -------------------------------------------------------------- */
 
-static void put_shared_counts(json_t *o, const struct fan_shared_stats *st)
+static void put_slots_counts(json_t *o, const struct fan_switch_stats *st)
 {
 	fan_put_count(o, "collisions", st->collisions + st->over_quota);
 	fan_put_count(o, "over_quota", st->over_quota);
@@ -117,7 +126,7 @@ static void put_shared_counts(json_t *o, const struct fan_shared_stats *st)
 	fan_put_count(o, "evictions", st->evictions);
 	fan_put_count(o, "flushes", st->flushes);
 	fan_put_count(o, "passed", st->passed);
-	fan_put_count(o, "contributions", fan_sharer_added(st));
+	fan_put_count(o, "contributions", fan_sim_slots_added(st));
 	fan_put_count(o, "completions", st->completions);
 	fan_put_count(o, "partials", st->partials);
 	fan_put_count(o, "results", st->results);
@@ -125,7 +134,7 @@ static void put_shared_counts(json_t *o, const struct fan_shared_stats *st)
 	fan_put_count(o, "dropped", sum_of(st->drops, FAN_DROP_COUNT));
 }
 
-static json_t *shared_series_json(const struct fan_series *s, uint32_t slots)
+static json_t *slots_series_json(const struct fan_series *s, uint32_t slots)
 {
 	json_t *o = series_json(s, slots);
 	json_object_set_new(o, "collisions_per_s", rate_json(s, FAN_SERIES_COLLISIONS));
@@ -135,23 +144,20 @@ static json_t *shared_series_json(const struct fan_series *s, uint32_t slots)
 	return o;
 }
 
-static json_t *sharer_json(const struct fan_experiment *e, uint32_t node)
+static json_t *slots_json(const struct fan_experiment *e, uint32_t node)
 {
-	const struct fan_sharer *h = e->sharer[node];
-	const struct fan_shared_stats st = fan_sharer_stats(h);
+	const struct fan_sim_daemon *d = e->daemon[node];
+	const struct fan_switch_stats st = fan_sim_daemon_slots(d);
 	json_t *o = json_object();
 	fan_put_text(o, "name", e->scenario->node[node].name);
-	fan_put_text(o, "policy", h->cfg.policy == FAN_POLICY_ESA ? "esa" : "atp");
-	fan_put_count(o, "slots", h->cfg.slots);
-	fan_put_real(o, "occupancy", mean_occupancy(&h->series, h->cfg.slots));
-	fan_put_real(o, "hit_rate", share(fan_sharer_added(&st), fan_sharer_offered(&st)));
-	put_shared_counts(o, &st);
-	fan_put_count(o, "restarts", h->restarts);
-	fan_put_count(o, "rx_packets", h->rx_packets);
-	fan_put_count(o, "rx_bytes", h->rx_bytes);
-	fan_put_count(o, "tx_packets", h->tx_packets);
-	fan_put_count(o, "tx_bytes", h->tx_bytes);
-	json_object_set_new(o, "series", shared_series_json(&h->series, h->cfg.slots));
+	fan_put_text(o, "policy", d->cfg.slots.policy == FAN_POLICY_ESA ? "esa" : "atp");
+	fan_put_count(o, "slots", d->cfg.slots.slots);
+	fan_put_real(o, "occupancy", mean_occupancy(d->shares, d->cfg.slots.slots));
+	fan_put_real(o, "hit_rate", share(fan_sim_slots_added(&st), fan_sim_slots_offered(&st)));
+	put_slots_counts(o, &st);
+	fan_put_count(o, "restarts", d->restarts);
+	put_traffic(o, d, false);
+	json_object_set_new(o, "series", slots_series_json(d->shares, d->cfg.slots.slots));
 	return o;
 }
 
@@ -159,9 +165,10 @@ json_t *fan_result_switches(const struct fan_experiment *e)
 {
 	json_t *list = json_array();
 	for (uint32_t n = 0; n < e->scenario->nodes; n++) {
-		if (e->sharer[n])
-			json_array_append_new(list, sharer_json(e, n));
-		else if (e->aggregator[n] && e->scenario->node[n].kind == FAN_NODE_SWITCH)
+		const struct fan_sim_daemon *d = e->daemon[n];
+		if (d && d->slots)
+			json_array_append_new(list, slots_json(e, n));
+		else if (d && e->scenario->node[n].kind == FAN_NODE_SWITCH)
 			json_array_append_new(list, aggregator_json(e, n));
 	}
 	return list;
@@ -170,9 +177,11 @@ json_t *fan_result_switches(const struct fan_experiment *e)
 json_t *fan_result_servers(const struct fan_experiment *e)
 {
 	json_t *list = json_array();
-	for (uint32_t n = 0; n < e->scenario->nodes; n++)
-		if (e->aggregator[n] &&
-		    (e->sharer[n] || e->scenario->node[n].kind == FAN_NODE_SERVER))
+	for (uint32_t n = 0; n < e->scenario->nodes; n++) {
+		const struct fan_sim_daemon *d = e->daemon[n];
+		if (d && d->aggregator &&
+		    (d->slots || e->scenario->node[n].kind == FAN_NODE_SERVER))
 			json_array_append_new(list, aggregator_json(e, n));
+	}
 	return list;
 }

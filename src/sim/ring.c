@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "core/wire.h"
+#include "core/wire/wire.h"
 
 #define BUCKET_AT 8  /* in a packet: which bucket... */
 #define STEP_AT	  16 /* ...and which step of it */
@@ -23,15 +23,15 @@ static uint64_t part_bytes(const struct fan_ring *r, uint32_t step)
 
 static void pass_on(struct fan_ring *r, uint32_t step, uint16_t len)
 {
-	uint8_t head[FAN_HEAD_BYTES] = {FAN_WIRE_VERSION, FAN_TYPE_DATA};
-	fan_put64(head + BUCKET_AT, r->bucket);
-	fan_put32(head + STEP_AT, step);
+	struct fan_out_item it = {.head = {FAN_WIRE_VERSION, FAN_TYPE_DATA}};
+	fan_put64(it.head + BUCKET_AT, r->bucket);
+	fan_put32(it.head + STEP_AT, step);
 	struct fan_sim_packet p = {
 		.from = r->actor,
 		.to = r->next,
 		.len = len,
 		.flags = FAN_PACKET_SAFE,
-		.body = fan_sim_body(r->sim, head, NULL, 0),
+		.body = fan_sim_body(r->sim, &it),
 	};
 	if (!p.body)
 		return;

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "experiment.h"
 #include "model.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))

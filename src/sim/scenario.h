@@ -6,7 +6,7 @@
 #ifndef FAN_SIM_SCENARIO_H
 #define FAN_SIM_SCENARIO_H
 
-#include "core/shared.h"
+#include "core/switch/switch.h"
 #include "fields.h"
 #include "job.h"
 #include "world.h"
@@ -66,7 +66,7 @@ struct fan_scenario_job {
 	struct fan_job_config cfg;
 	int reduce;  /* enum fan_reduce */
 	uint32_t at; /* node that sums, or completes the sums... */
-	bool shared; /* ...of shared switches, which its workers join */
+	bool shared; /* ...of switches, which its workers join */
 	uint64_t bucket_bytes;
 	char at_name[FAN_FIELD_NAME];
 };
@@ -122,6 +122,12 @@ struct fan_scenario {
 int fan_scenario_read(struct fan_scenario *s, const json_t *root, struct fan_reader *r);
 void fan_scenario_free(struct fan_scenario *s);
 
+/* A world of its nodes and links alone.  False: out of memory. */
+bool fan_scenario_network(struct fan_sim *sim, const struct fan_scenario *s);
+
+/* That world's link from a to b of scenario link `link`; the one back is the next. */
+uint32_t fan_scenario_link(const struct fan_scenario *s, uint32_t link);
+
 /* The node of that name, or FAN_SIM_NONE. */
 uint32_t fan_scenario_find(const struct fan_scenario *s, const char *name);
 
@@ -133,6 +139,13 @@ int fan_scenario_set(json_t *root, const char *path, const char *text, char *why
 /* Is `node` the root of a tree of switches, or somewhere below it? */
 bool fan_scenario_is_below(const struct fan_scenario *s, uint32_t node, uint32_t root);
 
+/* May workers of a job that is summed at the node `at` join the node `n`? */
+typedef bool fan_seat_fits(const struct fan_scenario *s, uint32_t n, uint32_t at);
+
+/* The node nearest to `host` that fits, the first of several; FAN_SIM_NONE: there is none. */
+uint32_t fan_scenario_nearest(const struct fan_scenario *s, struct fan_sim *sim, uint32_t host,
+			      fan_seat_fits *fits, uint32_t at);
+
 /* Where the workers of a job that is summed in the tree of j->at join. */
 int fan_scenario_seat(struct fan_scenario *s, struct fan_sim *sim, struct fan_scenario_job *j,
 		      struct fan_reader *r);
@@ -140,10 +153,10 @@ int fan_scenario_seat(struct fan_scenario *s, struct fan_sim *sim, struct fan_sc
 /* A switch of policy atp or esa? */
 bool fan_scenario_shares(const struct fan_scenario_node *n);
 
-/* What completes the sums of a shared switch: a server, or one of the switches itself. */
-uint32_t fan_scenario_home(const struct fan_scenario *s, uint32_t node);
+/* What completes the sums of a switch: a server, or one of the switches itself. */
+uint32_t fan_scenario_aggregator(const struct fan_scenario *s, uint32_t node);
 
-/* Where the workers of a job join whose sums j->at completes, behind shared switches. */
+/* Where the workers of a job join whose sums j->at completes, behind switches. */
 int fan_scenario_seat_shared(struct fan_scenario *s, struct fan_sim *sim,
 			     struct fan_scenario_job *j, struct fan_reader *r);
 

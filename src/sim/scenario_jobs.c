@@ -18,7 +18,6 @@
 static const char *const modes[] = {"native", "fixed", NULL};
 static const char *const wires[] = {"float32", "float16", "bfloat16", NULL};
 static const char *const reduces[] = {"fanin", "ring", NULL};
-static const char *const controllers[] = {"aimd", "a2tp", NULL};
 static const char *const whats[] = {"compute", "sending", "both", NULL};
 static const char *const priorities[] = {"remaining", "attained", "started", "none", NULL};
 
@@ -28,7 +27,7 @@ struct job_entry {
 	uint16_t payload_bytes, window, ahead, route;
 	uint32_t workers, iterations, jitter, pareto, copies, cache_frags;
 	uint64_t arrival_ns, interval_ns, bucket_bytes, alive_ns, stall_ns, pace_bps;
-	int mode, wire, reduce, priority, controller;
+	int mode, wire, reduce, priority;
 	bool overlap, verify;
 	uint32_t retries;
 };
@@ -50,7 +49,6 @@ static const struct fan_field job_fields[] = {
 	{"window", FAN_FIELD_U16, AT(window), 2, FAN_WINDOW_MAX, NULL},
 	{"ahead", FAN_FIELD_U16, AT(ahead), 0, FAN_AHEAD_MAX, NULL},
 	{"cache_frags", FAN_FIELD_U32, AT(cache_frags), 0, FAN_CACHE_MAX, NULL},
-	{"controller", FAN_FIELD_WORD, AT(controller), 0, 0, controllers},
 	{"bucket_bytes", FAN_FIELD_U64, AT(bucket_bytes), 0, 0, NULL},
 	{"mode", FAN_FIELD_WORD, AT(mode), 0, 0, modes},
 	{"wire", FAN_FIELD_WORD, AT(wire), 0, 0, wires},
@@ -189,7 +187,6 @@ static void fill(struct fan_scenario *s, struct fan_scenario_job *j, const struc
 	c->pace_bps = e->pace_bps;
 	c->ahead = e->ahead;
 	c->cache_frags = e->cache_frags;
-	c->controller = e->controller ? FAN_CONTROL_A2TP : FAN_CONTROL_AIMD;
 	c->mode = e->mode ? FAN_FIXED : FAN_NATIVE;
 	c->wire = (uint8_t)(e->wire == 1 ? FAN_FLOAT16 : e->wire == 2 ? FAN_BFLOAT16 : FAN_FLOAT32);
 	c->priority = (uint8_t)e->priority;

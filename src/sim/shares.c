@@ -11,7 +11,7 @@ bool fan_scenario_shares(const struct fan_scenario_node *n)
 	       (n->policy == FAN_POLICY_ATP || n->policy == FAN_POLICY_ESA);
 }
 
-uint32_t fan_scenario_home(const struct fan_scenario *s, uint32_t node)
+uint32_t fan_scenario_aggregator(const struct fan_scenario *s, uint32_t node)
 {
 	while (s->node[node].server != FAN_SIM_NONE)
 		node = s->node[node].server; /* ends: there are no circles */
@@ -49,9 +49,10 @@ static int check_length(struct fan_scenario *s, uint32_t i, struct fan_reader *r
 	uint32_t hops = 0;
 	for (uint32_t at = i; at != FAN_SIM_NONE; at = s->node[at].server)
 		hops += fan_scenario_shares(&s->node[at]);
-	if (hops <= FAN_VIA_HOPS_MAX)
+	if (hops <= FAN_ENVELOPE_HOPS_MAX)
 		return 0;
-	return fan_reader_fail(r, "server", "more than %d switches in a row", FAN_VIA_HOPS_MAX);
+	return fan_reader_fail(r, "server", "more than %d switches in a row",
+			       FAN_ENVELOPE_HOPS_MAX);
 }
 
 static int for_each(struct fan_scenario *s, struct fan_reader *r,
@@ -73,20 +74,10 @@ int fan_scenario_read_servers(struct fan_scenario *s, struct fan_reader *r)
 	return for_each(s, r, read_server) || for_each(s, r, check_length) ? -1 : 0;
 }
 
-/* The shared switch nearest to `host` that leads to `home`, the first of several. */
-static uint32_t nearest(struct fan_scenario *s, struct fan_sim *sim, uint32_t home, uint32_t host)
+/* Is the node `n` a switch with shared slots that leads to `aggregator`? */
+static bool leads_to(const struct fan_scenario *s, uint32_t n, uint32_t aggregator)
 {
-	uint32_t best = FAN_SIM_NONE, least = FAN_SIM_NONE;
-	for (uint32_t n = 0; n < s->nodes; n++) {
-		if (!fan_scenario_shares(&s->node[n]) || fan_scenario_home(s, n) != home)
-			continue;
-		uint32_t d = fan_sim_distance(sim, host, n);
-		if (d < least) {
-			least = d;
-			best = n;
-		}
-	}
-	return best;
+	return fan_scenario_shares(&s->node[n]) && fan_scenario_aggregator(s, n) == aggregator;
 }
 
 /* Every switch on the way reaches the next one. */
@@ -111,7 +102,7 @@ int fan_scenario_seat_shared(struct fan_scenario *s, struct fan_sim *sim,
 	if (!c->seat)
 		return fan_reader_fail(r, NULL, "out of memory");
 	for (uint32_t i = 0; i < c->ranks; i++) {
-		uint32_t n = nearest(s, sim, j->at, c->host[i]);
+		uint32_t n = fan_scenario_nearest(s, sim, c->host[i], leads_to, j->at);
 		if (n == FAN_SIM_NONE)
 			return fan_reader_fail(r, NULL, "worker %u reaches no switch of \"%s\"", i,
 					       s->node[j->at].name);

@@ -4,7 +4,7 @@
 #ifndef FAN_SIM_STANDING_H
 #define FAN_SIM_STANDING_H
 
-#include "core/shared.h"
+#include "core/switch/switch.h"
 
 #define FAN_STANDING_MAX 128 /* samples: when there are more, each two become one */
 

@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 
-#include "core/wire.h"
+#include "core/wire/wire.h"
 
 #define NAME_BYTES 80
 
@@ -15,29 +15,7 @@
 #define UDP_BYTES  8u
 #define UDP_PORT   23845u
 
-static const char *type_name(uint8_t type)
-{
-	static const char *const names[] = {
-		[FAN_TYPE_DATA] = "data",
-		[FAN_TYPE_RESULT] = "result",
-		[FAN_TYPE_PROBE] = "probe",
-		[FAN_TYPE_NEED] = "need",
-		[FAN_TYPE_FLUSH] = "flush",
-		[FAN_TYPE_PACE] = "pace",
-		[FAN_TYPE_MISS] = "miss",
-		[FAN_TYPE_JOIN] = "join",
-		[FAN_TYPE_WELCOME] = "welcome",
-		[FAN_TYPE_REFUSE] = "refuse",
-		[FAN_TYPE_BEAT] = "beat",
-		[FAN_TYPE_STATE] = "state",
-		[FAN_TYPE_LEAVE] = "leave",
-		[FAN_TYPE_LEFT] = "left",
-		[FAN_TYPE_GROUP_TEST] = "group-test",
-		[FAN_TYPE_QUERY] = "query",
-		[FAN_TYPE_REPORT] = "report",
-	};
-	return type < sizeof names / sizeof *names && names[type] ? names[type] : "unknown";
-}
+#define FRAG_AT 16u /* the fragment that a message is about, but for control messages and MISS */
 
 static void print_line(const struct fan_trace *t, enum fan_sight what,
 		       const struct fan_sim_packet *p)
@@ -59,7 +37,9 @@ static void print_line(const struct fan_trace *t, enum fan_sight what,
 		(unsigned)(now_ns % 1000), from, to);
 	if (p->body && p->len >= FAN_HEAD_BYTES) {
 		const uint8_t *b = p->body->bytes;
-		fprintf(t->lines, "%s #%" PRIu64 " ", type_name(b[1]), fan_get64(b + 16));
+		fprintf(t->lines, "%s ", fan_type_name(b[1]));
+		if (b[1] < FAN_TYPE_CTL && b[1] != FAN_TYPE_MISS)
+			fprintf(t->lines, "#%" PRIu64 " ", fan_get64(b + FRAG_AT));
 	}
 	fprintf(t->lines, "%u bytes%s: %s\n", p->len, p->flags & FAN_PACKET_ECN ? " ecn" : "",
 		does[what]);

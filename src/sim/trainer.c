@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "core/stream.h"
+#include "core/worker/stream.h"
 #include "trainer_priv.h"
 
 #define ALIGN	    64u
@@ -133,7 +133,6 @@ static bool come(struct fan_trainer *t)
 		.options = (uint8_t)((at.multicast ? FAN_JOIN_GROUP : 0) |
 				     (c->ahead ? FAN_JOIN_AHEAD : 0)),
 		.cache_frags = c->cache_frags,
-		.controller = (enum fan_controller)c->controller,
 		.alive_ms = c->alive_ms,
 		.join_ms = c->stall_ms,
 		.stall_ms = c->stall_ms,
@@ -382,8 +381,8 @@ static void tick_core(struct fan_trainer *t)
 			struct fan_sim_packet p = {
 				.from = t->actor,
 				.to = to,
-				.len = (uint16_t)(FAN_HEAD_BYTES + it->payload_bytes),
-				.body = fan_sim_body(s, it->head, it->payload, it->payload_bytes),
+				.len = (uint16_t)fan_out_item_bytes(it),
+				.body = fan_sim_body(s, it),
 			};
 			if (!p.body)
 				return;

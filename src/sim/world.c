@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "core/wire.h"
+#include "core/wire/wire.h"
 
 /* A source is a link, an actor or a stray packet: two bits say which. */
 #define KIND_SHIFT 22
@@ -108,19 +108,16 @@ uint32_t fan_sim_add_actor(struct fan_sim *s, uint32_t node, void *self,
 	return s->actors++;
 }
 
-struct fan_sim_body *fan_sim_body(struct fan_sim *s, const uint8_t *head, const uint8_t *payload,
-				  size_t payload_bytes)
+struct fan_sim_body *fan_sim_body(struct fan_sim *s, const struct fan_out_item *it)
 {
 	struct fan_sim_body *b = NULL;
-	if (FAN_HEAD_BYTES + payload_bytes <= s->pool.bytes)
+	if (fan_out_item_bytes(it) <= s->pool.bytes)
 		b = fan_body_get(&s->pool);
 	if (!b) {
 		s->broke = true;
 		return NULL;
 	}
-	memcpy(b->bytes, head, FAN_HEAD_BYTES);
-	if (payload_bytes)
-		memcpy(b->bytes + FAN_HEAD_BYTES, payload, payload_bytes);
+	fan_out_item_copy(it, b->bytes);
 	return b;
 }
 

@@ -131,9 +131,8 @@ uint32_t fan_sim_next(struct fan_sim *s, uint32_t at, uint32_t to);
 /* Links of a shortest path between two nodes; FAN_SIM_NONE: there is none. */
 uint32_t fan_sim_distance(struct fan_sim *s, uint32_t from, uint32_t to);
 
-/* A body for a datagram, filled with header and payload; NULL: out of memory. */
-struct fan_sim_body *fan_sim_body(struct fan_sim *s, const uint8_t *head, const uint8_t *payload,
-				  size_t payload_bytes);
+/* A body that holds the item's datagram; NULL: out of memory. */
+struct fan_sim_body *fan_sim_body(struct fan_sim *s, const struct fan_out_item *it);
 
 /* Send what p->body holds, from the node where p->from lives.  Takes a reference of its
  * own.  `own`: the sender's own packets wait for room in the first link's queue. */

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/wire.h"
+#include "core/wire/wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -58,8 +58,9 @@ static inline void fuzz_fix(uint8_t *packet, size_t len)
 	if (len < FAN_HEAD_BYTES)
 		return;
 	packet[0] = FAN_WIRE_VERSION;
+	bool elements = packet[1] <= FAN_TYPE_RESULT;
 	uint32_t crc = fan_crc32c(0, packet, FAN_HEAD_BYTES - 4);
-	if (fan_get16(packet + 2) & FAN_F_SUMMED)
+	if (!elements || fan_get16(packet + 2) & FAN_F_SUMMED)
 		crc = fan_crc32c(crc, packet + FAN_HEAD_BYTES, len - FAN_HEAD_BYTES);
 	fan_put32(packet + FAN_HEAD_BYTES - 4, crc);
 }

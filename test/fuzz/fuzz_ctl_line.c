@@ -5,7 +5,7 @@
  * what goes out is JSON in a line, to connections that are open. */
 #include "fuzz.h"
 
-#include "core/err.h"
+#include "core/base/err.h"
 #include "ctl/ctl.h"
 #include "plan/topo_json.h"
 

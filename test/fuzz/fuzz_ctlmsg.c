@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bodies of control messages: the first byte chooses the kind.  What is accepted encodes
  * to the same bytes, as far as this revision knows them. */
-#include "core/ctlmsg.h"
+#include "core/wire/ctlmsg.h"
 #include "fuzz.h"
 
 #define BODY_MAX (FAN_CTL_BYTES_MAX - FAN_HEAD_BYTES)

@@ -5,8 +5,8 @@
  * count as a sign of life. */
 #include "fuzz.h"
 
-#include "core/ctlmsg.h"
-#include "core/wire.h"
+#include "core/wire/ctlmsg.h"
+#include "core/wire/wire.h"
 #include "net/neighbours.h"
 
 #define NONCE UINT64_C(0x9e3779b97f4a7c15)
@@ -29,8 +29,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		size_t bytes = data[at++];
 		bytes = bytes < size - at ? bytes : size - at;
 		bool good = fan_neighbours_take(&n, &of[0].at, data + at, bytes);
-		FUZZ_CHECK(!good || (fan_wire_get(&f, data + at, bytes) < 0 &&
-				     f.type == FAN_TYPE_ECHOED && f.frag == NONCE));
+		FUZZ_CHECK(!good ||
+			   (fan_wire_get(&f, data + at, bytes) < 0 && f.type == FAN_TYPE_REPORT &&
+			    f.topic == FAN_TOPIC_ECHO && f.nonce == NONCE));
 		FUZZ_CHECK(n.of[0].answered >= good && !n.of[1].answered);
 		at += bytes;
 	}

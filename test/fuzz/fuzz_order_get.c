@@ -3,14 +3,14 @@
  * switch's core, and never breaks it. */
 #include "fuzz.h"
 
-#include "core/err.h"
+#include "core/base/err.h"
 #include "net/order.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct fan_order o;
 	static struct fan_neighbours n;
-	static struct fan_routed r;
+	static struct fan_route r;
 	char why[FAN_ORDER_WHY_BYTES];
 	int err = fan_order_get(&o, (const char *)data, size, why);
 

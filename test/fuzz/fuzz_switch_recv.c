@@ -1,227 +1,130 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A switch with two jobs.  The input is a list of what arrives, with right checksums:
- * from members of the first job, from strangers, from the past.  The second job must
- * not notice. */
-#include "core/switch.h"
+/* A switch.  The input is a list of datagrams with right checksums, from workers,
+ * switches below, strangers and the aggregator.  Whatever comes: what leaves is well formed and
+ * goes to somebody, drops are counted, and the job's own sums are still right.
+ * fuzz_routed_recv.c is the same where the job has a route. */
+#include "core/switch/switch_priv.h"
 #include "packets.h"
 
-#define RANKS	4
-#define PAYLOAD 64
-#define NODES	8 /* 0..3: members; 4, 5: of the second job; 6, 7: strangers */
+#define NODES	      6 /* 0: the aggregator */
+#define AUDIT_PACKETS 4 /* from one look at all that must hold to the next */
+#define CORE	      5
+#define RANKS	      4
 
-static _Alignas(64) uint8_t memory[1 << 20];
-static struct fan_switch *sw;
+#ifdef FUZZ_ROUTED
+#define ROUTES 1
+#define JOB    (5u << FAN_ROUTE_BITS | 1)
+#else
+#define ROUTES 0
+#define JOB    1
+#endif
+
+static _Alignas(64) uint8_t memory[2 << 20];
+static struct fan_switch *sh;
 static uint64_t now_ns, dropped;
-static uint32_t job[2], epoch[2];
-static int32_t result; /* last RESULT of one int32 to the group */
+static uint8_t beat; /* flags of BEATs */
 
 static fan_peer node(unsigned i)
 {
 	return (fan_peer){.addr = {7, i + 1}, .port = 1};
 }
 
-static size_t asked_bytes; /* the datagram that is answered */
-
-static void look_at(const struct fan_out *out)
+static void give(unsigned from, const uint8_t *packet, size_t len, bool marked)
 {
-	for (unsigned i = 0; i < out->count; i++) {
-		const struct fan_out_item *it = &out->item[i];
-		uint8_t packet[FAN_PACKET_MAX];
+	struct fan_out_item item[FAN_SWITCH_OUT_MAX];
+	uint8_t scratch[FAN_SWITCH_OUT_MAX * 256], copy[FAN_PACKET_MAX];
+	struct fan_out out;
+	fan_out_init(&out, item, FAN_SWITCH_OUT_MAX, scratch, sizeof scratch);
+	dropped += fan_switch_recv(sh, now_ns, node(from), packet, len, marked, &out) == FAN_DROP;
+	if (fan_switch_stats(sh)->packets % AUDIT_PACKETS == 0)
+		fan_switch_audit(sh);
+	for (unsigned i = 0; i < out.count; i++) {
 		struct fan_frag f;
-		if (it->head[1] == FAN_TYPE_ECHOED)
-			FUZZ_CHECK(FAN_HEAD_BYTES + it->payload_bytes <= asked_bytes);
-		else
-			FUZZ_CHECK(it->payload_bytes <= FAN_CTL_BYTES_MAX);
-		fuzz_look(packet, it, &f);
-		if (f.type == FAN_TYPE_WELCOME) {
-			unsigned n = it->peer.addr[1] == 5 || it->peer.addr[1] == 6;
-			job[n] = f.job;
-			epoch[n] = f.epoch;
-		}
-		if (f.type == FAN_TYPE_RESULT && f.payload_bytes == 4)
-			memcpy(&result, packet + FAN_HEAD_BYTES, 4);
-	}
-}
-
-static void give(unsigned from, const uint8_t *packet, size_t len)
-{
-	struct fan_out_item item[FAN_SWITCH_OUT_MAX];
-	uint8_t scratch[FAN_SWITCH_OUT_MAX * 256];
-	struct fan_out out;
-	fan_out_init(&out, item, FAN_SWITCH_OUT_MAX, scratch, sizeof scratch);
-	asked_bytes = len;
-	dropped +=
-		fan_switch_recv(sw, now_ns, node(from), packet, len, now_ns & 1, &out) == FAN_DROP;
-	look_at(&out);
-}
-
-static void tick(void)
-{
-	struct fan_out_item item[FAN_SWITCH_OUT_MAX];
-	uint8_t scratch[FAN_SWITCH_OUT_MAX * 256];
-	struct fan_out out;
-	fan_out_init(&out, item, FAN_SWITCH_OUT_MAX, scratch, sizeof scratch);
-	for (unsigned i = 0; fan_switch_deadline(sw) <= now_ns; i++) {
-		FUZZ_CHECK(i < 2 * FAN_JOBS_MAX);
-		fan_switch_tick(sw, now_ns, &out);
-		look_at(&out);
-		fan_out_reset(&out);
+		fuzz_look(copy, &item[i], &f);
 	}
 }
 
 static void send(unsigned from, struct fan_frag *f, const uint8_t *body, size_t bytes)
 {
-	uint8_t packet[FAN_PACKET_MAX];
-	give(from, packet, fuzz_put(packet, f, body, bytes));
+	uint8_t packet[1024];
+	give(from, packet, fuzz_put(packet, f, body, bytes), false);
 }
 
-static void control(unsigned from, unsigned n, uint16_t rank, unsigned type, uint64_t frag,
-		    const uint8_t *body, size_t bytes)
+/* The rank's BEAT, in an envelope if `token`, and the aggregator's answer. */
+static void introduce(unsigned from, uint16_t rank, uint16_t token)
 {
-	struct fan_frag f = {.frag = frag,
-			     .job = job[n],
-			     .epoch = epoch[n],
-			     .sender = rank,
-			     .type = (uint8_t)type,
-			     .flags = FAN_F_SUMMED,
-			     .count = (uint16_t)bytes};
-	send(from, &f, body, bytes);
+	uint8_t body[256], packet[512];
+	const struct fan_beat m = {.flags = beat};
+	const struct fan_state s = {.state = FAN_JOB_READY};
+	struct fan_envelope v = {.token = token};
+	struct fan_frag h = {
+		.nonce = 1, .job = JOB, .epoch = 2, .sender = rank, .type = FAN_TYPE_BEAT};
+	size_t len = fuzz_put_control(packet, &h, body, fan_beat_put(body, &m), &v, 0, 0);
+	give(from, packet, len, false);
+	v = (struct fan_envelope){.rank = rank, .ranks = RANKS, .window = 4, .payload_bytes = 64};
+	for (v.token = 1; v.token <= 8; v.token++) { /* one of these is the rank's */
+		h = (struct fan_frag){.job = JOB, .epoch = 2, .type = FAN_TYPE_STATE};
+		h.sender = FAN_RANK_NONE;
+		len = fuzz_put_control(packet, &h, body, fan_state_put(body, &s), &v, JOB, 2);
+		give(0, packet, len, false);
+		if (ROUTES)
+			give(CORE, packet, len, false);
+	}
 }
 
-static void join(unsigned from, char name, uint16_t ranks, uint16_t rank, uint64_t nonce,
-		 uint8_t options)
+/* Ranks 1 and 2 are summed here; 0, and 3 from node 4, at the core, whose sum comes back. */
+static void install(void)
 {
-	uint8_t body[FAN_CTL_BYTES_MAX];
-	struct fan_join m = {.ranks = ranks,
-			     .payload_bytes = PAYLOAD,
-			     .options = options,
-			     .alive_ms = 1000,
-			     .name_bytes = 1,
-			     .name = {name}};
-	control(from, 0, rank, FAN_TYPE_JOIN, nonce, body, fan_join_put(body, &m));
+	const struct fan_route_entry entry[] = {
+		{.next = node(CORE), .ranks = {0x1}, .depth = 3},
+		{.next = node(0), .ranks = {0x6}, .depth = 1, .sums = true},
+		{.from = node(4), .next = node(CORE), .ranks = {0x8}, .depth = 3},
+		{.from = node(CORE), .next = node(0), .ranks = {0x9}, .depth = 1},
+	};
+	const struct fan_route_config c = {.number = 5, .entry = entry, .entries = 4};
+	FUZZ_CHECK(fan_switch_route(sh, &c) == FAN_OK);
 }
 
-static void beat(unsigned from, unsigned n, uint16_t rank, uint64_t nonce, uint64_t frag,
-		 uint8_t flags)
+static void fragment(struct fuzz *z, unsigned from)
 {
-	uint8_t body[FAN_CTL_BYTES_MAX];
-	struct fan_beat m = {.nonce = nonce, .flags = flags};
-	control(from, n, rank, FAN_TYPE_BEAT, frag, body, fan_beat_put(body, &m));
-}
-
-/* One contribution of the second job. */
-static void add(uint16_t rank, uint64_t frag, int32_t value)
-{
-	struct fan_frag f = {.frag = frag,
-			     .job = job[1],
-			     .epoch = epoch[1],
-			     .sender = rank,
-			     .type = FAN_TYPE_DATA,
-			     .flags = FAN_F_FIRST | FAN_F_LAST,
-			     .count = 1,
-			     .dtype = FAN_INT32};
-	uint8_t body[4];
-	memcpy(body, &value, 4);
-	send(4u + rank, &f, body, 4);
-}
-
-static void form(uint8_t options)
-{
-	for (uint16_t r = 0; r < 2; r++)
-		join(4u + r, 'b', 2, r, 50u + r, 0);
-	for (uint16_t r = 0; r < 2; r++)
-		beat(4u + r, 1, r, 50u + r, 0, 0);
-	add(0, 0, 1000);
-	for (uint16_t r = 0; r < RANKS; r++)
-		join(r, 'a', RANKS, r, 1u + r, options);
-	for (uint16_t r = 0; r < RANKS; r++)
-		beat(r, 0, r, 1u + r, 0, 0);
-	tick();
-}
-
-static void fragment(struct fuzz *z, unsigned from, uint16_t rank)
-{
-	uint8_t body[PAYLOAD * 2];
-	struct fan_frag f = {
-		.frag = fuzz_frag(z), .job = job[0], .epoch = epoch[0], .sender = rank};
-	uint8_t kind = fuzz_8(z);
-	f.type = kind & 0x80 ? FAN_TYPE_PROBE : FAN_TYPE_DATA;
-	if (kind > 0xf0)
-		f.type = FAN_TYPE_MISS;
-	f.priority = (uint8_t)f.frag;
-	f.op = kind >> 4 & 7;
-	f.dtype = kind & 15;
-	f.flags = fuzz_16(z);
-	f.count = fuzz_8(z) % 80;
-	f.exponent = (int16_t)fuzz_8(z);
-	size_t bytes = (size_t)f.count * fan_dtype_bytes(f.dtype);
-	if (f.type != FAN_TYPE_DATA || f.flags & FAN_F_EMPTY || bytes > sizeof body)
-		bytes = 0;
-	fuzz_bytes(z, body, bytes);
-	send(from, &f, body, bytes);
+	static const uint8_t types[] = {FAN_TYPE_DATA,	FAN_TYPE_DATA,	  FAN_TYPE_PARTIAL,
+					FAN_TYPE_PROBE, FAN_TYPE_NEED,	  FAN_TYPE_RESULT,
+					FAN_TYPE_FLUSH, FAN_TYPE_PROGRESS};
+	uint8_t body[512], kind = fuzz_8(z);
+	struct fan_frag f = {.frag = fuzz_frag(z), .job = JOB, .epoch = 2, .type = types[kind & 7]};
+	f.sender = kind & 8 ? fuzz_8(z) : (uint16_t)(from ? from - 1 : 0);
+	send(from, &f, body, fuzz_part(z, &f, kind, body));
 }
 
 static void raw(struct fuzz *z, unsigned from)
 {
 	uint8_t packet[255];
-	size_t len = fuzz_8(z);
-	fuzz_bytes(z, packet, len);
-	fuzz_fix(packet, len);
-	if (len >= 14 && packet[1] != FAN_TYPE_JOIN)
-		fan_put32(packet + 4, job[0]);
-	fuzz_fix(packet, len);
-	give(from, packet, len);
+	give(from, packet, fuzz_raw(z, packet), true);
 }
 
-static void echo(struct fuzz *z, unsigned from)
+/* The pairs of ranks can be asked for to their end. */
+static void ask_helps(void)
 {
-	uint8_t body[FAN_PACKET_MAX - FAN_HEAD_BYTES];
-	struct fan_echo m = {.body_bytes = fuzz_16(z) % sizeof body, .answer_bytes = fuzz_16(z)};
-	if (m.body_bytes >= 2)
-		control(from, 0, 0, FAN_TYPE_ECHO, 1, body, fan_echo_put(body, &m));
-}
-
-static void step(struct fuzz *z)
-{
-	static const unsigned from[] = {0, 1, 2, 3, 6, 7, 0, 1};
-	uint8_t what = fuzz_8(z);
-	unsigned sender = from[what & 7];
-	uint16_t rank = what & 64 ? fuzz_8(z) : (uint16_t)(sender % RANKS);
-	uint8_t body[FAN_CTL_BYTES_MAX];
-	switch (what >> 3 & 7) {
-	case 0:
-	case 1: fragment(z, sender, rank); break;
-	case 2: raw(z, sender); break;
-	case 3: beat(sender, 0, rank, 1u + rank, fuzz_frag(z), fuzz_8(z)); break;
-	case 4: {
-		struct fan_leave m = {.nonce = 1u + rank, .err = (int8_t)fuzz_8(z)};
-		m.blamed[0] = fuzz_8(z);
-		control(sender, 0, rank, FAN_TYPE_LEAVE, 0, body, fan_leave_put(body, &m));
-		break;
-	}
-	case 5: {
-		static const char names[] = {'a', 'a', 'a', 'c', 'd', 'e'};
-		char name = names[fuzz_8(z) % 6];
-		uint16_t ranks = (uint16_t)(2 + fuzz_8(z) % 5);
-		join(sender, name, ranks, rank, fuzz_8(z), fuzz_8(z));
-		break;
-	}
-	case 6:
-		now_ns += (uint64_t)fuzz_16(z) << 12; /* up to a quarter of a second */
-		beat(4, 1, 0, 50, 0, 0);
-		beat(5, 1, 1, 51, 0, 0);
-		tick();
-		break;
-	default: {
-		struct fan_query m = {.index = fuzz_8(z)};
-		if (m.index >= 0xf0) {
-			echo(z, sender);
-			break;
-		}
-		control(sender, 0, rank, FAN_TYPE_QUERY, 1, body, fan_query_put(body, &m));
-		break;
-	}
-	}
+	uint8_t packet[512], body[FAN_REPORT_BYTES], scratch[FAN_SWITCH_OUT_MAX * 256];
+	struct fan_out_item item[FAN_SWITCH_OUT_MAX];
+	struct fan_query q = {.index = 0};
+	struct fan_helps m;
+	unsigned asked = 0;
+	do {
+		struct fan_frag f = {.type = FAN_TYPE_QUERY,
+				     .topic = FAN_TOPIC_HELPERS,
+				     .sender = FAN_RANK_NONE};
+		struct fan_out out;
+		fan_out_init(&out, item, FAN_SWITCH_OUT_MAX, scratch, sizeof scratch);
+		size_t len = fuzz_put(packet, &f, body, fan_query_put(body, &q));
+		fan_switch_recv(sh, now_ns, node(NODES), packet, len, false, &out);
+		FUZZ_CHECK(out.count == 1);
+		fuzz_look(packet, &item[0], &f);
+		FUZZ_CHECK(f.type == FAN_TYPE_REPORT && f.topic == FAN_TOPIC_HELPERS);
+		FUZZ_CHECK(fan_helps_get(&m, &f) == FAN_OK);
+		FUZZ_CHECK(++asked <= FAN_RANKS_MAX);
+		q.first = m.next;
+	} while (m.next);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -229,31 +132,52 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct fuzz z = {data, size};
 	uint8_t first = fuzz_8(&z);
 	const struct fan_switch_config cfg = {
-		.slots = 32,
-		.payload_bytes = PAYLOAD,
-		.jobs_max = 5,
-		.members_max = 20,
-		.window_max = 4,
-		.shards = 1,
-		.group_family = first & 8 ? 4 : 0,
+		.policy = first & 1 ? FAN_POLICY_ESA : FAN_POLICY_ATP,
+		.slots = 1 + (first >> 1 & 3),
+		.quota = first >> 3 & 1,
+		.payload_bytes = 64,
+		.children_max = 8,
+		.spares = 1,
+		.options = first >> 4,
+		.routes = ROUTES,
+		.aggregator = node(0),
 	};
 	now_ns = FAN_MS;
 	dropped = 0;
+	beat = size % 2 ? FAN_BEAT_AHEAD | FAN_BEAT_LEADS : 0;
 	if (fan_switch_bytes(&cfg) > sizeof memory)
 		abort();
-	sw = fan_switch_init(memory, &cfg);
-	form(first & (7 | FAN_JOIN_NUMBERS));
-	const uint32_t healthy = job[1];
-	while (z.left)
-		step(&z);
-	tick();
-	job[1] = healthy;
-	result = 0;
-	add(1, 0, 7);
-	FUZZ_CHECK(result == 1007);
+	sh = fan_switch_init(memory, &cfg);
+	if (ROUTES)
+		install();
+	for (uint16_t r = 0; r < RANKS; r++)
+		introduce(1u + r, r, r == 3 ? 9 : 0);
+	while (z.left) {
+		uint8_t what = fuzz_8(&z);
+		unsigned from = (what & 7) % NODES;
+		switch (what >> 3 & 7) {
+		case 0: raw(&z, from); break;
+		case 1: {
+			uint16_t rank = fuzz_8(&z) % 5;
+			introduce(from, rank, fuzz_8(&z) % 3);
+			break;
+		}
+		case 2:
+			now_ns += (uint64_t)fuzz_16(&z) << 20;
+			fan_switch_tick(sh, now_ns);
+			FUZZ_CHECK(fan_switch_deadline(sh) > now_ns);
+			break;
+		default: fragment(&z, from); break;
+		}
+	}
+	fan_switch_audit(sh);
+	ask_helps();
+	struct fan_switch_report r;
+	fan_switch_report(sh, &r);
+	FUZZ_CHECK(r.slots_used <= cfg.slots);
 	uint64_t counted = 0;
 	for (unsigned i = 0; i < FAN_DROP_COUNT; i++)
-		counted += fan_switch_stats(sw)->drops[i];
+		counted += fan_switch_stats(sh)->drops[i];
 	FUZZ_CHECK(counted == dropped);
 	return 0;
 }

@@ -3,7 +3,7 @@
  * job are the whole of each tensor, once. */
 #include "fuzz.h"
 
-#include "core/err.h"
+#include "core/base/err.h"
 #include "lib/op.h"
 #include "lib/told.h"
 

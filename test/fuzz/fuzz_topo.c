@@ -3,7 +3,7 @@
  * aggregation, and reads the same after it was written. */
 #include "fuzz.h"
 
-#include "core/err.h"
+#include "core/base/err.h"
 #include "plan/algorithm.h"
 #include "plan/eval.h"
 #include "plan/graphml.h"

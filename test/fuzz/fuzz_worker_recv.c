@@ -2,7 +2,7 @@
 /* A worker with operations of all kinds in flight.  The input is a list of what the
  * switch, or somebody in its name, sends.  Whatever it is, nothing beyond the tensors is
  * written and the worker's timers stay sane. */
-#include "core/worker.h"
+#include "core/worker/worker.h"
 #include "packets.h"
 
 #define PAYLOAD 64
@@ -10,6 +10,7 @@
 #define GUARD	64
 #define BYTES	2048 /* of one tensor */
 #define OPS	8
+#define NONCE	9
 
 static _Alignas(64) uint8_t memory[1 << 18];
 static uint8_t in[BYTES], out[OPS][GUARD + BYTES + GUARD];
@@ -54,6 +55,7 @@ static void tick(void)
 				sent[f.frag % 64] = f;
 		}
 		fan_out_reset(&o);
+		fan_worker_audit(w);
 	}
 }
 
@@ -62,17 +64,16 @@ static void give(struct fan_frag *f, const uint8_t *body, size_t bytes, bool by_
 	uint8_t packet[FAN_PACKET_MAX];
 	size_t len = fuzz_put(packet, f, body, bytes);
 	drops += fan_worker_recv(w, now_ns, packet, len, by_group, false) == FAN_DROP;
+	fan_worker_audit(w);
 }
 
-static void control(unsigned type, uint64_t frag, const uint8_t *body, size_t bytes, bool by_group)
+static void control(unsigned type, uint64_t nonce, const uint8_t *body, size_t bytes, bool by_group)
 {
-	struct fan_frag f = {.frag = frag,
+	struct fan_frag f = {.nonce = nonce,
 			     .job = 1,
 			     .epoch = 2,
 			     .sender = FAN_RANK_NONE,
-			     .type = (uint8_t)type,
-			     .flags = FAN_F_SUMMED,
-			     .count = (uint16_t)bytes};
+			     .type = (uint8_t)type};
 	give(&f, body, bytes, by_group);
 }
 
@@ -83,14 +84,14 @@ static void welcome(unsigned window)
 		.window = (uint16_t)window, .shards = 1, .beat_ms = 125, .alive_ms = 1000};
 	m.burst = ahead ? m.window / 2 : 0;
 	m.flags = numbers ? FAN_WELCOME_NUMBERS : 0;
-	control(FAN_TYPE_WELCOME, 9, body, fan_welcome_put(body, &m), false);
+	control(FAN_TYPE_WELCOME, NONCE, body, fan_welcome_put(body, &m), false);
 }
 
-static void state(uint8_t job_state, int8_t err, uint64_t frag)
+static void state(uint8_t job_state, int8_t err, uint64_t frag, bool by_group)
 {
 	uint8_t body[FAN_CTL_BYTES_MAX];
-	struct fan_state m = {.state = job_state, .err = err, .missing = {frag}};
-	control(FAN_TYPE_STATE, frag, body, fan_state_put(body, &m), false);
+	struct fan_state m = {.frag = frag, .state = job_state, .err = err, .missing = {frag}};
+	control(FAN_TYPE_STATE, NONCE, body, fan_state_put(body, &m), by_group);
 }
 
 /* A result that fits what was sent, but for what the input changes. */
@@ -100,10 +101,11 @@ static void answer(struct fuzz *z)
 	uint8_t change = fuzz_8(z);
 	struct fan_frag f = sent[fuzz_frag(z) % 64];
 	f.type = FAN_TYPE_RESULT;
-	f.sender = change & 1 ? fuzz_16(z) : FAN_RANK_NONE;
+	f.sender = FAN_RANK_NONE;
+	f.seq = change & 1 ? fuzz_16(z) : UINT16_MAX;
 	f.flags &= FAN_F_FIRST | FAN_F_LAST | FAN_F_REDUCE;
 	if (change & 2)
-		f.flags ^= fuzz_16(z);
+		f.flags ^= fuzz_flags(z, f.type);
 	if (change & 4)
 		f.count = fuzz_8(z);
 	if (change & 8)
@@ -112,6 +114,8 @@ static void answer(struct fuzz *z)
 		f.exponent = (int16_t)fuzz_16(z);
 	if (change & 32)
 		f.dtype = fuzz_8(z) % FAN_DTYPE_COUNT;
+	if (change & 128)
+		f.to = fuzz_tag(z);
 	size_t bytes = (size_t)f.count * fan_dtype_bytes(f.dtype);
 	if (f.flags & FAN_F_EMPTY || bytes > sizeof body)
 		bytes = 0;
@@ -122,22 +126,59 @@ static void answer(struct fuzz *z)
 /* Something to keep for others, or about that. */
 static void lend(struct fuzz *z)
 {
-	static const uint8_t types[] = {FAN_TYPE_DATA, FAN_TYPE_DATA, FAN_TYPE_PROBE,
-					FAN_TYPE_PACE};
+	static const uint8_t types[] = {FAN_TYPE_DATA, FAN_TYPE_PARTIAL, FAN_TYPE_PROBE,
+					FAN_TYPE_PROGRESS, FAN_TYPE_FLUSH};
 	uint8_t body[256], kind = fuzz_8(z);
-	struct fan_frag f = {.frag = fuzz_frag(z), .job = 1, .epoch = 2, .type = types[kind & 3]};
-	f.flags = fuzz_16(z) & FAN_F_KNOWN;
-	f.sender = kind >> 2 & 3;
-	f.op = f.type == FAN_TYPE_DATA ? kind >> 4 & 3 : FAN_BARRIER;
+	struct fan_frag f = {.frag = fuzz_frag(z), .job = 1, .epoch = 2, .type = types[kind % 5]};
+	f.flags = fuzz_flags(z, f.type);
+	f.sender = f.type == FAN_TYPE_FLUSH ? FAN_RANK_NONE : kind >> 2 & 3;
+	if (f.type == FAN_TYPE_PROGRESS && !(f.flags & FAN_F_ASK))
+		f.sender = FAN_RANK_NONE;
+	f.op = kind >> 4 & 3;
 	f.dtype = FAN_INT32;
-	f.count = f.type == FAN_TYPE_PACE ? fuzz_16(z) : f.op == FAN_BARRIER ? 0 : fuzz_8(z) % 20;
-	size_t bytes = f.flags & FAN_F_EMPTY || f.type != FAN_TYPE_DATA ? 0 : f.count * 4u;
-	if (f.flags & FAN_F_PARTIAL && f.type == FAN_TYPE_DATA) {
-		f.sender = (uint16_t)(1 + (f.flags & FAN_F_ROOT ? f.sender << 8 : 0));
-		bytes += 8;
+	f.count = fuzz_8(z) % 20;
+	f.last = f.behind = f.count;
+	f.helper = fuzz_tag(z);
+	f.to = f.helper;
+	size_t bytes = 0;
+	if (f.type == FAN_TYPE_PARTIAL) {
+		f.root = fuzz_tag(z);
+		bytes = fuzz_bitmap(z, body, 1);
 	}
-	fuzz_bytes(z, body, bytes);
+	size_t elements = f.flags & FAN_F_EMPTY || f.type > FAN_TYPE_RESULT ? 0 : f.count * 4u;
+	fuzz_bytes(z, body + bytes, elements);
+	give(&f, body, bytes + elements, false);
+}
+
+/* What this rank has sent is missing there. */
+static void ask(struct fuzz *z, uint8_t what)
+{
+	uint8_t body[FAN_BITMAP_MAX];
+	struct fan_frag f = {.frag = fuzz_frag(z),
+			     .job = 1,
+			     .epoch = 2,
+			     .sender = FAN_RANK_NONE,
+			     .type = what & 16 ? FAN_TYPE_MISS : FAN_TYPE_NEED,
+			     .last = what >> 5};
+	f.missing = f.frag;
+	f.words = what & 32 ? 1 : 0;
+	f.to = what & 64 ? fuzz_tag(z) : 0;
+	size_t bytes = f.type == FAN_TYPE_NEED ? fuzz_bitmap(z, body, f.words) : 0;
 	give(&f, body, bytes, false);
+}
+
+static void any_state(struct fuzz *z, bool by_group)
+{
+	uint8_t job_state = fuzz_8(z) % 6;
+	int8_t err = (int8_t)fuzz_8(z);
+	state(job_state, err, fuzz_frag(z), by_group);
+}
+
+static void any_control(struct fuzz *z, bool by_group)
+{
+	unsigned type = FAN_TYPE_CTL + fuzz_8(z) % 10u;
+	uint64_t nonce = fuzz_frag(z);
+	control(type, nonce, in, fuzz_8(z) % 64u, by_group);
 }
 
 static void step(struct fuzz *z)
@@ -147,21 +188,12 @@ static void step(struct fuzz *z)
 	case 0:
 	case 1:
 	case 2: answer(z); break;
-	case 3: {
-		if (ahead && what & 8) {
+	case 3:
+		if (ahead && what & 8)
 			lend(z);
-			break;
-		}
-		struct fan_frag f = {.frag = fuzz_frag(z),
-				     .job = 1,
-				     .epoch = 2,
-				     .op = FAN_BARRIER,
-				     .sender = FAN_RANK_NONE,
-				     .type = what & 16 ? FAN_TYPE_MISS : FAN_TYPE_NEED,
-				     .count = what >> 5};
-		give(&f, in, 0, false);
+		else
+			ask(z, what);
 		break;
-	}
 	case 4: {
 		uint8_t packet[255];
 		size_t len = fuzz_8(z);
@@ -173,9 +205,9 @@ static void step(struct fuzz *z)
 	case 5: now_ns += (uint64_t)fuzz_16(z) << 10; break;
 	case 6:
 		if (what & 8)
-			state(fuzz_8(z) % 5, (int8_t)fuzz_8(z), fuzz_frag(z));
+			any_state(z, what & 16);
 		else
-			state(FAN_JOB_READY, 0, fuzz_frag(z));
+			state(FAN_JOB_READY, 0, fuzz_frag(z), what & 16);
 		break;
 	default:
 		if (what & 8)
@@ -183,14 +215,19 @@ static void step(struct fuzz *z)
 		else if (what & 16)
 			fan_worker_leave(w, now_ns, FAN_OK, NULL);
 		else
-			control(32u + fuzz_8(z) % 10, fuzz_frag(z), in, fuzz_8(z) % 64u, what & 32);
+			any_control(z, what & 32);
 	}
 	if (what & 128)
 		tick();
 }
 
-static void begin(bool wide)
+/* What a life of a worker begins as. */
+#define JOINING 0xf0
+#define FORMING 0xf1
+
+static void begin(uint8_t first)
 {
+	const bool wide = first & 1;
 	const struct fan_worker_config cfg = {
 		.name = "a",
 		.rank = 1,
@@ -202,7 +239,7 @@ static void begin(bool wide)
 		.alive_ms = 1000,
 		.join_ms = 5000,
 		.stall_ms = 3000,
-		.nonce = 9,
+		.nonce = NONCE,
 	};
 	FUZZ_CHECK(fan_worker_bytes(&cfg) > 0 && fan_worker_bytes(&cfg) <= sizeof memory);
 	now_ns = FAN_MS;
@@ -218,9 +255,13 @@ static void begin(bool wide)
 		FUZZ_CHECK(fan_worker_start(w, now_ns, &op, &id) == FAN_OK);
 	}
 	tick();
+	if (first == JOINING)
+		return;
 	welcome(WINDOW);
 	tick();
-	state(FAN_JOB_READY, 0, 0);
+	if (first == FORMING)
+		return;
+	state(FAN_JOB_READY, 0, 0, false);
 	tick();
 }
 
@@ -229,7 +270,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct fuzz z = {data, size};
 	ahead = size % 2;
 	numbers = size % 4 > 1;
-	begin(fuzz_8(&z) & 1);
+	begin(fuzz_8(&z));
 	while (z.left)
 		step(&z);
 	tick();

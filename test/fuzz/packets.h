@@ -4,18 +4,16 @@
 #ifndef TEST_FUZZ_PACKETS_H
 #define TEST_FUZZ_PACKETS_H
 
-#include "core/partial.h"
-#include "core/via.h"
+#include "core/aggregator/aggregator.h"
+#include "core/wire/envelope.h"
+#include "core/wire/partial.h"
 #include "fuzz.h"
 
 /* The datagram of `it` into `packet`, of FAN_PACKET_MAX bytes; its length. */
 static inline size_t fuzz_datagram(uint8_t *packet, const struct fan_out_item *it)
 {
-	FUZZ_CHECK(it->payload_bytes <= FAN_PACKET_MAX - FAN_HEAD_BYTES);
-	memcpy(packet, it->head, FAN_HEAD_BYTES);
-	if (it->payload_bytes)
-		memcpy(packet + FAN_HEAD_BYTES, it->payload, it->payload_bytes);
-	return FAN_HEAD_BYTES + it->payload_bytes;
+	FUZZ_CHECK(fan_out_item_bytes(it) <= FAN_PACKET_MAX);
+	return fan_out_item_copy(it, packet);
 }
 
 /* The same of one that leaves: it is well formed, and goes to somebody.  `*f` is in `packet`. */
@@ -38,7 +36,7 @@ static inline size_t fuzz_put(uint8_t *packet, struct fan_frag *f, const uint8_t
 
 /* The datagram of a control message; in an envelope, of a job and epoch, if `v` has a token. */
 static inline size_t fuzz_put_control(uint8_t *packet, struct fan_frag *h, const uint8_t *body,
-				      size_t bytes, const struct fan_via *v, uint32_t job,
+				      size_t bytes, const struct fan_envelope *v, uint32_t job,
 				      uint32_t epoch)
 {
 	uint8_t scratch[1024];
@@ -47,7 +45,7 @@ static inline size_t fuzz_put_control(uint8_t *packet, struct fan_frag *h, const
 	fan_out_init(&out, &it, 1, scratch, sizeof scratch);
 	fan_ctl_finish(&it, h, body, bytes);
 	if (v->token)
-		fan_via_put(&it, &out, v, job, epoch, it.head, it.payload, it.payload_bytes);
+		fan_envelope_put(&it, &out, v, job, epoch, it.head, it.payload, it.payload_bytes);
 	return fuzz_datagram(packet, &it);
 }
 
@@ -60,26 +58,87 @@ static inline size_t fuzz_raw(struct fuzz *z, uint8_t *packet)
 	return len;
 }
 
-/* Fill in what a DATA or a question for it says of its elements, and `body`, of 512 bytes; its
- * length. */
+/* Flags of those that a message of this type may have. */
+static inline uint16_t fuzz_flags(struct fuzz *z, unsigned type)
+{
+	static const uint16_t may[] = {
+#define X(name, number, fields, flags, text) [number] = (flags),
+		FAN_MESSAGES(X)
+#undef X
+	};
+	return fuzz_16(z) & may[type];
+}
+
+/* Mostly nobody, or one of the first ranks. */
+static inline fan_tag fuzz_tag(struct fuzz *z)
+{
+	uint8_t b = fuzz_8(z);
+	return b < 128 ? 0 : b < 255 ? 1u + b % 8u : FAN_RANKS_MAX;
+}
+
+/* A bitmap of `words` into `b`, mostly of the first ranks; its length. */
+static inline size_t fuzz_bitmap(struct fuzz *z, uint8_t *b, unsigned words)
+{
+	uint8_t low = fuzz_8(z);
+	if (low == 255) {
+		fuzz_bytes(z, b, words * 8u);
+	} else {
+		memset(b, 0, words * 8u);
+		b[0] = low % 32;
+	}
+	return words * 8u;
+}
+
+/* Fill in what `f`, of a type that carries no body, says beside job, epoch, sender and number,
+ * and `body`, of 512 bytes, with what it carries; its length. */
 static inline size_t fuzz_part(struct fuzz *z, struct fan_frag *f, uint8_t kind, uint8_t *body)
 {
-	f->flags = fuzz_16(z) & FAN_F_KNOWN;
+	size_t bytes = 0;
+	f->flags = fuzz_flags(z, f->type);
 	f->op = fuzz_8(z) % 6;
 	f->dtype = kind >> 4 & 7;
 	f->count = fuzz_8(z) % 24;
 	f->priority = fuzz_8(z);
-	size_t bytes = (size_t)f->count * fan_dtype_bytes(f->dtype);
-	if (f->flags & FAN_F_PARTIAL && f->type == FAN_TYPE_DATA) {
-		f->sender = (uint16_t)(1 + fuzz_8(z) % 4 + (fuzz_8(z) << 8));
-		bytes = (f->sender & 7) * 8u +
-			(f->flags & FAN_F_EMPTY ? 0 : fan_partial_acc_bytes(f));
-	} else if ((f->type != FAN_TYPE_DATA && f->type != FAN_TYPE_RESULT) ||
-		   f->flags & FAN_F_EMPTY) {
-		bytes = 0;
+	f->place = f->priority % FAN_PLACES;
+	f->depth = f->priority % 8;
+	f->last = f->priority;
+	f->missing = f->priority;
+	f->behind = f->count;
+	f->before = f->priority;
+	f->helper = fuzz_tag(z);
+	f->to = f->helper;
+	if (f->type == FAN_TYPE_PARTIAL) {
+		f->root = fuzz_tag(z);
+		bytes = fuzz_bitmap(z, body, f->priority < 240 ? 1 : 1 + f->priority % 4);
+	} else if (f->type == FAN_TYPE_NEED && !f->to) {
+		f->words = f->priority < 240 ? 1 : f->priority % 5;
+		bytes = fuzz_bitmap(z, body, f->words);
 	}
-	fuzz_bytes(z, body, bytes);
-	return bytes;
+	if (f->type > FAN_TYPE_RESULT || f->flags & FAN_F_EMPTY)
+		return bytes;
+	size_t elements = f->type == FAN_TYPE_PARTIAL
+				  ? fan_partial_acc_bytes(f)
+				  : (size_t)f->count * fan_dtype_bytes(f->dtype);
+	fuzz_bytes(z, body + bytes, elements);
+	return bytes + elements;
+}
+
+/* Let the aggregator do all that time asks for, in `ticks_max` ticks at most. */
+static inline void fuzz_aggregator_tick(struct fan_aggregator *ag, uint64_t now_ns,
+					unsigned ticks_max,
+					void (*look_at)(const struct fan_out *out))
+{
+	struct fan_out_item item[FAN_AGGREGATOR_OUT_MAX];
+	uint8_t scratch[FAN_AGGREGATOR_OUT_MAX * FAN_ITEM_SCRATCH];
+	struct fan_out out;
+	fan_out_init(&out, item, FAN_AGGREGATOR_OUT_MAX, scratch, sizeof scratch);
+	for (unsigned i = 0; fan_aggregator_deadline(ag) <= now_ns; i++) {
+		FUZZ_CHECK(i < ticks_max);
+		fan_aggregator_tick(ag, now_ns, &out);
+		look_at(&out);
+		fan_out_reset(&out);
+		fan_aggregator_audit(ag);
+	}
 }
 
 #endif

@@ -1,186 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From operations to fragments, and the data path of one shard: doc/protocol.md, sections 6 and 7.
+"""The data path of a worker on one shard: doc/protocol/base.md, sections 6.3 to 6.6 and 6.8.
 
 No sockets and no clock: the caller passes a function that sends, and the time in seconds."""
 from __future__ import annotations
 
 import math
-import struct
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Callable, Deque, Dict, List, Optional, Sequence, Tuple
+from typing import Callable, Deque, Dict, Optional
 
-from wire import (AVG, BARRIER, BCAST, DATA, EMPTY, EXP16, FIRST, FIXED32, FLOAT32, LAST, MAX, PROBE,
-                  REDUCE, RESEND, ROOT, SUMMED, WIRE_BYTES, Message, above, agreed_exponent,
-                  codes_of, decode_code, exponent_of, narrow, widen)
+from numbering import Holes
+from parts import Groups, Part
+from wire import (COLLISION, DIRECT, ECN, EMPTY, FIRST, FIXED32, INSIST, LAST, MISS, PROBE, REDUCE,
+                  REPLAY, ROOT, SUMMED, Message, above)
 
-@dataclass
-class Options:
-    switch: Tuple[str, int]
-    job: str
-    rank: int
-    ranks: int
-    mtu: int = 1500
-    window: int = 0
-    timeout: float = 30.0
-    alive_ms: int = 10000
-    fixed: bool = False
-    wire: int = FLOAT32
-    summed: bool = False
-    wide: bool = True
-    loss: float = 0.0  # of what is sent and of what arrives; for tests
-    seed: int = 1
-    workers: int = 0  # T of section 6.8; known when READY
+PROBES = 64  # for one expiry of the timer
+DATA_FOR_MISS = 3  # of one contribution
 
-    @property
-    def payload(self) -> int:
-        return min((self.mtu - 80) // 64 * 64, 8832)
-
-
-@dataclass
-class Request:
-    """What the caller asks for.  root None: all-reduce.  `data` is the tensor as bytes."""
-    op: int
-    dtype: int
-    count: int
-    data: bytes
-    root: Optional[int] = None
-
-
-class Part:
-    """The share of an operation that one shard carries, divided into fragments."""
-
-    def __init__(self, o: Options, request: Request, begin: int, end: int) -> None:
-        self.o, self.request, self.count = o, request, end - begin
-        size = WIRE_BYTES[request.dtype]
-        data = request.data[begin * size:end * size]
-        self.dtype, halves = request.dtype, request.op <= MAX and request.dtype == FLOAT32
-        if halves and o.wire != FLOAT32:
-            self.dtype, data = o.wire, narrow(data, o.wire)
-        self.data = data
-        self.size = WIRE_BYTES[self.dtype]
-        slot_limited = request.op <= MAX and self.size == 2 and not o.wide
-        self.full = 1 if request.op == BARRIER else o.payload // (4 if slot_limited else self.size)
-        self.frags = self.left = max(1, -(-self.count // self.full))
-        self.first = 0
-        self.results: Dict[int, bytes] = {}
-
-    def may_send(self, n: int) -> bool:
-        return n >= 0
-
-    def flags(self, n: int) -> int:
-        flags = (FIRST if n == 0 else 0) | (LAST if n == self.frags - 1 else 0)
-        flags |= SUMMED if self.o.summed else 0
-        if self.request.root is None:
-            return flags
-        mine = self.request.root == self.o.rank
-        if self.request.op == BCAST:
-            return flags | (ROOT if mine else EMPTY)
-        return flags | REDUCE | (ROOT if mine else 0)
-
-    def elements(self, block: int) -> Tuple[int, int]:
-        return block * self.full, min((block + 1) * self.full, self.count)
-
-    def contribution(self, n: int) -> Message:
-        begin, end = self.elements(n)
-        flags = self.flags(n)
-        body = b"" if flags & EMPTY else self.data[begin * self.size:end * self.size]
-        return Message(DATA, flags=flags, kind=self.request.op << 4 | self.dtype,
-                       count=end - begin, body=body)
-
-    def take(self, n: int, m: Message) -> None:
-        self.results[n] = m.body
-        self.left -= 1
-
-    def result(self) -> bytes:
-        if self.request.op == BCAST and self.request.root == self.o.rank:
-            return self.data
-        data = b"".join(self.results[n] for n in range(self.frags))
-        return data if self.dtype == self.request.dtype else widen(data, self.dtype)
-
-
-class Groups:
-    """Groups of exponents over the life of a shard: section 7.4."""
-    MOST = 16
-
-    def __init__(self) -> None:
-        self.low = 0
-        self.blocks_left: List[int] = []
-
-    def add(self, blocks: Sequence[int]) -> int:
-        self.blocks_left += blocks
-        return len(self.blocks_left) - len(blocks)
-
-    def taken(self, group: int) -> None:
-        self.blocks_left[group] -= 1
-        while self.low < len(self.blocks_left) and self.blocks_left[self.low] == 0:
-            self.low += 1
-
-
-class FixedPart(Part):
-    """The same in fixed mode: section 7."""
-
-    def __init__(self, o: Options, request: Request, begin: int, end: int, groups: Groups) -> None:
-        super().__init__(o, request, begin, end)
-        self.blocks, self.per_group = self.frags, o.payload // 2
-        self.group_count = -(-self.blocks // self.per_group)
-        self.frags = self.left = self.blocks + self.group_count
-        self.values = struct.unpack(f"<{self.count}f", self.data)
-        self.exponents: Dict[int, int] = {}  # agreed, by block
-        self.groups = groups
-        self.base = groups.add([len(self.blocks_of(g)) for g in range(self.group_count)])
-
-    def blocks_of(self, group: int) -> range:
-        return range(group * self.per_group, min((group + 1) * self.per_group, self.blocks))
-
-    def carries(self, n: int) -> Tuple[int, Optional[int]]:
-        """Group and block of fragment n; block None for exponents."""
-        if n == 0:
-            return 0, None
-        group = (n - 1) // (self.per_group + 1)
-        data = 1 + group * (self.per_group + 1) + (group + 1 < self.group_count)
-        if n < data:
-            return group + 1, None
-        return group, group * self.per_group + n - data
-
-    def may_send(self, n: int) -> bool:
-        group, block = self.carries(n)
-        if block is None:
-            return self.base + group < self.groups.low + Groups.MOST
-        return block in self.exponents
-
-    def contribution(self, n: int) -> Message:
-        group, block = self.carries(n)
-        if block is None:
-            blocks = self.blocks_of(group)
-            body = struct.pack(f"<{len(blocks)}h", *(
-                exponent_of(self.values[slice(*self.elements(b))]) for b in blocks))
-            flags = self.flags(n) & (FIRST | LAST | SUMMED)
-            return Message(DATA, flags=flags, kind=MAX << 4 | EXP16, count=len(blocks), body=body)
-        begin, end = self.elements(block)
-        e = self.exponents[block]
-        body = struct.pack(f"<{end - begin}i", *codes_of(self.values[begin:end], e, self.o.workers))
-        return Message(DATA, flags=self.flags(n), kind=self.request.op << 4 | FIXED32,
-                       count=end - begin, exponent=e, body=body)
-
-    def take(self, n: int, m: Message) -> None:
-        group, block = self.carries(n)
-        self.left -= 1
-        if block is None:
-            agreed = map(agreed_exponent, struct.unpack(f"<{m.count}h", m.body))
-            self.exponents.update(zip(self.blocks_of(group), agreed))
-            return
-        divisor = self.o.workers if self.request.op == AVG else 1
-        codes = struct.unpack(f"<{len(m.body) // 4}i", m.body)
-        words = [decode_code(q, m.exponent, self.o.workers, divisor) for q in codes]
-        self.results[block] = struct.pack(f"<{len(words)}I", *words)
-        self.groups.taken(self.base + group)
-
-    def result(self) -> bytes:
-        return b"".join(self.results[b] for b in range(self.blocks))
-
-
-# The data path of one shard: sections 6.3 to 6.6.
 
 @dataclass
 class Flight:
@@ -189,58 +25,97 @@ class Flight:
     message: Message
     data_number: int = 0  # transmission in which the DATA last went
     last_number: int = 0  # transmission in which anything about it last went
+    ordinal: int = 0  # number of DATA sent up to then, this one included
     data_time: float = 0.0
     last_time: float = 0.0
     sends: int = 0
+    missed: int = 0  # times that it was sent again on MISS
     probes: int = 0  # since the last DATA
     insists: bool = False
 
 
-@dataclass
 class Timer:
     """Section 6.6, in seconds."""
-    srtt: float = 0.0
-    var: float = 0.0
-    expiries: int = 0
+
+    def __init__(self) -> None:
+        self.srtt = 0.0
+        self.expiries = 0
+        self.least: Deque[float] = deque(maxlen=64)
 
     def sample(self, r: float) -> None:
-        if self.srtt == 0:
-            self.srtt, self.var = r, r / 2
-        else:
-            self.var = 0.75 * self.var + 0.25 * abs(self.srtt - r)
-            self.srtt = 0.875 * self.srtt + 0.125 * r
+        r = min(r, 0.100)
+        self.least.append(r)
+        self.srtt = 0.875 * self.srtt + 0.125 * r if self.srtt else r
 
-    def time(self) -> float:
-        b = min(self.expiries, 5)
-        if self.srtt == 0:
-            return 0.020 * 2 ** b
-        rto = min(max(self.srtt + 4 * self.var, 0.001), 0.100)
-        return rto * 2 ** (b - 1) if b else max(self.srtt / 2, 0.001)
+    def time(self, numbered: bool) -> float:
+        b, half = min(self.expiries, 5), self.srtt / 2 or 0.020
+        base = min(half, 2 * min(self.least)) if self.least else half
+        if numbered and b == 0:
+            return max(0.0002, base)
+        return max(0.001, base) * float(1 << (b - numbered))
+
+
+class Congestion:
+    """The congestion window: section 6.6."""
+
+    def __init__(self, slots: int) -> None:
+        self.slots = self.cwnd = slots
+        self.finished = self.lost = 0
+        self.slow = False  # there was ECN: grow by one
+        self.crowded = False  # losses lowered cwnd, and it is not W again
+        self.deaf = 0  # results until ECN is heeded again
+
+    def halve(self) -> None:
+        self.cwnd = max(self.cwnd // 2, min(2, self.slots))
+
+    def count(self, lost: bool) -> None:
+        self.lost += lost
+        self.finished += not lost
+        self.deaf -= self.deaf > 0
+        if self.finished + self.lost < self.cwnd:
+            return
+        if 8 * self.lost > self.finished + self.lost:
+            self.halve()
+            self.crowded = self.cwnd < self.slots
+        else:
+            self.cwnd = min(self.cwnd + (1 if self.slow else max(self.cwnd // 16, 1)), self.slots)
+            self.crowded &= self.cwnd < self.slots
+        self.finished = self.lost = 0
+
+    def ecn(self) -> None:
+        if self.deaf == 0:
+            self.slow, self.deaf = True, self.cwnd
+            self.halve()
 
 
 @dataclass
 class Window:
     slots: int
     send: Callable[[Message], None]
-    parts: Deque[Part] = field(default_factory=deque)  # not all sent yet
+    rank: int = 0
+    numbers: bool = False  # both sides number: section 6.8
+    parts: Deque[Part] = field(default_factory=deque)  # not all begun yet
+    held: Dict[int, Flight] = field(default_factory=dict)  # by the window rule; lowest first
     flights: Dict[int, Flight] = field(default_factory=dict)  # oldest last transmission first
     groups: Groups = field(default_factory=Groups)
     timer: Timer = field(default_factory=Timer)
-    next: int = 0  # fragment to send next
+    holes: Holes = field(default_factory=Holes)
+    places: Dict[int, int] = field(default_factory=dict)  # of the next fragment of a slot
+    next: int = 0  # fragment to begin next
     end: int = 0  # behind the last fragment of all parts
     number: int = 0  # of the last transmission
-    newest: int = -1  # fragment of that transmission
+    sent_data: int = 0  # transmissions that were DATA
+    newest: int = -1  # fragment of the last transmission
     heard: int = 0xFFFF  # number of the highest RESULT; before the first this
+    quiet_until: int = 0  # no MISS until the DATA of this transmission is answered
     last_result: float = 0.0
     last_expiry: float = 0.0
-    cwnd: int = 0
-    finished: int = 0
-    lost: int = 0
     counters: Dict[str, int] = field(default_factory=lambda: dict.fromkeys(
-        ("data", "resends", "probes", "insisting", "results", "replays", "needs", "expiries"), 0))
+        ("data", "resends", "probes", "insisting", "results", "replays", "needs", "expiries",
+         "asked", "missed", "collisions"), 0))
 
     def __post_init__(self) -> None:
-        self.cwnd = self.slots
+        self.congestion = Congestion(self.slots)
 
     def add(self, part: Part) -> None:
         part.first = self.end
@@ -253,114 +128,183 @@ class Window:
             return min(self.flights)
         return self.next if self.next < self.end else None
 
-    def fill(self, now: float) -> None:
-        """First transmissions, as far as windows and exponents allow."""
-        while self.next < self.end and len(self.flights) < self.cwnd \
-                and self.next - self.slots not in self.flights:
-            part, n = self.parts[0], self.next - self.parts[0].first
-            if not part.may_send(n):
-                return
-            flight = Flight(part, n, part.contribution(n))
-            flight.message.frag = self.next
-            self._data(flight, now)
-            self.next += 1
-            if n + 1 == part.frags:
-                self.parts.popleft()
+    def numbered(self) -> bool:
+        """Does section 6.8 hold now?"""
+        return self.numbers and not self.congestion.crowded and self.quiet_until == 0
 
-    def _note(self, flight: Flight, now: float) -> None:
+    def fill(self, now: float) -> None:
+        """First transmissions, as far as windows and exponents allow.  What is held up does not
+        hold up later ones; so there is at most one for each slot."""
+        free = [n for n in self.held if n - self.slots not in self.flights]
+        while len(self.flights) < self.congestion.cwnd:
+            if free:
+                self._first(self.held.pop(free.pop(0)), now)
+                continue
+            flight = self._begin()
+            if flight is None:
+                return
+            if self.next - 1 - self.slots in self.flights:
+                self.held[self.next - 1] = flight
+            else:
+                self._first(flight, now)
+
+    def _begin(self) -> Optional[Flight]:
+        """The next fragment, unless one before it in its slot has not been sent."""
+        if self.next == self.end or self.next - self.slots in self.held:
+            return None
+        part, n = self.parts[0], self.next - self.parts[0].first
+        if not part.may_send(n):
+            return None
+        flight = Flight(part, n, part.contribution(n))
+        flight.message.frag = self.next
+        self.next += 1
+        if n + 1 == part.frags:
+            self.parts.popleft()
+        return flight
+
+    def _first(self, flight: Flight, now: float) -> None:
+        flight.message.tag = self.places.get(flight.message.frag % self.slots, 0) << 12
+        self._data(flight, now)
+
+    def _transmit(self, flight: Flight, m: Message, now: float) -> None:
         self.number += 1
         frag = self.newest = flight.message.frag
         flight.last_number, flight.last_time = self.number, now
         self.flights.pop(frag, None)
         self.flights[frag] = flight
+        m.seq = self.number & 0xFFFF if self.numbers else 0
+        self.send(m)
 
     def _data(self, flight: Flight, now: float) -> None:
-        self._note(flight, now)
-        flight.data_number, flight.data_time = self.number, now
+        flight.data_number, flight.data_time = self.number + 1, now
         flight.sends += 1
         flight.probes, flight.insists = 0, False
+        self.sent_data += 1
+        flight.ordinal = self.sent_data
         self.counters["data"] += 1
-        self.send(flight.message)
+        self._transmit(flight, flight.message, now)
+
+    def _again(self, flight: Flight, now: float) -> None:
+        self.counters["resends"] += 1
+        self._data(flight, now)
 
     def _probe(self, frag: int, now: float, insist: bool = False) -> None:
         flight = self.flights[frag]
-        self._note(flight, now)
         flight.probes += 1
         flight.insists |= insist or flight.probes > 2
         self.counters["probes"] += 1
         self.counters["insisting"] += flight.insists
-        self.send(Message(PROBE, frag=frag, kind=0x50, count=self.heard,
-                          flags=RESEND if flight.insists else 0))
+        self._transmit(flight, Message(PROBE, frag=frag, tag=flight.message.tag & 0xF000,
+                                       last=self.heard, flags=INSIST if flight.insists else 0), now)
 
     def need(self, m: Message, now: float) -> None:
         flight = self.flights.get(m.frag)
-        if flight is None:
+        mine = not m.words or int.from_bytes(m.body, "little") >> self.rank & 1
+        if flight is None or not mine:
             return
         self.counters["needs"] += 1
+        if flight.probes:
+            self.timer.least.append(min(now - flight.last_time, 0.100))
         self.timer.expiries = 0
-        flight.message.flags |= RESEND
-        self.counters["resends"] += 1
-        self._data(flight, now)
-        self._count(lost=True)
+        self.congestion.count(lost=True)
+        flight.message.flags |= DIRECT
+        self._again(flight, now)
+
+    def miss(self, m: Message, now: float) -> None:
+        """Numbers that did not reach the aggregator."""
+        numbers = {(m.last - i) & 0xFFFF for i in range(64) if m.missing >> i & 1}
+        if not numbers or not self.numbered():
+            return
+        if m.missing >> 63:
+            self._be_quiet()
+            return
+        again = [f for f in self.flights.values() if f.last_number == f.data_number
+                 and f.data_number & 0xFFFF in numbers and f.missed < DATA_FOR_MISS]
+        for flight in sorted(again, key=lambda f: f.message.frag):
+            flight.missed += 1
+            self.counters["missed"] += 1
+            self.congestion.count(lost=True)
+            self._again(flight, now)
+
+    def _be_quiet(self) -> None:
+        self.quiet_until = self.number + self.slots
+        self.holes = Holes()
+
+    def _note_number(self, m: Message, flight: Optional[Flight]) -> None:
+        """Of every RESULT, taken or not."""
+        if flight and flight.message.flags & ROOT and m.flags & REDUCE and m.flags & EMPTY:
+            return
+        before, self.heard = self.heard, m.seq if above(m.seq, self.heard) else self.heard
+        if not self.numbered():
+            self.holes.clear()
+        elif not self.holes.arrived(m.seq, before, bool(m.flags & REPLAY)):
+            self._be_quiet()
+
+    def _ask(self, answered: int) -> None:
+        asked = self.holes.overtaken(self.sent_data, answered) if self.numbered() else []
+        if asked:
+            last = asked[-1]
+            self.counters["asked"] += len(asked)
+            bits = sum(1 << ((last - n) & 0xFFFF) for n in asked)
+            self.send(Message(MISS, last=last, missing=bits))
 
     def result(self, m: Message, now: float) -> bool:
         """True if it was taken: section 6.4."""
-        if above(m.sender, self.heard):
-            self.heard = m.sender
-        self.counters["results"] += 1
         flight = self.flights.get(m.frag)
-        if flight is None:
+        self._note_number(m, flight)
+        self.counters["results"] += 1
+        if flight is None or not fits(m, flight.message):
+            self._ask(0)
             return False
-        mine, replay = flight.message, bool(m.flags & RESEND)
-        empty = bool(mine.flags & REDUCE) and not mine.flags & ROOT
-        if (m.kind, m.count) != (mine.kind, mine.count) or bool(m.flags & EMPTY) != empty \
-                or (m.flags ^ mine.flags) & (FIRST | LAST | REDUCE) \
-                or mine.flags & SUMMED & ~m.flags \
-                or (mine.kind & 15 == FIXED32 and m.exponent != mine.exponent):
-            return False
+        replay = bool(m.flags & REPLAY)
         del self.flights[m.frag]
+        self.places[m.frag % self.slots] = (m.place + bool(m.flags & COLLISION)) & 15
+        self.counters["collisions"] += bool(m.flags & COLLISION)
         flight.part.take(flight.n, m)
         self.last_result, self.timer.expiries = now, 0
         self.counters["replays"] += replay
         if flight.sends == 1 and not replay:
             self.timer.sample(now - flight.data_time)
-        self._count(lost=replay)
+        self.congestion.count(lost=replay)
+        if m.flags & ECN:
+            self.congestion.ecn()
+        if self.quiet_until and flight.data_number >= self.quiet_until:
+            self.quiet_until = 0
+        self._ask(flight.ordinal)
         self._gap(flight.data_number, now)
         return True
 
     def _gap(self, answered: int, now: float) -> None:
-        late = []
+        gap, late = 3 * self.slots // 2 + 3 if self.numbered() else 3, []
         for frag, flight in self.flights.items():
-            if flight.last_number > answered - 3:
+            if flight.last_number > answered - gap:
                 break
             late.append(frag)
         for frag in late:
             self._probe(frag, now)
-
-    def _count(self, lost: bool) -> None:
-        """The congestion window."""
-        self.lost += lost
-        self.finished += not lost
-        if self.finished + self.lost < self.cwnd:
-            return
-        if 8 * self.lost > self.finished + self.lost:
-            self.cwnd = max(self.cwnd // 2, min(2, self.slots))
-        else:
-            self.cwnd = min(self.cwnd + max(self.cwnd // 16, 1), self.slots)
-        self.finished = self.lost = 0
 
     def due(self) -> float:
         """When the timer runs out."""
         if not self.flights:
             return math.inf
         oldest = next(iter(self.flights.values())).last_time
-        return max(oldest, self.last_result, self.last_expiry) + self.timer.time()
+        return max(oldest, self.last_result, self.last_expiry) + self.timer.time(self.numbered())
 
     def expire(self, now: float) -> None:
+        few = self.numbered() and self.timer.expiries == 0
         self.counters["expiries"] += 1
         self.last_expiry = now
         self.timer.expiries += 1
         insisting = {min(self.flights), self.newest} & self.flights.keys()
-        oldest = [frag for _, frag in zip(range(64), self.flights)]
+        oldest = [frag for _, frag in zip(range(8 if few else PROBES), self.flights)]
         for frag in oldest + sorted(insisting - set(oldest)):
             self._probe(frag, now, frag in insisting)
+
+
+def fits(m: Message, mine: Message) -> bool:
+    """Is this RESULT the one of that contribution?  Section 6.4."""
+    empty = bool(mine.flags & REDUCE) and not mine.flags & ROOT
+    return (m.kind, m.count) == (mine.kind, mine.count) and bool(m.flags & EMPTY) == empty \
+        and not (m.flags ^ mine.flags) & (FIRST | LAST | REDUCE) \
+        and not mine.flags & SUMMED & ~m.flags \
+        and (mine.kind & 15 != FIXED32 or m.exponent == mine.exponent)

@@ -1,28 +1,51 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages and numbers of the fanin protocol: what doc/protocol.md, sections 3, 6.7 and 7, says
-about bytes.  "Section" means a section of it."""
+"""Messages of the fanin protocol: what doc/protocol/base.md, section 3, says about bytes.
+"Section" means a section of that page."""
 from __future__ import annotations
 
-import math
 import struct
 from dataclasses import dataclass
 from typing import List, Optional, Sequence
 
-VERSION = 1
-NO_RANK = 0xFFFF
-
-# Section 3.1
-DATA, RESULT, PROBE, NEED = 1, 2, 3, 4
-JOIN, WELCOME, REFUSE, BEAT, STATE, LEAVE, LEFT, GROUP_TEST, QUERY, REPORT, ECHO, ECHOED = (
-    range(32, 44))
-TO_WORKER = {RESULT, NEED, WELCOME, REFUSE, STATE, LEFT, GROUP_TEST}
-BODY_BYTES = {WELCOME: 31, REFUSE: 11, STATE: 49, REPORT: 74}  # section 4, at least
+VERSION = 2
+AGGREGATOR = NO_RANK = 0xFFFF
+MOST_RANKS = 256
 
 # Section 3.2
-FIRST, LAST, RESEND, SUMMED, EMPTY, ROOT, REDUCE = 1, 2, 4, 0x20, 0x100, 0x200, 0x400
-FLAGS = FIRST | LAST | RESEND | SUMMED | EMPTY | ROOT | REDUCE
+DATA, PARTIAL, RESULT, PROBE, NEED, MISS = range(1, 7)
+JOIN, WELCOME, REFUSE, BEAT, STATE, LEAVE, WHO = range(16, 23)
+QUERY, REPORT = 24, 25
+TO_WORKER = {RESULT, NEED, MISS, WELCOME, REFUSE, STATE, WHO}
+FIELDS = {
+    DATA: ("<QHHhBB", ("frag", "tag", "count", "exponent", "kind", "priority")),
+    RESULT: ("<QHHhBx", ("frag", "tag", "count", "exponent", "kind")),
+    PROBE: ("<QHH4x", ("frag", "tag", "last")),
+    NEED: ("<QHBB4x", ("frag", "tag", "depth", "words")),
+    MISS: ("<QHH4x", ("missing", "tag", "last")),
+    JOIN: ("<QB7x", ("nonce", "path")),
+    WELCOME: ("<QB7x", ("nonce", "path")),
+    REFUSE: ("<Q8x", ("nonce",)),
+    BEAT: ("<QQ", ("nonce", "frag")),
+    STATE: ("<QB7x", ("nonce", "depth")),
+    LEAVE: ("<Q8x", ("nonce",)),
+    WHO: ("<B15x", ("depth",)),
+    QUERY: ("<QB7x", ("nonce", "topic")),
+    REPORT: ("<QB7x", ("nonce", "topic")),
+}
+BODY_BYTES = {JOIN: 13, WELCOME: 31, REFUSE: 11, BEAT: 1, STATE: 57, LEAVE: 33}  # at least
 
 # Section 3.3
+FIRST, LAST, REDUCE, ROOT, EMPTY, SUMMED, ECN, COLLISION = (1 << i for i in range(8))
+DIRECT, REPLAY, INSIST, ASK = 0x100, 0x200, 0x400, 0x800
+SHARED_FLAGS = FIRST | LAST | REDUCE | EMPTY | SUMMED | ECN | COLLISION
+FLAGS = {DATA: SHARED_FLAGS | ROOT | DIRECT | ASK, RESULT: SHARED_FLAGS | REPLAY, PROBE: INSIST}
+
+# Options of JOIN (section 4.1), a flag of WELCOME (4.2), flags of BEAT (4.4)
+GROUP, SUMMED_JOB, WIDE, AHEAD, NUMBERS = (1 << i for i in range(5))
+NUMBERED = 1
+HEARD, WAITING = 1, 2
+
+# Section 3.4
 FLOAT32, FLOAT16, BFLOAT16, INT32, INT64, FIXED32, EXP16, UINT8 = range(8)
 WIRE_BYTES = (4, 2, 2, 4, 8, 4, 2, 1)
 SUM, AVG, MIN, MAX, BCAST, BARRIER = range(6)
@@ -30,7 +53,6 @@ PLAIN = {FLOAT32, FLOAT16, BFLOAT16, INT32, INT64}
 DTYPES_OF = {SUM: PLAIN | {FIXED32}, AVG: PLAIN | {FIXED32}, MIN: PLAIN, MAX: PLAIN | {EXP16},
              BCAST: PLAIN | {UINT8}, BARRIER: set(range(8))}
 
-# Messages: section 3.
 
 def _crc_table() -> List[int]:
     table = []
@@ -42,7 +64,7 @@ def _crc_table() -> List[int]:
 
 
 CRC_TABLE = _crc_table()
-HEADER = struct.Struct("<BBHIIHBBQHhI")
+HEADER = struct.Struct("<BBHIIHH")
 
 
 def crc32c(data: bytes) -> int:
@@ -55,49 +77,70 @@ def crc32c(data: bytes) -> int:
 @dataclass
 class Message:
     type: int
+    flags: int = 0
     job: int = 0
     epoch: int = 0
     sender: int = NO_RANK
+    seq: int = 0
     frag: int = 0
-    flags: int = 0
-    kind: int = 0
+    tag: int = 0  # a rank + 1, or 0: "to" or "helper"; its upper 4 bits are the place
     count: int = 0
     exponent: int = 0
+    kind: int = 0
+    priority: int = 0
+    last: int = 0
+    missing: int = 0
+    words: int = 0
+    depth: int = 0
+    nonce: int = 0
+    path: int = 0
+    topic: int = 0
     body: bytes = b""
+
+    @property
+    def place(self) -> int:
+        return self.tag >> 12
+
+
+def sealed(data: bytes) -> bytes:
+    """The same with a valid check: section 3.5."""
+    bare = data[1] in (DATA, PARTIAL, RESULT) and not data[2] & SUMMED
+    check = crc32c(data[:32] + (b"" if bare else data[36:]))
+    return data[:32] + struct.pack("<I", check) + data[36:]
 
 
 def encode(m: Message) -> bytes:
-    if m.type >= 32:
-        m.flags, m.count = SUMMED, len(m.body)
-    head = HEADER.pack(VERSION, m.type, m.flags, m.job, m.epoch, m.sender, m.kind, 0, m.frag,
-                       m.count, m.exponent, 0)[:28]
-    check = crc32c(head + m.body if m.flags & SUMMED else head)
-    return head + struct.pack("<I", check) + m.body
+    form, names = FIELDS[m.type]
+    head = HEADER.pack(VERSION, m.type, m.flags, m.job, m.epoch, m.sender, m.seq)
+    fields = struct.pack(form, *(getattr(m, name) for name in names))
+    return sealed(head + fields + bytes(4) + m.body)
 
 
 def decode(data: bytes) -> Optional[Message]:
-    """The message in a datagram, or None if section 3.6 has it dropped."""
-    if len(data) < 32 or data[0] != VERSION:
+    """The message in a datagram, or None if section 3.7 has it dropped in any job."""
+    if len(data) < 36 or data[0] != VERSION or sealed(data) != data or data[1] not in FIELDS:
         return None
-    _, type_, flags, job, epoch, sender, kind, _, frag, count, exponent, check = \
-        HEADER.unpack_from(data)
-    body = data[32:]
-    if check != crc32c(data[:28] + body if flags & SUMMED else data[:28]) or flags & ~FLAGS:
+    head = HEADER.unpack_from(data)
+    m = Message(*head[1:])
+    m.body = data[36:]
+    form, names = FIELDS[m.type]
+    for name, value in zip(names, struct.unpack_from(form, data, 16)):
+        setattr(m, name, value)
+    if m.flags & ~FLAGS.get(m.type, 0) or m.tag & 0xFFF > MOST_RANKS:
         return None
-    length = count
-    if type_ < 32:
-        op, dtype = kind >> 4, kind & 15
-        if type_ in (DATA, RESULT):
-            if dtype not in DTYPES_OF.get(op, ()) or (op == BARRIER and count):
-                return None
-            length = 0 if flags & EMPTY else count * WIRE_BYTES[dtype]
-        else:
-            length = 0
-    elif not flags & SUMMED or length < BODY_BYTES.get(type_, 0):
-        return None
-    if len(body) != length:
-        return None
-    return Message(type_, job, epoch, sender, frag, flags, kind, count, exponent, body)
+    return m if _right_length(m) else None
+
+
+def _right_length(m: Message) -> bool:
+    """Sections 3.4 and 3.6."""
+    if m.type >= JOIN:
+        return len(m.body) >= BODY_BYTES.get(m.type, 0)
+    if m.type in (DATA, RESULT):
+        op, dtype = m.kind >> 4, m.kind & 15
+        if dtype not in DTYPES_OF.get(op, ()) or (op == BARRIER and m.count):
+            return False
+        return len(m.body) == (0 if m.flags & EMPTY else m.count * WIRE_BYTES[dtype])
+    return m.words <= 4 and len(m.body) == 8 * m.words
 
 
 def ranks_of(bitmap: bytes) -> List[int]:
@@ -109,91 +152,5 @@ def bitmap_of(ranks: Sequence[int]) -> bytes:
 
 
 def above(a: int, b: int) -> bool:
-    """Of two numbers of results: section 3."""
+    """Of two numbers of results: section 6.3."""
     return 0 < ((a - b) & 0xFFFF) < 0x8000
-
-
-# Numbers: sections 6.7 and 7.
-
-def bits_of(x: float) -> int:
-    """The binary32 nearest to x, as bits."""
-    try:
-        return int(struct.unpack("<I", struct.pack("<f", x))[0])
-    except OverflowError:
-        return 0xFF800000 if x < 0 else 0x7F800000
-
-
-def float_of(bits: int) -> float:
-    return float(struct.unpack("<f", struct.pack("<I", bits))[0])
-
-
-def bfloat16_of(bits: int) -> int:
-    if bits & 0x7FFFFFFF > 0x7F800000:
-        return bits >> 16 | 0x40
-    return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
-
-
-def float16_of(bits: int) -> int:
-    sign, size = bits >> 16 & 0x8000, bits & 0x7FFFFFFF
-    if size > 0x7F800000:
-        return sign | 0x7E00
-    if size >= 0x477FF000:  # 65520
-        return sign | 0x7C00
-    if size < 0x38800000:  # 2^-14: denormals are steps of 2^-24
-        return sign | round(float_of(size) * 2.0 ** 24)
-    return sign | (size + 0xFFF + (size >> 13 & 1) - 0x38000000) >> 13
-
-
-def widen_float16(half: int) -> int:
-    sign, exponent, fraction = (half & 0x8000) << 16, half >> 10 & 31, half & 0x3FF
-    if exponent == 31:
-        return sign | 0x7F800000 | fraction << 13
-    if exponent == 0:
-        return sign | bits_of(fraction * 2.0 ** -24)
-    return sign | (exponent + 112) << 23 | fraction << 13
-
-
-def narrow(data: bytes, dtype: int) -> bytes:
-    """float32 elements as half types."""
-    one = float16_of if dtype == FLOAT16 else bfloat16_of
-    words = struct.unpack(f"<{len(data) // 4}I", data)
-    return struct.pack(f"<{len(words)}H", *map(one, words))
-
-
-def widen(data: bytes, dtype: int) -> bytes:
-    halves = struct.unpack(f"<{len(data) // 2}H", data)
-    words = [widen_float16(h) if dtype == FLOAT16 else h << 16 for h in halves]
-    return struct.pack(f"<{len(words)}I", *words)
-
-
-ZERO = -32768  # the exponent of a block without finite elements but zeros
-CODE_INF, CODE_NAN = 2147483647, -2147483648
-
-
-def exponent_of(block: Sequence[float]) -> int:
-    """The smallest e with 2^e >= |x| for all finite x of the block: section 7.1."""
-    size = max((abs(x) for x in block if math.isfinite(x)), default=0.0)
-    if size == 0:
-        return ZERO
-    half, e = math.frexp(size)  # size = half x 2^e, 0.5 <= half < 1
-    return e - 1 if half == 0.5 else e
-
-
-def agreed_exponent(e: int) -> int:
-    return e if e == ZERO else max(-149, min(128, e))
-
-
-def codes_of(block: Sequence[float], e: int, ranks: int) -> List[int]:
-    factor = 0.0 if e == ZERO else math.ldexp((2 ** 31 - 2) // ranks, -e)
-    return [CODE_NAN if math.isnan(x) else round(x * factor) if math.isfinite(x)
-            else CODE_INF if x > 0 else -CODE_INF for x in block]
-
-
-def decode_code(q: int, e: int, ranks: int, divisor: int) -> int:
-    """The bits of the float32 that a sum of codes means: section 7.3."""
-    if q == CODE_NAN:
-        return 0x7FC00000
-    if abs(q) == CODE_INF:
-        return 0x7F800000 if q > 0 else 0xFF800000
-    step = 0.0 if e == ZERO else math.ldexp(1.0, e) / ((2 ** 31 - 2) // ranks) / divisor
-    return bits_of(q * step)

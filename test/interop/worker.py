@@ -1,192 +1,217 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A small fanin worker, written from doc/protocol.md and nothing else.
+"""A fanin worker, written from doc/protocol/base.md and nothing else.
 
-It exists to find out whether that document suffices.  "Section" means a section of it.  No
-multicast; all else that a worker may do: shards, gap rule, probes, timer, congestion window.
+It exists to find out whether that page suffices.  "Section" means a section of it.  It does all
+that a worker may do: shards, multicast, sequence numbers, gap rule, probes, timer, congestion
+window.
 
-    worker.py PLAN IN OUT       options by the FANIN_* variables that libfanin reads
-
-PLAN has one operation a line, `VERB DTYPE OP COUNT ROOT`; `wait` for all those before it; and
-`sleep SECONDS`, alive.  IN holds the tensors of all operations one behind the other; results go to
-OUT in the same way.
+    worker.py PLAN IN OUT       as plans.py says; options by the FANIN_* variables
 """
 from __future__ import annotations
 
 import math
 import os
-import random
 import secrets
 import select
 import socket
 import struct
 import sys
 import time
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Dict, List, Optional, Tuple
 
-from window import FixedPart, Options, Part, Request, Window
-from wire import (AVG, BARRIER, BCAST, BEAT, FLOAT32, JOIN, LEAVE, LEFT, MAX, MIN, NEED, REFUSE,
-                  RESULT, STATE, SUM, TO_WORKER, VERSION, WELCOME, Message, bitmap_of, crc32c,
-                  decode, encode, ranks_of)
+from lossy import Lossy
+from parts import FixedPart, Part
+from plans import JobError, Options, Request, main, options_from
+from window import Window
+from wire import (AGGREGATOR, AVG, BEAT, FLOAT32, GROUP, HEARD, JOIN, LEAVE, MISS, NEED, NUMBERED,
+                  NUMBERS, REFUSE, RESULT, STATE, SUM, SUMMED_JOB, TO_WORKER, VERSION, WAITING,
+                  WELCOME, WHO, WIDE, ECN, Message, bitmap_of, decode, encode, ranks_of, sealed)
 
-# Section 4.11: what a worker finds by itself.
+# Section 4.6: what a worker finds by itself.
 UNREACHABLE, TIMEOUT, RANK_LEFT, STALLED, RESTARTED, BAD_VERSION = -5, -6, -8, -9, -16, -17
 
-JOINING, FORMING, READY = "joining", "forming", "ready"
-STATE_NONE, STATE_FORMING, STATE_READY, STATE_FAILED = range(4)
+JOINING, FORMING, READY, LEAVING = "joining", "forming", "ready", "leaving"
+STATE_NONE, STATE_FORMING, STATE_READY, STATE_FAILED, STATE_LEFT = range(5)
 RETRY = 0.050  # between JOINs, LEAVEs, and BEATs until READY
-
-DTYPES = {"float32": 0, "float16": 1, "bfloat16": 2, "int32": 3, "int64": 4, "uint8": 7}
-OPS = {"sum": SUM, "avg": AVG, "min": MIN, "max": MAX}
-
-
-class FaninError(Exception):
-    """The job is over.  `code` is of section 4.11; `own`: this worker found it, not the switch."""
-
-    def __init__(self, code: int, text: str, blamed: Sequence[int] = (), own: bool = False) -> None:
-        super().__init__(text)
-        self.code, self.blamed, self.own = code, list(blamed), own
+BEAT_PAUSE = 0.001  # at least, after WHO
 
 
 class Lane:
-    """A worker on one shard: sections 5.1, 5.3 and 5.4."""
+    """A worker on one shard: sections 5.1 to 5.4."""
 
     def __init__(self, o: Options, address: Tuple[str, int], began: float) -> None:
-        self.o, self.began = o, began
-        family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-        self.socket = socket.socket(family, socket.SOCK_DGRAM)
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
-        if family == socket.AF_INET:
-            self.socket.setsockopt(socket.IPPROTO_IP, 10, 2)  # IP_MTU_DISCOVER: do not fragment
-        self.socket.connect(address)  # from here on only the switch is heard
-        self.socket.setblocking(False)
-        self.random = random.Random(o.seed * 1000 + o.rank + address[1])
+        self.o, self.began, self.address = o, began, address
+        self.socket = Lossy(o, address)
+        self.group: Optional[socket.socket] = None
         self.nonce = secrets.randbits(64) or 1
         self.window: Optional[Window] = None
         self.state, self.job, self.epoch, self.shards = JOINING, 0, 0, 0
         self.alive = self.beat = 0.0
-        self.next_control = self.heard = self.progress = 0.0
+        self.next_control = self.heard = self.progress = self.last_beat = 0.0
         self.missing: List[int] = []
         self.missing_of = -1  # fragment that `missing` is about
-        self.left = False
-        self.held: List[bytes] = []
+        self.group_heard = self.left = False
+        self.by_group = 0  # results
 
     def transmit(self, m: Message) -> None:
-        if m.type not in (JOIN, REFUSE):
+        if m.type != JOIN:
             m.job, m.epoch = self.job, self.epoch
         m.sender = self.o.rank
-        for data in self._faults(encode(m)):
-            try:
-                self.socket.send(data)
-            except OSError:
-                pass  # lost like any other
-
-    def _faults(self, data: bytes) -> List[bytes]:
-        """What the network makes of a datagram: for tests it is lost, doubled or late."""
-        if self.o.loss == 0:
-            return [data]
-        chance, before = self.random.random() / self.o.loss, self.held
-        self.held = [data] if 2 <= chance < 3 else []
-        if chance < 1 or self.held:
-            return before
-        return [data] * (2 if chance < 2 else 1) + before
+        self.socket.send(encode(m))
 
     def join(self) -> None:
         o, name = self.o, self.o.job.encode()
-        options = (2 if o.summed else 0) | (4 if o.wide else 0)
+        options = (SUMMED_JOB if o.summed else 0) | (WIDE if o.wide else 0) | \
+            (NUMBERS if o.numbers else 0) | (GROUP if o.group else 0)
         body = struct.pack("<HHHBIB", o.ranks, o.payload, o.window, options, o.alive_ms, len(name))
-        self.transmit(Message(JOIN, frag=self.nonce, body=body + name))
+        self.transmit(Message(JOIN, nonce=self.nonce, body=body + name))
 
-    def send_beat(self) -> None:
+    def send_beat(self, now: float) -> None:
         lowest = self.window.lowest() if self.window and self.state == READY else None
-        self.transmit(Message(BEAT, frag=lowest or 0,
-                              body=struct.pack("<QB", self.nonce, 2 if lowest is not None else 0)))
+        flags = (WAITING if lowest is not None else 0) | (HEARD if self.group_heard else 0)
+        self.last_beat = now
+        self.transmit(Message(BEAT, nonce=self.nonce, frag=lowest or 0, body=bytes([flags])))
 
-    def leave(self, code: int, blamed: Sequence[int]) -> None:
-        body = struct.pack("<Qb", self.nonce, code) + bitmap_of(blamed if code else ())
-        self.transmit(Message(LEAVE, body=body))
+    def leave(self, error: Optional[JobError]) -> None:
+        blamed = error.blamed if error else ()
+        body = struct.pack("<b", error.code if error else 0) + bitmap_of(blamed)
+        self.transmit(Message(LEAVE, nonce=self.nonce, body=body))
+
+    def sockets(self) -> List[object]:
+        return [self.socket] + ([self.group] if self.group else [])
 
     def receive(self) -> None:
         """Everything that has arrived, up to a bound."""
         for _ in range(64):
+            if not select.select([self.socket], [], [], 0)[0]:
+                break
+            data = self.socket.receive()
+            if data is not None:
+                self._take(data, self.socket.congested, False)
+        for _ in range(64):
             try:
-                data = self.socket.recv(65536)
-            except OSError:  # nothing there, or an ICMP error of an earlier send
+                data, source = self.group.recvfrom(65536) if self.group else (b"", ("", 0))
+            except OSError:
                 return
-            if self.random.random() < self.o.loss:
-                continue
-            now = time.monotonic()
-            if data[:1] != bytes([VERSION]):
-                self._other_version(data)
-                continue
-            m = decode(data)
-            if m is not None and m.type in TO_WORKER:
-                self._handle(m, now)
+            if source[:2] == self.address and not self.socket.loses():
+                self._take(data, False, True)
+
+    def _take(self, data: bytes, congested: bool, by_group: bool) -> None:
+        if data[:1] != bytes([VERSION]):
+            self._other_version(data)
+            return
+        m = decode(data)
+        if m is None or m.type not in TO_WORKER:
+            return
+        if m.type in (WELCOME, REFUSE):
+            if self.state == JOINING and m.nonce == self.nonce:
+                self._answer(m, time.monotonic())
+        elif m.type == STATE and self.state == JOINING:
+            if m.nonce == self.nonce:  # of the job that this nonce was in: section 5.3
+                self._state(m, time.monotonic(), by_group)
+        elif (m.job, m.epoch, m.sender) == (self.job, self.epoch, AGGREGATOR):
+            m.flags |= ECN if congested and m.type == RESULT else 0
+            self.by_group += by_group and m.type == RESULT
+            self._handle(m, time.monotonic(), by_group)
 
     def _other_version(self, data: bytes) -> None:
         """Section 5.6."""
-        if self.state == JOINING and len(data) >= 32 and data[1] == REFUSE \
-                and struct.unpack_from("<Q", data, 16)[0] == self.nonce \
-                and struct.unpack_from("<I", data, 28)[0] == crc32c(data[:28] + data[32:]):
-            raise FaninError(BAD_VERSION, f"the switch speaks version {data[0]}")
+        if self.state == JOINING and len(data) >= 36 and data[1] == REFUSE \
+                and struct.unpack_from("<Q", data, 16)[0] == self.nonce and sealed(data) == data:
+            raise JobError(BAD_VERSION, f"the aggregator speaks version {data[0]}")
 
-    def _handle(self, m: Message, now: float) -> None:
-        if m.type == LEFT:
-            self.left |= m.frag == self.nonce
-        elif self.state == JOINING:
-            if m.frag == self.nonce and m.type == REFUSE:
-                code, rank, have, want = struct.unpack_from("<bHII", m.body)
-                raise FaninError(code, f"refused: rank {rank}, have {have:#x}, want {want:#x}")
-            if m.frag == self.nonce and m.type == WELCOME:
-                self._welcome(m, now)
-        elif (m.job, m.epoch) == (self.job, self.epoch):
-            self.heard = now
-            if m.type == STATE:
-                self._take_state(m, now)
-            elif self.state == READY and self.window:
-                if m.type == NEED:
-                    self.window.need(m, now)
-                elif m.type == RESULT and self.window.result(m, now):
-                    self.progress = now
+    def _handle(self, m: Message, now: float, by_group: bool) -> None:
+        if m.type == STATE:
+            if m.nonce not in (0, self.nonce):
+                return
+            self._state(m, now, by_group)
+        elif m.type == WHO and self.state in (FORMING, READY):
+            if now - self.last_beat >= BEAT_PAUSE:
+                self.send_beat(now)
+        elif self.state == READY and self.window:
+            if m.type == NEED:
+                self.window.need(m, now)
+            elif m.type == MISS:
+                self.window.miss(m, now)
+            elif m.type == RESULT and self.window.result(m, now):
+                self.progress = now
+        self.heard = now
 
-    def _welcome(self, m: Message, now: float) -> None:
-        slots, shards, beat_ms, alive_ms = struct.unpack_from("<HHII", m.body)
-        if not 1 <= slots <= (self.o.window or 4096) or not 1 <= shards <= 64 or not beat_ms:
+    def _answer(self, m: Message, now: float) -> None:
+        if m.type == REFUSE:
+            code, rank, have, want = struct.unpack_from("<bHII", m.body)
+            if code < 0:
+                raise JobError(code, f"refused: rank {rank}, have {have:#x}, want {want:#x}")
+            return
+        slots, shards, beat_ms, alive_ms, family, port = struct.unpack_from("<HHIIBH", m.body)
+        burst = struct.unpack_from("<H", m.body, 31)[0] if len(m.body) >= 33 else 0
+        flags = m.body[33] if len(m.body) >= 34 else 0
+        if not 1 <= slots <= (self.o.window or 4096) or not 1 <= shards <= 64 or burst or m.path \
+                or not 1 <= beat_ms <= 600000 or not 100 <= alive_ms <= 600000 \
+                or family not in (0, 4, 6):
             return
         self.job, self.epoch, self.shards = m.job, m.epoch, shards
         self.beat = max(min(beat_ms / 1000, self.o.timeout / 4), 0.001)
         self.alive = alive_ms / 1000
-        self.window = Window(slots, self.transmit)
+        self.window = Window(slots, self.transmit, self.o.rank,
+                             bool(self.o.numbers and flags & NUMBERED))
         self.state, self.heard, self.next_control = FORMING, now, now  # BEAT at once
+        if self.o.group and family == 4 and self.group is None:
+            self._listen(m.body[15:19], port)
 
-    def _take_state(self, m: Message, now: float) -> None:
-        state, code = struct.unpack_from("<Bb", m.body)
-        missing = [r for r in ranks_of(m.body[17:49]) if r < self.o.ranks]
-        if state == STATE_FAILED:
-            raise FaninError(code, f"the job failed: error {code}, ranks {missing}", missing)
+    def _listen(self, group: bytes, port: int) -> None:
+        """Section 5.2, IPv4 only."""
+        s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+            s.bind((socket.inet_ntoa(group), port))
+            here = socket.inet_aton(self.socket.socket.getsockname()[0])
+            s.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, group + here)
+            s.setblocking(False)
+        except OSError:
+            s.close()
+            return
+        self.group = s
+
+    def _state(self, m: Message, now: float, by_group: bool) -> None:
+        frag, state, code = struct.unpack_from("<QBb", m.body)
+        missing = [r for r in ranks_of(m.body[25:57]) if r < self.o.ranks]
+        if self.state == LEAVING:
+            self.left |= state == STATE_LEFT and m.nonce == self.nonce
+            return
+        if state == STATE_FAILED and code < 0:
+            raise JobError(code, f"the job failed: error {code}, ranks {missing}", missing)
+        if self.state == JOINING:
+            return
         if state == STATE_NONE:
             if self.state == READY:
-                raise FaninError(RESTARTED, "the switch does not know the job any more", own=True)
+                raise JobError(RESTARTED, "the aggregator does not know the job any more")
             self.state, self.window, self.next_control = JOINING, None, now
+            self.group_heard = False
         elif state == STATE_READY and self.state == FORMING:
-            told = struct.unpack_from("<I", m.body, 49)[0] if len(m.body) >= 53 else 0
+            told = struct.unpack_from("<I", m.body, 57)[0] if len(m.body) >= 61 else 0
             self.o.workers = told or self.o.ranks
             self.state, self.progress, self.next_control = READY, now, now + self.beat
-        elif (state == STATE_READY) == (self.state == READY):
-            self.missing, self.missing_of = missing, m.frag
+        elif state == (STATE_READY if self.state == READY else STATE_FORMING):
+            self.missing, self.missing_of = missing, frag
+            if by_group and self.state == FORMING:
+                self.group_heard = True
+                self.send_beat(now)
 
     def tick(self, now: float) -> float:
         """Do what is due; return when there is more to do."""
         if self.state != READY and now - self.began > self.o.timeout:
             if self.state == JOINING:
-                raise FaninError(UNREACHABLE, "the switch does not answer")
-            raise FaninError(TIMEOUT, f"waiting for ranks {self.missing}", self.missing, own=True)
+                raise JobError(UNREACHABLE, "the aggregator does not answer")
+            raise JobError(TIMEOUT, f"waiting for ranks {self.missing}", self.missing)
         if now >= self.next_control:
             self.next_control = now + (self.beat if self.state == READY else RETRY)
             if self.state == JOINING:
                 self.join()
             else:
-                self.send_beat()
+                self.send_beat(now)
         if self.state != READY or self.window is None:
             return self.next_control
         self._check_times(now)
@@ -198,10 +223,10 @@ class Lane:
     def _check_times(self, now: float) -> None:
         lowest = self.window.lowest() if self.window else None
         if now - self.heard > self.alive:
-            raise FaninError(UNREACHABLE, "nothing heard of the switch", own=True)
+            raise JobError(UNREACHABLE, "nothing heard of the aggregator")
         if lowest is not None and now - self.progress > self.o.timeout:
             blamed = self.missing if self.missing_of == lowest else []
-            raise FaninError(STALLED, f"no result; waiting for ranks {blamed}", blamed, own=True)
+            raise JobError(STALLED, f"no result; waiting for ranks {blamed}", blamed)
 
     def start(self, request: Request, begin: int, end: int, now: float) -> Part:
         assert self.window is not None
@@ -218,22 +243,20 @@ class Lane:
 class Worker:
     def __init__(self, o: Options) -> None:
         self.o = o
-        self.lanes = [Lane(o, o.switch, time.monotonic())]
-        self.error: Optional[FaninError] = None
+        self.lanes = [Lane(o, o.address, time.monotonic())]
 
     def _pump(self) -> None:
         due = math.inf
         for lane in self.lanes:
             due = min(due, lane.tick(time.monotonic()))
         wait = max(0.0, min(due - time.monotonic(), 0.1))
-        readable, _, _ = select.select([lane.socket for lane in self.lanes], [], [], wait)
+        select.select([s for lane in self.lanes for s in lane.sockets()], [], [], wait)
         for lane in self.lanes:
-            if lane.socket in readable:
-                lane.receive()
+            lane.receive()
 
     def join(self) -> None:
         """All shards, until the job is READY on each."""
-        host, port = self.o.switch
+        host, port = self.o.address
         while any(lane.state != READY for lane in self.lanes):
             self._pump()
             shards, began = self.lanes[0].shards, self.lanes[0].began
@@ -245,7 +268,7 @@ class Worker:
         return [lane.start(request, c * i // s, c * (i + 1) // s, now)
                 for i, lane in enumerate(self.lanes)]
 
-    def wait(self, parts: Sequence[Part]) -> bytes:
+    def wait(self, parts: List[Part]) -> bytes:
         while any(part.left for part in parts):
             self._pump()
         return b"".join(part.result() for part in parts)
@@ -255,98 +278,32 @@ class Worker:
         while time.monotonic() < end:
             self._pump()
 
-    def leave(self, error: Optional[FaninError]) -> None:
-        """Section 5.4.  After a failure that the switch told of, a LEAVE is a courtesy."""
+    def leave(self, error: Optional[JobError]) -> None:
+        """Section 5.4.  After a failure that the aggregator told of, a LEAVE is a courtesy."""
         lanes = [lane for lane in self.lanes if lane.state != JOINING]
+        for lane in lanes:
+            lane.state = LEAVING
         for _ in range(5):
             staying = [lane for lane in lanes if not lane.left]
             for lane in staying:
-                lane.leave(error.code if error else 0, error.blamed if error else ())
+                lane.leave(error)
             end = time.monotonic() + RETRY
             while any(not lane.left for lane in staying) and time.monotonic() < end:
                 sockets = [lane.socket for lane in staying]
                 select.select(sockets, [], [], max(0.0, end - time.monotonic()))
                 for lane in staying:
-                    try:
-                        lane.receive()
-                    except FaninError:
-                        pass  # too late to matter
+                    lane.receive()
         for lane in self.lanes:
             lane.socket.close()
 
+    @property
     def counters(self) -> Dict[str, int]:
-        total: Dict[str, int] = {}
+        total = {"by_group": sum(lane.by_group for lane in self.lanes)}
         for lane in self.lanes:
             for name, value in (lane.window.counters if lane.window else {}).items():
                 total[name] = total.get(name, 0) + value
         return total
 
 
-def options_from(env: Dict[str, str]) -> Options:
-    host, _, port = env["FANIN_SWITCH"].rpartition(":")
-    return Options(
-        switch=(host.strip("[]"), int(port)), job=env["FANIN_JOB"],
-        rank=int(env["FANIN_RANK"]), ranks=int(env["FANIN_RANKS"]),
-        mtu=int(env.get("FANIN_MTU", "1500")), window=int(env.get("FANIN_WINDOW", "0")),
-        timeout=int(env.get("FANIN_TIMEOUT_MS", "30000")) / 1000,
-        alive_ms=int(env.get("FANIN_ALIVE_MS", "10000")),
-        fixed=env.get("FANIN_MODE", "native") == "fixed",
-        wire=DTYPES[env.get("FANIN_WIRE", "float32")],
-        summed=env.get("FANIN_CHECKSUM", "0") == "1", wide=env.get("FANIN_NARROW", "0") == "0",
-        loss=float(env.get("INTEROP_LOSS", "0")), seed=int(env.get("INTEROP_SEED", "1")))
-
-
-def request_of(line: str, data: bytes) -> Request:
-    verb, dtype, op, count, root = line.split()
-    code = {"broadcast": BCAST, "barrier": BARRIER}.get(verb, OPS.get(op, SUM))
-    return Request(code, DTYPES[dtype], int(count), data,
-                   int(root) if verb in ("broadcast", "reduce") else None)
-
-
-def run_plan(worker: Worker, plan: Sequence[str], tensors: bytes) -> bytes:
-    """Start and wait as the plan says.  The results of all operations, those for us."""
-    sizes = {"float32": 4, "float16": 2, "bfloat16": 2, "int32": 4, "int64": 8, "uint8": 1}
-    results: List[bytes] = []
-    started: List[Tuple[Request, List[Part]]] = []
-    at = 0
-    for line in list(plan) + ["wait"]:
-        if line == "wait":
-            for request, parts in started:
-                data = worker.wait(parts)
-                if request.op == BCAST or request.root in (None, worker.o.rank):
-                    results.append(data)
-            started = []
-            continue
-        if line.startswith("sleep"):
-            worker.idle(float(line.split()[1]))
-            continue
-        end = at + int(line.split()[3]) * sizes[line.split()[1]]
-        request = request_of(line, tensors[at:end])
-        started.append((request, worker.start(request)))
-        at = end
-    return b"".join(results)
-
-
-def main(argv: Sequence[str]) -> int:
-    with open(argv[1], encoding="utf-8") as f:
-        plan = f.read().splitlines()
-    with open(argv[2], "rb") as f:
-        tensors = f.read()
-    worker, error = Worker(options_from(dict(os.environ))), None
-    try:
-        worker.join()
-        results = run_plan(worker, plan, tensors)
-    except FaninError as e:
-        error = e
-    worker.leave(error)
-    print(" ".join(f"{k}={v}" for k, v in worker.counters().items()), file=sys.stderr)
-    if error:
-        print(f"error {error.code} {error}", file=sys.stderr)
-        return 1
-    with open(argv[3], "wb") as f:
-        f.write(results)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv))
+    sys.exit(main(sys.argv, Worker(options_from(dict(os.environ)))))

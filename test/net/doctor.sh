@@ -229,7 +229,7 @@ jumbo() {
         fresh_switch 10.78.1.1:$port --mtu 9000 && doctor "$fanin" doctor --switch 10.78.1.1:$port &&
         is mtu ok "packets of 9000 bytes pass" && is mtu ok "export FANIN_MTU=9000" &&
         doctor "$fanin" doctor --switch 10.78.1.1:$port --mtu 9000 &&
-        is mtu ok "MTU 9000 works both ways" && is fragments "ok|warn" "packets of 8892 bytes" &&
+        is mtu ok "MTU 9000 works both ways" && is fragments "ok|warn" "packets of 8896 bytes" &&
         is sum ok && ends_with 0 "aggregation can work"
 }
 
@@ -254,16 +254,16 @@ print("event=start", flush=True)
 asked, address = s.recvfrom(65536)
 body = struct.pack("<bHII", -17, 0xFFFF, 2, 1)
 answer = bytearray(wire.encode(wire.Message(
-    wire.REFUSE, sender=0xFFFF, frag=struct.unpack_from("<Q", asked, 16)[0], body=body)))
-answer[0] = 2
-answer[28:32] = struct.pack("<I", wire.crc32c(bytes(answer[:28] + answer[32:])))
+    wire.REFUSE, nonce=struct.unpack_from("<Q", asked, 16)[0], body=body)))
+answer[0] = 3
+answer[32:36] = struct.pack("<I", wire.crc32c(bytes(answer[:32] + answer[36:])))
 s.sendto(bytes(answer), address)
 EOF
         pids=$!
         wait_listening $! switch
         doctor "$fanin" doctor --switch 10.78.1.1:$port
-        is switch FAIL "speaks version 2 of the protocol, this program 1" &&
-        ends_with 1 "aggregation cannot work: switch 10.78.1.1:$port speaks version 2"
+        is switch FAIL "speaks version 3 of the protocol, this program 2" &&
+        ends_with 1 "aggregation cannot work: switch 10.78.1.1:$port speaks version 3"
 }
 
 small_interface() {

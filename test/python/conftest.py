@@ -12,12 +12,13 @@ import re
 import signal
 import socket
 import subprocess
-import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
 
 import pytest
+import warm
 
 import fanin
 
@@ -149,28 +150,25 @@ class Processes:
                 PYTHONPATH=str(ROOT / "python"),
                 **(environment or {}),
             )
-            command = [sys.executable, str(Path(__file__).parent / "torch_ranks.py"), name]
-            self.ranks.append(
-                subprocess.Popen(
-                    [*command, json.dumps(arguments)],
-                    env=env,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    text=True,
-                )
-            )
+            command = [str(Path(__file__).parent / "torch_ranks.py"), name, json.dumps(arguments)]
+            outputs = [tempfile.TemporaryFile("w+") for _ in range(2)]
+            self.ranks.append((warm.Process(command, env, *outputs), *outputs))
 
     def wait(self):
         """(exit status, the last line of stdout as JSON or None, stderr) of each rank."""
         outcome = []
         try:
-            for rank in self.ranks:
-                out, err = rank.communicate(timeout=WAIT_S)
-                lines = out.strip().splitlines()
-                outcome.append((rank.returncode, json.loads(lines[-1]) if lines else None, err))
+            for process, out, err in self.ranks:
+                process.wait(timeout=WAIT_S)
+                out.seek(0)
+                err.seek(0)
+                lines = out.read().strip().splitlines()
+                answer = json.loads(lines[-1]) if lines else None
+                outcome.append((process.returncode, answer, err.read()))
         finally:
-            for rank in self.ranks:
-                if rank.poll() is None:
-                    rank.kill()
-                    rank.wait()
+            for process, out, err in self.ranks:
+                process.kill()
+                process.wait(timeout=WAIT_S)
+                out.close()
+                err.close()
         return outcome

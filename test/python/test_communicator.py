@@ -145,7 +145,7 @@ def test_ranks_run_ahead_of_a_slow_one(shared_switch, job, cache):
         return [torch.equal(t, torch.arange(ELEMS) * k * 3 + 3) for k, t in enumerate(tensors)]
 
     options = {"switch": shared_switch, "job": job, "ahead": 400, "cache": cache}
-    everyone(ranks(3, work, congestion="a2tp", **options), [True] * 8)
+    everyone(ranks(3, work, **options), [True] * 8)
 
 
 def test_running_ahead_is_not_granted_by_every_switch(switch, job):

@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 
 import pytest
+import warm
 from conftest import ROOT, free_port
 
 torch = pytest.importorskip("torch")
@@ -56,17 +57,19 @@ class Run:
                     MASTER_ADDR="127.0.0.1",
                     MASTER_PORT=port,
                 )
-            command = [*(launcher or [sys.executable]), str(EXAMPLE), "--json", str(self.json)]
+            command = [str(EXAMPLE), "--json", str(self.json), *map(str, arguments)]
             with open(self.outputs[rank], "wb") as output:
-                self.processes.append(
-                    subprocess.Popen(
-                        [*command, *map(str, arguments)],
+                if launcher:
+                    begun = subprocess.Popen(
+                        [*launcher, *command],
                         env=env,
                         stdin=subprocess.DEVNULL,
                         stdout=output,
                         stderr=subprocess.STDOUT,
                     )
-                )
+                else:
+                    begun = warm.Process(command, env, output, output)
+                self.processes.append(begun)
 
     def __enter__(self):
         return self

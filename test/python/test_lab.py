@@ -115,7 +115,7 @@ def test_only_parts_that_are_summed_take_of_a_switch():
 
 def test_frames_of_a_plan_are_those_up_and_one_result_on_each_link():
     plan = {
-        "with_results_gbps": 8 * 1482e-9,  # one frame a second
+        "with_results_gbps": 8 * 1486e-9,  # one frame a second
         "trees": [{"share": 1, "sums": [{"route": ["s", "p"]}]}],
         "assignments": [{"tree": 0, "route": ["a", "s"]}, {"tree": 0, "route": ["b", "s"]}],
     }

@@ -64,7 +64,7 @@ while at < len(data):
     assert size == whole == struct.unpack(">H", ip[2:4])[0] == struct.unpack(">H", ip[24:26])[0] + 20
     words = sum(struct.unpack(">10H", ip[:20]))
     assert (words & 0xFFFF) + (words >> 16) == 0xFFFF, "checksum of IP"
-    assert ip[0] == 0x45 and ip[9] == 17 and ip[28] == 1, "IPv4, UDP, fanin version 1"
+    assert ip[0] == 0x45 and ip[9] == 17 and ip[28] == 2, "IPv4, UDP, fanin version 2"
     assert last <= (s, ns) if last else True
     last, packets, at = (s, ns), packets + 1, at + 16 + size
 assert packets == sent > 1000, (packets, sent)
@@ -244,9 +244,9 @@ import re
 import sys
 
 page = open(sys.argv[1]).read()
-head, leads, a2tp = page.split("<h2>Ranks of ")
+head, leads, plain = page.split("<h2>Ranks of ")
 assert "Who helps whom" in leads and "Sums kept for others" in leads, "the job with caches"
-assert 'class="cell"' in leads and 'class="cell home"' in leads
-assert "Sums kept for others" not in a2tp and 'class="cell"' not in a2tp, "the one without"
-assert "got " in a2tp and not re.search(r"\bnan\b|\binf\b", page)
+assert 'class="cell"' in leads and 'class="cell server"' in leads
+assert "Sums kept for others" not in plain and 'class="cell"' not in plain, "the one without"
+assert "got " in plain and not re.search(r"\bnan\b|\binf\b", page)
 PY

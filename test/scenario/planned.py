@@ -14,7 +14,8 @@ import sys
 import tempfile
 
 ELEMENTS = 400000
-PAYLOAD, HEADERS = 1408, 32 + 66
+PAYLOAD, HEAD = 1408, 36
+HEADERS = HEAD + 66
 SLACK = 0.06
 FULL_SLACK = 0.12  # several parts, which share a link by their windows
 
@@ -116,7 +117,7 @@ def rates(folder):
 def capacities(folder):
     """The same where switches and servers can be full, too: what a switch sums, and nothing else
     that passes it, counts.  Overhead of frames is on links alone, so there is less of it here."""
-    bare = (PAYLOAD + 32) / (PAYLOAD + HEADERS)
+    bare = (PAYLOAD + HEAD) / (PAYLOAD + HEADERS)
     for name in ('grid-example', 'inart-example'):
         with open(f'../data/{name}.json', encoding='utf-8') as f:
             topology = json.load(f)

@@ -7,7 +7,7 @@ corruption, slow workers, background traffic, links that go down or change their
 switches that restart.  A failure prints its seed, and is shrunk to a smaller scenario
 that still fails, with a trace of its packets.
 
-    whole_jobs.py FANIN [--trees | --shared] [--seeds N] [--seed S] [--keep DIR] [--find KEY]
+    whole_jobs.py FANIN [--trees | --shared | --combined] [--seeds N] [--seed S] [--keep DIR] [--find KEY]
 """
 
 import argparse
@@ -68,7 +68,7 @@ def topology_of(rng):
 
 
 def tree_of(rng):
-    """Two or three levels of switches, each the home of those below; workers at the leaves."""
+    """Two or three levels of switches, each the aggregator of those below; workers at the leaves."""
     nodes, links, switches = [], [], []
 
     def add_switch(name, parent):
@@ -102,6 +102,20 @@ def tree_of(rng):
         if "parent" in node:
             node["window"] = window
     return {"nodes": nodes, "links": links}, switches
+
+
+def combined_of(rng):
+    """A tree, with slots that jobs share in front of most aggregators."""
+    topology, switches = tree_of(rng)
+    for node in topology["nodes"]:
+        if node["kind"] != "switch":
+            continue
+        node["slots"] = 16384  # room for leads
+        if rng.random() < 0.7:
+            node["policy"] = rng.choice(["atp", "esa"])
+            node["slots"] = rng.choice([1, 2, 8, 64, 512])
+            node.pop("multicast", None)
+    return topology, switches
 
 
 def shared_of(rng):
@@ -169,7 +183,8 @@ def job_of(rng, number, hosts, switches):
     return job
 
 
-TOPOLOGY = {"plain": topology_of, "trees": tree_of, "shared": shared_of}
+TOPOLOGY = {"plain": topology_of, "trees": tree_of, "shared": shared_of,
+            "combined": combined_of}
 
 
 def scenario_of(seed, kind):
@@ -179,8 +194,12 @@ def scenario_of(seed, kind):
              for i in range(n["count"])]
     jobs = [job_of(rng, i, len(hosts), switches) for i in range(rng.randint(1, 3))]
     for job in jobs:
-        if kind == "trees":
+        if kind in ("trees", "combined"):
             job["workers"] = len(hosts)  # each leaf has some
+        if kind == "combined" and rng.random() < 0.7:  # and its ranks run ahead
+            job["ahead"] = job.get("window", 512) * rng.choice([1, 4])
+            job["cache_frags"] = rng.choice([0, 0, 16, 200])
+            job["slow"] = [{"what": "sending", "speed": 0.25, "chance": 0.3, "interval_ms": 0.3}]
         if kind == "shared":
             job["priority"] = rng.choice(["remaining", "attained", "started", "none"])
     changes = []
@@ -347,6 +366,8 @@ def main():
                         default="plain", help="trees of switches, all of them")
     parser.add_argument("--shared", dest="kind", action="store_const", const="shared",
                         help="switches whose slots all jobs share")
+    parser.add_argument("--combined", dest="kind", action="store_const", const="combined",
+                        help="trees whose aggregators have such slots in front, and ranks that run ahead")
     parser.add_argument("--seeds", type=int, default=None, metavar="N", help="how many (100; 1 after --seed)")
     parser.add_argument("--seed", type=int, default=None, metavar="S", help="the first (1)")
     parser.add_argument("--keep", default=".", metavar="DIR", help="where failures are written")

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* contest.c - jobs that fight for the slots of a shared switch: directed cases.
+/* contest.c - jobs that fight for the slots of a switch: directed cases.
  *
- *     workers of jobs 0, 1, 2 --- shared switch (few slots) --- home
+ *     workers of jobs 0, 1, 2 --- switch (few slots) --- aggregator
  *
  * Every case computes exact sums, which the hosts check, and ends.
  *
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/shared_priv.h"
+#include "core/switch/switch_priv.h"
 #include "host.h"
 
 #define JOBS_MAX 3
@@ -27,30 +27,32 @@ struct scene {
 	uint8_t options;
 	unsigned jobs;
 	bool no_reminders, no_probes, squatter;
-	uint32_t loss, twice, late; /* millionths */
-	enum fan_contest (*contest)(const struct fan_shared_config *cfg, struct fan_sslot *slot,
-				    const struct fan_frag *f);
+	uint32_t loss, twice, late;	     /* millionths */
+	const struct fan_slot_policy *other; /* instead of `policy` */
 	bool hangs; /* some rank must end with FAN_E_STALLED; else none ends with an error */
 };
 
 struct bed {
 	const struct scene *scene;
 	struct sim sim;
-	struct host_switch home;
-	struct host_shared shared;
+	struct host_node aggregator;
+	struct host_node shared;
 	struct host_job job[JOBS_MAX];
 	struct host_worker worker[JOBS_MAX * RANKS];
 	unsigned workers;
 };
 
-static enum fan_contest always_won(const struct fan_shared_config *cfg, struct fan_sslot *slot,
-				   const struct fan_frag *f)
+static enum fan_contest win(struct fan_switch *sw, const struct fan_switch_job *j,
+			    struct fan_sslot *slot, const struct fan_part *p)
 {
-	(void)cfg;
+	(void)sw;
+	(void)j;
 	(void)slot;
-	(void)f;
+	(void)p;
 	return FAN_CONTEST_WON;
 }
+
+static const struct fan_slot_policy always_won = {.name = "won", FAN_POLICY_PLAIN, .contest = win};
 
 /* Questions for results do not arrive, where the scene says so. */
 static bool loses(void *arg, const struct sim_packet *p, uint64_t *delay_ns)
@@ -86,15 +88,15 @@ static void make_job(struct bed *b, unsigned number)
 
 static void open_bed(struct bed *b, const struct scene *scene, uint64_t seed)
 {
-	const struct fan_switch_config home = {.slots = 256,
-					       .payload_bytes = PAYLOAD,
-					       .jobs_max = JOBS_MAX,
-					       .members_max = JOBS_MAX * RANKS,
-					       .window_max = 16,
-					       .shards = 1,
-					       .epoch = 7,
-					       .no_reminders = scene->no_reminders};
-	const struct fan_shared_config shared = {.policy = scene->policy,
+	const struct fan_aggregator_config aggregator = {.slots = 256,
+							 .payload_bytes = PAYLOAD,
+							 .jobs_max = JOBS_MAX,
+							 .members_max = JOBS_MAX * RANKS,
+							 .window_max = 16,
+							 .shards = 1,
+							 .epoch = 7,
+							 .no_reminders = scene->no_reminders};
+	const struct fan_switch_config shared = {.policy = scene->policy,
 						 .slots = scene->slots,
 						 .payload_bytes = PAYLOAD,
 						 .children_max = JOBS_MAX * RANKS,
@@ -109,10 +111,10 @@ static void open_bed(struct bed *b, const struct scene *scene, uint64_t seed)
 	memset(b, 0, sizeof *b);
 	b->scene = scene;
 	sim_init(&b->sim, seed);
-	host_switch_init(&b->home, &b->sim, &home);
-	host_shared_init(&b->shared, &b->sim, &near, &shared, SIM_SWITCH);
-	if (scene->contest)
-		b->shared.core->contest = scene->contest;
+	host_aggregator_init(&b->aggregator, &b->sim, &aggregator);
+	host_switch_init(&b->shared, &b->sim, &near, &shared, SIM_SWITCH);
+	if (scene->other)
+		b->shared.slots->policy = scene->other;
 	b->sim.filter = loses;
 	b->sim.filter_arg = b;
 	for (unsigned n = 0; n < scene->jobs; n++) {
@@ -151,7 +153,7 @@ static bool judge(const struct bed *b)
 		stalled += err == FAN_E_STALLED;
 		other += err != FAN_OK && err != FAN_E_STALLED;
 	}
-	const struct fan_shared_stats *st = &b->shared.sum;
+	const struct fan_switch_stats *st = &b->shared.sum;
 	printf("%s: over after %.3f s; %u ranks stalled; taken %llu hits %llu collisions %llu "
 	       "preemptions %llu evictions %llu flushes %llu\n",
 	       b->scene->name, (double)b->sim.now_ns / 1e9, stalled, (unsigned long long)st->taken,
@@ -159,7 +161,7 @@ static bool judge(const struct bed *b)
 	       (unsigned long long)st->preemptions, (unsigned long long)st->evictions,
 	       (unsigned long long)st->flushes);
 	bool crowded = !b->scene->squatter || (st->taken == 1 && st->hits == 0);
-	bool contested = !b->scene->contest || st->evictions > 0;
+	bool contested = !b->scene->other || st->evictions > 0;
 	return !other && crowded && contested && (stalled > 0) == b->scene->hangs;
 }
 
@@ -171,9 +173,9 @@ static bool run(const struct scene *scene, uint64_t seed)
 		SIM_CHECK(&b.sim, sim_step(&b.sim, LIMIT_NS), "%s: not over in time", scene->name);
 	for (unsigned i = 0; i < b.workers; i++)
 		host_worker_free(&b.worker[i]);
-	host_shared_free(&b.shared);
+	host_node_free(&b.shared);
 	bool good = judge(&b);
-	host_switch_free(&b.home);
+	host_node_free(&b.aggregator);
 	sim_free(&b.sim);
 	for (unsigned n = 0; n < scene->jobs; n++)
 		host_job_free(&b.job[n]);
@@ -205,12 +207,12 @@ int main(int argc, char **argv)
 		 .policy = FAN_POLICY_ESA,
 		 .slots = 1,
 		 .jobs = 2,
-		 .contest = always_won},
+		 .other = &always_won},
 		{.name = "every packet preempts, with faults",
 		 .policy = FAN_POLICY_ESA,
 		 .slots = 1,
 		 .jobs = 2,
-		 .contest = always_won,
+		 .other = &always_won,
 		 .loss = 50000,
 		 .twice = 20000,
 		 .late = 50000},

@@ -6,7 +6,7 @@
 #ifndef TEST_SIM_DRAW_H
 #define TEST_SIM_DRAW_H
 
-#include "core/rng.h"
+#include "core/base/rng.h"
 
 /* low .. high, both included */
 static inline uint64_t rng_range(struct fan_rng *r, uint64_t low, uint64_t high)

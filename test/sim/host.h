@@ -8,39 +8,29 @@
 #ifndef TEST_SIM_HOST_H
 #define TEST_SIM_HOST_H
 
-#include "core/shared.h"
-#include "core/switch.h"
-#include "core/worker.h"
+#include "core/node/node.h"
+#include "core/worker/worker.h"
 #include "sim.h"
 #include "tensor.h"
 
 #define HOST_OPS_MAX 80
 #define HOST_LIVES   2
 
-struct host_switch {
+/* A switch daemon: an aggregator, or slots between workers or switches below and its node's
+ * `up`. */
+struct host_node {
 	struct sim *sim;
 	int node;
-	struct fan_switch_config cfg;
-	void *mem;
-	struct fan_switch *core;
+	struct fan_node_config cfg;
+	struct fan_node *core;
+	struct fan_aggregator *aggregator; /* of `core`; NULL: not here */
+	struct fan_switch *slots;
+	uint64_t packets;	/* received, in all its lives */
 	uint64_t dropped;	/* packets with verdict DROP in this life */
 	uint64_t down_until_ns; /* receives nothing until then */
-	uint64_t restart_at;	/* results after which it restarts; 0: never */
-	bool (*may_restart)(void *arg);
+	uint64_t restart_at;	/* results, of slots packets, after which it restarts; 0: never */
+	bool (*may_restart)(void *arg); /* NULL: it may */
 	void *may_restart_arg;
-	bool restarted;
-};
-
-/* A shared switch, between workers or shared switches below and its node's `up`. */
-struct host_shared {
-	struct sim *sim;
-	int node;
-	struct fan_shared_config cfg;
-	void *mem;
-	struct fan_shared *core;
-	uint64_t dropped; /* packets with verdict DROP in this life */
-	uint64_t down_until_ns;
-	uint64_t restart; /* packets after which it restarts, again and again; 0: never */
 	unsigned restarts;
 	struct host_route {
 		struct fan_route_config config;
@@ -48,8 +38,8 @@ struct host_shared {
 	} * route; /* that it has, or gets after a while in a later life */
 	unsigned routes;
 	uint64_t routes_ns;	     /* when; 0: they are there */
-	uint32_t mark;		     /* chance that a packet has met congestion */
-	struct fan_shared_stats sum; /* over its lives, complete after host_shared_free */
+	uint32_t mark;		     /* of slots: chance that a packet has met congestion */
+	struct fan_switch_stats sum; /* over its lives, complete after host_node_free */
 };
 
 /* One life of a job: what its ranks do, and what they have found. */
@@ -83,15 +73,18 @@ struct host_worker {
 	void *mem;
 	struct fan_worker *core;
 	uint16_t route; /* by which it joins */
+	uint16_t first,
+		ranks; /* in a tree: ranks that join where it does; 0 ranks: all of the job */
 	struct tensor tensor[HOST_OPS_MAX];
 	uint64_t id[HOST_OPS_MAX];
 	bool finished[HOST_OPS_MAX];
 	unsigned begun, done;
 	uint64_t next_ns;    /* when it begins its next operation, or leaves */
+	uint64_t heard;	     /* packets */
 	uint64_t dropped;    /* packets with verdict DROP in this life */
 	unsigned room_items; /* of its fan_out */
 	unsigned life;
-	struct fan_cache_stats cache; /* of its last life, after host_worker_free */
+	struct fan_helper_cache_stats cache; /* of its last life, after host_worker_free */
 	bool leaving, gone, dead;
 	struct host_end end[HOST_LIVES];
 	/* What a story asks of it. */
@@ -101,20 +94,21 @@ struct host_worker {
 	unsigned other_at;	       /* ...as operation number */
 };
 
-void host_switch_init(struct host_switch *h, struct sim *s, const struct fan_switch_config *cfg);
-void host_switch_free(struct host_switch *h);
+/* An aggregator on a new node, the first one: SIM_SWITCH. */
+void host_aggregator_init(struct host_node *h, struct sim *s,
+			  const struct fan_aggregator_config *cfg);
+/* The same as a new node that has the node `up`, its parent or the way to it, above it. */
+void host_aggregator_init_below(struct host_node *h, struct sim *s, const struct sim_link *link,
+				const struct fan_aggregator_config *cfg, int up);
 
-/* End this life of the switch and begin the next one after `down_ns`. */
-void host_switch_restart(struct host_switch *h, uint64_t down_ns);
-
-/* A new node below the node `up`. */
-void host_shared_init(struct host_shared *h, struct sim *s, const struct sim_link *link,
-		      const struct fan_shared_config *cfg, int up);
-void host_shared_free(struct host_shared *h);
+/* Slots on a new node below the node `up`. */
+void host_switch_init(struct host_node *h, struct sim *s, const struct sim_link *link,
+		      const struct fan_switch_config *cfg, int up);
+void host_node_free(struct host_node *h);
 
 /* It has this route from now on, at most cfg.routes of them; it has it no more. */
-void host_shared_add_route(struct host_shared *h, const struct fan_route_config *c);
-void host_shared_drop_route(struct host_shared *h, uint16_t number);
+void host_switch_add_route(struct host_node *h, const struct fan_route_config *c);
+void host_switch_drop_route(struct host_node *h, uint16_t number);
 
 /* A new node that is `rank` of `job` and begins at job->start_ns. */
 void host_worker_init(struct host_worker *h, struct sim *s, const struct sim_link *link,
@@ -123,6 +117,9 @@ void host_worker_free(struct host_worker *h);
 
 /* It goes by another route; its node's `up` has been changed. */
 void host_worker_reroute(struct host_worker *h, uint16_t route);
+
+/* It joins where `ranks` ranks do, the lowest of which is `first`. */
+void host_worker_join_few(struct host_worker *h, uint16_t first, uint16_t ranks);
 
 /* The process is gone: it neither sends nor hears. */
 void host_worker_kill(struct host_worker *h);

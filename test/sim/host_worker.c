@@ -4,7 +4,8 @@
 
 #include "host.h"
 
-#define ROOM_MAX 64
+#define ROOM_MAX      64
+#define AUDIT_PACKETS 61 /* from one look at all that must hold to the next */
 
 static struct tensor_op *op_number(const struct host_worker *h, unsigned n)
 {
@@ -14,7 +15,9 @@ static struct tensor_op *op_number(const struct host_worker *h, unsigned n)
 static void begin_life(struct host_worker *h)
 {
 	struct fan_worker_config cfg = h->job->cfg;
-	cfg.rank = h->rank;
+	cfg.rank = (uint16_t)(h->rank - h->first);
+	if (h->ranks)
+		cfg.ranks = h->ranks;
 	cfg.route = h->route;
 	cfg.nonce = fan_rng_next(&h->sim->rng) | 1;
 	size_t bytes = fan_worker_bytes(&cfg);
@@ -59,8 +62,7 @@ static void send_all(struct host_worker *h, struct fan_out *out)
 	for (unsigned i = 0; i < out->count; i++) {
 		const struct fan_out_item *it = &out->item[i];
 		SIM_CHECK(h->sim, it->dest == FAN_TO_PEER, "a worker sends to a group");
-		sim_send(h->sim, h->node, h->sim->node[h->node].up, it->head, it->payload,
-			 it->payload_bytes, false);
+		sim_send(h->sim, h->node, h->sim->node[h->node].up, it, false);
 	}
 	fan_out_reset(out);
 }
@@ -160,6 +162,10 @@ static void begin_one(struct host_worker *h)
 	unsigned n = h->begun;
 	struct fan_op op;
 	tensor_open(&h->tensor[n], op_number(h, n), h->rank, &op);
+	if (h->ranks && op.root >= h->first && op.root - h->first < h->ranks)
+		op.root = (uint16_t)(op.root - h->first);
+	else if (h->ranks)
+		op.root = FAN_RANK_NONE;
 	if (h->job->priorities) /* ranks need not agree */
 		op.priority = (uint8_t)fan_rng_below(&h->sim->rng, h->job->priorities);
 	int err = fan_worker_start(h->core, h->sim->now_ns, &op, &h->id[n]);
@@ -240,6 +246,8 @@ static void recv_packet(void *self, const struct sim_packet *p)
 		return;
 	h->dropped += fan_worker_recv(h->core, h->sim->now_ns, p->bytes, p->len, p->by_group,
 				      false) == FAN_DROP;
+	if (++h->heard % AUDIT_PACKETS == 0)
+		fan_worker_audit(h->core);
 	run(h);
 }
 
@@ -287,6 +295,12 @@ void host_worker_reroute(struct host_worker *h, uint16_t route)
 	h->route = route;
 	if (h->core)
 		fan_worker_reroute(h->core, h->sim->now_ns, route);
+}
+
+void host_worker_join_few(struct host_worker *h, uint16_t first, uint16_t ranks)
+{
+	h->first = first;
+	h->ranks = ranks;
 }
 
 void host_worker_kill(struct host_worker *h)

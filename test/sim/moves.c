@@ -12,7 +12,7 @@
 
 static void addresses(const struct run *r, fan_peer *peer)
 {
-	peer[ROUTES_HOME] = r->sim.node[SIM_SWITCH].peer;
+	peer[ROUTES_AGGREGATOR] = r->sim.node[SIM_SWITCH].peer;
 	for (unsigned i = 0; i < r->plan.shareds; i++)
 		peer[i] = r->sim.node[r->shared[i].node].peer;
 }
@@ -23,7 +23,7 @@ static void install(struct moves *m, unsigned k)
 	struct run *r = m->run;
 	struct moves_job *j = &m->job[k];
 	struct fan_route_entry entry[FAN_ROUTE_ENTRIES_MAX];
-	fan_peer peer[ROUTES_HOME + 1];
+	fan_peer peer[ROUTES_AGGREGATOR + 1];
 	uint16_t base = (uint16_t)(k << 14), before = j->ways.number;
 	addresses(r, peer);
 	j->old[j->olds++] = before;
@@ -37,7 +37,7 @@ static void install(struct moves *m, unsigned k)
 			.entries = routes_entries(&j->ways, i, peer, entry),
 		};
 		if (c.entries)
-			host_shared_add_route(&r->shared[i], &c);
+			host_switch_add_route(&r->shared[i], &c);
 	}
 }
 
@@ -45,7 +45,7 @@ static void remove_old(struct moves *m, struct moves_job *j)
 {
 	for (unsigned i = 0; i < m->run->plan.shareds; i++)
 		for (unsigned k = 0; k < j->olds; k++)
-			host_shared_drop_route(&m->run->shared[i], j->old[k]);
+			host_switch_drop_route(&m->run->shared[i], j->old[k]);
 	j->olds = 0;
 }
 
@@ -82,7 +82,7 @@ static bool tell_all(struct moves *m, unsigned k)
 	return all;
 }
 
-/* Does the home know all who are at work by the new route? */
+/* Does the aggregator know all who are at work by the new route? */
 static bool all_moved(const struct moves *m, unsigned k)
 {
 	const struct moves_job *j = &m->job[k];

@@ -143,7 +143,7 @@ static void draw_switch(struct plan *p, struct fan_rng *r)
 	}
 	uint16_t quota =
 		(uint16_t)(fan_rng_below(r, 3) ? rng_range(r, 2, 32) : rng_range(r, 32, 1024));
-	p->sw = (struct fan_switch_config){
+	p->sw = (struct fan_aggregator_config){
 		.slots = quota * 2u * (p->jobs * 2 + 1),
 		.payload_bytes = payload,
 		.jobs_max = (uint16_t)(p->jobs * 3 + 1),
@@ -223,13 +223,13 @@ static uint64_t draw_limit(const struct plan *p)
 	return (most_ms + (mild ? 1000 : 200000)) * FAN_MS;
 }
 
-static struct fan_shared_config draw_one_shared(const struct plan *p, struct fan_rng *r,
+static struct fan_switch_config draw_one_shared(const struct plan *p, struct fan_rng *r,
 						enum plan_policy policy)
 {
 	static const uint32_t slots[] = {1, 2, 5, 32, 1024};
 	static const uint8_t options[] = {
-		0, 0, 0, FAN_SHARED_NO_PREEMPTION, FAN_SHARED_NO_AGEING, FAN_SHARED_NO_PRIORITIES};
-	return (struct fan_shared_config){
+		0, 0, 0, FAN_SWITCH_NO_PREEMPTION, FAN_SWITCH_NO_AGEING, FAN_SWITCH_NO_PRIORITIES};
+	return (struct fan_switch_config){
 		.policy = policy == PLAN_ESA ? FAN_POLICY_ESA : FAN_POLICY_ATP,
 		.slots = slots[fan_rng_below(r, 5)],
 		.quota = fan_rng_below(r, 3) ? 0 : (uint32_t)rng_range(r, 1, 16),
@@ -237,11 +237,11 @@ static struct fan_shared_config draw_one_shared(const struct plan *p, struct fan
 		.children_max = FAN_MEMBERS_MAX,
 		.spares = 1,
 		.options = (uint8_t)(options[fan_rng_below(r, 6)] |
-				     (fan_rng_below(r, 2) ? FAN_SHARED_FREE_EARLY : 0)),
+				     (fan_rng_below(r, 2) ? FAN_SWITCH_FREE_EARLY : 0)),
 	};
 }
 
-/* Shared switches in front of the home.  Their slots are few, so that most packets meet
+/* Shared switches in front of the aggregator.  Their slots are few, so that most packets meet
  * those of others. */
 static void draw_shared(struct plan *p, enum plan_policy policy)
 {
@@ -257,6 +257,29 @@ static void draw_shared(struct plan *p, enum plan_policy policy)
 		p->shared_restart = rng_range(&r, 500, 20000);
 	for (unsigned i = 0; i < p->shareds; i++)
 		p->shared[i] = draw_one_shared(p, &r, policy);
+	p->sw.no_reminders = fan_rng_below(&r, 4) == 0;
+	for (unsigned i = 0; i < p->jobs; i++)
+		for (unsigned k = 0; k < p->lives; k++)
+			p->job[i][k].priorities = fan_rng_below(&r, 3) ? 256 : 0;
+}
+
+/* Aggregators below another one, most of them with slots in front. */
+static void draw_tree(struct plan *p)
+{
+	struct fan_rng r = {fan_rng_mix(p->seed + 0x73ee)};
+	p->leaves = (unsigned)rng_range(&r, 2, PLAN_LEAVES_MAX);
+	for (unsigned i = 0; i < p->jobs; i++)
+		while (p->leaves * 2 > p->job[i][0].cfg.ranks)
+			p->leaves--;
+	p->mark = draw_chance(&r, 300000, 200000);
+	if (fan_rng_below(&r, 3) == 0)
+		p->shared_restart = rng_range(&r, 500, 20000);
+	for (unsigned i = 0; i <= p->leaves; i++) {
+		p->fronts[i] = fan_rng_below(&r, 3) > 0;
+		bool esa = fan_rng_below(&r, 2);
+		if (p->fronts[i])
+			p->shared[p->shareds++] = draw_one_shared(p, &r, esa ? PLAN_ESA : PLAN_ATP);
+	}
 	p->sw.no_reminders = fan_rng_below(&r, 4) == 0;
 	for (unsigned i = 0; i < p->jobs; i++)
 		for (unsigned k = 0; k < p->lives; k++)
@@ -281,14 +304,12 @@ static void draw_ahead(struct plan *p)
 		const struct fan_worker_config *c = &p->job[i][0].cfg;
 		uint16_t window = (uint16_t)(least[fan_rng_below(&r, 4)] * rng_range(&r, 1, 4));
 		uint32_t cache = (uint32_t)fan_rng_below(&r, caches[fan_rng_below(&r, 4)]);
-		enum fan_controller controller =
-			fan_rng_below(&r, 3) ? FAN_CONTROL_AIMD : FAN_CONTROL_A2TP;
+		(void)fan_rng_below(&r, 3); /* the seeds that are kept drew something here */
 		uint32_t room = MEMORY / 4u / (c->ranks * c->payload_bytes);
 		for (unsigned k = 0; k < p->lives; k++) {
 			p->job[i][k].cfg.options |= FAN_JOIN_AHEAD;
 			p->job[i][k].cfg.window_max = window;
 			p->job[i][k].cfg.cache_frags = cache < room ? cache : room;
-			p->job[i][k].cfg.controller = controller;
 		}
 	}
 	static const uint32_t forgets[] = {0, 0, 0, 20000, 300000, 1000000};
@@ -298,25 +319,31 @@ static void draw_ahead(struct plan *p)
 	p->extra.cfg.cache_frags = p->job[0][0].cfg.cache_frags;
 }
 
-/* Shared switches that are all linked, and ways through them. */
-static void draw_routed(struct plan *p)
+/* Shared switches that are all linked, and ways through them: any, or racks and a switch above. */
+static void draw_routed(struct plan *p, bool levels)
 {
 	struct fan_rng r = {fan_rng_mix(p->seed + 0x70073)};
 	p->routed = true;
-	p->shareds = (unsigned)rng_range(&r, 1, ROUTES_SWITCHES_MAX);
+	p->shareds = (unsigned)rng_range(&r, levels ? 3 : 1, ROUTES_SWITCHES_MAX);
 	p->mark = draw_chance(&r, 300000, 200000);
 	if (p->story <= STORY_RESTART && fan_rng_below(&r, 3) == 0)
 		p->shared_restart = rng_range(&r, 500, 20000);
 	for (unsigned i = 0; i < p->shareds; i++) {
-		p->shared[i] = draw_one_shared(p, &r, fan_rng_below(&r, 2) ? PLAN_ATP : PLAN_ESA);
+		bool esa = fan_rng_below(&r, 2) == 0 || levels;
+		p->shared[i] = draw_one_shared(p, &r, esa ? PLAN_ESA : PLAN_ATP);
 		p->shared[i].routes = (uint16_t)rng_range(&r, p->jobs, 8);
 	}
 	p->sw.no_reminders = fan_rng_below(&r, 4) == 0;
 	for (unsigned i = 0; i < p->jobs; i++) {
 		uint16_t number = (uint16_t)((i << 14) + rng_range(&r, 1, 16383));
-		routes_draw(&p->routes[i], &r, number, p->job[i][0].cfg.ranks, p->shareds);
-		for (unsigned k = 0; k < p->lives; k++)
+		if (levels)
+			routes_levels(&p->routes[i], number, p->job[i][0].cfg.ranks, p->shareds);
+		else
+			routes_draw(&p->routes[i], &r, number, p->job[i][0].cfg.ranks, p->shareds);
+		for (unsigned k = 0; k < p->lives; k++) {
 			p->job[i][k].cfg.route = number;
+			p->job[i][k].priorities = levels && fan_rng_below(&r, 3) ? 256 : 0;
+		}
 	}
 	p->extra.cfg.route = p->job[0][0].cfg.route;
 }
@@ -330,6 +357,8 @@ void plan_draw(struct plan *p, uint64_t seed, enum story story, enum plan_policy
 	p->story = fan_rng_below(&r, 2) ? STORY_CALM : (enum story)fan_rng_below(&r, STORY_DRAWN);
 	if (story < STORY_COUNT)
 		p->story = story;
+	if (policy == PLAN_TREE && p->story > STORY_RESTART)
+		p->story = STORY_CALM; /* errors name ranks of one level only */
 	draw_link(p, &r);
 	if (p->story >= STORY_DEATH)
 		calm_link(p);
@@ -342,6 +371,8 @@ void plan_draw(struct plan *p, uint64_t seed, enum story story, enum plan_policy
 	}
 	for (unsigned i = 0; i < p->jobs; i++) {
 		draw_config(p, &p->job[i][0], &r, i);
+		if (policy == PLAN_TREE && p->job[i][0].cfg.ranks < 4)
+			p->job[i][0].cfg.ranks = 4;
 		draw_ops(p, &p->job[i][0], &r);
 		if (p->lives == 1)
 			continue;
@@ -354,8 +385,10 @@ void plan_draw(struct plan *p, uint64_t seed, enum story story, enum plan_policy
 	if (p->story == STORY_MISMATCH)
 		draw_mismatch(p, &r);
 	draw_extra(p);
-	if (policy >= PLAN_ROUTED)
-		draw_routed(p);
+	if (policy == PLAN_TREE)
+		draw_tree(p);
+	else if (policy >= PLAN_ROUTED)
+		draw_routed(p, policy == PLAN_LEVELS);
 	else
 		draw_shared(p, policy);
 	/* who repeats what ranks have said may claim one where it is not known any more */
@@ -364,7 +397,16 @@ void plan_draw(struct plan *p, uint64_t seed, enum story story, enum plan_policy
 		p->shared[i].routes = MOVES_ROUTES_MAX;
 	if (stragglers)
 		draw_ahead(p);
-	p->limit_ns = draw_limit(p) * (p->shareds ? 1 + p->shareds : 1) * (stragglers ? 3 : 1);
+	p->limit_ns = draw_limit(p) * (p->shareds ? 1 + p->shareds : 1) * (1 + p->leaves) *
+		      (stragglers ? 3 : 1);
+}
+
+void plan_set_loss(struct plan *p, uint32_t loss)
+{
+	p->link.loss = loss;
+	p->same_loss = true;
+	if (p->story >= STORY_DEATH)
+		calm_link(p);
 }
 
 void plan_free(struct plan *p)

@@ -8,15 +8,19 @@
 
 #define PLAN_JOBS_MAX	3
 #define PLAN_SHARED_MAX 3 /* without routes */
+#define PLAN_LEAVES_MAX 4
 
-/* What stands between workers and home. */
+/* What stands between workers and aggregator. */
 enum plan_policy {
 	PLAN_SWITCHML, /* nothing */
 	PLAN_ATP,
 	PLAN_ESA,
 	PLAN_MIX,    /* one of these, as the seed says */
-	PLAN_ROUTED, /* shared switches, and routes through them */
+	PLAN_ROUTED, /* switches, and routes through them */
 	PLAN_MOVED,  /* the same, and routes change while jobs run */
+	PLAN_TREE,   /* aggregators below another, with any policy in front of each */
+	PLAN_LEVELS, /* ESA on routes of two levels: each rack sums, then a switch above */
+	PLAN_POLICIES
 };
 
 /* What happens beside random faults on the links.  It happens to job 0. */
@@ -42,21 +46,26 @@ struct plan {
 	uint64_t seed;
 	enum story story;
 	uint16_t victim; /* rank of job 0 */
-	struct fan_switch_config sw;
-	/* Shared switches: the first is below the home, another below the first or, if
-	 * `beside`, below the home as well.  Workers are below the last or, if `beside`, below
-	 * any. */
-	struct fan_shared_config shared[ROUTES_SWITCHES_MAX];
+	struct fan_aggregator_config sw;
+	/* Shared switches: the first is below the aggregator, another below the first or, if
+	 * `beside`, below the aggregator as well.  Workers are below the last or, if `beside`,
+	 * below any. */
+	struct fan_switch_config shared[ROUTES_SWITCHES_MAX];
 	unsigned shareds;
-	bool routed; /* they are below the home; routes[] says who is below whom */
+	bool routed; /* they are below the aggregator; routes[] says who is below whom */
 	struct routes routes[PLAN_JOBS_MAX]; /* at first */
 	bool moves;			     /* others come: moves.h */
 	bool beside;
 	uint64_t shared_restart; /* packets between restarts of one; 0: none */
+	unsigned leaves; /* aggregators below the other one, among which jobs' ranks are divided; 0:
+			  * none.  Then... */
+	bool fronts[PLAN_LEAVES_MAX + 1]; /* ...which have slots in front, the one above first; each
+					   * the next of shared[] */
 	uint32_t mark;
+	bool same_loss;	  /* all links lose link.loss, and not up to that */
 	bool ahead;	  /* ranks run ahead of each other, and some are slow */
 	uint64_t bps;	  /* of the others' links */
-	uint32_t forgets; /* chance that what a leading worker is given is gone */
+	uint32_t forgets; /* chance that what a helper is given is gone */
 	struct sim_link link;
 	unsigned jobs;
 	struct host_job job[PLAN_JOBS_MAX][HOST_LIVES];
@@ -73,6 +82,10 @@ const char *story_name(enum story story);
  * adds, and what stragglers do, is drawn apart: a seed means the same but for that. */
 void plan_draw(struct plan *p, uint64_t seed, enum story story, enum plan_policy policy,
 	       bool stragglers);
+
+/* All links lose so many packets in a million, whatever was drawn; at most 20000 in stories in
+ * which silence must mean something. */
+void plan_set_loss(struct plan *p, uint32_t loss);
 void plan_free(struct plan *p);
 
 /* One line about the plan, for people. */

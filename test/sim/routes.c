@@ -3,13 +3,13 @@
 
 #define SUMS_MAX   3  /* switches of a job that sum */
 #define DETOUR_MAX 2  /* switches between two that must be passed */
-#define TRIES	   40 /* then all go straight to the home */
+#define TRIES	   40 /* then all go straight to the aggregator */
 
 /* Which switches sum, and which way their sums go on. */
 struct sums {
 	unsigned count;
 	uint8_t place[SUMS_MAX];
-	struct routes_walk walk[SUMS_MAX]; /* from the next place on, to the home */
+	struct routes_walk walk[SUMS_MAX]; /* from the next place on, to the aggregator */
 };
 
 static bool passes(const struct routes_walk *w, unsigned place)
@@ -29,7 +29,7 @@ static bool step(struct routes_walk *w, unsigned place, bool sums)
 	return true;
 }
 
-/* Go on, over a few switches, to `to`, which sums or is the home. */
+/* Go on, over a few switches, to `to`, which sums or is the aggregator. */
 static bool go(struct routes_walk *w, struct fan_rng *rng, unsigned switches, unsigned to)
 {
 	struct routes_walk part = {.steps = 0};
@@ -44,7 +44,7 @@ static bool go(struct routes_walk *w, struct fan_rng *rng, unsigned switches, un
 		if (!step(w, over, false))
 			return false;
 	}
-	return step(w, to, to != ROUTES_HOME);
+	return step(w, to, to != ROUTES_AGGREGATOR);
 }
 
 static bool add(struct routes_walk *w, const struct routes_walk *rest)
@@ -62,10 +62,11 @@ static bool draw_sums(struct sums *s, struct fan_rng *rng, unsigned switches)
 		s->count = switches;
 	for (unsigned i = 0; i < s->count; i++) {
 		s->place[i] = (uint8_t)((i + switches / 2) % switches);
-		unsigned to = (unsigned)fan_rng_below(rng, i + 1); /* an earlier one; i: the home */
+		unsigned to =
+			(unsigned)fan_rng_below(rng, i + 1); /* an earlier one; i: the aggregator */
 		struct routes_walk w = {.steps = 0};
 		step(&w, s->place[i], true);
-		if (!go(&w, rng, switches, to < i ? s->place[to] : ROUTES_HOME) ||
+		if (!go(&w, rng, switches, to < i ? s->place[to] : ROUTES_AGGREGATOR) ||
 		    (to < i && !add(&w, &s->walk[to])))
 			return false;
 		s->walk[i].steps = 0;
@@ -83,7 +84,7 @@ static bool draw_walk(struct routes_walk *w, const struct sums *s, struct fan_rn
 		rng, s->count + (s->count == 0 || fan_rng_below(rng, 3) == 0));
 	w->steps = 0;
 	if (to >= s->count)
-		return step(w, from, false) && go(w, rng, switches, ROUTES_HOME);
+		return step(w, from, false) && go(w, rng, switches, ROUTES_AGGREGATOR);
 	if (from == s->place[to])
 		return step(w, from, true) && add(w, &s->walk[to]);
 	return step(w, from, false) && go(w, rng, switches, s->place[to]) && add(w, &s->walk[to]);
@@ -121,10 +122,10 @@ static bool draw_all(struct routes *r, const struct sums *s, struct fan_rng *rng
 static bool can_be_told(const struct routes *r, unsigned switches)
 {
 	static struct fan_route_entry entry[FAN_ROUTE_ENTRIES_MAX];
-	static struct fan_routed route;
-	fan_peer peer[ROUTES_HOME + 1];
+	static struct fan_route route;
+	fan_peer peer[ROUTES_AGGREGATOR + 1];
 	memset(peer, 0, sizeof peer);
-	for (unsigned i = 0; i <= ROUTES_HOME; i++)
+	for (unsigned i = 0; i <= ROUTES_AGGREGATOR; i++)
 		peer[i].port = i + 1;
 	for (unsigned place = 0; place < switches; place++) {
 		struct fan_route_config c = {.number = r->number, .entry = entry};
@@ -147,7 +148,19 @@ void routes_draw(struct routes *r, struct fan_rng *rng, uint16_t number, unsigne
 			return;
 	for (unsigned rank = 0; rank < ranks; rank++)
 		r->walk[rank] = (struct routes_walk){
-			.steps = 2, .at = {(uint8_t)(rank % switches), ROUTES_HOME}};
+			.steps = 2, .at = {(uint8_t)(rank % switches), ROUTES_AGGREGATOR}};
+}
+
+void routes_levels(struct routes *r, uint16_t number, unsigned ranks, unsigned switches)
+{
+	r->number = number;
+	r->ranks = ranks;
+	for (unsigned rank = 0; rank < ranks; rank++)
+		r->walk[rank] = (struct routes_walk){
+			.steps = 3,
+			.at = {(uint8_t)(1 + rank % (switches - 1)), 0, ROUTES_AGGREGATOR},
+			.sums = {true, true},
+		};
 }
 
 /* The entry like `like`, whatever its ranks; a new one if there is none. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "story.h"
+#include "tree.h"
 
 static void add_workers(struct run *r)
 {
@@ -17,7 +18,8 @@ static void add_workers(struct run *r)
 	for (unsigned i = 0; i < p->jobs; i++) {
 		for (uint16_t rank = 0; rank < p->job[i][0].cfg.ranks; rank++, n++) {
 			struct sim_link link = p->link;
-			link.loss = (uint32_t)fan_rng_below(&r->sim.rng, link.loss + 1);
+			uint32_t loss = (uint32_t)fan_rng_below(&r->sim.rng, link.loss + 1);
+			link.loss = p->same_loss ? link.loss : loss;
 			if (p->ahead && p->bps)
 				link.up_bps = p->bps / (fan_rng_below(&r->sim.rng, 3)
 								? 1
@@ -37,21 +39,21 @@ static void add_workers(struct run *r)
 		sim_wake(&r->sim, r->worker[i].node);
 }
 
-/* Put shared switches between the workers, which are there, and the home. */
+/* Put switches between the workers, which are there, and the aggregator. */
 static void add_shared(struct run *r)
 {
 	const struct plan *p = &r->plan;
 	/* BEATs of hundreds of ranks pass here at one time: a chance in five that each is lost
 	 * on every link, or a burst that takes them all, is silence of seconds. */
 	struct sim_link link = p->link;
-	link.loss /= 4;
+	link.loss /= p->same_loss ? 1 : 4;
 	link.burst = 0;
 	for (unsigned i = 0; i < p->shareds; i++) {
-		struct host_shared *h = &r->shared[i];
+		struct host_node *h = &r->shared[i];
 		int up = i && !p->beside && !p->routed ? r->shared[i - 1].node : SIM_SWITCH;
-		host_shared_init(h, &r->sim, &link, &p->shared[i], up);
+		host_switch_init(h, &r->sim, &link, &p->shared[i], up);
 		h->mark = p->mark;
-		h->restart = i == 0 ? p->shared_restart : 0;
+		h->restart_at = i == 0 ? p->shared_restart : 0;
 		sim_wake(&r->sim, h->node);
 	}
 	for (unsigned i = 0; p->shareds && !p->routed && i < r->workers; i++) {
@@ -64,8 +66,8 @@ static void add_shared(struct run *r)
 static void add_routes(struct run *r)
 {
 	struct plan *p = &r->plan;
-	fan_peer peer[ROUTES_HOME + 1];
-	peer[ROUTES_HOME] = r->sim.node[SIM_SWITCH].peer;
+	fan_peer peer[ROUTES_AGGREGATOR + 1];
+	peer[ROUTES_AGGREGATOR] = r->sim.node[SIM_SWITCH].peer;
 	for (unsigned i = 0; i < p->shareds; i++)
 		peer[i] = r->sim.node[r->shared[i].node].peer;
 	for (unsigned i = 0; i < p->shareds; i++) {
@@ -77,7 +79,7 @@ static void add_routes(struct run *r)
 				.entries = routes_entries(&p->routes[k], i, peer, entry),
 			};
 			if (c.entries)
-				host_shared_add_route(&r->shared[i], &c);
+				host_switch_add_route(&r->shared[i], &c);
 		}
 	}
 	unsigned n = 0;
@@ -122,16 +124,17 @@ static void until_switch_is_empty(struct run *r)
 	while (sim_step(&r->sim, end_ns))
 		;
 	struct fan_report report = {.index = 0};
-	fan_switch_report(r->sw.core, &report);
+	fan_aggregator_report(r->sw.aggregator, &report);
 	SIM_CHECK(&r->sim, report.jobs == 0, "%u jobs are left on the switch, state %u err %d",
 		  report.jobs, report.state, report.err);
-	SIM_CHECK(&r->sim, fan_switch_deadline(r->sw.core) == UINT64_MAX,
+	tree_check_empty(r);
+	SIM_CHECK(&r->sim, fan_aggregator_deadline(r->sw.aggregator) == UINT64_MAX,
 		  "an empty switch waits for something");
 }
 
-static void print_shared(const struct host_shared *h)
+static void print_shared(const struct host_node *h)
 {
-	const struct fan_shared_stats *st = &h->sum;
+	const struct fan_switch_stats *st = &h->sum;
 	printf("  shared: taken %llu hits %llu collisions %llu preemptions %llu evictions %llu "
 	       "flushes %llu completions %llu unknown %llu restarts %u paces %llu yields %llu "
 	       "lent %llu late %llu\n",
@@ -139,15 +142,15 @@ static void print_shared(const struct host_shared *h)
 	       (unsigned long long)st->collisions, (unsigned long long)st->preemptions,
 	       (unsigned long long)st->evictions, (unsigned long long)st->flushes,
 	       (unsigned long long)st->completions, (unsigned long long)st->unknown, h->restarts,
-	       (unsigned long long)st->paces, (unsigned long long)st->yields,
+	       (unsigned long long)st->progress_sent, (unsigned long long)st->yields,
 	       (unsigned long long)st->lent, (unsigned long long)st->late);
 }
 
 static void print_caches(const struct run *r)
 {
-	struct fan_cache_stats sum = {0};
+	struct fan_helper_cache_stats sum = {0};
 	for (unsigned i = 0; i < r->workers; i++) {
-		const struct fan_cache_stats *c = &r->worker[i].cache;
+		const struct fan_helper_cache_stats *c = &r->worker[i].cache;
 		sum.peak = c->peak > sum.peak ? c->peak : sum.peak;
 		sum.parts += c->parts;
 		sum.done += c->done;
@@ -160,19 +163,33 @@ static void print_caches(const struct run *r)
 		       (unsigned long long)sum.early, (unsigned long long)sum.over, sum.peak);
 }
 
-/* A leading worker that keeps nothing, or not all, of what it is given. */
+/* A helper that keeps nothing, or not all, of what it is given. */
 static bool forget(void *arg, const struct sim_packet *p, uint64_t *delay_ns)
 {
 	struct run *r = arg;
 	(void)delay_ns;
-	bool lent = p->bytes[1] == FAN_TYPE_DATA && r->sim.node[p->to].up == p->from;
+	bool part = p->bytes[1] == FAN_TYPE_DATA || p->bytes[1] == FAN_TYPE_PARTIAL;
+	bool lent = part && r->sim.node[p->to].up == p->from;
 	return lent && rng_chance(&r->sim.rng, r->plan.forgets);
 }
 
-void run_seed(uint64_t seed, int story, enum plan_policy policy, bool stragglers, bool verbose)
+static void add_switch(struct run_totals *t, const struct fan_switch_stats *st)
+{
+	t->preemptions += st->preemptions - st->yields;
+	t->yields += st->yields;
+	t->late += st->late;
+	t->lent += st->lent;
+	t->completions += st->completions;
+}
+
+void run_seed(const struct run_options *o, uint64_t seed, struct run_totals *totals)
 {
 	struct run *r = calloc(1, sizeof *r);
-	plan_draw(&r->plan, seed, story < 0 ? STORY_COUNT : (enum story)story, policy, stragglers);
+	bool verbose = o->verbose;
+	plan_draw(&r->plan, seed, o->story < 0 ? STORY_COUNT : (enum story)o->story, o->policy,
+		  o->stragglers);
+	if (o->loss)
+		plan_set_loss(&r->plan, o->loss);
 	if (verbose)
 		plan_print(&r->plan);
 	sim_init(&r->sim, seed);
@@ -181,9 +198,12 @@ void run_seed(uint64_t seed, int story, enum plan_policy policy, bool stragglers
 		r->sim.filter = forget;
 		r->sim.filter_arg = r;
 	}
-	host_switch_init(&r->sw, &r->sim, &r->plan.sw);
+	host_aggregator_init(&r->sw, &r->sim, &r->plan.sw);
 	add_workers(r);
-	add_shared(r);
+	if (r->plan.leaves)
+		tree_begin(r);
+	else
+		add_shared(r);
 	if (r->plan.routed)
 		add_routes(r);
 	story_begin(r);
@@ -202,14 +222,18 @@ void run_seed(uint64_t seed, int story, enum plan_policy policy, bool stragglers
 		       r->moves.finished);
 	for (unsigned i = 0; i < r->workers; i++)
 		host_worker_free(&r->worker[i]);
+	for (unsigned i = 0; i < r->workers; i++)
+		totals->kept += r->worker[i].cache.parts;
 	if (verbose)
 		print_caches(r);
 	for (unsigned i = 0; i < r->plan.shareds; i++) {
-		host_shared_free(&r->shared[i]);
+		host_node_free(&r->shared[i]);
+		add_switch(totals, &r->shared[i].sum);
 		if (verbose)
 			print_shared(&r->shared[i]);
 	}
-	host_switch_free(&r->sw);
+	tree_free(r);
+	host_node_free(&r->sw);
 	sim_free(&r->sim);
 	plan_free(&r->plan);
 	free(r->worker);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/wire.h"
+#include "core/wire/wire.h"
 
 void sim_fail(const struct sim *s, const char *format, ...)
 {
@@ -127,7 +127,7 @@ int sim_find(const struct sim *s, const fan_peer *peer)
  * checksum covers it all.  False if the packet is lost. */
 static bool damage(struct sim *s, struct sim_packet *p)
 {
-	bool summed = fan_get16(p->bytes + 2) & FAN_F_SUMMED;
+	bool summed = p->bytes[1] > FAN_TYPE_RESULT || fan_get16(p->bytes + 2) & FAN_F_SUMMED;
 	switch (fan_rng_below(&s->rng, 4)) {
 	case 0: p->len = fan_rng_below(&s->rng, p->len); return true;
 	case 1: p->len += rng_range(&s->rng, 1, 16); return true;
@@ -207,28 +207,44 @@ static bool is_lost(struct sim *s, struct sim_link *l)
 	return true;
 }
 
-void sim_send(struct sim *s, int from, int to, const uint8_t *head, const uint8_t *payload,
-	      size_t payload_bytes, bool by_group)
+static struct sim_packet *packet_new(int from, int to, size_t len, bool by_group)
 {
-	bool down = from == SIM_SWITCH || s->node[to].up == from;
-	struct sim_link *l = &s->node[down ? to : from].link;
-	struct sim_packet *p = malloc(sizeof *p + FAN_HEAD_BYTES + payload_bytes);
-	*p = (struct sim_packet){from, to, by_group, FAN_HEAD_BYTES + payload_bytes};
-	memcpy(p->bytes, head, FAN_HEAD_BYTES);
-	if (payload_bytes)
-		memcpy(p->bytes + FAN_HEAD_BYTES, payload, payload_bytes);
+	struct sim_packet *p = malloc(sizeof *p + len);
+	*p = (struct sim_packet){from, to, by_group, len};
+	return p;
+}
+
+static void send_packet(struct sim *s, struct sim_packet *p)
+{
+	bool down = p->from == SIM_SWITCH || s->node[p->to].up == p->from;
+	struct sim_link *l = &s->node[down ? p->to : p->from].link;
 	if (s->capture)
 		keep(s, p);
 	uint64_t line = down ? line_ns(s, l->down_bps, &l->down_until_ns, p->len)
 			     : line_ns(s, l->up_bps, &l->up_until_ns, p->len);
-	if (!(by_group && l->deaf) && !is_lost(s, l)) {
+	if (!(p->by_group && l->deaf) && !is_lost(s, l)) {
 		deliver(s, l, p, line);
 		if (rng_chance(&s->rng, l->twice))
 			deliver(s, l, p, line);
-		if (l->ghost && head[1] == FAN_TYPE_JOIN && rng_chance(&s->rng, l->ghost))
+		if (l->ghost && p->bytes[1] == FAN_TYPE_JOIN && rng_chance(&s->rng, l->ghost))
 			deliver(s, l, p, line + fan_rng_below(&s->rng, l->ghost_ns));
 	}
 	free(p);
+}
+
+void sim_send(struct sim *s, int from, int to, const struct fan_out_item *it, bool by_group)
+{
+	struct sim_packet *p = packet_new(from, to, fan_out_item_bytes(it), by_group);
+	fan_out_item_copy(it, p->bytes);
+	send_packet(s, p);
+}
+
+void sim_send_bytes(struct sim *s, int from, int to, const uint8_t *packet, size_t len,
+		    bool by_group)
+{
+	struct sim_packet *p = packet_new(from, to, len, by_group);
+	memcpy(p->bytes, packet, len);
+	send_packet(s, p);
 }
 
 void sim_wake(struct sim *s, int node)

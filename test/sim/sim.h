@@ -10,7 +10,7 @@
 #ifndef TEST_SIM_SIM_H
 #define TEST_SIM_SIM_H
 
-#include "core/out.h"
+#include "core/base/out.h"
 #include "draw.h"
 #include "sim/world.h"
 
@@ -77,9 +77,12 @@ void sim_free(struct sim *s);
 /* A new node; its handlers are the caller's to set.  Returns its number. */
 int sim_add_node(struct sim *s, const struct sim_link *link);
 
-/* Send header and payload from one node to another. */
-void sim_send(struct sim *s, int from, int to, const uint8_t *head, const uint8_t *payload,
-	      size_t payload_bytes, bool by_group);
+/* Send the item's datagram from one node to another. */
+void sim_send(struct sim *s, int from, int to, const struct fan_out_item *it, bool by_group);
+
+/* The same of a datagram that is there. */
+void sim_send_bytes(struct sim *s, int from, int to, const uint8_t *packet, size_t len,
+		    bool by_group);
 
 /* Look at the node's deadline anew; needed after it was changed from outside. */
 void sim_wake(struct sim *s, int node);

@@ -18,22 +18,40 @@ static bool all_ready(void *arg)
 	return true;
 }
 
-/* Change a field or two so that the packet stays well-formed, mostly. */
-static void alter(struct fan_rng *r, struct fan_frag *f)
+#define FLAGS_AT 2u
+#define CHECK_AT (FAN_HEAD_BYTES - 4u)
+
+/* Make the checksum right, so that what is inside counts. */
+static void mend(uint8_t *packet, size_t len)
 {
+	bool bare = packet[1] <= FAN_TYPE_RESULT && !(fan_get16(packet + FLAGS_AT) & FAN_F_SUMMED);
+	uint32_t crc = fan_crc32c(0, packet, CHECK_AT);
+	fan_put32(packet + CHECK_AT,
+		  bare ? crc : fan_crc32c(crc, packet + FAN_HEAD_BYTES, len - FAN_HEAD_BYTES));
+}
+
+/* Write `f` before its payload in `packet`, with a field or two changed so that it stays
+ * well-formed, mostly.  A type changes alone: what it finds where its fields are is another's. */
+static void put_altered(struct fan_rng *r, struct fan_frag *f, uint8_t *packet)
+{
+	uint16_t flip = 0;
+	uint8_t type = f->type;
 	switch (fan_rng_below(r, 8)) {
-	case 0: f->count = (uint16_t)fan_rng_below(r, 40); break;
+	case 0: f->count = f->last = f->behind = (uint16_t)fan_rng_below(r, 40); break;
 	case 1: f->frag += fan_rng_below(r, 8) - 4; break;
 	case 2: f->frag = fan_rng_next(r); break;
-	case 3: f->flags ^= (uint16_t)(1u << fan_rng_below(r, 12)); break;
+	case 3: flip = (uint16_t)(1u << fan_rng_below(r, 15)); break;
 	case 4:
-		f->type =
-			(uint8_t)(fan_rng_below(r, 2) ? rng_range(r, 1, 4) : rng_range(r, 32, 41));
+		type = (uint8_t)(fan_rng_below(r, 2) ? rng_range(r, 1, 8) : rng_range(r, 16, 25));
 		break;
 	case 5: f->op = (uint8_t)fan_rng_below(r, 7); break;
 	case 6: f->dtype = (uint8_t)fan_rng_below(r, 9); break;
-	default: f->type = FAN_TYPE_PROBE; break;
+	default: type = FAN_TYPE_PROBE; break;
 	}
+	fan_wire_put(packet, f);
+	packet[1] = type;
+	fan_put16(packet + FLAGS_AT, f->flags ^ flip);
+	mend(packet, FAN_HEAD_BYTES + f->payload_bytes);
 }
 
 /* Something like a packet that `from` or another node has sent. */
@@ -50,6 +68,7 @@ static void play_trick(struct run *r, int from, bool as_itself)
 	if (as_itself) {
 		const struct host_worker *w = r->victim;
 		f.sender = w->rank;
+		f.helper = FAN_TAG(w->rank);
 		if (f.type == FAN_TYPE_LEAVE || f.type == FAN_TYPE_JOIN)
 			return;
 	}
@@ -57,11 +76,13 @@ static void play_trick(struct run *r, int from, bool as_itself)
 	for (uint64_t n = fan_rng_below(&r->rng, 3); n && f.payload_bytes; n--)
 		body[fan_rng_below(&r->rng, f.payload_bytes)] = (uint8_t)fan_rng_next(&r->rng);
 	if (fan_rng_below(&r->rng, 4))
-		alter(&r->rng, &f);
-	if (f.type == FAN_TYPE_JOIN || f.type == FAN_TYPE_VIA)
+		put_altered(&r->rng, &f, packet);
+	else
+		fan_wire_put(packet, &f);
+	if (packet[1] == FAN_TYPE_JOIN || packet[1] == FAN_TYPE_RELAY)
 		return; /* without authentication a stranger may always claim a rank */
-	fan_wire_put(packet, &f);
-	sim_send(&r->sim, from, r->sim.node[from].up, packet, body, f.payload_bytes, false);
+	sim_send_bytes(&r->sim, from, r->sim.node[from].up, packet,
+		       FAN_HEAD_BYTES + f.payload_bytes, false);
 }
 
 #define FAR (UINT64_C(1) << 40) /* beyond all that there is to send */
@@ -76,31 +97,31 @@ static void lie(struct run *r)
 	if (!p || p->len > sizeof packet)
 		return;
 	memcpy(packet, p->bytes, p->len);
-	bool known = fan_wire_get(&f, packet, p->len) < 0 && f.type == FAN_TYPE_DATA;
-	if (!known || f.flags & FAN_F_PARTIAL)
+	if (fan_wire_get(&f, packet, p->len) >= 0 || f.type != FAN_TYPE_DATA)
 		return;
 	f.sender = r->victim->rank;
 	uint64_t kind = fan_rng_below(&r->rng, 4);
 	if (kind == 0) { /* far ahead */
 		f.frag += FAR + fan_rng_below(&r->rng, FAR);
-		f.flags ^= fan_rng_below(&r->rng, 2) ? FAN_F_LEAD : 0;
+		f.flags ^= fan_rng_below(&r->rng, 2) ? FAN_F_ASK : 0;
 	} else {
 		f.payload_bytes = 0;
-		f.op = FAN_BARRIER;
-		f.type = kind == 1 ? FAN_TYPE_PROBE : FAN_TYPE_PACE;
+		f.helper = 0;
+		f.last = f.count;
+		f.type = kind == 1 ? FAN_TYPE_PROBE : FAN_TYPE_PROGRESS;
 		f.frag += fan_rng_below(&r->rng, 2048);
-		f.flags = kind == 2 ? FAN_F_LEAD : 0;
+		f.flags = kind == 2 ? FAN_F_ASK : 0;
 	}
-	if (kind == 3) { /* a leading worker's answer to somebody */
+	if (kind == 3) { /* a helper's answer to somebody */
 		f.sender = (uint16_t)fan_rng_below(&r->rng, r->victim->job->cfg.ranks);
-		f.priority = (uint8_t)r->victim->rank;
-		f.count = (uint16_t)fan_rng_next(&r->rng);
-		f.exponent = (int16_t)fan_rng_next(&r->rng);
-		f.flags = (uint16_t)(fan_rng_below(&r->rng, 2) ? FAN_F_RESEND : FAN_F_COLLISION);
+		f.helper = FAN_TAG(r->victim->rank);
+		f.behind = (uint16_t)fan_rng_next(&r->rng);
+		f.before = (uint16_t)fan_rng_next(&r->rng);
+		f.flags = (uint16_t)(fan_rng_below(&r->rng, 2) ? FAN_F_FULL : FAN_F_AWAY);
 	}
 	fan_wire_put(packet, &f);
-	sim_send(&r->sim, r->victim->node, r->sim.node[r->victim->node].up, packet,
-		 packet + FAN_HEAD_BYTES, f.payload_bytes, false);
+	sim_send_bytes(&r->sim, r->victim->node, r->sim.node[r->victim->node].up, packet,
+		       FAN_HEAD_BYTES + f.payload_bytes, false);
 }
 
 static void strike(struct run *r)
@@ -245,11 +266,12 @@ static void judge_life(const struct run *r, const struct host_worker *w, unsigne
 	bool told = w->job == &r->plan.job[0][0] || r->plan.story == STORY_RESTART;
 	SIM_CHECK(&r->sim, told && ended_well(r, w, end),
 		  "%s: %s rank %u of %u life %u ended with %s (ranks %llx %llx %llx %llx, a %u b "
-		  "%u, victim %u)",
+		  "%u, fragment %llu, victim %u)",
 		  story_name(r->plan.story), w->job->cfg.name, w->rank, w->job->cfg.ranks, life,
 		  fan_err_name(end->err), (unsigned long long)f->ranks[0],
 		  (unsigned long long)f->ranks[1], (unsigned long long)f->ranks[2],
-		  (unsigned long long)f->ranks[3], f->rank_a, f->rank_b, r->plan.victim);
+		  (unsigned long long)f->ranks[3], f->rank_a, f->rank_b,
+		  (unsigned long long)f->frag, r->plan.victim);
 }
 
 static void judge_extra(const struct run *r)

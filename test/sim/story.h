@@ -10,8 +10,9 @@
 struct run {
 	struct plan plan;
 	struct sim sim;
-	struct host_switch sw;
-	struct host_shared shared[ROUTES_SWITCHES_MAX];
+	struct host_node sw;
+	struct host_node leaf[PLAN_LEAVES_MAX];
+	struct host_node shared[ROUTES_SWITCHES_MAX];
 	struct moves moves;
 	struct host_worker *worker; /* all ranks of all jobs, then `extra` */
 	unsigned workers;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stragglers.c - ranks whose links are slow in turns: does each go at its own pace?
  *
- *     workers, at times at a quarter of the rate --- [shared switch ---] home
+ *     workers, at times at a quarter of the rate --- [switch ---] aggregator
  *
  * Every interval, each rank is slow with a chance of one in five.  In step with the slowest,
  * 8 ranks get 0.376 of the healthy rate; each on its own 0.85.  Sums are exact, which the
@@ -19,7 +19,7 @@
 #define PACKET_BYTES (PAYLOAD + FAN_HEAD_BYTES + 66)
 #define FRAG_NS	     UINT64_C(1000) /* that a fragment takes on a healthy link */
 #define BPS	     (PACKET_BYTES * 8 * UINT64_C(1000000000) / FRAG_NS)
-/* PACE is a fourteenth of a packet of the usual size, here more than a fourth of one. */
+/* PROGRESS is a fourteenth of a packet of the usual size, here more than a fourth of one. */
 #define DOWN_BPS    (BPS * 51 / 50)
 #define WINDOW	    64
 #define INTERVAL_NS (800 * FRAG_NS)
@@ -34,17 +34,17 @@ struct scene {
 	const char *name;
 	uint16_t ahead; /* window; 0: the usual one */
 	enum fan_policy policy;
-	uint32_t slots; /* of a shared switch; 0: there is none */
+	uint32_t slots; /* of a switch; 0: there is none */
 	uint32_t cache; /* of each rank */
-	uint64_t home_bps;
+	uint64_t aggregator_bps;
 	uint32_t slow; /* chance, in millionths */
 	double most; /* of the time that the ranks need at their pace, or at that of the slowest */
 };
 
 struct bed {
 	struct sim sim;
-	struct host_switch home;
-	struct host_shared shared;
+	struct host_node aggregator;
+	struct host_node shared;
 	struct host_job job;
 	struct host_worker worker[RANKS];
 	uint32_t slow;
@@ -132,33 +132,33 @@ static void make_job(struct bed *b, const struct scene *scene)
 
 static void open_shared(struct bed *b, const struct scene *scene)
 {
-	const struct fan_shared_config shared = {.policy = scene->policy,
+	const struct fan_switch_config shared = {.policy = scene->policy,
 						 .slots = scene->slots,
 						 .payload_bytes = PAYLOAD,
 						 .children_max = RANKS,
 						 .spares = 1};
 	const struct sim_link link = {.delay_ns = 5 * SIM_US,
-				      .up_bps = scene->home_bps,
-				      .down_bps = scene->home_bps ? DOWN_BPS : 0};
-	host_shared_init(&b->shared, &b->sim, &link, &shared, SIM_SWITCH);
+				      .up_bps = scene->aggregator_bps,
+				      .down_bps = scene->aggregator_bps ? DOWN_BPS : 0};
+	host_switch_init(&b->shared, &b->sim, &link, &shared, SIM_SWITCH);
 }
 
 static void open_bed(struct bed *b, const struct scene *scene, uint64_t seed)
 {
-	const struct fan_switch_config home = {.slots = 32768,
-					       .payload_bytes = PAYLOAD,
-					       .jobs_max = 1,
-					       .members_max = RANKS,
-					       .window_max = WINDOW,
-					       .ahead_max = scene->ahead,
-					       .shards = 1,
-					       .epoch = 7};
+	const struct fan_aggregator_config aggregator = {.slots = 32768,
+							 .payload_bytes = PAYLOAD,
+							 .jobs_max = 1,
+							 .members_max = RANKS,
+							 .window_max = WINDOW,
+							 .ahead_max = scene->ahead,
+							 .shards = 1,
+							 .epoch = 7};
 	const struct sim_link link = {.delay_ns = 5 * SIM_US, .up_bps = BPS, .down_bps = DOWN_BPS};
 	memset(b, 0, sizeof *b);
 	b->slow = scene->slow;
 	sim_init(&b->sim, seed);
 	b->sim.lines = true;
-	host_switch_init(&b->home, &b->sim, &home);
+	host_aggregator_init(&b->aggregator, &b->sim, &aggregator);
 	make_job(b, scene);
 	if (scene->slots)
 		open_shared(b, scene);
@@ -190,10 +190,10 @@ static bool all_gone(const struct bed *b)
 
 static void print_shared(const struct bed *b)
 {
-	const struct fan_shared_stats *st = &b->shared.sum;
-	struct fan_cache_stats sum = {0};
+	const struct fan_switch_stats *st = &b->shared.sum;
+	struct fan_helper_cache_stats sum = {0};
 	for (unsigned i = 0; i < RANKS; i++) {
-		const struct fan_cache_stats *c = &b->worker[i].cache;
+		const struct fan_helper_cache_stats *c = &b->worker[i].cache;
 		sum.peak = c->peak > sum.peak ? c->peak : sum.peak;
 		sum.done += c->done;
 		sum.early += c->early;
@@ -224,29 +224,29 @@ static double run(const struct scene *scene, uint64_t seed, uint64_t *packets)
 	}
 	*packets = b.sent;
 	if (scene->slots) {
-		host_shared_free(&b.shared);
+		host_node_free(&b.shared);
 		print_shared(&b);
 	}
-	host_switch_free(&b.home);
+	host_node_free(&b.aggregator);
 	sim_free(&b.sim);
 	host_job_free(&b.job);
 	return (double)end_ns / (double)(FRAGS * FRAG_NS);
 }
 
 static const struct scene scenes[] = {
-	{.name = "home, healthy", .most = 1.02},
-	{.name = "home, healthy, ahead", .ahead = 16384, .most = 1.02},
-	{.name = "home, in turns", .slow = 200000, .most = 1.05},
-	{.name = "home, in turns, ahead", .slow = 200000, .ahead = 16384, .most = 1.05},
+	{.name = "aggregator, healthy", .most = 1.02},
+	{.name = "aggregator, healthy, ahead", .ahead = 16384, .most = 1.02},
+	{.name = "aggregator, in turns", .slow = 200000, .most = 1.05},
+	{.name = "aggregator, in turns, ahead", .slow = 200000, .ahead = 16384, .most = 1.05},
 	{.name = "atp, healthy",
 	 .slots = 256,
 	 .policy = FAN_POLICY_ATP,
-	 .home_bps = 2 * BPS,
+	 .aggregator_bps = 2 * BPS,
 	 .most = 1.02},
 	{.name = "atp, healthy, ahead",
 	 .slots = 256,
 	 .policy = FAN_POLICY_ATP,
-	 .home_bps = 2 * BPS,
+	 .aggregator_bps = 2 * BPS,
 	 .ahead = 16384,
 	 .cache = 4096,
 	 .most = 1.02},
@@ -254,34 +254,34 @@ static const struct scene scenes[] = {
 	 .slow = 200000,
 	 .slots = 256,
 	 .policy = FAN_POLICY_ATP,
-	 .home_bps = 2 * BPS,
+	 .aggregator_bps = 2 * BPS,
 	 .most = 1.05},
 	{.name = "atp, in turns, ahead, slots",
 	 .slow = 200000,
 	 .slots = 65536,
 	 .policy = FAN_POLICY_ATP,
-	 .home_bps = 2 * BPS,
+	 .aggregator_bps = 2 * BPS,
 	 .ahead = 16384,
 	 .most = 1.05},
 	{.name = "atp, in turns, ahead, server",
 	 .slow = 200000,
 	 .slots = 256,
 	 .policy = FAN_POLICY_ATP,
-	 .home_bps = 2 * BPS,
+	 .aggregator_bps = 2 * BPS,
 	 .ahead = 16384,
 	 .most = 1.5},
 	{.name = "atp, in turns, ahead, fat server",
 	 .slow = 200000,
 	 .slots = 256,
 	 .policy = FAN_POLICY_ATP,
-	 .home_bps = 0,
+	 .aggregator_bps = 0,
 	 .ahead = 16384,
 	 .most = 1.3},
 	{.name = "atp, in turns, ahead, cache",
 	 .slow = 200000,
 	 .slots = 256,
 	 .policy = FAN_POLICY_ATP,
-	 .home_bps = 2 * BPS,
+	 .aggregator_bps = 2 * BPS,
 	 .ahead = 16384,
 	 .cache = 4096,
 	 .most = 1.5},
@@ -289,7 +289,7 @@ static const struct scene scenes[] = {
 	 .slow = 200000,
 	 .slots = 256,
 	 .policy = FAN_POLICY_ATP,
-	 .home_bps = 2 * BPS,
+	 .aggregator_bps = 2 * BPS,
 	 .ahead = 16384,
 	 .cache = 100,
 	 .most = 1.5},
@@ -297,7 +297,7 @@ static const struct scene scenes[] = {
 	 .slow = 200000,
 	 .slots = 4096,
 	 .policy = FAN_POLICY_ATP,
-	 .home_bps = 2 * BPS,
+	 .aggregator_bps = 2 * BPS,
 	 .ahead = 16384,
 	 .cache = 4096,
 	 .most = 1.1},

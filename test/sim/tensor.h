@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/worker.h"
+#include "core/worker/worker.h"
 #include "draw.h"
 
 #define TENSOR_GUARD 64 /* bytes before and behind each tensor that nobody may touch */

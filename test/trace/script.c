@@ -21,13 +21,10 @@ static const struct {
 	const char *name;
 	unsigned type;
 } types[] = {
-	{"data", FAN_TYPE_DATA},       {"result", FAN_TYPE_RESULT},
-	{"probe", FAN_TYPE_PROBE},     {"need", FAN_TYPE_NEED},
-	{"miss", FAN_TYPE_MISS},       {"join", FAN_TYPE_JOIN},
-	{"welcome", FAN_TYPE_WELCOME}, {"beat", FAN_TYPE_BEAT},
-	{"state", FAN_TYPE_STATE},     {"leave", FAN_TYPE_LEAVE},
-	{"left", FAN_TYPE_LEFT},       {"grouptest", FAN_TYPE_GROUP_TEST},
-	{"refuse", FAN_TYPE_REFUSE},
+	{"data", FAN_TYPE_DATA},       {"result", FAN_TYPE_RESULT}, {"probe", FAN_TYPE_PROBE},
+	{"need", FAN_TYPE_NEED},       {"miss", FAN_TYPE_MISS},	    {"join", FAN_TYPE_JOIN},
+	{"welcome", FAN_TYPE_WELCOME}, {"beat", FAN_TYPE_BEAT},	    {"state", FAN_TYPE_STATE},
+	{"leave", FAN_TYPE_LEAVE},     {"refuse", FAN_TYPE_REFUSE},
 };
 
 int trace_type(const char *name)

@@ -17,7 +17,7 @@
 static struct trace {
 	struct trace_script script;
 	struct sim sim;
-	struct host_switch sw;
+	struct host_node sw;
 	struct host_worker worker[TRACE_RANKS_MAX];
 	int node; /* kills ranks when their time has come */
 	FILE *to;
@@ -56,17 +56,17 @@ static void describe(const struct fan_frag *f, char *text, size_t bytes)
 							     : "";
 		snprintf(text, bytes, " #%" PRIu64 "%s x%u%s%s", f->frag, kind, f->count,
 			 f->flags & FAN_F_EMPTY ? " empty" : "",
-			 f->flags & FAN_F_RESEND ? " again" : "");
+			 f->flags & (FAN_F_DIRECT | FAN_F_REPLAY) ? " again" : "");
 	} else if (f->type == FAN_TYPE_PROBE || f->type == FAN_TYPE_NEED) {
 		snprintf(text, bytes, " #%" PRIu64, f->frag);
 	} else if (f->type == FAN_TYPE_MISS) {
 		size_t n = 0;
 		for (unsigned i = 64; i-- && n < bytes;)
-			if (f->frag >> i & 1)
+			if (f->missing >> i & 1)
 				n += (size_t)snprintf(text + n, bytes - n, " number %u",
-						      (uint16_t)(f->count - i));
+						      (uint16_t)(f->last - i));
 	} else if (f->type == FAN_TYPE_STATE && fan_state_get(&s, f) == FAN_OK) {
-		static const char *const name[] = {"none", "forming", "ready", "failed"};
+		static const char *const name[] = {"none", "forming", "ready", "failed", "left"};
 		put_ranks(ranks, sizeof ranks, s.missing);
 		snprintf(text, bytes, " %s%s%s%s%s", name[s.state],
 			 s.multicast ? ", multicast" : "", s.err ? " " : "",
@@ -92,8 +92,7 @@ static bool filter(void *arg, const struct sim_packet *p, uint64_t *delay_ns)
 			*delay_ns += r->by_ns;
 		if (r->what == TRACE_AGAIN) {
 			t.sim.node[rank + 1].link.delay_ns += r->by_ns;
-			sim_send(&t.sim, p->from, p->to, p->bytes, p->bytes + FAN_HEAD_BYTES,
-				 p->len - FAN_HEAD_BYTES, p->by_group);
+			sim_send_bytes(&t.sim, p->from, p->to, p->bytes, p->len, p->by_group);
 			t.sim.node[rank + 1].link.delay_ns -= r->by_ns;
 		}
 	}
@@ -112,8 +111,8 @@ static void (*switch_recv)(void *self, const struct sim_packet *p);
 static void seen_by_switch(void *self, const struct sim_packet *p)
 {
 	struct fan_frag f;
-	const struct fan_switch_stats *st = fan_switch_stats(t.sw.core);
-	const struct fan_switch_stats before = *st;
+	const struct fan_aggregator_stats *st = fan_aggregator_stats(t.sw.aggregator);
+	const struct fan_aggregator_stats before = *st;
 	bool shown = fan_wire_get(&f, p->bytes, p->len) == -1 && t.script.shown >> f.type & 1;
 	if (shown) {
 		char text[160];
@@ -157,7 +156,7 @@ static void set_up(void)
 		j->cfg.options |= FAN_JOIN_GROUP;
 	sim_init(&t.sim, 1);
 	t.sim.filter = filter;
-	struct fan_switch_config cfg = {
+	struct fan_aggregator_config cfg = {
 		.slots = 64,
 		.payload_bytes = j->cfg.payload_bytes,
 		.jobs_max = 2,
@@ -169,7 +168,7 @@ static void set_up(void)
 		.group_port = 9,
 		.group_base = {239, 1, 1, 1},
 	};
-	host_switch_init(&t.sw, &t.sim, &cfg);
+	host_aggregator_init(&t.sw, &t.sim, &cfg);
 	switch_recv = t.sim.node[SIM_SWITCH].recv;
 	t.sim.node[SIM_SWITCH].recv = seen_by_switch;
 	struct tensor_job about = {j->cfg.ranks, j->cfg.payload_bytes / 4u};
@@ -217,7 +216,7 @@ static void tear_down(void)
 {
 	for (unsigned r = 0; r < t.script.job.cfg.ranks; r++)
 		host_worker_free(&t.worker[r]);
-	host_switch_free(&t.sw);
+	host_node_free(&t.sw);
 	sim_free(&t.sim);
 	host_job_free(&t.script.job);
 }

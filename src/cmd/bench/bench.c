@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bench.c - the options of `fanin bench`. */
+#include "bench.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/cmd.h"
+
+/* Indices are the values of fanin.h. */
+static const char *const dtypes[] = {"float32", "float16", "bfloat16", "int32", "int64", NULL};
+static const char *const ops[] = {"sum", "avg", "min", "max", NULL};
+static const char *const modes[] = {"native", "fixed", NULL};
+static const char *const wires[] = {"float32", "float16", "bfloat16", NULL};
+static const char *const policies[] = {"switchml", "atp", "esa", NULL};
+
+#define AT(field) offsetof(struct bench_options, field)
+static const struct args_option options[] = {
+	{"local", 0, ARGS_NUMBER, AT(local), 2, FANIN_RANKS_MAX, NULL, "N",
+	 "start a switch and N ranks on this machine"},
+	{"switch", 0, ARGS_TEXT, AT(switch_addr), 0, 0, NULL, "ADDR:PORT",
+	 "be one rank of a job on this switch"},
+	{"server", 0, ARGS_TEXT, AT(server_addr), 0, 0, NULL, "ADDR:PORT",
+	 "the server behind that switch: go on through it when the switch is silent"},
+	{"controller", 0, ARGS_TEXT, AT(controller_addr), 0, 0, NULL, "ADDR:PORT",
+	 "be one rank of a job of this `fanin controller`'s plan"},
+	{"job", 0, ARGS_TEXT, AT(job), 0, 0, NULL, "NAME", "name of the job"},
+	{"rank", 0, ARGS_NUMBER, AT(rank), 0, FANIN_RANKS_MAX - 1, NULL, "R",
+	 "this rank (as the launcher says)"},
+	{"ranks", 0, ARGS_NUMBER, AT(ranks), 2, FANIN_RANKS_MAX, NULL, "N",
+	 "ranks of the job (as the launcher says)"},
+	{"begin", 'b', ARGS_SIZE, AT(begin_bytes), 8, BENCH_BYTES_MAX, NULL, "BYTES",
+	 "first size (16M)"},
+	{"end", 'e', ARGS_SIZE, AT(end_bytes), 8, BENCH_BYTES_MAX, NULL, "BYTES",
+	 "last size (as --begin)"},
+	{"factor", 'f', ARGS_NUMBER, AT(factor), 2, 1024, NULL, "F", "from size to size (2)"},
+	{"elems", 0, ARGS_SIZE, AT(elems), 1, BENCH_BYTES_MAX / 8, NULL, "N",
+	 "one size, of N elements, instead of --begin and --end"},
+	{"iters", 'n', ARGS_NUMBER, AT(iters), 1, BENCH_ITERS_MAX, NULL, "N",
+	 "timed all-reduces of each size (20)"},
+	{"seconds", 0, ARGS_NUMBER, AT(seconds), 1, 86400, NULL, "S",
+	 "instead of --iters: as many as begin within so long"},
+	{"warmup", 'w', ARGS_NUMBER, AT(warmup), 0, BENCH_ITERS_MAX, NULL, "N",
+	 "untimed ones before them (5)"},
+	{"type", 'd', ARGS_WORD, AT(dtype), 0, 0, dtypes, "TYPE",
+	 "float32, float16, bfloat16, int32 or int64 (float32)"},
+	{"op", 'o', ARGS_WORD, AT(op), 0, 0, ops, "OP", "sum, avg, min or max (sum)"},
+	{"check", 'c', ARGS_NUMBER, AT(check), 0, 1, NULL, "0|1", "check every element (1)"},
+	{"mtu", 0, ARGS_NUMBER, AT(mtu), 576, 9000, NULL, "BYTES", "path MTU (1500)"},
+	{"mode", 0, ARGS_WORD, AT(mode), 0, 0, modes, "MODE",
+	 "native, or fixed: the same bits on every run (native)"},
+	{"wire", 0, ARGS_WORD, AT(wire), 0, 0, wires, "TYPE",
+	 "float32 tensors travel as float32, float16 or bfloat16 (float32)"},
+	{"window", 0, ARGS_NUMBER, AT(window), 2, FAN_WINDOW_MAX, NULL, "N",
+	 "fragments in flight per shard (as the switch gives)"},
+	{"timeout", 0, ARGS_NUMBER, AT(timeout_ms), 100, 86400000, NULL, "MS",
+	 "end in an error after so long without progress (30000)"},
+	{"alive", 0, ARGS_NUMBER, AT(alive_ms), FAN_ALIVE_MIN_MS, FAN_ALIVE_MAX_MS, NULL, "MS",
+	 "a rank that is silent for so long is lost (10000)"},
+	{"no-multicast", 0, ARGS_FLAG, AT(no_multicast), 0, 0, NULL, NULL,
+	 "results by unicast only"},
+	{"plain", 0, ARGS_FLAG, AT(plain), 0, 0, NULL, NULL, "no UDP_SEGMENT, no UDP_GRO"},
+	{"pace", 0, ARGS_NUMBER, AT(pace), 0, 1000, NULL, "PERCENT",
+	 "with --controller: send at that much of the planned rate; 0: as windows allow (100)"},
+	{"priority", 0, ARGS_NUMBER, AT(priority), 0, 255, NULL, "P",
+	 "of the job under policy esa; 0: by what it has left to send (0)"},
+	{"ahead", 0, ARGS_NUMBER, AT(ahead), 0, FAN_AHEAD_MAX, NULL, "N",
+	 "fragments by which ranks may run ahead of the slowest, per shard; 0: in step (0)"},
+	{"cache", 0, ARGS_NUMBER, AT(cache), 0, FAN_CACHE_MAX, NULL, "M",
+	 "with --ahead: sums that a rank keeps for slower ones, per shard (0)"},
+	{"compute", 0, ARGS_NUMBER, AT(compute_ms), 0, 3600000, NULL, "MS",
+	 "be idle for so long before each all-reduce, as a model that computes (0)"},
+	{"jitter", 0, ARGS_NUMBER, AT(jitter), 0, 100, NULL, "PERCENT",
+	 "longer or shorter by up to that, each rank on its own (0)"},
+	{"workers", 0, ARGS_NUMBER, AT(workers), 2, FAN_WORKERS_MAX, NULL, "T",
+	 "in a tree of switches: ranks of the job below all of them"},
+	{"first", 0, ARGS_NUMBER, AT(first), 0, FAN_WORKERS_MAX - 1, NULL, "F",
+	 "with --workers: how many are below the switches before this one (0)"},
+	{"policy", 0, ARGS_WORD, AT(policy), 0, 0, policies, "NAME",
+	 "of the local switch: switchml, atp or esa (switchml)"},
+	{"threads", 0, ARGS_NUMBER, AT(threads), 1, FAN_SHARDS_MAX, NULL, "T",
+	 "shards of the local switch (1)"},
+	{"slots", 0, ARGS_NUMBER, AT(slots), 2, FAN_SLOTS_MAX, NULL, "N",
+	 "slots of the local switch, as for `fanin switch`"},
+	{"json", 0, ARGS_TEXT, AT(json), 0, 0, NULL, "FILE", "write the results there"},
+	{"progress", 0, ARGS_FLAG, AT(progress), 0, 0, NULL, NULL, "draw a bar on stderr"},
+};
+
+static const struct args_command command = {
+	"bench",
+	"Time all-reduces through a switch and check every element.\v"
+	"Either --local N, or in every process --switch or --controller with --job, --rank and --ranks.  Times are "
+	"those of the slowest rank; algbw = size / time, busbw = algbw x 2 (N - 1) / N as in "
+	"nccl-tests, linkbw = what every link carries in each direction.",
+	options,
+	sizeof options / sizeof options[0],
+};
+
+const char *bench_dtype_name(int dtype)
+{
+	return dtypes[dtype];
+}
+
+const char *bench_op_name(int op)
+{
+	return ops[op];
+}
+
+size_t bench_dtype_bytes(int dtype)
+{
+	return fan_dtype_bytes((unsigned)dtype);
+}
+
+/* Somebody has told which switch, or whom to ask for it. */
+static bool is_addressed(const struct bench_options *o)
+{
+	static const char *const variables[] = {"FANIN_SWITCH", "FANIN_CONTROLLER", "FANIN_CONFIG"};
+	bool addressed = *o->switch_addr || *o->controller_addr;
+	for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
+		addressed |= getenv(variables[i]) != NULL;
+	return addressed;
+}
+
+/* What options say together; NULL: all is well. */
+static const char *check_together(const struct bench_options *o)
+{
+	if (!!o->local + !!*o->switch_addr + !!*o->controller_addr > 1)
+		return "--local, --switch, --controller: expected only one of them";
+	if (!o->local && !is_addressed(o))
+		return "expected --local N, --switch ADDR:PORT or --controller ADDR:PORT";
+	if (o->local && (o->rank >= 0 || o->ranks >= 0))
+		return "--rank, --ranks: expected with --switch or --controller, not with --local";
+	if (!o->local && o->policy)
+		return "--policy: expected with --local; else the switch has one";
+	if (o->local && o->ahead > 0 && !o->policy)
+		return "--ahead: expected with --policy atp or esa";
+	if (o->mode == FANIN_MODE_FIXED && o->wire != FANIN_FLOAT32)
+		return "--mode fixed: expected --wire float32";
+	if (o->seconds && o->compute_ms)
+		return "--seconds, --compute: expected only one of them";
+	if (o->end_bytes < o->begin_bytes)
+		return "--end: expected at least --begin";
+	return NULL;
+}
+
+int cmd_bench(int argc, char **argv)
+{
+	struct bench_options o = {
+		.rank = -1,
+		.ranks = -1,
+		.begin_bytes = 16 << 20,
+		.factor = 2,
+		.iters = 20,
+		.warmup = 5,
+		.check = 1,
+		.mtu = 1500,
+		.mode = FANIN_MODE_NATIVE,
+		.wire = FANIN_FLOAT32,
+		.window = -1,
+		.priority = -1,
+		.ahead = -1,
+		.cache = -1,
+		.pace = -1,
+		.timeout_ms = -1,
+		.alive_ms = -1,
+		.threads = 1,
+	};
+	args_parse(&command, &o, argc, argv);
+	if (!o.end_bytes)
+		o.end_bytes = o.begin_bytes;
+	const char *wrong = check_together(&o);
+	if (wrong) {
+		fprintf(stderr, "%s: %s\n", argv[0], wrong);
+		return 2;
+	}
+	return o.local ? bench_local(&o) : bench_run(&o, NULL);
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "bench.h"
+#include "cmd/ask.h"
+#include "cmd/lags.h"
+#include "core/base/policy_kind.h"
+#include "core/wire/ctlmsg.h"
+
+#define TRIES 3
+
+/* The policy of the switch at `to`.  One that shares no slots gives each job its own. */
+static const char *ask_policy(const fan_peer *to)
+{
+	static uint8_t buffer[FAN_UDP_RECV_BYTES];
+	char why[ARGS_WHY_BYTES];
+	struct ask_talk t = {.buffer = buffer, .why = why};
+	struct fan_tallied m = {.policy = FAN_POLICY_SWITCHML};
+	const struct fan_udp_options o = {.connect = *to};
+	const struct ask_question w = {.topic = FAN_TOPIC_SLOTS, .tallied = &m};
+	int n = 0;
+
+	if (fan_udp_open(&t.udp, &o))
+		return "unknown";
+	for (int i = 0; i < TRIES && n != 1; i++)
+		n = ask_once(&t, &w);
+	fan_udp_close(&t.udp);
+	if (n != 1)
+		return "unknown";
+	return m.policy == FAN_POLICY_ATP ? "atp" : m.policy == FAN_POLICY_ESA ? "esa" : "switchml";
+}
+
+bool bench_follows(const char *switch_text)
+{
+	return strstr(switch_text, " (controller)") != NULL;
+}
+
+/* What fanin_comm_switch tells, as an address.  0, or -1. */
+static int address_of(fan_peer *to, const char *switch_text)
+{
+	char address[ARGS_TEXT_BYTES], why[ARGS_WHY_BYTES];
+	size_t bytes = strcspn(switch_text, " "); /* " (inside rank 0)" may follow */
+
+	if (bytes >= sizeof address)
+		return -1;
+	memcpy(address, switch_text, bytes);
+	address[bytes] = '\0';
+	return fan_peer_parse(to, address, why, sizeof why) ? -1 : 0;
+}
+
+const char *bench_policy(const char *switch_text)
+{
+	fan_peer to;
+
+	if (bench_follows(switch_text))
+		return "plan";
+	return address_of(&to, switch_text) ? "unknown" : ask_policy(&to);
+}
+
+/* Leave only what is about job `name`. */
+static void keep_only(json_t *ranks, const char *name)
+{
+	for (size_t i = json_array_size(ranks); i-- > 0;) {
+		const json_t *job = json_object_get(json_array_get(ranks, i), "job");
+		if (*name && strcmp(json_string_value(job), name) != 0)
+			json_array_remove(ranks, i);
+	}
+}
+
+json_t *bench_lags(const char *switch_text, const char *name, unsigned shards)
+{
+	static uint8_t buffer[FAN_UDP_RECV_BYTES];
+	char why[ARGS_WHY_BYTES];
+	struct ask_talk t = {.buffer = buffer, .why = why};
+	struct fan_udp_options o = {.connect = {.port = 0}};
+	json_t *ranks = json_array();
+	bool begun = false;
+
+	for (unsigned s = 0; s < shards && !address_of(&o.connect, switch_text); s++) {
+		o.connect.port += s;
+		if (fan_udp_open(&t.udp, &o))
+			break;
+		unsigned jobs = 1;
+		for (unsigned i = 0; i < FAN_JOBS_MAX && i < jobs; i++)
+			jobs = lags_ask(&t, i, s, ranks, NULL, &begun);
+		fan_udp_close(&t.udp);
+	}
+	keep_only(ranks, name);
+	return ranks;
+}

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bench_run.c - one rank of the bench.
+ *
+ * An iteration: new input, all ranks at the gate, one timed all-reduce, every element
+ * checked.  Its time is that of the slowest rank; so after all iterations the ranks
+ * all-reduce their lists of times with max. */
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "bench_rank.h"
+
+int64_t bench_now_ns(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+int bench_fail(const struct bench_rank *k, int e)
+{
+	const char *why = fanin_comm_error(k->comm);
+	if (!k->comm || !*why)
+		why = fanin_strerror(e);
+	if (k->rank >= 0)
+		fprintf(stderr, "fanin bench: rank %d: %s\n", k->rank, why);
+	else
+		fprintf(stderr, "fanin bench: %s\n", why);
+	return e;
+}
+
+static int pass_gate(const struct bench_rank *k)
+{
+	return k->gate ? k->gate->wait(k->gate->ctx) : fanin_barrier(k->comm);
+}
+
+/* The first wrong element of this rank, once. */
+static void tell_wrong(struct bench_rank *k, size_t at)
+{
+	size_t e = k->tile.elem_bytes;
+	char got[32], want[32];
+	if (k->told)
+		return;
+	k->told = true;
+	bench_element_text(got, sizeof got, (char *)k->out + at * e, k->tile.dtype);
+	bench_element_text(want, sizeof want, k->tile.expected + at % BENCH_PERIOD * e,
+			   k->tile.dtype);
+	fprintf(stderr, "fanin bench: rank %d: element %zu is %s, expected %s\n", k->rank, at, got,
+		want);
+}
+
+/* Be idle as long as this rank's model would compute in iteration `iter`: the same time on
+ * every run. */
+static int compute(const struct bench_rank *k, int iter)
+{
+	uint64_t mix = ((uint64_t)(k->rank + k->o->first) << 32 | (uint32_t)iter) + 1;
+	mix = (mix ^ mix >> 31) * UINT64_C(0x9e3779b97f4a7c15);
+	mix = (mix ^ mix >> 27) * UINT64_C(0x94d049bb133111eb);
+	double spread = (double)(mix >> 40) / (1 << 23) - 1; /* -1 .. 1 */
+	double ms = k->o->compute_ms * (1 + spread * k->o->jitter / 100);
+	struct timespec t = {.tv_sec = (time_t)(ms / 1e3)};
+	t.tv_nsec = (long)((ms - (double)t.tv_sec * 1e3) * 1e6);
+	clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
+	return 0;
+}
+
+/* One iteration; `*ns` is this rank's time.  `gated`: the ranks have waited for each other. */
+static int iterate(struct bench_rank *k, size_t count, int iter, int64_t *ns, bool gated)
+{
+	const struct bench_options *o = k->o;
+	size_t first = 0;
+	if (o->check || iter == 0) {
+		bench_tile_make(&k->tile, o, k->rank + o->first, o->workers ? o->workers : k->ranks,
+				iter);
+		bench_fill(&k->tile, k->in, count);
+	}
+	int e = o->compute_ms ? compute(k, iter) : gated ? 0 : pass_gate(k);
+	int64_t start = bench_now_ns();
+	if (!e)
+		e = fanin_allreduce(k->comm, k->in, k->out, count, o->dtype, o->op);
+	*ns = bench_now_ns() - start;
+	if (e || !o->check)
+		return e;
+	uint64_t bad = bench_count_wrong(&k->tile, k->out, count, &first);
+	if (bad)
+		tell_wrong(k, first);
+	k->wrong += (int64_t)bad;
+	return 0;
+}
+
+static int compare_ns(const void *a, const void *b)
+{
+	int64_t x, y;
+	memcpy(&x, a, sizeof x);
+	memcpy(&y, b, sizeof y);
+	return (x > y) - (x < y);
+}
+
+/* Percentiles of the slowest ranks' times. */
+static void summarise(struct bench_result *r, int64_t *ns, int n)
+{
+	qsort(ns, (size_t)n, sizeof *ns, compare_ns);
+	int64_t middle = n % 2 ? ns[n / 2] * 2 : ns[n / 2 - 1] + ns[n / 2];
+	r->p50_us = (double)middle / 2e3;
+	r->p99_us = (double)ns[((int64_t)n * 99 + 99) / 100 - 1] / 1e3;
+}
+
+static json_t *look_at_ranks(const struct bench_rank *k)
+{
+	struct fanin_stats s = {.size = sizeof s};
+	fanin_comm_stats(k->comm, &s);
+	return bench_lags(fanin_comm_switch(k->comm), k->o->job, s.ahead_frags ? s.shards : 0);
+}
+
+/* Steps of one size: warm-up, getting ready to time, timed ones, summing up.  A step's number
+ * is SIZE_STEP * size + step. */
+#define SIZE_STEP (INT64_C(1) << 32)
+#define LAST_STEP (INT64_C(1) << 31) /* summing up */
+
+static int begin_timing(struct bench_rank *k)
+{
+	k->retransmits = bench_retransmits(k);
+	k->begin_ns = bench_now_ns();
+	return 0;
+}
+
+/* Over all ranks: what went wrong, was sent again, was kept for others, and how long no result
+ * came. */
+static int add_up(struct bench_rank *k, struct bench_result *r)
+{
+	struct fanin_stats s = {.size = sizeof s};
+	fanin_comm_stats(k->comm, &s);
+	int64_t sums[] = {k->wrong, (int64_t)(bench_retransmits(k) - k->retransmits),
+			  (int64_t)s.cache_done, (int64_t)s.cache_early, (int64_t)s.cache_over};
+	int64_t most[] = {s.cache_peak, k->restarts, (int64_t)bench_moves(k), bench_gap_ns(k)};
+	int e = fanin_allreduce(k->comm, sums, sums, sizeof sums / sizeof *sums, FANIN_INT64,
+				FANIN_SUM);
+	if (!e)
+		e = fanin_allreduce(k->comm, most, most, sizeof most / sizeof *most, FANIN_INT64,
+				    FANIN_MAX);
+	r->wrong = sums[0];
+	r->retransmits = sums[1];
+	r->cache_done = sums[2];
+	r->cache_early = sums[3];
+	r->cache_over = sums[4];
+	r->cache_peak = most[0];
+	r->restarts = most[1];
+	r->moves = most[2];
+	r->gap_ns = most[3];
+	return e;
+}
+
+static int sum_up(struct bench_rank *k, size_t count, struct bench_result *r)
+{
+	memset(r, 0, sizeof *r);
+	r->count = count;
+	r->policy = k->policy;
+	r->iters = k->iters;
+	r->elapsed_s = (double)(bench_now_ns() - k->begin_ns) * 1e-9;
+	if (k->rank == 0 && *k->o->json) {
+		json_decref(k->lags);
+		k->lags = look_at_ranks(k); /* while all are there */
+	}
+	int e = fanin_allreduce(k->comm, k->ns, k->all, (size_t)k->iters, FANIN_INT64, FANIN_MAX);
+	if (!e)
+		e = add_up(k, r);
+	if (!e)
+		summarise(r, k->all, k->iters);
+	return e;
+}
+
+/* Elements of size number `size`; 0: there is none. */
+static size_t size_count(const struct bench_options *o, int64_t size)
+{
+	uint64_t bytes = o->begin_bytes;
+	if (size > 0 && (o->elems || o->factor < 2))
+		return 0;
+	for (int64_t i = 0; i < size && bytes <= o->end_bytes; i++)
+		bytes *= (uint64_t)o->factor;
+	if (size >= BENCH_SIZES_MAX || (!o->elems && bytes > o->end_bytes))
+		return 0;
+	return o->elems ? o->elems : bytes / bench_dtype_bytes(o->dtype);
+}
+
+/* Has rank 0 been timing for o->seconds, after `timed` iterations?  All ranks wait here. */
+static int ask_time(struct bench_rank *k, int timed, bool *over)
+{
+	int64_t ns = bench_now_ns() - k->begin_ns;
+	int64_t late = k->rank == 0 && ns >= k->o->seconds * INT64_C(1000000000);
+	int e = fanin_allreduce(k->comm, &late, &late, 1, FANIN_INT64, FANIN_MAX);
+	*over = (late && timed) || timed == BENCH_ITERS_MAX;
+	return e;
+}
+
+/* Step `i` is an iteration, or the end of them: `*over`. */
+static int step_iteration(struct bench_rank *k, size_t count, int i, bool *over)
+{
+	const struct bench_options *o = k->o;
+	bool timed = i > o->warmup;
+	int iter = timed ? i - 1 : i, e = 0; /* one step began the timing */
+	int64_t unused, *ns = &unused;
+	if (timed && o->seconds)
+		e = ask_time(k, iter - o->warmup, over);
+	else if (timed)
+		*over = iter - o->warmup == o->iters;
+	if (timed)
+		k->iters = iter - o->warmup;
+	if (e || *over)
+		return e;
+	if (timed)
+		ns = &k->ns[iter - o->warmup];
+	e = iterate(k, count, iter, ns, timed && o->seconds);
+	if (!e && o->progress && k->rank == 0)
+		bench_print_bar(iter + 1, o->warmup + (o->seconds ? iter + 1 : o->iters),
+				count * bench_dtype_bytes(o->dtype), *ns);
+	return e;
+}
+
+/* Step `i` of size `size`; `*next` is the one after it. */
+static int take_step(struct bench_rank *k, int64_t size, size_t count, int64_t i, int64_t *next)
+{
+	struct bench_result *r = &k->result[size];
+	bool over = false;
+	*next = size * SIZE_STEP + i + 1;
+	if (i == 0)
+		k->wrong = 0;
+	if (i == k->o->warmup)
+		return begin_timing(k);
+	if (i < LAST_STEP) {
+		int e = step_iteration(k, count, (int)i, &over);
+		if (over)
+			*next = size * SIZE_STEP + LAST_STEP;
+		return e;
+	}
+	*next = (size + 1) * SIZE_STEP;
+	int e = sum_up(k, count, r);
+	if (e || size != k->results)
+		return e;
+	k->results++;
+	if (k->rank == 0)
+		bench_print_row(stdout, k->o, r, k->ranks);
+	return 0;
+}
+
+/* All steps of all sizes; where a server is lost, back to what all ranks have done. */
+static int run_sizes(struct bench_rank *k)
+{
+	int64_t step = 0, next;
+	for (;;) {
+		size_t count = size_count(k->o, step / SIZE_STEP);
+		if (!count)
+			return 0;
+		int e = take_step(k, step / SIZE_STEP, count, step % SIZE_STEP, &next);
+		if (!e)
+			step = next;
+		else
+			e = bench_again(k, e, &step);
+		if (e)
+			return e;
+	}
+}
+
+static void *tensor(size_t bytes)
+{
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	return p == MAP_FAILED ? NULL : p;
+}
+
+static int allocate(struct bench_rank *k)
+{
+	const struct bench_options *o = k->o;
+	k->tensor_bytes = o->elems ? o->elems * bench_dtype_bytes(o->dtype) : o->end_bytes;
+	k->in = tensor(k->tensor_bytes);
+	k->out = tensor(k->tensor_bytes);
+	k->iters = o->iters;
+	size_t most = o->seconds ? BENCH_ITERS_MAX : (size_t)o->iters;
+	k->ns = calloc(most, sizeof *k->ns);
+	k->all = calloc(most, sizeof *k->all);
+	return k->in && k->out && k->ns && k->all ? FANIN_OK : FANIN_E_NOMEM;
+}
+
+/* fanin_comm_create has waited for a while, and says what for. */
+static void tell_wait(void *arg, const char *text)
+{
+	const struct bench_rank *k = arg;
+	fprintf(stderr, "fanin bench: rank %d: waiting: %s\n", k->rank, text);
+}
+
+int bench_join(struct bench_rank *k)
+{
+	const struct bench_options *o = k->o;
+	struct fanin_options f = FANIN_OPTIONS_INIT;
+	f.switch_addr = *o->switch_addr ? o->switch_addr : NULL;
+	f.server_addr = *o->server_addr ? o->server_addr : NULL;
+	f.controller_addr = *o->controller_addr ? o->controller_addr : NULL;
+	f.job = *o->job ? o->job : NULL;
+	f.rank = o->rank;
+	f.ranks = o->ranks;
+	f.mtu = o->mtu;
+	f.mode = o->mode;
+	f.wire = o->wire;
+	f.window = o->window;
+	f.timeout_ms = o->timeout_ms;
+	f.alive_ms = o->alive_ms;
+	f.multicast = o->no_multicast ? 0 : -1;
+	f.plain_udp = o->plain ? 1 : -1;
+	f.priority = o->priority;
+	f.pace = o->pace;
+	f.waiting = tell_wait;
+	f.waiting_arg = k;
+	f.ahead = o->ahead;
+	f.cache = o->cache;
+	int e = fanin_comm_create(&f, &k->comm);
+	if (e)
+		return e;
+	k->rank = fanin_comm_rank(k->comm);
+	k->ranks = fanin_comm_size(k->comm);
+	return 0;
+}
+
+/* What only rank 0 says. */
+static int report(struct bench_rank *k)
+{
+	struct fanin_stats s = {.size = sizeof s};
+	fanin_comm_stats(k->comm, &s);
+	if (k->rank != 0 || !*k->o->json)
+		return 0;
+	if (!bench_write_json(k->o, &s, k->ranks, k->result, k->results, 2 * k->tensor_bytes,
+			      k->lags))
+		return 0;
+	fprintf(stderr, "fanin bench: %s: cannot write\n", k->o->json);
+	return 1;
+}
+
+static int run_all(struct bench_rank *k)
+{
+	struct fanin_stats s = {.size = sizeof s};
+	int64_t begin = 0;
+	int e = allocate(k);
+	if (e)
+		return bench_fail(k, e);
+	e = bench_join(k);
+	if (!e)
+		e = fanin_barrier(k->comm); /* the first operation: now the statistics are known */
+	if (e)
+		e = bench_again(k, e, &begin);
+	if (!e && k->rank == 0) {
+		fanin_comm_stats(k->comm, &s);
+		k->policy = bench_policy(fanin_comm_switch(k->comm));
+		bench_print_head(stdout, k->o, &s, k->ranks, k->policy);
+	}
+	if (!e)
+		e = run_sizes(k);
+	return e ? bench_fail(k, e) : 0;
+}
+
+int bench_run(const struct bench_options *o, const struct bench_gate *gate)
+{
+	struct bench_rank *k = calloc(1, sizeof *k);
+	if (!k) {
+		fprintf(stderr, "fanin bench: out of memory\n");
+		return 1;
+	}
+	k->o = o;
+	k->gate = gate;
+	k->rank = o->rank;
+	int rc = run_all(k) ? 1 : report(k);
+	for (int i = 0; i < k->results; i++)
+		rc |= k->result[i].wrong != 0;
+	fanin_comm_destroy(k->comm);
+	if (k->in)
+		munmap(k->in, k->tensor_bytes);
+	if (k->out)
+		munmap(k->out, k->tensor_bytes);
+	free(k->ns);
+	free(k->all);
+	json_decref(k->lags);
+	free(k);
+	return rc;
+}

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* controller.c - `fanin controller`: plans put to work on many switches and servers. */
+#include "controller.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cmd/args.h"
+#include "cmd/cmd.h"
+#include "cmd/plan/plan_load.h"
+#include "controller_ask.h"
+#include "core/base/err.h"
+#include "net/clock.h"
+#include "net/neighbours.h"
+#include "plan/topo_json.h"
+
+#define EXIT_BAD     2
+#define BEST	     7 /* in the list below */
+#define STAMP_BYTES  32
+#define PATH_BYTES   (ARGS_TEXT_BYTES + 8)
+#define WAIT_SECONDS 5
+
+struct controller_args {
+	fan_peer listen;
+	int algorithm, seed, trees, wait;
+	char plan[ARGS_TEXT_BYTES], socket[ARGS_TEXT_BYTES], json[ARGS_TEXT_BYTES];
+	char ask[ARGS_TEXT_BYTES], state[ARGS_TEXT_BYTES];
+	bool quiet;
+};
+
+static const char *const algorithms[] = {"geryon", "lbmm",  "switchml", "atp", "grid",
+					 "inart",  "exact", "best",	NULL};
+
+#define AT(field) offsetof(struct controller_args, field)
+static const struct args_option options[] = {
+	{"listen", 'l', ARGS_PEER, AT(listen), 0, 0, NULL, "ADDR:PORT",
+	 "where daemons and workers find it: a TCP port of a management network"},
+	{"algorithm", 'a', ARGS_WORD, AT(algorithm), 0, 0, algorithms, "NAME",
+	 "geryon, lbmm, switchml, atp, grid, inart, exact or best (the default)"},
+	{"seed", 0, ARGS_NUMBER, AT(seed), 0, INT32_MAX, NULL, "N", "of all that is random (1)"},
+	{"trees", 0, ARGS_NUMBER, AT(trees), 1, FAN_TREES_MAX, NULL, "N",
+	 "trees of a job on one server that best may use (4); each is a part of its own"},
+	{"plan", 0, ARGS_TEXT, AT(plan), 0, 0, NULL, "PLAN.json",
+	 "begin with this plan, as fanin plan --json writes it, instead of making one"},
+	{"wait", 0, ARGS_NUMBER, AT(wait), 0, 3600, NULL, "SECONDS",
+	 "for all daemons, before it plans with those that are there (5)"},
+	{"socket", 0, ARGS_TEXT, AT(socket), 0, 0, NULL, "PATH",
+	 "a Unix socket that answers: status, status json, plan json, why JOB, replan, admit JSON, "
+	 "end JOB, load JSON, install PLAN.json"},
+	{"ask", 0, ARGS_TEXT, AT(ask), 0, 0, NULL, "LINE",
+	 "ask the controller of --socket, and print its answer"},
+	{"state", 0, ARGS_TEXT, AT(state), 0, 0, NULL, "FILE",
+	 "keep there what the next controller must know so that running jobs stay in its care, and "
+	 "read it at the start"},
+	{"json", 0, ARGS_TEXT, AT(json), 0, 0, NULL, "FILE",
+	 "write its status there whenever something has happened"},
+	{"quiet", 'q', ARGS_FLAG, AT(quiet), 0, 0, NULL, NULL, "do not log what happens"},
+};
+
+static const struct args_command command = {
+	"controller",
+	"Plan jobs on the switches and servers of TOPOLOGY.json that are there, install the routes "
+	"on them, tell workers their parts, and mend when something fails.\v"
+	"Daemons: fanin switch --controller ADDR:PORT --name NODE, and fanin server likewise.  "
+	"Workers: FANIN_CONTROLLER=ADDR:PORT.  SIGINT, SIGTERM: stop; daemons and jobs go on.",
+	options,
+	sizeof options / sizeof options[0],
+};
+
+_Static_assert(FAN_CTL_BESIDE_MAX <= FAN_NEIGHBOURS_MAX, "a daemon takes no longer lists");
+
+struct life {
+	struct controller_sockets sockets;
+	const struct controller_args *a;
+	struct fan_topo t;
+	json_t *root, *plan, *state;
+};
+
+static void print_event(void *ctx, const char *event)
+{
+	const struct controller_sockets *s = ctx;
+	const struct life *l = s->ctx;
+	struct timespec now;
+	struct tm tm;
+	char stamp[STAMP_BYTES];
+
+	if (l->a->quiet)
+		return;
+	clock_gettime(CLOCK_REALTIME, &now);
+	gmtime_r(&now.tv_sec, &tm);
+	strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &tm);
+	fprintf(stderr, "%s.%03ldZ %s\n", stamp, now.tv_nsec / 1000000, event);
+}
+
+/* Write `value`, which is given up, so that the file is whole at any time. */
+static void write_json(const char *option, const char *file, json_t *value)
+{
+	char path[PATH_BYTES];
+
+	snprintf(path, sizeof path, "%s.new", file);
+	if (!value || json_dump_file(value, path, JSON_INDENT(1)) || rename(path, file))
+		fprintf(stderr, "fanin controller: --%s: %s: %s\n", option, file, strerror(errno));
+	json_decref(value);
+}
+
+static void write_files(void *ctx)
+{
+	const struct life *l = ctx;
+
+	if (l->a->json[0])
+		write_json("json", l->a->json, fan_ctl_status(l->sockets.ctl, fan_clock_ns()));
+	if (l->a->state[0])
+		write_json("state", l->a->state, fan_ctl_state(l->sockets.ctl));
+}
+
+static bool is_address(const char *text)
+{
+	fan_peer p;
+
+	return fan_peer_read(&p, text) && p.port && !fan_peer_is_any(&p);
+}
+
+/* NULL: it has been said why. */
+static json_t *load_json(const char *file)
+{
+	struct fan_why why = {""};
+	size_t bytes;
+	char *text = plan_read_file(file, &bytes, &why);
+	json_t *value = text ? plan_parse_json(text, bytes, &why) : NULL;
+
+	free(text);
+	if (!value)
+		fprintf(stderr, "%s: %s\n", file, why.text);
+	return value;
+}
+
+static int load(struct life *l, const char *from)
+{
+	struct fan_why why = {""};
+	int err = plan_load(&l->t, from, NULL, &why);
+
+	if (err) {
+		fprintf(stderr, "%s: %s\n", from, why.text[0] ? why.text : fan_err_text(err));
+		return EXIT_BAD;
+	}
+	l->root = fan_topo_to_json(&l->t);
+	fan_topo_free(&l->t);
+	if (l->a->plan[0] && !(l->plan = load_json(l->a->plan)))
+		return EXIT_BAD;
+	if (l->a->state[0] && access(l->a->state, F_OK) == 0 &&
+	    !(l->state = load_json(l->a->state)))
+		return EXIT_BAD;
+	return 0;
+}
+
+static int make(struct life *l, const char *from)
+{
+	const struct controller_args *a = l->a;
+	struct fan_ctl_options o = {
+		.file = from,
+		.algorithm = fan_algorithm_find(algorithms[a->algorithm]),
+		.plan = fan_plan_defaults,
+		.given = l->plan,
+		.state = l->state,
+		.wait_ms = (uint32_t)a->wait * 1000,
+		.is_address = is_address,
+		.send = controller_send,
+		.close = controller_close,
+		.tell = print_event,
+		.apart = controller_apart,
+		.stop_apart = controller_stop_apart,
+		.ctx = &l->sockets,
+	};
+	struct fan_why why;
+
+	o.plan.seed = (uint64_t)a->seed;
+	o.plan.trees = (uint32_t)a->trees;
+	l->sockets.changed = write_files;
+	l->sockets.ctx = l;
+	int err = fan_ctl_new(&l->sockets.ctl, l->root, &o, fan_clock_ns(), &why);
+	if (err)
+		fprintf(stderr, "%s%s%s: %s\n", from, a->plan[0] || l->state ? ", " : "",
+			l->plan	   ? a->plan
+			: l->state ? a->state
+				   : "",
+			why.text[0] ? why.text : fan_err_text(err));
+	return err ? EXIT_BAD : 0;
+}
+
+static int serve(struct life *l, const char *from)
+{
+	fan_peer at = l->a->listen;
+	char text[80];
+	const char *what;
+	sigset_t signals;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGTERM);
+	sigprocmask(SIG_BLOCK, &signals, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	int e = controller_open(&l->sockets, &at, l->a->socket, &what);
+	if (e) {
+		fprintf(stderr, "fanin controller: %s: %s\n", what, strerror(-e));
+	} else {
+		if (!l->a->quiet)
+			fprintf(stderr, "fanin controller: %s, listening on %s\n", from,
+				fan_peer_text(&at, text, sizeof text));
+		e = controller_run(&l->sockets);
+	}
+	write_files(l);
+	controller_shut(&l->sockets, l->a->socket);
+	return e ? 1 : 0;
+}
+
+/* --ask: print the answer. */
+static int ask(const struct controller_args *a)
+{
+	char why[ARGS_WHY_BYTES];
+	char *text = controller_ask(a->socket, a->ask, why);
+
+	if (!text) {
+		fprintf(stderr, "fanin controller: --socket: %s\n", why);
+		return 1;
+	}
+	bool wrong = strncmp(text, "error:", 6) == 0;
+	fputs(text, wrong ? stderr : stdout);
+	free(text);
+	return wrong ? EXIT_BAD : 0;
+}
+
+static int wrong(const char *text)
+{
+	fprintf(stderr, "fanin controller: %s\nTry `fanin controller --help`.\n", text);
+	return EXIT_BAD;
+}
+
+int cmd_controller(int argc, char **argv)
+{
+	static struct life l; /* a thousand connections are too large for a stack */
+	static struct controller_args a = {
+		.algorithm = BEST, .seed = 1, .trees = 4, .wait = WAIT_SECONDS};
+	const char *from = plan_take_topology(&command, &argc, argv);
+
+	args_parse(&command, &a, argc, argv);
+	l.a = &a;
+	if (a.ask[0])
+		return a.socket[0] ? ask(&a) : wrong("--ask: expected with --socket PATH");
+	if (!from)
+		return wrong("expected TOPOLOGY.json, or a topology to make");
+	if (fan_peer_is_none(&a.listen))
+		return wrong("--listen: expected ADDR:PORT, for instance --listen 10.8.0.1:7700");
+	int status = load(&l, from);
+	if (!status)
+		status = make(&l, from);
+	if (!status)
+		status = serve(&l, from);
+	fan_ctl_free(l.sockets.ctl);
+	json_decref(l.root);
+	json_decref(l.plan);
+	json_decref(l.state);
+	return status;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* controller.h - what the files of `fanin controller` share: its sockets. */
+#ifndef FAN_CMD_CONTROLLER_CONTROLLER_H
+#define FAN_CMD_CONTROLLER_CONTROLLER_H
+
+#include <signal.h>
+
+#include "ctl/ctl.h"
+#include "net/lines.h"
+
+#define CONTROLLER_ASKERS_MAX 32	 /* people who ask at a time */
+#define CONTROLLER_PLANNER    UINT32_MAX /* its tag in epoll */
+#define CONTROLLER_ASK_MS     2000	 /* in which a question has to come */
+
+struct controller_sockets {
+	struct fan_ctl *ctl;
+	int epoll_fd, signal_fd;
+	int listen_fd, unix_fd; /* unix -1: none */
+	struct controller_peer {
+		struct fan_lines lines;
+		bool open, broken, closing;
+		short events; /* that epoll waits for */
+	} peer[FAN_CTL_CONNS_MAX];
+	struct controller_asker {
+		struct fan_lines lines;
+		bool open, done;
+		uint64_t since_ns;
+	} asker[CONTROLLER_ASKERS_MAX];
+	struct controller_planner {
+		int fd; /* its end of a pipe; -1: no plan is being made apart */
+		pid_t pid;
+		char *text; /* what has come */
+		size_t used, room;
+	} planner;
+	/* After each round, if something has happened. */
+	void (*changed)(void *ctx);
+	void *ctx;
+};
+
+/* Callbacks of struct fan_ctl_options; ctx: the sockets. */
+void controller_send(void *ctx, unsigned conn, const char *line, size_t bytes);
+void controller_close(void *ctx, unsigned conn);
+
+/* The same: plans apart. */
+bool controller_apart(void *ctx);
+void controller_stop_apart(void *ctx);
+
+/* Something has come of it: when all has, the controller is told. */
+void controller_hear_planner(struct controller_sockets *s);
+
+/* Listen on `at` and, unless it is empty, on a Unix socket at `path`.  0, or -errno with what it
+ * was about in `what`. */
+int controller_open(struct controller_sockets *s, fan_peer *at, const char *path,
+		    const char **what);
+
+/* Until a signal of those that are blocked comes. */
+int controller_run(struct controller_sockets *s);
+void controller_shut(struct controller_sockets *s, const char *path);
+
+#endif

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* controller_sockets.c - the sockets around src/ctl: daemons and workers by TCP, people by a
+ * Unix socket.  All lines that have come are taken before time is looked at, so that a
+ * controller that was busy finds nobody silent. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "cmd/cmd.h"
+#include "cmd/plan/plan_load.h"
+#include "controller.h"
+#include "net/clock.h"
+
+#define CAP_MS	   1000
+#define EVENTS_MAX (FAN_CTL_CONNS_MAX + CONTROLLER_ASKERS_MAX + 4)
+#define ASKER	   FAN_CTL_CONNS_MAX
+#define LISTENER   (ASKER + CONTROLLER_ASKERS_MAX)
+#define UNIX	   (LISTENER + 1)
+#define SIGNALS	   (LISTENER + 2)
+
+static int watch(const struct controller_sockets *s, int op, int fd, uint32_t tag, short events)
+{
+	struct epoll_event ev = {.events = (uint32_t)(uint16_t)events, .data.u32 = tag};
+
+	return epoll_ctl(s->epoll_fd, op, fd, &ev) ? -errno : 0;
+}
+
+void controller_send(void *ctx, unsigned conn, const char *line, size_t bytes)
+{
+	struct controller_sockets *s = ctx;
+	struct controller_peer *p = &s->peer[conn];
+
+	if (p->open && !p->broken && fan_lines_put(&p->lines, line, bytes))
+		p->broken = true;
+}
+
+void controller_close(void *ctx, unsigned conn)
+{
+	struct controller_sockets *s = ctx;
+
+	s->peer[conn].closing = true;
+}
+
+/* ---- opening ------------------------------------------------------------------------------- */
+
+/* A socket of a controller that is gone may be in the way; one that answers is not taken. */
+static int listen_unix(const char *path)
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	struct stat st;
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return -errno;
+	if (strlen(path) >= sizeof a.sun_path) {
+		close(fd);
+		return -ENAMETOOLONG;
+	}
+	snprintf(a.sun_path, sizeof a.sun_path, "%s", path);
+	if (connect(fd, (const struct sockaddr *)&a, sizeof a) == 0) {
+		close(fd);
+		return -EADDRINUSE;
+	}
+	if (stat(path, &st) == 0 && S_ISSOCK(st.st_mode))
+		unlink(path);
+	if (bind(fd, (const struct sockaddr *)&a, sizeof a) || listen(fd, CONTROLLER_ASKERS_MAX)) {
+		int e = -errno;
+		close(fd);
+		return e;
+	}
+	return fd;
+}
+
+int controller_open(struct controller_sockets *s, fan_peer *at, const char *path, const char **what)
+{
+	sigset_t signals;
+
+	s->planner.fd = -1;
+	*what = "epoll";
+	s->listen_fd = s->unix_fd = s->signal_fd = -1;
+	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (s->epoll_fd < 0)
+		return -errno;
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGTERM);
+	s->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	int e = s->signal_fd < 0 ? -errno : watch(s, EPOLL_CTL_ADD, s->signal_fd, SIGNALS, EPOLLIN);
+	if (e)
+		return e;
+	*what = "--listen";
+	s->listen_fd = fan_lines_listen(at);
+	e = s->listen_fd < 0 ? s->listen_fd
+			     : watch(s, EPOLL_CTL_ADD, s->listen_fd, LISTENER, EPOLLIN);
+	if (e || !path[0])
+		return e;
+	*what = "--socket";
+	s->unix_fd = listen_unix(path);
+	return s->unix_fd < 0 ? s->unix_fd : watch(s, EPOLL_CTL_ADD, s->unix_fd, UNIX, EPOLLIN);
+}
+
+void controller_shut(struct controller_sockets *s, const char *path)
+{
+	controller_stop_apart(s);
+	free(s->planner.text);
+	for (unsigned i = 0; i < FAN_CTL_CONNS_MAX; i++)
+		if (s->peer[i].open)
+			fan_lines_close(&s->peer[i].lines);
+	for (unsigned i = 0; i < CONTROLLER_ASKERS_MAX; i++)
+		if (s->asker[i].open)
+			fan_lines_close(&s->asker[i].lines);
+	if (s->unix_fd >= 0)
+		unlink(path);
+	for (unsigned i = 0; i < 4; i++) {
+		int fd = (int[]){s->unix_fd, s->listen_fd, s->signal_fd, s->epoll_fd}[i];
+		if (fd >= 0)
+			close(fd);
+	}
+}
+
+/* ---- daemons and workers ----------------------------------------------------------------------
+ */
+
+static void accept_peer(struct controller_sockets *s)
+{
+	int fd = accept4(s->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	unsigned i = 0;
+
+	if (fd < 0)
+		return;
+	while (i < FAN_CTL_CONNS_MAX && s->peer[i].open)
+		i++;
+	if (i == FAN_CTL_CONNS_MAX || watch(s, EPOLL_CTL_ADD, fd, i, EPOLLIN)) {
+		close(fd);
+		return;
+	}
+	s->peer[i] = (struct controller_peer){.open = true, .events = EPOLLIN};
+	fan_lines_open(&s->peer[i].lines, fd);
+	fan_ctl_opened(s->ctl, fan_clock_ns(), i);
+}
+
+static void hear_peer(struct controller_sockets *s, unsigned i, short revents)
+{
+	struct controller_peer *p = &s->peer[i];
+	size_t bytes;
+	char *line;
+
+	if (!p->open)
+		return;
+	p->broken |= fan_lines_turn(&p->lines, revents) != 0;
+	while (!p->closing && (line = fan_lines_next(&p->lines, &bytes)))
+		fan_ctl_line(s->ctl, fan_clock_ns(), i, line, bytes);
+}
+
+/* Close what is of no use, and wait to send where something waits. */
+static void sweep(struct controller_sockets *s)
+{
+	for (unsigned i = 0; i < FAN_CTL_CONNS_MAX; i++) {
+		struct controller_peer *p = &s->peer[i];
+		if (!p->open)
+			continue;
+		if (p->broken || p->closing) {
+			bool told = !p->closing;
+			fan_lines_close(&p->lines);
+			*p = (struct controller_peer){.open = false};
+			if (told)
+				fan_ctl_closed(s->ctl, fan_clock_ns(), i);
+			continue;
+		}
+		short events = fan_lines_events(&p->lines);
+		if (events != p->events && watch(s, EPOLL_CTL_MOD, p->lines.fd, i, events) == 0)
+			p->events = events;
+	}
+}
+
+/* ---- people -----------------------------------------------------------------------------------
+ */
+
+static void accept_asker(struct controller_sockets *s)
+{
+	int fd = accept4(s->unix_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	unsigned i = 0;
+
+	if (fd < 0)
+		return;
+	while (i < CONTROLLER_ASKERS_MAX && s->asker[i].open)
+		i++;
+	if (i == CONTROLLER_ASKERS_MAX || watch(s, EPOLL_CTL_ADD, fd, ASKER + i, EPOLLIN)) {
+		close(fd);
+		return;
+	}
+	s->asker[i] = (struct controller_asker){.open = true, .since_ns = fan_clock_ns()};
+	fan_lines_open(&s->asker[i].lines, fd);
+}
+
+/* "install FILE" and "admit FILE" become what is in the file.  NULL: *why says why not. */
+static char *with_file(const char *line, struct fan_why *why)
+{
+	const char *space = strchr(line, ' ');
+	bool takes =
+		space && (strncmp(line, "install ", 8) == 0 || strncmp(line, "admit ", 6) == 0);
+	size_t bytes;
+
+	if (!takes || strchr(line, '{'))
+		return strdup(line);
+	char *text = plan_read_file(space + 1, &bytes, why);
+	json_t *root = text ? plan_parse_json(text, bytes, why) : NULL;
+	char *packed = root ? json_dumps(root, JSON_COMPACT) : NULL;
+	char *whole = NULL;
+	if (packed && asprintf(&whole, "%.*s %s", (int)(space - line), line, packed) < 0)
+		whole = NULL;
+	free(packed);
+	json_decref(root);
+	free(text);
+	return whole;
+}
+
+static void reply(struct controller_sockets *s, struct controller_asker *a, const char *line)
+{
+	struct fan_why why = {"no memory"};
+	char *whole = with_file(line, &why), *text = NULL;
+
+	if (whole)
+		text = fan_ctl_ask(s->ctl, fan_clock_ns(), whole, strlen(whole));
+	else if (asprintf(&text, "error: %s\n", why.text) < 0)
+		text = NULL;
+	if (text && text[0])
+		(void)fan_lines_put(&a->lines, text, strlen(text) - 1);
+	free(text);
+	free(whole);
+	a->done = true;
+}
+
+static void hear_asker(struct controller_sockets *s, unsigned i, short revents)
+{
+	struct controller_asker *a = &s->asker[i];
+	size_t bytes;
+
+	if (!a->open)
+		return;
+	int e = fan_lines_turn(&a->lines, revents);
+	char *line = a->done ? NULL : fan_lines_next(&a->lines, &bytes);
+	if (line)
+		reply(s, a, line);
+	bool sent = a->done && !(fan_lines_events(&a->lines) & EPOLLOUT);
+	if (sent || (e && !line)) {
+		fan_lines_close(&a->lines);
+		a->open = false;
+	} else if (a->done) {
+		(void)watch(s, EPOLL_CTL_MOD, a->lines.fd, ASKER + i, EPOLLOUT);
+	}
+}
+
+static void end_slow_askers(struct controller_sockets *s)
+{
+	uint64_t now = fan_clock_ns();
+
+	for (unsigned i = 0; i < CONTROLLER_ASKERS_MAX; i++)
+		if (s->asker[i].open &&
+		    now - s->asker[i].since_ns > CONTROLLER_ASK_MS * UINT64_C(1000000)) {
+			fan_lines_close(&s->asker[i].lines);
+			s->asker[i].open = false;
+		}
+}
+
+/* ---- all ----------------------------------------------------------------------------------------
+ */
+
+/* True: stop. */
+static bool heed(struct controller_sockets *s, const struct epoll_event *ev)
+{
+	uint32_t tag = ev->data.u32;
+	short revents = (short)ev->events;
+
+	if (tag == SIGNALS)
+		return true;
+	if (tag == CONTROLLER_PLANNER)
+		controller_hear_planner(s);
+	else if (tag == LISTENER)
+		accept_peer(s);
+	else if (tag == UNIX)
+		accept_asker(s);
+	else if (tag >= ASKER)
+		hear_asker(s, tag - ASKER, revents);
+	else
+		hear_peer(s, tag, revents);
+	return false;
+}
+
+int controller_run(struct controller_sockets *s)
+{
+	static struct epoll_event ev[EVENTS_MAX];
+	uint64_t events = 0;
+
+	for (;;) {
+		int timeout = fan_clock_timeout_ms(fan_ctl_deadline(s->ctl), CAP_MS);
+		int n = epoll_wait(s->epoll_fd, ev, EVENTS_MAX, timeout < 0 ? CAP_MS : timeout);
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		for (int i = 0; i < n; i++)
+			if (heed(s, &ev[i]))
+				return 0;
+		sweep(s);
+		fan_ctl_tick(s->ctl, fan_clock_ns());
+		sweep(s);
+		end_slow_askers(s);
+		if (s->changed && fan_ctl_events(s->ctl) != events)
+			s->changed(s->ctx);
+		events = fan_ctl_events(s->ctl);
+	}
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* doctor.c - `fanin doctor`: can a worker on this machine aggregate, and what to change. */
+#include "doctor.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cmd/cmd.h"
+#include "doctor_echo.h"
+#include "net/clock.h"
+
+#define NAME_COLUMNS	  9
+#define RESOLVE_SECONDS	  3 /* name servers may be silent for longer */
+#define TIMEOUT_DEFAULT_S 15
+#define NS_PER_S	  UINT64_C(1000000000)
+
+#define AT(field) offsetof(struct doctor_args, field)
+static const struct args_option options[] = {
+	{"switch", 's', ARGS_TEXT, AT(sw), 0, 0, NULL, "ADDR:PORT",
+	 "the switch that workers are to use (FANIN_SWITCH, or switch of [worker])"},
+	{"mtu", 'm', ARGS_NUMBER, AT(mtu), 576, 9000, NULL, "BYTES",
+	 "does this MTU work?  (FANIN_MTU; and the largest that passes is looked for)"},
+	{"count", 'c', ARGS_NUMBER, AT(count), 1, DOCTOR_TRAIN_MAX, NULL, "N",
+	 "packets of each size to time, one a millisecond (300)"},
+	{"timeout", 't', ARGS_NUMBER, AT(timeout_s), 1, 600, NULL, "SECONDS",
+	 "for all of it; checks that find no time are skipped (15)"},
+	{"no-join", 'n', ARGS_FLAG, AT(no_join), 0, 0, NULL, NULL,
+	 "do not try a job of two ranks, which takes 16 slots of the switch for a moment"},
+	{"json", 0, ARGS_TEXT, AT(json), 0, 0, NULL, "FILE",
+	 "write the findings to FILE as JSON; - for the standard output, without the text"},
+};
+
+static const struct args_command command = {
+	"doctor",
+	"Check from a worker's point of view whether aggregation can work and how well, and say "
+	"what to change.\vExit status: 0, with or without warnings; 1 if something FAILs; 2 if an "
+	"option is wrong.  Nothing needs root.",
+	options,
+	sizeof options / sizeof options[0],
+};
+
+struct doctor_finding *doctor_find(struct doctor *d, const char *name, enum doctor_status s,
+				   const char *format, ...)
+{
+	/* one too many would be a mistake of ours: the last is then written over */
+	unsigned i = d->count < DOCTOR_FINDINGS_MAX ? d->count++ : DOCTOR_FINDINGS_MAX - 1;
+	struct doctor_finding *f = &d->finding[i];
+	va_list args;
+
+	json_decref(f->values);
+	memset(f, 0, sizeof *f);
+	f->name = name;
+	f->status = s;
+	va_start(args, format);
+	vsnprintf(f->found, sizeof f->found, format, args);
+	va_end(args);
+	return f;
+}
+
+void doctor_advise(struct doctor_finding *f, const char *format, ...)
+{
+	va_list args;
+
+	if (f->advice_count == DOCTOR_ADVICE_MAX)
+		return;
+	va_start(args, format);
+	vsnprintf(f->advice[f->advice_count++], sizeof f->advice[0], format, args);
+	va_end(args);
+}
+
+void doctor_value(struct doctor_finding *f, const char *key, json_t *value)
+{
+	if (!f->values)
+		f->values = json_object();
+	json_object_set_new(f->values, key, value);
+}
+
+/* A worker's configuration, as a worker would read it. */
+static void check_config(struct doctor *d)
+{
+	const struct fanin_options init = FANIN_OPTIONS_INIT;
+	char why[FAN_CONFIG_WHY_BYTES];
+
+	if (fan_config_load_part(&d->cfg, &init, why, sizeof why)) {
+		struct doctor_finding *f = doctor_find(d, "config", DOCTOR_FAIL, "%s", why);
+		doctor_advise(f, "correct it: workers do not start with it");
+		return;
+	}
+	struct doctor_finding *f = doctor_find(
+		d, "config", DOCTOR_OK, "MTU %d, timeout %d ms, multicast %s; by FANIN_* and %s",
+		d->cfg.mtu, d->cfg.timeout_ms, d->cfg.multicast ? "welcome" : "forbidden",
+		getenv("FANIN_CONFIG") ? getenv("FANIN_CONFIG") : "no file (FANIN_CONFIG)");
+	doctor_value(f, "mtu", json_integer(d->cfg.mtu));
+	doctor_value(f, "timeout_ms", json_integer(d->cfg.timeout_ms));
+	doctor_value(f, "multicast", json_boolean(d->cfg.multicast));
+}
+
+/* Whoever resolves may be told "later" for long: it runs beside, and may be left behind. */
+static struct {
+	char text[ARGS_TEXT_BYTES];
+	fan_peer peer;
+	int err;
+	char why[ARGS_WHY_BYTES];
+} asked;
+
+static void *resolve(void *arg)
+{
+	(void)arg;
+	asked.err = fan_peer_parse(&asked.peer, asked.text, asked.why, sizeof asked.why);
+	return NULL;
+}
+
+/* 0: asked.err says how it went; -1: no answer in time. */
+static int resolve_in_time(void)
+{
+	pthread_t thread;
+	struct timespec end;
+
+	if (pthread_create(&thread, NULL, resolve, NULL)) {
+		resolve(NULL);
+		return 0;
+	}
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_sec += RESOLVE_SECONDS;
+	if (pthread_timedjoin_np(thread, NULL, &end) == 0)
+		return 0;
+	pthread_detach(thread);
+	return -1;
+}
+
+/* Would the text be an address if its host were one? */
+static bool is_well_formed(const char *text)
+{
+	const char *colon = strrchr(text, ':');
+	char local[ARGS_TEXT_BYTES + 16], why[ARGS_WHY_BYTES];
+	fan_peer p;
+
+	snprintf(local, sizeof local, "%s", text);
+	if (*text != '[' && colon && colon != text && strchr(text, ':') == colon)
+		snprintf(local, sizeof local, "127.0.0.1%s", colon);
+	return fan_peer_parse(&p, local, why, sizeof why) == 0 && p.port != 0;
+}
+
+/* The text that names the switch, in asked.text; empty: none does.  2: wrong usage. */
+static int name_switch(const struct doctor *d)
+{
+	const char *text = d->args.sw[0] ? d->args.sw : d->cfg.switch_addr;
+
+	if (*text && !is_well_formed(text)) {
+		fprintf(stderr,
+			"fanin doctor: %s: expected HOST:PORT or [IPV6]:PORT, for instance "
+			"10.0.0.1:5000, got \"%s\"\nTry `fanin doctor --help`.\n",
+			d->args.sw[0] ? "--switch" : "FANIN_SWITCH or [worker]", text);
+		return 2;
+	}
+	snprintf(asked.text, sizeof asked.text, "%s", text);
+	return 0;
+}
+
+/* From the name to an address.  One that nobody knows is something to find. */
+static void check_name(struct doctor *d)
+{
+	int host = (int)strcspn(asked.text, ":");
+
+	if (!asked.text[0]) {
+		d->no_path = "no switch given";
+		doctor_find(
+			d, "switch", DOCTOR_SKIP,
+			"no switch given: --switch ADDR:PORT, FANIN_SWITCH, or switch of [worker]");
+		return;
+	}
+	int late = resolve_in_time();
+	if (!late && !asked.err) {
+		d->sw = asked.peer;
+		d->resolved = true;
+		fan_peer_text(&d->sw, d->at, sizeof d->at);
+		return;
+	}
+	d->no_path = "the switch's name has no address";
+	struct doctor_finding *f = doctor_find(
+		d, "switch", DOCTOR_FAIL, "switch has no address: \"%.*s\" %s", host, asked.text,
+		late ? "was not answered by a name server in time" : "is not known here");
+	doctor_advise(f, "see what the name servers say: getent hosts %.*s", host, asked.text);
+	doctor_advise(
+		f,
+		"give the address itself: --switch 10.0.0.1%s; or as root: echo '10.0.0.1 %.*s' "
+		">> /etc/hosts",
+		strrchr(asked.text, ':'), host, asked.text);
+}
+
+static const char *color(enum doctor_status s)
+{
+	static const char *const codes[] = {"32", "33", "31", "2"};
+
+	return codes[s];
+}
+
+static void print_finding(const struct doctor_finding *f, bool colored)
+{
+	if (colored)
+		printf("\033[%sm%-4s\033[0m  %-*s  %s\n", color(f->status),
+		       doctor_status_text(f->status), NAME_COLUMNS, f->name, f->found);
+	else
+		printf("%-4s  %-*s  %s\n", doctor_status_text(f->status), NAME_COLUMNS, f->name,
+		       f->found);
+	for (unsigned i = 0; i < f->advice_count; i++)
+		printf("%*s-> %s\n", 4 + 2 + NAME_COLUMNS + 2, "", f->advice[i]);
+	fflush(stdout);
+}
+
+static json_t *finding_json(const struct doctor_finding *f)
+{
+	json_t *advice = json_array();
+
+	for (unsigned i = 0; i < f->advice_count; i++)
+		json_array_append_new(advice, json_string(f->advice[i]));
+	json_t *j = json_pack("{s:s, s:s, s:s, s:o}", "name", f->name, "status",
+			      doctor_status_text(f->status), "found", f->found, "advice", advice);
+	if (f->values)
+		json_object_set(j, "values", f->values);
+	return j;
+}
+
+static int write_json(const struct doctor *d, const char *verdict, bool bad)
+{
+	json_t *checks = json_array();
+	bool out = strcmp(d->args.json, "-") == 0;
+
+	for (unsigned i = 0; i < d->count; i++)
+		json_array_append_new(checks, finding_json(&d->finding[i]));
+	json_t *root = json_pack("{s:s, s:b, s:o, s:o}", "verdict", verdict, "fails", bad, "switch",
+				 d->resolved ? json_string(d->at) : json_null(), "checks", checks);
+	FILE *f = out ? stdout : fopen(d->args.json, "w");
+	int e = !f || json_dumpf(root, f, JSON_INDENT(2)) || fputc('\n', f) == EOF ? -1 : 0;
+
+	if (f && (out ? fflush(f) : fclose(f)))
+		e = -1;
+	if (e)
+		fprintf(stderr, "fanin doctor: --json: %s: %s\n", d->args.json, strerror(errno));
+	json_decref(root);
+	return e;
+}
+
+static int run(struct doctor *d)
+{
+	static void (*const checks[])(struct doctor *) = {
+		doctor_check_library, doctor_check_cores,     doctor_check_clock,
+		doctor_check_buffers, doctor_check_offload,   check_name,
+		doctor_check_switch,  doctor_check_version,   doctor_check_rtt,
+		doctor_check_mtu,     doctor_check_fragments, doctor_check_burst,
+		doctor_check_shards,  doctor_check_sum,
+	};
+	bool silent = strcmp(d->args.json, "-") == 0, colored = isatty(STDOUT_FILENO);
+	char verdict[2 * DOCTOR_TEXT_BYTES];
+	unsigned printed = 0;
+
+	check_config(d); /* which may name the switch */
+	int e = name_switch(d);
+	if (e)
+		return e;
+	for (unsigned i = 0; i < sizeof checks / sizeof checks[0]; i++) {
+		checks[i](d);
+		for (; printed < d->count && !silent; printed++)
+			print_finding(&d->finding[printed], colored);
+	}
+	bool bad = doctor_verdict(d->finding, d->count, verdict, sizeof verdict);
+	if (!silent)
+		printf("\n%s\n", verdict);
+	fflush(stdout);
+	if (d->args.json[0] && write_json(d, verdict, bad))
+		return 1;
+	return bad;
+}
+
+int cmd_doctor(int argc, char **argv)
+{
+	static struct doctor d = {.args = {.count = 300, .timeout_s = TIMEOUT_DEFAULT_S}};
+
+	args_parse(&command, &d.args, argc, argv);
+	d.deadline_ns = fan_clock_ns() + (uint64_t)d.args.timeout_s * NS_PER_S;
+	int status = run(&d);
+	for (unsigned i = 0; i < d.count; i++)
+		json_decref(d.finding[i].values);
+	return status;
+}

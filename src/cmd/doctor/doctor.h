@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* doctor.h - what the files of `fanin doctor` share: findings, and what was learnt.
+ *
+ * doctor.c        flags, the order of the checks, printing
+ * doctor_local.c  this machine: cores, clock, buffers, offloads
+ * doctor_path.c   the way to the switch: answer, version, loss, bursts, shards
+ * doctor_mtu.c    which packets pass to it and back
+ * doctor_sum.c    a job of two ranks: sums and multicast, really tried
+ * doctor_echo.c   trains of ECHOs
+ * doctor_judge.c  what figures mean; no I/O */
+#ifndef FAN_CMD_DOCTOR_DOCTOR_H
+#define FAN_CMD_DOCTOR_DOCTOR_H
+
+#include <jansson.h>
+
+#include "cmd/args.h"
+#include "core/wire/ctlmsg.h"
+#include "doctor_judge.h"
+#include "lib/config.h"
+#include "net/udp.h"
+
+#define DOCTOR_FINDINGS_MAX  24
+#define DOCTOR_ADDRESS_BYTES 80
+#define DOCTOR_DEVICE_BYTES  16
+
+struct doctor_args {
+	char sw[ARGS_TEXT_BYTES];   /* empty: FANIN_SWITCH, [worker] or none */
+	char json[ARGS_TEXT_BYTES]; /* empty: none */
+	int mtu;		    /* 0: the worker's */
+	int count;		    /* ECHOs of a train */
+	int timeout_s;		    /* of the whole run */
+	bool no_join;
+};
+
+struct doctor {
+	struct doctor_args args;
+	struct fan_config cfg; /* as a worker that starts here would get it */
+	struct doctor_finding finding[DOCTOR_FINDINGS_MAX];
+	unsigned count;
+	uint64_t deadline_ns; /* of the whole run */
+
+	/* What is known of the switch; as far as `answers`. */
+	bool answers;
+	bool resolved;	     /* `sw` and `at` hold its address */
+	const char *no_path; /* why nothing is asked over the network; NULL: it is */
+	fan_peer sw;
+	char at[DOCTOR_ADDRESS_BYTES];
+	char device[DOCTOR_DEVICE_BYTES]; /* interface that leads there; empty: not known */
+	struct fan_echoed who;
+	uint64_t rto_ns; /* long enough for an answer */
+	bool lossy;
+	int mtu; /* that works for workers; 0: none does */
+};
+
+/* A new finding of status `s`, with its text.  Never NULL. */
+struct doctor_finding *doctor_find(struct doctor *d, const char *name, enum doctor_status s,
+				   const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* One more thing to do about it, with its command. */
+void doctor_advise(struct doctor_finding *f, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* One figure for JSON; takes the reference. */
+void doctor_value(struct doctor_finding *f, const char *key, json_t *value);
+
+/* Each adds one finding, or a few.  Those of the path add skips if nothing can be asked. */
+void doctor_check_cores(struct doctor *d);
+void doctor_check_clock(struct doctor *d);
+void doctor_check_buffers(struct doctor *d);
+void doctor_check_offload(struct doctor *d);
+void doctor_check_library(struct doctor *d);
+
+void doctor_check_switch(struct doctor *d);
+void doctor_check_version(struct doctor *d);
+void doctor_check_rtt(struct doctor *d);
+void doctor_check_mtu(struct doctor *d);
+void doctor_check_fragments(struct doctor *d);
+void doctor_check_burst(struct doctor *d);
+void doctor_check_shards(struct doctor *d);
+
+void doctor_check_sum(struct doctor *d);
+
+/* The address of the switch without its port, into `host`, DOCTOR_ADDRESS_BYTES. */
+const char *doctor_host(const struct doctor *d, char *host, size_t bytes);
+
+/* True, with skips for the check `name`, if the switch cannot be asked. */
+bool doctor_skips(struct doctor *d, const char *name);
+
+#endif

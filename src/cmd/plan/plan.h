@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan.h - what the files of `fanin plan` share: a plan that was made, and its table. */
+#ifndef FAN_CMD_PLAN_PLAN_H
+#define FAN_CMD_PLAN_PLAN_H
+
+#include "plan/algorithm.h"
+#include "plan/eval.h"
+
+/* One algorithm's plan. */
+struct plan_result {
+	const struct fan_algorithm *algorithm;
+	int err; /* of making it: there is nothing else then */
+	struct fan_plan plan;
+	struct fan_eval eval;
+	struct fan_planned how;
+	double bound_gbps;
+	double seconds;
+};
+
+/* Rate, bound, shares, sums and the fullest resources of one plan. */
+void plan_print(const struct fan_topo *t, const struct plan_result *r);
+
+/* A line for each plan. */
+void plan_print_all(const struct plan_result *r, unsigned count);
+
+#endif

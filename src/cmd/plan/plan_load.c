@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan_load.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/err.h"
+#include "plan/graphml.h"
+#include "plan/topo_json.h"
+#include "plan/topo_make.h"
+
+#define FILE_BYTES_MAX (256u << 20)
+
+static bool takes_argument(const struct args_command *c, const char *flag)
+{
+	if (strchr(flag, '='))
+		return false;
+	for (unsigned i = 0; i < c->count; i++) {
+		bool same = flag[1] == '-' ? strcmp(flag + 2, c->options[i].name) == 0
+					   : flag[1] == c->options[i].letter && !flag[2];
+		if (same)
+			return c->options[i].kind != ARGS_FLAG;
+	}
+	return strcmp(flag, "--config") == 0;
+}
+
+const char *plan_take_topology(const struct args_command *c, int *argc, char **argv)
+{
+	for (int i = 1; i < *argc; i++) {
+		if (argv[i][0] == '-' && argv[i][1]) {
+			i += takes_argument(c, argv[i]);
+			continue;
+		}
+		const char *found = argv[i];
+		memmove(&argv[i], &argv[i + 1], (size_t)(*argc - i) * sizeof *argv);
+		(*argc)--;
+		return found;
+	}
+	return NULL;
+}
+
+char *plan_read_file(const char *path, size_t *bytes, struct fan_why *why)
+{
+	FILE *f = fopen(path, "r");
+	char *text = NULL;
+	size_t room = 0;
+
+	*bytes = 0;
+	errno = f ? 0 : errno;
+	while (f && !ferror(f) && !feof(f) && *bytes < FILE_BYTES_MAX) {
+		if (*bytes == room) {
+			room = room ? room * 2 : 65536;
+			char *more = realloc(text, room);
+			if (!more)
+				break;
+			text = more;
+		}
+		*bytes += fread(text + *bytes, 1, room - *bytes, f);
+	}
+	if (!f || ferror(f) || !feof(f)) {
+		fan_why_set(why, FAN_E_SYSTEM, "%s", errno ? strerror(errno) : "too large");
+		free(text);
+		text = NULL;
+	}
+	if (f)
+		fclose(f);
+	return text;
+}
+
+json_t *plan_parse_json(const char *text, size_t bytes, struct fan_why *why)
+{
+	json_error_t e;
+	json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &e);
+
+	if (!root)
+		fan_why_set(why, FAN_E_CONFIG, "line %d, column %d: not JSON: %s", e.line, e.column,
+			    e.text);
+	return root;
+}
+
+int plan_load(struct fan_topo *t, const char *from, const struct fan_attach *attach,
+	      struct fan_why *why)
+{
+	struct fan_make m;
+	size_t bytes;
+
+	if (fan_make_is(from)) {
+		if (attach)
+			return fan_why_set(why, FAN_E_CONFIG,
+					   "--attach: it is made with hosts already");
+		int err = fan_make_parse(&m, from, why);
+		return err ? err : fan_make(t, &m, why);
+	}
+	char *text = plan_read_file(from, &bytes, why);
+	if (!text)
+		return FAN_E_SYSTEM;
+	json_t *root = fan_graphml_is(text, bytes) ? fan_graphml_to_json(text, bytes, why)
+						   : plan_parse_json(text, bytes, why);
+	int err = root ? fan_topo_from_json_attach(t, root, attach, why) : FAN_E_CONFIG;
+	json_decref(root);
+	free(text);
+	return err;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan_load.h - topologies and plans from files, for `fanin plan` and `fanin controller`. */
+#ifndef FAN_CMD_PLAN_PLAN_LOAD_H
+#define FAN_CMD_PLAN_PLAN_LOAD_H
+
+#include <jansson.h>
+
+#include "cmd/args.h"
+#include "plan/topo.h"
+#include "plan/topo_make.h"
+
+/* Take the one argument that is no option out of argv; NULL: there is none. */
+const char *plan_take_topology(const struct args_command *c, int *argc, char **argv);
+
+/* All of a file, to be freed; NULL, with `why`. */
+char *plan_read_file(const char *path, size_t *bytes, struct fan_why *why);
+
+/* A new reference; NULL, with `why`. */
+json_t *plan_parse_json(const char *text, size_t bytes, struct fan_why *why);
+
+/* The topology that `from` names: JSON, GraphML or one made from numbers.  As
+ * fan_topo_from_json_attach, or FAN_E_SYSTEM. */
+int plan_load(struct fan_topo *t, const char *from, const struct fan_attach *attach,
+	      struct fan_why *why);
+
+#endif

@@ -1,0 +1,525 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* control.c - the switch's control messages, group tests and health checks. */
+#include "control.h"
+
+#include "aggregator_priv.h"
+#include "core/wire/query.h"
+#include "partials.h"
+#include "tree_uplink.h"
+#include <assert.h>
+
+#define HEALTH_SPAN 1024 /* results between two looks at who misses them */
+
+/* Something about a job's timers has changed: let tick have a look. */
+static void touch(struct fan_aggregator *ag)
+{
+	ag->deadline_ns = 0;
+}
+
+/* Whom a STATE answers, and what it was asked about. */
+struct asked {
+	uint64_t nonce; /* 0: nobody, it goes to all */
+	uint64_t frag;
+	bool waiting; /* for that fragment */
+};
+
+/* Write the STATE `s` about the job that is called `id` where it goes.  Its header. */
+static struct fan_frag put_state(struct fan_out_item *it, struct fan_out *out, uint32_t id,
+				 uint32_t epoch, uint64_t nonce, const struct fan_state *s)
+{
+	uint8_t *body = fan_out_scratch(out, FAN_CTL_BYTES_MAX);
+	struct fan_frag h = {
+		.nonce = nonce,
+		.job = id,
+		.epoch = epoch,
+		.sender = FAN_RANK_NONE,
+		.type = FAN_TYPE_STATE,
+	};
+	fan_ctl_finish(it, &h, body, fan_state_put(body, s));
+	return h;
+}
+
+/* How the job stands. */
+static struct fan_frag put_standing(struct fan_out_item *it, struct fan_out *out,
+				    const struct fan_job *j, uint32_t id, const struct asked *q)
+{
+	struct fan_state s = {
+		.frag = q->frag,
+		.state = (uint8_t)j->state,
+		.err = j->fault.err,
+		.multicast = j->group.multicast,
+		.ranks = j->ranks,
+		.rank_a = j->fault.err == FAN_E_MISMATCH ? j->fault.rank_a : FAN_RANK_NONE,
+		.rank_b = j->fault.err == FAN_E_MISMATCH ? j->fault.rank_b : FAN_RANK_NONE,
+		.desc_a = j->fault.desc_a,
+		.desc_b = j->fault.desc_b,
+		.workers = j->workers == j->ranks ? 0 : j->workers,
+	};
+	fan_job_missing(j, q->frag, q->waiting, s.missing);
+	return put_state(it, out, id, j->epoch, q->nonce, &s);
+}
+
+/* Tell one worker that there is no such job (FAN_JOB_NONE), or that it has left (FAN_JOB_LEFT). */
+static void put_bare_state(const fan_peer *to, const struct fan_frag *f, enum fan_job_state state,
+			   struct fan_out *out)
+{
+	const struct fan_state s = {
+		.frag = f->frag,
+		.state = (uint8_t)state,
+		.rank_a = FAN_RANK_NONE,
+		.rank_b = FAN_RANK_NONE,
+	};
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	it->peer = *to;
+	put_state(it, out, f->job, f->epoch, f->nonce, &s);
+}
+
+/* Tell all members how the job stands. */
+static void push_state(struct fan_job *j, struct fan_out *out)
+{
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_GROUP);
+	it->group = &j->group;
+	const struct asked all = {.nonce = 0};
+	const struct fan_frag h = put_standing(it, out, j, j->id, &all);
+	fan_aggregator_also(j, &h, out);
+}
+
+void fan_control_fail(struct fan_aggregator *ag, struct fan_job *j,
+		      const struct fan_job_fault *fault, struct fan_out *out)
+{
+	fan_job_fail(j, fault);
+	fan_tree_uplink_end(ag, j, fault->err);
+	touch(ag);
+	fan_aggregator_note(ag, FAN_EV_JOB_FAILED, j, FAN_RANK_NONE);
+	push_state(j, out);
+}
+
+void fan_control_remove(struct fan_aggregator *ag, struct fan_job *j)
+{
+	if (fan_tree_uplink_end(ag, j, j->fault.err)) {
+		if (j->state == FAN_JOB_READY) /* else others may still come */
+			fan_job_free_slots(j);
+		return;
+	}
+	fan_aggregator_note(ag, FAN_EV_JOB_REMOVED, j, FAN_RANK_NONE);
+	fan_job_free(j);
+}
+
+void fan_control_all_ready(struct fan_aggregator *ag, struct fan_job *j, bool multicast,
+			   struct fan_out *out)
+{
+	j->test_ns = UINT64_MAX;
+	j->group.multicast = multicast;
+	if (ag->cfg.siblings)
+		fan_tree_uplink_begin(ag, j);
+	else
+		fan_control_become_ready(ag, j, out);
+}
+
+/* All are here: from now on fragments are summed. */
+void fan_control_become_ready(struct fan_aggregator *ag, struct fan_job *j, struct fan_out *out)
+{
+	assert(j->state == FAN_JOB_FORMING && fan_job_all_have(j, FAN_MEMBER_SURE));
+	j->workers = j->up ? fan_worker_workers(j->up) : fan_job_workers(j);
+	j->pool.workers = j->workers;
+	j->pool.relayed = j->up != NULL;
+	j->state = FAN_JOB_READY;
+	push_state(j, out);
+	fan_aggregator_note(ag, FAN_EV_JOB_READY, j, FAN_RANK_NONE);
+}
+
+/* The group of job number i is the configured address + i. */
+static void group_address(const struct fan_aggregator *ag, const struct fan_job *j, uint8_t *addr)
+{
+	unsigned last = ag->cfg.group_family == 4 ? 3 : 15;
+	memcpy(addr, ag->cfg.group_base, 16);
+	unsigned sum = addr[last] + (j->id & 0xff);
+	addr[last] = (uint8_t)sum;
+	addr[last - 1] = (uint8_t)(addr[last - 1] + (sum >> 8));
+}
+
+static void set_group(const struct fan_aggregator *ag, struct fan_job *j, const fan_peer *via)
+{
+	uint8_t addr[16], mapped[16] = {[10] = 0xff, [11] = 0xff};
+	group_address(ag, j, addr);
+	if (ag->cfg.group_family == 4)
+		memcpy(mapped + 12, addr, 4);
+	memcpy(j->group.addr.addr, ag->cfg.group_family == 4 ? mapped : addr, 16);
+	j->group.addr.port = ag->cfg.group_port;
+	j->group.via = *via;
+}
+
+/* Does the rank number what it sends, and does it come straight?  Not on a plan's routes: where
+ * links are as full as planned, what is asked for by number comes on top (adr 17). */
+static uint8_t number_flags(const struct fan_job *j, uint16_t rank)
+{
+	const struct fan_member *m = &j->members[rank];
+	if (!m->numbers || (!m->follows && m->route))
+		return 0;
+	return m->follows ? FAN_WELCOME_NUMBERS : FAN_WELCOME_NUMBERS | FAN_WELCOME_BEHIND;
+}
+
+/* The answer to `join` has its path, too. */
+static void welcome(const struct fan_aggregator *ag, const struct fan_job *j, const fan_peer *to,
+		    const struct fan_frag *join, struct fan_out *out)
+{
+	struct fan_welcome m = {
+		.window = j->window,
+		.shards = ag->cfg.shards,
+		.beat_ms = j->alive_ms / FAN_BEATS_PER_ALIVE,
+		.alive_ms = j->alive_ms,
+		.group_family = ag->cfg.group_family,
+		.group_port = ag->cfg.group_port,
+		.burst = j->burst,
+		.flags = number_flags(j, join->sender),
+	};
+	if (m.group_family)
+		group_address(ag, j, m.group);
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	it->peer = *to;
+	uint8_t *body = fan_out_scratch(out, FAN_CTL_BYTES_MAX);
+	struct fan_frag h = {
+		.nonce = join->nonce,
+		.job = fan_job_id_on(j->id, fan_route_number(join->job)),
+		.epoch = j->epoch,
+		.sender = FAN_RANK_NONE,
+		.type = FAN_TYPE_WELCOME,
+		.path = join->path,
+	};
+	fan_ctl_finish(it, &h, body, fan_welcome_put(body, &m));
+}
+
+static enum fan_verdict refuse(struct fan_aggregator *ag, const fan_peer *to,
+			       const struct fan_frag *f, const struct fan_join *m,
+			       const struct fan_refuse *no, struct fan_out *out)
+{
+	struct fan_event *ev = fan_aggregator_note(ag, FAN_EV_RANK_REFUSED, NULL, f->sender);
+	ev->err = no->err;
+	ev->ranks = m->ranks;
+	ev->peer = *to;
+	memcpy(ev->name, m->name, sizeof ev->name);
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	it->peer = *to;
+	uint8_t *body = fan_out_scratch(out, FAN_CTL_BYTES_MAX);
+	struct fan_frag h = {
+		.nonce = f->nonce,
+		.job = f->job, /* its route, by which the answer goes back */
+		.sender = FAN_RANK_NONE,
+		.type = FAN_TYPE_REFUSE,
+	};
+	fan_ctl_finish(it, &h, body, fan_refuse_put(body, no));
+	return FAN_CTL;
+}
+
+/* A member that comes by another way learns why its job has ended. */
+static void tell_failed(const struct fan_job *j, const fan_peer *to, const struct fan_frag *join,
+			struct fan_out *out)
+{
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	it->peer = *to;
+	const struct asked q = {.nonce = join->nonce};
+	put_standing(it, out, j, fan_job_id_on(j->id, fan_route_number(join->job)), &q);
+}
+
+static enum fan_verdict recv_join(struct fan_aggregator *ag, uint64_t now_ns, const fan_peer *from,
+				  const struct fan_frag *f, struct fan_out *out)
+{
+	struct fan_join m;
+	if (fan_join_get(&m, f) != FAN_OK || f->nonce == 0)
+		return fan_aggregator_drop(ag, FAN_DROP_FORMAT);
+	struct fan_job *j = NULL;
+	struct fan_refuse no;
+	bool created, again;
+	if (fan_jobs_join(&ag->jobs, now_ns, from, f, &m, &j, &created, &again, &no) != FAN_OK)
+		return refuse(ag, from, f, &m, &no, out);
+	fan_job_check(j);
+	if (j->state == FAN_JOB_FAILED)
+		tell_failed(j, from, f, out);
+	else
+		welcome(ag, j, from, f, out);
+	if (created)
+		fan_aggregator_note(ag, FAN_EV_JOB_CREATED, j, FAN_RANK_NONE);
+	struct fan_member *member = &j->members[f->sender];
+	if (member->moved)
+		fan_aggregator_note(ag, FAN_EV_RANK_MOVED, j, f->sender)->peer = *from;
+	member->moved = false;
+	if (again)
+		return FAN_CTL;
+	fan_aggregator_note(ag, FAN_EV_RANK_JOINED, j, f->sender)->peer = *from;
+	touch(ag);
+	return FAN_CTL;
+}
+
+/* All are here: test the group that they can listen to, or begin. */
+static void all_here(struct fan_aggregator *ag, uint64_t now_ns, struct fan_job *j,
+		     struct fan_out *out)
+{
+	if (ag->cfg.group_family == 0 || !(j->options & FAN_JOIN_GROUP)) {
+		fan_control_all_ready(ag, j, false, out);
+		return;
+	}
+	set_group(ag, j, &j->peers[0]);
+	j->tests_left = FAN_GROUP_TESTS;
+	j->test_ns = now_ns;
+	touch(ag);
+}
+
+/* The member that sent `f`, or a reason why there is none. */
+static int find_member(struct fan_aggregator *ag, const fan_peer *from, const struct fan_frag *f,
+		       struct fan_job **job)
+{
+	struct fan_job *j = fan_jobs_get(&ag->jobs, f->job);
+	*job = j;
+	if (!j)
+		return FAN_DROP_JOB;
+	if (f->epoch != j->epoch)
+		return FAN_DROP_EPOCH;
+	if (!fan_job_is_member(j, f->sender, from) || j->members[f->sender].nonce != f->nonce)
+		return FAN_DROP_SENDER;
+	return -1;
+}
+
+/* Does `f` come from this life of a member by another route than it goes by here?  It was
+ * overtaken by a JOIN, or its JOIN has not come. */
+static bool has_moved(const struct fan_job *j, const struct fan_frag *f)
+{
+	return j && f->epoch == j->epoch && f->sender < j->ranks &&
+	       j->members[f->sender].flags & FAN_MEMBER_IN &&
+	       j->members[f->sender].nonce == f->nonce &&
+	       j->members[f->sender].route != fan_route_number(f->job);
+}
+
+static enum fan_verdict recv_beat(struct fan_aggregator *ag, uint64_t now_ns, const fan_peer *from,
+				  const struct fan_frag *f, struct fan_out *out)
+{
+	struct fan_beat m;
+	struct fan_job *j;
+	if (fan_beat_get(&m, f) != FAN_OK)
+		return fan_aggregator_drop(ag, FAN_DROP_FORMAT);
+	int why = find_member(ag, from, f, &j);
+	if (why >= 0 && has_moved(j, f))
+		return fan_aggregator_drop(ag, FAN_DROP_ROUTE);
+	if (why >= 0) {
+		put_bare_state(from, f, FAN_JOB_NONE, out);
+		return fan_aggregator_drop(ag, (unsigned)why);
+	}
+	fan_job_check(j);
+	struct fan_member *member = &j->members[f->sender];
+	bool sure = member->flags & FAN_MEMBER_SURE;
+	member->heard_ns = now_ns;
+	member->flags |= FAN_MEMBER_SURE;
+	if (m.flags & FAN_BEAT_HEARD)
+		member->flags |= FAN_MEMBER_HEARD;
+	bool forming = j->state == FAN_JOB_FORMING;
+	if (forming && !sure && fan_job_all_have(j, FAN_MEMBER_SURE))
+		all_here(ag, now_ns, j, out);
+	else if (forming && j->test_ns != UINT64_MAX && fan_job_all_have(j, FAN_MEMBER_HEARD))
+		fan_control_all_ready(ag, j, true, out);
+	if (forming && j->state == FAN_JOB_READY)
+		return FAN_CTL; /* all have just been told, this one too */
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	it->peer = *from;
+	const struct asked q = {f->nonce, f->frag, m.flags & FAN_BEAT_WAITING};
+	put_standing(it, out, j, fan_job_id_for(j, f->sender), &q);
+	return FAN_CTL;
+}
+
+/* A job that was about to be ready is not: somebody has gone. */
+static void stop_forming(struct fan_aggregator *ag, struct fan_job *j)
+{
+	j->test_ns = UINT64_MAX;
+	if (j->state != FAN_JOB_FORMING)
+		return;
+	j->group.multicast = false;
+	fan_tree_uplink_end(ag, j, FAN_OK);
+}
+
+/* A member goes.  Early, or with an error, it takes the job with it. */
+static void let_go(struct fan_aggregator *ag, struct fan_job *j, uint16_t rank,
+		   const struct fan_leave *m, struct fan_out *out)
+{
+	struct fan_event *ev = fan_aggregator_note(ag, FAN_EV_RANK_LEFT, j, rank);
+	ev->err = m->err;
+	bool ready = j->state == FAN_JOB_READY;
+	bool early = ready && m->err == FAN_OK && fan_job_waits_for(j, rank);
+	fan_job_drop_member(j, rank, ready);
+	if (j->in == 0) {
+		fan_control_remove(ag, j);
+		return;
+	}
+	stop_forming(ag, j);
+	if (!ready || (m->err == FAN_OK && !early))
+		return;
+	struct fan_job_fault fault = {
+		.err = (int8_t)(early ? FAN_E_RANK_LEFT : m->err),
+		.rank_a = FAN_RANK_NONE, /* what a MISMATCH elsewhere was about is not told here */
+		.rank_b = FAN_RANK_NONE,
+	};
+	uint64_t real[FAN_RANK_WORDS];
+	fan_ranks_all(real, j->ranks);
+	if (early || !fan_ranks_both(fault.blamed, m->blamed, real))
+		fan_ranks_set(fault.blamed, rank);
+	fan_control_fail(ag, j, &fault, out);
+}
+
+static enum fan_verdict recv_leave(struct fan_aggregator *ag, const fan_peer *from,
+				   const struct fan_frag *f, struct fan_out *out)
+{
+	struct fan_leave m;
+	struct fan_job *j;
+	if (fan_leave_get(&m, f) != FAN_OK)
+		return fan_aggregator_drop(ag, FAN_DROP_FORMAT);
+	int why = find_member(ag, from, f, &j);
+	put_bare_state(from, f, FAN_JOB_LEFT, out);
+	if (why >= 0 && !has_moved(j, f)) /* it has left before, and our answer was lost */
+		return fan_aggregator_drop(ag, (unsigned)why);
+	fan_job_check(j);
+	touch(ag);
+	let_go(ag, j, f->sender, &m, out);
+	return FAN_CTL;
+}
+
+static void tell_job(const void *self, struct fan_report *m)
+{
+	fan_aggregator_report(self, m);
+}
+
+static void tell_ranks(const void *self, struct fan_lags *m)
+{
+	fan_aggregator_lags(self, m);
+}
+
+/* No slots are shared here, and no helper gets anything from here. */
+static enum fan_verdict recv_query(struct fan_aggregator *ag, const fan_peer *from,
+				   const struct fan_frag *f, struct fan_out *out)
+{
+	static const struct fan_query_source tells = {.job = tell_job, .ranks = tell_ranks};
+	return fan_query_recv(&tells, ag, ag->echoed, from, f, out)
+		       ? FAN_CTL
+		       : fan_aggregator_drop(ag, FAN_DROP_FORMAT);
+}
+
+void fan_control_prepare_echo(struct fan_aggregator *ag)
+{
+	const struct fan_echoed m = {
+		.payload_bytes = ag->cfg.payload_bytes,
+		.shards = ag->cfg.shards,
+		.window = ag->cfg.window_max,
+		.group_family = ag->cfg.group_family,
+	};
+	fan_query_prepare(ag->echoed, &m);
+}
+
+enum fan_verdict fan_control_recv(struct fan_aggregator *ag, uint64_t now_ns, const fan_peer *from,
+				  const struct fan_frag *f, struct fan_out *out)
+{
+	switch (f->type) {
+	case FAN_TYPE_JOIN: return recv_join(ag, now_ns, from, f, out);
+	case FAN_TYPE_BEAT: return recv_beat(ag, now_ns, from, f, out);
+	case FAN_TYPE_LEAVE: return recv_leave(ag, from, f, out);
+	case FAN_TYPE_QUERY: return recv_query(ag, from, f, out);
+	case FAN_TYPE_RELAY: return fan_partials_envelope(ag, now_ns, from, f, out);
+	default: return fan_aggregator_drop(ag, FAN_DROP_TYPE);
+	}
+}
+
+void fan_control_group_health(struct fan_aggregator *ag, struct fan_job *j, uint16_t rank)
+{
+	if (!j->group.multicast)
+		return;
+	if (rank != FAN_RANK_NONE) {
+		struct fan_member *m = &j->members[rank];
+		if (m->replays < HEALTH_SPAN)
+			m->replays++;
+		if (m->replays > HEALTH_SPAN / 2) {
+			j->group.multicast = false;
+			fan_aggregator_note(ag, FAN_EV_GROUP_OFF, j, rank);
+		}
+		return;
+	}
+	if (++j->span < HEALTH_SPAN)
+		return;
+	j->span = 0;
+	for (unsigned r = 0; r < j->ranks; r++)
+		j->members[r].replays = 0;
+}
+
+/* Look for members that have fallen silent. */
+static void check_silence(struct fan_aggregator *ag, struct fan_job *j, uint64_t now_ns,
+			  struct fan_out *out)
+{
+	uint64_t alive_ns = j->alive_ms * FAN_MS;
+	struct fan_job_fault fault = {.err = FAN_E_RANK_LOST};
+	unsigned lost = 0;
+	/* who is to blame for a failure still gets time to hear of it */
+	uint64_t patience_ns = j->state == FAN_JOB_FAILED ? 2 * alive_ns : alive_ns;
+	for (uint16_t r = 0; r < j->ranks; r++) {
+		const struct fan_member *m = &j->members[r];
+		if (!(m->flags & FAN_MEMBER_IN) || now_ns - m->heard_ns <= patience_ns)
+			continue;
+		fan_ranks_set(fault.blamed, r);
+		lost++;
+		if (j->state != FAN_JOB_READY)
+			fan_job_drop_member(j, r, false);
+	}
+	j->check_ns = now_ns + alive_ns / 4;
+	if (lost && j->state == FAN_JOB_READY)
+		fan_control_fail(ag, j, &fault, out);
+	else if (lost)
+		stop_forming(ag, j);
+	if (j->in == 0)
+		fan_control_remove(ag, j);
+}
+
+/* Test the multicast group, or give it up. */
+static void test_group(struct fan_aggregator *ag, struct fan_job *j, uint64_t now_ns,
+		       struct fan_out *out)
+{
+	if (j->tests_left == 0) {
+		fan_control_all_ready(ag, j, false, out);
+		return;
+	}
+	j->tests_left--;
+	j->test_ns = now_ns + FAN_GROUP_TEST_NS;
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_MCAST);
+	it->group = &j->group;
+	const struct asked all = {.nonce = 0};
+	put_standing(it, out, j, j->id, &all);
+}
+
+void fan_aggregator_tick(struct fan_aggregator *ag, uint64_t now_ns, struct fan_out *out)
+{
+	if (now_ns < ag->deadline_ns)
+		return;
+	unsigned room = ag->cfg.siblings ? 2 + FAN_TREE_UPLINK_ITEMS : 4;
+	uint64_t next = UINT64_MAX;
+	assert(out->count || fan_out_has(out, FAN_AGGREGATOR_OUT_MAX)); /* or it would never end */
+	ag->now_ns = now_ns;
+	ag->deadline_ns = UINT64_MAX;
+	for (unsigned i = 0; i < ag->jobs.max; i++) {
+		struct fan_job *j = &ag->jobs.job[i];
+		if (j->state == FAN_JOB_NONE)
+			continue;
+		fan_job_check(j);
+		if (!fan_out_has(out, room)) {
+			ag->deadline_ns = now_ns;
+			return;
+		}
+		if (now_ns >= j->test_ns)
+			test_group(ag, j, now_ns, out);
+		if (now_ns >= j->check_ns)
+			check_silence(ag, j, now_ns, out);
+		if (now_ns >= fan_tree_uplink_deadline(j))
+			fan_tree_uplink_step(ag, j, out);
+		if (now_ns >= j->remind_ns) /* as much as there is room for: it comes last */
+			fan_partials_remind(ag, j, now_ns, out);
+		if (j->state == FAN_JOB_NONE)
+			continue;
+		next = j->remind_ns < next ? j->remind_ns : next;
+		next = j->test_ns < next ? j->test_ns : next;
+		next = j->check_ns < next ? j->check_ns : next;
+		uint64_t up_ns = fan_tree_uplink_deadline(j);
+		next = up_ns < next ? up_ns : next;
+	}
+	ag->deadline_ns = next;
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* member.h - jobs and their members: who may take part, and how a job stands.
+ *
+ * A job forms while its ranks join, is ready once all are there and have answered their
+ * WELCOME, and ends when all have left.  Until it has answered, a rank may be a JOIN that
+ * was late on its way, and gives way to another JOIN.  It fails, for all members at once, when a
+ * rank is lost, leaves too early, gives up, or disagrees with the others.  A failed job keeps its
+ * members until each has left or fallen silent, so that everybody learns why; its slots are free at
+ * once, and its name too: a rerun makes a new job. */
+#ifndef FAN_AGGREGATOR_MEMBER_H
+#define FAN_AGGREGATOR_MEMBER_H
+
+#include "aggregator.h"
+#include "core/recovery/seq_gap.h"
+#include "core/sum/slot.h"
+#include "core/wire/envelope.h"
+#include "core/wire/progress.h"
+#include "core/wire/route_table.h"
+
+enum fan_member_flag {
+	FAN_MEMBER_IN = 1 << 0,	   /* joined, and has not left */
+	FAN_MEMBER_HEARD = 1 << 1, /* hears the multicast group */
+	FAN_MEMBER_LEFT = 1 << 2,  /* left in good order */
+	FAN_MEMBER_SURE = 1 << 3,  /* has sent a BEAT: no JOIN from the past */
+};
+
+struct fan_member {
+	uint64_t heard_ns;	/* last packet from it */
+	uint64_t nonce;		/* of its JOIN: this life of the rank */
+	uint32_t workers;	/* behind it: 1, or those below a switch */
+	uint16_t replays;	/* results it missed, in this span of results: group_health */
+	uint8_t flags;		/* enum fan_member_flag */
+	uint8_t path;		/* number of the path by which it came last */
+	uint16_t route;		/* by which it came then; 0: none */
+	bool moved;		/* it has just come by another way */
+	bool numbers;		/* its JOIN has the option NUMBERS... */
+	bool follows;		/* ...and it comes straight: they are followed here */
+	struct fan_seq_gap gap; /* of them */
+};
+
+/* Why a job failed. */
+struct fan_job_fault {
+	int8_t err;		 /* enum fan_err; FAN_OK: it has not */
+	uint16_t rank_a, rank_b; /* MISMATCH: two that disagree... */
+	fan_desc desc_a, desc_b; /* ...and what they sent */
+	uint64_t blamed[FAN_RANK_WORDS];
+};
+
+struct fan_job {
+	enum fan_job_state state;
+	uint32_t id; /* index in the table (id & 0xff), which use of it, and its newest route */
+	uint32_t epoch;
+	uint16_t ranks;
+	uint16_t in;   /* members that are IN */
+	uint16_t left; /* members that LEFT */
+	uint16_t payload_bytes;
+	uint16_t window;    /* slots */
+	uint16_t burst;	    /* option AHEAD: fragments that a rank has under way; else 0 */
+	uint8_t options;    /* enum fan_join_option, the same for all ranks but GROUP */
+	uint8_t tests_left; /* GROUP_TESTs before it goes on without */
+	uint32_t alive_ms;
+	uint32_t workers;	    /* READY: of the whole tree */
+	uint16_t asked;		    /* window that its first rank asked for, within the quota */
+	bool below_ready;	    /* FORMING: all is well but the parent's word */
+	struct fan_worker *up;	    /* the parent's member; NULL: none at the moment */
+	uint64_t up_ns;		    /* below_ready and no `up`: when to join the parent */
+	uint64_t test_ns;	    /* when the next test of the group is due; UINT64_MAX: none */
+	uint64_t check_ns;	    /* when silence is looked for next */
+	uint64_t results;	    /* fragments finished */
+	uint64_t replays;	    /* results sent again */
+	uint16_t span;		    /* results since group health was looked at */
+	uint32_t member_base;	    /* first of its members in the table */
+	struct fan_member *members; /* by rank */
+	fan_peer *peers;	    /* by rank; none: not IN */
+	fan_peer *hops;		    /* by rank: where to send once for all members behind it;
+				     * none: not IN, or another rank has the same */
+	fan_peer *older_hops;	    /* the same of those that still go by the route before */
+	uint16_t older_route;
+	bool behind;	    /* some member is behind a switch */
+	uint64_t remind_ns; /* when open rounds are looked at next; UINT64_MAX: never */
+	uint32_t remind_at; /* the round to begin with then */
+	uint32_t age_us;    /* smoothed, of rounds when they are done */
+	struct fan_pool pool;
+	struct fan_group group; /* members on the newest route, or all */
+	struct fan_group older; /* members on the one before; no ranks: nobody.  Who is on others
+				 * has to ask for results */
+	struct fan_progress
+		progress;	    /* option AHEAD: of its ranks, as far as parts have come here */
+	struct fan_job_fault fault; /* FAILED: why */
+	char name[FAN_NAME_MAX + 1];
+};
+
+/* The jobs of one switch shard, their members and who holds which slots. */
+struct fan_jobs {
+	struct fan_job *job; /* max entries; state NONE: free */
+	uint16_t max;
+	uint16_t uses; /* jobs made so far: the upper part of ids */
+	struct fan_member *members;
+	fan_peer *peers;
+	fan_peer *hops, *older_hops;
+	uint32_t members_max;
+	struct fan_slots slots;
+	uint16_t window_max;
+	struct fan_shares shares;
+	uint16_t ahead_max;
+	uint32_t rx_bytes;
+	uint64_t epoch; /* of this life of the switch; each job gets the next */
+};
+
+size_t fan_jobs_bytes(const struct fan_aggregator_config *cfg);
+void fan_jobs_init(struct fan_jobs *t, void *mem, const struct fan_aggregator_config *cfg);
+
+/* Do both mean the same job, by whichever route? */
+static inline bool fan_job_id_is(uint32_t a, uint32_t b)
+{
+	return !((a ^ b) & ((UINT32_C(1) << FAN_ROUTE_BITS) - 1));
+}
+
+/* `id` as it is called on a route. */
+static inline uint32_t fan_job_id_on(uint32_t id, uint16_t route)
+{
+	return (uint32_t)route << FAN_ROUTE_BITS | (id & ((UINT32_C(1) << FAN_ROUTE_BITS) - 1));
+}
+
+/* The job with this id, by whichever route, or NULL. */
+static inline struct fan_job *fan_jobs_get(struct fan_jobs *t, uint32_t id)
+{
+	struct fan_job *j = (id & 0xff) < t->max ? &t->job[id & 0xff] : NULL;
+	return j && j->state != FAN_JOB_NONE && fan_job_id_is(j->id, id) ? j : NULL;
+}
+
+/* Let `from` join as `m` says, in a new job or in the one of that name.
+ * FAN_OK: `*job` has the member, `*created` says whether it is new, `*again` whether the
+ * member had been in before (its WELCOME was lost); else `*no` says why not. */
+enum fan_err fan_jobs_join(struct fan_jobs *t, uint64_t now_ns, const fan_peer *from,
+			   const struct fan_frag *head, const struct fan_join *m,
+			   struct fan_job **job, bool *created, bool *again, struct fan_refuse *no);
+
+/* What holds of a job between calls, and of all jobs, their members and rounds: runs of members
+ * and slots that do not overlap, and what is counted. */
+void fan_job_check(const struct fan_job *j);
+void fan_jobs_audit(const struct fan_jobs *t);
+
+/* Workers behind all members. */
+uint32_t fan_job_workers(const struct fan_job *j);
+
+/* Have all ranks this enum fan_member_flag? */
+bool fan_job_all_have(const struct fan_job *j, uint8_t flag);
+
+/* Is `from` the member `rank` of `j`, or the switch that it is behind? */
+static inline bool fan_job_is_member(const struct fan_job *j, uint16_t rank, const fan_peer *from)
+{
+	if (rank >= j->ranks || !(j->members[rank].flags & FAN_MEMBER_IN))
+		return false;
+	if (fan_peer_equal(&j->peers[rank], from))
+		return true;
+	return fan_peer_token(&j->peers[rank]) && fan_peer_same_hop(&j->peers[rank], from);
+}
+
+/* What the job is called on the route of `rank`. */
+static inline uint32_t fan_job_id_for(const struct fan_job *j, uint16_t rank)
+{
+	return fan_job_id_on(j->id, j->members[rank].route);
+}
+
+/* Where `rank` is reached. */
+static inline fan_peer fan_job_hop(const struct fan_job *j, uint16_t rank)
+{
+	return fan_peer_hop(&j->peers[rank]);
+}
+
+/* Take the member away: it has left in good order (`left`) or is gone. */
+void fan_job_drop_member(struct fan_job *j, uint16_t rank, bool left);
+
+/* The job is over. */
+void fan_job_fail(struct fan_job *j, const struct fan_job_fault *fault);
+
+/* The job needs no slots any more. */
+void fan_job_free_slots(struct fan_job *j);
+
+/* Give back all that the job holds. */
+void fan_job_free(struct fan_job *j);
+
+/* Which ranks fragment `frag` waits for, or, while forming, the job itself. */
+void fan_job_missing(const struct fan_job *j, uint64_t frag, bool waiting, uint64_t *set);
+
+/* How many fragments are open, or wait for the parent, and the oldest of them, which is UINT64_MAX
+ * if none. */
+uint32_t fan_job_open(const struct fan_job *j, uint64_t *oldest);
+
+/* Is some fragment open to which `rank` has not contributed? */
+bool fan_job_waits_for(const struct fan_job *j, uint16_t rank);
+
+#endif

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tree_uplink.c - a job's membership at the parent of its switch.
+ *
+ * It begins when all members are here, which is when it is known how many workers they
+ * stand for, and the job is ready when the parent says so.  Whatever ends the job here
+ * ends it there, and the other way round; which ranks are to blame is known only on the
+ * level where it happened. */
+#include "tree_uplink.h"
+
+#include "aggregator_priv.h"
+#include "control.h"
+#include <assert.h>
+
+#define PATIENCE_MS UINT32_MAX /* the workers' timers decide, not the uplink's */
+#define RESERVED    2u	       /* items kept for what a step has to tell the members */
+
+/* Some call is due: let tick have a look. */
+static void touch(struct fan_aggregator *ag, uint64_t at_ns)
+{
+	if (at_ns < ag->deadline_ns)
+		ag->deadline_ns = at_ns;
+}
+
+static void join_parent(struct fan_aggregator *ag, struct fan_job *j)
+{
+	struct fan_worker_config cfg = {
+		.rank = ag->cfg.index,
+		.ranks = ag->cfg.siblings,
+		.payload_bytes = j->payload_bytes,
+		.window_max = j->asked,
+		.options = j->options & (FAN_JOIN_SUMMED | FAN_JOIN_WIDE | FAN_JOIN_AHEAD),
+		.alive_ms = j->alive_ms,
+		.join_ms = PATIENCE_MS,
+		.stall_ms = PATIENCE_MS,
+		.nonce = ag->cfg.nonce + ++ag->lives,
+		.workers = fan_job_workers(j),
+		.relayed = &j->pool,
+	};
+	if (cfg.nonce == 0)
+		cfg.nonce = ag->cfg.nonce + ++ag->lives;
+	memcpy(cfg.name, j->name, sizeof cfg.name);
+	uint8_t *mem = ag->uplinks + (size_t)(j - ag->jobs.job) * ag->uplink_bytes;
+	j->up = fan_worker_init(mem, &cfg, ag->now_ns);
+	touch(ag, ag->now_ns);
+}
+
+void fan_tree_uplink_begin(struct fan_aggregator *ag, struct fan_job *j)
+{
+	assert(j->state == FAN_JOB_FORMING);
+	j->below_ready = true;
+	j->up_ns = ag->now_ns;
+	if (!j->up) /* else when it has left */
+		join_parent(ag, j);
+}
+
+bool fan_tree_uplink_end(struct fan_aggregator *ag, struct fan_job *j, int err)
+{
+	j->below_ready = false;
+	if (!j->up)
+		return false;
+	fan_worker_leave(j->up, ag->now_ns, err, NULL);
+	touch(ag, ag->now_ns);
+	return true;
+}
+
+/* The parent, or the way to it, has failed the job. */
+static void fail(struct fan_aggregator *ag, struct fan_job *j, struct fan_out *out)
+{
+	const struct fan_job_fault fault = {
+		.err = (int8_t)fan_worker_fault(j->up)->err,
+		.rank_a = FAN_RANK_NONE, /* ranks there are not ranks here */
+		.rank_b = FAN_RANK_NONE,
+	};
+	if (fault.err == FAN_E_RANK_TAKEN) { /* by an earlier life of this switch, or of the job */
+		j->up = NULL;
+		j->up_ns = ag->now_ns + FAN_JOIN_RETRY_NS;
+		return;
+	}
+	fan_control_fail(ag, j, &fault, out);
+}
+
+/* What the uplink's phase means for the job.  At most one item. */
+static void follow(struct fan_aggregator *ag, struct fan_job *j, struct fan_out *out)
+{
+	if (!j->up)
+		return;
+	enum fan_worker_phase phase = fan_worker_phase(j->up);
+	if (phase == FAN_W_READY && j->state == FAN_JOB_FORMING)
+		fan_control_become_ready(ag, j, out);
+	else if (phase == FAN_W_FAILED)
+		fail(ag, j, out);
+	if (!j->up || fan_worker_phase(j->up) != FAN_W_LEFT)
+		return;
+	j->up = NULL;
+	if (j->in == 0)
+		fan_control_remove(ag, j);
+}
+
+/* Let the uplink send, as far as there is room. */
+static void flush(struct fan_aggregator *ag, struct fan_job *j, struct fan_out *out)
+{
+	unsigned first = out->count;
+	if (!j->up || !fan_out_fits(out, RESERVED, 0))
+		return;
+	out->room -= RESERVED;
+	fan_worker_tick(j->up, ag->now_ns, out);
+	out->room += RESERVED;
+	for (unsigned i = first; i < out->count; i++)
+		out->item[i].dest = FAN_TO_PARENT;
+}
+
+void fan_tree_uplink_send(struct fan_aggregator *ag, struct fan_job *j,
+			  const struct fan_round *round, struct fan_out *out)
+{
+	assert(j->up && round->state == FAN_ROUND_AWAITING);
+	fan_worker_offer(j->up, ag->now_ns, round->frag);
+	fan_tree_uplink_step(ag, j, out);
+}
+
+void fan_tree_uplink_step(struct fan_aggregator *ag, struct fan_job *j, struct fan_out *out)
+{
+	follow(ag, j, out);
+	if (!j->up && j->below_ready && j->state == FAN_JOB_FORMING && ag->now_ns >= j->up_ns)
+		join_parent(ag, j);
+	flush(ag, j, out);
+	follow(ag, j, out);
+	touch(ag, fan_tree_uplink_deadline(j));
+}
+
+uint64_t fan_tree_uplink_deadline(const struct fan_job *j)
+{
+	if (j->state == FAN_JOB_NONE)
+		return UINT64_MAX;
+	if (j->up) /* one that has left is to be noticed */
+		return fan_worker_phase(j->up) == FAN_W_LEFT ? 0 : fan_worker_deadline(j->up);
+	return j->below_ready && j->state == FAN_JOB_FORMING ? j->up_ns : UINT64_MAX;
+}

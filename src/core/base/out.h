@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* out.h - what the core asks its caller to send.
+ *
+ * A sans-IO object writes datagrams to send into a fan_out; its caller sends them,
+ * in order, and then resets it.  An item is a header by value and a payload by
+ * reference: the payload lies in the object (a slot, the caller's tensor) or in the
+ * scratch area, and stays as it is until the next call that is given the same
+ * object.  So a caller may gather header and payload by iovec without a copy. */
+#ifndef FAN_BASE_OUT_H
+#define FAN_BASE_OUT_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "align.h"
+#include "limits.h"
+
+/* Where a datagram comes from or goes to.  The core compares and stores it and
+ * knows nothing else of it, but that a group's address is made of the configured one:
+ * `addr` holds the 16 bytes of an IPv6 or v4-mapped address in network order, `port` is
+ * in host order; the simulator keeps a node number there.  All bytes zero: nobody. */
+typedef struct fan_peer {
+	uint64_t addr[2];
+	uint32_t port;
+	uint32_t scope;
+} fan_peer;
+
+static inline bool fan_peer_equal(const fan_peer *a, const fan_peer *b)
+{
+	return a->addr[0] == b->addr[0] && a->addr[1] == b->addr[1] && a->port == b->port &&
+	       a->scope == b->scope;
+}
+
+static inline bool fan_peer_is_none(const fan_peer *p)
+{
+	return !(p->addr[0] | p->addr[1] | p->port | p->scope);
+}
+
+/* The members of a job as receivers of one datagram.  Owned by the switch. */
+struct fan_group {
+	const fan_peer *peers; /* ranks entries, by rank; none: not a member now */
+	uint16_t ranks;
+	bool multicast; /* every member hears `addr`: send once, there */
+	fan_peer addr;	/* multicast group and port; scope: interface, 0 = by route */
+	fan_peer via;	/* a member: the group is sent on the interface that leads there */
+};
+
+enum fan_dest {
+	FAN_TO_PEER,   /* to `peer` */
+	FAN_TO_GROUP,  /* to every member: by multicast if group->multicast, else to each */
+	FAN_TO_MCAST,  /* to group->addr by multicast, to test it */
+	FAN_TO_PARENT, /* to the switch above: only of a switch that was given one */
+};
+
+struct fan_out_item {
+	const struct fan_group *group;
+	const uint8_t *payload;
+	size_t payload_bytes;
+	fan_peer peer;
+	enum fan_dest dest;
+	uint8_t head[FAN_HEAD_BYTES];
+};
+
+struct fan_out {
+	struct fan_out_item *item;
+	unsigned count;
+	unsigned room; /* items that fit */
+	uint8_t *scratch;
+	size_t scratch_bytes;
+	size_t scratch_used;
+};
+
+/* Let `o` use `room` items at `item` and `bytes` bytes at `scratch`. */
+static inline void fan_out_init(struct fan_out *o, struct fan_out_item *item, unsigned room,
+				uint8_t *scratch, size_t bytes)
+{
+	memset(o, 0, sizeof *o);
+	o->item = item;
+	o->room = room;
+	o->scratch = scratch;
+	o->scratch_bytes = bytes;
+}
+
+/* Forget all items: they have been sent. */
+static inline void fan_out_reset(struct fan_out *o)
+{
+	o->count = 0;
+	o->scratch_used = 0;
+}
+
+/* Do `items` more items fit, and `bytes` of scratch in one piece? */
+static inline bool fan_out_fits(const struct fan_out *o, unsigned items, size_t bytes)
+{
+	return o->room - o->count >= items &&
+	       o->scratch_bytes - o->scratch_used >= fan_align_up(bytes);
+}
+
+/* Do `items` more items fit, with FAN_ITEM_SCRATCH bytes of scratch for each?  Every call that
+ * writes items has a budget of them, named in limits.h, and begins with asserting this. */
+static inline bool fan_out_has(const struct fan_out *o, unsigned items)
+{
+	return fan_out_fits(o, items, (size_t)items * FAN_ITEM_SCRATCH);
+}
+
+/* The next item, for which there is room, with nothing but its destination set.  Never NULL. */
+static inline struct fan_out_item *fan_out_add(struct fan_out *o, enum fan_dest dest)
+{
+	assert(o->count < o->room);
+	struct fan_out_item *it = &o->item[o->count++];
+	it->dest = dest;
+	it->group = NULL;
+	it->payload = NULL;
+	it->payload_bytes = 0;
+	return it;
+}
+
+/* Bytes of the datagram that `it` stands for: header and payload. */
+static inline size_t fan_out_item_bytes(const struct fan_out_item *it)
+{
+	return FAN_HEAD_BYTES + it->payload_bytes;
+}
+
+/* Write that datagram to `to`, which has room for it.  Its bytes. */
+static inline size_t fan_out_item_copy(const struct fan_out_item *it, uint8_t *to)
+{
+	memcpy(to, it->head, FAN_HEAD_BYTES);
+	if (it->payload_bytes)
+		memcpy(to + FAN_HEAD_BYTES, it->payload, it->payload_bytes);
+	return fan_out_item_bytes(it);
+}
+
+/* `bytes` of scratch, for which there is room, aligned.  Never NULL. */
+static inline uint8_t *fan_out_scratch(struct fan_out *o, size_t bytes)
+{
+	assert(fan_out_fits(o, 0, bytes));
+	uint8_t *p = o->scratch + o->scratch_used;
+	o->scratch_used += fan_align_up(bytes);
+	return p;
+}
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* share.h - how much of the slots a job may have, beside other jobs.
+ *
+ * A quota is for a job of weight 1; a job whose name is in the table may have as many
+ * times that.  The table is the caller's, and stays. */
+#ifndef FAN_BASE_SHARE_H
+#define FAN_BASE_SHARE_H
+
+#include <assert.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "limits.h"
+
+struct fan_share {
+	char name[FAN_NAME_MAX + 1]; /* of the job, filled up with zeros */
+	uint16_t weight;	     /* 1 .. FAN_WEIGHT_MAX */
+};
+
+struct fan_shares {
+	const struct fan_share *share; /* count entries */
+	uint16_t count;		       /* at most FAN_SHARES_MAX */
+};
+
+/* The weight of job `name`, which is filled up with zeros; 1 if the table has none. */
+static inline uint16_t fan_shares_weight(const struct fan_shares *s, const char *name)
+{
+	assert(s->count <= FAN_SHARES_MAX);
+	for (uint16_t i = 0; i < s->count; i++)
+		if (memcmp(s->share[i].name, name, FAN_NAME_MAX + 1) == 0)
+			return s->share[i].weight;
+	return 1;
+}
+
+/* The largest weight there is. */
+static inline uint16_t fan_shares_most(const struct fan_shares *s)
+{
+	uint16_t most = 1;
+	for (uint16_t i = 0; i < s->count; i++)
+		most = s->share[i].weight > most ? s->share[i].weight : most;
+	return most;
+}
+
+#endif

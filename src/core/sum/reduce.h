@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* reduce.h - the arithmetic of a slot: load the first contribution, add the others,
+ * finish the sum.
+ *
+ * A slot accumulates in fan_dtype_acc_bytes(dtype) bytes an element: half types are
+ * summed in float32, everything else in its own type.  Integer sums wrap.  Payloads
+ * need no alignment; accumulators are aligned to 8.  The loops are plain C that
+ * compilers vectorise, several times over for wider machines where possible. */
+#ifndef FAN_SUM_REDUCE_H
+#define FAN_SUM_REDUCE_H
+
+#include <stdint.h>
+
+#include "core/wire/wire.h"
+
+/* Compile a function for wider vectors as well; chosen when the program is loaded.
+ * Not under sanitizers, which cannot run before they are set up. */
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) &&      \
+	!defined(FAN_NO_CLONES)
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ||                         \
+	__has_feature(memory_sanitizer)
+#define FAN_CLONES
+#endif
+#endif
+#ifndef FAN_CLONES
+#define FAN_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#endif
+#else
+#define FAN_CLONES
+#endif
+
+/* Elements where they lie: any alignment, any declared type. */
+typedef float fan_f32 __attribute__((aligned(1), may_alias));
+typedef int32_t fan_i32 __attribute__((aligned(1), may_alias));
+typedef uint32_t fan_u32 __attribute__((aligned(1), may_alias));
+typedef int64_t fan_i64 __attribute__((aligned(1), may_alias));
+typedef uint64_t fan_u64 __attribute__((aligned(1), may_alias));
+typedef int16_t fan_i16 __attribute__((aligned(1), may_alias));
+typedef uint16_t fan_u16 __attribute__((aligned(1), may_alias));
+
+/* acc[i] = p[i] */
+void fan_reduce_load(unsigned dtype, void *acc, const void *p, unsigned count);
+
+/* acc[i] = acc[i] op p[i].  FAN_AVG adds as FAN_SUM does.  `op` and `dtype` are a pair
+ * that fan_wire_get lets pass; broadcasts and barriers add nothing. */
+void fan_reduce_add(unsigned dtype, unsigned op, void *acc, const void *p, unsigned count);
+
+/* Turn a full accumulator into the result as it goes on the wire, in place: divides
+ * averages by `ranks` (integers truncate towards zero; FIXED32 is left to the
+ * receivers, who divide exactly) and rounds half types to nearest even. */
+void fan_reduce_finish(unsigned dtype, unsigned op, void *acc, unsigned count, unsigned ranks);
+
+/* Conversions, round to nearest even; NaN stays NaN.  `dst` and `src` do not overlap. */
+void fan_half_from_f32(unsigned dtype, void *dst, const void *src, unsigned count);
+void fan_half_to_f32(unsigned dtype, void *dst, const void *src, unsigned count);
+
+/* FIXED32's codes that are not numbers.  Finite codes lie strictly between the
+ * infinities. */
+#define FAN_FIXED_NAN INT32_MIN
+#define FAN_FIXED_INF INT32_MAX /* minus infinity: -INT32_MAX */
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* round.h - how a fragment stands to the round that would hold it. */
+#ifndef FAN_SUM_ROUND_H
+#define FAN_SUM_ROUND_H
+
+#include "part.h"
+#include "slot.h"
+
+/* How fragment `frag` stands to the round that would hold it. */
+enum fan_turn {
+	FAN_TURN_NOW,	/* the round is its own */
+	FAN_TURN_OPEN,	/* the round's last fragment is over everywhere: it may begin */
+	FAN_TURN_STALE, /* the round has moved on */
+	FAN_TURN_AHEAD, /* the fragment before it in this slot is not finished */
+};
+
+static inline enum fan_turn fan_turn_of(const struct fan_pool *pool, uint64_t frag,
+					const struct fan_round *round)
+{
+	if (round->state != FAN_ROUND_FREE && round->frag == frag)
+		return FAN_TURN_NOW;
+	if (round->state != FAN_ROUND_FREE && round->frag > frag)
+		return FAN_TURN_STALE;
+	if (frag < pool->window)
+		return FAN_TURN_OPEN;
+	/* A contribution says: I have the result of frag - window.  So that round is
+	 * done, and all who contributed to it had the result of the one before. */
+	const struct fan_round *shadow = fan_pool_shadow(pool, frag);
+	bool finished = shadow->state == FAN_ROUND_DONE && shadow->frag == frag - pool->window;
+	return finished ? FAN_TURN_OPEN : FAN_TURN_AHEAD;
+}
+
+static inline void fan_round_open(struct fan_round *round, const struct fan_part *p)
+{
+	const struct fan_frag *f = p->f;
+	fan_ranks_none(round->seen);
+	round->frag = f->frag;
+	round->desc = fan_desc_of(f);
+	round->seen_count = 0;
+	round->first = p->first;
+	round->root = FAN_RANK_NONE;
+	round->exponent = f->exponent;
+	round->met = (uint8_t)(f->flags & FAN_F_MET);
+	round->place = f->place & 15u;
+	round->priority = f->priority;
+	round->state = FAN_ROUND_OPEN;
+}
+
+/* Operations with a root have exactly one. */
+static inline bool fan_wants_root(const struct fan_frag *f)
+{
+	return f->op == FAN_BCAST || f->flags & FAN_F_REDUCE;
+}
+
+#endif

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* policy.c - the policies by number, and what those have in common that do nothing about slow
+ * ranks: slots by hash, and what is loose goes up. */
+#include "policy.h"
+#include "switch_priv.h"
+
+const struct fan_slot_policy *fan_slot_policy(enum fan_policy number)
+{
+	return number == FAN_POLICY_ESA ? &fan_policy_esa : &fan_policy_atp;
+}
+
+struct fan_sslot *fan_plain_place(const struct fan_switch *sw, const struct fan_switch_job *j,
+				  const struct fan_frag *f)
+{
+	return fan_sslots_at(&sw->slots, f, j->window);
+}
+
+bool fan_plain_wants(const struct fan_switch_job *j, const struct fan_part *p)
+{
+	(void)j;
+	(void)p;
+	return true;
+}
+
+bool fan_plain_never(const struct fan_switch_job *j, const struct fan_sslot *slot)
+{
+	(void)j;
+	(void)slot;
+	return false;
+}
+
+void fan_plain_passes(struct fan_switch *sw, struct fan_switch_job *j, struct fan_sslot *slot,
+		      const struct fan_part *p, struct fan_out *out)
+{
+	(void)sw;
+	(void)j;
+	(void)slot;
+	(void)p;
+	(void)out;
+}
+
+struct fan_goal fan_plain_goal(const struct fan_switch *sw, const struct fan_switch_job *j,
+			       uint64_t frag)
+{
+	(void)sw;
+	(void)frag;
+	return fan_goal_up(&j->up);
+}
+
+void fan_plain_lend(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_goal *goal,
+		    uint64_t frag, const uint64_t *ranks)
+{
+	(void)sw;
+	(void)j;
+	(void)goal;
+	(void)frag;
+	(void)ranks;
+}
+
+void fan_plain_asked(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_part *p,
+		     struct fan_out *out)
+{
+	(void)sw;
+	(void)j;
+	(void)p;
+	(void)out;
+}
+
+/* It does not wait for long: parts and sums are on their way. */
+bool fan_plain_waits(const struct fan_switch *sw, const struct fan_switch_job *j,
+		     const struct fan_sslot *slot, const struct fan_part *p)
+{
+	(void)p;
+	return fan_switch_is_young(sw->now_ns - slot->since_ns, j->fill_ns);
+}
+
+struct fan_goal fan_plain_asks(const struct fan_switch *sw, const struct fan_switch_job *j,
+			       const struct fan_part *p)
+{
+	(void)sw;
+	(void)j;
+	return fan_goal_up(p->next);
+}
+
+void fan_plain_reminded(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_frag *f,
+			struct fan_out *out)
+{
+	(void)sw;
+	(void)j;
+	(void)f;
+	(void)out;
+}
+
+enum fan_verdict fan_plain_progress(struct fan_switch *sw, struct fan_switch_job *j,
+				    const fan_peer *from, const struct fan_frag *f,
+				    struct fan_out *out)
+{
+	(void)j;
+	(void)from;
+	(void)f;
+	(void)out;
+	return fan_switch_drop(sw, FAN_DROP_SENDER);
+}
+
+void fan_plain_heard(struct fan_switch *sw, struct fan_switch_job *j, struct fan_frag *f)
+{
+	(void)sw;
+	(void)j;
+	(void)f;
+}

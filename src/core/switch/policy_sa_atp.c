@@ -1,0 +1,589 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "policy_sa_atp.h"
+#include "path.h"
+#include "relay.h"
+#include "switch_priv.h"
+
+/* What is loose waits for so many of the shortest answers above: none, or too long. */
+#define AGGREGATOR_FREE 3
+#define AGGREGATOR_BUSY 6
+
+#define SHARE_ALL  256u	       /* of the parts in a block that go to helpers: all */
+#define SHARE_STEP 32u	       /* more of them in the next block */
+#define SCATTER	   2654435769u /* 2^32 by the golden ratio: evenly, and in step with nothing */
+
+/* Who there is has changed: divide the slots among the jobs whose ranks run ahead.  Each has a
+ * stretch of its own, since what lies in line would run into what others have in line. */
+static void divide(struct fan_switch *sw)
+{
+	uint32_t jobs = 0, slots = sw->slots.count, n = 0;
+	for (unsigned i = 0; i < fan_switch_places(sw); i++) {
+		const struct fan_switch_job *j = fan_switch_job_at(sw, i);
+		jobs += j->used && j->sa.inner;
+	}
+	uint32_t each = jobs && slots / jobs ? slots / jobs : 1;
+	for (unsigned i = 0; i < fan_switch_places(sw); i++) {
+		struct fan_switch_job *j = fan_switch_job_at(sw, i);
+		if (j->used && j->sa.inner)
+			j->sa.due = (struct fan_stretch){n++ * each % slots, each};
+	}
+}
+
+void fan_sa_atp_beat(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_child *c)
+{
+	if (c->rank >= j->ranks)
+		return;
+	if (c->beat & FAN_BEAT_LEADS)
+		fan_ranks_set(j->sa.offers, c->rank);
+	else
+		fan_ranks_clear(j->sa.offers, c->rank);
+	if (!(c->beat & FAN_BEAT_AHEAD) || j->sa.inner)
+		return;
+	j->sa.inner = j->policy;
+	j->policy = &fan_policy_sa_atp;
+	divide(sw);
+}
+
+void fan_sa_atp_left(struct fan_switch_job *j, const struct fan_child *c)
+{
+	if (c->rank < j->ranks)
+		fan_ranks_clear(j->sa.offers, c->rank);
+}
+
+void fan_sa_atp_end(struct fan_switch *sw, struct fan_switch_job *j)
+{
+	if (!j->sa.inner)
+		return;
+	j->sa.inner = NULL;
+	divide(sw);
+}
+
+static struct fan_sslot *place(const struct fan_switch *sw, const struct fan_switch_job *j,
+			       const struct fan_frag *f)
+{
+	const struct fan_sa_atp *sa = &j->sa;
+	assert(sa->inner);
+	return fan_sslots_in_line(&sw->slots, f->frag, j->window, sa->in[f->frag >= sa->since]);
+}
+
+/* Of those whose parts are summed here. */
+static uint64_t slowest_below(const struct fan_switch_job *j)
+{
+	uint64_t low = UINT64_MAX;
+	for (unsigned r = fan_ranks_first(j->below); r < j->ranks;
+	     r = fan_ranks_next(j->below, r + 1))
+		low = j->sa.progress.next[r] < low ? j->sa.progress.next[r] : low;
+	return low;
+}
+
+/* Fragments that nobody has begun go to the stretch that is due; but not before those of the
+ * last change are over, since no more than two stretches are known. */
+static void move(struct fan_switch_job *j)
+{
+	struct fan_sa_atp *sa = &j->sa;
+	if (slowest_below(j) < sa->since)
+		return;
+	sa->in[0] = sa->in[1];
+	sa->in[1] = sa->due;
+	sa->since = sa->in[0].count ? sa->progress.front : 0;
+}
+
+/* Fragments in a block. */
+static uint64_t block_frags(const struct fan_switch_job *j)
+{
+	return j->window * UINT64_C(2) / FAN_LEAD_BLOCKS + 1;
+}
+
+/* A helper, or up. */
+static struct fan_goal goal(const struct fan_switch *sw, const struct fan_switch_job *j,
+			    uint64_t frag)
+{
+	const struct fan_goal up = fan_goal_up(&j->up);
+	uint64_t number = frag / block_frags(j) + 1;
+	const struct fan_lead_block *b = &j->sa.block[number % FAN_LEAD_BLOCKS];
+	uint32_t draw = (uint32_t)frag * SCATTER;
+	if (b->number != number || !b->count || (draw >> 24) >= b->share)
+		return up;
+	unsigned turn = (unsigned)((uint64_t)(draw << 8) * b->count >> 32);
+	struct fan_goal helper = {.rank = (uint16_t)fan_ranks_nth(b->ranks, turn)};
+	helper.peer = fan_path_down(sw, j, helper.rank);
+	return fan_peer_is_none(&helper.peer) ? up : helper; /* it has gone */
+}
+
+static bool straggles(const struct fan_progress *progress, unsigned rank)
+{
+	return progress->next[rank] + FAN_LAG_FRAGS <= progress->front;
+}
+
+static struct fan_help_row *row_of(const struct fan_switch *sw, const struct fan_switch_job *j,
+				   uint16_t rank)
+{
+	if (rank >= j->ranks || !j->child[rank])
+		return NULL;
+	const struct fan_child *c = &sw->children[j->child[rank] - 1];
+	bool here = c->job == j->id && c->epoch == j->epoch; /* and not in a later life already */
+	return here ? &sw->helps[j->child[rank] - 1] : NULL;
+}
+
+const uint32_t *fan_sa_atp_row(const struct fan_switch *sw, const struct fan_switch_job *j,
+			       uint16_t rank)
+{
+	const struct fan_help_row *row = row_of(sw, j, rank);
+	return row ? row->parts : NULL;
+}
+
+/* Has the furthest rank long passed `frag`? */
+static bool is_late(const struct fan_switch_job *j, uint64_t frag)
+{
+	return frag + FAN_LAG_FRAGS < j->sa.progress.front;
+}
+
+/* Count who keeps parts of `ranks`, and whose they are. */
+static void lend(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_goal *to,
+		 uint64_t frag, const uint64_t *ranks)
+{
+	struct fan_sa_atp *sa = &j->sa;
+	if (to->rank != FAN_RANK_NONE) {
+		sw->stats.lent++;
+		sa->lent[to->rank]++;
+	}
+	if (!is_late(j, frag)) /* no straggler has come to it */
+		return;
+	struct fan_help_row *row = row_of(sw, j, to->rank);
+	for (unsigned r = fan_ranks_first(ranks); r < j->ranks; r = fan_ranks_next(ranks, r + 1)) {
+		if (!straggles(&sa->progress, r))
+			continue;
+		sa->owed[r]++;
+		if (row)
+			row->parts[r]++;
+	}
+}
+
+/* How long it is now. */
+static uint64_t wait_ns(const struct fan_switch *sw, const struct fan_lead_wait *w)
+{
+	uint64_t since_ns = w->asked_ns ? sw->now_ns - w->asked_ns : 0;
+	return since_ns > w->took_ns ? since_ns : w->took_ns;
+}
+
+/* A question about `frag` goes there.  One is under way at a time; what is lost is forgotten. */
+static void note_asked(const struct fan_switch *sw, struct fan_lead_wait *w, uint64_t frag)
+{
+	if (w->asked_ns && sw->now_ns - w->asked_ns < FAN_LEAD_FULL_NS)
+		return;
+	w->asked_ns = sw->now_ns;
+	w->frag = (uint32_t)frag;
+}
+
+static uint32_t clip(uint64_t ns)
+{
+	return ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
+}
+
+static void note_answered(const struct fan_switch *sw, struct fan_lead_wait *w, uint64_t frag)
+{
+	if (!w->asked_ns || w->frag != (uint32_t)frag)
+		return;
+	uint32_t took_ns = clip(sw->now_ns - w->asked_ns);
+	w->asked_ns = 0;
+	w->took_ns = w->took_ns ? w->took_ns / 2 + took_ns / 2 : took_ns;
+	if (!w->least_ns || took_ns < w->least_ns)
+		w->least_ns = took_ns;
+	w->fresh = true;
+}
+
+/* What nobody has asked about since the last block is believed less. */
+static void fade(struct fan_lead_wait *w)
+{
+	if (!w->fresh && !w->asked_ns)
+		w->took_ns = w->took_ns / 2 + w->least_ns / 2;
+	w->fresh = false;
+}
+
+/* How much of the next block goes to helpers: less while nothing waits at the aggregator, or
+ * less than there. */
+static void balance(const struct fan_switch *sw, struct fan_sa_atp *sa,
+		    const struct fan_lead_block *b)
+{
+	const struct fan_lead_wait *aggregator = &sa->wait[FAN_RANKS_MAX];
+	uint64_t aggregator_ns = wait_ns(sw, aggregator), mean_ns = 0;
+	for (unsigned r = fan_ranks_first(b->ranks); r < FAN_RANKS_MAX;
+	     r = fan_ranks_next(b->ranks, r + 1))
+		mean_ns += wait_ns(sw, &sa->wait[r]) / b->count;
+	if (aggregator_ns <= AGGREGATOR_FREE * (uint64_t)aggregator->least_ns ||
+	    aggregator_ns < mean_ns)
+		sa->share = sa->share * 7 / 8;
+	else
+		sa->share += SHARE_STEP;
+	sa->share = sa->share < SHARE_ALL ? sa->share : SHARE_ALL;
+}
+
+/* The ranks that lead in a block which is being entered: none if nobody straggles. */
+static void choose(struct fan_switch *sw, struct fan_switch_job *j, struct fan_lead_block *b)
+{
+	struct fan_sa_atp *sa = &j->sa;
+	bool full = sw->now_ns < sa->full_until_ns, needed = false;
+	uint64_t slowest = slowest_below(j);
+	fan_ranks_none(b->ranks);
+	b->count = 0;
+	if (!fan_path_has_all(j))
+		return;
+	for (unsigned r = 0; r < j->ranks; r++) {
+		needed |= straggles(&sa->progress, r);
+		bool last = sa->progress.next[r] == slowest;
+		bool has_room = !full || !fan_ranks_has(sa->full, r);
+		if (last || !has_room || !fan_ranks_has(sa->offers, r))
+			continue;
+		fan_ranks_set(b->ranks, r);
+		b->count++;
+	}
+	if (b->count)
+		balance(sw, sa, b);
+	for (unsigned r = 0; r <= FAN_RANKS_MAX; r++)
+		fade(&sa->wait[r]);
+	assert(sa->share <= SHARE_ALL && b->count <= j->ranks);
+	b->share = (uint16_t)sa->share;
+	if (!needed)
+		b->count = 0;
+}
+
+static void enter(struct fan_switch *sw, struct fan_switch_job *j)
+{
+	struct fan_sa_atp *sa = &j->sa;
+	uint64_t now = (sa->progress.front - 1) / block_frags(j) + 1;
+	if (now > sa->entered + FAN_LEAD_BLOCKS) /* as after a restart */
+		sa->entered = now - FAN_LEAD_BLOCKS;
+	while (sa->entered < now) {
+		uint64_t number = ++sa->entered;
+		struct fan_lead_block *b = &sa->block[number % FAN_LEAD_BLOCKS];
+		assert(b->number < number);
+		choose(sw, j, b);
+		b->number = number;
+	}
+}
+
+/* Parts have come. */
+static void note(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_part *p)
+{
+	uint64_t front = j->sa.progress.front;
+	const struct fan_stretch *in = &j->sa.in[1], *due = &j->sa.due;
+	if (in->first != due->first || in->count != due->count)
+		move(j);
+	for (unsigned r = p->first; r < j->ranks; r = fan_part_next(p, r))
+		fan_progress_note(&j->sa.progress, (uint16_t)r, p->f->frag);
+	if (j->sa.progress.front > front)
+		enter(sw, j);
+}
+
+/* Does the slot wait for stragglers only, or for parts that have gone another way? */
+static bool gives_way(const struct fan_switch_job *j, const struct fan_sslot *slot)
+{
+	if (slot->state != FAN_SSLOT_OPEN)
+		return false;
+	uint64_t missing[FAN_RANK_WORDS];
+	fan_sslot_missing(slot, j->below, missing);
+	for (unsigned r = fan_ranks_first(missing); r < j->ranks;
+	     r = fan_ranks_next(missing, r + 1)) {
+		bool passed = j->sa.progress.next[r] > slot->frag;
+		if (!passed && !straggles(&j->sa.progress, r))
+			return false;
+	}
+	return true;
+}
+
+/* How far the next of the ranks `missing` has to come to fragment `frag`; UINT64_MAX: all have come
+ * to it. */
+static uint64_t distance(const struct fan_switch_job *j, uint64_t frag, const uint64_t *missing)
+{
+	uint64_t least = UINT64_MAX;
+	for (unsigned r = fan_ranks_first(missing); r < j->ranks;
+	     r = fan_ranks_next(missing, r + 1)) {
+		uint64_t next = j->sa.progress.next[r];
+		if (next <= frag && frag - next < least)
+			least = frag - next;
+	}
+	return least;
+}
+
+static uint64_t distance_of_slot(const struct fan_switch_job *j, const struct fan_sslot *slot)
+{
+	uint64_t missing[FAN_RANK_WORDS];
+	fan_sslot_missing(slot, j->below, missing);
+	return distance(j, slot->frag, missing);
+}
+
+static uint64_t distance_of_part(const struct fan_switch_job *j, const struct fan_part *p)
+{
+	uint64_t missing[FAN_RANK_WORDS];
+	fan_ranks_without(missing, j->below, p->ranks);
+	return distance(j, p->f->frag, missing);
+}
+
+static enum fan_contest contest(struct fan_switch *sw, const struct fan_switch_job *j,
+				struct fan_sslot *slot, const struct fan_part *p)
+{
+	bool own = slot->job == j->id && slot->epoch == j->epoch;
+	if (own && slot->state == FAN_SSLOT_OPEN) {
+		/* the slot is that one's whose next part comes sooner, after the part itself */
+		if (distance_of_part(j, p) < distance_of_slot(j, slot))
+			return FAN_CONTEST_YIELDS;
+		if (is_late(j, p->f->frag))
+			return FAN_CONTEST_LATE;
+	}
+	return j->sa.inner->contest(sw, j, slot, p);
+}
+
+static bool is_over(const struct fan_switch_job *j, const struct fan_sslot *slot)
+{
+	return distance_of_slot(j, slot) == UINT64_MAX;
+}
+
+/* Not if it is late, and the last that comes as far as is known. */
+static bool wants(const struct fan_switch_job *j, const struct fan_part *p)
+{
+	return !is_late(j, p->f->frag) || distance_of_part(j, p) != UINT64_MAX;
+}
+
+/* The part goes to the aggregator by itself: the slot waits for it no more. */
+static void passes(struct fan_switch *sw, struct fan_switch_job *j, struct fan_sslot *slot,
+		   const struct fan_part *p, struct fan_out *out)
+{
+	if (p->is_sum || slot->state != FAN_SSLOT_OPEN || fan_sslot_has(slot, p))
+		return;
+	fan_part_join(p, slot->gone);
+	fan_switch_added(sw, j, slot, out);
+}
+
+/* The helper `rank` had no room, if what it has sent says so. */
+static void note_full(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_frag *f)
+{
+	if (!(f->flags & FAN_F_FULL))
+		return;
+	if (sw->now_ns >= j->sa.full_until_ns)
+		fan_ranks_none(j->sa.full);
+	fan_ranks_set(j->sa.full, fan_tag_rank(f->helper));
+	j->sa.full_until_ns = sw->now_ns + FAN_LEAD_FULL_NS;
+}
+
+/* Tell `rank` how far the others are; `f`: what it asked about; `met`: flags. */
+static void tell(struct fan_switch *sw, struct fan_switch_job *j, uint16_t rank,
+		 const struct fan_frag *f, uint16_t met, struct fan_out *out)
+{
+	const fan_peer hop = fan_path_down(sw, j, rank);
+	if (fan_peer_is_none(&hop))
+		return;
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	struct fan_frag h = fan_progress_answer(&j->sa.progress, j->ranks, f);
+	h.to = FAN_TAG(rank);
+	h.flags |= met;
+	it->peer = hop;
+	fan_wire_put(it->head, &h);
+	sw->stats.progress_sent++;
+}
+
+/* The DATA `f` has set something going to `went`: let the question be answered there. */
+static void send_question(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_frag *f,
+			  const struct fan_goal *went, struct fan_out *out)
+{
+	bool helper = went->rank != FAN_RANK_NONE;
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	struct fan_frag h = fan_progress_question(f, f->sender);
+	h.helper = FAN_TAG(went->rank);
+	it->peer = went->peer;
+	fan_wire_put(it->head, &h);
+	note_asked(sw, &j->sa.wait[helper ? went->rank : FAN_RANKS_MAX], f->frag);
+}
+
+/* A part of a job whose ranks run ahead of each other.  Its question is answered where it comes to
+ * lie: here, or where it goes. */
+static enum fan_verdict recv(struct fan_switch *sw, struct fan_switch_job *j,
+			     const struct fan_part *p, struct fan_out *out)
+{
+	if (fan_speaks_for_others(p->f))
+		note_full(sw, j, p->f);
+	if (fan_speaks_for_others(p->f) || !p->sums)
+		return fan_switch_pass_up(sw, j, p, 0, out);
+	note(sw, j, p);
+	struct fan_frag f = *p->f;
+	struct fan_part plain = *p; /* without the question */
+	bool asks = f.flags & FAN_F_ASK && !p->is_sum;
+	unsigned before = out->count;
+	f.flags &= (uint16_t)~FAN_F_ASK;
+	plain.f = &f;
+	enum fan_verdict v = fan_switch_add(sw, j, &plain, out);
+	if (!asks || v == FAN_DROP)
+		return v;
+	if (out->count == before)
+		tell(sw, j, f.sender, &f, 0, out);
+	else
+		send_question(sw, j, &f, &sw->went, out);
+	return v;
+}
+
+/* A question that insists, or a helper's. */
+static bool insists(const struct fan_part *p)
+{
+	return p->f->flags & FAN_F_INSIST || p->f->helper;
+}
+
+static void asked(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_part *p,
+		  struct fan_out *out)
+{
+	if (p->sums && !p->f->helper)
+		tell(sw, j, p->f->sender, p->f, 0, out);
+}
+
+/* For stragglers. */
+static bool waits(const struct fan_switch *sw, const struct fan_switch_job *j,
+		  const struct fan_sslot *slot, const struct fan_part *p)
+{
+	(void)sw;
+	return !insists(p) && gives_way(j, slot);
+}
+
+static struct fan_goal asks(const struct fan_switch *sw, const struct fan_switch_job *j,
+			    const struct fan_part *p)
+{
+	return insists(p) || !p->sums ? fan_goal_up(p->next) : goal(sw, j, p->f->frag);
+}
+
+/* What a helper may hold of it leaves, too. */
+static void reminded(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_frag *f,
+		     struct fan_out *out)
+{
+	const struct fan_goal to = goal(sw, j, f->frag);
+	struct fan_frag g = *f;
+	if (to.rank == FAN_RANK_NONE || f->helper)
+		return;
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	it->peer = to.peer;
+	g.helper = FAN_TAG(to.rank);
+	fan_wire_put(it->head, &g);
+}
+
+/* The question `f` of a rank has come after its part: it is answered if that is here, otherwise it
+ * goes where the part has gone. */
+static enum fan_verdict follow(struct fan_switch *sw, struct fan_switch_job *j,
+			       const struct fan_frag *f, const struct fan_part *p,
+			       struct fan_out *out)
+{
+	const struct fan_sslot *slot = place(sw, j, f);
+	if (p->sums && fan_sslot_is_of(slot, f) && fan_ranks_has(slot->seen, f->sender)) {
+		tell(sw, j, f->sender, f, FAN_F_AWAY, out);
+		return FAN_CTL;
+	}
+	const struct fan_goal to = p->sums ? goal(sw, j, f->frag) : fan_goal_up(p->next);
+	send_question(sw, j, f, &to, out);
+	return FAN_PASS;
+}
+
+/* A question on its way up, or a helper's answer, on its way to the switch that has chosen it. */
+static enum fan_verdict progress(struct fan_switch *sw, struct fan_switch_job *j,
+				 const fan_peer *from, const struct fan_frag *f,
+				 struct fan_out *out)
+{
+	struct fan_part p;
+	bool question = f->flags & FAN_F_ASK;
+	uint16_t helper = fan_tag_rank(f->helper), speaker = question ? f->sender : helper;
+	if (f->sender >= j->ranks || fan_path_rank(sw, j, from, speaker, &p) >= 0)
+		return fan_switch_drop(sw, FAN_DROP_SENDER);
+	if (!question && fan_path_has_all(j)) {
+		note_answered(sw, &j->sa.wait[helper], f->frag);
+		note_full(sw, j, f);
+		tell(sw, j, f->sender, f, FAN_F_AWAY | (f->flags & FAN_F_FULL), out);
+		return FAN_CTL;
+	}
+	if (question)
+		return follow(sw, j, f, &p, out);
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	it->peer = *p.next;
+	fan_relay_copy(it, f);
+	return FAN_PASS;
+}
+
+/* An answer from above: if what is loose waits there for long, it says so. */
+static void heard(struct fan_switch *sw, struct fan_switch_job *j, struct fan_frag *f)
+{
+	struct fan_lead_wait *aggregator = &j->sa.wait[FAN_RANKS_MAX];
+	note_answered(sw, aggregator, f->frag);
+	if (f->flags & FAN_F_AWAY && aggregator->took_ns / AGGREGATOR_BUSY > aggregator->least_ns)
+		f->flags |= FAN_F_ECN;
+}
+
+const struct fan_slot_policy fan_policy_sa_atp = {
+	.name = "sa_atp",
+	.has_helpers = true,
+	.place = place,
+	.recv = recv,
+	.wants = wants,
+	.contest = contest,
+	.gives_way = gives_way,
+	.is_over = is_over,
+	.passes = passes,
+	.goal = goal,
+	.lend = lend,
+	.asked = asked,
+	.waits = waits,
+	.asks = asks,
+	.reminded = reminded,
+	.progress = progress,
+	.heard = heard,
+};
+
+static bool is_full(const struct fan_switch *sw, const struct fan_switch_job *j, uint16_t rank)
+{
+	return sw->now_ns < j->sa.full_until_ns && fan_ranks_has(j->sa.full, rank);
+}
+
+static void standing(const struct fan_switch *sw, const struct fan_switch_job *j, uint16_t rank,
+		     struct fan_standing *s)
+{
+	const struct fan_sa_atp *sa = &j->sa;
+	*s = (struct fan_standing){.lent = sa->lent[rank], .owed = sa->owed[rank]};
+	fan_progress_standing(&sa->progress, rank, s);
+	if (j->child[rank])
+		s->cache = sw->children[j->child[rank] - 1].cache;
+	if (fan_ranks_has(sa->offers, rank))
+		s->flags |= FAN_RANK_OFFERS;
+	if (is_full(sw, j, rank))
+		s->flags |= FAN_RANK_FULL;
+}
+
+void fan_sa_atp_lags(const struct fan_switch *sw, const struct fan_switch_job *j,
+		     struct fan_lags *m)
+{
+	if (!j->sa.inner)
+		return;
+	m->ahead = 1;
+	m->front = j->sa.progress.front;
+	for (; m->count < FAN_LAGS_RANKS && m->first + m->count < j->ranks; m->count++)
+		standing(sw, j, (uint16_t)(m->first + m->count), &m->rank[m->count]);
+}
+
+bool fan_switch_lag(const struct fan_switch *sw, unsigned index, uint16_t rank, struct fan_lag *lag)
+{
+	const struct fan_switch_job *j = NULL;
+	for (unsigned i = 0; i < fan_switch_places(sw) && !j; i++)
+		if (fan_switch_job_at(sw, i)->used && index-- == 0)
+			j = fan_switch_job_at(sw, i);
+	if (!j || rank >= j->ranks)
+		return false;
+	const struct fan_sa_atp *sa = &j->sa;
+	*lag = (struct fan_lag){
+		.name = j->name,
+		.job = j->id,
+		.epoch = j->epoch,
+		.ranks = j->ranks,
+		.ahead = sa->inner,
+		.next = sa->progress.next[rank],
+		.behind = sa->progress.front - sa->progress.next[rank],
+		.straggles = sa->inner && straggles(&sa->progress, rank),
+		.offers = fan_ranks_has(sa->offers, rank),
+		.full = is_full(sw, j, rank),
+		.lent = sa->lent[rank],
+		.owed = sa->owed[rank],
+		.helps = fan_sa_atp_row(sw, j, rank),
+		.whole = fan_path_has_all(j),
+	};
+	return true;
+}

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* routed.c - the switch where jobs have routes: which way a packet came, and which
+ * way it goes on. */
+#include "routed.h"
+#include "relay.h"
+#include "switch_priv.h"
+
+int fan_switch_route(struct fan_switch *sw, const struct fan_route_config *c)
+{
+	int i = fan_switch_find_route(sw, (uint32_t)c->number << FAN_ROUTE_BITS);
+	if (i >= 0)
+		return fan_route_is(&sw->route[i], c) ? FAN_OK : FAN_E_BUSY;
+	for (unsigned n = 0; n < sw->cfg.routes; n++) {
+		unsigned at = (c->number + n) % sw->cfg.routes;
+		if (sw->number[at])
+			continue;
+		if (fan_route_set(&sw->route[at], c) != FAN_OK)
+			return FAN_E_INVALID;
+		sw->number[at] = c->number;
+		return FAN_OK;
+	}
+	return FAN_E_SLOTS_FULL;
+}
+
+void fan_switch_unroute(struct fan_switch *sw, uint16_t number)
+{
+	int i = fan_switch_find_route(sw, (uint32_t)number << FAN_ROUTE_BITS);
+	if (i < 0)
+		return;
+	sw->number[i] = 0;
+	for (unsigned k = 0; k < FAN_ROUTE_LIVES; k++) { /* its slots are anybody's from now on */
+		struct fan_switch_job *j = &sw->routed[(unsigned)i * FAN_ROUTE_LIVES + k];
+		if (j->used)
+			fan_relay_end_job(sw, j);
+	}
+}
+
+enum way { UP, DOWN, EITHER };
+
+/* Which way does a message travel?  Parts and questions of ranks may be for a helper below; who has
+ * an answer of a switch, or of the aggregator, is nobody. */
+static enum way way_of(uint8_t type, uint16_t sender)
+{
+	switch (type) {
+	case FAN_TYPE_JOIN:
+	case FAN_TYPE_BEAT:
+	case FAN_TYPE_LEAVE: return UP;
+	case FAN_TYPE_DATA:
+	case FAN_TYPE_PARTIAL:
+	case FAN_TYPE_PROBE: return EITHER;
+	case FAN_TYPE_PROGRESS: return sender == FAN_RANK_NONE ? DOWN : EITHER;
+	case FAN_TYPE_MISS: return sender == FAN_RANK_NONE ? DOWN : UP;
+	default: return DOWN;
+	}
+}
+
+int fan_routed_direction(const struct fan_switch *sw, const fan_peer *from,
+			 const struct fan_frag *f, bool *above)
+{
+	uint32_t job = f->job;
+	uint8_t type = f->type;
+	if (type == FAN_TYPE_RELAY && f->payload_bytes >= FAN_HEAD_BYTES) {
+		type = f->payload[1]; /* not checked yet; whoever opens it does */
+		job = fan_get32(f->payload + 4);
+	}
+	if (!fan_route_number(job))
+		return fan_peer_is_none(&sw->cfg.aggregator) ? FAN_DROP_ROUTE : -1;
+	int i = fan_switch_find_route(sw, job);
+	if (i < 0)
+		return FAN_DROP_ROUTE;
+	const struct fan_route *r = &sw->route[i];
+	enum way way = way_of(type, f->sender);
+	/* A helper sends no DATA for others, so that is for one.  Of sums and questions that
+	 * somebody sends who is both below and above nobody can tell: up, where they are completed,
+	 * too. */
+	bool for_helper = way == EITHER && f->helper && fan_route_leads_to(r, from) &&
+			  (type == FAN_TYPE_DATA || !fan_route_has(r, from));
+	*above = way == DOWN || for_helper;
+	return *above && !fan_route_leads_to(r, from) ? FAN_DROP_ROUTE : -1;
+}
+
+const struct fan_route_entry *fan_routed_control(const struct fan_switch *sw, const fan_peer *from,
+						 const struct fan_frag *f, unsigned hops)
+{
+	int i = fan_switch_find_route(sw, f->job);
+	if (i < 0)
+		return NULL;
+	const struct fan_route_entry *e = fan_route_up_one(&sw->route[i], from, f->sender);
+	return e && (hops == 0) == fan_peer_is_none(&e->from) ? e : NULL;
+}
+
+bool fan_routed_is_back(const struct fan_switch *sw, const fan_peer *from, uint32_t job,
+			const struct fan_child *c)
+{
+	int i = fan_switch_find_route(sw, job);
+	if (i < 0)
+		return true;
+	fan_peer hop = fan_peer_hop(&c->peer);
+	const struct fan_route_entry *e = fan_route_up_one(&sw->route[i], &hop, c->rank);
+	return e && fan_peer_equal(&e->next, from);
+}
+
+int fan_routed_part(const struct fan_switch *sw, const struct fan_switch_job *j,
+		    const fan_peer *from, struct fan_part *p)
+{
+	const struct fan_route_entry *e = fan_route_up(j->route, from, p->ranks);
+	if (!e)
+		return FAN_DROP_ROUTE;
+	p->sums = e->sums;
+	p->next = &e->next;
+	if (!fan_peer_is_none(&e->from))
+		return -1;
+	fan_peer hop = fan_relay_hop(sw, j, p->first);
+	if (p->is_sum) /* a worker sends its own part and no sums */
+		return FAN_DROP_ROUTE;
+	return fan_peer_equal(&hop, from) ? -1 : FAN_DROP_SENDER;
+}
+
+int fan_routed_rank(const struct fan_switch *sw, const struct fan_switch_job *j,
+		    const fan_peer *from, uint16_t rank, struct fan_part *p)
+{
+	const struct fan_route_entry *e = fan_route_up_one(j->route, from, rank);
+	if (!e)
+		return FAN_DROP_ROUTE;
+	p->sums = e->sums;
+	p->next = &e->next;
+	fan_peer hop = fan_relay_hop(sw, j, rank);
+	bool here = fan_peer_is_none(&e->from);
+	return !here || fan_peer_equal(&hop, from) ? -1 : FAN_DROP_SENDER;
+}
+
+fan_peer fan_routed_down(const struct fan_switch *sw, const struct fan_switch_job *j,
+			 const fan_peer *from, uint16_t rank)
+{
+	const fan_peer none = {.port = 0};
+	const struct fan_route_entry *e = fan_route_down_one(j->route, from, rank);
+	if (!e)
+		return none;
+	return fan_peer_is_none(&e->from) ? fan_relay_hop(sw, j, rank) : e->from;
+}
+
+/* Send `f` to those of a group, and say how many hops it has come. */
+static void send_down(struct fan_out *out, const struct fan_group *group, const struct fan_frag *f,
+		      unsigned depth)
+{
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_GROUP);
+	struct fan_frag g = *f;
+	it->group = group;
+	fan_relay_copy(it, f);
+	g.depth = (uint8_t)depth;
+	fan_wire_put(it->head, &g);
+}
+
+/* Who knows the ranks of `f` may be several hops below: all of that way are asked. */
+enum fan_verdict fan_routed_ask_who(struct fan_switch *sw, const fan_peer *from,
+				    const struct fan_frag *f, struct fan_out *out)
+{
+	int route = fan_switch_find_route(sw, f->job);
+	assert(route >= 0);
+	struct fan_route *r = &sw->route[route];
+	struct fan_part p;
+	/* how many ranks the job has is not known here */
+	unsigned most = f->type == FAN_TYPE_PARTIAL ? f->words * 64u : FAN_RANKS_MAX;
+	const struct fan_route_entry *e =
+		fan_part_get(&p, f, most) < 0 ? fan_route_up(r, from, p.ranks) : NULL;
+	if (!e)
+		return fan_switch_drop(sw, FAN_DROP_ROUTE);
+	if (fan_peer_is_none(&e->from))
+		return fan_relay_ask_who(sw, from, f, 0, FAN_DROP_JOB, out);
+	uint64_t *asked_ns = &r->asked_ns[e - r->entry];
+	if (*asked_ns && sw->now_ns - (*asked_ns - 1) < FAN_WHO_NS)
+		return fan_switch_drop(sw, FAN_DROP_JOB);
+	*asked_ns = sw->now_ns + 1;
+	return fan_relay_ask_who(sw, from, f, e->depth, FAN_DROP_JOB, out);
+}
+
+enum fan_verdict fan_routed_to_all(struct fan_switch *sw, const struct fan_switch_job *j,
+				   const fan_peer *from, const struct fan_frag *f,
+				   struct fan_out *out)
+{
+	const struct fan_route *r = j->route;
+	const struct fan_route_entry *way = fan_route_way(r, from, f->depth);
+	if (!way)
+		return fan_switch_drop(sw, FAN_DROP_ROUTE);
+	if (f->type != FAN_TYPE_FLUSH && fan_route_way_has_workers(r, way))
+		send_down(out, &j->group, f, way->depth);
+	send_down(out, &r->way[way - r->entry], f, way->depth);
+	return f->type >= FAN_TYPE_CTL ? FAN_CTL : FAN_PASS;
+}
+
+static enum fan_verdict to_one(struct fan_switch *sw, const struct fan_switch_job *j,
+			       const fan_peer *from, const struct fan_frag *f, struct fan_out *out)
+{
+	uint16_t rank = fan_relay_addressee(f);
+	if (!fan_route_down_one(j->route, from, rank))
+		return fan_switch_drop(sw, FAN_DROP_ROUTE);
+	const fan_peer hop = fan_routed_down(sw, j, from, rank);
+	if (fan_peer_is_none(&hop))
+		return fan_switch_drop(sw, FAN_DROP_SENDER);
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	it->peer = hop;
+	fan_relay_copy(it, f);
+	if (f->flags & FAN_F_ECN) /* it may have been met just now */
+		fan_wire_put(it->head, f);
+	return FAN_PASS;
+}
+
+enum fan_verdict fan_routed_fragment(struct fan_switch *sw, const struct fan_switch_job *j,
+				     const fan_peer *from, const struct fan_frag *f,
+				     struct fan_out *out)
+{
+	if (fan_relay_addressee(f) != FAN_RANK_NONE)
+		return to_one(sw, j, from, f, out);
+	if (f->type != FAN_TYPE_RESULT)
+		return fan_routed_to_all(sw, j, from, f, out);
+	const struct fan_group *group[] = {&j->group, &j->route->below};
+	for (unsigned i = 0; i < 2; i++) {
+		struct fan_out_item *it = fan_out_add(out, FAN_TO_GROUP);
+		it->group = group[i];
+		fan_relay_copy(it, f);
+		if (f->flags & FAN_F_ECN) /* it may have met congestion just now */
+			fan_wire_put(it->head, f);
+	}
+	return FAN_PASS;
+}
+
+void fan_routed_install(const struct fan_switch *sw, struct fan_switch_job *j)
+{
+	const struct fan_route *r = j->route;
+	j->up = r->up;
+	j->switches = r->below.ranks > 0;
+	uint64_t all[FAN_RANK_WORDS];
+	fan_ranks_all(all, j->ranks);
+	fan_ranks_both(j->below, r->sums, all);
+	for (uint16_t rank = 0; rank < j->ranks; rank++) {
+		if (!j->child[rank])
+			continue;
+		j->children++;
+		j->hops[rank] = fan_relay_hop(sw, j, rank);
+	}
+}

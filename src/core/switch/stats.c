@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stats.c - what a switch tells about its slots and the jobs it has seen. */
+#include "stats.h"
+#include "core/base/name.h"
+#include "core/wire/query.h"
+#include "switch_priv.h"
+
+/* Job number `index` of those seen, or NULL; `*jobs`: how many there are. */
+static const struct fan_switch_job *find(const struct fan_switch *sw, uint16_t index,
+					 uint16_t *jobs)
+{
+	const struct fan_switch_job *found = NULL;
+	*jobs = 0;
+	for (unsigned i = 0; i < fan_switch_places(sw); i++)
+		if (fan_switch_job_at(sw, i)->used && (*jobs)++ == index)
+			found = fan_switch_job_at(sw, i);
+	return found;
+}
+
+void fan_switch_report(const struct fan_switch *sw, struct fan_switch_report *r)
+{
+	*r = (struct fan_switch_report){.slots = sw->cfg.slots};
+	for (unsigned i = 0; i < fan_switch_places(sw); i++) {
+		const struct fan_switch_job *j = fan_switch_job_at(sw, i);
+		r->jobs += j->used;
+		r->slots_used += j->used ? j->held : 0;
+	}
+	for (unsigned i = 0; i < sw->cfg.children_max; i++)
+		r->children += sw->children[i].used;
+}
+
+void fan_switch_tally(const struct fan_switch *sw, struct fan_tallied *m)
+{
+	struct fan_switch_report all;
+	uint16_t index = m->index;
+	fan_switch_report(sw, &all);
+	*m = (struct fan_tallied){
+		.index = index,
+		.policy = (uint8_t)sw->cfg.policy,
+		.slots = all.slots,
+		.slots_used = all.slots_used,
+	};
+	const struct fan_switch_job *j = find(sw, index, &m->jobs);
+	if (!j)
+		return;
+	m->held = j->held;
+	m->quota = j->quota;
+	m->hits = j->use.hits;
+	m->taken = j->use.taken;
+	m->collisions = j->use.collisions;
+	m->over_quota = j->use.over_quota;
+	m->passed = j->use.passed;
+	m->preemptions = j->use.preemptions;
+	m->evictions = j->use.evictions;
+	m->flushes = j->use.flushes;
+	m->completions = j->use.completions;
+	m->name_bytes = fan_name_copy(m->name, j->name);
+}
+
+/* How ranks from m->first on stand. */
+static void tell_ranks(const void *self, struct fan_lags *m)
+{
+	const struct fan_switch *sw = self;
+	const struct fan_switch_job *j = find(sw, m->index, &m->jobs);
+	if (!j)
+		return;
+	m->ranks = j->ranks;
+	m->name_bytes = fan_name_copy(m->name, j->name);
+	fan_sa_atp_lags(sw, j, m);
+}
+
+/* Which ranks were given parts of which others, from pair m->first on.  `at` may end as the
+ * pair behind the last possible one, which is 0 as m->next. */
+static void tell_helpers(const void *self, struct fan_helps *m)
+{
+	const struct fan_switch *sw = self;
+	const struct fan_switch_job *j = find(sw, m->index, &m->jobs);
+	unsigned at = m->first;
+	if (!j)
+		return;
+	m->ranks = j->ranks;
+	m->name_bytes = fan_name_copy(m->name, j->name);
+	for (unsigned n = 0;
+	     n < FAN_HELPS_SCAN && m->count < FAN_HELPS_PAIRS && at < FAN_HELP_PAIR(j->ranks, 0u);
+	     n++) {
+		unsigned helper = at / FAN_RANKS_MAX, helped = at % FAN_RANKS_MAX;
+		const uint32_t *row = fan_sa_atp_row(sw, j, (uint16_t)helper);
+		if (!row || helped >= j->ranks) {
+			at = FAN_HELP_PAIR(helper + 1, 0u);
+			continue;
+		}
+		if (row[helped])
+			m->help[m->count++] = (struct fan_help){(uint16_t)at, row[helped]};
+		at++;
+	}
+	m->next = at < FAN_HELP_PAIR(j->ranks, 0u) ? (uint16_t)at : 0;
+}
+
+/* As the aggregator would tell it, as far as it is known here. */
+static void tell_job(const void *self, struct fan_report *r)
+{
+	const struct fan_switch *sw = self;
+	uint16_t index = r->index;
+	*r = (struct fan_report){.index = index, .shards = sw->cfg.shards};
+	const struct fan_switch_job *j = find(sw, index, &r->jobs);
+	if (!j)
+		return;
+	r->state = FAN_JOB_READY;
+	r->ranks = j->ranks;
+	r->window = j->window;
+	r->results = j->use.results;
+	r->name_bytes = fan_name_copy(r->name, j->name);
+}
+
+void fan_stats_prepare(struct fan_switch *sw)
+{
+	uint32_t most = sw->cfg.quota ? sw->cfg.quota : sw->cfg.slots;
+	const struct fan_echoed who = {
+		.payload_bytes = sw->cfg.payload_bytes,
+		.shards = sw->cfg.shards,
+		.window = (uint16_t)(most < FAN_WINDOW_MAX ? most : FAN_WINDOW_MAX),
+	};
+	fan_query_prepare(sw->echoed, &who);
+}
+
+static void tell_slots(const void *self, struct fan_tallied *m)
+{
+	fan_switch_tally(self, m);
+}
+
+enum fan_verdict fan_stats_recv(struct fan_switch *sw, const fan_peer *from,
+				const struct fan_frag *f, struct fan_out *out)
+{
+	static const struct fan_query_source tells = {tell_job, tell_slots, tell_ranks,
+						      tell_helpers};
+	return fan_query_recv(&tells, sw, sw->echoed, from, f, out)
+		       ? FAN_CTL
+		       : fan_switch_drop(sw, FAN_DROP_FORMAT);
+}

@@ -1,0 +1,547 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/wire/query.h"
+#include "path.h"
+#include "relay.h"
+#include "routed.h"
+#include "stats.h"
+#include "switch_priv.h"
+
+#define FROM_BELOW                                                                                 \
+	(1u << FAN_TYPE_DATA | 1u << FAN_TYPE_PARTIAL | 1u << FAN_TYPE_PROBE |                     \
+	 1u << FAN_TYPE_PROGRESS | 1u << FAN_TYPE_MISS)
+
+static bool config_is_sane(const struct fan_switch_config *c)
+{
+	return (c->policy == FAN_POLICY_ATP || c->policy == FAN_POLICY_ESA) && c->slots >= 1 &&
+	       c->slots <= FAN_SLOTS_MAX && c->payload_bytes >= FAN_PAYLOAD_MIN &&
+	       c->payload_bytes <= FAN_PAYLOAD_MAX && c->children_max >= 2 &&
+	       c->children_max <= FAN_MEMBERS_MAX && c->spares >= 1 &&
+	       c->spares <= FAN_SPARES_MAX && c->routes <= FAN_ROUTES_MAX &&
+	       (c->routes || !fan_peer_is_none(&c->aggregator)) && !fan_peer_token(&c->aggregator);
+}
+
+size_t fan_switch_bytes(const struct fan_switch_config *cfg)
+{
+	if (!config_is_sane(cfg))
+		return 0;
+	return fan_align_up(sizeof(struct fan_switch)) +
+	       fan_align_up(cfg->children_max * sizeof(struct fan_child)) +
+	       fan_align_up(cfg->children_max * sizeof(struct fan_help_row)) +
+	       fan_align_up(cfg->routes * sizeof(struct fan_route)) +
+	       fan_align_up(FAN_ROUTE_LIVES * cfg->routes * sizeof(struct fan_switch_job)) +
+	       fan_sslots_bytes(cfg->slots, cfg->spares, cfg->payload_bytes);
+}
+
+struct fan_switch *fan_switch_init(void *mem, const struct fan_switch_config *cfg)
+{
+	struct fan_switch *sw = mem;
+	assert(config_is_sane(cfg) && (uintptr_t)mem % FAN_ALIGN == 0);
+	uint8_t *p = (uint8_t *)mem + fan_align_up(sizeof *sw);
+	memset(sw, 0, sizeof *sw);
+	sw->cfg = *cfg;
+	sw->policy = fan_slot_policy(cfg->policy);
+	sw->deadline_ns = UINT64_MAX;
+	sw->children = (struct fan_child *)p;
+	memset(p, 0, cfg->children_max * sizeof *sw->children);
+	p += fan_align_up(cfg->children_max * sizeof *sw->children);
+	sw->helps = (struct fan_help_row *)p;
+	p += fan_align_up(cfg->children_max * sizeof *sw->helps);
+	sw->route = (struct fan_route *)p;
+	p += fan_align_up(cfg->routes * sizeof *sw->route);
+	sw->routed = (struct fan_switch_job *)p;
+	memset(p, 0, FAN_ROUTE_LIVES * cfg->routes * sizeof *sw->routed);
+	p += fan_align_up(FAN_ROUTE_LIVES * cfg->routes * sizeof *sw->routed);
+	fan_sslots_init(&sw->slots, p, cfg->slots, cfg->spares, cfg->payload_bytes);
+	fan_stats_prepare(sw);
+	return sw;
+}
+
+enum fan_verdict fan_switch_drop(struct fan_switch *sw, enum fan_drop why)
+{
+	assert(why < FAN_DROP_COUNT);
+	sw->stats.drops[why]++;
+	return FAN_DROP;
+}
+
+/* Is there something in the slot that somebody waits for, as far as the part `f`, which
+ * finds it taken, can tell?  A later fragment of the same place in the window says that
+ * all have had the result of the earlier one. */
+static bool is_held(struct fan_switch *sw, const struct fan_sslot *slot, const struct fan_frag *f)
+{
+	if (!fan_sslot_holds(slot))
+		return false;
+	const struct fan_switch_job *j = fan_switch_job_of(sw, slot->job, slot->epoch);
+	assert(j);
+	return slot->job != f->job || f->frag <= slot->frag ||
+	       (f->frag - slot->frag) % j->window != 0;
+}
+
+/* Nothing has come for so long that it may be what is left of a duplicate. */
+static bool is_idle(const struct fan_switch *sw, const struct fan_sslot *slot)
+{
+	return sw->now_ns - slot->touched_ns >= FAN_SLOT_IDLE_NS;
+}
+
+static bool is_over_quota(const struct fan_switch_job *j)
+{
+	return j->quota && j->held >= j->quota;
+}
+
+/* The slot ceases to be one of those that its job holds. */
+static void release(struct fan_switch *sw, const struct fan_sslot *slot)
+{
+	if (!fan_sslot_holds(slot))
+		return;
+	struct fan_switch_job *j = fan_switch_job_of(sw, slot->job, slot->epoch);
+	assert(j && j->held > 0);
+	j->held--;
+}
+
+/* Send what the slot holds where `goal` says. */
+static void send_slot(struct fan_switch *sw, const struct fan_sslot *slot,
+		      const struct fan_goal *goal, struct fan_out *out)
+{
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	struct fan_frag f;
+	it->peer = goal->peer;
+	fan_sslot_fill(&sw->slots, slot, &f);
+	f.helper = FAN_TAG(goal->rank);
+	it->payload = f.payload;
+	it->payload_bytes = f.payload_bytes;
+	fan_wire_put(it->head, &f);
+	sw->went = *goal;
+	sw->stats.partials++;
+}
+
+static void send_up(struct fan_switch *sw, const struct fan_switch_job *j,
+		    const struct fan_sslot *slot, struct fan_out *out)
+{
+	const struct fan_goal up = fan_goal_up(&j->up);
+	send_slot(sw, slot, &up, out);
+}
+
+/* The slot's place is wanted: what it holds leaves to where it may wait, if it has not yet. */
+static void evict(struct fan_switch *sw, const struct fan_sslot *slot, struct fan_out *out)
+{
+	if (slot->state != FAN_SSLOT_OPEN)
+		return;
+	struct fan_switch_job *j = fan_switch_job_of(sw, slot->job, slot->epoch);
+	assert(j);
+	FAN_COUNT(sw, j, evictions);
+	const struct fan_goal goal = j->policy->goal(sw, j, slot->frag);
+	j->policy->lend(sw, j, &goal, slot->frag, slot->seen);
+	send_slot(sw, slot, &goal, out);
+}
+
+/* Send the part on as it came, with what it has met here. */
+static enum fan_verdict pass_on(struct fan_switch *sw, const struct fan_frag *f, uint16_t met,
+				const struct fan_goal *goal, struct fan_out *out)
+{
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	struct fan_frag g = *f;
+	it->peer = goal->peer;
+	fan_relay_copy(it, f);
+	g.flags |= met;
+	if (goal->rank != FAN_RANK_NONE)
+		g.helper = FAN_TAG(goal->rank);
+	fan_wire_put(it->head, &g); /* a mark of the network may be new, too */
+	sw->went = *goal;
+	return FAN_PASS;
+}
+
+static void smooth(uint64_t *usual_ns, uint64_t ns)
+{
+	ns = ns < FAN_REMIND_MAX_NS ? ns : FAN_REMIND_MAX_NS;
+	*usual_ns = *usual_ns ? (*usual_ns * 7 + ns) / 8 : ns;
+}
+
+/* Is the sum of all ranks on its way, or the result on its way back? */
+static bool is_under_way(const struct fan_switch *sw, const struct fan_switch_job *j,
+			 const struct fan_sslot *slot)
+{
+	return slot->state == FAN_SSLOT_SENT &&
+	       fan_switch_is_young(sw->now_ns - slot->touched_ns, j->turn_ns);
+}
+
+enum fan_verdict fan_switch_pass_up(struct fan_switch *sw, struct fan_switch_job *j,
+				    const struct fan_part *p, uint16_t met, struct fan_out *out)
+{
+	const struct fan_goal up = fan_goal_up(p->next);
+	FAN_COUNT(sw, j, passed);
+	return pass_on(sw, p->f, met, &up, out);
+}
+
+/* The part finds no slot: it goes to where others of its fragment are, or will be. */
+static enum fan_verdict pass_loose(struct fan_switch *sw, struct fan_switch_job *j,
+				   const struct fan_part *p, uint16_t met, struct fan_out *out)
+{
+	const struct fan_goal goal = j->policy->goal(sw, j, p->f->frag);
+	j->policy->lend(sw, j, &goal, p->f->frag, p->ranks);
+	return pass_on(sw, p->f, met, &goal, out);
+}
+
+/* The fragment has long been passed by others, and no slot holds it. */
+static enum fan_verdict come_late(struct fan_switch *sw, struct fan_switch_job *j,
+				  const struct fan_part *p, struct fan_out *out)
+{
+	sw->stats.late++;
+	return pass_loose(sw, j, p, 0, out);
+}
+
+/* Asked to: send what the slot holds, and hold it no longer unless it is complete. */
+static void flush(struct fan_switch *sw, struct fan_switch_job *j, struct fan_sslot *slot,
+		  struct fan_out *out)
+{
+	if (!fan_sslot_holds(slot) || is_under_way(sw, j, slot))
+		return;
+	send_up(sw, j, slot, out);
+	FAN_COUNT(sw, j, flushes);
+	slot->touched_ns = sw->now_ns;
+	if (slot->state == FAN_SSLOT_SENT)
+		return;
+	release(sw, slot);
+	fan_sslot_let_go(&sw->slots, slot);
+}
+
+enum fan_verdict fan_switch_added(struct fan_switch *sw, struct fan_switch_job *j,
+				  struct fan_sslot *slot, struct fan_out *out)
+{
+	slot->touched_ns = sw->now_ns;
+	assert(slot->state == FAN_SSLOT_OPEN);
+	bool full = fan_sslot_is_full(slot, j->below);
+	if (!full && j->policy->is_over(j, slot)) { /* the others have passed */
+		evict(sw, slot, out);
+		release(sw, slot);
+		fan_sslot_let_go(&sw->slots, slot);
+		return FAN_WAIT;
+	}
+	if (!full)
+		return FAN_WAIT;
+	FAN_COUNT(sw, j, completions);
+	smooth(&j->fill_ns, slot->touched_ns - slot->since_ns);
+	send_up(sw, j, slot, out);
+	slot->state = FAN_SSLOT_SENT;
+	if (sw->cfg.options & FAN_SWITCH_FREE_EARLY) {
+		release(sw, slot);
+		fan_sslot_let_go(&sw->slots, slot);
+	}
+	return FAN_DONE;
+}
+
+/* The part's slot has its key. */
+static enum fan_verdict join_slot(struct fan_switch *sw, struct fan_switch_job *j,
+				  struct fan_sslot *slot, const struct fan_part *p,
+				  struct fan_out *out)
+{
+	bool twice = fan_sslot_has(slot, p);
+	if (twice && !p->is_sum)
+		return fan_switch_drop(sw, FAN_DROP_DUPLICATE);
+	if (twice || !fan_sslot_agrees(slot, p)) { /* the aggregator tells who disagrees */
+		return fan_switch_pass_up(sw, j, p, 0, out);
+	}
+	if (slot->state == FAN_SSLOT_PASSED) { /* it was let go, and is held again */
+		if (is_over_quota(j)) {
+			FAN_COUNT(sw, j, over_quota);
+			return pass_loose(sw, j, p, FAN_F_COLLISION, out);
+		}
+		j->held++;
+	}
+	fan_sslot_add(&sw->slots, slot, p);
+	FAN_COUNT(sw, j, hits);
+	return fan_switch_added(sw, j, slot, out);
+}
+
+/* The part finds something of another fragment in its slot.  Who wins? */
+static enum fan_contest meet(struct fan_switch *sw, const struct fan_switch_job *j,
+			     struct fan_sslot *slot, const struct fan_part *p)
+{
+	const struct fan_switch_job *owner = fan_switch_job_of(sw, slot->job, slot->epoch);
+	if (owner != j && owner->policy->gives_way(owner, slot))
+		return FAN_CONTEST_YIELDS;
+	enum fan_contest c = j->policy->contest(sw, j, slot, p);
+	return c == FAN_CONTEST_LOST && is_idle(sw, slot) ? FAN_CONTEST_WON : c;
+}
+
+static enum fan_verdict take_slot(struct fan_switch *sw, struct fan_switch_job *j,
+				  struct fan_sslot *slot, const struct fan_part *p,
+				  struct fan_out *out)
+{
+	if (is_over_quota(j)) {
+		FAN_COUNT(sw, j, over_quota);
+		return pass_loose(sw, j, p, FAN_F_COLLISION, out);
+	}
+	if (is_held(sw, slot, p->f)) {
+		enum fan_contest c = meet(sw, j, slot, p);
+		if (c == FAN_CONTEST_LATE)
+			return come_late(sw, j, p, out);
+		if (c == FAN_CONTEST_LOST) {
+			FAN_COUNT(sw, j, collisions);
+			return pass_loose(sw, j, p, FAN_F_COLLISION, out);
+		}
+		FAN_COUNT(sw, j, preemptions);
+		sw->stats.yields += c == FAN_CONTEST_YIELDS;
+		evict(sw, slot, out);
+	}
+	release(sw, slot);
+	fan_sslot_take(&sw->slots, slot, p, j->ranks);
+	slot->since_ns = sw->now_ns;
+	j->held++;
+	FAN_COUNT(sw, j, taken);
+	return fan_switch_added(sw, j, slot, out);
+}
+
+/* What rank or ranks, and are they reached where `from` is?  Otherwise why not. */
+static int find_part(const struct fan_switch *sw, const struct fan_switch_job *j,
+		     const fan_peer *from, const struct fan_frag *f, struct fan_part *p)
+{
+	int why = fan_part_get(p, f, j->ranks);
+	if (why >= 0)
+		return why;
+	if (!fan_speaks_for_others(f))
+		return fan_path_part(sw, j, from, p);
+	return j->policy->has_helpers ? fan_path_rank(sw, j, from, fan_tag_rank(f->helper), p)
+				      : FAN_DROP_SENDER;
+}
+
+enum fan_verdict fan_switch_add(struct fan_switch *sw, struct fan_switch_job *j,
+				const struct fan_part *p, struct fan_out *out)
+{
+	const struct fan_frag *f = p->f;
+	size_t acc_bytes = fan_partial_acc_bytes(f);
+	int why = fan_part_unfit(p, j->payload_bytes, SIZE_MAX, false);
+	if (why >= 0)
+		return fan_switch_drop(sw, (enum fan_drop)why);
+	bool wide = acc_bytes > j->payload_bytes || acc_bytes > sw->cfg.payload_bytes;
+	bool alone = fan_ranks_equal(p->ranks, j->below);
+	struct fan_sslot *slot = j->policy->place(sw, j, f);
+	bool own = p->sums && fan_sslot_is_of(slot, f);
+	if (f->flags & FAN_F_DIRECT && own)
+		j->policy->passes(sw, j, slot, p, out);
+	if (f->flags & FAN_F_DIRECT || wide || alone || !p->sums)
+		return fan_switch_pass_up(sw, j, p, 0, out);
+	if (own)
+		return join_slot(sw, j, slot, p, out);
+	if (!j->policy->wants(j, p))
+		return come_late(sw, j, p, out);
+	return take_slot(sw, j, slot, p, out);
+}
+
+/* Is the sender's part in a sum that waits for others, and rightly so?  Then nothing is lost, and
+ * it need not be asked about. */
+static bool waits_here(const struct fan_switch *sw, const struct fan_switch_job *j,
+		       const struct fan_sslot *slot, const struct fan_part *p)
+{
+	return slot->state == FAN_SSLOT_OPEN && fan_ranks_has(slot->seen, p->first) &&
+	       j->policy->waits(sw, j, slot, p);
+}
+
+/* A rank misses a result.  What is here goes up before the question, so that the aggregator's
+ * answer is true. */
+static enum fan_verdict recv_probe(struct fan_switch *sw, struct fan_switch_job *j,
+				   const struct fan_part *p, struct fan_out *out)
+{
+	const struct fan_frag *f = p->f;
+	struct fan_sslot *slot = j->policy->place(sw, j, f);
+	struct fan_goal goal = fan_goal_up(p->next);
+	bool own = p->sums && fan_sslot_is_of(slot, f);
+	j->policy->asked(sw, j, p, out);
+	if (own && waits_here(sw, j, slot, p))
+		return FAN_HELD;
+	if (own)
+		flush(sw, j, slot, out);
+	else
+		goal = j->policy->asks(sw, j, p);
+	return pass_on(sw, f, 0, &goal, out);
+}
+
+/* Some of what a worker here has sent has not come, though later ones: ask for it. */
+static void ask_numbers(const struct fan_switch_job *j, const struct fan_child *c, uint16_t rank,
+			uint64_t missing, struct fan_out *out)
+{
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	const struct fan_frag h = {
+		.job = j->id,
+		.epoch = j->epoch,
+		.sender = FAN_RANK_NONE,
+		.to = FAN_TAG(rank),
+		.missing = missing,
+		.last = c->gap.last,
+		.type = FAN_TYPE_MISS,
+	};
+	it->peer = c->peer;
+	fan_wire_put(it->head, &h);
+}
+
+/* A DATA or PROBE has come.  From a worker, whose next hop this is, all that it sends comes. */
+static void note_number(struct fan_switch *sw, const struct fan_switch_job *j, const fan_peer *from,
+			const struct fan_frag *f, struct fan_out *out)
+{
+	uint16_t token = f->type == FAN_TYPE_PARTIAL || f->helper ? 0 : j->child[f->sender];
+	struct fan_child *c = &sw->children[token ? token - 1 : 0];
+	if (!token || !fan_peer_equal(&c->peer, from))
+		return;
+	uint64_t missing = fan_seq_gap_heard(&c->gap, f->seq);
+	if (!missing)
+		return;
+	ask_numbers(j, c, f->sender, missing, out);
+	sw->stats.misses++;
+}
+
+/* A rank misses results by number: only the aggregator has them. */
+static enum fan_verdict recv_miss(struct fan_switch *sw, const struct fan_switch_job *j,
+				  const fan_peer *from, const struct fan_frag *f,
+				  struct fan_out *out)
+{
+	struct fan_part p;
+	int why = fan_path_rank(sw, j, from, f->sender, &p);
+	if (why >= 0)
+		return fan_switch_drop(sw, (enum fan_drop)why);
+	const struct fan_goal up = fan_goal_up(p.next);
+	return pass_on(sw, f, 0, &up, out);
+}
+
+/* From below: a part, or the question for a result. */
+static enum fan_verdict recv_fragment(struct fan_switch *sw, const fan_peer *from,
+				      const struct fan_frag *f, struct fan_out *out)
+{
+	struct fan_switch_job *j = fan_switch_job_of(sw, f->job, f->epoch);
+	struct fan_part p;
+	if (!(1u << f->type & FROM_BELOW))
+		return fan_switch_drop(sw, FAN_DROP_TYPE);
+	if (!j)
+		return fan_switch_find_route(sw, f->job) >= 0
+			       ? fan_routed_ask_who(sw, from, f, out)
+			       : fan_relay_ask_who(sw, from, f, 0, FAN_DROP_JOB, out);
+	assert(!j->quota || j->held <= j->quota);
+	if (f->type == FAN_TYPE_PROGRESS)
+		return j->policy->progress(sw, j, from, f, out);
+	if (f->type == FAN_TYPE_MISS)
+		return recv_miss(sw, j, from, f, out);
+	int why = find_part(sw, j, from, f, &p);
+	if (why == FAN_DROP_SENDER)
+		return fan_relay_ask_who(sw, from, f, 0, FAN_DROP_SENDER, out);
+	if (why >= 0)
+		return fan_switch_drop(sw, (enum fan_drop)why);
+	note_number(sw, j, from, f, out);
+	if (f->type == FAN_TYPE_PROBE)
+		return recv_probe(sw, j, &p, out);
+	return j->policy->recv(sw, j, &p, out);
+}
+
+/* The result of `f` is there: its slot is free, and what comes late is too late. */
+static void finish(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_frag *f)
+{
+	struct fan_sslot *slot = j->policy->place(sw, j, f);
+	FAN_COUNT(sw, j, results);
+	if (!fan_sslot_is_of(slot, f))
+		return;
+	if (slot->state == FAN_SSLOT_SENT)
+		smooth(&j->turn_ns, sw->now_ns - slot->touched_ns);
+	release(sw, slot);
+	fan_sslot_let_go(&sw->slots, slot);
+	memset(slot->gone, 0xff, sizeof slot->gone);
+}
+
+static void recv_flush(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_frag *f,
+		       struct fan_out *out)
+{
+	struct fan_sslot *slot = j->policy->place(sw, j, f);
+	if (fan_sslot_is_of(slot, f))
+		flush(sw, j, slot, out);
+	j->policy->reminded(sw, j, f, out);
+}
+
+static enum fan_verdict recv_from_above(struct fan_switch *sw, const fan_peer *from,
+					const struct fan_frag *f, struct fan_out *out)
+{
+	if (f->type >= FAN_TYPE_CTL)
+		return fan_relay_down(sw, from, f, out);
+	struct fan_switch_job *j = fan_switch_job_of(sw, f->job, f->epoch);
+	struct fan_frag g = *f;
+	f = &g;
+	if (!j)
+		return fan_switch_drop(sw, FAN_DROP_JOB);
+	if (j->route && f->type == FAN_TYPE_RESULT && fan_relay_addressee(f) == FAN_RANK_NONE &&
+	    !fan_route_passes(j->route, (unsigned)(j - sw->routed) % FAN_ROUTE_LIVES, j->epoch,
+			      f->frag))
+		return fan_switch_drop(sw, FAN_DROP_DUPLICATE); /* it has come another way */
+	switch (f->type) {
+	case FAN_TYPE_RESULT: finish(sw, j, f); break;
+	case FAN_TYPE_FLUSH: recv_flush(sw, j, f, out); break;
+	case FAN_TYPE_PROGRESS: j->policy->heard(sw, j, &g); break;
+	case FAN_TYPE_NEED: break;
+	case FAN_TYPE_DATA:
+	case FAN_TYPE_PARTIAL:
+	case FAN_TYPE_PROBE: break; /* for a helper below */
+	default: return fan_switch_drop(sw, FAN_DROP_TYPE);
+	}
+	return fan_relay_fragment(sw, j, from, f, out);
+}
+
+enum fan_verdict fan_switch_recv(struct fan_switch *sw, uint64_t now_ns, fan_peer from,
+				 const uint8_t *pkt, size_t len, bool marked, struct fan_out *out)
+{
+	struct fan_frag f;
+	assert(fan_out_has(out, FAN_SWITCH_OUT_MAX));
+	sw->now_ns = now_ns;
+	sw->stats.packets++;
+	int why = fan_wire_get(&f, pkt, len);
+	if (why == FAN_DROP_VERSION)
+		fan_query_foreign(&from, pkt, len, out);
+	if (why >= 0)
+		return fan_switch_drop(sw, (enum fan_drop)why);
+	if (marked && f.type <= FAN_TYPE_RESULT)
+		f.flags |= FAN_F_ECN;
+	bool above = false;
+	if (f.type == FAN_TYPE_QUERY)
+		return fan_stats_recv(sw, &from, &f, out);
+	why = fan_path_direction(sw, &from, &f, &above);
+	if (why >= 0)
+		return fan_switch_drop(sw, (enum fan_drop)why);
+	if (above)
+		return recv_from_above(sw, &from, &f, out);
+	if (f.type >= FAN_TYPE_CTL)
+		return fan_relay_up(sw, now_ns, &from, &f, out);
+	return recv_fragment(sw, &from, &f, out);
+}
+
+uint64_t fan_switch_deadline(const struct fan_switch *sw)
+{
+	return sw->deadline_ns;
+}
+
+const struct fan_switch_stats *fan_switch_stats(const struct fan_switch *sw)
+{
+	return &sw->stats;
+}
+
+/* Slots that the job holds. */
+static uint32_t count_held(const struct fan_switch *sw, const struct fan_switch_job *j)
+{
+	uint32_t held = 0;
+	for (uint32_t i = 0; i < sw->slots.count; i++)
+		held += fan_switch_holds(j, &sw->slots.slot[i]);
+	return held;
+}
+
+void fan_switch_audit(const struct fan_switch *sw)
+{
+	uint32_t held = 0;
+	fan_sslots_audit(&sw->slots);
+	for (uint32_t i = 0; i < sw->slots.count; i++)
+		held += fan_sslot_holds(&sw->slots.slot[i]);
+	for (unsigned i = 0; i < fan_switch_places(sw); i++) {
+		const struct fan_switch_job *j = fan_switch_job_at(sw, i);
+		uint64_t all[FAN_RANK_WORDS];
+		if (!j->used)
+			continue;
+		fan_switch_job_check(j);
+		fan_ranks_all(all, j->ranks);
+		assert(fan_ranks_within(j->below, all));
+		for (unsigned r = 0; r < j->ranks; r++)
+			assert(j->child[r] <= sw->cfg.children_max);
+		assert(count_held(sw, j) == j->held && j->held <= held);
+		held -= j->held;
+	}
+	assert(held == 0); /* each by a job that is known */
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "query.h"
+
+void fan_query_prepare(uint8_t *body, const struct fan_echoed *who)
+{
+	static const char version[] = FAN_BUILD_VERSION;
+	_Static_assert(sizeof version <= FAN_VERSION_MAX + 1, "too long for the answer to an echo");
+	struct fan_echoed m = *who;
+	m.version_bytes = sizeof version - 1;
+	memcpy(m.version, version, sizeof version);
+	memset(body, 0, FAN_ECHO_MAX);
+	fan_echoed_put(body, &m);
+}
+
+static void answer(const fan_peer *to, enum fan_type type, const struct fan_frag *question,
+		   const uint8_t *body, size_t bytes, struct fan_out *out)
+{
+	struct fan_frag h = {
+		.nonce = question->nonce,
+		.sender = FAN_RANK_NONE,
+		.type = (uint8_t)type,
+		.topic = question->topic,
+	};
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	it->peer = *to;
+	fan_ctl_finish(it, &h, body, bytes);
+}
+
+static bool echo(const uint8_t *body, const fan_peer *from, const struct fan_frag *f,
+		 struct fan_out *out)
+{
+	struct fan_echo m;
+	if (fan_echo_get(&m, f) != FAN_OK)
+		return false;
+	size_t bytes = m.answer_bytes ? m.answer_bytes : m.body_bytes;
+	answer(from, FAN_TYPE_REPORT, f, body, bytes, out);
+	return true;
+}
+
+/* What there is to tell about the topic, into `body`.  Its length. */
+static size_t tell(const struct fan_query_source *s, const void *self, unsigned topic,
+		   const struct fan_query *q, uint8_t *body)
+{
+	struct fan_report job = {.index = q->index};
+	struct fan_tallied slots = {.index = q->index};
+	struct fan_lags ranks = {.index = q->index, .first = q->first};
+	struct fan_helps helpers = {.index = q->index, .first = q->first};
+	switch (topic) {
+	case FAN_TOPIC_JOB: s->job(self, &job); return fan_report_put(body, &job);
+	case FAN_TOPIC_SLOTS:
+		if (s->slots)
+			s->slots(self, &slots);
+		return fan_tallied_put(body, &slots);
+	case FAN_TOPIC_RANKS: s->ranks(self, &ranks); return fan_lags_put(body, &ranks);
+	default:
+		if (s->helpers)
+			s->helpers(self, &helpers);
+		return fan_helps_put(body, &helpers);
+	}
+}
+
+bool fan_query_recv(const struct fan_query_source *s, const void *self, const uint8_t *echoed,
+		    const fan_peer *from, const struct fan_frag *f, struct fan_out *out)
+{
+	struct fan_query q;
+	if (f->topic == FAN_TOPIC_ECHO)
+		return echo(echoed, from, f, out);
+	if (f->topic >= FAN_TOPIC_COUNT || fan_query_get(&q, f) != FAN_OK)
+		return false;
+	uint8_t *body = fan_out_scratch(out, FAN_CTL_BYTES_MAX);
+	answer(from, FAN_TYPE_REPORT, f, body, tell(s, self, f->topic, &q, body), out);
+	return true;
+}
+
+void fan_query_foreign(const fan_peer *from, const uint8_t *pkt, size_t len, struct fan_out *out)
+{
+	if ((pkt[1] != FAN_TYPE_JOIN && pkt[1] != FAN_TYPE_QUERY) || !fan_wire_is_whole(pkt, len))
+		return;
+	const struct fan_frag question = {.nonce = fan_wire_nonce(pkt)};
+	const struct fan_refuse no = {
+		.err = FAN_E_VERSION,
+		.rank = FAN_RANK_NONE,
+		.have = FAN_WIRE_VERSION,
+		.want = pkt[0],
+	};
+	uint8_t *body = fan_out_scratch(out, FAN_CTL_BYTES_MAX);
+	answer(from, FAN_TYPE_REFUSE, &question, body, fan_refuse_put(body, &no), out);
+}

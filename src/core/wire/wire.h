@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wire.h - the header that opens every datagram, and the messages that there are.
+ *
+ *      0       1       2       3       4       5       6       7       8
+ *     +-------+-------+---------------+---------------+---------------+
+ *     |version| type  |     flags     |      job      |     route     |
+ *     +-------+-------+---------------+---------------+---------------+
+ *     |             epoch             |    sender     |      seq      |
+ *     +-------------------------------+---------------+---------------+
+ *     |                                                               |
+ *     |                 16 bytes of which each type has its own       |
+ *     +-------------------------------+-------------------------------+
+ *     |             check             | payload or body
+ *     +-------------------------------+
+ *     (then, in a sealed packet, an authentication tag of 16 bytes: reserved)
+ *
+ * One table, FAN_MESSAGES, says which fields and flags each type has.  A field means one thing,
+ * whatever the type.  All integers are little-endian.  Codecs copy bytes, they never overlay
+ * structs.  doc/protocol/base.md, section 3. */
+#ifndef FAN_WIRE_WIRE_H
+#define FAN_WIRE_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/err.h"
+#include "core/base/limits.h"
+
+/* Fields of the 16 bytes.  A message has its fields in this order. */
+enum fan_wire_field {
+	FAN_HAS_NONCE = 1 << 0,	  /* 8 bytes */
+	FAN_HAS_FRAG = 1 << 1,	  /* 8 */
+	FAN_HAS_MISSING = 1 << 2, /* 8 */
+	FAN_HAS_PLACE = 1 << 3,	  /* the upper 4 bits of HELPER, TO or ROOT, which comes with it */
+	FAN_HAS_HELPER = 1 << 4,  /* 2 */
+	FAN_HAS_TO = 1 << 5,	  /* 2 */
+	FAN_HAS_ROOT = 1 << 15,	  /* 2 */
+	FAN_HAS_LAST = 1 << 6,	  /* 2 */
+	FAN_HAS_DISTANCES = 1 << 7, /* behind 2, before 2 */
+	FAN_HAS_ELEMENTS = 1 << 8,  /* count 2, exponent 2, kind 1: op << 4 | dtype */
+	FAN_HAS_PRIORITY = 1 << 9,  /* 1 */
+	FAN_HAS_DEPTH = 1 << 10,    /* 1 */
+	FAN_HAS_PATH = 1 << 11,	    /* 1 */
+	FAN_HAS_TOPIC = 1 << 12,    /* 1 */
+	FAN_HAS_WORDS = 1 << 13,    /* 1 */
+	FAN_HAS_RELAY = 1 << 14,    /* token 2, ranks 2, window 2, payload 2, rank 1, hops 1 */
+};
+
+/* Flags.  A packet with a bit that its type does not have is malformed. */
+enum fan_flag {
+	FAN_F_FIRST = 1 << 0,	  /* first fragment of its operation */
+	FAN_F_LAST = 1 << 1,	  /* last fragment of its operation */
+	FAN_F_REDUCE = 1 << 2,	  /* only the root wants the payload of the result */
+	FAN_F_ROOT = 1 << 3,	  /* the sender is the root of this broadcast or reduce */
+	FAN_F_EMPTY = 1 << 4,	  /* `count` elements are meant but none are carried */
+	FAN_F_SUMMED = 1 << 5,	  /* `check` covers the payload as well */
+	FAN_F_ECN = 1 << 6,	  /* congestion was met on the way */
+	FAN_F_COLLISION = 1 << 7, /* found its slot taken */
+	FAN_F_DIRECT = 1 << 8,	  /* to the aggregator past all slots: it has sent a NEED */
+	FAN_F_REPLAY = 1 << 9,	  /* a result that was sent before */
+	FAN_F_INSIST = 1 << 10,	  /* take nothing for "it is under way" */
+	FAN_F_ASK = 1 << 11,	  /* answer with PROGRESS */
+	FAN_F_FULL = 1 << 12,	  /* the helper had no room */
+	FAN_F_AWAY = 1 << 13,	  /* what was asked about had gone on from the nearest switch */
+	FAN_F_SEALED = 1 << 14,	  /* reserved: encrypted, with a tag behind */
+};
+/* What a fragment has met on its way. */
+#define FAN_F_MET (FAN_F_ECN | FAN_F_COLLISION)
+#define FAN_F_FRAGMENT                                                                             \
+	(FAN_F_FIRST | FAN_F_LAST | FAN_F_REDUCE | FAN_F_EMPTY | FAN_F_SUMMED | FAN_F_MET)
+
+/* X(name, number, fields, flags, text): every message.  The first three carry elements; numbers
+ * from FAN_TYPE_CTL on are control messages, which have a body.  The check covers elements where
+ * the job asks for it (SUMMED), and everything else always. JOIN, REFUSE, QUERY and their nonce
+ * have these numbers and places in every version. */
+#define FAN_MESSAGES(X)                                                                            \
+	X(DATA, 1,                                                                                 \
+	  FAN_HAS_FRAG | FAN_HAS_PLACE | FAN_HAS_HELPER | FAN_HAS_ELEMENTS | FAN_HAS_PRIORITY,     \
+	  FAN_F_FRAGMENT | FAN_F_ROOT | FAN_F_DIRECT | FAN_F_ASK, "one rank's part of a fragment") \
+	X(PARTIAL, 2,                                                                              \
+	  FAN_HAS_FRAG | FAN_HAS_PLACE | FAN_HAS_ROOT | FAN_HAS_ELEMENTS | FAN_HAS_PRIORITY,       \
+	  FAN_F_FRAGMENT | FAN_F_FULL, "the sum of some ranks' parts: partial.h")                  \
+	X(RESULT, 3, FAN_HAS_FRAG | FAN_HAS_PLACE | FAN_HAS_TO | FAN_HAS_ELEMENTS,                 \
+	  FAN_F_FRAGMENT | FAN_F_REPLAY, "the finished fragment")                                  \
+	X(PROBE, 4, FAN_HAS_FRAG | FAN_HAS_PLACE | FAN_HAS_HELPER | FAN_HAS_LAST, FAN_F_INSIST,    \
+	  "I miss the result of this fragment")                                                    \
+	X(NEED, 5, FAN_HAS_FRAG | FAN_HAS_TO | FAN_HAS_DEPTH | FAN_HAS_WORDS, 0,                   \
+	  "I miss these ranks' parts of this fragment")                                            \
+	X(MISS, 6, FAN_HAS_MISSING | FAN_HAS_TO | FAN_HAS_LAST, 0,                                 \
+	  "I miss these sequence numbers")                                                         \
+	X(FLUSH, 7, FAN_HAS_FRAG | FAN_HAS_PLACE | FAN_HAS_HELPER | FAN_HAS_DEPTH, 0,              \
+	  "let go what you hold of this fragment")                                                 \
+	X(PROGRESS, 8, FAN_HAS_FRAG | FAN_HAS_HELPER | FAN_HAS_TO | FAN_HAS_DISTANCES,             \
+	  FAN_F_ASK | FAN_F_FULL | FAN_F_AWAY | FAN_F_ECN,                                         \
+	  "how far the others are; ASK: how far?")                                                 \
+	X(JOIN, 16, FAN_HAS_NONCE | FAN_HAS_PATH, 0, "make me rank r of job NAME")                 \
+	X(WELCOME, 17, FAN_HAS_NONCE | FAN_HAS_PATH, 0, "you are: ids, window, multicast group")   \
+	X(REFUSE, 18, FAN_HAS_NONCE, 0, "no, because")                                             \
+	X(BEAT, 19, FAN_HAS_NONCE | FAN_HAS_FRAG, 0, "alive, heard the group, waiting for")        \
+	X(STATE, 20, FAN_HAS_NONCE | FAN_HAS_DEPTH, 0,                                             \
+	  "how the job stands; what was heard by group")                                           \
+	X(LEAVE, 21, FAN_HAS_NONCE, 0, "done, or given up because")                                \
+	X(WHO, 22, FAN_HAS_DEPTH, 0, "I do not know you: send a BEAT")                             \
+	X(RELAY, 23, FAN_HAS_RELAY, 0,                                                             \
+	  "a control message on its way through switches: envelope.h")                             \
+	X(QUERY, 24, FAN_HAS_NONCE | FAN_HAS_TOPIC, 0, "tell me about")                            \
+	X(REPORT, 25, FAN_HAS_NONCE | FAN_HAS_TOPIC, 0, "the answer")
+
+enum fan_type {
+#define X(name, number, fields, flags, text) FAN_TYPE_##name = number,
+	FAN_MESSAGES(X)
+#undef X
+		FAN_TYPE_CTL = 16,
+};
+
+/* Element types on the wire. */
+enum fan_dtype {
+	FAN_FLOAT32 = 0,
+	FAN_FLOAT16 = 1,  /* IEEE binary16; summed in float32 */
+	FAN_BFLOAT16 = 2, /* upper half of a float32; summed in float32 */
+	FAN_INT32 = 3,
+	FAN_INT64 = 4,
+	FAN_FIXED32 = 5, /* block fixed point with sticky NaN and infinities: quant.h */
+	FAN_EXP16 = 6,	 /* block exponents of the fixed mode, int16 */
+	FAN_UINT8 = 7,	 /* bytes; broadcast only */
+	FAN_DTYPE_COUNT
+};
+
+/* Operations. */
+enum fan_redop {
+	FAN_SUM = 0,
+	FAN_AVG = 1,	 /* sum, divided by the number of ranks */
+	FAN_MIN = 2,	 /* NaN if any is NaN */
+	FAN_MAX = 3,	 /* NaN if any is NaN */
+	FAN_BCAST = 4,	 /* the root's elements; the others send none */
+	FAN_BARRIER = 5, /* no elements */
+	FAN_REDOP_COUNT
+};
+
+/* A rank, or none, in 0 .. FAN_RANKS_MAX: a field that is not set names nobody. */
+typedef uint16_t fan_tag;
+#define FAN_TAG(rank) ((fan_tag)((rank) + 1))
+static inline uint16_t fan_tag_rank(fan_tag tag) /* FAN_RANK_NONE: nobody */
+{
+	return (uint16_t)(tag - 1);
+}
+
+/* A decoded header: what FAN_MESSAGES says that its type has; all other fields are 0.
+ * `payload` points into the packet. */
+struct fan_frag {
+	uint64_t frag;	  /* fragment number in the job's life */
+	uint64_t nonce;	  /* control: of one life of a worker, or of one question */
+	uint64_t missing; /* bit i: sequence number `last` - i has not come */
+	uint32_t job;	  /* with its route in the upper half: route_table.h */
+	uint32_t epoch;
+	uint16_t flags;	  /* enum fan_flag */
+	uint16_t sender;  /* rank, or FAN_RANK_NONE; PARTIAL: always that */
+	uint16_t seq;	  /* number of the packet, among those that its sender numbers */
+	uint16_t count;	  /* elements of dtype */
+	uint16_t last;	  /* highest sequence number that has come */
+	uint16_t behind;  /* PROGRESS: fragments from the slowest rank to this one... */
+	uint16_t before;  /* ...and from this one to the furthest */
+	int16_t exponent; /* FIXED32: the block's agreed exponent; otherwise 0 */
+	fan_tag to;	  /* the one rank that it is for; 0: all */
+	fan_tag helper;	  /* the helper that it is for or comes from; 0: none.  Of a PARTIAL it
+			   * is the sender on the wire */
+	fan_tag root;	  /* PARTIAL: the root, if its part is in; 0: it is not, or there is none */
+	uint8_t type;	  /* enum fan_type */
+	uint8_t dtype;	  /* enum fan_dtype */
+	uint8_t place;	  /* which of FAN_PLACES shared slots the fragment may be in */
+	uint8_t op;	  /* enum fan_redop.  Not beside dtype: compared as one, the two
+			   * would be waited for until they are out of the store buffer */
+	uint8_t priority; /* 0 lowest */
+	uint8_t depth;	  /* hops that it has come down a route */
+	uint8_t path;	  /* which of the paths of its rank's life */
+	uint8_t topic;	  /* enum fan_topic */
+	uint8_t words;	  /* of a bitmap over ranks that the payload begins with; 0: none.  Of a
+			   * PARTIAL the length tells it */
+	struct {
+		uint16_t token; /* of the child; never 0 */
+		uint8_t hops;	/* switches passed; 0 on the way down */
+		uint8_t rank;
+		uint16_t ranks, window, payload_bytes;
+	} relay; /* RELAY: envelope.h */
+	const uint8_t *payload;
+	size_t payload_bytes;
+};
+
+/* Bytes of one element of each type, a digit a type, FAN_FLOAT32 the last: on the wire, and while
+ * it is being summed. */
+#define FAN_DTYPE_DIGITS     UINT32_C(0x12484224)
+#define FAN_DTYPE_ACC_DIGITS UINT32_C(0x12484444)
+
+/* The digit of `dtype`, which fan_wire_get has let pass. */
+static inline unsigned fan_dtype_digit(uint32_t digits, unsigned dtype)
+{
+	return digits >> 4 * (dtype & 7) & 15;
+}
+
+/* Bytes of one element of `dtype` on the wire; 0 for an unknown type. */
+static inline unsigned fan_dtype_bytes(unsigned dtype)
+{
+	return dtype < FAN_DTYPE_COUNT ? FAN_DTYPE_DIGITS >> 4 * dtype & 15 : 0;
+}
+
+/* Bytes of one element while it is being summed in a slot; 0 for an unknown type. */
+static inline unsigned fan_dtype_acc_bytes(unsigned dtype)
+{
+	return dtype < FAN_DTYPE_COUNT ? FAN_DTYPE_ACC_DIGITS >> 4 * dtype & 15 : 0;
+}
+
+/* Decode one datagram of `len` bytes at `p` into `*f`.  `p` needs no alignment and
+ * must outlive `f->payload`.  Checks, in this order: length, version, checksum, type,
+ * flags, and for fragments dtype, op and that exactly the promised payload follows.
+ * Does not know jobs: the caller checks job, epoch and sender.
+ *
+ * Returns -1 when the packet is well formed, else the reason to count it under. */
+int fan_wire_get(struct fan_frag *f, const uint8_t *p, size_t len);
+
+/* Is this a control message of whatever version, undamaged?  All versions from 2 on share the
+ * places of version, type, nonce and check, and how a control message's is computed. */
+bool fan_wire_is_whole(const uint8_t *p, size_t len);
+
+/* Encode the header of `*f` into `head`, FAN_HEAD_BYTES bytes, checksum included.
+ * With FAN_F_SUMMED the checksum also covers f->payload, f->payload_bytes bytes,
+ * which the caller sends behind the header. */
+void fan_wire_put(uint8_t *head, const struct fan_frag *f);
+
+/* The fields of a header that fan_wire_put has written, without its payload. */
+void fan_wire_head(struct fan_frag *f, const uint8_t *head);
+
+/* The nonce of a control message of whatever version, of at least FAN_HEAD_BYTES bytes. */
+uint64_t fan_wire_nonce(const uint8_t *p);
+
+/* The topic of a QUERY or REPORT, of at least FAN_HEAD_BYTES bytes. */
+uint8_t fan_wire_topic(const uint8_t *p);
+
+/* The name of a message's type ("DATA"); "unknown" for any other value. */
+const char *fan_type_name(unsigned type);
+
+/* CRC-32C (Castagnoli, as in RFC 3720, B.4) of `len` bytes, continued from `crc`
+ * (0 to begin). */
+uint32_t fan_crc32c(uint32_t crc, const void *p, size_t len);
+
+/* Little-endian get and put, for any alignment. */
+static inline uint16_t fan_get16(const uint8_t *p)
+{
+	return (uint16_t)(p[0] | p[1] << 8);
+}
+
+static inline uint32_t fan_get32(const uint8_t *p)
+{
+	return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+static inline uint64_t fan_get64(const uint8_t *p)
+{
+	return (uint64_t)fan_get32(p) | (uint64_t)fan_get32(p + 4) << 32;
+}
+
+static inline void fan_put16(uint8_t *p, uint16_t v)
+{
+	p[0] = (uint8_t)v;
+	p[1] = (uint8_t)(v >> 8);
+}
+
+static inline void fan_put32(uint8_t *p, uint32_t v)
+{
+	fan_put16(p, (uint16_t)v);
+	fan_put16(p + 2, (uint16_t)(v >> 16));
+}
+
+static inline void fan_put64(uint8_t *p, uint64_t v)
+{
+	fan_put32(p, (uint32_t)v);
+	fan_put32(p + 4, (uint32_t)(v >> 32));
+}
+
+#endif

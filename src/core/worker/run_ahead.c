@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* run_ahead.c - how far ahead of the slowest rank a worker may be. */
+#include "run_ahead.h"
+
+#include "core/wire/progress.h"
+#include "worker_priv.h"
+#include <assert.h>
+
+#define LEAST_BURSTS 4
+#define LEAST_FRAGS  256u
+
+/* How far ahead of the slowest a worker may be in any case: a few times what it may have under
+ * way, or as far as slots in a usual number allow; but as far as without running ahead, and no
+ * further where queues are marked, since all of it may have to cross them unsummed. */
+static uint32_t least_lead(const struct fan_worker *w)
+{
+	uint32_t burst = w->congestion.max, least = LEAST_BURSTS * burst;
+	least = least < LEAST_FRAGS ? least : LEAST_FRAGS;
+	least = least > burst && !w->congestion.marks ? least : burst;
+	return least < w->window.size ? least : w->window.size;
+}
+
+void fan_ahead_begin(struct fan_worker *w)
+{
+	w->lead = least_lead(w);
+	w->window.limit = w->lead;
+}
+
+/* The slowest rank has come to `frag`, at least. */
+static void note_slowest(struct fan_worker *w, uint64_t frag)
+{
+	if (frag > w->slowest)
+		w->slowest = frag;
+	assert(w->lead <= w->window.size);
+	w->window.limit = w->slowest + w->lead;
+}
+
+/* Run less far ahead: half of `now`, or of what it may be.  Once for what was sent in that time. */
+static void shorten_lead(struct fan_worker *w, const struct fan_wslot *s, uint64_t now)
+{
+	uint32_t least = least_lead(w);
+	if (s->turn < w->lead_turn)
+		return;
+	now = (now < w->lead ? now : w->lead) / 2;
+	w->lead = (uint32_t)(now < least ? least : now);
+	w->lead_turn = w->window.turns + 1;
+	w->grow_turn = w->window.turns + UINT64_C(2) * w->lead;
+}
+
+void fan_ahead_heard(struct fan_worker *w, const struct fan_wslot *s, const struct fan_frag *result)
+{
+	if (result->flags & FAN_F_ECN)
+		shorten_lead(w, s, w->lead);
+	note_slowest(w, s->frag + 1); /* all have sent it */
+}
+
+/* How far to run ahead: less where parts cross the network unsummed and wait in its queues,
+ * which is then what they all wait for; more where nothing but this bound holds them back. */
+static void set_lead(struct fan_worker *w, uint64_t now_ns, const struct fan_wslot *s,
+		     const struct fan_frag *f)
+{
+	uint64_t now = s->frag < w->slowest ? 0 : s->frag + 1 - w->slowest;
+	uint32_t most = w->window.size;
+	if (s->flags & FAN_WSLOT_AGAIN)
+		return;
+	fan_rtt_answer(&w->rtt, now_ns - s->data_ns);
+	if (f->flags & (FAN_F_ECN | FAN_F_FULL)) {
+		shorten_lead(w, s, now);
+	} else if (now + w->congestion.max >= w->lead && s->turn >= w->grow_turn) {
+		bool never = w->lead_turn == 0; /* it had to: there is no need to be careful */
+		uint32_t more = w->lead / 8 + 1;
+		w->lead = most - w->lead < more ? most : w->lead + more;
+		w->grow_turn = never ? 0 : w->window.turns + w->lead / 4;
+	}
+}
+
+enum fan_verdict fan_ahead_paced(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)
+{
+	if (!w->window.ahead)
+		return fan_worker_drop(w, FAN_DROP_STATE);
+	uint32_t i = (uint32_t)(f->frag % w->window.size);
+	const struct fan_wslot *s = &w->window.slot[i];
+	if (f->frag > s->frag || (f->frag == s->frag && s->state != FAN_WSLOT_SENT))
+		return fan_worker_drop(w, FAN_DROP_AHEAD);
+	w->paced_ns = now_ns;
+	if (f->frag == s->frag) {
+		set_lead(w, now_ns, s, f);
+		fan_window_arrived(&w->window, i);
+	}
+	note_slowest(w, fan_progress_heard(f));
+	return FAN_CTL;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stream.h - operations as a stream of fragments.
+ *
+ * Every operation takes the next run of fragment numbers, in the order in which the
+ * operations are started, so that all ranks give the same numbers to the same elements
+ * without a word.  A plain operation is its elements in order.  An operation in fixed
+ * mode is cut into groups of B blocks (a block is the elements of one fragment, B as
+ * many as int16 exponents fit a fragment), and the exponents of a group travel ahead
+ * of its elements:
+ *
+ *     E0, E1, D0 ... , E2, D1 ..., E3, D2 ...
+ *
+ * Ei: the exponents of group i, reduced with max.  Di: its blocks, summed.  Blocks of
+ * group i can be sent once the result of Ei is there; E(i+1) is under way by then.
+ * doc/protocol/base.md, section 7. */
+#ifndef FAN_WORKER_STREAM_H
+#define FAN_WORKER_STREAM_H
+
+#include "worker.h"
+
+struct fan_stream_op {
+	struct fan_op op;
+	uint64_t id;
+	uint64_t first;	      /* its first fragment number */
+	uint64_t frags;	      /* how many; at least one */
+	uint64_t left;	      /* not finished */
+	uint64_t blocks;      /* fragments with elements */
+	uint64_t groups;      /* fixed mode: groups of blocks; else 0 */
+	uint64_t group_first; /* number of its first group in the worker's life */
+	uint32_t per_frag;    /* elements in a full fragment */
+	uint32_t per_group;   /* B */
+};
+
+/* What one fragment is. */
+struct fan_piece {
+	bool exponents;
+	uint64_t group; /* fixed mode: number in the worker's life */
+	uint64_t at;	/* first element, or first block whose exponent it carries */
+	uint32_t block; /* fixed mode, elements: which block of its group */
+	uint16_t count; /* elements, or exponents */
+	uint8_t dtype;	/* on the wire */
+	uint8_t redop;	/* on the wire */
+	uint16_t flags; /* FIRST, LAST, REDUCE, ROOT, EMPTY as a contribution has them */
+};
+
+/* Elements of `op` in one fragment of a job with this payload; `wide` as in JOIN. */
+uint32_t fan_stream_per_frag(const struct fan_op *op, uint16_t payload_bytes, bool wide);
+
+/* Is every field of `op` in its range, for a job of `ranks`? */
+bool fan_stream_op_is_sane(const struct fan_op *op, uint16_t ranks);
+
+/* Lay out `op` from fragment number `first` on and group number `group_first`. */
+void fan_stream_open(struct fan_stream_op *s, const struct fan_op *op, uint64_t first,
+		     uint64_t group_first, uint16_t payload_bytes, bool wide);
+
+/* Which piece of the operation fragment `frag` is, as rank `rank` sends it. */
+void fan_stream_piece(const struct fan_stream_op *s, uint64_t frag, uint16_t rank,
+		      struct fan_piece *p);
+
+/* Blocks in group `group` (a number in the worker's life). */
+uint32_t fan_stream_group_blocks(const struct fan_stream_op *s, uint64_t group);
+
+/* The first fragment that carries elements of group `group`. */
+uint64_t fan_stream_group_data(const struct fan_stream_op *s, uint64_t group);
+
+/* The agreed exponents of groups in use: a window of groups, since storage is bounded.
+ * Group g may be asked for only when low <= g < low + FAN_STREAM_GROUPS; low moves on
+ * when all blocks of the lowest group are finished.  So the lowest unfinished group
+ * always has its place, and waiting for places cannot be circular. */
+#define FAN_STREAM_GROUPS 16
+
+struct fan_stream_group {
+	uint64_t number;
+	uint32_t left; /* blocks not finished */
+	bool used;     /* `number` and `left` are set */
+	bool known;    /* exponents are there */
+	int16_t *exponents;
+};
+
+#endif

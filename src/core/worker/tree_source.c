@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tree_source.c - what an uplink sends, and where its results go: the rounds of its switch.
+ *
+ * A round is HELD from its last contribution until the parent's result is there, and its
+ * sum does not change meanwhile: it can be sent again at any time. */
+#include "tree_source.h"
+
+#include "worker_priv.h"
+#include <assert.h>
+
+static struct fan_round *round_of(const struct fan_worker *w, uint64_t frag)
+{
+	struct fan_round *round = fan_pool_round(w->cfg.relayed, frag);
+	return round->state == FAN_ROUND_AWAITING && round->frag == frag ? round : NULL;
+}
+
+bool fan_tree_source_has(const struct fan_worker *w, uint64_t frag)
+{
+	return round_of(w, frag) != NULL;
+}
+
+/* Contributions below carried no elements: the broadcast's root is elsewhere. */
+static bool is_empty(const struct fan_round *round)
+{
+	return FAN_DESC_OP(round->desc) == FAN_BCAST && round->root == FAN_RANK_NONE;
+}
+
+void fan_tree_source_fill(const struct fan_worker *w, uint64_t frag, struct fan_frag *f)
+{
+	const struct fan_round *round = round_of(w, frag);
+	assert(round);
+	f->exponent = round->exponent;
+	f->priority = round->priority;
+	f->flags = (uint16_t)((round->root != FAN_RANK_NONE ? FAN_F_ROOT : 0) |
+			      (is_empty(round) ? FAN_F_EMPTY : 0));
+	fan_desc_put(f, round->desc);
+	if (f->flags & FAN_F_EMPTY)
+		return;
+	f->payload_bytes = (size_t)f->count * fan_dtype_bytes(f->dtype);
+	if (f->payload_bytes)
+		f->payload = fan_pool_acc(w->cfg.relayed, round);
+}
+
+int fan_tree_source_unfit(const struct fan_worker *w, const struct fan_frag *f)
+{
+	const struct fan_round *round = round_of(w, f->frag);
+	if (!round || fan_desc_of(f) != round->desc)
+		return FAN_DROP_MISMATCH;
+	if (f->dtype == FAN_FIXED32 && f->exponent != round->exponent)
+		return FAN_DROP_MISMATCH;
+	bool reduce = FAN_DESC_REDUCE(round->desc), has_root = round->root != FAN_RANK_NONE;
+	bool empty = f->flags & FAN_F_EMPTY;
+	if (reduce && has_root && empty)
+		return FAN_DROP_DUPLICATE; /* for the others; ours has the payload */
+	return empty == (reduce && !has_root) ? -1 : FAN_DROP_MISMATCH;
+}
+
+void fan_tree_source_take(const struct fan_worker *w, const struct fan_frag *f)
+{
+	struct fan_round *round = round_of(w, f->frag);
+	assert(round && f->payload_bytes <= w->cfg.relayed->stride);
+	if (f->payload_bytes)
+		memcpy(fan_pool_acc(w->cfg.relayed, round), f->payload, f->payload_bytes);
+	round->state = FAN_ROUND_DONE;
+}

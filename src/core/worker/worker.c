@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker_priv.h"
+
+#include <assert.h>
+
+#include "core/wire/route_table.h"
+#include "helper.h"
+#include "transfer.h"
+
+static bool config_is_sane(const struct fan_worker_config *c)
+{
+	uint16_t window_max = c->options & FAN_JOIN_AHEAD ? FAN_AHEAD_MAX : FAN_WINDOW_MAX;
+	return c->ranks >= 2 && c->ranks <= FAN_RANKS_MAX && c->rank < c->ranks &&
+	       c->payload_bytes >= FAN_PAYLOAD_MIN && c->payload_bytes <= FAN_PAYLOAD_MAX &&
+	       c->payload_bytes % 8 == 0 && c->window_max >= 2 && c->window_max <= window_max &&
+	       c->alive_ms >= FAN_ALIVE_MIN_MS && c->alive_ms <= FAN_ALIVE_MAX_MS &&
+	       c->cache_frags <= FAN_CACHE_MAX && c->nonce != 0 && c->name[0] != '\0' &&
+	       memchr(c->name, '\0', sizeof c->name) != NULL;
+}
+
+size_t fan_worker_uplink_bytes(uint16_t window_max)
+{
+	return fan_align_up(sizeof(struct fan_worker)) + fan_align_up(fan_window_bytes(window_max));
+}
+
+size_t fan_worker_bytes(const struct fan_worker_config *cfg)
+{
+	if (!config_is_sane(cfg))
+		return 0;
+	if (cfg->relayed)
+		return fan_worker_uplink_bytes(cfg->window_max);
+	return fan_worker_uplink_bytes(cfg->window_max) +
+	       FAN_STREAM_GROUPS * fan_align_up(cfg->payload_bytes) +
+	       fan_helper_cache_bytes(cfg->cache_frags, cfg->payload_bytes);
+}
+
+struct fan_worker *fan_worker_init(void *mem, const struct fan_worker_config *cfg, uint64_t now_ns)
+{
+	struct fan_worker *w = mem;
+	assert(config_is_sane(cfg) && (uintptr_t)mem % _Alignof(struct fan_worker) == 0);
+	uint8_t *p = (uint8_t *)mem + fan_align_up(sizeof *w);
+	memset(w, 0, sizeof *w);
+	w->cfg = *cfg;
+	w->start_ns = w->heard_ns = w->progress_ns = w->control_ns = w->turn_ns = now_ns;
+	w->stats.rto_ns = FAN_RTO_MIN_NS;
+	fan_rtt_init(&w->rtt, w->cfg.rto_min_ms);
+	fan_window_init(&w->window, p, cfg->window_max);
+	p += fan_align_up(fan_window_bytes(cfg->window_max));
+	for (unsigned i = 0; !cfg->relayed && i < FAN_STREAM_GROUPS;
+	     i++, p += fan_align_up(cfg->payload_bytes))
+		w->group[i].exponents = (int16_t *)p;
+	fan_helper_cache_init(&w->cache, p, cfg->relayed ? 0 : cfg->cache_frags,
+			      cfg->payload_bytes);
+	return w;
+}
+
+void fan_worker_fail(struct fan_worker *w, const struct fan_fault *fault)
+{
+	if (w->phase >= FAN_W_FAILED)
+		return;
+	w->phase = FAN_W_FAILED;
+	w->fault = *fault;
+	w->control_ns = UINT64_MAX;
+}
+
+uint64_t fan_worker_interval_ns(const struct fan_worker *w)
+{
+	if (w->phase != FAN_W_READY || w->rejoins)
+		return FAN_JOIN_RETRY_NS;
+	uint32_t stall_ms = w->cfg.stall_ms / FAN_BEATS_PER_STALL;
+	uint32_t ms = w->welcome.beat_ms < stall_ms ? w->welcome.beat_ms : stall_ms;
+	return (ms ? ms : 1) * FAN_MS;
+}
+
+static struct fan_frag control_head(const struct fan_worker *w, enum fan_type type)
+{
+	return (struct fan_frag){
+		.nonce = w->cfg.nonce,
+		.job = w->job,
+		.epoch = w->epoch,
+		.sender = w->cfg.rank,
+		.type = (uint8_t)type,
+	};
+}
+
+/* What the job is called on a route. */
+static uint32_t on_route(const struct fan_worker *w, uint16_t route)
+{
+	return (uint32_t)route << FAN_ROUTE_BITS | (w->job & ((UINT32_C(1) << FAN_ROUTE_BITS) - 1));
+}
+
+static size_t join_body(const struct fan_worker *w, uint8_t *body)
+{
+	struct fan_join m = {
+		.ranks = w->cfg.ranks,
+		.payload_bytes = w->cfg.payload_bytes,
+		.window = w->cfg.window_max,
+		.options = (uint8_t)(w->cfg.options | FAN_JOIN_NUMBERS),
+		.alive_ms = w->cfg.alive_ms,
+		.workers = w->cfg.workers,
+	};
+	memcpy(m.name, w->cfg.name, sizeof m.name);
+	while (m.name_bytes < FAN_NAME_MAX && m.name[m.name_bytes])
+		m.name_bytes++;
+	assert(m.name_bytes > 0);
+	return fan_join_put(body, &m);
+}
+
+static size_t leave_body(const struct fan_worker *w, uint8_t *body)
+{
+	struct fan_leave m = {.err = w->leave_err};
+	memcpy(m.blamed, w->blamed, sizeof m.blamed);
+	return fan_leave_put(body, &m);
+}
+
+/* Is an operation, or an uplink's round, waiting for results?  Then for w->window.low first of all.
+ */
+static bool is_waiting(const struct fan_worker *w)
+{
+	return w->cfg.relayed ? w->window.in_flight > 0 : w->first_op < w->next_op;
+}
+
+static uint16_t clip(uint32_t v)
+{
+	return v > UINT16_MAX ? UINT16_MAX : (uint16_t)v;
+}
+
+/* What to ask about in a BEAT: the lowest fragment waited for, if any. */
+static size_t beat_body(const struct fan_worker *w, uint8_t *body, uint64_t *frag)
+{
+	struct fan_beat m = {.flags = 0};
+	*frag = 0;
+	if (is_waiting(w)) {
+		*frag = w->window.low;
+		m.flags |= FAN_BEAT_WAITING;
+	}
+	if (w->heard_group)
+		m.flags |= FAN_BEAT_HEARD;
+	if (w->window.ahead)
+		m.flags |= FAN_BEAT_AHEAD | (w->cache.frags ? FAN_BEAT_LEADS : 0);
+	if (m.flags & FAN_BEAT_LEADS)
+		m.cache = (struct fan_helper_cache_use){clip(w->cache.stats.frags),
+							clip(w->cache.stats.open),
+							clip(w->cache.stats.peak)};
+	return fan_beat_put(body, &m);
+}
+
+/* The control message that the phase asks for. */
+static void put_control(struct fan_worker *w, struct fan_out *out)
+{
+	uint8_t *body = fan_out_scratch(out, FAN_CTL_BYTES_MAX);
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	struct fan_frag h;
+	size_t bytes;
+	if (w->phase == FAN_W_JOINING || (w->phase < FAN_W_FAILED && w->rejoins)) {
+		h = control_head(w, FAN_TYPE_JOIN);
+		h.job = (uint32_t)w->cfg.route << FAN_ROUTE_BITS;
+		h.path = w->path;
+		bytes = join_body(w, body);
+	} else if (w->phase == FAN_W_LEAVING) {
+		h = control_head(w, FAN_TYPE_LEAVE);
+		if (w->rejoins) /* it is sent where this route is, and the aggregator knows the
+				   nonce */
+			h.job = on_route(w, w->cfg.route);
+		bytes = leave_body(w, body);
+	} else {
+		h = control_head(w, FAN_TYPE_BEAT);
+		bytes = beat_body(w, body, &h.frag);
+	}
+	fan_ctl_finish(it, &h, body, bytes);
+}
+
+static uint64_t stall_ns(const struct fan_worker *w)
+{
+	return w->progress_ns + w->cfg.stall_ms * FAN_MS;
+}
+
+static uint64_t silence_ns(const struct fan_worker *w)
+{
+	uint64_t alive_ms = w->welcomed ? w->welcome.alive_ms : w->cfg.alive_ms;
+	return w->heard_ns + alive_ms * FAN_MS;
+}
+
+/* The job did not form in time: nobody answered, or some ranks did not come. */
+static void check_join(struct fan_worker *w, uint64_t now_ns)
+{
+	if (now_ns < w->start_ns + w->cfg.join_ms * FAN_MS)
+		return;
+	struct fan_fault fault = {.err = w->welcomed ? FAN_E_TIMEOUT : FAN_E_UNREACHABLE};
+	if (w->missing_known)
+		memcpy(fault.ranks, w->missing, sizeof fault.ranks);
+	fan_worker_fail(w, &fault);
+}
+
+static void check_ready(struct fan_worker *w, uint64_t now_ns)
+{
+	struct fan_fault fault = {.err = FAN_OK};
+	if (now_ns >= silence_ns(w)) {
+		fault.err = FAN_E_UNREACHABLE;
+	} else if (is_waiting(w) && now_ns >= stall_ns(w)) {
+		fault.err = FAN_E_STALLED;
+		fault.frag = w->window.low;
+		if (w->missing_known && w->missing_frag == fault.frag)
+			memcpy(fault.ranks, w->missing, sizeof fault.ranks);
+	}
+	if (fault.err)
+		fan_worker_fail(w, &fault);
+}
+
+static bool tick_control(struct fan_worker *w, uint64_t now_ns, struct fan_out *out)
+{
+	if (w->phase == FAN_W_JOINING || w->phase == FAN_W_FORMING)
+		check_join(w, now_ns);
+	else if (w->phase == FAN_W_READY)
+		check_ready(w, now_ns);
+	if (now_ns < w->control_ns)
+		return false;
+	if (w->phase == FAN_W_LEAVING && w->leave_tries++ == FAN_LEAVE_TRIES) {
+		w->phase = FAN_W_LEFT;
+		w->control_ns = UINT64_MAX;
+		return false;
+	}
+	if (!fan_out_fits(out, 1, FAN_CTL_BYTES_MAX))
+		return true;
+	put_control(w, out);
+	w->control_ns = now_ns + fan_worker_interval_ns(w);
+	return false;
+}
+
+/* When the oldest transmission is to be doubted; UINT64_MAX: none is out. */
+static uint64_t timer_ns(struct fan_worker *w)
+{
+	uint32_t i = fan_window_oldest(&w->window);
+	if (i == FAN_WSLOT_NONE)
+		return UINT64_MAX;
+	/* each result starts the timer again: what is late among others the gap rule finds */
+	uint64_t sent_ns = w->window.slot[i].sent_ns;
+	uint64_t from_ns = sent_ns > w->progress_ns ? sent_ns : w->progress_ns;
+	if (w->expired_ns > from_ns)
+		from_ns = w->expired_ns;
+	return from_ns + fan_rtt_timeout(&w->rtt);
+}
+
+/* Is what the lowest fragment waits for known to be a rank that is slow?  What is known must
+ * be new each time that the timer runs out, and is believed a few times only. */
+static bool waits_for_slow(const struct fan_worker *w)
+{
+	if (!w->window.ahead || w->window.low < w->slowest)
+		return false;
+	unsigned before = w->rtt.backoff;
+	return before == 0 || (before < FAN_RTO_BACKOFF_MAX && w->paced_ns > w->expired_ns);
+}
+
+/* Something is lost.  What this worker keeps of the lowest fragment may be what others miss. */
+static void give_up_waiting(struct fan_worker *w)
+{
+	fan_helper_cache_flush(&w->cache, w->window.low);
+	bool first = w->rtt.first_ns && w->rtt.backoff == 0;
+	fan_window_expire(&w->window, first ? FAN_TAIL_FIRST : FAN_TAIL_PROBES);
+}
+
+static void expire(struct fan_worker *w, uint64_t now_ns)
+{
+	if (waits_for_slow(w))
+		fan_window_inquire(&w->window);
+	else
+		give_up_waiting(w);
+	w->expired_ns = now_ns;
+	fan_rtt_expired(&w->rtt);
+}
+
+void fan_worker_audit(const struct fan_worker *w)
+{
+	fan_worker_check(w);
+	fan_window_audit(&w->window);
+	fan_helper_cache_audit(&w->cache);
+	for (uint64_t n = w->first_op; n < w->next_op; n++) {
+		const struct fan_stream_op *op = &w->op[n % FAN_OPS_MAX];
+		uint64_t end =
+			n + 1 < w->next_op ? w->op[(n + 1) % FAN_OPS_MAX].first : w->next_frag;
+		assert(op->id == n && op->left <= op->frags);
+		assert(op->first + op->frags == end);
+	}
+	assert(w->low_group <= w->next_group);
+	for (unsigned i = 0; i < FAN_STREAM_GROUPS; i++) {
+		const struct fan_stream_group *g = &w->group[i];
+		assert(!g->used || (g->number >= w->low_group && g->number < w->next_group));
+	}
+}
+
+bool fan_worker_tick(struct fan_worker *w, uint64_t now_ns, struct fan_out *out)
+{
+	fan_worker_check(w);
+	if (tick_control(w, now_ns, out))
+		return true;
+	if (w->phase != FAN_W_READY)
+		return false;
+	if (now_ns >= timer_ns(w))
+		expire(w, now_ns);
+	return fan_helper_send(w, out) || fan_transfer_send(w, now_ns, out);
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+uint64_t fan_worker_deadline(struct fan_worker *w)
+{
+	uint64_t at = w->control_ns;
+	if (w->phase == FAN_W_JOINING || w->phase == FAN_W_FORMING)
+		return earlier(at, w->start_ns + w->cfg.join_ms * FAN_MS);
+	if (w->phase != FAN_W_READY)
+		return at;
+	at = earlier(at, silence_ns(w));
+	if (fan_window_may_send(&w->window, w->congestion.cwnd) || fan_helper_is_due(w) || w->asks)
+		return 0; /* there is something to send */
+	if (is_waiting(w))
+		at = earlier(at, stall_ns(w));
+	return earlier(at, timer_ns(w));
+}
+
+int fan_worker_start(struct fan_worker *w, uint64_t now_ns, const struct fan_op *op, uint64_t *id)
+{
+	if (w->phase == FAN_W_FAILED)
+		return w->fault.err;
+	if (w->phase > FAN_W_FAILED)
+		return FAN_E_CLOSED;
+	if (w->cfg.relayed || !fan_stream_op_is_sane(op, w->cfg.ranks))
+		return FAN_E_INVALID;
+	if (w->next_op - w->first_op == FAN_OPS_MAX)
+		return FAN_E_BUSY;
+	if (w->first_op == w->next_op) {
+		w->progress_ns = now_ns;
+		fan_transfer_turn(w, now_ns, &w->idle_ns);
+	}
+	struct fan_stream_op *s = &w->op[w->next_op % FAN_OPS_MAX];
+	fan_stream_open(s, op, w->next_frag, w->next_group, w->cfg.payload_bytes,
+			w->cfg.options & FAN_JOIN_WIDE);
+	s->id = *id = w->next_op++;
+	w->next_frag += s->frags;
+	w->next_group += s->groups;
+	fan_transfer_opened(w);
+	return FAN_OK;
+}
+
+enum fan_drop fan_worker_last_drop(const struct fan_worker *w)
+{
+	return w->last_drop;
+}
+
+bool fan_worker_hears(const struct fan_worker *w, const struct fan_frag *f)
+{
+	if (f->type == FAN_TYPE_WELCOME || f->type == FAN_TYPE_REFUSE)
+		return f->nonce == w->cfg.nonce;
+	return w->welcomed && fan_worker_is_job(w, f->job) && f->epoch == w->epoch;
+}
+
+void fan_worker_offer(struct fan_worker *w, uint64_t now_ns, uint64_t frag)
+{
+	if (w->phase != FAN_W_READY)
+		return;
+	if (!is_waiting(w))
+		w->progress_ns = now_ns;
+	fan_transfer_offered(w, frag);
+}
+
+uint32_t fan_worker_workers(const struct fan_worker *w)
+{
+	return w->workers;
+}
+
+int fan_worker_test(const struct fan_worker *w, uint64_t id)
+{
+	if (id < w->first_op || (id < w->next_op && w->op[id % FAN_OPS_MAX].left == 0))
+		return FAN_OK;
+	if (w->phase == FAN_W_FAILED)
+		return w->fault.err;
+	return w->phase > FAN_W_FAILED ? FAN_E_CLOSED : FAN_E_PENDING;
+}
+
+void fan_worker_leave(struct fan_worker *w, uint64_t now_ns, int err, const uint64_t *blamed)
+{
+	if (w->phase >= FAN_W_LEAVING)
+		return;
+	/* One that was never let in has nothing to leave. */
+	w->phase = w->welcomed ? FAN_W_LEAVING : FAN_W_LEFT;
+	w->leave_err = (int8_t)err;
+	memcpy(w->blamed, blamed ? blamed : w->fault.ranks, sizeof w->blamed);
+	w->leave_tries = 0;
+	w->control_ns = w->welcomed ? now_ns : UINT64_MAX;
+}
+
+enum fan_worker_phase fan_worker_phase(const struct fan_worker *w)
+{
+	return w->phase;
+}
+
+const struct fan_fault *fan_worker_fault(const struct fan_worker *w)
+{
+	return &w->fault;
+}
+
+const struct fan_worker_stats *fan_worker_stats(struct fan_worker *w)
+{
+	w->stats.srtt_ns = w->rtt.srtt_ns;
+	w->stats.rto_ns = w->rtt.rto_ns;
+	w->stats.cwnd = w->congestion.cwnd;
+	w->stats.waiting = w->window.in_flight;
+	w->stats.next = w->window.turns;
+	w->stats.slowest = w->slowest;
+	w->stats.cache = w->cache.stats;
+	return &w->stats;
+}
+
+const struct fan_welcome *fan_worker_welcome(const struct fan_worker *w)
+{
+	return w->welcomed ? &w->welcome : NULL;
+}
+
+uint32_t fan_worker_frag_elems(const struct fan_worker *w, const struct fan_op *op)
+{
+	return fan_stream_per_frag(op, w->cfg.payload_bytes, w->cfg.options & FAN_JOIN_WIDE);
+}
+
+void fan_worker_reroute(struct fan_worker *w, uint64_t now_ns, uint16_t route)
+{
+	if (w->phase >= FAN_W_FAILED)
+		return;
+	if (route)
+		w->cfg.route = route;
+	w->path++;
+	w->rejoins = w->phase != FAN_W_JOINING; /* else it does so anyway */
+	w->control_ns = now_ns;
+}
+
+uint16_t fan_worker_route(const struct fan_worker *w)
+{
+	return w->welcomed && !w->rejoins ? fan_route_number(w->job) : 0;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sized.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/err.h"
+
+/* Of the first byte of `from` that is set, among those in [at, end); `end`: of none. */
+static size_t first_set(const unsigned char *from, size_t at, size_t end)
+{
+	while (at < end && !from[at])
+		at++;
+	return at;
+}
+
+int fan_sized_take(void *to, const struct fan_sized *kind, const void *from, char *why,
+		   size_t bytes)
+{
+	size_t given;
+	memcpy(&given, from, sizeof given);
+	if (given < kind->least || given > FAN_SIZED_MAX || given % sizeof given) {
+		snprintf(why, bytes, "options.size: %zu: expected %zu: set the options with %s",
+			 given, kind->known, kind->init);
+		return FAN_E_INVALID;
+	}
+	size_t at = first_set(from, kind->known, given);
+	if (at < given) {
+		snprintf(why, bytes,
+			 "options.size: %zu: byte %zu is set, and this libfanin knows %zu bytes: "
+			 "expected zeros there, or a newer libfanin",
+			 given, at, kind->known);
+		return FAN_E_INVALID;
+	}
+	memcpy(to, from, given < kind->known ? given : kind->known);
+	memcpy(to, &kind->known, sizeof kind->known);
+	return FAN_OK;
+}

@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon.h"
+
+#include <stdlib.h>
+
+#define ALIGN	  64u
+#define TICKS_MAX (2 * FAN_JOBS_MAX) /* of the node at one time */
+#define SPARES	  64		     /* of slots with an aggregator behind them, for a datagram */
+
+/* ---- what it sends ------------------------------------------------------------------- */
+
+static void send_to(struct fan_sim_daemon *d, const fan_peer *peer, const struct fan_out_item *it,
+		    struct fan_sim_body *body)
+{
+	const struct fan_sim_packet p = {
+		.body = body,
+		.from = d->actor,
+		.to = fan_sim_actor_of(peer),
+		.len = (uint16_t)fan_out_item_bytes(it),
+	};
+	if (p.to >= d->sim->actors) {
+		d->unheard++;
+		return;
+	}
+	d->tx_packets++;
+	d->tx_bytes += p.len;
+	fan_sim_send(d->sim, &p, d->own);
+}
+
+/* Are all present members in the tree? */
+static bool has_all(const struct fan_sim_tree *t, const struct fan_group *g)
+{
+	if (t->members != g->ranks)
+		return false;
+	for (unsigned r = 0; r < g->ranks; r++)
+		if (!fan_peer_is_none(&g->peers[r]) &&
+		    t->member[r] != fan_sim_actor_of(&g->peers[r]))
+			return false;
+	return true;
+}
+
+/* To a multicast group: one copy on each link.  All members hear it. */
+static void spread(struct fan_sim_daemon *d, const struct fan_out_item *it,
+		   struct fan_sim_body *body)
+{
+	const struct fan_group *g = it->group;
+	struct fan_sim *s = d->sim;
+	uint32_t member[FAN_RANKS_MAX], here = s->actor[d->actor].node;
+	/* job i has the address base + i, and base ends with 0 */
+	uint8_t which = (uint8_t)(g->addr.addr[1] >> 56) % FAN_JOBS_MAX;
+	if (d->tree[which] == FAN_SIM_NONE || !has_all(&s->tree[d->tree[which]], g)) {
+		for (unsigned r = 0; r < g->ranks; r++) {
+			uint32_t to = fan_sim_actor_of(&g->peers[r]);
+			member[r] = to < s->actors ? to : d->actor; /* itself: hears nothing new */
+		}
+		d->tree[which] = fan_sim_set_tree(s, d->tree[which], here, member, g->ranks);
+	}
+	if (d->tree[which] == FAN_SIM_NONE) {
+		s->broke = true;
+		return;
+	}
+	const struct fan_sim_packet p = {
+		.body = body,
+		.from = d->actor,
+		.to = d->tree[which],
+		.len = (uint16_t)fan_out_item_bytes(it),
+	};
+	d->tx_packets++;
+	d->tx_bytes += p.len;
+	fan_sim_spread(s, &p, d->own);
+}
+
+static void send_to_group(struct fan_sim_daemon *d, const struct fan_out_item *it,
+			  struct fan_sim_body *body)
+{
+	const struct fan_group *g = it->group;
+	if (it->dest == FAN_TO_MCAST || g->multicast) {
+		spread(d, it, body);
+		return;
+	}
+	for (unsigned r = 0; r < g->ranks; r++)
+		if (!fan_peer_is_none(&g->peers[r]))
+			send_to(d, &g->peers[r], it, body);
+}
+
+static void send_all(struct fan_sim_daemon *d)
+{
+	for (unsigned i = 0; i < d->out.count; i++) {
+		const struct fan_out_item *it = &d->out.item[i];
+		struct fan_sim_body *body = fan_sim_body(d->sim, it);
+		if (!body)
+			break;
+		if (it->dest == FAN_TO_PEER)
+			send_to(d, &it->peer, it, body);
+		else
+			send_to_group(d, it, body);
+		fan_body_put(&d->sim->pool, body);
+	}
+	fan_out_reset(&d->out);
+}
+
+/* ---- what it counts ------------------------------------------------------------------ */
+
+struct fan_aggregator_stats fan_sim_daemon_aggregator(const struct fan_sim_daemon *d)
+{
+	struct fan_aggregator_stats sum = d->past.aggregator;
+	if (!d->aggregator)
+		return sum;
+	const struct fan_aggregator_stats *now = fan_aggregator_stats(d->aggregator);
+	sum.packets += now->packets;
+	sum.contributions += now->contributions;
+	sum.results += now->results;
+	sum.replays += now->replays;
+	sum.needs += now->needs;
+	sum.partials += now->partials;
+	sum.flushes += now->flushes;
+	sum.events_lost += now->events_lost;
+	for (unsigned i = 0; i < FAN_DROP_COUNT; i++)
+		sum.drops[i] += now->drops[i];
+	return sum;
+}
+
+struct fan_switch_stats fan_sim_daemon_slots(const struct fan_sim_daemon *d)
+{
+	struct fan_switch_stats sum = d->past.slots;
+	if (!d->slots)
+		return sum;
+	const struct fan_switch_stats *now = fan_switch_stats(d->slots);
+	sum.packets += now->packets;
+	sum.hits += now->hits;
+	sum.taken += now->taken;
+	sum.collisions += now->collisions;
+	sum.over_quota += now->over_quota;
+	sum.passed += now->passed;
+	sum.preemptions += now->preemptions;
+	sum.evictions += now->evictions;
+	sum.flushes += now->flushes;
+	sum.completions += now->completions;
+	sum.partials += now->partials;
+	sum.results += now->results;
+	sum.unknown += now->unknown;
+	sum.misses += now->misses;
+	sum.progress_sent += now->progress_sent;
+	sum.yields += now->yields;
+	sum.lent += now->lent;
+	sum.late += now->late;
+	for (unsigned i = 0; i < FAN_DROP_COUNT; i++)
+		sum.drops[i] += now->drops[i];
+	return sum;
+}
+
+struct fan_node_stats fan_sim_daemon_between(const struct fan_sim_daemon *d)
+{
+	const struct fan_node_stats *now = fan_node_stats(d->node);
+	struct fan_node_stats sum = d->past.node;
+	sum.up_packets += now->up_packets;
+	sum.up_bytes += now->up_bytes;
+	sum.down_packets += now->down_packets;
+	sum.down_bytes += now->down_bytes;
+	sum.lost += now->lost;
+	return sum;
+}
+
+uint64_t fan_sim_offered(const struct fan_aggregator_stats *st)
+{
+	return st->contributions + st->drops[FAN_DROP_DUPLICATE] + st->drops[FAN_DROP_STALE] +
+	       st->drops[FAN_DROP_AHEAD];
+}
+
+uint64_t fan_sim_slots_added(const struct fan_switch_stats *st)
+{
+	return st->hits + st->taken;
+}
+
+uint64_t fan_sim_slots_offered(const struct fan_switch_stats *st)
+{
+	return fan_sim_slots_added(st) + st->collisions + st->over_quota + st->passed;
+}
+
+static void sample_aggregator(struct fan_sim_daemon *d)
+{
+	const struct fan_aggregator_stats st = fan_sim_daemon_aggregator(d);
+	struct fan_report r = {.index = 0};
+	uint64_t used = 0, lent = 0;
+	do {
+		uint16_t index = r.index;
+		fan_aggregator_report(d->aggregator, &r);
+		used += r.waiting;
+		lent += r.window;
+		r.index = (uint16_t)(index + 1);
+	} while (r.index < r.jobs);
+	const uint64_t figure[FAN_SERIES_FIGURES] = {
+		[FAN_SERIES_USED] = used,
+		[FAN_SERIES_LENT] = lent,
+		[FAN_SERIES_OFFERED] = fan_sim_offered(&st),
+		[FAN_SERIES_ADDED] = st.contributions,
+		[FAN_SERIES_RESULTS] = st.results,
+		[FAN_SERIES_FLUSHES] = st.flushes,
+		[FAN_SERIES_RX_BYTES] = d->slots ? fan_sim_daemon_between(d).up_bytes : d->rx_bytes,
+	};
+	fan_series_add(d->sums, figure);
+}
+
+static void sample_slots(struct fan_sim_daemon *d)
+{
+	const struct fan_switch_stats st = fan_sim_daemon_slots(d);
+	struct fan_switch_report r;
+	fan_switch_report(d->slots, &r);
+	const uint64_t figure[FAN_SERIES_FIGURES] = {
+		[FAN_SERIES_USED] = r.slots_used,
+		[FAN_SERIES_LENT] = r.slots_used,
+		[FAN_SERIES_OFFERED] = fan_sim_slots_offered(&st),
+		[FAN_SERIES_ADDED] = fan_sim_slots_added(&st),
+		[FAN_SERIES_RESULTS] = st.results,
+		[FAN_SERIES_COLLISIONS] = st.collisions + st.over_quota,
+		[FAN_SERIES_PREEMPTIONS] = st.preemptions,
+		[FAN_SERIES_EVICTIONS] = st.evictions,
+		[FAN_SERIES_FLUSHES] = st.flushes,
+		[FAN_SERIES_RX_BYTES] = d->rx_bytes,
+	};
+	fan_series_add(d->shares, figure);
+}
+
+/* ---- the actor ----------------------------------------------------------------------- */
+
+/* When it looks at its slots again: both series have the same times. */
+static uint64_t look_ns(const struct fan_sim_daemon *d)
+{
+	return d->shares ? d->shares->next_ns : d->sums->next_ns;
+}
+
+static void take_events(struct fan_sim_daemon *d)
+{
+	struct fan_event ev;
+	while (fan_aggregator_event(d->aggregator, &ev))
+		; /* workers tell how their jobs went */
+}
+
+static void tick(void *self)
+{
+	struct fan_sim_daemon *d = self;
+	uint64_t now_ns = d->sim->now_ns;
+	for (unsigned n = 0; n < TICKS_MAX && fan_node_deadline(d->node) <= now_ns; n++) {
+		fan_node_tick(d->node, now_ns, &d->out);
+		send_all(d);
+		fan_node_sent(d->node);
+	}
+	if (now_ns >= look_ns(d)) {
+		if (d->aggregator)
+			sample_aggregator(d);
+		if (d->slots)
+			sample_slots(d);
+	}
+	if (d->aggregator)
+		take_events(d);
+}
+
+static void recv_packet(void *self, const struct fan_sim_packet *p)
+{
+	struct fan_sim_daemon *d = self;
+	if (!p->body || d->sim->now_ns < d->down_until_ns)
+		return;
+	d->rx_packets++;
+	d->rx_bytes += p->len;
+	fan_node_recv(d->node, d->sim->now_ns, fan_sim_peer(p->from), p->body->bytes, p->len,
+		      p->flags & FAN_PACKET_ECN, &d->out);
+	if (d->out.count)
+		send_all(d);
+	fan_node_sent(d->node);
+}
+
+static uint64_t deadline(void *self)
+{
+	const struct fan_sim_daemon *d = self;
+	uint64_t node_ns = fan_node_deadline(d->node), at_ns = look_ns(d);
+	return at_ns < node_ns ? at_ns : node_ns;
+}
+
+static const struct fan_actor_ops ops = {recv_packet, tick, deadline};
+
+/* ---- its lives ----------------------------------------------------------------------- */
+
+bool fan_sim_daemon_init(struct fan_sim_daemon *d, struct fan_sim *s, uint32_t node)
+{
+	memset(d, 0, sizeof *d);
+	d->sim = s;
+	d->actor = fan_sim_add_actor(s, node, d, &ops);
+	return d->actor != FAN_SIM_NONE;
+}
+
+static void begin_life(struct fan_sim_daemon *d)
+{
+	d->node = fan_node_init(d->node, &d->cfg);
+	d->aggregator = fan_node_aggregator(d->node);
+	d->slots = fan_node_slots(d->node);
+}
+
+/* What it is made of, and what it sends from. */
+static bool make_node(struct fan_sim_daemon *d)
+{
+	size_t bytes = fan_node_bytes(&d->cfg);
+	unsigned items = fan_node_out_items(&d->cfg);
+	size_t scratch_bytes = items * (size_t)FAN_ITEM_SCRATCH;
+	struct fan_out_item *item = malloc(items * sizeof *item);
+	uint8_t *scratch = malloc(scratch_bytes);
+	fan_out_init(&d->out, item, items, scratch, scratch_bytes);
+	d->node = bytes ? aligned_alloc(ALIGN, bytes) : NULL;
+	return d->node && item && scratch;
+}
+
+static bool make_series(const struct fan_sim_daemon *d, struct fan_series **s, uint64_t sample_ns)
+{
+	*s = malloc(sizeof **s);
+	if (*s)
+		fan_series_init(*s, d->sim->now_ns, sample_ns);
+	return *s != NULL;
+}
+
+static bool make_trees(struct fan_sim_daemon *d)
+{
+	d->tree = malloc(FAN_JOBS_MAX * sizeof *d->tree);
+	for (unsigned i = 0; d->tree && i < FAN_JOBS_MAX; i++)
+		d->tree[i] = FAN_SIM_NONE;
+	return d->tree != NULL;
+}
+
+bool fan_sim_daemon_begin(struct fan_sim_daemon *d, const struct fan_node_config *cfg, bool own,
+			  uint64_t sample_ns)
+{
+	d->cfg = *cfg;
+	d->cfg.slots.spares = cfg->has_aggregator ? SPARES : 1;
+	d->own = own;
+	if (!make_node(d) ||
+	    (cfg->has_aggregator && !(make_series(d, &d->sums, sample_ns) && make_trees(d))) ||
+	    (cfg->has_slots && !make_series(d, &d->shares, sample_ns)))
+		return false;
+	begin_life(d);
+	fan_sim_wake(d->sim, d->actor);
+	return true;
+}
+
+static bool install(struct fan_sim_daemon *d)
+{
+	bool ok = true;
+	for (uint32_t i = 0; i < d->routes; i++)
+		ok &= fan_switch_route(d->slots, &d->route[i]) == FAN_OK;
+	return ok;
+}
+
+bool fan_sim_daemon_route(struct fan_sim_daemon *d, struct fan_route_config *route, uint32_t routes)
+{
+	d->route = route;
+	d->routes = routes;
+	return install(d);
+}
+
+void fan_sim_daemon_restart(struct fan_sim_daemon *d, uint64_t down_ns)
+{
+	d->past.aggregator = fan_sim_daemon_aggregator(d);
+	d->past.slots = fan_sim_daemon_slots(d);
+	d->past.node = fan_sim_daemon_between(d);
+	d->restarts++;
+	d->cfg.aggregator.epoch++;
+	d->cfg.aggregator.nonce = fan_rng_mix(d->cfg.aggregator.nonce);
+	d->down_until_ns = d->sim->now_ns + down_ns;
+	begin_life(d);
+	install(d);
+}
+
+void fan_sim_daemon_free(struct fan_sim_daemon *d)
+{
+	for (uint32_t i = 0; i < d->routes; i++)
+		free((void *)d->route[i].entry);
+	free(d->route);
+	free(d->node);
+	free(d->sums);
+	free(d->shares);
+	free(d->tree);
+	free(d->out.item);
+	free(d->out.scratch);
+}
+
+/* ---- what costs its node capacity ---------------------------------------------------- */
+
+/* The entry of what `from` sends of this rank: that of its switch, or that of workers. */
+static const struct fan_route_entry *entry_of(const struct fan_route_config *r,
+					      const fan_peer *from, unsigned rank)
+{
+	const struct fan_route_entry *of_worker = NULL;
+	for (unsigned i = 0; i < r->entries; i++) {
+		const struct fan_route_entry *e = &r->entry[i];
+		bool has = rank < FAN_RANKS_MAX && fan_ranks_has(e->ranks, rank);
+		if (has && fan_peer_equal(&e->from, from))
+			return e;
+		if (has && fan_peer_is_none(&e->from))
+			of_worker = e;
+	}
+	return of_worker;
+}
+
+bool fan_sim_daemon_sums(const void *self, const struct fan_sim_packet *p)
+{
+	const struct fan_sim_daemon *d = self;
+	struct fan_frag f;
+	if (p->to != d->actor || !p->body || fan_wire_get(&f, p->body->bytes, p->len) >= 0 ||
+	    f.type != FAN_TYPE_DATA)
+		return false;
+	fan_peer from = fan_sim_peer(p->from);
+	for (uint32_t i = 0; i < d->routes; i++) {
+		if (d->route[i].number != fan_route_number(f.job))
+			continue;
+		const struct fan_route_entry *e = entry_of(&d->route[i], &from, f.sender);
+		return e && e->sums;
+	}
+	return false;
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A switch with two jobs.  The input is a list of what arrives, with right checksums:
+ * from members of the first job, from strangers, from the past.  The second job must
+ * not notice. */
+#include "core/aggregator/aggregator.h"
+#include "packets.h"
+
+#define RANKS	4
+#define PAYLOAD 64
+#define NODES	8 /* 0..3: members; 4, 5: of the second job; 6, 7: strangers */
+
+static _Alignas(64) uint8_t memory[1 << 20];
+static struct fan_aggregator *sw;
+static uint64_t now_ns, dropped;
+static uint32_t job[2], epoch[2];
+static int32_t result; /* last RESULT of one int32 to the group */
+
+static fan_peer node(unsigned i)
+{
+	return (fan_peer){.addr = {7, i + 1}, .port = 1};
+}
+
+static size_t asked_bytes; /* the datagram that is answered */
+
+static void look_at(const struct fan_out *out)
+{
+	for (unsigned i = 0; i < out->count; i++) {
+		const struct fan_out_item *it = &out->item[i];
+		uint8_t packet[FAN_PACKET_MAX];
+		struct fan_frag f;
+		fuzz_look(packet, it, &f);
+		FUZZ_CHECK(f.type != FAN_TYPE_REPORT || fan_out_item_bytes(it) <= asked_bytes);
+		FUZZ_CHECK(f.topic == FAN_TOPIC_ECHO || it->payload_bytes <= FAN_CTL_BYTES_MAX);
+		if (f.type == FAN_TYPE_WELCOME) {
+			unsigned n = it->peer.addr[1] == 5 || it->peer.addr[1] == 6;
+			job[n] = f.job;
+			epoch[n] = f.epoch;
+		}
+		if (f.type == FAN_TYPE_RESULT && f.payload_bytes == 4)
+			memcpy(&result, packet + FAN_HEAD_BYTES, 4);
+	}
+}
+
+static void give(unsigned from, const uint8_t *packet, size_t len)
+{
+	struct fan_out_item item[FAN_AGGREGATOR_OUT_MAX];
+	uint8_t scratch[FAN_AGGREGATOR_OUT_MAX * 256];
+	struct fan_out out;
+	fan_out_init(&out, item, FAN_AGGREGATOR_OUT_MAX, scratch, sizeof scratch);
+	asked_bytes = len;
+	dropped += fan_aggregator_recv(sw, now_ns, node(from), packet, len, now_ns & 1, &out) ==
+		   FAN_DROP;
+	look_at(&out);
+	fan_aggregator_audit(sw);
+}
+
+static void tick(void)
+{
+	fuzz_aggregator_tick(sw, now_ns, 2 * FAN_JOBS_MAX, look_at);
+}
+
+static void send(unsigned from, struct fan_frag *f, const uint8_t *body, size_t bytes)
+{
+	uint8_t packet[FAN_PACKET_MAX];
+	give(from, packet, fuzz_put(packet, f, body, bytes));
+}
+
+static struct fan_frag header(unsigned n, uint16_t rank, unsigned type, uint64_t nonce)
+{
+	return (struct fan_frag){.nonce = nonce,
+				 .job = job[n],
+				 .epoch = epoch[n],
+				 .sender = rank,
+				 .type = (uint8_t)type};
+}
+
+static void join(unsigned from, char name, uint16_t ranks, uint16_t rank, uint64_t nonce,
+		 uint8_t options)
+{
+	uint8_t body[FAN_CTL_BYTES_MAX];
+	struct fan_join m = {.ranks = ranks,
+			     .payload_bytes = PAYLOAD,
+			     .options = options,
+			     .alive_ms = 1000,
+			     .name_bytes = 1,
+			     .name = {name}};
+	struct fan_frag f = header(0, rank, FAN_TYPE_JOIN, nonce);
+	send(from, &f, body, fan_join_put(body, &m));
+}
+
+static void beat(unsigned from, unsigned n, uint16_t rank, uint64_t nonce, uint64_t frag,
+		 uint8_t flags)
+{
+	uint8_t body[FAN_CTL_BYTES_MAX];
+	struct fan_beat m = {.flags = flags};
+	struct fan_frag f = header(n, rank, FAN_TYPE_BEAT, nonce);
+	f.frag = frag;
+	send(from, &f, body, fan_beat_put(body, &m));
+}
+
+/* One contribution of the second job. */
+static void add(uint16_t rank, uint64_t frag, int32_t value)
+{
+	struct fan_frag f = {.frag = frag,
+			     .job = job[1],
+			     .epoch = epoch[1],
+			     .sender = rank,
+			     .type = FAN_TYPE_DATA,
+			     .flags = FAN_F_FIRST | FAN_F_LAST,
+			     .count = 1,
+			     .dtype = FAN_INT32};
+	uint8_t body[4];
+	memcpy(body, &value, 4);
+	send(4u + rank, &f, body, 4);
+}
+
+static void form(uint8_t options)
+{
+	for (uint16_t r = 0; r < 2; r++)
+		join(4u + r, 'b', 2, r, 50u + r, 0);
+	for (uint16_t r = 0; r < 2; r++)
+		beat(4u + r, 1, r, 50u + r, 0, 0);
+	add(0, 0, 1000);
+	for (uint16_t r = 0; r < RANKS; r++)
+		join(r, 'a', RANKS, r, 1u + r, options);
+	for (uint16_t r = 0; r < RANKS; r++)
+		beat(r, 0, r, 1u + r, 0, 0);
+	tick();
+}
+
+static void fragment(struct fuzz *z, unsigned from, uint16_t rank)
+{
+	uint8_t body[PAYLOAD * 2];
+	struct fan_frag f = {
+		.frag = fuzz_frag(z), .job = job[0], .epoch = epoch[0], .sender = rank};
+	uint8_t kind = fuzz_8(z);
+	f.type = kind & 0x80 ? FAN_TYPE_PROBE : FAN_TYPE_DATA;
+	if (kind > 0xe0)
+		f.type = kind > 0xf0 ? FAN_TYPE_MISS : FAN_TYPE_PROGRESS;
+	f.seq = (uint16_t)f.frag;
+	f.missing = f.frag;
+	f.op = kind >> 4 & 7;
+	f.dtype = kind & 15;
+	f.flags = fuzz_flags(z, f.type);
+	f.count = fuzz_8(z) % 80;
+	f.last = f.count;
+	f.exponent = (int16_t)fuzz_8(z);
+	f.helper = f.exponent > 240 ? (fan_tag)(f.exponent - 240) : 0;
+	size_t bytes = (size_t)f.count * fan_dtype_bytes(f.dtype);
+	if (f.type != FAN_TYPE_DATA || f.flags & FAN_F_EMPTY || bytes > sizeof body)
+		bytes = 0;
+	fuzz_bytes(z, body, bytes);
+	send(from, &f, body, bytes);
+}
+
+static void raw(struct fuzz *z, unsigned from)
+{
+	uint8_t packet[255];
+	size_t len = fuzz_8(z);
+	fuzz_bytes(z, packet, len);
+	fuzz_fix(packet, len);
+	if (len >= 14 && packet[1] != FAN_TYPE_JOIN)
+		fan_put32(packet + 4, job[0]);
+	fuzz_fix(packet, len);
+	give(from, packet, len);
+}
+
+static void echo(struct fuzz *z, unsigned from)
+{
+	uint8_t body[FAN_PACKET_MAX - FAN_HEAD_BYTES];
+	struct fan_echo m = {.body_bytes = fuzz_16(z) % sizeof body};
+	struct fan_frag f = header(0, 0, FAN_TYPE_QUERY, 1);
+	m.answer_bytes = fuzz_16(z);
+	f.topic = FAN_TOPIC_ECHO;
+	if (m.body_bytes >= 2)
+		send(from, &f, body, fan_echo_put(body, &m));
+}
+
+static void query(struct fuzz *z, unsigned from, uint16_t rank)
+{
+	uint8_t body[FAN_CTL_BYTES_MAX];
+	struct fan_query m = {.index = fuzz_8(z)};
+	struct fan_frag f = header(0, rank, FAN_TYPE_QUERY, 1);
+	if (m.index >= 0xf0) {
+		echo(z, from);
+		return;
+	}
+	f.topic = m.index % 16;
+	m.index /= 16;
+	m.first = f.topic == FAN_TOPIC_RANKS ? fuzz_8(z) : 0;
+	send(from, &f, body, fan_query_put(body, &m));
+}
+
+static void leave(struct fuzz *z, unsigned from, uint16_t rank)
+{
+	uint8_t body[FAN_CTL_BYTES_MAX];
+	struct fan_leave m = {.err = (int8_t)fuzz_8(z)};
+	struct fan_frag f = header(0, rank, FAN_TYPE_LEAVE, 1u + rank);
+	m.blamed[0] = fuzz_8(z);
+	send(from, &f, body, fan_leave_put(body, &m));
+}
+
+static void step(struct fuzz *z)
+{
+	static const unsigned from[] = {0, 1, 2, 3, 6, 7, 0, 1};
+	uint8_t what = fuzz_8(z);
+	unsigned sender = from[what & 7];
+	uint16_t rank = what & 64 ? fuzz_8(z) : (uint16_t)(sender % RANKS);
+	switch (what >> 3 & 7) {
+	case 0:
+	case 1: fragment(z, sender, rank); break;
+	case 2: raw(z, sender); break;
+	case 3: {
+		uint64_t frag = fuzz_frag(z);
+		beat(sender, 0, rank, 1u + rank, frag, fuzz_8(z));
+		break;
+	}
+	case 4: leave(z, sender, rank); break;
+	case 5: {
+		static const char names[] = {'a', 'a', 'a', 'c', 'd', 'e'};
+		char name = names[fuzz_8(z) % 6];
+		uint16_t ranks = (uint16_t)(2 + fuzz_8(z) % 5);
+		uint8_t nonce = fuzz_8(z);
+		join(sender, name, ranks, rank, nonce, fuzz_8(z));
+		break;
+	}
+	case 6:
+		now_ns += (uint64_t)fuzz_16(z) << 12; /* up to a quarter of a second */
+		beat(4, 1, 0, 50, 0, 0);
+		beat(5, 1, 1, 51, 0, 0);
+		tick();
+		break;
+	default: query(z, sender, rank); break;
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct fuzz z = {data, size};
+	uint8_t first = fuzz_8(&z);
+	const struct fan_aggregator_config cfg = {
+		.slots = 32,
+		.payload_bytes = PAYLOAD,
+		.jobs_max = 5,
+		.members_max = 20,
+		.window_max = 4,
+		.shards = 1,
+		.group_family = first & 8 ? 4 : 0,
+	};
+	now_ns = FAN_MS;
+	dropped = 0;
+	if (fan_aggregator_bytes(&cfg) > sizeof memory)
+		abort();
+	sw = fan_aggregator_init(memory, &cfg);
+	form(first & (7 | FAN_JOIN_NUMBERS));
+	const uint32_t healthy = job[1];
+	while (z.left)
+		step(&z);
+	tick();
+	job[1] = healthy;
+	result = 0;
+	add(1, 0, 7);
+	FUZZ_CHECK(result == 1007);
+	uint64_t counted = 0;
+	for (unsigned i = 0; i < FAN_DROP_COUNT; i++)
+		counted += fan_aggregator_stats(sw)->drops[i];
+	FUZZ_CHECK(counted == dropped);
+	return 0;
+}

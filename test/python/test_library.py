@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""python/fanin/_library.py mirrors include/fanin.h: the same fields of the same types, in that order."""
+
+import ctypes
+import re
+
+import pytest
+
+from conftest import ROOT
+from fanin import _library
+
+TYPES = {
+    "size_t": ctypes.c_size_t,
+    "const char *": ctypes.c_char_p,
+    "int ": ctypes.c_int,
+    "uint32_t ": ctypes.c_uint32,
+    "uint64_t ": ctypes.c_uint64,
+    "void *": ctypes.c_void_p,
+}
+
+
+def header_fields(name):
+    """(name, type) of each field of a struct of the header, which declares one a line."""
+    text = (ROOT / "include" / "fanin.h").read_text()
+    body = re.search(rf"^struct {name} {{(.*?)^}};", text, re.M | re.S).group(1)
+    body = re.sub(r"/\*.*?\*/", "", body, flags=re.S)
+    fields = []
+    for declaration in filter(None, (part.strip() for part in body.split(";"))):
+        function = re.fullmatch(r"void \(\*(\w+)\)\(.*\)", declaration)
+        if function:
+            fields.append((function.group(1), ctypes.c_void_p))
+            continue
+        kind, field = re.fullmatch(r"(.*?[ *])(\w+)", declaration).groups()
+        fields.append((field, TYPES.get(kind) or TYPES[kind.strip()]))
+    return fields
+
+
+@pytest.mark.parametrize(
+    "name, mirror", [("fanin_options", _library.Options), ("fanin_stats", _library.RawStats)]
+)
+def test_structs_are_those_of_the_header(name, mirror):
+    assert mirror._fields_ == header_fields(name)
+
+
+def test_initial_values_are_those_of_the_header():
+    text = (ROOT / "include" / "fanin.h").read_text()
+    values = re.search(r"#define FANIN_OPTIONS_INIT(.*?)}", text, re.S).group(1)
+    words = [word.strip() for word in re.sub(r"[\\{\n\t]", " ", values).split(",")]
+    expected = [{"NULL": None}.get(word, word) for word in words[1:]]
+    options = _library.Options()
+    found = [getattr(options, name) for name, _ in options._fields_[1:]]
+    assert [value if value is None else str(value) for value in found] == expected
+    assert options.size == ctypes.sizeof(options)

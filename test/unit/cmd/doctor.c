@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit/unit.h"
+
+#include "cmd/doctor/doctor_judge.h"
+#include "lib/config.h"
+
+static void doctor__percentiles(void **state)
+{
+	(void)state;
+	uint64_t v[200];
+	for (unsigned i = 0; i < 200; i++)
+		v[i] = i + 1;
+	assert_int_equal(doctor_percentile(v, 0, 500), 0);
+	assert_int_equal(doctor_percentile(v, 1, 990), 1);
+	assert_int_equal(doctor_percentile(v, 200, 0), 1);
+	assert_int_equal(doctor_percentile(v, 200, 500), 100);
+	assert_int_equal(doctor_percentile(v, 200, 990), 198);
+	assert_int_equal(doctor_percentile(v, 200, 1000), 200);
+	assert_int_equal(doctor_percentile(v, 3, 500), 2);
+}
+
+static void doctor__loss(void **state)
+{
+	(void)state;
+	assert_int_equal(doctor_judge_loss(1000, 1000), DOCTOR_OK);
+	assert_int_equal(doctor_judge_loss(1000, 999), DOCTOR_WARN);
+	assert_int_equal(doctor_judge_loss(1000, 801), DOCTOR_WARN);
+	assert_int_equal(doctor_judge_loss(1000, 800), DOCTOR_FAIL);
+	assert_int_equal(doctor_judge_loss(1000, 0), DOCTOR_FAIL);
+	assert_int_equal(doctor_judge_loss(0, 0), DOCTOR_FAIL); /* nothing could be sent */
+}
+
+static void doctor__rtt(void **state)
+{
+	(void)state;
+	assert_int_equal(doctor_judge_rtt(100000, 300000), DOCTOR_OK);
+	assert_int_equal(doctor_judge_rtt(5000000, 20000000), DOCTOR_OK);
+	assert_int_equal(doctor_judge_rtt(5000001, 5000001), DOCTOR_WARN);
+	assert_int_equal(doctor_judge_rtt(100000, 20000001), DOCTOR_WARN);
+	assert_int_equal(doctor_worse(DOCTOR_OK, DOCTOR_FAIL), DOCTOR_FAIL);
+	assert_int_equal(doctor_worse(DOCTOR_WARN, DOCTOR_OK), DOCTOR_WARN);
+}
+
+static void doctor__quota(void **state)
+{
+	(void)state;
+	assert_int_equal(doctor_quota_millicores("max 100000\n"), 0);
+	assert_int_equal(doctor_quota_millicores("150000 100000\n"), 1500);
+	assert_int_equal(doctor_quota_millicores("1 100000"), 1); /* a limit all the same */
+	assert_int_equal(doctor_quota_millicores("-1 100000"), 0);
+	assert_int_equal(doctor_quota_millicores("5 0"), 0);
+	assert_int_equal(doctor_quota_millicores(""), 0);
+}
+
+static void doctor__cgroup_path(void **state)
+{
+	(void)state;
+	static const char both[] = "12:memory:/m\n4:cpuset:/set\n3:cpu,cpuacct:/one\n0::/two/x";
+	char path[8];
+	assert_true(doctor_cgroup_path(both, "cpu", path, sizeof path));
+	assert_string_equal(path, "/one");
+	assert_true(doctor_cgroup_path(both, "cpuacct", path, sizeof path));
+	assert_string_equal(path, "/one");
+	assert_true(doctor_cgroup_path(both, "", path, sizeof path));
+	assert_string_equal(path, "/two/x");
+	assert_false(doctor_cgroup_path(both, "", path, 6)); /* does not fit */
+	assert_false(doctor_cgroup_path(both, "acct", path, sizeof path));
+	assert_false(doctor_cgroup_path("", "cpu", path, sizeof path));
+	assert_false(doctor_cgroup_path("what\n1:cpu\n", "cpu", path, sizeof path));
+}
+
+static void doctor__bisection_ends_at_the_largest_that_passes(void **state)
+{
+	(void)state;
+	for (int path = 576; path < 9000; path += 7) {
+		struct doctor_bisect b = {576, 9000};
+		unsigned tries = 0;
+		int size;
+		while ((size = doctor_bisect_next(&b)) != 0) {
+			assert_true(size > b.passes && size < b.fails);
+			assert_true(++tries <= 14);
+			*(size <= path ? &b.passes : &b.fails) = size;
+		}
+		assert_int_equal(b.passes, path);
+	}
+}
+
+static void doctor__mtu_of_slots(void **state)
+{
+	(void)state;
+	assert_int_equal(doctor_mtu_of_slots(1408), 1500);
+	assert_int_equal(doctor_mtu_of_slots(8832), 9000);
+	for (int mtu = 576; mtu <= 9000; mtu++) { /* asked for again, it gives the same slots */
+		unsigned payload = fan_config_payload_bytes(mtu, 2);
+		assert_int_equal(fan_config_payload_bytes(doctor_mtu_of_slots(payload), 2),
+				 payload);
+	}
+}
+
+static void verdict_is(const struct doctor_finding *f, unsigned count, bool bad, const char *want)
+{
+	char text[DOCTOR_TEXT_BYTES];
+	assert_int_equal(doctor_verdict(f, count, text, sizeof text), bad);
+	assert_string_equal(text, want);
+}
+
+static void doctor__verdict(void **state)
+{
+	(void)state;
+	struct doctor_finding f[4] = {
+		{.status = DOCTOR_OK, .found = "a"},
+		{.status = DOCTOR_OK, .found = "b"},
+		{.status = DOCTOR_OK, .found = "c"},
+		{.status = DOCTOR_OK, .found = "d"},
+	};
+	verdict_is(f, 4, false, "aggregation can work: no warnings");
+	f[1].status = DOCTOR_WARN;
+	verdict_is(f, 4, false, "aggregation can work: 1 warning");
+	f[2].status = DOCTOR_WARN;
+	verdict_is(f, 4, false, "aggregation can work: 2 warnings");
+	f[3].status = DOCTOR_SKIP; /* then nobody knows whether it can */
+	verdict_is(f, 4, false, "3 of 4 checks done, 2 warnings; the others were skipped: d");
+	f[2].status = DOCTOR_FAIL;
+	verdict_is(f, 4, true, "aggregation cannot work: c");
+	f[0].status = DOCTOR_FAIL;
+	verdict_is(f, 4, true, "aggregation cannot work: a (and 1 more)");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(doctor__percentiles),
+		cmocka_unit_test(doctor__loss),
+		cmocka_unit_test(doctor__rtt),
+		cmocka_unit_test(doctor__quota),
+		cmocka_unit_test(doctor__cgroup_path),
+		cmocka_unit_test(doctor__bisection_ends_at_the_largest_that_passes),
+		cmocka_unit_test(doctor__mtu_of_slots),
+		cmocka_unit_test(doctor__verdict),
+	};
+	return RUN(tests);
+}

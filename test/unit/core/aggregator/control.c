@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit/core/aggregator_rig.h"
+
+static const struct fan_job *job0(void)
+{
+	return &rig.ag->jobs.job[0];
+}
+
+static void control__welcome(void **state)
+{
+	(void)state;
+	rig.cfg.group_family = 4;
+	rig.cfg.group_port = 77;
+	memcpy(rig.cfg.group_base, (uint8_t[4]){239, 1, 0, 255}, 4);
+	rig_again();
+	struct fan_join m = rig_join_of("a", 2);
+	struct fan_welcome w;
+	assert_int_equal(rig_join(0, 5, &m), FAN_OK);
+	m = rig_join_of("b", 2);
+	assert_int_equal(rig_join(0, 6, &m), FAN_OK);
+	assert_int_equal(rig.got[0].f.nonce, 6);
+	assert_int_equal(fan_welcome_get(&w, &rig.got[0].f), FAN_OK);
+	assert_int_equal(w.alive_ms, 1000);
+	assert_int_equal(w.beat_ms, 125);
+	assert_int_equal(w.group_family, 4);
+	assert_int_equal(w.group_port, 77);
+	assert_memory_equal(w.group, ((uint8_t[4]){239, 1, 1, 0}), 4); /* base + 1 */
+}
+
+static void refuses_other_version(uint8_t type)
+{
+	uint8_t packet[FAN_HEAD_BYTES] = {0};
+	struct fan_frag f = {.type = type, .nonce = 42};
+	fan_wire_put(packet, &f);
+	packet[0] = 9;
+	assert_int_equal(rig_bytes(rig_peer(0), packet, sizeof packet), FAN_DROP);
+	assert_int_equal(rig.gots, 0); /* damaged, for all we know */
+	fan_put32(packet + 32, fan_crc32c(0, packet, 32));
+	assert_int_equal(rig_bytes(rig_peer(0), packet, sizeof packet), FAN_DROP);
+	struct fan_refuse no;
+	assert_int_equal(rig_type(0), FAN_TYPE_REFUSE);
+	assert_int_equal(fan_refuse_get(&no, &rig.got[0].f), FAN_OK);
+	assert_int_equal(no.err, FAN_E_VERSION);
+	assert_int_equal(no.have, FAN_WIRE_VERSION);
+	assert_int_equal(no.want, 9);
+	assert_int_equal(rig.got[0].f.nonce, 42);
+}
+
+static void control__other_version_is_refused(void **state)
+{
+	(void)state;
+	refuses_other_version(FAN_TYPE_JOIN);
+	refuses_other_version(FAN_TYPE_QUERY);
+}
+
+static void control__stranger_learns_that_there_is_no_job(void **state)
+{
+	(void)state;
+	rig_form("a", 2, 0);
+	assert_int_equal(rig_beat(0, 12345, 7, 0), FAN_DROP); /* another nonce */
+	assert_int_equal(fan_aggregator_last_drop(rig.ag), FAN_DROP_SENDER);
+	assert_int_equal(rig_state(0).state, FAN_JOB_NONE);
+	assert_int_equal(rig_state(0).frag, 7);
+	assert_int_equal(rig.got[0].f.nonce, 12345);
+	rig.epoch++;
+	assert_int_equal(rig_beat(0, rig_nonce(0), 7, 0), FAN_DROP);
+	assert_int_equal(fan_aggregator_last_drop(rig.ag), FAN_DROP_EPOCH);
+	assert_int_equal(rig_state(0).state, FAN_JOB_NONE);
+	assert_int_equal(rig.got[0].f.epoch, rig.epoch);
+}
+
+static void control__beat_tells_who_is_missing(void **state)
+{
+	(void)state;
+	rig_form("a", 3, 0);
+	rig_beat(0, rig_nonce(0), 0, 0);
+	assert_int_equal(rig_state(0).missing[0], 0);
+	rig_add(0, 0, 1);
+	rig_beat(0, rig_nonce(0), 0, FAN_BEAT_WAITING);
+	assert_int_equal(rig_state(0).missing[0], 6);
+	rig_beat(0, rig_nonce(0), 1, FAN_BEAT_WAITING);
+	assert_int_equal(rig_state(0).missing[0], 7);
+	rig_add(1, 0, 1);
+	rig_add(2, 0, 1);
+	rig_beat(0, rig_nonce(0), 0, FAN_BEAT_WAITING);
+	assert_int_equal(rig_state(0).missing[0], 0);
+}
+
+static void control__silence(void **state)
+{
+	(void)state;
+	rig_form("a", 2, 0);
+	uint64_t begin = rig.now_ns;
+	while (rig.now_ns < begin + 1300 * FAN_MS) {
+		rig.now_ns += 50 * FAN_MS;
+		if (fan_aggregator_deadline(rig.ag) > rig.now_ns) {
+			rig_beat(0, rig_nonce(0), 0, 0);
+			continue;
+		}
+		rig_tick();
+		assert_true(fan_aggregator_deadline(rig.ag) > rig.now_ns || rig.gots);
+		if (rig.gots)
+			break;
+	}
+	assert_in_range(rig.now_ns - begin, 1000 * FAN_MS, 1250 * FAN_MS);
+	assert_int_equal(rig_state(0).err, FAN_E_RANK_LOST);
+	assert_int_equal(rig_state(0).missing[0], 2);
+	rig.now_ns += 10000 * FAN_MS;
+	rig_tick(); /* a failed job ends when all are silent */
+	assert_int_equal(job0()->state, FAN_JOB_NONE);
+	assert_int_equal(fan_aggregator_deadline(rig.ag), UINT64_MAX);
+}
+
+/* Contributions are as good as BEATs. */
+static void control__data_is_a_sign_of_life(void **state)
+{
+	(void)state;
+	rig_form("a", 2, 0);
+	for (uint64_t n = 0; n < 30; n++) {
+		rig.now_ns += 100 * FAN_MS;
+		rig_add(0, n, 1);
+		rig_add(1, n, 1);
+		rig_tick();
+	}
+	assert_int_equal(job0()->state, FAN_JOB_READY);
+}
+
+/* Who missed why the job failed may still ask. */
+static void control__failed_job_stays_a_while(void **state)
+{
+	(void)state;
+	rig_form("a", 2, 0);
+	rig_leave(0, FAN_E_STALLED);
+	rig.now_ns += 1500 * FAN_MS; /* alive_ms is 1000 */
+	rig_tick();
+	rig_beat(1, rig_nonce(1), 0, 0);
+	assert_int_equal(rig_state(0).err, FAN_E_STALLED);
+	rig.now_ns += 2600 * FAN_MS;
+	rig_tick();
+	assert_int_equal(job0()->state, FAN_JOB_NONE);
+}
+
+static void control__silent_while_forming(void **state)
+{
+	(void)state;
+	struct fan_join m = rig_join_of("a", 2);
+	rig_join(0, 5, &m);
+	rig.now_ns += 1100 * FAN_MS;
+	rig_tick();
+	assert_int_equal(job0()->state, FAN_JOB_NONE);
+}
+
+static void control__leave(void **state)
+{
+	(void)state;
+	rig_form("a", 2, 0);
+	assert_int_equal(rig_leave(0, FAN_OK), FAN_CTL);
+	assert_int_equal(rig_state(0).state, FAN_JOB_LEFT);
+	assert_int_equal(rig.got[0].f.nonce, rig_nonce(0));
+	assert_int_equal(rig_leave(0, FAN_OK), FAN_DROP); /* again: the answer was lost */
+	assert_int_equal(rig_state(0).state, FAN_JOB_LEFT);
+	assert_int_equal(job0()->state, FAN_JOB_READY);
+	assert_int_equal(rig_leave(1, FAN_OK), FAN_CTL);
+	assert_int_equal(job0()->state, FAN_JOB_NONE);
+}
+
+static void control__leave_too_early(void **state)
+{
+	(void)state;
+	rig_form("a", 2, 0);
+	rig_add(0, 0, 1);
+	assert_int_equal(rig_leave(1, FAN_OK), FAN_CTL);
+	assert_int_equal(rig.gots, 2);
+	assert_int_equal(rig_state(1).err, FAN_E_RANK_LEFT);
+	assert_int_equal(rig_state(1).missing[0], 2);
+}
+
+/* Who gives up says whom it blames; ranks that do not exist are not blamed. */
+static void control__leave_with_an_error(void **state)
+{
+	(void)state;
+	rig_form("a", 3, 0);
+	uint8_t body[RIG_BODY];
+	struct fan_leave m = {.err = FAN_E_STALLED, .blamed = {0xff02, 1, 0, UINT64_C(1) << 63}};
+	rig_ctl(FAN_TYPE_LEAVE, 2, rig_nonce(2), body, fan_leave_put(body, &m));
+	struct fan_state s = rig_state(1);
+	assert_int_equal(s.err, FAN_E_STALLED);
+	assert_true(s.rank_a == FAN_RANK_NONE && s.rank_b == FAN_RANK_NONE);
+	assert_true(s.missing[0] == 2 && s.missing[1] == 0 && s.missing[3] == 0);
+	rig_again();
+	rig_form("a", 3, 0);
+	rig_leave(2, FAN_E_MTU); /* nobody named: itself */
+	assert_int_equal(rig_state(1).missing[0], 4);
+}
+
+static void with_group(void)
+{
+	rig.cfg.group_family = 6;
+	rig.cfg.group_base[0] = 0xff;
+	rig_again();
+}
+
+static void control__group_that_all_hear(void **state)
+{
+	(void)state;
+	with_group();
+	rig_form("a", 2, FAN_JOIN_GROUP);
+	assert_int_equal(job0()->state, FAN_JOB_FORMING);
+	assert_int_equal(fan_aggregator_deadline(rig.ag), 0);
+	rig_tick();
+	assert_int_equal(rig_state(0).state, FAN_JOB_FORMING);
+	assert_int_equal(rig.got[0].dest, FAN_TO_MCAST);
+	rig_beat(0, rig_nonce(0), 0, FAN_BEAT_HEARD);
+	assert_int_equal(rig_state(0).state, FAN_JOB_FORMING);
+	rig_beat(1, rig_nonce(1), 0, FAN_BEAT_HEARD);
+	assert_int_equal(rig_state(0).state, FAN_JOB_READY);
+	assert_int_equal(rig_state(0).multicast, 1);
+	assert_true(job0()->group.multicast);
+}
+
+static void control__group_that_one_does_not_hear(void **state)
+{
+	(void)state;
+	with_group();
+	rig_form("a", 2, FAN_JOIN_GROUP);
+	unsigned tests = 0;
+	while (job0()->state == FAN_JOB_FORMING) {
+		rig_tick();
+		tests += rig.gots && rig.got[0].dest == FAN_TO_MCAST;
+		if (job0()->state == FAN_JOB_FORMING)
+			rig_beat(0, rig_nonce(0), 0, FAN_BEAT_HEARD);
+		rig.now_ns += FAN_GROUP_TEST_NS;
+		assert_true(tests <= FAN_GROUP_TESTS);
+	}
+	assert_int_equal(tests, FAN_GROUP_TESTS);
+	assert_int_equal(job0()->state, FAN_JOB_READY);
+	assert_false(job0()->group.multicast);
+	/* it says so too late */
+	rig_beat(1, rig_nonce(1), 0, FAN_BEAT_HEARD);
+	assert_false(job0()->group.multicast);
+}
+
+static void control__group_that_one_cannot_join(void **state)
+{
+	(void)state;
+	with_group();
+	struct fan_join m = rig_join_of("a", 2);
+	rig_join(0, rig_nonce(0), &m);
+	m.options = FAN_JOIN_GROUP;
+	rig_join(1, rig_nonce(1), &m);
+	rig_beat(0, rig_nonce(0), 0, 0);
+	rig_beat(1, rig_nonce(1), 0, 0);
+	assert_int_equal(rig_state(0).state, FAN_JOB_READY);
+	assert_int_equal(rig_state(0).multicast, 0);
+}
+
+/* Results by unicast where the group has gone deaf. */
+static void control__group_health(void **state)
+{
+	(void)state;
+	with_group();
+	rig.flags = FAN_BEAT_HEARD;
+	rig_form("a", 2, FAN_JOIN_GROUP);
+	rig_beat(0, rig_nonce(0), 0, FAN_BEAT_HEARD);
+	rig_beat(1, rig_nonce(1), 0, FAN_BEAT_HEARD);
+	assert_true(job0()->group.multicast);
+	for (uint64_t n = 0; n < 4000; n++) {
+		rig_add(0, n, 1);
+		rig_add(1, n, 1);
+		if (n % 4 == 0) /* now and then one is lost: of all together, too many */
+			rig_probe(1, n);
+	}
+	assert_true(job0()->group.multicast);
+	for (uint64_t n = 4000; n < 6000 && job0()->group.multicast; n++) {
+		rig_add(0, n, 1);
+		rig_add(1, n, 1);
+		rig_probe(1, n);
+	}
+	assert_false(job0()->group.multicast);
+}
+
+static void control__query(void **state)
+{
+	(void)state;
+	rig_form("a", 2, 0);
+	uint8_t body[RIG_BODY];
+	struct fan_query m = {.index = 0};
+	size_t bytes = fan_query_put(body, &m);
+	assert_int_equal(rig_query(FAN_TOPIC_JOB, 0, 9, body, bytes), FAN_CTL);
+	struct fan_report r;
+	assert_int_equal(rig_type(0), FAN_TYPE_REPORT);
+	assert_int_equal(fan_report_get(&r, &rig.got[0].f), FAN_OK);
+	assert_string_equal(r.name, "a");
+	assert_true(rig.got[0].f.payload_bytes <= bytes);
+	assert_int_equal(rig_query(FAN_TOPIC_JOB, 0, 9, body, 2), FAN_DROP); /* no amplifier */
+	assert_int_equal(rig_query(FAN_TOPIC_COUNT, 0, 9, body, bytes), FAN_DROP);
+	assert_int_equal(rig_ctl(FAN_TYPE_REPORT, 0, 9, body, bytes), FAN_DROP);
+	assert_int_equal(fan_aggregator_last_drop(rig.ag), FAN_DROP_TYPE);
+}
+
+/* The body of the answer to an ECHO with a body of `bytes`; 0: there is none. */
+static size_t echo(uint16_t bytes, uint16_t answer_bytes, struct fan_echoed *m)
+{
+	static uint8_t body[FAN_ECHO_MAX + 8];
+	fan_echo_put(body, &(struct fan_echo){answer_bytes, bytes});
+	if (rig_query(FAN_TOPIC_ECHO, 3, 9, body, bytes) != FAN_CTL)
+		return 0;
+	assert_int_equal(rig.gots, 1);
+	assert_int_equal(rig_type(0), FAN_TYPE_REPORT);
+	assert_int_equal(rig.got[0].f.topic, FAN_TOPIC_ECHO);
+	assert_int_equal(rig.got[0].f.nonce, 9);
+	assert_int_equal(rig.got[0].f.sender, FAN_RANK_NONE);
+	fan_peer asker = rig_peer(3);
+	assert_true(fan_peer_equal(&rig.got[0].peer, &asker));
+	assert_int_equal(fan_echoed_get(m, &rig.got[0].f), FAN_OK);
+	for (size_t i = 8 + m->version_bytes; i < rig.got[0].f.payload_bytes; i++)
+		assert_int_equal(rig.got[0].payload[i], 0); /* nothing of others leaks */
+	return rig.got[0].f.payload_bytes;
+}
+
+static void control__echo(void **state)
+{
+	(void)state;
+	struct fan_echoed m;
+	rig.cfg.shards = 3;
+	rig.cfg.group_family = 6;
+	rig_again();
+	assert_int_equal(echo(FAN_ECHO_MIN, 0, &m), FAN_ECHO_MIN); /* before any job */
+	assert_int_equal(m.payload_bytes, RIG_PAYLOAD);
+	assert_int_equal(m.shards, 3);
+	assert_int_equal(m.window, 4);
+	assert_int_equal(m.group_family, 6);
+	assert_string_equal(m.version, FAN_BUILD_VERSION);
+	assert_int_equal(echo(FAN_ECHO_MAX, 0, &m), FAN_ECHO_MAX); /* whatever slots hold */
+	assert_int_equal(echo(1000, 100, &m), 100);
+	assert_int_equal(echo(1001, 0, &m), 1001);
+	assert_int_equal(echo(FAN_ECHO_MIN - 1, 0, &m), 0);
+	assert_int_equal(echo(FAN_ECHO_MAX + 1, 0, &m), 0);
+	assert_int_equal(echo(100, 101, &m), 0);
+	assert_int_equal(rig_drops(FAN_DROP_FORMAT), 3);
+}
+
+static void control__echo_leaves_nothing_behind(void **state)
+{
+	(void)state;
+	struct fan_echoed m;
+	struct fan_event ev;
+	rig_form("a", 4, 0);
+	while (fan_aggregator_event(rig.ag, &ev))
+		continue;
+	const uint64_t heard_ns = job0()->members[3].heard_ns;
+	const uint64_t deadline_ns = fan_aggregator_deadline(rig.ag);
+	rig.now_ns += FAN_MS;
+	assert_int_equal(echo(200, 0, &m), 200);
+	assert_int_equal(job0()->members[3].heard_ns, heard_ns); /* not a sign of life */
+	assert_true(fan_aggregator_deadline(rig.ag) == deadline_ns);
+	assert_false(fan_aggregator_event(rig.ag, &ev));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		RIG_TEST(control__welcome),
+		RIG_TEST(control__other_version_is_refused),
+		RIG_TEST(control__stranger_learns_that_there_is_no_job),
+		RIG_TEST(control__beat_tells_who_is_missing),
+		RIG_TEST(control__leave),
+		RIG_TEST(control__leave_too_early),
+		RIG_TEST(control__leave_with_an_error),
+		RIG_TEST(control__query),
+		RIG_TEST(control__echo),
+		RIG_TEST(control__echo_leaves_nothing_behind),
+		RIG_TEST(control__group_that_all_hear),
+		RIG_TEST(control__group_that_one_does_not_hear),
+		RIG_TEST(control__group_that_one_cannot_join),
+		RIG_TEST(control__group_health),
+		RIG_TEST(control__silence),
+		RIG_TEST(control__data_is_a_sign_of_life),
+		RIG_TEST(control__failed_job_stays_a_while),
+		RIG_TEST(control__silent_while_forming),
+	};
+	return RUN(tests);
+}

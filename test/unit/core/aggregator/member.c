@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit/core/aggregator_rig.h"
+
+static struct fan_join named(unsigned n, uint16_t ranks, unsigned options, uint16_t window)
+{
+	char name[16] = {'j', (char)('a' + n)};
+	struct fan_join m = rig_join_of(name, ranks);
+	m.options = (uint8_t)options;
+	m.window = window;
+	return m;
+}
+
+static void member__same_nonce_is_welcomed_again(void **state)
+{
+	(void)state;
+	struct fan_join m = rig_join_of("a", 2);
+	assert_int_equal(rig_join(0, 5, &m), FAN_OK);
+	uint32_t job = rig.job;
+	assert_int_equal(rig_join(0, 5, &m), FAN_OK);
+	assert_int_equal(rig.job, job);
+	assert_int_equal(rig.ag->jobs.job[0].in, 1);
+}
+
+static void member__rank_taken_once_it_has_answered(void **state)
+{
+	(void)state;
+	struct fan_join m = rig_join_of("a", 2);
+	assert_int_equal(rig_join(0, 5, &m), FAN_OK);
+	rig_beat(0, 5, 0, 0);
+	assert_int_equal(rig_join(0, 6, &m), FAN_E_RANK_TAKEN);
+}
+
+/* A JOIN that was late on its way must not keep the living out. */
+static void member__ghost_gives_way(void **state)
+{
+	(void)state;
+	struct fan_join m = rig_join_of("a", 2);
+	assert_int_equal(rig_join(0, 5, &m), FAN_OK); /* nobody sends BEATs for it */
+	assert_int_equal(rig_join(1, 7, &m), FAN_OK);
+	assert_int_equal(rig.ag->jobs.job[0].state, FAN_JOB_FORMING);
+	rig_beat(1, 7, 0, 0);
+	assert_int_equal(rig_state(0).missing[0], 1);
+	assert_int_equal(rig_join(0, 6, &m), FAN_OK);
+	assert_int_equal(rig.ag->jobs.job[0].in, 2);
+	rig_beat(0, 5, 0, 0); /* the one that was displaced learns of it */
+	assert_int_equal(rig_state(0).state, FAN_JOB_NONE);
+	rig_beat(0, 6, 0, 0);
+	assert_int_equal(rig_state(0).state, FAN_JOB_READY);
+}
+
+static void member__ready_job_is_closed(void **state)
+{
+	(void)state;
+	rig_form("a", 2, 0);
+	struct fan_join m = rig_join_of("a", 2);
+	assert_int_equal(rig_join(1, 99, &m), FAN_E_RANK_TAKEN);
+}
+
+/* Ranks that have left may begin the next job of the name before all have left. */
+static void member__name_is_free_when_a_rank_has_left(void **state)
+{
+	(void)state;
+	rig_form("a", 2, 0);
+	uint32_t first = rig.job;
+	assert_int_equal(rig_leave(0, FAN_OK), FAN_CTL);
+	struct fan_join m = rig_join_of("a", 2);
+	assert_int_equal(rig_join(0, 55, &m), FAN_OK);
+	assert_int_not_equal(rig.job, first);
+	assert_int_equal(rig_join(0, rig_nonce(0), &m), FAN_OK); /* a late one of the first */
+	assert_int_equal(rig.job, first);
+}
+
+static void member__ranks_disagree_about_the_job(void **state)
+{
+	(void)state;
+	struct fan_join m = rig_join_of("a", 3);
+	assert_int_equal(rig_join(0, 5, &m), FAN_OK);
+	m.ranks = 2;
+	assert_int_equal(rig_join(1, 6, &m), FAN_E_JOB_MISMATCH);
+	m = rig_join_of("a", 3);
+	m.payload_bytes = 72;
+	assert_int_equal(rig_join(1, 6, &m), FAN_E_JOB_MISMATCH);
+	m = rig_join_of("a", 3);
+	m.options = FAN_JOIN_SUMMED;
+	assert_int_equal(rig_join(1, 6, &m), FAN_E_JOB_MISMATCH);
+	m = rig_join_of("a", 3);
+	m.window = 3; /* the job has 4 */
+	assert_int_equal(rig_join(1, 6, &m), FAN_E_JOB_MISMATCH);
+	m.window = 4;
+	m.options = FAN_JOIN_GROUP; /* need not agree */
+	assert_int_equal(rig_join(1, 6, &m), FAN_OK);
+	assert_int_equal(rig_join(3, 6, &m), FAN_E_INVALID);
+}
+
+static void member__full(void **state)
+{
+	(void)state;
+	struct fan_join m;
+	for (unsigned i = 0; i < 4; i++) {
+		m = named(i, 2, 0, 0);
+		assert_int_equal(rig_join(0, 5, &m), FAN_OK);
+	}
+	m = named(4, 2, 0, 0);
+	assert_int_equal(rig_join(0, 5, &m), FAN_E_JOBS_FULL);
+	rig_again();
+	m = named(0, 31, 0, 0);
+	assert_int_equal(rig_join(0, 5, &m), FAN_OK);
+	m = named(1, 2, 0, 0);
+	assert_int_equal(rig_join(0, 5, &m), FAN_E_MEMBERS_FULL);
+	m.payload_bytes = 136;
+	assert_int_equal(rig_join(0, 5, &m), FAN_E_PAYLOAD);
+	rig.cfg.slots = 6;
+	rig_again();
+	m = named(0, 2, 0, 0);
+	assert_int_equal(rig_join(0, 5, &m), FAN_OK);
+	assert_int_equal(rig.window, 4);
+	m = named(1, 2, 0, 0);
+	assert_int_equal(rig_join(0, 5, &m), FAN_OK);
+	assert_int_equal(rig.window, 2); /* less rather than none */
+	m = named(2, 2, 0, 0);
+	assert_int_equal(rig_join(0, 5, &m), FAN_E_SLOTS_FULL);
+}
+
+static void member__window(void **state)
+{
+	(void)state;
+	rig.cfg.window_max = 32;
+	rig_again();
+	struct fan_join m = named(0, 2, 0, 8);
+	assert_int_equal(rig_join(0, 5, &m), FAN_OK);
+	assert_int_equal(rig.window, 8); /* as asked */
+	m = named(1, 2, 0, 0);
+	assert_int_equal(rig_join(0, 5, &m), FAN_OK);
+	assert_int_equal(rig.window, 32); /* the quota */
+	rig.cfg.rx_bytes = 2 * 10 * (RIG_PAYLOAD + FAN_HEAD_BYTES);
+	rig_again();
+	assert_int_equal(rig_join(0, 5, &m), FAN_OK);
+	assert_int_equal(rig.window, 10); /* what the receive queue holds */
+	rig.cfg.rx_bytes = 10;
+	rig_again();
+	assert_int_equal(rig_join(0, 5, &m), FAN_OK);
+	assert_int_equal(rig.window, 2); /* the least that works */
+}
+
+/* The slots of a failed job are free at once, wherever they lay. */
+static void member__failed_job_holds_no_slots(void **state)
+{
+	(void)state;
+	rig.cfg.slots = 8;
+	rig_again();
+	struct fan_join m = named(0, 2, 0, 0);
+	assert_int_equal(rig_join(0, rig_nonce(0), &m), FAN_OK); /* slots 0..3 */
+	const uint32_t first = rig.job, epoch = rig.epoch;
+	rig_form("z", 2, 0); /* slots 4..7 */
+	assert_int_equal(rig_leave(0, FAN_E_STALLED), FAN_CTL);
+	rig.job = first;
+	rig.epoch = epoch;
+	assert_int_equal(rig_leave(0, FAN_OK), FAN_CTL);
+	m = named(1, 2, FAN_JOIN_WIDE, 4); /* all eight */
+	assert_int_equal(rig_join(0, 5, &m), FAN_OK);
+	assert_int_equal(rig.window, 4);
+}
+
+static void overlap(const struct fan_jobs *t)
+{
+	for (unsigned a = 0; a < t->max; a++) {
+		const struct fan_job *j = &t->job[a];
+		if (j->state == FAN_JOB_NONE)
+			continue;
+		assert_true(j->pool.base + j->pool.units <= t->slots.units || !j->pool.units);
+		assert_true(j->member_base + j->ranks <= t->members_max);
+		for (unsigned b = 0; b < a; b++) {
+			const struct fan_job *o = &t->job[b];
+			if (o->state == FAN_JOB_NONE)
+				continue;
+			assert_true(!j->pool.units || !o->pool.units ||
+				    j->pool.base + j->pool.units <= o->pool.base ||
+				    o->pool.base + o->pool.units <= j->pool.base);
+			assert_true(j->member_base + j->ranks <= o->member_base ||
+				    o->member_base + o->ranks <= j->member_base);
+		}
+	}
+}
+
+/* Jobs come, go and fail in any order: no slot or member has two owners. */
+static void member__churn(void **state)
+{
+	(void)state;
+	struct fan_rng r = test_rng();
+	static uint8_t body[RIG_BODY];
+	rig.cfg.jobs_max = 12;
+	rig.cfg.window_max = 16;
+	rig_again();
+	unsigned joined = 0, refused = 0;
+	for (unsigned n = 0; n < 30000; n++) {
+		unsigned i = (unsigned)fan_rng_below(&r, 12);
+		const struct fan_job *j = &rig.ag->jobs.job[i];
+		if (j->state != FAN_JOB_NONE && fan_rng_below(&r, 2)) {
+			struct fan_leave bye = {.err = FAN_OK};
+			uint64_t nonce = j->members[0].nonce;
+			bye.err = fan_rng_below(&r, 2) ? FAN_OK : FAN_E_STALLED;
+			rig.job = j->id;
+			rig.epoch = j->epoch;
+			rig_ctl(FAN_TYPE_LEAVE, (uint16_t)fan_rng_below(&r, 2), nonce, body,
+				fan_leave_put(body, &bye));
+		} else {
+			unsigned name = (unsigned)fan_rng_below(&r, 20);
+			struct fan_join m = named(name, (uint16_t)(2 + name % 5), name % 8,
+						  (uint16_t)(fan_rng_below(&r, 2) * 8));
+			uint16_t rank = (uint16_t)fan_rng_below(&r, 2);
+			int err = rig_join(rank, 1 + fan_rng_below(&r, 3), &m);
+			joined += err == FAN_OK;
+			refused += err == FAN_E_SLOTS_FULL || err == FAN_E_MEMBERS_FULL;
+			if (err == FAN_OK)
+				rig_beat(rank, fan_rng_below(&r, 3), 0, 0);
+		}
+		overlap(&rig.ag->jobs);
+	}
+	assert_true(joined > 1000 && refused > 100);
+}
+
+static void member__names_are_compared_whole(void **state)
+{
+	(void)state;
+	struct fan_join m = rig_join_of("ab", 2);
+	assert_int_equal(rig_join(0, 5, &m), FAN_OK);
+	uint32_t job = rig.job;
+	m = rig_join_of("a", 2);
+	assert_int_equal(rig_join(1, 5, &m), FAN_OK);
+	assert_int_not_equal(rig.job, job);
+	memset(m.name, 'x', FAN_NAME_MAX);
+	m.name_bytes = FAN_NAME_MAX;
+	assert_int_equal(rig_join(0, 5, &m), FAN_OK);
+	job = rig.job;
+	assert_int_equal(rig_join(1, 5, &m), FAN_OK);
+	assert_int_equal(rig.job, job);
+}
+
+/* A job whose name has a weight may have as many times the window that others may. */
+static void member__weights(void **state)
+{
+	(void)state;
+	static const struct fan_share share = {.name = "big", .weight = 3};
+	rig.cfg.shares = (struct fan_shares){&share, 1};
+	rig_again();
+	struct fan_join m = rig_join_of("big", 2);
+	assert_int_equal(rig_join(0, 5, &m), FAN_OK);
+	assert_int_equal(rig.window, 12);
+	m = rig_join_of("bigger", 2);
+	assert_int_equal(rig_join(0, 6, &m), FAN_OK);
+	assert_int_equal(rig.window, 4);
+}
+
+/* No weight gives more than there is memory for, whatever a JOIN asks for. */
+static void member__weights_end_somewhere(void **state)
+{
+	(void)state;
+	static const struct fan_share share = {.name = "big", .weight = FAN_WEIGHT_MAX};
+	rig.cfg.shares = (struct fan_shares){&share, 1};
+	rig.cfg.slots = 4 * FAN_WINDOW_MAX;
+	rig.cfg.window_max = 100;
+	rig_again();
+	struct fan_join m = rig_join_of("big", 2);
+	m.window = 2 * FAN_WINDOW_MAX;
+	assert_int_equal(rig_join(0, 5, &m), FAN_OK);
+	assert_int_equal(rig.window, FAN_WINDOW_MAX);
+	assert_int_equal(rig.ag->jobs.job[0].asked, FAN_WINDOW_MAX);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		RIG_TEST(member__same_nonce_is_welcomed_again),
+		RIG_TEST(member__weights),
+		RIG_TEST(member__weights_end_somewhere),
+		RIG_TEST(member__rank_taken_once_it_has_answered),
+		RIG_TEST(member__ghost_gives_way),
+		RIG_TEST(member__ready_job_is_closed),
+		RIG_TEST(member__name_is_free_when_a_rank_has_left),
+		RIG_TEST(member__ranks_disagree_about_the_job),
+		RIG_TEST(member__full),
+		RIG_TEST(member__window),
+		RIG_TEST(member__failed_job_holds_no_slots),
+		RIG_TEST(member__churn),
+		RIG_TEST(member__names_are_compared_whole),
+	};
+	return RUN(tests);
+}

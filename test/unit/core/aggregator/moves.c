@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Members that go to another route while their job runs: core/member.c and core/control.c. */
+#include "unit/core/aggregator_rig.h"
+
+#define LOW_MASK 0xffffu
+
+static uint32_t on(uint16_t route)
+{
+	return (uint32_t)route << FAN_ROUTE_BITS | (rig.job & LOW_MASK);
+}
+
+static fan_peer peer_on(uint16_t route, unsigned rank)
+{
+	fan_peer p = rig_peer(rank);
+	p.addr[0] = route;
+	return p;
+}
+
+/* JOIN of path number `path` of rank's life by `route`. */
+static enum fan_verdict join(uint16_t rank, uint16_t route, uint8_t path, uint16_t ranks)
+{
+	uint8_t body[RIG_BODY];
+	struct fan_join m = rig_join_of("a", ranks);
+	size_t bytes = fan_join_put(body, &m);
+	struct fan_frag f = {
+		.nonce = rig_nonce(rank),
+		.job = (uint32_t)route << FAN_ROUTE_BITS,
+		.sender = rank,
+		.type = FAN_TYPE_JOIN,
+		.path = path,
+		.payload = body,
+		.payload_bytes = bytes,
+	};
+	enum fan_verdict v = rig_send(peer_on(route, rank), &f);
+	if (rig_type(0) == FAN_TYPE_WELCOME) {
+		rig.job = rig.got[0].f.job;
+		rig.epoch = rig.got[0].f.epoch;
+	}
+	return v;
+}
+
+/* A message about the member's life, by `route`. */
+static enum fan_verdict say(unsigned type, uint16_t rank, uint16_t route)
+{
+	uint8_t body[RIG_BODY];
+	const struct fan_beat beat = {.flags = 0};
+	const struct fan_leave leave = {.err = FAN_OK};
+	size_t bytes =
+		type == FAN_TYPE_BEAT ? fan_beat_put(body, &beat) : fan_leave_put(body, &leave);
+	struct fan_frag f = {
+		.nonce = rig_nonce(rank),
+		.job = on(route),
+		.epoch = rig.epoch,
+		.sender = rank,
+		.type = (uint8_t)type,
+		.payload = body,
+		.payload_bytes = bytes,
+	};
+	return rig_send(peer_on(route, rank), &f);
+}
+
+static void form(uint16_t ranks, uint16_t route)
+{
+	for (uint16_t r = 0; r < ranks; r++)
+		assert_int_equal(join(r, route, 0, ranks), FAN_CTL);
+	for (uint16_t r = 0; r < ranks; r++)
+		assert_int_equal(say(FAN_TYPE_BEAT, r, route), FAN_CTL);
+	assert_int_equal(rig_state(0).state, FAN_JOB_READY);
+}
+
+static enum fan_verdict add(uint16_t rank, uint16_t route, uint64_t frag, int32_t value)
+{
+	struct fan_frag f = rig_data(rank, frag, &value);
+	f.job = on(route);
+	return rig_send(peer_on(route, rank), &f);
+}
+
+static uint16_t route_of(unsigned answer)
+{
+	return fan_route_number(rig.got[answer].f.job);
+}
+
+static void moves__results_go_to_both_routes_while_there_are_two(void **state)
+{
+	(void)state;
+	form(2, 3);
+	assert_int_equal(join(1, 4, 1, 2), FAN_CTL);
+	assert_int_equal(rig_type(0), FAN_TYPE_WELCOME);
+	assert_int_equal(route_of(0), 4);
+	assert_int_equal(add(0, 3, 0, 5), FAN_WAIT);
+	assert_int_equal(add(1, 4, 0, 6), FAN_DONE);
+	assert_int_equal(rig.gots, 2);
+	assert_int_equal(rig_value(0), 11);
+	assert_int_equal(rig_value(1), 11);
+	assert_int_equal(route_of(0), 4);
+	assert_int_equal(route_of(1), 3);
+	assert_int_equal(rig.got[0].f.job & LOW_MASK, rig.got[1].f.job & LOW_MASK);
+
+	assert_int_equal(join(0, 4, 1, 2), FAN_CTL);
+	assert_int_equal(add(0, 4, 1, 5), FAN_WAIT);
+	assert_int_equal(add(1, 4, 1, 6), FAN_DONE);
+	assert_int_equal(rig.gots, 1);
+	assert_int_equal(route_of(0), 4);
+}
+
+/* Whoever is on an older route than two gets no results by themselves, and may ask. */
+static void moves__a_third_route_asks(void **state)
+{
+	(void)state;
+	form(3, 3);
+	assert_int_equal(join(1, 4, 1, 3), FAN_CTL);
+	assert_int_equal(join(2, 5, 1, 3), FAN_CTL);
+	assert_int_equal(add(0, 3, 0, 1), FAN_WAIT);
+	assert_int_equal(add(1, 4, 0, 2), FAN_WAIT);
+	assert_int_equal(add(2, 5, 0, 4), FAN_DONE);
+	assert_int_equal(rig.gots, 2);
+	assert_int_equal(route_of(0), 5);
+	assert_int_equal(route_of(1), 4);
+	struct fan_frag f = {
+		.job = on(3),
+		.epoch = rig.epoch,
+		.flags = FAN_F_INSIST,
+		.type = FAN_TYPE_PROBE,
+	};
+	assert_int_equal(rig_send(peer_on(3, 0), &f), FAN_REPLAY);
+	assert_int_equal(rig.gots, 1);
+	assert_int_equal(rig_value(0), 7);
+	assert_int_equal(route_of(0), 3);
+}
+
+/* What a member said by the way before must not make it believe that it is unknown. */
+static void moves__a_late_beat_is_not_denied(void **state)
+{
+	(void)state;
+	form(2, 3);
+	assert_int_equal(join(1, 4, 1, 2), FAN_CTL);
+	assert_int_equal(say(FAN_TYPE_BEAT, 1, 3), FAN_DROP);
+	assert_int_equal(rig.gots, 0);
+	assert_int_equal(rig_drops(FAN_DROP_ROUTE), 1);
+	assert_int_equal(say(FAN_TYPE_BEAT, 1, 4), FAN_CTL);
+	assert_int_equal(route_of(0), 4);
+}
+
+/* A late JOIN by the way before does not move it back. */
+static void moves__a_late_join_changes_nothing(void **state)
+{
+	(void)state;
+	form(2, 3);
+	assert_int_equal(join(1, 4, 1, 2), FAN_CTL);
+	assert_int_equal(join(1, 3, 0, 2), FAN_CTL);
+	assert_int_equal(rig.ag->jobs.job[0].members[1].route, 4);
+	assert_int_equal(route_of(0), 3); /* its answer goes back by where it came */
+}
+
+static void moves__who_leaves_on_its_way_has_left(void **state)
+{
+	(void)state;
+	form(2, 3);
+	assert_int_equal(say(FAN_TYPE_LEAVE, 1, 4), FAN_CTL); /* its JOINs were lost */
+	assert_int_equal(rig_state(0).state, FAN_JOB_LEFT);
+	assert_int_equal(rig.ag->jobs.job[0].in, 1);
+	assert_int_equal(rig.ag->jobs.job[0].left, 1);
+}
+
+/* The job failed while the member was on its way: it learns why, and makes no new job. */
+static void moves__to_a_job_that_has_failed(void **state)
+{
+	(void)state;
+	form(2, 3);
+	rig.now_ns += 1200 * FAN_MS;
+	say(FAN_TYPE_BEAT, 1, 3);
+	rig.now_ns += 100 * FAN_MS;
+	rig_tick(); /* rank 0 is silent */
+	assert_int_equal(rig.ag->jobs.job[0].state, FAN_JOB_FAILED);
+	assert_int_equal(join(1, 4, 1, 2), FAN_CTL);
+	assert_int_equal(rig_state(0).err, FAN_E_RANK_LOST);
+	assert_int_equal(rig_state(0).missing[0], 1);
+	assert_int_equal(route_of(0), 4);
+	assert_int_equal(rig.ag->jobs.job[1].state, FAN_JOB_NONE);
+}
+
+static void moves__jobs_with_and_without_routes_do_not_mix(void **state)
+{
+	(void)state;
+	assert_int_equal(join(0, 3, 0, 2), FAN_CTL);
+	assert_int_equal(join(1, 0, 0, 2), FAN_CTL);
+	struct fan_refuse no;
+	assert_int_equal(rig_type(0), FAN_TYPE_REFUSE);
+	assert_int_equal(fan_refuse_get(&no, &rig.got[0].f), FAN_OK);
+	assert_int_equal(no.err, FAN_E_JOB_MISMATCH);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		RIG_TEST(moves__results_go_to_both_routes_while_there_are_two),
+		RIG_TEST(moves__a_third_route_asks),
+		RIG_TEST(moves__a_late_beat_is_not_denied),
+		RIG_TEST(moves__a_late_join_changes_nothing),
+		RIG_TEST(moves__who_leaves_on_its_way_has_left),
+		RIG_TEST(moves__to_a_job_that_has_failed),
+		RIG_TEST(moves__jobs_with_and_without_routes_do_not_mix),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

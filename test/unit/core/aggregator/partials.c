@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/wire/partial.h"
+#include "unit/core/aggregator_rig.h"
+
+#define RANKS 4
+
+static const fan_peer below = {.addr = {7, 7}, .port = 8};
+
+/* What rank `rank` says, in an envelope from the switch below.  Its token is rank + 1. */
+static enum fan_verdict via(uint16_t rank, enum fan_type type, const uint8_t *body, size_t bytes)
+{
+	uint8_t scratch[512], packet[512];
+	struct fan_out_item it;
+	struct fan_out out;
+	struct fan_frag h = {.nonce = rig_nonce(rank),
+			     .job = rig.job,
+			     .epoch = rig.epoch,
+			     .sender = rank,
+			     .type = (uint8_t)type};
+	const struct fan_envelope v = {.token = (uint16_t)(rank + 1), .hops = 1};
+	fan_out_init(&out, &it, 1, scratch, sizeof scratch);
+	fan_ctl_finish(&it, &h, body, bytes);
+	fan_envelope_put(&it, &out, &v, 0, 0, it.head, it.payload, it.payload_bytes);
+	fan_out_item_copy(&it, packet);
+	return rig_bytes(below, packet, fan_out_item_bytes(&it));
+}
+
+/* What answer `i` says in its envelope, which goes to the switch below. */
+static struct fan_frag inside(unsigned i)
+{
+	struct fan_envelope v;
+	struct fan_frag f;
+	assert_int_equal(rig_type(i), FAN_TYPE_RELAY);
+	assert_true(fan_peer_equal(&rig.got[i].peer, &below));
+	assert_int_equal(fan_envelope_get(&v, &rig.got[i].f), FAN_OK);
+	assert_int_equal(fan_wire_get(&f, v.inner, v.inner_bytes), -1);
+	return f;
+}
+
+/* Rank `rank` of the job `name` joins from below, by `route`; flags of its WELCOME. */
+static uint8_t welcome_flags(const char *name, uint16_t rank, uint16_t route, uint8_t options)
+{
+	uint8_t body[RIG_BODY];
+	struct fan_join m = rig_join_of(name, RANKS);
+	struct fan_welcome w;
+	m.options = options;
+	rig.job = (uint32_t)route << FAN_ROUTE_BITS;
+	rig.epoch = 0;
+	assert_int_equal(via(rank, FAN_TYPE_JOIN, body, fan_join_put(body, &m)), FAN_CTL);
+	struct fan_frag f = inside(0);
+	assert_int_equal(f.type, FAN_TYPE_WELCOME);
+	assert_int_equal(fan_welcome_get(&w, &f), FAN_OK);
+	rig.job = f.job;
+	rig.epoch = f.epoch;
+	return w.flags;
+}
+
+/* The switch follows the numbers of all but rank 0; sums have none. */
+static int form(void **state)
+{
+	uint8_t body[RIG_BODY];
+	rig_open(state);
+	for (uint16_t r = 0; r < RANKS; r++)
+		assert_int_equal(welcome_flags("a", r, 0, r ? FAN_JOIN_NUMBERS : 0),
+				 r ? FAN_WELCOME_NUMBERS | FAN_WELCOME_BEHIND : 0);
+	for (uint16_t r = 0; r < RANKS; r++) {
+		const struct fan_beat b = {.flags = 0};
+		assert_int_equal(via(r, FAN_TYPE_BEAT, body, fan_beat_put(body, &b)), FAN_CTL);
+	}
+	assert_int_equal(rig_state(0).state, FAN_JOB_READY); /* to all, by the switch below */
+	return 0;
+}
+
+/* A PARTIAL of `ranks` from `from`; `words` of bitmap. */
+static enum fan_verdict partial(fan_peer from, uint64_t frag, uint64_t ranks, int32_t value,
+				uint16_t words, bool marked)
+{
+	struct {
+		uint64_t bitmap[4];
+		uint8_t value[4];
+	} body = {{ranks}, {0}};
+	uint8_t packet[128], payload[64];
+	struct fan_frag f = rig_data(0, frag, &value);
+	size_t bytes = words * 8u;
+	memcpy(payload, body.bitmap, bytes);
+	memcpy(payload + bytes, &value, 4);
+	f.type = FAN_TYPE_PARTIAL;
+	f.payload = payload;
+	f.payload_bytes = bytes + 4;
+	fan_wire_put(packet, &f);
+	memcpy(packet + FAN_HEAD_BYTES, payload, f.payload_bytes);
+	struct fan_out_item item[FAN_AGGREGATOR_OUT_MAX];
+	uint8_t scratch[FAN_AGGREGATOR_OUT_MAX * 256];
+	struct fan_out out;
+	fan_out_init(&out, item, FAN_AGGREGATOR_OUT_MAX, scratch, sizeof scratch);
+	enum fan_verdict v = fan_aggregator_recv(rig.ag, rig.now_ns, from, packet,
+						 FAN_HEAD_BYTES + f.payload_bytes, marked, &out);
+	fan_aggregator_audit(rig.ag);
+	rig_decode(&out);
+	return v;
+}
+
+static enum fan_drop dropped(enum fan_verdict v)
+{
+	assert_int_equal(v, FAN_DROP);
+	assert_int_equal(rig.gots, 0);
+	return fan_aggregator_last_drop(rig.ag);
+}
+
+static void server__partials_complete_once(void **state)
+{
+	(void)state;
+	assert_int_equal(partial(below, 0, 0x3, 10, 1, false), FAN_WAIT);
+	assert_int_equal(partial(below, 0, 0xc, 7, 1, false), FAN_DONE);
+	assert_int_equal(rig_value(0), 17);
+	assert_int_equal(rig.got[0].f.flags & FAN_F_ECN, 0);
+	assert_int_equal(dropped(partial(below, 0, 0xc, 7, 1, false)), FAN_DROP_DUPLICATE);
+	assert_int_equal(fan_aggregator_stats(rig.ag)->partials, 2);
+}
+
+static void server__overlap_asks_for_what_is_missing(void **state)
+{
+	(void)state;
+	assert_int_equal(partial(below, 0, 0x3, 10, 1, false), FAN_WAIT);
+	assert_int_equal(partial(below, 0, 0x6, 100, 1, false), FAN_ASK);
+	assert_int_equal(rig_type(0), FAN_TYPE_NEED);
+	assert_int_equal(rig.got[0].dest, FAN_TO_GROUP);
+	assert_int_equal(rig.got[0].f.words, 1);
+	assert_int_equal(fan_get64(rig.got[0].payload), 0x4);
+	assert_int_equal(fan_aggregator_stats(rig.ag)->needs, 1);
+	assert_int_equal(partial(below, 0, 0xc, 5, 1, false), FAN_DONE);
+	assert_int_equal(rig_value(0), 15); /* never the 100 */
+}
+
+static void server__hostile_partials(void **state)
+{
+	(void)state;
+	const fan_peer stranger = {.addr = {7, 8}, .port = 8};
+	uint32_t job = rig.job, epoch = rig.epoch;
+	assert_int_equal(dropped(partial(below, 0, 0, 1, 1, false)), FAN_DROP_FORMAT);
+	assert_int_equal(dropped(partial(below, 0, 0x10, 1, 1, false)), FAN_DROP_FORMAT);
+	assert_int_equal(dropped(partial(below, 0, UINT64_MAX, 1, 1, false)), FAN_DROP_FORMAT);
+	assert_int_equal(dropped(partial(stranger, 0, 0x1, 1, 1, false)), FAN_DROP_SENDER);
+	assert_int_equal(dropped(partial(below, 1000, 0x1, 1, 1, false)), FAN_DROP_AHEAD);
+	rig.job = 0x700 | (job & 0xff);
+	assert_int_equal(dropped(partial(below, 0, 0x1, 1, 1, false)), FAN_DROP_JOB);
+	rig.job = job;
+	rig.epoch = epoch + 1;
+	assert_int_equal(dropped(partial(below, 0, 0x1, 1, 1, false)), FAN_DROP_EPOCH);
+	rig.epoch = epoch;
+	for (uint16_t words = 2; words <= 4; words++) /* longer than needed, and empty there */
+		assert_int_equal(dropped(partial(below, 0, 0x1, 1, words, false)), FAN_DROP_FORMAT);
+	assert_int_equal(partial(below, 0, 0x1, 1, 1, false), FAN_WAIT);
+	assert_int_equal(partial(below, 0, 0xe, 2, 1, false), FAN_DONE);
+	assert_int_equal(rig_value(0), 3);
+}
+
+/* A member of the job, at an address of its own, is not behind the switch below. */
+static void server__speaks_only_for_those_behind_it(void **state)
+{
+	(void)state;
+	rig_form("b", 2, 0); /* joined directly */
+	assert_int_equal(dropped(partial(below, 0, 0x1, 1, 1, false)), FAN_DROP_SENDER);
+	assert_int_equal(rig_add(0, 0, 1), FAN_WAIT);
+	assert_int_equal(rig_add(1, 0, 2), FAN_DONE);
+	assert_int_equal(rig_value(0), 3);
+}
+
+static void server__marks_stick(void **state)
+{
+	(void)state;
+	assert_int_equal(partial(below, 0, 0x3, 10, 1, true), FAN_WAIT);
+	assert_int_equal(partial(below, 0, 0xc, 7, 1, false), FAN_DONE);
+	assert_true(rig.got[0].f.flags & FAN_F_ECN);
+	assert_int_equal(partial(below, 1, 0xf, 7, 1, false), FAN_DONE);
+	assert_false(rig.got[0].f.flags & FAN_F_ECN);
+}
+
+/* Reminders: at 2 ms when nothing is known, and then after twice as long each time. */
+static void server__reminders(void **state)
+{
+	(void)state;
+	uint64_t wait_ns = FAN_REMIND_MIN_NS;
+	assert_int_equal(partial(below, 0, 0x3, 10, 1, false), FAN_WAIT);
+	for (unsigned i = 0; i < 4; i++, wait_ns *= 2) {
+		rig.now_ns += wait_ns - 1000;
+		rig_tick();
+		assert_int_equal(rig.gots, 0);
+		rig.now_ns += 1000;
+		rig_tick();
+		assert_int_equal(rig.gots, 1);
+		assert_int_equal(rig_type(0), FAN_TYPE_FLUSH);
+		assert_int_equal(rig.got[0].f.frag, 0);
+	}
+	assert_int_equal(fan_aggregator_stats(rig.ag)->flushes, 4);
+	assert_int_equal(partial(below, 0, 0xc, 7, 1, false), FAN_DONE);
+	rig.now_ns += 400 * FAN_MS;
+	rig_tick();
+	assert_int_equal(rig.gots, 0);
+}
+
+/* JOIN of rank 0 from `from` by path number `path`; the WELCOME's. */
+static uint8_t join_by(fan_peer from, uint8_t path)
+{
+	uint8_t body[RIG_BODY];
+	struct fan_join m = rig_join_of("a", RANKS);
+	size_t bytes = fan_join_put(body, &m);
+	struct fan_frag f = {.nonce = rig_nonce(0),
+			     .type = FAN_TYPE_JOIN,
+			     .path = path,
+			     .payload = body,
+			     .payload_bytes = bytes};
+	assert_int_equal(rig_send(from, &f), FAN_CTL);
+	assert_int_equal(rig_type(0), FAN_TYPE_WELCOME);
+	assert_int_equal(rig.got[0].f.job, rig.job);
+	return rig.got[0].f.path;
+}
+
+/* A member may come by another way, and no JOIN of the past brings it back. */
+static void server__members_move(void **state)
+{
+	(void)state;
+	int32_t v = 5;
+	struct fan_frag f = rig_data(0, 0, &v);
+	struct fan_event ev;
+	assert_int_equal(dropped(rig_send(rig_peer(0), &f)), FAN_DROP_SENDER);
+	assert_int_equal(join_by(rig_peer(0), 0), 0); /* known, but no later way */
+	assert_int_equal(dropped(rig_send(rig_peer(0), &f)), FAN_DROP_SENDER);
+	assert_int_equal(join_by(rig_peer(0), 1), 1);
+	assert_int_equal(rig_send(rig_peer(0), &f), FAN_WAIT);
+	assert_int_equal(dropped(partial(below, 1, 0x1, 1, 1, false)), FAN_DROP_SENDER);
+	assert_int_equal(partial(below, 0, 0xe, 10, 1, false), FAN_DONE);
+	assert_int_equal(rig_value(0), 15);
+	assert_int_equal(join_by(rig_peer(9), 1), 1);	  /* twice the same number */
+	assert_int_equal(join_by(rig_peer(9), 200), 200); /* below 1, of 8 bits */
+	f = rig_data(0, 1, &v);
+	assert_int_equal(rig_send(rig_peer(0), &f), FAN_WAIT);
+	bool moved = false;
+	while (fan_aggregator_event(rig.ag, &ev))
+		moved |= ev.kind == FAN_EV_RANK_MOVED && ev.rank == 0;
+	assert_true(moved);
+}
+
+static void server__envelopes_hold_only_what_ranks_say(void **state)
+{
+	(void)state;
+	uint8_t body[FAN_REPORT_BYTES];
+	const struct fan_query q = {.index = 0};
+	assert_int_equal(dropped(via(0, FAN_TYPE_QUERY, body, fan_query_put(body, &q))),
+			 FAN_DROP_TYPE);
+	uint8_t nothing[FAN_HEAD_BYTES] = {0};
+	struct fan_frag f = {.type = FAN_TYPE_RELAY,
+			     .relay = {.token = 1},
+			     .payload = nothing,
+			     .payload_bytes = sizeof nothing};
+	assert_int_equal(dropped(rig_send(below, &f)), FAN_DROP_VERSION);
+	f.relay.token = 0;
+	assert_int_equal(dropped(rig_send(below, &f)), FAN_DROP_FORMAT);
+}
+
+static void partials__no_numbers_behind_a_switch_on_a_route(void **state)
+{
+	(void)state;
+	assert_int_equal(welcome_flags("b", 1, 7, FAN_JOIN_NUMBERS), 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, form, rig_close)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(partials__no_numbers_behind_a_switch_on_a_route),
+		TEST(server__partials_complete_once),
+		TEST(server__overlap_asks_for_what_is_missing),
+		TEST(server__hostile_partials),
+		TEST(server__speaks_only_for_those_behind_it),
+		TEST(server__marks_stick),
+		TEST(server__reminders),
+		TEST(server__members_move),
+		TEST(server__envelopes_hold_only_what_ranks_say),
+	};
+	return RUN(tests);
+}

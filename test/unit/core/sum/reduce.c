@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit/unit.h"
+
+#include <math.h>
+
+#include "core/sum/reduce.h"
+#include "sim/tensor.h"
+
+static void reduce__every_half_to_float(void **state)
+{
+	(void)state;
+	for (unsigned dtype = FAN_FLOAT16; dtype <= FAN_BFLOAT16; dtype++) {
+		for (unsigned h = 0; h < 65536; h++) {
+			uint16_t in = (uint16_t)h;
+			float got;
+			fan_half_to_f32(dtype, &got, &in, 1);
+			double want = tensor_half_to(in, dtype);
+			if (isnan(want))
+				assert_true(isnan(got));
+			else
+				assert_true((double)got == want && !signbit(got) == !(h & 0x8000));
+		}
+	}
+}
+
+static uint16_t to_half(unsigned dtype, float v)
+{
+	uint16_t h;
+	fan_half_from_f32(dtype, &h, &v, 1);
+	return h;
+}
+
+static void compare_rounding(unsigned dtype, float v)
+{
+	uint16_t got = to_half(dtype, v), want = tensor_half_from((double)v, dtype);
+	if (isnan(v)) {
+		assert_true(isnan(tensor_half_to(got, dtype)));
+		return;
+	}
+	if (got != want)
+		print_message("dtype %u %a: %04x, want %04x\n", dtype, (double)v, got, want);
+	assert_int_equal(got, want);
+}
+
+static float float_of(uint32_t bits)
+{
+	float v;
+	memcpy(&v, &bits, sizeof v);
+	return v;
+}
+
+/* Each half, the middle to the next one, and the floats around both: ties, denormals,
+ * overflow, infinities and NaN among them. */
+static void reduce__float_to_half_around_each(void **state)
+{
+	(void)state;
+	for (unsigned dtype = FAN_FLOAT16; dtype <= FAN_BFLOAT16; dtype++) {
+		for (unsigned h = 0; h < 65536; h++) {
+			uint16_t in = (uint16_t)h, next = (uint16_t)(h + 1);
+			float low, high;
+			fan_half_to_f32(dtype, &low, &in, 1);
+			fan_half_to_f32(dtype, &high, &next, 1);
+			float middle = low / 2 + high / 2;
+			uint32_t at[2];
+			memcpy(&at[0], &low, sizeof low);
+			memcpy(&at[1], &middle, sizeof middle);
+			for (unsigned i = 0; i < 2; i++)
+				for (uint32_t d = 0; d < 3; d++)
+					compare_rounding(dtype, float_of(at[i] + d - 1));
+		}
+	}
+}
+
+static void reduce__float_to_half_at_random(void **state)
+{
+	(void)state;
+	struct fan_rng r = test_rng();
+	for (unsigned i = 0; i < 400000; i++) {
+		compare_rounding(FAN_FLOAT16, float_of((uint32_t)fan_rng_next(&r)));
+		compare_rounding(FAN_BFLOAT16, float_of((uint32_t)fan_rng_next(&r)));
+		float near = (float)(int32_t)fan_rng_next(&r) * 0x1p-36f; /* denormal halves */
+		compare_rounding(FAN_FLOAT16, near);
+	}
+}
+
+#if defined(__FLT16_MAX__) && defined(__GNUC__) && !defined(__clang__)
+static void reduce__agrees_with_the_compiler(void **state)
+{
+	(void)state;
+	struct fan_rng r = test_rng();
+	for (unsigned i = 0; i < 400000; i++) {
+		float v = float_of((uint32_t)fan_rng_next(&r));
+		_Float16 f = (_Float16)v;
+		uint16_t want;
+		memcpy(&want, &f, sizeof want);
+		if (!isnan(v))
+			assert_int_equal(to_half(FAN_FLOAT16, v), want);
+	}
+}
+#else
+static void reduce__agrees_with_the_compiler(void **state)
+{
+	(void)state;
+	skip(); /* it has no _Float16 */
+}
+#endif
+
+static void reduce__half_overflow(void **state)
+{
+	(void)state;
+	assert_int_equal(to_half(FAN_FLOAT16, 65504), 0x7bff);
+	assert_int_equal(to_half(FAN_FLOAT16, 65519.996f), 0x7bff);
+	assert_int_equal(to_half(FAN_FLOAT16, 65520), 0x7c00); /* tie: to even, infinity */
+	assert_int_equal(to_half(FAN_FLOAT16, -1e30f), 0xfc00);
+	assert_int_equal(to_half(FAN_BFLOAT16, 3.4e38f), 0x7f80);
+	assert_int_equal(to_half(FAN_FLOAT16, -0.0f), 0x8000);
+	assert_int_equal(to_half(FAN_FLOAT16, 0x1p-25f), 0); /* tie: to even */
+	assert_int_equal(to_half(FAN_FLOAT16, 0x1.8p-25f), 1);
+}
+
+static void reduce__nan_wins_min_and_max(void **state)
+{
+	(void)state;
+	const float a[4] = {NAN, 1, NAN, -INFINITY}, b[4] = {1, NAN, NAN, 5};
+	for (unsigned op = FAN_MIN; op <= FAN_MAX; op++) {
+		float acc[4];
+		memcpy(acc, a, sizeof acc);
+		fan_reduce_add(FAN_FLOAT32, op, acc, b, 4);
+		assert_true(isnan(acc[0]) && isnan(acc[1]) && isnan(acc[2]));
+		assert_true(acc[3] == (op == FAN_MIN ? -INFINITY : 5));
+		for (unsigned dtype = FAN_FLOAT16; dtype <= FAN_BFLOAT16; dtype++) {
+			uint16_t ha[4], hb[4];
+			fan_half_from_f32(dtype, ha, a, 4);
+			fan_half_from_f32(dtype, hb, b, 4);
+			fan_reduce_load(dtype, acc, ha, 4);
+			fan_reduce_add(dtype, op, acc, hb, 4);
+			assert_true(isnan(acc[0]) && isnan(acc[1]) && isnan(acc[2]));
+			assert_true(acc[3] == (op == FAN_MIN ? -INFINITY : 5));
+		}
+	}
+}
+
+static void reduce__integers_wrap(void **state)
+{
+	(void)state;
+	int32_t a = INT32_MAX, b = 1;
+	fan_reduce_add(FAN_INT32, FAN_SUM, &a, &b, 1);
+	assert_int_equal(a, INT32_MIN);
+	int64_t c = INT64_MIN, d = -1;
+	fan_reduce_add(FAN_INT64, FAN_AVG, &c, &d, 1);
+	assert_true(c == INT64_MAX);
+	c = INT64_MIN;
+	fan_reduce_add(FAN_INT64, FAN_MAX, &c, &d, 1);
+	assert_true(c == -1);
+	fan_reduce_add(FAN_INT32, FAN_MIN, &b, &a, 1);
+	assert_int_equal(b, INT32_MIN);
+}
+
+static void reduce__fixed_codes_stick(void **state)
+{
+	(void)state;
+	const int32_t inf = FAN_FIXED_INF, nan = FAN_FIXED_NAN;
+	const struct {
+		int32_t a, b, sum;
+	} row[] = {
+		{1, 2, 3},	  {inf, 5, inf},      {-7, inf, inf},  {-inf, inf - 1, -inf},
+		{inf, -inf, nan}, {-inf, inf, nan},   {nan, 0, nan},   {inf, nan, nan},
+		{inf, inf, inf},  {-inf, -inf, -inf}, {nan, nan, nan}, {1 << 30, -(1 << 30), 0},
+	};
+	for (unsigned i = 0; i < sizeof row / sizeof *row; i++) {
+		int32_t acc = row[i].a;
+		fan_reduce_add(FAN_FIXED32, FAN_SUM, &acc, &row[i].b, 1);
+		assert_int_equal(acc, row[i].sum);
+	}
+}
+
+static void reduce__exponents(void **state)
+{
+	(void)state;
+	int16_t a[3] = {INT16_MIN, -149, 5}, b[3] = {-149, INT16_MIN, 4};
+	fan_reduce_add(FAN_EXP16, FAN_MAX, a, b, 3);
+	assert_int_equal(a[0], -149);
+	assert_int_equal(a[1], -149);
+	assert_int_equal(a[2], 5);
+}
+
+static void reduce__averages(void **state)
+{
+	(void)state;
+	int32_t i[2] = {-7, 7};
+	fan_reduce_finish(FAN_INT32, FAN_AVG, i, 2, 2);
+	assert_true(i[0] == -3 && i[1] == 3); /* towards zero */
+	int64_t l = -9;
+	fan_reduce_finish(FAN_INT64, FAN_AVG, &l, 1, 4);
+	assert_true(l == -2);
+	float f[2] = {10, NAN};
+	fan_reduce_finish(FAN_FLOAT32, FAN_AVG, f, 2, 3);
+	assert_true(f[0] == 10.0f / 3.0f && isnan(f[1]));
+	int32_t q = 1000; /* the receivers divide */
+	fan_reduce_finish(FAN_FIXED32, FAN_AVG, &q, 1, 4);
+	assert_int_equal(q, 1000);
+	f[0] = 10;
+	fan_reduce_finish(FAN_FLOAT32, FAN_SUM, f, 1, 3);
+	assert_true(f[0] == 10);
+}
+
+/* Results of half types shrink in place, over several of its chunks. */
+static void reduce__half_finish_in_place(void **state)
+{
+	(void)state;
+	enum { COUNT = 203 };
+	for (unsigned dtype = FAN_FLOAT16; dtype <= FAN_BFLOAT16; dtype++) {
+		for (unsigned count = 0; count <= COUNT; count += 29) {
+			float acc[COUNT + 1];
+			for (unsigned i = 0; i <= COUNT; i++)
+				acc[i] = (float)i;
+			fan_reduce_finish(dtype, FAN_AVG, acc, count, 2);
+			for (unsigned i = 0; i < count; i++) {
+				uint16_t h = fan_get16((const uint8_t *)acc + (size_t)2 * i);
+				assert_int_equal(h, tensor_half_from(i / 2.0, dtype));
+			}
+			assert_true(acc[count] == (float)count);
+		}
+	}
+}
+
+/* Any alignment of the payload, any count, nothing beyond it. */
+static void reduce__odd_places_and_counts(void **state)
+{
+	(void)state;
+	static const unsigned types[] = {FAN_FLOAT32, FAN_FLOAT16, FAN_BFLOAT16,
+					 FAN_INT32,   FAN_INT64,   FAN_FIXED32};
+	for (unsigned t = 0; t < 6; t++) {
+		unsigned wire = fan_dtype_bytes(types[t]),
+			 acc_bytes = fan_dtype_acc_bytes(types[t]);
+		for (unsigned count = 0; count < 70; count++) {
+			_Alignas(8) uint8_t acc[70 * 8 + 1], payload[70 * 8 + 8];
+			memset(acc, 0x77, sizeof acc);
+			memset(payload, 0, sizeof payload);
+			uint8_t *at = payload + 1 + count % 7;
+			fan_reduce_load(types[t], acc, at, count);
+			assert_int_equal(acc[(size_t)count * acc_bytes], 0x77);
+			fan_reduce_add(types[t], FAN_SUM, acc, at, count);
+			for (unsigned i = 0; i < count * acc_bytes; i++)
+				assert_int_equal(acc[i], 0);
+			assert_int_equal(acc[(size_t)count * acc_bytes], 0x77);
+			assert_true(at + (size_t)count * wire <= payload + sizeof payload);
+		}
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(reduce__every_half_to_float),
+		cmocka_unit_test(reduce__float_to_half_around_each),
+		cmocka_unit_test(reduce__float_to_half_at_random),
+		cmocka_unit_test(reduce__agrees_with_the_compiler),
+		cmocka_unit_test(reduce__half_overflow),
+		cmocka_unit_test(reduce__nan_wins_min_and_max),
+		cmocka_unit_test(reduce__integers_wrap),
+		cmocka_unit_test(reduce__fixed_codes_stick),
+		cmocka_unit_test(reduce__exponents),
+		cmocka_unit_test(reduce__averages),
+		cmocka_unit_test(reduce__half_finish_in_place),
+		cmocka_unit_test(reduce__odd_places_and_counts),
+	};
+	return RUN(tests);
+}

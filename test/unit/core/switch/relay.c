@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit/core/switch_rig.h"
+
+static void relay__tokens_stand_for_children(void **state)
+{
+	(void)state;
+	uint16_t a = bed_join(2, 0, "a"), b = bed_join(2, 1, "a");
+	assert_int_not_equal(a, b);
+	assert_int_equal(bed_join(2, 0, "a"), a); /* again: the same */
+	assert_int_equal(bed_welcome(2, 1, b, 1), FAN_CTL);
+	fan_peer to = bed_worker(2, 1);
+	assert_int_equal(bed.gots, 1);
+	assert_int_equal(bed.got[0].f.type, FAN_TYPE_WELCOME);
+	assert_true(fan_peer_equal(&bed.got[0].peer, &to));
+	assert_int_equal(bed_welcome(2, 1, 9999, 1), FAN_DROP); /* nobody's */
+}
+
+/* An answer to an earlier life of the token's child installs nothing. */
+static void relay__answers_for_others_are_dropped(void **state)
+{
+	(void)state;
+	uint16_t a = bed_join(2, 0, "a");
+	assert_int_equal(bed_welcome(2, 1, a, 1), FAN_DROP);
+	assert_int_equal(bed_add(2, 0, 0, 1, 0, 0), FAN_DROP);
+	assert_int_equal(bed.got[0].f.type, FAN_TYPE_WHO);
+}
+
+static void relay__shards_must_be_as_many(void **state)
+{
+	(void)state;
+	struct fan_refuse no;
+	bed.cfg.shards = 2;
+	bed_begin();
+	uint16_t a = bed_join(0, 0, "a");
+	assert_int_equal(bed_welcome(0, 0, a, 3), FAN_CTL);
+	assert_int_equal(bed.got[0].f.type, FAN_TYPE_REFUSE);
+	assert_int_equal(bed.got[0].f.nonce, 1);
+	assert_int_equal(fan_refuse_get(&no, &bed.got[0].f), FAN_OK);
+	assert_int_equal(no.err, FAN_E_SHARDS);
+	assert_int_equal(no.have, 2);
+	assert_int_equal(no.want, 3);
+	assert_int_equal(bed_welcome(0, 0, a, 2), FAN_CTL);
+	assert_int_equal(bed.got[0].f.type, FAN_TYPE_WELCOME);
+}
+
+static void relay__who_has_left_is_forgotten(void **state)
+{
+	(void)state;
+	struct fan_switch_report before, after;
+	fan_switch_report(bed.sw, &before);
+	for (uint16_t r = 0; r < BED_RANKS; r++) {
+		uint16_t token = bed_beat(0, r);
+		struct fan_state m;
+		assert_int_equal(bed_left(0, r, token), FAN_CTL);
+		fan_peer to = bed_worker(0, r);
+		assert_int_equal(bed.got[0].f.type, FAN_TYPE_STATE);
+		assert_int_equal(fan_state_get(&m, &bed.got[0].f), FAN_OK);
+		assert_int_equal(m.state, FAN_JOB_LEFT);
+		assert_true(fan_peer_equal(&bed.got[0].peer, &to));
+	}
+	fan_switch_report(bed.sw, &after);
+	assert_int_equal(after.children, before.children - BED_RANKS);
+	assert_int_equal(after.jobs, before.jobs - 1);
+	assert_int_equal(bed_add(0, 0, 0, 1, 0, 0), FAN_DROP);
+	assert_int_equal(bed_add(1, 0, 0, 1, 0, 0), FAN_WAIT); /* the other job goes on */
+}
+
+/* No child may speak for a rank that another one has. */
+static void relay__ranks_of_others(void **state)
+{
+	(void)state;
+	uint8_t body[64];
+	const struct fan_beat m = {.flags = 0};
+	size_t bytes = fan_beat_put(body, &m);
+	struct fan_frag f = {.nonce = 1,
+			     .job = bed_job(0),
+			     .epoch = BED_EPOCH,
+			     .sender = 0,
+			     .type = FAN_TYPE_BEAT};
+	assert_int_equal(bed_give(bed_worker(1, 0), &f, body, bytes), FAN_DROP);
+	assert_int_equal(bed.gots, 0);
+}
+
+static void relay__table_is_full(void **state)
+{
+	(void)state;
+	struct fan_refuse no;
+	bed.cfg.children_max = 2;
+	bed_begin();
+	bed_join(0, 0, "a");
+	bed_join(0, 1, "a");
+	uint8_t body[256];
+	struct fan_join m = {.ranks = BED_RANKS, .payload_bytes = 64, .alive_ms = 1000};
+	m.name_bytes = 1;
+	m.name[0] = 'a';
+	size_t bytes = fan_join_put(body, &m);
+	struct fan_frag f = {.nonce = 77, .sender = 2, .type = FAN_TYPE_JOIN};
+	assert_int_equal(bed_give(bed_worker(0, 2), &f, body, bytes), FAN_CTL);
+	assert_int_equal(bed.got[0].f.type, FAN_TYPE_REFUSE);
+	assert_int_equal(bed.got[0].f.nonce, 77);
+	assert_int_equal(fan_refuse_get(&no, &bed.got[0].f), FAN_OK);
+	assert_int_equal(no.err, FAN_E_MEMBERS_FULL);
+	assert_int_equal(no.have, 2);
+}
+
+#define BED_TEST(name) cmocka_unit_test_setup(name, bed_open)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		BED_TEST(relay__tokens_stand_for_children),
+		BED_TEST(relay__answers_for_others_are_dropped),
+		BED_TEST(relay__shards_must_be_as_many),
+		BED_TEST(relay__who_has_left_is_forgotten),
+		BED_TEST(relay__ranks_of_others),
+		BED_TEST(relay__table_is_full),
+	};
+	return RUN(tests);
+}

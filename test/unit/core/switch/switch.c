@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit/core/switch_rig.h"
+
+static void esa(void)
+{
+	bed.cfg.policy = FAN_POLICY_ESA;
+	bed_begin();
+	bed_form(0);
+	bed_form(1);
+}
+
+static void switch__all_below_make_a_partial(void **state)
+{
+	(void)state;
+	for (uint16_t r = 0; r < 3; r++) {
+		assert_int_equal(bed_add(0, r, 7, 1 << r, 0, r == 1 ? FAN_F_ECN : 0), FAN_WAIT);
+		assert_int_equal(bed.gots, 0);
+	}
+	assert_int_equal(bed_add(0, 3, 7, 8, 0, 0), FAN_DONE);
+	bed_is_partial(0, 0, 7, 0xf, 15);
+	assert_true(bed.got[0].f.flags & FAN_F_ECN); /* sticky */
+}
+
+static void switch__duplicates(void **state)
+{
+	(void)state;
+	assert_int_equal(bed_add(0, 1, 0, 5, 0, 0), FAN_WAIT);
+	assert_int_equal(bed_add(0, 1, 0, 5, 0, 0), FAN_DROP);
+	assert_int_equal(fan_switch_stats(bed.sw)->drops[FAN_DROP_DUPLICATE], 1);
+}
+
+static void switch__collision_goes_up_marked(void **state)
+{
+	(void)state;
+	assert_int_equal(bed_add(0, 0, 0, 1, 0, 0), FAN_WAIT);
+	assert_int_equal(bed_add(1, 2, 0, 77, 255, 0), FAN_PASS);
+	assert_int_equal(bed.got[0].f.sender, 2);
+	assert_true(bed.got[0].f.flags & FAN_F_COLLISION);
+	assert_int_equal(fan_get32(bed.got[0].bytes + FAN_HEAD_BYTES), 77);
+	assert_int_equal(fan_switch_stats(bed.sw)->collisions, 1);
+}
+
+static void switch__result_frees_the_slot(void **state)
+{
+	(void)state;
+	for (uint16_t r = 0; r < BED_RANKS; r++)
+		bed_add(0, r, 0, 1, 0, 0);
+	assert_int_equal(bed_add(1, 0, 0, 1, 0, 0), FAN_PASS); /* held until then */
+	assert_int_equal(bed_from_aggregator(0, 0, FAN_TYPE_RESULT), FAN_PASS);
+	assert_int_equal(bed.got[0].dest, FAN_TO_GROUP);
+	assert_int_equal(bed_add(0, 1, 0, 1, 0, 0), FAN_DROP); /* late */
+	assert_int_equal(bed_add(1, 0, 0, 1, 0, 0), FAN_WAIT);
+}
+
+static void switch__free_early(void **state)
+{
+	(void)state;
+	bed.cfg.options = FAN_SWITCH_FREE_EARLY;
+	bed_begin();
+	bed_form(0);
+	bed_form(1);
+	for (uint16_t r = 0; r < BED_RANKS; r++)
+		bed_add(0, r, 0, 1, 0, 0);
+	bed_is_partial(0, 0, 0, 0xf, 4);
+	assert_int_equal(bed_add(0, 0, 0, 1, 0, 0), FAN_DROP); /* remembered */
+	assert_int_equal(bed_add(1, 0, 0, 1, 0, 0), FAN_WAIT);
+}
+
+static void switch__higher_priority_preempts(void **state)
+{
+	(void)state;
+	esa();
+	assert_int_equal(bed_add(0, 0, 0, 1, 9, 0), FAN_WAIT);
+	assert_int_equal(bed_add(0, 1, 0, 2, 9, 0), FAN_WAIT);
+	assert_int_equal(bed_add(1, 3, 4, 10, 10, 0), FAN_WAIT);
+	bed_is_partial(0, 0, 0, 0x3, 3);
+	for (uint16_t r = 0; r < 3; r++)
+		bed_add(1, r, 4, 10, 0, 0);
+	bed_is_partial(0, 1, 4, 0xf, 40);
+	assert_int_equal(fan_switch_stats(bed.sw)->evictions, 1);
+}
+
+static void switch__ageing(void **state)
+{
+	(void)state;
+	esa();
+	assert_int_equal(bed_add(0, 0, 0, 1, 200, 0), FAN_WAIT);
+	assert_int_equal(bed_add(1, 0, 0, 1, 60, 0), FAN_PASS); /* 100 */
+	assert_int_equal(bed_add(1, 1, 0, 1, 60, 0), FAN_PASS); /* 50 */
+	assert_int_equal(bed_add(1, 2, 0, 1, 60, 0), FAN_WAIT);
+	bed.cfg.options = FAN_SWITCH_NO_AGEING;
+	esa();
+	assert_int_equal(bed_add(0, 0, 0, 1, 200, 0), FAN_WAIT);
+	for (uint16_t r = 0; r < 4; r++)
+		assert_int_equal(bed_add(1, r, 0, 1, 60, 0), FAN_PASS);
+}
+
+static void switch__options_take_preemption_away(void **state)
+{
+	(void)state;
+	static const uint8_t options[] = {FAN_SWITCH_NO_PREEMPTION, FAN_SWITCH_NO_PRIORITIES};
+	for (unsigned i = 0; i < 2; i++) {
+		bed.cfg.options = options[i];
+		esa();
+		assert_int_equal(bed_add(0, 0, 0, 1, 1, 0), FAN_WAIT);
+		assert_int_equal(bed_add(1, 0, 0, 1, 255, 0), FAN_PASS);
+	}
+}
+
+static void switch__direct_goes_by(void **state)
+{
+	(void)state;
+	assert_int_equal(bed_add(0, 0, 0, 1, 0, FAN_F_DIRECT), FAN_PASS);
+	assert_false(bed.got[0].f.flags & FAN_F_COLLISION);
+	assert_int_equal(bed_add(1, 0, 0, 1, 0, 0), FAN_WAIT); /* the slot is free */
+}
+
+/* Where ranks keep in step, a part that goes by is still waited for: another copy may come. */
+static void switch__direct_leaves_the_slot_alone(void **state)
+{
+	(void)state;
+	for (uint16_t r = 0; r < 3; r++)
+		assert_int_equal(bed_add(0, r, 0, 1, 0, 0), FAN_WAIT);
+	assert_int_equal(bed_add(0, 3, 0, 1, 0, FAN_F_DIRECT), FAN_PASS);
+	assert_int_equal(bed.gots, 1);
+	assert_int_equal(bed_add(0, 3, 0, 1, 0, 0), FAN_DONE);
+}
+
+static void switch__probe_and_flush(void **state)
+{
+	(void)state;
+	bed_add(0, 0, 0, 1, 0, 0);
+	bed_add(0, 2, 0, 4, 0, 0);
+	struct fan_frag probe = bed_head(0, 1, 0, FAN_TYPE_PROBE);
+	assert_int_equal(bed_give(bed_worker(0, 1), &probe, NULL, 0), FAN_PASS);
+	assert_int_equal(bed.gots, 2); /* the sum first, so that the aggregator's answer is true */
+	bed_is_partial(0, 0, 0, 0x5, 5);
+	assert_int_equal(bed.got[1].f.type, FAN_TYPE_PROBE);
+	/* what has gone is remembered: the rest completes it */
+	assert_int_equal(bed_add(0, 1, 0, 2, 0, 0), FAN_WAIT);
+	assert_int_equal(bed_add(0, 3, 0, 8, 0, 0), FAN_DONE);
+	bed_is_partial(0, 0, 0, 0xa, 10);
+	/* a sum that may be lost is sent again, and stays; one that is on its way is not */
+	assert_int_equal(bed_from_aggregator(0, 0, FAN_TYPE_FLUSH), FAN_CTL);
+	assert_int_equal(bed.gots, 0);
+	bed.now_ns += FAN_REMIND_MIN_NS;
+	assert_int_equal(bed_from_aggregator(0, 0, FAN_TYPE_FLUSH), FAN_CTL);
+	bed_is_partial(0, 0, 0, 0xa, 10);
+	assert_int_equal(bed_from_aggregator(0, 3, FAN_TYPE_FLUSH), FAN_CTL); /* never seen */
+	assert_int_equal(bed.gots, 0);
+}
+
+/* A rank that asks while others are only late makes nobody send: else one straggler would
+ * have every sum go up in pieces. */
+static void switch__probe_of_one_that_waits(void **state)
+{
+	(void)state;
+	bed_add(0, 0, 0, 1, 0, 0);
+	struct fan_frag probe = bed_head(0, 0, 0, FAN_TYPE_PROBE);
+	probe.flags = FAN_F_INSIST;
+	assert_int_equal(bed_give(bed_worker(0, 0), &probe, NULL, 0), FAN_HELD);
+	assert_int_equal(bed.gots, 0);
+	bed.now_ns += FAN_REMIND_MIN_NS; /* longer than usual: it may wait for what passed by */
+	probe = bed_head(0, 0, 0, FAN_TYPE_PROBE);
+	assert_int_equal(bed_give(bed_worker(0, 0), &probe, NULL, 0), FAN_PASS);
+	bed_is_partial(0, 0, 0, 0x1, 1);
+	/* what is usual is learnt: here, that the last part comes after 10 ms */
+	for (uint64_t frag = 1; frag < 1 + 8; frag++) {
+		bed_add(0, 0, frag, 1, 0, 0);
+		bed_add(0, 1, frag, 1, 0, 0);
+		bed_add(0, 2, frag, 1, 0, 0);
+		bed.now_ns += 10 * FAN_MS;
+		assert_int_equal(bed_add(0, 3, frag, 1, 0, 0), FAN_DONE);
+		bed_from_aggregator(0, frag, FAN_TYPE_RESULT);
+	}
+	bed_add(0, 0, 9, 1, 0, 0);
+	bed.now_ns += 20 * FAN_MS;
+	probe = bed_head(0, 0, 9, FAN_TYPE_PROBE);
+	assert_int_equal(bed_give(bed_worker(0, 0), &probe, NULL, 0), FAN_HELD);
+	bed.now_ns += FAN_REMIND_MAX_NS;
+	probe = bed_head(0, 0, 9, FAN_TYPE_PROBE);
+	assert_int_equal(bed_give(bed_worker(0, 0), &probe, NULL, 0), FAN_PASS);
+	bed_is_partial(0, 0, 9, 0x1, 1);
+}
+
+/* Its own later fragments have a little more priority, and drive nothing out for it. */
+static void switch__own_sums_stay(void **state)
+{
+	(void)state;
+	bed.cfg.policy = FAN_POLICY_ESA;
+	bed_begin();
+	bed_form(0);
+	bed_form(1);
+	bed_add(0, 0, 0, 1, 100, 0);
+	assert_int_equal(bed_add(0, 0, 1, 2, 116, 0), FAN_PASS); /* it ages the slot: now 50 */
+	assert_int_equal(bed_add(1, 0, 0, 4, 50, 0), FAN_PASS);	 /* and so does this: 25 */
+	assert_int_equal(bed_add(0, 0, 1, 2, 41, 0), FAN_PASS);
+	assert_int_equal(bed_add(0, 0, 1, 2, 29, 0), FAN_WAIT); /* 12, and the lead is far */
+	bed_is_partial(0, 0, 0, 0x1, 1);
+}
+
+static void switch__quota(void **state)
+{
+	(void)state;
+	bed.cfg.slots = 64;
+	bed.cfg.quota = 2;
+	bed_begin();
+	bed_form(0);
+	for (uint64_t n = 0; n < BED_WINDOW; n++)
+		bed_add(0, 0, n, 1, 255, 0);
+	struct fan_switch_report r;
+	fan_switch_report(bed.sw, &r);
+	assert_int_equal(r.slots_used, 2);
+	assert_true(fan_switch_stats(bed.sw)->over_quota >= 1);
+}
+
+/* A job of whom nobody is left may come back: what it held is no longer its own, so the quota
+ * still counts. */
+static void switch__a_job_that_was_over_holds_nothing(void **state)
+{
+	(void)state;
+	bed.cfg.slots = 8;
+	bed.cfg.quota = 1;
+	bed_begin();
+	bed_form(0);
+	assert_int_equal(bed_add(0, 0, 0, 1, 0, 0), FAN_WAIT);
+	assert_int_equal(bed_add(0, 1, 0, 10, 0, 0), FAN_WAIT);
+	bed.now_ns += FAN_CHILD_SILENT_NS;
+	fan_switch_tick(bed.sw, bed.now_ns);
+	fan_switch_audit(bed.sw);
+	bed_form(0);
+	assert_int_equal(bed_add(0, 2, 0, 100, 0, 0), FAN_WAIT); /* anew: the sum begins again */
+	unsigned waits = 0;
+	for (uint64_t n = 1; n < BED_WINDOW; n++)
+		waits += bed_add(0, 0, n, 1, 0, 0) == FAN_WAIT;
+	assert_int_equal(waits, 0);
+	assert_int_equal(bed_from_aggregator(0, 0, FAN_TYPE_FLUSH), FAN_CTL);
+	bed_is_partial(0, 0, 0, 0x4, 100);
+}
+
+static void switch__unknown_are_asked(void **state)
+{
+	(void)state;
+	bed_begin(); /* forgets all */
+	assert_int_equal(bed_add(0, 0, 0, 1, 0, 0), FAN_DROP);
+	assert_int_equal(bed.got[0].f.type, FAN_TYPE_WHO);
+	fan_peer to = bed_worker(0, 0);
+	assert_true(fan_peer_equal(&bed.got[0].peer, &to));
+	bed_form(0);
+	assert_int_equal(bed_add(0, 0, 0, 1, 0, 0), FAN_WAIT);
+	struct fan_frag f = bed_head(0, 0, 1, FAN_TYPE_DATA); /* from another address */
+	f.op = FAN_BARRIER;
+	f.dtype = FAN_UINT8;
+	assert_int_equal(bed_give(bed_worker(1, 0), &f, NULL, 0), FAN_DROP);
+}
+
+static void switch__what_disagrees_goes_up(void **state)
+{
+	(void)state;
+	bed_add(0, 0, 0, 1, 0, 0);
+	struct fan_frag f = bed_head(0, 1, 0, FAN_TYPE_DATA);
+	int32_t value = 3;
+	f.dtype = FAN_INT32;
+	f.op = FAN_MAX;
+	f.count = 1;
+	assert_int_equal(bed_give(bed_worker(0, 1), &f, &value, 4), FAN_PASS);
+}
+
+static void switch__idle_slots_are_anybodys(void **state)
+{
+	(void)state;
+	bed_add(0, 0, 0, 1, 0, 0);
+	bed.now_ns += FAN_SLOT_IDLE_NS;
+	assert_int_equal(bed_add(1, 0, 0, 5, 0, 0), FAN_WAIT);
+	bed_is_partial(0, 0, 0, 0x1, 1);
+}
+
+static void switch__config(void **state)
+{
+	(void)state;
+	struct fan_switch_config bad[6];
+	for (unsigned i = 0; i < 6; i++)
+		bad[i] = bed.cfg;
+	bad[0].policy = FAN_POLICY_SWITCHML;
+	bad[1].slots = 0;
+	bad[2].payload_bytes = 63;
+	bad[3].children_max = 1;
+	bad[4].spares = 0;
+	bad[5].aggregator = (fan_peer){.port = 0};
+	for (unsigned i = 0; i < 6; i++)
+		assert_int_equal(fan_switch_bytes(&bad[i]), 0);
+}
+
+/* A DATA of the rank of job 0, with its number; how many items answer it. */
+static unsigned numbered(uint16_t rank, uint64_t frag, uint16_t seq, uint16_t flags)
+{
+	struct fan_frag f = bed_head(0, rank, frag, FAN_TYPE_DATA);
+	int32_t value = 1;
+	f.dtype = FAN_INT32;
+	f.count = 1;
+	f.seq = seq;
+	f.flags = (uint16_t)(FAN_F_FIRST | FAN_F_LAST | flags);
+	bed_give(bed_worker(0, rank), &f, &value, sizeof value);
+	return bed.gots;
+}
+
+/* Item `i` asks `rank` of job 0 for the numbers: bit k, `at` - k. */
+static void asks(unsigned i, uint16_t rank, uint16_t at, uint64_t which)
+{
+	const struct bed_got *g = &bed.got[i];
+	fan_peer worker = bed_worker(0, rank);
+	assert_true(fan_peer_equal(&g->peer, &worker));
+	assert_int_equal(g->f.type, FAN_TYPE_MISS);
+	assert_true(g->f.job == bed_job(0) && g->f.epoch == BED_EPOCH);
+	assert_int_equal(g->f.sender, FAN_RANK_NONE);
+	assert_int_equal(g->f.to, FAN_TAG(rank));
+	assert_int_equal(g->f.last, at);
+	assert_int_equal(g->f.missing, which);
+}
+
+/* A worker's number that three later ones have overtaken is asked for, here; each worker has its
+ * own, and PROBEs count. */
+static void switch__asks_by_number(void **state)
+{
+	(void)state;
+	bed.cfg.slots = 64;
+	bed_begin();
+	uint16_t token = bed_join(0, 2, "a");
+	assert_int_equal(bed_welcome(0, 2, token, 1), FAN_CTL);
+	bed_form(0);
+	assert_int_equal(numbered(0, 0, 40, 0), 0); /* no JOIN was seen: it may be the first */
+	assert_int_equal(numbered(0, 4, 44, 0), 1);
+	asks(0, 0, 44, 1 << 3);
+	assert_int_equal(numbered(2, 3, 4, 0), 1); /* it is known when this one began: with 1 */
+	asks(0, 2, 4, 1 << 3);
+	struct fan_frag probe = bed_head(0, 2, 0, FAN_TYPE_PROBE);
+	probe.seq = 5;
+	bed_give(bed_worker(0, 2), &probe, NULL, 0);
+	asks(0, 2, 5, 1 << 3);
+	assert_int_equal(numbered(2, 0, 6, 0), 1); /* what comes late closes its gap */
+	asks(0, 2, 6, 1 << 3);
+	assert_int_equal(numbered(1, 5, 0, 0), 0); /* one that does not number */
+	assert_int_equal(numbered(1, 5, 0, 0), 0);
+	assert_int_equal(numbered(1, 5, 0, 0), 0);
+	assert_int_equal(fan_switch_stats(bed.sw)->misses, 4);
+	struct fan_frag led = bed_head(0, 1, 0, FAN_TYPE_PROBE); /* of no neighbour */
+	led.seq = 90;
+	assert_int_equal(bed_give(bed_worker(0, 3), &led, NULL, 0), FAN_DROP);
+}
+
+/* Results by number are the aggregator's: the question goes up, and a replay to one rank down. */
+static void switch__passes_questions_by_number(void **state)
+{
+	(void)state;
+	struct fan_frag miss = bed_head(0, 1, 0, FAN_TYPE_MISS);
+	miss.missing = 5;
+	miss.last = 9;
+	assert_int_equal(bed_give(bed_worker(0, 1), &miss, NULL, 0), FAN_PASS);
+	assert_int_equal(bed.gots, 1);
+	assert_true(fan_peer_equal(&bed.got[0].peer, &bed_aggregator));
+	assert_int_equal(bed.got[0].f.type, FAN_TYPE_MISS);
+	assert_int_equal(bed.got[0].f.sender, 1);
+	assert_int_equal(bed.got[0].f.last, 9);
+	assert_int_equal(bed.got[0].f.missing, 5);
+	assert_int_equal(bed_give(bed_worker(0, 2), &miss, NULL, 0), FAN_DROP); /* it is not 1 */
+}
+
+#define BED_TEST(name) cmocka_unit_test_setup(name, bed_open)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		BED_TEST(switch__all_below_make_a_partial),
+		BED_TEST(switch__duplicates),
+		BED_TEST(switch__collision_goes_up_marked),
+		BED_TEST(switch__result_frees_the_slot),
+		BED_TEST(switch__free_early),
+		BED_TEST(switch__higher_priority_preempts),
+		BED_TEST(switch__ageing),
+		BED_TEST(switch__options_take_preemption_away),
+		BED_TEST(switch__direct_goes_by),
+		BED_TEST(switch__direct_leaves_the_slot_alone),
+		BED_TEST(switch__probe_and_flush),
+		BED_TEST(switch__probe_of_one_that_waits),
+		BED_TEST(switch__own_sums_stay),
+		BED_TEST(switch__quota),
+		BED_TEST(switch__a_job_that_was_over_holds_nothing),
+		BED_TEST(switch__unknown_are_asked),
+		BED_TEST(switch__what_disagrees_goes_up),
+		BED_TEST(switch__idle_slots_are_anybodys),
+		BED_TEST(switch__config),
+		BED_TEST(switch__asks_by_number),
+		BED_TEST(switch__passes_questions_by_number),
+	};
+	return RUN(tests);
+}

@@ -1,0 +1,551 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit/unit.h"
+
+#include "core/base/policy_kind.h"
+#include "core/wire/ctlmsg.h"
+
+#define BODY_MAX (FAN_CTL_BYTES_MAX - FAN_HEAD_BYTES)
+
+static uint8_t body[BODY_MAX + 8];
+
+static struct fan_frag frag_of(size_t bytes)
+{
+	return (struct fan_frag){.payload = body, .payload_bytes = bytes};
+}
+
+static const struct fan_join join = {.ranks = 256,
+				     .payload_bytes = 8832,
+				     .window = 4096,
+				     .options = 7,
+				     .alive_ms = 600000,
+				     .name_bytes = 5,
+				     .name = "train"};
+static const struct fan_welcome welcome = {.window = 4096,
+					   .shards = 64,
+					   .beat_ms = 1250,
+					   .alive_ms = 10000,
+					   .group_family = 6,
+					   .group_port = 5001,
+					   .group = {0xff, 0x15, [15] = 9}};
+static const struct fan_refuse refusal = {
+	.err = FAN_E_RANK_TAKEN, .rank = 7, .have = 1, .want = ~0u};
+static const struct fan_beat beat = {.flags = 3};
+static const struct fan_state fault = {.frag = UINT64_C(0xfedcba9876543210),
+				       .state = FAN_JOB_FAILED,
+				       .err = FAN_E_MISMATCH,
+				       .multicast = 1,
+				       .ranks = 256,
+				       .rank_a = 3,
+				       .rank_b = 255,
+				       .desc_a = 0x01020304,
+				       .desc_b = 0xf0e0d0c0,
+				       .missing = {1, 2, 3, UINT64_C(1) << 63}};
+static const struct fan_leave leave = {.err = FAN_E_STALLED, .blamed = {0, 5, 0, 9}};
+static const struct fan_query query = {.index = 0xabcd, .first = 0x1234};
+static const struct fan_report report = {.index = 1,
+					 .jobs = 64,
+					 .state = FAN_JOB_READY,
+					 .ranks = 256,
+					 .window = 4096,
+					 .results = ~UINT64_C(0),
+					 .replays = 5,
+					 .oldest = 6,
+					 .waiting = 7,
+					 .missing = {1, 0, 0, 8},
+					 .name_bytes = 3,
+					 .name = "abc"};
+
+static const struct fan_tallied tallied = {.index = 2,
+					   .jobs = 3,
+					   .policy = FAN_POLICY_ESA,
+					   .slots = 65536,
+					   .slots_used = 65535,
+					   .held = 4,
+					   .quota = 5,
+					   .hits = ~UINT64_C(0),
+					   .taken = 6,
+					   .collisions = 7,
+					   .over_quota = 8,
+					   .passed = 9,
+					   .preemptions = 10,
+					   .evictions = 11,
+					   .flushes = 12,
+					   .completions = 13,
+					   .name_bytes = 2,
+					   .name = "ab"};
+static const struct fan_lags lags = {
+	.index = 2,
+	.jobs = 3,
+	.ranks = 256,
+	.ahead = 1,
+	.front = ~UINT64_C(0),
+	.first = 253,
+	.count = 3,
+	.rank = {{.flags = 255, .behind = 65535, .most = 65535, .lent = ~0u, .owed = 1},
+		 {.behind = 4, .most = 5, .lent = 6, .owed = 7, .cache = {10, 8, 9}},
+		 {.cache = {65535, 65535, 65535}}},
+	.name_bytes = 2,
+	.name = "ab"};
+static const struct fan_helps helps = {.index = 2,
+				       .jobs = 3,
+				       .ranks = 256,
+				       .first = FAN_HELP_PAIR(1, 2),
+				       .next = FAN_HELP_PAIR(255, 255),
+				       .count = 3,
+				       .help = {{FAN_HELP_PAIR(1, 2), 1},
+						{FAN_HELP_PAIR(1, 255), ~0u},
+						{FAN_HELP_PAIR(255, 0), 7}},
+				       .name_bytes = 2,
+				       .name = "ab"};
+static const struct fan_echo echo = {.answer_bytes = 70, .body_bytes = 80};
+static const struct fan_echoed echoed = {.payload_bytes = 8832,
+					 .shards = 64,
+					 .window = 4096,
+					 .group_family = 6,
+					 .version_bytes = FAN_VERSION_MAX,
+					 .version = "0123456789.123456789-123456789+"};
+
+/* Encodes its message, decodes `cut` bytes less, and what it got equals: 1. */
+struct kind {
+	const char *name;
+	size_t (*put)(void);
+	int (*get)(const struct fan_frag *f, bool *same);
+};
+
+#define KIND(type, value)                                                                          \
+	static size_t put_##type(void)                                                             \
+	{                                                                                          \
+		return fan_##type##_put(body, &(value));                                           \
+	}                                                                                          \
+	static int get_##type(const struct fan_frag *f, bool *same)                                \
+	{                                                                                          \
+		struct fan_##type m;                                                               \
+		memset(&m, 0, sizeof m);                                                           \
+		int err = fan_##type##_get(&m, f);                                                 \
+		uint8_t again[BODY_MAX], first[BODY_MAX];                                          \
+		if (err == FAN_OK)                                                                 \
+			*same = fan_##type##_put(again, &m) ==                                     \
+					fan_##type##_put(first, &(value)) &&                       \
+				memcmp(again, first, fan_##type##_put(first, &(value))) == 0;      \
+		return err;                                                                        \
+	}
+
+KIND(join, join)
+KIND(welcome, welcome)
+KIND(refuse, refusal)
+KIND(beat, beat)
+KIND(state, fault)
+KIND(leave, leave)
+KIND(query, query)
+KIND(report, report)
+KIND(tallied, tallied)
+KIND(lags, lags)
+KIND(helps, helps)
+KIND(echoed, echoed)
+
+static const struct kind kinds[] = {
+	{"join", put_join, get_join},	       {"welcome", put_welcome, get_welcome},
+	{"refuse", put_refuse, get_refuse},    {"beat", put_beat, get_beat},
+	{"state", put_state, get_state},       {"leave", put_leave, get_leave},
+	{"query", put_query, get_query},       {"report", put_report, get_report},
+	{"tallied", put_tallied, get_tallied}, {"echoed", put_echoed, get_echoed},
+	{"lags", put_lags, get_lags},	       {"helps", put_helps, get_helps},
+};
+
+static void ctlmsg__round_trip_and_every_truncation(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+		size_t bytes = kinds[i].put();
+		assert_in_range(bytes, 1, BODY_MAX);
+		for (size_t n = 0; n <= bytes + 3; n++) { /* more is a later revision */
+			struct fan_frag f = frag_of(n);
+			bool same = false;
+			int err = kinds[i].get(&f, &same);
+			assert_int_equal(err, n < bytes ? FAN_E_SHORT : FAN_OK);
+			assert_int_equal(same, n >= bytes);
+		}
+	}
+}
+
+/* The workers of a tree: fields that are absent where they say nothing new. */
+static void ctlmsg__workers(void **state)
+{
+	(void)state;
+	struct fan_join m = join;
+	struct fan_state s = fault;
+	for (uint32_t n = 0; n <= 2; n++) {
+		m.workers = s.workers = n;
+		struct fan_frag f = frag_of(fan_join_put(body, &m));
+		assert_int_equal(f.payload_bytes, 12 + 5 + (n > 1 ? 4 : 0));
+		assert_int_equal(fan_join_get(&m, &f), FAN_OK);
+		assert_int_equal(m.workers, n > 1 ? n : 1);
+		f = frag_of(fan_state_put(body, &s));
+		assert_int_equal(f.payload_bytes, 57 + (n ? 4 : 0));
+		assert_int_equal(fan_state_get(&s, &f), FAN_OK);
+		assert_int_equal(s.workers, n);
+	}
+	m.workers = s.workers = FAN_WORKERS_MAX;
+	struct fan_frag f = frag_of(fan_join_put(body, &m));
+	assert_int_equal(fan_join_get(&m, &f), FAN_OK);
+	m.workers++;
+	f = frag_of(fan_join_put(body, &m));
+	assert_int_equal(fan_join_get(&m, &f), FAN_E_FORMAT);
+	f = frag_of(fan_state_put(body, &s));
+	assert_int_equal(fan_state_get(&s, &f), FAN_OK);
+	s.workers++;
+	f = frag_of(fan_state_put(body, &s));
+	assert_int_equal(fan_state_get(&s, &f), FAN_E_FORMAT);
+}
+
+static int join_with(struct fan_join m)
+{
+	size_t bytes = fan_join_put(body, &m);
+	struct fan_frag f = frag_of(bytes);
+	return fan_join_get(&m, &f);
+}
+
+static void ctlmsg__join_out_of_range(void **state)
+{
+	(void)state;
+	struct fan_join m = join;
+#define REFUSES(field, value)                                                                      \
+	do {                                                                                       \
+		m = join;                                                                          \
+		m.field = value;                                                                   \
+		assert_int_equal(join_with(m), FAN_E_FORMAT);                                      \
+	} while (0)
+	REFUSES(ranks, 1);
+	REFUSES(ranks, 257);
+	REFUSES(payload_bytes, 56);
+	REFUSES(payload_bytes, 68);
+	REFUSES(payload_bytes, 8840);
+	REFUSES(alive_ms, 99);
+	REFUSES(alive_ms, 600001);
+	REFUSES(name_bytes, 0);
+}
+
+static void ctlmsg__names(void **state)
+{
+	(void)state;
+	struct fan_join m = join;
+	m.name_bytes = FAN_NAME_MAX;
+	memset(m.name, 'x', FAN_NAME_MAX);
+	m.name[FAN_NAME_MAX] = '\0';
+	size_t bytes = fan_join_put(body, &m);
+	struct fan_frag f = frag_of(bytes);
+	struct fan_join got;
+	memset(&got, 0xee, sizeof got);
+	assert_int_equal(fan_join_get(&got, &f), FAN_OK);
+	assert_string_equal(got.name, m.name);
+	body[11] = FAN_NAME_MAX + 1; /* the length byte; there are bytes enough */
+	f = frag_of(bytes + 1);
+	assert_int_not_equal(fan_join_get(&got, &f), FAN_OK);
+	body[11] = 255;
+	assert_int_not_equal(fan_join_get(&got, &f), FAN_OK);
+}
+
+/* A job whose ranks run ahead of each other may have a larger window. */
+static void ctlmsg__welcome_with_a_burst(void **state)
+{
+	(void)state;
+	struct fan_welcome m = welcome, got;
+	size_t plain = fan_welcome_put(body, &m);
+	m.window = FAN_AHEAD_MAX;
+	m.burst = 300;
+	struct fan_frag f = frag_of(fan_welcome_put(body, &m));
+	assert_int_equal(f.payload_bytes, plain + 2);
+	assert_int_equal(fan_welcome_get(&got, &f), FAN_OK);
+	assert_int_equal(got.window, FAN_AHEAD_MAX);
+	assert_int_equal(got.burst, 300);
+	m.burst = 0;
+	f = frag_of(fan_welcome_put(body, &m));
+	assert_int_equal(fan_welcome_get(&got, &f), FAN_E_FORMAT);
+	m.window = 299;
+	m.burst = 300;
+	f = frag_of(fan_welcome_put(body, &m));
+	assert_int_equal(fan_welcome_get(&got, &f), FAN_E_FORMAT);
+	m.window = FAN_AHEAD_MAX + 1;
+	f = frag_of(fan_welcome_put(body, &m));
+	assert_int_equal(fan_welcome_get(&got, &f), FAN_E_FORMAT);
+}
+
+static void ctlmsg__welcome_with_flags(void **state)
+{
+	(void)state;
+	struct fan_welcome m = welcome, got;
+	size_t plain = fan_welcome_put(body, &m);
+	m.flags = FAN_WELCOME_NUMBERS;
+	struct fan_frag f = frag_of(fan_welcome_put(body, &m));
+	assert_int_equal(f.payload_bytes, plain + 3);
+	assert_int_equal(fan_welcome_get(&got, &f), FAN_OK);
+	assert_int_equal(got.flags, FAN_WELCOME_NUMBERS);
+	assert_int_equal(got.burst, 0);
+	f = frag_of(plain + 2); /* of before there were any */
+	assert_int_equal(fan_welcome_get(&got, &f), FAN_OK);
+	assert_int_equal(got.flags, 0);
+}
+
+static void ctlmsg__welcome_out_of_range(void **state)
+{
+	(void)state;
+	struct fan_welcome bad[6];
+	for (unsigned i = 0; i < 6; i++)
+		bad[i] = welcome;
+	bad[0].window = 0;
+	bad[1].window = FAN_WINDOW_MAX + 1;
+	bad[2].shards = 0;
+	bad[3].shards = FAN_SHARDS_MAX + 1;
+	bad[4].beat_ms = 0;
+	bad[5].group_family = 5;
+	for (unsigned i = 0; i < 6; i++) {
+		struct fan_frag f = frag_of(fan_welcome_put(body, &bad[i]));
+		struct fan_welcome m;
+		assert_int_equal(fan_welcome_get(&m, &f), FAN_E_FORMAT);
+	}
+}
+
+static void ctlmsg__states_that_contradict_themselves(void **state)
+{
+	(void)state;
+	struct fan_state bad[3] = {fault, fault, fault}, m;
+	bad[0].err = FAN_OK;	      /* failed without a cause */
+	bad[1].state = FAN_JOB_READY; /* ready with an error */
+	bad[2].state = FAN_JOB_LEFT + 1;
+	for (unsigned i = 0; i < 3; i++) {
+		struct fan_frag f = frag_of(fan_state_put(body, &bad[i]));
+		assert_int_equal(fan_state_get(&m, &f), FAN_E_FORMAT);
+	}
+	struct fan_leave bye = {.err = 5}, bye_got;
+	struct fan_frag f = frag_of(fan_leave_put(body, &bye));
+	assert_int_equal(fan_leave_get(&bye_got, &f), FAN_E_FORMAT);
+	struct fan_refuse no = {.err = FAN_OK}, no_got;
+	f = frag_of(fan_refuse_put(body, &no));
+	assert_int_equal(fan_refuse_get(&no_got, &f), FAN_E_FORMAT);
+}
+
+static void ctlmsg__an_answer_is_no_larger_than_its_question(void **state)
+{
+	(void)state;
+	struct fan_report largest = report;
+	largest.name_bytes = FAN_NAME_MAX;
+	assert_true(fan_report_put(body, &largest) <= FAN_REPORT_BYTES);
+	struct fan_tallied named = tallied;
+	named.name_bytes = FAN_NAME_MAX;
+	assert_true(fan_tallied_put(body, &named) <= FAN_REPORT_BYTES);
+	struct fan_lags many = lags;
+	many.count = FAN_LAGS_RANKS;
+	many.name_bytes = FAN_NAME_MAX;
+	assert_true(fan_lags_put(body, &many) <= FAN_REPORT_BYTES);
+	struct fan_helps most = helps;
+	most.count = FAN_HELPS_PAIRS;
+	most.name_bytes = FAN_NAME_MAX;
+	assert_true(fan_helps_put(body, &most) <= FAN_REPORT_BYTES);
+	assert_int_equal(fan_query_put(body, &query), FAN_REPORT_BYTES);
+}
+
+static int lags_with(struct fan_lags m)
+{
+	struct fan_frag f = frag_of(fan_lags_put(body, &m));
+	return fan_lags_get(&m, &f);
+}
+
+static void ctlmsg__lags_out_of_range(void **state)
+{
+	(void)state;
+	struct fan_lags m = lags;
+	m.first = 254; /* and the two behind it: one too many */
+	assert_int_equal(lags_with(m), FAN_E_FORMAT);
+	m = lags;
+	m.ranks = 257;
+	assert_int_equal(lags_with(m), FAN_E_FORMAT);
+	m = lags;
+	m.ahead = 2;
+	assert_int_equal(lags_with(m), FAN_E_FORMAT);
+	m = lags;
+	m.rank[1].most = 3;
+	assert_int_equal(lags_with(m), FAN_E_FORMAT);
+	m = lags;
+	m.rank[1].cache.open = 10;
+	assert_int_equal(lags_with(m), FAN_E_FORMAT);
+	struct fan_frag f = frag_of(fan_lags_put(body, &lags));
+	body[17] = FAN_LAGS_RANKS + 1;
+	assert_int_equal(fan_lags_get(&m, &f), FAN_E_FORMAT);
+}
+
+static int helps_with(struct fan_helps m)
+{
+	struct fan_frag f = frag_of(fan_helps_put(body, &m));
+	return fan_helps_get(&m, &f);
+}
+
+/* Pairs that rise and a `next` behind them end every asker's loop. */
+static void ctlmsg__helps_out_of_range(void **state)
+{
+	(void)state;
+	struct fan_helps m = helps;
+#define SAYS_NO(field, value)                                                                      \
+	do {                                                                                       \
+		m = helps;                                                                         \
+		m.field = value;                                                                   \
+		assert_int_equal(helps_with(m), FAN_E_FORMAT);                                     \
+	} while (0)
+	SAYS_NO(ranks, 257);
+	SAYS_NO(ranks, 255); /* and there is a rank 255 */
+	SAYS_NO(first, FAN_HELP_PAIR(1, 3));
+	SAYS_NO(next, FAN_HELP_PAIR(255, 0));
+	SAYS_NO(help[1].pair, FAN_HELP_PAIR(1, 2));
+	SAYS_NO(help[1].parts, 0);
+#undef SAYS_NO
+	m = helps;
+	m.next = 0;
+	assert_int_equal(helps_with(m), FAN_OK);
+	m.count = 0;
+	m.next = m.first;
+	assert_int_equal(helps_with(m), FAN_E_FORMAT);
+	m.next++;
+	assert_int_equal(helps_with(m), FAN_OK);
+	struct fan_frag f = frag_of(fan_helps_put(body, &helps));
+	body[10] = FAN_HELPS_PAIRS + 1;
+	assert_int_equal(fan_helps_get(&m, &f), FAN_E_FORMAT);
+}
+
+/* What a BEAT says of a cache is absent where there is none, and may be from an old worker. */
+static void ctlmsg__cache_in_a_beat(void **state)
+{
+	(void)state;
+	struct fan_beat m = beat;
+	m.cache = (struct fan_helper_cache_use){.frags = 100, .open = 7, .peak = 8};
+	size_t bytes = fan_beat_put(body, &m);
+	assert_int_equal(bytes, 7);
+	for (size_t n = 0; n <= bytes + 3; n++) {
+		struct fan_frag f = frag_of(n);
+		assert_int_equal(fan_beat_get(&m, &f), n < 1 ? FAN_E_SHORT : FAN_OK);
+		if (n >= 1)
+			assert_int_equal(m.cache.frags, n < bytes ? 0 : 100);
+		if (n >= bytes)
+			assert_true(m.cache.open == 7 && m.cache.peak == 8);
+	}
+	m.cache.peak = 101;
+	struct fan_frag f = frag_of(fan_beat_put(body, &m));
+	assert_int_equal(fan_beat_get(&m, &f), FAN_E_FORMAT);
+	m.cache.peak = 6;
+	f = frag_of(fan_beat_put(body, &m));
+	assert_int_equal(fan_beat_get(&m, &f), FAN_E_FORMAT);
+}
+
+static int echo_of(size_t bytes, uint16_t answer_bytes, struct fan_echo *m)
+{
+	static uint8_t large[FAN_ECHO_MAX + 1];
+	fan_echo_put(large, &(struct fan_echo){answer_bytes, FAN_ECHO_MAX});
+	struct fan_frag f = {.payload = large, .payload_bytes = bytes};
+	return fan_echo_get(m, &f);
+}
+
+static void ctlmsg__echo(void **state)
+{
+	(void)state;
+	struct fan_echo m;
+	struct fan_frag f = frag_of(fan_echo_put(body, &echo));
+	assert_int_equal(f.payload_bytes, 80);
+	assert_int_equal(fan_echo_get(&m, &f), FAN_OK);
+	assert_int_equal(m.answer_bytes, 70);
+	assert_int_equal(m.body_bytes, 80);
+	assert_int_equal(echo_of(FAN_ECHO_MIN - 1, 0, &m), FAN_E_SHORT);
+	assert_int_equal(echo_of(FAN_ECHO_MIN, 0, &m), FAN_OK);
+	assert_int_equal(echo_of(FAN_ECHO_MAX, 0, &m), FAN_OK);
+	assert_int_equal(m.body_bytes, FAN_ECHO_MAX);
+	assert_int_equal(echo_of(FAN_ECHO_MAX + 1, 0, &m), FAN_E_FORMAT);
+	assert_int_equal(echo_of(1000, 1000, &m), FAN_OK);
+	assert_int_equal(echo_of(1000, 1001, &m), FAN_E_FORMAT); /* no amplifier */
+	assert_int_equal(echo_of(1000, FAN_ECHO_MIN, &m), FAN_OK);
+	assert_int_equal(echo_of(1000, FAN_ECHO_MIN - 1, &m), FAN_E_FORMAT);
+}
+
+static void ctlmsg__echoed_out_of_range(void **state)
+{
+	(void)state;
+	struct fan_echoed bad[9], m;
+	for (unsigned i = 0; i < 9; i++)
+		bad[i] = echoed;
+	bad[0].payload_bytes = FAN_PAYLOAD_MIN - 1;
+	bad[1].payload_bytes = FAN_PAYLOAD_MAX + 1;
+	bad[2].shards = 0;
+	bad[3].shards = FAN_SHARDS_MAX + 1;
+	bad[4].window = 0;
+	bad[5].window = FAN_WINDOW_MAX + 1;
+	bad[6].group_family = 5;
+	bad[7].version[3] = '\033'; /* it is shown on terminals */
+	bad[8].version[0] = ' ';
+	for (unsigned i = 0; i < 9; i++) {
+		struct fan_frag f = frag_of(fan_echoed_put(body, &bad[i]));
+		assert_int_equal(fan_echoed_get(&m, &f), FAN_E_FORMAT);
+	}
+	struct fan_frag f = frag_of(fan_echoed_put(body, &echoed));
+	body[7] = FAN_VERSION_MAX + 1;
+	body[8 + FAN_VERSION_MAX] = 'x';
+	assert_int_equal(fan_echoed_get(&m, &f), FAN_E_FORMAT);
+}
+
+static void ctlmsg__description_of_a_fragment(void **state)
+{
+	(void)state;
+	struct fan_frag f = {.flags = FAN_F_LAST | FAN_F_REDUCE | FAN_F_ROOT,
+			     .count = 65535,
+			     .dtype = FAN_INT64,
+			     .op = FAN_MAX};
+	fan_desc d = fan_desc_of(&f);
+	assert_int_equal(FAN_DESC_COUNT(d), 65535);
+	assert_int_equal(FAN_DESC_DTYPE(d), FAN_INT64);
+	assert_int_equal(FAN_DESC_OP(d), FAN_MAX);
+	assert_int_equal(FAN_DESC_FIRST(d), 0);
+	assert_int_equal(FAN_DESC_LAST(d), 1);
+	assert_int_equal(FAN_DESC_REDUCE(d), 1);
+	f.flags = FAN_F_FIRST | FAN_F_DIRECT;
+	d = fan_desc_of(&f);
+	assert_int_equal(FAN_DESC_FIRST(d), 1);
+	assert_int_equal(FAN_DESC_LAST(d) | FAN_DESC_REDUCE(d), 0);
+}
+
+/* What is put into a fragment is what is read from it, and its other flags stay. */
+static void ctlmsg__descriptions_come_back(void **state)
+{
+	(void)state;
+	struct fan_rng rng = test_rng();
+	for (unsigned i = 0; i < 1000; i++) {
+		uint16_t flags = (uint16_t)fan_rng_next(&rng);
+		struct fan_frag f = {.count = (uint16_t)fan_rng_next(&rng),
+				     .dtype = (uint8_t)fan_rng_below(&rng, FAN_DTYPE_COUNT),
+				     .op = (uint8_t)fan_rng_below(&rng, FAN_REDOP_COUNT),
+				     .flags = flags},
+				g = {.flags = FAN_F_ECN};
+		fan_desc_put(&g, fan_desc_of(&f));
+		assert_int_equal(fan_desc_of(&g), fan_desc_of(&f));
+		assert_true(g.count == f.count && g.dtype == f.dtype && g.op == f.op);
+		assert_int_equal(g.flags,
+				 FAN_F_ECN | (flags & (FAN_F_FIRST | FAN_F_LAST | FAN_F_REDUCE)));
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ctlmsg__round_trip_and_every_truncation),
+		cmocka_unit_test(ctlmsg__workers),
+		cmocka_unit_test(ctlmsg__join_out_of_range),
+		cmocka_unit_test(ctlmsg__names),
+		cmocka_unit_test(ctlmsg__welcome_with_a_burst),
+		cmocka_unit_test(ctlmsg__welcome_with_flags),
+		cmocka_unit_test(ctlmsg__welcome_out_of_range),
+		cmocka_unit_test(ctlmsg__states_that_contradict_themselves),
+		cmocka_unit_test(ctlmsg__an_answer_is_no_larger_than_its_question),
+		cmocka_unit_test(ctlmsg__lags_out_of_range),
+		cmocka_unit_test(ctlmsg__helps_out_of_range),
+		cmocka_unit_test(ctlmsg__cache_in_a_beat),
+		cmocka_unit_test(ctlmsg__echo),
+		cmocka_unit_test(ctlmsg__echoed_out_of_range),
+		cmocka_unit_test(ctlmsg__description_of_a_fragment),
+		cmocka_unit_test(ctlmsg__descriptions_come_back),
+	};
+	return RUN(tests);
+}

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Worker 1 of 3 keeps sums for the others. */
+#include "unit/core/worker_rig.h"
+
+static int32_t in[64 * 16], out[64 * 16];
+
+static int open_leader(void **state)
+{
+	int err = rig_open(state);
+	rig.cfg.cache_frags = 4;
+	rig_ahead(32, 32);
+	return err;
+}
+
+static void start(unsigned frags)
+{
+	uint64_t id;
+	const struct fan_op op = {.op = FAN_SUM,
+				  .dtype = FAN_INT32,
+				  .wire = FAN_INT32,
+				  .count = frags * 16,
+				  .in = in,
+				  .out = out};
+	assert_int_equal(fan_worker_start(rig.w, rig.now_ns, &op, &id), FAN_OK);
+}
+
+static enum fan_verdict lend(uint16_t rank, uint64_t frag, int32_t value)
+{
+	const struct fan_frag f = {.frag = frag,
+				   .job = rig.job,
+				   .epoch = rig.epoch,
+				   .sender = rank,
+				   .count = 1,
+				   .helper = FAN_TAG(1),
+				   .type = FAN_TYPE_DATA,
+				   .dtype = FAN_INT32,
+				   .payload = (const uint8_t *)&value,
+				   .payload_bytes = 4};
+	return rig_recv(&f, false);
+}
+
+/* The sum of `ranks` comes, as it left a slot. */
+static enum fan_verdict lend_sum(uint64_t ranks, uint64_t frag, int32_t value)
+{
+	uint8_t payload[12];
+	const struct fan_frag f = {.frag = frag,
+				   .job = rig.job,
+				   .epoch = rig.epoch,
+				   .count = 1,
+				   .helper = FAN_TAG(1),
+				   .type = FAN_TYPE_PARTIAL,
+				   .dtype = FAN_INT32,
+				   .payload = payload,
+				   .payload_bytes = sizeof payload};
+	fan_put64(payload, ranks);
+	fan_put32(payload + 8, (uint32_t)value);
+	return rig_recv(&f, false);
+}
+
+static enum fan_verdict about(unsigned type, uint16_t rank, uint64_t frag)
+{
+	const struct fan_frag f = {.frag = frag,
+				   .job = rig.job,
+				   .epoch = rig.epoch,
+				   .flags = type == FAN_TYPE_PROBE ? 0 : FAN_F_ASK,
+				   .sender = rank,
+				   .last = 77,
+				   .helper = FAN_TAG(1),
+				   .type = (uint8_t)type};
+	return rig_recv(&f, false);
+}
+
+/* What was sent as number `i` is the sum of `ranks` for fragment `frag`. */
+static void is_sum(unsigned i, uint64_t frag, uint64_t ranks, int32_t sum)
+{
+	assert_int_equal(rig.got[i].type, FAN_TYPE_PARTIAL);
+	assert_int_equal(rig.got[i].frag, frag);
+	assert_int_equal(rig.got[i].helper, FAN_TAG(1));
+	assert_int_equal(fan_get64(rig.payload[i]), ranks);
+	assert_int_equal(fan_get32(rig.payload[i] + 8), sum);
+}
+
+static void helper__completes_and_injects(void **state)
+{
+	(void)state;
+	assert_int_equal(lend(0, 5, 1), FAN_WAIT);
+	assert_int_equal(lend(1, 5, 2), FAN_WAIT); /* its own, too, comes by way of the switch */
+	assert_int_equal(rig_tick(), 0);
+	assert_int_equal(lend(0, 5, 1), FAN_DROP);
+	assert_int_equal(lend(2, 5, 4), FAN_DONE);
+	assert_int_equal(fan_worker_deadline(rig.w), 0);
+	assert_int_equal(rig_tick(), 1);
+	is_sum(0, 5, 7, 7);
+	assert_int_equal(fan_worker_stats(rig.w)->cache.done, 1);
+	assert_int_equal(fan_worker_stats(rig.w)->cache.open, 0);
+}
+
+/* What a slot held comes as a sum. */
+static void helper__keeps_sums(void **state)
+{
+	(void)state;
+	assert_int_equal(lend_sum(5, 5, 10), FAN_WAIT);
+	assert_int_equal(lend_sum(4, 5, 10), FAN_DROP);
+	assert_int_equal(fan_worker_last_drop(rig.w), FAN_DROP_DUPLICATE);
+	assert_int_equal(lend(1, 5, 2), FAN_DONE);
+	assert_int_equal(rig_tick(), 1);
+	is_sum(0, 5, 7, 12);
+}
+
+/* Congestion that a part met on its way here is told with the sum. */
+static void helper__marks_stick(void **state)
+{
+	(void)state;
+	lend(0, 5, 1);
+	rig.marked = true;
+	lend(1, 5, 2);
+	rig.marked = false;
+	assert_int_equal(lend(2, 5, 4), FAN_DONE);
+	assert_int_equal(rig_tick(), 1);
+	is_sum(0, 5, 7, 7);
+	assert_true(rig.got[0].flags & FAN_F_ECN);
+	lend(0, 6, 1);
+	lend(1, 6, 2);
+	assert_int_equal(lend(2, 6, 4), FAN_DONE);
+	assert_int_equal(rig_tick(), 1);
+	assert_false(rig.got[0].flags & FAN_F_ECN);
+}
+
+/* Before its own data, and forgotten with the result. */
+static void helper__result_frees(void **state)
+{
+	(void)state;
+	start(2);
+	lend(0, 0, 1);
+	assert_int_equal(rig_tick(), 2);
+	struct fan_frag r = rig.got[0];
+	r.type = FAN_TYPE_RESULT;
+	r.sender = FAN_RANK_NONE;
+	r.flags &= FAN_F_FIRST | FAN_F_LAST;
+	assert_int_equal(rig_recv(&r, false), FAN_DONE);
+	assert_int_equal(fan_worker_stats(rig.w)->cache.open, 0);
+	assert_int_equal(lend(2, 0, 1), FAN_DROP); /* over */
+	assert_int_equal(fan_worker_stats(rig.w)->drops[FAN_DROP_STALE], 1);
+	assert_int_equal(lend(2, 200, 1), FAN_DROP);
+	assert_int_equal(fan_worker_stats(rig.w)->drops[FAN_DROP_AHEAD], 1);
+}
+
+static void helper__questions(void **state)
+{
+	(void)state;
+	lend(0, 5, 1);
+	assert_int_equal(about(FAN_TYPE_PROBE, 0, 5), FAN_HELD); /* it is here */
+	assert_int_equal(rig_tick(), 0);
+	assert_int_equal(about(FAN_TYPE_PROBE, 2, 5),
+			 FAN_PASS); /* it is not: all that is goes first */
+	assert_int_equal(rig_tick(), 2);
+	is_sum(0, 5, 1, 1);
+	assert_int_equal(rig.got[1].type, FAN_TYPE_PROBE);
+	assert_int_equal(rig.got[1].sender, 2);
+	assert_int_equal(rig.got[1].last, 77);
+	assert_int_equal(rig.got[1].helper, FAN_TAG(1));
+	assert_int_equal(about(FAN_TYPE_PROGRESS, 2, 5), FAN_PASS);
+	assert_int_equal(rig_tick(), 1);
+	assert_int_equal(rig.got[0].type, FAN_TYPE_PROGRESS);
+	assert_int_equal(rig.got[0].sender, 2);
+	assert_int_equal(rig.got[0].flags, 0);
+	assert_int_equal(rig.got[0].helper, FAN_TAG(1));
+	assert_int_equal(about(FAN_TYPE_PROBE, 3, 5), FAN_DROP);
+	for (unsigned i = 0; i < FAN_LEAD_ASKS; i++)
+		assert_int_equal(about(FAN_TYPE_PROGRESS, 2, i), FAN_PASS);
+	assert_int_equal(about(FAN_TYPE_PROGRESS, 2, 5), FAN_DROP);
+	unsigned sent = 0;
+	for (unsigned n = rig_tick(); n; n = rig_tick()) /* as far as there is room */
+		sent += n;
+	assert_int_equal(sent, FAN_LEAD_ASKS);
+}
+
+static enum fan_verdict flush(uint64_t frag)
+{
+	struct fan_frag f = {.frag = frag,
+			     .job = rig.job,
+			     .epoch = rig.epoch,
+			     .sender = FAN_RANK_NONE,
+			     .helper = FAN_TAG(1),
+			     .type = FAN_TYPE_FLUSH};
+	return rig_recv(&f, false);
+}
+
+static void helper__flush_and_no_room(void **state)
+{
+	(void)state;
+	lend(0, 5, 1);
+	assert_int_equal(flush(5), FAN_CTL);
+	assert_int_equal(rig_tick(), 1);
+	is_sum(0, 5, 1, 1);
+	assert_int_equal(rig.got[0].flags & FAN_F_FULL, 0);
+	for (uint64_t n = 6; n < 9; n++)
+		assert_int_equal(lend(0, n, 1), FAN_WAIT);
+	assert_int_equal(lend(0, 9, 1), FAN_PASS);
+	about(FAN_TYPE_PROGRESS, 0, 9);
+	assert_int_equal(rig_tick(), 2);
+	is_sum(0, 9, 1, 1);
+	assert_int_equal(rig.got[0].flags & FAN_F_FULL, FAN_F_FULL);
+	assert_int_equal(fan_worker_stats(rig.w)->cache.peak, 4);
+}
+
+/* Waiting for a fragment itself, it lets go what may be the missing piece. */
+static void helper__lets_go_of_the_lowest(void **state)
+{
+	(void)state;
+	start(2);
+	rig_tick();
+	lend(0, 0, 1);
+	lend(0, 1, 1);
+	bool gone = false;
+	for (unsigned ms = 0; ms < 400 && !gone; ms++) {
+		rig.now_ns += FAN_MS;
+		for (unsigned n = rig_tick(); n; n--)
+			gone |= rig.got[n - 1].type == FAN_TYPE_PARTIAL;
+	}
+	assert_true(gone);
+	assert_int_equal(fan_worker_stats(rig.w)->cache.open, 1);
+}
+
+static void helper__none_without_a_cache(void **state)
+{
+	rig_open(state);
+	rig_ahead(32, 32);
+	assert_int_equal(lend(0, 5, 1), FAN_DROP);
+	assert_int_equal(about(FAN_TYPE_PROBE, 0, 5), FAN_DROP);
+	assert_int_equal(about(FAN_TYPE_PROGRESS, 0, 5), FAN_DROP);
+	assert_int_equal(flush(5), FAN_DROP);
+	rig_open(state);
+	rig.cfg.cache_frags = FAN_CACHE_MAX + 1;
+	assert_int_equal(fan_worker_bytes(&rig.cfg), 0);
+}
+
+/* Its BEATs tell how its cache is used. */
+static void helper__tells_of_its_cache(void **state)
+{
+	(void)state;
+	struct fan_beat m;
+	lend(0, 5, 1);
+	lend(0, 6, 1);
+	lend(1, 6, 2);
+	lend(2, 6, 4);
+	for (unsigned i = 0; i < 100; i++) {
+		rig.now_ns = fan_worker_deadline(rig.w) > rig.now_ns ? fan_worker_deadline(rig.w)
+								     : rig.now_ns;
+		if (rig_tick() && rig.got[0].type == FAN_TYPE_BEAT)
+			break;
+	}
+	assert_int_equal(fan_beat_get(&m, &rig.got[0]), FAN_OK);
+	assert_int_equal(m.flags, FAN_BEAT_AHEAD | FAN_BEAT_LEADS);
+	assert_int_equal(m.cache.frags, 4);
+	assert_int_equal(m.cache.open, 1);
+	assert_int_equal(m.cache.peak, 2);
+}
+
+#define LEADER_TEST(name) cmocka_unit_test_setup_teardown(name, open_leader, rig_close)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		LEADER_TEST(helper__completes_and_injects),
+		LEADER_TEST(helper__keeps_sums),
+		LEADER_TEST(helper__marks_stick),
+		LEADER_TEST(helper__result_frees),
+		LEADER_TEST(helper__questions),
+		LEADER_TEST(helper__flush_and_no_room),
+		LEADER_TEST(helper__lets_go_of_the_lowest),
+		LEADER_TEST(helper__none_without_a_cache),
+		LEADER_TEST(helper__tells_of_its_cache),
+	};
+	return RUN(tests);
+}

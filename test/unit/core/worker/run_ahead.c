@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fragments of a worker that runs ahead of others. */
+#include "unit/core/worker_rig.h"
+
+static unsigned contributions(void)
+{
+	unsigned sent = 0;
+	for (unsigned n = rig_tick(); n; n = rig_tick())
+		while (n)
+			sent += rig.got[--n].type == FAN_TYPE_DATA;
+	return sent;
+}
+
+/* The part of `frag` went further than the nearest switch, and the slowest is `behind` it. */
+static void loose(uint64_t frag, uint16_t behind, uint16_t flags)
+{
+	const struct fan_frag f = {.frag = frag,
+				   .job = rig.job,
+				   .epoch = rig.epoch,
+				   .sender = FAN_RANK_NONE,
+				   .flags = FAN_F_AWAY | flags,
+				   .behind = behind,
+				   .type = FAN_TYPE_PROGRESS};
+	assert_int_equal(rig_recv(&f, false), FAN_CTL);
+}
+
+/* Further and further ahead, but less where that fills queues or caches. */
+static void ahead__lead(void **state)
+{
+	(void)state;
+	static int32_t in[4096 * 16], out[4096 * 16];
+	rig_ahead(4096, 8);
+	struct fan_op op = rig_int_sum(in, out, 4096 * 16);
+	rig_start(&op);
+	unsigned sent = contributions();
+	for (unsigned n = sent; n && sent < 400; sent += n) { /* the slowest has sent nothing */
+		rig.now_ns += 20000;
+		rig_pace(sent - 1, (uint16_t)sent);
+		n = contributions();
+	}
+	assert_in_range(sent, 400, 410);
+	rig.now_ns += 30000;
+	loose(sent - 1, (uint16_t)sent, 0); /* it went further, and soon came to its end */
+	unsigned more = contributions();
+	assert_int_equal(more, 8);
+	sent += more;
+	rig.now_ns += 900000;
+	loose(sent - 1, (uint16_t)sent, FAN_F_ECN); /* what is loose waits */
+	assert_int_equal(contributions(), 0);
+	loose(sent - 1, (uint16_t)(sent / 4), 0); /* the slowest gets on: not shortened again */
+	more = contributions();
+	assert_int_equal(more, 8);
+	sent += more;
+	rig.now_ns += 20000;
+	loose(sent - 1, (uint16_t)(sent / 4), FAN_F_FULL); /* no room for more */
+	assert_int_equal(contributions(), 0);
+	for (unsigned i = 0; i < 40; i++) { /* again and again */
+		rig.now_ns += 20000;
+		loose(sent - 1, 20, FAN_F_FULL);
+		sent += contributions();
+	}
+	const struct fan_worker_stats *st = fan_worker_stats(rig.w);
+	assert_int_equal(st->next, sent);
+	assert_in_range(st->next - st->slowest, 20, 4 * 8); /* four bursts are always allowed */
+}
+
+/* A marked result of fragment `frag`, of many; how many contributions follow. */
+static unsigned marked_result(uint64_t frag)
+{
+	static const int32_t sum[16];
+	const struct fan_frag r = {.frag = frag,
+				   .job = rig.job,
+				   .epoch = rig.epoch,
+				   .sender = FAN_RANK_NONE,
+				   .count = 16,
+				   .dtype = FAN_INT32,
+				   .flags = FAN_F_ECN | (frag ? 0 : FAN_F_FIRST),
+				   .type = FAN_TYPE_RESULT,
+				   .payload = (const uint8_t *)sum,
+				   .payload_bytes = sizeof sum};
+	rig.now_ns += 1000;
+	assert_int_equal(rig_recv(&r, false), FAN_DONE);
+	return contributions();
+}
+
+/* Where queues are marked, no further ahead than what may be under way. */
+static void ahead__marks_shorten_the_lead(void **state)
+{
+	(void)state;
+	static int32_t in[4096 * 16], out[4096 * 16];
+	const struct fan_worker_stats *st;
+	rig_ahead(4096, 8);
+	struct fan_op op = rig_int_sum(in, out, 4096 * 16);
+	rig_start(&op);
+	unsigned sent = contributions(), before;
+	for (unsigned n = sent; n; sent += n) {
+		rig.now_ns += 20000;
+		rig_pace(sent - 1, (uint16_t)sent);
+		n = sent < 400 ? contributions() : 0;
+	}
+	before = sent;
+	unsigned held = before / 2 - 20; /* the first one halves it */
+	for (unsigned frag = 0; frag < held; frag++)
+		sent += marked_result(frag);
+	assert_int_equal(sent, before);
+	for (unsigned frag = held; frag < sent && frag < 1000; frag++)
+		sent += marked_result(frag);
+	assert_true(sent > before);
+	for (unsigned i = 0; i < 8; i++) { /* all have arrived, and wait for the slowest */
+		st = fan_worker_stats(rig.w);
+		rig_pace(sent - 1, (uint16_t)(st->next - st->slowest));
+		sent += contributions();
+	}
+	assert_int_equal(fan_worker_stats(rig.w)->cwnd, 2);
+	st = fan_worker_stats(rig.w);
+	assert_int_equal(st->next - st->slowest, 8);
+}
+
+/* Results wait for others, and what has arrived is told by PROGRESS. */
+static void ahead__runs_ahead(void **state)
+{
+	(void)state;
+	static int32_t in[16 * 16], out[16 * 16];
+	rig_ahead(12, 4);
+	struct fan_op op = rig_int_sum(in, out, 16 * 16); /* 16 fragments */
+	rig_start(&op);
+	assert_int_equal(rig_tick(), 4);
+	for (unsigned i = 0; i < 4; i++) /* the last one that may go asks */
+		assert_int_equal(rig.got[i].flags & FAN_F_ASK, i == 3 ? FAN_F_ASK : 0);
+	assert_int_equal(rig_tick(), 0);
+	assert_int_equal(rig_pace(3, 4), FAN_CTL);
+	assert_int_equal(rig_tick(), 4);
+	assert_int_equal(rig_pace(5, 6), FAN_CTL);
+	assert_int_equal(rig_tick(), 2);
+	assert_int_equal(rig.got[1].frag, 9);
+	assert_int_equal(rig_pace(11, 0), FAN_DROP); /* has not been sent */
+	assert_int_equal(rig_pace(9, 10), FAN_CTL);
+	assert_int_equal(rig_tick(), 2); /* the window rule: W beyond what is finished */
+	assert_int_equal(rig.got[1].frag, 11);
+}
+
+/* Not the whole window is asked for when the slowest is known not to have sent. */
+static void ahead__asks_little_while_others_are_slow(void **state)
+{
+	(void)state;
+	static int32_t in[16 * 16], out[16 * 16];
+	rig_ahead(12, 8);
+	struct fan_op op = rig_int_sum(in, out, 16 * 16);
+	rig_start(&op);
+	assert_int_equal(rig_tick(), 8);
+	rig_pace(7, 8);
+	assert_int_equal(rig_tick(), 4);
+	rig.now_ns += 30 * FAN_MS;
+	assert_int_equal(rig_tick(), 2); /* of 12: the lowest and the newest, neither insists */
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(rig.got[i].type, FAN_TYPE_PROBE);
+		assert_int_equal(rig.got[i].frag, i ? 11 : 0);
+		assert_int_equal(rig.got[i].flags & FAN_F_INSIST, 0);
+	}
+	rig.now_ns += 60 * FAN_MS;	  /* no answer: nothing is believed any more */
+	assert_int_equal(rig_tick(), 10); /* some of the oldest, the lowest and the newest */
+	rig_pace(11, 12);
+	unsigned expiries = 0, whole = 0;
+	for (unsigned ms = 0; ms < 1800; ms++) { /* the same answer again and again */
+		rig.now_ns += FAN_MS;
+		unsigned n = rig_tick(), probes = 0;
+		while (n)
+			probes += rig.got[--n].type == FAN_TYPE_PROBE;
+		expiries += probes > 0;
+		whole += probes == 10;
+		rig_pace(11, 12);
+	}
+	assert_true(expiries >= 3);
+	assert_true(whole >= 1); /* it is not believed for ever */
+}
+
+/* A result that others have overtaken is asked for as ever. */
+static void ahead__slow_others_hide_no_loss(void **state)
+{
+	(void)state;
+	static int32_t in[16 * 16], out[16 * 16];
+	rig_ahead(12, 8);
+	struct fan_op op = rig_int_sum(in, out, 16 * 16);
+	rig_start(&op);
+	rig_tick();
+	struct fan_frag r = rig.got[3];
+	r.type = FAN_TYPE_RESULT;
+	r.sender = FAN_RANK_NONE;
+	assert_int_equal(rig_recv(&r, false), FAN_DONE); /* all have sent 3 */
+	rig_tick();
+	unsigned probes = 0;
+	rig.now_ns += 30 * FAN_MS;
+	for (unsigned n = rig_tick(); n; n--)
+		probes += rig.got[n - 1].type == FAN_TYPE_PROBE;
+	assert_true(probes > 2);
+}
+
+static void ahead__pace_where_nobody_runs_ahead(void **state)
+{
+	(void)state;
+	static int32_t in[16 * 16], out[16 * 16];
+	rig_ready();
+	struct fan_op op = rig_int_sum(in, out, 16 * 16);
+	rig_start(&op);
+	rig_tick();
+	assert_int_equal(rig.got[3].flags & FAN_F_ASK, 0);
+	assert_int_equal(rig_pace(3, 0), FAN_DROP);
+	assert_int_equal(rig_tick(), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		RIG_TEST(ahead__runs_ahead),
+		RIG_TEST(ahead__asks_little_while_others_are_slow),
+		RIG_TEST(ahead__slow_others_hide_no_loss),
+		RIG_TEST(ahead__pace_where_nobody_runs_ahead),
+		RIG_TEST(ahead__lead),
+		RIG_TEST(ahead__marks_shorten_the_lead),
+	};
+	return RUN(tests);
+}

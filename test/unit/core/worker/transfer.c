@@ -1,0 +1,529 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fragments out of the tensor and back into it. */
+#include "unit/core/worker_rig.h"
+
+#include "core/sum/quant.h"
+
+/* The result of contribution `f`, whose payload is `payload`. */
+static struct fan_frag result_of(const struct fan_frag *f, const void *payload, size_t bytes)
+{
+	struct fan_frag r = *f;
+	r.type = FAN_TYPE_RESULT;
+	r.sender = FAN_RANK_NONE;
+	r.flags &= (uint16_t) ~(FAN_F_ROOT | FAN_F_EMPTY | FAN_F_DIRECT);
+	r.payload = payload;
+	r.payload_bytes = bytes;
+	return r;
+}
+
+/* Answer contribution `i` of the last tick with three times what was sent. */
+static void triple(unsigned i, const int32_t *in)
+{
+	const struct fan_frag *f = &rig.got[i];
+	int32_t sum[16];
+	for (unsigned k = 0; k < f->count; k++)
+		sum[k] = 3 * in[16 * f->frag + k];
+	assert_memory_equal(f->payload, in + 16 * f->frag, 4u * f->count);
+	struct fan_frag r = result_of(f, sum, 4u * f->count);
+	assert_int_equal(rig_recv(&r, true), FAN_DONE);
+	assert_int_equal(rig_recv(&r, true), FAN_DROP);
+}
+
+static void transfer__splits_and_reassembles(void **state)
+{
+	(void)state;
+	int32_t in[100], out[100] = {0};
+	for (int32_t i = 0; i < 100; i++)
+		in[i] = i;
+	rig_ready();
+	struct fan_op op = rig_int_sum(in, out, 100); /* 7 fragments of 16 */
+	uint64_t id = rig_start(&op), next = 0;
+	for (unsigned n; (n = rig_tick()) > 0;) {
+		assert_int_equal(n, next == 0 ? 4 : 3); /* the window, the rest */
+		for (unsigned i = 0; i < n; i++, next++) {
+			const struct fan_frag *f = &rig.got[i];
+			assert_int_equal(f->frag, next);
+			assert_int_equal(f->count, next < 6 ? 16 : 4);
+			assert_int_equal(!!(f->flags & FAN_F_FIRST), next == 0);
+			assert_int_equal(!!(f->flags & FAN_F_LAST), next == 6);
+		}
+		assert_int_equal(fan_worker_test(rig.w, id), FAN_E_PENDING);
+		for (unsigned i = 0; i < n; i++)
+			triple(i, in);
+	}
+	assert_int_equal(next, 7);
+	assert_int_equal(fan_worker_test(rig.w, id), FAN_OK);
+	for (int32_t i = 0; i < 100; i++)
+		assert_int_equal(out[i], 3 * i);
+}
+
+/* What does not belong to what was sent is not taken. */
+static void transfer__results_that_do_not_fit(void **state)
+{
+	(void)state;
+	int32_t in[16] = {1}, out[16] = {0}, sum[17] = {9};
+	rig_ready();
+	struct fan_op op = rig_int_sum(in, out, 16);
+	rig_start(&op);
+	assert_int_equal(rig_tick(), 1);
+	const struct fan_frag fine = result_of(&rig.got[0], sum, 64);
+	struct fan_frag bad[6] = {fine, fine, fine, fine, fine, fine};
+	bad[0].count = 15;
+	bad[0].payload_bytes = 60;
+	bad[1].dtype = FAN_FLOAT32;
+	bad[2].op = FAN_MAX;
+	bad[3].flags &= (uint16_t)~FAN_F_LAST;
+	bad[4].flags |= FAN_F_EMPTY;
+	bad[4].payload_bytes = 0;
+	bad[5].frag = 4;
+	for (unsigned i = 0; i < 6; i++) {
+		assert_int_equal(rig_recv(&bad[i], false), FAN_DROP);
+		assert_int_equal(out[0], 0);
+	}
+	assert_int_equal(fan_worker_stats(rig.w)->drops[FAN_DROP_MISMATCH], 5);
+	assert_int_equal(fan_worker_stats(rig.w)->drops[FAN_DROP_AHEAD], 1);
+	assert_int_equal(rig_recv(&fine, false), FAN_DONE);
+	assert_int_equal(out[0], 9);
+}
+
+/* Where the job wants checksums over payloads, a result without one is not taken. */
+static void transfer__result_without_its_checksum(void **state)
+{
+	(void)state;
+	int32_t in[16] = {1}, out[16] = {0}, sum[16] = {3};
+	rig.cfg.options = FAN_JOIN_SUMMED;
+	rig.w = fan_worker_init(rig.mem, &rig.cfg, rig.now_ns);
+	rig_ready();
+	struct fan_op op = rig_int_sum(in, out, 16);
+	rig_start(&op);
+	rig_tick();
+	assert_true(rig.got[0].flags & FAN_F_SUMMED);
+	struct fan_frag r = result_of(&rig.got[0], sum, 64);
+	r.flags &= (uint16_t)~FAN_F_SUMMED;
+	assert_int_equal(rig_recv(&r, false), FAN_DROP);
+	assert_int_equal(fan_worker_stats(rig.w)->drops[FAN_DROP_CHECK], 1);
+	r.flags |= FAN_F_SUMMED;
+	assert_int_equal(rig_recv(&r, false), FAN_DONE);
+	assert_int_equal(out[0], 3);
+}
+
+static void transfer__need(void **state)
+{
+	(void)state;
+	int32_t in[16] = {1}, out[16] = {0};
+	rig_ready();
+	struct fan_op op = rig_int_sum(in, out, 16);
+	rig_start(&op);
+	rig_tick();
+	struct fan_frag need = {.job = rig.job,
+				.epoch = rig.epoch,
+				.sender = FAN_RANK_NONE,
+				.type = FAN_TYPE_NEED,
+				.to = FAN_TAG(1)};
+	assert_int_equal(rig_recv(&need, false), FAN_ASK);
+	assert_int_equal(rig_recv(&need, false), FAN_DROP); /* is being sent anyway */
+	assert_int_equal(rig_tick(), 1);
+	assert_int_equal(rig.got[0].type, FAN_TYPE_DATA);
+	assert_true(rig.got[0].flags & FAN_F_DIRECT);
+	assert_int_equal(rig.got[0].payload_bytes, 64);
+	need.frag = 1; /* belongs to no operation yet */
+	assert_int_equal(rig_recv(&need, false), FAN_DROP);
+}
+
+/* The result of a contribution that was sent twice tells nothing of the round trip. */
+static uint8_t count_left(const void *arg, const struct fan_priority_view *v)
+{
+	assert_ptr_equal(arg, &rig);
+	return (uint8_t)(100 + v->left_frags);
+}
+
+/* the place of n + W follows from the result of n, and so does the probe's */
+static void transfer__places_and_priorities(void **state)
+{
+	(void)state;
+	static int32_t in[128], out[128];
+	rig.cfg.priority = count_left;
+	rig.cfg.priority_arg = &rig;
+	rig.w = fan_worker_init(rig.mem, &rig.cfg, rig.now_ns);
+	rig_ready();
+	struct fan_op op = rig_int_sum(in, out, 128); /* 8 fragments */
+	rig_start(&op);
+	assert_int_equal(rig_tick(), 4);
+	for (unsigned i = 0; i < 4; i++) {
+		assert_int_equal(rig.got[i].place, 0);
+		assert_int_equal(rig.got[i].priority, 108);
+	}
+	struct fan_frag r = rig.got[1];
+	r.type = FAN_TYPE_RESULT;
+	r.sender = FAN_RANK_NONE;
+	r.flags |= FAN_F_COLLISION;
+	assert_int_equal(rig_recv(&r, false), FAN_DONE);
+	assert_int_equal(rig_tick(), 1);
+	assert_int_equal(rig.got[0].frag, 5);
+	assert_int_equal(rig.got[0].place, 1);
+	assert_int_equal(rig.got[0].priority, 107);
+	r = rig.got[0];
+	r.type = FAN_TYPE_RESULT;
+	r.sender = FAN_RANK_NONE;
+	assert_int_equal(rig_recv(&r, false), FAN_DONE); /* all ranks in one slot: stay */
+	assert_int_equal(fan_worker_stats(rig.w)->collisions, 1);
+	rig_start(&op);
+	unsigned last = rig_tick(); /* maybe a probe, and fragment 9, in the same place */
+	assert_int_equal(rig.got[last - 1].frag, 9);
+	assert_int_equal(rig.got[last - 1].place, 1);
+	rig.now_ns += 50 * FAN_MS;
+	unsigned probes = 0;
+	for (unsigned i = rig_tick(); i > 0; i--) {
+		if (rig.got[i - 1].type != FAN_TYPE_PROBE)
+			continue;
+		assert_int_equal(rig.got[i - 1].place, rig.got[i - 1].frag == 9);
+		probes++;
+	}
+	assert_int_equal(probes, 4);
+}
+
+static void transfer__own_priority_of_an_operation(void **state)
+{
+	(void)state;
+	int32_t in[16] = {1}, out[16] = {0};
+	rig_ready();
+	struct fan_op op = rig_int_sum(in, out, 16);
+	op.priority = 77;
+	rig_start(&op);
+	rig_tick();
+	assert_int_equal(rig.got[0].priority, 77);
+}
+
+static void transfer__mark_halves_the_window(void **state)
+{
+	(void)state;
+	int32_t in[16] = {1}, out[16] = {0};
+	rig_ready();
+	struct fan_op op = rig_int_sum(in, out, 16);
+	rig_start(&op);
+	rig_tick();
+	struct fan_frag r = rig.got[0];
+	r.type = FAN_TYPE_RESULT;
+	r.sender = FAN_RANK_NONE;
+	r.flags |= FAN_F_ECN;
+	assert_int_equal(rig_recv(&r, false), FAN_DONE);
+	assert_int_equal(fan_worker_stats(rig.w)->cwnd, 2);
+	assert_int_equal(fan_worker_stats(rig.w)->marks, 1);
+}
+
+/* one NEED for several ranks: each heeds its own bit */
+static void transfer__need_with_bitmap(void **state)
+{
+	(void)state;
+	int32_t in[16] = {1}, out[16] = {0};
+	static const uint64_t sets[] = {5, 8, 0, 6}; /* others, none of the job, nobody, this one */
+	rig_ready();
+	struct fan_op op = rig_int_sum(in, out, 16);
+	rig_start(&op);
+	rig_tick();
+	for (unsigned i = 0; i < 4; i++) {
+		uint8_t bitmap[8];
+		fan_put64(bitmap, sets[i]);
+		const struct fan_frag need = {.job = rig.job,
+					      .epoch = rig.epoch,
+					      .sender = FAN_RANK_NONE,
+					      .type = FAN_TYPE_NEED,
+					      .words = 1,
+					      .payload = bitmap,
+					      .payload_bytes = 8};
+		assert_int_equal(rig_recv(&need, false), i == 3 ? FAN_ASK : FAN_DROP);
+	}
+}
+
+static void transfer__no_sample_of_what_was_sent_twice(void **state)
+{
+	(void)state;
+	int32_t in[16] = {1}, out[16] = {0}, sum[16] = {3};
+	for (unsigned again = 0; again < 2; again++) {
+		rig_open(NULL);
+		rig_ready();
+		struct fan_op op = rig_int_sum(in, out, 16);
+		rig_start(&op);
+		rig_tick();
+		struct fan_frag r = result_of(&rig.got[0], sum, 64);
+		rig.now_ns += 3 * FAN_MS;
+		if (again) {
+			struct fan_frag need = {.job = rig.job,
+						.epoch = rig.epoch,
+						.sender = FAN_RANK_NONE,
+						.type = FAN_TYPE_NEED,
+						.to = FAN_TAG(1)};
+			assert_int_equal(rig_recv(&need, false), FAN_ASK);
+			rig_tick();
+		}
+		assert_int_equal(rig_recv(&r, false), FAN_DONE);
+		assert_int_equal(fan_worker_stats(rig.w)->srtt_ns, again ? 0 : 3 * FAN_MS);
+		rig_close(NULL);
+	}
+	rig_open(NULL);
+}
+
+/* Of a fragment that waits to be sent, and of one that belongs to no operation. */
+static void transfer__result_before_its_contribution(void **state)
+{
+	(void)state;
+	int32_t in[16] = {1}, out[16] = {0}, sum[16] = {3};
+	rig_ready();
+	struct fan_op op = rig_int_sum(in, out, 16);
+	uint64_t id = rig_start(&op);
+	struct fan_frag r = {.job = rig.job,
+			     .epoch = rig.epoch,
+			     .sender = FAN_RANK_NONE,
+			     .type = FAN_TYPE_RESULT,
+			     .dtype = FAN_INT32,
+			     .count = 16,
+			     .flags = FAN_F_FIRST | FAN_F_LAST,
+			     .payload = (const uint8_t *)sum,
+			     .payload_bytes = 64};
+	assert_int_equal(rig_recv(&r, false), FAN_DROP);
+	r.frag = 1;
+	assert_int_equal(rig_recv(&r, false), FAN_DROP);
+	assert_int_equal(fan_worker_stats(rig.w)->drops[FAN_DROP_AHEAD], 2);
+	assert_int_equal(out[0], 0);
+	assert_int_equal(fan_worker_test(rig.w, id), FAN_E_PENDING);
+}
+
+static void transfer__probe_when_nothing_comes(void **state)
+{
+	(void)state;
+	int32_t in[16] = {1}, out[16] = {0};
+	rig_ready();
+	struct fan_op op = rig_int_sum(in, out, 16);
+	rig_start(&op);
+	rig_tick();
+	unsigned probes = 0;
+	for (unsigned i = 0; i < 900; i++) { /* below the stall time */
+		rig.now_ns += FAN_MS;
+		for (unsigned n = rig_tick(); n; n--)
+			probes += rig.got[n - 1].type == FAN_TYPE_PROBE;
+		rig_state(FAN_JOB_READY, 0, 0);
+	}
+	assert_in_range(probes, 2, 40); /* with back-off */
+	assert_true(fan_worker_deadline(rig.w) > rig.now_ns);
+}
+
+/* A fixed sum of three ranks, of which this one's part is all but zero. */
+static void transfer__fixed_mode(void **state)
+{
+	(void)state;
+	float in[20], out[20];
+	for (unsigned i = 0; i < 20; i++)
+		in[i] = (float)i - 8;
+	rig_ready();
+	struct fan_op op = {.op = FAN_SUM,
+			    .dtype = FAN_FLOAT32,
+			    .wire = FAN_FLOAT32,
+			    .mode = FAN_FIXED,
+			    .count = 20,
+			    .in = in,
+			    .out = out};
+	uint64_t id = rig_start(&op);
+	assert_int_equal(rig_tick(), 1); /* exponents alone, until they are agreed */
+	assert_int_equal(rig.got[0].dtype, FAN_EXP16);
+	assert_int_equal(rig.got[0].count, 2);
+	assert_int_equal((int16_t)fan_get16(rig.payload[0]), 3);
+	assert_int_equal((int16_t)fan_get16(rig.payload[0] + 2), 4);
+	const int16_t agreed[2] = {5, 4};
+	struct fan_frag r = result_of(&rig.got[0], agreed, 4);
+	assert_int_equal(rig_recv(&r, false), FAN_DONE);
+	assert_int_equal(rig_tick(), 2);
+	for (unsigned b = 0; b < 2; b++) {
+		assert_int_equal(rig.got[b].dtype, FAN_FIXED32);
+		assert_int_equal(rig.got[b].exponent, agreed[b]);
+		struct fan_frag d =
+			result_of(&rig.got[b], rig.payload[b], rig.got[b].payload_bytes);
+		d.exponent++; /* scaled by another exponent: not ours */
+		assert_int_equal(rig_recv(&d, false), FAN_DROP);
+		d.exponent--;
+		assert_int_equal(rig_recv(&d, false), FAN_DONE);
+	}
+	assert_int_equal(fan_worker_test(rig.w, id), FAN_OK);
+	for (unsigned i = 0; i < 20; i++)
+		assert_true(out[i] - in[i] < 1e-6f && in[i] - out[i] < 1e-6f);
+}
+
+/* Groups whose exponents are kept are bounded: the next ones wait for the lowest. */
+static void transfer__groups_are_bounded(void **state)
+{
+	(void)state;
+	enum { GROUP = 32 * 16, COUNT = 40 * GROUP }; /* 32 blocks of 16 elements each */
+	static float in[COUNT], out[COUNT];
+	static const int16_t agreed[32];
+	rig.cfg.window_max = 4096;
+	free(rig.mem);
+	size_t bytes = fan_worker_bytes(&rig.cfg);
+	rig.mem = aligned_alloc(64, (bytes + 63) / 64 * 64);
+	rig.w = fan_worker_init(rig.mem, &rig.cfg, rig.now_ns);
+	rig_tick();
+	assert_int_equal(rig_welcome(rig.cfg.nonce, 4096), FAN_CTL);
+	rig_tick();
+	rig_state(FAN_JOB_READY, 0, 0);
+	struct fan_op op = {.op = FAN_SUM,
+			    .dtype = FAN_FLOAT32,
+			    .wire = FAN_FLOAT32,
+			    .mode = FAN_FIXED,
+			    .count = COUNT,
+			    .in = in,
+			    .out = out};
+	rig_start(&op);
+	unsigned groups = 0;
+	for (unsigned n; (n = rig_tick()) > 0;) { /* answer exponents, never elements */
+		struct fan_frag got[RIG_OUT];
+		memcpy(got, rig.got, sizeof got);
+		for (unsigned i = 0; i < n; i++) {
+			if (got[i].type != FAN_TYPE_DATA || got[i].dtype != FAN_EXP16)
+				continue;
+			struct fan_frag r = result_of(&got[i], agreed, 64);
+			assert_int_equal(rig_recv(&r, false), FAN_DONE);
+			groups++;
+		}
+	}
+	assert_int_equal(groups, 16);
+}
+
+/* No elements, but exponents of none and a block of none all the same. */
+static void transfer__fixed_mode_of_nothing(void **state)
+{
+	(void)state;
+	rig_ready();
+	struct fan_op op = {
+		.op = FAN_AVG, .dtype = FAN_FLOAT32, .wire = FAN_FLOAT32, .mode = FAN_FIXED};
+	uint64_t id = rig_start(&op);
+	assert_int_equal(rig_tick(), 1);
+	struct fan_frag r = result_of(&rig.got[0], rig.payload[0], 2);
+	assert_int_equal(rig_recv(&r, false), FAN_DONE);
+	assert_int_equal(rig_tick(), 1);
+	assert_int_equal(rig.got[0].exponent, FAN_EXP_ZERO);
+	r = result_of(&rig.got[0], NULL, 0);
+	assert_int_equal(rig_recv(&r, false), FAN_DONE);
+	assert_int_equal(fan_worker_test(rig.w, id), FAN_OK);
+}
+
+/* Hostile exponents are brought into range before they scale anything. */
+static void transfer__exponents_are_clamped(void **state)
+{
+	(void)state;
+	float in[16] = {1}, out[16];
+	rig_ready();
+	struct fan_op op = {.op = FAN_SUM,
+			    .dtype = FAN_FLOAT32,
+			    .wire = FAN_FLOAT32,
+			    .mode = FAN_FIXED,
+			    .count = 16,
+			    .in = in,
+			    .out = out};
+	rig_start(&op);
+	rig_tick();
+	const int16_t huge = INT16_MAX;
+	struct fan_frag r = result_of(&rig.got[0], &huge, 2);
+	assert_int_equal(rig_recv(&r, false), FAN_DONE);
+	assert_int_equal(rig_tick(), 1);
+	assert_int_equal(rig.got[0].exponent, FAN_EXP_MAX);
+}
+
+static void transfer__reduce(void **state)
+{
+	(void)state;
+	int32_t in[16] = {1}, out[16] = {7}, sum[16] = {9};
+	for (unsigned root = 0; root < 2; root++) { /* this is rank 1 */
+		rig_open(NULL);
+		rig_ready();
+		struct fan_op op = rig_int_sum(in, out, 16);
+		op.reduce = true;
+		op.root = (uint16_t)root;
+		rig_start(&op);
+		rig_tick();
+		assert_int_equal(!!(rig.got[0].flags & FAN_F_ROOT), root);
+		struct fan_frag full = result_of(&rig.got[0], sum, 64), empty = full;
+		empty.flags |= FAN_F_EMPTY;
+		empty.payload_bytes = 0;
+		assert_int_equal(rig_recv(root ? &empty : &full, true), FAN_DROP);
+		assert_int_equal(out[0], 7);
+		assert_int_equal(rig_recv(root ? &full : &empty, true), FAN_DONE);
+		assert_int_equal(out[0], root ? 9 : 7);
+		rig_close(NULL);
+	}
+	rig_open(NULL);
+}
+
+static void transfer__broadcast(void **state)
+{
+	(void)state;
+	const int32_t in[16] = {1};
+	int32_t out[16] = {7}, x[16] = {9};
+	for (unsigned root = 0; root < 2; root++) {
+		rig_open(NULL);
+		rig_ready();
+		struct fan_op op = rig_int_sum(root ? in : NULL, root ? NULL : out, 16);
+		op.op = FAN_BCAST;
+		op.root = (uint16_t)root;
+		uint64_t id = rig_start(&op);
+		rig_tick();
+		assert_int_equal(rig.got[0].payload_bytes, root ? 64 : 0);
+		assert_int_equal(rig.got[0].count, 16);
+		struct fan_frag r = result_of(&rig.got[0], x, 64);
+		assert_int_equal(rig_recv(&r, true), FAN_DONE);
+		assert_int_equal(fan_worker_test(rig.w, id), FAN_OK);
+		rig_close(NULL);
+	}
+	assert_int_equal(out[0], 9);
+	rig_open(NULL);
+}
+
+/* A full out loses nothing. */
+static void transfer__no_room(void **state)
+{
+	(void)state;
+	float in[16] = {1}, out[16];
+	rig_ready();
+	struct fan_op op = {.op = FAN_SUM,
+			    .dtype = FAN_FLOAT32,
+			    .wire = FAN_BFLOAT16,
+			    .count = 16,
+			    .in = in,
+			    .out = out};
+	rig_start(&op);
+	struct fan_out_item item[1];
+	_Alignas(64) uint8_t scratch[64];
+	struct fan_out o;
+	fan_out_init(&o, item, 0, scratch, sizeof scratch);
+	assert_true(fan_worker_tick(rig.w, rig.now_ns, &o));
+	fan_out_init(&o, item, 1, scratch, 0); /* the conversion needs scratch */
+	assert_true(fan_worker_tick(rig.w, rig.now_ns, &o));
+	assert_int_equal(o.count, 0);
+	assert_int_equal(fan_worker_deadline(rig.w), 0);
+	fan_out_init(&o, item, 1, scratch, sizeof scratch);
+	assert_false(fan_worker_tick(rig.w, rig.now_ns, &o));
+	assert_int_equal(o.count, 1);
+	assert_int_equal(fan_worker_stats(rig.w)->sent, 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		RIG_TEST(transfer__fixed_mode),
+		RIG_TEST(transfer__fixed_mode_of_nothing),
+		RIG_TEST(transfer__exponents_are_clamped),
+		RIG_TEST(transfer__splits_and_reassembles),
+		RIG_TEST(transfer__probe_when_nothing_comes),
+		RIG_TEST(transfer__no_room),
+		RIG_TEST(transfer__results_that_do_not_fit),
+		RIG_TEST(transfer__reduce),
+		RIG_TEST(transfer__broadcast),
+		RIG_TEST(transfer__need),
+		RIG_TEST(transfer__need_with_bitmap),
+		RIG_TEST(transfer__places_and_priorities),
+		RIG_TEST(transfer__own_priority_of_an_operation),
+		RIG_TEST(transfer__mark_halves_the_window),
+		RIG_TEST(transfer__result_without_its_checksum),
+		RIG_TEST(transfer__no_sample_of_what_was_sent_twice),
+		RIG_TEST(transfer__result_before_its_contribution),
+		RIG_TEST(transfer__groups_are_bounded),
+	};
+	return RUN(tests);
+}

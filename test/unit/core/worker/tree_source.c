@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/worker/tree_source.h"
+#include "core/sum/slot.h"
+#include "core/worker/worker_priv.h"
+#include "unit/unit.h"
+
+#define WINDOW 2
+
+static _Alignas(64) uint8_t memory[1 << 14];
+static struct fan_slots slots;
+static struct fan_pool pool;
+static struct fan_worker uplink;
+
+static int open_pool(void **state)
+{
+	(void)state;
+	fan_slots_init(&slots, memory, 4, 64);
+	fan_slots_lend(&slots, &pool, 0, WINDOW, 1);
+	memset(&uplink, 0, sizeof uplink);
+	uplink.cfg.relayed = &pool;
+	return 0;
+}
+
+/* Let the round of fragment `n` hold `v`, a sum of one int32 or what else `op` says. */
+static struct fan_round *hold(uint64_t n, uint8_t op, uint16_t flags, uint16_t root, int32_t v)
+{
+	const struct fan_frag f = {.frag = n,
+				   .op = op,
+				   .dtype = FAN_INT32,
+				   .count = 1,
+				   .flags = (uint16_t)(FAN_F_FIRST | flags)};
+	struct fan_round *r = fan_pool_round(&pool, n);
+	*r = (struct fan_round){.frag = n,
+				.desc = fan_desc_of(&f),
+				.root = root,
+				.exponent = 3,
+				.priority = 9,
+				.state = FAN_ROUND_AWAITING};
+	memcpy(fan_pool_acc(&pool, r), &v, sizeof v);
+	return r;
+}
+
+static void tree_source__only_what_is_held(void **state)
+{
+	(void)state;
+	assert_false(fan_tree_source_has(&uplink, 0));
+	struct fan_round *r = hold(1, FAN_SUM, 0, FAN_RANK_NONE, 5);
+	assert_true(fan_tree_source_has(&uplink, 1));
+	assert_false(fan_tree_source_has(&uplink,
+					 1 + 2 * WINDOW)); /* the same round, another fragment */
+	r->state = FAN_ROUND_OPEN;
+	assert_false(fan_tree_source_has(&uplink, 1));
+}
+
+static void tree_source__contribution_and_result(void **state)
+{
+	(void)state;
+	int32_t v;
+	struct fan_round *r = hold(2, FAN_SUM, FAN_F_LAST, FAN_RANK_NONE, 41);
+	struct fan_frag f = {.frag = 2};
+	fan_tree_source_fill(&uplink, 2, &f);
+	assert_int_equal(f.flags, FAN_F_FIRST | FAN_F_LAST);
+	assert_int_equal(f.exponent, 3);
+	assert_int_equal(f.priority, 9);
+	assert_int_equal(f.payload_bytes, 4);
+	memcpy(&v, f.payload, 4);
+	assert_int_equal(v, 41);
+	int32_t result = 100;
+	f.payload = (const uint8_t *)&result;
+	assert_int_equal(fan_tree_source_unfit(&uplink, &f), -1);
+	f.count = 2;
+	assert_int_equal(fan_tree_source_unfit(&uplink, &f), FAN_DROP_MISMATCH);
+	f.count = 1;
+	fan_tree_source_take(&uplink, &f);
+	assert_int_equal(r->state, FAN_ROUND_DONE);
+	memcpy(&v, fan_pool_acc(&pool, r), 4);
+	assert_int_equal(v, 100);
+	assert_int_equal(fan_tree_source_unfit(&uplink, &f),
+			 FAN_DROP_MISMATCH); /* nothing is held */
+}
+
+/* Fixed mode: the result's exponent must be the one that was agreed. */
+static void tree_source__exponents(void **state)
+{
+	(void)state;
+	struct fan_round *r = hold(3, FAN_SUM, 0, FAN_RANK_NONE, 1);
+	struct fan_frag f = {.frag = 3, .dtype = FAN_FIXED32, .count = 1, .flags = FAN_F_FIRST};
+	r->desc = fan_desc_of(&f);
+	f.exponent = 3;
+	assert_int_equal(fan_tree_source_unfit(&uplink, &f), -1);
+	f.exponent = 4;
+	assert_int_equal(fan_tree_source_unfit(&uplink, &f), FAN_DROP_MISMATCH);
+}
+
+/* The root of a broadcast is here, or the contribution is empty; that of a reduce gets the
+ * payload, the others none. */
+static void tree_source__roots(void **state)
+{
+	(void)state;
+	struct fan_frag f = {.frag = 0};
+	hold(0, FAN_BCAST, 0, FAN_RANK_NONE, 1);
+	fan_tree_source_fill(&uplink, 0, &f);
+	assert_true(f.flags & FAN_F_EMPTY && !(f.flags & FAN_F_ROOT) && f.payload_bytes == 0);
+	hold(0, FAN_BCAST, 0, 3, 1);
+	f = (struct fan_frag){.frag = 0};
+	fan_tree_source_fill(&uplink, 0, &f);
+	assert_true(f.flags & FAN_F_ROOT && f.payload_bytes == 4);
+	hold(0, FAN_SUM, FAN_F_REDUCE, 3, 1);
+	f = (struct fan_frag){.frag = 0};
+	fan_tree_source_fill(&uplink, 0, &f);
+	assert_int_equal(fan_tree_source_unfit(&uplink, &f), -1);
+	f.flags |= FAN_F_EMPTY;
+	assert_int_equal(fan_tree_source_unfit(&uplink, &f), FAN_DROP_DUPLICATE);
+	hold(0, FAN_SUM, FAN_F_REDUCE, FAN_RANK_NONE, 1);
+	assert_int_equal(fan_tree_source_unfit(&uplink, &f), -1);
+	f.flags &= (uint16_t)~FAN_F_EMPTY;
+	assert_int_equal(fan_tree_source_unfit(&uplink, &f), FAN_DROP_MISMATCH);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(tree_source__only_what_is_held, open_pool),
+		cmocka_unit_test_setup(tree_source__contribution_and_result, open_pool),
+		cmocka_unit_test_setup(tree_source__exponents, open_pool),
+		cmocka_unit_test_setup(tree_source__roots, open_pool),
+	};
+	return RUN(tests);
+}

@@ -1,0 +1,540 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One worker against a hand-made switch: joining, states, timers, leaving. */
+#include "core/wire/route_table.h"
+#include "unit/core/worker_rig.h"
+
+static void worker__configurations(void **state)
+{
+	(void)state;
+	const struct fan_worker_config fine = rig.cfg;
+	assert_true(fan_worker_bytes(&fine) > 0);
+	struct fan_worker_config bad[9];
+	for (unsigned i = 0; i < 9; i++)
+		bad[i] = fine;
+	bad[0].rank = bad[0].ranks;
+	bad[1].ranks = 1;
+	bad[2].ranks = FAN_RANKS_MAX + 1;
+	bad[3].payload_bytes = 68;
+	bad[4].payload_bytes = FAN_PAYLOAD_MAX + 8;
+	bad[5].window_max = 1;
+	bad[6].nonce = 0;
+	bad[7].name[0] = '\0';
+	memset(bad[8].name, 'x', sizeof bad[8].name);
+	for (unsigned i = 0; i < 9; i++)
+		assert_int_equal(fan_worker_bytes(&bad[i]), 0);
+}
+
+static void worker__joins(void **state)
+{
+	(void)state;
+	struct fan_join m;
+	assert_int_equal(rig_tick(), 1);
+	assert_int_equal(rig.got[0].type, FAN_TYPE_JOIN);
+	assert_int_equal(rig.got[0].nonce, rig.cfg.nonce);
+	assert_int_equal(rig.got[0].sender, 1);
+	assert_int_equal(fan_join_get(&m, &rig.got[0]), FAN_OK);
+	assert_string_equal(m.name, "job");
+	assert_int_equal(m.ranks, 3);
+	assert_int_equal(rig_tick(), 0);
+	rig.now_ns += FAN_JOIN_RETRY_NS;
+	assert_int_equal(fan_worker_deadline(rig.w), rig.now_ns);
+	assert_int_equal(rig_tick(), 1);
+	assert_int_equal(rig_welcome(rig.cfg.nonce + 1, 4), FAN_DROP); /* another's */
+	assert_int_equal(rig_welcome(rig.cfg.nonce, rig.cfg.window_max + 1), FAN_DROP);
+	assert_int_equal(rig_welcome(rig.cfg.nonce, 4), FAN_CTL);
+	assert_int_equal(fan_worker_phase(rig.w), FAN_W_FORMING);
+	assert_int_equal(rig_tick(), 1); /* the switch waits for this */
+	assert_int_equal(rig.got[0].type, FAN_TYPE_BEAT);
+	assert_int_equal(rig_state(FAN_JOB_READY, 0, 0), FAN_CTL);
+	assert_int_equal(fan_worker_phase(rig.w), FAN_W_READY);
+	assert_int_equal(rig_welcome(rig.cfg.nonce, 4), FAN_DROP); /* a second one */
+}
+
+static void worker__refused(void **state)
+{
+	(void)state;
+	rig_tick();
+	uint8_t body[FAN_CTL_BYTES_MAX];
+	struct fan_refuse no = {.err = FAN_E_RANK_TAKEN, .rank = 1};
+	assert_int_equal(
+		rig_ctl(FAN_TYPE_REFUSE, rig.cfg.nonce + 1, body, fan_refuse_put(body, &no)),
+		FAN_DROP);
+	assert_int_equal(rig_ctl(FAN_TYPE_REFUSE, rig.cfg.nonce, body, fan_refuse_put(body, &no)),
+			 FAN_CTL);
+	assert_int_equal(fan_worker_phase(rig.w), FAN_W_FAILED);
+	assert_int_equal(fan_worker_fault(rig.w)->err, FAN_E_RANK_TAKEN);
+	assert_int_equal(fan_worker_fault(rig.w)->rank_a, 1);
+	assert_int_equal(fan_worker_deadline(rig.w), UINT64_MAX);
+	assert_int_equal(rig_tick(), 0);
+	fan_worker_leave(rig.w, rig.now_ns, FAN_E_RANK_TAKEN, NULL);
+	assert_int_equal(fan_worker_phase(rig.w), FAN_W_LEFT); /* it never was in */
+}
+
+static void worker__nobody_answers(void **state)
+{
+	(void)state;
+	rig.now_ns += rig.cfg.join_ms * FAN_MS - 1;
+	rig_tick();
+	assert_int_equal(fan_worker_phase(rig.w), FAN_W_JOINING);
+	rig.now_ns++;
+	rig_tick();
+	assert_int_equal(fan_worker_fault(rig.w)->err, FAN_E_UNREACHABLE);
+}
+
+static void worker__some_do_not_come(void **state)
+{
+	(void)state;
+	rig_tick();
+	rig_welcome(rig.cfg.nonce, 4);
+	rig_state(FAN_JOB_FORMING, 0, 4);
+	rig.now_ns += rig.cfg.join_ms * FAN_MS;
+	rig_tick();
+	assert_int_equal(fan_worker_fault(rig.w)->err, FAN_E_TIMEOUT);
+	assert_int_equal(fan_worker_fault(rig.w)->ranks[0], 4);
+}
+
+/* The switch took an old JOIN for ours: once more, with the same nonce. */
+static void worker__joins_again_while_the_job_forms(void **state)
+{
+	(void)state;
+	rig_tick();
+	rig_welcome(rig.cfg.nonce, 4);
+	uint64_t id;
+	struct fan_op op = {.op = FAN_BARRIER, .dtype = FAN_UINT8, .wire = FAN_UINT8};
+	assert_int_equal(fan_worker_start(rig.w, rig.now_ns, &op, &id), FAN_OK);
+	rig_tick();
+	assert_int_equal(rig_state(FAN_JOB_NONE, 0, 0), FAN_CTL);
+	assert_int_equal(fan_worker_phase(rig.w), FAN_W_JOINING);
+	assert_int_equal(rig_tick(), 1);
+	assert_int_equal(rig.got[0].type, FAN_TYPE_JOIN);
+	assert_int_equal(rig.got[0].nonce, rig.cfg.nonce);
+	rig_welcome(rig.cfg.nonce, 2);
+	rig_state(FAN_JOB_READY, 0, 0);
+	assert_int_equal(rig_tick(), 1);
+	assert_int_equal(rig.got[0].type, FAN_TYPE_DATA);
+	assert_int_equal(rig.got[0].frag, 0);
+}
+
+static void worker__switch_of_another_version(void **state)
+{
+	(void)state;
+	uint8_t packet[FAN_HEAD_BYTES] = {0};
+	struct fan_frag f = {.type = FAN_TYPE_REFUSE, .nonce = rig.cfg.nonce};
+	rig_tick();
+	fan_wire_put(packet, &f);
+	packet[0] = 9; /* damaged, for all we know */
+	assert_int_equal(fan_worker_recv(rig.w, rig.now_ns, packet, sizeof packet, false, false),
+			 FAN_DROP);
+	assert_int_equal(fan_worker_phase(rig.w), FAN_W_JOINING);
+	fan_put32(packet + 32, fan_crc32c(0, packet, 32));
+	assert_int_equal(fan_worker_recv(rig.w, rig.now_ns, packet, sizeof packet, false, false),
+			 FAN_DROP);
+	assert_int_equal(fan_worker_fault(rig.w)->err, FAN_E_VERSION);
+	assert_int_equal(fan_worker_stats(rig.w)->drops[FAN_DROP_VERSION], 2);
+}
+
+/* The aggregator's answer to the JOIN of path number `path`. */
+static enum fan_verdict answer(unsigned type, uint32_t job, uint8_t path)
+{
+	uint8_t body[64];
+	const struct fan_welcome m = {.window = 4, .shards = 1, .beat_ms = 125, .alive_ms = 1000};
+	size_t bytes = fan_welcome_put(body, &m);
+	struct fan_frag f = {.nonce = rig.cfg.nonce,
+			     .job = job,
+			     .epoch = rig.epoch,
+			     .sender = FAN_RANK_NONE,
+			     .type = (uint8_t)type,
+			     .path = path,
+			     .payload = body,
+			     .payload_bytes = bytes};
+	return rig_recv(&f, false);
+}
+
+/* Of the window granted, no more than its share is in flight, and 4 fragments may always be. */
+static void worker__share_of_the_window(void **state)
+{
+	static const struct {
+		uint16_t share;
+		uint32_t cwnd;
+	} all[] = {{0, 64}, {32768, 32}, {65535, 63}, {1, 4}};
+	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+		rig_open(state);
+		rig.cfg.window_max = 64;
+		rig.cfg.share = all[i].share;
+		free(rig.mem);
+		rig.mem = aligned_alloc(64, (fan_worker_bytes(&rig.cfg) + 63) / 64 * 64);
+		rig.w = fan_worker_init(rig.mem, &rig.cfg, rig.now_ns);
+		assert_int_equal(rig_welcome(rig.cfg.nonce, 64), FAN_CTL);
+		assert_int_equal(fan_worker_stats(rig.w)->window, 64);
+		assert_int_equal(fan_worker_stats(rig.w)->cwnd, all[i].cwnd);
+	}
+}
+
+/* Another way to the same aggregator: JOINs until it answers one of them, and no BEAT meanwhile. */
+static void worker__another_way(void **state)
+{
+	(void)state;
+	rig_ready();
+	rig_tick();
+	fan_worker_reroute(rig.w, rig.now_ns, 0);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(rig_tick(), 1);
+		assert_int_equal(rig.got[0].type, FAN_TYPE_JOIN);
+		assert_int_equal(rig.got[0].nonce, rig.cfg.nonce);
+		assert_int_equal(rig.got[0].path, 1);
+		rig.now_ns += FAN_JOIN_RETRY_NS;
+	}
+	assert_int_equal(answer(FAN_TYPE_WELCOME, rig.job, 0), FAN_DROP); /* to the first JOIN */
+	rig_tick();
+	assert_int_equal(rig.got[0].type, FAN_TYPE_JOIN);
+	assert_int_equal(answer(FAN_TYPE_WELCOME, rig.job, 1), FAN_CTL);
+	assert_int_equal(rig_tick(), 1);
+	assert_int_equal(rig.got[0].type, FAN_TYPE_BEAT);
+	assert_int_equal(fan_worker_phase(rig.w), FAN_W_READY);
+	assert_int_equal(answer(FAN_TYPE_WELCOME, rig.job, 1), FAN_DROP);
+	fan_worker_reroute(rig.w, rig.now_ns, 0);
+	rig_tick();
+	assert_int_equal(rig.got[0].path, 2);
+	assert_int_equal(answer(FAN_TYPE_WELCOME, rig.job + 1, 2), FAN_CTL); /* a job of its own */
+	assert_int_equal(fan_worker_fault(rig.w)->err, FAN_E_RESTARTED);
+}
+
+/* By another route: it stands in JOINs at once, and in all else when the aggregator has answered.
+ * What is said of the route before is not heeded any more. */
+static void worker__another_route(void **state)
+{
+	(void)state;
+	rig_ready();
+	rig_tick();
+	const uint32_t before = rig.job, after = UINT32_C(9) << FAN_ROUTE_BITS | before;
+	struct fan_op op = {.op = FAN_BARRIER, .dtype = FAN_UINT8, .wire = FAN_UINT8};
+	uint64_t id;
+	fan_worker_reroute(rig.w, rig.now_ns, 9);
+	assert_int_equal(fan_worker_route(rig.w), 0);
+	assert_int_equal(fan_worker_start(rig.w, rig.now_ns, &op, &id), FAN_OK);
+	assert_int_equal(rig_tick(), 2);
+	assert_int_equal(rig.got[0].type, FAN_TYPE_JOIN);
+	assert_int_equal(rig.got[0].job, UINT32_C(9) << FAN_ROUTE_BITS);
+	assert_int_equal(rig.got[1].type, FAN_TYPE_DATA);
+	assert_int_equal(rig.got[1].job, before);
+	assert_int_equal(answer(FAN_TYPE_REFUSE, before, 0), FAN_DROP);
+	assert_int_equal(answer(FAN_TYPE_WELCOME, after, 1), FAN_CTL);
+	assert_int_equal(fan_worker_route(rig.w), 9);
+	assert_int_equal(rig_tick(), 2); /* what it waits for may be lost: it asks at once */
+	assert_int_equal(rig.got[0].type, FAN_TYPE_BEAT);
+	assert_int_equal(rig.got[1].type, FAN_TYPE_PROBE);
+	assert_int_equal(rig.got[0].job, after);
+	assert_int_equal(rig.got[1].job, after);
+	assert_int_equal(rig_state(FAN_JOB_NONE, 0, 0), FAN_DROP); /* of a BEAT of before */
+	assert_int_equal(fan_worker_phase(rig.w), FAN_W_READY);
+	rig.job = after;
+	assert_int_equal(rig_state(FAN_JOB_NONE, 0, 0), FAN_CTL);
+	assert_int_equal(fan_worker_fault(rig.w)->err, FAN_E_RESTARTED);
+}
+
+/* It is told while it joins, and while the job forms. */
+static void worker__another_route_before_it_is_ready(void **state)
+{
+	(void)state;
+	rig_tick();
+	fan_worker_reroute(rig.w, rig.now_ns, 9);
+	assert_int_equal(rig_tick(), 1);
+	assert_int_equal(rig.got[0].job, UINT32_C(9) << FAN_ROUTE_BITS);
+	assert_int_equal(rig.got[0].path, 1);
+	assert_int_equal(answer(FAN_TYPE_WELCOME, rig.job, 0), FAN_DROP); /* by the one before */
+	const uint32_t job = UINT32_C(9) << FAN_ROUTE_BITS | rig.job;
+	assert_int_equal(answer(FAN_TYPE_WELCOME, job, 1), FAN_CTL);
+	assert_int_equal(fan_worker_phase(rig.w), FAN_W_FORMING);
+	fan_worker_reroute(rig.w, rig.now_ns, 10);
+	assert_int_equal(rig_tick(), 1);
+	assert_int_equal(rig.got[0].type, FAN_TYPE_JOIN);
+	assert_int_equal(rig.got[0].path, 2);
+	assert_int_equal(answer(FAN_TYPE_WELCOME, UINT32_C(10) << FAN_ROUTE_BITS | rig.job, 2),
+			 FAN_CTL);
+	assert_int_equal(fan_worker_phase(rig.w), FAN_W_FORMING);
+	assert_int_equal(fan_worker_route(rig.w), 10);
+}
+
+static void worker__restarted_switch(void **state)
+{
+	(void)state;
+	rig_ready();
+	assert_int_equal(rig_state(FAN_JOB_NONE, 0, 0), FAN_CTL);
+	assert_int_equal(fan_worker_fault(rig.w)->err, FAN_E_RESTARTED);
+	uint64_t id;
+	struct fan_op op = {.op = FAN_BARRIER, .dtype = FAN_UINT8, .wire = FAN_UINT8};
+	assert_int_equal(fan_worker_start(rig.w, rig.now_ns, &op, &id), FAN_E_RESTARTED);
+	assert_int_equal(fan_worker_test(rig.w, 0), FAN_E_RESTARTED);
+}
+
+static void worker__failed_job(void **state)
+{
+	(void)state;
+	rig_ready();
+	assert_int_equal(rig_state(FAN_JOB_FAILED, FAN_E_RANK_LOST, 5), FAN_CTL);
+	assert_int_equal(fan_worker_fault(rig.w)->err, FAN_E_RANK_LOST);
+	assert_int_equal(fan_worker_fault(rig.w)->ranks[0], 5);
+	rig_state(FAN_JOB_FAILED, FAN_E_STALLED, 2); /* only the first counts */
+	assert_int_equal(fan_worker_fault(rig.w)->err, FAN_E_RANK_LOST);
+}
+
+static void worker__beats(void **state)
+{
+	(void)state;
+	rig_ready();
+	struct fan_beat m;
+	uint64_t begin = rig.now_ns;
+	unsigned beats = 0;
+	while (rig.now_ns < begin + 1000 * FAN_MS) {
+		rig.now_ns = fan_worker_deadline(rig.w);
+		for (unsigned n = rig_tick(); n; n--) {
+			assert_int_equal(rig.got[0].type, FAN_TYPE_BEAT);
+			assert_int_equal(fan_beat_get(&m, &rig.got[0]), FAN_OK);
+			assert_int_equal(rig.got[0].nonce, rig.cfg.nonce);
+			assert_int_equal(m.flags, 0);
+			beats++;
+		}
+		rig_state(FAN_JOB_READY, 0, 0);
+	}
+	assert_in_range(beats, 8, 10); /* beat_ms is 125 */
+	assert_int_equal(fan_worker_phase(rig.w), FAN_W_READY);
+}
+
+static void worker__silent_switch(void **state)
+{
+	(void)state;
+	rig_ready();
+	uint64_t begin = rig.now_ns;
+	while (fan_worker_phase(rig.w) == FAN_W_READY) {
+		rig.now_ns = fan_worker_deadline(rig.w);
+		rig_tick();
+	}
+	assert_int_equal(fan_worker_fault(rig.w)->err, FAN_E_UNREACHABLE);
+	assert_int_equal(rig.now_ns, begin + 1000 * FAN_MS);
+}
+
+/* Those are blamed whose part of the very fragment is missing. */
+static void worker__stall(void **state)
+{
+	(void)state;
+	for (unsigned right = 0; right < 2; right++) {
+		rig_open(NULL);
+		rig_ready();
+		uint64_t id;
+		struct fan_op op = {.op = FAN_BARRIER, .dtype = FAN_UINT8, .wire = FAN_UINT8};
+		rig.now_ns += 700 * FAN_MS; /* idle time is no stall */
+		rig_state(FAN_JOB_READY, 0, 0);
+		assert_int_equal(fan_worker_start(rig.w, rig.now_ns, &op, &id), FAN_OK);
+		uint64_t begin = rig.now_ns;
+		while (fan_worker_phase(rig.w) == FAN_W_READY) {
+			rig_tick();
+			rig_state_about(FAN_JOB_READY, 0, 4, right ? 0 : 9);
+			rig.now_ns += FAN_MS;
+			assert_true(rig.now_ns < begin + 3000 * FAN_MS);
+		}
+		assert_in_range(rig.now_ns - begin, 2000 * FAN_MS, 2010 * FAN_MS);
+		assert_int_equal(fan_worker_fault(rig.w)->err, FAN_E_STALLED);
+		assert_int_equal(fan_worker_fault(rig.w)->frag, 0);
+		assert_int_equal(fan_worker_fault(rig.w)->ranks[0], right ? 4 : 0);
+		rig_close(NULL);
+	}
+	rig_open(NULL);
+}
+
+/* An old answer does not replace a newer one. */
+static void worker__stall_after_a_late_answer(void **state)
+{
+	(void)state;
+	rig_ready();
+	struct fan_op op = {.op = FAN_BARRIER, .dtype = FAN_UINT8, .wire = FAN_UINT8};
+	uint64_t id;
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(fan_worker_start(rig.w, rig.now_ns, &op, &id), FAN_OK);
+	assert_int_equal(rig_tick(), 2);
+	struct fan_frag r = rig.got[0];
+	r.type = FAN_TYPE_RESULT;
+	r.sender = FAN_RANK_NONE;
+	assert_int_equal(rig_recv(&r, false), FAN_DONE); /* fragment 1 is the lowest now */
+	rig_state_about(FAN_JOB_READY, 0, 4, 1);
+	rig_state_about(FAN_JOB_READY, 0, 1, 0);
+	rig_state_about(FAN_JOB_FORMING, 0, 2, 1);
+	for (unsigned i = 0; i < 3; i++) {
+		rig.now_ns += 900 * FAN_MS;
+		rig_tick();
+		rig_state_about(FAN_JOB_READY, 0, 0, 0);
+	}
+	assert_int_equal(fan_worker_fault(rig.w)->err, FAN_E_STALLED);
+	assert_int_equal(fan_worker_fault(rig.w)->frag, 1);
+	assert_int_equal(fan_worker_fault(rig.w)->ranks[0], 4);
+}
+
+/* A STATE that goes to the group. */
+static enum fan_verdict group_test(bool by_group)
+{
+	uint8_t body[FAN_CTL_BYTES_MAX];
+	const struct fan_state m = {.state = FAN_JOB_FORMING, .ranks = 3};
+	return rig_packet(FAN_TYPE_STATE, 0, body, fan_state_put(body, &m), by_group);
+}
+
+static void worker__group_test(void **state)
+{
+	(void)state;
+	struct fan_beat m;
+	rig_tick();
+	rig_welcome(rig.cfg.nonce, 4);
+	rig_tick();
+	assert_int_equal(group_test(false), FAN_CTL);
+	assert_int_equal(rig_tick(), 0); /* by unicast it tests nothing */
+	assert_int_equal(group_test(true), FAN_CTL);
+	assert_int_equal(rig_tick(), 1); /* at once */
+	assert_int_equal(fan_beat_get(&m, &rig.got[0]), FAN_OK);
+	assert_true(m.flags & FAN_BEAT_HEARD);
+	assert_int_equal(group_test(true), FAN_CTL);
+	assert_int_equal(rig_tick(), 0); /* once */
+}
+
+/* The answer to a LEAVE. */
+static enum fan_verdict left(uint64_t nonce)
+{
+	uint8_t body[FAN_CTL_BYTES_MAX];
+	const struct fan_state m = {.state = FAN_JOB_LEFT};
+	return rig_ctl(FAN_TYPE_STATE, nonce, body, fan_state_put(body, &m));
+}
+
+/* What a switch passes on by the token of a child that it has forgotten. */
+static void worker__state_of_another_life(void **state)
+{
+	(void)state;
+	uint8_t body[FAN_CTL_BYTES_MAX];
+	const struct fan_state m = {.state = FAN_JOB_NONE};
+	size_t bytes = fan_state_put(body, &m);
+	rig_ready();
+	assert_int_equal(rig_ctl(FAN_TYPE_STATE, rig.cfg.nonce + 1, body, bytes), FAN_DROP);
+	assert_int_equal(fan_worker_last_drop(rig.w), FAN_DROP_SENDER);
+	assert_int_equal(fan_worker_phase(rig.w), FAN_W_READY);
+	assert_int_equal(rig_ctl(FAN_TYPE_STATE, rig.cfg.nonce, body, bytes), FAN_CTL);
+	assert_int_equal(fan_worker_fault(rig.w)->err, FAN_E_RESTARTED);
+}
+
+static void worker__leaves(void **state)
+{
+	(void)state;
+	rig_ready();
+	struct fan_leave m;
+	fan_worker_leave(rig.w, rig.now_ns, FAN_OK, NULL);
+	assert_int_equal(rig_tick(), 1);
+	assert_int_equal(fan_leave_get(&m, &rig.got[0]), FAN_OK);
+	assert_int_equal(rig.got[0].nonce, rig.cfg.nonce);
+	assert_int_equal(m.err, FAN_OK);
+	assert_int_equal(left(rig.cfg.nonce + 1), FAN_DROP);
+	assert_int_equal(left(rig.cfg.nonce), FAN_CTL);
+	assert_int_equal(fan_worker_phase(rig.w), FAN_W_LEFT);
+	assert_int_equal(fan_worker_deadline(rig.w), UINT64_MAX);
+	assert_int_equal(rig_tick(), 0);
+}
+
+static void worker__leaves_without_an_answer(void **state)
+{
+	(void)state;
+	rig_ready();
+	fan_worker_leave(rig.w, rig.now_ns, FAN_E_STALLED, (uint64_t[4]){2});
+	unsigned sent = 0;
+	while (fan_worker_phase(rig.w) == FAN_W_LEAVING) {
+		struct fan_leave m;
+		for (unsigned n = rig_tick(); n; n--, sent++) {
+			assert_int_equal(fan_leave_get(&m, &rig.got[0]), FAN_OK);
+			assert_int_equal(m.blamed[0], 2);
+		}
+		rig.now_ns += 10 * FAN_MS;
+	}
+	assert_int_equal(sent, FAN_LEAVE_TRIES);
+}
+
+static void worker__drops_are_counted(void **state)
+{
+	(void)state;
+	uint8_t junk[FAN_HEAD_BYTES] = {FAN_WIRE_VERSION};
+	assert_int_equal(rig_packet(FAN_TYPE_WHO, 0, NULL, 0, false), FAN_DROP); /* no job yet */
+	rig_ready();
+	assert_int_equal(fan_worker_recv(rig.w, rig.now_ns, junk, FAN_HEAD_BYTES - 1, false, false),
+			 FAN_DROP);
+	assert_int_equal(fan_worker_recv(rig.w, rig.now_ns, junk, FAN_HEAD_BYTES, false, false),
+			 FAN_DROP);
+	assert_int_equal(rig_packet(FAN_TYPE_JOIN, 0, NULL, 0, false), FAN_DROP);
+	rig.epoch++;
+	assert_int_equal(rig_packet(FAN_TYPE_STATE, 0, NULL, 0, false), FAN_DROP);
+	rig.job++;
+	assert_int_equal(rig_packet(FAN_TYPE_STATE, 0, NULL, 0, false), FAN_DROP);
+	const uint64_t *drops = fan_worker_stats(rig.w)->drops;
+	assert_int_equal(drops[FAN_DROP_SHORT], 1);
+	assert_int_equal(drops[FAN_DROP_CHECK], 1);
+	assert_int_equal(drops[FAN_DROP_TYPE], 1);
+	assert_int_equal(drops[FAN_DROP_EPOCH], 1);
+	assert_int_equal(drops[FAN_DROP_JOB], 2);
+}
+
+static void worker__operations_out_of_range(void **state)
+{
+	(void)state;
+	rig_ready();
+	uint64_t id, more = 0;
+	struct fan_op op = {.op = FAN_REDOP_COUNT};
+	assert_int_equal(fan_worker_start(rig.w, rig.now_ns, &op, &id), FAN_E_INVALID);
+	op = (struct fan_op){.op = FAN_BARRIER, .dtype = FAN_UINT8, .wire = FAN_UINT8};
+	while (fan_worker_start(rig.w, rig.now_ns, &op, &id) == FAN_OK)
+		assert_int_equal(id, more++);
+	assert_int_equal(more, FAN_OPS_MAX);
+	assert_int_equal(fan_worker_start(rig.w, rig.now_ns, &op, &id), FAN_E_BUSY);
+	assert_int_equal(fan_worker_test(rig.w, 0), FAN_E_PENDING);
+	fan_worker_leave(rig.w, rig.now_ns, FAN_OK, NULL);
+	assert_int_equal(fan_worker_start(rig.w, rig.now_ns, &op, &id), FAN_E_CLOSED);
+	assert_int_equal(fan_worker_test(rig.w, 0), FAN_E_CLOSED);
+}
+
+/* a switch has forgotten us: one BEAT a millisecond is enough */
+static void worker__who_draws_a_beat(void **state)
+{
+	(void)state;
+	rig_ready();
+	assert_int_equal(rig_tick(), 0);
+	for (unsigned i = 0; i < 5; i++)
+		assert_int_equal(rig_ctl(FAN_TYPE_WHO, 0, NULL, 0), FAN_CTL);
+	assert_int_equal(rig_tick(), 1);
+	assert_int_equal(rig.got[0].type, FAN_TYPE_BEAT);
+	assert_int_equal(rig_ctl(FAN_TYPE_WHO, 0, NULL, 0), FAN_CTL);
+	assert_int_equal(rig_tick(), 0);
+	rig.now_ns += FAN_WHO_NS;
+	assert_int_equal(rig_ctl(FAN_TYPE_WHO, 0, NULL, 0), FAN_CTL);
+	assert_int_equal(rig_tick(), 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		RIG_TEST(worker__who_draws_a_beat),
+		RIG_TEST(worker__configurations),
+		RIG_TEST(worker__joins),
+		RIG_TEST(worker__refused),
+		RIG_TEST(worker__joins_again_while_the_job_forms),
+		RIG_TEST(worker__switch_of_another_version),
+		RIG_TEST(worker__share_of_the_window),
+		RIG_TEST(worker__another_way),
+		RIG_TEST(worker__another_route),
+		RIG_TEST(worker__another_route_before_it_is_ready),
+		RIG_TEST(worker__restarted_switch),
+		RIG_TEST(worker__failed_job),
+		RIG_TEST(worker__group_test),
+		RIG_TEST(worker__drops_are_counted),
+		RIG_TEST(worker__nobody_answers),
+		RIG_TEST(worker__some_do_not_come),
+		RIG_TEST(worker__beats),
+		RIG_TEST(worker__silent_switch),
+		RIG_TEST(worker__stall),
+		RIG_TEST(worker__stall_after_a_late_answer),
+		RIG_TEST(worker__operations_out_of_range),
+		RIG_TEST(worker__state_of_another_life),
+		RIG_TEST(worker__leaves),
+		RIG_TEST(worker__leaves_without_an_answer),
+	};
+	return RUN(tests);
+}

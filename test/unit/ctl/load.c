@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rig.h"
+
+static void load__ways_move_where_it_is_worth_it(void **state)
+{
+	(void)state;
+	rig_work();
+	struct ctl_route *first = rig_route();
+	double gbps = rig.c->job[0].gbps;
+	assert_true(rig_stops_at(first, "M1"));
+	assert_true(rig_says("load {\"link\":[\"M1\",\"A\"],\"gbps\":1}", "ok"));
+	rig_wait(100, 6);
+	assert_ptr_equal(rig_route(), first); /* nothing is gained by moving */
+	assert_true(rig_says("load {\"link\":[\"M1\",\"A\"],\"gbps\":19}", "ok"));
+	rig_wait(FAN_CTL_LOOK_MS + 100, 6);
+	assert_true(rig_stops_at(rig_route(), "M2") && !rig_stops_at(rig_route(), "M1"));
+	assert_true(rig.c->job[0].gbps < gbps && rig.c->job[0].gbps > 1);
+	assert_true(rig_says("why j", "load on link M1-A is 19 Gb/s"));
+	assert_true(rig_says("status", "link A-M1: others use 19 Gb/s"));
+	assert_int_equal(first->state, CTL_READY); /* until all ranks have moved */
+}
+
+/* They stay where they are, and are to send less, so that queues do not grow. */
+static void load__ranks_are_told_their_new_rate(void **state)
+{
+	(void)state;
+	rig_work();
+	struct ctl_route *first = rig_route();
+	double gbps = rig.c->job[0].part[0].gbps;
+	assert_true(rig_says("load {\"node\":\"A\",\"gbps\":2.5}", "ok"));
+	rig_wait(100, 6);
+	assert_ptr_equal(rig_route(), first);
+	for (unsigned r = 0; r < 4; r++) {
+		json_t *o = rig_take(10 + r, "move");
+		const json_t *m = json_object_get(o, "move");
+		assert_int_equal(rig_number(m, "route"), first->number);
+		double now = json_number_value(json_object_get(m, "gbps"));
+		assert_true(now > 0 && now < 0.99 * gbps);
+		rig_say(10 + r, "{\"moved\":{\"part\":0,\"route\":%u}}", first->number);
+		json_decref(o);
+	}
+	rig_wait(100, 6);
+	assert_ptr_equal(rig_route(), first);
+	assert_int_equal(first->state, CTL_READY);
+	rig_say(0, "{\"health\":{}}");
+	rig_says("replan", "ok");
+	rig_wait(100, 6);
+	assert_null(rig_take(10, "move")); /* nothing is new */
+}
+
+static void load__a_given_plan_stays(void **state)
+{
+	struct fan_why why;
+	(void)state;
+	rig_work();
+	json_t *plan = ctl_plan_json(rig.c);
+	rig_close(NULL);
+	assert_int_equal(rig_new(rig_topology, plan, &why), FAN_OK);
+	rig_work();
+	assert_true(rig_says("load {\"link\":[\"A\",\"M1\"],\"gbps\":19}", "ok"));
+	rig_wait(FAN_CTL_LOOK_MS + 100, 6);
+	assert_true(rig_stops_at(rig_route(), "M1"));
+	assert_true(rig_says("replan", "ok"));
+	rig_wait(100, 6);
+	assert_true(rig_stops_at(rig_route(), "M2"));
+	json_decref(plan);
+}
+
+static void load__zero_takes_it_away(void **state)
+{
+	(void)state;
+	rig_work();
+	assert_true(rig_says("load {\"link\":[\"A\",\"M1\"],\"gbps\":19}", "ok"));
+	rig_wait(100, 6);
+	assert_true(rig_stops_at(rig_route(), "M2"));
+	assert_true(rig_says("load {\"link\":[\"A\",\"M1\"],\"gbps\":0}", "ok"));
+	rig_wait(FAN_CTL_LOOK_MS + 100, 6);
+	assert_true(rig_stops_at(rig_route(), "M1"));
+	json_t *list = ctl_load_json(rig.c);
+	assert_int_equal(json_array_size(list), 0);
+	json_decref(list);
+}
+
+static void load__ways_are_not_looked_at_all_the_time(void **state)
+{
+	(void)state;
+	rig_work();
+	assert_true(rig_says("load {\"node\":\"A\",\"gbps\":1}", "ok"));
+	rig_wait(50, 6);
+	uint64_t plans = rig.c->plans;
+	for (unsigned i = 0; i < 20; i++) {
+		char line[80];
+		snprintf(line, sizeof line, "load {\"node\":\"A\",\"gbps\":%u}", 2 + i % 5);
+		assert_true(rig_says(line, "ok"));
+		rig_wait(100, 6);
+	}
+	assert_int_equal(rig.c->plans, plans);
+	assert_true(fan_ctl_deadline(rig.c) <= rig.now_ns + FAN_CTL_LOOK_MS * CTL_MS);
+	rig_wait(FAN_CTL_LOOK_MS, 6);
+	assert_int_equal(rig.c->plans, plans + 1);
+	assert_true(rig_says("load {\"node\":\"A\",\"gbps\":6}", "ok")); /* as it is: no news */
+	rig_wait(2 * FAN_CTL_LOOK_MS, 6);
+	assert_int_equal(rig.c->plans, plans + 1);
+}
+
+/* Something goes while looking is not due: it is mended at once, and looked at later. */
+static void load__failures_do_not_wait_for_it(void **state)
+{
+	(void)state;
+	rig_work();
+	assert_true(rig_says("load {\"node\":\"A\",\"gbps\":1}", "ok"));
+	rig_wait(50, 6);
+	assert_true(rig_says("load {\"node\":\"A\",\"gbps\":2}", "ok"));
+	uint64_t plans = rig.c->plans;
+	rig_closes(1);
+	rig_wait(100, 6);
+	assert_int_equal(rig.c->plans, plans + 1);
+	assert_true(rig_stops_at(rig_route(), "M2"));
+	assert_int_equal(rig.c->wanted, CTL_LOOK);
+	rig_wait(FAN_CTL_LOOK_MS, 6);
+	assert_int_equal(rig.c->wanted, CTL_MEND);
+	assert_int_equal(rig.c->plans, plans + 2);
+}
+
+/* People need not wait until looking is due, and a further load does not take it back. */
+static void load__a_search_is_not_put_off(void **state)
+{
+	(void)state;
+	rig_work();
+	assert_true(rig_says("load {\"node\":\"A\",\"gbps\":1}", "ok"));
+	rig_wait(50, 6);
+	uint64_t plans = rig.c->plans;
+	assert_true(rig_says("replan", "ok"));
+	assert_true(rig_says("load {\"node\":\"A\",\"gbps\":2}", "ok"));
+	assert_int_equal(rig.c->wanted, CTL_SEARCH);
+	rig_wait(50, 6);
+	assert_int_equal(rig.c->wanted, CTL_MEND);
+	assert_int_equal(rig.c->plans, plans + 1);
+	rig_wait(2 * FAN_CTL_LOOK_MS, 6);
+	assert_int_equal(rig.c->plans, plans + 1);
+}
+
+static void load__nonsense_is_refused(void **state)
+{
+	static const struct {
+		const char *line, *why;
+	} bad[] = {
+		{"load", "expected {\"link\""},
+		{"load x", "expected {\"link\""},
+		{"load 7", "expected {\"link\""},
+		{"load {}", "expected {\"link\""},
+		{"load {\"gbps\":1}", "expected {\"link\""},
+		{"load {\"link\":[\"A\",\"M1\"]}", "expected {\"link\""},
+		{"load {\"link\":[\"A\"],\"gbps\":1}", "expected {\"link\""},
+		{"load {\"link\":7,\"gbps\":1}", "expected {\"link\""},
+		{"load {\"link\":[\"A\",\"M1\",\"B\"],\"gbps\":1}", "expected {\"link\""},
+		{"load {\"link\":[\"A\",\"M1\"],\"node\":\"A\",\"gbps\":1}", "expected {\"link\""},
+		{"load {\"link\":[\"A\",\"B\"],\"gbps\":1}", "no link \"A\" to \"B\" in t.json"},
+		{"load {\"link\":[\"A\",\"A\"],\"gbps\":1}", "no link \"A\" to \"A\""},
+		{"load {\"link\":[\"A\",\"X\"],\"gbps\":1}", "no link \"A\" to \"X\""},
+		{"load {\"link\":[\"A\",\"M1\"],\"gbps\":20}", "less than the 20"},
+		{"load {\"link\":[\"A\",\"M1\"],\"gbps\":-1}", "0 or more"},
+		{"load {\"node\":\"X\",\"gbps\":1}", "no node \"X\""},
+		{"load {\"node\":\"M1\",\"gbps\":1}", "has no rate of its own"},
+		{"load {\"node\":\"A\",\"gbps\":10}", "less than the 10"},
+	};
+	(void)state;
+	rig_work();
+	uint64_t plans = rig.c->plans;
+	for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+		assert_true(rig_says(bad[i].line, "error: "));
+		assert_true(rig_says(bad[i].line, bad[i].why));
+	}
+	rig_wait(100, 6);
+	assert_int_equal(rig.c->plans, plans);
+}
+
+static void load__the_next_controller_knows_it(void **state)
+{
+	struct fan_why why;
+	(void)state;
+	rig_work();
+	assert_true(rig_says("load {\"link\":[\"A\",\"M1\"],\"gbps\":19}", "ok"));
+	assert_true(rig_says("load {\"node\":\"A\",\"gbps\":3.5}", "ok"));
+	rig_wait(100, 6);
+	json_t *left = fan_ctl_state(rig.c);
+	rig_close(NULL);
+	json_array_append_new(json_object_get(left, "loads"),
+			      json_pack("{s[ss] sf}", "link", "A", "gone", "gbps", 1.0));
+	assert_int_equal(rig_begin(rig_topology, NULL, left, &why), FAN_OK);
+	assert_true(rig_noted("loads[2] of an earlier controller: no link \"A\" to \"gone\""));
+	assert_true(rig_says("status", "link A-M1: others use 19 Gb/s"));
+	assert_true(rig_says("status", "switch A: others use 3.5 Gb/s"));
+	assert_int_equal(rig.c->wanted, CTL_MEND);
+	json_decref(left);
+}
+
+/* As much as leaves next to nothing beside what the topology says: a link that is busy is not
+ * gone. */
+static void load__something_is_always_left(void **state)
+{
+	(void)state;
+	json_t *said = json_pack("{sf sf}", "gbps", 10.0, "background_gbps", 4.0);
+	json_t *o = ctl_load_on(said, 5.99);
+	assert_true(json_number_value(json_object_get(o, "background_gbps")) <= 9.9);
+	assert_true(json_number_value(json_object_get(said, "background_gbps")) <= 4);
+	json_decref(o);
+	o = ctl_load_on(said, 0);
+	assert_ptr_equal(o, said);
+	json_decref(o);
+	json_decref(said);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		RIG_TEST(load__ways_move_where_it_is_worth_it),
+		RIG_TEST(load__ranks_are_told_their_new_rate),
+		RIG_TEST(load__a_given_plan_stays),
+		RIG_TEST(load__zero_takes_it_away),
+		RIG_TEST(load__ways_are_not_looked_at_all_the_time),
+		RIG_TEST(load__failures_do_not_wait_for_it),
+		RIG_TEST(load__a_search_is_not_put_off),
+		RIG_TEST(load__nonsense_is_refused),
+		RIG_TEST(load__the_next_controller_knows_it),
+		RIG_TEST(load__something_is_always_left),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a switch tells: one line an event, whatever a job is called. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+/* cmocka.h wants the three above first */
+#include <cmocka.h>
+#include <string.h>
+
+#include "net/clock.h"
+#include "net/logline.h"
+
+static struct fan_line l;
+
+static const struct fan_aggregator_config config = {
+	.group_family = 4, .group_port = 23846, .group_base = {239, 192, 3, 250}};
+
+static struct fan_event event(enum fan_event_kind kind, const char *name)
+{
+	struct fan_event ev = {.kind = kind,
+			       .job = 5 << 8 | 7,
+			       .epoch = 42,
+			       .rank = FAN_RANK_NONE,
+			       .ranks = 8,
+			       .window = 512};
+
+	strncpy(ev.name, name, sizeof ev.name - 1);
+	return ev;
+}
+
+static void event__job_ready_names_the_group(void **state)
+{
+	(void)state;
+	struct fan_event ev = event(FAN_EV_JOB_READY, "train");
+
+	ev.multicast = true;
+	fan_line_event(&l, &ev, 3, &config);
+	assert_string_equal(l.text, "event=job_ready job=\"train\" id=1287 epoch=42 ranks=8 "
+				    "window=512 results=multicast group=239.192.4.1:23846 shard=3");
+	ev.multicast = false;
+	fan_line_event(&l, &ev, 0, &config);
+	assert_string_equal(l.text, "event=job_ready job=\"train\" id=1287 epoch=42 ranks=8 "
+				    "window=512 results=unicast shard=0");
+}
+
+static void event__job_failed_names_ranks(void **state)
+{
+	(void)state;
+	struct fan_event ev = event(FAN_EV_JOB_FAILED, "train");
+
+	ev.err = FAN_E_RANK_LOST;
+	fan_ranks_set(ev.blamed, 3);
+	fan_ranks_set(ev.blamed, 5);
+	fan_ranks_set(ev.blamed, 6);
+	fan_line_event(&l, &ev, 0, &config);
+	assert_non_null(strstr(l.text, " cause=rank_lost text=\"a rank stopped answering\" "
+				       "blamed=3,5-6 shard=0"));
+}
+
+static void event__hostile_name_stays_in_its_quotes(void **state)
+{
+	(void)state;
+	struct fan_event ev = event(FAN_EV_JOB_CREATED, "a\" x=\"\\\n\x1b\xff");
+
+	fan_line_event(&l, &ev, 0, &config);
+	assert_non_null(strstr(l.text, " job=\"a\\\" x=\\\"\\\\\\x0a\\x1b\\xff\" id="));
+	assert_null(strchr(l.text, '\n'));
+}
+
+static void ranks__are_ranges(void **state)
+{
+	(void)state;
+	char text[FAN_RANKS_BYTES];
+	uint64_t set[FAN_RANK_WORDS] = {0};
+
+	assert_string_equal(fan_ranks_text(set, text, sizeof text), "none");
+	fan_ranks_set(set, 0);
+	assert_string_equal(fan_ranks_text(set, text, sizeof text), "0");
+	for (unsigned r = 63; r <= 65; r++)
+		fan_ranks_set(set, r);
+	fan_ranks_set(set, 255);
+	assert_string_equal(fan_ranks_text(set, text, sizeof text), "0,63-65,255");
+	memset(set, 0xff, sizeof set);
+	assert_string_equal(fan_ranks_text(set, text, sizeof text), "0-255");
+}
+
+/* The longest of all texts fits. */
+static void ranks__every_other(void **state)
+{
+	(void)state;
+	char text[FAN_RANKS_BYTES];
+	uint64_t set[FAN_RANK_WORDS];
+
+	memset(set, 0xaa, sizeof set);
+	fan_ranks_text(set, text, sizeof text);
+	assert_non_null(strstr(text, "1,3,5,"));
+	assert_string_equal(text + strlen(text) - 8, ",253,255");
+}
+
+static void report__tells_what_is_waited_for(void **state)
+{
+	(void)state;
+	struct fan_report r = {.state = FAN_JOB_READY,
+			       .ranks = 4,
+			       .window = 64,
+			       .results = 10,
+			       .oldest = 10,
+			       .waiting = 2,
+			       .name_bytes = 2,
+			       .name = "ab"};
+
+	fan_ranks_set(r.missing, 1);
+	fan_line_report(&l, &r, 0);
+	assert_string_equal(l.text, "event=job job=\"ab\" state=ready ranks=4 window=64 results=10 "
+				    "replays=0 by=unicast waiting=2 oldest=10 waits_for=1 shard=0");
+	r.waiting = 0;
+	fan_line_report(&l, &r, 0);
+	assert_null(strstr(l.text, "waits_for"));
+	r.state = FAN_JOB_FORMING;
+	fan_line_report(&l, &r, 0);
+	assert_non_null(strstr(l.text, "state=forming"));
+	assert_non_null(strstr(l.text, "waits_for=1"));
+}
+
+static void stats__only_drops_that_happened(void **state)
+{
+	(void)state;
+	struct fan_aggregator_stats s = {.packets = 9};
+
+	s.drops[FAN_DROP_CHECK] = 4;
+	fan_line_stats(&l, &s, 1);
+	assert_string_equal(l.text, "event=counters shard=1 packets=9 contributions=0 results=0 "
+				    "replays=0 needs=0 drop_check=4");
+}
+
+static void line__too_long_is_cut(void **state)
+{
+	(void)state;
+	l.used = 0;
+	for (unsigned i = 0; i < FAN_LINE_BYTES; i++)
+		fan_line_add(&l, "xyz");
+	assert_int_equal(strlen(l.text), FAN_LINE_BYTES - 1);
+	assert_int_equal(l.used, FAN_LINE_BYTES - 1);
+}
+
+static void clock__timeouts(void **state)
+{
+	(void)state;
+	assert_int_equal(fan_clock_timeout_ms(UINT64_MAX, -1), -1);
+	assert_int_equal(fan_clock_timeout_ms(UINT64_MAX, 7), 7);
+	assert_int_equal(fan_clock_timeout_ms(0, -1), 0);
+	assert_int_equal(fan_clock_timeout_ms(fan_clock_ns(), 100), 0);
+	assert_int_equal(fan_clock_timeout_ms(fan_clock_ns() + UINT64_C(3600) * 1000000000, 5), 5);
+	assert_int_equal(fan_clock_timeout_ms(UINT64_MAX - 1, -1), 0x7fffffff);
+}
+
+static void clock__nonces_differ(void **state)
+{
+	(void)state;
+	uint64_t a = fan_clock_nonce(), b = fan_clock_nonce();
+
+	assert_true(a && b && a != b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(event__job_ready_names_the_group),
+		cmocka_unit_test(event__job_failed_names_ranks),
+		cmocka_unit_test(event__hostile_name_stays_in_its_quotes),
+		cmocka_unit_test(ranks__are_ranges),
+		cmocka_unit_test(ranks__every_other),
+		cmocka_unit_test(report__tells_what_is_waited_for),
+		cmocka_unit_test(stats__only_drops_that_happened),
+		cmocka_unit_test(line__too_long_is_cut),
+		cmocka_unit_test(clock__timeouts),
+		cmocka_unit_test(clock__nonces_differ),
+	};
+	return cmocka_run_group_tests_name("net_logline", tests, NULL, NULL);
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+
+#include "core/wire/ctlmsg.h"
+#include "core/wire/wire.h"
+#include "net/neighbours.h"
+#include "unit/unit.h"
+
+#define MS UINT64_C(1000000)
+
+static struct fan_neighbours n;
+static struct fan_out_item item[FAN_NEIGHBOURS_MAX];
+static struct fan_out out;
+static uint64_t now_ns, nonce;
+
+static struct fan_neighbour neighbour(const char *name, uint32_t port)
+{
+	struct fan_neighbour who = {.at = {{0, 1}, port, 0}};
+	snprintf(who.name, sizeof who.name, "%s", name);
+	return who;
+}
+
+static int begin(void **state)
+{
+	const struct fan_neighbour of[2] = {neighbour("X", 1), neighbour("Y", 2)};
+	(void)state;
+	memset(&n, 0, sizeof n);
+	now_ns = nonce = 1000;
+	fan_neighbours_set(&n, 5, of, 2, now_ns);
+	return 0;
+}
+
+/* A turn: judge and ask; `out` has the questions. */
+static bool turn(void)
+{
+	assert_true(now_ns >= n.due_ns);
+	bool changed = fan_neighbours_turn(&n, now_ns);
+	fan_out_init(&out, item, FAN_NEIGHBOURS_MAX, NULL, 0);
+	for (unsigned i = 0; i < n.count; i++)
+		fan_neighbours_ask(&n, i, ++nonce, &out);
+	now_ns += FAN_NEIGHBOUR_MS * MS;
+	return changed;
+}
+
+/* What neighbour `i` was asked, answered by a message of `type` about `topic`. */
+static size_t reply_to(unsigned i, enum fan_type type, enum fan_topic topic, uint8_t *p)
+{
+	static uint8_t body[FAN_ECHO_MAX];
+	const struct fan_echoed who = {.payload_bytes = 1408, .shards = 1, .window = 64};
+	struct fan_frag f, q;
+	struct fan_out_item it;
+	uint8_t asked[FAN_HEAD_BYTES + FAN_ECHO_MIN];
+	fan_out_item_copy(&item[i], asked);
+	assert_int_equal(item[i].payload_bytes, FAN_ECHO_MIN);
+	assert_int_equal(fan_wire_get(&q, asked, sizeof asked), -1);
+	assert_int_equal(q.type, FAN_TYPE_QUERY);
+	assert_int_equal(q.topic, FAN_TOPIC_ECHO);
+	fan_echoed_put(body, &who);
+	f = (struct fan_frag){.type = (uint8_t)type,
+			      .topic = (uint8_t)topic,
+			      .sender = FAN_RANK_NONE,
+			      .nonce = q.nonce};
+	fan_ctl_finish(&it, &f, body, FAN_ECHO_MIN);
+	return fan_out_item_copy(&it, p);
+}
+
+static size_t answer_to(unsigned i, uint8_t *p)
+{
+	return reply_to(i, FAN_TYPE_REPORT, FAN_TOPIC_ECHO, p);
+}
+
+static bool answers(unsigned i)
+{
+	uint8_t p[FAN_HEAD_BYTES + FAN_ECHO_MIN];
+	size_t bytes = answer_to(i, p);
+	return fan_neighbours_take(&n, &item[i].peer, p, bytes);
+}
+
+/* Turns in which X answers if `x`, and Y always. */
+static unsigned turns(unsigned count, bool x)
+{
+	unsigned changes = 0;
+	for (unsigned i = 0; i < count; i++) {
+		changes += turn();
+		if (x)
+			assert_true(answers(0));
+		assert_true(answers(1));
+	}
+	return changes;
+}
+
+static void neighbours__silent_after_four_turns(void **state)
+{
+	(void)state;
+	assert_int_equal(turns(3, true), 0);
+	assert_int_equal(turns(FAN_NEIGHBOUR_DOWN, false), 0);
+	assert_true(turn()); /* the last question had until now */
+	assert_true(n.of[0].silent && n.of[0].changed);
+	assert_false(n.of[1].silent || n.of[1].changed);
+}
+
+static void neighbours__one_answer_in_time_is_enough(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 10; i++) {
+		turns(FAN_NEIGHBOUR_DOWN - 1, false);
+		turns(1, true);
+	}
+	assert_false(n.of[0].silent);
+}
+
+static void neighbours__heard_after_four_answers_in_a_row(void **state)
+{
+	(void)state;
+	turns(FAN_NEIGHBOUR_DOWN + 1, false);
+	assert_true(n.of[0].silent);
+	for (unsigned i = 0; i < 10; i++) {
+		turns(FAN_NEIGHBOUR_UP - 1, true);
+		turns(1, false);
+	}
+	assert_true(n.of[0].silent);
+	assert_int_equal(turns(FAN_NEIGHBOUR_UP + 1, true), 1);
+	assert_false(n.of[0].silent);
+}
+
+/* Slow is not silent: answers to questions of a few turns ago count. */
+static void neighbours__late_answers_count(void **state)
+{
+	uint8_t late[FAN_HEAD_BYTES + FAN_ECHO_MIN];
+	fan_peer from;
+	size_t bytes = 0;
+	(void)state;
+	turn();
+	bytes = answer_to(0, late);
+	from = item[0].peer;
+	for (unsigned i = 1; i < FAN_NEIGHBOUR_DOWN; i++)
+		turn();
+	assert_true(fan_neighbours_take(&n, &from, late, bytes));
+	turn();
+	assert_false(fan_neighbours_take(&n, &from, late, bytes));
+}
+
+static void neighbours__what_is_no_answer_does_not_count(void **state)
+{
+	uint8_t p[FAN_HEAD_BYTES + FAN_ECHO_MIN];
+	(void)state;
+	turn();
+	size_t bytes = answer_to(0, p);
+	fan_peer from = item[0].peer, other = item[1].peer;
+	assert_false(fan_neighbours_take(&n, &other, p, bytes)); /* of X, by Y */
+	other = from;
+	other.port++;
+	assert_false(fan_neighbours_take(&n, &other, p, bytes));
+	for (size_t i = 0; i < bytes; i++)
+		assert_false(fan_neighbours_take(&n, &from, p, i));
+	for (size_t i = 0; i < bytes * 8; i++) { /* no bit may be another */
+		p[i / 8] ^= (uint8_t)(1u << i % 8);
+		assert_false(fan_neighbours_take(&n, &from, p, bytes));
+		p[i / 8] ^= (uint8_t)(1u << i % 8);
+	}
+	bytes = reply_to(0, FAN_TYPE_QUERY, FAN_TOPIC_ECHO, p); /* another message... */
+	assert_false(fan_neighbours_take(&n, &from, p, bytes));
+	bytes = reply_to(0, FAN_TYPE_REPORT, FAN_TOPIC_JOB, p); /* ...or topic, all else right */
+	assert_false(fan_neighbours_take(&n, &from, p, bytes));
+	struct fan_out_item it;
+	static const uint8_t body[FAN_ECHO_MIN];
+	struct fan_frag f = {.type = FAN_TYPE_QUERY,
+			     .topic = FAN_TOPIC_ECHO,
+			     .sender = FAN_RANK_NONE,
+			     .nonce = nonce - 1};
+	fan_ctl_finish(&it, &f, body, sizeof body); /* our own question, sent back */
+	fan_out_item_copy(&it, p);
+	assert_false(fan_neighbours_take(&n, &from, p, bytes));
+	assert_false(n.of[0].answered);
+	assert_true(answers(0));
+}
+
+static void neighbours__new_list_keeps_who_stays(void **state)
+{
+	const struct fan_neighbour of[2] = {neighbour("Z", 3), neighbour("X", 1)};
+	const struct fan_neighbour moved = neighbour("X", 9);
+	(void)state;
+	turns(FAN_NEIGHBOUR_DOWN + 1, false);
+	assert_true(n.of[0].silent);
+	fan_neighbours_set(&n, 6, of, 2, now_ns);
+	assert_int_equal(n.number, 6);
+	assert_false(n.of[0].silent);
+	assert_true(n.of[1].silent);
+	fan_neighbours_unlist(&n);
+	assert_int_equal(n.number, 0);
+	assert_int_equal(n.count, 2);
+	fan_neighbours_set(&n, 7, &moved, 1, now_ns); /* the same name elsewhere is another */
+	assert_false(n.of[0].silent);
+	fan_neighbours_set(&n, 8, NULL, 0, now_ns);
+	assert_int_equal(n.count, 0);
+	assert_false(turn());
+}
+
+/* A thread that was not run for a while has one turn for it, and blames nobody for more. */
+static void neighbours__a_late_turn_is_one(void **state)
+{
+	(void)state;
+	turns(2, true);
+	now_ns += 60000 * MS;
+	turns(FAN_NEIGHBOUR_DOWN, false);
+	assert_false(n.of[0].silent);
+	assert_true(n.due_ns <= now_ns);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(neighbours__silent_after_four_turns, begin),
+		cmocka_unit_test_setup(neighbours__one_answer_in_time_is_enough, begin),
+		cmocka_unit_test_setup(neighbours__heard_after_four_answers_in_a_row, begin),
+		cmocka_unit_test_setup(neighbours__late_answers_count, begin),
+		cmocka_unit_test_setup(neighbours__what_is_no_answer_does_not_count, begin),
+		cmocka_unit_test_setup(neighbours__new_list_keeps_who_stays, begin),
+		cmocka_unit_test_setup(neighbours__a_late_turn_is_one, begin),
+	};
+	return RUN(tests);
+}

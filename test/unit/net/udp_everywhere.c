@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sockets that are bound to every interface: as whom they answer. */
+#include "udp_rig.h"
+
+/* Whoever asked one of our addresses hears from that one: it would take no other. */
+static void answer_from(const char *at, const char *asked, bool plain)
+{
+	struct fan_udp a, b;
+	struct fan_udp_batch batch;
+	struct fan_udp_options o = {.connect = peer(asked), .buffer_bytes = BUFFER_BYTES};
+	struct fan_out out;
+
+	open_at(&a, at, plain);
+	o.connect.port = fan_udp_local(&a).port;
+	assert_int_equal(fan_udp_open(&b, &o), 0);
+	start(&out);
+	add(&out, FAN_TO_PEER, PAYLOAD);
+	fan_udp_send(&b, &out, true);
+	assert_int_equal(fan_udp_recv(&a, buffer, &batch), 1);
+	start(&out);
+	for (unsigned i = 0; i < 100; i++)
+		add(&out, FAN_TO_PEER, PAYLOAD)->peer = batch.from;
+	fan_udp_send(&a, &out, false);
+	assert_int_equal(a.datagrams_out, 100);
+	if (a.segment)
+		assert_int_equal(a.sends, 3);
+	drain(&b);
+	assert_got(100, 0, FAN_HEAD_BYTES + PAYLOAD);
+	fan_udp_close(&a);
+	fan_udp_close(&b);
+}
+
+static void everywhere__answers_from_where_it_was_asked(void **state)
+{
+	(void)state;
+	for (int plain = 0; plain < 2; plain++) {
+		answer_from("0.0.0.0:0", "127.0.0.1:0", plain);
+		answer_from("0.0.0.0:0", "127.0.1.1:0", plain);
+		answer_from("0.0.0.0:0", "127.0.0.2:0", plain);
+	}
+}
+
+static void everywhere__ipv6_serves_ipv4_too(void **state)
+{
+	(void)state;
+	for (int plain = 0; plain < 2; plain++) {
+		answer_from("[::]:0", "[::1]:0", plain);
+		answer_from("[::]:0", "127.0.0.1:0", plain);
+		answer_from("[::]:0", "127.0.1.1:0", plain);
+	}
+}
+
+static void everywhere__a_single_address_remembers_nobody(void **state)
+{
+	(void)state;
+	struct fan_udp u;
+
+	open_at(&u, "127.0.0.1:0", false);
+	assert_null(u.locals);
+	fan_udp_close(&u);
+	open_at(&u, "[::1]:0", false);
+	assert_null(u.locals);
+	assert_false(u.dual);
+	fan_udp_close(&u);
+	struct fan_udp_options o = {.connect = peer("127.0.0.1:9")};
+	assert_int_equal(fan_udp_open(&u, &o), 0);
+	assert_null(u.locals);
+	fan_udp_close(&u);
+}
+
+/* An address that the machine has lost costs one send, no more. */
+static void everywhere__an_address_that_has_gone(void **state)
+{
+	(void)state;
+	struct fan_udp a, b;
+	struct fan_out out;
+	fan_peer lost = peer("192.0.2.1:0");
+
+	open_at(&a, "0.0.0.0:0", false);
+	open_at(&b, "127.0.0.1:0", false);
+	fan_peer to = fan_udp_local(&b);
+	fan_locals_put(a.locals, &to, lost.addr);
+	for (unsigned drops = 1; drops <= 2; drops++) {
+		start(&out);
+		add(&out, FAN_TO_PEER, PAYLOAD)->peer = to;
+		fan_udp_send(&a, &out, false);
+		assert_int_equal(a.send_drops, 1);
+		assert_int_equal(a.datagrams_out, drops - 1);
+	}
+	drain(&b);
+	assert_got(1, 0, FAN_HEAD_BYTES + PAYLOAD);
+	fan_udp_close(&a);
+	fan_udp_close(&b);
+}
+
+/* Members that asked another address than the kernel prefers hear the group from it. */
+static void everywhere__multicasts_from_where_it_was_asked(void **state)
+{
+	(void)state;
+	struct fan_udp a, b;
+	struct fan_udp_batch batch;
+	fan_peer member = peer("127.0.0.1:7"), asked = peer("127.0.1.1:0");
+	struct fan_udp_options o = {.bind = peer(GROUP_V4),
+				    .freebind_group = true,
+				    .interface = fan_udp_interface_to(&member, NULL)};
+	struct fan_group g = {.multicast = true, .addr = o.bind, .via = member};
+	struct fan_out out;
+
+	open_at(&a, "0.0.0.0:0", false);
+	assert_int_equal(fan_udp_open(&b, &o), 0);
+	fan_locals_put(a.locals, &member, asked.addr);
+	asked.port = fan_udp_local(&a).port;
+	start(&out);
+	add(&out, FAN_TO_GROUP, PAYLOAD)->group = &g;
+	fan_udp_send(&a, &out, false);
+	assert_int_equal(fan_udp_recv(&b, buffer, &batch), 1);
+	assert_true(fan_peer_equal(&batch.from, &asked));
+	fan_udp_close(&a);
+	fan_udp_close(&b);
+}
+
+/* A member that came by IPv4 hears no group of IPv6. */
+static void everywhere__no_group_of_the_other_family(void **state)
+{
+	(void)state;
+	struct fan_udp a;
+	struct fan_group g = {
+		.multicast = true, .addr = peer(GROUP_V6), .via = peer("127.0.0.1:7")};
+	struct fan_out out;
+
+	open_at(&a, "[::]:0", false);
+	start(&out);
+	add(&out, FAN_TO_GROUP, PAYLOAD)->group = &g;
+	fan_udp_send(&a, &out, false);
+	assert_int_equal(a.sends, 0);
+	assert_int_equal(a.send_drops, 1);
+	fan_udp_close(&a);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(everywhere__answers_from_where_it_was_asked),
+		cmocka_unit_test(everywhere__ipv6_serves_ipv4_too),
+		cmocka_unit_test(everywhere__a_single_address_remembers_nobody),
+		cmocka_unit_test(everywhere__an_address_that_has_gone),
+		cmocka_unit_test(everywhere__multicasts_from_where_it_was_asked),
+		cmocka_unit_test(everywhere__no_group_of_the_other_family),
+	};
+	return cmocka_run_group_tests_name("net_udp_everywhere", tests, NULL, NULL);
+}

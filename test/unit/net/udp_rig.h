@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* net_udp_rig.h - sockets on the loopback, numbered datagrams, and what of them arrives.
+ * Loopback delivers before send returns, so nothing here waits or depends on time. */
+#ifndef TEST_UNIT_NET_UDP_RIG_H
+#define TEST_UNIT_NET_UDP_RIG_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+/* cmocka.h wants the three above first */
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "net/udp.h"
+
+#define ITEMS	     200
+#define PAYLOAD	     1408
+#define MEMBERS	     4
+#define BUFFER_BYTES (1 << 20)
+#define GROUP_V4     "239.195.254.77:23899"
+#define GROUP_V6     "[ff15::fa:77]:23899"
+
+static struct fan_out_item item[ITEMS];
+static uint8_t payload[ITEMS][9000];
+static uint8_t buffer[FAN_UDP_RECV_BYTES];
+
+/* Datagrams as they arrived, in order. */
+struct got {
+	unsigned count;
+	size_t bytes[2 * ITEMS];
+	unsigned number[2 * ITEMS]; /* of the item, from its header */
+	bool whole[2 * ITEMS];	    /* header and payload as they were sent */
+};
+static struct got got;
+
+static inline fan_peer peer(const char *text)
+{
+	char why[256];
+	fan_peer p;
+
+	if (fan_peer_parse(&p, text, why, sizeof why))
+		fail_msg("%s", why);
+	return p;
+}
+
+static inline void open_at(struct fan_udp *u, const char *at, bool plain)
+{
+	struct fan_udp_options o = {.bind = peer(at), .buffer_bytes = BUFFER_BYTES, .plain = plain};
+	int e = fan_udp_open(u, &o);
+
+	if (e)
+		fail_msg("%s: %s", at, strerror(-e));
+}
+
+/* Item number i: its header says so, and its payload is made of it. */
+static inline struct fan_out_item *add(struct fan_out *out, enum fan_dest dest, size_t bytes)
+{
+	unsigned i = out->count;
+	struct fan_out_item *it = fan_out_add(out, dest);
+
+	if (!it) { /* also tells the compiler that it is not used then */
+		fail_msg("no room for item %u", i);
+		return NULL;
+	}
+	memset(it->head, 0xa5, sizeof it->head);
+	memcpy(it->head, &i, sizeof i);
+	for (size_t b = 0; b < bytes; b++)
+		payload[i][b] = (uint8_t)(i * 7 + b);
+	it->payload = bytes ? payload[i] : NULL;
+	it->payload_bytes = bytes;
+	return it;
+}
+
+static inline void note(const uint8_t *p, size_t bytes)
+{
+	unsigned i, n = got.count++;
+
+	assert_true(n < 2 * ITEMS);
+	assert_true(bytes >= FAN_HEAD_BYTES);
+	memcpy(&i, p, sizeof i);
+	assert_true(i < ITEMS);
+	got.bytes[n] = bytes;
+	got.number[n] = i;
+	size_t head = fan_out_item_bytes(&item[i]) - item[i].payload_bytes;
+	got.whole[n] = memcmp(p, item[i].head, head) == 0 &&
+		       memcmp(p + head, payload[i], bytes - head) == 0;
+}
+
+/* Everything that has arrived at `u`; returns how many receives it took. */
+static inline unsigned drain(struct fan_udp *u)
+{
+	struct fan_udp_batch b;
+	unsigned calls = 0;
+	int n;
+
+	memset(&got, 0, sizeof got);
+	while ((n = fan_udp_recv(u, buffer, &b)) == 1) {
+		calls++;
+		for (size_t at = 0; at < b.bytes; at += fan_udp_piece(&b, at))
+			note(buffer + at, fan_udp_piece(&b, at));
+	}
+	assert_int_equal(n, 0);
+	return calls;
+}
+
+/* Items first .. first+count-1 arrived whole, in order, each once. */
+static inline void assert_got(unsigned count, unsigned first, size_t bytes)
+{
+	assert_int_equal(got.count, count);
+	for (unsigned i = 0; i < count; i++) {
+		assert_int_equal(got.number[i], first + i);
+		assert_int_equal(got.bytes[i], bytes);
+		assert_true(got.whole[i]);
+	}
+}
+
+static inline void start(struct fan_out *out)
+{
+	fan_out_init(out, item, ITEMS, NULL, 0);
+}
+
+#endif

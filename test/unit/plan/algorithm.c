@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every algorithm on the examples of the papers, and what must hold on any topology. */
+#include "rig.h"
+
+#include <math.h>
+
+#include "plan/algorithm.h"
+#include "plan/bound.h"
+
+static double run(const struct fan_topo *t, const char *name, const struct fan_plan_options *o)
+{
+	const struct fan_algorithm *a = fan_algorithm_find(name);
+	struct fan_planned how = {0};
+	struct fan_plan p;
+	struct fan_eval e;
+	struct fan_why why;
+	assert_non_null(a);
+	int err = a->run(t, o, &p, &how);
+	if (err)
+		fail_msg("%s: %s", name, fan_err_text(err));
+	if (fan_eval(&e, t, &p, &why))
+		fail_msg("%s: %s", name, why.text);
+	double gbps = e.gbps;
+	fan_eval_free(&e);
+	fan_plan_free(&p);
+	return gbps;
+}
+
+static double bound_of(const struct fan_topo *t)
+{
+	struct fan_cands c;
+	struct fan_cands_options few = {.paths = 1};
+	assert_int_equal(fan_cands_open(&c, t, &few), 0);
+	double bound = fan_bound(&c);
+	fan_cands_close(&c);
+	return bound;
+}
+
+static void algorithm__grid_example(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *name;
+		double gbps;
+	} want[] = {{"geryon", 1}, {"lbmm", 1},	 {"switchml", 2.25}, {"atp", 2.4375},
+		    {"grid", 3},   {"inart", 3}, {"exact", 3},	     {"best", 3}};
+	struct fan_topo t = rig_load("grid-example");
+	assert_near(bound_of(&t), 3, 1e-9);
+	for (unsigned i = 0; i < sizeof want / sizeof want[0]; i++)
+		for (uint64_t seed = 0; seed < 10; seed++) {
+			struct fan_plan_options o = fan_plan_defaults;
+			o.seed = seed;
+			double gbps = run(&t, want[i].name, &o);
+			if (fabs(gbps - want[i].gbps) > 1e-9)
+				fail_msg("%s, seed %u: %.12g", want[i].name, (unsigned)seed, gbps);
+		}
+	fan_topo_free(&t);
+}
+
+static void algorithm__inart_example(void **state)
+{
+	(void)state;
+	struct fan_topo t = rig_load("inart-example");
+	struct fan_plan_options o = fan_plan_defaults;
+	assert_near(bound_of(&t), 3, 1e-9);
+	assert_near(run(&t, "geryon", &o), 4.0 / 3, 1e-9);
+	assert_near(run(&t, "lbmm", &o), 4.0 / 3, 1e-9);
+	assert_near(run(&t, "switchml", &o), 1.5, 1e-9);
+	assert_near(run(&t, "atp", &o), 2, 1e-9);
+	assert_near(run(&t, "exact", &o), 8.0 / 3, 1e-6);
+	for (o.seed = 0; o.seed < 10; o.seed++)
+		assert_true(run(&t, "inart", &o) >= 2.5);
+	o.seed = 1;
+	assert_near(run(&t, "best", &o), 3, 1e-6); /* several trees on a server */
+	o.trees = 1;
+	assert_near(run(&t, "best", &o), 8.0 / 3, 1e-6);
+	fan_topo_free(&t);
+}
+
+/* `best` is not worse than any other, and nothing is above the bound. */
+static void check_order(const char *make)
+{
+	struct fan_topo t = rig_make(make);
+	struct fan_plan_options o = fan_plan_defaults;
+	double bound = bound_of(&t);
+	for (o.trees = 1; o.trees <= 16; o.trees += 15) {
+		double best = run(&t, "best", &o);
+		for (uint32_t i = 0; i < fan_algorithm_count; i++) {
+			const char *name = fan_algorithms[i].name;
+			if (!strcmp(name, "best") || !strcmp(name, "exact"))
+				continue;
+			double gbps = run(&t, name, &o);
+			if (gbps > bound * (1 + 1e-6))
+				fail_msg("%s: %s gives %.9g, and the bound is %.9g", make, name,
+					 gbps, bound);
+			if (o.trees == 1 && !strcmp(name, "atp") && t.job[0].servers == 1)
+				continue; /* fragment by fragment: it has many trees */
+			if (gbps > best * (1 + 1e-9))
+				fail_msg("%s: %s gives %.9g, best %.9g", make, name, gbps, best);
+		}
+		if (best > bound * (1 + 1e-6))
+			fail_msg("%s: best %.9g above the bound %.9g", make, best, bound);
+	}
+	fan_topo_free(&t);
+}
+
+static void algorithm__best_is_best_and_below_the_bound(void **state)
+{
+	(void)state;
+	check_order("star:workers=6,servers=2,link=10,server=8,switch=12");
+	check_order("triangle:workers=8,link=20,server=60,switch=30");
+	check_order("leaf-spine:leaves=4,spines=3,workers=20,link=10,server=15,switch=40,seed=2");
+	check_order("leaf-spine:leaves=4,spines=2,workers=9,servers=3,link=9,server=9,switch=7");
+	check_order("fat-tree:k=4,workers=13,servers=2,link=10,server=10,switch=5,switch_max=40,"
+		    "programmable=0.4,seed=3");
+	check_order("fat-tree:k=4,workers=10,programmable=0,seed=1");
+	check_order("fat-tree:k=4,workers=8"); /* few flows, and too much for `exact` */
+}
+
+/* More flows than `best` hands to `exact` itself. */
+#define RANDOM_INSTANCES 6
+
+static void algorithm__best_is_best_on_random_instances(void **state)
+{
+	(void)state;
+	static const char *const shapes[] = {
+		"triangle:workers=%u,link=20,server=%u,switch=10,switch_max=90,seed=%u",
+		"leaf-spine:leaves=3,workers=%u,link=10,server=%u,switch=10,switch_max=60,seed=%u",
+		"star:workers=%u,link=10,server=%u,switch=20,switch_max=200,seed=%u",
+	};
+	double single = 0; /* with one tree on the server, against exact: mean */
+	for (unsigned i = 0; i < RANDOM_INSTANCES; i++) {
+		char make[160];
+		snprintf(make, sizeof make, shapes[i % 3], 13 + i % 3, 20 + 3 * i, 100 + i);
+		struct fan_topo t = rig_make(make);
+		struct fan_plan_options o = fan_plan_defaults;
+		double best = run(&t, "best", &o), exact = 0;
+		for (uint32_t k = 0; k < fan_algorithm_count; k++) {
+			if (fan_algorithms[k].run == fan_best)
+				continue;
+			double gbps = run(&t, fan_algorithms[k].name, &o);
+			exact = fan_algorithms[k].run == fan_exact ? gbps : exact;
+			if (gbps > best * (1 + 1e-9))
+				fail_msg("%s: %s gives %.9g, best %.9g", make,
+					 fan_algorithms[k].name, gbps, best);
+		}
+		o.trees = 1;
+		single += run(&t, "best", &o) / exact / RANDOM_INSTANCES;
+		fan_topo_free(&t);
+	}
+	assert_true(single >= 0.97);
+}
+
+/* It is bounded by what it looks at, not by a clock, so that the same comes out each time. */
+static void algorithm__exact_ends_when_it_is_told(void **state)
+{
+	(void)state;
+	struct fan_topo t = rig_make("fat-tree:k=4,workers=8");
+	struct fan_plan_options o = fan_plan_defaults;
+	struct fan_planned how = {0};
+	struct fan_plan p;
+	o.nodes = 1;
+	assert_int_equal(fan_exact(&t, &o, &p, &how), FAN_OK);
+	assert_false(how.proven);
+	assert_true(how.bound_gbps > fan_eval_gbps(&t, &p));
+	fan_plan_free(&p);
+	o.choices = FAN_BEST_CHOICES;
+	assert_int_equal(fan_exact(&t, &o, &p, &how), FAN_E_BUSY);
+	fan_topo_free(&t);
+}
+
+/* Where local search ends in a hole, and the instance is small. */
+static void algorithm__best_ends_with_exact(void **state)
+{
+	(void)state;
+	struct fan_topo t = rig_make("leaf-spine:leaves=3,spines=2,workers=11,link=10,server=8,"
+				     "switch=10,switch_max=60,seed=749");
+	struct fan_plan_options o = fan_plan_defaults;
+	o.trees = 1;
+	assert_near(run(&t, "best", &o), 4, 1e-9);
+	fan_topo_free(&t);
+}
+
+/* Whatever it finds itself, it is not worse than the plan that it was handed. */
+static void algorithm__best_keeps_the_plan_that_it_is_given(void **state)
+{
+	(void)state;
+	struct fan_topo t = rig_make("leaf-spine:leaves=3,spines=2,workers=14,link=10,server=30,"
+				     "switch=10,switch_max=60,seed=4");
+	struct fan_plan_options o = fan_plan_defaults, poor = fan_plan_defaults;
+	struct fan_planned how = {0};
+	struct fan_plan exact;
+	assert_int_equal(fan_exact(&t, &o, &exact, &how), FAN_OK);
+	assert_true(how.proven);
+	poor.trees = poor.paths = poor.roundings = 1;
+	poor.start = &exact;
+	double gbps = fan_eval_gbps(&t, &exact);
+	assert_true(run(&t, "best", &poor) >= gbps);
+	assert_near(fan_eval_gbps(&t, &exact), gbps, 0); /* and it is as it was */
+	fan_plan_free(&exact);
+	fan_topo_free(&t);
+}
+
+static void algorithm__the_seed_decides(void **state)
+{
+	(void)state;
+	struct fan_topo t = rig_make("triangle:workers=7,link=10,server=20,switch=15,seed=9");
+	for (uint32_t i = 0; i < fan_algorithm_count; i++) {
+		struct fan_planned how = {0};
+		struct fan_plan a, b;
+		const struct fan_algorithm *g = &fan_algorithms[i];
+		assert_int_equal(g->run(&t, &fan_plan_defaults, &a, &how), 0);
+		assert_int_equal(g->run(&t, &fan_plan_defaults, &b, &how), 0);
+		assert_int_equal(a.trees, b.trees);
+		for (uint32_t k = 0; k < a.trees; k++) {
+			assert_true(a.tree[k].share == b.tree[k].share);
+			assert_int_equal(a.tree[k].sums, b.tree[k].sums);
+			for (uint32_t f = 0; f < a.tree[k].workers + a.tree[k].sums; f++)
+				assert_memory_equal(a.tree[k].flow[f].route.arc,
+						    b.tree[k].flow[f].route.arc,
+						    a.tree[k].flow[f].route.hops * 4);
+		}
+		fan_plan_free(&a);
+		fan_plan_free(&b);
+	}
+	fan_topo_free(&t);
+}
+
+/* Two jobs that share switches and a link, one with twice the weight. */
+static void algorithm__several_jobs(void **state)
+{
+	(void)state;
+	struct fan_topo t = rig_make("leaf-spine:leaves=2,spines=2,workers=8,servers=2,link=10,"
+				     "server=12,switch=20");
+	struct fan_plan_options o = fan_plan_defaults;
+	struct fan_why why;
+	assert_int_equal(fan_topo_add_job(&t, "other", 8, 1), 0);
+	struct fan_job *a = &t.job[0], *b = &t.job[1];
+	for (uint32_t i = 0; i < 4; i++)
+		b->worker[b->workers++] = a->worker[--a->workers];
+	b->server[b->servers++] = a->server[--a->servers];
+	b->weight = 2;
+	assert_int_equal(fan_topo_seal(&t, &why), 0);
+	double bound = bound_of(&t), best = run(&t, "best", &o);
+	for (uint32_t i = 0; i < fan_algorithm_count; i++) {
+		if (fan_algorithms[i].run == fan_exact)
+			continue;
+		double gbps = run(&t, fan_algorithms[i].name, &o);
+		assert_true(gbps > 0 && gbps <= best * (1 + 1e-6));
+	}
+	assert_true(best <= bound * (1 + 1e-6));
+	assert_true(best >= bound * 0.9);
+	fan_topo_free(&t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(algorithm__grid_example),
+		cmocka_unit_test(algorithm__inart_example),
+		cmocka_unit_test(algorithm__best_is_best_and_below_the_bound),
+		cmocka_unit_test(algorithm__best_is_best_on_random_instances),
+		cmocka_unit_test(algorithm__exact_ends_when_it_is_told),
+		cmocka_unit_test(algorithm__best_ends_with_exact),
+		cmocka_unit_test(algorithm__best_keeps_the_plan_that_it_is_given),
+		cmocka_unit_test(algorithm__the_seed_decides),
+		cmocka_unit_test(algorithm__several_jobs),
+	};
+	return RUN(tests);
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan/install.h"
+
+#include "plan/algorithm.h"
+#include "rig.h"
+
+#define WALK_MAX (FAN_ROUTE_HOPS_MAX + 1)
+
+static const struct fan_install_options none = {.first = 1};
+
+static struct fan_plan make_plan(const struct fan_topo *t, const char *algorithm)
+{
+	struct fan_plan p;
+	struct fan_planned how = {0};
+	const struct fan_plan_options *o = &fan_plan_defaults;
+
+	fan_plan_init(&p);
+	assert_int_equal(fan_algorithm_find(algorithm)->run(t, o, &p, &how), FAN_OK);
+	return p;
+}
+
+static bool has(const struct fan_install_entry *e, uint32_t rank)
+{
+	return e->ranks[rank / 64] >> rank % 64 & 1;
+}
+
+/* What a switch does with a part: the one entry that a packet of `rank` from there has. */
+static const struct fan_install_entry *entry_of(const struct fan_install *in,
+						const struct fan_install_part *part, uint32_t node,
+						uint32_t from, uint32_t rank)
+{
+	const struct fan_install_entry *found = NULL;
+
+	for (uint32_t s = 0; s < part->stops; s++) {
+		const struct fan_install_stop *stop = &in->stop[part->stop + s];
+		for (uint32_t i = 0; i < stop->entries && stop->node == node; i++) {
+			const struct fan_install_entry *e = &in->entry[stop->entry + i];
+			if (e->from != from || !has(e, rank))
+				continue;
+			assert_null(found);
+			found = e;
+		}
+	}
+	return found;
+}
+
+/* Let a packet of the rank travel, as switches would, and compare with the plan. */
+static void walk(const struct fan_install *in, const struct fan_plan *p,
+		 const struct fan_install_part *part, uint32_t rank)
+{
+	const struct fan_tree *tree = &p->tree[part->tree];
+	uint32_t at = part->join[rank], from = FAN_NODE_NONE, sums = FAN_NODE_NONE, hops = 0;
+
+	assert_int_equal(at, fan_arc_to(in->t, tree->flow[rank].route.arc[0]));
+	while (at != part->server) {
+		const struct fan_install_entry *e = entry_of(in, part, at, from, rank);
+		assert_non_null(e);
+		if (hops == 0)
+			hops = e->depth;
+		assert_int_equal(e->depth, hops--);
+		if (e->sums) {
+			assert_int_equal(sums, FAN_NODE_NONE); /* once */
+			sums = at;
+		}
+		from = at;
+		at = e->next;
+	}
+	assert_int_equal(hops, 0);
+	assert_int_equal(sums == FAN_NODE_NONE ? tree->server : sums, tree->flow[rank].to);
+}
+
+/* Every rank of every part arrives as planned, and every tensor is cut whole. */
+static void check(const struct fan_topo *t, const struct fan_plan *p)
+{
+	struct fan_install in;
+	struct fan_why why;
+	uint64_t cut = 0;
+
+	if (fan_install_make(&in, t, p, &none, &why))
+		fail_msg("%s", why.text);
+	for (uint32_t i = 0; i < in.parts; i++) {
+		const struct fan_install_part *part = &in.part[i];
+		if (part->number == 0)
+			cut = 0;
+		assert_int_equal(part->route, i + 1);
+		assert_true(part->from == cut && part->to > cut);
+		cut = part->to;
+		assert_near((double)(part->to - part->from) / 4294967296.0,
+			    p->tree[part->tree].share, 1e-6);
+		if (i + 1 == in.parts || in.part[i + 1].number == 0)
+			assert_true(cut == UINT64_C(1) << FAN_CUT_BITS);
+		for (uint32_t rank = 0; rank < t->job[part->job].workers; rank++)
+			walk(&in, p, part, rank);
+	}
+	fan_install_free(&in);
+}
+
+static void install__all_algorithms_on_all_topologies(void **state)
+{
+	(void)state;
+	static const char *const algorithm[] = {"geryon", "lbmm",  "switchml", "atp",
+						"grid",	  "inart", "best"};
+	static const char *const made[] = {"triangle", "star:workers=5",
+					   "leaf-spine:leaves=4,spines=2,servers=2",
+					   "fat-tree:k=4,workers=14,servers=2,seed=3"};
+	for (unsigned k = 0; k < 6; k++) {
+		struct fan_topo t = k < 4 ? rig_make(made[k])
+					  : rig_load(k == 4 ? "grid-example" : "inart-example");
+		for (unsigned a = 0; a < sizeof algorithm / sizeof algorithm[0]; a++) {
+			struct fan_plan p = make_plan(&t, algorithm[a]);
+			check(&t, &p);
+			fan_plan_free(&p);
+		}
+		fan_topo_free(&t);
+	}
+}
+
+/* W4 summed at S2, all others where they are. */
+static struct fan_plan grid_plan(const struct fan_topo *t, const char *w4)
+{
+	struct fan_plan p;
+	fan_plan_init(&p);
+	struct fan_tree *tree = fan_plan_add(&p, t, 0, rig_node(t, "PS"), 1);
+	const char *const flows[] = {"W1 S1", "W2 S1", "W3 S1", w4,
+				     "W5 S2", "W6 S2", "W7 S3", "W8 S3"};
+	for (unsigned i = 0; i < 8; i++)
+		rig_flow(t, &tree->flow[i], flows[i]);
+	rig_flow(t, fan_tree_add_sum(tree, rig_node(t, "S1")), "S1 S3 PS");
+	rig_flow(t, fan_tree_add_sum(tree, rig_node(t, "S2")), "S2 S3 PS");
+	rig_flow(t, fan_tree_add_sum(tree, rig_node(t, "S3")), "S3 PS");
+	return p;
+}
+
+static void install__the_plan_of_the_grid_paper(void **state)
+{
+	(void)state;
+	struct fan_topo t = rig_load("grid-example");
+	struct fan_plan p = grid_plan(&t, "W4 S1 S2");
+	struct fan_install in;
+	struct fan_why why;
+	const struct fan_install_options o = {.first = 7, .slots = 100};
+	const uint32_t s1 = rig_node(&t, "S1"), s2 = rig_node(&t, "S2"), s3 = rig_node(&t, "S3");
+
+	assert_int_equal(fan_install_make(&in, &t, &p, &o, &why), FAN_OK);
+	assert_int_equal(in.parts, 1);
+	assert_int_equal(in.part[0].route, 7);
+	assert_near(in.part[0].gbps, 3, 1e-9);
+	assert_int_equal(in.part[0].stops, 3);
+	assert_int_equal(in.stop[0].quota, 100);
+	const struct fan_install_entry *e = entry_of(&in, &in.part[0], s1, FAN_NODE_NONE, 3);
+	assert_true(e->next == s2 && !e->sums && e->depth == 3 && e->ranks[0] == 0x8);
+	e = entry_of(&in, &in.part[0], s2, s1, 3);
+	assert_true(e->next == s3 && e->sums && e->depth == 2 && e->ranks[0] == 0x8);
+	e = entry_of(&in, &in.part[0], s3, s2, 3);
+	assert_true(e->next == in.part[0].server && !e->sums && e->ranks[0] == 0x38);
+	assert_int_equal(fan_install_count(e), 3);
+	json_t *root = fan_install_json(&in);
+	assert_int_equal(json_array_size(json_object_get(root, "switches")), 3);
+	assert_int_equal(json_array_size(json_object_get(root, "workers")), 8);
+	json_decref(root);
+	fan_install_free(&in);
+	fan_plan_free(&p);
+	fan_topo_free(&t);
+}
+
+static void refused(const struct fan_topo *t, const struct fan_plan *p, const char *text)
+{
+	struct fan_install in;
+	struct fan_why why;
+
+	assert_int_equal(fan_install_make(&in, t, p, &none, &why), FAN_E_CONFIG);
+	if (!strstr(why.text, text))
+		fail_msg("\"%s\" does not say \"%s\"", why.text, text);
+	assert_int_equal(in.parts, 0);
+	fan_install_free(&in); /* empty: no harm */
+}
+
+static void install__what_switches_cannot_be_told(void **state)
+{
+	(void)state;
+	struct fan_topo t = rig_load("grid-example");
+	struct fan_plan p = grid_plan(&t, "W4 S1 S2");
+	p.tree[0].share = 0.5;
+	refused(&t, &p, "add up to");
+	fan_plan_free(&p);
+	p = grid_plan(&t, "W4 S1 S2 S3 S1"); /* silly, but no link twice */
+	check(&t, &p);
+	fan_plan_free(&p);
+	p = grid_plan(&t, "W4 S1 S3 S2 S1"); /* its part and its sum, from S1 to S3 */
+	refused(&t, &p, "trees[0]: the part of worker \"W4\" passes from \"S1\" to \"S3\" twice");
+	fan_plan_free(&p);
+	p = grid_plan(&t, "W4 S1 S2"); /* 1 -> 2 -> 3, 2 -> 3 -> 1, 3 -> 1 -> 2 */
+	rig_flow(&t, &p.tree[0].flow[0], "W1 S1 S2 S3");
+	rig_flow(&t, &p.tree[0].flow[4], "W5 S2 S3 S1");
+	rig_flow(&t, &p.tree[0].flow[6], "W7 S3 S1 S2");
+	refused(&t, &p, "in a circle");
+	fan_plan_free(&p);
+	fan_topo_free(&t);
+}
+
+static void install__bounds(void **state)
+{
+	(void)state;
+	struct fan_topo t = rig_load("grid-example");
+	struct fan_plan p;
+	fan_plan_init(&p);
+	for (unsigned i = 0; i <= FAN_PARTS_MAX; i++) {
+		struct fan_plan one = grid_plan(&t, "W4 S1 S2");
+		struct fan_tree *tree =
+			fan_plan_add(&p, &t, 0, one.tree[0].server, 1.0 / (FAN_PARTS_MAX + 1));
+		memcpy(tree->flow, one.tree[0].flow, 11 * sizeof *tree->flow);
+		tree->sums = 3;
+		fan_plan_free(&one);
+	}
+	refused(&t, &p, "plan with fewer, by --trees");
+	p.tree[0].share = 1;
+	for (unsigned i = 1; i <= FAN_PARTS_MAX; i++)
+		p.tree[i].share = 0; /* carries nothing: no part */
+	check(&t, &p);
+	fan_plan_free(&p);
+	fan_topo_free(&t);
+	t = rig_make("star:workers=257");
+	p = make_plan(&t, "geryon");
+	refused(&t, &p, "jobs[0].workers: 257");
+	fan_plan_free(&p);
+	fan_topo_free(&t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(install__all_algorithms_on_all_topologies),
+		cmocka_unit_test(install__the_plan_of_the_grid_paper),
+		cmocka_unit_test(install__what_switches_cannot_be_told),
+		cmocka_unit_test(install__bounds),
+	};
+	return RUN(tests);
+}

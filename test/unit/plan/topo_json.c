@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rig.h"
+
+#define GOOD_NODES                                                                                 \
+	"\"nodes\":[{\"name\":\"W1\",\"kind\":\"worker\"},"                                        \
+	"{\"name\":\"S1\",\"kind\":\"switch\",\"gbps\":5},"                                        \
+	"{\"name\":\"PS\",\"kind\":\"server\",\"gbps\":5}]"
+#define LINK(a, b)   "{\"a\":\"" a "\",\"b\":\"" b "\",\"gbps\":3}"
+#define GOOD_LINKS   "\"links\":[" LINK("W1", "S1") "," LINK("S1", "PS") "]"
+#define NODE(inside) "{\"nodes\":[{" inside "}],\"links\":[]}"
+#define LINKS(list)  "{" GOOD_NODES ",\"links\":[" list "]}"
+#define JOBS(list)   "{" GOOD_NODES "," GOOD_LINKS ",\"jobs\":[" list "]}"
+
+static const struct {
+	const char *text, *why;
+} bad[] = {
+	{"", "line 1, column 0: not JSON"},
+	{"[1,2", "not JSON"},
+	{"{\"nodes\":[],\"nodes\":[]}", "duplicate object key"},
+	{"[]", "expected an object with nodes and links"},
+	{"{}", "nodes: expected a list, got nothing"},
+	{"{\"nodes\":7}", "nodes: expected a list, got 7"},
+	{"{\"nodes\":[7]}", "nodes[0]: expected an object, got 7"},
+	{NODE("\"kind\":\"worker\""), "nodes[0].name: expected a name of 1 to 63 bytes"},
+	{NODE("\"name\":\"\",\"kind\":\"worker\""), "nodes[0].name: expected a name"},
+	{NODE("\"name\":\"x\",\"kind\":\"router\""),
+	 "nodes[0].kind: expected \"worker\", \"switch\" or \"server\", got \"router\""},
+	{NODE("\"name\":\"x\",\"kind\":\"switch\",\"gbps\":\"ten\""),
+	 "nodes[0].gbps: expected a number above 0, got \"ten\""},
+	{NODE("\"name\":\"x\",\"kind\":\"switch\",\"gbps\":0"),
+	 "nodes[0].gbps: expected a number above 0, got 0; leave it out"},
+	{NODE("\"name\":\"x\",\"kind\":\"switch\",\"gbps\":-1"), "got -1"},
+	{NODE("\"name\":\"x\",\"kind\":\"switch\",\"gbps\":1e300"), "got 1e+300"},
+	{NODE("\"name\":\"x\",\"kind\":\"switch\",\"gbps\":3,\"background_gbps\":3"),
+	 "nodes[0].background_gbps: 3 of 3 Gb/s are in use"},
+	{"{\"nodes\":[{\"name\":\"x\",\"kind\":\"worker\"},{\"name\":\"x\",\"kind\":\"server\"}]}",
+	 "nodes[1].name: \"x\" is the name of nodes[0] already"},
+	{"{\"nodes\":[{\"name\":\"x\",\"kind\":\"worker\"}]}", "nodes: no server among them"},
+	{"{\"nodes\":[{\"name\":\"x\",\"kind\":\"server\"}]}", "nodes: no worker among them"},
+	{LINKS(LINK("W1", "S9")), "links[0].b: no node \"S9\""},
+	{LINKS("{\"a\":\"W1\",\"b\":\"S1\"}"),
+	 "links[0].gbps: expected a number above 0, got nothing"},
+	{LINKS("{\"a\":\"W1\",\"b\":\"S1\",\"gbps\":0}"),
+	 "links[0].gbps: expected a number above 0, got 0"},
+	{LINKS("{\"a\":4,\"b\":\"S1\",\"gbps\":1}"),
+	 "links[0].a: expected the name of a node, got 4"},
+	{LINKS(LINK("S1", "S1")), "links[0].b: a link from \"S1\" to itself"},
+	{LINKS(LINK("W1", "S1") "," LINK("S1", "W1")), "as links[0] does already"},
+	{LINKS(LINK("W1", "S1")), "worker \"W1\" (nodes[0]) cannot reach server \"PS\" (nodes[2])"},
+	{LINKS("{\"a\":\"W1\",\"b\":\"S1\",\"gbps\":2,\"delay_us\":-1}"), "links[0].delay_us"},
+	{LINKS("{\"a\":\"W1\",\"b\":\"S1\",\"gbps\":2,\"background_gbps\":2}"),
+	 "links[0].background_gbps: 2 of 2 Gb/s are in use"},
+	{JOBS("{}"), "jobs[0].name"},
+	{JOBS(""), "jobs: there is none"},
+	{JOBS("{\"name\":\"a\",\"workers\":[]}"), "jobs[0].workers: no worker"},
+	{JOBS("{\"name\":\"a\",\"servers\":[]}"), "jobs[0].servers: no server"},
+	{JOBS("{\"name\":\"a\",\"workers\":\"W1\"}"), "jobs[0].workers: expected a list of names"},
+	{JOBS("{\"name\":\"a\",\"workers\":[\"S1\"]}"),
+	 "jobs[0].workers[0]: \"S1\" is a switch, not a worker"},
+	{JOBS("{\"name\":\"a\",\"workers\":[\"W1\",\"W1\"]}"),
+	 "jobs[0].workers[1]: \"W1\" is workers[0] already"},
+	{JOBS("{\"name\":\"a\",\"workers\":[null]}"), "jobs[0].workers[0]: expected the name"},
+	{JOBS("{\"name\":\"a\",\"weight\":0}"), "jobs[0].weight: expected a number above 0"},
+	{JOBS("{\"name\":\"a\",\"demand_gbps\":true}"), "jobs[0].demand_gbps: expected a number"},
+	{JOBS("{\"name\":\"a\"},{\"name\":\"a\"}"), "jobs[1].name: \"a\" is the name of jobs[0]"},
+};
+
+static void topo_json__refuses_with_path_and_cause(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+		struct fan_topo t;
+		struct fan_why why;
+		int err = fan_topo_parse(&t, bad[i].text, strlen(bad[i].text), &why);
+		if (err != FAN_E_CONFIG || !strstr(why.text, bad[i].why))
+			fail_msg("%s\n  said %d \"%s\"\n  not \"%s\"", bad[i].text, err, why.text,
+				 bad[i].why);
+		assert_int_equal(t.nodes, 0);
+	}
+}
+
+static void topo_json__one_job_of_all_unless_told(void **state)
+{
+	(void)state;
+	struct fan_topo t = rig_load("inart-example");
+	assert_int_equal(t.jobs, 1);
+	assert_int_equal(t.job[0].workers, 6);
+	assert_int_equal(t.job[0].servers, 2);
+	assert_near(t.job[0].weight, 1, 0);
+	fan_topo_free(&t);
+}
+
+static void topo_json__jobs_as_told(void **state)
+{
+	(void)state;
+	struct fan_topo t;
+	struct fan_why why;
+	const char *text = JOBS("{\"name\":\"a\",\"workers\":[\"W1\"],\"weight\":2,"
+				"\"demand_gbps\":0.5},{\"name\":\"b\"}");
+	assert_int_equal(fan_topo_parse(&t, text, strlen(text), &why), FAN_OK);
+	assert_int_equal(t.jobs, 2);
+	assert_near(t.job[0].weight, 2, 0);
+	assert_near(t.job[0].demand_gbps, 0.5, 0);
+	assert_int_equal(t.job[1].workers, 1);
+	fan_topo_free(&t);
+}
+
+static void topo_json__the_same_after_a_round_trip(void **state)
+{
+	(void)state;
+	struct fan_topo t = rig_make("fat-tree:k=4,workers=9,servers=2,programmable=0.5,seed=7"), u;
+	struct fan_why why;
+	t.node[3].gbps = 50;
+	t.node[3].background_gbps = 20;
+	fan_topo_refresh(&t);
+	json_t *o = fan_topo_to_json(&t);
+	assert_int_equal(fan_topo_from_json(&u, o, &why), FAN_OK);
+	json_decref(o);
+	assert_int_equal(t.nodes, u.nodes);
+	assert_int_equal(t.links, u.links);
+	assert_memory_equal(t.node, u.node, t.nodes * sizeof *t.node);
+	assert_memory_equal(t.out, u.out, 2 * t.links * sizeof *t.out);
+	assert_memory_equal(t.cap, u.cap, fan_topo_resources(&t) * sizeof *t.cap);
+	fan_topo_free(&t);
+	fan_topo_free(&u);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(topo_json__refuses_with_path_and_cause),
+		cmocka_unit_test(topo_json__one_job_of_all_unless_told),
+		cmocka_unit_test(topo_json__jobs_as_told),
+		cmocka_unit_test(topo_json__the_same_after_a_round_trip),
+	};
+	return RUN(tests);
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rig.h"
+
+#include "plan/bound.h"
+#include "plan/trees.h"
+
+/* Grow from nothing but one tree of workers that all send straight. */
+static double grow(const struct fan_topo *t, struct fan_plan *p, double enough, uint32_t rounds)
+{
+	struct fan_cands c;
+	struct fan_cands_options o = {.paths = 4};
+	assert_int_equal(fan_cands_open(&c, t, &o), FAN_OK);
+	fan_plan_init(p);
+	for (uint32_t s = 0; s < t->job[0].servers; s++) {
+		uint32_t server = t->job[0].server[s];
+		struct fan_tree *tree = fan_plan_add(p, t, 0, server, 1.0 / t->job[0].servers);
+		assert_non_null(tree);
+		for (uint32_t g = 0; g < c.groups; g++)
+			for (uint32_t i = 0; i < c.group[g].count; i++)
+				fan_cands_flow(&c, &c.group[g],
+					       fan_cands_to_server(&c, g, server).first,
+					       &tree->flow[c.member[c.group[g].first + i]]);
+	}
+	assert_int_equal(fan_trees_grow(&c, p, enough, rounds), FAN_OK);
+	fan_cands_close(&c);
+	return fan_eval_gbps(t, p);
+}
+
+static double bound_of(const struct fan_topo *t)
+{
+	struct fan_cands c;
+	struct fan_cands_options few = {.paths = 1};
+	assert_int_equal(fan_cands_open(&c, t, &few), FAN_OK);
+	double bound = fan_bound(&c);
+	fan_cands_close(&c);
+	return bound;
+}
+
+static void trees__reach_the_relaxed_bound(void **state)
+{
+	(void)state;
+	static const char *const make[] = {
+		"triangle:workers=8,link=10,server=25,switch=30",
+		"star:workers=8,servers=2,link=10,server=20,switch=40",
+		"leaf-spine:leaves=3,spines=2,workers=12,link=10,server=30,switch=10,switch_max=60",
+	};
+	for (unsigned i = 0; i < sizeof make / sizeof make[0]; i++) {
+		struct fan_topo t = rig_make(make[i]);
+		struct fan_plan p;
+		double bound = bound_of(&t), got = grow(&t, &p, bound, 400);
+		if (!(got >= 0.99 * bound && got <= bound * (1 + 1e-6)))
+			fail_msg("%s: %.9g, and the bound is %.9g", make[i], got, bound);
+		fan_plan_free(&p);
+		fan_topo_free(&t);
+	}
+}
+
+static void trees__more_rounds_are_never_worse(void **state)
+{
+	(void)state;
+	struct fan_topo t = rig_make("triangle:workers=8,link=10,server=25,switch=30");
+	struct fan_plan p;
+	double before = 0;
+	for (uint32_t rounds = 0; rounds <= 16; rounds = rounds ? 2 * rounds : 1) {
+		double got = grow(&t, &p, 1e9, rounds);
+		assert_true(got >= before * (1 - 1e-9));
+		before = got;
+		fan_plan_free(&p);
+	}
+	fan_topo_free(&t);
+}
+
+static void trees__enough_is_enough(void **state)
+{
+	(void)state;
+	struct fan_topo t = rig_make("triangle:workers=8,link=10,server=25,switch=30");
+	struct fan_plan some, all;
+	double much = grow(&t, &all, 1e9, 400);
+	double less = grow(&t, &some, 0.3 * much, 400);
+	assert_true(less >= 0.3 * much && less < much);
+	assert_true(some.trees < all.trees);
+	fan_plan_free(&some);
+	fan_plan_free(&all);
+	fan_topo_free(&t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(trees__reach_the_relaxed_bound),
+		cmocka_unit_test(trees__more_rounds_are_never_worse),
+		cmocka_unit_test(trees__enough_is_enough),
+	};
+	return RUN(tests);
+}

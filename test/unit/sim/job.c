@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit/unit.h"
+
+#include "sim/job.h"
+
+static struct fan_layer layers[4] = {
+	{.numel = 100},
+	{.numel = 0},
+	{.numel = 300},
+	{.numel = 50},
+};
+
+static struct fan_job_config make(uint64_t bucket_bytes)
+{
+	struct fan_job_config c = {.model = {.layer = layers, .layers = 4}, .seed = 7};
+	assert_true(fan_job_cut(&c, bucket_bytes));
+	return c;
+}
+
+static void job__a_bucket_a_layer(void **state)
+{
+	(void)state;
+	struct fan_job_config c = make(0);
+	assert_int_equal(c.buckets, 3);
+	assert_int_equal(c.bucket[0].elems, 50);
+	assert_int_equal(c.bucket[1].elems, 300);
+	assert_int_equal(c.bucket[2].elems, 100);
+	assert_int_equal(c.bucket[2].low, 0);
+	assert_int_equal(fan_job_bucket_of(&c, 0), 2);
+	assert_int_equal(fan_job_bucket_of(&c, 2), 1);
+	assert_int_equal(fan_job_bucket_of(&c, 3), 0);
+	free(c.bucket);
+}
+
+static void job__buckets_of_at_least(void **state)
+{
+	(void)state;
+	struct fan_job_config c = make(4 * 60);
+	assert_int_equal(c.buckets, 2);
+	assert_int_equal(c.bucket[0].elems, 350);
+	assert_int_equal(c.bucket[0].low, 2);
+	assert_int_equal(c.bucket[0].high, 3);
+	assert_int_equal(c.bucket[1].elems, 100);
+	free(c.bucket);
+}
+
+static void job__one_bucket_for_all(void **state)
+{
+	(void)state;
+	struct fan_job_config c = make(UINT64_MAX);
+	assert_int_equal(c.buckets, 1);
+	assert_int_equal(c.bucket[0].elems, 450);
+	free(c.bucket);
+}
+
+static void job__slow_for_a_while(void **state)
+{
+	(void)state;
+	struct fan_job_config c = {.slows = 1};
+	c.slow[0] = (struct fan_slow){.rank = 1,
+				      .ranks = 1,
+				      .computes = true,
+				      .speed = 250000,
+				      .from_ns = 100,
+				      .to_ns = 200};
+	assert_int_equal(fan_job_work_until(&c, 0, 0, 1000), 1000); /* another rank */
+	assert_int_equal(fan_job_work_until(&c, 1, 0, 50), 50);
+	assert_int_equal(fan_job_work_until(&c, 1, 0, 110), 140);
+	assert_int_equal(fan_job_work_until(&c, 1, 0, 1000), 1075); /* 100 lasted for 25 */
+	assert_int_equal(fan_job_work_until(&c, 1, 500, 1000), 1500);
+	assert_int_equal(fan_job_work_until(&c, 2, 0, 1000), 1000);
+}
+
+static void job__slow_to_send(void **state)
+{
+	(void)state;
+	struct fan_job_config c = {.slows = 2};
+	c.slow[0] = (struct fan_slow){.rank = 1,
+				      .ranks = 2,
+				      .sends = true,
+				      .speed = 250000,
+				      .from_ns = 100,
+				      .to_ns = 200};
+	c.slow[1] = (struct fan_slow){
+		.ranks = 4, .computes = true, .speed = 500000, .to_ns = UINT64_MAX};
+	uint64_t until_ns;
+	assert_int_equal(fan_job_sending(&c, 0, 150, &until_ns), 1000000); /* computes only */
+	assert_int_equal(until_ns, UINT64_MAX);
+	assert_int_equal(fan_job_sending(&c, 1, 0, &until_ns), 1000000);
+	assert_int_equal(until_ns, 100);
+	assert_int_equal(fan_job_sending(&c, 2, 100, &until_ns), 250000);
+	assert_int_equal(until_ns, 200);
+	assert_int_equal(fan_job_sending(&c, 3, 150, &until_ns), 1000000);
+	assert_int_equal(fan_job_work_until(&c, 1, 150, 10), 170);
+}
+
+static void job__rotating_slowness_has_its_share(void **state)
+{
+	(void)state;
+	struct fan_job_config c = {.slows = 1, .seed = 3};
+	c.slow[0] = (struct fan_slow){
+		.ranks = 2,
+		.computes = true,
+		.speed = 250000,
+		.to_ns = UINT64_MAX,
+		.interval_ns = 1000,
+		.chance = 200000,
+	};
+	/* mean speed 0.8 + 0.2 x 0.25 = 0.85 */
+	uint64_t took_ns = fan_job_work_until(&c, 0, 0, 100000000);
+	assert_in_range(took_ns, 100000000 / 0.86, 100000000 / 0.84);
+	assert_int_not_equal(took_ns, fan_job_work_until(&c, 1, 0, 100000000));
+}
+
+static void job__jitter_stays_within(void **state)
+{
+	(void)state;
+	struct fan_job_config c = {.jitter = 100000, .seed = 5};
+	uint64_t low = UINT64_MAX, high = 0;
+	for (uint32_t i = 0; i < 1000; i++) {
+		uint64_t ns = fan_job_jittered(&c, 3, i, 1000000);
+		low = ns < low ? ns : low;
+		high = ns > high ? ns : high;
+	}
+	assert_in_range(low, 900000, 905000);
+	assert_in_range(high, 1095000, 1100000);
+}
+
+/* Of a shape of 2, a quarter takes twice as long or longer, a hundredth ten times. */
+static void job__pareto_has_its_tail(void **state)
+{
+	(void)state;
+	struct fan_job_config c = {.pareto = 2000000, .seed = 5};
+	unsigned twice = 0, ten_times = 0;
+	for (uint32_t i = 0; i < 10000; i++) {
+		uint64_t ns = fan_job_jittered(&c, 3, i, 1000000);
+		assert_in_range(ns, 999999, 100000000);
+		twice += ns >= 2000000;
+		ten_times += ns >= 10000000;
+	}
+	assert_in_range(twice, 2350, 2650);
+	assert_in_range(ten_times, 75, 125);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(job__a_bucket_a_layer),
+		cmocka_unit_test(job__buckets_of_at_least),
+		cmocka_unit_test(job__one_bucket_for_all),
+		cmocka_unit_test(job__slow_for_a_while),
+		cmocka_unit_test(job__slow_to_send),
+		cmocka_unit_test(job__rotating_slowness_has_its_share),
+		cmocka_unit_test(job__jitter_stays_within),
+		cmocka_unit_test(job__pareto_has_its_tail),
+	};
+	return RUN(tests);
+}

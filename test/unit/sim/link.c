@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit/unit.h"
+
+#include "sim/link.h"
+
+static struct fan_sim_link make(uint64_t bps, uint32_t queue_bytes, uint32_t ecn_bytes)
+{
+	const struct fan_link_config cfg = {
+		.bps = bps,
+		.delay_ns = 1000,
+		.queue_bytes = queue_bytes,
+		.ecn_bytes = ecn_bytes,
+		.overhead_bytes = 50,
+	};
+	struct fan_sim_link l;
+	fan_link_init(&l, &cfg, 0, 1, (struct fan_rng){1});
+	return l;
+}
+
+static void link__time_is_bytes_by_rate_and_delay(void **state)
+{
+	(void)state;
+	bool marked;
+	struct fan_sim_link l = make(1000000000, 10000, 0);
+	/* 950 + 50 bytes at 1 Gb/s: 8 us */
+	assert_int_equal(fan_link_take(&l, 500, 950, false, &marked), 500 + 8000 + 1000);
+	assert_int_equal(fan_link_take(&l, 500, 950, false, &marked), 500 + 16000 + 1000);
+	assert_int_equal(fan_link_take(&l, 50000, 950, false, &marked), 50000 + 8000 + 1000);
+	assert_int_equal(l.stats.bytes, 3000);
+}
+
+static void link__picoseconds_add_up(void **state)
+{
+	(void)state;
+	bool marked;
+	struct fan_sim_link l = make(100000000000, FAN_LINK_QUEUE_MAX, 0);
+	uint64_t at_ns = 0;
+	for (unsigned i = 0; i < 1000; i++) /* 118.56 ns each */
+		at_ns = fan_link_take(&l, 0, 1432, false, &marked);
+	assert_int_equal(at_ns, 118560 + 1000);
+}
+
+/* A link that takes no time, at the beginning of time. */
+static void link__without_a_rate(void **state)
+{
+	(void)state;
+	bool marked;
+	const struct fan_link_config cfg = {.bps = 0};
+	struct fan_sim_link l;
+	fan_link_init(&l, &cfg, 0, 1, (struct fan_rng){1});
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(fan_link_take(&l, 0, 9000, false, &marked), 0);
+	assert_int_equal(fan_link_queued_bytes(&l, 0), 0);
+	fan_link_set_rate(&l, 0, 1000000000);
+	assert_int_equal(fan_link_take(&l, 0, 1000, true, &marked), 8000);
+}
+
+static void link__what_does_not_fit_is_dropped(void **state)
+{
+	(void)state;
+	bool marked;
+	struct fan_sim_link l = make(1000000000, 2000, 0);
+	assert_int_equal(fan_link_take(&l, 0, 950, false, &marked), 9000);
+	assert_int_equal(fan_link_take(&l, 0, 950, false, &marked), 17000);
+	assert_true(fan_link_take(&l, 0, 950, false, &marked) == FAN_LINK_NO_ROOM);
+	assert_int_equal(l.stats.overflows, 1);
+	assert_int_equal(fan_link_queued_bytes(&l, 4000), 1500);
+	assert_int_equal(fan_link_take(&l, 8000, 950, false, &marked), 25000); /* one has left */
+	assert_true(fan_link_take(&l, 8000, 950, false, &marked) == FAN_LINK_NO_ROOM);
+	assert_int_equal(fan_link_take(&l, 8000, 950, true, &marked), 33000); /* its own waits */
+	assert_int_equal(l.stats.packets, 4);
+}
+
+static void link__marks_above_the_threshold(void **state)
+{
+	(void)state;
+	bool marked;
+	struct fan_sim_link l = make(1000000000, 100000, 1500);
+	for (unsigned i = 0; i < 4; i++) {
+		fan_link_take(&l, 0, 950, false, &marked);
+		assert_int_equal(marked, i * 1000 > 1500);
+	}
+	assert_int_equal(l.stats.marked, 2);
+}
+
+static void link__ring_keeps_order_while_it_grows(void **state)
+{
+	(void)state;
+	struct fan_sim_link l = make(1000000000, 1000, 0);
+	uint64_t in = 0, out = 0;
+	for (unsigned round = 0; round < 50; round++) {
+		for (unsigned i = 0; i < 7; i++) {
+			struct fan_link_entry e = {.at_ns = in++};
+			assert_true(fan_link_push(&l, &e));
+		}
+		for (unsigned i = 0; i < 5; i++, l.head++, l.count--)
+			assert_int_equal(fan_link_first(&l)->at_ns, out++);
+	}
+	while (l.count) {
+		assert_int_equal(fan_link_first(&l)->at_ns, out++);
+		l.head++;
+		l.count--;
+	}
+	assert_int_equal(in, out);
+	fan_link_free(&l, NULL);
+}
+
+static void link__new_rate_holds_for_what_waits(void **state)
+{
+	(void)state;
+	bool marked;
+	struct fan_sim_link l = make(1000000000, 100000, 0);
+	for (unsigned i = 0; i < 3; i++) {
+		struct fan_link_entry e = {.at_ns = fan_link_take(&l, 0, 950, false, &marked)};
+		fan_link_push(&l, &e);
+	}
+	/* after 12 us one packet is through and one half: the rest takes twice as long */
+	fan_link_set_rate(&l, 12000, 500000000);
+	assert_int_equal(l.ring[0].at_ns, 8000 + 1000);
+	assert_int_equal(l.ring[1].at_ns, 12000 + 8000 + 1000);
+	assert_int_equal(l.ring[2].at_ns, 12000 + 24000 + 1000);
+	assert_int_equal(fan_link_take(&l, 12000, 950, false, &marked), 12000 + 40000 + 1000);
+	l.count = 0;
+	fan_link_free(&l, NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(link__time_is_bytes_by_rate_and_delay),
+		cmocka_unit_test(link__picoseconds_add_up),
+		cmocka_unit_test(link__without_a_rate),
+		cmocka_unit_test(link__what_does_not_fit_is_dropped),
+		cmocka_unit_test(link__marks_above_the_threshold),
+		cmocka_unit_test(link__ring_keeps_order_while_it_grows),
+		cmocka_unit_test(link__new_rate_holds_for_what_waits),
+	};
+	return RUN(tests);
+}
