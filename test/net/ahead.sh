@@ -33,7 +33,10 @@ start_daemon() { # NAMESPACE LOG COMMAND LISTEN FLAGS...
         start "$where" "$file" "$fanin" "$command" --listen "$listen" "$@"
         last=$!
         pids="$pids $last"
-        wait_listening $last "$file" || { report "$file does not listen" 1 "$dir/$file"; return 1; }
+        wait_listening $last "$file" && return
+        report "$file does not listen" 1 "$dir/$file"
+        stop # so that the next case finds its ports free
+        return 1
 }
 
 daemons() { # POLICY
@@ -153,6 +156,7 @@ switch_restarts() {
         wait_lent
         result=$?
         kill -KILL "$last"
+        wait "$last" # until its port is free
         start_daemon sw switch switch $switch --policy atp --slots $slots --server $server || return
         wait_ranks && none_wrong || result=1
         ended "the switch restarts" "$result"
@@ -163,7 +167,7 @@ fan_net_up "$prefix" $workers 200mbit || exit 1
 fan_net_rate "$prefix" 3 50mbit || exit 1
 
 slow_rank atp $cache
-slow_rank esa 0 --congestion a2tp
+slow_rank esa 0
 leader_dies
 leader_sleeps
 switch_restarts

@@ -31,7 +31,10 @@ start_daemon() { # NAMESPACE LOG COMMAND LISTEN FLAGS...
         shift 4
         start "$where" "$file" "$fanin" "$command" --listen "$listen" "$@"
         pids="$pids $!"
-        wait_listening $! "$file" || { report "$file does not listen" 1 "$dir/$file"; return 1; }
+        wait_listening $! "$file" && return
+        report "$file does not listen" 1 "$dir/$file"
+        stop # so that the next case finds its ports free
+        return 1
 }
 
 start_server() { # FLAGS...
@@ -116,20 +119,23 @@ levels() { # POLICY
         ended "$1, three levels, ranks at each" $?
 }
 
-# Two racks of two under one parent.
-tree() {
-        switch_at 7079 && switch_at 7080 --parent $at:7079 --siblings 2 --index 0 &&
-        switch_at 7081 --parent $at:7079 --siblings 2 --index 1 || return
+# Two racks of two under one parent; the flags are words.
+tree() { # NAME BELOW-FLAGS ABOVE-FLAGS RANK-FLAGS
+        # shellcheck disable=SC2086 # words
+        switch_at 7079 $3 && switch_at 7080 $2 --parent $at:7079 --siblings 2 --index 0 &&
+        switch_at 7081 $2 --parent $at:7079 --siblings 2 --index 1 || return
+        name=$1 flags=$4
         for rack in 0 1; do
                 for rank in 0 1; do
                         index=$((2 * rack + rank))
                         set -- --rank $rank --ranks 2 --workers 4 --first $((2 * rack))
                         [ $index -gt 0 ] || set -- "$@" --json "$dir/json"
-                        worker $index $((7080 + rack)) "$@"
+                        # shellcheck disable=SC2086 # words
+                        worker $index $((7080 + rack)) "$@" $flags
                 done
         done
         wait_ranks && none_wrong
-        ended "switchml, a tree of homes" $?
+        ended "a tree of homes: $name" $?
 }
 
 # A kernel that marks: ranks see it, and their windows shrink.
@@ -201,6 +207,7 @@ switch_dies() {
         done
         sleep 1
         kill -KILL "$dies"
+        wait "$dies" # until its port is free
         for _ in $(seq $LISTEN_POLLS); do
                 [ "$(grep -c "event=rank_moved.* peer=" "$dir/server")" -ge 2 ] && break
                 sleep 0.1
@@ -243,7 +250,12 @@ for policy in atp esa; do
         levels "$policy"
 done
 home_inside esa --no-preemption --no-ageing --no-priorities --free-early
-tree
+tree "switchml" "" "" ""
+tree "atp below switchml" "--policy atp --slots 32" "" ""
+tree "switchml below esa" "" "--policy esa --slots 32" ""
+tree "esa below esa, running ahead" "--policy esa --slots 64 --ahead 1024" \
+        "--policy esa --slots 64 --ahead 1024" "--ahead 512"
+tree "switchml, running ahead" "--ahead 1024" "--ahead 1024" "--ahead 512"
 many
 isolation
 switch_dies
