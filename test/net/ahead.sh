@@ -156,7 +156,7 @@ switch_restarts() {
         wait_lent
         result=$?
         kill -KILL "$last"
-        wait "$last" # until its port is free
+        wait "$last" 2>/dev/null # until its port is free
         start_daemon sw switch switch $switch --policy atp --slots $slots --server $server || return
         wait_ranks && none_wrong || result=1
         ended "the switch restarts" "$result"

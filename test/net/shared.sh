@@ -207,7 +207,7 @@ switch_dies() {
         done
         sleep 1
         kill -KILL "$dies"
-        wait "$dies" # until its port is free
+        wait "$dies" 2>/dev/null # until its port is free
         for _ in $(seq $LISTEN_POLLS); do
                 [ "$(grep -c "event=rank_moved.* peer=" "$dir/server")" -ge 2 ] && break
                 sleep 0.1
