@@ -67,3 +67,12 @@ prlimit --as=100000000 timeout 10 "$stage/fanin" switch --help >"$stage/help" ||
         echo "fanin switch --help: not with 100 MB of address space"
         exit 1
 }
+
+# Figures that nobody can read are no success.
+status=0
+"$program" bench --local 2 -b 8 -e 8 -n 1 -w 0 >/dev/full 2>"$stage/why" || status=$?
+[ $status -eq 1 ] && grep -q '^fanin: standard output: ' "$stage/why" || {
+        echo "fanin bench --local 2 >/dev/full: exit status $status, and it said:"
+        cat "$stage/why"
+        exit 1
+}

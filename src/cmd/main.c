@@ -5,6 +5,7 @@
 
 #include "args.h"
 #include "cmd.h"
+#include "end.h"
 
 static const struct {
 	const char *name;
@@ -60,17 +61,17 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
 		usage(stdout);
-		return 0;
+		return cmd_end(0);
 	}
 	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
 		printf("fanin %s\n", FAN_BUILD_VERSION);
-		return 0;
+		return cmd_end(0);
 	}
 	for (unsigned i = 0; i < COMMANDS; i++) {
 		if (strcmp(argv[1], commands[i].name) == 0) {
 			snprintf(name, sizeof name, "fanin %s", argv[1]);
 			argv[1] = name;
-			return commands[i].run(argc - 1, argv + 1);
+			return cmd_end(commands[i].run(argc - 1, argv + 1));
 		}
 	}
 	return unknown(argv[1]);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cmd.h"
+#include "end.h"
 
 int main(int argc, char **argv)
 {
@@ -12,11 +13,11 @@ int main(int argc, char **argv)
 
 	if (strcmp(name, "plan") == 0) {
 		argv[1] = plan;
-		return cmd_plan(argc - 1, argv + 1);
+		return cmd_end(cmd_plan(argc - 1, argv + 1));
 	}
 	if (strcmp(name, "controller") == 0) {
 		argv[1] = controller;
-		return cmd_controller(argc - 1, argv + 1);
+		return cmd_end(cmd_controller(argc - 1, argv + 1));
 	}
 	fprintf(stderr, "fanin-planner: a part of fanin: run `fanin plan` or `fanin controller`\n");
 	return 2;

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "bench.h"
+#include "cmd/end.h"
 #include "lib/config.h"
 #include "net/clock.h"
 #include "net/switchd.h"
@@ -144,8 +145,7 @@ static int start_switch(struct family *f)
 	if (f->sw == 0) {
 		close(fd[0]);
 		int rc = run_switch(f->o, fd[1]);
-		fflush(NULL);
-		_exit(rc);
+		_exit(cmd_end(rc));
 	}
 	close(fd[1]);
 	struct pollfd p = {.fd = fd[0], .events = POLLIN};
@@ -194,8 +194,7 @@ static int start_ranks(struct family *f)
 		o.rank = r;
 		o.ranks = o.local;
 		int rc = bench_run(&o, &gate);
-		fflush(NULL);
-		_exit(rc);
+		_exit(cmd_end(rc));
 	}
 	return 0;
 }
