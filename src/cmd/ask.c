@@ -33,15 +33,15 @@ static bool is_answer(const struct ask_question *w, const struct fan_frag *f)
 {
 	if (f->type != FAN_TYPE_REPORT || f->topic != w->topic)
 		return false;
-	if (w->report)
-		return fan_report_get(w->report, f) == FAN_OK;
-	if (w->lags)
-		return fan_lags_get(w->lags, f) == FAN_OK && w->lags->index == w->index &&
-		       w->lags->first == w->first;
-	if (w->helps)
-		return fan_helps_get(w->helps, f) == FAN_OK && w->helps->index == w->index &&
-		       w->helps->first == w->first;
-	return fan_tallied_get(w->tallied, f) == FAN_OK;
+	if (w->job)
+		return fan_report_get(w->job, f) == FAN_OK;
+	if (w->ranks)
+		return fan_rank_stats_get(w->ranks, f) == FAN_OK && w->ranks->index == w->index &&
+		       w->ranks->first == w->first;
+	if (w->helpers)
+		return fan_helper_stats_get(w->helpers, f) == FAN_OK &&
+		       w->helpers->index == w->index && w->helpers->first == w->first;
+	return fan_slot_stats_get(w->slots, f) == FAN_OK;
 }
 
 /* Is one of the datagrams of the batch the answer to `nonce`? */

@@ -20,10 +20,10 @@ struct ask_talk {
 struct ask_question {
 	enum fan_topic topic;
 	uint16_t index, first;
-	struct fan_report *report;   /* of QUERY */
-	struct fan_tallied *tallied; /* topic SLOTS */
-	struct fan_lags *lags;	     /* topic RANKS, which has `first` */
-	struct fan_helps *helps;     /* topic HELPERS, which has it, too */
+	struct fan_report *job;		  /* of QUERY */
+	struct fan_slot_stats *slots;	  /* topic SLOTS */
+	struct fan_rank_stats *ranks;	  /* topic RANKS, which has `first` */
+	struct fan_helper_stats *helpers; /* topic HELPERS, which has it, too */
 };
 
 /* Ask.  1: there is an answer; 0: none came in time; -1: the host says nobody listens. */

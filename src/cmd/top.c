@@ -12,10 +12,10 @@
 #include "args.h"
 #include "ask.h"
 #include "cmd.h"
-#include "lags.h"
 #include "net/clock.h"
 #include "net/logline.h"
 #include "net/udp.h"
+#include "rank_stats.h"
 #include "top_tree.h"
 
 #define ADDRESS_BYTES  80
@@ -144,7 +144,7 @@ static int write_json(const struct table *t, char *why)
 	return e;
 }
 
-static void print_slots(struct table *table, const struct fan_tallied *m, unsigned shard)
+static void print_slots(struct table *table, const struct fan_slot_stats *m, unsigned shard)
 {
 	struct fan_line name = {.used = 0};
 
@@ -160,7 +160,7 @@ static void print_slots(struct table *table, const struct fan_tallied *m, unsign
 	       m->collisions, m->over_quota, m->passed, m->preemptions, m->evictions, m->flushes);
 }
 
-static void add_slots_json(json_t *slots, const struct fan_tallied *m, unsigned shard)
+static void add_slots_json(json_t *slots, const struct fan_slot_stats *m, unsigned shard)
 {
 	struct fan_line name = {.used = 0};
 
@@ -184,11 +184,11 @@ static void add_slots_json(json_t *slots, const struct fan_tallied *m, unsigned 
  * none. */
 static void ask_slots(struct table *table, struct ask_talk *t, unsigned shard)
 {
-	struct fan_tallied m = {.jobs = 1};
+	struct fan_slot_stats m = {.jobs = 1};
 
 	for (unsigned i = 0; i < FAN_JOBS_MAX && i < m.jobs; i++) {
 		const struct ask_question w = {
-			.topic = FAN_TOPIC_SLOTS, .index = (uint16_t)i, .tallied = &m};
+			.topic = FAN_TOPIC_SLOTS, .index = (uint16_t)i, .slots = &m};
 		if (ask_once(t, &w) != 1 || i >= m.jobs)
 			return;
 		if (!is_silent(table->a))
@@ -203,8 +203,8 @@ static void ask_ranks(struct table *table, struct ask_talk *t, unsigned shard)
 	unsigned jobs = 1;
 
 	for (unsigned i = 0; i < FAN_JOBS_MAX && i < jobs; i++)
-		jobs = lags_ask(t, i, shard, table->ranks, is_silent(table->a) ? NULL : stdout,
-				&table->ranks_begun);
+		jobs = rank_stats_ask(t, i, shard, table->ranks,
+				      is_silent(table->a) ? NULL : stdout, &table->ranks_begun);
 }
 
 /* Ask one shard about all its jobs, and how many `shards` the switch has. */
@@ -224,7 +224,7 @@ static int ask_shard(struct table *table, unsigned shard, unsigned *shards, char
 	}
 	for (unsigned i = 0; i < FAN_JOBS_MAX && i < r.jobs && !e; i++) {
 		const struct ask_question w = {
-			.topic = FAN_TOPIC_JOB, .index = (uint16_t)i, .report = &r};
+			.topic = FAN_TOPIC_JOB, .index = (uint16_t)i, .job = &r};
 		e = ask_until(&t, &w);
 		if (e)
 			break;

@@ -114,7 +114,7 @@ static struct sum *sum_of(struct fan_agent *a, unsigned *count, const char *name
 static void add_job(struct fan_agent *a, unsigned *count, const struct fan_shard_health *h,
 		    unsigned i)
 {
-	const struct fan_tallied *t = &h->tallied[i];
+	const struct fan_slot_stats *t = &h->slot_stats[i];
 	const struct fan_report *r = &h->report[i];
 	struct sum *s = sum_of(a, count, a->o.is_switch ? t->name : r->name);
 

@@ -250,7 +250,7 @@ void fan_line_slots(struct fan_line *l, const struct fan_switch_stats *s, unsign
 	add_drops(l, s->drops);
 }
 
-void fan_line_tallied(struct fan_line *l, const struct fan_tallied *t, unsigned shard)
+void fan_line_slot_stats(struct fan_line *l, const struct fan_slot_stats *t, unsigned shard)
 {
 	l->used = 0;
 	fan_line_add(l, "event=job_slots");

@@ -46,7 +46,7 @@ void fan_line_event(struct fan_line *l, const struct fan_event *ev, unsigned sha
 void fan_line_report(struct fan_line *l, const struct fan_report *r, unsigned shard);
 
 /* Fill in a line for a job: what shared slots have done for it. */
-void fan_line_tallied(struct fan_line *l, const struct fan_tallied *t, unsigned shard);
+void fan_line_slot_stats(struct fan_line *l, const struct fan_slot_stats *t, unsigned shard);
 
 /* Fill in a line for a shard's shared slots: their counters, and reasons of drops. */
 void fan_line_slots(struct fan_line *l, const struct fan_switch_stats *s, unsigned shard);

@@ -92,15 +92,15 @@ static void tell_aggregator_jobs(struct fan_shard *s)
 
 static void tell_slots_jobs(struct fan_shard *s)
 {
-	struct fan_tallied t = {0};
+	struct fan_slot_stats t = {0};
 	struct fan_line l;
 
 	for (unsigned i = 0; i < FAN_JOBS_MAX; i++) {
 		t.index = (uint16_t)i;
-		fan_switch_tally(s->slots, &t);
+		fan_switch_slot_stats(s->slots, &t);
 		if (i >= t.jobs)
 			break;
-		fan_line_tallied(&l, &t, s->index);
+		fan_line_slot_stats(&l, &t, s->index);
 		tell(s, &l);
 	}
 }
@@ -205,11 +205,11 @@ static void fill_health(const struct fan_shard *s, struct fan_shard_health *h)
 	h->jobs = fan_node_jobs(s->node);
 	h->jobs = h->jobs < FAN_JOBS_MAX ? h->jobs : FAN_JOBS_MAX;
 	for (unsigned i = 0; i < h->jobs; i++) {
-		h->tallied[i].index = h->report[i].index = (uint16_t)i;
+		h->slot_stats[i].index = h->report[i].index = (uint16_t)i;
 		if (s->aggregator)
 			fan_aggregator_report(s->aggregator, &h->report[i]);
 		else
-			fan_switch_tally(s->slots, &h->tallied[i]);
+			fan_switch_slot_stats(s->slots, &h->slot_stats[i]);
 	}
 }
 

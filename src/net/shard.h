@@ -32,8 +32,8 @@ struct fan_shard_health {
 	uint64_t packets, hits, passed, collisions, drops; /* hits..: of the slots */
 	uint64_t results;				   /* of the aggregator */
 	unsigned jobs;
-	struct fan_tallied tallied[FAN_JOBS_MAX]; /* slots alone: by job */
-	struct fan_report report[FAN_JOBS_MAX];	  /* an aggregator: by job */
+	struct fan_slot_stats slot_stats[FAN_JOBS_MAX]; /* slots alone: by job */
+	struct fan_report report[FAN_JOBS_MAX];		/* an aggregator: by job */
 };
 
 struct fan_shard_request {

@@ -27,19 +27,19 @@ static void note_lags(struct fan_experiment_job *j, uint64_t now_ns)
 	fan_standings_look(&j->standings, now_ns, at);
 }
 
-static uint64_t id_of(const struct fan_lag *lag)
+static uint64_t id_of(const struct fan_switch_rank *r)
 {
-	return (uint64_t)lag->job << 32 | lag->epoch;
+	return (uint64_t)r->job << 32 | r->epoch;
 }
 
 /* The job's number at this switch, or -1.  After a restart it knows no names. */
 static int find_job(const struct fan_sim_daemon *d, const struct fan_experiment_job *j,
-		    struct fan_lag *lag)
+		    struct fan_switch_rank *r)
 {
-	for (unsigned i = 0; fan_switch_lag(d->slots, i, 0, lag); i++) {
-		bool same = lag->name[0] ? strcmp(lag->name, j->cfg.name) == 0
-					 : id_of(lag) == j->standings.life[1];
-		if (lag->ahead && same)
+	for (unsigned i = 0; fan_switch_rank(d->slots, i, 0, r); i++) {
+		bool same = r->name[0] ? strcmp(r->name, j->cfg.name) == 0
+				       : id_of(r) == j->standings.life[1];
+		if (r->ahead && same)
 			return (int)i;
 	}
 	return -1;
@@ -53,25 +53,25 @@ static void note_loans(const struct fan_experiment *e, struct fan_experiment_job
 	const struct fan_sim_daemon *at = NULL;
 	if (j->cfg.seat && j->cfg.seat[0].ranks != j->cfg.ranks)
 		return; /* a tree: each leaf has ranks of its own, and lends to those */
-	struct fan_lag lag, found = {.whole = false};
+	struct fan_switch_rank one, found = {.whole = false};
 	unsigned index = 0;
 	uint64_t life[2] = {0};
 	for (uint32_t n = 0; n < e->scenario->nodes && !found.whole; n++) {
 		const struct fan_sim_daemon *d = e->daemon[n];
-		int i = d && d->slots ? find_job(d, j, &lag) : -1;
-		if (i < 0 || (at && !lag.whole))
+		int i = d && d->slots ? find_job(d, j, &one) : -1;
+		if (i < 0 || (at && !one.whole))
 			continue;
 		at = d;
 		index = (unsigned)i;
-		found = lag;
+		found = one;
 		life[0] = (uint64_t)n << 32 | at->restarts;
-		life[1] = id_of(&lag);
+		life[1] = id_of(&one);
 	}
 	if (!at)
 		return;
 	fan_standings_life(&j->standings, life);
-	for (uint16_t r = 0; r < j->cfg.ranks && fan_switch_lag(at->slots, index, r, &lag); r++)
-		fan_standings_count(&j->standings, r, &lag);
+	for (uint16_t r = 0; r < j->cfg.ranks && fan_switch_rank(at->slots, index, r, &one); r++)
+		fan_standings_count(&j->standings, r, &one);
 }
 
 static void tick(void *self)

@@ -80,12 +80,12 @@ static const char *why_not(const struct fan_experiment *e, const struct sums *s)
 }
 
 /* Whose parts rank `helper` was given to keep, by rank: those of which there are any. */
-static json_t *helps_json(const struct fan_standings *s, uint32_t helper)
+static json_t *kept_json(const struct fan_standings *s, uint32_t helper)
 {
 	json_t *o = json_object();
 	char who[16];
 	for (uint32_t r = 0; r < s->ranks; r++) {
-		uint32_t parts = fan_standings_helps(s, helper, r);
+		uint32_t parts = fan_standings_kept(s, helper, r);
 		snprintf(who, sizeof who, "%u", r);
 		if (parts)
 			fan_put_count(o, who, parts);
@@ -129,7 +129,7 @@ static json_t *ahead_json(const struct fan_experiment_job *j)
 		fan_put_count(o, "lag_max", t->lag.max);
 		fan_put_count(o, "lent", fan_standings_lent(&j->standings, r));
 		fan_put_count(o, "owed", fan_standings_owed(&j->standings, r));
-		json_object_set_new(o, "helps", helps_json(&j->standings, r));
+		json_object_set_new(o, "helps", kept_json(&j->standings, r));
 		fan_put_count(o, "cache_peak", c->peak);
 		fan_put_count(o, "cache_parts", c->parts);
 		fan_put_count(o, "cache_done", c->done);

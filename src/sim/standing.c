@@ -7,7 +7,7 @@ static bool loans_init(struct fan_standing_loans *l, size_t ranks)
 {
 	l->lent = calloc(ranks * (ranks + 2), sizeof *l->lent);
 	l->owed = l->lent + ranks;
-	l->helps = l->owed + ranks;
+	l->kept = l->owed + ranks;
 	return l->lent != NULL;
 }
 
@@ -78,13 +78,13 @@ void fan_standings_life(struct fan_standings *s, const uint64_t life[2])
 	memset(s->now.lent, 0, counts * sizeof *s->now.lent);
 }
 
-void fan_standings_count(struct fan_standings *s, uint16_t rank, const struct fan_lag *lag)
+void fan_standings_count(struct fan_standings *s, uint16_t rank, const struct fan_switch_rank *r)
 {
-	s->now.lent[rank] = lag->lent;
-	s->now.owed[rank] = lag->owed;
-	if (lag->helps)
-		memcpy(&s->now.helps[(size_t)rank * s->ranks], lag->helps,
-		       s->ranks * sizeof *s->now.helps);
+	s->now.lent[rank] = r->lent;
+	s->now.owed[rank] = r->owed;
+	if (r->kept)
+		memcpy(&s->now.kept[(size_t)rank * s->ranks], r->kept,
+		       s->ranks * sizeof *s->now.kept);
 }
 
 uint32_t fan_standings_lent(const struct fan_standings *s, uint32_t rank)
@@ -97,8 +97,8 @@ uint32_t fan_standings_owed(const struct fan_standings *s, uint32_t rank)
 	return s->past.owed[rank] + s->now.owed[rank];
 }
 
-uint32_t fan_standings_helps(const struct fan_standings *s, uint32_t helper, uint32_t helped)
+uint32_t fan_standings_kept(const struct fan_standings *s, uint32_t helper, uint32_t helped)
 {
 	size_t pair = (size_t)helper * s->ranks + helped;
-	return s->past.helps[pair] + s->now.helps[pair];
+	return s->past.kept[pair] + s->now.kept[pair];
 }

@@ -14,10 +14,10 @@ struct fan_standing_at {
 	uint64_t kept;	 /* sums in its cache */
 };
 
-/* What a switch has counted: as in struct fan_lag, by rank. */
+/* What a switch has counted: as in struct fan_switch_rank, by rank. */
 struct fan_standing_loans {
 	uint32_t *lent, *owed;
-	uint32_t *helps; /* by who keeps, and for whom: rank x ranks + rank */
+	uint32_t *kept; /* by who keeps, and for whom: rank x ranks + rank */
 };
 
 struct fan_standings {
@@ -43,11 +43,11 @@ void fan_standings_look(struct fan_standings *s, uint64_t now_ns, const struct f
 void fan_standings_life(struct fan_standings *s, const uint64_t life[2]);
 
 /* That one has counted so much for `rank` until now. */
-void fan_standings_count(struct fan_standings *s, uint16_t rank, const struct fan_lag *lag);
+void fan_standings_count(struct fan_standings *s, uint16_t rank, const struct fan_switch_rank *r);
 
 /* Over all lives. */
 uint32_t fan_standings_lent(const struct fan_standings *s, uint32_t rank);
 uint32_t fan_standings_owed(const struct fan_standings *s, uint32_t rank);
-uint32_t fan_standings_helps(const struct fan_standings *s, uint32_t helper, uint32_t helped);
+uint32_t fan_standings_kept(const struct fan_standings *s, uint32_t helper, uint32_t helped);
 
 #endif

@@ -33,9 +33,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	case 4: TRY(state); break;
 	case 5: TRY(leave); break;
 	case 6: TRY(report); break;
-	case 10: TRY(tallied); break;
-	case 11: TRY(lags); break;
-	case 12: TRY(helps); break;
+	case 10: TRY(slot_stats); break;
+	case 11: TRY(rank_stats); break;
+	case 12: TRY(helper_stats); break;
 	case 9: { /* what fills it up is not looked at */
 		struct fan_echoed m;
 		if (fan_echoed_get(&m, &f) == FAN_OK)

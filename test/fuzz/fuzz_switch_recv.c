@@ -108,7 +108,7 @@ static void ask_helps(void)
 	uint8_t packet[512], body[FAN_REPORT_BYTES], scratch[FAN_SWITCH_OUT_MAX * 256];
 	struct fan_out_item item[FAN_SWITCH_OUT_MAX];
 	struct fan_query q = {.index = 0};
-	struct fan_helps m;
+	struct fan_helper_stats m;
 	unsigned asked = 0;
 	do {
 		struct fan_frag f = {.type = FAN_TYPE_QUERY,
@@ -121,7 +121,7 @@ static void ask_helps(void)
 		FUZZ_CHECK(out.count == 1);
 		fuzz_look(packet, &item[0], &f);
 		FUZZ_CHECK(f.type == FAN_TYPE_REPORT && f.topic == FAN_TOPIC_HELPERS);
-		FUZZ_CHECK(fan_helps_get(&m, &f) == FAN_OK);
+		FUZZ_CHECK(fan_helper_stats_get(&m, &f) == FAN_OK);
 		FUZZ_CHECK(++asked <= FAN_RANKS_MAX);
 		q.first = m.next;
 	} while (m.next);

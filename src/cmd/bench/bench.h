@@ -112,7 +112,7 @@ void bench_element_text(char *text, size_t bytes, const void *element, int dtype
 
 /* How the ranks of job `name` ("": of all jobs) stand beside each other, as the switch knows:
  * an array, empty where they go in step. */
-struct json_t *bench_lags(const char *switch_text, const char *name, unsigned shards);
+struct json_t *bench_rank_stats(const char *switch_text, const char *name, unsigned shards);
 /* Is that a controller, whose plan says which switches? */
 bool bench_follows(const char *switch_text);
 
@@ -127,9 +127,9 @@ void bench_print_row(FILE *f, const struct bench_options *o, const struct bench_
 /* Redraw the bar on stderr: `done` of `all` all-reduces, the last of `bytes` in `ns`. */
 void bench_print_bar(int done, int all, uint64_t bytes, int64_t ns);
 
-/* Write the file o->json, with `lags`, which stays the caller's.  0, or -1 with errno. */
+/* Write the file o->json, with `rank_stats`, which stays the caller's.  0, or -1 with errno. */
 int bench_write_json(const struct bench_options *o, const struct fanin_stats *s, int ranks,
 		     const struct bench_result *r, int results, uint64_t tensor_bytes,
-		     struct json_t *lags);
+		     struct json_t *rank_stats);
 
 #endif

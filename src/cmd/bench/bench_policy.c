@@ -3,7 +3,7 @@
 
 #include "bench.h"
 #include "cmd/ask.h"
-#include "cmd/lags.h"
+#include "cmd/rank_stats.h"
 #include "core/base/policy_kind.h"
 #include "core/wire/ctlmsg.h"
 
@@ -15,9 +15,9 @@ static const char *ask_policy(const fan_peer *to)
 	static uint8_t buffer[FAN_UDP_RECV_BYTES];
 	char why[ARGS_WHY_BYTES];
 	struct ask_talk t = {.buffer = buffer, .why = why};
-	struct fan_tallied m = {.policy = FAN_POLICY_SWITCHML};
+	struct fan_slot_stats m = {.policy = FAN_POLICY_SWITCHML};
 	const struct fan_udp_options o = {.connect = *to};
-	const struct ask_question w = {.topic = FAN_TOPIC_SLOTS, .tallied = &m};
+	const struct ask_question w = {.topic = FAN_TOPIC_SLOTS, .slots = &m};
 	int n = 0;
 
 	if (fan_udp_open(&t.udp, &o))
@@ -67,7 +67,7 @@ static void keep_only(json_t *ranks, const char *name)
 	}
 }
 
-json_t *bench_lags(const char *switch_text, const char *name, unsigned shards)
+json_t *bench_rank_stats(const char *switch_text, const char *name, unsigned shards)
 {
 	static uint8_t buffer[FAN_UDP_RECV_BYTES];
 	char why[ARGS_WHY_BYTES];
@@ -82,7 +82,7 @@ json_t *bench_lags(const char *switch_text, const char *name, unsigned shards)
 			break;
 		unsigned jobs = 1;
 		for (unsigned i = 0; i < FAN_JOBS_MAX && i < jobs; i++)
-			jobs = lags_ask(&t, i, s, ranks, NULL, &begun);
+			jobs = rank_stats_ask(&t, i, s, ranks, NULL, &begun);
 		fan_udp_close(&t.udp);
 	}
 	keep_only(ranks, name);

@@ -158,7 +158,8 @@ static json_t *settings_json(const struct bench_options *o)
 }
 
 int bench_write_json(const struct bench_options *o, const struct fanin_stats *s, int ranks,
-		     const struct bench_result *r, int results, uint64_t tensor_bytes, json_t *lags)
+		     const struct bench_result *r, int results, uint64_t tensor_bytes,
+		     json_t *rank_stats)
 {
 	json_t *rows = json_array(), *conditions = conditions_json(o, s, tensor_bytes);
 	for (int i = 0; i < results; i++) {
@@ -172,7 +173,7 @@ int bench_write_json(const struct bench_options *o, const struct fanin_stats *s,
 	}
 	json_decref(conditions);
 	json_t *root = json_pack("{s:s, s:o, s:o, s:O}", "version", fanin_version(), "settings",
-				 settings_json(o), "results", rows, "ranks", lags);
+				 settings_json(o), "results", rows, "ranks", rank_stats);
 	int e = root ? json_dump_file(root, o->json, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) : -1;
 	json_decref(root);
 	return e;

@@ -112,7 +112,8 @@ static json_t *look_at_ranks(const struct bench_rank *k)
 {
 	struct fanin_stats s = {.size = sizeof s};
 	fanin_comm_stats(k->comm, &s);
-	return bench_lags(fanin_comm_switch(k->comm), k->o->job, s.ahead_frags ? s.shards : 0);
+	return bench_rank_stats(fanin_comm_switch(k->comm), k->o->job,
+				s.ahead_frags ? s.shards : 0);
 }
 
 /* Steps of one size: warm-up, getting ready to time, timed ones, summing up.  A step's number
@@ -161,8 +162,8 @@ static int sum_up(struct bench_rank *k, size_t count, struct bench_result *r)
 	r->iters = k->iters;
 	r->elapsed_s = (double)(bench_now_ns() - k->begin_ns) * 1e-9;
 	if (k->rank == 0 && *k->o->json) {
-		json_decref(k->lags);
-		k->lags = look_at_ranks(k); /* while all are there */
+		json_decref(k->rank_stats);
+		k->rank_stats = look_at_ranks(k); /* while all are there */
 	}
 	int e = fanin_allreduce(k->comm, k->ns, k->all, (size_t)k->iters, FANIN_INT64, FANIN_MAX);
 	if (!e)
@@ -330,7 +331,7 @@ static int report(struct bench_rank *k)
 	if (k->rank != 0 || !*k->o->json)
 		return 0;
 	if (!bench_write_json(k->o, &s, k->ranks, k->result, k->results, 2 * k->tensor_bytes,
-			      k->lags))
+			      k->rank_stats))
 		return 0;
 	fprintf(stderr, "fanin bench: %s: cannot write\n", k->o->json);
 	return 1;
@@ -378,7 +379,7 @@ int bench_run(const struct bench_options *o, const struct bench_gate *gate)
 		munmap(k->out, k->tensor_bytes);
 	free(k->ns);
 	free(k->all);
-	json_decref(k->lags);
+	json_decref(k->rank_stats);
 	free(k);
 	return rc;
 }

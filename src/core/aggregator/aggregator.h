@@ -122,7 +122,7 @@ bool fan_aggregator_event(struct fan_aggregator *ag, struct fan_event *ev);
 void fan_aggregator_report(const struct fan_aggregator *ag, struct fan_report *r);
 
 /* Fill in how ranks of job number m->index stand, from m->first on. */
-void fan_aggregator_lags(const struct fan_aggregator *ag, struct fan_lags *m);
+void fan_aggregator_rank_stats(const struct fan_aggregator *ag, struct fan_rank_stats *m);
 
 /* Assert all that holds between calls, round by round: for tests and simulations. */
 void fan_aggregator_audit(const struct fan_aggregator *ag);

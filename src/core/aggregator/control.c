@@ -384,9 +384,9 @@ static void tell_job(const void *self, struct fan_report *m)
 	fan_aggregator_report(self, m);
 }
 
-static void tell_ranks(const void *self, struct fan_lags *m)
+static void tell_ranks(const void *self, struct fan_rank_stats *m)
 {
-	fan_aggregator_lags(self, m);
+	fan_aggregator_rank_stats(self, m);
 }
 
 /* No slots are shared here, and no helper gets anything from here. */

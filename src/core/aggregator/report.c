@@ -36,9 +36,9 @@ void fan_aggregator_report(const struct fan_aggregator *ag, struct fan_report *r
 	r->name_bytes = fan_name_copy(r->name, j->name);
 }
 
-void fan_aggregator_lags(const struct fan_aggregator *ag, struct fan_lags *m)
+void fan_aggregator_rank_stats(const struct fan_aggregator *ag, struct fan_rank_stats *m)
 {
-	*m = (struct fan_lags){.index = m->index, .first = m->first};
+	*m = (struct fan_rank_stats){.index = m->index, .first = m->first};
 	const struct fan_job *j = find_job(ag, m->index, &m->jobs);
 	if (!j)
 		return;
@@ -48,7 +48,7 @@ void fan_aggregator_lags(const struct fan_aggregator *ag, struct fan_lags *m)
 		return;
 	m->ahead = 1;
 	m->front = j->progress.front;
-	for (; m->count < FAN_LAGS_RANKS && m->first + m->count < j->ranks; m->count++)
+	for (; m->count < FAN_STATS_RANKS && m->first + m->count < j->ranks; m->count++)
 		fan_progress_standing(&j->progress, (uint16_t)(m->first + m->count),
 				      &m->rank[m->count]);
 }

@@ -65,9 +65,9 @@
 #define FAN_ASKS_WINDOW 4     /* questions for PROGRESS in a window, while results wait */
 #define FAN_CACHE_MAX	65536 /* sums that one worker keeps for others */
 #define FAN_LEAD_ASKS	64    /* questions of others that a worker passes on at a time */
-#define FAN_LAGS_RANKS	4     /* that one REPORT about RANKS tells about */
-#define FAN_HELPS_PAIRS 14    /* of ranks that one REPORT about HELPERS tells about... */
-#define FAN_HELPS_SCAN	4096  /* ...and that it looks at */
+#define FAN_STATS_RANKS 4     /* that one REPORT about RANKS tells about */
+#define FAN_STATS_PAIRS 14    /* of ranks that one REPORT about HELPERS tells about... */
+#define FAN_STATS_SCAN	4096  /* ...and that it looks at */
 
 /* Time, nanoseconds unless the name says otherwise */
 #define FAN_MS		     UINT64_C(1000000)

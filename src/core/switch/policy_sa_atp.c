@@ -115,20 +115,20 @@ static bool straggles(const struct fan_progress *progress, unsigned rank)
 	return progress->next[rank] + FAN_LAG_FRAGS <= progress->front;
 }
 
-static struct fan_help_row *row_of(const struct fan_switch *sw, const struct fan_switch_job *j,
-				   uint16_t rank)
+static struct fan_helper_row *row_of(const struct fan_switch *sw, const struct fan_switch_job *j,
+				     uint16_t rank)
 {
 	if (rank >= j->ranks || !j->child[rank])
 		return NULL;
 	const struct fan_child *c = &sw->children[j->child[rank] - 1];
 	bool here = c->job == j->id && c->epoch == j->epoch; /* and not in a later life already */
-	return here ? &sw->helps[j->child[rank] - 1] : NULL;
+	return here ? &sw->kept[j->child[rank] - 1] : NULL;
 }
 
 const uint32_t *fan_sa_atp_row(const struct fan_switch *sw, const struct fan_switch_job *j,
 			       uint16_t rank)
 {
-	const struct fan_help_row *row = row_of(sw, j, rank);
+	const struct fan_helper_row *row = row_of(sw, j, rank);
 	return row ? row->parts : NULL;
 }
 
@@ -149,7 +149,7 @@ static void lend(struct fan_switch *sw, struct fan_switch_job *j, const struct f
 	}
 	if (!is_late(j, frag)) /* no straggler has come to it */
 		return;
-	struct fan_help_row *row = row_of(sw, j, to->rank);
+	struct fan_helper_row *row = row_of(sw, j, to->rank);
 	for (unsigned r = fan_ranks_first(ranks); r < j->ranks; r = fan_ranks_next(ranks, r + 1)) {
 		if (!straggles(&sa->progress, r))
 			continue;
@@ -549,18 +549,19 @@ static void standing(const struct fan_switch *sw, const struct fan_switch_job *j
 		s->flags |= FAN_RANK_FULL;
 }
 
-void fan_sa_atp_lags(const struct fan_switch *sw, const struct fan_switch_job *j,
-		     struct fan_lags *m)
+void fan_sa_atp_rank_stats(const struct fan_switch *sw, const struct fan_switch_job *j,
+			   struct fan_rank_stats *m)
 {
 	if (!j->sa.inner)
 		return;
 	m->ahead = 1;
 	m->front = j->sa.progress.front;
-	for (; m->count < FAN_LAGS_RANKS && m->first + m->count < j->ranks; m->count++)
+	for (; m->count < FAN_STATS_RANKS && m->first + m->count < j->ranks; m->count++)
 		standing(sw, j, (uint16_t)(m->first + m->count), &m->rank[m->count]);
 }
 
-bool fan_switch_lag(const struct fan_switch *sw, unsigned index, uint16_t rank, struct fan_lag *lag)
+bool fan_switch_rank(const struct fan_switch *sw, unsigned index, uint16_t rank,
+		     struct fan_switch_rank *r)
 {
 	const struct fan_switch_job *j = NULL;
 	for (unsigned i = 0; i < fan_switch_places(sw) && !j; i++)
@@ -569,7 +570,7 @@ bool fan_switch_lag(const struct fan_switch *sw, unsigned index, uint16_t rank, 
 	if (!j || rank >= j->ranks)
 		return false;
 	const struct fan_sa_atp *sa = &j->sa;
-	*lag = (struct fan_lag){
+	*r = (struct fan_switch_rank){
 		.name = j->name,
 		.job = j->id,
 		.epoch = j->epoch,
@@ -582,7 +583,7 @@ bool fan_switch_lag(const struct fan_switch *sw, unsigned index, uint16_t rank, 
 		.full = is_full(sw, j, rank),
 		.lent = sa->lent[rank],
 		.owed = sa->owed[rank],
-		.helps = fan_sa_atp_row(sw, j, rank),
+		.kept = fan_sa_atp_row(sw, j, rank),
 		.whole = fan_path_has_all(j),
 	};
 	return true;

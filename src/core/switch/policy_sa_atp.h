@@ -72,7 +72,7 @@ const uint32_t *fan_sa_atp_row(const struct fan_switch *sw, const struct fan_swi
 			       uint16_t rank);
 
 /* How ranks from m->first on stand beside the others; nothing, if they do not run ahead. */
-void fan_sa_atp_lags(const struct fan_switch *sw, const struct fan_switch_job *j,
-		     struct fan_lags *m);
+void fan_sa_atp_rank_stats(const struct fan_switch *sw, const struct fan_switch_job *j,
+			   struct fan_rank_stats *m);
 
 #endif

@@ -328,9 +328,9 @@ static struct fan_switch_job *find_place(struct fan_switch *sw, uint32_t id)
 static void take_row(struct fan_switch *sw, uint16_t before, uint16_t now)
 {
 	if (before)
-		sw->helps[now - 1] = sw->helps[before - 1];
+		sw->kept[now - 1] = sw->kept[before - 1];
 	else
-		memset(&sw->helps[now - 1], 0, sizeof *sw->helps);
+		memset(&sw->kept[now - 1], 0, sizeof *sw->kept);
 }
 
 /* The aggregator has told of a job that child `v->token` has a rank in, and under what name it has

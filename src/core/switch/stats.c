@@ -29,12 +29,12 @@ void fan_switch_report(const struct fan_switch *sw, struct fan_switch_report *r)
 		r->children += sw->children[i].used;
 }
 
-void fan_switch_tally(const struct fan_switch *sw, struct fan_tallied *m)
+void fan_switch_slot_stats(const struct fan_switch *sw, struct fan_slot_stats *m)
 {
 	struct fan_switch_report all;
 	uint16_t index = m->index;
 	fan_switch_report(sw, &all);
-	*m = (struct fan_tallied){
+	*m = (struct fan_slot_stats){
 		.index = index,
 		.policy = (uint8_t)sw->cfg.policy,
 		.slots = all.slots,
@@ -45,20 +45,20 @@ void fan_switch_tally(const struct fan_switch *sw, struct fan_tallied *m)
 		return;
 	m->held = j->held;
 	m->quota = j->quota;
-	m->hits = j->use.hits;
-	m->taken = j->use.taken;
-	m->collisions = j->use.collisions;
-	m->over_quota = j->use.over_quota;
-	m->passed = j->use.passed;
-	m->preemptions = j->use.preemptions;
-	m->evictions = j->use.evictions;
-	m->flushes = j->use.flushes;
-	m->completions = j->use.completions;
+	m->hits = j->stats.hits;
+	m->taken = j->stats.taken;
+	m->collisions = j->stats.collisions;
+	m->over_quota = j->stats.over_quota;
+	m->passed = j->stats.passed;
+	m->preemptions = j->stats.preemptions;
+	m->evictions = j->stats.evictions;
+	m->flushes = j->stats.flushes;
+	m->completions = j->stats.completions;
 	m->name_bytes = fan_name_copy(m->name, j->name);
 }
 
 /* How ranks from m->first on stand. */
-static void tell_ranks(const void *self, struct fan_lags *m)
+static void tell_ranks(const void *self, struct fan_rank_stats *m)
 {
 	const struct fan_switch *sw = self;
 	const struct fan_switch_job *j = find(sw, m->index, &m->jobs);
@@ -66,12 +66,12 @@ static void tell_ranks(const void *self, struct fan_lags *m)
 		return;
 	m->ranks = j->ranks;
 	m->name_bytes = fan_name_copy(m->name, j->name);
-	fan_sa_atp_lags(sw, j, m);
+	fan_sa_atp_rank_stats(sw, j, m);
 }
 
 /* Which ranks were given parts of which others, from pair m->first on.  `at` may end as the
  * pair behind the last possible one, which is 0 as m->next. */
-static void tell_helpers(const void *self, struct fan_helps *m)
+static void tell_helpers(const void *self, struct fan_helper_stats *m)
 {
 	const struct fan_switch *sw = self;
 	const struct fan_switch_job *j = find(sw, m->index, &m->jobs);
@@ -81,19 +81,19 @@ static void tell_helpers(const void *self, struct fan_helps *m)
 	m->ranks = j->ranks;
 	m->name_bytes = fan_name_copy(m->name, j->name);
 	for (unsigned n = 0;
-	     n < FAN_HELPS_SCAN && m->count < FAN_HELPS_PAIRS && at < FAN_HELP_PAIR(j->ranks, 0u);
+	     n < FAN_STATS_SCAN && m->count < FAN_STATS_PAIRS && at < FAN_HELPER_PAIR(j->ranks, 0u);
 	     n++) {
 		unsigned helper = at / FAN_RANKS_MAX, helped = at % FAN_RANKS_MAX;
 		const uint32_t *row = fan_sa_atp_row(sw, j, (uint16_t)helper);
 		if (!row || helped >= j->ranks) {
-			at = FAN_HELP_PAIR(helper + 1, 0u);
+			at = FAN_HELPER_PAIR(helper + 1, 0u);
 			continue;
 		}
 		if (row[helped])
-			m->help[m->count++] = (struct fan_help){(uint16_t)at, row[helped]};
+			m->help[m->count++] = (struct fan_helper_pair){(uint16_t)at, row[helped]};
 		at++;
 	}
-	m->next = at < FAN_HELP_PAIR(j->ranks, 0u) ? (uint16_t)at : 0;
+	m->next = at < FAN_HELPER_PAIR(j->ranks, 0u) ? (uint16_t)at : 0;
 }
 
 /* As the aggregator would tell it, as far as it is known here. */
@@ -108,7 +108,7 @@ static void tell_job(const void *self, struct fan_report *r)
 	r->state = FAN_JOB_READY;
 	r->ranks = j->ranks;
 	r->window = j->window;
-	r->results = j->use.results;
+	r->results = j->stats.results;
 	r->name_bytes = fan_name_copy(r->name, j->name);
 }
 
@@ -123,9 +123,9 @@ void fan_stats_prepare(struct fan_switch *sw)
 	fan_query_prepare(sw->echoed, &who);
 }
 
-static void tell_slots(const void *self, struct fan_tallied *m)
+static void tell_slots(const void *self, struct fan_slot_stats *m)
 {
-	fan_switch_tally(self, m);
+	fan_switch_slot_stats(self, m);
 }
 
 enum fan_verdict fan_stats_recv(struct fan_switch *sw, const fan_peer *from,

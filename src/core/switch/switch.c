@@ -26,7 +26,7 @@ size_t fan_switch_bytes(const struct fan_switch_config *cfg)
 		return 0;
 	return fan_align_up(sizeof(struct fan_switch)) +
 	       fan_align_up(cfg->children_max * sizeof(struct fan_child)) +
-	       fan_align_up(cfg->children_max * sizeof(struct fan_help_row)) +
+	       fan_align_up(cfg->children_max * sizeof(struct fan_helper_row)) +
 	       fan_align_up(cfg->routes * sizeof(struct fan_route)) +
 	       fan_align_up(FAN_ROUTE_LIVES * cfg->routes * sizeof(struct fan_switch_job)) +
 	       fan_sslots_bytes(cfg->slots, cfg->spares, cfg->payload_bytes);
@@ -44,8 +44,8 @@ struct fan_switch *fan_switch_init(void *mem, const struct fan_switch_config *cf
 	sw->children = (struct fan_child *)p;
 	memset(p, 0, cfg->children_max * sizeof *sw->children);
 	p += fan_align_up(cfg->children_max * sizeof *sw->children);
-	sw->helps = (struct fan_help_row *)p;
-	p += fan_align_up(cfg->children_max * sizeof *sw->helps);
+	sw->kept = (struct fan_helper_row *)p;
+	p += fan_align_up(cfg->children_max * sizeof *sw->kept);
 	sw->route = (struct fan_route *)p;
 	p += fan_align_up(cfg->routes * sizeof *sw->route);
 	sw->routed = (struct fan_switch_job *)p;

@@ -76,21 +76,21 @@ struct fan_switch_report {
 };
 
 /* How a rank stands beside the others of its job. */
-struct fan_lag {
+struct fan_switch_rank {
 	const char *name; /* of the job, the switch's; empty: not known */
 	uint32_t job, epoch;
-	uint16_t ranks;	       /* of the job */
-	bool ahead;	       /* ranks may run ahead: what follows is kept only then */
-	bool straggles;	       /* far behind the furthest */
-	bool offers;	       /* has a cache for others' sums... */
-	bool full;	       /* ...without room, as far as is known */
-	uint64_t next;	       /* the fragment that it comes to */
-	uint64_t behind;       /* fragments behind the furthest */
-	uint32_t lent;	       /* sums and parts that it was given to keep */
-	uint32_t owed;	       /* parts of its own that went loose while it was a straggler... */
-	const uint32_t *helps; /* ...and by rank, those that it was given to keep; until the next
-				* packet; NULL: none */
-	bool whole;	       /* all ranks are below this switch */
+	uint16_t ranks;	      /* of the job */
+	bool ahead;	      /* ranks may run ahead: what follows is kept only then */
+	bool straggles;	      /* far behind the furthest */
+	bool offers;	      /* has a cache for others' sums... */
+	bool full;	      /* ...without room, as far as is known */
+	uint64_t next;	      /* the fragment that it comes to */
+	uint64_t behind;      /* fragments behind the furthest */
+	uint32_t lent;	      /* sums and parts that it was given to keep */
+	uint32_t owed;	      /* parts of its own that went loose while it was a straggler... */
+	const uint32_t *kept; /* ...and by rank, those that it was given to keep; until the next
+			       * packet; NULL: none */
+	bool whole;	      /* all ranks are below this switch */
 };
 
 /* Bytes that a switch of this configuration needs; 0 if a field is out of range. */
@@ -125,10 +125,10 @@ const struct fan_switch_stats *fan_switch_stats(const struct fan_switch *sw);
 void fan_switch_report(const struct fan_switch *sw, struct fan_switch_report *r);
 
 /* Fill in what the slots have done for job number m->index (0 .. jobs-1). */
-void fan_switch_tally(const struct fan_switch *sw, struct fan_tallied *m);
+void fan_switch_slot_stats(const struct fan_switch *sw, struct fan_slot_stats *m);
 
 /* How `rank` of job number `index` (0 .. jobs-1) stands; false: there is no such. */
-bool fan_switch_lag(const struct fan_switch *sw, unsigned index, uint16_t rank,
-		    struct fan_lag *lag);
+bool fan_switch_rank(const struct fan_switch *sw, unsigned index, uint16_t rank,
+		     struct fan_switch_rank *r);
 
 #endif

@@ -25,12 +25,12 @@ struct fan_child {
 };
 
 /* By rank: its parts that a child was given to keep, of those that the rank owes. */
-struct fan_help_row {
+struct fan_helper_row {
 	uint32_t parts[FAN_RANKS_MAX];
 };
 
 /* As in struct fan_switch_stats, for one job. */
-struct fan_use {
+struct fan_switch_job_stats {
 	uint64_t hits, taken, collisions, over_quota, passed;
 	uint64_t preemptions; /* by it */
 	uint64_t evictions;   /* of it */
@@ -38,7 +38,7 @@ struct fan_use {
 };
 
 /* Count for the switch and for the job. */
-#define FAN_COUNT(sw, j, what) ((sw)->stats.what++, (j)->use.what++)
+#define FAN_COUNT(sw, j, what) ((sw)->stats.what++, (j)->stats.what++)
 
 /* What the aggregator's envelopes have told of a job. */
 struct fan_switch_job {
@@ -52,7 +52,7 @@ struct fan_switch_job {
 	uint32_t quota;			/* the most it may hold; 0: all */
 	uint64_t fill_ns;		/* smoothed: a slot's first part to its last... */
 	uint64_t turn_ns;		/* ...and its sum to the result */
-	struct fan_use use;
+	struct fan_switch_job_stats stats;
 	char name[FAN_NAME_MAX + 1]; /* empty: not known, since a JOIN would tell it */
 	const struct fan_slot_policy *policy;
 	struct fan_sa_atp sa; /* of that policy, if it is this */
@@ -70,8 +70,8 @@ struct fan_switch {
 	const struct fan_slot_policy *policy; /* of jobs whose ranks do not run ahead */
 	struct fan_goal went;		      /* where the last part or sum went that left */
 	struct fan_sslots slots;
-	struct fan_child *children; /* token - 1 is the index */
-	struct fan_help_row *helps; /* likewise; set when the child becomes a rank of a job */
+	struct fan_child *children;  /* token - 1 is the index */
+	struct fan_helper_row *kept; /* likewise; set when the child becomes a rank of a job */
 	uint64_t deadline_ns, now_ns;
 	struct fan_switch_stats stats;
 	uint8_t echoed[FAN_ECHO_MAX]; /* body of every answer to an ECHO, cut to its length */

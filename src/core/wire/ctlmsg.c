@@ -360,7 +360,7 @@ size_t fan_report_put(uint8_t *b, const struct fan_report *m)
 	return (size_t)(p - b);
 }
 
-enum fan_err fan_tallied_get(struct fan_tallied *m, const struct fan_frag *f)
+enum fan_err fan_slot_stats_get(struct fan_slot_stats *m, const struct fan_frag *f)
 {
 	struct reader r = reader_of(f);
 	m->index = get16(&r);
@@ -385,7 +385,7 @@ enum fan_err fan_tallied_get(struct fan_tallied *m, const struct fan_frag *f)
 	return end(&r, true);
 }
 
-size_t fan_tallied_put(uint8_t *b, const struct fan_tallied *m)
+size_t fan_slot_stats_put(uint8_t *b, const struct fan_slot_stats *m)
 {
 	uint8_t *p = put16(b, m->index);
 	p = put16(p, m->jobs);
@@ -418,7 +418,7 @@ static struct fan_standing get_standing(struct reader *r)
 	return s;
 }
 
-enum fan_err fan_lags_get(struct fan_lags *m, const struct fan_frag *f)
+enum fan_err fan_rank_stats_get(struct fan_rank_stats *m, const struct fan_frag *f)
 {
 	struct reader r = reader_of(f);
 	m->index = get16(&r);
@@ -428,7 +428,7 @@ enum fan_err fan_lags_get(struct fan_lags *m, const struct fan_frag *f)
 	m->front = get64(&r);
 	m->first = get16(&r);
 	m->count = get8(&r);
-	bool sane = m->ranks <= FAN_RANKS_MAX && m->ahead <= 1 && m->count <= FAN_LAGS_RANKS &&
+	bool sane = m->ranks <= FAN_RANKS_MAX && m->ahead <= 1 && m->count <= FAN_STATS_RANKS &&
 		    (m->count == 0 || m->first + m->count <= m->ranks);
 	if (r.ok && !sane)
 		return FAN_E_FORMAT;
@@ -442,7 +442,7 @@ enum fan_err fan_lags_get(struct fan_lags *m, const struct fan_frag *f)
 	return end(&r, sane);
 }
 
-size_t fan_lags_put(uint8_t *b, const struct fan_lags *m)
+size_t fan_rank_stats_put(uint8_t *b, const struct fan_rank_stats *m)
 {
 	uint8_t *p = put16(b, m->index);
 	p = put16(p, m->jobs);
@@ -465,12 +465,12 @@ size_t fan_lags_put(uint8_t *b, const struct fan_lags *m)
 }
 
 /* Pairs rise from `first` on, are of ranks that there are, and `next` is behind them. */
-static bool helps_are_sane(const struct fan_helps *m)
+static bool pairs_are_sane(const struct fan_helper_stats *m)
 {
 	uint32_t least = m->first;
 	bool sane = true;
 	for (unsigned i = 0; i < m->count; i++) {
-		const struct fan_help *h = &m->help[i];
+		const struct fan_helper_pair *h = &m->help[i];
 		sane &= h->pair >= least && h->pair / FAN_RANKS_MAX < m->ranks &&
 			h->pair % FAN_RANKS_MAX < m->ranks && h->parts > 0;
 		least = h->pair + UINT32_C(1);
@@ -478,7 +478,7 @@ static bool helps_are_sane(const struct fan_helps *m)
 	return sane && (m->next == 0 || (m->next >= least && m->next > m->first));
 }
 
-enum fan_err fan_helps_get(struct fan_helps *m, const struct fan_frag *f)
+enum fan_err fan_helper_stats_get(struct fan_helper_stats *m, const struct fan_frag *f)
 {
 	struct reader r = reader_of(f);
 	m->index = get16(&r);
@@ -487,7 +487,7 @@ enum fan_err fan_helps_get(struct fan_helps *m, const struct fan_frag *f)
 	m->first = get16(&r);
 	m->next = get16(&r);
 	m->count = get8(&r);
-	if (r.ok && (m->ranks > FAN_RANKS_MAX || m->count > FAN_HELPS_PAIRS))
+	if (r.ok && (m->ranks > FAN_RANKS_MAX || m->count > FAN_STATS_PAIRS))
 		return FAN_E_FORMAT;
 	for (unsigned i = 0; r.ok && i < m->count; i++) {
 		m->help[i].pair = get16(&r);
@@ -496,10 +496,10 @@ enum fan_err fan_helps_get(struct fan_helps *m, const struct fan_frag *f)
 	bool named = get_name(&r, &m->name_bytes, m->name);
 	if (r.ok && !named)
 		return FAN_E_SHORT;
-	return end(&r, r.ok && helps_are_sane(m));
+	return end(&r, r.ok && pairs_are_sane(m));
 }
 
-size_t fan_helps_put(uint8_t *b, const struct fan_helps *m)
+size_t fan_helper_stats_put(uint8_t *b, const struct fan_helper_stats *m)
 {
 	uint8_t *p = put16(b, m->index);
 	p = put16(p, m->jobs);

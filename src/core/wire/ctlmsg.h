@@ -125,9 +125,9 @@ struct fan_leave {
 /* What a QUERY asks and a REPORT tells: header's topic.  Its nonce is the asker's choice. */
 enum fan_topic {
 	FAN_TOPIC_JOB = 0,     /* struct fan_report */
-	FAN_TOPIC_SLOTS = 1,   /* struct fan_tallied */
-	FAN_TOPIC_RANKS = 2,   /* struct fan_lags */
-	FAN_TOPIC_HELPERS = 3, /* struct fan_helps */
+	FAN_TOPIC_SLOTS = 1,   /* struct fan_slot_stats */
+	FAN_TOPIC_RANKS = 2,   /* struct fan_rank_stats */
+	FAN_TOPIC_HELPERS = 3, /* struct fan_helper_stats */
 	FAN_TOPIC_ECHO = 4,    /* struct fan_echo, answered with struct fan_echoed */
 	FAN_TOPIC_COUNT
 };
@@ -160,7 +160,7 @@ struct fan_report {
 #define FAN_REPORT_BYTES 160 /* room for fields to come; a REPORT never fills it */
 
 /* REPORT about SLOTS.  Counts are those of struct fan_switch_stats, for the one job. */
-struct fan_tallied {
+struct fan_slot_stats {
 	uint16_t index;
 	uint16_t jobs;	/* that have been seen here; index >= jobs: all below slots_used is 0 */
 	uint8_t policy; /* enum fan_policy; 0: no slots are shared here */
@@ -191,8 +191,8 @@ struct fan_standing {
 	struct fan_helper_cache_use cache; /* as it told */
 };
 
-/* REPORT about RANKS: up to FAN_LAGS_RANKS ranks from `first` on. */
-struct fan_lags {
+/* REPORT about RANKS: up to FAN_STATS_RANKS ranks from `first` on. */
+struct fan_rank_stats {
 	uint16_t index;
 	uint16_t jobs;	    /* as many as are seen here; index >= jobs: all below is 0 */
 	uint16_t ranks;	    /* of the job */
@@ -202,20 +202,20 @@ struct fan_lags {
 	char name[FAN_NAME_MAX + 1];
 	uint16_t first; /* rank */
 	uint8_t count;	/* of ranks told about, from `first` on */
-	struct fan_standing rank[FAN_LAGS_RANKS];
+	struct fan_standing rank[FAN_STATS_RANKS];
 };
 
 /* A pair of ranks as a number: pairs are told in this order. */
-#define FAN_HELP_PAIR(helper, helped) ((helper)*FAN_RANKS_MAX + (helped))
+#define FAN_HELPER_PAIR(helper, helped) ((helper)*FAN_RANKS_MAX + (helped))
 
 /* Rank pair / FAN_RANKS_MAX was given so many parts of rank pair % FAN_RANKS_MAX to keep. */
-struct fan_help {
+struct fan_helper_pair {
 	uint16_t pair;
 	uint32_t parts; /* at least 1 */
 };
 
 /* REPORT about HELPERS: pairs of ranks from `first` on.  Pairs that are left out have none. */
-struct fan_helps {
+struct fan_helper_stats {
 	uint16_t index;
 	uint16_t jobs;	    /* as in RANKS... */
 	uint16_t ranks;	    /* ...of the job; index >= jobs: this and all below is 0 */
@@ -224,7 +224,7 @@ struct fan_helps {
 	uint16_t first; /* pair, as asked */
 	uint16_t next;	/* to ask from for the rest; 0: that was all */
 	uint8_t count;
-	struct fan_help help[FAN_HELPS_PAIRS]; /* pairs rise */
+	struct fan_helper_pair help[FAN_STATS_PAIRS]; /* pairs rise */
 };
 
 /* QUERY about ECHO.  The body is filled up with zeros to the length that is to be tried,
@@ -255,9 +255,9 @@ enum fan_err fan_state_get(struct fan_state *m, const struct fan_frag *f);
 enum fan_err fan_leave_get(struct fan_leave *m, const struct fan_frag *f);
 enum fan_err fan_query_get(struct fan_query *m, const struct fan_frag *f);
 enum fan_err fan_report_get(struct fan_report *m, const struct fan_frag *f);
-enum fan_err fan_tallied_get(struct fan_tallied *m, const struct fan_frag *f);
-enum fan_err fan_lags_get(struct fan_lags *m, const struct fan_frag *f);
-enum fan_err fan_helps_get(struct fan_helps *m, const struct fan_frag *f);
+enum fan_err fan_slot_stats_get(struct fan_slot_stats *m, const struct fan_frag *f);
+enum fan_err fan_rank_stats_get(struct fan_rank_stats *m, const struct fan_frag *f);
+enum fan_err fan_helper_stats_get(struct fan_helper_stats *m, const struct fan_frag *f);
 enum fan_err fan_echo_get(struct fan_echo *m, const struct fan_frag *f);
 enum fan_err fan_echoed_get(struct fan_echoed *m, const struct fan_frag *f);
 
@@ -271,9 +271,9 @@ size_t fan_state_put(uint8_t *b, const struct fan_state *m);
 size_t fan_leave_put(uint8_t *b, const struct fan_leave *m);
 size_t fan_query_put(uint8_t *b, const struct fan_query *m);
 size_t fan_report_put(uint8_t *b, const struct fan_report *m);
-size_t fan_tallied_put(uint8_t *b, const struct fan_tallied *m);
-size_t fan_lags_put(uint8_t *b, const struct fan_lags *m);
-size_t fan_helps_put(uint8_t *b, const struct fan_helps *m);
+size_t fan_slot_stats_put(uint8_t *b, const struct fan_slot_stats *m);
+size_t fan_rank_stats_put(uint8_t *b, const struct fan_rank_stats *m);
+size_t fan_helper_stats_put(uint8_t *b, const struct fan_helper_stats *m);
 size_t fan_echo_put(uint8_t *b, const struct fan_echo *m);     /* b: m->body_bytes bytes */
 size_t fan_echoed_put(uint8_t *b, const struct fan_echoed *m); /* b: FAN_ECHO_MIN; all of it */
 

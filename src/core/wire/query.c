@@ -42,20 +42,20 @@ static size_t tell(const struct fan_query_source *s, const void *self, unsigned 
 		   const struct fan_query *q, uint8_t *body)
 {
 	struct fan_report job = {.index = q->index};
-	struct fan_tallied slots = {.index = q->index};
-	struct fan_lags ranks = {.index = q->index, .first = q->first};
-	struct fan_helps helpers = {.index = q->index, .first = q->first};
+	struct fan_slot_stats slots = {.index = q->index};
+	struct fan_rank_stats ranks = {.index = q->index, .first = q->first};
+	struct fan_helper_stats helpers = {.index = q->index, .first = q->first};
 	switch (topic) {
 	case FAN_TOPIC_JOB: s->job(self, &job); return fan_report_put(body, &job);
 	case FAN_TOPIC_SLOTS:
 		if (s->slots)
 			s->slots(self, &slots);
-		return fan_tallied_put(body, &slots);
-	case FAN_TOPIC_RANKS: s->ranks(self, &ranks); return fan_lags_put(body, &ranks);
+		return fan_slot_stats_put(body, &slots);
+	case FAN_TOPIC_RANKS: s->ranks(self, &ranks); return fan_rank_stats_put(body, &ranks);
 	default:
 		if (s->helpers)
 			s->helpers(self, &helpers);
-		return fan_helps_put(body, &helpers);
+		return fan_helper_stats_put(body, &helpers);
 	}
 }
 

@@ -11,9 +11,9 @@
  * nothing of the kind to tell. */
 struct fan_query_source {
 	void (*job)(const void *self, struct fan_report *m);
-	void (*slots)(const void *self, struct fan_tallied *m); /* may be NULL */
-	void (*ranks)(const void *self, struct fan_lags *m);
-	void (*helpers)(const void *self, struct fan_helps *m); /* may be NULL */
+	void (*slots)(const void *self, struct fan_slot_stats *m); /* may be NULL */
+	void (*ranks)(const void *self, struct fan_rank_stats *m);
+	void (*helpers)(const void *self, struct fan_helper_stats *m); /* may be NULL */
 };
 
 /* Make the body of every answer to an echo in `body`, FAN_ECHO_MAX bytes: all of `who` but the

@@ -75,10 +75,10 @@ static void standing__gaps(void **state)
 	assert_int_equal(at(0, FAN_STANDING_MAX / 2)->behind, 5);
 }
 
-static void count(uint16_t rank, uint32_t lent, uint32_t owed, const uint32_t *helps)
+static void count(uint16_t rank, uint32_t lent, uint32_t owed, const uint32_t *kept)
 {
-	const struct fan_lag lag = {.lent = lent, .owed = owed, .helps = helps};
-	fan_standings_count(&s, rank, &lag);
+	const struct fan_switch_rank at = {.lent = lent, .owed = owed, .kept = kept};
+	fan_standings_count(&s, rank, &at);
 }
 
 /* Counts of one life take each other's place; those of several are added. */
@@ -86,25 +86,25 @@ static void standing__lives(void **state)
 {
 	(void)state;
 	const uint64_t life[][2] = {{1, 2}, {2, 2}, {2, 3}};
-	const uint32_t helps[RANKS] = {1, 0, 20}, fewer[RANKS] = {0, 0, 3};
+	const uint32_t kept[RANKS] = {1, 0, 20}, fewer[RANKS] = {0, 0, 3};
 	fan_standings_life(&s, life[0]);
 	count(1, 5, 6, fewer);
 	fan_standings_life(&s, life[0]);
-	count(1, 50, 60, helps);
+	count(1, 50, 60, kept);
 	assert_int_equal(fan_standings_lent(&s, 1), 50);
 	assert_int_equal(fan_standings_owed(&s, 1), 60);
-	assert_int_equal(fan_standings_helps(&s, 1, 2), 20);
+	assert_int_equal(fan_standings_kept(&s, 1, 2), 20);
 	fan_standings_life(&s, life[1]);
 	assert_int_equal(fan_standings_lent(&s, 1), 50);
 	count(1, 4, 5, fewer);
 	fan_standings_life(&s, life[2]);
 	count(1, 1, 0, NULL); /* nobody is that rank just now */
-	count(0, 9, 8, helps);
+	count(0, 9, 8, kept);
 	assert_int_equal(fan_standings_lent(&s, 1), 55);
 	assert_int_equal(fan_standings_owed(&s, 1), 65);
-	assert_int_equal(fan_standings_helps(&s, 1, 2), 23);
-	assert_int_equal(fan_standings_helps(&s, 1, 0), 1);
-	assert_int_equal(fan_standings_helps(&s, 0, 2), 20);
+	assert_int_equal(fan_standings_kept(&s, 1, 2), 23);
+	assert_int_equal(fan_standings_kept(&s, 1, 0), 1);
+	assert_int_equal(fan_standings_kept(&s, 0, 2), 20);
 	assert_int_equal(fan_standings_owed(&s, 0), 8);
 	assert_int_equal(fan_standings_owed(&s, 2), 0);
 }

@@ -132,11 +132,11 @@ static void server_ahead__pace_of_sums(void **state)
 static void server_ahead__how_ranks_stand(void **state)
 {
 	(void)state;
-	struct fan_lags m = {.index = 0, .first = 1};
+	struct fan_rank_stats m = {.index = 0, .first = 1};
 	assert_int_equal(sum(0, 1, 6, 7, 1), FAN_DONE);
 	assert_int_equal(sum(0, -1, 8, 3, 1), FAN_WAIT);
 	assert_int_equal(sum(0, -1, 9, 1, 1), FAN_WAIT);
-	fan_aggregator_lags(rig.ag, &m);
+	fan_aggregator_rank_stats(rig.ag, &m);
 	assert_int_equal(m.jobs, 1);
 	assert_int_equal(m.ranks, RANKS);
 	assert_int_equal(m.ahead, 1);
@@ -145,8 +145,8 @@ static void server_ahead__how_ranks_stand(void **state)
 	assert_memory_equal(m.name, "a", 2);
 	assert_int_equal(m.rank[0].behind, 1);
 	assert_int_equal(m.rank[1].behind, 3);
-	m = (struct fan_lags){.index = 1};
-	fan_aggregator_lags(rig.ag, &m);
+	m = (struct fan_rank_stats){.index = 1};
+	fan_aggregator_rank_stats(rig.ag, &m);
 	assert_int_equal(m.jobs, 1);
 	assert_int_equal(m.ranks, 0);
 }

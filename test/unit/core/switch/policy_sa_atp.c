@@ -35,11 +35,11 @@ static int goes_to(unsigned i)
 	return -1;
 }
 
-static struct fan_lag lag_of(uint16_t rank)
+static struct fan_switch_rank rank_of(uint16_t rank)
 {
-	struct fan_lag lag;
-	assert_true(fan_switch_lag(bed.sw, 0, rank, &lag));
-	return lag;
+	struct fan_switch_rank r;
+	assert_true(fan_switch_rank(bed.sw, 0, rank, &r));
+	return r;
 }
 
 /* What goes up from `rank` takes so long to arrive there. */
@@ -82,12 +82,12 @@ static void lead__slots_give_way_to_who_is_far_ahead(void **state)
 	assert_int_equal(fan_switch_stats(bed.sw)->yields, 1);
 	bed_is_partial(0, 0, 1, 7, 7);
 	run_to(0, SLOTS + 2, 2 * FAN_LAG_FRAGS);
-	struct fan_lag lag = lag_of(3);
-	assert_true(lag.straggles && lag.ahead && lag.offers);
-	assert_int_equal(lag.behind, 2 * FAN_LAG_FRAGS);
-	assert_false(lag_of(0).straggles);
-	assert_false(fan_switch_lag(bed.sw, 0, BED_RANKS, &lag));
-	assert_false(fan_switch_lag(bed.sw, 1, 0, &lag));
+	struct fan_switch_rank r = rank_of(3);
+	assert_true(r.straggles && r.ahead && r.offers);
+	assert_int_equal(r.behind, 2 * FAN_LAG_FRAGS);
+	assert_false(rank_of(0).straggles);
+	assert_false(fan_switch_rank(bed.sw, 0, BED_RANKS, &r));
+	assert_false(fan_switch_rank(bed.sw, 1, 0, &r));
 }
 
 /* The sum of those ahead goes to a helper, and so does the late part. */
@@ -107,17 +107,17 @@ static void lead__one_place_for_what_is_loose(void **state)
 	struct fan_part p;
 	assert_int_equal(fan_part_get(&p, &bed.got[0].f, BED_RANKS), -1);
 	assert_int_equal(p.ranks[0], 7);
-	assert_int_equal(lag_of(3).owed, 0);
+	assert_int_equal(rank_of(3).owed, 0);
 	assert_int_equal(bed_add(0, 3, 200, 8, 0, 0), FAN_PASS);
 	assert_in_range(goes_to(0), 0, 2);
-	assert_int_equal(lag_of(3).owed, 1);
-	uint32_t lent = lag_of((uint16_t)leader).lent;
+	assert_int_equal(rank_of(3).owed, 1);
+	uint32_t lent = rank_of((uint16_t)leader).lent;
 	assert_int_equal(bed_add(0, 3, frag, 8, 0, 0), FAN_PASS);
 	assert_int_equal(goes_to(0), leader);
 	assert_int_equal(bed.got[0].f.sender, 3);
 	assert_int_equal(bed.got[0].f.helper, FAN_TAG(leader));
-	assert_int_equal(lag_of((uint16_t)leader).lent, lent + 1);
-	assert_int_equal(lag_of(3).owed, 1); /* it has caught up */
+	assert_int_equal(rank_of((uint16_t)leader).lent, lent + 1);
+	assert_int_equal(rank_of(3).owed, 1); /* it has caught up */
 	/* what its slot still has is completed there */
 	assert_int_equal(bed_add(0, 3, 299, 8, 0, 0), FAN_DONE);
 	assert_int_equal(goes_to(0), -1);
@@ -156,9 +156,9 @@ static void counts_are_as_seen(void)
 		for (unsigned r = 0; r < BED_RANKS; r++)
 			owed[r] += seen.parts[to][r];
 	for (uint16_t r = 0; r < BED_RANKS; r++) {
-		struct fan_lag lag = lag_of(r);
-		assert_int_equal(lag.owed, owed[r]);
-		assert_memory_equal(lag.helps, seen.parts[r], sizeof seen.parts[r]);
+		struct fan_switch_rank at = rank_of(r);
+		assert_int_equal(at.owed, owed[r]);
+		assert_memory_equal(at.kept, seen.parts[r], sizeof seen.parts[r]);
 	}
 }
 
@@ -176,19 +176,19 @@ static void lead__who_helps_whom(void **state)
 	}
 	assert_true(fan_switch_stats(bed.sw)->lent > 0);
 	counts_are_as_seen();
-	assert_int_equal(lag_of(2).owed + lag_of(3).owed, 0);
+	assert_int_equal(rank_of(2).owed + rank_of(3).owed, 0);
 	for (uint64_t n = 0; n < 200; n++) {
 		send_noted(2, n);
 		if (n < 150)
 			send_noted(3, n);
 	}
 	counts_are_as_seen();
-	struct fan_lag lag[3] = {lag_of(0), lag_of(1), lag_of(2)};
-	uint32_t kept = lag[0].helps[3] + lag[1].helps[3] + lag[2].helps[3];
-	assert_int_equal(lag_of(3).owed, 150);
+	struct fan_switch_rank r[3] = {rank_of(0), rank_of(1), rank_of(2)};
+	uint32_t kept = r[0].kept[3] + r[1].kept[3] + r[2].kept[3];
+	assert_int_equal(rank_of(3).owed, 150);
 	assert_in_range(kept, 50, 149);
-	assert_true(lag[0].helps[3] && lag[1].helps[3] && lag[0].helps[2]);
-	assert_true(lag[0].whole && lag[0].owed == 0 && lag[1].owed == 0);
+	assert_true(r[0].kept[3] && r[1].kept[3] && r[0].kept[2]);
+	assert_true(r[0].whole && r[0].owed == 0 && r[1].owed == 0);
 	assert_int_equal(seen.parts[BED_RANKS][3], 150 - kept);
 }
 
@@ -223,17 +223,17 @@ static void lead__sums_of_leading_workers_pass(void **state)
 	bed_is_partial(0, 0, 20, 0xf, 15);
 	assert_int_equal(bed.got[0].f.helper, FAN_TAG(2));
 	assert_int_equal(bed_give(bed_worker(0, 1), &f, body, 12), FAN_DROP);
-	assert_false(lag_of(2).full);
+	assert_false(rank_of(2).full);
 	f.flags |= FAN_F_FULL; /* it had no room */
 	assert_int_equal(bed_give(bed_worker(0, 2), &f, body, 12), FAN_PASS);
-	assert_true(lag_of(2).full);
-	uint32_t lent = lag_of(2).lent;
+	assert_true(rank_of(2).full);
+	uint32_t lent = rank_of(2).lent;
 	run_ahead(200, 400);
-	assert_true(lag_of(1).lent > lent + 30);
-	assert_true(lag_of(2).lent < lent + 30);
+	assert_true(rank_of(1).lent > lent + 30);
+	assert_true(rank_of(2).lent < lent + 30);
 	bed.now_ns += FAN_LEAD_FULL_NS;
 	bed_add(0, 0, 401, 1, 0, 0);
-	assert_false(lag_of(2).full);
+	assert_false(rank_of(2).full);
 }
 
 static enum fan_verdict ask(uint16_t rank, uint64_t frag, uint16_t flags)

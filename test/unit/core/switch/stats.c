@@ -27,34 +27,34 @@ static enum fan_verdict ask(enum fan_topic topic, uint16_t index)
 	return ask_from(topic, index, 0);
 }
 
-static struct fan_lags lags_of(uint16_t index, uint16_t first)
+static struct fan_rank_stats rank_stats_of(uint16_t index, uint16_t first)
 {
-	struct fan_lags m;
+	struct fan_rank_stats m;
 	assert_int_equal(ask_from(FAN_TOPIC_RANKS, index, first), FAN_CTL);
 	is_answer(FAN_TOPIC_RANKS);
-	assert_int_equal(fan_lags_get(&m, &bed.got[0].f), FAN_OK);
+	assert_int_equal(fan_rank_stats_get(&m, &bed.got[0].f), FAN_OK);
 	assert_int_equal(m.index, index);
 	assert_int_equal(m.first, first);
 	return m;
 }
 
-static struct fan_helps helps_of(uint16_t index, uint16_t first)
+static struct fan_helper_stats helper_stats_of(uint16_t index, uint16_t first)
 {
-	struct fan_helps m;
+	struct fan_helper_stats m;
 	assert_int_equal(ask_from(FAN_TOPIC_HELPERS, index, first), FAN_CTL);
 	is_answer(FAN_TOPIC_HELPERS);
-	assert_int_equal(fan_helps_get(&m, &bed.got[0].f), FAN_OK);
+	assert_int_equal(fan_helper_stats_get(&m, &bed.got[0].f), FAN_OK);
 	assert_int_equal(m.index, index);
 	assert_int_equal(m.first, first);
 	return m;
 }
 
-static struct fan_tallied tally(uint16_t index)
+static struct fan_slot_stats slot_stats_of(uint16_t index)
 {
-	struct fan_tallied m;
+	struct fan_slot_stats m;
 	assert_int_equal(ask(FAN_TOPIC_SLOTS, index), FAN_CTL);
 	is_answer(FAN_TOPIC_SLOTS);
-	assert_int_equal(fan_tallied_get(&m, &bed.got[0].f), FAN_OK);
+	assert_int_equal(fan_slot_stats_get(&m, &bed.got[0].f), FAN_OK);
 	assert_int_equal(m.index, index);
 	return m;
 }
@@ -65,7 +65,7 @@ static void stats__counts_by_job(void **state)
 	for (uint16_t r = 0; r < BED_RANKS; r++)
 		bed_add(0, r, 0, 1, 0, 0);
 	bed_add(1, 0, 0, 1, 0, 0); /* the slot is job 0's until its result */
-	struct fan_tallied m = tally(0);
+	struct fan_slot_stats m = slot_stats_of(0);
 	assert_int_equal(m.jobs, 2);
 	assert_int_equal(m.policy, FAN_POLICY_ATP);
 	assert_int_equal(m.slots, 1);
@@ -75,10 +75,10 @@ static void stats__counts_by_job(void **state)
 	assert_int_equal(m.hits, 3);
 	assert_int_equal(m.completions, 1);
 	assert_int_equal(m.collisions, 0);
-	m = tally(1);
+	m = slot_stats_of(1);
 	assert_int_equal(m.held, 0);
 	assert_int_equal(m.collisions, 1);
-	m = tally(2);
+	m = slot_stats_of(2);
 	assert_int_equal(m.jobs, 2);
 	assert_int_equal(m.slots_used, 1);
 	assert_int_equal(m.taken, 0);
@@ -94,11 +94,11 @@ static void stats__preemptions_and_evictions(void **state)
 	bed_form(1);
 	bed_add(0, 0, 0, 1, 5, 0);
 	bed_add(1, 0, 0, 1, 9, 0);
-	struct fan_tallied m = tally(0);
+	struct fan_slot_stats m = slot_stats_of(0);
 	assert_int_equal(m.evictions, 1);
 	assert_int_equal(m.preemptions, 0);
 	assert_int_equal(m.held, 0);
-	m = tally(1);
+	m = slot_stats_of(1);
 	assert_int_equal(m.evictions, 0);
 	assert_int_equal(m.preemptions, 1);
 	assert_int_equal(m.held, 1);
@@ -117,10 +117,10 @@ static void stats__names_and_weights(void **state)
 	assert_int_equal(bed_welcome(0, 0, token, 1), FAN_CTL);
 	token = bed_join(1, 0, "small");
 	assert_int_equal(bed_welcome(1, 0, token, 1), FAN_CTL);
-	struct fan_tallied m = tally(0);
+	struct fan_slot_stats m = slot_stats_of(0);
 	assert_int_equal(m.quota, 6);
 	assert_memory_equal(m.name, "big", 4);
-	m = tally(1);
+	m = slot_stats_of(1);
 	assert_int_equal(m.quota, 2);
 	assert_memory_equal(m.name, "small", 6);
 	/* one that says another name once it is in gains nothing, even after a restart */
@@ -128,12 +128,12 @@ static void stats__names_and_weights(void **state)
 	bed_join(1, 0, "big");
 	token = bed_beat(1, 0);
 	assert_int_equal(bed_state(1, 0, token), FAN_CTL);
-	m = tally(0);
+	m = slot_stats_of(0);
 	assert_int_equal(m.quota, 2);
 	assert_int_equal(m.name_bytes, 0);
 	for (uint64_t n = 0; n < 8; n++)
 		bed_add(1, 0, n, 1, 255, 0);
-	assert_true(tally(0).held <= 2);
+	assert_true(slot_stats_of(0).held <= 2);
 }
 
 static void stats__report_and_echo(void **state)
@@ -170,7 +170,7 @@ static void stats__report_and_echo(void **state)
 static void stats__how_ranks_stand(void **state)
 {
 	(void)state;
-	struct fan_lags m = lags_of(0, 0);
+	struct fan_rank_stats m = rank_stats_of(0, 0);
 	assert_int_equal(m.jobs, 2);
 	assert_int_equal(m.ranks, BED_RANKS);
 	assert_int_equal(m.ahead, 0); /* they go in step: there is nothing to tell */
@@ -185,7 +185,7 @@ static void stats__how_ranks_stand(void **state)
 	for (uint64_t n = 0; n < 200; n++)
 		for (uint16_t r = 0; r < 3; r++)
 			bed_add(0, r, n, 1 << r, 0, 0);
-	m = lags_of(0, 0);
+	m = rank_stats_of(0, 0);
 	assert_int_equal(m.jobs, 1);
 	assert_int_equal(m.ahead, 1);
 	assert_int_equal(m.front, 200);
@@ -205,36 +205,36 @@ static void stats__how_ranks_stand(void **state)
 	assert_true(m.rank[3].flags & FAN_RANK_STRAGGLES);
 	assert_int_equal(m.rank[3].owed, 0);
 	bed_add(0, 3, 100, 8, 0, 0); /* too late for its slot */
-	m = lags_of(0, 3);
+	m = rank_stats_of(0, 3);
 	assert_int_equal(m.count, 1);
 	assert_int_equal(m.rank[0].owed, 1);
 	assert_int_equal(m.rank[0].behind, 99);
 	assert_int_equal(m.rank[0].most, 199);
-	assert_int_equal(lags_of(0, BED_RANKS).count, 0);
-	assert_int_equal(lags_of(0, UINT16_MAX).count, 0);
-	assert_int_equal(lags_of(7, 0).ranks, 0);
+	assert_int_equal(rank_stats_of(0, BED_RANKS).count, 0);
+	assert_int_equal(rank_stats_of(0, UINT16_MAX).count, 0);
+	assert_int_equal(rank_stats_of(7, 0).ranks, 0);
 	bed.cache = (struct fan_helper_cache_use){.frags = 50, .open = 5, .peak = 9};
 	bed_beat(0, 2);
-	assert_int_equal(lags_of(0, 0).rank[2].cache.open, 5);
-	assert_int_equal(lags_of(0, 0).rank[1].cache.open, 3);
+	assert_int_equal(rank_stats_of(0, 0).rank[2].cache.open, 5);
+	assert_int_equal(rank_stats_of(0, 0).rank[1].cache.open, 3);
 }
 
 /* All pairs, a few at a time, whatever it is asked from on. */
 static void stats__who_helps_whom(void **state)
 {
 	(void)state;
-	struct fan_helps m = helps_of(0, 0);
+	struct fan_helper_stats m = helper_stats_of(0, 0);
 	assert_true(m.jobs == 2 && m.ranks == BED_RANKS && m.count == 0 && m.next == 0);
-	assert_true(helps_of(2, 0).jobs == 2 && helps_of(2, 0).ranks == 0);
+	assert_true(helper_stats_of(2, 0).jobs == 2 && helper_stats_of(2, 0).ranks == 0);
 	uint32_t parts[BED_RANKS][BED_RANKS], got[BED_RANKS][BED_RANKS] = {{0}};
 	for (unsigned i = 0; i < BED_RANKS * BED_RANKS; i++)
 		parts[i / BED_RANKS][i % BED_RANKS] = i == 5 ? 0 : 1000 + i;
 	for (unsigned r = 0; r < BED_RANKS; r++)
-		memcpy(bed.sw->helps[bed.sw->job[0].child[r] - 1].parts, parts[r], sizeof *parts);
+		memcpy(bed.sw->kept[bed.sw->job[0].child[r] - 1].parts, parts[r], sizeof *parts);
 	unsigned asked = 0;
 	uint16_t first = 0;
 	do {
-		m = helps_of(0, first);
+		m = helper_stats_of(0, first);
 		for (unsigned i = 0; i < m.count; i++)
 			got[m.help[i].pair / FAN_RANKS_MAX][m.help[i].pair % FAN_RANKS_MAX] +=
 				m.help[i].parts;
@@ -242,18 +242,18 @@ static void stats__who_helps_whom(void **state)
 	} while (first && ++asked < 100);
 	assert_int_equal(asked, 1); /* 15 pairs, 14 in the first answer */
 	assert_memory_equal(got, parts, sizeof got);
-	m = helps_of(0, FAN_HELP_PAIR(1, 1));
-	assert_int_equal(m.help[0].pair, FAN_HELP_PAIR(1, 2));
-	m = helps_of(0, FAN_HELP_PAIR(3, 3));
+	m = helper_stats_of(0, FAN_HELPER_PAIR(1, 1));
+	assert_int_equal(m.help[0].pair, FAN_HELPER_PAIR(1, 2));
+	m = helper_stats_of(0, FAN_HELPER_PAIR(3, 3));
 	assert_true(m.count == 1 && m.next == 0 && m.help[0].parts == 1015);
-	m = helps_of(0, FAN_HELP_PAIR(3, 4));
+	m = helper_stats_of(0, FAN_HELPER_PAIR(3, 4));
 	assert_true(m.count == 0 && m.next == 0);
-	m = helps_of(0, UINT16_MAX);
+	m = helper_stats_of(0, UINT16_MAX);
 	assert_true(m.count == 0 && m.next == 0);
-	assert_int_equal(helps_of(1, 0).count, 0);
+	assert_int_equal(helper_stats_of(1, 0).count, 0);
 	/* another child is that rank: what it said before is another's */
 	bed.sw->children[bed.sw->job[0].child[0] - 1].epoch++;
-	assert_int_equal(helps_of(0, 0).help[0].pair, FAN_HELP_PAIR(1, 0));
+	assert_int_equal(helper_stats_of(0, 0).help[0].pair, FAN_HELPER_PAIR(1, 0));
 }
 
 /* One question looks at so much, however many ranks there are. */
@@ -264,14 +264,14 @@ static void stats__who_helps_whom_of_many(void **state)
 	for (unsigned r = 0; r < FAN_RANKS_MAX; r++)
 		j->child[r] = j->child[0];
 	j->ranks = FAN_RANKS_MAX;
-	struct fan_helps m = helps_of(0, 0);
-	assert_true(m.count == 0 && m.next == FAN_HELPS_SCAN);
-	m = helps_of(0, UINT16_MAX - FAN_HELPS_SCAN);
+	struct fan_helper_stats m = helper_stats_of(0, 0);
+	assert_true(m.count == 0 && m.next == FAN_STATS_SCAN);
+	m = helper_stats_of(0, UINT16_MAX - FAN_STATS_SCAN);
 	assert_true(m.count == 0 && m.next == UINT16_MAX);
-	m = helps_of(0, UINT16_MAX - FAN_HELPS_SCAN + 1);
+	m = helper_stats_of(0, UINT16_MAX - FAN_STATS_SCAN + 1);
 	assert_true(m.count == 0 && m.next == 0);
-	bed.sw->helps[j->child[0] - 1].parts[255] = 9;
-	m = helps_of(0, UINT16_MAX);
+	bed.sw->kept[j->child[0] - 1].parts[255] = 9;
+	m = helper_stats_of(0, UINT16_MAX);
 	assert_true(m.count == 1 && m.next == 0 && m.help[0].pair == UINT16_MAX);
 }
 

@@ -55,25 +55,25 @@ static const struct fan_report report = {.index = 1,
 					 .name_bytes = 3,
 					 .name = "abc"};
 
-static const struct fan_tallied tallied = {.index = 2,
-					   .jobs = 3,
-					   .policy = FAN_POLICY_ESA,
-					   .slots = 65536,
-					   .slots_used = 65535,
-					   .held = 4,
-					   .quota = 5,
-					   .hits = ~UINT64_C(0),
-					   .taken = 6,
-					   .collisions = 7,
-					   .over_quota = 8,
-					   .passed = 9,
-					   .preemptions = 10,
-					   .evictions = 11,
-					   .flushes = 12,
-					   .completions = 13,
-					   .name_bytes = 2,
-					   .name = "ab"};
-static const struct fan_lags lags = {
+static const struct fan_slot_stats slot_stats = {.index = 2,
+						 .jobs = 3,
+						 .policy = FAN_POLICY_ESA,
+						 .slots = 65536,
+						 .slots_used = 65535,
+						 .held = 4,
+						 .quota = 5,
+						 .hits = ~UINT64_C(0),
+						 .taken = 6,
+						 .collisions = 7,
+						 .over_quota = 8,
+						 .passed = 9,
+						 .preemptions = 10,
+						 .evictions = 11,
+						 .flushes = 12,
+						 .completions = 13,
+						 .name_bytes = 2,
+						 .name = "ab"};
+static const struct fan_rank_stats rank_stats = {
 	.index = 2,
 	.jobs = 3,
 	.ranks = 256,
@@ -86,17 +86,17 @@ static const struct fan_lags lags = {
 		 {.cache = {65535, 65535, 65535}}},
 	.name_bytes = 2,
 	.name = "ab"};
-static const struct fan_helps helps = {.index = 2,
-				       .jobs = 3,
-				       .ranks = 256,
-				       .first = FAN_HELP_PAIR(1, 2),
-				       .next = FAN_HELP_PAIR(255, 255),
-				       .count = 3,
-				       .help = {{FAN_HELP_PAIR(1, 2), 1},
-						{FAN_HELP_PAIR(1, 255), ~0u},
-						{FAN_HELP_PAIR(255, 0), 7}},
-				       .name_bytes = 2,
-				       .name = "ab"};
+static const struct fan_helper_stats helper_stats = {.index = 2,
+						     .jobs = 3,
+						     .ranks = 256,
+						     .first = FAN_HELPER_PAIR(1, 2),
+						     .next = FAN_HELPER_PAIR(255, 255),
+						     .count = 3,
+						     .help = {{FAN_HELPER_PAIR(1, 2), 1},
+							      {FAN_HELPER_PAIR(1, 255), ~0u},
+							      {FAN_HELPER_PAIR(255, 0), 7}},
+						     .name_bytes = 2,
+						     .name = "ab"};
 static const struct fan_echo echo = {.answer_bytes = 70, .body_bytes = 80};
 static const struct fan_echoed echoed = {.payload_bytes = 8832,
 					 .shards = 64,
@@ -138,18 +138,24 @@ KIND(state, fault)
 KIND(leave, leave)
 KIND(query, query)
 KIND(report, report)
-KIND(tallied, tallied)
-KIND(lags, lags)
-KIND(helps, helps)
+KIND(slot_stats, slot_stats)
+KIND(rank_stats, rank_stats)
+KIND(helper_stats, helper_stats)
 KIND(echoed, echoed)
 
 static const struct kind kinds[] = {
-	{"join", put_join, get_join},	       {"welcome", put_welcome, get_welcome},
-	{"refuse", put_refuse, get_refuse},    {"beat", put_beat, get_beat},
-	{"state", put_state, get_state},       {"leave", put_leave, get_leave},
-	{"query", put_query, get_query},       {"report", put_report, get_report},
-	{"tallied", put_tallied, get_tallied}, {"echoed", put_echoed, get_echoed},
-	{"lags", put_lags, get_lags},	       {"helps", put_helps, get_helps},
+	{"join", put_join, get_join},
+	{"welcome", put_welcome, get_welcome},
+	{"refuse", put_refuse, get_refuse},
+	{"beat", put_beat, get_beat},
+	{"state", put_state, get_state},
+	{"leave", put_leave, get_leave},
+	{"query", put_query, get_query},
+	{"report", put_report, get_report},
+	{"slot_stats", put_slot_stats, get_slot_stats},
+	{"echoed", put_echoed, get_echoed},
+	{"rank_stats", put_rank_stats, get_rank_stats},
+	{"helper_stats", put_helper_stats, get_helper_stats},
 };
 
 static void ctlmsg__round_trip_and_every_truncation(void **state)
@@ -330,84 +336,84 @@ static void ctlmsg__an_answer_is_no_larger_than_its_question(void **state)
 	struct fan_report largest = report;
 	largest.name_bytes = FAN_NAME_MAX;
 	assert_true(fan_report_put(body, &largest) <= FAN_REPORT_BYTES);
-	struct fan_tallied named = tallied;
+	struct fan_slot_stats named = slot_stats;
 	named.name_bytes = FAN_NAME_MAX;
-	assert_true(fan_tallied_put(body, &named) <= FAN_REPORT_BYTES);
-	struct fan_lags many = lags;
-	many.count = FAN_LAGS_RANKS;
+	assert_true(fan_slot_stats_put(body, &named) <= FAN_REPORT_BYTES);
+	struct fan_rank_stats many = rank_stats;
+	many.count = FAN_STATS_RANKS;
 	many.name_bytes = FAN_NAME_MAX;
-	assert_true(fan_lags_put(body, &many) <= FAN_REPORT_BYTES);
-	struct fan_helps most = helps;
-	most.count = FAN_HELPS_PAIRS;
+	assert_true(fan_rank_stats_put(body, &many) <= FAN_REPORT_BYTES);
+	struct fan_helper_stats most = helper_stats;
+	most.count = FAN_STATS_PAIRS;
 	most.name_bytes = FAN_NAME_MAX;
-	assert_true(fan_helps_put(body, &most) <= FAN_REPORT_BYTES);
+	assert_true(fan_helper_stats_put(body, &most) <= FAN_REPORT_BYTES);
 	assert_int_equal(fan_query_put(body, &query), FAN_REPORT_BYTES);
 }
 
-static int lags_with(struct fan_lags m)
+static int rank_stats_with(struct fan_rank_stats m)
 {
-	struct fan_frag f = frag_of(fan_lags_put(body, &m));
-	return fan_lags_get(&m, &f);
+	struct fan_frag f = frag_of(fan_rank_stats_put(body, &m));
+	return fan_rank_stats_get(&m, &f);
 }
 
 static void ctlmsg__lags_out_of_range(void **state)
 {
 	(void)state;
-	struct fan_lags m = lags;
+	struct fan_rank_stats m = rank_stats;
 	m.first = 254; /* and the two behind it: one too many */
-	assert_int_equal(lags_with(m), FAN_E_FORMAT);
-	m = lags;
+	assert_int_equal(rank_stats_with(m), FAN_E_FORMAT);
+	m = rank_stats;
 	m.ranks = 257;
-	assert_int_equal(lags_with(m), FAN_E_FORMAT);
-	m = lags;
+	assert_int_equal(rank_stats_with(m), FAN_E_FORMAT);
+	m = rank_stats;
 	m.ahead = 2;
-	assert_int_equal(lags_with(m), FAN_E_FORMAT);
-	m = lags;
+	assert_int_equal(rank_stats_with(m), FAN_E_FORMAT);
+	m = rank_stats;
 	m.rank[1].most = 3;
-	assert_int_equal(lags_with(m), FAN_E_FORMAT);
-	m = lags;
+	assert_int_equal(rank_stats_with(m), FAN_E_FORMAT);
+	m = rank_stats;
 	m.rank[1].cache.open = 10;
-	assert_int_equal(lags_with(m), FAN_E_FORMAT);
-	struct fan_frag f = frag_of(fan_lags_put(body, &lags));
-	body[17] = FAN_LAGS_RANKS + 1;
-	assert_int_equal(fan_lags_get(&m, &f), FAN_E_FORMAT);
+	assert_int_equal(rank_stats_with(m), FAN_E_FORMAT);
+	struct fan_frag f = frag_of(fan_rank_stats_put(body, &rank_stats));
+	body[17] = FAN_STATS_RANKS + 1;
+	assert_int_equal(fan_rank_stats_get(&m, &f), FAN_E_FORMAT);
 }
 
-static int helps_with(struct fan_helps m)
+static int helper_stats_with(struct fan_helper_stats m)
 {
-	struct fan_frag f = frag_of(fan_helps_put(body, &m));
-	return fan_helps_get(&m, &f);
+	struct fan_frag f = frag_of(fan_helper_stats_put(body, &m));
+	return fan_helper_stats_get(&m, &f);
 }
 
 /* Pairs that rise and a `next` behind them end every asker's loop. */
 static void ctlmsg__helps_out_of_range(void **state)
 {
 	(void)state;
-	struct fan_helps m = helps;
+	struct fan_helper_stats m = helper_stats;
 #define SAYS_NO(field, value)                                                                      \
 	do {                                                                                       \
-		m = helps;                                                                         \
+		m = helper_stats;                                                                  \
 		m.field = value;                                                                   \
-		assert_int_equal(helps_with(m), FAN_E_FORMAT);                                     \
+		assert_int_equal(helper_stats_with(m), FAN_E_FORMAT);                              \
 	} while (0)
 	SAYS_NO(ranks, 257);
 	SAYS_NO(ranks, 255); /* and there is a rank 255 */
-	SAYS_NO(first, FAN_HELP_PAIR(1, 3));
-	SAYS_NO(next, FAN_HELP_PAIR(255, 0));
-	SAYS_NO(help[1].pair, FAN_HELP_PAIR(1, 2));
+	SAYS_NO(first, FAN_HELPER_PAIR(1, 3));
+	SAYS_NO(next, FAN_HELPER_PAIR(255, 0));
+	SAYS_NO(help[1].pair, FAN_HELPER_PAIR(1, 2));
 	SAYS_NO(help[1].parts, 0);
 #undef SAYS_NO
-	m = helps;
+	m = helper_stats;
 	m.next = 0;
-	assert_int_equal(helps_with(m), FAN_OK);
+	assert_int_equal(helper_stats_with(m), FAN_OK);
 	m.count = 0;
 	m.next = m.first;
-	assert_int_equal(helps_with(m), FAN_E_FORMAT);
+	assert_int_equal(helper_stats_with(m), FAN_E_FORMAT);
 	m.next++;
-	assert_int_equal(helps_with(m), FAN_OK);
-	struct fan_frag f = frag_of(fan_helps_put(body, &helps));
-	body[10] = FAN_HELPS_PAIRS + 1;
-	assert_int_equal(fan_helps_get(&m, &f), FAN_E_FORMAT);
+	assert_int_equal(helper_stats_with(m), FAN_OK);
+	struct fan_frag f = frag_of(fan_helper_stats_put(body, &helper_stats));
+	body[10] = FAN_STATS_PAIRS + 1;
+	assert_int_equal(fan_helper_stats_get(&m, &f), FAN_E_FORMAT);
 }
 
 /* What a BEAT says of a cache is absent where there is none, and may be from an old worker. */

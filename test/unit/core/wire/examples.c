@@ -48,9 +48,9 @@ static size_t report_again(const struct fan_frag *f, uint8_t *body)
 {
 	switch (f->topic) {
 	case FAN_TOPIC_JOB: AGAIN(report)
-	case FAN_TOPIC_SLOTS: AGAIN(tallied)
-	case FAN_TOPIC_RANKS: AGAIN(lags)
-	case FAN_TOPIC_HELPERS: AGAIN(helps)
+	case FAN_TOPIC_SLOTS: AGAIN(slot_stats)
+	case FAN_TOPIC_RANKS: AGAIN(rank_stats)
+	case FAN_TOPIC_HELPERS: AGAIN(helper_stats)
 	case FAN_TOPIC_ECHO: AGAIN(echoed)
 	default: fail_msg("topic %u", f->topic); return 0;
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lags.h - how the ranks of a job stand beside each other, where they run ahead, and who keeps
- * for whom: asked of a switch, as a table and as JSON. */
-#ifndef FAN_CMD_LAGS_H
-#define FAN_CMD_LAGS_H
+/* rank_stats.h - how the ranks of a job stand beside each other, where they run ahead, and who
+ * keeps for whom: asked of a switch, as a table and as JSON. */
+#ifndef FAN_CMD_RANK_STATS_H
+#define FAN_CMD_RANK_STATS_H
 
 #include <jansson.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
  * append each to `ranks`; print them to `f` as well, unless it is NULL, under a head unless
  * `*begun`.  Nothing is appended of a job whose ranks go in step, nor if there is no answer.
  * Returns how many jobs the switch has seen; 0: none, or no answer. */
-unsigned lags_ask(struct ask_talk *t, unsigned index, unsigned shard, json_t *ranks, FILE *f,
-		  bool *begun);
+unsigned rank_stats_ask(struct ask_talk *t, unsigned index, unsigned shard, json_t *ranks, FILE *f,
+			bool *begun);
 
 #endif

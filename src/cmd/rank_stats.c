@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "lags.h"
+#include "rank_stats.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,16 +11,16 @@
 
 /* Answers about pairs that a switch needs at most: some have no more to tell, the others have
  * looked at no more. */
-#define PAIRS	  (FAN_RANKS_MAX * FAN_RANKS_MAX)
-#define HELPS_MAX (PAIRS / FAN_HELPS_PAIRS + PAIRS / FAN_HELPS_SCAN + 1)
+#define PAIRS	    (FAN_RANKS_MAX * FAN_RANKS_MAX)
+#define ANSWERS_MAX (PAIRS / FAN_STATS_PAIRS + PAIRS / FAN_STATS_SCAN + 1)
 
 /* The ranks of a job, as one shard has told. */
 struct team {
 	struct fan_line name;
 	unsigned shard, ranks;
 	struct fan_standing rank[FAN_RANKS_MAX];
-	bool paired; /* `helps` is known: by who keeps, and for whom */
-	uint32_t helps[FAN_RANKS_MAX][FAN_RANKS_MAX];
+	bool paired; /* `kept` is known: by who keeps, and for whom */
+	uint32_t kept[FAN_RANKS_MAX][FAN_RANKS_MAX];
 };
 
 static const char *standing_text(const struct fan_standing *s)
@@ -48,10 +48,10 @@ static unsigned best_helper(const struct team *t, unsigned rank, const uint64_t 
 	uint32_t most = 0;
 
 	for (unsigned r = 0; r < t->ranks; r++) {
-		if (fan_ranks_has(told, r) || t->helps[r][rank] <= most)
+		if (fan_ranks_has(told, r) || t->kept[r][rank] <= most)
 			continue;
 		best = r;
-		most = t->helps[r][rank];
+		most = t->kept[r][rank];
 	}
 	return best;
 }
@@ -66,8 +66,8 @@ static void helpers_text(struct fan_line *l, const struct team *t, unsigned rank
 	l->used = 0;
 	l->text[0] = '\0';
 	for (unsigned r = 0; r < t->ranks; r++) {
-		kept += t->helps[r][rank];
-		helpers += t->helps[r][rank] > 0;
+		kept += t->kept[r][rank];
+		helpers += t->kept[r][rank] > 0;
 	}
 	all = kept > all ? kept : all; /* they were asked for one after the other */
 	uint64_t rest = kept;
@@ -75,9 +75,9 @@ static void helpers_text(struct fan_line *l, const struct team *t, unsigned rank
 	for (unsigned n = 0; n < tell; n++) {
 		unsigned r = best_helper(t, rank, told);
 		fan_ranks_set(told, r);
-		rest -= t->helps[r][rank];
+		rest -= t->kept[r][rank];
 		snprintf(who, sizeof who, r == rank ? "itself" : "%u", r);
-		add_share(l, who, t->helps[r][rank], all);
+		add_share(l, who, t->kept[r][rank], all);
 	}
 	snprintf(who, sizeof who, "%u more", helpers - tell);
 	add_share(l, who, rest, all);
@@ -103,16 +103,16 @@ static void print_rank(FILE *f, const struct team *t, unsigned rank, bool *begun
 }
 
 /* Whose parts `rank` was given to keep, and how many: those of which there are any. */
-static json_t *helps_json(const struct team *t, unsigned rank)
+static json_t *kept_json(const struct team *t, unsigned rank)
 {
 	json_t *o = json_object();
 	char who[16];
 
 	for (unsigned r = 0; r < t->ranks; r++) {
-		if (!t->helps[rank][r])
+		if (!t->kept[rank][r])
 			continue;
 		snprintf(who, sizeof who, "%u", r);
-		json_object_set_new(o, who, json_integer(t->helps[rank][r]));
+		json_object_set_new(o, who, json_integer(t->kept[rank][r]));
 	}
 	return o;
 }
@@ -132,7 +132,7 @@ static void add_rank(json_t *ranks, const struct team *t, unsigned rank)
 
 	json_object_update_new(j, cache);
 	if (t->paired)
-		json_object_set_new(j, "helps", helps_json(t, rank));
+		json_object_set_new(j, "helps", kept_json(t, rank));
 	json_array_append_new(ranks, j);
 }
 
@@ -155,9 +155,9 @@ static bool is_named(const struct team *t, const char *name, size_t bytes)
 
 /* Which of them keep for which.  One whose jobs have changed in between does not answer about this
  * one. */
-static bool ask_helps(struct ask_talk *t, unsigned index, struct team *team)
+static bool ask_helpers(struct ask_talk *t, unsigned index, struct team *team)
 {
-	struct fan_helps m = {.next = 0};
+	struct fan_helper_stats m = {.next = 0};
 	uint16_t first = 0;
 	bool any = false;
 
@@ -165,17 +165,17 @@ static bool ask_helps(struct ask_talk *t, unsigned index, struct team *team)
 		any |= team->rank[r].lent > 0;
 	if (!any)
 		return true;
-	for (unsigned n = 0; n < HELPS_MAX; n++) {
+	for (unsigned n = 0; n < ANSWERS_MAX; n++) {
 		const struct ask_question w = {.topic = FAN_TOPIC_HELPERS,
 					       .index = (uint16_t)index,
 					       .first = first,
-					       .helps = &m};
+					       .helpers = &m};
 		if (!is_answered(t, &w) || m.ranks != team->ranks ||
 		    !is_named(team, m.name, m.name_bytes))
 			return false;
 		for (unsigned i = 0; i < m.count; i++) {
 			unsigned pair = m.help[i].pair;
-			team->helps[pair / FAN_RANKS_MAX][pair % FAN_RANKS_MAX] = m.help[i].parts;
+			team->kept[pair / FAN_RANKS_MAX][pair % FAN_RANKS_MAX] = m.help[i].parts;
 		}
 		first = m.next;
 		if (!first)
@@ -184,17 +184,17 @@ static bool ask_helps(struct ask_talk *t, unsigned index, struct team *team)
 	return false;
 }
 
-/* All ranks, FAN_LAGS_RANKS at a time.  As lags_ask returns. */
+/* All ranks, FAN_STATS_RANKS at a time.  As rank_stats_ask returns. */
 static unsigned ask_team(struct ask_talk *t, unsigned index, struct team *team)
 {
-	struct fan_lags m = {.jobs = 0};
+	struct fan_rank_stats m = {.jobs = 0};
 	unsigned first = 0;
 
 	do {
 		const struct ask_question w = {.topic = FAN_TOPIC_RANKS,
 					       .index = (uint16_t)index,
 					       .first = (uint16_t)first,
-					       .lags = &m};
+					       .ranks = &m};
 		if (!is_answered(t, &w))
 			return 0;
 		if (!first)
@@ -205,12 +205,12 @@ static unsigned ask_team(struct ask_talk *t, unsigned index, struct team *team)
 		first += m.count;
 	} while (m.count && first < m.ranks);
 	team->ranks = first;
-	team->paired = first && ask_helps(t, index, team);
+	team->paired = first && ask_helpers(t, index, team);
 	return m.jobs;
 }
 
-unsigned lags_ask(struct ask_talk *t, unsigned index, unsigned shard, json_t *ranks, FILE *f,
-		  bool *begun)
+unsigned rank_stats_ask(struct ask_talk *t, unsigned index, unsigned shard, json_t *ranks, FILE *f,
+			bool *begun)
 {
 	struct team *team = calloc(1, sizeof *team);
 
