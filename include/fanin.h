@@ -189,27 +189,27 @@ struct fanin_stats {
 				* may be outstanding; all shards together */
 	uint32_t packet_bytes; /* header and payload of a full fragment */
 	uint32_t shards;
-	int multicast;	      /* 1: results arrive by multicast */
-	int segment_offload;  /* 1: UDP_SEGMENT in use; 0: plain datagrams */
-	int receive_offload;  /* 1: UDP_GRO in use */
-	uint32_t cwnd_frags;  /* part of window_frags that congestion control allows now */
-	uint64_t marks;	      /* results with a congestion mark (ECN) */
-	uint64_t collisions;  /* results of which some part found its shared slot taken */
-	uint64_t moves;	      /* failovers: to the server and back, to other routes */
-	int server;	      /* 1: the switch is silent; this rank goes through the server */
-	uint32_t ahead_asked; /* run-ahead that the options ask for, fragments per shard */
-	uint32_t ahead_frags; /* run-ahead granted, all shards together; 0: all in step */
-	uint32_t lead_frags;  /* known distance to the slowest rank, fragments */
-	uint32_t cache_frags; /* capacity of this rank's cache, sums, all shards together */
-	uint32_t cache_open;  /* sums in the cache now */
-	uint32_t cache_peak;  /* the most sums that were in it */
-	uint64_t cache_parts; /* partial sums and contributions added to the cache */
-	uint64_t cache_done;  /* sums of all ranks sent from it */
-	uint64_t cache_early; /* sums of some ranks sent from it on request */
-	uint64_t cache_over;  /* partial sums for which it had no room */
-	uint32_t parts;	      /* of each tensor that are summed separately; 1 without a plan */
-	uint64_t result_ns;   /* time of the last result, CLOCK_MONOTONIC; 0: none yet */
-	uint64_t gap_ns;      /* longest time without a result during operations */
+	int multicast;		  /* 1: results arrive by multicast */
+	int segment_offload;	  /* 1: UDP_SEGMENT in use; 0: plain datagrams */
+	int receive_offload;	  /* 1: UDP_GRO in use */
+	uint32_t cwnd_frags;	  /* part of window_frags that congestion control allows now */
+	uint64_t marks;		  /* results with a congestion mark (ECN) */
+	uint64_t collisions;	  /* results of which some part found its shared slot taken */
+	uint64_t moves;		  /* failovers: to the server and back, to other routes */
+	int server;		  /* 1: the switch is silent; this rank goes through the server */
+	uint32_t ahead_asked;	  /* run-ahead that the options ask for, fragments per shard */
+	uint32_t ahead_frags;	  /* run-ahead granted, all shards together; 0: all in step */
+	uint32_t ahead_now_frags; /* known distance to the slowest rank, fragments */
+	uint32_t cache_frags;	  /* capacity of this rank's cache, sums, all shards together */
+	uint32_t cache_open;	  /* sums in the cache now */
+	uint32_t cache_peak;	  /* the most sums that were in it */
+	uint64_t cache_parts;	  /* partial sums and contributions added to the cache */
+	uint64_t cache_done;	  /* sums of all ranks sent from it */
+	uint64_t cache_early;	  /* sums of some ranks sent from it on request */
+	uint64_t cache_over;	  /* partial sums for which it had no room */
+	uint32_t parts;		  /* of each tensor that are summed separately; 1 without a plan */
+	uint64_t result_ns;	  /* time of the last result, CLOCK_MONOTONIC; 0: none yet */
+	uint64_t gap_ns;	  /* longest time without a result during operations */
 };
 
 /* Options of a switch inside this process.  Set with FANIN_SWITCH_OPTIONS_INIT, then

@@ -63,7 +63,7 @@ class RawStats(ctypes.Structure):
         ("server", ctypes.c_int),
         *[
             (name, ctypes.c_uint32)
-            for name in "ahead_asked ahead_frags lead_frags cache_frags cache_open cache_peak".split()
+            for name in "ahead_asked ahead_frags ahead_now_frags cache_frags cache_open cache_peak".split()
         ],
         *[
             (name, ctypes.c_uint64)

@@ -52,7 +52,7 @@ class Stats:
     server: bool = False  #: the switch is silent, and this rank goes through the server
     ahead_asked: int = 0  #: by which its options would let this rank run ahead of the slowest
     ahead_frags: int = 0  #: by which it may; 0: all go in step
-    lead_frags: int = 0  #: by which it is ahead now, as far as is known
+    ahead_now_frags: int = 0  #: the known distance to the slowest rank, fragments
     cache_frags: int = 0  #: sums that it has room to keep for others
     cache_open: int = 0  #: of them: wait for somebody
     cache_peak: int = 0  #: the most of them there have been

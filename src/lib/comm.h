@@ -12,7 +12,7 @@
  * of datagrams to send (lane.h), the core's window (fan_worker_bytes: under 600 KiB for
  * the largest), this struct, and about 250 bytes for each operation started.  All of it
  * stays below a window of packets + 1 MiB.  Where ranks run ahead of each other, a lane has
- * 132 bytes for each fragment of the lead, and 1.15 payloads for each sum that it may keep. */
+ * 132 bytes for each fragment of run-ahead, and 1.15 payloads for each sum that it may keep. */
 #ifndef FAN_LIB_COMM_H
 #define FAN_LIB_COMM_H
 

@@ -169,8 +169,8 @@ static void leave(struct fanin_comm *c, int error)
 /* Statistics. */
 
 /* How far it runs ahead of others, and what it keeps for them. */
-static void add_lead(struct fanin_stats *s, const struct fan_lane *l,
-		     const struct fan_worker_stats *w)
+static void add_run_ahead(struct fanin_stats *s, const struct fan_lane *l,
+			  const struct fan_worker_stats *w)
 {
 	const struct fan_welcome *m = fan_worker_welcome(l->w);
 	uint32_t burst = m ? m->burst : 0;
@@ -178,7 +178,7 @@ static void add_lead(struct fanin_stats *s, const struct fan_lane *l,
 	if (!burst)
 		return;
 	s->ahead_frags += w->window;
-	s->lead_frags += w->next > w->slowest ? (uint32_t)(w->next - w->slowest) : 0;
+	s->ahead_now_frags += w->next > w->slowest ? (uint32_t)(w->next - w->slowest) : 0;
 	s->cache_frags += w->cache.frags;
 	s->cache_open += w->cache.open;
 	s->cache_peak += w->cache.peak;
@@ -204,7 +204,7 @@ static void add_stats(struct fanin_stats *s, const struct fan_lane *l)
 	for (unsigned i = 0; i < FAN_DROP_COUNT; i++)
 		s->drops += w->drops[i];
 	s->srtt_ns = s->srtt_ns > w->srtt_ns ? s->srtt_ns : w->srtt_ns;
-	add_lead(s, l, w);
+	add_run_ahead(s, l, w);
 	s->segment_offload &= l->udp.segment;
 	s->receive_offload &= l->udp.gro;
 	s->multicast &= l->by_group && w->multicast;

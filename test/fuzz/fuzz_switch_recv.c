@@ -144,7 +144,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	};
 	now_ns = FAN_MS;
 	dropped = 0;
-	beat = size % 2 ? FAN_BEAT_AHEAD | FAN_BEAT_LEADS : 0;
+	beat = size % 2 ? FAN_BEAT_AHEAD | FAN_BEAT_HELPER : 0;
 	if (fan_switch_bytes(&cfg) > sizeof memory)
 		abort();
 	sh = fan_switch_init(memory, &cfg);

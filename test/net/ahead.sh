@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Ranks that run ahead of a slow one, between network namespaces (netns.sh draws them): rank 3's
-# link has a quarter of the others' rate.  What slots cannot hold is kept by leading workers, or
+# link has a quarter of the others' rate.  What slots cannot hold is kept by helpers, or
 # by the server.  A case holds when the sums are right, or the ranks that are left say who is
 # gone, and what it is about has happened.
 #
@@ -81,7 +81,7 @@ largest() { # KEY
         sed -n "s/.*\"$1\": \\([0-9]*\\).*/\\1/p" "$dir/json" | sort -n | tail -n 1
 }
 
-# Until the leading workers have been given something to keep.
+# Until the helpers have been given something to keep.
 wait_lent() {
         for _ in $(seq $polls); do
                 start sw top "$fanin" top --switch $switch --once --json "$dir/top.json"
@@ -120,7 +120,7 @@ slow_rank() { # POLICY CACHE FLAGS...
         ended "$policy, a slow rank, caches of $most sums${1:+, $*}" $result
 }
 
-# A leading worker is killed: the others end, and say who is gone.
+# A helper is killed: the others end, and say who is gone.
 leader_dies() {
         daemons atp || return
         start_job 1000 --cache $cache --alive 1000
@@ -132,7 +132,7 @@ leader_dies() {
                 wait "$(id_of $rank)" && result=1
                 grep -q "rank 1 stopped answering\|rank 1 .*lost" "$dir/rank$rank" || result=1
         done
-        ended "a leading worker dies: the others say which" $result
+        ended "a helper dies: the others say which" $result
 }
 
 # One that stands still for a while, with what it keeps: that costs time, and no sum.
@@ -146,7 +146,7 @@ leader_sleeps() {
         sleep 0.5
         kill -CONT "$sleeper"
         wait_ranks && none_wrong || result=1
-        ended "a leading worker stands still for a while" $result
+        ended "a helper stands still for a while" $result
 }
 
 # The switch forgets who leads where, and where everything is.

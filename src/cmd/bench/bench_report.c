@@ -122,7 +122,7 @@ static json_t *result_json(const struct bench_options *o, const struct bench_res
 }
 
 /* How far ranks may run ahead of each other, and what they have kept for others. */
-static json_t *lead_json(const struct fanin_stats *s, const struct bench_result *r)
+static json_t *run_ahead_json(const struct fanin_stats *s, const struct bench_result *r)
 {
 	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "ahead_asked",
 			 (json_int_t)s->ahead_asked, "ahead_frags", (json_int_t)s->ahead_frags,
@@ -168,7 +168,7 @@ int bench_write_json(const struct bench_options *o, const struct fanin_stats *s,
 		json_object_update(row, rates);
 		json_object_update(row, conditions);
 		json_decref(rates);
-		json_object_update_new(row, lead_json(s, &r[i]));
+		json_object_update_new(row, run_ahead_json(s, &r[i]));
 		json_array_append_new(rows, row);
 	}
 	json_decref(conditions);

@@ -19,7 +19,7 @@ static bool speaks_for(const struct fan_job *j, const struct fan_part *p, const 
 }
 
 /* Is it the sum of a helper that `from` stands for, of ranks that are members? */
-static bool leads(const struct fan_job *j, const struct fan_part *p, const fan_peer *from)
+static bool is_of_helper(const struct fan_job *j, const struct fan_part *p, const fan_peer *from)
 {
 	if (!j->burst || !fan_job_is_member(j, fan_tag_rank(p->f->helper), from))
 		return false;
@@ -31,7 +31,7 @@ static bool leads(const struct fan_job *j, const struct fan_part *p, const fan_p
 
 bool fan_partials_are_from(const struct fan_job *j, const struct fan_part *p, const fan_peer *from)
 {
-	return p->f->helper ? leads(j, p, from) : speaks_for(j, p, from);
+	return p->f->helper ? is_of_helper(j, p, from) : speaks_for(j, p, from);
 }
 
 /* Ask the ranks `set` all at once: the others do not heed it. */

@@ -6,7 +6,7 @@
 
 #include "aggregator_priv.h"
 
-/* Does `from` speak for the ranks of `p`, or lead, and are they members? */
+/* Does `from` speak for the ranks of `p`, or is it a helper, and are they members? */
 bool fan_partials_are_from(const struct fan_job *j, const struct fan_part *p, const fan_peer *from);
 
 /* A RELAY, from a switch. */

@@ -61,13 +61,13 @@
 #define FAN_ITEM_SCRATCH    256 /* bytes of scratch that an item may take */
 
 /* Ranks that run ahead of each other */
-#define FAN_LAG_FRAGS	64    /* behind the furthest: a straggler */
-#define FAN_ASKS_WINDOW 4     /* questions for PROGRESS in a window, while results wait */
-#define FAN_CACHE_MAX	65536 /* sums that one worker keeps for others */
-#define FAN_LEAD_ASKS	64    /* questions of others that a worker passes on at a time */
-#define FAN_STATS_RANKS 4     /* that one REPORT about RANKS tells about */
-#define FAN_STATS_PAIRS 14    /* of ranks that one REPORT about HELPERS tells about... */
-#define FAN_STATS_SCAN	4096  /* ...and that it looks at */
+#define FAN_LAG_FRAGS	     64	   /* behind the furthest: a straggler */
+#define FAN_ASKS_WINDOW	     4	   /* questions for PROGRESS in a window, while results wait */
+#define FAN_CACHE_MAX	     65536 /* sums that one worker keeps for others */
+#define FAN_HELPER_QUESTIONS 64	   /* questions of others that a worker passes on at a time */
+#define FAN_STATS_RANKS	     4	   /* that one REPORT about RANKS tells about */
+#define FAN_STATS_PAIRS	     14	   /* of ranks that one REPORT about HELPERS tells about... */
+#define FAN_STATS_SCAN	     4096  /* ...and that it looks at */
 
 /* Time, nanoseconds unless the name says otherwise */
 #define FAN_MS		     UINT64_C(1000000)
@@ -98,7 +98,7 @@
 #define FAN_CHILD_SILENT_NS  (20000 * FAN_MS) /* a switch forgets a child */
 #define FAN_SLOT_IDLE_NS     (1000 * FAN_MS)  /* a shared slot that anybody may take */
 #define FAN_WHO_NS	     FAN_MS	      /* between BEATs that a WHO draws */
-#define FAN_LEAD_FULL_NS     (10 * FAN_MS)    /* a worker without room is given nothing to keep */
+#define FAN_HELPER_FULL_NS   (10 * FAN_MS)    /* a worker without room is given nothing to keep */
 #define FAN_LEAVE_TRIES	     5		      /* LEAVEs sent before a worker just goes */
 
 #endif

@@ -2,10 +2,10 @@
 #include "policy.h"
 #include "switch_priv.h"
 
-/* Between fragments of one job: by how much the higher must lead, two doublings.  Its later
+/* Between fragments of one job: the margin of the higher, two doublings.  Its later
  * fragments have less left and so a little more priority, but to drive out one's own sums for
  * that gains nothing; another layer does. */
-#define OWN_LEAD 16
+#define OWN_MARGIN 16
 
 static enum fan_contest contest(struct fan_switch *sw, const struct fan_switch_job *j,
 				struct fan_sslot *slot, const struct fan_part *p)
@@ -13,7 +13,7 @@ static enum fan_contest contest(struct fan_switch *sw, const struct fan_switch_j
 	unsigned options = sw->cfg.options;
 	bool own = slot->job == j->id && slot->epoch == j->epoch;
 	bool higher = !(options & FAN_SWITCH_NO_PRIORITIES) &&
-		      p->f->priority > slot->priority + (own ? OWN_LEAD : 0);
+		      p->f->priority > slot->priority + (own ? OWN_MARGIN : 0);
 	if (higher && !(options & FAN_SWITCH_NO_PREEMPTION))
 		return FAN_CONTEST_WON;
 	if (!(options & FAN_SWITCH_NO_AGEING))

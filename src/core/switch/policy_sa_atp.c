@@ -33,7 +33,7 @@ void fan_sa_atp_beat(struct fan_switch *sw, struct fan_switch_job *j, const stru
 {
 	if (c->rank >= j->ranks)
 		return;
-	if (c->beat & FAN_BEAT_LEADS)
+	if (c->beat & FAN_BEAT_HELPER)
 		fan_ranks_set(j->sa.offers, c->rank);
 	else
 		fan_ranks_clear(j->sa.offers, c->rank);
@@ -91,7 +91,7 @@ static void move(struct fan_switch_job *j)
 /* Fragments in a block. */
 static uint64_t block_frags(const struct fan_switch_job *j)
 {
-	return j->window * UINT64_C(2) / FAN_LEAD_BLOCKS + 1;
+	return j->window * UINT64_C(2) / FAN_HELPER_BLOCKS + 1;
 }
 
 /* A helper, or up. */
@@ -100,7 +100,7 @@ static struct fan_goal goal(const struct fan_switch *sw, const struct fan_switch
 {
 	const struct fan_goal up = fan_goal_up(&j->up);
 	uint64_t number = frag / block_frags(j) + 1;
-	const struct fan_lead_block *b = &j->sa.block[number % FAN_LEAD_BLOCKS];
+	const struct fan_helper_block *b = &j->sa.block[number % FAN_HELPER_BLOCKS];
 	uint32_t draw = (uint32_t)frag * SCATTER;
 	if (b->number != number || !b->count || (draw >> 24) >= b->share)
 		return up;
@@ -160,16 +160,16 @@ static void lend(struct fan_switch *sw, struct fan_switch_job *j, const struct f
 }
 
 /* How long it is now. */
-static uint64_t wait_ns(const struct fan_switch *sw, const struct fan_lead_wait *w)
+static uint64_t wait_ns(const struct fan_switch *sw, const struct fan_helper_wait *w)
 {
 	uint64_t since_ns = w->asked_ns ? sw->now_ns - w->asked_ns : 0;
 	return since_ns > w->took_ns ? since_ns : w->took_ns;
 }
 
 /* A question about `frag` goes there.  One is under way at a time; what is lost is forgotten. */
-static void note_asked(const struct fan_switch *sw, struct fan_lead_wait *w, uint64_t frag)
+static void note_asked(const struct fan_switch *sw, struct fan_helper_wait *w, uint64_t frag)
 {
-	if (w->asked_ns && sw->now_ns - w->asked_ns < FAN_LEAD_FULL_NS)
+	if (w->asked_ns && sw->now_ns - w->asked_ns < FAN_HELPER_FULL_NS)
 		return;
 	w->asked_ns = sw->now_ns;
 	w->frag = (uint32_t)frag;
@@ -180,7 +180,7 @@ static uint32_t clip(uint64_t ns)
 	return ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
 }
 
-static void note_answered(const struct fan_switch *sw, struct fan_lead_wait *w, uint64_t frag)
+static void note_answered(const struct fan_switch *sw, struct fan_helper_wait *w, uint64_t frag)
 {
 	if (!w->asked_ns || w->frag != (uint32_t)frag)
 		return;
@@ -193,7 +193,7 @@ static void note_answered(const struct fan_switch *sw, struct fan_lead_wait *w, 
 }
 
 /* What nobody has asked about since the last block is believed less. */
-static void fade(struct fan_lead_wait *w)
+static void fade(struct fan_helper_wait *w)
 {
 	if (!w->fresh && !w->asked_ns)
 		w->took_ns = w->took_ns / 2 + w->least_ns / 2;
@@ -203,9 +203,9 @@ static void fade(struct fan_lead_wait *w)
 /* How much of the next block goes to helpers: less while nothing waits at the aggregator, or
  * less than there. */
 static void balance(const struct fan_switch *sw, struct fan_sa_atp *sa,
-		    const struct fan_lead_block *b)
+		    const struct fan_helper_block *b)
 {
-	const struct fan_lead_wait *aggregator = &sa->wait[FAN_RANKS_MAX];
+	const struct fan_helper_wait *aggregator = &sa->wait[FAN_RANKS_MAX];
 	uint64_t aggregator_ns = wait_ns(sw, aggregator), mean_ns = 0;
 	for (unsigned r = fan_ranks_first(b->ranks); r < FAN_RANKS_MAX;
 	     r = fan_ranks_next(b->ranks, r + 1))
@@ -218,8 +218,8 @@ static void balance(const struct fan_switch *sw, struct fan_sa_atp *sa,
 	sa->share = sa->share < SHARE_ALL ? sa->share : SHARE_ALL;
 }
 
-/* The ranks that lead in a block which is being entered: none if nobody straggles. */
-static void choose(struct fan_switch *sw, struct fan_switch_job *j, struct fan_lead_block *b)
+/* The helpers of a block which is being entered: none without stragglers. */
+static void choose(struct fan_switch *sw, struct fan_switch_job *j, struct fan_helper_block *b)
 {
 	struct fan_sa_atp *sa = &j->sa;
 	bool full = sw->now_ns < sa->full_until_ns, needed = false;
@@ -251,11 +251,11 @@ static void enter(struct fan_switch *sw, struct fan_switch_job *j)
 {
 	struct fan_sa_atp *sa = &j->sa;
 	uint64_t now = (sa->progress.front - 1) / block_frags(j) + 1;
-	if (now > sa->entered + FAN_LEAD_BLOCKS) /* as after a restart */
-		sa->entered = now - FAN_LEAD_BLOCKS;
+	if (now > sa->entered + FAN_HELPER_BLOCKS) /* as after a restart */
+		sa->entered = now - FAN_HELPER_BLOCKS;
 	while (sa->entered < now) {
 		uint64_t number = ++sa->entered;
-		struct fan_lead_block *b = &sa->block[number % FAN_LEAD_BLOCKS];
+		struct fan_helper_block *b = &sa->block[number % FAN_HELPER_BLOCKS];
 		assert(b->number < number);
 		choose(sw, j, b);
 		b->number = number;
@@ -362,7 +362,7 @@ static void note_full(struct fan_switch *sw, struct fan_switch_job *j, const str
 	if (sw->now_ns >= j->sa.full_until_ns)
 		fan_ranks_none(j->sa.full);
 	fan_ranks_set(j->sa.full, fan_tag_rank(f->helper));
-	j->sa.full_until_ns = sw->now_ns + FAN_LEAD_FULL_NS;
+	j->sa.full_until_ns = sw->now_ns + FAN_HELPER_FULL_NS;
 }
 
 /* Tell `rank` how far the others are; `f`: what it asked about; `met`: flags. */
@@ -504,7 +504,7 @@ static enum fan_verdict progress(struct fan_switch *sw, struct fan_switch_job *j
 /* An answer from above: if what is loose waits there for long, it says so. */
 static void heard(struct fan_switch *sw, struct fan_switch_job *j, struct fan_frag *f)
 {
-	struct fan_lead_wait *aggregator = &j->sa.wait[FAN_RANKS_MAX];
+	struct fan_helper_wait *aggregator = &j->sa.wait[FAN_RANKS_MAX];
 	note_answered(sw, aggregator, f->frag);
 	if (f->flags & FAN_F_AWAY && aggregator->took_ns / AGGREGATOR_BUSY > aggregator->least_ns)
 		f->flags |= FAN_F_ECN;

@@ -16,10 +16,10 @@
 #include "core/wire/progress.h"
 #include "policy.h"
 
-#define FAN_LEAD_BLOCKS 32 /* remembered: two windows' worth */
+#define FAN_HELPER_BLOCKS 32 /* remembered: two windows' worth */
 
-/* Who leads in a block of fragments. */
-struct fan_lead_block {
+/* The helpers of a block of fragments. */
+struct fan_helper_block {
 	uint64_t number;		/* + 1; 0: none yet */
 	uint64_t ranks[FAN_RANK_WORDS]; /* take turns */
 	uint16_t count;			/* of them; 0: what is loose goes up... */
@@ -27,7 +27,7 @@ struct fan_lead_block {
 };
 
 /* How long what goes somewhere waits there: from a question to its answer. */
-struct fan_lead_wait {
+struct fan_helper_wait {
 	uint64_t asked_ns; /* the question that is under way; 0: none */
 	uint32_t frag;	   /* low bits of its fragment */
 	uint32_t took_ns;  /* smoothed; 0: not known */
@@ -47,12 +47,12 @@ struct fan_sa_atp {
 	uint64_t full_until_ns;		 /* ...and are left in peace until then */
 	uint64_t entered;		 /* blocks that some rank has come to */
 	struct fan_progress progress;
-	struct fan_lead_block block[FAN_LEAD_BLOCKS];
-	struct fan_lead_wait wait[FAN_RANKS_MAX + 1]; /* at helpers, and above */
-	uint32_t share;				      /* of further blocks */
-	uint32_t lent[FAN_RANKS_MAX];		      /* by rank: what it was given to keep... */
-	uint32_t owed[FAN_RANKS_MAX];		      /* ...and its parts that went loose while it
-						       * was a straggler */
+	struct fan_helper_block block[FAN_HELPER_BLOCKS];
+	struct fan_helper_wait wait[FAN_RANKS_MAX + 1]; /* at helpers, and above */
+	uint32_t share;					/* of further blocks */
+	uint32_t lent[FAN_RANKS_MAX];			/* by rank: what it was given to keep... */
+	uint32_t owed[FAN_RANKS_MAX];			/* ...and its parts that went loose while it
+							 * was a straggler */
 };
 
 /* A BEAT of child `c` has come, or is known of already, and belongs to the job: its ranks may

@@ -74,7 +74,7 @@ enum fan_beat_flag {
 	FAN_BEAT_HEARD = 1 << 0,   /* the multicast group was heard */
 	FAN_BEAT_WAITING = 1 << 1, /* header's frag is waited for */
 	FAN_BEAT_AHEAD = 1 << 2,   /* the job has the option AHEAD */
-	FAN_BEAT_LEADS = 1 << 3,   /* can keep sums for others: helper_cache.h */
+	FAN_BEAT_HELPER = 1 << 3,  /* can keep sums for others: helper_cache.h */
 };
 
 /* How a rank's cache for slower ranks is used; more than 65535 is told as that. */
@@ -87,7 +87,7 @@ struct fan_helper_cache_use {
 /* BEAT.  header: job, epoch, sender = rank, nonce, frag = the oldest fragment waited for. */
 struct fan_beat {
 	uint8_t flags;			   /* enum fan_beat_flag */
-	struct fan_helper_cache_use cache; /* LEADS; on the wire if not 0 */
+	struct fan_helper_cache_use cache; /* HELPER; on the wire if not 0 */
 };
 
 enum fan_job_state {

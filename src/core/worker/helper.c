@@ -31,7 +31,7 @@ static enum fan_verdict keep(struct fan_worker *w, uint64_t now_ns, const struct
 /* Note a question of another rank, which is answered or goes on. */
 static enum fan_verdict note(struct fan_worker *w, const struct fan_frag *f, enum fan_type type)
 {
-	if (w->questions == FAN_LEAD_ASKS)
+	if (w->questions == FAN_HELPER_QUESTIONS)
 		return fan_worker_drop(w, FAN_DROP_FULL);
 	w->question[w->questions++] = (struct fan_question){
 		.frag = f->frag,

@@ -12,7 +12,7 @@
 /* How far ahead of the slowest a worker may be in any case: a few times what it may have under
  * way, or as far as slots in a usual number allow; but as far as without running ahead, and no
  * further where queues are marked, since all of it may have to cross them unsummed. */
-static uint32_t least_lead(const struct fan_worker *w)
+static uint32_t least_run_ahead(const struct fan_worker *w)
 {
 	uint32_t burst = w->congestion.max, least = LEAST_BURSTS * burst;
 	least = least < LEAST_FRAGS ? least : LEAST_FRAGS;
@@ -20,10 +20,10 @@ static uint32_t least_lead(const struct fan_worker *w)
 	return least < w->window.size ? least : w->window.size;
 }
 
-void fan_ahead_begin(struct fan_worker *w)
+void fan_run_ahead_begin(struct fan_worker *w)
 {
-	w->lead = least_lead(w);
-	w->window.limit = w->lead;
+	w->run_ahead = least_run_ahead(w);
+	w->window.limit = w->run_ahead;
 }
 
 /* The slowest rank has come to `frag`, at least. */
@@ -31,33 +31,34 @@ static void note_slowest(struct fan_worker *w, uint64_t frag)
 {
 	if (frag > w->slowest)
 		w->slowest = frag;
-	assert(w->lead <= w->window.size);
-	w->window.limit = w->slowest + w->lead;
+	assert(w->run_ahead <= w->window.size);
+	w->window.limit = w->slowest + w->run_ahead;
 }
 
 /* Run less far ahead: half of `now`, or of what it may be.  Once for what was sent in that time. */
-static void shorten_lead(struct fan_worker *w, const struct fan_wslot *s, uint64_t now)
+static void shrink(struct fan_worker *w, const struct fan_wslot *s, uint64_t now)
 {
-	uint32_t least = least_lead(w);
-	if (s->turn < w->lead_turn)
+	uint32_t least = least_run_ahead(w);
+	if (s->turn < w->shrink_turn)
 		return;
-	now = (now < w->lead ? now : w->lead) / 2;
-	w->lead = (uint32_t)(now < least ? least : now);
-	w->lead_turn = w->window.turns + 1;
-	w->grow_turn = w->window.turns + UINT64_C(2) * w->lead;
+	now = (now < w->run_ahead ? now : w->run_ahead) / 2;
+	w->run_ahead = (uint32_t)(now < least ? least : now);
+	w->shrink_turn = w->window.turns + 1;
+	w->grow_turn = w->window.turns + UINT64_C(2) * w->run_ahead;
 }
 
-void fan_ahead_heard(struct fan_worker *w, const struct fan_wslot *s, const struct fan_frag *result)
+void fan_run_ahead_heard(struct fan_worker *w, const struct fan_wslot *s,
+			 const struct fan_frag *result)
 {
 	if (result->flags & FAN_F_ECN)
-		shorten_lead(w, s, w->lead);
+		shrink(w, s, w->run_ahead);
 	note_slowest(w, s->frag + 1); /* all have sent it */
 }
 
 /* How far to run ahead: less where parts cross the network unsummed and wait in its queues,
  * which is then what they all wait for; more where nothing but this bound holds them back. */
-static void set_lead(struct fan_worker *w, uint64_t now_ns, const struct fan_wslot *s,
-		     const struct fan_frag *f)
+static void adapt(struct fan_worker *w, uint64_t now_ns, const struct fan_wslot *s,
+		  const struct fan_frag *f)
 {
 	uint64_t now = s->frag < w->slowest ? 0 : s->frag + 1 - w->slowest;
 	uint32_t most = w->window.size;
@@ -65,16 +66,17 @@ static void set_lead(struct fan_worker *w, uint64_t now_ns, const struct fan_wsl
 		return;
 	fan_rtt_answer(&w->rtt, now_ns - s->data_ns);
 	if (f->flags & (FAN_F_ECN | FAN_F_FULL)) {
-		shorten_lead(w, s, now);
-	} else if (now + w->congestion.max >= w->lead && s->turn >= w->grow_turn) {
-		bool never = w->lead_turn == 0; /* it had to: there is no need to be careful */
-		uint32_t more = w->lead / 8 + 1;
-		w->lead = most - w->lead < more ? most : w->lead + more;
-		w->grow_turn = never ? 0 : w->window.turns + w->lead / 4;
+		shrink(w, s, now);
+	} else if (now + w->congestion.max >= w->run_ahead && s->turn >= w->grow_turn) {
+		bool never = w->shrink_turn == 0; /* it had to: there is no need to be careful */
+		uint32_t more = w->run_ahead / 8 + 1;
+		w->run_ahead = most - w->run_ahead < more ? most : w->run_ahead + more;
+		w->grow_turn = never ? 0 : w->window.turns + w->run_ahead / 4;
 	}
 }
 
-enum fan_verdict fan_ahead_paced(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)
+enum fan_verdict fan_run_ahead_progress(struct fan_worker *w, uint64_t now_ns,
+					const struct fan_frag *f)
 {
 	if (!w->window.ahead)
 		return fan_worker_drop(w, FAN_DROP_STATE);
@@ -82,9 +84,9 @@ enum fan_verdict fan_ahead_paced(struct fan_worker *w, uint64_t now_ns, const st
 	const struct fan_wslot *s = &w->window.slot[i];
 	if (f->frag > s->frag || (f->frag == s->frag && s->state != FAN_WSLOT_SENT))
 		return fan_worker_drop(w, FAN_DROP_AHEAD);
-	w->paced_ns = now_ns;
+	w->progress_heard_ns = now_ns;
 	if (f->frag == s->frag) {
-		set_lead(w, now_ns, s, f);
+		adapt(w, now_ns, s, f);
 		fan_window_arrived(&w->window, i);
 	}
 	note_slowest(w, fan_progress_heard(f));

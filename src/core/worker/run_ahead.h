@@ -6,13 +6,14 @@
 #include "worker_priv.h"
 
 /* The window of a job whose ranks run ahead of each other is open. */
-void fan_ahead_begin(struct fan_worker *w);
+void fan_run_ahead_begin(struct fan_worker *w);
 
 /* The RESULT of slot `s` has come. */
-void fan_ahead_heard(struct fan_worker *w, const struct fan_wslot *s,
-		     const struct fan_frag *result);
+void fan_run_ahead_heard(struct fan_worker *w, const struct fan_wslot *s,
+			 const struct fan_frag *result);
 
 /* A PROGRESS message for this worker's job has come. */
-enum fan_verdict fan_ahead_paced(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f);
+enum fan_verdict fan_run_ahead_progress(struct fan_worker *w, uint64_t now_ns,
+					const struct fan_frag *f);
 
 #endif

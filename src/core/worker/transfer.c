@@ -424,7 +424,7 @@ static void note_way(struct fan_worker *w, struct fan_wslot *s, const struct fan
 		fan_congestion_marked(&w->congestion);
 	}
 	if (w->window.ahead)
-		fan_ahead_heard(w, s, f);
+		fan_run_ahead_heard(w, s, f);
 }
 
 static void note_timing(struct fan_worker *w, uint64_t now_ns, const struct fan_wslot *s,

@@ -137,8 +137,8 @@ static size_t beat_body(const struct fan_worker *w, uint8_t *body, uint64_t *fra
 	if (w->heard_group)
 		m.flags |= FAN_BEAT_HEARD;
 	if (w->window.ahead)
-		m.flags |= FAN_BEAT_AHEAD | (w->cache.frags ? FAN_BEAT_LEADS : 0);
-	if (m.flags & FAN_BEAT_LEADS)
+		m.flags |= FAN_BEAT_AHEAD | (w->cache.frags ? FAN_BEAT_HELPER : 0);
+	if (m.flags & FAN_BEAT_HELPER)
 		m.cache = (struct fan_helper_cache_use){clip(w->cache.stats.frags),
 							clip(w->cache.stats.open),
 							clip(w->cache.stats.peak)};
@@ -248,7 +248,8 @@ static bool waits_for_slow(const struct fan_worker *w)
 	if (!w->window.ahead || w->window.low < w->slowest)
 		return false;
 	unsigned before = w->rtt.backoff;
-	return before == 0 || (before < FAN_RTO_BACKOFF_MAX && w->paced_ns > w->expired_ns);
+	return before == 0 ||
+	       (before < FAN_RTO_BACKOFF_MAX && w->progress_heard_ns > w->expired_ns);
 }
 
 /* Something is lost.  What this worker keeps of the lowest fragment may be what others miss. */

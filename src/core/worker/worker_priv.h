@@ -47,12 +47,12 @@ struct fan_worker {
 	uint64_t missing[FAN_RANK_WORDS]; /* of the last STATE... */
 	uint64_t missing_frag;		  /* ...about this fragment */
 	uint64_t expired_ns;		  /* when the timer ran out last */
-	uint64_t paced_ns;		  /* when PROGRESS came last... */
+	uint64_t progress_heard_ns;	  /* when PROGRESS came last... */
 	uint64_t slowest;		  /* ...and where the slowest rank is, at least */
-	uint32_t lead;			  /* how far before it this rank may be, now... */
-	uint64_t lead_turn; /* ...and the transmissions from which on it may shrink... */
-	uint64_t grow_turn; /* ...and grow */
-	uint64_t who_ns;    /* when a WHO last drew a BEAT */
+	uint32_t run_ahead;		  /* how far before it this rank may be, now... */
+	uint64_t shrink_turn; /* ...and the transmissions from which on it may shrink... */
+	uint64_t grow_turn;   /* ...and grow */
+	uint64_t who_ns;      /* when a WHO last drew a BEAT */
 	bool missing_known;
 	bool rejoins; /* FORMING, READY: by another way, until the aggregator's WELCOME */
 	uint8_t path; /* how many it has gone */
@@ -86,7 +86,7 @@ struct fan_worker {
 	/* As a helper. */
 	struct fan_helper_cache cache;
 	unsigned questions;
-	struct fan_question question[FAN_LEAD_ASKS];
+	struct fan_question question[FAN_HELPER_QUESTIONS];
 };
 
 /* Is `job` that of the worker, by whichever route? */
@@ -104,7 +104,7 @@ static inline void fan_worker_check(const struct fan_worker *w)
 	assert(w->window.size <= w->cfg.window_max);
 	assert(w->next_op - w->first_op <= FAN_OPS_MAX);
 	assert(w->asked + w->asks <= FAN_ASKS_MAX && w->ask_first < FAN_ASKS_MAX);
-	assert(w->questions <= FAN_LEAD_ASKS);
+	assert(w->questions <= FAN_HELPER_QUESTIONS);
 	fan_window_check(&w->window);
 	fan_congestion_check(&w->congestion);
 	fan_rtt_check(&w->rtt);

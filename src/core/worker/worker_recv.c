@@ -81,7 +81,7 @@ static enum fan_verdict recv_welcome(struct fan_worker *w, uint64_t now_ns,
 		fan_window_run_ahead(&w->window, burst);
 	fan_congestion_init(&w->congestion, window_share(w, burst ? burst : m.window));
 	if (burst)
-		fan_ahead_begin(w);
+		fan_run_ahead_begin(w);
 	fan_transfer_begin(w);
 	return FAN_CTL;
 }
@@ -271,7 +271,7 @@ enum fan_verdict fan_worker_recv(struct fan_worker *w, uint64_t now_ns, const ui
 	case FAN_TYPE_MISS: return fan_seq_missed(w, &f);
 	case FAN_TYPE_PROGRESS:
 		if (!(f.flags & FAN_F_ASK))
-			return fan_ahead_paced(w, now_ns, &f);
+			return fan_run_ahead_progress(w, now_ns, &f);
 		return fan_helper_recv(w, now_ns, &f);
 	default: return fan_helper_recv(w, now_ns, &f);
 	}

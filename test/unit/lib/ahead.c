@@ -89,7 +89,7 @@ static void many_at_once(struct member *m)
 	check_bounds(m);
 }
 
-/* A daemon whose aggregator gives a lead of `ahead`. */
+/* A daemon whose aggregator grants a run-ahead of `ahead`. */
 static struct fan_switchd *start(enum fan_policy policy, int ahead, char *address, size_t bytes)
 {
 	struct fan_switchd_options o;
@@ -186,7 +186,7 @@ static void in_step(struct member *m)
 		EXPECT(x[i] == 4 * i + 6);
 	EXPECT(fanin_comm_stats(m->comm, &s) == 0);
 	EXPECT(s.ahead_asked == AHEAD && s.ahead_frags == 0);
-	EXPECT(s.cache_frags == 0 && s.lead_frags == 0);
+	EXPECT(s.cache_frags == 0 && s.ahead_now_frags == 0);
 }
 
 /* A switch that has no memory for it: the job is one like any other, and says so. */

@@ -55,26 +55,26 @@ static int open_aggregator(void **state)
 	return 0;
 }
 
-/* A sum of `ranks` that comes from `from`, of the helper `leader`; none: -1. */
-static enum fan_verdict sum(uint16_t from, int leader, uint64_t frag, uint64_t ranks, int32_t value)
+/* A sum of `ranks` that comes from `from`, of the helper `helper`; none: -1. */
+static enum fan_verdict sum(uint16_t from, int helper, uint64_t frag, uint64_t ranks, int32_t value)
 {
 	uint8_t body[12];
 	struct fan_frag f = rig_data(1, frag, &value); /* one word of bitmap */
 	fan_put64(body, ranks);
 	memcpy(body + 8, &value, sizeof value);
 	f.type = FAN_TYPE_PARTIAL;
-	f.helper = FAN_TAG(leader);
+	f.helper = FAN_TAG(helper);
 	f.payload = body;
 	f.payload_bytes = sizeof body;
 	return rig_send(hop_of(from), &f);
 }
 
-/* Who leads may have parts of ranks that are elsewhere; who just sums may not. */
-static void server_ahead__sum_of_a_leading_worker(void **state)
+/* A helper may have parts of ranks that are elsewhere; a switch that just sums may not. */
+static void server_ahead__sum_of_a_helper(void **state)
 {
 	(void)state;
 	assert_int_equal(sum(0, -1, 0, 7, 12), FAN_DROP); /* 2 is not behind this switch */
-	assert_int_equal(sum(0, 2, 0, 7, 12), FAN_DROP);  /* nor is the leader 2 */
+	assert_int_equal(sum(0, 2, 0, 7, 12), FAN_DROP);  /* nor is the helper 2 */
 	assert_int_equal(sum(0, 9, 0, 7, 12), FAN_DROP);  /* there is no such rank */
 	assert_int_equal(fan_aggregator_stats(rig.ag)->drops[FAN_DROP_SENDER], 3);
 	assert_int_equal(sum(0, 1, 0, 7, 12), FAN_DONE);
@@ -87,14 +87,14 @@ static void server_ahead__sum_of_a_leading_worker(void **state)
 	assert_int_equal(fan_get64(rig.got[0].f.payload), 4);
 }
 
-static enum fan_verdict ask(uint16_t from, unsigned type, uint16_t rank, int leader, uint64_t frag)
+static enum fan_verdict ask(uint16_t from, unsigned type, uint16_t rank, int helper, uint64_t frag)
 {
 	const struct fan_frag f = {.frag = frag,
 				   .job = rig.job,
 				   .epoch = rig.epoch,
 				   .sender = rank,
 				   .flags = type == FAN_TYPE_PROGRESS ? FAN_F_ASK : 0,
-				   .helper = FAN_TAG(leader),
+				   .helper = FAN_TAG(helper),
 				   .type = (uint8_t)type};
 	return rig_send(hop_of(from), &f);
 }
@@ -156,7 +156,7 @@ static void server_ahead__how_ranks_stand(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		HOME_TEST(server_ahead__sum_of_a_leading_worker),
+		HOME_TEST(server_ahead__sum_of_a_helper),
 		HOME_TEST(server_ahead__questions),
 		HOME_TEST(server_ahead__pace_of_sums),
 		HOME_TEST(server_ahead__how_ranks_stand),

@@ -9,7 +9,7 @@ static int open_ahead(void **state)
 {
 	int err = bed_open(state);
 	bed.window = WINDOW;
-	bed.beat = FAN_BEAT_AHEAD | FAN_BEAT_LEADS;
+	bed.beat = FAN_BEAT_AHEAD | FAN_BEAT_HELPER;
 	bed.cfg.slots = SLOTS;
 	bed_begin();
 	bed_form(0);
@@ -66,7 +66,7 @@ static void run_ahead(uint64_t from, uint64_t to)
 	}
 }
 
-static void lead__slots_give_way_to_who_is_far_ahead(void **state)
+static void sa_atp__slots_give_way_to_who_is_far_ahead(void **state)
 {
 	(void)state;
 	run_ahead(0, SLOTS);
@@ -91,19 +91,19 @@ static void lead__slots_give_way_to_who_is_far_ahead(void **state)
 }
 
 /* The sum of those ahead goes to a helper, and so does the late part. */
-static void lead__one_place_for_what_is_loose(void **state)
+static void sa_atp__one_place_for_what_is_unaggregated(void **state)
 {
 	(void)state;
 	run_ahead(0, 300);
 	assert_true(fan_switch_stats(bed.sw)->lent > 0);
 	/* the slot of 299 - SLOTS is being left for 299 - SLOTS + SLOTS */
 	assert_int_equal(bed_add(0, 0, 300, 1, 0, 0), FAN_WAIT);
-	int leader = goes_to(0);
-	assert_in_range(leader, 0, 2);
+	int helper = goes_to(0);
+	assert_in_range(helper, 0, 2);
 	uint64_t frag = bed.got[0].f.frag;
 	assert_int_equal(frag, 300 - SLOTS);
 	assert_int_equal(bed.got[0].f.type, FAN_TYPE_PARTIAL);
-	assert_int_equal(bed.got[0].f.helper, FAN_TAG(leader));
+	assert_int_equal(bed.got[0].f.helper, FAN_TAG(helper));
 	struct fan_part p;
 	assert_int_equal(fan_part_get(&p, &bed.got[0].f, BED_RANKS), -1);
 	assert_int_equal(p.ranks[0], 7);
@@ -111,12 +111,12 @@ static void lead__one_place_for_what_is_loose(void **state)
 	assert_int_equal(bed_add(0, 3, 200, 8, 0, 0), FAN_PASS);
 	assert_in_range(goes_to(0), 0, 2);
 	assert_int_equal(rank_of(3).owed, 1);
-	uint32_t lent = rank_of((uint16_t)leader).lent;
+	uint32_t lent = rank_of((uint16_t)helper).lent;
 	assert_int_equal(bed_add(0, 3, frag, 8, 0, 0), FAN_PASS);
-	assert_int_equal(goes_to(0), leader);
+	assert_int_equal(goes_to(0), helper);
 	assert_int_equal(bed.got[0].f.sender, 3);
-	assert_int_equal(bed.got[0].f.helper, FAN_TAG(leader));
-	assert_int_equal(rank_of((uint16_t)leader).lent, lent + 1);
+	assert_int_equal(bed.got[0].f.helper, FAN_TAG(helper));
+	assert_int_equal(rank_of((uint16_t)helper).lent, lent + 1);
 	assert_int_equal(rank_of(3).owed, 1); /* it has caught up */
 	/* what its slot still has is completed there */
 	assert_int_equal(bed_add(0, 3, 299, 8, 0, 0), FAN_DONE);
@@ -164,7 +164,7 @@ static void counts_are_as_seen(void)
 
 /* Who keeps for whom: nobody for ranks at the front; each loose part of a straggler counts
  * where it goes, by itself or in a sum. */
-static void lead__who_helps_whom(void **state)
+static void sa_atp__who_helps_whom(void **state)
 {
 	(void)state;
 	memset(&seen, 0, sizeof seen);
@@ -193,7 +193,7 @@ static void lead__who_helps_whom(void **state)
 }
 
 /* Nobody to keep it: the aggregator gets what is loose. */
-static void lead__server_where_nobody_leads(void **state)
+static void sa_atp__server_where_nobody_helps(void **state)
 {
 	(void)state;
 	bed.beat = FAN_BEAT_AHEAD;
@@ -208,7 +208,7 @@ static void lead__server_where_nobody_leads(void **state)
 }
 
 /* A helper speaks for others, from its own place alone. */
-static void lead__sums_of_leading_workers_pass(void **state)
+static void sa_atp__sums_of_helpers_pass(void **state)
 {
 	(void)state;
 	run_ahead(0, 200);
@@ -231,7 +231,7 @@ static void lead__sums_of_leading_workers_pass(void **state)
 	run_ahead(200, 400);
 	assert_true(rank_of(1).lent > lent + 30);
 	assert_true(rank_of(2).lent < lent + 30);
-	bed.now_ns += FAN_LEAD_FULL_NS;
+	bed.now_ns += FAN_HELPER_FULL_NS;
 	bed_add(0, 0, 401, 1, 0, 0);
 	assert_false(rank_of(2).full);
 }
@@ -243,7 +243,7 @@ static enum fan_verdict ask(uint16_t rank, uint64_t frag, uint16_t flags)
 	return bed_give(bed_worker(0, rank), &f, NULL, 0);
 }
 
-static void lead__questions(void **state)
+static void sa_atp__questions(void **state)
 {
 	(void)state;
 	run_ahead(0, 200);
@@ -258,38 +258,38 @@ static void lead__questions(void **state)
 	assert_int_equal(goes_to(2), -1);
 	assert_int_equal(ask(1, 150, 0), FAN_PASS); /* who keeps it? */
 	assert_in_range(goes_to(1), 0, 2);
-	int leader = goes_to(1);
+	int helper = goes_to(1);
 	assert_int_equal(bed.got[1].f.sender, 1);
-	assert_int_equal(bed.got[1].f.helper, FAN_TAG(leader));
+	assert_int_equal(bed.got[1].f.helper, FAN_TAG(helper));
 	assert_int_equal(ask(1, 150, FAN_F_INSIST), FAN_PASS);
 	assert_int_equal(goes_to(1), -1);
 	/* the helper passes it on */
 	struct fan_frag f = bed_head(0, 1, 150, FAN_TYPE_PROBE);
-	f.helper = FAN_TAG(leader);
-	assert_int_equal(bed_give(bed_worker(0, (unsigned)leader), &f, NULL, 0), FAN_PASS);
+	f.helper = FAN_TAG(helper);
+	assert_int_equal(bed_give(bed_worker(0, (unsigned)helper), &f, NULL, 0), FAN_PASS);
 	assert_int_equal(bed.gots, 1);
 	assert_int_equal(goes_to(0), -1);
 	assert_int_equal(bed_give(bed_worker(0, 3), &f, NULL, 0), FAN_DROP);
 	assert_int_equal(bed_from_aggregator(0, 150, FAN_TYPE_FLUSH), FAN_CTL);
-	assert_int_equal(goes_to(0), leader);
+	assert_int_equal(goes_to(0), helper);
 }
 
 /* The answer to a part that asks comes from where the part ends. */
-static void lead__pace(void **state)
+static void sa_atp__progress(void **state)
 {
 	(void)state;
 	run_ahead(0, 200);
 	assert_int_equal(bed_add(0, 0, 210, 1, 0, FAN_F_ASK), FAN_WAIT);
 	assert_int_equal(bed.got[0].f.type, FAN_TYPE_PARTIAL); /* the sum that had to go... */
-	int leader = goes_to(0);
+	int helper = goes_to(0);
 	assert_int_equal(bed.got[1].f.type, FAN_TYPE_PROGRESS); /* ...and the question after it */
-	assert_int_equal(goes_to(1), leader);
-	assert_int_equal(bed.got[1].f.helper, FAN_TAG(leader));
+	assert_int_equal(goes_to(1), helper);
+	assert_int_equal(bed.got[1].f.helper, FAN_TAG(helper));
 	assert_int_equal(bed.got[1].f.sender, 0);
 	assert_int_equal(bed.got[1].f.frag, 210);
 	struct fan_frag f = bed.got[1].f;
 	f.flags = 0;
-	assert_int_equal(bed_give(bed_worker(0, (unsigned)leader), &f, NULL, 0), FAN_CTL);
+	assert_int_equal(bed_give(bed_worker(0, (unsigned)helper), &f, NULL, 0), FAN_CTL);
 	assert_int_equal(goes_to(0), 0);
 	assert_true(bed.got[0].f.flags & FAN_F_AWAY); /* it went further than this switch */
 	assert_int_equal(bed.got[0].f.frag, 210);
@@ -302,7 +302,7 @@ static void lead__pace(void **state)
 }
 
 /* What goes past the slot by itself is not waited for in it. */
-static void lead__parts_that_go_by(void **state)
+static void sa_atp__parts_that_go_by(void **state)
 {
 	(void)state;
 	run_ahead(0, 10);
@@ -331,7 +331,7 @@ static void all_run(unsigned job, uint64_t from, uint64_t to)
 }
 
 /* Job 0 has all slots until job 1 comes, and again when it has gone.  What was begun stays. */
-static void lead__jobs_have_stretches_of_their_own(void **state)
+static void sa_atp__jobs_have_stretches_of_their_own(void **state)
 {
 	(void)state;
 	for (uint16_t r = 0; r < 3; r++)
@@ -364,7 +364,7 @@ static void lead__jobs_have_stretches_of_their_own(void **state)
 }
 
 /* What was begun in the stretch before the last is still there: a further change waits for it. */
-static void lead__one_change_at_a_time(void **state)
+static void sa_atp__one_change_at_a_time(void **state)
 {
 	(void)state;
 	for (uint16_t r = 0; r < 3; r++)
@@ -385,7 +385,7 @@ static void lead__one_change_at_a_time(void **state)
 }
 
 /* Less than a slot for each. */
-static void lead__more_jobs_than_slots(void **state)
+static void sa_atp__more_jobs_than_slots(void **state)
 {
 	(void)state;
 	bed.cfg.slots = 1;
@@ -398,22 +398,22 @@ static void lead__more_jobs_than_slots(void **state)
 	assert_int_equal(slot_of(1, 7), 0);
 }
 
-#define LEAD_TEST(name) cmocka_unit_test_setup(name, open_ahead)
+#define SA_ATP_TEST(name) cmocka_unit_test_setup(name, open_ahead)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		LEAD_TEST(lead__slots_give_way_to_who_is_far_ahead),
-		LEAD_TEST(lead__one_place_for_what_is_loose),
-		LEAD_TEST(lead__who_helps_whom),
-		LEAD_TEST(lead__server_where_nobody_leads),
-		LEAD_TEST(lead__sums_of_leading_workers_pass),
-		LEAD_TEST(lead__questions),
-		LEAD_TEST(lead__pace),
-		LEAD_TEST(lead__parts_that_go_by),
-		LEAD_TEST(lead__jobs_have_stretches_of_their_own),
-		LEAD_TEST(lead__one_change_at_a_time),
-		LEAD_TEST(lead__more_jobs_than_slots),
+		SA_ATP_TEST(sa_atp__slots_give_way_to_who_is_far_ahead),
+		SA_ATP_TEST(sa_atp__one_place_for_what_is_unaggregated),
+		SA_ATP_TEST(sa_atp__who_helps_whom),
+		SA_ATP_TEST(sa_atp__server_where_nobody_helps),
+		SA_ATP_TEST(sa_atp__sums_of_helpers_pass),
+		SA_ATP_TEST(sa_atp__questions),
+		SA_ATP_TEST(sa_atp__progress),
+		SA_ATP_TEST(sa_atp__parts_that_go_by),
+		SA_ATP_TEST(sa_atp__jobs_have_stretches_of_their_own),
+		SA_ATP_TEST(sa_atp__one_change_at_a_time),
+		SA_ATP_TEST(sa_atp__more_jobs_than_slots),
 	};
 	return RUN(tests);
 }

@@ -176,7 +176,7 @@ static void stats__how_ranks_stand(void **state)
 	assert_int_equal(m.ahead, 0); /* they go in step: there is nothing to tell */
 	assert_int_equal(m.count, 0);
 	bed.window = 480;
-	bed.beat = FAN_BEAT_AHEAD | FAN_BEAT_LEADS;
+	bed.beat = FAN_BEAT_AHEAD | FAN_BEAT_HELPER;
 	bed.cache = (struct fan_helper_cache_use){.frags = 50, .open = 3, .peak = 4};
 	bed.cfg.slots = 16;
 	bed_begin();

@@ -195,7 +195,7 @@ static void switch__own_sums_stay(void **state)
 	assert_int_equal(bed_add(0, 0, 1, 2, 116, 0), FAN_PASS); /* it ages the slot: now 50 */
 	assert_int_equal(bed_add(1, 0, 0, 4, 50, 0), FAN_PASS);	 /* and so does this: 25 */
 	assert_int_equal(bed_add(0, 0, 1, 2, 41, 0), FAN_PASS);
-	assert_int_equal(bed_add(0, 0, 1, 2, 29, 0), FAN_WAIT); /* 12, and the lead is far */
+	assert_int_equal(bed_add(0, 0, 1, 2, 29, 0), FAN_WAIT); /* 12, and the margin is large */
 	bed_is_partial(0, 0, 0, 0x1, 1);
 }
 

@@ -4,7 +4,7 @@
 
 static int32_t in[64 * 16], out[64 * 16];
 
-static int open_leader(void **state)
+static int open_helper(void **state)
 {
 	int err = rig_open(state);
 	rig.cfg.cache_frags = 4;
@@ -166,13 +166,13 @@ static void helper__questions(void **state)
 	assert_int_equal(rig.got[0].flags, 0);
 	assert_int_equal(rig.got[0].helper, FAN_TAG(1));
 	assert_int_equal(about(FAN_TYPE_PROBE, 3, 5), FAN_DROP);
-	for (unsigned i = 0; i < FAN_LEAD_ASKS; i++)
+	for (unsigned i = 0; i < FAN_HELPER_QUESTIONS; i++)
 		assert_int_equal(about(FAN_TYPE_PROGRESS, 2, i), FAN_PASS);
 	assert_int_equal(about(FAN_TYPE_PROGRESS, 2, 5), FAN_DROP);
 	unsigned sent = 0;
 	for (unsigned n = rig_tick(); n; n = rig_tick()) /* as far as there is room */
 		sent += n;
-	assert_int_equal(sent, FAN_LEAD_ASKS);
+	assert_int_equal(sent, FAN_HELPER_QUESTIONS);
 }
 
 static enum fan_verdict flush(uint64_t frag)
@@ -251,26 +251,26 @@ static void helper__tells_of_its_cache(void **state)
 			break;
 	}
 	assert_int_equal(fan_beat_get(&m, &rig.got[0]), FAN_OK);
-	assert_int_equal(m.flags, FAN_BEAT_AHEAD | FAN_BEAT_LEADS);
+	assert_int_equal(m.flags, FAN_BEAT_AHEAD | FAN_BEAT_HELPER);
 	assert_int_equal(m.cache.frags, 4);
 	assert_int_equal(m.cache.open, 1);
 	assert_int_equal(m.cache.peak, 2);
 }
 
-#define LEADER_TEST(name) cmocka_unit_test_setup_teardown(name, open_leader, rig_close)
+#define HELPER_TEST(name) cmocka_unit_test_setup_teardown(name, open_helper, rig_close)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		LEADER_TEST(helper__completes_and_injects),
-		LEADER_TEST(helper__keeps_sums),
-		LEADER_TEST(helper__marks_stick),
-		LEADER_TEST(helper__result_frees),
-		LEADER_TEST(helper__questions),
-		LEADER_TEST(helper__flush_and_no_room),
-		LEADER_TEST(helper__lets_go_of_the_lowest),
-		LEADER_TEST(helper__none_without_a_cache),
-		LEADER_TEST(helper__tells_of_its_cache),
+		HELPER_TEST(helper__completes_and_injects),
+		HELPER_TEST(helper__keeps_sums),
+		HELPER_TEST(helper__marks_stick),
+		HELPER_TEST(helper__result_frees),
+		HELPER_TEST(helper__questions),
+		HELPER_TEST(helper__flush_and_no_room),
+		HELPER_TEST(helper__lets_go_of_the_lowest),
+		HELPER_TEST(helper__none_without_a_cache),
+		HELPER_TEST(helper__tells_of_its_cache),
 	};
 	return RUN(tests);
 }
