@@ -49,7 +49,7 @@ struct fan_aggregator_config {
 enum fan_event_kind {
 	FAN_EV_JOB_CREATED,
 	FAN_EV_RANK_JOINED,
-	FAN_EV_RANK_MOVED, /* comes by another way now: its switch may be silent */
+	FAN_EV_RANK_MOVED, /* comes by another path now: its switch may be silent */
 	FAN_EV_RANK_REFUSED,
 	FAN_EV_JOB_READY,
 	FAN_EV_RANK_LEFT,

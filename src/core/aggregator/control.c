@@ -211,7 +211,7 @@ static enum fan_verdict refuse(struct fan_aggregator *ag, const fan_peer *to,
 	return FAN_CTL;
 }
 
-/* A member that comes by another way learns why its job has ended. */
+/* A member that comes by another path learns why its job has ended. */
 static void tell_failed(const struct fan_job *j, const fan_peer *to, const struct fan_frag *join,
 			struct fan_out *out)
 {

@@ -309,7 +309,7 @@ static void admit(struct fan_job *j, uint64_t now_ns, const fan_peer *from,
 		j->check_ns = now_ns + j->alive_ms * FAN_MS;
 }
 
-/* The life of a rank that is in may come by another way: a later number says that it is no
+/* The life of a rank that is in may come by another path: a later number says that it is no
  * JOIN of the past. */
 static void follow(struct fan_job *j, const fan_peer *from, const struct fan_frag *head)
 {
@@ -339,7 +339,8 @@ enum fan_err fan_jobs_join(struct fan_jobs *t, uint64_t now_ns, const fan_peer *
 	if (head->sender >= m->ranks)
 		return refuse(no, FAN_E_INVALID, head->sender, m->ranks, head->sender);
 	struct fan_job *j = find_by_name(t, named.name, head->sender, head->nonce);
-	if (j && j->state == FAN_JOB_FAILED) { /* it goes another way, and has not heard of it */
+	if (j &&
+	    j->state == FAN_JOB_FAILED) { /* it comes by another path, and has not heard of it */
 		*job = j;
 		*again = true;
 		follow(j, from, head);

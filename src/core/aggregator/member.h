@@ -32,7 +32,7 @@ struct fan_member {
 	uint8_t flags;		/* enum fan_member_flag */
 	uint8_t path;		/* number of the path by which it came last */
 	uint16_t route;		/* by which it came then; 0: none */
-	bool moved;		/* it has just come by another way */
+	bool moved;		/* it has just come by another path */
 	bool numbers;		/* its JOIN has the option NUMBERS... */
 	bool follows;		/* ...and it comes straight: they are followed here */
 	struct fan_seq_gap gap; /* of them */

@@ -203,7 +203,7 @@ static enum fan_verdict refuse_route(struct fan_switch *sw, const fan_peer *hop,
 	return fan_switch_drop(sw, FAN_DROP_ROUTE);
 }
 
-/* Does another child speak for this rank?  The same way in may have a new token. */
+/* Does another child speak for this rank?  The same path may have a new token. */
 static bool is_of_another(struct fan_switch *sw, const fan_peer *from, const struct fan_frag *f)
 {
 	const struct fan_switch_job *j = fan_switch_job_of(sw, f->job, f->epoch);
@@ -213,7 +213,7 @@ static bool is_of_another(struct fan_switch *sw, const fan_peer *from, const str
 	return !fan_peer_equal(&hop, from);
 }
 
-/* The numbers of a life begin with 1; one that comes another way now has begun elsewhere. */
+/* The numbers of a life begin with 1; one that comes by another path now has begun elsewhere. */
 static void begin_numbers(struct fan_child *c, const struct fan_frag *join)
 {
 	fan_seq_gap_init(&c->gap, 0, true);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* routed.c - the switch where jobs have routes: which way a packet came, and which
- * way it goes on. */
+/* routed.c - the switch where jobs have routes: from where a packet came,
+ * and where it goes next. */
 #include "routed.h"
 #include "relay.h"
 #include "switch_priv.h"
@@ -35,11 +35,11 @@ void fan_switch_unroute(struct fan_switch *sw, uint16_t number)
 	}
 }
 
-enum way { UP, DOWN, EITHER };
+enum direction { UP, DOWN, EITHER };
 
-/* Which way does a message travel?  Parts and questions of ranks may be for a helper below; who has
- * an answer of a switch, or of the aggregator, is nobody. */
-static enum way way_of(uint8_t type, uint16_t sender)
+/* In which direction does a message travel?  Parts and questions of ranks may be for a helper
+ * below; who has an answer of a switch, or of the aggregator, is nobody. */
+static enum direction direction_of(uint8_t type, uint16_t sender)
 {
 	switch (type) {
 	case FAN_TYPE_JOIN:
@@ -69,13 +69,13 @@ int fan_routed_direction(const struct fan_switch *sw, const fan_peer *from,
 	if (i < 0)
 		return FAN_DROP_ROUTE;
 	const struct fan_route *r = &sw->route[i];
-	enum way way = way_of(type, f->sender);
+	enum direction goes = direction_of(type, f->sender);
 	/* A helper sends no DATA for others, so that is for one.  Of sums and questions that
 	 * somebody sends who is both below and above nobody can tell: up, where they are completed,
 	 * too. */
-	bool for_helper = way == EITHER && f->helper && fan_route_leads_to(r, from) &&
+	bool for_helper = goes == EITHER && f->helper && fan_route_leads_to(r, from) &&
 			  (type == FAN_TYPE_DATA || !fan_route_has(r, from));
-	*above = way == DOWN || for_helper;
+	*above = goes == DOWN || for_helper;
 	return *above && !fan_route_leads_to(r, from) ? FAN_DROP_ROUTE : -1;
 }
 
@@ -151,7 +151,7 @@ static void send_down(struct fan_out *out, const struct fan_group *group, const 
 	fan_wire_put(it->head, &g);
 }
 
-/* Who knows the ranks of `f` may be several hops below: all of that way are asked. */
+/* Who knows the ranks of `f` may be several hops below: all of that path are asked. */
 enum fan_verdict fan_routed_ask_who(struct fan_switch *sw, const fan_peer *from,
 				    const struct fan_frag *f, struct fan_out *out)
 {
@@ -179,12 +179,12 @@ enum fan_verdict fan_routed_to_all(struct fan_switch *sw, const struct fan_switc
 				   struct fan_out *out)
 {
 	const struct fan_route *r = j->route;
-	const struct fan_route_entry *way = fan_route_way(r, from, f->depth);
-	if (!way)
+	const struct fan_route_entry *path = fan_route_path(r, from, f->depth);
+	if (!path)
 		return fan_switch_drop(sw, FAN_DROP_ROUTE);
-	if (f->type != FAN_TYPE_FLUSH && fan_route_way_has_workers(r, way))
-		send_down(out, &j->group, f, way->depth);
-	send_down(out, &r->way[way - r->entry], f, way->depth);
+	if (f->type != FAN_TYPE_FLUSH && fan_route_path_has_workers(r, path))
+		send_down(out, &j->group, f, path->depth);
+	send_down(out, &r->path[path - r->entry], f, path->depth);
 	return f->type >= FAN_TYPE_CTL ? FAN_CTL : FAN_PASS;
 }
 

@@ -14,7 +14,7 @@ static bool is_sane(const struct fan_route_entry *e)
 	       e->depth <= FAN_ROUTE_HOPS_MAX;
 }
 
-static bool are_of_a_way(const struct fan_route_entry *a, const struct fan_route_entry *b)
+static bool have_one_path(const struct fan_route_entry *a, const struct fan_route_entry *b)
 {
 	return a->depth == b->depth && fan_peer_equal(&a->next, &b->next);
 }
@@ -23,7 +23,7 @@ static bool are_of_a_way(const struct fan_route_entry *a, const struct fan_route
  * way down, and there is one sum. */
 static bool go_together(const struct fan_route_entry *a, const struct fan_route_entry *b)
 {
-	if (a->sums && b->sums && !are_of_a_way(a, b))
+	if (a->sums && b->sums && !have_one_path(a, b))
 		return false;
 	bool same = fan_peer_equal(&a->from, &b->from) || fan_peer_equal(&a->next, &b->next);
 	return !same || !fan_ranks_meet(a->ranks, b->ranks);
@@ -43,13 +43,13 @@ static bool config_is_sane(const struct fan_route_config *c)
 	return true;
 }
 
-/* Copy the entries, those of a way in a row. */
+/* Copy the entries, those of a path in a row. */
 static void sort(struct fan_route *r, const struct fan_route_config *c)
 {
 	bool taken[FAN_ROUTE_ENTRIES_MAX] = {false};
 	for (unsigned i = 0; i < c->entries; i++) {
 		for (unsigned k = i; k < c->entries && !taken[i]; k++)
-			if (k != i && !taken[k] && are_of_a_way(&c->entry[i], &c->entry[k])) {
+			if (k != i && !taken[k] && have_one_path(&c->entry[i], &c->entry[k])) {
 				taken[k] = true;
 				r->entry[r->entries++] = c->entry[k];
 			}
@@ -75,12 +75,12 @@ static void find_hops(struct fan_route *r)
 	unsigned first = 0;
 	for (unsigned i = 0; i < r->entries; i++) {
 		const struct fan_route_entry *e = &r->entry[i];
-		if (!are_of_a_way(&r->entry[first], e))
+		if (!have_one_path(&r->entry[first], e))
 			first = i;
 		if (!add_hop(&r->hop[first], i - first, &e->from))
 			memset(&r->hop[i], 0, sizeof r->hop[i]);
-		r->way[first].peers = &r->hop[first];
-		r->way[first].ranks = (uint16_t)(i - first + 1);
+		r->path[first].peers = &r->hop[first];
+		r->path[first].ranks = (uint16_t)(i - first + 1);
 		r->below.ranks =
 			(uint16_t)(r->below.ranks + add_hop(r->all, r->below.ranks, &e->from));
 		if (!e->sums)
@@ -105,7 +105,7 @@ int fan_route_set(struct fan_route *r, const struct fan_route_config *c)
 
 static bool is_same(const struct fan_route_entry *a, const struct fan_route_entry *b)
 {
-	return fan_peer_equal(&a->from, &b->from) && are_of_a_way(a, b) && a->sums == b->sums &&
+	return fan_peer_equal(&a->from, &b->from) && have_one_path(a, b) && a->sums == b->sums &&
 	       fan_ranks_equal(a->ranks, b->ranks);
 }
 
@@ -175,7 +175,7 @@ const struct fan_route_entry *fan_route_down_one(const struct fan_route *r, cons
 		if (!has(e, rank))
 			continue;
 		if (fan_peer_is_none(
-			    &e->from)) /* the worker is here, whatever way is still to come */
+			    &e->from)) /* the worker is here, whatever path is still to come */
 			return e;
 		if (fan_peer_equal(&e->next, from))
 			other = e;
@@ -183,8 +183,8 @@ const struct fan_route_entry *fan_route_down_one(const struct fan_route *r, cons
 	return other;
 }
 
-const struct fan_route_entry *fan_route_way(const struct fan_route *r, const fan_peer *from,
-					    unsigned depth)
+const struct fan_route_entry *fan_route_path(const struct fan_route *r, const fan_peer *from,
+					     unsigned depth)
 {
 	for (unsigned i = 0; i < r->entries; i++)
 		if (r->entry[i].depth == depth + 1 && fan_peer_equal(&r->entry[i].next, from))
@@ -192,11 +192,11 @@ const struct fan_route_entry *fan_route_way(const struct fan_route *r, const fan
 	return NULL;
 }
 
-bool fan_route_way_has_workers(const struct fan_route *r, const struct fan_route_entry *way)
+bool fan_route_path_has_workers(const struct fan_route *r, const struct fan_route_entry *path)
 {
-	assert(way >= r->entry && way < r->entry + r->entries);
-	unsigned first = (unsigned)(way - r->entry);
-	for (unsigned i = 0; i < r->way[first].ranks; i++)
+	assert(path >= r->entry && path < r->entry + r->entries);
+	unsigned first = (unsigned)(path - r->entry);
+	for (unsigned i = 0; i < r->path[first].ranks; i++)
 		if (fan_peer_is_none(&r->entry[first + i].from))
 			return true;
 	return false;

@@ -46,8 +46,8 @@ struct fan_route {
 						has it */
 	fan_peer all[FAN_ROUTE_ENTRIES_MAX]; /* each switch below once */
 	struct fan_group below;		     /* all of `all` */
-	struct fan_group way[FAN_ROUTE_ENTRIES_MAX]; /* by its first entry: the way's hops */
-	uint64_t sums[FAN_RANK_WORDS];		     /* ranks summed here... */
+	struct fan_group path[FAN_ROUTE_ENTRIES_MAX]; /* by its first entry: the way's hops */
+	uint64_t sums[FAN_RANK_WORDS];		      /* ranks summed here... */
 	fan_peer up; /* ...and where their sum goes; none: no ranks */
 	/* Of the last fragment whose result has passed, by its number mod FAN_WINDOW_MAX: the
 	 * rest of the number, and the job's epoch in it. */
@@ -87,12 +87,12 @@ const struct fan_route_entry *fan_route_down_one(const struct fan_route *r, cons
 						 unsigned rank);
 
 /* The first entry of the way from `from`, above, where a message has come `depth` hops; NULL:
- * it ends here.  r->way says which switches below it goes to. */
-const struct fan_route_entry *fan_route_way(const struct fan_route *r, const fan_peer *from,
-					    unsigned depth);
+ * it ends here.  r->path says which switches below it goes to. */
+const struct fan_route_entry *fan_route_path(const struct fan_route *r, const fan_peer *from,
+					     unsigned depth);
 
 /* Does that way begin at workers that join here? */
-bool fan_route_way_has_workers(const struct fan_route *r, const struct fan_route_entry *way);
+bool fan_route_path_has_workers(const struct fan_route *r, const struct fan_route_entry *path);
 
 /* A result of life `life` < FAN_ROUTE_LIVES of the job, with this epoch, comes by.  True: it is the
  * first one of the fragment, as far as is remembered. */

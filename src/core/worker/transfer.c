@@ -411,7 +411,7 @@ static bool exponent_matches(struct fan_worker *w, const struct fan_stream_op *o
 
 /* Where the slot's next fragment looks for a shared slot: elsewhere, if this one has found
  * it taken.  All ranks have the same result, so they all look there. */
-static void note_way(struct fan_worker *w, struct fan_wslot *s, const struct fan_frag *f)
+static void note_met(struct fan_worker *w, struct fan_wslot *s, const struct fan_frag *f)
 {
 	unsigned place = f->place;
 	if (f->flags & FAN_F_COLLISION) {
@@ -458,7 +458,7 @@ static enum fan_verdict result_of_piece(struct fan_worker *w, uint64_t now_ns,
 	if (!matches(op, &p, f, is_root) || !exponent_matches(w, op, &p, f))
 		return fan_worker_drop(w, FAN_DROP_MISMATCH);
 	note_timing(w, now_ns, s, f);
-	note_way(w, s, f);
+	note_met(w, s, f);
 	bool freed = take(w, op, &p, f);
 	fan_helper_cache_forget(&w->cache, s->frag);
 	fan_window_done(&w->window, i);
@@ -478,7 +478,7 @@ static enum fan_verdict result_of_round(struct fan_worker *w, uint64_t now_ns,
 	if (why >= 0)
 		return fan_worker_drop(w, (enum fan_drop)why);
 	note_timing(w, now_ns, &w->window.slot[i], f);
-	note_way(w, &w->window.slot[i], f);
+	note_met(w, &w->window.slot[i], f);
 	fan_tree_source_take(w, f);
 	fan_window_done(&w->window, i);
 	schedule(w, i);

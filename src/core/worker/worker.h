@@ -142,7 +142,7 @@ enum fan_drop fan_worker_last_drop(const struct fan_worker *w);
 /* Is this packet for this worker, by job and epoch, or by its nonce? */
 bool fan_worker_hears(const struct fan_worker *w, const struct fan_frag *f);
 
-/* From now on packets go another way to the same aggregator, of which the caller knows: by `route`,
+/* From now on packets take another path to the same aggregator, which the caller knows: by `route`,
  * or by the same as before if that is 0.  The aggregator is told, by JOINs under the same nonce,
  * and operations go on. */
 void fan_worker_reroute(struct fan_worker *w, uint64_t now_ns, uint16_t route);

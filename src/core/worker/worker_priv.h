@@ -54,8 +54,8 @@ struct fan_worker {
 	uint64_t grow_turn;   /* ...and grow */
 	uint64_t who_ns;      /* when a WHO last drew a BEAT */
 	bool missing_known;
-	bool rejoins; /* FORMING, READY: by another way, until the aggregator's WELCOME */
-	uint8_t path; /* how many it has gone */
+	bool rejoins; /* FORMING, READY: by another path, until the aggregator's WELCOME */
+	uint8_t path; /* how many it has had */
 	bool numbers; /* what is sent; the switch asks by number, and so does this worker: */
 	bool behind;  /* a switch, above which what is lost shows by results only */
 	uint16_t ask_first, asked; /* results that it has asked for, and not heard... */

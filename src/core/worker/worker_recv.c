@@ -17,14 +17,14 @@ static void choose_numbers(struct fan_worker *w, const struct fan_welcome *m)
 	fan_window_by_number(&w->window, w->numbers && !w->behind);
 }
 
-/* Going another way: does the aggregator know this life of the rank, and the job? */
+/* On another path: does the aggregator know this life of the rank, and the job? */
 static enum fan_verdict recv_answer(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)
 {
 	const struct fan_fault fault = {.err = FAN_E_RESTARTED};
 	bool knows =
 		f->type == FAN_TYPE_WELCOME && fan_worker_is_job(w, f->job) && f->epoch == w->epoch;
 	if (f->type == FAN_TYPE_WELCOME && f->path != w->path)
-		return fan_worker_drop(w, FAN_DROP_STATE); /* to a JOIN that went another way */
+		return fan_worker_drop(w, FAN_DROP_STATE); /* to a JOIN on another path */
 	if (fan_route_number(f->job) != w->cfg.route)
 		return fan_worker_drop(w, FAN_DROP_ROUTE);
 	w->rejoins = false;
@@ -37,7 +37,7 @@ static enum fan_verdict recv_answer(struct fan_worker *w, uint64_t now_ns, const
 	if (fan_welcome_get(&m, f) == FAN_OK)
 		choose_numbers(w, &m);
 	w->job = f->job;	       /* on the route by which it came */
-	if (w->phase == FAN_W_READY) { /* what went the way before may be lost, and timers long */
+	if (w->phase == FAN_W_READY) { /* what took the path before may be lost, and timers long */
 		fan_window_expire(&w->window, FAN_TAIL_PROBES);
 		w->expired_ns = now_ns;
 		fan_rtt_heard(&w->rtt);

@@ -128,7 +128,7 @@ static void moves__a_third_route_asks(void **state)
 	assert_int_equal(route_of(0), 3);
 }
 
-/* What a member said by the way before must not make it believe that it is unknown. */
+/* What a member said by the path before must not make it believe that it is unknown. */
 static void moves__a_late_beat_is_not_denied(void **state)
 {
 	(void)state;
@@ -141,7 +141,7 @@ static void moves__a_late_beat_is_not_denied(void **state)
 	assert_int_equal(route_of(0), 4);
 }
 
-/* A late JOIN by the way before does not move it back. */
+/* A late JOIN by the path before does not move it back. */
 static void moves__a_late_join_changes_nothing(void **state)
 {
 	(void)state;

@@ -216,7 +216,7 @@ static uint8_t join_by(fan_peer from, uint8_t path)
 	return rig.got[0].f.path;
 }
 
-/* A member may come by another way, and no JOIN of the past brings it back. */
+/* A member may come by another path, and no JOIN of the past brings it back. */
 static void server__members_move(void **state)
 {
 	(void)state;
@@ -224,7 +224,7 @@ static void server__members_move(void **state)
 	struct fan_frag f = rig_data(0, 0, &v);
 	struct fan_event ev;
 	assert_int_equal(dropped(rig_send(rig_peer(0), &f)), FAN_DROP_SENDER);
-	assert_int_equal(join_by(rig_peer(0), 0), 0); /* known, but no later way */
+	assert_int_equal(join_by(rig_peer(0), 0), 0); /* known, but no later path */
 	assert_int_equal(dropped(rig_send(rig_peer(0), &f)), FAN_DROP_SENDER);
 	assert_int_equal(join_by(rig_peer(0), 1), 1);
 	assert_int_equal(rig_send(rig_peer(0), &f), FAN_WAIT);

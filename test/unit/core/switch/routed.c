@@ -426,7 +426,7 @@ static void routed__what_is_for_a_helper_goes_down(void **state)
 	/* `core` is above and below: parts for a helper go down, questions with one go up */
 	assert_int_equal(say(core, data, 0, 3, 1, 0), FAN_PASS);
 	assert_true(went_to(0, rack));
-	assert_int_equal(say(core, data, 0, 2, 1, 0), FAN_DROP); /* not by this way */
+	assert_int_equal(say(core, data, 0, 2, 1, 0), FAN_DROP); /* not by this path */
 	assert_int_equal(say(core, FAN_TYPE_PROBE, 0, 3, 1, 0), FAN_PASS);
 	assert_true(went_to(0, bed_aggregator));
 	/* the helper's question for another, and its answer to the switch that has chosen it */

@@ -53,22 +53,22 @@ static void route__down(void **state)
 	const struct fan_route_entry e[] = {
 		entry(a, 0x1, aggregator, 1, false),  entry(nobody, 0x8, aggregator, 1, false),
 		entry(b, 0x2, c, 3, false),	      entry(a, 0x4, aggregator, 1, true),
-		entry(b, 0x10, aggregator, 2, false), /* another depth: no way of theirs */
+		entry(b, 0x10, aggregator, 2, false), /* another depth: no path of theirs */
 	};
 	assert_int_equal(set(e, 5), FAN_OK);
 	assert_true(fan_route_leads_to(&route, &c));
 	assert_false(fan_route_leads_to(&route, &b));
-	const struct fan_route_entry *way = fan_route_way(&route, &aggregator, 0);
-	const struct fan_group *hops = &route.way[way - route.entry];
+	const struct fan_route_entry *path = fan_route_path(&route, &aggregator, 0);
+	const struct fan_group *hops = &route.path[path - route.entry];
 	unsigned switches = 0;
 	for (unsigned i = 0; i < hops->ranks; i++)
 		switches += !fan_peer_is_none(&hops->peers[i]);
 	assert_int_equal(hops->ranks, 3);
 	assert_int_equal(switches, 1); /* a, once */
-	assert_true(fan_route_way_has_workers(&route, way));
-	assert_false(fan_route_way_has_workers(&route, fan_route_way(&route, &c, 2)));
-	assert_null(fan_route_way(&route, &aggregator, 2));
-	assert_null(fan_route_way(&route, &b, 0));
+	assert_true(fan_route_path_has_workers(&route, path));
+	assert_false(fan_route_path_has_workers(&route, fan_route_path(&route, &c, 2)));
+	assert_null(fan_route_path(&route, &aggregator, 2));
+	assert_null(fan_route_path(&route, &b, 0));
 	assert_true(fan_peer_equal(&fan_route_down_one(&route, &c, 1)->from, &b));
 	assert_null(fan_route_down_one(&route, &aggregator, 1));
 	assert_true(fan_peer_is_none(&fan_route_down_one(&route, &c, 3)->from));

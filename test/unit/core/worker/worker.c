@@ -170,8 +170,9 @@ static void worker__share_of_the_window(void **state)
 	}
 }
 
-/* Another way to the same aggregator: JOINs until it answers one of them, and no BEAT meanwhile. */
-static void worker__another_way(void **state)
+/* Another path to the same aggregator: JOINs until it answers one of them, and no BEAT meanwhile.
+ */
+static void worker__another_path(void **state)
 {
 	(void)state;
 	rig_ready();
@@ -518,7 +519,7 @@ int main(void)
 		RIG_TEST(worker__joins_again_while_the_job_forms),
 		RIG_TEST(worker__switch_of_another_version),
 		RIG_TEST(worker__share_of_the_window),
-		RIG_TEST(worker__another_way),
+		RIG_TEST(worker__another_path),
 		RIG_TEST(worker__another_route),
 		RIG_TEST(worker__another_route_before_it_is_ready),
 		RIG_TEST(worker__restarted_switch),
