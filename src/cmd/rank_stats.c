@@ -26,7 +26,7 @@ struct team {
 static const char *standing_text(const struct fan_standing *s)
 {
 	if (s->flags & FAN_RANK_STRAGGLES)
-		return s->owed ? "is slow, others keep for it" : "is slow";
+		return s->deferred ? "is slow, others keep for it" : "is slow";
 	if (s->flags & FAN_RANK_FULL)
 		return "keeps for others, is full";
 	if (s->lent)
@@ -59,7 +59,7 @@ static unsigned best_helper(const struct team *t, unsigned rank, const uint64_t 
 /* "2 41%, 0 30%, 1 10%, itself 3%, 3 more 10%, server 6%": where the late parts of `rank` went. */
 static void helpers_text(struct fan_line *l, const struct team *t, unsigned rank)
 {
-	uint64_t told[FAN_RANK_WORDS] = {0}, kept = 0, all = t->rank[rank].owed;
+	uint64_t told[FAN_RANK_WORDS] = {0}, kept = 0, all = t->rank[rank].deferred;
 	unsigned helpers = 0;
 	char who[32];
 
@@ -93,11 +93,11 @@ static void print_rank(FILE *f, const struct team *t, unsigned rank, bool *begun
 		helpers_text(&helpers, t, rank);
 	if (!*begun)
 		fprintf(f, "\n%-5s %-20s %5s %7s %7s %9s %9s %6s %6s %6s  %-27s  %s\n", "shard",
-			"ranks of job", "rank", "behind", "most", "owed", "lent", "cache", "used",
-			"peak", "", "helped by");
+			"ranks of job", "rank", "behind", "most", "deferred", "lent", "cache",
+			"used", "peak", "", "helped by");
 	*begun = true;
 	fprintf(f, "%-5u %-20s %5u %7u %7u %9u %9u %6u %6u %6u  %-27s  %s\n", t->shard,
-		t->name.used ? t->name.text : "?", rank, s->behind, s->most, s->owed, s->lent,
+		t->name.used ? t->name.text : "?", rank, s->behind, s->most, s->deferred, s->lent,
 		s->cache.frags, s->cache.open, s->cache.peak, standing_text(s),
 		helpers.used ? helpers.text : "-");
 }
@@ -120,10 +120,10 @@ static json_t *kept_json(const struct team *t, unsigned rank)
 static void add_rank(json_t *ranks, const struct team *t, unsigned rank)
 {
 	const struct fan_standing *s = &t->rank[rank];
-	json_t *j =
-		json_pack("{s:s, s:i, s:i, s:i, s:i, s:I, s:I}", "job", t->name.text, "shard",
-			  (int)t->shard, "rank", (int)rank, "behind", (int)s->behind, "behind_most",
-			  (int)s->most, "owed", (json_int_t)s->owed, "lent", (json_int_t)s->lent);
+	json_t *j = json_pack("{s:s, s:i, s:i, s:i, s:i, s:I, s:I}", "job", t->name.text, "shard",
+			      (int)t->shard, "rank", (int)rank, "behind", (int)s->behind,
+			      "behind_most", (int)s->most, "deferred", (json_int_t)s->deferred,
+			      "lent", (json_int_t)s->lent);
 	json_t *cache = json_pack(
 		"{s:b, s:b, s:b, s:i, s:i, s:i}", "straggles", (s->flags & FAN_RANK_STRAGGLES) != 0,
 		"offers", (s->flags & FAN_RANK_OFFERS) != 0, "full",

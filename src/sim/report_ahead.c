@@ -27,7 +27,7 @@ static size_t ranks_of(const json_t *ahead)
 
 static void table(FILE *f, const json_t *ahead)
 {
-	static const char *const key[] = {"lag_mean",	"lag_max",     "lent",	     "owed",
+	static const char *const key[] = {"lag_mean",	"lag_max",     "lent",	     "deferred",
 					  "cache_peak", "cache_parts", "cache_done", "cache_early",
 					  "cache_over", NULL};
 	fputs("<table><tr><th>rank<th>behind, mean<th>behind, most"
@@ -163,7 +163,7 @@ static double parts_of(const json_t *ahead, unsigned helper, unsigned helped)
 /* What of the late parts of `rank` no rank was given. */
 static double at_aggregator(const json_t *ahead, unsigned rank)
 {
-	double rest = fan_report_real(rank_of(ahead, rank), "owed");
+	double rest = fan_report_real(rank_of(ahead, rank), "deferred");
 	for (size_t r = 0; r < ranks_of(ahead); r++)
 		rest -= parts_of(ahead, (unsigned)r, rank);
 	return rest > 0 ? rest : 0;
@@ -177,7 +177,7 @@ static void find_sides(struct map *m, const json_t *ahead)
 	if (ranks > FAN_RANKS_MAX)
 		return;
 	for (unsigned r = 0; r < ranks; r++) {
-		m->helped[r] = (struct chosen){fan_report_real(rank_of(ahead, r), "owed"), r};
+		m->helped[r] = (struct chosen){fan_report_real(rank_of(ahead, r), "deferred"), r};
 		m->helper[r] = (struct chosen){0, r};
 		for (unsigned k = 0; k < ranks; k++)
 			m->helper[r].amount += parts_of(ahead, r, k);

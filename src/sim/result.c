@@ -128,7 +128,7 @@ static json_t *ahead_json(const struct fan_experiment_job *j)
 		fan_put_real(o, "lag_mean", (double)t->lag.sum / (double)samples);
 		fan_put_count(o, "lag_max", t->lag.max);
 		fan_put_count(o, "lent", fan_standings_lent(&j->standings, r));
-		fan_put_count(o, "owed", fan_standings_owed(&j->standings, r));
+		fan_put_count(o, "deferred", fan_standings_deferred(&j->standings, r));
 		json_object_set_new(o, "helps", kept_json(&j->standings, r));
 		fan_put_count(o, "cache_peak", c->peak);
 		fan_put_count(o, "cache_parts", c->parts);

@@ -6,8 +6,8 @@
 static bool loans_init(struct fan_standing_loans *l, size_t ranks)
 {
 	l->lent = calloc(ranks * (ranks + 2), sizeof *l->lent);
-	l->owed = l->lent + ranks;
-	l->kept = l->owed + ranks;
+	l->deferred = l->lent + ranks;
+	l->kept = l->deferred + ranks;
 	return l->lent != NULL;
 }
 
@@ -81,7 +81,7 @@ void fan_standings_life(struct fan_standings *s, const uint64_t life[2])
 void fan_standings_count(struct fan_standings *s, uint16_t rank, const struct fan_switch_rank *r)
 {
 	s->now.lent[rank] = r->lent;
-	s->now.owed[rank] = r->owed;
+	s->now.deferred[rank] = r->deferred;
 	if (r->kept)
 		memcpy(&s->now.kept[(size_t)rank * s->ranks], r->kept,
 		       s->ranks * sizeof *s->now.kept);
@@ -92,9 +92,9 @@ uint32_t fan_standings_lent(const struct fan_standings *s, uint32_t rank)
 	return s->past.lent[rank] + s->now.lent[rank];
 }
 
-uint32_t fan_standings_owed(const struct fan_standings *s, uint32_t rank)
+uint32_t fan_standings_deferred(const struct fan_standings *s, uint32_t rank)
 {
-	return s->past.owed[rank] + s->now.owed[rank];
+	return s->past.deferred[rank] + s->now.deferred[rank];
 }
 
 uint32_t fan_standings_kept(const struct fan_standings *s, uint32_t helper, uint32_t helped)

@@ -16,7 +16,7 @@ struct fan_standing_at {
 
 /* What a switch has counted: as in struct fan_switch_rank, by rank. */
 struct fan_standing_loans {
-	uint32_t *lent, *owed;
+	uint32_t *lent, *deferred;
 	uint32_t *kept; /* by who keeps, and for whom: rank x ranks + rank */
 };
 
@@ -47,7 +47,7 @@ void fan_standings_count(struct fan_standings *s, uint16_t rank, const struct fa
 
 /* Over all lives. */
 uint32_t fan_standings_lent(const struct fan_standings *s, uint32_t rank);
-uint32_t fan_standings_owed(const struct fan_standings *s, uint32_t rank);
+uint32_t fan_standings_deferred(const struct fan_standings *s, uint32_t rank);
 uint32_t fan_standings_kept(const struct fan_standings *s, uint32_t helper, uint32_t helped);
 
 #endif

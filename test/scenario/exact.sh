@@ -225,11 +225,11 @@ for ahead in (even, slow):
     assert len(lists) == 16 and 1 < len(lists[0]) <= 128, series
     assert {len(one) for one in lists} == {len(lists[0])}, series
     assert max(max(one) for one in series["cache_open"]) <= 200, series
-assert not any(r["helps"] or r["owed"] or r["lent"] for r in even["ranks"]), even
+assert not any(r["helps"] or r["deferred"] or r["lent"] for r in even["ranks"]), even
 parts = [sum(r["helps"].get(str(i), 0) for r in slow["ranks"]) for i in range(8)]
 assert parts[SLOW] > 1.2 * (sum(parts) - parts[SLOW]), parts
 for r in slow["ranks"]:
-    assert parts[r["rank"]] <= r["owed"], r
+    assert parts[r["rank"]] <= r["deferred"], r
     if r["rank"] == SLOW:  # its part is the last one of each sum
         assert not r["helps"] and not r["lent"], r
         continue

@@ -330,7 +330,7 @@ static enum fan_verdict recv_probe(struct fan_aggregator *ag, struct fan_job *j,
 	if (v == FAN_DROP)
 		return fan_aggregator_drop(ag, r.drop);
 	if (v == FAN_REPLAY && is_under_way(r.round, f))
-		return FAN_HELD;
+		return FAN_EARLY;
 	if (v == FAN_REPLAY)
 		replay(ag, j, r.round, f->sender, out);
 	else if (v == FAN_ASK)

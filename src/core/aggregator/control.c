@@ -335,8 +335,8 @@ static void stop_forming(struct fan_aggregator *ag, struct fan_job *j)
 }
 
 /* A member goes.  Early, or with an error, it takes the job with it. */
-static void let_go(struct fan_aggregator *ag, struct fan_job *j, uint16_t rank,
-		   const struct fan_leave *m, struct fan_out *out)
+static void member_leaves(struct fan_aggregator *ag, struct fan_job *j, uint16_t rank,
+			  const struct fan_leave *m, struct fan_out *out)
 {
 	struct fan_event *ev = fan_aggregator_note(ag, FAN_EV_RANK_LEFT, j, rank);
 	ev->err = m->err;
@@ -375,7 +375,7 @@ static enum fan_verdict recv_leave(struct fan_aggregator *ag, const fan_peer *fr
 		return fan_aggregator_drop(ag, (unsigned)why);
 	fan_job_check(j);
 	touch(ag);
-	let_go(ag, j, f->sender, &m, out);
+	member_leaves(ag, j, f->sender, &m, out);
 	return FAN_CTL;
 }
 

@@ -92,7 +92,7 @@ void fan_partials_done(uint64_t now_ns, struct fan_job *j, const struct fan_roun
 	j->age_us = j->age_us ? (j->age_us * 7 + age_us) / 8 : age_us;
 }
 
-/* Have the switches let go what they hold of the round's fragment. */
+/* Have the switches evict what they hold of the round's fragment. */
 static void flush(struct fan_aggregator *ag, const struct fan_job *j, struct fan_round *round,
 		  uint32_t now_us, struct fan_out *out)
 {

@@ -14,7 +14,7 @@ void fan_tree_uplink_begin(struct fan_aggregator *ag, struct fan_job *j);
 /* Be no longer one, because of `err`.  True if that takes a while. */
 bool fan_tree_uplink_end(struct fan_aggregator *ag, struct fan_job *j, int err);
 
-/* Round `round` is HELD: send it. */
+/* Round `round` is AWAITING: send it. */
 void fan_tree_uplink_send(struct fan_aggregator *ag, struct fan_job *j,
 			  const struct fan_round *round, struct fan_out *out);
 

@@ -8,7 +8,7 @@ enum fan_verdict {
 	FAN_DONE,   /* that was the last one: the result goes to all */
 	FAN_REPLAY, /* the round was already complete: result to this child only */
 	FAN_ASK,    /* a probe for a fragment this child has not sent: NEED to it */
-	FAN_HELD,   /* a probe for a fragment that waits for others: no answer */
+	FAN_EARLY,  /* a probe for a fragment that waits for other ranks: no answer */
 	FAN_CTL,    /* control message, handled */
 	FAN_FAIL,   /* ranks disagree: the job has failed, all its members are told */
 	FAN_PASS,   /* not summed here: on its way */

@@ -110,5 +110,5 @@ enum fan_verdict fan_round_probe(const struct fan_pool *pool, const struct fan_f
 	}
 	if (round->state == FAN_ROUND_DONE)
 		return FAN_REPLAY;
-	return fan_ranks_has(round->seen, f->sender) ? FAN_HELD : FAN_ASK;
+	return fan_ranks_has(round->seen, f->sender) ? FAN_EARLY : FAN_ASK;
 }

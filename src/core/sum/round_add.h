@@ -38,7 +38,7 @@ enum fan_verdict fan_round_add(const struct fan_pool *pool, uint16_t ranks,
 			       const struct fan_part *p, struct fan_round_outcome *r);
 
 /* Rank `f->sender` asks for the result of f->frag: FAN_REPLAY, FAN_ASK (its part is
- * missing), FAN_HELD (waits for others), or FAN_DROP. */
+ * missing), FAN_EARLY (waits for others), or FAN_DROP. */
 enum fan_verdict fan_round_probe(const struct fan_pool *pool, const struct fan_frag *f,
 				 struct fan_round_outcome *r);
 

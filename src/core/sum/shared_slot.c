@@ -138,7 +138,7 @@ void fan_sslot_pass(struct fan_sslot *slot)
 	slot->state = FAN_SSLOT_PASSED;
 }
 
-void fan_sslot_let_go(struct fan_sslots *s, struct fan_sslot *slot)
+void fan_sslot_release(struct fan_sslots *s, struct fan_sslot *slot)
 {
 	if (fan_sslot_holds(slot))
 		swap(s, slot);

@@ -120,6 +120,6 @@ void fan_sslot_fill(const struct fan_sslots *s, const struct fan_sslot *slot, st
 /* The slot holds nothing any more, but remembers whose parts it had.  With fan_sslot_pass, what it
  * held stays in its accumulator until the next part. */
 void fan_sslot_pass(struct fan_sslot *slot);
-void fan_sslot_let_go(struct fan_sslots *s, struct fan_sslot *slot);
+void fan_sslot_release(struct fan_sslots *s, struct fan_sslot *slot);
 
 #endif

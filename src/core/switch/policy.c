@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* policy.c - the policies by number, and what those have in common that do nothing about slow
- * ranks: slots by hash, and what is loose goes up. */
+ * ranks: slots by hash, and what is unaggregated goes up. */
 #include "policy.h"
 #include "switch_priv.h"
 

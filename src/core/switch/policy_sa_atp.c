@@ -4,7 +4,7 @@
 #include "relay.h"
 #include "switch_priv.h"
 
-/* What is loose waits for so many of the shortest answers above: none, or too long. */
+/* What is unaggregated waits for so many of the shortest answers above: none, or too long. */
 #define AGGREGATOR_FREE 3
 #define AGGREGATOR_BUSY 6
 
@@ -153,7 +153,7 @@ static void lend(struct fan_switch *sw, struct fan_switch_job *j, const struct f
 	for (unsigned r = fan_ranks_first(ranks); r < j->ranks; r = fan_ranks_next(ranks, r + 1)) {
 		if (!straggles(&sa->progress, r))
 			continue;
-		sa->owed[r]++;
+		sa->deferred[r]++;
 		if (row)
 			row->parts[r]++;
 	}
@@ -501,7 +501,7 @@ static enum fan_verdict progress(struct fan_switch *sw, struct fan_switch_job *j
 	return FAN_PASS;
 }
 
-/* An answer from above: if what is loose waits there for long, it says so. */
+/* An answer from above: if what is unaggregated waits there for long, it says so. */
 static void heard(struct fan_switch *sw, struct fan_switch_job *j, struct fan_frag *f)
 {
 	struct fan_helper_wait *aggregator = &j->sa.wait[FAN_RANKS_MAX];
@@ -539,7 +539,7 @@ static void standing(const struct fan_switch *sw, const struct fan_switch_job *j
 		     struct fan_standing *s)
 {
 	const struct fan_sa_atp *sa = &j->sa;
-	*s = (struct fan_standing){.lent = sa->lent[rank], .owed = sa->owed[rank]};
+	*s = (struct fan_standing){.lent = sa->lent[rank], .deferred = sa->deferred[rank]};
 	fan_progress_standing(&sa->progress, rank, s);
 	if (j->child[rank])
 		s->cache = sw->children[j->child[rank] - 1].cache;
@@ -582,7 +582,7 @@ bool fan_switch_rank(const struct fan_switch *sw, unsigned index, uint16_t rank,
 		.offers = fan_ranks_has(sa->offers, rank),
 		.full = is_full(sw, j, rank),
 		.lent = sa->lent[rank],
-		.owed = sa->owed[rank],
+		.deferred = sa->deferred[rank],
 		.kept = fan_sa_atp_row(sw, j, rank),
 		.whole = fan_path_has_all(j),
 	};

@@ -8,7 +8,7 @@
  * passed and that no slot holds any more.  Who gets a slot otherwise, the wrapped policy says.
  *
  * Helpers are chosen for a block of fragments at a time, when the first rank enters
- * it, so all that is loose of a fragment has one place to go for as long as it lives.  Only
+ * it, so all that is unaggregated of a fragment has one place to go for as long as it lives.  Only
  * a switch where the parts of all ranks meet chooses.  doc/protocol/run-ahead.md; adr 10, 15. */
 #ifndef FAN_SWITCH_POLICY_SA_ATP_H
 #define FAN_SWITCH_POLICY_SA_ATP_H
@@ -22,7 +22,7 @@
 struct fan_helper_block {
 	uint64_t number;		/* + 1; 0: none yet */
 	uint64_t ranks[FAN_RANK_WORDS]; /* take turns */
-	uint16_t count;			/* of them; 0: what is loose goes up... */
+	uint16_t count;			/* of them; 0: what is unaggregated goes up... */
 	uint16_t share;			/* ...as do others than so many of 256 parts */
 };
 
@@ -51,8 +51,8 @@ struct fan_sa_atp {
 	struct fan_helper_wait wait[FAN_RANKS_MAX + 1]; /* at helpers, and above */
 	uint32_t share;					/* of further blocks */
 	uint32_t lent[FAN_RANKS_MAX];			/* by rank: what it was given to keep... */
-	uint32_t owed[FAN_RANKS_MAX];			/* ...and its parts that went loose while it
-							 * was a straggler */
+	uint32_t deferred[FAN_RANKS_MAX]; /* ...and its parts that went unaggregated while it
+					   * was a straggler */
 };
 
 /* A BEAT of child `c` has come, or is known of already, and belongs to the job: its ranks may
@@ -66,7 +66,7 @@ void fan_sa_atp_left(struct fan_switch_job *j, const struct fan_child *c);
 /* The job is over. */
 void fan_sa_atp_end(struct fan_switch *sw, struct fan_switch_job *j);
 
-/* By rank of the job: its parts that were given to `rank` to keep, of those that it owed; NULL:
+/* By rank of the job: its parts that were given to `rank` to keep, of its deferred ones; NULL:
  * there is nobody of that rank. */
 const uint32_t *fan_sa_atp_row(const struct fan_switch *sw, const struct fan_switch_job *j,
 			       uint16_t rank);

@@ -200,7 +200,7 @@ static void flush(struct fan_switch *sw, struct fan_switch_job *j, struct fan_ss
 	if (slot->state == FAN_SSLOT_SENT)
 		return;
 	release(sw, slot);
-	fan_sslot_let_go(&sw->slots, slot);
+	fan_sslot_release(&sw->slots, slot);
 }
 
 enum fan_verdict fan_switch_added(struct fan_switch *sw, struct fan_switch_job *j,
@@ -212,7 +212,7 @@ enum fan_verdict fan_switch_added(struct fan_switch *sw, struct fan_switch_job *
 	if (!full && j->policy->is_over(j, slot)) { /* the others have passed */
 		evict(sw, slot, out);
 		release(sw, slot);
-		fan_sslot_let_go(&sw->slots, slot);
+		fan_sslot_release(&sw->slots, slot);
 		return FAN_WAIT;
 	}
 	if (!full)
@@ -223,7 +223,7 @@ enum fan_verdict fan_switch_added(struct fan_switch *sw, struct fan_switch_job *
 	slot->state = FAN_SSLOT_SENT;
 	if (sw->cfg.options & FAN_SWITCH_FREE_EARLY) {
 		release(sw, slot);
-		fan_sslot_let_go(&sw->slots, slot);
+		fan_sslot_release(&sw->slots, slot);
 	}
 	return FAN_DONE;
 }
@@ -239,7 +239,7 @@ static enum fan_verdict join_slot(struct fan_switch *sw, struct fan_switch_job *
 	if (twice || !fan_sslot_agrees(slot, p)) { /* the aggregator tells who disagrees */
 		return fan_switch_pass_up(sw, j, p, 0, out);
 	}
-	if (slot->state == FAN_SSLOT_PASSED) { /* it was let go, and is held again */
+	if (slot->state == FAN_SSLOT_PASSED) { /* it was released, and is held again */
 		if (is_over_quota(j)) {
 			FAN_COUNT(sw, j, over_quota);
 			return pass_loose(sw, j, p, FAN_F_COLLISION, out);
@@ -346,7 +346,7 @@ static enum fan_verdict recv_probe(struct fan_switch *sw, struct fan_switch_job 
 	bool own = p->sums && fan_sslot_is_of(slot, f);
 	j->policy->asked(sw, j, p, out);
 	if (own && waits_here(sw, j, slot, p))
-		return FAN_HELD;
+		return FAN_EARLY;
 	if (own)
 		flush(sw, j, slot, out);
 	else
@@ -438,7 +438,7 @@ static void finish(struct fan_switch *sw, struct fan_switch_job *j, const struct
 	if (slot->state == FAN_SSLOT_SENT)
 		smooth(&j->turn_ns, sw->now_ns - slot->touched_ns);
 	release(sw, slot);
-	fan_sslot_let_go(&sw->slots, slot);
+	fan_sslot_release(&sw->slots, slot);
 	memset(slot->gone, 0xff, sizeof slot->gone);
 }
 

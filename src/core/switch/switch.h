@@ -87,7 +87,7 @@ struct fan_switch_rank {
 	uint64_t next;	      /* the fragment that it comes to */
 	uint64_t behind;      /* fragments behind the furthest */
 	uint32_t lent;	      /* sums and parts that it was given to keep */
-	uint32_t owed;	      /* parts of its own that went loose while it was a straggler... */
+	uint32_t deferred;    /* parts of its own that went loose while it was a straggler... */
 	const uint32_t *kept; /* ...and by rank, those that it was given to keep; until the next
 			       * packet; NULL: none */
 	bool whole;	      /* all ranks are below this switch */

@@ -413,7 +413,7 @@ static struct fan_standing get_standing(struct reader *r)
 	s.behind = get16(r);
 	s.most = get16(r);
 	s.lent = get32(r);
-	s.owed = get32(r);
+	s.deferred = get32(r);
 	s.cache = get_cache(r);
 	return s;
 }
@@ -457,7 +457,7 @@ size_t fan_rank_stats_put(uint8_t *b, const struct fan_rank_stats *m)
 		p = put16(p, s->behind);
 		p = put16(p, s->most);
 		p = put32(p, s->lent);
-		p = put32(p, s->owed);
+		p = put32(p, s->deferred);
 		p = put_cache(p, &s->cache);
 	}
 	p = put_name(p, m->name_bytes, m->name);

@@ -187,7 +187,7 @@ struct fan_standing {
 	uint16_t behind;		   /* fragments behind the furthest... */
 	uint16_t most;			   /* ...and the most they have been */
 	uint32_t lent;			   /* sums and parts that it was given to keep */
-	uint32_t owed;			   /* its own parts that others had to keep a sum for */
+	uint32_t deferred;		   /* its own parts that others had to keep a sum for */
 	struct fan_helper_cache_use cache; /* as it told */
 };
 

@@ -90,7 +90,7 @@ enum fan_flag {
 	X(MISS, 6, FAN_HAS_MISSING | FAN_HAS_TO | FAN_HAS_LAST, 0,                                 \
 	  "I miss these sequence numbers")                                                         \
 	X(FLUSH, 7, FAN_HAS_FRAG | FAN_HAS_PLACE | FAN_HAS_HELPER | FAN_HAS_DEPTH, 0,              \
-	  "let go what you hold of this fragment")                                                 \
+	  "send up what you hold of this fragment")                                                \
 	X(PROGRESS, 8, FAN_HAS_FRAG | FAN_HAS_HELPER | FAN_HAS_TO | FAN_HAS_DISTANCES,             \
 	  FAN_F_ASK | FAN_F_FULL | FAN_F_AWAY | FAN_F_ECN,                                         \
 	  "how far the others are; ASK: how far?")                                                 \

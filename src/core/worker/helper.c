@@ -50,7 +50,7 @@ static enum fan_verdict asked(struct fan_worker *w, const struct fan_frag *f)
 	if (f->sender >= w->cfg.ranks)
 		return fan_worker_drop(w, FAN_DROP_SENDER);
 	if (fan_helper_cache_holds(&w->cache, f->frag, f->sender))
-		return FAN_HELD;
+		return FAN_EARLY;
 	fan_helper_cache_flush(&w->cache, f->frag); /* so that the answer is true */
 	return note(w, f, FAN_TYPE_PROBE);
 }

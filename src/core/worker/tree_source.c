@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tree_source.c - what an uplink sends, and where its results go: the rounds of its switch.
  *
- * A round is HELD from its last contribution until the parent's result is there, and its
+ * A round is AWAITING from its last contribution until the parent's result is there, and its
  * sum does not change meanwhile: it can be sent again at any time. */
 #include "tree_source.h"
 

@@ -43,7 +43,7 @@ struct fan_worker_config {
 	uint32_t cache_frags;	  /* sums that it keeps for slow ranks where ranks run ahead of each
 				   * other, at most FAN_CACHE_MAX; 0: none */
 	struct fan_pool *relayed; /* a switch's uplink: its fragments are the rounds of this
-				   * pool that are HELD, and there are no operations */
+				   * pool that are AWAITING, and there are no operations */
 };
 
 /* How the elements travel. */
@@ -150,7 +150,7 @@ void fan_worker_reroute(struct fan_worker *w, uint64_t now_ns, uint16_t route);
 /* The route by which the aggregator knows this worker; 0: none, or it does not know it yet. */
 uint16_t fan_worker_route(const struct fan_worker *w);
 
-/* An uplink: the round of fragment `frag` is HELD now, and may go. */
+/* An uplink: the round of fragment `frag` is AWAITING now, and may go. */
 void fan_worker_offer(struct fan_worker *w, uint64_t now_ns, uint64_t frag);
 
 /* Workers of the job, in all the tree; 0 before it is ready. */

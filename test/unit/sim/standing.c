@@ -75,9 +75,9 @@ static void standing__gaps(void **state)
 	assert_int_equal(at(0, FAN_STANDING_MAX / 2)->behind, 5);
 }
 
-static void count(uint16_t rank, uint32_t lent, uint32_t owed, const uint32_t *kept)
+static void count(uint16_t rank, uint32_t lent, uint32_t deferred, const uint32_t *kept)
 {
-	const struct fan_switch_rank at = {.lent = lent, .owed = owed, .kept = kept};
+	const struct fan_switch_rank at = {.lent = lent, .deferred = deferred, .kept = kept};
 	fan_standings_count(&s, rank, &at);
 }
 
@@ -92,7 +92,7 @@ static void standing__lives(void **state)
 	fan_standings_life(&s, life[0]);
 	count(1, 50, 60, kept);
 	assert_int_equal(fan_standings_lent(&s, 1), 50);
-	assert_int_equal(fan_standings_owed(&s, 1), 60);
+	assert_int_equal(fan_standings_deferred(&s, 1), 60);
 	assert_int_equal(fan_standings_kept(&s, 1, 2), 20);
 	fan_standings_life(&s, life[1]);
 	assert_int_equal(fan_standings_lent(&s, 1), 50);
@@ -101,12 +101,12 @@ static void standing__lives(void **state)
 	count(1, 1, 0, NULL); /* nobody is that rank just now */
 	count(0, 9, 8, kept);
 	assert_int_equal(fan_standings_lent(&s, 1), 55);
-	assert_int_equal(fan_standings_owed(&s, 1), 65);
+	assert_int_equal(fan_standings_deferred(&s, 1), 65);
 	assert_int_equal(fan_standings_kept(&s, 1, 2), 23);
 	assert_int_equal(fan_standings_kept(&s, 1, 0), 1);
 	assert_int_equal(fan_standings_kept(&s, 0, 2), 20);
-	assert_int_equal(fan_standings_owed(&s, 0), 8);
-	assert_int_equal(fan_standings_owed(&s, 2), 0);
+	assert_int_equal(fan_standings_deferred(&s, 0), 8);
+	assert_int_equal(fan_standings_deferred(&s, 2), 0);
 }
 
 #define STANDING_TEST(name) cmocka_unit_test_setup_teardown(name, open_standings, close_standings)

@@ -179,12 +179,12 @@ static void aggregator__result_under_way(void **state)
 	}
 	struct fan_frag probe = {
 		.frag = 1, .job = rig.job, .epoch = rig.epoch, .last = 0, .type = FAN_TYPE_PROBE};
-	assert_int_equal(rig_send(rig_peer(0), &probe), FAN_HELD); /* has heard number 0 */
+	assert_int_equal(rig_send(rig_peer(0), &probe), FAN_EARLY); /* has heard number 0 */
 	assert_int_equal(rig.gots, 0);
 	probe.last = 1; /* it was overtaken, or is lost */
 	assert_int_equal(rig_send(rig_peer(0), &probe), FAN_REPLAY);
 	probe.last = 65535; /* numbers wrap: the one before 0 */
-	assert_int_equal(rig_send(rig_peer(0), &probe), FAN_HELD);
+	assert_int_equal(rig_send(rig_peer(0), &probe), FAN_EARLY);
 	probe.flags = FAN_F_INSIST;
 	assert_int_equal(rig_send(rig_peer(0), &probe), FAN_REPLAY);
 	assert_int_equal(rig_value(0), 2);
@@ -198,7 +198,7 @@ static void aggregator__asks_for_what_is_missing(void **state)
 	assert_int_equal(rig_type(0), FAN_TYPE_NEED);
 	assert_int_equal(rig.got[0].f.frag, 2);
 	rig_add(0, 2, 1);
-	assert_int_equal(rig_probe(0, 2), FAN_HELD);
+	assert_int_equal(rig_probe(0, 2), FAN_EARLY);
 	assert_int_equal(rig.gots, 0);
 }
 
@@ -345,7 +345,7 @@ static void aggregator__tells_how_far_others_are(void **state)
 	assert_int_equal(rig.got[0].f.behind, 11); /* nothing of rank 1 */
 	for (uint64_t n = 0; n < 5; n++)
 		rig_add(1, n, 1);
-	assert_int_equal(rig_probe(0, 9), FAN_HELD); /* and the slowest is the one before 6 */
+	assert_int_equal(rig_probe(0, 9), FAN_EARLY); /* and the slowest is the one before 6 */
 	assert_int_equal(rig_type(0), FAN_TYPE_PROGRESS);
 	assert_int_equal(rig.got[0].f.behind, 5);
 	assert_int_equal(fan_aggregator_stats(rig.ag)->progress_sent, 2);
@@ -416,11 +416,11 @@ static void aggregator__asks_by_number(void **state)
 	struct fan_frag probe = probe_of(0, 1);
 	for (unsigned n = 7; n < 2 + FAN_GAP_AGAIN; n++) {
 		probe.seq = (uint16_t)n;
-		assert_int_equal(rig_send(rig_peer(0), &probe), FAN_HELD);
+		assert_int_equal(rig_send(rig_peer(0), &probe), FAN_EARLY);
 		assert_int_equal(rig.gots, 0);
 	}
 	probe.seq = 2 + FAN_GAP_AGAIN;
-	assert_int_equal(rig_send(rig_peer(0), &probe), FAN_HELD);
+	assert_int_equal(rig_send(rig_peer(0), &probe), FAN_EARLY);
 	assert_int_equal(rig_type(0), FAN_TYPE_MISS);
 	for (unsigned n = 0; n < 70000; n++) { /* modulo 65536 */
 		probe.seq++;

@@ -123,7 +123,7 @@ static void server_ahead__pace_of_sums(void **state)
 	(void)state;
 	assert_int_equal(sum(0, 1, 6, 7, 1), FAN_DONE);
 	assert_int_equal(sum(0, -1, 8, 3, 1), FAN_WAIT);
-	assert_int_equal(ask(0, FAN_TYPE_PROBE, 0, -1, 8), FAN_HELD);
+	assert_int_equal(ask(0, FAN_TYPE_PROBE, 0, -1, 8), FAN_EARLY);
 	assert_int_equal(rig_type(0), FAN_TYPE_PROGRESS);
 	assert_int_equal(rig.got[0].f.behind, 2); /* 2 has sent 6, and comes to 7 */
 }

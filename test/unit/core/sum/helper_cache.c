@@ -99,7 +99,7 @@ static void helper_cache__duplicates(void **state)
 	assert_int_equal(cache.stats.done, 1);
 }
 
-static void helper_cache__what_disagrees_lets_the_sum_go(void **state)
+static void helper_cache__what_disagrees_sends_the_sum(void **state)
 {
 	(void)state;
 	add(0, 7, 1, 0);
@@ -203,7 +203,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CACHE_TEST(helper_cache__completes_what_it_keeps),
 		CACHE_TEST(helper_cache__duplicates),
-		CACHE_TEST(helper_cache__what_disagrees_lets_the_sum_go),
+		CACHE_TEST(helper_cache__what_disagrees_sends_the_sum),
 		CACHE_TEST(helper_cache__is_bounded),
 		CACHE_TEST(helper_cache__is_due_once),
 		CACHE_TEST(helper_cache__of_one_and_of_none),

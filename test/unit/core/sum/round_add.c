@@ -250,7 +250,7 @@ static void round__probes(void **state)
 	assert_int_equal(pool.rounds[0].state, FAN_ROUND_FREE);
 	add(1, FAN_SUM, 0, x);
 	assert_int_equal(probe(0, 0), FAN_ASK);
-	assert_int_equal(probe(1, 0), FAN_HELD);
+	assert_int_equal(probe(1, 0), FAN_EARLY);
 	assert_int_equal(probe(1, 4), FAN_DROP);
 	assert_int_equal(r.drop, FAN_DROP_AHEAD);
 	add(0, FAN_SUM, 0, x);

@@ -87,7 +87,7 @@ static void slot__adds_and_remembers(void **state)
 	leave(s, &it);
 	assert_int_equal(sum_in(&it, &ranks), 30);
 	assert_int_equal(ranks, 0x5);
-	fan_sslot_let_go(&slots, s);
+	fan_sslot_release(&slots, s);
 	assert_true(fan_sslot_has(s, &p)); /* twice is noticed */
 	p = part(1, 5, 1, 1, 0);
 	fan_sslot_add(&slots, s, &p);
@@ -175,7 +175,7 @@ static void slot__the_root_goes_with_its_part(void **state)
 	assert_int_equal(f.root, FAN_TAG(2));
 	assert_int_equal(fan_part_get(&p, &f, RANKS), -1);
 	assert_int_equal(p.root, 2);
-	fan_sslot_let_go(&slots, s);
+	fan_sslot_release(&slots, s);
 	p = part(1, 0, 1, 1, 0);
 	frag.flags |= FAN_F_REDUCE;
 	fan_sslot_add(&slots, s, &p);

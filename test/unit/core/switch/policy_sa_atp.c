@@ -107,24 +107,24 @@ static void sa_atp__one_place_for_what_is_unaggregated(void **state)
 	struct fan_part p;
 	assert_int_equal(fan_part_get(&p, &bed.got[0].f, BED_RANKS), -1);
 	assert_int_equal(p.ranks[0], 7);
-	assert_int_equal(rank_of(3).owed, 0);
+	assert_int_equal(rank_of(3).deferred, 0);
 	assert_int_equal(bed_add(0, 3, 200, 8, 0, 0), FAN_PASS);
 	assert_in_range(goes_to(0), 0, 2);
-	assert_int_equal(rank_of(3).owed, 1);
+	assert_int_equal(rank_of(3).deferred, 1);
 	uint32_t lent = rank_of((uint16_t)helper).lent;
 	assert_int_equal(bed_add(0, 3, frag, 8, 0, 0), FAN_PASS);
 	assert_int_equal(goes_to(0), helper);
 	assert_int_equal(bed.got[0].f.sender, 3);
 	assert_int_equal(bed.got[0].f.helper, FAN_TAG(helper));
 	assert_int_equal(rank_of((uint16_t)helper).lent, lent + 1);
-	assert_int_equal(rank_of(3).owed, 1); /* it has caught up */
+	assert_int_equal(rank_of(3).deferred, 1); /* it has caught up */
 	/* what its slot still has is completed there */
 	assert_int_equal(bed_add(0, 3, 299, 8, 0, 0), FAN_DONE);
 	assert_int_equal(goes_to(0), -1);
 	bed_is_partial(0, 0, 299, 0xf, 15);
 }
 
-/* What the switch has sent away loose while its ranks were stragglers, by who got it. */
+/* What the switch has sent on unaggregated while its ranks were stragglers, by who got it. */
 static struct {
 	uint32_t parts[BED_RANKS + 1][BED_RANKS]; /* the last row: the aggregator */
 	uint64_t next[BED_RANKS], front;
@@ -151,18 +151,18 @@ static void send_noted(uint16_t rank, uint64_t n)
 
 static void counts_are_as_seen(void)
 {
-	uint32_t owed[BED_RANKS] = {0};
+	uint32_t deferred[BED_RANKS] = {0};
 	for (unsigned to = 0; to <= BED_RANKS; to++)
 		for (unsigned r = 0; r < BED_RANKS; r++)
-			owed[r] += seen.parts[to][r];
+			deferred[r] += seen.parts[to][r];
 	for (uint16_t r = 0; r < BED_RANKS; r++) {
 		struct fan_switch_rank at = rank_of(r);
-		assert_int_equal(at.owed, owed[r]);
+		assert_int_equal(at.deferred, deferred[r]);
 		assert_memory_equal(at.kept, seen.parts[r], sizeof seen.parts[r]);
 	}
 }
 
-/* Who keeps for whom: nobody for ranks at the front; each loose part of a straggler counts
+/* Who keeps for whom: nobody for ranks at the front; each unaggregated part of a straggler counts
  * where it goes, by itself or in a sum. */
 static void sa_atp__who_helps_whom(void **state)
 {
@@ -176,7 +176,7 @@ static void sa_atp__who_helps_whom(void **state)
 	}
 	assert_true(fan_switch_stats(bed.sw)->lent > 0);
 	counts_are_as_seen();
-	assert_int_equal(rank_of(2).owed + rank_of(3).owed, 0);
+	assert_int_equal(rank_of(2).deferred + rank_of(3).deferred, 0);
 	for (uint64_t n = 0; n < 200; n++) {
 		send_noted(2, n);
 		if (n < 150)
@@ -185,14 +185,14 @@ static void sa_atp__who_helps_whom(void **state)
 	counts_are_as_seen();
 	struct fan_switch_rank r[3] = {rank_of(0), rank_of(1), rank_of(2)};
 	uint32_t kept = r[0].kept[3] + r[1].kept[3] + r[2].kept[3];
-	assert_int_equal(rank_of(3).owed, 150);
+	assert_int_equal(rank_of(3).deferred, 150);
 	assert_in_range(kept, 50, 149);
 	assert_true(r[0].kept[3] && r[1].kept[3] && r[0].kept[2]);
-	assert_true(r[0].whole && r[0].owed == 0 && r[1].owed == 0);
+	assert_true(r[0].whole && r[0].deferred == 0 && r[1].deferred == 0);
 	assert_int_equal(seen.parts[BED_RANKS][3], 150 - kept);
 }
 
-/* Nobody to keep it: the aggregator gets what is loose. */
+/* Nobody to keep it: the aggregator gets what is unaggregated. */
 static void sa_atp__server_where_nobody_helps(void **state)
 {
 	(void)state;
@@ -247,7 +247,7 @@ static void sa_atp__questions(void **state)
 {
 	(void)state;
 	run_ahead(0, 200);
-	assert_int_equal(ask(1, 195, 0), FAN_HELD); /* here, for rank 3 to come */
+	assert_int_equal(ask(1, 195, 0), FAN_EARLY); /* here, for rank 3 to come */
 	assert_int_equal(bed.gots, 1);
 	assert_int_equal(bed.got[0].f.type, FAN_TYPE_PROGRESS);
 	assert_int_equal(goes_to(0), 1);

@@ -394,7 +394,7 @@ static void routed__a_question_is_answered_where_the_part_lies(void **state)
 	assert_int_equal(bed.gots, 1);
 	assert_true(went_to(0, core));
 	assert_true(bed.got[0].f.flags & FAN_F_ASK);
-	/* rank 2's has come loose to where it is still missing, and then to where it is */
+	/* rank 2's has come by itself to where it is still missing, and then to where it is */
 	assert_int_equal(say(rack, progress, 2, -1, 5, FAN_F_ASK), FAN_PASS);
 	assert_true(went_to(0, bed_aggregator));
 	assert_int_equal(bed.got[0].f.sender, 2);

@@ -203,11 +203,11 @@ static void stats__how_ranks_stand(void **state)
 	assert_int_equal(m.rank[3].behind, 199);
 	assert_int_equal(m.rank[3].most, 199);
 	assert_true(m.rank[3].flags & FAN_RANK_STRAGGLES);
-	assert_int_equal(m.rank[3].owed, 0);
+	assert_int_equal(m.rank[3].deferred, 0);
 	bed_add(0, 3, 100, 8, 0, 0); /* too late for its slot */
 	m = rank_stats_of(0, 3);
 	assert_int_equal(m.count, 1);
-	assert_int_equal(m.rank[0].owed, 1);
+	assert_int_equal(m.rank[0].deferred, 1);
 	assert_int_equal(m.rank[0].behind, 99);
 	assert_int_equal(m.rank[0].most, 199);
 	assert_int_equal(rank_stats_of(0, BED_RANKS).count, 0);

@@ -158,7 +158,7 @@ static void switch__probe_of_one_that_waits(void **state)
 	bed_add(0, 0, 0, 1, 0, 0);
 	struct fan_frag probe = bed_head(0, 0, 0, FAN_TYPE_PROBE);
 	probe.flags = FAN_F_INSIST;
-	assert_int_equal(bed_give(bed_worker(0, 0), &probe, NULL, 0), FAN_HELD);
+	assert_int_equal(bed_give(bed_worker(0, 0), &probe, NULL, 0), FAN_EARLY);
 	assert_int_equal(bed.gots, 0);
 	bed.now_ns += FAN_REMIND_MIN_NS; /* longer than usual: it may wait for what passed by */
 	probe = bed_head(0, 0, 0, FAN_TYPE_PROBE);
@@ -176,7 +176,7 @@ static void switch__probe_of_one_that_waits(void **state)
 	bed_add(0, 0, 9, 1, 0, 0);
 	bed.now_ns += 20 * FAN_MS;
 	probe = bed_head(0, 0, 9, FAN_TYPE_PROBE);
-	assert_int_equal(bed_give(bed_worker(0, 0), &probe, NULL, 0), FAN_HELD);
+	assert_int_equal(bed_give(bed_worker(0, 0), &probe, NULL, 0), FAN_EARLY);
 	bed.now_ns += FAN_REMIND_MAX_NS;
 	probe = bed_head(0, 0, 9, FAN_TYPE_PROBE);
 	assert_int_equal(bed_give(bed_worker(0, 0), &probe, NULL, 0), FAN_PASS);

@@ -81,8 +81,8 @@ static const struct fan_rank_stats rank_stats = {
 	.front = ~UINT64_C(0),
 	.first = 253,
 	.count = 3,
-	.rank = {{.flags = 255, .behind = 65535, .most = 65535, .lent = ~0u, .owed = 1},
-		 {.behind = 4, .most = 5, .lent = 6, .owed = 7, .cache = {10, 8, 9}},
+	.rank = {{.flags = 255, .behind = 65535, .most = 65535, .lent = ~0u, .deferred = 1},
+		 {.behind = 4, .most = 5, .lent = 6, .deferred = 7, .cache = {10, 8, 9}},
 		 {.cache = {65535, 65535, 65535}}},
 	.name_bytes = 2,
 	.name = "ab"};

@@ -149,7 +149,7 @@ static void helper__questions(void **state)
 {
 	(void)state;
 	lend(0, 5, 1);
-	assert_int_equal(about(FAN_TYPE_PROBE, 0, 5), FAN_HELD); /* it is here */
+	assert_int_equal(about(FAN_TYPE_PROBE, 0, 5), FAN_EARLY); /* it is here */
 	assert_int_equal(rig_tick(), 0);
 	assert_int_equal(about(FAN_TYPE_PROBE, 2, 5),
 			 FAN_PASS); /* it is not: all that is goes first */
@@ -204,8 +204,8 @@ static void helper__flush_and_no_room(void **state)
 	assert_int_equal(fan_worker_stats(rig.w)->cache.peak, 4);
 }
 
-/* Waiting for a fragment itself, it lets go what may be the missing piece. */
-static void helper__lets_go_of_the_lowest(void **state)
+/* Waiting for a fragment itself, it sends what may be missing. */
+static void helper__sends_the_lowest(void **state)
 {
 	(void)state;
 	start(2);
@@ -268,7 +268,7 @@ int main(void)
 		HELPER_TEST(helper__result_frees),
 		HELPER_TEST(helper__questions),
 		HELPER_TEST(helper__flush_and_no_room),
-		HELPER_TEST(helper__lets_go_of_the_lowest),
+		HELPER_TEST(helper__sends_the_lowest),
 		HELPER_TEST(helper__none_without_a_cache),
 		HELPER_TEST(helper__tells_of_its_cache),
 	};

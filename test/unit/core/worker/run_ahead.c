@@ -12,7 +12,7 @@ static unsigned contributions(void)
 }
 
 /* The part of `frag` went further than the nearest switch, and the slowest is `behind` it. */
-static void loose(uint64_t frag, uint16_t behind, uint16_t flags)
+static void unaggregated(uint64_t frag, uint16_t behind, uint16_t flags)
 {
 	const struct fan_frag f = {.frag = frag,
 				   .job = rig.job,
@@ -40,23 +40,24 @@ static void ahead__lead(void **state)
 	}
 	assert_in_range(sent, 400, 410);
 	rig.now_ns += 30000;
-	loose(sent - 1, (uint16_t)sent, 0); /* it went further, and soon came to its end */
+	unaggregated(sent - 1, (uint16_t)sent, 0); /* it went further, and soon came to its end */
 	unsigned more = contributions();
 	assert_int_equal(more, 8);
 	sent += more;
 	rig.now_ns += 900000;
-	loose(sent - 1, (uint16_t)sent, FAN_F_ECN); /* what is loose waits */
+	unaggregated(sent - 1, (uint16_t)sent, FAN_F_ECN); /* what is unaggregated waits */
 	assert_int_equal(contributions(), 0);
-	loose(sent - 1, (uint16_t)(sent / 4), 0); /* the slowest gets on: not shortened again */
+	unaggregated(sent - 1, (uint16_t)(sent / 4),
+		     0); /* the slowest gets on: not shortened again */
 	more = contributions();
 	assert_int_equal(more, 8);
 	sent += more;
 	rig.now_ns += 20000;
-	loose(sent - 1, (uint16_t)(sent / 4), FAN_F_FULL); /* no room for more */
+	unaggregated(sent - 1, (uint16_t)(sent / 4), FAN_F_FULL); /* no room for more */
 	assert_int_equal(contributions(), 0);
 	for (unsigned i = 0; i < 40; i++) { /* again and again */
 		rig.now_ns += 20000;
-		loose(sent - 1, 20, FAN_F_FULL);
+		unaggregated(sent - 1, 20, FAN_F_FULL);
 		sent += contributions();
 	}
 	const struct fan_worker_stats *st = fan_worker_stats(rig.w);
