@@ -50,8 +50,8 @@ static bool answers(const struct ask_talk *t, const struct fan_udp_batch *b, uin
 {
 	struct fan_frag f;
 
-	for (size_t at = 0; at < b->bytes; at += fan_udp_piece(b, at))
-		if (fan_wire_get(&f, t->buffer + at, fan_udp_piece(b, at)) < 0 &&
+	for (size_t at = 0; at < b->bytes; at += fan_udp_datagram_bytes(b, at))
+		if (fan_wire_get(&f, t->buffer + at, fan_udp_datagram_bytes(b, at)) < 0 &&
 		    f.nonce == nonce && is_answer(w, &f))
 			return true;
 	return false;

@@ -261,9 +261,9 @@ bool fan_lane_recv(struct fan_lane *l, struct fan_lane_io *io, bool by_group)
 		l->way.heard_ns = now_ns;
 		bool finished = false;
 		for (size_t at = 0; at < b.bytes; at += b.segment)
-			finished |=
-				fan_worker_recv(l->w, now_ns, io->recv + at, fan_udp_piece(&b, at),
-						by_group, b.marked) == FAN_DONE;
+			finished |= fan_worker_recv(l->w, now_ns, io->recv + at,
+						    fan_udp_datagram_bytes(&b, at), by_group,
+						    b.marked) == FAN_DONE;
 		l->by_group |= finished && by_group;
 		done |= finished;
 	}

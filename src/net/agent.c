@@ -294,9 +294,9 @@ static void hear_neighbours(struct fan_agent *a)
 		int n = fan_udp_recv(&a->udp, a->in, &b);
 		if (n == 0)
 			return;
-		for (size_t at = 0; n > 0 && at < b.bytes; at += fan_udp_piece(&b, at))
+		for (size_t at = 0; n > 0 && at < b.bytes; at += fan_udp_datagram_bytes(&b, at))
 			fan_neighbours_take(&a->neighbours, &b.from, a->in + at,
-					    fan_udp_piece(&b, at));
+					    fan_udp_datagram_bytes(&b, at));
 	}
 }
 

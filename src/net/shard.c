@@ -149,7 +149,7 @@ static void take(struct fan_shard *s, const struct fan_udp_batch *b, const uint8
 		      (s->mark_percent && fan_udp_backlog_percent(&s->udp) >= s->mark_percent);
 
 	do { /* an empty datagram is one, too: the core counts it */
-		size_t bytes = fan_udp_piece(b, offset);
+		size_t bytes = fan_udp_datagram_bytes(b, offset);
 		if (!fan_node_fits(s->node, &s->out))
 			flush(s);
 		fan_node_recv(s->node, now, b->from, in + offset, bytes, marked, &s->out);

@@ -117,7 +117,7 @@ struct fan_udp_batch {
 };
 
 /* Bytes of the datagram that begins at `offset` of a batch. */
-static inline size_t fan_udp_piece(const struct fan_udp_batch *b, size_t offset)
+static inline size_t fan_udp_datagram_bytes(const struct fan_udp_batch *b, size_t offset)
 {
 	return b->bytes - offset < b->segment ? b->bytes - offset : b->segment;
 }

@@ -18,9 +18,9 @@
 /* Items that leave together. */
 struct run {
 	const struct fan_out_item *item;
-	unsigned count;	 /* items, at most FAN_UDP_BURST_MAX */
-	size_t segment;	 /* bytes of each but the last, which may be shorter */
-	unsigned pieces; /* of iov */
+	unsigned count;	  /* items, at most FAN_UDP_BURST_MAX */
+	size_t segment;	  /* bytes of each but the last, which may be shorter */
+	unsigned vectors; /* of iov */
 	struct iovec iov[2 * FAN_UDP_BURST_MAX];
 };
 
@@ -48,9 +48,9 @@ static bool same_target(const struct fan_out_item *a, const struct fan_out_item 
 
 static void run_add(struct run *r, const struct fan_out_item *it)
 {
-	r->iov[r->pieces++] = (struct iovec){(void *)it->head, FAN_HEAD_BYTES};
+	r->iov[r->vectors++] = (struct iovec){(void *)it->head, sizeof it->head};
 	if (it->payload_bytes)
-		r->iov[r->pieces++] = (struct iovec){(void *)it->payload, it->payload_bytes};
+		r->iov[r->vectors++] = (struct iovec){(void *)it->payload, it->payload_bytes};
 	r->count++;
 }
 
@@ -64,7 +64,7 @@ static void run_gather(struct run *r, const struct fan_out_item *it, unsigned le
 		most = FAN_UDP_BURST_MAX;
 	r->item = it;
 	r->segment = bytes;
-	r->count = r->pieces = 0;
+	r->count = r->vectors = 0;
 	for (unsigned i = 0; i < left && i < most && bytes == r->segment; i++) {
 		bytes = fan_out_item_bytes(&it[i]);
 		if (i && (bytes > r->segment || (!connected && !same_target(it, &it[i]))))
@@ -172,7 +172,7 @@ static unsigned send_segmented(struct fan_udp *u, struct run *r, const struct ta
 
 	address(&m.msg_hdr, &space, to, r->count > 1 ? r->segment : 0);
 	m.msg_hdr.msg_iov = r->iov;
-	m.msg_hdr.msg_iovlen = r->pieces;
+	m.msg_hdr.msg_iovlen = r->vectors;
 	return send_messages(u, &m, 1, waits) ? r->count : 0;
 }
 

@@ -128,11 +128,11 @@ static bool receive(struct doctor_talk *t, struct doctor_train *tr)
 		any = true;
 		if (n < 0)
 			continue;
-		unsigned pieces = 0;
+		unsigned datagrams = 0;
 		uint64_t now_ns = fan_clock_ns();
-		for (size_t at = 0; at < b.bytes; at += fan_udp_piece(&b, at), pieces++)
-			take(tr, buffer + at, fan_udp_piece(&b, at), now_ns);
-		tr->batch = pieces > tr->batch ? pieces : tr->batch;
+		for (size_t at = 0; at < b.bytes; at += fan_udp_datagram_bytes(&b, at), datagrams++)
+			take(tr, buffer + at, fan_udp_datagram_bytes(&b, at), now_ns);
+		tr->batch = datagrams > tr->batch ? datagrams : tr->batch;
 	}
 	return any;
 }

@@ -38,7 +38,7 @@ struct doctor_train {
 };
 
 /* Open a socket to `to`.  `probe`: datagrams leave whatever the kernel believes of the path
- * MTU; never in pieces.  0, or -errno. */
+ * MTU; never fragmented by IP.  0, or -errno. */
 int doctor_talk_open(struct doctor_talk *t, const fan_peer *to, bool probe);
 void doctor_talk_close(struct doctor_talk *t);
 

@@ -272,8 +272,8 @@ static unsigned loop(struct fan_udp *from, struct fan_udp *to, unsigned *receive
 			continue;
 		++*receives;
 		struct fan_frag f;
-		for (size_t at = 0; at < b.bytes; at += fan_udp_piece(&b, at))
-			came += fan_wire_get(&f, buffer + at, fan_udp_piece(&b, at)) < 0;
+		for (size_t at = 0; at < b.bytes; at += fan_udp_datagram_bytes(&b, at))
+			came += fan_wire_get(&f, buffer + at, fan_udp_datagram_bytes(&b, at)) < 0;
 	}
 	return came;
 }

@@ -70,7 +70,7 @@ uint64_t fan_stream_group_data(const struct fan_stream_op *s, uint64_t group)
 }
 
 /* Fixed mode: which group, and is it its exponents or which of its blocks? */
-static void locate(const struct fan_stream_op *s, uint64_t frag, struct fan_piece *p)
+static void locate(const struct fan_stream_op *s, uint64_t frag, struct fan_stream_frag *p)
 {
 	uint64_t n = frag - s->first;
 	p->block = 0;
@@ -96,8 +96,8 @@ static uint16_t role_flags(const struct fan_op *op, uint16_t rank)
 	return 0;
 }
 
-void fan_stream_piece(const struct fan_stream_op *s, uint64_t frag, uint16_t rank,
-		      struct fan_piece *p)
+void fan_stream_frag(const struct fan_stream_op *s, uint64_t frag, uint16_t rank,
+		     struct fan_stream_frag *p)
 {
 	assert(frag >= s->first && frag - s->first < s->frags);
 	uint64_t block = frag - s->first;

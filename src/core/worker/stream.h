@@ -31,8 +31,8 @@ struct fan_stream_op {
 	uint32_t per_group;   /* B */
 };
 
-/* What one fragment is. */
-struct fan_piece {
+/* What one fragment carries. */
+struct fan_stream_frag {
 	bool exponents;
 	uint64_t group; /* fixed mode: number in the worker's life */
 	uint64_t at;	/* first element, or first block whose exponent it carries */
@@ -53,9 +53,9 @@ bool fan_stream_op_is_sane(const struct fan_op *op, uint16_t ranks);
 void fan_stream_open(struct fan_stream_op *s, const struct fan_op *op, uint64_t first,
 		     uint64_t group_first, uint16_t payload_bytes, bool wide);
 
-/* Which piece of the operation fragment `frag` is, as rank `rank` sends it. */
-void fan_stream_piece(const struct fan_stream_op *s, uint64_t frag, uint16_t rank,
-		      struct fan_piece *p);
+/* What fragment `frag` of the operation carries, as rank `rank` sends it. */
+void fan_stream_frag(const struct fan_stream_op *s, uint64_t frag, uint16_t rank,
+		     struct fan_stream_frag *p);
 
 /* Blocks in group `group` (a number in the worker's life). */
 uint32_t fan_stream_group_blocks(const struct fan_stream_op *s, uint64_t group);

@@ -54,8 +54,9 @@ static struct fan_stream_group *group_at(struct fan_worker *w, const struct fan_
 	return g;
 }
 
-/* Are the exponents that the piece needs, or the place for them, there? */
-static bool may_go(struct fan_worker *w, const struct fan_stream_op *op, const struct fan_piece *p)
+/* Are the exponents that the fragment needs, or the place for them, there? */
+static bool may_go(struct fan_worker *w, const struct fan_stream_op *op,
+		   const struct fan_stream_frag *p)
 {
 	if (!op->groups)
 		return true;
@@ -77,8 +78,8 @@ static void schedule(struct fan_worker *w, uint32_t i)
 	if (!op)
 		return;
 	if (op->groups) {
-		struct fan_piece p;
-		fan_stream_piece(op, s->frag, w->cfg.rank, &p);
+		struct fan_stream_frag p;
+		fan_stream_frag(op, s->frag, w->cfg.rank, &p);
 		if (!may_go(w, op, &p)) {
 			s->state = FAN_WSLOT_BLOCKED;
 			return;
@@ -138,7 +139,8 @@ void fan_transfer_begin(struct fan_worker *w)
 }
 
 /* The exponents of `p->count` blocks, as this rank has them. */
-static void put_exponents(const struct fan_stream_op *op, const struct fan_piece *p, uint8_t *to)
+static void put_exponents(const struct fan_stream_op *op, const struct fan_stream_frag *p,
+			  uint8_t *to)
 {
 	const float *in = op->op.in;
 	for (uint32_t b = 0; b < p->count; b++) {
@@ -157,7 +159,7 @@ static bool is_large(const struct fan_stream_op *op)
 
 /* The payload of a contribution: where it lies, or converted into scratch. */
 static bool put_payload(struct fan_worker *w, const struct fan_stream_op *op,
-			const struct fan_piece *p, struct fan_frag *f, struct fan_out *out)
+			const struct fan_stream_frag *p, struct fan_frag *f, struct fan_out *out)
 {
 	if (p->dtype == FAN_FIXED32) /* even where there are no elements: it is echoed */
 		f->exponent = group_at(w, op, p->group)->exponents[p->block];
@@ -173,7 +175,7 @@ static bool put_payload(struct fan_worker *w, const struct fan_stream_op *op,
 			fan_copy_prefetch(f->payload, f->payload_bytes);
 		return true;
 	}
-	if (is_large(op)) /* the piece after this one, which likely comes next */
+	if (is_large(op)) /* the fragment after this one, which likely comes next */
 		fan_copy_prefetch(in + (p->at + p->count) * sizeof(float),
 				  p->count * sizeof(float));
 	if (!fan_out_fits(out, 0, f->payload_bytes))
@@ -229,13 +231,13 @@ static uint8_t priority_of(const struct fan_worker *w, const struct fan_stream_o
 	return w->cfg.priority(w->cfg.priority_arg, &v);
 }
 
-/* The piece of an operation that the slot is at. */
-static bool fill_piece(struct fan_worker *w, struct fan_wslot *s, struct fan_frag *f,
-		       struct fan_out *out)
+/* The fragment of an operation that the slot is at. */
+static bool fill_frag(struct fan_worker *w, struct fan_wslot *s, struct fan_frag *f,
+		      struct fan_out *out)
 {
 	const struct fan_stream_op *op = op_of(w, s);
-	struct fan_piece p;
-	fan_stream_piece(op, s->frag, w->cfg.rank, &p);
+	struct fan_stream_frag p;
+	fan_stream_frag(op, s->frag, w->cfg.rank, &p);
 	f->dtype = p.dtype;
 	f->op = p.redop;
 	f->count = p.count;
@@ -250,7 +252,7 @@ static bool put_contribution(struct fan_worker *w, uint32_t i, bool again, struc
 	struct fan_frag f = head_of(w, FAN_TYPE_DATA, s->frag);
 	if (w->cfg.relayed)
 		fan_tree_source_fill(w, s->frag, &f);
-	else if (!fill_piece(w, s, &f, out))
+	else if (!fill_frag(w, s, &f, out))
 		return false;
 	if (!again && fan_window_asks(&w->window, w->congestion.cwnd))
 		f.flags |= FAN_F_ASK;
@@ -298,8 +300,8 @@ bool fan_transfer_send(struct fan_worker *w, uint64_t now_ns, struct fan_out *ou
 	}
 }
 
-/* Is `f` the result of the piece that was sent? */
-static bool matches(const struct fan_stream_op *op, const struct fan_piece *p,
+/* Is `f` the result of the fragment that was sent? */
+static bool matches(const struct fan_stream_op *op, const struct fan_stream_frag *p,
 		    const struct fan_frag *f, bool is_root)
 {
 	const uint16_t same = FAN_F_FIRST | FAN_F_LAST | FAN_F_REDUCE;
@@ -360,7 +362,7 @@ static void convert_past(const struct fan_worker *w, const struct fan_stream_op 
 
 /* Put the elements of a result into the caller's tensor. */
 static void take_elements(struct fan_worker *w, const struct fan_stream_op *op,
-			  const struct fan_piece *p, const struct fan_frag *f)
+			  const struct fan_stream_frag *p, const struct fan_frag *f)
 {
 	unsigned bytes = fan_dtype_bytes(op->op.dtype);
 	bool own = op->op.op == FAN_BCAST && w->cfg.rank == op->op.root;
@@ -387,7 +389,7 @@ static void finish_fragment(struct fan_worker *w, struct fan_stream_op *op)
 }
 
 /* Take what the result carries.  True if slots that were blocked may go now. */
-static bool take(struct fan_worker *w, struct fan_stream_op *op, const struct fan_piece *p,
+static bool take(struct fan_worker *w, struct fan_stream_op *op, const struct fan_stream_frag *p,
 		 const struct fan_frag *f)
 {
 	struct fan_stream_group *g = op->groups ? group_at(w, op, p->group) : NULL;
@@ -402,7 +404,7 @@ static bool take(struct fan_worker *w, struct fan_stream_op *op, const struct fa
 
 /* The agreed exponent is echoed: a result scaled by another one is not ours. */
 static bool exponent_matches(struct fan_worker *w, const struct fan_stream_op *op,
-			     const struct fan_piece *p, const struct fan_frag *f)
+			     const struct fan_stream_frag *p, const struct fan_frag *f)
 {
 	if (p->dtype != FAN_FIXED32)
 		return true;
@@ -444,13 +446,13 @@ static void note_timing(struct fan_worker *w, uint64_t now_ns, const struct fan_
 	}
 }
 
-static enum fan_verdict result_of_piece(struct fan_worker *w, uint64_t now_ns,
-					const struct fan_frag *f, uint32_t i)
+static enum fan_verdict result_of_op(struct fan_worker *w, uint64_t now_ns,
+				     const struct fan_frag *f, uint32_t i)
 {
 	struct fan_wslot *s = &w->window.slot[i];
 	struct fan_stream_op *op = op_of(w, s);
-	struct fan_piece p;
-	fan_stream_piece(op, s->frag, w->cfg.rank, &p);
+	struct fan_stream_frag p;
+	fan_stream_frag(op, s->frag, w->cfg.rank, &p);
 	bool is_root = w->cfg.rank == op->op.root;
 	if (is_root && op->op.reduce && !p.exponents && f->flags & FAN_F_EMPTY)
 		return fan_worker_drop(
@@ -493,7 +495,7 @@ static enum fan_verdict take_result(struct fan_worker *w, uint64_t now_ns, const
 		return fan_worker_drop(w, f->frag < s->frag ? FAN_DROP_STALE : FAN_DROP_AHEAD);
 	if (w->cfg.options & FAN_JOIN_SUMMED && !(f->flags & FAN_F_SUMMED))
 		return fan_worker_drop(w, FAN_DROP_CHECK);
-	return w->cfg.relayed ? result_of_round(w, now_ns, f, i) : result_of_piece(w, now_ns, f, i);
+	return w->cfg.relayed ? result_of_round(w, now_ns, f, i) : result_of_op(w, now_ns, f, i);
 }
 
 enum fan_verdict fan_transfer_result(struct fan_worker *w, uint64_t now_ns,

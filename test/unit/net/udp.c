@@ -292,7 +292,7 @@ static void recv__hostile_segment_of_one_byte(void **state)
 	struct fan_udp_batch batch;
 	struct sockaddr_storage ss;
 	int one = 1;
-	unsigned pieces = 0;
+	unsigned datagrams = 0;
 
 	open_at(&a, "127.0.0.1:0", true);
 	open_at(&b, "127.0.0.1:0", false);
@@ -302,12 +302,12 @@ static void recv__hostile_segment_of_one_byte(void **state)
 	socklen_t len = fan_peer_to_sockaddr(&to, AF_INET, &ss);
 	assert_int_equal(sendto(a.fd, payload, 60, 0, (struct sockaddr *)&ss, len), 60);
 	while (fan_udp_recv(&b, buffer, &batch) == 1) {
-		for (size_t at = 0; at < batch.bytes; at += fan_udp_piece(&batch, at)) {
-			assert_int_equal(fan_udp_piece(&batch, at), 1);
-			pieces++;
+		for (size_t at = 0; at < batch.bytes; at += fan_udp_datagram_bytes(&batch, at)) {
+			assert_int_equal(fan_udp_datagram_bytes(&batch, at), 1);
+			datagrams++;
 		}
 	}
-	assert_int_equal(pieces, 60);
+	assert_int_equal(datagrams, 60);
 	assert_int_equal(b.datagrams_in, 60);
 	fan_udp_close(&a);
 	fan_udp_close(&b);

@@ -98,8 +98,8 @@ static inline unsigned drain(struct fan_udp *u)
 	memset(&got, 0, sizeof got);
 	while ((n = fan_udp_recv(u, buffer, &b)) == 1) {
 		calls++;
-		for (size_t at = 0; at < b.bytes; at += fan_udp_piece(&b, at))
-			note(buffer + at, fan_udp_piece(&b, at));
+		for (size_t at = 0; at < b.bytes; at += fan_udp_datagram_bytes(&b, at))
+			note(buffer + at, fan_udp_datagram_bytes(&b, at));
 	}
 	assert_int_equal(n, 0);
 	return calls;

@@ -32,9 +32,9 @@ struct oracle {
 
 static void expect_exponents(struct oracle *o, uint64_t group, uint64_t blocks, uint64_t groups)
 {
-	struct fan_piece p;
+	struct fan_stream_frag p;
 	uint64_t first = group * o->s->per_group, rest = blocks - first;
-	fan_stream_piece(o->s, o->next, 0, &p);
+	fan_stream_frag(o->s, o->next, 0, &p);
 	assert_true(p.exponents && p.dtype == FAN_EXP16 && p.redop == FAN_MAX);
 	assert_int_equal(p.group, o->s->group_first + group);
 	assert_int_equal(p.at, first);
@@ -47,8 +47,8 @@ static void expect_exponents(struct oracle *o, uint64_t group, uint64_t blocks, 
 static void expect_block(struct oracle *o, uint64_t block, uint16_t rank)
 {
 	const struct fan_op *op = &o->s->op;
-	struct fan_piece p;
-	fan_stream_piece(o->s, o->next, rank, &p);
+	struct fan_stream_frag p;
+	fan_stream_frag(o->s, o->next, rank, &p);
 	assert_false(p.exponents);
 	assert_int_equal(p.at, o->element);
 	assert_int_equal(p.redop, op->op);
