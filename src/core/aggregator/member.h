@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* member.h - jobs and their members: who may take part, and how a job stands.
+/* member.h - jobs and their members: admission, and the state of a job.
  *
- * A job forms while its ranks join, is ready once all are there and have answered their
- * WELCOME, and ends when all have left.  Until it has answered, a rank may be a JOIN that
- * was late on its way, and gives way to another JOIN.  It fails, for all members at once, when a
- * rank is lost, leaves too early, gives up, or disagrees with the others.  A failed job keeps its
- * members until each has left or fallen silent, so that everybody learns why; its slots are free at
- * once, and its name too: a rerun makes a new job. */
+ * A job forms while its ranks join, is ready once all have joined and have answered their
+ * WELCOME, and ends when all have left.  A rank that has not answered may come from a
+ * delayed JOIN, so another JOIN replaces it.  A job fails, for all members at once, when a rank
+ * is lost, leaves too early, gives up, or disagrees with the others.  A failed job keeps its
+ * members until each has left or fallen silent, so that all learn the cause; its slots and its
+ * name are free at once, for a new job. */
 #ifndef FAN_AGGREGATOR_MEMBER_H
 #define FAN_AGGREGATOR_MEMBER_H
 
@@ -20,81 +20,80 @@
 enum fan_member_flag {
 	FAN_MEMBER_IN = 1 << 0,	   /* joined, and has not left */
 	FAN_MEMBER_HEARD = 1 << 1, /* hears the multicast group */
-	FAN_MEMBER_LEFT = 1 << 2,  /* left in good order */
-	FAN_MEMBER_SURE = 1 << 3,  /* has sent a BEAT: no JOIN from the past */
+	FAN_MEMBER_LEFT = 1 << 2,  /* has left in good order */
+	FAN_MEMBER_SURE = 1 << 3,  /* has sent a BEAT, so its JOIN was not a delayed one */
 };
 
 struct fan_member {
-	uint64_t heard_ns;	/* last packet from it */
+	uint64_t heard_ns;	/* time of its last packet */
 	uint64_t nonce;		/* of its JOIN: this life of the rank */
-	uint32_t workers;	/* behind it: 1, or those below a switch */
-	uint16_t replays;	/* results it missed, in this span of results: group_health */
+	uint32_t workers;	/* 1, or all below an aggregator */
+	uint16_t replays;	/* results that it missed in this span: fan_control_group_health */
 	uint8_t flags;		/* enum fan_member_flag */
-	uint8_t path;		/* number of the path by which it came last */
-	uint16_t route;		/* by which it came then; 0: none */
-	bool moved;		/* it has just come by another path */
-	bool numbers;		/* its JOIN has the option NUMBERS... */
-	bool follows;		/* ...and it comes straight: they are followed here */
-	struct fan_seq_gap gap; /* of them */
+	uint8_t path;		/* number of its path in its last JOIN */
+	uint16_t route;		/* of that path; 0: none */
+	bool moved;		/* it has just taken another path */
+	bool numbers;		/* its JOIN has the option NUMBERS */
+	bool follows;		/* no switch is between, and `gap` follows its sequence numbers */
+	struct fan_seq_gap gap; /* of its DATA and PROBEs */
 };
 
 /* Why a job failed. */
 struct fan_job_fault {
-	int8_t err;		 /* enum fan_err; FAN_OK: it has not */
-	uint16_t rank_a, rank_b; /* MISMATCH: two that disagree... */
-	fan_desc desc_a, desc_b; /* ...and what they sent */
+	int8_t err;		 /* enum fan_err; FAN_OK: it has not failed */
+	uint16_t rank_a, rank_b; /* MISMATCH: two ranks that disagree */
+	fan_desc desc_a, desc_b; /* MISMATCH: the fragment as each of them sent it */
 	uint64_t blamed[FAN_RANK_WORDS];
 };
 
 struct fan_job {
 	enum fan_job_state state;
-	uint32_t id; /* index in the table (id & 0xff), which use of it, and its newest route */
+	uint32_t id; /* index in the table (id & 0xff), count of uses, and newest route */
 	uint32_t epoch;
 	uint16_t ranks;
 	uint16_t in;   /* members that are IN */
 	uint16_t left; /* members that LEFT */
 	uint16_t payload_bytes;
 	uint16_t window;    /* slots */
-	uint16_t burst;	    /* option AHEAD: fragments that a rank has under way; else 0 */
+	uint16_t burst;	    /* option AHEAD: most fragments of a rank under way; otherwise 0 */
 	uint8_t options;    /* enum fan_join_option, the same for all ranks but GROUP */
-	uint8_t tests_left; /* GROUP_TESTs before it goes on without */
+	uint8_t tests_left; /* tests of the group before it is given up */
 	uint32_t alive_ms;
-	uint32_t workers;	    /* READY: of the whole tree */
-	uint16_t asked;		    /* window that its first rank asked for, within the quota */
-	bool below_ready;	    /* FORMING: all is well but the parent's word */
-	struct fan_worker *up;	    /* the parent's member; NULL: none at the moment */
-	uint64_t up_ns;		    /* below_ready and no `up`: when to join the parent */
-	uint64_t test_ns;	    /* when the next test of the group is due; UINT64_MAX: none */
-	uint64_t check_ns;	    /* when silence is looked for next */
+	uint32_t workers;	    /* READY: of the tree */
+	uint16_t asked;		    /* window that its first rank requested, within the quota */
+	bool below_ready;	    /* FORMING: all members are ready, the parent is not */
+	struct fan_worker *up;	    /* the uplink; NULL: none at the moment */
+	uint64_t up_ns;		    /* below_ready and no `up`: time to join the parent */
+	uint64_t test_ns;	    /* time of the next test of the group; UINT64_MAX: none */
+	uint64_t check_ns;	    /* time of the next check for silent members */
 	uint64_t results;	    /* fragments finished */
 	uint64_t replays;	    /* results sent again */
-	uint16_t span;		    /* results since group health was looked at */
-	uint32_t member_base;	    /* first of its members in the table */
+	uint16_t span;		    /* results since the last look at group health */
+	uint32_t member_base;	    /* index of its first member in the table */
 	struct fan_member *members; /* by rank */
 	fan_peer *peers;	    /* by rank; none: not IN */
-	fan_peer *hops;		    /* by rank: where to send once for all members behind it;
-				     * none: not IN, or another rank has the same */
-	fan_peer *older_hops;	    /* the same of those that still go by the route before */
+	fan_peer *hops;		    /* by rank: its next hop downwards; none: not IN, or an earlier
+				     * rank has the same */
+	fan_peer *older_hops;	    /* as `hops`, of members on the previous route */
 	uint16_t older_route;
 	bool behind;	    /* some member is behind a switch */
-	uint64_t remind_ns; /* when open rounds are looked at next; UINT64_MAX: never */
-	uint32_t remind_at; /* the round to begin with then */
-	uint32_t age_us;    /* smoothed, of rounds when they are done */
+	uint64_t remind_ns; /* time of the next look at open rounds; UINT64_MAX: none */
+	uint32_t remind_at; /* first round of that look */
+	uint32_t age_us;    /* smoothed age of completed rounds */
 	struct fan_pool pool;
 	struct fan_group group; /* members on the newest route, or all */
-	struct fan_group older; /* members on the one before; no ranks: nobody.  Who is on others
-				 * has to ask for results */
-	struct fan_progress
-		progress;	    /* option AHEAD: of its ranks, as far as parts have come here */
-	struct fan_job_fault fault; /* FAILED: why */
+	struct fan_group older; /* members on the previous route; ranks 0: none.  Members on other
+				 * routes must probe for results */
+	struct fan_progress progress; /* option AHEAD: of its ranks, by contributions seen here */
+	struct fan_job_fault fault;   /* FAILED: the cause */
 	char name[FAN_NAME_MAX + 1];
 };
 
-/* The jobs of one switch shard, their members and who holds which slots. */
+/* The jobs of one shard, their members and their slots. */
 struct fan_jobs {
 	struct fan_job *job; /* max entries; state NONE: free */
 	uint16_t max;
-	uint16_t uses; /* jobs made so far: the upper part of ids */
+	uint16_t uses; /* jobs made so far: the upper byte of ids */
 	struct fan_member *members;
 	fan_peer *peers;
 	fan_peer *hops, *older_hops;
@@ -104,25 +103,25 @@ struct fan_jobs {
 	struct fan_shares shares;
 	uint16_t ahead_max;
 	uint32_t rx_bytes;
-	uint64_t epoch; /* of this life of the switch; each job gets the next */
+	uint64_t epoch; /* of this life of the aggregator; each job gets the next */
 };
 
 size_t fan_jobs_bytes(const struct fan_aggregator_config *cfg);
 void fan_jobs_init(struct fan_jobs *t, void *mem, const struct fan_aggregator_config *cfg);
 
-/* Do both mean the same job, by whichever route? */
+/* Are both the id of one job, on any routes? */
 static inline bool fan_job_id_is(uint32_t a, uint32_t b)
 {
 	return !((a ^ b) & ((UINT32_C(1) << FAN_ROUTE_BITS) - 1));
 }
 
-/* `id` as it is called on a route. */
+/* `id` on a route. */
 static inline uint32_t fan_job_id_on(uint32_t id, uint16_t route)
 {
 	return (uint32_t)route << FAN_ROUTE_BITS | (id & ((UINT32_C(1) << FAN_ROUTE_BITS) - 1));
 }
 
-/* The job with this id, by whichever route, or NULL. */
+/* The job with this id, on any route, or NULL. */
 static inline struct fan_job *fan_jobs_get(struct fan_jobs *t, uint32_t id)
 {
 	struct fan_job *j = (id & 0xff) < t->max ? &t->job[id & 0xff] : NULL;
@@ -130,24 +129,24 @@ static inline struct fan_job *fan_jobs_get(struct fan_jobs *t, uint32_t id)
 }
 
 /* Let `from` join as `m` says, in a new job or in the one of that name.
- * FAN_OK: `*job` has the member, `*created` says whether it is new, `*again` whether the
- * member had been in before (its WELCOME was lost); else `*no` says why not. */
+ * FAN_OK: `*job` has the member; `*created`: the job is new; `*again`: the member was in before
+ * (its WELCOME was lost).  Otherwise `*no` has the cause. */
 enum fan_err fan_jobs_join(struct fan_jobs *t, uint64_t now_ns, const fan_peer *from,
 			   const struct fan_frag *head, const struct fan_join *m,
 			   struct fan_job **job, bool *created, bool *again, struct fan_refuse *no);
 
-/* What holds of a job between calls, and of all jobs, their members and rounds: runs of members
- * and slots that do not overlap, and what is counted. */
+/* Assert the invariants of a job; and of all jobs, their members and rounds: disjoint runs of
+ * members and slots, and all counts. */
 void fan_job_check(const struct fan_job *j);
 void fan_jobs_audit(const struct fan_jobs *t);
 
-/* Workers behind all members. */
+/* Workers of all members. */
 uint32_t fan_job_workers(const struct fan_job *j);
 
-/* Have all ranks this enum fan_member_flag? */
+/* Do all ranks have this enum fan_member_flag? */
 bool fan_job_all_have(const struct fan_job *j, uint8_t flag);
 
-/* Is `from` the member `rank` of `j`, or the switch that it is behind? */
+/* Is `from` the member `rank` of `j`, or the switch in front of it? */
 static inline bool fan_job_is_member(const struct fan_job *j, uint16_t rank, const fan_peer *from)
 {
 	if (rank >= j->ranks || !(j->members[rank].flags & FAN_MEMBER_IN))
@@ -157,38 +156,37 @@ static inline bool fan_job_is_member(const struct fan_job *j, uint16_t rank, con
 	return fan_peer_token(&j->peers[rank]) && fan_peer_same_hop(&j->peers[rank], from);
 }
 
-/* What the job is called on the route of `rank`. */
+/* The job's id on the route of `rank`. */
 static inline uint32_t fan_job_id_for(const struct fan_job *j, uint16_t rank)
 {
 	return fan_job_id_on(j->id, j->members[rank].route);
 }
 
-/* Where `rank` is reached. */
+/* The next hop towards `rank`. */
 static inline fan_peer fan_job_hop(const struct fan_job *j, uint16_t rank)
 {
 	return fan_peer_hop(&j->peers[rank]);
 }
 
-/* Take the member away: it has left in good order (`left`) or is gone. */
+/* Remove the member: it has left in good order (`left`) or is lost. */
 void fan_job_drop_member(struct fan_job *j, uint16_t rank, bool left);
 
-/* The job is over. */
+/* Set the job to FAILED. */
 void fan_job_fail(struct fan_job *j, const struct fan_job_fault *fault);
 
-/* The job needs no slots any more. */
+/* Return the job's slots. */
 void fan_job_free_slots(struct fan_job *j);
 
-/* Give back all that the job holds. */
+/* Return the job's slots, members and entry. */
 void fan_job_free(struct fan_job *j);
 
-/* Which ranks fragment `frag` waits for, or, while forming, the job itself. */
+/* Let `set` be the ranks that are missing in fragment `frag` or, while it forms, in the job. */
 void fan_job_missing(const struct fan_job *j, uint64_t frag, bool waiting, uint64_t *set);
 
-/* How many fragments are open, or wait for the parent, and the oldest of them, which is UINT64_MAX
- * if none. */
+/* Number of fragments that are OPEN or AWAITING, and the oldest of them, UINT64_MAX if none. */
 uint32_t fan_job_open(const struct fan_job *j, uint64_t *oldest);
 
-/* Is some fragment open to which `rank` has not contributed? */
+/* Is a fragment open to which `rank` has not contributed? */
 bool fan_job_waits_for(const struct fan_job *j, uint16_t rank);
 
 #endif

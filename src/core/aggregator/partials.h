@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* partials.h - ranks behind switches: their partial sums, the envelopes of their control
- * messages, and reminders to the switches. */
+/* partials.h - ranks behind switches: partial sums, envelopes of control messages, and reminders
+ * to switches. */
 #ifndef FAN_AGGREGATOR_PARTIALS_H
 #define FAN_AGGREGATOR_PARTIALS_H
 
 #include "aggregator_priv.h"
 
-/* Does `from` speak for the ranks of `p`, or is it a helper, and are they members? */
+/* May `from` contribute `p`: is it in front of all its ranks, or of the helper that sends it? */
 bool fan_partials_are_from(const struct fan_job *j, const struct fan_part *p, const fan_peer *from);
 
-/* A RELAY, from a switch. */
+/* Handle a RELAY from a switch. */
 enum fan_verdict fan_partials_envelope(struct fan_aggregator *ag, uint64_t now_ns,
 				       const fan_peer *from, const struct fan_frag *f,
 				       struct fan_out *out);
 
-/* Ask the ranks `set` for their parts of the fragment of `f`. */
+/* Request the contributions of the ranks `set` to the fragment of `f`: NEED. */
 void fan_partials_ask(struct fan_aggregator *ag, const struct fan_job *j, const struct fan_frag *f,
 		      const uint64_t *set, struct fan_out *out);
 
-/* A round of a job behind switches has its first part, or all. */
+/* A round of a job behind switches was opened; and completed. */
 void fan_partials_opened(struct fan_aggregator *ag, uint64_t now_ns, struct fan_job *j,
 			 struct fan_round *round);
 

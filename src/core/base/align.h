@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* align.h - memory that an object lays out itself is divided at cache lines. */
+/* align.h - sizes in whole cache lines, for objects that lay out their own memory. */
 #ifndef FAN_BASE_ALIGN_H
 #define FAN_BASE_ALIGN_H
 

@@ -10,16 +10,16 @@
 
 #include <stddef.h>
 
-#define FAN_COPY_LARGE (1u << 20) /* bytes of a tensor from which on this pays */
+#define FAN_COPY_LARGE (1u << 20) /* least bytes of a tensor for which this pays */
 
-/* Copy past the cache.  Nothing overlaps; no alignment is needed, but 16 bytes at `to`
- * are faster.  Others see it after fan_copy_fence. */
+/* Copy `bytes` bytes past the cache.  The areas must not overlap.  They need no alignment;
+ * a multiple of 16 at `to` is faster.  Other threads see it after fan_copy_fence. */
 void fan_copy_past(void *to, const void *from, size_t bytes);
 
 /* Order the stores of fan_copy_past before all that follow. */
 void fan_copy_fence(void);
 
-/* Bring `bytes` at `p`, to be read soon, towards the cache. */
+/* Prefetch `bytes` bytes at `p`. */
 void fan_copy_prefetch(const void *p, size_t bytes);
 
 #endif

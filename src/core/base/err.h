@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* err.h - the one table of error codes and the one table of drop reasons.
  *
- * An error is what a caller did or what ended a job; a drop reason is what a
- * packet was.  A bad packet is never an error: it is counted by reason. */
+ * Errors are for callers and end jobs; drop reasons are for packets.  A bad packet is never
+ * an error: it is counted by reason. */
 #ifndef FAN_BASE_ERR_H
 #define FAN_BASE_ERR_H
 
@@ -70,7 +70,7 @@ enum fan_drop {
 #define X(name, text) name,
 	FAN_DROPS(X)
 #undef X
-		FAN_DROP_COUNT /* how many reasons there are */
+		FAN_DROP_COUNT /* number of reasons */
 };
 
 /* The text of an error code; "unknown error" for any other value.  Never NULL. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* name.h - names of jobs, which lie in FAN_NAME_MAX + 1 bytes and are filled up with zeros. */
+/* name.h - names of jobs: FAN_NAME_MAX + 1 bytes, padded with zeros. */
 #ifndef FAN_BASE_NAME_H
 #define FAN_BASE_NAME_H
 
@@ -8,7 +8,7 @@
 
 #include "limits.h"
 
-/* Copy all bytes of the name to `to`; its length without the zeros. */
+/* Copy a padded name to `to`.  Returns its length without the padding. */
 static inline uint8_t fan_name_copy(char *to, const char *name)
 {
 	uint8_t bytes = 0;

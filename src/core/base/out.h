@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* out.h - what the core asks its caller to send.
+/* out.h - datagrams that the core gives its caller to send.
  *
- * A sans-IO object writes datagrams to send into a fan_out; its caller sends them,
- * in order, and then resets it.  An item is a header by value and a payload by
- * reference: the payload lies in the object (a slot, the caller's tensor) or in the
- * scratch area, and stays as it is until the next call that is given the same
- * object.  So a caller may gather header and payload by iovec without a copy. */
+ * A sans-IO object writes datagrams into a fan_out; its caller sends them in order and then
+ * resets it.  An item is a header by value and a payload by reference: the payload lies in
+ * the object (a slot, the caller's tensor) or in the scratch area, and is valid until the
+ * next call on the same object.  So header and payload can be gathered by iovec without a
+ * copy. */
 #ifndef FAN_BASE_OUT_H
 #define FAN_BASE_OUT_H
 
@@ -18,10 +18,10 @@
 #include "align.h"
 #include "limits.h"
 
-/* Where a datagram comes from or goes to.  The core compares and stores it and
- * knows nothing else of it, but that a group's address is made of the configured one:
- * `addr` holds the 16 bytes of an IPv6 or v4-mapped address in network order, `port` is
- * in host order; the simulator keeps a node number there.  All bytes zero: nobody. */
+/* Address of a neighbour: `addr` holds the 16 bytes of an IPv6 or v4-mapped address in network
+ * order, `port` is in host order; the simulator keeps a node number there.  All bytes zero: no
+ * neighbour.  The core stores and compares addresses, and derives a group's from the
+ * configured one. */
 typedef struct fan_peer {
 	uint64_t addr[2];
 	uint32_t port;
@@ -39,20 +39,20 @@ static inline bool fan_peer_is_none(const fan_peer *p)
 	return !(p->addr[0] | p->addr[1] | p->port | p->scope);
 }
 
-/* The members of a job as receivers of one datagram.  Owned by the switch. */
+/* The members of a job as receivers of one datagram.  Owned by the object that sends. */
 struct fan_group {
-	const fan_peer *peers; /* ranks entries, by rank; none: not a member now */
+	const fan_peer *peers; /* `ranks` entries, by rank; none: not a member now */
 	uint16_t ranks;
-	bool multicast; /* every member hears `addr`: send once, there */
+	bool multicast; /* every member hears `addr`: send once, to it */
 	fan_peer addr;	/* multicast group and port; scope: interface, 0 = by route */
-	fan_peer via;	/* a member: the group is sent on the interface that leads there */
+	fan_peer via;	/* a member; multicast leaves by the interface towards it */
 };
 
 enum fan_dest {
 	FAN_TO_PEER,   /* to `peer` */
-	FAN_TO_GROUP,  /* to every member: by multicast if group->multicast, else to each */
+	FAN_TO_GROUP,  /* to every member: by multicast if group->multicast, otherwise to each */
 	FAN_TO_MCAST,  /* to group->addr by multicast, to test it */
-	FAN_TO_PARENT, /* to the switch above: only of a switch that was given one */
+	FAN_TO_PARENT, /* to the parent: only from an aggregator that has one */
 };
 
 struct fan_out_item {
@@ -67,13 +67,13 @@ struct fan_out_item {
 struct fan_out {
 	struct fan_out_item *item;
 	unsigned count;
-	unsigned room; /* items that fit */
+	unsigned room; /* capacity, items */
 	uint8_t *scratch;
 	size_t scratch_bytes;
 	size_t scratch_used;
 };
 
-/* Let `o` use `room` items at `item` and `bytes` bytes at `scratch`. */
+/* Set up an empty `o` with `room` items at `item` and `bytes` bytes at `scratch`. */
 static inline void fan_out_init(struct fan_out *o, struct fan_out_item *item, unsigned room,
 				uint8_t *scratch, size_t bytes)
 {
@@ -84,14 +84,14 @@ static inline void fan_out_init(struct fan_out *o, struct fan_out_item *item, un
 	o->scratch_bytes = bytes;
 }
 
-/* Forget all items: they have been sent. */
+/* Remove all items, after they have been sent. */
 static inline void fan_out_reset(struct fan_out *o)
 {
 	o->count = 0;
 	o->scratch_used = 0;
 }
 
-/* Do `items` more items fit, and `bytes` of scratch in one piece? */
+/* Do `items` more items fit, and `bytes` contiguous bytes of scratch? */
 static inline bool fan_out_fits(const struct fan_out *o, unsigned items, size_t bytes)
 {
 	return o->room - o->count >= items &&
@@ -99,13 +99,13 @@ static inline bool fan_out_fits(const struct fan_out *o, unsigned items, size_t 
 }
 
 /* Do `items` more items fit, with FAN_ITEM_SCRATCH bytes of scratch for each?  Every call that
- * writes items has a budget of them, named in limits.h, and begins with asserting this. */
+ * writes items has a budget of them, named in limits.h, and asserts this first. */
 static inline bool fan_out_has(const struct fan_out *o, unsigned items)
 {
 	return fan_out_fits(o, items, (size_t)items * FAN_ITEM_SCRATCH);
 }
 
-/* The next item, for which there is room, with nothing but its destination set.  Never NULL. */
+/* Append an item, for which there must be room, with only its destination set.  Never NULL. */
 static inline struct fan_out_item *fan_out_add(struct fan_out *o, enum fan_dest dest)
 {
 	assert(o->count < o->room);
@@ -117,13 +117,13 @@ static inline struct fan_out_item *fan_out_add(struct fan_out *o, enum fan_dest 
 	return it;
 }
 
-/* Bytes of the datagram that `it` stands for: header and payload. */
+/* Bytes of the item's datagram: header and payload. */
 static inline size_t fan_out_item_bytes(const struct fan_out_item *it)
 {
 	return FAN_HEAD_BYTES + it->payload_bytes;
 }
 
-/* Write that datagram to `to`, which has room for it.  Its bytes. */
+/* Write that datagram to `to`, which must have room for it.  Returns its bytes. */
 static inline size_t fan_out_item_copy(const struct fan_out_item *it, uint8_t *to)
 {
 	memcpy(to, it->head, FAN_HEAD_BYTES);
@@ -132,7 +132,7 @@ static inline size_t fan_out_item_copy(const struct fan_out_item *it, uint8_t *t
 	return fan_out_item_bytes(it);
 }
 
-/* `bytes` of scratch, for which there is room, aligned.  Never NULL. */
+/* Take `bytes` aligned bytes of scratch, for which there must be room.  Never NULL. */
 static inline uint8_t *fan_out_scratch(struct fan_out *o, size_t bytes)
 {
 	assert(fan_out_fits(o, 0, bytes));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* policy_kind.h - the slot policies by number, as options, messages and results name them. */
+/* policy_kind.h - numbers of the slot policies, for options, messages and results. */
 #ifndef FAN_BASE_POLICY_KIND_H
 #define FAN_BASE_POLICY_KIND_H
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rank_set.h - sets of a job's ranks: FAN_RANK_WORDS words, rank r is bit r % 64 of word r / 64.
  *
- * To go over a set:
+ * To iterate over a set:
  *
  *      for (unsigned r = fan_ranks_first(set); r < ranks; r = fan_ranks_next(set, r + 1))
  *
- * which ends because FAN_RANK_NONE, which says that there are no more, is no rank. */
+ * which ends because fan_ranks_next returns FAN_RANK_NONE, above every rank, at the end. */
 #ifndef FAN_BASE_RANK_SET_H
 #define FAN_BASE_RANK_SET_H
 
@@ -34,7 +34,7 @@ static inline bool fan_ranks_has(const uint64_t *set, unsigned rank)
 	return set[rank / 64] >> rank % 64 & 1;
 }
 
-/* The set without members, of the ranks 0 to `ranks` - 1, and of what is in `b`. */
+/* Set to empty; to the ranks 0 .. `ranks` - 1; to `b`. */
 static inline void fan_ranks_none(uint64_t *set)
 {
 	memset(set, 0, FAN_RANK_WORDS * sizeof *set);
@@ -54,14 +54,14 @@ static inline void fan_ranks_copy(uint64_t *set, const uint64_t *b)
 	memcpy(set, b, FAN_RANK_WORDS * sizeof *set);
 }
 
-/* Add what is in `b`. */
+/* Union: add the ranks of `b`. */
 static inline void fan_ranks_join(uint64_t *set, const uint64_t *b)
 {
 	for (unsigned i = 0; i < FAN_RANK_WORDS; i++)
 		set[i] |= b[i];
 }
 
-/* Let `set` be what is in both `a` and `b`; it may be either.  True if something is. */
+/* Intersection: `set` may be `a` or `b`.  True if it is not empty. */
 static inline bool fan_ranks_both(uint64_t *set, const uint64_t *a, const uint64_t *b)
 {
 	uint64_t any = 0;
@@ -70,7 +70,7 @@ static inline bool fan_ranks_both(uint64_t *set, const uint64_t *a, const uint64
 	return any != 0;
 }
 
-/* The same of what is in `a` and not in `b`. */
+/* Difference: the ranks of `a` that are not in `b`.  Otherwise as fan_ranks_both. */
 static inline bool fan_ranks_without(uint64_t *set, const uint64_t *a, const uint64_t *b)
 {
 	uint64_t any = 0;
@@ -92,7 +92,7 @@ static inline bool fan_ranks_equal(const uint64_t *a, const uint64_t *b)
 	return memcmp(a, b, FAN_RANK_WORDS * sizeof *a) == 0;
 }
 
-/* Have they a rank in common? */
+/* Do the sets have a rank in common? */
 static inline bool fan_ranks_meet(const uint64_t *a, const uint64_t *b)
 {
 	uint64_t both = 0;
@@ -101,7 +101,7 @@ static inline bool fan_ranks_meet(const uint64_t *a, const uint64_t *b)
 	return both != 0;
 }
 
-/* Is all of `a` in `b`? */
+/* Is `a` a subset of `b`? */
 static inline bool fan_ranks_within(const uint64_t *a, const uint64_t *b)
 {
 	uint64_t beyond = 0;
@@ -110,7 +110,7 @@ static inline bool fan_ranks_within(const uint64_t *a, const uint64_t *b)
 	return beyond == 0;
 }
 
-/* The lowest rank from `from` on that is in the set; FAN_RANK_NONE: there is none. */
+/* The lowest rank >= `from` in the set; FAN_RANK_NONE if there is none. */
 static inline unsigned fan_ranks_next(const uint64_t *set, unsigned from)
 {
 	unsigned i = from / 64;
@@ -127,8 +127,8 @@ static inline uint16_t fan_ranks_first(const uint64_t *set)
 	return (uint16_t)fan_ranks_next(set, 0);
 }
 
-/* How many ranks are in it.  Bits in parallel: the compiler's own may be a call where no
- * instruction is. */
+/* Number of ranks in the set.  Bits in parallel: the compiler's builtin may be a function call
+ * on machines without an instruction. */
 static inline unsigned fan_ranks_count(const uint64_t *set)
 {
 	unsigned n = 0;
@@ -141,7 +141,7 @@ static inline unsigned fan_ranks_count(const uint64_t *set)
 	return n;
 }
 
-/* The rank that has `n` lower ones beside it in the set; FAN_RANK_NONE: there is none. */
+/* The rank with exactly `n` lower ones in the set; FAN_RANK_NONE if there is none. */
 static inline unsigned fan_ranks_nth(const uint64_t *set, unsigned n)
 {
 	unsigned rank = fan_ranks_first(set);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rng.h - random numbers from a seed: the same on every machine (splitmix64).
  *
- * For the planner, the simulator and tests: nothing in the core draws. */
+ * For the planner, the simulator and tests; the core draws none. */
 #ifndef FAN_BASE_RNG_H
 #define FAN_BASE_RNG_H
 
@@ -24,7 +24,7 @@ static inline uint64_t fan_rng_next(struct fan_rng *r)
 	return fan_rng_mix(r->state += UINT64_C(0x9e3779b97f4a7c15));
 }
 
-/* The stream number `n` of a seed: independent of what other streams draw. */
+/* Stream number `n` of a seed: independent of the other streams. */
 static inline struct fan_rng fan_rng_stream(uint64_t seed, uint64_t n)
 {
 	return (struct fan_rng){fan_rng_mix(seed ^ fan_rng_mix(n + 1))};
@@ -36,7 +36,7 @@ static inline uint64_t fan_rng_below(struct fan_rng *r, uint64_t n)
 	return n ? fan_rng_next(r) % n : 0;
 }
 
-/* True `millionths` times in a million. */
+/* True with a probability of `millionths` / 1,000,000. */
 static inline bool fan_rng_chance(struct fan_rng *r, uint32_t millionths)
 {
 	return millionths && fan_rng_below(r, 1000000) < millionths;
@@ -48,7 +48,7 @@ static inline double fan_rng_unit(struct fan_rng *r)
 	return (double)(fan_rng_next(r) >> 11) * 0x1p-53;
 }
 
-/* Put `n` numbers into a random order. */
+/* Permute the `n` numbers at `at` at random. */
 static inline void fan_rng_shuffle(struct fan_rng *r, uint32_t *at, uint32_t n)
 {
 	for (uint32_t i = n; i > 1; i--) {

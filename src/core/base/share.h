@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* share.h - how much of the slots a job may have, beside other jobs.
+/* share.h - weights of jobs, by name: a job of weight w may hold w times the quota of slots.
  *
- * A quota is for a job of weight 1; a job whose name is in the table may have as many
- * times that.  The table is the caller's, and stays. */
+ * Jobs that are not in the table have weight 1.  The table belongs to the caller and must
+ * outlive its users. */
 #ifndef FAN_BASE_SHARE_H
 #define FAN_BASE_SHARE_H
 
@@ -13,16 +13,16 @@
 #include "limits.h"
 
 struct fan_share {
-	char name[FAN_NAME_MAX + 1]; /* of the job, filled up with zeros */
+	char name[FAN_NAME_MAX + 1]; /* of the job, padded with zeros */
 	uint16_t weight;	     /* 1 .. FAN_WEIGHT_MAX */
 };
 
 struct fan_shares {
-	const struct fan_share *share; /* count entries */
+	const struct fan_share *share; /* `count` entries */
 	uint16_t count;		       /* at most FAN_SHARES_MAX */
 };
 
-/* The weight of job `name`, which is filled up with zeros; 1 if the table has none. */
+/* The weight of job `name`, padded with zeros; 1 if the table does not have it. */
 static inline uint16_t fan_shares_weight(const struct fan_shares *s, const char *name)
 {
 	assert(s->count <= FAN_SHARES_MAX);
@@ -32,7 +32,7 @@ static inline uint16_t fan_shares_weight(const struct fan_shares *s, const char 
 	return 1;
 }
 
-/* The largest weight there is. */
+/* The largest weight in the table, at least 1. */
 static inline uint16_t fan_shares_most(const struct fan_shares *s)
 {
 	uint16_t most = 1;

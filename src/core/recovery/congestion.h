@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* congestion.h - how many fragments a worker keeps in flight.
+/* congestion.h - the congestion window: how many fragments a worker keeps in flight.
  *
- * The window starts at what the switch granted, which fits the switch's own queue.
- * Queues on the way may be shorter.  Once per window: if more than one in eight
- * fragments was lost, halve; else grow by a sixteenth.  Loss below that is taken for
- * noise on the line, which a smaller window would not cure: a window slot that waits
- * for a lost fragment holds up no other slot.
+ * The window starts at what the switch granted, which fits the switch's own queue;
+ * queues on the path may be shorter.  Once per window: if more than one in eight
+ * fragments was lost, it is halved; otherwise it grows by a sixteenth.  Fewer losses
+ * are taken for line errors, which a smaller window does not cure: a window slot that
+ * waits for a lost fragment delays no other slot.
  *
- * Where packets are marked instead of lost (ECN), the first marked result halves the
- * window at once, and no further one does until a window of them has come; from then on
- * it grows by one fragment a window, as in ATP. */
+ * Where queues mark packets (ECN), the first marked result halves the window at once;
+ * further marks count only after a window of results.  After the first mark it grows by
+ * one fragment a window, as in ATP. */
 #ifndef FAN_RECOVERY_CONGESTION_H
 #define FAN_RECOVERY_CONGESTION_H
 
@@ -17,19 +17,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define FAN_CWND_MIN 2u /* fragments: one is heard of while the other is under way */
+#define FAN_CWND_MIN 2u /* fragments: one in flight while the other's result arrives */
 
 struct fan_congestion {
 	uint32_t cwnd; /* fragments allowed in flight */
-	uint32_t max;
-	uint32_t done; /* fragments finished, and... */
-	uint32_t lost; /* ...lost since the window was last looked at */
+	uint32_t max;  /* upper bound of cwnd */
+	uint32_t done; /* fragments finished since the last adjustment */
+	uint32_t lost; /* fragments lost since the last adjustment */
 	uint32_t held; /* results until a mark counts again */
-	bool marks;    /* there have been any: grow slowly */
-	bool crowded; /* losses have made it shrink, and it is not back at `max`: queues overflow */
+	bool marks;    /* marks have been seen: grow slowly */
+	bool crowded;  /* losses have shrunk it, and it is below `max` since: queues overflow */
 };
 
-/* What holds between calls. */
+/* Assert the invariants that hold between calls. */
 static inline void fan_congestion_check(const struct fan_congestion *c)
 {
 	assert(c->cwnd <= c->max);
@@ -38,11 +38,12 @@ static inline void fan_congestion_check(const struct fan_congestion *c)
 	assert(c->done + c->lost < c->cwnd || !c->max);
 }
 
+/* Start with a window of `max` fragments; a fragment has finished; a fragment was lost. */
 void fan_congestion_init(struct fan_congestion *c, uint32_t max);
 void fan_congestion_done(struct fan_congestion *c);
 void fan_congestion_lost(struct fan_congestion *c);
 
-/* A result says that its parts have met congestion; it is counted by one of the others. */
+/* A result carries a congestion mark.  It is also counted by fan_congestion_done. */
 void fan_congestion_marked(struct fan_congestion *c);
 
 #endif

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* seq_gap.h - which numbers of a stream have not come, though later ones have.
+/* seq_gap.h - sequence gaps: numbers of a stream that later ones have overtaken.
  *
- * A number that a few later ones have overtaken is taken for lost, and is to be asked for;
- * if the stream says so, once more when FAN_GAP_AGAIN have, since the question may be lost
- * as well.  How few, a stream learns: one that was asked for and then comes had only been
- * overtaken, and from then on it takes twice as many.  Numbers further back than 63 are no
- * concern any more: timers find what they were. */
+ * A number that `few` later ones have overtaken is taken for lost and is to be requested;
+ * with `twice`, once more after FAN_GAP_AGAIN, since the request may be lost as well.
+ * `few` adapts: a requested number that comes late was only overtaken, which doubles it.
+ * Numbers more than 63 behind the highest are forgotten: timers find their losses. */
 #ifndef FAN_RECOVERY_SEQ_GAP_H
 #define FAN_RECOVERY_SEQ_GAP_H
 
@@ -17,20 +16,20 @@
 #define FAN_SEQ_GAP_BITS 64
 
 struct fan_seq_gap {
-	uint64_t heard; /* bit i: number last - i has come, or was none */
+	uint64_t heard; /* bit i: number last - i has come, or never existed */
 	uint16_t last;	/* the highest that has come */
-	bool twice;	/* whether to ask again */
-	uint8_t few;	/* that tell of a loss: FAN_GAP_RESULTS .. FAN_GAP_AGAIN */
+	bool twice;	/* request a lost number a second time */
+	uint8_t few;	/* later numbers that show a loss: FAN_GAP_RESULTS .. FAN_GAP_AGAIN */
 };
 
-/* The first number will be `last` + 1. */
+/* Begin a stream whose first number is `last` + 1. */
 void fan_seq_gap_init(struct fan_seq_gap *g, uint16_t last, bool twice);
 
-/* The same as fan_seq_gap_note. */
+/* The general case of fan_seq_gap_note. */
 uint64_t fan_seq_gap_jump(struct fan_seq_gap *g, int step, bool again);
 
-/* Number last + `step` has come; `again`: not for the first time that it was sent.  Bit i of
- * the answer: last - i, by the new `last`, is to be asked for. */
+/* Number last + `step` has come; `again`: in a retransmission.  Bit i of the returned value:
+ * number last - i, by the new `last`, is to be requested. */
 static inline uint64_t fan_seq_gap_note(struct fan_seq_gap *g, int step, bool again)
 {
 	if (step != 1 || g->heard != UINT64_MAX)
@@ -39,15 +38,14 @@ static inline uint64_t fan_seq_gap_note(struct fan_seq_gap *g, int step, bool ag
 	return 0;
 }
 
-/* The stream goes on, but what was sent of it meanwhile went elsewhere: the number that comes
- * next, whichever it is, is the first. */
+/* Packets of the stream went elsewhere for a while: take the next number for its first. */
 static inline void fan_seq_gap_resume(struct fan_seq_gap *g)
 {
 	g->heard = 0; /* otherwise bit 0 is always set */
 }
 
-/* Packet `seq` of a neighbour has come, which numbers each once.  The answer is that of
- * fan_seq_gap_note.  After too many losses to tell of, the stream begins anew. */
+/* Packet `seq` of a neighbour that numbers each packet once has come.  Returns as
+ * fan_seq_gap_note.  After a gap of more than 63 the stream begins anew. */
 uint64_t fan_seq_gap_take(struct fan_seq_gap *g, uint16_t seq);
 static inline uint64_t fan_seq_gap_heard(struct fan_seq_gap *g, uint16_t seq)
 {

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* window.h - a worker's fragments in flight: which to send, which are late.
+/* window.h - a worker's fragments in flight: which one is sent next, and which are late.
  *
- * W window slots, as many as the switch has for the job; slot i handles fragments i,
- * i + W, i + 2W, ... one at a time.  Slots are independent: one that waits for a lost
- * fragment holds up no other.  Every transmission (contribution or probe) takes the
- * next sequence number; when a result arrives for a transmission that is
- * FAN_GAP_RESULTS or more later than another's, the other is late and is probed for,
+ * There are W window slots, as many as the switch grants; slot i handles fragments i,
+ * i + W, i + 2W and so on, one at a time.  Slots are independent: one that waits for a
+ * lost fragment delays no other.  Every transmission (contribution or probe) takes the
+ * next sequence number.  When the result of a transmission arrives that is
+ * FAN_GAP_RESULTS or more later than another one, the other is late and is probed for,
  * which gives it a new sequence number.  So a fragment is probed for about once per
- * round trip, by the progress of the results, and by the timer when nothing comes.
+ * round trip while results arrive, and by the timer otherwise.
  *
- * The congestion window bounds how many are in flight; where ranks run ahead of each
- * other, how many are under way: sent after the last that is known to have arrived, be it
- * that its result is there or that PROGRESS says so.  But the lowest unfinished
- * fragment may always be sent: ranks that lost different packets would else hold
- * different fragments in flight and wait for each other for ever.  With it, the lowest
- * fragment that is unfinished anywhere is sent by all. */
+ * The congestion window bounds the fragments in flight; with run-ahead, those under way:
+ * sent after the last one that has arrived, as its result or PROGRESS says.  The lowest
+ * unfinished fragment may always be sent: otherwise ranks that lost different packets
+ * could hold different fragments in flight and wait for each other for ever.  So all
+ * ranks send the lowest fragment that is unfinished anywhere. */
 #ifndef FAN_RECOVERY_WINDOW_H
 #define FAN_RECOVERY_WINDOW_H
 
@@ -37,25 +36,25 @@ enum fan_wslot_state {
 enum fan_wslot_flag {
 	FAN_WSLOT_AGAIN = 1 << 0,  /* contributed more than once: no RTT sample */
 	FAN_WSLOT_PROBE = 1 << 1,  /* a probe is due */
-	FAN_WSLOT_RESEND = 1 << 2, /* the switch asked for it again */
-	FAN_WSLOT_URGENT = 1 << 3, /* is in the urgent queue */
-	FAN_WSLOT_QUEUED = 1 << 4, /* is in the ready queue, maybe sent out of turn since */
-	FAN_WSLOT_DIRECT = 1 << 5, /* the aggregator has asked for it: slots are to let it pass */
+	FAN_WSLOT_RESEND = 1 << 2, /* the contribution was requested again */
+	FAN_WSLOT_URGENT = 1 << 3, /* in the urgent queue */
+	FAN_WSLOT_QUEUED = 1 << 4, /* in the ready queue, maybe sent out of turn since */
+	FAN_WSLOT_DIRECT = 1 << 5, /* requested by the aggregator: to pass all slots */
 };
 
 struct fan_wslot {
-	uint64_t frag;	   /* the fragment it is at */
+	uint64_t frag;	   /* its current fragment */
 	uint64_t seq;	   /* of the last transmission, contribution or probe */
 	uint64_t data_seq; /* of the last contribution */
-	uint64_t data_ns;  /* when that was */
-	uint64_t sent_ns;  /* when the last transmission was */
+	uint64_t data_ns;  /* time of the last contribution */
+	uint64_t sent_ns;  /* time of the last transmission */
 	uint64_t op;	   /* number of the operation that `frag` belongs to, or a lower one */
 	uint64_t turn;	   /* of its first transmission, among all first ones */
 	uint8_t state;	   /* enum fan_wslot_state */
 	uint8_t flags;	   /* enum fan_wslot_flag */
-	uint8_t place;	   /* of its fragment: which of FAN_PLACES shared slots */
+	uint8_t place;	   /* of its fragment: one of FAN_PLACES shared slots */
 	uint8_t probes;	   /* sent since the last contribution; UINT8_MAX: the timer ran out */
-	uint8_t asked;	   /* times that its fragment was sent again since its number was missed */
+	uint8_t asked;	   /* resends of its fragment after MISS */
 };
 
 /* A bounded queue of slot indices. */
@@ -79,18 +78,18 @@ struct fan_window {
 	uint64_t acked;	    /* highest seq whose result is there */
 	uint64_t low;	    /* lowest fragment whose result is not there */
 	uint32_t in_flight; /* slots in state SENT */
-	/* Where ranks run ahead of each other, results do not tell what has arrived: */
+	/* With run-ahead, where results do not show what has arrived: */
 	bool ahead;
-	uint64_t now_ns;  /* of the call that is being handled */
-	uint32_t gap;	  /* later ones answered that make a transmission late */
-	uint64_t next;	  /* fragment to be sent first: they go in order */
-	uint64_t turns;	  /* first transmissions so far... */
-	uint64_t reached; /* ...the highest that is known to have arrived... */
-	uint64_t asked;	  /* ...and the last that asked whether it has */
-	uint64_t limit;	  /* no fragment from this one on is sent for the first time */
+	uint64_t now_ns;  /* time of the current call */
+	uint32_t gap;	  /* later transmissions answered before one is late */
+	uint64_t next;	  /* lowest fragment not sent yet: they are sent in order */
+	uint64_t turns;	  /* first transmissions so far */
+	uint64_t reached; /* highest first transmission known to have arrived */
+	uint64_t asked;	  /* last first transmission that requested PROGRESS */
+	uint64_t limit;	  /* fragments from this one on are not sent yet */
 };
 
-/* What holds between calls; fan_window_audit goes through the slots as well. */
+/* Assert the invariants that hold between calls; fan_window_audit checks the slots as well. */
 static inline void fan_window_check(const struct fan_window *w)
 {
 	assert(w->in_flight <= w->size);
@@ -105,61 +104,59 @@ void fan_window_audit(const struct fan_window *w);
 size_t fan_window_bytes(uint32_t max);
 void fan_window_init(struct fan_window *w, void *mem, uint32_t max);
 
-/* The switch granted `size` <= max slots: slot i starts at fragment i. */
+/* Open `size` <= max slots, as granted: slot i starts at fragment i. */
 void fan_window_open(struct fan_window *w, uint32_t size);
 
-/* After open: ranks run ahead of each other, with at most `burst` fragments under way.  Parts
- * take different ways then, and a result is late when that many others have overtaken it. */
+/* After open: run-ahead, with at most `burst` fragments under way.  Contributions then take
+ * different paths, and a result is late when `burst` others have overtaken it. */
 void fan_window_run_ahead(struct fan_window *w, uint32_t burst);
 
-/* The part of slot `i`'s fragment has arrived. */
+/* The contribution of slot `i` has arrived. */
 void fan_window_arrived(struct fan_window *w, uint32_t i);
 
-/* Shall the transmission that comes next, a first one, ask whether it has arrived?  Once in
- * a window, and more often while results wait for slow ranks. */
+/* Shall the next first transmission request PROGRESS?  Once a window, and more often while
+ * results wait for slow ranks. */
 bool fan_window_asks(struct fan_window *w, uint32_t cwnd);
 
 /* Queue slot `i` for its first transmission. */
 void fan_window_ready(struct fan_window *w, uint32_t i);
 
-/* The switch asks for slot `i`'s fragment again.  False if it is being sent anyway. */
+/* The contribution of slot `i` is requested again.  False if it is about to be sent anyway. */
 bool fan_window_need(struct fan_window *w, uint32_t i);
 
-/* After open: does what is lost show by its number,
- * so that results need not tell? */
+/* After open: do sequence numbers show losses, so that results need not? */
 void fan_window_by_number(struct fan_window *w, bool shows);
 
-/* The slot whose last transmission has the sequence number that ends in `low`; or
- * FAN_WSLOT_NONE. */
+/* The slot whose last transmission's sequence number has these low bits, or FAN_WSLOT_NONE. */
 uint32_t fan_window_numbered(const struct fan_window *w, uint16_t low);
 
-/* The next slot with something to send, taken off its queue, and what: FAN_WSLOT_PROBE,
- * FAN_WSLOT_RESEND or 0 for a first transmission, of which at most `cwnd` are in
- * flight beside the lowest.  FAN_WSLOT_NONE if there is none. */
+/* Take the next slot with something to send off its queue.  `*what` is FAN_WSLOT_PROBE,
+ * FAN_WSLOT_RESEND or 0: a first transmission, of which at most `cwnd` are in flight
+ * beside the lowest.  FAN_WSLOT_NONE if there is nothing to send. */
 uint32_t fan_window_next(struct fan_window *w, uint32_t cwnd, unsigned *what);
 
-/* Would fan_window_next give something?  May say so once too often. */
+/* Would fan_window_next return a slot?  May be true once too often. */
 bool fan_window_may_send(const struct fan_window *w, uint32_t cwnd);
 
-/* Put back what fan_window_next gave: there was no room to send it. */
+/* Put back the slot that fan_window_next returned: there was no room to send it. */
 void fan_window_unget(struct fan_window *w, uint32_t i, unsigned what);
 
 /* Slot `i` was transmitted. */
 void fan_window_sent(struct fan_window *w, uint32_t i, uint64_t now_ns, unsigned what);
 
-/* The result of slot `i` is there: on to its next fragment.  Late slots get probes.  It
- * answers the contribution, and says nothing of probes that were sent meanwhile. */
+/* The result of slot `i` has come: go on to its next fragment, and mark late slots for probes.
+ * A result answers the contribution, not probes that were sent since. */
 void fan_window_done(struct fan_window *w, uint32_t i);
 
-/* The slot whose last transmission is the longest ago, or FAN_WSLOT_NONE. */
+/* The slot with the oldest last transmission, or FAN_WSLOT_NONE. */
 uint32_t fan_window_oldest(struct fan_window *w);
 
-/* The timer ran out: probe for the `most` oldest transmissions.  Insist on the
- * lowest fragment, which is what everybody waits for in the end, and on the newest: the
- * number of its result tells which of the others must have been lost. */
+/* The timer ran out: probe for the `most` oldest transmissions.  Insist on the lowest
+ * fragment, for which all ranks wait in the end, and on the newest: the number of its
+ * result shows which of the others were lost. */
 void fan_window_expire(struct fan_window *w, unsigned most);
 
-/* The same where others are known to be slow: ask for the lowest and the newest only. */
+/* The same while slow ranks are known: probe for the lowest and the newest only. */
 void fan_window_inquire(struct fan_window *w);
 
 #endif

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* part.h - one contribution: the elements of one rank, or the sum of several ranks'.
  *
- * What a DATA or PARTIAL carries is read, checked and added here and nowhere else, so that
- * aggregator, switch and helper come to the same sums by the same rules:
+ * Every DATA and PARTIAL is read, checked and added here, so that aggregator, switch and helper
+ * apply the same rules:
  *
- *  - a part is fit, or it is dropped for the same reasons everywhere;
- *  - it is added where none of its ranks is in yet: what is in a sum twice cannot be taken
- *    out again;
- *  - of half types, a rank's own elements are as wide as they are declared, a sum's are as
- *    wide as they are summed: they are rounded once, where the last part is added. */
+ *  - a contribution is fit, or is dropped for the same reasons everywhere;
+ *  - it is added only to a sum without any of its ranks, since nothing can be subtracted;
+ *  - half types travel as declared in a DATA, and in the width of the sum in a PARTIAL: they
+ *    are rounded once, where the last contribution is added. */
 #ifndef FAN_SUM_PART_H
 #define FAN_SUM_PART_H
 
@@ -16,24 +15,24 @@
 #include "reduce.h"
 
 struct fan_part {
-	const struct fan_frag *f; /* as it came */
+	const struct fan_frag *f; /* the datagram */
 	const uint8_t *elements;
-	size_t bytes;			/* of them */
-	uint64_t ranks[FAN_RANK_WORDS]; /* whose they are; at least one */
-	uint16_t first;			/* the lowest of them */
-	uint16_t root; /* the one of them that says it is the root; or FAN_RANK_NONE */
-	bool is_sum;   /* it came as a PARTIAL, maybe of one rank */
-	/* Of a switch, which way the part goes: */
-	bool sums;	      /* it is summed here, and not elsewhere */
-	const fan_peer *next; /* on its way up */
+	size_t bytes;			/* of the elements */
+	uint64_t ranks[FAN_RANK_WORDS]; /* at least one */
+	uint16_t first;			/* the lowest rank */
+	uint16_t root; /* the rank that declares itself the root, or FAN_RANK_NONE */
+	bool is_sum;   /* a PARTIAL, maybe of one rank */
+	/* Set by switches alone: */
+	bool sums;	      /* it is to be summed here */
+	const fan_peer *next; /* its next hop */
 };
 
-/* As fan_part_get, of a PARTIAL. */
+/* As fan_part_get, for a PARTIAL. */
 int fan_part_get_sum(struct fan_part *p, const struct fan_frag *f, unsigned ranks);
 
-/* Read what ranks of a job of `ranks` bring by `f`, which fan_wire_get accepted and which stays.
- * -1, or why it is dropped: SENDER (a rank that the job has not), FORMAT (the same of a PARTIAL,
- * no rank at all, or a root that is none of them).  The switch's fields are not set. */
+/* Read the contribution in `f`, which fan_wire_get has accepted and which must outlive `p`, to a
+ * job of `ranks`.  Does not set the switch's fields.  -1, or the reason to drop it: SENDER (a rank
+ * outside the job), FORMAT (the same in a PARTIAL, no rank, or a root outside its ranks). */
 static inline int fan_part_get(struct fan_part *p, const struct fan_frag *f, unsigned ranks)
 {
 	if (f->type == FAN_TYPE_PARTIAL)
@@ -51,9 +50,9 @@ static inline int fan_part_get(struct fan_part *p, const struct fan_frag *f, uns
 	return -1;
 }
 
-/* May the part be added, where a job's datagrams carry `payload_bytes`, an accumulator has
- * `acc_bytes`, and with `summed` checksums cover what is carried?  -1, or why it is dropped: LONG,
- * FORMAT (a root where there is none, or elements missing or too many), CHECK. */
+/* May the contribution be added to an accumulator of `acc_bytes`, in a job whose datagrams carry
+ * `payload_bytes`, and with `summed` have checksums over the payload?  -1, or the reason to drop
+ * it: LONG, FORMAT (an unexpected root, or missing or unexpected elements), CHECK. */
 static inline int fan_part_unfit(const struct fan_part *p, size_t payload_bytes, size_t acc_bytes,
 				 bool summed)
 {
@@ -68,20 +67,20 @@ static inline int fan_part_unfit(const struct fan_part *p, size_t payload_bytes,
 	return summed && !(f->flags & FAN_F_SUMMED) ? FAN_DROP_CHECK : -1;
 }
 
-/* Is a rank of the part in `set`? */
+/* Is a rank of the contribution in `set`? */
 static inline bool fan_part_meets(const struct fan_part *p, const uint64_t *set)
 {
 	return p->is_sum ? fan_ranks_meet(set, p->ranks) : fan_ranks_has(set, p->first);
 }
 
-/* The next of the part's ranks after `rank`, which is one of them; FAN_RANK_NONE: that was the
- * last. They begin with p->first. */
+/* Iterate over the contribution's ranks, beginning with p->first: the one after `rank`, or
+ * FAN_RANK_NONE. */
 static inline unsigned fan_part_next(const struct fan_part *p, unsigned rank)
 {
 	return p->is_sum ? fan_ranks_next(p->ranks, rank + 1) : FAN_RANK_NONE;
 }
 
-/* Put the ranks of the part into `set`.  How many they are. */
+/* Add the ranks of the contribution to `set`.  Returns their number. */
 static inline unsigned fan_part_join(const struct fan_part *p, uint64_t *set)
 {
 	if (p->is_sum) {
@@ -92,8 +91,8 @@ static inline unsigned fan_part_join(const struct fan_part *p, uint64_t *set)
 	return 1;
 }
 
-/* Add the part, which is fit, to accumulator `acc`, as the first or not.  Of a broadcast, the
- * root's part alone has elements; of a barrier, none. */
+/* Add the fit contribution to accumulator `acc`; `first`: overwrite it.  In a broadcast only the
+ * root's contribution has elements; in a barrier none has. */
 static inline void fan_part_add(const struct fan_part *p, uint8_t *acc, bool first)
 {
 	const struct fan_frag *f = p->f;

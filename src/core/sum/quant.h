@@ -23,14 +23,14 @@
 /* The smallest e with 2^e >= |x| for all finite x of the block, or FAN_EXP_ZERO. */
 int16_t fan_quant_exponent(const void *x, unsigned count);
 
-/* Bring an exponent that came over the network into its range. */
+/* Clamp an exponent from the network to its range. */
 int16_t fan_quant_clamp(int16_t e);
 
-/* q, `count` FIXED32 codes, from x, float32, of a block with agreed exponent `e`.
- * Finite values beyond 2^e (a caller that changes its tensor) give some number. */
+/* Encode `count` float32 at x as FIXED32 codes at q, with the agreed exponent `e` of the block.
+ * Finite values beyond 2^e (the caller has changed its tensor) give unspecified finite codes. */
 void fan_quant_encode(void *q, const void *x, unsigned count, int16_t e, unsigned ranks);
 
-/* x, float32, from the sum q over `ranks`, divided by `divisor` (1, or ranks for an
+/* Decode the sum q over `ranks` to float32 at x, divided by `divisor` (1, or `ranks` for an
  * average). */
 void fan_quant_decode(void *x, const void *q, unsigned count, int16_t e, unsigned ranks,
 		      unsigned divisor);

@@ -3,9 +3,9 @@
  * finish the sum.
  *
  * A slot accumulates in fan_dtype_acc_bytes(dtype) bytes an element: half types are
- * summed in float32, everything else in its own type.  Integer sums wrap.  Payloads
+ * summed in float32, all others in their own type.  Integer sums wrap.  Payloads
  * need no alignment; accumulators are aligned to 8.  The loops are plain C that
- * compilers vectorise, several times over for wider machines where possible. */
+ * compilers vectorise, once for each width of vectors where possible. */
 #ifndef FAN_SUM_REDUCE_H
 #define FAN_SUM_REDUCE_H
 
@@ -13,8 +13,8 @@
 
 #include "core/wire/wire.h"
 
-/* Compile a function for wider vectors as well; chosen when the program is loaded.
- * Not under sanitizers, which cannot run before they are set up. */
+/* Compile a function for wider vectors as well, to be chosen when the program is loaded.  Not under
+ * sanitizers, which are not set up by then. */
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) &&      \
 	!defined(FAN_NO_CLONES)
 #if defined(__has_feature)
@@ -30,7 +30,7 @@
 #define FAN_CLONES
 #endif
 
-/* Elements where they lie: any alignment, any declared type. */
+/* Elements in place: any alignment, any declared type. */
 typedef float fan_f32 __attribute__((aligned(1), may_alias));
 typedef int32_t fan_i32 __attribute__((aligned(1), may_alias));
 typedef uint32_t fan_u32 __attribute__((aligned(1), may_alias));
@@ -42,21 +42,20 @@ typedef uint16_t fan_u16 __attribute__((aligned(1), may_alias));
 /* acc[i] = p[i] */
 void fan_reduce_load(unsigned dtype, void *acc, const void *p, unsigned count);
 
-/* acc[i] = acc[i] op p[i].  FAN_AVG adds as FAN_SUM does.  `op` and `dtype` are a pair
- * that fan_wire_get lets pass; broadcasts and barriers add nothing. */
+/* acc[i] = acc[i] op p[i].  FAN_AVG adds as FAN_SUM does.  fan_wire_get must accept `op` with
+ * `dtype`; not for broadcasts and barriers. */
 void fan_reduce_add(unsigned dtype, unsigned op, void *acc, const void *p, unsigned count);
 
 /* Turn a full accumulator into the result as it goes on the wire, in place: divides
  * averages by `ranks` (integers truncate towards zero; FIXED32 is left to the
- * receivers, who divide exactly) and rounds half types to nearest even. */
+ * receivers, which divide exactly) and rounds half types to nearest even. */
 void fan_reduce_finish(unsigned dtype, unsigned op, void *acc, unsigned count, unsigned ranks);
 
 /* Conversions, round to nearest even; NaN stays NaN.  `dst` and `src` do not overlap. */
 void fan_half_from_f32(unsigned dtype, void *dst, const void *src, unsigned count);
 void fan_half_to_f32(unsigned dtype, void *dst, const void *src, unsigned count);
 
-/* FIXED32's codes that are not numbers.  Finite codes lie strictly between the
- * infinities. */
+/* FIXED32 codes that are no numbers.  Finite codes lie strictly between the infinities. */
 #define FAN_FIXED_NAN INT32_MIN
 #define FAN_FIXED_INF INT32_MAX /* minus infinity: -INT32_MAX */
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* round.h - how a fragment stands to the round that would hold it. */
+/* round.h - whether a fragment may use its round, and opening a round. */
 #ifndef FAN_SUM_ROUND_H
 #define FAN_SUM_ROUND_H
 
 #include "part.h"
 #include "slot.h"
 
-/* How fragment `frag` stands to the round that would hold it. */
+/* The state of a round for one fragment. */
 enum fan_turn {
-	FAN_TURN_NOW,	/* the round is its own */
-	FAN_TURN_OPEN,	/* the round's last fragment is over everywhere: it may begin */
-	FAN_TURN_STALE, /* the round has moved on */
-	FAN_TURN_AHEAD, /* the fragment before it in this slot is not finished */
+	FAN_TURN_NOW,	/* the round is this fragment's */
+	FAN_TURN_OPEN,	/* the round's last fragment is over everywhere: it may be opened */
+	FAN_TURN_STALE, /* the round has gone on to a later fragment */
+	FAN_TURN_AHEAD, /* the previous fragment of this slot is not finished */
 };
 
 static inline enum fan_turn fan_turn_of(const struct fan_pool *pool, uint64_t frag,
@@ -23,13 +23,14 @@ static inline enum fan_turn fan_turn_of(const struct fan_pool *pool, uint64_t fr
 		return FAN_TURN_STALE;
 	if (frag < pool->window)
 		return FAN_TURN_OPEN;
-	/* A contribution says: I have the result of frag - window.  So that round is
-	 * done, and all who contributed to it had the result of the one before. */
+	/* A rank contributes once it has the result of frag - window.  So that round is done, and
+	 * all its contributors had the result of the round before. */
 	const struct fan_round *shadow = fan_pool_shadow(pool, frag);
 	bool finished = shadow->state == FAN_ROUND_DONE && shadow->frag == frag - pool->window;
 	return finished ? FAN_TURN_OPEN : FAN_TURN_AHEAD;
 }
 
+/* Open `round` for the fragment of `p`, without adding it. */
 static inline void fan_round_open(struct fan_round *round, const struct fan_part *p)
 {
 	const struct fan_frag *f = p->f;

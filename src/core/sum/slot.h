@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* slot.h - the switch's memory: slots of two versions, lent to jobs.
+/* slot.h - an aggregator's memory: slots of two versions, lent to jobs.
  *
  * A slot is two rounds, the version in use and its shadow copy: while one fragment is
- * summed, the last one's result stays for those who missed it.  Fragment number n of a
- * job with W slots lives in slot n % W, version n / W % 2.  A job whose elements
- * widen while they are summed (half types) takes two units of memory for each slot. */
+ * summed, the last one's result stays for ranks that missed it.  Fragment number n of a
+ * job with W slots uses slot n % W, version n / W % 2.  A job whose elements are wider
+ * while they are summed (half types) takes two units of memory for each slot. */
 #ifndef FAN_SUM_SLOT_H
 #define FAN_SUM_SLOT_H
 
@@ -14,29 +14,29 @@ enum fan_round_state {
 	FAN_ROUND_FREE,	    /* never used since the job got the slot */
 	FAN_ROUND_OPEN,	    /* some contributions are in */
 	FAN_ROUND_DONE,	    /* all are in: the accumulator holds the result for the wire */
-	FAN_ROUND_AWAITING, /* all are in: it holds their sum, which is this switch's contribution
-			     * to its parent; DONE when the parent's result has replaced it */
+	FAN_ROUND_AWAITING, /* all are in: it holds their sum, the contribution to the parent;
+			     * DONE when the parent's result has replaced it */
 };
 
 /* One version of one slot. */
 struct fan_round {
-	uint64_t frag;		       /* whose this is; meaningless while FREE */
-	uint64_t seen[FAN_RANK_WORDS]; /* ranks whose part is in */
-	fan_desc desc;		       /* what the first contribution claimed to be */
+	uint64_t frag;		       /* its fragment; meaningless while FREE */
+	uint64_t seen[FAN_RANK_WORDS]; /* ranks that have contributed */
+	fan_desc desc;		       /* of the first contribution */
 	uint16_t seen_count;
 	uint16_t first; /* rank of the first contribution */
-	uint16_t root;	/* rank that said it is the root, or FAN_RANK_NONE */
+	uint16_t root;	/* rank that declared itself the root, or FAN_RANK_NONE */
 	int16_t exponent;
-	uint16_t number;       /* DONE: of its result in the job, low 16 bits */
-	uint8_t met;	       /* FAN_F_MET: what any of its parts has met */
-	unsigned place : 4;    /* of its parts */
-	unsigned reminded : 4; /* only of jobs behind switches: FLUSHes sent */
+	uint16_t number;       /* DONE: sequence number of its result in the job */
+	uint8_t met;	       /* FAN_F_MET of all its contributions */
+	unsigned place : 4;    /* of its contributions */
+	unsigned reminded : 4; /* jobs behind switches: FLUSHes sent */
 	uint8_t priority;      /* of the first contribution */
 	uint8_t state;	       /* enum fan_round_state */
-	uint16_t numbered;     /* of any job: which round has the result whose number, modulo the
+	uint16_t numbered;     /* index of the round whose result's sequence number, modulo the
 				* number of rounds, is the index of this one */
-	uint32_t since_us;     /* only of jobs behind switches: when the first part came or the last
-				  FLUSH went, low 32 bits */
+	uint32_t since_us; /* jobs behind switches: time of the first contribution or of the last
+			    * FLUSH, low 32 bits */
 };
 _Static_assert(sizeof(struct fan_round) == 64, "a cache line");
 
@@ -48,19 +48,19 @@ struct fan_slots {
 	uint32_t unit_bytes; /* payload, rounded up to 64 */
 };
 
-/* A job's part of them. */
+/* The slots of one job. */
 struct fan_pool {
 	struct fan_round *rounds; /* 2 * window, version behind version */
 	uint8_t *acc;
 	uint32_t base;	 /* first unit */
-	uint32_t units;	 /* how many: window * width */
+	uint32_t units;	 /* window * width */
 	uint32_t stride; /* bytes from one accumulator to the next */
 	uint16_t window;
-	bool relayed;	  /* sums are not results, but go up to a parent */
-	uint32_t workers; /* that averages divide by; 0: as many as ranks */
+	bool relayed;	  /* sums are no results, but contributions to a parent */
+	uint32_t workers; /* divisor of averages; 0: as many as ranks */
 };
 
-/* What holds of all rounds of a job of `ranks` between calls. */
+/* Assert the invariants of all rounds of a job of `ranks`. */
 void fan_pool_audit(const struct fan_pool *p, uint16_t ranks);
 
 /* Bytes of memory for `units` slots of `payload_bytes`. */
@@ -84,7 +84,7 @@ static inline struct fan_round *fan_pool_shadow(const struct fan_pool *p, uint64
 	return &p->rounds[frag % p->window * 2 + (~(frag / p->window) & 1)];
 }
 
-/* Bring fragment `frag`'s round, likely the next to be used, towards the core. */
+/* Prefetch the round of fragment `frag`. */
 static inline void fan_pool_prefetch(const struct fan_pool *p, uint64_t frag)
 {
 	const struct fan_round *r = fan_pool_round(p, frag);

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* policy.h - a slot policy: who gets a slot, and where a part goes that gets none.
+/* policy.h - a slot policy: which fragment gets a slot, and where others go.
  *
- * The switch (switch.c) does what all policies have in common: it adds parts that meet, sends
- * full sums up, drops duplicates and keeps to quotas.  Whatever policies differ in, it asks the
- * job's policy, an object of functions:
+ * The switch (switch.c) adds contributions that meet, sends full sums up, drops duplicates and
+ * enforces quotas.  All else is decided by the job's policy, an object of functions:
  *
  *   atp     ATP, NSDI'21: a slot belongs to the fragment that took it; first come, first served.
- *   esa     ESA, arXiv 2201.06398: a higher priority takes the slot, and each part that has not
- *           halves the slot's priority, so that what is stale gives way in the end.
- *   sa_atp  SA-ATP, ToN 2024: wraps one of the others in jobs whose ranks run ahead of each
- *           other, policy_sa_atp.h.
+ *   esa     ESA, arXiv 2201.06398: a higher priority takes the slot, and each contribution that
+ *           fails to halves the slot's priority, so that stale sums are evicted in the end.
+ *   sa_atp  SA-ATP, ToN 2024: wraps another policy for jobs with run-ahead, policy_sa_atp.h.
  *
- * A policy knows slots, parts and ranks.  Whether a job has a route, or its aggregator a parent,
- * is the path's business, path.h.  To add a policy is to add an object, and a row in policy.c. */
+ * A policy knows slots, contributions and ranks.  Routes and parents are handled by path.h.  A new
+ * policy is a new object and a row in policy.c. */
 #ifndef FAN_SWITCH_POLICY_H
 #define FAN_SWITCH_POLICY_H
 
@@ -22,59 +20,59 @@
 struct fan_switch_job;
 
 enum fan_contest {
-	FAN_CONTEST_LOST,   /* the part goes to its goal, unsummed */
-	FAN_CONTEST_WON,    /* what is in the slot goes to its goal, and the part takes it */
-	FAN_CONTEST_YIELDS, /* the same, since the slot gives way by itself */
-	FAN_CONTEST_LATE,   /* lost, since the others have long passed the part's fragment */
+	FAN_CONTEST_LOST,   /* the contribution goes to its goal, unaggregated */
+	FAN_CONTEST_WON,    /* the slot's sum is evicted to its goal; the contribution takes it */
+	FAN_CONTEST_YIELDS, /* as WON, because the slot yields by itself */
+	FAN_CONTEST_LATE,   /* as LOST, because the other ranks are far past the fragment */
 };
 
-/* Where something goes: to the helper `rank`, or up (FAN_RANK_NONE). */
+/* A destination: the helper `rank`, or the next hop (FAN_RANK_NONE). */
 struct fan_goal {
 	fan_peer peer;
 	uint16_t rank;
 };
 
-/* In all of them `j` is the job that has the policy, and a part or slot is its own unless
- * something else is said. */
+/* In all functions `j` is the job that has the policy; contributions and slots are of this job
+ * unless noted otherwise. */
 struct fan_slot_policy {
 	const char *name;
-	bool has_helpers; /* ranks that keep sums for others speak for those, too */
+	bool has_helpers; /* helpers may send for other ranks */
 
-	/* The slot in which the parts of the fragment of `f` meet. */
+	/* The slot of the fragment of `f`. */
 	struct fan_sslot *(*place)(const struct fan_switch *sw, const struct fan_switch_job *j,
 				   const struct fan_frag *f);
 
-	/* Take in a part; what is common to all is fan_switch_add. */
+	/* Handle a contribution, in the end by fan_switch_add. */
 	enum fan_verdict (*recv)(struct fan_switch *sw, struct fan_switch_job *j,
 				 const struct fan_part *p, struct fan_out *out);
 
-	/* Is a slot of use to the part, whose fragment has none? */
+	/* Shall the contribution take a slot, if its fragment has none? */
 	bool (*wants)(const struct fan_switch_job *j, const struct fan_part *p);
 
-	/* The part meets `slot`, which holds something of another fragment, of whichever job. */
+	/* The contribution finds `slot` with the sum of another fragment, of any job. */
 	enum fan_contest (*contest)(struct fan_switch *sw, const struct fan_switch_job *j,
 				    struct fan_sslot *slot, const struct fan_part *p);
 
-	/* Does the slot give way to a part of another job, whatever that one's policy says? */
+	/* Does the slot yield to another job's contribution, whatever that job's policy says? */
 	bool (*gives_way)(const struct fan_switch_job *j, const struct fan_sslot *slot);
 
-	/* The part has been added, and the slot is not full: will no other come? */
+	/* The slot is not full after an addition: is it final nevertheless? */
 	bool (*is_over)(const struct fan_switch_job *j, const struct fan_sslot *slot);
 
-	/* The part goes past `slot`, which has its key, since it is sent again. */
+	/* A retransmitted contribution goes past `slot`, which has its key. */
 	void (*passes)(struct fan_switch *sw, struct fan_switch_job *j, struct fan_sslot *slot,
 		       const struct fan_part *p, struct fan_out *out);
 
-	/* Where goes what no slot holds of fragment `frag`?  And: parts of `ranks`, one or a sum,
-	 * go there now. */
+	/* The destination of unaggregated contributions to fragment `frag`; and a notice that those
+	 * of `ranks`, one or a sum, go there now. */
 	struct fan_goal (*goal)(const struct fan_switch *sw, const struct fan_switch_job *j,
 				uint64_t frag);
 	void (*lend)(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_goal *goal,
 		     uint64_t frag, const uint64_t *ranks);
 
-	/* A rank asks for a result; `p` says who.  Then: its part is in `slot`, a sum that waits
-	 * for others; is nothing lost, so that nobody need be asked?  And if no slot has the
-	 * fragment: who is asked? */
+	/* The rank of `p` probes for a result.  waits: its contribution is in `slot`, which is not
+	 * full: can the probe go unanswered, since nothing is lost?  asks: the destination of the
+	 * probe if no slot has the fragment. */
 	void (*asked)(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_part *p,
 		      struct fan_out *out);
 	bool (*waits)(const struct fan_switch *sw, const struct fan_switch_job *j,
@@ -82,11 +80,11 @@ struct fan_slot_policy {
 	struct fan_goal (*asks)(const struct fan_switch *sw, const struct fan_switch_job *j,
 				const struct fan_part *p);
 
-	/* The aggregator has reminded of the fragment of `f`, and its slot has been flushed. */
+	/* A reminder of the fragment of `f` has come, and its slot has been flushed. */
 	void (*reminded)(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_frag *f,
 			 struct fan_out *out);
 
-	/* How far the ranks are: `from`, below, asks or answers; and what came from above. */
+	/* PROGRESS from the child `from`, a request or an answer; and PROGRESS from above. */
 	enum fan_verdict (*progress)(struct fan_switch *sw, struct fan_switch_job *j,
 				     const fan_peer *from, const struct fan_frag *f,
 				     struct fan_out *out);
@@ -98,7 +96,7 @@ extern const struct fan_slot_policy fan_policy_atp, fan_policy_esa, fan_policy_s
 /* The policy by its number, FAN_POLICY_ATP or FAN_POLICY_ESA. */
 const struct fan_slot_policy *fan_slot_policy(enum fan_policy number);
 
-/* What policies that do nothing about slow ranks have in common. */
+/* The functions of policies without run-ahead. */
 #define FAN_POLICY_PLAIN                                                                           \
 	.place = fan_plain_place, .recv = fan_switch_add, .wants = fan_plain_wants,                \
 	.gives_way = fan_plain_never, .is_over = fan_plain_never, .passes = fan_plain_passes,      \
@@ -129,7 +127,7 @@ enum fan_verdict fan_plain_progress(struct fan_switch *sw, struct fan_switch_job
 				    struct fan_out *out);
 void fan_plain_heard(struct fan_switch *sw, struct fan_switch_job *j, struct fan_frag *f);
 
-/* The common part of taking in a part: add it to its slot, let it take one, or send it on. */
+/* Handle a contribution as all policies do: add it to its slot, let it take one, or send it on. */
 enum fan_verdict fan_switch_add(struct fan_switch *sw, struct fan_switch_job *j,
 				const struct fan_part *p, struct fan_out *out);
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* switch.h - the switch: slots that all jobs share, in front of an aggregator.
  *
- * A fan_switch sums what meets in its slots and sends it up as partial sums: to another
- * switch or to the aggregator (aggregator.h), which completes what the slots could not.  It
- * admits nobody and keeps no result.  It may forget anything at any time, all of it when
- * it restarts: that costs time, and no sum.  Who may have a slot, policy.h says.
+ * A fan_switch adds contributions that meet in its slots and sends partial sums up: to another
+ * switch or to the aggregator (aggregator.h), which completes them.  It admits no ranks and
+ * keeps no results.  It may lose any of its state, or all in a restart: that costs time, never a
+ * sum.  The slot policy (policy.h) decides which fragment gets a slot.
  *
- * Sans-IO like fan_aggregator.  Payloads that it sends lie in the datagram given to recv, in
- * the scratch, or in memory of its own that stays as it is for cfg.spares further calls. */
+ * Sans-IO like fan_aggregator.  Payloads of its items lie in the datagram given to recv, in the
+ * scratch, or in memory of its own that is unchanged for cfg.spares further calls. */
 #ifndef FAN_SWITCH_SWITCH_H
 #define FAN_SWITCH_SWITCH_H
 
@@ -19,10 +19,10 @@
 
 struct fan_switch;
 
-/* Parts that can be left out, to see what they are for, or used otherwise. */
+/* Mechanisms that experiments switch off or on. */
 enum fan_switch_option {
 	FAN_SWITCH_FREE_EARLY = 1 << 0,	   /* a slot is free when its sum has left, not when the
-					    * result comes back */
+					    * result has come */
 	FAN_SWITCH_NO_PREEMPTION = 1 << 1, /* esa: a higher priority takes no slot */
 	FAN_SWITCH_NO_AGEING = 1 << 2,	   /* esa: a slot keeps its priority */
 	FAN_SWITCH_NO_PRIORITIES = 1 << 3, /* esa: all priorities are 0 */
@@ -33,63 +33,59 @@ struct fan_switch_config {
 	uint32_t slots;		/* 1 .. FAN_SLOTS_MAX */
 	uint32_t quota;		/* most slots that one job of weight 1 holds; 0: all */
 	struct fan_shares shares;
-	uint16_t shards;	/* of the whole switch, which must be as many as the aggregator has;
-				 * 0: not known */
+	uint16_t shards;	/* of the daemon, as many as the aggregator's; 0: not known */
 	uint16_t payload_bytes; /* largest payload of a fragment that is summed here */
 	uint16_t children_max;	/* 2 .. FAN_MEMBERS_MAX */
-	uint16_t spares;	/* 1 .. FAN_SPARES_MAX: calls until what they wrote is sent */
+	uint16_t spares;	/* 1 .. FAN_SPARES_MAX: most calls between two sends */
 	uint8_t options;	/* enum fan_switch_option */
-	uint16_t routes;	/* most that may be installed, at most FAN_ROUTES_MAX */
-	fan_peer aggregator;	/* who is next on the way up, of jobs without a route; none, if
-				 * there are routes: there are no such jobs */
+	uint16_t routes;	/* most routes installed, at most FAN_ROUTES_MAX */
+	fan_peer aggregator;	/* next hop of jobs without a route; none, with `routes` > 0: there
+				 * are no such jobs */
 };
 
 struct fan_switch_stats {
 	uint64_t packets;
-	uint64_t hits;		/* parts added to a slot that others had begun */
-	uint64_t taken;		/* parts that took a slot */
-	uint64_t collisions;	/* parts sent up unsummed: their slot was another's */
-	uint64_t over_quota;	/* likewise: the job held as many slots as it may */
-	uint64_t passed;	/* likewise, for all other reasons */
-	uint64_t preemptions;	/* slots taken from a lower priority... */
-	uint64_t evictions;	/* ...with a partial sum in them */
-	uint64_t flushes;	/* partial sums sent up because somebody asked */
+	uint64_t hits;		/* contributions added to a slot in use */
+	uint64_t taken;		/* contributions that took a slot */
+	uint64_t collisions;	/* contributions unaggregated because their slot was taken */
+	uint64_t over_quota;	/* contributions unaggregated because of the job's quota */
+	uint64_t passed;	/* contributions unaggregated for all other reasons */
+	uint64_t preemptions;	/* slots taken from a lower priority or from stragglers */
+	uint64_t evictions;	/* partial sums evicted by preemptions */
+	uint64_t flushes;	/* partial sums sent up on request */
 	uint64_t completions;	/* sums of all ranks below */
 	uint64_t partials;	/* sums sent up */
-	uint64_t results;	/* that passed on their way down */
-	uint64_t progress_sent; /* ranks told how far the others are */
-	uint64_t yields;  /* slots that waited for stragglers and gave way: preemptions, too */
-	uint64_t lent;	  /* sums and parts given to helpers */
-	uint64_t late;	  /* parts that found their slot left: lent, or sent up */
-	uint64_t misses;  /* times that workers here were asked for what numbers showed as lost */
-	uint64_t unknown; /* children asked who they are */
+	uint64_t results;	/* results passed down */
+	uint64_t progress_sent; /* answers with PROGRESS */
+	uint64_t yields;	/* preemptions of slots that waited for stragglers */
+	uint64_t lent;		/* sums and contributions given to helpers */
+	uint64_t late;		/* contributions after their slot's sum had left: lent or sent up */
+	uint64_t misses;	/* MISSes sent to workers */
+	uint64_t unknown;	/* WHOs sent to unknown children */
 	uint64_t drops[FAN_DROP_COUNT];
 };
 
-/* What became of a datagram: FAN_WAIT added, FAN_DONE added and the sum has left,
- * FAN_PASS sent on, FAN_CTL, FAN_DROP. */
-
 struct fan_switch_report {
-	uint32_t slots, slots_used; /* that hold a sum */
+	uint32_t slots, slots_used; /* all, and those that hold a sum */
 	uint32_t children;
 	uint32_t jobs;
 };
 
-/* How a rank stands beside the others of its job. */
+/* Statistics of a rank of a job. */
 struct fan_switch_rank {
-	const char *name; /* of the job, the switch's; empty: not known */
+	const char *name; /* of the job, valid until the next call; empty: not known */
 	uint32_t job, epoch;
 	uint16_t ranks;	      /* of the job */
-	bool ahead;	      /* ranks may run ahead: what follows is kept only then */
-	bool straggles;	      /* far behind the furthest */
-	bool offers;	      /* has a cache for others' sums... */
-	bool full;	      /* ...without room, as far as is known */
-	uint64_t next;	      /* the fragment that it comes to */
-	uint64_t behind;      /* fragments behind the furthest */
-	uint32_t lent;	      /* sums and parts that it was given to keep */
-	uint32_t deferred;    /* parts of its own that went loose while it was a straggler... */
-	const uint32_t *kept; /* ...and by rank, those that it was given to keep; until the next
-			       * packet; NULL: none */
+	bool ahead;	      /* the job has run-ahead; otherwise all below is 0 */
+	bool straggles;	      /* it is a straggler */
+	bool offers;	      /* it is a helper */
+	bool full;	      /* it is a helper that has lately reported a full cache */
+	uint64_t next;	      /* its next fragment */
+	uint64_t behind;      /* its lag, fragments */
+	uint32_t lent;	      /* sums and contributions that it was given to keep */
+	uint32_t deferred;    /* its contributions that were deferred */
+	const uint32_t *kept; /* by rank: deferred contributions that it was given to keep; NULL:
+			       * none. Valid until the next call */
 	bool whole;	      /* all ranks are below this switch */
 };
 
@@ -99,35 +95,36 @@ size_t fan_switch_bytes(const struct fan_switch_config *cfg);
 /* Make one in `mem`, fan_switch_bytes(cfg) bytes aligned to 64, which need no clearing. */
 struct fan_switch *fan_switch_init(void *mem, const struct fan_switch_config *cfg);
 
-/* Install a route, or take one away, while no item of an earlier call waits to be sent.
+/* Install a route, or remove one, when all items of earlier calls have been sent.
  *
- * FAN_E_INVALID     as fan_route_set has it
- * FAN_E_BUSY        the number has other entries already
- * FAN_E_SLOTS_FULL  there are cfg.routes of them */
+ * FAN_E_INVALID     see fan_route_set
+ * FAN_E_BUSY        the number is installed with other entries
+ * FAN_E_SLOTS_FULL  cfg.routes are installed */
 int fan_switch_route(struct fan_switch *sw, const struct fan_route_config *c);
 void fan_switch_unroute(struct fan_switch *sw, uint16_t number);
 
-/* Handle one datagram of `len` bytes at `pkt` that `from` sent; `marked`: it met
- * congestion.  `out` has room for FAN_SWITCH_OUT_MAX items: fan_out_has. */
+/* Handle one datagram of `len` bytes at `pkt` that `from` sent; `marked`: with a congestion mark.
+ * `out` has room for FAN_SWITCH_OUT_MAX items: fan_out_has.  FAN_WAIT: added; FAN_DONE: added, and
+ * the sum has left; FAN_PASS: sent on; FAN_CTL; FAN_EARLY; FAN_DROP. */
 enum fan_verdict fan_switch_recv(struct fan_switch *sw, uint64_t now_ns, fan_peer from,
 				 const uint8_t *pkt, size_t len, bool marked, struct fan_out *out);
 
 /* Forget children that have fallen silent. */
 void fan_switch_tick(struct fan_switch *sw, uint64_t now_ns);
 
-/* When tick wants to be called; UINT64_MAX: never. */
+/* Time of the next tick; UINT64_MAX: none is needed. */
 uint64_t fan_switch_deadline(const struct fan_switch *sw);
 
-/* Assert all that holds between calls, slot by slot: for tests and simulations. */
+/* Assert all invariants, slot by slot: for tests and simulations. */
 void fan_switch_audit(const struct fan_switch *sw);
 
 const struct fan_switch_stats *fan_switch_stats(const struct fan_switch *sw);
 void fan_switch_report(const struct fan_switch *sw, struct fan_switch_report *r);
 
-/* Fill in what the slots have done for job number m->index (0 .. jobs-1). */
+/* Fill in the counters of job number m->index (0 .. jobs-1). */
 void fan_switch_slot_stats(const struct fan_switch *sw, struct fan_slot_stats *m);
 
-/* How `rank` of job number `index` (0 .. jobs-1) stands; false: there is no such. */
+/* Fill in the statistics of `rank` of job number `index` (0 .. jobs-1); false: there is none. */
 bool fan_switch_rank(const struct fan_switch *sw, unsigned index, uint16_t rank,
 		     struct fan_switch_rank *r);
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ctlmsg.h - every control message: membership, health and questions.
+/* ctlmsg.h - the control messages: membership, health and queries.
  *
  * A control message is the header (type >= FAN_TYPE_CTL) and a body with the fields below in
- * this order, packed, little-endian.  A body may be longer than known here: later minor
- * revisions append fields, a receiver ignores what it does not know.  doc/protocol/base.md,
- * section 4. */
+ * this order, packed, little-endian.  A body may be longer: later minor revisions append
+ * fields, and receivers ignore those that they do not know.  doc/protocol/base.md, section 4. */
 #ifndef FAN_WIRE_CTLMSG_H
 #define FAN_WIRE_CTLMSG_H
 
@@ -13,55 +12,55 @@
 #include "wire.h"
 
 enum fan_join_option {
-	FAN_JOIN_GROUP = 1 << 0,   /* I can listen to a multicast group */
+	FAN_JOIN_GROUP = 1 << 0,   /* the worker can listen to a multicast group */
 	FAN_JOIN_SUMMED = 1 << 1,  /* checksums cover the payloads of this job */
 	FAN_JOIN_WIDE = 1 << 2,	   /* slots hold twice the payload: half types at full size */
-	FAN_JOIN_AHEAD = 1 << 3,   /* ranks run ahead of each other by the window, and have no
-				    * more than a burst under way */
-	FAN_JOIN_NUMBERS = 1 << 4, /* I can number what I send, and heed MISS */
+	FAN_JOIN_AHEAD = 1 << 3,   /* run-ahead by up to the window, with at most a burst under
+				    * way */
+	FAN_JOIN_NUMBERS = 1 << 4, /* the worker numbers its packets and obeys MISS */
 };
 
 /* JOIN.  header: sender = rank, nonce (random, one per life of a worker), path. */
 struct fan_join {
 	uint16_t ranks;		/* size of the job */
 	uint16_t payload_bytes; /* of a full fragment, multiple of 8 */
-	uint16_t window;	/* slots wanted; 2 or more; 0: as many as the switch gives */
+	uint16_t window;	/* slots requested, 2 or more; 0: as many as the switch grants */
 	uint8_t options;	/* enum fan_join_option */
 	uint32_t alive_ms;	/* silence after which a rank is lost */
 	uint8_t name_bytes;
 	char name[FAN_NAME_MAX + 1]; /* with a terminating zero, which is not on the wire */
-	uint32_t workers; /* behind this rank: 1, or those below a switch.  On the wire unless 1 */
+	uint32_t workers; /* of this rank: 1, or all below an aggregator.  On the wire unless 1 */
 };
 
 /* WELCOME.  header: job, epoch, nonce and path of the JOIN. */
 struct fan_welcome {
 	uint16_t window; /* slots of the job = fragments in flight */
-	uint16_t shards; /* UDP ports from the one asked on; each is joined on its own */
+	uint16_t shards; /* UDP ports from this one on; each is joined separately */
 	uint32_t beat_ms;
 	uint32_t alive_ms;
 	uint8_t group_family; /* 0: no multicast; 4; 6 */
 	uint16_t group_port;
 	uint8_t group[16]; /* address, network order; IPv4 in the first four bytes */
-	uint16_t burst;	   /* AHEAD: fragments that a rank has under way, 1 .. window.  0, and not
-			    * on the wire: the job is no such one */
+	uint16_t burst;	   /* AHEAD: most fragments of a rank under way, 1 .. window.  Without
+			    * AHEAD 0 and not on the wire */
 	uint8_t flags;	   /* enum fan_welcome_flag */
 };
 
 enum fan_welcome_flag {
-	FAN_WELCOME_NUMBERS = 1 << 0, /* number what you send; what you miss, ask for by MISS */
-	FAN_WELCOME_BEHIND = 1 << 1,  /* there are switches between us: numbers do not tell all */
+	FAN_WELCOME_NUMBERS = 1 << 0, /* number your packets; request lost results by MISS */
+	FAN_WELCOME_BEHIND = 1 << 1,  /* switches are between: numbers do not show all losses */
 };
 
 /* REFUSE.  header: nonce of the JOIN. */
 struct fan_refuse {
 	int8_t err;    /* enum fan_err */
-	uint16_t rank; /* the rank it is about, or FAN_RANK_NONE */
-	uint32_t have; /* what the switch or the other ranks have */
-	uint32_t want; /* what the JOIN asked for */
+	uint16_t rank; /* the rank concerned, or FAN_RANK_NONE */
+	uint32_t have; /* the value of the aggregator or the other ranks */
+	uint32_t want; /* the value of the JOIN */
 };
 
-/* JOB_MISMATCH: what ranks disagree about stands in bits 24..31 of `have` and `want`,
- * the values in the lower ones. */
+/* JOB_MISMATCH: bits 24..31 of `have` and `want` name the option on which ranks disagree, the
+ * lower bits hold the values. */
 enum fan_refuse_about {
 	FAN_ABOUT_RANKS = 1,
 	FAN_ABOUT_PAYLOAD = 2,
@@ -71,58 +70,57 @@ enum fan_refuse_about {
 };
 
 enum fan_beat_flag {
-	FAN_BEAT_HEARD = 1 << 0,   /* the multicast group was heard */
-	FAN_BEAT_WAITING = 1 << 1, /* header's frag is waited for */
+	FAN_BEAT_HEARD = 1 << 0,   /* the rank has received from the multicast group */
+	FAN_BEAT_WAITING = 1 << 1, /* the rank waits for the header's frag */
 	FAN_BEAT_AHEAD = 1 << 2,   /* the job has the option AHEAD */
-	FAN_BEAT_HELPER = 1 << 3,  /* can keep sums for others: helper_cache.h */
+	FAN_BEAT_HELPER = 1 << 3,  /* the rank is a helper: helper_cache.h */
 };
 
-/* How a rank's cache for slower ranks is used; more than 65535 is told as that. */
+/* Use of a helper cache; more than 65535 is sent as 65535. */
 struct fan_helper_cache_use {
-	uint16_t frags; /* sums that it has room for; 0: not known */
-	uint16_t open;	/* sums that wait in it... */
-	uint16_t peak;	/* ...and the most there have been */
+	uint16_t frags; /* capacity, sums; 0: not known */
+	uint16_t open;	/* sums in it */
+	uint16_t peak;	/* most sums that were in it */
 };
 
-/* BEAT.  header: job, epoch, sender = rank, nonce, frag = the oldest fragment waited for. */
+/* BEAT.  header: job, epoch, sender = rank, nonce, frag = oldest fragment without a result. */
 struct fan_beat {
 	uint8_t flags;			   /* enum fan_beat_flag */
-	struct fan_helper_cache_use cache; /* HELPER; on the wire if not 0 */
+	struct fan_helper_cache_use cache; /* HELPER; on the wire unless 0 */
 };
 
 enum fan_job_state {
 	FAN_JOB_NONE = 0,    /* no such job */
-	FAN_JOB_FORMING = 1, /* not all ranks are here; missing = those */
-	FAN_JOB_READY = 2,   /* missing = ranks whose part of header's frag is missing */
-	FAN_JOB_FAILED = 3,  /* err says why; missing = ranks to blame */
-	FAN_JOB_LEFT = 4,    /* to one rank: its LEAVE has been noted */
+	FAN_JOB_FORMING = 1, /* `missing`: ranks that have not joined */
+	FAN_JOB_READY = 2,   /* `missing`: ranks that have not contributed to header's frag */
+	FAN_JOB_FAILED = 3,  /* `err`: the cause; `missing`: ranks to blame */
+	FAN_JOB_LEFT = 4,    /* to one rank: its LEAVE has come */
 };
 
-/* What a fragment claims to be, for comparing ranks: FAN_DESC_* below. */
+/* Description of a fragment, by which ranks are compared: FAN_DESC_* below. */
 typedef uint32_t fan_desc;
 
-/* STATE.  header: job, epoch, nonce of the BEAT or LEAVE that it answers; 0: it goes to all.  One
- * that goes to the group while the job forms also tests the group: a BEAT says that it was heard.
- */
+/* STATE.  header: job, epoch, nonce of the BEAT or LEAVE that it answers; 0: it goes to all.  While
+ * a job forms, a STATE to the group also tests the group: BEATs report that it was received. */
 struct fan_state {
 	uint64_t frag; /* as in the BEAT */
 	uint8_t state; /* enum fan_job_state */
 	int8_t err;    /* FAILED: enum fan_err */
 	uint8_t multicast;
 	uint16_t ranks;
-	uint16_t rank_a, rank_b; /* FAILED, MISMATCH: two ranks that disagree... */
-	fan_desc desc_a, desc_b; /* ...and what each of them sent */
+	uint16_t rank_a, rank_b; /* FAILED, MISMATCH: two ranks that disagree */
+	fan_desc desc_a, desc_b; /* FAILED, MISMATCH: the fragment as each of them sent it */
 	uint64_t missing[FAN_RANK_WORDS];
-	uint32_t workers; /* READY: of the whole tree.  0, and not on the wire: as many as ranks */
+	uint32_t workers; /* READY: of the tree.  As many as ranks: 0, and not on the wire */
 };
 
 /* LEAVE.  header: job, epoch, sender = rank, nonce. */
 struct fan_leave {
-	int8_t err; /* FAN_OK: done; else why the worker gave up */
+	int8_t err; /* FAN_OK: finished; otherwise the cause for which the worker gives up */
 	uint64_t blamed[FAN_RANK_WORDS];
 };
 
-/* What a QUERY asks and a REPORT tells: header's topic.  Its nonce is the asker's choice. */
+/* The header's topic in QUERY and REPORT.  The nonce of a QUERY is arbitrary. */
 enum fan_topic {
 	FAN_TOPIC_JOB = 0,     /* struct fan_report */
 	FAN_TOPIC_SLOTS = 1,   /* struct fan_slot_stats */
@@ -132,120 +130,120 @@ enum fan_topic {
 	FAN_TOPIC_COUNT
 };
 
-/* QUERY about all but ECHO.  The body is filled up to FAN_REPORT_BYTES so that an answer is
- * never larger than its question. */
+/* QUERY of every topic but ECHO.  The body is padded to FAN_REPORT_BYTES so that an answer is
+ * never larger than its query. */
 struct fan_query {
-	uint16_t index; /* which job: 0, 1, ... */
-	uint16_t first; /* RANKS: the first rank to be told about.  HELPERS: the first pair */
+	uint16_t index; /* of the job, from 0 */
+	uint16_t first; /* RANKS: first rank of the answer.  HELPERS: first pair */
 };
 
-/* REPORT about JOB. */
+/* REPORT of topic JOB. */
 struct fan_report {
 	uint16_t index;
-	uint16_t jobs; /* jobs there are; index >= jobs: nothing but shards is set */
+	uint16_t jobs; /* number of jobs; index >= jobs: only `shards` is set below */
 	uint8_t state; /* enum fan_job_state */
 	int8_t err;
 	uint8_t multicast;
 	uint16_t ranks;
 	uint16_t window;
-	uint16_t shards;		  /* of the switch: each reports about its own port */
+	uint16_t shards;		  /* of the daemon; each reports its own jobs */
 	uint64_t results;		  /* fragments finished */
 	uint64_t replays;		  /* results sent again */
-	uint64_t oldest;		  /* oldest fragment that waits for somebody */
-	uint32_t waiting;		  /* how many fragments wait */
-	uint64_t missing[FAN_RANK_WORDS]; /* ranks that `oldest`, or the job, waits for */
+	uint64_t oldest;		  /* oldest incomplete fragment */
+	uint32_t waiting;		  /* number of incomplete fragments */
+	uint64_t missing[FAN_RANK_WORDS]; /* ranks missing in `oldest`, or in the job */
 	uint8_t name_bytes;
 	char name[FAN_NAME_MAX + 1];
 };
-#define FAN_REPORT_BYTES 160 /* room for fields to come; a REPORT never fills it */
+#define FAN_REPORT_BYTES 160 /* largest body of a REPORT but ECHO's; leaves room for new fields */
 
-/* REPORT about SLOTS.  Counts are those of struct fan_switch_stats, for the one job. */
+/* REPORT of topic SLOTS.  Counters are those of struct fan_switch_stats, of one job. */
 struct fan_slot_stats {
 	uint16_t index;
-	uint16_t jobs;	/* that have been seen here; index >= jobs: all below slots_used is 0 */
-	uint8_t policy; /* enum fan_policy; 0: no slots are shared here */
+	uint16_t jobs;	/* jobs seen here; index >= jobs: all below slots_used is 0 */
+	uint8_t policy; /* enum fan_policy; 0: there are no shared slots */
 	uint32_t slots, slots_used;
-	uint32_t held;	/* slots of the job */
-	uint32_t quota; /* the most it may hold; 0: all */
+	uint32_t held;	/* slots that the job holds */
+	uint32_t quota; /* most slots that it may hold; 0: all */
 	uint64_t hits, taken, collisions, over_quota, passed;
-	uint64_t preemptions; /* slots that it has taken from others... */
-	uint64_t evictions;   /* ...and sums of it that others have driven out */
+	uint64_t preemptions; /* slots that it took from other sums */
+	uint64_t evictions;   /* its sums that were evicted */
 	uint64_t flushes, completions;
 	uint8_t name_bytes; /* 0: not known */
 	char name[FAN_NAME_MAX + 1];
 };
 
 enum fan_rank_flag {
-	FAN_RANK_STRAGGLES = 1 << 0, /* far behind the furthest */
-	FAN_RANK_OFFERS = 1 << 1,    /* keeps sums for slower ranks... */
-	FAN_RANK_FULL = 1 << 2,	     /* ...and has no room for more, as far as is known */
+	FAN_RANK_STRAGGLES = 1 << 0, /* is a straggler */
+	FAN_RANK_OFFERS = 1 << 1,    /* is a helper */
+	FAN_RANK_FULL = 1 << 2,	     /* is a helper that has lately reported a full cache */
 };
 
-/* How a rank stands beside the others.  Fragments beyond 65535 are told as that. */
+/* Statistics of one rank.  More than 65535 fragments are sent as 65535. */
 struct fan_standing {
 	uint8_t flags;			   /* enum fan_rank_flag */
-	uint16_t behind;		   /* fragments behind the furthest... */
-	uint16_t most;			   /* ...and the most they have been */
-	uint32_t lent;			   /* sums and parts that it was given to keep */
-	uint32_t deferred;		   /* its own parts that others had to keep a sum for */
-	struct fan_helper_cache_use cache; /* as it told */
+	uint16_t behind;		   /* lag, fragments */
+	uint16_t most;			   /* largest lag so far, fragments */
+	uint32_t lent;			   /* sums and contributions that it was given to keep */
+	uint32_t deferred;		   /* its contributions that were deferred */
+	struct fan_helper_cache_use cache; /* of its last BEAT */
 };
 
-/* REPORT about RANKS: up to FAN_STATS_RANKS ranks from `first` on. */
+/* REPORT of topic RANKS: up to FAN_STATS_RANKS ranks from `first` on. */
 struct fan_rank_stats {
 	uint16_t index;
-	uint16_t jobs;	    /* as many as are seen here; index >= jobs: all below is 0 */
+	uint16_t jobs;	    /* jobs seen here; index >= jobs: all below is 0 */
 	uint16_t ranks;	    /* of the job */
-	uint8_t ahead;	    /* 1: its ranks run ahead of each other; else all below is 0 */
-	uint64_t front;	    /* the fragment that the furthest rank comes to */
+	uint8_t ahead;	    /* 1: the job has run-ahead; 0: `front` and `count` are 0 */
+	uint64_t front;	    /* next fragment of the furthest rank */
 	uint8_t name_bytes; /* 0: not known */
 	char name[FAN_NAME_MAX + 1];
-	uint16_t first; /* rank */
-	uint8_t count;	/* of ranks told about, from `first` on */
+	uint16_t first; /* rank of rank[0] */
+	uint8_t count;	/* entries of `rank` */
 	struct fan_standing rank[FAN_STATS_RANKS];
 };
 
-/* A pair of ranks as a number: pairs are told in this order. */
+/* A pair of ranks as a number, by which pairs are ordered. */
 #define FAN_HELPER_PAIR(helper, helped) ((helper)*FAN_RANKS_MAX + (helped))
 
-/* Rank pair / FAN_RANKS_MAX was given so many parts of rank pair % FAN_RANKS_MAX to keep. */
+/* Helper pair / FAN_RANKS_MAX, and the rank that it helped, pair % FAN_RANKS_MAX. */
 struct fan_helper_pair {
 	uint16_t pair;
-	uint32_t parts; /* at least 1 */
+	uint32_t parts; /* contributions that it was given to keep, at least 1 */
 };
 
-/* REPORT about HELPERS: pairs of ranks from `first` on.  Pairs that are left out have none. */
+/* REPORT of topic HELPERS: pairs of ranks from `first` on.  Omitted pairs have no contributions. */
 struct fan_helper_stats {
 	uint16_t index;
-	uint16_t jobs;	    /* as in RANKS... */
-	uint16_t ranks;	    /* ...of the job; index >= jobs: this and all below is 0 */
+	uint16_t jobs;	    /* jobs seen here */
+	uint16_t ranks;	    /* of the job; index >= jobs: this and all below is 0 */
 	uint8_t name_bytes; /* 0: not known */
 	char name[FAN_NAME_MAX + 1];
-	uint16_t first; /* pair, as asked */
-	uint16_t next;	/* to ask from for the rest; 0: that was all */
-	uint8_t count;
-	struct fan_helper_pair help[FAN_STATS_PAIRS]; /* pairs rise */
+	uint16_t first; /* pair, as in the query */
+	uint16_t next;	/* `first` of a query for the rest; 0: there is no more */
+	uint8_t count;	/* entries of `help` */
+	struct fan_helper_pair help[FAN_STATS_PAIRS]; /* in ascending order of pairs */
 };
 
-/* QUERY about ECHO.  The body is filled up with zeros to the length that is to be tried,
- * FAN_ECHO_MIN .. FAN_ECHO_MAX bytes. */
+/* QUERY of topic ECHO.  The body is padded with zeros to the length to be tested, FAN_ECHO_MIN ..
+ * FAN_ECHO_MAX bytes. */
 struct fan_echo {
-	uint16_t answer_bytes; /* of the answer's body; 0: as many as the question's */
-	uint16_t body_bytes;   /* get: what came; put: how long to make it */
+	uint16_t answer_bytes; /* of the answer's body; 0: as many as the query's */
+	uint16_t body_bytes;   /* of the query's body, padding included */
 };
 
-/* REPORT about ECHO, filled up with zeros as the question asks. */
+/* REPORT of topic ECHO, padded with zeros as the query says. */
 struct fan_echoed {
-	uint16_t payload_bytes; /* that a slot holds: the largest a JOIN may ask for */
-	uint16_t shards;	/* UDP ports of the switch */
-	uint16_t window;	/* the most slots that a job gets from this shard */
+	uint16_t payload_bytes; /* of a slot: the most that a JOIN may request */
+	uint16_t shards;	/* UDP ports of the daemon */
+	uint16_t window;	/* most slots of a job on this shard */
 	uint8_t group_family;	/* 0: no multicast results; 4; 6 */
 	uint8_t version_bytes;
 	char version[FAN_VERSION_MAX + 1]; /* of the program, with a terminating zero, which is
 					    * not on the wire */
 };
 
-/* Decode the body of a control message whose header fan_wire_get accepted.
+/* Decode the body of a control message whose header fan_wire_get has accepted.
  * FAN_OK, FAN_E_SHORT, or FAN_E_FORMAT for a field out of its range. */
 enum fan_err fan_join_get(struct fan_join *m, const struct fan_frag *f);
 enum fan_err fan_welcome_get(struct fan_welcome *m, const struct fan_frag *f);
@@ -262,7 +260,7 @@ enum fan_err fan_echo_get(struct fan_echo *m, const struct fan_frag *f);
 enum fan_err fan_echoed_get(struct fan_echoed *m, const struct fan_frag *f);
 
 /* Encode a body into `b`, at least FAN_CTL_BYTES_MAX - FAN_HEAD_BYTES bytes.
- * Returns its length. */
+ * Return its length. */
 size_t fan_join_put(uint8_t *b, const struct fan_join *m);
 size_t fan_welcome_put(uint8_t *b, const struct fan_welcome *m);
 size_t fan_refuse_put(uint8_t *b, const struct fan_refuse *m);
@@ -277,11 +275,11 @@ size_t fan_helper_stats_put(uint8_t *b, const struct fan_helper_stats *m);
 size_t fan_echo_put(uint8_t *b, const struct fan_echo *m);     /* b: m->body_bytes bytes */
 size_t fan_echoed_put(uint8_t *b, const struct fan_echoed *m); /* b: FAN_ECHO_MIN; all of it */
 
-/* Finish `it` as control message `h`, whose body of `bytes` bytes lies in the
- * out's scratch at `body`: sets checksum and payload. */
+/* Make `it` the control message `h` with the `bytes` bytes at `body`, in the out's scratch, as its
+ * body: sets checksum and payload. */
 void fan_ctl_finish(struct fan_out_item *it, struct fan_frag *h, const uint8_t *body, size_t bytes);
 
-/* Pack and unpack what a fragment claims to be. */
+/* Pack and unpack the description of a fragment. */
 static inline fan_desc fan_desc_of(const struct fan_frag *f)
 {
 	return (uint32_t)f->count << 16 | (uint32_t)(f->flags & (FAN_F_FIRST | FAN_F_LAST)) << 8 |
@@ -294,7 +292,7 @@ static inline fan_desc fan_desc_of(const struct fan_frag *f)
 #define FAN_DESC_REDUCE(d) ((d) >> 10 & 1u)
 #define FAN_DESC_COUNT(d)  ((d) >> 16)
 
-/* Let `f` claim to be `d`: type, operation, count, and the flags that fan_desc_of reads. */
+/* Set the fields of `f` that `d` describes: type, operation, count, and some flags. */
 static inline void fan_desc_put(struct fan_frag *f, fan_desc d)
 {
 	f->count = (uint16_t)FAN_DESC_COUNT(d);

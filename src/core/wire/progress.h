@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* progress.h - how far the ranks of a job have come, and telling them.
+/* progress.h - how far the ranks of a job have come, and the message PROGRESS.
  *
- * In a job whose ranks may run ahead of each other, results do not say whether what a rank
- * has sent has arrived: they wait for the slowest.  So a rank asks, with a DATA now and
- * then, and the nearest switch answers with PROGRESS: your part of this fragment has come, so
- * far behind it is the slowest rank, and so far before it the furthest.  PROGRESS is a bare
- * header.  Where the part, or a sum that it drove out of a slot, went on from that switch,
- * the question goes after it, and who gets it answers.  doc/protocol/run-ahead.md. */
+ * With run-ahead, results do not show whether a contribution has arrived: they wait for the
+ * slowest rank.  So a rank sets ASK in a DATA now and then, and the nearest switch answers with
+ * PROGRESS, a bare header: the contribution has arrived, the slowest rank is so far behind it,
+ * and the furthest so far before it.  Where the contribution, or a sum that it evicted, went on
+ * from that switch, the request follows it, and its receiver answers.
+ * doc/protocol/run-ahead.md. */
 #ifndef FAN_WIRE_PROGRESS_H
 #define FAN_WIRE_PROGRESS_H
 
@@ -15,12 +15,12 @@
 #include "ctlmsg.h"
 
 struct fan_progress {
-	uint64_t next[FAN_RANKS_MAX]; /* by rank: behind the highest fragment it has sent */
-	uint64_t front;		      /* the highest of them */
-	uint16_t most[FAN_RANKS_MAX]; /* the furthest that each has been behind; at most 65535 */
+	uint64_t next[FAN_RANKS_MAX]; /* by rank: highest fragment received from it, + 1 */
+	uint64_t front;		      /* the largest of `next` */
+	uint16_t most[FAN_RANKS_MAX]; /* by rank: largest lag, at most 65535 */
 };
 
-/* How far a rank is behind the furthest; at most 65535. */
+/* The lag of a rank, at most 65535. */
 static inline uint16_t fan_progress_behind(const struct fan_progress *p, uint16_t rank)
 {
 	assert(p->next[rank] <= p->front);
@@ -28,34 +28,33 @@ static inline uint16_t fan_progress_behind(const struct fan_progress *p, uint16_
 	return behind > UINT16_MAX ? UINT16_MAX : (uint16_t)behind;
 }
 
-/* A part of `frag` has come from `rank`; there is none behind the last number. */
+/* A contribution of `rank` to `frag` has come; UINT64_MAX is ignored. */
 static inline void fan_progress_note(struct fan_progress *p, uint16_t rank, uint64_t frag)
 {
 	if (frag < p->next[rank] || frag == UINT64_MAX)
 		return;
 	uint16_t behind = fan_progress_behind(p, rank);
-	if (p->next[rank] && behind > p->most[rank]) /* else it is heard of for the first time */
+	if (p->next[rank] && behind > p->most[rank]) /* not on its first contribution */
 		p->most[rank] = behind;
 	p->next[rank] = frag + 1;
 	if (p->front <= frag)
 		p->front = frag + 1;
 }
 
-/* How a rank stands, as far as this tells. */
+/* Fill in lag and straggler of a rank's statistics. */
 void fan_progress_standing(const struct fan_progress *p, uint16_t rank, struct fan_standing *s);
 
-/* The lowest of the first `ranks`. */
+/* The smallest `next` of ranks 0 .. `ranks` - 1. */
 uint64_t fan_progress_slowest(const struct fan_progress *p, uint16_t ranks);
 
-/* The answer to the DATA or PROBE `asked` of a job of `ranks`. */
+/* The PROGRESS that answers the DATA or PROBE `asked` of a job of `ranks`. */
 struct fan_frag fan_progress_answer(const struct fan_progress *p, uint16_t ranks,
 				    const struct fan_frag *asked);
 
-/* The question of rank `rank` about `asked`, a DATA, that goes after what went on. */
+/* The request of rank `rank` about the DATA `asked`, to follow a contribution that went on. */
 struct fan_frag fan_progress_question(const struct fan_frag *asked, uint16_t rank);
 
-/* What the answer `f` says of the slowest: fragments from this one on it has not sent, as
- * far as is known. */
+/* The slowest rank's next fragment, as the PROGRESS `f` says. */
 uint64_t fan_progress_heard(const struct fan_frag *f);
 
 #endif

@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* query.h - questions that anybody may ask an aggregator or a switch, and their answers: how jobs,
- * slots and ranks stand, whether bytes arrive, and which version is spoken.  Nothing is noted
- * about who asks, and no answer is longer than its question. */
+/* query.h - QUERY and REPORT: statistics of jobs, slots and ranks, and ECHO, for any sender.
+ *
+ * An aggregator or switch keeps no state about the sender of a query, and no answer is longer
+ * than its query. */
 #ifndef FAN_WIRE_QUERY_H
 #define FAN_WIRE_QUERY_H
 
 #include "ctlmsg.h"
 
-/* Who answers: each fills in what the index and first number in it ask about.  NULL: there is
- * nothing of the kind to tell. */
+/* Callbacks that fill in a REPORT by its `index` and `first`, one for each topic. */
 struct fan_query_source {
 	void (*job)(const void *self, struct fan_report *m);
-	void (*slots)(const void *self, struct fan_slot_stats *m); /* may be NULL */
+	void (*slots)(const void *self, struct fan_slot_stats *m); /* may be NULL: no slots */
 	void (*ranks)(const void *self, struct fan_rank_stats *m);
-	void (*helpers)(const void *self, struct fan_helper_stats *m); /* may be NULL */
+	void (*helpers)(const void *self, struct fan_helper_stats *m); /* may be NULL: no helpers */
 };
 
-/* Make the body of every answer to an echo in `body`, FAN_ECHO_MAX bytes: all of `who` but the
- * version, which is this program's, and zeros.  Answers are cut from it. */
+/* Write the body from which answers to ECHO are cut into `body`, FAN_ECHO_MAX bytes: `who` with
+ * this program's version, and zeros. */
 void fan_query_prepare(uint8_t *body, const struct fan_echoed *who);
 
-/* Answer the QUERY `f`; `echoed` is the body that fan_query_prepare has made.  False: it is
+/* Answer the QUERY `f`; `echoed` is the body that fan_query_prepare wrote.  False: `f` is
  * malformed. */
 bool fan_query_recv(const struct fan_query_source *s, const void *self, const uint8_t *echoed,
 		    const fan_peer *from, const struct fan_frag *f, struct fan_out *out);
 
-/* A datagram of another version: answer it if it is a question that all versions have in
- * common, with REFUSE. */
+/* Answer a datagram of another version with REFUSE if it is a JOIN or QUERY, which all versions
+ * have in common. */
 void fan_query_foreign(const fan_peer *from, const uint8_t *pkt, size_t len, struct fan_out *out);
 
 #endif

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* route_table.h - which way a plan lets the parts of a job travel, as one switch sees it.
+/* route_table.h - routes: the paths of a job's contributions under a plan, as one switch has them.
  *
- * A route is a number, 1 .. 65535, that stands in the upper 16 bits of `job` in every
- * message of a job that follows it.  A switch on the way has entries for it: what comes
- * from there, of these ranks, is summed here or not, and goes on there.  A rank may have
- * two entries, before and after its sum, that differ in where it comes from.
+ * A route is a number, 1 .. 65535, in the upper 16 bits of `job` in every message of a job on
+ * it.  Each switch of the route has entries: contributions of these ranks from this neighbour
+ * are summed here or not, and go on to that neighbour.  A rank may have two entries with
+ * different `from`, before and after its sum.
  *
- * Entries are installed as a whole and never change: a new plan has new numbers, so that
- * each packet is handled by one plan all the way, and packets of two plans never meet in
- * a slot.  doc/protocol/shared.md, section 8; adr 11. */
+ * Entries are installed together and never change: a new plan has new numbers, so one plan
+ * handles a packet from end to end, and packets of two plans never meet in a slot.
+ * doc/protocol/shared.md, section 8; adr 11. */
 #ifndef FAN_WIRE_ROUTE_TABLE_H
 #define FAN_WIRE_ROUTE_TABLE_H
 
@@ -16,41 +16,41 @@
 #include "core/base/out.h"
 #include "core/base/rank_set.h"
 
-#define FAN_ROUTE_BITS 16u /* of `job`, the upper ones */
+#define FAN_ROUTE_BITS 16u /* upper bits of `job` */
 
 struct fan_route_entry {
 	fan_peer from;			/* the switch below; none: workers that join here */
-	fan_peer next;			/* who is next on the way up */
+	fan_peer next;			/* the next hop */
 	uint64_t ranks[FAN_RANK_WORDS]; /* at least one */
 	uint8_t depth;			/* hops to the aggregator: 1 .. FAN_ROUTE_HOPS_MAX */
-	bool sums;			/* the parts of these ranks are summed here */
+	bool sums;			/* contributions of these ranks are summed here */
 };
 
-/* What is to be installed.  The entries are copied. */
+/* A route to be installed.  The entries are copied. */
 struct fan_route_config {
 	uint16_t number; /* not 0 */
-	uint32_t quota;	 /* most slots that its job holds; 0: as the switch's */
+	uint32_t quota;	 /* most slots that its job holds; 0: the switch's quota */
 	const struct fan_route_entry *entry;
 	unsigned entries; /* 1 .. FAN_ROUTE_ENTRIES_MAX */
 };
 
-/* A route that is installed. */
+/* An installed route.  A path is the entries with one next hop and depth, in a row. */
 struct fan_route {
-	uint16_t number; /* 0: none, the place is free */
+	uint16_t number; /* 0: free */
 	uint16_t entries;
 	uint32_t quota;
-	struct fan_route_entry
-		entry[FAN_ROUTE_ENTRIES_MAX];	  /* by next and depth: a way's in a row */
-	uint64_t asked_ns[FAN_ROUTE_ENTRIES_MAX]; /* when a switch below was sent a WHO last, + 1 */
-	fan_peer hop[FAN_ROUTE_ENTRIES_MAX]; /* by entry: `from`, none if an earlier one of the way
-						has it */
+	struct fan_route_entry entry[FAN_ROUTE_ENTRIES_MAX]; /* sorted by path */
+	uint64_t
+		asked_ns[FAN_ROUTE_ENTRIES_MAX]; /* by entry: time of the last WHO to `from`, + 1 */
+	fan_peer hop[FAN_ROUTE_ENTRIES_MAX]; /* by entry: `from`; none if an earlier entry of the
+						path has it */
 	fan_peer all[FAN_ROUTE_ENTRIES_MAX]; /* each switch below once */
 	struct fan_group below;		     /* all of `all` */
-	struct fan_group path[FAN_ROUTE_ENTRIES_MAX]; /* by its first entry: the way's hops */
-	uint64_t sums[FAN_RANK_WORDS];		      /* ranks summed here... */
-	fan_peer up; /* ...and where their sum goes; none: no ranks */
-	/* Of the last fragment whose result has passed, by its number mod FAN_WINDOW_MAX: the
-	 * rest of the number, and the job's epoch in it. */
+	struct fan_group path[FAN_ROUTE_ENTRIES_MAX]; /* by first entry of a path: its hops */
+	uint64_t sums[FAN_RANK_WORDS];		      /* ranks summed here */
+	fan_peer up; /* next hop of their sum; none if `sums` is empty */
+	/* By fragment number mod FAN_WINDOW_MAX: a hash of the epoch and the rest of the number of
+	 * the last result that passed. */
 	uint32_t passed[FAN_ROUTE_LIVES][FAN_WINDOW_MAX];
 };
 
@@ -59,43 +59,42 @@ static inline uint16_t fan_route_number(uint32_t job)
 	return (uint16_t)(job >> FAN_ROUTE_BITS);
 }
 
-/* Write the route into the free `r`.  FAN_OK, or FAN_E_INVALID: a number, depth or count out
- * of range, no ranks, two entries that a packet could both belong to, or sums that would go two
- * ways. */
+/* Write the route into the free `r`.  FAN_OK, or FAN_E_INVALID: a number, depth or count out of
+ * range, no ranks, two entries that fit one packet, or sums with two next hops. */
 int fan_route_set(struct fan_route *r, const struct fan_route_config *c);
 
-/* Is it what `c` says? */
+/* Is `r` the route `c`? */
 bool fan_route_is(const struct fan_route *r, const struct fan_route_config *c);
 
-/* The entry of what `from` sends of these ranks, which must all be in it.  Whoever is no
- * switch of the route is taken for a worker.  NULL: it is off the route. */
+/* The entry for contributions of `ranks` that `from` sends; it has all of them.  A sender that is
+ * no switch of the route counts as a worker.  NULL: the sender is off the route. */
 const struct fan_route_entry *fan_route_up(const struct fan_route *r, const fan_peer *from,
 					   const uint64_t *ranks);
 
-/* The same for one rank. */
+/* As fan_route_up, for one rank. */
 const struct fan_route_entry *fan_route_up_one(const struct fan_route *r, const fan_peer *from,
 					       unsigned rank);
 
-/* Is `from` next on the way up for any rank? */
+/* Is `from` a next hop of any rank? */
 bool fan_route_leads_to(const struct fan_route *r, const fan_peer *from);
 
-/* Is `from` a switch below, of any rank? */
+/* Is `from` a child switch of any rank? */
 bool fan_route_has(const struct fan_route *r, const fan_peer *from);
 
-/* The entry along which what `from`, above, has for one rank goes down; NULL: none. */
+/* The entry by which a message of the next hop `from` to one rank goes down; NULL: none. */
 const struct fan_route_entry *fan_route_down_one(const struct fan_route *r, const fan_peer *from,
 						 unsigned rank);
 
-/* The first entry of the way from `from`, above, where a message has come `depth` hops; NULL:
- * it ends here.  r->path says which switches below it goes to. */
+/* The first entry of the path of a message that comes from the next hop `from` after `depth` hops;
+ * NULL: it ends here.  r->path has the switches to which the message goes. */
 const struct fan_route_entry *fan_route_path(const struct fan_route *r, const fan_peer *from,
 					     unsigned depth);
 
-/* Does that way begin at workers that join here? */
+/* Do workers join here on that path? */
 bool fan_route_path_has_workers(const struct fan_route *r, const struct fan_route_entry *path);
 
-/* A result of life `life` < FAN_ROUTE_LIVES of the job, with this epoch, comes by.  True: it is the
- * first one of the fragment, as far as is remembered. */
+/* Note the result of a fragment, of life `life` < FAN_ROUTE_LIVES of the job with this epoch.  True
+ * if it is the first result of the fragment, as far as `passed` remembers. */
 bool fan_route_passes(struct fan_route *r, unsigned life, uint32_t epoch, uint64_t frag);
 
 #endif

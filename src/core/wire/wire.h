@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wire.h - the header that opens every datagram, and the messages that there are.
+/* wire.h - the header of every datagram, and the table of messages.
  *
  *      0       1       2       3       4       5       6       7       8
  *     +-------+-------+---------------+---------------+---------------+
@@ -8,14 +8,14 @@
  *     |             epoch             |    sender     |      seq      |
  *     +-------------------------------+---------------+---------------+
  *     |                                                               |
- *     |                 16 bytes of which each type has its own       |
+ *     |                 16 bytes of fields, by type                   |
  *     +-------------------------------+-------------------------------+
  *     |             check             | payload or body
  *     +-------------------------------+
  *     (then, in a sealed packet, an authentication tag of 16 bytes: reserved)
  *
- * One table, FAN_MESSAGES, says which fields and flags each type has.  A field means one thing,
- * whatever the type.  All integers are little-endian.  Codecs copy bytes, they never overlay
+ * The table FAN_MESSAGES gives the fields and flags of each type.  A field has one meaning,
+ * whatever the type.  All integers are little-endian.  Codecs copy bytes and never overlay
  * structs.  doc/protocol/base.md, section 3. */
 #ifndef FAN_WIRE_WIRE_H
 #define FAN_WIRE_WIRE_H
@@ -51,42 +51,42 @@ enum fan_wire_field {
 enum fan_flag {
 	FAN_F_FIRST = 1 << 0,	  /* first fragment of its operation */
 	FAN_F_LAST = 1 << 1,	  /* last fragment of its operation */
-	FAN_F_REDUCE = 1 << 2,	  /* only the root wants the payload of the result */
+	FAN_F_REDUCE = 1 << 2,	  /* only the root gets the payload of the result */
 	FAN_F_ROOT = 1 << 3,	  /* the sender is the root of this broadcast or reduce */
-	FAN_F_EMPTY = 1 << 4,	  /* `count` elements are meant but none are carried */
+	FAN_F_EMPTY = 1 << 4,	  /* stands for `count` elements but carries none */
 	FAN_F_SUMMED = 1 << 5,	  /* `check` covers the payload as well */
-	FAN_F_ECN = 1 << 6,	  /* congestion was met on the way */
-	FAN_F_COLLISION = 1 << 7, /* found its slot taken */
+	FAN_F_ECN = 1 << 6,	  /* a queue on the path has marked congestion */
+	FAN_F_COLLISION = 1 << 7, /* its slot was taken */
 	FAN_F_DIRECT = 1 << 8,	  /* to the aggregator past all slots: it has sent a NEED */
 	FAN_F_REPLAY = 1 << 9,	  /* a result that was sent before */
-	FAN_F_INSIST = 1 << 10,	  /* take nothing for "it is under way" */
+	FAN_F_INSIST = 1 << 10,	  /* answer even if the result seems to be under way */
 	FAN_F_ASK = 1 << 11,	  /* answer with PROGRESS */
 	FAN_F_FULL = 1 << 12,	  /* the helper had no room */
-	FAN_F_AWAY = 1 << 13,	  /* what was asked about had gone on from the nearest switch */
+	FAN_F_AWAY = 1 << 13,	  /* the contribution had gone on from the nearest switch */
 	FAN_F_SEALED = 1 << 14,	  /* reserved: encrypted, with a tag behind */
 };
-/* What a fragment has met on its way. */
+/* Flags that switches set in fragments; a sum has those of all its contributions. */
 #define FAN_F_MET (FAN_F_ECN | FAN_F_COLLISION)
 #define FAN_F_FRAGMENT                                                                             \
 	(FAN_F_FIRST | FAN_F_LAST | FAN_F_REDUCE | FAN_F_EMPTY | FAN_F_SUMMED | FAN_F_MET)
 
 /* X(name, number, fields, flags, text): every message.  The first three carry elements; numbers
- * from FAN_TYPE_CTL on are control messages, which have a body.  The check covers elements where
- * the job asks for it (SUMMED), and everything else always. JOIN, REFUSE, QUERY and their nonce
- * have these numbers and places in every version. */
+ * from FAN_TYPE_CTL on are control messages, which have a body.  The check covers elements only
+ * with SUMMED, and all other bytes always.  JOIN, REFUSE, QUERY and their nonce have these
+ * numbers and places in every version. */
 #define FAN_MESSAGES(X)                                                                            \
 	X(DATA, 1,                                                                                 \
 	  FAN_HAS_FRAG | FAN_HAS_PLACE | FAN_HAS_HELPER | FAN_HAS_ELEMENTS | FAN_HAS_PRIORITY,     \
-	  FAN_F_FRAGMENT | FAN_F_ROOT | FAN_F_DIRECT | FAN_F_ASK, "one rank's part of a fragment") \
+	  FAN_F_FRAGMENT | FAN_F_ROOT | FAN_F_DIRECT | FAN_F_ASK, "a rank's contribution")         \
 	X(PARTIAL, 2,                                                                              \
 	  FAN_HAS_FRAG | FAN_HAS_PLACE | FAN_HAS_ROOT | FAN_HAS_ELEMENTS | FAN_HAS_PRIORITY,       \
-	  FAN_F_FRAGMENT | FAN_F_FULL, "the sum of some ranks' parts: partial.h")                  \
+	  FAN_F_FRAGMENT | FAN_F_FULL, "the sum of some contributions: partial.h")                 \
 	X(RESULT, 3, FAN_HAS_FRAG | FAN_HAS_PLACE | FAN_HAS_TO | FAN_HAS_ELEMENTS,                 \
 	  FAN_F_FRAGMENT | FAN_F_REPLAY, "the finished fragment")                                  \
 	X(PROBE, 4, FAN_HAS_FRAG | FAN_HAS_PLACE | FAN_HAS_HELPER | FAN_HAS_LAST, FAN_F_INSIST,    \
 	  "I miss the result of this fragment")                                                    \
 	X(NEED, 5, FAN_HAS_FRAG | FAN_HAS_TO | FAN_HAS_DEPTH | FAN_HAS_WORDS, 0,                   \
-	  "I miss these ranks' parts of this fragment")                                            \
+	  "I miss these ranks' contributions to this fragment")                                    \
 	X(MISS, 6, FAN_HAS_MISSING | FAN_HAS_TO | FAN_HAS_LAST, 0,                                 \
 	  "I miss these sequence numbers")                                                         \
 	X(FLUSH, 7, FAN_HAS_FRAG | FAN_HAS_PLACE | FAN_HAS_HELPER | FAN_HAS_DEPTH, 0,              \
@@ -138,48 +138,48 @@ enum fan_redop {
 	FAN_REDOP_COUNT
 };
 
-/* A rank, or none, in 0 .. FAN_RANKS_MAX: a field that is not set names nobody. */
+/* A rank + 1, or 0: none, so that a field that is not set names no rank. */
 typedef uint16_t fan_tag;
 #define FAN_TAG(rank) ((fan_tag)((rank) + 1))
-static inline uint16_t fan_tag_rank(fan_tag tag) /* FAN_RANK_NONE: nobody */
+static inline uint16_t fan_tag_rank(fan_tag tag) /* FAN_RANK_NONE: none */
 {
 	return (uint16_t)(tag - 1);
 }
 
-/* A decoded header: what FAN_MESSAGES says that its type has; all other fields are 0.
- * `payload` points into the packet. */
+/* A decoded header: the fields that its type has in FAN_MESSAGES; all others are 0.  `payload`
+ * points into the packet. */
 struct fan_frag {
 	uint64_t frag;	  /* fragment number in the job's life */
-	uint64_t nonce;	  /* control: of one life of a worker, or of one question */
+	uint64_t nonce;	  /* control: of one life of a worker, or of one query */
 	uint64_t missing; /* bit i: sequence number `last` - i has not come */
 	uint32_t job;	  /* with its route in the upper half: route_table.h */
 	uint32_t epoch;
 	uint16_t flags;	  /* enum fan_flag */
-	uint16_t sender;  /* rank, or FAN_RANK_NONE; PARTIAL: always that */
-	uint16_t seq;	  /* number of the packet, among those that its sender numbers */
+	uint16_t sender;  /* rank, or FAN_RANK_NONE, as in every PARTIAL */
+	uint16_t seq;	  /* sequence number of the packet, if its sender numbers it */
 	uint16_t count;	  /* elements of dtype */
 	uint16_t last;	  /* highest sequence number that has come */
-	uint16_t behind;  /* PROGRESS: fragments from the slowest rank to this one... */
-	uint16_t before;  /* ...and from this one to the furthest */
+	uint16_t behind;  /* PROGRESS: fragments from the slowest rank to this one */
+	uint16_t before;  /* PROGRESS: fragments from this rank to the furthest */
 	int16_t exponent; /* FIXED32: the block's agreed exponent; otherwise 0 */
-	fan_tag to;	  /* the one rank that it is for; 0: all */
-	fan_tag helper;	  /* the helper that it is for or comes from; 0: none.  Of a PARTIAL it
-			   * is the sender on the wire */
-	fan_tag root;	  /* PARTIAL: the root, if its part is in; 0: it is not, or there is none */
+	fan_tag to;	  /* the only receiving rank; 0: all */
+	fan_tag helper;	  /* the helper that sends or receives it; 0: none.  Of a PARTIAL it is
+			   * the sender on the wire */
+	fan_tag root;	  /* PARTIAL: the root, if it has contributed; otherwise 0 */
 	uint8_t type;	  /* enum fan_type */
 	uint8_t dtype;	  /* enum fan_dtype */
-	uint8_t place;	  /* which of FAN_PLACES shared slots the fragment may be in */
-	uint8_t op;	  /* enum fan_redop.  Not beside dtype: compared as one, the two
-			   * would be waited for until they are out of the store buffer */
+	uint8_t place;	  /* of the fragment: one of FAN_PLACES shared slots */
+	uint8_t op;	  /* enum fan_redop.  Not beside dtype: one comparison of both would
+			   * stall on the store buffer */
 	uint8_t priority; /* 0 lowest */
-	uint8_t depth;	  /* hops that it has come down a route */
-	uint8_t path;	  /* which of the paths of its rank's life */
+	uint8_t depth;	  /* hops from the aggregator down a route */
+	uint8_t path;	  /* number of the path in the life of its rank */
 	uint8_t topic;	  /* enum fan_topic */
-	uint8_t words;	  /* of a bitmap over ranks that the payload begins with; 0: none.  Of a
-			   * PARTIAL the length tells it */
+	uint8_t words;	  /* of the bitmap over ranks at the start of the payload; 0: none.  Of a
+			   * PARTIAL it follows from the length */
 	struct {
 		uint16_t token; /* of the child; never 0 */
-		uint8_t hops;	/* switches passed; 0 on the way down */
+		uint8_t hops;	/* switches passed; 0 downwards */
 		uint8_t rank;
 		uint16_t ranks, window, payload_bytes;
 	} relay; /* RELAY: envelope.h */
@@ -187,12 +187,12 @@ struct fan_frag {
 	size_t payload_bytes;
 };
 
-/* Bytes of one element of each type, a digit a type, FAN_FLOAT32 the last: on the wire, and while
- * it is being summed. */
+/* Bytes of one element, one hexadecimal digit a type from FAN_FLOAT32 at the right: on the wire,
+ * and while it is summed. */
 #define FAN_DTYPE_DIGITS     UINT32_C(0x12484224)
 #define FAN_DTYPE_ACC_DIGITS UINT32_C(0x12484444)
 
-/* The digit of `dtype`, which fan_wire_get has let pass. */
+/* The digit of `dtype`, which fan_wire_get has accepted. */
 static inline unsigned fan_dtype_digit(uint32_t digits, unsigned dtype)
 {
 	return digits >> 4 * (dtype & 7) & 15;
@@ -212,14 +212,14 @@ static inline unsigned fan_dtype_acc_bytes(unsigned dtype)
 
 /* Decode one datagram of `len` bytes at `p` into `*f`.  `p` needs no alignment and
  * must outlive `f->payload`.  Checks, in this order: length, version, checksum, type,
- * flags, and for fragments dtype, op and that exactly the promised payload follows.
- * Does not know jobs: the caller checks job, epoch and sender.
+ * flags, and for fragments dtype, op and the exact length of the payload.  The caller
+ * checks job, epoch and sender.
  *
- * Returns -1 when the packet is well formed, else the reason to count it under. */
+ * Returns -1 if the packet is well formed, otherwise the enum fan_drop to count. */
 int fan_wire_get(struct fan_frag *f, const uint8_t *p, size_t len);
 
-/* Is this a control message of whatever version, undamaged?  All versions from 2 on share the
- * places of version, type, nonce and check, and how a control message's is computed. */
+/* Is this an undamaged control message of any version?  All versions from 2 on share the places
+ * of version, type, nonce and check, and the computation of a control message's check. */
 bool fan_wire_is_whole(const uint8_t *p, size_t len);
 
 /* Encode the header of `*f` into `head`, FAN_HEAD_BYTES bytes, checksum included.
@@ -227,10 +227,10 @@ bool fan_wire_is_whole(const uint8_t *p, size_t len);
  * which the caller sends behind the header. */
 void fan_wire_put(uint8_t *head, const struct fan_frag *f);
 
-/* The fields of a header that fan_wire_put has written, without its payload. */
+/* Decode a header that fan_wire_put has written, without its payload. */
 void fan_wire_head(struct fan_frag *f, const uint8_t *head);
 
-/* The nonce of a control message of whatever version, of at least FAN_HEAD_BYTES bytes. */
+/* The nonce of a control message of any version, of at least FAN_HEAD_BYTES bytes. */
 uint64_t fan_wire_nonce(const uint8_t *p);
 
 /* The topic of a QUERY or REPORT, of at least FAN_HEAD_BYTES bytes. */

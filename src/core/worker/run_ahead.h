@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run_ahead.h - how far ahead of the slowest rank a worker may be. */
+/* run_ahead.h - the bound of a worker's distance to the slowest rank. */
 #ifndef FAN_WORKER_RUN_AHEAD_H
 #define FAN_WORKER_RUN_AHEAD_H
 
 #include "worker_priv.h"
 
-/* The window of a job whose ranks run ahead of each other is open. */
+/* The window of a job with run-ahead has been opened. */
 void fan_run_ahead_begin(struct fan_worker *w);
 
 /* The RESULT of slot `s` has come. */

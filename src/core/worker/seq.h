@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* seq.h - what a worker, or its next hop, misses by sequence number. */
+/* seq.h - losses by sequence number, of results and of contributions. */
 #ifndef FAN_WORKER_SEQ_H
 #define FAN_WORKER_SEQ_H
 
@@ -16,10 +16,10 @@ static inline void fan_seq_heard(struct fan_worker *w, const struct fan_frag *f)
 		fan_seq_jump(w, f);
 }
 
-/* A MISS for this worker's job: send again what the next hop has not heard. */
+/* Handle a MISS for this worker's job: send again what the next hop has not received. */
 enum fan_verdict fan_seq_missed(struct fan_worker *w, const struct fan_frag *f);
 
-/* Ask for results that have not come; true if `out` ran full. */
+/* Request missing results by MISS.  True if `out` ran full. */
 bool fan_seq_ask(struct fan_worker *w, struct fan_out *out);
 
 #endif

@@ -5,25 +5,25 @@
 
 #include "worker_priv.h"
 
-/* A RESULT, or a NEED, that is for this worker's job. */
+/* Handle a RESULT, or a NEED, for this worker's job. */
 enum fan_verdict fan_transfer_result(struct fan_worker *w, uint64_t now_ns,
 				     const struct fan_frag *f);
 
 enum fan_verdict fan_transfer_need(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f);
 
-/* Write what the window allows; true if `out` ran full. */
+/* Write all that the window allows.  True if `out` ran full. */
 bool fan_transfer_send(struct fan_worker *w, uint64_t now_ns, struct fan_out *out);
 
-/* The time since the last turn was spent as `spent` says: busy or idle. */
+/* Add the time since the last turn to `*spent`, busy or idle time. */
 void fan_transfer_turn(struct fan_worker *w, uint64_t now_ns, uint64_t *spent);
 
-/* The window is open: fragments of operations that were started before may go. */
+/* The window has been opened: fragments of operations that were started before may be sent. */
 void fan_transfer_begin(struct fan_worker *w);
 
-/* The round of `frag` has something to send. */
+/* The round of `frag` is ready to be sent. */
 void fan_transfer_offered(struct fan_worker *w, uint64_t frag);
 
-/* Operation number w->next_op - 1 has just been opened: its first fragments may go. */
+/* Operation number w->next_op - 1 has just been opened: its first fragments may be sent. */
 void fan_transfer_opened(struct fan_worker *w);
 
 #endif

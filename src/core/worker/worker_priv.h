@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker_priv.h - what worker.c (membership, timers) and transfer.c (fragments) share. */
+/* worker_priv.h - the state of a worker, for worker.c (membership, timers), transfer.c (fragments)
+ * and their neighbours. */
 #ifndef FAN_WORKER_WORKER_PRIV_H
 #define FAN_WORKER_WORKER_PRIV_H
 
@@ -12,18 +13,18 @@
 #include "stream.h"
 #include "worker.h"
 
-/* What another rank asks, on its way to the aggregator. */
+/* A PROBE or a request for PROGRESS of another rank, for the aggregator. */
 struct fan_question {
 	uint64_t frag;
 	uint16_t rank, last;
-	uint8_t type; /* PROBE goes on, PROGRESS is answered */
+	uint8_t type; /* PROBE is sent on, PROGRESS is answered */
 	uint8_t place;
-	bool full; /* there was no room */
+	bool full; /* the cache had no room */
 };
 
-/* A result that has not come, by its number. */
+/* A missing result, by its sequence number. */
 struct fan_lost_result {
-	uint64_t seq; /* what was sent next when it was asked for */
+	uint64_t seq; /* of the next transmission when it was requested */
 	uint16_t number;
 	uint8_t tries;
 	bool come;
@@ -41,33 +42,32 @@ struct fan_worker {
 	uint32_t job, epoch;
 	uint32_t workers; /* of the job; set when it is ready */
 	uint64_t start_ns;
-	uint64_t heard_ns;		  /* last packet of the switch */
-	uint64_t control_ns;		  /* when the next JOIN, BEAT or LEAVE is due */
+	uint64_t heard_ns;		  /* time of the last packet received */
+	uint64_t control_ns;		  /* time of the next JOIN, BEAT or LEAVE */
 	uint64_t progress_ns;		  /* last result, or first operation after an idle time */
-	uint64_t missing[FAN_RANK_WORDS]; /* of the last STATE... */
-	uint64_t missing_frag;		  /* ...about this fragment */
-	uint64_t expired_ns;		  /* when the timer ran out last */
-	uint64_t progress_heard_ns;	  /* when PROGRESS came last... */
-	uint64_t slowest;		  /* ...and where the slowest rank is, at least */
-	uint32_t run_ahead;		  /* how far before it this rank may be, now... */
-	uint64_t shrink_turn; /* ...and the transmissions from which on it may shrink... */
-	uint64_t grow_turn;   /* ...and grow */
-	uint64_t who_ns;      /* when a WHO last drew a BEAT */
+	uint64_t missing[FAN_RANK_WORDS]; /* in the last STATE */
+	uint64_t missing_frag;		  /* fragment of the last STATE */
+	uint64_t expired_ns;		  /* time of the last time-out */
+	uint64_t progress_heard_ns;	  /* time of the last PROGRESS */
+	uint64_t slowest;		  /* lower bound of the slowest rank's next fragment */
+	uint32_t run_ahead;		  /* allowed now, fragments */
+	uint64_t shrink_turn; /* first transmission from which on run_ahead may shrink */
+	uint64_t grow_turn;   /* first transmission from which on run_ahead may grow */
+	uint64_t who_ns;      /* time of the last BEAT in answer to WHO */
 	bool missing_known;
-	bool rejoins; /* FORMING, READY: by another path, until the aggregator's WELCOME */
-	uint8_t path; /* how many it has had */
-	bool numbers; /* what is sent; the switch asks by number, and so does this worker: */
-	bool behind;  /* a switch, above which what is lost shows by results only */
-	uint16_t ask_first, asked; /* results that it has asked for, and not heard... */
-	uint16_t asks;		   /* ...and, behind them, that are to be asked for */
+	bool rejoins; /* FORMING, READY: on another path, until its WELCOME */
+	uint8_t path; /* number of its path */
+	bool numbers; /* contributions and results have sequence numbers, with MISS both ways */
+	bool behind;  /* a switch is between: only results show losses beyond it */
+	uint16_t ask_first, asked; /* first of the ring, and results requested that have not come */
+	uint16_t asks;		   /* results to be requested, behind them in the ring */
 	struct fan_lost_result ask[FAN_ASKS_MAX]; /* a ring */
-	uint64_t blind_seq; /* what was lost before this was sent, numbers do not all tell; 0: they
-			       do */
+	uint64_t blind_seq; /* numbers may miss losses of transmissions before this one; 0: none */
 	struct fan_fault fault;
 	struct fan_worker_stats stats;
 	enum fan_drop last_drop;
 
-	struct fan_seq_gap gap; /* of numbers of results heard */
+	struct fan_seq_gap gap; /* of results */
 	struct fan_rtt rtt;
 	struct fan_congestion congestion;
 	struct fan_window window;
@@ -76,9 +76,9 @@ struct fan_worker {
 	struct fan_stream_op op[FAN_OPS_MAX];
 	uint64_t first_op, next_op;
 	uint64_t next_frag;  /* of the next operation */
-	uint64_t turn_ns;    /* when operations last began or ceased to be in flight... */
-	uint64_t busy_ns;    /* ...and how long they have been, of late... */
-	uint64_t idle_ns;    /* ...and not */
+	uint64_t turn_ns;    /* last change between busy, with operations in flight, and idle */
+	uint64_t busy_ns;    /* recent busy time */
+	uint64_t idle_ns;    /* recent idle time */
 	uint64_t next_group; /* of the next operation in fixed mode */
 	uint64_t low_group;  /* lowest group that is not finished */
 	struct fan_stream_group group[FAN_STREAM_GROUPS];
@@ -89,13 +89,13 @@ struct fan_worker {
 	struct fan_question question[FAN_HELPER_QUESTIONS];
 };
 
-/* Is `job` that of the worker, by whichever route? */
+/* Is `job` the worker's job, on any route? */
 static inline bool fan_worker_is_job(const struct fan_worker *w, uint32_t job)
 {
 	return !((job ^ w->job) & ((UINT32_C(1) << FAN_ROUTE_BITS) - 1));
 }
 
-/* What holds between calls. */
+/* Assert the invariants that hold between calls. */
 static inline void fan_worker_check(const struct fan_worker *w)
 {
 	assert(w->phase <= FAN_W_LEFT);
@@ -111,10 +111,10 @@ static inline void fan_worker_check(const struct fan_worker *w)
 	fan_helper_cache_check(&w->cache);
 }
 
-/* End the worker with `fault`; only the first one counts. */
+/* Fail the worker with `fault`; only the first one counts. */
 void fan_worker_fail(struct fan_worker *w, const struct fan_fault *fault);
 
-/* Time between control messages: a stall must be noticed, and asked about, in time. */
+/* Time between control messages, short enough to notice a stall and query its cause. */
 uint64_t fan_worker_interval_ns(const struct fan_worker *w);
 
 static inline enum fan_verdict fan_worker_drop(struct fan_worker *w, unsigned why)
