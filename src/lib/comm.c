@@ -45,7 +45,7 @@ static int refuse(struct fanin_comm *c, int error, const char *why)
 static int open_events(struct fanin_comm *c)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.u32 = FAN_COMM_WAKE};
-	char why[FAN_LANE_WHY_BYTES];
+	char why[FAN_CONNECTION_WHY_BYTES];
 	c->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (c->epoll_fd >= 0 && c->wake_fd >= 0 &&
@@ -59,7 +59,7 @@ static int open_events(struct fanin_comm *c)
 static int start_thread(struct fanin_comm *c)
 {
 	sigset_t all, before;
-	char why[FAN_LANE_WHY_BYTES];
+	char why[FAN_CONNECTION_WHY_BYTES];
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	int e = pthread_create(&c->thread, NULL, fan_progress, c);
@@ -122,7 +122,7 @@ static int open_all(struct fanin_comm *c, const struct fanin_options *options)
 	e = find_switch(c);
 	if (e)
 		return e;
-	c->io = fan_lane_io_new(c->cfg.payload_bytes);
+	c->io = fan_connection_io_new(c->cfg.payload_bytes);
 	if (!c->io)
 		return refuse(c, FAN_E_NOMEM, fan_err_text(FAN_E_NOMEM));
 	e = open_events(c);
@@ -192,13 +192,13 @@ static void free_all(struct fanin_comm *c)
 	if (!is_forked(c))
 		fan_own_switch_put(c->own, c->cfg.alive_ms + FAN_COMM_LINGER_MS);
 	for (unsigned i = 0; i < FAN_SHARDS_MAX; i++)
-		fan_lane_close(&c->lane[i]);
+		fan_connection_close(&c->connection[i]);
 	fan_follow_free(c);
 	if (c->epoll_fd >= 0)
 		close(c->epoll_fd);
 	if (c->wake_fd >= 0)
 		close(c->wake_fd);
-	fan_lane_io_free(c->io);
+	fan_connection_io_free(c->io);
 	free(c);
 }
 

@@ -2,16 +2,16 @@
 /* comm.h - a communicator: one rank of one job, with a thread that makes progress.
  *
  * Who touches what:
- *  - the lanes, and so the core, belong to the progress thread alone (progress.c);
+ *  - the connections, and so the core, belong to the progress thread alone (progress.c);
  *  - callers hand it operations through `queued`, under the lock, and wait on the
  *    operation's own condition.  Nobody holds a lock while the core runs or the kernel
  *    sends, so a caller never waits for a transfer in order to start one.
  *  - how it stands (ready, error, statistics) is published under the lock.
  *
  * Memory beyond the caller's tensors: 64 KiB to receive into, at most 256 KiB + 11 KiB
- * of datagrams to send (lane.h), the core's window (fan_worker_bytes: under 600 KiB for
+ * of datagrams to send (connection.h), the core's window (fan_worker_bytes: under 600 KiB for
  * the largest), this struct, and about 250 bytes for each operation started.  All of it
- * stays below a window of packets + 1 MiB.  Where ranks run ahead of each other, a lane has
+ * stays below a window of packets + 1 MiB.  Where ranks run ahead of each other, a connection has
  * 132 bytes for each fragment of run-ahead, and 1.15 payloads for each sum that it may keep. */
 #ifndef FAN_LIB_COMM_H
 #define FAN_LIB_COMM_H
@@ -22,9 +22,9 @@
 #include <stdbool.h>
 
 #include "config.h"
+#include "connection.h"
 #include "fault_text.h"
 #include "follow.h"
-#include "lane.h"
 #include "op.h"
 #include "own_switch.h"
 
@@ -65,20 +65,22 @@ struct fanin_comm {
 	/* The thread's own. */
 	struct fan_job_part part[FAN_PARTS_MAX]; /* with one switch: all of it, by route 0 */
 	unsigned shards[FAN_PARTS_MAX];		 /* of the part's switches; 0: not told yet */
-	struct fan_lane lane[FAN_SHARDS_MAX];	 /* the first ones are the parts' first shards */
-	unsigned lanes;
+	struct fan_connection
+		connection[FAN_SHARDS_MAX]; /* the first ones are the parts' first shards */
+	unsigned connections;
 	unsigned parts;	      /* 0: the controller has not told */
 	fan_peer server_addr; /* none: there is none */
 	fan_peer switch_addr; /* or the controller's */
 	struct fan_follow follow;
 	uint64_t note_ns; /* when `wait_text` is written next */
-	struct fan_lane_io *io;
-	struct fan_op_queue waiting;	       /* taken, not started on every lane */
-	struct fanin_op *running[FAN_OPS_MAX]; /* started on every lane, oldest first */
+	struct fan_connection_io *io;
+	struct fan_op_queue waiting;	       /* taken, not started on every connection */
+	struct fanin_op *running[FAN_OPS_MAX]; /* started on every connection, oldest first */
 	unsigned running_count;
 	bool progressed;		 /* a fragment or a start: operations may be done */
-	uint64_t blamed[FAN_RANK_WORDS]; /* ranks that a lane has failed by: told on all lanes */
-	bool leaving;			 /* the lanes have been told to leave */
+	uint64_t blamed[FAN_RANK_WORDS]; /* ranks that a connection has failed by: told on all
+					    connections */
+	bool leaving;			 /* the connections have been told to leave */
 	bool heard; /* a fragment has finished since `quiet_ns` was looked at */
 	uint64_t join_by_ns, leave_by_ns;
 	uint64_t ops_done, bytes_done;
@@ -95,17 +97,17 @@ void fan_comm_destroy(struct fanin_comm *c);
 int fan_comm_submit(struct fanin_comm *c, const struct fan_op_call *call, bool wait,
 		    struct fanin_op **op);
 
-/* The thread: runs until `closing` and all lanes have left. */
+/* The thread: runs until `closing` and all connections have left. */
 void *fan_progress(void *comm);
 
-/* The thread's: open the lane of shard 0 of each part, once those are known. */
+/* The thread's: open the connection of shard 0 of each part, once those are known. */
 void fan_comm_open_parts(struct fanin_comm *c, uint64_t now_ns);
 
-/* The thread's: open lane `number` anew. */
-void fan_comm_open_lane(struct fanin_comm *c, unsigned number, uint64_t now_ns);
+/* The thread's: open connection `number` anew. */
+void fan_comm_open_connection(struct fanin_comm *c, unsigned number, uint64_t now_ns);
 
-/* Lanes of part `k` that are open send at the rate that the part has now. */
-void fan_comm_set_pace(struct fanin_comm *c, unsigned k);
+/* Connections of part `k` that are open send at the rate that the part has now. */
+void fan_comm_set_rate_limit(struct fanin_comm *c, unsigned k);
 
 /* The thread's: end the communicator and all its operations. */
 void fan_comm_fail(struct fanin_comm *c, int error, const char *sentence);

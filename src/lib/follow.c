@@ -91,12 +91,12 @@ static void say_hello(struct fanin_comm *c)
 		say(c, text, n);
 }
 
-/* Do all lanes of part `k` go by its route, as far as the aggregator has told? */
+/* Do all connections of part `k` go by its route, as far as the aggregator has told? */
 static bool has_moved(const struct fanin_comm *c, unsigned k)
 {
-	for (unsigned i = 0; i < c->lanes; i++) {
-		const struct fan_lane *l = &c->lane[i];
-		if (l->part == k && (l->behind || fan_worker_route(l->w) != c->part[k].route))
+	for (unsigned i = 0; i < c->connections; i++) {
+		const struct fan_connection *cn = &c->connection[i];
+		if (cn->part == k && (cn->behind || fan_worker_route(cn->w) != c->part[k].route))
 			return false;
 	}
 	return true;
@@ -125,7 +125,7 @@ static void move(struct fanin_comm *c, unsigned k, uint16_t route, const fan_pee
 	struct fan_job_part *p = &c->part[k];
 	if (gbps > 0) {
 		p->gbps = gbps;
-		fan_comm_set_pace(c, k);
+		fan_comm_set_rate_limit(c, k);
 	}
 	if (!f->moving[k])
 		f->movings++;
@@ -134,22 +134,22 @@ static void move(struct fanin_comm *c, unsigned k, uint16_t route, const fan_pee
 		return;
 	p->route = route;
 	p->at = *at;
-	for (unsigned i = 0; i < c->lanes; i++)
-		c->lane[i].behind |= c->lane[i].part == k;
+	for (unsigned i = 0; i < c->connections; i++)
+		c->connection[i].behind |= c->connection[i].part == k;
 	f->behind_ns = now_ns;
 }
 
-/* Lanes that are behind go by their part's route; where there is no socket now, soon. */
-static void move_lanes(struct fanin_comm *c, uint64_t now_ns)
+/* Connections that are behind go by their part's route; where there is no socket now, soon. */
+static void move_connections(struct fanin_comm *c, uint64_t now_ns)
 {
 	c->follow.behind_ns = UINT64_MAX;
-	for (unsigned i = 0; i < c->lanes; i++) {
-		struct fan_lane *l = &c->lane[i];
-		const struct fan_job_part *p = &c->part[l->part];
-		if (!l->behind)
+	for (unsigned i = 0; i < c->connections; i++) {
+		struct fan_connection *cn = &c->connection[i];
+		const struct fan_job_part *p = &c->part[cn->part];
+		if (!cn->behind)
 			continue;
-		l->behind = fan_lane_move(l, &p->at, p->route, now_ns) != FAN_OK;
-		if (l->behind)
+		cn->behind = fan_connection_move(cn, &p->at, p->route, now_ns) != FAN_OK;
+		if (cn->behind)
 			c->follow.behind_ns = now_ns + FAN_FOLLOW_AGAIN_MS * FAN_MS;
 	}
 }
@@ -208,13 +208,13 @@ static void take_refusal(struct fanin_comm *c, uint64_t now_ns)
 static void begin_anew(struct fanin_comm *c, uint64_t now_ns)
 {
 	struct fan_follow *f = &c->follow;
-	for (unsigned i = 0; i < c->lanes; i++) {
-		fan_lane_close(&c->lane[i]);
-		memset(&c->lane[i], 0, sizeof c->lane[i]);
+	for (unsigned i = 0; i < c->connections; i++) {
+		fan_connection_close(&c->connection[i]);
+		memset(&c->connection[i], 0, sizeof c->connection[i]);
 	}
 	memset(c->shards, 0, sizeof c->shards);
 	memset(f->moving, 0, sizeof f->moving);
-	c->lanes = c->parts = f->movings = 0;
+	c->connections = c->parts = f->movings = 0;
 	f->told = false;
 	f->behind_ns = UINT64_MAX;
 	fan_dial_drop(&f->dial, now_ns, f->order.why);
@@ -285,7 +285,7 @@ void fan_follow_work(struct fanin_comm *c, uint64_t now_ns)
 	if (!f->told && now_ns >= c->join_by_ns)
 		fail_in_time(c);
 	if (now_ns >= f->behind_ns && !atomic_load(&c->error))
-		move_lanes(c, now_ns);
+		move_connections(c, now_ns);
 	tell_moved(c);
 }
 
@@ -300,18 +300,18 @@ uint64_t fan_follow_deadline(const struct fanin_comm *c)
 	return f->told || at_ns < c->join_by_ns ? at_ns : c->join_by_ns;
 }
 
-bool fan_follow_forgives(struct fanin_comm *c, struct fan_lane *l, uint64_t now_ns)
+bool fan_follow_forgives(struct fanin_comm *c, struct fan_connection *cn, uint64_t now_ns)
 {
-	const struct fan_fault *f = fan_worker_fault(l->w);
+	const struct fan_fault *f = fan_worker_fault(cn->w);
 	bool route = f->err == FAN_E_JOB_MISMATCH && f->desc_a >> 24 == FAN_ABOUT_ROUTE;
 	if (!c->follow.on || now_ns >= c->join_by_ns)
 		return false;
 	if (!route && f->err != FAN_E_ROUTE && f->err != FAN_E_RANK_TAKEN &&
 	    f->err != FAN_E_RESTARTED)
 		return false;
-	if (!l->again_ns)
-		l->again_ns = now_ns + FAN_FOLLOW_AGAIN_MS * FAN_MS;
-	if (now_ns >= l->again_ns)
-		fan_comm_open_lane(c, l->number, now_ns);
+	if (!cn->again_ns)
+		cn->again_ns = now_ns + FAN_FOLLOW_AGAIN_MS * FAN_MS;
+	if (now_ns >= cn->again_ns)
+		fan_comm_open_connection(c, cn->number, now_ns);
 	return true;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* follow.h - a communicator that follows a controller's plan.
  *
- * Before it joins it asks for the parts of its job, and opens lanes by them.  From then on
+ * Before it joins it asks for the parts of its job, and opens connections by them.  From then on
  * it does what the controller says: it moves a part to another route, or ends since a server is
  * lost.  Without its controller it goes on with what it has, and looks for it.
  *
@@ -15,7 +15,7 @@
 #define FAN_FOLLOW_AGAIN_MS 250 /* between JOINs that were refused for what may pass */
 
 struct fanin_comm;
-struct fan_lane;
+struct fan_connection;
 struct fan_fault;
 
 struct fan_follow {
@@ -24,7 +24,8 @@ struct fan_follow {
 	bool told;		    /* it has told the parts */
 	bool moving[FAN_PARTS_MAX]; /* and it waits to hear that the aggregator knows the route */
 	unsigned movings;
-	uint64_t behind_ns; /* when lanes that are not where they should be try it; UINT64_MAX: none
+	uint64_t behind_ns; /* when connections that are not where they should be try it;
+			     * UINT64_MAX: none
 			     */
 	struct fan_dial dial;
 	struct fan_told order; /* the last one */
@@ -37,9 +38,9 @@ void fan_follow_free(struct fanin_comm *c);
 void fan_follow_work(struct fanin_comm *c, uint64_t now_ns);
 uint64_t fan_follow_deadline(const struct fanin_comm *c);
 
-/* Lane `l` was refused while its job forms.  True: that may pass, as when a switch has begun
+/* Connection `cn` was refused while its job forms.  True: that may pass, as when a switch has begun
  * anew or an earlier life of the job is not over, and it will be tried again. */
-bool fan_follow_forgives(struct fanin_comm *c, struct fan_lane *l, uint64_t now_ns);
+bool fan_follow_forgives(struct fanin_comm *c, struct fan_connection *cn, uint64_t now_ns);
 
 /* What it waits for, into `text`, `bytes` bytes. */
 void fan_follow_text(const struct fanin_comm *c, char *text, size_t bytes);

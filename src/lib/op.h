@@ -15,14 +15,14 @@
 #include "told.h"
 
 struct fanin_op {
-	struct fanin_op *next; /* in the communicator's queue */
-	struct fan_op whole;   /* before it is cut into one part a lane */
-	uint64_t id;	       /* its number on every lane */
-	unsigned lanes;	       /* on which it has been started */
-	unsigned lanes_done;   /* the first of them that are known to be done */
-	atomic_int result;     /* FAN_E_PENDING, FAN_OK or an error */
-	pthread_mutex_t lock;  /* for `ended` */
-	pthread_cond_t ended;  /* CLOCK_MONOTONIC */
+	struct fanin_op *next;	   /* in the communicator's queue */
+	struct fan_op whole;	   /* before it is cut into one part a connection */
+	uint64_t id;		   /* its number on every connection */
+	unsigned connections;	   /* on which it has been started */
+	unsigned connections_done; /* the first of them that are known to be done */
+	atomic_int result;	   /* FAN_E_PENDING, FAN_OK or an error */
+	pthread_mutex_t lock;	   /* for `ended` */
+	pthread_cond_t ended;	   /* CLOCK_MONOTONIC */
 };
 
 /* First in, first out. */
@@ -45,7 +45,7 @@ struct fan_op_call {
 /* Check a call and turn it into an operation of the core.  FAN_OK or FAN_E_INVALID. */
 int fan_op_check(struct fan_op *op, const struct fan_op_call *call, const struct fan_config *cfg);
 
-/* Which elements a lane has: shard `shard` of `shards` of those from `from` to `to`, in
+/* Which elements a connection has: shard `shard` of `shards` of those from `from` to `to`, in
  * 1 / FAN_CUT_WHOLE of a tensor. */
 struct fan_cut {
 	uint64_t from, to;

@@ -61,95 +61,97 @@ static struct fan_worker_config worker_config(const struct fanin_comm *c,
 	return w;
 }
 
-void fan_comm_open_lane(struct fanin_comm *c, unsigned number, uint64_t now_ns)
+void fan_comm_open_connection(struct fanin_comm *c, unsigned number, uint64_t now_ns)
 {
-	struct fan_lane *l = &c->lane[number];
-	const struct fan_job_part *part = &c->part[l->part];
+	struct fan_connection *cn = &c->connection[number];
+	const struct fan_job_part *part = &c->part[cn->part];
 	struct fan_worker_config cfg = worker_config(c, part, now_ns);
-	char why[FAN_LANE_WHY_BYTES];
-	fan_lane_close(l);
-	l->number = number;
-	l->again_ns = 0;
-	l->behind = false;
-	l->epoll_fd = c->epoll_fd;
-	l->plain = c->cfg.plain_udp;
-	l->server_addr = c->server_addr;
+	char why[FAN_CONNECTION_WHY_BYTES];
+	fan_connection_close(cn);
+	cn->number = number;
+	cn->again_ns = 0;
+	cn->behind = false;
+	cn->epoll_fd = c->epoll_fd;
+	cn->plain = c->cfg.plain_udp;
+	cn->server_addr = c->server_addr;
 	if (!fan_peer_is_none(&c->server_addr))
-		l->server_addr.port += l->cut.shard;
-	int e = fan_lane_open(l, &cfg, &part->at, now_ns, why);
+		cn->server_addr.port += cn->cut.shard;
+	int e = fan_connection_open(cn, &cfg, &part->at, now_ns, why);
 	if (e)
 		fan_comm_fail(c, e, why);
 }
 
-/* One more lane: shard `shard` of part `k`. */
-static void add_lane(struct fanin_comm *c, unsigned k, unsigned shard, uint64_t now_ns)
+/* One more connection: shard `shard` of part `k`. */
+static void add_connection(struct fanin_comm *c, unsigned k, unsigned shard, uint64_t now_ns)
 {
-	struct fan_lane *l = &c->lane[c->lanes];
-	l->part = k;
-	l->cut = (struct fan_cut){c->part[k].from, c->part[k].to, shard, 1};
-	fan_comm_open_lane(c, c->lanes, now_ns);
-	if (l->w)
-		c->lanes++;
+	struct fan_connection *cn = &c->connection[c->connections];
+	cn->part = k;
+	cn->cut = (struct fan_cut){c->part[k].from, c->part[k].to, shard, 1};
+	fan_comm_open_connection(c, c->connections, now_ns);
+	if (cn->w)
+		c->connections++;
 }
 
 void fan_comm_open_parts(struct fanin_comm *c, uint64_t now_ns)
 {
 	for (unsigned k = 0; k < c->parts && !atomic_load(&c->error); k++)
-		add_lane(c, k, 0, now_ns);
+		add_connection(c, k, 0, now_ns);
 }
 
-/* Each lane of a part has its share of the plan's rate. */
-void fan_comm_set_pace(struct fanin_comm *c, unsigned k)
+/* Each connection of a part has its share of the plan's rate. */
+void fan_comm_set_rate_limit(struct fanin_comm *c, unsigned k)
 {
-	for (unsigned i = 0; i < c->lanes && c->shards[k]; i++)
-		if (c->lane[i].part == k)
-			fan_lane_set_pace(&c->lane[i],
-					  c->part[k].gbps * c->cfg.pace / 100 / c->shards[k]);
+	for (unsigned i = 0; i < c->connections && c->shards[k]; i++)
+		if (c->connection[i].part == k)
+			fan_connection_set_rate_limit(&c->connection[i], c->part[k].gbps *
+										 c->cfg.pace / 100 /
+										 c->shards[k]);
 }
 
-/* All lanes of part `k` share what its cut has. */
+/* All connections of part `k` share what its cut has. */
 static void share(struct fanin_comm *c, unsigned k, unsigned shards)
 {
-	for (unsigned i = 0; i < c->lanes; i++)
-		if (c->lane[i].part == k)
-			c->lane[i].cut.shards = shards;
+	for (unsigned i = 0; i < c->connections; i++)
+		if (c->connection[i].part == k)
+			c->connection[i].cut.shards = shards;
 	c->shards[k] = shards;
-	fan_comm_set_pace(c, k);
+	fan_comm_set_rate_limit(c, k);
 }
 
-/* Once a part's switch has answered its first lane, there is one lane for each of its shards. */
+/* Once a part's switch has answered its first connection, there is one connection for each of its
+ * shards. */
 static void open_shards(struct fanin_comm *c, unsigned k, uint64_t now_ns)
 {
-	const struct fan_welcome *m = fan_worker_welcome(c->lane[k].w);
+	const struct fan_welcome *m = fan_worker_welcome(c->connection[k].w);
 	if (c->shards[k] || !m)
 		return;
 	unsigned shards = m->shards < FAN_SHARDS_MAX ? m->shards : FAN_SHARDS_MAX;
-	if (c->lanes + shards - 1 > FAN_SHARDS_MAX) {
+	if (c->connections + shards - 1 > FAN_SHARDS_MAX) {
 		fan_comm_fail(c, FAN_E_SHARDS,
 			      "the plan has more parts, times the threads of their switches, than "
 			      "a rank can be in: at most 64");
 		return;
 	}
 	for (unsigned i = 1; i < shards && !atomic_load(&c->error); i++)
-		add_lane(c, k, i, now_ns);
+		add_connection(c, k, i, now_ns);
 	share(c, k, shards ? shards : 1);
 }
 
-static bool gone(const struct fan_lane *l)
+static bool gone(const struct fan_connection *cn)
 {
-	enum fan_worker_phase phase = l->w ? fan_worker_phase(l->w) : FAN_W_LEFT;
+	enum fan_worker_phase phase = cn->w ? fan_worker_phase(cn->w) : FAN_W_LEFT;
 	return phase == FAN_W_LEFT;
 }
 
 static bool all_gone(const struct fanin_comm *c)
 {
-	for (unsigned i = 0; i < c->lanes; i++)
-		if (!gone(&c->lane[i]))
+	for (unsigned i = 0; i < c->connections; i++)
+		if (!gone(&c->connection[i]))
 			return false;
 	return true; /* also without any */
 }
 
-/* No lane touches a tensor after this. */
+/* No connection touches a tensor after this. */
 static void leave(struct fanin_comm *c, int error)
 {
 	uint64_t now_ns = fan_clock_ns();
@@ -157,22 +159,22 @@ static void leave(struct fanin_comm *c, int error)
 		return;
 	c->leaving = true;
 	c->leave_by_ns = now_ns + FAN_COMM_LEAVE_NS;
-	for (unsigned i = 0; i < c->lanes; i++) {
-		struct fan_lane *l = &c->lane[i];
-		if (!l->w)
+	for (unsigned i = 0; i < c->connections; i++) {
+		struct fan_connection *cn = &c->connection[i];
+		if (!cn->w)
 			continue;
-		fan_worker_leave(l->w, now_ns, error, c->blamed);
-		l->news = true;
+		fan_worker_leave(cn->w, now_ns, error, c->blamed);
+		cn->news = true;
 	}
 }
 
 /* Statistics. */
 
 /* How far it runs ahead of others, and what it keeps for them. */
-static void add_run_ahead(struct fanin_stats *s, const struct fan_lane *l,
+static void add_run_ahead(struct fanin_stats *s, const struct fan_connection *cn,
 			  const struct fan_worker_stats *w)
 {
-	const struct fan_welcome *m = fan_worker_welcome(l->w);
+	const struct fan_welcome *m = fan_worker_welcome(cn->w);
 	uint32_t burst = m ? m->burst : 0;
 	s->window_frags += burst ? burst : w->window;
 	if (!burst)
@@ -188,9 +190,9 @@ static void add_run_ahead(struct fanin_stats *s, const struct fan_lane *l,
 	s->cache_over += w->cache.over;
 }
 
-static void add_stats(struct fanin_stats *s, const struct fan_lane *l)
+static void add_stats(struct fanin_stats *s, const struct fan_connection *cn)
 {
-	const struct fan_worker_stats *w = fan_worker_stats(l->w);
+	const struct fan_worker_stats *w = fan_worker_stats(cn->w);
 	s->fragments += w->results;
 	s->sent += w->sent;
 	s->retransmits += w->resent;
@@ -199,15 +201,15 @@ static void add_stats(struct fanin_stats *s, const struct fan_lane *l)
 	s->marks += w->marks;
 	s->collisions += w->collisions;
 	s->cwnd_frags += w->cwnd;
-	s->moves += l->way.moves;
-	s->server |= l->way.at_server;
+	s->moves += cn->way.moves;
+	s->server |= cn->way.at_server;
 	for (unsigned i = 0; i < FAN_DROP_COUNT; i++)
 		s->drops += w->drops[i];
 	s->srtt_ns = s->srtt_ns > w->srtt_ns ? s->srtt_ns : w->srtt_ns;
-	add_run_ahead(s, l, w);
-	s->segment_offload &= l->udp.segment;
-	s->receive_offload &= l->udp.gro;
-	s->multicast &= l->by_group && w->multicast;
+	add_run_ahead(s, cn, w);
+	s->segment_offload &= cn->udp.segment;
+	s->receive_offload &= cn->udp.gro;
+	s->multicast &= cn->by_group && w->multicast;
 }
 
 static struct fanin_stats collect_stats(const struct fanin_comm *c)
@@ -217,7 +219,7 @@ static struct fanin_stats collect_stats(const struct fanin_comm *c)
 		.ops = c->ops_done,
 		.bytes = c->bytes_done,
 		.packet_bytes = FAN_HEAD_BYTES + c->cfg.payload_bytes,
-		.shards = c->lanes,
+		.shards = c->connections,
 		.parts = c->parts,
 		.result_ns = c->result_ns,
 		.gap_ns = c->gap_ns,
@@ -226,9 +228,9 @@ static struct fanin_stats collect_stats(const struct fanin_comm *c)
 		.segment_offload = 1,
 		.receive_offload = 1,
 	};
-	for (unsigned i = 0; i < c->lanes; i++)
-		if (c->lane[i].w)
-			add_stats(&s, &c->lane[i]);
+	for (unsigned i = 0; i < c->connections; i++)
+		if (c->connection[i].w)
+			add_stats(&s, &c->connection[i]);
 	return s;
 }
 
@@ -279,69 +281,70 @@ void fan_comm_fail(struct fanin_comm *c, int error, const char *sentence)
 	end_all(c, error);
 }
 
-/* What fault `f` of lane `l` is, in a sentence. */
-static void fault_text(const struct fanin_comm *c, const struct fan_lane *l,
+/* What fault `f` of connection `cn` is, in a sentence. */
+static void fault_text(const struct fanin_comm *c, const struct fan_connection *cn,
 		       const struct fan_fault *f, char *text, size_t bytes)
 {
 	char addr[80];
 	struct fan_fault_about about = {
-		.job = c->part[l->part].name,
-		.switch_addr = fan_peer_text(&l->switch_addr, addr, sizeof addr),
+		.job = c->part[cn->part].name,
+		.switch_addr = fan_peer_text(&cn->switch_addr, addr, sizeof addr),
 		.rank = (uint16_t)c->cfg.rank,
 		.ranks = (uint16_t)c->cfg.ranks,
 		.payload_bytes = c->cfg.payload_bytes,
 		.alive_ms = (uint32_t)c->cfg.alive_ms,
 		.timeout_ms = (uint32_t)c->cfg.timeout_ms,
-		.joined = fan_worker_welcome(l->w) != NULL,
-		.refused = l->refused,
+		.joined = fan_worker_welcome(cn->w) != NULL,
+		.refused = cn->refused,
 		.inside = c->meets,
 	};
 	fan_fault_text(text, bytes, f, &about);
 }
 
-/* Lane `l` has failed: say why. */
-static void fail_by_core(struct fanin_comm *c, const struct fan_lane *l)
+/* Connection `cn` has failed: say why. */
+static void fail_by_core(struct fanin_comm *c, const struct fan_connection *cn)
 {
 	char text[FAN_FAULT_TEXT_BYTES];
-	const struct fan_fault *f = fan_worker_fault(l->w);
+	const struct fan_fault *f = fan_worker_fault(cn->w);
 	memcpy(c->blamed, f->ranks, sizeof c->blamed);
-	fault_text(c, l, f, text, sizeof text);
+	fault_text(c, cn, f, text, sizeof text);
 	fan_comm_fail(c, f->err, text);
 }
 
-static void fail_by_socket(struct fanin_comm *c, const struct fan_lane *l)
+static void fail_by_socket(struct fanin_comm *c, const struct fan_connection *cn)
 {
 	char text[FAN_FAULT_TEXT_BYTES], addr[80];
 	int mtu;
-	if (fan_lane_too_long(l, &mtu)) {
-		fan_lane_mtu_text(l, mtu, text);
+	if (fan_connection_too_long(cn, &mtu)) {
+		fan_connection_mtu_text(cn, mtu, text);
 		fan_comm_fail(c, FAN_E_MTU, text);
-	} else if (l->io_errno) {
+	} else if (cn->io_errno) {
 		snprintf(text, sizeof text, "the socket to the switch %s is broken: %s",
-			 fan_peer_text(&l->switch_addr, addr, sizeof addr), strerror(l->io_errno));
+			 fan_peer_text(&cn->switch_addr, addr, sizeof addr),
+			 strerror(cn->io_errno));
 		fan_comm_fail(c, FAN_E_SYSTEM, text);
 	}
 }
 
 /* Operations. */
 
-/* Start `op` on the lanes where it has not been.  False: one has no room yet. */
+/* Start `op` on the connections where it has not been.  False: one has no room yet. */
 static bool start_op(struct fanin_comm *c, struct fanin_op *op, uint64_t now_ns)
 {
-	for (; op->lanes < c->lanes; op->lanes++) {
-		struct fan_lane *l = &c->lane[op->lanes];
-		struct fan_op part = fan_op_part(&op->whole, &l->cut);
-		int e = fan_worker_start(l->w, now_ns, &part, &op->id);
+	for (; op->connections < c->connections; op->connections++) {
+		struct fan_connection *cn = &c->connection[op->connections];
+		struct fan_op part = fan_op_part(&op->whole, &cn->cut);
+		int e = fan_worker_start(cn->w, now_ns, &part, &op->id);
 		if (e == FAN_E_BUSY)
 			return false;
 		if (e) {
-			if (fan_worker_phase(l->w) == FAN_W_FAILED)
-				fail_by_core(c, l);
+			if (fan_worker_phase(cn->w) == FAN_W_FAILED)
+				fail_by_core(c, cn);
 			else
 				fan_comm_fail(c, e, fan_err_text(e));
 			return false;
 		}
-		l->news = true;
+		cn->news = true;
 	}
 	return true;
 }
@@ -358,13 +361,13 @@ static void start_ops(struct fanin_comm *c, uint64_t now_ns)
 	}
 }
 
-/* Every lane gave it the same number, since every lane got every operation. */
+/* Every connection gave it the same number, since every connection got every operation. */
 static bool is_done(struct fanin_comm *c, struct fanin_op *op)
 {
-	while (op->lanes_done < c->lanes &&
-	       fan_worker_test(c->lane[op->lanes_done].w, op->id) == FAN_OK)
-		op->lanes_done++;
-	return op->lanes_done == c->lanes;
+	while (op->connections_done < c->connections &&
+	       fan_worker_test(c->connection[op->connections_done].w, op->id) == FAN_OK)
+		op->connections_done++;
+	return op->connections_done == c->connections;
 }
 
 static void end_done(struct fanin_comm *c)
@@ -399,7 +402,8 @@ static void receive(struct fanin_comm *c, const struct epoll_event *ev, int coun
 		if (number == FAN_COMM_CONTROLLER)
 			c->follow.news = true;
 		else if (number != FAN_COMM_WAKE)
-			c->heard |= fan_lane_recv(&c->lane[number / 2], c->io, number % 2 == 1);
+			c->heard |= fan_connection_recv(&c->connection[number / 2], c->io,
+							number % 2 == 1);
 		else if (read(c->wake_fd, &wakes, sizeof wakes) < 0)
 			continue; /* it was read before */
 	}
@@ -423,8 +427,8 @@ static void check_ready(struct fanin_comm *c)
 	for (unsigned k = 0; k < c->parts; k++)
 		if (!c->shards[k])
 			return;
-	for (unsigned i = 0; i < c->lanes; i++)
-		if (fan_worker_phase(c->lane[i].w) != FAN_W_READY)
+	for (unsigned i = 0; i < c->connections; i++)
+		if (fan_worker_phase(c->connection[i].w) != FAN_W_READY)
 			return;
 	if (!c->parts)
 		return;
@@ -434,17 +438,17 @@ static void check_ready(struct fanin_comm *c)
 	pthread_mutex_unlock(&c->lock);
 }
 
-/* See how the lanes stand, which may end the communicator. */
-static void check_lanes(struct fanin_comm *c, uint64_t now_ns)
+/* See how the connections stand, which may end the communicator. */
+static void check_connections(struct fanin_comm *c, uint64_t now_ns)
 {
-	for (unsigned i = 0; i < c->lanes && !atomic_load(&c->error); i++) {
-		struct fan_lane *l = &c->lane[i];
-		if (fan_worker_phase(l->w) != FAN_W_FAILED)
-			fail_by_socket(c, l);
-		else if (c->ready || !fan_follow_forgives(c, l, now_ns))
-			fail_by_core(c, l);
-		if (!c->ready && l->w)
-			fan_lane_listen(l);
+	for (unsigned i = 0; i < c->connections && !atomic_load(&c->error); i++) {
+		struct fan_connection *cn = &c->connection[i];
+		if (fan_worker_phase(cn->w) != FAN_W_FAILED)
+			fail_by_socket(c, cn);
+		else if (c->ready || !fan_follow_forgives(c, cn, now_ns))
+			fail_by_core(c, cn);
+		if (!c->ready && cn->w)
+			fan_connection_listen(cn);
 	}
 	if (c->ready || atomic_load(&c->error))
 		return;
@@ -460,47 +464,47 @@ static void work(struct fanin_comm *c)
 	note_gap(c, now_ns);
 	fan_follow_work(c, now_ns);
 	if (!c->leaving) {
-		check_lanes(c, now_ns);
+		check_connections(c, now_ns);
 		start_ops(c, now_ns);
 		end_done(c);
 	}
-	for (unsigned i = 0; i < c->lanes; i++)
-		if (c->lane[i].w)
-			fan_way_choose(&c->lane[i], c->io, now_ns);
-	for (unsigned i = 0; i < c->lanes; i++)
-		if (c->lane[i].w)
-			fan_lane_send(&c->lane[i], c->io, now_ns);
+	for (unsigned i = 0; i < c->connections; i++)
+		if (c->connection[i].w)
+			fan_way_choose(&c->connection[i], c->io, now_ns);
+	for (unsigned i = 0; i < c->connections; i++)
+		if (c->connection[i].w)
+			fan_connection_send(&c->connection[i], c->io, now_ns);
 }
 
-static uint64_t lane_deadline(const struct fanin_comm *c, const struct fan_lane *l)
+static uint64_t connection_deadline(const struct fanin_comm *c, const struct fan_connection *cn)
 {
-	if (!l->w || gone(l))
+	if (!cn->w || gone(cn))
 		return UINT64_MAX;
-	if (!c->leaving && fan_worker_phase(l->w) == FAN_W_FAILED)
-		return l->again_ns; /* 0: the next round tells the callers */
-	if (l->news)
-		return fan_lane_free_ns(l);
-	uint64_t way_ns = fan_way_deadline(l), core_ns = fan_worker_deadline(l->w);
+	if (!c->leaving && fan_worker_phase(cn->w) == FAN_W_FAILED)
+		return cn->again_ns; /* 0: the next round tells the callers */
+	if (cn->news)
+		return fan_connection_free_ns(cn);
+	uint64_t way_ns = fan_way_deadline(cn), core_ns = fan_worker_deadline(cn->w);
 	return way_ns < core_ns ? way_ns : core_ns;
 }
 
 /* What is waited for before the communicator is ready. */
 static void wait_text(const struct fanin_comm *c, char *text, size_t bytes)
 {
-	const struct fan_lane *l = NULL;
+	const struct fan_connection *cn = NULL;
 	if (!c->parts) {
 		fan_follow_text(c, text, bytes);
 		return;
 	}
-	for (unsigned i = 0; i < c->lanes && !l; i++)
-		if (c->lane[i].w && fan_worker_phase(c->lane[i].w) == FAN_W_JOINING)
-			l = &c->lane[i];
-	if (!l) {
+	for (unsigned i = 0; i < c->connections && !cn; i++)
+		if (c->connection[i].w && fan_worker_phase(c->connection[i].w) == FAN_W_JOINING)
+			cn = &c->connection[i];
+	if (!cn) {
 		snprintf(text, bytes, "not all ranks have joined job \"%s\" yet", c->cfg.job);
 		return;
 	}
 	const struct fan_fault silent = {.err = FAN_E_UNREACHABLE};
-	fault_text(c, l, &silent, text, bytes);
+	fault_text(c, cn, &silent, text, bytes);
 }
 
 /* Write it down for who waits in create, now and then. */
@@ -525,8 +529,8 @@ static int before_sleep(struct fanin_comm *c)
 	uint64_t deadline_ns = fan_follow_deadline(c);
 	if (!c->ready && !atomic_load(&c->error) && c->note_ns < deadline_ns)
 		deadline_ns = c->note_ns;
-	for (unsigned i = 0; i < c->lanes; i++) {
-		uint64_t d = lane_deadline(c, &c->lane[i]);
+	for (unsigned i = 0; i < c->connections; i++) {
+		uint64_t d = connection_deadline(c, &c->connection[i]);
 		deadline_ns = d < deadline_ns ? d : deadline_ns;
 	}
 	pthread_mutex_lock(&c->lock);

@@ -37,7 +37,7 @@ RETRY = 0.050  # between JOINs, LEAVEs, and BEATs until READY
 BEAT_PAUSE = 0.001  # at least, after WHO
 
 
-class Lane:
+class Connection:
     """A worker on one shard: sections 5.1 to 5.4."""
 
     def __init__(self, o: Options, address: Tuple[str, int], began: float) -> None:
@@ -243,30 +243,30 @@ class Lane:
 class Worker:
     def __init__(self, o: Options) -> None:
         self.o = o
-        self.lanes = [Lane(o, o.address, time.monotonic())]
+        self.connections = [Connection(o, o.address, time.monotonic())]
 
     def _pump(self) -> None:
         due = math.inf
-        for lane in self.lanes:
-            due = min(due, lane.tick(time.monotonic()))
+        for connection in self.connections:
+            due = min(due, connection.tick(time.monotonic()))
         wait = max(0.0, min(due - time.monotonic(), 0.1))
-        select.select([s for lane in self.lanes for s in lane.sockets()], [], [], wait)
-        for lane in self.lanes:
-            lane.receive()
+        select.select([s for connection in self.connections for s in connection.sockets()], [], [], wait)
+        for connection in self.connections:
+            connection.receive()
 
     def join(self) -> None:
         """All shards, until the job is READY on each."""
         host, port = self.o.address
-        while any(lane.state != READY for lane in self.lanes):
+        while any(connection.state != READY for connection in self.connections):
             self._pump()
-            shards, began = self.lanes[0].shards, self.lanes[0].began
-            if len(self.lanes) == 1 and shards > 1:
-                self.lanes += [Lane(self.o, (host, port + i), began) for i in range(1, shards)]
+            shards, began = self.connections[0].shards, self.connections[0].began
+            if len(self.connections) == 1 and shards > 1:
+                self.connections += [Connection(self.o, (host, port + i), began) for i in range(1, shards)]
 
     def start(self, request: Request) -> List[Part]:
-        c, s, now = request.count, len(self.lanes), time.monotonic()
-        return [lane.start(request, c * i // s, c * (i + 1) // s, now)
-                for i, lane in enumerate(self.lanes)]
+        c, s, now = request.count, len(self.connections), time.monotonic()
+        return [connection.start(request, c * i // s, c * (i + 1) // s, now)
+                for i, connection in enumerate(self.connections)]
 
     def wait(self, parts: List[Part]) -> bytes:
         while any(part.left for part in parts):
@@ -280,27 +280,27 @@ class Worker:
 
     def leave(self, error: Optional[JobError]) -> None:
         """Section 5.4.  After a failure that the aggregator told of, a LEAVE is a courtesy."""
-        lanes = [lane for lane in self.lanes if lane.state != JOINING]
-        for lane in lanes:
-            lane.state = LEAVING
+        connections = [connection for connection in self.connections if connection.state != JOINING]
+        for connection in connections:
+            connection.state = LEAVING
         for _ in range(5):
-            staying = [lane for lane in lanes if not lane.left]
-            for lane in staying:
-                lane.leave(error)
+            staying = [connection for connection in connections if not connection.left]
+            for connection in staying:
+                connection.leave(error)
             end = time.monotonic() + RETRY
-            while any(not lane.left for lane in staying) and time.monotonic() < end:
-                sockets = [lane.socket for lane in staying]
+            while any(not connection.left for connection in staying) and time.monotonic() < end:
+                sockets = [connection.socket for connection in staying]
                 select.select(sockets, [], [], max(0.0, end - time.monotonic()))
-                for lane in staying:
-                    lane.receive()
-        for lane in self.lanes:
-            lane.socket.close()
+                for connection in staying:
+                    connection.receive()
+        for connection in self.connections:
+            connection.socket.close()
 
     @property
     def counters(self) -> Dict[str, int]:
-        total = {"by_group": sum(lane.by_group for lane in self.lanes)}
-        for lane in self.lanes:
-            for name, value in (lane.window.counters if lane.window else {}).items():
+        total = {"by_group": sum(connection.by_group for connection in self.connections)}
+        for connection in self.connections:
+            for name, value in (connection.window.counters if connection.window else {}).items():
                 total[name] = total.get(name, 0) + value
         return total
 

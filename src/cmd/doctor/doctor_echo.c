@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "lib/lane.h"
+#include "lib/connection.h"
 #include "net/clock.h"
 
 #define RECVS_PER_ROUND 64
@@ -19,7 +19,8 @@ static uint64_t first_nonce;
 
 int doctor_talk_open(struct doctor_talk *t, const fan_peer *to, bool probe)
 {
-	const struct fan_udp_options o = {.connect = *to, .buffer_bytes = FAN_LANE_BUFFER_BYTES};
+	const struct fan_udp_options o = {.connect = *to,
+					  .buffer_bytes = FAN_CONNECTION_BUFFER_BYTES};
 	int e = fan_udp_open(&t->udp, &o);
 
 	t->to = *to;

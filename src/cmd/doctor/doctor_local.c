@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "doctor.h"
-#include "lib/lane.h"
+#include "lib/connection.h"
 #include "net/clock.h"
 
 #define FILE_BYTES	   4096
@@ -213,7 +213,7 @@ static long sysctl_of(const char *name)
 
 void doctor_check_buffers(struct doctor *d)
 {
-	const int want = FAN_LANE_BUFFER_BYTES;
+	const int want = FAN_CONNECTION_BUFFER_BYTES;
 	struct fan_udp_options o = {.buffer_bytes = want};
 	struct fan_udp u;
 	char why[ARGS_WHY_BYTES];

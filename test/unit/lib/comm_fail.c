@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "lib/lane.h"
+#include "lib/connection.h"
 
 #define ALIVE_MS 3000 /* a rank that lives beats every 375 ms, even when it is starved */
 #define STALL_MS 2000
@@ -159,8 +159,8 @@ static void fail__rank_taken(void **state)
 /* A rank that joins and, once the job is ready, is never heard of again. */
 static void be_mortal(const char *address, int rank, int ranks)
 {
-	struct fan_lane l = {.number = 0, .epoll_fd = epoll_create1(0)};
-	struct fan_lane_io *io = fan_lane_io_new(FAN_PAYLOAD_1500);
+	struct fan_connection l = {.number = 0, .epoll_fd = epoll_create1(0)};
+	struct fan_connection_io *io = fan_connection_io_new(FAN_PAYLOAD_1500);
 	struct fan_worker_config cfg = {
 		.name = "default",
 		.rank = (uint16_t)rank,
@@ -173,19 +173,19 @@ static void be_mortal(const char *address, int rank, int ranks)
 		.stall_ms = 60000,
 		.nonce = fan_clock_nonce(),
 	};
-	char why[FAN_LANE_WHY_BYTES];
+	char why[FAN_CONNECTION_WHY_BYTES];
 	fan_peer at;
 	EXPECT(!fan_peer_parse(&at, address, why, sizeof why));
-	EXPECT(!fan_lane_open(&l, &cfg, &at, fan_clock_ns(), why));
+	EXPECT(!fan_connection_open(&l, &cfg, &at, fan_clock_ns(), why));
 	while (fan_worker_phase(l.w) < FAN_W_READY) {
 		struct pollfd p = {.fd = l.udp.fd, .events = POLLIN};
-		fan_lane_send(&l, io, fan_clock_ns());
+		fan_connection_send(&l, io, fan_clock_ns());
 		poll(&p, 1, 10);
-		fan_lane_recv(&l, io, false);
+		fan_connection_recv(&l, io, false);
 	}
 	EXPECT(fan_worker_phase(l.w) == FAN_W_READY);
-	fan_lane_close(&l);
-	fan_lane_io_free(io);
+	fan_connection_close(&l);
+	fan_connection_io_free(io);
 	close(l.epoll_fd);
 }
 

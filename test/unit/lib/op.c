@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cutting operations into parts for lanes. */
+/* Cutting operations into parts for connections. */
 #include "unit/unit.h"
 
 #include "lib/op.h"

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "connection.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "config.h"
+#include "net/clock.h"
+
+#define ALIGN 64
+
+static size_t round_up(size_t bytes)
+{
+	return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+struct fan_connection_io *fan_connection_io_new(uint16_t payload_bytes)
+{
+	struct fan_connection_io *io = aligned_alloc(ALIGN, round_up(sizeof *io));
+	if (!io)
+		return NULL;
+	size_t all = FAN_CONNECTION_OUT_MAX * round_up(payload_bytes);
+	io->scratch_bytes = all < FAN_CONNECTION_SCRATCH_MAX ? all : FAN_CONNECTION_SCRATCH_MAX;
+	io->scratch = aligned_alloc(ALIGN, io->scratch_bytes);
+	if (!io->scratch) {
+		free(io);
+		return NULL;
+	}
+	fan_out_init(&io->out, io->item, FAN_CONNECTION_OUT_MAX, io->scratch, io->scratch_bytes);
+	return io;
+}
+
+void fan_connection_io_free(struct fan_connection_io *io)
+{
+	if (io)
+		free(io->scratch);
+	free(io);
+}
+
+/* What the kernel knows of the path of a connected socket; 0: nothing.  A cached route that
+ * is being replaced points at the blackhole device for a moment, whose MTU is 68: no path
+ * below the least MTU that can be configured is believed, and a send that is too long
+ * tells the truth in any case. */
+static int path_mtu(const struct fan_udp *u)
+{
+	bool v4 = u->family == AF_INET;
+	int mtu = 0;
+	socklen_t len = sizeof mtu;
+	if (getsockopt(u->fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_MTU : IPV6_MTU, &mtu, &len))
+		return 0;
+	return mtu < FAN_CONFIG_MTU_MIN ? 0 : mtu;
+}
+
+static uint32_t ip_packet_bytes(const struct fan_connection *cn)
+{
+	return cn->packet_bytes + (cn->udp.family == AF_INET ? 28 : 48);
+}
+
+void fan_connection_mtu_text(const struct fan_connection *cn, int mtu, char *why)
+{
+	char addr[80];
+	int n = snprintf(why, FAN_CONNECTION_WHY_BYTES,
+			 "packets of %u bytes do not fit the path to the switch %s",
+			 ip_packet_bytes(cn), fan_peer_text(&cn->switch_addr, addr, sizeof addr));
+	if (mtu)
+		snprintf(why + n, FAN_CONNECTION_WHY_BYTES - (size_t)n,
+			 ", which takes %d: set the mtu of all ranks to at most that", mtu);
+}
+
+static int watch(const struct fan_connection *cn, int fd, unsigned number)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.u32 = number};
+	return epoll_ctl(cn->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+}
+
+int fan_connection_watch(const struct fan_connection *cn)
+{
+	return watch(cn, cn->udp.fd, 2 * cn->number);
+}
+
+void fan_connection_ignore(const struct fan_connection *cn, const struct fan_udp *u)
+{
+	epoll_ctl(cn->epoll_fd, EPOLL_CTL_DEL, u->fd, NULL);
+}
+
+static int open_socket(struct fan_connection *cn, char *why)
+{
+	struct fan_udp_options o = {
+		.connect = cn->switch_addr,
+		.buffer_bytes = FAN_CONNECTION_BUFFER_BYTES,
+		.plain = cn->plain,
+	};
+	char addr[80];
+	int e = fan_udp_open(&cn->udp, &o);
+	if (!e) {
+		e = fan_connection_watch(cn);
+		if (e)
+			fan_udp_close(&cn->udp);
+	}
+	if (!e)
+		return FAN_OK;
+	fan_peer_text(&cn->switch_addr, addr, sizeof addr);
+	snprintf(why, FAN_CONNECTION_WHY_BYTES, "cannot open a socket to the switch %s: %s", addr,
+		 strerror(-e));
+	return e == -ENETUNREACH || e == -EHOSTUNREACH ? FAN_E_UNREACHABLE : FAN_E_SYSTEM;
+}
+
+int fan_connection_open(struct fan_connection *cn, const struct fan_worker_config *cfg,
+			const fan_peer *addr, uint64_t now_ns, char *why)
+{
+	cn->switch_addr = *addr;
+	cn->switch_addr.port += cn->cut.shard;
+	cn->packet_bytes = FAN_HEAD_BYTES + cfg->payload_bytes;
+	cn->group.fd = cn->way.aside.fd = -1;
+	cn->bytes = fan_worker_bytes(cfg);
+	if (!cn->bytes) {
+		snprintf(why, FAN_CONNECTION_WHY_BYTES, "%s", fan_err_text(FAN_E_INVALID));
+		return FAN_E_INVALID;
+	}
+	int e = open_socket(cn, why);
+	if (e)
+		return e;
+	int mtu = path_mtu(&cn->udp);
+	if (mtu && (uint32_t)mtu < ip_packet_bytes(cn)) {
+		fan_connection_mtu_text(cn, mtu, why);
+		fan_udp_close(&cn->udp);
+		return FAN_E_MTU;
+	}
+	void *mem = aligned_alloc(ALIGN, round_up(cn->bytes));
+	if (!mem) {
+		snprintf(why, FAN_CONNECTION_WHY_BYTES, "%s", fan_err_text(FAN_E_NOMEM));
+		fan_udp_close(&cn->udp);
+		return FAN_E_NOMEM;
+	}
+	cn->w = fan_worker_init(mem, cfg, now_ns);
+	cn->news = true;
+	return FAN_OK;
+}
+
+int fan_connection_move(struct fan_connection *cn, const fan_peer *addr, uint16_t route,
+			uint64_t now_ns)
+{
+	struct fan_udp_options o = {
+		.connect = *addr,
+		.buffer_bytes = FAN_CONNECTION_BUFFER_BYTES,
+		.plain = cn->plain,
+	};
+	struct fan_udp old = cn->udp;
+	o.connect.port += cn->cut.shard;
+	if (fan_udp_open(&cn->udp, &o)) {
+		cn->udp = old;
+		return FAN_E_SYSTEM;
+	}
+	if (fan_connection_watch(cn)) {
+		fan_udp_close(&cn->udp);
+		cn->udp = old;
+		return FAN_E_SYSTEM;
+	}
+	fan_worker_reroute(cn->w, now_ns, route);
+	fan_udp_close(&old);
+	cn->switch_addr = o.connect;
+	cn->way.heard_ns = now_ns;
+	cn->way.moves++;
+	cn->refused = false;
+	cn->news = true;
+	return FAN_OK;
+}
+
+void fan_connection_close(struct fan_connection *cn)
+{
+	if (!cn->w)
+		return;
+	fan_udp_close(&cn->group);
+	fan_udp_close(&cn->way.aside);
+	fan_udp_close(&cn->udp);
+	free(cn->w);
+	cn->w = NULL;
+}
+
+/* The group as an address to bind to. */
+static fan_peer group_peer(const struct fan_welcome *m, unsigned interface)
+{
+	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(m->group_port)};
+	struct sockaddr_in6 v6 = {.sin6_family = AF_INET6,
+				  .sin6_port = htons(m->group_port),
+				  .sin6_scope_id = interface};
+	memcpy(&v4.sin_addr, m->group, sizeof v4.sin_addr);
+	memcpy(&v6.sin6_addr, m->group, sizeof v6.sin6_addr);
+	if (m->group_family == 4)
+		return fan_peer_from_sockaddr((struct sockaddr *)&v4, sizeof v4);
+	return fan_peer_from_sockaddr((struct sockaddr *)&v6, sizeof v6);
+}
+
+void fan_connection_listen(struct fan_connection *cn)
+{
+	const struct fan_welcome *m = fan_worker_welcome(cn->w);
+	if (!m || cn->group_tried)
+		return;
+	cn->group_tried = true;
+	if (m->group_family != 4 && m->group_family != 6)
+		return;
+	struct fan_udp_options o = {
+		.buffer_bytes = FAN_CONNECTION_BUFFER_BYTES,
+		.plain = cn->plain,
+		.freebind_group = true,
+		.interface = fan_udp_interface_to(&cn->switch_addr, NULL),
+	};
+	o.bind = group_peer(m, o.interface);
+	if (fan_udp_open(&cn->group, &o))
+		cn->group.fd = -1;
+	else if (watch(cn, cn->group.fd, 2 * cn->number + 1))
+		fan_udp_close(&cn->group);
+}
+
+/* What came by the group is the switch's only if it says so: anybody may send there. */
+static bool from_switch(const struct fan_connection *cn, const fan_peer *from)
+{
+	return from->addr[0] == cn->switch_addr.addr[0] &&
+	       from->addr[1] == cn->switch_addr.addr[1] && from->port == cn->switch_addr.port;
+}
+
+static bool is_refusal(int e)
+{
+	return e == -ECONNREFUSED || e == -EHOSTUNREACH || e == -ENETUNREACH;
+}
+
+/* An error that the socket reported once and that says nothing about the next packet. */
+static bool passes(int e)
+{
+	return is_refusal(e) || e == -EMSGSIZE || e == -ENOBUFS || e == -ENOMEM || e == -ENETDOWN ||
+	       e == -EPERM || e == -EACCES || e == -EHOSTDOWN;
+}
+
+static void note_error(struct fan_connection *cn, int e)
+{
+	if (is_refusal(e))
+		cn->refused = true;
+	else if (!passes(e))
+		cn->io_errno = -e;
+}
+
+bool fan_connection_recv(struct fan_connection *cn, struct fan_connection_io *io, bool by_group)
+{
+	struct fan_udp *u = by_group ? &cn->group : &cn->udp;
+	bool done = false;
+	struct fan_udp_batch b;
+	for (int i = 0; i < FAN_CONNECTION_BATCHES_MAX; i++) {
+		int got = fan_udp_recv(u, io->recv, &b);
+		if (got < 0)
+			note_error(cn, got);
+		if (got <= 0)
+			break;
+		cn->news = true;
+		if (by_group && !from_switch(cn, &b.from))
+			continue;
+		cn->refused = false;
+		uint64_t now_ns = fan_clock_ns();
+		cn->way.heard_ns = now_ns;
+		bool finished = false;
+		for (size_t at = 0; at < b.bytes; at += b.segment)
+			finished |= fan_worker_recv(cn->w, now_ns, io->recv + at,
+						    fan_udp_datagram_bytes(&b, at), by_group,
+						    b.marked) == FAN_DONE;
+		cn->by_group |= finished && by_group;
+		done |= finished;
+	}
+	return done;
+}
+
+/* Pace. */
+
+void fan_connection_set_rate_limit(struct fan_connection *cn, double gbps)
+{
+	cn->rate_limit.ns_per_byte = gbps > 0 ? 8 / gbps : 0;
+}
+
+uint64_t fan_connection_free_ns(const struct fan_connection *cn)
+{
+	return cn->rate_limit.ns_per_byte > 0 ? cn->rate_limit.free_ns : 0;
+}
+
+/* Datagrams that one tick may make: no more than the rate limit permits at once. */
+static unsigned tick_room(const struct fan_connection *cn)
+{
+	double all = FAN_CONNECTION_CREDIT_NS / (cn->rate_limit.ns_per_byte * ip_packet_bytes(cn));
+	if (cn->rate_limit.ns_per_byte <= 0 || all > FAN_CONNECTION_OUT_MAX)
+		return FAN_CONNECTION_OUT_MAX;
+	return all < 1 ? 1 : (unsigned)all;
+}
+
+/* `out` is about to go.  False: that is all for now. */
+static bool use_rate_limit(struct fan_connection *cn, const struct fan_out *out, uint64_t now_ns)
+{
+	uint32_t lower = ip_packet_bytes(cn) - cn->packet_bytes + FAN_CONNECTION_FRAME_BYTES;
+	uint64_t since_ns =
+		now_ns > FAN_CONNECTION_CREDIT_NS ? now_ns - FAN_CONNECTION_CREDIT_NS : 0;
+	size_t bytes = 0;
+	if (cn->rate_limit.ns_per_byte <= 0)
+		return true;
+	for (unsigned i = 0; i < out->count; i++)
+		bytes += lower + fan_out_item_bytes(&out->item[i]);
+	if (cn->rate_limit.free_ns < since_ns)
+		cn->rate_limit.free_ns = since_ns;
+	cn->rate_limit.free_ns += (uint64_t)((double)bytes * cn->rate_limit.ns_per_byte);
+	if (cn->rate_limit.free_ns > now_ns + FAN_CONNECTION_HOLD_NS) /* BEATs wait as well */
+		cn->rate_limit.free_ns = now_ns + FAN_CONNECTION_HOLD_NS;
+	return cn->rate_limit.free_ns <= now_ns;
+}
+
+void fan_connection_send(struct fan_connection *cn, struct fan_connection_io *io, uint64_t now_ns)
+{
+	bool more = true, on = fan_connection_free_ns(cn) <= now_ns;
+	if (!cn->news && fan_worker_deadline(cn->w) > now_ns)
+		return;
+	io->out.room = tick_room(cn);
+	for (unsigned i = 0; on && more && i < FAN_WINDOW_MAX; i++) {
+		more = fan_worker_tick(cn->w, now_ns, &io->out);
+		if (!io->out.count)
+			break;
+		on = use_rate_limit(cn, &io->out, now_ns);
+		fan_udp_send(&cn->udp, &io->out, true);
+	}
+	io->out.room = FAN_CONNECTION_OUT_MAX;
+	cn->news = !on && more;
+}
+
+bool fan_connection_too_long(const struct fan_connection *cn, int *mtu)
+{
+	*mtu = 0;
+	if (cn->udp.last_errno != EMSGSIZE)
+		return false;
+	*mtu = path_mtu(&cn->udp);
+	if ((uint32_t)*mtu >= ip_packet_bytes(cn))
+		*mtu = 0;
+	return true;
+}
