@@ -115,7 +115,7 @@ int fan_connection_open(struct fan_connection *cn, const struct fan_worker_confi
 	cn->switch_addr = *addr;
 	cn->switch_addr.port += cn->cut.shard;
 	cn->packet_bytes = FAN_HEAD_BYTES + cfg->payload_bytes;
-	cn->group.fd = cn->way.aside.fd = -1;
+	cn->group.fd = cn->failover.aside.fd = -1;
 	cn->bytes = fan_worker_bytes(cfg);
 	if (!cn->bytes) {
 		snprintf(why, FAN_CONNECTION_WHY_BYTES, "%s", fan_err_text(FAN_E_INVALID));
@@ -163,8 +163,8 @@ int fan_connection_move(struct fan_connection *cn, const fan_peer *addr, uint16_
 	fan_worker_reroute(cn->w, now_ns, route);
 	fan_udp_close(&old);
 	cn->switch_addr = o.connect;
-	cn->way.heard_ns = now_ns;
-	cn->way.moves++;
+	cn->failover.heard_ns = now_ns;
+	cn->failover.moves++;
 	cn->refused = false;
 	cn->news = true;
 	return FAN_OK;
@@ -175,7 +175,7 @@ void fan_connection_close(struct fan_connection *cn)
 	if (!cn->w)
 		return;
 	fan_udp_close(&cn->group);
-	fan_udp_close(&cn->way.aside);
+	fan_udp_close(&cn->failover.aside);
 	fan_udp_close(&cn->udp);
 	free(cn->w);
 	cn->w = NULL;
@@ -259,7 +259,7 @@ bool fan_connection_recv(struct fan_connection *cn, struct fan_connection_io *io
 			continue;
 		cn->refused = false;
 		uint64_t now_ns = fan_clock_ns();
-		cn->way.heard_ns = now_ns;
+		cn->failover.heard_ns = now_ns;
 		bool finished = false;
 		for (size_t at = 0; at < b.bytes; at += b.segment)
 			finished |= fan_worker_recv(cn->w, now_ns, io->recv + at,

@@ -201,8 +201,8 @@ static void add_stats(struct fanin_stats *s, const struct fan_connection *cn)
 	s->marks += w->marks;
 	s->collisions += w->collisions;
 	s->cwnd_frags += w->cwnd;
-	s->moves += cn->way.moves;
-	s->server |= cn->way.at_server;
+	s->moves += cn->failover.moves;
+	s->server |= cn->failover.at_server;
 	for (unsigned i = 0; i < FAN_DROP_COUNT; i++)
 		s->drops += w->drops[i];
 	s->srtt_ns = s->srtt_ns > w->srtt_ns ? s->srtt_ns : w->srtt_ns;
@@ -470,7 +470,7 @@ static void work(struct fanin_comm *c)
 	}
 	for (unsigned i = 0; i < c->connections; i++)
 		if (c->connection[i].w)
-			fan_way_choose(&c->connection[i], c->io, now_ns);
+			fan_failover_choose(&c->connection[i], c->io, now_ns);
 	for (unsigned i = 0; i < c->connections; i++)
 		if (c->connection[i].w)
 			fan_connection_send(&c->connection[i], c->io, now_ns);
@@ -484,8 +484,8 @@ static uint64_t connection_deadline(const struct fanin_comm *c, const struct fan
 		return cn->again_ns; /* 0: the next round tells the callers */
 	if (cn->news)
 		return fan_connection_free_ns(cn);
-	uint64_t way_ns = fan_way_deadline(cn), core_ns = fan_worker_deadline(cn->w);
-	return way_ns < core_ns ? way_ns : core_ns;
+	uint64_t failover_ns = fan_failover_deadline(cn), core_ns = fan_worker_deadline(cn->w);
+	return failover_ns < core_ns ? failover_ns : core_ns;
 }
 
 /* What is waited for before the communicator is ready. */

@@ -392,7 +392,7 @@ static void parts_move(struct member *m)
 	EXPECT(s.moves == 4);
 }
 
-/* The aggregator of part 1 has many addresses, one for each way. */
+/* The aggregator of part 1 has many addresses, one for each path. */
 static void follow__moves(void **state)
 {
 	char text[2048], one[80], other[80], why[256];
@@ -554,7 +554,7 @@ static void follow__not_faster_than_planned(void **state)
 	follow_paced(sum_slowly, 1);
 }
 
-/* The same once the controller has told another rate for the same way. */
+/* The same once the controller has told another rate for the same path. */
 static void sum_slower(struct member *m)
 {
 	char text[256];

@@ -127,7 +127,7 @@ static struct fan_switchd *dying;
 static struct fan_switchd_options successor;
 static atomic_int at_server, came_back;
 
-/* Sums until the test has seen what it waits for: the way past the switch, and back. */
+/* Sums until the test has seen what it waits for: the path past the switch, and back. */
 static void sums_while_the_switch_dies(struct member *m)
 {
 	struct fanin_stats s = {.size = sizeof s};

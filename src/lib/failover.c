@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* way.c - past a switch that is silent to the server behind it, and back.
- *
- * The switch's slots hold nothing that cannot be asked for again, and the job lives at the
- * server: so a connection whose switch says nothing goes on with the server itself, under the same
- * nonce.  Meanwhile it asks the switch every second, and returns when that answers. */
+#include "failover.h"
+
 #include "connection.h"
 #include "net/clock.h"
 
-#define SILENT_BEATS 3 /* heartbeats without an answer, until a way is given up */
+#define SILENT_BEATS 3 /* heartbeats without an answer, until a path is given up */
 #define ASK_NS	     (1000 * FAN_MS)
 
 static bool has_choice(const struct fan_connection *cn)
@@ -19,22 +16,22 @@ static uint64_t silent_ns(const struct fan_connection *cn)
 {
 	const struct fan_welcome *m = fan_worker_welcome(cn->w);
 	uint32_t beat_ms = m && m->beat_ms ? m->beat_ms : 1;
-	return cn->way.heard_ns + SILENT_BEATS * beat_ms * FAN_MS;
+	return cn->failover.heard_ns + SILENT_BEATS * beat_ms * FAN_MS;
 }
 
-/* Tell the aggregator by which way packets come now. */
-static void take_way(struct fan_connection *cn, bool at_server, uint64_t now_ns)
+/* Announce the path to the aggregator. */
+static void take_path(struct fan_connection *cn, bool at_server, uint64_t now_ns)
 {
-	cn->way.at_server = at_server;
-	cn->way.heard_ns = now_ns;
-	cn->way.ask_ns = now_ns + ASK_NS;
-	cn->way.moves++;
+	cn->failover.at_server = at_server;
+	cn->failover.heard_ns = now_ns;
+	cn->failover.ask_ns = now_ns + ASK_NS;
+	cn->failover.moves++;
 	cn->refused = false;
 	fan_worker_reroute(cn->w, now_ns, 0);
 	cn->news = true;
 }
 
-/* The socket to the switch is kept, so that it is heard of when it is back. */
+/* Keep the socket to the switch, to notice its return. */
 static void go_to_server(struct fan_connection *cn, uint64_t now_ns)
 {
 	struct fan_udp_options o = {
@@ -43,7 +40,7 @@ static void go_to_server(struct fan_connection *cn, uint64_t now_ns)
 		.plain = cn->plain,
 	};
 	struct fan_udp u, to_switch = cn->udp;
-	cn->way.heard_ns = now_ns; /* if it fails: again after as long */
+	cn->failover.heard_ns = now_ns; /* if it fails: again after as long */
 	if (fan_udp_open(&u, &o))
 		return;
 	cn->udp = u;
@@ -53,22 +50,22 @@ static void go_to_server(struct fan_connection *cn, uint64_t now_ns)
 		return;
 	}
 	fan_connection_ignore(cn, &to_switch);
-	cn->way.aside = to_switch;
-	take_way(cn, true, now_ns);
+	cn->failover.aside = to_switch;
+	take_path(cn, true, now_ns);
 }
 
 static void go_to_switch(struct fan_connection *cn, uint64_t now_ns)
 {
 	struct fan_udp to_server = cn->udp;
-	cn->way.heard_ns = now_ns;
-	cn->udp = cn->way.aside;
+	cn->failover.heard_ns = now_ns;
+	cn->udp = cn->failover.aside;
 	if (fan_connection_watch(cn)) {
 		cn->udp = to_server;
 		return;
 	}
 	fan_udp_close(&to_server); /* epoll forgets it */
-	cn->way.aside.fd = -1;
-	take_way(cn, false, now_ns);
+	cn->failover.aside.fd = -1;
+	take_path(cn, false, now_ns);
 }
 
 /* Has the switch said anything since it was asked? */
@@ -77,7 +74,8 @@ static bool switch_answers(struct fan_connection *cn, struct fan_connection_io *
 	struct fan_udp_batch b;
 	bool any = false;
 	for (int i = 0;
-	     i < FAN_CONNECTION_BATCHES_MAX && fan_udp_recv(&cn->way.aside, io->recv, &b) > 0; i++)
+	     i < FAN_CONNECTION_BATCHES_MAX && fan_udp_recv(&cn->failover.aside, io->recv, &b) > 0;
+	     i++)
 		any = true;
 	return any;
 }
@@ -94,35 +92,35 @@ static void ask_switch(struct fan_connection *cn, struct fan_connection_io *io)
 	uint8_t body[FAN_ECHO_MIN];
 	struct fan_out_item *it = fan_out_add(&io->out, FAN_TO_PEER);
 	fan_ctl_finish(it, &h, body, fan_echo_put(body, &m));
-	fan_udp_send(&cn->way.aside, &io->out, true);
+	fan_udp_send(&cn->failover.aside, &io->out, true);
 }
 
-void fan_way_choose(struct fan_connection *cn, struct fan_connection_io *io, uint64_t now_ns)
+void fan_failover_choose(struct fan_connection *cn, struct fan_connection_io *io, uint64_t now_ns)
 {
 	if (!has_choice(cn))
 		return;
-	if (!cn->way.heard_ns)
-		cn->way.heard_ns = now_ns;
-	if (cn->way.at_server && now_ns >= cn->way.ask_ns) {
+	if (!cn->failover.heard_ns)
+		cn->failover.heard_ns = now_ns;
+	if (cn->failover.at_server && now_ns >= cn->failover.ask_ns) {
 		if (switch_answers(cn, io)) {
 			go_to_switch(cn, now_ns);
 			return;
 		}
 		ask_switch(cn, io);
-		cn->way.ask_ns = now_ns + ASK_NS;
+		cn->failover.ask_ns = now_ns + ASK_NS;
 	}
 	if (now_ns < silent_ns(cn))
 		return;
-	if (cn->way.at_server)
+	if (cn->failover.at_server)
 		go_to_switch(cn, now_ns);
 	else
 		go_to_server(cn, now_ns);
 }
 
-uint64_t fan_way_deadline(const struct fan_connection *cn)
+uint64_t fan_failover_deadline(const struct fan_connection *cn)
 {
 	if (!has_choice(cn))
 		return UINT64_MAX;
 	uint64_t at_ns = silent_ns(cn);
-	return cn->way.at_server && cn->way.ask_ns < at_ns ? cn->way.ask_ns : at_ns;
+	return cn->failover.at_server && cn->failover.ask_ns < at_ns ? cn->failover.ask_ns : at_ns;
 }
