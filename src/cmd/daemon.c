@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "lib/config.h"
-#include "net/agent.h"
+#include "net/daemon_client.h"
 #include "net/logline.h"
 #include "net/udp.h"
 
@@ -218,10 +218,10 @@ static void tell_start(const struct fan_switchd *d, const struct fan_switchd_opt
 }
 
 /* The line to the controller, if there is one.  `shared`: this is a switch. */
-static int start_agent(struct fan_agent **agent, struct fan_switchd *d,
-		       const struct fan_switchd_options *o, struct daemon_args *a)
+static int start_client(struct fan_daemon_client **client, struct fan_switchd *d,
+			const struct fan_switchd_options *o, struct daemon_args *a)
 {
-	struct fan_agent_options g = {
+	struct fan_daemon_client_options g = {
 		.daemon = d,
 		.controller = a->controller,
 		.is_switch = o->shared,
@@ -232,11 +232,11 @@ static int start_agent(struct fan_agent **agent, struct fan_switchd *d,
 		.ctx = a,
 	};
 
-	*agent = NULL;
+	*client = NULL;
 	if (!a->name[0])
 		return 0;
 	snprintf(g.name, sizeof g.name, "%.*s", FAN_NAME_MAX, a->name);
-	return fan_agent_start(agent, &g);
+	return fan_daemon_client_start(client, &g);
 }
 
 /* Until a signal ends it. */
@@ -255,7 +255,7 @@ int daemon_run(const char *name, const struct fan_switchd_options *o, struct dae
 	       const char *policy)
 {
 	struct fan_switchd *d;
-	struct fan_agent *agent;
+	struct fan_daemon_client *client;
 	char why[ARGS_WHY_BYTES];
 	sigset_t signals;
 
@@ -270,12 +270,12 @@ int daemon_run(const char *name, const struct fan_switchd_options *o, struct dae
 		return e == FAN_E_INVALID ? 2 : 1;
 	}
 	tell_start(d, o, a, policy);
-	e = start_agent(&agent, d, o, a);
+	e = start_client(&client, d, o, a);
 	if (e)
 		fprintf(stderr, "fanin %s: --controller: %s\n", name, strerror(-e));
 	else
 		serve(d, &signals);
-	fan_agent_stop(agent);
+	fan_daemon_client_stop(client);
 	fan_switchd_stop(d);
 	if (e)
 		return 1;

@@ -127,7 +127,7 @@ static int open_all(struct fanin_comm *c, const struct fanin_options *options)
 		return refuse(c, FAN_E_NOMEM, fan_err_text(FAN_E_NOMEM));
 	e = open_events(c);
 	if (!e && *c->cfg.controller_addr)
-		fan_follow_init(c);
+		fan_comm_client_init(c);
 	if (!e)
 		e = start_thread(c);
 	return e;
@@ -193,7 +193,7 @@ static void free_all(struct fanin_comm *c)
 		fan_own_switch_put(c->own, c->cfg.alive_ms + FAN_COMM_LINGER_MS);
 	for (unsigned i = 0; i < FAN_SHARDS_MAX; i++)
 		fan_connection_close(&c->connection[i]);
-	fan_follow_free(c);
+	fan_comm_client_free(c);
 	if (c->epoll_fd >= 0)
 		close(c->epoll_fd);
 	if (c->wake_fd >= 0)

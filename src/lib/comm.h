@@ -21,10 +21,10 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "comm_client.h"
 #include "config.h"
 #include "connection.h"
 #include "fault_text.h"
-#include "follow.h"
 #include "op.h"
 #include "own_switch.h"
 
@@ -71,7 +71,7 @@ struct fanin_comm {
 	unsigned parts;	      /* 0: the controller has not told */
 	fan_peer server_addr; /* none: there is none */
 	fan_peer switch_addr; /* or the controller's */
-	struct fan_follow follow;
+	struct fan_comm_client client;
 	uint64_t note_ns; /* when `wait_text` is written next */
 	struct fan_connection_io *io;
 	struct fan_op_queue waiting;	       /* taken, not started on every connection */

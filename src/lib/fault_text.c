@@ -119,7 +119,7 @@ static void add_job_mismatch(struct text *t, const struct fan_fault *f,
 	uint32_t have = f->desc_a & 0xffffff, want = f->desc_b & 0xffffff;
 	switch (f->desc_a >> 24) {
 	case FAN_ABOUT_RANKS:
-		add(t, "it has %u ranks, rank %u was told %u", have, a->rank, want);
+		add(t, "it has %u ranks, rank %u was started with %u", have, a->rank, want);
 		break;
 	case FAN_ABOUT_PAYLOAD:
 		add(t, "it uses fragments of %u bytes, rank %u has %u: the mtu must be the same",

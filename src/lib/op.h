@@ -12,7 +12,7 @@
 
 #include "config.h"
 #include "core/worker/worker.h"
-#include "told.h"
+#include "plan_msg.h"
 
 struct fanin_op {
 	struct fanin_op *next;	   /* in the communicator's queue */

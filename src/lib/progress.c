@@ -400,7 +400,7 @@ static void receive(struct fanin_comm *c, const struct epoll_event *ev, int coun
 		unsigned number = ev[i].data.u32;
 		uint64_t wakes;
 		if (number == FAN_COMM_CONTROLLER)
-			c->follow.news = true;
+			c->client.news = true;
 		else if (number != FAN_COMM_WAKE)
 			c->heard |= fan_connection_recv(&c->connection[number / 2], c->io,
 							number % 2 == 1);
@@ -445,7 +445,7 @@ static void check_connections(struct fanin_comm *c, uint64_t now_ns)
 		struct fan_connection *cn = &c->connection[i];
 		if (fan_worker_phase(cn->w) != FAN_W_FAILED)
 			fail_by_socket(c, cn);
-		else if (c->ready || !fan_follow_forgives(c, cn, now_ns))
+		else if (c->ready || !fan_comm_client_forgives(c, cn, now_ns))
 			fail_by_core(c, cn);
 		if (!c->ready && cn->w)
 			fan_connection_listen(cn);
@@ -462,7 +462,7 @@ static void work(struct fanin_comm *c)
 {
 	uint64_t now_ns = fan_clock_ns();
 	note_gap(c, now_ns);
-	fan_follow_work(c, now_ns);
+	fan_comm_client_work(c, now_ns);
 	if (!c->leaving) {
 		check_connections(c, now_ns);
 		start_ops(c, now_ns);
@@ -493,7 +493,7 @@ static void wait_text(const struct fanin_comm *c, char *text, size_t bytes)
 {
 	const struct fan_connection *cn = NULL;
 	if (!c->parts) {
-		fan_follow_text(c, text, bytes);
+		fan_comm_client_text(c, text, bytes);
 		return;
 	}
 	for (unsigned i = 0; i < c->connections && !cn; i++)
@@ -526,7 +526,7 @@ static int before_sleep(struct fanin_comm *c)
 {
 	struct fanin_stats stats = collect_stats(c);
 	note_wait(c);
-	uint64_t deadline_ns = fan_follow_deadline(c);
+	uint64_t deadline_ns = fan_comm_client_deadline(c);
 	if (!c->ready && !atomic_load(&c->error) && c->note_ns < deadline_ns)
 		deadline_ns = c->note_ns;
 	for (unsigned i = 0; i < c->connections; i++) {

@@ -79,7 +79,7 @@ static int create(const char *address, const char *job, int rank, int ranks, int
 	return fanin_comm_create(&o, comm);
 }
 
-static void assert_told(fanin_comm *c, const char *words)
+static void assert_read(fanin_comm *c, const char *words)
 {
 	if (!strstr(fanin_comm_error(c), words))
 		fail_msg("\"%s\" has no \"%s\"", fanin_comm_error(c), words);
@@ -94,14 +94,14 @@ static void fail__no_switch(void **state)
 	struct fan_udp_options o = {.bind = {{0}, 0, 0}};
 	char why[80], address[80];
 	assert_int_equal(create("127.0.0.1:9", "j", 0, 2, 300, &c), FANIN_E_UNREACHABLE);
-	assert_told(c, "the switch 127.0.0.1:9 does not answer (port unreachable)");
+	assert_read(c, "the switch 127.0.0.1:9 does not answer (port unreachable)");
 
 	assert_int_equal(fan_peer_parse(&o.bind, "127.0.0.1:0", why, sizeof why), 0);
 	assert_int_equal(fan_udp_open(&silent, &o), 0);
 	fan_peer at = fan_udp_local(&silent);
 	fan_peer_text(&at, address, sizeof address);
 	assert_int_equal(create(address, "j", 0, 2, 300, &c), FANIN_E_UNREACHABLE);
-	assert_told(c, "is the UDP port open?");
+	assert_read(c, "is the UDP port open?");
 	fan_udp_close(&silent);
 }
 
@@ -110,11 +110,11 @@ static void fail__wrong_configuration(void **state)
 	(void)state;
 	fanin_comm *c;
 	assert_int_equal(create("10.0.0.1", "j", 0, 2, 300, &c), FANIN_E_CONFIG);
-	assert_told(c, "switch: ");
+	assert_read(c, "switch: ");
 	assert_int_equal(create("10.0.0.1:1", "j", 2, 2, 300, &c), FANIN_E_CONFIG);
-	assert_told(c, "rank 2 of 2 ranks");
+	assert_read(c, "rank 2 of 2 ranks");
 	assert_int_equal(create("10.0.0.1:1", "j", 0, 1, 300, &c), FANIN_E_INVALID);
-	assert_told(c, "options.ranks");
+	assert_read(c, "options.ranks");
 	assert_int_equal(fanin_comm_create(NULL, &c), FANIN_E_INVALID);
 	assert_null(c);
 	assert_string_equal(fanin_comm_error(c), "no communicator");
@@ -128,7 +128,7 @@ static void fail__ranks_that_do_not_come(void **state)
 	fanin_comm *c;
 	struct fan_switchd *sw = team_switch(address, sizeof address, 1);
 	assert_int_equal(create(address, "train", 1, 4, 400, &c), FANIN_E_TIMEOUT);
-	assert_told(c, "ranks 0, 2, 3 of 4 have not joined job \"train\" within 0.4 s");
+	assert_read(c, "ranks 0, 2, 3 of 4 have not joined job \"train\" within 0.4 s");
 	fan_switchd_stop(sw);
 }
 
@@ -142,7 +142,7 @@ static void intrude(struct member *m)
 		EXPECT(strstr(fanin_comm_error(c), "rank 1 of job \"default\" is already taken"));
 		fanin_comm_destroy(c);
 		EXPECT(create(m->team->address, "default", 1, 3, 5000, &c) == FANIN_E_JOB_MISMATCH);
-		EXPECT(strstr(fanin_comm_error(c), "it has 2 ranks, rank 1 was told 3"));
+		EXPECT(strstr(fanin_comm_error(c), "it has 2 ranks, rank 1 was started with 3"));
 		fanin_comm_destroy(c);
 	}
 	EXPECT(!fanin_barrier(m->comm)); /* the job goes on */

@@ -168,8 +168,9 @@ static void fault_text__refusals(void **state)
 	f = (struct fan_fault){.err = FAN_E_JOB_MISMATCH,
 			       .desc_a = FAN_ABOUT_RANKS << 24 | 4,
 			       .desc_b = FAN_ABOUT_RANKS << 24 | 8};
-	assert_text(&f, &a,
-		    "ranks disagree about job \"train\": it has 4 ranks, rank 1 was told 8");
+	assert_text(
+		&f, &a,
+		"ranks disagree about job \"train\": it has 4 ranks, rank 1 was started with 8");
 	f = (struct fan_fault){.err = FAN_E_JOB_MISMATCH,
 			       .desc_a = FAN_ABOUT_PAYLOAD << 24 | 8832,
 			       .desc_b = FAN_ABOUT_PAYLOAD << 24 | 1408};

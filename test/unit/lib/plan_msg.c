@@ -5,15 +5,15 @@
 #include <stdio.h>
 
 #include "core/base/err.h"
-#include "lib/told.h"
+#include "lib/plan_msg.h"
 #include "net/udp.h"
 
-static struct fan_told order;
-static char why[FAN_TOLD_WHY_BYTES];
+static struct fan_plan_msg order;
+static char why[FAN_PLAN_MSG_WHY_BYTES];
 
 static int get(const char *line)
 {
-	return fan_told_get(&order, line, strlen(line), "j", why);
+	return fan_plan_msg_get(&order, line, strlen(line), "j", why);
 }
 
 #define PART0                                                                                      \
@@ -24,12 +24,12 @@ static int get(const char *line)
 	"\"at\":\"[fd00::1]:7000\"}"
 #define JOB(parts) "{\"job\":{\"name\":\"j\",\"ranks\":8,\"parts\":[" parts "]}}"
 
-static void told__a_job(void **state)
+static void plan_msg__a_job(void **state)
 {
 	char text[80];
 	(void)state;
 	assert_int_equal(get(JOB(PART0 "," PART1)), FAN_OK);
-	assert_int_equal(order.kind, FAN_TOLD_JOB);
+	assert_int_equal(order.kind, FAN_PLAN_MSG_JOB);
 	assert_int_equal(order.ranks, 8);
 	assert_int_equal(order.parts, 2);
 	const struct fan_job_part *p = order.part;
@@ -46,11 +46,11 @@ static void told__a_job(void **state)
 	assert_true(fan_peer_is_none(&p[1].aggregator));
 }
 
-static void told__the_others(void **state)
+static void plan_msg__the_others(void **state)
 {
 	(void)state;
 	assert_int_equal(get("{\"move\":{\"part\":1,\"route\":9,\"at\":\"10.0.0.8:7000\"}}"), 0);
-	assert_int_equal(order.kind, FAN_TOLD_MOVE);
+	assert_int_equal(order.kind, FAN_PLAN_MSG_MOVE);
 	assert_int_equal(order.number, 1);
 	assert_int_equal(order.route, 9);
 	assert_int_equal(order.at.port, 7000);
@@ -60,10 +60,10 @@ static void told__the_others(void **state)
 			 0);
 	assert_true(order.gbps >= 2.5 && order.gbps <= 2.5);
 	assert_int_equal(get("{\"again\":{\"why\":\"server PS\\u0007 is gone\",\"parts\":7}}"), 0);
-	assert_int_equal(order.kind, FAN_TOLD_AGAIN);
+	assert_int_equal(order.kind, FAN_PLAN_MSG_AGAIN);
 	assert_string_equal(order.why, "server PS  is gone");
 	assert_int_equal(get("{\"refused\":\"no\"}"), 0);
-	assert_int_equal(order.kind, FAN_TOLD_REFUSED);
+	assert_int_equal(order.kind, FAN_PLAN_MSG_REFUSED);
 	assert_string_equal(order.why, "no");
 	assert_int_equal(get("{\"refused\":{}}"), 0);
 	assert_string_equal(order.why, "it gives no reason");
@@ -83,7 +83,7 @@ static void expect_wrong(const char *good, const char *field, const char *otherw
 		fail_msg("%s: \"%s\" has no \"%s\"", otherwise, why, words);
 }
 
-static void told__wrong_jobs(void **state)
+static void plan_msg__wrong_jobs(void **state)
 {
 	static const char *const wrong[][3] = {
 		{"\"name\":\"j\"", "\"name\":\"k\"", "about job \"k\""},
@@ -122,7 +122,7 @@ static void told__wrong_jobs(void **state)
 		expect_wrong(JOB(PART0 "," PART1), wrong[i][0], wrong[i][1], wrong[i][2]);
 }
 
-static void told__no_orders(void **state)
+static void plan_msg__no_messages(void **state)
 {
 	static const char *const lines[] = {
 		"",
@@ -147,12 +147,12 @@ static void told__no_orders(void **state)
 		assert_int_equal(get(lines[i]), FAN_E_FORMAT);
 		assert_true(*why != '\0');
 	}
-	assert_int_equal(fan_told_get(&order, "{\"refused\":\"a\0b\"}", 17, "j", why),
+	assert_int_equal(fan_plan_msg_get(&order, "{\"refused\":\"a\0b\"}", 17, "j", why),
 			 FAN_E_FORMAT);
 }
 
 /* A good line with bytes changed, cut and doubled: refused or understood within its bounds. */
-static void told__broken_lines(void **state)
+static void plan_msg__broken_lines(void **state)
 {
 	static const char good[] = JOB(PART0 "," PART1);
 	struct fan_rng rng = test_rng();
@@ -165,38 +165,41 @@ static void told__broken_lines(void **state)
 			line[fan_rng_below(&rng, bytes)] = (char)fan_rng_below(&rng, 256);
 		if (!fan_rng_below(&rng, 4))
 			bytes = fan_rng_below(&rng, bytes);
-		if (fan_told_get(&order, line, bytes, "j", why) == FAN_OK &&
-		    order.kind == FAN_TOLD_JOB) {
+		if (fan_plan_msg_get(&order, line, bytes, "j", why) == FAN_OK &&
+		    order.kind == FAN_PLAN_MSG_JOB) {
 			assert_in_range(order.parts, 1, FAN_PARTS_MAX);
 			assert_true(order.part[order.parts - 1].to == FAN_CUT_WHOLE);
 		}
 	}
 }
 
-static void told__what_workers_say(void **state)
+static void plan_msg__what_workers_say(void **state)
 {
 	static const struct fan_job_part parts[] = {{.route = 7}, {.route = 9}};
-	char text[FAN_TELL_BYTES];
+	char text[FAN_PLAN_MSG_BYTES];
 	(void)state;
-	size_t n = fan_tell_join(text, "a \"b\"", 3, 8, NULL, 0);
+	size_t n = fan_plan_msg_put_join(text, "a \"b\"", 3, 8, NULL, 0);
 	text[n] = '\0';
 	assert_string_equal(text, "{\"join\":{\"job\":\"a \\\"b\\\"\",\"rank\":3,\"ranks\":8}}");
-	n = fan_tell_join(text, "j", 3, 8, parts, 2);
+	n = fan_plan_msg_put_join(text, "j", 3, 8, parts, 2);
 	text[n] = '\0';
 	assert_string_equal(text,
 			    "{\"join\":{\"job\":\"j\",\"rank\":3,\"ranks\":8,\"routes\":[7,9]}}");
-	n = fan_tell_moved(text, 1, 65535);
+	n = fan_plan_msg_put_moved(text, 1, 65535);
 	text[n] = '\0';
 	assert_string_equal(text, "{\"moved\":{\"part\":1,\"route\":65535}}");
-	assert_int_equal(fan_tell_join(text, "\xff", 0, 2, NULL, 0), 0);
+	assert_int_equal(fan_plan_msg_put_join(text, "\xff", 0, 2, NULL, 0), 0);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(told__a_job),	      cmocka_unit_test(told__the_others),
-		cmocka_unit_test(told__wrong_jobs),   cmocka_unit_test(told__no_orders),
-		cmocka_unit_test(told__broken_lines), cmocka_unit_test(told__what_workers_say),
+		cmocka_unit_test(plan_msg__a_job),
+		cmocka_unit_test(plan_msg__the_others),
+		cmocka_unit_test(plan_msg__wrong_jobs),
+		cmocka_unit_test(plan_msg__no_messages),
+		cmocka_unit_test(plan_msg__broken_lines),
+		cmocka_unit_test(plan_msg__what_workers_say),
 	};
 	return RUN(tests);
 }

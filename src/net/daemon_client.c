@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent.h"
+#include "daemon_client.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -30,8 +30,8 @@ struct sum {
 	const char *state;
 };
 
-struct fan_agent {
-	struct fan_agent_options o;
+struct fan_daemon_client {
+	struct fan_daemon_client_options o;
 	struct fan_lines lines;
 	pthread_t thread;
 	int stop_fd; /* written to: stop */
@@ -53,14 +53,14 @@ struct fan_agent {
 
 /* ---- saying ------------------------------------------------------------------------ */
 
-static void tell(const struct fan_agent *a, const struct fan_line *l)
+static void tell(const struct fan_daemon_client *a, const struct fan_line *l)
 {
 	if (a->o.log)
 		a->o.log(a->o.ctx, l->text);
 }
 
 /* Send `value`, which is given up.  -errno: the line is of no use. */
-static int send_json(struct fan_agent *a, json_t *value)
+static int send_json(struct fan_daemon_client *a, json_t *value)
 {
 	char *text = value ? json_dumps(value, JSON_COMPACT) : NULL;
 	int e = text ? fan_lines_put(&a->lines, text, strlen(text)) : -ENOMEM;
@@ -71,7 +71,7 @@ static int send_json(struct fan_agent *a, json_t *value)
 }
 
 /* Where workers and switches find this daemon. */
-static const char *address(const struct fan_agent *a, char *text)
+static const char *address(const struct fan_daemon_client *a, char *text)
 {
 	fan_peer at = a->o.listen;
 	struct sockaddr_storage ss;
@@ -84,7 +84,7 @@ static const char *address(const struct fan_agent *a, char *text)
 	return fan_peer_text(&at, text, ADDRESS_BYTES);
 }
 
-static int say_hello(struct fan_agent *a)
+static int say_hello(struct fan_daemon_client *a)
 {
 	char text[ADDRESS_BYTES];
 	json_t *routes = json_array();
@@ -100,7 +100,7 @@ static int say_hello(struct fan_agent *a)
 				      (json_int_t)a->started_ms, "routes", routes));
 }
 
-static struct sum *sum_of(struct fan_agent *a, unsigned *count, const char *name)
+static struct sum *sum_of(struct fan_daemon_client *a, unsigned *count, const char *name)
 {
 	for (unsigned i = 0; i < *count; i++)
 		if (strcmp(a->sum[i].name, name) == 0)
@@ -111,7 +111,7 @@ static struct sum *sum_of(struct fan_agent *a, unsigned *count, const char *name
 	return &a->sum[(*count)++];
 }
 
-static void add_job(struct fan_agent *a, unsigned *count, const struct fan_shard_health *h,
+static void add_job(struct fan_daemon_client *a, unsigned *count, const struct fan_shard_health *h,
 		    unsigned i)
 {
 	const struct fan_slot_stats *t = &h->slot_stats[i];
@@ -130,7 +130,7 @@ static void add_job(struct fan_agent *a, unsigned *count, const struct fan_shard
 	s->state = a->o.is_switch ? NULL : fan_job_state_text(r->state);
 }
 
-static json_t *jobs_json(struct fan_agent *a)
+static json_t *jobs_json(struct fan_daemon_client *a)
 {
 	json_t *list = json_array();
 	unsigned count = 0;
@@ -154,7 +154,7 @@ static json_t *jobs_json(struct fan_agent *a)
 	return list;
 }
 
-static json_t *silent_json(const struct fan_agent *a)
+static json_t *silent_json(const struct fan_daemon_client *a)
 {
 	json_t *list = json_array();
 
@@ -165,7 +165,7 @@ static json_t *silent_json(const struct fan_agent *a)
 }
 
 /* Beside how it fares: who of the controller's list is silent. */
-static void add_neighbours(const struct fan_agent *a, json_t *health)
+static void add_neighbours(const struct fan_daemon_client *a, json_t *health)
 {
 	if (!a->neighbours.number)
 		return;
@@ -173,7 +173,7 @@ static void add_neighbours(const struct fan_agent *a, json_t *health)
 	json_object_set_new(health, "silent", silent_json(a));
 }
 
-static int say_health(struct fan_agent *a)
+static int say_health(struct fan_daemon_client *a)
 {
 	uint64_t packets = 0, hits = 0, passed = 0, collisions = 0, results = 0, drops = 0;
 
@@ -187,7 +187,7 @@ static int say_health(struct fan_agent *a)
 		results += h->results;
 		drops += h->drops;
 	}
-	a->health_ns = fan_clock_ns() + FAN_AGENT_HEALTH_MS * FAN_MS;
+	a->health_ns = fan_clock_ns() + FAN_DAEMON_CLIENT_HEALTH_MS * FAN_MS;
 	json_t *health = json_pack("{sI sI sI sI sI sI so}", "packets", (json_int_t)packets, "hits",
 				   (json_int_t)hits, "passed", (json_int_t)passed, "collisions",
 				   (json_int_t)collisions, "results", (json_int_t)results, "drops",
@@ -200,7 +200,7 @@ static int say_health(struct fan_agent *a)
 /* ---- heeding ----------------------------------------------------------------------- */
 
 /* `count` routes if it is none of them. */
-static unsigned place_of(const struct fan_agent *a, uint16_t route)
+static unsigned place_of(const struct fan_daemon_client *a, uint16_t route)
 {
 	unsigned i = 0;
 
@@ -218,7 +218,7 @@ static const char *why_not(int err)
 	}
 }
 
-static int install(struct fan_agent *a, char *why)
+static int install(struct fan_daemon_client *a, char *why)
 {
 	const struct fan_order *o = &a->order;
 	const struct fan_route_config c = {
@@ -237,7 +237,7 @@ static int install(struct fan_agent *a, char *why)
 	return err;
 }
 
-static void take_away(struct fan_agent *a)
+static void take_away(struct fan_daemon_client *a)
 {
 	unsigned place = place_of(a, a->order.route);
 
@@ -247,7 +247,7 @@ static void take_away(struct fan_agent *a)
 	a->route[place] = a->route[--a->routes];
 }
 
-static void tell_refused(struct fan_agent *a)
+static void tell_refused(struct fan_daemon_client *a)
 {
 	struct fan_line l = {.used = 0};
 
@@ -259,7 +259,7 @@ static void tell_refused(struct fan_agent *a)
 /* ---- neighbours -------------------------------------------------------------------- */
 
 /* From the daemon's own address, so that answers come by the way that parts take. */
-static void open_udp(struct fan_agent *a)
+static void open_udp(struct fan_daemon_client *a)
 {
 	struct fan_udp_options o = {
 		.bind = a->o.listen, .buffer_bytes = ECHO_BUFFER, .plain = true};
@@ -276,7 +276,7 @@ static void open_udp(struct fan_agent *a)
 	tell(a, &l);
 }
 
-static void take_neighbours(struct fan_agent *a)
+static void take_neighbours(struct fan_daemon_client *a)
 {
 	const struct fan_order *o = &a->order;
 
@@ -286,7 +286,7 @@ static void take_neighbours(struct fan_agent *a)
 				   fan_clock_ns());
 }
 
-static void hear_neighbours(struct fan_agent *a)
+static void hear_neighbours(struct fan_daemon_client *a)
 {
 	struct fan_udp_batch b;
 
@@ -300,7 +300,7 @@ static void hear_neighbours(struct fan_agent *a)
 	}
 }
 
-static void tell_silence(struct fan_agent *a)
+static void tell_silence(struct fan_daemon_client *a)
 {
 	for (unsigned i = 0; i < a->neighbours.count; i++) {
 		const struct fan_heard *h = &a->neighbours.of[i];
@@ -316,7 +316,7 @@ static void tell_silence(struct fan_agent *a)
 }
 
 /* Judge, ask all again, and if there is news, the controller has it at once. */
-static void turn_neighbours(struct fan_agent *a, uint64_t now_ns)
+static void turn_neighbours(struct fan_daemon_client *a, uint64_t now_ns)
 {
 	struct fan_out out;
 
@@ -330,8 +330,8 @@ static void turn_neighbours(struct fan_agent *a, uint64_t now_ns)
 	fan_udp_send(&a->udp, &out, false);
 }
 
-/* What has come is taken first: an agent that was late finds nobody silent for it. */
-static void see_neighbours(struct fan_agent *a)
+/* What has come is taken first: a client that was late finds nobody silent for it. */
+static void see_neighbours(struct fan_daemon_client *a)
 {
 	if (a->udp.fd < 0)
 		return;
@@ -344,7 +344,7 @@ static void see_neighbours(struct fan_agent *a)
 /* ---- orders ------------------------------------------------------------------------ */
 
 /* Do what the line says.  -errno: the connection is of no use any more. */
-static int heed(struct fan_agent *a, const char *text, size_t bytes)
+static int heed(struct fan_daemon_client *a, const char *text, size_t bytes)
 {
 	char why[FAN_ORDER_WHY_BYTES];
 	int err = fan_order_get(&a->order, text, bytes, why);
@@ -372,9 +372,9 @@ static int heed(struct fan_agent *a, const char *text, size_t bytes)
 
 /* ---- the line ---------------------------------------------------------------------- */
 
-static void hang_up(struct fan_agent *a, int e)
+static void hang_up(struct fan_daemon_client *a, int e)
 {
-	const uint64_t spread = FAN_AGENT_RETRY_MAX - FAN_AGENT_RETRY_MS;
+	const uint64_t spread = FAN_DAEMON_CLIENT_RETRY_MAX - FAN_DAEMON_CLIENT_RETRY_MS;
 	uint64_t random = fan_clock_nonce();
 	bool first =
 		a->said_hello && e != -ECONNREFUSED; /* soon: an aggregator waits not for long */
@@ -384,9 +384,9 @@ static void hang_up(struct fan_agent *a, int e)
 	fan_lines_close(&a->lines);
 	fan_neighbours_unlist(&a->neighbours);
 	a->said_hello = false;
-	a->retry_ns = fan_clock_ns() +
-		      (first ? random % FAN_AGENT_FIRST_MS : FAN_AGENT_RETRY_MS + random % spread) *
-			      FAN_MS;
+	a->retry_ns = fan_clock_ns() + (first ? random % FAN_DAEMON_CLIENT_FIRST_MS
+					      : FAN_DAEMON_CLIENT_RETRY_MS + random % spread) *
+					       FAN_MS;
 	if (a->told_lost)
 		return;
 	a->told_lost = true;
@@ -395,17 +395,17 @@ static void hang_up(struct fan_agent *a, int e)
 	tell(a, &l);
 }
 
-static void dial(struct fan_agent *a)
+static void dial(struct fan_daemon_client *a)
 {
 	int e = fan_lines_dial(&a->lines, &a->o.controller);
 
 	a->said_hello = false;
-	a->retry_ns = fan_clock_ns() + FAN_AGENT_RETRY_MAX * FAN_MS;
+	a->retry_ns = fan_clock_ns() + FAN_DAEMON_CLIENT_RETRY_MAX * FAN_MS;
 	if (e)
 		hang_up(a, e);
 }
 
-static void tell_found(struct fan_agent *a)
+static void tell_found(struct fan_daemon_client *a)
 {
 	char text[ADDRESS_BYTES];
 	struct fan_line l = {.used = 0};
@@ -416,7 +416,7 @@ static void tell_found(struct fan_agent *a)
 	tell(a, &l);
 }
 
-static void turn(struct fan_agent *a, short revents)
+static void turn(struct fan_daemon_client *a, short revents)
 {
 	size_t bytes;
 	char *text;
@@ -436,7 +436,7 @@ static void turn(struct fan_agent *a, short revents)
 		hang_up(a, e ? e : err);
 }
 
-static uint64_t deadline(const struct fan_agent *a)
+static uint64_t deadline(const struct fan_daemon_client *a)
 {
 	uint64_t due = a->lines.fd >= 0 && a->said_hello ? a->health_ns : a->retry_ns;
 
@@ -447,7 +447,7 @@ static uint64_t deadline(const struct fan_agent *a)
 
 static void *run(void *arg)
 {
-	struct fan_agent *a = arg;
+	struct fan_daemon_client *a = arg;
 
 	for (;;) {
 		bool open = a->lines.fd >= 0; /* poll() passes over what is -1 */
@@ -466,9 +466,10 @@ static void *run(void *arg)
 	}
 }
 
-int fan_agent_start(struct fan_agent **out, const struct fan_agent_options *o)
+int fan_daemon_client_start(struct fan_daemon_client **out,
+			    const struct fan_daemon_client_options *o)
 {
-	struct fan_agent *a = calloc(1, sizeof *a);
+	struct fan_daemon_client *a = calloc(1, sizeof *a);
 	struct timespec now;
 
 	*out = NULL;
@@ -486,12 +487,12 @@ int fan_agent_start(struct fan_agent **out, const struct fan_agent_options *o)
 		free(a);
 		return e;
 	}
-	pthread_setname_np(a->thread, "fanin-agent");
+	pthread_setname_np(a->thread, "fanin-client");
 	*out = a;
 	return 0;
 }
 
-void fan_agent_stop(struct fan_agent *a)
+void fan_daemon_client_stop(struct fan_daemon_client *a)
 {
 	const uint64_t one = 1;
 

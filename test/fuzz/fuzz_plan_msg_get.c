@@ -5,9 +5,9 @@
 
 #include "core/base/err.h"
 #include "lib/op.h"
-#include "lib/told.h"
+#include "lib/plan_msg.h"
 
-static void check_job(const struct fan_told *o)
+static void check_job(const struct fan_plan_msg *o)
 {
 	static const uint8_t base;
 	const struct fan_op op = {.dtype = FAN_INT32, .count = 1000003, .in = &base};
@@ -26,16 +26,16 @@ static void check_job(const struct fan_told *o)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static struct fan_told o;
-	char why[FAN_TOLD_WHY_BYTES];
-	int err = fan_told_get(&o, (const char *)data, size, "j", why);
+	static struct fan_plan_msg o;
+	char why[FAN_PLAN_MSG_WHY_BYTES];
+	int err = fan_plan_msg_get(&o, (const char *)data, size, "j", why);
 
 	FUZZ_CHECK((err != FAN_OK) == (why[0] != '\0'));
 	if (err)
 		return 0;
-	if (o.kind == FAN_TOLD_JOB)
+	if (o.kind == FAN_PLAN_MSG_JOB)
 		check_job(&o);
-	if (o.kind == FAN_TOLD_MOVE)
+	if (o.kind == FAN_PLAN_MSG_MOVE)
 		FUZZ_CHECK(o.number < FAN_PARTS_MAX && o.route && o.at.port);
 	return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "told.h"
+#include "plan_msg.h"
 
 #include <jansson.h>
 #include <stdarg.h>
@@ -11,9 +11,9 @@
 
 #define ADDRESS_BYTES 80
 
-/* The order that is being read, and where to say what is wrong with it. */
+/* The message that is being read, and where to say what is wrong with it. */
 struct reader {
-	struct fan_told *o;
+	struct fan_plan_msg *o;
 	char *why;
 };
 
@@ -22,7 +22,7 @@ __attribute__((format(printf, 2, 3))) static bool wrong(const struct reader *r, 
 {
 	va_list args;
 	va_start(args, format);
-	vsnprintf(r->why, FAN_TOLD_WHY_BYTES, format, args);
+	vsnprintf(r->why, FAN_PLAN_MSG_WHY_BYTES, format, args);
 	va_end(args);
 	return false;
 }
@@ -124,8 +124,8 @@ static bool get_part(const struct reader *r, const json_t *from, unsigned number
 
 static bool get_parts(const struct reader *r, const json_t *parts)
 {
-	char inner[FAN_TOLD_WHY_BYTES];
-	struct fan_told *o = r->o;
+	char inner[FAN_PLAN_MSG_WHY_BYTES];
+	struct fan_plan_msg *o = r->o;
 	struct reader within = {o, inner};
 	size_t n = json_array_size(parts);
 	if (n < 1 || n > FAN_PARTS_MAX)
@@ -165,38 +165,39 @@ static bool get_move(const struct reader *r, const json_t *from)
 	return true;
 }
 
-static bool get_order(const struct reader *r, const json_t *root, const char *job)
+static bool get_msg(const struct reader *r, const json_t *root, const char *job)
 {
 	const json_t *j;
 	if ((j = json_object_get(root, "job"))) {
-		r->o->kind = FAN_TOLD_JOB;
+		r->o->kind = FAN_PLAN_MSG_JOB;
 		return get_job(r, j, job);
 	}
 	if ((j = json_object_get(root, "move"))) {
-		r->o->kind = FAN_TOLD_MOVE;
+		r->o->kind = FAN_PLAN_MSG_MOVE;
 		return get_move(r, j);
 	}
 	if ((j = json_object_get(root, "again"))) {
-		r->o->kind = FAN_TOLD_AGAIN;
+		r->o->kind = FAN_PLAN_MSG_AGAIN;
 		get_why(r, json_object_get(j, "why"));
 		return true;
 	}
 	if ((j = json_object_get(root, "refused"))) {
-		r->o->kind = FAN_TOLD_REFUSED;
+		r->o->kind = FAN_PLAN_MSG_REFUSED;
 		get_why(r, j);
 		return true;
 	}
 	return wrong(r, "expected \"job\", \"move\", \"again\" or \"refused\"");
 }
 
-int fan_told_get(struct fan_told *o, const char *line, size_t bytes, const char *job, char *why)
+int fan_plan_msg_get(struct fan_plan_msg *o, const char *line, size_t bytes, const char *job,
+		     char *why)
 {
 	struct reader r = {o, why};
 	json_error_t e;
 	memset(o, 0, sizeof *o);
 	*why = '\0';
 	json_t *root = json_loadb(line, bytes, JSON_REJECT_DUPLICATES, &e);
-	bool good = root ? get_order(&r, root, job) : wrong(&r, "no JSON: %s", e.text);
+	bool good = root ? get_msg(&r, root, job) : wrong(&r, "no JSON: %s", e.text);
 	json_decref(root);
 	return good ? FAN_OK : FAN_E_FORMAT;
 }
@@ -204,13 +205,13 @@ int fan_told_get(struct fan_told *o, const char *line, size_t bytes, const char 
 /* Write `line`, which is taken.  0: it does not fit. */
 static size_t put(char *text, json_t *line)
 {
-	size_t n = line ? json_dumpb(line, text, FAN_TELL_BYTES, JSON_COMPACT) : 0;
+	size_t n = line ? json_dumpb(line, text, FAN_PLAN_MSG_BYTES, JSON_COMPACT) : 0;
 	json_decref(line);
-	return n > FAN_TELL_BYTES ? 0 : n;
+	return n > FAN_PLAN_MSG_BYTES ? 0 : n;
 }
 
-size_t fan_tell_join(char *text, const char *job, unsigned rank, unsigned ranks,
-		     const struct fan_job_part *part, unsigned parts)
+size_t fan_plan_msg_put_join(char *text, const char *job, unsigned rank, unsigned ranks,
+			     const struct fan_job_part *part, unsigned parts)
 {
 	json_t *line = json_pack("{s:{s:s, s:i, s:i}}", "join", "job", job, "rank", (int)rank,
 				 "ranks", (int)ranks);
@@ -222,7 +223,7 @@ size_t fan_tell_join(char *text, const char *job, unsigned rank, unsigned ranks,
 	return put(text, line);
 }
 
-size_t fan_tell_moved(char *text, unsigned part, uint16_t route)
+size_t fan_plan_msg_put_moved(char *text, unsigned part, uint16_t route)
 {
 	return put(text,
 		   json_pack("{s:{s:i, s:i}}", "moved", "part", (int)part, "route", (int)route));

@@ -3,7 +3,7 @@
  * jobs on plain switches, which take any route. */
 #include "controller.h"
 
-#include "lib/told.h"
+#include "lib/plan_msg.h"
 #include "net/shard.h"
 
 #define RANKS	 3
@@ -136,7 +136,7 @@ static void run_parts(unsigned parts, unsigned shards, int mode)
 	fan_switchd_stop(a);
 }
 
-static void follow__parts_of_all_calls(void **state)
+static void comm_client__parts_of_all_calls(void **state)
 {
 	(void)state;
 	run_parts(1, 1, FANIN_MODE_NATIVE);
@@ -188,7 +188,7 @@ static void expect_useless(const struct useless *u)
 	scripted_stop(&controller);
 }
 
-static void follow__useless_controllers(void **state)
+static void comm_client__useless_controllers(void **state)
 {
 	static const struct useless all[] = {
 		{NULL, false, FANIN_E_TIMEOUT, "has not told the parts of job \"j\""},
@@ -203,14 +203,14 @@ static void follow__useless_controllers(void **state)
 		 FANIN_E_CONFIG, "refuses rank 0 of job \"j\": no job \"j\": expected one of a, b"},
 		{"{\"job\":{\"name\":\"j\",\"ranks\":8,\"parts\":[{\"number\":0,\"name\":\"j/0\","
 		 "\"route\":1,\"cut\":[0,4294967296],\"at\":\"127.0.0.1:9\"}]}}\n",
-		 false, FANIN_E_JOB_MISMATCH, "with 8 ranks, rank 0 was told 3"},
+		 false, FANIN_E_JOB_MISMATCH, "with 8 ranks, rank 0 was started with 3"},
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
 		expect_useless(&all[i]);
 }
 
-static void follow__nobody_listens(void **state)
+static void comm_client__nobody_listens(void **state)
 {
 	static const struct useless u = {NULL, false, FANIN_E_UNREACHABLE, "Connection refused"};
 	(void)state;
@@ -225,7 +225,7 @@ static void say_huge(struct scripted *s, struct scripted_worker *w)
 	scripted_say(w, huge);
 }
 
-static void follow__a_line_without_end(void **state)
+static void comm_client__a_line_without_end(void **state)
 {
 	static const struct useless u = {NULL, false, FANIN_E_UNREACHABLE, "a line is too long"};
 	(void)state;
@@ -244,7 +244,7 @@ static void note_waiting(void *arg, const char *text)
 		atomic_fetch_add((atomic_int *)arg, 1);
 }
 
-static void follow__tells_what_it_waits_for(void **state)
+static void comm_client__tells_what_it_waits_for(void **state)
 {
 	struct fanin_options o = FANIN_OPTIONS_INIT;
 	atomic_int told = 0;
@@ -309,7 +309,7 @@ static void run_two_parts(void (*body)(struct member *))
 	fan_switchd_stop(a);
 }
 
-static void follow__again(void **state)
+static void comm_client__again(void **state)
 {
 	(void)state;
 	run_two_parts(ended_and_begun_anew);
@@ -354,7 +354,7 @@ static void controller_comes_and_goes(struct member *m)
 	}
 }
 
-static void follow__goes_on_without_its_controller(void **state)
+static void comm_client__goes_on_without_its_controller(void **state)
 {
 	char text[2048], one[80], other[80];
 	struct fan_switchd *a = team_switch(one, sizeof one, 1);
@@ -393,7 +393,7 @@ static void parts_move(struct member *m)
 }
 
 /* The aggregator of part 1 has many addresses, one for each path. */
-static void follow__moves(void **state)
+static void comm_client__moves(void **state)
 {
 	char text[2048], one[80], other[80], why[256];
 	struct fan_switchd_options o;
@@ -416,7 +416,7 @@ static void follow__moves(void **state)
 }
 
 /* Moved before anybody is in. */
-static void follow__moves_while_joining(void **state)
+static void comm_client__moves_while_joining(void **state)
 {
 	char text[2048], one[80], other[80], why[256];
 	struct fan_switchd_options o;
@@ -460,7 +460,7 @@ static void change_the_plan(struct scripted *s, struct scripted_worker *w, const
 	scripted_say(w, "{\"again\":{\"why\":\"server PS is gone\",\"parts\":[]}}\n");
 }
 
-static void follow__again_while_joining(void **state)
+static void comm_client__again_while_joining(void **state)
 {
 	char text[2048], one[80];
 	struct fan_switchd *a = team_switch(one, sizeof one, 1);
@@ -502,7 +502,7 @@ static void wait_for_job(struct fan_switchd *d)
 	}
 }
 
-static void follow__waits_for_an_earlier_life(void **state)
+static void comm_client__waits_for_an_earlier_life(void **state)
 {
 	char text[2048], one[80];
 	struct fan_switchd *a = team_switch(one, sizeof one, 1);
@@ -534,7 +534,7 @@ static void sum_slowly(struct member *m)
 }
 
 /* One switch, and ranks that send at so many hundredths of the rate that they are told. */
-static void follow_paced(void (*body)(struct member *), unsigned pace)
+static void with_pace(void (*body)(struct member *), unsigned pace)
 {
 	char text[2048], one[80];
 	struct fan_switchd *a = team_switch(one, sizeof one, 1);
@@ -548,10 +548,10 @@ static void follow_paced(void (*body)(struct member *), unsigned pace)
 	fan_switchd_stop(a);
 }
 
-static void follow__not_faster_than_planned(void **state)
+static void comm_client__not_faster_than_planned(void **state)
 {
 	(void)state;
-	follow_paced(sum_slowly, 1);
+	with_pace(sum_slowly, 1);
 }
 
 /* The same once the controller has told another rate for the same path. */
@@ -571,28 +571,28 @@ static void sum_slower(struct member *m)
 	sum_slowly(m);
 }
 
-static void follow__another_rate(void **state)
+static void comm_client__another_rate(void **state)
 {
 	(void)state;
-	follow_paced(sum_slower, 100);
+	with_pace(sum_slower, 100);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(follow__parts_of_all_calls),
-		cmocka_unit_test(follow__useless_controllers),
-		cmocka_unit_test(follow__nobody_listens),
-		cmocka_unit_test(follow__a_line_without_end),
-		cmocka_unit_test(follow__tells_what_it_waits_for),
-		cmocka_unit_test(follow__again),
-		cmocka_unit_test(follow__goes_on_without_its_controller),
-		cmocka_unit_test(follow__moves),
-		cmocka_unit_test(follow__moves_while_joining),
-		cmocka_unit_test(follow__again_while_joining),
-		cmocka_unit_test(follow__waits_for_an_earlier_life),
-		cmocka_unit_test(follow__not_faster_than_planned),
-		cmocka_unit_test(follow__another_rate),
+		cmocka_unit_test(comm_client__parts_of_all_calls),
+		cmocka_unit_test(comm_client__useless_controllers),
+		cmocka_unit_test(comm_client__nobody_listens),
+		cmocka_unit_test(comm_client__a_line_without_end),
+		cmocka_unit_test(comm_client__tells_what_it_waits_for),
+		cmocka_unit_test(comm_client__again),
+		cmocka_unit_test(comm_client__goes_on_without_its_controller),
+		cmocka_unit_test(comm_client__moves),
+		cmocka_unit_test(comm_client__moves_while_joining),
+		cmocka_unit_test(comm_client__again_while_joining),
+		cmocka_unit_test(comm_client__waits_for_an_earlier_life),
+		cmocka_unit_test(comm_client__not_faster_than_planned),
+		cmocka_unit_test(comm_client__another_rate),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "follow.h"
+#include "comm_client.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -7,31 +7,31 @@
 #include "comm.h"
 #include "net/clock.h"
 
-void fan_follow_init(struct fanin_comm *c)
+void fan_comm_client_init(struct fanin_comm *c)
 {
-	struct fan_follow *f = &c->follow;
+	struct fan_comm_client *f = &c->client;
 	f->on = true;
 	f->behind_ns = UINT64_MAX;
 	fan_dial_init(&f->dial, &c->switch_addr, c->epoll_fd, FAN_COMM_CONTROLLER);
 }
 
-void fan_follow_free(struct fanin_comm *c)
+void fan_comm_client_free(struct fanin_comm *c)
 {
-	if (c->follow.on)
-		fan_dial_free(&c->follow.dial);
-	c->follow.on = false;
+	if (c->client.on)
+		fan_dial_free(&c->client.dial);
+	c->client.on = false;
 }
 
 /* Texts. */
 
 static const char *address(const struct fanin_comm *c, char *text, size_t bytes)
 {
-	return fan_peer_text(&c->follow.dial.to, text, bytes);
+	return fan_peer_text(&c->client.dial.to, text, bytes);
 }
 
-void fan_follow_text(const struct fanin_comm *c, char *text, size_t bytes)
+void fan_comm_client_text(const struct fanin_comm *c, char *text, size_t bytes)
 {
-	const struct fan_dial *d = &c->follow.dial;
+	const struct fan_dial *d = &c->client.dial;
 	char at[80];
 	address(c, at, sizeof at);
 	if (d->up)
@@ -50,9 +50,9 @@ void fan_follow_text(const struct fanin_comm *c, char *text, size_t bytes)
 static void fail_in_time(struct fanin_comm *c)
 {
 	char text[FAN_FAULT_TEXT_BYTES], all[FAN_FAULT_TEXT_BYTES];
-	fan_follow_text(c, text, sizeof text);
+	fan_comm_client_text(c, text, sizeof text);
 	snprintf(all, sizeof all, "%.460s (waited %.4g s)", text, c->cfg.timeout_ms / 1e3);
-	fan_comm_fail(c, c->follow.dial.up ? FAN_E_TIMEOUT : FAN_E_UNREACHABLE, all);
+	fan_comm_fail(c, c->client.dial.up ? FAN_E_TIMEOUT : FAN_E_UNREACHABLE, all);
 }
 
 /* The controller has said something that makes no sense.  Who has no parts yet is probably
@@ -60,8 +60,8 @@ static void fail_in_time(struct fanin_comm *c)
 static void fail_by_nonsense(struct fanin_comm *c, uint64_t now_ns, const char *why)
 {
 	char text[FAN_FAULT_TEXT_BYTES], at[80];
-	struct fan_dial *d = &c->follow.dial;
-	if (c->follow.told) {
+	struct fan_dial *d = &c->client.dial;
+	if (c->client.has_parts) {
 		fan_dial_drop(d, now_ns, why);
 		return;
 	}
@@ -76,14 +76,14 @@ static void fail_by_nonsense(struct fanin_comm *c, uint64_t now_ns, const char *
 
 static bool say(struct fanin_comm *c, const char *text, size_t bytes)
 {
-	return bytes && fan_dial_send(&c->follow.dial, text, bytes);
+	return bytes && fan_dial_send(&c->client.dial, text, bytes);
 }
 
 static void say_hello(struct fanin_comm *c)
 {
-	char text[FAN_TELL_BYTES];
-	size_t n = fan_tell_join(text, c->cfg.job, (unsigned)c->cfg.rank, (unsigned)c->cfg.ranks,
-				 c->part, c->parts);
+	char text[FAN_PLAN_MSG_BYTES];
+	size_t n = fan_plan_msg_put_join(text, c->cfg.job, (unsigned)c->cfg.rank,
+					 (unsigned)c->cfg.ranks, c->part, c->parts);
 	if (!n)
 		fan_comm_fail(c, FAN_E_CONFIG,
 			      "the job's name is not UTF-8, as a controller's are");
@@ -104,12 +104,12 @@ static bool has_moved(const struct fanin_comm *c, unsigned k)
 
 static void tell_moved(struct fanin_comm *c)
 {
-	struct fan_follow *f = &c->follow;
-	char text[FAN_TELL_BYTES];
+	struct fan_comm_client *f = &c->client;
+	char text[FAN_PLAN_MSG_BYTES];
 	for (unsigned k = 0; k < c->parts && f->movings && f->dial.up; k++) {
 		if (!f->moving[k] || !has_moved(c, k))
 			continue;
-		if (!say(c, text, fan_tell_moved(text, k, c->part[k].route)))
+		if (!say(c, text, fan_plan_msg_put_moved(text, k, c->part[k].route)))
 			return;
 		f->moving[k] = false;
 		f->movings--;
@@ -121,7 +121,7 @@ static void tell_moved(struct fanin_comm *c)
 static void move(struct fanin_comm *c, unsigned k, uint16_t route, const fan_peer *at, double gbps,
 		 uint64_t now_ns)
 {
-	struct fan_follow *f = &c->follow;
+	struct fan_comm_client *f = &c->client;
 	struct fan_job_part *p = &c->part[k];
 	if (gbps > 0) {
 		p->gbps = gbps;
@@ -142,7 +142,7 @@ static void move(struct fanin_comm *c, unsigned k, uint16_t route, const fan_pee
 /* Connections that are behind go by their part's route; where there is no socket now, soon. */
 static void move_connections(struct fanin_comm *c, uint64_t now_ns)
 {
-	c->follow.behind_ns = UINT64_MAX;
+	c->client.behind_ns = UINT64_MAX;
 	for (unsigned i = 0; i < c->connections; i++) {
 		struct fan_connection *cn = &c->connection[i];
 		const struct fan_job_part *p = &c->part[cn->part];
@@ -150,12 +150,12 @@ static void move_connections(struct fanin_comm *c, uint64_t now_ns)
 			continue;
 		cn->behind = fan_connection_move(cn, &p->at, p->route, now_ns) != FAN_OK;
 		if (cn->behind)
-			c->follow.behind_ns = now_ns + FAN_FOLLOW_AGAIN_MS * FAN_MS;
+			c->client.behind_ns = now_ns + FAN_COMM_CLIENT_AGAIN_MS * FAN_MS;
 	}
 }
 
 /* The same parts, but for their routes? */
-static bool is_same(const struct fanin_comm *c, const struct fan_told *o)
+static bool is_same(const struct fanin_comm *c, const struct fan_plan_msg *o)
 {
 	bool same = c->parts == o->parts;
 	for (unsigned k = 0; k < c->parts && same; k++) {
@@ -169,15 +169,15 @@ static bool is_same(const struct fanin_comm *c, const struct fan_told *o)
 
 static void take_job(struct fanin_comm *c, uint64_t now_ns)
 {
-	const struct fan_told *o = &c->follow.order;
+	const struct fan_plan_msg *o = &c->client.msg;
 	char text[FAN_FAULT_TEXT_BYTES];
 	if (o->ranks != (unsigned)c->cfg.ranks) {
 		snprintf(text, sizeof text,
-			 "the controller has job \"%s\" with %u ranks, rank %d was told %d",
+			 "the controller has job \"%s\" with %u ranks, rank %d was started with %d",
 			 c->cfg.job, o->ranks, c->cfg.rank, c->cfg.ranks);
 		fan_comm_fail(c, FAN_E_JOB_MISMATCH, text);
-	} else if (!c->follow.told) {
-		c->follow.told = true;
+	} else if (!c->client.has_parts) {
+		c->client.has_parts = true;
 		c->parts = o->parts;
 		memcpy(c->part, o->part, o->parts * sizeof o->part[0]);
 		fan_comm_open_parts(c, now_ns);
@@ -197,9 +197,9 @@ static void take_refusal(struct fanin_comm *c, uint64_t now_ns)
 {
 	char text[FAN_FAULT_TEXT_BYTES], at[80];
 	snprintf(text, sizeof text, "the controller %s refuses rank %d of job \"%s\": %.300s",
-		 address(c, at, sizeof at), c->cfg.rank, c->cfg.job, c->follow.order.why);
-	if (c->follow.told)
-		fan_dial_drop(&c->follow.dial, now_ns, c->follow.order.why);
+		 address(c, at, sizeof at), c->cfg.rank, c->cfg.job, c->client.msg.why);
+	if (c->client.has_parts)
+		fan_dial_drop(&c->client.dial, now_ns, c->client.msg.why);
 	else
 		fan_comm_fail(c, FAN_E_CONFIG, text);
 }
@@ -207,7 +207,7 @@ static void take_refusal(struct fanin_comm *c, uint64_t now_ns)
 /* Nothing has been summed yet: forget the parts, and ask for others. */
 static void begin_anew(struct fanin_comm *c, uint64_t now_ns)
 {
-	struct fan_follow *f = &c->follow;
+	struct fan_comm_client *f = &c->client;
 	for (unsigned i = 0; i < c->connections; i++) {
 		fan_connection_close(&c->connection[i]);
 		memset(&c->connection[i], 0, sizeof c->connection[i]);
@@ -215,9 +215,9 @@ static void begin_anew(struct fanin_comm *c, uint64_t now_ns)
 	memset(c->shards, 0, sizeof c->shards);
 	memset(f->moving, 0, sizeof f->moving);
 	c->connections = c->parts = f->movings = 0;
-	f->told = false;
+	f->has_parts = false;
 	f->behind_ns = UINT64_MAX;
-	fan_dial_drop(&f->dial, now_ns, f->order.why);
+	fan_dial_drop(&f->dial, now_ns, f->msg.why);
 }
 
 static void take_again(struct fanin_comm *c, uint64_t now_ns)
@@ -230,34 +230,34 @@ static void take_again(struct fanin_comm *c, uint64_t now_ns)
 	snprintf(text, sizeof text,
 		 "the controller ends this life of job \"%s\": %.300s; a new communicator of the "
 		 "same job goes on without it",
-		 c->cfg.job, c->follow.order.why);
+		 c->cfg.job, c->client.msg.why);
 	fan_comm_fail(c, FAN_E_RESTARTED, text);
 }
 
 static void obey(struct fanin_comm *c, uint64_t now_ns)
 {
-	const struct fan_told *o = &c->follow.order;
+	const struct fan_plan_msg *o = &c->client.msg;
 	switch (o->kind) {
-	case FAN_TOLD_JOB: take_job(c, now_ns); break;
-	case FAN_TOLD_MOVE:
+	case FAN_PLAN_MSG_JOB: take_job(c, now_ns); break;
+	case FAN_PLAN_MSG_MOVE:
 		if (o->number < c->parts)
 			move(c, o->number, o->route, &o->at, o->gbps, now_ns);
 		else
 			fail_by_nonsense(c, now_ns, "a move of a part that there is not");
 		break;
-	case FAN_TOLD_AGAIN: take_again(c, now_ns); break;
-	case FAN_TOLD_REFUSED: take_refusal(c, now_ns); break;
+	case FAN_PLAN_MSG_AGAIN: take_again(c, now_ns); break;
+	case FAN_PLAN_MSG_REFUSED: take_refusal(c, now_ns); break;
 	}
 }
 
 static void hear(struct fanin_comm *c, uint64_t now_ns)
 {
-	struct fan_follow *f = &c->follow;
-	char why[FAN_TOLD_WHY_BYTES];
+	struct fan_comm_client *f = &c->client;
+	char why[FAN_PLAN_MSG_WHY_BYTES];
 	size_t bytes;
 	const char *line;
 	while (!atomic_load(&c->error) && (line = fan_dial_line(&f->dial, &bytes))) {
-		if (fan_told_get(&f->order, line, bytes, c->cfg.job, why)) {
+		if (fan_plan_msg_get(&f->msg, line, bytes, c->cfg.job, why)) {
 			fail_by_nonsense(c, now_ns, why);
 			return;
 		}
@@ -267,13 +267,13 @@ static void hear(struct fanin_comm *c, uint64_t now_ns)
 }
 
 /* Once the communicator is over, the controller hears of it by the connection's end. */
-void fan_follow_work(struct fanin_comm *c, uint64_t now_ns)
+void fan_comm_client_work(struct fanin_comm *c, uint64_t now_ns)
 {
-	struct fan_follow *f = &c->follow;
+	struct fan_comm_client *f = &c->client;
 	if (!f->on)
 		return;
 	if (atomic_load(&c->error)) {
-		fan_follow_free(c);
+		fan_comm_client_free(c);
 		return;
 	}
 	if (f->news || now_ns >= fan_dial_deadline(&f->dial)) {
@@ -282,35 +282,35 @@ void fan_follow_work(struct fanin_comm *c, uint64_t now_ns)
 			say_hello(c);
 		hear(c, now_ns);
 	}
-	if (!f->told && now_ns >= c->join_by_ns)
+	if (!f->has_parts && now_ns >= c->join_by_ns)
 		fail_in_time(c);
 	if (now_ns >= f->behind_ns && !atomic_load(&c->error))
 		move_connections(c, now_ns);
 	tell_moved(c);
 }
 
-uint64_t fan_follow_deadline(const struct fanin_comm *c)
+uint64_t fan_comm_client_deadline(const struct fanin_comm *c)
 {
-	const struct fan_follow *f = &c->follow;
+	const struct fan_comm_client *f = &c->client;
 	if (!f->on)
 		return UINT64_MAX;
 	uint64_t at_ns = fan_dial_deadline(&f->dial);
 	if (f->behind_ns < at_ns)
 		at_ns = f->behind_ns;
-	return f->told || at_ns < c->join_by_ns ? at_ns : c->join_by_ns;
+	return f->has_parts || at_ns < c->join_by_ns ? at_ns : c->join_by_ns;
 }
 
-bool fan_follow_forgives(struct fanin_comm *c, struct fan_connection *cn, uint64_t now_ns)
+bool fan_comm_client_forgives(struct fanin_comm *c, struct fan_connection *cn, uint64_t now_ns)
 {
 	const struct fan_fault *f = fan_worker_fault(cn->w);
 	bool route = f->err == FAN_E_JOB_MISMATCH && f->desc_a >> 24 == FAN_ABOUT_ROUTE;
-	if (!c->follow.on || now_ns >= c->join_by_ns)
+	if (!c->client.on || now_ns >= c->join_by_ns)
 		return false;
 	if (!route && f->err != FAN_E_ROUTE && f->err != FAN_E_RANK_TAKEN &&
 	    f->err != FAN_E_RESTARTED)
 		return false;
 	if (!cn->again_ns)
-		cn->again_ns = now_ns + FAN_FOLLOW_AGAIN_MS * FAN_MS;
+		cn->again_ns = now_ns + FAN_COMM_CLIENT_AGAIN_MS * FAN_MS;
 	if (now_ns >= cn->again_ns)
 		fan_comm_open_connection(c, cn->number, now_ns);
 	return true;
