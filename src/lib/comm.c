@@ -11,18 +11,18 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "forks.h"
+#include "fork_guard.h"
 #include "net/clock.h"
 
 static bool is_forked(const struct fanin_comm *c)
 {
-	return c->forks != fan_forks();
+	return c->fork_guard != fan_fork_guard();
 }
 
 static void init(struct fanin_comm *c)
 {
 	memset(c, 0, sizeof *c);
-	c->forks = fan_forks();
+	c->fork_guard = fan_fork_guard();
 	c->epoll_fd = c->wake_fd = -1;
 	c->awake = true;
 	pthread_mutex_init(&c->lock, NULL);
@@ -78,7 +78,8 @@ static int meet(struct fanin_comm *c)
 	struct fan_rendezvous at;
 	int e = fan_rendezvous_find(&at, c->sentence, sizeof c->sentence);
 	if (!e && !c->cfg.rank)
-		e = fan_own_switch_get(&c->own, &at, &c->cfg, c->sentence, sizeof c->sentence);
+		e = fan_embedded_switch_get(&c->embedded, &at, &c->cfg, c->sentence,
+					    sizeof c->sentence);
 	if (e)
 		return refuse(c, e, c->sentence);
 	c->meets = true;
@@ -133,7 +134,7 @@ static int open_all(struct fanin_comm *c, const struct fanin_options *options)
 	return e;
 }
 
-/* With the lock held, but for the call: tell who waits what for. */
+/* Call `waiting`, without the lock that the caller holds. */
 static void tell_wait(struct fanin_comm *c)
 {
 	char text[FAN_FAULT_TEXT_BYTES];
@@ -186,11 +187,11 @@ static void wake(struct fanin_comm *c)
 	(void)n; /* fails only when it is full of wake-ups already */
 }
 
-/* A child of fork() has no part in the switch: own_switch.c sees to that by itself. */
+/* A child of fork() has no part in the switch: embedded_switch.c sees to that by itself. */
 static void free_all(struct fanin_comm *c)
 {
 	if (!is_forked(c))
-		fan_own_switch_put(c->own, c->cfg.alive_ms + FAN_COMM_LINGER_MS);
+		fan_embedded_switch_put(c->embedded, c->cfg.alive_ms + FAN_COMM_LINGER_MS);
 	for (unsigned i = 0; i < FAN_SHARDS_MAX; i++)
 		fan_connection_close(&c->connection[i]);
 	fan_comm_client_free(c);
@@ -246,19 +247,19 @@ static int wait_for_room(struct fanin_comm *c, bool wait)
 	return e;
 }
 
-int fan_comm_submit(struct fanin_comm *c, const struct fan_op_call *call, bool wait,
+int fan_comm_submit(struct fanin_comm *c, const struct fan_op_args *args, bool wait,
 		    struct fanin_op **op)
 {
-	struct fan_op whole;
+	struct fan_op what;
 	*op = NULL;
 	if (is_forked(c))
 		return FAN_E_CLOSED;
 	int e = atomic_load_explicit(&c->error, memory_order_acquire);
 	if (!e)
-		e = fan_op_check(&whole, call, &c->cfg);
+		e = fan_op_check(&what, args, &c->cfg);
 	if (e)
 		return e;
-	struct fanin_op *new = fan_op_new(&whole);
+	struct fanin_op *new = fan_op_new(&what);
 	if (!new)
 		return FAN_E_NOMEM;
 	pthread_mutex_lock(&c->lock);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fanin.c - the public calls: arguments in, the communicator's work, errors out. */
+/* fanin.c - the public functions: arguments in, the communicator's work, errors out. */
 #include <fanin.h>
 #include <string.h>
 
@@ -65,17 +65,17 @@ int fanin_comm_stats(const fanin_comm *comm, struct fanin_stats *stats)
 	return FAN_OK;
 }
 
-static int start(fanin_comm *comm, const struct fan_op_call *call, fanin_op **handle)
+static int start(fanin_comm *comm, const struct fan_op_args *args, fanin_op **handle)
 {
 	if (handle)
 		*handle = NULL;
-	return comm && handle ? fan_comm_submit(comm, call, false, handle) : FAN_E_INVALID;
+	return comm && handle ? fan_comm_submit(comm, args, false, handle) : FAN_E_INVALID;
 }
 
-static int run(fanin_comm *comm, const struct fan_op_call *call)
+static int run(fanin_comm *comm, const struct fan_op_args *args)
 {
 	fanin_op *op;
-	int e = comm ? fan_comm_submit(comm, call, true, &op) : FAN_E_INVALID;
+	int e = comm ? fan_comm_submit(comm, args, true, &op) : FAN_E_INVALID;
 	if (e)
 		return e;
 	e = fanin_op_wait(op, -1);
@@ -83,9 +83,9 @@ static int run(fanin_comm *comm, const struct fan_op_call *call)
 	return e;
 }
 
-static struct fan_op_call allreduce_call(const void *in, void *out, size_t count, int dtype, int op)
+static struct fan_op_args allreduce_args(const void *in, void *out, size_t count, int dtype, int op)
 {
-	return (struct fan_op_call){
+	return (struct fan_op_args){
 		.op = op >= FANIN_SUM && op <= FANIN_MAX ? (enum fan_redop)op : FAN_REDOP_COUNT,
 		.in = in,
 		.out = out,
@@ -94,18 +94,18 @@ static struct fan_op_call allreduce_call(const void *in, void *out, size_t count
 	};
 }
 
-static struct fan_op_call reduce_call(const void *in, void *out, size_t count, int dtype, int op,
+static struct fan_op_args reduce_args(const void *in, void *out, size_t count, int dtype, int op,
 				      int root)
 {
-	struct fan_op_call call = allreduce_call(in, out, count, dtype, op);
-	call.reduce = true;
-	call.root = root;
-	return call;
+	struct fan_op_args args = allreduce_args(in, out, count, dtype, op);
+	args.reduce = true;
+	args.root = root;
+	return args;
 }
 
-static struct fan_op_call broadcast_call(void *buf, size_t count, int dtype, int root)
+static struct fan_op_args broadcast_args(void *buf, size_t count, int dtype, int root)
 {
-	return (struct fan_op_call){
+	return (struct fan_op_args){
 		.op = FAN_BCAST,
 		.in = buf,
 		.out = buf,
@@ -115,59 +115,59 @@ static struct fan_op_call broadcast_call(void *buf, size_t count, int dtype, int
 	};
 }
 
-static struct fan_op_call barrier_call(void)
+static struct fan_op_args barrier_args(void)
 {
-	return (struct fan_op_call){.op = FAN_BARRIER, .dtype = FANIN_UINT8};
+	return (struct fan_op_args){.op = FAN_BARRIER, .dtype = FANIN_UINT8};
 }
 
 int fanin_allreduce(fanin_comm *comm, const void *in, void *out, size_t count, int dtype, int op)
 {
-	struct fan_op_call call = allreduce_call(in, out, count, dtype, op);
-	return run(comm, &call);
+	struct fan_op_args args = allreduce_args(in, out, count, dtype, op);
+	return run(comm, &args);
 }
 
 int fanin_broadcast(fanin_comm *comm, void *buf, size_t count, int dtype, int root)
 {
-	struct fan_op_call call = broadcast_call(buf, count, dtype, root);
-	return run(comm, &call);
+	struct fan_op_args args = broadcast_args(buf, count, dtype, root);
+	return run(comm, &args);
 }
 
 int fanin_reduce(fanin_comm *comm, const void *in, void *out, size_t count, int dtype, int op,
 		 int root)
 {
-	struct fan_op_call call = reduce_call(in, out, count, dtype, op, root);
-	return run(comm, &call);
+	struct fan_op_args args = reduce_args(in, out, count, dtype, op, root);
+	return run(comm, &args);
 }
 
 int fanin_barrier(fanin_comm *comm)
 {
-	struct fan_op_call call = barrier_call();
-	return run(comm, &call);
+	struct fan_op_args args = barrier_args();
+	return run(comm, &args);
 }
 
 int fanin_allreduce_start(fanin_comm *comm, const void *in, void *out, size_t count, int dtype,
 			  int op, fanin_op **handle)
 {
-	struct fan_op_call call = allreduce_call(in, out, count, dtype, op);
-	return start(comm, &call, handle);
+	struct fan_op_args args = allreduce_args(in, out, count, dtype, op);
+	return start(comm, &args, handle);
 }
 
 int fanin_broadcast_start(fanin_comm *comm, void *buf, size_t count, int dtype, int root,
 			  fanin_op **handle)
 {
-	struct fan_op_call call = broadcast_call(buf, count, dtype, root);
-	return start(comm, &call, handle);
+	struct fan_op_args args = broadcast_args(buf, count, dtype, root);
+	return start(comm, &args, handle);
 }
 
 int fanin_reduce_start(fanin_comm *comm, const void *in, void *out, size_t count, int dtype, int op,
 		       int root, fanin_op **handle)
 {
-	struct fan_op_call call = reduce_call(in, out, count, dtype, op, root);
-	return start(comm, &call, handle);
+	struct fan_op_args args = reduce_args(in, out, count, dtype, op, root);
+	return start(comm, &args, handle);
 }
 
 int fanin_barrier_start(fanin_comm *comm, fanin_op **handle)
 {
-	struct fan_op_call call = barrier_call();
-	return start(comm, &call, handle);
+	struct fan_op_args args = barrier_args();
+	return start(comm, &args, handle);
 }

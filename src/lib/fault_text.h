@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fault_text.h - why a communicator ended, in a sentence for people: what happened, which
- * ranks, what to do.  Pure: from what the core reports to text. */
+/* fault_text.h - the cause of a communicator's end as a sentence: what happened, which ranks,
+ * what to do.  Pure: from the core's struct fan_fault to text. */
 #ifndef FAN_LIB_FAULT_TEXT_H
 #define FAN_LIB_FAULT_TEXT_H
 
 #include "core/worker/worker.h"
 
-#define FAN_FAULT_TEXT_BYTES 512 /* enough for every sentence; longer lists end in "..." */
+#define FAN_FAULT_TEXT_BYTES 512 /* of every sentence; longer lists end in "..." */
 
-/* What the core does not know. */
+/* Context that the core does not have. */
 struct fan_fault_about {
 	const char *job;
 	const char *switch_addr; /* "10.0.0.1:5000" */
@@ -17,16 +17,16 @@ struct fan_fault_about {
 	uint8_t options; /* enum fan_join_option of the JOIN */
 	uint32_t alive_ms, timeout_ms;
 	bool joined;  /* the switch has answered once */
-	bool refused; /* ICMP says that the port is closed */
-	bool inside;  /* nobody named a switch: rank 0 started this one in its process */
+	bool refused; /* ICMP has reported a closed port */
+	bool inside;  /* it is an embedded switch */
 };
 
 /* Write the sentence for `*f` into `text`, `bytes` bytes; returns `text`. */
 const char *fan_fault_text(char *text, size_t bytes, const struct fan_fault *f,
 			   const struct fan_fault_about *a);
 
-/* "rank 3" or "ranks 2, 5-7" into `text`; "" for an empty set.  Returns how many ranks
- * there are. */
+/* Write "rank 3" or "ranks 2, 5-7" to `text`; "" for an empty set.  Returns the number of
+ * ranks. */
 unsigned fan_fault_ranks_text(char *text, size_t bytes, const uint64_t *ranks);
 
 #endif

@@ -32,46 +32,46 @@ static bool is_reduction(enum fan_redop op)
 }
 
 /* The buffers that this rank needs are there. */
-static bool buffers_given(const struct fan_op_call *call, bool root)
+static bool buffers_given(const struct fan_op_args *args, bool root)
 {
-	if (!call->count)
+	if (!args->count)
 		return true;
-	if (call->op == FAN_BCAST)
-		return call->in != NULL;
-	return call->in && (call->out || (call->reduce && !root));
+	if (args->op == FAN_BCAST)
+		return args->in != NULL;
+	return args->in && (args->out || (args->reduce && !root));
 }
 
-int fan_op_check(struct fan_op *op, const struct fan_op_call *call, const struct fan_config *cfg)
+int fan_op_check(struct fan_op *op, const struct fan_op_args *args, const struct fan_config *cfg)
 {
-	bool rooted = call->op == FAN_BCAST || call->reduce;
-	bool root = rooted && call->root == cfg->rank;
-	if (!is_reduction(call->op) && call->op != FAN_BCAST && call->op != FAN_BARRIER)
+	bool rooted = args->op == FAN_BCAST || args->reduce;
+	bool root = rooted && args->root == cfg->rank;
+	if (!is_reduction(args->op) && args->op != FAN_BCAST && args->op != FAN_BARRIER)
 		return FAN_E_INVALID;
-	if (!dtype_allowed(call->dtype, call->op))
+	if (!dtype_allowed(args->dtype, args->op))
 		return FAN_E_INVALID;
-	if (rooted && (call->root < 0 || call->root >= cfg->ranks))
+	if (rooted && (args->root < 0 || args->root >= cfg->ranks))
 		return FAN_E_INVALID;
-	if (call->count > PTRDIFF_MAX / fan_dtype_bytes((unsigned)call->dtype))
+	if (args->count > PTRDIFF_MAX / fan_dtype_bytes((unsigned)args->dtype))
 		return FAN_E_INVALID;
-	if (!buffers_given(call, root))
+	if (!buffers_given(args, root))
 		return FAN_E_INVALID;
 
-	bool floats = is_reduction(call->op) && call->dtype == FANIN_FLOAT32;
+	bool floats = is_reduction(args->op) && args->dtype == FANIN_FLOAT32;
 	bool fixed = floats && cfg->mode == FANIN_MODE_FIXED &&
-		     (call->op == FAN_SUM || call->op == FAN_AVG);
+		     (args->op == FAN_SUM || args->op == FAN_AVG);
 	*op = (struct fan_op){
-		.op = call->op,
-		.dtype = (enum fan_dtype)call->dtype,
-		.wire = (enum fan_dtype)(floats ? cfg->wire : call->dtype),
+		.op = args->op,
+		.dtype = (enum fan_dtype)args->dtype,
+		.wire = (enum fan_dtype)(floats ? cfg->wire : args->dtype),
 		.mode = fixed ? FAN_FIXED : FAN_NATIVE,
-		.root = (uint16_t)(rooted ? call->root : 0),
-		.reduce = call->reduce,
+		.root = (uint16_t)(rooted ? args->root : 0),
+		.reduce = args->reduce,
 		.priority = (uint8_t)cfg->priority,
-		.count = call->count,
-		.in = call->in,
-		.out = call->reduce && !root ? NULL : call->out,
+		.count = args->count,
+		.in = args->in,
+		.out = args->reduce && !root ? NULL : args->out,
 	};
-	if (call->op == FAN_BCAST)
+	if (args->op == FAN_BCAST)
 		root ? (op->out = NULL) : (op->in = NULL);
 	return FAN_OK;
 }
@@ -103,13 +103,13 @@ struct fan_op fan_op_part(const struct fan_op *op, const struct fan_cut *cut)
 	return part;
 }
 
-struct fanin_op *fan_op_new(const struct fan_op *whole)
+struct fanin_op *fan_op_new(const struct fan_op *what)
 {
 	struct fanin_op *op = calloc(1, sizeof *op);
 	pthread_condattr_t clock;
 	if (!op)
 		return NULL;
-	op->whole = *whole;
+	op->op = *what;
 	atomic_init(&op->result, FAN_E_PENDING);
 	pthread_mutex_init(&op->lock, NULL);
 	pthread_condattr_init(&clock);

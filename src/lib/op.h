@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* op.h - an operation that a caller has started: what it is, and how it ended.
+/* op.h - an operation that a caller has started, and its result.
  *
  * Made and freed by callers, ended once by the communicator.  It has its own lock, so
- * that it outlives the communicator and a wait is woken for its own operation only. */
+ * that it outlives the communicator, and a waiter is woken for its own operation only. */
 #ifndef FAN_LIB_OP_H
 #define FAN_LIB_OP_H
 
@@ -16,7 +16,7 @@
 
 struct fanin_op {
 	struct fanin_op *next;	   /* in the communicator's queue */
-	struct fan_op whole;	   /* before it is cut into one part a connection */
+	struct fan_op op;	   /* before it is cut into one part for each connection */
 	uint64_t id;		   /* its number on every connection */
 	unsigned connections;	   /* on which it has been started */
 	unsigned connections_done; /* the first of them that are known to be done */
@@ -31,8 +31,8 @@ struct fan_op_queue {
 	unsigned count;
 };
 
-/* What the public calls are told; `in` is also the buffer of a broadcast. */
-struct fan_op_call {
+/* Arguments of the public functions; `in` is also the buffer of a broadcast. */
+struct fan_op_args {
 	enum fan_redop op;
 	bool reduce;
 	const void *in;
@@ -42,24 +42,24 @@ struct fan_op_call {
 	int root; /* broadcast and reduce */
 };
 
-/* Check a call and turn it into an operation of the core.  FAN_OK or FAN_E_INVALID. */
-int fan_op_check(struct fan_op *op, const struct fan_op_call *call, const struct fan_config *cfg);
+/* Check arguments and make an operation of the core.  FAN_OK or FAN_E_INVALID. */
+int fan_op_check(struct fan_op *op, const struct fan_op_args *args, const struct fan_config *cfg);
 
-/* Which elements a connection has: shard `shard` of `shards` of those from `from` to `to`, in
+/* The elements of a connection: share `shard` of `shards` of those between `from` and `to`, in
  * 1 / FAN_CUT_WHOLE of a tensor. */
 struct fan_cut {
 	uint64_t from, to;
 	unsigned shard, shards;
 };
 
-/* That part of `op`.  Of n elements, a cut at C is before element floor(n C / FAN_CUT_WHOLE), and
+/* The part of `op` that `cut` gives.  A cut at C is before element floor(n C / FAN_CUT_WHOLE) of n;
  * of the m elements between two cuts, shard i begins at floor(m i / shards). */
 struct fan_op fan_op_part(const struct fan_op *op, const struct fan_cut *cut);
 
-/* A pending operation; NULL: no memory. */
-struct fanin_op *fan_op_new(const struct fan_op *whole);
+/* A pending operation; NULL: out of memory. */
+struct fanin_op *fan_op_new(const struct fan_op *what);
 
-/* Tell all that wait how it ended.  The caller's handle may be gone when this returns. */
+/* End the operation and wake its waiters.  The caller may have freed it when this returns. */
 void fan_op_end(struct fanin_op *op, int result);
 
 void fan_op_queue_add(struct fan_op_queue *q, struct fanin_op *op);

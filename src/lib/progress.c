@@ -247,7 +247,7 @@ static void publish_stats(struct fanin_comm *c)
 static void count_op(struct fanin_comm *c, const struct fanin_op *op)
 {
 	c->ops_done++;
-	c->bytes_done += op->whole.count * fan_dtype_bytes(op->whole.dtype);
+	c->bytes_done += op->op.count * fan_dtype_bytes(op->op.dtype);
 }
 
 /* `op` is over: make room, then tell.  `op` may be gone afterwards. */
@@ -333,7 +333,7 @@ static bool start_op(struct fanin_comm *c, struct fanin_op *op, uint64_t now_ns)
 {
 	for (; op->connections < c->connections; op->connections++) {
 		struct fan_connection *cn = &c->connection[op->connections];
-		struct fan_op part = fan_op_part(&op->whole, &cn->cut);
+		struct fan_op part = fan_op_part(&op->op, &cn->cut);
 		int e = fan_worker_start(cn->w, now_ns, &part, &op->id);
 		if (e == FAN_E_BUSY)
 			return false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rendezvous.h - where the ranks of a job meet when nobody named a switch: at rank 0,
- * which starts one, at a place that follows from what the launcher told all of them.
+/* rendezvous.h - the meeting point of a job without a named switch: at rank 0, which starts one,
+ * at an address and port that follow from the launcher's variables.
  *
  * torchrun's MASTER_ADDR and MASTER_PORT name a TCP port of rank 0's host; UDP has a port
  * space of its own, so the switch takes the same number.  Slurm and Open MPI name no port:
@@ -13,24 +13,24 @@
 
 #include "config.h"
 
-#define FAN_RENDEZVOUS_PORT  20000 /* the first of those that follow from a job's id... */
-#define FAN_RENDEZVOUS_PORTS 10000 /* ...and how many; below Linux's ephemeral ports */
+#define FAN_RENDEZVOUS_PORT  20000 /* first port that a job's id may give */
+#define FAN_RENDEZVOUS_PORTS 10000 /* number of such ports, below Linux's ephemeral ones */
 
 struct fan_rendezvous {
 	char addr[FAN_CONFIG_SWITCH_MAX + 1]; /* "HOST:PORT", "[V6]:PORT" */
 	bool one_host;			      /* every rank is on rank 0's host */
 };
 
-/* Ask the environment.  FAN_OK; or FAN_E_CONFIG, and `why`, `bytes` bytes, says what was
- * expected where. */
+/* Read the environment.  FAN_OK; or FAN_E_CONFIG, and `why`, `bytes` bytes, names the variable and
+ * what was expected. */
 int fan_rendezvous_find(struct fan_rendezvous *r, char *why, size_t bytes);
 
-/* A name for the launcher's job, that no other job on the same switch has: `job`,
- * FAN_NAME_MAX + 1 bytes.  Unchanged where the launcher does not tell. */
+/* Write a name for the launcher's job, unique on its switch, to `job`, FAN_NAME_MAX + 1 bytes.
+ * Unchanged if the launcher gives no job id. */
 void fan_rendezvous_job(char *job);
 
-/* The first name of Slurm's list of hosts, such as "n[07-09,12]-ib,m1": "n07-ib".  False:
- * it does not fit `bytes` or is not such a list. */
+/* The first name of Slurm's list of hosts: "n07-ib" of "n[07-09,12]-ib,m1".  False: it does not fit
+ * `bytes`, or `list` is no such list. */
 bool fan_rendezvous_first_host(const char *list, char *host, size_t bytes);
 
 #endif

@@ -3,10 +3,10 @@
  *
  * A program and the library it runs with may come from different versions.  A caller's struct
  * may be smaller than the library's: fields that it lacks keep their initial values.  It may be
- * larger if all that the library does not know is zero: zero means "not given" in every field
- * added after version 0.1.  Anything else would be an option silently ignored.
+ * larger if the bytes beyond the library's struct are zero, which means "not given" in every
+ * field added after version 0.1.  Otherwise an option would be ignored silently.
  *
- * New fields go to the end.  None of these structs ends in padding (config.c and embedded.c
+ * New fields go to the end.  None of these structs ends in padding (config.c and fanin_switch.c
  * assert it): a field added there would not change the size, and an older caller's padding would
  * be taken for its value. */
 #ifndef FAN_LIB_SIZED_H

@@ -6,7 +6,7 @@
 
 #define ROUNDS 20000
 
-/* Some whole, cut at `cuts` random places, with shards in each: every element once, in order. */
+/* An operation, cut at `cuts` random places, with shards in each: every element once, in order. */
 static void cut_up(struct fan_rng *rng, uint64_t count)
 {
 	static const uint8_t base;

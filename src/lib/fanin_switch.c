@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* embedded.c - a switch inside the process of a library's user: src/net/switchd behind
- * the public calls. */
+/* fanin_switch.c - a switch inside the process of a library's user: src/net/switchd behind
+ * the public functions. */
 #include <fanin.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include "config.h"
 #include "core/base/err.h"
-#include "forks.h"
+#include "fork_guard.h"
 #include "net/switchd.h"
 #include "net/udp.h"
 #include "sized.h"
@@ -18,7 +18,7 @@
 
 struct fanin_switch {
 	struct fan_switchd *d;
-	unsigned forks; /* fan_forks() when started */
+	unsigned fork_guard; /* fan_fork_guard() when started */
 	char address[ADDRESS_BYTES];
 };
 
@@ -84,7 +84,7 @@ static int start(const struct fanin_switch_options *given, struct fanin_switch *
 		snprintf(why, FAN_CONFIG_WHY_BYTES, "%s", fan_err_text(FAN_E_NOMEM));
 		return FAN_E_NOMEM;
 	}
-	s->forks = fan_forks();
+	s->fork_guard = fan_fork_guard();
 	e = fan_switchd_start(&s->d, &d, why, FAN_CONFIG_WHY_BYTES);
 	if (e) {
 		free(s);
@@ -122,7 +122,7 @@ void fanin_switch_stop(fanin_switch *running, int linger_ms)
 {
 	if (!running)
 		return;
-	if (running->forks != fan_forks()) { /* the threads are the parent's */
+	if (running->fork_guard != fan_fork_guard()) { /* the threads are the parent's */
 		fan_switchd_abandon(running->d);
 	} else {
 		if (linger_ms > 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "own_switch.h"
+#include "embedded_switch.h"
 
 #include <fanin.h>
 #include <pthread.h>
@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "core/base/err.h"
-#include "forks.h"
+#include "fork_guard.h"
 #include "net/clock.h"
 #include "net/udp.h"
 
@@ -16,7 +16,7 @@
 
 /* An entry is free while `users` is 0.  Whoever makes or stops the switch of an entry does
  * so without the lock, with `busy` set: others wait for `changed`. */
-struct fan_own_switch {
+struct fan_embedded_switch {
 	char addr[FAN_CONFIG_SWITCH_MAX + 1];
 	unsigned users;
 	bool busy;
@@ -26,7 +26,7 @@ struct fan_own_switch {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static struct fan_own_switch table[FAN_OWN_SWITCHES_MAX];
+static struct fan_embedded_switch table[FAN_EMBEDDED_SWITCHES_MAX];
 
 static void before_fork(void)
 {
@@ -42,7 +42,7 @@ static void after_fork(void)
  * with none. */
 static void in_child(void)
 {
-	for (unsigned i = 0; i < FAN_OWN_SWITCHES_MAX; i++)
+	for (unsigned i = 0; i < FAN_EMBEDDED_SWITCHES_MAX; i++)
 		if (table[i].users && !table[i].busy)
 			fanin_switch_stop(table[i].running, 0);
 	memset(table, 0, sizeof table);
@@ -53,20 +53,20 @@ static void in_child(void)
 /* The count of forks first: by it fanin_switch_stop sees that it is in a child. */
 static void watch_forks(void)
 {
-	fan_forks();
+	fan_fork_guard();
 	pthread_atfork(before_fork, after_fork, in_child);
 }
 
 /* With the lock: the entry of `addr`, or a free one, or NULL. */
-static struct fan_own_switch *find(const char *addr)
+static struct fan_embedded_switch *find(const char *addr)
 {
-	struct fan_own_switch *free_one = NULL;
-	for (unsigned i = 0; i < FAN_OWN_SWITCHES_MAX; i++) {
-		struct fan_own_switch *own = &table[i];
-		if ((own->users || own->busy) && !strcmp(own->addr, addr))
-			return own;
-		if (!own->users && !own->busy)
-			free_one = own;
+	struct fan_embedded_switch *free_one = NULL;
+	for (unsigned i = 0; i < FAN_EMBEDDED_SWITCHES_MAX; i++) {
+		struct fan_embedded_switch *sw = &table[i];
+		if ((sw->users || sw->busy) && !strcmp(sw->addr, addr))
+			return sw;
+		if (!sw->users && !sw->busy)
+			free_one = sw;
 	}
 	return free_one;
 }
@@ -94,7 +94,8 @@ static int start(fanin_switch **running, const struct fan_rendezvous *at,
 {
 	struct fanin_switch_options o = FANIN_SWITCH_OPTIONS_INIT;
 	char listen[FAN_CONFIG_SWITCH_MAX + 1], wrong[FAN_CONFIG_WHY_BYTES];
-	int patience_ms = cfg->timeout_ms < FAN_OWN_BIND_MS ? cfg->timeout_ms : FAN_OWN_BIND_MS;
+	int patience_ms =
+		cfg->timeout_ms < FAN_EMBEDDED_BIND_MS ? cfg->timeout_ms : FAN_EMBEDDED_BIND_MS;
 	uint64_t until_ns = fan_clock_ns() + (uint64_t)patience_ms * FAN_MS;
 	int e = listen_text(listen, sizeof listen, at, why, bytes);
 	if (e)
@@ -112,18 +113,19 @@ static int start(fanin_switch **running, const struct fan_rendezvous *at,
 	return e;
 }
 
-int fan_own_switch_get(struct fan_own_switch **own, const struct fan_rendezvous *at,
-		       const struct fan_config *cfg, char *why, size_t bytes)
+int fan_embedded_switch_get(struct fan_embedded_switch **sw, const struct fan_rendezvous *at,
+			    const struct fan_config *cfg, char *why, size_t bytes)
 {
-	struct fan_own_switch *one;
+	struct fan_embedded_switch *one;
 	int e = FAN_OK;
 	pthread_once(&once, watch_forks);
-	*own = NULL;
+	*sw = NULL;
 	pthread_mutex_lock(&lock);
 	while ((one = find(at->addr)) && one->busy)
 		pthread_cond_wait(&changed, &lock);
 	if (!one) {
-		snprintf(why, bytes, "this process runs %d switches already", FAN_OWN_SWITCHES_MAX);
+		snprintf(why, bytes, "this process runs %d switches already",
+			 FAN_EMBEDDED_SWITCHES_MAX);
 		e = FAN_E_CONFIG;
 	} else if (!one->users) {
 		snprintf(one->addr, sizeof one->addr, "%s", at->addr);
@@ -136,27 +138,27 @@ int fan_own_switch_get(struct fan_own_switch **own, const struct fan_rendezvous 
 	}
 	if (!e) {
 		one->users++;
-		*own = one;
+		*sw = one;
 	}
 	pthread_mutex_unlock(&lock);
 	return e;
 }
 
-void fan_own_switch_put(struct fan_own_switch *own, int linger_ms)
+void fan_embedded_switch_put(struct fan_embedded_switch *sw, int linger_ms)
 {
-	if (!own)
+	if (!sw)
 		return;
 	pthread_mutex_lock(&lock);
-	if (--own->users) {
+	if (--sw->users) {
 		pthread_mutex_unlock(&lock);
 		return;
 	}
-	own->busy = true;
+	sw->busy = true;
 	pthread_mutex_unlock(&lock);
-	fanin_switch_stop(own->running, linger_ms);
+	fanin_switch_stop(sw->running, linger_ms);
 	pthread_mutex_lock(&lock);
-	own->running = NULL;
-	own->busy = false;
+	sw->running = NULL;
+	sw->busy = false;
 	pthread_cond_broadcast(&changed);
 	pthread_mutex_unlock(&lock);
 }

@@ -127,7 +127,7 @@ static bool taken(void)
 	return e != 0;
 }
 
-static void own_switch__ranks_meet(void **state)
+static void embedded_switch__ranks_meet(void **state)
 {
 	(void)state;
 	struct rank r[RANKS] = {0};
@@ -135,7 +135,7 @@ static void own_switch__ranks_meet(void **state)
 	assert_false(taken());
 }
 
-static void own_switch__says_where_it_is(void **state)
+static void embedded_switch__says_where_it_is(void **state)
 {
 	(void)state;
 	char expected[64];
@@ -148,7 +148,7 @@ static void own_switch__says_where_it_is(void **state)
 	fanin_comm_destroy(r[0].comm);
 }
 
-static void own_switch__waits_for_slower_ranks(void **state)
+static void embedded_switch__waits_for_slower_ranks(void **state)
 {
 	(void)state;
 	/* Rank 0 is done at once; the others stay, and leave in order. */
@@ -156,7 +156,7 @@ static void own_switch__waits_for_slower_ranks(void **state)
 	run(r, RANKS, "slow");
 }
 
-static void own_switch__two_jobs_share_it(void **state)
+static void embedded_switch__two_jobs_share_it(void **state)
 {
 	(void)state;
 	struct rank one[2] = {{.keep = true}, {.keep = true}}, two[2] = {0};
@@ -172,7 +172,7 @@ static void own_switch__two_jobs_share_it(void **state)
 	assert_false(taken());
 }
 
-static void own_switch__end_of_rank_0_is_named(void **state)
+static void embedded_switch__end_of_rank_0_is_named(void **state)
 {
 	(void)state;
 	struct rank r[2] = {{.keep = true}, {.keep = true}};
@@ -201,7 +201,7 @@ static void own_switch__end_of_rank_0_is_named(void **state)
 	close(ends[1]);
 }
 
-static void own_switch__port_of_another_program(void **state)
+static void embedded_switch__port_of_another_program(void **state)
 {
 	(void)state;
 	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -220,7 +220,7 @@ static void own_switch__port_of_another_program(void **state)
 	close(fd);
 }
 
-static void own_switch__port_that_gets_free(void **state)
+static void embedded_switch__port_that_gets_free(void **state)
 {
 	(void)state;
 	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -241,7 +241,7 @@ static void own_switch__port_that_gets_free(void **state)
 	assert_true(r[0].right && r[1].right);
 }
 
-static void own_switch__nowhere_to_meet(void **state)
+static void embedded_switch__nowhere_to_meet(void **state)
 {
 	(void)state;
 	struct fanin_options o = FANIN_OPTIONS_INIT;
@@ -257,14 +257,14 @@ static void own_switch__nowhere_to_meet(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(own_switch__ranks_meet, set_up),
-		cmocka_unit_test_setup(own_switch__says_where_it_is, set_up),
-		cmocka_unit_test_setup(own_switch__waits_for_slower_ranks, set_up),
-		cmocka_unit_test_setup(own_switch__two_jobs_share_it, set_up),
-		cmocka_unit_test_setup(own_switch__end_of_rank_0_is_named, set_up),
-		cmocka_unit_test_setup(own_switch__port_of_another_program, set_up),
-		cmocka_unit_test_setup(own_switch__port_that_gets_free, set_up),
-		cmocka_unit_test_setup(own_switch__nowhere_to_meet, set_up),
+		cmocka_unit_test_setup(embedded_switch__ranks_meet, set_up),
+		cmocka_unit_test_setup(embedded_switch__says_where_it_is, set_up),
+		cmocka_unit_test_setup(embedded_switch__waits_for_slower_ranks, set_up),
+		cmocka_unit_test_setup(embedded_switch__two_jobs_share_it, set_up),
+		cmocka_unit_test_setup(embedded_switch__end_of_rank_0_is_named, set_up),
+		cmocka_unit_test_setup(embedded_switch__port_of_another_program, set_up),
+		cmocka_unit_test_setup(embedded_switch__port_that_gets_free, set_up),
+		cmocka_unit_test_setup(embedded_switch__nowhere_to_meet, set_up),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "forks.h"
+#include "fork_guard.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -17,7 +17,7 @@ static void count_forks(void)
 	pthread_atfork(NULL, NULL, forked);
 }
 
-unsigned fan_forks(void)
+unsigned fan_fork_guard(void)
 {
 	pthread_once(&forks_once, count_forks);
 	return atomic_load(&forks);
