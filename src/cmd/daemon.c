@@ -87,7 +87,7 @@ static bool read_weights(const char *text, uint16_t *count, char *why)
 	return true;
 }
 
-int daemon_fill(const char *name, struct fan_switchd_options *o, struct daemon_args *a,
+int daemon_fill(const char *name, struct fan_daemon_options *o, struct daemon_args *a,
 		unsigned slots)
 {
 	char why[ARGS_WHY_BYTES];
@@ -111,7 +111,7 @@ int daemon_fill(const char *name, struct fan_switchd_options *o, struct daemon_a
 					  "this node's in the controller's topology");
 	if (strlen(a->name) > FAN_NAME_MAX)
 		return daemon_wrong(name, "--name: expected at most 63 bytes");
-	fan_switchd_defaults(o);
+	fan_daemon_defaults(o);
 	o->listen = a->listen;
 	o->threads = (unsigned)a->threads;
 	o->no_multicast = a->no_multicast;
@@ -132,15 +132,14 @@ int daemon_fill(const char *name, struct fan_switchd_options *o, struct daemon_a
 
 unsigned daemon_aggregator_slots(const struct daemon_args *a)
 {
-	return fan_switchd_aggregator_slots(a->ahead > 0 ? (unsigned)a->ahead : 0,
-					    (unsigned)a->threads);
+	return fan_daemon_aggregator_slots(a->ahead > 0 ? (unsigned)a->ahead : 0,
+					   (unsigned)a->threads);
 }
 
-int daemon_run_ahead(const char *name, struct fan_switchd_options *o, const struct daemon_args *a)
+int daemon_run_ahead(const char *name, struct fan_daemon_options *o, const struct daemon_args *a)
 {
 	char why[ARGS_WHY_BYTES];
-	uint32_t ahead =
-		a->ahead < 0 ? o->core.slots / FAN_SWITCHD_AHEAD_SHARE : (uint32_t)a->ahead;
+	uint32_t ahead = a->ahead < 0 ? o->core.slots / FAN_DAEMON_AHEAD_SHARE : (uint32_t)a->ahead;
 
 	if (ahead > o->core.slots) {
 		snprintf(why, sizeof why,
@@ -165,7 +164,7 @@ const char *daemon_check_parent(const struct daemon_args *a)
 	return NULL;
 }
 
-void daemon_set_parent(struct fan_switchd_options *o, const struct daemon_args *a)
+void daemon_set_parent(struct fan_daemon_options *o, const struct daemon_args *a)
 {
 	o->parent = a->parent;
 	o->core.siblings = (uint16_t)a->siblings;
@@ -180,14 +179,14 @@ static void add_peer(struct fan_line *l, const char *key, const fan_peer *p)
 		fan_line_add(l, " %s=%s", key, fan_peer_text(p, text, sizeof text));
 }
 
-static void tell_start(const struct fan_switchd *d, const struct fan_switchd_options *o,
+static void tell_start(const struct fan_daemon *d, const struct fan_daemon_options *o,
 		       struct daemon_args *a, const char *policy)
 {
-	struct fan_switchd_facts f;
+	struct fan_daemon_facts f;
 	struct fan_line l = {.used = 0};
 	unsigned slots = o->shared ? o->slots.slots : o->core.slots;
 
-	fan_switchd_facts(d, &f);
+	fan_daemon_facts(d, &f);
 	fan_line_add(&l, "event=start version=%s", FAN_BUILD_VERSION);
 	add_peer(&l, "listen", &f.address);
 	fan_line_add(&l, " policy=%s threads=%u slots=%u payload=%u memory_MiB=%.1f", policy,
@@ -218,14 +217,14 @@ static void tell_start(const struct fan_switchd *d, const struct fan_switchd_opt
 }
 
 /* The line to the controller, if there is one.  `shared`: this is a switch. */
-static int start_client(struct fan_daemon_client **client, struct fan_switchd *d,
-			const struct fan_switchd_options *o, struct daemon_args *a)
+static int start_client(struct fan_daemon_client **client, struct fan_daemon *d,
+			const struct fan_daemon_options *o, struct daemon_args *a)
 {
 	struct fan_daemon_client_options g = {
 		.daemon = d,
 		.controller = a->controller,
 		.is_switch = o->shared,
-		.listen = fan_switchd_address(d),
+		.listen = fan_daemon_address(d),
 		.shards = o->threads,
 		.slots = (o->shared ? o->slots.slots : o->core.slots) * o->threads,
 		.log = print_line,
@@ -240,21 +239,21 @@ static int start_client(struct fan_daemon_client **client, struct fan_switchd *d
 }
 
 /* Until a signal ends it. */
-static void serve(struct fan_switchd *d, const sigset_t *signals)
+static void serve(struct fan_daemon *d, const sigset_t *signals)
 {
 	int signal = 0;
 
 	for (;;) {
 		if (sigwait(signals, &signal) == 0 && signal != SIGUSR1)
 			return;
-		fan_switchd_dump(d);
+		fan_daemon_dump(d);
 	}
 }
 
-int daemon_run(const char *name, const struct fan_switchd_options *o, struct daemon_args *a,
+int daemon_run(const char *name, const struct fan_daemon_options *o, struct daemon_args *a,
 	       const char *policy)
 {
-	struct fan_switchd *d;
+	struct fan_daemon *d;
 	struct fan_daemon_client *client;
 	char why[ARGS_WHY_BYTES];
 	sigset_t signals;
@@ -264,7 +263,7 @@ int daemon_run(const char *name, const struct fan_switchd_options *o, struct dae
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGUSR1);
 	pthread_sigmask(SIG_BLOCK, &signals, NULL);
-	int e = fan_switchd_start(&d, o, why, sizeof why);
+	int e = fan_daemon_start(&d, o, why, sizeof why);
 	if (e) {
 		fprintf(stderr, "fanin %s: %s\n", name, why);
 		return e == FAN_E_INVALID ? 2 : 1;
@@ -276,7 +275,7 @@ int daemon_run(const char *name, const struct fan_switchd_options *o, struct dae
 	else
 		serve(d, &signals);
 	fan_daemon_client_stop(client);
-	fan_switchd_stop(d);
+	fan_daemon_stop(d);
 	if (e)
 		return 1;
 	print_line(a, "event=stop");

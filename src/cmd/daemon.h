@@ -5,7 +5,7 @@
 #define FAN_CMD_DAEMON_H
 
 #include "args.h"
-#include "net/switchd.h"
+#include "net/daemon.h"
 
 struct daemon_args {
 	fan_peer listen;
@@ -204,21 +204,21 @@ int daemon_wrong(const char *name, const char *text);
 
 /* Fill in `o` from what both have in common; `slots` are those of the aggregator.  0; or the exit
  * status, when something is wrong and has been said. */
-int daemon_fill(const char *name, struct fan_switchd_options *o, struct daemon_args *a,
+int daemon_fill(const char *name, struct fan_daemon_options *o, struct daemon_args *a,
 		unsigned slots);
 
 /* Slots that an aggregator has unless somebody says: the more, the further ranks may run ahead. */
 unsigned daemon_aggregator_slots(const struct daemon_args *a);
 
 /* After daemon_fill: let ranks run ahead of each other.  Returns likewise. */
-int daemon_run_ahead(const char *name, struct fan_switchd_options *o, const struct daemon_args *a);
+int daemon_run_ahead(const char *name, struct fan_daemon_options *o, const struct daemon_args *a);
 
 /* What is wrong with the options about a parent, or NULL; and after daemon_fill: heed them. */
 const char *daemon_check_parent(const struct daemon_args *a);
-void daemon_set_parent(struct fan_switchd_options *o, const struct daemon_args *a);
+void daemon_set_parent(struct fan_daemon_options *o, const struct daemon_args *a);
 
 /* Run until SIGINT or SIGTERM.  `policy` and `above` are for the log.  The exit status. */
-int daemon_run(const char *name, const struct fan_switchd_options *o, struct daemon_args *a,
+int daemon_run(const char *name, const struct fan_daemon_options *o, struct daemon_args *a,
 	       const char *policy);
 
 #endif

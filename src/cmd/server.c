@@ -21,7 +21,7 @@ static const struct args_command command = {
 int cmd_server(int argc, char **argv)
 {
 	struct daemon_args a = DAEMON_DEFAULTS;
-	struct fan_switchd_options o;
+	struct fan_daemon_options o;
 
 	args_parse(&command, &a, argc, argv);
 	const char *why = daemon_check_parent(&a);
@@ -34,6 +34,6 @@ int cmd_server(int argc, char **argv)
 	if (e)
 		return e;
 	daemon_set_parent(&o, &a);
-	o.mark_percent = a.mark >= 0 ? (unsigned)a.mark : FAN_SWITCHD_MARK_PERCENT;
+	o.mark_percent = a.mark >= 0 ? (unsigned)a.mark : FAN_DAEMON_MARK_PERCENT;
 	return daemon_run("server", &o, &a, "none");
 }

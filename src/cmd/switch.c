@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* switch.c - `fanin switch`: the daemon around src/net/switchd. */
+/* switch.c - `fanin switch`: the daemon around src/net/daemon. */
 #include <stdio.h>
 
 #include "cmd.h"
@@ -85,7 +85,7 @@ static uint32_t each(int number, const struct daemon_args *a)
 	return ((uint32_t)number + (uint32_t)a->threads - 1) / (uint32_t)a->threads;
 }
 
-static void fill_shared(struct fan_switchd_options *o, const struct daemon_args *a)
+static void fill_shared(struct fan_daemon_options *o, const struct daemon_args *a)
 {
 	o->shared = true;
 	o->server = a->server;
@@ -103,7 +103,7 @@ static void fill_shared(struct fan_switchd_options *o, const struct daemon_args 
 int cmd_switch(int argc, char **argv)
 {
 	struct daemon_args a = DAEMON_DEFAULTS;
-	struct fan_switchd_options o;
+	struct fan_daemon_options o;
 
 	args_parse(&command, &a, argc, argv);
 	if (a.policy < 0)
@@ -130,6 +130,6 @@ int cmd_switch(int argc, char **argv)
 	if (shared)
 		fill_shared(&o, &a);
 	daemon_set_parent(&o, &a);
-	o.mark_percent = a.mark >= 0 ? (unsigned)a.mark : shared ? FAN_SWITCHD_MARK_PERCENT : 0;
+	o.mark_percent = a.mark >= 0 ? (unsigned)a.mark : shared ? FAN_DAEMON_MARK_PERCENT : 0;
 	return daemon_run("switch", &o, &a, policies[a.policy]);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fanin_switch.c - a switch inside the process of a library's user: src/net/switchd behind
+/* fanin_switch.c - a switch inside the process of a library's user: src/net/daemon behind
  * the public functions. */
 #include <fanin.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 #include "config.h"
 #include "core/base/err.h"
 #include "fork_guard.h"
-#include "net/switchd.h"
+#include "net/daemon.h"
 #include "net/udp.h"
 #include "sized.h"
 
@@ -17,7 +17,7 @@
 #define LISTEN	      "127.0.0.1:0" /* where nobody says */
 
 struct fanin_switch {
-	struct fan_switchd *d;
+	struct fan_daemon *d;
 	unsigned fork_guard; /* fan_fork_guard() when started */
 	char address[ADDRESS_BYTES];
 };
@@ -37,7 +37,7 @@ static bool fits(const char *name, int value, int min, int max, char *why)
 }
 
 /* Fill in `d` from `o`, and from where the options of a communicator come from. */
-static int configure(struct fan_switchd_options *d, const struct fanin_switch_options *o, char *why)
+static int configure(struct fan_daemon_options *d, const struct fanin_switch_options *o, char *why)
 {
 	struct fanin_options shared = FANIN_OPTIONS_INIT;
 	struct fan_config cfg;
@@ -46,7 +46,7 @@ static int configure(struct fan_switchd_options *d, const struct fanin_switch_op
 	if (!fits("slots", o->slots, 2, FAN_SLOTS_MAX, why) ||
 	    !fits("threads", o->threads, 1, FAN_SHARDS_MAX, why))
 		return FAN_E_INVALID;
-	fan_switchd_defaults(d);
+	fan_daemon_defaults(d);
 	if (fan_peer_parse(&d->listen, o->listen ? o->listen : LISTEN, text, sizeof text)) {
 		snprintf(why, FAN_CONFIG_WHY_BYTES, "options.listen: %.400s", text);
 		return FAN_E_INVALID;
@@ -72,7 +72,7 @@ static int start(const struct fanin_switch_options *given, struct fanin_switch *
 					      .least = offsetof(struct fanin_switch_options, slots),
 					      .init = "FANIN_SWITCH_OPTIONS_INIT"};
 	struct fanin_switch_options o = FANIN_SWITCH_OPTIONS_INIT;
-	struct fan_switchd_options d;
+	struct fan_daemon_options d;
 
 	int e = fan_sized_take(&o, &kind, given, why, FAN_CONFIG_WHY_BYTES);
 	if (!e)
@@ -85,12 +85,12 @@ static int start(const struct fanin_switch_options *given, struct fanin_switch *
 		return FAN_E_NOMEM;
 	}
 	s->fork_guard = fan_fork_guard();
-	e = fan_switchd_start(&s->d, &d, why, FAN_CONFIG_WHY_BYTES);
+	e = fan_daemon_start(&s->d, &d, why, FAN_CONFIG_WHY_BYTES);
 	if (e) {
 		free(s);
 		return e;
 	}
-	fan_peer at = fan_switchd_address(s->d);
+	fan_peer at = fan_daemon_address(s->d);
 	fan_peer_text(&at, s->address, sizeof s->address);
 	*started = s;
 	return FAN_OK;
@@ -123,11 +123,11 @@ void fanin_switch_stop(fanin_switch *running, int linger_ms)
 	if (!running)
 		return;
 	if (running->fork_guard != fan_fork_guard()) { /* the threads are the parent's */
-		fan_switchd_abandon(running->d);
+		fan_daemon_abandon(running->d);
 	} else {
 		if (linger_ms > 0)
-			fan_switchd_drain(running->d, linger_ms);
-		fan_switchd_stop(running->d);
+			fan_daemon_drain(running->d, linger_ms);
+		fan_daemon_stop(running->d);
 	}
 	free(running);
 }

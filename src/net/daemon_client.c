@@ -179,7 +179,7 @@ static int say_health(struct fan_daemon_client *a)
 
 	for (unsigned s = 0; s < a->o.shards; s++) {
 		const struct fan_shard_health *h = &a->health[s];
-		fan_switchd_health(a->o.daemon, s, &a->health[s]);
+		fan_daemon_health(a->o.daemon, s, &a->health[s]);
 		packets += h->packets;
 		hits += h->hits;
 		passed += h->passed;
@@ -228,7 +228,7 @@ static int install(struct fan_daemon_client *a, char *why)
 		.entries = o->entries,
 	};
 	unsigned place = place_of(a, o->route);
-	int err = place < FAN_ROUTES_MAX ? fan_switchd_route(a->o.daemon, &c) : FAN_E_SLOTS_FULL;
+	int err = place < FAN_ROUTES_MAX ? fan_daemon_route(a->o.daemon, &c) : FAN_E_SLOTS_FULL;
 
 	if (err)
 		snprintf(why, FAN_ORDER_WHY_BYTES, "route %u: %s", o->route, why_not(err));
@@ -243,7 +243,7 @@ static void take_away(struct fan_daemon_client *a)
 
 	if (place == a->routes)
 		return;
-	fan_switchd_unroute(a->o.daemon, a->order.route);
+	fan_daemon_unroute(a->o.daemon, a->order.route);
 	a->route[place] = a->route[--a->routes];
 }
 

@@ -7,7 +7,7 @@
 #ifndef FAN_DAEMON_CLIENT_H
 #define FAN_DAEMON_CLIENT_H
 
-#include "switchd.h"
+#include "daemon.h"
 
 #define FAN_DAEMON_CLIENT_HEALTH_MS 250	 /* between two reports */
 #define FAN_DAEMON_CLIENT_RETRY_MS  250	 /* least time between two dials */
@@ -17,7 +17,7 @@
 struct fan_daemon_client;
 
 struct fan_daemon_client_options {
-	struct fan_switchd *daemon; /* must outlive the client */
+	struct fan_daemon *daemon; /* must outlive the client */
 	fan_peer controller;
 	char name[FAN_NAME_MAX + 1]; /* of this node in the topology */
 	bool is_switch;		     /* otherwise a server */
@@ -26,7 +26,7 @@ struct fan_daemon_client_options {
 	unsigned shards;
 	unsigned slots; /* of all shards, to be shared out by quotas */
 
-	/* As fan_switchd_options has it, from the client's thread. */
+	/* As fan_daemon_options has it, from the client's thread. */
 	void (*log)(void *ctx, const char *line);
 	void *ctx;
 };

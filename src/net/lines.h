@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lines.h - a stream socket that carries lines: one JSON object each, ended by LF.
  *
- * Controllers, daemons and workers speak so (doc/controller.md).  Non-blocking; the caller
- * polls.  What comes in is the other side's and bounded: a line that is too long, and a peer
- * that does not read what it is sent, end the connection. */
+ * For controllers, daemons and workers (doc/controller.md).  Non-blocking; the caller polls.  Input
+ * is bounded: a line that is too long, and a peer that does not read, end the stream. */
 #ifndef FAN_LINES_H
 #define FAN_LINES_H
 
@@ -20,9 +19,9 @@ struct fan_lines {
 	int fd; /* -1: closed */
 	bool connecting;
 	char *in, *out;
-	size_t in_room, in_used; /* what has come */
-	size_t in_taken;	 /* of it, what fan_lines_next has given */
-	size_t in_seen;		 /* of it, what holds no LF behind in_taken */
+	size_t in_room, in_used; /* capacity and bytes of `in` */
+	size_t in_taken;	 /* bytes that fan_lines_next has returned */
+	size_t in_seen;		 /* bytes searched for an LF */
 	size_t out_room, out_used, out_sent;
 };
 
@@ -33,23 +32,23 @@ void fan_lines_open(struct fan_lines *l, int fd);
 int fan_lines_dial(struct fan_lines *l, const fan_peer *to);
 void fan_lines_close(struct fan_lines *l);
 
-/* Events to poll for: POLLIN, and POLLOUT if something waits.  0: closed. */
+/* Events to poll for: POLLIN, and POLLOUT if there is output.  0: closed. */
 short fan_lines_events(const struct fan_lines *l);
 
-/* poll said `revents`: finish connecting, send and receive what can be.  0, or -errno: the
- * connection is of no use any more (-ECONNRESET: the other side has closed it; -EMSGSIZE: its line
- * is too long), but lines that have come can still be taken. */
+/* Handle `revents` of poll: connect, send and receive without blocking.  0, or -errno: the stream
+ * has ended (-ECONNRESET: closed by the peer; -EMSGSIZE: a line is too long), but received lines
+ * can still be taken. */
 int fan_lines_turn(struct fan_lines *l, short revents);
 
-/* The next whole line, ended by a zero in place of its LF, valid until the next turn; NULL: none.
- * A zero within it is the line's own: look at `*bytes`. */
+/* The next complete line, ended by a zero in place of its LF, valid until the next turn; NULL:
+ * none. It may contain zeros: its length is `*bytes`. */
 char *fan_lines_next(struct fan_lines *l, size_t *bytes);
 
-/* Send `bytes` at `text` and an LF, at once or later.  0, or -errno: -ENOBUFS: too much waits,
- * -EPIPE and others of send: the connection is of no use. */
+/* Send `bytes` at `text` and an LF, at once or later.  0, or -errno: -ENOBUFS: too much output
+ * waits; -EPIPE and others of send: the stream has ended. */
 int fan_lines_put(struct fan_lines *l, const char *text, size_t bytes);
 
-/* Listen for streams on `at`; port 0: any, told in `*at`.  The socket, or -errno. */
+/* Listen for streams on `at`; port 0: any, stored in `*at`.  The socket, or -errno. */
 int fan_lines_listen(fan_peer *at);
 
 #endif

@@ -1,25 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* locals.h - which of our addresses a peer has sent to.
+/* locals.h - the local address to which each peer sends.
  *
- * A socket on every interface hears what comes to any address of the machine, but the
- * kernel answers from the one that the route prefers.  A peer that asked another takes no
- * answer from it.  So such a socket remembers here for whom it is what.
+ * A socket on every interface receives datagrams for any address of the machine, but the
+ * kernel answers from the one that the route prefers, which a peer that uses another one
+ * ignores.  So such a socket stores here the address that each peer uses.
  *
- * A table of a fixed size: sets of a few places, and where a set is full the peer that
- * has been silent the longest gives way.  For a peer that is not there the kernel chooses,
- * as it would for all. */
+ * A set-associative table of fixed size: in a full set the peer that has been silent the
+ * longest is replaced.  For a peer that is not in the table the kernel chooses. */
 #ifndef FAN_LOCALS_H
 #define FAN_LOCALS_H
 
 #include "core/base/out.h"
 
-#define FAN_LOCALS_SETS 512 /* with the ways: twice FAN_MEMBERS_MAX */
+#define FAN_LOCALS_SETS 512 /* times FAN_LOCALS_WAYS: twice FAN_MEMBERS_MAX */
 #define FAN_LOCALS_WAYS 8
 
 struct fan_local {
 	fan_peer peer;
-	uint64_t addr[2];  /* as in fan_peer; zero: the place is free */
-	uint64_t heard_at; /* `puts` of the table when it was heard last */
+	uint64_t addr[2];  /* as in fan_peer; zero: free */
+	uint64_t heard_at; /* `puts` of the table at its last datagram */
 };
 
 struct fan_locals {
@@ -27,13 +26,13 @@ struct fan_locals {
 	struct fan_local place[FAN_LOCALS_SETS][FAN_LOCALS_WAYS];
 };
 
-/* `peer` has sent to our address `addr`. */
+/* Note that `peer` has sent to the local address `addr`. */
 void fan_locals_put(struct fan_locals *t, const fan_peer *peer, const uint64_t addr[2]);
 
-/* Our address for `peer`, valid until the next put; NULL: not known. */
+/* The local address for `peer`, valid until the next put; NULL: not known. */
 const uint64_t *fan_locals_get(const struct fan_locals *t, const fan_peer *peer);
 
-/* The address has gone: let the kernel choose for `peer`. */
+/* Remove `peer`: its address no longer exists. */
 void fan_locals_forget(struct fan_locals *t, const fan_peer *peer);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* logline.h - what a switch tells about itself, as lines of key=value.
+/* logline.h - lines of key=value for a daemon's log.
  *
  * Values that came from the network are quoted and escaped, so that a job's name can
  * forge neither a key nor a line. */
@@ -12,7 +12,7 @@
 #include "core/aggregator/aggregator.h"
 #include "core/switch/switch.h"
 
-#define FAN_LINE_BYTES	2048 /* the longest line, its zero included; longer ones are cut */
+#define FAN_LINE_BYTES	2048 /* of the longest line with its zero; longer ones are cut */
 #define FAN_RANKS_BYTES (FAN_RANKS_MAX / 2 * 4 + 8) /* text of any set of ranks */
 
 struct fan_line {
@@ -20,8 +20,8 @@ struct fan_line {
 	size_t used;
 };
 
-/* Append.  escaped: `bytes` bytes at `value` with `"`, `\` and what is no printable ASCII
- * escaped; quoted: ` key="value"`, the value escaped. */
+/* Append.  escaped: `bytes` bytes at `value`, with `"`, `\` and all but printable ASCII escaped;
+ * quoted: ` key="value"`, the value escaped. */
 void fan_line_add(struct fan_line *l, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 void fan_line_escaped(struct fan_line *l, const char *value, size_t bytes);
@@ -38,20 +38,20 @@ const char *fan_job_state_text(unsigned state);
  * table, which is the low byte of its id. */
 fan_peer fan_line_group(const struct fan_aggregator_config *cfg, uint32_t job);
 
-/* Fill in a line for an event of a shard that was configured by `cfg`. */
+/* Fill in the line of an event of a shard with configuration `cfg`. */
 void fan_line_event(struct fan_line *l, const struct fan_event *ev, unsigned shard,
 		    const struct fan_aggregator_config *cfg);
 
-/* Fill in a line for a job: how it stands and what it waits for. */
+/* Fill in the line of a job's state: its missing ranks and fragments. */
 void fan_line_report(struct fan_line *l, const struct fan_report *r, unsigned shard);
 
-/* Fill in a line for a job: what shared slots have done for it. */
+/* Fill in the line of a job's slot statistics. */
 void fan_line_slot_stats(struct fan_line *l, const struct fan_slot_stats *t, unsigned shard);
 
-/* Fill in a line for a shard's shared slots: their counters, and reasons of drops. */
+/* Fill in the line of a shard's switch: counters, and drops by reason. */
 void fan_line_slots(struct fan_line *l, const struct fan_switch_stats *s, unsigned shard);
 
-/* Fill in a line for a shard: its counters, and the reasons of drops that are not 0. */
+/* Fill in the line of a shard's aggregator: counters, and drops by reason, without zeros. */
 void fan_line_stats(struct fan_line *l, const struct fan_aggregator_stats *s, unsigned shard);
 
 #endif

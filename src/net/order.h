@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* order.h - what a controller tells a daemon, from its line.
+/* order.h - decoding of a controller's lines to a daemon.
  *
  *     {"id":7,"install":{"route":3,"quota":0,"entries":[
  *             {"from":"10.0.0.2:7000" or null,"ranks":"0-3,7","next":"10.0.0.5:7000",
@@ -24,28 +24,28 @@ enum fan_order_kind {
 	FAN_ORDER_REMOVE,
 	FAN_ORDER_NEIGHBOURS,
 	FAN_ORDER_REFUSED,
-	FAN_ORDER_OTHER, /* of a later version, or for somebody else: not heeded */
+	FAN_ORDER_OTHER, /* unknown: ignored */
 };
 
 struct fan_order {
 	enum fan_order_kind kind;
-	int64_t id;    /* of INSTALL and REMOVE: its answer has it, too */
-	bool numbered; /* there is an id, even if the rest is wrong */
+	int64_t id;    /* of INSTALL and REMOVE, for the answer */
+	bool numbered; /* `id` is set, even on error */
 	uint16_t route;
 	uint32_t quota;
 	unsigned entries;
-	struct fan_route_entry entry[FAN_ROUTE_ENTRIES_MAX]; /* of shard 0: others count ports on */
+	struct fan_route_entry entry[FAN_ROUTE_ENTRIES_MAX]; /* for shard 0 */
 	uint32_t list; /* NEIGHBOURS: the number of the list */
 	unsigned neighbours;
 	struct fan_neighbour neighbour[FAN_NEIGHBOURS_MAX];
 	char refused[FAN_ORDER_WHY_BYTES];
 };
 
-/* Read the line of `bytes` at `text`.  FAN_OK; or FAN_E_CONFIG with a text in `why`, which is
+/* Decode the line of `bytes` bytes at `text`.  FAN_OK; or FAN_E_CONFIG and the error in `why`,
  * FAN_ORDER_WHY_BYTES. */
 int fan_order_get(struct fan_order *o, const char *text, size_t bytes, char *why);
 
-/* "0-3,7" to a set.  False: it is not of this form, empty, or beyond FAN_RANKS_MAX. */
+/* Parse "0-3,7" to a set.  False: another form, empty, or a rank beyond FAN_RANKS_MAX. */
 bool fan_ranks_read(uint64_t *set, const char *text);
 
 #endif

@@ -20,7 +20,7 @@
 #include "cmd/end.h"
 #include "lib/config.h"
 #include "net/clock.h"
-#include "net/switchd.h"
+#include "net/daemon.h"
 #include "net/udp.h"
 
 #define START_MS      10000 /* for the switch to listen */
@@ -72,7 +72,7 @@ static pid_t spawn(const struct family *f)
 
 /* The switch. */
 
-static int listen_somewhere(struct fan_switchd **d, struct fan_switchd_options *so, char *why,
+static int listen_somewhere(struct fan_daemon **d, struct fan_daemon_options *so, char *why,
 			    size_t bytes)
 {
 	char text[32];
@@ -84,7 +84,7 @@ static int listen_somewhere(struct fan_switchd **d, struct fan_switchd_options *
 		snprintf(text, sizeof text, "127.0.0.1:%u", port);
 		if (fan_peer_parse(&so->listen, text, why, bytes))
 			return -1;
-		e = fan_switchd_start(d, so, why, bytes);
+		e = fan_daemon_start(d, so, why, bytes);
 		if (so->threads < 2)
 			break;
 	}
@@ -92,26 +92,25 @@ static int listen_somewhere(struct fan_switchd **d, struct fan_switchd_options *
 }
 
 /* Shared slots with their aggregator behind them, which has room for how far ranks run ahead. */
-static void share_slots(const struct bench_options *o, struct fan_switchd_options *so)
+static void share_slots(const struct bench_options *o, struct fan_daemon_options *so)
 {
 	so->shared = true;
 	so->slots.policy = (enum fan_policy)o->policy;
 	so->slots.slots = so->core.slots;
-	so->mark_percent = FAN_SWITCHD_MARK_PERCENT;
+	so->mark_percent = FAN_DAEMON_MARK_PERCENT;
 	so->core.ahead_max = (uint16_t)(o->ahead > 0 ? o->ahead : 0);
-	so->core.slots =
-		fan_switchd_aggregator_slots(so->core.ahead_max, so->threads) / so->threads;
+	so->core.slots = fan_daemon_aggregator_slots(so->core.ahead_max, so->threads) / so->threads;
 }
 
 /* Serve until told to end; the address goes to the parent. */
 static int run_switch(const struct bench_options *o, int to_parent)
 {
-	struct fan_switchd_options so;
-	struct fan_switchd *d;
+	struct fan_daemon_options so;
+	struct fan_daemon *d;
 	char why[256], address[ADDRESS_BYTES] = "";
 	sigset_t s = watched();
 	int sig;
-	fan_switchd_defaults(&so);
+	fan_daemon_defaults(&so);
 	so.threads = (unsigned)o->threads;
 	so.core.payload_bytes = fan_config_payload_bytes(o->mtu, o->local);
 	if (o->slots)
@@ -125,14 +124,14 @@ static int run_switch(const struct bench_options *o, int to_parent)
 		fprintf(stderr, "fanin bench: the switch cannot start: %s\n", why);
 		return EXIT_SWITCH;
 	}
-	fan_peer at = fan_switchd_address(d);
+	fan_peer at = fan_daemon_address(d);
 	fan_peer_text(&at, address, sizeof address);
 	if (write(to_parent, address, sizeof address) != sizeof address)
 		return EXIT_SWITCH;
 	do
 		sigwait(&s, &sig);
 	while (sig != SIGTERM && sig != SIGINT);
-	fan_switchd_stop(d);
+	fan_daemon_stop(d);
 	return 0;
 }
 

@@ -15,7 +15,7 @@
 static atomic_ullong kept;
 static atomic_ulong yields, lent; /* as the switch has told last */
 static unsigned long gave_way;	  /* yields of all runs */
-static struct fan_switchd *asked; /* to tell that; NULL: the slow rank does not wait for it */
+static struct fan_daemon *asked;  /* to tell that; NULL: the slow rank does not wait for it */
 
 static void pause_ms(long ms)
 {
@@ -43,7 +43,7 @@ static void let_run(const struct member *m)
 	for (int i = 0; i < PATIENCE && m->rank == SLOW && asked; i++) {
 		if (atomic_load(&yields) > 0)
 			return;
-		fan_switchd_dump(asked);
+		fan_daemon_dump(asked);
 		pause_ms(10);
 	}
 }
@@ -90,20 +90,20 @@ static void many_at_once(struct member *m)
 }
 
 /* A daemon whose aggregator grants a run-ahead of `ahead`. */
-static struct fan_switchd *start(enum fan_policy policy, int ahead, char *address, size_t bytes)
+static struct fan_daemon *start(enum fan_policy policy, int ahead, char *address, size_t bytes)
 {
-	struct fan_switchd_options o;
-	struct fan_switchd *d;
+	struct fan_daemon_options o;
+	struct fan_daemon *d;
 	char why[256];
-	fan_switchd_defaults(&o);
+	fan_daemon_defaults(&o);
 	o.shared = policy != FAN_POLICY_SWITCHML;
 	o.slots.policy = policy;
 	o.slots.slots = SLOTS;
 	o.core.ahead_max = (uint16_t)ahead;
 	o.log = note_line;
-	if (fan_switchd_start(&d, &o, why, sizeof why))
+	if (fan_daemon_start(&d, &o, why, sizeof why))
 		fail_msg("%s", why);
-	fan_peer at = fan_switchd_address(d);
+	fan_peer at = fan_daemon_address(d);
 	fan_peer_text(&at, address, bytes);
 	return d;
 }
@@ -121,14 +121,14 @@ static struct team team_ahead(int cache, void (*body)(struct member *))
 
 static void run(enum fan_policy policy, struct team *t)
 {
-	struct fan_switchd *d = start(policy, AHEAD, t->address, sizeof t->address);
+	struct fan_daemon *d = start(policy, AHEAD, t->address, sizeof t->address);
 	atomic_store(&kept, 0);
 	atomic_store(&yields, 0);
 	atomic_store(&lent, 0);
 	asked = d;
 	team_run(t);
 	asked = NULL;
-	fan_switchd_stop(d);
+	fan_daemon_stop(d);
 	gave_way += atomic_load(&yields);
 	if (t->options.cache <= 0) /* else as the links are: test/net/ahead.sh */
 		assert_true(atomic_load(&lent) == 0 && atomic_load(&kept) == 0);
@@ -168,9 +168,9 @@ static void ahead__aggregator_alone(void **state)
 {
 	(void)state;
 	struct team t = team_ahead(CACHE, many_at_once);
-	struct fan_switchd *d = start(FAN_POLICY_SWITCHML, AHEAD, t.address, sizeof t.address);
+	struct fan_daemon *d = start(FAN_POLICY_SWITCHML, AHEAD, t.address, sizeof t.address);
 	team_run(&t);
-	fan_switchd_stop(d);
+	fan_daemon_stop(d);
 }
 
 static void in_step(struct member *m)
@@ -194,12 +194,12 @@ static void ahead__is_not_granted(void **state)
 {
 	(void)state;
 	struct team t = team_ahead(CACHE, in_step);
-	struct fan_switchd *d = start(FAN_POLICY_SWITCHML, 0, t.address, sizeof t.address);
+	struct fan_daemon *d = start(FAN_POLICY_SWITCHML, 0, t.address, sizeof t.address);
 	team_run(&t);
-	fan_switchd_stop(d);
+	fan_daemon_stop(d);
 	d = start(FAN_POLICY_ATP, 0, t.address, sizeof t.address);
 	team_run(&t);
-	fan_switchd_stop(d);
+	fan_daemon_stop(d);
 }
 
 static void refused_for_its_options(struct member *m)
@@ -234,19 +234,19 @@ static void ahead__ranks_that_disagree(void **state)
 {
 	(void)state;
 	struct team t = team_ahead(0, refused_for_its_options);
-	struct fan_switchd_options o;
-	struct fan_switchd *d;
+	struct fan_daemon_options o;
+	struct fan_daemon *d;
 	char why[256];
-	fan_switchd_defaults(&o);
+	fan_daemon_defaults(&o);
 	o.core.ahead_max = AHEAD;
 	o.log = note_join;
-	assert_int_equal(fan_switchd_start(&d, &o, why, sizeof why), 0);
-	fan_peer at = fan_switchd_address(d);
+	assert_int_equal(fan_daemon_start(&d, &o, why, sizeof why), 0);
+	fan_peer at = fan_daemon_address(d);
 	fan_peer_text(&at, t.address, sizeof t.address);
 	t.ranks = 2;
 	t.adjust = one_without;
 	team_run(&t);
-	fan_switchd_stop(d);
+	fan_daemon_stop(d);
 }
 
 int main(void)

@@ -122,8 +122,8 @@ static void all_calls(struct member *m)
 static void run_parts(unsigned parts, unsigned shards, int mode)
 {
 	char text[2048], one[80], other[80];
-	struct fan_switchd *a = team_switch(one, sizeof one, shards);
-	struct fan_switchd *b = team_switch(other, sizeof other, 1);
+	struct fan_daemon *a = team_switch(one, sizeof one, shards);
+	struct fan_daemon *b = team_switch(other, sizeof other, 1);
 	struct team t = following(all_calls);
 	tell_parts(text, sizeof text, parts, one, other);
 	start_controller(text, say_text);
@@ -132,8 +132,8 @@ static void run_parts(unsigned parts, unsigned shards, int mode)
 	team_run(&t);
 	assert_int_equal(atomic_load(&controller.joins), RANKS);
 	scripted_stop(&controller);
-	fan_switchd_stop(b);
-	fan_switchd_stop(a);
+	fan_daemon_stop(b);
+	fan_daemon_stop(a);
 }
 
 static void comm_client__parts_of_all_calls(void **state)
@@ -298,15 +298,15 @@ static void ended_and_begun_anew(struct member *m)
 static void run_two_parts(void (*body)(struct member *))
 {
 	char text[2048], one[80], other[80];
-	struct fan_switchd *a = team_switch(one, sizeof one, 1);
-	struct fan_switchd *b = team_switch(other, sizeof other, 1);
+	struct fan_daemon *a = team_switch(one, sizeof one, 1);
+	struct fan_daemon *b = team_switch(other, sizeof other, 1);
 	struct team t = following(body);
 	tell_parts(text, sizeof text, 2, one, other);
 	start_controller(text, say_text);
 	team_run(&t);
 	scripted_stop(&controller);
-	fan_switchd_stop(b);
-	fan_switchd_stop(a);
+	fan_daemon_stop(b);
+	fan_daemon_stop(a);
 }
 
 static void comm_client__again(void **state)
@@ -357,8 +357,8 @@ static void controller_comes_and_goes(struct member *m)
 static void comm_client__goes_on_without_its_controller(void **state)
 {
 	char text[2048], one[80], other[80];
-	struct fan_switchd *a = team_switch(one, sizeof one, 1);
-	struct fan_switchd *b = team_switch(other, sizeof other, 1);
+	struct fan_daemon *a = team_switch(one, sizeof one, 1);
+	struct fan_daemon *b = team_switch(other, sizeof other, 1);
 	struct team t = following(controller_comes_and_goes);
 	(void)state;
 	atomic_store(&with_routes, 0);
@@ -366,8 +366,8 @@ static void comm_client__goes_on_without_its_controller(void **state)
 	start_controller(text, note_routes);
 	team_run(&t);
 	scripted_stop(&controller);
-	fan_switchd_stop(b);
-	fan_switchd_stop(a);
+	fan_daemon_stop(b);
+	fan_daemon_stop(a);
 }
 
 static const char *elsewhere;
@@ -396,39 +396,39 @@ static void parts_move(struct member *m)
 static void comm_client__moves(void **state)
 {
 	char text[2048], one[80], other[80], why[256];
-	struct fan_switchd_options o;
-	struct fan_switchd *b = NULL, *a = team_switch(one, sizeof one, 1);
+	struct fan_daemon_options o;
+	struct fan_daemon *b = NULL, *a = team_switch(one, sizeof one, 1);
 	struct team t = following(parts_move);
 	(void)state;
-	fan_switchd_defaults(&o);
+	fan_daemon_defaults(&o);
 	o.core.payload_bytes = FAN_PAYLOAD_MAX;
 	assert_int_equal(fan_peer_parse(&o.listen, "0.0.0.0:0", why, sizeof why), 0);
-	assert_int_equal(fan_switchd_start(&b, &o, why, sizeof why), 0);
-	fan_peer at = fan_switchd_address(b);
+	assert_int_equal(fan_daemon_start(&b, &o, why, sizeof why), 0);
+	fan_peer at = fan_daemon_address(b);
 	snprintf(other, sizeof other, "127.0.0.1:%u", at.port);
 	elsewhere = strchr(other, ':') + 1;
 	tell_parts(text, sizeof text, 2, one, other);
 	start_controller(text, say_text);
 	team_run(&t);
 	scripted_stop(&controller);
-	fan_switchd_stop(b);
-	fan_switchd_stop(a);
+	fan_daemon_stop(b);
+	fan_daemon_stop(a);
 }
 
 /* Moved before anybody is in. */
 static void comm_client__moves_while_joining(void **state)
 {
 	char text[2048], one[80], other[80], why[256];
-	struct fan_switchd_options o;
-	struct fan_switchd *b = NULL, *a = team_switch(one, sizeof one, 1);
+	struct fan_daemon_options o;
+	struct fan_daemon *b = NULL, *a = team_switch(one, sizeof one, 1);
 	struct team t = following(all_calls);
 	unsigned parts = 2;
 	(void)state;
-	fan_switchd_defaults(&o);
+	fan_daemon_defaults(&o);
 	o.core.payload_bytes = FAN_PAYLOAD_MAX;
 	assert_int_equal(fan_peer_parse(&o.listen, "0.0.0.0:0", why, sizeof why), 0);
-	assert_int_equal(fan_switchd_start(&b, &o, why, sizeof why), 0);
-	fan_peer at = fan_switchd_address(b);
+	assert_int_equal(fan_daemon_start(&b, &o, why, sizeof why), 0);
+	fan_peer at = fan_daemon_address(b);
 	snprintf(other, sizeof other, "127.0.0.1:9"); /* nobody is there */
 	tell_parts(text, sizeof text, parts, one, other);
 	size_t n = strlen(text);
@@ -439,8 +439,8 @@ static void comm_client__moves_while_joining(void **state)
 	team_run(&t);
 	assert_int_equal(atomic_load(&controller.moved), RANKS);
 	scripted_stop(&controller);
-	fan_switchd_stop(b);
-	fan_switchd_stop(a);
+	fan_daemon_stop(b);
+	fan_daemon_stop(a);
 }
 
 /* First parts that nobody is at, then word that they are no more, then good ones. */
@@ -463,7 +463,7 @@ static void change_the_plan(struct scripted *s, struct scripted_worker *w, const
 static void comm_client__again_while_joining(void **state)
 {
 	char text[2048], one[80];
-	struct fan_switchd *a = team_switch(one, sizeof one, 1);
+	struct fan_daemon *a = team_switch(one, sizeof one, 1);
 	struct team t = following(all_calls);
 	unsigned parts = 2;
 	(void)state;
@@ -473,7 +473,7 @@ static void comm_client__again_while_joining(void **state)
 	team_run(&t);
 	assert_int_equal(atomic_load(&controller.joins), 2 * RANKS);
 	scripted_stop(&controller);
-	fan_switchd_stop(a);
+	fan_daemon_stop(a);
 }
 
 /* A job of the same name, on no route, that its one rank gives up in the end. */
@@ -492,20 +492,20 @@ static void *be_an_earlier_life(void *address)
 }
 
 /* Wait until the switch knows of the job, or for long. */
-static void wait_for_job(struct fan_switchd *d)
+static void wait_for_job(struct fan_daemon *d)
 {
 	static struct fan_shard_health h;
 	struct timespec t = {.tv_nsec = 5000000};
 	for (int i = 0; i < 2000 && !h.jobs; i++) {
 		nanosleep(&t, NULL);
-		fan_switchd_health(d, 0, &h);
+		fan_daemon_health(d, 0, &h);
 	}
 }
 
 static void comm_client__waits_for_an_earlier_life(void **state)
 {
 	char text[2048], one[80];
-	struct fan_switchd *a = team_switch(one, sizeof one, 1);
+	struct fan_daemon *a = team_switch(one, sizeof one, 1);
 	struct team t = following(all_calls);
 	unsigned parts = 1;
 	pthread_t earlier;
@@ -518,7 +518,7 @@ static void comm_client__waits_for_an_earlier_life(void **state)
 	team_run(&t);
 	pthread_join(earlier, NULL);
 	scripted_stop(&controller);
-	fan_switchd_stop(a);
+	fan_daemon_stop(a);
 }
 
 /* 25 Mb/s at most, headers counted; who is slower is right, too. */
@@ -537,7 +537,7 @@ static void sum_slowly(struct member *m)
 static void with_pace(void (*body)(struct member *), unsigned pace)
 {
 	char text[2048], one[80];
-	struct fan_switchd *a = team_switch(one, sizeof one, 1);
+	struct fan_daemon *a = team_switch(one, sizeof one, 1);
 	struct team t = following(body);
 	elsewhere = strchr(one, ':') + 1;
 	tell_parts(text, sizeof text, 1, one, one);
@@ -545,7 +545,7 @@ static void with_pace(void (*body)(struct member *), unsigned pace)
 	t.options.pace = pace;
 	team_run(&t);
 	scripted_stop(&controller);
-	fan_switchd_stop(a);
+	fan_daemon_stop(a);
 }
 
 static void comm_client__not_faster_than_planned(void **state)

@@ -126,10 +126,10 @@ static void fail__ranks_that_do_not_come(void **state)
 	(void)state;
 	char address[80];
 	fanin_comm *c;
-	struct fan_switchd *sw = team_switch(address, sizeof address, 1);
+	struct fan_daemon *sw = team_switch(address, sizeof address, 1);
 	assert_int_equal(create(address, "train", 1, 4, 400, &c), FANIN_E_TIMEOUT);
 	assert_read(c, "ranks 0, 2, 3 of 4 have not joined job \"train\" within 0.4 s");
-	fan_switchd_stop(sw);
+	fan_daemon_stop(sw);
 }
 
 static void intrude(struct member *m)
@@ -360,7 +360,7 @@ static void *stop_switch(void *team)
 	atomic_int *ready = t->ctx;
 	while (atomic_load(ready) < 2)
 		usleep(1000);
-	fan_switchd_stop(t->sw);
+	fan_daemon_stop(t->sw);
 	return NULL;
 }
 

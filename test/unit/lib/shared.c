@@ -38,27 +38,27 @@ static void operations(struct member *m)
 }
 
 /* One more daemon, on any port. */
-static struct fan_switchd *start(struct fan_switchd_options *o, char *address, size_t bytes)
+static struct fan_daemon *start(struct fan_daemon_options *o, char *address, size_t bytes)
 {
-	struct fan_switchd *d;
+	struct fan_daemon *d;
 	char why[256];
-	if (fan_switchd_start(&d, o, why, sizeof why))
+	if (fan_daemon_start(&d, o, why, sizeof why))
 		fail_msg("%s", why);
-	fan_peer at = fan_switchd_address(d);
+	fan_peer at = fan_daemon_address(d);
 	fan_peer_text(&at, address, bytes);
 	return d;
 }
 
-static struct fan_switchd *start_slots(enum fan_policy policy, const struct fan_switchd *above,
-				       char *address, size_t bytes)
+static struct fan_daemon *start_slots(enum fan_policy policy, const struct fan_daemon *above,
+				      char *address, size_t bytes)
 {
-	struct fan_switchd_options o;
-	fan_switchd_defaults(&o);
+	struct fan_daemon_options o;
+	fan_daemon_defaults(&o);
 	o.shared = true;
 	o.slots.policy = policy;
 	o.slots.slots = SLOTS;
 	if (above)
-		o.server = fan_switchd_address(above);
+		o.server = fan_daemon_address(above);
 	return start(&o, address, bytes);
 }
 
@@ -74,9 +74,9 @@ static void run_at(const char *address, const struct fanin_options *options)
 static void aggregator_inside(enum fan_policy policy, const struct fanin_options *options)
 {
 	char address[80];
-	struct fan_switchd *d = start_slots(policy, NULL, address, sizeof address);
+	struct fan_daemon *d = start_slots(policy, NULL, address, sizeof address);
 	run_at(address, options);
-	fan_switchd_stop(d);
+	fan_daemon_stop(d);
 }
 
 static void shared__aggregator_inside(void **state)
@@ -108,23 +108,23 @@ static void shared__rows(void **state)
 {
 	(void)state;
 	struct fanin_options options = FANIN_OPTIONS_INIT;
-	struct fan_switchd_options o;
+	struct fan_daemon_options o;
 	char address[80];
 	for (enum fan_policy p = FAN_POLICY_ATP; p <= FAN_POLICY_ESA; p++) {
-		fan_switchd_defaults(&o);
-		struct fan_switchd *aggregator = start(&o, address, sizeof address);
-		struct fan_switchd *upper = start_slots(p, aggregator, address, sizeof address);
+		fan_daemon_defaults(&o);
+		struct fan_daemon *aggregator = start(&o, address, sizeof address);
+		struct fan_daemon *upper = start_slots(p, aggregator, address, sizeof address);
 		run_at(address, &options);
-		struct fan_switchd *lower = start_slots(p, upper, address, sizeof address);
+		struct fan_daemon *lower = start_slots(p, upper, address, sizeof address);
 		run_at(address, &options);
-		fan_switchd_stop(lower);
-		fan_switchd_stop(upper);
-		fan_switchd_stop(aggregator);
+		fan_daemon_stop(lower);
+		fan_daemon_stop(upper);
+		fan_daemon_stop(aggregator);
 	}
 }
 
-static struct fan_switchd *dying;
-static struct fan_switchd_options successor;
+static struct fan_daemon *dying;
+static struct fan_daemon_options successor;
 static atomic_int at_server, came_back;
 
 /* Sums until the test has seen what it waits for: the path past the switch, and back. */
@@ -136,7 +136,7 @@ static void sums_while_the_switch_dies(struct member *m)
 		return;
 	for (int round = 0; on; round++) {
 		if (m->rank == 0 && round == 20) {
-			fan_switchd_stop(dying);
+			fan_daemon_stop(dying);
 			dying = NULL;
 		}
 		for (int i = 0; i < 512; i++)
@@ -151,7 +151,7 @@ static void sums_while_the_switch_dies(struct member *m)
 			atomic_fetch_or(&came_back, 1 << m->rank);
 		if (m->rank == 0 && !dying && atomic_load(&at_server) == 3) {
 			char why[256];
-			EXPECT(fan_switchd_start(&dying, &successor, why, sizeof why) == 0);
+			EXPECT(fan_daemon_start(&dying, &successor, why, sizeof why) == 0);
 		}
 		on = atomic_load(&came_back) != 3 && !atomic_load(&team_wrong);
 		int e = fanin_allreduce(m->comm, &on, &on, 1, FANIN_INT64, FANIN_MIN);
@@ -163,16 +163,16 @@ static void sums_while_the_switch_dies(struct member *m)
 
 static void die_and_come_back(int ahead)
 {
-	struct fan_switchd_options o;
+	struct fan_daemon_options o;
 	char server[80], address[80];
-	fan_switchd_defaults(&o);
+	fan_daemon_defaults(&o);
 	o.core.ahead_max = (uint16_t)ahead;
-	struct fan_switchd *aggregator = start(&o, server, sizeof server);
+	struct fan_daemon *aggregator = start(&o, server, sizeof server);
 	o.shared = true;
-	o.server = fan_switchd_address(aggregator);
+	o.server = fan_daemon_address(aggregator);
 	dying = start(&o, address, sizeof address);
 	successor = o;
-	successor.listen = fan_switchd_address(dying);
+	successor.listen = fan_daemon_address(dying);
 	struct fanin_options options = FANIN_OPTIONS_INIT;
 	struct team t = {.ranks = 2, .body = sums_while_the_switch_dies, .options = options};
 	t.options.timeout_ms = TEAM_PATIENT_MS;
@@ -184,8 +184,8 @@ static void die_and_come_back(int ahead)
 	atomic_store(&came_back, 0);
 	team_run(&t);
 	assert_int_equal(atomic_load(&came_back), 3);
-	fan_switchd_stop(dying);
-	fan_switchd_stop(aggregator);
+	fan_daemon_stop(dying);
+	fan_daemon_stop(aggregator);
 }
 
 static void shared__the_switch_dies_and_comes_back(void **state)
@@ -200,10 +200,10 @@ static void shared__the_switch_dies_while_ranks_run_ahead(void **state)
 	die_and_come_back(64);
 }
 
-static int refused(struct fan_switchd_options *o, char *why, size_t bytes)
+static int refused(struct fan_daemon_options *o, char *why, size_t bytes)
 {
-	struct fan_switchd *d;
-	int e = fan_switchd_start(&d, o, why, bytes);
+	struct fan_daemon *d;
+	int e = fan_daemon_start(&d, o, why, bytes);
 	assert_null(d);
 	return e;
 }
@@ -211,9 +211,9 @@ static int refused(struct fan_switchd_options *o, char *why, size_t bytes)
 static void shared__bad_options_are_refused(void **state)
 {
 	(void)state;
-	struct fan_switchd_options o;
+	struct fan_daemon_options o;
 	char why[256];
-	fan_switchd_defaults(&o);
+	fan_daemon_defaults(&o);
 	o.shared = true;
 	assert_int_equal(fan_peer_parse(&o.listen, "127.0.0.1:7", why, sizeof why), 0);
 	o.server = o.listen;

@@ -21,7 +21,7 @@
 
 #include "core/base/limits.h"
 #include "net/clock.h"
-#include "net/switchd.h"
+#include "net/daemon.h"
 #include "net/udp.h"
 
 #define TEAM_MAX	8
@@ -49,7 +49,7 @@ struct member {
 };
 
 struct team {
-	struct fan_switchd *sw;
+	struct fan_daemon *sw;
 	char address[80];
 	int ranks;
 	struct fanin_options options; /* of every rank but switch, rank and ranks */
@@ -58,13 +58,13 @@ struct team {
 	void *ctx;
 };
 
-static inline struct fan_switchd *team_switch(char *address, size_t bytes, unsigned shards)
+static inline struct fan_daemon *team_switch(char *address, size_t bytes, unsigned shards)
 {
-	struct fan_switchd_options o;
-	struct fan_switchd *d = NULL;
+	struct fan_daemon_options o;
+	struct fan_daemon *d = NULL;
 	char why[256] = "", text[32];
 	int e = -1;
-	fan_switchd_defaults(&o);
+	fan_daemon_defaults(&o);
 	o.threads = shards;
 	o.core.payload_bytes = FAN_PAYLOAD_MAX;
 	o.core.slots = 2048;
@@ -72,11 +72,11 @@ static inline struct fan_switchd *team_switch(char *address, size_t bytes, unsig
 		unsigned port = shards > 1 ? 20000 + (unsigned)(fan_clock_nonce() % 40000) : 0;
 		snprintf(text, sizeof text, "127.0.0.1:%u", port);
 		assert_int_equal(fan_peer_parse(&o.listen, text, why, sizeof why), 0);
-		e = fan_switchd_start(&d, &o, why, sizeof why);
+		e = fan_daemon_start(&d, &o, why, sizeof why);
 	}
 	if (e)
 		fail_msg("the switch does not start: %s", why);
-	fan_peer at = fan_switchd_address(d);
+	fan_peer at = fan_daemon_address(d);
 	fan_peer_text(&at, address, bytes);
 	return d;
 }
@@ -134,7 +134,7 @@ static inline void team_run(struct team *t)
 
 static inline void team_free(struct team *t)
 {
-	fan_switchd_stop(t->sw);
+	fan_daemon_stop(t->sw);
 }
 
 static inline void team_run_once(int ranks, void (*body)(struct member *))

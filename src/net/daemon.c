@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "switchd.h"
+#include "daemon.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -16,14 +16,14 @@
 #define IPV6_BYTES    48
 #define BITMAP_BYTES  8 /* bytes of the bitmap of a job of up to 64 ranks */
 
-struct fan_switchd {
+struct fan_daemon {
 	struct fan_shard_log log;
 	struct fan_node_config cfg;
 	unsigned shards; /* made so far */
 	struct fan_shard *shard[FAN_SHARDS_MAX];
 };
 
-void fan_switchd_defaults(struct fan_switchd_options *o)
+void fan_daemon_defaults(struct fan_daemon_options *o)
 {
 	const struct sockaddr_in any = {.sin_family = AF_INET,
 					.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -41,9 +41,9 @@ void fan_switchd_defaults(struct fan_switchd_options *o)
 	o->slots.slots = 4096;
 }
 
-unsigned fan_switchd_aggregator_slots(unsigned ahead, unsigned threads)
+unsigned fan_daemon_aggregator_slots(unsigned ahead, unsigned threads)
 {
-	unsigned slots = FAN_SWITCHD_AGGREGATOR_SLOTS + 2 * ahead * threads;
+	unsigned slots = FAN_DAEMON_AGGREGATOR_SLOTS + 2 * ahead * threads;
 	return slots < FAN_SLOTS_MAX ? slots : FAN_SLOTS_MAX;
 }
 
@@ -73,10 +73,10 @@ static void choose_groups(struct fan_aggregator_config *c, int family)
 	}
 	c->group_family = family == AF_INET ? 4 : 6;
 	if (!c->group_port)
-		c->group_port = FAN_SWITCHD_GROUP_PORT;
+		c->group_port = FAN_DAEMON_GROUP_PORT;
 }
 
-static struct fan_node_config config_of_shard(const struct fan_switchd *d, unsigned index)
+static struct fan_node_config config_of_shard(const struct fan_daemon *d, unsigned index)
 {
 	struct fan_node_config c = d->cfg;
 	unsigned last = c.aggregator.group_family == 4 ? 3 : 15;
@@ -94,7 +94,7 @@ static struct fan_node_config config_of_shard(const struct fan_switchd *d, unsig
 }
 
 /* Say what went wrong with shard `index`, and what to do. */
-static int explain(int e, const struct fan_switchd_options *o, unsigned index, char *why,
+static int explain(int e, const struct fan_daemon_options *o, unsigned index, char *why,
 		   size_t bytes)
 {
 	fan_peer p = o->listen;
@@ -131,7 +131,7 @@ static int explain(int e, const struct fan_switchd_options *o, unsigned index, c
 
 /* Can `to`, which is the next on the way up, be what it is said to be, and does the way take
  * full fragments with `more` bytes in front of them? */
-static int check_above(const struct fan_switchd_options *o, const fan_peer *to, const char *what,
+static int check_above(const struct fan_daemon_options *o, const fan_peer *to, const char *what,
 		       unsigned more, char *why, size_t bytes)
 {
 	unsigned packet = o->core.payload_bytes + FAN_HEAD_BYTES + more +
@@ -163,7 +163,7 @@ static int check_above(const struct fan_switchd_options *o, const fan_peer *to, 
 	return FAN_OK;
 }
 
-static int check(const struct fan_switchd_options *o, char *why, size_t bytes)
+static int check(const struct fan_daemon_options *o, char *why, size_t bytes)
 {
 	if (o->threads < 1 || o->threads > FAN_SHARDS_MAX) {
 		snprintf(why, bytes, "threads: expected a number from 1 to %d, got %u",
@@ -186,7 +186,7 @@ static int check(const struct fan_switchd_options *o, char *why, size_t bytes)
 	return FAN_OK;
 }
 
-static int make_shards(struct fan_switchd *d, const struct fan_switchd_options *o)
+static int make_shards(struct fan_daemon *d, const struct fan_daemon_options *o)
 {
 	for (unsigned i = 0; i < o->threads; i++) {
 		struct fan_udp_options u = {
@@ -202,7 +202,7 @@ static int make_shards(struct fan_switchd *d, const struct fan_switchd_options *
 }
 
 /* What all shards have in common. */
-static void configure(struct fan_node_config *c, const struct fan_switchd_options *o)
+static void configure(struct fan_node_config *c, const struct fan_daemon_options *o)
 {
 	bool away = o->shared && !fan_peer_is_none(&o->server);
 
@@ -222,15 +222,15 @@ static void configure(struct fan_node_config *c, const struct fan_switchd_option
 	c->above = away ? o->server : o->parent;
 }
 
-int fan_switchd_start(struct fan_switchd **out, const struct fan_switchd_options *o, char *why,
-		      size_t bytes)
+int fan_daemon_start(struct fan_daemon **out, const struct fan_daemon_options *o, char *why,
+		     size_t bytes)
 {
 	int e = check(o, why, bytes);
 
 	*out = NULL;
 	if (e)
 		return e;
-	struct fan_switchd *d = calloc(1, sizeof *d);
+	struct fan_daemon *d = calloc(1, sizeof *d);
 	if (!d)
 		return explain(-ENOMEM, o, 0, why, bytes);
 	pthread_mutex_init(&d->log.lock, NULL);
@@ -244,24 +244,24 @@ int fan_switchd_start(struct fan_switchd **out, const struct fan_switchd_options
 		e = fan_shard_start(d->shard[i]);
 	}
 	if (e) {
-		fan_switchd_stop(d);
+		fan_daemon_stop(d);
 		return explain(e, o, at, why, bytes);
 	}
 	*out = d;
 	return FAN_OK;
 }
 
-fan_peer fan_switchd_address(const struct fan_switchd *d)
+fan_peer fan_daemon_address(const struct fan_daemon *d)
 {
 	return fan_udp_local(&d->shard[0]->udp);
 }
 
-void fan_switchd_facts(const struct fan_switchd *d, struct fan_switchd_facts *facts)
+void fan_daemon_facts(const struct fan_daemon *d, struct fan_daemon_facts *facts)
 {
 	const struct fan_shard *s = d->shard[0];
 
 	memset(facts, 0, sizeof *facts);
-	facts->address = fan_switchd_address(d);
+	facts->address = fan_daemon_address(d);
 	if (d->cfg.aggregator.group_family)
 		facts->group = fan_line_group(&s->cfg.aggregator, 0);
 	facts->memory = d->shards * fan_node_bytes(&s->cfg);
@@ -271,14 +271,14 @@ void fan_switchd_facts(const struct fan_switchd *d, struct fan_switchd_facts *fa
 	facts->gro = s->udp.gro;
 }
 
-void fan_switchd_dump(struct fan_switchd *d)
+void fan_daemon_dump(struct fan_daemon *d)
 {
 	for (unsigned i = 0; i < d->shards; i++)
 		fan_shard_dump(d->shard[i]);
 }
 
 /* The shards up to `count` forget the route again. */
-static void forget(struct fan_switchd *d, unsigned count, uint16_t number)
+static void forget(struct fan_daemon *d, unsigned count, uint16_t number)
 {
 	struct fan_shard_request r = {.wish = FAN_SHARD_UNROUTE, .number = number};
 
@@ -286,7 +286,7 @@ static void forget(struct fan_switchd *d, unsigned count, uint16_t number)
 		fan_shard_ask(d->shard[i], &r);
 }
 
-int fan_switchd_route(struct fan_switchd *d, const struct fan_route_config *c)
+int fan_daemon_route(struct fan_daemon *d, const struct fan_route_config *c)
 {
 	struct fan_route_entry entry[FAN_ROUTE_ENTRIES_MAX];
 	struct fan_route_config moved = *c;
@@ -312,19 +312,19 @@ int fan_switchd_route(struct fan_switchd *d, const struct fan_route_config *c)
 	return FAN_OK;
 }
 
-void fan_switchd_unroute(struct fan_switchd *d, uint16_t number)
+void fan_daemon_unroute(struct fan_daemon *d, uint16_t number)
 {
 	forget(d, d->shards, number);
 }
 
-void fan_switchd_health(struct fan_switchd *d, unsigned shard, struct fan_shard_health *h)
+void fan_daemon_health(struct fan_daemon *d, unsigned shard, struct fan_shard_health *h)
 {
 	struct fan_shard_request r = {.wish = FAN_SHARD_HEALTH, .health = h};
 
 	fan_shard_ask(d->shard[shard], &r);
 }
 
-bool fan_switchd_drain(struct fan_switchd *d, int ms)
+bool fan_daemon_drain(struct fan_daemon *d, int ms)
 {
 	uint64_t by_ns = fan_clock_ns() + (uint64_t)(ms > 0 ? ms : 0) * FAN_MS;
 	bool empty = true;
@@ -336,14 +336,14 @@ bool fan_switchd_drain(struct fan_switchd *d, int ms)
 	return empty;
 }
 
-void fan_switchd_abandon(struct fan_switchd *d)
+void fan_daemon_abandon(struct fan_daemon *d)
 {
 	for (unsigned i = 0; i < d->shards; i++)
 		d->shard[i]->running = false; /* here it is not */
-	fan_switchd_stop(d);
+	fan_daemon_stop(d);
 }
 
-void fan_switchd_stop(struct fan_switchd *d)
+void fan_daemon_stop(struct fan_daemon *d)
 {
 	for (unsigned i = 0; i < d->shards; i++)
 		fan_shard_free(d->shard[i]);
