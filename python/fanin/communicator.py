@@ -60,7 +60,7 @@ class Stats:
     cache_done: int = 0  #: sums of all ranks sent
     cache_early: int = 0  #: sums sent because somebody asked
     cache_over: int = 0  #: sums and parts for which there was no room
-    parts: int = 0  #: of each tensor, that go to homes of their own; 1 without a controller
+    parts: int = 0  #: of each tensor that are summed separately; 1 without a plan
     result_ns: int = 0  #: when the last result came, by the monotonic clock; 0: none yet
     gap_ns: int = 0  #: longest time without a result while operations were under way
 

@@ -17,9 +17,9 @@ static const struct args_option options[] = {
 	{"routes", 0, ARGS_NUMBER, DAEMON_AT(routes), 1, FAN_ROUTES_MAX, NULL, "N",
 	 "with --controller: how many routes may pass here at a time (64)"},
 	{"server", 0, ARGS_PEER, DAEMON_AT(server), 0, 0, NULL, "ADDR:PORT",
-	 "atp, esa: where sums are completed, or the next switch on the way (in here)"},
-	{"home-slots", 0, ARGS_NUMBER, DAEMON_AT(aggregator_slots), 2, FAN_SLOTS_MAX, NULL, "N",
-	 "atp, esa: those of the server in here (16384)"},
+	 "atp, esa: where sums are completed, or the next switch on the path (in here)"},
+	{"aggregator-slots", 0, ARGS_NUMBER, DAEMON_AT(aggregator_slots), 2, FAN_SLOTS_MAX, NULL,
+	 "N", "atp, esa: those of the aggregator in here (16384)"},
 	{"quota", 0, ARGS_NUMBER, DAEMON_AT(quota), 1, FAN_SLOTS_MAX, NULL, "N",
 	 "atp, esa: the most slots that one job holds, over all threads (all)"},
 	{"free-early", 0, ARGS_FLAG, DAEMON_AT(free_early), 0, 0, NULL, NULL,
@@ -52,11 +52,11 @@ static const char *check_policy(const struct daemon_args *a)
 		return "--server: expected with --policy atp or esa; with none, give workers the "
 		       "server's address";
 	if ((a->quota || a->free_early || a->aggregator_slots) && !shared)
-		return "--quota, --free-early, --home-slots: expected with --policy atp or esa; "
-		       "with others, --window is the quota";
+		return "--quota, --free-early, --aggregator-slots: expected with --policy atp or "
+		       "esa; with others, --window is the quota";
 	if ((a->aggregator_slots || a->no_reminders || a->ahead >= 0) && away)
-		return "--home-slots, --no-reminders, --ahead: expected at the server, not with "
-		       "--server";
+		return "--aggregator-slots, --no-reminders, --ahead: expected at the server, not "
+		       "with --server";
 	if ((a->no_preemption || a->no_ageing || a->no_priorities) && a->policy != FAN_POLICY_ESA)
 		return "--no-preemption, --no-ageing, --no-priorities: expected with --policy esa";
 	if (away && !fan_peer_is_none(&a->parent))
@@ -65,7 +65,7 @@ static const char *check_policy(const struct daemon_args *a)
 	return NULL;
 }
 
-/* Routes lead past shared slots to aggregators elsewhere. */
+/* With routes the aggregators are elsewhere. */
 static const char *check_routes(const struct daemon_args *a)
 {
 	if (!a->name[0])
@@ -74,8 +74,8 @@ static const char *check_routes(const struct daemon_args *a)
 		return "--controller: expected with --policy atp or esa";
 	if (a->aggregator_slots || a->no_reminders || a->ahead >= 0 ||
 	    !fan_peer_is_none(&a->parent))
-		return "--home-slots, --no-reminders, --ahead, --parent: expected at the server, not "
-		       "with --controller";
+		return "--aggregator-slots, --no-reminders, --ahead, --parent: expected at the "
+		       "server, not with --controller";
 	return NULL;
 }
 

@@ -31,8 +31,8 @@ static json_t *part_json(const struct fan_ctl *c, const struct ctl_job *j, uint3
 	part_name(j, part, name);
 	return json_pack("{si ss si s[II] ss ss sf}", "number", (int)part, "name", name, "route",
 			 (int)p->route->number, "cut", (json_int_t)p->from, (json_int_t)p->to, "at",
-			 c->node[p->route->join[rank]].listen, "home", c->node[p->server].listen,
-			 "gbps", p->gbps);
+			 c->node[p->route->join[rank]].listen, "aggregator",
+			 c->node[p->server].listen, "gbps", p->gbps);
 }
 
 static json_t *parts_json(const struct fan_ctl *c, const struct ctl_job *j, uint32_t rank)
@@ -429,10 +429,11 @@ int ctl_job_admit(struct fan_ctl *c, const struct fan_topo *t, uint32_t job, str
 	}
 	if (from->workers < 2 || from->workers > FAN_RANKS_MAX) {
 		json_decref(topo);
-		return fan_why_set(why, FAN_E_CONFIG,
-				   "job \"%s\" has %u workers: expected 2 to %d, which one home "
-				   "counts; split it into several",
-				   from->name, from->workers, FAN_RANKS_MAX);
+		return fan_why_set(
+			why, FAN_E_CONFIG,
+			"job \"%s\" has %u workers: expected 2 to %d, which one aggregator "
+			"takes; split it into several",
+			from->name, from->workers, FAN_RANKS_MAX);
 	}
 	struct ctl_job *j = place_for(c);
 	if (!j || !said) {

@@ -117,7 +117,8 @@ static bool get_part(const struct reader *r, const json_t *from, unsigned number
 	    !get_cut(r, from, p, number ? p[-1].to : 0) || !get_address(r, from, "at", &p->at))
 		return false;
 	p->route = (uint16_t)route;
-	if (json_object_get(from, "home") && !get_address(r, from, "home", &p->aggregator))
+	if (json_object_get(from, "aggregator") &&
+	    !get_address(r, from, "aggregator", &p->aggregator))
 		return false;
 	return get_gbps(r, from, &p->gbps);
 }

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Real daemons between network namespaces (netns.sh draws them): shared slots with the home
-# inside and elsewhere, in rows of two and three, trees of homes, many jobs, congestion marks.
+# Real daemons between network namespaces (netns.sh draws them): shared slots with the aggregator
+# inside and elsewhere, in rows of two and three, trees of aggregators, many jobs, congestion marks.
 # A case holds when every rank ends with exit code 0 and rank 0 counted no wrong element, and
 # what it is about has happened: collisions, marks, refusals.
 #
@@ -90,7 +90,7 @@ home_inside() { # POLICY FLAGS...
         result=$?
         stop
         [ "$(counted switch7079 completions)" -gt 0 ] && [ "$(counted switch7079 collisions)" -gt 0 ]
-        ended "$policy, home inside $*" $((result + $?))
+        ended "$policy, aggregator inside $*" $((result + $?))
 }
 
 home_elsewhere() { # POLICY FLAGS...
@@ -135,7 +135,7 @@ tree() { # NAME BELOW-FLAGS ABOVE-FLAGS RANK-FLAGS
                 done
         done
         wait_ranks && none_wrong
-        ended "a tree of homes: $name" $?
+        ended "a tree of aggregators: $name" $?
 }
 
 # A kernel that marks: ranks see it, and their windows shrink.
@@ -151,7 +151,7 @@ marks() { # NAME COMMAND...
 
 # Small jobs, all at once on one switch; the ranks are two of each.
 many() {
-        switch_at 7079 --policy esa --slots 256 --window 8 --home-slots 4096 || return
+        switch_at 7079 --policy esa --slots 256 --window 8 --aggregator-slots 4096 || return
         i=0
         while [ $i -lt $jobs_many ]; do
                 for rank in 0 1; do
@@ -261,7 +261,7 @@ isolation
 switch_dies
 refusals
 fan_net_mark "$prefix" 0 numgen random mod 1000 "<" 100 || exit 1
-marks "home alone" switch_at 7079
+marks "aggregator alone" switch_at 7079
 marks "slots in front" switch_at 7079 --policy atp
 fan_net_mark "$prefix" 4 numgen random mod 1000 "<" 100 || exit 1
 fan_net_loss "$prefix" 10 || exit 1

@@ -25,7 +25,7 @@ static void job__workers_are_told_when_all_switches_have_the_route(void **state)
 	const json_t *part = json_array_get(json_object_get(job, "parts"), 0);
 	assert_string_equal(rig_text(part, "name"), "j/0");
 	assert_string_equal(rig_text(part, "at"), "A:7");
-	assert_string_equal(rig_text(part, "home"), "PS:7");
+	assert_string_equal(rig_text(part, "aggregator"), "PS:7");
 	assert_int_equal(rig_number(part, "route"), rig_route()->number);
 	assert_int_equal(json_integer_value(json_array_get(json_object_get(part, "cut"), 0)), 0);
 	assert_int_equal(json_integer_value(json_array_get(json_object_get(part, "cut"), 1)),

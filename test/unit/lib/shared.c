@@ -102,8 +102,8 @@ static void shared__modes_and_wires(void **state)
 	aggregator_inside(FAN_POLICY_ATP, &o);
 }
 
-/* Home, slots before it, and slots before those; what is passed on must stay as it came
- * until it has been sent. */
+/* An aggregator, a switch in front of it, and another in front of that; what is passed on must stay
+ * as it came until it has been sent. */
 static void shared__rows(void **state)
 {
 	(void)state;
