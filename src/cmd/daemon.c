@@ -184,7 +184,7 @@ static void tell_start(const struct fan_daemon *d, const struct fan_daemon_optio
 {
 	struct fan_daemon_facts f;
 	struct fan_line l = {.used = 0};
-	unsigned slots = o->shared ? o->slots.slots : o->core.slots;
+	unsigned slots = o->has_slots ? o->slots.slots : o->core.slots;
 
 	fan_daemon_facts(d, &f);
 	fan_line_add(&l, "event=start version=%s", FAN_BUILD_VERSION);
@@ -216,17 +216,17 @@ static void tell_start(const struct fan_daemon *d, const struct fan_daemon_optio
 	print_line(a, l.text);
 }
 
-/* The line to the controller, if there is one.  `shared`: this is a switch. */
+/* The line to the controller, if there is one.  `has_slots`: this is a switch. */
 static int start_client(struct fan_daemon_client **client, struct fan_daemon *d,
 			const struct fan_daemon_options *o, struct daemon_args *a)
 {
 	struct fan_daemon_client_options g = {
 		.daemon = d,
 		.controller = a->controller,
-		.is_switch = o->shared,
+		.is_switch = o->has_slots,
 		.listen = fan_daemon_address(d),
 		.shards = o->threads,
-		.slots = (o->shared ? o->slots.slots : o->core.slots) * o->threads,
+		.slots = (o->has_slots ? o->slots.slots : o->core.slots) * o->threads,
 		.log = print_line,
 		.ctx = a,
 	};

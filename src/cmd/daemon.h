@@ -125,7 +125,7 @@ struct daemon_args {
 		 0,                                                                                \
 		 NULL,                                                                             \
 		 NULL,                                                                             \
-		 "do not remind shared switches of what they hold, to see what that is for"},      \
+		 "do not remind switches of partial sums, for experiments"},                       \
 		{"buffer",                                                                         \
 		 0,                                                                                \
 		 ARGS_SIZE,                                                                        \

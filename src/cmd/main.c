@@ -13,7 +13,7 @@ static const struct {
 	const char *help;
 } commands[] = {
 	{"switch", cmd_switch, "sum the fragments of workers and send them the sums"},
-	{"server", cmd_server, "complete what shared switches could not sum"},
+	{"server", cmd_server, "complete the partial sums of switches"},
 	{"controller", cmd_planner, "put plans to work on many switches and servers"},
 	{"bench", cmd_bench, "time all-reduces and check every element"},
 	{"sim", cmd_sim, "run jobs in virtual time, by the same protocol objects"},

@@ -13,7 +13,7 @@ static const struct args_option options[] = {
 	DAEMON_OPTIONS(
 		"fragments that can be summed at a time, over all threads (4096; none: 16384)"),
 	{"policy", 'p', ARGS_WORD, DAEMON_AT(policy), 0, 0, policies, "NAME",
-	 "how slots are shared: switchml, atp, esa or none (switchml; with --controller: atp)"},
+	 "the slot policy: switchml, atp, esa or none (switchml; with --controller: atp)"},
 	{"routes", 0, ARGS_NUMBER, DAEMON_AT(routes), 1, FAN_ROUTES_MAX, NULL, "N",
 	 "with --controller: how many routes may pass here at a time (64)"},
 	{"server", 0, ARGS_PEER, DAEMON_AT(server), 0, 0, NULL, "ADDR:PORT",
@@ -45,13 +45,13 @@ static const struct args_command command = {
 /* Options that the policy has no use for. */
 static const char *check_policy(const struct daemon_args *a)
 {
-	bool shared = a->policy == FAN_POLICY_ATP || a->policy == FAN_POLICY_ESA;
+	bool has_slots = a->policy == FAN_POLICY_ATP || a->policy == FAN_POLICY_ESA;
 	bool away = !fan_peer_is_none(&a->server);
 
-	if (away && !shared)
+	if (away && !has_slots)
 		return "--server: expected with --policy atp or esa; with none, give workers the "
 		       "server's address";
-	if ((a->quota || a->free_early || a->aggregator_slots) && !shared)
+	if ((a->quota || a->free_early || a->aggregator_slots) && !has_slots)
 		return "--quota, --free-early, --aggregator-slots: expected with --policy atp or "
 		       "esa; with others, --window is the quota";
 	if ((a->aggregator_slots || a->no_reminders || a->ahead >= 0) && away)
@@ -85,9 +85,9 @@ static uint32_t each(int number, const struct daemon_args *a)
 	return ((uint32_t)number + (uint32_t)a->threads - 1) / (uint32_t)a->threads;
 }
 
-static void fill_shared(struct fan_daemon_options *o, const struct daemon_args *a)
+static void fill_slots(struct fan_daemon_options *o, const struct daemon_args *a)
 {
-	o->shared = true;
+	o->has_slots = true;
 	o->server = a->server;
 	o->slots.policy = (enum fan_policy)a->policy;
 	o->slots.slots = each(a->slots, a);
@@ -115,21 +115,21 @@ int cmd_switch(int argc, char **argv)
 		why = daemon_check_parent(&a);
 	if (why)
 		return daemon_wrong("switch", why);
-	bool shared = a.policy == FAN_POLICY_ATP || a.policy == FAN_POLICY_ESA;
+	bool has_slots = a.policy == FAN_POLICY_ATP || a.policy == FAN_POLICY_ESA;
 	bool here = fan_peer_is_none(&a.server) && !a.name[0]; /* jobs are completed */
 	bool alone = a.policy == POLICY_NONE || (a.policy == FAN_POLICY_SWITCHML && a.ahead > 0);
 	if (!a.slots)
 		a.slots = alone ? (int)daemon_aggregator_slots(&a) : 4096;
 	if (!a.aggregator_slots)
 		a.aggregator_slots = (int)daemon_aggregator_slots(&a);
-	int e = daemon_fill("switch", &o, &a, (unsigned)(shared ? a.aggregator_slots : a.slots));
+	int e = daemon_fill("switch", &o, &a, (unsigned)(has_slots ? a.aggregator_slots : a.slots));
 	if (!e && here && (a.policy != FAN_POLICY_SWITCHML || a.ahead > 0))
 		e = daemon_run_ahead("switch", &o, &a);
 	if (e)
 		return e;
-	if (shared)
-		fill_shared(&o, &a);
+	if (has_slots)
+		fill_slots(&o, &a);
 	daemon_set_parent(&o, &a);
-	o.mark_percent = a.mark >= 0 ? (unsigned)a.mark : shared ? FAN_DAEMON_MARK_PERCENT : 0;
+	o.mark_percent = a.mark >= 0 ? (unsigned)a.mark : has_slots ? FAN_DAEMON_MARK_PERCENT : 0;
 	return daemon_run("switch", &o, &a, policies[a.policy]);
 }

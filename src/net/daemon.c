@@ -179,7 +179,7 @@ static int check(const struct fan_daemon_options *o, char *why, size_t bytes)
 			 o->threads, o->listen.port);
 		return FAN_E_INVALID;
 	}
-	if (o->shared && !fan_peer_is_none(&o->server))
+	if (o->has_slots && !fan_peer_is_none(&o->server))
 		return check_above(o, &o->server, "server", BITMAP_BYTES, why, bytes);
 	if (o->core.siblings)
 		return check_above(o, &o->parent, "parent", 0, why, bytes);
@@ -204,14 +204,14 @@ static int make_shards(struct fan_daemon *d, const struct fan_daemon_options *o)
 /* What all shards have in common. */
 static void configure(struct fan_node_config *c, const struct fan_daemon_options *o)
 {
-	bool away = o->shared && !fan_peer_is_none(&o->server);
+	bool away = o->has_slots && !fan_peer_is_none(&o->server);
 
-	c->has_aggregator = !away && !(o->shared && o->routed);
-	c->has_slots = o->shared;
+	c->has_aggregator = !away && !(o->has_slots && o->routed);
+	c->has_slots = o->has_slots;
 	c->aggregator = o->core;
 	c->aggregator.shards = (uint16_t)o->threads;
 	c->aggregator.group_family = 0;
-	if (!o->no_multicast && !o->shared)
+	if (!o->no_multicast && !o->has_slots)
 		choose_groups(&c->aggregator, fan_peer_family(&o->listen));
 	c->slots = o->slots;
 	c->slots.payload_bytes = o->core.payload_bytes;

@@ -27,12 +27,12 @@ struct fan_daemon_options {
 					    * rx_bytes, nonce, group_family and group_base are
 					    * filled in, group_port if it  is 0 */
 	fan_peer parent;		   /* of aggregators with siblings; of shard 0 */
-	bool shared;			   /* there is a switch, in front of the aggregator */
-	struct fan_switch_config slots;	   /* for each shard, if `shared`; payload_bytes, shards,
+	bool has_slots;			   /* there is a switch, in front of the aggregator */
+	struct fan_switch_config slots;	   /* for each shard, if `has_slots`; payload_bytes, shards,
 					    * children_max and shares are the aggregator's */
-	fan_peer server; /* if `shared`: shard 0 of the next hop; none: the aggregator is in
+	fan_peer server; /* if `has_slots`: shard 0 of the next hop; none: the aggregator is in
 			  * this daemon */
-	bool routed;	 /* if `shared`: there are up to slots.routes routes, and no aggregator;
+	bool routed;	 /* if `has_slots`: there are up to slots.routes routes, and no aggregator;
 			  * without `server`, jobs must have a route */
 	unsigned mark_percent; /* fill of a shard's receive buffer above which datagrams are marked;
 				* 0: never */

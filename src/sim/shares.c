@@ -96,7 +96,7 @@ int fan_scenario_seat_shared(struct fan_scenario *s, struct fan_sim *sim,
 {
 	struct fan_job_config *c = &j->cfg;
 	if (c->ranks > FAN_RANKS_MAX)
-		return fan_reader_fail(r, "workers", "%u behind shared switches: expected 2 to %d",
+		return fan_reader_fail(r, "workers", "%u behind switches: expected 2 to %d",
 				       c->ranks, FAN_RANKS_MAX);
 	c->seat = calloc(c->ranks, sizeof *c->seat);
 	if (!c->seat)

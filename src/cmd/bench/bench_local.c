@@ -94,7 +94,7 @@ static int listen_somewhere(struct fan_daemon **d, struct fan_daemon_options *so
 /* Shared slots with their aggregator behind them, which has room for how far ranks run ahead. */
 static void share_slots(const struct bench_options *o, struct fan_daemon_options *so)
 {
-	so->shared = true;
+	so->has_slots = true;
 	so->slots.policy = (enum fan_policy)o->policy;
 	so->slots.slots = so->core.slots;
 	so->mark_percent = FAN_DAEMON_MARK_PERCENT;

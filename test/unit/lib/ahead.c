@@ -96,7 +96,7 @@ static struct fan_daemon *start(enum fan_policy policy, int ahead, char *address
 	struct fan_daemon *d;
 	char why[256];
 	fan_daemon_defaults(&o);
-	o.shared = policy != FAN_POLICY_SWITCHML;
+	o.has_slots = policy != FAN_POLICY_SWITCHML;
 	o.slots.policy = policy;
 	o.slots.slots = SLOTS;
 	o.core.ahead_max = (uint16_t)ahead;

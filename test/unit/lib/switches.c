@@ -54,7 +54,7 @@ static struct fan_daemon *start_slots(enum fan_policy policy, const struct fan_d
 {
 	struct fan_daemon_options o;
 	fan_daemon_defaults(&o);
-	o.shared = true;
+	o.has_slots = true;
 	o.slots.policy = policy;
 	o.slots.slots = SLOTS;
 	if (above)
@@ -79,7 +79,7 @@ static void aggregator_inside(enum fan_policy policy, const struct fanin_options
 	fan_daemon_stop(d);
 }
 
-static void shared__aggregator_inside(void **state)
+static void switches__aggregator_inside(void **state)
 {
 	(void)state;
 	struct fanin_options o = FANIN_OPTIONS_INIT;
@@ -92,7 +92,7 @@ static void shared__aggregator_inside(void **state)
 	aggregator_inside(FAN_POLICY_ESA, &o);
 }
 
-static void shared__modes_and_wires(void **state)
+static void switches__modes_and_wires(void **state)
 {
 	(void)state;
 	struct fanin_options o = FANIN_OPTIONS_INIT;
@@ -104,7 +104,7 @@ static void shared__modes_and_wires(void **state)
 
 /* An aggregator, a switch in front of it, and another in front of that; what is passed on must stay
  * as it came until it has been sent. */
-static void shared__rows(void **state)
+static void switches__rows(void **state)
 {
 	(void)state;
 	struct fanin_options options = FANIN_OPTIONS_INIT;
@@ -168,7 +168,7 @@ static void die_and_come_back(int ahead)
 	fan_daemon_defaults(&o);
 	o.core.ahead_max = (uint16_t)ahead;
 	struct fan_daemon *aggregator = start(&o, server, sizeof server);
-	o.shared = true;
+	o.has_slots = true;
 	o.server = fan_daemon_address(aggregator);
 	dying = start(&o, address, sizeof address);
 	successor = o;
@@ -188,13 +188,13 @@ static void die_and_come_back(int ahead)
 	fan_daemon_stop(aggregator);
 }
 
-static void shared__the_switch_dies_and_comes_back(void **state)
+static void switches__the_switch_dies_and_comes_back(void **state)
 {
 	(void)state;
 	die_and_come_back(0);
 }
 
-static void shared__the_switch_dies_while_ranks_run_ahead(void **state)
+static void switches__the_switch_dies_while_ranks_run_ahead(void **state)
 {
 	(void)state;
 	die_and_come_back(64);
@@ -208,13 +208,13 @@ static int refused(struct fan_daemon_options *o, char *why, size_t bytes)
 	return e;
 }
 
-static void shared__bad_options_are_refused(void **state)
+static void switches__bad_options_are_refused(void **state)
 {
 	(void)state;
 	struct fan_daemon_options o;
 	char why[256];
 	fan_daemon_defaults(&o);
-	o.shared = true;
+	o.has_slots = true;
 	assert_int_equal(fan_peer_parse(&o.listen, "127.0.0.1:7", why, sizeof why), 0);
 	o.server = o.listen;
 	assert_int_equal(refused(&o, why, sizeof why), FANIN_E_INVALID);
@@ -231,12 +231,12 @@ static void shared__bad_options_are_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(shared__aggregator_inside),
-		cmocka_unit_test(shared__modes_and_wires),
-		cmocka_unit_test(shared__rows),
-		cmocka_unit_test(shared__the_switch_dies_and_comes_back),
-		cmocka_unit_test(shared__the_switch_dies_while_ranks_run_ahead),
-		cmocka_unit_test(shared__bad_options_are_refused),
+		cmocka_unit_test(switches__aggregator_inside),
+		cmocka_unit_test(switches__modes_and_wires),
+		cmocka_unit_test(switches__rows),
+		cmocka_unit_test(switches__the_switch_dies_and_comes_back),
+		cmocka_unit_test(switches__the_switch_dies_while_ranks_run_ahead),
+		cmocka_unit_test(switches__bad_options_are_refused),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Real daemons between network namespaces (netns.sh draws them): shared slots with the aggregator
+# Real daemons between network namespaces (netns.sh draws them): switches with the aggregator
 # inside and elsewhere, in rows of two and three, trees of aggregators, many jobs, congestion marks.
 # A case holds when every rank ends with exit code 0 and rank 0 counted no wrong element, and
 # what it is about has happened: collisions, marks, refusals.
 #
-#     test/net/shared.sh [FANIN]          FANIN: the program (build/fanin)
+#     test/net/switches.sh [FANIN]          FANIN: the program (build/fanin)
 #
 # Prints one line a case and a summary.  Exit code 0, 1, or 77 when namespaces cannot be made
 # here (SKIPPED says why).
