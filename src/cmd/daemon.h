@@ -107,7 +107,7 @@ struct daemon_args {
 		 0,                                                                                \
 		 NULL,                                                                             \
 		 "ADDR:PORT",                                                                      \
-		 "the fanin controller that tells which way parts go"},                            \
+		 "the fanin controller that installs the routes of parts"},                        \
 		{"name",                                                                           \
 		 0,                                                                                \
 		 ARGS_TEXT,                                                                        \

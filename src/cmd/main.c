@@ -17,7 +17,7 @@ static const struct {
 	{"controller", cmd_planner, "put plans to work on many switches and servers"},
 	{"bench", cmd_bench, "time all-reduces and check every element"},
 	{"sim", cmd_sim, "run jobs in virtual time, by the same protocol objects"},
-	{"plan", cmd_planner, "plan where gradients are summed and which way they go"},
+	{"plan", cmd_planner, "plan where gradients are summed and on which paths"},
 	{"lab", cmd_lab, "put plans to work on an emulated network, and measure"},
 	{"top", cmd_top, "tell what the jobs of a switch do and wait for"},
 	{"doctor", cmd_doctor, "check whether a worker here can aggregate, and say what to change"},

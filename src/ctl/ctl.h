@@ -29,7 +29,7 @@
 #define FAN_CTL_HOLD_MAX_MS   64000  /* ...doubled each time that it goes down, up to this... */
 #define FAN_CTL_CALM_MS	      300000 /* ...until it was up for so long */
 #define FAN_CTL_BLAME_MS      2000   /* of a node that goes: its links went down because of it */
-#define FAN_CTL_LOOK_MS	      3000   /* between two looks for better ways, as load changes */
+#define FAN_CTL_LOOK_MS	      3000   /* between two looks for better paths, as load changes */
 #define FAN_CTL_OVERTAKEN_MAX 3	    /* plans made apart that come too late; then one is made here */
 #define FAN_CTL_STRAY_MS      30000 /* routes of an earlier controller that no worker speaks for */
 

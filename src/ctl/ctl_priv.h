@@ -58,7 +58,7 @@ struct ctl_link {
 	uint64_t heard_ns; /* DOWN: both ends hear each other since then; 0: they do not */
 	uint32_t flaps;	   /* times that it went down; forgotten after a calm */
 	double gbps;	   /* as the topology has it, less what it says is in use */
-	double load_gbps;  /* that others have of it, each way, as people say */
+	double load_gbps;  /* used by others in each direction, as `load` says */
 };
 
 /* ---- routes: what is or was installed under a number ------------------------------------ */
@@ -126,7 +126,7 @@ struct ctl_rank {
 
 enum ctl_job_state {
 	CTL_JOB_FREE,	  /* no worker knows its parts: the next plan may change them */
-	CTL_JOB_BOUND,	  /* workers have been told its parts: these stay, ways may change */
+	CTL_JOB_BOUND,	  /* workers have been told its parts: these stay, paths may change */
 	CTL_JOB_RESTORED, /* likewise, by an earlier controller: workers may name routes of it
 			   * that are unknown here */
 };
@@ -177,9 +177,9 @@ enum ctl_phase {
 /* What a plan is for: each goal includes those before it. */
 enum ctl_goal {
 	CTL_MEND, /* replace what does not hold any more */
-	CTL_LOOK, /* and take better ways for running jobs, since load has changed: at most once in
+	CTL_LOOK, /* and take better paths for running jobs, since load has changed: at most once in
 		   * FAN_CTL_LOOK_MS, unless a plan was given */
-	CTL_SEARCH, /* and take every better way, since people ask for it */
+	CTL_SEARCH, /* and take every better path, since people ask for it */
 };
 
 struct fan_ctl {

@@ -188,8 +188,8 @@ static int make_plan(struct ctl_draft *d)
 
 	d->t.results = true; /* they come back over these links, whatever papers count */
 	if (!err)
-		err = fan_replan_ways(&d->t, &c->o.plan, &d->p, search ? 1 : WORTH,
-				      search || (c->goal == CTL_LOOK && !c->given));
+		err = fan_replan_paths(&d->t, &c->o.plan, &d->p, search ? 1 : WORTH,
+				       search || (c->goal == CTL_LOOK && !c->given));
 	for (uint32_t i = 0; i < d->t.jobs; i++)
 		others |= !err && !has_trees(&d->p, i);
 	if (others)

@@ -2,7 +2,7 @@
 /* job.c - jobs and their workers: who is told which parts, and who goes by which route.
  *
  * Once a worker has been told a job's parts, these stay as they are, since all ranks cut alike;
- * only their ways change.  If a part's server is lost, all begin again with new parts. */
+ * only their paths change.  If a part's server is lost, all begin again with new parts. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -17,7 +17,7 @@ static int wrong(struct fan_why *why)
 			   "expected {\"link\":[A,B],\"gbps\":N} or {\"node\":A,\"gbps\":N}");
 }
 
-/* Set `*load`; the next plan looks at all ways, if it is another. */
+/* Set `*load`; the next plan looks at all paths, if it is another. */
 static void set(struct fan_ctl *c, double *load, double gbps, const char *what)
 {
 	bool same = fabs(*load - gbps) <= 0;

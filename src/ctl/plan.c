@@ -77,8 +77,8 @@ static int new_parts(struct ctl_draft *d, uint32_t jt)
 	return FAN_OK;
 }
 
-/* The same parts; those whose way is another get a new number. */
-static int new_ways(struct ctl_draft *d, uint32_t jt)
+/* The same parts; those whose path is another get a new number. */
+static int new_paths(struct ctl_draft *d, uint32_t jt)
 {
 	struct ctl_job *j = &d->c->job[d->job_of[jt]];
 	uint32_t k = 0;
@@ -125,7 +125,7 @@ static void take_job(struct ctl_draft *d, uint32_t jt, const json_t *report)
 	struct fan_ctl *c = d->c;
 	uint32_t job = d->job_of[jt];
 	struct ctl_job *j = &c->job[job];
-	int err = ctl_draft_fits_parts(d, jt) ? new_ways(d, jt) : new_parts(d, jt);
+	int err = ctl_draft_fits_parts(d, jt) ? new_paths(d, jt) : new_parts(d, jt);
 
 	if (err) {
 		ctl_job_unplan(c, j, 0);

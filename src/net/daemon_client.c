@@ -258,7 +258,7 @@ static void tell_refused(struct fan_daemon_client *a)
 
 /* ---- neighbours -------------------------------------------------------------------- */
 
-/* From the daemon's own address, so that answers come by the way that parts take. */
+/* From the daemon's own address, so that answers come on the path of contributions. */
 static void open_udp(struct fan_daemon_client *a)
 {
 	struct fan_udp_options o = {

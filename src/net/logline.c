@@ -106,8 +106,8 @@ fan_peer fan_line_group(const struct fan_aggregator_config *cfg, uint32_t job)
 	return p;
 }
 
-static void add_results_way(struct fan_line *l, const struct fan_event *ev,
-			    const struct fan_aggregator_config *cfg)
+static void add_results_by(struct fan_line *l, const struct fan_event *ev,
+			   const struct fan_aggregator_config *cfg)
 {
 	char text[ADDRESS_BYTES];
 	fan_peer group = fan_line_group(cfg, ev->job);
@@ -155,7 +155,7 @@ static void add_details(struct fan_line *l, const struct fan_event *ev,
 		add_cause(l, ev->err);
 		break;
 	case FAN_EV_JOB_READY:
-	case FAN_EV_GROUP_OFF: add_results_way(l, ev, cfg); break;
+	case FAN_EV_GROUP_OFF: add_results_by(l, ev, cfg); break;
 	case FAN_EV_RANK_LEFT: add_cause(l, ev->err); break;
 	case FAN_EV_JOB_FAILED:
 		add_cause(l, ev->err);

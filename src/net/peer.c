@@ -218,7 +218,7 @@ static unsigned interface_of(const fan_peer *local)
 	return index;
 }
 
-/* A socket whose datagrams go to `to`; -1: there is no way. */
+/* A socket whose datagrams go to `to`; -1: there is no route. */
 static int connected_to(const fan_peer *to)
 {
 	struct sockaddr_storage ss;

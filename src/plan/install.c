@@ -51,7 +51,7 @@ static void *grow(void *array, uint32_t count, uint32_t *room, size_t bytes, uin
 	return moved;
 }
 
-/* ---- ways ------------------------------------------------------------------------- */
+/* ---- paths ------------------------------------------------------------------------ */
 
 static int too_long(const struct maker *m, uint32_t tree, uint32_t worker)
 {
@@ -205,7 +205,7 @@ static int check_circles(struct maker *m, const struct fan_install_part *part)
 		for (uint32_t i = m->last_of[s]; i != NONE && !err; i = m->before[i])
 			if (leads_round(m, m->in->stop[s].node, i, 0))
 				err = fan_why_set(m->why, FAN_E_CONFIG,
-						  "trees[%u]: its ways lead in a circle through "
+						  "trees[%u]: its paths lead in a circle through "
 						  "\"%s\"",
 						  part->tree, name(m, m->in->stop[s].node));
 	free(m->seen);
@@ -362,7 +362,7 @@ static int check_routes(const struct maker *m)
 		if (m->routes[i] > FAN_ROUTES_MAX)
 			return fan_why_set(
 				m->why, FAN_E_CONFIG,
-				"trees: %u ways pass switch \"%s\": at most %d; plan with "
+				"trees: %u paths pass switch \"%s\": at most %d; plan with "
 				"fewer, by --trees",
 				m->routes[i], name(m, i), FAN_ROUTES_MAX);
 	return FAN_OK;

@@ -4,7 +4,7 @@
  * Each tree of the plan becomes a part: a job of its own, with the tree's server as aggregator
  * and a route number that stands in all its packets.  Switches on the way get entries:
  * what comes from there, of these ranks, is summed here or passed on, and goes on there.
- * A worker joins each part at the first switch of its way, and cuts its tensors by the
+ * A worker joins each part at the first switch of its path, and cuts its tensors by the
  * parts' shares.  Rank r of a part is the job's r-th worker.  adr 11 says why.
  *
  * Pure, as all of src/plan; nothing is sent anywhere. */
@@ -60,7 +60,7 @@ struct fan_install_options {
 
 /* Make the installation of plan `p`, which is checked first.  `t` must outlive it.
  *
- * FAN_E_CONFIG  the plan does not fit the topology, or cannot be told to switches: a way that
+ * FAN_E_CONFIG  the plan does not fit the topology, or cannot be installed: a path that
  *               passes a link twice or leads in a circle, too many parts, ranks, hops or
  *               entries; `why` says where
  * FAN_E_NOMEM

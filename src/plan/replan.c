@@ -126,8 +126,8 @@ int fan_replan(const struct fan_topo *t, const struct fan_plan_options *o, struc
 }
 
 /* Flows of trees that keep their shares, by local search. */
-static int search_ways(const struct fan_topo *t, const struct fan_cands *c, struct fan_plan *p,
-		       double worth)
+static int search_paths(const struct fan_topo *t, const struct fan_cands *c, struct fan_plan *p,
+			double worth)
 {
 	struct fan_plan other;
 	int err = fan_plan_copy(&other, p);
@@ -199,8 +199,8 @@ static bool has_dead(const struct fan_plan *p)
 	return false;
 }
 
-int fan_replan_ways(const struct fan_topo *t, const struct fan_plan_options *o, struct fan_plan *p,
-		    double worth, bool look)
+int fan_replan_paths(const struct fan_topo *t, const struct fan_plan_options *o, struct fan_plan *p,
+		     double worth, bool look)
 {
 	struct fan_cands c = {0};
 	bool lost[FAN_TREES_MAX] = {false};
@@ -219,7 +219,7 @@ int fan_replan_ways(const struct fan_topo *t, const struct fan_plan_options *o, 
 		if (lost[n % p->trees])
 			err = consolidate(t, &c, p, n % p->trees);
 	if (!err)
-		err = search_ways(t, &c, p, worth);
+		err = search_paths(t, &c, p, worth);
 	if (err)
 		fan_plan_free(p);
 	fan_cands_close(&c);

@@ -22,7 +22,7 @@ int fan_search(const struct fan_cands *c, struct fan_plan *p, enum fan_moves mov
 	       uint32_t passes);
 
 /* Place the workers whose flow leads to FAN_NODE_NONE: where the tree has a sum, or the server.
- * FAN_E_INVALID: there is no way for one. */
+ * FAN_E_INVALID: there is no path for one. */
 int fan_search_mend(const struct fan_cands *c, struct fan_plan *p);
 
 /* Fill tree number `i` of the plan, which has no flows so far: its workers one by one to

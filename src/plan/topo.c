@@ -149,15 +149,15 @@ void fan_topo_refresh(struct fan_topo *t)
 			t->cap[i] = 0;
 }
 
-/* How many nodes there are on the shortest way from each node to `from` through switches, with
+/* How many nodes there are on the shortest path from each node to `from` through switches, with
  * both; 0: there is none.  `queue`: room for all nodes. */
-static void reach(const struct fan_topo *t, uint32_t from, uint32_t *way, uint32_t *queue)
+static void reach(const struct fan_topo *t, uint32_t from, uint32_t *hops, uint32_t *queue)
 {
 	uint32_t head = 0, tail = 0;
 
-	memset(way, 0, t->nodes * sizeof *way);
+	memset(hops, 0, t->nodes * sizeof *hops);
 	queue[tail++] = from;
-	way[from] = 1;
+	hops[from] = 1;
 	while (head < tail) {
 		uint32_t at = queue[head++];
 		const struct fan_node *n = &t->node[at];
@@ -165,16 +165,16 @@ static void reach(const struct fan_topo *t, uint32_t from, uint32_t *way, uint32
 			continue;
 		for (uint32_t i = 0; i < n->degree; i++) {
 			uint32_t to = fan_arc_to(t, t->out[n->first + i]);
-			if (t->cap[t->out[n->first + i]] > 0 && !way[to]) {
-				way[to] = way[at] + 1;
+			if (t->cap[t->out[n->first + i]] > 0 && !hops[to]) {
+				hops[to] = hops[at] + 1;
 				queue[tail++] = to;
 			}
 		}
 	}
 }
 
-static int check_way(const struct fan_topo *t, uint32_t j, uint32_t w, uint32_t s, uint32_t nodes,
-		     struct fan_why *why)
+static int check_path(const struct fan_topo *t, uint32_t j, uint32_t w, uint32_t s, uint32_t nodes,
+		      struct fan_why *why)
 {
 	const char *worker = t->node[w].name, *server = t->node[s].name;
 
@@ -193,7 +193,7 @@ static int check_way(const struct fan_topo *t, uint32_t j, uint32_t w, uint32_t 
 	return FAN_OK;
 }
 
-static int check_job(const struct fan_topo *t, uint32_t j, uint32_t *way, uint32_t *queue,
+static int check_job(const struct fan_topo *t, uint32_t j, uint32_t *hops, uint32_t *queue,
 		     struct fan_why *why)
 {
 	const struct fan_job *job = &t->job[j];
@@ -204,17 +204,17 @@ static int check_job(const struct fan_topo *t, uint32_t j, uint32_t *way, uint32
 	if (job->servers == 0)
 		return fan_why_set(why, FAN_E_CONFIG, "jobs[%u].servers: no server", j);
 	for (uint32_t s = 0; s < job->servers && !err; s++) {
-		reach(t, job->server[s], way, queue);
+		reach(t, job->server[s], hops, queue);
 		for (uint32_t w = 0; w < job->workers && !err; w++)
-			err = check_way(t, j, job->worker[w], job->server[s], way[job->worker[w]],
-					why);
+			err = check_path(t, j, job->worker[w], job->server[s], hops[job->worker[w]],
+					 why);
 	}
 	return err;
 }
 
 int fan_topo_seal(struct fan_topo *t, struct fan_why *why)
 {
-	uint32_t *way = calloc(t->nodes + 1, sizeof *way);
+	uint32_t *hops = calloc(t->nodes + 1, sizeof *hops);
 	uint32_t *queue = calloc(t->nodes + 1, sizeof *queue);
 	int err = FAN_E_NOMEM;
 
@@ -222,15 +222,15 @@ int fan_topo_seal(struct fan_topo *t, struct fan_why *why)
 	free(t->cap);
 	t->out = calloc(2 * (size_t)t->links + 1, sizeof *t->out);
 	t->cap = calloc(fan_topo_resources(t) + 1, sizeof *t->cap);
-	if (!way || !queue || !t->out || !t->cap)
+	if (!hops || !queue || !t->out || !t->cap)
 		goto out;
 	list_arcs(t);
 	fan_topo_refresh(t);
 	err = t->jobs ? FAN_OK : fan_why_set(why, FAN_E_CONFIG, "jobs: there is none");
 	for (uint32_t j = 0; j < t->jobs && !err; j++)
-		err = check_job(t, j, way, queue, why);
+		err = check_job(t, j, hops, queue, why);
 out:
-	free(way);
+	free(hops);
 	free(queue);
 	return err;
 }

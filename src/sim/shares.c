@@ -81,8 +81,8 @@ static bool leads_to(const struct fan_scenario *s, uint32_t n, uint32_t aggregat
 }
 
 /* Every switch on the way reaches the next one. */
-static int check_way(const struct fan_scenario *s, struct fan_sim *sim, uint32_t from,
-		     struct fan_reader *r)
+static int check_path(const struct fan_scenario *s, struct fan_sim *sim, uint32_t from,
+		      struct fan_reader *r)
 {
 	for (uint32_t n = from; s->node[n].server != FAN_SIM_NONE; n = s->node[n].server)
 		if (fan_sim_distance(sim, n, s->node[n].server) == FAN_SIM_NONE)
@@ -106,7 +106,7 @@ int fan_scenario_seat_shared(struct fan_scenario *s, struct fan_sim *sim,
 		if (n == FAN_SIM_NONE)
 			return fan_reader_fail(r, NULL, "worker %u reaches no switch of \"%s\"", i,
 					       s->node[j->at].name);
-		if (check_way(s, sim, n, r))
+		if (check_path(s, sim, n, r))
 			return -1;
 		c->seat[i] = (struct fan_job_seat){
 			.node = n,

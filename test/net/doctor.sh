@@ -302,7 +302,7 @@ lossy; verdict "5 % loss in each direction" $?
 hopeless; verdict "40 % loss in each direction" $?
 small_middle 10.78.1.1:$port; verdict "MTU 1400 in the middle, IPv4" $?
 small_middle "[fd78:1::1]:$port"; verdict "MTU 1400 in the middle, IPv6" $?
-black_hole 10.78.0.1 "vanish on the way to the switch"; verdict "a black hole towards the switch" $?
+black_hole 10.78.0.1 "vanish on the path to the switch"; verdict "a black hole towards the switch" $?
 black_hole 10.78.1.1 "answers of that size vanish"; verdict "a black hole on the way back" $?
 jumbo; verdict "MTU 9000" $?
 small_slots; verdict "MTU 9000, but not in the switch" $?

@@ -3,7 +3,7 @@
  *
  * doctor.c        flags, the order of the checks, printing
  * doctor_local.c  this machine: cores, clock, buffers, offloads
- * doctor_path.c   the way to the switch: answer, version, loss, bursts, shards
+ * doctor_path.c   the path to the switch: answer, version, loss, bursts, shards
  * doctor_mtu.c    which packets pass to it and back
  * doctor_sum.c    a job of two ranks: sums and multicast, really tried
  * doctor_echo.c   trains of ECHOs

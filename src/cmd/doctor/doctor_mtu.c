@@ -19,8 +19,8 @@
 enum why {
 	PASSES,
 	LOCAL,	 /* larger than the interface's MTU */
-	ROUTER,	 /* a router on the way said so */
-	FORWARD, /* vanishes on the way to the switch */
+	ROUTER,	 /* a router on the path said so */
+	FORWARD, /* vanishes on the path to the switch */
 	BACK,	 /* reaches the switch; the answer vanishes */
 };
 
@@ -122,18 +122,19 @@ static void advise_fail(struct doctor *d, struct doctor_finding *f, enum why why
 			"set dev DEVICE mtu %d",
 			asked);
 	else
-		doctor_advise(f,
-			      "or raise the MTU of every link on the way to %d; which one is small "
-			      "tells: tracepath -n %s",
-			      asked, doctor_host(d, host, sizeof host));
+		doctor_advise(
+			f,
+			"or raise the MTU of every link on the path to %d; which one is small "
+			"tells: tracepath -n %s",
+			asked, doctor_host(d, host, sizeof host));
 }
 
 static void tell_fail(struct doctor *d, enum why why, int asked, unsigned packet_bytes, int path)
 {
 	static const char *const words[] = {
 		[LOCAL] = "are too large for this machine's interface",
-		[ROUTER] = "are too large for a router on the way",
-		[FORWARD] = "vanish on the way to the switch",
+		[ROUTER] = "are too large for a router on the path",
+		[FORWARD] = "vanish on the path to the switch",
 		[BACK] = "reach the switch, but its answers of that size vanish",
 	};
 	char known[64] = "and no smaller size passes";

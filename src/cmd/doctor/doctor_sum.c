@@ -184,7 +184,7 @@ static void tell(struct doctor *d, const struct rank *r, const char *job)
 		(unsigned long long)(r[0].stats.retransmits + r[1].stats.retransmits));
 	doctor_value(f, "wrong", json_integer(wrong));
 	if (wrong)
-		doctor_advise(f, "this must never be: something on the way changes packets; try "
+		doctor_advise(f, "this must never be: something on the path changes packets; try "
 				 "export FANIN_CHECKSUM=1, and tell the authors");
 	tell_multicast(d, r);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan.c - `fanin plan`: where gradients are summed, and which way they go. */
+/* plan.c - `fanin plan`: where gradients are summed, and on which paths. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>

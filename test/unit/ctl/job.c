@@ -110,7 +110,7 @@ static void job__moves_off_a_switch_that_is_gone(void **state)
 }
 
 /* One more switch goes before all have moved: what nobody was told of is dropped at once. */
-static void job__a_third_plan_on_the_way(void **state)
+static void job__a_third_plan_meanwhile(void **state)
 {
 	(void)state;
 	rig_work();
@@ -257,7 +257,7 @@ static void job__goes_on_under_the_next_controller(void **state)
 	char routes[16];
 	(void)state;
 	rig_work();
-	rig_closes(1); /* so that its ways are not what would be planned first */
+	rig_closes(1); /* so that its paths are not what would be planned first */
 	rig_wait(50, 6);
 	rig_answer_all();
 	for (unsigned r = 0; r < 4; r++)
@@ -368,7 +368,7 @@ int main(void)
 		RIG_TEST(job__workers_are_told_when_all_switches_have_the_route),
 		RIG_TEST(job__bad_joins_are_refused_and_harm_nobody),
 		RIG_TEST(job__moves_off_a_switch_that_is_gone),
-		RIG_TEST(job__a_third_plan_on_the_way),
+		RIG_TEST(job__a_third_plan_meanwhile),
 		RIG_TEST(job__a_rack_that_comes_back_is_told_again),
 		RIG_TEST(job__begins_again_when_its_aggregator_is_lost),
 		RIG_TEST(job__a_worker_that_was_away_is_told_what_it_missed),

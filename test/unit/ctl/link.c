@@ -246,8 +246,8 @@ static void link__nonsense_in_reports_harms_nobody(void **state)
 	assert_int_equal(rig.c->node[A].state, CTL_UP);
 }
 
-/* PS is on B alone: no way round.  What the job has stays, and works once the link does. */
-static void link__without_a_way_round_jobs_wait(void **state)
+/* PS is on B alone: no other path.  What the job has stays, and works once the link does. */
+static void link__without_another_path_jobs_wait(void **state)
 {
 	(void)state;
 	rig_work();
@@ -277,7 +277,7 @@ int main(void)
 		RIG_TEST(link__a_node_that_goes_takes_the_blame),
 		RIG_TEST(link__reports_of_earlier_lists_do_not_count),
 		RIG_TEST(link__nonsense_in_reports_harms_nobody),
-		RIG_TEST(link__without_a_way_round_jobs_wait),
+		RIG_TEST(link__without_another_path_jobs_wait),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

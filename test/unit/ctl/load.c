@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rig.h"
 
-static void load__ways_move_where_it_is_worth_it(void **state)
+static void load__paths_move_where_it_is_worth_it(void **state)
 {
 	(void)state;
 	rig_work();
@@ -81,7 +81,7 @@ static void load__zero_takes_it_away(void **state)
 	json_decref(list);
 }
 
-static void load__ways_are_not_looked_at_all_the_time(void **state)
+static void load__paths_are_not_looked_at_all_the_time(void **state)
 {
 	(void)state;
 	rig_work();
@@ -214,11 +214,11 @@ static void load__something_is_always_left(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		RIG_TEST(load__ways_move_where_it_is_worth_it),
+		RIG_TEST(load__paths_move_where_it_is_worth_it),
 		RIG_TEST(load__ranks_are_told_their_new_rate),
 		RIG_TEST(load__a_given_plan_stays),
 		RIG_TEST(load__zero_takes_it_away),
-		RIG_TEST(load__ways_are_not_looked_at_all_the_time),
+		RIG_TEST(load__paths_are_not_looked_at_all_the_time),
 		RIG_TEST(load__failures_do_not_wait_for_it),
 		RIG_TEST(load__a_search_is_not_put_off),
 		RIG_TEST(load__nonsense_is_refused),

@@ -74,7 +74,7 @@ static void tell__plans_that_do_not_fit_harm_nobody(void **state)
 	assert_null(rig_take(10, "move"));
 }
 
-/* A way that leads in a circle, with a link that is passed twice in one direction. */
+/* A path that leads in a circle, with a link that is passed twice in one direction. */
 static void tell__circles_are_refused(void **state)
 {
 	(void)state;

@@ -106,7 +106,7 @@ static void replan__a_job_that_comes(void **state)
 }
 
 /* Workers are at work: trees keep servers and shares, and only what is gone moves. */
-static void replan__ways_alone(void **state)
+static void replan__paths_alone(void **state)
 {
 	(void)state;
 	options.trees = 2;
@@ -114,7 +114,7 @@ static void replan__ways_alone(void **state)
 				     "server=15,switch=40,seed=2");
 	struct fan_plan p = best(&t), old;
 	assert_int_equal(fan_plan_copy(&old, &p), FAN_OK);
-	assert_int_equal(fan_replan_ways(&t, &options, &p, 1.1, false), FAN_OK);
+	assert_int_equal(fan_replan_paths(&t, &options, &p, 1.1, false), FAN_OK);
 	assert_memory_equal(p.tree[0].flow, old.tree[0].flow,
 			    p.tree[0].workers * sizeof *old.tree[0].flow);
 	uint32_t gone = fan_arc_to(&t, old.tree[0].flow[0].route.arc[0]), link = FAN_NODE_NONE;
@@ -126,7 +126,7 @@ static void replan__ways_alone(void **state)
 	assert_int_not_equal(link, FAN_NODE_NONE);
 	t.link[link].background_gbps = t.link[link].gbps;
 	fan_topo_refresh(&t);
-	assert_int_equal(fan_replan_ways(&t, &options, &p, 1.1, false), FAN_OK);
+	assert_int_equal(fan_replan_paths(&t, &options, &p, 1.1, false), FAN_OK);
 	assert_int_equal(p.trees, old.trees);
 	for (uint32_t i = 0; i < p.trees; i++) {
 		assert_int_equal(p.tree[i].server, old.tree[i].server);
@@ -143,8 +143,8 @@ static void replan__ways_alone(void **state)
 	fan_topo_free(&t);
 }
 
-/* A worker whose only way is gone: that is said, and nothing is made up. */
-static void replan__no_way(void **state)
+/* A worker whose only path is gone: that is said, and nothing is made up. */
+static void replan__no_path(void **state)
 {
 	(void)state;
 	options.trees = 2;
@@ -156,7 +156,7 @@ static void replan__no_way(void **state)
 		    t.node[t.link[i].b].kind == FAN_NODE_SWITCH)
 			t.link[i].background_gbps = t.link[i].gbps;
 	fan_topo_refresh(&t);
-	assert_int_equal(fan_replan_ways(&t, &options, &p, 1.1, false), FAN_E_INVALID);
+	assert_int_equal(fan_replan_paths(&t, &options, &p, 1.1, false), FAN_E_INVALID);
 	assert_int_equal(p.trees, 0);
 	fan_topo_free(&t);
 }
@@ -168,8 +168,8 @@ int main(void)
 		cmocka_unit_test_setup(replan__a_failed_link_and_a_busy_one, defaults),
 		cmocka_unit_test_setup(replan__the_only_tree_is_mended, defaults),
 		cmocka_unit_test_setup(replan__a_job_that_comes, defaults),
-		cmocka_unit_test_setup(replan__ways_alone, defaults),
-		cmocka_unit_test_setup(replan__no_way, defaults),
+		cmocka_unit_test_setup(replan__paths_alone, defaults),
+		cmocka_unit_test_setup(replan__no_path, defaults),
 	};
 	return RUN(tests);
 }

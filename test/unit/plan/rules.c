@@ -56,7 +56,7 @@ static void rules__spread_over_routes_of_one_length(void **state)
 	fan_topo_free(&t);
 }
 
-/* W4 has a longer way to the server as well: the rule does not take it. */
+/* W4 has a longer path to the server as well: the rule does not take it. */
 static void rules__never_a_longer_route(void **state)
 {
 	(void)state;

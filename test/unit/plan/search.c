@@ -3,7 +3,7 @@
 
 #include "plan/search.h"
 
-/* All eight workers straight to the server, over the shortest way. */
+/* All eight workers straight to the server, over the shortest path. */
 static struct fan_plan straight(const struct fan_topo *t, const struct fan_cands *c)
 {
 	struct fan_plan p;

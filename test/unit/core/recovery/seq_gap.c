@@ -39,7 +39,7 @@ static void seq_gap__is_asked_for_twice(void **state)
 		assert_int_equal(in_order(&g, 1), 0);
 }
 
-/* Whoever has better ways to ask again is told once. */
+/* Whoever has better paths to ask again is told once. */
 static void seq_gap__once(void **state)
 {
 	(void)state;
