@@ -16,8 +16,8 @@ void ctl_note(struct fan_ctl *c, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(e->what, sizeof e->what, format, args);
 	va_end(args);
-	if (c->o.tell)
-		c->o.tell(c->o.ctx, e->what);
+	if (c->o.log)
+		c->o.log(c->o.ctx, e->what);
 }
 
 void ctl_send(struct fan_ctl *c, uint32_t conn, json_t *value)

@@ -34,7 +34,7 @@ struct ctl_node {
 	double gbps;	  /* that it can sum, take in or send, less what the topology says is in
 			   * use; 0: there is no limit, or it cannot */
 	double load_gbps; /* that others have of it, as people say */
-	uint32_t list;	  /* the number of the list of neighbours that it was told last; 0: none */
+	uint32_t list;	  /* number of the last list of neighbours sent to it; 0: none */
 	bool list_is_old; /* since then one of them has come or gone */
 	uint32_t strays;  /* routes of an earlier controller there */
 	uint16_t stray[FAN_ROUTES_MAX];
@@ -71,7 +71,7 @@ struct ctl_entry {
 };
 
 enum ctl_stop_state {
-	CTL_WANTED, /* to be told */
+	CTL_WANTED, /* to be sent */
 	CTL_ASKED,
 	CTL_THERE,
 };
@@ -98,7 +98,7 @@ struct ctl_route {
 	uint32_t stops;
 	struct ctl_stop *stop;
 	uint64_t moved[FAN_RANK_WORDS]; /* ranks that go by it */
-	uint64_t leave_ns;		/* LEAVING: switches are told then */
+	uint64_t leave_ns;		/* LEAVING: time of its removal from switches */
 	bool broken;			/* a switch has refused it */
 };
 
@@ -111,22 +111,22 @@ struct ctl_part {
 	struct ctl_route *route; /* where it goes, or is to go next; never NULL */
 };
 
-enum ctl_told {
-	CTL_TOLD_NOTHING,
-	CTL_TOLD_PARTS,
-	CTL_TO_BE_TOLD_AGAIN,
-	CTL_TOLD_BY_OTHERS, /* it goes by routes of an earlier controller, and is left alone */
+enum ctl_parts_state {
+	CTL_PARTS_NONE,	   /* the rank has no parts */
+	CTL_PARTS_SENT,	   /* it has the present ones */
+	CTL_PARTS_AGAIN,   /* it has others, which have ended: send `again` */
+	CTL_PARTS_FOREIGN, /* it is on routes of an earlier controller, and is left alone */
 };
 
 struct ctl_rank {
 	uint32_t conn; /* CTL_NONE: none */
-	enum ctl_told told;
-	uint64_t absent_ns; /* it had one until then; 0: never */
+	enum ctl_parts_state parts_state;
+	uint64_t absent_ns; /* time when it lost its connection; 0: never */
 };
 
 enum ctl_job_state {
 	CTL_JOB_FREE,	  /* no worker knows its parts: the next plan may change them */
-	CTL_JOB_BOUND,	  /* workers have been told its parts: these stay, paths may change */
+	CTL_JOB_BOUND,	  /* workers have its parts: these stay, paths may change */
 	CTL_JOB_RESTORED, /* likewise, by an earlier controller: workers may name routes of it
 			   * that are unknown here */
 };
@@ -272,7 +272,7 @@ bool ctl_route_is(const struct ctl_route *r, const struct fan_install *in,
 
 struct ctl_route *ctl_route_numbered(const struct fan_ctl *c, uint16_t number);
 
-/* Tell switches what they have not been told. */
+/* Send switches the entries that they do not have. */
 void ctl_route_push(struct fan_ctl *c, struct ctl_route *r);
 
 /* Do all switches have it? */
@@ -294,7 +294,7 @@ void ctl_job_join(struct fan_ctl *c, uint32_t conn, const json_t *line);
 void ctl_job_line(struct fan_ctl *c, uint32_t conn, const json_t *line);
 void ctl_job_closed(struct fan_ctl *c, uint32_t job, uint32_t rank);
 
-/* Something about its routes has changed: tell workers, and remove what nobody uses. */
+/* Its routes have changed: move workers, and remove unused routes. */
 void ctl_job_settle(struct fan_ctl *c, uint32_t job);
 
 /* Tell ranks that stay on the part's route at which rate it is planned now. */

@@ -30,10 +30,10 @@ int ctl_draft_read(struct ctl_draft *d, struct fan_ctl *c, const bool *wanted, b
 		   const json_t *plan);
 void ctl_draft_free(struct ctl_draft *d);
 
-/* Are the parts of its topology's job `jt` those that its workers were told of? */
+/* Are the parts of its topology's job `jt` those that its workers have? */
 bool ctl_draft_fits_parts(const struct ctl_draft *d, uint32_t jt);
 
-/* Are they as many as an earlier controller told workers of? */
+/* Are they as many as workers have from an earlier controller? */
 bool ctl_draft_restores(const struct ctl_draft *d, uint32_t jt);
 
 /* Append a job's trees to those of a plan, numbered on. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* job.c - jobs and their workers: who is told which parts, and who goes by which route.
+/* job.c - jobs and their workers: which parts they have, and which routes.
  *
- * Once a worker has been told a job's parts, these stay as they are, since all ranks cut alike;
+ * Once a worker has a job's parts, these stay as they are, since all ranks cut alike;
  * only their paths change.  If a part's server is lost, all begin again with new parts. */
 #include <stdarg.h>
 #include <stdio.h>
@@ -44,11 +44,11 @@ static json_t *parts_json(const struct fan_ctl *c, const struct ctl_job *j, uint
 	return list;
 }
 
-static void tell_parts(struct fan_ctl *c, struct ctl_job *j, uint32_t rank)
+static void send_parts(struct fan_ctl *c, struct ctl_job *j, uint32_t rank)
 {
 	struct ctl_rank *r = &j->rank[rank];
 
-	if (r->told == CTL_TO_BE_TOLD_AGAIN)
+	if (r->parts_state == CTL_PARTS_AGAIN)
 		ctl_send(c, r->conn,
 			 json_pack("{s{ss so}}", "again", "why", j->why, "parts",
 				   parts_json(c, j, rank)));
@@ -56,14 +56,14 @@ static void tell_parts(struct fan_ctl *c, struct ctl_job *j, uint32_t rank)
 		ctl_send(c, r->conn,
 			 json_pack("{s{ss si so}}", "job", "name", j->name, "ranks", (int)j->ranks,
 				   "parts", parts_json(c, j, rank)));
-	r->told = CTL_TOLD_PARTS;
+	r->parts_state = CTL_PARTS_SENT;
 	if (j->state == CTL_JOB_FREE)
 		j->state = CTL_JOB_BOUND;
 	for (uint32_t i = 0; i < j->parts; i++)
 		fan_ranks_set(j->part[i].route->moved, rank);
 }
 
-static void tell_move(struct fan_ctl *c, const struct ctl_job *j, uint32_t part, uint32_t rank)
+static void send_move(struct fan_ctl *c, const struct ctl_job *j, uint32_t part, uint32_t rank)
 {
 	const struct ctl_route *r = j->part[part].route;
 
@@ -88,7 +88,7 @@ static bool holds(const struct fan_ctl *c, const struct ctl_job *j, uint32_t ran
 	const struct ctl_rank *r = &j->rank[rank];
 
 	if (r->conn != CTL_NONE)
-		return r->told == CTL_TOLD_PARTS;
+		return r->parts_state == CTL_PARTS_SENT;
 	return r->absent_ns && c->now_ns - r->absent_ns < FAN_CTL_ABSENT_MS * CTL_MS;
 }
 
@@ -119,9 +119,9 @@ static void begin_route(struct fan_ctl *c, struct ctl_job *j, uint32_t part)
 
 	r->state = CTL_READY;
 	for (uint32_t rank = 0; rank < j->ranks; rank++)
-		if (j->rank[rank].conn != CTL_NONE && j->rank[rank].told == CTL_TOLD_PARTS &&
+		if (j->rank[rank].conn != CTL_NONE && j->rank[rank].parts_state == CTL_PARTS_SENT &&
 		    !fan_ranks_has(r->moved, rank)) {
-			tell_move(c, j, part, rank);
+			send_move(c, j, part, rank);
 			moving++;
 		}
 	if (moving)
@@ -133,9 +133,9 @@ void ctl_job_pace(struct fan_ctl *c, const struct ctl_job *j, uint32_t part)
 	const struct ctl_route *r = j->part[part].route;
 
 	for (uint32_t rank = 0; rank < j->ranks && r->state == CTL_READY; rank++)
-		if (j->rank[rank].conn != CTL_NONE && j->rank[rank].told == CTL_TOLD_PARTS &&
+		if (j->rank[rank].conn != CTL_NONE && j->rank[rank].parts_state == CTL_PARTS_SENT &&
 		    fan_ranks_has(r->moved, rank))
-			tell_move(c, j, part, rank);
+			send_move(c, j, part, rank);
 }
 
 void ctl_job_settle(struct fan_ctl *c, uint32_t job)
@@ -155,9 +155,9 @@ void ctl_job_settle(struct fan_ctl *c, uint32_t job)
 		ctl_note(c, "%s: its %u routes are there", j->name, j->parts);
 	j->announced = true;
 	for (uint32_t r = 0; r < j->ranks; r++)
-		if (j->rank[r].conn != CTL_NONE && j->rank[r].told != CTL_TOLD_PARTS &&
-		    j->rank[r].told != CTL_TOLD_BY_OTHERS)
-			tell_parts(c, j, r);
+		if (j->rank[r].conn != CTL_NONE && j->rank[r].parts_state != CTL_PARTS_SENT &&
+		    j->rank[r].parts_state != CTL_PARTS_FOREIGN)
+			send_parts(c, j, r);
 }
 
 /* ---- lines in ----------------------------------------------------------------------------- */
@@ -246,11 +246,11 @@ static void keep_strays(struct fan_ctl *c, const char *name, uint32_t rank)
 /* Of those that it has been told of, it goes by the present ones from now on. */
 static void rejoin(struct fan_ctl *c, struct ctl_job *j, uint32_t rank)
 {
-	j->rank[rank].told = CTL_TOLD_PARTS;
+	j->rank[rank].parts_state = CTL_PARTS_SENT;
 	for (uint32_t i = 0; i < j->parts; i++)
 		if (j->part[i].route->state == CTL_READY &&
 		    !fan_ranks_has(j->part[i].route->moved, rank))
-			tell_move(c, j, i, rank);
+			send_move(c, j, i, rank);
 }
 
 void ctl_job_join(struct fan_ctl *c, uint32_t conn, const json_t *line)
@@ -273,15 +273,15 @@ void ctl_job_join(struct fan_ctl *c, uint32_t conn, const json_t *line)
 	c->conn[conn].rank = rank;
 	r->conn = conn;
 	r->absent_ns = 0;
-	r->told = CTL_TOLD_NOTHING;
+	r->parts_state = CTL_PARTS_NONE;
 	if (!m.routes)
 		ctl_note(c, "%s: rank %u is there", j->name, rank);
 	else if (knows_routes(c, job, rank, m.routes) || knows_restored(c, job, rank, m.routes))
 		rejoin(c, j, rank);
 	else if (j->life)
-		r->told = CTL_TO_BE_TOLD_AGAIN;
+		r->parts_state = CTL_PARTS_AGAIN;
 	else {
-		r->told = CTL_TOLD_BY_OTHERS;
+		r->parts_state = CTL_PARTS_FOREIGN;
 		keep_strays(c, j->name, rank);
 		return;
 	}
@@ -320,8 +320,8 @@ void ctl_job_closed(struct fan_ctl *c, uint32_t job, uint32_t rank)
 
 	ctl_note(c, "%s: rank %u has gone, or its line was cut", j->name, rank);
 	r->conn = CTL_NONE;
-	r->absent_ns = r->told == CTL_TOLD_PARTS ? c->now_ns : 0;
-	r->told = CTL_TOLD_NOTHING;
+	r->absent_ns = r->parts_state == CTL_PARTS_SENT ? c->now_ns : 0;
+	r->parts_state = CTL_PARTS_NONE;
 }
 
 /* Ranks that have been away for long are gone: the old routes do not wait for them, and when
@@ -373,8 +373,8 @@ static void begin_again(struct fan_ctl *c, struct ctl_job *j, const char *why)
 	j->state = CTL_JOB_FREE;
 	j->restores = 0;
 	for (uint32_t r = 0; r < j->ranks; r++)
-		if (j->rank[r].told == CTL_TOLD_PARTS)
-			j->rank[r].told = CTL_TO_BE_TOLD_AGAIN;
+		if (j->rank[r].parts_state == CTL_PARTS_SENT)
+			j->rank[r].parts_state = CTL_PARTS_AGAIN;
 }
 
 void ctl_job_lost_aggregator(struct fan_ctl *c, uint32_t node)

@@ -107,7 +107,7 @@ static json_t *list_json(const struct fan_ctl *c, uint32_t node)
 	return list;
 }
 
-static void tell_lists(struct fan_ctl *c)
+static void send_lists(struct fan_ctl *c)
 {
 	for (uint32_t i = 0; i < c->nodes; i++) {
 		struct ctl_node *n = &c->node[i];
@@ -211,7 +211,7 @@ void ctl_link_tick(struct fan_ctl *c)
 	for (uint32_t i = 0; i < c->links; i++)
 		if (c->link[i].state != CTL_LINK_UNWATCHED)
 			judge(c, &c->link[i]);
-	tell_lists(c);
+	send_lists(c);
 }
 
 uint64_t ctl_link_deadline(const struct fan_ctl *c)

@@ -15,7 +15,7 @@
 #include "draft.h"
 #include "plan/report.h"
 
-#define SAME 0.01 /* of a rate: workers are not told of smaller changes */
+#define SAME 0.01 /* of a rate: workers do not get smaller changes */
 
 /* ---- taking it over -------------------------------------------------------------------------- */
 
@@ -335,7 +335,7 @@ void fan_ctl_planned(struct fan_ctl *c, uint64_t now_ns, const json_t *answer)
 	if (is_overtaken(c))
 		c->overtaken++;
 	else if (take_answer(c, answer, &why))
-		plan_here(c); /* a worker has been told of parts meanwhile, or it was killed */
+		plan_here(c); /* a worker has got parts meanwhile, or it was killed */
 	else
 		finish(c);
 }

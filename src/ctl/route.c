@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* route.c - numbers, and what switches have been told under them.
+/* route.c - route numbers, and the entries that switches have under them.
  *
  * A number is given out once, until all have been; what is installed under it never changes.  A
- * switch that comes back is told again, with the same numbers. */
+ * switch that comes back gets them again, with the same numbers. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -275,7 +275,7 @@ static bool is_removed(const struct ctl_route *r)
 	return true;
 }
 
-/* Tell switches that it goes; those that are not there have forgotten it or will be told. */
+/* Remove it from switches; those that are not there have lost it or will get the removal. */
 static void push_leave(struct fan_ctl *c, struct ctl_route *r)
 {
 	for (uint32_t i = 0; i < r->stops; i++) {
@@ -376,7 +376,7 @@ static void greet_number(struct fan_ctl *c, uint32_t node, uint16_t number)
 
 	for (uint32_t i = 0; r && i < r->stops; i++)
 		if (r->stop[i].node == node && r->state != CTL_LEAVING) {
-			r->stop[i].state = CTL_WANTED; /* told again, which changes nothing */
+			r->stop[i].state = CTL_WANTED; /* sent again, which changes nothing */
 			return;
 		}
 	if (r || is_ours(c, number))

@@ -89,7 +89,7 @@ int ctl_state_load(struct fan_ctl *c, const json_t *state, struct fan_why *why)
 		const json_t *from = json_array_get(jobs, i);
 		uint32_t job = ctl_job_named(c, json_string_value(json_object_get(from, "name")));
 		if (job == CTL_NONE || !json_is_true(json_object_get(from, "bound")))
-			continue; /* nobody was told of it: it is planned anew */
+			continue; /* no worker has it: it is planned anew */
 		if (!json_is_array(json_object_get(from, "trees")) ||
 		    !json_is_array(json_object_get(from, "assignments")) ||
 		    !read_numbers(&c->job[job], json_object_get(from, "routes")))

@@ -64,7 +64,7 @@ static const struct args_option options[] = {
 static const struct args_command command = {
 	"controller",
 	"Plan jobs on the switches and servers of TOPOLOGY.json that are there, install the routes "
-	"on them, tell workers their parts, and mend when something fails.\v"
+	"on them, assign parts to workers, and mend plans after failures.\v"
 	"Daemons: fanin switch --controller ADDR:PORT --name NODE, and fanin server likewise.  "
 	"Workers: FANIN_CONTROLLER=ADDR:PORT.  SIGINT, SIGTERM: stop; daemons and jobs go on.",
 	options,
@@ -170,7 +170,7 @@ static int make(struct life *l, const char *from)
 		.is_address = is_address,
 		.send = controller_send,
 		.close = controller_close,
-		.tell = print_event,
+		.log = print_event,
 		.apart = controller_apart,
 		.stop_apart = controller_stop_apart,
 		.ctx = &l->sockets,

@@ -314,7 +314,7 @@ static void job__restored_is_not_for_ever(void **state)
 	rig_join(0);
 	assert_int_equal(rig.c->job[0].state, CTL_JOB_BOUND);
 	rejoin(1, number + 7);
-	assert_int_equal(rig.c->job[0].rank[1].told, CTL_TOLD_BY_OTHERS);
+	assert_int_equal(rig.c->job[0].rank[1].parts_state, CTL_PARTS_FOREIGN);
 	assert_null(rig_take(11, "move"));
 }
 

@@ -87,7 +87,7 @@ static inline int rig_begin(const char *topology, const json_t *given, const jso
 		.is_address = rig_is_address,
 		.send = rig_send,
 		.close = rig_hang_up,
-		.tell = rig_event,
+		.log = rig_event,
 	};
 	o.plan.trees = 1;
 	memset(&rig, 0, sizeof rig);

@@ -6,7 +6,7 @@ static char *ask(const char *question)
 	return fan_ctl_ask(rig.c, rig.now_ns, question, strlen(question));
 }
 
-static void tell__status_says_what_is_there(void **state)
+static void command__status_says_what_is_there(void **state)
 {
 	(void)state;
 	rig_work();
@@ -30,7 +30,7 @@ static void tell__status_says_what_is_there(void **state)
 	free(text);
 }
 
-static void tell__a_plan_can_be_taken_out_and_given_back(void **state)
+static void command__a_plan_can_be_taken_out_and_given_back(void **state)
 {
 	struct fan_why why;
 	(void)state;
@@ -52,7 +52,7 @@ static void tell__a_plan_can_be_taken_out_and_given_back(void **state)
 	json_decref(plan);
 }
 
-static void tell__plans_that_do_not_fit_harm_nobody(void **state)
+static void command__plans_that_do_not_fit_harm_nobody(void **state)
 {
 	static const char *const orders[] = {
 		"install",
@@ -75,7 +75,7 @@ static void tell__plans_that_do_not_fit_harm_nobody(void **state)
 }
 
 /* A path that leads in a circle, with a link that is passed twice in one direction. */
-static void tell__circles_are_refused(void **state)
+static void command__circles_are_refused(void **state)
 {
 	(void)state;
 	rig_work();
@@ -101,7 +101,7 @@ static void tell__circles_are_refused(void **state)
 	assert_true(rig_says(order, "twice"));
 }
 
-static void tell__jobs_come_and_go(void **state)
+static void command__jobs_come_and_go(void **state)
 {
 	(void)state;
 	rig_work();
@@ -134,7 +134,7 @@ static void tell__jobs_come_and_go(void **state)
 	assert_int_equal(rig.c->jobs, 2); /* in the place that is free */
 }
 
-static void tell__too_many_workers_are_refused(void **state)
+static void command__too_many_workers_are_refused(void **state)
 {
 	struct fan_why why;
 	json_t *root = json_loads(rig_topology, 0, NULL);
@@ -157,7 +157,7 @@ static void tell__too_many_workers_are_refused(void **state)
 }
 
 /* Ways may be looked for again while workers are at work; parts stay. */
-static void tell__replan_keeps_parts(void **state)
+static void command__replan_keeps_parts(void **state)
 {
 	(void)state;
 	rig_work();
@@ -171,7 +171,7 @@ static void tell__replan_keeps_parts(void **state)
 }
 
 /* Threads that do not fit each other are told of, and nobody is sent there. */
-static void tell__threads_must_be_the_same(void **state)
+static void command__threads_must_be_the_same(void **state)
 {
 	(void)state;
 	rig_hello(0, "switch", "A", 1, "");
@@ -192,14 +192,14 @@ static void tell__threads_must_be_the_same(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		RIG_TEST(tell__status_says_what_is_there),
-		RIG_TEST(tell__a_plan_can_be_taken_out_and_given_back),
-		RIG_TEST(tell__plans_that_do_not_fit_harm_nobody),
-		RIG_TEST(tell__circles_are_refused),
-		RIG_TEST(tell__jobs_come_and_go),
-		RIG_TEST(tell__too_many_workers_are_refused),
-		RIG_TEST(tell__replan_keeps_parts),
-		RIG_TEST(tell__threads_must_be_the_same),
+		RIG_TEST(command__status_says_what_is_there),
+		RIG_TEST(command__a_plan_can_be_taken_out_and_given_back),
+		RIG_TEST(command__plans_that_do_not_fit_harm_nobody),
+		RIG_TEST(command__circles_are_refused),
+		RIG_TEST(command__jobs_come_and_go),
+		RIG_TEST(command__too_many_workers_are_refused),
+		RIG_TEST(command__replan_keeps_parts),
+		RIG_TEST(command__threads_must_be_the_same),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tell.c - what people ask and order, and what they are told. */
+/* command.c - commands of people by the Unix socket, and their answers. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
