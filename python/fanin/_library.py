@@ -104,7 +104,7 @@ _PROTOTYPES: dict[str, tuple[type | None, list[type]]] = {
 
 
 def candidates() -> list[str]:
-    """Where libfanin is looked for, in this order: FANIN_LIBRARY alone if it is set; else beside
+    """Where libfanin is looked for, in this order: FANIN_LIBRARY alone if set; otherwise beside
     this package (put there when a wheel is built), the build/src/ of the checkout that this package
     lies in, the system's libraries."""
     named = os.environ.get("FANIN_LIBRARY")

@@ -46,20 +46,20 @@ class Stats:
     segment_offload: bool = False  #: UDP_SEGMENT in use
     receive_offload: bool = False  #: UDP_GRO in use
     cwnd_frags: int = 0  #: of window_frags: that congestion leaves
-    marks: int = 0  #: results some part of which has met congestion (ECN)
-    collisions: int = 0  #: results some part of which found its shared slot taken
+    marks: int = 0  #: results with a congestion mark (ECN)
+    collisions: int = 0  #: results with a contribution whose shared slot was taken
     moves: int = 0  #: from the switch to the server, and back
     server: bool = False  #: the switch is silent, and this rank goes through the server
-    ahead_asked: int = 0  #: by which its options would let this rank run ahead of the slowest
-    ahead_frags: int = 0  #: by which it may; 0: all go in step
+    ahead_asked: int = 0  #: run-ahead that the options ask for, fragments per shard
+    ahead_frags: int = 0  #: run-ahead granted, all shards together; 0: all in step
     ahead_now_frags: int = 0  #: the known distance to the slowest rank, fragments
     cache_frags: int = 0  #: sums that it has room to keep for others
-    cache_open: int = 0  #: of them: wait for somebody
+    cache_open: int = 0  #: of them: incomplete
     cache_peak: int = 0  #: the most of them there have been
-    cache_parts: int = 0  #: parts and sums added to them
+    cache_parts: int = 0  #: contributions and partial sums added to them
     cache_done: int = 0  #: sums of all ranks sent
-    cache_early: int = 0  #: sums sent because somebody asked
-    cache_over: int = 0  #: sums and parts for which there was no room
+    cache_early: int = 0  #: sums of some ranks sent on request
+    cache_over: int = 0  #: contributions and partial sums for which there was no room
     parts: int = 0  #: of each tensor that are summed separately; 1 without a plan
     result_ns: int = 0  #: when the last result came, by the monotonic clock; 0: none yet
     gap_ns: int = 0  #: longest time without a result while operations were under way
@@ -270,8 +270,8 @@ class Communicator:
     cache
         With `ahead`: sums that this rank keeps for slower ones, per thread of the switch (0).
     controller
-        "HOST:PORT" of a `fanin controller`, instead of `switch`: it tells which switches and servers
-        sum which part of each tensor.  When a server is lost, operations end with a
+        "HOST:PORT" of a `fanin controller`, instead of `switch`: its plan says which switches and
+        servers sum which part of each tensor.  When a server is lost, operations end with a
         RestartedError, and a new communicator of the same job goes on without that server.
     pace
         With `controller`: percent of the planned rate at which this rank sends; 0: as fast as

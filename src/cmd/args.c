@@ -82,7 +82,7 @@ static void read_flags(struct flags *f, int argc, char **argv)
 	o[f->c->count].name = "config";
 	o[f->c->count].key = KEY_CONFIG;
 	o[f->c->count].arg = "FILE";
-	o[f->c->count].doc = "INI file; else the one that FANIN_CONFIG names";
+	o[f->c->count].doc = "INI file; otherwise the one that FANIN_CONFIG names";
 	argp_err_exit_status = USAGE_STATUS;
 	argp_parse(&argp, argc, argv, 0, NULL, f);
 }

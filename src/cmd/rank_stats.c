@@ -41,7 +41,8 @@ static void add_share(struct fan_line *l, const char *who, uint64_t parts, uint6
 			     100 * (double)parts / (double)all);
 }
 
-/* Who of the ranks has kept the most of the late parts of `rank`, which is not in `told`. */
+/* Who of the ranks has kept the most of the late contributions of `rank`, which is not in `told`.
+ */
 static unsigned best_helper(const struct team *t, unsigned rank, const uint64_t *told)
 {
 	unsigned best = 0;
@@ -56,7 +57,8 @@ static unsigned best_helper(const struct team *t, unsigned rank, const uint64_t 
 	return best;
 }
 
-/* "2 41%, 0 30%, 1 10%, itself 3%, 3 more 10%, server 6%": where the late parts of `rank` went. */
+/* "2 41%, 0 30%, 1 10%, itself 3%, 3 more 10%, server 6%": where the late contributions of `rank`
+ * went. */
 static void helpers_text(struct fan_line *l, const struct team *t, unsigned rank)
 {
 	uint64_t told[FAN_RANK_WORDS] = {0}, kept = 0, all = t->rank[rank].deferred;

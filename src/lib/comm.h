@@ -78,7 +78,7 @@ struct fanin_comm {
 	struct fanin_op *running[FAN_OPS_MAX]; /* started on every connection, oldest first */
 	unsigned running_count;
 	bool progressed;		 /* an operation may be done */
-	uint64_t blamed[FAN_RANK_WORDS]; /* ranks that a connection has failed by: told on all
+	uint64_t blamed[FAN_RANK_WORDS]; /* ranks to blame for a failed connection, for all
 					    connections */
 	bool leaving;			 /* the connections are leaving */
 	bool heard; /* a fragment has finished since the last look at `quiet_ns` */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clock.h - the real clock and real randomness, for what drives the core. */
+/* clock.h - the real clock and real randomness, for callers of the core. */
 #ifndef FAN_CLOCK_H
 #define FAN_CLOCK_H
 

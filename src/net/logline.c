@@ -243,9 +243,10 @@ void fan_line_slots(struct fan_line *l, const struct fan_switch_stats *s, unsign
 		     s->preemptions, s->evictions, s->flushes);
 	fan_line_add(l, " partials=%" PRIu64 " results=%" PRIu64 " unknown=%" PRIu64, s->partials,
 		     s->results, s->unknown);
-	if (s->progress_sent) /* ranks run ahead of each other */
+	if (s->progress_sent) /* with run-ahead */
 		fan_line_add(l,
-			     " paces=%" PRIu64 " yields=%" PRIu64 " lent=%" PRIu64 " late=%" PRIu64,
+			     " progress=%" PRIu64 " yields=%" PRIu64 " lent=%" PRIu64
+			     " late=%" PRIu64,
 			     s->progress_sent, s->yields, s->lent, s->late);
 	add_drops(l, s->drops);
 }

@@ -17,7 +17,7 @@
 #include "core/wire/route_table.h"
 #include "neighbours.h"
 
-#define FAN_ORDER_WHY_BYTES 256 /* enough for what is wrong with a line */
+#define FAN_ORDER_WHY_BYTES 256 /* of any error text */
 
 enum fan_order_kind {
 	FAN_ORDER_INSTALL,

@@ -31,7 +31,7 @@ static void table(FILE *f, const json_t *ahead)
 					  "cache_peak", "cache_parts", "cache_done", "cache_early",
 					  "cache_over", NULL};
 	fputs("<table><tr><th>rank<th>behind, mean<th>behind, most"
-	      "<th>given to keep<th>late parts<th>kept at most<th>parts kept<th>sums finished"
+	      "<th>given to keep<th>late contributions<th>kept at most<th>contributions kept<th>sums finished"
 	      "<th>asked for<th>no room</tr>\n",
 	      f);
 	for (size_t i = 0; i < ranks_of(ahead) && i < ROWS_MAX; i++) {
@@ -160,7 +160,7 @@ static double parts_of(const json_t *ahead, unsigned helper, unsigned helped)
 	return isnan(v) ? 0 : v;
 }
 
-/* What of the late parts of `rank` no rank was given. */
+/* What of the late contributions of `rank` no rank was given. */
 static double at_aggregator(const json_t *ahead, unsigned rank)
 {
 	double rest = fan_report_real(rank_of(ahead, rank), "deferred");
@@ -195,7 +195,7 @@ static void find_sides(struct map *m, const json_t *ahead)
 	m->high = fmin(CELL_HIGH, m->wide);
 }
 
-/* The cell in column x, row y: how many parts of rank `helped`, and who has got them. */
+/* The cell in column x, row y: how many contributions of rank `helped`, and who has got them. */
 static void cell(FILE *f, const struct map *m, unsigned x, unsigned y, double parts,
 		 bool aggregator)
 {
@@ -213,7 +213,7 @@ static void cell(FILE *f, const struct map *m, unsigned x, unsigned y, double pa
 		fputs("the server", f);
 	else
 		fprintf(f, "rank %u", m->helper[y].rank);
-	fprintf(f, " got %.0f late parts of rank %u</title></rect>", parts, helped);
+	fprintf(f, " got %.0f late contributions of rank %u</title></rect>", parts, helped);
 	snprintf(text, sizeof text, parts < 10000 ? "%.0f" : "%.1fk",
 		 parts < 10000 ? parts : parts / 1000);
 	if (m->wide >= CELL_TEXT)
@@ -258,11 +258,11 @@ static void map(FILE *f, const json_t *ahead)
 	fprintf(f,
 		"<p>Parts are late that find no slot while their rank is %d fragments or more "
 		"behind the furthest.  Whoever keeps the sum of the others gets them.</p>\n"
-		"<figure><figcaption>Who helps whom: late parts, by rank and by who got them%s"
+		"<figure><figcaption>Who helps whom: late contributions, by rank and by who got them%s"
 		"</figcaption><svg viewBox=\"0 0 760 %.0f\" role=img>\n",
 		FAN_LAG_FRAGS, all ? "" : " (the ranks with the most)",
 		MAP_TOP + (m.helpers + 1) * m.high + 8);
-	fprintf(f, "<text class=name x=%.1f y=14>late parts of rank</text>\n", MAP_LEFT);
+	fprintf(f, "<text class=name x=%.1f y=14>late contributions of rank</text>\n", MAP_LEFT);
 	map_rows(f, &m);
 	fputs("</svg></figure>\n", f);
 }

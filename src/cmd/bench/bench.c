@@ -131,7 +131,7 @@ static const char *check_together(const struct bench_options *o)
 	if (o->local && (o->rank >= 0 || o->ranks >= 0))
 		return "--rank, --ranks: expected with --switch or --controller, not with --local";
 	if (!o->local && o->policy)
-		return "--policy: expected with --local; else the switch has one";
+		return "--policy: expected with --local; otherwise the switch has one";
 	if (o->local && o->ahead > 0 && !o->policy)
 		return "--ahead: expected with --policy atp or esa";
 	if (o->mode == FANIN_MODE_FIXED && o->wire != FANIN_FLOAT32)

@@ -30,7 +30,7 @@ struct fan_stream_op {
 	uint32_t per_group;   /* B */
 };
 
-/* What one fragment carries. */
+/* The content of a fragment. */
 struct fan_stream_frag {
 	bool exponents;
 	uint64_t group; /* fixed mode: number in the worker's life */
@@ -52,7 +52,7 @@ bool fan_stream_op_is_sane(const struct fan_op *op, uint16_t ranks);
 void fan_stream_open(struct fan_stream_op *s, const struct fan_op *op, uint64_t first,
 		     uint64_t group_first, uint16_t payload_bytes, bool wide);
 
-/* What fragment `frag` of the operation carries, as rank `rank` sends it. */
+/* Fill in the content of fragment `frag` as rank `rank` sends it. */
 void fan_stream_frag(const struct fan_stream_op *s, uint64_t frag, uint16_t rank,
 		     struct fan_stream_frag *p);
 
