@@ -89,29 +89,36 @@ class NetBench:
         self.size = size
         self.runs = 0
 
-    def fanin(self, net, flags, hosts=None, per_host=1, switch_on=None):
-        """One switch, in the namespace of a worker or in its own; one job; one result."""
+    def start_switch(self, net, where):
+        """A switch in the namespace `where`: its process and its address."""
+        at = SWITCH_ADDRESS if where == "sw" else worker_address(int(where[1:]))
+        address = "%s:%d" % (at, PORT)
+        process = self.procs.start(net.inside(
+            where, [self.programs["fanin"], "switch", "--listen", address]))
+        benchlib.wait_listening(process, PORT)
+        return process, address
+
+    def fanin(self, net, flags, hosts=None, per_host=1, switches=("sw",)):
+        """One job; switches in these namespaces, each with its part of the tensor.  None: the
+        ranks are told where rank 0 is, as a launcher tells them, and the library does the rest."""
         self.runs += 1
         path = self.procs.path("fanin-%d.json" % self.runs)
-        where = "sw" if switch_on is None else "w%d" % switch_on
-        address = "%s:%d" % (SWITCH_ADDRESS if switch_on is None else worker_address(switch_on),
-                             PORT)
-        switch = self.procs.start(net.inside(
-            where, [self.programs["fanin"], "switch", "--listen", address]))
-        benchlib.wait_listening(switch, PORT)
-        ranks = []
         count = (hosts or net.workers) * per_host
+        running = [self.start_switch(net, where) for where in switches]
+        named = ["--switch", ",".join(address for _, address in running)] if running else []
+        ranks = []
         for rank in range(count):
-            argv = [self.programs["fanin"], "bench", "--switch", address,
+            argv = [self.programs["fanin"], "bench"] + named + [
                     "--job", "bench-%d" % self.runs, "--rank", str(rank),
                     "--ranks", str(count), "-b", str(self.size),
                     "-e", str(self.size), "-n", str(self.iters), "-w", str(self.warmup),
                     "-d", "float32", "--mtu", "1500"] + flags
             if rank == 0:
                 argv += ["--json", path]
-            ranks.append(self.procs.start(net.inside("w%d" % (rank // per_host), argv)))
-        self.procs.wait(ranks, TIMEOUT_S, servers=[switch])
-        self.procs.stop([switch])
+            env = {} if running else {"MASTER_ADDR": worker_address(0), "MASTER_PORT": str(PORT)}
+            ranks.append(self.procs.start(net.inside("w%d" % (rank // per_host), argv), env=env))
+        self.procs.wait(ranks, TIMEOUT_S, servers=[process for process, _ in running])
+        self.procs.stop([process for process, _ in running])
         return benchlib.read_result(path, benchlib.command(ranks[0]))
 
     def peer_flags(self):

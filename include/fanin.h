@@ -114,11 +114,14 @@ enum fanin_mode {
  * When no switch is named, rank 0 starts one in its process for as long as its communicator
  * lives and other ranks need it.  All ranks meet there: at UDP port MASTER_PORT of MASTER_ADDR,
  * which torchrun sets; under Slurm at the step's first host; under Open MPI on this host, if all
- * ranks run here.  Under Slurm and Open MPI the port follows from the job's id. */
+ * ranks run here.  Under Slurm and Open MPI the port follows from the job's id.  Where the ranks
+ * are on several hosts, the first rank of each host starts a switch as well, at a free UDP port,
+ * and each switch sums an equal part of every tensor. */
 struct fanin_options {
 	size_t size;		 /* sizeof(struct fanin_options) */
-	const char *switch_addr; /* "HOST:PORT" or "[V6]:PORT"; FANIN_SWITCH; a switch inside
-				  * rank 0 */
+	const char *switch_addr; /* "HOST:PORT" or "[V6]:PORT", or up to 64 of them with commas
+				  * between, each of which sums an equal part of every tensor: the
+				  * same list on all ranks; FANIN_SWITCH; switches inside ranks */
 	const char *job;	 /* name, at most 63 bytes; FANIN_JOB; the launcher's job, or
 				  * "default" without one */
 	int rank;		 /* FANIN_RANK or the launcher; none */
@@ -164,7 +167,7 @@ struct fanin_options {
 	void *waiting_arg;
 	int rto_min_ms; /* least silence before this rank asks for a result, 1..1000.  Raise it
 			 * on links so slow that results queue for tens of milliseconds;
-			 * FANIN_RTO_MIN_MS; 1, with ahead 20 */
+			 * FANIN_RTO_MIN_MS; 1; 20 with ahead, and with several switches */
 	int reserved;	/* leave it 0 */
 };
 #define FANIN_OPTIONS_INIT                                                                         \
@@ -257,8 +260,9 @@ void fanin_comm_destroy(fanin_comm *comm);
 int fanin_comm_rank(const fanin_comm *comm);
 int fanin_comm_size(const fanin_comm *comm);
 
-/* The switch's address as it was given, "10.0.0.1:5000"; " (inside rank 0)" follows if none was
- * given.  Valid until the communicator is destroyed.  NULL gives "". */
+/* The switches' addresses as they were given, "10.0.0.1:5000"; if none was given, where the ranks
+ * met, and " (inside rank 0)", followed by " and 3 more hosts" where other hosts sum parts too.
+ * Valid until the communicator is destroyed.  NULL gives "". */
 const char *fanin_comm_switch(const fanin_comm *comm);
 
 /* Why the communicator failed: a sentence that names ranks or the switch; "" while it works.

@@ -243,8 +243,10 @@ class Communicator:
     INI file that ``FANIN_CONFIG`` names, then their defaults.
 
     switch
-        "HOST:PORT" of a `fanin switch`.  With none given anywhere, rank 0 starts one in its own
-        process, on UDP port ``MASTER_PORT`` of ``MASTER_ADDR``, and the others find it there.
+        "HOST:PORT" of a `fanin switch`, or several with commas between, each of which sums a part
+        of every tensor.  With none given anywhere, rank 0 starts one in its own process, on UDP
+        port ``MASTER_PORT`` of ``MASTER_ADDR``, the others find it there, and with ranks on several
+        hosts the first rank of each host starts one for its part.
     job
         The job's name on the switch, the same on all ranks.
     rank, ranks

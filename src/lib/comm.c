@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "fork_guard.h"
+#include "meeting.h"
 #include "net/clock.h"
 
 static bool is_forked(const struct fanin_comm *c)
@@ -25,6 +26,8 @@ static void init(struct fanin_comm *c)
 	c->fork_guard = fan_fork_guard();
 	c->epoll_fd = c->wake_fd = -1;
 	c->awake = true;
+	for (unsigned k = 0; k < FAN_PARTS_MAX; k++)
+		c->inside[k] = -1;
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_condattr_t clock;
 	pthread_condattr_init(&clock);
@@ -72,61 +75,124 @@ static int start_thread(struct fanin_comm *c)
 	return FAN_OK;
 }
 
-/* Nobody named a switch: the ranks meet at rank 0, which starts one. */
+static int resolve(struct fanin_comm *c, const char *what, const char *text, fan_peer *to)
+{
+	char why[FAN_CONFIG_WHY_BYTES], sentence[FAN_FAULT_TEXT_BYTES];
+	if (!fan_peer_parse(to, text, why, sizeof why))
+		return FAN_OK;
+	snprintf(sentence, sizeof sentence, "%s: %.400s", what, why);
+	return refuse(c, FAN_E_CONFIG, sentence);
+}
+
+/* One more part, at the aggregator `at`.  The first one has the job's own name. */
+static void add_part(struct fanin_comm *c, const fan_peer *at)
+{
+	char suffix[16] = "";
+	if (c->parts)
+		snprintf(suffix, sizeof suffix, "/%u", c->parts);
+	c->part[c->parts] = (struct fan_job_part){.at = *at};
+	fan_rendezvous_derive(c->part[c->parts].name, c->cfg.job, suffix);
+	c->parts++;
+}
+
+/* Each part has as much of each tensor as the others. */
+static void cut_evenly(struct fanin_comm *c)
+{
+	for (unsigned k = 0; k < c->parts; k++) {
+		c->part[k].from = FAN_CUT_WHOLE * k / c->parts;
+		c->part[k].to = FAN_CUT_WHOLE * (k + 1) / c->parts;
+	}
+}
+
+/* Nobody named a switch: the ranks meet at rank 0, which starts one.  Where they are on several
+ * hosts, the first rank of each host runs an aggregator for its part. */
 static int meet(struct fanin_comm *c)
 {
 	struct fan_rendezvous at;
+	struct fan_meeting m = {.hosts = 1};
+	fan_peer here;
 	int e = fan_rendezvous_find(&at, c->sentence, sizeof c->sentence);
 	if (!e && !c->cfg.rank)
 		e = fan_embedded_switch_get(&c->embedded, &at, &c->cfg, c->sentence,
 					    sizeof c->sentence);
 	if (e)
 		return refuse(c, e, c->sentence);
-	c->meets = true;
-	memcpy(c->cfg.switch_addr, at.addr, sizeof at.addr);
-	snprintf(c->switch_text, sizeof c->switch_text, "%s (inside rank 0)", at.addr);
+	e = resolve(c, "switch", at.addr, &here);
+	m.host[0].aggregator = here;
+	if (!e && !at.one_host)
+		e = fan_meeting_hold(&m, &c->cfg, &here, &c->embedded, c->sentence,
+				     sizeof c->sentence);
+	if (e)
+		return refuse(c, e, c->sentence);
+	for (unsigned h = 0; h < m.hosts; h++)
+		if (m.host[h].aggregator.port) {
+			add_part(c, &m.host[h].aggregator);
+			c->inside[c->parts - 1] = m.host[h].first;
+		}
+	if (c->parts == 1)
+		snprintf(c->switch_text, sizeof c->switch_text, "%s (inside rank 0)", at.addr);
+	else
+		snprintf(c->switch_text, sizeof c->switch_text,
+			 "%s (inside rank 0) and %u more hosts", at.addr, c->parts - 1);
 	return FAN_OK;
 }
 
-static int resolve(struct fanin_comm *c, const char *what, const char *text, fan_peer *to)
+/* The switches of a list, a part each. */
+static int take_list(struct fanin_comm *c)
 {
-	char why[FAN_CONFIG_WHY_BYTES], sentence[FAN_FAULT_TEXT_BYTES];
-	if (!*text || !fan_peer_parse(to, text, why, sizeof why))
-		return FAN_OK;
-	snprintf(sentence, sizeof sentence, "%s: %.400s", what, why);
-	return refuse(c, FAN_E_CONFIG, sentence);
+	char text[sizeof c->cfg.switch_addr], sentence[FAN_FAULT_TEXT_BYTES], *rest;
+	memcpy(text, c->cfg.switch_addr, sizeof text);
+	snprintf(c->switch_text, sizeof c->switch_text, "%s", text);
+	for (char *one = text; one; one = rest) {
+		rest = strchr(one, ',');
+		if (rest)
+			*rest++ = '\0';
+		fan_peer at;
+		int e = resolve(c, "switch", one, &at);
+		if (e)
+			return e;
+		snprintf(sentence, sizeof sentence, "switch %.100s: expected at most %d switches",
+			 one, FAN_PARTS_MAX);
+		if (c->parts == FAN_PARTS_MAX)
+			return refuse(c, FAN_E_CONFIG, sentence);
+		snprintf(sentence, sizeof sentence,
+			 "switch %.100s: named twice: expected different ones", one);
+		for (unsigned k = 0; k < c->parts; k++)
+			if (fan_peer_equal(&c->part[k].at, &at))
+				return refuse(c, FAN_E_CONFIG, sentence);
+		add_part(c, &at);
+	}
+	if (c->parts > 1 && *c->cfg.server_addr)
+		return refuse(
+			c, FAN_E_CONFIG,
+			"server with several switches: expected one switch, or no server: each "
+			"switch knows its own");
+	return FAN_OK;
 }
 
-/* Find out whom to ask: a switch, with its server or without, which is then the one part of
- * everything; or a controller, which tells the parts. */
+/* Find out whom to ask: switches, which are then a part each; or a controller, which tells the
+ * parts. */
 static int find_switch(struct fanin_comm *c)
 {
-	bool follows = *c->cfg.controller_addr;
-	const char *text = follows ? c->cfg.controller_addr : c->cfg.switch_addr;
-	snprintf(c->switch_text, sizeof c->switch_text, follows ? "%s (controller)" : "%s", text);
-	int e = *text ? FAN_OK : meet(c);
-	if (!e)
-		e = resolve(c, follows ? "controller" : "switch", text, &c->switch_addr);
-	if (e || follows)
+	if (*c->cfg.controller_addr) {
+		snprintf(c->switch_text, sizeof c->switch_text, "%s (controller)",
+			 c->cfg.controller_addr);
+		return resolve(c, "controller", c->cfg.controller_addr, &c->controller_addr);
+	}
+	int e = *c->cfg.switch_addr ? take_list(c) : meet(c);
+	cut_evenly(c);
+	if (e || !*c->cfg.server_addr)
 		return e;
-	c->parts = 1;
-	c->part[0] = (struct fan_job_part){.to = FAN_CUT_WHOLE, .at = c->switch_addr};
-	memcpy(c->part[0].name, c->cfg.job, sizeof c->cfg.job);
 	return resolve(c, "server", c->cfg.server_addr, &c->server_addr);
 }
 
-static int open_all(struct fanin_comm *c, const struct fanin_options *options)
+/* Buffers, events and the thread, once it is known whom to ask. */
+static int open_all(struct fanin_comm *c)
 {
-	int e = fan_config_load(&c->cfg, options, c->sentence, sizeof c->sentence);
-	if (e)
-		return refuse(c, e, c->sentence);
-	e = find_switch(c);
-	if (e)
-		return e;
 	c->io = fan_connection_io_new(c->cfg.payload_bytes);
 	if (!c->io)
 		return refuse(c, FAN_E_NOMEM, fan_err_text(FAN_E_NOMEM));
-	e = open_events(c);
+	int e = open_events(c);
 	if (!e && *c->cfg.controller_addr)
 		fan_comm_client_init(c);
 	if (!e)
@@ -162,14 +228,43 @@ static void wait_ready(struct fanin_comm *c)
 	pthread_mutex_unlock(&c->lock);
 }
 
+static struct fanin_comm *comm_new(void)
+{
+	struct fanin_comm *c = aligned_alloc(64, (sizeof *c + 63) / 64 * 64);
+	if (c)
+		init(c);
+	return c;
+}
+
 int fan_comm_create(const struct fanin_options *options, struct fanin_comm **comm)
 {
-	*comm = aligned_alloc(64, (sizeof **comm + 63) / 64 * 64);
-	if (!*comm)
+	struct fanin_comm *c = *comm = comm_new();
+	if (!c)
 		return FAN_E_NOMEM;
-	struct fanin_comm *c = *comm;
-	init(c);
-	int e = open_all(c, options);
+	int e = fan_config_load(&c->cfg, options, c->sentence, sizeof c->sentence);
+	if (e)
+		return refuse(c, e, c->sentence);
+	e = find_switch(c);
+	if (!e)
+		e = open_all(c);
+	if (e)
+		return e;
+	wait_ready(c);
+	return atomic_load(&c->error);
+}
+
+int fan_comm_create_at(const struct fan_config *cfg, const fan_peer *at, const char *suffix,
+		       struct fanin_comm **comm)
+{
+	struct fanin_comm *c = *comm = comm_new();
+	if (!c)
+		return FAN_E_NOMEM;
+	c->cfg = *cfg;
+	add_part(c, at);
+	fan_rendezvous_derive(c->part[0].name, cfg->job, suffix);
+	c->inside[0] = 0;
+	cut_evenly(c);
+	int e = open_all(c);
 	if (e)
 		return e;
 	wait_ready(c);

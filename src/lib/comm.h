@@ -28,20 +28,21 @@
 #include "fault_text.h"
 #include "op.h"
 
-#define FAN_COMM_OPS_MAX       4096		/* started and not ended */
-#define FAN_COMM_EVENTS_MAX    16		/* sockets handled per round */
-#define FAN_COMM_WAKE	       UINT32_MAX	/* number of `wake_fd` in epoll */
+#define FAN_COMM_OPS_MAX       4096	  /* started and not ended */
+#define FAN_COMM_STEP	       24	  /* fragments by which a connection is ahead of another */
+#define FAN_COMM_RTO_QUEUED_MS 20	  /* least timeout where results wait in queues */
+#define FAN_COMM_EVENTS_MAX    16	  /* sockets handled per round */
+#define FAN_COMM_WAKE	       UINT32_MAX /* number of `wake_fd` in epoll */
 #define FAN_COMM_CONTROLLER    (UINT32_MAX - 1) /* number of the controller's socket in epoll */
 #define FAN_COMM_NOTE_FIRST_MS 2000		/* before the first call of `waiting` */
 #define FAN_COMM_NOTE_MS       5000		/* between further calls */
-#define FAN_COMM_SWITCH_BYTES  (FAN_CONFIG_SWITCH_MAX + 32)
+#define FAN_COMM_SWITCH_BYTES  (FAN_CONFIG_SWITCHES_MAX + 1)
 #define FAN_COMM_LINGER_MS     1000 /* beyond alive_ms, for other ranks at an embedded switch */
 #define FAN_COMM_LEAVE_NS      (2000 * FAN_MS) /* most time to leave */
 
 struct fanin_comm {
 	struct fan_config cfg;			 /* constant once created */
 	char switch_text[FAN_COMM_SWITCH_BYTES]; /* of fanin_comm_switch */
-	bool meets;				 /* the switch is embedded in rank 0 */
 	struct fan_embedded_switch *embedded;	 /* of this process; NULL: none */
 	unsigned fork_guard;			 /* fan_fork_guard() when created */
 	bool threaded;				 /* the thread was started */
@@ -64,13 +65,14 @@ struct fanin_comm {
 
 	/* Used by the thread alone. */
 	struct fan_job_part part[FAN_PARTS_MAX]; /* without a controller one, of route 0 */
-	unsigned shards[FAN_PARTS_MAX];		 /* of the part's switches; 0: not known yet */
+	int inside[FAN_PARTS_MAX]; /* the rank in which the part's switch is embedded; -1: none */
+	unsigned shards[FAN_PARTS_MAX]; /* of the part's switches; 0: not known yet */
 	struct fan_connection
 		connection[FAN_SHARDS_MAX]; /* the first ones are the parts' first shards */
 	unsigned connections;
 	unsigned parts;	      /* 0: not known yet */
 	fan_peer server_addr; /* none: not given */
-	fan_peer switch_addr; /* or the controller's */
+	fan_peer controller_addr;
 	struct fan_comm_client client;
 	uint64_t note_ns; /* time of the next `wait_text` */
 	struct fan_connection_io *io;
@@ -93,6 +95,11 @@ struct fanin_comm {
 int fan_comm_create(const struct fanin_options *options, struct fanin_comm **comm);
 void fan_comm_destroy(struct fanin_comm *c);
 
+/* The same with the switch at `at`, embedded in rank 0, for the job with the name of that of `cfg`
+ * and `suffix` behind it. */
+int fan_comm_create_at(const struct fan_config *cfg, const fan_peer *at, const char *suffix,
+		       struct fanin_comm **comm);
+
 /* Queue an operation.  `wait`: wait for room instead of FAN_E_BUSY. */
 int fan_comm_submit(struct fanin_comm *c, const struct fan_op_args *args, bool wait,
 		    struct fanin_op **op);
@@ -108,6 +115,9 @@ void fan_comm_open_connection(struct fanin_comm *c, unsigned number, uint64_t no
 
 /* Set the rate limit of part `k`'s connections from its planned rate. */
 void fan_comm_set_rate_limit(struct fanin_comm *c, unsigned k);
+
+/* Its counters, as fanin_comm_stats has them. */
+struct fanin_stats fan_comm_collect_stats(const struct fanin_comm *c);
 
 /* End the communicator and all its operations. */
 void fan_comm_fail(struct fanin_comm *c, int error, const char *sentence);

@@ -12,7 +12,7 @@ void fan_comm_client_init(struct fanin_comm *c)
 	struct fan_comm_client *f = &c->client;
 	f->on = true;
 	f->behind_ns = UINT64_MAX;
-	fan_dial_init(&f->dial, &c->switch_addr, c->epoll_fd, FAN_COMM_CONTROLLER);
+	fan_dial_init(&f->dial, &c->controller_addr, c->epoll_fd, FAN_COMM_CONTROLLER);
 }
 
 void fan_comm_client_free(struct fanin_comm *c)

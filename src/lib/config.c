@@ -72,7 +72,7 @@ static const struct key keys[] = {
 	TEXT(server, server_addr),
 	TEXT(controller, controller_addr),
 	NUMBER(pace, 0, 1000, FAN_CONFIG_PACE),
-	NUMBER(rto_min_ms, 1, FAN_CONFIG_RTO_MIN_MAX_MS, 0), /* 0: by `ahead` */
+	NUMBER(rto_min_ms, 1, FAN_CONFIG_RTO_MIN_MAX_MS, 0), /* 0: as it fits */
 };
 _Static_assert(KEYS <= 32, "a bit each in struct load");
 _Static_assert(offsetof(struct fanin_options, reserved) + sizeof(int) ==
@@ -393,8 +393,6 @@ int fan_config_load_part(struct fan_config *c, const struct fanin_options *o, ch
 		e = take_launcher(&l);
 	if (!e)
 		e = take_file(&l);
-	if (!c->rto_min_ms)
-		c->rto_min_ms = c->ahead ? FAN_CONFIG_RTO_MIN_AHEAD_MS : FAN_RTO_MIN_NS / FAN_MS;
 	c->payload_bytes = fan_config_payload_bytes(c->mtu, c->ranks == UNSET ? 2 : c->ranks);
 	return e;
 }

@@ -12,7 +12,8 @@
 
 #include "core/base/limits.h"
 
-#define FAN_CONFIG_SWITCH_MAX	  255 /* bytes of "HOST:PORT" */
+#define FAN_CONFIG_SWITCH_MAX	  255  /* bytes of "HOST:PORT" */
+#define FAN_CONFIG_SWITCHES_MAX	  2047 /* bytes of a list of these */
 #define FAN_CONFIG_MTU_MIN	  576
 #define FAN_CONFIG_RTO_MIN_MAX_MS 1000
 #define FAN_CONFIG_PACE		  100
@@ -23,7 +24,8 @@
 #define FAN_CONFIG_RTO_MIN_AHEAD_MS 20
 
 struct fan_config {
-	char switch_addr[FAN_CONFIG_SWITCH_MAX + 1]; /* "": none was named (rendezvous.h) */
+	char switch_addr[FAN_CONFIG_SWITCHES_MAX + 1]; /* "HOST:PORT,HOST:PORT"; "": none was
+							* named (rendezvous.h) */
 	char job[FAN_NAME_MAX + 1];
 	int rank, ranks;
 	int mtu;

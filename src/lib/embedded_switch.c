@@ -4,6 +4,7 @@
 #include <fanin.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -142,6 +143,12 @@ int fan_embedded_switch_get(struct fan_embedded_switch **sw, const struct fan_re
 	}
 	pthread_mutex_unlock(&lock);
 	return e;
+}
+
+unsigned fan_embedded_switch_port(const struct fan_embedded_switch *sw)
+{
+	const char *colon = strrchr(fanin_switch_address(sw->running), ':');
+	return colon ? (unsigned)strtoul(colon + 1, NULL, 10) : 0;
 }
 
 void fan_embedded_switch_put(struct fan_embedded_switch *sw, int linger_ms)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* embedded_switch.h - switches in the process of rank 0, for jobs without a named switch.
+/* embedded_switch.h - switches in the process of a rank, for jobs without a named switch.
  *
  * Communicators whose jobs meet at one port share a switch: it lives from the first to the
  * last of them.  A child of fork() has none. */
@@ -23,6 +23,9 @@ struct fan_embedded_switch;
  * `*sw`, to be given to fan_embedded_switch_put; or an error with its sentence in `why`. */
 int fan_embedded_switch_get(struct fan_embedded_switch **sw, const struct fan_rendezvous *at,
 			    const struct fan_config *cfg, char *why, size_t bytes);
+
+/* The UDP port that it listens on. */
+unsigned fan_embedded_switch_port(const struct fan_embedded_switch *sw);
 
 /* Return a switch.  The last user waits up to `linger_ms` for the ranks that are still joined and
  * stops it.  NULL is allowed. */

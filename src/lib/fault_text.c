@@ -146,20 +146,25 @@ static void add_unreachable_inside(struct text *t, const struct fan_fault_about 
 {
 	if (a->joined)
 		add(t,
-		    "the switch %s inside rank 0 stopped answering (silent for more than %.1f s): %s",
-		    a->switch_addr, a->alive_ms / 1e3,
-		    a->refused ? "its port is closed now, rank 0 has ended"
-			       : "rank 0 or its machine has died");
+		    "the switch %s inside rank %d stopped answering (silent for more than %.1f s): %s",
+		    a->switch_addr, a->inside, a->alive_ms / 1e3,
+		    a->refused ? "its port is closed now, the rank has ended"
+			       : "the rank or its machine has died");
 	else
 		add(t,
-		    "no switch at %s, where rank 0 should have started one: did rank 0 start, and is "
+		    "no switch at %s, where rank %d should have started one: did it start, and is "
 		    "the UDP port open?  FANIN_SWITCH=HOST:PORT names another",
-		    a->switch_addr);
+		    a->switch_addr, a->inside);
 }
 
-static void add_unreachable(struct text *t, const struct fan_fault_about *a)
+/* With ranks, those have lost a switch of another part, and told the switch of this one. */
+static void add_unreachable(struct text *t, const struct fan_fault *f,
+			    const struct fan_fault_about *a)
 {
-	if (a->inside)
+	char list[LIST_BYTES];
+	if (fan_fault_ranks_text(list, sizeof list, f->ranks))
+		add(t, "%s lost a switch that sums another part of the tensors", list);
+	else if (a->inside >= 0)
 		add_unreachable_inside(t, a);
 	else if (a->joined)
 		add(t, "the switch %s stopped answering (silent for more than %.1f s)%s",
@@ -273,7 +278,7 @@ const char *fan_fault_text(char *text, size_t bytes, const struct fan_fault *f,
 	case FAN_E_STALLED: add_ranks(&t, f, a); break;
 	case FAN_E_MISMATCH: add_mismatch(&t, f); break;
 	case FAN_E_JOB_MISMATCH: add_job_mismatch(&t, f, a); break;
-	case FAN_E_UNREACHABLE: add_unreachable(&t, a); break;
+	case FAN_E_UNREACHABLE: add_unreachable(&t, f, a); break;
 	case FAN_E_RANK_TAKEN:
 	case FAN_E_JOBS_FULL:
 	case FAN_E_SLOTS_FULL:

@@ -18,7 +18,7 @@ struct fan_fault_about {
 	uint32_t alive_ms, timeout_ms;
 	bool joined;  /* the switch has answered once */
 	bool refused; /* ICMP has reported a closed port */
-	bool inside;  /* it is an embedded switch */
+	int inside;   /* the rank in which this switch is embedded; -1: none */
 };
 
 /* Write the sentence for `*f` into `text`, `bytes` bytes; returns `text`. */

@@ -22,14 +22,27 @@ static uint16_t window_of(const struct fan_config *cfg)
 }
 
 /* Parts that the plan gives less share links with larger ones: so that none takes more than
- * planned while it lasts, their windows are as their rates.  In 1 / 65536; 0: all. */
+ * planned while it lasts, their windows are as their rates.  Without a plan all parts leave by this
+ * rank's link, whose queue must not get longer by their number.  In 1 / 65536; 0: all. */
 static uint16_t window_share(const struct fanin_comm *c, const struct fan_job_part *part)
 {
 	double most = 0;
+	if (!c->client.on)
+		return (uint16_t)(c->parts < 2 ? 0 : 65536 / c->parts);
 	for (unsigned k = 0; k < c->parts; k++)
 		most = c->part[k].gbps > most ? c->part[k].gbps : most;
 	double share = most > 0 ? part->gbps / most * 65536 : 65536;
 	return (uint16_t)(share >= 65536 ? 0 : share < 1 ? 1 : share);
+}
+
+/* Results of one part queue behind contributions to others on the same links: asking for them
+ * sooner than queues empty makes them longer.  So it is where ranks run ahead. */
+static uint32_t rto_min_ms(const struct fanin_comm *c)
+{
+	bool queues = c->cfg.ahead || (c->parts > 1 && !c->client.on);
+	if (c->cfg.rto_min_ms)
+		return (uint32_t)c->cfg.rto_min_ms;
+	return queues ? FAN_COMM_RTO_QUEUED_MS : FAN_RTO_MIN_NS / FAN_MS;
 }
 
 static struct fan_worker_config worker_config(const struct fanin_comm *c,
@@ -48,7 +61,7 @@ static struct fan_worker_config worker_config(const struct fanin_comm *c,
 				     (cfg->narrow ? 0 : FAN_JOIN_WIDE) |
 				     (cfg->ahead ? FAN_JOIN_AHEAD : 0)),
 		.alive_ms = (uint32_t)cfg->alive_ms,
-		.rto_min_ms = (uint32_t)cfg->rto_min_ms,
+		.rto_min_ms = rto_min_ms(c),
 		.join_ms = (uint32_t)left_ms + 1,
 		.stall_ms = (uint32_t)cfg->timeout_ms,
 		.route = part->route,
@@ -151,6 +164,13 @@ static bool all_gone(const struct fanin_comm *c)
 	return true; /* also without any */
 }
 
+/* What the aggregators of other parts are told when `error` ends the communicator. */
+static int leave_error(const struct fanin_comm *c, int error)
+{
+	bool own = fan_ranks_has(c->blamed, (unsigned)c->cfg.rank);
+	return error == FAN_E_UNREACHABLE && !own ? FAN_E_RANK_LOST : error;
+}
+
 /* No connection touches a tensor after this. */
 static void leave(struct fanin_comm *c, int error)
 {
@@ -163,80 +183,16 @@ static void leave(struct fanin_comm *c, int error)
 		struct fan_connection *cn = &c->connection[i];
 		if (!cn->w)
 			continue;
-		fan_worker_leave(cn->w, now_ns, error, c->blamed);
+		fan_worker_leave(cn->w, now_ns, leave_error(c, error), c->blamed);
 		cn->news = true;
 	}
 }
 
 /* Statistics. */
 
-/* How far it runs ahead of others, and what it keeps for them. */
-static void add_run_ahead(struct fanin_stats *s, const struct fan_connection *cn,
-			  const struct fan_worker_stats *w)
-{
-	const struct fan_welcome *m = fan_worker_welcome(cn->w);
-	uint32_t burst = m ? m->burst : 0;
-	s->window_frags += burst ? burst : w->window;
-	if (!burst)
-		return;
-	s->ahead_frags += w->window;
-	s->ahead_now_frags += w->next > w->slowest ? (uint32_t)(w->next - w->slowest) : 0;
-	s->cache_frags += w->cache.frags;
-	s->cache_open += w->cache.open;
-	s->cache_peak += w->cache.peak;
-	s->cache_parts += w->cache.parts;
-	s->cache_done += w->cache.done;
-	s->cache_early += w->cache.early;
-	s->cache_over += w->cache.over;
-}
-
-static void add_stats(struct fanin_stats *s, const struct fan_connection *cn)
-{
-	const struct fan_worker_stats *w = fan_worker_stats(cn->w);
-	s->fragments += w->results;
-	s->sent += w->sent;
-	s->retransmits += w->resent;
-	s->probes += w->probes;
-	s->replays += w->replays;
-	s->marks += w->marks;
-	s->collisions += w->collisions;
-	s->cwnd_frags += w->cwnd;
-	s->moves += cn->failover.moves;
-	s->server |= cn->failover.at_server;
-	for (unsigned i = 0; i < FAN_DROP_COUNT; i++)
-		s->drops += w->drops[i];
-	s->srtt_ns = s->srtt_ns > w->srtt_ns ? s->srtt_ns : w->srtt_ns;
-	add_run_ahead(s, cn, w);
-	s->segment_offload &= cn->udp.segment;
-	s->receive_offload &= cn->udp.gro;
-	s->multicast &= cn->by_group && w->multicast;
-}
-
-static struct fanin_stats collect_stats(const struct fanin_comm *c)
-{
-	struct fanin_stats s = {
-		.size = sizeof s,
-		.ops = c->ops_done,
-		.bytes = c->bytes_done,
-		.packet_bytes = FAN_HEAD_BYTES + c->cfg.payload_bytes,
-		.shards = c->connections,
-		.parts = c->parts,
-		.result_ns = c->result_ns,
-		.gap_ns = c->gap_ns,
-		.ahead_asked = (uint32_t)c->cfg.ahead,
-		.multicast = 1,
-		.segment_offload = 1,
-		.receive_offload = 1,
-	};
-	for (unsigned i = 0; i < c->connections; i++)
-		if (c->connection[i].w)
-			add_stats(&s, &c->connection[i]);
-	return s;
-}
-
 static void publish_stats(struct fanin_comm *c)
 {
-	struct fanin_stats stats = collect_stats(c);
+	struct fanin_stats stats = fan_comm_collect_stats(c);
 	pthread_mutex_lock(&c->lock);
 	c->stats = stats;
 	pthread_mutex_unlock(&c->lock);
@@ -287,7 +243,7 @@ static void fault_text(const struct fanin_comm *c, const struct fan_connection *
 {
 	char addr[80];
 	struct fan_fault_about about = {
-		.job = c->part[cn->part].name,
+		.job = c->client.on ? c->part[cn->part].name : c->cfg.job,
 		.switch_addr = fan_peer_text(&cn->switch_addr, addr, sizeof addr),
 		.rank = (uint16_t)c->cfg.rank,
 		.ranks = (uint16_t)c->cfg.ranks,
@@ -296,9 +252,16 @@ static void fault_text(const struct fanin_comm *c, const struct fan_connection *
 		.timeout_ms = (uint32_t)c->cfg.timeout_ms,
 		.joined = fan_worker_welcome(cn->w) != NULL,
 		.refused = cn->refused,
-		.inside = c->meets,
+		.inside = c->inside[cn->part],
 	};
 	fan_fault_text(text, bytes, f, &about);
+}
+
+/* The aggregator of part `k` is silent.  Those of other parts tell the other ranks whose fault that
+ * is: of the rank it is inside; otherwise this rank says that it has lost one. */
+static void blame_for_silence(struct fanin_comm *c, unsigned k)
+{
+	fan_ranks_set(c->blamed, (unsigned)(c->inside[k] < 0 ? c->cfg.rank : c->inside[k]));
 }
 
 /* Connection `cn` has failed: say why. */
@@ -307,6 +270,8 @@ static void fail_by_core(struct fanin_comm *c, const struct fan_connection *cn)
 	char text[FAN_FAULT_TEXT_BYTES];
 	const struct fan_fault *f = fan_worker_fault(cn->w);
 	memcpy(c->blamed, f->ranks, sizeof c->blamed);
+	if (f->err == FAN_E_UNREACHABLE && !fan_ranks_count(f->ranks))
+		blame_for_silence(c, cn->part);
 	fault_text(c, cn, f, text, sizeof text);
 	fan_comm_fail(c, f->err, text);
 }
@@ -458,6 +423,27 @@ static void check_connections(struct fanin_comm *c, uint64_t now_ns)
 		check_ready(c);
 }
 
+/* Connections proceed in step: one that has less left than another has less in flight.  Otherwise
+ * the host whose link has the longest queue gets its part done early, since contributions to it are
+ * most of what is in that queue, and delays the results of all other parts. */
+static void keep_in_step(struct fanin_comm *c)
+{
+	uint64_t most = 0;
+	if (c->parts < 2 || c->client.on)
+		return;
+	for (unsigned i = 0; i < c->connections; i++) {
+		uint64_t left = c->connection[i].w ? fan_worker_left(c->connection[i].w) : 0;
+		most = left > most ? left : most;
+	}
+	for (unsigned i = 0; i < c->connections; i++) {
+		struct fan_worker *w = c->connection[i].w;
+		uint64_t ahead = w ? most - fan_worker_left(w) : 0;
+		if (w)
+			fan_worker_allow(w, ahead < FAN_COMM_STEP ? FAN_COMM_STEP - (uint32_t)ahead
+								  : 0);
+	}
+}
+
 static void work(struct fanin_comm *c)
 {
 	uint64_t now_ns = fan_clock_ns();
@@ -471,6 +457,7 @@ static void work(struct fanin_comm *c)
 	for (unsigned i = 0; i < c->connections; i++)
 		if (c->connection[i].w)
 			fan_failover_choose(&c->connection[i], c->io, now_ns);
+	keep_in_step(c);
 	for (unsigned i = 0; i < c->connections; i++)
 		if (c->connection[i].w)
 			fan_connection_send(&c->connection[i], c->io, now_ns);
@@ -524,7 +511,7 @@ static void note_wait(struct fanin_comm *c)
 /* Publish and decide how long to sleep, in milliseconds; -1: until woken. */
 static int before_sleep(struct fanin_comm *c)
 {
-	struct fanin_stats stats = collect_stats(c);
+	struct fanin_stats stats = fan_comm_collect_stats(c);
 	note_wait(c);
 	uint64_t deadline_ns = fan_comm_client_deadline(c);
 	if (!c->ready && !atomic_load(&c->error) && c->note_ns < deadline_ns)

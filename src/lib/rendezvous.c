@@ -141,6 +141,19 @@ int fan_rendezvous_find(struct fan_rendezvous *r, char *why, size_t bytes)
 	return FAN_E_CONFIG;
 }
 
+void fan_rendezvous_derive(char *name, const char *job, const char *suffix)
+{
+	enum { HASH_BYTES = 9 }; /* "~89abcdef" */
+	char end[FAN_NAME_MAX + 1] = "";
+	size_t after = strlen(suffix), kept = strlen(job);
+	if (kept + after > FAN_NAME_MAX) {
+		kept = FAN_NAME_MAX - HASH_BYTES - after;
+		snprintf(end, sizeof end, "~%08x", hash(job));
+	}
+	memcpy(name, job, kept);
+	snprintf(name + kept, FAN_NAME_MAX + 1 - kept, "%s%s", end, suffix);
+}
+
 /* What may stand in a job's name; a launcher's id may hold anything. */
 static void clean(char *text)
 {

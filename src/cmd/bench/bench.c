@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cmd/cmd.h"
+#include "lib/rendezvous.h"
 
 /* Indices are the values of fanin.h. */
 static const char *const dtypes[] = {"float32", "float16", "bfloat16", "int32", "int64", NULL};
@@ -111,14 +112,16 @@ size_t bench_dtype_bytes(int dtype)
 	return fan_dtype_bytes((unsigned)dtype);
 }
 
-/* Somebody has told which switch, or whom to ask for it. */
+/* Somebody has told which switch, or whom to ask for it, or where ranks meet without one. */
 static bool is_addressed(const struct bench_options *o)
 {
+	struct fan_rendezvous at;
+	char why[FAN_CONFIG_WHY_BYTES];
 	static const char *const variables[] = {"FANIN_SWITCH", "FANIN_CONTROLLER", "FANIN_CONFIG"};
 	bool addressed = *o->switch_addr || *o->controller_addr;
 	for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
 		addressed |= getenv(variables[i]) != NULL;
-	return addressed;
+	return addressed || fan_rendezvous_find(&at, why, sizeof why) == FAN_OK;
 }
 
 /* What options say together; NULL: all is well. */
@@ -127,7 +130,8 @@ static const char *check_together(const struct bench_options *o)
 	if (!!o->local + !!*o->switch_addr + !!*o->controller_addr > 1)
 		return "--local, --switch, --controller: expected only one of them";
 	if (!o->local && !is_addressed(o))
-		return "expected --local N, --switch ADDR:PORT or --controller ADDR:PORT";
+		return "expected --local N, --switch ADDR:PORT, --controller ADDR:PORT, or a launcher's "
+		       "variables such as MASTER_ADDR and MASTER_PORT";
 	if (o->local && (o->rank >= 0 || o->ranks >= 0))
 		return "--rank, --ranks: expected with --switch or --controller, not with --local";
 	if (!o->local && o->policy)

@@ -150,8 +150,12 @@ static bool is_well_formed(const char *text)
 /* The text that names the switch, in asked.text; empty: none does.  2: wrong usage. */
 static int name_switch(const struct doctor *d)
 {
-	const char *text = d->args.sw[0] ? d->args.sw : d->cfg.switch_addr;
+	const char *all = d->args.sw[0] ? d->args.sw : d->cfg.switch_addr;
+	char text[sizeof asked.text];
 
+	snprintf(text, sizeof text, "%.*s", (int)strcspn(all, ","), all);
+	if (all[strlen(text)] == ',')
+		fprintf(stderr, "fanin doctor: of several switches only %s is examined\n", text);
 	if (*text && !is_well_formed(text)) {
 		fprintf(stderr,
 			"fanin doctor: %s: expected HOST:PORT or [IPV6]:PORT, for instance "

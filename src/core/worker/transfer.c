@@ -254,7 +254,7 @@ static bool put_contribution(struct fan_worker *w, uint32_t i, bool again, struc
 		fan_tree_source_fill(w, s->frag, &f);
 	else if (!fill_frag(w, s, &f, out))
 		return false;
-	if (!again && fan_window_asks(&w->window, w->congestion.cwnd))
+	if (!again && fan_window_asks(&w->window, fan_worker_cwnd(w)))
 		f.flags |= FAN_F_ASK;
 	f.place = s->place;
 	f.flags |= (uint16_t)((s->flags & FAN_WSLOT_DIRECT ? FAN_F_DIRECT : 0) |
@@ -284,7 +284,7 @@ bool fan_transfer_send(struct fan_worker *w, uint64_t now_ns, struct fan_out *ou
 	if (w->asks && fan_seq_ask(w, out))
 		return true;
 	for (unsigned what;;) {
-		uint32_t i = fan_window_next(&w->window, w->congestion.cwnd, &what);
+		uint32_t i = fan_window_next(&w->window, fan_worker_cwnd(w), &what);
 		if (i == FAN_WSLOT_NONE)
 			return false;
 		bool fits = fan_out_fits(out, 1, 0);

@@ -42,6 +42,7 @@ struct fan_worker *fan_worker_init(void *mem, const struct fan_worker_config *cf
 	memset(w, 0, sizeof *w);
 	w->cfg = *cfg;
 	w->start_ns = w->heard_ns = w->progress_ns = w->control_ns = w->turn_ns = now_ns;
+	w->allowed = UINT32_MAX;
 	w->stats.rto_ns = FAN_RTO_MIN_NS;
 	fan_rtt_init(&w->rtt, w->cfg.rto_min_ms);
 	fan_window_init(&w->window, p, cfg->window_max);
@@ -314,7 +315,7 @@ uint64_t fan_worker_deadline(struct fan_worker *w)
 	if (w->phase != FAN_W_READY)
 		return at;
 	at = earlier(at, silence_ns(w));
-	if (fan_window_may_send(&w->window, w->congestion.cwnd) || fan_helper_is_due(w) || w->asks)
+	if (fan_window_may_send(&w->window, fan_worker_cwnd(w)) || fan_helper_is_due(w) || w->asks)
 		return 0; /* there is something to send */
 	if (is_waiting(w))
 		at = earlier(at, stall_ns(w));
@@ -390,6 +391,16 @@ void fan_worker_leave(struct fan_worker *w, uint64_t now_ns, int err, const uint
 	memcpy(w->blamed, blamed ? blamed : w->fault.ranks, sizeof w->blamed);
 	w->leave_tries = 0;
 	w->control_ns = w->welcomed ? now_ns : UINT64_MAX;
+}
+
+uint64_t fan_worker_left(const struct fan_worker *w)
+{
+	return w->next_frag - (w->window.low < w->next_frag ? w->window.low : w->next_frag);
+}
+
+void fan_worker_allow(struct fan_worker *w, uint32_t in_flight)
+{
+	w->allowed = in_flight;
 }
 
 enum fan_worker_phase fan_worker_phase(const struct fan_worker *w)

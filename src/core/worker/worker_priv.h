@@ -70,6 +70,7 @@ struct fan_worker {
 	struct fan_seq_gap gap; /* of results */
 	struct fan_rtt rtt;
 	struct fan_congestion congestion;
+	uint32_t allowed; /* by its user: fragments in flight, beside the lowest */
 	struct fan_window window;
 
 	/* Operations first_op .. next_op - 1 are in flight, number i at op[i % MAX]. */
@@ -111,7 +112,13 @@ static inline void fan_worker_check(const struct fan_worker *w)
 	fan_helper_cache_check(&w->cache);
 }
 
-/* Fail the worker with `fault`; only the first one counts. */
+/* The most fragments in flight now, beside the lowest. */
+static inline uint32_t fan_worker_cwnd(const struct fan_worker *w)
+{
+	return w->allowed < w->congestion.cwnd ? w->allowed : w->congestion.cwnd;
+}
+
+/* End the worker with `fault`; only the first one counts. */
 void fan_worker_fail(struct fan_worker *w, const struct fan_fault *fault);
 
 /* Time between control messages, short enough to notice a stall and query its cause. */

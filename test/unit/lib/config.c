@@ -107,7 +107,7 @@ static void config__defaults(void **state)
 	assert_int_equal(c.multicast, 1);
 	assert_int_equal(c.checksum, 0);
 	assert_int_equal(c.ahead, 0);
-	assert_int_equal(c.rto_min_ms, 1);
+	assert_int_equal(c.rto_min_ms, 0);
 	assert_int_equal(c.cache, 0);
 	assert_int_equal(c.payload_bytes, FAN_PAYLOAD_1500);
 }
@@ -121,7 +121,7 @@ static void config__running_ahead(void **state)
 	assert_int_equal(load(&o), FAN_OK);
 	assert_int_equal(c.ahead, FAN_AHEAD_MAX);
 	assert_int_equal(c.cache, FAN_CACHE_MAX);
-	assert_int_equal(c.rto_min_ms, FAN_CONFIG_RTO_MIN_AHEAD_MS);
+	assert_int_equal(c.rto_min_ms, 0);
 	o.rto_min_ms = 3;
 	assert_int_equal(load(&o), FAN_OK);
 	assert_int_equal(c.rto_min_ms, 3);

@@ -15,6 +15,7 @@ static char text[FAN_FAULT_TEXT_BYTES];
 static struct fan_fault_about about(void)
 {
 	return (struct fan_fault_about){
+		.inside = -1,
 		.job = "train",
 		.switch_addr = "10.0.0.1:5000",
 		.rank = 1,
@@ -105,24 +106,33 @@ static void fault_text__unreachable(void **state)
 		    "switch` listens there, or a firewall rejects its UDP port");
 }
 
-static void fault_text__unreachable_inside_rank_0(void **state)
+static void fault_text__unreachable_for_another_rank(void **state)
 {
 	(void)state;
 	struct fan_fault_about a = about();
 	struct fan_fault f = {.err = FAN_E_UNREACHABLE};
-	a.inside = true;
+	fan_ranks_set(f.ranks, 4);
+	assert_text(&f, &a, "rank 4 lost a switch that sums another part of the tensors");
+}
+
+static void fault_text__unreachable_inside_a_rank(void **state)
+{
+	(void)state;
+	struct fan_fault_about a = about();
+	struct fan_fault f = {.err = FAN_E_UNREACHABLE};
+	a.inside = 3;
 	assert_text(
 		&f, &a,
-		"the switch 10.0.0.1:5000 inside rank 0 stopped answering (silent for more than "
-		"10.0 s): rank 0 or its machine has died");
+		"the switch 10.0.0.1:5000 inside rank 3 stopped answering (silent for more than "
+		"10.0 s): the rank or its machine has died");
 	a.refused = true;
 	assert_text(
 		&f, &a,
-		"the switch 10.0.0.1:5000 inside rank 0 stopped answering (silent for more than "
-		"10.0 s): its port is closed now, rank 0 has ended");
+		"the switch 10.0.0.1:5000 inside rank 3 stopped answering (silent for more than "
+		"10.0 s): its port is closed now, the rank has ended");
 	a.joined = false;
 	assert_text(&f, &a,
-		    "no switch at 10.0.0.1:5000, where rank 0 should have started one: did rank 0 "
+		    "no switch at 10.0.0.1:5000, where rank 3 should have started one: did it "
 		    "start, and is the UDP port open?  FANIN_SWITCH=HOST:PORT names another");
 }
 
@@ -212,7 +222,8 @@ int main(void)
 		cmocka_unit_test(ranks_text__long_lists_are_cut),
 		cmocka_unit_test(fault_text__ranks),
 		cmocka_unit_test(fault_text__unreachable),
-		cmocka_unit_test(fault_text__unreachable_inside_rank_0),
+		cmocka_unit_test(fault_text__unreachable_for_another_rank),
+		cmocka_unit_test(fault_text__unreachable_inside_a_rank),
 		cmocka_unit_test(fault_text__mismatch),
 		cmocka_unit_test(fault_text__refusals),
 		cmocka_unit_test(fault_text__every_error_has_one),

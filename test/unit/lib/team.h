@@ -51,6 +51,7 @@ struct member {
 struct team {
 	struct fan_daemon *sw;
 	char address[80];
+	const char *list; /* of switches, for the ranks; NULL: that one */
 	int ranks;
 	struct fanin_options options; /* of every rank but switch, rank and ranks */
 	void (*adjust)(struct fanin_options *o, int rank); /* or NULL */
@@ -97,7 +98,7 @@ static inline void *team_member(void *arg)
 {
 	struct member *m = arg;
 	struct fanin_options o = m->team->options;
-	o.switch_addr = m->team->address;
+	o.switch_addr = m->team->list ? m->team->list : m->team->address;
 	o.rank = m->rank;
 	o.ranks = m->team->ranks;
 	if (m->team->adjust)

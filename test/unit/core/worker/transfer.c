@@ -57,6 +57,29 @@ static void transfer__splits_and_reassembles(void **state)
 		assert_int_equal(out[i], 3 * i);
 }
 
+/* Who has fewer in flight than the window allows sends no more, but for the lowest. */
+static void transfer__no_more_than_allowed(void **state)
+{
+	(void)state;
+	int32_t in[100] = {0}, out[100];
+	rig_ready();
+	struct fan_op op = rig_int_sum(in, out, 100); /* 7 fragments of 16 */
+	assert_int_equal(fan_worker_left(rig.w), 0);
+	rig_start(&op);
+	assert_int_equal(fan_worker_left(rig.w), 7);
+	fan_worker_allow(rig.w, 2);
+	assert_int_equal(rig_tick(), 2);
+	triple(1, in); /* fragment 1 is done, 0 is not */
+	assert_int_equal(fan_worker_left(rig.w), 7);
+	fan_worker_allow(rig.w, 1);
+	assert_int_equal(rig_tick(), 0);
+	fan_worker_allow(rig.w, 0);
+	assert_true(fan_worker_deadline(rig.w) > rig.now_ns);
+	fan_worker_allow(rig.w, UINT32_MAX);
+	assert_int_equal(fan_worker_deadline(rig.w), 0);
+	assert_int_equal(rig_tick(), 3); /* 2, 3, and 5 in the slot of 1 */
+}
+
 /* What does not belong to what was sent is not taken. */
 static void transfer__results_that_do_not_fit(void **state)
 {
@@ -510,6 +533,7 @@ int main(void)
 		RIG_TEST(transfer__fixed_mode_of_nothing),
 		RIG_TEST(transfer__exponents_are_clamped),
 		RIG_TEST(transfer__splits_and_reassembles),
+		RIG_TEST(transfer__no_more_than_allowed),
 		RIG_TEST(transfer__probe_when_nothing_comes),
 		RIG_TEST(transfer__no_room),
 		RIG_TEST(transfer__results_that_do_not_fit),

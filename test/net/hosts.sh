@@ -1,0 +1,104 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# Ranks on several hosts and nobody names a switch, between network namespaces (netns.sh draws
+# them): ranks 0 and 1 on the first host, one each on two others.  Each host sums its part.  A
+# case holds when every rank ends with exit code 0 and rank 0 counted no wrong element, or when
+# the ranks that are left say who is gone.
+#
+#     test/net/hosts.sh [FANIN]          FANIN: the program (build/fanin)
+#
+# Prints one line a case and a summary.  Exit code 0, 1, or 77 when namespaces cannot be made
+# here (SKIPPED says why).
+
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=test/net/cases.sh
+. "$here/cases.sh"
+
+prefix=fanin-ho-$$
+hosts=3
+ranks_of="0 0 1 2" # the host of each rank
+bytes=4M
+rank_timeout_s=30
+port=7079
+
+# Ranks 0 .. 3 of a job that meets at the first host, by its address ADDRESS.
+start_job() { # ADDRESS ITERATIONS FLAGS...
+        address=$1 iters=$2
+        shift 2
+        number=0
+        for host in $ranks_of; do
+                json=
+                [ $number -gt 0 ] || json="--json $dir/json"
+                # shellcheck disable=SC2086  # words are wanted
+                start "w$host" "rank$number" timeout -k 2 $rank_timeout_s \
+                        env MASTER_ADDR="$address" MASTER_PORT=$port RANK=$number WORLD_SIZE=4 \
+                        "$fanin" bench -b $bytes -e $bytes -n "$iters" -w 0 $json "$@"
+                ranks="$ranks $!"
+                number=$((number + 1))
+        done
+}
+
+ended() { # NAME RESULT
+        stop
+        report "$1" "$2" "$dir"/rank?
+        rm -f "$dir"/*
+}
+
+sums() { # NAME ADDRESS FLAGS...
+        name=$1 address=$2
+        shift 2
+        start_job "$address" 3 "$@"
+        wait_ranks && none_wrong
+        result=$?
+        [ "$(sed -n 's/.*"parts": \([0-9]*\).*/\1/p' "$dir/json" | sort -n | tail -n 1)" = $hosts ] ||
+                result=1
+        ended "$name" $result
+}
+
+# The process of rank N of the job.
+id_of() { # N
+        n=$1
+        # shellcheck disable=SC2086  # words are wanted
+        set -- $ranks
+        shift "$n"
+        echo "$1"
+}
+
+# The program of rank N, below its `timeout`.
+program_of() { # N
+        grep -ls "^PPid:[[:space:]]*$(id_of "$1")\$" /proc/[0-9]*/status | sed 's,/proc/,,; s,/status,,'
+}
+
+# The first rank of a host is killed, and the aggregator in it: all others end, and say so.
+first_rank_dies() { # RANK
+        dies=$1
+        start_job 10.77.0.1 1000 --alive 1000
+        result=1
+        for _ in $(seq $LISTEN_POLLS); do
+                grep -q "(elements)" "$dir/rank0" && result=0 && break
+                sleep 0.05
+        done
+        sleep 0.5
+        kill -KILL "$(program_of "$dies")"
+        for rank in 0 1 2 3; do
+                [ "$rank" -ne "$dies" ] || continue
+                wait "$(id_of $rank)" && result=1
+                grep -q "inside rank $dies stopped\|rank $dies stopped\|rank $dies .*left" \
+                        "$dir/rank$rank" || result=1
+        done
+        ended "rank $dies dies, with the aggregator of its host: the others say so" $result
+}
+
+begin "$@"
+fan_net_up "$prefix" $hosts 1gbit || exit 1
+
+sums "each host sums its part" 10.77.0.1
+sums "by IPv6" fd77::1
+sums "in fixed point" 10.77.0.1 --mode fixed
+first_rank_dies 2
+first_rank_dies 0
+fan_net_loss "$prefix" 10 || exit 1
+sums "with 1 % loss" 10.77.0.1
+
+summary
