@@ -57,7 +57,7 @@ static void put(unsigned char *at, int dtype, int64_t v)
 	}
 }
 
-/* Block fixed point, core/sum/quant.h: N / f with 2^e >= the largest input, and rounding to float. */
+/* Block fixed point (core/sum/quant.h): N / f with 2^e >= the largest input; rounding to float. */
 static double tolerance(const struct bench_options *o, int amp, int ranks)
 {
 	bool sums = o->op == FANIN_SUM || o->op == FANIN_AVG;
