@@ -95,8 +95,8 @@ struct fanin_comm {
 int fan_comm_create(const struct fanin_options *options, struct fanin_comm **comm);
 void fan_comm_destroy(struct fanin_comm *c);
 
-/* The same with the switch at `at`, embedded in rank 0, for the job with the name of that of `cfg`
- * and `suffix` behind it. */
+/* As fan_comm_create, with the switch embedded in rank 0 at `at`, for the job of `cfg` whose name
+ * has `suffix` appended. */
 int fan_comm_create_at(const struct fan_config *cfg, const fan_peer *at, const char *suffix,
 		       struct fanin_comm **comm);
 
@@ -116,7 +116,7 @@ void fan_comm_open_connection(struct fanin_comm *c, unsigned number, uint64_t no
 /* Set the rate limit of part `k`'s connections from its planned rate. */
 void fan_comm_set_rate_limit(struct fanin_comm *c, unsigned k);
 
-/* Its counters, as fanin_comm_stats has them. */
+/* The counters for fanin_comm_stats. */
 struct fanin_stats fan_comm_collect_stats(const struct fanin_comm *c);
 
 /* End the communicator and all its operations. */

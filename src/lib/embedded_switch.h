@@ -24,7 +24,7 @@ struct fan_embedded_switch;
 int fan_embedded_switch_get(struct fan_embedded_switch **sw, const struct fan_rendezvous *at,
 			    const struct fan_config *cfg, char *why, size_t bytes);
 
-/* The UDP port that it listens on. */
+/* The UDP port on which it listens. */
 unsigned fan_embedded_switch_port(const struct fan_embedded_switch *sw);
 
 /* Return a switch.  The last user waits up to `linger_ms` for the ranks that are still joined and

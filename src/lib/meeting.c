@@ -111,16 +111,16 @@ static int all_words(struct fanin_comm *c, int32_t *words, unsigned count)
 }
 
 /* The port of an aggregator on all interfaces of this host; 0: there is none. */
-static int start_own(struct fan_embedded_switch **own, const struct fan_config *cfg,
-		     const fan_peer *at)
+static int start_embedded(struct fan_embedded_switch **sw, const struct fan_config *cfg,
+			  const fan_peer *at)
 {
 	char why[FAN_CONFIG_WHY_BYTES];
 	struct fan_rendezvous any = {.one_host = false};
 	bool v4 = fan_peer_family(at) == AF_INET;
 	snprintf(any.addr, sizeof any.addr, "%s", v4 ? "0.0.0.0:0" : "[::]:0");
-	if (fan_embedded_switch_get(own, &any, cfg, why, sizeof why))
+	if (fan_embedded_switch_get(sw, &any, cfg, why, sizeof why))
 		return 0;
-	return (int)fan_embedded_switch_port(*own);
+	return (int)fan_embedded_switch_port(*sw);
 }
 
 static int exchange_hosts(struct fan_meeting *m, struct fanin_comm *c, const fan_peer *at)
@@ -139,12 +139,12 @@ static int exchange_hosts(struct fan_meeting *m, struct fanin_comm *c, const fan
 
 /* A link-local address is reached by the interface that leads to the meeting point. */
 static int exchange_ports(struct fan_meeting *m, struct fanin_comm *c, const fan_peer *at,
-			  struct fan_embedded_switch **own)
+			  struct fan_embedded_switch **sw)
 {
 	int32_t port[FAN_MEETING_HOSTS_MAX] = {0};
 	for (unsigned h = 1; h < m->hosts; h++)
 		if (m->host[h].first == c->cfg.rank)
-			port[h] = start_own(own, &c->cfg, at);
+			port[h] = start_embedded(sw, &c->cfg, at);
 	int e = all_words(c, port, m->hosts);
 	for (unsigned h = 1; h < m->hosts; h++) {
 		m->host[h].aggregator.port = (uint16_t)port[h];
@@ -155,14 +155,14 @@ static int exchange_ports(struct fan_meeting *m, struct fanin_comm *c, const fan
 }
 
 int fan_meeting_hold(struct fan_meeting *m, const struct fan_config *cfg, const fan_peer *at,
-		     struct fan_embedded_switch **own, char *why, size_t bytes)
+		     struct fan_embedded_switch **sw, char *why, size_t bytes)
 {
 	struct fanin_comm *c;
 	int e = fan_comm_create_at(cfg, at, FAN_MEETING_SUFFIX, &c);
 	if (!e)
 		e = exchange_hosts(m, c, at);
 	if (!e && m->hosts > 1)
-		e = exchange_ports(m, c, at, own);
+		e = exchange_ports(m, c, at, sw);
 	if (e)
 		snprintf(why, bytes, "%s",
 			 c && *fanin_comm_error(c) ? fanin_comm_error(c) : fan_err_text(e));

@@ -29,8 +29,8 @@ int fan_rendezvous_find(struct fan_rendezvous *r, char *why, size_t bytes);
  * Unchanged if the launcher gives no job id. */
 void fan_rendezvous_job(char *job);
 
-/* Write `job` with `suffix` behind it to `name`, FAN_NAME_MAX + 1 bytes.  Where it does not fit, a
- * hash of `job` takes the place of its end. */
+/* Write `job` and `suffix` to `name`, FAN_NAME_MAX + 1 bytes.  If they do not fit, a hash of `job`
+ * replaces its end. */
 void fan_rendezvous_derive(char *name, const char *job, const char *suffix);
 
 /* The first name of Slurm's list of hosts: "n07-ib" of "n[07-09,12]-ib,m1".  False: it does not fit

@@ -164,11 +164,11 @@ void fan_worker_leave(struct fan_worker *w, uint64_t now_ns, int err, const uint
 /* Assert all invariants, slot by slot: for tests and simulations. */
 void fan_worker_audit(const struct fan_worker *w);
 
-/* Fragments of started operations from the lowest on whose result is not there. */
+/* Number of fragments of started operations, from the lowest one without a result on. */
 uint64_t fan_worker_left(const struct fan_worker *w);
 
-/* From now on, have at most `in_flight` fragments in flight, whatever the window allows; the lowest
- * one that is unfinished may always be sent.  UINT32_MAX, the initial value: no such bound. */
+/* Bound the fragments in flight, below the window, by `in_flight`; the lowest unfinished one may
+ * always be sent.  UINT32_MAX, the initial value: no bound. */
 void fan_worker_allow(struct fan_worker *w, uint32_t in_flight);
 
 enum fan_worker_phase fan_worker_phase(const struct fan_worker *w);

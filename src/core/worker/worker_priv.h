@@ -70,7 +70,7 @@ struct fan_worker {
 	struct fan_seq_gap gap; /* of results */
 	struct fan_rtt rtt;
 	struct fan_congestion congestion;
-	uint32_t allowed; /* by its user: fragments in flight, beside the lowest */
+	uint32_t allowed; /* bound of fan_worker_allow: fragments in flight, beside the lowest */
 	struct fan_window window;
 
 	/* Operations first_op .. next_op - 1 are in flight, number i at op[i % MAX]. */
@@ -112,7 +112,7 @@ static inline void fan_worker_check(const struct fan_worker *w)
 	fan_helper_cache_check(&w->cache);
 }
 
-/* The most fragments in flight now, beside the lowest. */
+/* Most fragments in flight now, beside the lowest. */
 static inline uint32_t fan_worker_cwnd(const struct fan_worker *w)
 {
 	return w->allowed < w->congestion.cwnd ? w->allowed : w->congestion.cwnd;
