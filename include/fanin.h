@@ -116,7 +116,11 @@ enum fanin_mode {
  * which torchrun sets; under Slurm at the step's first host; under Open MPI on this host, if all
  * ranks run here.  Under Slurm and Open MPI the port follows from the job's id.  Where the ranks
  * are on several hosts, the first rank of each host starts a switch as well, at a free UDP port,
- * and each switch sums an equal part of every tensor. */
+ * and each switch sums an equal part of every tensor.
+ *
+ * Ranks of one host then share memory: they sum there, and only one tensor leaves the host.  A host
+ * is a kernel, a network namespace and a user.  Not in fixed mode, with run-ahead, or with
+ * FANIN_LOCAL=0, where each rank sends its own contributions. */
 struct fanin_options {
 	size_t size;		 /* sizeof(struct fanin_options) */
 	const char *switch_addr; /* "HOST:PORT" or "[V6]:PORT", or up to 64 of them with commas
@@ -213,6 +217,8 @@ struct fanin_stats {
 	uint32_t parts;		  /* of each tensor that are summed separately; 1 without a plan */
 	uint64_t result_ns;	  /* time of the last result, CLOCK_MONOTONIC; 0: none yet */
 	uint64_t gap_ns;	  /* longest time without a result during operations */
+	uint32_t hosts;		  /* on which the ranks are; 0: not known */
+	uint32_t host_ranks;	  /* ranks of this host that share memory; 0: none */
 };
 
 /* Options of a switch inside this process.  Set with FANIN_SWITCH_OPTIONS_INIT, then

@@ -63,6 +63,8 @@ class Stats:
     parts: int = 0  #: of each tensor that are summed separately; 1 without a plan
     result_ns: int = 0  #: when the last result came, by the monotonic clock; 0: none yet
     gap_ns: int = 0  #: longest time without a result while operations were under way
+    hosts: int = 0  #: on which the ranks are; 0: not known
+    host_ranks: int = 0  #: ranks of this host that share memory; 0: none
 
 
 class _Open:

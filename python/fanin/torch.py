@@ -90,6 +90,11 @@ class HookState:
                 f"  summed    {self.buckets} buckets, {self.bytes / 1e6:.1f} MB; "
                 f"{stats.retransmits} of {stats.sent} fragments sent again"
             )
+            if stats.host_ranks:
+                lines.append(
+                    f"  memory    shared by {stats.host_ranks} ranks of this host; "
+                    f"{stats.hosts} host{'s' * (stats.hosts != 1)} in all"
+                )
             lines.append(
                 f"  transport window {stats.window_frags} fragments of {stats.packet_bytes} bytes, "
                 f"results by {'multicast' if stats.multicast else 'unicast'}, "

@@ -65,7 +65,7 @@ static int start_thread(struct fanin_comm *c)
 	char why[FAN_CONNECTION_WHY_BYTES];
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	int e = pthread_create(&c->thread, NULL, fan_progress, c);
+	int e = pthread_create(&c->thread, NULL, c->intra ? fan_intra_comm_run : fan_progress, c);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (e) {
 		snprintf(why, sizeof why, "cannot start a thread: %s", strerror(e));
@@ -84,12 +84,13 @@ static int resolve(struct fanin_comm *c, const char *what, const char *text, fan
 	return refuse(c, FAN_E_CONFIG, sentence);
 }
 
-/* One more part, at the aggregator `at`.  The first one has the job's own name. */
-static void add_part(struct fanin_comm *c, const fan_peer *at)
+/* One more part, at the aggregator `at`.  The first one has the job's own name and `column`. */
+static void add_part(struct fanin_comm *c, const fan_peer *at, const char *column)
 {
-	char suffix[16] = "";
+	char suffix[32];
+	snprintf(suffix, sizeof suffix, "%s", column);
 	if (c->parts)
-		snprintf(suffix, sizeof suffix, "/%u", c->parts);
+		snprintf(suffix, sizeof suffix, "%s/%u", column, c->parts);
 	c->part[c->parts] = (struct fan_job_part){.at = *at};
 	fan_rendezvous_derive(c->part[c->parts].name, c->cfg.job, suffix);
 	c->parts++;
@@ -102,6 +103,17 @@ static void cut_evenly(struct fanin_comm *c)
 		c->part[k].from = FAN_CUT_WHOLE * k / c->parts;
 		c->part[k].to = FAN_CUT_WHOLE * (k + 1) / c->parts;
 	}
+}
+
+/* A part at each host whose first rank runs an aggregator. */
+static void add_hosts(struct fanin_comm *c, const struct fan_meeting *m, const char *column)
+{
+	for (unsigned h = 0; h < m->hosts; h++)
+		if (m->host[h].aggregator.port) {
+			add_part(c, &m->host[h].aggregator, column);
+			c->inside[c->parts - 1] = m->host[h].first;
+		}
+	cut_evenly(c);
 }
 
 /* Nobody named a switch: the ranks meet at rank 0, which starts one.  Where they are on several
@@ -119,16 +131,14 @@ static int meet(struct fanin_comm *c)
 		return refuse(c, e, c->sentence);
 	e = resolve(c, "switch", at.addr, &here);
 	m.host[0].aggregator = here;
-	if (!e && !at.one_host)
+	if (!e && (!at.one_host || fan_intra_is_wanted(&c->cfg)))
 		e = fan_meeting_hold(&m, &c->cfg, &here, &c->embedded, c->sentence,
 				     sizeof c->sentence);
 	if (e)
 		return refuse(c, e, c->sentence);
-	for (unsigned h = 0; h < m.hosts; h++)
-		if (m.host[h].aggregator.port) {
-			add_part(c, &m.host[h].aggregator);
-			c->inside[c->parts - 1] = m.host[h].first;
-		}
+	if (fan_intra_is_wanted(&c->cfg) && fan_intra_pays(&m))
+		return fan_intra_comm_open(c, &m);
+	add_hosts(c, &m, "");
 	if (c->parts == 1)
 		snprintf(c->switch_text, sizeof c->switch_text, "%s (inside rank 0)", at.addr);
 	else
@@ -160,7 +170,7 @@ static int take_list(struct fanin_comm *c)
 		for (unsigned k = 0; k < c->parts; k++)
 			if (fan_peer_equal(&c->part[k].at, &at))
 				return refuse(c, FAN_E_CONFIG, sentence);
-		add_part(c, &at);
+		add_part(c, &at, "");
 	}
 	if (c->parts > 1 && *c->cfg.server_addr)
 		return refuse(
@@ -236,21 +246,42 @@ static struct fanin_comm *comm_new(void)
 	return c;
 }
 
+/* Open it, and wait until all ranks have joined. */
+static int begin(struct fanin_comm *c)
+{
+	int e = c->intra ? start_thread(c) : open_all(c);
+	if (e)
+		return e;
+	wait_ready(c);
+	return atomic_load(&c->error);
+}
+
 int fan_comm_create(const struct fanin_options *options, struct fanin_comm **comm)
 {
 	struct fanin_comm *c = *comm = comm_new();
 	if (!c)
 		return FAN_E_NOMEM;
 	int e = fan_config_load(&c->cfg, options, c->sentence, sizeof c->sentence);
+	if (!e)
+		e = fan_intra_check(c->sentence, sizeof c->sentence);
 	if (e)
 		return refuse(c, e, c->sentence);
 	e = find_switch(c);
-	if (!e)
-		e = open_all(c);
-	if (e)
-		return e;
-	wait_ready(c);
-	return atomic_load(&c->error);
+	return e ? e : begin(c);
+}
+
+int fan_comm_create_column(const struct fan_config *cfg, const struct fan_meeting *m,
+			   unsigned column, const uint16_t *global, struct fanin_comm **comm)
+{
+	char suffix[16];
+	struct fanin_comm *c = *comm = comm_new();
+	if (!c)
+		return FAN_E_NOMEM;
+	c->cfg = *cfg;
+	c->global = global;
+	snprintf(suffix, sizeof suffix, "/c%u", column);
+	add_hosts(c, m, suffix);
+	return begin(c);
 }
 
 int fan_comm_create_at(const struct fan_config *cfg, const fan_peer *at, const char *suffix,
@@ -260,15 +291,10 @@ int fan_comm_create_at(const struct fan_config *cfg, const fan_peer *at, const c
 	if (!c)
 		return FAN_E_NOMEM;
 	c->cfg = *cfg;
-	add_part(c, at);
-	fan_rendezvous_derive(c->part[0].name, cfg->job, suffix);
+	add_part(c, at, suffix);
 	c->inside[0] = 0;
 	cut_evenly(c);
-	int e = open_all(c);
-	if (e)
-		return e;
-	wait_ready(c);
-	return atomic_load(&c->error);
+	return begin(c);
 }
 
 /* With the lock held: see to it that the thread looks at what has changed. */
@@ -278,6 +304,10 @@ static void wake(struct fanin_comm *c)
 	if (c->awake)
 		return;
 	c->awake = true;
+	if (c->intra) {
+		fan_intra_comm_wake(c->intra);
+		return;
+	}
 	ssize_t n = write(c->wake_fd, &one, sizeof one);
 	(void)n; /* fails only when it is full of wake-ups already */
 }
@@ -290,6 +320,7 @@ static void free_all(struct fanin_comm *c)
 	for (unsigned i = 0; i < FAN_SHARDS_MAX; i++)
 		fan_connection_close(&c->connection[i]);
 	fan_comm_client_free(c);
+	fan_intra_comm_free(c->intra);
 	if (c->epoll_fd >= 0)
 		close(c->epoll_fd);
 	if (c->wake_fd >= 0)
@@ -357,6 +388,8 @@ int fan_comm_submit(struct fanin_comm *c, const struct fan_op_args *args, bool w
 	struct fanin_op *new = fan_op_new(&what);
 	if (!new)
 		return FAN_E_NOMEM;
+	new->notify = args->notify;
+	new->notify_arg = args->notify_arg;
 	pthread_mutex_lock(&c->lock);
 	e = wait_for_room(c, wait);
 	if (!e) {
@@ -369,6 +402,7 @@ int fan_comm_submit(struct fanin_comm *c, const struct fan_op_args *args, bool w
 		*op = new;
 		return FAN_OK;
 	}
+	new->notify = NULL;
 	fan_op_end(new, e);
 	fanin_op_free(new);
 	return e;

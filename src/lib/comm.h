@@ -26,6 +26,8 @@
 #include "connection.h"
 #include "embedded_switch.h"
 #include "fault_text.h"
+#include "intra_comm.h"
+#include "meeting.h"
 #include "op.h"
 
 #define FAN_COMM_OPS_MAX       4096	  /* started and not ended */
@@ -44,6 +46,8 @@ struct fanin_comm {
 	struct fan_config cfg;			 /* constant once created */
 	char switch_text[FAN_COMM_SWITCH_BYTES]; /* of fanin_comm_switch */
 	struct fan_embedded_switch *embedded;	 /* of this process; NULL: none */
+	struct fan_intra_comm *intra;		 /* ranks of this host share memory; NULL: no */
+	const uint16_t *global;			 /* of a column: the ranks of the job; NULL: none */
 	unsigned fork_guard;			 /* fan_fork_guard() when created */
 	bool threaded;				 /* the thread was started */
 	pthread_t thread;
@@ -99,6 +103,11 @@ void fan_comm_destroy(struct fanin_comm *c);
  * has `suffix` appended. */
 int fan_comm_create_at(const struct fan_config *cfg, const fan_peer *at, const char *suffix,
 		       struct fanin_comm **comm);
+
+/* The same for the ranks of column `column`, one of each host, at the switches of the hosts.  Texts
+ * name global[i] for rank i of it. */
+int fan_comm_create_column(const struct fan_config *cfg, const struct fan_meeting *m,
+			   unsigned column, const uint16_t *global, struct fanin_comm **comm);
 
 /* Queue an operation.  `wait`: wait for room instead of FAN_E_BUSY. */
 int fan_comm_submit(struct fanin_comm *c, const struct fan_op_args *args, bool wait,

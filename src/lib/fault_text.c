@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #define LIST_BYTES 160 /* a list of ranks within a sentence */
 
@@ -266,19 +267,33 @@ static void add_refusal(struct text *t, const struct fan_fault *f, const struct 
 	}
 }
 
-const char *fan_fault_text(char *text, size_t bytes, const struct fan_fault *f,
-			   const struct fan_fault_about *a)
+/* The fault with ranks as they are called. */
+static struct fan_fault renamed(const struct fan_fault *f, const struct fan_fault_about *a)
 {
-	struct text t = {text, bytes, 0};
-	*text = '\0';
+	struct fan_fault o = *f;
+	if (!a->global)
+		return o;
+	memset(o.ranks, 0, sizeof o.ranks);
+	for (unsigned r = 0; r < a->ranks; r++)
+		if (fan_ranks_has(f->ranks, r))
+			fan_ranks_set(o.ranks, a->global[r]);
+	if (o.rank_a < a->ranks)
+		o.rank_a = a->global[o.rank_a];
+	if (o.rank_b < a->ranks)
+		o.rank_b = a->global[o.rank_b];
+	return o;
+}
+
+static void add_fault(struct text *t, const struct fan_fault *f, const struct fan_fault_about *a)
+{
 	switch (f->err) {
 	case FAN_E_TIMEOUT:
 	case FAN_E_RANK_LOST:
 	case FAN_E_RANK_LEFT:
-	case FAN_E_STALLED: add_ranks(&t, f, a); break;
-	case FAN_E_MISMATCH: add_mismatch(&t, f); break;
-	case FAN_E_JOB_MISMATCH: add_job_mismatch(&t, f, a); break;
-	case FAN_E_UNREACHABLE: add_unreachable(&t, f, a); break;
+	case FAN_E_STALLED: add_ranks(t, f, a); break;
+	case FAN_E_MISMATCH: add_mismatch(t, f); break;
+	case FAN_E_JOB_MISMATCH: add_job_mismatch(t, f, a); break;
+	case FAN_E_UNREACHABLE: add_unreachable(t, f, a); break;
 	case FAN_E_RANK_TAKEN:
 	case FAN_E_JOBS_FULL:
 	case FAN_E_SLOTS_FULL:
@@ -287,8 +302,20 @@ const char *fan_fault_text(char *text, size_t bytes, const struct fan_fault *f,
 	case FAN_E_SHARDS:
 	case FAN_E_ROUTE:
 	case FAN_E_VERSION:
-	case FAN_E_RESTARTED: add_refusal(&t, f, a); break;
-	default: add(&t, "%s", fan_err_text(f->err)); break;
+	case FAN_E_RESTARTED: add_refusal(t, f, a); break;
+	default: add(t, "%s", fan_err_text(f->err)); break;
 	}
+}
+
+const char *fan_fault_text(char *text, size_t bytes, const struct fan_fault *f,
+			   const struct fan_fault_about *a)
+{
+	struct text t = {text, bytes, 0};
+	struct fan_fault_about about = *a;
+	struct fan_fault fault = renamed(f, a);
+	*text = '\0';
+	if (a->global && a->rank < a->ranks)
+		about.rank = a->global[a->rank];
+	add_fault(&t, &fault, &about);
 	return text;
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "comm.h"
+#include "net/clock.h"
 #include "net/udp.h"
 
 #define BOOT_ID	    "/proc/sys/kernel/random/boot_id"
@@ -81,6 +82,7 @@ void fan_meeting_sort(struct fan_meeting *m, const int32_t *records, unsigned ra
 		unsigned h = 0;
 		while (h < m->hosts && !same_host(records, m->host[h].first, r))
 			h++;
+		m->host_of[r] = (uint16_t)h;
 		if (h == FAN_MEETING_HOSTS_MAX)
 			continue;
 		struct fan_meeting_host *host = &m->host[h];
@@ -137,18 +139,25 @@ static int exchange_hosts(struct fan_meeting *m, struct fanin_comm *c, const fan
 	return e;
 }
 
-/* A link-local address is reached by the interface that leads to the meeting point. */
+/* Exchange the ports of the first ranks' aggregators, and a nonce of each host.  A link-local
+ * address is reached by the interface that leads to the meeting point. */
 static int exchange_ports(struct fan_meeting *m, struct fanin_comm *c, const fan_peer *at,
 			  struct fan_embedded_switch **sw)
 {
-	int32_t port[FAN_MEETING_HOSTS_MAX] = {0};
-	for (unsigned h = 1; h < m->hosts; h++)
-		if (m->host[h].first == c->cfg.rank)
-			port[h] = start_embedded(sw, &c->cfg, at);
-	int e = all_words(c, port, m->hosts);
-	for (unsigned h = 1; h < m->hosts; h++) {
-		m->host[h].aggregator.port = (uint16_t)port[h];
+	enum { PORT, NONCE, WORDS = NONCE + 2 };
+	int32_t word[FAN_MEETING_HOSTS_MAX * WORDS] = {0};
+	uint64_t nonce = fan_clock_nonce();
+	for (unsigned h = 0; h < m->hosts; h++) {
+		if (m->host[h].first != c->cfg.rank)
+			continue;
+		word[h * WORDS + PORT] = h ? start_embedded(sw, &c->cfg, at) : (int32_t)at->port;
+		memcpy(word + h * WORDS + NONCE, &nonce, sizeof nonce);
+	}
+	int e = all_words(c, word, m->hosts * WORDS);
+	for (unsigned h = 0; h < m->hosts; h++) {
+		m->host[h].aggregator.port = (uint16_t)word[h * WORDS + PORT];
 		m->host[h].aggregator.scope = at->scope;
+		memcpy(&m->host[h].nonce, word + h * WORDS + NONCE, sizeof nonce);
 	}
 	m->host[0].aggregator = *at;
 	return e;
@@ -161,7 +170,7 @@ int fan_meeting_hold(struct fan_meeting *m, const struct fan_config *cfg, const 
 	int e = fan_comm_create_at(cfg, at, FAN_MEETING_SUFFIX, &c);
 	if (!e)
 		e = exchange_hosts(m, c, at);
-	if (!e && m->hosts > 1)
+	if (!e)
 		e = exchange_ports(m, c, at, sw);
 	if (e)
 		snprintf(why, bytes, "%s",

@@ -29,12 +29,14 @@ struct fan_host_id {
 struct fan_meeting_host {
 	uint16_t first; /* its lowest rank */
 	uint16_t ranks;
+	uint64_t nonce;	     /* of the job's life there, from that rank */
 	fan_peer aggregator; /* embedded in that rank; port 0: it could not start one */
 };
 
 struct fan_meeting {
 	unsigned hosts; /* at most FAN_MEETING_HOSTS_MAX, in the order of their first ranks */
 	struct fan_meeting_host host[FAN_MEETING_HOSTS_MAX];
+	uint16_t host_of[FAN_RANKS_MAX]; /* of each rank; FAN_MEETING_HOSTS_MAX: a further one */
 };
 
 /* Meet at `at`, the switch embedded in rank 0, which is the aggregator of the first host.  With

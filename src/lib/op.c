@@ -121,10 +121,14 @@ struct fanin_op *fan_op_new(const struct fan_op *what)
 
 void fan_op_end(struct fanin_op *op, int result)
 {
+	void (*notify)(void *) = op->notify;
+	void *arg = op->notify_arg;
 	pthread_mutex_lock(&op->lock);
 	atomic_store_explicit(&op->result, result, memory_order_release);
 	pthread_cond_broadcast(&op->ended);
 	pthread_mutex_unlock(&op->lock);
+	if (notify)
+		notify(arg);
 }
 
 void fan_op_queue_add(struct fan_op_queue *q, struct fanin_op *op)

@@ -21,8 +21,10 @@ struct fanin_op {
 	unsigned connections;	   /* on which it has been started */
 	unsigned connections_done; /* the first of them that are known to be done */
 	atomic_int result;	   /* FAN_E_PENDING, FAN_OK or an error */
-	pthread_mutex_t lock;	   /* for `ended` */
-	pthread_cond_t ended;	   /* CLOCK_MONOTONIC */
+	void (*notify)(void *arg); /* of its arguments */
+	void *notify_arg;
+	pthread_mutex_t lock; /* for `ended` */
+	pthread_cond_t ended; /* CLOCK_MONOTONIC */
 };
 
 /* First in, first out. */
@@ -40,6 +42,10 @@ struct fan_op_args {
 	size_t count;
 	int dtype;
 	int root; /* broadcast and reduce */
+
+	/* Called by the thread that ends the operation, after its end; may be NULL. */
+	void (*notify)(void *arg);
+	void *notify_arg;
 };
 
 /* Check arguments and make an operation of the core.  FAN_OK or FAN_E_INVALID. */

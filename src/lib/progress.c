@@ -247,6 +247,7 @@ static void fault_text(const struct fanin_comm *c, const struct fan_connection *
 		.switch_addr = fan_peer_text(&cn->switch_addr, addr, sizeof addr),
 		.rank = (uint16_t)c->cfg.rank,
 		.ranks = (uint16_t)c->cfg.ranks,
+		.global = c->global,
 		.payload_bytes = c->cfg.payload_bytes,
 		.alive_ms = (uint32_t)c->cfg.alive_ms,
 		.timeout_ms = (uint32_t)c->cfg.timeout_ms,

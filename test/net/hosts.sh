@@ -21,6 +21,7 @@ ranks_of="0 0 1 2" # the host of each rank
 bytes=4M
 rank_timeout_s=30
 port=7079
+share=1 # memory, among the ranks of a host
 
 # Ranks 0 .. 3 of a job that meets at the first host, by its address ADDRESS.
 start_job() { # ADDRESS ITERATIONS FLAGS...
@@ -33,6 +34,7 @@ start_job() { # ADDRESS ITERATIONS FLAGS...
                 # shellcheck disable=SC2086  # words are wanted
                 start "w$host" "rank$number" timeout -k 2 $rank_timeout_s \
                         env MASTER_ADDR="$address" MASTER_PORT=$port RANK=$number WORLD_SIZE=4 \
+                        FANIN_LOCAL=$share \
                         "$fanin" bench -b $bytes -e $bytes -n "$iters" -w 0 $json "$@"
                 ranks="$ranks $!"
                 number=$((number + 1))
@@ -70,9 +72,16 @@ program_of() { # N
         grep -ls "^PPid:[[:space:]]*$(id_of "$1")\$" /proc/[0-9]*/status | sed 's,/proc/,,; s,/status,,'
 }
 
-# The first rank of a host is killed, and the aggregator in it: all others end, and say so.
-first_rank_dies() { # RANK
-        dies=$1
+# Sockets by which ranks of a host have found each other, and files of theirs.
+leftovers() {
+        ip netns exec "$prefix-w0" cat /proc/net/unix | grep '@fanin-'
+        find /dev/shm -name '*fanin*' | grep .
+}
+
+# A rank gets SIGNAL (ALSO: what ranks of other hosts may say), and with it the aggregator of its host if it is the first there: all others
+# end, say so, and leave nothing behind.
+rank_ends() { # NAME SIGNAL RANK [ALSO]
+        name=$1 signal=$2 ends=$3 also=${4:-rank $3 stopped}
         start_job 10.77.0.1 1000 --alive 1000
         result=1
         for _ in $(seq $LISTEN_POLLS); do
@@ -80,14 +89,18 @@ first_rank_dies() { # RANK
                 sleep 0.05
         done
         sleep 0.5
-        kill -KILL "$(program_of "$dies")"
+        victim=$(program_of "$ends")
+        kill -"$signal" "$victim"
         for rank in 0 1 2 3; do
-                [ "$rank" -ne "$dies" ] || continue
+                [ "$rank" -ne "$ends" ] || continue
                 wait "$(id_of $rank)" && result=1
-                grep -q "inside rank $dies stopped\|rank $dies stopped\|rank $dies .*left" \
+                grep -q "inside rank $ends stopped\|rank $ends stopped\|rank $ends .*left\|$also" \
                         "$dir/rank$rank" || result=1
         done
-        ended "rank $dies dies, with the aggregator of its host: the others say so" $result
+        kill -KILL "$victim" 2>/dev/null
+        wait "$(id_of "$ends")" 2>/dev/null
+        leftovers && result=1
+        ended "$name: the others say so" $result
 }
 
 begin "$@"
@@ -96,8 +109,16 @@ fan_net_up "$prefix" $hosts 1gbit || exit 1
 sums "each host sums its part" 10.77.0.1
 sums "by IPv6" fd77::1
 sums "in fixed point" 10.77.0.1 --mode fixed
-first_rank_dies 2
-first_rank_dies 0
+sums "in bfloat16, averages" 10.77.0.1 -d bfloat16 -o avg
+sums "in float32, bfloat16 on the wire" 10.77.0.1 --wire bfloat16
+rank_ends "rank 2 is killed, with the aggregator of its host" KILL 2
+rank_ends "rank 0 is killed, with the aggregator of its host" KILL 0
+rank_ends "rank 1 is killed, which shares memory with rank 0" KILL 1 "rank 0 left"
+rank_ends "rank 1 stands still" STOP 1 "rank 0 left"
+share=0
+sums "each rank for itself" 10.77.0.1
+rank_ends "rank 0 is killed, and no memory is shared" KILL 0
+share=1
 fan_net_loss "$prefix" 10 || exit 1
 sums "with 1 % loss" 10.77.0.1
 

@@ -397,7 +397,21 @@ def test_a_job_of_one_rank_needs_no_switch(monkeypatch):
         assert comm.size == 1
 
 
+def test_ranks_of_one_host_share_memory(monkeypatch):
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    monkeypatch.setenv("MASTER_PORT", str(free_port()))
+
+    def work(comm):
+        assert comm.switch == "shared memory on 1 host"
+        total = comm.allreduce(torch.ones(ELEMS))[-1].item()
+        assert (comm.stats().hosts, comm.stats().host_ranks) == (1, 3)
+        return total
+
+    everyone(ranks(3, work), 3.0)
+
+
 def test_ranks_meet_at_rank_0(monkeypatch):
+    monkeypatch.setenv("FANIN_LOCAL", "0")
     monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
     monkeypatch.setenv("MASTER_PORT", str(free_port()))
 

@@ -95,13 +95,29 @@ def test_a_killed_rank_is_named_in_time(switch, job):
         assert "FAILED: rank 1" in answer["summary"]
 
 
-def test_with_no_switch_named_rank_0_starts_one():
+def test_with_no_switch_named_ranks_of_a_host_share_memory():
+    one, two, three = answers(Processes(3, "hook", {"steps": 3}))
+    assert one["active"] and one["hash"] == two["hash"] == three["hash"]
+    assert "shared by 3 ranks" in one["summary"] and "shared by 3 ranks" in three["summary"]
+
+
+def test_a_killed_rank_of_the_host_is_named():
+    outcome = Processes(3, "killed", {"victim": 0, "at": 4}).wait()
+    assert outcome[0][0] == -9
+    for status, answer, err in outcome[1:]:
+        assert status == 0, err
+        assert answer["raised"] == "RankLostError" and "rank 0" in answer["text"]
+
+
+def test_without_shared_memory_rank_0_starts_a_switch(monkeypatch):
+    monkeypatch.setenv("FANIN_LOCAL", "0")
     one, two, three = answers(Processes(3, "hook", {"steps": 3}))
     assert one["active"] and one["hash"] == two["hash"] == three["hash"]
     assert "(inside rank 0)" in one["summary"] and "(inside rank 0)" in three["summary"]
 
 
-def test_a_killed_rank_0_takes_its_switch_along():
+def test_a_killed_rank_0_takes_its_switch_along(monkeypatch):
+    monkeypatch.setenv("FANIN_LOCAL", "0")
     outcome = Processes(3, "killed", {"victim": 0, "at": 4}).wait()
     assert outcome[0][0] == -9
     for status, answer, err in outcome[1:]:

@@ -31,6 +31,9 @@ static struct bandwidth bandwidth(const struct bench_options *o, const struct be
 void bench_print_head(FILE *f, const struct bench_options *o, const struct fanin_stats *s,
 		      int ranks, const char *policy)
 {
+	if (s->host_ranks)
+		fprintf(f, "# %u ranks of this host share memory; %u host%s in all\n",
+			s->host_ranks, s->hosts, s->hosts == 1 ? "" : "s");
 	fprintf(f,
 		"# fanin %s  ranks %d  policy %s  mode %s  wire %s  packet %u B  window %u  "
 		"shards %u\n",

@@ -45,6 +45,7 @@ static int set_up(void **state)
 	snprintf(port_text, sizeof port_text, "%u", free_port());
 	unsetenv("FANIN_SWITCH");
 	unsetenv("FANIN_CONFIG");
+	setenv("FANIN_LOCAL", "0", 1);
 	setenv("MASTER_ADDR", "127.0.0.1", 1);
 	setenv("MASTER_PORT", port_text, 1);
 	return 0;

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* intra_attach.h - hands the shared segment of intra.h to the ranks of a host.
+ *
+ * The first rank makes it without a name (memfd) and passes the descriptor over a Unix socket,
+ * whose name is abstract: neither is in the file system, and both are gone when their processes
+ * are. The kernel tells both sides whose process the other is; only the same user's takes part. */
+#ifndef FAN_LIB_INTRA_ATTACH_H
+#define FAN_LIB_INTRA_ATTACH_H
+
+#include "intra.h"
+
+struct fan_intra_host {
+	uint64_t nonce; /* of the job's life on this host: the name of the socket */
+	unsigned me, ranks, columns;
+	int timeout_ms;
+};
+
+/* The segment, mapped.  FAN_OK; FAN_E_SYSTEM, FAN_E_TIMEOUT (not all came in time) or FAN_E_FORMAT
+ * (another version's), with a sentence in `why`, `bytes` bytes.  Blocks. */
+int fan_intra_attach(struct fan_intra_segment **s, const struct fan_intra_host *h, char *why,
+		     size_t bytes);
+
+void fan_intra_detach(struct fan_intra_segment *s);
+
+#endif

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "intra_comm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm.h"
+#include "intra_attach.h"
+#include "meeting.h"
+#include "net/clock.h"
+
+#define LOOK_MS	  50	/* between looks at ranks that are waited for */
+#define IDLE_MS	  60000 /* of sleep without operations */
+#define SENT_MAX  (2 * FAN_INTRA_DEPTH)
+#define WINDOW	  256 /* fragments in flight of a host's columns together, on each connection */
+#define NET_BYTES FAN_FAULT_TEXT_BYTES
+
+struct fan_intra_comm {
+	struct fan_intra board;
+	struct fan_intra_segment *s;
+	struct fanin_comm *net;		 /* to the other hosts; NULL: none */
+	struct fanin_op *sent[SENT_MAX]; /* started there, oldest first; a ring */
+	uint64_t sent_first, sent_next;
+	uint16_t host_of[FAN_RANKS_MAX], number_of[FAN_RANKS_MAX]; /* by rank of the job */
+	uint16_t owner[FAN_MEETING_HOSTS_MAX]; /* of this column, by host: rank of the job */
+	struct fanin_op *running[FAN_INTRA_OPS_MAX];
+	uint64_t ended; /* operations */
+	uint64_t moved; /* sum of the cursors when `moved_ns` was set */
+	uint64_t moved_ns;
+};
+
+int fan_intra_check(char *why, size_t bytes)
+{
+	const char *on = getenv("FANIN_LOCAL");
+	if (!on || !*on || !strcmp(on, "0") || !strcmp(on, "1"))
+		return FAN_OK;
+	snprintf(why, bytes, "FANIN_LOCAL: \"%.64s\": expected 0 or 1", on);
+	return FAN_E_CONFIG;
+}
+
+bool fan_intra_is_wanted(const struct fan_config *cfg)
+{
+	const char *on = getenv("FANIN_LOCAL");
+	bool off = on && !strcmp(on, "0");
+	return !off && cfg->mode == FANIN_MODE_NATIVE && !cfg->ahead;
+}
+
+bool fan_intra_pays(const struct fan_meeting *m)
+{
+	bool several = false;
+	for (unsigned h = 0; h < m->hosts; h++) {
+		if (!m->host[h].aggregator.port || m->host[h].ranks > FAN_INTRA_RANKS_MAX)
+			return false;
+		several |= m->host[h].ranks > 1;
+	}
+	return several && m->hosts < FAN_MEETING_HOSTS_MAX;
+}
+
+/* The other hosts. */
+
+static void ring_own(void *arg)
+{
+	fan_intra_comm_wake(arg);
+}
+
+static bool send_share(void *ctx, const struct fan_op *op)
+{
+	struct fan_intra_comm *l = ctx;
+	const struct fan_op_args args = {
+		.op = op->op,
+		.reduce = op->reduce,
+		.in = op->in ? op->in : op->out,
+		.out = op->out,
+		.count = op->count,
+		.dtype = (int)op->dtype,
+		.root = op->root,
+		.notify = ring_own,
+		.notify_arg = l,
+	};
+	struct fanin_op *handle;
+	int e = l->sent_next - l->sent_first == SENT_MAX
+			? FAN_E_BUSY
+			: fan_comm_submit(l->net, &args, false, &handle);
+	if (!e)
+		l->sent[l->sent_next++ % SENT_MAX] = handle;
+	else if (e != FAN_E_BUSY)
+		fan_intra_fail(&l->board, e, fanin_comm_error(l->net));
+	return !e;
+}
+
+/* Take the shares that have come back.  They do so in the order of their starts. */
+static void take_shares(struct fan_intra_comm *l)
+{
+	while (l->sent_first < l->sent_next) {
+		struct fanin_op *oldest = l->sent[l->sent_first % SENT_MAX];
+		int e = fanin_op_test(oldest);
+		if (e == FAN_E_PENDING)
+			return;
+		if (e)
+			fan_intra_fail(&l->board, e, fanin_comm_error(l->net));
+		else
+			fan_intra_returned(&l->board);
+		fanin_op_free(oldest);
+		l->sent_first++;
+	}
+}
+
+/* Opening. */
+
+/* The numbers of all ranks within their hosts, and the least ranks of a host. */
+static unsigned number_ranks(struct fan_intra_comm *l, const struct fan_meeting *m, unsigned ranks)
+{
+	uint16_t next[FAN_MEETING_HOSTS_MAX] = {0};
+	unsigned columns = FAN_INTRA_RANKS_MAX;
+	for (unsigned r = 0; r < ranks; r++) {
+		l->host_of[r] = m->host_of[r];
+		l->number_of[r] = next[m->host_of[r]]++;
+	}
+	for (unsigned h = 0; h < m->hosts; h++)
+		columns = m->host[h].ranks < columns ? m->host[h].ranks : columns;
+	return columns;
+}
+
+/* This rank's column, if it has one. */
+static int open_net(struct fanin_comm *c, const struct fan_meeting *m, unsigned columns)
+{
+	struct fan_intra_comm *l = c->intra;
+	unsigned me = l->number_of[c->cfg.rank], host = l->host_of[c->cfg.rank];
+	struct fan_config cfg = c->cfg;
+	if (m->hosts < 2 || me >= columns)
+		return FAN_OK;
+	for (int r = 0; r < c->cfg.ranks; r++)
+		if (l->number_of[r] == me)
+			l->owner[l->host_of[r]] = (uint16_t)r;
+	cfg.rank = (int)host;
+	cfg.ranks = (int)m->hosts;
+	cfg.payload_bytes = fan_config_payload_bytes(cfg.mtu, cfg.ranks);
+	if (!cfg.window)
+		cfg.window = WINDOW / (int)columns < 16 ? 16 : WINDOW / (int)columns;
+	int e = fan_comm_create_column(&cfg, m, me, l->owner, &l->net);
+	if (e)
+		snprintf(c->sentence, sizeof c->sentence, "%s",
+			 l->net ? fanin_comm_error(l->net) : fan_err_text(e));
+	return e;
+}
+
+static int attach(struct fanin_comm *c, const struct fan_meeting *m, unsigned columns)
+{
+	struct fan_intra_comm *l = c->intra;
+	unsigned host = l->host_of[c->cfg.rank];
+	const struct fan_intra_host h = {
+		.nonce = m->host[host].nonce,
+		.me = l->number_of[c->cfg.rank],
+		.ranks = m->host[host].ranks,
+		.columns = columns,
+		.timeout_ms = c->cfg.timeout_ms,
+	};
+	int e = fan_intra_attach(&l->s, &h, c->sentence, sizeof c->sentence);
+	if (e)
+		return e;
+	fan_intra_open(&l->board, l->s, h.me, (uint16_t)c->cfg.rank, (unsigned)c->cfg.ranks);
+	l->board.with = (struct fan_intra_net){m->hosts, host, send_share, l};
+	return FAN_OK;
+}
+
+int fan_intra_comm_open(struct fanin_comm *c, const struct fan_meeting *m)
+{
+	c->intra = calloc(1, sizeof *c->intra);
+	int e = c->intra ? FAN_OK : FAN_E_NOMEM;
+	snprintf(c->sentence, sizeof c->sentence, "%s", fan_err_text(FAN_E_NOMEM));
+	unsigned columns = e ? 0 : number_ranks(c->intra, m, (unsigned)c->cfg.ranks);
+	if (!e)
+		e = attach(c, m, columns);
+	if (!e)
+		e = open_net(c, m, columns);
+	if (e)
+		atomic_store(&c->error, e);
+	else
+		*c->sentence = '\0';
+	snprintf(c->switch_text, sizeof c->switch_text, "shared memory on %u host%s", m->hosts,
+		 m->hosts > 1 ? "s, each of which sums a part" : "");
+	return e;
+}
+
+void fan_intra_comm_free(struct fan_intra_comm *l)
+{
+	if (!l)
+		return;
+	fan_comm_destroy(l->net);
+	while (l->sent_first < l->sent_next)
+		fanin_op_free(l->sent[l->sent_first++ % SENT_MAX]);
+	fan_intra_detach(l->s);
+	free(l);
+}
+
+void fan_intra_comm_wake(struct fan_intra_comm *l)
+{
+	fan_intra_ring(l->s, l->board.me);
+}
+
+/* Watching. */
+
+/* A list such as "rank 3, rank 5" of the missing. */
+static void list_missing(const struct fan_intra_comm *l, const bool *missing, char *text,
+			 size_t bytes)
+{
+	uint64_t ranks[FAN_RANK_WORDS] = {0};
+	for (unsigned i = 0; i < l->s->ranks; i++)
+		if (missing[i])
+			fan_ranks_set(ranks, l->s->rank[i].rank);
+	fan_fault_ranks_text(text, bytes, ranks);
+}
+
+/* Number `i` is waited for, and shows no progress. */
+static void suspect(struct fanin_comm *c, unsigned i, uint64_t now_ns)
+{
+	struct fan_intra_comm *l = c->intra;
+	struct fan_intra_rank *r = &l->s->rank[i];
+	uint64_t beat_ns = atomic_load(&r->beat_ns);
+	char why[FAN_INTRA_WHY_BYTES];
+	if (beat_ns == UINT64_MAX) {
+		snprintf(why, sizeof why,
+			 "rank %u left job \"%s\" while other ranks still needed it", r->rank,
+			 c->cfg.job);
+		fan_intra_fail(&l->board, FAN_E_RANK_LEFT, why);
+		return;
+	}
+	uint64_t since_ns = beat_ns > l->moved_ns ? beat_ns : l->moved_ns;
+	if (now_ns > since_ns + (uint64_t)c->cfg.alive_ms * FAN_MS) {
+		snprintf(why, sizeof why, "rank %u stopped answering (silent for more than %.1f s)",
+			 r->rank, c->cfg.alive_ms / 1e3);
+		fan_intra_fail(&l->board, FAN_E_RANK_LOST, why);
+		return;
+	}
+	atomic_store(&r->asked, 1);
+	fan_intra_ring(l->s, i);
+}
+
+/* With operations under way: ask those that this rank waits for whether they live. */
+static void watch(struct fanin_comm *c, uint64_t now_ns)
+{
+	struct fan_intra_comm *l = c->intra;
+	const struct fan_intra *b = &l->board;
+	bool missing[FAN_INTRA_RANKS_MAX], shares;
+	uint64_t moved = b->in + b->sum + b->net + b->out + b->chunks;
+	if (moved != l->moved || b->first_op == b->next_op) {
+		l->moved = moved;
+		l->moved_ns = now_ns;
+		return;
+	}
+	if (now_ns < l->moved_ns + LOOK_MS * FAN_MS || !fan_intra_missing(b, missing, &shares))
+		return;
+	for (unsigned i = 0; i < l->s->ranks; i++)
+		if (missing[i])
+			suspect(c, i, now_ns);
+	if (!shares && now_ns > l->moved_ns + (uint64_t)c->cfg.timeout_ms * FAN_MS) {
+		char list[FAN_INTRA_WHY_BYTES / 2], why[FAN_INTRA_WHY_BYTES];
+		list_missing(l, missing, list, sizeof list);
+		snprintf(why, sizeof why, "no progress for %.4g s: %s did not take part",
+			 c->cfg.timeout_ms / 1e3, list);
+		fan_intra_fail(&l->board, FAN_E_STALLED, why);
+	}
+}
+
+static void beat(struct fan_intra_comm *l, uint64_t now_ns)
+{
+	struct fan_intra_rank *r = &l->s->rank[l->board.me];
+	if (atomic_exchange(&r->asked, 0))
+		atomic_store(&r->beat_ns, now_ns);
+}
+
+/* Rounds. */
+
+static void start_ops(struct fanin_comm *c)
+{
+	struct fan_intra_comm *l = c->intra;
+	while (c->waiting.head) {
+		struct fan_op op = c->waiting.head->op;
+		unsigned root_host = l->host_of[op.root];
+		op.root = l->number_of[op.root];
+		if (!fan_intra_start(&l->board, &op, root_host))
+			return;
+		l->running[(l->board.next_op - 1) % FAN_INTRA_OPS_MAX] =
+			fan_op_queue_take(&c->waiting);
+	}
+}
+
+static void end_ops(struct fanin_comm *c)
+{
+	struct fan_intra_comm *l = c->intra;
+	uint64_t done = fan_intra_done(&l->board);
+	struct fanin_stats net = {.size = sizeof net};
+	if (l->ended == done)
+		return;
+	if (l->net)
+		fanin_comm_stats(l->net, &net);
+	for (uint64_t n = l->ended; n < done; n++) {
+		const struct fan_op *op = &l->running[n % FAN_INTRA_OPS_MAX]->op;
+		c->ops_done++;
+		c->bytes_done += op->count * fan_dtype_bytes(op->dtype);
+	}
+	pthread_mutex_lock(&c->lock);
+	c->stats = net;
+	c->stats.ops = c->ops_done;
+	c->stats.bytes = c->bytes_done;
+	c->stats.hosts = l->board.with.hosts;
+	c->stats.host_ranks = l->s->ranks;
+	if (c->room_waiters)
+		pthread_cond_broadcast(&c->changed);
+	pthread_mutex_unlock(&c->lock);
+	for (; l->ended < done; l->ended++) {
+		atomic_fetch_sub(&c->ops_open, 1);
+		fan_op_end(l->running[l->ended % FAN_INTRA_OPS_MAX], FAN_OK);
+	}
+}
+
+static void end_all(struct fanin_comm *c, int result)
+{
+	struct fan_intra_comm *l = c->intra;
+	struct fanin_op *op;
+	for (; l->ended < l->board.next_op; l->ended++) {
+		atomic_fetch_sub(&c->ops_open, 1);
+		fan_op_end(l->running[l->ended % FAN_INTRA_OPS_MAX], result);
+	}
+	while ((op = fan_op_queue_take(&c->waiting))) {
+		atomic_fetch_sub(&c->ops_open, 1);
+		fan_op_end(op, result);
+	}
+}
+
+/* Nothing is done any more, and no tensor is touched. */
+static void fail(struct fanin_comm *c, int error)
+{
+	pthread_mutex_lock(&c->lock);
+	if (!atomic_load(&c->error)) {
+		snprintf(c->sentence, sizeof c->sentence, "%s", c->intra->s->why);
+		atomic_store_explicit(&c->error, error, memory_order_release);
+	}
+	fan_op_queue_move(&c->waiting, &c->queued);
+	pthread_cond_broadcast(&c->changed);
+	pthread_mutex_unlock(&c->lock);
+	end_all(c, error);
+}
+
+/* Take what callers have left.  False: the communicator is being destroyed. */
+static bool take_queue(struct fanin_comm *c)
+{
+	pthread_mutex_lock(&c->lock);
+	c->awake = true;
+	c->ready = true;
+	pthread_cond_broadcast(&c->changed);
+	fan_op_queue_move(&c->waiting, &c->queued);
+	bool closing = c->closing;
+	pthread_mutex_unlock(&c->lock);
+	return !closing;
+}
+
+/* How long to sleep, if at all: -1. */
+static int may_sleep(struct fanin_comm *c)
+{
+	const struct fan_intra *b = &c->intra->board;
+	bool busy = b->first_op < b->next_op;
+	pthread_mutex_lock(&c->lock);
+	bool more = c->queued.head || c->closing;
+	c->awake = more;
+	pthread_mutex_unlock(&c->lock);
+	return more ? -1 : busy ? LOOK_MS : IDLE_MS;
+}
+
+void *fan_intra_comm_run(void *comm)
+{
+	struct fanin_comm *c = comm;
+	struct fan_intra_comm *l = c->intra;
+	pthread_setname_np(pthread_self(), "fanin-local");
+	while (take_queue(c)) {
+		uint32_t heard = fan_intra_heard(&l->board);
+		uint64_t now_ns = fan_clock_ns();
+		beat(l, now_ns);
+		start_ops(c);
+		if (l->net)
+			take_shares(l);
+		fan_intra_work(&l->board);
+		end_ops(c);
+		watch(c, now_ns);
+		int e = fan_intra_error(&l->board);
+		if (e)
+			fail(c, e);
+		int ms = may_sleep(c);
+		if (ms >= 0)
+			fan_intra_sleep(&l->board, heard, ms);
+	}
+	end_all(c, FAN_E_CLOSED);
+	fan_intra_leave(&l->board);
+	return NULL;
+}

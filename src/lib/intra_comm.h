@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* intra_comm.h - a communicator whose ranks share memory with the others of their host (intra.h).
+ *
+ * With several hosts, number i of each host sums share i of each chunk, and adds the other hosts'
+ * over a communicator of its own: column i, a job with a rank for each host.  So what leaves a
+ * host is one tensor, not one for each rank.  A thread of its own does the work of a rank. */
+#ifndef FAN_LIB_INTRA_COMM_H
+#define FAN_LIB_INTRA_COMM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "config.h"
+#include "intra.h"
+
+struct fanin_comm;
+struct fan_intra_comm;
+struct fan_meeting;
+
+/* FAN_OK; or FAN_E_CONFIG and what is wrong with FANIN_LOCAL in `why`, `bytes` bytes. */
+int fan_intra_check(char *why, size_t bytes);
+
+/* Do the options allow it?  Not in fixed mode, nor with run-ahead: each rank then sends its own
+ * contributions.  FANIN_LOCAL=0 turns it off. */
+bool fan_intra_is_wanted(const struct fan_config *cfg);
+
+/* Does any host have more than one rank, and all hosts an aggregator? */
+bool fan_intra_pays(const struct fan_meeting *m);
+
+/* Share memory with the ranks of this host, and join this rank's column.  Sets c->intra.  Blocks.
+ * FAN_OK; or an error, with which the communicator has failed. */
+int fan_intra_comm_open(struct fanin_comm *c, const struct fan_meeting *m);
+
+/* Entry of the thread. */
+void *fan_intra_comm_run(void *comm);
+
+/* Any thread: it shall look at the queue. */
+void fan_intra_comm_wake(struct fan_intra_comm *l);
+
+/* NULL is allowed. */
+void fan_intra_comm_free(struct fan_intra_comm *l);
+
+#endif
