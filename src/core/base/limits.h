@@ -44,7 +44,12 @@
 #define FAN_PLACES	      16 /* slots that a fragment may be in */
 #define FAN_ENVELOPE_HOPS_MAX 24 /* switches in a row */
 #define FAN_SPARES_MAX	      4096
-#define FAN_SWITCH_OUT_MAX    4 /* items that one datagram can release */
+#define FAN_SENT_LOGS	      32   /* of what a switch has sent up: one for each job and next hop */
+#define FAN_SENT_NEXTS	      3	   /* most of one job */
+#define FAN_SENT_MAX	      2048 /* numbers in one: what a queue of 3 MB holds */
+#define FAN_SENT_COST	      8	   /* numbers sent for one that may be sent again... */
+#define FAN_SENT_CREDIT	      512  /* ...and the most that count for that */
+#define FAN_SWITCH_OUT_MAX    4	   /* items that one datagram can release */
 #define FAN_ROUTE_HOPS_MAX    FAN_ENVELOPE_HOPS_MAX
 #define FAN_ROUTE_ENTRIES_MAX 64  /* of a route, in one switch */
 #define FAN_ROUTE_LIVES	      2	  /* of the job of a route: one that ends, and the next */
@@ -79,6 +84,7 @@
 #define FAN_TAIL_FIRST	     8		    /* of them when the first time-out is a short one */
 #define FAN_GAP_RESULTS	     3		    /* later results that make a fragment late */
 #define FAN_GAP_AGAIN	     48		    /* later numbers after which one is asked for again */
+#define FAN_GAP_BEGUN	     1024	    /* numbers behind the highest: of a new stream */
 #define FAN_MISS_RESENDS     3		    /* of a contribution whose number was missed */
 #define FAN_ASKS_MAX	     64		    /* results that a worker asks for by number at a time */
 #define FAN_ASK_TRIES	     4		    /* times that it asks for one */
@@ -94,6 +100,7 @@
 #define FAN_REMIND_MIN_NS    (FAN_MS / 2)     /* a round's age when its first reminder goes */
 #define FAN_REMIND_MAX_NS    (100 * FAN_MS)   /* likewise, at most */
 #define FAN_REMIND_STEP_NS   (FAN_MS / 10)    /* between what fits one tick and the rest */
+#define FAN_ORDER_MAX	     1024	      /* rounds of a job that others can overtake */
 #define FAN_REMIND_DOUBLINGS 6		      /* of that age, between further ones */
 #define FAN_CHILD_SILENT_NS  (20000 * FAN_MS) /* a switch forgets a child */
 #define FAN_SLOT_IDLE_NS     (1000 * FAN_MS)  /* a shared slot that anybody may take */

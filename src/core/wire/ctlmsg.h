@@ -49,7 +49,6 @@ struct fan_welcome {
 
 enum fan_welcome_flag {
 	FAN_WELCOME_NUMBERS = 1 << 0, /* number what you send; what you miss, ask for by MISS */
-	FAN_WELCOME_BEHIND = 1 << 1,  /* there are switches between us: numbers do not tell all */
 };
 
 /* REFUSE.  header: nonce of the JOIN. */

@@ -56,8 +56,7 @@ struct fan_worker {
 	bool missing_known;
 	bool rejoins; /* FORMING, READY: by another way, until the aggregator's WELCOME */
 	uint8_t path; /* how many it has gone */
-	bool numbers; /* what is sent; the switch asks by number, and so does this worker: */
-	bool behind;  /* a switch, above which what is lost shows by results only */
+	bool numbers; /* what is sent; the next hop asks by number, and so does this worker: */
 	uint16_t ask_first, asked; /* results that it has asked for, and not heard... */
 	uint16_t asks;		   /* ...and, behind them, that are to be asked for */
 	struct fan_lost_result ask[FAN_ASKS_MAX]; /* a ring */

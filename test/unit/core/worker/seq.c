@@ -204,32 +204,13 @@ static void seq__direct_after_need(void **state)
 	assert_true(rig.got[0].flags & FAN_F_DIRECT);
 }
 
-/* Above a switch, what is lost shows by later results alone: the gap is as short as without
- * numbers. */
-static void seq__behind_a_switch(void **state)
-{
-	(void)state;
-	int32_t in[512], out[512];
-	rig_ready_flags(4, FAN_WELCOME_NUMBERS | FAN_WELCOME_BEHIND);
-	memset(in, 0, sizeof in);
-	struct fan_op op = rig_int_sum(in, out, 512);
-	rig_start(&op);
-	assert_int_equal(rig_tick(), 4);
-	assert_int_equal(rig.got[3].seq, 4);
-	assert_int_equal(heard(0, 3, false),
-			 2); /* its next fragment, and a question for the first */
-	assert_int_equal(rig.got[0].type, FAN_TYPE_PROBE);
-	assert_int_equal(rig.got[0].frag, 0);
-	assert_int_equal(missed(4, 1 << 1), FAN_ASK); /* it heeds MISS all the same */
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		RIG_TEST(seq__of_what_is_sent),		 RIG_TEST(seq__not_asked_for),
 		RIG_TEST(seq__results_that_are_missing), RIG_TEST(seq__asked_again),
 		RIG_TEST(seq__nothing_under_congestion), RIG_TEST(seq__under_marks),
-		RIG_TEST(seq__direct_after_need),	 RIG_TEST(seq__behind_a_switch),
+		RIG_TEST(seq__direct_after_need),
 	};
 	return RUN(tests);
 }
