@@ -136,7 +136,8 @@ enum fan_verdict fan_seq_missed(struct fan_worker *w, const struct fan_frag *f)
 		if (!is_data || s->asked >= FAN_MISS_RESENDS || !fan_window_need(&w->window, i))
 			continue;
 		s->asked++;
-		fan_congestion_lost(&w->congestion);
+		if (!w->window.ahead) /* else it is counted long before its window's results are */
+			fan_congestion_lost(&w->congestion);
 		any = true;
 	}
 	if (!any)
