@@ -348,15 +348,6 @@ void fan_window_expire(struct fan_window *w, unsigned most)
 		insist(w, newest);
 }
 
-void fan_window_inquire(struct fan_window *w)
-{
-	uint32_t low = (uint32_t)(w->low % w->size);
-	if (w->slot[low].state == FAN_WSLOT_SENT)
-		make_urgent(w, low, FAN_WSLOT_PROBE);
-	if (w->log_count)
-		make_urgent(w, log_at(w, w->log_count - 1)->slot, FAN_WSLOT_PROBE);
-}
-
 void fan_window_audit(const struct fan_window *w)
 {
 	uint32_t sent = 0, ready = 0, urgent = 0;

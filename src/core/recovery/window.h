@@ -159,7 +159,4 @@ uint32_t fan_window_oldest(struct fan_window *w);
  * number of its result tells which of the others must have been lost. */
 void fan_window_expire(struct fan_window *w, unsigned most);
 
-/* The same where others are known to be slow: ask for the lowest and the newest only. */
-void fan_window_inquire(struct fan_window *w);
-
 #endif

@@ -82,7 +82,6 @@ enum fan_verdict fan_ahead_paced(struct fan_worker *w, uint64_t now_ns, const st
 	const struct fan_wslot *s = &w->window.slot[i];
 	if (f->frag > s->frag || (f->frag == s->frag && s->state != FAN_WSLOT_SENT))
 		return fan_worker_drop(w, FAN_DROP_AHEAD);
-	w->paced_ns = now_ns;
 	if (f->frag == s->frag) {
 		set_lead(w, now_ns, s, f);
 		fan_window_arrived(&w->window, i);

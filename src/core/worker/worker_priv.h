@@ -47,8 +47,7 @@ struct fan_worker {
 	uint64_t missing[FAN_RANK_WORDS]; /* of the last STATE... */
 	uint64_t missing_frag;		  /* ...about this fragment */
 	uint64_t expired_ns;		  /* when the timer ran out last */
-	uint64_t paced_ns;		  /* when PROGRESS came last... */
-	uint64_t slowest;		  /* ...and where the slowest rank is, at least */
+	uint64_t slowest;		  /* where the slowest rank is, at least */
 	uint32_t lead;			  /* how far before it this rank may be, now... */
 	uint64_t lead_turn; /* ...and the transmissions from which on it may shrink... */
 	uint64_t grow_turn; /* ...and grow */
