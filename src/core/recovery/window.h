@@ -81,7 +81,6 @@ struct fan_window {
 	uint32_t in_flight; /* slots in state SENT */
 	/* Where ranks run ahead of each other, results do not tell what has arrived: */
 	bool ahead;
-	uint64_t now_ns;  /* of the call that is being handled */
 	uint32_t gap;	  /* later ones answered that make a transmission late */
 	uint64_t next;	  /* fragment to be sent first: they go in order */
 	uint64_t turns;	  /* first transmissions so far... */
