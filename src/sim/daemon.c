@@ -403,7 +403,7 @@ bool fan_sim_daemon_sums(const void *self, const struct fan_sim_packet *p)
 	const struct fan_sim_daemon *d = self;
 	struct fan_frag f;
 	if (p->to != d->actor || !p->body || fan_wire_get(&f, p->body->bytes, p->len) >= 0 ||
-	    f.type != FAN_TYPE_DATA)
+	    (f.type != FAN_TYPE_DATA && f.type != FAN_TYPE_PROBE)) /* which overtakes no part */
 		return false;
 	fan_peer from = fan_sim_peer(p->from);
 	for (uint32_t i = 0; i < d->routes; i++) {

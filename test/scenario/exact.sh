@@ -127,7 +127,7 @@ for run in json.load(open(sys.argv[1]))["runs"]:
     assert (marked > 0) == (mark > 0 and policy != "switchml"), (policy, mark, marked)
 for policy in ("atp", "esa"):  # marks make windows smaller, before the queue for the server is full
     lost = [sum(link["overflows"] for link in run_of[policy, mark]["links"]) for mark in (0, 30000)]
-    assert 0 < lost[1] < 0.7 * lost[0], (policy, lost)
+    assert 0 < lost[1] < 0.9 * lost[0], (policy, lost)
 bytes_of = [run_of[p, 0]["servers"][0]["rx_bytes"] for p in ("none", "atp", "esa")]
 assert bytes_of[0] == max(bytes_of), bytes_of
 PY

@@ -276,6 +276,8 @@ static enum fan_verdict took(struct fan_aggregator *ag, uint64_t now_ns, struct 
 		fan_tree_uplink_send(ag, j, r->round, out);
 	else
 		fan_aggregator_result(ag, j, r->round, out);
+	if (j->behind && !j->burst && !ag->cfg.no_reminders)
+		fan_partials_overtaken(ag, j, now_ns, out);
 	return v;
 }
 
@@ -287,6 +289,25 @@ static void note_progress(struct fan_aggregator *ag, struct fan_job *j, const st
 		fan_progress_note(&j->progress, (uint16_t)r, p->f->frag);
 	if (p->f->flags & FAN_F_ASK)
 		answer_progress(ag, j, p->f, out);
+}
+
+/* Something has come, by its number, from whoever is next to us on the path of member `rank`. */
+static void note_number(struct fan_aggregator *ag, const struct fan_job *j, uint16_t rank,
+			const struct fan_frag *f, struct fan_out *out)
+{
+	bool behind = fan_peer_token(&j->peers[rank]) != 0;
+	struct fan_seq_gap *gap = &j->members[j->members[rank].gap_of].gap;
+	if (!behind && (!j->members[rank].numbers || f->helper || f->type == FAN_TYPE_PARTIAL))
+		return;
+	uint64_t missing = fan_seq_gap_heard(gap, f->seq);
+	if (!missing)
+		return;
+	struct fan_frag h = head_for(j, rank, FAN_TYPE_MISS); /* later numbers have come: ask */
+	h.to = behind ? 0 : h.to;
+	h.missing = missing;
+	h.last = gap->last;
+	fan_wire_put(add_for(out, j, rank)->head, &h);
+	ag->stats.needs++;
 }
 
 static enum fan_verdict recv_data(struct fan_aggregator *ag, uint64_t now_ns, struct fan_job *j,
@@ -303,6 +324,8 @@ static enum fan_verdict recv_data(struct fan_aggregator *ag, uint64_t now_ns, st
 	if (why >= 0)
 		return fan_aggregator_drop(ag, (unsigned)why);
 	fan_pool_prefetch(&j->pool, f->frag + 1);
+	if (p.is_sum)
+		note_number(ag, j, f->helper ? fan_tag_rank(f->helper) : p.first, f, out);
 	if (j->burst)
 		note_progress(ag, j, &p, out);
 	struct fan_round_outcome r;
@@ -371,26 +394,6 @@ static enum fan_verdict recv_miss(struct fan_aggregator *ag, struct fan_job *j,
 	return replays ? FAN_REPLAY : fan_aggregator_drop(ag, FAN_DROP_STALE);
 }
 
-/* Some of what a rank has sent has not come, though later ones: ask for it. */
-static void ask_numbers(struct fan_aggregator *ag, const struct fan_job *j, uint16_t rank,
-			uint64_t missing, struct fan_out *out)
-{
-	struct fan_frag h = head_for(j, rank, FAN_TYPE_MISS);
-	h.missing = missing;
-	h.last = j->members[rank].gap.last;
-	fan_wire_put(add_for(out, j, rank)->head, &h);
-	ag->stats.needs++;
-}
-
-/* A DATA or PROBE of `m` has come, which numbers them. */
-static void note_number(struct fan_aggregator *ag, const struct fan_job *j, struct fan_member *m,
-			const struct fan_frag *f, struct fan_out *out)
-{
-	uint64_t missing = fan_seq_gap_heard(&m->gap, f->seq);
-	if (missing)
-		ask_numbers(ag, j, f->sender, missing, out);
-}
-
 /* The member that speaks: the sender, or the helper that passes its question on; NULL: nobody. */
 static struct fan_member *speaker_of(const struct fan_job *j, const fan_peer *from,
 				     const struct fan_frag *f)
@@ -454,8 +457,8 @@ enum fan_verdict fan_aggregator_recv(struct fan_aggregator *ag, uint64_t now_ns,
 	}
 	if (j->state != FAN_JOB_READY)
 		return fan_aggregator_drop(ag, FAN_DROP_STATE);
-	if (m && m->follows && f.type <= FAN_TYPE_PROBE && !f.helper)
-		note_number(ag, j, m, &f, out);
+	if (m && f.type <= FAN_TYPE_PROBE)
+		note_number(ag, j, (uint16_t)(m - j->members), &f, out);
 	if (f.type <= FAN_TYPE_PARTIAL) /* nearly always */
 		return recv_data(ag, now_ns, j, &from, &f, out);
 	switch (f.type) {

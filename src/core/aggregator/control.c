@@ -149,16 +149,6 @@ static void set_group(const struct fan_aggregator *ag, struct fan_job *j, const 
 	j->group.via = *via;
 }
 
-/* Does the rank number what it sends, and does it come straight?  Not on a plan's routes: where
- * links are as full as planned, what is asked for by number comes on top (adr 17). */
-static uint8_t number_flags(const struct fan_job *j, uint16_t rank)
-{
-	const struct fan_member *m = &j->members[rank];
-	if (!m->numbers || (!m->follows && m->route))
-		return 0;
-	return m->follows ? FAN_WELCOME_NUMBERS : FAN_WELCOME_NUMBERS | FAN_WELCOME_BEHIND;
-}
-
 /* The answer to `join` has its path, too. */
 static void welcome(const struct fan_aggregator *ag, const struct fan_job *j, const fan_peer *to,
 		    const struct fan_frag *join, struct fan_out *out)
@@ -171,7 +161,7 @@ static void welcome(const struct fan_aggregator *ag, const struct fan_job *j, co
 		.group_family = ag->cfg.group_family,
 		.group_port = ag->cfg.group_port,
 		.burst = j->burst,
-		.flags = number_flags(j, join->sender),
+		.flags = j->members[join->sender].numbers ? FAN_WELCOME_NUMBERS : 0,
 	};
 	if (m.group_family)
 		group_address(ag, j, m.group);

@@ -234,21 +234,27 @@ static enum fan_err fits(const struct fan_job *j, const struct fan_frag *head,
 	return FAN_OK;
 }
 
-/* The hops of those on a route: the first of those behind the same switch stands for all of
- * them.  True: somebody is on it. */
+/* The first of the members behind the same switch, on the same route, stands for all of them. */
+static void find_lead(const struct fan_job *j, uint16_t rank)
+{
+	struct fan_member *m = &j->members[rank];
+	m->gap_of = fan_peer_token(&j->peers[rank]) ? 0 : rank;
+	while (m->gap_of < rank && (!fan_peer_same_hop(&j->peers[m->gap_of], &j->peers[rank]) ||
+				    j->members[m->gap_of].route != m->route))
+		m->gap_of++;
+}
+
+/* The hops of those on a route.  True: somebody is on it. */
 static bool find_hops_on(const struct fan_job *j, uint16_t route, fan_peer *hops)
 {
 	bool any = false;
 	memset(hops, 0, j->ranks * sizeof *hops);
-	for (unsigned r = 0; r < j->ranks; r++) {
-		bool behind = fan_peer_token(&j->peers[r]) != 0, first = true;
-		if (!(j->members[r].flags & FAN_MEMBER_IN) || j->members[r].route != route)
+	for (uint16_t r = 0; r < j->ranks; r++) {
+		const struct fan_member *m = &j->members[r];
+		if (!(m->flags & FAN_MEMBER_IN) || m->route != route)
 			continue;
-		for (unsigned k = 0; k < r && behind && first; k++)
-			first = !fan_peer_same_hop(&j->peers[k], &j->peers[r]) ||
-				j->members[k].route != route;
-		if (first)
-			hops[r] = fan_job_hop(j, (uint16_t)r);
+		if (m->gap_of == r)
+			hops[r] = fan_job_hop(j, r);
 		any = true;
 	}
 	return any;
@@ -258,8 +264,10 @@ static void find_hops(struct fan_job *j)
 {
 	uint16_t newest = fan_route_number(j->id);
 	j->behind = false;
-	for (unsigned r = 0; r < j->ranks; r++)
+	for (uint16_t r = 0; r < j->ranks; r++) {
 		j->behind |= fan_peer_token(&j->peers[r]) != 0;
+		find_lead(j, r);
+	}
 	find_hops_on(j, newest, j->hops);
 	bool two = j->older_route != newest && find_hops_on(j, j->older_route, j->older_hops);
 	j->older.ranks = two ? j->ranks : 0;
@@ -275,11 +283,15 @@ static void take_route(struct fan_job *j, uint16_t route)
 	j->id = fan_job_id_on(j->id, route);
 }
 
-/* Numbers tell neighbours of losses: what comes through a switch, that follows. */
-static void choose_numbers(struct fan_job *j, uint16_t rank)
+/* Numbers tell neighbours of losses.  Those of a worker's life begin with 1, a switch's anywhere.
+ */
+static void begin_numbers(struct fan_job *j, uint16_t rank, bool moved)
 {
-	struct fan_member *m = &j->members[rank];
-	m->follows = m->numbers && !fan_peer_token(&j->peers[rank]);
+	struct fan_seq_gap *gap = &j->members[rank].gap;
+	if (!moved)
+		fan_seq_gap_init(gap, 0, true);
+	if (moved || fan_peer_token(&j->peers[rank]))
+		fan_seq_gap_resume(gap);
 }
 
 static void admit(struct fan_job *j, uint64_t now_ns, const fan_peer *from,
@@ -295,8 +307,7 @@ static void admit(struct fan_job *j, uint64_t now_ns, const fan_peer *from,
 	member->route = fan_route_number(head->job);
 	j->peers[head->sender] = *from;
 	member->numbers = m->options & FAN_JOIN_NUMBERS;
-	fan_seq_gap_init(&member->gap, 0, true);
-	choose_numbers(j, head->sender);
+	begin_numbers(j, head->sender, false);
 	take_route(j, member->route);
 	find_hops(j);
 	assert(j->in + j->left < j->ranks);
@@ -320,8 +331,7 @@ static void follow(struct fan_job *j, const fan_peer *from, const struct fan_fra
 	m->moved = true;
 	m->route = fan_route_number(head->job);
 	j->peers[head->sender] = *from;
-	choose_numbers(j, head->sender);
-	fan_seq_gap_resume(&m->gap);
+	begin_numbers(j, head->sender, true);
 	take_route(j, m->route);
 	find_hops(j);
 	j->group.multicast = false; /* nobody knows whether it still hears the group */

@@ -25,17 +25,17 @@ enum fan_member_flag {
 };
 
 struct fan_member {
-	uint64_t heard_ns;	/* time of its last packet */
-	uint64_t nonce;		/* of its JOIN: this life of the rank */
-	uint32_t workers;	/* 1, or all below an aggregator */
-	uint16_t replays;	/* results that it missed in this span: fan_control_group_health */
-	uint8_t flags;		/* enum fan_member_flag */
-	uint8_t path;		/* number of its path in its last JOIN */
-	uint16_t route;		/* of that path; 0: none */
-	bool moved;		/* it has just taken another path */
-	bool numbers;		/* its JOIN has the option NUMBERS */
-	bool follows;		/* no switch is between, and `gap` follows its sequence numbers */
-	struct fan_seq_gap gap; /* of its DATA and PROBEs */
+	uint64_t heard_ns; /* last packet from it */
+	uint64_t nonce;	   /* of its JOIN: this life of the rank */
+	uint32_t workers;  /* behind it: 1, or those below a switch */
+	uint16_t replays;  /* results it missed, in this span of results: group_health */
+	uint8_t flags;	   /* enum fan_member_flag */
+	uint8_t path;	   /* number of the path by which it came last */
+	uint16_t route;	   /* by which it came then; 0: none */
+	bool moved;	   /* it has just come by another way */
+	bool numbers;	   /* its JOIN has the option NUMBERS */
+	uint16_t gap_of;   /* of the members behind the same switch, the one whose `gap` counts */
+	struct fan_seq_gap gap; /* of the numbers of whoever is next to us on its path */
 };
 
 /* Why a job failed. */
@@ -80,6 +80,11 @@ struct fan_job {
 	uint64_t remind_ns; /* time of the next look at open rounds; UINT64_MAX: none */
 	uint32_t remind_at; /* first round of that look */
 	uint32_t age_us;    /* smoothed age of completed rounds */
+	/* Of a job behind switches, rounds in the order in which they have opened, or were reminded
+	 * of: entry n is round order[n % FAN_ORDER_MAX]. */
+	uint16_t order[FAN_ORDER_MAX];
+	uint16_t order_first, order_next; /* the oldest entry, and the next */
+	uint16_t overtaker;		  /* the latest of which the result is there */
 	struct fan_pool pool;
 	struct fan_group group; /* members on the newest route, or all */
 	struct fan_group older; /* members on the previous route; ranks 0: none.  Members on other

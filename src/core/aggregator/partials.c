@@ -75,17 +75,29 @@ static void remind_by(struct fan_aggregator *ag, struct fan_job *j, uint64_t at_
 		ag->deadline_ns = j->remind_ns;
 }
 
+/* The round has its first part, or was reminded of: others may overtake it from here on. */
+static void put_in_order(struct fan_job *j, struct fan_round *round)
+{
+	if ((uint16_t)(j->order_next - j->order_first) == FAN_ORDER_MAX)
+		j->order_first++; /* it has a timer */
+	round->number = j->order_next;
+	j->order[j->order_next++ % FAN_ORDER_MAX] = (uint16_t)(round - j->pool.rounds);
+}
+
 void fan_partials_opened(struct fan_aggregator *ag, uint64_t now_ns, struct fan_job *j,
 			 struct fan_round *round)
 {
 	round->since_us = (uint32_t)(now_ns / US);
 	round->reminded = 0;
+	put_in_order(j, round);
 	if (!ag->cfg.no_reminders)
 		remind_by(ag, j, now_ns + patience_us(j, round) * US);
 }
 
 void fan_partials_done(uint64_t now_ns, struct fan_job *j, const struct fan_round *round)
 {
+	if ((int16_t)(uint16_t)(round->number - j->overtaker) > 0)
+		j->overtaker = round->number;
 	uint32_t age_us = (uint32_t)(now_ns / US) - round->since_us;
 	if (age_us > FAN_REMIND_MAX_NS / US)
 		age_us = FAN_REMIND_MAX_NS / US;
@@ -112,6 +124,25 @@ static void flush(struct fan_aggregator *ag, const struct fan_job *j, struct fan
 		round->reminded++;
 	round->since_us = now_us;
 	ag->stats.flushes++;
+}
+
+void fan_partials_overtaken(struct fan_aggregator *ag, struct fan_job *j, uint64_t now_ns,
+			    struct fan_out *out)
+{
+	while (j->order_first != j->order_next) {
+		uint16_t at = j->order_first;
+		struct fan_round *round = &j->pool.rounds[j->order[at % FAN_ORDER_MAX]];
+		bool open = round->state == FAN_ROUND_OPEN && round->number == at;
+		int16_t behind = (int16_t)(uint16_t)(j->overtaker - at);
+		if (open && behind < FAN_GAP_RESULTS)
+			return;
+		j->order_first++;
+		if (!open)
+			continue;
+		flush(ag, j, round, (uint32_t)(now_ns / US), out);
+		put_in_order(j, round);
+		return;
+	}
 }
 
 void fan_partials_remind(struct fan_aggregator *ag, struct fan_job *j, uint64_t now_ns,

@@ -24,6 +24,10 @@ void fan_partials_opened(struct fan_aggregator *ag, uint64_t now_ns, struct fan_
 
 void fan_partials_done(uint64_t now_ns, struct fan_job *j, const struct fan_round *round);
 
+/* A result is there: remind the switches of the round that has been overtaken, if there is one. */
+void fan_partials_overtaken(struct fan_aggregator *ag, struct fan_job *j, uint64_t now_ns,
+			    struct fan_out *out);
+
 /* Remind the switches of rounds that have waited long, as far as `out` has room. */
 void fan_partials_remind(struct fan_aggregator *ag, struct fan_job *j, uint64_t now_ns,
 			 struct fan_out *out);

@@ -44,7 +44,12 @@
 #define FAN_PLACES	      16 /* slots in which a fragment may be */
 #define FAN_ENVELOPE_HOPS_MAX 24 /* switches in a row */
 #define FAN_SPARES_MAX	      4096
-#define FAN_SWITCH_OUT_MAX    4 /* items that one datagram may cause */
+#define FAN_SENT_LOGS	      32   /* of what a switch has sent up: one for each job and next hop */
+#define FAN_SENT_NEXTS	      3	   /* most of one job */
+#define FAN_SENT_MAX	      2048 /* numbers in one: what a queue of 3 MB holds */
+#define FAN_SENT_COST	      8	   /* numbers sent for one that may be sent again... */
+#define FAN_SENT_CREDIT	      512  /* ...and the most that count for that */
+#define FAN_SWITCH_OUT_MAX    4	   /* items that one datagram can release */
 #define FAN_ROUTE_HOPS_MAX    FAN_ENVELOPE_HOPS_MAX
 #define FAN_ROUTE_ENTRIES_MAX 64  /* entries of a route, in one switch */
 #define FAN_ROUTE_LIVES	      2	  /* lives of a route's job: one that ends, and the next */
@@ -80,6 +85,7 @@
 #define FAN_TAIL_FIRST	     8		    /* the same after a short first time-out */
 #define FAN_GAP_RESULTS	     3		    /* later results after which a fragment is late */
 #define FAN_GAP_AGAIN	     48		    /* later sequence numbers before a second MISS */
+#define FAN_GAP_BEGUN	     1024	    /* numbers behind the highest: of a new stream */
 #define FAN_MISS_RESENDS     3		    /* resends of a contribution after MISS */
 #define FAN_ASKS_MAX	     64		    /* results that a worker requests by MISS at a time */
 #define FAN_ASK_TRIES	     4		    /* MISSes for one of them */
@@ -95,6 +101,7 @@
 #define FAN_REMIND_MIN_NS    (FAN_MS / 2)     /* least age of a round for its first reminder */
 #define FAN_REMIND_MAX_NS    (100 * FAN_MS)   /* largest such age */
 #define FAN_REMIND_STEP_NS   (FAN_MS / 10)    /* between ticks that send reminders */
+#define FAN_ORDER_MAX	     1024	      /* rounds of a job that others can overtake */
 #define FAN_REMIND_DOUBLINGS 6		      /* doublings of that age between further reminders */
 #define FAN_CHILD_SILENT_NS  (20000 * FAN_MS) /* silence after which a switch forgets a child */
 #define FAN_SLOT_IDLE_NS                                                                           \

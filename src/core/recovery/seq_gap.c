@@ -39,7 +39,7 @@ uint64_t fan_seq_gap_jump(struct fan_seq_gap *g, int step, bool again)
 uint64_t fan_seq_gap_take(struct fan_seq_gap *g, uint16_t seq)
 {
 	int step = (int16_t)(uint16_t)(seq - g->last);
-	if (g->heard && step <= 2 * FAN_SEQ_GAP_BITS)
+	if (g->heard && step > -FAN_GAP_BEGUN)
 		return fan_seq_gap_jump(g, step, false);
 	fan_seq_gap_init(g, seq, g->twice);
 	return 0;

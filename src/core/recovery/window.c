@@ -284,14 +284,6 @@ void fan_window_sent(struct fan_window *w, uint32_t i, uint64_t now_ns, unsigned
 	*log_at(w, w->log_count++) = (struct fan_wlog_entry){s->seq, i};
 }
 
-/* Where ranks run ahead of each other: how long after its last transmission a fragment that
- * others have overtaken is asked for. */
-static uint64_t patience_ns(const struct fan_wslot *s)
-{
-	return FAN_RTO_MIN_NS << (s->probes < FAN_RTO_BACKOFF_MAX ? s->probes
-								  : FAN_RTO_BACKOFF_MAX);
-}
-
 void fan_window_done(struct fan_window *w, uint32_t i)
 {
 	struct fan_wslot *s = &w->slot[i];
@@ -308,9 +300,6 @@ void fan_window_done(struct fan_window *w, uint32_t i)
 	unsigned most = w->ahead ? GAPS_AHEAD : UINT_MAX;
 	for (struct fan_wlog_entry *e = log_front(w); e && e->seq + w->gap <= w->acked && most--;
 	     e = log_front(w)) {
-		if (w->ahead &&
-		    w->now_ns - w->slot[e->slot].sent_ns < patience_ns(&w->slot[e->slot]))
-			break; /* so are all others: it takes its time */
 		make_urgent(w, e->slot, FAN_WSLOT_PROBE);
 		log_pop(w);
 	}
@@ -346,15 +335,6 @@ void fan_window_expire(struct fan_window *w, unsigned most)
 	insist(w, low);
 	if (newest != FAN_WSLOT_NONE)
 		insist(w, newest);
-}
-
-void fan_window_inquire(struct fan_window *w)
-{
-	uint32_t low = (uint32_t)(w->low % w->size);
-	if (w->slot[low].state == FAN_WSLOT_SENT)
-		make_urgent(w, low, FAN_WSLOT_PROBE);
-	if (w->log_count)
-		make_urgent(w, log_at(w, w->log_count - 1)->slot, FAN_WSLOT_PROBE);
 }
 
 void fan_window_audit(const struct fan_window *w)

@@ -80,7 +80,6 @@ struct fan_window {
 	uint32_t in_flight; /* slots in state SENT */
 	/* With run-ahead, where results do not show what has arrived: */
 	bool ahead;
-	uint64_t now_ns;  /* time of the current call */
 	uint32_t gap;	  /* later transmissions answered before one is late */
 	uint64_t next;	  /* lowest fragment not sent yet: they are sent in order */
 	uint64_t turns;	  /* first transmissions so far */
@@ -155,8 +154,5 @@ uint32_t fan_window_oldest(struct fan_window *w);
  * fragment, for which all ranks wait in the end, and on the newest: the number of its
  * result shows which of the others were lost. */
 void fan_window_expire(struct fan_window *w, unsigned most);
-
-/* The same while slow ranks are known: probe for the lowest and the newest only. */
-void fan_window_inquire(struct fan_window *w);
 
 #endif

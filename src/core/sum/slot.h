@@ -27,9 +27,10 @@ struct fan_round {
 	uint16_t first; /* rank of the first contribution */
 	uint16_t root;	/* rank that declared itself the root, or FAN_RANK_NONE */
 	int16_t exponent;
-	uint16_t number;       /* DONE: sequence number of its result in the job */
-	uint8_t met;	       /* FAN_F_MET of all its contributions */
-	unsigned place : 4;    /* of its contributions */
+	uint16_t number;    /* DONE: of its result in the job, low 16 bits.  OPEN: its place in the
+			     * job's order */
+	uint8_t met;	    /* FAN_F_MET: what any of its parts has met */
+	unsigned place : 4; /* of its parts */
 	unsigned reminded : 4; /* jobs behind switches: FLUSHes sent */
 	uint8_t priority;      /* of the first contribution */
 	uint8_t state;	       /* enum fan_round_state */

@@ -48,9 +48,13 @@ static void find_below(struct fan_switch *sw, struct fan_switch_job *j)
 		j->children++;
 		j->hops[r] = fan_peer_hop(peer);
 		j->switches |= behind;
-		for (uint16_t k = 0; k < r && behind; k++)
-			if (fan_peer_equal(&j->hops[k], &j->hops[r]))
+		struct fan_child *c = &sw->children[j->child[r] - 1];
+		c->gap_of = j->child[r];
+		for (uint16_t k = 0; k < r && behind && c->gap_of == j->child[r]; k++)
+			if (fan_peer_equal(&j->hops[k], &j->hops[r])) {
 				memset(&j->hops[r], 0, sizeof j->hops[r]);
+				c->gap_of = j->child[k];
+			}
 	}
 }
 
@@ -66,6 +70,7 @@ void fan_relay_end_job(struct fan_switch *sw, struct fan_switch_job *j)
 	}
 	assert(!j->held);
 	j->used = false;
+	fan_sent_end(sw, j);
 	fan_sa_atp_end(sw, j);
 }
 
@@ -135,6 +140,13 @@ void fan_switch_tick(struct fan_switch *sw, uint64_t now_ns)
 	sw->deadline_ns = any ? now_ns + FAN_CHILD_SILENT_NS / 4 : UINT64_MAX;
 }
 
+/* A neighbour whose numbers begin with whichever comes first. */
+static void begin_anywhere(struct fan_seq_gap *g)
+{
+	fan_seq_gap_init(g, 0, true);
+	fan_seq_gap_resume(g);
+}
+
 /* The token of the child at `peer`, which is made if need be; 0: the table is full. */
 static uint16_t find_child(struct fan_switch *sw, uint64_t now_ns, const fan_peer *peer)
 {
@@ -149,8 +161,7 @@ static uint16_t find_child(struct fan_switch *sw, uint64_t now_ns, const fan_pee
 	if (!free)
 		return 0;
 	sw->children[free - 1] = (struct fan_child){.peer = *peer, .used = true};
-	fan_seq_gap_init(&sw->children[free - 1].gap, 0, true);
-	fan_seq_gap_resume(&sw->children[free - 1].gap);
+	begin_anywhere(&sw->children[free - 1].gap);
 	if (sw->deadline_ns == UINT64_MAX)
 		sw->deadline_ns = now_ns + FAN_CHILD_SILENT_NS / 4;
 	return free;
@@ -213,12 +224,15 @@ static bool is_of_another(struct fan_switch *sw, const fan_peer *from, const str
 	return !fan_peer_equal(&hop, from);
 }
 
-/* The numbers of a life begin with 1; one that comes by another path now has begun elsewhere. */
+/* The numbers of a worker's life begin with 1; one that comes another way now has begun elsewhere.
+ * Those of a switch below are not a rank's. */
 static void begin_numbers(struct fan_child *c, const struct fan_frag *join)
 {
-	fan_seq_gap_init(&c->gap, 0, true);
-	if (join->path)
-		fan_seq_gap_resume(&c->gap);
+	if (fan_peer_token(&c->peer))
+		return;
+	begin_anywhere(&c->gap);
+	if (!join->path)
+		fan_seq_gap_init(&c->gap, 0, true);
 }
 
 static void note_name(struct fan_child *c, const struct fan_frag *join)
@@ -356,6 +370,8 @@ static void install(struct fan_switch *sw, const struct fan_frag *f, const struc
 		j->group.ranks = j->ranks;
 		j->quota = sw->cfg.quota;
 		j->up = sw->cfg.aggregator;
+		for (unsigned i = 0; i < FAN_ROUTE_ENTRIES_MAX; i++)
+			begin_anywhere(&j->gap[i]);
 		j->route = route < 0 ? NULL : &sw->route[route];
 		find_below(sw, j);
 	}

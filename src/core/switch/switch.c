@@ -27,6 +27,7 @@ size_t fan_switch_bytes(const struct fan_switch_config *cfg)
 	return fan_align_up(sizeof(struct fan_switch)) +
 	       fan_align_up(cfg->children_max * sizeof(struct fan_child)) +
 	       fan_align_up(cfg->children_max * sizeof(struct fan_helper_row)) +
+	       fan_align_up(FAN_SENT_LOGS * sizeof(struct fan_sent_log)) +
 	       fan_align_up(cfg->routes * sizeof(struct fan_route)) +
 	       fan_align_up(FAN_ROUTE_LIVES * cfg->routes * sizeof(struct fan_switch_job)) +
 	       fan_sslots_bytes(cfg->slots, cfg->spares, cfg->payload_bytes);
@@ -46,6 +47,10 @@ struct fan_switch *fan_switch_init(void *mem, const struct fan_switch_config *cf
 	p += fan_align_up(cfg->children_max * sizeof *sw->children);
 	sw->kept = (struct fan_helper_row *)p;
 	p += fan_align_up(cfg->children_max * sizeof *sw->kept);
+	sw->sent = (struct fan_sent_log *)p;
+	for (unsigned i = 0; i < FAN_SENT_LOGS; i++)
+		sw->sent[i].job = NULL;
+	p += fan_align_up(FAN_SENT_LOGS * sizeof *sw->sent);
 	sw->route = (struct fan_route *)p;
 	p += fan_align_up(cfg->routes * sizeof *sw->route);
 	sw->routed = (struct fan_switch_job *)p;
@@ -97,15 +102,28 @@ static void release(struct fan_switch *sw, const struct fan_sslot *slot)
 	j->held--;
 }
 
-/* Send what the slot holds where `goal` says. */
-static void send_slot(struct fan_switch *sw, const struct fan_sslot *slot,
-		      const struct fan_goal *goal, struct fan_out *out)
+/* The number of what leaves for `goal`; 0: that is a helper. */
+static uint16_t number_for(struct fan_switch *sw, struct fan_switch_job *j,
+			   const struct fan_goal *goal, uint64_t frag, struct fan_sent s)
+{
+	return goal->rank == FAN_RANK_NONE ? fan_sent_note(sw, j, &goal->peer, frag, s) : 0;
+}
+
+/* Send what the slot holds where `goal` says, and has been so often on MISS. */
+static void send_slot(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_sslot *slot,
+		      const struct fan_goal *goal, unsigned tries, struct fan_out *out)
 {
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
 	struct fan_frag f;
+	const struct fan_sent s = {
+		.kind = FAN_SENT_SUM,
+		.tries = tries & 3,
+		.what = (uint16_t)(slot - sw->slots.slot),
+	};
 	it->peer = goal->peer;
 	fan_sslot_fill(&sw->slots, slot, &f);
 	f.helper = FAN_TAG(goal->rank);
+	f.seq = number_for(sw, j, goal, f.frag, s);
 	it->payload = f.payload;
 	it->payload_bytes = f.payload_bytes;
 	fan_wire_put(it->head, &f);
@@ -113,11 +131,12 @@ static void send_slot(struct fan_switch *sw, const struct fan_sslot *slot,
 	sw->stats.partials++;
 }
 
-static void send_up(struct fan_switch *sw, const struct fan_switch_job *j,
-		    const struct fan_sslot *slot, struct fan_out *out)
+void fan_switch_send_up(struct fan_switch *sw, struct fan_switch_job *j, struct fan_sslot *slot,
+			unsigned tries, struct fan_out *out)
 {
 	const struct fan_goal up = fan_goal_up(&j->up);
-	send_slot(sw, slot, &up, out);
+	send_slot(sw, j, slot, &up, tries, out);
+	slot->touched_ns = sw->now_ns;
 }
 
 /* The slot's place is wanted: what it holds leaves to where it may wait, if it has not yet. */
@@ -130,18 +149,20 @@ static void evict(struct fan_switch *sw, const struct fan_sslot *slot, struct fa
 	FAN_COUNT(sw, j, evictions);
 	const struct fan_goal goal = j->policy->goal(sw, j, slot->frag);
 	j->policy->lend(sw, j, &goal, slot->frag, slot->seen);
-	send_slot(sw, slot, &goal, out);
+	send_slot(sw, j, slot, &goal, 0, out);
 }
 
 /* Send the part on as it came, with what it has met here. */
-static enum fan_verdict pass_on(struct fan_switch *sw, const struct fan_frag *f, uint16_t met,
-				const struct fan_goal *goal, struct fan_out *out)
+static enum fan_verdict pass_on(struct fan_switch *sw, struct fan_switch_job *j,
+				const struct fan_frag *f, uint16_t met, const struct fan_goal *goal,
+				struct fan_out *out)
 {
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
 	struct fan_frag g = *f;
-	it->peer = goal->peer;
-	fan_relay_copy(it, f);
 	g.flags |= met;
+	it->peer = goal->peer;
+	g.seq = number_for(sw, j, goal, f->frag, fan_sent_passing(sw, j, &g));
+	fan_relay_copy(it, f);
 	if (goal->rank != FAN_RANK_NONE)
 		g.helper = FAN_TAG(goal->rank);
 	fan_wire_put(it->head, &g); /* a mark of the network may be new, too */
@@ -168,7 +189,7 @@ enum fan_verdict fan_switch_pass_up(struct fan_switch *sw, struct fan_switch_job
 {
 	const struct fan_goal up = fan_goal_up(p->next);
 	FAN_COUNT(sw, j, passed);
-	return pass_on(sw, p->f, met, &up, out);
+	return pass_on(sw, j, p->f, met, &up, out);
 }
 
 /* The part finds no slot: it goes to where others of its fragment are, or will be. */
@@ -177,7 +198,7 @@ static enum fan_verdict pass_loose(struct fan_switch *sw, struct fan_switch_job 
 {
 	const struct fan_goal goal = j->policy->goal(sw, j, p->f->frag);
 	j->policy->lend(sw, j, &goal, p->f->frag, p->ranks);
-	return pass_on(sw, p->f, met, &goal, out);
+	return pass_on(sw, j, p->f, met, &goal, out);
 }
 
 /* The fragment has long been passed by others, and no slot holds it. */
@@ -194,9 +215,8 @@ static void flush(struct fan_switch *sw, struct fan_switch_job *j, struct fan_ss
 {
 	if (!fan_sslot_holds(slot) || is_under_way(sw, j, slot))
 		return;
-	send_up(sw, j, slot, out);
+	fan_switch_send_up(sw, j, slot, 0, out);
 	FAN_COUNT(sw, j, flushes);
-	slot->touched_ns = sw->now_ns;
 	if (slot->state == FAN_SSLOT_SENT)
 		return;
 	release(sw, slot);
@@ -219,7 +239,7 @@ enum fan_verdict fan_switch_added(struct fan_switch *sw, struct fan_switch_job *
 		return FAN_WAIT;
 	FAN_COUNT(sw, j, completions);
 	smooth(&j->fill_ns, slot->touched_ns - slot->since_ns);
-	send_up(sw, j, slot, out);
+	fan_switch_send_up(sw, j, slot, 0, out);
 	slot->state = FAN_SSLOT_SENT;
 	if (sw->cfg.options & FAN_SWITCH_FREE_EARLY) {
 		release(sw, slot);
@@ -351,39 +371,50 @@ static enum fan_verdict recv_probe(struct fan_switch *sw, struct fan_switch_job 
 		flush(sw, j, slot, out);
 	else
 		goal = j->policy->asks(sw, j, p);
-	return pass_on(sw, f, 0, &goal, out);
+	return pass_on(sw, j, f, 0, &goal, out);
 }
 
-/* Some of what a worker here has sent has not come, though later ones: ask for it. */
-static void ask_numbers(const struct fan_switch_job *j, const struct fan_child *c, uint16_t rank,
-			uint64_t missing, struct fan_out *out)
+/* Some of what a neighbour below has sent has not come, though later ones: ask for it.  `to`: its
+ * rank, if it is a worker. */
+static void ask_numbers(const struct fan_switch_job *j, const struct fan_peer *from, uint16_t to,
+			const struct fan_seq_gap *gap, uint64_t missing, struct fan_out *out)
 {
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
 	const struct fan_frag h = {
 		.job = j->id,
 		.epoch = j->epoch,
 		.sender = FAN_RANK_NONE,
-		.to = FAN_TAG(rank),
+		.to = FAN_TAG(to),
 		.missing = missing,
-		.last = c->gap.last,
+		.last = gap->last,
 		.type = FAN_TYPE_MISS,
 	};
-	it->peer = c->peer;
+	it->peer = *from;
 	fan_wire_put(it->head, &h);
 }
 
-/* A DATA or PROBE has come.  From a worker, whose next hop this is, all that it sends comes. */
-static void note_number(struct fan_switch *sw, const struct fan_switch_job *j, const fan_peer *from,
-			const struct fan_frag *f, struct fan_out *out)
+/* A part or PROBE of `rank` has come from `from`, where that is reached: next to us, so all that
+ * it sends comes. */
+static void note_number(struct fan_switch *sw, struct fan_switch_job *j, const fan_peer *from,
+			const struct fan_frag *f, uint16_t rank, struct fan_out *out)
 {
-	uint16_t token = f->type == FAN_TYPE_PARTIAL || f->helper ? 0 : j->child[f->sender];
-	struct fan_child *c = &sw->children[token ? token - 1 : 0];
-	if (!token || !fan_peer_equal(&c->peer, from))
+	int below = j->route ? fan_route_find(j->route, from) : -1;
+	struct fan_seq_gap *gap = below < 0 ? NULL : &j->gap[below];
+	uint16_t to = FAN_RANK_NONE;
+	if (!gap && !j->child[rank])
 		return;
-	uint64_t missing = fan_seq_gap_heard(&c->gap, f->seq);
+	if (!gap) {
+		struct fan_child *c = &sw->children[j->child[rank] - 1];
+		bool is_worker = !fan_peer_token(&c->peer);
+		if (is_worker && (f->helper || f->type == FAN_TYPE_PARTIAL))
+			return; /* these have no numbers */
+		to = is_worker ? rank : FAN_RANK_NONE;
+		gap = is_worker ? &c->gap : &sw->children[c->gap_of - 1].gap;
+	}
+	uint64_t missing = fan_seq_gap_heard(gap, f->seq);
 	if (!missing)
 		return;
-	ask_numbers(j, c, f->sender, missing, out);
+	ask_numbers(j, from, to, gap, missing, out);
 	sw->stats.misses++;
 }
 
@@ -396,8 +427,10 @@ static enum fan_verdict recv_miss(struct fan_switch *sw, const struct fan_switch
 	int why = fan_path_rank(sw, j, from, f->sender, &p);
 	if (why >= 0)
 		return fan_switch_drop(sw, (enum fan_drop)why);
-	const struct fan_goal up = fan_goal_up(p.next);
-	return pass_on(sw, f, 0, &up, out);
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	it->peer = *p.next;
+	fan_relay_copy(it, f);
+	return FAN_PASS;
 }
 
 /* From below: a part, or the question for a result. */
@@ -422,7 +455,8 @@ static enum fan_verdict recv_fragment(struct fan_switch *sw, const fan_peer *fro
 		return fan_relay_ask_who(sw, from, f, 0, FAN_DROP_SENDER, out);
 	if (why >= 0)
 		return fan_switch_drop(sw, (enum fan_drop)why);
-	note_number(sw, j, from, f, out);
+	note_number(sw, j, from, f, fan_speaks_for_others(f) ? fan_tag_rank(f->helper) : p.first,
+		    out);
 	if (f->type == FAN_TYPE_PROBE)
 		return recv_probe(sw, j, &p, out);
 	return j->policy->recv(sw, j, &p, out);
@@ -470,6 +504,7 @@ static enum fan_verdict recv_from_above(struct fan_switch *sw, const fan_peer *f
 	case FAN_TYPE_FLUSH: recv_flush(sw, j, f, out); break;
 	case FAN_TYPE_PROGRESS: j->policy->heard(sw, j, &g); break;
 	case FAN_TYPE_NEED: break;
+	case FAN_TYPE_MISS: return fan_sent_missed(sw, j, from, f, out);
 	case FAN_TYPE_DATA:
 	case FAN_TYPE_PARTIAL:
 	case FAN_TYPE_PROBE: break; /* for a helper below */

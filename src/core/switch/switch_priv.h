@@ -9,6 +9,7 @@
 #include "core/recovery/seq_gap.h"
 #include "core/wire/envelope.h"
 #include "policy_sa_atp.h"
+#include "sent.h"
 
 /* A life of a rank that sends through this switch: a worker, or a token of a switch below. */
 struct fan_child {
@@ -19,7 +20,8 @@ struct fan_child {
 	uint16_t rank;
 	uint8_t beat; /* flags of its last BEAT */
 	bool used;
-	struct fan_seq_gap gap;		   /* of a worker's DATA and PROBEs */
+	uint16_t gap_of; /* of the children behind the same switch, the one whose `gap` counts */
+	struct fan_seq_gap gap;		   /* of the numbers of DATA, PARTIALs and PROBEs */
 	struct fan_helper_cache_use cache; /* in its last BEAT */
 	char name[FAN_NAME_MAX + 1];	   /* of the job, in its last JOIN */
 };
@@ -57,7 +59,9 @@ struct fan_switch_job {
 	const struct fan_slot_policy *policy;
 	struct fan_sa_atp sa; /* state of SA-ATP, if `policy` is that */
 	struct fan_group group;
-	struct fan_route *route;       /* NULL: none */
+	struct fan_route *route;		       /* NULL: it has none */
+	struct fan_seq_gap gap[FAN_ROUTE_ENTRIES_MAX]; /* by route->all, as in struct fan_child */
+	uint16_t sent[FAN_SENT_NEXTS]; /* logs of what has gone up: number + 1; 0: none */
 	uint64_t heard_ns;	       /* time of the aggregator's last envelope about it */
 	fan_peer up;		       /* next hop of sums */
 	fan_peer hops[FAN_RANKS_MAX];  /* as in struct fan_job; of a job with a route, only workers
@@ -71,6 +75,7 @@ struct fan_switch {
 	struct fan_goal went;		      /* destination of the last contribution or sum */
 	struct fan_sslots slots;
 	struct fan_child *children;  /* token - 1 is the index */
+	struct fan_sent_log *sent;   /* FAN_SENT_LOGS */
 	struct fan_helper_row *kept; /* by child; cleared when the child becomes a rank of a job */
 	uint64_t deadline_ns, now_ns;
 	struct fan_switch_stats stats;
@@ -96,6 +101,11 @@ static inline bool fan_switch_holds(const struct fan_switch_job *j, const struct
 {
 	return fan_sslot_holds(slot) && slot->job == j->id && slot->epoch == j->epoch;
 }
+
+/* Send the sum in `slot` up, which holds one: not for the first time that its number was missed, if
+ * `tries`. */
+void fan_switch_send_up(struct fan_switch *sw, struct fan_switch_job *j, struct fan_sslot *slot,
+			unsigned tries, struct fan_out *out);
 
 /* Send the contribution on unchanged but for the flags `met`. */
 enum fan_verdict fan_switch_pass_up(struct fan_switch *sw, struct fan_switch_job *j,

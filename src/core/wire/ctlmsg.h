@@ -48,7 +48,6 @@ struct fan_welcome {
 
 enum fan_welcome_flag {
 	FAN_WELCOME_NUMBERS = 1 << 0, /* number your packets; request lost results by MISS */
-	FAN_WELCOME_BEHIND = 1 << 1,  /* switches are between: numbers do not show all losses */
 };
 
 /* REFUSE.  header: nonce of the JOIN. */

@@ -123,12 +123,12 @@ bool fan_route_is(const struct fan_route *r, const struct fan_route_config *c)
 	return true;
 }
 
-bool fan_route_has(const struct fan_route *r, const fan_peer *from)
+int fan_route_find(const struct fan_route *r, const fan_peer *from)
 {
 	for (unsigned i = 0; i < r->below.ranks; i++)
 		if (fan_peer_equal(&r->all[i], from))
-			return true;
-	return false;
+			return (int)i;
+	return -1;
 }
 
 /* Does the entry take what `from` sends, who is a switch of the route or not? */

@@ -84,7 +84,6 @@ enum fan_verdict fan_run_ahead_progress(struct fan_worker *w, uint64_t now_ns,
 	const struct fan_wslot *s = &w->window.slot[i];
 	if (f->frag > s->frag || (f->frag == s->frag && s->state != FAN_WSLOT_SENT))
 		return fan_worker_drop(w, FAN_DROP_AHEAD);
-	w->progress_heard_ns = now_ns;
 	if (f->frag == s->frag) {
 		adapt(w, now_ns, s, f);
 		fan_window_arrived(&w->window, i);

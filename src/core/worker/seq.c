@@ -80,7 +80,7 @@ void fan_seq_jump(struct fan_worker *w, const struct fan_frag *f)
 	if (w->blind_seq && w->window.acked >= w->blind_seq + span) {
 		w->blind_seq = 0;
 		w->rtt.first_ns = w->cfg.rto_min_ms ? 0 : FAN_RTO_FIRST_NS;
-		fan_window_by_number(&w->window, !w->behind);
+		fan_window_by_number(&w->window, true);
 	}
 }
 
@@ -136,7 +136,8 @@ enum fan_verdict fan_seq_missed(struct fan_worker *w, const struct fan_frag *f)
 		if (!is_data || s->asked >= FAN_MISS_RESENDS || !fan_window_need(&w->window, i))
 			continue;
 		s->asked++;
-		fan_congestion_lost(&w->congestion);
+		if (!w->window.ahead) /* else it is counted long before its window's results are */
+			fan_congestion_lost(&w->congestion);
 		any = true;
 	}
 	if (!any)

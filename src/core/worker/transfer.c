@@ -503,7 +503,6 @@ enum fan_verdict fan_transfer_result(struct fan_worker *w, uint64_t now_ns,
 {
 	if (w->window.size == 0)
 		return fan_worker_drop(w, FAN_DROP_STATE);
-	w->window.now_ns = now_ns;
 	enum fan_verdict v = take_result(w, now_ns, f);
 	if (v != FAN_DROP || w->last_drop != FAN_DROP_DUPLICATE)
 		fan_seq_heard(w, f); /* else ours is still to come */

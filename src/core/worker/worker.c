@@ -242,31 +242,12 @@ static uint64_t timer_ns(struct fan_worker *w)
 	return from_ns + fan_rtt_timeout(&w->rtt);
 }
 
-/* Is what the lowest fragment waits for known to be a rank that is slow?  What is known must
- * be new each time that the timer runs out, and is believed a few times only. */
-static bool waits_for_slow(const struct fan_worker *w)
-{
-	if (!w->window.ahead || w->window.low < w->slowest)
-		return false;
-	unsigned before = w->rtt.backoff;
-	return before == 0 ||
-	       (before < FAN_RTO_BACKOFF_MAX && w->progress_heard_ns > w->expired_ns);
-}
-
 /* Something is lost.  What this worker keeps of the lowest fragment may be what others miss. */
-static void give_up_waiting(struct fan_worker *w)
+static void expire(struct fan_worker *w, uint64_t now_ns)
 {
 	fan_helper_cache_flush(&w->cache, w->window.low);
 	bool first = w->rtt.first_ns && w->rtt.backoff == 0;
 	fan_window_expire(&w->window, first ? FAN_TAIL_FIRST : FAN_TAIL_PROBES);
-}
-
-static void expire(struct fan_worker *w, uint64_t now_ns)
-{
-	if (waits_for_slow(w))
-		fan_window_inquire(&w->window);
-	else
-		give_up_waiting(w);
 	w->expired_ns = now_ns;
 	fan_rtt_expired(&w->rtt);
 }

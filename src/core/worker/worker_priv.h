@@ -48,8 +48,7 @@ struct fan_worker {
 	uint64_t missing[FAN_RANK_WORDS]; /* in the last STATE */
 	uint64_t missing_frag;		  /* fragment of the last STATE */
 	uint64_t expired_ns;		  /* time of the last time-out */
-	uint64_t progress_heard_ns;	  /* time of the last PROGRESS */
-	uint64_t slowest;		  /* lower bound of the slowest rank's next fragment */
+	uint64_t slowest;		  /* where the slowest rank is, at least */
 	uint32_t run_ahead;		  /* allowed now, fragments */
 	uint64_t shrink_turn; /* first transmission from which on run_ahead may shrink */
 	uint64_t grow_turn;   /* first transmission from which on run_ahead may grow */
@@ -57,8 +56,7 @@ struct fan_worker {
 	bool missing_known;
 	bool rejoins; /* FORMING, READY: on another path, until its WELCOME */
 	uint8_t path; /* number of its path */
-	bool numbers; /* contributions and results have sequence numbers, with MISS both ways */
-	bool behind;  /* a switch is between: only results show losses beyond it */
+	bool numbers; /* what is sent; the next hop asks by number, and so does this worker: */
 	uint16_t ask_first, asked; /* first of the ring, and results requested that have not come */
 	uint16_t asks;		   /* results to be requested, behind them in the ring */
 	struct fan_lost_result ask[FAN_ASKS_MAX]; /* a ring */

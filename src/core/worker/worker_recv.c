@@ -13,8 +13,7 @@ static void choose_numbers(struct fan_worker *w, const struct fan_welcome *m)
 	w->numbers = m->flags & FAN_WELCOME_NUMBERS;
 	w->rtt.first_ns = w->numbers && !w->cfg.rto_min_ms ? FAN_RTO_FIRST_NS : 0;
 	w->blind_seq = 0;
-	w->behind = m->flags & FAN_WELCOME_BEHIND;
-	fan_window_by_number(&w->window, w->numbers && !w->behind);
+	fan_window_by_number(&w->window, w->numbers);
 }
 
 /* On another path: does the aggregator know this life of the rank, and the job? */

@@ -137,11 +137,15 @@ static inline enum fan_verdict rig_state(unsigned state, int err, uint64_t missi
 }
 
 /* Begin anew as one that runs ahead by `window`, with `burst` fragments under way. */
-static inline void rig_ahead(uint16_t window, uint16_t burst)
+static inline void rig_ahead_flags(uint16_t window, uint16_t burst, uint8_t flags)
 {
 	uint8_t body[FAN_CTL_BYTES_MAX];
-	const struct fan_welcome m = {
-		.window = window, .burst = burst, .shards = 1, .beat_ms = 125, .alive_ms = 1000};
+	const struct fan_welcome m = {.window = window,
+				      .burst = burst,
+				      .shards = 1,
+				      .beat_ms = 125,
+				      .alive_ms = 1000,
+				      .flags = flags};
 	rig.cfg.options |= FAN_JOIN_AHEAD;
 	rig.cfg.window_max = window;
 	free(rig.mem);
@@ -155,6 +159,11 @@ static inline void rig_ahead(uint16_t window, uint16_t burst)
 	assert_int_equal(rig_ctl(FAN_TYPE_WELCOME, rig.cfg.nonce, body, welcome), FAN_CTL);
 	rig_tick();
 	assert_int_equal(rig_state(FAN_JOB_READY, 0, 0), FAN_CTL);
+}
+
+static inline void rig_ahead(uint16_t window, uint16_t burst)
+{
+	rig_ahead_flags(window, burst, 0);
 }
 
 /* The switch says that the part of `frag` has come, and the slowest rank is `behind` it. */

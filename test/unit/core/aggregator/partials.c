@@ -5,6 +5,7 @@
 #define RANKS 4
 
 static const fan_peer below = {.addr = {7, 7}, .port = 8};
+static uint16_t seq; /* of the next PARTIAL */
 
 /* What rank `rank` says, in an envelope from the switch below.  Its token is rank + 1. */
 static enum fan_verdict via(uint16_t rank, enum fan_type type, const uint8_t *body, size_t bytes)
@@ -55,14 +56,14 @@ static uint8_t welcome_flags(const char *name, uint16_t rank, uint16_t route, ui
 	return w.flags;
 }
 
-/* The switch follows the numbers of all but rank 0; sums have none. */
+/* The switch follows the numbers of all but rank 0. */
 static int form(void **state)
 {
 	uint8_t body[RIG_BODY];
 	rig_open(state);
 	for (uint16_t r = 0; r < RANKS; r++)
 		assert_int_equal(welcome_flags("a", r, 0, r ? FAN_JOIN_NUMBERS : 0),
-				 r ? FAN_WELCOME_NUMBERS | FAN_WELCOME_BEHIND : 0);
+				 r ? FAN_WELCOME_NUMBERS : 0);
 	for (uint16_t r = 0; r < RANKS; r++) {
 		const struct fan_beat b = {.flags = 0};
 		assert_int_equal(via(r, FAN_TYPE_BEAT, body, fan_beat_put(body, &b)), FAN_CTL);
@@ -85,6 +86,7 @@ static enum fan_verdict partial(fan_peer from, uint64_t frag, uint64_t ranks, in
 	memcpy(payload, body.bitmap, bytes);
 	memcpy(payload + bytes, &value, 4);
 	f.type = FAN_TYPE_PARTIAL;
+	f.seq = seq;
 	f.payload = payload;
 	f.payload_bytes = bytes + 4;
 	fan_wire_put(packet, &f);
@@ -258,10 +260,60 @@ static void server__envelopes_hold_only_what_ranks_say(void **state)
 	assert_int_equal(dropped(rig_send(below, &f)), FAN_DROP_FORMAT);
 }
 
-static void partials__no_numbers_behind_a_switch_on_a_route(void **state)
+static void partials__numbers_on_a_route(void **state)
 {
 	(void)state;
-	assert_int_equal(welcome_flags("b", 1, 7, FAN_JOIN_NUMBERS), 0);
+	assert_int_equal(welcome_flags("b", 1, 7, FAN_JOIN_NUMBERS), FAN_WELCOME_NUMBERS);
+}
+
+/* A switch has one row of numbers for all that it sends of a job, whoever numbers behind it.  It is
+ * asked by MISS, without a rank. */
+static void partials__switches_are_followed(void **state)
+{
+	(void)state;
+	int32_t v = 1;
+	struct fan_frag f;
+	seq = 700; /* it may begin anywhere */
+	assert_int_equal(partial(below, 0, 0xe, 10, 1, false), FAN_WAIT);
+	seq = 702;
+	assert_int_equal(partial(below, 1, 0x6, 10, 1, false), FAN_WAIT);
+	f = rig_data(0, 2, &v);
+	f.seq = 703;
+	assert_int_equal(rig_send(below, &f), FAN_WAIT);
+	assert_int_equal(rig.gots, 0);
+	f = (struct fan_frag){
+		.frag = 2, .job = rig.job, .epoch = rig.epoch, .sender = 3, .type = FAN_TYPE_PROBE};
+	f.seq = 704;
+	rig_send(below, &f);
+	assert_int_equal(rig_type(0), FAN_TYPE_MISS);
+	assert_true(fan_peer_equal(&rig.got[0].peer, &below));
+	assert_int_equal(rig.got[0].f.to, 0);
+	assert_int_equal(rig.got[0].f.last, 704);
+	assert_int_equal(rig.got[0].f.missing, 1 << 3);
+	seq = 0;
+}
+
+/* A round that three later ones have overtaken is likely held in a slot: switches are reminded of
+ * it at once, and again after three more. */
+static void partials__overtaken_rounds(void **state)
+{
+	(void)state;
+	assert_int_equal(partial(below, 0, 0x3, 10, 1, false), FAN_WAIT);
+	for (uint64_t n = 1; n <= 7; n += n == 3 ? 2 : 1) { /* 4 is in the slot of 0 */
+		assert_int_equal(partial(below, n, 0xf, 1, 1, false), FAN_DONE);
+		bool due = n == 3 || n == 7;
+		assert_int_equal(rig.gots, due ? 2 : 1);
+		if (!due)
+			continue;
+		assert_int_equal(rig_type(1), FAN_TYPE_FLUSH);
+		assert_int_equal(rig.got[1].f.frag, 0);
+	}
+	assert_int_equal(partial(below, 0, 0xc, 7, 1, false), FAN_DONE);
+	assert_int_equal(rig.gots, 1);
+	for (uint64_t n = 9; n <= 11; n++) {
+		assert_int_equal(partial(below, n, 0xf, 1, 1, false), FAN_DONE);
+		assert_int_equal(rig.gots, 1);
+	}
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, form, rig_close)
@@ -269,7 +321,9 @@ static void partials__no_numbers_behind_a_switch_on_a_route(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(partials__no_numbers_behind_a_switch_on_a_route),
+		TEST(partials__numbers_on_a_route),
+		TEST(partials__switches_are_followed),
+		TEST(partials__overtaken_rounds),
 		TEST(server__partials_complete_once),
 		TEST(server__overlap_asks_for_what_is_missing),
 		TEST(server__hostile_partials),

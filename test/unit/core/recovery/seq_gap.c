@@ -130,13 +130,19 @@ static void seq_gap__of_a_neighbour(void **state)
 	fan_seq_gap_init(&g, 0, true);
 	assert_int_equal(fan_seq_gap_heard(&g, 1), 0);
 	assert_int_equal(fan_seq_gap_heard(&g, 5), 1 << 3); /* 2; 3 and 4 may still come */
-	assert_int_equal(fan_seq_gap_heard(&g, 5 + 2 * FAN_SEQ_GAP_BITS + 1), 0); /* too many */
-	assert_int_equal(g.last, 5 + 2 * FAN_SEQ_GAP_BITS + 1);
-	assert_int_equal(fan_seq_gap_heard(&g, 5 + 2 * FAN_SEQ_GAP_BITS + 5), 1 << 3);
+	assert_true(fan_seq_gap_heard(&g, 5 + 2 * FAN_SEQ_GAP_BITS + 1) == UINT64_MAX << 3);
+	assert_int_equal(g.last, 5 + 2 * FAN_SEQ_GAP_BITS + 1); /* too many */
+	uint64_t missing = fan_seq_gap_heard(&g, 5 + 2 * FAN_SEQ_GAP_BITS + 5);
+	assert_int_equal(missing & 0xff, 1 << 3 | 1 << 5 | 1 << 6);
 	fan_seq_gap_resume(&g);
 	assert_int_equal(fan_seq_gap_heard(&g, 60000), 0); /* far behind, as 16 bits go */
 	assert_int_equal(g.last, 60000);
 	assert_int_equal(fan_seq_gap_heard(&g, 60004), 1 << 3);
+	assert_int_equal(fan_seq_gap_heard(&g, 60004 - FAN_GAP_BEGUN + 1), 0); /* long under way */
+	assert_int_equal(g.last, 60004);
+	assert_int_equal(fan_seq_gap_heard(&g, 60004 - FAN_GAP_BEGUN),
+			 0); /* its sender began anew */
+	assert_int_equal(g.last, 60004 - FAN_GAP_BEGUN);
 }
 
 int main(void)

@@ -103,19 +103,6 @@ static void window__asks_once_a_window(void **state)
 	assert_int_equal(asks, 4); /* more often from the fifth in flight on */
 }
 
-static void window__inquires_without_insisting(void **state)
-{
-	(void)state;
-	ready_all();
-	send_all(W);
-	fan_window_inquire(&w);
-	struct sent n = send_all(W);
-	assert_int_equal(n.probes, 2);
-	assert_int_equal(n.slot, W - 1);
-	assert_int_equal(w.slot[0].probes, 1);
-	assert_int_equal(w.slot[W - 1].probes, 1);
-}
-
 /* Else ranks that lost different packets would wait for each other for ever. */
 static void window__lowest_goes_beyond_the_congestion_window(void **state)
 {
@@ -287,7 +274,6 @@ int main(void)
 		TEST(window__sends_in_order_within_the_congestion_window),
 		TEST(window__runs_ahead),
 		TEST(window__asks_once_a_window),
-		TEST(window__inquires_without_insisting),
 		TEST(window__lowest_goes_beyond_the_congestion_window),
 		TEST(window__need_is_sent_once),
 		TEST(window__unget),
