@@ -7,7 +7,8 @@
  *
  *   atp     ATP, NSDI'21: a slot belongs to the fragment that took it; first come, first served.
  *   esa     ESA, arXiv 2201.06398: a higher priority takes the slot, and each part that has not
- *           halves the slot's priority, so that what is stale gives way in the end.
+ *           halves the slot's priority, so that what is stale gives way in the end.  A slot
+ *           whose sum has left, and that waits for the result, has priority 0.
  *   sa_atp  SA-ATP, ToN 2024: wraps one of the others in jobs whose ranks run ahead of each
  *           other, policy_sa_atp.h.
  *
