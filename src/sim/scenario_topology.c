@@ -260,6 +260,41 @@ static int read_list(struct fan_scenario *s, const json_t *o, struct fan_reader 
 	return 0;
 }
 
+/* The two nodes that a link joins, the lower number first. */
+struct ends {
+	uint32_t low, high;
+};
+
+static int by_ends(const void *a, const void *b)
+{
+	const struct ends *x = a, *y = b;
+	if (x->low != y->low)
+		return x->low < y->low ? -1 : 1;
+	return (x->high > y->high) - (x->high < y->high);
+}
+
+/* No two links join the same nodes: a name such as "c*" may fit more nodes than was meant. */
+static int check_single(const struct fan_scenario *s, struct fan_reader *r)
+{
+	struct ends *e = malloc(s->links * sizeof *e);
+	if (!e)
+		return fan_reader_fail(r, NULL, "out of memory");
+	for (uint32_t i = 0; i < s->links; i++) {
+		uint32_t a = s->link[i].a, b = s->link[i].b;
+		e[i] = a < b ? (struct ends){a, b} : (struct ends){b, a};
+	}
+	qsort(e, s->links, sizeof *e, by_ends);
+	uint32_t i = 1;
+	while (i < s->links && by_ends(&e[i - 1], &e[i]))
+		i++;
+	const char *low = i < s->links ? s->node[e[i].low].name : NULL;
+	const char *high = i < s->links ? s->node[e[i].high].name : NULL;
+	free(e);
+	if (!low)
+		return 0;
+	return fan_reader_fail(r, "links", "two links between \"%s\" and \"%s\"", low, high);
+}
+
 /* Links lead from everywhere to everywhere, be it through a host. */
 static int check_connected(const struct fan_scenario *s, struct fan_reader *r)
 {
@@ -300,5 +335,5 @@ int fan_scenario_read_topology(struct fan_scenario *s, const json_t *o, struct f
 	if (read_list(s, o, r, "nodes", read_node) || fan_scenario_read_parents(s, r) ||
 	    fan_scenario_read_servers(s, r) || read_list(s, o, r, "links", read_link))
 		return -1;
-	return check_connected(s, r);
+	return check_single(s, r) ? -1 : check_connected(s, r);
 }

@@ -55,6 +55,7 @@ set_to 'topology.links.0.gbps=fast' 'bad.json: topology.links[0].gbps: expected 
 set_to 'topology.links.0.loss=1.5' 'bad.json: topology.links[0].loss: 1.5: expected a number from 0 to 1'
 set_to 'topology.links.0.b=s9' 'bad.json: topology.links[0].b: no node "s9"'
 set_to 'topology.links.0.a=w0' 'bad.json: topology.links: no path from "s0" to "w1"'
+set_to 'topology.links=[{"a": "w*", "b": "s0", "gbps": 10}, {"a": "s*", "b": "w3", "gbps": 40}]' 'bad.json: topology.links: two links between "s0" and "w3"'
 set_to 'topology.nodes.s0.kind=hub' 'bad.json: topology.nodes[0].kind: "hub": expected one of worker, switch, server, router'
 set_to 'topology.nodes.s0.slots=2.5' 'bad.json: topology.nodes[0].slots: 2.5: expected a whole number'
 set_to 'topology.nodes.s0.kind=router' 'bad.json: jobs.j: no switch or server that all its workers reach'

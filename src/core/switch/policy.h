@@ -6,8 +6,9 @@
  *
  *   atp     ATP, NSDI'21: a slot belongs to the fragment that took it; first come, first served.
  *   esa     ESA, arXiv 2201.06398: a higher priority takes the slot, and each contribution that
- *           fails to halves the slot's priority, so that stale sums are evicted in the end.
- *   sa_atp  SA-ATP, ToN 2024: wraps another policy for jobs with run-ahead, policy_sa_atp.h.
+ *           fails to halves the slot's priority, so that stale sums are evicted in the end.  A slot
+ * whose sum has left, and that waits for the result, has priority 0. sa_atp  SA-ATP, ToN 2024:
+ * wraps another policy for jobs with run-ahead, policy_sa_atp.h.
  *
  * A policy knows slots, contributions and ranks.  Routes and parents are handled by path.h.  A new
  * policy is a new object and a row in policy.c. */

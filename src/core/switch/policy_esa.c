@@ -12,8 +12,9 @@ static enum fan_contest contest(struct fan_switch *sw, const struct fan_switch_j
 {
 	unsigned options = sw->cfg.options;
 	bool own = slot->job == j->id && slot->epoch == j->epoch;
-	bool higher = !(options & FAN_SWITCH_NO_PRIORITIES) &&
-		      p->f->priority > slot->priority + (own ? OWN_MARGIN : 0);
+	bool left = slot->state == FAN_SSLOT_SENT; /* nobody loses anything */
+	int held = left ? 0 : slot->priority + (own ? OWN_MARGIN : 0);
+	bool higher = !(options & FAN_SWITCH_NO_PRIORITIES) && p->f->priority > held;
 	if (higher && !(options & FAN_SWITCH_NO_PREEMPTION))
 		return FAN_CONTEST_WON;
 	if (!(options & FAN_SWITCH_NO_AGEING))

@@ -80,6 +80,23 @@ static void switch__higher_priority_preempts(void **state)
 	assert_int_equal(fan_switch_stats(bed.sw)->evictions, 1);
 }
 
+/* Whoever has a priority takes a slot whose sum has left: nothing is evicted. */
+static void switch__sums_that_left_give_way(void **state)
+{
+	(void)state;
+	esa();
+	for (uint16_t r = 0; r < BED_RANKS; r++)
+		bed_add(0, r, 0, 1, 200, 0);
+	bed_is_partial(0, 0, 0, 0xf, 4);
+	assert_int_equal(bed_add(1, 0, 0, 1, 0, 0), FAN_PASS);
+	assert_int_equal(bed_add(1, 0, 0, 1, 1, 0), FAN_WAIT);
+	assert_int_equal(bed.gots, 0);
+	assert_int_equal(fan_switch_stats(bed.sw)->preemptions, 1);
+	assert_int_equal(fan_switch_stats(bed.sw)->evictions, 0);
+	assert_int_equal(bed_from_aggregator(0, 0, FAN_TYPE_RESULT), FAN_PASS);
+	assert_int_equal(bed_add(1, 1, 0, 1, 1, 0), FAN_WAIT); /* it is job 1's */
+}
+
 static void switch__ageing(void **state)
 {
 	(void)state;
@@ -376,6 +393,7 @@ int main(void)
 		BED_TEST(switch__result_frees_the_slot),
 		BED_TEST(switch__free_early),
 		BED_TEST(switch__higher_priority_preempts),
+		BED_TEST(switch__sums_that_left_give_way),
 		BED_TEST(switch__ageing),
 		BED_TEST(switch__options_take_preemption_away),
 		BED_TEST(switch__direct_goes_by),
