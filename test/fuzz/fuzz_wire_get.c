@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any datagram: what is accepted promises what it carries, and encodes to itself. */
-#include "core/sum/part.h"
+#include "core/sum/contribution.h"
 #include "core/wire/envelope.h"
 #include "fuzz.h"
 
@@ -8,13 +8,13 @@
 
 static void check_bitmap(const struct fan_frag *f)
 {
-	struct fan_part p;
+	struct fan_contribution p;
 	uint64_t set[FAN_RANK_WORDS];
 	const unsigned ranks = 2 + (unsigned)(f->frag % (FAN_RANKS_MAX - 1));
 	FUZZ_CHECK(f->words >= 1 && f->words <= FAN_RANK_WORDS);
 	bool named = fan_partial_ranks(set, f, ranks);
 	FUZZ_CHECK(!named || (fan_ranks_first(set) < ranks && fan_ranks_count(set) >= 1));
-	if (f->type == FAN_TYPE_NEED || fan_part_get(&p, f, ranks) >= 0)
+	if (f->type == FAN_TYPE_NEED || fan_contribution_get(&p, f, ranks) >= 0)
 		return;
 	FUZZ_CHECK(named && fan_ranks_equal(p.ranks, set) && p.first == fan_ranks_first(set));
 	FUZZ_CHECK(p.elements + p.bytes == f->payload + f->payload_bytes);

@@ -43,7 +43,7 @@ struct bed {
 };
 
 static enum fan_contest win(struct fan_switch *sw, const struct fan_switch_job *j,
-			    struct fan_sslot *slot, const struct fan_part *p)
+			    struct fan_sslot *slot, const struct fan_contribution *p)
 {
 	(void)sw;
 	(void)j;

@@ -199,7 +199,7 @@ static void replay(struct fan_aggregator *ag, struct fan_job *j, const struct fa
 	fan_control_group_health(ag, j, rank);
 }
 
-/* Tell the sender of `f` that its part of the fragment is missing. */
+/* Tell the sender of `f` that its contribution to the fragment is missing. */
 static void ask(struct fan_aggregator *ag, const struct fan_job *j, const struct fan_frag *f,
 		struct fan_out *out)
 {
@@ -209,7 +209,7 @@ static void ask(struct fan_aggregator *ag, const struct fan_job *j, const struct
 	ag->stats.needs++;
 }
 
-/* Tell the sender of `f` that its part of the fragment is here, and how far the others are. */
+/* Tell the sender of `f` that its contribution is here, and how far the others are. */
 static void answer_progress(struct fan_aggregator *ag, const struct fan_job *j,
 			    const struct fan_frag *f, struct fan_out *out)
 {
@@ -221,7 +221,7 @@ static void answer_progress(struct fan_aggregator *ag, const struct fan_job *j,
 	ag->stats.progress_sent++;
 }
 
-/* Ranks disagree about a part of rank `rank`: note who and what, and end the job. */
+/* Ranks disagree about a contribution of rank `rank`: note who and what, and end the job. */
 static enum fan_verdict mismatch(struct fan_aggregator *ag, struct fan_job *j, uint16_t rank,
 				 const struct fan_round_outcome *r, struct fan_out *out)
 {
@@ -250,12 +250,12 @@ static enum fan_verdict left_behind(struct fan_aggregator *ag, struct fan_job *j
 	return FAN_FAIL;
 }
 
-/* Do what follows from the verdict `v` on a part. */
+/* Do what follows from the verdict `v` on a contribution. */
 static enum fan_verdict took(struct fan_aggregator *ag, uint64_t now_ns, struct fan_job *j,
-			     const struct fan_part *p, enum fan_verdict v,
+			     const struct fan_contribution *p, enum fan_verdict v,
 			     const struct fan_round_outcome *r, struct fan_out *out)
 {
-	switch (v) { /* what is said of a part is said of its lowest rank */
+	switch (v) { /* what is said of a contribution is said of its lowest rank */
 	case FAN_FAIL: return mismatch(ag, j, p->first, r, out);
 	case FAN_DROP: return fan_aggregator_drop(ag, r->drop);
 	case FAN_REPLAY: replay(ag, j, r->round, p->first, out); return v;
@@ -281,11 +281,11 @@ static enum fan_verdict took(struct fan_aggregator *ag, uint64_t now_ns, struct 
 	return v;
 }
 
-/* Note how far the ranks of a part are; tell the one that asks. */
-static void note_progress(struct fan_aggregator *ag, struct fan_job *j, const struct fan_part *p,
-			  struct fan_out *out)
+/* Note how far the ranks of a contribution are; tell the one that asks. */
+static void note_progress(struct fan_aggregator *ag, struct fan_job *j,
+			  const struct fan_contribution *p, struct fan_out *out)
 {
-	for (unsigned r = p->first; r < j->ranks; r = fan_part_next(p, r))
+	for (unsigned r = p->first; r < j->ranks; r = fan_contribution_next(p, r))
 		fan_progress_note(&j->progress, (uint16_t)r, p->f->frag);
 	if (p->f->flags & FAN_F_ASK)
 		answer_progress(ag, j, p->f, out);
@@ -314,13 +314,13 @@ static enum fan_verdict recv_data(struct fan_aggregator *ag, uint64_t now_ns, st
 				  const fan_peer *from, const struct fan_frag *f,
 				  struct fan_out *out)
 {
-	struct fan_part p;
-	int why = fan_part_get(&p, f, j->ranks);
+	struct fan_contribution p;
+	int why = fan_contribution_get(&p, f, j->ranks);
 	if (why < 0 && p.is_sum && !fan_partials_are_from(j, &p, from))
 		why = FAN_DROP_SENDER;
 	if (why < 0)
-		why = fan_part_unfit(&p, j->payload_bytes, j->pool.stride,
-				     j->options & FAN_JOIN_SUMMED);
+		why = fan_contribution_unfit(&p, j->payload_bytes, j->pool.stride,
+					     j->options & FAN_JOIN_SUMMED);
 	if (why >= 0)
 		return fan_aggregator_drop(ag, (unsigned)why);
 	fan_pool_prefetch(&j->pool, f->frag + 1);

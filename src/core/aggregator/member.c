@@ -452,7 +452,7 @@ void fan_job_missing(const struct fan_job *j, uint64_t frag, bool waiting, uint6
 		if (round->state == FAN_ROUND_DONE && round->frag >= frag)
 			return;
 		if (round->state == FAN_ROUND_FREE || round->frag != frag)
-			round = NULL; /* nobody's part is in: all are missing */
+			round = NULL; /* nobody's contribution is in: all are missing */
 	}
 	for (unsigned r = 0; r < j->ranks; r++) {
 		bool there = j->state == FAN_JOB_FORMING ? j->members[r].flags & FAN_MEMBER_SURE

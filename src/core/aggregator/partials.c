@@ -10,26 +10,29 @@
 #define US 1000u
 
 /* Are the ranks members that `from` stands for? */
-static bool speaks_for(const struct fan_job *j, const struct fan_part *p, const fan_peer *from)
+static bool speaks_for(const struct fan_job *j, const struct fan_contribution *p,
+		       const fan_peer *from)
 {
-	for (unsigned r = p->first; r < j->ranks; r = fan_part_next(p, r))
+	for (unsigned r = p->first; r < j->ranks; r = fan_contribution_next(p, r))
 		if (!fan_job_is_member(j, (uint16_t)r, from))
 			return false;
 	return true;
 }
 
 /* Is it the sum of a helper that `from` stands for, of ranks that are members? */
-static bool is_of_helper(const struct fan_job *j, const struct fan_part *p, const fan_peer *from)
+static bool is_of_helper(const struct fan_job *j, const struct fan_contribution *p,
+			 const fan_peer *from)
 {
 	if (!j->burst || !fan_job_is_member(j, fan_tag_rank(p->f->helper), from))
 		return false;
-	for (unsigned r = p->first; r < j->ranks; r = fan_part_next(p, r))
+	for (unsigned r = p->first; r < j->ranks; r = fan_contribution_next(p, r))
 		if (!(j->members[r].flags & FAN_MEMBER_IN))
 			return false;
 	return true;
 }
 
-bool fan_partials_are_from(const struct fan_job *j, const struct fan_part *p, const fan_peer *from)
+bool fan_partials_are_from(const struct fan_job *j, const struct fan_contribution *p,
+			   const fan_peer *from)
 {
 	return p->f->helper ? is_of_helper(j, p, from) : speaks_for(j, p, from);
 }
@@ -75,7 +78,7 @@ static void remind_by(struct fan_aggregator *ag, struct fan_job *j, uint64_t at_
 		ag->deadline_ns = j->remind_ns;
 }
 
-/* The round has its first part, or was reminded of: others may overtake it from here on. */
+/* The round has its first contribution, or was reminded of: others may overtake it from here on. */
 static void put_in_order(struct fan_job *j, struct fan_round *round)
 {
 	if ((uint16_t)(j->order_next - j->order_first) == FAN_ORDER_MAX)

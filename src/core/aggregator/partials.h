@@ -7,7 +7,8 @@
 #include "aggregator_priv.h"
 
 /* May `from` contribute `p`: is it in front of all its ranks, or of the helper that sends it? */
-bool fan_partials_are_from(const struct fan_job *j, const struct fan_part *p, const fan_peer *from);
+bool fan_partials_are_from(const struct fan_job *j, const struct fan_contribution *p,
+			   const fan_peer *from);
 
 /* Handle a RELAY from a switch. */
 enum fan_verdict fan_partials_envelope(struct fan_aggregator *ag, uint64_t now_ns,

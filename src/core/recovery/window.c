@@ -7,7 +7,7 @@
 
 #define LOG_FACTOR 4u /* entries per slot */
 #define GAPS_AHEAD 2u /* probes that one result draws where ranks run ahead of each other */
-#define TAIL_AHEAD 8u /* of FAN_TAIL_PROBES, where parts from long ago are in flight */
+#define TAIL_AHEAD 8u /* of FAN_TAIL_PROBES, where contributions from long ago are in flight */
 
 size_t fan_window_bytes(uint32_t max)
 {

@@ -135,7 +135,7 @@ static uint32_t make(struct fan_helper_cache *c, uint64_t frag)
 	return i;
 }
 
-/* The part is in.  Does it stay?  `began`: it is the first of its sum. */
+/* The contribution is in.  Does it stay?  `began`: it is the first of its sum. */
 static enum fan_verdict kept(struct fan_helper_cache *c, uint32_t i, uint16_t ranks, bool began)
 {
 	uint64_t all[FAN_RANK_WORDS];
@@ -158,7 +158,8 @@ static void opened(struct fan_helper_cache *c)
 }
 
 enum fan_verdict fan_helper_cache_add(struct fan_helper_cache *c, uint64_t now_ns,
-				      const struct fan_part *p, uint16_t ranks, enum fan_drop *why)
+				      const struct fan_contribution *p, uint16_t ranks,
+				      enum fan_drop *why)
 {
 	uint32_t i = find(c, p->f->frag);
 	if (i != FAN_CACHE_NONE) {

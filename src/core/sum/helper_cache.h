@@ -65,7 +65,8 @@ void fan_helper_cache_init(struct fan_helper_cache *c, void *mem, uint32_t frags
  * itself is due.  FAN_DROP: `*why` is DUPLICATE (some of its ranks are or were in the sum), FULL,
  * or MISMATCH, where the sum is due so that the aggregator sees both. */
 enum fan_verdict fan_helper_cache_add(struct fan_helper_cache *c, uint64_t now_ns,
-				      const struct fan_part *p, uint16_t ranks, enum fan_drop *why);
+				      const struct fan_contribution *p, uint16_t ranks,
+				      enum fan_drop *why);
 
 /* Is the contribution of `rank` to `frag` in an incomplete sum here? */
 bool fan_helper_cache_holds(const struct fan_helper_cache *c, uint64_t frag, uint16_t rank);

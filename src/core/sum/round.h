@@ -3,7 +3,7 @@
 #ifndef FAN_SUM_ROUND_H
 #define FAN_SUM_ROUND_H
 
-#include "part.h"
+#include "contribution.h"
 #include "slot.h"
 
 /* The state of a round for one fragment. */
@@ -31,7 +31,7 @@ static inline enum fan_turn fan_turn_of(const struct fan_pool *pool, uint64_t fr
 }
 
 /* Open `round` for the fragment of `p`, without adding it. */
-static inline void fan_round_open(struct fan_round *round, const struct fan_part *p)
+static inline void fan_round_open(struct fan_round *round, const struct fan_contribution *p)
 {
 	const struct fan_frag *f = p->f;
 	fan_ranks_none(round->seen);

@@ -29,8 +29,8 @@ static unsigned divisor_of(const struct fan_pool *pool, uint16_t ranks)
 	return pool->workers ? pool->workers : ranks;
 }
 
-/* All parts are in: make the result of the sum, or hold it for a parent.  False: the operation
- * has no root. */
+/* All contributions are in: make the result of the sum, or hold it for a parent.  False: the
+ * operation has no root. */
 static bool finish(const struct fan_pool *pool, uint16_t ranks, struct fan_round *round,
 		   const struct fan_frag *f)
 {
@@ -44,8 +44,8 @@ static bool finish(const struct fan_pool *pool, uint16_t ranks, struct fan_round
 	return true;
 }
 
-/* Some of the part is in: it is not added. */
-static enum fan_verdict overlap(const struct fan_round *round, const struct fan_part *p,
+/* Some of the contribution is in: it is not added. */
+static enum fan_verdict overlap(const struct fan_round *round, const struct fan_contribution *p,
 				struct fan_round_outcome *r)
 {
 	if (round->state == FAN_ROUND_DONE && !p->is_sum)
@@ -54,15 +54,16 @@ static enum fan_verdict overlap(const struct fan_round *round, const struct fan_
 								    : drop(r, FAN_DROP_DUPLICATE);
 }
 
-static void add(const struct fan_pool *pool, struct fan_round *round, const struct fan_part *p)
+static void add(const struct fan_pool *pool, struct fan_round *round,
+		const struct fan_contribution *p)
 {
-	fan_part_add(p, fan_pool_acc(pool, round), round->seen_count == 0);
+	fan_contribution_add(p, fan_pool_acc(pool, round), round->seen_count == 0);
 	round->met |= (uint8_t)(p->f->flags & FAN_F_MET);
-	round->seen_count = (uint16_t)(round->seen_count + fan_part_join(p, round->seen));
+	round->seen_count = (uint16_t)(round->seen_count + fan_contribution_join(p, round->seen));
 }
 
 enum fan_verdict fan_round_add(const struct fan_pool *pool, uint16_t ranks,
-			       const struct fan_part *p, struct fan_round_outcome *r)
+			       const struct fan_contribution *p, struct fan_round_outcome *r)
 {
 	const struct fan_frag *f = p->f;
 	struct fan_round *round = fan_pool_round(pool, f->frag);
@@ -76,7 +77,7 @@ enum fan_verdict fan_round_add(const struct fan_pool *pool, uint16_t ranks,
 		r->opened = true;
 		break;
 	case FAN_TURN_NOW:
-		if (fan_part_meets(p, round->seen))
+		if (fan_contribution_meets(p, round->seen))
 			return overlap(round, p, r);
 		break;
 	}

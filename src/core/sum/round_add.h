@@ -9,8 +9,8 @@
 #ifndef FAN_SUM_ROUND_ADD_H
 #define FAN_SUM_ROUND_ADD_H
 
+#include "contribution.h"
 #include "core/base/verdict.h"
-#include "part.h"
 #include "slot.h"
 
 /* Details of a verdict. */
@@ -34,7 +34,7 @@ struct fan_round_outcome {
  * FAN_DROP: DUPLICATE (all of it was in), STALE, AHEAD.
  * FAN_FAIL: ranks disagree about the fragment or the root. */
 enum fan_verdict fan_round_add(const struct fan_pool *pool, uint16_t ranks,
-			       const struct fan_part *p, struct fan_round_outcome *r);
+			       const struct fan_contribution *p, struct fan_round_outcome *r);
 
 /* Rank `f->sender` probes for f->frag: FAN_REPLAY, FAN_ASK (its contribution is missing),
  * FAN_EARLY (the round waits for other ranks), or FAN_DROP. */

@@ -74,7 +74,7 @@ static void swap(struct fan_sslots *s, struct fan_sslot *slot)
 	s->spare_next = s->spare_next + 1 == s->spares ? 0 : s->spare_next + 1;
 }
 
-void fan_sslot_take(struct fan_sslots *s, struct fan_sslot *slot, const struct fan_part *p,
+void fan_sslot_take(struct fan_sslots *s, struct fan_sslot *slot, const struct fan_contribution *p,
 		    uint16_t ranks)
 {
 	if (fan_sslot_holds(slot) || slot->state == FAN_SSLOT_LOST)
@@ -95,11 +95,11 @@ void fan_sslot_take(struct fan_sslots *s, struct fan_sslot *slot, const struct f
 	fan_sslot_add(s, slot, p);
 }
 
-void fan_sslot_add(struct fan_sslots *s, struct fan_sslot *slot, const struct fan_part *p)
+void fan_sslot_add(struct fan_sslots *s, struct fan_sslot *slot, const struct fan_contribution *p)
 {
 	assert(slot->state != FAN_SSLOT_FREE);
-	fan_part_add(p, elements_of(s, slot), fan_ranks_is_empty(slot->seen));
-	fan_part_join(p, slot->seen);
+	fan_contribution_add(p, elements_of(s, slot), fan_ranks_is_empty(slot->seen));
+	fan_contribution_join(p, slot->seen);
 	slot->met |= p->f->flags & (FAN_F_MET | FAN_F_SUMMED);
 	if (p->root != FAN_RANK_NONE)
 		slot->root = p->root;

@@ -6,7 +6,7 @@
 #ifndef FAN_SUM_SHARED_SLOT_H
 #define FAN_SUM_SHARED_SLOT_H
 
-#include "part.h"
+#include "contribution.h"
 
 enum fan_sslot_state {
 	FAN_SSLOT_FREE,	  /* never used */
@@ -78,17 +78,17 @@ static inline bool fan_sslot_is_of(const struct fan_sslot *slot, const struct fa
 
 /* Put contribution `p` of a job of `ranks` into the slot as its first.  The old accumulator becomes
  * a spare, so that items that refer to it stay valid for a while. */
-void fan_sslot_take(struct fan_sslots *s, struct fan_sslot *slot, const struct fan_part *p,
+void fan_sslot_take(struct fan_sslots *s, struct fan_sslot *slot, const struct fan_contribution *p,
 		    uint16_t ranks);
 
 /* Is a rank of `p` in the slot, or was it released? */
-static inline bool fan_sslot_has(const struct fan_sslot *slot, const struct fan_part *p)
+static inline bool fan_sslot_has(const struct fan_sslot *slot, const struct fan_contribution *p)
 {
-	return fan_part_meets(p, slot->seen) || fan_part_meets(p, slot->gone);
+	return fan_contribution_meets(p, slot->seen) || fan_contribution_meets(p, slot->gone);
 }
 
 /* Does `p` agree with the slot's contributions about fragment and root? */
-static inline bool fan_sslot_agrees(const struct fan_sslot *slot, const struct fan_part *p)
+static inline bool fan_sslot_agrees(const struct fan_sslot *slot, const struct fan_contribution *p)
 {
 	return slot->desc == fan_desc_of(p->f) && slot->exponent == p->f->exponent &&
 	       (slot->met & FAN_F_SUMMED) == (p->f->flags & FAN_F_SUMMED) &&
@@ -96,7 +96,7 @@ static inline bool fan_sslot_agrees(const struct fan_sslot *slot, const struct f
 }
 
 /* Add `p`, which agrees.  The slot is OPEN afterwards. */
-void fan_sslot_add(struct fan_sslots *s, struct fan_sslot *slot, const struct fan_part *p);
+void fan_sslot_add(struct fan_sslots *s, struct fan_sslot *slot, const struct fan_contribution *p);
 
 /* Let `missing` be the ranks of `below` that are neither in the slot nor released; true if any. */
 static inline bool fan_sslot_missing(const struct fan_sslot *slot, const uint64_t *below,

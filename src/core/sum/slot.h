@@ -29,8 +29,8 @@ struct fan_round {
 	int16_t exponent;
 	uint16_t number;    /* DONE: of its result in the job, low 16 bits.  OPEN: its place in the
 			     * job's order */
-	uint8_t met;	    /* FAN_F_MET: what any of its parts has met */
-	unsigned place : 4; /* of its parts */
+	uint8_t met;	    /* FAN_F_MET: what any of its contributions has met */
+	unsigned place : 4; /* of its contributions */
 	unsigned reminded : 4; /* jobs behind switches: FLUSHes sent */
 	uint8_t priority;      /* of the first contribution */
 	uint8_t state;	       /* enum fan_round_state */

@@ -9,7 +9,7 @@ int fan_path_direction(const struct fan_switch *sw, const fan_peer *from, const 
 }
 
 int fan_path_rank(const struct fan_switch *sw, const struct fan_switch_job *j, const fan_peer *from,
-		  uint16_t rank, struct fan_part *p)
+		  uint16_t rank, struct fan_contribution *p)
 {
 	if (rank >= j->ranks)
 		return FAN_DROP_SENDER;

@@ -18,11 +18,11 @@ int fan_path_direction(const struct fan_switch *sw, const fan_peer *from, const 
 /* Check that `from` is where each rank of a contribution has joined, and fill in its next hop. */
 static inline int fan_path_without_route(const struct fan_switch *sw,
 					 const struct fan_switch_job *j, const fan_peer *from,
-					 struct fan_part *p)
+					 struct fan_contribution *p)
 {
 	p->sums = true;
 	p->next = &j->up;
-	for (unsigned r = p->first; r < j->ranks; r = fan_part_next(p, r)) {
+	for (unsigned r = p->first; r < j->ranks; r = fan_contribution_next(p, r)) {
 		fan_peer hop = fan_relay_hop(sw, j, (uint16_t)r);
 		if (!fan_peer_equal(&hop, from))
 			return FAN_DROP_SENDER;
@@ -32,16 +32,17 @@ static inline int fan_path_without_route(const struct fan_switch *sw,
 
 /* Fill in p->next and p->sums of a contribution with known ranks that `from` has sent.  -1, or the
  * reason to drop it. */
-static inline int fan_path_part(const struct fan_switch *sw, const struct fan_switch_job *j,
-				const fan_peer *from, struct fan_part *p)
+static inline int fan_path_contribution(const struct fan_switch *sw, const struct fan_switch_job *j,
+					const fan_peer *from, struct fan_contribution *p)
 {
-	return j->route ? fan_routed_part(sw, j, from, p) : fan_path_without_route(sw, j, from, p);
+	return j->route ? fan_routed_contribution(sw, j, from, p)
+			: fan_path_without_route(sw, j, from, p);
 }
 
-/* As fan_path_part, for a message of rank `rank` from `from`, about itself or others: `p` may have
- * any ranks. */
+/* As fan_path_contribution, for a message of rank `rank` from `from`, about itself or others: `p`
+ * may have any ranks. */
 int fan_path_rank(const struct fan_switch *sw, const struct fan_switch_job *j, const fan_peer *from,
-		  uint16_t rank, struct fan_part *p);
+		  uint16_t rank, struct fan_contribution *p);
 
 /* The hop below towards `rank`; none: it is not below. */
 fan_peer fan_path_down(const struct fan_switch *sw, const struct fan_switch_job *j, uint16_t rank);

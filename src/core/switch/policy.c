@@ -15,7 +15,7 @@ struct fan_sslot *fan_plain_place(const struct fan_switch *sw, const struct fan_
 	return fan_sslots_at(&sw->slots, f, j->window);
 }
 
-bool fan_plain_wants(const struct fan_switch_job *j, const struct fan_part *p)
+bool fan_plain_wants(const struct fan_switch_job *j, const struct fan_contribution *p)
 {
 	(void)j;
 	(void)p;
@@ -30,7 +30,7 @@ bool fan_plain_never(const struct fan_switch_job *j, const struct fan_sslot *slo
 }
 
 void fan_plain_passes(struct fan_switch *sw, struct fan_switch_job *j, struct fan_sslot *slot,
-		      const struct fan_part *p, struct fan_out *out)
+		      const struct fan_contribution *p, struct fan_out *out)
 {
 	(void)sw;
 	(void)j;
@@ -57,8 +57,8 @@ void fan_plain_lend(struct fan_switch *sw, struct fan_switch_job *j, const struc
 	(void)ranks;
 }
 
-void fan_plain_asked(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_part *p,
-		     struct fan_out *out)
+void fan_plain_asked(struct fan_switch *sw, struct fan_switch_job *j,
+		     const struct fan_contribution *p, struct fan_out *out)
 {
 	(void)sw;
 	(void)j;
@@ -66,16 +66,16 @@ void fan_plain_asked(struct fan_switch *sw, struct fan_switch_job *j, const stru
 	(void)out;
 }
 
-/* It does not wait for long: parts and sums are on their way. */
+/* It does not wait for long: contributions and sums are on their way. */
 bool fan_plain_waits(const struct fan_switch *sw, const struct fan_switch_job *j,
-		     const struct fan_sslot *slot, const struct fan_part *p)
+		     const struct fan_sslot *slot, const struct fan_contribution *p)
 {
 	(void)p;
 	return fan_switch_is_young(sw->now_ns - slot->since_ns, j->fill_ns);
 }
 
 struct fan_goal fan_plain_asks(const struct fan_switch *sw, const struct fan_switch_job *j,
-			       const struct fan_part *p)
+			       const struct fan_contribution *p)
 {
 	(void)sw;
 	(void)j;

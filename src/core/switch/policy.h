@@ -45,14 +45,14 @@ struct fan_slot_policy {
 
 	/* Handle a contribution, in the end by fan_switch_add. */
 	enum fan_verdict (*recv)(struct fan_switch *sw, struct fan_switch_job *j,
-				 const struct fan_part *p, struct fan_out *out);
+				 const struct fan_contribution *p, struct fan_out *out);
 
 	/* Shall the contribution take a slot, if its fragment has none? */
-	bool (*wants)(const struct fan_switch_job *j, const struct fan_part *p);
+	bool (*wants)(const struct fan_switch_job *j, const struct fan_contribution *p);
 
 	/* The contribution finds `slot` with the sum of another fragment, of any job. */
 	enum fan_contest (*contest)(struct fan_switch *sw, const struct fan_switch_job *j,
-				    struct fan_sslot *slot, const struct fan_part *p);
+				    struct fan_sslot *slot, const struct fan_contribution *p);
 
 	/* Does the slot yield to another job's contribution, whatever that job's policy says? */
 	bool (*gives_way)(const struct fan_switch_job *j, const struct fan_sslot *slot);
@@ -62,7 +62,7 @@ struct fan_slot_policy {
 
 	/* A retransmitted contribution goes past `slot`, which has its key. */
 	void (*passes)(struct fan_switch *sw, struct fan_switch_job *j, struct fan_sslot *slot,
-		       const struct fan_part *p, struct fan_out *out);
+		       const struct fan_contribution *p, struct fan_out *out);
 
 	/* The destination of unaggregated contributions to fragment `frag`; and a notice that those
 	 * of `ranks`, one or a sum, go there now. */
@@ -74,12 +74,12 @@ struct fan_slot_policy {
 	/* The rank of `p` probes for a result.  waits: its contribution is in `slot`, which is not
 	 * full: can the probe go unanswered, since nothing is lost?  asks: the destination of the
 	 * probe if no slot has the fragment. */
-	void (*asked)(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_part *p,
-		      struct fan_out *out);
+	void (*asked)(struct fan_switch *sw, struct fan_switch_job *j,
+		      const struct fan_contribution *p, struct fan_out *out);
 	bool (*waits)(const struct fan_switch *sw, const struct fan_switch_job *j,
-		      const struct fan_sslot *slot, const struct fan_part *p);
+		      const struct fan_sslot *slot, const struct fan_contribution *p);
 	struct fan_goal (*asks)(const struct fan_switch *sw, const struct fan_switch_job *j,
-				const struct fan_part *p);
+				const struct fan_contribution *p);
 
 	/* A reminder of the fragment of `f` has come, and its slot has been flushed. */
 	void (*reminded)(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_frag *f,
@@ -107,20 +107,20 @@ const struct fan_slot_policy *fan_slot_policy(enum fan_policy number);
 
 struct fan_sslot *fan_plain_place(const struct fan_switch *sw, const struct fan_switch_job *j,
 				  const struct fan_frag *f);
-bool fan_plain_wants(const struct fan_switch_job *j, const struct fan_part *p);
+bool fan_plain_wants(const struct fan_switch_job *j, const struct fan_contribution *p);
 bool fan_plain_never(const struct fan_switch_job *j, const struct fan_sslot *slot);
 void fan_plain_passes(struct fan_switch *sw, struct fan_switch_job *j, struct fan_sslot *slot,
-		      const struct fan_part *p, struct fan_out *out);
+		      const struct fan_contribution *p, struct fan_out *out);
 struct fan_goal fan_plain_goal(const struct fan_switch *sw, const struct fan_switch_job *j,
 			       uint64_t frag);
 void fan_plain_lend(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_goal *goal,
 		    uint64_t frag, const uint64_t *ranks);
-void fan_plain_asked(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_part *p,
-		     struct fan_out *out);
+void fan_plain_asked(struct fan_switch *sw, struct fan_switch_job *j,
+		     const struct fan_contribution *p, struct fan_out *out);
 bool fan_plain_waits(const struct fan_switch *sw, const struct fan_switch_job *j,
-		     const struct fan_sslot *slot, const struct fan_part *p);
+		     const struct fan_sslot *slot, const struct fan_contribution *p);
 struct fan_goal fan_plain_asks(const struct fan_switch *sw, const struct fan_switch_job *j,
-			       const struct fan_part *p);
+			       const struct fan_contribution *p);
 void fan_plain_reminded(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_frag *f,
 			struct fan_out *out);
 enum fan_verdict fan_plain_progress(struct fan_switch *sw, struct fan_switch_job *j,
@@ -130,6 +130,6 @@ void fan_plain_heard(struct fan_switch *sw, struct fan_switch_job *j, struct fan
 
 /* Handle a contribution as all policies do: add it to its slot, let it take one, or send it on. */
 enum fan_verdict fan_switch_add(struct fan_switch *sw, struct fan_switch_job *j,
-				const struct fan_part *p, struct fan_out *out);
+				const struct fan_contribution *p, struct fan_out *out);
 
 #endif

@@ -3,7 +3,7 @@
 #include "switch_priv.h"
 
 static enum fan_contest contest(struct fan_switch *sw, const struct fan_switch_job *j,
-				struct fan_sslot *slot, const struct fan_part *p)
+				struct fan_sslot *slot, const struct fan_contribution *p)
 {
 	(void)sw;
 	(void)j;

@@ -8,7 +8,7 @@
 #define OWN_MARGIN 16
 
 static enum fan_contest contest(struct fan_switch *sw, const struct fan_switch_job *j,
-				struct fan_sslot *slot, const struct fan_part *p)
+				struct fan_sslot *slot, const struct fan_contribution *p)
 {
 	unsigned options = sw->cfg.options;
 	bool own = slot->job == j->id && slot->epoch == j->epoch;

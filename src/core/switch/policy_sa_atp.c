@@ -8,7 +8,7 @@
 #define AGGREGATOR_FREE 3
 #define AGGREGATOR_BUSY 6
 
-#define SHARE_ALL  256u	       /* of the parts in a block that go to helpers: all */
+#define SHARE_ALL  256u	       /* of the contributions in a block that go to helpers: all */
 #define SHARE_STEP 32u	       /* more of them in the next block */
 #define SCATTER	   2654435769u /* 2^32 by the golden ratio: evenly, and in step with nothing */
 
@@ -66,7 +66,7 @@ static struct fan_sslot *place(const struct fan_switch *sw, const struct fan_swi
 	return fan_sslots_in_line(&sw->slots, f->frag, j->window, sa->in[f->frag >= sa->since]);
 }
 
-/* Of those whose parts are summed here. */
+/* Of those whose contributions are summed here. */
 static uint64_t slowest_below(const struct fan_switch_job *j)
 {
 	uint64_t low = UINT64_MAX;
@@ -138,7 +138,7 @@ static bool is_late(const struct fan_switch_job *j, uint64_t frag)
 	return frag + FAN_LAG_FRAGS < j->sa.progress.front;
 }
 
-/* Count who keeps parts of `ranks`, and whose they are. */
+/* Count who keeps contributions of `ranks`, and whose they are. */
 static void lend(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_goal *to,
 		 uint64_t frag, const uint64_t *ranks)
 {
@@ -262,20 +262,20 @@ static void enter(struct fan_switch *sw, struct fan_switch_job *j)
 	}
 }
 
-/* Parts have come. */
-static void note(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_part *p)
+/* Contributions of these ranks have come. */
+static void note(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_contribution *p)
 {
 	uint64_t front = j->sa.progress.front;
 	const struct fan_stretch *in = &j->sa.in[1], *due = &j->sa.due;
 	if (in->first != due->first || in->count != due->count)
 		move(j);
-	for (unsigned r = p->first; r < j->ranks; r = fan_part_next(p, r))
+	for (unsigned r = p->first; r < j->ranks; r = fan_contribution_next(p, r))
 		fan_progress_note(&j->sa.progress, (uint16_t)r, p->f->frag);
 	if (j->sa.progress.front > front)
 		enter(sw, j);
 }
 
-/* Does the slot wait for stragglers only, or for parts that have gone another way? */
+/* Does the slot wait for stragglers only, or for contributions that have gone another way? */
 static bool gives_way(const struct fan_switch_job *j, const struct fan_sslot *slot)
 {
 	if (slot->state != FAN_SSLOT_OPEN)
@@ -312,7 +312,7 @@ static uint64_t distance_of_slot(const struct fan_switch_job *j, const struct fa
 	return distance(j, slot->frag, missing);
 }
 
-static uint64_t distance_of_part(const struct fan_switch_job *j, const struct fan_part *p)
+static uint64_t distance_of_part(const struct fan_switch_job *j, const struct fan_contribution *p)
 {
 	uint64_t missing[FAN_RANK_WORDS];
 	fan_ranks_without(missing, j->below, p->ranks);
@@ -320,11 +320,12 @@ static uint64_t distance_of_part(const struct fan_switch_job *j, const struct fa
 }
 
 static enum fan_contest contest(struct fan_switch *sw, const struct fan_switch_job *j,
-				struct fan_sslot *slot, const struct fan_part *p)
+				struct fan_sslot *slot, const struct fan_contribution *p)
 {
 	bool own = slot->job == j->id && slot->epoch == j->epoch;
 	if (own && slot->state == FAN_SSLOT_OPEN) {
-		/* the slot is that one's whose next part comes sooner, after the part itself */
+		/* the slot is that one's whose next contribution comes sooner, after the
+		 * contribution itself */
 		if (distance_of_part(j, p) < distance_of_slot(j, slot))
 			return FAN_CONTEST_YIELDS;
 		if (is_late(j, p->f->frag))
@@ -339,18 +340,18 @@ static bool is_over(const struct fan_switch_job *j, const struct fan_sslot *slot
 }
 
 /* Not if it is late, and the last that comes as far as is known. */
-static bool wants(const struct fan_switch_job *j, const struct fan_part *p)
+static bool wants(const struct fan_switch_job *j, const struct fan_contribution *p)
 {
 	return !is_late(j, p->f->frag) || distance_of_part(j, p) != UINT64_MAX;
 }
 
-/* The part goes to the aggregator by itself: the slot waits for it no more. */
+/* The contribution goes to the aggregator by itself: the slot waits for it no more. */
 static void passes(struct fan_switch *sw, struct fan_switch_job *j, struct fan_sslot *slot,
-		   const struct fan_part *p, struct fan_out *out)
+		   const struct fan_contribution *p, struct fan_out *out)
 {
 	if (p->is_sum || slot->state != FAN_SSLOT_OPEN || fan_sslot_has(slot, p))
 		return;
-	fan_part_join(p, slot->gone);
+	fan_contribution_join(p, slot->gone);
 	fan_switch_added(sw, j, slot, out);
 }
 
@@ -394,10 +395,10 @@ static void send_question(struct fan_switch *sw, struct fan_switch_job *j, const
 	note_asked(sw, &j->sa.wait[helper ? went->rank : FAN_RANKS_MAX], f->frag);
 }
 
-/* A part of a job whose ranks run ahead of each other.  Its question is answered where it comes to
- * lie: here, or where it goes. */
+/* A contribution of a job whose ranks run ahead of each other.  Its question is answered where it
+ * comes to lie: here, or where it goes. */
 static enum fan_verdict recv(struct fan_switch *sw, struct fan_switch_job *j,
-			     const struct fan_part *p, struct fan_out *out)
+			     const struct fan_contribution *p, struct fan_out *out)
 {
 	if (fan_speaks_for_others(p->f))
 		note_full(sw, j, p->f);
@@ -405,7 +406,7 @@ static enum fan_verdict recv(struct fan_switch *sw, struct fan_switch_job *j,
 		return fan_switch_pass_up(sw, j, p, 0, out);
 	note(sw, j, p);
 	struct fan_frag f = *p->f;
-	struct fan_part plain = *p; /* without the question */
+	struct fan_contribution plain = *p; /* without the question */
 	bool asks = f.flags & FAN_F_ASK && !p->is_sum;
 	unsigned before = out->count;
 	f.flags &= (uint16_t)~FAN_F_ASK;
@@ -421,12 +422,12 @@ static enum fan_verdict recv(struct fan_switch *sw, struct fan_switch_job *j,
 }
 
 /* A question that insists, or a helper's. */
-static bool insists(const struct fan_part *p)
+static bool insists(const struct fan_contribution *p)
 {
 	return p->f->flags & FAN_F_INSIST || p->f->helper;
 }
 
-static void asked(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_part *p,
+static void asked(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_contribution *p,
 		  struct fan_out *out)
 {
 	if (p->sums && !p->f->helper)
@@ -435,14 +436,14 @@ static void asked(struct fan_switch *sw, struct fan_switch_job *j, const struct 
 
 /* For stragglers. */
 static bool waits(const struct fan_switch *sw, const struct fan_switch_job *j,
-		  const struct fan_sslot *slot, const struct fan_part *p)
+		  const struct fan_sslot *slot, const struct fan_contribution *p)
 {
 	(void)sw;
 	return !insists(p) && gives_way(j, slot);
 }
 
 static struct fan_goal asks(const struct fan_switch *sw, const struct fan_switch_job *j,
-			    const struct fan_part *p)
+			    const struct fan_contribution *p)
 {
 	return insists(p) || !p->sums ? fan_goal_up(p->next) : goal(sw, j, p->f->frag);
 }
@@ -461,10 +462,10 @@ static void reminded(struct fan_switch *sw, struct fan_switch_job *j, const stru
 	fan_wire_put(it->head, &g);
 }
 
-/* The question `f` of a rank has come after its part: it is answered if that is here, otherwise it
- * goes where the part has gone. */
+/* The question `f` of a rank has come after its contribution: it is answered if that is here,
+ * otherwise it goes where the contribution has gone. */
 static enum fan_verdict follow(struct fan_switch *sw, struct fan_switch_job *j,
-			       const struct fan_frag *f, const struct fan_part *p,
+			       const struct fan_frag *f, const struct fan_contribution *p,
 			       struct fan_out *out)
 {
 	const struct fan_sslot *slot = place(sw, j, f);
@@ -482,7 +483,7 @@ static enum fan_verdict progress(struct fan_switch *sw, struct fan_switch_job *j
 				 const fan_peer *from, const struct fan_frag *f,
 				 struct fan_out *out)
 {
-	struct fan_part p;
+	struct fan_contribution p;
 	bool question = f->flags & FAN_F_ASK;
 	uint16_t helper = fan_tag_rank(f->helper), speaker = question ? f->sender : helper;
 	if (f->sender >= j->ranks || fan_path_rank(sw, j, from, speaker, &p) >= 0)

@@ -37,8 +37,8 @@ void fan_switch_unroute(struct fan_switch *sw, uint16_t number)
 
 enum direction { UP, DOWN, EITHER };
 
-/* In which direction does a message travel?  Parts and questions of ranks may be for a helper
- * below; who has an answer of a switch, or of the aggregator, is nobody. */
+/* In which direction does a message travel?  Contributions and questions of ranks may be for a
+ * helper below; who has an answer of a switch, or of the aggregator, is nobody. */
 static enum direction direction_of(uint8_t type, uint16_t sender)
 {
 	switch (type) {
@@ -100,8 +100,8 @@ bool fan_routed_is_back(const struct fan_switch *sw, const fan_peer *from, uint3
 	return e && fan_peer_equal(&e->next, from);
 }
 
-int fan_routed_part(const struct fan_switch *sw, const struct fan_switch_job *j,
-		    const fan_peer *from, struct fan_part *p)
+int fan_routed_contribution(const struct fan_switch *sw, const struct fan_switch_job *j,
+			    const fan_peer *from, struct fan_contribution *p)
 {
 	const struct fan_route_entry *e = fan_route_up(j->route, from, p->ranks);
 	if (!e)
@@ -111,13 +111,13 @@ int fan_routed_part(const struct fan_switch *sw, const struct fan_switch_job *j,
 	if (!fan_peer_is_none(&e->from))
 		return -1;
 	fan_peer hop = fan_relay_hop(sw, j, p->first);
-	if (p->is_sum) /* a worker sends its own part and no sums */
+	if (p->is_sum) /* a worker sends its own contribution and no sums */
 		return FAN_DROP_ROUTE;
 	return fan_peer_equal(&hop, from) ? -1 : FAN_DROP_SENDER;
 }
 
 int fan_routed_rank(const struct fan_switch *sw, const struct fan_switch_job *j,
-		    const fan_peer *from, uint16_t rank, struct fan_part *p)
+		    const fan_peer *from, uint16_t rank, struct fan_contribution *p)
 {
 	const struct fan_route_entry *e = fan_route_up_one(j->route, from, rank);
 	if (!e)
@@ -158,11 +158,11 @@ enum fan_verdict fan_routed_ask_who(struct fan_switch *sw, const fan_peer *from,
 	int route = fan_switch_find_route(sw, f->job);
 	assert(route >= 0);
 	struct fan_route *r = &sw->route[route];
-	struct fan_part p;
+	struct fan_contribution p;
 	/* how many ranks the job has is not known here */
 	unsigned most = f->type == FAN_TYPE_PARTIAL ? f->words * 64u : FAN_RANKS_MAX;
 	const struct fan_route_entry *e =
-		fan_part_get(&p, f, most) < 0 ? fan_route_up(r, from, p.ranks) : NULL;
+		fan_contribution_get(&p, f, most) < 0 ? fan_route_up(r, from, p.ranks) : NULL;
 	if (!e)
 		return fan_switch_drop(sw, FAN_DROP_ROUTE);
 	if (fan_peer_is_none(&e->from))

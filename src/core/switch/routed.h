@@ -20,13 +20,13 @@ const struct fan_route_entry *fan_routed_control(const struct fan_switch *sw, co
 bool fan_routed_is_back(const struct fan_switch *sw, const fan_peer *from, uint32_t job,
 			const struct fan_child *c);
 
-/* fan_path_part of a job with a route. */
-int fan_routed_part(const struct fan_switch *sw, const struct fan_switch_job *j,
-		    const fan_peer *from, struct fan_part *p);
+/* fan_path_contribution of a job with a route. */
+int fan_routed_contribution(const struct fan_switch *sw, const struct fan_switch_job *j,
+			    const fan_peer *from, struct fan_contribution *p);
 
 /* fan_path_rank of a job with a route. */
 int fan_routed_rank(const struct fan_switch *sw, const struct fan_switch_job *j,
-		    const fan_peer *from, uint16_t rank, struct fan_part *p);
+		    const fan_peer *from, uint16_t rank, struct fan_contribution *p);
 
 /* The hop below for a message of the next hop `from` to one rank; none: the rank is not below, or
  * has not joined yet. */

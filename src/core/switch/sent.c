@@ -76,9 +76,9 @@ struct fan_sent fan_sent_passing(const struct fan_switch *sw, const struct fan_s
 				 const struct fan_frag *f)
 {
 	struct fan_sent s = {.kind = FAN_SENT_OTHER, .below = f->seq};
-	struct fan_part p;
+	struct fan_contribution p;
 	bool contends = f->flags & FAN_F_COLLISION; /* then slots and queues are full */
-	if (f->type == FAN_TYPE_PROBE || contends || fan_part_get(&p, f, j->ranks) >= 0)
+	if (f->type == FAN_TYPE_PROBE || contends || fan_contribution_get(&p, f, j->ranks) >= 0)
 		return s;
 	s.what = f->helper ? fan_tag_rank(f->helper) : p.first;
 	if (s.what >= j->ranks)

@@ -10,7 +10,7 @@
 
 #include "core/base/out.h"
 #include "core/base/verdict.h"
-#include "core/sum/part.h"
+#include "core/sum/contribution.h"
 
 enum fan_sent_kind {
 	FAN_SENT_OTHER, /* is not sent again */

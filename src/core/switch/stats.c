@@ -69,7 +69,7 @@ static void tell_ranks(const void *self, struct fan_rank_stats *m)
 	fan_sa_atp_rank_stats(sw, j, m);
 }
 
-/* Which ranks were given parts of which others, from pair m->first on.  `at` may end as the
+/* Which ranks were given contributions of which others, from pair m->first on.  `at` may end as the
  * pair behind the last possible one, which is 0 as m->next. */
 static void tell_helpers(const void *self, struct fan_helper_stats *m)
 {

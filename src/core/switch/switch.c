@@ -68,7 +68,7 @@ enum fan_verdict fan_switch_drop(struct fan_switch *sw, enum fan_drop why)
 	return FAN_DROP;
 }
 
-/* Is there something in the slot that somebody waits for, as far as the part `f`, which
+/* Is there something in the slot that somebody waits for, as far as the contribution `f`, which
  * finds it taken, can tell?  A later fragment of the same place in the window says that
  * all have had the result of the earlier one. */
 static bool is_held(struct fan_switch *sw, const struct fan_sslot *slot, const struct fan_frag *f)
@@ -152,7 +152,7 @@ static void evict(struct fan_switch *sw, const struct fan_sslot *slot, struct fa
 	send_slot(sw, j, slot, &goal, 0, out);
 }
 
-/* Send the part on as it came, with what it has met here. */
+/* Send the contribution on as it came, with what it has met here. */
 static enum fan_verdict pass_on(struct fan_switch *sw, struct fan_switch_job *j,
 				const struct fan_frag *f, uint16_t met, const struct fan_goal *goal,
 				struct fan_out *out)
@@ -185,16 +185,18 @@ static bool is_under_way(const struct fan_switch *sw, const struct fan_switch_jo
 }
 
 enum fan_verdict fan_switch_pass_up(struct fan_switch *sw, struct fan_switch_job *j,
-				    const struct fan_part *p, uint16_t met, struct fan_out *out)
+				    const struct fan_contribution *p, uint16_t met,
+				    struct fan_out *out)
 {
 	const struct fan_goal up = fan_goal_up(p->next);
 	FAN_COUNT(sw, j, passed);
 	return pass_on(sw, j, p->f, met, &up, out);
 }
 
-/* The part finds no slot: it goes to where others of its fragment are, or will be. */
+/* The contribution finds no slot: it goes to where others of its fragment are, or will be. */
 static enum fan_verdict pass_loose(struct fan_switch *sw, struct fan_switch_job *j,
-				   const struct fan_part *p, uint16_t met, struct fan_out *out)
+				   const struct fan_contribution *p, uint16_t met,
+				   struct fan_out *out)
 {
 	const struct fan_goal goal = j->policy->goal(sw, j, p->f->frag);
 	j->policy->lend(sw, j, &goal, p->f->frag, p->ranks);
@@ -203,7 +205,7 @@ static enum fan_verdict pass_loose(struct fan_switch *sw, struct fan_switch_job 
 
 /* The fragment has long been passed by others, and no slot holds it. */
 static enum fan_verdict come_late(struct fan_switch *sw, struct fan_switch_job *j,
-				  const struct fan_part *p, struct fan_out *out)
+				  const struct fan_contribution *p, struct fan_out *out)
 {
 	sw->stats.late++;
 	return pass_loose(sw, j, p, 0, out);
@@ -248,9 +250,9 @@ enum fan_verdict fan_switch_added(struct fan_switch *sw, struct fan_switch_job *
 	return FAN_DONE;
 }
 
-/* The part's slot has its key. */
+/* The contribution's slot has its key. */
 static enum fan_verdict join_slot(struct fan_switch *sw, struct fan_switch_job *j,
-				  struct fan_sslot *slot, const struct fan_part *p,
+				  struct fan_sslot *slot, const struct fan_contribution *p,
 				  struct fan_out *out)
 {
 	bool twice = fan_sslot_has(slot, p);
@@ -271,9 +273,9 @@ static enum fan_verdict join_slot(struct fan_switch *sw, struct fan_switch_job *
 	return fan_switch_added(sw, j, slot, out);
 }
 
-/* The part finds something of another fragment in its slot.  Who wins? */
+/* The contribution finds something of another fragment in its slot.  Who wins? */
 static enum fan_contest meet(struct fan_switch *sw, const struct fan_switch_job *j,
-			     struct fan_sslot *slot, const struct fan_part *p)
+			     struct fan_sslot *slot, const struct fan_contribution *p)
 {
 	const struct fan_switch_job *owner = fan_switch_job_of(sw, slot->job, slot->epoch);
 	if (owner != j && owner->policy->gives_way(owner, slot))
@@ -283,7 +285,7 @@ static enum fan_contest meet(struct fan_switch *sw, const struct fan_switch_job 
 }
 
 static enum fan_verdict take_slot(struct fan_switch *sw, struct fan_switch_job *j,
-				  struct fan_sslot *slot, const struct fan_part *p,
+				  struct fan_sslot *slot, const struct fan_contribution *p,
 				  struct fan_out *out)
 {
 	if (is_over_quota(j)) {
@@ -312,23 +314,23 @@ static enum fan_verdict take_slot(struct fan_switch *sw, struct fan_switch_job *
 
 /* What rank or ranks, and are they reached where `from` is?  Otherwise why not. */
 static int find_part(const struct fan_switch *sw, const struct fan_switch_job *j,
-		     const fan_peer *from, const struct fan_frag *f, struct fan_part *p)
+		     const fan_peer *from, const struct fan_frag *f, struct fan_contribution *p)
 {
-	int why = fan_part_get(p, f, j->ranks);
+	int why = fan_contribution_get(p, f, j->ranks);
 	if (why >= 0)
 		return why;
 	if (!fan_speaks_for_others(f))
-		return fan_path_part(sw, j, from, p);
+		return fan_path_contribution(sw, j, from, p);
 	return j->policy->has_helpers ? fan_path_rank(sw, j, from, fan_tag_rank(f->helper), p)
 				      : FAN_DROP_SENDER;
 }
 
 enum fan_verdict fan_switch_add(struct fan_switch *sw, struct fan_switch_job *j,
-				const struct fan_part *p, struct fan_out *out)
+				const struct fan_contribution *p, struct fan_out *out)
 {
 	const struct fan_frag *f = p->f;
 	size_t acc_bytes = fan_partial_acc_bytes(f);
-	int why = fan_part_unfit(p, j->payload_bytes, SIZE_MAX, false);
+	int why = fan_contribution_unfit(p, j->payload_bytes, SIZE_MAX, false);
 	if (why >= 0)
 		return fan_switch_drop(sw, (enum fan_drop)why);
 	bool wide = acc_bytes > j->payload_bytes || acc_bytes > sw->cfg.payload_bytes;
@@ -346,10 +348,10 @@ enum fan_verdict fan_switch_add(struct fan_switch *sw, struct fan_switch_job *j,
 	return take_slot(sw, j, slot, p, out);
 }
 
-/* Is the sender's part in a sum that waits for others, and rightly so?  Then nothing is lost, and
- * it need not be asked about. */
+/* Is the sender's contribution in a sum that waits for others, and rightly so?  Then nothing is
+ * lost, and it need not be asked about. */
 static bool waits_here(const struct fan_switch *sw, const struct fan_switch_job *j,
-		       const struct fan_sslot *slot, const struct fan_part *p)
+		       const struct fan_sslot *slot, const struct fan_contribution *p)
 {
 	return slot->state == FAN_SSLOT_OPEN && fan_ranks_has(slot->seen, p->first) &&
 	       j->policy->waits(sw, j, slot, p);
@@ -358,7 +360,7 @@ static bool waits_here(const struct fan_switch *sw, const struct fan_switch_job 
 /* A rank misses a result.  What is here goes up before the question, so that the aggregator's
  * answer is true. */
 static enum fan_verdict recv_probe(struct fan_switch *sw, struct fan_switch_job *j,
-				   const struct fan_part *p, struct fan_out *out)
+				   const struct fan_contribution *p, struct fan_out *out)
 {
 	const struct fan_frag *f = p->f;
 	struct fan_sslot *slot = j->policy->place(sw, j, f);
@@ -393,8 +395,8 @@ static void ask_numbers(const struct fan_switch_job *j, const struct fan_peer *f
 	fan_wire_put(it->head, &h);
 }
 
-/* A part or PROBE of `rank` has come from `from`, where that is reached: next to us, so all that
- * it sends comes. */
+/* A contribution or PROBE of `rank` has come from `from`, where that is reached: next to us, so all
+ * that it sends comes. */
 static void note_number(struct fan_switch *sw, struct fan_switch_job *j, const fan_peer *from,
 			const struct fan_frag *f, uint16_t rank, struct fan_out *out)
 {
@@ -423,7 +425,7 @@ static enum fan_verdict recv_miss(struct fan_switch *sw, const struct fan_switch
 				  const fan_peer *from, const struct fan_frag *f,
 				  struct fan_out *out)
 {
-	struct fan_part p;
+	struct fan_contribution p;
 	int why = fan_path_rank(sw, j, from, f->sender, &p);
 	if (why >= 0)
 		return fan_switch_drop(sw, (enum fan_drop)why);
@@ -433,12 +435,12 @@ static enum fan_verdict recv_miss(struct fan_switch *sw, const struct fan_switch
 	return FAN_PASS;
 }
 
-/* From below: a part, or the question for a result. */
+/* From below: a contribution, or the question for a result. */
 static enum fan_verdict recv_fragment(struct fan_switch *sw, const fan_peer *from,
 				      const struct fan_frag *f, struct fan_out *out)
 {
 	struct fan_switch_job *j = fan_switch_job_of(sw, f->job, f->epoch);
-	struct fan_part p;
+	struct fan_contribution p;
 	if (!(1u << f->type & FROM_BELOW))
 		return fan_switch_drop(sw, FAN_DROP_TYPE);
 	if (!j)

@@ -109,7 +109,8 @@ void fan_switch_send_up(struct fan_switch *sw, struct fan_switch_job *j, struct 
 
 /* Send the contribution on unchanged but for the flags `met`. */
 enum fan_verdict fan_switch_pass_up(struct fan_switch *sw, struct fan_switch_job *j,
-				    const struct fan_part *p, uint16_t met, struct fan_out *out);
+				    const struct fan_contribution *p, uint16_t met,
+				    struct fan_out *out);
 
 /* A contribution was added, or will not come: send the sum if the slot is full. */
 enum fan_verdict fan_switch_added(struct fan_switch *sw, struct fan_switch_job *j,

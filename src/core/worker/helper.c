@@ -17,10 +17,10 @@ static int out_of_turn(const struct fan_worker *w, uint64_t frag)
 
 static enum fan_verdict keep(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)
 {
-	struct fan_part p;
-	int why = fan_part_get(&p, f, w->cfg.ranks);
+	struct fan_contribution p;
+	int why = fan_contribution_get(&p, f, w->cfg.ranks);
 	if (why < 0)
-		why = fan_part_unfit(&p, w->cfg.payload_bytes, w->cfg.payload_bytes, false);
+		why = fan_contribution_unfit(&p, w->cfg.payload_bytes, w->cfg.payload_bytes, false);
 	if (why >= 0)
 		return fan_worker_drop(w, (enum fan_drop)why);
 	enum fan_drop full = FAN_DROP_FULL;
@@ -44,7 +44,7 @@ static enum fan_verdict note(struct fan_worker *w, const struct fan_frag *f, enu
 	return FAN_PASS;
 }
 
-/* The PROBE of another rank: no answer if its part is here. */
+/* The PROBE of another rank: no answer if its contribution is here. */
 static enum fan_verdict asked(struct fan_worker *w, const struct fan_frag *f)
 {
 	if (f->sender >= w->cfg.ranks)

@@ -55,7 +55,7 @@ void fan_run_ahead_heard(struct fan_worker *w, const struct fan_wslot *s,
 	note_slowest(w, s->frag + 1); /* all have sent it */
 }
 
-/* How far to run ahead: less where parts cross the network unsummed and wait in its queues,
+/* How far to run ahead: less where contributions cross the network unsummed and wait in its queues,
  * which is then what they all wait for; more where nothing but this bound holds them back. */
 static void adapt(struct fan_worker *w, uint64_t now_ns, const struct fan_wslot *s,
 		  const struct fan_frag *f)

@@ -253,14 +253,14 @@ static inline enum fan_verdict bed_from_aggregator(unsigned job, uint64_t frag, 
 static inline void bed_is_partial(unsigned i, unsigned job, uint64_t frag, uint64_t ranks,
 				  int32_t sum)
 {
-	struct fan_part p;
+	struct fan_contribution p;
 	int32_t value;
 	assert_true(i < bed.gots);
 	const struct bed_got *g = &bed.got[i];
 	assert_true(fan_peer_equal(&g->peer, &bed_aggregator));
 	assert_int_equal(g->f.type, FAN_TYPE_PARTIAL);
 	assert_true(g->f.job == bed_job(job) && g->f.frag == frag);
-	assert_int_equal(fan_part_get(&p, &g->f, BED_RANKS), -1);
+	assert_int_equal(fan_contribution_get(&p, &g->f, BED_RANKS), -1);
 	assert_int_equal(p.ranks[0], ranks);
 	assert_int_equal(p.bytes, 4);
 	memcpy(&value, p.elements, 4);

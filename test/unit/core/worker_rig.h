@@ -166,7 +166,7 @@ static inline void rig_ahead(uint16_t window, uint16_t burst)
 	rig_ahead_flags(window, burst, 0);
 }
 
-/* The switch says that the part of `frag` has come, and the slowest rank is `behind` it. */
+/* The switch says that the contribution of `frag` has come, and the slowest rank is `behind` it. */
 static inline enum fan_verdict rig_pace(uint64_t frag, uint16_t behind)
 {
 	const struct fan_frag f = {.frag = frag,

@@ -351,7 +351,7 @@ static void aggregator__tells_how_far_others_are(void **state)
 	assert_int_equal(fan_aggregator_stats(rig.ag)->progress_sent, 2);
 }
 
-/* A part of rank 0 under number `number`. */
+/* A contribution of rank 0 under number `number`. */
 static enum fan_verdict add_numbered(uint64_t frag, uint16_t number)
 {
 	const int32_t one = 1;

@@ -69,7 +69,7 @@ static enum fan_verdict sum(uint16_t from, int helper, uint64_t frag, uint64_t r
 	return rig_send(hop_of(from), &f);
 }
 
-/* A helper may have parts of ranks that are elsewhere; a switch that just sums may not. */
+/* A helper may have contributions of ranks that are elsewhere; a switch that just sums may not. */
 static void server_ahead__sum_of_a_helper(void **state)
 {
 	(void)state;
@@ -128,7 +128,7 @@ static void server_ahead__pace_of_sums(void **state)
 	assert_int_equal(rig.got[0].f.behind, 2); /* 2 has sent 6, and comes to 7 */
 }
 
-/* An aggregator tells of its ranks what the parts that come to it tell. */
+/* An aggregator tells of its ranks what the contributions that come to it tell. */
 static void server_ahead__how_ranks_stand(void **state)
 {
 	(void)state;

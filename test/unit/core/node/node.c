@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Nodes of all kinds between real workers of the core, in virtual time: whole all-reduces
- * with exact sums, through slots so few that parts collide, with one packet of seven lost
+ * with exact sums, through slots so few that contributions collide, with one packet of seven lost
  * if a case says so. */
 #include "core/node/node.h"
 

@@ -61,8 +61,8 @@ static void window__sends_in_order_within_the_congestion_window(void **state)
 	assert_int_equal(send_all(100).first, 4);
 }
 
-/* Results that wait for slow ranks do not close the window, once it is known that parts have
- * arrived. */
+/* Results that wait for slow ranks do not close the window, once it is known that contributions
+ * have arrived. */
 static void window__runs_ahead(void **state)
 {
 	(void)state;

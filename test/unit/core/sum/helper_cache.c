@@ -25,7 +25,7 @@ static int open_cache(void **state)
 
 static enum fan_verdict add(uint16_t rank, uint64_t frag, int32_t value, uint16_t flags)
 {
-	struct fan_part p;
+	struct fan_contribution p;
 	const struct fan_frag f = {
 		.frag = frag,
 		.job = 0x100,
@@ -39,7 +39,7 @@ static enum fan_verdict add(uint16_t rank, uint64_t frag, int32_t value, uint16_
 		.payload = (const uint8_t *)&value,
 		.payload_bytes = sizeof value,
 	};
-	assert_int_equal(fan_part_get(&p, &f, RANKS), -1);
+	assert_int_equal(fan_contribution_get(&p, &f, RANKS), -1);
 	return fan_helper_cache_add(&cache, 1, &p, RANKS, &why);
 }
 
@@ -47,13 +47,13 @@ static enum fan_verdict add(uint16_t rank, uint64_t frag, int32_t value, uint16_
 static uint16_t takes(uint64_t frag, uint64_t ranks, int32_t sum)
 {
 	struct fan_out_item it;
-	struct fan_part p;
+	struct fan_contribution p;
 	struct fan_frag f;
 	uint8_t packet[256];
 	assert_true(fan_helper_cache_next(&cache, 2, &it));
 	fan_out_item_copy(&it, packet);
 	assert_int_equal(fan_wire_get(&f, packet, fan_out_item_bytes(&it)), -1);
-	assert_int_equal(fan_part_get(&p, &f, RANKS), -1);
+	assert_int_equal(fan_contribution_get(&p, &f, RANKS), -1);
 	assert_int_equal(f.frag, frag);
 	assert_int_equal(f.type, FAN_TYPE_PARTIAL);
 	assert_int_equal(f.helper, FAN_TAG(2));

@@ -38,8 +38,8 @@ static struct fan_frag part(uint16_t rank, unsigned op, unsigned flags, const fl
 /* Let `f` be added in a job of `ranks`. */
 static enum fan_verdict give(const struct fan_frag *f, uint16_t ranks)
 {
-	struct fan_part p;
-	assert_int_equal(fan_part_get(&p, f, ranks), -1);
+	struct fan_contribution p;
+	assert_int_equal(fan_contribution_get(&p, f, ranks), -1);
 	return fan_round_add(&pool, ranks, &p, &r);
 }
 
@@ -175,7 +175,7 @@ static void round__an_overlap_asks_for_the_rest(void **state)
 	(void)state;
 	assert_int_equal(add_one(0, 1, 10), FAN_WAIT);
 	assert_int_equal(add_sum(0, 0x7, 999), FAN_ASK);
-	assert_int_equal(r.missing[0], 0x5); /* rank 1's part is not counted twice */
+	assert_int_equal(r.missing[0], 0x5); /* rank 1's contribution is not counted twice */
 	assert_true(result(0) == 10);
 	assert_int_equal(add_one(0, 0, 1), FAN_WAIT);
 	assert_int_equal(add_one(0, 2, 100), FAN_WAIT);
@@ -183,7 +183,7 @@ static void round__an_overlap_asks_for_the_rest(void **state)
 	assert_true(result(0) == 2111);
 }
 
-/* One rank's own part is answered with the result; a sum, whoever sent it, is not. */
+/* One rank's own contribution is answered with the result; a sum, whoever sent it, is not. */
 static void round__what_is_in_is_dropped(void **state)
 {
 	(void)state;
@@ -246,7 +246,7 @@ static void round__probes(void **state)
 {
 	(void)state;
 	const float x[2] = {1, 2};
-	assert_int_equal(probe(0, 0), FAN_ASK); /* nobody's part is in */
+	assert_int_equal(probe(0, 0), FAN_ASK); /* nobody's contribution is in */
 	assert_int_equal(pool.rounds[0].state, FAN_ROUND_FREE);
 	add(1, FAN_SUM, 0, x);
 	assert_int_equal(probe(0, 0), FAN_ASK);

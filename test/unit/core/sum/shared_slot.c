@@ -19,8 +19,9 @@ static int open_slots(void **state)
 	return 0;
 }
 
-/* Rank `rank`'s part of fragment `n` of job `job`. */
-static struct fan_part part(uint32_t job, uint64_t n, uint16_t rank, int32_t v, uint8_t priority)
+/* Rank `rank`'s contribution to fragment `n` of job `job`. */
+static struct fan_contribution part(uint32_t job, uint64_t n, uint16_t rank, int32_t v,
+				    uint8_t priority)
 {
 	value = v;
 	frag = (struct fan_frag){.frag = n,
@@ -34,24 +35,24 @@ static struct fan_part part(uint32_t job, uint64_t n, uint16_t rank, int32_t v, 
 				 .priority = priority,
 				 .payload = (const uint8_t *)&value,
 				 .payload_bytes = 4};
-	struct fan_part p = {.f = &frag,
-			     .first = rank,
-			     .root = FAN_RANK_NONE,
-			     .elements = frag.payload,
-			     .bytes = 4};
+	struct fan_contribution p = {.f = &frag,
+				     .first = rank,
+				     .root = FAN_RANK_NONE,
+				     .elements = frag.payload,
+				     .bytes = 4};
 	fan_ranks_set(p.ranks, rank);
 	return p;
 }
 
 static int32_t sum_in(const struct fan_out_item *it, uint64_t *ranks)
 {
-	struct fan_part p;
+	struct fan_contribution p;
 	struct fan_frag f;
 	uint8_t packet[128];
 	int32_t v;
 	fan_out_item_copy(it, packet);
 	assert_int_equal(fan_wire_get(&f, packet, fan_out_item_bytes(it)), -1);
-	assert_int_equal(fan_part_get(&p, &f, RANKS), -1);
+	assert_int_equal(fan_contribution_get(&p, &f, RANKS), -1);
 	*ranks = p.ranks[0];
 	memcpy(&v, p.elements, 4);
 	return v;
@@ -74,7 +75,7 @@ static void slot__adds_and_remembers(void **state)
 	struct fan_sslot *s = &slots.slot[0];
 	struct fan_out_item it;
 	uint64_t ranks;
-	struct fan_part p = part(1, 5, 0, 10, 7);
+	struct fan_contribution p = part(1, 5, 0, 10, 7);
 	assert_false(fan_sslot_is_of(s, &frag));
 	fan_sslot_take(&slots, s, &p, RANKS);
 	assert_true(fan_sslot_is_of(s, &frag) && fan_sslot_has(s, &p));
@@ -82,7 +83,7 @@ static void slot__adds_and_remembers(void **state)
 	assert_false(fan_sslot_has(s, &p));
 	assert_true(fan_sslot_agrees(s, &p));
 	fan_sslot_add(&slots, s, &p);
-	assert_int_equal(s->priority, 7); /* the highest of its parts */
+	assert_int_equal(s->priority, 7); /* the highest of its contributions */
 	assert_false(fan_sslot_is_full(s, below));
 	leave(s, &it);
 	assert_int_equal(sum_in(&it, &ranks), 30);
@@ -106,7 +107,7 @@ static void slot__sums_that_left_stay(void **state)
 	struct fan_sslot *s = &slots.slot[1];
 	struct fan_out_item it[SPARES];
 	uint64_t ranks;
-	struct fan_part p = part(1, 0, 0, 100, 0);
+	struct fan_contribution p = part(1, 0, 0, 100, 0);
 	fan_sslot_take(&slots, s, &p, RANKS);
 	for (int32_t i = 0; i < SPARES; i++) {
 		leave(s, &it[i]);
@@ -126,7 +127,7 @@ static void slot__what_is_lost_may_be_on_its_way(void **state)
 	struct fan_sslot *s = &slots.slot[0];
 	struct fan_out_item it;
 	uint64_t ranks;
-	struct fan_part p = part(1, 0, 0, 100, 0);
+	struct fan_contribution p = part(1, 0, 0, 100, 0);
 	fan_sslot_take(&slots, s, &p, RANKS);
 	leave(s, &it);
 	s->state = FAN_SSLOT_LOST;
@@ -143,7 +144,7 @@ static void slot__agrees_about_all_claims(void **state)
 {
 	(void)state;
 	struct fan_sslot *s = &slots.slot[0];
-	struct fan_part p = part(1, 0, 0, 1, 0);
+	struct fan_contribution p = part(1, 0, 0, 1, 0);
 	p.root = 0;
 	fan_sslot_take(&slots, s, &p, RANKS);
 	p = part(1, 0, 1, 1, 0);
@@ -161,19 +162,19 @@ static void slot__agrees_about_all_claims(void **state)
 	assert_false(fan_sslot_agrees(s, &p));
 }
 
-/* A root whose part has left is not the root of what comes behind it. */
+/* A root whose contribution has left is not the root of what comes behind it. */
 static void slot__the_root_goes_with_its_part(void **state)
 {
 	(void)state;
 	struct fan_sslot *s = &slots.slot[0];
 	struct fan_frag f;
-	struct fan_part p = part(1, 0, 2, 1, 0);
+	struct fan_contribution p = part(1, 0, 2, 1, 0);
 	frag.flags |= FAN_F_REDUCE | FAN_F_ROOT;
 	p.root = 2;
 	fan_sslot_take(&slots, s, &p, RANKS);
 	fan_sslot_fill(&slots, s, &f);
 	assert_int_equal(f.root, FAN_TAG(2));
-	assert_int_equal(fan_part_get(&p, &f, RANKS), -1);
+	assert_int_equal(fan_contribution_get(&p, &f, RANKS), -1);
 	assert_int_equal(p.root, 2);
 	fan_sslot_release(&slots, s);
 	p = part(1, 0, 1, 1, 0);
@@ -181,7 +182,7 @@ static void slot__the_root_goes_with_its_part(void **state)
 	fan_sslot_add(&slots, s, &p);
 	fan_sslot_fill(&slots, s, &f);
 	assert_int_equal(f.root, 0);
-	assert_int_equal(fan_part_get(&p, &f, RANKS), -1);
+	assert_int_equal(fan_contribution_get(&p, &f, RANKS), -1);
 	assert_int_equal(p.root, FAN_RANK_NONE);
 }
 

@@ -112,7 +112,7 @@ static void slot__ahead(void **state)
 	assert_int_equal(rig_add(0, rig.window, 1), FAN_DROP);
 	assert_int_equal(fan_aggregator_last_drop(rig.ag), FAN_DROP_AHEAD);
 	rig_add(0, 0, 1);
-	assert_int_equal(rig_add(1, rig.window, 1), FAN_DROP); /* one part is missing */
+	assert_int_equal(rig_add(1, rig.window, 1), FAN_DROP); /* one contribution is missing */
 	rig_add(1, 0, 1);
 	assert_int_equal(rig_add(1, 2u * rig.window, 1), FAN_DROP); /* one round too far */
 	assert_int_equal(rig_add(1, rig.window, 1), FAN_WAIT);

@@ -90,7 +90,7 @@ static void sa_atp__slots_give_way_to_who_is_far_ahead(void **state)
 	assert_false(fan_switch_rank(bed.sw, 1, 0, &r));
 }
 
-/* The sum of those ahead goes to a helper, and so does the late part. */
+/* The sum of those ahead goes to a helper, and so does the late contribution. */
 static void sa_atp__one_place_for_what_is_unaggregated(void **state)
 {
 	(void)state;
@@ -104,8 +104,8 @@ static void sa_atp__one_place_for_what_is_unaggregated(void **state)
 	assert_int_equal(frag, 300 - SLOTS);
 	assert_int_equal(bed.got[0].f.type, FAN_TYPE_PARTIAL);
 	assert_int_equal(bed.got[0].f.helper, FAN_TAG(helper));
-	struct fan_part p;
-	assert_int_equal(fan_part_get(&p, &bed.got[0].f, BED_RANKS), -1);
+	struct fan_contribution p;
+	assert_int_equal(fan_contribution_get(&p, &bed.got[0].f, BED_RANKS), -1);
 	assert_int_equal(p.ranks[0], 7);
 	assert_int_equal(rank_of(3).deferred, 0);
 	assert_int_equal(bed_add(0, 3, 200, 8, 0, 0), FAN_PASS);
@@ -130,19 +130,19 @@ static struct {
 	uint64_t next[BED_RANKS], front;
 } seen;
 
-/* Rank `rank` sends its part of fragment `n`; what leaves is noted. */
+/* Rank `rank` sends its contribution to fragment `n`; what leaves is noted. */
 static void send_noted(uint16_t rank, uint64_t n)
 {
 	seen.next[rank] = n + 1 > seen.next[rank] ? n + 1 : seen.next[rank];
 	seen.front = n + 1 > seen.front ? n + 1 : seen.front;
 	enum fan_verdict v = bed_add(0, rank, n, 1 << rank, 0, 0);
 	for (unsigned i = 0; i < bed.gots && v != FAN_DONE; i++) {
-		struct fan_part p;
+		struct fan_contribution p;
 		int to = goes_to(i);
 		uint8_t type = bed.got[i].f.type;
 		if (type != FAN_TYPE_DATA && type != FAN_TYPE_PARTIAL)
 			continue;
-		assert_int_equal(fan_part_get(&p, &bed.got[i].f, BED_RANKS), -1);
+		assert_int_equal(fan_contribution_get(&p, &bed.got[i].f, BED_RANKS), -1);
 		for (unsigned r = 0; r < BED_RANKS; r++)
 			if (fan_ranks_has(p.ranks, r) && seen.next[r] + FAN_LAG_FRAGS <= seen.front)
 				seen.parts[to < 0 ? BED_RANKS : to][r]++;
@@ -162,15 +162,16 @@ static void counts_are_as_seen(void)
 	}
 }
 
-/* Who keeps for whom: nobody for ranks at the front; each unaggregated part of a straggler counts
- * where it goes, by itself or in a sum. */
+/* Who keeps for whom: nobody for ranks at the front; each unaggregated contribution of a straggler
+ * counts where it goes, by itself or in a sum. */
 static void sa_atp__who_helps_whom(void **state)
 {
 	(void)state;
 	memset(&seen, 0, sizeof seen);
 	aggregator_takes(1000);
 	for (uint64_t n = 0; n < 300; n++) {
-		aggregator_takes(n % 64 < 48 ? 30000 : 1000); /* some parts are the aggregator's */
+		aggregator_takes(n % 64 < 48 ? 30000
+					     : 1000); /* some contributions are the aggregator's */
 		for (uint16_t r = 0; r < 2; r++)
 			send_noted(r, n);
 	}
@@ -274,7 +275,7 @@ static void sa_atp__questions(void **state)
 	assert_int_equal(goes_to(0), helper);
 }
 
-/* The answer to a part that asks comes from where the part ends. */
+/* The answer to a contribution that asks comes from where the contribution ends. */
 static void sa_atp__progress(void **state)
 {
 	(void)state;

@@ -143,8 +143,8 @@ static void routed__summed_here_or_passed_on(void **state)
 	assert_true(fan_peer_equal(&bed.got[0].peer, &core));
 	assert_int_equal(send(bed_worker(0, 1), FAN_TYPE_DATA, 1, 3, 20), FAN_WAIT);
 	assert_int_equal(send(rack, FAN_TYPE_DATA, 2, 3, 300), FAN_DONE);
-	struct fan_part p;
-	assert_int_equal(fan_part_get(&p, &bed.got[0].f, BED_RANKS), -1);
+	struct fan_contribution p;
+	assert_int_equal(fan_contribution_get(&p, &bed.got[0].f, BED_RANKS), -1);
 	assert_true(fan_peer_equal(&bed.got[0].peer, &bed_aggregator));
 	assert_int_equal(p.ranks[0], 0x6);
 	assert_int_equal(fan_get32(p.elements), 320);
@@ -423,7 +423,7 @@ static void routed__what_is_for_a_helper_goes_down(void **state)
 	assert_int_equal(say(bed_aggregator, data, 3, 0, 1, 0),
 			 FAN_PASS); /* worker, if not summed */
 	assert_true(went_to(0, bed_worker(0, 0)));
-	/* `core` is above and below: parts for a helper go down, questions with one go up */
+	/* `core` is above and below: those for a helper go down, questions with one go up */
 	assert_int_equal(say(core, data, 0, 3, 1, 0), FAN_PASS);
 	assert_true(went_to(0, rack));
 	assert_int_equal(say(core, data, 0, 2, 1, 0), FAN_DROP); /* not by this path */

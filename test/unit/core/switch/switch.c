@@ -132,7 +132,7 @@ static void switch__direct_goes_by(void **state)
 	assert_int_equal(bed_add(1, 0, 0, 1, 0, 0), FAN_WAIT); /* the slot is free */
 }
 
-/* Where ranks keep in step, a part that goes by is still waited for: another copy may come. */
+/* Where ranks keep in step, one that goes by is still waited for: another copy may come. */
 static void switch__direct_leaves_the_slot_alone(void **state)
 {
 	(void)state;
@@ -181,7 +181,7 @@ static void switch__probe_of_one_that_waits(void **state)
 	probe = bed_head(0, 0, 0, FAN_TYPE_PROBE);
 	assert_int_equal(bed_give(bed_worker(0, 0), &probe, NULL, 0), FAN_PASS);
 	bed_is_partial(0, 0, 0, 0x1, 1);
-	/* what is usual is learnt: here, that the last part comes after 10 ms */
+	/* what is usual is learnt: here, that the last contribution comes after 10 ms */
 	for (uint64_t frag = 1; frag < 1 + 8; frag++) {
 		bed_add(0, 0, frag, 1, 0, 0);
 		bed_add(0, 1, frag, 1, 0, 0);

@@ -107,7 +107,7 @@ static void helper__keeps_sums(void **state)
 	is_sum(0, 5, 7, 12);
 }
 
-/* Congestion that a part met on its way here is told with the sum. */
+/* Congestion that a contribution met on its way here is told with the sum. */
 static void helper__marks_stick(void **state)
 {
 	(void)state;

@@ -11,7 +11,7 @@ static unsigned contributions(void)
 	return sent;
 }
 
-/* The part of `frag` went further than the nearest switch, and the slowest is `behind` it. */
+/* The contribution of `frag` went past the nearest switch, and the slowest is `behind` it. */
 static void unaggregated(uint64_t frag, uint16_t behind, uint16_t flags)
 {
 	const struct fan_frag f = {.frag = frag,

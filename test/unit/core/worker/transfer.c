@@ -330,7 +330,7 @@ static void transfer__probe_when_nothing_comes(void **state)
 	assert_true(fan_worker_deadline(rig.w) > rig.now_ns);
 }
 
-/* A fixed sum of three ranks, of which this one's part is all but zero. */
+/* A fixed sum of three ranks, of which this one's contribution is all but zero. */
 static void transfer__fixed_mode(void **state)
 {
 	(void)state;

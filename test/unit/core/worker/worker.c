@@ -314,7 +314,7 @@ static void worker__silent_switch(void **state)
 	assert_int_equal(rig.now_ns, begin + 1000 * FAN_MS);
 }
 
-/* Those are blamed whose part of the very fragment is missing. */
+/* Those are blamed whose contribution to the very fragment is missing. */
 static void worker__stall(void **state)
 {
 	(void)state;

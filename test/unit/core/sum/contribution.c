@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/sum/part.h"
+#include "core/sum/contribution.h"
 #include "unit/unit.h"
 
 #define RANKS 100 /* two words of bitmap */
 
 static uint8_t body[FAN_BITMAP_MAX + 64];
-static struct fan_part p;
+static struct fan_contribution p;
 
 static struct fan_frag data(unsigned dtype, unsigned op, unsigned flags, uint16_t count)
 {
@@ -33,49 +33,49 @@ static struct fan_frag sum(unsigned dtype, unsigned op, unsigned flags, uint16_t
 	return f;
 }
 
-static void part__of_one_rank(void **state)
+static void contribution__of_one_rank(void **state)
 {
 	(void)state;
 	struct fan_frag f = data(FAN_FLOAT16, FAN_SUM, FAN_F_REDUCE, 3);
 	f.sender = 70;
 	memset(&p, 0xee, sizeof p);
-	assert_int_equal(fan_part_get(&p, &f, RANKS), -1);
+	assert_int_equal(fan_contribution_get(&p, &f, RANKS), -1);
 	assert_true(p.f == &f && p.elements == f.payload && p.bytes == 6 && !p.is_sum);
 	assert_true(p.first == 70 && p.root == FAN_RANK_NONE);
 	assert_int_equal(fan_ranks_count(p.ranks), 1);
 	assert_true(fan_ranks_has(p.ranks, 70));
 	f.flags |= FAN_F_ROOT;
-	assert_int_equal(fan_part_get(&p, &f, RANKS), -1);
+	assert_int_equal(fan_contribution_get(&p, &f, RANKS), -1);
 	assert_int_equal(p.root, 70);
 	f.sender = RANKS;
-	assert_int_equal(fan_part_get(&p, &f, RANKS), FAN_DROP_SENDER);
+	assert_int_equal(fan_contribution_get(&p, &f, RANKS), FAN_DROP_SENDER);
 	f.sender = FAN_RANK_NONE;
-	assert_int_equal(fan_part_get(&p, &f, FAN_RANKS_MAX), FAN_DROP_SENDER);
+	assert_int_equal(fan_contribution_get(&p, &f, FAN_RANKS_MAX), FAN_DROP_SENDER);
 }
 
-static void part__of_several(void **state)
+static void contribution__of_several(void **state)
 {
 	(void)state;
 	struct fan_frag f = sum(FAN_FLOAT16, FAN_SUM, FAN_F_REDUCE, 99, 7, 99);
 	memset(&p, 0xee, sizeof p);
-	assert_int_equal(fan_part_get(&p, &f, RANKS), -1);
+	assert_int_equal(fan_contribution_get(&p, &f, RANKS), -1);
 	assert_true(p.f == &f && p.elements == body + FAN_BITMAP_MAX && p.bytes == 8 && p.is_sum);
 	assert_true(p.first == 7 && p.root == 99);
 	assert_int_equal(fan_ranks_count(p.ranks), 2);
 	assert_true(fan_ranks_has(p.ranks, 7) && fan_ranks_has(p.ranks, 99));
-	assert_int_equal(fan_part_get(&p, &f, 99), FAN_DROP_FORMAT); /* a rank too many */
+	assert_int_equal(fan_contribution_get(&p, &f, 99), FAN_DROP_FORMAT); /* a rank too many */
 	f = sum(FAN_INT32, FAN_SUM, FAN_F_REDUCE, 1, 2, 2);
 	f.root = FAN_TAG(3); /* a root that is not in */
-	assert_int_equal(fan_part_get(&p, &f, RANKS), FAN_DROP_FORMAT);
+	assert_int_equal(fan_contribution_get(&p, &f, RANKS), FAN_DROP_FORMAT);
 	f = sum(FAN_INT32, FAN_SUM, 0, 1, 2, FAN_RANK_NONE);
-	assert_int_equal(fan_part_get(&p, &f, RANKS), -1);
+	assert_int_equal(fan_contribution_get(&p, &f, RANKS), -1);
 	assert_int_equal(p.root, FAN_RANK_NONE);
 	memset(body, 0, sizeof body); /* nobody's */
-	assert_int_equal(fan_part_get(&p, &f, RANKS), FAN_DROP_FORMAT);
+	assert_int_equal(fan_contribution_get(&p, &f, RANKS), FAN_DROP_FORMAT);
 }
 
 /* Every operation with every flag that says something of its elements: which go together. */
-static void part__fit_is_what_the_protocol_says(void **state)
+static void contribution__fit_is_what_the_protocol_says(void **state)
 {
 	(void)state;
 	static const uint16_t flag[] = {FAN_F_EMPTY, FAN_F_ROOT, FAN_F_REDUCE};
@@ -92,66 +92,66 @@ static void part__fit_is_what_the_protocol_says(void **state)
 			else
 				fit = i == 0;
 			struct fan_frag f = data(FAN_FLOAT32, op, flags, 0);
-			assert_int_equal(fan_part_get(&p, &f, RANKS), -1);
-			assert_int_equal(fan_part_unfit(&p, 64, 64, false),
+			assert_int_equal(fan_contribution_get(&p, &f, RANKS), -1);
+			assert_int_equal(fan_contribution_unfit(&p, 64, 64, false),
 					 fit ? -1 : FAN_DROP_FORMAT);
 			f = sum(FAN_FLOAT32, op, flags & ~(unsigned)FAN_F_ROOT, 1, 2,
 				root ? 2 : FAN_RANK_NONE);
-			assert_int_equal(fan_part_get(&p, &f, RANKS), -1);
-			assert_int_equal(fan_part_unfit(&p, 64, 64, false),
+			assert_int_equal(fan_contribution_get(&p, &f, RANKS), -1);
+			assert_int_equal(fan_contribution_unfit(&p, 64, 64, false),
 					 fit ? -1 : FAN_DROP_FORMAT);
 		}
 }
 
-static void part__room_and_checksum(void **state)
+static void contribution__room_and_checksum(void **state)
 {
 	(void)state;
 	struct fan_frag f = data(FAN_FLOAT16, FAN_SUM, 0, 4);
-	fan_part_get(&p, &f, RANKS);
-	assert_int_equal(fan_part_unfit(&p, 8, 16, false), -1);
-	assert_int_equal(fan_part_unfit(&p, 7, 16, false), FAN_DROP_LONG);
-	assert_int_equal(fan_part_unfit(&p, 8, 15, false), FAN_DROP_LONG); /* it grows */
-	assert_int_equal(fan_part_unfit(&p, 8, 16, true), FAN_DROP_CHECK);
+	fan_contribution_get(&p, &f, RANKS);
+	assert_int_equal(fan_contribution_unfit(&p, 8, 16, false), -1);
+	assert_int_equal(fan_contribution_unfit(&p, 7, 16, false), FAN_DROP_LONG);
+	assert_int_equal(fan_contribution_unfit(&p, 8, 15, false), FAN_DROP_LONG); /* it grows */
+	assert_int_equal(fan_contribution_unfit(&p, 8, 16, true), FAN_DROP_CHECK);
 	f.flags |= FAN_F_SUMMED;
-	assert_int_equal(fan_part_unfit(&p, 8, 16, true), -1);
+	assert_int_equal(fan_contribution_unfit(&p, 8, 16, true), -1);
 	f = data(FAN_FLOAT16, FAN_BCAST, FAN_F_ROOT, 4);
-	fan_part_get(&p, &f, RANKS);
-	assert_int_equal(fan_part_unfit(&p, 8, 8, false), -1); /* it does not */
+	fan_contribution_get(&p, &f, RANKS);
+	assert_int_equal(fan_contribution_unfit(&p, 8, 8, false), -1); /* it does not */
 	f = sum(FAN_FLOAT16, FAN_SUM, 0, 1, 2, FAN_RANK_NONE);
-	fan_part_get(&p, &f, RANKS);
-	assert_int_equal(fan_part_unfit(&p, 8, 8, false), -1);
-	assert_int_equal(fan_part_unfit(&p, 7, 8, false), FAN_DROP_LONG); /* it has grown */
+	fan_contribution_get(&p, &f, RANKS);
+	assert_int_equal(fan_contribution_unfit(&p, 8, 8, false), -1);
+	assert_int_equal(fan_contribution_unfit(&p, 7, 8, false), FAN_DROP_LONG); /* it has grown */
 }
 
-static void part__meets_and_joins(void **state)
+static void contribution__meets_and_joins(void **state)
 {
 	(void)state;
 	uint64_t set[FAN_RANK_WORDS] = {0};
 	struct fan_frag one = data(FAN_INT32, FAN_SUM, 0, 1),
 			two = sum(FAN_INT32, FAN_SUM, 0, 5, 80, FAN_RANK_NONE);
-	struct fan_part q;
+	struct fan_contribution q;
 	one.sender = 80;
-	fan_part_get(&p, &one, RANKS);
-	fan_part_get(&q, &two, RANKS);
-	assert_false(fan_part_meets(&p, set) || fan_part_meets(&q, set));
-	assert_int_equal(fan_part_join(&p, set), 1);
-	assert_true(fan_part_meets(&p, set) && fan_part_meets(&q, set));
-	assert_int_equal(fan_part_join(&q, set), 2);
+	fan_contribution_get(&p, &one, RANKS);
+	fan_contribution_get(&q, &two, RANKS);
+	assert_false(fan_contribution_meets(&p, set) || fan_contribution_meets(&q, set));
+	assert_int_equal(fan_contribution_join(&p, set), 1);
+	assert_true(fan_contribution_meets(&p, set) && fan_contribution_meets(&q, set));
+	assert_int_equal(fan_contribution_join(&q, set), 2);
 	assert_int_equal(fan_ranks_count(set), 2);
 	fan_ranks_clear(set, 80);
-	assert_true(!fan_part_meets(&p, set) && fan_part_meets(&q, set));
+	assert_true(!fan_contribution_meets(&p, set) && fan_contribution_meets(&q, set));
 }
 
 /* Add `f`, whose elements are in the body already, to what is in `acc`. */
 static void add(const struct fan_frag *f, void *acc, bool first)
 {
-	assert_int_equal(fan_part_get(&p, f, RANKS), -1);
-	assert_int_equal(fan_part_unfit(&p, 64, 64, false), -1);
-	fan_part_add(&p, acc, first);
+	assert_int_equal(fan_contribution_get(&p, f, RANKS), -1);
+	assert_int_equal(fan_contribution_unfit(&p, 64, 64, false), -1);
+	fan_contribution_add(&p, acc, first);
 }
 
-/* Of halves, one rank's part is as narrow as it came and a sum is wide. */
-static void part__halves_are_summed_wide(void **state)
+/* Of halves, one rank's contribution is as narrow as it came and a sum is wide. */
+static void contribution__halves_are_summed_wide(void **state)
 {
 	(void)state;
 	static const uint16_t ones[2] = {0x3f80, 0x3f80}; /* of bfloat16 */
@@ -169,8 +169,8 @@ static void part__halves_are_summed_wide(void **state)
 	assert_memory_equal(acc, sums, sizeof sums);
 }
 
-/* The first part stays bit by bit, and a NaN that comes second stays a NaN. */
-static void part__first_is_kept_as_it_came(void **state)
+/* The first contribution stays bit by bit, and a NaN that comes second stays a NaN. */
+static void contribution__first_is_kept_as_it_came(void **state)
 {
 	(void)state;
 	static const uint32_t odd[2] = {0x7fc12345, 0x80000000}, more[2] = {0x3f800000, 0};
@@ -185,7 +185,7 @@ static void part__first_is_kept_as_it_came(void **state)
 	assert_int_equal(acc[1], 0); /* -0 + 0 */
 }
 
-static void part__without_elements(void **state)
+static void contribution__without_elements(void **state)
 {
 	(void)state;
 	static const uint8_t root[2] = {7, 9};
@@ -211,14 +211,14 @@ static void part__without_elements(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(part__of_one_rank),
-		cmocka_unit_test(part__of_several),
-		cmocka_unit_test(part__fit_is_what_the_protocol_says),
-		cmocka_unit_test(part__room_and_checksum),
-		cmocka_unit_test(part__meets_and_joins),
-		cmocka_unit_test(part__halves_are_summed_wide),
-		cmocka_unit_test(part__first_is_kept_as_it_came),
-		cmocka_unit_test(part__without_elements),
+		cmocka_unit_test(contribution__of_one_rank),
+		cmocka_unit_test(contribution__of_several),
+		cmocka_unit_test(contribution__fit_is_what_the_protocol_says),
+		cmocka_unit_test(contribution__room_and_checksum),
+		cmocka_unit_test(contribution__meets_and_joins),
+		cmocka_unit_test(contribution__halves_are_summed_wide),
+		cmocka_unit_test(contribution__first_is_kept_as_it_came),
+		cmocka_unit_test(contribution__without_elements),
 	};
 	return RUN(tests);
 }

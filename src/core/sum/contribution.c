@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "part.h"
+#include "contribution.h"
 
-int fan_part_get_sum(struct fan_part *p, const struct fan_frag *f, unsigned ranks)
+int fan_contribution_get_sum(struct fan_contribution *p, const struct fan_frag *f, unsigned ranks)
 {
 	size_t bitmap = f->words * sizeof(uint64_t);
 	if (!fan_partial_ranks(p->ranks, f, ranks))

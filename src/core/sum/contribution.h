@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* part.h - one contribution: the elements of one rank, or the sum of several ranks'.
+/* contribution.h - one contribution: the elements of one rank, or the sum of several ranks'.
  *
  * Every DATA and PARTIAL is read, checked and added here, so that aggregator, switch and helper
  * apply the same rules:
@@ -8,13 +8,13 @@
  *  - it is added only to a sum without any of its ranks, since nothing can be subtracted;
  *  - half types travel as declared in a DATA, and in the width of the sum in a PARTIAL: they
  *    are rounded once, where the last contribution is added. */
-#ifndef FAN_SUM_PART_H
-#define FAN_SUM_PART_H
+#ifndef FAN_SUM_CONTRIBUTION_H
+#define FAN_SUM_CONTRIBUTION_H
 
 #include "core/wire/partial.h"
 #include "reduce.h"
 
-struct fan_part {
+struct fan_contribution {
 	const struct fan_frag *f; /* the datagram */
 	const uint8_t *elements;
 	size_t bytes;			/* of the elements */
@@ -27,16 +27,17 @@ struct fan_part {
 	const fan_peer *next; /* its next hop */
 };
 
-/* As fan_part_get, for a PARTIAL. */
-int fan_part_get_sum(struct fan_part *p, const struct fan_frag *f, unsigned ranks);
+/* As fan_contribution_get, for a PARTIAL. */
+int fan_contribution_get_sum(struct fan_contribution *p, const struct fan_frag *f, unsigned ranks);
 
 /* Read the contribution in `f`, which fan_wire_get has accepted and which must outlive `p`, to a
  * job of `ranks`.  Does not set the switch's fields.  -1, or the reason to drop it: SENDER (a rank
  * outside the job), FORMAT (the same in a PARTIAL, no rank, or a root outside its ranks). */
-static inline int fan_part_get(struct fan_part *p, const struct fan_frag *f, unsigned ranks)
+static inline int fan_contribution_get(struct fan_contribution *p, const struct fan_frag *f,
+				       unsigned ranks)
 {
 	if (f->type == FAN_TYPE_PARTIAL)
-		return fan_part_get_sum(p, f, ranks);
+		return fan_contribution_get_sum(p, f, ranks);
 	if (f->sender >= ranks)
 		return FAN_DROP_SENDER;
 	p->f = f;
@@ -53,8 +54,8 @@ static inline int fan_part_get(struct fan_part *p, const struct fan_frag *f, uns
 /* May the contribution be added to an accumulator of `acc_bytes`, in a job whose datagrams carry
  * `payload_bytes`, and with `summed` have checksums over the payload?  -1, or the reason to drop
  * it: LONG, FORMAT (an unexpected root, or missing or unexpected elements), CHECK. */
-static inline int fan_part_unfit(const struct fan_part *p, size_t payload_bytes, size_t acc_bytes,
-				 bool summed)
+static inline int fan_contribution_unfit(const struct fan_contribution *p, size_t payload_bytes,
+					 size_t acc_bytes, bool summed)
 {
 	const struct fan_frag *f = p->f;
 	bool empty = f->flags & FAN_F_EMPTY, has_root = p->root != FAN_RANK_NONE;
@@ -68,20 +69,20 @@ static inline int fan_part_unfit(const struct fan_part *p, size_t payload_bytes,
 }
 
 /* Is a rank of the contribution in `set`? */
-static inline bool fan_part_meets(const struct fan_part *p, const uint64_t *set)
+static inline bool fan_contribution_meets(const struct fan_contribution *p, const uint64_t *set)
 {
 	return p->is_sum ? fan_ranks_meet(set, p->ranks) : fan_ranks_has(set, p->first);
 }
 
 /* Iterate over the contribution's ranks, beginning with p->first: the one after `rank`, or
  * FAN_RANK_NONE. */
-static inline unsigned fan_part_next(const struct fan_part *p, unsigned rank)
+static inline unsigned fan_contribution_next(const struct fan_contribution *p, unsigned rank)
 {
 	return p->is_sum ? fan_ranks_next(p->ranks, rank + 1) : FAN_RANK_NONE;
 }
 
 /* Add the ranks of the contribution to `set`.  Returns their number. */
-static inline unsigned fan_part_join(const struct fan_part *p, uint64_t *set)
+static inline unsigned fan_contribution_join(const struct fan_contribution *p, uint64_t *set)
 {
 	if (p->is_sum) {
 		fan_ranks_join(set, p->ranks);
@@ -93,7 +94,7 @@ static inline unsigned fan_part_join(const struct fan_part *p, uint64_t *set)
 
 /* Add the fit contribution to accumulator `acc`; `first`: overwrite it.  In a broadcast only the
  * root's contribution has elements; in a barrier none has. */
-static inline void fan_part_add(const struct fan_part *p, uint8_t *acc, bool first)
+static inline void fan_contribution_add(const struct fan_contribution *p, uint8_t *acc, bool first)
 {
 	const struct fan_frag *f = p->f;
 	uint8_t dtype = p->is_sum ? fan_partial_dtype(f) : f->dtype;
