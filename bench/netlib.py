@@ -116,6 +116,8 @@ class NetBench:
             if rank == 0:
                 argv += ["--json", path]
             env = {} if running else {"MASTER_ADDR": worker_address(0), "MASTER_PORT": str(PORT)}
+            if per_host > 1:
+                env["FANIN_LOCAL"] = "1"  # the default, but at named switches
             ranks.append(self.procs.start(net.inside("w%d" % (rank // per_host), argv), env=env))
         self.procs.wait(ranks, TIMEOUT_S, servers=[process for process, _ in running])
         self.procs.stop([process for process, _ in running])

@@ -120,7 +120,8 @@ enum fanin_mode {
  *
  * Ranks of one host then share memory: they sum there, and only one tensor leaves the host.  A host
  * is a kernel, a network namespace and a user.  Not in fixed mode, with run-ahead, or with
- * FANIN_LOCAL=0, where each rank sends its own contributions. */
+ * FANIN_LOCAL=0, where each rank sends its own contributions; at named switches with FANIN_LOCAL=1
+ * only. */
 struct fanin_options {
 	size_t size;		 /* sizeof(struct fanin_options) */
 	const char *switch_addr; /* "HOST:PORT" or "[V6]:PORT", or up to 64 of them with commas

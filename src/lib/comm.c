@@ -106,14 +106,13 @@ static void cut_evenly(struct fanin_comm *c)
 }
 
 /* A part at each host whose first rank runs an aggregator. */
-static void add_hosts(struct fanin_comm *c, const struct fan_meeting *m, const char *column)
+static void add_hosts(struct fanin_comm *c, const struct fan_meeting *m)
 {
 	for (unsigned h = 0; h < m->hosts; h++)
 		if (m->host[h].aggregator.port) {
-			add_part(c, &m->host[h].aggregator, column);
+			add_part(c, &m->host[h].aggregator, "");
 			c->inside[c->parts - 1] = m->host[h].first;
 		}
-	cut_evenly(c);
 }
 
 /* Nobody named a switch: the ranks meet at rank 0, which starts one.  Where they are on several
@@ -136,9 +135,9 @@ static int meet(struct fanin_comm *c)
 				     sizeof c->sentence);
 	if (e)
 		return refuse(c, e, c->sentence);
+	add_hosts(c, &m);
 	if (fan_intra_is_wanted(&c->cfg) && fan_intra_pays(&m))
 		return fan_intra_comm_open(c, &m);
-	add_hosts(c, &m, "");
 	if (c->parts == 1)
 		snprintf(c->switch_text, sizeof c->switch_text, "%s (inside rank 0)", at.addr);
 	else
@@ -180,6 +179,18 @@ static int take_list(struct fanin_comm *c)
 	return FAN_OK;
 }
 
+/* The ranks of a host share memory, if that is asked for and there are several; otherwise each
+ * goes on to the switches itself. */
+static int meet_named(struct fanin_comm *c)
+{
+	struct fan_meeting m;
+	int e = fan_meeting_hold(&m, &c->cfg, &c->part[0].at, NULL, c->sentence,
+				 sizeof c->sentence);
+	if (e)
+		return refuse(c, e, c->sentence);
+	return fan_intra_pays(&m) ? fan_intra_comm_open(c, &m) : FAN_OK;
+}
+
 /* Find out whom to ask: switches, which are then a part each; or a controller, which tells the
  * parts. */
 static int find_switch(struct fanin_comm *c)
@@ -189,7 +200,10 @@ static int find_switch(struct fanin_comm *c)
 			 c->cfg.controller_addr);
 		return resolve(c, "controller", c->cfg.controller_addr, &c->controller_addr);
 	}
-	int e = *c->cfg.switch_addr ? take_list(c) : meet(c);
+	bool named = *c->cfg.switch_addr;
+	int e = named ? take_list(c) : meet(c);
+	if (!e && named && fan_intra_is_wanted(&c->cfg))
+		e = meet_named(c);
 	cut_evenly(c);
 	if (e || !*c->cfg.server_addr)
 		return e;
@@ -270,8 +284,9 @@ int fan_comm_create(const struct fanin_options *options, struct fanin_comm **com
 	return e ? e : begin(c);
 }
 
-int fan_comm_create_column(const struct fan_config *cfg, const struct fan_meeting *m,
-			   unsigned column, const uint16_t *global, struct fanin_comm **comm)
+int fan_comm_create_column(const struct fanin_comm *of, const struct fan_config *cfg,
+			   unsigned column, const uint16_t *global, const uint16_t *host_first,
+			   struct fanin_comm **comm)
 {
 	char suffix[16];
 	struct fanin_comm *c = *comm = comm_new();
@@ -279,8 +294,13 @@ int fan_comm_create_column(const struct fan_config *cfg, const struct fan_meetin
 		return FAN_E_NOMEM;
 	c->cfg = *cfg;
 	c->global = global;
+	c->host_first = host_first;
 	snprintf(suffix, sizeof suffix, "/c%u", column);
-	add_hosts(c, m, suffix);
+	for (unsigned k = 0; k < of->parts; k++) {
+		add_part(c, &of->part[k].at, suffix);
+		c->inside[k] = of->inside[k];
+	}
+	cut_evenly(c);
 	return begin(c);
 }
 

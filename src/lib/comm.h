@@ -48,6 +48,7 @@ struct fanin_comm {
 	struct fan_embedded_switch *embedded;	 /* of this process; NULL: none */
 	struct fan_intra_comm *intra;		 /* ranks of this host share memory; NULL: no */
 	const uint16_t *global;			 /* of a column: the ranks of the job; NULL: none */
+	const uint16_t *host_first;		 /* of a column: the first rank of each host */
 	unsigned fork_guard;			 /* fan_fork_guard() when created */
 	bool threaded;				 /* the thread was started */
 	pthread_t thread;
@@ -104,10 +105,11 @@ void fan_comm_destroy(struct fanin_comm *c);
 int fan_comm_create_at(const struct fan_config *cfg, const fan_peer *at, const char *suffix,
 		       struct fanin_comm **comm);
 
-/* The same for the ranks of column `column`, one of each host, at the switches of the hosts.  Texts
- * name global[i] for rank i of it. */
-int fan_comm_create_column(const struct fan_config *cfg, const struct fan_meeting *m,
-			   unsigned column, const uint16_t *global, struct fanin_comm **comm);
+/* The same for the ranks of column `column`, one of each host, at the switches of `of`.  Texts name
+ * global[i] for rank i of it, whose host's first rank is host_first[i]. */
+int fan_comm_create_column(const struct fanin_comm *of, const struct fan_config *cfg,
+			   unsigned column, const uint16_t *global, const uint16_t *host_first,
+			   struct fanin_comm **comm);
 
 /* Queue an operation.  `wait`: wait for room instead of FAN_E_BUSY. */
 int fan_comm_submit(struct fanin_comm *c, const struct fan_op_args *args, bool wait,

@@ -23,6 +23,7 @@ struct fan_intra_comm {
 	struct fanin_op *sent[SENT_MAX]; /* started there, oldest first; a ring */
 	uint64_t sent_first, sent_next;
 	uint16_t host_of[FAN_RANKS_MAX], number_of[FAN_RANKS_MAX]; /* by rank of the job */
+	uint16_t first[FAN_MEETING_HOSTS_MAX];			   /* rank of each host */
 	uint16_t owner[FAN_MEETING_HOSTS_MAX]; /* of this column, by host: rank of the job */
 	struct fanin_op *running[FAN_INTRA_OPS_MAX];
 	uint64_t ended; /* operations */
@@ -41,9 +42,10 @@ int fan_intra_check(char *why, size_t bytes)
 
 bool fan_intra_is_wanted(const struct fan_config *cfg)
 {
-	const char *on = getenv("FANIN_LOCAL");
-	bool off = on && !strcmp(on, "0");
-	return !off && cfg->mode == FANIN_MODE_NATIVE && !cfg->ahead;
+	const char *said = getenv("FANIN_LOCAL");
+	bool on = said && *said ? !strcmp(said, "1") : !*cfg->switch_addr;
+	return on && !*cfg->server_addr && !*cfg->controller_addr &&
+	       cfg->mode == FANIN_MODE_NATIVE && !cfg->ahead;
 }
 
 bool fan_intra_pays(const struct fan_meeting *m)
@@ -133,12 +135,14 @@ static int open_net(struct fanin_comm *c, const struct fan_meeting *m, unsigned 
 	for (int r = 0; r < c->cfg.ranks; r++)
 		if (l->number_of[r] == me)
 			l->owner[l->host_of[r]] = (uint16_t)r;
+	for (unsigned h = 0; h < m->hosts; h++)
+		l->first[h] = m->host[h].first;
 	cfg.rank = (int)host;
 	cfg.ranks = (int)m->hosts;
 	cfg.payload_bytes = fan_config_payload_bytes(cfg.mtu, cfg.ranks);
 	if (!cfg.window)
 		cfg.window = WINDOW / (int)columns < 16 ? 16 : WINDOW / (int)columns;
-	int e = fan_comm_create_column(&cfg, m, me, l->owner, &l->net);
+	int e = fan_comm_create_column(c, &cfg, me, l->owner, l->first, &l->net);
 	if (e)
 		snprintf(c->sentence, sizeof c->sentence, "%s",
 			 l->net ? fanin_comm_error(l->net) : fan_err_text(e));

@@ -21,7 +21,7 @@ struct fan_meeting;
 int fan_intra_check(char *why, size_t bytes);
 
 /* Do the options allow it?  Not in fixed mode, nor with run-ahead: each rank then sends its own
- * contributions.  FANIN_LOCAL=0 turns it off. */
+ * contributions.  FANIN_LOCAL=0 turns it off; 1 turns it on at named switches, too. */
 bool fan_intra_is_wanted(const struct fan_config *cfg);
 
 /* Does any host have more than one rank, and all hosts an aggregator? */

@@ -150,7 +150,8 @@ static int exchange_ports(struct fan_meeting *m, struct fanin_comm *c, const fan
 	for (unsigned h = 0; h < m->hosts; h++) {
 		if (m->host[h].first != c->cfg.rank)
 			continue;
-		word[h * WORDS + PORT] = h ? start_embedded(sw, &c->cfg, at) : (int32_t)at->port;
+		word[h * WORDS + PORT] =
+			h && sw ? start_embedded(sw, &c->cfg, at) : (int32_t)at->port;
 		memcpy(word + h * WORDS + NONCE, &nonce, sizeof nonce);
 	}
 	int e = all_words(c, word, m->hosts * WORDS);

@@ -41,7 +41,8 @@ struct fan_meeting {
 
 /* Meet at `at`, the switch embedded in rank 0, which is the aggregator of the first host.  With
  * more than one host, start a switch in `*sw` if this is the first rank of its host; rank 0 passes
- * its existing one.  Blocks for at most about cfg->timeout_ms.
+ * its existing one.  `sw` NULL: no switch is started, as `at` is a named one.  Blocks for at most
+ * about cfg->timeout_ms.
  *
  * FAN_OK; or an error of fanin_comm_create, and `why`, `bytes` bytes. */
 int fan_meeting_hold(struct fan_meeting *m, const struct fan_config *cfg, const fan_peer *at,

@@ -262,7 +262,11 @@ static void fault_text(const struct fanin_comm *c, const struct fan_connection *
  * is: of the rank it is inside; otherwise this rank says that it has lost one. */
 static void blame_for_silence(struct fanin_comm *c, unsigned k)
 {
-	fan_ranks_set(c->blamed, (unsigned)(c->inside[k] < 0 ? c->cfg.rank : c->inside[k]));
+	int rank = c->inside[k]; /* of the job; in a column, its rank of that host */
+	for (int i = 0; c->global && rank >= 0 && i < c->cfg.ranks; i++)
+		if (c->host_first[i] == c->inside[k])
+			rank = i;
+	fan_ranks_set(c->blamed, (unsigned)(rank < 0 ? c->cfg.rank : rank));
 }
 
 /* Connection `cn` has failed: say why. */

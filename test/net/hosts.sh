@@ -53,8 +53,12 @@ sums() { # NAME ADDRESS FLAGS...
         start_job "$address" 3 "$@"
         wait_ranks && none_wrong
         result=$?
-        [ "$(sed -n 's/.*"parts": \([0-9]*\).*/\1/p' "$dir/json" | sort -n | tail -n 1)" = $hosts ] ||
+        parts=$hosts
+        [ -z "${FANIN_SWITCH-}" ] || parts=1
+        [ "$(sed -n 's/.*"parts": \([0-9]*\).*/\1/p' "$dir/json" | sort -n | tail -n 1)" = $parts ] ||
                 result=1
+        [ $share = 0 ] || grep -q '2 ranks of this host share memory' "$dir/rank0" ||
+                case $* in *fixed*) ;; *) result=1 ;; esac
         ended "$name" $result
 }
 
@@ -115,6 +119,9 @@ rank_ends "rank 2 is killed, with the aggregator of its host" KILL 2
 rank_ends "rank 0 is killed, with the aggregator of its host" KILL 0
 rank_ends "rank 1 is killed, which shares memory with rank 0" KILL 1 "rank 0 left"
 rank_ends "rank 1 stands still" STOP 1 "rank 0 left"
+start_switch 10.77.0.254:7079 && FANIN_SWITCH=10.77.0.254:7079 && export FANIN_SWITCH
+sums "at a named switch, memory shared on request" 10.77.0.1
+unset FANIN_SWITCH
 share=0
 sums "each rank for itself" 10.77.0.1
 rank_ends "rank 0 is killed, and no memory is shared" KILL 0
