@@ -157,7 +157,9 @@ void fan_intra_leave(struct fan_intra *l)
 
 static uint64_t chunk_elems(const struct fan_op *op)
 {
-	return FAN_INTRA_CHUNK_BYTES / fan_dtype_acc_bytes(op->dtype);
+	unsigned bytes = fan_dtype_acc_bytes(op->dtype);
+	assert(bytes >= 1 && bytes <= sizeof(uint64_t));
+	return FAN_INTRA_CHUNK_BYTES / bytes;
 }
 
 bool fan_intra_start(struct fan_intra *l, const struct fan_op *op, unsigned root_host)

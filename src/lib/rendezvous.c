@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rendezvous.h"
 
+#include <assert.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -144,14 +145,16 @@ int fan_rendezvous_find(struct fan_rendezvous *r, char *why, size_t bytes)
 void fan_rendezvous_derive(char *name, const char *job, const char *suffix)
 {
 	enum { HASH_BYTES = 9 }; /* "~89abcdef" */
-	char end[FAN_NAME_MAX + 1] = "";
+	char begin[FAN_NAME_MAX + 1] = "", end[HASH_BYTES + 1] = "";
 	size_t after = strlen(suffix), kept = strlen(job);
 	if (kept + after > FAN_NAME_MAX) {
 		kept = FAN_NAME_MAX - HASH_BYTES - after;
 		snprintf(end, sizeof end, "~%08x", hash(job));
 	}
-	memcpy(name, job, kept);
-	snprintf(name + kept, FAN_NAME_MAX + 1 - kept, "%s%s", end, suffix);
+	snprintf(begin, kept + 1, "%s", job);
+	int n = snprintf(name, FAN_NAME_MAX + 1, "%s%s%s", begin, end, suffix);
+	assert(n <= FAN_NAME_MAX);
+	(void)n;
 }
 
 /* What may stand in a job's name; a launcher's id may hold anything. */

@@ -218,6 +218,25 @@ static void rendezvous__long_job_names_differ(void **state)
 	assert_string_not_equal(job, first);
 }
 
+/* Names with a suffix: whole where they fit, otherwise told apart by a hash. */
+static void rendezvous__derived_names(void **state)
+{
+	(void)state;
+	char name[FAN_NAME_MAX + 1], other[FAN_NAME_MAX + 1], longest[FAN_NAME_MAX + 1];
+	fan_rendezvous_derive(name, "train", "/c3/12");
+	assert_string_equal(name, "train/c3/12");
+	memset(longest, 'x', FAN_NAME_MAX);
+	longest[FAN_NAME_MAX] = '\0';
+	fan_rendezvous_derive(name, longest, "");
+	assert_string_equal(name, longest);
+	fan_rendezvous_derive(name, longest, "/1");
+	assert_int_equal(strlen(name), FAN_NAME_MAX);
+	assert_string_equal(name + FAN_NAME_MAX - 2, "/1");
+	longest[FAN_NAME_MAX - 1] = 'y';
+	fan_rendezvous_derive(other, longest, "/1");
+	assert_string_not_equal(name, other);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -231,6 +250,7 @@ int main(void)
 		cmocka_unit_test_setup(rendezvous__first_host, clean),
 		cmocka_unit_test_setup(rendezvous__job_names, clean),
 		cmocka_unit_test_setup(rendezvous__long_job_names_differ, clean),
+		cmocka_unit_test(rendezvous__derived_names),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
