@@ -310,6 +310,12 @@ static void note_number(struct fan_aggregator *ag, const struct fan_job *j, uint
 	ag->stats.needs++;
 }
 
+/* Has a member that no switch is before sent it, and in order? */
+static inline bool is_next(struct fan_member *m, const struct fan_frag *f)
+{
+	return m->next_to && !f->helper && fan_seq_gap_is_next(&m->gap, f->seq);
+}
+
 static enum fan_verdict recv_data(struct fan_aggregator *ag, uint64_t now_ns, struct fan_job *j,
 				  const fan_peer *from, const struct fan_frag *f,
 				  struct fan_out *out)
@@ -457,7 +463,7 @@ enum fan_verdict fan_aggregator_recv(struct fan_aggregator *ag, uint64_t now_ns,
 	}
 	if (j->state != FAN_JOB_READY)
 		return fan_aggregator_drop(ag, FAN_DROP_STATE);
-	if (m && f.type <= FAN_TYPE_PROBE)
+	if (m && f.type <= FAN_TYPE_PROBE && !is_next(m, &f))
 		note_number(ag, j, (uint16_t)(m - j->members), &f, out);
 	if (f.type <= FAN_TYPE_PARTIAL) /* nearly always */
 		return recv_data(ag, now_ns, j, &from, &f, out);

@@ -235,9 +235,10 @@ static enum fan_err fits(const struct fan_job *j, const struct fan_frag *head,
 }
 
 /* The first of the members behind the same switch, on the same route, stands for all of them. */
-static void find_lead(const struct fan_job *j, uint16_t rank)
+static void find_neighbour(const struct fan_job *j, uint16_t rank)
 {
 	struct fan_member *m = &j->members[rank];
+	m->next_to = m->numbers && !fan_peer_token(&j->peers[rank]);
 	m->gap_of = fan_peer_token(&j->peers[rank]) ? 0 : rank;
 	while (m->gap_of < rank && (!fan_peer_same_hop(&j->peers[m->gap_of], &j->peers[rank]) ||
 				    j->members[m->gap_of].route != m->route))
@@ -266,7 +267,7 @@ static void find_hops(struct fan_job *j)
 	j->behind = false;
 	for (uint16_t r = 0; r < j->ranks; r++) {
 		j->behind |= fan_peer_token(&j->peers[r]) != 0;
-		find_lead(j, r);
+		find_neighbour(j, r);
 	}
 	find_hops_on(j, newest, j->hops);
 	bool two = j->older_route != newest && find_hops_on(j, j->older_route, j->older_hops);

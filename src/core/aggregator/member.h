@@ -34,6 +34,7 @@ struct fan_member {
 	uint16_t route;	   /* by which it came then; 0: none */
 	bool moved;	   /* it has just come by another way */
 	bool numbers;	   /* its JOIN has the option NUMBERS */
+	bool next_to;	   /* no switch is between, and its packets have numbers */
 	uint16_t gap_of;   /* of the members behind the same switch, the one whose `gap` counts */
 	struct fan_seq_gap gap; /* of the numbers of whoever is next to us on its path */
 };

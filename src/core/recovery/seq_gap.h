@@ -38,6 +38,14 @@ static inline uint64_t fan_seq_gap_note(struct fan_seq_gap *g, int step, bool ag
 	return 0;
 }
 
+/* Has number `seq` come in order, with none missing?  Then it is noted, as it is nearly always. */
+static inline bool fan_seq_gap_is_next(struct fan_seq_gap *g, uint16_t seq)
+{
+	bool next = g->heard == UINT64_MAX && (uint16_t)(seq - g->last) == 1;
+	g->last = next ? seq : g->last;
+	return next;
+}
+
 /* Packets of the stream went elsewhere for a while: take the next number for its first. */
 static inline void fan_seq_gap_resume(struct fan_seq_gap *g)
 {
@@ -50,10 +58,7 @@ static inline void fan_seq_gap_resume(struct fan_seq_gap *g)
 uint64_t fan_seq_gap_take(struct fan_seq_gap *g, uint16_t seq);
 static inline uint64_t fan_seq_gap_heard(struct fan_seq_gap *g, uint16_t seq)
 {
-	if (g->heard != UINT64_MAX || (uint16_t)(seq - g->last) != 1)
-		return fan_seq_gap_take(g, seq);
-	g->last++; /* as it is nearly always */
-	return 0;
+	return fan_seq_gap_is_next(g, seq) ? 0 : fan_seq_gap_take(g, seq);
 }
 
 #endif
