@@ -44,20 +44,6 @@ daemons() { # POLICY
         start_daemon sw switch switch $switch --policy "$1" --slots $slots --server $server
 }
 
-# The process of rank N of the job.
-id_of() { # N
-        n=$1
-        # shellcheck disable=SC2086  # words are wanted
-        set -- $ranks
-        shift "$n"
-        echo "$1"
-}
-
-# The program of rank N, below its `timeout`.
-program_of() { # N
-        grep -ls "^PPid:[[:space:]]*$(id_of "$1")\$" /proc/[0-9]*/status | sed 's,/proc/,,; s,/status,,'
-}
-
 # Ranks 0 .. 3, in the background.
 start_job() { # ITERATIONS FLAGS...
         iters=$1

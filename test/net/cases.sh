@@ -127,6 +127,20 @@ start_rank() { # INDEX COMMAND...
         ranks="$ranks $!"
 }
 
+# The process of rank N of the job.
+id_of() { # N
+        n=$1
+        # shellcheck disable=SC2086  # words are wanted
+        set -- $ranks
+        shift "$n"
+        echo "$1"
+}
+
+# The program of rank N, below its `timeout`.
+program_of() { # N
+        grep -ls "^PPid:[[:space:]]*$(id_of "$1")\$" /proc/[0-9]*/status | sed 's,/proc/,,; s,/status,,'
+}
+
 # 1 when one of them failed.
 wait_ranks() {
         bad=0

@@ -62,20 +62,6 @@ sums() { # NAME ADDRESS FLAGS...
         ended "$name" $result
 }
 
-# The process of rank N of the job.
-id_of() { # N
-        n=$1
-        # shellcheck disable=SC2086  # words are wanted
-        set -- $ranks
-        shift "$n"
-        echo "$1"
-}
-
-# The program of rank N, below its `timeout`.
-program_of() { # N
-        grep -ls "^PPid:[[:space:]]*$(id_of "$1")\$" /proc/[0-9]*/status | sed 's,/proc/,,; s,/status,,'
-}
-
 # Sockets by which ranks of a host have found each other, and files of theirs.
 leftovers() {
         ip netns exec "$prefix-w0" cat /proc/net/unix | grep '@fanin-'
