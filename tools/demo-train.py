@@ -75,8 +75,8 @@ def main(path):
         print(f"demo: {text}")
     if wrong:
         return 1
-    print("On several machines: start \"build/fanin switch --listen 0.0.0.0:5000\" on one, and")
-    print("set FANIN_SWITCH=ADDR:5000 where the workers run; examples/README.md shows how.")
+    print("On several machines: torchrun on each, and no switch to name: every machine sums a part.")
+    print("One in the middle with a wide link: FANIN_SWITCH=ADDR:5000; examples/README.md shows how.")
     return 0
 
 

@@ -54,6 +54,8 @@ const char *bench_policy(const char *switch_text)
 
 	if (bench_follows(switch_text))
 		return "plan";
+	if (strncmp(switch_text, "shared memory", strlen("shared memory")) == 0)
+		return "switchml"; /* of the switches inside ranks, between hosts */
 	return address_of(&to, switch_text) ? "unknown" : ask_policy(&to);
 }
 
