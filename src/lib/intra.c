@@ -174,7 +174,7 @@ bool fan_intra_start(struct fan_intra *l, const struct fan_op *op, unsigned root
 }
 
 /* The part of its operation that a chunk is. */
-struct piece {
+struct slice {
 	const struct fan_op *op;
 	unsigned root_host;
 	uint64_t from; /* first element */
@@ -182,7 +182,7 @@ struct piece {
 };
 
 /* That of chunk `chunk`; `*number` is the operation of the chunk before it, or its own. */
-static struct piece piece_of(const struct fan_intra *l, uint64_t chunk, uint64_t *number)
+static struct slice slice_of(const struct fan_intra *l, uint64_t chunk, uint64_t *number)
 {
 	const struct fan_intra_op *o = &l->op[*number % FAN_INTRA_OPS_MAX];
 	assert(*number < l->next_op);
@@ -191,31 +191,31 @@ static struct piece piece_of(const struct fan_intra *l, uint64_t chunk, uint64_t
 	assert(*number < l->next_op && chunk >= o->first && chunk < o->first + o->chunks);
 	uint64_t each = chunk_elems(&o->op), from = (chunk - o->first) * each;
 	uint64_t left = o->op.count - from;
-	return (struct piece){&o->op, o->root_host, from, (unsigned)(left < each ? left : each)};
+	return (struct slice){&o->op, o->root_host, from, (unsigned)(left < each ? left : each)};
 }
 
-static bool root_is_here(const struct fan_intra *l, const struct piece *p)
+static bool root_is_here(const struct fan_intra *l, const struct slice *p)
 {
 	return p->root_host == l->with.host;
 }
 
-static bool is_root(const struct fan_intra *l, const struct piece *p)
+static bool is_root(const struct fan_intra *l, const struct slice *p)
 {
 	return p->op->root == l->me && root_is_here(l, p);
 }
 
-static bool is_data(const struct fan_intra *l, const struct piece *p)
+static bool is_data(const struct fan_intra *l, const struct slice *p)
 {
 	return p->op->op == FAN_BCAST ? is_root(l, p) : p->op->op != FAN_BARRIER;
 }
 
-static bool is_small(const struct piece *p)
+static bool is_small(const struct slice *p)
 {
 	return p->count * fan_dtype_acc_bytes(p->op->dtype) <= FAN_INTRA_SMALL_BYTES;
 }
 
 /* Each rank sums the chunk for itself. */
-static bool is_private(const struct fan_intra *l, const struct piece *p)
+static bool is_private(const struct fan_intra *l, const struct slice *p)
 {
 	return is_small(p) && !has_others(l);
 }
@@ -228,7 +228,7 @@ static bool copy_in(struct fan_intra *l)
 	struct fan_intra_place *at = place_of(l, chunk);
 	if (atomic_load(&at->left) != all_of(l, chunk) - l->s->ranks)
 		return false;
-	struct piece p = piece_of(l, chunk, &l->in_op);
+	struct slice p = slice_of(l, chunk, &l->in_op);
 	unsigned bytes = fan_dtype_bytes(p.op->dtype);
 	if (is_data(l, &p) && p.count)
 		memcpy(elements_of(l, chunk, l->me), (const uint8_t *)p.op->in + p.from * bytes,
@@ -270,7 +270,7 @@ static bool all_agree(struct fan_intra *l, uint64_t chunk)
 }
 
 /* The result of elements `from` .. `to` - 1 of the chunk into `acc`, where they begin. */
-static void reduce(const struct fan_intra *l, uint64_t chunk, const struct piece *p, unsigned from,
+static void reduce(const struct fan_intra *l, uint64_t chunk, const struct slice *p, unsigned from,
 		   unsigned to, void *acc)
 {
 	unsigned dtype = p->op->dtype, bytes = fan_dtype_bytes(dtype);
@@ -294,14 +294,14 @@ static void reduce(const struct fan_intra *l, uint64_t chunk, const struct piece
 
 /* Share `i` of a chunk begins at this element, and its result there in accumulators, which are
  * aligned since shares begin at multiples of SHARE_ELEMS.  A small chunk is one share. */
-static unsigned share_begin(const struct fan_intra *l, const struct piece *p, unsigned i)
+static unsigned share_begin(const struct fan_intra *l, const struct slice *p, unsigned i)
 {
 	if (i == l->s->columns || (i && is_small(p)))
 		return p->count;
 	return (unsigned)((uint64_t)p->count * i / l->s->columns) / SHARE_ELEMS * SHARE_ELEMS;
 }
 
-static uint8_t *share_at(const struct fan_intra *l, uint64_t chunk, const struct piece *p,
+static uint8_t *share_at(const struct fan_intra *l, uint64_t chunk, const struct slice *p,
 			 unsigned i)
 {
 	return sum_of(l, chunk) + (size_t)share_begin(l, p, i) * fan_dtype_acc_bytes(p->op->dtype);
@@ -321,7 +321,7 @@ static void count_summed(struct fan_intra *l, uint64_t chunk, bool silent)
 /* Add to this rank's share of the chunk, which begins at `acc`, what the other hosts have.  Half
  * types travel as the float32 that they are summed in, so that they are rounded once; averages as
  * sums. */
-static bool start_share(struct fan_intra *l, const struct piece *p, void *acc, unsigned count)
+static bool start_share(struct fan_intra *l, const struct slice *p, void *acc, unsigned count)
 {
 	bool bcast = p->op->op == FAN_BCAST, here = root_is_here(l, p);
 	struct fan_op op = *p->op;
@@ -337,14 +337,14 @@ static bool start_share(struct fan_intra *l, const struct piece *p, void *acc, u
 }
 
 /* A share has come back from the other hosts: make it the result. */
-static void finish_sum(const struct fan_intra *l, const struct piece *p, void *acc, unsigned count)
+static void finish_sum(const struct fan_intra *l, const struct slice *p, void *acc, unsigned count)
 {
 	if (p->op->op != FAN_BCAST && p->op->op != FAN_BARRIER)
 		fan_reduce_finish(p->op->dtype, p->op->op, acc, count, l->job_ranks);
 }
 
 /* The elements of this rank's share; does it go to the other hosts? */
-static unsigned share_count(const struct fan_intra *l, const struct piece *p, bool *goes_out)
+static unsigned share_count(const struct fan_intra *l, const struct slice *p, bool *goes_out)
 {
 	bool column = l->me < l->s->columns;
 	unsigned count = column ? share_begin(l, p, l->me + 1) - share_begin(l, p, l->me) : 0;
@@ -358,7 +358,7 @@ static bool sum_share(struct fan_intra *l)
 	bool goes_out;
 	if (chunk == l->in || atomic_load(&place_of(l, chunk)->arrived) < all_of(l, chunk))
 		return false;
-	struct piece p = piece_of(l, chunk, &l->sum_op);
+	struct slice p = slice_of(l, chunk, &l->sum_op);
 	if (!all_agree(l, chunk))
 		return false;
 	unsigned count = share_count(l, &p, &goes_out),
@@ -386,7 +386,7 @@ static bool finish_share(struct fan_intra *l)
 	bool goes_out;
 	if (!has_others(l) || chunk == l->sum)
 		return false;
-	struct piece p = piece_of(l, chunk, &l->net_op);
+	struct slice p = slice_of(l, chunk, &l->net_op);
 	unsigned count = share_count(l, &p, &goes_out);
 	if (goes_out && !l->returned)
 		return false;
@@ -399,14 +399,14 @@ static bool finish_share(struct fan_intra *l)
 	return true;
 }
 
-static bool wants_result(const struct fan_intra *l, const struct piece *p)
+static bool wants_result(const struct fan_intra *l, const struct slice *p)
 {
 	if (p->op->op == FAN_BARRIER || !p->op->count)
 		return false;
 	return p->op->op == FAN_BCAST ? !is_root(l, p) : !p->op->reduce || is_root(l, p);
 }
 
-static void copy_shares(const struct fan_intra *l, uint64_t chunk, const struct piece *p)
+static void copy_shares(const struct fan_intra *l, uint64_t chunk, const struct slice *p)
 {
 	unsigned bytes = fan_dtype_bytes(p->op->dtype);
 	uint8_t *to = (uint8_t *)p->op->out + p->from * bytes;
@@ -423,7 +423,7 @@ static bool copy_out(struct fan_intra *l)
 	if (chunk == l->sum)
 		return false;
 	struct fan_intra_place *at = place_of(l, chunk);
-	struct piece p = piece_of(l, chunk, &l->out_op);
+	struct slice p = slice_of(l, chunk, &l->out_op);
 	bool private = is_private(l, &p), wants = wants_result(l, &p);
 	if (!private && !is_summed(l, chunk))
 		return false;
