@@ -142,7 +142,8 @@ struct fanin_options {
 	int wire;		 /* enum fanin_dtype of float32 tensors on the wire while they are
 				  * reduced: FLOAT32, FLOAT16 or BFLOAT16; FLOAT32 only in fixed
 				  * mode; FANIN_WIRE=float32|float16|bfloat16; float32 */
-	int multicast;		 /* 0: never listen to a group; FANIN_MULTICAST; 1 */
+	int multicast;		 /* 0: never listen to a group; 1: also at several switches;
+				  * FANIN_MULTICAST; at one switch only */
 	int checksum;		 /* 1: CRC-32C over payloads as well; FANIN_CHECKSUM; 0 */
 	int narrow;		 /* 1: slots of one payload: the job takes half the switch's memory
 				  * and sends half types in half-full fragments;

@@ -62,7 +62,7 @@ static const struct key keys[] = {
 	NUMBER(alive_ms, FAN_ALIVE_MIN_MS, FAN_ALIVE_MAX_MS, FAN_ALIVE_MS),
 	CHOICE(mode, mode_words),
 	CHOICE(wire, wire_words),
-	NUMBER(multicast, 0, 1, 1),
+	NUMBER(multicast, 0, 1, UNSET), /* as it fits, which a switch offers */
 	NUMBER(checksum, 0, 1, 0),
 	NUMBER(narrow, 0, 1, 0),
 	NUMBER(plain_udp, 0, 1, 0),

@@ -45,6 +45,14 @@ static uint32_t rto_min_ms(const struct fanin_comm *c)
 	return queues ? FAN_COMM_RTO_QUEUED_MS : FAN_RTO_MIN_NS / FAN_MS;
 }
 
+/* Of several switches on spare hosts each hears what the others multicast, unless the network knows
+ * who is in a group, and many do not.  The links that are full are no shorter by it: an aggregator
+ * gets as many bytes as it sends by unicast. */
+static bool wants_group(const struct fanin_comm *c)
+{
+	return c->cfg.multicast < 0 ? c->parts < 2 || c->client.on : c->cfg.multicast;
+}
+
 static struct fan_worker_config worker_config(const struct fanin_comm *c,
 					      const struct fan_job_part *part, uint64_t now_ns)
 {
@@ -56,7 +64,7 @@ static struct fan_worker_config worker_config(const struct fanin_comm *c,
 		.payload_bytes = cfg->payload_bytes,
 		.window_max = window_of(cfg),
 		.burst_max = (uint16_t)(cfg->ahead ? cfg->window : 0),
-		.options = (uint8_t)((cfg->multicast ? FAN_JOIN_GROUP : 0) |
+		.options = (uint8_t)((wants_group(c) ? FAN_JOIN_GROUP : 0) |
 				     (cfg->checksum ? FAN_JOIN_SUMMED : 0) |
 				     (cfg->narrow ? 0 : FAN_JOIN_WIDE) |
 				     (cfg->ahead ? FAN_JOIN_AHEAD : 0)),

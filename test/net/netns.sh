@@ -6,7 +6,7 @@
 #
 #        PREFIX-sw  (the switch's namespace)
 #   ┌────────────────────────────────────────────────────────────┐
-#   │   br0  10.77.0.254/24  fd77::fe/64   (snooping off)        │
+#   │   br0  10.77.0.254/24  fd77::fe/64   (floods groups)       │
 #   │    │                                                       │
 #   │    ├── p0 ─────────────┬── p1 ─────── ... ──┬── p(N-1)     │
 #   │    │ egress: tbf  ↓    │ egress: tbf  ↓     │              │

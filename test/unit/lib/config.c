@@ -104,7 +104,7 @@ static void config__defaults(void **state)
 	assert_int_equal(c.alive_ms, 10000);
 	assert_int_equal(c.mode, FANIN_MODE_NATIVE);
 	assert_int_equal(c.wire, FANIN_FLOAT32);
-	assert_int_equal(c.multicast, 1);
+	assert_int_equal(c.multicast, -1);
 	assert_int_equal(c.checksum, 0);
 	assert_int_equal(c.ahead, 0);
 	assert_int_equal(c.rto_min_ms, 0);
