@@ -20,9 +20,10 @@
 #include "cmd/args.h"
 #include "core/wire/wire.h"
 
-#define BENCH_ITERS_MAX 100000
-#define BENCH_SIZES_MAX 64		     /* lines of the table */
-#define BENCH_BYTES_MAX (UINT64_C(16) << 30) /* of one tensor */
+#define BENCH_ITERS_MAX	 100000
+#define BENCH_SIZES_MAX	 64		      /* lines of the table */
+#define BENCH_SERIES_MAX 256		      /* iterations that JSON has one by one */
+#define BENCH_BYTES_MAX	 (UINT64_C(16) << 30) /* of one tensor */
 
 struct bench_options {
 	int local;			       /* ranks to start here with a switch; 0: --switch */
@@ -86,6 +87,9 @@ struct bench_result {
 	int64_t cache_peak;			     /* of the rank with the most... */
 	int64_t cache_done, cache_early, cache_over; /* ...and over all, so far */
 	int iters;				     /* timed */
+	/* Of the first BENCH_SERIES_MAX: when rank 0 began it, CLOCK_MONOTONIC, and the time of its
+	 * slowest rank */
+	int64_t start_ns[BENCH_SERIES_MAX], took_ns[BENCH_SERIES_MAX];
 	/* Since the start, of the rank that has most of it: */
 	int64_t restarts; /* communicators that were lost with a server */
 	int64_t moves;	  /* of parts to other routes */

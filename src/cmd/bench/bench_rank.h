@@ -18,7 +18,8 @@ struct bench_rank {
 	void *in, *out;
 	int iters;	   /* timed ones of this size, so far */
 	int64_t *ns, *all; /* one an iteration: this rank's, and the slowest one's */
-	int64_t begin_ns;  /* of the timed ones */
+	int64_t start_ns[BENCH_SERIES_MAX]; /* of the first timed ones */
+	int64_t begin_ns;		    /* of the timed ones */
 	int64_t wrong;
 	uint64_t retransmits; /* before the timed ones */
 	struct bench_tile tile;

@@ -124,6 +124,17 @@ static json_t *result_json(const struct bench_options *o, const struct bench_res
 			 (json_int_t)r->retransmits);
 }
 
+/* Its first iterations one by one, in order. */
+static json_t *series_json(const struct bench_result *r)
+{
+	json_t *start = json_array(), *took = json_array();
+	for (int i = 0; i < r->iters && i < BENCH_SERIES_MAX; i++) {
+		json_array_append_new(start, json_integer(r->start_ns[i] / 1000));
+		json_array_append_new(took, json_real((double)r->took_ns[i] * 1e-3));
+	}
+	return json_pack("{s:o, s:o}", "starts_us", start, "times_us", took);
+}
+
 /* How far ranks may run ahead of each other, and what they have kept for others. */
 static json_t *run_ahead_json(const struct fanin_stats *s, const struct bench_result *r)
 {
@@ -171,6 +182,7 @@ int bench_write_json(const struct bench_options *o, const struct fanin_stats *s,
 		json_object_update(row, rates);
 		json_object_update(row, conditions);
 		json_decref(rates);
+		json_object_update_new(row, series_json(&r[i]));
 		json_object_update_new(row, run_ahead_json(s, &r[i]));
 		json_array_append_new(rows, row);
 	}

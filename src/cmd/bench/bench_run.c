@@ -67,8 +67,10 @@ static int compute(const struct bench_rank *k, int iter)
 	return 0;
 }
 
-/* One iteration; `*ns` is this rank's time.  `gated`: the ranks have waited for each other. */
-static int iterate(struct bench_rank *k, size_t count, int iter, int64_t *ns, bool gated)
+/* One iteration, which begins at `*start` and takes this rank `*ns`.  `gated`: the ranks have
+ * waited for each other. */
+static int iterate(struct bench_rank *k, size_t count, int iter, int64_t *start, int64_t *ns,
+		   bool gated)
 {
 	const struct bench_options *o = k->o;
 	size_t first = 0;
@@ -78,10 +80,10 @@ static int iterate(struct bench_rank *k, size_t count, int iter, int64_t *ns, bo
 		bench_fill(&k->tile, k->in, count);
 	}
 	int e = o->compute_ms ? compute(k, iter) : gated ? 0 : pass_gate(k);
-	int64_t start = bench_now_ns();
+	*start = bench_now_ns();
 	if (!e)
 		e = fanin_allreduce(k->comm, k->in, k->out, count, o->dtype, o->op);
-	*ns = bench_now_ns() - start;
+	*ns = bench_now_ns() - *start;
 	if (e || !o->check)
 		return e;
 	uint64_t bad = bench_count_wrong(&k->tile, k->out, count, &first);
@@ -168,6 +170,10 @@ static int sum_up(struct bench_rank *k, size_t count, struct bench_result *r)
 	int e = fanin_allreduce(k->comm, k->ns, k->all, (size_t)k->iters, FANIN_INT64, FANIN_MAX);
 	if (!e)
 		e = add_up(k, r);
+	for (int i = 0; i < k->iters && i < BENCH_SERIES_MAX; i++) {
+		r->start_ns[i] = k->start_ns[i];
+		r->took_ns[i] = k->all[i];
+	}
 	if (!e)
 		summarise(r, k->all, k->iters);
 	return e;
@@ -202,7 +208,7 @@ static int step_iteration(struct bench_rank *k, size_t count, int i, bool *over)
 	const struct bench_options *o = k->o;
 	bool timed = i > o->warmup;
 	int iter = timed ? i - 1 : i, e = 0; /* one step began the timing */
-	int64_t unused, *ns = &unused;
+	int64_t start, unused, *ns = &unused;
 	if (timed && o->seconds)
 		e = ask_time(k, iter - o->warmup, over);
 	else if (timed)
@@ -213,7 +219,9 @@ static int step_iteration(struct bench_rank *k, size_t count, int i, bool *over)
 		return e;
 	if (timed)
 		ns = &k->ns[iter - o->warmup];
-	e = iterate(k, count, iter, ns, timed && o->seconds);
+	e = iterate(k, count, iter, &start, ns, timed && o->seconds);
+	if (timed && iter - o->warmup < BENCH_SERIES_MAX)
+		k->start_ns[iter - o->warmup] = start;
 	if (!e && o->progress && k->rank == 0)
 		bench_print_bar(iter + 1, o->warmup + (o->seconds ? iter + 1 : o->iters),
 				count * bench_dtype_bytes(o->dtype), *ns);
