@@ -27,6 +27,7 @@ KILL_TIMEOUT_S = 3
 POLL_S = 0.01
 BUSY_LOAD = 1.0
 SKIP = 77
+SERIES = ("starts_us", "times_us")  # of `fanin bench`, one value an all-reduce
 
 
 class BenchError(Exception):
@@ -193,15 +194,17 @@ def package_environment(build):
             "FANIN_LIBRARY": os.path.abspath(os.path.join(build, "src", "libfanin.so.0"))}
 
 
-def mpi_command(name, ranks, hosts=None):
-    """mpirun's part of the command: TCP only.  It yields when idle, because there
+def mpi_command(name, ranks, hosts=None, transports="tcp,self", parameters=()):
+    """mpirun's part of the command: TCP between hosts.  It yields when idle, because there
     are more ranks than cores: without that it takes 4 to 7 times as long here."""
     interfaces = "10.77.0.0/24" if hosts else "lo"
     argv = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(ranks),
-            "--mca", "pml", "ob1", "--mca", "btl", "tcp,self",
+            "--mca", "pml", "ob1", "--mca", "btl", transports,
             "--mca", "mpi_yield_when_idle", "1",
             "--mca", "btl_tcp_if_include", interfaces,
             "--mca", "oob_tcp_if_include", interfaces]
+    for key, value in parameters:
+        argv += ["--mca", key, str(value)]
     if hosts:
         argv += ["--host", ",".join(hosts), "--mca", "plm_rsh_no_tree_spawn", "1",
                  "--mca", "plm_rsh_agent", os.path.join(BENCH, "peers", "netns_rsh"),
@@ -235,7 +238,9 @@ class Figures:
         warn_if_busy()
 
     def record(self, system, round_number, result):
-        self.results.append(dict(result, system=system, round=round_number))
+        """Keep it, but for its iterations one by one."""
+        kept = {key: value for key, value in result.items() if key not in SERIES}
+        self.results.append(dict(kept, system=system, round=round_number))
 
     def median(self, system, key="time_us_p50"):
         """Over the rounds; None when the system did not run."""

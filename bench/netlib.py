@@ -2,6 +2,7 @@
 """Benches between network namespaces whose links are shaped: the network (test/net/netns.sh
 draws it), and fanin, Gloo's ring and Open MPI on it."""
 
+import json
 import os
 import subprocess
 import sys
@@ -56,6 +57,20 @@ class Network:
     def rate(self, worker, mbps):
         netns("rate", self.prefix, str(worker), "%dkbit" % round(mbps * 1000), *self.link[1:])
 
+    def carried(self, worker):
+        """Bytes that the worker's link has carried so far, up and down.  tc counts the headers of
+        every frame, also in a batch that it carries whole."""
+        return tuple(self._carried(where, device) for where, device in (
+            ("w%d" % worker, "eth0"), ("sw", "p%d" % worker)))
+
+    def _carried(self, where, device):
+        done = subprocess.run(["tc", "-n", "%s-%s" % (self.prefix, where), "-s", "-j", "qdisc",
+                               "show", "dev", device, "root"],
+                              capture_output=True, text=True, timeout=10)
+        if done.returncode != 0:
+            raise BenchError("tc: exit code %d\n%s" % (done.returncode, done.stderr))
+        return json.loads(done.stdout)[0]["bytes"]
+
     def mark_over(self, worker, mbps):
         """What goes over that worker's link beyond a rate is marked (ECN)."""
         netns("mark", self.prefix, str(worker), "limit", "rate", "over",
@@ -98,9 +113,10 @@ class NetBench:
         benchlib.wait_listening(process, PORT)
         return process, address
 
-    def fanin(self, net, flags, hosts=None, per_host=1, switches=("sw",)):
+    def fanin(self, net, flags, hosts=None, per_host=1, switches=("sw",), env=None, watch=None):
         """One job; switches in these namespaces, each with its part of the tensor.  None: the
-        ranks are told where rank 0 is, as a launcher tells them, and the library does the rest."""
+        ranks are told where rank 0 is, as a launcher tells them, and the library does the rest.
+        `watch`: called with the ranks' processes again and again while they run."""
         self.runs += 1
         path = self.procs.path("fanin-%d.json" % self.runs)
         count = (hosts or net.workers) * per_host
@@ -115,11 +131,13 @@ class NetBench:
                     "-d", "float32", "--mtu", "1500"] + flags
             if rank == 0:
                 argv += ["--json", path]
-            env = {} if running else {"MASTER_ADDR": worker_address(0), "MASTER_PORT": str(PORT)}
+            told = {} if running else {"MASTER_ADDR": worker_address(0), "MASTER_PORT": str(PORT)}
             if per_host > 1:
-                env["FANIN_LOCAL"] = "1"  # the default, but at named switches
-            ranks.append(self.procs.start(net.inside("w%d" % (rank // per_host), argv), env=env))
-        self.procs.wait(ranks, TIMEOUT_S, servers=[process for process, _ in running])
+                told["FANIN_LOCAL"] = "1"  # the default, but at named switches
+            ranks.append(self.procs.start(net.inside("w%d" % (rank // per_host), argv),
+                                          env=dict(told, **(env or {}))))
+        self.procs.wait(ranks, TIMEOUT_S, servers=[process for process, _ in running],
+                        sample=(lambda: watch(ranks)) if watch else None)
         self.procs.stop([process for process, _ in running])
         return benchlib.read_result(path, benchlib.command(ranks[0]))
 
@@ -139,10 +157,13 @@ class NetBench:
         self.procs.wait(ranks, TIMEOUT_S)
         return benchlib.read_result(ranks[0].stem + ".out", "Gloo")
 
-    def mpi(self, net, _):
-        hosts = [worker_address(rank) for rank in range(net.workers)]
+    def mpi(self, net, _, hosts=None, per_host=1, **setting):
+        """`setting`: as of benchlib.mpi_command."""
+        hosts = hosts or net.workers
+        slots = ["%s:%d" % (worker_address(host), per_host) for host in range(hosts)]
         child = self.procs.start(
-            net.inside("sw", benchlib.mpi_command(self.programs["mpi"], net.workers, hosts)
+            net.inside("sw", benchlib.mpi_command(self.programs["mpi"], hosts * per_host, slots,
+                                                  **setting)
                        + self.peer_flags()), env={"FANIN_NETNS": net.prefix})
         self.procs.wait([child], TIMEOUT_S)
         return benchlib.read_result(child.stem + ".out", "Open MPI")
