@@ -10,6 +10,13 @@
 
 enum fan_solver { FAN_SOLVER_SIMPLEX, FAN_SOLVER_LAGRANGE };
 
+/* Which switch sums for a host, under the rules of switchml and atp.  doc/adr/0009 */
+enum fan_sums_at {
+	FAN_SUMS_NEAREST,    /* the nearest one that can sum: GRID's public simulation */
+	FAN_SUMS_RACK,	     /* its rack switch, if that can sum */
+	FAN_SUMS_TWO_LEVELS, /* the nearest one to the worker, and then that to the server: ATP */
+};
+
 struct fan_plan_options {
 	uint64_t seed;
 	uint32_t paths;	    /* candidate routes between two nodes */
@@ -18,10 +25,17 @@ struct fan_plan_options {
 	uint32_t nodes;	    /* of branch and bound, for `exact`: more are not looked at */
 	uint32_t choices;   /* whole numbers to be found, for `exact`: more are refused */
 	enum fan_solver solver;
+	enum fan_sums_at sums_at;
 	const struct fan_plan *start; /* `best` is never worse than this one; NULL: none */
 };
 
 extern const struct fan_plan_options fan_plan_defaults;
+
+/* May a sum be summed again at another switch, in all plans? */
+static inline bool fan_plan_levels(const struct fan_plan_options *o)
+{
+	return o->sums_at == FAN_SUMS_TWO_LEVELS;
+}
 
 /* What a plan was made with, beside itself. */
 struct fan_planned {

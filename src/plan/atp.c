@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* atp.c - the ATP rule: a worker's rack switch sums while it has capacity, else the rack
- * switch of the server, else the server.
+/* atp.c - the ATP rule: the switch near a worker sums while it has capacity, else that near the
+ * server, else the server.  Which switch is near is o->sums_at; with two levels, the sums of the
+ * first are summed again at that near the server, while it has capacity.
  *
  * The two papers that compare themselves with it read "while" differently, and each is
  * followed on its own ground (doc/plan.md).  GRID, with one server: fragment by fragment; what
  * a switch cannot take of its workers' rate overflows, for all of them alike.  InArt, with
  * several servers and an equal split: worker by worker; one that does not fit whole
- * goes elsewhere. */
+ * goes elsewhere.  So it is with one tree on a server, which has one place for each worker. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,20 +16,24 @@
 #include "bound.h"
 #include "core/base/err.h"
 #include "eval.h"
+#include "fit.h"
 #include "rules.h"
 
-#define HALVINGS 60   /* of the interval of rates */
+#define HALVINGS 40   /* of the interval of rates */
 #define RATES	 96   /* tried, worker by worker */
 #define SLACK	 1e-9 /* relative */
-#define CUTS_MAX 256  /* trees of one job */
+#define END	 1e-6 /* of a tree's fragments, before its last one */
 
 struct atp {
 	const struct fan_topo *t;
+	const struct fan_plan_options *o;
 	struct fan_rules r;
+	struct fan_fit fit;
 	double *load;  /* by node: what it sums so far */
 	double *share; /* by node: of the fragments of its workers that it sums */
-	double *rest;  /* by job: of the rest, at most so much goes to the server's rack */
-	double *cut;   /* CUTS_MAX */
+	double *rest;  /* by job: how much the switch near the server sums: see place_at */
+	double *cut;   /* FAN_TREES_MAX */
+	bool *leads;   /* by job and worker: the first of its job at its switch */
 };
 
 static double cap_of(const struct atp *a, uint32_t node)
@@ -36,36 +41,71 @@ static double cap_of(const struct atp *a, uint32_t node)
 	return a->t->cap[fan_node_resource(a->t, node)];
 }
 
+/* The switch that sums for a worker of a job, and for its first server. */
+static uint32_t near_worker(const struct atp *a, uint32_t j, uint32_t w)
+{
+	return a->r.sums_at[a->t->job[j].worker[w]];
+}
+
+static uint32_t near_server(const struct atp *a, uint32_t j, uint32_t s)
+{
+	return a->r.sums_at[a->t->job[j].server[s]];
+}
+
 /* ---- fragment by fragment -------------------------------------------------- */
 
-/* What a job's workers send to the rack switch of the server if each sends at most `level`. */
-static double overflow(const struct atp *a, uint32_t j, uint32_t rack, double gbps, double level)
+/* What a job's workers send to the switch near the server if each sends at most `level`. */
+static double overflow(const struct atp *a, uint32_t j, double gbps, double level)
 {
 	const struct fan_job *job = &a->t->job[j];
 	double sum = 0;
 
 	for (uint32_t w = 0; w < job->workers; w++) {
-		uint32_t own = fan_rules_rack(a->t, job->worker[w]);
+		uint32_t own = near_worker(a, j, w);
 		double left = own == FAN_NODE_NONE ? 1 : 1 - a->share[own];
-		if (own != rack)
+		if (own != near_server(a, j, 0))
 			sum += gbps * job->weight * fmin(left, level);
 	}
 	return sum;
 }
 
-/* The level at which the server's rack switch is full. */
-static double level_of(const struct atp *a, uint32_t j, uint32_t rack, double gbps)
+/* With two levels: what enters the switch near the server if it sums of all fragments those below
+ * `level`, its own workers' parts among them. */
+static double all_below(const struct atp *a, uint32_t j, double gbps, double level)
 {
+	const struct fan_job *job = &a->t->job[j];
+	double sum = 0;
+
+	for (uint32_t w = 0; w < job->workers; w++) {
+		uint32_t own = near_worker(a, j, w);
+		bool summed = own != FAN_NODE_NONE && own != near_server(a, j, 0);
+		double alone = summed ? fmax(0, level - a->share[own]) : level;
+		if (summed && a->leads[a->r.first[j] + w]) /* the sum of them all */
+			alone += fmin(level, a->share[own]);
+		sum += gbps * job->weight * alone;
+	}
+	return sum;
+}
+
+static double entering(const struct atp *a, uint32_t j, double gbps, double level)
+{
+	return fan_plan_levels(a->o) ? all_below(a, j, gbps, level) : overflow(a, j, gbps, level);
+}
+
+/* The level at which the switch near the server is full. */
+static double level_of(const struct atp *a, uint32_t j, double gbps)
+{
+	uint32_t rack = near_server(a, j, 0);
 	double low = 0, high = 1;
 
 	if (rack == FAN_NODE_NONE)
 		return 0;
 	double room = cap_of(a, rack) - a->load[rack];
-	if (overflow(a, j, rack, gbps, 1) <= room)
+	if (entering(a, j, gbps, 1) <= room)
 		return 1;
 	for (unsigned i = 0; i < HALVINGS; i++) {
 		double mid = (low + high) / 2;
-		if (overflow(a, j, rack, gbps, mid) <= room)
+		if (entering(a, j, gbps, mid) <= room)
 			low = mid;
 		else
 			high = mid;
@@ -81,33 +121,36 @@ static void find_shares(struct atp *a, double gbps)
 	memset(a->load, 0, t->nodes * sizeof *a->load);
 	for (uint32_t j = 0; j < t->jobs; j++)
 		for (uint32_t w = 0; w < t->job[j].workers; w++) {
-			uint32_t rack = fan_rules_rack(t, t->job[j].worker[w]);
-			if (rack != FAN_NODE_NONE)
-				a->load[rack] += gbps * t->job[j].weight;
+			uint32_t own = near_worker(a, j, w);
+			if (own != FAN_NODE_NONE &&
+			    (!fan_plan_levels(a->o) || own != near_server(a, j, 0)))
+				a->load[own] += gbps * t->job[j].weight;
 		}
 	for (uint32_t i = 0; i < t->nodes; i++) {
 		a->share[i] = a->load[i] > cap_of(a, i) ? cap_of(a, i) / a->load[i] : 1;
 		a->load[i] *= a->share[i];
 	}
 	for (uint32_t j = 0; j < t->jobs; j++) {
-		uint32_t rack = fan_rules_rack(t, t->job[j].server[0]);
-		a->rest[j] = level_of(a, j, rack, gbps);
+		uint32_t rack = near_server(a, j, 0);
+		a->rest[j] = level_of(a, j, gbps);
 		if (rack != FAN_NODE_NONE)
-			a->load[rack] += overflow(a, j, rack, gbps, a->rest[j]);
+			a->load[rack] += entering(a, j, gbps, a->rest[j]);
 	}
 }
 
-/* Where a worker's fragments at `at` of 0 .. 1 go. */
+/* Where a worker's fragments at `at` of 0 .. 1 go.  With two levels, the switch near the server
+ * sums those below `rest`; else of each worker so many that its own switch does not sum. */
 static uint32_t place_at(const struct atp *a, uint32_t j, uint32_t w, double at, double *until)
 {
-	const struct fan_job *job = &a->t->job[j];
-	uint32_t own = fan_rules_rack(a->t, job->worker[w]);
-	uint32_t rack = fan_rules_rack(a->t, job->server[0]);
-	double first = own == FAN_NODE_NONE ? 0 : a->share[own];
-	double second = rack == FAN_NODE_NONE || rack == own ? first : fmin(1, first + a->rest[j]);
+	uint32_t own = near_worker(a, j, w), rack = near_server(a, j, 0);
+	bool levels = fan_plan_levels(a->o);
+	double first = own == FAN_NODE_NONE || (levels && own == rack) ? 0 : a->share[own];
+	double second = levels				       ? fmax(first, a->rest[j])
+			: rack == FAN_NODE_NONE || rack == own ? first
+							       : fmin(1, first + a->rest[j]);
 
 	*until = at < first ? first : at < second ? second : 1;
-	return at < first ? own : at < second ? rack : job->server[0];
+	return at < first ? own : at < second ? rack : a->t->job[j].server[0];
 }
 
 static int compare(const void *a, const void *b)
@@ -116,11 +159,14 @@ static int compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Where some worker of the job changes from one place to the next, rising, up to 1. */
+/* Where some worker of the job changes from one place to the next, rising, up to 1.  Where these
+ * are more than there may be trees, at the next whole part below: a switch sums a little less
+ * than it can. */
 static uint32_t find_cuts(struct atp *a, uint32_t j)
 {
-	uint32_t count = 0, kept = 0;
-	double *all = calloc(3 * (size_t)a->t->job[j].workers + 1, sizeof *all);
+	uint32_t most = fan_fit_trees(a->t, j, a->t->job[j].server[0], a->o->trees), kept = 0;
+	size_t room = 3 * (size_t)a->t->job[j].workers + 2, count = 0;
+	double *all = calloc(room, sizeof *all);
 
 	if (!all)
 		return 0;
@@ -129,14 +175,34 @@ static uint32_t find_cuts(struct atp *a, uint32_t j)
 			place_at(a, j, w, at, &at);
 			all[count++] = at;
 		}
+	all[count++] = fan_plan_levels(a->o) && a->rest[j] > 0 ? a->rest[j] : 1;
 	qsort(all, count, sizeof *all, compare);
-	for (uint32_t i = 0; i < count && kept < CUTS_MAX; i++)
-		if (kept == 0 || all[i] > a->cut[kept - 1] + SLACK)
-			a->cut[kept++] = all[i];
+	for (uint32_t pass = 0; pass < 2; pass++) {
+		for (size_t i = 0; i < count && kept < FAN_TREES_MAX; i++)
+			if (all[i] > SLACK && (kept == 0 || all[i] > a->cut[kept - 1] + SLACK))
+				a->cut[kept++] = all[i];
+		if (kept <= most || pass)
+			break;
+		kept = 0;
+		for (size_t i = 0; i < count; i++)
+			all[i] = floor(all[i] * most + SLACK) / most;
+	}
 	if (kept)
 		a->cut[kept - 1] = 1;
 	free(all);
 	return kept;
+}
+
+/* The tree of a job's fragments around `at`. */
+static void fill_tree(struct atp *a, struct fan_tree *tree, double at)
+{
+	uint32_t j = tree->job;
+	double until;
+
+	for (uint32_t w = 0; w < tree->workers; w++)
+		fan_rules_send(&a->r, tree, w, place_at(a, j, w, at, &until));
+	if (fan_plan_levels(a->o) && at < a->rest[j])
+		fan_rules_stack_all(&a->r, tree, near_server(a, j, 0));
 }
 
 static int plan_fragments(struct atp *a, double gbps, struct fan_plan *p)
@@ -144,17 +210,15 @@ static int plan_fragments(struct atp *a, double gbps, struct fan_plan *p)
 	fan_plan_init(p);
 	find_shares(a, gbps);
 	for (uint32_t j = 0; j < a->t->jobs; j++) {
-		const struct fan_job *job = &a->t->job[j];
-		uint32_t cuts = find_cuts(a, j);
-		double from = 0, until;
+		uint32_t cuts = find_cuts(a, j), server = a->t->job[j].server[0];
+		double from = 0;
 		for (uint32_t i = 0; i < cuts; i++) {
 			double to = a->cut[i];
-			struct fan_tree *tree = fan_plan_add(p, a->t, j, job->server[0], to - from);
+			struct fan_tree *tree = fan_plan_add(p, a->t, j, server, to - from);
 			if (!tree)
 				break;
-			for (uint32_t w = 0; w < job->workers; w++)
-				fan_rules_send(&a->r, tree, w,
-					       place_at(a, j, w, (from + to) / 2, &until));
+			/* its end decides: a cut that was moved down took the rest along */
+			fill_tree(a, tree, to - (to - from) * END);
 			from = to;
 		}
 		if (from < 1) {
@@ -180,9 +244,10 @@ static void place_job(struct atp *a, uint32_t j, double gbps, struct fan_plan *p
 		      bool racks)
 {
 	const struct fan_job *job = &a->t->job[j];
+	double each = gbps * job->weight / job->servers;
 
 	for (uint32_t w = 0; w < job->workers; w++) {
-		uint32_t own = fan_rules_rack(a->t, job->worker[w]);
+		uint32_t own = near_worker(a, j, w);
 		if (racks && take(a, own, gbps * job->weight)) {
 			for (uint32_t s = 0; s < job->servers; s++)
 				fan_rules_send(&a->r, &p->tree[first + s], w, own);
@@ -190,13 +255,25 @@ static void place_job(struct atp *a, uint32_t j, double gbps, struct fan_plan *p
 		}
 		for (uint32_t s = 0; s < job->servers && !racks; s++) {
 			struct fan_tree *tree = &p->tree[first + s];
-			uint32_t rack = fan_rules_rack(a->t, job->server[s]);
+			uint32_t rack = near_server(a, j, s);
 			if (tree->flow[w].to != FAN_NODE_NONE)
 				continue;
-			if (rack == own || !take(a, rack, gbps * job->weight / job->servers))
+			if (rack == own || !take(a, rack, each))
 				rack = job->server[s]; /* no switch is asked twice */
 			fan_rules_send(&a->r, tree, w, rack);
 		}
+	}
+}
+
+/* Each sum to the switch near the server, while that has room for it. */
+static void stack(struct atp *a, struct fan_tree *tree, double gbps)
+{
+	uint32_t rack = a->r.sums_at[tree->server];
+
+	for (uint32_t i = 0; i < tree->sums; i++) {
+		uint32_t from = tree->flow[tree->workers + i].from;
+		if (from != rack && take(a, rack, gbps * a->t->job[tree->job].weight * tree->share))
+			fan_rules_stack(&a->r, tree, from, rack);
 	}
 }
 
@@ -212,10 +289,34 @@ static int plan_workers(struct atp *a, double gbps, struct fan_plan *p)
 				fan_plan_free(p);
 				return FAN_E_NOMEM;
 			}
-	for (int racks = 1; racks >= 0; racks--)
+	for (int racks = 1; racks >= 0; racks--) {
 		for (uint32_t j = 0, first = 0; j < t->jobs; first += t->job[j++].servers)
 			place_job(a, j, gbps, p, first, racks);
+		for (uint32_t i = 0; i < p->trees && racks && fan_plan_levels(a->o); i++)
+			stack(a, &p->tree[i], gbps);
+	}
 	return FAN_OK;
+}
+
+/* The first worker of each job at each switch. */
+static int find_leads(struct atp *a)
+{
+	const struct fan_topo *t = a->t;
+	uint32_t all = 0, *seen = calloc(t->nodes + 1, sizeof *seen);
+
+	for (uint32_t j = 0; j < t->jobs; j++)
+		all += t->job[j].workers;
+	a->leads = calloc(all + 1, sizeof *a->leads);
+	for (uint32_t j = 0; j < t->jobs && seen && a->leads; j++)
+		for (uint32_t w = 0; w < t->job[j].workers; w++) {
+			uint32_t own = near_worker(a, j, w);
+			if (own == FAN_NODE_NONE || seen[own] == j + 1)
+				continue;
+			seen[own] = j + 1;
+			a->leads[a->r.first[j] + w] = true;
+		}
+	free(seen);
+	return seen && a->leads ? FAN_OK : FAN_E_NOMEM;
 }
 
 /* ---- the rate -------------------------------------------------------------- */
@@ -226,8 +327,12 @@ static int try_rate(struct atp *a, bool workers, double gbps, struct fan_plan *p
 	struct fan_plan next;
 	int err = workers ? plan_workers(a, gbps, &next) : plan_fragments(a, gbps, &next);
 
-	if (err)
+	for (uint32_t i = 0; i < next.trees && !err; i++)
+		err = fan_fit_tree(&a->fit, &next.tree[i]);
+	if (err) {
+		fan_plan_free(&next);
 		return err;
+	}
 	double got = fan_eval_gbps(a->t, &next);
 	bool feasible = got >= gbps * (1 - SLACK);
 	if (feasible && got > *best) {
@@ -238,7 +343,7 @@ static int try_rate(struct atp *a, bool workers, double gbps, struct fan_plan *p
 	return feasible ? 1 : got < 0 ? (int)got : 0;
 }
 
-/* Workers that a switch is the rack switch of; 0 if it cannot sum. */
+/* Workers that a switch is the nearest to; 0 if it cannot sum. */
 static uint32_t own_workers(const struct atp *a, uint32_t node)
 {
 	uint32_t n = 0;
@@ -247,7 +352,7 @@ static uint32_t own_workers(const struct atp *a, uint32_t node)
 		return 0;
 	for (uint32_t j = 0; j < a->t->jobs; j++)
 		for (uint32_t w = 0; w < a->t->job[j].workers; w++)
-			n += fan_rules_rack(a->t, a->t->job[j].worker[w]) == node;
+			n += near_worker(a, j, w) == node;
 	return n;
 }
 
@@ -279,9 +384,9 @@ static int search(struct atp *a, bool workers, double high, struct fan_plan *p)
 int fan_atp(const struct fan_topo *t, const struct fan_plan_options *o, struct fan_plan *p,
 	    struct fan_planned *how)
 {
-	struct atp a = {.t = t};
-	bool workers = false;
-	int err = fan_rules_open(&a.r, t, o->paths, o->seed);
+	struct atp a = {.t = t, .o = o};
+	bool workers = o->trees == 1;
+	int err = fan_rules_open(&a.r, t, o);
 
 	(void)how;
 	fan_plan_init(p);
@@ -290,16 +395,22 @@ int fan_atp(const struct fan_topo *t, const struct fan_plan_options *o, struct f
 	a.load = calloc(t->nodes + 1, sizeof *a.load);
 	a.share = calloc(t->nodes + 1, sizeof *a.share);
 	a.rest = calloc(t->jobs + 1, sizeof *a.rest);
-	a.cut = calloc(CUTS_MAX, sizeof *a.cut);
+	a.cut = calloc(FAN_TREES_MAX, sizeof *a.cut);
+	err = find_leads(&a);
+	if (!err)
+		err = fan_fit_open(&a.fit, t);
 	for (uint32_t j = 0; j < t->jobs; j++)
 		workers = workers || t->job[j].servers > 1;
-	err = a.load && a.share && a.rest && a.cut
-		      ? search(&a, workers, fan_bound_closed(&a.r.c, true), p)
-		      : FAN_E_NOMEM;
+	if (!err)
+		err = a.load && a.share && a.rest && a.cut
+			      ? search(&a, workers, fan_bound_closed(&a.r.c, true), p)
+			      : FAN_E_NOMEM;
+	fan_fit_close(&a.fit);
 	fan_rules_close(&a.r);
 	free(a.load);
 	free(a.share);
 	free(a.rest);
 	free(a.cut);
+	free(a.leads);
 	return err;
 }

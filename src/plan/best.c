@@ -17,6 +17,7 @@
 #include "core/base/err.h"
 #include "core/base/rng.h"
 #include "eval.h"
+#include "fit.h"
 #include "pack.h"
 #include "relax.h"
 #include "rules.h"
@@ -30,7 +31,16 @@
 #define SHAKES_MAX     400
 #define SHAKE_WORK_MAX 1e7
 #define POLISH	       3	  /* rounds of search and re-splitting at the end */
+#define SETTLE	       40	  /* rounds of search and new shares over all trees at the end */
+#define MANY	       80	  /* tenths of the trees that may be, to begin with */
+#define AGAIN	       12	  /* times that trees are added to the best plan */
+#define AGAIN_ROUNDS   12	  /* of pricing, at each */
+#define AGAIN_MANY     30	  /* as MANY, at each */
+#define GROW_ROUNDS    4	  /* of pricing for each tree that there may be */
+#define SETTLE_WORK    1e8	  /* routes looked at by all of that together */
+#define SETTLED	       1e-4	  /* relative: less gain is none */
 #define REACHED	       (1 - 1e-6) /* of the bound: nothing more is to be had */
+#define SAME	       1e-9	  /* relative: no difference */
 #define EXACT_SMALL    12	  /* flows: up to here `exact` is asked, too */
 
 /* Sizes of sets of switches that are tried. */
@@ -42,11 +52,13 @@ struct best {
 	struct fan_cands c;
 	struct fan_rng rng;
 	struct fan_rules rules;
-	struct fan_plan *p;	      /* the best so far */
-	double gbps;		      /* its rate */
-	struct fan_plan all;	      /* every tree seen; not a plan: shares do not add up */
-	uint32_t flows, trees_single; /* the latter: with one tree on each server */
-	uint32_t *open;		      /* of one set; by candidate */
+	struct fan_fit fit;
+	struct fan_plan *p;  /* the best so far */
+	double gbps, links;  /* its rate, and links_of it */
+	struct fan_plan all; /* every tree seen; not a plan: shares do not add up */
+	uint32_t flows;
+	double work;	/* of SETTLE_WORK */
+	uint32_t *open; /* of one set; by candidate */
 };
 
 /* Candidates of this instance: all switches, and as many routes as memory and time allow. */
@@ -84,14 +96,41 @@ static int remember(struct best *b, const struct fan_plan *p)
 	return FAN_OK;
 }
 
-/* Judge a plan, and keep it if it is better.  Takes it over either way. */
+static int fit(struct best *b, struct fan_plan *p)
+{
+	int err = FAN_OK;
+
+	for (uint32_t i = 0; i < p->trees && !err; i++)
+		err = fan_fit_tree(&b->fit, &p->tree[i]);
+	return err;
+}
+
+/* Links that all flows of a plan pass together, by share: of two plans with the same rate the one
+ * that needs less is better. */
+static double links_of(const struct fan_plan *p)
+{
+	double sum = 0;
+
+	for (uint32_t i = 0; i < p->trees; i++)
+		for (uint32_t f = 0; f < p->tree[i].workers + p->tree[i].sums; f++)
+			sum += p->tree[i].share * p->tree[i].flow[f].route.hops;
+	return sum;
+}
+
+/* Fit and judge a plan, and keep it if it is better.  Takes it over either way. */
 static int offer(struct best *b, struct fan_plan *p)
 {
-	double gbps = fan_eval_gbps(b->t, p);
-	int err = gbps < 0 ? (int)gbps : remember(b, p);
+	int err = fit(b, p);
+	double gbps = err ? err : fan_eval_gbps(b->t, p);
 
-	if (!err && gbps > b->gbps) {
+	if (!err)
+		err = gbps < 0 ? (int)gbps : remember(b, p);
+
+	double links = links_of(p);
+	bool as_good = gbps > b->gbps * (1 - SAME) && links < b->links * (1 - SAME);
+	if (!err && (gbps > b->gbps * (1 + SAME) || as_good)) {
 		b->gbps = gbps;
+		b->links = links;
 		fan_plan_move(b->p, p);
 	}
 	fan_plan_free(p);
@@ -104,12 +143,15 @@ static int offer_improved(struct best *b, struct fan_plan *p, enum fan_moves mov
 	int err = fan_search(&b->c, p, moves, passes);
 
 	if (!err)
+		err = fit(b, p);
+	if (!err)
 		err = fan_pack_shares(b->t, p, NULL, NULL);
 	if (err)
 		fan_plan_free(p);
 	return err ? err : offer(b, p);
 }
 
+/* Of local search over all flows of so many trees on each server. */
 static uint32_t passes_for(const struct best *b, uint32_t places)
 {
 	double work = (double)b->flows * places * b->o->paths;
@@ -126,6 +168,10 @@ static int start_from_given(struct best *b)
 	if (!b->o->start)
 		return FAN_OK;
 	int err = fan_plan_copy(&p, b->o->start);
+	if (!err && !fan_fit_counts(b->t, &p, b->o->trees))
+		err = fan_pack_few(b->t, &p, (struct fan_few){b->o->trees, 10});
+	if (err)
+		fan_plan_free(&p);
 	return err ? err : offer(b, &p);
 }
 
@@ -148,11 +194,6 @@ static int start_from_others(struct best *b)
 			err = fan_plan_copy(&again, &p);
 		if (err)
 			return err;
-		if (b->o->trees <= 1 && p.trees > b->trees_single) { /* fragment by fragment */
-			fan_plan_free(&again);
-			fan_plan_free(&p);
-			continue;
-		}
 		err = offer_improved(b, &again, FAN_MOVE_PLACE, passes_for(b, 8));
 		if (err) {
 			fan_plan_free(&p);
@@ -273,19 +314,76 @@ static int shake_and_search(struct best *b)
 	return err;
 }
 
+/* Flows move to where others leave room, and shares follow. */
+static int settle(struct best *b, struct fan_plan *p, enum fan_moves moves, uint32_t tenths)
+{
+	double places = 0;
+
+	for (uint32_t i = 0; i < p->trees; i++)
+		places += (double)p->tree[i].workers *
+			  (1 + (moves == FAN_MOVE_OPEN ? b->c.sums : p->tree[i].sums));
+	double passes = fmin((SETTLE_WORK - b->work) / (places * b->o->paths), FAN_SEARCH_PASSES);
+	if (passes < 1)
+		return fan_pack_few(b->t, p, (struct fan_few){b->o->trees, tenths});
+	b->work += passes * places * b->o->paths;
+	int err = fan_search(&b->c, p, moves, (uint32_t)passes);
+	if (!err)
+		err = fit(b, p);
+	if (!err)
+		err = fan_pack_few(b->t, p, (struct fan_few){b->o->trees, tenths});
+	return err;
+}
+
+/* From so many trees to as many as may be, step by step; the plan is offered.  Takes it over. */
+static int thin_out(struct best *b, struct fan_plan *p, uint32_t tenths, double bound)
+{
+	int err = fan_pack_few(b->t, p, (struct fan_few){b->o->trees, tenths});
+
+	while (!err && tenths > 10) {
+		tenths = tenths > 12 ? tenths * 8 / 10 : 10;
+		err = settle(b, p, FAN_MOVE_PLACE, tenths);
+	}
+	for (unsigned i = 0; i < SETTLE && !err; i++) {
+		double before = fan_eval_gbps(b->t, p);
+		if (before > bound * ENOUGH)
+			break;
+		err = settle(b, p, i % 2 ? FAN_MOVE_OPEN : FAN_MOVE_PLACE, 10);
+		if (!(fan_eval_gbps(b->t, p) > before * (1 + SETTLED)) && i % 2)
+			break;
+	}
+	if (err)
+		fan_plan_free(p);
+	return err ? err : offer(b, p);
+}
+
+/* As many trees as the prices ask for, and then fewer; and some more beside the best so far. */
 static int many_trees(struct best *b, double bound)
 {
-	int err = fan_trees_grow(&b->c, &b->all, bound * ENOUGH, FAN_PACK_ROUNDS);
+	struct fan_plan p;
+	uint32_t rounds = 0;
 
-	if (!err)
-		err = fan_pack_few(b->t, &b->all, b->o->trees);
-	if (err == FAN_E_STALLED || err == FAN_E_INVALID)
-		return FAN_OK; /* then without */
-	if (err)
-		return err;
-	struct fan_plan p = b->all;
-	fan_plan_init(&b->all);
-	return offer(b, &p);
+	for (uint32_t j = 0; j < b->t->jobs; j++)
+		for (uint32_t s = 0; s < b->t->job[j].servers; s++)
+			rounds += GROW_ROUNDS *
+				  fan_fit_trees(b->t, j, b->t->job[j].server[s], b->o->trees);
+	rounds = rounds < FAN_PACK_ROUNDS ? rounds : FAN_PACK_ROUNDS;
+	int err = fan_trees_grow(&b->c, &b->all, bound * ENOUGH, rounds);
+	if (!err) {
+		p = b->all;
+		fan_plan_init(&b->all);
+		err = thin_out(b, &p, MANY, bound);
+	}
+	for (unsigned i = 0; i < AGAIN && !err && b->gbps < bound * ENOUGH && b->work < SETTLE_WORK;
+	     i++) {
+		err = fan_plan_copy(&p, b->p);
+		if (!err)
+			err = fan_trees_grow(&b->c, &p, bound * ENOUGH, AGAIN_ROUNDS);
+		if (err)
+			fan_plan_free(&p);
+		else
+			err = thin_out(b, &p, AGAIN_MANY, bound);
+	}
+	return err == FAN_E_STALLED || err == FAN_E_INVALID ? FAN_OK : err; /* then without */
 }
 
 /* At last, where there is something to gain, and it is over soon. */
@@ -327,20 +425,24 @@ int fan_best(const struct fan_topo *t, const struct fan_plan_options *o, struct 
 	     struct fan_planned *how)
 {
 	struct best b = {.t = t, .o = o, .rng = {o->seed}, .p = p, .gbps = -1};
+	struct fan_plan_options one = *o;
 	int err = open_cands(&b);
 
 	(void)how;
 	fan_plan_init(p);
 	if (err)
 		return err;
-	for (uint32_t j = 0; j < t->jobs; j++) {
+	one.paths = 1;
+	one.sums_at = FAN_SUMS_NEAREST;
+	for (uint32_t j = 0; j < t->jobs; j++)
 		b.flows += t->job[j].workers * t->job[j].servers;
-		b.trees_single += t->job[j].servers;
-	}
 	b.open = calloc(b.c.sums + 1, sizeof *b.open);
-	err = b.open ? fan_rules_open(&b.rules, t, 1, o->seed) : FAN_E_NOMEM;
+	err = b.open ? fan_rules_open(&b.rules, t, &one) : FAN_E_NOMEM;
+	if (!err)
+		err = fan_fit_open(&b.fit, t);
 	if (!err)
 		err = find(&b);
+	fan_fit_close(&b.fit);
 	if (err)
 		fan_plan_free(p);
 	fan_plan_free(&b.all);

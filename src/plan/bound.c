@@ -50,7 +50,13 @@ struct flows {
 	int *arc_row; /* by arc */
 	int *cap_row; /* by node that sums or serves */
 	int *enter;   /* by group and sum, for the present job and server */
-	int *keep;    /* by target and node: the rows of conservation */
+	int *into;    /* by sum and the sum that it enters, the same; with levels */
+	int *whole;   /* by group: what is summed of it reaches the server in sums; the same */
+	bool levels;
+	int *in_group; /* by group: results that reach its place; for the present job and server */
+	int *in_sum;   /* by sum: the same */
+	int *out_sum;  /* by group and sum: results that leave the sum's switch for the group */
+	int *keep;     /* by target and node: the rows of conservation */
 };
 
 static int *keep_at(const struct flows *f, uint32_t target, uint32_t node)
@@ -102,6 +108,10 @@ static void add_parts(struct flows *f, uint32_t g, uint32_t server, int all)
 		fan_lp_col(&f->lp, 0, INFINITY, 0);
 		fan_lp_put(&f->lp, all, 1);
 		fan_lp_put(&f->lp, f->enter[g * c->sums + v], 1);
+		if (f->levels)
+			fan_lp_put(&f->lp, f->whole[g], 1);
+		if (c->t->results && group->at != c->sum[v])
+			fan_lp_put(&f->lp, f->out_sum[g * c->sums + v], 1);
 		fan_lp_put(&f->lp, f->cap_row[c->sum[v]], group->count);
 		supply(f, v, c->sum[v], group->at, group->count);
 	}
@@ -110,6 +120,63 @@ static void add_parts(struct flows *f, uint32_t g, uint32_t server, int all)
 	if (f->cap_row[server] >= 0)
 		fan_lp_put(&f->lp, f->cap_row[server], group->count);
 	supply(f, c->target_of[server], server, group->at, group->count);
+}
+
+/* The newest column is a sum of `v` for this job: what enters may be as much. */
+static void put_sum(struct flows *f, uint32_t j, uint32_t v, double value)
+{
+	const struct fan_cands *c = f->c;
+
+	for (uint32_t g = 0; g < c->groups; g++)
+		if (c->group[g].job == j)
+			fan_lp_put(&f->lp, f->enter[g * c->sums + v], value);
+	for (uint32_t u = 0; u < c->sums && f->levels; u++)
+		if (u != v)
+			fan_lp_put(&f->lp, f->into[u * c->sums + v], value);
+	if (c->t->results)
+		fan_lp_put(&f->lp, f->in_sum[v], 1);
+}
+
+/* Whoever sends over a link gets results back over it.  So as much as a job gets reaches each
+ * group's switch; as much as a switch sends as sums, comes back to it, and as much as enters it
+ * from elsewhere leaves it.  That is less than plans need, and so a bound. */
+static void add_result_rows(struct flows *f, uint32_t j)
+{
+	const struct fan_cands *c = f->c;
+
+	for (uint32_t g = 0; g < c->groups; g++)
+		if (c->group[g].job == j)
+			f->in_group[g] = fan_lp_row(&f->lp, -INFINITY, 0);
+	for (uint32_t v = 0; v < c->sums; v++) {
+		f->in_sum[v] = fan_lp_row(&f->lp, -INFINITY, 0);
+		for (uint32_t g = 0; g < c->groups; g++)
+			if (c->group[g].job == j)
+				f->out_sum[g * c->sums + v] = fan_lp_row(&f->lp, -INFINITY, 0);
+	}
+}
+
+static void add_results(struct flows *f, uint32_t j)
+{
+	const struct fan_cands *c = f->c;
+
+	for (uint32_t a = 0; a < 2 * c->t->links; a++) {
+		uint32_t from = fan_arc_from(c->t, a), to = fan_arc_to(c->t, a);
+		if (c->t->node[from].kind == FAN_NODE_WORKER ||
+		    c->t->node[to].kind == FAN_NODE_SERVER)
+			continue;
+		fan_lp_col(&f->lp, 0, INFINITY, 0);
+		fan_lp_put(&f->lp, f->arc_row[a], 1);
+		for (uint32_t g = 0; g < c->groups; g++)
+			if (c->group[g].job == j && c->group[g].at == to)
+				fan_lp_put(&f->lp, f->in_group[g], -1);
+		for (uint32_t v = 0; v < c->sums; v++) {
+			if (c->sum[v] == to)
+				fan_lp_put(&f->lp, f->in_sum[v], -1);
+			for (uint32_t g = 0; g < c->groups && c->sum[v] == from; g++)
+				if (c->group[g].job == j)
+					fan_lp_put(&f->lp, f->out_sum[g * c->sums + v], -1);
+		}
+	}
 }
 
 /* One server of a job.  `total`: the row in which the job's rate adds up. */
@@ -124,7 +191,17 @@ static void add_server(struct flows *f, uint32_t j, uint32_t server, int total, 
 		for (uint32_t v = 0; v < c->sums; v++)
 			f->enter[g * c->sums + v] = fan_lp_row(&f->lp, -INFINITY, 0);
 	}
+	for (uint32_t i = 0; i < c->sums * c->sums && f->levels; i++)
+		f->into[i] = fan_lp_row(&f->lp, -INFINITY, 0);
+	for (uint32_t g = 0; g < c->groups && f->levels; g++)
+		if (c->group[g].job == j)
+			f->whole[g] = fan_lp_row(&f->lp, -INFINITY, 0);
+	if (c->t->results)
+		add_result_rows(f, j);
 	fan_lp_col(&f->lp, 0, INFINITY, 0); /* g */
+	for (uint32_t g = 0; g < c->groups && c->t->results; g++)
+		if (c->group[g].job == j)
+			fan_lp_put(&f->lp, f->in_group[g], 1);
 	fan_lp_put(&f->lp, total, 1);
 	for (uint32_t g = 0; g < c->groups; g++)
 		if (c->group[g].job == j)
@@ -133,14 +210,26 @@ static void add_server(struct flows *f, uint32_t j, uint32_t server, int total, 
 		if (c->group[g].job == j)
 			add_parts(f, g, server, all[g]);
 	for (uint32_t v = 0; v < c->sums; v++) {
-		fan_lp_col(&f->lp, 0, INFINITY, 0); /* the sum of v */
-		for (uint32_t g = 0; g < c->groups; g++)
+		fan_lp_col(&f->lp, 0, INFINITY, 0); /* the sum of v, to the server */
+		put_sum(f, j, v, -1);
+		for (uint32_t g = 0; g < c->groups && f->levels; g++)
 			if (c->group[g].job == j)
-				fan_lp_put(&f->lp, f->enter[g * c->sums + v], -1);
+				fan_lp_put(&f->lp, f->whole[g], -1);
 		if (f->cap_row[server] >= 0)
 			fan_lp_put(&f->lp, f->cap_row[server], 1);
 		supply(f, c->target_of[server], server, c->sum[v], 1);
+		for (uint32_t w = 0; w < c->sums && f->levels; w++) {
+			if (w == v)
+				continue;
+			fan_lp_col(&f->lp, 0, INFINITY, 0); /* the same, to be summed at w */
+			put_sum(f, j, v, -1);
+			fan_lp_put(&f->lp, f->into[v * c->sums + w], 1);
+			fan_lp_put(&f->lp, f->cap_row[c->sum[w]], 1);
+			supply(f, w, c->sum[w], c->sum[v], 1);
+		}
 	}
+	if (c->t->results)
+		add_results(f, j);
 }
 
 static void build(struct flows *f, int *all)
@@ -168,12 +257,12 @@ static void build(struct flows *f, int *all)
 			add_server(f, j, t->job[j].server[s], first + (int)j, all);
 }
 
-int fan_bound_flows(const struct fan_cands *c, double *gbps)
+int fan_bound_flows(const struct fan_cands *c, bool levels, double *gbps)
 {
 	const struct fan_topo *t = c->t;
-	struct flows f = {.c = c};
-	double size = 2.0 * t->links * c->targets +
-		      (double)c->groups * (c->sums + 1) * (c->targets - c->sums);
+	struct flows f = {.c = c, .levels = levels};
+	double size = 2.0 * t->links * c->targets + (double)(c->groups + (levels ? c->sums : 0)) *
+							    (c->sums + 1) * (c->targets - c->sums);
 	int err = FAN_E_NOMEM, *all = calloc(c->groups + 1, sizeof *all);
 
 	if (size > FAN_BOUND_COLUMNS) {
@@ -183,8 +272,14 @@ int fan_bound_flows(const struct fan_cands *c, double *gbps)
 	f.arc_row = calloc(2 * (size_t)t->links + 1, sizeof *f.arc_row);
 	f.cap_row = calloc(t->nodes + 1, sizeof *f.cap_row);
 	f.enter = calloc((size_t)c->groups * c->sums + 1, sizeof *f.enter);
+	f.into = calloc((size_t)c->sums * c->sums + 1, sizeof *f.into);
+	f.whole = calloc(c->groups + 1, sizeof *f.whole);
+	f.in_group = calloc(c->groups + 1, sizeof *f.in_group);
+	f.in_sum = calloc(c->sums + 1, sizeof *f.in_sum);
+	f.out_sum = calloc((size_t)c->groups * c->sums + 1, sizeof *f.out_sum);
 	f.keep = calloc((size_t)c->targets * t->nodes + 1, sizeof *f.keep);
-	if (all && f.arc_row && f.cap_row && f.enter && f.keep) {
+	if (all && f.arc_row && f.cap_row && f.enter && f.into && f.whole && f.in_group &&
+	    f.in_sum && f.out_sum && f.keep) {
 		build(&f, all);
 		err = fan_lp_solve(&f.lp);
 		*gbps = f.lp.best;
@@ -194,13 +289,18 @@ int fan_bound_flows(const struct fan_cands *c, double *gbps)
 	free(f.arc_row);
 	free(f.cap_row);
 	free(f.enter);
+	free(f.into);
+	free(f.whole);
+	free(f.in_group);
+	free(f.in_sum);
+	free(f.out_sum);
 	free(f.keep);
 	return err && err != FAN_E_NOMEM ? FAN_E_BUSY : err;
 }
 
-double fan_bound(const struct fan_cands *c)
+double fan_bound(const struct fan_cands *c, bool levels)
 {
 	double closed = fan_bound_closed(c, true), flows;
 
-	return fan_bound_flows(c, &flows) == FAN_OK && flows < closed ? flows : closed;
+	return fan_bound_flows(c, levels, &flows) == FAN_OK && flows < closed ? flows : closed;
 }

@@ -12,13 +12,14 @@
 double fan_bound_closed(const struct fan_cands *c, bool links);
 
 /* The relaxed program over all routes that there are: flows by target, conserved at every
- * node.  No candidate routes enter; those of `c` are not looked at.
+ * node.  No candidate routes enter; those of `c` are not looked at.  `levels`: sums may be
+ * summed again.
  *
  * FAN_E_BUSY  larger than FAN_BOUND_COLUMNS, or not solved in time
  * FAN_E_NOMEM */
-int fan_bound_flows(const struct fan_cands *c, double *gbps);
+int fan_bound_flows(const struct fan_cands *c, bool levels, double *gbps);
 
 /* The better of the two; the second only where it is small enough. */
-double fan_bound(const struct fan_cands *c);
+double fan_bound(const struct fan_cands *c, bool levels);
 
 #endif

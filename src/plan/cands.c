@@ -164,7 +164,7 @@ static int add_routes(struct fan_cands *c, struct fan_paths *p, uint32_t place, 
 	return FAN_OK;
 }
 
-static int find_routes(struct fan_cands *c, uint32_t max)
+static int find_routes(struct fan_cands *c, uint32_t max, bool levels)
 {
 	struct fan_paths p;
 	int err = fan_paths_open(&p, c->t);
@@ -172,7 +172,8 @@ static int find_routes(struct fan_cands *c, uint32_t max)
 	for (uint32_t to = 0; to < c->t->nodes && !err; to++) {
 		if (c->target_of[to] == FAN_NODE_NONE)
 			continue;
-		uint32_t places = c->target_of[to] < c->sums ? c->groups : c->places;
+		bool sums = c->target_of[to] < c->sums;
+		uint32_t places = sums && !levels ? c->groups : c->places;
 		for (uint32_t place = 0; place < places && !err; place++)
 			err = add_routes(c, &p, place, to, max);
 	}
@@ -201,7 +202,7 @@ int fan_cands_open(struct fan_cands *c, const struct fan_topo *t, const struct f
 	c->t = t;
 	if ((err = find_access(c)) || (err = find_groups(c, o->apart)) ||
 	    (err = find_sums(c, o->sums_max)) || (err = find_targets(c)) ||
-	    (err = find_routes(c, o->paths)) || (err = check_routes(c)))
+	    (err = find_routes(c, o->paths, o->levels)) || (err = check_routes(c)))
 		fan_cands_close(c);
 	return err;
 }

@@ -44,6 +44,7 @@ struct fan_cands_options {
 	uint32_t paths;	   /* between a place and a target; at most FAN_PATHS_MAX */
 	uint32_t sums_max; /* candidates that may sum; 0: all */
 	bool apart;	   /* each worker is a group of its own */
+	bool levels;	   /* sums may go to another switch that sums: routes for that, too */
 };
 
 /* FAN_E_NOMEM; FAN_E_INVALID: a worker is farther than FAN_HOPS_MAX from its server.
@@ -69,6 +70,13 @@ static inline struct fan_span fan_cands_sum_to_server(const struct fan_cands *c,
 						      uint32_t server)
 {
 	return c->span[(size_t)(c->groups + v) * c->targets + c->target_of[server]];
+}
+
+/* Routes of candidate sum `v` to candidate sum `w`; none without `levels`. */
+static inline struct fan_span fan_cands_sum_to_sum(const struct fan_cands *c, uint32_t v,
+						   uint32_t w)
+{
+	return c->span[(size_t)(c->groups + v) * c->targets + w];
 }
 
 /* The flow of member `m` of group `g` over candidate route `r` (its first link first). */

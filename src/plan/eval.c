@@ -61,6 +61,14 @@ static int check_server(const struct look *l, const struct fan_tree *tree)
 			   name(l, tree->server), job->name);
 }
 
+/* A sum goes to the server, or to a switch whose own sum goes there. */
+static bool is_sum_target(const struct fan_tree *tree, const struct fan_flow *f)
+{
+	const struct fan_flow *next = fan_tree_sum(tree, f->to);
+
+	return f->to == tree->server || (next && next != f && next->to == tree->server);
+}
+
 /* Sum flows leave switches that can sum, one each. */
 static int check_sums(const struct look *l, const struct fan_tree *tree)
 {
@@ -71,7 +79,7 @@ static int check_sums(const struct look *l, const struct fan_tree *tree)
 					   "\"%s\" cannot sum, or would send two sums",
 					   name(l, f->from));
 		l->summing[f->from] = true;
-		if (f->to != tree->server)
+		if (!is_sum_target(tree, f))
 			return fan_why_set(l->why, FAN_E_CONFIG,
 					   "the sum of \"%s\" misses server \"%s\"",
 					   name(l, f->from), name(l, tree->server));
@@ -108,7 +116,7 @@ static int check_workers(const struct look *l, const struct fan_tree *tree)
 /* Somebody enters each sum. */
 static int check_entered(const struct look *l, const struct fan_tree *tree)
 {
-	for (uint32_t i = 0; i < tree->workers; i++)
+	for (uint32_t i = 0; i < tree->workers + tree->sums; i++)
 		if (tree->flow[i].to != tree->server)
 			l->summing[tree->flow[i].to] = false;
 	for (uint32_t i = 0; i < tree->sums; i++)

@@ -14,10 +14,13 @@
 #include "algorithm.h"
 #include "bound.h"
 #include "core/base/err.h"
+#include "eval.h"
+#include "fit.h"
 #include "pack.h"
 #include "relax.h"
 
-#define YES 0.5 /* a whole number above this is 1 */
+#define YES	  0.5  /* a whole number above this is 1 */
+#define FIT_SLACK 1e-9 /* relative: what a proven plan may lose where it had to be fitted */
 
 struct exact {
 	const struct fan_cands *c;
@@ -286,9 +289,13 @@ static int solve(struct exact *x, const struct fan_plan_options *o, struct fan_p
 		err = fan_lp_solve_whole(&x->lp, o->nodes);
 	if (!err)
 		err = read_plan(x, p);
+	double planned = err ? 0 : fan_eval_gbps(x->t, p);
+	if (!err)
+		err = fan_fit_plan(x->t, p);
 	if (!err) {
 		how->bound_gbps = x->split ? x->lp.bound : -1 / x->lp.bound;
-		how->proven = fabs(x->lp.bound - x->lp.best) <= 1e-9 * fabs(x->lp.best);
+		how->proven = fabs(x->lp.bound - x->lp.best) <= 1e-9 * fabs(x->lp.best) &&
+			      fan_eval_gbps(x->t, p) >= planned * (1 - FIT_SLACK);
 	}
 	fan_relax_close(&x->at);
 	free(x->row);

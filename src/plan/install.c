@@ -9,14 +9,14 @@
 #include "core/base/err.h"
 
 #define NONE	  UINT32_MAX
-#define STEPS_MAX (2 * FAN_HOPS_MAX + 1)
+#define STEPS_MAX (FAN_ROUTE_HOPS_MAX + 1)
 #define WHOLE	  ((double)(UINT64_C(1) << FAN_CUT_BITS))
 
 /* Where a rank's part passes, worker left out: switches, and the server. */
 struct walk {
 	uint32_t nodes;
 	uint32_t node[STEPS_MAX];
-	uint32_t sums; /* which of them sums it; NONE: only the server */
+	bool sums[STEPS_MAX]; /* which of them sum it, besides the server */
 };
 
 struct maker {
@@ -65,6 +65,7 @@ static int follow(const struct maker *m, uint32_t tree, const struct fan_flow *f
 	for (uint32_t i = 0; i < f->route.hops; i++) {
 		if (w->nodes > FAN_ROUTE_HOPS_MAX)
 			return too_long(m, tree, f->from);
+		w->sums[w->nodes] = false;
 		w->node[w->nodes++] = fan_arc_to(m->t, f->route.arc[i]);
 	}
 	return FAN_OK;
@@ -91,14 +92,15 @@ static int find_walk(const struct maker *m, uint32_t number, uint32_t rank, stru
 	const struct fan_tree *tree = &m->p->tree[number];
 	const struct fan_flow *f = &tree->flow[rank];
 
+	const uint32_t worker = f->from;
+	int err;
+
 	w->nodes = 0;
-	w->sums = NONE;
-	int err = follow(m, number, f, w);
-	if (!err && f->to != tree->server) {
-		w->sums = w->nodes - 1;
-		err = follow(m, number, fan_tree_sum(tree, f->to), w);
+	while (!(err = follow(m, number, f, w)) && f->to != tree->server) {
+		w->sums[w->nodes - 1] = true; /* fan_eval has seen that this ends */
+		f = fan_tree_sum(tree, f->to);
 	}
-	return err ? err : check_walk(m, number, f->from, w);
+	return err ? err : check_walk(m, number, worker, w);
 }
 
 /* ---- entries ---------------------------------------------------------------------- */
@@ -162,7 +164,7 @@ static int add_walk(struct maker *m, struct fan_install_part *part, uint32_t ran
 			.from = i ? w->node[i - 1] : FAN_NODE_NONE,
 			.next = w->node[i + 1],
 			.depth = w->nodes - 1 - i,
-			.sums = i == w->sums,
+			.sums = w->sums[i],
 		};
 		uint32_t stop = stop_at(m, part, w->node[i]);
 		uint32_t entry = stop == NONE ? NONE : entry_like(m, stop, &like);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/err.h"
+#include "fit.h"
 #include "lp.h"
 
 #define KEEP_OF_TEN 8	 /* trees, in one step towards few */
@@ -141,15 +142,29 @@ static uint32_t rank_of(const struct fan_plan *p, uint32_t i)
 	return rank;
 }
 
-/* Take away what carries least until `max` are left on each server.  False: no memory. */
-static bool cut(struct fan_plan *p, uint32_t max)
+/* How many may stay on this one's server. */
+static uint32_t limit_of(const struct fan_topo *t, const struct fan_plan *p, uint32_t i,
+			 const struct fan_few *few)
+{
+	return fan_fit_trees(t, p->tree[i].job, p->tree[i].server, few->most) * few->tenths / 10;
+}
+
+/* Take away what carries least until so many parts in ten, or the limit, are left on each server.
+ * False: no memory. */
+static bool cut(const struct fan_topo *t, struct fan_plan *p, const struct fan_few *few)
 {
 	bool *drop = calloc(p->trees + 1, sizeof *drop);
 
 	if (!drop)
 		return false;
-	for (uint32_t i = 0; i < p->trees; i++)
-		drop[i] = rank_of(p, i) >= max;
+	for (uint32_t i = 0; i < p->trees; i++) {
+		uint32_t limit = limit_of(t, p, i, few), all = 0;
+		for (uint32_t k = 0; k < p->trees; k++)
+			all += p->tree[k].job == p->tree[i].job &&
+			       p->tree[k].server == p->tree[i].server;
+		uint32_t next = all * KEEP_OF_TEN / 10;
+		drop[i] = rank_of(p, i) >= (next > limit ? next : limit);
+	}
 	for (uint32_t i = 0; i < p->trees; i++)
 		if (drop[i])
 			p->tree[i].share = 0;
@@ -158,25 +173,20 @@ static bool cut(struct fan_plan *p, uint32_t max)
 	return true;
 }
 
-/* The most trees that a job has on one server. */
-static uint32_t most_trees(const struct fan_plan *p)
+static bool are_few(const struct fan_topo *t, const struct fan_plan *p, const struct fan_few *few)
 {
-	uint32_t most = 0;
-
-	for (uint32_t i = 0; i < p->trees; i++) {
-		uint32_t rank = rank_of(p, i) + 1;
-		most = rank > most ? rank : most;
-	}
-	return most;
+	for (uint32_t i = 0; i < p->trees; i++)
+		if (rank_of(p, i) >= limit_of(t, p, i, few))
+			return false;
+	return true;
 }
 
-int fan_pack_few(const struct fan_topo *t, struct fan_plan *p, uint32_t max)
+int fan_pack_few(const struct fan_topo *t, struct fan_plan *p, struct fan_few few)
 {
 	int err = fan_pack_shares(t, p, NULL, NULL);
 
-	for (uint32_t n = most_trees(p); n > max && !err; n = most_trees(p)) {
-		uint32_t next = n * KEEP_OF_TEN / 10;
-		if (!cut(p, next > max ? next : max))
+	while (!err && !are_few(t, p, &few)) {
+		if (!cut(t, p, &few))
 			return FAN_E_NOMEM;
 		err = fan_pack_shares(t, p, NULL, NULL);
 	}

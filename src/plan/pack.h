@@ -13,7 +13,13 @@
  * As fan_lp_solve; on error the plan is as it was. */
 int fan_pack_shares(const struct fan_topo *t, struct fan_plan *p, double *price, double *job_price);
 
-/* The same, leaving at most `max` trees on each server of a job: those that carry most. */
-int fan_pack_few(const struct fan_topo *t, struct fan_plan *p, uint32_t max);
+/* How many trees of a job may stay on each of its servers: `most`, or as many as can be installed
+ * if these are fewer; and of that so many tenths. */
+struct fan_few {
+	uint32_t most, tenths;
+};
+
+/* The same, leaving as many trees as that: those that carry most. */
+int fan_pack_few(const struct fan_topo *t, struct fan_plan *p, struct fan_few few);
 
 #endif

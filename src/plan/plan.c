@@ -113,17 +113,33 @@ void fan_tree_add_results(const struct fan_topo *t, const struct fan_tree *tree,
 	}
 }
 
-void fan_tree_prune(struct fan_tree *tree)
+bool fan_tree_has_levels(const struct fan_tree *tree)
+{
+	for (uint32_t i = 0; i < tree->sums; i++)
+		if (tree->flow[tree->workers + i].to != tree->server)
+			return true;
+	return false;
+}
+
+/* Sums that go to another switch first: when they go, it may be unused, too. */
+static void prune_level(struct fan_tree *tree, bool upper)
 {
 	struct fan_flow *sum = tree->flow + tree->workers;
-	uint32_t kept = 0;
+	uint32_t kept = 0, sums = tree->sums;
 
-	for (uint32_t i = 0; i < tree->sums; i++) {
-		bool used = false;
-		for (uint32_t w = 0; w < tree->workers && !used; w++)
-			used = tree->flow[w].to == sum[i].from;
+	for (uint32_t i = 0; i < sums; i++) {
+		bool used = (sum[i].to == tree->server) != upper;
+		for (uint32_t f = 0; f < tree->workers + (upper ? sums : 0) && !used; f++)
+			used = tree->flow[f].to == sum[i].from;
 		if (used)
 			sum[kept++] = sum[i];
 	}
 	tree->sums = kept;
+}
+
+void fan_tree_prune(struct fan_tree *tree)
+{
+	if (fan_tree_has_levels(tree))
+		prune_level(tree, false);
+	prune_level(tree, true);
 }

@@ -4,9 +4,10 @@
  *
  * A plan is a list of trees.  Each carries a share of one job's model to one server: every
  * worker of the job has a flow to the switch that sums its part, or to the server itself,
- * and each of these switches has one flow, of their sum, to the server.  So a fragment
- * is summed in switches once at most, and each flow is a route hop by hop, as a
- * controller installs it.  The shares of a job's trees add up to 1. */
+ * and each of these switches has one flow, of their sum, to the server.  With two levels
+ * the sum may go to another of these switches first, which sums it again, and whose own sum
+ * goes to the server.  Each flow is a route hop by hop, as a controller installs it.  The
+ * shares of a job's trees add up to 1. */
 #ifndef FAN_PLAN_PLAN_H
 #define FAN_PLAN_PLAN_H
 
@@ -22,7 +23,7 @@ struct fan_tree {
 	uint32_t job, server; /* `server` is a node */
 	double share;	      /* of the job's model */
 	uint32_t workers;     /* flows of workers, in the job's order; the first in `flow` */
-	uint32_t sums;	      /* flows from switches to the server; behind them */
+	uint32_t sums;	      /* flows from switches, to the server or another one; behind them */
 	struct fan_flow *flow;
 };
 
@@ -49,7 +50,8 @@ void fan_plan_move(struct fan_plan *to, struct fan_plan *from);
 /* The sum flow from `node`, or NULL if the tree has none. */
 struct fan_flow *fan_tree_sum(const struct fan_tree *tree, uint32_t node);
 
-/* Add a sum flow for a switch that workers send to; `route` may be empty for now. */
+/* Add a sum flow to the server for a switch that workers send to; `route` may be empty for
+ * now. */
 struct fan_flow *fan_tree_add_sum(struct fan_tree *tree, uint32_t node);
 
 /* The results of a tree on their way down: each link that a flow of the tree passes carries
@@ -58,7 +60,10 @@ struct fan_flow *fan_tree_add_sum(struct fan_tree *tree, uint32_t node);
 void fan_tree_add_results(const struct fan_topo *t, const struct fan_tree *tree, double load,
 			  bool *seen, double *need);
 
-/* Remove the sums of switches that no worker sends to. */
+/* Remove the sums of switches to which neither a worker nor another sum goes. */
 void fan_tree_prune(struct fan_tree *tree);
+
+/* Does the sum of a switch go to another one? */
+bool fan_tree_has_levels(const struct fan_tree *tree);
 
 #endif

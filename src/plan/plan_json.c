@@ -91,7 +91,7 @@ static int route_of(const struct reader *r, const json_t *from, struct fan_route
 
 static int read_sum(struct reader *r, const json_t *from, struct fan_tree *tree)
 {
-	struct fan_route route;
+	struct fan_route route = {0};
 	uint32_t node = 0;
 	int err = node_named(r, "switch", json_object_get(from, "switch"), &node);
 
@@ -101,7 +101,10 @@ static int read_sum(struct reader *r, const json_t *from, struct fan_tree *tree)
 		return err == GONE ? FAN_OK : err;
 	if (tree->sums == tree->workers)
 		return bad(r, "", "more sums than workers", NULL);
-	fan_tree_add_sum(tree, node)->route = route;
+	struct fan_flow *f = fan_tree_add_sum(tree, node);
+	f->route = route;
+	if (route.hops)
+		f->to = fan_arc_to(r->t, route.arc[route.hops - 1]);
 	return FAN_OK;
 }
 

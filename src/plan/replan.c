@@ -5,6 +5,7 @@
 
 #include "core/base/err.h"
 #include "eval.h"
+#include "fit.h"
 #include "pack.h"
 #include "search.h"
 #include "trees.h"
@@ -35,6 +36,11 @@ static void cut_dead(const struct fan_topo *t, struct fan_tree *tree)
 	for (uint32_t i = 0; i < tree->sums; i++)
 		if (!is_dead(t, &sum[i]) && fan_node_sums(t, sum[i].from) &&
 		    t->cap[fan_node_resource(t, sum[i].from)] > 0)
+			sum[kept++] = sum[i];
+	tree->sums = kept;
+	kept = 0;
+	for (uint32_t i = 0; i < tree->sums; i++) /* those that another would sum again */
+		if (sum[i].to == tree->server || fan_tree_sum(tree, sum[i].to))
 			sum[kept++] = sum[i];
 	tree->sums = kept;
 	for (uint32_t w = 0; w < tree->workers; w++) {
@@ -95,6 +101,8 @@ static int search_again(const struct fan_topo *t, const struct fan_cands *c,
 	for (uint32_t i = 0; i < SEARCHES && !err; i++) {
 		err = fan_search(c, p, i % 2 ? FAN_MOVE_PLACE : FAN_MOVE_OPEN, passes);
 		if (!err)
+			err = fan_fit_plan(t, p);
+		if (!err)
 			err = fan_pack_shares(t, p, NULL, NULL);
 	}
 	return err;
@@ -112,13 +120,15 @@ int fan_replan(const struct fan_topo *t, const struct fan_plan_options *o, struc
 	if (!err)
 		err = fan_search_mend(&c, p);
 	if (!err)
+		err = fan_fit_plan(t, p);
+	if (!err)
 		err = fan_pack_shares(t, p, NULL, NULL);
 	if (!err)
 		err = search_again(t, &c, o, p);
 	if (!err && o->trees > 1)
 		err = fan_trees_grow(&c, p, FAN_TOPO_GBPS_MAX, GROW_ROUNDS);
 	if (!err)
-		err = fan_pack_few(t, p, o->trees);
+		err = fan_pack_few(t, p, (struct fan_few){o->trees, 10});
 	if (err)
 		fan_plan_free(p);
 	fan_cands_close(&c);
@@ -134,6 +144,8 @@ static int search_paths(const struct fan_topo *t, const struct fan_cands *c, str
 
 	if (!err)
 		err = fan_search(c, &other, FAN_MOVE_OPEN, FAN_SEARCH_PASSES);
+	if (!err)
+		err = fan_fit_plan(t, &other);
 	if (!err && fan_eval_gbps(t, &other) > fan_eval_gbps(t, p) * worth)
 		fan_plan_move(p, &other);
 	fan_plan_free(&other);
@@ -172,6 +184,8 @@ static int consolidate(const struct fan_topo *t, const struct fan_cands *c, stru
 		if (!err)
 			err = v < most ? fill_again(c, &other, i, &all[v], 1)
 				       : fill_again(c, &other, i, all, most);
+		if (!err)
+			err = fan_fit_plan(t, &other);
 		double gbps = err ? 0 : fan_eval_gbps(t, &other);
 		if (gbps > best * (1 + GAIN_MIN)) {
 			best = gbps;
@@ -215,6 +229,8 @@ int fan_replan_paths(const struct fan_topo *t, const struct fan_plan_options *o,
 	err = open_cands(&c, t, o);
 	if (!err)
 		err = fan_search_mend(&c, p);
+	if (!err)
+		err = fan_fit_plan(t, p);
 	for (uint32_t n = 0; n < MEND_PASSES * p->trees && !err; n++)
 		if (lost[n % p->trees])
 			err = consolidate(t, &c, p, n % p->trees);

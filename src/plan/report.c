@@ -45,8 +45,8 @@ static uint32_t fan_in(const struct fan_tree *tree, uint32_t node)
 {
 	uint32_t n = 0;
 
-	for (uint32_t w = 0; w < tree->workers; w++)
-		n += tree->flow[w].to == node;
+	for (uint32_t i = 0; i < tree->workers + tree->sums; i++)
+		n += tree->flow[i].to == node;
 	return n;
 }
 

@@ -3,6 +3,7 @@
 
 #include "core/base/err.h"
 #include "eval.h"
+#include "fit.h"
 
 /* One of `count` columns from `first` on, by their volumes; the first if all are zero. */
 static uint32_t pick(const struct fan_relax *r, int first, uint32_t count, struct fan_rng *rng)
@@ -76,7 +77,10 @@ int fan_round(struct fan_plan *p, const struct fan_relax *r, const double *split
 					round_group(r, g, s, tree, rng);
 		}
 	}
-	return FAN_OK;
+	int err = fan_fit_plan(t, p);
+	if (err)
+		fan_plan_free(p);
+	return err;
 }
 
 int fan_round_best(struct fan_plan *p, const struct fan_relax *r, const double *split,

@@ -9,7 +9,8 @@
 
 /* One rounding: for every server each worker picks a switch, or the server, with the
  * probability that its volume has there, and a route of that place likewise; sums pick
- * their routes.  Shares are those of `split` (by job and server, r->servers apart).
+ * their routes.  Shares are those of `split` (by job and server, r->servers apart); trees
+ * are fitted.
  * FAN_E_NOMEM: `*p` is empty. */
 int fan_round(struct fan_plan *p, const struct fan_relax *r, const double *split,
 	      struct fan_rng *rng);

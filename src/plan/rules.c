@@ -7,23 +7,75 @@
 #include "algorithm.h"
 #include "core/base/err.h"
 #include "core/base/rng.h"
+#include "fit.h"
 #include "search.h"
 
-int fan_rules_open(struct fan_rules *r, const struct fan_topo *t, uint32_t paths, uint64_t seed)
+static bool can_sum(const struct fan_topo *t, uint32_t node)
 {
-	struct fan_cands_options o = {.paths = paths};
+	return fan_node_sums(t, node) && t->cap[fan_node_resource(t, node)] > 0;
+}
+
+/* The nearest switch that can sum, by links; of several the first in the topology. */
+static uint32_t nearest(const struct fan_topo *t, uint32_t host, uint32_t *queue, bool *seen)
+{
+	uint32_t head = 0, tail = 0, last = 1, best = FAN_NODE_NONE;
+
+	memset(seen, 0, t->nodes * sizeof *seen);
+	seen[host] = true;
+	queue[tail++] = host;
+	while (head < tail) {
+		const struct fan_node *n = &t->node[queue[head++]];
+		for (uint32_t i = 0; i < n->degree; i++) {
+			uint32_t arc = t->out[n->first + i], to = fan_arc_to(t, arc);
+			if (seen[to] || t->node[to].kind != FAN_NODE_SWITCH || !(t->cap[arc] > 0))
+				continue;
+			seen[to] = true;
+			queue[tail++] = to;
+			if (can_sum(t, to) && to < best)
+				best = to;
+		}
+		if (head == last && best != FAN_NODE_NONE)
+			break;
+		if (head == last) /* all that are so far */
+			last = tail;
+	}
+	return best;
+}
+
+static int find_places(struct fan_rules *r, enum fan_sums_at sums_at)
+{
+	const struct fan_topo *t = r->c.t;
+	uint32_t *queue = calloc(t->nodes + 1, sizeof *queue);
+	bool *seen = calloc(t->nodes + 1, sizeof *seen);
+
+	r->sums_at = calloc(t->nodes + 1, sizeof *r->sums_at);
+	for (uint32_t i = 0; i < t->nodes && queue && seen && r->sums_at; i++) {
+		uint32_t rack = FAN_NODE_NONE;
+		if (t->node[i].kind != FAN_NODE_SWITCH)
+			rack = sums_at == FAN_SUMS_RACK ? fan_topo_rack(t, i)
+							: nearest(t, i, queue, seen);
+		r->sums_at[i] = rack != FAN_NODE_NONE && can_sum(t, rack) ? rack : FAN_NODE_NONE;
+	}
+	free(queue);
+	free(seen);
+	return queue && seen && r->sums_at ? FAN_OK : FAN_E_NOMEM;
+}
+
+int fan_rules_open(struct fan_rules *r, const struct fan_topo *t, const struct fan_plan_options *o)
+{
+	struct fan_cands_options few = {.paths = o->paths, .levels = fan_plan_levels(o)};
 	uint32_t all = 0;
 
 	memset(r, 0, sizeof *r);
-	r->seed = seed;
-	int err = fan_cands_open(&r->c, t, &o);
+	r->seed = o->seed;
+	int err = fan_cands_open(&r->c, t, &few);
 	if (err)
 		return err;
 	r->first = calloc(t->jobs + 1, sizeof *r->first);
 	for (uint32_t j = 0; j < t->jobs; j++)
 		all += t->job[j].workers;
 	r->group_of = calloc(all + 1, sizeof *r->group_of);
-	if (!r->first || !r->group_of) {
+	if (!r->first || !r->group_of || find_places(r, o->sums_at)) {
 		fan_rules_close(r);
 		return FAN_E_NOMEM;
 	}
@@ -42,6 +94,7 @@ void fan_rules_close(struct fan_rules *r)
 	fan_cands_close(&r->c);
 	free(r->group_of);
 	free(r->first);
+	free(r->sums_at);
 	memset(r, 0, sizeof *r);
 }
 
@@ -78,14 +131,26 @@ void fan_rules_send(const struct fan_rules *r, struct fan_tree *tree, uint32_t w
 		       &tree->flow[w]);
 }
 
-uint32_t fan_rules_rack(const struct fan_topo *t, uint32_t host)
+void fan_rules_stack(const struct fan_rules *r, struct fan_tree *tree, uint32_t from, uint32_t to)
 {
-	uint32_t rack = fan_topo_rack(t, host);
+	uint32_t v = r->c.target_of[from], w = r->c.target_of[to];
+	struct fan_span on = fan_cands_sum_to_sum(&r->c, v, w);
+	struct fan_span end = fan_cands_sum_to_server(&r->c, w, tree->server);
+	bool first = !fan_tree_sum(tree, to);
 
-	if (rack == FAN_NODE_NONE || !fan_node_sums(t, rack) ||
-	    !(t->cap[fan_node_resource(t, rack)] > 0))
-		return FAN_NODE_NONE;
-	return rack;
+	if (from == to || !on.count || !end.count || (first && tree->sums == tree->workers))
+		return;
+	if (first)
+		fan_tree_add_sum(tree, to)->route = r->c.route[shortest(r, end, to, tree->server)];
+	struct fan_flow *f = fan_tree_sum(tree, from);
+	f->to = to;
+	f->route = r->c.route[shortest(r, on, from, to)];
+}
+
+void fan_rules_stack_all(const struct fan_rules *r, struct fan_tree *tree, uint32_t to)
+{
+	for (uint32_t i = 0; i < tree->sums && to != FAN_NODE_NONE; i++)
+		fan_rules_stack(r, tree, tree->flow[tree->workers + i].from, to);
 }
 
 /* What a server takes in, itself and by its links. */
@@ -112,12 +177,15 @@ static int spread(const struct fan_topo *t, const struct fan_plan_options *o, st
 	return err;
 }
 
-/* One tree on each server, each worker to its rack switch or straight. */
+/* One tree on each server, each worker to the switch that sums for it or straight. */
 static int plan_by_rule(const struct fan_topo *t, const struct fan_plan_options *o,
 			struct fan_plan *p, bool racks, bool by_intake)
 {
+	struct fan_plan_options few = *o;
 	struct fan_rules r;
-	int err = fan_rules_open(&r, t, racks ? o->paths : 1, o->seed);
+
+	few.paths = racks ? o->paths : 1;
+	int err = fan_rules_open(&r, t, &few);
 
 	fan_plan_init(p);
 	for (uint32_t j = 0; j < t->jobs && !err; j++) {
@@ -130,16 +198,19 @@ static int plan_by_rule(const struct fan_topo *t, const struct fan_plan_options 
 			double share = (by_intake ? intake(t, server) : 1) / sum;
 			struct fan_tree *tree = fan_plan_add(p, t, j, server, share);
 			err = tree ? FAN_OK : FAN_E_NOMEM;
-			for (uint32_t w = 0; w < job->workers && tree; w++) {
-				uint32_t rack = fan_rules_rack(t, job->worker[w]);
-				fan_rules_send(&r, tree, w, racks ? rack : server);
-			}
+			for (uint32_t w = 0; w < job->workers && tree; w++)
+				fan_rules_send(&r, tree, w,
+					       racks ? r.sums_at[job->worker[w]] : server);
+			if (tree && racks && fan_plan_levels(o))
+				fan_rules_stack_all(&r, tree, r.sums_at[server]);
 		}
 	}
 	if (r.first)
 		fan_rules_close(&r);
 	if (!err && !racks)
 		err = spread(t, o, p);
+	if (!err)
+		err = fan_fit_plan(t, p);
 	if (err)
 		fan_plan_free(p);
 	return err;

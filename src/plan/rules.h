@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rules.h - what the rules without a program share: shortest routes, and trees whose
- * workers send to a switch by name. */
+/* rules.h - what the rules without a program share: which switch sums for a host, shortest
+ * routes, and trees whose workers send to a switch by name. */
 #ifndef FAN_PLAN_RULES_H
 #define FAN_PLAN_RULES_H
 
+#include "algorithm.h"
 #include "cands.h"
 #include "plan.h"
 
@@ -14,11 +15,12 @@ struct fan_rules {
 	uint64_t seed;	    /* of the hash */
 	uint32_t *group_of; /* by job and worker (jobs one after the other) */
 	uint32_t *first;    /* by job: its first worker in `group_of` */
+	uint32_t *sums_at;  /* by node: the switch that sums for this host; FAN_NODE_NONE */
 };
 
-/* `paths`: equally short routes to choose from, at most; 1: always the same.
- * As fan_cands_open. */
-int fan_rules_open(struct fan_rules *r, const struct fan_topo *t, uint32_t paths, uint64_t seed);
+/* With o->paths equally short routes to choose from at most, and hosts' switches as o->sums_at
+ * says.  As fan_cands_open. */
+int fan_rules_open(struct fan_rules *r, const struct fan_topo *t, const struct fan_plan_options *o);
 void fan_rules_close(struct fan_rules *r);
 
 /* Worker `w` of the tree sends to `node`, a switch that sums, or the server; the sum's
@@ -26,7 +28,10 @@ void fan_rules_close(struct fan_rules *r);
  * cannot reach it. */
 void fan_rules_send(const struct fan_rules *r, struct fan_tree *tree, uint32_t w, uint32_t node);
 
-/* The switch by a host if it sums, or FAN_NODE_NONE. */
-uint32_t fan_rules_rack(const struct fan_topo *t, uint32_t host);
+/* The sum of `from` goes to switch `to`, which sums it again, if there is a route. */
+void fan_rules_stack(const struct fan_rules *r, struct fan_tree *tree, uint32_t from, uint32_t to);
+
+/* The same for all sums of the tree. */
+void fan_rules_stack_all(const struct fan_rules *r, struct fan_tree *tree, uint32_t to);
 
 #endif

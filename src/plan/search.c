@@ -7,7 +7,7 @@
 
 #include "core/base/err.h"
 
-#define DOUBLINGS 4    /* of the exponent: load / capacity to the power of 16 */
+#define DOUBLINGS 5    /* of the exponent: load / capacity to the power of 16 */
 #define GAIN_MIN  1e-9 /* relative: less is no reason to move */
 #define NO_CAP	  1e15 /* Gb/s; where there is no limit */
 #define CAP_MIN	  1e-12
@@ -18,8 +18,11 @@ struct search {
 	struct fan_plan *p;
 	double *load;		    /* by resource, per Gb/s of the common rate */
 	double *per;		    /* by resource: 1 / capacity */
+	double *scaled, *base;	    /* by resource: per / unit, and the power of load * that */
 	double unit;		    /* fullest load / capacity; keeps powers small */
 	uint32_t *group_of, *first; /* by job and worker; by job */
+	uint16_t *uses;		    /* by tree and arc: its flows, whose results come back; NULL */
+	uint16_t *now;		    /* the same of the tree that is looked at; NULL */
 };
 
 static double power(double x)
@@ -32,20 +35,31 @@ static double power(double x)
 static void add(struct search *s, uint32_t resource, double load)
 {
 	s->load[resource] += load;
+	s->base[resource] = power(s->load[resource] * s->scaled[resource]);
 }
 
+/* A flow of the present tree comes, or goes with a negative load (-0 for one without a share). */
 static void add_route(struct search *s, const struct fan_route *r, uint32_t to, double load)
 {
-	for (uint32_t i = 0; i < r->hops; i++)
-		add(s, r->arc[i], load);
+	bool goes = signbit(load);
+
+	for (uint32_t i = 0; i < r->hops; i++) {
+		uint32_t arc = r->arc[i];
+		add(s, arc, load);
+		if (s->now && (goes ? --s->now[arc] : s->now[arc]++) == 0)
+			add(s, arc ^ 1u, load);
+	}
 	add(s, fan_node_resource(s->t, to), load);
+}
+
+static void look_at(struct search *s, uint32_t tree)
+{
+	s->now = s->uses ? s->uses + (size_t)tree * 2 * s->t->links : NULL;
 }
 
 static double cost_at(const struct search *s, uint32_t resource, double load)
 {
-	double per = s->per[resource] / s->unit;
-
-	return power((s->load[resource] + load) * per) - power(s->load[resource] * per);
+	return power((s->load[resource] + load) * s->scaled[resource]) - s->base[resource];
 }
 
 /* What a further flow over a route and into `to` would cost. */
@@ -53,8 +67,11 @@ static double cost_of(const struct search *s, const struct fan_route *r, uint32_
 {
 	double sum = cost_at(s, fan_node_resource(s->t, to), load);
 
-	for (uint32_t i = 0; i < r->hops; i++)
+	for (uint32_t i = 0; i < r->hops; i++) {
 		sum += cost_at(s, r->arc[i], load);
+		if (s->now && !s->now[r->arc[i]])
+			sum += cost_at(s, r->arc[i] ^ 1u, load);
+	}
 	return sum;
 }
 
@@ -168,6 +185,20 @@ static bool is_alone(const struct fan_tree *tree, uint32_t w)
 	return true;
 }
 
+/* What a worker's flow costs where it was, its own link left out, as candidates do. */
+static double cost_now(const struct search *s, const struct fan_tree *tree, uint32_t w,
+		       const struct fan_flow *was, double load)
+{
+	const struct fan_group *g = &s->c->group[group_of(s, tree, w)];
+	struct fan_route rest = was->route;
+
+	if (g->at != was->from && rest.hops) {
+		rest.hops--;
+		memmove(rest.arc, rest.arc + 1, rest.hops * sizeof rest.arc[0]);
+	}
+	return cost_of(s, &rest, was->to, load);
+}
+
 /* True if the worker moved. */
 static bool move_worker(struct search *s, struct fan_tree *tree, uint32_t w, enum fan_moves moves)
 {
@@ -180,7 +211,7 @@ static bool move_worker(struct search *s, struct fan_tree *tree, uint32_t w, enu
 		sum = *fan_tree_sum(tree, was.to);
 		add_flow(s, &sum, -load);
 	}
-	double back = cost_of(s, &was.route, was.to, load);
+	double back = cost_now(s, tree, w, &was, load);
 	if (alone)
 		back += cost_of(s, &sum.route, sum.to, load);
 	tree->flow[w].to = FAN_NODE_NONE;
@@ -227,14 +258,21 @@ static void find_unit(struct search *s)
 		s->unit = fmax(s->unit, s->load[r] * s->per[r]);
 	if (!(s->unit > 0))
 		s->unit = 1;
+	for (uint32_t r = 0; r < fan_topo_resources(s->t); r++) {
+		s->scaled[r] = s->per[r] / s->unit;
+		s->base[r] = power(s->load[r] * s->scaled[r]);
+	}
 }
 
 static void close_search(struct search *s)
 {
 	free(s->load);
 	free(s->per);
+	free(s->scaled);
+	free(s->base);
 	free(s->group_of);
 	free(s->first);
+	free(s->uses);
 }
 
 static int open_search(struct search *s, const struct fan_cands *c, struct fan_plan *p)
@@ -247,9 +285,14 @@ static int open_search(struct search *s, const struct fan_cands *c, struct fan_p
 		workers += t->job[j].workers;
 	s->load = calloc(resources + 1, sizeof *s->load);
 	s->per = calloc(resources + 1, sizeof *s->per);
+	s->scaled = calloc(resources + 1, sizeof *s->scaled);
+	s->base = calloc(resources + 1, sizeof *s->base);
 	s->group_of = calloc(workers + 1, sizeof *s->group_of);
 	s->first = calloc(t->jobs + 1, sizeof *s->first);
-	if (!s->load || !s->per || !s->group_of || !s->first) {
+	if (t->results)
+		s->uses = calloc((size_t)p->trees * 2 * t->links + 1, sizeof *s->uses);
+	if (!s->load || !s->per || !s->scaled || !s->base || !s->group_of || !s->first ||
+	    (t->results && !s->uses)) {
 		close_search(s);
 		return FAN_E_NOMEM;
 	}
@@ -261,10 +304,12 @@ static int open_search(struct search *s, const struct fan_cands *c, struct fan_p
 				g;
 	for (uint32_t r = 0; r < resources; r++)
 		s->per[r] = 1 / fmax(fmin(t->cap[r], NO_CAP), CAP_MIN);
-	for (uint32_t i = 0; i < p->trees; i++)
+	for (uint32_t i = 0; i < p->trees; i++) {
+		look_at(s, i);
 		for (uint32_t k = 0; k < p->tree[i].workers + p->tree[i].sums; k++)
 			if (p->tree[i].flow[k].to != FAN_NODE_NONE)
 				add_flow(s, &p->tree[i].flow[k], load_of(s, &p->tree[i]));
+	}
 	find_unit(s);
 	return FAN_OK;
 }
@@ -282,6 +327,9 @@ int fan_search(const struct fan_cands *c, struct fan_plan *p, enum fan_moves mov
 		find_unit(&s);
 		for (uint32_t i = 0; i < p->trees; i++) {
 			struct fan_tree *tree = &p->tree[i];
+			look_at(&s, i);
+			if (fan_tree_has_levels(tree))
+				continue;
 			for (uint32_t w = 0; w < tree->workers; w++)
 				moved = move_worker(&s, tree, w, moves) || moved;
 			for (uint32_t k = 0; k < tree->sums; k++)
@@ -301,6 +349,7 @@ int fan_search_fill(const struct fan_cands *c, struct fan_plan *p, uint32_t i, c
 
 	if (err)
 		return err;
+	look_at(&s, i);
 	for (uint32_t w = 0; w < tree->workers; w++) {
 		uint32_t g = group_of(&s, tree, w);
 		struct place best = {.node = FAN_NODE_NONE, .cost = INFINITY};
@@ -325,6 +374,7 @@ int fan_search_mend(const struct fan_cands *c, struct fan_plan *p)
 		return err;
 	for (uint32_t i = 0; i < p->trees; i++) {
 		struct fan_tree *tree = &p->tree[i];
+		look_at(&s, i);
 		for (uint32_t w = 0; w < tree->workers; w++) {
 			struct place best = {.node = FAN_NODE_NONE, .cost = INFINITY};
 			enum fan_moves moves = tree->sums ? FAN_MOVE_PLACE : FAN_MOVE_OPEN;

@@ -3,7 +3,8 @@
  * loads the fullest resources least.
  *
  * What is made small is the sum over all resources of load / capacity to a high power: the
- * fullest counts most, and still there is a slope where the fullest cannot be helped. */
+ * fullest counts most, and still there is a slope where the fullest cannot be helped.  Results
+ * count where the topology's `results` says so. */
 #ifndef FAN_PLAN_SEARCH_H
 #define FAN_PLAN_SEARCH_H
 
@@ -16,7 +17,8 @@ enum fan_moves {
 	FAN_MOVE_OPEN,	/* and switches that send none so far */
 };
 
-/* At most `passes` over all flows; fewer when nothing moves any more.  Shares stay.
+/* At most `passes` over all flows; fewer when nothing moves any more.  Shares stay, and so do
+ * flows of trees that sum on two levels.
  * FAN_E_NOMEM: `*p` may be changed, and is whole. */
 int fan_search(const struct fan_cands *c, struct fan_plan *p, enum fan_moves moves,
 	       uint32_t passes);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/err.h"
+#include "fit.h"
 #include "lp.h"
 
 #define SPREAD	 0.02 /* of the prices there are, on what has none, by 1 / capacity */
@@ -21,6 +22,7 @@ struct grow {
 	const struct fan_topo *t;
 	struct fan_plan *p;
 	struct fan_lp lp;
+	struct fan_fit fit;
 	int *row;	 /* by resource; -1: no limit */
 	double *price;	 /* by resource, now; all > 0 where there is a limit */
 	double *smooth;	 /* the same, averaged over rounds */
@@ -295,8 +297,10 @@ static int add_tree(struct grow *k, uint32_t job, uint32_t server)
 		if (v != c->sums)
 			fan_tree_add_sum(tree, c->sum[v])->route = c->route[k->on_by[v]];
 	}
-	add_column(k, tree);
-	return FAN_OK;
+	int err = fan_fit_tree(&k->fit, tree);
+	if (!err)
+		add_column(k, tree);
+	return err;
 }
 
 /* Trees that are cheaper at these prices than those in use; how many joined, or an error. */
@@ -400,6 +404,8 @@ int fan_trees_grow(const struct fan_cands *c, struct fan_plan *p, double enough_
 	struct grow k = {.c = c, .t = c->t, .p = p};
 	int err = make_room(&k);
 
+	if (!err)
+		err = fan_fit_open(&k.fit, c->t);
 	fan_lp_init(&k.lp);
 	if (!err) {
 		start_program(&k);
@@ -408,6 +414,7 @@ int fan_trees_grow(const struct fan_cands *c, struct fan_plan *p, double enough_
 	if (!err)
 		set_shares(&k);
 	fan_lp_free(&k.lp);
+	fan_fit_close(&k.fit);
 	free(k.row);
 	free(k.price);
 	free(k.smooth);

@@ -14,8 +14,9 @@
 #include "cands.h"
 #include "plan.h"
 
-/* Add trees to `*p`, which may have some, and set all shares.  Stops at `enough_gbps`, when
- * nothing gets better, after so many rounds, or at the bounds of sizes.h.
+/* Add trees to `*p`, which may have some, and set all shares; those that are added are fitted.
+ * Stops at `enough_gbps`, when nothing gets better, after so many rounds, or at the bounds of
+ * sizes.h.
  *
  * FAN_E_NOMEM, or as fan_lp_solve; `*p` is whole then. */
 int fan_trees_grow(const struct fan_cands *c, struct fan_plan *p, double enough_gbps,

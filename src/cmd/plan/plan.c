@@ -29,7 +29,7 @@
 
 struct plan_args {
 	int algorithm; /* its number; the last: all */
-	int seed, paths, roundings, trees, solver;
+	int seed, paths, roundings, trees, solver, sums_at;
 	bool no_bound, no_link_limits, results;
 	char json[ARGS_TEXT_BYTES], topology[ARGS_TEXT_BYTES], from[ARGS_TEXT_BYTES];
 	char attach[ARGS_TEXT_BYTES];
@@ -42,6 +42,7 @@ static const char *const algorithms[] = {"geryon", "lbmm",  "switchml", "atp", "
 					 "inart",  "exact", "best",	"all", NULL};
 static const struct fan_algorithm given = {.name = "given"}; /* by --plan */
 static const char *const solvers[] = {"simplex", "lagrange", NULL};
+static const char *const readings[] = {"nearest", "rack", "two-level", NULL}; /* fan_sums_at */
 
 #define AT(field) offsetof(struct plan_args, field)
 static const struct args_option options[] = {
@@ -49,11 +50,15 @@ static const struct args_option options[] = {
 	 "geryon, lbmm, switchml, atp, grid, inart, exact, best (the default), or all to compare them"},
 	{"seed", 0, ARGS_NUMBER, AT(seed), 0, INT32_MAX, NULL, "N", "of all that is random (1)"},
 	{"trees", 0, ARGS_NUMBER, AT(trees), 1, FAN_TREES_MAX, NULL, "N",
-	 "trees of a job on one server that best may use; 1 as in the papers (64)"},
+	 "trees of a job on one server, and no more than can be installed; 1 as in the papers (64)"},
 	{"paths", 0, ARGS_NUMBER, AT(paths), 1, FAN_PATHS_MAX, NULL, "N",
 	 "candidate routes between two nodes (8)"},
 	{"roundings", 0, ARGS_NUMBER, AT(roundings), 1, FAN_ROUNDINGS_MAX, NULL, "N",
 	 "of a relaxed plan, of which the best is taken; 1 as in the papers (64)"},
+	{"sums-at", 0, ARGS_WORD, AT(sums_at), 0, 0, readings, "READING",
+	 "which switch sums for a host under switchml and atp: the nearest that can (nearest, the "
+	 "default), its rack's if that can (rack), or the nearest to the worker and then that to the "
+	 "server (two-level: then all plans may sum twice)"},
 	{"solver", 0, ARGS_WORD, AT(solver), 0, 0, solvers, "NAME",
 	 "of the relaxed programs: simplex (the default) or lagrange"},
 	{"from", 0, ARGS_TEXT, AT(from), 0, 0, NULL, "PLAN.json",
@@ -137,6 +142,17 @@ static double seconds(void)
 	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
+/* Nobody is to plan with a rate that cannot be had. */
+static void try_install(const struct fan_topo *t, struct plan_result *r)
+{
+	const struct fan_install_options o = {.first = 1};
+	struct fan_install in;
+
+	if (fan_install_make(&in, t, &r->plan, &o, &r->refused) == FAN_OK)
+		r->refused.text[0] = '\0';
+	fan_install_free(&in);
+}
+
 /* `old`: the plan to mend or take, which is taken over; else empty.  `start`: one that is
  * there already, NULL if there is none. */
 static void make_plan(const struct fan_topo *t, const struct plan_args *a,
@@ -150,6 +166,7 @@ static void make_plan(const struct fan_topo *t, const struct plan_args *a,
 		.nodes = fan_plan_defaults.nodes,
 		.choices = fan_plan_defaults.choices,
 		.solver = (enum fan_solver)a->solver,
+		.sums_at = (enum fan_sums_at)a->sums_at,
 		.start = start,
 	};
 	struct fan_why why;
@@ -163,16 +180,18 @@ static void make_plan(const struct fan_topo *t, const struct plan_args *a,
 	r->seconds = seconds() - begin;
 	if (!r->err)
 		r->err = fan_eval(&r->eval, t, &r->plan, &why);
+	if (!r->err)
+		try_install(t, r);
 }
 
-static double find_bound(const struct fan_topo *t)
+static double find_bound(const struct fan_topo *t, bool levels)
 {
 	struct fan_cands_options few = {.paths = 1, .sums_max = 0};
 	struct fan_cands c;
 	double bound = 0;
 
 	if (fan_cands_open(&c, t, &few) == FAN_OK) {
-		bound = fan_bound(&c);
+		bound = fan_bound(&c, levels);
 		fan_cands_close(&c);
 	}
 	return bound;
@@ -204,7 +223,11 @@ static json_t *result_json(const struct fan_topo *t, const struct plan_args *a,
 	if (r->err)
 		return json_pack("{ss ss}", "algorithm", r->algorithm->name, "error",
 				 fan_err_name(r->err));
-	return fan_report_json(t, &r->plan, &r->eval, &about);
+	json_t *o = fan_report_json(t, &r->plan, &r->eval, &about);
+	json_object_set_new(o, "installable", json_boolean(!r->refused.text[0]));
+	if (r->refused.text[0])
+		json_object_set_new(o, "refused", json_string(r->refused.text));
+	return o;
 }
 
 static int write_text(const char *path, struct fan_text *x, const char *flag)
@@ -334,7 +357,7 @@ static int run(const struct fan_topo *t, const char *from, const struct plan_arg
 	struct plan_result r[ALGORITHMS_MAX];
 	bool all = strcmp(algorithms[a->algorithm], "all") == 0;
 	unsigned count = all ? fan_algorithm_count : 1;
-	double bound = a->no_bound ? 0 : find_bound(t);
+	double bound = a->no_bound ? 0 : find_bound(t, a->sums_at == FAN_SUMS_TWO_LEVELS);
 	const struct fan_plan *start = NULL; /* exact's, for best, where both are asked for */
 
 	memset(r, 0, sizeof r);

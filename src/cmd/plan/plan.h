@@ -15,6 +15,7 @@ struct plan_result {
 	struct fan_planned how;
 	double bound_gbps;
 	double seconds;
+	struct fan_why refused; /* why it cannot be installed; empty: it can */
 };
 
 /* Rate, bound, shares, sums and the fullest resources of one plan. */

@@ -99,6 +99,8 @@ void plan_print(const struct fan_topo *t, const struct plan_result *r)
 	}
 	printf("%.6g Gb/s with the results that come back over the same links\n",
 	       r->eval.with_results_gbps);
+	if (r->refused.text[0])
+		printf("cannot be installed: %s\n", r->refused.text);
 	for (uint32_t j = 0; j < t->jobs && t->jobs > 1; j++)
 		printf("job %-16s %10.6g Gb/s\n", t->job[j].name, r->eval.job_gbps[j]);
 	print_trees(t, &r->plan);
@@ -120,9 +122,10 @@ void plan_print_all(const struct plan_result *r, unsigned count)
 		}
 		if (i == 0)
 			geryon = r[i].eval.gbps;
-		printf("%-9s %12.6g %12.6g %12.6g %6.1f %% %9.3g %7u %9.3f\n", r[i].algorithm->name,
-		       r[i].eval.gbps, r[i].eval.with_results_gbps, r[i].bound_gbps,
-		       PERCENT * fan_report_gap(r[i].eval.gbps, r[i].bound_gbps),
-		       geryon > 0 ? r[i].eval.gbps / geryon : 0, r[i].plan.trees, r[i].seconds);
+		printf("%-9s %12.6g %12.6g %12.6g %6.1f %% %9.3g %7u %9.3f%s\n",
+		       r[i].algorithm->name, r[i].eval.gbps, r[i].eval.with_results_gbps,
+		       r[i].bound_gbps, PERCENT * fan_report_gap(r[i].eval.gbps, r[i].bound_gbps),
+		       geryon > 0 ? r[i].eval.gbps / geryon : 0, r[i].plan.trees, r[i].seconds,
+		       r[i].refused.text[0] ? "  cannot be installed" : "");
 	}
 }

@@ -80,9 +80,9 @@ static void pack__few_keeps_what_carries_most(void **state)
 	fan_plan_init(&p);
 	add(&p, &t, 8, 0.5);
 	add(&p, &t, 0, 0.5);
-	assert_int_equal(fan_pack_few(&t, &p, 2), FAN_OK);
+	assert_int_equal(fan_pack_few(&t, &p, (struct fan_few){2, 10}), FAN_OK);
 	assert_int_equal(p.trees, 2);
-	assert_int_equal(fan_pack_few(&t, &p, 1), FAN_OK);
+	assert_int_equal(fan_pack_few(&t, &p, (struct fan_few){1, 10}), FAN_OK);
 	assert_int_equal(p.trees, 1);
 	assert_int_equal(p.tree[0].sums, 1); /* it carried 5 of 6.875 */
 	assert_near(fan_eval_gbps(&t, &p), 5, 1e-6);

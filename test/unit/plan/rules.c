@@ -2,6 +2,7 @@
 #include "rig.h"
 
 #include "plan/algorithm.h"
+#include "plan/install.h"
 #include "plan/rules.h"
 
 #define WORKERS 24
@@ -12,7 +13,10 @@ static void spines(const struct fan_topo *t, uint32_t paths, uint64_t seed, uint
 {
 	struct fan_rules r;
 	struct fan_plan p;
-	assert_int_equal(fan_rules_open(&r, t, paths, seed), FAN_OK);
+	struct fan_plan_options o = fan_plan_defaults;
+	o.paths = paths;
+	o.seed = seed;
+	assert_int_equal(fan_rules_open(&r, t, &o), FAN_OK);
 	fan_plan_init(&p);
 	struct fan_tree *tree = fan_plan_add(&p, t, 0, rig_node(t, "PS1"), 1);
 	assert_non_null(tree);
@@ -63,7 +67,9 @@ static void rules__never_a_longer_route(void **state)
 	struct fan_topo t = rig_load("grid-example");
 	struct fan_rules r;
 	struct fan_plan p;
-	assert_int_equal(fan_rules_open(&r, &t, 8, 7), FAN_OK);
+	struct fan_plan_options o = fan_plan_defaults;
+	o.seed = 7;
+	assert_int_equal(fan_rules_open(&r, &t, &o), FAN_OK);
 	fan_plan_init(&p);
 	struct fan_tree *tree = fan_plan_add(&p, &t, 0, rig_node(&t, "PS"), 1);
 	struct fan_route want = rig_route(&t, "W4 S1 S3 PS");
@@ -79,11 +85,88 @@ static void rules__never_a_longer_route(void **state)
 	fan_topo_free(&t);
 }
 
+/*   W1 W2 - L1 --- S (30) --- L2 (20) - W3 W4, PS (12) */
+static const char reading_topology[] =
+	"{\"nodes\":[{\"name\":\"W1\",\"kind\":\"worker\"},{\"name\":\"W2\",\"kind\":\"worker\"},"
+	"{\"name\":\"W3\",\"kind\":\"worker\"},{\"name\":\"W4\",\"kind\":\"worker\"},"
+	"{\"name\":\"L1\",\"kind\":\"switch\"},{\"name\":\"S\",\"kind\":\"switch\",\"gbps\":30},"
+	"{\"name\":\"L2\",\"kind\":\"switch\",\"gbps\":20},"
+	"{\"name\":\"PS\",\"kind\":\"server\",\"gbps\":12}],"
+	"\"links\":[{\"a\":\"W1\",\"b\":\"L1\",\"gbps\":10},{\"a\":\"W2\",\"b\":\"L1\",\"gbps\":10},"
+	"{\"a\":\"W3\",\"b\":\"L2\",\"gbps\":10},{\"a\":\"W4\",\"b\":\"L2\",\"gbps\":10},"
+	"{\"a\":\"L1\",\"b\":\"S\",\"gbps\":40},{\"a\":\"S\",\"b\":\"L2\",\"gbps\":40},"
+	"{\"a\":\"PS\",\"b\":\"L2\",\"gbps\":40}]}";
+
+static struct fan_plan plan_of(const struct fan_topo *t, const char *name, enum fan_sums_at sums_at)
+{
+	struct fan_plan_options o = fan_plan_defaults;
+	struct fan_planned how = {0};
+	struct fan_plan p;
+	o.sums_at = sums_at;
+	assert_int_equal(fan_algorithm_find(name)->run(t, &o, &p, &how), FAN_OK);
+	return p;
+}
+
+/* Each reading by hand.  Under the first two PS takes in one flow a sum and one a worker that
+ * nobody sums for; with two levels L2 sums three flows of 20 / 3, and what is more goes to PS in
+ * three flows. */
+static void rules__every_reading_by_hand(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *name;
+		enum fan_sums_at sums_at;
+		double gbps;
+	} want[] = {{"switchml", FAN_SUMS_RACK, 4},
+		    {"switchml", FAN_SUMS_NEAREST, 6},
+		    {"switchml", FAN_SUMS_TWO_LEVELS, 20.0 / 3},
+		    {"atp", FAN_SUMS_RACK, 32.0 / 5}, /* L2 also for W1 and W2 */
+		    {"atp", FAN_SUMS_NEAREST, 6},
+		    {"atp", FAN_SUMS_TWO_LEVELS, (12 + 2 * 20.0 / 3) / 3}};
+	struct fan_topo t;
+	struct fan_why why;
+	assert_int_equal(fan_topo_parse(&t, reading_topology, sizeof reading_topology - 1, &why),
+			 FAN_OK);
+	for (unsigned i = 0; i < sizeof want / sizeof want[0]; i++) {
+		struct fan_plan p = plan_of(&t, want[i].name, want[i].sums_at);
+		assert_near(fan_eval_gbps(&t, &p), want[i].gbps, 1e-6);
+		fan_plan_free(&p);
+	}
+	fan_topo_free(&t);
+}
+
+/* W1's part is summed at S and again at L2, and what is installed says so. */
+static void rules__two_levels_can_be_installed(void **state)
+{
+	(void)state;
+	const struct fan_install_options first = {.first = 1};
+	struct fan_topo t;
+	struct fan_install in;
+	struct fan_why why;
+	uint32_t summed = 0;
+	assert_int_equal(fan_topo_parse(&t, reading_topology, sizeof reading_topology - 1, &why),
+			 FAN_OK);
+	struct fan_plan p = plan_of(&t, "switchml", FAN_SUMS_TWO_LEVELS);
+	assert_int_equal(fan_install_make(&in, &t, &p, &first, &why), FAN_OK);
+	assert_int_equal(in.parts, 1);
+	for (uint32_t i = 0; i < in.entries; i++)
+		if (in.entry[i].sums && in.entry[i].ranks[0] & 1)
+			summed++;
+	assert_int_equal(summed, 2);
+	fan_install_free(&in);
+	fan_tree_sum(&p.tree[0], rig_node(&t, "L2"))->to = rig_node(&t, "S"); /* and back */
+	assert_int_equal(fan_eval_gbps(&t, &p), FAN_E_CONFIG);
+	fan_plan_free(&p);
+	fan_topo_free(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rules__spread_over_routes_of_one_length),
 		cmocka_unit_test(rules__never_a_longer_route),
+		cmocka_unit_test(rules__every_reading_by_hand),
+		cmocka_unit_test(rules__two_levels_can_be_installed),
 	};
 	return RUN(tests);
 }

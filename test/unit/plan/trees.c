@@ -31,7 +31,7 @@ static double bound_of(const struct fan_topo *t)
 	struct fan_cands c;
 	struct fan_cands_options few = {.paths = 1};
 	assert_int_equal(fan_cands_open(&c, t, &few), FAN_OK);
-	double bound = fan_bound(&c);
+	double bound = fan_bound(&c, false);
 	fan_cands_close(&c);
 	return bound;
 }
