@@ -7,7 +7,7 @@
  *                    --bytes 16777216 --iters 20 --warmup 5
  *
  * Every element of every result is checked, outside the timed part; a barrier
- * stands before each timed all-reduce.  The time of one all-reduce is that of
+ * stands before each timed all-reduce, and one behind it.  The time of one all-reduce is that of
  * its slowest rank.  Rank 0 prints the line; exits 1 when an element was wrong.
  */
 #include <exception>
@@ -98,6 +98,7 @@ long run(const peer_args &args)
 		allreduce(context, data);
 		if (i >= 0)
 			time_us[static_cast<size_t>(i)] = peer_now_us() - start_us;
+		barrier(context);
 		wrong[0] += peer_wrong(data.data(), sum.data(), count);
 	}
 	gather(context, time_us, [](void *c, const void *a, const void *b, size_t n) {

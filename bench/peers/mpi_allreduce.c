@@ -7,7 +7,7 @@
  *            --mca mpi_yield_when_idle 1 mpi_allreduce --bytes 16777216 --iters 20
  *
  * Every element of every result is checked, outside the timed part; a barrier
- * stands before each timed all-reduce.  The time of one all-reduce is that of
+ * stands before each timed all-reduce, and one behind it.  The time of one all-reduce is that of
  * its slowest rank.  Rank 0 prints the line; exits 1 when an element was wrong.
  */
 #include <mpi.h>
@@ -32,6 +32,7 @@ static long measure(const struct peer_args *a, float *tensors, double *time_us)
 		MPI_Allreduce(in, out, (int)count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
 		if (i >= 0)
 			time_us[i] = peer_now_us() - start_us;
+		MPI_Barrier(MPI_COMM_WORLD);
 		wrong += peer_wrong(out, sum, count);
 	}
 	MPI_Reduce(a->rank == 0 ? MPI_IN_PLACE : time_us, time_us, a->iters, MPI_DOUBLE, MPI_MAX, 0,
