@@ -321,13 +321,13 @@ int fan_comm_create_at(const struct fan_config *cfg, const fan_peer *at, const c
 static void wake(struct fanin_comm *c)
 {
 	uint64_t one = 1;
-	if (c->awake)
-		return;
-	c->awake = true;
 	if (c->intra) {
 		fan_intra_comm_wake(c->intra);
 		return;
 	}
+	if (c->awake)
+		return;
+	c->awake = true;
 	ssize_t n = write(c->wake_fd, &one, sizeof one);
 	(void)n; /* fails only when it is full of wake-ups already */
 }
@@ -360,10 +360,10 @@ void fan_comm_destroy(struct fanin_comm *c)
 	pthread_mutex_lock(&c->lock);
 	c->closing = true;
 	pthread_cond_broadcast(&c->changed);
-	while (c->room_waiters)
-		pthread_cond_wait(&c->changed, &c->lock);
 	if (c->threaded)
 		wake(c);
+	while (c->room_waiters || c->attending)
+		pthread_cond_wait(&c->changed, &c->lock);
 	pthread_mutex_unlock(&c->lock);
 	if (c->threaded)
 		pthread_join(c->thread, NULL);
@@ -415,7 +415,10 @@ int fan_comm_submit(struct fanin_comm *c, const struct fan_op_args *args, bool w
 	if (!e) {
 		atomic_fetch_add(&c->ops_open, 1);
 		fan_op_queue_add(&c->queued, new);
-		wake(c);
+		if (args->attended)
+			c->attending++;
+		else
+			wake(c);
 	}
 	pthread_mutex_unlock(&c->lock);
 	if (!e) {
@@ -425,5 +428,26 @@ int fan_comm_submit(struct fanin_comm *c, const struct fan_op_args *args, bool w
 	new->notify = NULL;
 	fan_op_end(new, e);
 	fanin_op_free(new);
+	return e;
+}
+
+int fan_comm_run(struct fanin_comm *c, const struct fan_op_args *args)
+{
+	struct fan_op_args mine = *args;
+	struct fanin_op *op;
+	mine.attended = c->intra != NULL;
+	int e = fan_comm_submit(c, &mine, true, &op);
+	if (e)
+		return e;
+	if (mine.attended) { /* otherwise the communicator may be gone already */
+		fan_intra_comm_attend(c, op);
+		pthread_mutex_lock(&c->lock);
+		c->attending--;
+		if (c->closing)
+			pthread_cond_broadcast(&c->changed);
+		pthread_mutex_unlock(&c->lock);
+	}
+	e = fanin_op_wait(op, -1);
+	fanin_op_free(op);
 	return e;
 }

@@ -61,6 +61,7 @@ struct fanin_comm {
 	bool ready;		    /* all ranks have joined */
 	bool closing;		    /* fanin_comm_destroy was called */
 	unsigned room_waiters;	    /* callers that wait for room for an operation */
+	unsigned attending;	    /* callers that do this rank's work, in fan_comm_run */
 	char wait_text[FAN_FAULT_TEXT_BYTES]; /* for `waiting`, until `ready` */
 	struct fanin_stats stats;
 
@@ -114,6 +115,10 @@ int fan_comm_create_column(const struct fanin_comm *of, const struct fan_config 
 /* Queue an operation.  `wait`: wait for room instead of FAN_E_BUSY. */
 int fan_comm_submit(struct fanin_comm *c, const struct fan_op_args *args, bool wait,
 		    struct fanin_op **op);
+
+/* Submit an operation and wait for its end: its result.  Where ranks share memory, the caller does
+ * this rank's work meanwhile. */
+int fan_comm_run(struct fanin_comm *c, const struct fan_op_args *args);
 
 /* Entry of the thread: runs until `closing` is set and all connections have left. */
 void *fan_progress(void *comm);

@@ -74,13 +74,7 @@ static int start(fanin_comm *comm, const struct fan_op_args *args, fanin_op **ha
 
 static int run(fanin_comm *comm, const struct fan_op_args *args)
 {
-	fanin_op *op;
-	int e = comm ? fan_comm_submit(comm, args, true, &op) : FAN_E_INVALID;
-	if (e)
-		return e;
-	e = fanin_op_wait(op, -1);
-	fanin_op_free(op);
-	return e;
+	return comm ? fan_comm_run(comm, args) : FAN_E_INVALID;
 }
 
 static struct fan_op_args allreduce_args(const void *in, void *out, size_t count, int dtype, int op)

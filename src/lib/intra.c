@@ -99,34 +99,34 @@ static long futex(_Atomic uint32_t *at, int op, uint32_t value, const struct tim
 	return syscall(SYS_futex, at, op, value, t, NULL, 0);
 }
 
-void fan_intra_ring(struct fan_intra_segment *s, unsigned i)
+void fan_intra_ring(struct fan_intra_segment *s, unsigned i, enum fan_intra_bell_name bell)
 {
-	struct fan_intra_rank *r = &s->rank[i];
-	atomic_fetch_add(&r->bell, 1);
-	if (atomic_load(&r->asleep))
-		futex(&r->bell, FUTEX_WAKE, 1, NULL);
+	struct fan_intra_bell *b = &s->rank[i].bell[bell];
+	atomic_fetch_add(&b->rings, 1);
+	if (atomic_load(&b->asleep))
+		futex(&b->rings, FUTEX_WAKE, 1, NULL);
 }
 
-static void ring_all(const struct fan_intra *l)
+static void ring_all(const struct fan_intra *l, enum fan_intra_bell_name bell)
 {
 	for (unsigned i = 0; i < l->s->ranks; i++)
 		if (i != l->me)
-			fan_intra_ring(l->s, i);
+			fan_intra_ring(l->s, i, bell);
 }
 
-uint32_t fan_intra_heard(const struct fan_intra *l)
+uint32_t fan_intra_heard(const struct fan_intra *l, enum fan_intra_bell_name bell)
 {
-	return atomic_load(&l->s->rank[l->me].bell);
+	return atomic_load(&l->s->rank[l->me].bell[bell].rings);
 }
 
-void fan_intra_sleep(struct fan_intra *l, uint32_t heard, int ms)
+void fan_intra_sleep(struct fan_intra *l, enum fan_intra_bell_name bell, uint32_t heard, int ms)
 {
-	struct fan_intra_rank *r = &l->s->rank[l->me];
+	struct fan_intra_bell *b = &l->s->rank[l->me].bell[bell];
 	struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
-	atomic_store(&r->asleep, 1);
-	if (atomic_load(&r->bell) == heard)
-		futex(&r->bell, FUTEX_WAIT, heard, &t);
-	atomic_store(&r->asleep, 0);
+	atomic_store(&b->asleep, 1);
+	if (atomic_load(&b->rings) == heard)
+		futex(&b->rings, FUTEX_WAIT, heard, &t);
+	atomic_store(&b->asleep, 0);
 }
 
 /* Ends. */
@@ -138,7 +138,8 @@ void fan_intra_fail(struct fan_intra *l, int error, const char *why)
 		return;
 	snprintf(l->s->why, sizeof l->s->why, "%s", why);
 	atomic_store(&l->s->error, error);
-	ring_all(l);
+	ring_all(l, FAN_INTRA_WORK);
+	ring_all(l, FAN_INTRA_CALL);
 }
 
 int fan_intra_error(const struct fan_intra *l)
@@ -150,7 +151,7 @@ int fan_intra_error(const struct fan_intra *l)
 void fan_intra_leave(struct fan_intra *l)
 {
 	atomic_store(&l->s->rank[l->me].beat_ns, UINT64_MAX);
-	ring_all(l);
+	ring_all(l, FAN_INTRA_WORK);
 }
 
 /* Chunks. */
@@ -220,13 +221,24 @@ static bool is_private(const struct fan_intra *l, const struct slice *p)
 	return is_small(p) && !has_others(l);
 }
 
+/* All have left the place of a chunk, or the last one that does will ring. */
+static bool is_free(const struct fan_intra *l, uint64_t chunk)
+{
+	struct fan_intra_place *at = place_of(l, chunk);
+	uint64_t before = all_of(l, chunk) - l->s->ranks;
+	if (atomic_load(&at->left) == before)
+		return true;
+	atomic_store(&at->wanted, 1);
+	return atomic_load(&at->left) == before;
+}
+
 static bool copy_in(struct fan_intra *l)
 {
 	uint64_t chunk = l->in;
 	if (chunk == l->chunks)
 		return false;
 	struct fan_intra_place *at = place_of(l, chunk);
-	if (atomic_load(&at->left) != all_of(l, chunk) - l->s->ranks)
+	if (!is_free(l, chunk))
 		return false;
 	struct slice p = slice_of(l, chunk, &l->in_op);
 	unsigned bytes = fan_dtype_bytes(p.op->dtype);
@@ -240,7 +252,7 @@ static bool copy_in(struct fan_intra *l)
 						  .reduce = p.op->reduce};
 	atomic_store(&l->s->rank[l->me].in, ++l->in);
 	if (atomic_fetch_add(&at->arrived, 1) + 1 == all_of(l, chunk))
-		ring_all(l);
+		ring_all(l, FAN_INTRA_WORK);
 	return true;
 }
 
@@ -315,7 +327,7 @@ static void count_summed(struct fan_intra *l, uint64_t chunk, bool silent)
 	if (l->me >= l->s->columns)
 		return;
 	if (atomic_fetch_add(&at->summed, 1) + 1 == count_of(l->s->columns, chunk) && !silent)
-		ring_all(l);
+		ring_all(l, FAN_INTRA_WORK);
 }
 
 /* Add to this rank's share of the chunk, which begins at `acc`, what the other hosts have.  Half
@@ -438,8 +450,9 @@ static bool copy_out(struct fan_intra *l)
 	if (l->out == l->op[l->out_op % FAN_INTRA_OPS_MAX].first +
 			      l->op[l->out_op % FAN_INTRA_OPS_MAX].chunks)
 		l->first_op = l->out_op + 1;
-	if (atomic_fetch_add(&at->left, 1) + 1 == all_of(l, chunk))
-		ring_all(l);
+	if (atomic_fetch_add(&at->left, 1) + 1 == all_of(l, chunk) &&
+	    atomic_exchange(&at->wanted, 0))
+		ring_all(l, FAN_INTRA_WORK);
 	return true;
 }
 

@@ -11,7 +11,7 @@
  *
  * The segment has no name: it is gone when the last process that maps it ends.  A place has
  * counters that only grow, so a rank that dies leaves no lock behind; the others find out by
- * its beats.  Used by one thread of each rank. */
+ * its beats.  Used by one thread of each rank at a time; bells may be rung by any. */
 #ifndef FAN_LIB_INTRA_H
 #define FAN_LIB_INTRA_H
 
@@ -41,12 +41,24 @@ struct fan_intra_place {
 	_Alignas(64) _Atomic uint64_t arrived; /* ranks, over all chunks that have used the place */
 	_Alignas(64) _Atomic uint64_t summed;
 	_Alignas(64) _Atomic uint64_t left;
+	_Atomic uint32_t wanted; /* a rank waits until all have left */
 	_Alignas(64) struct fan_intra_desc desc[FAN_INTRA_RANKS_MAX];
 };
 
-struct fan_intra_rank {
-	_Alignas(64) _Atomic uint32_t bell; /* futex: rung when something may have changed */
+/* A thread sleeps until it is rung. */
+struct fan_intra_bell {
+	_Atomic uint32_t rings; /* futex */
 	_Atomic uint32_t asleep;
+};
+
+enum fan_intra_bell_name {
+	FAN_INTRA_WORK, /* for the thread that does the rank's work: something may have changed */
+	FAN_INTRA_CALL, /* for the one that waits for work, or for a question whether it lives */
+	FAN_INTRA_BELLS
+};
+
+struct fan_intra_rank {
+	_Alignas(64) struct fan_intra_bell bell[FAN_INTRA_BELLS];
 	_Atomic uint64_t beat_ns;	  /* CLOCK_MONOTONIC; UINT64_MAX: it has left */
 	_Atomic uint32_t asked;		  /* somebody wants a beat */
 	_Atomic uint64_t in, summed, out; /* chunks that it has copied in, summed, copied out */
@@ -133,12 +145,12 @@ int fan_intra_error(const struct fan_intra *l);
 /* This rank asks for no more. */
 void fan_intra_leave(struct fan_intra *l);
 
-/* Sleep until the bell rings that this rank has heard `heard` times, `ms` at most. */
-uint32_t fan_intra_heard(const struct fan_intra *l);
-void fan_intra_sleep(struct fan_intra *l, uint32_t heard, int ms);
+/* Sleep until this rank's bell rings that has rung `heard` times, `ms` at most. */
+uint32_t fan_intra_heard(const struct fan_intra *l, enum fan_intra_bell_name bell);
+void fan_intra_sleep(struct fan_intra *l, enum fan_intra_bell_name bell, uint32_t heard, int ms);
 
-/* Ring the bell of number `i`, from any thread. */
-void fan_intra_ring(struct fan_intra_segment *s, unsigned i);
+/* Ring a bell of number `i`, from any thread. */
+void fan_intra_ring(struct fan_intra_segment *s, unsigned i, enum fan_intra_bell_name bell);
 
 /* The ranks, by their numbers within the segment, that this rank waits for.  `*shares`: for their
  * shares, which may wait for other hosts. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "intra_comm.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,13 +11,20 @@
 #include "meeting.h"
 #include "net/clock.h"
 
-#define LOOK_MS	  50	/* between looks at ranks that are waited for */
-#define IDLE_MS	  60000 /* of sleep without operations */
+#define LOOK_MS	  50	       /* between looks at ranks that are waited for */
+#define IDLE_MS	  60000	       /* of sleep without operations */
+#define YIELDS	  100	       /* of the core, in vain, before sleep */
+#define FAST_NS	  500	       /* a yield that took less went to nobody */
+#define SLOW_NS	  (2 * FAN_MS) /* one that took more went to work that is not ours */
+#define SLEEPS	  8    /* waits without yields, after fast or slow ones; next time twice as many, */
+#define FAST_MAX  64   /* up to these, */
+#define SLOW_MAX  1024 /* or these after a slow one */
 #define SENT_MAX  (2 * FAN_INTRA_DEPTH)
 #define WINDOW	  256 /* fragments in flight of a host's columns together, on each connection */
 #define NET_BYTES FAN_FAULT_TEXT_BYTES
 
 struct fan_intra_comm {
+	pthread_mutex_t drive; /* for all but the segment */
 	struct fan_intra board;
 	struct fan_intra_segment *s;
 	struct fanin_comm *net;		 /* to the other hosts; NULL: none */
@@ -29,6 +37,8 @@ struct fan_intra_comm {
 	uint64_t ended; /* operations */
 	uint64_t moved; /* sum of the cursors when `moved_ns` was set */
 	uint64_t moved_ns;
+	unsigned sleeps;      /* waits for the bell to come that do without yields */
+	unsigned sleeps_next; /* after the last fast or slow yields */
 };
 
 int fan_intra_check(char *why, size_t bytes)
@@ -63,7 +73,8 @@ bool fan_intra_pays(const struct fan_meeting *m)
 
 static void ring_own(void *arg)
 {
-	fan_intra_comm_wake(arg);
+	struct fan_intra_comm *l = arg;
+	fan_intra_ring(l->s, l->board.me, FAN_INTRA_WORK);
 }
 
 static bool send_share(void *ctx, const struct fan_op *op)
@@ -173,6 +184,8 @@ int fan_intra_comm_open(struct fanin_comm *c, const struct fan_meeting *m)
 	c->intra = calloc(1, sizeof *c->intra);
 	int e = c->intra ? FAN_OK : FAN_E_NOMEM;
 	snprintf(c->sentence, sizeof c->sentence, "%s", fan_err_text(FAN_E_NOMEM));
+	if (!e)
+		pthread_mutex_init(&c->intra->drive, NULL);
 	unsigned columns = e ? 0 : number_ranks(c->intra, m, (unsigned)c->cfg.ranks);
 	if (!e)
 		e = attach(c, m, columns);
@@ -195,12 +208,14 @@ void fan_intra_comm_free(struct fan_intra_comm *l)
 	while (l->sent_first < l->sent_next)
 		fanin_op_free(l->sent[l->sent_first++ % SENT_MAX]);
 	fan_intra_detach(l->s);
+	pthread_mutex_destroy(&l->drive);
 	free(l);
 }
 
 void fan_intra_comm_wake(struct fan_intra_comm *l)
 {
-	fan_intra_ring(l->s, l->board.me);
+	fan_intra_ring(l->s, l->board.me, FAN_INTRA_WORK);
+	fan_intra_ring(l->s, l->board.me, FAN_INTRA_CALL);
 }
 
 /* Watching. */
@@ -238,7 +253,8 @@ static void suspect(struct fanin_comm *c, unsigned i, uint64_t now_ns)
 		return;
 	}
 	atomic_store(&r->asked, 1);
-	fan_intra_ring(l->s, i);
+	fan_intra_ring(l->s, i, FAN_INTRA_WORK);
+	fan_intra_ring(l->s, i, FAN_INTRA_CALL);
 }
 
 /* With operations under way: ask those that this rank waits for whether they live. */
@@ -351,35 +367,66 @@ static void fail(struct fanin_comm *c, int error)
 static bool take_queue(struct fanin_comm *c)
 {
 	pthread_mutex_lock(&c->lock);
-	c->awake = true;
-	c->ready = true;
-	pthread_cond_broadcast(&c->changed);
 	fan_op_queue_move(&c->waiting, &c->queued);
 	bool closing = c->closing;
 	pthread_mutex_unlock(&c->lock);
 	return !closing;
 }
 
-/* How long to sleep, if at all: -1. */
-static int may_sleep(struct fanin_comm *c)
+static void give_up_yields(struct fan_intra_comm *l, unsigned most)
 {
-	const struct fan_intra *b = &c->intra->board;
-	bool busy = b->first_op < b->next_op;
-	pthread_mutex_lock(&c->lock);
-	bool more = c->queued.head || c->closing;
-	c->awake = more;
-	pthread_mutex_unlock(&c->lock);
-	return more ? -1 : busy ? LOOK_MS : IDLE_MS;
+	unsigned twice = 2 * l->sleeps_next;
+	l->sleeps_next = twice < SLEEPS ? SLEEPS : twice > most ? most : twice;
+	l->sleeps = l->sleeps_next;
 }
 
-void *fan_intra_comm_run(void *comm)
+/* Let the other ranks of this core run until the bell has rung: that takes less time than to fall
+ * asleep and to be woken.  False: it has not.  A thread that computes keeps the core for its whole
+ * time slice, and where each rank is a group to the scheduler (a session, a container), a yield
+ * goes to nobody else.  Then the next waits do without. */
+static bool yield_until(struct fan_intra_comm *l, uint32_t heard)
 {
-	struct fanin_comm *c = comm;
-	struct fan_intra_comm *l = c->intra;
-	pthread_setname_np(pthread_self(), "fanin-local");
-	while (take_queue(c)) {
-		uint32_t heard = fan_intra_heard(&l->board);
+	uint64_t begin_ns = fan_clock_ns(), last_ns = begin_ns;
+	for (int n = 0; n < YIELDS; n++) {
+		sched_yield();
 		uint64_t now_ns = fan_clock_ns();
+		if (now_ns > last_ns + SLOW_NS) {
+			give_up_yields(l, SLOW_MAX);
+			return false;
+		}
+		last_ns = now_ns;
+		if (fan_intra_heard(&l->board, FAN_INTRA_WORK) != heard) {
+			l->sleeps_next /= 2;
+			return true;
+		}
+	}
+	if (last_ns < begin_ns + (uint64_t)YIELDS * FAST_NS)
+		give_up_yields(l, FAST_MAX);
+	return false;
+}
+
+/* Until the bell has rung, for LOOK_MS at most. */
+static void wait_for_bell(struct fan_intra_comm *l, uint32_t heard)
+{
+	if (fan_intra_heard(&l->board, FAN_INTRA_WORK) != heard)
+		return;
+	if (l->sleeps)
+		l->sleeps--;
+	else if (yield_until(l, heard))
+		return;
+	fan_intra_sleep(&l->board, FAN_INTRA_WORK, heard, LOOK_MS);
+}
+
+/* With l->drive held: this rank's work, until `op` has ended, or all operations where it is
+ * NULL; or the communicator is being destroyed. */
+static void work(struct fanin_comm *c, struct fanin_op *op)
+{
+	struct fan_intra_comm *l = c->intra;
+	for (;;) {
+		uint32_t heard = fan_intra_heard(&l->board, FAN_INTRA_WORK);
+		uint64_t now_ns = fan_clock_ns();
+		if (!take_queue(c))
+			return;
 		beat(l, now_ns);
 		start_ops(c);
 		if (l->net)
@@ -390,11 +437,61 @@ void *fan_intra_comm_run(void *comm)
 		int e = fan_intra_error(&l->board);
 		if (e)
 			fail(c, e);
-		int ms = may_sleep(c);
-		if (ms >= 0)
-			fan_intra_sleep(&l->board, heard, ms);
+		if (op ? fanin_op_test(op) != FAN_E_PENDING : !atomic_load(&c->ops_open))
+			return;
+		wait_for_bell(l, heard);
 	}
+}
+
+void fan_intra_comm_attend(struct fanin_comm *c, struct fanin_op *op)
+{
+	struct fan_intra_comm *l = c->intra;
+	if (pthread_mutex_trylock(&l->drive)) {
+		fan_intra_comm_wake(l); /* its turn may be about to end: then it is the thread's */
+		return;
+	}
+	work(c, op); /* the thread knows of operations that are left: their callers have woken it */
+	pthread_mutex_unlock(&l->drive);
+}
+
+/* There are operations, or an error that callers have not been told. */
+static bool has_work(struct fanin_comm *c)
+{
+	return atomic_load(&c->ops_open) ||
+	       (fan_intra_error(&c->intra->board) && !atomic_load(&c->error));
+}
+
+static bool begin_round(struct fanin_comm *c)
+{
+	pthread_mutex_lock(&c->lock);
+	if (!c->ready)
+		pthread_cond_broadcast(&c->changed);
+	c->ready = true;
+	bool closing = c->closing;
+	pthread_mutex_unlock(&c->lock);
+	return !closing;
+}
+
+void *fan_intra_comm_run(void *comm)
+{
+	struct fanin_comm *c = comm;
+	struct fan_intra_comm *l = c->intra;
+	pthread_setname_np(pthread_self(), "fanin-local");
+	while (begin_round(c)) {
+		uint32_t heard = fan_intra_heard(&l->board, FAN_INTRA_CALL);
+		beat(l, fan_clock_ns());
+		if (has_work(c)) {
+			pthread_mutex_lock(&l->drive);
+			work(c, NULL);
+			pthread_mutex_unlock(&l->drive);
+		} else {
+			fan_intra_sleep(&l->board, FAN_INTRA_CALL, heard, IDLE_MS);
+		}
+	}
+	pthread_mutex_lock(&l->drive);
+	take_queue(c);
 	end_all(c, FAN_E_CLOSED);
+	pthread_mutex_unlock(&l->drive);
 	fan_intra_leave(&l->board);
 	return NULL;
 }

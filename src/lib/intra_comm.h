@@ -3,7 +3,10 @@
  *
  * With several hosts, number i of each host sums share i of each chunk, and adds the other hosts'
  * over a communicator of its own: column i, a job with a rank for each host.  So what leaves a
- * host is one tensor, not one for each rank.  A thread of its own does the work of a rank. */
+ * host is one tensor, not one for each rank.
+ *
+ * The work of a rank is done by whoever waits for it: the caller of a blocking operation, since it
+ * is on a core already, otherwise a thread of the communicator.  One at a time: `drive`. */
 #ifndef FAN_LIB_INTRA_COMM_H
 #define FAN_LIB_INTRA_COMM_H
 
@@ -34,7 +37,11 @@ int fan_intra_comm_open(struct fanin_comm *c, const struct fan_meeting *m);
 /* Entry of the thread. */
 void *fan_intra_comm_run(void *comm);
 
-/* Any thread: it shall look at the queue. */
+/* Do the work of this rank until `op`, which is queued, has ended or the communicator is being
+ * destroyed; at once, if another thread does it. */
+void fan_intra_comm_attend(struct fanin_comm *c, struct fanin_op *op);
+
+/* Any thread: somebody shall look at the queue. */
 void fan_intra_comm_wake(struct fan_intra_comm *l);
 
 /* NULL is allowed. */

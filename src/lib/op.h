@@ -9,6 +9,7 @@
 #include <fanin.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 
 #include "config.h"
 #include "core/worker/worker.h"
@@ -41,7 +42,8 @@ struct fan_op_args {
 	void *out;
 	size_t count;
 	int dtype;
-	int root; /* broadcast and reduce */
+	int root;      /* broadcast and reduce */
+	bool attended; /* its caller does this rank's work until it has ended (intra_comm.h) */
 
 	/* Called by the thread that ends the operation, after its end; may be NULL. */
 	void (*notify)(void *arg);

@@ -405,9 +405,9 @@ static void *be_rank(void *arg)
 				    .out = values};
 		fan_intra_start(l, &op, 0);
 		while (fan_intra_done(l) <= (uint64_t)n) {
-			uint32_t heard = fan_intra_heard(l);
+			uint32_t heard = fan_intra_heard(l, FAN_INTRA_WORK);
 			if (!fan_intra_work(l) && fan_intra_done(l) <= (uint64_t)n)
-				fan_intra_sleep(l, heard, 20000);
+				fan_intra_sleep(l, FAN_INTRA_WORK, heard, 20000);
 		}
 		for (uint64_t k = 0; k < count; k++)
 			*right &= values[k] == (int32_t)(RANKS * k + RANKS * (RANKS - 1) / 2);
