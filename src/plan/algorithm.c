@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "replan.h"
+
 const struct fan_plan_options fan_plan_defaults = {
 	.seed = 1,
 	.paths = FAN_PATHS_DEFAULT,
@@ -12,15 +14,23 @@ const struct fan_plan_options fan_plan_defaults = {
 	.choices = FAN_EXACT_CHOICES_MAX,
 };
 
+static int mend(const struct fan_topo *t, const struct fan_plan_options *o, struct fan_plan *p,
+		struct fan_planned *how)
+{
+	(void)how;
+	return fan_replan(t, o, p);
+}
+
 const struct fan_algorithm fan_algorithms[] = {
-	{"geryon", "no aggregation; equal split", fan_geryon},
-	{"lbmm", "no aggregation; split by what servers can take in", fan_lbmm},
-	{"switchml", "the worker's rack switch sums, whatever it can", fan_round_outcome},
-	{"atp", "rack switch while it can, then the server's, then the server", fan_atp},
-	{"grid", "linear program, randomized rounding; equal split", fan_grid},
-	{"inart", "split by linear program, then place and route by another", fan_inart},
-	{"exact", "branch and bound, one tree on each server; small instances", fan_exact},
-	{"best", "all of these, consolidation, local search, and several trees", fan_best},
+	{"geryon", "no aggregation; equal split", fan_geryon, NULL},
+	{"lbmm", "no aggregation; split by what servers can take in", fan_lbmm, NULL},
+	{"switchml", "the switch near the worker sums, whatever it can", fan_round_outcome, NULL},
+	{"atp", "that while it can, then that near the server, then the server", fan_atp, NULL},
+	{"grid", "linear program, randomized rounding; equal split", fan_grid, fan_grid_mend},
+	{"inart", "split by linear program, then place and route by another", fan_inart,
+	 fan_inart_mend},
+	{"exact", "branch and bound, one tree on each server; small instances", fan_exact, NULL},
+	{"best", "all of these, consolidation, local search, and several trees", fan_best, mend},
 };
 
 const uint32_t fan_algorithm_count = sizeof fan_algorithms / sizeof fan_algorithms[0];

@@ -17,6 +17,19 @@ enum fan_sums_at {
 	FAN_SUMS_TWO_LEVELS, /* the nearest one to the worker, and then that to the server: ATP */
 };
 
+/* Which of many solutions of a relaxed program with the same rate: the one that loads least,
+ * with short routes; or that fills the most able switches first, and so needs few. */
+enum fan_vertex { FAN_VERTEX_SHORT, FAN_VERTEX_FEW };
+
+/* How volumes become whole flows, for grid and inart. */
+enum fan_rounding {
+	FAN_ROUND_RANDOM,  /* at random, as published; the best of o->roundings */
+	FAN_ROUND_EXPECT,  /* one worker after the other to where the expected loads are least */
+	FAN_ROUND_SEARCH,  /* at random, each followed by local search; the best */
+	FAN_ROUND_COLUMNS, /* at random; a program sets shares of all of them, as trees of one plan
+			    */
+};
+
 struct fan_plan_options {
 	uint64_t seed;
 	uint32_t paths;	    /* candidate routes between two nodes */
@@ -25,6 +38,8 @@ struct fan_plan_options {
 	uint32_t nodes;	    /* of branch and bound, for `exact`: more are not looked at */
 	uint32_t choices;   /* whole numbers to be found, for `exact`: more are refused */
 	enum fan_solver solver;
+	enum fan_vertex vertex;
+	enum fan_rounding rounding;
 	enum fan_sums_at sums_at;
 	const struct fan_plan *start; /* `best` is never worse than this one; NULL: none */
 };
@@ -41,6 +56,8 @@ static inline bool fan_plan_levels(const struct fan_plan_options *o)
 struct fan_planned {
 	double bound_gbps; /* no plan over its candidate routes is better; 0: it does not know */
 	bool proven;	   /* `exact` only: nothing with one tree on a server is better */
+	uint32_t drawings; /* random roundings that were feasible, and their rates; 0: none */
+	double least_gbps, mean_gbps, most_gbps;
 };
 
 struct fan_algorithm {
@@ -52,6 +69,9 @@ struct fan_algorithm {
 	 * FAN_E_NOMEM */
 	int (*run)(const struct fan_topo *t, const struct fan_plan_options *o, struct fan_plan *p,
 		   struct fan_planned *how);
+	/* Mend `*p` after something changed; NULL: it cannot.  As `run`. */
+	int (*mend)(const struct fan_topo *t, const struct fan_plan_options *o, struct fan_plan *p,
+		    struct fan_planned *how);
 };
 
 /* geryon lbmm switchml atp grid inart exact best, in this order. */
@@ -65,6 +85,6 @@ const struct fan_algorithm *fan_algorithm_find(const char *name);
 typedef int fan_algorithm_run(const struct fan_topo *t, const struct fan_plan_options *o,
 			      struct fan_plan *p, struct fan_planned *how);
 fan_algorithm_run fan_geryon, fan_lbmm, fan_round_outcome, fan_atp, fan_grid, fan_inart, fan_exact,
-	fan_best;
+	fan_best, fan_grid_mend, fan_inart_mend;
 
 #endif

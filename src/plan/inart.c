@@ -1,76 +1,121 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* inart.c - InArt: phase 1 splits the model by the relaxed program; phase 2, with the split
- * fixed, relaxes again, rounds places and routes, and recomputes the rate. */
+ * fixed, relaxes again, rounds places and routes, and recomputes the rate.  After an event there is
+ * phase 2 alone: the model stays split as it is, and all flows are placed anew. */
 #include <stdlib.h>
 
 #include "algorithm.h"
 #include "core/base/err.h"
-#include "eval.h"
 #include "phase.h"
-#include "round.h"
 
-static int split_model(const struct fan_cands *c, const struct fan_plan_options *o, double *split,
-		       struct fan_planned *how)
+/* Relative, of two rates that are the same. */
+#define SAME	      1e-6
+#define SAME_LAGRANGE 1e-2 /* it is no nearer */
+
+static void split_equally(const struct fan_topo *t, double *split)
 {
-	struct fan_relax r;
-	int err;
-
-	if (fan_relax_servers(c->t) == 1) { /* nothing to split */
-		for (uint32_t j = 0; j < c->t->jobs; j++)
-			split[j] = 1;
-		return FAN_OK;
-	}
-	err = fan_phase_solve(&r, c, o, NULL);
-
-	if (err)
-		return err;
-	fan_relax_split(&r, split);
-	how->bound_gbps = r.bound;
-	fan_relax_close(&r);
-	return FAN_OK;
+	for (uint32_t j = 0; j < t->jobs; j++)
+		for (uint32_t s = 0; s < t->job[j].servers; s++)
+			split[j * fan_relax_servers(t) + s] = 1.0 / t->job[j].servers;
 }
 
-/* The split of phase 1 is best for the relaxed plan, and one of many; where whole flows
- * fare better with an equal split, that is taken. */
-static int try_equal(const struct fan_topo *t, const struct fan_plan_options *o, struct fan_plan *p)
+/* A vertex of the program loads some servers alone where all would do.  So the equal split is taken
+ * if the program reaches the same rate with it. */
+static int prefer_equal(const struct fan_cands *c, const struct fan_plan_options *o, double gbps,
+			double *split)
 {
-	struct fan_planned how = {0};
-	struct fan_plan equal;
-	int err;
+	struct fan_relax r;
+	double *equal = calloc((size_t)c->t->jobs * fan_relax_servers(c->t), sizeof *equal);
+	int err = equal ? FAN_OK : FAN_E_NOMEM;
 
-	if (fan_relax_servers(t) == 1)
+	if (!err) {
+		split_equally(c->t, equal);
+		err = fan_phase_solve(&r, c, o, equal);
+	}
+	double same = o->solver == FAN_SOLVER_LAGRANGE ? SAME_LAGRANGE : SAME;
+	if (!err && r.gbps >= gbps * (1 - same))
+		split_equally(c->t, split);
+	if (!err)
+		fan_relax_close(&r);
+	free(equal);
+	return err;
+}
+
+static int split_model(const struct fan_topo *t, const struct fan_plan_options *o, double *split,
+		       struct fan_planned *how)
+{
+	struct fan_cands c = {0};
+	struct fan_relax r;
+
+	if (fan_relax_servers(t) == 1) { /* nothing to split */
+		split_equally(t, split);
 		return FAN_OK;
-	err = fan_grid(t, o, &equal, &how);
-	if (err)
-		return err;
-	if (fan_eval_gbps(t, &equal) > fan_eval_gbps(t, p))
-		fan_plan_move(p, &equal);
-	fan_plan_free(&equal);
-	return FAN_OK;
+	}
+	int err = fan_phase_cands(&c, t, o);
+	if (!err)
+		err = fan_phase_solve(&r, &c, o, NULL);
+	if (!err) {
+		fan_relax_split(&r, split);
+		how->bound_gbps = r.bound;
+		double gbps = r.gbps;
+		fan_relax_close(&r);
+		err = prefer_equal(&c, o, gbps, split);
+	}
+	fan_cands_close(&c);
+	return err;
+}
+
+/* The split that a plan has, among the servers that are left of it.  Jobs that it does not have
+ * are split equally. */
+static void take_split(const struct fan_topo *t, const struct fan_plan *p, double *split)
+{
+	uint32_t servers = fan_relax_servers(t);
+
+	for (uint32_t j = 0; j < t->jobs; j++) {
+		const struct fan_job *job = &t->job[j];
+		double sum = 0;
+		for (uint32_t i = 0; i < p->trees; i++)
+			for (uint32_t s = 0; s < job->servers; s++)
+				if (p->tree[i].job == j && p->tree[i].server == job->server[s]) {
+					split[j * servers + s] += p->tree[i].share;
+					sum += p->tree[i].share;
+				}
+		for (uint32_t s = 0; s < job->servers; s++)
+			split[j * servers + s] =
+				sum > 0 ? split[j * servers + s] / sum : 1.0 / job->servers;
+	}
+}
+
+/* `old`: the plan whose split is kept; NULL: phase 1 makes one. */
+static int plan(const struct fan_topo *t, const struct fan_plan_options *o,
+		const struct fan_plan *old, struct fan_plan *p, struct fan_planned *how)
+{
+	double *split = calloc((size_t)t->jobs * fan_relax_servers(t), sizeof *split);
+	int err = split ? FAN_OK : FAN_E_NOMEM;
+
+	fan_plan_init(p);
+	if (!err && old)
+		take_split(t, old, split);
+	else if (!err)
+		err = split_model(t, o, split, how);
+	if (!err)
+		err = fan_phase_plan(p, t, o, split, how);
+	free(split);
+	return err;
 }
 
 int fan_inart(const struct fan_topo *t, const struct fan_plan_options *o, struct fan_plan *p,
 	      struct fan_planned *how)
 {
-	struct fan_rng rng = {o->seed};
-	struct fan_cands c = {0};
-	struct fan_relax r = {0};
-	double *split = calloc((size_t)t->jobs * fan_relax_servers(t), sizeof *split);
-	int err = split ? fan_phase_cands(&c, t, o) : FAN_E_NOMEM;
+	return plan(t, o, NULL, p, how);
+}
 
-	fan_plan_init(p);
-	if (!err)
-		err = split_model(&c, o, split, how);
-	if (!err)
-		err = fan_phase_solve(&r, &c, o, split);
-	if (!err && !(how->bound_gbps > 0))
-		how->bound_gbps = r.bound;
-	if (!err)
-		err = fan_round_best(p, &r, split, &rng, o->roundings, NULL);
-	if (!err)
-		err = try_equal(t, o, p);
-	fan_relax_close(&r);
-	fan_cands_close(&c);
-	free(split);
+int fan_inart_mend(const struct fan_topo *t, const struct fan_plan_options *o, struct fan_plan *p,
+		   struct fan_planned *how)
+{
+	struct fan_plan next;
+	int err = plan(t, o, p, &next, how);
+
+	fan_plan_move(p, &next);
 	return err;
 }

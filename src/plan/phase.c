@@ -5,6 +5,7 @@
 
 #include "core/base/err.h"
 #include "lagrange.h"
+#include "round.h"
 
 /* Ever smaller: routes at most, switches at most (0: all). */
 static const struct {
@@ -53,8 +54,29 @@ int fan_phase_solve(struct fan_relax *r, const struct fan_cands *c,
 
 	if (err)
 		return err;
-	err = o->solver == FAN_SOLVER_LAGRANGE ? fan_lagrange(r, split) : fan_relax_solve(r);
+	err = o->solver == FAN_SOLVER_LAGRANGE ? fan_lagrange(r, split)
+					       : fan_relax_solve(r, o->vertex == FAN_VERTEX_FEW);
 	if (err)
 		fan_relax_close(r);
+	return err;
+}
+
+int fan_phase_plan(struct fan_plan *p, const struct fan_topo *t, const struct fan_plan_options *o,
+		   const double *split, struct fan_planned *how)
+{
+	struct fan_rng rng = {o->seed};
+	struct fan_cands c = {0};
+	struct fan_relax r = {0};
+	int err = fan_phase_cands(&c, t, o);
+
+	fan_plan_init(p);
+	if (!err)
+		err = fan_phase_solve(&r, &c, o, split);
+	if (!err && !(how->bound_gbps > 0))
+		how->bound_gbps = r.bound;
+	if (!err)
+		err = fan_round_all(p, &r, split, &rng, o, how);
+	fan_relax_close(&r);
+	fan_cands_close(&c);
 	return err;
 }

@@ -15,4 +15,9 @@ int fan_phase_cands(struct fan_cands *c, const struct fan_topo *t,
 int fan_phase_solve(struct fan_relax *r, const struct fan_cands *c,
 		    const struct fan_plan_options *o, const double *split);
 
+/* With the split given (by job and server): relax, solve, round; how->bound_gbps, if it is not set,
+ * is the program's.  As fan_round_all; on error `*p` is empty. */
+int fan_phase_plan(struct fan_plan *p, const struct fan_topo *t, const struct fan_plan_options *o,
+		   const double *split, struct fan_planned *how);
+
 #endif

@@ -7,6 +7,7 @@
 
 #include "core/base/err.h"
 
+#define TIDY_LOADS 0.1	/* what loads count at most, where switches are to be few */
 #define TIDY_SLACK 1e-9 /* of the rate is given up for a plan without detours */
 
 uint32_t fan_relax_servers(const struct fan_topo *t)
@@ -219,7 +220,28 @@ static void set_costs(struct fan_relax *r)
 		lp->objective[r->g0[i]] = 0;
 }
 
-int fan_relax_solve(struct fan_relax *r)
+/* Candidates come the most able first.  Loads count where there is no other difference. */
+static void prefer_able(struct fan_relax *r)
+{
+	const struct fan_cands *c = r->c;
+	double most = 1;
+
+	for (int i = 0; i < r->lp.cols; i++)
+		most = fmax(most, -r->lp.objective[i]);
+	for (int i = 0; i < r->lp.cols; i++)
+		r->lp.objective[i] *= TIDY_LOADS / most;
+	for (uint32_t g = 0; g < c->groups; g++)
+		for (uint32_t s = 0; s < c->t->job[c->group[g].job].servers; s++)
+			for (uint32_t v = 0; v <= c->sums; v++) {
+				int first = fan_relax_q(r, g, s, v);
+				uint32_t n = fan_relax_q_routes(r, g, s, v).count;
+				for (uint32_t i = 0; i < n; i++)
+					r->lp.objective[first + (int)i] -=
+						(double)(v + 1) * c->group[g].count;
+			}
+}
+
+int fan_relax_solve(struct fan_relax *r, bool few)
 {
 	int err = fan_lp_solve(&r->lp);
 
@@ -228,6 +250,8 @@ int fan_relax_solve(struct fan_relax *r)
 	r->gbps = r->bound = r->lp.best;
 	r->lp.col_low[0] = r->gbps * (1 - TIDY_SLACK);
 	set_costs(r);
+	if (few)
+		prefer_able(r);
 	if (fan_lp_solve(&r->lp)) { /* then as it was */
 		r->lp.col_low[0] = 0;
 		for (int c = 0; c < r->lp.cols; c++)

@@ -42,9 +42,11 @@ struct fan_relax {
 int fan_relax_open(struct fan_relax *r, const struct fan_cands *c, const double *split);
 void fan_relax_close(struct fan_relax *r);
 
-/* By simplex, twice: the rate first, then the volumes that reach it and load the least; a
- * vertex of the first alone sends on detours what nothing else needs.  As fan_lp_solve. */
-int fan_relax_solve(struct fan_relax *r);
+/* By simplex, twice: the rate first, then the volumes that reach it and cost least; a
+ * vertex of the first alone sends on detours what nothing else needs.  `few`: what is summed at
+ * less able switches costs most, otherwise what loads links, switches and servers.  As
+ * fan_lp_solve. */
+int fan_relax_solve(struct fan_relax *r, bool few);
 
 /* The most servers that a job has. */
 uint32_t fan_relax_servers(const struct fan_topo *t);

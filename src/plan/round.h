@@ -3,8 +3,8 @@
 #ifndef FAN_PLAN_ROUND_H
 #define FAN_PLAN_ROUND_H
 
+#include "algorithm.h"
 #include "core/base/rng.h"
-#include "plan.h"
 #include "relax.h"
 
 /* One rounding: for every server each worker picks a switch, or the server, with the
@@ -15,10 +15,15 @@
 int fan_round(struct fan_plan *p, const struct fan_relax *r, const double *split,
 	      struct fan_rng *rng);
 
-/* The best of `times` roundings, as fan_eval has it.  `improve`, unless NULL, may change each
- * before it is judged.  FAN_E_STALLED: none was feasible at all. */
-int fan_round_best(struct fan_plan *p, const struct fan_relax *r, const double *split,
-		   struct fan_rng *rng, uint32_t times,
-		   int (*improve)(const struct fan_topo *t, struct fan_plan *p));
+/* Without chance, by conditional expectations.  At first all loads are those of the volumes: what a
+ * rounding expects.  Then one worker after the other goes to that of its places where the sum
+ * of (expected load / capacity)^16 becomes least.  As fan_round. */
+int fan_round_expect(struct fan_plan *p, const struct fan_relax *r, const double *split);
+
+/* By o->rounding: o->roundings drawings, of which the best is kept or all become columns, or the
+ * one without chance.  Rates of the drawings, before anything improves them, go into `how`.
+ * FAN_E_STALLED: none was feasible at all. */
+int fan_round_all(struct fan_plan *p, const struct fan_relax *r, const double *split,
+		  struct fan_rng *rng, const struct fan_plan_options *o, struct fan_planned *how);
 
 #endif

@@ -29,7 +29,7 @@
 
 struct plan_args {
 	int algorithm; /* its number; the last: all */
-	int seed, paths, roundings, trees, solver, sums_at;
+	int seed, paths, roundings, trees, solver, sums_at, vertex, rounding;
 	bool no_bound, no_link_limits, results;
 	char json[ARGS_TEXT_BYTES], topology[ARGS_TEXT_BYTES], from[ARGS_TEXT_BYTES];
 	char attach[ARGS_TEXT_BYTES];
@@ -42,6 +42,9 @@ static const char *const algorithms[] = {"geryon", "lbmm",  "switchml", "atp", "
 					 "inart",  "exact", "best",	"all", NULL};
 static const struct fan_algorithm given = {.name = "given"}; /* by --plan */
 static const char *const solvers[] = {"simplex", "lagrange", NULL};
+static const char *const vertices[] = {"short", "few", NULL}; /* fan_vertex */
+static const char *const roundings[] = {"random", "expect", "search", "columns",
+					NULL};				      /* fan_rounding */
 static const char *const readings[] = {"nearest", "rack", "two-level", NULL}; /* fan_sums_at */
 
 #define AT(field) offsetof(struct plan_args, field)
@@ -55,6 +58,13 @@ static const struct args_option options[] = {
 	 "candidate routes between two nodes (8)"},
 	{"roundings", 0, ARGS_NUMBER, AT(roundings), 1, FAN_ROUNDINGS_MAX, NULL, "N",
 	 "of a relaxed plan, of which the best is taken; 1 as in the papers (64)"},
+	{"rounding", 0, ARGS_WORD, AT(rounding), 0, 0, roundings, "NAME",
+	 "how grid and inart come from volumes to whole flows: random, as published (the default); "
+	 "expect, by conditional expectations; search, by local search after each drawing; "
+	 "columns, by a program over all drawings"},
+	{"vertex", 0, ARGS_WORD, AT(vertex), 0, 0, vertices, "NAME",
+	 "which solution of their program, of many with one rate: short routes (short, the default), or "
+	 "few switches, the most able first (few)"},
 	{"sums-at", 0, ARGS_WORD, AT(sums_at), 0, 0, readings, "READING",
 	 "which switch sums for a host under switchml and atp: the nearest that can (nearest, the "
 	 "default), its rack's if that can (rack), or the nearest to the worker and then that to the "
@@ -112,10 +122,12 @@ static int load_plan(struct fan_plan *old, const struct fan_topo *t, const struc
 	fan_plan_init(old);
 	if (!from[0])
 		return 0;
-	if (a->algorithm != BEST || (a->plan[0] && a->from[0])) {
+	const struct fan_algorithm *mends = fan_algorithm_find(algorithms[a->algorithm]);
+	if ((a->plan[0] && (a->algorithm != BEST || a->from[0])) || !mends || !mends->mend) {
 		fprintf(stderr, a->plan[0]
 					? "fanin plan: --plan: there is no other plan to be made\n"
-					: "fanin plan: --from: only best mends a plan\n");
+					: "fanin plan: --from: only best, grid and inart mend "
+					  "a plan\n");
 		return EXIT_BAD;
 	}
 	char *text = plan_read_file(from, &bytes, why);
@@ -167,6 +179,8 @@ static void make_plan(const struct fan_topo *t, const struct plan_args *a,
 		.choices = fan_plan_defaults.choices,
 		.solver = (enum fan_solver)a->solver,
 		.sums_at = (enum fan_sums_at)a->sums_at,
+		.vertex = (enum fan_vertex)a->vertex,
+		.rounding = (enum fan_rounding)a->rounding,
 		.start = start,
 	};
 	struct fan_why why;
@@ -174,7 +188,7 @@ static void make_plan(const struct fan_topo *t, const struct plan_args *a,
 	fan_plan_move(&r->plan, old);
 	double begin = seconds();
 	if (a->from[0])
-		r->err = fan_replan(t, &o, &r->plan);
+		r->err = r->algorithm->mend(t, &o, &r->plan, &r->how);
 	else if (!a->plan[0])
 		r->err = r->algorithm->run(t, &o, &r->plan, &r->how);
 	r->seconds = seconds() - begin;
@@ -227,6 +241,11 @@ static json_t *result_json(const struct fan_topo *t, const struct plan_args *a,
 	json_object_set_new(o, "installable", json_boolean(!r->refused.text[0]));
 	if (r->refused.text[0])
 		json_object_set_new(o, "refused", json_string(r->refused.text));
+	if (r->how.drawings)
+		json_object_set_new(o, "drawings",
+				    json_pack("{si sf sf sf}", "count", (int)r->how.drawings,
+					      "least_gbps", r->how.least_gbps, "mean_gbps",
+					      r->how.mean_gbps, "most_gbps", r->how.most_gbps));
 	return o;
 }
 

@@ -99,6 +99,9 @@ void plan_print(const struct fan_topo *t, const struct plan_result *r)
 	}
 	printf("%.6g Gb/s with the results that come back over the same links\n",
 	       r->eval.with_results_gbps);
+	if (r->how.drawings > 1)
+		printf("%u drawings: %.6g to %.6g Gb/s, %.6g on the mean\n", r->how.drawings,
+		       r->how.least_gbps, r->how.most_gbps, r->how.mean_gbps);
 	if (r->refused.text[0])
 		printf("cannot be installed: %s\n", r->refused.text);
 	for (uint32_t j = 0; j < t->jobs && t->jobs > 1; j++)

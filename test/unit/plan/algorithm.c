@@ -226,6 +226,83 @@ static void algorithm__the_seed_decides(void **state)
 	fan_topo_free(&t);
 }
 
+/* The model stays split as it was, and nothing goes by what is gone. */
+static void algorithm__inart_keeps_the_split_after_an_event(void **state)
+{
+	(void)state;
+	struct fan_topo t = rig_load("inart-example");
+	const struct fan_algorithm *inart = fan_algorithm_find("inart");
+	struct fan_plan_options o = fan_plan_defaults;
+	struct fan_planned how = {0};
+	struct fan_plan p;
+	o.trees = 1;
+	assert_int_equal(inart->run(&t, &o, &p, &how), FAN_OK);
+	assert_int_equal(p.trees, 2);
+	p.tree[0].share = 0.7;
+	p.tree[1].share = 0.3;
+	uint32_t server = p.tree[0].server, gone = rig_node(&t, "V2");
+	t.node[gone].background_gbps = t.node[gone].gbps; /* sums no more */
+	fan_topo_refresh(&t);
+	assert_int_equal(inart->mend(&t, &o, &p, &how), FAN_OK);
+	assert_int_equal(p.trees, 2);
+	for (uint32_t i = 0; i < 2; i++) {
+		assert_near(p.tree[i].share, p.tree[i].server == server ? 0.7 : 0.3, 1e-9);
+		assert_null(fan_tree_sum(&p.tree[i], gone));
+	}
+	assert_true(fan_eval_gbps(&t, &p) > 0);
+	fan_plan_free(&p);
+	fan_topo_free(&t);
+}
+
+/* The two vertices have one rate, and need not the same switches. */
+static void algorithm__few_switches_are_the_most_able(void **state)
+{
+	(void)state;
+	struct fan_topo t = rig_make("fat-tree:k=8,hosts=6,workers=100,programmable=0.2,switch=100,"
+				     "switch_max=3200,seed=1");
+	struct fan_plan_options o = fan_plan_defaults;
+	struct fan_planned how = {0};
+	uint32_t sums[2];
+	fan_topo_lift_limits(&t); /* as the paper has it */
+	o.roundings = 1;
+	for (unsigned i = 0; i < 2; i++) {
+		struct fan_plan p;
+		o.vertex = i ? FAN_VERTEX_FEW : FAN_VERTEX_SHORT;
+		assert_int_equal(fan_grid(&t, &o, &p, &how), FAN_OK);
+		sums[i] = p.tree[0].sums;
+		fan_plan_free(&p);
+	}
+	assert_true(sums[1] < sums[0]);
+	fan_topo_free(&t);
+}
+
+/* On the mean over instances: each of these was thought to be better than chance. */
+static void algorithm__better_roundings_are_better(void **state)
+{
+	(void)state;
+	static const enum fan_rounding better[] = {FAN_ROUND_EXPECT, FAN_ROUND_SEARCH,
+						   FAN_ROUND_COLUMNS};
+	double mean[4] = {0};
+	for (unsigned seed = 1; seed <= 5; seed++) {
+		char make[160];
+		snprintf(make, sizeof make,
+			 "leaf-spine:leaves=5,spines=3,workers=30,link=20,server=40,"
+			 "programmable=0.6,switch=20,switch_max=150,seed=%u",
+			 seed);
+		struct fan_topo t = rig_make(make);
+		for (unsigned i = 0; i < 4; i++) {
+			struct fan_plan_options o = fan_plan_defaults;
+			o.rounding = i ? better[i - 1] : FAN_ROUND_RANDOM;
+			o.roundings = i ? 16 : 1;
+			mean[i] += run(&t, "grid", &o) / 5;
+		}
+		fan_topo_free(&t);
+	}
+	for (unsigned i = 1; i < 4; i++)
+		if (!(mean[i] > mean[0]))
+			fail_msg("rounding %u: %g, at random %g", i, mean[i], mean[0]);
+}
+
 /* Two jobs that share switches and a link, one with twice the weight. */
 static void algorithm__several_jobs(void **state)
 {
@@ -264,6 +341,9 @@ int main(void)
 		cmocka_unit_test(algorithm__best_ends_with_exact),
 		cmocka_unit_test(algorithm__best_keeps_the_plan_that_it_is_given),
 		cmocka_unit_test(algorithm__the_seed_decides),
+		cmocka_unit_test(algorithm__inart_keeps_the_split_after_an_event),
+		cmocka_unit_test(algorithm__few_switches_are_the_most_able),
+		cmocka_unit_test(algorithm__better_roundings_are_better),
 		cmocka_unit_test(algorithm__several_jobs),
 	};
 	return RUN(tests);

@@ -16,7 +16,7 @@ static double relaxed(const struct fan_cands *c)
 {
 	struct fan_relax r;
 	assert_int_equal(fan_relax_open(&r, c, NULL), 0);
-	assert_int_equal(fan_relax_solve(&r), 0);
+	assert_int_equal(fan_relax_solve(&r, false), 0);
 	double gbps = r.gbps;
 	fan_relax_close(&r);
 	return gbps;

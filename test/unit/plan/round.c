@@ -13,7 +13,7 @@ static void solve(struct fan_cands *c, struct fan_relax *r, const struct fan_top
 	struct fan_cands_options o = {.paths = 4};
 	assert_int_equal(fan_cands_open(c, t, &o), FAN_OK);
 	assert_int_equal(fan_relax_open(r, c, whole), FAN_OK);
-	assert_int_equal(fan_relax_solve(r), FAN_OK);
+	assert_int_equal(fan_relax_solve(r, false), FAN_OK);
 }
 
 /* Each place is taken as often as its volume says. */
@@ -51,15 +51,6 @@ static void round__probabilities_are_volumes(void **state)
 	fan_topo_free(&t);
 }
 
-static uint32_t improved;
-
-static int improve(const struct fan_topo *t, struct fan_plan *p)
-{
-	assert_true(fan_eval_gbps(t, p) > 0);
-	improved++;
-	return FAN_OK;
-}
-
 static void round__the_best_of_many(void **state)
 {
 	(void)state;
@@ -71,11 +62,14 @@ static void round__the_best_of_many(void **state)
 	solve(&c, &r, &t);
 	for (uint32_t times = 1; times <= 64; times *= 8) {
 		struct fan_rng rng = {3}; /* the same draws first, and then more */
+		struct fan_plan_options o = {.roundings = times};
+		struct fan_planned how = {0};
 		struct fan_plan p;
-		improved = 0;
-		assert_int_equal(fan_round_best(&p, &r, split, &rng, times, improve), FAN_OK);
-		assert_int_equal(improved, times);
+		assert_int_equal(fan_round_all(&p, &r, split, &rng, &o, &how), FAN_OK);
+		assert_int_equal(how.drawings, times);
 		double got = fan_eval_gbps(&t, &p);
+		assert_near(got, how.most_gbps, 0);
+		assert_true(how.least_gbps <= how.mean_gbps && how.mean_gbps <= got);
 		assert_true(got >= before && got <= r.gbps * (1 + 1e-6));
 		before = got;
 		fan_plan_free(&p);
@@ -99,7 +93,7 @@ static void round__nothing_for_a_share_of_nothing(void **state)
 	struct fan_cands_options o = {.paths = 4};
 	assert_int_equal(fan_cands_open(&c, &t, &o), FAN_OK);
 	assert_int_equal(fan_relax_open(&r, &c, split), FAN_OK);
-	assert_int_equal(fan_relax_solve(&r), FAN_OK);
+	assert_int_equal(fan_relax_solve(&r, false), FAN_OK);
 	assert_int_equal(fan_round(&p, &r, split, &rng), FAN_OK);
 	assert_int_equal(p.trees, 1);
 	assert_int_equal(p.tree[0].server, rig_node(&t, "S2"));
