@@ -14,6 +14,9 @@ struct fan_fault_about {
 	const char *switch_addr; /* "10.0.0.1:5000" */
 	uint16_t rank, ranks;
 	const uint16_t *global; /* what ranks are called in the text; NULL: by their numbers */
+	/* What a rank is called whose host's switch is silent; NULL: no switch is known by its
+	 * host. */
+	const uint16_t *host_first;
 	uint16_t payload_bytes;
 	uint8_t options; /* enum fan_join_option of the JOIN */
 	uint32_t alive_ms, timeout_ms;

@@ -176,7 +176,8 @@ static bool all_gone(const struct fanin_comm *c)
 static int leave_error(const struct fanin_comm *c, int error)
 {
 	bool own = fan_ranks_has(c->blamed, (unsigned)c->cfg.rank);
-	return error == FAN_E_UNREACHABLE && !own ? FAN_E_RANK_LOST : error;
+	bool host = c->host_first; /* it is this host's switch; the column's rank may live */
+	return error == FAN_E_UNREACHABLE && !own && !host ? FAN_E_RANK_LOST : error;
 }
 
 /* No connection touches a tensor after this. */
@@ -256,6 +257,7 @@ static void fault_text(const struct fanin_comm *c, const struct fan_connection *
 		.rank = (uint16_t)c->cfg.rank,
 		.ranks = (uint16_t)c->cfg.ranks,
 		.global = c->global,
+		.host_first = c->inside[cn->part] >= 0 ? c->host_first : NULL,
 		.payload_bytes = c->cfg.payload_bytes,
 		.alive_ms = (uint32_t)c->cfg.alive_ms,
 		.timeout_ms = (uint32_t)c->cfg.timeout_ms,

@@ -136,6 +136,27 @@ static void fault_text__unreachable_inside_a_rank(void **state)
 		    "start, and is the UDP port open?  FANIN_SWITCH=HOST:PORT names another");
 }
 
+/* In a column, rank r of which is called global[r], and whose hosts' switches have names of others.
+ */
+static void fault_text__ranks_of_a_column(void **state)
+{
+	(void)state;
+	static const uint16_t global[] = {1, 5}, host_first[] = {0, 4};
+	struct fan_fault_about a = about();
+	struct fan_fault f = {.err = FAN_E_RANK_LOST};
+	a.ranks = 2;
+	a.global = global;
+	a.host_first = host_first;
+	fan_ranks_set(f.ranks, 1);
+	assert_text(&f, &a, "rank 5 stopped answering (silent for more than 10.0 s)");
+	f.err = FAN_E_UNREACHABLE;
+	assert_text(&f, &a,
+		    "the switch inside rank 4 stopped answering, which sums another part of the "
+		    "tensors");
+	a.host_first = NULL;
+	assert_text(&f, &a, "rank 5 lost a switch that sums another part of the tensors");
+}
+
 static fan_desc desc(uint16_t count, uint8_t dtype, uint8_t op, uint16_t flags)
 {
 	struct fan_frag f = {.count = count, .dtype = dtype, .op = op, .flags = flags};
@@ -224,6 +245,7 @@ int main(void)
 		cmocka_unit_test(fault_text__unreachable),
 		cmocka_unit_test(fault_text__unreachable_for_another_rank),
 		cmocka_unit_test(fault_text__unreachable_inside_a_rank),
+		cmocka_unit_test(fault_text__ranks_of_a_column),
 		cmocka_unit_test(fault_text__mismatch),
 		cmocka_unit_test(fault_text__refusals),
 		cmocka_unit_test(fault_text__every_error_has_one),
