@@ -159,17 +159,23 @@ static void lend(struct fan_switch *sw, struct fan_switch_job *j, const struct f
 	}
 }
 
+/* Is a question under way?  What is lost is forgotten. */
+static bool is_asked(const struct fan_switch *sw, const struct fan_helper_wait *w)
+{
+	return w->asked_ns && sw->now_ns - w->asked_ns < FAN_HELPER_FULL_NS;
+}
+
 /* How long it is now. */
 static uint64_t wait_ns(const struct fan_switch *sw, const struct fan_helper_wait *w)
 {
-	uint64_t since_ns = w->asked_ns ? sw->now_ns - w->asked_ns : 0;
+	uint64_t since_ns = is_asked(sw, w) ? sw->now_ns - w->asked_ns : 0;
 	return since_ns > w->took_ns ? since_ns : w->took_ns;
 }
 
-/* A question about `frag` goes there.  One is under way at a time; what is lost is forgotten. */
+/* A question about `frag` goes there.  One is under way at a time. */
 static void note_asked(const struct fan_switch *sw, struct fan_helper_wait *w, uint64_t frag)
 {
-	if (w->asked_ns && sw->now_ns - w->asked_ns < FAN_HELPER_FULL_NS)
+	if (is_asked(sw, w))
 		return;
 	w->asked_ns = sw->now_ns;
 	w->frag = (uint32_t)frag;
@@ -193,9 +199,9 @@ static void note_answered(const struct fan_switch *sw, struct fan_helper_wait *w
 }
 
 /* What nobody has asked about since the last block is believed less. */
-static void fade(struct fan_helper_wait *w)
+static void fade(const struct fan_switch *sw, struct fan_helper_wait *w)
 {
-	if (!w->fresh && !w->asked_ns)
+	if (!w->fresh && !is_asked(sw, w))
 		w->took_ns = w->took_ns / 2 + w->least_ns / 2;
 	w->fresh = false;
 }
@@ -240,7 +246,7 @@ static void choose(struct fan_switch *sw, struct fan_switch_job *j, struct fan_h
 	if (b->count)
 		balance(sw, sa, b);
 	for (unsigned r = 0; r <= FAN_RANKS_MAX; r++)
-		fade(&sa->wait[r]);
+		fade(sw, &sa->wait[r]);
 	assert(sa->share <= SHARE_ALL && b->count <= j->ranks);
 	b->share = (uint16_t)sa->share;
 	if (!needed)
@@ -414,7 +420,7 @@ static enum fan_verdict recv(struct fan_switch *sw, struct fan_switch_job *j,
 	enum fan_verdict v = fan_switch_add(sw, j, &plain, out);
 	if (!asks || v == FAN_DROP)
 		return v;
-	if (out->count == before)
+	if (out->count == before || sw->went_of != j)
 		tell(sw, j, f.sender, &f, 0, out);
 	else
 		send_question(sw, j, &f, &sw->went, out);

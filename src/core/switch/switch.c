@@ -128,6 +128,7 @@ static void send_slot(struct fan_switch *sw, struct fan_switch_job *j, const str
 	it->payload_bytes = f.payload_bytes;
 	fan_wire_put(it->head, &f);
 	sw->went = *goal;
+	sw->went_of = j;
 	sw->stats.partials++;
 }
 
@@ -167,6 +168,7 @@ static enum fan_verdict pass_on(struct fan_switch *sw, struct fan_switch_job *j,
 		g.helper = FAN_TAG(goal->rank);
 	fan_wire_put(it->head, &g); /* a mark of the network may be new, too */
 	sw->went = *goal;
+	sw->went_of = j;
 	return FAN_PASS;
 }
 

@@ -73,6 +73,7 @@ struct fan_switch {
 	struct fan_switch_config cfg;
 	const struct fan_slot_policy *policy; /* of jobs without run-ahead */
 	struct fan_goal went;		      /* destination of the last contribution or sum */
+	const struct fan_switch_job *went_of; /* the job of that */
 	struct fan_sslots slots;
 	struct fan_child *children;  /* token - 1 is the index */
 	struct fan_sent_log *sent;   /* FAN_SENT_LOGS */

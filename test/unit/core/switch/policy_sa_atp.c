@@ -302,6 +302,41 @@ static void sa_atp__progress(void **state)
 	assert_int_equal(bed.got[0].f.flags, 0);
 }
 
+/* What took the slot of another job's sum is here, and so is the answer. */
+static void sa_atp__no_question_after_the_sum_of_another_job(void **state)
+{
+	(void)state;
+	bed.cfg.slots = 1;
+	bed_begin();
+	bed_form(0);
+	bed_form(1);
+	run_to(0, 0, 2 * FAN_LAG_FRAGS);
+	assert_int_equal(bed_add(1, 0, 7, 1, 0, FAN_F_ASK), FAN_WAIT);
+	assert_int_equal(bed.gots, 2);
+	assert_int_equal(bed.got[0].f.job, bed_job(0));
+	assert_int_equal(bed.got[0].f.type, FAN_TYPE_PARTIAL);
+	assert_int_equal(bed.got[1].f.job, bed_job(1));
+	assert_int_equal(bed.got[1].f.type, FAN_TYPE_PROGRESS);
+	fan_peer asker = bed_worker(1, 0);
+	assert_true(fan_peer_equal(&bed.got[1].peer, &asker));
+	assert_int_equal(bed.got[1].f.flags, 0);
+}
+
+/* Helpers get their share again when a question to one is not answered. */
+static void sa_atp__lost_questions_are_forgotten(void **state)
+{
+	(void)state;
+	run_ahead(0, 200);
+	assert_int_equal(bed_add(0, 0, 210, 1, 0, FAN_F_ASK), FAN_WAIT);
+	assert_int_equal(bed.got[1].f.type, FAN_TYPE_PROGRESS);
+	assert_in_range(goes_to(1), 0, 2);
+	bed.now_ns += FAN_HELPER_FULL_NS;
+	run_ahead(200, 400);
+	uint64_t lent = fan_switch_stats(bed.sw)->lent;
+	run_ahead(400, 500);
+	assert_true(fan_switch_stats(bed.sw)->lent - lent > 90);
+}
+
 /* What goes past the slot by itself is not waited for in it. */
 static void sa_atp__parts_that_go_by(void **state)
 {
@@ -411,6 +446,8 @@ int main(void)
 		SA_ATP_TEST(sa_atp__sums_of_helpers_pass),
 		SA_ATP_TEST(sa_atp__questions),
 		SA_ATP_TEST(sa_atp__progress),
+		SA_ATP_TEST(sa_atp__no_question_after_the_sum_of_another_job),
+		SA_ATP_TEST(sa_atp__lost_questions_are_forgotten),
 		SA_ATP_TEST(sa_atp__parts_that_go_by),
 		SA_ATP_TEST(sa_atp__jobs_have_stretches_of_their_own),
 		SA_ATP_TEST(sa_atp__one_change_at_a_time),
