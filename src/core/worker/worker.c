@@ -228,6 +228,12 @@ static bool tick_control(struct fan_worker *w, uint64_t now_ns, struct fan_out *
 	return false;
 }
 
+/* Is a rank known to be behind?  Then silence does not show yet that something is lost. */
+static bool waits_for_slow(const struct fan_worker *w)
+{
+	return w->window.ahead && w->window.next > w->slowest + FAN_GAP_RESULTS;
+}
+
 /* When the oldest transmission is to be doubted; UINT64_MAX: none is out. */
 static uint64_t timer_ns(struct fan_worker *w)
 {
@@ -239,7 +245,10 @@ static uint64_t timer_ns(struct fan_worker *w)
 	uint64_t from_ns = sent_ns > w->progress_ns ? sent_ns : w->progress_ns;
 	if (w->expired_ns > from_ns)
 		from_ns = w->expired_ns;
-	return from_ns + fan_rtt_timeout(&w->rtt);
+	uint64_t after_ns = fan_rtt_timeout(&w->rtt);
+	if (waits_for_slow(w) && after_ns < w->rtt.min_ns)
+		after_ns = w->rtt.min_ns;
+	return from_ns + after_ns;
 }
 
 /* Something is lost.  What this worker keeps of the lowest fragment may be what others miss. */

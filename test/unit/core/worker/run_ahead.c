@@ -65,6 +65,24 @@ static void ahead__lead(void **state)
 	assert_in_range(st->next - st->slowest, 20, 4 * 8); /* four bursts are always allowed */
 }
 
+/* Silence is a slow rank's first, and shows a loss when none is known to be behind. */
+static void ahead__short_time_outs_where_nobody_is_slow(void **state)
+{
+	(void)state;
+	static int32_t in[4 * 16], out[4 * 16];
+	rig_ahead_flags(12, 4, FAN_WELCOME_NUMBERS);
+	struct fan_op op = rig_int_sum(in, out, 4 * 16);
+	rig_start(&op);
+	assert_int_equal(rig_tick(), 4);
+	rig.now_ns += 20000;
+	assert_int_equal(rig_pace(3, 4), FAN_CTL); /* it has sent nothing */
+	rig.now_ns += FAN_RTO_MIN_NS - 40000;
+	assert_int_equal(rig_tick(), 0);
+	assert_int_equal(rig_pace(3, FAN_GAP_RESULTS), FAN_CTL);
+	assert_true(rig_tick() > 0);
+	assert_int_equal(rig.got[0].type, FAN_TYPE_PROBE);
+}
+
 /* A marked result of fragment `frag`, of many; how many contributions follow. */
 static unsigned marked_result(uint64_t frag)
 {
@@ -181,6 +199,7 @@ int main(void)
 		RIG_TEST(ahead__asks_little),
 		RIG_TEST(ahead__pace_where_nobody_runs_ahead),
 		RIG_TEST(ahead__lead),
+		RIG_TEST(ahead__short_time_outs_where_nobody_is_slow),
 		RIG_TEST(ahead__marks_shorten_the_lead),
 	};
 	return RUN(tests);
