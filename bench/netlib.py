@@ -131,7 +131,8 @@ class NetBench:
                     "-d", "float32", "--mtu", "1500"] + flags
             if rank == 0:
                 argv += ["--json", path]
-            told = {} if running else {"MASTER_ADDR": worker_address(0), "MASTER_PORT": str(PORT)}
+            told = ({"FANIN_HOSTS": "0"} if running  # the switches alone sum
+                    else {"MASTER_ADDR": worker_address(0), "MASTER_PORT": str(PORT)})
             if per_host > 1:
                 told["FANIN_LOCAL"] = "1"  # the default, but at named switches
             ranks.append(self.procs.start(net.inside("w%d" % (rank // per_host), argv),

@@ -116,7 +116,9 @@ enum fanin_mode {
  * which torchrun sets; under Slurm at the step's first host; under Open MPI on this host, if all
  * ranks run here.  Under Slurm and Open MPI the port follows from the job's id.  Where the ranks
  * are on several hosts, the first rank of each host starts a switch as well, at a free UDP port,
- * and each switch sums an equal part of every tensor.
+ * and each switch sums a part of every tensor.  So it is beside named switches, unless
+ * FANIN_HOSTS=0 is set, or a server, run-ahead or a controller is given.  The shares of switches
+ * and hosts are equal at first and follow what is measured; FANIN_SPLIT=0 keeps them even.
  *
  * Ranks of one host then share memory: they sum there, and only one tensor leaves the host.  A host
  * is a kernel, a network namespace and a user.  Not in fixed mode, with run-ahead, or with
@@ -125,7 +127,7 @@ enum fanin_mode {
 struct fanin_options {
 	size_t size;		 /* sizeof(struct fanin_options) */
 	const char *switch_addr; /* "HOST:PORT" or "[V6]:PORT", or up to 64 of them with commas
-				  * between, each of which sums an equal part of every tensor: the
+				  * between, each of which sums a part of every tensor: the
 				  * same list on all ranks; FANIN_SWITCH; switches inside ranks */
 	const char *job;	 /* name, at most 63 bytes; FANIN_JOB; the launcher's job, or
 				  * "default" without one */

@@ -15,6 +15,8 @@
 #include "meeting.h"
 #include "net/clock.h"
 
+#define MEETING_WINDOW 8 /* fragments: a meeting leaves the slots to jobs that need them */
+
 static bool is_forked(const struct fanin_comm *c)
 {
 	return c->fork_guard != fan_fork_guard();
@@ -96,15 +98,6 @@ static void add_part(struct fanin_comm *c, const fan_peer *at, const char *colum
 	c->parts++;
 }
 
-/* Each part has as much of each tensor as the others. */
-static void cut_evenly(struct fanin_comm *c)
-{
-	for (unsigned k = 0; k < c->parts; k++) {
-		c->part[k].from = FAN_CUT_WHOLE * k / c->parts;
-		c->part[k].to = FAN_CUT_WHOLE * (k + 1) / c->parts;
-	}
-}
-
 /* A part at each host whose first rank runs an aggregator. */
 static void add_hosts(struct fanin_comm *c, const struct fan_meeting *m)
 {
@@ -131,7 +124,7 @@ static int meet(struct fanin_comm *c)
 	e = resolve(c, "switch", at.addr, &here);
 	m.host[0].aggregator = here;
 	if (!e && (!at.one_host || fan_intra_is_wanted(&c->cfg)))
-		e = fan_meeting_hold(&m, &c->cfg, &here, &c->embedded, c->sentence,
+		e = fan_meeting_hold(&m, &c->cfg, &here, false, &c->embedded, c->sentence,
 				     sizeof c->sentence);
 	if (e)
 		return refuse(c, e, c->sentence);
@@ -179,16 +172,37 @@ static int take_list(struct fanin_comm *c)
 	return FAN_OK;
 }
 
-/* The ranks of a host share memory, if that is asked for and there are several; otherwise each
- * goes on to the switches itself. */
+/* Beside named switches hosts sum parts as well, and get what share pays. */
+static bool hosts_may_sum(const struct fan_config *cfg)
+{
+	return *cfg->switch_addr && !*cfg->server_addr && !cfg->ahead &&
+	       fan_config_flag("FANIN_HOSTS", true);
+}
+
+static void mix(struct fanin_comm *c, const struct fan_meeting *m)
+{
+	if (m->hosts > 1 && c->parts + m->hosts <= FAN_COMM_MIXED_MAX)
+		add_hosts(c, m);
+}
+
+/* Named switches, and the ranks of a host may share memory: then they meet before they join. */
 static int meet_named(struct fanin_comm *c)
 {
 	struct fan_meeting m;
-	int e = fan_meeting_hold(&m, &c->cfg, &c->part[0].at, NULL, c->sentence,
-				 sizeof c->sentence);
+	bool hosts = hosts_may_sum(&c->cfg);
+	if (!fan_intra_is_wanted(&c->cfg))
+		return FAN_OK;
+	int e = fan_meeting_hold(&m, &c->cfg, &c->part[0].at, true, hosts ? &c->embedded : NULL,
+				 c->sentence, sizeof c->sentence);
 	if (e)
 		return refuse(c, e, c->sentence);
-	return fan_intra_pays(&m) ? fan_intra_comm_open(c, &m) : FAN_OK;
+	if (!fan_intra_pays(&m)) {
+		fan_embedded_switch_put(c->embedded, 0);
+		c->embedded = NULL;
+		return FAN_OK;
+	}
+	mix(c, &m);
+	return fan_intra_comm_open(c, &m);
 }
 
 /* Find out whom to ask: switches, which are then a part each; or a controller, which tells the
@@ -202,9 +216,8 @@ static int find_switch(struct fanin_comm *c)
 	}
 	bool named = *c->cfg.switch_addr;
 	int e = named ? take_list(c) : meet(c);
-	if (!e && named && fan_intra_is_wanted(&c->cfg))
+	if (!e && named)
 		e = meet_named(c);
-	cut_evenly(c);
 	if (e || !*c->cfg.server_addr)
 		return e;
 	return resolve(c, "server", c->cfg.server_addr, &c->server_addr);
@@ -235,11 +248,31 @@ static void tell_wait(struct fanin_comm *c)
 	pthread_mutex_lock(&c->lock);
 }
 
+/* With the lock held: see to it that the thread looks at what has changed. */
+static void wake(struct fanin_comm *c)
+{
+	uint64_t one = 1;
+	if (c->intra) {
+		fan_intra_comm_wake(c->intra);
+		return;
+	}
+	if (c->awake)
+		return;
+	c->awake = true;
+	ssize_t n = write(c->wake_fd, &one, sizeof one);
+	(void)n; /* fails only when it is full of wake-ups already */
+}
+
+static bool is_ready(const struct fanin_comm *c)
+{
+	return c->ready && !c->parts_to_add;
+}
+
 static void wait_ready(struct fanin_comm *c)
 {
 	uint64_t at_ns = fan_clock_ns() + FAN_COMM_NOTE_FIRST_MS * FAN_MS;
 	pthread_mutex_lock(&c->lock);
-	while (!c->ready && !atomic_load(&c->error)) {
+	while (!is_ready(c) && !atomic_load(&c->error)) {
 		struct timespec t = {.tv_sec = (time_t)(at_ns / (1000 * FAN_MS)),
 				     .tv_nsec = (long)(at_ns % (1000 * FAN_MS))};
 		if (!c->cfg.waiting) {
@@ -270,6 +303,29 @@ static int begin(struct fanin_comm *c)
 	return atomic_load(&c->error);
 }
 
+/* The ranks have joined at the named switches: they tell each other their hosts there, and those
+ * join as well. */
+static int join_hosts(struct fanin_comm *c)
+{
+	struct fan_meeting m;
+	unsigned named = c->parts, all;
+	if (c->intra || !hosts_may_sum(&c->cfg))
+		return FAN_OK;
+	int e = fan_meeting_join(&m, c, &c->part[0].at, &c->embedded);
+	if (e)
+		return atomic_load(&c->error) ? atomic_load(&c->error)
+					      : refuse(c, e, fan_err_text(e));
+	pthread_mutex_lock(&c->lock); /* which the thread takes before it looks at further parts */
+	mix(c, &m);
+	all = c->parts;
+	c->parts = named;
+	c->parts_to_add = all - named;
+	wake(c);
+	pthread_mutex_unlock(&c->lock);
+	wait_ready(c);
+	return atomic_load(&c->error);
+}
+
 int fan_comm_create(const struct fanin_options *options, struct fanin_comm **comm)
 {
 	struct fanin_comm *c = *comm = comm_new();
@@ -277,11 +333,13 @@ int fan_comm_create(const struct fanin_options *options, struct fanin_comm **com
 		return FAN_E_NOMEM;
 	int e = fan_config_load(&c->cfg, options, c->sentence, sizeof c->sentence);
 	if (!e)
-		e = fan_intra_check(c->sentence, sizeof c->sentence);
+		e = fan_config_check_flags(c->sentence, sizeof c->sentence);
 	if (e)
 		return refuse(c, e, c->sentence);
 	e = find_switch(c);
-	return e ? e : begin(c);
+	if (!e)
+		e = begin(c);
+	return e ? e : join_hosts(c);
 }
 
 int fan_comm_create_column(const struct fanin_comm *of, const struct fan_config *cfg,
@@ -300,7 +358,6 @@ int fan_comm_create_column(const struct fanin_comm *of, const struct fan_config 
 		add_part(c, &of->part[k].at, suffix);
 		c->inside[k] = of->inside[k];
 	}
-	cut_evenly(c);
 	return begin(c);
 }
 
@@ -311,25 +368,10 @@ int fan_comm_create_at(const struct fan_config *cfg, const fan_peer *at, const c
 	if (!c)
 		return FAN_E_NOMEM;
 	c->cfg = *cfg;
+	c->cfg.window = MEETING_WINDOW;
 	add_part(c, at, suffix);
 	c->inside[0] = 0;
-	cut_evenly(c);
 	return begin(c);
-}
-
-/* With the lock held: see to it that the thread looks at what has changed. */
-static void wake(struct fanin_comm *c)
-{
-	uint64_t one = 1;
-	if (c->intra) {
-		fan_intra_comm_wake(c->intra);
-		return;
-	}
-	if (c->awake)
-		return;
-	c->awake = true;
-	ssize_t n = write(c->wake_fd, &one, sizeof one);
-	(void)n; /* fails only when it is full of wake-ups already */
 }
 
 /* A child of fork() has no part in the switch: embedded_switch.c sees to that by itself. */
@@ -408,6 +450,7 @@ int fan_comm_submit(struct fanin_comm *c, const struct fan_op_args *args, bool w
 	struct fanin_op *new = fan_op_new(&what);
 	if (!new)
 		return FAN_E_NOMEM;
+	new->is_own = args->is_own;
 	new->notify = args->notify;
 	new->notify_arg = args->notify_arg;
 	pthread_mutex_lock(&c->lock);

@@ -22,6 +22,7 @@
 #include <stdbool.h>
 
 #include "comm_client.h"
+#include "comm_split.h"
 #include "config.h"
 #include "connection.h"
 #include "embedded_switch.h"
@@ -30,11 +31,11 @@
 #include "meeting.h"
 #include "op.h"
 
-#define FAN_COMM_OPS_MAX       4096	  /* started and not ended */
-#define FAN_COMM_STEP	       24	  /* fragments by which a connection is ahead of another */
-#define FAN_COMM_RTO_QUEUED_MS 20	  /* least timeout where results wait in queues */
-#define FAN_COMM_EVENTS_MAX    16	  /* sockets handled per round */
-#define FAN_COMM_WAKE	       UINT32_MAX /* number of `wake_fd` in epoll */
+#define FAN_COMM_OPS_MAX       4096		/* started and not ended */
+#define FAN_COMM_MIXED_MAX     32		/* named switches and hosts that sum beside them */
+#define FAN_COMM_RTO_QUEUED_MS 20		/* least timeout where results wait in queues */
+#define FAN_COMM_EVENTS_MAX    16		/* sockets handled per round */
+#define FAN_COMM_WAKE	       UINT32_MAX	/* number of `wake_fd` in epoll */
 #define FAN_COMM_CONTROLLER    (UINT32_MAX - 1) /* number of the controller's socket in epoll */
 #define FAN_COMM_NOTE_FIRST_MS 2000		/* before the first call of `waiting` */
 #define FAN_COMM_NOTE_MS       5000		/* between further calls */
@@ -59,6 +60,7 @@ struct fanin_comm {
 	struct fan_op_queue queued; /* not taken by the thread yet */
 	bool awake;		    /* the thread will look at `queued` before it sleeps */
 	bool ready;		    /* all ranks have joined */
+	unsigned parts_to_add;	    /* beyond `parts`, which the thread joins */
 	bool closing;		    /* fanin_comm_destroy was called */
 	unsigned room_waiters;	    /* callers that wait for room for an operation */
 	unsigned attending;	    /* callers that do this rank's work, in fan_comm_run */
@@ -74,9 +76,11 @@ struct fanin_comm {
 	int inside[FAN_PARTS_MAX]; /* the rank in which the part's switch is embedded; -1: none */
 	unsigned shards[FAN_PARTS_MAX]; /* of the part's switches; 0: not known yet */
 	struct fan_connection
-		connection[FAN_SHARDS_MAX]; /* the first ones are the parts' first shards */
+		connection[FAN_SHARDS_MAX]; /* each part has one to shard 0 of its aggregator,
+					     * then one to each further shard */
 	unsigned connections;
-	unsigned parts;	      /* 0: not known yet */
+	unsigned parts; /* 0: not known yet */
+	struct fan_comm_split split;
 	fan_peer server_addr; /* none: not given */
 	fan_peer controller_addr;
 	struct fan_comm_client client;
@@ -123,16 +127,7 @@ int fan_comm_run(struct fanin_comm *c, const struct fan_op_args *args);
 /* Entry of the thread: runs until `closing` is set and all connections have left. */
 void *fan_progress(void *comm);
 
-/* The following are for the thread alone.  Open the connection to shard 0 of each part. */
-void fan_comm_open_parts(struct fanin_comm *c, uint64_t now_ns);
-
-/* Open connection `number` anew. */
-void fan_comm_open_connection(struct fanin_comm *c, unsigned number, uint64_t now_ns);
-
-/* Set the rate limit of part `k`'s connections from its planned rate. */
-void fan_comm_set_rate_limit(struct fanin_comm *c, unsigned k);
-
-/* The counters for fanin_comm_stats. */
+/* The following are for the thread alone.  The counters for fanin_comm_stats. */
 struct fanin_stats fan_comm_collect_stats(const struct fanin_comm *c);
 
 /* End the communicator and all its operations. */

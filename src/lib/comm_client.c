@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "comm.h"
+#include "comm_parts.h"
 #include "net/clock.h"
 
 void fan_comm_client_init(struct fanin_comm *c)

@@ -402,3 +402,24 @@ int fan_config_load(struct fan_config *c, const struct fanin_options *o, char *w
 	int e = fan_config_load_part(c, o, why, bytes);
 	return e ? e : check_whole(c, why, bytes);
 }
+
+/* Flags. */
+
+int fan_config_check_flags(char *why, size_t bytes)
+{
+	static const char *const names[] = {"FANIN_LOCAL", "FANIN_HOSTS", "FANIN_SPLIT"};
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		const char *on = getenv(names[i]);
+		if (!on || !*on || !strcmp(on, "0") || !strcmp(on, "1"))
+			continue;
+		snprintf(why, bytes, "%s: \"%.64s\": expected 0 or 1", names[i], on);
+		return FAN_E_CONFIG;
+	}
+	return FAN_OK;
+}
+
+bool fan_config_flag(const char *name, bool unset)
+{
+	const char *on = getenv(name);
+	return on && *on ? !strcmp(on, "1") : unset;
+}

@@ -8,6 +8,7 @@
 #define FAN_LIB_CONFIG_H
 
 #include <fanin.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/base/limits.h"
@@ -59,6 +60,13 @@ int fan_config_load(struct fan_config *c, const struct fanin_options *o, char *w
  * contradictory options are no error. */
 int fan_config_load_part(struct fan_config *c, const struct fanin_options *o, char *why,
 			 size_t bytes);
+
+/* FAN_OK, or FAN_E_CONFIG and in `why` which of these variables is neither 0 nor 1: FANIN_LOCAL,
+ * FANIN_HOSTS, FANIN_SPLIT. */
+int fan_config_check_flags(char *why, size_t bytes);
+
+/* Such a variable; `unset` if it is not set. */
+bool fan_config_flag(const char *name, bool unset);
 
 /* The largest payload, in steps of 64, whose datagram, also as a partial sum with the bitmap of
  * `ranks` ranks, fits `mtu` bytes over IPv6. */

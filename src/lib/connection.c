@@ -113,7 +113,7 @@ int fan_connection_open(struct fan_connection *cn, const struct fan_worker_confi
 			const fan_peer *addr, uint64_t now_ns, char *why)
 {
 	cn->switch_addr = *addr;
-	cn->switch_addr.port += cn->cut.shard;
+	cn->switch_addr.port += cn->shard;
 	cn->packet_bytes = FAN_HEAD_BYTES + cfg->payload_bytes;
 	cn->group.fd = cn->failover.aside.fd = -1;
 	cn->bytes = fan_worker_bytes(cfg);
@@ -150,7 +150,7 @@ int fan_connection_move(struct fan_connection *cn, const fan_peer *addr, uint16_
 		.plain = cn->plain,
 	};
 	struct fan_udp old = cn->udp;
-	o.connect.port += cn->cut.shard;
+	o.connect.port += cn->shard;
 	if (fan_udp_open(&cn->udp, &o)) {
 		cn->udp = old;
 		return FAN_E_SYSTEM;

@@ -44,11 +44,11 @@ struct fan_connection {
 	fan_peer server_addr; /* of this shard; none: no failover */
 	struct fan_failover failover;
 	struct fan_rate_limit rate_limit;
-	struct fan_cut cut; /* its elements of each tensor */
-	unsigned part;	    /* index of the communicator's part */
-	unsigned number;    /* index among the communicator's connections */
-	bool behind;	    /* it has not moved to its part's route yet */
-	uint64_t again_ns;  /* time of the next try to join; 0: none */
+	unsigned shard;	   /* of its part's switch */
+	unsigned part;	   /* index of the communicator's part */
+	unsigned number;   /* index among the communicator's connections */
+	bool behind;	   /* it has not moved to its part's route yet */
+	uint64_t again_ns; /* time of the next try to join; 0: none */
 	int epoll_fd;
 	bool plain;
 	bool group_tried;
@@ -64,7 +64,7 @@ struct fan_connection {
 struct fan_connection_io *fan_connection_io_new(uint16_t payload_bytes);
 void fan_connection_io_free(struct fan_connection_io *io);
 
-/* Open the sockets to shard `cut.shard` of the switch at `addr` and begin to join.  FAN_OK, or an
+/* Open the sockets to shard `shard` of the switch at `addr` and begin to join.  FAN_OK, or an
  * error with its sentence in `why`, FAN_CONNECTION_WHY_BYTES: FAN_E_NOMEM, FAN_E_INVALID,
  * FAN_E_SYSTEM, FAN_E_UNREACHABLE (no route), FAN_E_MTU (a full fragment is larger than the route
  * takes). */

@@ -41,19 +41,9 @@ struct fan_intra_comm {
 	unsigned sleeps_next; /* after the last fast or slow yields */
 };
 
-int fan_intra_check(char *why, size_t bytes)
-{
-	const char *on = getenv("FANIN_LOCAL");
-	if (!on || !*on || !strcmp(on, "0") || !strcmp(on, "1"))
-		return FAN_OK;
-	snprintf(why, bytes, "FANIN_LOCAL: \"%.64s\": expected 0 or 1", on);
-	return FAN_E_CONFIG;
-}
-
 bool fan_intra_is_wanted(const struct fan_config *cfg)
 {
-	const char *said = getenv("FANIN_LOCAL");
-	bool on = said && *said ? !strcmp(said, "1") : !*cfg->switch_addr;
+	bool on = fan_config_flag("FANIN_LOCAL", !*cfg->switch_addr);
 	return on && !*cfg->server_addr && !*cfg->controller_addr &&
 	       cfg->mode == FANIN_MODE_NATIVE && !cfg->ahead;
 }
@@ -62,7 +52,7 @@ bool fan_intra_pays(const struct fan_meeting *m)
 {
 	bool several = false;
 	for (unsigned h = 0; h < m->hosts; h++) {
-		if (!m->host[h].aggregator.port || m->host[h].ranks > FAN_INTRA_RANKS_MAX)
+		if (m->host[h].ranks > FAN_INTRA_RANKS_MAX)
 			return false;
 		several |= m->host[h].ranks > 1;
 	}

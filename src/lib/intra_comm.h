@@ -20,14 +20,11 @@ struct fanin_comm;
 struct fan_intra_comm;
 struct fan_meeting;
 
-/* FAN_OK; or FAN_E_CONFIG and what is wrong with FANIN_LOCAL in `why`, `bytes` bytes. */
-int fan_intra_check(char *why, size_t bytes);
-
 /* Do the options allow it?  Not in fixed mode, nor with run-ahead: each rank then sends its own
  * contributions.  FANIN_LOCAL=0 turns it off; 1 turns it on at named switches, too. */
 bool fan_intra_is_wanted(const struct fan_config *cfg);
 
-/* Does any host have more than one rank, and all hosts an aggregator? */
+/* Does any host have more than one rank? */
 bool fan_intra_pays(const struct fan_meeting *m);
 
 /* Share memory with the ranks of this host, and join this rank's column.  Sets c->intra.  Blocks.

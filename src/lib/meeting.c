@@ -11,6 +11,7 @@
 #include "comm.h"
 #include "net/clock.h"
 #include "net/udp.h"
+#include "reach.h"
 
 #define BOOT_ID	    "/proc/sys/kernel/random/boot_id"
 #define NET_NS	    "/proc/self/ns/net"
@@ -101,8 +102,12 @@ void fan_meeting_sort(struct fan_meeting *m, const int32_t *records, unsigned ra
 /* Everybody's words, in place. */
 static int all_words(struct fanin_comm *c, int32_t *words, unsigned count)
 {
-	const struct fan_op_args call = {
-		.op = FAN_SUM, .in = words, .out = words, .count = count, .dtype = FANIN_INT32};
+	const struct fan_op_args call = {.op = FAN_SUM,
+					 .is_own = true,
+					 .in = words,
+					 .out = words,
+					 .count = count,
+					 .dtype = FANIN_INT32};
 	struct fanin_op *op;
 	int e = fan_comm_submit(c, &call, true, &op);
 	if (e)
@@ -142,7 +147,7 @@ static int exchange_hosts(struct fan_meeting *m, struct fanin_comm *c, const fan
 /* Exchange the ports of the first ranks' aggregators, and a nonce of each host.  A link-local
  * address is reached by the interface that leads to the meeting point. */
 static int exchange_ports(struct fan_meeting *m, struct fanin_comm *c, const fan_peer *at,
-			  struct fan_embedded_switch **sw)
+			  bool named, struct fan_embedded_switch **sw)
 {
 	enum { PORT, NONCE, WORDS = NONCE + 2 };
 	int32_t word[FAN_MEETING_HOSTS_MAX * WORDS] = {0};
@@ -150,8 +155,10 @@ static int exchange_ports(struct fan_meeting *m, struct fanin_comm *c, const fan
 	for (unsigned h = 0; h < m->hosts; h++) {
 		if (m->host[h].first != c->cfg.rank)
 			continue;
-		word[h * WORDS + PORT] =
-			h && sw ? start_embedded(sw, &c->cfg, at) : (int32_t)at->port;
+		if (sw && !*sw && m->hosts > 1)
+			word[h * WORDS + PORT] = start_embedded(sw, &c->cfg, at);
+		else if (!named)
+			word[h * WORDS + PORT] = (int32_t)at->port;
 		memcpy(word + h * WORDS + NONCE, &nonce, sizeof nonce);
 	}
 	int e = all_words(c, word, m->hosts * WORDS);
@@ -160,19 +167,53 @@ static int exchange_ports(struct fan_meeting *m, struct fanin_comm *c, const fan
 		m->host[h].aggregator.scope = at->scope;
 		memcpy(&m->host[h].nonce, word + h * WORDS + NONCE, sizeof nonce);
 	}
-	m->host[0].aggregator = *at;
+	if (!named)
+		m->host[0].aggregator = *at;
 	return e;
 }
 
+/* A host whose aggregator does not answer every rank sums nothing. */
+static int drop_unreachable(struct fan_meeting *m, struct fanin_comm *c, bool named)
+{
+	fan_peer at[FAN_MEETING_HOSTS_MAX];
+	bool answers[FAN_MEETING_HOSTS_MAX];
+	int32_t silent[FAN_MEETING_HOSTS_MAX];
+	for (unsigned h = 0; h < m->hosts; h++)
+		at[h] = m->host[h].aggregator;
+	fan_reach(at, m->hosts, answers);
+	for (unsigned h = 0; h < m->hosts; h++)
+		silent[h] = !answers[h];
+	int e = all_words(c, silent, m->hosts);
+	for (unsigned h = named ? 0 : 1; h < m->hosts; h++)
+		if (silent[h])
+			m->host[h].aggregator.port = 0;
+	return e;
+}
+
+static int meet(struct fan_meeting *m, struct fanin_comm *c, const fan_peer *at, bool named,
+		struct fan_embedded_switch **sw)
+{
+	int e = exchange_hosts(m, c, at);
+	if (!e)
+		e = exchange_ports(m, c, at, named, sw);
+	if (!e && m->hosts > 1 && sw)
+		e = drop_unreachable(m, c, named);
+	return e;
+}
+
+int fan_meeting_join(struct fan_meeting *m, struct fanin_comm *c, const fan_peer *at,
+		     struct fan_embedded_switch **sw)
+{
+	return meet(m, c, at, true, sw);
+}
+
 int fan_meeting_hold(struct fan_meeting *m, const struct fan_config *cfg, const fan_peer *at,
-		     struct fan_embedded_switch **sw, char *why, size_t bytes)
+		     bool named, struct fan_embedded_switch **sw, char *why, size_t bytes)
 {
 	struct fanin_comm *c;
 	int e = fan_comm_create_at(cfg, at, FAN_MEETING_SUFFIX, &c);
 	if (!e)
-		e = exchange_hosts(m, c, at);
-	if (!e)
-		e = exchange_ports(m, c, at, sw);
+		e = meet(m, c, at, named, sw);
 	if (e)
 		snprintf(why, bytes, "%s",
 			 c && *fanin_comm_error(c) ? fanin_comm_error(c) : fan_err_text(e));

@@ -30,7 +30,8 @@ struct fan_meeting_host {
 	uint16_t first; /* its lowest rank */
 	uint16_t ranks;
 	uint64_t nonce;	     /* of the job's life there, from that rank */
-	fan_peer aggregator; /* embedded in that rank; port 0: it could not start one */
+	fan_peer aggregator; /* embedded in that rank; port 0: it could not start one, or some
+			      * ranks do not reach it */
 };
 
 struct fan_meeting {
@@ -39,14 +40,18 @@ struct fan_meeting {
 	uint16_t host_of[FAN_RANKS_MAX]; /* of each rank; FAN_MEETING_HOSTS_MAX: a further one */
 };
 
-/* Meet at `at`, the switch embedded in rank 0, which is the aggregator of the first host.  With
- * more than one host, start a switch in `*sw` if this is the first rank of its host; rank 0 passes
- * its existing one.  `sw` NULL: no switch is started, as `at` is a named one.  Blocks for at most
- * about cfg->timeout_ms.
+/* Meet at `at`: a named switch, or the one embedded in rank 0, which is then the aggregator of the
+ * first host; rank 0 passes it in `*sw`.  With more than one host, start a switch in `*sw` if this
+ * is the first rank of its host and has none.  `sw` NULL: none is started, and hosts of a job with
+ * a named switch have no aggregator.  Blocks for at most about cfg->timeout_ms.
  *
  * FAN_OK; or an error of fanin_comm_create, and `why`, `bytes` bytes. */
 int fan_meeting_hold(struct fan_meeting *m, const struct fan_config *cfg, const fan_peer *at,
-		     struct fan_embedded_switch **sw, char *why, size_t bytes);
+		     bool named, struct fan_embedded_switch **sw, char *why, size_t bytes);
+
+/* The same among the ranks of `c`, which have joined at the named switch `at`. */
+int fan_meeting_join(struct fan_meeting *m, struct fanin_comm *c, const fan_peer *at,
+		     struct fan_embedded_switch **sw);
 
 /* Sort the records of `ranks` ranks, FAN_MEETING_RECORD words each, into hosts. */
 void fan_meeting_sort(struct fan_meeting *m, const int32_t *records, unsigned ranks);

@@ -76,13 +76,7 @@ int fan_op_check(struct fan_op *op, const struct fan_op_args *args, const struct
 	return FAN_OK;
 }
 
-/* floor(count * at / FAN_CUT_WHOLE) without a product that overflows. */
-static uint64_t cut_begin(uint64_t count, uint64_t at)
-{
-	return (count >> 32) * at + ((count & UINT32_MAX) * at >> 32);
-}
-
-/* floor(count * shard / shards), likewise. */
+/* floor(count * shard / shards), without a product that overflows. */
 static uint64_t shard_begin(uint64_t count, unsigned shard, unsigned shards)
 {
 	return count / shards * shard + count % shards * shard / shards;
@@ -91,10 +85,9 @@ static uint64_t shard_begin(uint64_t count, unsigned shard, unsigned shards)
 struct fan_op fan_op_part(const struct fan_op *op, const struct fan_cut *cut)
 {
 	struct fan_op part = *op;
-	uint64_t first = cut_begin(op->count, cut->from);
-	uint64_t between = cut_begin(op->count, cut->to) - first;
+	uint64_t between = cut->end - cut->first;
 	uint64_t begin = shard_begin(between, cut->shard, cut->shards);
-	size_t at = (first + begin) * fan_dtype_bytes(op->dtype);
+	size_t at = (cut->first + begin) * fan_dtype_bytes(op->dtype);
 	part.count = shard_begin(between, cut->shard + 1, cut->shards) - begin;
 	if (op->in)
 		part.in = (const char *)op->in + at;
@@ -139,6 +132,15 @@ void fan_op_queue_add(struct fan_op_queue *q, struct fanin_op *op)
 	else
 		q->head = op;
 	q->tail = op;
+	q->count++;
+}
+
+void fan_op_queue_put_first(struct fan_op_queue *q, struct fanin_op *op)
+{
+	op->next = q->head;
+	q->head = op;
+	if (!q->tail)
+		q->tail = op;
 	q->count++;
 }
 

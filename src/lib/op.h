@@ -15,14 +15,19 @@
 #include "core/worker/worker.h"
 #include "plan_msg.h"
 
+#define FAN_OP_NOWHERE UINT64_MAX
+
 struct fanin_op {
-	struct fanin_op *next;	   /* in the communicator's queue */
-	struct fan_op op;	   /* before it is cut into one part for each connection */
-	uint64_t id;		   /* its number on every connection */
-	unsigned connections;	   /* on which it has been started */
-	unsigned connections_done; /* the first of them that are known to be done */
-	atomic_int result;	   /* FAN_E_PENDING, FAN_OK or an error */
-	void (*notify)(void *arg); /* of its arguments */
+	struct fanin_op *next;	     /* in the communicator's queue */
+	struct fan_op op;	     /* before it is cut into one part for each connection */
+	uint64_t number;	     /* among all that were started */
+	bool is_own;		     /* of the communicator itself: not in its statistics... */
+	bool is_measurement;	     /* ...and freed by its thread (comm_split.h) */
+	uint64_t id[FAN_SHARDS_MAX]; /* its number on each connection; FAN_OP_NOWHERE: not there */
+	unsigned connections;	     /* on which it has been started */
+	unsigned connections_done;   /* the first of them that are known to be done */
+	atomic_int result;	     /* FAN_E_PENDING, FAN_OK or an error */
+	void (*notify)(void *arg);   /* of its arguments */
 	void *notify_arg;
 	pthread_mutex_t lock; /* for `ended` */
 	pthread_cond_t ended; /* CLOCK_MONOTONIC */
@@ -43,6 +48,7 @@ struct fan_op_args {
 	size_t count;
 	int dtype;
 	int root;      /* broadcast and reduce */
+	bool is_own;   /* as in struct fanin_op */
 	bool attended; /* its caller does this rank's work until it has ended (intra_comm.h) */
 
 	/* Called by the thread that ends the operation, after its end; may be NULL. */
@@ -53,15 +59,13 @@ struct fan_op_args {
 /* Check arguments and make an operation of the core.  FAN_OK or FAN_E_INVALID. */
 int fan_op_check(struct fan_op *op, const struct fan_op_args *args, const struct fan_config *cfg);
 
-/* The elements of a connection: share `shard` of `shards` of those between `from` and `to`, in
- * 1 / FAN_CUT_WHOLE of a tensor. */
+/* The elements of a connection: share `shard` of `shards` of those from `first` to `end`. */
 struct fan_cut {
-	uint64_t from, to;
+	uint64_t first, end;
 	unsigned shard, shards;
 };
 
-/* The part of `op` that `cut` gives.  A cut at C is before element floor(n C / FAN_CUT_WHOLE) of n;
- * of the m elements between two cuts, shard i begins at floor(m i / shards). */
+/* The part of `op` that `cut` gives.  Of m elements, shard i begins at floor(m i / shards). */
 struct fan_op fan_op_part(const struct fan_op *op, const struct fan_cut *cut);
 
 /* A pending operation; NULL: out of memory. */
@@ -72,6 +76,8 @@ void fan_op_end(struct fanin_op *op, int result);
 
 void fan_op_queue_add(struct fan_op_queue *q, struct fanin_op *op);
 struct fanin_op *fan_op_queue_take(struct fan_op_queue *q);
+
+void fan_op_queue_put_first(struct fan_op_queue *q, struct fanin_op *op);
 
 /* Move all of `from` behind `to`. */
 void fan_op_queue_move(struct fan_op_queue *to, struct fan_op_queue *from);

@@ -10,153 +10,10 @@
 #include <unistd.h>
 
 #include "comm.h"
+#include "comm_parts.h"
 #include "net/clock.h"
 
-/* Joining and leaving. */
-
-/* The most fragments that a rank may have sent without their results; 0: no bound of ours. */
-static uint16_t window_of(const struct fan_config *cfg)
-{
-	int frags = cfg->ahead ? cfg->ahead : cfg->window ? cfg->window : FAN_WINDOW_MAX;
-	return (uint16_t)(frags < 2 ? 2 : frags);
-}
-
-/* Parts that the plan gives less share links with larger ones: so that none takes more than
- * planned while it lasts, their windows are as their rates.  Without a plan all parts leave by this
- * rank's link, whose queue must not get longer by their number.  In 1 / 65536; 0: all. */
-static uint16_t window_share(const struct fanin_comm *c, const struct fan_job_part *part)
-{
-	double most = 0;
-	if (!c->client.on)
-		return (uint16_t)(c->parts < 2 ? 0 : 65536 / c->parts);
-	for (unsigned k = 0; k < c->parts; k++)
-		most = c->part[k].gbps > most ? c->part[k].gbps : most;
-	double share = most > 0 ? part->gbps / most * 65536 : 65536;
-	return (uint16_t)(share >= 65536 ? 0 : share < 1 ? 1 : share);
-}
-
-/* Results of one part queue behind contributions to others on the same links: asking for them
- * sooner than queues empty makes them longer.  So it is where ranks run ahead. */
-static uint32_t rto_min_ms(const struct fanin_comm *c)
-{
-	bool queues = c->cfg.ahead || (c->parts > 1 && !c->client.on);
-	if (c->cfg.rto_min_ms)
-		return (uint32_t)c->cfg.rto_min_ms;
-	return queues ? FAN_COMM_RTO_QUEUED_MS : FAN_RTO_MIN_NS / FAN_MS;
-}
-
-/* Of several switches on spare hosts each hears what the others multicast, unless the network knows
- * who is in a group, and many do not.  The links that are full are no shorter by it: an aggregator
- * gets as many bytes as it sends by unicast. */
-static bool wants_group(const struct fanin_comm *c)
-{
-	return c->cfg.multicast < 0 ? c->parts < 2 || c->client.on : c->cfg.multicast;
-}
-
-static struct fan_worker_config worker_config(const struct fanin_comm *c,
-					      const struct fan_job_part *part, uint64_t now_ns)
-{
-	const struct fan_config *cfg = &c->cfg;
-	uint64_t left_ms = c->join_by_ns > now_ns ? (c->join_by_ns - now_ns) / FAN_MS : 0;
-	struct fan_worker_config w = {
-		.rank = (uint16_t)cfg->rank,
-		.ranks = (uint16_t)cfg->ranks,
-		.payload_bytes = cfg->payload_bytes,
-		.window_max = window_of(cfg),
-		.burst_max = (uint16_t)(cfg->ahead ? cfg->window : 0),
-		.options = (uint8_t)((wants_group(c) ? FAN_JOIN_GROUP : 0) |
-				     (cfg->checksum ? FAN_JOIN_SUMMED : 0) |
-				     (cfg->narrow ? 0 : FAN_JOIN_WIDE) |
-				     (cfg->ahead ? FAN_JOIN_AHEAD : 0)),
-		.alive_ms = (uint32_t)cfg->alive_ms,
-		.rto_min_ms = rto_min_ms(c),
-		.join_ms = (uint32_t)left_ms + 1,
-		.stall_ms = (uint32_t)cfg->timeout_ms,
-		.route = part->route,
-		.share = window_share(c, part),
-		.nonce = fan_clock_nonce(),
-		.priority = fan_priority_default,
-		.cache_frags = (uint32_t)cfg->cache,
-	};
-	memcpy(w.name, part->name, sizeof w.name);
-	return w;
-}
-
-void fan_comm_open_connection(struct fanin_comm *c, unsigned number, uint64_t now_ns)
-{
-	struct fan_connection *cn = &c->connection[number];
-	const struct fan_job_part *part = &c->part[cn->part];
-	struct fan_worker_config cfg = worker_config(c, part, now_ns);
-	char why[FAN_CONNECTION_WHY_BYTES];
-	fan_connection_close(cn);
-	cn->number = number;
-	cn->again_ns = 0;
-	cn->behind = false;
-	cn->epoll_fd = c->epoll_fd;
-	cn->plain = c->cfg.plain_udp;
-	cn->server_addr = c->server_addr;
-	if (!fan_peer_is_none(&c->server_addr))
-		cn->server_addr.port += cn->cut.shard;
-	int e = fan_connection_open(cn, &cfg, &part->at, now_ns, why);
-	if (e)
-		fan_comm_fail(c, e, why);
-}
-
-/* One more connection: shard `shard` of part `k`. */
-static void add_connection(struct fanin_comm *c, unsigned k, unsigned shard, uint64_t now_ns)
-{
-	struct fan_connection *cn = &c->connection[c->connections];
-	cn->part = k;
-	cn->cut = (struct fan_cut){c->part[k].from, c->part[k].to, shard, 1};
-	fan_comm_open_connection(c, c->connections, now_ns);
-	if (cn->w)
-		c->connections++;
-}
-
-void fan_comm_open_parts(struct fanin_comm *c, uint64_t now_ns)
-{
-	for (unsigned k = 0; k < c->parts && !atomic_load(&c->error); k++)
-		add_connection(c, k, 0, now_ns);
-}
-
-/* Each connection of a part has its share of the plan's rate. */
-void fan_comm_set_rate_limit(struct fanin_comm *c, unsigned k)
-{
-	for (unsigned i = 0; i < c->connections && c->shards[k]; i++)
-		if (c->connection[i].part == k)
-			fan_connection_set_rate_limit(&c->connection[i], c->part[k].gbps *
-										 c->cfg.pace / 100 /
-										 c->shards[k]);
-}
-
-/* All connections of part `k` share what its cut has. */
-static void share(struct fanin_comm *c, unsigned k, unsigned shards)
-{
-	for (unsigned i = 0; i < c->connections; i++)
-		if (c->connection[i].part == k)
-			c->connection[i].cut.shards = shards;
-	c->shards[k] = shards;
-	fan_comm_set_rate_limit(c, k);
-}
-
-/* Once a part's switch has answered its first connection, there is one connection for each of its
- * shards. */
-static void open_shards(struct fanin_comm *c, unsigned k, uint64_t now_ns)
-{
-	const struct fan_welcome *m = fan_worker_welcome(c->connection[k].w);
-	if (c->shards[k] || !m)
-		return;
-	unsigned shards = m->shards < FAN_SHARDS_MAX ? m->shards : FAN_SHARDS_MAX;
-	if (c->connections + shards - 1 > FAN_SHARDS_MAX) {
-		fan_comm_fail(c, FAN_E_SHARDS,
-			      "the plan has more parts, times the threads of their switches, than "
-			      "a rank can be in: at most 64");
-		return;
-	}
-	for (unsigned i = 1; i < shards && !atomic_load(&c->error); i++)
-		add_connection(c, k, i, now_ns);
-	share(c, k, shards ? shards : 1);
-}
+/* Leaving. */
 
 static bool gone(const struct fan_connection *cn)
 {
@@ -211,6 +68,10 @@ static void publish_stats(struct fanin_comm *c)
 
 static void count_op(struct fanin_comm *c, const struct fanin_op *op)
 {
+	if (op->is_measurement)
+		fan_comm_split_arrived(c);
+	if (op->is_own)
+		return;
 	c->ops_done++;
 	c->bytes_done += op->op.count * fan_dtype_bytes(op->op.dtype);
 }
@@ -218,6 +79,11 @@ static void count_op(struct fanin_comm *c, const struct fanin_op *op)
 /* `op` is over: make room, then tell.  `op` may be gone afterwards. */
 static void end_op(struct fanin_comm *c, struct fanin_op *op, int result)
 {
+	if (op->is_measurement) {
+		fan_op_end(op, result);
+		fanin_op_free(op);
+		return;
+	}
 	atomic_fetch_sub(&c->ops_open, 1);
 	fan_op_end(op, result);
 }
@@ -311,10 +177,17 @@ static void fail_by_socket(struct fanin_comm *c, const struct fan_connection *cn
 /* Start `op` on the connections where it has not been.  False: one has no room yet. */
 static bool start_op(struct fanin_comm *c, struct fanin_op *op, uint64_t now_ns)
 {
+	if (!op->connections)
+		fan_comm_split_started(c, op);
 	for (; op->connections < c->connections; op->connections++) {
 		struct fan_connection *cn = &c->connection[op->connections];
-		struct fan_op part = fan_op_part(&op->op, &cn->cut);
-		int e = fan_worker_start(cn->w, now_ns, &part, &op->id);
+		uint64_t *id = &op->id[op->connections];
+		struct fan_cut cut;
+		*id = FAN_OP_NOWHERE;
+		if (!fan_comm_split_cut(c, op, op->connections, &cut))
+			continue;
+		struct fan_op part = fan_op_part(&op->op, &cut);
+		int e = fan_worker_start(cn->w, now_ns, &part, id);
 		if (e == FAN_E_BUSY)
 			return false;
 		if (e) {
@@ -334,18 +207,22 @@ static void start_ops(struct fanin_comm *c, uint64_t now_ns)
 	while (c->waiting.head && c->running_count < FAN_OPS_MAX) {
 		if (!c->running_count)
 			c->quiet_ns = now_ns;
-		if (!start_op(c, c->waiting.head, now_ns))
+		if (!fan_comm_split_permits(c) || !start_op(c, c->waiting.head, now_ns))
 			return;
 		c->running[c->running_count++] = fan_op_queue_take(&c->waiting);
 		c->progressed = true;
 	}
 }
 
-/* Every connection gave it the same number, since every connection got every operation. */
+static bool is_done_on(const struct fanin_comm *c, const struct fanin_op *op, unsigned i)
+{
+	return op->id[i] == FAN_OP_NOWHERE ||
+	       fan_worker_test(c->connection[i].w, op->id[i]) == FAN_OK;
+}
+
 static bool is_done(struct fanin_comm *c, struct fanin_op *op)
 {
-	while (op->connections_done < c->connections &&
-	       fan_worker_test(c->connection[op->connections_done].w, op->id) == FAN_OK)
+	while (op->connections_done < c->connections && is_done_on(c, op, op->connections_done))
 		op->connections_done++;
 	return op->connections_done == c->connections;
 }
@@ -357,11 +234,14 @@ static void end_done(struct fanin_comm *c)
 	if (!c->progressed)
 		return;
 	c->progressed = false;
+	bool measured = true;
 	for (unsigned i = 0; i < c->running_count; i++) {
-		if (is_done(c, c->running[i]))
-			done[ended++] = c->running[i];
+		struct fanin_op *op = c->running[i];
+		if (measured && is_done(c, op))
+			done[ended++] = op;
 		else
-			c->running[kept++] = c->running[i];
+			c->running[kept++] = op;
+		measured &= !op->is_measurement || is_done(c, op);
 	}
 	c->running_count = kept;
 	for (unsigned i = 0; i < ended; i++)
@@ -433,30 +313,9 @@ static void check_connections(struct fanin_comm *c, uint64_t now_ns)
 	if (c->ready || atomic_load(&c->error))
 		return;
 	for (unsigned k = 0; k < c->parts && !atomic_load(&c->error); k++)
-		open_shards(c, k, now_ns);
+		fan_comm_open_shards(c, k, now_ns);
 	if (!atomic_load(&c->error))
 		check_ready(c);
-}
-
-/* Connections proceed in step: one that has less left than another has less in flight.  Otherwise
- * the host whose link has the longest queue gets its part done early, since contributions to it are
- * most of what is in that queue, and delays the results of all other parts. */
-static void keep_in_step(struct fanin_comm *c)
-{
-	uint64_t most = 0;
-	if (c->parts < 2 || c->client.on)
-		return;
-	for (unsigned i = 0; i < c->connections; i++) {
-		uint64_t left = c->connection[i].w ? fan_worker_left(c->connection[i].w) : 0;
-		most = left > most ? left : most;
-	}
-	for (unsigned i = 0; i < c->connections; i++) {
-		struct fan_worker *w = c->connection[i].w;
-		uint64_t ahead = w ? most - fan_worker_left(w) : 0;
-		if (w)
-			fan_worker_allow(w, ahead < FAN_COMM_STEP ? FAN_COMM_STEP - (uint32_t)ahead
-								  : 0);
-	}
 }
 
 static void work(struct fanin_comm *c)
@@ -468,14 +327,20 @@ static void work(struct fanin_comm *c)
 		check_connections(c, now_ns);
 		start_ops(c, now_ns);
 		end_done(c);
+		if (c->split.blocked && c->split.arrived)
+			start_ops(c, now_ns);
 	}
 	for (unsigned i = 0; i < c->connections; i++)
 		if (c->connection[i].w)
 			fan_failover_choose(&c->connection[i], c->io, now_ns);
-	keep_in_step(c);
-	for (unsigned i = 0; i < c->connections; i++)
-		if (c->connection[i].w)
-			fan_connection_send(&c->connection[i], c->io, now_ns);
+	fan_comm_split_keep_in_step(c, now_ns);
+	/* Each rank begins with another connection, so that no part is behind others in all queues.
+	 */
+	for (unsigned i = 0; i < c->connections; i++) {
+		unsigned at = (i + (unsigned)c->cfg.rank) % c->connections;
+		if (c->connection[at].w)
+			fan_connection_send(&c->connection[at], c->io, now_ns);
+	}
 }
 
 static uint64_t connection_deadline(const struct fanin_comm *c, const struct fan_connection *cn)
@@ -542,7 +407,7 @@ static int before_sleep(struct fanin_comm *c)
 	if (c->room_waiters)
 		pthread_cond_broadcast(&c->changed);
 	bool more = c->queued.head || (c->closing && (!c->leaving || all_gone(c))) ||
-		    (c->waiting.head && c->running_count < FAN_OPS_MAX);
+		    (c->waiting.head && !c->split.blocked && c->running_count < FAN_OPS_MAX);
 	c->awake = more;
 	pthread_mutex_unlock(&c->lock);
 	return more ? 0 : fan_clock_timeout_ms(deadline_ns, -1);
@@ -554,8 +419,14 @@ static bool after_sleep(struct fanin_comm *c)
 	pthread_mutex_lock(&c->lock);
 	c->awake = true;
 	bool closing = c->closing;
+	unsigned more = c->parts_to_add;
+	c->parts += more;
+	c->parts_to_add = 0;
+	c->ready = c->ready && !more;
 	fan_op_queue_move(&c->waiting, &c->queued);
 	pthread_mutex_unlock(&c->lock);
+	if (more)
+		fan_comm_join_more_parts(c, more);
 	if (closing && !c->leaving) {
 		bool busy = c->running_count || c->waiting.head;
 		leave(c, busy ? FAN_E_RANK_LEFT : FAN_OK);

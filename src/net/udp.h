@@ -58,17 +58,17 @@ struct fan_udp_route {
 struct fan_udp {
 	int fd;
 	int family;	       /* AF_INET or AF_INET6 */
-	bool dual;	       /* AF_INET6, and IPv4 too */
-	bool segment;	       /* UDP_SEGMENT works */
-	bool gro;	       /* UDP_GRO works */
 	int sndbuf, rcvbuf;    /* bytes granted: half of getsockopt's value */
 	uint64_t sends, recvs; /* system calls */
 	uint64_t datagrams_out, datagrams_in;
-	uint64_t send_drops; /* datagrams not sent: full queue, too long, other errors */
-	int last_errno;	     /* of the last refused send; EMSGSIZE: beyond the path MTU */
-	struct fan_udp_route route[FAN_UDP_ROUTES_MAX];
-	unsigned route_next;	   /* the entry to overwrite next */
+	uint64_t send_drops;	   /* datagrams not sent: full queue, too long, other errors */
 	struct fan_locals *locals; /* of a socket on every interface; otherwise NULL */
+	int last_errno;		   /* of the last refused send; EMSGSIZE: beyond the path MTU */
+	struct fan_udp_route route[FAN_UDP_ROUTES_MAX];
+	unsigned route_next; /* the entry to overwrite next */
+	bool dual;	     /* AF_INET6, and IPv4 too */
+	bool segment;	     /* UDP_SEGMENT works */
+	bool gro;	     /* UDP_GRO works */
 };
 
 struct fan_udp_options {

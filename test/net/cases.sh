@@ -28,6 +28,9 @@
 
 . "$here/netns.sh"
 
+FANIN_HOSTS=0 # the switches alone sum
+export FANIN_HOSTS
+
 LISTEN_POLLS=100 # of 50 ms
 
 other_namespaces=

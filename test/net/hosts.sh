@@ -22,6 +22,7 @@ bytes=4M
 rank_timeout_s=30
 port=7079
 share=1 # memory, among the ranks of a host
+parts=3 # of a tensor: those of the hosts
 
 # Ranks 0 .. 3 of a job that meets at the first host, by its address ADDRESS.
 start_job() { # ADDRESS ITERATIONS FLAGS...
@@ -53,8 +54,6 @@ sums() { # NAME ADDRESS FLAGS...
         start_job "$address" 3 "$@"
         wait_ranks && none_wrong
         result=$?
-        parts=$hosts
-        [ -z "${FANIN_SWITCH-}" ] || parts=1
         [ "$(sed -n 's/.*"parts": \([0-9]*\).*/\1/p' "$dir/json" | sort -n | tail -n 1)" = $parts ] ||
                 result=1
         [ $share = 0 ] || grep -q '2 ranks of this host share memory' "$dir/rank0" ||
@@ -93,7 +92,35 @@ rank_ends() { # NAME SIGNAL RANK [ALSO]
         ended "$name: the others say so" $result
 }
 
+# Sums at a switch of the namespace in the middle.
+named_sums() { # NAME FLAGS...
+        start_switch 10.77.0.254:7079 || return
+        FANIN_SWITCH=10.77.0.254:7079
+        export FANIN_SWITCH
+        name=$1
+        shift
+        sums "$name" 10.77.0.1 "$@"
+        unset FANIN_SWITCH
+}
+
+# Host INDEX takes packets that answer its own, and those of the switch in the middle.
+close_ports() { # INDEX
+        ip netns exec "$prefix-w$1" nft -f - <<EOF
+table inet fanin_closed {
+        chain input {
+                type filter hook input priority 0; policy accept;
+                iifname "eth0" ct state new ip saddr != 10.77.0.254 drop
+        }
+}
+EOF
+}
+
+open_ports() { # INDEX
+        ip netns exec "$prefix-w$1" nft delete table inet fanin_closed
+}
+
 begin "$@"
+FANIN_HOSTS=1
 fan_net_up "$prefix" $hosts 1gbit || exit 1
 
 sums "each host sums its part" 10.77.0.1
@@ -105,10 +132,17 @@ rank_ends "rank 2 is killed, with the aggregator of its host" KILL 2
 rank_ends "rank 0 is killed, with the aggregator of its host" KILL 0
 rank_ends "rank 1 is killed, which shares memory with rank 0" KILL 1 "rank 0 left"
 rank_ends "rank 1 stands still" STOP 1 "rank 0 left"
-start_switch 10.77.0.254:7079 && FANIN_SWITCH=10.77.0.254:7079 && export FANIN_SWITCH
-sums "at a named switch, memory shared on request" 10.77.0.1
-unset FANIN_SWITCH
+FANIN_HOSTS=0 parts=1
+named_sums "at a named switch, memory shared on request"
+FANIN_HOSTS=1 parts=4
+named_sums "at a named switch and on hosts, memory shared"
 share=0
+named_sums "at a named switch and on hosts, each rank for itself"
+named_sums "the same in fixed point" --mode fixed
+close_ports 2
+parts=3
+named_sums "a host that does not answer the others sums nothing"
+open_ports 2
 sums "each rank for itself" 10.77.0.1
 rank_ends "rank 0 is killed, and no memory is shared" KILL 0
 share=1

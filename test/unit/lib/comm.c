@@ -542,7 +542,9 @@ static void statistics(struct member *m)
 static void comm__statistics(void **state)
 {
 	(void)state;
+	setenv("FANIN_HOSTS", "0", 1); /* otherwise there are fragments about hosts */
 	team_run_once(2, statistics);
+	unsetenv("FANIN_HOSTS");
 }
 
 int main(void)

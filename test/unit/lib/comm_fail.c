@@ -224,9 +224,11 @@ static void fail__dead_rank_is_named(void **state)
 	struct mortal d = {t.address, 3, 4};
 	pthread_t thread;
 	t.adjust = three_of_four;
+	setenv("FANIN_HOSTS", "0", 1); /* the fourth knows of no hosts */
 	assert_int_equal(pthread_create(&thread, NULL, mortal_thread, &d), 0);
 	team_run(&t);
 	pthread_join(thread, NULL);
+	unsetenv("FANIN_HOSTS");
 	team_free(&t);
 }
 

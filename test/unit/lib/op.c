@@ -12,10 +12,10 @@ static void cut_up(struct fan_rng *rng, uint64_t count)
 	static const uint8_t base;
 	struct fan_op op = {.dtype = FAN_INT32, .count = count, .in = &base, .out = NULL};
 	uint64_t from = 0, next = 0;
-	while (from < FAN_CUT_WHOLE) {
-		uint64_t to =
-			fan_rng_below(rng, 4) ? from + fan_rng_below(rng, 1U << 31) : FAN_CUT_WHOLE;
-		to = to < FAN_CUT_WHOLE ? to : FAN_CUT_WHOLE;
+	do {
+		uint64_t to = fan_rng_below(rng, 4) && count > from
+				      ? from + fan_rng_below(rng, count - from)
+				      : count;
 		unsigned shards = 1 + (unsigned)fan_rng_below(rng, 4);
 		for (unsigned i = 0; i < shards; i++) {
 			struct fan_cut cut = {from, to, i, shards};
@@ -24,11 +24,9 @@ static void cut_up(struct fan_rng *rng, uint64_t count)
 			assert_null(part.out);
 			next += part.count;
 		}
-		unsigned __int128 exact = (unsigned __int128)count * to >> 32;
-		assert_true(next == (uint64_t)exact);
+		assert_true(next == to);
 		from = to;
-	}
-	assert_true(next == count);
+	} while (from < count);
 }
 
 static void op__parts_are_the_whole(void **state)
@@ -44,14 +42,34 @@ static void op__parts_are_the_whole(void **state)
 
 static void op__shards_are_alike(void **state)
 {
-	struct fan_op op = {.dtype = FAN_FLOAT32, .count = 10};
-	struct fan_cut cut = {0, FAN_CUT_WHOLE, 1, 4};
+	struct fan_op op = {.dtype = FAN_FLOAT32, .count = 20};
+	struct fan_cut cut = {4, 14, 1, 4};
 	(void)state;
-	assert_int_equal(fan_op_part(&op, &cut).count, 3); /* 2 to 5 */
-	cut.shards = 1;
-	cut.shard = 0;
-	cut.to = 1; /* next to nothing */
+	assert_int_equal(fan_op_part(&op, &cut).count, 3); /* 2 to 5 of the ten */
+	cut.end = 4;
 	assert_int_equal(fan_op_part(&op, &cut).count, 0);
+}
+
+static void op__first_in_the_queue(void **state)
+{
+	const struct fan_op what = {.count = 1};
+	struct fanin_op *a = fan_op_new(&what), *b = fan_op_new(&what), *c = fan_op_new(&what);
+	struct fan_op_queue q = {0};
+	(void)state;
+	fan_op_queue_put_first(&q, b);
+	fan_op_queue_add(&q, c);
+	fan_op_queue_put_first(&q, a);
+	assert_int_equal(q.count, 3);
+	assert_true(fan_op_queue_take(&q) == a);
+	assert_true(fan_op_queue_take(&q) == b);
+	assert_true(fan_op_queue_take(&q) == c);
+	assert_null(fan_op_queue_take(&q));
+	fan_op_end(a, FAN_OK);
+	fan_op_end(b, FAN_OK);
+	fan_op_end(c, FAN_OK);
+	fanin_op_free(a);
+	fanin_op_free(b);
+	fanin_op_free(c);
 }
 
 int main(void)
@@ -59,6 +77,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(op__parts_are_the_whole),
 		cmocka_unit_test(op__shards_are_alike),
+		cmocka_unit_test(op__first_in_the_queue),
 	};
 	return RUN(tests);
 }

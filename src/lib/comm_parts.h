@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* comm_parts.h - the connections of a communicator: to each shard of the aggregator of each part.
+ *
+ * All functions are for the communicator's thread alone. */
+#ifndef FAN_LIB_COMM_PARTS_H
+#define FAN_LIB_COMM_PARTS_H
+
+#include <stdint.h>
+
+struct fanin_comm;
+
+/* Open the connection to shard 0 of each part. */
+void fan_comm_open_parts(struct fanin_comm *c, uint64_t now_ns);
+
+/* The same for the last `count` parts, when the others are joined.  No operation is under way. */
+void fan_comm_join_more_parts(struct fanin_comm *c, unsigned count);
+
+/* Once the aggregator of part `k` has answered its first connection: open those to its other
+ * shards. */
+void fan_comm_open_shards(struct fanin_comm *c, unsigned k, uint64_t now_ns);
+
+/* Open connection `number` anew. */
+void fan_comm_open_connection(struct fanin_comm *c, unsigned number, uint64_t now_ns);
+
+/* Set the rate limit of part `k`'s connections from its planned rate. */
+void fan_comm_set_rate_limit(struct fanin_comm *c, unsigned k);
+
+#endif

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "comm_split.h"
+
+#include <string.h>
+
+#include "comm.h"
+
+#define US_NS 1000
+
+static void take_plan(struct fan_split *s, const struct fanin_comm *c)
+{
+	s->parts = c->parts;
+	for (unsigned k = 0; k < c->parts; k++)
+		s->begin[k] = c->part[k].from;
+	s->begin[c->parts] = FAN_CUT_WHOLE;
+}
+
+void fan_comm_split_init(struct fanin_comm *c)
+{
+	struct fan_comm_split *s = &c->split;
+	bool is_host[FAN_PARTS_MAX];
+	memset(s, 0, sizeof *s);
+	if (c->client.on) {
+		take_plan(&s->now, c);
+		return;
+	}
+	fan_split_even(&s->now, c->parts);
+	s->learns = c->parts > 1 && fan_config_flag("FANIN_SPLIT", true);
+	if (!s->learns)
+		return;
+	for (unsigned k = 0; k < c->parts; k++)
+		is_host[k] = c->inside[k] >= 0;
+	fan_split_learner_init(&s->learner, c->parts, is_host);
+	fan_split_from_shares(&s->now, &s->learner);
+}
+
+bool fan_comm_split_cut(const struct fanin_comm *c, const struct fanin_op *op, unsigned i,
+			struct fan_cut *cut)
+{
+	const struct fan_connection *cn = &c->connection[i];
+	struct fan_split_range r = fan_split_range(&c->split.now, op->number, op->op.count,
+						   fan_worker_frag_elems(cn->w, &op->op), cn->part);
+	*cut = (struct fan_cut){r.first, r.end, cn->shard, c->shards[cn->part]};
+	return r.takes_part;
+}
+
+void fan_comm_split_started(struct fanin_comm *c, struct fanin_op *op)
+{
+	op->number = c->split.ops++;
+	if (!op->is_own)
+		c->split.bytes += op->op.count * fan_dtype_bytes(op->op.dtype);
+}
+
+/* Measurements. */
+
+static bool is_settled(const struct fan_comm_split *s)
+{
+	return s->learner.phase == FAN_SPLIT_SETTLED;
+}
+
+/* Is the aggregator of part `k` on this rank's host?  Then its round trips tell nothing. */
+static bool is_here(const struct fanin_comm *c, unsigned k)
+{
+	int first = c->host_first ? c->host_first[c->cfg.rank] : c->cfg.rank;
+	return c->inside[k] == first;
+}
+
+/* The words of a measurement: the round trip of each part in microseconds; then, in this rank's
+ * own place, the time with operations under way. */
+static void fill(struct fanin_comm *c)
+{
+	struct fan_comm_split *s = &c->split;
+	const double busy_ns = (double)s->busy_ns;
+	memset(s->words, 0, sizeof s->words);
+	for (unsigned i = 0; i < c->connections && s->busy_ns; i++) {
+		unsigned k = c->connection[i].part;
+		double us = s->rtt_ns[i] / busy_ns / US_NS / c->shards[k];
+		if (!is_here(c, k) && s->now.begin[k] < s->now.begin[k + 1])
+			s->words[k] += us < FAN_COMM_SPLIT_RTT_MAX_US ? (int32_t)us
+								      : FAN_COMM_SPLIT_RTT_MAX_US;
+	}
+	uint64_t us = s->busy_ns / US_NS;
+	s->words[c->parts + (unsigned)c->cfg.rank] = us < INT32_MAX ? (int32_t)us : INT32_MAX;
+	memset(s->rtt_ns, 0, sizeof s->rtt_ns);
+	s->busy_ns = 0;
+}
+
+static bool add_measurement(struct fanin_comm *c)
+{
+	struct fan_comm_split *s = &c->split;
+	struct fan_op what = {
+		.op = FAN_SUM,
+		.dtype = FAN_INT32,
+		.wire = FAN_INT32,
+		.mode = FAN_NATIVE,
+		.count = c->parts + (unsigned)c->cfg.ranks,
+		.in = s->words,
+		.out = s->words,
+	};
+	struct fanin_op *op = fan_op_new(&what);
+	if (!op)
+		return false;
+	fill(c);
+	op->is_own = op->is_measurement = true;
+	s->measures = true;
+	s->arrived = false;
+	s->period_bytes = s->bytes;
+	s->bytes = 0;
+	fan_op_queue_put_first(&c->waiting, op);
+	return true;
+}
+
+/* The least time of a rank, which has not waited for others, for each MiB. */
+static uint64_t cost_of(const struct fanin_comm *c)
+{
+	const int32_t *us = c->split.words + c->parts;
+	uint64_t least = INT32_MAX;
+	for (int r = 0; r < c->cfg.ranks; r++)
+		if (us[r] > 0 && (uint64_t)us[r] < least)
+			least = (uint64_t)us[r];
+	return (least << 20) / c->split.period_bytes + 1;
+}
+
+static void take_measurement(struct fanin_comm *c)
+{
+	struct fan_comm_split *s = &c->split;
+	uint32_t rtt_us[FAN_PARTS_MAX];
+	for (unsigned k = 0; k < c->parts; k++) {
+		int ranks = c->cfg.ranks - (c->inside[k] >= 0);
+		rtt_us[k] = s->words[k] > 0 ? (uint32_t)(s->words[k] / ranks) : 0;
+	}
+	if (fan_split_learn(&s->learner, rtt_us, cost_of(c)))
+		fan_split_from_shares(&s->now, &s->learner);
+	s->measures = false;
+}
+
+bool fan_comm_split_permits(struct fanin_comm *c)
+{
+	struct fan_comm_split *s = &c->split;
+	const struct fanin_op *next = c->waiting.head;
+	if (!s->learns || next->is_measurement || next->connections)
+		return true;
+	uint64_t period = is_settled(s) ? (uint64_t)FAN_COMM_SPLIT_BYTES * FAN_COMM_SPLIT_QUIET
+					: FAN_COMM_SPLIT_BYTES;
+	bool due = s->bytes >= period;
+	if (s->measures && s->arrived && (due || !is_settled(s)))
+		take_measurement(c);
+	s->blocked = s->measures && (due || !is_settled(s));
+	if (!s->measures && due && !add_measurement(c))
+		fan_comm_fail(c, FAN_E_NOMEM, fan_err_text(FAN_E_NOMEM));
+	return !s->blocked && !atomic_load(&c->error);
+}
+
+void fan_comm_split_arrived(struct fanin_comm *c)
+{
+	c->split.arrived = true;
+}
+
+/* In step. */
+
+static double share_of(const struct fanin_comm *c, const struct fan_connection *cn)
+{
+	const struct fan_split *s = &c->split.now;
+	return (double)(s->begin[cn->part + 1] - s->begin[cn->part]) / (double)FAN_CUT_WHOLE /
+	       c->shards[cn->part];
+}
+
+static double at_least(double value, double least)
+{
+	return value > least ? value : least;
+}
+
+static void note_round_trips(struct fanin_comm *c, uint64_t now_ns)
+{
+	struct fan_comm_split *s = &c->split;
+	uint64_t spent_ns = now_ns - s->looked_ns;
+	s->looked_ns = now_ns;
+	if (!s->learns || !c->running_count || s->blocked)
+		return;
+	s->busy_ns += spent_ns;
+	for (unsigned i = 0; i < c->connections; i++)
+		s->rtt_ns[i] +=
+			(double)spent_ns * (double)fan_worker_stats(c->connection[i].w)->srtt_ns;
+}
+
+void fan_comm_split_keep_in_step(struct fanin_comm *c, uint64_t now_ns)
+{
+	double left[FAN_SHARDS_MAX], most = 0; /* in fragments of the whole tensor */
+	if (c->parts < 2 || c->client.on || !c->ready)
+		return;
+	note_round_trips(c, now_ns);
+	for (unsigned i = 0; i < c->connections; i++) {
+		const struct fan_connection *cn = &c->connection[i];
+		double share = share_of(c, cn);
+		left[i] = share > 0 ? (double)fan_worker_left(cn->w) / share : 0;
+		most = at_least(left[i], most);
+	}
+	for (unsigned i = 0; i < c->connections; i++) {
+		const struct fan_connection *cn = &c->connection[i];
+		double share = share_of(c, cn), ahead = (most - left[i]) * share;
+		double step =
+			at_least(FAN_COMM_SPLIT_STEP * share * c->parts, FAN_COMM_SPLIT_WINDOW);
+		double window =
+			at_least(fan_worker_stats(cn->w)->window * share, FAN_COMM_SPLIT_WINDOW);
+		double room = at_least(step - ahead, 0);
+		fan_worker_allow(cn->w, (uint32_t)(room < window ? room : window));
+	}
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* comm_split.h - a communicator's measurements, by which it learns the shares of its parts.
+ *
+ * After every FAN_COMM_SPLIT_BYTES of tensors each rank adds what it has measured to the stream of
+ * operations, as an all-reduce of its own; since all ranks start the same operations in the same
+ * order, all get the same sums at the same place, and from there on cut alike.  The operations
+ * that follow wait for it while shares are learnt, and not once they stay. */
+#ifndef FAN_LIB_COMM_SPLIT_H
+#define FAN_LIB_COMM_SPLIT_H
+
+#include "op.h"
+#include "split.h"
+
+#define FAN_COMM_SPLIT_BYTES	  (4 << 20)
+#define FAN_COMM_SPLIT_QUIET	  2 /* times as many bytes, once the shares stay */
+#define FAN_COMM_SPLIT_WORDS	  (FAN_PARTS_MAX + FAN_RANKS_MAX)
+#define FAN_COMM_SPLIT_STEP	  24 /* fragments by which a connection is ahead of another */
+#define FAN_COMM_SPLIT_RTT_MAX_US (1 << 22)
+#define FAN_COMM_SPLIT_WINDOW	  4 /* least fragments in flight of a connection */
+
+struct fanin_comm;
+struct fanin_op;
+struct fan_cut;
+
+struct fan_comm_split {
+	struct fan_split now;
+	struct fan_split_learner learner;
+	bool learns;	       /* several parts, and no plan fixes their shares */
+	bool blocked;	       /* operations wait for the measurement under way */
+	bool measures;	       /* a measurement is under way... */
+	bool arrived;	       /* ...or its sum is there and not taken yet */
+	uint64_t ops;	       /* started, with measurements */
+	uint64_t bytes;	       /* of tensors since the last measurement... */
+	uint64_t period_bytes; /* ...and before it */
+	uint64_t busy_ns;      /* time with operations under way, since then */
+	uint64_t looked_ns;
+	double rtt_ns[FAN_SHARDS_MAX]; /* round trip of each connection, times busy_ns */
+	int32_t words[FAN_COMM_SPLIT_WORDS];
+};
+
+/* Once the parts are known: their first shares. */
+void fan_comm_split_init(struct fanin_comm *c);
+
+/* The elements of connection `i` in operation `op`.  False: it takes no part in it. */
+bool fan_comm_split_cut(const struct fanin_comm *c, const struct fanin_op *op, unsigned i,
+			struct fan_cut *cut);
+
+/* May the first operation that waits be started?  May put a measurement before it. */
+bool fan_comm_split_permits(struct fanin_comm *c);
+
+/* An operation is being started: count it. */
+void fan_comm_split_started(struct fanin_comm *c, struct fanin_op *op);
+
+/* The measurement under way is done. */
+void fan_comm_split_arrived(struct fanin_comm *c);
+
+/* Note round trips, and let connections proceed in step: one that has less left of its share than
+ * another has less in flight.  Otherwise the host whose link has the longest queue gets its part
+ * done early, since contributions to it are most of what is in that queue, and delays the results
+ * of all other parts. */
+void fan_comm_split_keep_in_step(struct fanin_comm *c, uint64_t now_ns);
+
+#endif

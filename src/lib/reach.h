@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* reach.h - which aggregators answer this process. */
+#ifndef FAN_LIB_REACH_H
+#define FAN_LIB_REACH_H
+
+#include <stdbool.h>
+
+#include "core/base/out.h"
+
+#define FAN_REACH_MAX	64  /* aggregators */
+#define FAN_REACH_TRIES 5   /* echoes sent to one that does not answer... */
+#define FAN_REACH_MS	100 /* ...and the time between them */
+
+/* Send an echo to each of `count` aggregators, and note in `answers` which have answered.  Entries
+ * without a port do not.  Blocks for at most FAN_REACH_TRIES * FAN_REACH_MS. */
+void fan_reach(const fan_peer *at, unsigned count, bool *answers);
+
+#endif

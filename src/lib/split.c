@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "split.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define STEP_WHOLE   1024u
+#define STEP_FIRST   512u
+#define STEP_MAX     1024u /* a share doubles, or halves */
+#define STEP_MIN     24u   /* of a move that is worth it */
+#define ALIKE	     3u /* round trips 1 / ALIKE above the others' mean are long, and short below */
+#define SMALL	     8u /* a share below 1 / SMALL of an even one is none */
+#define BETTER	     16u /* a cost within 1 / BETTER of the best one is as good... */
+#define GAIN	     64u /* ...but a try must be this much better... */
+#define WORSE	     8u	 /* ...and one by more than 1 / WORSE tells of another network... */
+#define MUCH_WORSE   2u	 /* ...twice as clearly by 1 / MUCH_WORSE */
+#define PATIENCE_MAX 12u
+
+/* Cuts. */
+
+void fan_split_even(struct fan_split *s, unsigned parts)
+{
+	assert(parts <= FAN_PARTS_MAX);
+	s->parts = parts;
+	for (unsigned k = 0; k <= parts; k++)
+		s->begin[k] = parts ? FAN_CUT_WHOLE * k / parts : 0;
+}
+
+/* floor(count * at / FAN_CUT_WHOLE) without a product that overflows. */
+static uint64_t cut_at(uint64_t count, uint64_t at)
+{
+	return (count >> 32) * at + ((count & UINT32_MAX) * at >> 32);
+}
+
+static unsigned in_use(const struct fan_split *s)
+{
+	unsigned n = 0;
+	for (unsigned k = 0; k < s->parts; k++)
+		n += s->begin[k + 1] > s->begin[k];
+	return n;
+}
+
+/* The place of `part` among those in use, when operation `number` begins with another one than
+ * the operation before. */
+static unsigned turn_of(const struct fan_split *s, uint64_t number, unsigned part, unsigned used)
+{
+	unsigned before = 0;
+	assert(used > 0);
+	for (unsigned k = 0; k < part; k++)
+		before += s->begin[k + 1] > s->begin[k];
+	return (before + used - (unsigned)(number % used)) % used;
+}
+
+struct fan_split_range fan_split_range(const struct fan_split *s, uint64_t number, uint64_t count,
+				       uint32_t per_frag, unsigned part)
+{
+	assert(part < s->parts && per_frag);
+	struct fan_split_range r = {0, 0, false};
+	uint64_t frags = count / per_frag + (count % per_frag != 0);
+	unsigned used = in_use(s);
+	if (s->begin[part] == s->begin[part + 1])
+		return r;
+	if (frags <= used) {
+		unsigned turn = turn_of(s, number, part, used);
+		r.takes_part = turn < frags || !turn; /* the first one also without elements */
+		r.first = turn < frags ? turn : frags;
+		r.end = turn < frags ? turn + 1u : frags;
+	} else {
+		r.first = cut_at(frags, s->begin[part]);
+		r.end = cut_at(frags, s->begin[part + 1]);
+		r.takes_part = r.first < r.end;
+	}
+	r.first = r.first < frags ? r.first * per_frag : count;
+	r.end = r.end < frags ? r.end * per_frag : count;
+	return r;
+}
+
+void fan_split_from_shares(struct fan_split *s, const struct fan_split_learner *l)
+{
+	uint64_t at = 0;
+	s->parts = l->parts;
+	for (unsigned k = 0; k < l->parts; k++) {
+		s->begin[k] = at * (FAN_CUT_WHOLE / FAN_SPLIT_WHOLE);
+		at += l->share[k];
+	}
+	assert(at == FAN_SPLIT_WHOLE);
+	s->begin[l->parts] = FAN_CUT_WHOLE;
+}
+
+/* Learning. */
+
+/* Make shares of any sum be the whole, without those that are too small to count. */
+static void normalise(struct fan_split_learner *l)
+{
+	uint64_t sum = 0, kept = 0;
+	uint32_t given = 0;
+	unsigned largest = 0;
+	for (unsigned k = 0; k < l->parts; k++)
+		sum += l->share[k];
+	for (unsigned k = 0; k < l->parts; k++) {
+		if ((uint64_t)l->share[k] * l->parts * SMALL < sum)
+			l->share[k] = 0;
+		kept += l->share[k];
+		if (l->share[k] > l->share[largest])
+			largest = k;
+	}
+	assert(kept > 0); /* the largest is no less than an even one */
+	for (unsigned k = 0; k < l->parts; k++) {
+		l->share[k] = (uint32_t)((uint64_t)l->share[k] * FAN_SPLIT_WHOLE / kept);
+		given += l->share[k];
+	}
+	l->share[largest] += FAN_SPLIT_WHOLE - given;
+}
+
+static void begin(struct fan_split_learner *l)
+{
+	for (unsigned k = 0; k < l->parts; k++) {
+		l->step[k] = STEP_FIRST;
+		l->towards[k] = 0;
+	}
+	l->best_cost = l->usual_cost = 0;
+	l->rounds = l->worse = 0;
+	l->phase = FAN_SPLIT_TRIES;
+}
+
+/* Of FAN_SPLIT_WHOLE, what each of n hosts sums where all links are equal: with k < n other parts
+ * (n - k) / (n n + k n - 2 k), as then all links carry the same. */
+static uint64_t share_of_host(uint64_t n, uint64_t k)
+{
+	if (!n || k >= n)
+		return 0;
+	return FAN_SPLIT_WHOLE * (n - k) / (n * n + k * (n - 2));
+}
+
+void fan_split_learner_init(struct fan_split_learner *l, unsigned parts, const bool *is_host)
+{
+	uint64_t hosts = 0;
+	memset(l, 0, sizeof *l);
+	assert(parts > 0 && parts <= FAN_PARTS_MAX);
+	l->parts = parts;
+	memcpy(l->is_host, is_host, parts * sizeof *is_host);
+	l->patience = FAN_SPLIT_WORSE;
+	for (unsigned k = 0; k < parts; k++)
+		hosts += is_host[k] ? 1 : 0;
+	uint64_t others = parts - hosts, of_host = share_of_host(hosts, others);
+	uint64_t of_other = others ? (FAN_SPLIT_WHOLE - hosts * of_host) / others : 0;
+	for (unsigned k = 0; k < parts; k++)
+		l->share[k] = (uint32_t)(is_host[k] ? of_host : of_other);
+	normalise(l);
+	begin(l);
+}
+
+/* The mean of the other parts' round trips, by share; 0: no other part has any. */
+static uint64_t mean_of_others(const struct fan_split_learner *l, const uint32_t *rtt_us,
+			       unsigned part)
+{
+	uint64_t sum = 0, shares = 0;
+	for (unsigned k = 0; k < l->parts; k++)
+		if (k != part && rtt_us[k]) {
+			sum += (uint64_t)l->best[k] * rtt_us[k];
+			shares += l->best[k];
+		}
+	return shares ? sum / shares : 0;
+}
+
+/* Move one share up or down.  True: by a step that is worth it. */
+static bool move(struct fan_split_learner *l, unsigned k, int towards)
+{
+	if (towards == l->towards[k])
+		l->step[k] = l->step[k] * 3 / 2 < STEP_MAX ? l->step[k] * 3 / 2 : STEP_MAX;
+	else if (l->towards[k])
+		l->step[k] /= 2;
+	l->towards[k] = (int8_t)towards;
+	uint64_t more = STEP_WHOLE + l->step[k];
+	l->share[k] = (uint32_t)(towards > 0 ? l->share[k] * more / STEP_WHOLE
+					     : l->share[k] * (uint64_t)STEP_WHOLE / more);
+	return l->step[k] >= STEP_MIN;
+}
+
+static bool move_all(struct fan_split_learner *l, const uint32_t *rtt_us)
+{
+	bool any = false;
+	for (unsigned k = 0; k < l->parts; k++) {
+		uint64_t others = mean_of_others(l, rtt_us, k);
+		if (!l->share[k] || !rtt_us[k] || !others)
+			continue;
+		if (rtt_us[k] > others + others / ALIKE)
+			any |= move(l, k, -1);
+		else if (rtt_us[k] + rtt_us[k] / ALIKE < others)
+			any |= move(l, k, 1);
+	}
+	return any;
+}
+
+/* The moves were none for the better: take them back, and make smaller ones.  False: no smaller one
+ * is worth it. */
+static bool take_back(struct fan_split_learner *l)
+{
+	bool any = false;
+	memcpy(l->share, l->best, sizeof l->share);
+	for (unsigned k = 0; k < l->parts; k++) {
+		l->step[k] /= 2;
+		l->towards[k] = 0;
+		any |= l->step[k] >= STEP_MIN;
+	}
+	return any;
+}
+
+/* All queues may be alike although hosts should sum less: what they sum crosses their links more
+ * often than what others sum.  Let them have half as much, to see whether that is better.  False:
+ * there are no hosts with shares, or no others. */
+static bool try_less_on_hosts(struct fan_split_learner *l)
+{
+	uint64_t hosts = 0;
+	for (unsigned k = 0; k < l->parts; k++)
+		hosts += l->is_host[k] ? l->share[k] : 0;
+	if (!hosts || hosts == FAN_SPLIT_WHOLE)
+		return false;
+	for (unsigned k = 0; k < l->parts; k++)
+		l->share[k] = l->is_host[k] ? l->share[k] / 2 : l->share[k];
+	normalise(l);
+	return true;
+}
+
+/* Other rates than before: learn again, also about parts without a share. */
+static void begin_again(struct fan_split_learner *l)
+{
+	for (unsigned k = 0; k < l->parts; k++)
+		if (!l->share[k])
+			l->share[k] = 2 * FAN_SPLIT_WHOLE / (l->parts * SMALL) + 1;
+	normalise(l);
+	begin(l);
+}
+
+/* A link that is slower from now on shows in several measurements.  Each time that this was seen
+ * before, more are asked for, so that loads that come and go do not move shares to and fro. */
+static bool watch(struct fan_split_learner *l, uint64_t cost)
+{
+	uint64_t usual = l->usual_cost ? l->usual_cost : cost;
+	if (cost <= usual + usual / WORSE) {
+		l->usual_cost = (usual * 7 + cost) / 8;
+		l->worse = 0;
+		return false;
+	}
+	l->worse += cost > usual + usual / MUCH_WORSE ? 2 : 1;
+	if (l->worse < l->patience)
+		return false;
+	l->patience = 2 * l->patience < PATIENCE_MAX ? 2 * l->patience : PATIENCE_MAX;
+	begin_again(l);
+	return true;
+}
+
+static void settle(struct fan_split_learner *l)
+{
+	memcpy(l->share, l->best, sizeof l->share);
+	l->phase = FAN_SPLIT_SETTLED;
+}
+
+/* Tries, while each is for the better; then `next`. */
+static void go_on_trying(struct fan_split_learner *l, bool good, enum fan_split_phase next)
+{
+	if (good && try_less_on_hosts(l))
+		return;
+	memcpy(l->share, l->best, sizeof l->share);
+	l->phase = next;
+}
+
+static void go_on_moving(struct fan_split_learner *l, bool good, const uint32_t *rtt_us)
+{
+	bool moved = good ? move_all(l, rtt_us) : take_back(l);
+	normalise(l);
+	if (moved)
+		return;
+	l->phase = FAN_SPLIT_TRIES_LAST;
+	if (!try_less_on_hosts(l))
+		settle(l);
+}
+
+bool fan_split_learn(struct fan_split_learner *l, const uint32_t *rtt_us, uint64_t cost)
+{
+	uint32_t before[FAN_PARTS_MAX];
+	bool tried = l->phase != FAN_SPLIT_MOVES;
+	if (l->phase == FAN_SPLIT_SETTLED)
+		return watch(l, cost);
+	bool good = !l->best_cost || !memcmp(l->best, l->share, sizeof l->best) ||
+		    cost <= (tried ? l->best_cost - l->best_cost / GAIN
+				   : l->best_cost + l->best_cost / BETTER);
+	memcpy(before, l->share, sizeof before);
+	if (good) {
+		l->best_cost = cost;
+		memcpy(l->best, l->share, sizeof l->best);
+	}
+	switch (l->phase) {
+	case FAN_SPLIT_TRIES: go_on_trying(l, good, FAN_SPLIT_MOVES); break;
+	case FAN_SPLIT_MOVES: go_on_moving(l, good, rtt_us); break;
+	case FAN_SPLIT_TRIES_LAST: go_on_trying(l, good, FAN_SPLIT_SETTLED); break;
+	case FAN_SPLIT_SETTLED: break;
+	}
+	if (++l->rounds == FAN_SPLIT_ROUNDS_MAX)
+		settle(l);
+	return memcmp(before, l->share, sizeof before);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* split.h - the share of each tensor that each part of a job sums, and how shares are learnt.
+ *
+ * Nobody tells how wide the links are.  An aggregator whose link is the narrowest for its share has
+ * the longest queue, and so the longest round trips; shares move away from it, in steps that get
+ * smaller each time the direction changes.  When no share moves any more they stay, until tensors
+ * take longer than they did.
+ *
+ * Pure, and in whole numbers only: all ranks compute the same shares from the same measurements,
+ * whatever their processors. */
+#ifndef FAN_LIB_SPLIT_H
+#define FAN_LIB_SPLIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "plan_msg.h"
+
+#define FAN_SPLIT_WHOLE	     65536u /* sum of all shares */
+#define FAN_SPLIT_ROUNDS_MAX 24	    /* measurements, until the shares stay */
+#define FAN_SPLIT_WORSE                                                                            \
+	3 /* slow measurements in a row, until shares are learnt anew                              \
+	   * for the first time */
+
+struct fan_split {
+	unsigned parts;
+	uint64_t begin[FAN_PARTS_MAX + 1]; /* of each part, in 1 / FAN_CUT_WHOLE of a tensor; the
+					    * last one is FAN_CUT_WHOLE */
+};
+
+/* The elements of a part, in one tensor; none: the part has no operation for it. */
+struct fan_split_range {
+	uint64_t first, end;
+	bool takes_part;
+};
+
+/* Divide evenly. */
+void fan_split_even(struct fan_split *s, unsigned parts);
+
+/* The range of part `part` in operation `number` of the communicator, `count` elements, of which
+ * `per_frag` fill a fragment.  Ranges begin at multiples of `per_frag`, and small tensors, without
+ * a fragment for each part, go to some parts in turn. */
+struct fan_split_range fan_split_range(const struct fan_split *s, uint64_t number, uint64_t count,
+				       uint32_t per_frag, unsigned part);
+
+enum fan_split_phase {
+	FAN_SPLIT_TRIES,      /* less on hosts, as long as that is better */
+	FAN_SPLIT_MOVES,      /* by round trips */
+	FAN_SPLIT_TRIES_LAST, /* less on hosts, once more */
+	FAN_SPLIT_SETTLED,    /* the shares stay */
+};
+
+struct fan_split_learner {
+	unsigned parts;
+	bool is_host[FAN_PARTS_MAX];
+	uint32_t share[FAN_PARTS_MAX]; /* in 1 / FAN_SPLIT_WHOLE */
+	uint32_t step[FAN_PARTS_MAX];  /* of its next move, in 1 / 1024 of the share */
+	int8_t towards[FAN_PARTS_MAX]; /* its last move: 1, -1 */
+	uint32_t best[FAN_PARTS_MAX];  /* the last shares that were for the better... */
+	uint64_t best_cost;	       /* ...and their last cost; 0: none */
+	uint64_t usual_cost;	       /* once the shares stay: what is usual; 0: not known yet */
+	unsigned rounds;	       /* measurements since learning began */
+	unsigned worse;		       /* slow measurements in a row... */
+	unsigned patience;	       /* ...that are too many */
+	enum fan_split_phase phase;
+};
+
+/* Begin with the shares that are best where all links are equal: `is_host` of the parts are summed
+ * by hosts with ranks, the others on links of their own. */
+void fan_split_learner_init(struct fan_split_learner *l, unsigned parts, const bool *is_host);
+
+/* Learn from a measurement with the present shares: round trips by part, 0 where there were none,
+ * and the time that a tensor has taken, by its size, in any unit.  True: the shares have changed.
+ */
+bool fan_split_learn(struct fan_split_learner *l, const uint32_t *rtt_us, uint64_t cost);
+
+/* The cuts that follow from the shares. */
+void fan_split_from_shares(struct fan_split *s, const struct fan_split_learner *l);
+
+#endif

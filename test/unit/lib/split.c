@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shares of parts: cuts that are the whole, and shares that a modelled network teaches. */
+#include "unit/unit.h"
+
+#include <string.h>
+
+#include "lib/split.h"
+
+#define ROUNDS	  20000
+#define HOSTS_MAX 16
+
+/* Cuts. */
+
+static void random_split(struct fan_rng *rng, struct fan_split *s)
+{
+	s->parts = 1 + (unsigned)fan_rng_below(rng, 8);
+	s->begin[0] = 0;
+	for (unsigned k = 1; k < s->parts; k++) {
+		uint64_t left = FAN_CUT_WHOLE - s->begin[k - 1];
+		s->begin[k] = s->begin[k - 1] +
+			      (fan_rng_below(rng, 3) ? fan_rng_below(rng, left + 1) : 0);
+	}
+	s->begin[s->parts] = FAN_CUT_WHOLE;
+}
+
+static void check_ranges(const struct fan_split *s, uint64_t number, uint64_t count,
+			 uint32_t per_frag)
+{
+	uint64_t frags = count / per_frag + (count % per_frag != 0), sum = 0;
+	unsigned taking = 0;
+	for (unsigned k = 0; k < s->parts; k++) {
+		struct fan_split_range r = fan_split_range(s, number, count, per_frag, k);
+		assert_true(r.first <= r.end && r.end <= count);
+		assert_true(r.first % per_frag == 0 || r.first == count);
+		assert_true(r.takes_part || r.first == r.end);
+		assert_false(r.takes_part && s->begin[k] == s->begin[k + 1]);
+		for (unsigned other = 0; other < k; other++) {
+			struct fan_split_range o =
+				fan_split_range(s, number, count, per_frag, other);
+			assert_true(o.end <= r.first || r.end <= o.first);
+		}
+		sum += r.end - r.first;
+		taking += r.takes_part;
+	}
+	assert_true(sum == count);
+	assert_true(taking >= 1 && (taking <= frags || !frags));
+}
+
+static void split__every_element_has_one_part(void **state)
+{
+	struct fan_rng rng = test_rng();
+	struct fan_split s;
+	(void)state;
+	for (int i = 0; i < ROUNDS; i++) {
+		random_split(&rng, &s);
+		uint64_t count = fan_rng_below(&rng, UINT64_C(1) << fan_rng_below(&rng, 50));
+		check_ranges(&s, fan_rng_next(&rng), count,
+			     1 + (uint32_t)fan_rng_below(&rng, 2000));
+	}
+}
+
+static void split__small_tensors_go_to_parts_in_turn(void **state)
+{
+	struct fan_split s;
+	(void)state;
+	fan_split_even(&s, 3);
+	for (uint64_t number = 0; number < 9; number++)
+		for (unsigned k = 0; k < 3; k++) {
+			struct fan_split_range one = fan_split_range(&s, number, 5, 352, k);
+			struct fan_split_range none = fan_split_range(&s, number, 0, 352, k);
+			assert_int_equal(one.takes_part, k == number % 3);
+			assert_int_equal(none.takes_part, k == number % 3);
+		}
+}
+
+/* Networks: hosts with a link each, and other parts with one; rates in tensors a second. */
+
+struct net {
+	unsigned hosts, others;
+	double host[HOSTS_MAX], other[HOSTS_MAX];
+};
+
+static double load_of(const struct net *n, const struct fan_split_learner *l, unsigned k)
+{
+	double share = (double)l->share[k] / FAN_SPLIT_WHOLE;
+	if (k < n->others)
+		return n->hosts * share / n->other[k];
+	return (1 + (n->hosts - 2) * share) / n->host[k - n->others];
+}
+
+/* Seconds of a tensor: those of the busiest link. */
+static double time_of(const struct net *n, const struct fan_split_learner *l)
+{
+	double most = 0;
+	for (unsigned k = 0; k < l->parts; k++)
+		most = load_of(n, l, k) > most ? load_of(n, l, k) : most;
+	return most;
+}
+
+/* The least time that any shares have, by bisection: a host takes (t r - 1) / (n - 2) at most. */
+static double best_time(const struct net *n)
+{
+	double low = 0, high = 1000;
+	for (unsigned h = 0; h < n->hosts; h++)
+		low = 1 / n->host[h] > low ? 1 / n->host[h] : low;
+	while (high - low > 1e-6) {
+		double t = (low + high) / 2, sum = 0;
+		for (unsigned k = 0; k < n->others; k++)
+			sum += t * n->other[k] / n->hosts;
+		for (unsigned h = 0; h < n->hosts; h++)
+			sum += (t * n->host[h] - 1) / (n->hosts - 2);
+		*(sum < 1 ? &low : &high) = t;
+	}
+	return high;
+}
+
+/* A queue stands before each link that is nearly the busiest; a contribution waits there, and its
+ * result before the links of the ranks. */
+static void round_trips(const struct net *n, const struct fan_split_learner *l, struct fan_rng *rng,
+			uint32_t *rtt_us)
+{
+	double t = time_of(n, l), ranks = 0;
+	for (unsigned k = n->others; k < l->parts; k++)
+		ranks += load_of(n, l, k) > 0.97 * t ? 8000.0 / n->hosts : 0;
+	for (unsigned k = 0; k < l->parts; k++) {
+		double queue = load_of(n, l, k) > 0.97 * t ? 8000 : 0;
+		double noise = 0.95 + (double)fan_rng_below(rng, 100) / 1000;
+		rtt_us[k] = l->share[k] ? (uint32_t)((400 + queue + ranks) * noise) : 0;
+	}
+}
+
+/* One operation.  True: the shares have moved. */
+static bool learn(const struct net *n, struct fan_split_learner *l, struct fan_rng *rng)
+{
+	uint32_t rtt_us[FAN_PARTS_MAX], sum = 0;
+	double noise = 1 + (double)fan_rng_below(rng, 40) / 1000;
+	round_trips(n, l, rng, rtt_us);
+	bool moved = fan_split_learn(l, rtt_us, (uint64_t)(time_of(n, l) * noise * 1e6));
+	for (unsigned k = 0; k < l->parts; k++)
+		sum += l->share[k];
+	assert_int_equal(sum, FAN_SPLIT_WHOLE);
+	return moved;
+}
+
+static struct net equal_links(unsigned hosts, unsigned others, double rate)
+{
+	struct net n = {.hosts = hosts, .others = others};
+	for (unsigned i = 0; i < hosts; i++)
+		n.host[i] = 1;
+	for (unsigned i = 0; i < others; i++)
+		n.other[i] = rate;
+	return n;
+}
+
+static void begin(struct fan_split_learner *l, const struct net *n)
+{
+	bool is_host[FAN_PARTS_MAX];
+	for (unsigned k = 0; k < n->others + n->hosts; k++)
+		is_host[k] = k >= n->others;
+	fan_split_learner_init(l, n->others + n->hosts, is_host);
+}
+
+/* After 20 operations: at most `worse` times the best time, and the shares stay for 200 more. */
+static void settles(struct fan_split_learner *l, const struct net *n, double worse)
+{
+	struct fan_rng rng = test_rng();
+	for (int i = 0; i < 20; i++)
+		learn(n, l, &rng);
+	if (time_of(n, l) > worse * best_time(n))
+		fail_msg("%u hosts, %u others: %.3f of the best time", n->hosts, n->others,
+			 time_of(n, l) / best_time(n));
+	for (int i = 0; i < 10; i++)
+		learn(n, l, &rng);
+	for (int i = 0; i < 200; i++)
+		assert_false(learn(n, l, &rng));
+	assert_true(time_of(n, l) <= worse * best_time(n));
+}
+
+static void split__equal_links_keep_the_first_shares(void **state)
+{
+	(void)state;
+	for (unsigned hosts = 3; hosts <= 8; hosts++)
+		for (unsigned others = 0; others <= hosts; others++) {
+			struct net n = equal_links(hosts, others, 1);
+			struct fan_split_learner l;
+			begin(&l, &n);
+			assert_true(time_of(&n, &l) <= 1.001 * best_time(&n));
+			settles(&l, &n, 1.05);
+		}
+}
+
+static void split__a_wide_box_gets_everything(void **state)
+{
+	struct net n = equal_links(8, 1, 8);
+	struct fan_split_learner l;
+	(void)state;
+	begin(&l, &n);
+	settles(&l, &n, 1.001);
+	assert_int_equal(l.share[0], FAN_SPLIT_WHOLE);
+}
+
+static void split__a_slow_spare_gets_little(void **state)
+{
+	(void)state;
+	for (double rate = 0.1; rate < 3; rate *= 1.5) {
+		struct net n = equal_links(4, 2, 1);
+		struct fan_split_learner l;
+		n.other[1] = rate;
+		begin(&l, &n);
+		settles(&l, &n, 1.1);
+	}
+}
+
+static void split__a_slow_host_sums_nothing(void **state)
+{
+	struct net n = equal_links(4, 0, 1);
+	struct fan_split_learner l;
+	(void)state;
+	n.host[2] = 0.25;
+	begin(&l, &n);
+	settles(&l, &n, 1.1);
+	assert_int_equal(l.share[2], 0);
+}
+
+static void split__a_link_that_becomes_slow_is_noticed(void **state)
+{
+	struct net n = equal_links(4, 1, 1);
+	struct fan_split_learner l;
+	(void)state;
+	begin(&l, &n);
+	settles(&l, &n, 1.05);
+	n.other[0] = 0.25;
+	settles(&l, &n, 1.1);
+	n.other[0] = 4; /* and one that becomes wide is, once the others show it */
+	n.host[1] = 0.5;
+	settles(&l, &n, 1.1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(split__every_element_has_one_part),
+		cmocka_unit_test(split__small_tensors_go_to_parts_in_turn),
+		cmocka_unit_test(split__equal_links_keep_the_first_shares),
+		cmocka_unit_test(split__a_wide_box_gets_everything),
+		cmocka_unit_test(split__a_slow_spare_gets_little),
+		cmocka_unit_test(split__a_slow_host_sums_nothing),
+		cmocka_unit_test(split__a_link_that_becomes_slow_is_noticed),
+	};
+	return RUN(tests);
+}
