@@ -175,7 +175,8 @@ struct fanin_options {
 	void *waiting_arg;
 	int rto_min_ms; /* least silence before this rank asks for a result, 1..1000.  Raise it
 			 * on links so slow that results queue for tens of milliseconds;
-			 * FANIN_RTO_MIN_MS; 1; 20 with ahead, and with several switches */
+			 * FANIN_RTO_MIN_MS; 1; 20 with ahead, with several switches, and where
+			 * ranks of a host share memory */
 	int reserved;	/* leave it 0 */
 };
 #define FANIN_OPTIONS_INIT                                                                         \

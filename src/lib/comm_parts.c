@@ -27,11 +27,12 @@ static uint16_t window_share(const struct fanin_comm *c, const struct fan_job_pa
 	return (uint16_t)(share >= 65536 ? 0 : share < 1 ? 1 : share);
 }
 
-/* Results of one part queue behind contributions to others on the same links: asking for them
- * sooner than queues empty makes them longer.  So it is where ranks run ahead. */
+/* Results of one part queue behind contributions to others on the same links, and those of one
+ * column behind other columns: asking for them sooner than queues empty makes them longer.  So it
+ * is where ranks run ahead. */
 static uint32_t rto_min_ms(const struct fanin_comm *c)
 {
-	bool queues = c->cfg.ahead || (c->parts > 1 && !c->client.on);
+	bool queues = c->cfg.ahead || c->global || (c->parts > 1 && !c->client.on);
 	if (c->cfg.rto_min_ms)
 		return (uint32_t)c->cfg.rto_min_ms;
 	return queues ? FAN_COMM_RTO_QUEUED_MS : FAN_RTO_MIN_NS / FAN_MS;
