@@ -104,23 +104,24 @@ class NetBench:
         self.size = size
         self.runs = 0
 
-    def start_switch(self, net, where):
+    def start_switch(self, net, where, flags=()):
         """A switch in the namespace `where`: its process and its address."""
         at = SWITCH_ADDRESS if where == "sw" else worker_address(int(where[1:]))
         address = "%s:%d" % (at, PORT)
         process = self.procs.start(net.inside(
-            where, [self.programs["fanin"], "switch", "--listen", address]))
+            where, [self.programs["fanin"], "switch", "--listen", address] + list(flags)))
         benchlib.wait_listening(process, PORT)
         return process, address
 
-    def fanin(self, net, flags, hosts=None, per_host=1, switches=("sw",), env=None, watch=None):
+    def fanin(self, net, flags, hosts=None, per_host=1, switches=("sw",), env=None, watch=None,
+              switch_flags=()):
         """One job; switches in these namespaces, each with its part of the tensor.  None: the
         ranks are told where rank 0 is, as a launcher tells them, and the library does the rest.
         `watch`: called with the ranks' processes again and again while they run."""
         self.runs += 1
         path = self.procs.path("fanin-%d.json" % self.runs)
         count = (hosts or net.workers) * per_host
-        running = [self.start_switch(net, where) for where in switches]
+        running = [self.start_switch(net, where, switch_flags) for where in switches]
         named = ["--switch", ",".join(address for _, address in running)] if running else []
         ranks = []
         for rank in range(count):

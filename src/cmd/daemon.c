@@ -192,8 +192,8 @@ static void tell_start(const struct fan_daemon *d, const struct fan_daemon_optio
 	fan_line_add(&l, " policy=%s threads=%u slots=%u payload=%u memory_MiB=%.1f", policy,
 		     o->threads, slots * o->threads, o->core.payload_bytes,
 		     (double)f.memory / (1 << 20));
-	fan_line_add(&l, " segment=%s gro=%s sndbuf=%d rcvbuf=%d", f.segment ? "yes" : "no",
-		     f.gro ? "yes" : "no", f.sndbuf, f.rcvbuf);
+	fan_line_add(&l, " segment=%s gro=%s sndbuf=%d rcvbuf=%d sockets=%u",
+		     f.segment ? "yes" : "no", f.gro ? "yes" : "no", f.sndbuf, f.rcvbuf, f.sockets);
 	if (o->core.ahead_max)
 		fan_line_add(&l, " ahead=%u", o->core.ahead_max);
 	if (fan_peer_is_none(&f.group))

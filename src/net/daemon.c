@@ -186,6 +186,13 @@ static int check(const struct fan_daemon_options *o, char *why, size_t bytes)
 	return FAN_OK;
 }
 
+/* Most sockets of a shard: all of a daemon's stay within what a process may open by default. */
+static unsigned sockets_of(const struct fan_daemon_options *o)
+{
+	unsigned each = FAN_DAEMON_SOCKETS_MAX / o->threads;
+	return each < FAN_SHARD_SOCKETS ? each : FAN_SHARD_SOCKETS;
+}
+
 static int make_shards(struct fan_daemon *d, const struct fan_daemon_options *o)
 {
 	for (unsigned i = 0; i < o->threads; i++) {
@@ -193,7 +200,8 @@ static int make_shards(struct fan_daemon *d, const struct fan_daemon_options *o)
 			.bind = o->listen, .buffer_bytes = o->buffer_bytes, .plain = o->plain};
 		struct fan_node_config c = config_of_shard(d, i);
 		u.bind.port += i;
-		int e = fan_shard_new(&d->shard[i], i, &u, &c, o->mark_percent, &d->log);
+		int e = fan_shard_new(&d->shard[i], i, &u, sockets_of(o), &c, o->mark_percent,
+				      &d->log);
 		if (e)
 			return e;
 		d->shards++;
@@ -253,7 +261,7 @@ int fan_daemon_start(struct fan_daemon **out, const struct fan_daemon_options *o
 
 fan_peer fan_daemon_address(const struct fan_daemon *d)
 {
-	return fan_udp_local(&d->shard[0]->udp);
+	return fan_udp_local(&d->shard[0]->udp[0]);
 }
 
 void fan_daemon_facts(const struct fan_daemon *d, struct fan_daemon_facts *facts)
@@ -265,10 +273,11 @@ void fan_daemon_facts(const struct fan_daemon *d, struct fan_daemon_facts *facts
 	if (d->cfg.aggregator.group_family)
 		facts->group = fan_line_group(&s->cfg.aggregator, 0);
 	facts->memory = d->shards * fan_node_bytes(&s->cfg);
-	facts->sndbuf = s->udp.sndbuf;
-	facts->rcvbuf = s->udp.rcvbuf;
-	facts->segment = s->udp.segment;
-	facts->gro = s->udp.gro;
+	facts->sockets = s->sockets;
+	facts->sndbuf = s->udp[0].sndbuf;
+	facts->rcvbuf = s->udp[0].rcvbuf;
+	facts->segment = s->udp[0].segment;
+	facts->gro = s->udp[0].gro;
 }
 
 void fan_daemon_dump(struct fan_daemon *d)

@@ -15,6 +15,7 @@
 #define FAN_DAEMON_GROUP_PORT 23846
 
 #define FAN_DAEMON_AGGREGATOR_SLOTS 16384 /* of an aggregator behind switches */
+#define FAN_DAEMON_SOCKETS_MAX	    256	  /* of all shards, but one for each */
 #define FAN_DAEMON_AHEAD_SHARE	    8 /* default run-ahead: this part of an aggregator's slots */
 #define FAN_DAEMON_MARK_PERCENT                                                                    \
 	50 /* default fill of the receive buffer above which datagrams are marked */
@@ -52,7 +53,8 @@ struct fan_daemon_facts {
 	fan_peer address;   /* of shard 0 */
 	fan_peer group;	    /* first multicast group; none: results go by unicast */
 	size_t memory;	    /* bytes for slots and jobs, all shards together */
-	int sndbuf, rcvbuf; /* granted to each shard, bytes */
+	int sndbuf, rcvbuf; /* granted to each socket, bytes */
+	unsigned sockets;   /* of each shard: rank r sends to number r modulo this */
 	bool segment, gro;  /* UDP_SEGMENT and UDP_GRO work */
 };
 

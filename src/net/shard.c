@@ -14,8 +14,9 @@
 
 #define ALIGN		 64
 #define ERROR_PAUSE_MS	 1 /* after a receive that failed: an error that stays must not spin */
-#define EPOLL_EVENTS	 2
-#define TICKS_PER_ROUND	 4 /* full outs that one round may send for ticks */
+#define EPOLL_EVENTS	 16
+#define WAKE		 UINT32_MAX /* number of `wake_fd` in epoll */
+#define TICKS_PER_ROUND	 4	    /* full outs that one round may send for ticks */
 #define EVENTS_PER_ROUND FAN_EVENTS_MAX
 
 static void tell(struct fan_shard *s, const struct fan_line *l)
@@ -44,16 +45,23 @@ static void tell_events(struct fan_shard *s)
 /* What the socket and the thread have counted. */
 static void add_traffic(struct fan_line *l, const struct fan_shard *s)
 {
+	const struct fan_udp *sender = &s->udp[0];
+	uint64_t datagrams = 0, receives = 0;
+
+	for (unsigned i = 0; i < s->sockets; i++) {
+		datagrams += s->udp[i].datagrams_in;
+		receives += s->udp[i].recvs;
+	}
 	fan_line_add(l, " datagrams_in=%llu receives=%llu datagrams_out=%llu sends=%llu",
-		     (unsigned long long)s->udp.datagrams_in, (unsigned long long)s->udp.recvs,
-		     (unsigned long long)s->udp.datagrams_out, (unsigned long long)s->udp.sends);
+		     (unsigned long long)datagrams, (unsigned long long)receives,
+		     (unsigned long long)sender->datagrams_out, (unsigned long long)sender->sends);
 	if (s->marked)
 		fan_line_add(l, " marked=%llu", (unsigned long long)s->marked);
 	if (fan_node_stats(s->node)->lost)
 		fan_line_add(l, " lost=%llu", (unsigned long long)fan_node_stats(s->node)->lost);
-	if (s->udp.send_drops)
+	if (sender->send_drops)
 		fan_line_add(l, " send_drops=%llu last_errno=%d",
-			     (unsigned long long)s->udp.send_drops, s->udp.last_errno);
+			     (unsigned long long)sender->send_drops, sender->last_errno);
 }
 
 static void tell_counters(struct fan_shard *s)
@@ -120,7 +128,7 @@ static void tell_too_long(struct fan_shard *s)
 {
 	struct fan_line l = {.used = 0};
 
-	if (s->told_too_long || !s->udp.send_drops || s->udp.last_errno != EMSGSIZE)
+	if (s->told_too_long || !s->udp[0].send_drops || s->udp[0].last_errno != EMSGSIZE)
 		return;
 	s->told_too_long = true;
 	if (!s->log->line)
@@ -135,18 +143,19 @@ static void tell_too_long(struct fan_shard *s)
 static void flush(struct fan_shard *s)
 {
 	if (s->out.count)
-		fan_udp_send(&s->udp, &s->out, false);
+		fan_udp_send(&s->udp[0], &s->out, false);
 	fan_node_sent(s->node);
 	tell_too_long(s);
 }
 
-/* Give every datagram of a batch to the node. */
-static void take(struct fan_shard *s, const struct fan_udp_batch *b, const uint8_t *in)
+/* Give every datagram of a batch from `u` to the node. */
+static void take(struct fan_shard *s, const struct fan_udp *u, const struct fan_udp_batch *b,
+		 const uint8_t *in)
 {
 	uint64_t now = fan_clock_ns();
 	size_t offset = 0;
-	bool marked = b->marked ||
-		      (s->mark_percent && fan_udp_backlog_percent(&s->udp) >= s->mark_percent);
+	bool marked =
+		b->marked || (s->mark_percent && fan_udp_backlog_percent(u) >= s->mark_percent);
 
 	do { /* an empty datagram is one, too: the core counts it */
 		size_t bytes = fan_udp_datagram_bytes(b, offset);
@@ -158,18 +167,18 @@ static void take(struct fan_shard *s, const struct fan_udp_batch *b, const uint8
 	} while (offset < b->bytes);
 }
 
-static void receive(struct fan_shard *s)
+static void receive(struct fan_shard *s, struct fan_udp *u)
 {
 	struct fan_udp_batch b;
 
 	for (unsigned i = 0; i < FAN_SHARD_BATCHES; i++) {
 		uint8_t *in = s->in[s->slots ? i : 0];
-		int n = fan_udp_recv(&s->udp, in, &b);
+		int n = fan_udp_recv(u, in, &b);
 		if (n < 0)
 			poll(NULL, 0, ERROR_PAUSE_MS);
 		if (n <= 0)
 			break;
-		take(s, &b, in);
+		take(s, u, &b, in);
 	}
 	flush(s);
 }
@@ -262,8 +271,8 @@ static void *run(void *arg)
 		int timeout = fan_clock_timeout_ms(fan_node_deadline(s->node), -1);
 		int n = epoll_wait(s->epoll_fd, ev, EPOLL_EVENTS, timeout);
 		for (int i = 0; i < n; i++) {
-			if (ev[i].data.fd == s->udp.fd)
-				receive(s);
+			if (ev[i].data.u32 != WAKE)
+				receive(s, &s->udp[ev[i].data.u32]);
 			else
 				heed_others(s);
 		}
@@ -275,11 +284,62 @@ static void *run(void *arg)
 	return NULL;
 }
 
-static int watch(const struct fan_shard *s, int fd)
+static int watch(const struct fan_shard *s, int fd, uint32_t number)
 {
-	struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
+	struct epoll_event ev = {.events = EPOLLIN, .data.u32 = number};
 
 	return epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+}
+
+/* One more socket on the address of the first, whose table of local addresses it shares. */
+static int add_socket(struct fan_shard *s, const struct fan_udp_options *o)
+{
+	struct fan_udp_options beside = *o;
+	struct fan_udp *u = &s->udp[s->sockets];
+
+	beside.bind = fan_udp_local(&s->udp[0]);
+	beside.beside = true;
+	int e = fan_udp_open(u, &beside);
+	if (e)
+		return e;
+	free(u->locals);
+	u->locals = s->udp[0].locals;
+	e = watch(s, u->fd, s->sockets);
+	if (e) {
+		u->locals = NULL;
+		fan_udp_close(u);
+		return e;
+	}
+	s->sockets++;
+	return 0;
+}
+
+static void close_sockets(struct fan_shard *s, unsigned but)
+{
+	while (s->sockets > but) {
+		struct fan_udp *u = &s->udp[--s->sockets];
+		if (s->sockets)
+			u->locals = NULL; /* the first one's */
+		fan_udp_close(u);
+	}
+}
+
+/* The sockets: as many as there may be, and fewer where the kernel refuses. */
+static int open_sockets(struct fan_shard *s, const struct fan_udp_options *o, unsigned most)
+{
+	int e = fan_udp_open(&s->udp[0], o);
+
+	if (e)
+		return e;
+	s->sockets = 1;
+	e = watch(s, s->udp[0].fd, 0);
+	if (e || s->udp[0].rcvbuf >= o->buffer_bytes || fan_udp_share(&s->udp[0]))
+		return e;
+	while (s->sockets < most && !add_socket(s, o))
+		;
+	if (s->sockets > 1 && fan_udp_spread(&s->udp[0], s->sockets))
+		close_sockets(s, 1);
+	return 0;
 }
 
 static int make_node(struct fan_shard *s)
@@ -296,7 +356,7 @@ static int make_node(struct fan_shard *s)
 }
 
 int fan_shard_new(struct fan_shard **shard, unsigned index, const struct fan_udp_options *o,
-		  const struct fan_node_config *cfg, unsigned mark_percent,
+		  unsigned sockets, const struct fan_node_config *cfg, unsigned mark_percent,
 		  struct fan_shard_log *log)
 {
 	struct fan_shard *s = calloc(1, sizeof *s);
@@ -308,16 +368,17 @@ int fan_shard_new(struct fan_shard **shard, unsigned index, const struct fan_udp
 	s->cfg = *cfg;
 	s->mark_percent = mark_percent;
 	s->log = log;
-	s->udp.fd = s->wake_fd = -1;
+	s->wake_fd = -1;
 	sem_init(&s->empty, 0, 0);
 	sem_init(&s->answered, 0, 0);
 	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (s->epoll_fd >= 0)
 		s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	e = s->wake_fd < 0 ? -errno : fan_udp_open(&s->udp, o);
-	if (!e && !(e = watch(s, s->udp.fd)))
-		e = watch(s, s->wake_fd);
-	s->cfg.aggregator.rx_bytes = (uint32_t)s->udp.rcvbuf;
+	e = s->wake_fd < 0 ? -errno : watch(s, s->wake_fd, WAKE);
+	if (!e)
+		e = open_sockets(s, o, sockets);
+	s->cfg.aggregator.rx_bytes = (uint32_t)s->udp[0].rcvbuf;
+	s->cfg.aggregator.rx_queues = (uint16_t)s->sockets;
 	if (!e)
 		e = make_node(s);
 	if (e) {
@@ -397,7 +458,7 @@ void fan_shard_free(struct fan_shard *s)
 		wake(s);
 		pthread_join(s->thread, NULL);
 	}
-	fan_udp_close(&s->udp);
+	close_sockets(s, 0);
 	if (s->wake_fd >= 0)
 		close(s->wake_fd);
 	if (s->epoll_fd >= 0)

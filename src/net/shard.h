@@ -16,6 +16,7 @@
 
 #define FAN_SHARD_BATCHES 8 /* receives of at most 64 KiB between two sends */
 #define FAN_SHARD_ITEMS	  256
+#define FAN_SHARD_SOCKETS 64	      /* at most, where the kernel grants small receive buffers */
 #define FAN_SHARD_SCRATCH (32 * 1024) /* bytes of control messages between two sends */
 
 /* The log, shared by all shards. */
@@ -54,7 +55,10 @@ struct fan_shard {
 				* never */
 	uint64_t marked;       /* datagrams with a congestion mark */
 	bool told_too_long;    /* the log has a datagram beyond the path MTU */
-	struct fan_udp udp;
+	/* All are on one address.  The first sends; rank r sends to number r modulo `sockets`, so
+	 * that each of them has a receive buffer for a few ranks only. */
+	struct fan_udp udp[FAN_SHARD_SOCKETS];
+	unsigned sockets;
 	unsigned index;
 	struct fan_shard_log *log;
 	int epoll_fd, wake_fd;
@@ -73,10 +77,11 @@ struct fan_shard {
 	uint8_t in[FAN_SHARD_BATCHES][FAN_UDP_RECV_BYTES];
 };
 
-/* Make shard `index`: a socket on `o->bind`, and a node of `cfg`, whose aggregator.rx_bytes is set
- * from the granted receive buffer.  0 and `*shard`; or -errno. */
+/* Make shard `index`: a socket on `o->bind`, or up to `sockets` if the kernel grants less than
+ * o->buffer_bytes, and a node of `cfg`, whose aggregator.rx_bytes and rx_queues are set from what
+ * is granted.  0 and `*shard`; or -errno. */
 int fan_shard_new(struct fan_shard **shard, unsigned index, const struct fan_udp_options *o,
-		  const struct fan_node_config *cfg, unsigned mark_percent,
+		  unsigned sockets, const struct fan_node_config *cfg, unsigned mark_percent,
 		  struct fan_shard_log *log);
 
 /* Start its thread, with all signals blocked.  0, or -errno. */

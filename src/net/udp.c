@@ -3,6 +3,7 @@
 #include "udp.h"
 
 #include <errno.h>
+#include <linux/filter.h>
 #include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <netinet/ip.h>
@@ -17,9 +18,14 @@
 #ifndef UDP_GRO
 #define UDP_GRO 104
 #endif
+#ifndef SO_ATTACH_REUSEPORT_CBPF
+#define SO_ATTACH_REUSEPORT_CBPF 51
+#endif
 #ifndef IPV6_MULTICAST_ALL
 #define IPV6_MULTICAST_ALL 29
 #endif
+
+#define SENDER_AT 12 /* low byte of a header's sender, which tells ranks of one job apart */
 
 static int set_int(int fd, int level, int name, int value)
 {
@@ -117,6 +123,8 @@ static int bind_and_connect(struct fan_udp *u, const struct fan_udp_options *o)
 
 	if (o->freebind_group && (e = set_int(u->fd, SOL_SOCKET, SO_REUSEADDR, 1)))
 		return e;
+	if (o->beside && (e = set_int(u->fd, SOL_SOCKET, SO_REUSEPORT, 1)))
+		return e;
 	if (!fan_peer_is_none(&o->bind))
 		len = fan_peer_to_sockaddr(&o->bind, u->family, &ss);
 	if (!len)
@@ -160,6 +168,26 @@ int fan_udp_open(struct fan_udp *u, const struct fan_udp_options *o)
 	if (e)
 		fan_udp_close(u);
 	return e;
+}
+
+/* The first was bound without the option: so a port that another program has is an error, also if
+ * that program shares it. */
+int fan_udp_share(const struct fan_udp *u)
+{
+	return set_int(u->fd, SOL_SOCKET, SO_REUSEPORT, 1);
+}
+
+int fan_udp_spread(const struct fan_udp *u, unsigned sockets)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, SENDER_AT),
+		BPF_STMT(BPF_ALU | BPF_MOD | BPF_K, sockets),
+		BPF_STMT(BPF_RET | BPF_A, 0),
+	};
+	struct sock_fprog program = {.len = sizeof code / sizeof *code, .filter = code};
+	if (setsockopt(u->fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof program))
+		return -errno;
+	return 0;
 }
 
 void fan_udp_close(struct fan_udp *u)

@@ -72,10 +72,11 @@ struct fan_udp {
 };
 
 struct fan_udp_options {
-	fan_peer bind;	     /* local address; port 0: any; none: by the family of `connect` */
-	fan_peer connect;    /* of workers: the switch, the only sender then */
-	int buffer_bytes;    /* of SO_SNDBUF and SO_RCVBUF; *FORCE is tried first */
-	bool plain;	     /* do not try UDP_SEGMENT and UDP_GRO (also: FANIN_PLAIN_UDP=1) */
+	fan_peer bind;	  /* local address; port 0: any; none: by the family of `connect` */
+	fan_peer connect; /* of workers: the switch, the only sender then */
+	int buffer_bytes; /* of SO_SNDBUF and SO_RCVBUF; *FORCE is tried first */
+	bool plain;	  /* do not try UDP_SEGMENT and UDP_GRO (also: FANIN_PLAIN_UDP=1) */
+	bool beside; /* `bind` is the address of a socket that fan_udp_share has opened to others */
 	bool freebind_group; /* `bind` is a multicast group: join it on `interface`, with
 			      * SO_REUSEADDR and without IP_MULTICAST_ALL */
 	unsigned interface;  /* index */
@@ -88,6 +89,15 @@ struct fan_udp_options {
  * serves IPv4. */
 int fan_udp_open(struct fan_udp *u, const struct fan_udp_options *o);
 void fan_udp_close(struct fan_udp *u);
+
+/* Let more sockets of this user have the address of `u`, which is bound: options.beside.  0, or
+ * -errno. */
+int fan_udp_share(const struct fan_udp *u);
+
+/* Of `sockets` sockets on the address of `u`, 2 or more, in the order of their opening and `u`
+ * first, let the kernel give each datagram to number (sender in its header) modulo `sockets`.
+ * Otherwise it chooses by a hash of the addresses.  0, or -errno. */
+int fan_udp_spread(const struct fan_udp *u, unsigned sockets);
 
 /* The local address. */
 fan_peer fan_udp_local(const struct fan_udp *u);

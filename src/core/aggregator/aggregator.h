@@ -29,8 +29,9 @@ struct fan_aggregator_config {
 	struct fan_shares shares;
 	uint16_t ahead_max;   /* the quota of jobs with run-ahead, at most FAN_AHEAD_MAX;
 			       * window_max then bounds fragments under way.  0: no run-ahead */
-	uint32_t rx_bytes;    /* bytes that the receive queue holds: bounds window x ranks x
-			       * packet of a job.  0: no such bound */
+	uint32_t rx_bytes;    /* bytes that a receive queue holds: bounds window x ranks x packet
+			       * of a job.  0: no such bound */
+	uint16_t rx_queues;   /* such queues: rank r sends to number r modulo this.  0: one */
 	uint16_t shards;      /* of the daemon, for workers */
 	uint64_t epoch;	      /* differs between two lives of an aggregator, e.g. start time */
 	uint8_t group_family; /* multicast results: 0 off, 4, 6 */

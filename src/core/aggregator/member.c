@@ -21,6 +21,7 @@ void fan_jobs_init(struct fan_jobs *t, void *mem, const struct fan_aggregator_co
 	t->shares = cfg->shares;
 	t->ahead_max = cfg->ahead_max;
 	t->rx_bytes = cfg->rx_bytes;
+	t->rx_queues = cfg->rx_queues ? cfg->rx_queues : 1;
 	t->epoch = cfg->epoch;
 	t->job = (struct fan_job *)p;
 	memset(t->job, 0, t->max * sizeof *t->job);
@@ -88,7 +89,8 @@ static uint16_t ahead_for(const struct fan_jobs *t, const struct fan_join *m)
 static uint16_t window_for(const struct fan_jobs *t, const struct fan_join *m)
 {
 	uint32_t w = within_quota(t, m);
-	uint32_t in_flight = (uint32_t)m->ranks * (m->payload_bytes + FAN_HEAD_BYTES);
+	uint32_t queued = (m->ranks + t->rx_queues - 1u) / t->rx_queues; /* most ranks in one */
+	uint32_t in_flight = queued * (m->payload_bytes + FAN_HEAD_BYTES);
 	if (t->rx_bytes && w > t->rx_bytes / in_flight)
 		w = t->rx_bytes / in_flight;
 	return (uint16_t)(w < 2 ? 2 : w);

@@ -108,7 +108,8 @@ struct fan_jobs {
 	uint16_t window_max;
 	struct fan_shares shares;
 	uint16_t ahead_max;
-	uint32_t rx_bytes;
+	uint32_t rx_bytes; /* of each of rx_queues */
+	uint16_t rx_queues;
 	uint64_t epoch; /* of this life of the aggregator; each job gets the next */
 };
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sockets that are bound to every interface: as whom they answer. */
+/* Sockets that are bound to every interface: as whom they answer; and several on one address. */
+#include <errno.h>
+
 #include "udp_rig.h"
 
 /* Whoever asked one of our addresses hears from that one: it would take no other. */
@@ -137,9 +139,55 @@ static void everywhere__no_group_of_the_other_family(void **state)
 	fan_udp_close(&a);
 }
 
+/* The header's sender decides, from whatever port a datagram comes. */
+static void share__a_sender_has_its_socket(void **state)
+{
+	enum { SOCKETS = 3, SENDERS = 8 };
+	(void)state;
+	struct fan_udp from, u[SOCKETS];
+	struct fan_out out;
+
+	open_at(&from, "127.0.0.1:0", true);
+	open_at(&u[0], "127.0.0.1:0", false);
+	assert_int_equal(fan_udp_share(&u[0]), 0);
+	struct fan_udp_options o = {.bind = fan_udp_local(&u[0]), .beside = true};
+	for (unsigned i = 1; i < SOCKETS; i++)
+		assert_int_equal(fan_udp_open(&u[i], &o), 0);
+	assert_int_equal(fan_udp_spread(&u[0], SOCKETS), 0);
+	start(&out);
+	for (unsigned i = 0; i < SENDERS; i++) {
+		struct fan_out_item *it = add(&out, FAN_TO_PEER, PAYLOAD);
+		it->peer = fan_udp_local(&u[0]);
+		it->head[12] = (uint8_t)i;
+	}
+	fan_udp_send(&from, &out, false);
+	for (unsigned i = 0; i < SOCKETS; i++) {
+		drain(&u[i]);
+		assert_int_equal(u[i].datagrams_in, (SENDERS + SOCKETS - 1 - i) / SOCKETS);
+	}
+	for (unsigned i = 0; i < SOCKETS; i++)
+		fan_udp_close(&u[i]);
+	fan_udp_close(&from);
+}
+
+/* Who does not say that it shares a port cannot have it, also if the other one does. */
+static void share__others_find_the_port_in_use(void **state)
+{
+	(void)state;
+	struct fan_udp u, v;
+
+	open_at(&u, "127.0.0.1:0", false);
+	assert_int_equal(fan_udp_share(&u), 0);
+	struct fan_udp_options o = {.bind = fan_udp_local(&u)};
+	assert_int_equal(fan_udp_open(&v, &o), -EADDRINUSE);
+	fan_udp_close(&u);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(share__a_sender_has_its_socket),
+		cmocka_unit_test(share__others_find_the_port_in_use),
 		cmocka_unit_test(everywhere__answers_from_where_it_was_asked),
 		cmocka_unit_test(everywhere__ipv6_serves_ipv4_too),
 		cmocka_unit_test(everywhere__a_single_address_remembers_nobody),

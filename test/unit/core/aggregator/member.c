@@ -136,6 +136,16 @@ static void member__window(void **state)
 	rig_again();
 	assert_int_equal(rig_join(0, 5, &m), FAN_OK);
 	assert_int_equal(rig.window, 10); /* what the receive queue holds */
+	rig.cfg.rx_queues = 2;
+	rig_again();
+	assert_int_equal(rig_join(0, 5, &m), FAN_OK);
+	assert_int_equal(rig.window, 20); /* each rank has one */
+	m = named(1, 3, 0, 0);
+	rig_again();
+	assert_int_equal(rig_join(0, 5, &m), FAN_OK);
+	assert_int_equal(rig.window, 10); /* two of three ranks share one */
+	m = named(1, 2, 0, 0);
+	rig.cfg.rx_queues = 0;
 	rig.cfg.rx_bytes = 10;
 	rig_again();
 	assert_int_equal(rig_join(0, 5, &m), FAN_OK);
