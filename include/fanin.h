@@ -226,6 +226,19 @@ struct fanin_stats {
 	uint32_t host_ranks;	  /* ranks of this host that share memory; 0: none */
 };
 
+/* A part of every tensor, and the aggregator that sums it. */
+struct fanin_part {
+	size_t size;	     /* set it to sizeof(struct fanin_part) before each call */
+	char aggregator[64]; /* its address, "10.0.0.1:5000" */
+	int rank;	     /* in whose process it is; -1: it is a named switch, or a plan's */
+	uint32_t share_ppm;  /* share of every tensor, in millionths */
+	uint64_t rtt_ns;  /* round trip through it, the mean of all ranks when it was measured last;
+			   * 0: it was not */
+	uint32_t settled; /* 1: shares stay as they are until the network changes; 0: they are
+			   * still being learnt */
+	uint32_t reserved;
+};
+
 /* Options of a switch inside this process.  Set with FANIN_SWITCH_OPTIONS_INIT, then
  * change fields.  If left at -1, mtu and multicast come from the same places as those of a
  * communicator; both should agree. */
@@ -283,6 +296,11 @@ const char *fanin_comm_error(const fanin_comm *comm);
 /* Fill in `*stats`, up to the smaller of `stats->size` and the library's own size, and set
  * `stats->size` to that. */
 int fanin_comm_stats(const fanin_comm *comm, struct fanin_stats *stats);
+
+/* Fill in `*part` about part `number`, from 0 to stats.parts - 1, up to the smaller of `part->size`
+ * and the library's own size, and set `part->size` to that.  FANIN_E_INVALID: there is no such
+ * part. */
+int fanin_comm_part(const fanin_comm *comm, uint32_t number, struct fanin_part *part);
 
 /* Reduce `count` elements over all ranks; every rank gets the result in `out`, which may
  * be `in`.  Blocks. */

@@ -10,7 +10,7 @@ For PyTorch's DistributedDataParallel see fanin.torch.  The package uses libfani
 file that is, `python3 -m fanin` tells.
 """
 
-from .communicator import Communicator, Operation, Stats
+from .communicator import Communicator, Operation, Part, Stats
 from .errors import (
     BusyError,
     ClosedError,
@@ -46,6 +46,7 @@ __all__ = [
     "RefusedError",
     "RestartedError",
     "StalledError",
+    "Part",
     "Stats",
     "UnreachableError",
     "__version__",

@@ -78,6 +78,22 @@ class RawStats(ctypes.Structure):
         super().__init__(ctypes.sizeof(RawStats))
 
 
+class RawPart(ctypes.Structure):
+    """struct fanin_part."""
+
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("aggregator", ctypes.c_char * 64),
+        ("rank", ctypes.c_int),
+        ("share_ppm", ctypes.c_uint32),
+        ("rtt_ns", ctypes.c_uint64),
+        *[(name, ctypes.c_uint32) for name in "settled reserved".split()],
+    ]
+
+    def __init__(self) -> None:
+        super().__init__(ctypes.sizeof(RawPart))
+
+
 _POINTER = ctypes.c_void_p
 _OUT = ctypes.POINTER(ctypes.c_void_p)
 _COUNT = ctypes.c_size_t
@@ -94,6 +110,7 @@ _PROTOTYPES: dict[str, tuple[type | None, list[type]]] = {
     "fanin_comm_error": (ctypes.c_char_p, [_POINTER]),
     "fanin_comm_switch": (ctypes.c_char_p, [_POINTER]),
     "fanin_comm_stats": (_INT, [_POINTER, ctypes.POINTER(RawStats)]),
+    "fanin_comm_part": (_INT, [_POINTER, ctypes.c_uint32, ctypes.POINTER(RawPart)]),
     "fanin_allreduce_start": (_INT, [_POINTER, _POINTER, _POINTER, _COUNT, _INT, _INT, _OUT]),
     "fanin_broadcast_start": (_INT, [_POINTER, _POINTER, _COUNT, _INT, _INT, _OUT]),
     "fanin_reduce_start": (_INT, [_POINTER, _POINTER, _POINTER, _COUNT, _INT, _INT, _INT, _OUT]),

@@ -67,6 +67,17 @@ class Stats:
     host_ranks: int = 0  #: ranks of this host that share memory; 0: none
 
 
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """A part of every tensor, and the aggregator that sums it."""
+
+    aggregator: str  #: its address, as "10.0.0.1:5000"
+    rank: int  #: in whose process it is; -1: it is a named switch, or a plan's
+    share: float  #: of every tensor, from 0 to 1
+    rtt_ns: int  #: round trip through it, the mean of all ranks; 0: not measured
+    settled: bool  #: the shares stay until the network changes
+
+
 class _Open:
     """What must be freed, apart from Communicator so that a finalizer can hold it.
 
@@ -372,6 +383,27 @@ class Communicator:
         for name in ("multicast", "segment_offload", "receive_offload"):
             fields[name] = bool(fields[name])
         return Stats(**fields)
+
+    def parts(self) -> list[Part]:
+        """The parts of every tensor; none for ranks of one host, which share memory.  ClosedError
+        after close()."""
+        self._check_open()
+        found: list[Part] = []
+        if self._open is None:
+            return found
+        raw = _library.RawPart()
+        with self._locked() as opened:
+            while not opened.library.fanin_comm_part(opened.handle, len(found), ctypes.byref(raw)):
+                found.append(
+                    Part(
+                        raw.aggregator.decode(),
+                        raw.rank,
+                        raw.share_ppm / 1e6,
+                        raw.rtt_ns,
+                        bool(raw.settled),
+                    )
+                )
+        return found
 
     # Operations.  Tensors: PyTorch tensors on the CPU, numpy arrays, writable buffers; contiguous,
     # float32, float16, bfloat16, int32 or int64.  They are used in place, never copied.

@@ -27,7 +27,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import GradBucket, ProcessGroup  # as torch.distributed exports them
 
 from . import _buffers
-from .communicator import Communicator, Operation
+from .communicator import Communicator, Operation, Part
 from .errors import FaninError
 
 logger = logging.getLogger("fanin")
@@ -94,6 +94,11 @@ class HookState:
                 lines.append(
                     f"  memory    shared by {stats.host_ranks} ranks of this host; "
                     f"{stats.hosts} host{'s' * (stats.hosts != 1)} in all"
+                )
+            parts = self.communicator.parts()
+            if len(parts) > 1:
+                lines.append(
+                    f"  shares    {_shares(parts)}; {'' if parts[0].settled else 'not '}settled"
                 )
             lines.append(
                 f"  transport window {stats.window_frags} fragments of {stats.packet_bytes} bytes, "
@@ -224,6 +229,13 @@ class HookState:
         self.buckets += 1
         self.bytes += tensor.numel() * tensor.element_size()
         return self._completer.watch(op)
+
+
+def _shares(parts: list[Part]) -> str:
+    return ", ".join(
+        f"{100 * part.share:.0f} % {part.aggregator if part.rank < 0 else f'rank {part.rank}'}"
+        for part in parts
+    )
 
 
 def _on(flag: bool) -> str:

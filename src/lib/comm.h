@@ -66,6 +66,8 @@ struct fanin_comm {
 	unsigned attending;	    /* callers that do this rank's work, in fan_comm_run */
 	char wait_text[FAN_FAULT_TEXT_BYTES]; /* for `waiting`, until `ready` */
 	struct fanin_stats stats;
+	struct fan_comm_shown shown[FAN_PARTS_MAX]; /* stats.parts of them */
+	bool shown_settled;
 
 	atomic_int error; /* 0, or its cause of failure: then `sentence` is constant */
 	char sentence[FAN_FAULT_TEXT_BYTES];

@@ -135,6 +135,7 @@ static void move(struct fanin_comm *c, unsigned k, uint16_t route, const fan_pee
 		return;
 	p->route = route;
 	p->at = *at;
+	c->split.news = true;
 	for (unsigned i = 0; i < c->connections; i++)
 		c->connection[i].behind |= c->connection[i].part == k;
 	f->behind_ns = now_ns;

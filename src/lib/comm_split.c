@@ -20,6 +20,7 @@ void fan_comm_split_init(struct fanin_comm *c)
 	struct fan_comm_split *s = &c->split;
 	bool is_host[FAN_PARTS_MAX];
 	memset(s, 0, sizeof *s);
+	s->news = true;
 	if (c->client.on) {
 		take_plan(&s->now, c);
 		return;
@@ -124,14 +125,14 @@ static uint64_t cost_of(const struct fanin_comm *c)
 static void take_measurement(struct fanin_comm *c)
 {
 	struct fan_comm_split *s = &c->split;
-	uint32_t rtt_us[FAN_PARTS_MAX];
 	for (unsigned k = 0; k < c->parts; k++) {
 		int ranks = c->cfg.ranks - (c->inside[k] >= 0);
-		rtt_us[k] = s->words[k] > 0 ? (uint32_t)(s->words[k] / ranks) : 0;
+		s->rtt_us[k] = s->words[k] > 0 ? (uint32_t)(s->words[k] / ranks) : 0;
 	}
-	if (fan_split_learn(&s->learner, rtt_us, cost_of(c)))
+	if (fan_split_learn(&s->learner, s->rtt_us, cost_of(c)))
 		fan_split_from_shares(&s->now, &s->learner);
 	s->measures = false;
+	s->news = true;
 }
 
 bool fan_comm_split_permits(struct fanin_comm *c)
@@ -154,6 +155,21 @@ bool fan_comm_split_permits(struct fanin_comm *c)
 void fan_comm_split_arrived(struct fanin_comm *c)
 {
 	c->split.arrived = true;
+}
+
+void fan_comm_split_show(struct fanin_comm *c)
+{
+	struct fan_comm_split *s = &c->split;
+	if (!s->news)
+		return;
+	s->news = false;
+	c->shown_settled = !s->learns || is_settled(s);
+	for (unsigned k = 0; k < c->parts; k++)
+		c->shown[k] = (struct fan_comm_shown){
+			.at = c->part[k].at,
+			.share = s->now.begin[k + 1] - s->now.begin[k],
+			.rtt_us = s->rtt_us[k],
+		};
 }
 
 /* In step. */

@@ -22,9 +22,17 @@ struct fanin_comm;
 struct fanin_op;
 struct fan_cut;
 
+/* A part as callers see it. */
+struct fan_comm_shown {
+	fan_peer at;
+	uint64_t share; /* in 1 / FAN_CUT_WHOLE */
+	uint32_t rtt_us;
+};
+
 struct fan_comm_split {
 	struct fan_split now;
 	struct fan_split_learner learner;
+	bool news;	       /* shares or addresses have changed since callers were told */
 	bool learns;	       /* several parts, and no plan fixes their shares */
 	bool blocked;	       /* operations wait for the measurement under way */
 	bool measures;	       /* a measurement is under way... */
@@ -36,6 +44,7 @@ struct fan_comm_split {
 	uint64_t looked_ns;
 	double rtt_ns[FAN_SHARDS_MAX]; /* round trip of each connection, times busy_ns */
 	int32_t words[FAN_COMM_SPLIT_WORDS];
+	uint32_t rtt_us[FAN_PARTS_MAX]; /* as measured last */
 };
 
 /* Once the parts are known: their first shares. */
@@ -53,6 +62,9 @@ void fan_comm_split_started(struct fanin_comm *c, struct fanin_op *op);
 
 /* The measurement under way is done. */
 void fan_comm_split_arrived(struct fanin_comm *c);
+
+/* With the lock held: show the parts to callers. */
+void fan_comm_split_show(struct fanin_comm *c);
 
 /* Note round trips, and let connections proceed in step: one that has less left of its share than
  * another has less in flight.  Otherwise the host whose link has the longest queue gets its part

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fanin.c - the public functions: arguments in, the communicator's work, errors out. */
 #include <fanin.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "comm.h"
+#include "net/udp.h"
+
+#define MILLION 1000000u
 
 #define TEXT_OF(x)	      #x
 #define VERSION_TEXT(a, b, c) TEXT_OF(a) "." TEXT_OF(b) "." TEXT_OF(c)
@@ -62,6 +66,34 @@ int fanin_comm_stats(const fanin_comm *comm, struct fanin_stats *stats)
 	memcpy(stats, &c->stats, size);
 	pthread_mutex_unlock(&c->lock);
 	stats->size = size;
+	return FAN_OK;
+}
+
+static void show_part(struct fanin_comm *c, uint32_t k, struct fanin_part *p)
+{
+	char text[80];
+	p->rank = c->inside[k];
+	pthread_mutex_lock(&c->lock);
+	const struct fan_comm_shown shown = c->shown[k];
+	p->settled = c->shown_settled;
+	pthread_mutex_unlock(&c->lock);
+	snprintf(p->aggregator, sizeof p->aggregator, "%s",
+		 fan_peer_text(&shown.at, text, sizeof text));
+	p->share_ppm = (uint32_t)(shown.share * MILLION >> 32);
+	p->rtt_ns = (uint64_t)shown.rtt_us * 1000;
+}
+
+int fanin_comm_part(const fanin_comm *comm, uint32_t number, struct fanin_part *part)
+{
+	struct fanin_stats stats = {.size = sizeof stats};
+	struct fanin_part whole = {.size = sizeof whole};
+	const struct fanin_comm *c = comm && comm->intra ? fan_intra_comm_net(comm->intra) : comm;
+	if (!part || part->size < sizeof part->size || fanin_comm_stats(c, &stats) ||
+	    number >= stats.parts)
+		return FAN_E_INVALID;
+	show_part((struct fanin_comm *)c, number, &whole); /* for its lock only */
+	whole.size = part->size < sizeof whole ? part->size : sizeof whole;
+	memcpy(part, &whole, whole.size);
 	return FAN_OK;
 }
 

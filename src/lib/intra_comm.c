@@ -190,6 +190,11 @@ int fan_intra_comm_open(struct fanin_comm *c, const struct fan_meeting *m)
 	return e;
 }
 
+const struct fanin_comm *fan_intra_comm_net(const struct fan_intra_comm *l)
+{
+	return l->net;
+}
+
 void fan_intra_comm_free(struct fan_intra_comm *l)
 {
 	if (!l)

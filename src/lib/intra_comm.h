@@ -41,6 +41,9 @@ void fan_intra_comm_attend(struct fanin_comm *c, struct fanin_op *op);
 /* Any thread: somebody shall look at the queue. */
 void fan_intra_comm_wake(struct fan_intra_comm *l);
 
+/* The communicator of this rank's column; NULL: it has none. */
+const struct fanin_comm *fan_intra_comm_net(const struct fan_intra_comm *l);
+
 /* NULL is allowed. */
 void fan_intra_comm_free(struct fan_intra_comm *l);
 

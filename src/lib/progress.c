@@ -404,6 +404,7 @@ static int before_sleep(struct fanin_comm *c)
 	if (c->closing && c->leave_by_ns < deadline_ns)
 		deadline_ns = c->leave_by_ns;
 	c->stats = stats;
+	fan_comm_split_show(c);
 	if (c->room_waiters)
 		pthread_cond_broadcast(&c->changed);
 	bool more = c->queued.head || (c->closing && (!c->leaving || all_gone(c))) ||

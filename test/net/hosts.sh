@@ -56,6 +56,7 @@ sums() { # NAME ADDRESS FLAGS...
         result=$?
         [ "$(sed -n 's/.*"parts": \([0-9]*\).*/\1/p' "$dir/json" | sort -n | tail -n 1)" = $parts ] ||
                 result=1
+        [ "$(grep -c '^# shares of the tensors' "$dir/rank0")" = $((parts > 1)) ] || result=1
         [ $share = 0 ] || grep -q '2 ranks of this host share memory' "$dir/rank0" ||
                 case $* in *fixed*) ;; *) result=1 ;; esac
         ended "$name" $result

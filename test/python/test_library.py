@@ -16,6 +16,7 @@ TYPES = {
     "uint32_t ": ctypes.c_uint32,
     "uint64_t ": ctypes.c_uint64,
     "void *": ctypes.c_void_p,
+    "char": ctypes.c_char,
 }
 
 
@@ -30,13 +31,19 @@ def header_fields(name):
         if function:
             fields.append((function.group(1), ctypes.c_void_p))
             continue
-        kind, field = re.fullmatch(r"(.*?[ *])(\w+)", declaration).groups()
-        fields.append((field, TYPES.get(kind) or TYPES[kind.strip()]))
+        kind, field, _, count = re.fullmatch(r"(.*?[ *])(\w+)(\[(\d+)\])?", declaration).groups()
+        found = TYPES.get(kind) or TYPES[kind.strip()]
+        fields.append((field, found * int(count) if count else found))
     return fields
 
 
 @pytest.mark.parametrize(
-    "name, mirror", [("fanin_options", _library.Options), ("fanin_stats", _library.RawStats)]
+    "name, mirror",
+    [
+        ("fanin_options", _library.Options),
+        ("fanin_stats", _library.RawStats),
+        ("fanin_part", _library.RawPart),
+    ],
 )
 def test_structs_are_those_of_the_header(name, mirror):
     assert mirror._fields_ == header_fields(name)

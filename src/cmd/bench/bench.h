@@ -131,9 +131,14 @@ void bench_print_row(FILE *f, const struct bench_options *o, const struct bench_
 /* Redraw the bar on stderr: `done` of `all` all-reduces, the last of `bytes` in `ns`. */
 void bench_print_bar(int done, int all, uint64_t bytes, int64_t ns);
 
-/* Write the file o->json, with `rank_stats`, which stays the caller's.  0, or -1 with errno. */
+/* The share of each part, where there are several; and the same as an array. */
+void bench_print_parts(FILE *f, const fanin_comm *comm);
+struct json_t *bench_parts_json(const fanin_comm *comm);
+
+/* Write the file o->json, with `rank_stats`, which stays the caller's, and `parts`, which does not.
+ * 0, or -1 with errno. */
 int bench_write_json(const struct bench_options *o, const struct fanin_stats *s, int ranks,
 		     const struct bench_result *r, int results, uint64_t tensor_bytes,
-		     struct json_t *rank_stats);
+		     struct json_t *rank_stats, struct json_t *parts);
 
 #endif

@@ -171,9 +171,39 @@ static json_t *settings_json(const struct bench_options *o)
 			 "no_multicast", o->no_multicast);
 }
 
+void bench_print_parts(FILE *to, const fanin_comm *comm)
+{
+	struct fanin_part p = {.size = sizeof p};
+	if (fanin_comm_part(comm, 1, &p))
+		return;
+	fprintf(to, "# shares of the tensors, with round trips:");
+	for (uint32_t k = 0; !fanin_comm_part(comm, k, &p); k++) {
+		fprintf(to, "%s %.1f %% ", k ? "," : "", p.share_ppm / 1e4);
+		if (p.rank < 0)
+			fprintf(to, "%s", p.aggregator);
+		else
+			fprintf(to, "inside rank %d", p.rank);
+		if (p.rtt_ns)
+			fprintf(to, " (%.1f ms)", (double)p.rtt_ns * 1e-6);
+	}
+	fprintf(to, "; %s\n", p.settled ? "settled" : "not settled yet");
+}
+
+json_t *bench_parts_json(const fanin_comm *comm)
+{
+	struct fanin_part p = {.size = sizeof p};
+	json_t *all = json_array();
+	for (uint32_t k = 0; !fanin_comm_part(comm, k, &p); k++)
+		json_array_append_new(all, json_pack("{s:s, s:i, s:f, s:I, s:b}", "aggregator",
+						     p.aggregator, "rank", p.rank, "share",
+						     p.share_ppm * 1e-6, "rtt_ns",
+						     (json_int_t)p.rtt_ns, "settled", p.settled));
+	return all;
+}
+
 int bench_write_json(const struct bench_options *o, const struct fanin_stats *s, int ranks,
 		     const struct bench_result *r, int results, uint64_t tensor_bytes,
-		     json_t *rank_stats)
+		     json_t *rank_stats, json_t *parts)
 {
 	json_t *rows = json_array(), *conditions = conditions_json(o, s, tensor_bytes);
 	for (int i = 0; i < results; i++) {
@@ -187,8 +217,9 @@ int bench_write_json(const struct bench_options *o, const struct fanin_stats *s,
 		json_array_append_new(rows, row);
 	}
 	json_decref(conditions);
-	json_t *root = json_pack("{s:s, s:o, s:o, s:O}", "version", fanin_version(), "settings",
-				 settings_json(o), "results", rows, "ranks", rank_stats);
+	json_t *root =
+		json_pack("{s:s, s:o, s:o, s:O, s:o}", "version", fanin_version(), "settings",
+			  settings_json(o), "results", rows, "ranks", rank_stats, "parts", parts);
 	int e = root ? json_dump_file(root, o->json, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) : -1;
 	json_decref(root);
 	return e;

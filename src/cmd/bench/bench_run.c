@@ -339,10 +339,12 @@ static int report(struct bench_rank *k)
 {
 	struct fanin_stats s = {.size = sizeof s};
 	fanin_comm_stats(k->comm, &s);
+	if (k->rank == 0)
+		bench_print_parts(stdout, k->comm);
 	if (k->rank != 0 || !*k->o->json)
 		return 0;
 	if (!bench_write_json(k->o, &s, k->ranks, k->result, k->results, 2 * k->tensor_bytes,
-			      k->rank_stats))
+			      k->rank_stats, bench_parts_json(k->comm)))
 		return 0;
 	fprintf(stderr, "fanin bench: %s: cannot write\n", k->o->json);
 	return 1;

@@ -7,6 +7,24 @@
 
 static char list[SWITCHES * 90];
 
+static void check_parts(struct member *m)
+{
+	struct fanin_part p = {.size = sizeof p}, small = {.size = sizeof small.size};
+	uint32_t sum = 0;
+	for (uint32_t k = 0; k < SWITCHES; k++) {
+		EXPECT(!fanin_comm_part(m->comm, k, &p) && p.size == sizeof p);
+		EXPECT(strstr(list, p.aggregator) && p.rank == -1 && !p.settled);
+		EXPECT(p.share_ppm > 333000 && p.share_ppm < 334000);
+		sum += p.share_ppm;
+	}
+	EXPECT(sum > 999990 && sum <= 1000000);
+	EXPECT(!fanin_comm_part(m->comm, 0, &small) && small.size == sizeof small.size);
+	EXPECT(fanin_comm_part(m->comm, SWITCHES, &p) == FANIN_E_INVALID);
+	EXPECT(fanin_comm_part(m->comm, UINT32_MAX, &p) == FANIN_E_INVALID);
+	EXPECT(fanin_comm_part(m->comm, 0, NULL) == FANIN_E_INVALID);
+	EXPECT(fanin_comm_part(NULL, 0, &p) == FANIN_E_INVALID);
+}
+
 static void sums_body(struct member *m)
 {
 	struct fanin_stats s = {.size = sizeof s};
@@ -29,6 +47,7 @@ static void sums_body(struct member *m)
 	EXPECT(fanin_comm_stats(m->comm, &s) == 0);
 	EXPECT(s.parts == SWITCHES && s.shards == SWITCHES && !s.multicast);
 	EXPECT(!strcmp(fanin_comm_switch(m->comm), list));
+	check_parts(m);
 	free(values);
 }
 
