@@ -344,7 +344,7 @@ int fan_comm_create(const struct fanin_options *options, struct fanin_comm **com
 
 int fan_comm_create_column(const struct fanin_comm *of, const struct fan_config *cfg,
 			   unsigned column, const uint16_t *global, const uint16_t *host_first,
-			   struct fanin_comm **comm)
+			   const uint16_t (*rank_at)[FAN_INTRA_RANKS_MAX], struct fanin_comm **comm)
 {
 	char suffix[16];
 	struct fanin_comm *c = *comm = comm_new();
@@ -353,6 +353,7 @@ int fan_comm_create_column(const struct fanin_comm *of, const struct fan_config 
 	c->cfg = *cfg;
 	c->global = global;
 	c->host_first = host_first;
+	c->rank_at = rank_at;
 	snprintf(suffix, sizeof suffix, "/c%u", column);
 	for (unsigned k = 0; k < of->parts; k++) {
 		add_part(c, &of->part[k].at, suffix);
@@ -372,6 +373,15 @@ int fan_comm_create_at(const struct fan_config *cfg, const fan_peer *at, const c
 	add_part(c, at, suffix);
 	c->inside[0] = 0;
 	return begin(c);
+}
+
+void fan_comm_end(struct fanin_comm *c, int error, const uint64_t *blamed)
+{
+	pthread_mutex_lock(&c->lock);
+	c->ending = error;
+	memcpy(c->ending_blamed, blamed, sizeof c->ending_blamed);
+	wake(c);
+	pthread_mutex_unlock(&c->lock);
 }
 
 /* A child of fork() has no part in the switch: embedded_switch.c sees to that by itself. */

@@ -50,8 +50,9 @@ struct fanin_comm {
 	struct fan_intra_comm *intra;		 /* ranks of this host share memory; NULL: no */
 	const uint16_t *global;			 /* of a column: the ranks of the job; NULL: none */
 	const uint16_t *host_first;		 /* of a column: the first rank of each host */
-	unsigned fork_guard;			 /* fan_fork_guard() when created */
-	bool threaded;				 /* the thread was started */
+	const uint16_t (*rank_at)[FAN_INTRA_RANKS_MAX]; /* of a column: by host and number there */
+	unsigned fork_guard;				/* fan_fork_guard() when created */
+	bool threaded;					/* the thread was started */
 	pthread_t thread;
 	int epoll_fd, wake_fd;
 
@@ -68,6 +69,8 @@ struct fanin_comm {
 	struct fanin_stats stats;
 	struct fan_comm_shown shown[FAN_PARTS_MAX]; /* stats.parts of them */
 	bool shown_settled;
+	int ending; /* why fan_comm_end was called; 0: it was not */
+	uint64_t ending_blamed[FAN_RANK_WORDS];
 
 	atomic_int error; /* 0, or its cause of failure: then `sentence` is constant */
 	char sentence[FAN_FAULT_TEXT_BYTES];
@@ -94,6 +97,7 @@ struct fanin_comm {
 	bool progressed;		 /* an operation may be done */
 	uint64_t blamed[FAN_RANK_WORDS]; /* ranks to blame for a failed connection, for all
 					    connections */
+	int cause;			 /* of a failure, as other ranks of a column are told it */
 	bool leaving;			 /* the connections are leaving */
 	bool heard; /* a fragment has finished since the last look at `quiet_ns` */
 	uint64_t join_by_ns, leave_by_ns;
@@ -113,10 +117,15 @@ int fan_comm_create_at(const struct fan_config *cfg, const fan_peer *at, const c
 		       struct fanin_comm **comm);
 
 /* The same for the ranks of column `column`, one of each host, at the switches of `of`.  Texts name
- * global[i] for rank i of it, whose host's first rank is host_first[i]. */
+ * global[i] for rank i of it, whose host's first rank is host_first[i], and others rank_at[i]. */
 int fan_comm_create_column(const struct fanin_comm *of, const struct fan_config *cfg,
 			   unsigned column, const uint16_t *global, const uint16_t *host_first,
+			   const uint16_t (*rank_at)[FAN_INTRA_RANKS_MAX],
 			   struct fanin_comm **comm);
+
+/* From any thread: end a column with `error`, and tell its other ranks that those in `blamed`
+ * caused it. */
+void fan_comm_end(struct fanin_comm *c, int error, const uint64_t *blamed);
 
 /* Queue an operation.  `wait`: wait for room instead of FAN_E_BUSY. */
 int fan_comm_submit(struct fanin_comm *c, const struct fan_op_args *args, bool wait,

@@ -158,18 +158,12 @@ static void add_unreachable_inside(struct text *t, const struct fan_fault_about 
 		    a->switch_addr, a->inside);
 }
 
-/* With ranks, those have lost a switch of another part, or it is inside them, and somebody has told
- * the switch of this one. */
+/* With ranks, those have lost a switch of another part, and told the switch of this one. */
 static void add_unreachable(struct text *t, const struct fan_fault *f,
 			    const struct fan_fault_about *a)
 {
 	char list[LIST_BYTES];
-	unsigned n = fan_fault_ranks_text(list, sizeof list, f->ranks);
-	if (n && a->host_first)
-		add(t,
-		    "the switch inside %s stopped answering, which sums another part of the tensors",
-		    list);
-	else if (n)
+	if (fan_fault_ranks_text(list, sizeof list, f->ranks))
 		add(t, "%s lost a switch that sums another part of the tensors", list);
 	else if (a->inside >= 0)
 		add_unreachable_inside(t, a);
@@ -279,11 +273,14 @@ static struct fan_fault renamed(const struct fan_fault *f, const struct fan_faul
 	struct fan_fault o = *f;
 	if (!a->global)
 		return o;
-	bool hosts = f->err == FAN_E_UNREACHABLE && a->host_first;
+	int number = FAN_INTRA_E_LOST(0) - f->err;
+	bool lost = a->rank_at && number >= 0 && number < FAN_INTRA_RANKS_MAX;
 	memset(o.ranks, 0, sizeof o.ranks);
 	for (unsigned r = 0; r < a->ranks; r++)
 		if (fan_ranks_has(f->ranks, r))
-			fan_ranks_set(o.ranks, hosts ? a->host_first[r] : a->global[r]);
+			fan_ranks_set(o.ranks, lost ? a->rank_at[r][number] : a->global[r]);
+	if (lost)
+		o.err = FAN_E_RANK_LOST;
 	if (o.rank_a < a->ranks)
 		o.rank_a = a->global[o.rank_a];
 	if (o.rank_b < a->ranks)

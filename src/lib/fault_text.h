@@ -5,6 +5,7 @@
 #define FAN_LIB_FAULT_TEXT_H
 
 #include "core/worker/worker.h"
+#include "intra.h"
 
 #define FAN_FAULT_TEXT_BYTES 512 /* of every sentence; longer lists end in "..." */
 
@@ -14,9 +15,8 @@ struct fan_fault_about {
 	const char *switch_addr; /* "10.0.0.1:5000" */
 	uint16_t rank, ranks;
 	const uint16_t *global; /* what ranks are called in the text; NULL: by their numbers */
-	/* What a rank is called whose host's switch is silent; NULL: no switch is known by its
-	 * host. */
-	const uint16_t *host_first;
+	/* The name of a host's rank of a number, for FAN_INTRA_E_LOST; NULL: no such error. */
+	const uint16_t (*rank_at)[FAN_INTRA_RANKS_MAX];
 	uint16_t payload_bytes;
 	uint8_t options; /* enum fan_join_option of the JOIN */
 	uint32_t alive_ms, timeout_ms;

@@ -131,12 +131,16 @@ void fan_intra_sleep(struct fan_intra *l, enum fan_intra_bell_name bell, uint32_
 
 /* Ends. */
 
-void fan_intra_fail(struct fan_intra *l, int error, const char *why)
+void fan_intra_fail(struct fan_intra *l, int error, const char *why, int cause,
+		    const uint64_t *blamed)
 {
 	int32_t none = 0;
 	if (!atomic_compare_exchange_strong(&l->s->error, &none, FAN_E_PENDING))
 		return;
 	snprintf(l->s->why, sizeof l->s->why, "%s", why);
+	l->s->cause = cause;
+	if (blamed)
+		memcpy(l->s->blamed, blamed, sizeof l->s->blamed);
 	atomic_store(&l->s->error, error);
 	ring_all(l, FAN_INTRA_WORK);
 	ring_all(l, FAN_INTRA_CALL);
@@ -275,7 +279,7 @@ static bool all_agree(struct fan_intra *l, uint64_t chunk)
 			 "left, rank %u %llu",
 			 l->s->rank[l->me].rank, (unsigned long long)at->desc[l->me].left,
 			 l->s->rank[i].rank, (unsigned long long)at->desc[i].left);
-		fan_intra_fail(l, FAN_E_MISMATCH, why);
+		fan_intra_fail(l, FAN_E_MISMATCH, why, FAN_E_MISMATCH, NULL);
 		return false;
 	}
 	return true;

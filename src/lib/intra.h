@@ -30,6 +30,10 @@
 #define FAN_INTRA_OPS_MAX     64	  /* started and not ended, of one rank */
 #define FAN_INTRA_WHY_BYTES   256
 
+/* Error code by which the ranks of a column tell each other that number `i` of the blamed host is
+ * lost; the aggregators hand it on. */
+#define FAN_INTRA_E_LOST(i) (-64 - (int)(i))
+
 /* What a rank asks of a chunk. */
 struct fan_intra_desc {
 	uint64_t left; /* elements of its operation from this chunk on */
@@ -71,6 +75,8 @@ struct fan_intra_segment {
 	_Atomic uint32_t joined;
 	_Atomic int32_t error; /* 0; FAN_E_PENDING while `why` is written; or what ended all */
 	char why[FAN_INTRA_WHY_BYTES];
+	int32_t cause;			 /* what other hosts are told; 0: nothing */
+	uint64_t blamed[FAN_RANK_WORDS]; /* with it: hosts */
 	struct fan_intra_rank rank[FAN_INTRA_RANKS_MAX];
 	struct fan_intra_place place[FAN_INTRA_DEPTH];
 	_Alignas(64) uint8_t data[]; /* of each place: the sum, then each rank's elements */
@@ -136,8 +142,10 @@ bool fan_intra_work(struct fan_intra *l);
 /* Operations of this rank that have ended, in their order. */
 uint64_t fan_intra_done(const struct fan_intra *l);
 
-/* End it for all its ranks.  Only the first error counts. */
-void fan_intra_fail(struct fan_intra *l, int error, const char *why);
+/* End it for all its ranks.  Only the first error counts.  `cause` and the hosts in `blamed` are
+ * for other hosts; NULL: none. */
+void fan_intra_fail(struct fan_intra *l, int error, const char *why, int cause,
+		    const uint64_t *blamed);
 
 /* The error that has ended it, or 0. */
 int fan_intra_error(const struct fan_intra *l);

@@ -33,6 +33,7 @@ struct fan_intra_comm {
 	uint16_t host_of[FAN_RANKS_MAX], number_of[FAN_RANKS_MAX]; /* by rank of the job */
 	uint16_t first[FAN_MEETING_HOSTS_MAX];			   /* rank of each host */
 	uint16_t owner[FAN_MEETING_HOSTS_MAX]; /* of this column, by host: rank of the job */
+	uint16_t rank_at[FAN_MEETING_HOSTS_MAX][FAN_INTRA_RANKS_MAX]; /* by host and number */
 	struct fanin_op *running[FAN_INTRA_OPS_MAX];
 	uint64_t ended; /* operations */
 	uint64_t moved; /* sum of the cursors when `moved_ns` was set */
@@ -67,6 +68,18 @@ static void ring_own(void *arg)
 	fan_intra_ring(l->s, l->board.me, FAN_INTRA_WORK);
 }
 
+/* So the host has failed; its other columns are told why. */
+static void net_failed(struct fan_intra_comm *l, int error)
+{
+	const struct fanin_comm *net = l->net;
+	int cause = atomic_load(&net->error) ? net->cause : 0;
+	if (cause == FAN_E_RANK_LOST || cause == FAN_E_RANK_LEFT) /* of this column */
+		cause = FAN_INTRA_E_LOST(l->board.me);
+	if (error <= FAN_INTRA_E_LOST(0))
+		error = FAN_E_RANK_LOST;
+	fan_intra_fail(&l->board, error, fanin_comm_error(net), cause, cause ? net->blamed : NULL);
+}
+
 static bool send_share(void *ctx, const struct fan_op *op)
 {
 	struct fan_intra_comm *l = ctx;
@@ -88,7 +101,7 @@ static bool send_share(void *ctx, const struct fan_op *op)
 	if (!e)
 		l->sent[l->sent_next++ % SENT_MAX] = handle;
 	else if (e != FAN_E_BUSY)
-		fan_intra_fail(&l->board, e, fanin_comm_error(l->net));
+		net_failed(l, e);
 	return !e;
 }
 
@@ -101,7 +114,7 @@ static void take_shares(struct fan_intra_comm *l)
 		if (e == FAN_E_PENDING)
 			return;
 		if (e)
-			fan_intra_fail(&l->board, e, fanin_comm_error(l->net));
+			net_failed(l, e);
 		else
 			fan_intra_returned(&l->board);
 		fanin_op_free(oldest);
@@ -119,6 +132,7 @@ static unsigned number_ranks(struct fan_intra_comm *l, const struct fan_meeting 
 	for (unsigned r = 0; r < ranks; r++) {
 		l->host_of[r] = m->host_of[r];
 		l->number_of[r] = next[m->host_of[r]]++;
+		l->rank_at[l->host_of[r]][l->number_of[r]] = (uint16_t)r;
 	}
 	for (unsigned h = 0; h < m->hosts; h++)
 		columns = m->host[h].ranks < columns ? m->host[h].ranks : columns;
@@ -133,17 +147,16 @@ static int open_net(struct fanin_comm *c, const struct fan_meeting *m, unsigned 
 	struct fan_config cfg = c->cfg;
 	if (m->hosts < 2 || me >= columns)
 		return FAN_OK;
-	for (int r = 0; r < c->cfg.ranks; r++)
-		if (l->number_of[r] == me)
-			l->owner[l->host_of[r]] = (uint16_t)r;
-	for (unsigned h = 0; h < m->hosts; h++)
-		l->first[h] = m->host[h].first;
+	for (unsigned h = 0; h < m->hosts; h++) {
+		l->owner[h] = l->rank_at[h][me];
+		l->first[h] = l->rank_at[h][0];
+	}
 	cfg.rank = (int)host;
 	cfg.ranks = (int)m->hosts;
 	cfg.payload_bytes = fan_config_payload_bytes(cfg.mtu, cfg.ranks);
 	if (!cfg.window)
 		cfg.window = WINDOW / (int)columns < 16 ? 16 : WINDOW / (int)columns;
-	int e = fan_comm_create_column(c, &cfg, me, l->owner, l->first, &l->net);
+	int e = fan_comm_create_column(c, &cfg, me, l->owner, l->first, l->rank_at, &l->net);
 	if (e)
 		snprintf(c->sentence, sizeof c->sentence, "%s",
 			 l->net ? fanin_comm_error(l->net) : fan_err_text(e));
@@ -233,18 +246,20 @@ static void suspect(struct fanin_comm *c, unsigned i, uint64_t now_ns)
 	struct fan_intra_rank *r = &l->s->rank[i];
 	uint64_t beat_ns = atomic_load(&r->beat_ns);
 	char why[FAN_INTRA_WHY_BYTES];
+	uint64_t here[FAN_RANK_WORDS] = {0};
+	fan_ranks_set(here, l->board.with.host);
 	if (beat_ns == UINT64_MAX) {
 		snprintf(why, sizeof why,
 			 "rank %u left job \"%s\" while other ranks still needed it", r->rank,
 			 c->cfg.job);
-		fan_intra_fail(&l->board, FAN_E_RANK_LEFT, why);
+		fan_intra_fail(&l->board, FAN_E_RANK_LEFT, why, FAN_INTRA_E_LOST(i), here);
 		return;
 	}
 	uint64_t since_ns = beat_ns > l->moved_ns ? beat_ns : l->moved_ns;
 	if (now_ns > since_ns + (uint64_t)c->cfg.alive_ms * FAN_MS) {
 		snprintf(why, sizeof why, "rank %u stopped answering (silent for more than %.1f s)",
 			 r->rank, c->cfg.alive_ms / 1e3);
-		fan_intra_fail(&l->board, FAN_E_RANK_LOST, why);
+		fan_intra_fail(&l->board, FAN_E_RANK_LOST, why, FAN_INTRA_E_LOST(i), here);
 		return;
 	}
 	atomic_store(&r->asked, 1);
@@ -274,7 +289,7 @@ static void watch(struct fanin_comm *c, uint64_t now_ns)
 		list_missing(l, missing, list, sizeof list);
 		snprintf(why, sizeof why, "no progress for %.4g s: %s did not take part",
 			 c->cfg.timeout_ms / 1e3, list);
-		fan_intra_fail(&l->board, FAN_E_STALLED, why);
+		fan_intra_fail(&l->board, FAN_E_STALLED, why, FAN_E_STALLED, NULL);
 	}
 }
 
@@ -355,6 +370,8 @@ static void fail(struct fanin_comm *c, int error)
 	fan_op_queue_move(&c->waiting, &c->queued);
 	pthread_cond_broadcast(&c->changed);
 	pthread_mutex_unlock(&c->lock);
+	if (c->intra->net && c->intra->s->cause)
+		fan_comm_end(c->intra->net, c->intra->s->cause, c->intra->s->blamed);
 	end_all(c, error);
 }
 

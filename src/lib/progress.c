@@ -33,8 +33,9 @@ static bool all_gone(const struct fanin_comm *c)
 static int leave_error(const struct fanin_comm *c, int error)
 {
 	bool own = fan_ranks_has(c->blamed, (unsigned)c->cfg.rank);
-	bool host = c->host_first; /* it is this host's switch; the column's rank may live */
-	return error == FAN_E_UNREACHABLE && !own && !host ? FAN_E_RANK_LOST : error;
+	if (c->global) /* a column, whose own rank of a blamed host may live */
+		return c->cause ? c->cause : error;
+	return error == FAN_E_UNREACHABLE && !own ? FAN_E_RANK_LOST : error;
 }
 
 /* No connection touches a tensor after this. */
@@ -123,7 +124,7 @@ static void fault_text(const struct fanin_comm *c, const struct fan_connection *
 		.rank = (uint16_t)c->cfg.rank,
 		.ranks = (uint16_t)c->cfg.ranks,
 		.global = c->global,
-		.host_first = c->inside[cn->part] >= 0 ? c->host_first : NULL,
+		.rank_at = c->rank_at,
 		.payload_bytes = c->cfg.payload_bytes,
 		.alive_ms = (uint32_t)c->cfg.alive_ms,
 		.timeout_ms = (uint32_t)c->cfg.timeout_ms,
@@ -151,8 +152,11 @@ static void fail_by_core(struct fanin_comm *c, const struct fan_connection *cn)
 	char text[FAN_FAULT_TEXT_BYTES];
 	const struct fan_fault *f = fan_worker_fault(cn->w);
 	memcpy(c->blamed, f->ranks, sizeof c->blamed);
+	c->cause = f->err;
 	if (f->err == FAN_E_UNREACHABLE && !fan_ranks_count(f->ranks))
 		blame_for_silence(c, cn->part);
+	if (f->err == FAN_E_UNREACHABLE && c->global && c->inside[cn->part] >= 0)
+		c->cause = FAN_INTRA_E_LOST(0); /* in which that host's aggregator is */
 	fault_text(c, cn, f, text, sizeof text);
 	fan_comm_fail(c, f->err, text);
 }
@@ -424,10 +428,16 @@ static bool after_sleep(struct fanin_comm *c)
 	c->parts += more;
 	c->parts_to_add = 0;
 	c->ready = c->ready && !more;
+	int ending = c->ending;
 	fan_op_queue_move(&c->waiting, &c->queued);
 	pthread_mutex_unlock(&c->lock);
 	if (more)
 		fan_comm_join_more_parts(c, more);
+	if (ending && !atomic_load(&c->error)) {
+		memcpy(c->blamed, c->ending_blamed, sizeof c->blamed);
+		c->cause = ending;
+		fan_comm_fail(c, ending, fan_err_text(ending));
+	}
 	if (closing && !c->leaving) {
 		bool busy = c->running_count || c->waiting.head;
 		leave(c, busy ? FAN_E_RANK_LEFT : FAN_OK);

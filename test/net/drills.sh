@@ -91,7 +91,9 @@ drill() { # KIND SIGNAL NTH
         kind=$1 signal=$2 nth=$3
         moment_ms=$(draw "$nth" $MOMENT_MS)
         unset FANIN_SWITCH
-        gone=-1 names="switch 10.77.0.254:7081 (stopped answering|does not answer)"
+        # without the switch where they meet, ranks wait for each other
+        unformed="of [24] ha(s|ve) not joined" # 2: hosts, of a column
+        gone=-1 names="switch $spare (stopped answering|does not answer)|$unformed"
         case $kind in
         first) gone=$((2 * $(draw $((nth + 50000)) 2))) ;;
         other) gone=$((2 * $(draw $((nth + 50000)) 2) + 1)) ;;
@@ -105,9 +107,7 @@ drill() { # KIND SIGNAL NTH
                 target=$(pgrep -P "${pids##* }" -x fanin || echo "${pids##* }")
         else
                 target=$(victim $gone) || result=1
-                # on other hosts it has the name of a rank beside it, whose column it was in
-                mate=$((gone ^ 1))
-                names="rank $gone\b|ranks? .*\b$gone\b|rank $mate left|ranks of this host cannot share"
+                names="ranks? ([0-9, ]*[ ,])?$gone\b|ranks of this host cannot share|$unformed"
         fi
         kill -"$signal" "$target"
         others_say $gone "$names" || result=1

@@ -141,19 +141,18 @@ static void fault_text__unreachable_inside_a_rank(void **state)
 static void fault_text__ranks_of_a_column(void **state)
 {
 	(void)state;
-	static const uint16_t global[] = {1, 5}, host_first[] = {0, 4};
+	static const uint16_t global[] = {1, 5};
 	struct fan_fault_about a = about();
 	struct fan_fault f = {.err = FAN_E_RANK_LOST};
 	a.ranks = 2;
 	a.global = global;
-	a.host_first = host_first;
 	fan_ranks_set(f.ranks, 1);
 	assert_text(&f, &a, "rank 5 stopped answering (silent for more than 10.0 s)");
+	static const uint16_t rank_at[2][FAN_INTRA_RANKS_MAX] = {{0, 1, 2, 3}, {4, 5, 6, 7}};
+	f.err = FAN_INTRA_E_LOST(2);
+	a.rank_at = rank_at;
+	assert_text(&f, &a, "rank 6 stopped answering (silent for more than 10.0 s)");
 	f.err = FAN_E_UNREACHABLE;
-	assert_text(&f, &a,
-		    "the switch inside rank 4 stopped answering, which sums another part of the "
-		    "tensors");
-	a.host_first = NULL;
 	assert_text(&f, &a, "rank 5 lost a switch that sums another part of the tensors");
 }
 
