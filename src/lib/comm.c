@@ -86,26 +86,27 @@ static int resolve(struct fanin_comm *c, const char *what, const char *text, fan
 	return refuse(c, FAN_E_CONFIG, sentence);
 }
 
-/* One more part, at the aggregator `at`.  The first one has the job's own name and `column`. */
-static void add_part(struct fanin_comm *c, const fan_peer *at, const char *column)
+/* Part `k` is at the aggregator `at`.  The first one has the job's own name and `column`. */
+static void set_part(struct fanin_comm *c, unsigned k, const fan_peer *at, const char *column)
 {
 	char suffix[32];
 	snprintf(suffix, sizeof suffix, "%s", column);
-	if (c->parts)
-		snprintf(suffix, sizeof suffix, "%s/%u", column, c->parts);
-	c->part[c->parts] = (struct fan_job_part){.at = *at};
-	fan_rendezvous_derive(c->part[c->parts].name, c->cfg.job, suffix);
-	c->parts++;
+	if (k)
+		snprintf(suffix, sizeof suffix, "%s/%u", column, k);
+	c->part[k] = (struct fan_job_part){.at = *at};
+	fan_rendezvous_derive(c->part[k].name, c->cfg.job, suffix);
 }
 
-/* A part at each host whose first rank runs an aggregator. */
-static void add_hosts(struct fanin_comm *c, const struct fan_meeting *m)
+/* Parts from `first` on: one at each host whose first rank runs an aggregator.  How many. */
+static unsigned set_hosts(struct fanin_comm *c, unsigned first, const struct fan_meeting *m)
 {
+	unsigned k = first;
 	for (unsigned h = 0; h < m->hosts; h++)
 		if (m->host[h].aggregator.port) {
-			add_part(c, &m->host[h].aggregator, "");
-			c->inside[c->parts - 1] = m->host[h].first;
+			set_part(c, k, &m->host[h].aggregator, "");
+			c->inside[k++] = m->host[h].first;
 		}
+	return k - first;
 }
 
 /* Nobody named a switch: the ranks meet at rank 0, which starts one.  Where they are on several
@@ -128,7 +129,7 @@ static int meet(struct fanin_comm *c)
 				     sizeof c->sentence);
 	if (e)
 		return refuse(c, e, c->sentence);
-	add_hosts(c, &m);
+	c->parts = set_hosts(c, 0, &m);
 	if (fan_intra_is_wanted(&c->cfg) && fan_intra_pays(&m))
 		return fan_intra_comm_open(c, &m);
 	if (c->parts == 1)
@@ -162,7 +163,7 @@ static int take_list(struct fanin_comm *c)
 		for (unsigned k = 0; k < c->parts; k++)
 			if (fan_peer_equal(&c->part[k].at, &at))
 				return refuse(c, FAN_E_CONFIG, sentence);
-		add_part(c, &at, "");
+		set_part(c, c->parts++, &at, "");
 	}
 	if (c->parts > 1 && *c->cfg.server_addr)
 		return refuse(
@@ -179,10 +180,10 @@ static bool hosts_may_sum(const struct fan_config *cfg)
 	       fan_config_flag("FANIN_HOSTS", true);
 }
 
-static void mix(struct fanin_comm *c, const struct fan_meeting *m)
+static unsigned mix(struct fanin_comm *c, const struct fan_meeting *m)
 {
-	if (m->hosts > 1 && c->parts + m->hosts <= FAN_COMM_MIXED_MAX)
-		add_hosts(c, m);
+	bool fits = c->parts + m->hosts <= FAN_COMM_MIXED_MAX;
+	return m->hosts > 1 && fits ? set_hosts(c, c->parts, m) : 0;
 }
 
 /* Named switches, and the ranks of a host may share memory: then they meet before they join. */
@@ -201,7 +202,7 @@ static int meet_named(struct fanin_comm *c)
 		c->embedded = NULL;
 		return FAN_OK;
 	}
-	mix(c, &m);
+	c->parts += mix(c, &m);
 	return fan_intra_comm_open(c, &m);
 }
 
@@ -308,7 +309,6 @@ static int begin(struct fanin_comm *c)
 static int join_hosts(struct fanin_comm *c)
 {
 	struct fan_meeting m;
-	unsigned named = c->parts, all;
 	if (c->intra || !hosts_may_sum(&c->cfg))
 		return FAN_OK;
 	int e = fan_meeting_join(&m, c, &c->part[0].at, &c->embedded);
@@ -316,10 +316,7 @@ static int join_hosts(struct fanin_comm *c)
 		return atomic_load(&c->error) ? atomic_load(&c->error)
 					      : refuse(c, e, fan_err_text(e));
 	pthread_mutex_lock(&c->lock); /* which the thread takes before it looks at further parts */
-	mix(c, &m);
-	all = c->parts;
-	c->parts = named;
-	c->parts_to_add = all - named;
+	c->parts_to_add = mix(c, &m);
 	wake(c);
 	pthread_mutex_unlock(&c->lock);
 	wait_ready(c);
@@ -355,9 +352,9 @@ int fan_comm_create_column(const struct fanin_comm *of, const struct fan_config 
 	c->host_first = host_first;
 	c->rank_at = rank_at;
 	snprintf(suffix, sizeof suffix, "/c%u", column);
-	for (unsigned k = 0; k < of->parts; k++) {
-		add_part(c, &of->part[k].at, suffix);
-		c->inside[k] = of->inside[k];
+	for (c->parts = 0; c->parts < of->parts; c->parts++) {
+		set_part(c, c->parts, &of->part[c->parts].at, suffix);
+		c->inside[c->parts] = of->inside[c->parts];
 	}
 	return begin(c);
 }
@@ -370,7 +367,7 @@ int fan_comm_create_at(const struct fan_config *cfg, const fan_peer *at, const c
 		return FAN_E_NOMEM;
 	c->cfg = *cfg;
 	c->cfg.window = MEETING_WINDOW;
-	add_part(c, at, suffix);
+	set_part(c, c->parts++, at, suffix);
 	c->inside[0] = 0;
 	return begin(c);
 }
