@@ -202,6 +202,7 @@ static void note_round_trips(struct fanin_comm *c, uint64_t now_ns)
 void fan_comm_split_keep_in_step(struct fanin_comm *c, uint64_t now_ns)
 {
 	double left[FAN_SHARDS_MAX], most = 0; /* in fragments of the whole tensor */
+	unsigned used = 0;		       /* connections with a share */
 	if (c->parts < 2 || c->client.on || !c->ready)
 		return;
 	note_round_trips(c, now_ns);
@@ -210,12 +211,12 @@ void fan_comm_split_keep_in_step(struct fanin_comm *c, uint64_t now_ns)
 		double share = share_of(c, cn);
 		left[i] = share > 0 ? (double)fan_worker_left(cn->w) / share : 0;
 		most = at_least(left[i], most);
+		used += share > 0;
 	}
 	for (unsigned i = 0; i < c->connections; i++) {
 		const struct fan_connection *cn = &c->connection[i];
 		double share = share_of(c, cn), ahead = (most - left[i]) * share;
-		double step =
-			at_least(FAN_COMM_SPLIT_STEP * share * c->parts, FAN_COMM_SPLIT_WINDOW);
+		double step = at_least(FAN_COMM_SPLIT_STEP * share * used, FAN_COMM_SPLIT_WINDOW);
 		double window =
 			at_least(fan_worker_stats(cn->w)->window * share, FAN_COMM_SPLIT_WINDOW);
 		double room = at_least(step - ahead, 0);

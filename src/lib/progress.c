@@ -338,13 +338,9 @@ static void work(struct fanin_comm *c)
 		if (c->connection[i].w)
 			fan_failover_choose(&c->connection[i], c->io, now_ns);
 	fan_comm_split_keep_in_step(c, now_ns);
-	/* Each rank begins with another connection, so that no part is behind others in all queues.
-	 */
-	for (unsigned i = 0; i < c->connections; i++) {
-		unsigned at = (i + (unsigned)c->cfg.rank) % c->connections;
-		if (c->connection[at].w)
-			fan_connection_send(&c->connection[at], c->io, now_ns);
-	}
+	for (unsigned i = 0; i < c->connections; i++)
+		if (c->connection[i].w)
+			fan_connection_send(&c->connection[i], c->io, now_ns);
 }
 
 static uint64_t connection_deadline(const struct fanin_comm *c, const struct fan_connection *cn)

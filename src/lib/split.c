@@ -10,7 +10,7 @@
 #define STEP_MIN     24u   /* of a move that is worth it */
 #define ALIKE	     3u /* round trips 1 / ALIKE above the others' mean are long, and short below */
 #define SMALL	     8u /* a share below 1 / SMALL of an even one is none */
-#define BETTER	     16u /* a cost within 1 / BETTER of the best one is as good... */
+#define BETTER	     32u /* a cost within 1 / BETTER of the best one is as good... */
 #define GAIN	     64u /* ...but a try must be this much better... */
 #define WORSE	     8u	 /* ...and one by more than 1 / WORSE tells of another network... */
 #define MUCH_WORSE   2u	 /* ...twice as clearly by 1 / MUCH_WORSE */
@@ -282,12 +282,12 @@ bool fan_split_learn(struct fan_split_learner *l, const uint32_t *rtt_us, uint64
 	bool tried = l->phase != FAN_SPLIT_MOVES;
 	if (l->phase == FAN_SPLIT_SETTLED)
 		return watch(l, cost);
-	bool good = !l->best_cost || !memcmp(l->best, l->share, sizeof l->best) ||
-		    cost <= (tried ? l->best_cost - l->best_cost / GAIN
-				   : l->best_cost + l->best_cost / BETTER);
+	bool again = !l->best_cost || !memcmp(l->best, l->share, sizeof l->best);
+	bool good = again || cost <= (tried ? l->best_cost - l->best_cost / GAIN
+					    : l->best_cost + l->best_cost / BETTER);
 	memcpy(before, l->share, sizeof before);
 	if (good) {
-		l->best_cost = cost;
+		l->best_cost = again || cost < l->best_cost ? cost : l->best_cost;
 		memcpy(l->best, l->share, sizeof l->best);
 	}
 	switch (l->phase) {
