@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "path.h"
 
-int fan_path_direction(const struct fan_switch *sw, const fan_peer *from, const struct fan_frag *f,
-		       bool *above)
-{
-	*above = fan_peer_equal(from, &sw->cfg.aggregator);
-	return sw->cfg.routes ? fan_routed_direction(sw, from, f, above) : -1;
-}
-
 int fan_path_rank(const struct fan_switch *sw, const struct fan_switch_job *j, const fan_peer *from,
 		  uint16_t rank, struct fan_contribution *p)
 {

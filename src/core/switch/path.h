@@ -12,8 +12,12 @@
 
 /* Set `*above` if `f` comes from a next hop, and clear it if from a child.  -1; FAN_DROP_ROUTE: it
  * comes from neither, or its route is not known. */
-int fan_path_direction(const struct fan_switch *sw, const fan_peer *from, const struct fan_frag *f,
-		       bool *above);
+static inline int fan_path_direction(const struct fan_switch *sw, const fan_peer *from,
+				     const struct fan_frag *f, bool *above)
+{
+	*above = fan_peer_equal(from, &sw->cfg.aggregator);
+	return sw->cfg.routes ? fan_routed_direction(sw, from, f, above) : -1;
+}
 
 /* Check that `from` is where each rank of a contribution has joined, and fill in its next hop. */
 static inline int fan_path_without_route(const struct fan_switch *sw,
