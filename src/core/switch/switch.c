@@ -422,6 +422,17 @@ static void note_number(struct fan_switch *sw, struct fan_switch_job *j, const f
 	sw->stats.misses++;
 }
 
+/* Has a worker next to us sent it, and in order?  `from` has been checked. */
+static inline bool is_next(struct fan_switch *sw, const struct fan_switch_job *j,
+			   const struct fan_frag *f)
+{
+	if (j->route || f->helper || f->type == FAN_TYPE_PARTIAL)
+		return false;
+	assert(f->sender < j->ranks && j->child[f->sender]);
+	struct fan_child *c = &sw->children[j->child[f->sender] - 1];
+	return !fan_peer_token(&c->peer) && fan_seq_gap_is_next(&c->gap, f->seq);
+}
+
 /* A rank misses results by number: only the aggregator has them. */
 static enum fan_verdict recv_miss(struct fan_switch *sw, const struct fan_switch_job *j,
 				  const fan_peer *from, const struct fan_frag *f,
@@ -459,8 +470,9 @@ static enum fan_verdict recv_fragment(struct fan_switch *sw, const fan_peer *fro
 		return fan_relay_ask_who(sw, from, f, 0, FAN_DROP_SENDER, out);
 	if (why >= 0)
 		return fan_switch_drop(sw, (enum fan_drop)why);
-	note_number(sw, j, from, f, fan_speaks_for_others(f) ? fan_tag_rank(f->helper) : p.first,
-		    out);
+	if (!is_next(sw, j, f))
+		note_number(sw, j, from, f,
+			    fan_speaks_for_others(f) ? fan_tag_rank(f->helper) : p.first, out);
 	if (f->type == FAN_TYPE_PROBE)
 		return recv_probe(sw, j, &p, out);
 	return j->policy->recv(sw, j, &p, out);

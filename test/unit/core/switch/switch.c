@@ -365,6 +365,30 @@ static void switch__asks_by_number(void **state)
 	assert_int_equal(bed_give(bed_worker(0, 3), &led, NULL, 0), FAN_DROP);
 }
 
+/* What a worker sends to a helper has no number, even if it looks like the next. */
+static void switch__packets_for_helpers_have_no_numbers(void **state)
+{
+	(void)state;
+	bed.cfg.slots = 64;
+	bed_begin();
+	uint16_t token = bed_join(0, 2, "a");
+	assert_int_equal(bed_welcome(0, 2, token, 1), FAN_CTL);
+	bed_form(0);
+	assert_int_equal(numbered(2, 0, 1, 0), 0);
+	struct fan_frag f = bed_head(0, 2, 1, FAN_TYPE_DATA);
+	int32_t value = 1;
+	f.dtype = FAN_INT32;
+	f.count = 1;
+	f.seq = 2;
+	f.helper = FAN_TAG(1);
+	f.flags = FAN_F_FIRST | FAN_F_LAST;
+	assert_int_equal(bed_give(bed_worker(0, 2), &f, &value, sizeof value), FAN_WAIT);
+	assert_int_equal(numbered(2, 2, 3, 0), 0);
+	assert_int_equal(numbered(2, 3, 4, 0), 0);
+	assert_int_equal(numbered(2, 4, 5, 0), 1);
+	asks(0, 2, 5, 1 << 3); /* its second */
+}
+
 /* Results by number are the aggregator's: the question goes up, and a replay to one rank down. */
 static void switch__passes_questions_by_number(void **state)
 {
@@ -408,6 +432,7 @@ int main(void)
 		BED_TEST(switch__idle_slots_are_anybodys),
 		BED_TEST(switch__config),
 		BED_TEST(switch__asks_by_number),
+		BED_TEST(switch__packets_for_helpers_have_no_numbers),
 		BED_TEST(switch__passes_questions_by_number),
 	};
 	return RUN(tests);
