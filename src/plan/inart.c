@@ -24,7 +24,7 @@ static void split_equally(const struct fan_topo *t, double *split)
 static int prefer_equal(const struct fan_cands *c, const struct fan_plan_options *o, double gbps,
 			double *split)
 {
-	struct fan_relax r;
+	struct fan_relax r = {0};
 	double *equal = calloc((size_t)c->t->jobs * fan_relax_servers(c->t), sizeof *equal);
 	int err = equal ? FAN_OK : FAN_E_NOMEM;
 
@@ -45,7 +45,7 @@ static int split_model(const struct fan_topo *t, const struct fan_plan_options *
 		       struct fan_planned *how)
 {
 	struct fan_cands c = {0};
-	struct fan_relax r;
+	struct fan_relax r = {0};
 
 	if (fan_relax_servers(t) == 1) { /* nothing to split */
 		split_equally(t, split);
