@@ -220,6 +220,8 @@ void fan_comm_split_keep_in_step(struct fanin_comm *c, uint64_t now_ns)
 		double window =
 			at_least(fan_worker_stats(cn->w)->window * share, FAN_COMM_SPLIT_WINDOW);
 		double room = at_least(step - ahead, 0);
+		if (used < 2) /* there is nothing to be in step with */
+			room = window;
 		fan_worker_allow(cn->w, (uint32_t)(room < window ? room : window));
 	}
 }
