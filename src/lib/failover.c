@@ -3,6 +3,7 @@
 
 #include "connection.h"
 #include "net/clock.h"
+#include "reach.h"
 
 #define SILENT_BEATS 3 /* heartbeats without an answer, until a path is given up */
 #define ASK_NS	     (1000 * FAN_MS)
@@ -80,21 +81,6 @@ static bool switch_answers(struct fan_connection *cn, struct fan_connection_io *
 	return any;
 }
 
-static void ask_switch(struct fan_connection *cn, struct fan_connection_io *io)
-{
-	static const struct fan_echo m = {.body_bytes = FAN_ECHO_MIN};
-	struct fan_frag h = {
-		.nonce = fan_clock_nonce(),
-		.sender = FAN_RANK_NONE,
-		.type = FAN_TYPE_QUERY,
-		.topic = FAN_TOPIC_ECHO,
-	};
-	uint8_t body[FAN_ECHO_MIN];
-	struct fan_out_item *it = fan_out_add(&io->out, FAN_TO_PEER);
-	fan_ctl_finish(it, &h, body, fan_echo_put(body, &m));
-	fan_udp_send(&cn->failover.aside, &io->out, true);
-}
-
 void fan_failover_choose(struct fan_connection *cn, struct fan_connection_io *io, uint64_t now_ns)
 {
 	if (!has_choice(cn))
@@ -106,7 +92,7 @@ void fan_failover_choose(struct fan_connection *cn, struct fan_connection_io *io
 			go_to_switch(cn, now_ns);
 			return;
 		}
-		ask_switch(cn, io);
+		fan_reach_ask(&cn->failover.aside, fan_clock_nonce());
 		cn->failover.ask_ns = now_ns + ASK_NS;
 	}
 	if (now_ns < silent_ns(cn))

@@ -13,7 +13,7 @@
 #define BUFFER_BYTES 65536
 #define STRAYS_MAX   16 /* batches read from one socket at a time */
 
-static void ask(struct fan_udp *u, uint64_t nonce)
+void fan_reach_ask(struct fan_udp *u, uint64_t nonce)
 {
 	static const struct fan_echo m = {.body_bytes = FAN_ECHO_MIN};
 	struct fan_frag h = {
@@ -79,7 +79,7 @@ void fan_reach(const fan_peer *at, unsigned count, bool *answers)
 	for (int try = 0; try < FAN_REACH_TRIES; try++) {
 		for (unsigned i = 0; i < count; i++)
 			if (u[i].fd >= 0 && !answers[i])
-				ask(&u[i], nonce);
+				fan_reach_ask(&u[i], nonce);
 		listen_for(u, count, nonce, answers);
 	}
 	for (unsigned i = 0; i < count; i++)
