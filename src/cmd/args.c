@@ -11,7 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "args_list.h"
 #include "args_value.h"
+#include "end.h"
 
 #define KEY_FIRST      0x1000 /* argp's key of the first row that has no letter */
 #define KEY_CONFIG     0x0fff
@@ -19,8 +21,8 @@
 #define USAGE_STATUS   2
 
 /* Sections that a file may have; [worker] is the library's. */
-static const char *const sections[] = {"switch", "server", "bench",  "top",
-				       "doctor", "plan",   "worker", NULL};
+static const char *const sections[] = {"switch", "server", "controller", "bench",  "top",
+				       "doctor", "info",   "plan",	 "worker", NULL};
 
 /* What the command line said, before the weaker places have been asked. */
 struct flags {
@@ -82,7 +84,7 @@ static void read_flags(struct flags *f, int argc, char **argv)
 	o[f->c->count].name = "config";
 	o[f->c->count].key = KEY_CONFIG;
 	o[f->c->count].arg = "FILE";
-	o[f->c->count].doc = "INI file; otherwise the one that FANIN_CONFIG names";
+	o[f->c->count].doc = ARGS_CONFIG_HELP;
 	argp_err_exit_status = USAGE_STATUS;
 	argp_parse(&argp, argc, argv, 0, NULL, f);
 }
@@ -247,6 +249,10 @@ void args_parse(const struct args_command *c, void *values, int argc, char **arg
 {
 	char why[ARGS_WHY_BYTES];
 
+	if (args_list_is_wanted(argc, argv)) {
+		args_list(c);
+		exit(cmd_end(0));
+	}
 	if (args_read(c, values, argc, argv, why) == 0)
 		return;
 	fprintf(stderr, "%s\nTry `fanin %s --help`.\n", why, c->name);

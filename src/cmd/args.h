@@ -18,6 +18,8 @@
 #define ARGS_TEXT_BYTES	 256   /* a text and its zero */
 #define ARGS_LINES_MAX	 10000 /* lines of an INI file */
 
+#define ARGS_CONFIG_HELP "INI file; otherwise the one that FANIN_CONFIG names"
+
 enum args_kind {
 	ARGS_FLAG,   /* bool; no argument; yes or no in file and variable */
 	ARGS_NUMBER, /* int, min .. max */
@@ -50,7 +52,8 @@ struct args_command {
  * was found.  Wrong flags and --help end the program, by argp. */
 int args_read(const struct args_command *c, void *values, int argc, char **argv, char *why);
 
-/* The same; any error is printed and ends the program with status 2. */
+/* The same; any error is printed and ends the program with status 2.  --list-options alone prints
+ * the table (args_list.h) and ends it with status 0. */
 void args_parse(const struct args_command *c, void *values, int argc, char **argv);
 
 /* Parse "16M".  0, or -1. */

@@ -11,6 +11,7 @@ int cmd_sim(int argc, char **argv);
 int cmd_top(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_lab(int argc, char **argv);
+int cmd_info(int argc, char **argv);
 
 /* These two by cmd_planner, in a program of their own. */
 int cmd_planner(int argc, char **argv);

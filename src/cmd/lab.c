@@ -22,7 +22,8 @@ static const char *const places[] = {"src/lab/lab.py", "../libexec/fanin/lab/lab
 static int wants_root(int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++)
-		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
+		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h") ||
+		    !strcmp(argv[i], "--list-options"))
 			return 0;
 	return geteuid() != 0;
 }

@@ -21,6 +21,7 @@ static const struct {
 	{"lab", cmd_lab, "put plans to work on an emulated network, and measure"},
 	{"top", cmd_top, "tell what the jobs of a switch do and wait for"},
 	{"doctor", cmd_doctor, "check whether a worker here can aggregate, and say what to change"},
+	{"info", cmd_info, "tell what this build is, what it reads, and what would sum"},
 };
 #define COMMANDS (sizeof commands / sizeof commands[0])
 
@@ -65,6 +66,11 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
 		printf("fanin %s\n", FAN_BUILD_VERSION);
+		return cmd_end(0);
+	}
+	if (!strcmp(argv[1], "--list-commands")) { /* for completion, as --list-options */
+		for (unsigned i = 0; i < COMMANDS; i++)
+			printf("%s\t%s\n", commands[i].name, commands[i].help);
 		return cmd_end(0);
 	}
 	for (unsigned i = 0; i < COMMANDS; i++) {

@@ -32,6 +32,16 @@ class Parser(argparse.ArgumentParser):
         self.exit(EXIT_BAD, "%s: %s\nTry `%s --help`.\n" % (self.prog, message, self.prog))
 
 
+def list_options(parser):
+    """As the other commands do for a shell's completion: src/cmd/args_list.h."""
+    for action in parser._actions:
+        if action.option_strings:
+            short = [name for name in action.option_strings if not name.startswith("--")]
+            what = "-" if action.nargs == 0 else action.metavar or "NAME"
+            row = action.option_strings[-1], short[0] if short else "-", what
+            print(*row, ",".join(action.choices or "-"), action.help % vars(action), sep="\t")
+
+
 def arguments(argv):
     parser = Parser(
         prog="fanin lab",
@@ -75,6 +85,9 @@ def arguments(argv):
     parser.add_argument("--report", metavar="FILE", help="write a page there")
     parser.add_argument("--keep", metavar="DIR", help="keep plans and logs there")
     parser.add_argument("--bench", default="", metavar="FLAGS", help="further ones of fanin bench")
+    if argv == ["--list-options"]:
+        list_options(parser)
+        parser.exit(0)
     args = parser.parse_args(argv)
     args.algorithms = args.algorithms.split(",")
     if args.algorithms == ["all"]:

@@ -16,6 +16,7 @@
 #define IP_UDP_BYTES  48 /* headers of IPv6 and UDP */
 #define NAME_BYTES    48 /* "FANIN_TIMEOUT_MS", "options.timeout_ms" */
 #define INI_LINES_MAX 100000
+#define FROM_BYTES    200 /* "FILE:LINE: key" */
 #define KEYS	      (sizeof keys / sizeof keys[0])
 #define UNSET	      (-1)
 
@@ -82,7 +83,8 @@ _Static_assert(offsetof(struct fanin_options, reserved) + sizeof(int) ==
 /* Where all texts of errors and the values taken so far are. */
 struct load {
 	struct fan_config *c;
-	unsigned set; /* bit i: keys[i] has been taken */
+	unsigned set;		     /* bit i: keys[i] has been taken... */
+	char from[KEYS][FROM_BYTES]; /* ...from this place */
 	char *why;
 	size_t why_bytes;
 	const char *file; /* the INI file */
@@ -155,6 +157,7 @@ static int take(struct load *l, unsigned i, const char *text, const char *where)
 	if (l->set & 1u << i)
 		return FAN_OK;
 	l->set |= 1u << i;
+	snprintf(l->from[i], FROM_BYTES, "%s", where);
 	if (k->text_bytes)
 		memcpy(at, text, strlen(text) + 1);
 	else
@@ -380,21 +383,47 @@ uint16_t fan_config_payload_bytes(int mtu, int ranks)
 	return (uint16_t)(room > FAN_PAYLOAD_MAX ? FAN_PAYLOAD_MAX : room);
 }
 
+static int take_all(struct load *l, const struct fanin_options *o)
+{
+	struct fan_config *c = l->c;
+	defaults(c);
+	*l->why = '\0';
+	int e = take_fields(l, o);
+	if (!e)
+		e = take_variables(l);
+	if (!e)
+		e = take_launcher(l);
+	if (!e)
+		e = take_file(l);
+	c->payload_bytes = fan_config_payload_bytes(c->mtu, c->ranks == UNSET ? 2 : c->ranks);
+	return e;
+}
+
 int fan_config_load_part(struct fan_config *c, const struct fanin_options *o, char *why,
 			 size_t bytes)
 {
 	struct load l = {.c = c, .why = why, .why_bytes = bytes};
-	defaults(c);
-	*why = '\0';
-	int e = take_fields(&l, o);
-	if (!e)
-		e = take_variables(&l);
-	if (!e)
-		e = take_launcher(&l);
-	if (!e)
-		e = take_file(&l);
-	c->payload_bytes = fan_config_payload_bytes(c->mtu, c->ranks == UNSET ? 2 : c->ranks);
-	return e;
+	return take_all(&l, o);
+}
+
+int fan_config_tell(struct fan_config *c, fan_config_row *row, void *ctx, char *why, size_t bytes)
+{
+	const struct fanin_options o = FANIN_OPTIONS_INIT;
+	struct load l = {.c = c, .why = why, .why_bytes = bytes};
+	int e = take_all(&l, &o);
+	for (unsigned i = 0; i < KEYS; i++) {
+		const struct key *k = &keys[i];
+		const char *at = (const char *)c + k->at, *text = at;
+		char number[16];
+		int value;
+		if (!k->text_bytes) {
+			memcpy(&value, at, sizeof value);
+			snprintf(number, sizeof number, "%d", value);
+			text = k->words ? k->words[value] : value == UNSET ? "" : number;
+		}
+		row(ctx, k->name, text, l.from[i]);
+	}
+	return e ? e : check_whole(c, why, bytes);
 }
 
 int fan_config_load(struct fan_config *c, const struct fanin_options *o, char *why, size_t bytes)

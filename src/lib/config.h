@@ -61,6 +61,11 @@ int fan_config_load(struct fan_config *c, const struct fanin_options *o, char *w
 int fan_config_load_part(struct fan_config *c, const struct fanin_options *o, char *why,
 			 size_t bytes);
 
+/* As fan_config_load without fields, and call `row` for each option, also after an error: its name,
+ * its value or "", and the variable or line that it came from; "": from none. */
+typedef void fan_config_row(void *ctx, const char *name, const char *value, const char *from);
+int fan_config_tell(struct fan_config *c, fan_config_row *row, void *ctx, char *why, size_t bytes);
+
 /* FAN_OK, or FAN_E_CONFIG and in `why` which of these variables is neither 0 nor 1: FANIN_LOCAL,
  * FANIN_HOSTS, FANIN_SPLIT. */
 int fan_config_check_flags(char *why, size_t bytes);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cmd/args_list.h"
 #include "cmd/cmd.h"
 #include "sim/model.h"
 #include "sim/report.h"
@@ -255,6 +256,10 @@ int cmd_sim(int argc, char **argv)
 	struct sim_args a = {.jobs = 1};
 	char why[SIM_WHY_BYTES] = "";
 	bool wrong = true;
+	if (args_list_is_wanted(argc, argv)) {
+		args_list_argp(options);
+		return 0;
+	}
 	argp_err_exit_status = WRONG;
 	argp_parse(&argp, argc, argv, 0, NULL, &a);
 	if (a.layers)

@@ -404,6 +404,58 @@ static void config__what_only_the_whole_shows(void **state)
 	assert_why("options.controller_addr", "expected");
 }
 
+/* What fan_config_tell says about one option. */
+struct told {
+	const char *name;
+	char value[64], from[64];
+	unsigned rows;
+};
+
+static void hear(void *ctx, const char *name, const char *value, const char *from)
+{
+	struct told *t = ctx;
+
+	t->rows++;
+	if (strcmp(name, t->name) != 0)
+		return;
+	snprintf(t->value, sizeof t->value, "%s", value);
+	snprintf(t->from, sizeof t->from, "%s", from);
+}
+
+static struct told tell(const char *name)
+{
+	struct told t = {.name = name};
+
+	fan_config_tell(&c, hear, &t, why, sizeof why);
+	return t;
+}
+
+static void tell__value_and_where_it_is_from(void **state)
+{
+	(void)state;
+	setenv("FANIN_MODE", "fixed", 1);
+	setenv("RANK", "3", 1);
+	setenv("WORLD_SIZE", "4", 1);
+	struct told mode = tell("mode"), rank = tell("rank"), window = tell("window");
+	assert_string_equal(mode.value, "fixed");
+	assert_string_equal(mode.from, "FANIN_MODE");
+	assert_string_equal(rank.value, "3");
+	assert_string_equal(rank.from, "RANK");
+	assert_string_equal(window.value, "0");
+	assert_string_equal(window.from, "");
+	assert_true(window.rows > 20);
+}
+
+static void tell__all_rows_after_an_error(void **state)
+{
+	(void)state;
+	setenv("FANIN_MTU", "7", 1);
+	struct told mtu = tell("mtu");
+	assert_true(mtu.rows > 20);
+	assert_string_equal(mtu.value, "1500");
+	assert_non_null(strstr(why, "FANIN_MTU: \"7\""));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -423,6 +475,8 @@ int main(void)
 		cmocka_unit_test_setup(config__newer_options, clean),
 		cmocka_unit_test_setup(config__fields_without_variables, clean),
 		cmocka_unit_test_setup(config__what_only_the_whole_shows, clean),
+		cmocka_unit_test_setup(tell__value_and_where_it_is_from, clean),
+		cmocka_unit_test_setup(tell__all_rows_after_an_error, clean),
 	};
 	close(mkstemp(file));
 	int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* info.c - `fanin info`: this build, this kernel, the options as a rank here would read them. */
+#include "info.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "cmd/args.h"
+#include "cmd/cmd.h"
+#include "core/base/err.h"
+#include "core/wire/wire.h"
+#include "lib/connection.h"
+#include "net/udp.h"
+
+#define NAMES_MAX 48 /* variables that libfanin reads */
+#define VARS_MAX  1000
+
+extern char **environ;
+
+struct info_args {
+	bool all;
+	char json[ARGS_TEXT_BYTES]; /* empty: none */
+};
+
+#define AT(field) offsetof(struct info_args, field)
+static const struct args_option options[] = {
+	{"all", 'a', ARGS_FLAG, AT(all), 0, 0, NULL, NULL,
+	 "list the options that have their default, too"},
+	{"json", 0, ARGS_TEXT, AT(json), 0, 0, NULL, "FILE",
+	 "write all of it to FILE as JSON; - for the standard output, without the text"},
+};
+
+static const struct args_command command = {
+	"info",
+	"Tell what this build is, what the kernel gives it, the options of a rank as they would be "
+	"read here, and what would sum its tensors.\v"
+	"Exit status 1: a rank that is started like this would fail.",
+	options,
+	sizeof options / sizeof options[0],
+};
+
+/* Everything that is told, and what has to be remembered meanwhile. */
+struct info {
+	const struct info_args *a;
+	bool silent;
+	json_t *root, *options;
+	char name[NAMES_MAX][ARGS_NAME_MAX + 1]; /* variables that are read */
+	unsigned names;
+	bool good;
+};
+
+static void tell_build(struct info *t)
+{
+	json_t *build = json_pack("{s:s, s:s, s:i}", "version", FAN_BUILD_VERSION, "built",
+				  FAN_BUILD_FEATURES, "protocol", FAN_WIRE_VERSION);
+
+	json_object_set_new(t->root, "build", build);
+	if (t->silent)
+		return;
+	printf("fanin     %s, protocol %d, libfanin.so.0\n", FAN_BUILD_VERSION, FAN_WIRE_VERSION);
+	printf("built     %s\n", FAN_BUILD_FEATURES);
+}
+
+/* What a worker's socket gets. */
+static void tell_kernel(struct info *t)
+{
+	struct fan_udp_options o = {.buffer_bytes = FAN_CONNECTION_BUFFER_BYTES};
+	struct fan_udp u;
+	struct utsname k;
+	char why[ARGS_WHY_BYTES];
+
+	uname(&k);
+	fan_peer_parse(&o.bind, "127.0.0.1:0", why, sizeof why);
+	int e = fan_udp_open(&u, &o);
+	if (e) {
+		t->good = false;
+		json_object_set_new(
+			t->root, "kernel",
+			json_pack("{s:s, s:s}", "release", k.release, "error", strerror(-e)));
+		if (!t->silent)
+			printf("kernel    Linux %s; no UDP socket: %s\n", k.release, strerror(-e));
+		return;
+	}
+	fan_udp_close(&u);
+	json_object_set_new(t->root, "kernel",
+			    json_pack("{s:s, s:b, s:b, s:i, s:i, s:i}", "release", k.release,
+				      "segment", (int)u.segment, "gro", (int)u.gro, "receive_bytes",
+				      u.rcvbuf, "send_bytes", u.sndbuf, "wanted_bytes",
+				      FAN_CONNECTION_BUFFER_BYTES));
+	if (t->silent)
+		return;
+	printf("kernel    Linux %s, UDP_SEGMENT %s, UDP_GRO %s\n", k.release,
+	       u.segment ? "yes" : "no", u.gro ? "yes" : "no");
+	printf("buffers   %d KiB to receive, %d KiB to send, of %d KiB wanted\n", u.rcvbuf / 1024,
+	       u.sndbuf / 1024, FAN_CONNECTION_BUFFER_BYTES / 1024);
+}
+
+static void remember(struct info *t, const char *name)
+{
+	if (t->names < NAMES_MAX)
+		snprintf(t->name[t->names++], sizeof t->name[0], "%s", name);
+}
+
+static void tell_option(void *ctx, const char *name, const char *value, const char *from)
+{
+	struct info *t = ctx;
+	char variable[ARGS_NAME_MAX + 1] = "FANIN_";
+	size_t used = strlen(variable);
+
+	for (const char *p = name; *p && used < ARGS_NAME_MAX; p++)
+		variable[used++] = (char)(*p >= 'a' && *p <= 'z' ? *p - 'a' + 'A' : *p);
+	variable[used] = '\0';
+	remember(t, variable);
+	json_object_set_new(t->options, name,
+			    json_pack("{s:s, s:s}", "value", value, "from", from));
+	if (!t->silent && (*from || t->a->all))
+		printf("  %-11s %s%s%s\n", name, *value ? value : "-", *from ? "   from " : "",
+		       from);
+}
+
+/* Is it an option of a command: "FANIN_SWITCH_MTU"? */
+static bool is_commands(const char *variable)
+{
+	static const char *const commands[] = {"SWITCH_", "SERVER_", "CONTROLLER_", "BENCH_",
+					       "TOP_",	  "DOCTOR_", "PLAN_",	    "INFO_"};
+
+	for (unsigned i = 0; i < sizeof commands / sizeof commands[0]; i++)
+		if (!strncmp(variable + strlen("FANIN_"), commands[i], strlen(commands[i])))
+			return true;
+	return false;
+}
+
+/* Variables that begin as ours do, and that nobody reads. */
+static void tell_unknown(struct info *t)
+{
+	const char *names[NAMES_MAX + 1] = {NULL};
+	json_t *unknown = json_array();
+
+	for (unsigned i = 0; i < t->names; i++)
+		names[i] = t->name[i];
+	for (unsigned i = 0; i < VARS_MAX && environ[i]; i++) {
+		char name[ARGS_NAME_MAX + 1];
+		bool known = strncmp(environ[i], "FANIN_", strlen("FANIN_")) != 0;
+		snprintf(name, sizeof name, "%.*s", (int)strcspn(environ[i], "="), environ[i]);
+		for (unsigned k = 0; k < t->names && !known; k++)
+			known = strcmp(name, names[k]) == 0;
+		if (known || is_commands(name))
+			continue;
+		json_array_append_new(unknown, json_string(name));
+		const char *near = args_nearest(name, names);
+		if (!t->silent)
+			printf("  %s is read by nobody%s%s%s\n", name,
+			       near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+	}
+	json_object_set_new(t->root, "unknown", unknown);
+}
+
+/* The options, and whether they are right. */
+static void tell_options(struct info *t, struct fan_config *c)
+{
+	static const char *const beside[] = {"FANIN_CONFIG", "FANIN_LOCAL",   "FANIN_HOSTS",
+					     "FANIN_SPLIT",  "FANIN_LIBRARY", "FANIN_METRICS",
+					     "FANIN_TRACE"};
+	char why[FAN_CONFIG_WHY_BYTES], flags[FAN_CONFIG_WHY_BYTES] = "";
+
+	if (!t->silent)
+		printf("\noptions of a rank, other than defaults:\n");
+	int e = fan_config_tell(c, tell_option, t, why, sizeof why);
+	for (unsigned i = 0; i < sizeof beside / sizeof beside[0]; i++) {
+		const char *value = getenv(beside[i]);
+		remember(t, beside[i]);
+		if (!t->silent && value && *value)
+			printf("  %-11s %s\n", beside[i], value);
+	}
+	tell_unknown(t);
+	if (!e && fan_config_check_flags(flags, sizeof flags))
+		e = FAN_E_CONFIG;
+	if (!e)
+		return;
+	t->good = false;
+	json_object_set_new(t->root, "error", json_string(*flags ? flags : why));
+	if (!t->silent)
+		printf("  wrong: %s\n", *flags ? flags : why);
+}
+
+static void tell_sums(struct info *t, const struct fan_config *c)
+{
+	struct info_sums s;
+	json_t *sums = json_array();
+
+	t->good &= info_judge(&s, c) == 0;
+	if (!t->silent)
+		printf("\nwhat would sum:\n");
+	for (unsigned i = 0; i < s.count; i++) {
+		json_array_append_new(sums, json_string(s.text[i]));
+		if (!t->silent)
+			printf("  %s\n", s.text[i]);
+	}
+	json_object_set_new(t->root, "sums", sums);
+}
+
+static int write_json(const struct info *t)
+{
+	FILE *f = t->silent ? stdout : fopen(t->a->json, "w");
+	int e = !f || json_dumpf(t->root, f, JSON_INDENT(1)) || fputc('\n', f) == EOF ? -1 : 0;
+
+	if (f && (t->silent ? fflush(f) : fclose(f)))
+		e = -1;
+	if (e)
+		fprintf(stderr, "fanin info: --json: %s: %s\n", t->a->json, strerror(errno));
+	return e;
+}
+
+int cmd_info(int argc, char **argv)
+{
+	static struct info t;
+	struct info_args a = {.all = false};
+	struct fan_config c;
+
+	args_parse(&command, &a, argc, argv);
+	t = (struct info){.a = &a, .good = true, .root = json_object(), .options = json_object()};
+	t.silent = strcmp(a.json, "-") == 0;
+	tell_build(&t);
+	tell_kernel(&t);
+	tell_options(&t, &c);
+	tell_sums(&t, &c);
+	json_object_set_new(t.root, "options", t.options);
+	json_object_set_new(t.root, "good", json_boolean(t.good));
+	int e = a.json[0] ? write_json(&t) : 0;
+	json_decref(t.root);
+	return e || !t.good;
+}

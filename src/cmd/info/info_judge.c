@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* info_judge.c - the choice that src/lib/comm.c makes, in words. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "info.h"
+#include "lib/intra_comm.h"
+#include "lib/rendezvous.h"
+
+__attribute__((format(printf, 2, 3))) static void add(struct info_sums *s, const char *format, ...)
+{
+	va_list args;
+
+	if (s->count == INFO_REASONS_MAX)
+		return;
+	va_start(args, format);
+	vsnprintf(s->text[s->count++], INFO_REASON_BYTES, format, args);
+	va_end(args);
+}
+
+static void judge_local(struct info_sums *s, const struct fan_config *c)
+{
+	if (fan_intra_is_wanted(c))
+		add(s,
+		    "Ranks of one host sum in shared memory first (FANIN_LOCAL=0: they do not).");
+	else if (*c->switch_addr && !*c->server_addr)
+		add(s, "Each rank sends a stream of its own, because a switch is named "
+		       "(FANIN_LOCAL=1: ranks of one host sum in shared memory first).");
+}
+
+static void judge_named(struct info_sums *s, const struct fan_config *c)
+{
+	unsigned switches = 1;
+
+	for (const char *p = c->switch_addr; (p = strchr(p, ',')); p++)
+		switches++;
+	if (switches == 1)
+		add(s, "The switch %.300s, because it is named.", c->switch_addr);
+	else
+		add(s, "%u switches, each a share of every tensor, because they are named: %.300s.",
+		    switches, c->switch_addr);
+	if (*c->server_addr)
+		add(s, "When the switch is silent, ranks continue through the server %.200s.",
+		    c->server_addr);
+	else if (c->ahead)
+		add(s, "Hosts sum nothing, because ranks run ahead of each other.");
+	else if (!fan_config_flag("FANIN_HOSTS", true))
+		add(s, "Hosts sum nothing, because FANIN_HOSTS=0.");
+	else
+		add(s,
+		    "Where ranks are on several hosts, the first rank of each host sums a share "
+		    "as well%s (FANIN_HOSTS=0: named switches sum everything).",
+		    fan_config_flag("FANIN_SPLIT", true)
+			    ? "; shares follow what is measured"
+			    : "; all shares are even, because FANIN_SPLIT=0");
+}
+
+static int judge_rendezvous(struct info_sums *s)
+{
+	struct fan_rendezvous r;
+	char why[FAN_CONFIG_WHY_BYTES];
+	int e = fan_rendezvous_find(&r, why, sizeof why);
+
+	if (e)
+		add(s, "Nothing: %s", why);
+	else if (r.one_host)
+		add(s,
+		    "A switch inside rank 0 at %s, because none is named and all ranks are on "
+		    "one host.",
+		    r.addr);
+	else
+		add(s,
+		    "An aggregator inside the first rank of each host, each an even share of every "
+		    "tensor, because no switch is named; ranks meet at %s.",
+		    r.addr);
+	return e;
+}
+
+int info_judge(struct info_sums *s, const struct fan_config *c)
+{
+	int e = 0;
+
+	s->count = 0;
+	if (*c->controller_addr)
+		add(s, "What the controller %.200s assigns: parts, servers and routes of its plan.",
+		    c->controller_addr);
+	else if (*c->switch_addr)
+		judge_named(s, c);
+	else
+		e = judge_rendezvous(s);
+	if (!e && !*c->controller_addr)
+		judge_local(s, c);
+	return e;
+}

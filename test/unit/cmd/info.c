@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What fanin info says would sum: the choice of src/lib/comm.c. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+/* cmocka.h wants the three above first */
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/info/info.h"
+
+static struct fan_config c;
+static struct info_sums s;
+
+static int clean(void **state)
+{
+	(void)state;
+	static const char *const names[] = {
+		"MASTER_ADDR",	    "MASTER_PORT",	    "WORLD_SIZE",
+		"LOCAL_WORLD_SIZE", "FANIN_LOCAL",	    "FANIN_HOSTS",
+		"FANIN_SPLIT",	    "OMPI_COMM_WORLD_SIZE", "SLURM_JOB_ID"};
+
+	for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++)
+		unsetenv(names[i]);
+	memset(&c, 0, sizeof c);
+	return 0;
+}
+
+static bool says(const char *text)
+{
+	for (unsigned i = 0; i < s.count; i++)
+		if (strstr(s.text[i], text))
+			return true;
+	return false;
+}
+
+static void named__switch_hosts_and_streams(void **state)
+{
+	(void)state;
+	strcpy(c.switch_addr, "10.0.0.1:5000");
+	assert_int_equal(info_judge(&s, &c), 0);
+	assert_true(says("The switch 10.0.0.1:5000"));
+	assert_true(says("first rank of each host sums a share"));
+	assert_true(says("a stream of its own"));
+	setenv("FANIN_HOSTS", "0", 1);
+	setenv("FANIN_LOCAL", "1", 1);
+	assert_int_equal(info_judge(&s, &c), 0);
+	assert_true(says("because FANIN_HOSTS=0"));
+	assert_true(says("in shared memory first"));
+	assert_false(says("a stream of its own"));
+}
+
+static void named__several_are_counted(void **state)
+{
+	(void)state;
+	strcpy(c.switch_addr, "a:1,b:2,c:3");
+	assert_int_equal(info_judge(&s, &c), 0);
+	assert_true(says("3 switches"));
+}
+
+static void named__server_and_run_ahead_leave_hosts_out(void **state)
+{
+	(void)state;
+	strcpy(c.switch_addr, "10.0.0.1:5000");
+	strcpy(c.server_addr, "10.0.0.2:5000");
+	assert_int_equal(info_judge(&s, &c), 0);
+	assert_true(says("continue through the server 10.0.0.2:5000"));
+	assert_false(says("each host"));
+	c.server_addr[0] = '\0';
+	c.ahead = 64;
+	assert_int_equal(info_judge(&s, &c), 0);
+	assert_true(says("because ranks run ahead"));
+}
+
+static void controller__decides_alone(void **state)
+{
+	(void)state;
+	strcpy(c.controller_addr, "10.0.0.9:7700");
+	assert_int_equal(info_judge(&s, &c), 0);
+	assert_true(says("controller 10.0.0.9:7700"));
+	assert_int_equal(s.count, 1);
+}
+
+static void none__launcher_says_where_ranks_meet(void **state)
+{
+	(void)state;
+	assert_int_not_equal(info_judge(&s, &c), 0);
+	assert_true(says("Nothing: no switch"));
+	setenv("MASTER_ADDR", "10.0.0.7", 1);
+	setenv("MASTER_PORT", "29500", 1);
+	setenv("WORLD_SIZE", "8", 1);
+	assert_int_equal(info_judge(&s, &c), 0);
+	assert_true(says("first rank of each host"));
+	assert_true(says("10.0.0.7:29500"));
+	setenv("LOCAL_WORLD_SIZE", "8", 1);
+	assert_int_equal(info_judge(&s, &c), 0);
+	assert_true(says("A switch inside rank 0"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(named__switch_hosts_and_streams, clean),
+		cmocka_unit_test_setup(named__several_are_counted, clean),
+		cmocka_unit_test_setup(named__server_and_run_ahead_leave_hosts_out, clean),
+		cmocka_unit_test_setup(controller__decides_alone, clean),
+		cmocka_unit_test_setup(none__launcher_says_where_ranks_meet, clean),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
