@@ -18,7 +18,12 @@ void fan_report_cell(FILE *f, double v, const char *format);
 /* How the ranks of a job stood, where they ran ahead of each other: nothing for others. */
 void fan_report_ahead(FILE *f, const json_t *job);
 
-/* Curves over the values of a sweep, and a table of its runs. */
+/* A bar for each group of runs that differ in their seed alone: the mean, with a line from the
+ * least to the most; groups in which jobs failed say so. */
+void fan_report_bars(FILE *f, const json_t *result, const char *title,
+		     double (*figure)(const json_t *run));
+
+/* Curves over the values of a sweep, or bars, and a table of its runs. */
 void fan_report_sweep(FILE *f, const json_t *result);
 
 #endif

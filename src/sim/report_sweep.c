@@ -2,20 +2,20 @@
 /* report_sweep.c - curves over the values of a sweep.
  *
  * The key with the most different numbers is the horizontal axis; each combination of the
- * others' values is a curve. */
+ * others' values is a curve, the mean of its seeds.  Without such a key variants are bars. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "outcome.h"
 #include "plot.h"
 #include "report_page.h"
 
 #define POINTS_MAX 64
-#define NAME_BYTES 160
 #define SPREAD	   20 /* largest by smallest value: from here on the axis is logarithmic */
 
 struct curve {
-	char name[NAME_BYTES];
+	char name[FAN_OUTCOME_NAME_BYTES];
 	double x[POINTS_MAX], y[POINTS_MAX];
 	unsigned points;
 };
@@ -24,17 +24,6 @@ struct curves {
 	struct curve *at; /* FAN_PLOT_LINES_MAX */
 	unsigned count;
 };
-
-static void value_text(const json_t *v, char *to, size_t bytes)
-{
-	if (json_is_string(v)) {
-		snprintf(to, bytes, "%s", json_string_value(v));
-		return;
-	}
-	char *s = json_dumps(v, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
-	snprintf(to, bytes, "%s", s ? s : "");
-	free(s);
-}
 
 /* Different numbers that the key takes; 0: some are no numbers. */
 static unsigned numbers_of(const json_t *runs, const char *key)
@@ -63,6 +52,8 @@ static const char *axis_of(const json_t *result)
 	size_t i;
 	json_t *key;
 	json_array_foreach (json_object_get(result, "sweep"), i, key) {
+		if (strcmp(json_string_value(key), "seed") == 0)
+			continue;
 		unsigned n = numbers_of(json_object_get(result, "runs"), json_string_value(key));
 		if (n > most) {
 			most = n;
@@ -70,24 +61,6 @@ static const char *axis_of(const json_t *result)
 		}
 	}
 	return best;
-}
-
-/* "reduce=ring slots=64": the values of all keys but `axis`, which may be NULL. */
-static void name_of(const json_t *run, const char *axis, char *name)
-{
-	const char *key;
-	json_t *v;
-	name[0] = '\0';
-	json_object_foreach (json_object_get(run, "set"), key, v) {
-		char value[NAME_BYTES / 2];
-		size_t n = strlen(name);
-		if (axis && strcmp(key, axis) == 0)
-			continue;
-		const char *dot = strrchr(key, '.');
-		value_text(v, value, sizeof value);
-		snprintf(name + n, NAME_BYTES - n, "%s%.40s=%s", n ? ", " : "", dot ? dot + 1 : key,
-			 value);
-	}
 }
 
 static void add_point(struct curve *c, double x, double y)
@@ -128,15 +101,14 @@ static double mean_of(const json_t *list, const char *key)
 	return i ? sum / (double)i : NAN;
 }
 
-static double avg_jct(const json_t *run)
-{
-	const json_t *v = json_object_get(run, "avg_jct_s");
-	return json_is_number(v) ? json_number_value(v) : NAN;
-}
-
 static double avg_comm(const json_t *run)
 {
 	return mean_of(json_object_get(run, "jobs"), "comm_s");
+}
+
+static double p99_jct(const json_t *run)
+{
+	return fan_report_real(run, "p99_jct_s");
 }
 
 static double avg_rate(const json_t *run)
@@ -172,78 +144,90 @@ static bool has_servers(const json_t *result)
 	return false;
 }
 
+static void draw(FILE *f, const struct curves *all, struct fan_plot p)
+{
+	struct fan_plot_line line[FAN_PLOT_LINES_MAX];
+	double low = INFINITY, high = -INFINITY;
+	for (unsigned c = 0; c < all->count; c++) {
+		const struct curve *v = &all->at[c];
+		line[c] = (struct fan_plot_line){
+			.name = v->name, .x = v->x, .y = v->y, .points = v->points};
+		low = v->x[0] < low ? v->x[0] : low;
+		high = v->x[v->points - 1] > high ? v->x[v->points - 1] : high;
+	}
+	p.line = line;
+	p.lines = all->count;
+	p.log_x = low > 0 && high / low >= SPREAD;
+	fan_plot_write(f, &p);
+}
+
 static void plot(FILE *f, const json_t *result, const char *axis, const char *title,
 		 const char *y_name, double (*figure)(const json_t *run))
 {
 	struct curves all = {malloc(FAN_PLOT_LINES_MAX * sizeof(struct curve)), 0};
-	struct fan_plot_line line[FAN_PLOT_LINES_MAX];
-	double low = INFINITY, high = -INFINITY;
-	size_t i;
-	json_t *run;
-	if (!all.at)
-		return;
-	json_array_foreach (json_object_get(result, "runs"), i, run) {
-		char name[NAME_BYTES];
-		double x = json_number_value(json_object_get(json_object_get(run, "set"), axis));
-		name_of(run, axis, name);
-		struct curve *c = find_curve(&all, name[0] ? name : y_name);
+	struct fan_plot p = {.title = title, .x_name = axis, .y_name = y_name, .marks = true};
+	size_t count = 0;
+	struct fan_outcome *group = fan_outcomes_make(result, axis, figure, &count);
+	for (size_t i = 0; all.at && i < count; i++) {
+		struct curve *c = find_curve(&all, group[i].name[0] ? group[i].name : y_name);
 		if (c)
-			add_point(c, x, figure(run));
-		low = x < low ? x : low;
-		high = x > high ? x : high;
+			add_point(c, group[i].x, group[i].mean);
 	}
-	for (unsigned c = 0; c < all.count; c++)
-		line[c] = (struct fan_plot_line){.name = all.at[c].name,
-						 .x = all.at[c].x,
-						 .y = all.at[c].y,
-						 .points = all.at[c].points};
-	const struct fan_plot p = {.title = title,
-				   .x_name = axis,
-				   .y_name = y_name,
-				   .line = line,
-				   .lines = all.count,
-				   .log_x = low > 0 && high / low >= SPREAD,
-				   .marks = true};
-	fan_plot_write(f, &p);
+	if (all.at && group)
+		draw(f, &all, p);
+	free(group);
 	free(all.at);
+}
+
+static void cell_seconds(FILE *f, double s)
+{
+	char t[32] = "–";
+	if (!isnan(s))
+		fan_plot_seconds(t, sizeof t, s);
+	fprintf(f, "<td class=n>%s", t);
 }
 
 static void run_table(FILE *f, const json_t *result)
 {
-	size_t i;
-	json_t *run;
-	fputs("<h2>Runs</h2><table><tr><th>set<th>mean completion<th>median<th>99th percentile"
-	      "<th>communication<th>failed jobs</tr>\n",
+	size_t count = 0;
+	struct fan_outcome *jct = fan_outcomes_make(result, NULL, fan_outcome_jct, &count);
+	struct fan_outcome *p99 = fan_outcomes_make(result, NULL, p99_jct, &count);
+	struct fan_outcome *comm = fan_outcomes_make(result, NULL, avg_comm, &count);
+	fputs("<h2>Runs</h2><table><tr><th>set<th>runs<th>mean completion<th>least<th>most"
+	      "<th>99th percentile<th>communication<th>failed jobs</tr>\n",
 	      f);
-	json_array_foreach (json_object_get(result, "runs"), i, run) {
-		static const char *const keys[3] = {"avg_jct_s", "p50_jct_s", "p99_jct_s"};
-		char name[NAME_BYTES], t[32];
-		name_of(run, NULL, name);
+	for (size_t i = 0; jct && p99 && comm && i < count; i++) {
 		fputs("<tr><td>", f);
-		fan_plot_text(f, name);
-		for (unsigned k = 0; k < 4; k++) {
-			double s = k < 3 ? json_number_value(json_object_get(run, keys[k]))
-					 : avg_comm(run);
-			fan_plot_seconds(t, sizeof t, s);
-			fprintf(f, "<td class=n>%s", t);
-		}
-		fprintf(f, "<td class=n>%.0f</tr>\n",
-			json_number_value(json_object_get(run, "failed_jobs")));
+		fan_plot_text(f, jct[i].name);
+		fprintf(f, "<td class=n>%u", jct[i].runs);
+		cell_seconds(f, jct[i].mean);
+		cell_seconds(f, jct[i].low);
+		cell_seconds(f, jct[i].high);
+		cell_seconds(f, p99[i].mean);
+		cell_seconds(f, comm[i].mean);
+		fprintf(f, "<td class=\"n%s\">%u</tr>\n", jct[i].failed ? " bad" : "",
+			jct[i].failed);
 	}
 	fputs("</table>\n", f);
+	free(jct);
+	free(p99);
+	free(comm);
 }
 
 void fan_report_sweep(FILE *f, const json_t *result)
 {
 	const char *axis = axis_of(result);
 	if (axis) {
-		plot(f, result, axis, "Mean job completion time", "seconds", avg_jct);
+		plot(f, result, axis, "Mean job completion time", "seconds", fan_outcome_jct);
 		plot(f, result, axis, "Mean communication time of a job", "seconds", avg_comm);
 		plot(f, result, axis, "Throughput of a worker while it communicates", "Gb/s",
 		     avg_rate);
 		plot(f, result, axis, "Contributions that switches added", "share", hit_rate);
 		if (has_servers(result))
 			plot(f, result, axis, "What servers received", "MB", server_bytes);
+	} else if (fan_outcomes_wanted(result)) {
+		fan_report_bars(f, result, "Mean job completion time", fan_outcome_jct);
+		fan_report_bars(f, result, "Mean communication time of a job", avg_comm);
 	}
 	run_table(f, result);
 }

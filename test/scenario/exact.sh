@@ -132,6 +132,32 @@ bytes_of = [run_of[p, 0]["servers"][0]["rx_bytes"] for p in ("none", "atp", "esa
 assert bytes_of[0] == max(bytes_of), bytes_of
 PY
 
+# Variants: each run is that of its settings; seeds make one bar; who fails is named on the page.
+if "$fanin" sim contest.json --variants variants.json --sweep seed=1,2 --set jobs.a.jitter=0.1 \
+        --json "$work/variants.json" --report "$work/variants.html" >"$work/variants.txt"; then
+        echo 'a variant whose job has no room does not fail'
+        exit 1
+fi
+"$fanin" sim contest.json -q --seed 2 --set jobs.a.jitter=0.1 --set topology.nodes.s0.policy=esa \
+        --json "$work/one.json"
+python3 - "$work/variants.json" "$work/one.json" "$work/variants.txt" "$work/variants.html" <<'PY'
+import json
+import sys
+
+names = ["ring", "esa", "no room"]
+result, one = (json.load(open(name)) for name in sys.argv[1:3])
+assert result["sweep"] == ["variant", "seed"], result["sweep"]
+sets = [run.pop("set") for run in result["runs"]]
+assert sets == [{"variant": v, "seed": s} for v in names for s in (1, 2)], sets
+assert result["runs"][3] == one, "a variant is not its settings alone"
+assert [run["failed_jobs"] for run in result["runs"]] == [0, 0, 0, 0, 1, 1]
+rows = [line.split() for line in open(sys.argv[3]).readlines()[1:]]
+assert [(r[-1], r[-6]) for r in rows[:2]] == [("0", "2"), ("0", "2")], rows
+assert rows[2][-5:] == ["-", "-", "-", "-", "2"], rows
+page = open(sys.argv[4]).read()
+assert page.count("<rect ") == 2 * 2 and page.count("2 of 4 jobs failed") == 2, "bars"
+PY
+
 # 64 jobs share a switch, and the next one is told that there is no room.
 for copies in 32 33; do
         "$fanin" sim contest.json -q --set 'jobs.*.copies='$copies --set 'jobs.*.model.numel=5000' \
@@ -154,7 +180,7 @@ PY
 "$fanin" sim shared.json -q --report "$work/shared.html"
 "$fanin" sim ring.json -q --sweep jobs.x.reduce=fanin,ring --sweep topology.nodes.w.count=2,4,8 \
         --report "$work/sweep.html"
-python3 - "$work/one.html" "$work/sweep.html" "$work/shared.html" <<'PY'
+python3 - "$work/one.html" "$work/sweep.html" "$work/shared.html" "$work/variants.html" <<'PY'
 import sys
 from html.parser import HTMLParser
 
@@ -180,7 +206,7 @@ class Page(HTMLParser):
             assert self.open.pop() == tag, tag
 
 
-for name, plots in zip(sys.argv[1:], (3, 4, 8)):
+for name, plots in zip(sys.argv[1:], (3, 4, 8, 2)):
     page, text = Page(), open(name).read()
     page.feed(text)
     assert page.open == [] and page.count["svg"] == plots, (name, page.open, page.count)

@@ -137,6 +137,19 @@ text '{"topology": {"nodes": [{"name": "s0", "kind": "switch", "policy": "none"}
         'bad.json: jobs.j.at: "s0" has the policy none and names no server'
 printf '%s' "$good" >bad.json
 
+# variants
+variants() { # TEXT MESSAGE
+        printf '%s' "$1" >variants.json
+        refuse "$2" --variants variants.json
+}
+refuse 'none.json: No such file or directory' --variants none.json
+variants '[]' 'variants.json: expected an object of settings by name'
+variants '{}' 'variants.json: expected an object of settings by name'
+variants '{"a": {}, "b": 3}' 'variants.json: b: expected an object of values by key'
+variants '{"a": {}, "b": {"jobs.k.window": 3}}' 'variants.json: b: "jobs.k.window": the scenario has nothing at "k"'
+variants '{"a": {"jobs.j.window": -3}}' 'bad.json: jobs[0].window: -3: expected a whole number from'
+refuse '--trace and --pcap: of one run, not of several' --variants variants.json --trace t
+
 # columns of tables
 printf 'layer,numel\n' >m.csv
 set_to 'jobs.j.model=m.csv' 'bad.json: jobs[0].model: m.csv: line 1: expected the columns layer,numel,forward_ns,backward_ns'

@@ -12,6 +12,7 @@
 #include "cmd/args_list.h"
 #include "cmd/cmd.h"
 #include "sim/model.h"
+#include "sim/outcome.h"
 #include "sim/report.h"
 
 #define FAILED 1
@@ -20,6 +21,7 @@
 enum long_option {
 	OPT_SET = 256,
 	OPT_SWEEP,
+	OPT_VARIANTS,
 	OPT_JSON,
 	OPT_REPORT,
 	OPT_TRACE,
@@ -36,6 +38,10 @@ static const struct argp_option options[] = {
 	 0},
 	{"sweep", OPT_SWEEP, "KEY=A,B,C", 0,
 	 "one run for each value; repeated: for each combination", 0},
+	{"variants", OPT_VARIANTS, "FILE", 0,
+	 "one run for each named group of settings in FILE, on the same jobs; with --sweep, for "
+	 "each combination",
+	 0},
 	{"jobs", 'j', "J", 0, "runs of a sweep at a time (1)", 0},
 	{"plan", OPT_PLAN, "FILE", 0,
 	 "jobs follow this plan, as fanin plan --install has written it", 0},
@@ -105,6 +111,7 @@ static error_t take(int key, char *arg, struct argp_state *state)
 		a->set[a->sets++] = arg;
 		break;
 	case OPT_SWEEP: add_sweep(state, a, arg); break;
+	case OPT_VARIANTS: a->variants = arg; break;
 	case OPT_PLAN: a->plan = arg; break;
 	case OPT_JSON: a->json = arg; break;
 	case OPT_REPORT: a->report = arg; break;
@@ -119,8 +126,8 @@ static error_t take(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_END:
 		if (!a->file && !a->layers)
 			argp_error(state, "expected a scenario: fanin sim SCENARIO.json");
-		if (a->sweeps && (a->trace || a->pcap))
-			argp_error(state, "--trace and --pcap: of one run, not of a sweep");
+		if ((a->sweeps || a->variants) && (a->trace || a->pcap))
+			argp_error(state, "--trace and --pcap: of one run, not of several");
 		break;
 	default: return ARGP_ERR_UNKNOWN;
 	}
@@ -135,7 +142,7 @@ static const struct argp argp = {
 	       "doc/sim.md describes scenarios and results.",
 };
 
-static json_t *load(const char *file, char *why)
+json_t *sim_load(const char *file, char *why)
 {
 	json_error_t e;
 	json_t *root = json_load_file(file, JSON_REJECT_DUPLICATES, &e);
@@ -174,25 +181,26 @@ static void print_jobs(const json_t *run)
 	}
 }
 
+/* A row for each group of runs that differ in their seed alone; its mean by the first one's. */
 static void print_sweep(const json_t *root)
 {
-	size_t i;
-	json_t *run, *value;
-	const char *key;
-	printf("%-40s %12s %12s %12s %8s\n", "set", "avg jct (s)", "p99 jct (s)", "end (s)",
-	       "failed");
-	json_array_foreach (json_object_get(root, "runs"), i, run) {
-		char text[256] = "";
-		json_object_foreach (json_object_get(run, "set"), key, value) {
-			char *v = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
-			size_t n = strlen(text);
-			snprintf(text + n, sizeof text - n, "%s%s=%s", n ? " " : "", key,
-				 v ? v : "");
-			free(v);
-		}
-		printf("%-40s %12.6f %12.6f %12.6f %8.0f\n", text, real(run, "avg_jct_s"),
-		       real(run, "p99_jct_s"), real(run, "end_s"), real(run, "failed_jobs"));
+	size_t count = 0;
+	struct fan_outcome *g = fan_outcomes_make(root, NULL, fan_outcome_jct, &count);
+	printf("%-40s %5s %12s %12s %12s %9s %8s\n", "set", "runs", "avg jct (s)", "least (s)",
+	       "most (s)", "by first", "failed");
+	for (size_t i = 0; g && i < count; i++) {
+		printf("%-40s %5u ", g[i].name, g[i].runs);
+		if (g[i].counted)
+			printf("%12.6f %12.6f %12.6f ", g[i].mean, g[i].low, g[i].high);
+		else
+			printf("%12s %12s %12s ", "-", "-", "-");
+		if (g[i].counted && g[0].counted)
+			printf("%9.3f ", g[i].mean / g[0].mean);
+		else
+			printf("%9s ", "-");
+		printf("%8u\n", g[i].failed);
 	}
+	free(g);
 }
 
 static int write_json(const char *file, const json_t *result)
@@ -265,21 +273,22 @@ int cmd_sim(int argc, char **argv)
 	if (a.layers)
 		return print_layers(a.layers);
 	errno = 0;
-	json_t *root = load(a.file, why), *result = NULL;
-	json_t *plan = root && a.plan ? load(a.plan, why) : NULL;
-	bool whole = root && (plan || !a.plan);
+	json_t *root = sim_load(a.file, why), *result = NULL;
+	json_t *plan = root && a.plan ? sim_load(a.plan, why) : NULL;
+	bool whole = root && (plan || !a.plan) && sim_variants_read(&a, why) == 0;
 	if (plan)
 		json_object_set_new(root, "plan", plan);
 	if (whole)
 		result = sim_sweep(&a, root, &wrong, why);
 	json_decref(root);
+	json_decref(a.variant);
 	if (!result) {
 		fprintf(stderr, "fanin sim: %s\n", why);
 		return wrong ? WRONG : FAILED;
 	}
 	int status = any_failed(result) ? FAILED : 0;
 	if (!a.quiet && !(a.json && strcmp(a.json, "-") == 0)) {
-		if (a.sweeps)
+		if (a.sweeps || a.variants)
 			print_sweep(result);
 		else
 			print_jobs(result);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sim.h - `fanin sim`: scenarios in virtual time.
  *
- * sim.c        flags, and what is written
- * sim_sweep.c  one run for each combination of values, several at a time */
+ * sim.c           flags, and what is written
+ * sim_sweep.c     one run for each combination of values, several at a time
+ * sim_variants.c  settings by name, from a file */
 #ifndef FAN_CMD_SIM_SIM_H
 #define FAN_CMD_SIM_SIM_H
 
@@ -12,7 +13,7 @@
 
 #define SIM_SETS_MAX   64
 #define SIM_SWEEPS_MAX 4    /* keys */
-#define SIM_VALUES_MAX 64   /* of a key */
+#define SIM_VALUES_MAX 64   /* of a key; variants */
 #define SIM_POINTS_MAX 1024 /* combinations */
 #define SIM_JOBS_MAX   64   /* at a time */
 #define SIM_WHY_BYTES  2048
@@ -31,7 +32,9 @@ struct sim_args {
 	unsigned sweeps;
 	const char *seed;
 	unsigned jobs;
-	const char *plan; /* file that stands for the scenario's key */
+	const char *plan;     /* file that stands for the scenario's key */
+	const char *variants; /* file: settings by name */
+	json_t *variant;      /* what it holds; NULL: there is none */
 	const char *json, *report, *trace, *pcap;
 	const char *layers; /* print this model's table instead */
 	bool quiet;
@@ -40,5 +43,17 @@ struct sim_args {
 /* Run all that `a` asks for on the scenario `root`: the result as it is written, or NULL
  * with `why`.  `*wrong`: it was the input's fault, and nothing has been run. */
 json_t *sim_sweep(const struct sim_args *a, const json_t *root, bool *wrong, char *why);
+
+/* Read a->variants into a->variant. 0, or -1 with `why`. */
+int sim_variants_read(struct sim_args *a, char *why);
+
+/* The name of variant `i`, which exists. */
+const char *sim_variant_name(const struct sim_args *a, unsigned i);
+
+/* Apply the settings of variant `i` to the scenario `root`. 0, or -1 with `why`. */
+int sim_variant_apply(const struct sim_args *a, unsigned i, json_t *root, char *why);
+
+/* The JSON that is in `file`, or NULL with `why`. */
+json_t *sim_load(const char *file, char *why);
 
 #endif

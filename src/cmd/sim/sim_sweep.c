@@ -18,6 +18,7 @@
 
 /* One combination. */
 struct point {
+	unsigned variant;		/* its number, if there are any */
 	unsigned which[SIM_SWEEPS_MAX]; /* value of each key */
 	struct fan_scenario scenario;
 	bool read;
@@ -73,6 +74,8 @@ static int read_point(const struct sweep *w, struct point *p, const json_t *root
 	struct fan_reader r = {.file = w->file};
 	json_t *copy = json_deep_copy(root);
 	int bad = copy ? apply_sets(w->args, copy, p->why) : -1;
+	if (!bad && w->args->variant)
+		bad = sim_variant_apply(w->args, p->variant, copy, p->why);
 	for (unsigned k = 0; !bad && k < w->args->sweeps; k++) {
 		const struct sim_sweep_key *s = &w->args->sweep[k];
 		bad = set_one(copy, s->key, s->value[p->which[k]], w->file, p->why);
@@ -180,13 +183,19 @@ static json_t *value_json(const char *text)
 
 static json_t *collect(const struct sweep *w)
 {
-	if (w->args->sweeps == 0)
+	if (w->args->sweeps == 0 && !w->args->variant)
 		return json_incref(w->point[0].result);
 	json_t *keys = json_array(), *runs = json_array();
+	if (w->args->variant)
+		json_array_append_new(keys, json_string("variant"));
 	for (unsigned k = 0; k < w->args->sweeps; k++)
 		json_array_append_new(keys, json_string(w->args->sweep[k].key));
 	for (unsigned i = 0; i < w->points; i++) {
 		json_t *set = json_object();
+		if (w->args->variant)
+			json_object_set_new(
+				set, "variant",
+				json_string(sim_variant_name(w->args, w->point[i].variant)));
 		for (unsigned k = 0; k < w->args->sweeps; k++) {
 			const struct sim_sweep_key *s = &w->args->sweep[k];
 			json_object_set_new(set, s->key,
@@ -201,7 +210,7 @@ static json_t *collect(const struct sweep *w)
 
 static unsigned count_points(const struct sim_args *a)
 {
-	unsigned points = 1;
+	unsigned points = a->variant ? (unsigned)json_object_size(a->variant) : 1;
 	for (unsigned k = 0; k < a->sweeps && points <= SIM_POINTS_MAX; k++)
 		points *= a->sweep[k].values;
 	return points;
@@ -220,9 +229,11 @@ json_t *sim_sweep(const struct sim_args *a, const json_t *root, bool *wrong, cha
 	const char *bad = w.point ? NULL : "out of memory";
 	for (unsigned i = 0; !bad && i < w.points; i++) {
 		struct point *p = &w.point[i];
+		p->variant = i;
 		for (unsigned k = a->sweeps, rest = i; k-- > 0;) {
 			p->which[k] = rest % a->sweep[k].values;
 			rest /= a->sweep[k].values;
+			p->variant = rest;
 		}
 		bad = read_point(&w, p, root) ? p->why : NULL;
 	}
