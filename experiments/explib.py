@@ -47,9 +47,9 @@ class Experiment:
         self.seeds = (args.seed,)
         self.revision = revision()  # before results are written: they are tracked files
 
-    def sim(self, heading, scenario, sets=(), sweeps=()):
+    def sim(self, heading, scenario, sets=(), sweeps=(), variants=None):
         """Run experiments/NAME/SCENARIO; its JSON.  The page's plots go under `heading`,
-        or nowhere if it is None."""
+        or nowhere if it is None.  With `variants`, a file, jobs may fail."""
         program = os.path.join(self.args.build, "fanin")
         with tempfile.TemporaryDirectory() as work:
             result, page = os.path.join(work, "result"), os.path.join(work, "page")
@@ -58,6 +58,8 @@ class Experiment:
                     "--report", page]
             for key, value in sets:
                 argv += ["--set", "%s=%s" % (key, value)]
+            if variants:
+                argv += ["--variants", os.path.join(self.folder, variants)]
             for key, values in sweeps:
                 argv += ["--sweep", "%s=%s" % (key, ",".join(str(v) for v in values))]
             try:
@@ -65,7 +67,7 @@ class Experiment:
                                       timeout=TIMEOUT_S)
             except OSError as error:
                 raise ExperimentError("%s: %s; build it first" % (program, error)) from None
-            if done.returncode != 0:
+            if done.returncode != 0 and not (variants and os.path.exists(result)):
                 raise ExperimentError("%s: exit status %d: %s" % (
                     " ".join(argv), done.returncode, done.stderr.strip()))
             with open(result) as file:
@@ -103,10 +105,18 @@ class Experiment:
             self.head = text[:text.index("<main>") + len("<main>")]
         self.pages.append((heading, re.findall(r"<figure>.*?</figure>", text, re.S)))
 
+    def spread(self, name, runs):
+        """Average completion time in ms: its mean, least and most; None where jobs failed."""
+        failed = sum(run["failed_jobs"] for run in runs)
+        times = [run["avg_jct_s"] * 1e3 for run in runs if not run["failed_jobs"]]
+        self.figure(name, None, sum(times) / len(times) if times else None, "ms")
+        self.figures[-1].update(least=min(times, default=None), most=max(times, default=None),
+                                failed_jobs=failed)
+
     def figure(self, name, asked, obtained, unit, at_most=False):
-        """`asked` None: for information."""
+        """`asked` None: for information; `obtained` None: nothing was."""
         holds = None
-        if asked is not None:
+        if asked is not None and obtained is not None:
             holds = obtained <= asked if at_most else obtained >= asked
         self.figures.append({"name": name, "asked": asked, "obtained": obtained, "unit": unit,
                              "at_most": at_most, "holds": holds})
@@ -115,7 +125,12 @@ class Experiment:
         for f in self.figures:
             asked = "-" if f["asked"] is None else "%s %g %s" % (
                 "<=" if f["at_most"] else ">=", f["asked"], f["unit"])
-            yield (f["name"], asked.strip(), ("%.4g %s" % (f["obtained"], f["unit"])).strip(),
+            got = "-" if f["obtained"] is None else "%.4g" % f["obtained"]
+            if f.get("failed_jobs"):
+                got = "%d jobs failed, %s" % (f["failed_jobs"], got)
+            if f.get("least") is not None:
+                got += " (%.4g to %.4g)" % (f["least"], f["most"])
+            yield (f["name"], asked.strip(), ("%s %s" % (got, f["unit"])).strip(),
                    {True: "yes", False: "no", None: "-"}[f["holds"]])
 
     def write_page(self):
