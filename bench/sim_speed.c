@@ -83,7 +83,7 @@ static bool add_aggregator(struct bed *b, const struct setting *set, uint32_t no
 			       .members_max = set->ranks,
 			       .window_max = set->window,
 			       .shards = 1,
-			       .epoch = 1},
+			       .secret = {{1, 0}}},
 	};
 	return fan_sim_daemon_init(&b->sums, &b->sim, node) &&
 	       fan_sim_daemon_begin(&b->sums, &cfg, set->slots != 0, SAMPLE_NS);

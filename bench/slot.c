@@ -209,7 +209,7 @@ static void open_bed(struct bed *b, const struct setting *s)
 					    .members_max = 64,
 					    .window_max = WINDOW,
 					    .shards = 1,
-					    .epoch = 1};
+					    .secret = {{1, 0}}};
 	memset(b, 0, sizeof *b);
 	b->set = s;
 	b->sw = fan_aggregator_init(must(aligned_alloc(64, fan_aggregator_bytes(&cfg))), &cfg);

@@ -89,7 +89,7 @@ static void print_job(const struct fan_report *r, unsigned shard)
 	char ranks[FAN_RANKS_BYTES], oldest[24] = "-";
 
 	fan_line_escaped(&name, r->name, r->name_bytes);
-	if (r->waiting)
+	if (r->waiting && r->oldest != UINT64_MAX)
 		snprintf(oldest, sizeof oldest, "%" PRIu64, r->oldest);
 	printf("%-5u %-20s %-8s %5u %6u %12" PRIu64 " %9" PRIu64 " %-9s %7" PRIu32 " %12s  ", shard,
 	       name.text, fan_job_state_text(r->state), r->ranks, r->window, r->results, r->replays,
@@ -118,7 +118,7 @@ static void add_json(json_t *jobs, const struct fan_report *r, unsigned shard)
 			  (int)r->ranks, "window", (int)r->window, "results",
 			  (json_int_t)r->results, "replays", (json_int_t)r->replays, "multicast",
 			  (int)r->multicast, "waiting", (json_int_t)r->waiting, "missing", missing);
-	if (r->waiting)
+	if (r->waiting && r->oldest != UINT64_MAX)
 		json_object_set_new(j, "oldest", json_integer((json_int_t)r->oldest));
 	if (r->state == FAN_JOB_FAILED)
 		json_object_set_new(j, "cause", json_string(fan_err_name(r->err)));

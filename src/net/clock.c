@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "clock.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
@@ -14,14 +17,28 @@ uint64_t fan_clock_ns(void)
 	return (uint64_t)ts.tv_sec * UINT64_C(1000000000) + (uint64_t)ts.tv_nsec;
 }
 
+/* Where a filter of system calls has no getrandom. */
+static bool read_device(uint64_t *n)
+{
+	int fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return false;
+	bool whole = read(fd, n, sizeof *n) == (ssize_t)sizeof *n;
+	close(fd);
+	return whole;
+}
+
 uint64_t fan_clock_nonce(void)
 {
 	uint64_t n = 0;
+	ssize_t bytes;
 
-	/* A kernel that has no randomness yet (early boot, a seccomp filter) must not
-	 * stop us: a nonce tells lives apart, it is no secret. */
-	if (getrandom(&n, sizeof n, GRND_NONBLOCK) != (ssize_t)sizeof n)
-		n = fan_clock_ns() * UINT64_C(0x9e3779b97f4a7c15) ^ (uint64_t)getpid() << 40;
+	do /* early at boot it waits until the kernel has collected enough */
+		bytes = getrandom(&n, sizeof n, 0);
+	while (bytes < 0 && errno == EINTR);
+	if (bytes != (ssize_t)sizeof n && !read_device(&n))
+		return 0;
 	return n ? n : 1;
 }
 

@@ -8,7 +8,8 @@
 /* CLOCK_MONOTONIC in nanoseconds. */
 uint64_t fan_clock_ns(void);
 
-/* A random number that is not 0, from the kernel. */
+/* A random number that is not 0, from the kernel: others cannot guess it.  0: the kernel gives
+ * none; whoever needs a secret must do without what it is for. */
 uint64_t fan_clock_nonce(void);
 
 /* Milliseconds from now until `deadline_ns` for epoll: rounded up, at least 0; -1 for

@@ -85,8 +85,8 @@ static struct fan_node_config config_of_shard(const struct fan_daemon *d, unsign
 
 	base[last - 1] = (uint8_t)(low >> 8);
 	base[last] = (uint8_t)low;
-	c.aggregator.epoch =
-		fan_clock_nonce(); /* not to be guessed, another for each shard and life */
+	for (unsigned i = 0; i < 2; i++)
+		c.aggregator.secret.k[i] = fan_clock_nonce();
 	c.aggregator.nonce = fan_clock_nonce();
 	if (!fan_peer_is_none(&c.above))
 		c.above.port += index;
@@ -121,6 +121,10 @@ static int explain(int e, const struct fan_daemon_options *o, unsigned index, ch
 	case EINVAL:
 		snprintf(why, bytes, "slots, payload, jobs or window of the switch out of range");
 		return FAN_E_INVALID;
+	case EIO:
+		snprintf(why, bytes,
+			 "the kernel gives no random numbers, so jobs could be guessed");
+		return FAN_E_SYSTEM;
 	case ENOMEM:
 		snprintf(why, bytes, "no memory for %u slots of 2 x %u bytes; ask for fewer",
 			 o->core.slots, o->core.payload_bytes);
@@ -199,6 +203,8 @@ static int make_shards(struct fan_daemon *d, const struct fan_daemon_options *o)
 		struct fan_udp_options u = {
 			.bind = o->listen, .buffer_bytes = o->buffer_bytes, .plain = o->plain};
 		struct fan_node_config c = config_of_shard(d, i);
+		if (!c.aggregator.secret.k[0])
+			return -EIO;
 		u.bind.port += i;
 		int e = fan_shard_new(&d->shard[i], i, &u, sockets_of(o), &c, o->mark_percent,
 				      &d->log);

@@ -360,7 +360,7 @@ void fan_sim_daemon_restart(struct fan_sim_daemon *d, uint64_t down_ns)
 	d->past.slots = fan_sim_daemon_slots(d);
 	d->past.node = fan_sim_daemon_between(d);
 	d->restarts++;
-	d->cfg.aggregator.epoch++;
+	d->cfg.aggregator.secret.k[1]++;
 	d->cfg.aggregator.nonce = fan_rng_mix(d->cfg.aggregator.nonce);
 	d->down_until_ns = d->sim->now_ns + down_ns;
 	begin_life(d);

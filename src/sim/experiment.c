@@ -147,7 +147,7 @@ static struct fan_aggregator_config aggregator_config(const struct fan_experimen
 		.ahead_max = n->ahead_max,
 		.rx_bytes = n->buffer_bytes,
 		.shards = 1,
-		.epoch = 1,
+		.secret = {{1, 0}},
 		.group_family = n->multicast ? 4 : 0,
 		.group_port = GROUP_PORT,
 		.siblings = n->parent == FAN_SIM_NONE ? 0 : e->scenario->node[n->parent].children,

@@ -94,7 +94,7 @@ static void open_bed(struct bed *b, const struct scene *scene, uint64_t seed)
 							 .members_max = JOBS_MAX * RANKS,
 							 .window_max = 16,
 							 .shards = 1,
-							 .epoch = 7,
+							 .secret = {{7, 0}},
 							 .no_reminders = scene->no_reminders};
 	const struct fan_switch_config shared = {.policy = scene->policy,
 						 .slots = scene->slots,

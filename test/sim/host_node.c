@@ -196,7 +196,7 @@ static void restart(struct host_node *h)
 	h->down_until_ns = h->sim->now_ns + fan_rng_below(rng, (h->aggregator ? 50 : 20) * FAN_MS);
 	h->restarts++;
 	if (h->aggregator)
-		h->cfg.aggregator.epoch += 1 + fan_rng_below(rng, 3);
+		h->cfg.aggregator.secret.k[1] += 1 + fan_rng_below(rng, 3);
 	begin_life(h);
 	if (h->slots)
 		h->routes_ns = h->down_until_ns + rng_range(rng, 1, 20 * FAN_MS);

@@ -151,7 +151,7 @@ static void draw_switch(struct plan *p, struct fan_rng *r)
 		.window_max = quota,
 		.rx_bytes = fan_rng_below(r, 2) ? (uint32_t)rng_range(r, 1 << 18, 1 << 23) : 0,
 		.shards = 1,
-		.epoch = fan_rng_next(r),
+		.secret = {{fan_rng_next(r), 0}},
 		.group_family = family[fan_rng_below(r, 4)],
 		.group_port = 5001,
 		.group_base = {239, 1, 0, 250},

@@ -152,7 +152,7 @@ static void open_bed(struct bed *b, const struct scene *scene, uint64_t seed)
 							 .window_max = WINDOW,
 							 .ahead_max = scene->ahead,
 							 .shards = 1,
-							 .epoch = 7};
+							 .secret = {{7, 0}}};
 	const struct sim_link link = {.delay_ns = 5 * SIM_US, .up_bps = BPS, .down_bps = DOWN_BPS};
 	memset(b, 0, sizeof *b);
 	b->slow = scene->slow;

@@ -23,7 +23,7 @@ static struct fan_aggregator_config config_of(const struct run *r, unsigned leaf
 	c.siblings = (uint16_t)r->plan.leaves;
 	c.index = (uint16_t)leaf;
 	c.nonce = fan_rng_mix(r->plan.seed + leaf);
-	c.epoch += leaf + 1;
+	c.secret.k[1] += leaf + 1;
 	c.group_base[2] ^= (uint8_t)(leaf + 1);
 	return c;
 }

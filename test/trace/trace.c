@@ -163,7 +163,7 @@ static void set_up(void)
 		.members_max = 32,
 		.window_max = j->cfg.window_max,
 		.shards = 1,
-		.epoch = 1,
+		.secret = {{1, 0}},
 		.group_family = t.script.group ? 4 : 0,
 		.group_port = 9,
 		.group_base = {239, 1, 1, 1},

@@ -14,6 +14,7 @@
 #ifndef FAN_AGGREGATOR_AGGREGATOR_H
 #define FAN_AGGREGATOR_AGGREGATOR_H
 
+#include "core/base/prf.h"
 #include "core/base/share.h"
 #include "core/base/verdict.h"
 #include "core/wire/ctlmsg.h"
@@ -27,14 +28,14 @@ struct fan_aggregator_config {
 	uint16_t members_max;	/* over all jobs, 2 .. FAN_MEMBERS_MAX */
 	uint16_t window_max;	/* most slots of a job of weight 1: the quota */
 	struct fan_shares shares;
-	uint16_t ahead_max;   /* the quota of jobs with run-ahead, at most FAN_AHEAD_MAX;
-			       * window_max then bounds fragments under way.  0: no run-ahead */
-	uint32_t rx_bytes;    /* bytes that a receive queue holds: bounds window x ranks x packet
-			       * of a job.  0: no such bound */
-	uint16_t rx_queues;   /* such queues: rank r sends to number r modulo this.  0: one */
-	uint16_t shards;      /* of the daemon, for workers */
-	uint64_t epoch;	      /* differs between two lives of an aggregator, e.g. start time */
-	uint8_t group_family; /* multicast results: 0 off, 4, 6 */
+	uint16_t ahead_max; /* the quota of jobs with run-ahead, at most FAN_AHEAD_MAX;
+			     * window_max then bounds fragments under way.  0: no run-ahead */
+	uint32_t rx_bytes;  /* bytes that a receive queue holds: bounds window x ranks x packet
+			     * of a job.  0: no such bound */
+	uint16_t rx_queues; /* such queues: rank r sends to number r modulo this.  0: one */
+	uint16_t shards;    /* of the daemon, for workers */
+	struct fan_secret secret; /* random, another for each shard and life */
+	uint8_t group_family;	  /* multicast results: 0 off, 4, 6 */
 	uint16_t group_port;
 	uint8_t group_base[16]; /* first group address; job i uses base + i */
 	bool no_reminders;	/* send no FLUSHes, for experiments */
@@ -119,6 +120,9 @@ bool fan_aggregator_event(struct fan_aggregator *ag, struct fan_event *ev);
 
 /* Fill in the report of job number r->index (0 .. jobs-1). */
 void fan_aggregator_report(const struct fan_aggregator *ag, struct fan_report *r);
+
+/* Is `from` the host of a rank of job number `index`? */
+bool fan_aggregator_knows(const struct fan_aggregator *ag, uint16_t index, const fan_peer *from);
 
 /* Fill in the statistics of ranks of job number m->index, from m->first on. */
 void fan_aggregator_rank_stats(const struct fan_aggregator *ag, struct fan_rank_stats *m);

@@ -284,11 +284,13 @@ static enum fan_verdict recv_beat(struct fan_aggregator *ag, uint64_t now_ns, co
 {
 	struct fan_beat m;
 	struct fan_job *j;
-	if (fan_beat_get(&m, f) != FAN_OK)
+	if (fan_beat_get(&m, f) != FAN_OK || f->nonce == 0)
 		return fan_aggregator_drop(ag, FAN_DROP_FORMAT);
 	int why = find_member(ag, from, f, &j);
 	if (why >= 0 && has_moved(j, f))
 		return fan_aggregator_drop(ag, FAN_DROP_ROUTE);
+	if (why == FAN_DROP_SENDER && fan_job_is_member(j, f->sender, from))
+		return fan_aggregator_drop(ag, FAN_DROP_SENDER); /* its nonce is another */
 	if (why >= 0) {
 		put_bare_state(from, f, FAN_JOB_NONE, out);
 		return fan_aggregator_drop(ag, (unsigned)why);
@@ -357,7 +359,7 @@ static enum fan_verdict recv_leave(struct fan_aggregator *ag, const fan_peer *fr
 {
 	struct fan_leave m;
 	struct fan_job *j;
-	if (fan_leave_get(&m, f) != FAN_OK)
+	if (fan_leave_get(&m, f) != FAN_OK || f->nonce == 0)
 		return fan_aggregator_drop(ag, FAN_DROP_FORMAT);
 	int why = find_member(ag, from, f, &j);
 	put_bare_state(from, f, FAN_JOB_LEFT, out);
@@ -367,6 +369,11 @@ static enum fan_verdict recv_leave(struct fan_aggregator *ag, const fan_peer *fr
 	touch(ag);
 	member_leaves(ag, j, f->sender, &m, out);
 	return FAN_CTL;
+}
+
+static bool knows_host(const void *self, uint16_t index, const fan_peer *from)
+{
+	return fan_aggregator_knows(self, index, from);
 }
 
 static void tell_job(const void *self, struct fan_report *m)
@@ -383,7 +390,8 @@ static void tell_ranks(const void *self, struct fan_rank_stats *m)
 static enum fan_verdict recv_query(struct fan_aggregator *ag, const fan_peer *from,
 				   const struct fan_frag *f, struct fan_out *out)
 {
-	static const struct fan_query_source tells = {.job = tell_job, .ranks = tell_ranks};
+	static const struct fan_query_source tells = {
+		.knows = knows_host, .job = tell_job, .ranks = tell_ranks};
 	return fan_query_recv(&tells, ag, ag->echoed, from, f, out)
 		       ? FAN_CTL
 		       : fan_aggregator_drop(ag, FAN_DROP_FORMAT);

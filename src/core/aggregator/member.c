@@ -3,6 +3,8 @@
 
 #include <assert.h>
 
+#define ID_SALT UINT64_C(0x6964) /* as prf.c has one */
+
 size_t fan_jobs_bytes(const struct fan_aggregator_config *cfg)
 {
 	return fan_align_up(cfg->jobs_max * sizeof(struct fan_job)) +
@@ -22,7 +24,7 @@ void fan_jobs_init(struct fan_jobs *t, void *mem, const struct fan_aggregator_co
 	t->ahead_max = cfg->ahead_max;
 	t->rx_bytes = cfg->rx_bytes;
 	t->rx_queues = cfg->rx_queues ? cfg->rx_queues : 1;
-	t->epoch = cfg->epoch;
+	t->secret = cfg->secret;
 	t->job = (struct fan_job *)p;
 	memset(t->job, 0, t->max * sizeof *t->job);
 	p += fan_align_up(t->max * sizeof *t->job);
@@ -141,12 +143,14 @@ static struct fan_job *find_free(struct fan_jobs *t)
 	return NULL;
 }
 
-/* A number for a job: its place in the table, which use of it, and its route. */
-static uint32_t new_id(struct fan_jobs *t, unsigned place, uint32_t route)
+/* Name a life of the job at `place`: nobody can tell its id and epoch from those of others, and no
+ * epoch comes twice. */
+static void name_life(struct fan_jobs *t, struct fan_job *j, unsigned place, uint32_t route)
 {
-	if (!(++t->uses & 0xff))
-		++t->uses; /* 0 is no job's */
-	return route << FAN_ROUTE_BITS | (t->uses & 0xff) << 8 | place;
+	const uint64_t m[] = {ID_SALT, ++t->lives};
+	uint32_t salt = 1 + (uint32_t)(fan_prf(&t->secret, m, 2) % 255); /* 0 is no job's */
+	j->id = route << FAN_ROUTE_BITS | salt << 8 | place;
+	j->epoch = fan_prf_permute(&t->secret, t->lives);
 }
 
 static enum fan_err create(struct fan_jobs *t, const struct fan_join *m, uint16_t route,
@@ -174,8 +178,7 @@ static enum fan_err create(struct fan_jobs *t, const struct fan_join *m, uint16_
 		return refuse(no, FAN_E_MEMBERS_FULL, FAN_RANK_NONE, t->members_max, m->ranks);
 	memset(j, 0, sizeof *j);
 	j->state = FAN_JOB_FORMING;
-	j->id = new_id(t, (unsigned)(j - t->job), route);
-	j->epoch = (uint32_t)++t->epoch;
+	name_life(t, j, (unsigned)(j - t->job), route);
 	j->ranks = m->ranks;
 	j->payload_bytes = m->payload_bytes;
 	j->window = window;

@@ -49,7 +49,7 @@ struct fan_job_fault {
 
 struct fan_job {
 	enum fan_job_state state;
-	uint32_t id; /* index in the table (id & 0xff), count of uses, and newest route */
+	uint32_t id; /* index in the table (id & 0xff), a random byte, and newest route */
 	uint32_t epoch;
 	uint16_t ranks;
 	uint16_t in;   /* members that are IN */
@@ -99,7 +99,6 @@ struct fan_job {
 struct fan_jobs {
 	struct fan_job *job; /* max entries; state NONE: free */
 	uint16_t max;
-	uint16_t uses; /* jobs made so far: the upper byte of ids */
 	struct fan_member *members;
 	fan_peer *peers;
 	fan_peer *hops, *older_hops;
@@ -110,7 +109,8 @@ struct fan_jobs {
 	uint16_t ahead_max;
 	uint32_t rx_bytes; /* of each of rx_queues */
 	uint16_t rx_queues;
-	uint64_t epoch; /* of this life of the aggregator; each job gets the next */
+	struct fan_secret secret;
+	uint32_t lives; /* of jobs so far */
 };
 
 size_t fan_jobs_bytes(const struct fan_aggregator_config *cfg);

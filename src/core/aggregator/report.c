@@ -36,6 +36,16 @@ void fan_aggregator_report(const struct fan_aggregator *ag, struct fan_report *r
 	r->name_bytes = fan_name_copy(r->name, j->name);
 }
 
+bool fan_aggregator_knows(const struct fan_aggregator *ag, uint16_t index, const fan_peer *from)
+{
+	uint16_t jobs;
+	const struct fan_job *j = find_job(ag, index, &jobs);
+	for (unsigned r = 0; j && r < j->ranks; r++)
+		if (j->members[r].flags & FAN_MEMBER_SURE && fan_peer_same_host(&j->peers[r], from))
+			return true;
+	return false;
+}
+
 void fan_aggregator_rank_stats(const struct fan_aggregator *ag, struct fan_rank_stats *m)
 {
 	*m = (struct fan_rank_stats){.index = m->index, .first = m->first};

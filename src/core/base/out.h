@@ -39,6 +39,12 @@ static inline bool fan_peer_is_none(const fan_peer *p)
 	return !(p->addr[0] | p->addr[1] | p->port | p->scope);
 }
 
+/* Is it the same host, at whatever port? */
+static inline bool fan_peer_same_host(const fan_peer *a, const fan_peer *b)
+{
+	return a->addr[0] == b->addr[0] && a->addr[1] == b->addr[1];
+}
+
 /* The members of a job as receivers of one datagram.  Owned by the object that sends. */
 struct fan_group {
 	const fan_peer *peers; /* `ranks` entries, by rank; none: not a member now */

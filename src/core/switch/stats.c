@@ -123,6 +123,17 @@ void fan_stats_prepare(struct fan_switch *sw)
 	fan_query_prepare(sw->echoed, &who);
 }
 
+static bool knows_host(const void *self, uint16_t index, const fan_peer *from)
+{
+	const struct fan_switch *sw = self;
+	uint16_t jobs;
+	const struct fan_switch_job *j = find(sw, index, &jobs);
+	for (unsigned r = 0; j && r < j->ranks; r++)
+		if (j->child[r] && fan_peer_same_host(&sw->children[j->child[r] - 1].peer, from))
+			return true;
+	return false;
+}
+
 static void tell_slots(const void *self, struct fan_slot_stats *m)
 {
 	fan_switch_slot_stats(self, m);
@@ -131,7 +142,7 @@ static void tell_slots(const void *self, struct fan_slot_stats *m)
 enum fan_verdict fan_stats_recv(struct fan_switch *sw, const fan_peer *from,
 				const struct fan_frag *f, struct fan_out *out)
 {
-	static const struct fan_query_source tells = {tell_job, tell_slots, tell_ranks,
+	static const struct fan_query_source tells = {knows_host, tell_job, tell_slots, tell_ranks,
 						      tell_helpers};
 	return fan_query_recv(&tells, sw, sw->echoed, from, f, out)
 		       ? FAN_CTL

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "query.h"
 
+#include <string.h>
+
 void fan_query_prepare(uint8_t *body, const struct fan_echoed *who)
 {
 	static const char version[] = FAN_BUILD_VERSION;
@@ -37,21 +39,54 @@ static bool echo(const uint8_t *body, const fan_peer *from, const struct fan_fra
 	return true;
 }
 
+/* Is it 127.0.0.0/8 or ::1?  Such packets come from this machine alone. */
+static bool is_loopback(const fan_peer *p)
+{
+	static const uint8_t v4[13] = {[10] = 0xff, [11] = 0xff, [12] = 127}, v6[16] = {[15] = 1};
+	return memcmp(p->addr, v4, sizeof v4) == 0 || memcmp(p->addr, v6, sizeof v6) == 0;
+}
+
+static void blur(uint64_t *count)
+{
+	*count -= *count % FAN_QUERY_STEP;
+}
+
+static void blur_slots(struct fan_slot_stats *m)
+{
+	uint64_t *const all[] = {&m->hits,	 &m->taken,   &m->collisions,
+				 &m->over_quota, &m->passed,  &m->preemptions,
+				 &m->evictions,	 &m->flushes, &m->completions};
+	for (unsigned i = 0; i < sizeof all / sizeof all[0]; i++)
+		blur(all[i]);
+}
+
 /* What there is to tell about the topic, into `body`.  Its length. */
 static size_t tell(const struct fan_query_source *s, const void *self, unsigned topic,
-		   const struct fan_query *q, uint8_t *body)
+		   const struct fan_query *q, bool stranger, uint8_t *body)
 {
 	struct fan_report job = {.index = q->index};
 	struct fan_slot_stats slots = {.index = q->index};
 	struct fan_rank_stats ranks = {.index = q->index, .first = q->first};
 	struct fan_helper_stats helpers = {.index = q->index, .first = q->first};
 	switch (topic) {
-	case FAN_TOPIC_JOB: s->job(self, &job); return fan_report_put(body, &job);
+	case FAN_TOPIC_JOB:
+		s->job(self, &job);
+		if (stranger) {
+			blur(&job.results);
+			job.oldest = UINT64_MAX;
+		}
+		return fan_report_put(body, &job);
 	case FAN_TOPIC_SLOTS:
 		if (s->slots)
 			s->slots(self, &slots);
+		if (stranger)
+			blur_slots(&slots);
 		return fan_slot_stats_put(body, &slots);
-	case FAN_TOPIC_RANKS: s->ranks(self, &ranks); return fan_rank_stats_put(body, &ranks);
+	case FAN_TOPIC_RANKS:
+		s->ranks(self, &ranks);
+		if (stranger)
+			blur(&ranks.front);
+		return fan_rank_stats_put(body, &ranks);
 	default:
 		if (s->helpers)
 			s->helpers(self, &helpers);
@@ -67,8 +102,9 @@ bool fan_query_recv(const struct fan_query_source *s, const void *self, const ui
 		return echo(echoed, from, f, out);
 	if (f->topic >= FAN_TOPIC_COUNT || fan_query_get(&q, f) != FAN_OK)
 		return false;
+	bool stranger = !is_loopback(from) && !s->knows(self, q.index, from);
 	uint8_t *body = fan_out_scratch(out, FAN_CTL_BYTES_MAX);
-	answer(from, FAN_TYPE_REPORT, f, body, tell(s, self, f->topic, &q, body), out);
+	answer(from, FAN_TYPE_REPORT, f, body, tell(s, self, f->topic, &q, stranger, body), out);
 	return true;
 }
 

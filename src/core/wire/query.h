@@ -8,8 +8,13 @@
 
 #include "ctlmsg.h"
 
+/* Counters that tell how far a job is are told to strangers in steps of so many fragments. */
+#define FAN_QUERY_STEP 1024
+
 /* Callbacks that fill in a REPORT by its `index` and `first`, one for each topic. */
 struct fan_query_source {
+	/* Is `from` the host of a rank of job number `index`? */
+	bool (*knows)(const void *self, uint16_t index, const fan_peer *from);
 	void (*job)(const void *self, struct fan_report *m);
 	void (*slots)(const void *self, struct fan_slot_stats *m); /* may be NULL: no slots */
 	void (*ranks)(const void *self, struct fan_rank_stats *m);
@@ -20,8 +25,9 @@ struct fan_query_source {
  * this program's version, and zeros. */
 void fan_query_prepare(uint8_t *body, const struct fan_echoed *who);
 
-/* Answer the QUERY `f`; `echoed` is the body that fan_query_prepare wrote.  False: `f` is
- * malformed. */
+/* Answer the QUERY `f`; `echoed` is the body that fan_query_prepare wrote.  A stranger, who is
+ * neither on this machine nor on the host of a rank of the job, does not learn which fragment is
+ * open.  False: `f` is malformed. */
 bool fan_query_recv(const struct fan_query_source *s, const void *self, const uint8_t *echoed,
 		    const fan_peer *from, const struct fan_frag *f, struct fan_out *out);
 

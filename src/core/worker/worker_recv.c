@@ -190,6 +190,9 @@ static enum fan_verdict recv_state(struct fan_worker *w, uint64_t now_ns, const 
 		return fan_worker_drop(w, FAN_DROP_SENDER);
 	if (m.state == FAN_JOB_LEFT)
 		return left(w, f);
+	bool asked = f->nonce != 0;
+	if ((m.state == FAN_JOB_NONE && !asked) || (m.state == FAN_JOB_FAILED && by_group))
+		return fan_worker_drop(w, FAN_DROP_SENDER); /* no aggregator says it so */
 	if (by_group && m.state == FAN_JOB_FORMING)
 		hear_group(w, now_ns);
 	note_missing(w, &m);

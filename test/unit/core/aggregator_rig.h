@@ -53,7 +53,7 @@ static inline int rig_open(void **state)
 		.members_max = 32,
 		.window_max = 4,
 		.shards = 1,
-		.epoch = 70,
+		.secret = {{70, 0}},
 	};
 	rig.mem = aligned_alloc(64, 1 << 20);
 	assert_in_range(fan_aggregator_bytes(&rig.cfg), 1, 1 << 20);

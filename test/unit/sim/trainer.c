@@ -38,7 +38,7 @@ static void make(struct bed *b, const struct fan_sim_fault *fault, uint64_t seed
 							  .members_max = JOBS * RANKS,
 							  .window_max = 128,
 							  .shards = 1,
-							  .epoch = 1}};
+							  .secret = {{1, 0}}}};
 	memset(b, 0, sizeof *b);
 	fan_sim_init(&b->sim, seed, FAN_HEAD_BYTES + 1408);
 	uint32_t hub = fan_sim_add_node(&b->sim, true, 0, 0);

@@ -57,15 +57,11 @@ static void control__stranger_learns_that_there_is_no_job(void **state)
 {
 	(void)state;
 	rig_form("a", 2, 0);
-	assert_int_equal(rig_beat(0, 12345, 7, 0), FAN_DROP); /* another nonce */
-	assert_int_equal(fan_aggregator_last_drop(rig.ag), FAN_DROP_SENDER);
-	assert_int_equal(rig_state(0).state, FAN_JOB_NONE);
-	assert_int_equal(rig_state(0).frag, 7);
-	assert_int_equal(rig.got[0].f.nonce, 12345);
 	rig.epoch++;
 	assert_int_equal(rig_beat(0, rig_nonce(0), 7, 0), FAN_DROP);
 	assert_int_equal(fan_aggregator_last_drop(rig.ag), FAN_DROP_EPOCH);
 	assert_int_equal(rig_state(0).state, FAN_JOB_NONE);
+	assert_int_equal(rig_state(0).frag, 7);
 	assert_int_equal(rig.got[0].f.epoch, rig.epoch);
 }
 

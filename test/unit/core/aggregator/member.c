@@ -42,7 +42,10 @@ static void member__ghost_gives_way(void **state)
 	assert_int_equal(rig_state(0).missing[0], 1);
 	assert_int_equal(rig_join(0, 6, &m), FAN_OK);
 	assert_int_equal(rig.ag->jobs.job[0].in, 2);
-	rig_beat(0, 5, 0, 0); /* the one that was displaced learns of it */
+	const struct fan_beat none = {.flags = 0}; /* the one that was displaced learns of it */
+	uint8_t body[RIG_BODY];
+	struct fan_frag f = rig_control(FAN_TYPE_BEAT, 0, 5, body, fan_beat_put(body, &none));
+	rig_send(rig_peer(9), &f);
 	assert_int_equal(rig_state(0).state, FAN_JOB_NONE);
 	rig_beat(0, 6, 0, 0);
 	assert_int_equal(rig_state(0).state, FAN_JOB_READY);

@@ -164,7 +164,7 @@ static void start_switch(int n)
 		.members_max = 8,
 		.window_max = 16,
 		.shards = 1,
-		.epoch = 100 * (uint64_t)n + 1,
+		.secret = {{100 * (uint64_t)n + 1, 0}},
 		.siblings = parent_of[n] < 0 ? 0 : children_of[parent_of[n]],
 		.index = index_of[n],
 		.nonce = 1000 * (uint64_t)n,
@@ -452,7 +452,7 @@ static void tree__a_restarted_switch_joins_again(void **state)
 	(void)state;
 	start_workers(1);
 	run_until(FAN_W_READY);
-	tree.cfg[1].epoch += 50;
+	tree.cfg[1].secret.k[1]++;
 	tree.cfg[1].nonce += 50;
 	tree.ag[1] = fan_aggregator_init(tree.mem[1], &tree.cfg[1]);
 	for (int i = 0; i < 3; i++)

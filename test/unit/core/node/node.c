@@ -124,7 +124,7 @@ static struct fan_node_config config(bool aggregator, bool slots)
 			       .members_max = 16,
 			       .window_max = 8,
 			       .shards = 1,
-			       .epoch = 70,
+			       .secret = {{70, 0}},
 			       .nonce = 99},
 		.slots = {.policy = FAN_POLICY_ATP,
 			  .slots = 3,

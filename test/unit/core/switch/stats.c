@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/core/switch_rig.h"
 
+static fan_peer asker = {.addr = {0, UINT64_C(1) << 56}, .port = 9}; /* ::1 */
+
 static enum fan_verdict ask_from(enum fan_topic topic, uint16_t index, uint16_t first)
 {
 	uint8_t body[FAN_REPORT_BYTES];
@@ -10,7 +12,7 @@ static enum fan_verdict ask_from(enum fan_topic topic, uint16_t index, uint16_t 
 			     .sender = FAN_RANK_NONE,
 			     .type = FAN_TYPE_QUERY,
 			     .topic = (uint8_t)topic};
-	return bed_give((fan_peer){.addr = {9, 9}, .port = 9}, &f, body, bytes);
+	return bed_give(asker, &f, body, bytes);
 }
 
 /* It was answered, about the same. */
@@ -82,6 +84,24 @@ static void stats__counts_by_job(void **state)
 	assert_int_equal(m.jobs, 2);
 	assert_int_equal(m.slots_used, 1);
 	assert_int_equal(m.taken, 0);
+}
+
+/* A stranger learns no counter from which the open fragment follows; the host of a rank does. */
+static void stats__strangers_learn_no_fragment(void **state)
+{
+	(void)state;
+	const fan_peer local = asker;
+	for (uint64_t n = 0; n < 3; n++) {
+		for (uint16_t r = 0; r < BED_RANKS; r++)
+			bed_add(0, r, n, 1, 0, 0);
+		bed_from_aggregator(0, n, FAN_TYPE_RESULT);
+	}
+	asker = (fan_peer){.addr = {66, 6}, .port = 6};
+	assert_int_equal(slot_stats_of(0).completions, 0);
+	asker = bed_worker(0, 1);
+	asker.port++;
+	assert_int_equal(slot_stats_of(0).completions, 3);
+	asker = local;
 }
 
 /* Who takes a slot and who is driven out of it. */
@@ -280,9 +300,13 @@ static void stats__who_helps_whom_of_many(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		BED_TEST(stats__counts_by_job),		 BED_TEST(stats__preemptions_and_evictions),
-		BED_TEST(stats__names_and_weights),	 BED_TEST(stats__report_and_echo),
-		BED_TEST(stats__how_ranks_stand),	 BED_TEST(stats__who_helps_whom),
+		BED_TEST(stats__counts_by_job),
+		BED_TEST(stats__strangers_learn_no_fragment),
+		BED_TEST(stats__preemptions_and_evictions),
+		BED_TEST(stats__names_and_weights),
+		BED_TEST(stats__report_and_echo),
+		BED_TEST(stats__how_ranks_stand),
+		BED_TEST(stats__who_helps_whom),
 		BED_TEST(stats__who_helps_whom_of_many),
 	};
 	return RUN(tests);

@@ -394,6 +394,29 @@ static void worker__group_test(void **state)
 	assert_int_equal(rig_tick(), 0); /* once */
 }
 
+static enum fan_verdict forged_state(unsigned state, int err, uint64_t nonce, bool by_group)
+{
+	uint8_t body[FAN_CTL_BYTES_MAX];
+	const struct fan_state m = {.state = (uint8_t)state, .err = (int8_t)err, .ranks = 3};
+	return rig_packet(FAN_TYPE_STATE, nonce, body, fan_state_put(body, &m), by_group);
+}
+
+/* No aggregator says NONE unasked, or FAILED by the group: somebody else does. */
+static void worker__end_of_the_job_is_not_taken_from_anybody(void **state)
+{
+	(void)state;
+	rig_ready();
+	for (int by_group = 0; by_group < 2; by_group++) {
+		assert_int_equal(forged_state(FAN_JOB_NONE, 0, 0, by_group), FAN_DROP);
+		assert_int_equal(forged_state(FAN_JOB_NONE, 0, 99, by_group), FAN_DROP);
+	}
+	assert_int_equal(forged_state(FAN_JOB_FAILED, FAN_E_RANK_LOST, 0, true), FAN_DROP);
+	assert_int_equal(fan_worker_last_drop(rig.w), FAN_DROP_SENDER);
+	assert_int_equal(fan_worker_phase(rig.w), FAN_W_READY);
+	assert_int_equal(forged_state(FAN_JOB_FAILED, FAN_E_RANK_LOST, 0, false), FAN_CTL);
+	assert_int_equal(fan_worker_phase(rig.w), FAN_W_FAILED);
+}
+
 /* The answer to a LEAVE. */
 static enum fan_verdict left(uint64_t nonce)
 {
@@ -525,6 +548,7 @@ int main(void)
 		RIG_TEST(worker__restarted_switch),
 		RIG_TEST(worker__failed_job),
 		RIG_TEST(worker__group_test),
+		RIG_TEST(worker__end_of_the_job_is_not_taken_from_anybody),
 		RIG_TEST(worker__drops_are_counted),
 		RIG_TEST(worker__nobody_answers),
 		RIG_TEST(worker__some_do_not_come),
