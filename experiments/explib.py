@@ -49,7 +49,7 @@ class Experiment:
 
     def sim(self, heading, scenario, sets=(), sweeps=(), variants=None):
         """Run experiments/NAME/SCENARIO; its JSON.  The page's plots go under `heading`,
-        or nowhere if it is None.  With `variants`, a file, jobs may fail."""
+        or nowhere if it is None.  With `variants`, a file or a dictionary, jobs may fail."""
         program = os.path.join(self.args.build, "fanin")
         with tempfile.TemporaryDirectory() as work:
             result, page = os.path.join(work, "result"), os.path.join(work, "page")
@@ -58,6 +58,10 @@ class Experiment:
                     "--report", page]
             for key, value in sets:
                 argv += ["--set", "%s=%s" % (key, value)]
+            if isinstance(variants, dict):
+                named, variants = variants, os.path.join(work, "variants")
+                with open(variants, "w") as file:
+                    json.dump(named, file)
             if variants:
                 argv += ["--variants", os.path.join(self.folder, variants)]
             for key, values in sweeps:
