@@ -83,8 +83,8 @@ if [ -n "${FAN_CHECK_POOL-}" ]; then
         printf '  start    %s\n' "$name"
         # What waits for packets goes first.
         case $name in
-        net-* | python) ;;
-        *) priority='nice -n 5' ;;
+        net-* | ns-* | python | interop) ;;
+        *) priority='nice -n 10' ;;
         esac
 fi
 

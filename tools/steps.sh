@@ -384,24 +384,30 @@ namespace_steps() {
 static_steps='format style layering scripts man links python-format'
 build_steps='build-gcc build-clang build-asan build-tsan build-fuzz'
 
-# Three at a time.  First those that mostly wait, for packets above all; beside and after them, at
-# lower priority, those that compute, the longest first, so that no one is left over.
-pool_steps() {
-        echo net-tsan net-asan python test-asan clang-tidy faults test-gcc scenarios faults-asan python-types
+# Three lanes run beside each other.  One at a time, since they would disturb each other: what has
+# shaped links and short time-outs,
+network_steps() {
+        echo interop
+        namespace_steps
+}
+
+# and what mostly waits for packets on the loopback;
+socket_steps='net-tsan net-asan python'
+
+# at lower priority, two at a time, what computes, the longest first, so that no one is left over.
+computing_steps() {
+        echo test-asan faults test-gcc clang-tidy scenarios faults-asan python-types
         fuzz_steps
         echo pip cppcheck test-clang install core-symbols lib-symbols
 }
 
-# One at a time: shaped links and short time-outs that others would disturb, and the demo's times.
-serial_steps() {
-        echo interop
-        namespace_steps
-        echo demo
-}
+# Alone, since it prints times.
+last_steps=demo
 
 quick_builds='build-gcc build-clang'
-quick_pool='net-gcc test-gcc faults-quick core-symbols lib-symbols install pip'
-quick_serial='demo'
+quick_sockets=net-gcc
+quick_computing='test-gcc faults-quick core-symbols lib-symbols install pip'
+quick_last='demo'
 quick_steps='faults-quick net-gcc' # not of a whole run
 
 step_faults_quick() {

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* faults.c - many seeds of the random-fault simulation; --help.
  *
- * Every seed runs in a process of its own, so that one that fails, crashes or hangs
- * costs only itself. */
+ * Seeds run in processes beside this one, BATCH of them in each, so that one that fails, crashes
+ * or hangs costs only itself and a new process.  In one for each seed, the kernel spent half of
+ * the time on pages of memory that the next seed asked for again. */
 #include <getopt.h>
+#include <limits.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +20,7 @@
 #include "run.h"
 
 #define JOBS_MAX     64
+#define BATCH	     25
 #define SEED_LIMIT_S 60 /* of wall time */
 #define FAILURES_MAX 20 /* then there is no point in going on */
 
@@ -29,7 +33,13 @@ struct options {
 
 struct child {
 	pid_t pid;
-	uint64_t seed;
+	uint64_t first, end; /* seeds that are its own: [first, end) */
+};
+
+/* What children write and their parent reads. */
+struct shared {
+	struct run_totals totals;
+	uint64_t seed[JOBS_MAX]; /* that each child runs; its end: all have passed */
 };
 
 static void usage(FILE *to)
@@ -146,16 +156,32 @@ static void print_totals(const struct run_totals *t)
 	       (unsigned long long)t->lent, (unsigned long long)t->kept);
 }
 
-static pid_t start(const struct options *o, uint64_t seed, struct run_totals *shared)
+static void run_batch(const struct options *o, const struct child *c, struct shared *shared,
+		      uint64_t *seed)
 {
-	fflush(NULL);
-	pid_t pid = fork();
-	if (pid != 0)
-		return pid;
-	alarm(SEED_LIMIT_S);
 	struct run_totals totals = {0};
-	run_seed(&o->run, seed, &totals);
-	add_totals(shared, &totals);
+	mallopt(M_MMAP_MAX, 0);
+	mallopt(M_TRIM_THRESHOLD, INT_MAX);
+	for (*seed = c->first; *seed < c->end; ++*seed) {
+		alarm(SEED_LIMIT_S);
+		run_seed(&o->run, *seed, &totals);
+	}
+	alarm(SEED_LIMIT_S);
+	add_totals(&shared->totals, &totals);
+}
+
+static void start(const struct options *o, struct child *c, struct shared *shared, uint64_t *seed)
+{
+	*seed = c->first;
+	fflush(NULL);
+	c->pid = fork();
+	if (c->pid < 0) {
+		perror("faults");
+		exit(2);
+	}
+	if (c->pid > 0)
+		return;
+	run_batch(o, c, shared, seed);
 	exit(0); /* with what sanitizers and coverage do at the end */
 }
 
@@ -170,25 +196,17 @@ static void again(const struct run_options *o, uint64_t seed)
 	fprintf(stderr, "\n");
 }
 
-/* Wait for one child; true if its seed passed. */
-static bool reap(struct child *child, unsigned jobs, const struct options *o)
+static void blame(const struct options *o, const struct child *c, uint64_t seed, int status)
 {
-	int status;
-	pid_t pid = wait(&status);
-	for (unsigned i = 0; i < jobs; i++) {
-		if (child[i].pid != pid)
-			continue;
-		child[i].pid = 0;
-		if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
-			return true;
-		if (WIFSIGNALED(status))
-			fprintf(stderr, "seed %llu: %s\n", (unsigned long long)child[i].seed,
-				WTERMSIG(status) == SIGALRM ? "hangs"
-							    : strsignal(WTERMSIG(status)));
-		again(&o->run, child[i].seed);
-		return false;
+	if (seed == c->end) {
+		fprintf(stderr, "seeds %llu to %llu: status %d at the end of their process\n",
+			(unsigned long long)c->first, (unsigned long long)c->end - 1, status);
+		return;
 	}
-	return true;
+	if (WIFSIGNALED(status))
+		fprintf(stderr, "seed %llu: %s\n", (unsigned long long)seed,
+			WTERMSIG(status) == SIGALRM ? "hangs" : strsignal(WTERMSIG(status)));
+	again(&o->run, seed);
 }
 
 static double seconds(void)
@@ -198,40 +216,99 @@ static double seconds(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
+/* How far all is.  A seed counts as ended when it has failed or its process has. */
+struct progress {
+	uint64_t begun, ended, failed;
+	double begin_s, said_s;
+};
+
+/* Wait for one child.  What it had not yet run when a seed failed is its place's next batch. */
+static void reap(const struct options *o, struct child *child, struct shared *shared,
+		 struct progress *p)
+{
+	int status;
+	pid_t pid = wait(&status);
+	unsigned i = 0;
+	while (i < o->jobs && child[i].pid != pid)
+		i++;
+	if (i == o->jobs)
+		return;
+	struct child *c = &child[i];
+	uint64_t seed = shared->seed[i];
+	c->pid = 0;
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+		p->failed++;
+		blame(o, c, seed, status);
+		seed += seed < c->end;
+	}
+	p->ended += seed - c->first;
+	c->first = seed;
+}
+
+static void say(const struct options *o, struct progress *p)
+{
+	if (seconds() - p->said_s < 5)
+		return;
+	p->said_s = seconds();
+	printf("%llu of %llu seeds, %llu failed\n", (unsigned long long)p->ended,
+	       (unsigned long long)o->seeds, (unsigned long long)p->failed);
+	fflush(stdout);
+}
+
+/* Of `jobs` places, begin a batch at the first that is free; false: none is, or nothing is left. */
+static bool begin(const struct options *o, struct child *child, struct shared *shared,
+		  struct progress *p)
+{
+	if (p->failed >= FAILURES_MAX)
+		return false;
+	/* short ones at the end and of few seeds: all places shall have some */
+	uint64_t left = o->seeds - p->begun, share = (left + o->jobs - 1) / o->jobs;
+	for (unsigned i = 0; i < o->jobs; i++) {
+		struct child *c = &child[i];
+		if (c->pid || (c->first == c->end && left == 0))
+			continue;
+		if (c->first == c->end) {
+			uint64_t batch = share < BATCH ? share : BATCH;
+			c->first = o->first + p->begun;
+			c->end = c->first + batch;
+			p->begun += batch;
+		}
+		start(o, c, shared, &shared->seed[i]);
+		return true;
+	}
+	return false;
+}
+
+static bool any_runs(const struct child *child, unsigned jobs)
+{
+	for (unsigned i = 0; i < jobs; i++)
+		if (child[i].pid)
+			return true;
+	return false;
+}
+
 int main(int argc, char **argv)
 {
 	struct options o = parse(argc, argv);
 	struct child child[JOBS_MAX] = {{0}};
-	uint64_t begun = 0, ended = 0, failed = 0;
-	struct run_totals *totals = mmap(NULL, sizeof *totals, PROT_READ | PROT_WRITE,
-					 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (totals == MAP_FAILED) {
+	struct shared *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE,
+				     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (shared == MAP_FAILED) {
 		perror("faults");
 		return 2;
 	}
-	double begin_s = seconds(), said_s = begin_s;
-	while (ended < begun || (begun < o.seeds && failed < FAILURES_MAX)) {
-		unsigned i = 0;
-		while (i < o.jobs && child[i].pid)
-			i++;
-		if (i < o.jobs && begun < o.seeds && failed < FAILURES_MAX) {
-			child[i] =
-				(struct child){start(&o, o.first + begun, totals), o.first + begun};
-			begun++;
+	struct progress p = {.begin_s = seconds(), .said_s = seconds()};
+	for (;;) {
+		if (begin(&o, child, shared, &p))
 			continue;
-		}
-		failed += !reap(child, o.jobs, &o);
-		ended++;
-		if (seconds() - said_s < 5)
-			continue;
-		said_s = seconds();
-		printf("%llu of %llu seeds, %llu failed\n", (unsigned long long)ended,
-		       (unsigned long long)o.seeds, (unsigned long long)failed);
-		fflush(stdout);
+		if (!any_runs(child, o.jobs))
+			break;
+		reap(&o, child, shared, &p);
+		say(&o, &p);
 	}
-	print_totals(totals);
-	printf("%s: %llu seeds from %llu on, %llu failed, %.1f s\n", failed ? "FAILED" : "passed",
-	       (unsigned long long)ended, (unsigned long long)o.first, (unsigned long long)failed,
-	       seconds() - begin_s);
-	return failed != 0;
+	print_totals(&shared->totals);
+	printf("%s: %llu seeds from %llu on, %llu failed, %.1f s\n", p.failed ? "FAILED" : "passed",
+	       (unsigned long long)p.ended, (unsigned long long)o.first,
+	       (unsigned long long)p.failed, seconds() - p.begin_s);
+	return p.failed != 0;
 }

@@ -44,6 +44,7 @@ void tensor_expect(struct tensor_op *o, const struct tensor_job *job);
 /* One rank's tensors of one operation. */
 struct tensor {
 	uint8_t *in_mem, *out_mem; /* with guards; the same when in place */
+	uint8_t *copy;		   /* of the input */
 	size_t bytes;
 };
 
