@@ -28,6 +28,7 @@ static void init(struct fanin_comm *c)
 	c->fork_guard = fan_fork_guard();
 	c->epoll_fd = c->wake_fd = -1;
 	c->awake = true;
+	c->counts_trips = fan_comm_metrics_wanted();
 	for (unsigned k = 0; k < FAN_PARTS_MAX; k++)
 		c->inside[k] = -1;
 	pthread_mutex_init(&c->lock, NULL);
@@ -336,7 +337,11 @@ int fan_comm_create(const struct fanin_options *options, struct fanin_comm **com
 	e = find_switch(c);
 	if (!e)
 		e = begin(c);
-	return e ? e : join_hosts(c);
+	if (!e)
+		e = join_hosts(c);
+	if (!e)
+		c->metrics = fan_comm_metrics_start(c);
+	return e;
 }
 
 int fan_comm_create_column(const struct fanin_comm *of, const struct fan_config *cfg,
@@ -403,9 +408,11 @@ void fan_comm_destroy(struct fanin_comm *c)
 	if (!c)
 		return;
 	if (is_forked(c)) { /* the thread and the job are the parent's */
+		fan_comm_metrics_abandon(c->metrics);
 		free_all(c);
 		return;
 	}
+	fan_comm_metrics_stop(c->metrics);
 	pthread_mutex_lock(&c->lock);
 	c->closing = true;
 	pthread_cond_broadcast(&c->changed);

@@ -22,6 +22,7 @@
 #include <stdbool.h>
 
 #include "comm_client.h"
+#include "comm_metrics.h"
 #include "comm_split.h"
 #include "config.h"
 #include "connection.h"
@@ -51,6 +52,8 @@ struct fanin_comm {
 	const uint16_t *global;			 /* of a column: the ranks of the job; NULL: none */
 	const uint16_t *host_first;		 /* of a column: the first rank of each host */
 	const uint16_t (*rank_at)[FAN_INTRA_RANKS_MAX]; /* of a column: by host and number there */
+	struct fan_comm_metrics *metrics;		/* NULL: nobody wants them */
+	bool counts_trips;				/* `trips` is kept up to date */
 	unsigned fork_guard;				/* fan_fork_guard() when created */
 	bool threaded;					/* the thread was started */
 	pthread_t thread;
@@ -67,6 +70,7 @@ struct fanin_comm {
 	unsigned attending;	    /* callers that do this rank's work, in fan_comm_run */
 	char wait_text[FAN_FAULT_TEXT_BYTES]; /* for `waiting`, until `ready` */
 	struct fanin_stats stats;
+	struct fan_rtt_histogram trips;		    /* of all connections, if counts_trips */
 	struct fan_comm_shown shown[FAN_PARTS_MAX]; /* stats.parts of them */
 	bool shown_settled;
 	int ending; /* why fan_comm_end was called; 0: it was not */
@@ -140,6 +144,9 @@ void *fan_progress(void *comm);
 
 /* The following are for the thread alone.  The counters for fanin_comm_stats. */
 struct fanin_stats fan_comm_collect_stats(const struct fanin_comm *c);
+
+/* The round trips of all connections. */
+void fan_comm_collect_trips(const struct fanin_comm *c, struct fan_rtt_histogram *h);
 
 /* End the communicator and all its operations. */
 void fan_comm_fail(struct fanin_comm *c, int error, const char *sentence);

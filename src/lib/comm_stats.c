@@ -65,3 +65,16 @@ struct fanin_stats fan_comm_collect_stats(const struct fanin_comm *c)
 			add_stats(&s, &c->connection[i]);
 	return s;
 }
+
+void fan_comm_collect_trips(const struct fanin_comm *c, struct fan_rtt_histogram *h)
+{
+	*h = (struct fan_rtt_histogram){.sum_ns = 0};
+	for (unsigned i = 0; i < c->connections; i++) {
+		if (!c->connection[i].w)
+			continue;
+		const struct fan_rtt_histogram *one = fan_worker_trips(c->connection[i].w);
+		h->sum_ns += one->sum_ns;
+		for (unsigned k = 0; k <= FAN_RTT_BINS; k++)
+			h->count[k] += one->count[k];
+	}
+}

@@ -404,6 +404,8 @@ static int before_sleep(struct fanin_comm *c)
 	if (c->closing && c->leave_by_ns < deadline_ns)
 		deadline_ns = c->leave_by_ns;
 	c->stats = stats;
+	if (c->counts_trips)
+		fan_comm_collect_trips(c, &c->trips);
 	fan_comm_split_show(c);
 	if (c->room_waiters)
 		pthread_cond_broadcast(&c->changed);

@@ -32,9 +32,19 @@ void fan_rtt_answer(struct fan_rtt *r, uint64_t sample_ns)
 	note_least(r, sample_ns);
 }
 
+static void count(struct fan_rtt_histogram *h, uint64_t sample_ns)
+{
+	uint64_t bins = sample_ns / FAN_RTT_BIN_NS;
+	unsigned bin = bins ? 64 - (unsigned)__builtin_clzll(bins) : 0;
+
+	h->count[bin < FAN_RTT_BINS ? bin : FAN_RTT_BINS]++;
+	h->sum_ns += sample_ns;
+}
+
 void fan_rtt_sample(struct fan_rtt *r, uint64_t sample_ns)
 {
 	note_least(r, sample_ns);
+	count(&r->seen, sample_ns);
 	/* A wait for others that are in trouble must not make us slow to ask as well. */
 	if (sample_ns > FAN_RTO_MAX_NS)
 		sample_ns = FAN_RTO_MAX_NS;

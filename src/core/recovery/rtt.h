@@ -17,16 +17,27 @@
 
 #include "core/base/limits.h"
 
+/* Samples by their length: count[i] has those of less than FAN_RTT_BIN_NS << i, and
+ * count[FAN_RTT_BINS] the longer ones. */
+#define FAN_RTT_BINS   16
+#define FAN_RTT_BIN_NS UINT64_C(8192)
+
+struct fan_rtt_histogram {
+	uint64_t count[FAN_RTT_BINS + 1];
+	uint64_t sum_ns;
+};
+
 struct fan_rtt {
-	uint64_t srtt_ns;  /* smoothed sample; 0: none yet */
-	uint64_t var_ns;   /* its smoothed deviation */
-	uint64_t least_ns; /* smallest sample of this span and the last; 0: none */
-	uint64_t span_ns;  /* smallest sample of this span */
-	unsigned span;	   /* samples in this span */
-	uint64_t rto_ns;   /* time-out without back-off, min_ns .. FAN_RTO_MAX_NS */
-	uint64_t min_ns;   /* least time-out */
-	uint64_t first_ns; /* least first time-out; 0: min_ns */
-	unsigned backoff;  /* time-outs since the last packet came */
+	uint64_t srtt_ns;	       /* smoothed sample; 0: none yet */
+	uint64_t var_ns;	       /* its smoothed deviation */
+	uint64_t least_ns;	       /* smallest sample of this span and the last; 0: none */
+	uint64_t span_ns;	       /* smallest sample of this span */
+	unsigned span;		       /* samples in this span */
+	uint64_t rto_ns;	       /* time-out without back-off, min_ns .. FAN_RTO_MAX_NS */
+	uint64_t min_ns;	       /* least time-out */
+	uint64_t first_ns;	       /* least first time-out; 0: min_ns */
+	unsigned backoff;	       /* time-outs since the last packet came */
+	struct fan_rtt_histogram seen; /* all samples, waits for other ranks included */
 };
 
 /* Assert the invariants that hold between calls. */

@@ -415,6 +415,11 @@ const struct fan_worker_stats *fan_worker_stats(struct fan_worker *w)
 	return &w->stats;
 }
 
+const struct fan_rtt_histogram *fan_worker_trips(const struct fan_worker *w)
+{
+	return &w->rtt.seen;
+}
+
 const struct fan_welcome *fan_worker_welcome(const struct fan_worker *w)
 {
 	return w->welcomed ? &w->welcome : NULL;

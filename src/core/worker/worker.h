@@ -13,6 +13,7 @@
 #define FAN_WORKER_WORKER_H
 
 #include "core/base/verdict.h"
+#include "core/recovery/rtt.h"
 #include "core/sum/helper_cache.h"
 #include "core/wire/ctlmsg.h"
 #include "priority.h"
@@ -174,6 +175,9 @@ void fan_worker_allow(struct fan_worker *w, uint32_t in_flight);
 enum fan_worker_phase fan_worker_phase(const struct fan_worker *w);
 const struct fan_fault *fan_worker_fault(const struct fan_worker *w);
 const struct fan_worker_stats *fan_worker_stats(struct fan_worker *w);
+
+/* Its round trips. */
+const struct fan_rtt_histogram *fan_worker_trips(const struct fan_worker *w);
 
 /* The WELCOME: shards, group, window.  NULL before it has come. */
 const struct fan_welcome *fan_worker_welcome(const struct fan_worker *w);

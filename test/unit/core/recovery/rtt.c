@@ -129,6 +129,26 @@ static void rtt__a_short_first_timeout(void **state)
 	assert_in_range(fan_rtt_timeout(&r), FAN_MS / 20, FAN_MS / 2); /* by the round trip */
 }
 
+static void rtt__samples_are_counted_by_length(void **state)
+{
+	(void)state;
+	struct fan_rtt r;
+	fan_rtt_init(&r, 0);
+	fan_rtt_sample(&r, FAN_RTT_BIN_NS - 1);
+	fan_rtt_sample(&r, FAN_RTT_BIN_NS);
+	fan_rtt_sample(&r, 2 * FAN_RTT_BIN_NS - 1);
+	fan_rtt_sample(&r, 2 * FAN_RTT_BIN_NS);
+	fan_rtt_sample(&r, (FAN_RTT_BIN_NS << (FAN_RTT_BINS - 1)) - 1);
+	fan_rtt_sample(&r, FAN_RTT_BIN_NS << (FAN_RTT_BINS - 1));
+	fan_rtt_sample(&r, UINT64_C(1) << 60);
+	assert_int_equal(r.seen.count[0], 1);
+	assert_int_equal(r.seen.count[1], 2);
+	assert_int_equal(r.seen.count[2], 1);
+	assert_int_equal(r.seen.count[FAN_RTT_BINS - 1], 1);
+	assert_int_equal(r.seen.count[FAN_RTT_BINS], 2);
+	assert_true(r.seen.sum_ns > UINT64_C(1) << 60);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -140,6 +160,7 @@ int main(void)
 		cmocka_unit_test(rtt__least_timeout_is_settable),
 		cmocka_unit_test(rtt__a_short_first_timeout),
 		cmocka_unit_test(rtt__backs_off_until_something_is_heard),
+		cmocka_unit_test(rtt__samples_are_counted_by_length),
 	};
 	return RUN(tests);
 }

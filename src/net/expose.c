@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "expose.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROOM_FIRST  16384
+#define WHOLE_MAX   9007199254740992.0 /* 2^53: larger doubles are not exact */
+#define PATH_BYTES  4096
+#define VALUE_BYTES 32
+#define LE_BYTES    24
+
+/* Room for `bytes` more and a zero. */
+static bool grow(struct fan_expose *x, size_t bytes)
+{
+	size_t room = x->room ? x->room : ROOM_FIRST;
+
+	while (room < x->used + bytes + 1)
+		room *= 2;
+	if (room == x->room)
+		return true;
+	char *text = room <= FAN_EXPOSE_BYTES_MAX ? realloc(x->text, room) : NULL;
+	if (!text) {
+		x->full = true;
+		return false;
+	}
+	x->text = text;
+	x->room = room;
+	return true;
+}
+
+__attribute__((format(printf, 2, 3))) static void put(struct fan_expose *x, const char *format, ...)
+{
+	va_list args, again;
+
+	if (x->full)
+		return;
+	va_start(args, format);
+	va_copy(again, args);
+	int n = vsnprintf(NULL, 0, format, args);
+	if (n >= 0 && grow(x, (size_t)n))
+		x->used += (size_t)vsnprintf(x->text + x->used, (size_t)n + 1, format, again);
+	va_end(again);
+	va_end(args);
+}
+
+void fan_expose_family(struct fan_expose *x, const char *name, enum fan_metric_type type,
+		       const char *help)
+{
+	static const char *const types[] = {"counter", "gauge", "histogram"};
+
+	put(x, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, types[type]);
+}
+
+static void put_labels(struct fan_expose *x, const char *name, const struct fan_labels *l)
+{
+	if (l && l->used)
+		put(x, "%s{%s} ", name, l->text);
+	else
+		put(x, "%s ", name);
+}
+
+void fan_expose_count(struct fan_expose *x, const char *name, const struct fan_labels *labels,
+		      uint64_t value)
+{
+	put_labels(x, name, labels);
+	put(x, "%" PRIu64 "\n", value);
+}
+
+void fan_expose_value(struct fan_expose *x, const char *name, const struct fan_labels *labels,
+		      double value)
+{
+	put_labels(x, name, labels);
+	if (value > -WHOLE_MAX && value < WHOLE_MAX && (double)(int64_t)value == value)
+		put(x, "%" PRId64 "\n", (int64_t)value);
+	else
+		put(x, "%.14g\n", value);
+}
+
+void fan_labels_add(struct fan_labels *l, const char *name, const char *value, size_t bytes)
+{
+	char text[FAN_EXPOSE_LABELS_MAX];
+	size_t used = (size_t)snprintf(text, sizeof text, "%s%s=\"", l->used ? "," : "", name);
+
+	for (size_t i = 0; i < bytes && used + 4 < sizeof text; i++) {
+		unsigned char c = (unsigned char)value[i];
+		if (c == '"' || c == '\\')
+			text[used++] = '\\';
+		text[used++] = (char)(c < ' ' || c >= 127 ? '_' : c);
+	}
+	text[used++] = '"';
+	if (l->used + used >= sizeof l->text)
+		return;
+	memcpy(l->text + l->used, text, used);
+	l->used += used;
+	l->text[l->used] = '\0';
+}
+
+void fan_labels_number(struct fan_labels *l, const char *name, unsigned value)
+{
+	char text[VALUE_BYTES];
+	int n = snprintf(text, sizeof text, "%u", value);
+
+	fan_labels_add(l, name, text, (size_t)n);
+}
+
+/* A sample of `name` and `suffix`, with a label `le` unless that is NULL. */
+static void put_bucket(struct fan_expose *x, const char *name, const struct fan_labels *labels,
+		       const char *le, uint64_t value)
+{
+	struct fan_labels l = {.used = 0};
+	char whole[FAN_EXPOSE_LABELS_MAX];
+
+	if (labels)
+		l = *labels;
+	if (le)
+		fan_labels_add(&l, "le", le, strlen(le));
+	snprintf(whole, sizeof whole, "%s_%s", name, le ? "bucket" : "count");
+	fan_expose_count(x, whole, &l, value);
+}
+
+void fan_expose_histogram(struct fan_expose *x, const char *name, const struct fan_labels *labels,
+			  const double *bound_s, const uint64_t *count, unsigned bounds,
+			  double sum_s)
+{
+	uint64_t total = 0;
+	char le[LE_BYTES], sum[FAN_EXPOSE_LABELS_MAX];
+
+	for (unsigned i = 0; i < bounds; i++) {
+		total += count[i];
+		snprintf(le, sizeof le, "%.6g", bound_s[i]);
+		put_bucket(x, name, labels, le, total);
+	}
+	total += count[bounds];
+	put_bucket(x, name, labels, "+Inf", total);
+	snprintf(sum, sizeof sum, "%s_sum", name);
+	fan_expose_value(x, sum, labels, sum_s);
+	put_bucket(x, name, labels, NULL, total);
+}
+
+int fan_expose_write(const struct fan_expose *x, const char *path)
+{
+	char part[PATH_BYTES];
+	int n = snprintf(part, sizeof part, "%s.new", path);
+
+	if (n < 0 || (size_t)n >= sizeof part)
+		return -ENAMETOOLONG;
+	if (x->full || !x->text)
+		return -ENOMEM;
+	FILE *f = fopen(part, "we");
+	if (!f)
+		return -errno;
+	int e = fwrite(x->text, 1, x->used, f) == x->used ? 0 : -EIO;
+	if (fclose(f) && !e)
+		e = -errno;
+	if (!e && rename(part, path))
+		e = -errno;
+	if (e)
+		remove(part);
+	return e;
+}

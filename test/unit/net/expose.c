@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Metrics as text: names, labels from the network, numbers, histograms, files. */
+#include "unit/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "net/expose.h"
+
+static void value__whole_numbers_and_others(void **state)
+{
+	(void)state;
+	struct fan_expose x = {.text = NULL};
+	fan_expose_family(&x, "a_total", FAN_COUNTER, "Help.");
+	fan_expose_count(&x, "a_total", NULL, UINT64_MAX);
+	fan_expose_value(&x, "a_total", NULL, 3);
+	fan_expose_value(&x, "a_total", NULL, 0.25);
+	fan_expose_value(&x, "a_total", NULL, 1e300);
+	assert_string_equal(x.text, "# HELP a_total Help.\n# TYPE a_total counter\n"
+				    "a_total 18446744073709551615\na_total 3\na_total 0.25\n"
+				    "a_total 1e+300\n");
+	free(x.text);
+}
+
+/* A job's name comes from the network. */
+static void labels__escape_what_would_end_them(void **state)
+{
+	(void)state;
+	struct fan_labels l = {.used = 0};
+	fan_labels_number(&l, "shard", 7);
+	fan_labels_add(&l, "fanin_job", "a\"b\\c\nd\x80\xff", 9);
+	assert_string_equal(l.text, "shard=\"7\",fanin_job=\"a\\\"b\\\\c_d__\"");
+}
+
+static void labels__too_long_are_cut_or_left_out(void **state)
+{
+	(void)state;
+	struct fan_labels l = {.used = 0};
+	char name[FAN_EXPOSE_LABELS_MAX];
+	memset(name, '\\', sizeof name);
+	fan_labels_number(&l, "shard", 1);
+	fan_labels_add(&l, "fanin_job", name, sizeof name);
+	assert_string_equal(l.text, "shard=\"1\"");
+	for (unsigned bytes = 0; bytes < 300; bytes++) {
+		struct fan_labels one = {.used = 0};
+		fan_labels_add(&one, "n", name, bytes);
+		size_t quotes = strlen(one.text) - 4; /* n="..." */
+		assert_int_equal(quotes % 2, 0);
+		assert_true(one.used < sizeof one.text);
+	}
+}
+
+static void histogram__buckets_add_up(void **state)
+{
+	(void)state;
+	struct fan_expose x = {.text = NULL};
+	struct fan_labels l = {.used = 0};
+	const double bound[] = {0.001, 0.01};
+	const uint64_t count[] = {1, 2, 4};
+	fan_labels_number(&l, "rank", 0);
+	fan_expose_histogram(&x, "t_seconds", &l, bound, count, 2, 0.5);
+	assert_string_equal(x.text, "t_seconds_bucket{rank=\"0\",le=\"0.001\"} 1\n"
+				    "t_seconds_bucket{rank=\"0\",le=\"0.01\"} 3\n"
+				    "t_seconds_bucket{rank=\"0\",le=\"+Inf\"} 7\n"
+				    "t_seconds_sum{rank=\"0\"} 0.5\n"
+				    "t_seconds_count{rank=\"0\"} 7\n");
+	free(x.text);
+}
+
+static void text__has_a_bound(void **state)
+{
+	(void)state;
+	struct fan_expose x = {.text = NULL};
+	for (unsigned i = 0; i < FAN_EXPOSE_BYTES_MAX / 16 && !x.full; i++)
+		fan_expose_count(&x, "name_that_is_long_enough", NULL, i);
+	assert_true(x.full);
+	assert_true(x.room <= FAN_EXPOSE_BYTES_MAX);
+	assert_int_not_equal(fan_expose_write(&x, "/tmp/fanin-expose-none"), 0);
+	free(x.text);
+}
+
+static void write__replaces_the_file(void **state)
+{
+	(void)state;
+	struct fan_expose x = {.text = NULL};
+	char path[64], text[32] = "";
+	snprintf(path, sizeof path, "/tmp/fanin-expose-%d", (int)getpid());
+	fan_expose_count(&x, "a", NULL, 1);
+	assert_int_equal(fan_expose_write(&x, path), 0);
+	assert_int_equal(fan_expose_write(&x, path), 0);
+	FILE *f = fopen(path, "r");
+	assert_non_null(f);
+	assert_non_null(fgets(text, sizeof text, f));
+	fclose(f);
+	assert_string_equal(text, "a 1\n");
+	unlink(path);
+	assert_int_not_equal(fan_expose_write(&x, "/nowhere/at/all"), 0);
+	free(x.text);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(value__whole_numbers_and_others),
+		cmocka_unit_test(labels__escape_what_would_end_them),
+		cmocka_unit_test(labels__too_long_are_cut_or_left_out),
+		cmocka_unit_test(histogram__buckets_add_up),
+		cmocka_unit_test(text__has_a_bound),
+		cmocka_unit_test(write__replaces_the_file),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
