@@ -17,7 +17,7 @@
 set -eu
 
 # meson brings python3, which a few scripts here use; it is named all the same.
-run='gcc libc6-dev meson ninja-build pkg-config libinih-dev libjansson-dev python3'
+run='gcc libc6-dev meson ninja-build pkg-config libinih-dev libjansson-dev libmicrohttpd-dev python3'
 
 # CoinUtils' pkg-config file asks for zlib, which its package does not bring.
 plan='coinor-libclp-dev coinor-libcbc-dev zlib1g-dev libexpat1-dev'
@@ -28,7 +28,7 @@ train='python3-torch python3-numpy python3-tqdm libopenblas0-pthread dataset-fas
 check='libcmocka-dev clang libclang-rt-dev llvm clang-format clang-tidy cppcheck shellcheck scdoc
        iproute2 nftables ethtool
        python3-pytest mypy black python3-pip python3-venv python3-setuptools python3-wheel
-       python3-scipy zsh'
+       python3-scipy zsh prometheus'
 # Mininet recommends Open vSwitch, which the lab does not use.
 lab='mininet iproute2 util-linux'
 bench='g++ valgrind libns3-dev libgloo-dev libopenmpi-dev openmpi-bin iproute2 nftables'

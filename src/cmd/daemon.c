@@ -9,6 +9,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "cmd/metrics/metrics_http.h"
+#include "cmd/metrics/metrics_jobs.h"
 #include "lib/config.h"
 #include "net/daemon_client.h"
 #include "net/logline.h"
@@ -238,6 +240,29 @@ static int start_client(struct fan_daemon_client **client, struct fan_daemon *d,
 	return fan_daemon_client_start(client, &g);
 }
 
+/* What metrics are about. */
+struct metrics_of {
+	struct fan_daemon *d;
+	const char *role;
+};
+
+static void put_metrics(void *ctx, struct fan_expose *x)
+{
+	const struct metrics_of *m = ctx;
+
+	metrics_put_daemon(x, m->d, m->role);
+}
+
+/* Serve metrics, if anybody wants them.  0, or -1 with `why`. */
+static int start_metrics(struct metrics_http **http, struct metrics_of *m,
+			 const struct daemon_args *a, char *why, size_t bytes)
+{
+	*http = NULL;
+	if (fan_peer_is_none(&a->metrics))
+		return 0;
+	return metrics_http_start(http, &a->metrics, true, put_metrics, m, why, bytes);
+}
+
 /* Until a signal ends it. */
 static void serve(struct fan_daemon *d, const sigset_t *signals)
 {
@@ -254,7 +279,8 @@ int daemon_run(const char *name, const struct fan_daemon_options *o, struct daem
 	       const char *policy)
 {
 	struct fan_daemon *d;
-	struct fan_daemon_client *client;
+	struct fan_daemon_client *client = NULL;
+	struct metrics_http *http;
 	char why[ARGS_WHY_BYTES];
 	sigset_t signals;
 
@@ -269,12 +295,16 @@ int daemon_run(const char *name, const struct fan_daemon_options *o, struct daem
 		return e == FAN_E_INVALID ? 2 : 1;
 	}
 	tell_start(d, o, a, policy);
-	e = start_client(&client, d, o, a);
+	struct metrics_of m = {d, name};
+	e = start_metrics(&http, &m, a, why, sizeof why);
 	if (e)
+		fprintf(stderr, "fanin %s: --metrics: %s\n", name, why);
+	if (!e && (e = start_client(&client, d, o, a)))
 		fprintf(stderr, "fanin %s: --controller: %s\n", name, strerror(-e));
-	else
+	if (!e)
 		serve(d, &signals);
 	fan_daemon_client_stop(client);
+	metrics_http_stop(http);
 	fan_daemon_stop(d);
 	if (e)
 		return 1;

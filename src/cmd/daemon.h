@@ -17,6 +17,7 @@ struct daemon_args {
 	char weights[ARGS_TEXT_BYTES];
 	fan_peer controller;
 	char name[ARGS_TEXT_BYTES]; /* in the controller's topology */
+	fan_peer metrics;	    /* where they are served by HTTP; none: nowhere */
 	/* Of a switch alone. */
 	fan_peer server, parent;
 	int policy; /* -1: as it has to be */
@@ -117,6 +118,15 @@ struct daemon_args {
 		 NULL,                                                                             \
 		 "NODE",                                                                           \
 		 "with --controller: what this node is called in its topology"},                   \
+		{"metrics",                                                                        \
+		 0,                                                                                \
+		 ARGS_PEER,                                                                        \
+		 DAEMON_AT(metrics),                                                               \
+		 0,                                                                                \
+		 0,                                                                                \
+		 NULL,                                                                             \
+		 "ADDR:PORT",                                                                      \
+		 "serve metrics there by HTTP, for Prometheus; a management network (nowhere)"},   \
 		{"no-reminders",                                                                   \
 		 0,                                                                                \
 		 ARGS_FLAG,                                                                        \

@@ -12,6 +12,7 @@
 #include "args.h"
 #include "ask.h"
 #include "cmd.h"
+#include "cmd/metrics/metrics_jobs.h"
 #include "net/clock.h"
 #include "net/logline.h"
 #include "net/udp.h"
@@ -27,6 +28,7 @@ struct top_args {
 	int interval_s, shards;
 	bool once;
 	char json[ARGS_TEXT_BYTES]; /* empty: none */
+	char prometheus[ARGS_TEXT_BYTES];
 	char controller[ARGS_TEXT_BYTES];
 };
 
@@ -42,6 +44,8 @@ static const struct args_option options[] = {
 	 "ask only this many shards, which listen on consecutive ports (all)"},
 	{"json", 0, ARGS_TEXT, AT(json), 0, 0, NULL, "FILE",
 	 "write the jobs to FILE as JSON; - for the standard output, without the table"},
+	{"prometheus", 0, ARGS_TEXT, AT(prometheus), 0, 0, NULL, "FILE",
+	 "write the jobs to FILE as metrics, for node_exporter's textfile collector"},
 };
 
 static const struct args_command command = {
@@ -60,6 +64,7 @@ struct table {
 	json_t *slots; /* of shared slots */
 	bool ranks_begun;
 	json_t *ranks; /* of jobs whose ranks run ahead of each other */
+	struct metrics_jobs metrics;
 };
 
 static bool is_silent(const struct top_args *a)
@@ -144,6 +149,20 @@ static int write_json(const struct table *t, char *why)
 	return e;
 }
 
+static int write_metrics(const struct table *t, char *why)
+{
+	const char *file = t->a->prometheus;
+	struct fan_expose x = {.full = t->metrics.lost};
+
+	metrics_put_jobs(&x, &t->metrics);
+	metrics_put_ranks(&x, t->ranks);
+	int e = fan_expose_write(&x, file);
+	if (e)
+		snprintf(why, ARGS_WHY_BYTES, "--prometheus: %s: %s", file, strerror(-e));
+	free(x.text);
+	return e ? -1 : 0;
+}
+
 static void print_slots(struct table *table, const struct fan_slot_stats *m, unsigned shard)
 {
 	struct fan_line name = {.used = 0};
@@ -193,6 +212,7 @@ static void ask_slots(struct table *table, struct ask_talk *t, unsigned shard)
 			return;
 		if (!is_silent(table->a))
 			print_slots(table, &m, shard);
+		metrics_add_slots(&table->metrics, shard, &m);
 		add_slots_json(table->slots, &m, shard);
 	}
 }
@@ -235,6 +255,7 @@ static int ask_shard(struct table *table, unsigned shard, unsigned *shards, char
 		if (!is_silent(table->a))
 			print_job(&r, shard);
 		add_json(table->jobs, &r, shard);
+		metrics_add_job(&table->metrics, shard, &r);
 	}
 	if (!e)
 		ask_slots(table, &t, shard);
@@ -260,10 +281,13 @@ static int tell(const struct top_args *a, char *why)
 		printf("no jobs\n");
 	if (!e && a->json[0])
 		e = write_json(&t, why);
+	if (!e && a->prometheus[0])
+		e = write_metrics(&t, why);
 	fflush(stdout);
 	json_decref(t.jobs);
 	json_decref(t.slots);
 	json_decref(t.ranks);
+	metrics_jobs_free(&t.metrics);
 	return e;
 }
 

@@ -332,6 +332,11 @@ void fan_daemon_unroute(struct fan_daemon *d, uint16_t number)
 	forget(d, d->shards, number);
 }
 
+unsigned fan_daemon_shards(const struct fan_daemon *d)
+{
+	return d->shards;
+}
+
 void fan_daemon_health(struct fan_daemon *d, unsigned shard, struct fan_shard_health *h)
 {
 	struct fan_shard_request r = {.wish = FAN_SHARD_HEALTH, .health = h};

@@ -86,7 +86,8 @@ void fan_daemon_dump(struct fan_daemon *d);
 int fan_daemon_route(struct fan_daemon *d, const struct fan_route_config *c);
 void fan_daemon_unroute(struct fan_daemon *d, uint16_t number);
 
-/* Fill in a shard's counters.  By the same thread as routes. */
+/* How many shards there are; fill in the counters of one.  From any thread. */
+unsigned fan_daemon_shards(const struct fan_daemon *d);
 struct fan_shard_health;
 void fan_daemon_health(struct fan_daemon *d, unsigned shard, struct fan_shard_health *h);
 

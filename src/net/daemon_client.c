@@ -136,7 +136,8 @@ static json_t *jobs_json(struct fan_daemon_client *a)
 	unsigned count = 0;
 
 	for (unsigned s = 0; s < a->o.shards; s++)
-		for (unsigned i = 0; i < a->health[s].jobs; i++)
+		for (unsigned i = 0;
+		     i < (a->o.is_switch ? a->health[s].slot_jobs : a->health[s].jobs); i++)
 			add_job(a, &count, &a->health[s], i);
 	for (unsigned i = 0; i < count; i++) {
 		const struct sum *s = &a->sum[i];
@@ -180,12 +181,12 @@ static int say_health(struct fan_daemon_client *a)
 	for (unsigned s = 0; s < a->o.shards; s++) {
 		const struct fan_shard_health *h = &a->health[s];
 		fan_daemon_health(a->o.daemon, s, &a->health[s]);
-		packets += h->packets;
-		hits += h->hits;
-		passed += h->passed;
-		collisions += h->collisions;
-		results += h->results;
-		drops += h->drops;
+		packets += fan_shard_health_packets(h);
+		hits += h->slots.hits;
+		passed += h->slots.passed;
+		collisions += h->slots.collisions;
+		results += h->aggregator.results;
+		drops += fan_shard_health_drops(h);
 	}
 	a->health_ns = fan_clock_ns() + FAN_DAEMON_CLIENT_HEALTH_MS * FAN_MS;
 	json_t *health = json_pack("{sI sI sI sI sI sI so}", "packets", (json_int_t)packets, "hits",

@@ -42,26 +42,41 @@ static void tell_events(struct fan_shard *s)
 	}
 }
 
+static void fill_traffic(const struct fan_shard *s, struct fan_shard_traffic *t)
+{
+	struct timespec cpu = {0, 0};
+
+	for (unsigned i = 0; i < s->sockets; i++) {
+		t->datagrams_in += s->udp[i].datagrams_in;
+		t->bytes_in += s->udp[i].bytes_in;
+		t->receives += s->udp[i].recvs;
+	}
+	t->datagrams_out = s->udp[0].datagrams_out;
+	t->bytes_out = s->udp[0].bytes_out;
+	t->sends = s->udp[0].sends;
+	t->send_drops = s->udp[0].send_drops;
+	t->marked = s->marked;
+	t->lost = fan_node_stats(s->node)->lost;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
+	t->cpu_ns = (uint64_t)cpu.tv_sec * 1000 * FAN_MS + (uint64_t)cpu.tv_nsec;
+}
+
 /* What the socket and the thread have counted. */
 static void add_traffic(struct fan_line *l, const struct fan_shard *s)
 {
-	const struct fan_udp *sender = &s->udp[0];
-	uint64_t datagrams = 0, receives = 0;
+	struct fan_shard_traffic t = {0};
 
-	for (unsigned i = 0; i < s->sockets; i++) {
-		datagrams += s->udp[i].datagrams_in;
-		receives += s->udp[i].recvs;
-	}
+	fill_traffic(s, &t);
 	fan_line_add(l, " datagrams_in=%llu receives=%llu datagrams_out=%llu sends=%llu",
-		     (unsigned long long)datagrams, (unsigned long long)receives,
-		     (unsigned long long)sender->datagrams_out, (unsigned long long)sender->sends);
-	if (s->marked)
-		fan_line_add(l, " marked=%llu", (unsigned long long)s->marked);
-	if (fan_node_stats(s->node)->lost)
-		fan_line_add(l, " lost=%llu", (unsigned long long)fan_node_stats(s->node)->lost);
-	if (sender->send_drops)
-		fan_line_add(l, " send_drops=%llu last_errno=%d",
-			     (unsigned long long)sender->send_drops, sender->last_errno);
+		     (unsigned long long)t.datagrams_in, (unsigned long long)t.receives,
+		     (unsigned long long)t.datagrams_out, (unsigned long long)t.sends);
+	if (t.marked)
+		fan_line_add(l, " marked=%llu", (unsigned long long)t.marked);
+	if (t.lost)
+		fan_line_add(l, " lost=%llu", (unsigned long long)t.lost);
+	if (t.send_drops)
+		fan_line_add(l, " send_drops=%llu last_errno=%d", (unsigned long long)t.send_drops,
+			     s->udp[0].last_errno);
 }
 
 static void tell_counters(struct fan_shard *s)
@@ -193,33 +208,53 @@ static void tick(struct fan_shard *s)
 	}
 }
 
+static unsigned at_most_jobs(unsigned jobs)
+{
+	return jobs < FAN_JOBS_MAX ? jobs : FAN_JOBS_MAX;
+}
+
+static void fill_slots(const struct fan_shard *s, struct fan_shard_health *h)
+{
+	h->has_slots = true;
+	h->slots = *fan_switch_stats(s->slots);
+	fan_switch_slot_stats(s->slots, &h->slot_stats[0]);
+	h->slot_jobs = at_most_jobs(h->slot_stats[0].jobs);
+	for (unsigned i = 0; i < h->slot_jobs; i++) {
+		h->slot_stats[i].index = (uint16_t)i;
+		fan_switch_slot_stats(s->slots, &h->slot_stats[i]);
+	}
+}
+
 static void fill_health(const struct fan_shard *s, struct fan_shard_health *h)
 {
 	memset(h, 0, sizeof *h);
-	if (s->slots) {
-		const struct fan_switch_stats *st = fan_switch_stats(s->slots);
-		h->packets = st->packets;
-		h->hits = st->hits;
-		h->passed = st->passed;
-		h->collisions = st->collisions;
-		for (unsigned i = 0; i < FAN_DROP_COUNT; i++)
-			h->drops += st->drops[i];
-	} else {
-		const struct fan_aggregator_stats *st = fan_aggregator_stats(s->aggregator);
-		h->packets = st->packets;
-		h->results = st->results;
-		for (unsigned i = 0; i < FAN_DROP_COUNT; i++)
-			h->drops += st->drops[i];
-	}
-	h->jobs = fan_node_jobs(s->node);
-	h->jobs = h->jobs < FAN_JOBS_MAX ? h->jobs : FAN_JOBS_MAX;
+	fill_traffic(s, &h->traffic);
+	if (s->slots)
+		fill_slots(s, h);
+	h->jobs = at_most_jobs(fan_node_jobs(s->node));
+	if (!s->aggregator)
+		return;
+	h->has_aggregator = true;
+	h->aggregator = *fan_aggregator_stats(s->aggregator);
 	for (unsigned i = 0; i < h->jobs; i++) {
-		h->slot_stats[i].index = h->report[i].index = (uint16_t)i;
-		if (s->aggregator)
-			fan_aggregator_report(s->aggregator, &h->report[i]);
-		else
-			fan_switch_slot_stats(s->slots, &h->slot_stats[i]);
+		h->report[i].index = (uint16_t)i;
+		fan_aggregator_report(s->aggregator, &h->report[i]);
 	}
+}
+
+uint64_t fan_shard_health_drops(const struct fan_shard_health *h)
+{
+	const uint64_t *drops = h->has_slots ? h->slots.drops : h->aggregator.drops;
+	uint64_t all = 0;
+
+	for (unsigned i = 0; i < FAN_DROP_COUNT; i++)
+		all += drops[i];
+	return all;
+}
+
+uint64_t fan_shard_health_packets(const struct fan_shard_health *h)
+{
+	return h->has_slots ? h->slots.packets : h->aggregator.packets;
 }
 
 /* All that was received has been sent: the node may be changed. */
@@ -371,6 +406,7 @@ int fan_shard_new(struct fan_shard **shard, unsigned index, const struct fan_udp
 	s->wake_fd = -1;
 	sem_init(&s->empty, 0, 0);
 	sem_init(&s->answered, 0, 0);
+	pthread_mutex_init(&s->asking, NULL);
 	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (s->epoll_fd >= 0)
 		s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -443,10 +479,12 @@ bool fan_shard_drained(struct fan_shard *s, uint64_t by_ns)
 
 void fan_shard_ask(struct fan_shard *s, struct fan_shard_request *r)
 {
+	pthread_mutex_lock(&s->asking);
 	atomic_store(&s->asked, r);
 	wake(s);
 	while (sem_wait(&s->answered) && errno == EINTR)
 		;
+	pthread_mutex_unlock(&s->asking);
 }
 
 void fan_shard_free(struct fan_shard *s)
@@ -465,6 +503,7 @@ void fan_shard_free(struct fan_shard *s)
 		close(s->epoll_fd);
 	sem_destroy(&s->empty);
 	sem_destroy(&s->answered);
+	pthread_mutex_destroy(&s->asking);
 	free(s->node);
 	free(s);
 }

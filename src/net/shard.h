@@ -29,14 +29,30 @@ struct fan_shard_log {
 /* Requests of another thread to a shard's node, handled between two rounds. */
 enum fan_shard_wish { FAN_SHARD_ROUTE, FAN_SHARD_UNROUTE, FAN_SHARD_HEALTH };
 
-struct fan_shard_health {
-	uint64_t packets, drops;
-	uint64_t hits, passed, collisions; /* of a switch */
-	uint64_t results;		   /* of an aggregator */
-	unsigned jobs;
-	struct fan_slot_stats slot_stats[FAN_JOBS_MAX]; /* a switch alone: by job */
-	struct fan_report report[FAN_JOBS_MAX];		/* an aggregator: by job */
+/* Traffic of all sockets of a shard, and what it costs. */
+struct fan_shard_traffic {
+	uint64_t datagrams_in, bytes_in, receives;
+	uint64_t datagrams_out, bytes_out, sends;
+	uint64_t send_drops; /* datagrams that could not be sent */
+	uint64_t marked;     /* datagrams that came with a congestion mark, or got one */
+	uint64_t lost;	     /* between switch and aggregator of the node, for lack of room */
+	uint64_t cpu_ns;     /* processor time of the thread */
 };
+
+struct fan_shard_health {
+	bool has_slots, has_aggregator;
+	struct fan_shard_traffic traffic;
+	struct fan_switch_stats slots;		/* has_slots */
+	struct fan_aggregator_stats aggregator; /* has_aggregator */
+	unsigned jobs;				/* of the aggregator, or of a switch alone */
+	unsigned slot_jobs;
+	struct fan_slot_stats slot_stats[FAN_JOBS_MAX]; /* slot_jobs of them */
+	struct fan_report report[FAN_JOBS_MAX];		/* has_aggregator: jobs of them */
+};
+
+/* Packets dropped, for all reasons, and packets, of the object that packets reach first. */
+uint64_t fan_shard_health_drops(const struct fan_shard_health *h);
+uint64_t fan_shard_health_packets(const struct fan_shard_health *h);
 
 struct fan_shard_request {
 	enum fan_shard_wish wish;
@@ -64,6 +80,7 @@ struct fan_shard {
 	int epoll_fd, wake_fd;
 	atomic_bool stop, dump, drain; /* set by others, then wake_fd is written */
 	sem_t empty;		       /* posted when drain is set and there is no job */
+	pthread_mutex_t asking;	       /* held from a request to its answer */
 	_Atomic(struct fan_shard_request *) asked; /* then wake_fd is written; NULL: none */
 	sem_t answered;				   /* posted when it is done */
 	pthread_t thread;
@@ -95,7 +112,7 @@ void fan_shard_dump(struct fan_shard *s);
 void fan_shard_drain(struct fan_shard *s);
 bool fan_shard_drained(struct fan_shard *s, uint64_t by_ns);
 
-/* Send a request to the running thread and wait for its answer.  One caller at a time. */
+/* Send a request to the running thread and wait for its answer.  From any thread. */
 void fan_shard_ask(struct fan_shard *s, struct fan_shard_request *r);
 
 /* Stop the thread if it runs, and free all.  NULL is allowed. */

@@ -300,6 +300,7 @@ int fan_udp_recv(struct fan_udp *u, uint8_t *buf, struct fan_udp_batch *b)
 	b->segment = notes.segment;
 	if (b->segment == 0 || b->segment > b->bytes)
 		b->segment = b->bytes ? b->bytes : 1;
+	u->bytes_in += b->bytes;
 	u->datagrams_in += b->bytes ? (b->bytes + b->segment - 1) / b->segment : 1;
 	return 1;
 }

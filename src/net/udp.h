@@ -61,9 +61,10 @@ struct fan_udp {
 	int sndbuf, rcvbuf;    /* bytes granted: half of getsockopt's value */
 	uint64_t sends, recvs; /* system calls */
 	uint64_t datagrams_out, datagrams_in;
-	uint64_t send_drops;	   /* datagrams not sent: full queue, too long, other errors */
-	struct fan_locals *locals; /* of a socket on every interface; otherwise NULL */
-	int last_errno;		   /* of the last refused send; EMSGSIZE: beyond the path MTU */
+	uint64_t bytes_out, bytes_in; /* of these, without the headers of UDP and IP */
+	uint64_t send_drops;	      /* datagrams not sent: full queue, too long, other errors */
+	struct fan_locals *locals;    /* of a socket on every interface; otherwise NULL */
+	int last_errno;		      /* of the last refused send; EMSGSIZE: beyond the path MTU */
 	struct fan_udp_route route[FAN_UDP_ROUTES_MAX];
 	unsigned route_next; /* the entry to overwrite next */
 	bool dual;	     /* AF_INET6, and IPv4 too */

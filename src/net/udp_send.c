@@ -142,6 +142,8 @@ static unsigned send_messages(struct fan_udp *u, struct mmsghdr *m, unsigned cou
 	while (done < count) {
 		int n = sendmmsg(u->fd, m + done, count - done, 0);
 		u->sends++;
+		for (int i = 0; i < n; i++)
+			u->bytes_out += m[done + (unsigned)i].msg_len;
 		if (n > 0) {
 			done += (unsigned)n;
 			left += (unsigned)n;

@@ -11,6 +11,7 @@
 
 #include "cmd/args.h"
 #include "cmd/cmd.h"
+#include "cmd/metrics/metrics.h"
 #include "cmd/plan/plan_load.h"
 #include "controller_ask.h"
 #include "core/base/err.h"
@@ -25,7 +26,7 @@
 #define WAIT_SECONDS 5
 
 struct controller_args {
-	fan_peer listen;
+	fan_peer listen, metrics;
 	int algorithm, seed, trees, wait;
 	char plan[ARGS_TEXT_BYTES], socket[ARGS_TEXT_BYTES], json[ARGS_TEXT_BYTES];
 	char ask[ARGS_TEXT_BYTES], state[ARGS_TEXT_BYTES];
@@ -56,6 +57,8 @@ static const struct args_option options[] = {
 	{"state", 0, ARGS_TEXT, AT(state), 0, 0, NULL, "FILE",
 	 "keep there what the next controller must know so that running jobs stay in its care, and "
 	 "read it at the start"},
+	{"metrics", 0, ARGS_PEER, AT(metrics), 0, 0, NULL, "ADDR:PORT",
+	 "serve metrics there by HTTP, for Prometheus; a management network (nowhere)"},
 	{"json", 0, ARGS_TEXT, AT(json), 0, 0, NULL, "FILE",
 	 "write its status there whenever something has happened"},
 	{"quiet", 'q', ARGS_FLAG, AT(quiet), 0, 0, NULL, NULL, "do not log what happens"},
@@ -115,6 +118,34 @@ static void write_files(void *ctx)
 		write_json("json", l->a->json, fan_ctl_status(l->sockets.ctl, fan_clock_ns()));
 	if (l->a->state[0])
 		write_json("state", l->a->state, fan_ctl_state(l->sockets.ctl));
+}
+
+static void put_metrics(void *ctx, struct fan_expose *x)
+{
+	const struct life *l = ctx;
+	json_t *status = fan_ctl_status(l->sockets.ctl, fan_clock_ns());
+
+	x->full |= !status;
+	metrics_put_controller(x, status);
+	json_decref(status);
+}
+
+/* By this thread, between two rounds.  0, or -1 when something is wrong and has been said. */
+static int start_metrics(struct life *l)
+{
+	char why[ARGS_WHY_BYTES];
+
+	if (fan_peer_is_none(&l->a->metrics))
+		return 0;
+	int e = metrics_http_start(&l->sockets.metrics, &l->a->metrics, false, put_metrics, l, why,
+				   sizeof why);
+	if (!e && controller_watch_metrics(&l->sockets)) {
+		snprintf(why, sizeof why, "%s", strerror(errno));
+		e = -1;
+	}
+	if (e)
+		fprintf(stderr, "fanin controller: --metrics: %s\n", why);
+	return e;
 }
 
 static bool is_address(const char *text)
@@ -206,13 +237,14 @@ static int serve(struct life *l, const char *from)
 	int e = controller_open(&l->sockets, &at, l->a->socket, &what);
 	if (e) {
 		fprintf(stderr, "fanin controller: %s: %s\n", what, strerror(-e));
-	} else {
+	} else if (!(e = start_metrics(l))) {
 		if (!l->a->quiet)
 			fprintf(stderr, "fanin controller: %s, listening on %s\n", from,
 				fan_peer_text(&at, text, sizeof text));
 		e = controller_run(&l->sockets);
 	}
 	write_files(l);
+	metrics_http_stop(l->sockets.metrics);
 	controller_shut(&l->sockets, l->a->socket);
 	return e ? 1 : 0;
 }

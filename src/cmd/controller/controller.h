@@ -5,12 +5,14 @@
 
 #include <signal.h>
 
+#include "cmd/metrics/metrics_http.h"
 #include "ctl/ctl.h"
 #include "net/lines.h"
 
 #define CONTROLLER_ASKERS_MAX 32	 /* people who ask at a time */
 #define CONTROLLER_PLANNER    UINT32_MAX /* its tag in epoll */
-#define CONTROLLER_ASK_MS     2000	 /* in which a question has to come */
+#define CONTROLLER_METRICS    (UINT32_MAX - 1)
+#define CONTROLLER_ASK_MS     2000 /* in which a question has to come */
 
 struct controller_sockets {
 	struct fan_ctl *ctl;
@@ -32,6 +34,7 @@ struct controller_sockets {
 		char *text; /* what has come */
 		size_t used, room;
 	} planner;
+	struct metrics_http *metrics; /* NULL: nobody wants them */
 	/* After each round, if something has happened. */
 	void (*changed)(void *ctx);
 	void *ctx;
@@ -52,6 +55,9 @@ void controller_hear_planner(struct controller_sockets *s);
  * was about in `what`. */
 int controller_open(struct controller_sockets *s, fan_peer *at, const char *path,
 		    const char **what);
+
+/* Wait for requests for metrics, too.  0, or -errno. */
+int controller_watch_metrics(struct controller_sockets *s);
 
 /* Until a signal of those that are blocked comes. */
 int controller_run(struct controller_sockets *s);

@@ -19,7 +19,7 @@
 #include "net/clock.h"
 
 #define CAP_MS	   1000
-#define EVENTS_MAX (FAN_CTL_CONNS_MAX + CONTROLLER_ASKERS_MAX + 4)
+#define EVENTS_MAX (FAN_CTL_CONNS_MAX + CONTROLLER_ASKERS_MAX + 5)
 #define ASKER	   FAN_CTL_CONNS_MAX
 #define LISTENER   (ASKER + CONTROLLER_ASKERS_MAX)
 #define UNIX	   (LISTENER + 1)
@@ -104,6 +104,11 @@ int controller_open(struct controller_sockets *s, fan_peer *at, const char *path
 	*what = "--socket";
 	s->unix_fd = listen_unix(path);
 	return s->unix_fd < 0 ? s->unix_fd : watch(s, EPOLL_CTL_ADD, s->unix_fd, UNIX, EPOLLIN);
+}
+
+int controller_watch_metrics(struct controller_sockets *s)
+{
+	return watch(s, EPOLL_CTL_ADD, metrics_http_fd(s->metrics), CONTROLLER_METRICS, EPOLLIN);
 }
 
 void controller_shut(struct controller_sockets *s, const char *path)
@@ -283,6 +288,8 @@ static bool heed(struct controller_sockets *s, const struct epoll_event *ev)
 		return true;
 	if (tag == CONTROLLER_PLANNER)
 		controller_hear_planner(s);
+	else if (tag == CONTROLLER_METRICS)
+		return false; /* below, with connections that time out */
 	else if (tag == LISTENER)
 		accept_peer(s);
 	else if (tag == UNIX)
@@ -311,6 +318,7 @@ int controller_run(struct controller_sockets *s)
 		fan_ctl_tick(s->ctl, fan_clock_ns());
 		sweep(s);
 		end_slow_askers(s);
+		metrics_http_run(s->metrics);
 		if (s->changed && fan_ctl_events(s->ctl) != events)
 			s->changed(s->ctx);
 		events = fan_ctl_events(s->ctl);

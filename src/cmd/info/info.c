@@ -4,10 +4,12 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 #include "cmd/args.h"
 #include "cmd/cmd.h"
@@ -159,6 +161,24 @@ static void tell_unknown(struct info *t)
 	json_object_set_new(t->root, "unknown", unknown);
 }
 
+/* The library says nothing of a file that it cannot write. */
+static void tell_file(struct info *t, const char *variable)
+{
+	const char *file = getenv(variable), *slash = file ? strrchr(file, '/') : NULL;
+	char folder[PATH_MAX] = ".";
+
+	if (!file || !*file)
+		return;
+	if (slash)
+		snprintf(folder, sizeof folder, "%.*s", (int)(slash - file + 1), file);
+	if (access(folder, W_OK) == 0)
+		return;
+	t->good = false;
+	json_object_set_new(t->root, "unwritable", json_string(variable));
+	if (!t->silent)
+		printf("  wrong: %s: %s: %s\n", variable, folder, strerror(errno));
+}
+
 /* The options, and whether they are right. */
 static void tell_options(struct info *t, struct fan_config *c)
 {
@@ -177,6 +197,7 @@ static void tell_options(struct info *t, struct fan_config *c)
 			printf("  %-11s %s\n", beside[i], value);
 	}
 	tell_unknown(t);
+	tell_file(t, "FANIN_METRICS");
 	if (!e && fan_config_check_flags(flags, sizeof flags))
 		e = FAN_E_CONFIG;
 	if (!e)

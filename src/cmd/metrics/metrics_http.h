@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* metrics_http.h - metrics over HTTP, by libmicrohttpd: /metrics, and a page at /.
+ *
+ * Connections, their memory and their time are bounded.  Anyone who reaches the port can read the
+ * metrics; nobody can change anything. */
+#ifndef FAN_CMD_METRICS_HTTP_H
+#define FAN_CMD_METRICS_HTTP_H
+
+#include "net/expose.h"
+#include "net/udp.h"
+
+#define METRICS_CONNECTIONS_MAX 16
+#define METRICS_TIMEOUT_S	10
+#define METRICS_MEMORY_BYTES	16384 /* of a connection */
+
+struct metrics_http;
+
+/* Fill in all metrics. */
+typedef void metrics_source(void *ctx, struct fan_expose *x);
+
+/* Serve on `at`.  `threaded`: by a thread of its own, which blocks the signals that the caller
+ * blocks, and calls `source` there.  Otherwise the caller waits for metrics_http_fd to be readable
+ * and calls metrics_http_run.  0 and `*http`; or -1 with a text in `why`. */
+int metrics_http_start(struct metrics_http **http, const fan_peer *at, bool threaded,
+		       metrics_source *source, void *ctx, char *why, size_t bytes);
+
+int metrics_http_fd(const struct metrics_http *http);
+void metrics_http_run(struct metrics_http *http);
+
+/* NULL is allowed. */
+void metrics_http_stop(struct metrics_http *http);
+
+#endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* metrics_jobs.h - metrics of a daemon's shards and of the jobs that they tell about. */
+#ifndef FAN_CMD_METRICS_JOBS_H
+#define FAN_CMD_METRICS_JOBS_H
+
+#include <jansson.h>
+
+#include "core/wire/ctlmsg.h"
+#include "net/daemon.h"
+#include "net/expose.h"
+
+#define METRICS_WAITS_MAX 8 /* ranks named that a job waits for; their number is exact */
+
+/* Jobs as shards have told of them.  Start with zeros; metrics_jobs_free frees what it holds. */
+struct metrics_jobs {
+	struct metrics_job {
+		unsigned shard;
+		struct fan_report report;
+	} * job;
+	struct metrics_slots {
+		unsigned shard;
+		struct fan_slot_stats slots;
+	} * slots;
+	unsigned jobs, slot_jobs;
+	bool lost; /* there was no memory for one */
+};
+
+/* Add one.  A job that has failed gives way to another one of its name. */
+void metrics_add_job(struct metrics_jobs *m, unsigned shard, const struct fan_report *r);
+void metrics_add_slots(struct metrics_jobs *m, unsigned shard, const struct fan_slot_stats *s);
+void metrics_jobs_free(struct metrics_jobs *m);
+
+/* The families fanin_job_*. */
+void metrics_put_jobs(struct fan_expose *x, const struct metrics_jobs *m);
+
+/* The families fanin_rank_*, of `ranks` as rank_stats.h fills it in. */
+void metrics_put_ranks(struct fan_expose *x, const json_t *ranks);
+
+/* Everything about a running daemon: its build, its process, shards and jobs. */
+void metrics_put_daemon(struct fan_expose *x, struct fan_daemon *d, const char *role);
+
+#endif
