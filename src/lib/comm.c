@@ -174,8 +174,7 @@ static int take_list(struct fanin_comm *c)
 	return FAN_OK;
 }
 
-/* Beside named switches hosts sum parts as well, and get what share pays. */
-static bool hosts_may_sum(const struct fan_config *cfg)
+bool fan_comm_hosts_may_sum(const struct fan_config *cfg)
 {
 	return *cfg->switch_addr && !*cfg->server_addr && !cfg->ahead &&
 	       fan_config_flag("FANIN_HOSTS", true);
@@ -191,7 +190,7 @@ static unsigned mix(struct fanin_comm *c, const struct fan_meeting *m)
 static int meet_named(struct fanin_comm *c)
 {
 	struct fan_meeting m;
-	bool hosts = hosts_may_sum(&c->cfg);
+	bool hosts = fan_comm_hosts_may_sum(&c->cfg);
 	if (!fan_intra_is_wanted(&c->cfg))
 		return FAN_OK;
 	int e = fan_meeting_hold(&m, &c->cfg, &c->part[0].at, true, hosts ? &c->embedded : NULL,
@@ -310,9 +309,9 @@ static int begin(struct fanin_comm *c)
 static int join_hosts(struct fanin_comm *c)
 {
 	struct fan_meeting m;
-	if (c->intra || !hosts_may_sum(&c->cfg))
+	if (c->intra || !fan_comm_hosts_may_sum(&c->cfg))
 		return FAN_OK;
-	int e = fan_meeting_join(&m, c, &c->part[0].at, &c->embedded);
+	int e = fan_meeting_join(&m, c, &c->part[0].at, true, &c->embedded);
 	if (e)
 		return atomic_load(&c->error) ? atomic_load(&c->error)
 					      : refuse(c, e, fan_err_text(e));

@@ -115,6 +115,9 @@ struct fanin_comm {
 int fan_comm_create(const struct fanin_options *options, struct fanin_comm **comm);
 void fan_comm_destroy(struct fanin_comm *c);
 
+/* Do the options allow that hosts sum parts beside named switches, and get what share pays? */
+bool fan_comm_hosts_may_sum(const struct fan_config *cfg);
+
 /* As fan_comm_create, with the switch embedded in rank 0 at `at`, for the job of `cfg` whose name
  * has `suffix` appended. */
 int fan_comm_create_at(const struct fan_config *cfg, const fan_peer *at, const char *suffix,

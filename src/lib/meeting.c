@@ -190,8 +190,8 @@ static int drop_unreachable(struct fan_meeting *m, struct fanin_comm *c, bool na
 	return e;
 }
 
-static int meet(struct fan_meeting *m, struct fanin_comm *c, const fan_peer *at, bool named,
-		struct fan_embedded_switch **sw)
+int fan_meeting_join(struct fan_meeting *m, struct fanin_comm *c, const fan_peer *at, bool named,
+		     struct fan_embedded_switch **sw)
 {
 	int e = exchange_hosts(m, c, at);
 	if (!e)
@@ -201,19 +201,13 @@ static int meet(struct fan_meeting *m, struct fanin_comm *c, const fan_peer *at,
 	return e;
 }
 
-int fan_meeting_join(struct fan_meeting *m, struct fanin_comm *c, const fan_peer *at,
-		     struct fan_embedded_switch **sw)
-{
-	return meet(m, c, at, true, sw);
-}
-
 int fan_meeting_hold(struct fan_meeting *m, const struct fan_config *cfg, const fan_peer *at,
 		     bool named, struct fan_embedded_switch **sw, char *why, size_t bytes)
 {
 	struct fanin_comm *c;
 	int e = fan_comm_create_at(cfg, at, FAN_MEETING_SUFFIX, &c);
 	if (!e)
-		e = meet(m, c, at, named, sw);
+		e = fan_meeting_join(m, c, at, named, sw);
 	if (e)
 		snprintf(why, bytes, "%s",
 			 c && *fanin_comm_error(c) ? fanin_comm_error(c) : fan_err_text(e));

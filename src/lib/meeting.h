@@ -49,8 +49,8 @@ struct fan_meeting {
 int fan_meeting_hold(struct fan_meeting *m, const struct fan_config *cfg, const fan_peer *at,
 		     bool named, struct fan_embedded_switch **sw, char *why, size_t bytes);
 
-/* The same among the ranks of `c`, which have joined at the named switch `at`. */
-int fan_meeting_join(struct fan_meeting *m, struct fanin_comm *c, const fan_peer *at,
+/* The same among the ranks of `c`, which have joined at `at`. */
+int fan_meeting_join(struct fan_meeting *m, struct fanin_comm *c, const fan_peer *at, bool named,
 		     struct fan_embedded_switch **sw);
 
 /* Sort the records of `ranks` ranks, FAN_MEETING_RECORD words each, into hosts. */

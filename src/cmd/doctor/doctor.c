@@ -18,6 +18,8 @@
 #define NAME_COLUMNS	  9
 #define RESOLVE_SECONDS	  3 /* name servers may be silent for longer */
 #define TIMEOUT_DEFAULT_S 15
+#define BYTES_DEFAULT	  (8 << 20)
+#define BYTES_MAX	  (1 << 30)
 #define NS_PER_S	  UINT64_C(1000000000)
 
 #define AT(field) offsetof(struct doctor_args, field)
@@ -29,9 +31,12 @@ static const struct args_option options[] = {
 	{"count", 'c', ARGS_NUMBER, AT(count), 1, DOCTOR_TRAIN_MAX, NULL, "N",
 	 "packets of each size to time, one a millisecond (300)"},
 	{"timeout", 't', ARGS_NUMBER, AT(timeout_s), 1, 600, NULL, "SECONDS",
-	 "for all of it; checks that find no time are skipped (15)"},
+	 "for all of it, once all ranks have met; checks that find no time are skipped (15)"},
+	{"bytes", 'b', ARGS_SIZE, AT(bytes), 1024, BYTES_MAX, NULL, "BYTES",
+	 "of the float32 tensor whose all-reduce is forecast (8M)"},
 	{"no-join", 'n', ARGS_FLAG, AT(no_join), 0, 0, NULL, NULL,
-	 "do not try a job of two ranks, which takes 16 slots of the switch for a moment"},
+	 "try no job: neither one of two ranks, which takes 16 slots of the switch for a moment, "
+	 "nor that of the ranks of this environment"},
 	{"json", 0, ARGS_TEXT, AT(json), 0, 0, NULL, "FILE",
 	 "write the findings to FILE as JSON; - for the standard output, without the text"},
 };
@@ -103,7 +108,7 @@ static void check_config(struct doctor *d)
 
 /* Whoever resolves may be told "later" for long: it runs beside, and may be left behind. */
 static struct {
-	char text[ARGS_TEXT_BYTES];
+	char text[FAN_CONFIG_SWITCHES_MAX + 1];
 	fan_peer peer;
 	int err;
 	char why[ARGS_WHY_BYTES];
@@ -138,7 +143,7 @@ static int resolve_in_time(void)
 static bool is_well_formed(const char *text)
 {
 	const char *colon = strrchr(text, ':');
-	char local[ARGS_TEXT_BYTES + 16], why[ARGS_WHY_BYTES];
+	char local[FAN_CONFIG_SWITCHES_MAX + 17], why[ARGS_WHY_BYTES];
 	fan_peer p;
 
 	snprintf(local, sizeof local, "%s", text);
@@ -147,24 +152,55 @@ static bool is_well_formed(const char *text)
 	return fan_peer_parse(&p, local, why, sizeof why) == 0 && p.port != 0;
 }
 
-/* The text that names the switch, in asked.text; empty: none does.  2: wrong usage. */
-static int name_switch(const struct doctor *d)
+/* The text that names the first switch, in asked.text; empty: none does.  2: wrong usage. */
+static int name_switch(struct doctor *d)
 {
 	const char *all = d->args.sw[0] ? d->args.sw : d->cfg.switch_addr;
-	char text[sizeof asked.text];
+	char text[sizeof d->cfg.switch_addr], *rest;
 
-	snprintf(text, sizeof text, "%.*s", (int)strcspn(all, ","), all);
-	if (all[strlen(text)] == ',')
-		fprintf(stderr, "fanin doctor: of several switches only %s is examined\n", text);
-	if (*text && !is_well_formed(text)) {
+	snprintf(text, sizeof text, "%s", all);
+	for (char *one = text; one && *text; one = rest) {
+		rest = strchr(one, ',');
+		if (rest)
+			*rest++ = '\0';
+		if (is_well_formed(one))
+			continue;
 		fprintf(stderr,
 			"fanin doctor: %s: expected HOST:PORT or [IPV6]:PORT, for instance "
 			"10.0.0.1:5000, got \"%s\"\nTry `fanin doctor --help`.\n",
-			d->args.sw[0] ? "--switch" : "FANIN_SWITCH or [worker]", text);
+			d->args.sw[0] ? "--switch" : "FANIN_SWITCH or [worker]", one);
 		return 2;
 	}
 	snprintf(asked.text, sizeof asked.text, "%s", text);
+	if (d->args.sw[0]) /* as a worker whose switch is this one */
+		snprintf(d->cfg.switch_addr, sizeof d->cfg.switch_addr, "%s", d->args.sw);
 	return 0;
+}
+
+/* Of several named switches, all beyond the first. */
+static void resolve_others(struct doctor *d)
+{
+	char text[sizeof d->cfg.switch_addr], *rest, why[ARGS_WHY_BYTES];
+
+	d->named[d->named_count++] = d->sw;
+	snprintf(text, sizeof text, "%s", d->cfg.switch_addr);
+	for (char *one = strchr(text, ','); one; one = rest) {
+		rest = strchr(++one, ',');
+		if (rest)
+			*rest = '\0';
+		if (d->named_count < FAN_FORECAST_SWITCHES_MAX &&
+		    !fan_peer_parse(&d->named[d->named_count], one, why, sizeof why)) {
+			d->named_count++;
+			continue;
+		}
+		struct doctor_finding *f =
+			doctor_find(d, "switch", DOCTOR_FAIL,
+				    "switch %s is not known here, or is one of more than %d", one,
+				    FAN_FORECAST_SWITCHES_MAX);
+		doctor_advise(f, "see what the name servers say: getent hosts %.*s",
+			      (int)strcspn(one, ":"), one);
+		return;
+	}
 }
 
 /* From the name to an address.  One that nobody knows is something to find. */
@@ -172,6 +208,8 @@ static void check_name(struct doctor *d)
 {
 	int host = (int)strcspn(asked.text, ":");
 
+	if (!asked.text[0] && d->group.wanted)
+		return; /* ranks meet at rank 0 */
 	if (!asked.text[0]) {
 		d->no_path = "no switch given";
 		doctor_find(
@@ -184,6 +222,7 @@ static void check_name(struct doctor *d)
 		d->sw = asked.peer;
 		d->resolved = true;
 		fan_peer_text(&d->sw, d->at, sizeof d->at);
+		resolve_others(d);
 		return;
 	}
 	d->no_path = "the switch's name has no address";
@@ -251,30 +290,74 @@ static int write_json(const struct doctor *d, const char *verdict, bool bad)
 	return e;
 }
 
+/* Rank 0 tells everything; the first ranks of other hosts, once it is known who they are, what is
+ * wrong there; others nothing. */
+static void print_new(struct doctor *d, bool known)
+{
+	const struct doctor_group *g = &d->group;
+	bool colored = isatty(STDOUT_FILENO), all = !g->wanted || d->cfg.rank == 0;
+
+	if (!all && !known)
+		return;
+	for (; d->printed < d->count; d->printed++) {
+		const struct doctor_finding *f = &d->finding[d->printed];
+		bool bad = f->status == DOCTOR_WARN || f->status == DOCTOR_FAIL;
+		if (strcmp(d->args.json, "-") == 0 || (!all && (!bad || (g->met && !g->first))))
+			continue;
+		if (!all)
+			printf("rank %d: ", d->cfg.rank);
+		print_finding(f, colored);
+	}
+}
+
+static void check_all(struct doctor *d)
+{
+	static void (*const here[])(struct doctor *) = {
+		doctor_check_library, doctor_check_cores,   doctor_check_clock,
+		doctor_check_buffers, doctor_check_offload, check_name,
+	};
+	static void (*const path[])(struct doctor *) = {
+		doctor_check_switch,	doctor_check_version, doctor_check_rtt,	   doctor_check_mtu,
+		doctor_check_fragments, doctor_check_burst,   doctor_check_shards, doctor_check_sum,
+	};
+	static void (*const together[])(struct doctor *) = {
+		doctor_check_links,
+		doctor_check_way,
+		doctor_check_forecast,
+		doctor_check_allreduce,
+	};
+
+	for (unsigned i = 0; i < sizeof here / sizeof *here; i++) {
+		here[i](d);
+		print_new(d, false);
+	}
+	doctor_group_meet(d);
+	print_new(d, true);
+	for (unsigned i = 0; i < sizeof path / sizeof *path; i++) {
+		if (!d->group.met || (d->group.first && d->resolved))
+			path[i](d);
+		print_new(d, true);
+	}
+	for (unsigned i = 0; i < sizeof together / sizeof *together; i++) {
+		together[i](d);
+		print_new(d, true);
+	}
+}
+
 static int run(struct doctor *d)
 {
-	static void (*const checks[])(struct doctor *) = {
-		doctor_check_library, doctor_check_cores,     doctor_check_clock,
-		doctor_check_buffers, doctor_check_offload,   check_name,
-		doctor_check_switch,  doctor_check_version,   doctor_check_rtt,
-		doctor_check_mtu,     doctor_check_fragments, doctor_check_burst,
-		doctor_check_shards,  doctor_check_sum,
-	};
-	bool silent = strcmp(d->args.json, "-") == 0, colored = isatty(STDOUT_FILENO);
 	char verdict[2 * DOCTOR_TEXT_BYTES];
-	unsigned printed = 0;
 
 	check_config(d); /* which may name the switch */
 	int e = name_switch(d);
 	if (e)
 		return e;
-	for (unsigned i = 0; i < sizeof checks / sizeof checks[0]; i++) {
-		checks[i](d);
-		for (; printed < d->count && !silent; printed++)
-			print_finding(&d->finding[printed], colored);
-	}
+	doctor_group_init(d);
+	check_all(d);
 	bool bad = doctor_verdict(d->finding, d->count, verdict, sizeof verdict);
-	if (!silent)
+	if (d->group.wanted && d->cfg.rank)
+		return bad;
+	if (strcmp(d->args.json, "-") != 0)
 		printf("\n%s\n", verdict);
 	fflush(stdout);
 	if (d->args.json[0] && write_json(d, verdict, bad))
@@ -284,11 +367,14 @@ static int run(struct doctor *d)
 
 int cmd_doctor(int argc, char **argv)
 {
-	static struct doctor d = {.args = {.count = 300, .timeout_s = TIMEOUT_DEFAULT_S}};
+	static struct doctor d = {
+		.args = {.count = 300, .timeout_s = TIMEOUT_DEFAULT_S, .bytes = BYTES_DEFAULT}};
 
 	args_parse(&command, &d.args, argc, argv);
 	d.deadline_ns = fan_clock_ns() + (uint64_t)d.args.timeout_s * NS_PER_S;
 	int status = run(&d);
+	fanin_comm_destroy(d.job);
+	doctor_group_leave(&d);
 	for (unsigned i = 0; i < d.count; i++)
 		json_decref(d.finding[i].values);
 	return status;

@@ -7,6 +7,10 @@
  * doctor_mtu.c    which packets pass to it and back
  * doctor_sum.c    a job of two ranks: sums and multicast, really tried
  * doctor_echo.c   trains of ECHOs
+ * doctor_stream.c streams of them: rates
+ * doctor_group.c  the doctors of all ranks of a job meet
+ * doctor_links.c  how wide the links of hosts and switches are
+ * doctor_forecast.c  the way, its expected time by a ring's, what would make it faster
  * doctor_judge.c  what figures mean; no I/O */
 #ifndef FAN_CMD_DOCTOR_DOCTOR_H
 #define FAN_CMD_DOCTOR_DOCTOR_H
@@ -15,11 +19,13 @@
 
 #include "cmd/args.h"
 #include "core/wire/ctlmsg.h"
+#include "doctor_group.h"
 #include "doctor_judge.h"
+#include "forecast.h"
 #include "lib/config.h"
 #include "net/udp.h"
 
-#define DOCTOR_FINDINGS_MAX  24
+#define DOCTOR_FINDINGS_MAX  64
 #define DOCTOR_ADDRESS_BYTES 80
 #define DOCTOR_DEVICE_BYTES  16
 
@@ -28,7 +34,8 @@ struct doctor_args {
 	char json[ARGS_TEXT_BYTES]; /* empty: none */
 	int mtu;		    /* 0: the worker's */
 	int count;		    /* ECHOs of a train */
-	int timeout_s;		    /* of the whole run */
+	int timeout_s;		    /* of the whole run, once all ranks have met */
+	uint64_t bytes;		    /* of the tensor of the forecast */
 	bool no_join;
 };
 
@@ -36,7 +43,7 @@ struct doctor {
 	struct doctor_args args;
 	struct fan_config cfg; /* as a worker that starts here would get it */
 	struct doctor_finding finding[DOCTOR_FINDINGS_MAX];
-	unsigned count;
+	unsigned count, printed;
 	uint64_t deadline_ns; /* of the whole run */
 
 	/* What is known of the switch; as far as `answers`. */
@@ -49,7 +56,20 @@ struct doctor {
 	struct fan_echoed who;
 	uint64_t rto_ns; /* long enough for an answer */
 	bool lossy;
-	int mtu; /* that works for workers; 0: none does */
+	int mtu;      /* that works for workers; 0: none does */
+	int path_mtu; /* of the largest packet that passes, as far as it was looked for; 0: none */
+	uint64_t rtt_ns; /* of small packets, the median; 0: not known */
+
+	/* With the doctors of other ranks. */
+	struct doctor_group group;
+	bool inside; /* `sw` is inside another rank */
+	fan_peer named[FAN_FORECAST_SWITCHES_MAX];
+	unsigned named_count;
+	bool silent_switch, links_known;
+	int least_mtu; /* the least path_mtu of all hosts */
+	struct fan_forecast_net net;
+	struct fan_forecast forecast; /* ns 0: none */
+	struct fanin_comm *job;	      /* of all ranks; NULL: it is not open */
 };
 
 /* A new finding of status `s`, with its text.  Never NULL. */
@@ -79,6 +99,12 @@ void doctor_check_burst(struct doctor *d);
 void doctor_check_shards(struct doctor *d);
 
 void doctor_check_sum(struct doctor *d);
+
+/* These need the other ranks, and are for all of them: without, they add nothing. */
+void doctor_check_links(struct doctor *d);
+void doctor_check_way(struct doctor *d);
+void doctor_check_forecast(struct doctor *d);
+void doctor_check_allreduce(struct doctor *d);
 
 /* The address of the switch without its port, into `host`, DOCTOR_ADDRESS_BYTES. */
 const char *doctor_host(const struct doctor *d, char *host, size_t bytes);

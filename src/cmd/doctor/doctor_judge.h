@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #define DOCTOR_TEXT_BYTES 400
-#define DOCTOR_ADVICE_MAX 4
+#define DOCTOR_ADVICE_MAX 10
 
 #define DOCTOR_LOSS_FAIL_PERMILLE 200	   /* windows stay at their least, sums crawl */
 #define DOCTOR_RTT_WARN_NS	  5000000  /* a full window of 512 is then below 1 Gb/s */

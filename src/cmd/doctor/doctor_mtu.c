@@ -186,6 +186,8 @@ static void tell_pass(struct doctor *d, int asked, int path)
 	} else if (more && usable(d, path) > asked) {
 		doctor_advise(f, "for more speed, on all ranks: export FANIN_MTU=%d",
 			      usable(d, path));
+	} else if (more && d->inside) {
+		doctor_advise(f, "for more speed, on all ranks: export FANIN_MTU=%d", path);
 	} else if (more && fan_config_payload_bytes(path, 2) > d->who.payload_bytes) {
 		doctor_advise(f,
 			      "for more speed: fanin switch --listen %s --mtu %d, and on all "
@@ -211,6 +213,7 @@ void doctor_check_mtu(struct doctor *d)
 	}
 	enum why why = try_size(&s, (int)bytes);
 	int path = why == PASSES && d->args.mtu ? 0 : largest(&s);
+	d->path_mtu = path;
 	doctor_talk_close(&s.t);
 	if (doctor_skips(d, "mtu")) /* time was up: what did not pass may do */
 		return;

@@ -240,7 +240,8 @@ static int run_train(struct doctor *d, const char *name, struct doctor_train *tr
 			    strerror(-e));
 		return e;
 	}
-	tr->wait_ns = d->rto_ns;
+	if (!tr->wait_ns)
+		tr->wait_ns = d->rto_ns;
 	tr->until_ns = d->deadline_ns;
 	doctor_train_run(t, tr);
 	doctor_talk_close(t);
@@ -258,6 +259,7 @@ void doctor_check_rtt(struct doctor *d)
 	if (doctor_skips(d, "rtt") || run_train(d, "rtt", &tr, &t))
 		return;
 	judge_train(d, "rtt", &tr, FAN_ECHO_MIN + headers(d));
+	d->rtt_ns = doctor_percentile(tr.rtt_ns, tr.answered, 500);
 	uint64_t worst_ns = tr.answered ? tr.rtt_ns[tr.answered - 1] : 0;
 	if (2 * worst_ns > d->rto_ns)
 		d->rto_ns = 2 * worst_ns < RTO_MAX_NS ? 2 * worst_ns : RTO_MAX_NS;
@@ -341,6 +343,7 @@ void doctor_check_burst(struct doctor *d)
 	struct doctor_train tr = {.burst = DOCTOR_BURST_MAX,
 				  .count = BURST_ROUNDS * DOCTOR_BURST_MAX,
 				  .gap_ns = BURST_GAP_NS + d->rto_ns / 4,
+				  .wait_ns = RTO_MAX_NS, /* narrow links take long */
 				  .body_bytes = fragment_bytes(d, "burst")};
 
 	if (!tr.body_bytes || run_train(d, "burst", &tr, &t))

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* doctor_links.c - how wide are the links of all hosts, and of the named switches?
+ *
+ * All hosts stream at the same time, each to the next one, then each to the one before, then to the
+ * one after the next; so each link is full in both directions, and each host has its own link's
+ * rate in one of them at least.  Then all stream to one switch after the other, which sends
+ * everything back. */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "doctor.h"
+#include "doctor_stream.h"
+#include "net/clock.h"
+
+#define STREAM_NS   (200 * FAN_MS)
+#define WINDOW	    64
+#define WINDOWS_ALL 256 /* of all hosts together, at a switch */
+#define WINDOW_MIN  8
+#define WIDE	    0.9 /* of what hosts can send: a switch that takes that much is as wide as they */
+#define LIST_BYTES  300
+#define SHOWN_MAX   8 /* rates of hosts in a line */
+
+static double mbps(double per_s, unsigned bytes)
+{
+	return per_s * (bytes + FAN_FORECAST_HEADERS) * 8e-6;
+}
+
+static void at_least(double *value, double least)
+{
+	*value = *value > least ? *value : least;
+}
+
+/* Answers in a second to the stream of each host to `to`, this one's; a window of `window`.  False:
+ * a rank is lost. */
+static bool stream(struct doctor *d, const fan_peer *to, unsigned window, uint16_t answer_bytes,
+		   int32_t *per_s)
+{
+	struct doctor_group *g = &d->group;
+	struct doctor_stream s = {.to = *to,
+				  .window = window,
+				  .ns = STREAM_NS,
+				  .body_bytes = d->cfg.payload_bytes,
+				  .answer_bytes = answer_bytes};
+	memset(per_s, 0, g->meeting.hosts * sizeof *per_s);
+	if (!doctor_group_add(d, per_s, 1)) /* all begin now */
+		return false;
+	if (g->first && to->port)
+		doctor_stream_run(&s);
+	*per_s = 0;
+	per_s[g->host] = g->first ? (int32_t)s.per_s : 0;
+	return doctor_group_add(d, per_s, g->meeting.hosts);
+}
+
+/* Rates in both directions, of streams to the host that is `shift` hosts on. */
+static bool stream_on(struct doctor *d, unsigned shift, double *up, double *down)
+{
+	const struct fan_meeting *m = &d->group.meeting;
+	const unsigned n = m->hosts;
+	int32_t per_s[FAN_MEETING_HOSTS_MAX];
+	if (!stream(d, &m->host[(d->group.host + shift) % n].aggregator, WINDOW, FAN_ECHO_MIN,
+		    per_s))
+		return false;
+	for (unsigned h = 0; h < n; h++) {
+		double out = per_s[h], in = per_s[(h + n - shift) % n];
+		if (out > 0)
+			at_least(&up[h], mbps(out, d->cfg.payload_bytes) + mbps(in, FAN_ECHO_MIN));
+		if (in > 0)
+			at_least(&down[h],
+				 mbps(in, d->cfg.payload_bytes) + mbps(out, FAN_ECHO_MIN));
+	}
+	return true;
+}
+
+static bool measure_hosts(struct doctor *d, double *up, double *down)
+{
+	const unsigned n = d->group.meeting.hosts, shift[] = {1, n - 1, 2};
+	for (unsigned i = 0; i < sizeof shift / sizeof *shift && n > 1; i++) {
+		bool known = (i == 1 && n == 2) || (i == 2 && n < 4);
+		if (!known && !stream_on(d, shift[i], up, down))
+			return false;
+	}
+	return true;
+}
+
+/* Number `k` of the named switches, at which each host has a share of the link. */
+static bool measure_switch(struct doctor *d, unsigned k, double *up, double *down)
+{
+	const unsigned n = d->group.meeting.hosts;
+	int32_t per_s[FAN_MEETING_HOSTS_MAX];
+	assert(n > 0);
+	const unsigned share = WINDOWS_ALL / n;
+	if (!stream(d, &d->named[k], share < WINDOW_MIN ? WINDOW_MIN : share, 0, per_s))
+		return false;
+	for (unsigned h = 0; h < n; h++) {
+		double rate = mbps(per_s[h], d->cfg.payload_bytes);
+		d->net.switch_mbps[k] += rate;
+		at_least(&up[h], rate);
+		at_least(&down[h], rate);
+		if (rate > 0)
+			continue;
+		char at[DOCTOR_ADDRESS_BYTES];
+		struct doctor_finding *f = doctor_find(
+			d, "links", DOCTOR_FAIL, "switch %s does not answer the host of rank %u",
+			fan_peer_text(&d->named[k], at, sizeof at), d->group.meeting.host[h].first);
+		doctor_advise(f, "on that host: fanin doctor --no-join --switch %s", at);
+		d->silent_switch = true;
+	}
+	return true;
+}
+
+/* Of all hosts, in the line: "200, 200, 50 Mb/s", or the least and the most. */
+static void list_hosts(const struct fan_forecast_net *n, char *text, size_t bytes)
+{
+	double least = n->host_mbps[0], most = least;
+	size_t used = 0;
+	for (unsigned h = 1; h < n->hosts; h++) {
+		least = n->host_mbps[h] < least ? n->host_mbps[h] : least;
+		most = n->host_mbps[h] > most ? n->host_mbps[h] : most;
+	}
+	snprintf(text, bytes, "%.0f to %.0f", least, most);
+	for (unsigned h = 0; h < n->hosts && n->hosts <= SHOWN_MAX && used < bytes; h++)
+		used += (size_t)snprintf(text + used, bytes - used, "%s%.0f", h ? ", " : "",
+					 n->host_mbps[h]);
+}
+
+static void tell_links(struct doctor *d)
+{
+	struct fan_forecast_net *n = &d->net;
+	char hosts[LIST_BYTES], switches[LIST_BYTES] = "", at[DOCTOR_ADDRESS_BYTES];
+	size_t used = 0;
+	json_t *of_hosts = json_array(), *of_switches = json_array();
+	list_hosts(n, hosts, sizeof hosts);
+	for (unsigned h = 0; h < n->hosts; h++)
+		json_array_append_new(of_hosts, json_real(n->host_mbps[h]));
+	for (unsigned k = 0; k < n->switches && used < sizeof switches; k++) {
+		bool wide = n->switch_mbps[k] >= FAN_FORECAST_WIDE;
+		json_array_append_new(of_switches,
+				      wide ? json_null() : json_real(n->switch_mbps[k]));
+		fan_peer_text(&d->named[k], at, sizeof at);
+		if (wide)
+			used += (size_t)snprintf(switches + used, sizeof switches - used,
+						 "; switch %s as much as all hosts", at);
+		else
+			used += (size_t)snprintf(switches + used, sizeof switches - used,
+						 "; switch %s %.0f", at, n->switch_mbps[k]);
+	}
+	struct doctor_finding *f = doctor_find(
+		d, "links", DOCTOR_OK,
+		"Mb/s in the narrower direction, by hosts of rising ranks: %s%s", hosts, switches);
+	doctor_value(f, "host_mbps", of_hosts);
+	doctor_value(f, "switch_mbps", of_switches);
+}
+
+/* What other hosts know: the round trip of the idle network, and the path's MTU. */
+static bool exchange_paths(struct doctor *d)
+{
+	const unsigned n = d->group.meeting.hosts;
+	int32_t words[2 * FAN_MEETING_HOSTS_MAX] = {0};
+	if (d->group.first) {
+		words[d->group.host] = (int32_t)(d->rtt_ns / 1000);
+		words[n + d->group.host] = d->path_mtu;
+	}
+	if (!doctor_group_add(d, words, 2 * n))
+		return false;
+	d->least_mtu = words[n];
+	for (unsigned h = 0; h < n; h++) {
+		at_least(&d->net.rtt_ns, words[h] * 1e3);
+		d->least_mtu = words[n + h] < d->least_mtu ? words[n + h] : d->least_mtu;
+	}
+	return true;
+}
+
+/* A direction that no stream has measured does not count, and a host without one has what is usual;
+ * a switch that takes what all hosts can send is as wide as they are. */
+static bool complete(struct fan_forecast_net *n, const double *up, const double *down)
+{
+	struct fan_forecast_net known = {.hosts = 0};
+	double all = 0;
+	for (unsigned h = 0; h < n->hosts; h++) {
+		bool narrow_up = down[h] <= 0 || (up[h] > 0 && up[h] < down[h]);
+		n->host_mbps[h] = narrow_up ? up[h] : down[h];
+		if (n->host_mbps[h] > 0)
+			known.host_mbps[known.hosts++] = n->host_mbps[h];
+	}
+	for (unsigned h = 0; h < n->hosts && known.hosts; h++) {
+		if (n->host_mbps[h] <= 0)
+			n->host_mbps[h] = fan_forecast_usual_mbps(&known);
+		all += n->host_mbps[h];
+	}
+	for (unsigned k = 0; k < n->switches; k++)
+		if (n->switch_mbps[k] >= WIDE * all)
+			n->switch_mbps[k] = FAN_FORECAST_WIDE;
+	return known.hosts > 0;
+}
+
+/* Without other ranks: the rates to the named switches and back. */
+static void check_alone(struct doctor *d)
+{
+	char text[LIST_BYTES] = "", at[DOCTOR_ADDRESS_BYTES];
+	json_t *rates = json_array();
+	size_t used = 0;
+	for (unsigned k = 0; k < d->named_count && used < sizeof text; k++) {
+		struct doctor_stream s = {.to = d->named[k],
+					  .window = WINDOW,
+					  .ns = STREAM_NS,
+					  .body_bytes = fan_config_payload_bytes(d->mtu, 2)};
+		fan_peer_text(&d->named[k], at, sizeof at);
+		doctor_stream_run(&s);
+		if (s.per_s <= 0) {
+			struct doctor_finding *f = doctor_find(d, "links", DOCTOR_FAIL,
+							       "switch %s does not answer", at);
+			doctor_advise(f, "see why: fanin doctor --switch %s", at);
+		}
+		double rate = mbps(s.per_s, s.body_bytes);
+		used += (size_t)snprintf(text + used, sizeof text - used, "%s%s %.0f",
+					 k ? ", " : "", at, rate);
+		json_array_append_new(rates, json_real(rate));
+	}
+	struct doctor_finding *f =
+		doctor_find(d, "links", DOCTOR_OK, "Mb/s to the switch and back: %s", text);
+	doctor_value(f, "switch_mbps", rates);
+	if (!d->args.no_join)
+		doctor_advise(f, "for a forecast, run it as every rank of the job: torchrun ... "
+				 "--no-python fanin doctor");
+}
+
+void doctor_check_links(struct doctor *d)
+{
+	const struct fan_meeting *m = &d->group.meeting;
+	struct fan_forecast_net *n = &d->net;
+	double up[FAN_MEETING_HOSTS_MAX] = {0}, down[FAN_MEETING_HOSTS_MAX] = {0};
+	if (!d->group.wanted && d->named_count && !d->no_path && d->mtu &&
+	    fan_clock_ns() < d->deadline_ns)
+		check_alone(d);
+	if (!d->group.met || !exchange_paths(d))
+		return;
+	n->hosts = m->hosts;
+	n->switches = d->named_count;
+	for (unsigned h = 0; h < m->hosts; h++)
+		n->ranks[h] = m->host[h].ranks;
+	if (!measure_hosts(d, up, down))
+		return;
+	for (unsigned k = 0; k < n->switches; k++)
+		if (!measure_switch(d, k, up, down))
+			return;
+	d->links_known = complete(n, up, down) && !d->silent_switch;
+	if (d->links_known)
+		tell_links(d);
+	else if (m->hosts > 1 && !d->silent_switch)
+		doctor_find(d, "links", DOCTOR_SKIP, "no host answers another one");
+}
