@@ -1,38 +1,78 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients of PyTorch's DistributedDataParallel through fanin: a communication hook.
+"""PyTorch's collectives through fanin: a backend of torch.distributed, and a hook for one model.
 
     import torch.distributed as dist, fanin.torch
+
+    dist.init_process_group("fanin")
+
+All that a program does with the group then goes through fanin, as far as fanin can carry it, and
+otherwise through Gloo: tensors on a GPU, sparse ones, and sums of other types than float32, float16,
+bfloat16, int32 and int64.  `summary()` says which.
+
+A program that has a group of another backend can give fanin the gradients of a model alone:
 
     dist.init_process_group("gloo")
     model = torch.nn.parallel.DistributedDataParallel(model)
     state = fanin.torch.HookState()
     model.register_comm_hook(state, fanin.torch.allreduce_hook)
-
-The process group still does what DDP does at its start (parameters from rank 0, buffers) and takes
-the gradients that fanin cannot sum: on a GPU, sparse, or of another type than float32, float16 and
-bfloat16.
 """
 
 # No `from __future__ import annotations` here: DDP compares the hook's annotations with its types.
 
 import contextlib
 import logging
-import queue
-import threading
 import weakref
-from typing import Any, Iterator
+from typing import Any, Callable, Iterator
 
 import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import GradBucket, ProcessGroup  # as torch.distributed exports them
 
-from . import _buffers
-from .communicator import Communicator, Operation, Part
+from . import _buffers, _group, _report
+from ._completion import Completer, FaninWork
+from ._membership import Options
+from .communicator import Communicator
 from .errors import FaninError
 
-logger = logging.getLogger("fanin")
+__all__ = [
+    "HookState",
+    "Options",
+    "allreduce_hook",
+    "is_active",
+    "summary",
+    "typed_errors",
+]
 
-Work = tuple[Operation[torch.Tensor], torch.futures.Future[Any]]
+logger = logging.getLogger("fanin")
+_group.register()
+
+
+def _fanin_group(group: ProcessGroup | None) -> _group.FaninGroup:
+    found: Any = group if group is not None else dist.group.WORLD
+    if not isinstance(found, _group.FaninGroup):
+        raise TypeError(f'{type(found).__name__}: expected a group of backend "fanin"')
+    return found
+
+
+def is_active(group: ProcessGroup | None = None) -> bool:
+    """Whether the operations of a group of backend "fanin" go through fanin; None: the default
+    group."""
+    membership = _fanin_group(group).membership
+    return membership.is_wanted() and membership.error is None
+
+
+def summary(group: ProcessGroup | None = None) -> str:
+    """A few lines for a person about a group of backend "fanin": is fanin in use, through what, how
+    much went through it, and what did not."""
+    return _fanin_group(group).summary()
+
+
+@contextlib.contextmanager
+def typed_errors(group: ProcessGroup | None = None) -> Iterator[None]:
+    """A failure of fanin inside the block is raised as its FaninError, though C++ code of PyTorch,
+    such as `loss.backward()`, passed it on as a RuntimeError, which is then its cause."""
+    with _report.typed_errors(lambda: _fanin_group(group).error):
+        yield
 
 
 class HookState:
@@ -73,7 +113,7 @@ class HookState:
         self.fallbacks: dict[str, int] = {}  #: reason -> buckets that went to the process group
         self._owns = communicator is None
         self._join(required, options)
-        self._completer = _Completer(self)
+        self._completer = Completer()
         self._finalize = weakref.finalize(self, self._completer.stop)
 
     @property
@@ -85,55 +125,18 @@ class HookState:
         """A few lines for a person: is fanin in use, through what, how much, and what was not."""
         lines = [f"fanin: {self._headline()}"]
         if self.communicator is not None and self.error is None:
-            stats = self.communicator.stats()
-            lines.append(
-                f"  summed    {self.buckets} buckets, {self.bytes / 1e6:.1f} MB; "
-                f"{stats.retransmits} of {stats.sent} fragments sent again"
-            )
-            if stats.host_ranks:
-                lines.append(
-                    f"  memory    shared by {stats.host_ranks} ranks of this host; "
-                    f"{stats.hosts} host{'s' * (stats.hosts != 1)} in all"
-                )
-            parts = self.communicator.parts()
-            if len(parts) > 1:
-                lines.append(
-                    f"  shares    {_shares(parts)}; {'' if parts[0].settled else 'not '}settled"
-                )
-            lines.append(
-                f"  transport window {stats.window_frags} fragments of {stats.packet_bytes} bytes, "
-                f"results by {'multicast' if stats.multicast else 'unicast'}, "
-                f"UDP_SEGMENT {_on(stats.segment_offload)}, UDP_GRO {_on(stats.receive_offload)}"
-            )
-            if stats.ahead_frags:
-                lines.append(
-                    f"  ahead     of the slowest rank by up to {stats.ahead_frags} fragments; kept "
-                    f"for others at most {stats.cache_peak} sums of {stats.cache_frags}"
-                )
-            elif stats.ahead_asked:
-                lines.append(
-                    "  ahead     NOT granted, all ranks go in step: the switch has policy switchml, "
-                    "or no memory for it (fanin switch, server --ahead)"
-                )
+            lines += _report.lines(self.communicator, f"{self.buckets} buckets", self.bytes)
         for reason, count in self.fallbacks.items():
             lines.append(f"  fallback  {count} buckets to the process group: {reason}")
         return "\n".join(lines)
 
-    @contextlib.contextmanager
-    def typed_errors(self) -> Iterator[None]:
+    def typed_errors(self) -> contextlib.AbstractContextManager[None]:
         """A failure of fanin inside the block is raised as its FaninError.
 
         DDP's C++ code passes exceptions on as a RuntimeError; around `loss.backward()` this turns
         it back into RankLostError, UnreachableError, and so on, with the RuntimeError as cause.
         """
-        try:
-            yield
-        except FaninError:
-            raise
-        except RuntimeError as error:
-            if self.error is None:
-                raise
-            raise self.error from error
+        return _report.typed_errors(lambda: self.error)
 
     def close(self) -> None:
         """Leave the job.  The hook must not be called any more."""
@@ -228,18 +231,30 @@ class HookState:
             raise
         self.buckets += 1
         self.bytes += tensor.numel() * tensor.element_size()
-        return self._completer.watch(op)
+        work = FaninWork([tensor], [_keeping(weakref.ref(self), op.wait)])
+        self._completer.add(work)
+        result: torch.futures.Future[torch.Tensor] = work.raw_future().then(_first)
+        return result
 
 
-def _shares(parts: list[Part]) -> str:
-    return ", ".join(
-        f"{100 * part.share:.0f} % {part.aggregator if part.rank < 0 else f'rank {part.rank}'}"
-        for part in parts
-    )
+def _keeping(state: "weakref.ref[HookState]", wait: Callable[[], Any]) -> Callable[[], None]:
+    """Wait, and keep in `state` what ends the operation."""
+
+    def waited() -> None:
+        try:
+            wait()
+        except FaninError as error:
+            kept = state()
+            if kept is not None and kept.error is None:
+                kept.error = error
+            raise
+
+    return waited
 
 
-def _on(flag: bool) -> str:
-    return "on" if flag else "off"
+def _first(future: "torch.futures.Future[Any]") -> torch.Tensor:
+    tensor: torch.Tensor = future.value()[0]
+    return tensor
 
 
 def allreduce_hook(state: HookState, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
@@ -252,59 +267,3 @@ def allreduce_hook(state: HookState, bucket: GradBucket) -> torch.futures.Future
     tensor = bucket.buffer()
     reason = state._why_not(tensor)
     return state._fall_back(tensor, reason) if reason else state._start(tensor)
-
-
-class _Completer:
-    """A thread that waits for operations in the order of their start and completes their futures.
-
-    It holds the HookState by a weak reference only, so that dropping the state ends it.
-    """
-
-    def __init__(self, state: HookState) -> None:
-        self._state = weakref.ref(state)
-        self._work: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
-
-    def watch(self, op: Operation[torch.Tensor]) -> torch.futures.Future[torch.Tensor]:
-        """A future of what `op` gives."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="fanin", daemon=True)
-            self._thread.start()
-        ended: torch.futures.Future[Any] = torch.futures.Future()
-        result: torch.futures.Future[torch.Tensor] = ended.then(_unwrap)
-        self._work.put((op, ended))
-        return result
-
-    def stop(self) -> None:
-        """End the thread once it has completed what is there."""
-        self._work.put(None)
-
-    def _run(self) -> None:
-        while True:
-            work = self._work.get()
-            if work is None:
-                return
-            op, ended = work
-            del work  # not to keep a tensor while there is nothing to do
-            try:
-                outcome: Any = op.wait()
-            except Exception as error:  # whatever it is, somebody waits for the future
-                outcome = error
-                self._keep(error)
-            ended.set_result(outcome)
-            del op, ended, outcome
-
-    def _keep(self, error: Exception) -> None:
-        state = self._state()
-        if state is not None and state.error is None and isinstance(error, FaninError):
-            state.error = error
-
-
-def _unwrap(ended: torch.futures.Future[Any]) -> torch.Tensor:
-    """The tensor, or the error raised: a callback that raises is the one way in which a future made
-    in Python fails for C++ code, too."""
-    outcome = ended.value()
-    if isinstance(outcome, Exception):
-        raise outcome
-    tensor: torch.Tensor = outcome
-    return tensor

@@ -134,9 +134,9 @@ def free_port():
 
 
 class Processes:
-    """Ranks as processes that run a function of test/python/torch_ranks.py and print JSON."""
+    """Ranks as processes that run a function of a script in test/python and print JSON."""
 
-    def __init__(self, size, name, arguments, environment=None):
+    def __init__(self, size, name, arguments, environment=None, script="torch_ranks.py"):
         port = free_port()
         self.ranks = []
         for rank in range(size):
@@ -150,7 +150,7 @@ class Processes:
                 PYTHONPATH=str(ROOT / "python"),
                 **(environment or {}),
             )
-            command = [str(Path(__file__).parent / "torch_ranks.py"), name, json.dumps(arguments)]
+            command = [str(Path(__file__).parent / script), name, json.dumps(arguments)]
             outputs = [tempfile.TemporaryFile("w+") for _ in range(2)]
             self.ranks.append((warm.Process(command, env, *outputs), *outputs))
 

@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operations under way as PyTorch sees them: Work objects, their futures, and the threads that end them.
+
+A work ends when everything that it waits for has ended.  Whoever waits for it does that himself;
+its future is completed by a thread, in the order of the starts.
+
+Callbacks of futures may start operations and wait for them: PowerSGD's do.  Such a callback runs on
+a thread of this module or, if it comes late, on the caller's, so on different ranks it may begin
+before or after the caller's next operation.  Therefore operations are numbered by *level*: 0 outside
+of callbacks, and 1 + the level of the work of whose future it is a callback.  Within a level all
+ranks start the same operations in the same order; each level has a thread and connections of its
+own.
+"""
+
+import collections
+import contextlib
+import datetime
+import functools
+import queue
+import sys
+import threading
+from typing import Any, Callable, Iterator
+
+import torch
+from torch._C._distributed_c10d import Work
+
+QUEUE_MAX = 1024  # works that wait for one thread; then a start waits
+LEVELS_MAX = 8  # so deep may callbacks start operations in each other
+SLICE_S = 0.2  # a wait for another thread, which Ctrl-C may take away
+KEPT_MAX = 4096  # works that only C++ code may still hold ...
+KEPT_OUTPUTS_MAX = 64  # ... and of these, the newest: with their tensors
+
+_here = threading.local()  # .level of the operations that this thread starts now
+
+
+def level() -> int:
+    """Of an operation that starts here and now."""
+    found = getattr(_here, "level", 0)
+    if found == LEVELS_MAX:
+        raise RuntimeError(f"callbacks start operations in each other, {LEVELS_MAX} deep")
+    return int(found)
+
+
+@contextlib.contextmanager
+def _callback_of(own: int) -> Iterator[None]:
+    """The block is a callback of a work of level `own`."""
+    before = getattr(_here, "level", 0)
+    _here.level = own + 1
+    try:
+        yield
+    finally:
+        _here.level = before
+
+
+class Completer:
+    """Threads that complete works, started when needed.  After `stop` they end with what is there."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._queues: list[queue.Queue[Any]] = []
+
+    def add(self, work: "FaninWork") -> None:
+        """See to it that `work` ends."""
+        with self._lock:
+            while len(self._queues) <= work.level:
+                self._queues.append(self._start())
+            works = self._queues[work.level]
+        works.put(work)
+
+    def stop(self) -> None:
+        """End the threads once they have completed what is there."""
+        with self._lock:
+            for works in self._queues:
+                works.put(None)
+            self._queues = []
+
+    @staticmethod
+    def _start() -> "queue.Queue[Any]":
+        works: queue.Queue[Any] = queue.Queue(QUEUE_MAX)
+        threading.Thread(target=_run, args=(works,), name="fanin", daemon=True).start()
+        return works
+
+
+def _run(works: "queue.Queue[Any]") -> None:
+    while True:
+        work = works.get()
+        if work is None:
+            return
+        work.complete()
+        work.publish()
+        del work  # not to keep tensors while there is nothing to do
+
+
+class FaninFuture(torch.futures.Future[Any]):
+    """A future whose callbacks, and theirs, know from which level they start operations."""
+
+    def __init__(self, own: int) -> None:
+        super().__init__()
+        self.level = own
+
+    def then(self, callback: Callable[[Any], Any]) -> "FaninFuture":
+        """As PyTorch's.  Where C++ code takes the result, an error shows as one of its type."""
+        child = FaninFuture(self.level)
+
+        def run(parent: Any) -> None:
+            with _callback_of(self.level):
+                try:
+                    value = callback(parent)
+                except Exception as error:
+                    child.set_exception(error)
+                    return
+            child.set_result(value)
+
+        super().add_done_callback(run)
+        return child
+
+
+class FaninWork(Work):
+    """One or more operations that have been started, and what remains to be done at their end.
+
+    outputs
+        The tensors that hold the result.
+    waits
+        Each blocks until an operation has ended, and raises what it ended with.
+    finish
+        Called after them, before anybody learns that the work has ended.
+    """
+
+    def __init__(
+        self,
+        outputs: list[torch.Tensor],
+        waits: list[Callable[[], Any]],
+        finish: Callable[[], None] | None = None,
+    ) -> None:
+        super().__init__()
+        self.outputs: list[torch.Tensor] | None = outputs
+        self.error: Exception | None = None
+        self.level = level()
+        self._waits = waits
+        self._finish = finish
+        self._lock = threading.Lock()
+        self._claimed = False  # a thread is completing it
+        self._ended = threading.Event()
+        self._published = False  # futures may be complete
+        self._futures: list[torch.futures.Future[Any]] = []
+        self._asked = False
+        self._kept = False
+
+    def complete(self) -> None:
+        """Wait until it has ended, in this thread or for the one that does so already."""
+        while not self._ended.is_set():
+            with self._lock:
+                mine, self._claimed = not self._claimed, True
+            if mine:
+                self._end()
+            else:
+                self._ended.wait(SLICE_S)
+
+    def _end(self) -> None:
+        try:
+            with torch.no_grad():
+                for wait in self._waits:
+                    wait()
+                if self._finish is not None:
+                    self._finish()
+        except Exception as error:  # whatever it is, others wait for the end
+            self.error = error
+        except BaseException:  # Ctrl-C: another thread goes on
+            self._claimed = False
+            raise
+        self._waits, self._finish = [], None
+        self._ended.set()
+
+    def publish(self) -> None:
+        """Complete its futures, in this thread."""
+        with self._lock:
+            self._published = True
+            futures, self._futures = self._futures, []
+        for future in futures:
+            self._complete_future(future)
+
+    def _complete_future(self, future: torch.futures.Future[Any]) -> None:
+        if self.error is not None and isinstance(future, FaninFuture):
+            future.set_exception(self.error)
+        else:
+            future.set_result(self.error or self.outputs)
+
+    # What PyTorch calls.
+
+    def wait(self, timeout: datetime.timedelta | None = None) -> bool:
+        """Block until it has ended; FaninError or RuntimeError: how it failed."""
+        if timeout:
+            if not self._ended.wait(timeout.total_seconds()):
+                raise RuntimeError(f"not ended within {timeout}")
+        else:
+            self.complete()
+        self._asked = True
+        if self._kept:
+            self.outputs = None
+        if self.error is not None:
+            raise self.error
+        return True
+
+    def synchronize(self) -> None:
+        """As wait."""
+        self.wait()
+
+    def is_completed(self) -> bool:
+        """Whether it has ended, well or not."""
+        return self._ended.is_set()
+
+    def is_success(self) -> bool:
+        """Whether it has ended well."""
+        return self._ended.is_set() and self.error is None
+
+    def exception(self) -> Exception | None:
+        """What it ended with."""
+        return self.error
+
+    def result(self) -> list[torch.Tensor]:
+        """The tensors that hold the result, once it has ended."""
+        self.wait()
+        return self.outputs or []
+
+    def source_rank(self) -> int:
+        """Of a receive, which this is not."""
+        raise RuntimeError("only a receive has a source")
+
+    def get_future(self) -> "torch.futures.Future[Any]":
+        """A future of the list of tensors.  It fails when the work does."""
+        self._asked = True
+        if "get_future" not in sys._getframe(1).f_code.co_names:  # C++ code has no frame
+            return self.raw_future()
+        future = FaninFuture(self.level)
+        self._promise(future)
+        return future
+
+    def raw_future(self) -> "torch.futures.Future[Any]":
+        """The same for C++ code and for callbacks that start nothing.  It fails by a callback that
+        raises, the one way in which a future made in Python fails there."""
+        promise: torch.futures.Future[Any] = torch.futures.Future()
+        future: torch.futures.Future[Any] = promise.then(unwrap)
+        self._promise(promise)
+        return future
+
+    def _promise(self, promise: "torch.futures.Future[Any]") -> None:
+        with self._lock:
+            due = self._published
+            if not due:
+                self._futures.append(promise)
+        if due:
+            self._complete_future(promise)
+        if self._kept:
+            self.outputs = None
+
+    def __del__(self) -> None:
+        """C++ code may hold a work that Python has dropped, and would then wait for ever."""
+        if not (self._asked or self._kept):
+            self._kept = True
+            _kept.add(self)
+
+
+class _Kept:
+    """The last works that were dropped before anybody asked for their end."""
+
+    def __init__(self) -> None:
+        self._works: collections.deque[FaninWork] = collections.deque(maxlen=KEPT_MAX)
+
+    def add(self, work: FaninWork) -> None:
+        self._works.append(work)
+        try:
+            self._works[-1 - KEPT_OUTPUTS_MAX].outputs = None
+        except IndexError:
+            pass
+
+
+_kept = _Kept()
+
+
+def ended(outputs: list[torch.Tensor]) -> FaninWork:
+    """A work with nothing to wait for."""
+    work = FaninWork(outputs, [])
+    work.complete()
+    work.publish()
+    return work
+
+
+def unwrap(future: "torch.futures.Future[Any]") -> Any:
+    """The value, or the error raised."""
+    outcome = future.value()
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
+
+
+def copy_back(pairs: list[tuple[torch.Tensor, torch.Tensor]]) -> Callable[[], None] | None:
+    """What brings results from dense copies back to the tensors that they were made of; None where
+    no tensor needed a copy."""
+    copied = [(tensor, dense) for tensor, dense in pairs if tensor is not dense]
+    return functools.partial(_copy_all, copied) if copied else None
+
+
+def _copy_all(pairs: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
+    for tensor, dense in pairs:
+        for dim, (size, stride) in enumerate(zip(tensor.shape, tensor.stride())):
+            if stride == 0 and size > 1:  # expanded: one element in many places
+                tensor, dense = tensor.narrow(dim, 0, 1), dense.narrow(dim, 0, 1)
+        tensor.copy_(dense)

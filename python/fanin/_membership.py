@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A process group's membership in a job of fanin: where its ranks meet, under which name, and what
+they do if one of them cannot join."""
+
+import contextlib
+import dataclasses
+import datetime
+import logging
+import os
+import secrets
+import socket
+import threading
+import time
+from typing import Any, Callable, Iterator
+
+from torch._C._distributed_c10d import Store
+
+from .communicator import Communicator, Operation
+from .errors import BusyError, FaninError, InvalidError
+
+logger = logging.getLogger("fanin")
+
+Start = Callable[[Communicator], Operation[Any]]
+
+AGREE_S = 60.0  # beyond a join: the longest wait for what other ranks say about theirs
+ROOM_S = 0.001  # between looks for room for one more operation
+JOINED = "joined"
+JOB_BYTES = 40  # of the job's name in the names of its groups' jobs
+_environment_lock = threading.Lock()
+
+
+@dataclasses.dataclass
+class Options:
+    """`pg_options` of init_process_group and new_group.
+
+    required
+        True: an exception on every rank if any of them cannot join.  False: the group then uses
+        Gloo for everything, and rank 0 logs a warning.
+    communicator
+        Arguments of fanin.Communicator, such as {"mode": "fixed"}.
+    """
+
+    required: bool = True
+    communicator: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    def given(self, *names: str) -> bool:
+        """Whether one of the arguments is given here or by the environment."""
+        return any(self.communicator.get(n) or os.environ.get(f"FANIN_{n.upper()}") for n in names)
+
+
+@contextlib.contextmanager
+def _environment(**values: str) -> Iterator[None]:
+    """Variables for the library, where they are not set already."""
+    with _environment_lock:
+        missing = {name: text for name, text in values.items() if not os.environ.get(name)}
+        os.environ.update(missing)
+        try:
+            yield
+        finally:
+            for name in missing:
+                del os.environ[name]
+
+
+def _own_host() -> str:
+    """A name of this host by which others may know it."""
+    try:
+        socket.getaddrinfo(socket.gethostname(), None)
+        return socket.gethostname()
+    except OSError:
+        return "127.0.0.1"
+
+
+def _free_port() -> int:
+    with socket.socket(type=socket.SOCK_DGRAM) as one:
+        one.bind(("", 0))
+        return int(one.getsockname()[1])
+
+
+class Membership:
+    """One group's.  `world` is that of the default group; None: this is it, or that one is not
+    fanin's."""
+
+    def __init__(
+        self, store: Store, rank: int, size: int, options: Options, world: "Membership | None"
+    ) -> None:
+        self.rank = rank
+        self.size = size
+        self.options = options
+        self.communicator: Communicator | None = None
+        self.reason = ""  #: why fanin is not used; "" while it is
+        self.error: FaninError | None = None  #: what ended it
+        self.meeting: tuple[str, str] | None = None  #: host and port of rank 0's switch
+        self._store = store
+        self._world = world
+        self._lock = threading.Lock()
+        self._tried = False
+
+    def is_wanted(self) -> bool:
+        """Whether operations go through fanin: the first call joins, on all ranks.  The same on all
+        ranks."""
+        with self._lock:
+            if not self._tried:
+                self._tried = True
+                self._join()
+            return not self.reason
+
+    def headline(self) -> str:
+        """Whether fanin is used, and how or why not."""
+        if self.error is not None:
+            return f"FAILED: {self.error}"
+        if self.reason:
+            return f"NOT active, operations go through Gloo: {self.reason}"
+        if self.communicator is None:
+            return f"{self.size} ranks that have not joined: nothing to sum so far"
+        where = self.communicator.switch or "nothing, being alone"
+        return f"active, {self.size} ranks through {where}"
+
+    def start(self, starts: list[Start]) -> list[Operation[Any]]:
+        """Start operations, waiting for room for each."""
+        if self.error is not None:
+            raise self.error
+        assert self.communicator is not None
+        started = []
+        try:
+            for start in starts:
+                started.append(self._patiently(start))
+        except InvalidError:
+            raise
+        except FaninError as error:
+            self.fail(error)
+            raise
+        return started
+
+    def fail(self, error: FaninError) -> None:
+        """Keep the first error."""
+        if self.error is None:
+            self.error = error
+
+    def say(self, text: str, level: int = logging.WARNING) -> None:
+        """Once for the group: its rank 0 says it."""
+        logger.log(level if self.rank == 0 else logging.DEBUG, "fanin: %s", text)
+
+    def close(self) -> None:
+        """Leave the job."""
+        if self.communicator is not None:
+            self.communicator.close()
+
+    # Within.
+
+    def _patiently(self, start: Start) -> Operation[Any]:
+        assert self.communicator is not None
+        while True:
+            try:
+                return start(self.communicator)
+            except BusyError:
+                time.sleep(ROOM_S)
+
+    def _join(self) -> None:
+        problem: Exception | None = None
+        try:
+            arguments, variables = self._place()
+            with _environment(**variables):
+                self.communicator = Communicator(rank=self.rank, ranks=self.size, **arguments)
+        except (FaninError, ValueError, TypeError) as error:
+            problem = error
+        self._agree(problem)
+
+    def _place(self) -> tuple[dict[str, Any], dict[str, str]]:
+        """Arguments of the communicator, and variables, that say where the ranks meet."""
+        arguments = dict(self.options.communicator)
+        named = self.options.given("switch", "controller")
+        if self._world is not None:
+            arguments["job"] = self._from_first("job", self._name_of_group)
+            meeting = self._world.meeting
+            if named or meeting is None:
+                return arguments, {}
+            arguments["switch"] = ":".join(meeting)
+            return arguments, {"FANIN_LOCAL": "1"}
+        if self.size == 1 or named:
+            return arguments, {}
+        host, port = os.environ.get("MASTER_ADDR", ""), os.environ.get("MASTER_PORT", "")
+        if not (host and port):
+            text = self._from_first("meeting", lambda: f"{_own_host()} {_free_port()}")
+            host, _, port = text.partition(" ")
+        self.meeting = host, port
+        return arguments, {"MASTER_ADDR": host, "MASTER_PORT": port}
+
+    def _name_of_group(self) -> str:
+        job = self.options.communicator.get("job") or os.environ.get("FANIN_JOB") or "torch"
+        return f"{job[:JOB_BYTES]}.{secrets.token_hex(6)}"
+
+    def _from_first(self, key: str, make: Callable[[], str]) -> str:
+        """What rank 0 makes, on all ranks."""
+        if self.rank == 0:
+            text = make()
+            self._store.set(key, text)
+            return text
+        return self._read(key)
+
+    def _read(self, key: str) -> str:
+        value = self._store.get(key)
+        return value.decode() if isinstance(value, bytes) else str(value)
+
+    def _agree(self, problem: Exception | None) -> None:
+        """All ranks or none: a rank that hears of another's problem leaves, too."""
+        self._store.set(f"joined/{self.rank}", str(problem or JOINED))
+        failed = []
+        limit = datetime.timedelta(seconds=AGREE_S)
+        for rank in range(self.size):
+            try:
+                self._store.wait([f"joined/{rank}"], limit)
+                text = self._read(f"joined/{rank}")
+            except RuntimeError as error:
+                text = f"does not tell whether it has joined: {error}"
+            if text != JOINED:
+                failed.append(f"rank {rank}: {text}")
+                break
+        if not failed:
+            self.say(self.headline(), logging.INFO)
+            return
+        self.close()
+        self.communicator = None
+        self.reason = failed[0]
+        if not self.options.required:
+            self.say(self.headline())
+        else:
+            raise problem if isinstance(problem, FaninError) else FaninError(self.reason)

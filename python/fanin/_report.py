@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a process group and a hook tell about their communicator, and their errors by name."""
+
+import contextlib
+from typing import Callable, Iterator
+
+from .communicator import Communicator, Part
+from .errors import FaninError
+
+
+def lines(communicator: Communicator, what: str, total_bytes: int) -> list[str]:
+    """Lines for a person about a communicator that works: `what` was summed, by which means."""
+    stats = communicator.stats()
+    found = [
+        f"  summed    {what}, {total_bytes / 1e6:.1f} MB; "
+        f"{stats.retransmits} of {stats.sent} fragments sent again"
+    ]
+    if stats.host_ranks:
+        found.append(
+            f"  memory    shared by {stats.host_ranks} ranks of this host; "
+            f"{stats.hosts} host{'s' * (stats.hosts != 1)} in all"
+        )
+    parts = communicator.parts()
+    if len(parts) > 1:
+        found.append(f"  shares    {_shares(parts)}; {'' if parts[0].settled else 'not '}settled")
+    found.append(
+        f"  transport window {stats.window_frags} fragments of {stats.packet_bytes} bytes, "
+        f"results by {'multicast' if stats.multicast else 'unicast'}, "
+        f"UDP_SEGMENT {_on(stats.segment_offload)}, UDP_GRO {_on(stats.receive_offload)}"
+    )
+    if stats.ahead_frags:
+        found.append(
+            f"  ahead     of the slowest rank by up to {stats.ahead_frags} fragments; kept "
+            f"for others at most {stats.cache_peak} sums of {stats.cache_frags}"
+        )
+    elif stats.ahead_asked:
+        found.append(
+            "  ahead     NOT granted, all ranks go in step: the switch has policy switchml, "
+            "or no memory for it (fanin switch, server --ahead)"
+        )
+    return found
+
+
+@contextlib.contextmanager
+def typed_errors(kept: Callable[[], FaninError | None]) -> Iterator[None]:
+    """A RuntimeError of the block is raised as the FaninError that `kept` then gives, if any."""
+    try:
+        yield
+    except FaninError:
+        raise
+    except RuntimeError as error:
+        cause = kept()
+        if cause is None:
+            raise
+        raise cause from error
+
+
+def _shares(parts: list[Part]) -> str:
+    return ", ".join(
+        f"{100 * part.share:.0f} % {part.aggregator if part.rank < 0 else f'rank {part.rank}'}"
+        for part in parts
+    )
+
+
+def _on(flag: bool) -> str:
+    return "on" if flag else "off"

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The backend "fanin" of torch.distributed, each rank a process (backend_ranks.py)."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from conftest import ROOT, WAIT_S, Processes, free_port
+
+
+def answers(size, name, arguments=None, environment=None):
+    """What each rank printed; all must have ended well."""
+    processes = Processes(size, name, arguments or {}, environment, script="backend_ranks.py")
+    outcome = processes.wait()
+    for status, _, err in outcome:
+        assert status == 0, err
+    return [answer for _, answer, _ in outcome]
+
+
+def test_random_calls_answer_as_gloo_does():
+    for answer in answers(2, "random_calls", {"count": 1000, "seed": 17}):
+        assert answer["wrong"] == []
+        assert answer["same"] + answer["more"] + answer["refused"] == 1000
+        assert min(answer["same"], answer["more"], answer["refused"], answer["ops"]) > 20
+
+
+def test_random_calls_through_a_switch(switch, job):
+    options = {"switch": switch, "job": job}
+    for answer in answers(3, "random_calls", {"count": 100, "seed": 18, "options": options}):
+        assert answer["wrong"] == []
+
+
+def test_collectives_that_gloo_lacks_and_subsets():
+    for rank, answer in enumerate(answers(3, "more_calls")):
+        assert answer["right"] and all(answer["right"].values()), answer
+        assert ("recv" in answer["right"]) == (rank == 1)
+        assert answer["active"] and "active, 3 ranks" in answer["summary"]
+        assert "torch.float64" in answer["summary"]
+
+
+SCENES = ["plain", "static", "fp16", "bf16", "power_sgd", "accumulated", "unused", "zero"]
+SCENES += ["local_sgd", "joined"]
+
+
+def test_trainings_end_as_with_gloo():
+    for answer in answers(2, "scenes", {"names": SCENES}):
+        assert all(answer["right"].values()), answer
+        assert set(answer["right"]) == {*SCENES, "power_sgd_buckets"}
+        assert answer["ops"] > 100
+        assert set(answer["fallbacks"]) <= {"allgather: small"}
+
+
+def test_fixed_mode_gives_the_same_bits_on_every_run():
+    runs = [answers(3, "fixed", environment={"FANIN_MODE": "fixed"}) for _ in range(2)]
+    assert len({answer["hash"] for run in runs for answer in run}) == 1
+    assert "active" in runs[0][0]["summary"]
+
+
+def test_workers_of_a_data_loader_fork():
+    assert answers(2, "loader") == [{"steps": 4, "sum": 2.0}] * 2
+
+
+def test_a_killed_rank_is_named():
+    environment = {"FANIN_ALIVE_MS": "1000", "FANIN_TIMEOUT_MS": "5000"}
+    outcome = Processes(3, "killed", {}, environment, script="backend_ranks.py").wait()
+    for rank in (0, 2):
+        status, answer, err = outcome[rank]
+        assert status == 0, err
+        assert answer["raised"] == "RankLostError" and "rank 1" in answer["text"]
+        assert answer["again"] == answer["waited"] == "RankLostError"
+        assert answer["seconds"] < 10 and "FAILED" in answer["summary"]
+
+
+def test_different_tensors_are_named():
+    for answer in answers(2, "mismatch"):
+        assert "rank" in answer["text"]
+
+
+def test_without_a_switch_where_that_is_allowed():
+    arguments = {"required": False, "options": {"switch": "127.0.0.1:9", "timeout": 1}}
+    assert answers(2, "not_required", arguments) == [{"sum": 2.0, "active": False}] * 2
+
+
+def test_ranks_that_spawn_starts():
+    command = [sys.executable, str(Path(__file__).parent / "spawned.py"), str(free_port())]
+    environment = dict(os.environ, PYTHONPATH=str(ROOT / "python"), OMP_NUM_THREADS="1")
+    done = subprocess.run(
+        command, env=environment, timeout=WAIT_S, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0 and "spawned" in done.stdout, done.stderr
