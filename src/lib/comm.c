@@ -323,6 +323,15 @@ static int join_hosts(struct fanin_comm *c)
 	return atomic_load(&c->error);
 }
 
+static void trace_join(struct fanin_comm *c, uint64_t begin_ns)
+{
+	struct fan_trace_event e = {.kind = FAN_TRACE_JOIN,
+				    .name = "join",
+				    .begin_ns = begin_ns,
+				    .end_ns = fan_clock_ns()};
+	fan_trace_add(c->trace, &e);
+}
+
 int fan_comm_create(const struct fanin_options *options, struct fanin_comm **comm)
 {
 	struct fanin_comm *c = *comm = comm_new();
@@ -333,11 +342,15 @@ int fan_comm_create(const struct fanin_options *options, struct fanin_comm **com
 		e = fan_config_check_flags(c->sentence, sizeof c->sentence);
 	if (e)
 		return refuse(c, e, c->sentence);
+	c->trace = fan_trace_open(&c->cfg);
+	uint64_t begin_ns = c->trace ? fan_clock_ns() : 0;
 	e = find_switch(c);
 	if (!e)
 		e = begin(c);
 	if (!e)
 		e = join_hosts(c);
+	if (c->trace)
+		trace_join(c, begin_ns);
 	if (!e)
 		c->metrics = fan_comm_metrics_start(c);
 	return e;
@@ -352,6 +365,7 @@ int fan_comm_create_column(const struct fanin_comm *of, const struct fan_config 
 	if (!c)
 		return FAN_E_NOMEM;
 	c->cfg = *cfg;
+	c->trace = of->trace; /* which outlives it */
 	c->global = global;
 	c->host_first = host_first;
 	c->rank_at = rank_at;
@@ -408,6 +422,8 @@ void fan_comm_destroy(struct fanin_comm *c)
 		return;
 	if (is_forked(c)) { /* the thread and the job are the parent's */
 		fan_comm_metrics_abandon(c->metrics);
+		if (!c->global)
+			fan_trace_abandon(c->trace);
 		free_all(c);
 		return;
 	}
@@ -424,7 +440,9 @@ void fan_comm_destroy(struct fanin_comm *c)
 		pthread_join(c->thread, NULL);
 	pthread_cond_destroy(&c->changed);
 	pthread_mutex_destroy(&c->lock);
-	free_all(c);
+	struct fan_trace *trace = c->global ? NULL : c->trace;
+	free_all(c); /* its columns end */
+	fan_trace_close(trace);
 }
 
 /* With the lock held.  FAN_OK: there is room for one more. */
@@ -466,6 +484,8 @@ int fan_comm_submit(struct fanin_comm *c, const struct fan_op_args *args, bool w
 	new->is_own = args->is_own;
 	new->notify = args->notify;
 	new->notify_arg = args->notify_arg;
+	if (c->trace && !new->is_own)
+		fan_op_trace(new, c->trace, c->global);
 	pthread_mutex_lock(&c->lock);
 	e = wait_for_room(c, wait);
 	if (!e) {

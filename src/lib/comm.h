@@ -53,6 +53,7 @@ struct fanin_comm {
 	const uint16_t *host_first;		 /* of a column: the first rank of each host */
 	const uint16_t (*rank_at)[FAN_INTRA_RANKS_MAX]; /* of a column: by host and number there */
 	struct fan_comm_metrics *metrics;		/* NULL: nobody wants them */
+	struct fan_trace *trace;			/* NULL: nobody traces */
 	bool counts_trips;				/* `trips` is kept up to date */
 	unsigned fork_guard;				/* fan_fork_guard() when created */
 	bool threaded;					/* the thread was started */

@@ -11,65 +11,23 @@
 #include "comm.h"
 #include "net/clock.h"
 #include "net/expose.h"
+#include "rank_file.h"
 
 #define NS_PER_S 1e9
 #define PPM	 1e6
 
 struct fan_comm_metrics {
 	struct fanin_comm *c;
-	char path[FAN_COMM_METRICS_PATH_BYTES];
+	char path[FAN_RANK_FILE_BYTES];
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	bool stop;
 };
 
-/* NULL: none. */
-static const char *pattern_of(void)
-{
-	const char *file = getenv("FANIN_METRICS");
-
-	return file && *file ? file : NULL;
-}
-
 bool fan_comm_metrics_wanted(void)
 {
-	return pattern_of() != NULL;
-}
-
-/* Append a job's name or a number, with "_" for what must not be in a file's name. */
-static size_t put_safe(char *path, size_t used, size_t bytes, const char *text)
-{
-	for (; *text && used + 1 < bytes; text++)
-		path[used++] = (char)(*text == '/' || *text == '.' ? '_' : *text);
-	return used;
-}
-
-bool fan_comm_metrics_path(char *path, size_t bytes, const char *pattern, const char *job, int rank)
-{
-	char number[16], dashed[20];
-	size_t used = 0;
-	const char *dot = strrchr(pattern, '.'), *slash = strrchr(pattern, '/');
-	const char *insert = dot && (!slash || dot > slash) ? dot : pattern + strlen(pattern);
-
-	snprintf(number, sizeof number, "%d", rank);
-	snprintf(dashed, sizeof dashed, "-%d", rank);
-	if (strstr(pattern, "%r"))
-		insert = NULL;
-	for (const char *p = pattern;; p++) {
-		if (p == insert)
-			used = put_safe(path, used, bytes, dashed);
-		if (!*p || used + 1 >= bytes)
-			break;
-		if (*p != '%' || !strchr("rj%", p[1]) || !p[1]) {
-			path[used++] = *p;
-			continue;
-		}
-		p++;
-		used = put_safe(path, used, bytes, *p == 'r' ? number : *p == 'j' ? job : "%");
-	}
-	path[used] = '\0';
-	return used + 1 < bytes;
+	return fan_rank_file_pattern("FANIN_METRICS") != NULL;
 }
 
 #define STATS_AT(field) offsetof(struct fanin_stats, field)
@@ -233,11 +191,10 @@ struct fan_comm_metrics *fan_comm_metrics_start(fanin_comm *c)
 {
 	sigset_t all, before;
 	pthread_condattr_t clock;
-	const char *pattern = pattern_of();
+	const char *pattern = fan_rank_file_pattern("FANIN_METRICS");
 	struct fan_comm_metrics *m = pattern ? calloc(1, sizeof *m) : NULL;
 
-	if (!m ||
-	    !fan_comm_metrics_path(m->path, sizeof m->path, pattern, c->cfg.job, c->cfg.rank)) {
+	if (!m || !fan_rank_file(m->path, sizeof m->path, pattern, c->cfg.job, c->cfg.rank)) {
 		free(m);
 		return NULL;
 	}

@@ -11,8 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define FAN_COMM_METRICS_MS	    1000 /* between two writes */
-#define FAN_COMM_METRICS_PATH_BYTES 1024
+#define FAN_COMM_METRICS_MS 1000 /* between two writes */
 
 struct fan_comm_metrics;
 
@@ -28,11 +27,5 @@ void fan_comm_metrics_stop(struct fan_comm_metrics *m);
 
 /* In a child of fork(), which has no such thread: free it. */
 void fan_comm_metrics_abandon(struct fan_comm_metrics *m);
-
-/* The file of rank `rank` of `job` for the variable's value `pattern`: %r is the rank, %j the job
- * with "_" for what a file's name cannot have, and %% a percent sign.  Without %r the rank is
- * inserted before the last dot: "fanin.prom" becomes "fanin-3.prom".  False: it does not fit. */
-bool fan_comm_metrics_path(char *path, size_t bytes, const char *pattern, const char *job,
-			   int rank);
 
 #endif

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "net/clock.h"
+
 _Static_assert((int)FANIN_FLOAT32 == (int)FAN_FLOAT32 && (int)FANIN_FLOAT16 == (int)FAN_FLOAT16 &&
 		       (int)FANIN_BFLOAT16 == (int)FAN_BFLOAT16 &&
 		       (int)FANIN_INT32 == (int)FAN_INT32 && (int)FANIN_INT64 == (int)FAN_INT64 &&
@@ -112,8 +114,41 @@ struct fanin_op *fan_op_new(const struct fan_op *what)
 	return op;
 }
 
+static const char *name_of(const struct fan_op *op)
+{
+	if (op->op == FAN_BARRIER)
+		return "barrier";
+	if (op->op == FAN_BCAST)
+		return "broadcast";
+	return op->reduce ? "reduce" : "allreduce";
+}
+
+void fan_op_trace(struct fanin_op *op, struct fan_trace *t, bool is_column)
+{
+	op->trace_name = is_column ? "between hosts" : name_of(&op->op);
+	op->trace = t;
+	op->trace_id = fan_trace_id(t);
+	op->begun_ns = fan_clock_ns();
+}
+
+static void trace_end(const struct fanin_op *op, int result)
+{
+	struct fan_trace_event e = {
+		.kind = FAN_TRACE_OP,
+		.name = op->trace_name,
+		.begin_ns = op->begun_ns,
+		.end_ns = fan_clock_ns(),
+		.id = op->trace_id,
+		.bytes = op->op.count * fan_dtype_bytes(op->op.dtype),
+		.result = result,
+	};
+	fan_trace_add(op->trace, &e);
+}
+
 void fan_op_end(struct fanin_op *op, int result)
 {
+	if (op->trace)
+		trace_end(op, result);
 	void (*notify)(void *) = op->notify;
 	void *arg = op->notify_arg;
 	pthread_mutex_lock(&op->lock);

@@ -14,6 +14,7 @@
 #include "config.h"
 #include "core/worker/worker.h"
 #include "plan_msg.h"
+#include "trace.h"
 
 #define FAN_OP_NOWHERE UINT64_MAX
 
@@ -29,8 +30,13 @@ struct fanin_op {
 	atomic_int result;	     /* FAN_E_PENDING, FAN_OK or an error */
 	void (*notify)(void *arg);   /* of its arguments */
 	void *notify_arg;
-	pthread_mutex_t lock; /* for `ended` */
-	pthread_cond_t ended; /* CLOCK_MONOTONIC */
+	struct fan_trace *trace; /* NULL: nobody traces; otherwise... */
+	uint64_t trace_id;
+	const char *trace_name;
+	uint64_t begun_ns, started_ns;	      /* by the caller; on all connections */
+	uint64_t traced[FAN_SHARDS_MAX / 64]; /* connections whose part has been */
+	pthread_mutex_t lock;		      /* for `ended` */
+	pthread_cond_t ended;		      /* CLOCK_MONOTONIC */
 };
 
 /* First in, first out. */
@@ -70,6 +76,10 @@ struct fan_op fan_op_part(const struct fan_op *op, const struct fan_cut *cut);
 
 /* A pending operation; NULL: out of memory. */
 struct fanin_op *fan_op_new(const struct fan_op *what);
+
+/* From here on the operation is traced; `is_column`: it is one between hosts, for an operation of
+ * the caller. */
+void fan_op_trace(struct fanin_op *op, struct fan_trace *t, bool is_column);
 
 /* End the operation and wake its waiters.  The caller may have freed it when this returns. */
 void fan_op_end(struct fanin_op *op, int result);

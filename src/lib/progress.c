@@ -213,6 +213,7 @@ static void start_ops(struct fanin_comm *c, uint64_t now_ns)
 			c->quiet_ns = now_ns;
 		if (!fan_comm_split_permits(c) || !start_op(c, c->waiting.head, now_ns))
 			return;
+		c->waiting.head->started_ns = now_ns;
 		c->running[c->running_count++] = fan_op_queue_take(&c->waiting);
 		c->progressed = true;
 	}
@@ -231,6 +232,27 @@ static bool is_done(struct fanin_comm *c, struct fanin_op *op)
 	return op->connections_done == c->connections;
 }
 
+/* Parts that are done now. */
+static void trace_parts(struct fanin_comm *c, uint64_t now_ns)
+{
+	for (unsigned i = 0; i < c->running_count; i++) {
+		struct fanin_op *op = c->running[i];
+		for (unsigned k = 0; op->trace && k < op->connections; k++) {
+			struct fan_trace_event e = {.kind = FAN_TRACE_PART,
+						    .begin_ns = op->started_ns,
+						    .end_ns = now_ns,
+						    .id = op->trace_id,
+						    .part = (uint16_t)c->connection[k].part,
+						    .shard = (uint16_t)c->connection[k].shard};
+			bool told = op->traced[k / 64] >> k % 64 & 1;
+			if (told || op->id[k] == FAN_OP_NOWHERE || !is_done_on(c, op, k))
+				continue;
+			op->traced[k / 64] |= UINT64_C(1) << k % 64;
+			fan_trace_add(c->trace, &e);
+		}
+	}
+}
+
 static void end_done(struct fanin_comm *c)
 {
 	struct fanin_op *done[FAN_OPS_MAX];
@@ -238,6 +260,8 @@ static void end_done(struct fanin_comm *c)
 	if (!c->progressed)
 		return;
 	c->progressed = false;
+	if (c->trace)
+		trace_parts(c, fan_clock_ns());
 	bool measured = true;
 	for (unsigned i = 0; i < c->running_count; i++) {
 		struct fanin_op *op = c->running[i];
@@ -273,6 +297,15 @@ static void receive(struct fanin_comm *c, const struct epoll_event *ev, int coun
 	}
 }
 
+static void trace_stall(struct fanin_comm *c, uint64_t now_ns)
+{
+	struct fan_trace_event e = {.kind = FAN_TRACE_STALL,
+				    .name = "no result",
+				    .begin_ns = c->quiet_ns,
+				    .end_ns = now_ns};
+	fan_trace_add(c->trace, &e);
+}
+
 /* Note for how long no result has come, where one was waited for. */
 static void note_gap(struct fanin_comm *c, uint64_t now_ns)
 {
@@ -280,6 +313,8 @@ static void note_gap(struct fanin_comm *c, uint64_t now_ns)
 		c->gap_ns = now_ns - c->quiet_ns;
 	if (!c->heard)
 		return;
+	if (c->trace && c->running_count && now_ns - c->quiet_ns > FAN_TRACE_STALL_NS)
+		trace_stall(c, now_ns);
 	c->quiet_ns = c->result_ns = now_ns;
 	c->progressed = true;
 	c->heard = false;

@@ -84,6 +84,8 @@ static const struct args_option options[] = {
 	{"slots", 0, ARGS_NUMBER, AT(slots), 2, FAN_SLOTS_MAX, NULL, "N",
 	 "slots of the local switch, as for `fanin switch`"},
 	{"json", 0, ARGS_TEXT, AT(json), 0, 0, NULL, "FILE", "write the results there"},
+	{"trace", 0, ARGS_TEXT, AT(trace), 0, 0, NULL, "FILE",
+	 "write what ranks do over time there, for Perfetto (FANIN_TRACE)"},
 	{"progress", 0, ARGS_FLAG, AT(progress), 0, 0, NULL, NULL, "draw a bar on stderr"},
 };
 
@@ -177,5 +179,7 @@ int cmd_bench(int argc, char **argv)
 		fprintf(stderr, "%s: %s\n", argv[0], wrong);
 		return 2;
 	}
+	if (*o.trace)
+		setenv("FANIN_TRACE", o.trace, 1);
 	return o.local ? bench_local(&o) : bench_run(&o, NULL);
 }

@@ -47,7 +47,8 @@ struct bench_options {
 	int workers, first;	/* of all the tree, and of those before this switch's; 0: no tree */
 	int threads, slots;	/* of the local switch; slots 0: its default */
 	int policy;		/* likewise, enum fan_policy */
-	char json[ARGS_TEXT_BYTES]; /* file, or "" */
+	char json[ARGS_TEXT_BYTES];  /* file, or "" */
+	char trace[ARGS_TEXT_BYTES]; /* empty: none */
 	bool progress;
 };
 
@@ -99,6 +100,10 @@ struct bench_result {
 /* Be one rank: all sizes, all iterations.  The exit status; errors go to stderr.
  * `gate` NULL: the library's barrier. */
 int bench_run(const struct bench_options *o, const struct bench_gate *gate);
+
+/* Write the traces of all local ranks of `job` to o->trace, and remove theirs.  0; or -1, and it
+ * has been said why. */
+int bench_trace_join(const struct bench_options *o, const char *job);
 
 /* Be the parent of a switch and o->local ranks.  The exit status. */
 int bench_local(const struct bench_options *o);

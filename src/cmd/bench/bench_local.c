@@ -23,6 +23,7 @@
 #include "net/daemon.h"
 #include "net/udp.h"
 
+#define JOB	      "bench"
 #define START_MS      10000 /* for the switch to listen */
 #define GRACE_MS      3000  /* after a failure, for the other ranks to tell theirs */
 #define END_MS	      5000  /* for a child to end when told to */
@@ -189,7 +190,7 @@ static int start_ranks(struct family *f)
 		struct bench_options o = *f->o;
 		struct bench_gate gate = {wait_gate, f->gate};
 		memcpy(o.switch_addr, f->address, sizeof f->address);
-		memcpy(o.job, "bench", sizeof "bench");
+		memcpy(o.job, JOB, sizeof JOB);
 		o.rank = r;
 		o.ranks = o.local;
 		int rc = bench_run(&o, &gate);
@@ -299,6 +300,8 @@ int bench_local(const struct bench_options *o)
 	int sig = wait_for_ranks(f);
 	end_switch(f);
 	bool failed = f->failed;
+	if (!failed && *o->trace)
+		failed = bench_trace_join(o, JOB) != 0;
 	free(f);
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	return sig ? 128 + sig : failed;

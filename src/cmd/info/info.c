@@ -198,6 +198,7 @@ static void tell_options(struct info *t, struct fan_config *c)
 	}
 	tell_unknown(t);
 	tell_file(t, "FANIN_METRICS");
+	tell_file(t, "FANIN_TRACE");
 	if (!e && fan_config_check_flags(flags, sizeof flags))
 		e = FAN_E_CONFIG;
 	if (!e)

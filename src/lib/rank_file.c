@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rank_file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *fan_rank_file_pattern(const char *variable)
+{
+	const char *file = getenv(variable);
+
+	return file && *file ? file : NULL;
+}
+
+/* Append a job's name or a number, with "_" for what must not be in a file's name. */
+static size_t put_safe(char *path, size_t used, size_t bytes, const char *text)
+{
+	for (; *text && used + 1 < bytes; text++)
+		path[used++] = (char)(*text == '/' || *text == '.' ? '_' : *text);
+	return used;
+}
+
+bool fan_rank_file(char *path, size_t bytes, const char *pattern, const char *job, int rank)
+{
+	char number[16], dashed[20];
+	size_t used = 0;
+	const char *dot = strrchr(pattern, '.'), *slash = strrchr(pattern, '/');
+	const char *insert = dot && (!slash || dot > slash) ? dot : pattern + strlen(pattern);
+
+	snprintf(number, sizeof number, "%d", rank);
+	snprintf(dashed, sizeof dashed, "-%d", rank);
+	if (strstr(pattern, "%r"))
+		insert = NULL;
+	for (const char *p = pattern;; p++) {
+		if (p == insert)
+			used = put_safe(path, used, bytes, dashed);
+		if (!*p || used + 1 >= bytes)
+			break;
+		if (*p != '%' || !strchr("rj%", p[1]) || !p[1]) {
+			path[used++] = *p;
+			continue;
+		}
+		p++;
+		used = put_safe(path, used, bytes, *p == 'r' ? number : *p == 'j' ? job : "%");
+	}
+	path[used] = '\0';
+	return used + 1 < bytes;
+}
