@@ -509,6 +509,18 @@ enum fan_verdict fan_transfer_result(struct fan_worker *w, uint64_t now_ns,
 	return v;
 }
 
+enum fan_verdict fan_transfer_supply(struct fan_worker *w, uint64_t now_ns, struct fan_frag *f)
+{
+	if (w->window.size == 0 || w->cfg.relayed || f->frag >= w->next_frag)
+		return fan_worker_drop(w, FAN_DROP_STATE);
+	struct fan_wslot *s = &w->window.slot[f->frag % w->window.size];
+	if (f->frag == s->frag && f->flags & FAN_F_REDUCE && w->cfg.rank != op_of(w, s)->op.root) {
+		f->flags |= FAN_F_EMPTY; /* of which the root alone has the elements */
+		f->payload_bytes = 0;
+	}
+	return take_result(w, now_ns, f);
+}
+
 enum fan_verdict fan_transfer_need(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)
 {
 	if (w->window.size == 0)

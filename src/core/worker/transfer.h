@@ -9,6 +9,9 @@
 enum fan_verdict fan_transfer_result(struct fan_worker *w, uint64_t now_ns,
 				     const struct fan_frag *f);
 
+/* The same for a RESULT that was sent to another rank. */
+enum fan_verdict fan_transfer_supply(struct fan_worker *w, uint64_t now_ns, struct fan_frag *f);
+
 enum fan_verdict fan_transfer_need(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f);
 
 /* Write all that the window allows.  True if `out` ran full. */

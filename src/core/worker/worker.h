@@ -165,6 +165,24 @@ void fan_worker_leave(struct fan_worker *w, uint64_t now_ns, int err, const uint
 /* Assert all invariants, slot by slot: for tests and simulations. */
 void fan_worker_audit(const struct fan_worker *w);
 
+/* A worker that will hear no more from its aggregator (rest.c).  Each of the granted window's slots
+ * handles fragments slot, slot + window, ... in turn: the one whose result it has not had.  All
+ * ranks have contributed to the one before, so no rank is more than one of them ahead. */
+uint64_t fan_worker_awaits(const struct fan_worker *w, uint32_t slot);
+
+/* Take a RESULT that another rank of the job got, in any phase.  False: it is not awaited, or
+ * carries nothing for this rank. */
+bool fan_worker_supply(struct fan_worker *w, uint64_t now_ns, const uint8_t *pkt, size_t len);
+
+/* Elements of an operation whose results have not come, a run that begins where a fragment does. */
+struct fan_rest {
+	uint64_t first, end; /* none if the operation has none */
+	uint64_t block;	     /* where the search goes on; 0 at first */
+};
+
+/* The next run of operation `id`.  False: there is no more. */
+bool fan_worker_rest(const struct fan_worker *w, uint64_t id, struct fan_rest *r);
+
 /* Number of fragments of started operations, from the lowest one without a result on. */
 uint64_t fan_worker_left(const struct fan_worker *w);
 
