@@ -236,7 +236,7 @@ struct fanin_part {
 			   * 0: it was not */
 	uint32_t settled; /* 1: shares stay as they are until the network changes; 0: they are
 			   * still being learnt */
-	uint32_t reserved;
+	uint32_t lost;	  /* 1: the switch has died, and the others sum its share */
 };
 
 /* Options of a switch inside this process.  Set with FANIN_SWITCH_OPTIONS_INIT, then

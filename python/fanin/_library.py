@@ -87,7 +87,7 @@ class RawPart(ctypes.Structure):
         ("rank", ctypes.c_int),
         ("share_ppm", ctypes.c_uint32),
         ("rtt_ns", ctypes.c_uint64),
-        *[(name, ctypes.c_uint32) for name in "settled reserved".split()],
+        *[(name, ctypes.c_uint32) for name in "settled lost".split()],
     ]
 
     def __init__(self) -> None:

@@ -332,6 +332,16 @@ static void trace_join(struct fanin_comm *c, uint64_t begin_ns)
 	fan_trace_add(c->trace, &e);
 }
 
+/* All parts are there: from now on the job may go on without some of them. */
+static void complete(struct fanin_comm *c)
+{
+	pthread_mutex_lock(&c->lock);
+	c->complete = true;
+	if (!c->intra)
+		wake(c);
+	pthread_mutex_unlock(&c->lock);
+}
+
 int fan_comm_create(const struct fanin_options *options, struct fanin_comm **comm)
 {
 	struct fanin_comm *c = *comm = comm_new();
@@ -351,9 +361,11 @@ int fan_comm_create(const struct fanin_options *options, struct fanin_comm **com
 		e = join_hosts(c);
 	if (c->trace)
 		trace_join(c, begin_ns);
-	if (!e)
-		c->metrics = fan_comm_metrics_start(c);
-	return e;
+	if (e)
+		return e;
+	complete(c);
+	c->metrics = fan_comm_metrics_start(c);
+	return FAN_OK;
 }
 
 int fan_comm_create_column(const struct fanin_comm *of, const struct fan_config *cfg,
@@ -374,6 +386,7 @@ int fan_comm_create_column(const struct fanin_comm *of, const struct fan_config 
 		set_part(c, c->parts, &of->part[c->parts].at, suffix);
 		c->inside[c->parts] = of->inside[c->parts];
 	}
+	c->complete = true;
 	return begin(c);
 }
 
@@ -407,6 +420,7 @@ static void free_all(struct fanin_comm *c)
 	for (unsigned i = 0; i < FAN_SHARDS_MAX; i++)
 		fan_connection_close(&c->connection[i]);
 	fan_comm_client_free(c);
+	fan_regroup_free(c->regroup);
 	fan_intra_comm_free(c->intra);
 	if (c->epoll_fd >= 0)
 		close(c->epoll_fd);

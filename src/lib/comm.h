@@ -11,7 +11,8 @@
  * Memory beyond the caller's tensors: 64 KiB to receive into, at most 256 KiB + 11 KiB
  * of datagrams to send (connection.h), the core's window (fan_worker_bytes: under 600 KiB for
  * the largest), this struct, and about 250 bytes for each operation started: in all less
- * than a window of packets + 1 MiB.  With run-ahead, a connection has 132 bytes for each
+ * than a window of packets + 1 MiB.  Where a job goes on without switches that die (regroup.h), a
+ * connection keeps another window of packets.  With run-ahead, a connection has 132 bytes for each
  * fragment of it, and 1.15 payloads for each sum of its helper cache. */
 #ifndef FAN_LIB_COMM_H
 #define FAN_LIB_COMM_H
@@ -31,6 +32,7 @@
 #include "intra_comm.h"
 #include "meeting.h"
 #include "op.h"
+#include "regroup.h"
 
 #define FAN_COMM_OPS_MAX       4096		/* started and not ended */
 #define FAN_COMM_MIXED_MAX     32		/* named switches and hosts that sum beside them */
@@ -66,6 +68,7 @@ struct fanin_comm {
 	bool awake;		    /* the thread will look at `queued` before it sleeps */
 	bool ready;		    /* all ranks have joined */
 	unsigned parts_to_add;	    /* beyond `parts`, which the thread joins */
+	bool complete;		    /* there are no further parts to add */
 	bool closing;		    /* fanin_comm_destroy was called */
 	unsigned room_waiters;	    /* callers that wait for room for an operation */
 	unsigned attending;	    /* callers that do this rank's work, in fan_comm_run */
@@ -91,7 +94,8 @@ struct fanin_comm {
 	unsigned connections;
 	unsigned parts; /* 0: not known yet */
 	struct fan_comm_split split;
-	fan_peer server_addr; /* none: not given */
+	struct fan_regroup *regroup; /* NULL: the job ends with any of its aggregators */
+	fan_peer server_addr;	     /* none: not given */
 	fan_peer controller_addr;
 	struct fan_comm_client client;
 	uint64_t note_ns; /* time of the next `wait_text` */
@@ -151,6 +155,23 @@ struct fanin_stats fan_comm_collect_stats(const struct fanin_comm *c);
 
 /* The round trips of all connections. */
 void fan_comm_collect_trips(const struct fanin_comm *c, struct fan_rtt_histogram *h);
+
+/* Add the counters of the connections that there are now. */
+void fan_comm_add_stats(struct fanin_stats *s, const struct fanin_comm *c);
+
+/* What fault `f` of connection `cn` is, in a sentence. */
+void fan_comm_fault_text(const struct fanin_comm *c, const struct fan_connection *cn,
+			 const struct fan_fault *f, char *text, size_t bytes);
+
+/* The aggregator of part `k` is silent: blame the rank that it is inside, or this one, which has
+ * lost it. */
+void fan_comm_blame_for_silence(struct fanin_comm *c, unsigned k);
+
+/* `op` is over: make room, then tell.  It may be gone afterwards. */
+void fan_comm_end_op(struct fanin_comm *c, struct fanin_op *op, int result);
+
+/* The same for one whose rests are done, and that has not been counted yet. */
+void fan_comm_end_whole(struct fanin_comm *c, struct fanin_op *whole, int result);
 
 /* End the communicator and all its operations. */
 void fan_comm_fail(struct fanin_comm *c, int error, const char *sentence);

@@ -164,9 +164,16 @@ void fan_comm_split_show(struct fanin_comm *c)
 		return;
 	s->news = false;
 	c->shown_settled = !s->learns || is_settled(s);
+	for (unsigned n = 0; c->regroup && n < c->regroup->all; n++)
+		c->shown[n] = (struct fan_comm_shown){
+			.at = c->regroup->first[n].part.at,
+			.inside = -1,
+			.lost = true,
+		};
 	for (unsigned k = 0; k < c->parts; k++)
-		c->shown[k] = (struct fan_comm_shown){
+		c->shown[c->regroup ? c->regroup->number[k] : k] = (struct fan_comm_shown){
 			.at = c->part[k].at,
+			.inside = c->inside[k],
 			.share = s->now.begin[k + 1] - s->now.begin[k],
 			.rtt_us = s->rtt_us[k],
 		};

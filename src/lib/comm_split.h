@@ -25,6 +25,8 @@ struct fan_cut;
 /* A part as callers see it. */
 struct fan_comm_shown {
 	fan_peer at;
+	int inside;	/* the rank in which it is; -1: none */
+	bool lost;	/* the others go on without it (regroup.h) */
 	uint64_t share; /* in 1 / FAN_CUT_WHOLE */
 	uint32_t rtt_us;
 };

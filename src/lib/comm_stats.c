@@ -44,6 +44,27 @@ static void add_stats(struct fanin_stats *s, const struct fan_connection *cn)
 	s->multicast &= cn->by_group && w->multicast;
 }
 
+void fan_comm_add_stats(struct fanin_stats *s, const struct fanin_comm *c)
+{
+	for (unsigned i = 0; i < c->connections; i++)
+		if (c->connection[i].w)
+			add_stats(s, &c->connection[i]);
+}
+
+/* What counts events goes on where connections were closed (regroup.h). */
+static void add_before(struct fanin_stats *s, const struct fanin_stats *before)
+{
+	s->fragments += before->fragments;
+	s->sent += before->sent;
+	s->retransmits += before->retransmits;
+	s->probes += before->probes;
+	s->replays += before->replays;
+	s->marks += before->marks;
+	s->collisions += before->collisions;
+	s->moves += before->moves;
+	s->drops += before->drops;
+}
+
 struct fanin_stats fan_comm_collect_stats(const struct fanin_comm *c)
 {
 	struct fanin_stats s = {
@@ -52,7 +73,7 @@ struct fanin_stats fan_comm_collect_stats(const struct fanin_comm *c)
 		.bytes = c->bytes_done,
 		.packet_bytes = FAN_HEAD_BYTES + c->cfg.payload_bytes,
 		.shards = c->connections,
-		.parts = c->parts,
+		.parts = c->regroup ? c->regroup->all : c->parts,
 		.result_ns = c->result_ns,
 		.gap_ns = c->gap_ns,
 		.ahead_asked = (uint32_t)c->cfg.ahead,
@@ -60,15 +81,17 @@ struct fanin_stats fan_comm_collect_stats(const struct fanin_comm *c)
 		.segment_offload = 1,
 		.receive_offload = 1,
 	};
-	for (unsigned i = 0; i < c->connections; i++)
-		if (c->connection[i].w)
-			add_stats(&s, &c->connection[i]);
+	fan_comm_add_stats(&s, c);
+	if (c->regroup)
+		add_before(&s, &c->regroup->before);
 	return s;
 }
 
 void fan_comm_collect_trips(const struct fanin_comm *c, struct fan_rtt_histogram *h)
 {
 	*h = (struct fan_rtt_histogram){.sum_ns = 0};
+	if (c->regroup)
+		*h = c->regroup->trips_before;
 	for (unsigned i = 0; i < c->connections; i++) {
 		if (!c->connection[i].w)
 			continue;

@@ -178,7 +178,47 @@ void fan_connection_close(struct fan_connection *cn)
 	fan_udp_close(&cn->failover.aside);
 	fan_udp_close(&cn->udp);
 	free(cn->w);
+	free(cn->kept);
 	cn->w = NULL;
+	cn->kept = NULL;
+}
+
+void fan_connection_keep(struct fan_connection *cn)
+{
+	const struct fan_welcome *m = fan_worker_welcome(cn->w);
+	if (cn->kept || !m)
+		return;
+	cn->kept_bytes = sizeof(uint32_t) + cn->packet_bytes;
+	cn->kept = calloc(m->window, cn->kept_bytes); /* pages that are not used cost nothing */
+}
+
+const uint8_t *fan_connection_kept(const struct fan_connection *cn, uint32_t slot, uint32_t *bytes)
+{
+	const uint8_t *at = cn->kept + slot * cn->kept_bytes;
+	if (!cn->kept)
+		return NULL;
+	memcpy(bytes, at, sizeof *bytes);
+	return *bytes ? at + sizeof *bytes : NULL;
+}
+
+/* `pkt` is the result of the fragment in its slot. */
+static void keep(struct fan_connection *cn, const uint8_t *pkt, size_t len)
+{
+	struct fan_frag f;
+	fan_wire_head(&f, pkt);
+	uint8_t *at = cn->kept + f.frag % fan_worker_welcome(cn->w)->window * cn->kept_bytes;
+	uint32_t bytes = len + sizeof bytes > cn->kept_bytes ? 0 : (uint32_t)len;
+	memcpy(at, &bytes, sizeof bytes);
+	memcpy(at + sizeof bytes, pkt, bytes);
+}
+
+void fan_connection_renumber(struct fan_connection *cn, unsigned number)
+{
+	fan_udp_close(&cn->group);
+	fan_connection_ignore(cn, &cn->udp);
+	cn->number = number;
+	if (fan_connection_watch(cn))
+		cn->io_errno = errno;
 }
 
 /* The group as an address to bind to. */
@@ -261,10 +301,15 @@ bool fan_connection_recv(struct fan_connection *cn, struct fan_connection_io *io
 		uint64_t now_ns = fan_clock_ns();
 		cn->failover.heard_ns = now_ns;
 		bool finished = false;
-		for (size_t at = 0; at < b.bytes; at += b.segment)
-			finished |= fan_worker_recv(cn->w, now_ns, io->recv + at,
-						    fan_udp_datagram_bytes(&b, at), by_group,
-						    b.marked) == FAN_DONE;
+		for (size_t at = 0; at < b.bytes; at += b.segment) {
+			size_t len = fan_udp_datagram_bytes(&b, at);
+			if (fan_worker_recv(cn->w, now_ns, io->recv + at, len, by_group,
+					    b.marked) != FAN_DONE)
+				continue;
+			finished = true;
+			if (cn->kept)
+				keep(cn, io->recv + at, len);
+		}
 		cn->by_group |= finished && by_group;
 		done |= finished;
 	}

@@ -58,6 +58,8 @@ struct fan_connection {
 	int io_errno;	       /* error of the socket; 0: none */
 	size_t bytes;	       /* of the worker's memory */
 	uint32_t packet_bytes; /* header and payload of a full fragment */
+	uint8_t *kept;	       /* the last result of each slot, with its length; NULL: none are */
+	size_t kept_bytes;     /* of each */
 };
 
 /* Room for datagrams of `payload_bytes`.  NULL: no memory. */
@@ -71,6 +73,16 @@ void fan_connection_io_free(struct fan_connection_io *io);
 int fan_connection_open(struct fan_connection *cn, const struct fan_worker_config *cfg,
 			const fan_peer *addr, uint64_t now_ns, char *why);
 void fan_connection_close(struct fan_connection *cn);
+
+/* Keep the last result of each slot from now on, for ranks that lack it when the aggregator is lost
+ * (regroup.h).  The connection has been welcomed. */
+void fan_connection_keep(struct fan_connection *cn);
+
+/* The last result of slot `slot`, `*bytes` long; NULL: none has been kept. */
+const uint8_t *fan_connection_kept(const struct fan_connection *cn, uint32_t slot, uint32_t *bytes);
+
+/* Report to epoll by another number, and hear no group any more. */
+void fan_connection_renumber(struct fan_connection *cn, unsigned number);
 
 /* Send at most `gbps`; 0: no rate limit. */
 void fan_connection_set_rate_limit(struct fan_connection *cn, double gbps);

@@ -72,13 +72,14 @@ int fanin_comm_stats(const fanin_comm *comm, struct fanin_stats *stats)
 static void show_part(struct fanin_comm *c, uint32_t k, struct fanin_part *p)
 {
 	char text[80];
-	p->rank = c->inside[k];
 	pthread_mutex_lock(&c->lock);
 	const struct fan_comm_shown shown = c->shown[k];
 	p->settled = c->shown_settled;
 	pthread_mutex_unlock(&c->lock);
 	snprintf(p->aggregator, sizeof p->aggregator, "%s",
 		 fan_peer_text(&shown.at, text, sizeof text));
+	p->rank = shown.inside;
+	p->lost = shown.lost;
 	p->share_ppm = (uint32_t)(shown.share * MILLION >> 32);
 	p->rtt_ns = (uint64_t)shown.rtt_us * 1000;
 }

@@ -19,11 +19,14 @@
 #define FAN_OP_NOWHERE UINT64_MAX
 
 struct fanin_op {
-	struct fanin_op *next;	     /* in the communicator's queue */
-	struct fan_op op;	     /* before it is cut into one part for each connection */
-	uint64_t number;	     /* among all that were started */
-	bool is_own;		     /* of the communicator itself: not in its statistics... */
-	bool is_measurement;	     /* ...and freed by its thread (comm_split.h) */
+	struct fanin_op *next;	/* in the communicator's queue */
+	struct fan_op op;	/* before it is cut into one part for each connection */
+	uint64_t number;	/* among all that were started */
+	bool is_own;		/* of the communicator itself: not in its statistics... */
+	bool is_measurement;	/* ...and freed by its thread (comm_split.h)... */
+	bool is_agreement;	/* ...as this is (regroup_agree.h)... */
+	struct fanin_op *whole; /* ...and this: the rest of another operation; NULL: it is none */
+	unsigned rests;		/* such rests, that have not ended */
 	uint64_t id[FAN_SHARDS_MAX]; /* its number on each connection; FAN_OP_NOWHERE: not there */
 	unsigned connections;	     /* on which it has been started */
 	unsigned connections_done;   /* the first of them that are known to be done */

@@ -12,6 +12,7 @@
 #include "comm.h"
 #include "comm_parts.h"
 #include "net/clock.h"
+#include "regroup_agree.h"
 
 /* Leaving. */
 
@@ -71,32 +72,48 @@ static void count_op(struct fanin_comm *c, const struct fanin_op *op)
 {
 	if (op->is_measurement)
 		fan_comm_split_arrived(c);
+	if (op->is_agreement)
+		fan_regroup_arrived(c);
 	if (op->is_own)
 		return;
 	c->ops_done++;
 	c->bytes_done += op->op.count * fan_dtype_bytes(op->op.dtype);
 }
 
-/* `op` is over: make room, then tell.  `op` may be gone afterwards. */
-static void end_op(struct fanin_comm *c, struct fanin_op *op, int result)
+void fan_comm_end_whole(struct fanin_comm *c, struct fanin_op *whole, int result)
 {
-	if (op->is_measurement) {
-		fan_op_end(op, result);
-		fanin_op_free(op);
-		return;
+	if (!result) {
+		count_op(c, whole);
+		publish_stats(c);
 	}
-	atomic_fetch_sub(&c->ops_open, 1);
+	fan_comm_end_op(c, whole, result);
+}
+
+void fan_comm_end_op(struct fanin_comm *c, struct fanin_op *op, int result)
+{
+	struct fanin_op *whole = op->whole;
+	bool free_it = op->is_measurement || op->is_agreement || whole;
+	if (!free_it)
+		atomic_fetch_sub(&c->ops_open, 1);
 	fan_op_end(op, result);
+	if (free_it)
+		fanin_op_free(op);
+	if (whole && !--whole->rests)
+		fan_comm_end_whole(c, whole, result);
 }
 
 static void end_all(struct fanin_comm *c, int result)
 {
 	struct fanin_op *op;
 	for (unsigned i = 0; i < c->running_count; i++)
-		end_op(c, c->running[i], result);
+		fan_comm_end_op(c, c->running[i], result);
 	c->running_count = 0;
+	for (unsigned i = 0; c->regroup && i < c->regroup->op_count; i++)
+		fan_comm_end_op(c, c->regroup->op[i], result);
+	if (c->regroup)
+		c->regroup->op_count = 0;
 	while ((op = fan_op_queue_take(&c->waiting)))
-		end_op(c, op, result);
+		fan_comm_end_op(c, op, result);
 }
 
 void fan_comm_fail(struct fanin_comm *c, int error, const char *sentence)
@@ -113,9 +130,8 @@ void fan_comm_fail(struct fanin_comm *c, int error, const char *sentence)
 	end_all(c, error);
 }
 
-/* What fault `f` of connection `cn` is, in a sentence. */
-static void fault_text(const struct fanin_comm *c, const struct fan_connection *cn,
-		       const struct fan_fault *f, char *text, size_t bytes)
+void fan_comm_fault_text(const struct fanin_comm *c, const struct fan_connection *cn,
+			 const struct fan_fault *f, char *text, size_t bytes)
 {
 	char addr[80];
 	struct fan_fault_about about = {
@@ -135,9 +151,8 @@ static void fault_text(const struct fanin_comm *c, const struct fan_connection *
 	fan_fault_text(text, bytes, f, &about);
 }
 
-/* The aggregator of part `k` is silent.  Those of other parts tell the other ranks whose fault that
- * is: of the rank it is inside; otherwise this rank says that it has lost one. */
-static void blame_for_silence(struct fanin_comm *c, unsigned k)
+/* Those of other parts tell the other ranks whose fault that is. */
+void fan_comm_blame_for_silence(struct fanin_comm *c, unsigned k)
 {
 	int rank = c->inside[k]; /* of the job; in a column, its rank of that host */
 	for (int i = 0; c->global && rank >= 0 && i < c->cfg.ranks; i++)
@@ -150,14 +165,16 @@ static void blame_for_silence(struct fanin_comm *c, unsigned k)
 static void fail_by_core(struct fanin_comm *c, const struct fan_connection *cn)
 {
 	char text[FAN_FAULT_TEXT_BYTES];
-	const struct fan_fault *f = fan_worker_fault(cn->w);
+	struct fan_fault fault = *fan_worker_fault(cn->w), *f = &fault;
+	if (f->err <= FAN_REGROUP_E_GONE(0) && f->err > FAN_REGROUP_E_GONE(FAN_REGROUP_PARTS_MAX))
+		f->err = FAN_E_UNREACHABLE; /* for the ranks to blame, and they say so */
 	memcpy(c->blamed, f->ranks, sizeof c->blamed);
 	c->cause = f->err;
 	if (f->err == FAN_E_UNREACHABLE && !fan_ranks_count(f->ranks))
-		blame_for_silence(c, cn->part);
+		fan_comm_blame_for_silence(c, cn->part);
 	if (f->err == FAN_E_UNREACHABLE && c->global && c->inside[cn->part] >= 0)
 		c->cause = FAN_INTRA_E_LOST(0); /* in which that host's aggregator is */
-	fault_text(c, cn, f, text, sizeof text);
+	fan_comm_fault_text(c, cn, f, text, sizeof text);
 	fan_comm_fail(c, f->err, text);
 }
 
@@ -209,6 +226,8 @@ static bool start_op(struct fanin_comm *c, struct fanin_op *op, uint64_t now_ns)
 static void start_ops(struct fanin_comm *c, uint64_t now_ns)
 {
 	while (c->waiting.head && c->running_count < FAN_OPS_MAX) {
+		if (fan_regroup_holds(c, c->waiting.head))
+			return;
 		if (!c->running_count)
 			c->quiet_ns = now_ns;
 		if (!fan_comm_split_permits(c) || !start_op(c, c->waiting.head, now_ns))
@@ -277,10 +296,17 @@ static void end_done(struct fanin_comm *c)
 	if (ended)
 		publish_stats(c); /* who has waited for one finds it counted */
 	for (unsigned i = 0; i < ended; i++)
-		end_op(c, done[i], FAN_OK);
+		fan_comm_end_op(c, done[i], FAN_OK);
 }
 
 /* Rounds. */
+
+/* Connections that are leaving have numbers beyond. */
+static struct fan_connection *connection_at(struct fanin_comm *c, unsigned number)
+{
+	return number < FAN_SHARDS_MAX ? &c->connection[number]
+				       : &c->regroup->old[number - FAN_SHARDS_MAX];
+}
 
 static void receive(struct fanin_comm *c, const struct epoll_event *ev, int count)
 {
@@ -290,7 +316,7 @@ static void receive(struct fanin_comm *c, const struct epoll_event *ev, int coun
 		if (number == FAN_COMM_CONTROLLER)
 			c->client.news = true;
 		else if (number != FAN_COMM_WAKE)
-			c->heard |= fan_connection_recv(&c->connection[number / 2], c->io,
+			c->heard |= fan_connection_recv(connection_at(c, number / 2), c->io,
 							number % 2 == 1);
 		else if (read(c->wake_fd, &wakes, sizeof wakes) < 0)
 			continue; /* it was read before */
@@ -335,6 +361,7 @@ static void check_ready(struct fanin_comm *c)
 	c->ready = true;
 	pthread_cond_broadcast(&c->changed);
 	pthread_mutex_unlock(&c->lock);
+	fan_regroup_joined(c);
 }
 
 /* See how the connections stand, which may end the communicator. */
@@ -344,7 +371,8 @@ static void check_connections(struct fanin_comm *c, uint64_t now_ns)
 		struct fan_connection *cn = &c->connection[i];
 		if (fan_worker_phase(cn->w) != FAN_W_FAILED)
 			fail_by_socket(c, cn);
-		else if (c->ready || !fan_comm_client_forgives(c, cn, now_ns))
+		else if (!fan_regroup_forgives(c, cn, now_ns) &&
+			 (c->ready || !fan_comm_client_forgives(c, cn, now_ns)))
 			fail_by_core(c, cn);
 		if (!c->ready && cn->w)
 			fan_connection_listen(cn);
@@ -362,11 +390,12 @@ static void work(struct fanin_comm *c)
 	uint64_t now_ns = fan_clock_ns();
 	note_gap(c, now_ns);
 	fan_comm_client_work(c, now_ns);
+	fan_regroup_work(c, now_ns);
 	if (!c->leaving) {
 		check_connections(c, now_ns);
 		start_ops(c, now_ns);
 		end_done(c);
-		if (c->split.blocked && c->split.arrived)
+		if (fan_regroup_go_on(c) || (c->split.blocked && c->split.arrived))
 			start_ops(c, now_ns);
 	}
 	for (unsigned i = 0; i < c->connections; i++)
@@ -406,7 +435,7 @@ static void wait_text(const struct fanin_comm *c, char *text, size_t bytes)
 		return;
 	}
 	const struct fan_fault silent = {.err = FAN_E_UNREACHABLE};
-	fault_text(c, cn, &silent, text, bytes);
+	fan_comm_fault_text(c, cn, &silent, text, bytes);
 }
 
 /* Write it down for who waits in create, now and then. */
@@ -428,7 +457,8 @@ static int before_sleep(struct fanin_comm *c)
 {
 	struct fanin_stats stats = fan_comm_collect_stats(c);
 	note_wait(c);
-	uint64_t deadline_ns = fan_comm_client_deadline(c);
+	uint64_t deadline_ns = fan_comm_client_deadline(c), regroup_ns = fan_regroup_deadline(c);
+	deadline_ns = regroup_ns < deadline_ns ? regroup_ns : deadline_ns;
 	if (!c->ready && !atomic_load(&c->error) && c->note_ns < deadline_ns)
 		deadline_ns = c->note_ns;
 	for (unsigned i = 0; i < c->connections; i++) {
@@ -445,7 +475,8 @@ static int before_sleep(struct fanin_comm *c)
 	if (c->room_waiters)
 		pthread_cond_broadcast(&c->changed);
 	bool more = c->queued.head || (c->closing && (!c->leaving || all_gone(c))) ||
-		    (c->waiting.head && !c->split.blocked && c->running_count < FAN_OPS_MAX);
+		    (c->waiting.head && !c->split.blocked && c->running_count < FAN_OPS_MAX &&
+		     !fan_regroup_holds(c, c->waiting.head));
 	c->awake = more;
 	pthread_mutex_unlock(&c->lock);
 	return more ? 0 : fan_clock_timeout_ms(deadline_ns, -1);
@@ -462,17 +493,22 @@ static bool after_sleep(struct fanin_comm *c)
 	c->parts_to_add = 0;
 	c->ready = c->ready && !more;
 	int ending = c->ending;
+	bool complete = c->complete && c->ready;
+	c->complete &= !complete;
 	fan_op_queue_move(&c->waiting, &c->queued);
 	pthread_mutex_unlock(&c->lock);
 	if (more)
 		fan_comm_join_more_parts(c, more);
+	if (complete)
+		fan_regroup_enable(c);
 	if (ending && !atomic_load(&c->error)) {
 		memcpy(c->blamed, c->ending_blamed, sizeof c->blamed);
 		c->cause = ending;
 		fan_comm_fail(c, ending, fan_err_text(ending));
 	}
 	if (closing && !c->leaving) {
-		bool busy = c->running_count || c->waiting.head;
+		bool busy =
+			c->running_count || c->waiting.head || (c->regroup && c->regroup->op_count);
 		leave(c, busy ? FAN_E_RANK_LEFT : FAN_OK);
 		end_all(c, FAN_E_CLOSED);
 	}
