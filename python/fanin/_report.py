@@ -57,7 +57,8 @@ def typed_errors(kept: Callable[[], FaninError | None]) -> Iterator[None]:
 
 def _shares(parts: list[Part]) -> str:
     return ", ".join(
-        f"{100 * part.share:.0f} % {part.aggregator if part.rank < 0 else f'rank {part.rank}'}"
+        f"{'lost' if part.lost else f'{100 * part.share:.0f} %'} "
+        f"{part.aggregator if part.rank < 0 else f'rank {part.rank}'}"
         for part in parts
     )
 

@@ -76,6 +76,7 @@ class Part:
     share: float  #: of every tensor, from 0 to 1
     rtt_ns: int  #: round trip through it, the mean of all ranks; 0: not measured
     settled: bool  #: the shares stay until the network changes
+    lost: bool  #: the switch is lost, and the others sum its share
 
 
 class _Open:
@@ -401,6 +402,7 @@ class Communicator:
                         raw.share_ppm / 1e6,
                         raw.rtt_ns,
                         bool(raw.settled),
+                        bool(raw.lost),
                     )
                 )
         return found

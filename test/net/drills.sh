@@ -2,14 +2,22 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Ranks 0 and 1 on one host, 2 and 3 on another, between network namespaces (netns.sh draws them),
-# while a process gets SIGKILL or SIGSTOP at a random moment between its start and MOMENT_MS: a
-# host's first rank, which holds an aggregator, another rank, or a switch that was named.  A drill
-# holds when all other ranks end, none with exit code 0 or for its time limit, each with a sentence
-# that names who is gone; no element of a sum was wrong; and no process, file, socket or memory of
-# the job is left.
+# while a process gets SIGKILL or SIGSTOP at a random moment, or is stopped for a random while:
 #
-#     test/net/drills.sh [-n N] [-s SEED] [FANIN]     N drills of each kind (1), from SEED (1);
-#                                                     FANIN: the program (build/fanin)
+#     first, other      a host's first rank, which holds an aggregator; another rank
+#     spare             the only switch, and hosts sum nothing (FANIN_HOSTS=0)
+#     one, box, memory  one of two named switches; the only one, beside hosts that sum; the same
+#                       where the ranks of a host share memory
+#
+# The first three get it within MOMENT_MS of the job's start.  Such a drill holds when all other
+# ranks end, none with exit code 0 or for its time limit, each with a sentence that names who is
+# gone.  The others get it within MOMENT_MS after all ranks have joined, and all ranks must go on:
+# exit code 0, also where nothing was lost since the switch went on in time.  In all drills, no
+# element of a sum is wrong, and no process, file, socket or memory of the job is left.
+#
+#     test/net/drills.sh [-n N] [-s SEED] [-k KINDS] [FANIN]
+#                               N drills of each kind and signal (1), from SEED (1); of KINDS, words
+#                               as above (all); FANIN: the program (build/fanin)
 #
 # Prints one line a drill and a summary.  Exit code 0, 1, or 77 when namespaces cannot be made here
 # (SKIPPED says why).
@@ -21,15 +29,18 @@ here=$(cd "$(dirname "$0")" && pwd)
 prefix=fanin-dr-$$
 rank_timeout_s=40 # several times what any drill may take
 MOMENT_MS=1500
-address=10.77.0.1:7081 spare=10.77.0.254:7081
+address=10.77.0.1:7081 spare=10.77.0.254:7081 second=10.77.0.254:7082
 host_of="0 0 1 1"
+kinds="first other spare one box memory"
+GO_ON_S=4 # of a job that goes on
 
 count=1
 seed=1
-while getopts n:s: flag; do
+while getopts n:s:k: flag; do
         case $flag in
         n) count=$OPTARG ;;
         s) seed=$OPTARG ;;
+        k) kinds=$OPTARG ;;
         *) exit 2 ;;
         esac
 done
@@ -41,13 +52,13 @@ draw() { # NTH BELOW
                 srand(seed * 100003 + nth); rand(); print int(rand() * below) }'
 }
 
-start_job() {
+start_job() { # FLAGS...
         number=0
         for host in $host_of; do
                 start "w$host" "rank$number" timeout -k 2 $rank_timeout_s \
                         env MASTER_ADDR="${address%:*}" MASTER_PORT="${address#*:}" \
                         RANK=$number WORLD_SIZE=4 \
-                        "$fanin" bench -b 1M -n 10000 --timeout 4000 --alive 700
+                        "$fanin" bench -b 1M --timeout 4000 --alive 700 "$@"
                 ranks="$ranks $!"
                 number=$((number + 1))
         done
@@ -87,7 +98,57 @@ others_say() { # GONE NAMES
         return $bad
 }
 
-drill() { # KIND SIGNAL NTH
+sleep_ms() {
+        sleep "$(awk -v ms="$1" 'BEGIN { print ms / 1000 }')"
+}
+
+# The program that was started last in the switches' namespace.
+last_switch() {
+        pgrep -P "${pids##* }" -x fanin || echo "${pids##* }"
+}
+
+# A switch is gone, and all ranks go on.
+goes_on() { # KIND SIGNAL NTH
+        kind=$1 signal=$2 nth=$3
+        turn=$((nth * 100 + ${#kind} * 10 + ${#signal})) # kinds and signals differ in length
+        moment_ms=$(draw $turn $MOMENT_MS)
+        pause_ms=$(draw $((turn + 50000)) $MOMENT_MS)
+        export FANIN_SWITCH="$spare" FANIN_HOSTS=1
+        [ "$kind" != memory ] || export FANIN_LOCAL=1
+        if [ "$kind" = one ]; then
+                start_switch "$second" || return 1
+                FANIN_SWITCH="$spare,$second" FANIN_HOSTS=0
+        fi
+        start_switch "$spare" || return 1
+        target=$(last_switch)
+        start_job --seconds $GO_ON_S --json "$dir/json"
+        result=0
+        for _ in $(seq $LISTEN_POLLS); do
+                grep -q '^# fanin' "$dir/rank0" && break
+                sleep 0.02
+        done
+        sleep_ms "$moment_ms"
+        kill -"${signal%CONT}" "$target"
+        if [ "$signal" = STOPCONT ]; then
+                sleep_ms "$pause_ms"
+                kill -CONT "$target"
+        fi
+        wait_ranks && none_wrong || result=1
+        lost=$(grep -c '"lost": *true' "$dir/json")
+        [ "$signal" = STOPCONT ] || [ "$lost" -eq 1 ] || result=1
+        kill -KILL "$target" 2>/dev/null
+        stop
+        leftovers | grep . && result=1
+        [ "$signal" = STOPCONT ] || pause_ms=-
+        report "seed $seed, number $nth: $kind, SIG$signal at $moment_ms ms ($pause_ms), lost $lost" \
+                $result \
+                "$dir"/rank?
+        rm -f "$dir"/*
+        export FANIN_HOSTS=0
+        unset FANIN_LOCAL
+}
+
+ends() { # KIND SIGNAL NTH
         kind=$1 signal=$2 nth=$3
         moment_ms=$(draw "$nth" $MOMENT_MS)
         unset FANIN_SWITCH
@@ -100,11 +161,11 @@ drill() { # KIND SIGNAL NTH
         spare) start_switch "$spare" || return 1
                export FANIN_SWITCH="$spare" ;;
         esac
-        start_job
+        start_job -n 10000
         result=0
-        sleep "$(awk -v ms="$moment_ms" 'BEGIN { print ms / 1000 }')"
+        sleep_ms "$moment_ms"
         if [ "$kind" = spare ]; then
-                target=$(pgrep -P "${pids##* }" -x fanin || echo "${pids##* }")
+                target=$(last_switch)
         else
                 target=$(victim $gone) || result=1
                 names="ranks? ([0-9, ]*[ ,])?$gone\b|ranks of this host cannot share|$unformed"
@@ -120,11 +181,14 @@ drill() { # KIND SIGNAL NTH
 }
 
 begin "$@"
-fan_net_up "$prefix" 2 1gbit || exit 1
+fan_net_up "$prefix" 2 200mbit || exit 1
 for n in $(seq "$count"); do
-        for kind in first other spare; do
-                drill "$kind" KILL $((2 * n))
-                drill "$kind" STOP $((2 * n + 1))
+        for kind in $kinds; do
+                drill=ends
+                case $kind in one | box | memory) drill=goes_on ;; esac
+                $drill "$kind" KILL $((2 * n))
+                $drill "$kind" STOP $((2 * n + 1))
+                [ $drill = ends ] || goes_on "$kind" STOPCONT $((2 * n + 1))
         done
 done
 summary

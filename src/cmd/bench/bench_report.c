@@ -178,7 +178,12 @@ void bench_print_parts(FILE *to, const fanin_comm *comm)
 		return;
 	fprintf(to, "# shares of the tensors, with round trips:");
 	for (uint32_t k = 0; !fanin_comm_part(comm, k, &p); k++) {
-		fprintf(to, "%s %.1f %% ", k ? "," : "", p.share_ppm / 1e4);
+		fprintf(to, "%s ", k ? "," : "");
+		if (p.lost) {
+			fprintf(to, "%s lost", p.aggregator);
+			continue;
+		}
+		fprintf(to, "%.1f %% ", p.share_ppm / 1e4);
 		if (p.rank < 0)
 			fprintf(to, "%s", p.aggregator);
 		else
@@ -194,10 +199,10 @@ json_t *bench_parts_json(const fanin_comm *comm)
 	struct fanin_part p = {.size = sizeof p};
 	json_t *all = json_array();
 	for (uint32_t k = 0; !fanin_comm_part(comm, k, &p); k++)
-		json_array_append_new(all, json_pack("{s:s, s:i, s:f, s:I, s:b}", "aggregator",
-						     p.aggregator, "rank", p.rank, "share",
-						     p.share_ppm * 1e-6, "rtt_ns",
-						     (json_int_t)p.rtt_ns, "settled", p.settled));
+		json_array_append_new(
+			all, json_pack("{s:s, s:i, s:f, s:I, s:b, s:b}", "aggregator", p.aggregator,
+				       "rank", p.rank, "share", p.share_ppm * 1e-6, "rtt_ns",
+				       (json_int_t)p.rtt_ns, "settled", p.settled, "lost", p.lost));
 	return all;
 }
 
