@@ -194,6 +194,25 @@ static int check_routes(const struct fan_cands *c)
 	return FAN_OK;
 }
 
+/* Routes have room for the longest; most are short. */
+static int list_arcs(struct fan_cands *c)
+{
+	size_t all = 1;
+
+	for (uint32_t i = 0; i < c->routes; i++)
+		all += c->route[i].hops;
+	c->arc = calloc(all, sizeof *c->arc);
+	c->arc_at = calloc((size_t)c->routes + 1, sizeof *c->arc_at);
+	if (!c->arc || !c->arc_at)
+		return FAN_E_NOMEM;
+	for (uint32_t i = 0; i < c->routes; i++) {
+		const struct fan_route *r = &c->route[i];
+		memcpy(c->arc + c->arc_at[i], r->arc, r->hops * sizeof r->arc[0]);
+		c->arc_at[i + 1] = c->arc_at[i] + r->hops;
+	}
+	return FAN_OK;
+}
+
 int fan_cands_open(struct fan_cands *c, const struct fan_topo *t, const struct fan_cands_options *o)
 {
 	int err;
@@ -202,7 +221,8 @@ int fan_cands_open(struct fan_cands *c, const struct fan_topo *t, const struct f
 	c->t = t;
 	if ((err = find_access(c)) || (err = find_groups(c, o->apart)) ||
 	    (err = find_sums(c, o->sums_max)) || (err = find_targets(c)) ||
-	    (err = find_routes(c, o->paths, o->levels)) || (err = check_routes(c)))
+	    (err = find_routes(c, o->paths, o->levels)) || (err = check_routes(c)) ||
+	    (err = list_arcs(c)))
 		fan_cands_close(c);
 	return err;
 }
@@ -215,6 +235,8 @@ void fan_cands_close(struct fan_cands *c)
 	free(c->target_of);
 	free(c->span);
 	free(c->route);
+	free(c->arc);
+	free(c->arc_at);
 	memset(c, 0, sizeof *c);
 }
 

@@ -38,6 +38,8 @@ struct fan_cands {
 	} * span; /* by place and target: routes */
 	struct fan_route *route;
 	uint32_t routes, route_room;
+	uint32_t *arc;	  /* of all routes, one after the other: many are looked at in turn */
+	uint32_t *arc_at; /* by route, and one more: its first in `arc` */
 };
 
 struct fan_cands_options {

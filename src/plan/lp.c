@@ -186,6 +186,20 @@ static int add_columns(struct fan_lp *lp)
 	return FAN_OK;
 }
 
+/* What was changed since the model was kept. */
+static int update(struct fan_lp *lp)
+{
+	if (lp->warm_cols < lp->cols)
+		return add_columns(lp);
+	if (lp->warm_rows < lp->rows)
+		return FAN_OK;
+	Clp_chgObjCoefficients(lp->warm, lp->objective);
+	Clp_chgColumnLower(lp->warm, lp->col_low);
+	Clp_chgRowLower(lp->warm, lp->row_low);
+	Clp_chgRowUpper(lp->warm, lp->row_high);
+	return FAN_OK;
+}
+
 int fan_lp_solve_warm(struct fan_lp *lp, uint64_t *steps)
 {
 	int err = lp->err ? lp->err : make_room(lp);
@@ -199,13 +213,27 @@ int fan_lp_solve_warm(struct fan_lp *lp, uint64_t *steps)
 			return FAN_E_NOMEM;
 		Clp_initialSolve(lp->warm);
 	} else {
-		err = add_columns(lp);
+		err = update(lp);
 		if (err)
 			return err;
-		Clp_primal(lp->warm, 0);
+		if (lp->warm_rows < lp->rows)
+			Clp_dual(lp->warm, 0); /* prices are still good, volumes are not */
+		else
+			Clp_primal(lp->warm, 0);
 	}
+	lp->warm_rows = lp->rows;
 	*steps += (uint64_t)Clp_numberIterations(lp->warm);
 	return take(lp, lp->warm);
+}
+
+int fan_lp_rows_warm(struct fan_lp *lp, const struct fan_lp_rows *rows)
+{
+	int first = lp->rows - rows->count;
+
+	if (!lp->err)
+		Clp_addRows(lp->warm, rows->count, lp->row_low + first, lp->row_high + first,
+			    rows->start, rows->col, rows->value);
+	return lp->err;
 }
 
 int fan_lp_solve_whole(struct fan_lp *lp, uint32_t node_limit)

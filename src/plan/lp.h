@@ -18,7 +18,7 @@ struct fan_lp {
 	int err; /* of any call since init; all do nothing after it */
 
 	void *warm; /* CLP's model, kept by fan_lp_solve_warm */
-	int warm_cols;
+	int warm_cols, warm_rows;
 
 	/* Filled by a solver */
 	double best;   /* objective */
@@ -46,8 +46,19 @@ void fan_lp_put(struct fan_lp *lp, int row, double value);
 int fan_lp_solve(struct fan_lp *lp);
 int fan_lp_solve_whole(struct fan_lp *lp, uint32_t nodes);
 
-/* The same as fan_lp_solve; when called again, with columns added since and nothing else
- * changed, it goes on where it was.  `*steps` is raised by the simplex's. */
+/* The same as fan_lp_solve; when called again it goes on where it was.  Between two calls
+ * columns were added, or rows by fan_lp_rows_warm, or objective, lower bounds of columns and bounds
+ * of rows were changed, which the last solution should still fulfil.  `*steps` is raised by the
+ * simplex's. */
 int fan_lp_solve_warm(struct fan_lp *lp, uint64_t *steps);
+
+/* The newest rows, which fan_lp_row made after the last fan_lp_solve_warm, have these entries in
+ * columns that there were then.  FAN_E_NOMEM, or of a call before. */
+struct fan_lp_rows {
+	int count, entries;
+	int *start, *col; /* entries of row r: start[r] .. start[r + 1] - 1 */
+	double *value;
+};
+int fan_lp_rows_warm(struct fan_lp *lp, const struct fan_lp_rows *rows);
 
 #endif

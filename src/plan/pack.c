@@ -7,76 +7,24 @@
 
 #include "core/base/err.h"
 #include "fit.h"
-#include "lp.h"
+#include "master.h"
 
 #define KEEP_OF_TEN 8	 /* trees, in one step towards few */
 #define SHARE_MIN   1e-7 /* a tree that carries less is removed */
 
-/* The program while it is built. */
-struct pack {
-	const struct fan_topo *t;
-	struct fan_lp lp;
-	int *row;     /* by resource; -1: not needed so far */
-	double *need; /* by resource: of one tree */
-	bool *seen;   /* by arc: its results pass it */
-};
-
-static void count_flow(struct pack *k, const struct fan_flow *f, bool worker)
+static void take_shares(const struct fan_master *m, struct fan_plan *p)
 {
-	for (uint32_t i = 0; i < f->route.hops; i++)
-		k->need[f->route.arc[i]] += 1;
-	if (worker)
-		k->need[fan_node_resource(k->t, f->from)] += 1;
-	k->need[fan_node_resource(k->t, f->to)] += 1;
-}
-
-static void add_tree(struct pack *k, const struct fan_tree *tree)
-{
-	uint32_t resources = fan_topo_resources(k->t);
-
-	memset(k->need, 0, resources * sizeof *k->need);
-	for (uint32_t i = 0; i < tree->workers + tree->sums; i++)
-		count_flow(k, &tree->flow[i], i < tree->workers);
-	if (k->t->results)
-		fan_tree_add_results(k->t, tree, 1, k->seen, k->need);
-	fan_lp_col(&k->lp, 0, INFINITY, 0);
-	fan_lp_put(&k->lp, (int)tree->job, 1);
-	for (uint32_t r = 0; r < resources; r++) {
-		if (!(k->need[r] > 0) || !isfinite(k->t->cap[r]))
-			continue;
-		if (k->row[r] < 0)
-			k->row[r] = fan_lp_row(&k->lp, -INFINITY, k->t->cap[r]);
-		fan_lp_put(&k->lp, k->row[r], k->need[r]);
-	}
-}
-
-/* Column 0 is the rate; tree i is column i + 1; row j is job j. */
-static int solve(struct pack *k, const struct fan_plan *p)
-{
-	memset(k->row, 0xff, fan_topo_resources(k->t) * sizeof *k->row);
-	for (uint32_t j = 0; j < k->t->jobs; j++)
-		fan_lp_row(&k->lp, 0, 0);
-	fan_lp_col(&k->lp, 0, FAN_TOPO_GBPS_MAX, 1);
-	for (uint32_t j = 0; j < k->t->jobs; j++)
-		fan_lp_put(&k->lp, (int)j, -k->t->job[j].weight);
-	for (uint32_t i = 0; i < p->trees; i++)
-		add_tree(k, &p->tree[i]);
-	return fan_lp_solve(&k->lp);
-}
-
-static void take_shares(const struct pack *k, struct fan_plan *p)
-{
-	for (uint32_t j = 0; j < k->t->jobs; j++) {
+	for (uint32_t j = 0; j < m->t->jobs; j++) {
 		double sum = 0, kept = 0;
 		for (uint32_t i = 0; i < p->trees; i++)
 			if (p->tree[i].job == j)
-				sum += fmax(k->lp.x[i + 1], 0);
+				sum += fan_master_gbps(m, i);
 		if (!(sum > 0))
 			continue; /* nothing can flow: shares stay */
 		for (uint32_t i = 0; i < p->trees; i++) {
 			if (p->tree[i].job != j)
 				continue;
-			double share = fmax(k->lp.x[i + 1], 0) / sum;
+			double share = fan_master_gbps(m, i) / sum;
 			p->tree[i].share = share < SHARE_MIN ? 0 : share;
 			kept += p->tree[i].share;
 		}
@@ -101,29 +49,25 @@ static void drop_empty(struct fan_plan *p)
 
 int fan_pack_shares(const struct fan_topo *t, struct fan_plan *p, double *price, double *job_price)
 {
-	struct pack k = {.t = t};
-	uint32_t resources = fan_topo_resources(t);
-	int err = FAN_E_NOMEM;
+	struct fan_master m;
+	int err = fan_master_open(&m, t, FAN_TOPO_GBPS_MAX);
 
-	fan_lp_init(&k.lp);
-	k.row = calloc(resources + 1, sizeof *k.row);
-	k.need = calloc(resources + 1, sizeof *k.need);
-	k.seen = calloc(2 * (size_t)t->links + 1, sizeof *k.seen);
-	if (k.row && k.need && k.seen)
-		err = solve(&k, p);
-	for (uint32_t r = 0; r < resources && price && !err; r++)
-		price[r] = k.row[r] < 0 ? 0 : fabs(k.lp.price[k.row[r]]);
+	if (err)
+		return err;
+	for (uint32_t i = 0; i < p->trees && !err; i++)
+		err = fan_master_add(&m, &p->tree[i]);
+	if (!err)
+		err = fan_master_solve(&m);
+	for (uint32_t r = 0; r < fan_topo_resources(t) && price && !err; r++)
+		price[r] = fan_master_price(&m, r);
 	for (uint32_t j = 0; j < t->jobs && job_price && !err; j++)
-		job_price[j] = fabs(k.lp.price[j]);
+		job_price[j] = fan_master_job_price(&m, j);
 	if (!err) {
-		take_shares(&k, p);
+		take_shares(&m, p);
 		if (!price)
 			drop_empty(p);
 	}
-	fan_lp_free(&k.lp);
-	free(k.row);
-	free(k.need);
-	free(k.seen);
+	fan_master_close(&m);
 	return err;
 }
 

@@ -7,7 +7,7 @@
 
 #include "core/base/err.h"
 #include "fit.h"
-#include "lp.h"
+#include "master.h"
 
 #define SPREAD	 0.02 /* of the prices there are, on what has none, by 1 / capacity */
 #define SMOOTH	 0.5  /* of the last prices, in those that are asked besides */
@@ -21,13 +21,11 @@ struct grow {
 	const struct fan_cands *c;
 	const struct fan_topo *t;
 	struct fan_plan *p;
-	struct fan_lp lp;
+	struct fan_master m;
 	struct fan_fit fit;
-	int *row;	 /* by resource; -1: no limit */
+	bool *limited;	 /* by resource */
 	double *price;	 /* by resource, now; all > 0 where there is a limit */
 	double *smooth;	 /* the same, averaged over rounds */
-	double *need;	 /* by resource, of one tree */
-	bool *seen;	 /* by arc: its results pass it */
 	double *to;	 /* by group and candidate: of one worker's unit */
 	uint32_t *to_by; /* the route */
 	double *direct;	 /* by group, to the present server */
@@ -35,33 +33,9 @@ struct grow {
 	double *on; /* by candidate, to the present server */
 	uint32_t *on_by;
 	uint32_t *choice, *trial; /* by group: candidate, c->sums for the server */
-	uint64_t steps;
 };
 
 /* ---- the program ------------------------------------------------------------- */
-
-static void count_needs(struct grow *k, const struct fan_tree *tree)
-{
-	memset(k->need, 0, fan_topo_resources(k->t) * sizeof *k->need);
-	for (uint32_t i = 0; i < tree->workers + tree->sums; i++) {
-		const struct fan_flow *f = &tree->flow[i];
-		for (uint32_t h = 0; h < f->route.hops; h++)
-			k->need[f->route.arc[h]] += 1;
-		k->need[fan_node_resource(k->t, f->to)] += 1;
-	}
-	if (k->t->results)
-		fan_tree_add_results(k->t, tree, 1, k->seen, k->need);
-}
-
-static void add_column(struct grow *k, const struct fan_tree *tree)
-{
-	count_needs(k, tree);
-	fan_lp_col(&k->lp, 0, INFINITY, 0);
-	fan_lp_put(&k->lp, (int)tree->job, 1);
-	for (uint32_t r = 0; r < fan_topo_resources(k->t); r++)
-		if (k->need[r] > 0 && k->row[r] >= 0)
-			fan_lp_put(&k->lp, k->row[r], k->need[r]);
-}
 
 /* Workers' own links are in the bound on the rate already. */
 static bool is_own_link(const struct fan_topo *t, uint32_t resource)
@@ -72,19 +46,15 @@ static bool is_own_link(const struct fan_topo *t, uint32_t resource)
 	return from->kind == FAN_NODE_WORKER && from->degree == 1;
 }
 
-static void start_program(struct grow *k)
+static int start_program(struct grow *k)
 {
-	for (uint32_t j = 0; j < k->t->jobs; j++)
-		fan_lp_row(&k->lp, 0, 0);
+	int err = fan_master_open(&k->m, k->t, k->c->access_gbps);
+
+	for (uint32_t i = 0; i < k->p->trees && !err; i++)
+		err = fan_master_add(&k->m, &k->p->tree[i]);
 	for (uint32_t r = 0; r < fan_topo_resources(k->t); r++)
-		k->row[r] = isfinite(k->t->cap[r]) && !is_own_link(k->t, r)
-				    ? fan_lp_row(&k->lp, -INFINITY, k->t->cap[r])
-				    : -1;
-	fan_lp_col(&k->lp, 0, k->c->access_gbps, 1);
-	for (uint32_t j = 0; j < k->t->jobs; j++)
-		fan_lp_put(&k->lp, (int)j, -k->t->job[j].weight);
-	for (uint32_t i = 0; i < k->p->trees; i++)
-		add_column(k, &k->p->tree[i]);
+		k->limited[r] = isfinite(k->t->cap[r]) && !is_own_link(k->t, r);
+	return err;
 }
 
 /* Prices of the last solution, and a little for all that has none. */
@@ -94,14 +64,14 @@ static void take_prices(struct grow *k)
 	double worth = 0;
 
 	for (uint32_t r = 0; r < resources; r++) {
-		k->price[r] = k->row[r] < 0 || !k->lp.price ? 0 : fabs(k->lp.price[k->row[r]]);
-		worth += k->row[r] < 0 ? 0 : k->price[r] * k->t->cap[r];
-		limited += k->row[r] >= 0 && k->t->cap[r] > 0;
+		k->price[r] = k->limited[r] ? fan_master_price(&k->m, r) : 0;
+		worth += k->limited[r] ? k->price[r] * k->t->cap[r] : 0;
+		limited += k->limited[r] && k->t->cap[r] > 0;
 	}
 	if (!(worth > 0))
 		worth = 1;
 	for (uint32_t r = 0; r < resources; r++) {
-		if (k->row[r] < 0)
+		if (!k->limited[r])
 			continue;
 		k->price[r] += SPREAD * worth / limited / fmax(k->t->cap[r], FAN_TOPO_GBPS_MIN);
 		k->smooth[r] = SMOOTH * k->smooth[r] + (1 - SMOOTH) * k->price[r];
@@ -117,10 +87,9 @@ static uint32_t cheapest(const struct grow *k, const double *price, struct fan_s
 
 	*cost = INFINITY;
 	for (uint32_t i = span.first; i < span.first + span.count; i++) {
-		const struct fan_route *r = &k->c->route[i];
 		double sum = 0;
-		for (uint32_t h = 0; h < r->hops; h++)
-			sum += price[r->arc[h]];
+		for (uint32_t h = k->c->arc_at[i]; h < k->c->arc_at[i + 1]; h++)
+			sum += price[k->c->arc[h]];
 		if (sum < *cost) {
 			*cost = sum;
 			best = i;
@@ -298,9 +267,7 @@ static int add_tree(struct grow *k, uint32_t job, uint32_t server)
 			fan_tree_add_sum(tree, c->sum[v])->route = c->route[k->on_by[v]];
 	}
 	int err = fan_fit_tree(&k->fit, tree);
-	if (!err)
-		add_column(k, tree);
-	return err;
+	return err ? err : fan_master_add(&k->m, tree);
 }
 
 /* Trees that are cheaper at these prices than those in use; how many joined, or an error. */
@@ -310,7 +277,7 @@ static int ask(struct grow *k, const double *price)
 
 	price_switches(k, price);
 	for (uint32_t j = 0; j < k->t->jobs; j++) {
-		double limit = k->lp.price ? fabs(k->lp.price[j]) : INFINITY;
+		double limit = fan_master_job_price(&k->m, j);
 		for (uint32_t s = 0; s < k->t->job[j].servers; s++) {
 			if (k->p->trees >= FAN_TREES_MAX * FULL)
 				return added;
@@ -338,12 +305,13 @@ static int run(struct grow *k, double enough, uint32_t rounds)
 	if (ask(k, k->price) < 0)
 		return FAN_E_NOMEM;
 	for (uint32_t round = 0; round < rounds; round++) {
-		err = fan_lp_solve_warm(&k->lp, &k->steps);
-		if (err || k->lp.best >= enough || (double)k->steps * k->lp.rows > FAN_PACK_WORK)
+		err = fan_master_solve(&k->m);
+		if (err || k->m.lp.best >= enough ||
+		    (double)k->m.steps * k->m.lp.rows > FAN_PACK_WORK)
 			break;
 		idle++;
-		if (k->lp.best > mark * (1 + GAIN_MIN)) {
-			mark = k->lp.best;
+		if (k->m.lp.best > mark * (1 + GAIN_MIN)) {
+			mark = k->m.lp.best;
 			idle = 0;
 		}
 		take_prices(k);
@@ -362,11 +330,9 @@ static int make_room(struct grow *k)
 	uint32_t resources = fan_topo_resources(k->t);
 	size_t pairs = (size_t)c->groups * c->sums + 1;
 
-	k->row = calloc(resources, sizeof *k->row);
+	k->limited = calloc(resources, sizeof *k->limited);
 	k->price = calloc(resources, sizeof *k->price);
 	k->smooth = calloc(resources, sizeof *k->smooth);
-	k->need = calloc(resources, sizeof *k->need);
-	k->seen = calloc(2 * (size_t)k->t->links + 1, sizeof *k->seen);
 	k->to = calloc(pairs, sizeof *k->to);
 	k->to_by = calloc(pairs, sizeof *k->to_by);
 	k->direct = calloc(c->groups + 1, sizeof *k->direct);
@@ -375,9 +341,8 @@ static int make_room(struct grow *k)
 	k->on_by = calloc(c->sums + 1, sizeof *k->on_by);
 	k->choice = calloc(c->groups + 1, sizeof *k->choice);
 	k->trial = calloc(c->groups + 1, sizeof *k->trial);
-	return k->row && k->price && k->smooth && k->need && k->seen && k->to && k->to_by &&
-			       k->direct && k->direct_by && k->on && k->on_by && k->choice &&
-			       k->trial
+	return k->limited && k->price && k->smooth && k->to && k->to_by && k->direct &&
+			       k->direct_by && k->on && k->on_by && k->choice && k->trial
 		       ? FAN_OK
 		       : FAN_E_NOMEM;
 }
@@ -387,14 +352,12 @@ static void set_shares(struct grow *k)
 {
 	for (uint32_t j = 0; j < k->t->jobs; j++) {
 		double sum = 0;
-		for (uint32_t i = 0; i < k->p->trees && (int)i + 1 < k->lp.warm_cols; i++)
+		for (uint32_t i = 0; i < k->p->trees; i++)
 			if (k->p->tree[i].job == j)
-				sum += fmax(k->lp.x[i + 1], 0);
+				sum += fan_master_gbps(&k->m, i);
 		for (uint32_t i = 0; i < k->p->trees; i++)
 			if (k->p->tree[i].job == j && sum > 0)
-				k->p->tree[i].share = (int)i + 1 < k->lp.warm_cols
-							      ? fmax(k->lp.x[i + 1], 0) / sum
-							      : 0;
+				k->p->tree[i].share = fan_master_gbps(&k->m, i) / sum;
 	}
 }
 
@@ -406,20 +369,17 @@ int fan_trees_grow(const struct fan_cands *c, struct fan_plan *p, double enough_
 
 	if (!err)
 		err = fan_fit_open(&k.fit, c->t);
-	fan_lp_init(&k.lp);
-	if (!err) {
-		start_program(&k);
+	if (!err)
+		err = start_program(&k);
+	if (!err)
 		err = run(&k, enough_gbps, rounds);
-	}
 	if (!err)
 		set_shares(&k);
-	fan_lp_free(&k.lp);
+	fan_master_close(&k.m);
 	fan_fit_close(&k.fit);
-	free(k.row);
+	free(k.limited);
 	free(k.price);
 	free(k.smooth);
-	free(k.need);
-	free(k.seen);
 	free(k.to);
 	free(k.to_by);
 	free(k.direct);
