@@ -277,6 +277,28 @@ static void stack(struct atp *a, struct fan_tree *tree, double gbps)
 	}
 }
 
+/* Do more workers find no room near them than servers and the switches near those can take?  Then
+ * no plan need be made. */
+static bool overflows(struct atp *a, double gbps)
+{
+	const struct fan_topo *t = a->t;
+	double left = 0, room = 0;
+
+	memset(a->load, 0, t->nodes * sizeof *a->load);
+	for (uint32_t j = 0; j < t->jobs; j++) {
+		const struct fan_job *job = &t->job[j];
+		for (uint32_t w = 0; w < job->workers; w++)
+			if (!take(a, near_worker(a, j, w), gbps * job->weight))
+				left += gbps * job->weight;
+		for (uint32_t s = 0; s < job->servers; s++) {
+			uint32_t rack = near_server(a, j, s);
+			room += cap_of(a, job->server[s]);
+			room += rack == FAN_NODE_NONE ? 0 : cap_of(a, rack);
+		}
+	}
+	return left > room * (1 + SLACK);
+}
+
 static int plan_workers(struct atp *a, double gbps, struct fan_plan *p)
 {
 	const struct fan_topo *t = a->t;
@@ -325,15 +347,21 @@ static int find_leads(struct atp *a)
 static int try_rate(struct atp *a, bool workers, double gbps, struct fan_plan *p, double *best)
 {
 	struct fan_plan next;
+
+	if (workers && overflows(a, gbps))
+		return 0;
 	int err = workers ? plan_workers(a, gbps, &next) : plan_fragments(a, gbps, &next);
 
-	for (uint32_t i = 0; i < next.trees && !err; i++)
+	double got = err ? err : fan_eval_gbps(a->t, &next);
+	bool hopeful = got >= gbps * (1 - SLACK);
+	for (uint32_t i = 0; i < next.trees && !err && hopeful; i++)
 		err = fan_fit_tree(&a->fit, &next.tree[i]);
 	if (err) {
 		fan_plan_free(&next);
 		return err;
 	}
-	double got = fan_eval_gbps(a->t, &next);
+	if (hopeful)
+		got = fan_eval_gbps(a->t, &next);
 	bool feasible = got >= gbps * (1 - SLACK);
 	if (feasible && got > *best) {
 		*best = got;

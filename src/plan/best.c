@@ -33,6 +33,7 @@
 #define POLISH	       3	  /* rounds of search and re-splitting at the end */
 #define SETTLE	       40	  /* rounds of search and new shares over all trees at the end */
 #define MANY	       80	  /* tenths of the trees that may be, to begin with */
+#define MANY_FLOWS     16384	  /* in so many trees together, but where fewer may be */
 #define AGAIN	       12	  /* times that trees are added to the best plan */
 #define AGAIN_ROUNDS   12	  /* of pricing, at each */
 #define AGAIN_MANY     30	  /* as MANY, at each */
@@ -117,16 +118,12 @@ static double links_of(const struct fan_plan *p)
 	return sum;
 }
 
-/* Fit and judge a plan, and keep it if it is better.  Takes it over either way. */
-static int offer(struct best *b, struct fan_plan *p)
+/* Judge a plan that is fitted, and keep it if it is better.  Takes it over either way. */
+static int judge(struct best *b, struct fan_plan *p)
 {
-	int err = fit(b, p);
-	double gbps = err ? err : fan_eval_gbps(b->t, p);
+	double gbps = fan_eval_gbps(b->t, p), links = links_of(p);
+	int err = gbps < 0 ? (int)gbps : remember(b, p);
 
-	if (!err)
-		err = gbps < 0 ? (int)gbps : remember(b, p);
-
-	double links = links_of(p);
 	bool as_good = gbps > b->gbps * (1 - SAME) && links < b->links * (1 - SAME);
 	if (!err && (gbps > b->gbps * (1 + SAME) || as_good)) {
 		b->gbps = gbps;
@@ -135,6 +132,15 @@ static int offer(struct best *b, struct fan_plan *p)
 	}
 	fan_plan_free(p);
 	return err;
+}
+
+static int offer(struct best *b, struct fan_plan *p)
+{
+	int err = fit(b, p);
+
+	if (err)
+		fan_plan_free(p);
+	return err ? err : judge(b, p);
 }
 
 /* The same after local search and re-splitting, too. */
@@ -148,7 +154,7 @@ static int offer_improved(struct best *b, struct fan_plan *p, enum fan_moves mov
 		err = fan_pack_shares(b->t, p, NULL, NULL);
 	if (err)
 		fan_plan_free(p);
-	return err ? err : offer(b, p);
+	return err ? err : judge(b, p);
 }
 
 /* Of local search over all flows of so many trees on each server. */
@@ -175,35 +181,52 @@ static int start_from_given(struct best *b)
 	return err ? err : offer(b, &p);
 }
 
-/* All plans of others but `exact`.  An algorithm that this instance is too large for is
- * left out. */
+static bool is_split_equally(const struct fan_topo *t, const struct fan_plan *p)
+{
+	for (uint32_t i = 0; i < p->trees; i++)
+		if (fabs(p->tree[i].share * t->job[p->tree[i].job].servers - 1) > SAME)
+			return false;
+	return true;
+}
+
+/* The plan of another algorithm, as it is and improved.  One that this instance is too large for is
+ * left out.  `*equal`: the plan splits the model equally. */
+static int start_from(struct best *b, fan_algorithm_run *run, bool *equal)
+{
+	struct fan_planned how = {0};
+	struct fan_plan p, again;
+	int err = run(b->t, b->o, &p, &how);
+
+	*equal = false;
+	if (err)
+		return err == FAN_E_BUSY || err == FAN_E_STALLED ? FAN_OK : err;
+	*equal = is_split_equally(b->t, &p);
+	err = fan_plan_copy(&again, &p);
+	if (!err)
+		err = offer_improved(b, &again, FAN_MOVE_PLACE, passes_for(b, 8));
+	if (!err)
+		return offer(b, &p);
+	fan_plan_free(&p);
+	return err;
+}
+
+/* All plans of others but `exact`.  grid is inart where that splits the model equally. */
 static int start_from_others(struct best *b)
 {
-	for (uint32_t i = 0; i < fan_algorithm_count; i++) {
+	bool several = fan_relax_servers(b->t) > 1, equal = false;
+	int err = FAN_OK;
+
+	for (uint32_t i = 0; i < fan_algorithm_count && !err; i++) {
 		const struct fan_algorithm *a = &fan_algorithms[i];
-		struct fan_planned how = {0};
-		struct fan_plan p, again;
-		if (a->run == fan_best || a->run == fan_exact)
-			continue;
-		if (a->run == fan_inart && fan_relax_servers(b->t) == 1)
-			continue; /* it is grid then */
-		int err = a->run(b->t, b->o, &p, &how);
-		if (err == FAN_E_BUSY || err == FAN_E_STALLED)
-			continue;
-		if (!err)
-			err = fan_plan_copy(&again, &p);
-		if (err)
-			return err;
-		err = offer_improved(b, &again, FAN_MOVE_PLACE, passes_for(b, 8));
-		if (err) {
-			fan_plan_free(&p);
-			return err;
-		}
-		err = offer(b, &p);
-		if (err)
-			return err;
+		if (a->run != fan_best && a->run != fan_exact && a->run != fan_grid &&
+		    a->run != fan_inart)
+			err = start_from(b, a->run, &equal);
 	}
-	return FAN_OK;
+	if (!err && several)
+		err = start_from(b, fan_inart, &equal);
+	if (!err && (!several || !equal))
+		err = start_from(b, fan_grid, &equal);
+	return err;
 }
 
 /* A set of `n` candidates into b->open: the most able, or at random. */
@@ -356,6 +379,20 @@ static int thin_out(struct best *b, struct fan_plan *p, uint32_t tenths, double 
 	return err ? err : offer(b, p);
 }
 
+/* MANY, or fewer where trees have so many flows that searching through them takes long. */
+static uint32_t many(const struct best *b)
+{
+	double may = 0;
+
+	for (uint32_t j = 0; j < b->t->jobs; j++)
+		for (uint32_t s = 0; s < b->t->job[j].servers; s++)
+			may += (double)b->t->job[j].workers *
+			       fan_fit_trees(b->t, j, b->t->job[j].server[s], b->o->trees);
+	double tenths = 10 * MANY_FLOWS / may;
+
+	return tenths < 10 ? 10 : tenths < MANY ? (uint32_t)tenths : MANY;
+}
+
 /* As many trees as the prices ask for, and then fewer; and some more beside the best so far. */
 static int many_trees(struct best *b, double bound)
 {
@@ -371,7 +408,7 @@ static int many_trees(struct best *b, double bound)
 	if (!err) {
 		p = b->all;
 		fan_plan_init(&b->all);
-		err = thin_out(b, &p, MANY, bound);
+		err = thin_out(b, &p, many(b), bound);
 	}
 	for (unsigned i = 0; i < AGAIN && !err && b->gbps < bound * ENOUGH && b->work < SETTLE_WORK;
 	     i++) {

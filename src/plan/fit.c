@@ -78,10 +78,11 @@ int fan_fit_open(struct fan_fit *f, const struct fan_topo *t)
 	f->twin = calloc(arcs + 1, sizeof *f->twin);
 	f->first = calloc(arcs + 1, sizeof *f->first);
 	f->mark = calloc(arcs + 1, sizeof *f->mark);
+	f->last = calloc(t->nodes + 1, sizeof *f->last);
 	f->stack = calloc(arcs + 1, sizeof *f->stack);
 	f->entry = calloc(t->nodes + 1, sizeof *f->entry);
 	f->count = calloc(t->nodes + 1, sizeof *f->count);
-	if (!f->twin || !f->first || !f->mark || !f->stack || !f->entry || !f->count) {
+	if (!f->twin || !f->first || !f->mark || !f->last || !f->stack || !f->entry || !f->count) {
 		fan_fit_close(f);
 		return FAN_E_NOMEM;
 	}
@@ -103,6 +104,7 @@ void fan_fit_close(struct fan_fit *f)
 	free(f->twin);
 	free(f->first);
 	free(f->mark);
+	free(f->last);
 	free(f->stack);
 	free(f->entry);
 	free(f->count);
@@ -115,6 +117,7 @@ static void forget(struct fan_fit *f)
 {
 	memset(f->first, 0, 2 * (size_t)f->t->links * sizeof *f->first);
 	memset(f->entry, 0, f->t->nodes * sizeof *f->entry);
+	memset(f->last, 0, f->t->nodes * sizeof *f->last);
 	memset(f->count, 0, f->t->nodes * sizeof *f->count);
 	f->steps = f->entries = 0;
 }
@@ -271,15 +274,19 @@ static bool path_of(const struct fan_tree *tree, const struct fan_flow *f, struc
 	return append(p, &f->route, false);
 }
 
-/* Does the worker's flow differ from that of the worker before in its first link alone? */
-static bool is_twin(const struct fan_topo *t, const struct fan_tree *tree, uint32_t w)
+/* Does the worker's flow differ in its first link alone from the last one to the same switch? */
+static bool is_twin(struct fan_fit *f, const struct fan_tree *tree, uint32_t w)
 {
-	const struct fan_flow *f = &tree->flow[w], *b = w ? f - 1 : NULL;
+	const struct fan_flow *a = &tree->flow[w], *b;
 
-	return b && f->to == b->to && f->route.hops == b->route.hops && f->route.hops > 0 &&
-	       fan_arc_to(t, f->route.arc[0]) == fan_arc_to(t, b->route.arc[0]) &&
-	       memcmp(f->route.arc + 1, b->route.arc + 1,
-		      (f->route.hops - 1) * sizeof f->route.arc[0]) == 0;
+	if (!a->route.hops)
+		return false;
+	uint32_t *last = &f->last[fan_arc_to(f->t, a->route.arc[0])];
+	b = *last ? &tree->flow[*last - 1] : NULL;
+	*last = w + 1;
+	return b && a->to == b->to && a->route.hops == b->route.hops &&
+	       memcmp(a->route.arc + 1, b->route.arc + 1,
+		      (a->route.hops - 1) * sizeof a->route.arc[0]) == 0;
 }
 
 static bool is_fit(struct fan_fit *f, const struct fan_tree *tree, bool *memory)
@@ -288,7 +295,7 @@ static bool is_fit(struct fan_fit *f, const struct fan_tree *tree, bool *memory)
 
 	forget(f);
 	for (uint32_t w = 0; w < tree->workers; w++) {
-		if (is_twin(f->t, tree, w))
+		if (is_twin(f, tree, w))
 			continue;
 		*memory = make_room(f);
 		if (!*memory || !path_of(tree, &tree->flow[w], &p) || !note(f, &p, false))

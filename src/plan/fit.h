@@ -27,6 +27,7 @@ struct fan_fit {
 	uint32_t *first; /* by arc: its first step, 1 + number; 0: none */
 	uint32_t *entry; /* by node: its first entry, 1 + number; 0: none */
 	uint32_t *count; /* by node: entries */
+	uint32_t *last;	 /* by node: 1 + the last worker whose link leads there; 0: none */
 	uint8_t *mark;	 /* by arc: looked at */
 	uint32_t *stack;
 	struct fan_fit_step *step;   /* an arc and what follows it */

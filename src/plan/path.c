@@ -46,6 +46,7 @@ static void measure(struct fan_paths *p, uint32_t to)
 		p->distance[i] = FAR;
 	p->distance[to] = 0;
 	p->queue[tail++] = to;
+	p->step = 2;
 	while (head < tail) {
 		uint32_t at = p->queue[head++];
 		if (at != to && t->node[at].kind != FAN_NODE_SWITCH)
@@ -53,6 +54,8 @@ static void measure(struct fan_paths *p, uint32_t to)
 		for (uint32_t i = 0; i < t->node[at].degree; i++) {
 			uint32_t arc = t->out[t->node[at].first + i] ^ 1; /* into `at` */
 			uint32_t from = fan_arc_from(t, arc);
+			if (p->distance[from] == p->distance[at] && t->cap[arc] > 0)
+				p->step = 1;
 			if (p->distance[from] == FAR && t->cap[arc] > 0) {
 				p->distance[from] = p->distance[at] + 1;
 				p->queue[tail++] = from;
@@ -145,7 +148,7 @@ uint32_t fan_paths_find(struct fan_paths *p, uint32_t from, uint32_t to, uint32_
 	if (p->distance[from] == FAR)
 		return 0;
 	for (uint32_t hops = p->distance[from];
-	     hops < FAN_HOPS_MAX && count < max && p->steps < FAN_PATH_STEPS_MAX; hops++)
+	     hops < FAN_HOPS_MAX && count < max && p->steps < FAN_PATH_STEPS_MAX; hops += p->step)
 		count += choose(p, routes_of(p, from, to, hops), max - count, route + count);
 	for (uint32_t i = 0; i < count; i++)
 		for (uint32_t k = 0; k < route[i].hops; k++)

@@ -20,6 +20,7 @@ struct fan_paths {
 	struct fan_route *found;
 	uint32_t *used; /* by arc: chosen routes over it */
 	uint32_t steps, found_max;
+	uint32_t step;	 /* by which lengths of routes to it differ: 2 where no circle is odd */
 	uint32_t target; /* that `distance` is to */
 };
 

@@ -8,6 +8,7 @@
 #include "core/base/err.h"
 
 #define TIDY_LOADS 0.1	/* what loads count at most, where switches are to be few */
+#define SAME	   1e-6 /* relative: rates that do not differ */
 #define TIDY_SLACK 1e-9 /* of the rate is given up for a plan without detours */
 
 uint32_t fan_relax_servers(const struct fan_topo *t)
@@ -142,15 +143,13 @@ static int build(struct fan_relax *r, const double *split)
 {
 	const struct fan_cands *c = r->c;
 	const struct fan_topo *t = c->t;
-	uint32_t slots = t->jobs * r->servers;
-	int *work = calloc(2 * (size_t)c->groups + t->jobs + slots + 1, sizeof *work);
-	int *all = work, *enter, *total, *fixed;
+	int *work = calloc(2 * (size_t)c->groups + t->jobs + 1, sizeof *work);
+	int *all = work, *enter, *total, *fixed = r->fixed;
 
 	if (!work)
 		return FAN_E_NOMEM;
 	enter = all + c->groups;
 	total = enter + c->groups;
-	fixed = total + t->jobs;
 	fan_lp_col(&r->lp, 0, c->access_gbps, 1); /* f, column 0 */
 	for (uint32_t j = 0; j < t->jobs; j++) {
 		total[j] = fan_lp_row(&r->lp, 0, 0);
@@ -181,10 +180,11 @@ int fan_relax_open(struct fan_relax *r, const struct fan_cands *c, const double 
 	if (columns(r) > FAN_LP_COLUMNS_MAX)
 		return FAN_E_BUSY;
 	r->g0 = calloc((size_t)t->jobs * r->servers, sizeof *r->g0);
+	r->fixed = calloc((size_t)t->jobs * r->servers, sizeof *r->fixed);
 	r->q0 = calloc((size_t)c->groups * r->servers * (c->sums + 1), sizeof *r->q0);
 	r->z0 = calloc((size_t)t->jobs * r->servers * c->sums + 1, sizeof *r->z0);
 	r->row_of = malloc(fan_topo_resources(t) * sizeof *r->row_of);
-	if (r->g0 && r->q0 && r->z0 && r->row_of) {
+	if (r->g0 && r->fixed && r->q0 && r->z0 && r->row_of) {
 		memset(r->row_of, 0xff, fan_topo_resources(t) * sizeof *r->row_of);
 		err = build(r, split);
 	}
@@ -196,6 +196,7 @@ int fan_relax_open(struct fan_relax *r, const struct fan_cands *c, const double 
 void fan_relax_close(struct fan_relax *r)
 {
 	free(r->g0);
+	free(r->fixed);
 	free(r->q0);
 	free(r->z0);
 	free(r->row_of);
@@ -241,23 +242,73 @@ static void prefer_able(struct fan_relax *r)
 			}
 }
 
-int fan_relax_solve(struct fan_relax *r, bool few)
+/* The rate, from where the program was solved last. */
+static int solve_rate(struct fan_relax *r)
 {
-	int err = fan_lp_solve(&r->lp);
+	uint64_t steps = 0;
+	int err = fan_lp_solve_warm(&r->lp, &steps);
 
-	if (err)
-		return err;
-	r->gbps = r->bound = r->lp.best;
+	if (!err)
+		r->gbps = r->bound = r->lp.best;
+	return err;
+}
+
+static void want_rate(struct fan_relax *r)
+{
+	r->lp.col_low[0] = 0;
+	for (int c = 0; c < r->lp.cols; c++)
+		r->lp.objective[c] = c == 0;
+}
+
+/* Of all solutions with that rate, the one that costs least. */
+static int tidy(struct fan_relax *r, bool few)
+{
 	r->lp.col_low[0] = r->gbps * (1 - TIDY_SLACK);
 	set_costs(r);
 	if (few)
 		prefer_able(r);
-	if (fan_lp_solve(&r->lp)) { /* then as it was */
-		r->lp.col_low[0] = 0;
-		for (int c = 0; c < r->lp.cols; c++)
-			r->lp.objective[c] = c == 0;
-		err = fan_lp_solve(&r->lp);
+	if (!fan_lp_solve(&r->lp))
+		return FAN_OK;
+	want_rate(r); /* then as it was */
+	return fan_lp_solve(&r->lp);
+}
+
+int fan_relax_solve(struct fan_relax *r, bool few)
+{
+	int err = solve_rate(r);
+
+	return err ? err : tidy(r, few);
+}
+
+static void free_rows(struct fan_relax *r)
+{
+	const struct fan_topo *t = r->c->t;
+
+	for (uint32_t j = 0; j < t->jobs; j++)
+		for (uint32_t s = 0; s < t->job[j].servers; s++) {
+			int row = r->fixed[j * r->servers + s];
+			r->lp.row_low[row] = -INFINITY;
+			r->lp.row_high[row] = INFINITY;
+		}
+}
+
+int fan_relax_split(struct fan_relax *r, bool few, double *split, double *bound)
+{
+	double gbps = r->gbps, *x = r->lp.x;
+
+	free_rows(r);
+	want_rate(r);
+	r->lp.x = NULL; /* the solver's, from here on */
+	int err = solve_rate(r);
+	*bound = r->bound;
+	if (!err && r->gbps > gbps * (1 + SAME)) {
+		err = tidy(r, few);
+		if (!err)
+			fan_relax_shares(r, split);
 	}
+	free(r->lp.x);
+	r->lp.x = x;
+	r->gbps = gbps;
 	return err;
 }
 
@@ -270,7 +321,7 @@ double fan_relax_volume(const struct fan_relax *r, int first, uint32_t count)
 	return sum > 0 ? sum : 0;
 }
 
-void fan_relax_split(const struct fan_relax *r, double *split)
+void fan_relax_shares(const struct fan_relax *r, double *split)
 {
 	for (uint32_t j = 0; j < r->c->t->jobs; j++) {
 		uint32_t servers = r->c->t->job[j].servers;

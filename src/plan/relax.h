@@ -27,6 +27,7 @@ struct fan_relax {
 	int *g0;	  /* by job and server: column of g */
 	int *q0;	  /* by group, server and candidate sum (the last: none): first column */
 	int *z0;	  /* by job, server and candidate sum: first column */
+	int *fixed;	  /* by job and server: the row that holds its part of the split */
 	int *row_of;	  /* by resource: its row, or FAN_COL_NONE */
 	struct fan_lp lp;
 	double gbps;  /* f */
@@ -47,6 +48,11 @@ void fan_relax_close(struct fan_relax *r);
  * less able switches costs most, otherwise what loads links, switches and servers.  As
  * fan_lp_solve. */
 int fan_relax_solve(struct fan_relax *r, bool few);
+
+/* After that: what would the program reach if the split were free, `*bound`, and with which
+ * split?  `split`, which the program was opened with, changes only if that is more.  The solution
+ * stays. */
+int fan_relax_split(struct fan_relax *r, bool few, double *split, double *bound);
 
 /* The most servers that a job has. */
 uint32_t fan_relax_servers(const struct fan_topo *t);
@@ -69,6 +75,6 @@ struct fan_span fan_relax_z_routes(const struct fan_relax *r, uint32_t j, uint32
 double fan_relax_volume(const struct fan_relax *r, int first, uint32_t count);
 
 /* Shares by job and server, `servers` apart, as the solution has them. */
-void fan_relax_split(const struct fan_relax *r, double *split);
+void fan_relax_shares(const struct fan_relax *r, double *split);
 
 #endif

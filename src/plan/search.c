@@ -7,7 +7,7 @@
 
 #include "core/base/err.h"
 
-#define DOUBLINGS 5    /* of the exponent: load / capacity to the power of 16 */
+#define DOUBLINGS 5    /* of the exponent: load / capacity to the power of 32 */
 #define GAIN_MIN  1e-9 /* relative: less is no reason to move */
 #define NO_CAP	  1e15 /* Gb/s; where there is no limit */
 #define CAP_MIN	  1e-12
@@ -19,6 +19,8 @@ struct search {
 	double *load;		    /* by resource, per Gb/s of the common rate */
 	double *per;		    /* by resource: 1 / capacity */
 	double *scaled, *base;	    /* by resource: per / unit, and the power of load * that */
+	double *more;		    /* by resource: what one more flow of the present tree costs */
+	double flow;		    /* load of a flow of the present tree */
 	double unit;		    /* fullest load / capacity; keeps powers small */
 	uint32_t *group_of, *first; /* by job and worker; by job */
 	uint16_t *uses;		    /* by tree and arc: its flows, whose results come back; NULL */
@@ -36,6 +38,8 @@ static void add(struct search *s, uint32_t resource, double load)
 {
 	s->load[resource] += load;
 	s->base[resource] = power(s->load[resource] * s->scaled[resource]);
+	s->more[resource] =
+		power((s->load[resource] + s->flow) * s->scaled[resource]) - s->base[resource];
 }
 
 /* A flow of the present tree comes, or goes with a negative load (-0 for one without a share). */
@@ -52,49 +56,61 @@ static void add_route(struct search *s, const struct fan_route *r, uint32_t to, 
 	add(s, fan_node_resource(s->t, to), load);
 }
 
+static double load_of(const struct search *s, const struct fan_tree *tree)
+{
+	return tree->share * s->t->job[tree->job].weight;
+}
+
+static void price_all(struct search *s)
+{
+	for (uint32_t r = 0; r < fan_topo_resources(s->t); r++)
+		s->more[r] = power((s->load[r] + s->flow) * s->scaled[r]) - s->base[r];
+}
+
+static uint16_t *results_at(const struct search *s, uint32_t tree)
+{
+	return s->uses ? s->uses + (size_t)tree * 2 * s->t->links : NULL;
+}
+
+/* From here on the flows that are looked at are this tree's. */
 static void look_at(struct search *s, uint32_t tree)
 {
-	s->now = s->uses ? s->uses + (size_t)tree * 2 * s->t->links : NULL;
+	s->now = results_at(s, tree);
+	s->flow = load_of(s, &s->p->tree[tree]);
+	price_all(s);
 }
 
-static double cost_at(const struct search *s, uint32_t resource, double load)
+/* What a further flow over some arcs and into `to` would cost; any number from `limit` on, if that
+ * much. */
+static double cost_of(const struct search *s, const uint32_t *arc, const uint32_t *end, uint32_t to,
+		      double limit)
 {
-	return power((s->load[resource] + load) * s->scaled[resource]) - s->base[resource];
-}
+	double sum = s->more[fan_node_resource(s->t, to)];
 
-/* What a further flow over a route and into `to` would cost. */
-static double cost_of(const struct search *s, const struct fan_route *r, uint32_t to, double load)
-{
-	double sum = cost_at(s, fan_node_resource(s->t, to), load);
-
-	for (uint32_t i = 0; i < r->hops; i++) {
-		sum += cost_at(s, r->arc[i], load);
-		if (s->now && !s->now[r->arc[i]])
-			sum += cost_at(s, r->arc[i] ^ 1u, load);
+	for (; sum < limit && arc < end; arc++) {
+		sum += s->more[*arc];
+		if (s->now && !s->now[*arc])
+			sum += s->more[*arc ^ 1u];
 	}
 	return sum;
 }
 
-/* The cheapest of some routes into `to`. */
-static uint32_t cheapest(const struct search *s, struct fan_span span, uint32_t to, double load,
+/* The cheapest of some routes into `to` that costs less than `limit`; UINT32_MAX if none does. */
+static uint32_t cheapest(const struct search *s, struct fan_span span, uint32_t to, double limit,
 			 double *cost)
 {
 	uint32_t best = UINT32_MAX;
 
-	*cost = INFINITY;
+	*cost = limit;
 	for (uint32_t i = span.first; i < span.first + span.count; i++) {
-		double x = cost_of(s, &s->c->route[i], to, load);
+		const uint32_t *arc = s->c->arc + s->c->arc_at[i];
+		double x = cost_of(s, arc, s->c->arc + s->c->arc_at[i + 1], to, *cost);
 		if (x < *cost) {
 			*cost = x;
 			best = i;
 		}
 	}
 	return best;
-}
-
-static double load_of(const struct search *s, const struct fan_tree *tree)
-{
-	return tree->share * s->t->job[tree->job].weight;
 }
 
 static uint32_t group_of(const struct search *s, const struct fan_tree *tree, uint32_t w)
@@ -111,16 +127,16 @@ struct place {
 static void consider(const struct search *s, const struct fan_tree *tree, uint32_t g, uint32_t v,
 		     bool is_open, struct place *best)
 {
-	double load = load_of(s, tree), cost, more = 0;
+	double cost, more = 0;
 	uint32_t node = s->c->sum[v], on = UINT32_MAX;
 
 	if (!is_open) {
-		on = cheapest(s, fan_cands_sum_to_server(s->c, v, tree->server), tree->server, load,
-			      &more);
-		if (on == UINT32_MAX || more >= best->cost)
+		on = cheapest(s, fan_cands_sum_to_server(s->c, v, tree->server), tree->server,
+			      best->cost, &more);
+		if (on == UINT32_MAX)
 			return;
 	}
-	uint32_t route = cheapest(s, fan_cands_to_sum(s->c, g, v), node, load, &cost);
+	uint32_t route = cheapest(s, fan_cands_to_sum(s->c, g, v), node, best->cost - more, &cost);
 	if (route != UINT32_MAX && cost + more < best->cost)
 		*best = (struct place){node, route, on, cost + more};
 }
@@ -130,9 +146,9 @@ static void consider_server(const struct search *s, const struct fan_tree *tree,
 {
 	double cost;
 	uint32_t route = cheapest(s, fan_cands_to_server(s->c, g, tree->server), tree->server,
-				  load_of(s, tree), &cost);
+				  best->cost, &cost);
 
-	if (route != UINT32_MAX && cost < best->cost)
+	if (route != UINT32_MAX)
 		*best = (struct place){tree->server, route, UINT32_MAX, cost};
 }
 
@@ -187,16 +203,20 @@ static bool is_alone(const struct fan_tree *tree, uint32_t w)
 
 /* What a worker's flow costs where it was, its own link left out, as candidates do. */
 static double cost_now(const struct search *s, const struct fan_tree *tree, uint32_t w,
-		       const struct fan_flow *was, double load)
+		       const struct fan_flow *was)
 {
 	const struct fan_group *g = &s->c->group[group_of(s, tree, w)];
-	struct fan_route rest = was->route;
+	const uint32_t *arc = was->route.arc + (g->at != was->from && was->route.hops);
 
-	if (g->at != was->from && rest.hops) {
-		rest.hops--;
-		memmove(rest.arc, rest.arc + 1, rest.hops * sizeof rest.arc[0]);
-	}
-	return cost_of(s, &rest, was->to, load);
+	return cost_of(s, arc, was->route.arc + was->route.hops, was->to, INFINITY);
+}
+
+/* Do two workers of a group go the same way, but for their own links? */
+static bool are_twins(const struct fan_flow *a, const struct fan_flow *b)
+{
+	return a->to == b->to && a->route.hops == b->route.hops && a->route.hops > 0 &&
+	       memcmp(a->route.arc + 1, b->route.arc + 1,
+		      (a->route.hops - 1) * sizeof a->route.arc[0]) == 0;
 }
 
 /* True if the worker moved. */
@@ -211,9 +231,9 @@ static bool move_worker(struct search *s, struct fan_tree *tree, uint32_t w, enu
 		sum = *fan_tree_sum(tree, was.to);
 		add_flow(s, &sum, -load);
 	}
-	double back = cost_now(s, tree, w, &was, load);
+	double back = cost_now(s, tree, w, &was);
 	if (alone)
-		back += cost_of(s, &sum.route, sum.to, load);
+		back += cost_of(s, sum.route.arc, sum.route.arc + sum.route.hops, sum.to, INFINITY);
 	tree->flow[w].to = FAN_NODE_NONE;
 	if (alone)
 		fan_tree_prune(tree);
@@ -233,6 +253,26 @@ static bool move_worker(struct search *s, struct fan_tree *tree, uint32_t w, enu
 	return false;
 }
 
+/* Group by group: where one could do no better, its twins cannot either, until something moves. */
+static bool move_workers(struct search *s, struct fan_tree *tree, enum fan_moves moves)
+{
+	bool moved = false;
+
+	for (uint32_t g = 0; g < s->c->groups; g++) {
+		const struct fan_group *group = &s->c->group[g];
+		const struct fan_flow *stays = NULL;
+		for (uint32_t i = 0; i < group->count && group->job == tree->job; i++) {
+			uint32_t w = s->c->member[group->first + i];
+			if (stays && are_twins(stays, &tree->flow[w]))
+				continue;
+			bool goes = move_worker(s, tree, w, moves);
+			stays = goes ? NULL : &tree->flow[w];
+			moved = moved || goes;
+		}
+	}
+	return moved;
+}
+
 static bool move_sum(struct search *s, struct fan_tree *tree, struct fan_flow *f)
 {
 	double load = load_of(s, tree), cost;
@@ -241,10 +281,10 @@ static bool move_sum(struct search *s, struct fan_tree *tree, struct fan_flow *f
 	if (v == FAN_NODE_NONE)
 		return false;
 	add_flow(s, f, -load);
-	double back = cost_of(s, &f->route, f->to, load);
+	double back = cost_of(s, f->route.arc, f->route.arc + f->route.hops, f->to, INFINITY);
 	uint32_t route = cheapest(s, fan_cands_sum_to_server(s->c, v, tree->server), tree->server,
-				  load, &cost);
-	bool better = route != UINT32_MAX && cost < back - GAIN_MIN * (fabs(back) + GAIN_MIN);
+				  back - GAIN_MIN * (fabs(back) + GAIN_MIN), &cost);
+	bool better = route != UINT32_MAX;
 	if (better)
 		f->route = s->c->route[route];
 	add_flow(s, f, load);
@@ -262,6 +302,7 @@ static void find_unit(struct search *s)
 		s->scaled[r] = s->per[r] / s->unit;
 		s->base[r] = power(s->load[r] * s->scaled[r]);
 	}
+	price_all(s);
 }
 
 static void close_search(struct search *s)
@@ -270,6 +311,7 @@ static void close_search(struct search *s)
 	free(s->per);
 	free(s->scaled);
 	free(s->base);
+	free(s->more);
 	free(s->group_of);
 	free(s->first);
 	free(s->uses);
@@ -287,12 +329,13 @@ static int open_search(struct search *s, const struct fan_cands *c, struct fan_p
 	s->per = calloc(resources + 1, sizeof *s->per);
 	s->scaled = calloc(resources + 1, sizeof *s->scaled);
 	s->base = calloc(resources + 1, sizeof *s->base);
+	s->more = calloc(resources + 1, sizeof *s->more);
 	s->group_of = calloc(workers + 1, sizeof *s->group_of);
 	s->first = calloc(t->jobs + 1, sizeof *s->first);
 	if (t->results)
 		s->uses = calloc((size_t)p->trees * 2 * t->links + 1, sizeof *s->uses);
-	if (!s->load || !s->per || !s->scaled || !s->base || !s->group_of || !s->first ||
-	    (t->results && !s->uses)) {
+	if (!s->load || !s->per || !s->scaled || !s->base || !s->more || !s->group_of ||
+	    !s->first || (t->results && !s->uses)) {
 		close_search(s);
 		return FAN_E_NOMEM;
 	}
@@ -305,7 +348,7 @@ static int open_search(struct search *s, const struct fan_cands *c, struct fan_p
 	for (uint32_t r = 0; r < resources; r++)
 		s->per[r] = 1 / fmax(fmin(t->cap[r], NO_CAP), CAP_MIN);
 	for (uint32_t i = 0; i < p->trees; i++) {
-		look_at(s, i);
+		s->now = results_at(s, i);
 		for (uint32_t k = 0; k < p->tree[i].workers + p->tree[i].sums; k++)
 			if (p->tree[i].flow[k].to != FAN_NODE_NONE)
 				add_flow(s, &p->tree[i].flow[k], load_of(s, &p->tree[i]));
@@ -330,8 +373,7 @@ int fan_search(const struct fan_cands *c, struct fan_plan *p, enum fan_moves mov
 			look_at(&s, i);
 			if (fan_tree_has_levels(tree))
 				continue;
-			for (uint32_t w = 0; w < tree->workers; w++)
-				moved = move_worker(&s, tree, w, moves) || moved;
+			moved = move_workers(&s, tree, moves) || moved;
 			for (uint32_t k = 0; k < tree->sums; k++)
 				moved = move_sum(&s, tree, &tree->flow[tree->workers + k]) || moved;
 		}
@@ -358,7 +400,7 @@ int fan_search_fill(const struct fan_cands *c, struct fan_plan *p, uint32_t i, c
 		if (direct || best.node == FAN_NODE_NONE)
 			consider_server(&s, tree, g, &best);
 		place_worker(&s, tree, w, &best);
-		if (w % 16 == 0)
+		if ((w & (w + 1)) == 0) /* loads have doubled */
 			find_unit(&s);
 	}
 	close_search(&s);
