@@ -110,6 +110,15 @@ static unsigned set_hosts(struct fanin_comm *c, unsigned first, const struct fan
 	return k - first;
 }
 
+static int find_meeting(struct fanin_comm *c, struct fan_rendezvous *at)
+{
+	if (!*c->cfg.meeting_addr)
+		return fan_rendezvous_find(at, c->sentence, sizeof c->sentence);
+	memcpy(at->addr, c->cfg.meeting_addr, sizeof at->addr);
+	at->one_host = c->cfg.meeting_local;
+	return FAN_OK;
+}
+
 /* Nobody named a switch: the ranks meet at rank 0, which starts one.  Where they are on several
  * hosts, the first rank of each host runs an aggregator for its part. */
 static int meet(struct fanin_comm *c)
@@ -117,7 +126,7 @@ static int meet(struct fanin_comm *c)
 	struct fan_rendezvous at;
 	struct fan_meeting m = {.hosts = 1};
 	fan_peer here;
-	int e = fan_rendezvous_find(&at, c->sentence, sizeof c->sentence);
+	int e = find_meeting(c, &at);
 	if (!e && !c->cfg.rank)
 		e = fan_embedded_switch_get(&c->embedded, &at, &c->cfg, c->sentence,
 					    sizeof c->sentence);
@@ -344,10 +353,26 @@ static void complete(struct fanin_comm *c)
 
 int fan_comm_create(const struct fanin_options *options, struct fanin_comm **comm)
 {
+	return fan_comm_create_on(options, NULL, comm);
+}
+
+static void take_terms(struct fan_config *cfg, const struct fan_comm_terms *terms)
+{
+	if (terms->meeting_addr)
+		snprintf(cfg->meeting_addr, sizeof cfg->meeting_addr, "%s", terms->meeting_addr);
+	cfg->meeting_local = terms->meeting_local;
+	cfg->join_ms = terms->join_ms;
+}
+
+int fan_comm_create_on(const struct fanin_options *options, const struct fan_comm_terms *terms,
+		       struct fanin_comm **comm)
+{
 	struct fanin_comm *c = *comm = comm_new();
 	if (!c)
 		return FAN_E_NOMEM;
 	int e = fan_config_load(&c->cfg, options, c->sentence, sizeof c->sentence);
+	if (terms)
+		take_terms(&c->cfg, terms);
 	if (!e)
 		e = fan_config_check_flags(c->sentence, sizeof c->sentence);
 	if (e)
@@ -521,6 +546,23 @@ int fan_comm_submit(struct fanin_comm *c, const struct fan_op_args *args, bool w
 	return e;
 }
 
+void fan_comm_set_idle(struct fanin_comm *c, void (*idle)(void *arg), void *arg)
+{
+	c->idle = idle;
+	c->idle_arg = arg;
+}
+
+/* The result of `op`, which has not been freed. */
+static int wait_idly(const struct fanin_comm *c, struct fanin_op *op)
+{
+	int e;
+	if (!c->idle)
+		return fanin_op_wait(op, -1);
+	while ((e = fanin_op_wait(op, FAN_COMM_IDLE_MS)) == FAN_E_PENDING)
+		c->idle(c->idle_arg);
+	return e;
+}
+
 int fan_comm_run(struct fanin_comm *c, const struct fan_op_args *args)
 {
 	struct fan_op_args mine = *args;
@@ -537,7 +579,7 @@ int fan_comm_run(struct fanin_comm *c, const struct fan_op_args *args)
 			pthread_cond_broadcast(&c->changed);
 		pthread_mutex_unlock(&c->lock);
 	}
-	e = fanin_op_wait(op, -1);
+	e = wait_idly(c, op);
 	fanin_op_free(op);
 	return e;
 }

@@ -44,6 +44,7 @@
 #define FAN_COMM_NOTE_MS       5000		/* between further calls */
 #define FAN_COMM_SWITCH_BYTES  (FAN_CONFIG_SWITCHES_MAX + 1)
 #define FAN_COMM_LINGER_MS     1000 /* beyond alive_ms, for other ranks at an embedded switch */
+#define FAN_COMM_IDLE_MS       5    /* between calls of `idle` while an operation is waited for */
 #define FAN_COMM_LEAVE_NS      (2000 * FAN_MS) /* most time to leave */
 
 struct fanin_comm {
@@ -61,6 +62,8 @@ struct fanin_comm {
 	bool threaded;					/* the thread was started */
 	pthread_t thread;
 	int epoll_fd, wake_fd;
+	void (*idle)(void *arg); /* called by fan_comm_run every FAN_COMM_IDLE_MS; NULL: not */
+	void *idle_arg;
 
 	pthread_mutex_t lock;	    /* for all up to the next blank line */
 	pthread_cond_t changed;	    /* ready, error, or room for operations */
@@ -122,6 +125,21 @@ void fan_comm_destroy(struct fanin_comm *c);
 
 /* Do the options allow that hosts sum parts beside named switches, and get what share pays? */
 bool fan_comm_hosts_may_sum(const struct fan_config *cfg);
+
+/* What a program around the library may ask for beyond its options. */
+struct fan_comm_terms {
+	const char *meeting_addr; /* as in struct fan_config */
+	bool meeting_local;
+	int join_ms;
+};
+
+/* As fan_comm_create; `terms` may be NULL. */
+int fan_comm_create_on(const struct fanin_options *options, const struct fan_comm_terms *terms,
+		       struct fanin_comm **comm);
+
+/* From here on fan_comm_run calls `idle` from its caller's thread every FAN_COMM_IDLE_MS, so that
+ * another library can make progress meanwhile.  It must not call this communicator. */
+void fan_comm_set_idle(struct fanin_comm *c, void (*idle)(void *arg), void *arg);
 
 /* As fan_comm_create, with the switch embedded in rank 0 at `at`, for the job of `cfg` whose name
  * has `suffix` appended. */

@@ -52,7 +52,8 @@ static void fail_in_time(struct fanin_comm *c)
 {
 	char text[FAN_FAULT_TEXT_BYTES], all[FAN_FAULT_TEXT_BYTES];
 	fan_comm_client_text(c, text, sizeof text);
-	snprintf(all, sizeof all, "%.460s (waited %.4g s)", text, c->cfg.timeout_ms / 1e3);
+	snprintf(all, sizeof all, "%.460s (waited %.4g s)", text,
+		 fan_config_join_ms(&c->cfg) / 1e3);
 	fan_comm_fail(c, c->client.dial.up ? FAN_E_TIMEOUT : FAN_E_UNREACHABLE, all);
 }
 

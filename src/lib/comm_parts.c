@@ -116,7 +116,7 @@ void fan_comm_open_parts(struct fanin_comm *c, uint64_t now_ns)
 void fan_comm_join_more_parts(struct fanin_comm *c, unsigned count)
 {
 	uint64_t now_ns = fan_clock_ns();
-	c->join_by_ns = now_ns + (uint64_t)c->cfg.timeout_ms * FAN_MS;
+	c->join_by_ns = now_ns + (uint64_t)fan_config_join_ms(&c->cfg) * FAN_MS;
 	fan_comm_split_init(c);
 	for (unsigned k = c->parts - count; k < c->parts && !atomic_load(&c->error); k++)
 		add_connection(c, k, 0, now_ns);

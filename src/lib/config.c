@@ -432,6 +432,11 @@ int fan_config_load(struct fan_config *c, const struct fanin_options *o, char *w
 	return e ? e : check_whole(c, why, bytes);
 }
 
+int fan_config_join_ms(const struct fan_config *c)
+{
+	return c->join_ms ? c->join_ms : c->timeout_ms;
+}
+
 /* Flags. */
 
 int fan_config_check_flags(char *why, size_t bytes)

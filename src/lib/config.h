@@ -43,6 +43,11 @@ struct fan_config {
 	int priority;		/* 0: by the bytes that the job has left to send */
 	int ahead, cache;	/* fragments per shard; 0: none */
 	uint16_t payload_bytes; /* of a full fragment, follows from mtu */
+	int join_ms;		/* as timeout_ms, of a join; 0: the same */
+	char meeting_addr[FAN_CONFIG_SWITCH_MAX + 1]; /* where the ranks meet if no switch is named,
+						       * "HOST:PORT" at rank 0; "": as
+						       * fan_rendezvous_find says */
+	bool meeting_local;			      /* every rank is on rank 0's host */
 	void (*waiting)(void *arg, const char *text); /* as in struct fanin_options */
 	void *waiting_arg;
 };
@@ -69,6 +74,9 @@ int fan_config_tell(struct fan_config *c, fan_config_row *row, void *ctx, char *
 /* FAN_OK, or FAN_E_CONFIG and in `why` which of these variables is neither 0 nor 1: FANIN_LOCAL,
  * FANIN_HOSTS, FANIN_SPLIT. */
 int fan_config_check_flags(char *why, size_t bytes);
+
+/* Time without progress after which a join fails. */
+int fan_config_join_ms(const struct fan_config *c);
 
 /* Such a variable; `unset` if it is not set. */
 bool fan_config_flag(const char *name, bool unset);

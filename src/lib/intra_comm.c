@@ -172,7 +172,7 @@ static int attach(struct fanin_comm *c, const struct fan_meeting *m, unsigned co
 		.me = l->number_of[c->cfg.rank],
 		.ranks = m->host[host].ranks,
 		.columns = columns,
-		.timeout_ms = c->cfg.timeout_ms,
+		.timeout_ms = fan_config_join_ms(&c->cfg),
 	};
 	int e = fan_intra_attach(&l->s, &h, c->sentence, sizeof c->sentence);
 	if (e)
@@ -417,8 +417,8 @@ static bool yield_until(struct fan_intra_comm *l, uint32_t heard)
 	return false;
 }
 
-/* Until the bell has rung, for LOOK_MS at most. */
-static void wait_for_bell(struct fan_intra_comm *l, uint32_t heard)
+/* Until the bell has rung, for `look_ms` at most. */
+static void wait_for_bell(struct fan_intra_comm *l, uint32_t heard, int look_ms)
 {
 	if (fan_intra_heard(&l->board, FAN_INTRA_WORK) != heard)
 		return;
@@ -426,7 +426,7 @@ static void wait_for_bell(struct fan_intra_comm *l, uint32_t heard)
 		l->sleeps--;
 	else if (yield_until(l, heard))
 		return;
-	fan_intra_sleep(&l->board, FAN_INTRA_WORK, heard, LOOK_MS);
+	fan_intra_sleep(&l->board, FAN_INTRA_WORK, heard, look_ms);
 }
 
 /* With l->drive held: this rank's work, until `op` has ended, or all operations where it is
@@ -434,9 +434,15 @@ static void wait_for_bell(struct fan_intra_comm *l, uint32_t heard)
 static void work(struct fanin_comm *c, struct fanin_op *op)
 {
 	struct fan_intra_comm *l = c->intra;
+	int look_ms = op && c->idle ? FAN_COMM_IDLE_MS : LOOK_MS;
+	uint64_t idle_ns = fan_clock_ns();
 	for (;;) {
 		uint32_t heard = fan_intra_heard(&l->board, FAN_INTRA_WORK);
 		uint64_t now_ns = fan_clock_ns();
+		if (op && c->idle && now_ns > idle_ns + FAN_COMM_IDLE_MS * FAN_MS) {
+			c->idle(c->idle_arg);
+			idle_ns = now_ns;
+		}
 		if (!take_queue(c))
 			return;
 		beat(l, now_ns);
@@ -451,7 +457,7 @@ static void work(struct fanin_comm *c, struct fanin_op *op)
 			fail(c, e);
 		if (op ? fanin_op_test(op) != FAN_E_PENDING : !atomic_load(&c->ops_open))
 			return;
-		wait_for_bell(l, heard);
+		wait_for_bell(l, heard, look_ms);
 	}
 }
 

@@ -143,7 +143,8 @@ void fan_comm_fault_text(const struct fanin_comm *c, const struct fan_connection
 		.rank_at = c->rank_at,
 		.payload_bytes = c->cfg.payload_bytes,
 		.alive_ms = (uint32_t)c->cfg.alive_ms,
-		.timeout_ms = (uint32_t)c->cfg.timeout_ms,
+		.timeout_ms = (uint32_t)(f->err == FAN_E_TIMEOUT ? fan_config_join_ms(&c->cfg)
+								 : c->cfg.timeout_ms),
 		.joined = fan_worker_welcome(cn->w) != NULL,
 		.refused = cn->refused,
 		.inside = c->inside[cn->part],
@@ -523,7 +524,7 @@ void *fan_progress(void *comm)
 	struct epoll_event ev[FAN_COMM_EVENTS_MAX];
 	uint64_t now_ns = fan_clock_ns();
 	pthread_setname_np(pthread_self(), "fanin-worker");
-	c->join_by_ns = now_ns + (uint64_t)c->cfg.timeout_ms * FAN_MS;
+	c->join_by_ns = now_ns + (uint64_t)fan_config_join_ms(&c->cfg) * FAN_MS;
 	fan_comm_open_parts(c, now_ns);
 	while (after_sleep(c)) {
 		work(c);
