@@ -26,7 +26,7 @@ plan='coinor-libclp-dev coinor-libcbc-dev zlib1g-dev libexpat1-dev'
 # time that they take with the reference BLAS it would bring by itself.
 train='python3-torch python3-numpy python3-tqdm libopenblas0-pthread dataset-fashion-mnist'
 check='libcmocka-dev clang libclang-rt-dev llvm clang-format clang-tidy cppcheck shellcheck scdoc
-       iproute2 nftables ethtool
+       iproute2 nftables ethtool libopenmpi-dev openmpi-bin libmpich-dev mpich
        python3-pytest mypy black python3-pip python3-venv python3-setuptools python3-wheel
        python3-scipy zsh prometheus'
 # Mininet recommends Open vSwitch, which the lab does not use.

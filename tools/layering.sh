@@ -27,6 +27,7 @@ src/ctl  | ctl plan core  | *
 src/sim  | sim core       | *
 src/net  | net core       | *
 src/lib  | lib net core . | *
+src/mpi  | mpi lib net core . | *
 src/cmd  | cmd lib net sim ctl plan core . | *
 src/lab  |                |
 include  |                | stddef.h stdint.h

@@ -144,7 +144,7 @@ unit_programs() { # LAYER...: test/unit/net/udp.c makes test/unit/net_udp
 }
 
 # Lines for backtraces, no variables.  What fails ends the program, so nothing is compiled to go on.
-SANITIZE='-Dbuildtype=debugoptimized -Db_lundef=false'
+SANITIZE='-Dbuildtype=debugoptimized -Db_lundef=false -Dmpi=disabled'
 SANITIZE_ARGS='-g1 -fno-sanitize-recover=all'
 
 step_build_gcc() { CC=gcc build build; }
@@ -317,6 +317,12 @@ step_fuzz() { # TARGET
         note "$(sed -n 's/^stat::number_of_executed_units: *//p' "$logs/$step.log") inputs"
 }
 
+step_mpi() {
+        need build-gcc || return
+        BUILD=$PWD/build test/mpi/run || return
+        note "$(tail -n 1 "$logs/$step.log")"
+}
+
 step_interop() {
         need build-gcc || return
         BUILD=$PWD/build test/interop/run
@@ -392,7 +398,7 @@ network_steps() {
 }
 
 # and what mostly waits for packets on the loopback;
-socket_steps='net-tsan net-asan python'
+socket_steps='net-tsan net-asan python mpi'
 
 # at lower priority, two at a time, what computes, the longest first, so that no one is left over.
 computing_steps() {

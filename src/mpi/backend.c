@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend.c - the library for one MPI: what libfanin-mpi.so hands the program's calls to. */
+#include <string.h>
+
+#include "blocking.h"
+#include "group.h"
+#include "next.h"
+#include "request.h"
+#include "world.h"
+
+fan_mpi_function fan_mpi_next[FAN_MPI_CALLS];
+
+__attribute__((visibility("default"))) fan_mpi_attach_function fan_mpi_attach;
+
+void fan_mpi_attach(const fan_mpi_function *next, fan_mpi_function *mine)
+{
+	memcpy(fan_mpi_next, next, sizeof fan_mpi_next);
+#define TAKE(name, function) mine[FAN_MPI_##name] = (fan_mpi_function)(function)
+	TAKE(Init, fan_mpi_init);
+	TAKE(Init_thread, fan_mpi_init_thread);
+	TAKE(Finalize, fan_mpi_finalize);
+	TAKE(Comm_free, fan_mpi_comm_free);
+	TAKE(Comm_disconnect, fan_mpi_comm_disconnect);
+	TAKE(Allreduce, fan_mpi_allreduce);
+	TAKE(Reduce, fan_mpi_reduce);
+	TAKE(Bcast, fan_mpi_bcast);
+	TAKE(Barrier, fan_mpi_barrier);
+	TAKE(Iallreduce, fan_mpi_iallreduce);
+#if MPI_VERSION >= 4
+	TAKE(Allreduce_c, fan_mpi_allreduce_c);
+	TAKE(Reduce_c, fan_mpi_reduce_c);
+	TAKE(Bcast_c, fan_mpi_bcast_c);
+	TAKE(Iallreduce_c, fan_mpi_iallreduce_c);
+#endif
+	TAKE(Wait, fan_mpi_wait);
+	TAKE(Waitall, fan_mpi_waitall);
+	TAKE(Waitany, fan_mpi_waitany);
+	TAKE(Waitsome, fan_mpi_waitsome);
+	TAKE(Test, fan_mpi_test);
+	TAKE(Testall, fan_mpi_testall);
+	TAKE(Testany, fan_mpi_testany);
+	TAKE(Testsome, fan_mpi_testsome);
+	TAKE(Request_get_status, fan_mpi_request_get_status);
+#undef TAKE
+}

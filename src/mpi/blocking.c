@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "blocking.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "next.h"
+#include "packed.h"
+#include "turn.h"
+#include "types.h"
+
+/* Bytes of a message; 0, which is the MPI's to judge, where the arguments make no sense. */
+static size_t message_bytes(MPI_Count count, size_t each)
+{
+	return count > 0 && each && (size_t)count <= PTRDIFF_MAX / each ? (size_t)count * each : 0;
+}
+
+bool fan_mpi_what_sum(struct fan_mpi_what *what, struct fan_mpi_sum *sum,
+		      enum fan_learner_kind kind, MPI_Count count, MPI_Datatype type, MPI_Op op)
+{
+	bool known = fan_mpi_sum_find(sum, type, op);
+	*what = (struct fan_mpi_what){
+		.kind = kind,
+		.bytes = message_bytes(count, known ? sum->bytes : fan_mpi_type_bytes(type)),
+		.known = known,
+	};
+	return known;
+}
+
+/* All-reduce. */
+
+static bool begin_allreduce(struct fan_mpi_turn *t, struct fan_mpi_sum *sum, MPI_Count count,
+			    MPI_Datatype type, MPI_Op op, MPI_Comm comm)
+{
+	struct fan_mpi_what what;
+	fan_mpi_what_sum(&what, sum, FAN_LEARNER_ALLREDUCE, count, type, op);
+	return fan_mpi_turn_begin(t, comm, &what);
+}
+
+static int take_allreduce(const struct fan_mpi_turn *t, const struct fan_mpi_sum *sum,
+			  const void *in, void *out, MPI_Count count)
+{
+	struct fan_mpi_group *g = t->group;
+	return fan_mpi_group_result(g, fanin_allreduce(g->job, in == MPI_IN_PLACE ? out : in, out,
+						       (size_t)count * sum->each, sum->dtype,
+						       sum->op));
+}
+
+int fan_mpi_allreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op,
+		      MPI_Comm comm)
+{
+	struct fan_mpi_turn t;
+	struct fan_mpi_sum sum;
+	if (begin_allreduce(&t, &sum, count, type, op, comm))
+		return fan_mpi_turn_end(&t, take_allreduce(&t, &sum, in, out, count));
+	return fan_mpi_turn_end(&t, FAN_NEXT(Allreduce)(in, out, count, type, op, comm));
+}
+
+/* Reduce. */
+
+static bool begin_reduce(struct fan_mpi_turn *t, struct fan_mpi_sum *sum, MPI_Count count,
+			 MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm)
+{
+	struct fan_mpi_what what;
+	fan_mpi_what_sum(&what, sum, FAN_LEARNER_REDUCE, count, type, op);
+	what.root = root;
+	return fan_mpi_turn_begin(t, comm, &what);
+}
+
+static int take_reduce(const struct fan_mpi_turn *t, const struct fan_mpi_sum *sum, const void *in,
+		       void *out, MPI_Count count)
+{
+	struct fan_mpi_group *g = t->group;
+	return fan_mpi_group_result(g, fanin_reduce(g->job, in == MPI_IN_PLACE ? out : in, out,
+						    (size_t)count * sum->each, sum->dtype, sum->op,
+						    t->what.root));
+}
+
+int fan_mpi_reduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op, int root,
+		   MPI_Comm comm)
+{
+	struct fan_mpi_turn t;
+	struct fan_mpi_sum sum;
+	if (begin_reduce(&t, &sum, count, type, op, root, comm))
+		return fan_mpi_turn_end(&t, take_reduce(&t, &sum, in, out, count));
+	return fan_mpi_turn_end(&t, FAN_NEXT(Reduce)(in, out, count, type, op, root, comm));
+}
+
+/* Broadcast.  Ranks may describe one message by different types, so the way depends on its bytes
+ * alone, and who has a type with gaps packs. */
+
+static bool begin_bcast(struct fan_mpi_turn *t, MPI_Count count, MPI_Datatype type, int root,
+			MPI_Comm comm)
+{
+	const struct fan_mpi_what what = {
+		.kind = FAN_LEARNER_BCAST,
+		.bytes = message_bytes(count, fan_mpi_type_bytes(type)),
+		.known = true,
+		.root = root,
+	};
+	return fan_mpi_turn_begin(t, comm, &what);
+}
+
+static int bcast_packed(const struct fan_mpi_turn *t, void *buffer, MPI_Count count,
+			MPI_Datatype type)
+{
+	struct fan_mpi_group *g = t->group;
+	bool root = t->what.root == g->rank;
+	void *packed = fan_mpi_pack(buffer, count, type, t->what.bytes, root, g->comm);
+	if (!packed)
+		return fan_mpi_group_result(g, FANIN_E_NOMEM);
+	int e = fan_mpi_group_result(
+		g, fanin_broadcast(g->job, packed, t->what.bytes, FANIN_UINT8, t->what.root));
+	if (!e && !root)
+		e = fan_mpi_unpack(packed, buffer, count, type, g->comm);
+	free(packed);
+	return e;
+}
+
+static int take_bcast(const struct fan_mpi_turn *t, void *buffer, MPI_Count count,
+		      MPI_Datatype type)
+{
+	struct fan_mpi_group *g = t->group;
+	if (!fan_mpi_type_is_plain(type))
+		return bcast_packed(t, buffer, count, type);
+	return fan_mpi_group_result(
+		g, fanin_broadcast(g->job, buffer, t->what.bytes, FANIN_UINT8, t->what.root));
+}
+
+int fan_mpi_bcast(void *buffer, int count, MPI_Datatype type, int root, MPI_Comm comm)
+{
+	struct fan_mpi_turn t;
+	if (begin_bcast(&t, count, type, root, comm))
+		return fan_mpi_turn_end(&t, take_bcast(&t, buffer, count, type));
+	return fan_mpi_turn_end(&t, FAN_NEXT(Bcast)(buffer, count, type, root, comm));
+}
+
+/* Barrier. */
+
+int fan_mpi_barrier(MPI_Comm comm)
+{
+	static const struct fan_mpi_what what = {.kind = FAN_LEARNER_BARRIER, .known = true};
+	struct fan_mpi_turn t;
+	if (fan_mpi_turn_begin(&t, comm, &what))
+		return fan_mpi_turn_end(&t,
+					fan_mpi_group_result(t.group, fanin_barrier(t.group->job)));
+	return fan_mpi_turn_end(&t, FAN_NEXT(Barrier)(comm));
+}
+
+/* The same with counts beyond int. */
+#if MPI_VERSION >= 4
+
+int fan_mpi_allreduce_c(const void *in, void *out, MPI_Count count, MPI_Datatype type, MPI_Op op,
+			MPI_Comm comm)
+{
+	struct fan_mpi_turn t;
+	struct fan_mpi_sum sum;
+	if (begin_allreduce(&t, &sum, count, type, op, comm))
+		return fan_mpi_turn_end(&t, take_allreduce(&t, &sum, in, out, count));
+	return fan_mpi_turn_end(&t, FAN_NEXT(Allreduce_c)(in, out, count, type, op, comm));
+}
+
+int fan_mpi_reduce_c(const void *in, void *out, MPI_Count count, MPI_Datatype type, MPI_Op op,
+		     int root, MPI_Comm comm)
+{
+	struct fan_mpi_turn t;
+	struct fan_mpi_sum sum;
+	if (begin_reduce(&t, &sum, count, type, op, root, comm))
+		return fan_mpi_turn_end(&t, take_reduce(&t, &sum, in, out, count));
+	return fan_mpi_turn_end(&t, FAN_NEXT(Reduce_c)(in, out, count, type, op, root, comm));
+}
+
+int fan_mpi_bcast_c(void *buffer, MPI_Count count, MPI_Datatype type, int root, MPI_Comm comm)
+{
+	struct fan_mpi_turn t;
+	if (begin_bcast(&t, count, type, root, comm))
+		return fan_mpi_turn_end(&t, take_bcast(&t, buffer, count, type));
+	return fan_mpi_turn_end(&t, FAN_NEXT(Bcast_c)(buffer, count, type, root, comm));
+}
+
+#endif

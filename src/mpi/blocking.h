@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* blocking.h - the blocking collective calls. */
+#ifndef FAN_MPI_BLOCKING_H
+#define FAN_MPI_BLOCKING_H
+
+#include <mpi.h>
+
+int fan_mpi_allreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op,
+		      MPI_Comm comm);
+int fan_mpi_reduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op, int root,
+		   MPI_Comm comm);
+int fan_mpi_bcast(void *buffer, int count, MPI_Datatype type, int root, MPI_Comm comm);
+int fan_mpi_barrier(MPI_Comm comm);
+
+#if MPI_VERSION >= 4
+int fan_mpi_allreduce_c(const void *in, void *out, MPI_Count count, MPI_Datatype type, MPI_Op op,
+			MPI_Comm comm);
+int fan_mpi_reduce_c(const void *in, void *out, MPI_Count count, MPI_Datatype type, MPI_Op op,
+		     int root, MPI_Comm comm);
+int fan_mpi_bcast_c(void *buffer, MPI_Count count, MPI_Datatype type, int root, MPI_Comm comm);
+#endif
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* calls.h - the MPI functions that the preload takes, with the number of their arguments.
+ *
+ * An MPI that lacks one of them is never asked for it. */
+#ifndef FAN_MPI_CALLS_H
+#define FAN_MPI_CALLS_H
+
+#define FAN_MPI_EACH_CALL(X)                                                                       \
+	X(Init, 2)                                                                                 \
+	X(Init_thread, 4)                                                                          \
+	X(Finalize, 0)                                                                             \
+	X(Comm_free, 1)                                                                            \
+	X(Comm_disconnect, 1)                                                                      \
+	X(Allreduce, 6)                                                                            \
+	X(Reduce, 7)                                                                               \
+	X(Bcast, 5)                                                                                \
+	X(Barrier, 1)                                                                              \
+	X(Reduce_scatter_block, 6)                                                                 \
+	X(Allgather, 7)                                                                            \
+	X(Allreduce_c, 6)                                                                          \
+	X(Reduce_c, 7)                                                                             \
+	X(Bcast_c, 5)                                                                              \
+	X(Reduce_scatter_block_c, 6)                                                               \
+	X(Allgather_c, 7)                                                                          \
+	X(Iallreduce, 7)                                                                           \
+	X(Iallreduce_c, 7)                                                                         \
+	X(Wait, 2)                                                                                 \
+	X(Waitall, 3)                                                                              \
+	X(Waitany, 4)                                                                              \
+	X(Waitsome, 5)                                                                             \
+	X(Test, 3)                                                                                 \
+	X(Testall, 4)                                                                              \
+	X(Testany, 5)                                                                              \
+	X(Testsome, 5)                                                                             \
+	X(Request_get_status, 3)
+
+#define FAN_MPI_CALL_NUMBER(name, arguments) FAN_MPI_##name,
+enum fan_mpi_call { FAN_MPI_EACH_CALL(FAN_MPI_CALL_NUMBER) FAN_MPI_CALLS };
+
+typedef void (*fan_mpi_function)(void);
+
+/* The one symbol that libfanin-mpi-openmpi.so and libfanin-mpi-mpich.so export: take note of the
+ * functions to pass calls on to, `next`, and give those that take them, `mine`; both have
+ * FAN_MPI_CALLS entries, and NULL for what this MPI has not. */
+#define FAN_MPI_ATTACH_NAME "fan_mpi_attach"
+typedef void fan_mpi_attach_function(const fan_mpi_function *next, fan_mpi_function *mine);
+
+#endif

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "group.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "lib/comm.h"
+#include "meet.h"
+#include "next.h"
+#include "request.h"
+#include "world.h"
+
+#define WHY_BYTES   (MPI_MAX_ERROR_STRING < 512 ? MPI_MAX_ERROR_STRING : 512)
+#define PROGRESS_NS 1000000 /* between looks while a job is joined */
+
+static int keyval = MPI_KEYVAL_INVALID;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for the list and the count */
+static struct fan_mpi_group *groups;
+static unsigned jobs_open;
+static atomic_bool refused;	   /* a join has failed: none is tried again */
+static atomic_uint generation = 1; /* changes when a group goes */
+
+static void leave(struct fan_mpi_group *g)
+{
+	if (!g->job)
+		return;
+	fan_mpi_requests_wait(g);
+	fanin_comm_destroy(g->job);
+	g->job = NULL;
+	pthread_mutex_lock(&lock);
+	jobs_open--;
+	pthread_mutex_unlock(&lock);
+}
+
+static void drop(struct fan_mpi_group *g)
+{
+	pthread_mutex_lock(&lock);
+	struct fan_mpi_group **at = &groups;
+	while (*at && *at != g)
+		at = &(*at)->next;
+	if (*at)
+		*at = g->next;
+	atomic_fetch_add(&generation, 1);
+	pthread_mutex_unlock(&lock);
+	leave(g);
+	free(g->learner);
+	free(g);
+}
+
+/* MPI calls it where the communicator goes without MPI_Comm_free, as in MPI_Finalize. */
+static int gone(MPI_Comm comm, int key, void *group, void *unused)
+{
+	(void)comm, (void)key, (void)unused;
+	drop(group);
+	return MPI_SUCCESS;
+}
+
+bool fan_mpi_groups_init(void)
+{
+	return !PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, gone, &keyval, NULL);
+}
+
+void fan_mpi_groups_end(void)
+{
+	while (groups) {
+		struct fan_mpi_group *g = groups;
+		PMPI_Comm_delete_attr(g->comm, keyval);
+		if (groups == g) /* the MPI has not called `gone` */
+			drop(g);
+	}
+	PMPI_Comm_free_keyval(&keyval);
+}
+
+/* Some ranks are in another MPI_COMM_WORLD, where fanin may not be. */
+static bool has_strangers(MPI_Comm comm, int ranks)
+{
+	MPI_Group group;
+	bool strange = false;
+	int *numbers = calloc(2 * (size_t)ranks, sizeof *numbers);
+	if (!numbers || PMPI_Comm_group(comm, &group)) {
+		free(numbers);
+		return true;
+	}
+	for (int i = 0; i < ranks; i++)
+		numbers[i] = i;
+	PMPI_Group_translate_ranks(group, ranks, numbers, fan_mpi_world.group, numbers + ranks);
+	for (int i = 0; i < ranks; i++)
+		strange |= numbers[ranks + i] == MPI_UNDEFINED;
+	PMPI_Group_free(&group);
+	free(numbers);
+	return strange;
+}
+
+static enum fan_mpi_why why_off(const struct fan_mpi_group *g)
+{
+	int inter = 0;
+	PMPI_Comm_test_inter(g->comm, &inter);
+	if (inter || g->ranks < 2 || g->ranks > FANIN_RANKS_MAX || has_strangers(g->comm, g->ranks))
+		return FAN_WHY_COMM;
+	return fan_mpi_world.use == FAN_USE_NEVER ? FAN_WHY_OFF : FAN_WHY_TAKEN;
+}
+
+/* With the lock held. */
+static struct fan_mpi_group *add(MPI_Comm comm)
+{
+	struct fan_mpi_group *g = calloc(1, sizeof *g);
+	if (!g)
+		return NULL;
+	g->comm = comm;
+	PMPI_Comm_rank(comm, &g->rank);
+	PMPI_Comm_size(comm, &g->ranks);
+	g->off = why_off(g);
+	if (PMPI_Comm_set_attr(comm, keyval, g)) {
+		free(g);
+		return NULL;
+	}
+	g->next = groups;
+	groups = g;
+	return g;
+}
+
+struct fan_mpi_group *fan_mpi_group_of(MPI_Comm comm)
+{
+	static _Thread_local struct {
+		MPI_Comm comm;
+		unsigned generation; /* 0: nothing is here */
+		struct fan_mpi_group *group;
+	} last;
+	unsigned now = atomic_load_explicit(&generation, memory_order_acquire);
+	struct fan_mpi_group *g = NULL;
+	int found = 0;
+	if (last.generation == now && last.comm == comm)
+		return last.group;
+	if (comm == MPI_COMM_NULL || PMPI_Comm_get_attr(comm, keyval, &g, &found))
+		return NULL;
+	if (!found) {
+		pthread_mutex_lock(&lock);
+		PMPI_Comm_get_attr(comm, keyval, &g, &found);
+		if (!found)
+			g = add(comm);
+		pthread_mutex_unlock(&lock);
+	}
+	last.comm = comm;
+	last.generation = g ? now : 0;
+	last.group = g;
+	return g;
+}
+
+/* Joining. */
+
+struct join {
+	const struct fanin_options *options;
+	const struct fan_comm_terms *terms;
+	fanin_comm *job;
+	int result;
+	atomic_bool done;
+};
+
+static void *join_job(void *arg)
+{
+	struct join *j = arg;
+	j->result = fan_comm_create_on(j->options, j->terms, &j->job);
+	atomic_store(&j->done, true);
+	return NULL;
+}
+
+/* Another rank may still wait for messages of the last collective call, so MPI makes progress
+ * meanwhile. */
+static void join_beside(struct join *j)
+{
+	pthread_t thread;
+	if (pthread_create(&thread, NULL, join_job, j)) {
+		j->result = FANIN_E_SYSTEM;
+		return;
+	}
+	while (!atomic_load(&j->done)) {
+		fan_mpi_progress(NULL);
+		nanosleep(&(struct timespec){.tv_nsec = PROGRESS_NS}, NULL);
+	}
+	pthread_join(thread, NULL);
+}
+
+/* Collective: all ranks have joined, or none has.  The first that could not says why. */
+static bool all_joined(struct fan_mpi_group *g, struct join *j)
+{
+	int mine = j->result ? g->rank : g->ranks, first = 0;
+	char name[MPI_MAX_OBJECT_NAME] = "", what[MPI_MAX_OBJECT_NAME + 32];
+	PMPI_Allreduce(&mine, &first, 1, MPI_INT, MPI_MIN, g->comm);
+	if (first == g->rank) {
+		int bytes;
+		PMPI_Comm_get_name(g->comm, name, &bytes);
+		snprintf(what, sizeof what, "%s: rank %d", *name ? name : "a communicator",
+			 g->rank);
+		fan_mpi_say(what, j->job ? fanin_comm_error(j->job) : fanin_strerror(j->result));
+	}
+	if (first == g->ranks)
+		return true;
+	fanin_comm_destroy(j->job);
+	return false;
+}
+
+static bool is_set(const char *name)
+{
+	const char *text = getenv(name);
+	return text && *text;
+}
+
+static bool open_job(struct fan_mpi_group *g, const struct fan_mpi_meet *meet)
+{
+	struct fanin_options o = FANIN_OPTIONS_INIT;
+	struct fan_comm_terms terms = {
+		.meeting_addr = meet->addr,
+		.meeting_local = meet->local,
+		.join_ms = FAN_MPI_JOIN_MS,
+	};
+	struct join j = {.options = &o, .terms = &terms};
+	o.rank = g->rank;
+	o.ranks = g->ranks;
+	o.job = meet->job;
+	if (!is_set("FANIN_TIMEOUT_MS"))
+		o.timeout_ms = FAN_MPI_WAIT_MS;
+	if (!is_set("FANIN_ALIVE_MS"))
+		o.alive_ms = FAN_MPI_ALIVE_MS;
+	join_beside(&j);
+	if (!all_joined(g, &j))
+		return false;
+	fan_comm_set_idle(j.job, fan_mpi_progress, NULL);
+	g->job = j.job;
+	return true;
+}
+
+/* This process can have one more job.  The count is taken back if nothing comes of it. */
+static bool reserve(struct fan_mpi_group *g)
+{
+	g->learner = calloc(1, sizeof *g->learner);
+	pthread_mutex_lock(&lock);
+	bool room = jobs_open < FAN_MPI_JOBS_MAX && !atomic_load(&refused) && g->learner;
+	jobs_open++;
+	pthread_mutex_unlock(&lock);
+	return room;
+}
+
+static void join(struct fan_mpi_group *g)
+{
+	struct fan_mpi_meet meet;
+	char why[WHY_BYTES];
+	bool willing = reserve(g);
+	bool met = fan_mpi_meet(&meet, g->comm, g->rank, willing, why, sizeof why);
+	if (!met && willing && !g->rank)
+		fan_mpi_say("a communicator", why);
+	if (met && open_job(g, &meet))
+		return;
+	if (met)
+		atomic_store(&refused, true);
+	pthread_mutex_lock(&lock);
+	jobs_open--;
+	pthread_mutex_unlock(&lock);
+	g->off = FAN_WHY_OFF;
+}
+
+void fan_mpi_group_join(struct fan_mpi_group *g)
+{
+	bool enough = g->calls >= FAN_MPI_JOIN_CALLS || g->bytes >= FAN_MPI_JOIN_BYTES ||
+		      fan_mpi_world.use == FAN_USE_ALWAYS;
+	if (!g->job && !g->off && enough)
+		join(g);
+}
+
+/* Leaving. */
+
+/* MPI_Comm_free and MPI_Comm_disconnect are collective: all leave together. */
+static void leave_together(MPI_Comm comm)
+{
+	struct fan_mpi_group *g = NULL;
+	int found = 0;
+	if (!fan_mpi_world.on || comm == MPI_COMM_NULL ||
+	    PMPI_Comm_get_attr(comm, keyval, &g, &found) || !found || !g->job)
+		return;
+	fan_mpi_requests_wait(g);
+	PMPI_Barrier(comm);
+	leave(g);
+}
+
+int fan_mpi_comm_free(MPI_Comm *comm)
+{
+	if (comm)
+		leave_together(*comm);
+	return FAN_NEXT(Comm_free)(comm);
+}
+
+int fan_mpi_comm_disconnect(MPI_Comm *comm)
+{
+	if (comm)
+		leave_together(*comm);
+	return FAN_NEXT(Comm_disconnect)(comm);
+}
+
+/* Errors. */
+
+int fan_mpi_group_result(struct fan_mpi_group *g, int e)
+{
+	int class;
+	char text[WHY_BYTES];
+	if (!e)
+		return MPI_SUCCESS;
+	if (!g->error) {
+		const char *why = fanin_comm_error(g->job);
+		snprintf(text, sizeof text, "fanin: %s", *why ? why : fanin_strerror(e));
+		g->error = MPI_ERR_OTHER;
+		if (!PMPI_Add_error_class(&class) && !PMPI_Add_error_code(class, &g->error))
+			PMPI_Add_error_string(g->error, text);
+	}
+	PMPI_Comm_call_errhandler(g->comm, g->error);
+	return g->error;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* group.h - an MPI communicator and its job at fanin.
+ *
+ * MPI keeps a group as an attribute of the communicator.  Its job is joined in a blocking
+ * collective call, in which all ranks of the communicator take part, once enough has been sent. */
+#ifndef FAN_MPI_GROUP_H
+#define FAN_MPI_GROUP_H
+
+#include <fanin.h>
+#include <mpi.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "learner.h"
+#include "report.h"
+
+#define FAN_MPI_JOBS_MAX    8	      /* of one process at a time */
+#define FAN_MPI_LEAST_BYTES 8	      /* smaller calls are the MPI's */
+#define FAN_MPI_JOIN_CALLS  32	      /* of FAN_MPI_LEAST_BYTES or more, or... */
+#define FAN_MPI_JOIN_BYTES  (1 << 20) /* ...so many bytes, before a job is joined */
+#define FAN_MPI_JOIN_MS	    10000     /* a join without progress fails after it */
+#define FAN_MPI_WAIT_MS	    86400000  /* an operation does: MPI knows no such limit */
+#define FAN_MPI_ALIVE_MS    60000     /* of silence until a rank is lost */
+
+struct fan_mpi_group {
+	MPI_Comm comm;
+	int rank, ranks;
+	enum fan_mpi_why off; /* why no call is taken; FAN_WHY_TAKEN: some may be.  The same on all
+			       * ranks of the communicator */
+	unsigned calls;	      /* that could be taken, and... */
+	uint64_t bytes;	      /* ...their bytes, before the join */
+	fanin_comm *job;      /* NULL: not joined */
+	int error;	      /* MPI's code for the job's failure; 0: none yet */
+	struct fan_learner *learner;
+	struct fan_mpi_group *next;
+};
+
+/* False: this MPI refuses what is needed. */
+bool fan_mpi_groups_init(void);
+
+/* Leave all jobs. */
+void fan_mpi_groups_end(void);
+
+/* The group of `comm`; NULL: there is none, or it is no communicator. */
+struct fan_mpi_group *fan_mpi_group_of(MPI_Comm comm);
+
+/* Collective: join a job if enough has been sent and nothing speaks against it. */
+void fan_mpi_group_join(struct fan_mpi_group *g);
+
+/* MPI's code of fanin's result `e`; an error goes to the communicator's handler first. */
+int fan_mpi_group_result(struct fan_mpi_group *g, int e);
+
+int fan_mpi_comm_free(MPI_Comm *comm);
+int fan_mpi_comm_disconnect(MPI_Comm *comm);
+
+#endif

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "learner.h"
+
+#define WARM	  2	     /* steps that are not timed: one by fanin, one by the MPI */
+#define LOOK_STEP (WARM + 1) /* each way has been timed once */
+#define LAST_STEP (WARM + 2 * FAN_LEARNER_TIMES - 1)
+
+static unsigned class_of(size_t bytes)
+{
+	unsigned n = 0;
+	while (n < FAN_LEARNER_CLASSES - 1 && (size_t)1 << n < bytes)
+		n++;
+	return n;
+}
+
+void fan_learner_next(struct fan_learner *l, enum fan_learner_kind kind, size_t bytes,
+		      struct fan_learner_step *step)
+{
+	struct fan_learner_class *c = &l->of[kind][class_of(bytes)];
+	*step = (struct fan_learner_step){.class = c, .fanin = c->fanin};
+	if (c->rest) {
+		c->rest--;
+		return;
+	}
+	if (!c->step)
+		c->times.trial_s = 0;
+	unsigned number = c->step++;
+	step->trial = true;
+	step->fanin = number % 2 == 0;
+	step->agree = number == LOOK_STEP || number == LAST_STEP;
+	if (number >= WARM) {
+		double *times = step->fanin ? c->times.fanin_s : c->times.mpi_s;
+		step->time_s = &times[(number - WARM) / 2];
+	}
+}
+
+bool fan_learner_peek(const struct fan_learner *l, enum fan_learner_kind kind, size_t bytes)
+{
+	unsigned n = class_of(bytes);
+	while (n && !l->of[kind][n].known)
+		n--;
+	return l->of[kind][n].fanin;
+}
+
+static double median(const double *times)
+{
+	double a = times[0], b = times[1], c = times[2];
+	double low = a < b ? a : b, high = a < b ? b : a;
+	return c < low ? low : c > high ? high : c;
+}
+_Static_assert(FAN_LEARNER_TIMES == 3, "the median of three");
+
+/* Calls until the next trial, so that what this one wasted is a small share of them.  A verdict
+ * that stays the same is asked for half as often. */
+static uint64_t pause_after(const struct fan_learner_class *c, double trial_s, double best_s,
+			    bool same)
+{
+	double wasted_s = trial_s - c->step * best_s;
+	double calls = best_s > 0 ? wasted_s / (FAN_LEARNER_SHARE * best_s) : FAN_LEARNER_REST_MAX;
+	if (same && calls < 2.0 * (double)c->pause)
+		calls = 2.0 * (double)c->pause;
+	if (!(calls > FAN_LEARNER_REST_MIN))
+		return FAN_LEARNER_REST_MIN;
+	return calls < FAN_LEARNER_REST_MAX ? (uint64_t)calls : FAN_LEARNER_REST_MAX;
+}
+
+/* Latency decides below: what large messages cannot win, small ones need not try. */
+static void spare_smaller(struct fan_learner *l, enum fan_learner_kind kind, unsigned n)
+{
+	while (n-- > 0) {
+		struct fan_learner_class *c = &l->of[kind][n];
+		if (c->known || c->step)
+			continue;
+		c->known = true;
+		c->rest = c->pause = FAN_LEARNER_REST_MAX;
+	}
+}
+
+void fan_learner_decide(struct fan_learner *l, enum fan_learner_kind kind, size_t bytes,
+			const struct fan_learner_times *times)
+{
+	unsigned n = class_of(bytes);
+	struct fan_learner_class *c = &l->of[kind][n];
+	bool whole = c->step > LAST_STEP;
+	double mpi_s = whole ? median(times->mpi_s) : times->mpi_s[0];
+	double fanin_s = whole ? median(times->fanin_s) : times->fanin_s[0];
+	if (!whole && fanin_s <= FAN_LEARNER_HOPELESS * mpi_s)
+		return;
+	bool faster = fanin_s < FAN_LEARNER_MARGIN * mpi_s;
+	bool same = c->known && c->fanin == faster;
+	c->known = true;
+	c->fanin = faster;
+	if (!faster && times->unsettled > 0 && fanin_s < FAN_LEARNER_HOPE * mpi_s &&
+	    c->practices < FAN_LEARNER_PRACTICES) {
+		c->practices++;
+		c->fanin = true;
+		c->rest = FAN_LEARNER_PRACTICE;
+		c->step = 0;
+		return;
+	}
+	c->rest = c->pause = pause_after(c, times->trial_s, faster ? fanin_s : mpi_s, same);
+	c->step = 0;
+	if (fanin_s > FAN_LEARNER_HOPELESS * mpi_s)
+		spare_smaller(l, kind, n);
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* next.h - whom a call is passed on to: what the program would have called without fanin. */
+#ifndef FAN_MPI_NEXT_H
+#define FAN_MPI_NEXT_H
+
+#include <mpi.h>
+
+#include "calls.h"
+
+extern fan_mpi_function fan_mpi_next[FAN_MPI_CALLS];
+
+/* MPI_name, as a function to be called. */
+#define FAN_NEXT(name) ((__typeof__(&PMPI_##name))fan_mpi_next[FAN_MPI_##name])
+
+#endif

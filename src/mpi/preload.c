@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* preload.c - libfanin-mpi.so, which a program gets by LD_PRELOAD.
+ *
+ * MPIs differ in their binary interfaces: a communicator is a pointer in one and a number in the
+ * other.  So this library knows no MPI.  At the program's first MPI call it looks which MPI is
+ * loaded, loads the library made for that one from its own folder, and hands the calls over.
+ * Programs without MPI, such as shells that inherit the variable, only load this file.
+ *
+ * Arguments are passed on as words.  In the calling conventions of 64-bit Linux each argument of an
+ * MPI function is one word in its register or stack place, whichever integer or pointer type it
+ * has, and the callee ignores the upper half where it expects an int. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include "calls.h"
+
+#define PATH_BYTES 4096
+#define MPI_FAILED 1 /* an error code of every MPI: MPI_ERR_BUFFER */
+
+_Static_assert(sizeof(void *) == 8, "arguments are passed on as words of 64 bits");
+
+static const struct {
+	const char *soname, *backend;
+} mpis[] = {
+	{"libmpi.so.40", "libfanin-mpi-openmpi.so"},
+	{"libmpich.so.12", "libfanin-mpi-mpich.so"},
+	{"libmpi.so.12", "libfanin-mpi-mpich.so"},
+};
+
+static const char *const names[] = {
+#define NAME(name, arguments) "MPI_" #name,
+	FAN_MPI_EACH_CALL(NAME)};
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static fan_mpi_function next[FAN_MPI_CALLS], mine[FAN_MPI_CALLS]; /* set once, by attach */
+static _Atomic(fan_mpi_function) table[FAN_MPI_CALLS];		  /* constant once set */
+static atomic_bool called;
+
+/* The path of `file` beside this library; `file` alone, for the loader to find, if that does not
+ * fit. */
+static void path_beside(char *path, const char *file)
+{
+	Dl_info here;
+	const char *slash =
+		dladdr((void *)(uintptr_t)path_beside, &here) ? strrchr(here.dli_fname, '/') : NULL;
+	int folder = slash ? (int)(slash - here.dli_fname) + 1 : 0;
+	if (snprintf(path, PATH_BYTES, "%.*s%s", folder, folder ? here.dli_fname : "", file) >=
+	    PATH_BYTES)
+		snprintf(path, PATH_BYTES, "%s", file);
+}
+
+/* Whom the program would have called without this library: a profiling tool below it, or the MPI,
+ * which need not be in the program's own scope. */
+static void find_next(void *mpi)
+{
+	for (unsigned i = 0; i < FAN_MPI_CALLS; i++) {
+		void *f = dlsym(RTLD_NEXT, names[i]);
+		if (!f && mpi)
+			f = dlsym(mpi, names[i]);
+		memcpy(&next[i], &f, sizeof next[i]);
+	}
+}
+
+static void take(const char *backend)
+{
+	char path[PATH_BYTES];
+	fan_mpi_attach_function *attach;
+	path_beside(path, backend);
+	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	void *symbol = library ? dlsym(library, FAN_MPI_ATTACH_NAME) : NULL;
+	if (!symbol) {
+		fprintf(stderr, "fanin: %s; the program runs on its own MPI\n", dlerror());
+		return;
+	}
+	memcpy(&attach, &symbol, sizeof attach);
+	attach(next, mine);
+}
+
+static void attach(void)
+{
+	void *mpi = NULL;
+	size_t i = 0;
+	while (i < sizeof mpis / sizeof *mpis &&
+	       !(mpi = dlopen(mpis[i].soname, RTLD_LAZY | RTLD_NOLOAD)))
+		i++;
+	find_next(mpi);
+	if (mpi)
+		take(mpis[i].backend);
+	else
+		fprintf(stderr, "fanin: no MPI that it knows (libmpi.so.40 of Open MPI, "
+				"libmpich.so.12 of MPICH): the program runs on its own\n");
+	for (unsigned k = 0; k < FAN_MPI_CALLS; k++)
+		atomic_store_explicit(&table[k], mine[k] ? mine[k] : next[k], memory_order_release);
+	atomic_store(&called, true);
+}
+
+static fan_mpi_function find(enum fan_mpi_call call)
+{
+	fan_mpi_function f = atomic_load_explicit(&table[call], memory_order_acquire);
+	if (f)
+		return f;
+	pthread_once(&once, attach);
+	return atomic_load_explicit(&table[call], memory_order_acquire);
+}
+
+static pid_t loaded_by;
+
+__attribute__((constructor)) static void note_process(void)
+{
+	loaded_by = getpid();
+}
+
+/* Only where the report was asked for: shells and wrappers have the variable as well.  Nor do their
+ * forks say anything. */
+__attribute__((destructor)) static void tell_unused(void)
+{
+	const char *report = getenv("FANIN_MPI_REPORT");
+	if (!atomic_load(&called) && getpid() == loaded_by && report && !strcmp(report, "1"))
+		fprintf(stderr, "fanin: %s called no MPI_Init: nothing was there to take\n",
+			program_invocation_short_name);
+}
+
+/* The functions.  Nobody includes their prototypes from here, because they differ by MPI. */
+
+#define WORD	uintptr_t
+#define TYPES_0 void
+#define TYPES_1 WORD a
+#define TYPES_2 TYPES_1, WORD b
+#define TYPES_3 TYPES_2, WORD c
+#define TYPES_4 TYPES_3, WORD d
+#define TYPES_5 TYPES_4, WORD e
+#define TYPES_6 TYPES_5, WORD f
+#define TYPES_7 TYPES_6, WORD g
+#define NAMES_0
+#define NAMES_1 a
+#define NAMES_2 NAMES_1, b
+#define NAMES_3 NAMES_2, c
+#define NAMES_4 NAMES_3, d
+#define NAMES_5 NAMES_4, e
+#define NAMES_6 NAMES_5, f
+#define NAMES_7 NAMES_6, g
+
+#define DEFINE(name, arguments)                                                                    \
+	__attribute__((visibility("default"))) int MPI_##name(TYPES_##arguments);                  \
+	int MPI_##name(TYPES_##arguments)                                                          \
+	{                                                                                          \
+		int (*to)(TYPES_##arguments) = (int (*)(TYPES_##arguments))find(FAN_MPI_##name);   \
+		return to ? to(NAMES_##arguments) : MPI_FAILED;                                    \
+	}
+FAN_MPI_EACH_CALL(DEFINE)

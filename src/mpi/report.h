@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* report.h - how many calls and bytes of this process went which way, and why. */
+#ifndef FAN_MPI_REPORT_H
+#define FAN_MPI_REPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Why a call went to the MPI; FAN_WHY_TAKEN: it went to fanin. */
+enum fan_mpi_why {
+	FAN_WHY_TAKEN,
+	FAN_WHY_FASTER, /* the MPI is faster there */
+	FAN_WHY_TRIAL,	/* to compare */
+	FAN_WHY_SMALL,
+	FAN_WHY_KIND,  /* fanin has no such type or operation */
+	FAN_WHY_COMM,  /* of the communicator: one rank, two groups, too many ranks, other jobs' */
+	FAN_WHY_EARLY, /* the communicator has not sent enough yet */
+	FAN_WHY_OFF,   /* fanin is switched off, or could not start */
+	FAN_WHYS
+};
+
+void fan_mpi_report_add(enum fan_mpi_why why, size_t bytes);
+
+/* One line on standard error. */
+void fan_mpi_report_print(int rank);
+
+#endif

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "request.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "group.h"
+#include "next.h"
+#include "turn.h"
+#include "types.h"
+#include "world.h"
+
+#define YIELDS	 100	/* looks in a row, with the core given away between them; then... */
+#define SLEEP_NS 100000 /* ...so much sleep between two */
+
+/* An operation under way.  MPI knows it by its request, and frees it with that. */
+struct started {
+	MPI_Request request;
+	fanin_op *op;
+	struct fan_mpi_group *group;
+	int code; /* MPI's, of its result */
+	struct started *next;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct started *first; /* oldest first; at most FANIN's operations in flight */
+static atomic_uint open_count;
+
+/* What MPI asks about a request that has ended. */
+static int query(void *extra, MPI_Status *status)
+{
+	const struct started *s = extra;
+	PMPI_Status_set_elements(status, MPI_BYTE, 0);
+	PMPI_Status_set_cancelled(status, 0);
+	status->MPI_SOURCE = MPI_UNDEFINED;
+	status->MPI_TAG = MPI_UNDEFINED;
+	return s->code;
+}
+
+static int release(void *extra)
+{
+	free(extra);
+	return MPI_SUCCESS;
+}
+
+/* A collective operation cannot be cancelled. */
+static int cancel(void *extra, int complete)
+{
+	(void)extra, (void)complete;
+	return MPI_SUCCESS;
+}
+
+static void append(struct started *s)
+{
+	pthread_mutex_lock(&lock);
+	struct started **at = &first;
+	while (*at)
+		at = &(*at)->next;
+	*at = s;
+	atomic_fetch_add(&open_count, 1);
+	pthread_mutex_unlock(&lock);
+}
+
+/* Take the oldest operation that has ended off the list; `g` not NULL: of that group. */
+static struct started *take_ended(const struct fan_mpi_group *g)
+{
+	struct started *s = NULL;
+	pthread_mutex_lock(&lock);
+	for (struct started **at = &first; *at && !s; at = &(*at)->next)
+		if ((!g || (*at)->group == g) && fanin_op_test((*at)->op) != FANIN_E_PENDING) {
+			s = *at;
+			*at = s->next;
+			atomic_fetch_sub(&open_count, 1);
+			break;
+		}
+	pthread_mutex_unlock(&lock);
+	return s;
+}
+
+/* Tell MPI of all operations that have ended. */
+static void tell_ended(const struct fan_mpi_group *g)
+{
+	struct started *s;
+	while (atomic_load(&open_count) && (s = take_ended(g))) {
+		s->code = fan_mpi_group_result(s->group, fanin_op_test(s->op));
+		fanin_op_free(s->op);
+		PMPI_Grequest_complete(s->request);
+	}
+}
+
+static bool has_open(const struct fan_mpi_group *g)
+{
+	pthread_mutex_lock(&lock);
+	const struct started *s = first;
+	while (s && s->group != g)
+		s = s->next;
+	pthread_mutex_unlock(&lock);
+	return s != NULL;
+}
+
+static void pause_a_little(int *looks)
+{
+	if (++*looks < YIELDS)
+		sched_yield();
+	else
+		nanosleep(&(struct timespec){.tv_nsec = SLEEP_NS}, NULL);
+}
+
+void fan_mpi_requests_wait(struct fan_mpi_group *g)
+{
+	int looks = 0;
+	for (tell_ended(g); has_open(g); tell_ended(g)) {
+		fan_mpi_progress(NULL);
+		pause_a_little(&looks);
+	}
+}
+
+/* Starting. */
+
+static int start(struct fan_mpi_group *g, const struct fan_mpi_sum *sum, const void *in, void *out,
+		 MPI_Count count, MPI_Request *request)
+{
+	struct started *s = calloc(1, sizeof *s);
+	int e = s ? FANIN_OK : FANIN_E_NOMEM;
+	if (!e)
+		e = fanin_allreduce_start(g->job, in == MPI_IN_PLACE ? out : in, out,
+					  (size_t)count * sum->each, sum->dtype, sum->op, &s->op);
+	if (e) {
+		free(s);
+		return fan_mpi_group_result(g, e);
+	}
+	s->group = g;
+	e = PMPI_Grequest_start(query, release, cancel, s, &s->request);
+	if (e) {
+		fanin_op_free(s->op);
+		free(s);
+		return e;
+	}
+	*request = s->request;
+	append(s);
+	return MPI_SUCCESS;
+}
+
+static struct fan_mpi_group *find_way(struct fan_mpi_sum *sum, MPI_Count count, MPI_Datatype type,
+				      MPI_Op op, MPI_Comm comm)
+{
+	struct fan_mpi_what what;
+	fan_mpi_what_sum(&what, sum, FAN_LEARNER_ALLREDUCE, count, type, op);
+	return fan_mpi_turn_at_once(comm, &what);
+}
+
+int fan_mpi_iallreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op,
+		       MPI_Comm comm, MPI_Request *request)
+{
+	struct fan_mpi_sum sum;
+	struct fan_mpi_group *g = find_way(&sum, count, type, op, comm);
+	return g ? start(g, &sum, in, out, count, request)
+		 : FAN_NEXT(Iallreduce)(in, out, count, type, op, comm, request);
+}
+
+#if MPI_VERSION >= 4
+int fan_mpi_iallreduce_c(const void *in, void *out, MPI_Count count, MPI_Datatype type, MPI_Op op,
+			 MPI_Comm comm, MPI_Request *request)
+{
+	struct fan_mpi_sum sum;
+	struct fan_mpi_group *g = find_way(&sum, count, type, op, comm);
+	return g ? start(g, &sum, in, out, count, request)
+		 : FAN_NEXT(Iallreduce_c)(in, out, count, type, op, comm, request);
+}
+#endif
+
+/* Waiting.  A list without a request of fanin that is under way goes to the MPI as it is.  With one
+ * the MPI is asked again and again, so that it makes progress as well. */
+
+static bool is_ours(MPI_Request request)
+{
+	const struct started *s = first;
+	while (s && s->request != request)
+		s = s->next;
+	return s != NULL;
+}
+
+/* After MPI has been told of what has ended. */
+static bool has_ours(int count, const MPI_Request *requests)
+{
+	bool ours = false;
+	if (!atomic_load_explicit(&open_count, memory_order_relaxed))
+		return false;
+	tell_ended(NULL);
+	pthread_mutex_lock(&lock);
+	for (int i = 0; requests && i < count && first && !ours; i++)
+		ours = is_ours(requests[i]);
+	pthread_mutex_unlock(&lock);
+	return ours;
+}
+
+int fan_mpi_wait(MPI_Request *request, MPI_Status *status)
+{
+	for (int looks = 0; has_ours(1, request);) {
+		fan_mpi_progress(NULL);
+		pause_a_little(&looks);
+	}
+	return FAN_NEXT(Wait)(request, status);
+}
+
+int fan_mpi_waitall(int count, MPI_Request *requests, MPI_Status *statuses)
+{
+	for (int looks = 0; has_ours(count, requests);) {
+		fan_mpi_progress(NULL);
+		pause_a_little(&looks);
+	}
+	return FAN_NEXT(Waitall)(count, requests, statuses);
+}
+
+int fan_mpi_waitany(int count, MPI_Request *requests, int *index, MPI_Status *status)
+{
+	for (int looks = 0; has_ours(count, requests); pause_a_little(&looks)) {
+		int flag = 0;
+		int e = PMPI_Testany(count, requests, index, &flag, status);
+		if (e || flag)
+			return e;
+	}
+	return FAN_NEXT(Waitany)(count, requests, index, status);
+}
+
+int fan_mpi_waitsome(int count, MPI_Request *requests, int *done, int *indices,
+		     MPI_Status *statuses)
+{
+	for (int looks = 0; has_ours(count, requests); pause_a_little(&looks)) {
+		int e = PMPI_Testsome(count, requests, done, indices, statuses);
+		if (e || *done)
+			return e;
+	}
+	return FAN_NEXT(Waitsome)(count, requests, done, indices, statuses);
+}
+
+/* Tests only have to tell MPI first. */
+
+int fan_mpi_test(MPI_Request *request, int *flag, MPI_Status *status)
+{
+	tell_ended(NULL);
+	return FAN_NEXT(Test)(request, flag, status);
+}
+
+int fan_mpi_testall(int count, MPI_Request *requests, int *flag, MPI_Status *statuses)
+{
+	tell_ended(NULL);
+	return FAN_NEXT(Testall)(count, requests, flag, statuses);
+}
+
+int fan_mpi_testany(int count, MPI_Request *requests, int *index, int *flag, MPI_Status *status)
+{
+	tell_ended(NULL);
+	return FAN_NEXT(Testany)(count, requests, index, flag, status);
+}
+
+int fan_mpi_testsome(int count, MPI_Request *requests, int *done, int *indices,
+		     MPI_Status *statuses)
+{
+	tell_ended(NULL);
+	return FAN_NEXT(Testsome)(count, requests, done, indices, statuses);
+}
+
+int fan_mpi_request_get_status(MPI_Request request, int *flag, MPI_Status *status)
+{
+	tell_ended(NULL);
+	return FAN_NEXT(Request_get_status)(request, flag, status);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* turn.h - one blocking collective call: which way it goes, and what is learnt from it. */
+#ifndef FAN_MPI_TURN_H
+#define FAN_MPI_TURN_H
+
+#include <mpi.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "group.h"
+#include "learner.h"
+#include "types.h"
+
+/* A call, by what is the same on all ranks. */
+struct fan_mpi_what {
+	enum fan_learner_kind kind;
+	size_t bytes; /* of its message */
+	bool known;   /* fanin has its type and operation */
+	int root;     /* 0 for a call without one */
+};
+
+struct fan_mpi_turn {
+	struct fan_mpi_group *group;
+	struct fan_mpi_what what;
+	struct fan_learner_step step;
+	double trial_s; /* when a call of a trial began */
+	double call_s;	/* when its own part began */
+};
+
+/* A reduction; true: fanin has it, and `*sum` says how. */
+bool fan_mpi_what_sum(struct fan_mpi_what *what, struct fan_mpi_sum *sum,
+		      enum fan_learner_kind kind, MPI_Count count, MPI_Datatype type, MPI_Op op);
+
+/* A call on `comm` begins.  True: it goes to fanin, to job t->group->job.  The answer depends on
+ * nothing in which ranks of `comm` may differ. */
+bool fan_mpi_turn_begin(struct fan_mpi_turn *t, MPI_Comm comm, const struct fan_mpi_what *what);
+
+/* It has ended with `e`, one of MPI's codes, which is returned. */
+int fan_mpi_turn_end(struct fan_mpi_turn *t, int e);
+
+/* As fan_mpi_turn_begin, for a call that does not wait: nothing is learnt from it.  NULL: it is the
+ * MPI's. */
+struct fan_mpi_group *fan_mpi_turn_at_once(MPI_Comm comm, const struct fan_mpi_what *what);
+
+#endif

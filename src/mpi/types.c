@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "types.h"
+
+#include <fanin.h>
+#include <stdint.h>
+
+#define NESTED_MAX 16 /* contiguous types of contiguous types of... */
+#define TYPES_MAX  48
+#define COUNT(a)   (sizeof(a) / sizeof((a)[0]))
+
+struct row {
+	MPI_Datatype type;
+	int dtype;
+	unsigned each;
+	bool is_unsigned; /* sums are the same bits; the smaller of two is not */
+	bool is_complex;  /* has no order */
+};
+
+static struct row rows[TYPES_MAX];
+static unsigned row_count;
+
+static size_t dtype_bytes(int dtype)
+{
+	switch (dtype) {
+	case FANIN_FLOAT32:
+	case FANIN_INT32: return 4;
+	case FANIN_INT64: return 8;
+	default: return 2;
+	}
+}
+
+/* Types that this MPI was built without, such as those of Fortran, have another size or are none.
+ */
+static void add(struct row row)
+{
+	int bytes = 0;
+	if (row.type == MPI_DATATYPE_NULL || row_count == TYPES_MAX ||
+	    PMPI_Type_size(row.type, &bytes) || bytes < 0 ||
+	    (size_t)bytes != row.each * dtype_bytes(row.dtype))
+		return;
+	rows[row_count++] = row;
+}
+
+static void add_integers(const MPI_Datatype *types, size_t count, bool is_unsigned)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct row row = {types[i], FANIN_INT64, 1, is_unsigned, false};
+		add(row);
+		row.dtype = FANIN_INT32;
+		add(row);
+	}
+}
+
+void fan_mpi_types_init(void)
+{
+	const MPI_Datatype with_sign[] = {MPI_INT,     MPI_LONG,    MPI_LONG_LONG, MPI_INT32_T,
+					  MPI_INT64_T, MPI_INTEGER, MPI_INTEGER4,  MPI_INTEGER8,
+					  MPI_AINT,    MPI_OFFSET,  MPI_COUNT};
+	const MPI_Datatype without[] = {MPI_UNSIGNED, MPI_UNSIGNED_LONG, MPI_UNSIGNED_LONG_LONG,
+					MPI_UINT32_T, MPI_UINT64_T};
+	row_count = 0;
+	add((struct row){MPI_FLOAT, FANIN_FLOAT32, 1, false, false});
+	add_integers(with_sign, COUNT(with_sign), false);
+	add_integers(without, COUNT(without), true);
+	add((struct row){MPI_REAL, FANIN_FLOAT32, 1, false, false});
+	add((struct row){MPI_REAL4, FANIN_FLOAT32, 1, false, false});
+	add((struct row){MPI_C_FLOAT_COMPLEX, FANIN_FLOAT32, 2, false, true});
+	add((struct row){MPI_COMPLEX, FANIN_FLOAT32, 2, false, true});
+#ifdef MPIX_C_FLOAT16
+	add((struct row){MPIX_C_FLOAT16, FANIN_FLOAT16, 1, false, false});
+#endif
+}
+
+static const struct row *find(MPI_Datatype type)
+{
+	for (unsigned i = 0; i < row_count; i++)
+		if (rows[i].type == type)
+			return &rows[i];
+	return NULL;
+}
+
+bool fan_mpi_sum_find(struct fan_mpi_sum *sum, MPI_Datatype type, MPI_Op op)
+{
+	const struct row *row = find(type);
+	if (!row)
+		return false;
+	sum->dtype = row->dtype;
+	sum->each = row->each;
+	sum->bytes = row->each * dtype_bytes(row->dtype);
+	if (op == MPI_SUM)
+		sum->op = FANIN_SUM;
+	else if (op == MPI_MIN && !row->is_unsigned && !row->is_complex)
+		sum->op = FANIN_MIN;
+	else if (op == MPI_MAX && !row->is_unsigned && !row->is_complex)
+		sum->op = FANIN_MAX;
+	else
+		return false;
+	return true;
+}
+
+size_t fan_mpi_type_bytes(MPI_Datatype type)
+{
+	MPI_Count bytes = 0;
+	if (type == MPI_DATATYPE_NULL || PMPI_Type_size_x(type, &bytes) || bytes < 0)
+		return 0;
+	return (size_t)bytes;
+}
+
+static bool has_gaps(MPI_Datatype type)
+{
+	MPI_Count low, extent, bytes;
+	return PMPI_Type_get_extent_x(type, &low, &extent) || PMPI_Type_size_x(type, &bytes) ||
+	       low || extent != bytes;
+}
+
+/* The type that `type` repeats without gaps, to be freed unless it is named; MPI_DATATYPE_NULL: it
+ * is made otherwise. */
+static MPI_Datatype inner_of(MPI_Datatype type, bool *named)
+{
+	int integers, addresses, types, combiner, integer;
+	MPI_Aint address;
+	MPI_Datatype inner = MPI_DATATYPE_NULL;
+	*named = false;
+	if (PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner))
+		return MPI_DATATYPE_NULL;
+	*named = combiner == MPI_COMBINER_NAMED;
+	if (combiner != MPI_COMBINER_CONTIGUOUS && combiner != MPI_COMBINER_DUP)
+		return MPI_DATATYPE_NULL;
+	if (integers > 1 || addresses > 0 || types != 1 ||
+	    PMPI_Type_get_contents(type, integers, addresses, types, &integer, &address, &inner))
+		return MPI_DATATYPE_NULL;
+	return inner;
+}
+
+bool fan_mpi_type_is_plain(MPI_Datatype type)
+{
+	bool named = false, owned = false;
+	MPI_Datatype at = type;
+	if (find(type))
+		return true;
+	if (has_gaps(type))
+		return false;
+	for (int n = 0; n < NESTED_MAX && !named && at != MPI_DATATYPE_NULL; n++) {
+		MPI_Datatype inner = inner_of(at, &named);
+		if (owned && !named)
+			PMPI_Type_free(&at);
+		owned = true;
+		if (!named)
+			at = inner;
+	}
+	return named;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* world.h - what the ranks of MPI_COMM_WORLD have agreed on in MPI_Init: whether and how fanin is
+ * used.  Also the means by which MPI makes progress while fanin waits. */
+#ifndef FAN_MPI_WORLD_H
+#define FAN_MPI_WORLD_H
+
+#include <mpi.h>
+#include <stdbool.h>
+
+enum fan_mpi_use {
+	FAN_USE_LEARN,	/* the faster of both ways */
+	FAN_USE_ALWAYS, /* fanin for all that it can do */
+	FAN_USE_NEVER	/* only counts */
+};
+
+struct fan_mpi_world {
+	bool on;	      /* between MPI_Init and MPI_Finalize, and nothing speaks against it */
+	enum fan_mpi_use use; /* the same on all ranks */
+	bool report;
+	int rank, ranks;
+	MPI_Group group; /* of MPI_COMM_WORLD */
+};
+
+extern struct fan_mpi_world fan_mpi_world;
+
+/* One line on standard error, once in this process. */
+void fan_mpi_say(const char *what, const char *why);
+
+/* Let MPI make progress; for fan_comm_set_idle. */
+void fan_mpi_progress(void *unused);
+
+int fan_mpi_init(int *argc, char ***argv);
+int fan_mpi_init_thread(int *argc, char ***argv, int required, int *provided);
+int fan_mpi_finalize(void);
+
+#endif

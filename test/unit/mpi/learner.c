@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which way calls go. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "mpi/learner.h"
+
+#define BYTES 4096
+
+static struct fan_learner *learner;
+
+static int setup(void **state)
+{
+	(void)state;
+	learner = calloc(1, sizeof *learner);
+	return learner ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	free(learner);
+	return 0;
+}
+
+/* One call, where either way takes so long: true if it went to fanin. */
+static bool call(size_t bytes, double mpi_s, double fanin_s, double unsettled)
+{
+	struct fan_learner_step step;
+	fan_learner_next(learner, FAN_LEARNER_ALLREDUCE, bytes, &step);
+	double took_s = step.fanin ? fanin_s : mpi_s;
+	if (step.time_s)
+		*step.time_s = took_s;
+	if (step.trial)
+		step.class->times.trial_s += took_s;
+	if (step.agree) {
+		struct fan_learner_times all = step.class->times;
+		all.unsettled = unsettled;
+		fan_learner_decide(learner, FAN_LEARNER_ALLREDUCE, bytes, &all);
+	}
+	return step.fanin;
+}
+
+/* Of `calls` calls, those that went to fanin. */
+static unsigned by_fanin(unsigned calls, double mpi_s, double fanin_s)
+{
+	unsigned n = 0;
+	for (unsigned i = 0; i < calls; i++)
+		n += call(BYTES, mpi_s, fanin_s, 0);
+	return n;
+}
+
+static void learner__takes_the_faster_way(void **state)
+{
+	(void)state;
+	assert_int_equal(by_fanin(8, 2e-3, 1e-3), 4);
+	assert_int_equal(by_fanin(FAN_LEARNER_REST_MIN, 2e-3, 1e-3), FAN_LEARNER_REST_MIN);
+	assert_true(fan_learner_peek(learner, FAN_LEARNER_ALLREDUCE, BYTES));
+	assert_true(fan_learner_peek(learner, FAN_LEARNER_ALLREDUCE, 16 * BYTES));
+	assert_false(fan_learner_peek(learner, FAN_LEARNER_ALLREDUCE, BYTES / 16));
+	assert_false(fan_learner_peek(learner, FAN_LEARNER_REDUCE, BYTES));
+}
+
+static void learner__leaves_the_mpi_what_is_as_fast(void **state)
+{
+	(void)state;
+	assert_int_equal(by_fanin(8, 1e-3, 0.98e-3), 4);
+	assert_int_equal(by_fanin(FAN_LEARNER_REST_MIN, 1e-3, 0.98e-3), 0);
+}
+
+/* One untimed call and one timed are enough. */
+static void learner__gives_up_what_is_hopeless(void **state)
+{
+	(void)state;
+	assert_int_equal(by_fanin(4, 1e-3, 9e-3), 2);
+	assert_int_equal(by_fanin(FAN_LEARNER_REST_MIN, 1e-3, 9e-3), 0);
+	assert_false(call(BYTES / 2, 1e-3, 1e-6, 0)); /* what is smaller is not tried */
+	assert_true(call(BYTES * 2, 1e-3, 1e-6, 0));
+}
+
+static void learner__trials_cost_a_small_share(void **state)
+{
+	(void)state;
+	const double mpi_s = 1e-3, fanin_s = 5e-3;
+	unsigned calls = 200000, n = by_fanin(calls, mpi_s, fanin_s);
+	assert_true(n > 4); /* it looks again... */
+	assert_true(n * (fanin_s - mpi_s) < FAN_LEARNER_SHARE * calls * mpi_s); /* ...but rarely */
+}
+
+static void learner__follows_a_change(void **state)
+{
+	(void)state;
+	by_fanin(100, 2e-3, 1e-3);
+	unsigned n = 0;
+	while (n < 10000 && by_fanin(1, 2e-3, 4e-3))
+		n++;
+	assert_true(n < 2000);
+	by_fanin(8, 2e-3, 4e-3);
+	assert_int_equal(by_fanin(100, 2e-3, 4e-3), 0);
+}
+
+/* Shares that are still learnt get practice, a few times. */
+static void learner__practises_while_shares_are_learnt(void **state)
+{
+	(void)state;
+	unsigned n = 0, once = 8 + FAN_LEARNER_PRACTICE;
+	for (unsigned i = 0; i < once; i++)
+		n += call(BYTES, 1e-3, 1.2e-3, 1);
+	assert_int_equal(n, 4 + FAN_LEARNER_PRACTICE);
+	for (unsigned i = 0; i < 8; i++)
+		call(BYTES, 1e-3, 0.8e-3, 0);
+	assert_true(call(BYTES, 1e-3, 0.8e-3, 0));
+}
+
+static void learner__practice_ends(void **state)
+{
+	(void)state;
+	unsigned n = 0;
+	for (unsigned i = 0; i < 1000; i++)
+		n += call(BYTES, 1e-3, 1.2e-3, 1);
+	assert_true(n <=
+		    FAN_LEARNER_PRACTICES * FAN_LEARNER_PRACTICE + 4 * (FAN_LEARNER_PRACTICES + 4));
+}
+
+static void learner__any_size(void **state)
+{
+	(void)state;
+	const size_t sizes[] = {0, 1, 8, 9, SIZE_MAX / 2, SIZE_MAX};
+	struct fan_learner_step step, same;
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+		fan_learner_next(learner, FAN_LEARNER_BARRIER, sizes[i], &step);
+	fan_learner_next(learner, FAN_LEARNER_BCAST, 1025, &step);
+	fan_learner_next(learner, FAN_LEARNER_BCAST, 2048, &same);
+	assert_ptr_equal(step.class, same.class);
+	fan_learner_next(learner, FAN_LEARNER_BCAST, 1024, &same);
+	assert_ptr_not_equal(step.class, same.class);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(learner__takes_the_faster_way),
+		TEST(learner__leaves_the_mpi_what_is_as_fast),
+		TEST(learner__gives_up_what_is_hopeless),
+		TEST(learner__trials_cost_a_small_share),
+		TEST(learner__follows_a_change),
+		TEST(learner__practises_while_shares_are_learnt),
+		TEST(learner__practice_ends),
+		TEST(learner__any_size),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
