@@ -19,7 +19,7 @@ static int not_there(const char *name, const char *self)
 {
 	fprintf(stderr,
 		"%s: this fanin was built without its planner: no %s or %s beside %s.\n"
-		"It needs CLP, CBC and expat: as root \"sh tools/deps.sh plan\" (Debian:\n"
+		"On Debian it is the package fanin-planner.  A build needs CLP, CBC and expat: as root \"sh tools/deps.sh plan\" (Debian:\n"
 		"coinor-libclp-dev coinor-libcbc-dev zlib1g-dev libexpat1-dev), then\n"
 		"\"meson setup --reconfigure build -Dplanner=enabled && ninja -C build\".\n",
 		name, places[0], places[1], self);
