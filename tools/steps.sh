@@ -332,7 +332,7 @@ step_interop() {
 
 python_sources='python test/python examples setup.py bench/ddp bench/peers tools/pytest-results.py
         experiments/planlib.py experiments/grid/run experiments/inart/run experiments/lab/run
-        experiments/placement/run experiments/tree/run src/lab test/plan/oracle test/plan/events test/net/controller test/net/metrics test/ops/services test/ctl/lines'
+        experiments/placement/run experiments/tree/run src/lab test/plan/oracle test/plan/events test/net/controller test/net/metrics test/ops/services src/cmd/metrics/page.py test/ctl/lines'
 
 step_python_format() {
         # shellcheck disable=SC2086  # words are wanted

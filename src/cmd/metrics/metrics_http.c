@@ -15,9 +15,10 @@ struct metrics_http {
 	void *ctx;
 };
 
+/* page.html, as src/cmd/metrics/page.py turns it into a string. */
 static const char index_page[] =
-	"<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>fanin</title>"
-	"<p><a href=\"/metrics\">Metrics</a> in Prometheus' text format.</p></html>\n";
+#include "page.inc"
+	;
 
 static enum MHD_Result reply(struct MHD_Connection *c, unsigned status, const char *type,
 			     struct MHD_Response *r)

@@ -1,0 +1,10 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Turn a page into the lines of a C string literal: page.py PAGE.html OUT."""
+
+import sys
+
+with open(sys.argv[1], encoding="utf-8") as page, open(sys.argv[2], "w", encoding="utf-8") as out:
+    for line in page:
+        text = line.rstrip("\n").replace("\\", "\\\\").replace('"', '\\"')
+        out.write('\t"%s\\n"\n' % text)
