@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "args.h"
 #include "ask.h"
@@ -17,6 +16,7 @@
 #include "net/logline.h"
 #include "net/udp.h"
 #include "rank_stats.h"
+#include "top_live.h"
 #include "top_tree.h"
 
 #define ADDRESS_BYTES  80
@@ -29,6 +29,7 @@ struct top_args {
 	bool once;
 	char json[ARGS_TEXT_BYTES]; /* empty: none */
 	char prometheus[ARGS_TEXT_BYTES];
+	struct top_live *live; /* draws; NULL: tables are printed */
 	char controller[ARGS_TEXT_BYTES];
 };
 
@@ -69,7 +70,7 @@ struct table {
 
 static bool is_silent(const struct top_args *a)
 {
-	return strcmp(a->json, "-") == 0;
+	return a->live || strcmp(a->json, "-") == 0;
 }
 
 /* Print the head unless it is there or not wanted: only when a switch has answered. */
@@ -81,8 +82,6 @@ static void begin(struct table *t)
 	if (t->begun || is_silent(a))
 		return;
 	t->begun = true;
-	if (isatty(STDOUT_FILENO) && !a->once)
-		printf("\033[H\033[J");
 	printf("switch %s\n", fan_peer_text(&a->sw, at, sizeof at));
 	printf("%-5s %-20s %-8s %5s %6s %12s %9s %-9s %7s %12s  %s\n", "shard", "job", "state",
 	       "ranks", "window", "results", "replays", "by", "waiting", "oldest", "waits for");
@@ -283,6 +282,8 @@ static int tell(const struct top_args *a, char *why)
 		e = write_json(&t, why);
 	if (!e && a->prometheus[0])
 		e = write_metrics(&t, why);
+	if (!e && a->live)
+		top_live_take(a->live, fan_clock_ns(), &t.metrics, t.ranks);
 	fflush(stdout);
 	json_decref(t.jobs);
 	json_decref(t.slots);
@@ -291,10 +292,34 @@ static int tell(const struct top_args *a, char *why)
 	return e;
 }
 
+/* On a terminal, until a key or a signal ends it. */
+static int run_live(const struct top_args *a)
+{
+	char why[ARGS_WHY_BYTES];
+	enum top_live_key key = TOP_LIVE_TIME;
+	uint64_t next_ns = fan_clock_ns();
+	int e = 0;
+
+	while (!e && key != TOP_LIVE_QUIT) {
+		if (key == TOP_LIVE_TIME) {
+			e = tell(a, why);
+			next_ns += (uint64_t)a->interval_s * 1000 * FAN_MS;
+		}
+		if (e)
+			break;
+		top_live_draw(a->live);
+		key = top_live_wait(a->live, next_ns);
+	}
+	top_live_close(a->live);
+	if (e)
+		fprintf(stderr, "fanin top: %s\n", why);
+	return e ? 1 : 0;
+}
+
 int cmd_top(int argc, char **argv)
 {
 	struct top_args a = {.interval_s = 1};
-	char why[ARGS_WHY_BYTES];
+	char why[ARGS_WHY_BYTES], at[ADDRESS_BYTES];
 
 	args_parse(&command, &a, argc, argv);
 	if (a.controller[0] && fan_peer_is_none(&a.sw))
@@ -307,6 +332,10 @@ int cmd_top(int argc, char **argv)
 				"--controller PATH\n");
 		return 2;
 	}
+	if (!a.once && strcmp(a.json, "-") != 0)
+		a.live = top_live_open(fan_peer_text(&a.sw, at, sizeof at));
+	if (a.live)
+		return run_live(&a);
 	do {
 		if (tell(&a, why)) {
 			fprintf(stderr, "fanin top: %s\n", why);

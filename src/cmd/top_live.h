@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* top_live.h - `fanin top` on a terminal: jobs with rates, drawn anew each second, and keys. */
+#ifndef FAN_CMD_TOP_LIVE_H
+#define FAN_CMD_TOP_LIVE_H
+
+#include <jansson.h>
+#include <stdio.h>
+
+#include "cmd/metrics/metrics_jobs.h"
+
+#define TOP_LIVE_ROWS_MAX 256 /* jobs, over all shards; the rest is counted */
+
+struct top_live;
+
+enum top_live_key { TOP_LIVE_TIME, TOP_LIVE_AGAIN, TOP_LIVE_QUIT };
+
+/* Take the terminal of standard input and output.  `where` is named on the first line.  NULL: it is
+ * no terminal, or there is no memory. */
+struct top_live *top_live_open(const char *where);
+
+/* Give it back as it was.  NULL is allowed. */
+void top_live_close(struct top_live *l);
+
+/* Take what has been asked at `now_ns`: `jobs`, which are given up, and `ranks`, of rank_stats.h.
+ */
+void top_live_take(struct top_live *l, uint64_t now_ns, struct metrics_jobs *jobs,
+		   const json_t *ranks);
+
+/* Draw it. */
+void top_live_draw(struct top_live *l);
+
+/* Wait for a key until `by_ns`, and heed it.  AGAIN: draw. */
+enum top_live_key top_live_wait(struct top_live *l, uint64_t by_ns);
+
+/* What top_live_draw draws, for a screen of so many lines and columns, to `f`. */
+void top_live_print(const struct top_live *l, FILE *f, unsigned lines, unsigned columns);
+
+/* Heed the key `c`. */
+enum top_live_key top_live_heed(struct top_live *l, int c);
+
+/* As top_live_open, without a terminal: for tests. */
+struct top_live *top_live_new(const char *where);
+
+#endif

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fanin top on a terminal: rates, order, keys, and that nothing leaves the screen. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+/* cmocka.h wants the three above first */
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/top_live.h"
+#include "core/base/rank_set.h"
+
+static struct top_live *l;
+static char *text; /* of the last screen */
+
+static int begin(void **state)
+{
+	(void)state;
+	l = top_live_new("10.0.0.1:5000");
+	return l ? 0 : -1;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	top_live_close(l);
+	free(text);
+	text = NULL;
+	return 0;
+}
+
+static struct fan_report job(const char *name, uint64_t results)
+{
+	struct fan_report r = {.state = FAN_JOB_READY, .ranks = 2, .results = results};
+
+	r.name_bytes = (uint8_t)strlen(name);
+	memcpy(r.name, name, r.name_bytes);
+	return r;
+}
+
+/* What a switch of two shards tells `s` seconds after the first time. */
+static void ask(unsigned s, uint64_t a, uint64_t b)
+{
+	struct metrics_jobs m = {0};
+	json_t *none = json_array();
+
+	for (unsigned shard = 0; shard < 2; shard++) {
+		struct fan_report one = job("alpha", a), other = job("beta", b);
+		fan_ranks_set(other.missing, 1);
+		other.waiting = 3;
+		metrics_add_job(&m, shard, &one);
+		metrics_add_job(&m, shard, &other);
+	}
+	top_live_take(l, (uint64_t)(s + 1) * 1000000000, &m, none);
+	json_decref(none);
+}
+
+static const char *screen(unsigned lines, unsigned columns)
+{
+	size_t bytes;
+
+	free(text);
+	FILE *f = open_memstream(&text, &bytes);
+	top_live_print(l, f, lines, columns);
+	fclose(f);
+	return text;
+}
+
+static void rates__of_both_shards(void **state)
+{
+	(void)state;
+	ask(0, 100, 1000);
+	ask(2, 200, 7000);
+	const char *s = screen(24, 100);
+	assert_non_null(strstr(s, "2 jobs by results/s"));
+	const char *beta = strstr(s, "beta"), *alpha = strstr(s, "alpha");
+	assert_true(beta && alpha && beta < alpha);
+	assert_non_null(strstr(beta, "6000")); /* (7000 - 1000) * 2 shards / 2 s */
+	assert_non_null(strstr(alpha, "100"));
+	assert_non_null(strstr(beta, "  1")); /* the rank that it waits for */
+	assert_non_null(strstr(alpha, "nobody"));
+}
+
+/* A switch that was restarted counts from zero. */
+static void rates__are_never_negative(void **state)
+{
+	(void)state;
+	ask(0, 100, 1000);
+	ask(1, 5, 10);
+	assert_null(strchr(strstr(screen(24, 100), "alpha"), '-'));
+}
+
+static void keys__choose_and_look_into_a_job(void **state)
+{
+	(void)state;
+	ask(0, 100, 1000);
+	ask(1, 200, 2000);
+	assert_int_equal(top_live_heed(l, 'k'), TOP_LIVE_AGAIN); /* above the first: stays */
+	assert_int_equal(top_live_heed(l, 'j'), TOP_LIVE_AGAIN);
+	assert_int_equal(top_live_heed(l, '\r'), TOP_LIVE_AGAIN);
+	assert_non_null(strstr(screen(24, 100), "job alpha"));
+	ask(2, 900000, 2001); /* it is first now, and still the one */
+	assert_non_null(strstr(screen(24, 100), "job alpha"));
+	top_live_heed(l, 27);
+	assert_non_null(strstr(screen(24, 100), "2 jobs"));
+	assert_int_equal(top_live_heed(l, 'x'), TOP_LIVE_TIME);
+	assert_int_equal(top_live_heed(l, 'q'), TOP_LIVE_QUIT);
+}
+
+static void keys__sort(void **state)
+{
+	(void)state;
+	ask(0, 100, 1000);
+	ask(1, 900, 1001);
+	assert_true(strstr(screen(24, 100), "alpha") < strstr(text, "beta"));
+	top_live_heed(l, 's'); /* by open fragments, which only beta has */
+	assert_true(strstr(screen(24, 100), "alpha") > strstr(text, "beta"));
+	top_live_heed(l, 'r');
+	assert_true(strstr(screen(24, 100), "alpha") < strstr(text, "beta"));
+}
+
+static void screen__is_never_left(void **state)
+{
+	(void)state;
+	struct metrics_jobs m = {0};
+	for (unsigned i = 0; i < FAN_JOBS_MAX; i++) {
+		char name[16];
+		snprintf(name, sizeof name, "job-%u", i);
+		struct fan_report r = job(name, i);
+		metrics_add_job(&m, 0, &r);
+	}
+	top_live_take(l, 1, &m, NULL);
+	for (unsigned lines = 1; lines < 20; lines++) {
+		unsigned breaks = 0;
+		for (const char *p = screen(lines, 20); *p; p++)
+			breaks += *p == '\n';
+		assert_true(breaks < lines);
+		assert_null(strstr(text, "waits")); /* beyond 20 columns */
+	}
+	for (unsigned i = 0; i < FAN_JOBS_MAX; i++)
+		top_live_heed(l, 'j');
+	assert_non_null(strstr(screen(10, 80), "\033[7mjob-")); /* the chosen one is in sight */
+}
+
+static void no_jobs__are_no_crash(void **state)
+{
+	(void)state;
+	struct metrics_jobs m = {0};
+	top_live_take(l, 1, &m, NULL);
+	top_live_heed(l, '\r');
+	top_live_heed(l, 'j');
+	assert_non_null(strstr(screen(24, 80), "no jobs"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(rates__of_both_shards, begin, end),
+		cmocka_unit_test_setup_teardown(rates__are_never_negative, begin, end),
+		cmocka_unit_test_setup_teardown(keys__choose_and_look_into_a_job, begin, end),
+		cmocka_unit_test_setup_teardown(keys__sort, begin, end),
+		cmocka_unit_test_setup_teardown(screen__is_never_left, begin, end),
+		cmocka_unit_test_setup_teardown(no_jobs__are_no_crash, begin, end),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
