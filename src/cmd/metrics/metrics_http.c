@@ -17,7 +17,7 @@ struct metrics_http {
 
 /* page.html, as src/cmd/metrics/page.py turns it into a string. */
 static const char index_page[] =
-#include "page.inc"
+#include "cmd/metrics/page.inc"
 	;
 
 static enum MHD_Result reply(struct MHD_Connection *c, unsigned status, const char *type,
