@@ -292,6 +292,11 @@ step_faults_asan() {
         build-asan/test/sim/faults --seeds "$SIM_SEEDS_ASAN"
 }
 
+step_model() {
+        test/model/run || return
+        note "$(tail -n 1 "$logs/$step.log")"
+}
+
 step_scenarios() {
         need build-gcc || return
         note "$JOB_SEEDS seeds of each kind"
@@ -332,7 +337,7 @@ step_interop() {
 
 python_sources='python test/python examples setup.py bench/ddp bench/peers tools/pytest-results.py
         experiments/planlib.py experiments/grid/run experiments/inart/run experiments/lab/run
-        experiments/placement/run experiments/tree/run src/lab test/plan/oracle test/plan/events test/net/controller test/net/metrics test/ops/services src/cmd/metrics/page.py test/ctl/lines'
+        experiments/placement/run experiments/tree/run src/lab test/model/run test/plan/oracle test/plan/events test/net/controller test/net/metrics test/ops/services src/cmd/metrics/page.py test/ctl/lines'
 
 step_python_format() {
         # shellcheck disable=SC2086  # words are wanted
@@ -402,7 +407,7 @@ socket_steps='net-tsan net-asan python mpi'
 
 # at lower priority, two at a time, what computes, the longest first, so that no one is left over.
 computing_steps() {
-        echo test-asan faults test-gcc clang-tidy scenarios faults-asan python-types
+        echo test-asan faults test-gcc clang-tidy scenarios model faults-asan python-types
         fuzz_steps
         echo pip cppcheck test-clang install core-symbols lib-symbols
 }
