@@ -335,9 +335,9 @@ step_interop() {
 
 # ---- Python --------------------------------------------------------------------
 
-python_sources='python test/python examples setup.py bench/ddp bench/peers tools/pytest-results.py
+python_sources='python test/python examples setup.py bench/ddp bench/peers tools/pytest-results.py tools/results-page.py
         experiments/planlib.py experiments/grid/run experiments/inart/run experiments/lab/run
-        experiments/placement/run experiments/tree/run src/lab test/model/run test/plan/oracle test/plan/events test/net/controller test/net/metrics test/ops/services src/cmd/metrics/page.py test/ctl/lines'
+        experiments/placement/run experiments/tree/run src/lab test/model/run test/plan/oracle test/plan/events test/net/controller test/net/metrics test/ops/services test/ops/results src/cmd/metrics/page.py test/ctl/lines'
 
 step_python_format() {
         # shellcheck disable=SC2086  # words are wanted
