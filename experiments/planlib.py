@@ -17,25 +17,8 @@ from explib import ROOT, revision
 
 TIMEOUT_S = 600
 
-STYLE = """:root{--bg:#fbfaf8;--fg:#1d2129;--soft:#6b7280;--grid:#e3e0da;--card:#fff;--line:#d9d5cc;
---bar:#2f6fb0;--mark:#d9822b;--good:#3a8f5c;--bad:#b5413f}
-@media(prefers-color-scheme:dark){:root{--bg:#16191f;--fg:#e6e7ea;--soft:#9aa1ad;--grid:#2b303a;
---card:#1d2129;--line:#353b47;--bar:#6ea8e0;--mark:#f0a860;--good:#6cc08c;--bad:#e57f7c}}
-body{margin:0;background:var(--bg);color:var(--fg);
-font:15px/1.5 system-ui,-apple-system,"Segoe UI","DejaVu Sans",sans-serif}
-main{max-width:1000px;margin:0 auto;padding:32px 20px 64px}
-h1{font-size:28px;margin:0}h2{font-size:19px;margin:38px 0 4px}p,.sub{color:var(--soft);margin:2px 0 14px}
-figure{margin:14px 0;background:var(--card);border:1px solid var(--line);border-radius:8px;
-padding:10px 16px}svg{width:100%;height:auto;display:block}
-table{border-collapse:collapse;font-size:13.5px;display:block;overflow-x:auto}
-th{text-align:right;color:var(--soft);font-weight:500}
-td{text-align:right;font-variant-numeric:tabular-nums}
-td:first-child,th:first-child{text-align:left}
-th,td{padding:4px 14px 4px 0;border-bottom:1px solid var(--grid);vertical-align:top}
-.yes{color:var(--good)}.no{color:var(--bad);font-weight:600}
-text{font-size:13px;fill:var(--fg)}.soft{fill:var(--soft)}.bar{fill:var(--bar)}
-.span{stroke:var(--fg);stroke-width:1.5}.mark{stroke:var(--mark);stroke-width:3}
-.legend b{color:var(--mark)}"""
+with open(os.path.join(ROOT, "share", "report.css"), encoding="utf-8") as css:
+    STYLE = css.read()
 
 # Of a chart, in pixels of its drawing.
 WIDTH, NAMES, BARS, ROW, THICK = 960, 190, 560, 26, 14
@@ -165,7 +148,7 @@ class Experiment:
         return (
             "<!doctype html>\n<html lang=en><head><meta charset=utf-8>"
             "<meta name=viewport content='width=device-width'><title>%s</title>\n<style>%s</style>"
-            "</head><body><main><h1>%s</h1><p>revision %s, %s%s</p>\n%s\n%s\n"
+            "</head><body><main class=figures><h1>%s</h1><p>revision %s, %s%s</p>\n%s\n%s\n"
             "</main></body></html>\n"
             % (
                 html.escape(self.title),

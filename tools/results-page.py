@@ -14,21 +14,8 @@ import os
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-STYLE = """:root{color-scheme:light dark;--bg:#fff;--fg:#1b1f24;--dim:#57606a;--line:#d0d7de;
---a:#0b62b0;--yes:#0072b2;--no:#d55e00;--notext:#a33f00}
-@media(prefers-color-scheme:dark){:root{--bg:#14181d;--fg:#e6e9ed;--dim:#a3acb7;--line:#39424d;
---a:#6cb6ff;--yes:#3f97cf;--no:#f0863a;--notext:#ff9d5c}}
-body{font:15px/1.45 system-ui,sans-serif;margin:1.5rem auto;max-width:72rem;padding:0 1rem;
-background:var(--bg);color:var(--fg)}
-h1{font-size:1.4rem;margin:0}h2{font-size:1.05rem;margin:2rem 0 .5rem}p{color:var(--dim);margin:.3rem 0}
-a{color:var(--a)}table{border-collapse:collapse;width:100%}
-th,td{text-align:left;padding:.25rem .6rem;border-bottom:1px solid var(--line);vertical-align:top}
-th{color:var(--dim);font-weight:600}.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
-.no{color:var(--notext);font-weight:600}svg{width:100%;height:auto;display:block}
-text{fill:var(--fg);font-size:13px}text.dim{fill:var(--dim)}
-.f-yes{fill:var(--yes)}.f-no{fill:var(--no)}
-summary{cursor:pointer;padding:.3rem 0}summary:focus-visible{outline:2px solid var(--a)}
-.scroll{overflow-x:auto}"""
+with open(os.path.join(ROOT, "share", "report.css"), encoding="utf-8") as css:
+    STYLE = css.read()
 ROW, THICK, NAMES, BARS, WIDTH = 24, 14, 190, 620, 960
 
 
@@ -95,7 +82,7 @@ def chart(groups):
         '<svg viewBox="0 0 %d %d" role="img" aria-label="Figures of each command that hold and '
         'that miss">' % (WIDTH, ROW * len(rows) + 28),
         '<defs><pattern id="h" width="5" height="5" patternUnits="userSpaceOnUse" '
-        'patternTransform="rotate(45)"><rect width="5" height="5" class="f-no"/>'
+        'patternTransform="rotate(45)"><rect width="5" height="5" class="misses"/>'
         '<rect width="1.6" height="5" fill="var(--bg)"/></pattern></defs>',
     ]
     for row, (name, counts, all_of_them) in enumerate(rows):
@@ -104,7 +91,7 @@ def chart(groups):
             '<text x="%d" y="%d" text-anchor="end">%s</text>'
             % (NAMES - 8, y + 12, html.escape(name))
         )
-        for count, fill in zip(counts, ('class="f-yes"', 'fill="url(#h)"')):
+        for count, fill in zip(counts, ('class="holds"', 'fill="url(#h)"')):
             width = BARS * count / most
             lines.append(
                 '<rect x="%.1f" y="%d" width="%.1f" height="%d" %s/>' % (x, y, width, THICK, fill)
@@ -115,9 +102,9 @@ def chart(groups):
             if sum(counts)
             else "%d figures, for information" % all_of_them
         )
-        lines.append('<text x="%.1f" y="%d" class="dim">%s</text>' % (x + 6, y + 12, text))
+        lines.append('<text x="%.1f" y="%d" class="soft">%s</text>' % (x + 6, y + 12, text))
     lines.append(
-        '<text x="%d" y="%d" class="dim">figures that were asked: plain holds, hatched misses'
+        '<text x="%d" y="%d" class="soft">figures that were asked: plain holds, hatched misses'
         "</text></svg>" % (NAMES, ROW * len(rows) + 18)
     )
     return "\n".join(lines)

@@ -2,20 +2,19 @@
 """What the lab tells: a table on the standard output, and a page of its own."""
 
 import html
+import os
 
-STYLE = """:root{--bg:#fbfaf8;--fg:#1d2129;--soft:#6b7280;--grid:#e3e0da;--plan:#b9c6d6;
---sim:#d9822b;--got:#2f6fb0;--bad:#b5413f}
-@media(prefers-color-scheme:dark){:root{--bg:#16191f;--fg:#e6e7ea;--soft:#9aa1ad;--grid:#2b303a;
---plan:#46566b;--sim:#f0a860;--got:#6ea8e0;--bad:#e57f7c}}
-body{margin:0;background:var(--bg);color:var(--fg);
-font:15px/1.5 system-ui,-apple-system,"Segoe UI","DejaVu Sans",sans-serif}
-main{max-width:1000px;margin:0 auto;padding:32px 20px 64px}h1{font-size:26px;margin:0}
-p{color:var(--soft);margin:2px 0 14px}svg{width:100%;height:auto;display:block;margin:14px 0}
-table{border-collapse:collapse;font-size:13.5px}th{text-align:right;color:var(--soft);
-font-weight:500}td{text-align:right;font-variant-numeric:tabular-nums}
-td:first-child,th:first-child{text-align:left}th,td{padding:4px 14px 4px 0;
-border-bottom:1px solid var(--grid)}text{font-size:13px;fill:var(--fg)}.bad{color:var(--bad)}
-.plan{fill:var(--plan)}.sim{fill:var(--sim)}.got{fill:var(--got)}"""
+
+def read_style():
+    """share/report.css, which is beside this file where that is built or installed."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    for path in ("report.css", "../../share/report.css"):
+        path = os.path.join(here, path)
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                return file.read()
+    return ""
+
 
 # Of the chart, in pixels of its drawing.
 WIDTH, NAMES, BARS, ROW, THICK = 960, 110, 700, 54, 13
@@ -125,8 +124,8 @@ def write(path, result):
     with open(path, "w", encoding="utf-8") as file:
         file.write(
             "<!doctype html><html lang=en><head><meta charset=utf-8><title>%s</title>"
-            "<style>%s</style></head><body><main><h1>%s</h1>\n%s\n</main></body></html>\n"
-            % (title, STYLE, title, section(result))
+            "<style>%s</style></head><body><main class=figures><h1>%s</h1>\n%s\n</main></body></html>\n"
+            % (title, read_style(), title, section(result))
         )
 
 
@@ -135,9 +134,9 @@ def write_campaign(path, revision, figures, skipped, sections):
     with open(path, "w", encoding="utf-8") as file:
         file.write(
             "<!doctype html><html lang=en><head><meta charset=utf-8><title>Plans, measured</title>"
-            "<style>%s</style></head><body><main><h1>Plans, measured</h1><p>revision %s</p>\n"
+            "<style>%s</style></head><body><main class=figures><h1>Plans, measured</h1><p>revision %s</p>\n"
             "<table><tr><th>figure</th><th>asked</th><th>obtained</th><th>unit</th><th></th></tr>\n"
-            % (STYLE, html.escape(str(revision)))
+            % (read_style(), html.escape(str(revision)))
         )
         for asked, obtained, f in figures:
             file.write(

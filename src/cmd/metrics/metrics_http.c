@@ -15,7 +15,7 @@ struct metrics_http {
 	void *ctx;
 };
 
-/* page.html, as src/cmd/metrics/page.py turns it into a string. */
+/* page.html, as tools/c-string.py turns it into a string. */
 static const char index_page[] =
 #include "cmd/metrics/page.inc"
 	;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Turn a page into the lines of a C string literal: page.py PAGE.html OUT."""
+"""Turn a text into the lines of a C string literal: tools/c-string.py TEXT OUT."""
 
 import sys
 
