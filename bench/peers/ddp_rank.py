@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """One rank that trains a wide model with DistributedDataParallel, its steps timed by how the
-gradients travel: fanin's hook, Gloo (DDP's own), or not at all.  Rank 0 writes JSON.
+gradients travel: a group of fanin's backend, fanin's hook, Gloo (DDP's own), or not at all.  Rank 0
+writes JSON.
 
-All three live in one process and take turns, so that a noisy neighbour hits them alike.  What
+All of them live in one process and take turns, so that a noisy neighbour hits them alike.  What
 travelled is checked: the first step's gradients against a sum made by hand, and at the end that
 all ranks hold the same parameters.
 """
@@ -31,7 +32,14 @@ class Way:
 
     def __init__(self, name, args):
         self.name = name
-        self.ddp = DistributedDataParallel(model(args.width), bucket_cap_mb=args.bucket_mb)
+        group = None
+        if name == "backend":
+            where = {"switch": args.switch, "job": name}
+            options = fanin.torch.Options(communicator=where)
+            group = dist.new_group(backend="fanin", pg_options=options)
+        self.ddp = DistributedDataParallel(
+            model(args.width), process_group=group, bucket_cap_mb=args.bucket_mb
+        )
         self.state = None
         if name.startswith("fanin"):
             options = {"wire": "bfloat16"} if name.endswith("bfloat16") else {}
