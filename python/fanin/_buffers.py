@@ -11,7 +11,7 @@ import ctypes
 import sys
 from typing import Any, NamedTuple
 
-FLOAT32, FLOAT16, BFLOAT16, INT32, INT64, UINT8 = 0, 1, 2, 3, 4, 7  # enum fanin_dtype
+FLOAT32, FLOAT16, BFLOAT16, INT32, INT64, UINT8, FLOAT64 = 0, 1, 2, 3, 4, 7, 8  # enum fanin_dtype
 
 _NAMES = {
     "float32": FLOAT32,
@@ -19,14 +19,16 @@ _NAMES = {
     "bfloat16": BFLOAT16,
     "int32": INT32,
     "int64": INT64,
+    "float64": FLOAT64,
     "uint8": UINT8,
 }
 
 NAME_OF = {code: name for name, code in _NAMES.items()}
-SIZES = {FLOAT32: 4, FLOAT16: 2, BFLOAT16: 2, INT32: 4, INT64: 8, UINT8: 1}  # bytes
+SIZES = {FLOAT64: 8, FLOAT32: 4, FLOAT16: 2, BFLOAT16: 2, INT32: 4, INT64: 8, UINT8: 1}  # bytes
 
 # Format characters of the buffer protocol, with sizes since those of C differ between machines.
 _FORMATS = {
+    ("d", 8): FLOAT64,
     ("f", 4): FLOAT32,
     ("e", 2): FLOAT16,
     ("i", 4): INT32,
@@ -36,7 +38,7 @@ _FORMATS = {
     ("B", 1): UINT8,
 }
 
-EXPECTED = "float32, float16, bfloat16, int32 or int64 (and uint8 for broadcasts)"
+EXPECTED = "float64, float32, float16, bfloat16, int32 or int64 (and uint8 for broadcasts)"
 
 
 class Memory(NamedTuple):

@@ -30,7 +30,7 @@ Tensors = list[torch.Tensor]
 
 c10d: Any = torch._C._distributed_c10d  # PyTorch's stubs lack half of it
 OPS = ["sum", "avg", "min", "max"]
-FLOATS = {torch.float32, torch.float16, torch.bfloat16}
+FLOATS = {torch.float64, torch.float32, torch.float16, torch.bfloat16}
 SUMMED = FLOATS | {torch.int32, torch.int64}
 GATHER_BYTES_MIN = (
     16384  # of one rank; less is gathered by Gloo: a broadcast for each rank costs more

@@ -408,7 +408,7 @@ class Communicator:
         return found
 
     # Operations.  Tensors: PyTorch tensors on the CPU, numpy arrays, writable buffers; contiguous,
-    # float32, float16, bfloat16, int32 or int64.  They are used in place, never copied.
+    # float64, float32, float16, bfloat16, int32 or int64.  They are used in place, never copied.
 
     def allreduce(self, tensor: T, op: str = "sum", out: T | None = None) -> T:
         """Reduce `tensor` of all ranks into `out` (the tensor itself if there is none) on every

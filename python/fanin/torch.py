@@ -6,8 +6,8 @@
     dist.init_process_group("fanin")
 
 All that a program does with the group then goes through fanin, as far as fanin can carry it, and
-otherwise through Gloo: tensors on a GPU, sparse ones, and sums of other types than float32, float16,
-bfloat16, int32 and int64.  `summary()` says which.
+otherwise through Gloo: tensors on a GPU, sparse ones, and sums of other types than float64, float32,
+float16, bfloat16, int32 and int64.  `summary()` says which.
 
 A program that has a group of another backend can give fanin the gradients of a model alone:
 
@@ -214,7 +214,8 @@ class HookState:
         divisor = self.size if self.average else 1
 
         def finish(future: torch.futures.Future[Any]) -> torch.Tensor:
-            value: torch.Tensor = future.value()[0]
+            # of complex numbers Gloo gets, and gives, a view as real ones
+            value: torch.Tensor = tensor if tensor.is_complex() else future.value()[0]
             return value if divisor == 1 else value.div_(divisor)
 
         result: torch.futures.Future[torch.Tensor] = work.get_future().then(finish)

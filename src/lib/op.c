@@ -9,7 +9,7 @@
 _Static_assert((int)FANIN_FLOAT32 == (int)FAN_FLOAT32 && (int)FANIN_FLOAT16 == (int)FAN_FLOAT16 &&
 		       (int)FANIN_BFLOAT16 == (int)FAN_BFLOAT16 &&
 		       (int)FANIN_INT32 == (int)FAN_INT32 && (int)FANIN_INT64 == (int)FAN_INT64 &&
-		       (int)FANIN_UINT8 == (int)FAN_UINT8,
+		       (int)FANIN_UINT8 == (int)FAN_UINT8 && (int)FANIN_FLOAT64 == (int)FAN_FLOAT64,
 	       "public and wire types are the same numbers");
 _Static_assert((int)FANIN_SUM == (int)FAN_SUM && (int)FANIN_AVG == (int)FAN_AVG &&
 		       (int)FANIN_MIN == (int)FAN_MIN && (int)FANIN_MAX == (int)FAN_MAX,
@@ -22,7 +22,8 @@ static bool dtype_allowed(int dtype, enum fan_redop op)
 	case FANIN_FLOAT16:
 	case FANIN_BFLOAT16:
 	case FANIN_INT32:
-	case FANIN_INT64: return true;
+	case FANIN_INT64:
+	case FANIN_FLOAT64: return true;
 	case FANIN_UINT8: return op == FAN_BCAST || op == FAN_BARRIER;
 	default: return false;
 	}

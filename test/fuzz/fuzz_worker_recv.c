@@ -9,7 +9,7 @@
 #define WINDOW	8
 #define GUARD	64
 #define BYTES	2048 /* of one tensor */
-#define OPS	8
+#define OPS	9
 #define NONCE	9
 
 static _Alignas(64) uint8_t memory[1 << 18];
@@ -35,6 +35,7 @@ static const struct fan_op ops[OPS] = {
 	{.op = FAN_BARRIER, .dtype = FAN_UINT8, .wire = FAN_UINT8},
 	{.op = FAN_SUM, .dtype = FAN_INT64, .wire = FAN_INT64, .count = 17, .reduce = true},
 	{.op = FAN_AVG, .dtype = FAN_FLOAT32, .wire = FAN_FLOAT32, .mode = FAN_FIXED, .count = 0},
+	{.op = FAN_AVG, .dtype = FAN_FLOAT64, .wire = FAN_FLOAT64, .count = 17},
 };
 
 static void tick(void)

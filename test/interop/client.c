@@ -29,9 +29,10 @@ static const struct word {
 } words[] = {
 	{"float32", FANIN_FLOAT32, 4},	 {"float16", FANIN_FLOAT16, 2},
 	{"bfloat16", FANIN_BFLOAT16, 2}, {"int32", FANIN_INT32, 4},
-	{"int64", FANIN_INT64, 8},	 {"uint8", FANIN_UINT8, 1},
-	{"sum", FANIN_SUM, 0},		 {"avg", FANIN_AVG, 0},
-	{"min", FANIN_MIN, 0},		 {"max", FANIN_MAX, 0},
+	{"int64", FANIN_INT64, 8},	 {"float64", FANIN_FLOAT64, 8},
+	{"uint8", FANIN_UINT8, 1},	 {"sum", FANIN_SUM, 0},
+	{"avg", FANIN_AVG, 0},		 {"min", FANIN_MIN, 0},
+	{"max", FANIN_MAX, 0},
 };
 
 static const struct word *word(const char *name)

@@ -14,8 +14,10 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 SUM, AVG, MIN, MAX, BCAST, BARRIER = range(6)  # section 3.4
 OPS = {"sum": SUM, "avg": AVG, "min": MIN, "max": MAX}
-DTYPES = {"float32": 0, "float16": 1, "bfloat16": 2, "int32": 3, "int64": 4, "uint8": 7}
-SIZES = {"float32": 4, "float16": 2, "bfloat16": 2, "int32": 4, "int64": 8, "uint8": 1}
+DTYPES = {"float32": 0, "float16": 1, "bfloat16": 2, "int32": 3, "int64": 4, "uint8": 7,
+          "float64": 8}
+SIZES = {"float32": 4, "float16": 2, "bfloat16": 2, "int32": 4, "int64": 8, "uint8": 1,
+         "float64": 8}
 
 
 class JobError(Exception):

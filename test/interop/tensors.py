@@ -12,7 +12,7 @@ import floats
 from plans import SIZES
 
 FORMATS = {"float32": "f", "float16": "H", "bfloat16": "H", "int32": "i", "int64": "q",
-           "uint8": "B"}
+           "float64": "d", "uint8": "B"}
 
 
 @dataclass
@@ -94,7 +94,7 @@ def tensor(op: Op, fixed: bool, rank: int, seed: str) -> bytes:
         values: List[float] = [rng.randint(-1 << bits, (1 << bits) - 1) for _ in range(op.count)]
     else:
         values = [number(rng, op, fixed, i, rank) for i in range(op.count)]
-        if op.dtype != "float32":
+        if op.dtype not in ("float32", "float64"):
             values = [half(x, op.dtype) for x in values]
     return struct.pack(f"<{op.count}{FORMATS[op.dtype]}", *values)
 
@@ -111,7 +111,7 @@ def reduce_ints(column: Sequence[int], op: str, bits: int) -> int:
     return total
 
 
-def reduce_floats(column: Sequence[float], op: str) -> float:
+def reduce_floats(column: Sequence[float], op: str, double: bool = False) -> float:
     if any(map(math.isnan, column)):
         return math.nan
     if op in ("min", "max"):
@@ -119,7 +119,8 @@ def reduce_floats(column: Sequence[float], op: str) -> float:
     total = column[0]
     for x in column[1:]:
         total += x
-    return floats.float_of(floats.bits_of(total / len(column) if op == "avg" else total))
+    value = total / len(column) if op == "avg" else total
+    return value if double else floats.float_of(floats.bits_of(value))
 
 
 def expect_fixed(case: Case, op: Op, columns: Sequence[Sequence[float]]) -> bytes:
@@ -151,6 +152,9 @@ def expect(case: Case, op: Op, tensors: Sequence[bytes]) -> bytes:
     if letter in "iq":
         values = [reduce_ints(c, op.op, 8 * SIZES[op.dtype]) for c in zip(*columns)]
         return struct.pack(f"<{op.count}{letter}", *values)
+    if letter == "d":
+        doubles = [reduce_floats(c, op.op, True) for c in zip(*columns)]
+        return struct.pack(f"<{op.count}d", *doubles)
     fixed = case.option("FANIN_MODE", "") == "fixed" and op.op in ("sum", "avg")
     if fixed and op.dtype == "float32":
         return expect_fixed(case, op, columns)
@@ -169,7 +173,8 @@ def expect(case: Case, op: Op, tensors: Sequence[bytes]) -> bytes:
 
 
 def is_nan(op: Op, word: int) -> bool:
-    limit = {"float32": 0x7F800000, "float16": 0x7C00, "bfloat16": 0x7F80}.get(op.dtype, 0)
+    limit = {"float32": 0x7F800000, "float16": 0x7C00, "bfloat16": 0x7F80,
+             "float64": 0x7FF0 << 48}.get(op.dtype, 0)
     return bool(limit) and op.verb != "broadcast" and word & (limit * 2 - 1 | limit) > limit
 
 

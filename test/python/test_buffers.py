@@ -52,7 +52,7 @@ def test_empty(empty):
         (torch.zeros(4, 4).t(), ValueError, "not contiguous"),
         (torch.zeros(10)[::2], ValueError, "not contiguous"),
         (torch._neg_view(torch.ones(4)), ValueError, "not contiguous"),
-        (torch.zeros(3, dtype=torch.float64), TypeError, "float64: expected float32"),
+        (torch.zeros(3, dtype=torch.int16), TypeError, "int16: expected float64"),
         (torch.zeros(3, dtype=torch.bool), TypeError, "bool"),
         (torch.zeros(3, dtype=torch.complex64), TypeError, "complex64"),
         (torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8), TypeError, "qint8"),
@@ -60,13 +60,13 @@ def test_empty(empty):
         (torch.eye(3).to_sparse_csr(), TypeError, "sparse_csr"),
         (torch.zeros(3, device="meta"), TypeError, "on meta: expected one on the CPU"),
         (numpy.zeros((4, 4), "float32").T, ValueError, "not contiguous"),
-        (numpy.zeros(3), TypeError, "float64"),
+        (numpy.zeros(3, "int16"), TypeError, "int16"),
         (numpy.zeros(3, ">f4"), TypeError, "byte order"),
         (numpy.zeros(3, "O"), TypeError, "object"),
         (numpy.float32(1), (TypeError, ValueError), ""),
         (b"abcd", ValueError, "read-only"),
         (memoryview(bytearray(8))[::2], ValueError, "not contiguous"),
-        (array.array("d", [1]), TypeError, "format 'd'"),
+        (array.array("h", [1]), TypeError, "format 'h'"),
         ([1.0, 2.0], TypeError, "list: expected a PyTorch tensor"),
         (None, TypeError, "NoneType"),
         (3, TypeError, "int"),
@@ -88,5 +88,6 @@ def test_read_only_memory_may_be_a_source():
 
 def test_torch_problem_says_what_cannot_be_summed():
     assert _buffers.torch_problem(torch.zeros(3)) == ""
-    assert "float64" in _buffers.torch_problem(torch.zeros(3, dtype=torch.float64))
+    assert _buffers.torch_problem(torch.zeros(3, dtype=torch.float64)) == ""
+    assert "int16" in _buffers.torch_problem(torch.zeros(3, dtype=torch.int16))
     assert "wrap" in _buffers.torch_problem(torch.zeros(3, dtype=torch.uint8))

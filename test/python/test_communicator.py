@@ -167,7 +167,7 @@ def test_mismatch_names_both(switch, job):
 
 def test_refused_tensors_send_nothing(switch, job):
     def work(comm):
-        for bad in (torch.zeros(4, 4).t(), torch.zeros(4, dtype=torch.float64), [1.0]):
+        for bad in (torch.zeros(4, 4).t(), torch.zeros(4, dtype=torch.int16), [1.0]):
             with pytest.raises((TypeError, ValueError)):
                 comm.allreduce(bad)
         with pytest.raises(ValueError, match="'product': expected sum, avg, min, max"):

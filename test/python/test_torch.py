@@ -75,11 +75,10 @@ def test_what_fanin_cannot_sum_goes_to_the_process_group(switch, job):
     assert said == [3, 0]  # each reason once, by rank 0
 
 
-def test_a_double_precision_model_trains_through_the_process_group(switch, job):
+def test_a_double_precision_model(switch, job):
     options = {"switch": switch, "job": job, "dtype": "float64", "steps": 3}
     one, two = answers(Processes(2, "hook", options))
-    assert one["hash"] == two["hash"] and one["buckets"] == 0
-    assert "float64" in "".join(one["fallbacks"]) and "fallback" in one["summary"]
+    assert one["hash"] == two["hash"] and one["buckets"] > 3 and one["fallbacks"] == {}
 
 
 def test_a_killed_rank_is_named_in_time(switch, job):

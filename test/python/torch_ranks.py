@@ -116,15 +116,15 @@ def odd_tensors(**options):
     state = fanin.torch.HookState(**options)
     rank = dist.get_rank()
     tensors = [
-        torch.full((5,), rank + 1.0, dtype=torch.float64),
-        torch.full((5,), rank + 1.0, dtype=torch.float64),
+        torch.full((5,), rank + 1, dtype=torch.complex64),
+        torch.full((5,), rank + 1, dtype=torch.complex64),
         torch.full((6, 4), rank + 1.0).t(),
         torch.eye(3).to_sparse() * (rank + 1.0),
         torch.zeros(0),
         torch.full((5,), rank + 1.0),
     ]
     results = [fanin.torch.allreduce_hook(state, Bucket(t)).wait() for t in tensors]
-    values = [float(r.to_dense().max()) if r.numel() else None for r in results]
+    values = [float(r.to_dense().real.max()) if r.numel() else None for r in results]
     state.close()
     return {"values": values, "fallbacks": state.fallbacks, "buckets": state.buckets}
 

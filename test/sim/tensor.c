@@ -16,7 +16,7 @@ static bool is_half(enum fan_dtype d)
 
 static bool is_float(enum fan_dtype d)
 {
-	return d == FAN_FLOAT32 || is_half(d);
+	return d == FAN_FLOAT32 || d == FAN_FLOAT64 || is_half(d);
 }
 
 static void draw_types(struct fan_op *op, struct fan_rng *r)
@@ -42,6 +42,8 @@ void tensor_draw(struct tensor_op *o, struct fan_rng *r, unsigned ranks, uint64_
 	memset(o, 0, sizeof *o);
 	o->seed = fan_rng_next(r);
 	draw_types(&o->op, r);
+	if (o->op.dtype == FAN_INT64 && o->seed % 2) /* older seeds draw as they did */
+		o->op.dtype = o->op.wire = FAN_FLOAT64;
 	o->op.root = (uint16_t)fan_rng_below(r, ranks);
 	o->op.reduce = o->op.op < FAN_BCAST && fan_rng_below(r, 4) == 0;
 	switch (fan_rng_below(r, 8)) {
@@ -145,6 +147,9 @@ static void put_input(const struct tensor_op *o, uint16_t rank, uint64_t i, uint
 	if (o->op.dtype == FAN_FLOAT32) {
 		float v = (float)number(o, rank, i);
 		memcpy(&bits, &v, sizeof v);
+	} else if (o->op.dtype == FAN_FLOAT64) {
+		double v = number(o, rank, i);
+		memcpy(&bits, &v, sizeof v);
 	} else if (is_half(o->op.dtype)) {
 		bits = tensor_half_from(number(o, rank, i), o->op.dtype);
 	}
@@ -159,6 +164,10 @@ static void fill(const struct tensor_op *o, uint16_t rank, uint8_t *to)
 
 static void put_float(const struct tensor_op *o, uint64_t i, double v)
 {
+	if (o->op.dtype == FAN_FLOAT64) {
+		memcpy((uint8_t *)o->expect + i * sizeof v, &v, sizeof v);
+		return;
+	}
 	if (is_half(o->op.dtype)) {
 		uint16_t h = tensor_half_from(v, o->op.dtype);
 		memcpy((uint8_t *)o->expect + i * 2, &h, 2);
@@ -182,7 +191,9 @@ static void expect_float(const struct tensor_op *o, const struct tensor_job *job
 		else
 			v = o->op.op == FAN_MIN ? fmin(v, x) : fmax(v, x);
 	}
-	if (o->op.op == FAN_AVG)
+	if (o->op.op == FAN_AVG && o->op.dtype == FAN_FLOAT64)
+		v /= job->ranks;
+	else if (o->op.op == FAN_AVG)
 		v = (double)((float)v / (float)job->ranks);
 	put_float(o, i, v);
 }
@@ -338,6 +349,11 @@ static bool is_nan(const struct tensor_op *o, const uint8_t *p)
 {
 	if (o->op.dtype == FAN_FLOAT32) {
 		float v;
+		memcpy(&v, p, sizeof v);
+		return isnan(v);
+	}
+	if (o->op.dtype == FAN_FLOAT64) {
+		double v;
 		memcpy(&v, p, sizeof v);
 		return isnan(v);
 	}

@@ -19,6 +19,9 @@
 ADDER(sum_f32, fan_f32, a + b)
 ADDER(min_f32, fan_f32, a < b || a != a ? a : b)
 ADDER(max_f32, fan_f32, a > b || a != a ? a : b)
+ADDER(sum_f64, fan_f64, a + b)
+ADDER(min_f64, fan_f64, a < b || a != a ? a : b)
+ADDER(max_f64, fan_f64, a > b || a != a ? a : b)
 ADDER(sum_u32, fan_u32, a + b)
 ADDER(min_i32, fan_i32, a < b ? a : b)
 ADDER(max_i32, fan_i32, a > b ? a : b)
@@ -168,6 +171,7 @@ void fan_reduce_add(unsigned dtype, unsigned op, void *acc, const void *p, unsig
 	case FAN_BFLOAT16: PICK(sum_bf16, min_bf16, max_bf16); break;
 	case FAN_INT32: PICK(sum_u32, min_i32, max_i32); break;
 	case FAN_INT64: PICK(sum_u64, min_i64, max_i64); break;
+	case FAN_FLOAT64: PICK(sum_f64, min_f64, max_f64); break;
 	case FAN_FIXED32: sum_fixed(acc, p, count); break;
 	case FAN_EXP16: max_i16(acc, p, count); break;
 	default: break; /* bytes are never added */
@@ -184,6 +188,10 @@ static void divide(unsigned dtype, void *acc, unsigned count, unsigned ranks)
 		fan_i64 *v = acc;
 		for (unsigned i = 0; i < count; i++)
 			v[i] /= (int64_t)ranks;
+	} else if (dtype == FAN_FLOAT64) {
+		fan_f64 *v = acc;
+		for (unsigned i = 0; i < count; i++)
+			v[i] /= ranks;
 	} else if (dtype != FAN_FIXED32) {
 		fan_f32 *v = acc;
 		for (unsigned i = 0; i < count; i++)

@@ -32,6 +32,7 @@
 
 /* Elements in place: any alignment, any declared type. */
 typedef float fan_f32 __attribute__((aligned(1), may_alias));
+typedef double fan_f64 __attribute__((aligned(1), may_alias));
 typedef int32_t fan_i32 __attribute__((aligned(1), may_alias));
 typedef uint32_t fan_u32 __attribute__((aligned(1), may_alias));
 typedef int64_t fan_i64 __attribute__((aligned(1), may_alias));

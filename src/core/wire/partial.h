@@ -30,7 +30,7 @@ static inline uint8_t fan_partial_dtype(const struct fan_frag *f)
 static inline size_t fan_partial_acc_bytes(const struct fan_frag *f)
 {
 	/* a broadcast keeps its type; sums may be wider */
-	uint32_t digits = f->op == FAN_BCAST ? FAN_DTYPE_DIGITS : FAN_DTYPE_ACC_DIGITS;
+	uint64_t digits = f->op == FAN_BCAST ? FAN_DTYPE_DIGITS : FAN_DTYPE_ACC_DIGITS;
 	return (size_t)f->count * fan_dtype_digit(digits, f->dtype);
 }
 

@@ -81,6 +81,7 @@ static inline bool kind_is_sane(const struct fan_frag *f)
 		[FAN_FIXED32] = SUMS | OP(BARRIER),
 		[FAN_EXP16] = OP(MAX) | OP(BARRIER),
 		[FAN_UINT8] = OP(BCAST) | OP(BARRIER),
+		[FAN_FLOAT64] = SUMS | OP(MIN) | OP(MAX) | OP(BCAST) | OP(BARRIER),
 	};
 	return ops[f->dtype] >> f->op & 1 && (f->op != FAN_BARRIER || f->count == 0);
 }

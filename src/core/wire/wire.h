@@ -124,6 +124,7 @@ enum fan_dtype {
 	FAN_FIXED32 = 5, /* block fixed point with sticky NaN and infinities: quant.h */
 	FAN_EXP16 = 6,	 /* block exponents of the fixed mode, int16 */
 	FAN_UINT8 = 7,	 /* bytes; broadcast only */
+	FAN_FLOAT64 = 8, /* IEEE binary64 */
 	FAN_DTYPE_COUNT
 };
 
@@ -189,13 +190,13 @@ struct fan_frag {
 
 /* Bytes of one element, one hexadecimal digit a type from FAN_FLOAT32 at the right: on the wire,
  * and while it is summed. */
-#define FAN_DTYPE_DIGITS     UINT32_C(0x12484224)
-#define FAN_DTYPE_ACC_DIGITS UINT32_C(0x12484444)
+#define FAN_DTYPE_DIGITS     UINT64_C(0x812484224)
+#define FAN_DTYPE_ACC_DIGITS UINT64_C(0x812484444)
 
 /* The digit of `dtype`, which fan_wire_get has accepted. */
-static inline unsigned fan_dtype_digit(uint32_t digits, unsigned dtype)
+static inline unsigned fan_dtype_digit(uint64_t digits, unsigned dtype)
 {
-	return digits >> 4 * (dtype & 7) & 15;
+	return digits >> 4 * (dtype & 15) & 15;
 }
 
 /* Bytes of one element of `dtype` on the wire; 0 for an unknown type. */

@@ -17,7 +17,7 @@ uint32_t fan_stream_per_frag(const struct fan_op *op, uint16_t payload_bytes, bo
 bool fan_stream_op_is_sane(const struct fan_op *op, uint16_t ranks)
 {
 	bool half = op->wire == FAN_FLOAT16 || op->wire == FAN_BFLOAT16;
-	bool user = op->dtype == FAN_UINT8 || op->dtype <= FAN_INT64;
+	bool user = op->dtype == FAN_UINT8 || op->dtype == FAN_FLOAT64 || op->dtype <= FAN_INT64;
 	if (!user || op->op >= FAN_REDOP_COUNT || op->mode > FAN_FIXED)
 		return false;
 	if (op->wire != op->dtype && !(op->dtype == FAN_FLOAT32 && half))

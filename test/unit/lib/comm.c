@@ -40,7 +40,9 @@ static uint16_t half_of(int dtype, float f)
 
 static size_t elem_bytes(int dtype)
 {
-	return dtype == FANIN_INT64 ? 8 : dtype == FANIN_FLOAT16 || dtype == FANIN_BFLOAT16 ? 2 : 4;
+	return dtype == FANIN_INT64 || dtype == FANIN_FLOAT64	   ? 8
+	       : dtype == FANIN_FLOAT16 || dtype == FANIN_BFLOAT16 ? 2
+								   : 4;
 }
 
 static void put(void *at, int dtype, double v)
@@ -49,10 +51,11 @@ static void put(void *at, int dtype, double v)
 	int32_t i32 = (int32_t)v;
 	int64_t i64 = (int64_t)v;
 	uint16_t half = half_of(dtype, f32);
-	const void *from = dtype == FANIN_FLOAT32 ? (void *)&f32
-			   : dtype == FANIN_INT32 ? (void *)&i32
-			   : dtype == FANIN_INT64 ? (void *)&i64
-						  : (void *)&half;
+	const void *from = dtype == FANIN_FLOAT32   ? (void *)&f32
+			   : dtype == FANIN_FLOAT64 ? (void *)&v
+			   : dtype == FANIN_INT32   ? (void *)&i32
+			   : dtype == FANIN_INT64   ? (void *)&i64
+						    : (void *)&half;
 	memcpy(at, from, elem_bytes(dtype));
 }
 
@@ -83,11 +86,11 @@ static void check_type(struct member *m, int dtype, int op, size_t count)
 /* Averages over four ranks of whole numbers are exact in every type. */
 static void all_types(struct member *m)
 {
-	static const int dtypes[] = {FANIN_FLOAT32, FANIN_FLOAT16, FANIN_BFLOAT16, FANIN_INT32,
-				     FANIN_INT64};
+	static const int dtypes[] = {FANIN_FLOAT32, FANIN_FLOAT16, FANIN_BFLOAT16,
+				     FANIN_INT32,   FANIN_INT64,   FANIN_FLOAT64};
 	if (!team_joined(m))
 		return;
-	for (size_t d = 0; d < 5; d++)
+	for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
 		for (int op = FANIN_SUM; op <= FANIN_MAX; op++)
 			check_type(m, dtypes[d], op, 5003);
 }

@@ -140,6 +140,21 @@ static void reduce__nan_wins_min_and_max(void **state)
 	}
 }
 
+static void reduce__float64_keeps_its_digits(void **state)
+{
+	(void)state;
+	double a[3] = {0x1p53, NAN, 1}, b[3] = {-1, 1, 0x1p-52};
+	fan_reduce_add(FAN_FLOAT64, FAN_SUM, a, b, 3);
+	assert_true(a[0] == 0x1p53 - 1 && isnan(a[1]) && a[2] == 1 + 0x1p-52);
+	double low[2] = {3, 1}, high[2] = {3, 1}, c[2] = {-0x1p-1000, NAN};
+	fan_reduce_add(FAN_FLOAT64, FAN_MIN, low, c, 2);
+	fan_reduce_add(FAN_FLOAT64, FAN_MAX, high, c, 2);
+	assert_true(low[0] == -0x1p-1000 && isnan(low[1]) && high[0] == 3 && isnan(high[1]));
+	double mean = 1;
+	fan_reduce_finish(FAN_FLOAT64, FAN_AVG, &mean, 1, 3);
+	assert_true(mean == 1.0 / 3);
+}
+
 static void reduce__integers_wrap(void **state)
 {
 	(void)state;
@@ -228,9 +243,9 @@ static void reduce__half_finish_in_place(void **state)
 static void reduce__odd_places_and_counts(void **state)
 {
 	(void)state;
-	static const unsigned types[] = {FAN_FLOAT32, FAN_FLOAT16, FAN_BFLOAT16,
-					 FAN_INT32,   FAN_INT64,   FAN_FIXED32};
-	for (unsigned t = 0; t < 6; t++) {
+	static const unsigned types[] = {FAN_FLOAT32, FAN_FLOAT16, FAN_BFLOAT16, FAN_INT32,
+					 FAN_INT64,   FAN_FIXED32, FAN_FLOAT64};
+	for (unsigned t = 0; t < 7; t++) {
 		unsigned wire = fan_dtype_bytes(types[t]),
 			 acc_bytes = fan_dtype_acc_bytes(types[t]);
 		for (unsigned count = 0; count < 70; count++) {
@@ -258,6 +273,7 @@ int main(void)
 		cmocka_unit_test(reduce__agrees_with_the_compiler),
 		cmocka_unit_test(reduce__half_overflow),
 		cmocka_unit_test(reduce__nan_wins_min_and_max),
+		cmocka_unit_test(reduce__float64_keeps_its_digits),
 		cmocka_unit_test(reduce__integers_wrap),
 		cmocka_unit_test(reduce__fixed_codes_stick),
 		cmocka_unit_test(reduce__exponents),

@@ -339,7 +339,8 @@ static void wire__whole_of_any_version(void **state)
 static void wire__element_sizes(void **state)
 {
 	(void)state;
-	static const unsigned wire[] = {4, 2, 2, 4, 8, 4, 2, 1}, acc[] = {4, 4, 4, 4, 8, 4, 2, 1};
+	static const unsigned wire[] = {4, 2, 2, 4, 8, 4, 2, 1, 8},
+			      acc[] = {4, 4, 4, 4, 8, 4, 2, 1, 8};
 	for (unsigned i = 0; i < FAN_DTYPE_COUNT; i++) {
 		assert_int_equal(fan_dtype_bytes(i), wire[i]);
 		assert_int_equal(fan_dtype_acc_bytes(i), acc[i]);

@@ -5,8 +5,8 @@
 
 static struct fan_op draw_op(struct fan_rng *r, uint16_t ranks)
 {
-	static const enum fan_dtype types[] = {FAN_FLOAT32, FAN_FLOAT16, FAN_BFLOAT16,
-					       FAN_INT32,   FAN_INT64,	 FAN_UINT8};
+	static const enum fan_dtype types[] = {FAN_FLOAT32, FAN_FLOAT16, FAN_BFLOAT16, FAN_INT32,
+					       FAN_INT64,   FAN_UINT8,	 FAN_FLOAT64};
 	struct fan_op op = {.root = (uint16_t)fan_rng_below(r, ranks)};
 	do {
 		op.op = (enum fan_redop)fan_rng_below(r, FAN_REDOP_COUNT);
