@@ -317,10 +317,21 @@ int fanin_reduce(fanin_comm *comm, const void *in, void *out, size_t count, int 
 /* Return when every rank has called it. */
 int fanin_barrier(fanin_comm *comm);
 
+/* Reduce `count` elements for each rank: `in` has those for rank i at i x `count`, and `out` gets
+ * those for this rank.  `out` may be their place in `in`; otherwise they must not overlap.  Blocks.
+ */
+int fanin_reduce_scatter(fanin_comm *comm, const void *in, void *out, size_t count, int dtype,
+			 int op);
+
+/* Every rank's `out` gets the `count` elements of each rank's `in`, those of rank i at i x `count`.
+ * `in` may be their place in `out`.  Blocks. */
+int fanin_allgather(fanin_comm *comm, const void *in, void *out, size_t count, int dtype);
+
 /* Start an operation and return at once.  The buffers must stay valid and untouched until the
  * operation has ended; `*handle` must be given to fanin_op_free.  On error `*handle` is NULL.
  *
- * FANIN_E_BUSY  4096 operations are in flight: wait for one */
+ * FANIN_E_BUSY  4096 operations are in flight: wait for one.  A reduce-scatter and an all-gather
+ * count as one for each rank */
 int fanin_allreduce_start(fanin_comm *comm, const void *in, void *out, size_t count, int dtype,
 			  int op, fanin_op **handle);
 int fanin_broadcast_start(fanin_comm *comm, void *buf, size_t count, int dtype, int root,
@@ -328,6 +339,10 @@ int fanin_broadcast_start(fanin_comm *comm, void *buf, size_t count, int dtype, 
 int fanin_reduce_start(fanin_comm *comm, const void *in, void *out, size_t count, int dtype, int op,
 		       int root, fanin_op **handle);
 int fanin_barrier_start(fanin_comm *comm, fanin_op **handle);
+int fanin_reduce_scatter_start(fanin_comm *comm, const void *in, void *out, size_t count, int dtype,
+			       int op, fanin_op **handle);
+int fanin_allgather_start(fanin_comm *comm, const void *in, void *out, size_t count, int dtype,
+			  fanin_op **handle);
 
 /* FANIN_OK if the operation has ended well, FANIN_E_PENDING if it has not ended, or the error it
  * ended with.  Never blocks. */

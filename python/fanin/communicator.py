@@ -465,6 +465,37 @@ class Communicator:
             memory,
         )
 
+    def reduce_scatter(self, tensor: T, out: T, op: str = "sum") -> T:
+        """Reduce `tensor`, which has as many times the elements of `out` as there are ranks, over all
+        ranks, and put those of this rank into `out`, which may be their place in `tensor`."""
+        return self.reduce_scatter_start(tensor, out, op).wait()
+
+    def reduce_scatter_start(self, tensor: T, out: T, op: str = "sum") -> Operation[T]:
+        """Start a reduce-scatter and return at once."""
+        code = _choice("op", op, OPS)
+        source, target = _shares(tensor, out, self.size)
+        return self._start(
+            "fanin_reduce_scatter_start",
+            (source.address, target.address, target.elems, target.dtype, code),
+            out,
+            (source, target),
+        )
+
+    def allgather(self, tensor: T, out: T) -> T:
+        """Put the elements of all ranks' `tensor` into `out`, in the order of ranks.  `tensor` may be
+        this rank's place in it."""
+        return self.allgather_start(tensor, out).wait()
+
+    def allgather_start(self, tensor: T, out: T) -> Operation[T]:
+        """Start an all-gather and return at once."""
+        target, source = _shares(out, tensor, self.size)
+        return self._start(
+            "fanin_allgather_start",
+            (source.address, target.address, source.elems, source.dtype),
+            out,
+            (source, target),
+        )
+
     def barrier(self) -> None:
         """Return when every rank has called it."""
         self.barrier_start().wait()
@@ -537,7 +568,7 @@ class Communicator:
 
     def _alone_run(self, function: str, arguments: tuple[int, ...], result: T) -> Operation[T]:
         """A job of one rank: what it gets is what it gave."""
-        if function in ("fanin_allreduce_start", "fanin_reduce_start"):
+        if function not in ("fanin_broadcast_start", "fanin_barrier_start"):
             source, target, count, dtype = arguments[:4]
             if source != target:
                 ctypes.memmove(target, source, count * _buffers.SIZES[dtype])
@@ -559,6 +590,17 @@ class _Locked:
 
     def __exit__(self, *_: object) -> None:
         self._opened.lock.release()
+
+
+def _shares(whole: Any, share: Any, size: int) -> tuple[_buffers.Memory, _buffers.Memory]:
+    """The memory of a tensor of all ranks and of one rank's share of it."""
+    all_of_them, one = _buffers.memory(whole), _buffers.memory(share)
+    if (all_of_them.elems, all_of_them.dtype) != (one.elems * size, one.dtype):
+        raise ValueError(
+            f"{all_of_them.elems} elements of {_buffers.NAME_OF[all_of_them.dtype]} and {one.elems} "
+            f"of {_buffers.NAME_OF[one.dtype]}: expected {size} times as many of one type"
+        )
+    return all_of_them, one
 
 
 def _pair(tensor: Any, into: Any) -> tuple[_buffers.Memory, _buffers.Memory]:

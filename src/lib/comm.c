@@ -17,7 +17,7 @@
 
 #define MEETING_WINDOW 8 /* fragments: a meeting leaves the slots to jobs that need them */
 
-static bool is_forked(const struct fanin_comm *c)
+bool fan_comm_is_forked(const struct fanin_comm *c)
 {
 	return c->fork_guard != fan_fork_guard();
 }
@@ -258,8 +258,7 @@ static void tell_wait(struct fanin_comm *c)
 	pthread_mutex_lock(&c->lock);
 }
 
-/* With the lock held: see to it that the thread looks at what has changed. */
-static void wake(struct fanin_comm *c)
+void fan_comm_wake(struct fanin_comm *c)
 {
 	uint64_t one = 1;
 	if (c->intra) {
@@ -326,7 +325,7 @@ static int join_hosts(struct fanin_comm *c)
 					      : refuse(c, e, fan_err_text(e));
 	pthread_mutex_lock(&c->lock); /* which the thread takes before it looks at further parts */
 	c->parts_to_add = mix(c, &m);
-	wake(c);
+	fan_comm_wake(c);
 	pthread_mutex_unlock(&c->lock);
 	wait_ready(c);
 	return atomic_load(&c->error);
@@ -347,7 +346,7 @@ static void complete(struct fanin_comm *c)
 	pthread_mutex_lock(&c->lock);
 	c->complete = true;
 	if (!c->intra)
-		wake(c);
+		fan_comm_wake(c);
 	pthread_mutex_unlock(&c->lock);
 }
 
@@ -433,14 +432,14 @@ void fan_comm_end(struct fanin_comm *c, int error, const uint64_t *blamed)
 	pthread_mutex_lock(&c->lock);
 	c->ending = error;
 	memcpy(c->ending_blamed, blamed, sizeof c->ending_blamed);
-	wake(c);
+	fan_comm_wake(c);
 	pthread_mutex_unlock(&c->lock);
 }
 
 /* A child of fork() has no part in the switch: embedded_switch.c sees to that by itself. */
 static void free_all(struct fanin_comm *c)
 {
-	if (!is_forked(c))
+	if (!fan_comm_is_forked(c))
 		fan_embedded_switch_put(c->embedded, c->cfg.alive_ms + FAN_COMM_LINGER_MS);
 	for (unsigned i = 0; i < FAN_SHARDS_MAX; i++)
 		fan_connection_close(&c->connection[i]);
@@ -459,7 +458,7 @@ void fan_comm_destroy(struct fanin_comm *c)
 {
 	if (!c)
 		return;
-	if (is_forked(c)) { /* the thread and the job are the parent's */
+	if (fan_comm_is_forked(c)) { /* the thread and the job are the parent's */
 		fan_comm_metrics_abandon(c->metrics);
 		if (!c->global)
 			fan_trace_abandon(c->trace);
@@ -471,7 +470,7 @@ void fan_comm_destroy(struct fanin_comm *c)
 	c->closing = true;
 	pthread_cond_broadcast(&c->changed);
 	if (c->threaded)
-		wake(c);
+		fan_comm_wake(c);
 	while (c->room_waiters || c->attending)
 		pthread_cond_wait(&c->changed, &c->lock);
 	pthread_mutex_unlock(&c->lock);
@@ -482,104 +481,4 @@ void fan_comm_destroy(struct fanin_comm *c)
 	struct fan_trace *trace = c->global ? NULL : c->trace;
 	free_all(c); /* its columns end */
 	fan_trace_close(trace);
-}
-
-/* With the lock held.  FAN_OK: there is room for one more. */
-static int wait_for_room(struct fanin_comm *c, bool wait)
-{
-	int e = FAN_OK;
-	c->room_waiters++;
-	while (!(e = atomic_load(&c->error)) && !c->closing &&
-	       atomic_load(&c->ops_open) >= FAN_COMM_OPS_MAX) {
-		if (!wait) {
-			e = FAN_E_BUSY;
-			break;
-		}
-		pthread_cond_wait(&c->changed, &c->lock);
-	}
-	c->room_waiters--;
-	if (c->closing) {
-		pthread_cond_broadcast(&c->changed);
-		e = FAN_E_CLOSED;
-	}
-	return e;
-}
-
-int fan_comm_submit(struct fanin_comm *c, const struct fan_op_args *args, bool wait,
-		    struct fanin_op **op)
-{
-	struct fan_op what;
-	*op = NULL;
-	if (is_forked(c))
-		return FAN_E_CLOSED;
-	int e = atomic_load_explicit(&c->error, memory_order_acquire);
-	if (!e)
-		e = fan_op_check(&what, args, &c->cfg);
-	if (e)
-		return e;
-	struct fanin_op *new = fan_op_new(&what);
-	if (!new)
-		return FAN_E_NOMEM;
-	new->is_own = args->is_own;
-	new->notify = args->notify;
-	new->notify_arg = args->notify_arg;
-	if (c->trace && !new->is_own)
-		fan_op_trace(new, c->trace, c->global);
-	pthread_mutex_lock(&c->lock);
-	e = wait_for_room(c, wait);
-	if (!e) {
-		atomic_fetch_add(&c->ops_open, 1);
-		fan_op_queue_add(&c->queued, new);
-		if (args->attended)
-			c->attending++;
-		else
-			wake(c);
-	}
-	pthread_mutex_unlock(&c->lock);
-	if (!e) {
-		*op = new;
-		return FAN_OK;
-	}
-	new->notify = NULL;
-	fan_op_end(new, e);
-	fanin_op_free(new);
-	return e;
-}
-
-void fan_comm_set_idle(struct fanin_comm *c, void (*idle)(void *arg), void *arg)
-{
-	c->idle = idle;
-	c->idle_arg = arg;
-}
-
-/* The result of `op`, which has not been freed. */
-static int wait_idly(const struct fanin_comm *c, struct fanin_op *op)
-{
-	int e;
-	if (!c->idle)
-		return fanin_op_wait(op, -1);
-	while ((e = fanin_op_wait(op, FAN_COMM_IDLE_MS)) == FAN_E_PENDING)
-		c->idle(c->idle_arg);
-	return e;
-}
-
-int fan_comm_run(struct fanin_comm *c, const struct fan_op_args *args)
-{
-	struct fan_op_args mine = *args;
-	struct fanin_op *op;
-	mine.attended = c->intra != NULL;
-	int e = fan_comm_submit(c, &mine, true, &op);
-	if (e)
-		return e;
-	if (mine.attended) { /* otherwise the communicator may be gone already */
-		fan_intra_comm_attend(c, op);
-		pthread_mutex_lock(&c->lock);
-		c->attending--;
-		if (c->closing)
-			pthread_cond_broadcast(&c->changed);
-		pthread_mutex_unlock(&c->lock);
-	}
-	e = wait_idly(c, op);
-	fanin_op_free(op);
-	return e;
 }

@@ -157,9 +157,19 @@ int fan_comm_create_column(const struct fanin_comm *of, const struct fan_config 
  * caused it. */
 void fan_comm_end(struct fanin_comm *c, int error, const uint64_t *blamed);
 
+/* In a child of fork(), to which the communicator does not belong. */
+bool fan_comm_is_forked(const struct fanin_comm *c);
+
+/* With the lock held: see to it that the thread looks at what has changed. */
+void fan_comm_wake(struct fanin_comm *c);
+
 /* Queue an operation.  `wait`: wait for room instead of FAN_E_BUSY. */
 int fan_comm_submit(struct fanin_comm *c, const struct fan_op_args *args, bool wait,
 		    struct fanin_op **op);
+
+/* The same for `count` operations at once, at most FAN_RANKS_MAX: all or none. */
+int fan_comm_submit_all(struct fanin_comm *c, const struct fan_op_args *args, unsigned count,
+			bool wait, struct fanin_op **ops);
 
 /* Submit an operation and wait for its end: its result.  Where ranks share memory, the caller does
  * this rank's work meanwhile. */

@@ -6,6 +6,7 @@
 
 #include "comm.h"
 #include "net/udp.h"
+#include "op_set.h"
 
 #define MILLION 1000000u
 
@@ -197,4 +198,56 @@ int fanin_barrier_start(fanin_comm *comm, fanin_op **handle)
 {
 	struct fan_op_args args = barrier_args();
 	return start(comm, &args, handle);
+}
+
+/* An operation with a member for each rank. */
+static int start_set(fanin_comm *comm, const struct fan_op_args *args, fanin_op **handle)
+{
+	if (handle)
+		*handle = NULL;
+	return comm && handle ? fan_op_set_start(comm, args, false, handle) : FAN_E_INVALID;
+}
+
+static int run_set(fanin_comm *comm, const struct fan_op_args *args)
+{
+	fanin_op *op;
+	int e = comm ? fan_op_set_start(comm, args, true, &op) : FAN_E_INVALID;
+	if (e)
+		return e;
+	e = fanin_op_wait(op, -1);
+	fanin_op_free(op);
+	return e;
+}
+
+static struct fan_op_args allgather_args(const void *in, void *out, size_t count, int dtype)
+{
+	return (struct fan_op_args){
+		.op = FAN_BCAST, .in = in, .out = out, .count = count, .dtype = dtype};
+}
+
+int fanin_reduce_scatter(fanin_comm *comm, const void *in, void *out, size_t count, int dtype,
+			 int op)
+{
+	struct fan_op_args args = allreduce_args(in, out, count, dtype, op);
+	return run_set(comm, &args);
+}
+
+int fanin_allgather(fanin_comm *comm, const void *in, void *out, size_t count, int dtype)
+{
+	struct fan_op_args args = allgather_args(in, out, count, dtype);
+	return run_set(comm, &args);
+}
+
+int fanin_reduce_scatter_start(fanin_comm *comm, const void *in, void *out, size_t count, int dtype,
+			       int op, fanin_op **handle)
+{
+	struct fan_op_args args = allreduce_args(in, out, count, dtype, op);
+	return start_set(comm, &args, handle);
+}
+
+int fanin_allgather_start(fanin_comm *comm, const void *in, void *out, size_t count, int dtype,
+			  fanin_op **handle)
+{
+	struct fan_op_args args = allgather_args(in, out, count, dtype);
+	return start_set(comm, &args, handle);
 }

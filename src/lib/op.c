@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "net/clock.h"
+#include "op_set.h"
 
 _Static_assert((int)FANIN_FLOAT32 == (int)FAN_FLOAT32 && (int)FANIN_FLOAT16 == (int)FAN_FLOAT16 &&
 		       (int)FANIN_BFLOAT16 == (int)FAN_BFLOAT16 &&
@@ -251,5 +252,6 @@ void fanin_op_free(fanin_op *op)
 	fanin_op_wait(op, -1);
 	pthread_cond_destroy(&op->ended);
 	pthread_mutex_destroy(&op->lock);
+	fan_op_set_free(op->set);
 	free(op);
 }

@@ -165,6 +165,21 @@ def test_mismatch_names_both(switch, job):
         assert "rank 0" in str(error) and "rank 1" in str(error) and error.code == -10
 
 
+def test_scatter_and_gather(switch, job):
+    def work(comm):
+        whole = numpy.arange(12, dtype="float64") * (comm.rank + 1)
+        share, gathered = numpy.zeros(4), numpy.zeros(12)
+        comm.reduce_scatter(whole, share)
+        comm.allgather(share, gathered)
+        with pytest.raises(ValueError, match="3 times as many"):
+            comm.allgather(share, numpy.zeros(8))
+        return gathered.tolist()
+
+    assert ranks(3, work, switch=switch, job=job) == [[6.0 * i for i in range(12)]] * 3
+    with fanin.Communicator(rank=0, ranks=1) as alone:
+        assert alone.allgather(numpy.ones(3), numpy.zeros(3)).tolist() == [1, 1, 1]
+
+
 def test_refused_tensors_send_nothing(switch, job):
     def work(comm):
         for bad in (torch.zeros(4, 4).t(), torch.zeros(4, dtype=torch.int16), [1.0]):

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* comm_submit.c - how callers start operations. */
+#include "comm.h"
+
+/* With the lock held.  FAN_OK: there is room for `count` more. */
+static int wait_for_room(struct fanin_comm *c, unsigned count, bool wait)
+{
+	int e = FAN_OK;
+	c->room_waiters++;
+	while (!(e = atomic_load(&c->error)) && !c->closing &&
+	       atomic_load(&c->ops_open) + count > FAN_COMM_OPS_MAX) {
+		if (!wait) {
+			e = FAN_E_BUSY;
+			break;
+		}
+		pthread_cond_wait(&c->changed, &c->lock);
+	}
+	c->room_waiters--;
+	if (c->closing) {
+		pthread_cond_broadcast(&c->changed);
+		e = FAN_E_CLOSED;
+	}
+	return e;
+}
+
+/* Check arguments and make the operation, which has not been queued. */
+static int make_op(const struct fanin_comm *c, const struct fan_op_args *args, struct fanin_op **op)
+{
+	struct fan_op what;
+	int e = fan_op_check(&what, args, &c->cfg);
+	if (e)
+		return e;
+	*op = fan_op_new(&what);
+	if (!*op)
+		return FAN_E_NOMEM;
+	(*op)->is_own = args->is_own;
+	(*op)->notify = args->notify;
+	(*op)->notify_arg = args->notify_arg;
+	if (c->trace && !args->is_own)
+		fan_op_trace(*op, c->trace, c->global);
+	return FAN_OK;
+}
+
+/* Queue operations, one behind the other. */
+static int queue_ops(struct fanin_comm *c, struct fanin_op **ops, unsigned count, bool attended,
+		     bool wait)
+{
+	pthread_mutex_lock(&c->lock);
+	int e = wait_for_room(c, count, wait);
+	if (!e) {
+		atomic_fetch_add(&c->ops_open, count);
+		for (unsigned i = 0; i < count; i++)
+			fan_op_queue_add(&c->queued, ops[i]);
+		if (attended)
+			c->attending++;
+		else
+			fan_comm_wake(c);
+	}
+	pthread_mutex_unlock(&c->lock);
+	return e;
+}
+
+int fan_comm_submit_all(struct fanin_comm *c, const struct fan_op_args *args, unsigned count,
+			bool wait, struct fanin_op **ops)
+{
+	unsigned made = 0;
+	if (fan_comm_is_forked(c))
+		return FAN_E_CLOSED;
+	int e = atomic_load_explicit(&c->error, memory_order_acquire);
+	while (!e && made < count && !(e = make_op(c, &args[made], &ops[made])))
+		made++;
+	if (!e)
+		e = queue_ops(c, ops, count, args->attended, wait);
+	for (unsigned i = 0; e && i < made; i++) {
+		ops[i]->notify = NULL;
+		fan_op_end(ops[i], e);
+		fanin_op_free(ops[i]);
+	}
+	return e;
+}
+
+int fan_comm_submit(struct fanin_comm *c, const struct fan_op_args *args, bool wait,
+		    struct fanin_op **op)
+{
+	int e = fan_comm_submit_all(c, args, 1, wait, op);
+	if (e)
+		*op = NULL;
+	return e;
+}
+
+void fan_comm_set_idle(struct fanin_comm *c, void (*idle)(void *arg), void *arg)
+{
+	c->idle = idle;
+	c->idle_arg = arg;
+}
+
+/* The result of `op`, which has not been freed. */
+static int wait_idly(const struct fanin_comm *c, struct fanin_op *op)
+{
+	int e;
+	if (!c->idle)
+		return fanin_op_wait(op, -1);
+	while ((e = fanin_op_wait(op, FAN_COMM_IDLE_MS)) == FAN_E_PENDING)
+		c->idle(c->idle_arg);
+	return e;
+}
+
+int fan_comm_run(struct fanin_comm *c, const struct fan_op_args *args)
+{
+	struct fan_op_args mine = *args;
+	struct fanin_op *op;
+	mine.attended = c->intra != NULL;
+	int e = fan_comm_submit(c, &mine, true, &op);
+	if (e)
+		return e;
+	if (mine.attended) { /* otherwise the communicator may be gone already */
+		fan_intra_comm_attend(c, op);
+		pthread_mutex_lock(&c->lock);
+		c->attending--;
+		if (c->closing)
+			pthread_cond_broadcast(&c->changed);
+		pthread_mutex_unlock(&c->lock);
+	}
+	e = wait_idly(c, op);
+	fanin_op_free(op);
+	return e;
+}
