@@ -95,7 +95,7 @@ inside 'cd /root && sh allreduce && fanin plan star:workers=2 | head -n 3'
 inside 'systemd-analyze verify --man=no /lib/systemd/system/fanin-*.service'
 
 step 'removal'
-inside 'apt-get -q purge -y fanin fanin-planner libfanin0 libfanin-dev python3-fanin' >>"$out/install.log" 2>&1
+inside 'apt-get -q purge -y fanin fanin-planner libfanin0 libfanin-dev python3-fanin fanin-mpi' >>"$out/install.log" 2>&1
 inside 'apt-get -q autoremove -y --purge' >>"$out/install.log" 2>&1
 files >"$out/after"
 left=$(comm -13 "$out/before" "$out/after" | grep fanin || :)
