@@ -236,7 +236,7 @@ static void begin_again(struct fan_split_learner *l)
  * before, more are asked for, so that loads that come and go do not move shares to and fro. */
 static bool watch(struct fan_split_learner *l, uint64_t cost)
 {
-	uint64_t usual = l->usual_cost ? l->usual_cost : cost;
+	uint64_t usual = l->usual_cost;
 	if (cost <= usual + usual / WORSE) {
 		l->usual_cost = (usual * 7 + cost) / 8;
 		l->worse = 0;
@@ -250,10 +250,12 @@ static bool watch(struct fan_split_learner *l, uint64_t cost)
 	return true;
 }
 
-static void settle(struct fan_split_learner *l)
+/* Go on with the best shares. */
+static void enter(struct fan_split_learner *l, enum fan_split_phase next)
 {
 	memcpy(l->share, l->best, sizeof l->share);
-	l->phase = FAN_SPLIT_SETTLED;
+	l->usual_cost = l->best_cost;
+	l->phase = next;
 }
 
 /* Tries, while each is for the better; then `next`. */
@@ -261,8 +263,7 @@ static void go_on_trying(struct fan_split_learner *l, bool good, enum fan_split_
 {
 	if (good && try_less_on_hosts(l))
 		return;
-	memcpy(l->share, l->best, sizeof l->share);
-	l->phase = next;
+	enter(l, next);
 }
 
 static void go_on_moving(struct fan_split_learner *l, bool good, const uint32_t *rtt_us)
@@ -273,7 +274,7 @@ static void go_on_moving(struct fan_split_learner *l, bool good, const uint32_t 
 		return;
 	l->phase = FAN_SPLIT_TRIES_LAST;
 	if (!try_less_on_hosts(l))
-		settle(l);
+		enter(l, FAN_SPLIT_SETTLED);
 }
 
 bool fan_split_learn(struct fan_split_learner *l, const uint32_t *rtt_us, uint64_t cost)
@@ -297,6 +298,6 @@ bool fan_split_learn(struct fan_split_learner *l, const uint32_t *rtt_us, uint64
 	case FAN_SPLIT_SETTLED: break;
 	}
 	if (++l->rounds == FAN_SPLIT_ROUNDS_MAX)
-		settle(l);
+		enter(l, FAN_SPLIT_SETTLED);
 	return memcmp(before, l->share, sizeof before);
 }

@@ -58,7 +58,7 @@ struct fan_split_learner {
 	int8_t towards[FAN_PARTS_MAX]; /* its last move: 1, -1 */
 	uint32_t best[FAN_PARTS_MAX];  /* the last shares that were for the better... */
 	uint64_t best_cost;	       /* ...and the least cost of these; 0: none */
-	uint64_t usual_cost;	       /* once the shares stay: what is usual; 0: not known yet */
+	uint64_t usual_cost;	       /* once the shares stay: what is usual */
 	unsigned rounds;	       /* measurements since learning began */
 	unsigned worse;		       /* slow measurements in a row... */
 	unsigned patience;	       /* ...that are too many */

@@ -236,6 +236,22 @@ static void split__a_link_that_becomes_slow_is_noticed(void **state)
 	settles(&l, &n, 1.1);
 }
 
+/* Also while shares are still learnt, or have only just come to stay. */
+static void split__a_link_that_becomes_slow_at_first(void **state)
+{
+	(void)state;
+	for (int before = 0; before < 8; before++) {
+		struct net n = equal_links(4, 4, 1);
+		struct fan_rng rng = test_rng();
+		struct fan_split_learner l;
+		begin(&l, &n);
+		for (int i = 0; i < before; i++)
+			learn(&n, &l, &rng);
+		n.other[3] = 0.25;
+		settles(&l, &n, 1.2);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -246,6 +262,7 @@ int main(void)
 		cmocka_unit_test(split__a_slow_spare_gets_little),
 		cmocka_unit_test(split__a_slow_host_sums_nothing),
 		cmocka_unit_test(split__a_link_that_becomes_slow_is_noticed),
+		cmocka_unit_test(split__a_link_that_becomes_slow_at_first),
 	};
 	return RUN(tests);
 }
