@@ -5,11 +5,12 @@
 # while a process gets SIGKILL or SIGSTOP at a random moment, or is stopped for a random while:
 #
 #     first, other      a host's first rank, which holds an aggregator; another rank
+#     mixed             a host's first rank, which holds an aggregator beside a named switch
 #     spare             the only switch, and hosts sum nothing (FANIN_HOSTS=0)
 #     one, box, memory  one of two named switches; the only one, beside hosts that sum; the same
 #                       where the ranks of a host share memory
 #
-# The first three get it within MOMENT_MS of the job's start.  Such a drill holds when all other
+# The first four get it within MOMENT_MS of the job's start.  Such a drill holds when all other
 # ranks end, none with exit code 0 or for its time limit, each with a sentence that names who is
 # gone.  The others get it within MOMENT_MS after all ranks have joined, and all ranks must go on:
 # exit code 0, also where nothing was lost since the switch went on in time.  In all drills, no
@@ -31,7 +32,7 @@ rank_timeout_s=40 # several times what any drill may take
 MOMENT_MS=1500
 address=10.77.0.1:7081 spare=10.77.0.254:7081 second=10.77.0.254:7082
 host_of="0 0 1 1"
-kinds="first other spare one box memory"
+kinds="first other mixed spare one box memory"
 GO_ON_S=4 # of a job that goes on
 
 count=1
@@ -141,8 +142,7 @@ goes_on() { # KIND SIGNAL NTH
         leftovers | grep . && result=1
         [ "$signal" = STOPCONT ] || pause_ms=-
         report "seed $seed, number $nth: $kind, SIG$signal at $moment_ms ms ($pause_ms), lost $lost" \
-                $result \
-                "$dir"/rank?
+                $result "$dir"/rank?
         rm -f "$dir"/*
         export FANIN_HOSTS=0
         unset FANIN_LOCAL
@@ -156,11 +156,15 @@ ends() { # KIND SIGNAL NTH
         unformed="of [24] ha(s|ve) not joined" # 2: hosts, of a column
         gone=-1 names="switch $spare (stopped answering|does not answer)|$unformed"
         case $kind in
-        first) gone=$((2 * $(draw $((nth + 50000)) 2))) ;;
+        first | mixed) gone=$((2 * $(draw $((nth + 50000)) 2))) ;;
         other) gone=$((2 * $(draw $((nth + 50000)) 2) + 1)) ;;
-        spare) start_switch "$spare" || return 1
-               export FANIN_SWITCH="$spare" ;;
         esac
+        case $kind in
+        spare | mixed)
+                start_switch "$spare" || return 1
+                export FANIN_SWITCH="$spare" ;;
+        esac
+        [ "$kind" != mixed ] || export FANIN_HOSTS=1
         start_job -n 10000
         result=0
         sleep_ms "$moment_ms"
@@ -178,6 +182,7 @@ ends() { # KIND SIGNAL NTH
         leftovers | grep . && result=1
         report "seed $seed, number $nth: $kind, SIG$signal at $moment_ms ms" $result "$dir"/rank?
         rm -f "$dir"/*
+        export FANIN_HOSTS=0
 }
 
 begin "$@"
