@@ -85,6 +85,25 @@ static void stop_ops(struct fanin_comm *c)
 	g->ops = c->split.ops;
 }
 
+static unsigned order_of(const struct fan_connection *cn)
+{
+	return cn->part * FAN_SHARDS_MAX + cn->shard;
+}
+
+/* The number of the connection behind `cn`, by part and shard; NULL: of the first one.  They were
+ * opened in the order in which aggregators answered, which is another one on each rank. */
+static unsigned next_connection(const struct fanin_comm *c, const struct fan_connection *cn)
+{
+	unsigned next = FAN_SHARDS_MAX;
+	for (unsigned i = 0; i < c->connections; i++) {
+		bool behind = !cn || order_of(&c->connection[i]) > order_of(cn);
+		if (behind && (next == FAN_SHARDS_MAX ||
+			       order_of(&c->connection[i]) < order_of(&c->connection[next])))
+			next = i;
+	}
+	return next; /* there is one: no two have the same part and shard */
+}
+
 /* The connections tell why they leave, and hear nothing else from now on. */
 static void stop_connections(struct fanin_comm *c, int number, uint64_t now_ns)
 {
@@ -97,13 +116,13 @@ static void stop_connections(struct fanin_comm *c, int number, uint64_t now_ns)
 	fan_comm_collect_trips(c, &trips);
 	g->trips_before = trips;
 	for (unsigned i = 0; i < c->connections; i++) {
-		struct fan_connection *cn = &g->old[i];
-		*cn = c->connection[i];
-		fan_connection_renumber(cn, FAN_SHARDS_MAX + i);
+		struct fan_connection *cn = &g->old[g->olds];
+		g->was[g->olds] = (uint8_t)next_connection(c, i ? &cn[-1] : NULL);
+		*cn = c->connection[g->was[g->olds]];
+		fan_connection_renumber(cn, FAN_SHARDS_MAX + g->olds++);
 		fan_worker_leave(cn->w, now_ns, FAN_REGROUP_E_GONE(number), nobody);
 		cn->news = true;
 	}
-	g->olds = c->connections;
 }
 
 /* Connections that joined without another part in mind. */

@@ -63,7 +63,8 @@ struct fan_regroup {
 	bool arrived;			/* the all-reduce of this phase is done */
 
 	/* As it was when the ranks stopped; connections without a worker have been closed. */
-	struct fan_connection old[FAN_SHARDS_MAX];
+	struct fan_connection old[FAN_SHARDS_MAX]; /* by part and shard: the same on all ranks... */
+	uint8_t was[FAN_SHARDS_MAX];		   /* ...and their numbers before, which are not */
 	unsigned olds;
 	struct fan_split split;
 	unsigned shards[FAN_PARTS_MAX];

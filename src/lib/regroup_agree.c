@@ -235,9 +235,10 @@ static bool rest_of(const struct fan_regroup *g, struct fan_op_queue *q, struct 
 	const struct fan_cut cut = {r.first, r.end, cn->shard, g->shards[cn->part]};
 	const struct fan_op part = fan_op_part(&op->op, &cut);
 	struct fan_rest rest = {.block = 0};
-	if (i >= op->connections) /* not started, so there is no result */
+	const unsigned was = g->was[i];
+	if (was >= op->connections) /* not started, so there is no result */
 		return !r.takes_part || sum_anew(q, op, &part, 0, part.count);
-	while (op->id[i] != FAN_OP_NOWHERE && fan_worker_rest(cn->w, op->id[i], &rest))
+	while (op->id[was] != FAN_OP_NOWHERE && fan_worker_rest(cn->w, op->id[was], &rest))
 		if (!sum_anew(q, op, &part, rest.first, rest.end))
 			return false;
 	return true;

@@ -99,6 +99,7 @@ struct plan {
 	struct fan_daemon *sw[SWITCHES];
 	char address[SWITCHES][80];
 	int stop_in[SWITCHES]; /* the round; 0: never */
+	unsigned shards;       /* of each switch; 0: 1 */
 	bool start_again;      /* at once, at the same address */
 	int late;	       /* rank that starts nothing in such a round for a while; -1: none */
 	int deaf; /* rank that hears nothing of switch 1 in round DEAF, before nobody does;
@@ -110,7 +111,8 @@ struct plan {
 static void switches_up(struct plan *p)
 {
 	for (int i = 0; i < SWITCHES; i++) {
-		p->sw[i] = team_switch(p->address[i], sizeof p->address[i], 1);
+		p->sw[i] =
+			team_switch(p->address[i], sizeof p->address[i], p->shards ? p->shards : 1);
 		if (i == 1 && p->deaf >= 0)
 			relay_start(&p->relay, p->address[i]);
 		size_t used = strlen(p->list);
@@ -297,6 +299,13 @@ static void regroup__two_at_once(void **state)
 	run(&p, goes_on, FANIN_MODE_NATIVE);
 }
 
+static void regroup__with_several_shards(void **state)
+{
+	(void)state;
+	struct plan p = {.stop_in = {0, 2, 7}, .shards = 3, .late = -1, .deaf = -1};
+	run(&p, goes_on, FANIN_MODE_NATIVE);
+}
+
 static void regroup__in_fixed_point(void **state)
 {
 	(void)state;
@@ -349,6 +358,7 @@ int main(void)
 		cmocka_unit_test(regroup__without_one),
 		cmocka_unit_test(regroup__the_first_one_too),
 		cmocka_unit_test(regroup__two_at_once),
+		cmocka_unit_test(regroup__with_several_shards),
 		cmocka_unit_test(regroup__in_fixed_point),
 		cmocka_unit_test(regroup__one_that_was_restarted),
 		cmocka_unit_test(regroup__operations_that_a_rank_has_not_started),
