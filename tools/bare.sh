@@ -58,5 +58,7 @@ make_bare() { # ROOT
         http_proxy=${http_proxy:-$(proxy)}
         [ -z "$http_proxy" ] || export http_proxy
         # shellcheck disable=SC2046  # nothing, or one word
-        timeout $BARE_LIMIT_S debootstrap --variant=minbase $SUITE "$1" $(archive) </dev/null
+        timeout $BARE_LIMIT_S debootstrap --variant=minbase $SUITE "$1" $(archive) </dev/null || return
+        # Packages that bring a service do not start it there.
+        printf '#!/bin/sh\nexit 101\n' >"$1/usr/sbin/policy-rc.d" && chmod 755 "$1/usr/sbin/policy-rc.d"
 }

@@ -59,8 +59,9 @@ missing() { # PACKAGE...
         done
 }
 
+# Packages that bring a service, such as prometheus, do not start it.
 apt() {
-        DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=120 -o Dpkg::Use-Pty=0 "$@" </dev/null
+        SYSTEMD_OFFLINE=1 RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=120 -o Dpkg::Use-Pty=0 "$@" </dev/null
 }
 
 list=false
