@@ -194,7 +194,7 @@ def package_environment(build):
             "FANIN_LIBRARY": os.path.abspath(os.path.join(build, "src", "libfanin.so.0"))}
 
 
-def mpi_command(name, ranks, hosts=None, transports="tcp,self", parameters=()):
+def mpi_command(name, ranks, hosts=None, transports="tcp,self", parameters=(), variables=None):
     """mpirun's part of the command: TCP between hosts.  It yields when idle, because there
     are more ranks than cores: without that it takes 4 to 7 times as long here."""
     interfaces = "10.77.0.0/24" if hosts else "lo"
@@ -203,6 +203,8 @@ def mpi_command(name, ranks, hosts=None, transports="tcp,self", parameters=()):
         "--mca", "btl_tcp_if_include", interfaces, "--mca", "oob_tcp_if_include", interfaces]
     for key, value in parameters:
         argv += ["--mca", key, str(value)]
+    for key, value in (variables or {}).items():
+        argv += ["-x", "%s=%s" % (key, value)]
     if hosts:
         argv += ["--host", ",".join(hosts), "--mca", "plm_rsh_no_tree_spawn", "1",
                  "--mca", "plm_rsh_agent", os.path.join(BENCH, "peers", "netns_rsh"),
