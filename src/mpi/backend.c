@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "blocking.h"
+#include "fortran.h"
 #include "group.h"
 #include "next.h"
 #include "request.h"
@@ -41,5 +42,16 @@ void fan_mpi_attach(const fan_mpi_function *next, fan_mpi_function *mine)
 	TAKE(Testany, fan_mpi_testany);
 	TAKE(Testsome, fan_mpi_testsome);
 	TAKE(Request_get_status, fan_mpi_request_get_status);
+#ifdef OPEN_MPI
+	fan_mpi_fortran_init();
+	TAKE(init, fan_mpi_f_init);
+	TAKE(init_thread, fan_mpi_f_init_thread);
+	TAKE(finalize, fan_mpi_f_finalize);
+	TAKE(comm_free, fan_mpi_f_comm_free);
+	TAKE(allreduce, fan_mpi_f_allreduce);
+	TAKE(reduce, fan_mpi_f_reduce);
+	TAKE(bcast, fan_mpi_f_bcast);
+	TAKE(barrier, fan_mpi_f_barrier);
+#endif
 #undef TAKE
 }

@@ -34,8 +34,23 @@
 	X(Testsome, 5)                                                                             \
 	X(Request_get_status, 3)
 
+/* Those of Fortran, all of whose arguments are addresses.  MPICH's call the functions of C, which
+ * are taken there; Open MPI's do not. */
+#define FAN_MPI_EACH_FORTRAN(X)                                                                    \
+	X(init, 1)                                                                                 \
+	X(init_thread, 3)                                                                          \
+	X(finalize, 1)                                                                             \
+	X(comm_free, 2)                                                                            \
+	X(allreduce, 7)                                                                            \
+	X(reduce, 8)                                                                               \
+	X(bcast, 6)                                                                                \
+	X(barrier, 2)
+
 #define FAN_MPI_CALL_NUMBER(name, arguments) FAN_MPI_##name,
-enum fan_mpi_call { FAN_MPI_EACH_CALL(FAN_MPI_CALL_NUMBER) FAN_MPI_CALLS };
+enum fan_mpi_call {
+	FAN_MPI_EACH_CALL(FAN_MPI_CALL_NUMBER) FAN_MPI_EACH_FORTRAN(FAN_MPI_CALL_NUMBER)
+		FAN_MPI_CALLS
+};
 
 typedef void (*fan_mpi_function)(void);
 

@@ -38,7 +38,9 @@ static const struct {
 
 static const char *const names[] = {
 #define NAME(name, arguments) "MPI_" #name,
-	FAN_MPI_EACH_CALL(NAME)};
+	FAN_MPI_EACH_CALL(NAME)
+#define FORTRAN_NAME(name, arguments) "mpi_" #name "_",
+		FAN_MPI_EACH_FORTRAN(FORTRAN_NAME)};
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static fan_mpi_function next[FAN_MPI_CALLS], mine[FAN_MPI_CALLS]; /* set once, by attach */
@@ -140,6 +142,7 @@ __attribute__((destructor)) static void tell_unused(void)
 #define TYPES_5 TYPES_4, WORD e
 #define TYPES_6 TYPES_5, WORD f
 #define TYPES_7 TYPES_6, WORD g
+#define TYPES_8 TYPES_7, WORD h
 #define NAMES_0
 #define NAMES_1 a
 #define NAMES_2 NAMES_1, b
@@ -148,6 +151,7 @@ __attribute__((destructor)) static void tell_unused(void)
 #define NAMES_5 NAMES_4, e
 #define NAMES_6 NAMES_5, f
 #define NAMES_7 NAMES_6, g
+#define NAMES_8 NAMES_7, h
 
 #define DEFINE(name, arguments)                                                                    \
 	__attribute__((visibility("default"))) int MPI_##name(TYPES_##arguments);                  \
@@ -157,3 +161,16 @@ __attribute__((destructor)) static void tell_unused(void)
 		return to ? to(NAMES_##arguments) : MPI_FAILED;                                    \
 	}
 FAN_MPI_EACH_CALL(DEFINE)
+
+/* Open MPI's module mpi_f08 calls the second name. */
+#define DEFINE_FORTRAN(name, arguments)                                                            \
+	__attribute__((visibility("default"))) void mpi_##name##_(TYPES_##arguments);              \
+	__attribute__((visibility("default"), alias("mpi_" #name "_"))) void ompi_##name##_f(      \
+		TYPES_##arguments);                                                                \
+	void mpi_##name##_(TYPES_##arguments)                                                      \
+	{                                                                                          \
+		void (*to)(TYPES_##arguments) = (void (*)(TYPES_##arguments))find(FAN_MPI_##name); \
+		if (to)                                                                            \
+			to(NAMES_##arguments);                                                     \
+	}
+FAN_MPI_EACH_FORTRAN(DEFINE_FORTRAN)
