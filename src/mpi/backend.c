@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "blocking.h"
+#include "blocks.h"
 #include "fortran.h"
 #include "group.h"
 #include "next.h"
@@ -26,11 +27,15 @@ void fan_mpi_attach(const fan_mpi_function *next, fan_mpi_function *mine)
 	TAKE(Reduce, fan_mpi_reduce);
 	TAKE(Bcast, fan_mpi_bcast);
 	TAKE(Barrier, fan_mpi_barrier);
+	TAKE(Reduce_scatter_block, fan_mpi_reduce_scatter_block);
+	TAKE(Allgather, fan_mpi_allgather);
 	TAKE(Iallreduce, fan_mpi_iallreduce);
 #if MPI_VERSION >= 4
 	TAKE(Allreduce_c, fan_mpi_allreduce_c);
 	TAKE(Reduce_c, fan_mpi_reduce_c);
 	TAKE(Bcast_c, fan_mpi_bcast_c);
+	TAKE(Reduce_scatter_block_c, fan_mpi_reduce_scatter_block_c);
+	TAKE(Allgather_c, fan_mpi_allgather_c);
 	TAKE(Iallreduce_c, fan_mpi_iallreduce_c);
 #endif
 	TAKE(Wait, fan_mpi_wait);

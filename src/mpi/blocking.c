@@ -9,8 +9,7 @@
 #include "turn.h"
 #include "types.h"
 
-/* Bytes of a message; 0, which is the MPI's to judge, where the arguments make no sense. */
-static size_t message_bytes(MPI_Count count, size_t each)
+size_t fan_mpi_message_bytes(MPI_Count count, size_t each)
 {
 	return count > 0 && each && (size_t)count <= PTRDIFF_MAX / each ? (size_t)count * each : 0;
 }
@@ -21,7 +20,8 @@ bool fan_mpi_what_sum(struct fan_mpi_what *what, struct fan_mpi_sum *sum,
 	bool known = fan_mpi_sum_find(sum, type, op);
 	*what = (struct fan_mpi_what){
 		.kind = kind,
-		.bytes = message_bytes(count, known ? sum->bytes : fan_mpi_type_bytes(type)),
+		.bytes =
+			fan_mpi_message_bytes(count, known ? sum->bytes : fan_mpi_type_bytes(type)),
 		.known = known,
 	};
 	return known;
@@ -94,7 +94,7 @@ static bool begin_bcast(struct fan_mpi_turn *t, MPI_Count count, MPI_Datatype ty
 {
 	const struct fan_mpi_what what = {
 		.kind = FAN_LEARNER_BCAST,
-		.bytes = message_bytes(count, fan_mpi_type_bytes(type)),
+		.bytes = fan_mpi_message_bytes(count, fan_mpi_type_bytes(type)),
 		.known = true,
 		.root = root,
 	};

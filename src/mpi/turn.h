@@ -27,6 +27,9 @@ struct fan_mpi_turn {
 	double call_s;	/* when its own part began */
 };
 
+/* Bytes of a message; 0, which is the MPI's to judge, where the arguments make no sense. */
+size_t fan_mpi_message_bytes(MPI_Count count, size_t each);
+
 /* A reduction; true: fanin has it, and `*sum` says how. */
 bool fan_mpi_what_sum(struct fan_mpi_what *what, struct fan_mpi_sum *sum,
 		      enum fan_learner_kind kind, MPI_Count count, MPI_Datatype type, MPI_Op op);

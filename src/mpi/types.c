@@ -24,7 +24,8 @@ static size_t dtype_bytes(int dtype)
 	switch (dtype) {
 	case FANIN_FLOAT32:
 	case FANIN_INT32: return 4;
-	case FANIN_INT64: return 8;
+	case FANIN_INT64:
+	case FANIN_FLOAT64: return 8;
 	default: return 2;
 	}
 }
@@ -66,6 +67,11 @@ void fan_mpi_types_init(void)
 	add((struct row){MPI_REAL4, FANIN_FLOAT32, 1, false, false});
 	add((struct row){MPI_C_FLOAT_COMPLEX, FANIN_FLOAT32, 2, false, true});
 	add((struct row){MPI_COMPLEX, FANIN_FLOAT32, 2, false, true});
+	add((struct row){MPI_DOUBLE, FANIN_FLOAT64, 1, false, false});
+	add((struct row){MPI_DOUBLE_PRECISION, FANIN_FLOAT64, 1, false, false});
+	add((struct row){MPI_REAL8, FANIN_FLOAT64, 1, false, false});
+	add((struct row){MPI_C_DOUBLE_COMPLEX, FANIN_FLOAT64, 2, false, true});
+	add((struct row){MPI_DOUBLE_COMPLEX, FANIN_FLOAT64, 2, false, true});
 #ifdef MPIX_C_FLOAT16
 	add((struct row){MPIX_C_FLOAT16, FANIN_FLOAT16, 1, false, false});
 #endif

@@ -84,6 +84,49 @@ static void check_bcasts(void)
 	EXPECT(!one && before == rank, "small broadcasts");
 }
 
+/* All-gathers. */
+
+/* Each rank sends `count` of `sent`, and gets as much from each as `got_count` of `got`. */
+static void check_allgather(int count, MPI_Datatype sent, int got_count, MPI_Datatype got,
+			    size_t bytes, int in_place)
+{
+	size_t all = bytes * (size_t)ranks;
+	unsigned char *a = memory(all), *b = memory(all), *in = memory(bytes);
+	MPI_Aint low, extent;
+	MPI_Type_get_extent(got, &low, &extent);
+	for (size_t i = 0; i < bytes; i++)
+		in[i] = (unsigned char)((size_t)rank * 53 + i * 7);
+	if (in_place) {
+		memcpy(a + rank * got_count * extent, in, bytes);
+		memcpy(b + rank * got_count * extent, in, bytes);
+	}
+	PMPI_Allgather(in_place ? MPI_IN_PLACE : in, count, sent, b, got_count, got,
+		       MPI_COMM_WORLD);
+	int e = MPI_Allgather(in_place ? MPI_IN_PLACE : in, count, sent, a, got_count, got,
+			      MPI_COMM_WORLD);
+	taken++;
+	EXPECT(!e && !memcmp(a, b, all), "allgather of %d, in place %d: code %d", count, in_place,
+	       e);
+	free(a);
+	free(b);
+	free(in);
+}
+
+static void check_allgathers(void)
+{
+	MPI_Datatype column;
+	MPI_Type_vector(ROWS, 1, 3, MPI_DOUBLE, &column);
+	MPI_Type_commit(&column);
+	for (int in_place = 0; in_place < 2; in_place++) {
+		check_allgather(1000, MPI_DOUBLE, 1000, MPI_DOUBLE, 8000, in_place);
+		check_allgather(5, MPI_CHAR, 5, MPI_CHAR, 5, in_place);
+		check_allgather(7, MPI_DOUBLE_INT, 7, MPI_DOUBLE_INT, 7 * 16, in_place);
+	}
+	check_allgather(1, column, ROWS, MPI_DOUBLE, ROWS * 24, 0);
+	check_allgather(ROWS, MPI_DOUBLE, 1, column, ROWS * 24, 0);
+	MPI_Type_free(&column);
+}
+
 /* Requests: even ones are reductions, odd ones messages to the next rank. */
 
 static int in[REQUESTS][1000], out[REQUESTS][1000];
@@ -268,6 +311,7 @@ int main(int argc, char **argv)
 		return finish();
 	}
 	check_bcasts();
+	check_allgathers();
 	check_waits();
 	check_tests();
 	check_progress();

@@ -56,7 +56,8 @@ static void make_types(void)
 	add(MPI_C_FLOAT_COMPLEX, FLOAT, 2, 1, 0);
 	add(MPI_REAL, FLOAT, 1, 1, 1);
 	add(MPI_INTEGER, INT32, 1, 1, 1);
-	add(MPI_DOUBLE, DOUBLE, 1, 0, 0);
+	add(MPI_DOUBLE, DOUBLE, 1, 1, 1);
+	add(MPI_C_DOUBLE_COMPLEX, DOUBLE, 2, 1, 0);
 	add(MPI_INT8_T, INT8, 1, 0, 0);
 	add(MPI_LONG_DOUBLE, LONG_DOUBLE, 1, 0, 0);
 }
@@ -175,6 +176,23 @@ static void check_large_counts(struct job *j)
 }
 #endif
 
+/* Blocks of a smaller count, so that all of them fit. */
+static void check_blocks(struct job *j, int size)
+{
+	MPI_Count before = j->count;
+	begin(j);
+	taken -= is_known(j);
+	j->count /= size;
+	PMPI_Reduce_scatter_block(j->in, j->expected, (int)j->count, j->type->type, j->op, j->comm);
+	int e = MPI_Reduce_scatter_block(j->in_place ? MPI_IN_PLACE : j->in, j->out, (int)j->count,
+					 j->type->type, j->op, j->comm);
+	EXPECT(!e, "code %d", e);
+	compare(j, "reduce_scatter_block");
+	j->count *= size;
+	taken += is_known(j);
+	j->count = before;
+}
+
 static void check_ops(struct job *j, int size)
 {
 	const MPI_Op ops[] = {MPI_SUM, MPI_MIN, MPI_MAX, MPI_PROD};
@@ -187,6 +205,7 @@ static void check_ops(struct job *j, int size)
 			check_allreduce(j);
 			check_reduce(j, (int)(j->count + k) % size, size);
 			check_started(j);
+			check_blocks(j, size);
 			if (j->count == 1000)
 				check_large_counts(j);
 		}
@@ -198,7 +217,7 @@ static void check_comm(MPI_Comm comm, int is_taken)
 {
 	struct job j = {.comm = comm, .taken = is_taken};
 	int size;
-	size_t bytes = (size_t)COUNT_MAX * 16;
+	size_t bytes = (size_t)COUNT_MAX * 16; /* of the largest type */
 	MPI_Comm_size(comm, &size);
 	j.taken = is_taken && size > 1;
 	j.in = memory(bytes);

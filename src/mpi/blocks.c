@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "blocks.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "next.h"
+#include "packed.h"
+#include "turn.h"
+#include "types.h"
+
+/* What is said about a call counts one rank's block; its message has one for each rank. */
+static bool begin(struct fan_mpi_turn *t, MPI_Comm comm, struct fan_mpi_what *what)
+{
+	int ranks = 0;
+	if (comm != MPI_COMM_NULL && !PMPI_Comm_size(comm, &ranks) &&
+	    what->bytes <= PTRDIFF_MAX / FANIN_RANKS_MAX && ranks <= FANIN_RANKS_MAX)
+		what->bytes *= (size_t)ranks;
+	else
+		what->known = false;
+	return fan_mpi_turn_begin(t, comm, what);
+}
+
+/* Reduce-scatter. */
+
+static bool begin_sum(struct fan_mpi_turn *t, struct fan_mpi_sum *sum, MPI_Count count,
+		      MPI_Datatype type, MPI_Op op, MPI_Comm comm)
+{
+	struct fan_mpi_what what;
+	fan_mpi_what_sum(&what, sum, FAN_LEARNER_REDUCE_SCATTER, count, type, op);
+	return begin(t, comm, &what);
+}
+
+/* In place the MPI wants this rank's block at the front, and fanin leaves it where it was. */
+static int take_sum(const struct fan_mpi_turn *t, const struct fan_mpi_sum *sum, const void *in,
+		    void *out, MPI_Count count)
+{
+	struct fan_mpi_group *g = t->group;
+	size_t bytes = (size_t)count * sum->bytes;
+	char *own = in == MPI_IN_PLACE ? (char *)out + (size_t)g->rank * bytes : out;
+	int e = fan_mpi_group_result(g, fanin_reduce_scatter(g->job, in == MPI_IN_PLACE ? out : in,
+							     own, (size_t)count * sum->each,
+							     sum->dtype, sum->op));
+	if (!e && own != out)
+		memmove(out, own, bytes);
+	return e;
+}
+
+int fan_mpi_reduce_scatter_block(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op,
+				 MPI_Comm comm)
+{
+	struct fan_mpi_turn t;
+	struct fan_mpi_sum sum;
+	if (begin_sum(&t, &sum, count, type, op, comm))
+		return fan_mpi_turn_end(&t, take_sum(&t, &sum, in, out, count));
+	return fan_mpi_turn_end(&t, FAN_NEXT(Reduce_scatter_block)(in, out, count, type, op, comm));
+}
+
+/* All-gather.  As with broadcasts, ranks may describe their blocks by different types. */
+
+struct gather {
+	const void *in;
+	MPI_Count in_count;
+	MPI_Datatype in_type;
+	void *out;
+	MPI_Count count;
+	MPI_Datatype type;
+};
+
+static bool begin_gather(struct fan_mpi_turn *t, const struct gather *a, MPI_Comm comm)
+{
+	struct fan_mpi_what what = {
+		.kind = FAN_LEARNER_ALLGATHER,
+		.bytes = fan_mpi_message_bytes(a->count, fan_mpi_type_bytes(a->type)),
+		.known = true,
+	};
+	return begin(t, comm, &what);
+}
+
+/* This rank's block, without gaps; `*made`: to be freed.  NULL: no memory. */
+static const void *own_block(const struct fan_mpi_turn *t, const struct gather *a, size_t bytes,
+			     void **made)
+{
+	struct fan_mpi_group *g = t->group;
+	MPI_Count low, extent = 0;
+	bool in_place = a->in == MPI_IN_PLACE;
+	MPI_Datatype type = in_place ? a->type : a->in_type;
+	const char *from = a->in;
+	*made = NULL;
+	if (in_place) {
+		PMPI_Type_get_extent_x(a->type, &low, &extent);
+		from = (const char *)a->out + g->rank * a->count * extent;
+	}
+	if (fan_mpi_type_is_plain(type))
+		return from;
+	*made = fan_mpi_pack(from, in_place ? a->count : a->in_count, type, bytes, true, g->comm);
+	return *made;
+}
+
+static int take_gather(const struct fan_mpi_turn *t, const struct gather *a)
+{
+	struct fan_mpi_group *g = t->group;
+	size_t bytes = t->what.bytes / (size_t)g->ranks;
+	bool plain = fan_mpi_type_is_plain(a->type);
+	void *made, *all = plain ? a->out : malloc(t->what.bytes);
+	const void *own = own_block(t, a, bytes, &made);
+	int e = own && all ? fanin_allgather(g->job, own, all, bytes, FANIN_UINT8) : FANIN_E_NOMEM;
+	e = fan_mpi_group_result(g, e);
+	if (!e && !plain)
+		e = fan_mpi_unpack(all, a->out, a->count * g->ranks, a->type, g->comm);
+	if (!plain)
+		free(all);
+	free(made);
+	return e;
+}
+
+int fan_mpi_allgather(const void *in, int in_count, MPI_Datatype in_type, void *out, int count,
+		      MPI_Datatype type, MPI_Comm comm)
+{
+	const struct gather a = {in, in_count, in_type, out, count, type};
+	struct fan_mpi_turn t;
+	if (begin_gather(&t, &a, comm))
+		return fan_mpi_turn_end(&t, take_gather(&t, &a));
+	return fan_mpi_turn_end(&t,
+				FAN_NEXT(Allgather)(in, in_count, in_type, out, count, type, comm));
+}
+
+#if MPI_VERSION >= 4
+
+int fan_mpi_reduce_scatter_block_c(const void *in, void *out, MPI_Count count, MPI_Datatype type,
+				   MPI_Op op, MPI_Comm comm)
+{
+	struct fan_mpi_turn t;
+	struct fan_mpi_sum sum;
+	if (begin_sum(&t, &sum, count, type, op, comm))
+		return fan_mpi_turn_end(&t, take_sum(&t, &sum, in, out, count));
+	return fan_mpi_turn_end(&t,
+				FAN_NEXT(Reduce_scatter_block_c)(in, out, count, type, op, comm));
+}
+
+int fan_mpi_allgather_c(const void *in, MPI_Count in_count, MPI_Datatype in_type, void *out,
+			MPI_Count count, MPI_Datatype type, MPI_Comm comm)
+{
+	const struct gather a = {in, in_count, in_type, out, count, type};
+	struct fan_mpi_turn t;
+	if (begin_gather(&t, &a, comm))
+		return fan_mpi_turn_end(&t, take_gather(&t, &a));
+	return fan_mpi_turn_end(
+		&t, FAN_NEXT(Allgather_c)(in, in_count, in_type, out, count, type, comm));
+}
+
+#endif
