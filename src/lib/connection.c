@@ -194,9 +194,9 @@ void fan_connection_keep(struct fan_connection *cn)
 
 const uint8_t *fan_connection_kept(const struct fan_connection *cn, uint32_t slot, uint32_t *bytes)
 {
-	const uint8_t *at = cn->kept + slot * cn->kept_bytes;
 	if (!cn->kept)
 		return NULL;
+	const uint8_t *at = cn->kept + slot * cn->kept_bytes;
 	memcpy(bytes, at, sizeof *bytes);
 	return *bytes ? at + sizeof *bytes : NULL;
 }
