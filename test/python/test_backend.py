@@ -8,6 +8,8 @@ from pathlib import Path
 
 from conftest import ROOT, WAIT_S, Processes, free_port
 
+HERE = Path(__file__).parent
+
 
 def answers(size, name, arguments=None, environment=None):
     """What each rank printed; all must have ended well."""
@@ -82,10 +84,27 @@ def test_without_a_switch_where_that_is_allowed():
     assert answers(2, "not_required", arguments) == [{"sum": 2.0, "active": False}] * 2
 
 
-def test_ranks_that_spawn_starts():
-    command = [sys.executable, str(Path(__file__).parent / "spawned.py"), str(free_port())]
+def run(*arguments):
+    """A program that starts ranks by itself: its output."""
     environment = dict(os.environ, PYTHONPATH=str(ROOT / "python"), OMP_NUM_THREADS="1")
     done = subprocess.run(
-        command, env=environment, timeout=WAIT_S, capture_output=True, text=True, check=False
+        [sys.executable, *arguments],
+        env=environment,
+        timeout=WAIT_S,
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    assert done.returncode == 0 and "spawned" in done.stdout, done.stderr
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_ranks_that_spawn_starts():
+    assert "spawned" in run(str(HERE / "spawned.py"), str(free_port()))
+
+
+def test_torchrun_starts_a_group_again():
+    launcher = ["-m", "torch.distributed.run", "-r", "9:1", "-t", "9:1", "--standalone"]
+    launcher += ["--max_restarts=1", "--nproc_per_node=2"]
+    said = run(*launcher, str(HERE / "restarted.py"))
+    assert "restarted: fanin: active, 2 ranks" in said
