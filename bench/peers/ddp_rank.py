@@ -102,7 +102,7 @@ def model(width):
 
 def flags():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--switch", required=True)
+    parser.add_argument("--switch", help="none: ranks meet at MASTER_ADDR")
     parser.add_argument("--ways", default="none,gloo,fanin", help="in the order of their turns")
     parser.add_argument("--width", type=int, default=1664, help="of the three layers")
     parser.add_argument("--bucket-mb", type=float, default=25)
