@@ -4,7 +4,7 @@
 import contextlib
 from typing import Callable, Iterator
 
-from .communicator import Communicator, Part
+from .communicator import Communicator, Part, times_a_ring
 from .errors import FaninError
 
 
@@ -23,6 +23,12 @@ def lines(communicator: Communicator, what: str, total_bytes: int) -> list[str]:
     parts = communicator.parts()
     if len(parts) > 1:
         found.append(f"  shares    {_shares(parts)}; {'' if parts[0].settled else 'not '}settled")
+        times = times_a_ring(parts, communicator.size, stats.hosts if stats.host_ranks else 0)
+        if times:
+            found.append(
+                f"  expected  {times:.2f} times as fast as a ring over {communicator.size} ranks, "
+                "if these shares fit the links; `fanin doctor` measures links"
+            )
     found.append(
         f"  transport window {stats.window_frags} fragments of {stats.packet_bytes} bytes, "
         f"results by {'multicast' if stats.multicast else 'unicast'}, "

@@ -79,6 +79,23 @@ class Part:
     lost: bool  #: the switch is lost, and the others sum its share
 
 
+def times_a_ring(parts: list[Part], ranks: int, sharing_hosts: int) -> float:
+    """How many times as fast as a ring over all ranks sums should be by the shares of `parts`; 0: not
+    known, since no host sums or an aggregator is lost.  `sharing_hosts`: hosts on which ranks share memory; 0: they do not.
+
+    Once shares fit the links, all links that matter are busy equally long.  The host that sums
+    least has the narrowest link, which is the ring's time too: of n streams, m from this host, it
+    carries m + g (n - 2 m) tensors with a share g, and 2 (N - 1) / N in a ring over N ranks.
+    """
+    of_hosts = [part.share for part in parts if part.rank >= 0]
+    hosts = sharing_hosts or len(of_hosts)
+    if not of_hosts or hosts < 2 or any(part.lost for part in parts):
+        return 0
+    mine = 1 if sharing_hosts else ranks / hosts
+    least = min(of_hosts) if len(of_hosts) == hosts else 0
+    return 2 * (ranks - 1) / ranks / (mine + least * mine * (hosts - 2))
+
+
 class _Open:
     """What must be freed, apart from Communicator so that a finalizer can hold it.
 

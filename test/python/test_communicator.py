@@ -16,6 +16,7 @@ from conftest import free_port, ranks
 
 import fanin
 from fanin import errors
+from fanin.communicator import Part, times_a_ring
 
 ELEMS = 50_000  # several windows of fragments
 
@@ -26,6 +27,28 @@ def everyone(outcome, expected):
         if isinstance(one, Exception):
             raise one
     assert outcome == [expected] * len(outcome)
+
+
+@pytest.mark.parametrize(
+    "hosts, switches, ranks, sharing, times",
+    [
+        ([0.25] * 4, [], 4, 0, 1),  # each host sums a part, as a ring does
+        ([0.25] * 4, [], 16, 4, 1.25),  # 2 * 15 / 16 by 1.5
+        ([0.5] * 2, [], 16, 2, 1.875),
+        ([1 / 6] * 4, [1 / 3], 4, 0, 1.125),  # a spare machine
+        ([0] * 8, [1], 8, 0, 1.75),  # a box with a link for each host
+        ([0] * 4, [0.25] * 4, 16, 0, 1.875 / 4),  # a stream for each rank
+        ([0.4, 0.4, 0.2, 0], [], 4, 0, 1.5),  # the last one's link is narrow: it sums nothing
+        ([0.5, 0.5], [], 3, 3, 4 / 3),  # the third host has no aggregator
+        ([], [1], 4, 0, 0),  # not known
+        ([], [], 8, 1, 0),  # one host
+    ],
+)
+def test_shares_tell_how_fast_it_should_be_by_a_ring(hosts, switches, ranks, sharing, times):
+    parts = [Part("", 0, share, 0, True, False) for share in hosts]
+    parts += [Part("", -1, share, 0, True, False) for share in switches]
+    assert times_a_ring(parts, ranks, sharing) == pytest.approx(times)
+    assert times_a_ring([*parts, Part("", -1, 0, 0, True, True)], ranks, sharing) == 0
 
 
 @pytest.mark.parametrize("mode", ["native", "fixed"])
