@@ -9,8 +9,9 @@
 
 #include "scenario.h"
 
-#define CUT_BITS   32 /* cuts are in 1 / 2^32 of a tensor */
-#define WINDOW_MIN 4  /* of a part, however small */
+#define CUT_BITS   32	/* cuts are in 1 / 2^32 of a tensor */
+#define WINDOW_MIN 4	/* of a part, however small */
+#define PACE_MIN   1e-6 /* Gb/s, as a job's pace: a part with less has next to nothing to send */
 
 /* ---- parts ------------------------------------------------------------------------ */
 
@@ -68,6 +69,16 @@ static void set_window(const json_t *plan, const char *name, json_t *copy, const
 			    json_integer(window < WINDOW_MIN ? WINDOW_MIN : window));
 }
 
+/* As the library does with what a plan says (its `pace`): no part takes of a link what others are
+ * planned for. */
+static void set_pace(json_t *copy, const json_t *part)
+{
+	double gbps = json_number_value(json_object_get(part, "gbps"));
+
+	if (gbps >= PACE_MIN && !json_object_get(copy, "pace_gbps"))
+		json_object_set_new(copy, "pace_gbps", json_real(gbps));
+}
+
 static json_t *part_of(const json_t *plan, const json_t *job, const char *name, const json_t *part)
 {
 	json_int_t route = json_integer_value(json_object_get(part, "route"));
@@ -80,6 +91,7 @@ static json_t *part_of(const json_t *plan, const json_t *job, const char *name, 
 	json_object_set_new(copy, "hosts", hosts);
 	json_object_set_new(copy, "joins", names_of(plan, name, route));
 	set_window(plan, name, copy, part);
+	set_pace(copy, part);
 	return copy;
 }
 
