@@ -9,6 +9,10 @@
 
 #define ARCS_MAX (FAN_ROUTE_HOPS_MAX + 1) /* of a worker's whole path: 24 switches */
 
+/* One worker in so many may pass a switch twice: on its way to where it is summed, and in the sum.
+ */
+#define TWICE 16
+
 /* Two arcs that follow each other on somebody's path. */
 struct fan_fit_step {
 	uint32_t to, next; /* the second; the next step of the first, 1 + number */
@@ -30,21 +34,20 @@ struct path {
 
 uint32_t fan_fit_trees(const struct fan_topo *t, uint32_t job, uint32_t server, uint32_t most)
 {
-	uint32_t members = 0, jobs = 0, servers = 1, least = most;
+	uint32_t members = 0, jobs = 0, servers = 1, least = most; /* members: of one tree each */
 
 	for (uint32_t j = 0; j < t->jobs; j++)
-		for (uint32_t s = 0; s < t->job[j].servers; s++)
-			if (t->job[j].server[s] == server) {
-				members += t->job[j].workers;
-				jobs++;
-			}
+		for (uint32_t s = 0; s < t->job[j].servers; s++) {
+			members += t->job[j].workers;
+			jobs += t->job[j].server[s] == server;
+		}
 	if (t->job[job].servers > 1)
 		servers = t->job[job].servers;
 	const uint32_t bounds[] = {
 		FAN_PARTS_MAX / servers,
 		FAN_ROUTES_MAX / servers / (t->jobs > 1 ? t->jobs : 1),
 		jobs ? FAN_JOBS_MAX / jobs : most,
-		members ? FAN_MEMBERS_MAX / members : most,
+		members ? FAN_MEMBERS_MAX / (members + members / TWICE) : most,
 	};
 	for (unsigned i = 0; i < sizeof bounds / sizeof bounds[0]; i++)
 		least = bounds[i] < least ? bounds[i] : least;

@@ -28,6 +28,7 @@ struct maker {
 	uint32_t *last_of; /* by stop: its last entry; they are linked backwards */
 	uint32_t *before;  /* by entry */
 	uint32_t *routes;  /* by node: parts that stop there */
+	uint32_t *members; /* by node: ranks of parts that pass it, each as often as it does */
 	uint8_t *seen;	   /* by entry: looked at for circles, 1: now, 2: done */
 	uint32_t link_room, last_room;
 };
@@ -171,6 +172,7 @@ static int add_walk(struct maker *m, struct fan_install_part *part, uint32_t ran
 		if (entry == NONE)
 			return FAN_E_NOMEM;
 		fan_ranks_set(m->in->entry[entry].ranks, rank);
+		m->members[w->node[i]]++;
 		if (m->in->stop[stop].entries > FAN_ROUTE_ENTRIES_MAX)
 			return fan_why_set(m->why, FAN_E_CONFIG,
 					   "trees[%u]: switch \"%s\" needs more than %d entries",
@@ -367,6 +369,13 @@ static int check_routes(const struct maker *m)
 				"trees: %u paths pass switch \"%s\": at most %d; plan with "
 				"fewer, by --trees",
 				m->routes[i], name(m, i), FAN_ROUTES_MAX);
+	for (uint32_t i = 0; i < m->t->nodes; i++)
+		if (m->members[i] > FAN_MEMBERS_MAX)
+			return fan_why_set(
+				m->why, FAN_E_CONFIG,
+				"trees: %u workers' paths pass switch \"%s\": at most %d; plan "
+				"with fewer, by --trees",
+				m->members[i], name(m, i), FAN_MEMBERS_MAX);
 	return FAN_OK;
 }
 
@@ -402,7 +411,8 @@ int fan_install_make(struct fan_install *in, const struct fan_topo *t, const str
 	in->part = calloc(p->trees + 1, sizeof *in->part);
 	m.stop_of = malloc((t->nodes + 1) * sizeof *m.stop_of);
 	m.routes = calloc(t->nodes + 1, sizeof *m.routes);
-	int err = in->part && m.stop_of && m.routes ? FAN_OK : FAN_E_NOMEM;
+	m.members = calloc(t->nodes + 1, sizeof *m.members);
+	int err = in->part && m.stop_of && m.routes && m.members ? FAN_OK : FAN_E_NOMEM;
 	for (uint32_t i = 0; i < t->nodes && !err; i++)
 		m.stop_of[i] = NONE;
 	if (!err)
@@ -411,6 +421,7 @@ int fan_install_make(struct fan_install *in, const struct fan_topo *t, const str
 	free(m.last_of);
 	free(m.before);
 	free(m.routes);
+	free(m.members);
 	if (err)
 		fan_install_free(in);
 	return err;

@@ -113,11 +113,14 @@ static void fit__trees_are_bounded_by_what_there_is_room_for(void **state)
 {
 	(void)state;
 	struct fan_topo t = rig_make("star:workers=100,servers=1");
-	assert_int_equal(fan_fit_trees(&t, 0, t.job[0].server[0], 64), 20); /* 2048 members */
+	assert_int_equal(fan_fit_trees(&t, 0, t.job[0].server[0], 64), 19); /* 2048 members */
 	assert_int_equal(fan_fit_trees(&t, 0, t.job[0].server[0], 7), 7);
 	fan_topo_free(&t);
 	t = rig_make("star:workers=10,servers=4");
 	assert_int_equal(fan_fit_trees(&t, 0, t.job[0].server[0], 64), 16); /* 64 parts */
+	fan_topo_free(&t);
+	t = rig_make("star:workers=100,servers=4"); /* all may pass one switch */
+	assert_int_equal(fan_fit_trees(&t, 0, t.job[0].server[0], 64), 4);
 	fan_topo_free(&t);
 	t = rig_make("star:workers=3000,servers=1");
 	assert_int_equal(fan_fit_trees(&t, 0, t.job[0].server[0], 64), 1); /* not less */

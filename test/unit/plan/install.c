@@ -198,6 +198,23 @@ static void install__what_switches_cannot_be_told(void **state)
 	fan_topo_free(&t);
 }
 
+/* So many trees of 100 workers on one switch. */
+static void one_switch(const struct fan_topo *t, uint32_t trees)
+{
+	struct fan_plan p, one = make_plan(t, "geryon");
+	fan_plan_init(&p);
+	for (uint32_t i = 0; i < trees; i++) {
+		struct fan_tree *tree = fan_plan_add(&p, t, 0, one.tree[0].server, 1.0 / trees);
+		memcpy(tree->flow, one.tree[0].flow, 100 * sizeof *tree->flow);
+	}
+	if (trees * 100 > FAN_MEMBERS_MAX)
+		refused(t, &p, "2100 workers' paths pass switch \"S1\": at most 2048");
+	else
+		check(t, &p);
+	fan_plan_free(&one);
+	fan_plan_free(&p);
+}
+
 static void install__bounds(void **state)
 {
 	(void)state;
@@ -218,6 +235,10 @@ static void install__bounds(void **state)
 		p.tree[i].share = 0; /* carries nothing: no part */
 	check(&t, &p);
 	fan_plan_free(&p);
+	fan_topo_free(&t);
+	t = rig_make("star:workers=100");
+	one_switch(&t, 20); /* it knows 2,000 members, and has room for 48 more */
+	one_switch(&t, 21);
 	fan_topo_free(&t);
 	t = rig_make("star:workers=257");
 	p = make_plan(&t, "geryon");
