@@ -21,8 +21,6 @@
 #define NAMES_MAX 48 /* variables that libfanin reads */
 #define VARS_MAX  1000
 
-extern char **environ;
-
 struct info_args {
 	bool all;
 	char json[ARGS_TEXT_BYTES]; /* empty: none */
