@@ -74,7 +74,7 @@ def combinations(a: Member, b: Member) -> None:
     a.data(FLOAT_SUM, count=353)
     a.data(wire.MAX << 4 | wire.FIXED32, count=1)
     a.data(SUM << 4 | wire.UINT8, count=1)
-    a.data(SUM << 4 | 8, body=b"")
+    a.data(SUM << 4 | 9, body=b"")
     a.data(6 << 4 | FLOAT32, body=b"")
     same(a.answers(), [], "answers")
     for m in (b, a):
