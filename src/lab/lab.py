@@ -140,6 +140,11 @@ class Lab:
                 page.line(self, row)
         return 1 if any(row.get("error") or row["wrong"] for row in self.rows) else 0
 
+    def unscaled(self, install):
+        """The installation with the rates of the topology, at which the simulation runs."""
+        parts = [dict(p, gbps=p["gbps"] / self.scale) for p in install["parts"]]
+        return dict(install, parts=parts)
+
     def one(self, net, name, plan, install):
         gbps = plan["with_results_gbps"]
         size = self.args.bytes or gbps * 1e9 / 8 / WIRE * self.args.seconds / ITERATIONS
@@ -158,7 +163,7 @@ class Lab:
         }
         try:
             if not self.args.no_sim:
-                row["simulated_gbps"] = self.tools.simulate(self.full, install)
+                row["simulated_gbps"] = self.tools.simulate(self.full, self.unscaled(install))
             result = Job(net, self.tools, name, self.args.kill).run(
                 self.file, install, size, planned_s
             )
