@@ -131,9 +131,9 @@ silent_switch() {
 }
 
 rank_is_missing() {
-        timeout_s=1
-        doctors "0 0 1" FANIN_TIMEOUT_MS=1000
-        says hosts FAIL "rank 3 of 4 has not joined" && says hosts FAIL "torchrun" && [ $rc -eq 1 ] &&
+        timeout_s=2
+        doctors "0 0 1" FANIN_TIMEOUT_MS=2000
+        says hosts FAIL "3 of 4 ha" && says hosts FAIL "torchrun" && [ $rc -eq 1 ] &&
         says hosts FAIL "did not meet" rank2
 }
 
