@@ -83,7 +83,7 @@ if [ -n "${FAN_CHECK_POOL-}" ]; then
         printf '  start    %s\n' "$name"
         # What waits for packets goes first.
         case $name in
-        net-* | ns-* | python | interop) ;;
+        net-* | python) ;;
         *) priority='nice -n 10' ;;
         esac
 fi

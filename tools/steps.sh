@@ -396,24 +396,24 @@ namespace_steps() {
 static_steps='format style layering scripts man links python-format'
 build_steps='build-gcc build-clang build-asan build-tsan build-fuzz'
 
-# Three lanes run beside each other.  One at a time, since they would disturb each other: what has
-# shaped links and short time-outs,
+# One at a time, with nothing beside them: what has shaped links and short time-outs.
 network_steps() {
         echo interop
         namespace_steps
 }
 
-# and what mostly waits for packets on the loopback;
+# Before them, three at a time: what mostly waits for packets on the loopback,
 socket_steps='net-tsan net-asan python mpi'
 
-# at lower priority, two at a time, what computes, the longest first, so that no one is left over.
+# and beside and after it, at lower priority, what computes, the longest first, so that no one is
+# left over.
 computing_steps() {
         echo test-asan faults test-gcc clang-tidy scenarios model faults-asan python-types
         fuzz_steps
         echo pip cppcheck test-clang install core-symbols lib-symbols
 }
 
-# Alone, since it prints times.
+# Last, since it prints times.
 last_steps=demo
 
 quick_builds='build-gcc build-clang'
