@@ -267,7 +267,7 @@ static void run(struct plan *p, void (*body)(struct member *), int mode)
 	switches_up(p);
 	t.list = p->list;
 	t.ctx = p;
-	t.options.alive_ms = 700;
+	t.options.alive_ms = 1500;
 	t.options.mode = mode;
 	team_run(&t);
 	if (p->deaf >= 0)
