@@ -85,7 +85,7 @@ enum fanin_dtype {
 	FANIN_BFLOAT16 = 2, /* summed in float32 */
 	FANIN_INT32 = 3,    /* sums wrap; averages truncate towards zero */
 	FANIN_INT64 = 4,
-	FANIN_UINT8 = 7,  /* bytes; broadcast only */
+	FANIN_UINT8 = 7,  /* bytes; broadcast and all-gather only */
 	FANIN_FLOAT64 = 8 /* IEEE binary64 */
 };
 
