@@ -94,14 +94,14 @@ void fan_comm_set_idle(struct fanin_comm *c, void (*idle)(void *arg), void *arg)
 	c->idle_arg = arg;
 }
 
-/* The result of `op`, which has not been freed. */
-static int wait_idly(const struct fanin_comm *c, struct fanin_op *op)
+/* The result of `op`, which has not been freed; meanwhile calls `idle`, which may be NULL. */
+static int wait_idly(struct fanin_op *op, void (*idle)(void *arg), void *arg)
 {
 	int e;
-	if (!c->idle)
+	if (!idle)
 		return fanin_op_wait(op, -1);
 	while ((e = fanin_op_wait(op, FAN_COMM_IDLE_MS)) == FAN_E_PENDING)
-		c->idle(c->idle_arg);
+		idle(arg);
 	return e;
 }
 
@@ -109,11 +109,14 @@ int fan_comm_run(struct fanin_comm *c, const struct fan_op_args *args)
 {
 	struct fan_op_args mine = *args;
 	struct fanin_op *op;
+	/* Once the operation is queued the communicator may be gone any time. */
+	void (*idle)(void *arg) = c->idle;
+	void *idle_arg = c->idle_arg;
 	mine.attended = c->intra != NULL;
 	int e = fan_comm_submit(c, &mine, true, &op);
 	if (e)
 		return e;
-	if (mine.attended) { /* otherwise the communicator may be gone already */
+	if (mine.attended) { /* until then it stays */
 		fan_intra_comm_attend(c, op);
 		pthread_mutex_lock(&c->lock);
 		c->attending--;
@@ -121,7 +124,7 @@ int fan_comm_run(struct fanin_comm *c, const struct fan_op_args *args)
 			pthread_cond_broadcast(&c->changed);
 		pthread_mutex_unlock(&c->lock);
 	}
-	e = wait_idly(c, op);
+	e = wait_idly(op, idle, idle_arg);
 	fanin_op_free(op);
 	return e;
 }
