@@ -10,7 +10,8 @@ For PyTorch's DistributedDataParallel see fanin.torch.  The package uses libfani
 file that is, `python3 -m fanin` tells.
 """
 
-from .communicator import Communicator, Operation, Part, Stats
+from ._figures import Part, Stats
+from .communicator import Communicator, Operation
 from .errors import (
     BusyError,
     ClosedError,

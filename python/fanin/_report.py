@@ -4,7 +4,8 @@
 import contextlib
 from typing import Callable, Iterator
 
-from .communicator import Communicator, Part, times_a_ring
+from ._figures import Part, times_a_ring
+from .communicator import Communicator
 from .errors import FaninError
 
 

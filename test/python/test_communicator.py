@@ -16,7 +16,7 @@ from conftest import free_port, ranks
 
 import fanin
 from fanin import errors
-from fanin.communicator import Part, times_a_ring
+from fanin._figures import Part, times_a_ring
 
 ELEMS = 50_000  # several windows of fragments
 
