@@ -33,7 +33,7 @@ extern "C" {
 #endif
 
 #define FANIN_VERSION_MAJOR 0
-#define FANIN_VERSION_MINOR 1
+#define FANIN_VERSION_MINOR 2
 #define FANIN_VERSION_PATCH 0
 
 /* Most ranks of one job on one switch. */
