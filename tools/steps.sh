@@ -194,6 +194,8 @@ step_lib_symbols() { need build-gcc && sh tools/lib-symbols.sh build; }
 
 step_install() { need build-gcc && sh tools/install-test.sh build; }
 
+step_abi() { sh tools/abi-test.sh; }
+
 step_cppcheck() {
         need build-gcc || return # which makes strings of pages and styles
         # cppcheck cannot know that cmocka's macros end a function, hence no test/
@@ -410,7 +412,7 @@ socket_steps='net-tsan net-asan python mpi'
 computing_steps() {
         echo test-asan faults test-gcc clang-tidy scenarios model faults-asan python-types
         fuzz_steps
-        echo pip cppcheck test-clang install core-symbols lib-symbols
+        echo pip cppcheck test-clang abi install core-symbols lib-symbols
 }
 
 # Last, since it prints times.
