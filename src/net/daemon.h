@@ -8,6 +8,7 @@
 #define FAN_DAEMON_H
 
 #include "core/node/node.h"
+#include "plane.h"
 
 /* Default port of multicast results.  It is one for all shards and daemons, since their groups
  * differ, and never one on which a daemon listens: a worker on the daemon's own host could not
@@ -39,8 +40,11 @@ struct fan_daemon_options {
 				* 0: never */
 	unsigned threads;      /* shards */
 	bool no_multicast;
-	bool plain;	  /* no UDP_SEGMENT, no UDP_GRO */
-	int buffer_bytes; /* socket buffers */
+	bool plain;				/* no UDP_SEGMENT, no UDP_GRO */
+	fan_plane_open *open_plane;		/* a plane beside the sockets; NULL: none */
+	char interfaces[FAN_PLANE_NAMES_BYTES]; /* for open_plane */
+	bool plane_optional;			/* without the plane: log a warning and go on */
+	int buffer_bytes;			/* socket buffers */
 
 	/* One structured line without a newline: "event=job_ready job=\"x\" ...".
 	 * Called from the shards' threads, one at a time.  May be NULL. */
@@ -56,6 +60,8 @@ struct fan_daemon_facts {
 	int sndbuf, rcvbuf; /* granted to each socket, bytes */
 	unsigned sockets;   /* of each shard: rank r sends to number r modulo this */
 	bool segment, gro;  /* UDP_SEGMENT and UDP_GRO work */
+	const char *plane;  /* its kind; NULL: none */
+	unsigned queues;    /* of the plane */
 };
 
 /* Set every field to its default: 4096 slots for MTU 1500 on 127.0.0.1, any port. */

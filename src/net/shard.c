@@ -11,156 +11,21 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "shard_tell.h"
 
-#define ALIGN		 64
-#define ERROR_PAUSE_MS	 1 /* after a receive that failed: an error that stays must not spin */
-#define EPOLL_EVENTS	 16
-#define WAKE		 UINT32_MAX /* number of `wake_fd` in epoll */
-#define TICKS_PER_ROUND	 4	    /* full outs that one round may send for ticks */
-#define EVENTS_PER_ROUND FAN_EVENTS_MAX
-
-static void tell(struct fan_shard *s, const struct fan_line *l)
-{
-	pthread_mutex_lock(&s->log->lock);
-	s->log->line(s->log->ctx, l->text);
-	pthread_mutex_unlock(&s->log->lock);
-}
-
-static void tell_events(struct fan_shard *s)
-{
-	struct fan_event ev;
-	struct fan_line l;
-
-	if (!s->aggregator)
-		return;
-	for (unsigned i = 0; i < EVENTS_PER_ROUND && fan_aggregator_event(s->aggregator, &ev);
-	     i++) {
-		if (!s->log->line)
-			continue;
-		fan_line_event(&l, &ev, s->index, &s->cfg.aggregator);
-		tell(s, &l);
-	}
-}
-
-static void fill_traffic(const struct fan_shard *s, struct fan_shard_traffic *t)
-{
-	struct timespec cpu = {0, 0};
-
-	for (unsigned i = 0; i < s->sockets; i++) {
-		t->datagrams_in += s->udp[i].datagrams_in;
-		t->bytes_in += s->udp[i].bytes_in;
-		t->receives += s->udp[i].recvs;
-	}
-	t->datagrams_out = s->udp[0].datagrams_out;
-	t->bytes_out = s->udp[0].bytes_out;
-	t->sends = s->udp[0].sends;
-	t->send_drops = s->udp[0].send_drops;
-	t->marked = s->marked;
-	t->lost = fan_node_stats(s->node)->lost;
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
-	t->cpu_ns = (uint64_t)cpu.tv_sec * 1000 * FAN_MS + (uint64_t)cpu.tv_nsec;
-}
-
-/* What the socket and the thread have counted. */
-static void add_traffic(struct fan_line *l, const struct fan_shard *s)
-{
-	struct fan_shard_traffic t = {0};
-
-	fill_traffic(s, &t);
-	fan_line_add(l, " datagrams_in=%llu receives=%llu datagrams_out=%llu sends=%llu",
-		     (unsigned long long)t.datagrams_in, (unsigned long long)t.receives,
-		     (unsigned long long)t.datagrams_out, (unsigned long long)t.sends);
-	if (t.marked)
-		fan_line_add(l, " marked=%llu", (unsigned long long)t.marked);
-	if (t.lost)
-		fan_line_add(l, " lost=%llu", (unsigned long long)t.lost);
-	if (t.send_drops)
-		fan_line_add(l, " send_drops=%llu last_errno=%d", (unsigned long long)t.send_drops,
-			     s->udp[0].last_errno);
-}
-
-static void tell_counters(struct fan_shard *s)
-{
-	struct fan_line l;
-
-	if (!s->log->line)
-		return;
-	if (s->slots) {
-		fan_line_slots(&l, fan_switch_stats(s->slots), s->index);
-		if (!s->aggregator)
-			add_traffic(&l, s);
-		tell(s, &l);
-	}
-	if (s->aggregator) {
-		fan_line_stats(&l, fan_aggregator_stats(s->aggregator), s->index);
-		add_traffic(&l, s);
-		tell(s, &l);
-	}
-}
-
-static void tell_aggregator_jobs(struct fan_shard *s)
-{
-	struct fan_report r = {.index = 0};
-	struct fan_line l;
-
-	for (unsigned i = 0; i < FAN_JOBS_MAX; i++) {
-		r.index = (uint16_t)i;
-		fan_aggregator_report(s->aggregator, &r);
-		if (i >= r.jobs)
-			break;
-		fan_line_report(&l, &r, s->index);
-		tell(s, &l);
-	}
-}
-
-static void tell_slots_jobs(struct fan_shard *s)
-{
-	struct fan_slot_stats t = {0};
-	struct fan_line l;
-
-	for (unsigned i = 0; i < FAN_JOBS_MAX; i++) {
-		t.index = (uint16_t)i;
-		fan_switch_slot_stats(s->slots, &t);
-		if (i >= t.jobs)
-			break;
-		fan_line_slot_stats(&l, &t, s->index);
-		tell(s, &l);
-	}
-}
-
-static void tell_jobs(struct fan_shard *s)
-{
-	if (!s->log->line)
-		return;
-	if (s->aggregator)
-		tell_aggregator_jobs(s);
-	if (s->slots)
-		tell_slots_jobs(s);
-}
-
-/* Packets that a path does not take are lost for good: say so, once. */
-static void tell_too_long(struct fan_shard *s)
-{
-	struct fan_line l = {.used = 0};
-
-	if (s->told_too_long || !s->udp[0].send_drops || s->udp[0].last_errno != EMSGSIZE)
-		return;
-	s->told_too_long = true;
-	if (!s->log->line)
-		return;
-	fan_line_add(&l,
-		     "event=warning shard=%u text=\"packets are longer than the path to some "
-		     "peer takes; give workers and switches a smaller mtu\"",
-		     s->index);
-	tell(s, &l);
-}
+#define ALIGN		64
+#define ERROR_PAUSE_MS	1 /* after a receive that failed: an error that stays must not spin */
+#define EPOLL_EVENTS	16
+#define WAKE		UINT32_MAX /* number of `wake_fd` in epoll */
+#define QUEUE		(1u << 16) /* and of a plane's queue 0 */
+#define TICKS_PER_ROUND 4	   /* full outs that one round may send for ticks */
 
 static void flush(struct fan_shard *s)
 {
 	if (s->out.count)
 		fan_udp_send(&s->udp[0], &s->out, false);
 	fan_node_sent(s->node);
-	tell_too_long(s);
+	fan_shard_tell_too_long(s);
 }
 
 /* Give every datagram of a batch from `u` to the node. */
@@ -198,6 +63,33 @@ static void receive(struct fan_shard *s, struct fan_udp *u)
 	flush(s);
 }
 
+/* The same for a plane's queue.  Its frames are held until what was made of them is sent. */
+static void receive_queue(struct fan_shard *s, unsigned q)
+{
+	struct fan_plane_datagram d[FAN_PLANE_BATCH];
+	const struct fan_plane_calls *c = s->plane->calls;
+	bool full = s->mark_percent && c->backlog_percent(s->plane, q) >= s->mark_percent;
+	unsigned n = c->recv(s->plane, q, d, FAN_PLANE_BATCH);
+	uint64_t now = fan_clock_ns();
+
+	s->plane_receives++;
+	s->plane_datagrams += n;
+	for (unsigned i = 0; i < n; i++) {
+		bool marked = d[i].marked || full;
+		if (s->udp[0].locals)
+			fan_locals_put(s->udp[0].locals, &d[i].from, d[i].to);
+		if (!fan_node_fits(s->node, &s->out))
+			flush(s);
+		fan_node_recv(s->node, now, d[i].from, d[i].data, d[i].bytes, marked, &s->out);
+		s->marked += marked;
+		s->plane_bytes += d[i].bytes;
+	}
+	flush(s);
+	c->release(s->plane, q);
+	if (!n) /* frames came, and none was good */
+		fan_shard_tell_unfinished(s, q);
+}
+
 static void tick(struct fan_shard *s)
 {
 	uint64_t now = fan_clock_ns();
@@ -205,40 +97,6 @@ static void tick(struct fan_shard *s)
 	for (unsigned i = 0; i < TICKS_PER_ROUND && fan_node_deadline(s->node) <= now; i++) {
 		fan_node_tick(s->node, now, &s->out);
 		flush(s);
-	}
-}
-
-static unsigned at_most_jobs(unsigned jobs)
-{
-	return jobs < FAN_JOBS_MAX ? jobs : FAN_JOBS_MAX;
-}
-
-static void fill_slots(const struct fan_shard *s, struct fan_shard_health *h)
-{
-	h->has_slots = true;
-	h->slots = *fan_switch_stats(s->slots);
-	fan_switch_slot_stats(s->slots, &h->slot_stats[0]);
-	h->slot_jobs = at_most_jobs(h->slot_stats[0].jobs);
-	for (unsigned i = 0; i < h->slot_jobs; i++) {
-		h->slot_stats[i].index = (uint16_t)i;
-		fan_switch_slot_stats(s->slots, &h->slot_stats[i]);
-	}
-}
-
-static void fill_health(const struct fan_shard *s, struct fan_shard_health *h)
-{
-	memset(h, 0, sizeof *h);
-	fill_traffic(s, &h->traffic);
-	if (s->slots)
-		fill_slots(s, h);
-	h->jobs = at_most_jobs(fan_node_jobs(s->node));
-	if (!s->aggregator)
-		return;
-	h->has_aggregator = true;
-	h->aggregator = *fan_aggregator_stats(s->aggregator);
-	for (unsigned i = 0; i < h->jobs; i++) {
-		h->report[i].index = (uint16_t)i;
-		fan_aggregator_report(s->aggregator, &h->report[i]);
 	}
 }
 
@@ -262,7 +120,7 @@ static void answer(struct fan_shard *s, struct fan_shard_request *r)
 {
 	r->err = FAN_OK;
 	if (r->wish == FAN_SHARD_HEALTH)
-		fill_health(s, r->health);
+		fan_shard_fill_health(s, r->health);
 	else if (!s->slots)
 		r->err = FAN_E_INVALID;
 	else if (r->wish == FAN_SHARD_ROUTE)
@@ -283,9 +141,19 @@ static void heed_others(struct fan_shard *s)
 		sem_post(&s->answered);
 	}
 	if (atomic_exchange(&s->dump, false)) {
-		tell_jobs(s);
-		tell_counters(s);
+		fan_shard_tell_jobs(s);
+		fan_shard_tell_counters(s);
 	}
+}
+
+static void receive_from(struct fan_shard *s, uint32_t number)
+{
+	if (number == WAKE)
+		heed_others(s);
+	else if (number >= QUEUE)
+		receive_queue(s, number - QUEUE);
+	else
+		receive(s, &s->udp[number]);
 }
 
 /* Tell who waits for it that no job is left, once. */
@@ -305,17 +173,13 @@ static void *run(void *arg)
 	while (!atomic_load(&s->stop)) {
 		int timeout = fan_clock_timeout_ms(fan_node_deadline(s->node), -1);
 		int n = epoll_wait(s->epoll_fd, ev, EPOLL_EVENTS, timeout);
-		for (int i = 0; i < n; i++) {
-			if (ev[i].data.u32 != WAKE)
-				receive(s, &s->udp[ev[i].data.u32]);
-			else
-				heed_others(s);
-		}
+		for (int i = 0; i < n; i++)
+			receive_from(s, ev[i].data.u32);
 		tick(s);
-		tell_events(s);
+		fan_shard_tell_events(s);
 		tell_empty(s);
 	}
-	tell_counters(s);
+	fan_shard_tell_counters(s);
 	return NULL;
 }
 
@@ -424,6 +288,17 @@ int fan_shard_new(struct fan_shard **shard, unsigned index, const struct fan_udp
 	fan_out_init(&s->out, s->item, FAN_SHARD_ITEMS, s->scratch, sizeof s->scratch);
 	*shard = s;
 	return 0;
+}
+
+int fan_shard_use(struct fan_shard *s, struct fan_plane *p)
+{
+	int e = 0;
+
+	s->plane = p;
+	for (unsigned q = 0; q < p->queues && !e; q++)
+		if (p->calls->shard(p, q) == s->index)
+			e = watch(s, p->calls->fd(p, q), QUEUE + q);
+	return e;
 }
 
 int fan_shard_start(struct fan_shard *s)

@@ -12,6 +12,7 @@
 
 #include "core/node/node.h"
 #include "logline.h"
+#include "plane.h"
 #include "udp.h"
 
 #define FAN_SHARD_BATCHES 8 /* receives of at most 64 KiB between two sends */
@@ -36,7 +37,9 @@ struct fan_shard_traffic {
 	uint64_t send_drops; /* datagrams that could not be sent */
 	uint64_t marked;     /* datagrams that came with a congestion mark, or got one */
 	uint64_t lost;	     /* between switch and aggregator of the node, for lack of room */
-	uint64_t cpu_ns;     /* processor time of the thread */
+	uint64_t by_plane;   /* datagrams that came by the plane, not by a socket */
+	struct fan_plane_stats plane;
+	uint64_t cpu_ns; /* processor time of the thread */
 };
 
 struct fan_shard_health {
@@ -71,10 +74,13 @@ struct fan_shard {
 				* never */
 	uint64_t marked;       /* datagrams with a congestion mark */
 	bool told_too_long;    /* the log has a datagram beyond the path MTU */
+	bool told_unfinished;  /* and a frame whose sum its sender left to a device */
 	/* All are on one address.  The first sends; rank r sends to number r modulo `sockets`, so
 	 * that each of them has a receive buffer for a few ranks only. */
 	struct fan_udp udp[FAN_SHARD_SOCKETS];
 	unsigned sockets;
+	struct fan_plane *plane; /* NULL: sockets alone.  Of its queues, this shard has some */
+	uint64_t plane_datagrams, plane_bytes, plane_receives;
 	unsigned index;
 	struct fan_shard_log *log;
 	int epoll_fd, wake_fd;
@@ -100,6 +106,10 @@ struct fan_shard {
 int fan_shard_new(struct fan_shard **shard, unsigned index, const struct fan_udp_options *o,
 		  unsigned sockets, const struct fan_node_config *cfg, unsigned mark_percent,
 		  struct fan_shard_log *log);
+
+/* Before it starts: let it receive by those queues of `p` that are its own.  `p` stays open
+ * longer than the shard.  0, or -errno. */
+int fan_shard_use(struct fan_shard *s, struct fan_plane *p);
 
 /* Start its thread, with all signals blocked.  0, or -errno. */
 int fan_shard_start(struct fan_shard *s);

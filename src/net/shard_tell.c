@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shard_tell.h"
+
+#include <errno.h>
+#include <time.h>
+
+#include "clock.h"
+
+#define EVENTS_PER_ROUND FAN_EVENTS_MAX
+
+static void tell(struct fan_shard *s, const struct fan_line *l)
+{
+	pthread_mutex_lock(&s->log->lock);
+	s->log->line(s->log->ctx, l->text);
+	pthread_mutex_unlock(&s->log->lock);
+}
+
+void fan_shard_tell_events(struct fan_shard *s)
+{
+	struct fan_event ev;
+	struct fan_line l;
+
+	if (!s->aggregator)
+		return;
+	for (unsigned i = 0; i < EVENTS_PER_ROUND && fan_aggregator_event(s->aggregator, &ev);
+	     i++) {
+		if (!s->log->line)
+			continue;
+		fan_line_event(&l, &ev, s->index, &s->cfg.aggregator);
+		tell(s, &l);
+	}
+}
+
+static void fill_plane(const struct fan_shard *s, struct fan_shard_traffic *t)
+{
+	struct fan_plane_stats one;
+
+	t->by_plane = s->plane_datagrams;
+	t->datagrams_in += s->plane_datagrams;
+	t->bytes_in += s->plane_bytes;
+	t->receives += s->plane_receives;
+	for (unsigned q = 0; s->plane && q < s->plane->queues; q++) {
+		if (s->plane->calls->shard(s->plane, q) != s->index)
+			continue;
+		s->plane->calls->stats(s->plane, q, &one);
+		t->plane.bad_length += one.bad_length;
+		t->plane.bad_checksum += one.bad_checksum;
+		t->plane.unfinished += one.unfinished;
+		t->plane.other += one.other;
+		t->plane.lost += one.lost;
+	}
+}
+
+static void fill_traffic(const struct fan_shard *s, struct fan_shard_traffic *t)
+{
+	struct timespec cpu = {0, 0};
+
+	for (unsigned i = 0; i < s->sockets; i++) {
+		t->datagrams_in += s->udp[i].datagrams_in;
+		t->bytes_in += s->udp[i].bytes_in;
+		t->receives += s->udp[i].recvs;
+	}
+	fill_plane(s, t);
+	t->datagrams_out = s->udp[0].datagrams_out;
+	t->bytes_out = s->udp[0].bytes_out;
+	t->sends = s->udp[0].sends;
+	t->send_drops = s->udp[0].send_drops;
+	t->marked = s->marked;
+	t->lost = fan_node_stats(s->node)->lost;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
+	t->cpu_ns = (uint64_t)cpu.tv_sec * 1000 * FAN_MS + (uint64_t)cpu.tv_nsec;
+}
+
+/* What the socket and the thread have counted. */
+static void add_traffic(struct fan_line *l, const struct fan_shard *s)
+{
+	struct fan_shard_traffic t = {0};
+
+	fill_traffic(s, &t);
+	fan_line_add(l, " datagrams_in=%llu receives=%llu datagrams_out=%llu sends=%llu",
+		     (unsigned long long)t.datagrams_in, (unsigned long long)t.receives,
+		     (unsigned long long)t.datagrams_out, (unsigned long long)t.sends);
+	if (s->plane)
+		fan_line_add(l, " by_plane=%llu plane_lost=%llu bad_checksum=%llu unfinished=%llu",
+			     (unsigned long long)t.by_plane, (unsigned long long)t.plane.lost,
+			     (unsigned long long)t.plane.bad_checksum,
+			     (unsigned long long)t.plane.unfinished);
+	if (t.marked)
+		fan_line_add(l, " marked=%llu", (unsigned long long)t.marked);
+	if (t.lost)
+		fan_line_add(l, " lost=%llu", (unsigned long long)t.lost);
+	if (t.send_drops)
+		fan_line_add(l, " send_drops=%llu last_errno=%d", (unsigned long long)t.send_drops,
+			     s->udp[0].last_errno);
+}
+
+void fan_shard_tell_counters(struct fan_shard *s)
+{
+	struct fan_line l;
+
+	if (!s->log->line)
+		return;
+	if (s->slots) {
+		fan_line_slots(&l, fan_switch_stats(s->slots), s->index);
+		if (!s->aggregator)
+			add_traffic(&l, s);
+		tell(s, &l);
+	}
+	if (s->aggregator) {
+		fan_line_stats(&l, fan_aggregator_stats(s->aggregator), s->index);
+		add_traffic(&l, s);
+		tell(s, &l);
+	}
+}
+
+static void tell_aggregator_jobs(struct fan_shard *s)
+{
+	struct fan_report r = {.index = 0};
+	struct fan_line l;
+
+	for (unsigned i = 0; i < FAN_JOBS_MAX; i++) {
+		r.index = (uint16_t)i;
+		fan_aggregator_report(s->aggregator, &r);
+		if (i >= r.jobs)
+			break;
+		fan_line_report(&l, &r, s->index);
+		tell(s, &l);
+	}
+}
+
+static void tell_slots_jobs(struct fan_shard *s)
+{
+	struct fan_slot_stats t = {0};
+	struct fan_line l;
+
+	for (unsigned i = 0; i < FAN_JOBS_MAX; i++) {
+		t.index = (uint16_t)i;
+		fan_switch_slot_stats(s->slots, &t);
+		if (i >= t.jobs)
+			break;
+		fan_line_slot_stats(&l, &t, s->index);
+		tell(s, &l);
+	}
+}
+
+void fan_shard_tell_jobs(struct fan_shard *s)
+{
+	if (!s->log->line)
+		return;
+	if (s->aggregator)
+		tell_aggregator_jobs(s);
+	if (s->slots)
+		tell_slots_jobs(s);
+}
+
+/* Packets that a path does not take are lost for good: say so, once. */
+void fan_shard_tell_too_long(struct fan_shard *s)
+{
+	struct fan_line l = {.used = 0};
+
+	if (s->told_too_long || !s->udp[0].send_drops || s->udp[0].last_errno != EMSGSIZE)
+		return;
+	s->told_too_long = true;
+	if (!s->log->line)
+		return;
+	fan_line_add(&l,
+		     "event=warning shard=%u text=\"packets are longer than the path to some "
+		     "peer takes; give workers and switches a smaller mtu\"",
+		     s->index);
+	tell(s, &l);
+}
+
+/* Between virtual interfaces no device finishes the sums: say so, once, since nothing is heard. */
+void fan_shard_tell_unfinished(struct fan_shard *s, unsigned q)
+{
+	struct fan_plane_stats one;
+	struct fan_line l = {.used = 0};
+
+	if (s->told_unfinished || !s->log->line)
+		return;
+	s->plane->calls->stats(s->plane, q, &one);
+	if (!one.unfinished)
+		return;
+	s->told_unfinished = true;
+	fan_line_add(
+		&l,
+		"event=warning shard=%u text=\"datagrams come without a checksum, which their "
+		"sender leaves to its device; on that machine, as root: ethtool -K IF tx off\"",
+		s->index);
+	tell(s, &l);
+}
+
+static unsigned at_most_jobs(unsigned jobs)
+{
+	return jobs < FAN_JOBS_MAX ? jobs : FAN_JOBS_MAX;
+}
+
+static void fill_slots(const struct fan_shard *s, struct fan_shard_health *h)
+{
+	h->has_slots = true;
+	h->slots = *fan_switch_stats(s->slots);
+	fan_switch_slot_stats(s->slots, &h->slot_stats[0]);
+	h->slot_jobs = at_most_jobs(h->slot_stats[0].jobs);
+	for (unsigned i = 0; i < h->slot_jobs; i++) {
+		h->slot_stats[i].index = (uint16_t)i;
+		fan_switch_slot_stats(s->slots, &h->slot_stats[i]);
+	}
+}
+
+void fan_shard_fill_health(const struct fan_shard *s, struct fan_shard_health *h)
+{
+	memset(h, 0, sizeof *h);
+	fill_traffic(s, &h->traffic);
+	if (s->slots)
+		fill_slots(s, h);
+	h->jobs = at_most_jobs(fan_node_jobs(s->node));
+	if (!s->aggregator)
+		return;
+	h->has_aggregator = true;
+	h->aggregator = *fan_aggregator_stats(s->aggregator);
+	for (unsigned i = 0; i < h->jobs; i++) {
+		h->report[i].index = (uint16_t)i;
+		fan_aggregator_report(s->aggregator, &h->report[i]);
+	}
+}
