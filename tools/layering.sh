@@ -26,9 +26,10 @@ src/plan | plan core      | *
 src/ctl  | ctl plan core  | *
 src/sim  | sim core       | *
 src/net  | net core       | *
+src/xdp  | xdp net core   | *
 src/lib  | lib net core . | *
 src/mpi  | mpi lib net core . | *
-src/cmd  | cmd lib net sim ctl plan core . | *
+src/cmd  | cmd lib net xdp sim ctl plan core . | *
 src/lab  |                |
 include  |                | stddef.h stdint.h
 "
@@ -45,6 +46,10 @@ includes() { # FOLDER
 # The folder of "NAME" as FILE includes it: core/wire, net, cmd/bench...; "." for include/.
 owner() { # FILE NAME
         case $2 in
+        *.skel.h) # made by the build, of a program of this folder
+                here=$(dirname "$1")
+                echo "${here#src/}"
+                ;;
         */*) echo "${2%/*}" ;;
         *)
                 if [ -f "$(dirname "$1")/$2" ]; then

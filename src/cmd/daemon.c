@@ -15,6 +15,9 @@
 #include "net/daemon_client.h"
 #include "net/logline.h"
 #include "net/udp.h"
+#ifdef FAN_HAS_XDP
+#include "xdp/xdp.h"
+#endif
 
 #define ADDRESS_BYTES 80
 #define STAMP_BYTES   32
@@ -89,6 +92,27 @@ static bool read_weights(const char *text, uint16_t *count, char *why)
 	return true;
 }
 
+const char *const daemon_planes[] = {"sockets", "xdp", "auto", NULL};
+
+/* What is wrong with the options of the plane, or NULL. */
+static const char *set_plane(struct fan_daemon_options *o, const struct daemon_args *a)
+{
+	if (a->plane == DAEMON_SOCKETS)
+		return a->interface[0] ? "--interface: expected with --plane xdp or auto" : NULL;
+	if (!a->interface[0])
+		return "--plane: expected with --interface IF,..., those towards the workers";
+#ifdef FAN_HAS_XDP
+	o->open_plane = xdp_open;
+#else
+	if (a->plane == DAEMON_XDP)
+		return "--plane: this build has no xdp; build it where libxdp-dev, libbpf-dev, "
+		       "clang and bpftool are installed";
+#endif
+	o->plane_optional = a->plane == DAEMON_AUTO;
+	snprintf(o->interfaces, sizeof o->interfaces, "%s", a->interface);
+	return NULL;
+}
+
 int daemon_fill(const char *name, struct fan_daemon_options *o, struct daemon_args *a,
 		unsigned slots)
 {
@@ -129,7 +153,8 @@ int daemon_fill(const char *name, struct fan_daemon_options *o, struct daemon_ar
 	o->core.shares = (struct fan_shares){shares, weights};
 	o->log = print_line;
 	o->ctx = a;
-	return 0;
+	const char *wrong = set_plane(o, a);
+	return wrong ? daemon_wrong(name, wrong) : 0;
 }
 
 unsigned daemon_aggregator_slots(const struct daemon_args *a)
@@ -196,6 +221,9 @@ static void tell_start(const struct fan_daemon *d, const struct fan_daemon_optio
 		     (double)f.memory / (1 << 20));
 	fan_line_add(&l, " segment=%s gro=%s sndbuf=%d rcvbuf=%d sockets=%u",
 		     f.segment ? "yes" : "no", f.gro ? "yes" : "no", f.sndbuf, f.rcvbuf, f.sockets);
+	if (f.plane)
+		fan_line_add(&l, " plane=xdp interface=%s queues=%u mode=%s", o->interfaces,
+			     f.queues, f.plane);
 	if (o->core.ahead_max)
 		fan_line_add(&l, " ahead=%u", o->core.ahead_max);
 	if (fan_peer_is_none(&f.group))

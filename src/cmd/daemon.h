@@ -7,6 +7,10 @@
 #include "args.h"
 #include "net/daemon.h"
 
+/* How datagrams are received: by sockets alone; by AF_XDP as well; by AF_XDP if it can be. */
+enum daemon_plane { DAEMON_SOCKETS, DAEMON_XDP, DAEMON_AUTO };
+extern const char *const daemon_planes[];
+
 struct daemon_args {
 	fan_peer listen;
 	int slots, threads, payload, mtu, jobs, window, group_port;
@@ -14,6 +18,8 @@ struct daemon_args {
 	int ahead; /* fragments; -1: a share of the slots */
 	uint64_t buffer;
 	bool no_multicast, plain, quiet, no_reminders;
+	int plane;			 /* enum daemon_plane */
+	char interface[ARGS_TEXT_BYTES]; /* of a plane beside the sockets */
 	char weights[ARGS_TEXT_BYTES];
 	fan_peer controller;
 	char name[ARGS_TEXT_BYTES]; /* in the controller's topology */
@@ -163,6 +169,25 @@ struct daemon_args {
 		 NULL,                                                                             \
 		 "PORT",                                                                           \
 		 "UDP port of multicast results (23846)"},                                         \
+		{"plane",                                                                          \
+		 0,                                                                                \
+		 ARGS_WORD,                                                                        \
+		 DAEMON_AT(plane),                                                                 \
+		 0,                                                                                \
+		 0,                                                                                \
+		 daemon_planes,                                                                    \
+		 "NAME",                                                                           \
+		 "how datagrams are received: sockets; xdp, which takes them at --interface "      \
+		 "before the kernel's network layers; auto, xdp if it can be (sockets)"},          \
+		{"interface",                                                                      \
+		 0,                                                                                \
+		 ARGS_TEXT,                                                                        \
+		 DAEMON_AT(interface),                                                             \
+		 0,                                                                                \
+		 0,                                                                                \
+		 NULL,                                                                             \
+		 "IF,...",                                                                         \
+		 "with --plane xdp or auto: the interfaces towards the workers"},                  \
 		{"plain",                                                                          \
 		 0,                                                                                \
 		 ARGS_FLAG,                                                                        \

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* steer.bpf.c - the program at an interface: datagrams for the ports of the shards go to the
+ * socket of their queue, all else to the kernel.
+ *
+ * What it does not understand is not its own: IP options, extension headers, fragments, VLANs,
+ * addresses that are not this machine's, ports on another shard's queue. */
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/udp.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "steer.h"
+
+#define IPV4_BYTES_IN_WORDS 5
+#define IPV4_PIECES	    0x3fff /* more fragments, fragment offset */
+
+struct address {
+	__u32 word[4];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_XSKMAP);
+	__uint(max_entries, XDP_QUEUES_MAX);
+	__type(key, __u32);
+	__type(value, __u32);
+} sockets SEC(".maps");
+
+/* Of this machine; IPv4 ones mapped. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, XDP_ADDRESSES_MAX);
+	__type(key, struct address);
+	__type(value, __u8);
+} addresses SEC(".maps");
+
+const volatile __u32 first_port = 0;
+const volatile __u32 shards = 1;
+
+/* The transport header of a UDP datagram and its destination; NULL: something else. */
+static __always_inline struct udphdr *udp_of(struct xdp_md *ctx, struct address *to)
+{
+	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	struct ethhdr *eth = data;
+
+	if ((void *)(eth + 1) > end)
+		return 0;
+	if (eth->h_proto == bpf_htons(ETH_P_IP)) {
+		struct iphdr *ip = (void *)(eth + 1);
+		if ((void *)(ip + 1) > end || ip->ihl != IPV4_BYTES_IN_WORDS ||
+		    ip->protocol != IPPROTO_UDP || (ip->frag_off & bpf_htons(IPV4_PIECES)))
+			return 0;
+		to->word[2] = bpf_htonl(0xffff);
+		to->word[3] = ip->daddr;
+		return (void *)(ip + 1);
+	}
+	if (eth->h_proto == bpf_htons(ETH_P_IPV6)) {
+		struct ipv6hdr *ip = (void *)(eth + 1);
+		if ((void *)(ip + 1) > end || ip->nexthdr != IPPROTO_UDP)
+			return 0;
+		for (int i = 0; i < 4; i++)
+			to->word[i] = ip->daddr.in6_u.u6_addr32[i];
+		return (void *)(ip + 1);
+	}
+	return 0;
+}
+
+SEC("xdp")
+int steer(struct xdp_md *ctx)
+{
+	struct address to = {{0}};
+	struct udphdr *udp = udp_of(ctx, &to);
+
+	if (!udp || (void *)(udp + 1) > (void *)(long)ctx->data_end)
+		return XDP_PASS;
+	__u32 shard = bpf_ntohs(udp->dest) - first_port;
+	if (shard >= shards || ctx->rx_queue_index % shards != shard)
+		return XDP_PASS;
+	if (!bpf_map_lookup_elem(&addresses, &to))
+		return XDP_PASS;
+	return bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_PASS);
+}
+
+char terms[] SEC("license") = "Dual BSD/GPL";
