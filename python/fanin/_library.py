@@ -11,7 +11,7 @@ from pathlib import Path
 
 from .errors import LibraryError
 
-VERSION = "0.1"  # major and minor of the header that this file follows
+VERSION = "0.2"  # major and minor of the header that this file follows
 SONAME = "libfanin.so.0"
 _HERE = Path(__file__).resolve().parent
 
