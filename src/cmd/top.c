@@ -221,7 +221,7 @@ static void ask_ranks(struct table *table, struct ask_talk *t, unsigned shard)
 {
 	unsigned jobs = 1;
 
-	for (unsigned i = 0; i < FAN_JOBS_MAX && i < jobs; i++)
+	for (unsigned i = 0; i < FAN_GROUPS_MAX && i < jobs; i++)
 		jobs = rank_stats_ask(t, i, shard, table->ranks,
 				      is_silent(table->a) ? NULL : stdout, &table->ranks_begun);
 }
@@ -241,7 +241,7 @@ static int ask_shard(struct table *table, unsigned shard, unsigned *shards, char
 		snprintf(why, ARGS_WHY_BYTES, "%s: %s", t.at, strerror(-e));
 		return -1;
 	}
-	for (unsigned i = 0; i < FAN_JOBS_MAX && i < r.jobs && !e; i++) {
+	for (unsigned i = 0; i < FAN_GROUPS_MAX && i < r.jobs && !e; i++) {
 		const struct ask_question w = {
 			.topic = FAN_TOPIC_JOB, .index = (uint16_t)i, .job = &r};
 		e = ask_until(&t, &w);

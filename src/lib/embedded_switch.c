@@ -102,6 +102,7 @@ static int start(fanin_switch **running, const struct fan_rendezvous *at,
 	if (e)
 		return e;
 	o.listen = listen;
+	o.slots = FAN_EMBEDDED_SLOTS;
 	o.mtu = cfg->mtu;
 	o.multicast = cfg->multicast;
 	while ((e = fanin_switch_start(&o, running, wrong, sizeof wrong)) == FAN_E_SYSTEM &&
@@ -143,6 +144,16 @@ int fan_embedded_switch_get(struct fan_embedded_switch **sw, const struct fan_re
 	}
 	pthread_mutex_unlock(&lock);
 	return e;
+}
+
+struct fan_embedded_switch *fan_embedded_switch_share(struct fan_embedded_switch *sw)
+{
+	if (!sw)
+		return NULL;
+	pthread_mutex_lock(&lock);
+	sw->users++;
+	pthread_mutex_unlock(&lock);
+	return sw;
 }
 
 unsigned fan_embedded_switch_port(const struct fan_embedded_switch *sw)

@@ -12,6 +12,7 @@
 
 #define FAN_EMBEDDED_SWITCHES_MAX 16	/* switches in one process */
 #define FAN_EMBEDDED_BIND_MS	  10000 /* longest wait for a port in use */
+#define FAN_EMBEDDED_SLOTS	  32768 /* in memory once they are used: room for many groups */
 
 struct fan_embedded_switch;
 
@@ -23,6 +24,9 @@ struct fan_embedded_switch;
  * `*sw`, to be given to fan_embedded_switch_put; or an error with its sentence in `why`. */
 int fan_embedded_switch_get(struct fan_embedded_switch **sw, const struct fan_rendezvous *at,
 			    const struct fan_config *cfg, char *why, size_t bytes);
+
+/* One more user of a switch, who returns it.  NULL is allowed. */
+struct fan_embedded_switch *fan_embedded_switch_share(struct fan_embedded_switch *sw);
 
 /* The UDP port on which it listens. */
 unsigned fan_embedded_switch_port(const struct fan_embedded_switch *sw);

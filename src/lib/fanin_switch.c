@@ -57,6 +57,7 @@ static int configure(struct fan_daemon_options *d, const struct fanin_switch_opt
 	if (e)
 		return e;
 	d->core.payload_bytes = cfg.payload_bytes;
+	d->core.jobs_max = FAN_GROUPS_MAX;
 	d->no_multicast = !cfg.multicast;
 	d->plain = cfg.plain_udp;
 	if (o->slots != -1)

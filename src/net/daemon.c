@@ -48,21 +48,26 @@ unsigned fan_daemon_aggregator_slots(unsigned ahead, unsigned threads)
 	return slots < FAN_SLOTS_MAX ? slots : FAN_SLOTS_MAX;
 }
 
+/* Addresses of a shard: one for each job. */
+static unsigned groups_of_shard(const struct fan_aggregator_config *c)
+{
+	return c->jobs_max > FAN_JOBS_MAX ? FAN_GROUPS_MAX : FAN_JOBS_MAX;
+}
+
 /* Groups that no other switch is likely to use: 239.192.0.0/14 is for one organisation's
- * own use (RFC 2365), ff15::/16 is transient and site-local (RFC 4291).  Shard i has the
- * FAN_JOBS_MAX addresses from base + i * FAN_JOBS_MAX. */
+ * own use (RFC 2365), ff15::/16 is transient and site-local (RFC 4291).  Each shard has its
+ * addresses behind those of the shards before it. */
 static void choose_groups(struct fan_aggregator_config *c, int family)
 {
 	uint64_t random = fan_clock_nonce();
 	uint8_t *b = c->group_base;
-	unsigned low;
+	unsigned low, groups = groups_of_shard(c);
 
 	memset(b, 0, sizeof c->group_base);
 	if (family == AF_INET) {
 		b[0] = 239;
 		b[1] = (uint8_t)(192 + (random & 3));
-		low = (unsigned)(random >> 8) % (65536 / FAN_JOBS_MAX - c->shards + 1u) *
-		      FAN_JOBS_MAX;
+		low = (unsigned)(random >> 8) % (65536 / groups - c->shards + 1u) * groups;
 		b[2] = (uint8_t)(low >> 8);
 		b[3] = (uint8_t)low;
 	} else {
@@ -82,7 +87,7 @@ static struct fan_node_config config_of_shard(const struct fan_daemon *d, unsign
 	struct fan_node_config c = d->cfg;
 	unsigned last = c.aggregator.group_family == 4 ? 3 : 15;
 	uint8_t *base = c.aggregator.group_base;
-	unsigned low = base[last - 1] * 256u + base[last] + index * FAN_JOBS_MAX;
+	unsigned low = base[last - 1] * 256u + base[last] + index * groups_of_shard(&c.aggregator);
 
 	base[last - 1] = (uint8_t)(low >> 8);
 	base[last] = (uint8_t)low;

@@ -19,7 +19,7 @@ static bool config_is_sane(const struct fan_aggregator_config *c)
 {
 	return c->slots >= 2 && c->slots <= FAN_SLOTS_MAX && c->payload_bytes >= FAN_PAYLOAD_MIN &&
 	       c->payload_bytes <= FAN_PAYLOAD_MAX && c->jobs_max >= 1 &&
-	       c->jobs_max <= FAN_JOBS_MAX && c->members_max >= 2 &&
+	       c->jobs_max <= FAN_GROUPS_MAX && c->members_max >= 2 &&
 	       c->members_max <= FAN_MEMBERS_MAX && c->window_max >= 2 &&
 	       (c->ahead_max == 0 || c->ahead_max >= 2) && c->ahead_max <= FAN_AHEAD_MAX &&
 	       c->window_max <= FAN_WINDOW_MAX && c->shards >= 1 && c->shards <= FAN_SHARDS_MAX &&

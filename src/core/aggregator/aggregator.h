@@ -24,7 +24,7 @@ struct fan_aggregator;
 struct fan_aggregator_config {
 	uint32_t slots;		/* of two versions of payload_bytes each */
 	uint16_t payload_bytes; /* largest payload of a fragment */
-	uint16_t jobs_max;	/* 1 .. FAN_JOBS_MAX */
+	uint16_t jobs_max;	/* 1 .. FAN_GROUPS_MAX; behind shared slots FAN_JOBS_MAX */
 	uint16_t members_max;	/* over all jobs, 2 .. FAN_MEMBERS_MAX */
 	uint16_t window_max;	/* most slots of a job of weight 1: the quota */
 	struct fan_shares shares;

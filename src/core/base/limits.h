@@ -34,6 +34,7 @@
 
 /* Switch */
 #define FAN_JOBS_MAX	       64    /* jobs on one switch shard, failed ones included */
+#define FAN_GROUPS_MAX	       256   /* the same without shared slots: groups of one program */
 #define FAN_MEMBERS_MAX	       2048  /* members over all jobs of one shard */
 #define FAN_SLOTS_MAX	       65536 /* slots of one shard */
 #define FAN_SHARDS_MAX	       64    /* shards, UDP ports, of one switch */

@@ -306,7 +306,7 @@ uint64_t fan_node_deadline(const struct fan_node *n)
 
 unsigned fan_node_jobs(const struct fan_node *n)
 {
-	struct fan_report r = {.index = FAN_JOBS_MAX}; /* the number of jobs, and none of them */
+	struct fan_report r = {.index = FAN_GROUPS_MAX}; /* the number of jobs, and none of them */
 	struct fan_switch_report s;
 
 	if (n->aggregator) {

@@ -13,7 +13,7 @@ static void aggregator__configurations(void **state)
 	bad[1].slots = FAN_SLOTS_MAX + 1;
 	bad[2].payload_bytes = FAN_PAYLOAD_MIN - 8;
 	bad[3].payload_bytes = FAN_PAYLOAD_MAX + 8;
-	bad[4].jobs_max = FAN_JOBS_MAX + 1;
+	bad[4].jobs_max = FAN_GROUPS_MAX + 1;
 	bad[5].members_max = 1;
 	bad[6].window_max = 1;
 	bad[7].shards = 0;
