@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "fork_guard.h"
@@ -24,7 +25,6 @@ bool fan_comm_is_forked(const struct fanin_comm *c)
 
 static void init(struct fanin_comm *c)
 {
-	memset(c, 0, sizeof *c);
 	c->fork_guard = fan_fork_guard();
 	c->epoll_fd = c->wake_fd = -1;
 	c->awake = true;
@@ -39,8 +39,7 @@ static void init(struct fanin_comm *c)
 	pthread_condattr_destroy(&clock);
 }
 
-/* A communicator that could not be made tells why, until it is destroyed. */
-static int refuse(struct fanin_comm *c, int error, const char *why)
+int fan_comm_refuse(struct fanin_comm *c, int error, const char *why)
 {
 	if (why != c->sentence)
 		snprintf(c->sentence, sizeof c->sentence, "%s", why);
@@ -58,7 +57,7 @@ static int open_events(struct fanin_comm *c)
 	    !epoll_ctl(c->epoll_fd, EPOLL_CTL_ADD, c->wake_fd, &ev))
 		return FAN_OK;
 	snprintf(why, sizeof why, "cannot wait for events: %s", strerror(errno));
-	return refuse(c, FAN_E_SYSTEM, why);
+	return fan_comm_refuse(c, FAN_E_SYSTEM, why);
 }
 
 /* The thread takes no signals: they are the host program's. */
@@ -72,7 +71,7 @@ static int start_thread(struct fanin_comm *c)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (e) {
 		snprintf(why, sizeof why, "cannot start a thread: %s", strerror(e));
-		return refuse(c, FAN_E_SYSTEM, why);
+		return fan_comm_refuse(c, FAN_E_SYSTEM, why);
 	}
 	c->threaded = true;
 	return FAN_OK;
@@ -84,11 +83,10 @@ static int resolve(struct fanin_comm *c, const char *what, const char *text, fan
 	if (!fan_peer_parse(to, text, why, sizeof why))
 		return FAN_OK;
 	snprintf(sentence, sizeof sentence, "%s: %.400s", what, why);
-	return refuse(c, FAN_E_CONFIG, sentence);
+	return fan_comm_refuse(c, FAN_E_CONFIG, sentence);
 }
 
-/* Part `k` is at the aggregator `at`.  The first one has the job's own name and `column`. */
-static void set_part(struct fanin_comm *c, unsigned k, const fan_peer *at, const char *column)
+void fan_comm_set_part(struct fanin_comm *c, unsigned k, const fan_peer *at, const char *column)
 {
 	char suffix[32];
 	snprintf(suffix, sizeof suffix, "%s", column);
@@ -104,7 +102,7 @@ static unsigned set_hosts(struct fanin_comm *c, unsigned first, const struct fan
 	unsigned k = first;
 	for (unsigned h = 0; h < m->hosts; h++)
 		if (m->host[h].aggregator.port) {
-			set_part(c, k, &m->host[h].aggregator, "");
+			fan_comm_set_part(c, k, &m->host[h].aggregator, "");
 			c->inside[k++] = m->host[h].first;
 		}
 	return k - first;
@@ -124,24 +122,25 @@ static int find_meeting(struct fanin_comm *c, struct fan_rendezvous *at)
 static int meet(struct fanin_comm *c)
 {
 	struct fan_rendezvous at;
-	struct fan_meeting m = {.hosts = 1};
+	struct fan_meeting *m = &c->places.ranks;
 	fan_peer here;
 	int e = find_meeting(c, &at);
 	if (!e && !c->cfg.rank)
 		e = fan_embedded_switch_get(&c->embedded, &at, &c->cfg, c->sentence,
 					    sizeof c->sentence);
 	if (e)
-		return refuse(c, e, c->sentence);
+		return fan_comm_refuse(c, e, c->sentence);
 	e = resolve(c, "switch", at.addr, &here);
-	m.host[0].aggregator = here;
+	m->hosts = 1;
+	m->host[0].aggregator = here;
 	if (!e && (!at.one_host || fan_intra_is_wanted(&c->cfg)))
-		e = fan_meeting_hold(&m, &c->cfg, &here, false, &c->embedded, c->sentence,
+		e = fan_meeting_hold(m, &c->cfg, &here, false, &c->embedded, c->sentence,
 				     sizeof c->sentence);
 	if (e)
-		return refuse(c, e, c->sentence);
-	c->parts = set_hosts(c, 0, &m);
-	if (fan_intra_is_wanted(&c->cfg) && fan_intra_pays(&m))
-		return fan_intra_comm_open(c, &m);
+		return fan_comm_refuse(c, e, c->sentence);
+	c->parts = set_hosts(c, 0, m);
+	if (fan_intra_is_wanted(&c->cfg) && fan_intra_pays(m))
+		return fan_intra_comm_open(c, m);
 	if (c->parts == 1)
 		snprintf(c->switch_text, sizeof c->switch_text, "%s (inside rank 0)", at.addr);
 	else
@@ -167,16 +166,16 @@ static int take_list(struct fanin_comm *c)
 		snprintf(sentence, sizeof sentence, "switch %.100s: expected at most %d switches",
 			 one, FAN_PARTS_MAX);
 		if (c->parts == FAN_PARTS_MAX)
-			return refuse(c, FAN_E_CONFIG, sentence);
+			return fan_comm_refuse(c, FAN_E_CONFIG, sentence);
 		snprintf(sentence, sizeof sentence,
 			 "switch %.100s: named twice: expected different ones", one);
 		for (unsigned k = 0; k < c->parts; k++)
 			if (fan_peer_equal(&c->part[k].at, &at))
-				return refuse(c, FAN_E_CONFIG, sentence);
-		set_part(c, c->parts++, &at, "");
+				return fan_comm_refuse(c, FAN_E_CONFIG, sentence);
+		fan_comm_set_part(c, c->parts++, &at, "");
 	}
 	if (c->parts > 1 && *c->cfg.server_addr)
-		return refuse(
+		return fan_comm_refuse(
 			c, FAN_E_CONFIG,
 			"server with several switches: expected one switch, or no server: each "
 			"switch knows its own");
@@ -198,21 +197,21 @@ static unsigned mix(struct fanin_comm *c, const struct fan_meeting *m)
 /* Named switches, and the ranks of a host may share memory: then they meet before they join. */
 static int meet_named(struct fanin_comm *c)
 {
-	struct fan_meeting m;
+	struct fan_meeting *m = &c->places.ranks;
 	bool hosts = fan_comm_hosts_may_sum(&c->cfg);
 	if (!fan_intra_is_wanted(&c->cfg))
 		return FAN_OK;
-	int e = fan_meeting_hold(&m, &c->cfg, &c->part[0].at, true, hosts ? &c->embedded : NULL,
+	int e = fan_meeting_hold(m, &c->cfg, &c->part[0].at, true, hosts ? &c->embedded : NULL,
 				 c->sentence, sizeof c->sentence);
 	if (e)
-		return refuse(c, e, c->sentence);
-	if (!fan_intra_pays(&m)) {
+		return fan_comm_refuse(c, e, c->sentence);
+	if (!fan_intra_pays(m)) {
 		fan_embedded_switch_put(c->embedded, 0);
 		c->embedded = NULL;
 		return FAN_OK;
 	}
-	c->parts += mix(c, &m);
-	return fan_intra_comm_open(c, &m);
+	c->parts += mix(c, m);
+	return fan_intra_comm_open(c, m);
 }
 
 /* Find out whom to ask: switches, which are then a part each; or a controller, which tells the
@@ -238,7 +237,7 @@ static int open_all(struct fanin_comm *c)
 {
 	c->io = fan_connection_io_new(c->cfg.payload_bytes);
 	if (!c->io)
-		return refuse(c, FAN_E_NOMEM, fan_err_text(FAN_E_NOMEM));
+		return fan_comm_refuse(c, FAN_E_NOMEM, fan_err_text(FAN_E_NOMEM));
 	int e = open_events(c);
 	if (!e && *c->cfg.controller_addr)
 		fan_comm_client_init(c);
@@ -294,16 +293,18 @@ static void wait_ready(struct fanin_comm *c)
 	pthread_mutex_unlock(&c->lock);
 }
 
-static struct fanin_comm *comm_new(void)
+/* Pages of its own, zero until they are used: most of its connections never are. */
+struct fanin_comm *fan_comm_new(void)
 {
-	struct fanin_comm *c = aligned_alloc(64, (sizeof *c + 63) / 64 * 64);
-	if (c)
-		init(c);
+	struct fanin_comm *c =
+		mmap(NULL, sizeof *c, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (c == MAP_FAILED)
+		return NULL;
+	init(c);
 	return c;
 }
 
-/* Open it, and wait until all ranks have joined. */
-static int begin(struct fanin_comm *c)
+int fan_comm_begin(struct fanin_comm *c)
 {
 	int e = c->intra ? start_thread(c) : open_all(c);
 	if (e)
@@ -316,15 +317,15 @@ static int begin(struct fanin_comm *c)
  * join as well. */
 static int join_hosts(struct fanin_comm *c)
 {
-	struct fan_meeting m;
+	struct fan_meeting *m = &c->places.ranks;
 	if (c->intra || !fan_comm_hosts_may_sum(&c->cfg))
 		return FAN_OK;
-	int e = fan_meeting_join(&m, c, &c->part[0].at, true, &c->embedded);
+	int e = fan_meeting_join(m, c, &c->part[0].at, true, &c->embedded);
 	if (e)
 		return atomic_load(&c->error) ? atomic_load(&c->error)
-					      : refuse(c, e, fan_err_text(e));
+					      : fan_comm_refuse(c, e, fan_err_text(e));
 	pthread_mutex_lock(&c->lock); /* which the thread takes before it looks at further parts */
-	c->parts_to_add = mix(c, &m);
+	c->parts_to_add = mix(c, m);
 	fan_comm_wake(c);
 	pthread_mutex_unlock(&c->lock);
 	wait_ready(c);
@@ -341,13 +342,19 @@ static void trace_join(struct fanin_comm *c, uint64_t begin_ns)
 }
 
 /* All parts are there: from now on the job may go on without some of them. */
-static void complete(struct fanin_comm *c)
+void fan_comm_complete(struct fanin_comm *c)
 {
+	for (unsigned k = 0; k < c->parts; k++) {
+		c->places.at[k] = c->part[k].at;
+		c->places.inside[k] = c->inside[k];
+	}
+	c->places.count = *c->cfg.controller_addr ? 0 : c->parts;
 	pthread_mutex_lock(&c->lock);
 	c->complete = true;
 	if (!c->intra)
 		fan_comm_wake(c);
 	pthread_mutex_unlock(&c->lock);
+	c->metrics = fan_comm_metrics_start(c);
 }
 
 int fan_comm_create(const struct fanin_options *options, struct fanin_comm **comm)
@@ -366,7 +373,7 @@ static void take_terms(struct fan_config *cfg, const struct fan_comm_terms *term
 int fan_comm_create_on(const struct fanin_options *options, const struct fan_comm_terms *terms,
 		       struct fanin_comm **comm)
 {
-	struct fanin_comm *c = *comm = comm_new();
+	struct fanin_comm *c = *comm = fan_comm_new();
 	if (!c)
 		return FAN_E_NOMEM;
 	int e = fan_config_load(&c->cfg, options, c->sentence, sizeof c->sentence);
@@ -375,20 +382,19 @@ int fan_comm_create_on(const struct fanin_options *options, const struct fan_com
 	if (!e)
 		e = fan_config_check_flags(c->sentence, sizeof c->sentence);
 	if (e)
-		return refuse(c, e, c->sentence);
+		return fan_comm_refuse(c, e, c->sentence);
 	c->trace = fan_trace_open(&c->cfg);
 	uint64_t begin_ns = c->trace ? fan_clock_ns() : 0;
 	e = find_switch(c);
 	if (!e)
-		e = begin(c);
+		e = fan_comm_begin(c);
 	if (!e)
 		e = join_hosts(c);
 	if (c->trace)
 		trace_join(c, begin_ns);
 	if (e)
 		return e;
-	complete(c);
-	c->metrics = fan_comm_metrics_start(c);
+	fan_comm_complete(c);
 	return FAN_OK;
 }
 
@@ -397,7 +403,7 @@ int fan_comm_create_column(const struct fanin_comm *of, const struct fan_config 
 			   const uint16_t (*rank_at)[FAN_INTRA_RANKS_MAX], struct fanin_comm **comm)
 {
 	char suffix[16];
-	struct fanin_comm *c = *comm = comm_new();
+	struct fanin_comm *c = *comm = fan_comm_new();
 	if (!c)
 		return FAN_E_NOMEM;
 	c->cfg = *cfg;
@@ -407,24 +413,24 @@ int fan_comm_create_column(const struct fanin_comm *of, const struct fan_config 
 	c->rank_at = rank_at;
 	snprintf(suffix, sizeof suffix, "/c%u", column);
 	for (c->parts = 0; c->parts < of->parts; c->parts++) {
-		set_part(c, c->parts, &of->part[c->parts].at, suffix);
+		fan_comm_set_part(c, c->parts, &of->part[c->parts].at, suffix);
 		c->inside[c->parts] = of->inside[c->parts];
 	}
 	c->complete = true;
-	return begin(c);
+	return fan_comm_begin(c);
 }
 
 int fan_comm_create_at(const struct fan_config *cfg, const fan_peer *at, const char *suffix,
 		       struct fanin_comm **comm)
 {
-	struct fanin_comm *c = *comm = comm_new();
+	struct fanin_comm *c = *comm = fan_comm_new();
 	if (!c)
 		return FAN_E_NOMEM;
 	c->cfg = *cfg;
 	c->cfg.window = MEETING_WINDOW;
-	set_part(c, c->parts++, at, suffix);
+	fan_comm_set_part(c, c->parts++, at, suffix);
 	c->inside[0] = 0;
-	return begin(c);
+	return fan_comm_begin(c);
 }
 
 void fan_comm_end(struct fanin_comm *c, int error, const uint64_t *blamed)
@@ -451,7 +457,7 @@ static void free_all(struct fanin_comm *c)
 	if (c->wake_fd >= 0)
 		close(c->wake_fd);
 	fan_connection_io_free(c->io);
-	free(c);
+	munmap(c, sizeof *c);
 }
 
 void fan_comm_destroy(struct fanin_comm *c)

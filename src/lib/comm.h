@@ -46,10 +46,21 @@
 #define FAN_COMM_LINGER_MS     1000 /* beyond alive_ms, for other ranks at an embedded switch */
 #define FAN_COMM_IDLE_MS       5    /* between calls of `idle` while an operation is waited for */
 #define FAN_COMM_LEAVE_NS      (2000 * FAN_MS) /* most time to leave */
+#define FAN_COMM_GROUP_WINDOW  64 /* fragments in flight of a group, where nobody says how many */
+
+/* Where the ranks and the aggregators were found when the communicator was made: groups go there
+ * without a meeting of their own. */
+struct fan_comm_places {
+	unsigned count; /* of aggregators; 0: a controller tells */
+	fan_peer at[FAN_PARTS_MAX];
+	int inside[FAN_PARTS_MAX]; /* the rank in which it is embedded; -1: none */
+	struct fan_meeting ranks;  /* hosts 0: not known */
+};
 
 struct fanin_comm {
 	struct fan_config cfg;			 /* constant once created */
 	char switch_text[FAN_COMM_SWITCH_BYTES]; /* of fanin_comm_switch */
+	struct fan_comm_places places;		 /* constant once created */
 	struct fan_embedded_switch *embedded;	 /* of this process; NULL: none */
 	struct fan_intra_comm *intra;		 /* ranks of this host share memory; NULL: no */
 	const uint16_t *global;			 /* of a column: the ranks of the job; NULL: none */
@@ -152,6 +163,20 @@ int fan_comm_create_column(const struct fanin_comm *of, const struct fan_config 
 			   unsigned column, const uint16_t *global, const uint16_t *host_first,
 			   const uint16_t (*rank_at)[FAN_INTRA_RANKS_MAX],
 			   struct fanin_comm **comm);
+
+/* As fanin_comm_group (comm_group.c). */
+int fan_comm_create_group(struct fanin_comm *of, const char *name, const int *ranks, int count,
+			  struct fanin_comm **comm);
+
+/* For those who make communicators: an empty one, or NULL; part `k` of it at the aggregator `at`,
+ * of which the first one has the job's own name and `column`; the end of one that could not be
+ * made, which tells why until it is destroyed; buffers and a thread, and all ranks have joined;
+ * and the last step. */
+struct fanin_comm *fan_comm_new(void);
+void fan_comm_set_part(struct fanin_comm *c, unsigned k, const fan_peer *at, const char *column);
+int fan_comm_refuse(struct fanin_comm *c, int error, const char *why);
+int fan_comm_begin(struct fanin_comm *c);
+void fan_comm_complete(struct fanin_comm *c);
 
 /* From any thread: end a column with `error`, and tell its other ranks that those in `blamed`
  * caused it. */

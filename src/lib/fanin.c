@@ -30,6 +30,16 @@ int fanin_comm_create(const struct fanin_options *options, fanin_comm **comm)
 	return options && comm ? fan_comm_create(options, comm) : FAN_E_INVALID;
 }
 
+int fanin_comm_group(fanin_comm *comm, const char *name, const int *ranks, int count,
+		     fanin_comm **group)
+{
+	if (group)
+		*group = NULL;
+	return comm && name && ranks && group
+		       ? fan_comm_create_group(comm, name, ranks, count, group)
+		       : FAN_E_INVALID;
+}
+
 void fanin_comm_destroy(fanin_comm *comm)
 {
 	fan_comm_destroy(comm);

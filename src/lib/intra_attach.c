@@ -17,7 +17,7 @@
 #include "net/clock.h"
 
 #define SEALS	 (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
-#define RETRY_NS (10 * FAN_MS)
+#define RETRY_NS FAN_MS
 #define BACKLOG	 FAN_INTRA_RANKS_MAX
 
 static int fail(int error, char *why, size_t bytes, const char *what)
