@@ -338,7 +338,7 @@ step_interop() {
 
 # ---- Python --------------------------------------------------------------------
 
-python_sources='python test/python examples setup.py bench/ddp bench/forecast bench/peers tools/pytest-results.py tools/results-page.py
+python_sources='python test/python examples setup.py bench/ddp bench/forecast bench/groups bench/peers tools/pytest-results.py tools/results-page.py
         experiments/planlib.py experiments/grid/run experiments/inart/run experiments/lab/run
         experiments/placement/run experiments/tree/run src/lab test/model/run test/plan/oracle test/plan/events test/net/controller test/net/metrics test/ops/services test/ops/results tools/c-string.py test/ctl/lines'
 

@@ -6,7 +6,6 @@ Which of the two follows from the operation, the tensor's type and its size alon
 decide alike.  Layouts may differ between ranks: a tensor that is not contiguous is copied.
 """
 
-import dataclasses
 import functools
 import inspect
 import logging
@@ -32,6 +31,8 @@ c10d: Any = torch._C._distributed_c10d  # PyTorch's stubs lack half of it
 OPS = ["sum", "avg", "min", "max"]
 FLOATS = {torch.float64, torch.float32, torch.float16, torch.bfloat16}
 SUMMED = FLOATS | {torch.int32, torch.int64}
+TAGS = 1 << 16  # of each group, for messages between two ranks
+TAGGED_GROUPS_MAX = 1 << 15  # that have such messages: a tag has 31 bits
 GATHER_BYTES_MIN = (
     16384  # of one rank; less is gathered by Gloo: a broadcast for each rank costs more
 )
@@ -103,18 +104,70 @@ def _reduce_to(root: int, chunk: torch.Tensor, op: str, out: torch.Tensor | None
     return lambda comm: comm.reduce_start(chunk, op, root, out)
 
 
-@dataclasses.dataclass
 class _Level:
-    """What operations of one level go through."""
+    """What operations of one level go through.  Its Gloo group is made when something first goes
+    through it, on all ranks: that takes longer, and more memory, than all the rest of a group."""
 
-    gloo: Any
-    membership: Membership
+    def __init__(self, membership: Membership, make_gloo: Callable[[], Any]) -> None:
+        self.membership = membership
+        self._make_gloo = make_gloo
+        self._gloo: Any = None
+        self._lock = threading.Lock()
+
+    @property
+    def gloo(self) -> Any:
+        with self._lock:
+            if self._gloo is None:
+                self._gloo = self._make_gloo()
+            return self._gloo
+
+
+class _Tagged:
+    """Messages between two ranks of a group through the default group's Gloo, which all its ranks
+    have: only two call this.  Tags keep groups apart."""
+
+    def __init__(self, world: "FaninGroup", members: Sequence[int], number: Callable[[], int]):
+        self._world = world
+        self._members = list(members)
+        self._number = number  # of the group, among all
+
+    def _tag(self, tag: int) -> int:
+        number = self._number()
+        if not 0 <= tag < TAGS or number >= TAGGED_GROUPS_MAX:
+            raise ValueError(
+                f"tag {tag} in group {number}: expected a tag below {TAGS}, and at most "
+                f"{TAGGED_GROUPS_MAX} groups"
+            )
+        return number * TAGS + tag
+
+    def send(self, tensors: Any, to: int, tag: int = 0) -> Any:
+        return self._world.gloo.send(tensors, self._members[to], self._tag(tag))
+
+    def recv(self, tensors: Any, source: int, tag: int = 0) -> Any:
+        return self._world.gloo.recv(tensors, self._members[source], self._tag(tag))
+
+    def recv_anysource(self, tensors: Any, tag: int = 0) -> Any:
+        return _Received(self._world.gloo.recv_anysource(tensors, self._tag(tag)), self._members)
+
+
+class _Received:
+    """A message from any rank: who it was, by its number in the group."""
+
+    def __init__(self, work: Any, members: list[int]) -> None:
+        self._work = work
+        self._members = members
+
+    def _source_rank(self) -> int:
+        return self._members.index(self._work._source_rank())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._work, name)
 
 
 class FaninGroup(ProcessGroup):
     """A process group whose sums go through fanin; made by `init_process_group("fanin")`."""
 
-    def __init__(self, open_level: Callable[[int], _Level]) -> None:
+    def __init__(self, open_level: Callable[[int], _Level], messages: Any = None) -> None:
         first = open_level(0)
         super().__init__(first.membership.rank, first.membership.size)  # type: ignore
         self.membership = first.membership  #: of operations outside of callbacks
@@ -123,6 +176,7 @@ class FaninGroup(ProcessGroup):
         self.bytes = 0  #: in them
         self._open_level = open_level
         self._levels = [first]
+        self._messages = messages  # what send and recv go through; None: the Gloo group
         self._completer = Completer()
         self._order = threading.Lock()  # operations start in the order of their calls
         self._finalize = weakref.finalize(self, _close, self._completer, self._levels)
@@ -355,13 +409,13 @@ class FaninGroup(ProcessGroup):
         return self.gloo.alltoall_base(*arguments)
 
     def send(self, tensors: Any, to: int, tag: int = 0) -> Any:
-        return self.gloo.send(tensors, to, tag)
+        return (self._messages or self.gloo).send(tensors, to, tag)
 
     def recv(self, tensors: Any, source: int, tag: int = 0) -> Any:
-        return self.gloo.recv(tensors, source, tag)
+        return (self._messages or self.gloo).recv(tensors, source, tag)
 
     def recv_anysource(self, tensors: Any, tag: int = 0) -> Any:
-        return self.gloo.recv_anysource(tensors, tag)
+        return (self._messages or self.gloo).recv_anysource(tensors, tag)
 
     def monitored_barrier(self, *arguments: Any, **named: Any) -> None:
         self.gloo.monitored_barrier(*arguments, **named)
@@ -446,22 +500,39 @@ def create(given: Any, options: Options | None) -> FaninGroup:
         options = default.membership.options if default is not None else Options()
     if not isinstance(options, Options):
         raise TypeError(f"pg_options: {type(options).__name__}: expected fanin.torch.Options")
-    group = FaninGroup(functools.partial(_open_level, given, options, default))
+    messages = None
+    if default is not None:
+        messages = _Tagged(default, given.global_ranks_in_group, _numbering(given, default))
+    group = FaninGroup(functools.partial(_open_level, given, options, default), messages)
+    if messages is None:
+        _ = group.gloo  # while all ranks are here: messages go through it
     if not given.global_ranks_in_group:
         group.membership.is_wanted()
         _world = weakref.ref(group)
     return group
 
 
+def _numbering(given: Any, default: FaninGroup) -> Callable[[], int]:
+    """The group's number, the same on all its ranks, none of which waits for another one here."""
+    store = c10d.PrefixStore("fanin", given.store)
+    if given.group_rank == 0:
+        store.set("number", str(default.membership.next_number()))
+    return functools.cache(lambda: int(store.get("number")))
+
+
 def _open_level(given: Any, options: Options, default: FaninGroup | None, number: int) -> _Level:
     """The levels above 0 are as groups of the same ranks."""
     rank, size = given.group_rank, given.group_size
     store = c10d.PrefixStore(f"fanin{number}", given.store)
-    gloo = c10d.ProcessGroupGloo(store, rank, size, timeout=given.timeout)
     world = default
     if number and world is None and _world is not None:
         world = _world()
-    return _Level(gloo, Membership(store, rank, size, options, world.membership if world else None))
+    of = world.membership if world else None
+    members = given.global_ranks_in_group or range(size)
+    return _Level(
+        Membership(store, rank, size, options, of, members),
+        lambda: c10d.ProcessGroupGloo(store, rank, size, timeout=given.timeout),
+    )
 
 
 def register() -> None:

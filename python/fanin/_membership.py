@@ -11,7 +11,7 @@ import secrets
 import socket
 import threading
 import time
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterator, Sequence
 
 from torch._C._distributed_c10d import Store
 
@@ -81,7 +81,13 @@ class Membership:
     fanin's."""
 
     def __init__(
-        self, store: Store, rank: int, size: int, options: Options, world: "Membership | None"
+        self,
+        store: Store,
+        rank: int,
+        size: int,
+        options: Options,
+        world: "Membership | None",
+        members: Sequence[int] = (),
     ) -> None:
         self.rank = rank
         self.size = size
@@ -92,6 +98,7 @@ class Membership:
         self.meeting: tuple[str, str] | None = None  #: host and port of rank 0's switch
         self._store = store
         self._world = world
+        self._members = list(members)  # its ranks in `world`
         self._lock = threading.Lock()
         self._tried = False
 
@@ -136,6 +143,10 @@ class Membership:
         if self.error is None:
             self.error = error
 
+    def next_number(self) -> int:
+        """One that no other group of the job has."""
+        return int(self._store.add("groups", 1))
+
     def say(self, text: str, level: int = logging.WARNING) -> None:
         """Once for the group: its rank 0 says it."""
         logger.log(level if self.rank == 0 else logging.DEBUG, "fanin: %s", text)
@@ -158,12 +169,26 @@ class Membership:
     def _join(self) -> None:
         problem: Exception | None = None
         try:
-            arguments, variables = self._place()
-            with _environment(**variables):
-                self.communicator = Communicator(rank=self.rank, ranks=self.size, **arguments)
+            self.communicator = self._made_of_world() or self._made_alone()
         except (FaninError, ValueError, TypeError) as error:
             problem = error
         self._agree(problem)
+
+    def _made_of_world(self) -> Communicator | None:
+        """As a group of the default group's communicator, whose ranks know their ways; None: it has
+        none, or other options."""
+        world = self._world
+        if world is None or world.communicator is None or self.options is not world.options:
+            return None
+        if self.options.given("controller"):
+            return None
+        name = self._from_first("group", lambda: f"torch.{secrets.token_hex(6)}")
+        return world.communicator.group(name, self._members)
+
+    def _made_alone(self) -> Communicator:
+        arguments, variables = self._place()
+        with _environment(**variables):
+            return Communicator(rank=self.rank, ranks=self.size, **arguments)
 
     def _place(self) -> tuple[dict[str, Any], dict[str, str]]:
         """Arguments of the communicator, and variables, that say where the ranks meet."""

@@ -186,7 +186,24 @@ def subsets():
         work.wait()
     total = float(sum(range(size)))
     expected = [total - out if out != rank else float(rank) for out in range(size)]
-    return {"subsets": [tensor[0].item() for tensor in sums] == expected}
+    return {"subsets": [tensor[0].item() for tensor in sums] == expected, **messages(groups)}
+
+
+def messages(groups):
+    """Rank 0 and rank 2 send to rank 1, each in a group with it, with one tag, in the order in which
+    it does not take them; and Gloo has a group of its own for what is gathered."""
+    rank, got, right = dist.get_rank(), torch.zeros(2), {}
+    if rank != 1:
+        dist.send(torch.full((2,), float(rank)), 1, groups[2 - rank], 7)
+    else:
+        source = dist.recv(got, None, groups[0], 7)
+        right["any source"] = source == 2 and got.tolist() == [2.0, 2.0]
+        right["source"] = dist.recv(got, 0, groups[2], 7) == 0 and got.tolist() == [0.0, 0.0]
+    if rank != 2:
+        gathered = [torch.zeros(1), torch.zeros(1)]
+        dist.all_gather(gathered, torch.ones(1) * rank, group=groups[2])
+        right["gathered"] = [one.item() for one in gathered] == [0.0, 1.0]
+    return right
 
 
 # ---- training ----------------------------------------------------------------------

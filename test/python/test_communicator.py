@@ -460,6 +460,23 @@ def test_ranks_meet_at_rank_0(monkeypatch):
     everyone(ranks(3, work), 3.0)
 
 
+def test_groups_sum_among_some_ranks(switch, job):
+    def work(comm):
+        pair = [0, 2] if comm.rank != 1 else [1]
+        with comm.group("pair", pair) as group, comm.group("all", [2, 1, 0]) as everyone:
+            assert (group.rank, group.size) == (pair.index(comm.rank), len(pair))
+            assert everyone.rank == 2 - comm.rank
+            total = group.allreduce(numpy.full(3, comm.rank + 1.0, "float32"))
+            first = everyone.broadcast(numpy.full(2, comm.rank, "int32"), 0)
+        with pytest.raises(ValueError, match="among them"):
+            comm.group("other", [(comm.rank + 1) % 3])
+        comm.barrier()
+        return total.tolist() + first.tolist()
+
+    answers = ranks(3, work, switch=switch, job=job)
+    assert answers == [[4, 4, 4, 2, 2], [2, 2, 2, 2, 2], [4, 4, 4, 2, 2]]
+
+
 def test_errors_can_be_pickled():
     error = errors.from_code(-7, "rank 3 stopped answering")
     again = pickle.loads(pickle.dumps(error))

@@ -58,3 +58,9 @@ def test_initial_values_are_those_of_the_header():
     found = [getattr(options, name) for name, _ in options._fields_[1:]]
     assert [value if value is None else str(value) for value in found] == expected
     assert options.size == ctypes.sizeof(options)
+
+
+def test_the_version_is_that_of_the_header():
+    text = (ROOT / "include" / "fanin.h").read_text()
+    parts = [re.search(rf"VERSION_{p} (\d+)", text).group(1) for p in ("MAJOR", "MINOR")]
+    assert _library.VERSION == ".".join(parts)
