@@ -3,20 +3,31 @@
 
 #define WARM	  2	     /* steps that are not timed: one by fanin, one by the MPI */
 #define LOOK_STEP (WARM + 1) /* each way has been timed once */
-#define LAST_STEP (WARM + 2 * FAN_LEARNER_TIMES - 1)
 
 static unsigned class_of(size_t bytes)
 {
-	unsigned n = 0;
-	while (n < FAN_LEARNER_CLASSES - 1 && (size_t)1 << n < bytes)
-		n++;
-	return n;
+	if (bytes < 2)
+		return 0;
+	unsigned n = 64 - (unsigned)__builtin_clzll((unsigned long long)bytes - 1);
+	return n < FAN_LEARNER_CLASSES ? n : FAN_LEARNER_CLASSES - 1;
+}
+
+static unsigned times_of(unsigned class)
+{
+	return class <= FAN_LEARNER_SHORT ? FAN_LEARNER_TIMES_MAX : FAN_LEARNER_TIMES;
+}
+
+/* Of a trial. */
+static unsigned last_step(unsigned class)
+{
+	return WARM + 2 * times_of(class) - 1;
 }
 
 void fan_learner_next(struct fan_learner *l, enum fan_learner_kind kind, size_t bytes,
 		      struct fan_learner_step *step)
 {
-	struct fan_learner_class *c = &l->of[kind][class_of(bytes)];
+	unsigned n = class_of(bytes);
+	struct fan_learner_class *c = &l->of[kind][n];
 	*step = (struct fan_learner_step){.class = c, .fanin = c->fanin};
 	if (c->rest) {
 		c->rest--;
@@ -27,11 +38,20 @@ void fan_learner_next(struct fan_learner *l, enum fan_learner_kind kind, size_t 
 	unsigned number = c->step++;
 	step->trial = true;
 	step->fanin = number % 2 == 0;
-	step->agree = number == LOOK_STEP || number == LAST_STEP;
+	step->agree = number == LOOK_STEP || number == last_step(n);
 	if (number >= WARM) {
 		double *times = step->fanin ? c->times.fanin_s : c->times.mpi_s;
 		step->time_s = &times[(number - WARM) / 2];
 	}
+}
+
+bool fan_learner_rests(struct fan_learner *l, enum fan_learner_kind kind, size_t bytes)
+{
+	struct fan_learner_class *c = &l->of[kind][class_of(bytes)];
+	if (c->fanin || !c->rest)
+		return false;
+	c->rest--;
+	return true;
 }
 
 bool fan_learner_peek(const struct fan_learner *l, enum fan_learner_kind kind, size_t bytes)
@@ -42,19 +62,27 @@ bool fan_learner_peek(const struct fan_learner *l, enum fan_learner_kind kind, s
 	return l->of[kind][n].fanin;
 }
 
-static double median(const double *times)
+/* Of an odd number of times. */
+static double median(const double *times, unsigned count)
 {
-	double a = times[0], b = times[1], c = times[2];
-	double low = a < b ? a : b, high = a < b ? b : a;
-	return c < low ? low : c > high ? high : c;
+	double sorted[FAN_LEARNER_TIMES_MAX];
+	for (unsigned i = 0; i < count; i++) {
+		unsigned k = i;
+		for (; k && sorted[k - 1] > times[i]; k--)
+			sorted[k] = sorted[k - 1];
+		sorted[k] = times[i];
+	}
+	return sorted[count / 2];
 }
-_Static_assert(FAN_LEARNER_TIMES == 3, "the median of three");
 
 /* Calls until the next trial, so that what this one wasted is a small share of them.  A verdict
- * that stays the same is asked for half as often. */
+ * that stays the same is asked for half as often; one for fanin is asked for again soon, because a
+ * wrong one would be expensive. */
 static uint64_t pause_after(const struct fan_learner_class *c, double trial_s, double best_s,
 			    bool same)
 {
+	if (c->fanin && !same)
+		return FAN_LEARNER_REST_MIN;
 	double wasted_s = trial_s - c->step * best_s;
 	double calls = best_s > 0 ? wasted_s / (FAN_LEARNER_SHARE * best_s) : FAN_LEARNER_REST_MAX;
 	if (same && calls < 2.0 * (double)c->pause)
@@ -81,9 +109,10 @@ void fan_learner_decide(struct fan_learner *l, enum fan_learner_kind kind, size_
 {
 	unsigned n = class_of(bytes);
 	struct fan_learner_class *c = &l->of[kind][n];
-	bool whole = c->step > LAST_STEP;
-	double mpi_s = whole ? median(times->mpi_s) : times->mpi_s[0];
-	double fanin_s = whole ? median(times->fanin_s) : times->fanin_s[0];
+	bool whole = c->step > last_step(n);
+	unsigned count = whole ? times_of(n) : 1;
+	double mpi_s = median(times->mpi_s, count);
+	double fanin_s = median(times->fanin_s, count);
 	if (!whole && fanin_s <= FAN_LEARNER_HOPELESS * mpi_s)
 		return;
 	bool faster = fanin_s < FAN_LEARNER_MARGIN * mpi_s;

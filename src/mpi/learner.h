@@ -13,8 +13,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FAN_LEARNER_CLASSES   40 /* class n: up to 2^n bytes, the last one all more */
-#define FAN_LEARNER_TIMES     3	 /* each way is timed in a trial */
+#define FAN_LEARNER_CLASSES 40 /* class n: up to 2^n bytes, the last one all more */
+#define FAN_LEARNER_TIMES   3  /* each way is timed in a trial... */
+#define FAN_LEARNER_SHORT   16 /* ...but in classes up to this one, whose calls are over before... \
+				*/
+#define FAN_LEARNER_TIMES_MAX 9 /* ...a rank has lost its core and got it back, so many times */
 #define FAN_LEARNER_REST_MIN  256
 #define FAN_LEARNER_REST_MAX  1000000 /* calls between trials */
 #define FAN_LEARNER_SHARE     0.01    /* of the calls' time that trials may waste */
@@ -36,7 +39,7 @@ enum fan_learner_kind {
 
 /* A rank's own times of a trial, or the times on which all ranks agreed: the largest of each. */
 struct fan_learner_times {
-	double mpi_s[FAN_LEARNER_TIMES], fanin_s[FAN_LEARNER_TIMES];
+	double mpi_s[FAN_LEARNER_TIMES_MAX], fanin_s[FAN_LEARNER_TIMES_MAX];
 	double trial_s;	  /* of the whole trial, with what it takes beside the calls */
 	double unsettled; /* 1: fanin still learns shares */
 };
@@ -68,6 +71,10 @@ struct fan_learner_step {
 /* The next call of `kind` with `bytes` bytes. */
 void fan_learner_next(struct fan_learner *l, enum fan_learner_kind kind, size_t bytes,
 		      struct fan_learner_step *step);
+
+/* The next call of `kind` with `bytes` bytes goes to the MPI and is not timed, and has been
+ * counted: the same as fan_learner_next would say.  False: nothing has been counted. */
+bool fan_learner_rests(struct fan_learner *l, enum fan_learner_kind kind, size_t bytes);
 
 /* The way of a call that cannot be timed, because it does not wait: as the others of its class,
  * or of the next smaller class that is known.  True: by fanin. */
