@@ -11,7 +11,11 @@
 
 size_t fan_mpi_message_bytes(MPI_Count count, size_t each)
 {
-	return count > 0 && each && (size_t)count <= PTRDIFF_MAX / each ? (size_t)count * each : 0;
+	size_t bytes;
+	return count > 0 && !__builtin_mul_overflow((size_t)count, each, &bytes) &&
+			       bytes <= PTRDIFF_MAX
+		       ? bytes
+		       : 0;
 }
 
 bool fan_mpi_what_sum(struct fan_mpi_what *what, struct fan_mpi_sum *sum,
@@ -51,6 +55,8 @@ int fan_mpi_allreduce(const void *in, void *out, int count, MPI_Datatype type, M
 {
 	struct fan_mpi_turn t;
 	struct fan_mpi_sum sum;
+	if (fan_mpi_turn_passes(FAN_LEARNER_ALLREDUCE, count, type, op, 0, comm))
+		return FAN_NEXT(Allreduce)(in, out, count, type, op, comm);
 	if (begin_allreduce(&t, &sum, count, type, op, comm))
 		return fan_mpi_turn_end(&t, take_allreduce(&t, &sum, in, out, count));
 	return fan_mpi_turn_end(&t, FAN_NEXT(Allreduce)(in, out, count, type, op, comm));
@@ -81,6 +87,8 @@ int fan_mpi_reduce(const void *in, void *out, int count, MPI_Datatype type, MPI_
 {
 	struct fan_mpi_turn t;
 	struct fan_mpi_sum sum;
+	if (fan_mpi_turn_passes(FAN_LEARNER_REDUCE, count, type, op, root, comm))
+		return FAN_NEXT(Reduce)(in, out, count, type, op, root, comm);
 	if (begin_reduce(&t, &sum, count, type, op, root, comm))
 		return fan_mpi_turn_end(&t, take_reduce(&t, &sum, in, out, count));
 	return fan_mpi_turn_end(&t, FAN_NEXT(Reduce)(in, out, count, type, op, root, comm));
@@ -130,6 +138,8 @@ static int take_bcast(const struct fan_mpi_turn *t, void *buffer, MPI_Count coun
 int fan_mpi_bcast(void *buffer, int count, MPI_Datatype type, int root, MPI_Comm comm)
 {
 	struct fan_mpi_turn t;
+	if (fan_mpi_turn_passes(FAN_LEARNER_BCAST, count, type, MPI_OP_NULL, root, comm))
+		return FAN_NEXT(Bcast)(buffer, count, type, root, comm);
 	if (begin_bcast(&t, count, type, root, comm))
 		return fan_mpi_turn_end(&t, take_bcast(&t, buffer, count, type));
 	return fan_mpi_turn_end(&t, FAN_NEXT(Bcast)(buffer, count, type, root, comm));

@@ -21,8 +21,12 @@ static int keyval = MPI_KEYVAL_INVALID;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for the list and the count */
 static struct fan_mpi_group *groups;
 static unsigned jobs_open;
-static atomic_bool refused;	   /* a join has failed: none is tried again */
-static atomic_uint generation = 1; /* changes when a group goes */
+static atomic_bool refused; /* a join has failed: none is tried again */
+
+/* A thread may look at the group that another one has just dropped, so memory is kept for the next
+ * group: `comm` then says that it is not the one. */
+static struct fan_mpi_group *spare;
+static _Atomic(struct fan_mpi_group *) last; /* the last one that was looked for; NULL: none */
 
 static void leave(struct fan_mpi_group *g)
 {
@@ -44,11 +48,14 @@ static void drop(struct fan_mpi_group *g)
 		at = &(*at)->next;
 	if (*at)
 		*at = g->next;
-	atomic_fetch_add(&generation, 1);
 	pthread_mutex_unlock(&lock);
 	leave(g);
 	free(g->learner);
-	free(g);
+	g->comm = MPI_COMM_NULL;
+	pthread_mutex_lock(&lock);
+	g->next = spare;
+	spare = g;
+	pthread_mutex_unlock(&lock);
 }
 
 /* MPI calls it where the communicator goes without MPI_Comm_free, as in MPI_Finalize. */
@@ -73,6 +80,27 @@ void fan_mpi_groups_end(void)
 			drop(g);
 	}
 	PMPI_Comm_free_keyval(&keyval);
+	last = NULL;
+	while (spare) {
+		struct fan_mpi_group *g = spare;
+		spare = g->next;
+		free(g);
+	}
+}
+
+/* With the lock held. */
+static struct fan_mpi_group *blank(void)
+{
+	struct fan_mpi_group *g = spare;
+	if (!g)
+		return calloc(1, sizeof *g);
+	spare = g->next;
+	g->calls = 0;
+	g->bytes = 0;
+	g->job = NULL;
+	g->error = 0;
+	g->learner = NULL;
+	return g;
 }
 
 /* Some ranks are in another MPI_COMM_WORLD, where fanin may not be. */
@@ -95,11 +123,11 @@ static bool has_strangers(MPI_Comm comm, int ranks)
 	return strange;
 }
 
-static enum fan_mpi_why why_off(const struct fan_mpi_group *g)
+static enum fan_mpi_why why_off(MPI_Comm comm, int ranks)
 {
 	int inter = 0;
-	PMPI_Comm_test_inter(g->comm, &inter);
-	if (inter || g->ranks < 2 || g->ranks > FANIN_RANKS_MAX || has_strangers(g->comm, g->ranks))
+	PMPI_Comm_test_inter(comm, &inter);
+	if (inter || ranks < 2 || ranks > FANIN_RANKS_MAX || has_strangers(comm, ranks))
 		return FAN_WHY_COMM;
 	return fan_mpi_world.use == FAN_USE_NEVER ? FAN_WHY_OFF : FAN_WHY_TAKEN;
 }
@@ -107,34 +135,28 @@ static enum fan_mpi_why why_off(const struct fan_mpi_group *g)
 /* With the lock held. */
 static struct fan_mpi_group *add(MPI_Comm comm)
 {
-	struct fan_mpi_group *g = calloc(1, sizeof *g);
+	struct fan_mpi_group *g = blank();
 	if (!g)
 		return NULL;
-	g->comm = comm;
 	PMPI_Comm_rank(comm, &g->rank);
 	PMPI_Comm_size(comm, &g->ranks);
-	g->off = why_off(g);
-	if (PMPI_Comm_set_attr(comm, keyval, g)) {
-		free(g);
-		return NULL;
-	}
-	g->next = groups;
-	groups = g;
-	return g;
+	g->off = why_off(comm, g->ranks);
+	bool set = !PMPI_Comm_set_attr(comm, keyval, g);
+	struct fan_mpi_group **list = set ? &groups : &spare;
+	g->next = *list;
+	*list = g;
+	g->comm = set ? comm : MPI_COMM_NULL;
+	return set ? g : NULL;
 }
 
 struct fan_mpi_group *fan_mpi_group_of(MPI_Comm comm)
 {
-	static _Thread_local struct {
-		MPI_Comm comm;
-		unsigned generation; /* 0: nothing is here */
-		struct fan_mpi_group *group;
-	} last;
-	unsigned now = atomic_load_explicit(&generation, memory_order_acquire);
-	struct fan_mpi_group *g = NULL;
+	struct fan_mpi_group *g = atomic_load_explicit(&last, memory_order_acquire);
 	int found = 0;
-	if (last.generation == now && last.comm == comm)
-		return last.group;
+	if (g && comm != MPI_COMM_NULL &&
+	    atomic_load_explicit(&g->comm, memory_order_acquire) == comm)
+		return g;
+	g = NULL;
 	if (comm == MPI_COMM_NULL || PMPI_Comm_get_attr(comm, keyval, &g, &found))
 		return NULL;
 	if (!found) {
@@ -144,9 +166,8 @@ struct fan_mpi_group *fan_mpi_group_of(MPI_Comm comm)
 			g = add(comm);
 		pthread_mutex_unlock(&lock);
 	}
-	last.comm = comm;
-	last.generation = g ? now : 0;
-	last.group = g;
+	if (g)
+		atomic_store_explicit(&last, g, memory_order_release);
 	return g;
 }
 

@@ -8,6 +8,7 @@
 
 #include <fanin.h>
 #include <mpi.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,7 +25,7 @@
 #define FAN_MPI_ALIVE_MS    60000     /* of silence until a rank is lost */
 
 struct fan_mpi_group {
-	MPI_Comm comm;
+	_Atomic(MPI_Comm) comm; /* MPI_COMM_NULL: it has gone, and this memory waits for another */
 	int rank, ranks;
 	enum fan_mpi_why off; /* why no call is taken; FAN_WHY_TAKEN: some may be.  The same on all
 			       * ranks of the communicator */

@@ -22,7 +22,9 @@ static const char *const texts[FAN_WHYS] = {
 	[FAN_WHY_OFF] = "with fanin off",
 };
 
-void fan_mpi_report_add(enum fan_mpi_why why, size_t bytes)
+bool fan_mpi_report_on;
+
+void fan_mpi_report_count(enum fan_mpi_why why, size_t bytes)
 {
 	atomic_fetch_add_explicit(&counts[why].calls, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&counts[why].bytes, bytes, memory_order_relaxed);

@@ -19,7 +19,16 @@ enum fan_mpi_why {
 	FAN_WHYS
 };
 
-void fan_mpi_report_add(enum fan_mpi_why why, size_t bytes);
+/* Nothing is counted before it is true. */
+extern bool fan_mpi_report_on;
+
+void fan_mpi_report_count(enum fan_mpi_why why, size_t bytes);
+
+static inline void fan_mpi_report_add(enum fan_mpi_why why, size_t bytes)
+{
+	if (fan_mpi_report_on)
+		fan_mpi_report_count(why, bytes);
+}
 
 /* One line on standard error. */
 void fan_mpi_report_print(int rank);

@@ -36,16 +36,34 @@ static enum fan_mpi_why find_way(struct fan_mpi_turn *t)
 		return g->off ? g->off : FAN_WHY_EARLY;
 	if (fan_mpi_world.use == FAN_USE_ALWAYS)
 		return FAN_WHY_TAKEN;
-	double now_s = PMPI_Wtime();
 	fan_learner_next(g->learner, t->what.kind, t->what.bytes, &t->step);
 	if (t->step.trial) {
-		t->trial_s = now_s;
+		t->trial_s = PMPI_Wtime();
 		PMPI_Barrier(g->comm);
 		t->call_s = PMPI_Wtime();
 	}
 	if (t->step.fanin)
 		return FAN_WHY_TAKEN;
 	return t->step.trial ? FAN_WHY_TRIAL : FAN_WHY_FASTER;
+}
+
+bool fan_mpi_turn_passes(enum fan_learner_kind kind, MPI_Count count, MPI_Datatype type, MPI_Op op,
+			 int root, MPI_Comm comm)
+{
+	size_t bytes;
+	if (!fan_mpi_world.on)
+		return true;
+	if (!fan_mpi_sum_glance(&bytes, count, type, op))
+		return false;
+	if (bytes < FAN_MPI_LEAST_BYTES)
+		return !fan_mpi_report_on;
+	const struct fan_mpi_group *g = fan_mpi_group_of(comm);
+	if (!g || !g->job || root < 0 || root >= g->ranks)
+		return false;
+	if (!fan_learner_rests(g->learner, kind, bytes))
+		return false;
+	fan_mpi_report_add(FAN_WHY_FASTER, bytes);
+	return true;
 }
 
 bool fan_mpi_turn_begin(struct fan_mpi_turn *t, MPI_Comm comm, const struct fan_mpi_what *what)

@@ -34,6 +34,11 @@ size_t fan_mpi_message_bytes(MPI_Count count, size_t each);
 bool fan_mpi_what_sum(struct fan_mpi_what *what, struct fan_mpi_sum *sum,
 		      enum fan_learner_kind kind, MPI_Count count, MPI_Datatype type, MPI_Op op);
 
+/* A call that is the MPI's, and nothing is to be counted or timed: for programs that call so often
+ * that looking any further would show.  With MPI_OP_NULL it is a broadcast.  False: begin it. */
+bool fan_mpi_turn_passes(enum fan_learner_kind kind, MPI_Count count, MPI_Datatype type, MPI_Op op,
+			 int root, MPI_Comm comm);
+
 /* A call on `comm` begins.  True: it goes to fanin, to job t->group->job.  The answer depends on
  * nothing in which ranks of `comm` may differ. */
 bool fan_mpi_turn_begin(struct fan_mpi_turn *t, MPI_Comm comm, const struct fan_mpi_what *what);

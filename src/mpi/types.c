@@ -2,6 +2,8 @@
 #include "types.h"
 
 #include <fanin.h>
+#include <limits.h>
+#include <stdatomic.h>
 #include <stdint.h>
 
 #define NESTED_MAX 16 /* contiguous types of contiguous types of... */
@@ -10,14 +12,16 @@
 
 struct row {
 	MPI_Datatype type;
-	int dtype;
+	int dtype; /* FANIN_UINT8: fanin has no reductions of it */
 	unsigned each;
 	bool is_unsigned; /* sums are the same bits; the smaller of two is not */
 	bool is_complex;  /* has no order */
+	size_t bytes;	  /* of one of MPI's elements */
 };
 
 static struct row rows[TYPES_MAX];
 static unsigned row_count;
+static _Atomic(const struct row *) last = rows; /* the last one that was looked for */
 
 static size_t dtype_bytes(int dtype)
 {
@@ -26,6 +30,7 @@ static size_t dtype_bytes(int dtype)
 	case FANIN_INT32: return 4;
 	case FANIN_INT64:
 	case FANIN_FLOAT64: return 8;
+	case FANIN_UINT8: return 1;
 	default: return 2;
 	}
 }
@@ -39,13 +44,14 @@ static void add(struct row row)
 	    PMPI_Type_size(row.type, &bytes) || bytes < 0 ||
 	    (size_t)bytes != row.each * dtype_bytes(row.dtype))
 		return;
+	row.bytes = (size_t)bytes;
 	rows[row_count++] = row;
 }
 
 static void add_integers(const MPI_Datatype *types, size_t count, bool is_unsigned)
 {
 	for (size_t i = 0; i < count; i++) {
-		struct row row = {types[i], FANIN_INT64, 1, is_unsigned, false};
+		struct row row = {types[i], FANIN_INT64, 1, is_unsigned, false, 0};
 		add(row);
 		row.dtype = FANIN_INT32;
 		add(row);
@@ -60,53 +66,74 @@ void fan_mpi_types_init(void)
 	const MPI_Datatype without[] = {MPI_UNSIGNED, MPI_UNSIGNED_LONG, MPI_UNSIGNED_LONG_LONG,
 					MPI_UINT32_T, MPI_UINT64_T};
 	row_count = 0;
-	add((struct row){MPI_FLOAT, FANIN_FLOAT32, 1, false, false});
+	add((struct row){MPI_FLOAT, FANIN_FLOAT32, 1, false, false, 0});
 	add_integers(with_sign, COUNT(with_sign), false);
 	add_integers(without, COUNT(without), true);
-	add((struct row){MPI_REAL, FANIN_FLOAT32, 1, false, false});
-	add((struct row){MPI_REAL4, FANIN_FLOAT32, 1, false, false});
-	add((struct row){MPI_C_FLOAT_COMPLEX, FANIN_FLOAT32, 2, false, true});
-	add((struct row){MPI_COMPLEX, FANIN_FLOAT32, 2, false, true});
-	add((struct row){MPI_DOUBLE, FANIN_FLOAT64, 1, false, false});
-	add((struct row){MPI_DOUBLE_PRECISION, FANIN_FLOAT64, 1, false, false});
-	add((struct row){MPI_REAL8, FANIN_FLOAT64, 1, false, false});
-	add((struct row){MPI_C_DOUBLE_COMPLEX, FANIN_FLOAT64, 2, false, true});
-	add((struct row){MPI_DOUBLE_COMPLEX, FANIN_FLOAT64, 2, false, true});
+	add((struct row){MPI_REAL, FANIN_FLOAT32, 1, false, false, 0});
+	add((struct row){MPI_REAL4, FANIN_FLOAT32, 1, false, false, 0});
+	add((struct row){MPI_C_FLOAT_COMPLEX, FANIN_FLOAT32, 2, false, true, 0});
+	add((struct row){MPI_COMPLEX, FANIN_FLOAT32, 2, false, true, 0});
+	add((struct row){MPI_DOUBLE, FANIN_FLOAT64, 1, false, false, 0});
+	add((struct row){MPI_DOUBLE_PRECISION, FANIN_FLOAT64, 1, false, false, 0});
+	add((struct row){MPI_REAL8, FANIN_FLOAT64, 1, false, false, 0});
+	add((struct row){MPI_C_DOUBLE_COMPLEX, FANIN_FLOAT64, 2, false, true, 0});
+	add((struct row){MPI_DOUBLE_COMPLEX, FANIN_FLOAT64, 2, false, true, 0});
+	add((struct row){MPI_BYTE, FANIN_UINT8, 1, true, true, 0});
+	add((struct row){MPI_CHAR, FANIN_UINT8, 1, true, true, 0});
 #ifdef MPIX_C_FLOAT16
-	add((struct row){MPIX_C_FLOAT16, FANIN_FLOAT16, 1, false, false});
+	add((struct row){MPIX_C_FLOAT16, FANIN_FLOAT16, 1, false, false, 0});
 #endif
 }
 
 static const struct row *find(MPI_Datatype type)
 {
+	const struct row *row = atomic_load_explicit(&last, memory_order_relaxed);
+	if (row->type == type && row_count)
+		return row;
 	for (unsigned i = 0; i < row_count; i++)
-		if (rows[i].type == type)
+		if (rows[i].type == type) {
+			atomic_store_explicit(&last, &rows[i], memory_order_relaxed);
 			return &rows[i];
+		}
 	return NULL;
+}
+
+/* fanin's operation; false: it has none for them. */
+static bool find_op(int *found, const struct row *row, MPI_Op op)
+{
+	if (row->dtype == FANIN_UINT8)
+		return false;
+	*found = op == MPI_SUM ? FANIN_SUM : op == MPI_MIN ? FANIN_MIN : FANIN_MAX;
+	return op == MPI_SUM ||
+	       ((op == MPI_MIN || op == MPI_MAX) && !row->is_unsigned && !row->is_complex);
 }
 
 bool fan_mpi_sum_find(struct fan_mpi_sum *sum, MPI_Datatype type, MPI_Op op)
 {
 	const struct row *row = find(type);
-	if (!row)
+	if (!row || !find_op(&sum->op, row, op))
 		return false;
 	sum->dtype = row->dtype;
 	sum->each = row->each;
-	sum->bytes = row->each * dtype_bytes(row->dtype);
-	if (op == MPI_SUM)
-		sum->op = FANIN_SUM;
-	else if (op == MPI_MIN && !row->is_unsigned && !row->is_complex)
-		sum->op = FANIN_MIN;
-	else if (op == MPI_MAX && !row->is_unsigned && !row->is_complex)
-		sum->op = FANIN_MAX;
-	else
-		return false;
+	sum->bytes = row->bytes;
 	return true;
+}
+
+bool fan_mpi_sum_glance(size_t *bytes, MPI_Count count, MPI_Datatype type, MPI_Op op)
+{
+	const struct row *row = atomic_load_explicit(&last, memory_order_relaxed);
+	int unused;
+	*bytes = (size_t)count * row->bytes;
+	return row->type == type && row_count && count > 0 && count <= INT_MAX &&
+	       (op == MPI_OP_NULL || find_op(&unused, row, op));
 }
 
 size_t fan_mpi_type_bytes(MPI_Datatype type)
 {
+	const struct row *row = find(type);
 	MPI_Count bytes = 0;
+	if (row)
+		return row->bytes;
 	if (type == MPI_DATATYPE_NULL || PMPI_Type_size_x(type, &bytes) || bytes < 0)
 		return 0;
 	return (size_t)bytes;

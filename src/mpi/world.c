@@ -130,7 +130,7 @@ static bool find_use(enum fan_mpi_use *use)
 static void begin(void)
 {
 	struct fan_mpi_world *w = &fan_mpi_world;
-	w->report = is_one("FANIN_MPI_REPORT");
+	fan_mpi_report_on = is_one("FANIN_MPI_REPORT");
 	PMPI_Comm_rank(MPI_COMM_WORLD, &w->rank);
 	PMPI_Comm_size(MPI_COMM_WORLD, &w->ranks);
 	if (w->ranks == 1 || !variables_agree() || !find_use(&w->use))
@@ -165,7 +165,7 @@ int fan_mpi_finalize(void)
 		fan_mpi_groups_end();
 		PMPI_Group_free(&w->group);
 	}
-	if (w->report && !w->rank)
+	if (fan_mpi_report_on && !w->rank)
 		fan_mpi_report_print(w->rank);
 	w->on = false;
 	return FAN_NEXT(Finalize)();

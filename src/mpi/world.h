@@ -16,7 +16,6 @@ enum fan_mpi_use {
 struct fan_mpi_world {
 	bool on;	      /* between MPI_Init and MPI_Finalize, and nothing speaks against it */
 	enum fan_mpi_use use; /* the same on all ranks */
-	bool report;
 	int rank, ranks;
 	MPI_Group group; /* of MPI_COMM_WORLD */
 };
