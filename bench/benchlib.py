@@ -194,13 +194,20 @@ def package_environment(build):
             "FANIN_LIBRARY": os.path.abspath(os.path.join(build, "src", "libfanin.so.0"))}
 
 
-def mpi_command(name, ranks, hosts=None, transports="tcp,self", parameters=(), variables=None):
+def mpi_command(name, ranks, hosts=None, transports="tcp,self", parameters=(), variables=None,
+                pml="ob1"):
     """mpirun's part of the command: TCP between hosts.  It yields when idle, because there
-    are more ranks than cores: without that it takes 4 to 7 times as long here."""
+    are more ranks than cores: without that it takes 4 to 7 times as long here.  `transports`: of
+    UCX where that is the `pml`, otherwise of Open MPI itself."""
     interfaces = "10.77.0.0/24" if hosts else "lo"
     argv = mpirun(ranks) + [
-        "--mca", "pml", "ob1", "--mca", "btl", transports, "--mca", "mpi_yield_when_idle", "1",
+        "--mca", "pml", pml, "--mca", "mpi_yield_when_idle", "1",
         "--mca", "btl_tcp_if_include", interfaces, "--mca", "oob_tcp_if_include", interfaces]
+    if pml == "ucx":  # which by itself leaves plain Ethernet to ob1
+        argv += ["--mca", "pml_ucx_tls", "any", "--mca", "pml_ucx_devices", "any",
+                 "-x", "UCX_TLS=" + transports]
+    else:
+        argv += ["--mca", "btl", transports]
     for key, value in parameters:
         argv += ["--mca", key, str(value)]
     for key, value in (variables or {}).items():

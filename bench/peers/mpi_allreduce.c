@@ -1,70 +1,122 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The other peer: MPI_Allreduce of Open MPI over TCP, with the algorithm that it
- * picks itself.  Rank and size come from mpirun:
+ * The other peer: MPI_Allreduce of Open MPI, with the transport and the algorithm that it picks or
+ * is told.  Rank and size come from mpirun:
  *
  *     mpirun -n 8 --oversubscribe --mca pml ob1 --mca btl tcp,self
  *            --mca mpi_yield_when_idle 1 mpi_allreduce --bytes 16777216 --iters 20
  *
  * Every element of every result is checked, outside the timed part; a barrier
  * stands before each timed all-reduce, and one behind it.  The time of one all-reduce is that of
- * its slowest rank.  Rank 0 prints the line; exits 1 when an element was wrong.
+ * its slowest rank.  With --loop there is nothing between the all-reduces, only the last result is
+ * checked, and the time is that of all by their number.  Rank 0 prints the line; exits 1 when an
+ * element was wrong.
  */
 #include <mpi.h>
 
 #include "peer.h"
 
-/* Every MPI error aborts the job with MPI's own text (MPI_ERRORS_ARE_FATAL). */
-static long measure(const struct peer_args *a, float *tensors, double *time_us)
-{
-	size_t count = a->bytes / sizeof(float);
-	float *in = tensors, *out = tensors + count, *sum = tensors + 2 * count;
-	long wrong = 0, wrong_all = 0;
+/* A tensor and what becomes of it, of float or of double. */
+struct tensors {
+	size_t count;
+	int doubles;
+	void *in, *out;
+	float *sum; /* exact in both */
+};
 
-	peer_fill(in, count, a->rank);
-	peer_expect(sum, count, a->size);
+static void fill(struct tensors *t, int rank)
+{
+	for (size_t i = 0; i < t->count; i++)
+		if (t->doubles)
+			((double *)t->in)[i] = (double)peer_input(rank, i);
+		else
+			((float *)t->in)[i] = peer_input(rank, i);
+}
+
+static long count_wrong(const struct tensors *t)
+{
+	long wrong = 0;
+
+	if (!t->doubles)
+		return peer_wrong(t->out, t->sum, t->count);
+	for (size_t i = 0; i < t->count; i++)
+		wrong += !(((double *)t->out)[i] == (double)t->sum[i]);
+	return wrong;
+}
+
+static void allreduce(const struct tensors *t)
+{
+	MPI_Allreduce(t->in, t->out, (int)t->count, t->doubles ? MPI_DOUBLE : MPI_FLOAT, MPI_SUM,
+		      MPI_COMM_WORLD);
+}
+
+/* Every MPI error aborts the job with MPI's own text (MPI_ERRORS_ARE_FATAL). */
+static long measure(const struct peer_args *a, const struct tensors *t, double *time_us)
+{
+	long wrong = 0;
+
 	for (int i = -a->warmup; i < a->iters; i++) {
 		double start_us;
 
-		memset(out, 0xff, count * sizeof(float));
+		memset(t->out, 0xff, a->bytes);
 		MPI_Barrier(MPI_COMM_WORLD);
 		start_us = peer_now_us();
-		MPI_Allreduce(in, out, (int)count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+		allreduce(t);
 		if (i >= 0)
 			time_us[i] = peer_now_us() - start_us;
 		MPI_Barrier(MPI_COMM_WORLD);
-		wrong += peer_wrong(out, sum, count);
+		wrong += count_wrong(t);
 	}
 	MPI_Reduce(a->rank == 0 ? MPI_IN_PLACE : time_us, time_us, a->iters, MPI_DOUBLE, MPI_MAX, 0,
 		   MPI_COMM_WORLD);
-	MPI_Allreduce(&wrong, &wrong_all, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
-	return wrong_all;
+	return wrong;
+}
+
+static long measure_loop(const struct peer_args *a, const struct tensors *t, double *time_us)
+{
+	double start_us = peer_now_us();
+
+	for (int i = 0; i < a->loop; i++)
+		allreduce(t);
+	time_us[0] = (peer_now_us() - start_us) / a->loop;
+	return count_wrong(t);
 }
 
 int main(int argc, char **argv)
 {
 	struct peer_args a = {.iters = 20, .warmup = 5, .bytes = 16 << 20};
+	struct tensors t;
 	double *time_us;
-	float *tensors;
-	long wrong = 1;
+	long wrong, wrong_all = 1;
 
 	MPI_Init(&argc, &argv);
 	peer_parse(&a, argc, argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &a.rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &a.size);
-	tensors = malloc(3 * a.bytes);
+	if (a.loop)
+		a.iters = 1;
+	t.doubles = a.doubles;
+	t.count = a.bytes / (a.doubles ? sizeof(double) : sizeof(float));
+	t.in = malloc(a.bytes);
+	t.out = malloc(a.bytes);
+	t.sum = malloc(a.bytes);
 	time_us = calloc((size_t)a.iters, sizeof(*time_us));
-	if (tensors == NULL || time_us == NULL) {
+	if (t.in == NULL || t.out == NULL || t.sum == NULL || time_us == NULL) {
 		fprintf(stderr, "mpi_allreduce: rank %d: no memory for 3 x %zu bytes\n", a.rank,
 			a.bytes);
 		MPI_Abort(MPI_COMM_WORLD, 1);
 		return 1;
 	}
-	wrong = measure(&a, tensors, time_us);
+	fill(&t, a.rank);
+	peer_expect(t.sum, t.count, a.size);
+	wrong = a.loop ? measure_loop(&a, &t, time_us) : measure(&a, &t, time_us);
+	PMPI_Allreduce(&wrong, &wrong_all, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
 	if (a.rank == 0)
-		peer_print(&a, "openmpi-tcp", time_us, wrong);
+		peer_print(&a, "openmpi", time_us, wrong_all);
 	free(time_us);
-	free(tensors);
+	free(t.sum);
+	free(t.out);
+	free(t.in);
 	MPI_Finalize();
-	return wrong == 0 ? 0 : 1;
+	return wrong_all == 0 ? 0 : 1;
 }

@@ -19,9 +19,11 @@ enum { PEER_ITERS_MAX = 100000 };
 struct peer_args {
 	int rank;
 	int size;
-	int iters;	   /* timed all-reduces */
-	int warmup;	   /* untimed ones before them, checked as well */
-	size_t bytes;	   /* of the float32 tensor */
+	int iters;    /* timed all-reduces */
+	int warmup;   /* untimed ones before them, checked as well */
+	size_t bytes; /* of the tensor */
+	int doubles;  /* its elements are float64; 0: float32.  MPI only */
+	int loop;     /* MPI only: all-reduces one behind the other, timed as a whole; 0: iters */
 	const char *store; /* folder for Gloo's rendezvous; unused by MPI */
 	const char *host;  /* address to bind; NULL: use iface */
 	const char *iface; /* interface to bind; NULL: use host */
@@ -57,6 +59,10 @@ static inline void peer_parse(struct peer_args *a, int argc, char **argv)
 			a->iters = (int)peer_number(flag, text, 1, PEER_ITERS_MAX);
 		else if (strcmp(flag, "--warmup") == 0)
 			a->warmup = (int)peer_number(flag, text, 0, PEER_ITERS_MAX);
+		else if (strcmp(flag, "--double") == 0)
+			a->doubles = (int)peer_number(flag, text, 0, 1);
+		else if (strcmp(flag, "--loop") == 0)
+			a->loop = (int)peer_number(flag, text, 0, 1L << 30);
 		else if (strcmp(flag, "--store") == 0)
 			a->store = text;
 		else if (strcmp(flag, "--host") == 0)
@@ -65,8 +71,8 @@ static inline void peer_parse(struct peer_args *a, int argc, char **argv)
 			a->iface = text;
 		else {
 			fprintf(stderr,
-				"%s: expected --rank --size --bytes --iters --warmup "
-				"--store --host or --iface, each with a value\n",
+				"%s: expected --rank --size --bytes --iters --warmup --double "
+				"--loop --store --host or --iface, each with a value\n",
 				flag);
 			exit(2);
 		}
@@ -130,11 +136,12 @@ static inline void peer_print(const struct peer_args *a, const char *policy, dou
 	qsort(time_us, n, sizeof(*time_us), peer_compare);
 	p50_us = n % 2 ? time_us[n / 2] : (time_us[n / 2 - 1] + time_us[n / 2]) / 2;
 	alg = (double)a->bytes / p50_us * 1e-3;
-	printf("{\"results\":[{\"bytes\":%zu,\"count\":%zu,\"dtype\":\"float32\",\"op\":\"sum\","
+	printf("{\"results\":[{\"bytes\":%zu,\"count\":%zu,\"dtype\":\"%s\",\"op\":\"sum\","
 	       "\"ranks\":%d,\"policy\":\"%s\",\"time_us_p50\":%.1f,\"time_us_p99\":%.1f,"
 	       "\"algbw_GBps\":%.4f,\"busbw_GBps\":%.4f,\"linkbw_GBps\":%.4f,"
 	       "\"wrong\":%ld,\"retransmits\":null}]}\n",
-	       a->bytes, a->bytes / sizeof(float), a->size, policy, p50_us,
+	       a->bytes, a->bytes / (a->doubles ? sizeof(double) : sizeof(float)),
+	       a->doubles ? "float64" : "float32", a->size, policy, p50_us,
 	       time_us[(n * 99 + 99) / 100 - 1], alg, alg * 2 * (a->size - 1) / a->size, alg,
 	       wrong);
 	fflush(stdout);
