@@ -32,7 +32,15 @@
 	X(Testall, 4)                                                                              \
 	X(Testany, 5)                                                                              \
 	X(Testsome, 5)                                                                             \
-	X(Request_get_status, 3)
+	X(Request_get_status, 3)                                                                   \
+	X(Allreduce_init, 8)                                                                       \
+	X(Allreduce_init_c, 8)                                                                     \
+	X(Start, 1)                                                                                \
+	X(Startall, 2)                                                                             \
+	X(Request_free, 1)
+
+/* The same of functions whose names begin with MPIX_. */
+#define FAN_MPI_EACH_EXTENSION(X) X(Allreduce_init, 8)
 
 /* Those of Fortran, all of whose arguments are addresses.  MPICH's call the functions of C, which
  * are taken there; Open MPI's do not. */
@@ -44,12 +52,25 @@
 	X(allreduce, 7)                                                                            \
 	X(reduce, 8)                                                                               \
 	X(bcast, 6)                                                                                \
-	X(barrier, 2)
+	X(barrier, 2)                                                                              \
+	X(reduce_scatter_block, 7)                                                                 \
+	X(allgather, 8)                                                                            \
+	X(iallreduce, 8)                                                                           \
+	X(wait, 3)                                                                                 \
+	X(waitall, 4)                                                                              \
+	X(waitany, 5)                                                                              \
+	X(waitsome, 6)                                                                             \
+	X(test, 4)                                                                                 \
+	X(testall, 5)                                                                              \
+	X(testany, 6)                                                                              \
+	X(testsome, 6)                                                                             \
+	X(request_get_status, 4)
 
-#define FAN_MPI_CALL_NUMBER(name, arguments) FAN_MPI_##name,
+#define FAN_MPI_CALL_NUMBER(name, arguments)	  FAN_MPI_##name,
+#define FAN_MPI_EXTENSION_NUMBER(name, arguments) FAN_MPIX_##name,
 enum fan_mpi_call {
-	FAN_MPI_EACH_CALL(FAN_MPI_CALL_NUMBER) FAN_MPI_EACH_FORTRAN(FAN_MPI_CALL_NUMBER)
-		FAN_MPI_CALLS
+	FAN_MPI_EACH_CALL(FAN_MPI_CALL_NUMBER) FAN_MPI_EACH_EXTENSION(FAN_MPI_EXTENSION_NUMBER)
+		FAN_MPI_EACH_FORTRAN(FAN_MPI_CALL_NUMBER) FAN_MPI_CALLS
 };
 
 typedef void (*fan_mpi_function)(void);

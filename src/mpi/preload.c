@@ -39,8 +39,10 @@ static const struct {
 static const char *const names[] = {
 #define NAME(name, arguments) "MPI_" #name,
 	FAN_MPI_EACH_CALL(NAME)
+#define EXTENSION_NAME(name, arguments) "MPIX_" #name,
+		FAN_MPI_EACH_EXTENSION(EXTENSION_NAME)
 #define FORTRAN_NAME(name, arguments) "mpi_" #name "_",
-		FAN_MPI_EACH_FORTRAN(FORTRAN_NAME)};
+			FAN_MPI_EACH_FORTRAN(FORTRAN_NAME)};
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static fan_mpi_function next[FAN_MPI_CALLS], mine[FAN_MPI_CALLS]; /* set once, by attach */
@@ -107,11 +109,13 @@ static void attach(void)
 
 static fan_mpi_function find(enum fan_mpi_call call)
 {
-	fan_mpi_function f = atomic_load_explicit(&table[call], memory_order_acquire);
-	if (f)
-		return f;
-	pthread_once(&once, attach);
 	return atomic_load_explicit(&table[call], memory_order_acquire);
+}
+
+static fan_mpi_function find_first(enum fan_mpi_call call)
+{
+	pthread_once(&once, attach);
+	return find(call);
 }
 
 static pid_t loaded_by;
@@ -153,14 +157,23 @@ __attribute__((destructor)) static void tell_unused(void)
 #define NAMES_7 NAMES_6, g
 #define NAMES_8 NAMES_7, h
 
-#define DEFINE(name, arguments)                                                                    \
-	__attribute__((visibility("default"))) int MPI_##name(TYPES_##arguments);                  \
-	int MPI_##name(TYPES_##arguments)                                                          \
+/* The first call of all is apart, so that the others are a load and a jump. */
+#define DEFINE_AS(prefix, number, name, arguments)                                                 \
+	__attribute__((noinline, cold)) static int first_##prefix##name(TYPES_##arguments)         \
 	{                                                                                          \
-		int (*to)(TYPES_##arguments) = (int (*)(TYPES_##arguments))find(FAN_MPI_##name);   \
+		int (*to)(TYPES_##arguments) = (int (*)(TYPES_##arguments))find_first(number);     \
 		return to ? to(NAMES_##arguments) : MPI_FAILED;                                    \
+	}                                                                                          \
+	__attribute__((visibility("default"))) int prefix##name(TYPES_##arguments);                \
+	int prefix##name(TYPES_##arguments)                                                        \
+	{                                                                                          \
+		int (*to)(TYPES_##arguments) = (int (*)(TYPES_##arguments))find(number);           \
+		return to ? to(NAMES_##arguments) : first_##prefix##name(NAMES_##arguments);       \
 	}
+#define DEFINE(name, arguments)		  DEFINE_AS(MPI_, FAN_MPI_##name, name, arguments)
+#define DEFINE_EXTENSION(name, arguments) DEFINE_AS(MPIX_, FAN_MPIX_##name, name, arguments)
 FAN_MPI_EACH_CALL(DEFINE)
+FAN_MPI_EACH_EXTENSION(DEFINE_EXTENSION)
 
 /* Open MPI's module mpi_f08 calls the second name. */
 #define DEFINE_FORTRAN(name, arguments)                                                            \
@@ -169,7 +182,8 @@ FAN_MPI_EACH_CALL(DEFINE)
 		TYPES_##arguments);                                                                \
 	void mpi_##name##_(TYPES_##arguments)                                                      \
 	{                                                                                          \
-		void (*to)(TYPES_##arguments) = (void (*)(TYPES_##arguments))find(FAN_MPI_##name); \
+		void (*to)(TYPES_##arguments) =                                                    \
+			(void (*)(TYPES_##arguments))find_first(FAN_MPI_##name);                   \
 		if (to)                                                                            \
 			to(NAMES_##arguments);                                                     \
 	}
