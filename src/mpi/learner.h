@@ -13,11 +13,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FAN_LEARNER_CLASSES 40 /* class n: up to 2^n bytes, the last one all more */
-#define FAN_LEARNER_TIMES   3  /* each way is timed in a trial... */
-#define FAN_LEARNER_SHORT   16 /* ...but in classes up to this one, whose calls are over before... \
-				*/
-#define FAN_LEARNER_TIMES_MAX 9 /* ...a rank has lost its core and got it back, so many times */
+#define FAN_LEARNER_CLASSES   40 /* class n: up to 2^n bytes, the last one all more */
+#define FAN_LEARNER_TIMES     3	 /* each way is timed in a trial... */
+#define FAN_LEARNER_SHORT     16 /* ...but up to this class, whose calls are short... */
+#define FAN_LEARNER_TIMES_MAX 9	 /* ...so many times: a rank may lose its core */
 #define FAN_LEARNER_REST_MIN  256
 #define FAN_LEARNER_REST_MAX  1000000 /* calls between trials */
 #define FAN_LEARNER_SHARE     0.01    /* of the calls' time that trials may waste */
