@@ -11,7 +11,7 @@ enum { POLICY_NONE = 3 };
 
 static const struct args_option options[] = {
 	DAEMON_OPTIONS(
-		"fragments that can be summed at a time, over all threads (4096; none: 16384)"),
+		"fragments that can be summed at a time, over all threads (8192; atp, esa: 4096; none: 16384)"),
 	{"policy", 'p', ARGS_WORD, DAEMON_AT(policy), 0, 0, policies, "NAME",
 	 "the slot policy: switchml, atp, esa or none (switchml; with --controller: atp)"},
 	{"routes", 0, ARGS_NUMBER, DAEMON_AT(routes), 1, FAN_ROUTES_MAX, NULL, "N",
@@ -119,7 +119,7 @@ int cmd_switch(int argc, char **argv)
 	bool here = fan_peer_is_none(&a.server) && !a.name[0]; /* jobs are completed */
 	bool alone = a.policy == POLICY_NONE || (a.policy == FAN_POLICY_SWITCHML && a.ahead > 0);
 	if (!a.slots)
-		a.slots = alone ? (int)daemon_aggregator_slots(&a) : 4096;
+		a.slots = alone ? (int)daemon_aggregator_slots(&a) : has_slots ? 4096 : 8192;
 	if (!a.aggregator_slots)
 		a.aggregator_slots = (int)daemon_aggregator_slots(&a);
 	int e = daemon_fill("switch", &o, &a, (unsigned)(has_slots ? a.aggregator_slots : a.slots));

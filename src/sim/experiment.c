@@ -142,6 +142,7 @@ static struct fan_aggregator_config aggregator_config(const struct fan_experimen
 		.slots = fan_scenario_shares(n) ? FAN_SLOTS_MAX : n->slots,
 		.payload_bytes = n->payload_bytes,
 		.jobs_max = (uint16_t)n->jobs,
+		.greedy = true,
 		.members_max = FAN_MEMBERS_MAX,
 		.window_max = (uint16_t)n->window,
 		.ahead_max = n->ahead_max,

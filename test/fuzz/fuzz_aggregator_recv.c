@@ -12,6 +12,8 @@
 static _Alignas(64) uint8_t memory[1 << 20];
 static struct fan_aggregator *sw;
 static uint64_t now_ns, dropped;
+#define COOKIES 256
+static uint64_t cookie[COOKIES];
 static uint32_t job[2], epoch[2];
 static int32_t result; /* last RESULT of one int32 to the group */
 
@@ -33,6 +35,10 @@ static void look_at(const struct fan_out *out)
 		FUZZ_CHECK(f.topic == FAN_TOPIC_ECHO || it->payload_bytes <= FAN_CTL_BYTES_MAX);
 		if (f.type == FAN_TYPE_WELCOME) {
 			unsigned n = it->peer.addr[1] == 5 || it->peer.addr[1] == 6;
+			struct fan_welcome w;
+			f.payload = packet + FAN_HEAD_BYTES;
+			FUZZ_CHECK(fan_welcome_get(&w, &f) == FAN_OK);
+			cookie[(it->peer.addr[1] - 1) % COOKIES] = w.cookie;
 			job[n] = f.job;
 			epoch[n] = f.epoch;
 		}
@@ -92,7 +98,7 @@ static void beat(unsigned from, unsigned n, uint16_t rank, uint64_t nonce, uint6
 		 uint8_t flags)
 {
 	uint8_t body[FAN_CTL_BYTES_MAX];
-	struct fan_beat m = {.flags = flags};
+	struct fan_beat m = {.flags = flags, .cookie = cookie[from % COOKIES]};
 	struct fan_frag f = header(n, rank, FAN_TYPE_BEAT, nonce);
 	f.frag = frag;
 	send(from, &f, body, fan_beat_put(body, &m));

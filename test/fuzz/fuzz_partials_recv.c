@@ -14,6 +14,8 @@
 static _Alignas(64) uint8_t memory[1 << 20];
 static struct fan_aggregator *sw;
 static uint64_t now_ns, dropped;
+#define TOKENS 256
+static uint64_t cookie[TOKENS];
 static uint32_t job[2], epoch[2]; /* the job that is attacked, and the one beside it */
 static int32_t result;
 
@@ -36,6 +38,13 @@ static void look_at(const struct fan_out *out)
 		if (f.type != FAN_TYPE_RELAY)
 			continue;
 		FUZZ_CHECK(fan_envelope_get(&v, &f) == FAN_OK);
+		struct fan_frag inner;
+		struct fan_welcome w;
+		if (v.inner[1] == FAN_TYPE_WELCOME) {
+			FUZZ_CHECK(fan_wire_get(&inner, v.inner, v.inner_bytes) == -1);
+			FUZZ_CHECK(fan_welcome_get(&w, &inner) == FAN_OK);
+			cookie[v.token % TOKENS] = w.cookie;
+		}
 		if (v.inner[1] == FAN_TYPE_WELCOME && v.token >= 40) {
 			job[1] = f.job;
 			epoch[1] = f.epoch;
@@ -89,7 +98,7 @@ static void join(unsigned from, uint16_t token, char name, uint16_t ranks, uint1
 static void beat(unsigned from, uint16_t token, unsigned n, uint16_t rank, uint64_t nonce)
 {
 	uint8_t body[FAN_CTL_BYTES_MAX];
-	const struct fan_beat m = {.flags = 0};
+	const struct fan_beat m = {.cookie = cookie[token % TOKENS]};
 	struct fan_frag h = {.nonce = nonce,
 			     .job = job[n],
 			     .epoch = epoch[n],

@@ -17,6 +17,7 @@ from wire import (AGGREGATOR, BEAT, COLLISION, DATA, DIRECT, EMPTY, FIRST, INSIS
                   WAITING, WELCOME, WHO, Message)
 
 PAYLOAD, SLOTS, MOST_SLOTS, ELEMENTS = 1408, 4, 32, 352
+COOKIE = 0x1122334455667788
 FRAGMENTS = 6  # of the all-reduce; the barrier before it is fragment 0
 PLAN = ["barrier uint8 - 0 0", "wait", f"allreduce float32 sum {FRAGMENTS * ELEMENTS} 0", "wait"]
 TENSOR = struct.pack("<2112f", *map(float, range(FRAGMENTS * ELEMENTS)))
@@ -89,8 +90,8 @@ class Hand:
                 path: int = 0, more: bytes = b"", cut: int = 99) -> None:
         window = self.slots if window is None else window
         flags = NUMBERED if self.numbers else 0
-        body = struct.pack("<HHIIBH16sHB", window, shards, self.beat_ms, 10000, 0, 0, b"", burst,
-                           flags) + more
+        body = struct.pack("<HHIIBH16sHBQ", window, shards, self.beat_ms, 10000, 0, 0, b"", burst,
+                           flags, COOKIE) + more
         self.send(Message(WELCOME, nonce=nonce or self.nonce, path=path, body=body[:cut]))
 
     def state(self, state: int, nonce: Optional[int] = None, err: int = 0, missing: int = 0,
@@ -137,7 +138,8 @@ def joining(h: Hand) -> None:
     join = h.hear(JOIN)
     h.nonce = join.nonce
     ranks, payload, window, _, alive_ms, size = struct.unpack_from("<HHHBIB", join.body)
-    same((ranks, payload, alive_ms, join.body[12:]), (2, PAYLOAD, 10000, b"hand"), "JOIN")
+    filled = b"hand".ljust(48, b"\0")
+    same((ranks, payload, alive_ms, join.body[12:]), (2, PAYLOAD, 10000, filled), "JOIN")
     same((size, join.sender, join.job, join.epoch), (4, 0, 0, 0), "JOIN")
     same((join.seq, join.path, join.nonce != 0), (0, 0, True), "JOIN")
     h.welcome(nonce=h.nonce ^ 1)
@@ -147,7 +149,7 @@ def joining(h: Hand) -> None:
     h.welcome(window=window + 1 if window else 4097)
     h.welcome(shards=0)
     h.welcome(shards=65)
-    h.welcome(cut=30)
+    h.welcome(cut=41)
     h.send(Message(REFUSE, nonce=h.nonce ^ 1, body=struct.pack("<bHII", -1, 0, 0, 0)))
     h.send(Message(REFUSE, nonce=h.nonce, body=struct.pack("<bHII", -1, 0, 0, 0)[:10]))
     h.state(READY)
@@ -162,6 +164,7 @@ def joining(h: Hand) -> None:
     beat = h.hear(BEAT)
     same((beat.nonce, beat.job, beat.epoch), (h.nonce, h.job, h.epoch), "BEAT")
     same((beat.frag, beat.sender), (0, 0), "BEAT")
+    same(beat.body, struct.pack("<BQ51x", 0, COOKIE), "body of BEAT")
     h.state(READY)
     h.finish()
 
@@ -181,7 +184,7 @@ def forming(h: Hand) -> None:
     h.state(NONE)
     h.job, h.epoch, first = h.job + 1, h.epoch + 1, h.nonce
     same(h.hear(JOIN).nonce, first, "nonce of the next JOIN")
-    h.welcome(cut=31)
+    h.welcome(cut=42)
     beat = h.hear(BEAT)
     same((beat.job, beat.epoch), (h.job, h.epoch), "BEAT")
     h.state(READY, nonce=0)

@@ -42,7 +42,7 @@ class Member:
     def __init__(self, address: Address, name: str, rank: int, options: int = WIDE,
                  nonce: int = 0) -> None:
         self.rank, self.nonce, self.job, self.epoch = rank, nonce or 0xFA0 + rank, 0, 0
-        self.name, self.options, self.beats = name.encode(), options, 0
+        self.name, self.options, self.beats, self.cookie = name.encode(), options, 0, bytes(8)
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.settimeout(1)
         self.socket.connect(address)
@@ -52,7 +52,7 @@ class Member:
         self.job, self.epoch = 7, 8
         self.send(self.joining())
         welcome = self.hear(WELCOME)
-        self.job, self.epoch = welcome.job, welcome.epoch
+        self.job, self.epoch, self.cookie = welcome.job, welcome.epoch, welcome.body[34:42]
         self.beat()
         return self
 
@@ -67,7 +67,8 @@ class Member:
         self.socket.send(self.datagram(m))
 
     def beat(self, frag: int = 0, flags: int = 0, body: bytes = b"") -> None:
-        self.send(Message(BEAT, nonce=self.nonce, frag=frag, body=bytes([flags]) + body))
+        body = bytes([flags]) + self.cookie + body
+        self.send(Message(BEAT, nonce=self.nonce, frag=frag, body=body))
 
     def leave(self, err: int, blamed: Sequence[int] = ()) -> None:
         self.send(Message(LEAVE, nonce=self.nonce, body=struct.pack("<b", err) + bitmap_of(blamed)))

@@ -214,8 +214,11 @@ def strangers(a: Member, b: Member) -> None:
     stranger.job, stranger.epoch, stranger.nonce = a.job, a.epoch, a.nonce
     stranger.data()
     stranger.beat(3, WAITING)
+    stranger.nonce = 0x5555
+    stranger.beat(3, WAITING)
     s = State(stranger.hear(STATE))
-    same((s.state, s.frag, s.ranks, s.missing, s.nonce), (NONE, 3, 0, [], a.nonce), "STATE")
+    same((s.state, s.frag, s.ranks, s.missing, s.nonce), (NONE, 3, 0, [], 0x5555), "STATE")
+    stranger.nonce = a.nonce
     stranger.leave(STALLED)
     same(stranger.state().state, LEFT, "STATE to a stranger's LEAVE")
     stranger.close()

@@ -25,7 +25,7 @@ JOIN, WELCOME, REFUSE, BEAT, STATE, LEAVE = range(16, 22)
 FIRST, LAST, REDUCE, ROOT, EMPTY, SUMMED, DIRECT, INSIST = 1, 2, 4, 8, 0x10, 0x20, 0x100, 0x400
 RESULT_FLAGS = FIRST | LAST | REDUCE | EMPTY | SUMMED | 0x40 | 0x80 | 0x200
 AGGREGATOR = 0xFFFF
-BODY_BYTES = {WELCOME: 31, REFUSE: 11, STATE: 57}
+BODY_BYTES = {WELCOME: 42, REFUSE: 11, STATE: 57}
 NONE, FORMING, READY, FAILED, LEFT = range(5)  # of STATE; the worker has the middle ones too
 JOINING, LEAVING = -1, -2
 STEP, TIMER = 0.050, 0.020
@@ -55,7 +55,7 @@ class Worker:
         self.began = self.progress = self.heard = time.monotonic()
         self.control = 0.0  # when the next JOIN or BEAT is due
         self.missing: List[int] = []
-        self.missing_of, self.left = -1, False
+        self.missing_of, self.left, self.cookie = -1, False, bytes(8)
         self.ops: List[plans.Request] = []  # not all sent yet
         self.next = 0  # fragment to send next
         self.end = 0  # behind the last fragment of all operations
@@ -68,6 +68,8 @@ class Worker:
         job, epoch = (0, 0) if kind == JOIN else (self.job, self.epoch)
         head = struct.pack("<BBHIIHH", 2, kind, flags, job, epoch, self.o.rank, 0) + \
             fields.ljust(16, b"\0")
+        if kind in (JOIN, BEAT, LEAVE):
+            body = body.ljust(60, b"\0")
         covered = b"" if kind == DATA and not flags & SUMMED else body
         self.socket.send(head + struct.pack("<I", crc32c(head + covered)) + body)
 
@@ -114,7 +116,7 @@ class Worker:
             return
         self.job, self.epoch, self.window, self.alive = job, epoch, window, alive_ms / 1000
         self.beat = max(0.001, min(beat_ms / 1000, self.o.timeout / 4))
-        self.state, self.control = FORMING, 0.0
+        self.state, self.control, self.cookie = FORMING, 0.0, body[34:42]
 
     def take_state(self, body: bytes, nonce: int) -> None:
         frag, state, code = struct.unpack_from("<QBb", body)
@@ -124,6 +126,8 @@ class Worker:
             self.left |= state == LEFT and nonce == self.nonce
         elif state == FAILED and code < 0:
             raise plans.JobError(code, f"failed: error {code}, ranks {missing}", missing)
+        elif state == NONE and nonce == 0:
+            return
         elif state == NONE and self.state == READY:
             raise plans.JobError(-16, "the aggregator does not know the job any more")
         elif state == NONE:
@@ -159,7 +163,8 @@ class Worker:
                                                o.alive_ms, len(o.job)) + o.job.encode())
             return
         frag = self.lowest() if self.state == READY else None
-        self.send(BEAT, nonce + struct.pack("<Q", frag or 0), b"\0" if frag is None else b"\2")
+        self.send(BEAT, nonce + struct.pack("<Q", frag or 0),
+                  (b"\0" if frag is None else b"\2") + self.cookie)
 
     def step(self) -> None:
         """Do what is due, then wait a little for a datagram."""

@@ -32,7 +32,8 @@ FIELDS = {
     QUERY: ("<QB7x", ("nonce", "topic")),
     REPORT: ("<QB7x", ("nonce", "topic")),
 }
-BODY_BYTES = {JOIN: 13, WELCOME: 31, REFUSE: 11, BEAT: 1, STATE: 57, LEAVE: 33}  # at least
+BODY_BYTES = {JOIN: 60, WELCOME: 42, REFUSE: 11, BEAT: 60, STATE: 57, LEAVE: 60}  # at least
+FILLED = {JOIN, BEAT, LEAVE}  # with zeros up to that: section 4
 
 # Section 3.3
 FIRST, LAST, REDUCE, ROOT, EMPTY, SUMMED, ECN, COLLISION = (1 << i for i in range(8))
@@ -113,7 +114,8 @@ def encode(m: Message) -> bytes:
     form, names = FIELDS[m.type]
     head = HEADER.pack(VERSION, m.type, m.flags, m.job, m.epoch, m.sender, m.seq)
     fields = struct.pack(form, *(getattr(m, name) for name in names))
-    return sealed(head + fields + bytes(4) + m.body)
+    body = m.body.ljust(BODY_BYTES[m.type], b"\0") if m.type in FILLED else m.body
+    return sealed(head + fields + bytes(4) + body)
 
 
 def decode(data: bytes) -> Optional[Message]:

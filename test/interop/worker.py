@@ -47,6 +47,7 @@ class Connection:
         self.nonce = secrets.randbits(64) or 1
         self.window: Optional[Window] = None
         self.state, self.job, self.epoch, self.shards = JOINING, 0, 0, 0
+        self.cookie = bytes(8)
         self.alive = self.beat = 0.0
         self.next_control = self.heard = self.progress = self.last_beat = 0.0
         self.missing: List[int] = []
@@ -71,7 +72,8 @@ class Connection:
         lowest = self.window.lowest() if self.window and self.state == READY else None
         flags = (WAITING if lowest is not None else 0) | (HEARD if self.group_heard else 0)
         self.last_beat = now
-        self.transmit(Message(BEAT, nonce=self.nonce, frag=lowest or 0, body=bytes([flags])))
+        self.transmit(Message(BEAT, nonce=self.nonce, frag=lowest or 0,
+                              body=bytes([flags]) + self.cookie))
 
     def leave(self, error: Optional[JobError]) -> None:
         blamed = error.blamed if error else ()
@@ -145,13 +147,12 @@ class Connection:
                 raise JobError(code, f"refused: rank {rank}, have {have:#x}, want {want:#x}")
             return
         slots, shards, beat_ms, alive_ms, family, port = struct.unpack_from("<HHIIBH", m.body)
-        burst = struct.unpack_from("<H", m.body, 31)[0] if len(m.body) >= 33 else 0
-        flags = m.body[33] if len(m.body) >= 34 else 0
+        burst, flags = struct.unpack_from("<HB", m.body, 31)
         if not 1 <= slots <= (self.o.window or 4096) or not 1 <= shards <= 64 or burst or m.path \
                 or not 1 <= beat_ms <= 600000 or not 100 <= alive_ms <= 600000 \
                 or family not in (0, 4, 6):
             return
-        self.job, self.epoch, self.shards = m.job, m.epoch, shards
+        self.job, self.epoch, self.shards, self.cookie = m.job, m.epoch, shards, m.body[34:42]
         self.beat = max(min(beat_ms / 1000, self.o.timeout / 4), 0.001)
         self.alive = alive_ms / 1000
         self.window = Window(slots, self.transmit, self.o.rank,
@@ -181,9 +182,13 @@ class Connection:
         if self.state == LEAVING:
             self.left |= state == STATE_LEFT and m.nonce == self.nonce
             return
+        if state == STATE_FAILED and by_group:  # no aggregator says it so
+            return
         if state == STATE_FAILED and code < 0:
             raise JobError(code, f"the job failed: error {code}, ranks {missing}", missing)
         if self.state == JOINING:
+            return
+        if state == STATE_NONE and m.nonce == 0:
             return
         if state == STATE_NONE:
             if self.state == READY:

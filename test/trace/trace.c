@@ -163,6 +163,7 @@ static void set_up(void)
 		.members_max = 32,
 		.window_max = j->cfg.window_max,
 		.shards = 1,
+		.greedy = true,
 		.secret = {{1, 0}},
 		.group_family = t.script.group ? 4 : 0,
 		.group_port = 9,

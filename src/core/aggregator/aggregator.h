@@ -28,6 +28,8 @@ struct fan_aggregator_config {
 	uint16_t members_max;	/* over all jobs, 2 .. FAN_MEMBERS_MAX */
 	uint16_t window_max;	/* most slots of a job of weight 1: the quota */
 	struct fan_shares shares;
+	bool greedy; /* lend each job its whole quota, though the next may find less: where all
+		      * jobs are known beforehand */
 	uint16_t ahead_max; /* the quota of jobs with run-ahead, at most FAN_AHEAD_MAX;
 			     * window_max then bounds fragments under way.  0: no run-ahead */
 	uint32_t rx_bytes;  /* bytes that a receive queue holds: bounds window x ranks x packet

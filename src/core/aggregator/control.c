@@ -3,7 +3,6 @@
 #include "control.h"
 
 #include "aggregator_priv.h"
-#include "core/wire/query.h"
 #include "partials.h"
 #include "tree_uplink.h"
 #include <assert.h>
@@ -53,7 +52,7 @@ static struct fan_frag put_standing(struct fan_out_item *it, struct fan_out *out
 		.rank_b = j->fault.err == FAN_E_MISMATCH ? j->fault.rank_b : FAN_RANK_NONE,
 		.desc_a = j->fault.desc_a,
 		.desc_b = j->fault.desc_b,
-		.workers = j->workers == j->ranks ? 0 : j->workers,
+		.workers = j->state == FAN_JOB_READY && j->workers != j->ranks ? j->workers : 0,
 	};
 	fan_job_missing(j, q->frag, q->waiting, s.missing);
 	return put_state(it, out, id, j->epoch, q->nonce, &s);
@@ -153,15 +152,18 @@ static void set_group(const struct fan_aggregator *ag, struct fan_job *j, const 
 static void welcome(const struct fan_aggregator *ag, const struct fan_job *j, const fan_peer *to,
 		    const struct fan_frag *join, struct fan_out *out)
 {
+	const uint32_t own_ms = j->members[join->sender].alive_ms;
+	const uint32_t alive_ms = own_ms > j->alive_ms ? own_ms : j->alive_ms;
 	struct fan_welcome m = {
 		.window = j->window,
 		.shards = ag->cfg.shards,
-		.beat_ms = j->alive_ms / FAN_BEATS_PER_ALIVE,
-		.alive_ms = j->alive_ms,
+		.beat_ms = alive_ms / FAN_BEATS_PER_ALIVE,
+		.alive_ms = alive_ms,
 		.group_family = ag->cfg.group_family,
 		.group_port = ag->cfg.group_port,
 		.burst = j->burst,
 		.flags = j->members[join->sender].numbers ? FAN_WELCOME_NUMBERS : 0,
+		.cookie = fan_jobs_cookie(&ag->jobs, j, join->sender, join->path, to),
 	};
 	if (m.group_family)
 		group_address(ag, j, m.group);
@@ -211,6 +213,25 @@ static void tell_failed(const struct fan_job *j, const fan_peer *to, const struc
 	put_standing(it, out, j, fan_job_id_on(j->id, fan_route_number(join->job)), &q);
 }
 
+/* A job gives way to a JOIN that was refused with `err`: one of other settings under the same name,
+ * `same`, or one that takes its room.  False: none. */
+static bool make_room(struct fan_aggregator *ag, const fan_peer *from, struct fan_job *same,
+		      int err)
+{
+	struct fan_job *j = NULL;
+	if (err == FAN_E_JOB_MISMATCH && fan_job_is_unsure(same))
+		j = same;
+	else if (err == FAN_E_JOBS_FULL || err == FAN_E_SLOTS_FULL || err == FAN_E_MEMBERS_FULL)
+		j = fan_jobs_victim(&ag->jobs, from);
+	if (!j)
+		return false;
+	for (uint16_t r = 0; r < j->ranks; r++)
+		if (j->members[r].flags & FAN_MEMBER_IN)
+			fan_job_drop_member(j, r, false);
+	fan_control_remove(ag, j);
+	return true;
+}
+
 static enum fan_verdict recv_join(struct fan_aggregator *ag, uint64_t now_ns, const fan_peer *from,
 				  const struct fan_frag *f, struct fan_out *out)
 {
@@ -220,7 +241,10 @@ static enum fan_verdict recv_join(struct fan_aggregator *ag, uint64_t now_ns, co
 	struct fan_job *j = NULL;
 	struct fan_refuse no;
 	bool created, again;
-	if (fan_jobs_join(&ag->jobs, now_ns, from, f, &m, &j, &created, &again, &no) != FAN_OK)
+	int e = fan_jobs_join(&ag->jobs, now_ns, from, f, &m, &j, &created, &again, &no);
+	for (unsigned i = 0; i < ag->jobs.max && e != FAN_OK && make_room(ag, from, j, e); i++)
+		e = fan_jobs_join(&ag->jobs, now_ns, from, f, &m, &j, &created, &again, &no);
+	if (e != FAN_OK)
 		return refuse(ag, from, f, &m, &no, out);
 	fan_job_check(j);
 	if (j->state == FAN_JOB_FAILED)
@@ -244,6 +268,10 @@ static enum fan_verdict recv_join(struct fan_aggregator *ag, uint64_t now_ns, co
 static void all_here(struct fan_aggregator *ag, uint64_t now_ns, struct fan_job *j,
 		     struct fan_out *out)
 {
+	if (j->told) { /* who is no member must not know its epoch: their next BEATs are denied */
+		fan_jobs_rename(&ag->jobs, j);
+		return;
+	}
 	if (ag->cfg.group_family == 0 || !(j->options & FAN_JOIN_GROUP)) {
 		fan_control_all_ready(ag, j, false, out);
 		return;
@@ -269,37 +297,81 @@ static int find_member(struct fan_aggregator *ag, const fan_peer *from, const st
 	return -1;
 }
 
-/* Does `f` come from this life of a member by another route than it goes by here?  It was
- * overtaken by a JOIN, or its JOIN has not come. */
-static bool has_moved(const struct fan_job *j, const struct fan_frag *f)
+/* Does `f`, which is not from where the member is, come from this life of it all the same? */
+static bool is_its_life(const struct fan_job *j, const struct fan_frag *f)
 {
 	return j && f->epoch == j->epoch && f->sender < j->ranks &&
 	       j->members[f->sender].flags & FAN_MEMBER_IN &&
-	       j->members[f->sender].nonce == f->nonce &&
-	       j->members[f->sender].route != fan_route_number(f->job);
+	       j->members[f->sender].nonce == f->nonce;
+}
+
+/* Does it come by another path than the member is known to take? */
+static bool is_on_its_way(const struct fan_job *j, const struct fan_frag *f)
+{
+	const struct fan_member *m = &j->members[f->sender];
+	return m->next_path != m->path || m->route != fan_route_number(f->job);
+}
+
+/* Does a BEAT show that the member is at `from`, where its last JOIN came from by another path? */
+static bool has_moved(const struct fan_aggregator *ag, const struct fan_job *j,
+		      const fan_peer *from, const struct fan_frag *f, const struct fan_beat *m)
+{
+	const struct fan_member *member = &j->members[f->sender];
+	return member->next_path != member->path &&
+	       fan_route_number(f->job) == member->next_route &&
+	       m->cookie == fan_jobs_cookie(&ag->jobs, j, f->sender, member->next_path, from);
+}
+
+/* The job of the member that sends the BEAT; NULL: nobody, who is told so if that is safe. */
+static struct fan_job *find_beating(struct fan_aggregator *ag, const fan_peer *from,
+				    const struct fan_frag *f, const struct fan_beat *m,
+				    struct fan_out *out)
+{
+	struct fan_job *j;
+	int why = find_member(ag, from, f, &j);
+	bool known = is_its_life(j, f);
+	if (known && has_moved(ag, j, from, f, m)) {
+		fan_job_move(j, f->sender, from);
+		fan_aggregator_note(ag, FAN_EV_RANK_MOVED, j, f->sender)->peer = *from;
+		j->members[f->sender].moved = false;
+		return j;
+	}
+	if (why < 0)
+		return j;
+	if (known && j->members[f->sender].route != fan_route_number(f->job))
+		why = FAN_DROP_ROUTE;
+	else if (!known && (why != FAN_DROP_SENDER || !fan_job_is_member(j, f->sender, from)))
+		put_bare_state(from, f, FAN_JOB_NONE, out);
+	fan_aggregator_drop(ag, (unsigned)why);
+	return NULL;
+}
+
+/* A member that is not sure yet says where it is.  False: somebody else may have said so. */
+static bool prove(struct fan_aggregator *ag, struct fan_job *j, const fan_peer *from,
+		  const struct fan_frag *f, const struct fan_beat *m)
+{
+	const struct fan_member *member = &j->members[f->sender];
+	if (m->cookie != fan_jobs_cookie(&ag->jobs, j, f->sender, member->path, from))
+		return false;
+	fan_job_make_sure(j, f->sender);
+	return true;
 }
 
 static enum fan_verdict recv_beat(struct fan_aggregator *ag, uint64_t now_ns, const fan_peer *from,
 				  const struct fan_frag *f, struct fan_out *out)
 {
 	struct fan_beat m;
-	struct fan_job *j;
 	if (fan_beat_get(&m, f) != FAN_OK || f->nonce == 0)
 		return fan_aggregator_drop(ag, FAN_DROP_FORMAT);
-	int why = find_member(ag, from, f, &j);
-	if (why >= 0 && has_moved(j, f))
-		return fan_aggregator_drop(ag, FAN_DROP_ROUTE);
-	if (why == FAN_DROP_SENDER && fan_job_is_member(j, f->sender, from))
-		return fan_aggregator_drop(ag, FAN_DROP_SENDER); /* its nonce is another */
-	if (why >= 0) {
-		put_bare_state(from, f, FAN_JOB_NONE, out);
-		return fan_aggregator_drop(ag, (unsigned)why);
-	}
+	struct fan_job *j = find_beating(ag, from, f, &m, out);
+	if (!j)
+		return FAN_DROP;
 	fan_job_check(j);
 	struct fan_member *member = &j->members[f->sender];
 	bool sure = member->flags & FAN_MEMBER_SURE;
+	if (!sure && !prove(ag, j, from, f, &m))
+		return fan_aggregator_drop(ag, FAN_DROP_SENDER);
 	member->heard_ns = now_ns;
-	member->flags |= FAN_MEMBER_SURE;
 	if (m.flags & FAN_BEAT_HEARD)
 		member->flags |= FAN_MEMBER_HEARD;
 	bool forming = j->state == FAN_JOB_FORMING;
@@ -307,6 +379,10 @@ static enum fan_verdict recv_beat(struct fan_aggregator *ag, uint64_t now_ns, co
 		all_here(ag, now_ns, j, out);
 	else if (forming && j->test_ns != UINT64_MAX && fan_job_all_have(j, FAN_MEMBER_HEARD))
 		fan_control_all_ready(ag, j, true, out);
+	if (f->epoch != j->epoch) {
+		put_bare_state(from, f, FAN_JOB_NONE, out);
+		return FAN_CTL;
+	}
 	if (forming && j->state == FAN_JOB_READY)
 		return FAN_CTL; /* all have just been told, this one too */
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
@@ -363,49 +439,13 @@ static enum fan_verdict recv_leave(struct fan_aggregator *ag, const fan_peer *fr
 		return fan_aggregator_drop(ag, FAN_DROP_FORMAT);
 	int why = find_member(ag, from, f, &j);
 	put_bare_state(from, f, FAN_JOB_LEFT, out);
-	if (why >= 0 && !has_moved(j, f)) /* it has left before, and our answer was lost */
+	if (why >= 0 && !(is_its_life(j, f) && is_on_its_way(j, f))) /* or it has left before, and
+								      * our answer was lost */
 		return fan_aggregator_drop(ag, (unsigned)why);
 	fan_job_check(j);
 	touch(ag);
 	member_leaves(ag, j, f->sender, &m, out);
 	return FAN_CTL;
-}
-
-static bool knows_host(const void *self, uint16_t index, const fan_peer *from)
-{
-	return fan_aggregator_knows(self, index, from);
-}
-
-static void tell_job(const void *self, struct fan_report *m)
-{
-	fan_aggregator_report(self, m);
-}
-
-static void tell_ranks(const void *self, struct fan_rank_stats *m)
-{
-	fan_aggregator_rank_stats(self, m);
-}
-
-/* No slots are shared here, and no helper gets anything from here. */
-static enum fan_verdict recv_query(struct fan_aggregator *ag, const fan_peer *from,
-				   const struct fan_frag *f, struct fan_out *out)
-{
-	static const struct fan_query_source tells = {
-		.knows = knows_host, .job = tell_job, .ranks = tell_ranks};
-	return fan_query_recv(&tells, ag, ag->echoed, from, f, out)
-		       ? FAN_CTL
-		       : fan_aggregator_drop(ag, FAN_DROP_FORMAT);
-}
-
-void fan_control_prepare_echo(struct fan_aggregator *ag)
-{
-	const struct fan_echoed m = {
-		.payload_bytes = ag->cfg.payload_bytes,
-		.shards = ag->cfg.shards,
-		.window = ag->cfg.window_max,
-		.group_family = ag->cfg.group_family,
-	};
-	fan_query_prepare(ag->echoed, &m);
 }
 
 enum fan_verdict fan_control_recv(struct fan_aggregator *ag, uint64_t now_ns, const fan_peer *from,
@@ -415,7 +455,7 @@ enum fan_verdict fan_control_recv(struct fan_aggregator *ag, uint64_t now_ns, co
 	case FAN_TYPE_JOIN: return recv_join(ag, now_ns, from, f, out);
 	case FAN_TYPE_BEAT: return recv_beat(ag, now_ns, from, f, out);
 	case FAN_TYPE_LEAVE: return recv_leave(ag, from, f, out);
-	case FAN_TYPE_QUERY: return recv_query(ag, from, f, out);
+	case FAN_TYPE_QUERY: return fan_control_query(ag, from, f, out);
 	case FAN_TYPE_RELAY: return fan_partials_envelope(ag, now_ns, from, f, out);
 	default: return fan_aggregator_drop(ag, FAN_DROP_TYPE);
 	}
@@ -446,21 +486,23 @@ void fan_control_group_health(struct fan_aggregator *ag, struct fan_job *j, uint
 static void check_silence(struct fan_aggregator *ag, struct fan_job *j, uint64_t now_ns,
 			  struct fan_out *out)
 {
-	uint64_t alive_ns = j->alive_ms * FAN_MS;
 	struct fan_job_fault fault = {.err = FAN_E_RANK_LOST};
 	unsigned lost = 0;
-	/* who is to blame for a failure still gets time to hear of it */
-	uint64_t patience_ns = j->state == FAN_JOB_FAILED ? 2 * alive_ns : alive_ns;
+	uint64_t least_ns = UINT64_MAX;
 	for (uint16_t r = 0; r < j->ranks; r++) {
 		const struct fan_member *m = &j->members[r];
-		if (!(m->flags & FAN_MEMBER_IN) || now_ns - m->heard_ns <= patience_ns)
+		if (!(m->flags & FAN_MEMBER_IN))
+			continue;
+		const uint64_t patience_ns = fan_job_patience_ns(j, r);
+		least_ns = patience_ns < least_ns ? patience_ns : least_ns;
+		if (now_ns - m->heard_ns <= patience_ns)
 			continue;
 		fan_ranks_set(fault.blamed, r);
 		lost++;
 		if (j->state != FAN_JOB_READY)
 			fan_job_drop_member(j, r, false);
 	}
-	j->check_ns = now_ns + alive_ns / 4;
+	j->check_ns = now_ns + least_ns / 4;
 	if (lost && j->state == FAN_JOB_READY)
 		fan_control_fail(ag, j, &fault, out);
 	else if (lost)

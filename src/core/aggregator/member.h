@@ -3,10 +3,12 @@
  *
  * A job forms while its ranks join, is ready once all have joined and have answered their
  * WELCOME, and ends when all have left.  A rank that has not answered may come from a
- * delayed JOIN, so another JOIN replaces it.  A job fails, for all members at once, when a rank
- * is lost, leaves too early, gives up, or disagrees with the others.  A failed job keeps its
- * members until each has left or fallen silent, so that all learn the cause; its slots and its
- * name are free at once, for a new job. */
+ * delayed or forged JOIN, so another JOIN replaces it, and so does the JOIN of another job where
+ * there is no room (admission.c).  What it was told, others know: if it is gone when all
+ * ranks are sure, the job takes another id and epoch, which they learn by joining again.  A job
+ * fails, for all members at once, when a rank is lost, leaves too early, gives up, or disagrees
+ * with the others.  A failed job keeps its members until each has left or fallen silent, so that
+ * all learn the cause; its slots and its name are free at once, for a new job. */
 #ifndef FAN_AGGREGATOR_MEMBER_H
 #define FAN_AGGREGATOR_MEMBER_H
 
@@ -21,7 +23,8 @@ enum fan_member_flag {
 	FAN_MEMBER_IN = 1 << 0,	   /* joined, and has not left */
 	FAN_MEMBER_HEARD = 1 << 1, /* hears the multicast group */
 	FAN_MEMBER_LEFT = 1 << 2,  /* has left in good order */
-	FAN_MEMBER_SURE = 1 << 3,  /* has sent a BEAT, so its JOIN was not a delayed one */
+	FAN_MEMBER_SURE = 1 << 3,  /* has sent a BEAT with its cookie, so it is where it says */
+	FAN_MEMBER_FIRM = 1 << 4,  /* has been SURE, under an epoch that others know */
 };
 
 struct fan_member {
@@ -32,6 +35,9 @@ struct fan_member {
 	uint8_t flags;	   /* enum fan_member_flag */
 	uint8_t path;	   /* number of the path by which it came last */
 	uint16_t route;	   /* by which it came then; 0: none */
+	uint8_t next_path; /* of its last JOIN: other than `path` until a BEAT comes that way */
+	uint16_t next_route;
+	uint32_t alive_ms; /* of its JOIN */
 	bool moved;	   /* it has just come by another way */
 	bool numbers;	   /* its JOIN has the option NUMBERS */
 	bool next_to;	   /* no switch is between, and its packets have numbers */
@@ -55,22 +61,25 @@ struct fan_job {
 	uint16_t in;   /* members that are IN */
 	uint16_t left; /* members that LEFT */
 	uint16_t payload_bytes;
-	uint16_t window;    /* slots */
-	uint16_t burst;	    /* option AHEAD: most fragments of a rank under way; otherwise 0 */
-	uint8_t options;    /* enum fan_join_option, the same for all ranks but GROUP */
-	uint8_t tests_left; /* tests of the group before it is given up */
-	uint32_t alive_ms;
-	uint32_t workers;	    /* READY: of the tree */
-	uint16_t asked;		    /* window that its first rank requested, within the quota */
-	bool below_ready;	    /* FORMING: all members are ready, the parent is not */
-	struct fan_worker *up;	    /* the uplink; NULL: none at the moment */
-	uint64_t up_ns;		    /* below_ready and no `up`: time to join the parent */
-	uint64_t test_ns;	    /* time of the next test of the group; UINT64_MAX: none */
-	uint64_t check_ns;	    /* time of the next check for silent members */
-	uint64_t results;	    /* fragments finished */
-	uint64_t replays;	    /* results sent again */
-	uint16_t span;		    /* results since the last look at group health */
-	uint32_t member_base;	    /* index of its first member in the table */
+	uint16_t window;       /* slots */
+	uint16_t burst;	       /* option AHEAD: most fragments of a rank under way; otherwise 0 */
+	uint8_t options;       /* enum fan_join_option, the same for all ranks but GROUP */
+	uint8_t tests_left;    /* tests of the group before it is given up */
+	uint32_t alive_ms;     /* the most that a rank has asked for that is sure */
+	uint64_t since_ns;     /* its first JOIN */
+	fan_peer source;       /* of that */
+	bool told;	       /* FORMING: some who know its epoch are no members now */
+	uint32_t workers;      /* READY: of the tree */
+	uint16_t asked;	       /* window that its first rank requested, within the quota */
+	bool below_ready;      /* FORMING: all members are ready, the parent is not */
+	struct fan_worker *up; /* the uplink; NULL: none at the moment */
+	uint64_t up_ns;	       /* below_ready and no `up`: time to join the parent */
+	uint64_t test_ns;      /* time of the next test of the group; UINT64_MAX: none */
+	uint64_t check_ns;     /* time of the next check for silent members */
+	uint64_t results;      /* fragments finished */
+	uint64_t replays;      /* results sent again */
+	uint16_t span;	       /* results since the last look at group health */
+	uint32_t member_base;  /* index of its first member in the table */
 	struct fan_member *members; /* by rank */
 	fan_peer *peers;	    /* by rank; none: not IN */
 	fan_peer *hops;		    /* by rank: its next hop downwards; none: not IN, or an earlier
@@ -106,6 +115,7 @@ struct fan_jobs {
 	struct fan_slots slots;
 	uint16_t window_max;
 	struct fan_shares shares;
+	bool greedy;
 	uint16_t ahead_max;
 	uint32_t rx_bytes; /* of each of rx_queues */
 	uint16_t rx_queues;
@@ -134,6 +144,34 @@ static inline struct fan_job *fan_jobs_get(struct fan_jobs *t, uint32_t id)
 	struct fan_job *j = (id & 0xff) < t->max ? &t->job[id & 0xff] : NULL;
 	return j && j->state != FAN_JOB_NONE && fan_job_id_is(j->id, id) ? j : NULL;
 }
+
+/* What a BEAT of `rank` must repeat to prove that it hears what is sent to `at`, by path `path`. */
+uint64_t fan_jobs_cookie(const struct fan_jobs *t, const struct fan_job *j, uint16_t rank,
+			 uint8_t path, const fan_peer *at);
+
+/* Silence after which this member is lost. */
+uint64_t fan_job_patience_ns(const struct fan_job *j, uint16_t rank);
+
+/* Take a life of a rank in: fan_jobs_join. */
+void fan_job_admit(struct fan_job *j, uint64_t now_ns, const fan_peer *from,
+		   const struct fan_frag *head, const struct fan_join *m);
+
+/* From now on the member is where it has sent the last of its JOINs from, `from`. */
+void fan_job_move(struct fan_job *j, uint16_t rank, const fan_peer *from);
+
+/* The member has proved its address. */
+void fan_job_make_sure(struct fan_job *j, uint16_t rank);
+
+/* Give the job another id and epoch: each of its members must join again. */
+void fan_jobs_rename(struct fan_jobs *t, struct fan_job *j);
+
+/* The job that gives way to one that `from` would begin, where there is no room: it forms, and
+ * nobody in it has proved an address; or its source has begun more than `from` by two that form.
+ * The oldest; NULL: none. */
+struct fan_job *fan_jobs_victim(struct fan_jobs *t, const fan_peer *from);
+
+/* Has nobody in it, which forms, proved an address? */
+bool fan_job_is_unsure(const struct fan_job *j);
 
 /* Let `from` join as `m` says, in a new job or in the one of that name.
  * FAN_OK: `*job` has the member; `*created`: the job is new; `*again`: the member was in before

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* report.c - what an aggregator tells about its jobs and their ranks. */
 #include "aggregator_priv.h"
+#include "control.h"
 #include "core/base/name.h"
+#include "core/wire/query.h"
 
 /* Job number `index` of those there are, or NULL; `*jobs`: how many there are. */
 static const struct fan_job *find_job(const struct fan_aggregator *ag, uint16_t index,
@@ -61,4 +63,41 @@ void fan_aggregator_rank_stats(const struct fan_aggregator *ag, struct fan_rank_
 	for (; m->count < FAN_STATS_RANKS && m->first + m->count < j->ranks; m->count++)
 		fan_progress_standing(&j->progress, (uint16_t)(m->first + m->count),
 				      &m->rank[m->count]);
+}
+
+static bool knows_host(const void *self, uint16_t index, const fan_peer *from)
+{
+	return fan_aggregator_knows(self, index, from);
+}
+
+static void tell_job(const void *self, struct fan_report *m)
+{
+	fan_aggregator_report(self, m);
+}
+
+static void tell_ranks(const void *self, struct fan_rank_stats *m)
+{
+	fan_aggregator_rank_stats(self, m);
+}
+
+/* No slots are shared here, and no helper gets anything from here. */
+enum fan_verdict fan_control_query(struct fan_aggregator *ag, const fan_peer *from,
+				   const struct fan_frag *f, struct fan_out *out)
+{
+	static const struct fan_query_source tells = {
+		.knows = knows_host, .job = tell_job, .ranks = tell_ranks};
+	return fan_query_recv(&tells, ag, ag->echoed, from, f, out)
+		       ? FAN_CTL
+		       : fan_aggregator_drop(ag, FAN_DROP_FORMAT);
+}
+
+void fan_control_prepare_echo(struct fan_aggregator *ag)
+{
+	const struct fan_echoed m = {
+		.payload_bytes = ag->cfg.payload_bytes,
+		.shards = ag->cfg.shards,
+		.window = ag->cfg.window_max,
+		.group_family = ag->cfg.group_family,
+	};
+	fan_query_prepare(ag->echoed, &m);
 }

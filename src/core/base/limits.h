@@ -17,6 +17,7 @@
 #define FAN_PACKET_MAX	 (FAN_HEAD_BYTES + FAN_BITMAP_MAX + FAN_PAYLOAD_MAX)
 #define FAN_CTL_BYTES_MAX                                                                          \
 	200		     /* header and body of any control message but an echo and its answer */
+#define FAN_CTL_UP_MIN	60   /* body of a JOIN, BEAT or LEAVE, bytes: no answer is longer */
 #define FAN_ECHO_MIN	64   /* body of an echo, bytes: room for all of an answer's fields */
 #define FAN_ECHO_MAX	8936 /* fills an IPv4 packet of 9000 bytes */
 #define FAN_VERSION_MAX 31   /* bytes of a program's version text */
@@ -38,6 +39,7 @@
 #define FAN_MEMBERS_MAX	       2048  /* members over all jobs of one shard */
 #define FAN_SLOTS_MAX	       65536 /* slots of one shard */
 #define FAN_SHARDS_MAX	       64    /* shards, UDP ports, of one switch */
+#define FAN_SLOTS_LEAST	       16    /* units kept for each job that may still come */
 #define FAN_EVENTS_MAX	       256   /* events kept for the log until they are read */
 #define FAN_AGGREGATOR_OUT_MAX 6     /* items that one datagram may cause */
 
@@ -97,6 +99,7 @@
 #define FAN_ALIVE_MS	     10000	    /* default: silence after which a rank is lost */
 #define FAN_ALIVE_MIN_MS     100
 #define FAN_ALIVE_MAX_MS     600000
+#define FAN_UNSURE_NS	     (1000 * FAN_MS)  /* until a member has proved its address */
 #define FAN_BEATS_PER_ALIVE  8		      /* heartbeats within the liveness timeout */
 #define FAN_BEATS_PER_STALL  4		      /* least heartbeats before an operation is given up */
 #define FAN_REMIND_MIN_NS    (FAN_MS / 2)     /* least age of a round for its first reminder */

@@ -2,8 +2,6 @@
 #include "ctlmsg.h"
 
 #define WORKERS_BYTES 4 /* the last field of JOIN and STATE, which may be absent */
-#define BURST_BYTES   2 /* the same of WELCOME */
-#define CACHE_BYTES   6 /* the same of BEAT */
 
 /* A cursor over a body that remembers whether it ran off the end. */
 struct reader {
@@ -69,6 +67,14 @@ static bool get_name(struct reader *r, uint8_t *bytes, char *name)
 	return true;
 }
 
+/* Of a message that any stranger may send: one that is shorter than its answer gets none. */
+static struct reader reader_up(const struct fan_frag *f)
+{
+	struct reader r = reader_of(f);
+	r.ok = r.left >= FAN_CTL_UP_MIN;
+	return r;
+}
+
 static enum fan_err end(const struct reader *r, bool sane)
 {
 	if (!r->ok)
@@ -107,6 +113,16 @@ static uint8_t *put_ranks(uint8_t *b, const uint64_t *set)
 	return b;
 }
 
+/* The length of the body `b`, whose fields end at `p`, with zeros as far as it must go. */
+static size_t fill_up(uint8_t *b, const uint8_t *p)
+{
+	size_t bytes = (size_t)(p - b);
+	if (bytes >= FAN_CTL_UP_MIN)
+		return bytes;
+	memset(b + bytes, 0, FAN_CTL_UP_MIN - bytes);
+	return FAN_CTL_UP_MIN;
+}
+
 static uint8_t *put_name(uint8_t *b, uint8_t bytes, const char *name)
 {
 	b = put8(b, bytes);
@@ -125,7 +141,7 @@ static bool is_printable(const struct fan_join *m)
 
 enum fan_err fan_join_get(struct fan_join *m, const struct fan_frag *f)
 {
-	struct reader r = reader_of(f);
+	struct reader r = reader_up(f);
 	m->ranks = get16(&r);
 	m->payload_bytes = get16(&r);
 	m->window = get16(&r);
@@ -134,7 +150,8 @@ enum fan_err fan_join_get(struct fan_join *m, const struct fan_frag *f)
 	bool named = get_name(&r, &m->name_bytes, m->name);
 	if (r.ok && !named)
 		return FAN_E_SHORT;
-	m->workers = r.left >= WORKERS_BYTES ? get32(&r) : 1;
+	m->workers = r.left >= WORKERS_BYTES ? get32(&r) : 0;
+	m->workers += m->workers == 0;
 	bool sane = m->ranks >= 2 && m->ranks <= FAN_RANKS_MAX && m->workers >= 1 &&
 		    m->workers <= FAN_WORKERS_MAX && m->payload_bytes >= FAN_PAYLOAD_MIN &&
 		    m->payload_bytes <= FAN_PAYLOAD_MAX && m->payload_bytes % 8 == 0 &&
@@ -153,7 +170,7 @@ size_t fan_join_put(uint8_t *b, const struct fan_join *m)
 	p = put_name(p, m->name_bytes, m->name);
 	if (m->workers > 1)
 		p = put32(p, m->workers);
-	return (size_t)(p - b);
+	return fill_up(b, p);
 }
 
 enum fan_err fan_welcome_get(struct fan_welcome *m, const struct fan_frag *f)
@@ -166,11 +183,9 @@ enum fan_err fan_welcome_get(struct fan_welcome *m, const struct fan_frag *f)
 	m->group_family = get8(&r);
 	m->group_port = get16(&r);
 	memcpy(m->group, take(&r, sizeof m->group), sizeof m->group);
-	m->burst = m->flags = 0;
-	if (r.left >= BURST_BYTES) {
-		m->burst = get16(&r);
-		m->flags = r.left ? get8(&r) : 0; /* a byte in place of `burst` is none */
-	}
+	m->burst = get16(&r);
+	m->flags = get8(&r);
+	m->cookie = get64(&r);
 	uint16_t most = m->burst ? FAN_AHEAD_MAX : FAN_WINDOW_MAX;
 	bool sane = m->window >= 1 && m->window <= most && m->burst <= m->window &&
 		    m->shards >= 1 && m->shards <= FAN_SHARDS_MAX && m->beat_ms >= 1 &&
@@ -189,10 +204,9 @@ size_t fan_welcome_put(uint8_t *b, const struct fan_welcome *m)
 	p = put16(p, m->group_port);
 	memcpy(p, m->group, sizeof m->group);
 	p += sizeof m->group;
-	if (m->burst || m->flags)
-		p = put16(p, m->burst);
-	if (m->flags)
-		p = put8(p, m->flags);
+	p = put16(p, m->burst);
+	p = put8(p, m->flags);
+	p = put64(p, m->cookie);
 	return (size_t)(p - b);
 }
 
@@ -237,20 +251,18 @@ static bool is_sane(const struct fan_helper_cache_use *u)
 
 enum fan_err fan_beat_get(struct fan_beat *m, const struct fan_frag *f)
 {
-	struct reader r = reader_of(f);
+	struct reader r = reader_up(f);
 	m->flags = get8(&r);
-	memset(&m->cache, 0, sizeof m->cache);
-	if (r.left >= CACHE_BYTES)
-		m->cache = get_cache(&r);
+	m->cookie = get64(&r);
+	m->cache = get_cache(&r);
 	return end(&r, is_sane(&m->cache));
 }
 
 size_t fan_beat_put(uint8_t *b, const struct fan_beat *m)
 {
 	uint8_t *p = put8(b, m->flags);
-	if (m->cache.frags)
-		p = put_cache(p, &m->cache);
-	return (size_t)(p - b);
+	p = put64(p, m->cookie);
+	return fill_up(b, put_cache(p, &m->cache));
 }
 
 enum fan_err fan_state_get(struct fan_state *m, const struct fan_frag *f)
@@ -291,7 +303,7 @@ size_t fan_state_put(uint8_t *b, const struct fan_state *m)
 
 enum fan_err fan_leave_get(struct fan_leave *m, const struct fan_frag *f)
 {
-	struct reader r = reader_of(f);
+	struct reader r = reader_up(f);
 	m->err = (int8_t)get8(&r);
 	get_ranks(&r, m->blamed);
 	return end(&r, m->err <= 0);
@@ -300,8 +312,7 @@ enum fan_err fan_leave_get(struct fan_leave *m, const struct fan_frag *f)
 size_t fan_leave_put(uint8_t *b, const struct fan_leave *m)
 {
 	uint8_t *p = put8(b, (uint8_t)m->err);
-	p = put_ranks(p, m->blamed);
-	return (size_t)(p - b);
+	return fill_up(b, put_ranks(p, m->blamed));
 }
 
 enum fan_err fan_query_get(struct fan_query *m, const struct fan_frag *f)

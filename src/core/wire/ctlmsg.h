@@ -29,7 +29,7 @@ struct fan_join {
 	uint32_t alive_ms;	/* silence after which a rank is lost */
 	uint8_t name_bytes;
 	char name[FAN_NAME_MAX + 1]; /* with a terminating zero, which is not on the wire */
-	uint32_t workers; /* of this rank: 1, or all below an aggregator.  On the wire unless 1 */
+	uint32_t workers; /* of this rank: 1, or all below an aggregator.  On the wire 0 for 1 */
 };
 
 /* WELCOME.  header: job, epoch, nonce and path of the JOIN. */
@@ -42,8 +42,9 @@ struct fan_welcome {
 	uint16_t group_port;
 	uint8_t group[16]; /* address, network order; IPv4 in the first four bytes */
 	uint16_t burst;	   /* AHEAD: most fragments of a rank under way, 1 .. window.  Without
-			    * AHEAD 0 and not on the wire */
+			    * AHEAD 0 */
 	uint8_t flags;	   /* enum fan_welcome_flag */
+	uint64_t cookie;   /* for BEATs: proves that the WELCOME has come */
 };
 
 enum fan_welcome_flag {
@@ -85,7 +86,8 @@ struct fan_helper_cache_use {
 /* BEAT.  header: job, epoch, sender = rank, nonce, frag = oldest fragment without a result. */
 struct fan_beat {
 	uint8_t flags;			   /* enum fan_beat_flag */
-	struct fan_helper_cache_use cache; /* HELPER; on the wire unless 0 */
+	uint64_t cookie;		   /* of the WELCOME */
+	struct fan_helper_cache_use cache; /* HELPER; otherwise 0 */
 };
 
 enum fan_job_state {
@@ -258,8 +260,8 @@ enum fan_err fan_helper_stats_get(struct fan_helper_stats *m, const struct fan_f
 enum fan_err fan_echo_get(struct fan_echo *m, const struct fan_frag *f);
 enum fan_err fan_echoed_get(struct fan_echoed *m, const struct fan_frag *f);
 
-/* Encode a body into `b`, at least FAN_CTL_BYTES_MAX - FAN_HEAD_BYTES bytes.
- * Return its length. */
+/* Encode a body into `b`, at least FAN_CTL_BYTES_MAX - FAN_HEAD_BYTES bytes.  JOIN, BEAT and LEAVE
+ * are filled up with zeros to FAN_CTL_UP_MIN bytes.  Return its length. */
 size_t fan_join_put(uint8_t *b, const struct fan_join *m);
 size_t fan_welcome_put(uint8_t *b, const struct fan_welcome *m);
 size_t fan_refuse_put(uint8_t *b, const struct fan_refuse *m);

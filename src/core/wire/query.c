@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#define FOREIGN_BYTES (FAN_HEAD_BYTES + 11u) /* of the REFUSE that answers another version */
+
 void fan_query_prepare(uint8_t *body, const struct fan_echoed *who)
 {
 	static const char version[] = FAN_BUILD_VERSION;
@@ -110,7 +112,8 @@ bool fan_query_recv(const struct fan_query_source *s, const void *self, const ui
 
 void fan_query_foreign(const fan_peer *from, const uint8_t *pkt, size_t len, struct fan_out *out)
 {
-	if ((pkt[1] != FAN_TYPE_JOIN && pkt[1] != FAN_TYPE_QUERY) || !fan_wire_is_whole(pkt, len))
+	if ((pkt[1] != FAN_TYPE_JOIN && pkt[1] != FAN_TYPE_QUERY) || len < FOREIGN_BYTES ||
+	    !fan_wire_is_whole(pkt, len))
 		return;
 	const struct fan_frag question = {.nonce = fan_wire_nonce(pkt)};
 	const struct fan_refuse no = {

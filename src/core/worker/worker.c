@@ -66,7 +66,7 @@ void fan_worker_fail(struct fan_worker *w, const struct fan_fault *fault)
 
 uint64_t fan_worker_interval_ns(const struct fan_worker *w)
 {
-	if (w->phase != FAN_W_READY || w->rejoins)
+	if (w->phase != FAN_W_READY || w->rejoins || w->unproved)
 		return FAN_JOIN_RETRY_NS;
 	uint32_t stall_ms = w->cfg.stall_ms / FAN_BEATS_PER_STALL;
 	uint32_t ms = w->welcome.beat_ms < stall_ms ? w->welcome.beat_ms : stall_ms;
@@ -129,7 +129,7 @@ static uint16_t clip(uint32_t v)
 /* What to ask about in a BEAT: the lowest fragment waited for, if any. */
 static size_t beat_body(const struct fan_worker *w, uint8_t *body, uint64_t *frag)
 {
-	struct fan_beat m = {.flags = 0};
+	struct fan_beat m = {.cookie = w->welcome.cookie};
 	*frag = 0;
 	if (is_waiting(w)) {
 		*frag = w->window.low;

@@ -68,13 +68,15 @@ struct fan_op {
 			   * non-roots of a reduce */
 };
 
+#define FAN_FRAG_NONE UINT64_MAX /* not known */
+
 /* Why a worker failed. */
 struct fan_fault {
 	int err;			/* enum fan_err; FAN_OK: it has not failed */
 	uint16_t rank_a, rank_b;	/* MISMATCH: two ranks that disagree; RANK_TAKEN: a */
 	fan_desc desc_a, desc_b;	/* MISMATCH: the fragment as each sent it.  Refusals: what
 					 * the aggregator has (a) and what was requested (b) */
-	uint64_t frag;			/* STALLED: the fragment waited for */
+	uint64_t frag;			/* STALLED: the fragment waited for, or FAN_FRAG_NONE */
 	uint64_t ranks[FAN_RANK_WORDS]; /* ranks to blame; empty: not known */
 };
 

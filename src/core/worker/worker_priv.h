@@ -36,11 +36,13 @@ struct fan_worker {
 	struct fan_welcome welcome;
 	bool welcomed;
 	bool heard_group;
+	bool unproved; /* this address: until an answer to a BEAT from it */
 	uint8_t leave_tries;
 	int8_t leave_err;
 	uint64_t blamed[FAN_RANK_WORDS]; /* for LEAVE */
 	uint32_t job, epoch;
-	uint32_t workers; /* of the job; set when it is ready */
+	uint32_t workers;   /* of the job; set when it is ready */
+	uint32_t run_ahead; /* allowed now, fragments */
 	uint64_t start_ns;
 	uint64_t heard_ns;		  /* time of the last packet received */
 	uint64_t control_ns;		  /* time of the next JOIN, BEAT or LEAVE */
@@ -49,7 +51,6 @@ struct fan_worker {
 	uint64_t missing_frag;		  /* fragment of the last STATE */
 	uint64_t expired_ns;		  /* time of the last time-out */
 	uint64_t slowest;		  /* where the slowest rank is, at least */
-	uint32_t run_ahead;		  /* allowed now, fragments */
 	uint64_t shrink_turn; /* first transmission from which on run_ahead may shrink */
 	uint64_t grow_turn;   /* first transmission from which on run_ahead may grow */
 	uint64_t who_ns;      /* time of the last BEAT in answer to WHO */

@@ -16,34 +16,6 @@ static void choose_numbers(struct fan_worker *w, const struct fan_welcome *m)
 	fan_window_by_number(&w->window, w->numbers);
 }
 
-/* On another path: does the aggregator know this life of the rank, and the job? */
-static enum fan_verdict recv_answer(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)
-{
-	const struct fan_fault fault = {.err = FAN_E_RESTARTED};
-	bool knows =
-		f->type == FAN_TYPE_WELCOME && fan_worker_is_job(w, f->job) && f->epoch == w->epoch;
-	if (f->type == FAN_TYPE_WELCOME && f->path != w->path)
-		return fan_worker_drop(w, FAN_DROP_STATE); /* to a JOIN on another path */
-	if (fan_route_number(f->job) != w->cfg.route)
-		return fan_worker_drop(w, FAN_DROP_ROUTE);
-	w->rejoins = false;
-	w->control_ns = now_ns; /* a BEAT makes us known on the way */
-	if (!knows) {
-		fan_worker_fail(w, &fault);
-		return FAN_CTL;
-	}
-	struct fan_welcome m;
-	if (fan_welcome_get(&m, f) == FAN_OK)
-		choose_numbers(w, &m);
-	w->job = f->job;	       /* on the route by which it came */
-	if (w->phase == FAN_W_READY) { /* what took the path before may be lost, and timers long */
-		fan_window_expire(&w->window, FAN_TAIL_PROBES);
-		w->expired_ns = now_ns;
-		fan_rtt_heard(&w->rtt);
-	}
-	return FAN_CTL;
-}
-
 /* Of `frags` granted, what this worker may have in flight. */
 static uint32_t window_share(const struct fan_worker *w, uint32_t frags)
 {
@@ -82,6 +54,41 @@ static enum fan_verdict recv_welcome(struct fan_worker *w, uint64_t now_ns,
 	if (burst)
 		fan_run_ahead_begin(w);
 	fan_transfer_begin(w);
+	return FAN_CTL;
+}
+
+/* On another path: does the aggregator know this life of the rank, and the job? */
+static enum fan_verdict recv_answer(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)
+{
+	const struct fan_fault fault = {.err = FAN_E_RESTARTED};
+	bool knows =
+		f->type == FAN_TYPE_WELCOME && fan_worker_is_job(w, f->job) && f->epoch == w->epoch;
+	if (f->type == FAN_TYPE_WELCOME && f->path != w->path)
+		return fan_worker_drop(w, FAN_DROP_STATE); /* to a JOIN on another path */
+	if (fan_route_number(f->job) != w->cfg.route)
+		return fan_worker_drop(w, FAN_DROP_ROUTE);
+	w->rejoins = false;
+	w->control_ns = now_ns; /* a BEAT makes us known on the way */
+	if (!knows && f->type == FAN_TYPE_WELCOME && w->phase == FAN_W_FORMING) {
+		w->phase = FAN_W_JOINING; /* the job has taken another epoch meanwhile */
+		return recv_welcome(w, now_ns, f);
+	}
+	if (!knows) {
+		fan_worker_fail(w, &fault);
+		return FAN_CTL;
+	}
+	struct fan_welcome m;
+	if (fan_welcome_get(&m, f) == FAN_OK) {
+		choose_numbers(w, &m);
+		w->welcome.cookie = m.cookie;
+		w->unproved = true;
+	}
+	w->job = f->job;	       /* on the route by which it came */
+	if (w->phase == FAN_W_READY) { /* what took the path before may be lost, and timers long */
+		fan_window_expire(&w->window, FAN_TAIL_PROBES);
+		w->expired_ns = now_ns;
+		fan_rtt_heard(&w->rtt);
+	}
 	return FAN_CTL;
 }
 
@@ -124,7 +131,7 @@ static enum fan_verdict job_failed(struct fan_worker *w, const struct fan_state 
 		.rank_b = m->rank_b,
 		.desc_a = m->desc_a,
 		.desc_b = m->desc_b,
-		.frag = m->frag,
+		.frag = FAN_FRAG_NONE, /* STATE does not say which another rank waited for */
 	};
 	memcpy(fault.ranks, m->missing, sizeof fault.ranks);
 	fan_worker_fail(w, &fault);
@@ -191,6 +198,8 @@ static enum fan_verdict recv_state(struct fan_worker *w, uint64_t now_ns, const 
 	if (m.state == FAN_JOB_LEFT)
 		return left(w, f);
 	bool asked = f->nonce != 0;
+	if (asked && !w->rejoins)
+		w->unproved = false;
 	if ((m.state == FAN_JOB_NONE && !asked) || (m.state == FAN_JOB_FAILED && by_group))
 		return fan_worker_drop(w, FAN_DROP_SENDER); /* no aggregator says it so */
 	if (by_group && m.state == FAN_JOB_FORMING)

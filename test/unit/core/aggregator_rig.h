@@ -22,7 +22,8 @@ static struct rig {
 	struct fan_aggregator_config cfg;
 	struct fan_aggregator *ag;
 	uint64_t now_ns;
-	uint32_t job, epoch; /* of the last WELCOME */
+	uint32_t job, epoch;		/* of the last WELCOME */
+	uint64_t cookie[FAN_RANKS_MAX]; /* by rank: of its last WELCOME */
 	uint16_t window;
 	uint8_t flags; /* of the BEATs */
 	bool marked;   /* datagrams meet congestion */
@@ -199,13 +200,14 @@ static inline int rig_join(uint16_t rank, uint64_t nonce, const struct fan_join 
 	rig.job = rig.got[0].f.job;
 	rig.epoch = rig.got[0].f.epoch;
 	rig.window = w.window;
+	rig.cookie[rank] = w.cookie;
 	return FAN_OK;
 }
 
 static inline enum fan_verdict rig_beat(uint16_t rank, uint64_t nonce, uint64_t frag, uint8_t flags)
 {
 	uint8_t body[RIG_BODY];
-	struct fan_beat m = {.flags = flags};
+	struct fan_beat m = {.flags = flags, .cookie = rig.cookie[rank]};
 	struct fan_frag f = rig_control(FAN_TYPE_BEAT, rank, nonce, body, fan_beat_put(body, &m));
 	f.frag = frag;
 	return rig_send(rig_peer(rank), &f);

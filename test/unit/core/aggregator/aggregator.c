@@ -320,6 +320,7 @@ static void aggregator__window_and_burst(void **state)
 	assert_int_equal(fan_welcome_get(&w, &rig.got[0].f), FAN_OK);
 	assert_int_equal(w.window, 20);
 	assert_int_equal(w.burst, 3);
+	rig_beat(0, rig_nonce(0), 0, 0);
 	m.options = 0; /* it would have all of the window under way */
 	assert_int_equal(rig_join(1, rig_nonce(1), &m), FAN_E_JOB_MISMATCH);
 	rig.cfg.ahead_max = 1;

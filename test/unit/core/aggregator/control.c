@@ -29,13 +29,15 @@ static void control__welcome(void **state)
 
 static void refuses_other_version(uint8_t type)
 {
-	uint8_t packet[FAN_HEAD_BYTES] = {0};
+	uint8_t packet[FAN_HEAD_BYTES + 11] = {0}; /* as long as the REFUSE */
 	struct fan_frag f = {.type = type, .nonce = 42};
 	fan_wire_put(packet, &f);
 	packet[0] = 9;
 	assert_int_equal(rig_bytes(rig_peer(0), packet, sizeof packet), FAN_DROP);
 	assert_int_equal(rig.gots, 0); /* damaged, for all we know */
-	fan_put32(packet + 32, fan_crc32c(0, packet, 32));
+	fan_put32(packet + 32, fan_crc32c(fan_crc32c(0, packet, 32), packet + FAN_HEAD_BYTES, 11));
+	assert_int_equal(rig_bytes(rig_peer(0), packet, sizeof packet - 1), FAN_DROP);
+	assert_int_equal(rig.gots, 0); /* too short to answer, and so damaged */
 	assert_int_equal(rig_bytes(rig_peer(0), packet, sizeof packet), FAN_DROP);
 	struct fan_refuse no;
 	assert_int_equal(rig_type(0), FAN_TYPE_REFUSE);

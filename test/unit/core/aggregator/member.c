@@ -47,7 +47,15 @@ static void member__ghost_gives_way(void **state)
 	struct fan_frag f = rig_control(FAN_TYPE_BEAT, 0, 5, body, fan_beat_put(body, &none));
 	rig_send(rig_peer(9), &f);
 	assert_int_equal(rig_state(0).state, FAN_JOB_NONE);
+	const uint32_t told = rig.epoch; /* to it, too */
 	rig_beat(0, 6, 0, 0);
+	assert_int_equal(rig_state(0).state, FAN_JOB_NONE);
+	assert_int_equal(rig_join(0, 99, &m), FAN_E_RANK_TAKEN); /* their ranks stay theirs */
+	assert_int_equal(rig_join(0, 6, &m), FAN_OK);
+	assert_int_not_equal(rig.epoch, told);
+	rig_beat(0, 6, 0, 0);
+	assert_int_equal(rig_join(1, 7, &m), FAN_OK);
+	rig_beat(1, 7, 0, 0);
 	assert_int_equal(rig_state(0).state, FAN_JOB_READY);
 }
 
@@ -78,6 +86,7 @@ static void member__ranks_disagree_about_the_job(void **state)
 	(void)state;
 	struct fan_join m = rig_join_of("a", 3);
 	assert_int_equal(rig_join(0, 5, &m), FAN_OK);
+	rig_beat(0, 5, 0, 0);
 	m.ranks = 2;
 	assert_int_equal(rig_join(1, 6, &m), FAN_E_JOB_MISMATCH);
 	m = rig_join_of("a", 3);
@@ -102,12 +111,14 @@ static void member__full(void **state)
 	for (unsigned i = 0; i < 4; i++) {
 		m = named(i, 2, 0, 0);
 		assert_int_equal(rig_join(0, 5, &m), FAN_OK);
+		rig_beat(0, 5, 0, 0);
 	}
 	m = named(4, 2, 0, 0);
 	assert_int_equal(rig_join(0, 5, &m), FAN_E_JOBS_FULL);
 	rig_again();
 	m = named(0, 31, 0, 0);
 	assert_int_equal(rig_join(0, 5, &m), FAN_OK);
+	rig_beat(0, 5, 0, 0);
 	m = named(1, 2, 0, 0);
 	assert_int_equal(rig_join(0, 5, &m), FAN_E_MEMBERS_FULL);
 	m.payload_bytes = 136;
@@ -117,9 +128,11 @@ static void member__full(void **state)
 	m = named(0, 2, 0, 0);
 	assert_int_equal(rig_join(0, 5, &m), FAN_OK);
 	assert_int_equal(rig.window, 4);
+	rig_beat(0, 5, 0, 0);
 	m = named(1, 2, 0, 0);
 	assert_int_equal(rig_join(0, 5, &m), FAN_OK);
 	assert_int_equal(rig.window, 2); /* less rather than none */
+	rig_beat(0, 5, 0, 0);
 	m = named(2, 2, 0, 0);
 	assert_int_equal(rig_join(0, 5, &m), FAN_E_SLOTS_FULL);
 }
@@ -128,6 +141,7 @@ static void member__window(void **state)
 {
 	(void)state;
 	rig.cfg.window_max = 32;
+	rig.cfg.slots = 256;
 	rig_again();
 	struct fan_join m = named(0, 2, 0, 8);
 	assert_int_equal(rig_join(0, 5, &m), FAN_OK);
@@ -160,9 +174,11 @@ static void member__failed_job_holds_no_slots(void **state)
 {
 	(void)state;
 	rig.cfg.slots = 8;
+	rig.cfg.greedy = true;
 	rig_again();
 	struct fan_join m = named(0, 2, 0, 0);
 	assert_int_equal(rig_join(0, rig_nonce(0), &m), FAN_OK); /* slots 0..3 */
+	rig_beat(0, rig_nonce(0), 0, 0);
 	const uint32_t first = rig.job, epoch = rig.epoch;
 	rig_form("z", 2, 0); /* slots 4..7 */
 	assert_int_equal(rig_leave(0, FAN_E_STALLED), FAN_CTL);

@@ -35,6 +35,9 @@ static enum fan_verdict join(uint16_t rank, uint16_t route, uint8_t path, uint16
 	if (rig_type(0) == FAN_TYPE_WELCOME) {
 		rig.job = rig.got[0].f.job;
 		rig.epoch = rig.got[0].f.epoch;
+		struct fan_welcome w;
+		assert_int_equal(fan_welcome_get(&w, &rig.got[0].f), FAN_OK);
+		rig.cookie[rank] = w.cookie;
 	}
 	return v;
 }
@@ -43,7 +46,7 @@ static enum fan_verdict join(uint16_t rank, uint16_t route, uint8_t path, uint16
 static enum fan_verdict say(unsigned type, uint16_t rank, uint16_t route)
 {
 	uint8_t body[RIG_BODY];
-	const struct fan_beat beat = {.flags = 0};
+	const struct fan_beat beat = {.cookie = rig.cookie[rank]};
 	const struct fan_leave leave = {.err = FAN_OK};
 	size_t bytes =
 		type == FAN_TYPE_BEAT ? fan_beat_put(body, &beat) : fan_leave_put(body, &leave);
@@ -87,6 +90,7 @@ static void moves__results_go_to_both_routes_while_there_are_two(void **state)
 	assert_int_equal(join(1, 4, 1, 2), FAN_CTL);
 	assert_int_equal(rig_type(0), FAN_TYPE_WELCOME);
 	assert_int_equal(route_of(0), 4);
+	assert_int_equal(say(FAN_TYPE_BEAT, 1, 4), FAN_CTL);
 	assert_int_equal(add(0, 3, 0, 5), FAN_WAIT);
 	assert_int_equal(add(1, 4, 0, 6), FAN_DONE);
 	assert_int_equal(rig.gots, 2);
@@ -97,6 +101,7 @@ static void moves__results_go_to_both_routes_while_there_are_two(void **state)
 	assert_int_equal(rig.got[0].f.job & LOW_MASK, rig.got[1].f.job & LOW_MASK);
 
 	assert_int_equal(join(0, 4, 1, 2), FAN_CTL);
+	assert_int_equal(say(FAN_TYPE_BEAT, 0, 4), FAN_CTL);
 	assert_int_equal(add(0, 4, 1, 5), FAN_WAIT);
 	assert_int_equal(add(1, 4, 1, 6), FAN_DONE);
 	assert_int_equal(rig.gots, 1);
@@ -108,8 +113,10 @@ static void moves__a_third_route_asks(void **state)
 {
 	(void)state;
 	form(3, 3);
-	assert_int_equal(join(1, 4, 1, 3), FAN_CTL);
-	assert_int_equal(join(2, 5, 1, 3), FAN_CTL);
+	for (uint16_t r = 1; r < 3; r++) {
+		assert_int_equal(join(r, (uint16_t)(3 + r), 1, 3), FAN_CTL);
+		assert_int_equal(say(FAN_TYPE_BEAT, r, (uint16_t)(3 + r)), FAN_CTL);
+	}
 	assert_int_equal(add(0, 3, 0, 1), FAN_WAIT);
 	assert_int_equal(add(1, 4, 0, 2), FAN_WAIT);
 	assert_int_equal(add(2, 5, 0, 4), FAN_DONE);
@@ -134,11 +141,11 @@ static void moves__a_late_beat_is_not_denied(void **state)
 	(void)state;
 	form(2, 3);
 	assert_int_equal(join(1, 4, 1, 2), FAN_CTL);
+	assert_int_equal(say(FAN_TYPE_BEAT, 1, 4), FAN_CTL);
+	assert_int_equal(route_of(0), 4);
 	assert_int_equal(say(FAN_TYPE_BEAT, 1, 3), FAN_DROP);
 	assert_int_equal(rig.gots, 0);
 	assert_int_equal(rig_drops(FAN_DROP_ROUTE), 1);
-	assert_int_equal(say(FAN_TYPE_BEAT, 1, 4), FAN_CTL);
-	assert_int_equal(route_of(0), 4);
 }
 
 /* A late JOIN by the path before does not move it back. */
@@ -147,6 +154,7 @@ static void moves__a_late_join_changes_nothing(void **state)
 	(void)state;
 	form(2, 3);
 	assert_int_equal(join(1, 4, 1, 2), FAN_CTL);
+	assert_int_equal(say(FAN_TYPE_BEAT, 1, 4), FAN_CTL);
 	assert_int_equal(join(1, 3, 0, 2), FAN_CTL);
 	assert_int_equal(rig.ag->jobs.job[0].members[1].route, 4);
 	assert_int_equal(route_of(0), 3); /* its answer goes back by where it came */
@@ -183,6 +191,7 @@ static void moves__jobs_with_and_without_routes_do_not_mix(void **state)
 {
 	(void)state;
 	assert_int_equal(join(0, 3, 0, 2), FAN_CTL);
+	assert_int_equal(say(FAN_TYPE_BEAT, 0, 3), FAN_CTL);
 	assert_int_equal(join(1, 0, 0, 2), FAN_CTL);
 	struct fan_refuse no;
 	assert_int_equal(rig_type(0), FAN_TYPE_REFUSE);

@@ -53,6 +53,7 @@ static uint8_t welcome_flags(const char *name, uint16_t rank, uint16_t route, ui
 	assert_int_equal(fan_welcome_get(&w, &f), FAN_OK);
 	rig.job = f.job;
 	rig.epoch = f.epoch;
+	rig.cookie[rank] = w.cookie;
 	return w.flags;
 }
 
@@ -65,7 +66,7 @@ static int form(void **state)
 		assert_int_equal(welcome_flags("a", r, 0, r ? FAN_JOIN_NUMBERS : 0),
 				 r ? FAN_WELCOME_NUMBERS : 0);
 	for (uint16_t r = 0; r < RANKS; r++) {
-		const struct fan_beat b = {.flags = 0};
+		const struct fan_beat b = {.cookie = rig.cookie[r]};
 		assert_int_equal(via(r, FAN_TYPE_BEAT, body, fan_beat_put(body, &b)), FAN_CTL);
 	}
 	assert_int_equal(rig_state(0).state, FAN_JOB_READY); /* to all, by the switch below */
@@ -215,6 +216,9 @@ static uint8_t join_by(fan_peer from, uint8_t path)
 	assert_int_equal(rig_send(from, &f), FAN_CTL);
 	assert_int_equal(rig_type(0), FAN_TYPE_WELCOME);
 	assert_int_equal(rig.got[0].f.job, rig.job);
+	struct fan_welcome w;
+	assert_int_equal(fan_welcome_get(&w, &rig.got[0].f), FAN_OK);
+	rig.cookie[0] = w.cookie;
 	return rig.got[0].f.path;
 }
 
@@ -229,6 +233,8 @@ static void server__members_move(void **state)
 	assert_int_equal(join_by(rig_peer(0), 0), 0); /* known, but no later path */
 	assert_int_equal(dropped(rig_send(rig_peer(0), &f)), FAN_DROP_SENDER);
 	assert_int_equal(join_by(rig_peer(0), 1), 1);
+	assert_int_equal(dropped(rig_send(rig_peer(0), &f)), FAN_DROP_SENDER);
+	assert_int_equal(rig_beat(0, rig_nonce(0), 0, 0), FAN_CTL); /* it hears us there */
 	assert_int_equal(rig_send(rig_peer(0), &f), FAN_WAIT);
 	assert_int_equal(dropped(partial(below, 1, 0x1, 1, 1, false)), FAN_DROP_SENDER);
 	assert_int_equal(partial(below, 0, 0xe, 10, 1, false), FAN_DONE);

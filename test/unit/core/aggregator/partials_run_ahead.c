@@ -46,9 +46,16 @@ static int open_aggregator(void **state)
 		assert_int_equal(rig_type(0), FAN_TYPE_RELAY);
 		rig.job = rig.got[0].f.job;
 		rig.epoch = rig.got[0].f.epoch;
+		struct fan_envelope v;
+		struct fan_frag inner;
+		struct fan_welcome w;
+		assert_int_equal(fan_envelope_get(&v, &rig.got[0].f), FAN_OK);
+		assert_int_equal(fan_wire_get(&inner, v.inner, v.inner_bytes), -1);
+		assert_int_equal(fan_welcome_get(&w, &inner), FAN_OK);
+		rig.cookie[r] = w.cookie;
 	}
 	for (uint16_t r = 0; r < RANKS; r++) {
-		const struct fan_beat beat = {.flags = FAN_BEAT_AHEAD};
+		const struct fan_beat beat = {.flags = FAN_BEAT_AHEAD, .cookie = rig.cookie[r]};
 		send_via(r, FAN_TYPE_BEAT, body, fan_beat_put(body, &beat));
 	}
 	assert_int_equal(rig_state(0).state, FAN_JOB_READY);

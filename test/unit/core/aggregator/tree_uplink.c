@@ -486,8 +486,9 @@ static void tree__a_refusal_above_fails_those_below(void **state)
 	start_workers(1);
 	/* another job has the top's only place */
 	struct fan_job *j = &tree.ag[0]->jobs.job[0];
-	j->state = FAN_JOB_FORMING;
-	j->check_ns = j->test_ns = UINT64_MAX;
+	j->state = FAN_JOB_FAILED;
+	j->fault.err = FAN_E_STALLED;
+	j->check_ns = j->test_ns = j->remind_ns = UINT64_MAX;
 	run_until(FAN_W_FAILED);
 	for (int i = 0; i < WORKERS; i++)
 		assert_int_equal(fan_worker_fault(tree.w[i])->err, FAN_E_JOBS_FULL);
