@@ -3,8 +3,18 @@
 #ifndef FAN_CMD_END_H
 #define FAN_CMD_END_H
 
+#include <stdbool.h>
+
 /* Flush all streams.  Returns `status`; or 1, and a line on stderr, when `status` is 0 and some of
  * standard output is lost (a full disk, say).  A closed pipe ends the process before. */
 int cmd_end(int status);
+
+/* Have what a library prints before it ends the process itself, as argp does for --help, looked at
+ * likewise.  Call it first. */
+void cmd_begin(void);
+
+/* Can FILE be written?  "" and "-" can.  Otherwise say why not, as
+ * COMMAND's --OPTION, before work is done whose result would be lost. */
+bool cmd_can_write(const char *command, const char *option, const char *file);
 
 #endif

@@ -56,6 +56,7 @@ int main(int argc, char **argv)
 {
 	static char name[ARGS_NAME_MAX];
 
+	cmd_begin();
 	if (argc < 2) {
 		usage(stderr);
 		return 2;

@@ -11,6 +11,7 @@ int main(int argc, char **argv)
 	static char plan[] = "fanin plan", controller[] = "fanin controller";
 	const char *name = argc > 1 ? argv[1] : "";
 
+	cmd_begin();
 	if (strcmp(name, "plan") == 0) {
 		argv[1] = plan;
 		return cmd_end(cmd_plan(argc - 1, argv + 1));

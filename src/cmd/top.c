@@ -12,6 +12,7 @@
 #include "ask.h"
 #include "cmd.h"
 #include "cmd/metrics/metrics_jobs.h"
+#include "end.h"
 #include "net/clock.h"
 #include "net/logline.h"
 #include "net/udp.h"
@@ -322,6 +323,8 @@ int cmd_top(int argc, char **argv)
 	char why[ARGS_WHY_BYTES], at[ADDRESS_BYTES];
 
 	args_parse(&command, &a, argc, argv);
+	if (!cmd_can_write("top", "json", a.json))
+		return 2;
 	if (a.controller[0] && fan_peer_is_none(&a.sw))
 		return top_tree(&(struct top_tree_args){.path = a.controller,
 							.json = a.json,

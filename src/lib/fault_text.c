@@ -167,6 +167,12 @@ static void add_unreachable(struct text *t, const struct fan_fault *f,
 		add(t, "%s lost a switch that sums another part of the tensors", list);
 	else if (a->inside >= 0)
 		add_unreachable_inside(t, a);
+	else if (a->joined && a->server_addr)
+		add(t,
+		    "the server %s stopped answering (silent for more than %.1f s), through the "
+		    "switch %s and past it%s",
+		    a->server_addr, a->alive_ms / 1e3, a->switch_addr,
+		    a->refused ? ": its port is closed now, `fanin server` has ended" : "");
 	else if (a->joined)
 		add(t, "the switch %s stopped answering (silent for more than %.1f s)%s",
 		    a->switch_addr, a->alive_ms / 1e3,
@@ -207,9 +213,12 @@ static void add_ranks(struct text *t, const struct fan_fault *f, const struct fa
 	default:
 		add(t, "no progress for %.4g s: ", a->timeout_ms / 1e3);
 		if (n)
-			add(t, "%s did not take part (fragment %llu)", list,
-			    (unsigned long long)f->frag);
-		else
+			add(t, "%s did not take part", list);
+		else if (f->frag == FAN_FRAG_NONE)
+			add(t, "a result did not come back");
+		if (n && f->frag != FAN_FRAG_NONE)
+			add(t, " (fragment %llu)", (unsigned long long)f->frag);
+		else if (!n && f->frag != FAN_FRAG_NONE)
 			add(t, "fragment %llu did not come back", (unsigned long long)f->frag);
 		break;
 	}
@@ -260,9 +269,15 @@ static void add_refusal(struct text *t, const struct fan_fault *f, const struct 
 	case FAN_E_VERSION:
 		add(t, "the switch %s speaks another version of the protocol", sw);
 		break;
-	default: /* FAN_E_RESTARTED */
-		add(t, "the switch %s does not know job \"%s\" any more: it was restarted", sw,
-		    a->job);
+	default:		    /* FAN_E_RESTARTED */
+		if (a->server_addr) /* jobs are known there, and not at the switch */
+			add(t,
+			    "the server %s behind the switch %s does not know job \"%s\" any more: "
+			    "it was restarted",
+			    a->server_addr, sw, a->job);
+		else
+			add(t, "the switch %s does not know job \"%s\" any more: it was restarted",
+			    sw, a->job);
 		break;
 	}
 }

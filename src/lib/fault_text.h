@@ -13,6 +13,7 @@
 struct fan_fault_about {
 	const char *job;
 	const char *switch_addr; /* "10.0.0.1:5000" */
+	const char *server_addr; /* of the aggregator behind it; NULL: none that is known */
 	uint16_t rank, ranks;
 	const uint16_t *global; /* what ranks are called in the text; NULL: by their numbers */
 	/* The name of a host's rank of a number, for FAN_INTRA_E_LOST; NULL: no such error. */

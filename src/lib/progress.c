@@ -133,10 +133,13 @@ void fan_comm_fail(struct fanin_comm *c, int error, const char *sentence)
 void fan_comm_fault_text(const struct fanin_comm *c, const struct fan_connection *cn,
 			 const struct fan_fault *f, char *text, size_t bytes)
 {
-	char addr[80];
+	char addr[80], server[80];
+	bool behind = !fan_peer_is_none(&cn->server_addr);
 	struct fan_fault_about about = {
 		.job = c->client.on ? c->part[cn->part].name : c->cfg.job,
 		.switch_addr = fan_peer_text(&cn->switch_addr, addr, sizeof addr),
+		.server_addr =
+			behind ? fan_peer_text(&cn->server_addr, server, sizeof server) : NULL,
 		.rank = (uint16_t)c->cfg.rank,
 		.ranks = (uint16_t)c->cfg.ranks,
 		.global = c->global,

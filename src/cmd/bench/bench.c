@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cmd/cmd.h"
+#include "cmd/end.h"
 #include "lib/rendezvous.h"
 
 /* Indices are the values of fanin.h. */
@@ -181,5 +182,7 @@ int cmd_bench(int argc, char **argv)
 	}
 	if (*o.trace)
 		setenv("FANIN_TRACE", o.trace, 1);
+	if (o.rank <= 0 && !cmd_can_write("bench", "json", o.json))
+		return 2;
 	return o.local ? bench_local(&o) : bench_run(&o, NULL);
 }

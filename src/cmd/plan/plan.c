@@ -9,6 +9,7 @@
 
 #include "cmd/args.h"
 #include "cmd/cmd.h"
+#include "cmd/end.h"
 #include "core/base/err.h"
 #include "plan.h"
 #include "plan/bound.h"
@@ -423,6 +424,8 @@ int cmd_plan(int argc, char **argv)
 				"Try `fanin plan --help`.\n");
 		return EXIT_BAD;
 	}
+	if (!cmd_can_write("plan", "json", a.json) || !cmd_can_write("plan", "install", a.install))
+		return EXIT_BAD;
 	if (a.attach[0] && fan_attach_parse(&attach, a.attach, &why)) {
 		fprintf(stderr, "fanin plan: --attach: %s\n", why.text);
 		return EXIT_BAD;

@@ -11,6 +11,7 @@
 
 #include "cmd/args_list.h"
 #include "cmd/cmd.h"
+#include "cmd/end.h"
 #include "sim/model.h"
 #include "sim/outcome.h"
 #include "sim/report.h"
@@ -272,6 +273,9 @@ int cmd_sim(int argc, char **argv)
 	argp_parse(&argp, argc, argv, 0, NULL, &a);
 	if (a.layers)
 		return print_layers(a.layers);
+	if (!cmd_can_write("sim", "json", a.json ? a.json : "") ||
+	    !cmd_can_write("sim", "report", a.report ? a.report : ""))
+		return WRONG;
 	errno = 0;
 	json_t *root = sim_load(a.file, why), *result = NULL;
 	json_t *plan = root && a.plan ? sim_load(a.plan, why) : NULL;

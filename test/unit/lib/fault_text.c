@@ -235,9 +235,38 @@ static void fault_text__every_error_has_one(void **state)
 	}
 }
 
+/* Told of by another rank: which fragment is not known. */
+static void fault__no_fragment_where_none_is_known(void **state)
+{
+	(void)state;
+	const struct fan_fault_about a = about();
+	struct fan_fault f = {.err = FAN_E_STALLED, .frag = FAN_FRAG_NONE, .ranks = {8}};
+	assert_text(&f, &a, "no progress for 30 s: rank 3 did not take part");
+	f.ranks[0] = 0;
+	assert_text(&f, &a, "no progress for 30 s: a result did not come back");
+}
+
+/* Jobs live at the server behind a switch: it is the one that has gone or begun anew. */
+static void fault__names_the_server(void **state)
+{
+	(void)state;
+	struct fan_fault_about a = about();
+	struct fan_fault f = {.err = FAN_E_RESTARTED};
+	a.server_addr = "10.0.0.9:6000";
+	assert_text(&f, &a,
+		    "the server 10.0.0.9:6000 behind the switch 10.0.0.1:5000 does not know job "
+		    "\"train\" any more: it was restarted");
+	f.err = FAN_E_UNREACHABLE;
+	assert_text(&f, &a,
+		    "the server 10.0.0.9:6000 stopped answering (silent for more than 10.0 s), "
+		    "through the switch 10.0.0.1:5000 and past it");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(fault__no_fragment_where_none_is_known),
+		cmocka_unit_test(fault__names_the_server),
 		cmocka_unit_test(ranks_text__lists_and_runs),
 		cmocka_unit_test(ranks_text__long_lists_are_cut),
 		cmocka_unit_test(fault_text__ranks),
