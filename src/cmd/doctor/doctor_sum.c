@@ -161,9 +161,19 @@ static void tell_multicast(struct doctor *d, const struct rank *r)
 				 "policies atp and esa have no group");
 }
 
+/* The rank that failed; NULL: none.  One that waited for the other in vain knows no cause. */
+static const struct rank *find_bad(const struct rank *r)
+{
+	const bool waited = r[0].err == FANIN_E_TIMEOUT && r[1].err;
+
+	if (r[0].err && !waited)
+		return &r[0];
+	return r[1].err ? &r[1] : r[0].err ? &r[0] : NULL;
+}
+
 static void tell(struct doctor *d, const struct rank *r, const char *job)
 {
-	const struct rank *bad = r[0].err ? &r[0] : r[1].err ? &r[1] : NULL;
+	const struct rank *bad = find_bad(r);
 	unsigned wrong = r[0].wrong + r[1].wrong;
 	struct doctor_finding *f;
 
