@@ -232,11 +232,31 @@ static bool make_room(struct fan_aggregator *ag, const fan_peer *from, struct fa
 	return true;
 }
 
+/* Workers of before, whose JOINs are short, have no cookies in their BEATs.  The answer is not
+ * longer.
+ */
+static enum fan_verdict refuse_short(struct fan_aggregator *ag, const fan_peer *to,
+				     const struct fan_frag *f, struct fan_out *out)
+{
+	const struct fan_refuse no = {
+		.err = FAN_E_VERSION,
+		.rank = FAN_RANK_NONE,
+		.have = FAN_WIRE_VERSION,
+	};
+	const struct fan_join nameless = {.name_bytes = 0};
+	if (f->payload_bytes < FAN_REFUSE_BODY)
+		return fan_aggregator_drop(ag, FAN_DROP_FORMAT);
+	return refuse(ag, to, f, &nameless, &no, out);
+}
+
 static enum fan_verdict recv_join(struct fan_aggregator *ag, uint64_t now_ns, const fan_peer *from,
 				  const struct fan_frag *f, struct fan_out *out)
 {
 	struct fan_join m;
-	if (fan_join_get(&m, f) != FAN_OK || f->nonce == 0)
+	const enum fan_err err = fan_join_get(&m, f);
+	if (err == FAN_E_SHORT && f->nonce)
+		return refuse_short(ag, from, f, out);
+	if (err != FAN_OK || f->nonce == 0)
 		return fan_aggregator_drop(ag, FAN_DROP_FORMAT);
 	struct fan_job *j = NULL;
 	struct fan_refuse no;

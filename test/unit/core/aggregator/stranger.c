@@ -404,6 +404,27 @@ static void stranger__what_it_was_told_is_worth_nothing(void **state)
 	assert_int_equal(forge(job, epoch), FAN_DROP);
 }
 
+/* ---- not a stranger, but old -------------------------------------------------------------------
+ */
+
+/* A worker of 0.1, whose JOIN is no longer than it must be, learns why it cannot come. */
+static void stranger__old_workers_are_told(void **state)
+{
+	(void)state;
+	uint8_t body[RIG_BODY];
+	const struct fan_join m = rig_join_of("old", 2);
+	fan_join_put(body, &m);
+	struct fan_frag f = rig_control(FAN_TYPE_JOIN, 0, 5, body, 12 + m.name_bytes);
+	struct fan_refuse no;
+	assert_int_equal(rig_send(elsewhere(0), &f), FAN_CTL);
+	assert_int_equal(fan_refuse_get(&no, &rig.got[0].f), FAN_OK);
+	assert_int_equal(no.err, FAN_E_VERSION);
+	assert_true(rig.got[0].f.payload_bytes <= f.payload_bytes);
+	f.payload_bytes = FAN_REFUSE_BODY - 1;
+	assert_int_equal(rig_send(elsewhere(0), &f), FAN_DROP);
+	assert_int_equal(rig.gots, 0);
+}
+
 /* ---- not a stranger, but many ---------------------------------------------------------------- */
 
 /* 64 jobs of 2 ranks, as they come by default, fit a default switch; the first have all they can
@@ -445,6 +466,7 @@ int main(void)
 		RIG_TEST(stranger__a_name_is_not_taken_by_a_word),
 		RIG_TEST(stranger__patience_is_what_members_ask_for),
 		RIG_TEST(stranger__what_it_was_told_is_worth_nothing),
+		RIG_TEST(stranger__old_workers_are_told),
 		RIG_TEST(stranger__64_jobs_fit),
 	};
 	return RUN(tests);
