@@ -201,12 +201,12 @@ static int make_plan(struct ctl_draft *d)
 
 /* ---- what follows from it ------------------------------------------------------------------- */
 
-/* Slots that each switch has, at least, if jobs must share them; else 0. */
+/* Slots that each switch has, at least. */
 static uint32_t slots_to_share(const struct ctl_draft *d)
 {
 	uint32_t least = 0;
 
-	for (uint32_t i = 0; i < d->t.nodes && d->t.jobs > 1; i++) {
+	for (uint32_t i = 0; i < d->t.nodes; i++) {
 		const struct ctl_node *n = &d->c->node[d->map[i]];
 		if (n->kind == FAN_NODE_SWITCH && n->slots && (!least || n->slots < least))
 			least = n->slots;

@@ -367,7 +367,9 @@ int fan_daemon_route(struct fan_daemon *d, const struct fan_route_config *c)
 		return FAN_E_INVALID;
 	memcpy(entry, c->entry, c->entries * sizeof *entry);
 	moved.entry = entry;
-	moved.quota = (c->quota + d->shards - 1) / d->shards;
+	moved.quota = c->quota / d->shards; /* all quotas together have room in each */
+	if (c->quota && !moved.quota)
+		moved.quota = 1;
 	for (unsigned i = 0; i < d->shards; i++) {
 		fan_shard_ask(d->shard[i], &r);
 		if (r.err) { /* all shards have the same routes: it is the first, or no memory */

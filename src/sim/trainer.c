@@ -13,9 +13,9 @@
 #define RANK_SHIFT  17u
 #define OP_SHIFT    16u /* elements: keeps operations aligned */
 #define VALUES	    1024u
-#define PAUSE_MAX   8			/* doublings of the pause before a job begins again */
-#define PACED_ITEMS 4			/* packets that leave at once at a pace */
-#define FRAME_BYTES 66			/* of each, on the wire: as links have by default */
+#define PAUSE_MAX   8  /* doublings of the pause before a job begins again */
+#define PACED_ITEMS 4  /* packets that leave at once at a pace */
+#define FRAME_BYTES 66 /* of each where its host has several links: their default */
 #define TICKS_MAX   (2 * FAN_AHEAD_MAX) /* of a core at one time */
 
 /* ---- what trainers share ---------------------------------------------------- */
@@ -363,6 +363,14 @@ static bool take_finished(struct fan_trainer *t)
 	return any;
 }
 
+/* Of a packet on its host's link, beside its own. */
+static uint32_t frame_bytes(const struct fan_trainer *t)
+{
+	const struct fan_sim *s = t->shared->sim;
+	uint32_t uplink = s->actor[t->actor].uplink;
+	return uplink == FAN_SIM_NONE ? FRAME_BYTES : s->link[uplink].overhead_bytes;
+}
+
 static void tick_core(struct fan_trainer *t)
 {
 	struct fan_trainer_shared *sh = t->shared;
@@ -388,7 +396,7 @@ static void tick_core(struct fan_trainer *t)
 				return;
 			fan_sim_send(s, &p, true);
 			fan_body_put(&s->pool, p.body);
-			bytes += p.len + FRAME_BYTES;
+			bytes += p.len + frame_bytes(t);
 		}
 		fan_out_reset(&out);
 	}

@@ -4,7 +4,8 @@
 
 #include "host.h"
 
-#define RESTARTS_MAX  5 /* of slots: the jobs must get on at some time */
+#define QUOTA_MAX     11 /* of a route; its switches may have less, or much more */
+#define RESTARTS_MAX  5	 /* of slots: the jobs must get on at some time */
 #define ITEMS_MAX     (FAN_NODE_TICK_MAX + FAN_NODE_OUT_MAX)
 #define AUDIT_PACKETS 61 /* from one look at all that must hold to the next */
 
@@ -280,6 +281,7 @@ void host_switch_add_route(struct host_node *h, const struct fan_route_config *c
 	struct host_route *r = &h->route[h->routes++];
 	memcpy(r->entry, c->entry, c->entries * sizeof *r->entry);
 	r->config = *c;
+	r->config.quota = c->number % 3 ? 0 : 1 + c->number % QUOTA_MAX; /* of slots of its own */
 	for (unsigned i = 0; i < h->routes; i++)
 		h->route[i].config.entry = h->route[i].entry;
 	if (!h->routes_ns)

@@ -90,7 +90,7 @@ static const struct args_option options[] = {
 	{"install", 0, ARGS_TEXT, AT(install), 0, 0, NULL, "FILE",
 	 "write what switches, servers and workers must know of the plan; - as for --json"},
 	{"slots", 0, ARGS_NUMBER, AT(slots), 0, INT32_MAX, NULL, "N",
-	 "of each switch, which --install shares out by the parts' shares (0: no quotas)"},
+	 "of each switch, which --install shares out by the parts' shares (4096; 0: no quotas)"},
 	{"first-route", 0, ARGS_NUMBER, AT(first_route), 1, UINT16_MAX, NULL, "N",
 	 "the number of the first route of --install (1)"},
 	{"dot", 0, ARGS_TEXT, AT(dot), 0, 0, NULL, "FILE", "draw the plan for graphviz"},
@@ -411,6 +411,7 @@ int cmd_plan(int argc, char **argv)
 		.roundings = (int)fan_plan_defaults.roundings,
 		.trees = (int)fan_plan_defaults.trees,
 		.first_route = 1,
+		.slots = 4096, /* as `fanin switch` */
 	};
 	struct fan_why why = {""};
 	struct fan_topo t;

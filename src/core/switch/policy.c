@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* policy.c - the policies by number, and what those have in common that do nothing about slow
- * ranks: slots by hash, and what is unaggregated goes up. */
+ * ranks: slots by hash, or in a stretch of the job's own; and what is unaggregated goes up. */
 #include "policy.h"
 #include "switch_priv.h"
 
@@ -12,6 +12,8 @@ const struct fan_slot_policy *fan_slot_policy(enum fan_policy number)
 struct fan_sslot *fan_plain_place(const struct fan_switch *sw, const struct fan_switch_job *j,
 				  const struct fan_frag *f)
 {
+	if (j->own.count)
+		return fan_sslots_in_line(&sw->slots, f->frag, j->window, j->own);
 	return fan_sslots_at(&sw->slots, f, j->window);
 }
 

@@ -374,6 +374,8 @@ static void install(struct fan_switch *sw, const struct fan_frag *f, const struc
 			begin_anywhere(&j->gap[i]);
 		j->route = route < 0 ? NULL : &sw->route[route];
 		find_below(sw, j);
+		if (j->route)
+			fan_routed_reserve(sw, j);
 	}
 	if (j->route && j->route->quota)
 		j->quota = j->route->quota;

@@ -239,3 +239,20 @@ void fan_routed_install(const struct fan_switch *sw, struct fan_switch_job *j)
 		j->hops[rank] = fan_relay_hop(sw, j, rank);
 	}
 }
+
+void fan_routed_reserve(const struct fan_switch *sw, struct fan_switch_job *j)
+{
+	const uint32_t want = j->route->quota;
+	uint64_t first = 0;
+	for (unsigned i = 0; i < (unsigned)sw->cfg.routes * FAN_ROUTE_LIVES; i++) {
+		const struct fan_switch_job *o = &sw->routed[i];
+		uint64_t end = (uint64_t)o->own.first + o->own.count;
+		if (!o->used || o->route == j->route || end <= first ||
+		    o->own.first >= first + want)
+			continue;
+		first = end; /* never back: at most as many turns as there are jobs */
+		i = UINT32_MAX;
+	}
+	if (want && first + want <= sw->slots.count)
+		j->own = (struct fan_stretch){(uint32_t)first, want};
+}

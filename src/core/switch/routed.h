@@ -49,4 +49,8 @@ enum fan_verdict fan_routed_fragment(struct fan_switch *sw, const struct fan_swi
 /* Set the fields of the job that follow from its route. */
 void fan_routed_install(const struct fan_switch *sw, struct fan_switch_job *j);
 
+/* Give a new job whose route has a quota so many slots in line of its own, for its whole life: none
+ * that the job of another route has.  If there are not so many, it shares slots by hash. */
+void fan_routed_reserve(const struct fan_switch *sw, struct fan_switch_job *j);
+
 #endif

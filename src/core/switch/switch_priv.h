@@ -52,6 +52,7 @@ struct fan_switch_job {
 	uint64_t below[FAN_RANK_WORDS]; /* these ranks */
 	uint32_t held;			/* slots that the job holds */
 	uint32_t quota;			/* most slots that it may hold; 0: all */
+	struct fan_stretch own;		/* slots that no other route's job has; count 0: none */
 	uint64_t fill_ns;		/* smoothed: from a slot's first contribution to its last */
 	uint64_t turn_ns;		/* smoothed: from a slot's sum to the result */
 	struct fan_switch_job_stats stats;
@@ -96,6 +97,7 @@ static inline void fan_switch_job_check(const struct fan_switch_job *j)
 	assert(j->used && j->policy && j->window >= 1);
 	assert(j->ranks >= 1 && j->ranks <= FAN_RANKS_MAX && j->children <= j->ranks);
 	assert(!j->quota || j->held <= j->quota);
+	assert(!j->own.count || j->route);
 }
 
 static inline bool fan_switch_holds(const struct fan_switch_job *j, const struct fan_sslot *slot)

@@ -12,11 +12,16 @@ static struct fan_route_entry entry[5];
 static uint32_t job;
 static uint8_t beat_flags;
 
-static int install(unsigned number, unsigned entries)
+static int install_quota(unsigned number, unsigned entries, uint32_t quota)
 {
 	const struct fan_route_config c = {
-		.number = (uint16_t)number, .entry = entry, .entries = entries};
+		.number = (uint16_t)number, .quota = quota, .entry = entry, .entries = entries};
 	return fan_switch_route(bed.sw, &c);
+}
+
+static int install(unsigned number, unsigned entries)
+{
+	return install_quota(number, entries, 0);
 }
 
 static enum fan_verdict send(fan_peer from, unsigned type, uint16_t rank, uint64_t frag,
@@ -339,6 +344,56 @@ static void routed__install(void **state)
 	assert_int_equal(install(ROUTE + 2, 4), FAN_OK);
 }
 
+static unsigned wait_in_slots(void)
+{
+	unsigned waiting = 0;
+	for (uint64_t frag = 0; frag < BED_WINDOW; frag++)
+		waiting += send(bed_worker(0, 1), FAN_TYPE_DATA, 1, frag, 1) == FAN_WAIT;
+	return waiting;
+}
+
+/* 16 slots hold what two jobs have in flight, 8 fragments each: by hash some would meet. */
+static void routed__a_quota_is_slots_of_its_own(void **state)
+{
+	(void)state;
+	fan_switch_unroute(bed.sw, ROUTE);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(install_quota(ROUTE + i, 5, 8), FAN_OK);
+		job = (ROUTE + i) << FAN_ROUTE_BITS | 0x100u;
+		form();
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		job = (ROUTE + i) << FAN_ROUTE_BITS | 0x100u;
+		assert_int_equal(wait_in_slots(), BED_WINDOW);
+	}
+	assert_int_equal(fan_switch_stats(bed.sw)->collisions, 0);
+	fan_switch_unroute(bed.sw, ROUTE); /* its place is free for another */
+	assert_int_equal(install_quota(ROUTE + 2, 5, 8), FAN_OK);
+	job = (ROUTE + 2) << FAN_ROUTE_BITS | 0x100u;
+	form();
+	assert_int_equal(wait_in_slots(), BED_WINDOW);
+}
+
+static void routed__a_quota_without_room_shares(void **state)
+{
+	(void)state;
+	fan_switch_unroute(bed.sw, ROUTE);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(install_quota(ROUTE + i, 5, 9 - i), FAN_OK);
+		job = (ROUTE + i) << FAN_ROUTE_BITS | 0x100u;
+		form();
+	}
+	assert_in_range(wait_in_slots(), 1, BED_WINDOW); /* by hash, in all 16 */
+	job = ROUTE << FAN_ROUTE_BITS | 0x200u;
+	form(); /* another life of the first job, in the same place */
+	const struct fan_switch_job *a = fan_switch_job_of(bed.sw, job, BED_EPOCH);
+	const struct fan_switch_job *b =
+		fan_switch_job_of(bed.sw, (ROUTE + 1) << FAN_ROUTE_BITS | 0x100u, BED_EPOCH);
+	assert_int_equal(a->own.count, 9);
+	assert_int_equal(a->own.first, 0);
+	assert_int_equal(b->own.count, 0);
+}
+
 static void routed__without_a_aggregator(void **state)
 {
 	(void)state;
@@ -498,6 +553,8 @@ int main(void)
 		BED_TEST(routed__a_job_is_over_when_all_have_left),
 		BED_TEST(routed__a_silent_job_is_forgotten),
 		BED_TEST(routed__install),
+		BED_TEST(routed__a_quota_is_slots_of_its_own),
+		BED_TEST(routed__a_quota_without_room_shares),
 		BED_TEST(routed__without_a_aggregator),
 	};
 	return RUN(tests);
