@@ -209,7 +209,7 @@ static void rise_all(struct fan_trainer_shared *sh)
 }
 
 /* As a launcher does: when one process fails, the others are ended.  They would wait for
- * it until their own timers run out. */
+ * it until their own timers run out, which for one that was refused is the whole time to join. */
 static void end_others(struct fan_trainer_shared *sh)
 {
 	for (uint32_t r = 0; r < sh->cfg->ranks; r++) {
@@ -248,7 +248,7 @@ static void go(struct fan_trainer *t)
 	t->core = NULL;
 	if (++t->shared->gone == t->shared->cfg->ranks)
 		rise_all(t->shared);
-	else if (t->fault.err && t->shared->lives < t->shared->cfg->retries)
+	else if (t->fault.err && (!t->begun || t->shared->lives < t->shared->cfg->retries))
 		end_others(t->shared);
 }
 

@@ -238,6 +238,40 @@ def trouble(folder):
                   f'{sum(j["retransmissions"] for j in result["jobs"])} sent again')
 
 
+def refused_part(folder):
+    """40 workers in 52 parts, half of them by a switch to the next, which has room for 2048 members:
+    a part that is refused there ends with the cause, though some of its workers wait at its server."""
+    names = [f'w{i}' for i in range(40)]
+    links = [{'a': n, 'b': 's1' if i < 20 else 's2', 'gbps': 10} for i, n in enumerate(names)]
+    links += [{'a': 's1', 'b': 's2', 'gbps': 10}, {'a': 's2', 'b': 'ps', 'gbps': 10}]
+    nodes = [{'name': n, 'kind': 'worker'} for n in names] + [{'name': 'ps', 'kind': 'server'}]
+    nodes += [{'name': s, 'kind': 'switch'} for s in ('s1', 's2')]
+
+    def routes(*entries):
+        keys = ('from', 'ranks', 'next', 'depth', 'sums')
+        entries = [dict(zip(keys, (*e, False))) for e in entries]
+        return [{'route': 1 + k, 'quota': 0, 'entries': entries} for k in range(52)]
+
+    plan = {'parts': [{'route': 1 + k, 'job': 'job', 'name': f'job/{k}', 'server': 'ps', 'gbps': 1,
+                       'cut': [(k << 32) // 52, (k + 1 << 32) // 52]} for k in range(52)],
+            'workers': [{'worker': n, 'job': 'job', 'rank': i, 'joins': [
+                {'route': 1 + k, 'at': 's1' if i < 20 else 's2'} for k in range(52)]}
+                for i, n in enumerate(names)],
+            'switches': [{'name': 's1', 'routes': routes((None, '0-19', 's2', 2))},
+                         {'name': 's2', 'routes': routes(('s1', '0-19', 'ps', 1),
+                                                         (None, '20-39', 'ps', 1))}]}
+    file = os.path.join(folder, 'refused.json')
+    with open(file, 'w', encoding='utf-8') as f:
+        json.dump(plan, f)
+    r, _ = simulate(folder, {'nodes': nodes, 'links': links}, file, 20000, limit_s=100)
+    with open(os.path.join(folder, 'result.json'), encoding='utf-8') as f:
+        result = json.load(f)
+    causes = [j['error'] for j in result['jobs']]
+    print(f'refused: status {r.returncode}, {result["end_s"]:.4f} s, {causes.count(None)} of 52 over')
+    if r.returncode != 1 or result['end_s'] > 1 or set(causes) != {None, 'members_full'}:
+        fail(f'  expected some parts with members_full, and an end: {causes} {r.stderr}')
+
+
 def wrong(folder):
     """A plan that is changed, and what is said of it."""
     topology = topology_of('grid-example')
@@ -293,6 +327,7 @@ with tempfile.TemporaryDirectory() as work:
     many_trees(work)
     pace(work)
     trouble(work)
+    refused_part(work)
     wrong(work)
 print(f'{failures} failed')
 sys.exit(failures != 0)
