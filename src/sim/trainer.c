@@ -13,9 +13,8 @@
 #define RANK_SHIFT  17u
 #define OP_SHIFT    16u /* elements: keeps operations aligned */
 #define VALUES	    1024u
-#define PAUSE_MAX   8  /* doublings of the pause before a job begins again */
-#define PACED_ITEMS 4  /* packets that leave at once at a pace */
-#define FRAME_BYTES 66 /* of each where its host has several links: their default */
+#define PAUSE_MAX   8			/* doublings of the pause before a job begins again */
+#define PACED_ITEMS 4			/* packets that leave at once at a pace */
 #define TICKS_MAX   (2 * FAN_AHEAD_MAX) /* of a core at one time */
 
 /* ---- what trainers share ---------------------------------------------------- */
@@ -363,12 +362,10 @@ static bool take_finished(struct fan_trainer *t)
 	return any;
 }
 
-/* Of a packet on its host's link, beside its own. */
-static uint32_t frame_bytes(const struct fan_trainer *t)
+/* Of a packet on the first link of its host, beside its own. */
+static uint32_t frame_bytes(const struct fan_sim *s, uint32_t actor)
 {
-	const struct fan_sim *s = t->shared->sim;
-	uint32_t uplink = s->actor[t->actor].uplink;
-	return uplink == FAN_SIM_NONE ? FRAME_BYTES : s->link[uplink].overhead_bytes;
+	return s->link[s->out[s->node[s->actor[actor].node].first]].overhead_bytes;
 }
 
 static void tick_core(struct fan_trainer *t)
@@ -396,7 +393,7 @@ static void tick_core(struct fan_trainer *t)
 				return;
 			fan_sim_send(s, &p, true);
 			fan_body_put(&s->pool, p.body);
-			bytes += p.len + frame_bytes(t);
+			bytes += p.len + frame_bytes(s, t->actor);
 		}
 		fan_out_reset(&out);
 	}
