@@ -242,6 +242,7 @@ suites() { # FOLDER LABEL SUITE...
         return $rc
 }
 
+# Without the suite "seeds": steps faults and scenarios run these and many more.
 step_test_gcc() { need build-gcc && suites build gcc unit plan trace sim long; }
 
 # What clang makes of the loops gives the same bytes as what gcc does.  What takes long (suite
@@ -276,23 +277,44 @@ step_net_tsan() {
         need build-tsan && suites build-tsan tsan net
 }
 
+# Of each kind of network and ranks: how many seeds of 1000, how many of these under sanitizers for
+# every 100 there, and its options.
+fault_kinds='
+1000 100
+200 20 --stragglers
+20 20 --stragglers --story liar
+200 20 --policy routed
+200 20 --policy moved
+100 0 --policy tree
+100 10 --policy tree --stragglers
+200 10 --policy levels --stragglers --loss 5'
+
+# No seed twice: the first ones of a kind are those of the sanitizers, which see whatever the other
+# build sees.
+simulate() { # sanitized | rest
+        echo "$fault_kinds" | while read -r all sanitized options; do
+                [ -n "$all" ] || continue
+                sanitized=$((SIM_SEEDS_ASAN * sanitized / 100))
+                folder=build-asan first=1 count=$sanitized
+                if [ "$1" = rest ]; then
+                        folder=build first=$((sanitized + 1)) count=$((SIM_SEEDS * all / 1000 - sanitized))
+                fi
+                [ $count -gt 0 ] || continue
+                # shellcheck disable=SC2086  # words are wanted
+                "$folder/test/sim/faults" --seed $first --seeds $count $options </dev/null || exit 1
+        done
+}
+
 step_faults() {
         need build-gcc || return
-        kind=$((SIM_SEEDS / 5)) # of each further kind
-        note "$SIM_SEEDS seeds, and $kind each of stragglers, routed and moved jobs, trees, and all at once"
-        build/test/sim/faults --seeds "$SIM_SEEDS" &&
-                build/test/sim/faults --seeds "$kind" --stragglers &&
-                build/test/sim/faults --seeds "$kind" --policy routed &&
-                build/test/sim/faults --seeds "$kind" --policy moved &&
-                build/test/sim/faults --seeds "$((kind / 2))" --policy tree &&
-                build/test/sim/faults --seeds "$((kind / 2))" --policy tree --stragglers &&
-                build/test/sim/faults --seeds "$kind" --policy levels --stragglers --loss 5
+        note "$SIM_SEEDS seeds, and more of stragglers, routed and moved jobs, trees, and all at once"
+        simulate rest
 }
 
 step_faults_asan() {
         need build-asan || return
-        note "$SIM_SEEDS_ASAN seeds"
-        build-asan/test/sim/faults --seeds "$SIM_SEEDS_ASAN"
+        note "the first $SIM_SEEDS_ASAN seeds, and some of each other kind"
+        simulate sanitized
 }
 
 step_model() {
@@ -303,9 +325,11 @@ step_model() {
 step_scenarios() {
         need build-gcc || return
         note "$JOB_SEEDS seeds of each kind"
+        first=41 # those before are in the suites "sim", which sanitizers run, and "long"
         for kind in '' --trees --shared; do
                 # shellcheck disable=SC2086 # no word for the plain ones
-                test/scenario/whole_jobs.py build/fanin $kind --seeds "$JOB_SEEDS" --keep "$logs" || return
+                test/scenario/whole_jobs.py build/fanin $kind --seed $first --seeds $((JOB_SEEDS - first + 1)) \
+                        --keep "$logs" || return
         done
 }
 
@@ -383,13 +407,12 @@ fuzz_steps() {
         done
 }
 
-# The others source netns.sh and cases.sh; allreduce.sh must be there.
+# Every test/net/*.sh but netns.sh and cases.sh, which the others source.
 namespace_steps() {
-        echo ns-allreduce
         for file in test/net/*.sh; do
                 name=${file##*/}
                 case $name in
-                netns.sh | cases.sh | allreduce.sh) ;;
+                netns.sh | cases.sh) ;;
                 *) echo "ns-${name%.sh}" ;;
                 esac
         done
@@ -398,11 +421,16 @@ namespace_steps() {
 static_steps='format style layering scripts man links python-format'
 build_steps='build-gcc build-clang build-asan build-tsan build-fuzz'
 
-# One at a time, with nothing beside them: what has shaped links and short time-outs.
+# Two at a time, with nothing else beside them, since they have shaped links and short time-outs.  They
+# mostly wait.  First those that take long; one that is new is behind these until it is named here.
 network_steps() {
-        echo interop
-        namespace_steps
+        long='ns-hosts interop ns-switches ns-ahead ns-drills ns-bits ns-doctor ns-lab'
+        printf '%s\n' $long
+        namespace_steps | grep -vxF -e "$(printf '%s\n' $long $measuring_steps)"
 }
+
+# With nothing beside them: these measure links.
+measuring_steps='ns-forecast'
 
 # Before them, three at a time: what mostly waits for packets on the loopback,
 socket_steps='net-tsan net-asan python mpi'
@@ -420,12 +448,8 @@ last_steps=demo
 
 quick_builds='build-gcc build-clang'
 quick_sockets=net-gcc
-quick_computing='test-gcc faults-quick core-symbols lib-symbols install pip'
+quick_computing='test-gcc seeds-gcc core-symbols lib-symbols install pip'
 quick_last='demo'
-quick_steps='faults-quick net-gcc' # not of a whole run
+quick_steps='seeds-gcc net-gcc' # not of a whole run
 
-step_faults_quick() {
-        need build-gcc || return
-        note '50 seeds'
-        build/test/sim/faults --seeds 50
-}
+step_seeds_gcc() { need build-gcc && suites build gcc seeds; }
