@@ -112,15 +112,21 @@ static void normalise(struct fan_split_learner *l)
 	l->share[largest] += FAN_SPLIT_WHOLE - given;
 }
 
-static void begin(struct fan_split_learner *l)
+static void begin_moves(struct fan_split_learner *l)
 {
 	for (unsigned k = 0; k < l->parts; k++) {
 		l->step[k] = STEP_FIRST;
 		l->towards[k] = 0;
 	}
+}
+
+static void begin(struct fan_split_learner *l)
+{
+	begin_moves(l);
 	l->best_cost = l->usual_cost = 0;
 	l->rounds = l->worse = 0;
 	l->phase = FAN_SPLIT_TRIES;
+	l->gave = false;
 }
 
 /* Of FAN_SPLIT_WHOLE, what each of n hosts sums where all links are equal: with k < n other parts
@@ -222,14 +228,25 @@ static bool try_less_on_hosts(struct fan_split_learner *l)
 	return true;
 }
 
+/* A little to each part without a share, which no round trip tells about.  False: there is none. */
+static bool give(struct fan_split_learner *l)
+{
+	bool any = false;
+	for (unsigned k = 0; k < l->parts; k++)
+		if (!l->share[k]) {
+			l->share[k] = 2 * FAN_SPLIT_WHOLE / (l->parts * SMALL) + 1;
+			any = true;
+		}
+	normalise(l);
+	return any;
+}
+
 /* Other rates than before: learn again, also about parts without a share. */
 static void begin_again(struct fan_split_learner *l)
 {
-	for (unsigned k = 0; k < l->parts; k++)
-		if (!l->share[k])
-			l->share[k] = 2 * FAN_SPLIT_WHOLE / (l->parts * SMALL) + 1;
-	normalise(l);
+	bool any = give(l);
 	begin(l);
+	l->gave = any;
 }
 
 /* A link that is slower from now on shows in several measurements.  Each time that this was seen
@@ -266,15 +283,44 @@ static void go_on_trying(struct fan_split_learner *l, bool good, enum fan_split_
 	enter(l, next);
 }
 
+static void try_last(struct fan_split_learner *l)
+{
+	l->phase = FAN_SPLIT_TRIES_LAST;
+	if (!try_less_on_hosts(l))
+		enter(l, FAN_SPLIT_SETTLED);
+}
+
+/* The moves have come to an end.  Parts that lost their share by them, or never had one, get one
+ * once more, as the network may be another one by now. */
+static void end_moves(struct fan_split_learner *l)
+{
+	if (!l->gave && give(l)) {
+		l->gave = true;
+		l->phase = FAN_SPLIT_GIVES;
+		return;
+	}
+	try_last(l);
+}
+
 static void go_on_moving(struct fan_split_learner *l, bool good, const uint32_t *rtt_us)
 {
 	bool moved = good ? move_all(l, rtt_us) : take_back(l);
 	normalise(l);
-	if (moved)
+	if (!moved)
+		end_moves(l);
+}
+
+/* Keep what was given where it is for the better, and move on from there. */
+static void end_giving(struct fan_split_learner *l, bool good, const uint32_t *rtt_us)
+{
+	memcpy(l->share, l->best, sizeof l->share);
+	if (!good) {
+		try_last(l);
 		return;
-	l->phase = FAN_SPLIT_TRIES_LAST;
-	if (!try_less_on_hosts(l))
-		enter(l, FAN_SPLIT_SETTLED);
+	}
+	begin_moves(l);
+	l->phase = FAN_SPLIT_MOVES;
+	go_on_moving(l, good, rtt_us);
 }
 
 bool fan_split_learn(struct fan_split_learner *l, const uint32_t *rtt_us, uint64_t cost)
@@ -294,6 +340,7 @@ bool fan_split_learn(struct fan_split_learner *l, const uint32_t *rtt_us, uint64
 	switch (l->phase) {
 	case FAN_SPLIT_TRIES: go_on_trying(l, good, FAN_SPLIT_MOVES); break;
 	case FAN_SPLIT_MOVES: go_on_moving(l, good, rtt_us); break;
+	case FAN_SPLIT_GIVES: end_giving(l, good, rtt_us); break;
 	case FAN_SPLIT_TRIES_LAST: go_on_trying(l, good, FAN_SPLIT_SETTLED); break;
 	case FAN_SPLIT_SETTLED: break;
 	}

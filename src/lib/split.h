@@ -46,6 +46,7 @@ struct fan_split_range fan_split_range(const struct fan_split *s, uint64_t numbe
 enum fan_split_phase {
 	FAN_SPLIT_TRIES,      /* less on hosts, as long as that is better */
 	FAN_SPLIT_MOVES,      /* by round trips */
+	FAN_SPLIT_GIVES,      /* a little to parts without a share */
 	FAN_SPLIT_TRIES_LAST, /* less on hosts, once more */
 	FAN_SPLIT_SETTLED,    /* the shares stay */
 };
@@ -60,6 +61,7 @@ struct fan_split_learner {
 	uint64_t best_cost;	       /* ...and the least cost of these; 0: none */
 	uint64_t usual_cost;	       /* once the shares stay: what is usual */
 	unsigned rounds;	       /* measurements since learning began */
+	bool gave;		       /* since then, to parts without a share */
 	unsigned worse;		       /* slow measurements in a row... */
 	unsigned patience;	       /* ...that are too many */
 	enum fan_split_phase phase;

@@ -160,20 +160,23 @@ static void begin(struct fan_split_learner *l, const struct net *n)
 	fan_split_learner_init(l, n->others + n->hosts, is_host);
 }
 
-/* After 20 operations: at most `worse` times the best time, and the shares stay for 200 more. */
+/* After 20 operations: at most `worse` times the best time, but for a try or two, and from 30 on
+ * the shares stay. */
 static void settles(struct fan_split_learner *l, const struct net *n, double worse)
 {
 	struct fan_rng rng = test_rng();
+	unsigned slow = 0;
 	for (int i = 0; i < 20; i++)
 		learn(n, l, &rng);
-	if (time_of(n, l) > worse * best_time(n))
-		fail_msg("%u hosts, %u others: %.3f of the best time", n->hosts, n->others,
-			 time_of(n, l) / best_time(n));
-	for (int i = 0; i < 10; i++)
+	for (int i = 0; i < 10; i++) {
+		slow += time_of(n, l) > worse * best_time(n);
 		learn(n, l, &rng);
+	}
+	if (slow > 2 || time_of(n, l) > worse * best_time(n))
+		fail_msg("%u hosts, %u others: %.3f of the best time, %u slow ones", n->hosts,
+			 n->others, time_of(n, l) / best_time(n), slow);
 	for (int i = 0; i < 200; i++)
 		assert_false(learn(n, l, &rng));
-	assert_true(time_of(n, l) <= worse * best_time(n));
 }
 
 static void split__equal_links_keep_the_first_shares(void **state)
@@ -236,11 +239,12 @@ static void split__a_link_that_becomes_slow_is_noticed(void **state)
 	settles(&l, &n, 1.1);
 }
 
-/* Also while shares are still learnt, or have only just come to stay. */
+/* Also while shares are still learnt, or have only just come to stay; hosts, which had none, have
+ * to get some. */
 static void split__a_link_that_becomes_slow_at_first(void **state)
 {
 	(void)state;
-	for (int before = 0; before < 8; before++) {
+	for (int before = 0; before < 24; before++) {
 		struct net n = equal_links(4, 4, 1);
 		struct fan_rng rng = test_rng();
 		struct fan_split_learner l;
@@ -248,7 +252,24 @@ static void split__a_link_that_becomes_slow_at_first(void **state)
 		for (int i = 0; i < before; i++)
 			learn(&n, &l, &rng);
 		n.other[3] = 0.25;
-		settles(&l, &n, 1.2);
+		settles(&l, &n, 1.1);
+	}
+}
+
+/* A box that was wide has everything, or nearly; when its link becomes narrow, hosts have to sum
+ * again, whenever that is. */
+static void split__a_box_that_becomes_narrow(void **state)
+{
+	(void)state;
+	for (int before = 0; before < 24; before++) {
+		struct net n = equal_links(4, 1, 4);
+		struct fan_rng rng = test_rng();
+		struct fan_split_learner l;
+		begin(&l, &n);
+		for (int i = 0; i < before; i++)
+			learn(&n, &l, &rng);
+		n.other[0] = 1;
+		settles(&l, &n, 1.1);
 	}
 }
 
@@ -263,6 +284,7 @@ int main(void)
 		cmocka_unit_test(split__a_slow_host_sums_nothing),
 		cmocka_unit_test(split__a_link_that_becomes_slow_is_noticed),
 		cmocka_unit_test(split__a_link_that_becomes_slow_at_first),
+		cmocka_unit_test(split__a_box_that_becomes_narrow),
 	};
 	return RUN(tests);
 }
