@@ -445,13 +445,13 @@ void fan_comm_end(struct fanin_comm *c, int error, const uint64_t *blamed)
 /* A child of fork() has no part in the switch: embedded_switch.c sees to that by itself. */
 static void free_all(struct fanin_comm *c)
 {
+	fan_intra_comm_free(c->intra); /* leaves the jobs at the embedded switch */
 	if (!fan_comm_is_forked(c))
 		fan_embedded_switch_put(c->embedded, c->cfg.alive_ms + FAN_COMM_LINGER_MS);
 	for (unsigned i = 0; i < FAN_SHARDS_MAX; i++)
 		fan_connection_close(&c->connection[i]);
 	fan_comm_client_free(c);
 	fan_regroup_free(c->regroup);
-	fan_intra_comm_free(c->intra);
 	if (c->epoll_fd >= 0)
 		close(c->epoll_fd);
 	if (c->wake_fd >= 0)
