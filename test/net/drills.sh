@@ -82,7 +82,7 @@ leftovers() {
                 ip netns exec "$prefix-w$host" grep '@fanin-' /proc/net/unix
                 ip netns pids "$prefix-w$host"
         done
-        find /dev/shm -name '*fanin*'
+        find /dev/shm -name '*fanin*' ! -name 'vader_segment.*' # Open MPI's, of others here
 }
 
 # All ranks but GONE (none: -1) have ended in an error that has NAMES, an extended expression.
