@@ -122,9 +122,9 @@ enum fanin_mode {
  * and hosts are equal at first and follow what is measured; FANIN_SPLIT=0 keeps them even.
  *
  * Ranks of one host then share memory: they sum there, and only one tensor leaves the host.  A host
- * is a kernel, a network namespace and a user.  Not in fixed mode, with run-ahead, or with
- * FANIN_LOCAL=0, where each rank sends its own contributions; at named switches with FANIN_LOCAL=1
- * only. */
+ * is a kernel, a network namespace and a user.  Not where one rank has fixed mode, run-ahead or
+ * FANIN_LOCAL=0: then each rank sends its own contributions.  At named switches so it is where
+ * ranks are on several hosts and FANIN_HOSTS=0 is not set, or with FANIN_LOCAL=1. */
 struct fanin_options {
 	size_t size;		 /* sizeof(struct fanin_options) */
 	const char *switch_addr; /* "HOST:PORT" or "[V6]:PORT", or up to 64 of them with commas

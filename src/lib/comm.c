@@ -133,13 +133,13 @@ static int meet(struct fanin_comm *c)
 	e = resolve(c, "switch", at.addr, &here);
 	m->hosts = 1;
 	m->host[0].aggregator = here;
-	if (!e && (!at.one_host || fan_intra_is_wanted(&c->cfg)))
+	if (!e)
 		e = fan_meeting_hold(m, &c->cfg, &here, false, &c->embedded, c->sentence,
 				     sizeof c->sentence);
 	if (e)
 		return fan_comm_refuse(c, e, c->sentence);
 	c->parts = set_hosts(c, 0, m);
-	if (fan_intra_is_wanted(&c->cfg) && fan_intra_pays(m))
+	if (fan_intra_is_agreed(m, (unsigned)c->cfg.ranks, false))
 		return fan_intra_comm_open(c, m);
 	if (c->parts == 1)
 		snprintf(c->switch_text, sizeof c->switch_text, "%s (inside rank 0)", at.addr);
@@ -194,26 +194,6 @@ static unsigned mix(struct fanin_comm *c, const struct fan_meeting *m)
 	return m->hosts > 1 && fits ? set_hosts(c, c->parts, m) : 0;
 }
 
-/* Named switches, and the ranks of a host may share memory: then they meet before they join. */
-static int meet_named(struct fanin_comm *c)
-{
-	struct fan_meeting *m = &c->places.ranks;
-	bool hosts = fan_comm_hosts_may_sum(&c->cfg);
-	if (!fan_intra_is_wanted(&c->cfg))
-		return FAN_OK;
-	int e = fan_meeting_hold(m, &c->cfg, &c->part[0].at, true, hosts ? &c->embedded : NULL,
-				 c->sentence, sizeof c->sentence);
-	if (e)
-		return fan_comm_refuse(c, e, c->sentence);
-	if (!fan_intra_pays(m)) {
-		fan_embedded_switch_put(c->embedded, 0);
-		c->embedded = NULL;
-		return FAN_OK;
-	}
-	c->parts += mix(c, m);
-	return fan_intra_comm_open(c, m);
-}
-
 /* Find out whom to ask: switches, which are then a part each; or a controller, which tells the
  * parts. */
 static int find_switch(struct fanin_comm *c)
@@ -223,10 +203,7 @@ static int find_switch(struct fanin_comm *c)
 			 c->cfg.controller_addr);
 		return resolve(c, "controller", c->cfg.controller_addr, &c->controller_addr);
 	}
-	bool named = *c->cfg.switch_addr;
-	int e = named ? take_list(c) : meet(c);
-	if (!e && named)
-		e = meet_named(c);
+	int e = *c->cfg.switch_addr ? take_list(c) : meet(c);
 	if (e || !*c->cfg.server_addr)
 		return e;
 	return resolve(c, "server", c->cfg.server_addr, &c->server_addr);
@@ -313,17 +290,63 @@ int fan_comm_begin(struct fanin_comm *c)
 	return atomic_load(&c->error);
 }
 
-/* The ranks have joined at the named switches: they tell each other their hosts there, and those
- * join as well. */
-static int join_hosts(struct fanin_comm *c)
+/* The error of a meeting at `c`. */
+static int fails_to_meet(struct fanin_comm *c, int e)
 {
+	return atomic_load(&c->error) ? atomic_load(&c->error)
+				      : fan_comm_refuse(c, e, fan_err_text(e));
+}
+
+/* Open `d`, whose ranks share memory, for the job of `c`. */
+static int open_shared(struct fanin_comm *d, const struct fanin_comm *c)
+{
+	const struct fan_meeting *m = &d->places.ranks;
+	d->cfg = c->cfg;
+	d->places.ranks = c->places.ranks;
+	d->trace = c->trace;
+	d->parts = c->parts;
+	memcpy(d->part, c->part, sizeof d->part);
+	d->parts += mix(d, m);
+	int e = fan_intra_comm_open(d, m);
+	return e ? e : fan_comm_begin(d);
+}
+
+/* Put a communicator whose ranks share memory into the place of `*comm`, at which they have met;
+ * unless one of them cannot open it, for want of room at a switch or of the right to share memory:
+ * then all keep `*comm`. */
+static int share_memory(struct fanin_comm **comm)
+{
+	struct fanin_comm *c = *comm, *d = fan_comm_new();
+	int32_t fail = !d || open_shared(d, c);
+	int e = fan_meeting_add_up(c, &fail, 1);
+	if (!e && !fail) {
+		d->embedded = c->embedded;
+		c->embedded = NULL;
+		*comm = d;
+		d = c;
+	}
+	if (d)
+		d->trace = NULL; /* of the other one */
+	fan_comm_destroy(d);
+	return e ? fails_to_meet(c, e) : FAN_OK;
+}
+
+/* The ranks have joined at the named switches: they tell each other their hosts there.  Those of a
+ * host share memory, and hosts join as well. */
+static int join_hosts(struct fanin_comm **comm)
+{
+	struct fanin_comm *c = *comm;
 	struct fan_meeting *m = &c->places.ranks;
-	if (c->intra || !fan_comm_hosts_may_sum(&c->cfg))
+	bool hosts = fan_comm_hosts_may_sum(&c->cfg);
+	if (c->intra || !*c->cfg.switch_addr || (!hosts && !fan_intra_is_asked_for(&c->cfg)))
 		return FAN_OK;
-	int e = fan_meeting_join(m, c, &c->part[0].at, true, &c->embedded);
+	int e = fan_meeting_join(m, c, &c->part[0].at, true, hosts ? &c->embedded : NULL);
 	if (e)
-		return atomic_load(&c->error) ? atomic_load(&c->error)
-					      : fan_comm_refuse(c, e, fan_err_text(e));
+		return fails_to_meet(c, e);
+	if (fan_intra_is_agreed(m, (unsigned)c->cfg.ranks, true))
+		e = share_memory(comm);
+	if (e || *comm != c)
+		return e;
 	pthread_mutex_lock(&c->lock); /* which the thread takes before it looks at further parts */
 	c->parts_to_add = mix(c, m);
 	fan_comm_wake(c);
@@ -389,7 +412,8 @@ int fan_comm_create_on(const struct fanin_options *options, const struct fan_com
 	if (!e)
 		e = fan_comm_begin(c);
 	if (!e)
-		e = join_hosts(c);
+		e = join_hosts(comm);
+	c = *comm;
 	if (c->trace)
 		trace_join(c, begin_ns);
 	if (e)

@@ -111,6 +111,16 @@ static void find_parts(struct fanin_comm *g, const struct fanin_comm *of, const 
 	}
 }
 
+/* At named switches groups leave the jobs that columns take to the communicators that programs
+ * begin with, unless all ranks have asked. */
+static bool shares_memory(const struct fanin_comm *g, const struct fanin_comm *of)
+{
+	const struct fan_meeting *m = &g->places.ranks;
+	bool asked = of->places.ranks.ask_to_share == (unsigned)of->cfg.ranks;
+	bool needs_no_switch = m->hosts == 1 || !*g->cfg.switch_addr;
+	return of->intra && fan_intra_pays(m) && (asked || needs_no_switch);
+}
+
 static int open_group(struct fanin_comm *g, const struct fanin_comm *of, const int *ranks,
 		      int count)
 {
@@ -119,7 +129,7 @@ static int open_group(struct fanin_comm *g, const struct fanin_comm *of, const i
 	g->server_addr = of->server_addr;
 	g->embedded = fan_embedded_switch_share(of->embedded);
 	snprintf(g->switch_text, sizeof g->switch_text, "%s", of->switch_text);
-	if (of->intra && fan_intra_pays(&g->places.ranks))
+	if (shares_memory(g, of))
 		return fan_intra_comm_open(g, &g->places.ranks);
 	return FAN_OK;
 }

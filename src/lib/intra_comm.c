@@ -44,9 +44,13 @@ struct fan_intra_comm {
 
 bool fan_intra_is_wanted(const struct fan_config *cfg)
 {
-	bool on = fan_config_flag("FANIN_LOCAL", !*cfg->switch_addr);
-	return on && !*cfg->server_addr && !*cfg->controller_addr &&
-	       cfg->mode == FANIN_MODE_NATIVE && !cfg->ahead;
+	return fan_config_flag("FANIN_LOCAL", true) && !*cfg->server_addr &&
+	       !*cfg->controller_addr && cfg->mode == FANIN_MODE_NATIVE && !cfg->ahead;
+}
+
+bool fan_intra_is_asked_for(const struct fan_config *cfg)
+{
+	return fan_config_flag("FANIN_LOCAL", false) && fan_intra_is_wanted(cfg);
 }
 
 bool fan_intra_pays(const struct fan_meeting *m)
@@ -58,6 +62,20 @@ bool fan_intra_pays(const struct fan_meeting *m)
 		several |= m->host[h].ranks > 1;
 	}
 	return several && m->hosts < FAN_MEETING_HOSTS_MAX;
+}
+
+bool fan_intra_is_agreed(const struct fan_meeting *m, unsigned ranks, bool named)
+{
+	bool measures_switch = named && m->hosts == 1;
+	return (measures_switch ? m->ask_to_share : m->may_share) == ranks && fan_intra_pays(m);
+}
+
+unsigned fan_intra_columns(const struct fan_meeting *m, bool named)
+{
+	unsigned columns = named ? FAN_INTRA_NAMED_COLUMNS : FAN_INTRA_RANKS_MAX;
+	for (unsigned h = 0; h < m->hosts; h++)
+		columns = m->host[h].ranks < columns ? m->host[h].ranks : columns;
+	return columns;
 }
 
 /* The other hosts. */
@@ -124,19 +142,15 @@ static void take_shares(struct fan_intra_comm *l)
 
 /* Opening. */
 
-/* The numbers of all ranks within their hosts, and the least ranks of a host. */
-static unsigned number_ranks(struct fan_intra_comm *l, const struct fan_meeting *m, unsigned ranks)
+/* The numbers of all ranks within their hosts. */
+static void number_ranks(struct fan_intra_comm *l, const struct fan_meeting *m, unsigned ranks)
 {
 	uint16_t next[FAN_MEETING_HOSTS_MAX] = {0};
-	unsigned columns = FAN_INTRA_RANKS_MAX;
 	for (unsigned r = 0; r < ranks; r++) {
 		l->host_of[r] = m->host_of[r];
 		l->number_of[r] = next[m->host_of[r]]++;
 		l->rank_at[l->host_of[r]][l->number_of[r]] = (uint16_t)r;
 	}
-	for (unsigned h = 0; h < m->hosts; h++)
-		columns = m->host[h].ranks < columns ? m->host[h].ranks : columns;
-	return columns;
 }
 
 /* This rank's column, if it has one. */
@@ -172,7 +186,8 @@ static int attach(struct fanin_comm *c, const struct fan_meeting *m, unsigned co
 		.me = l->number_of[c->cfg.rank],
 		.ranks = m->host[host].ranks,
 		.columns = columns,
-		.timeout_ms = fan_config_join_ms(&c->cfg),
+		/* others still wait for word of a failure when this has passed */
+		.timeout_ms = fan_config_join_ms(&c->cfg) / 2,
 	};
 	int e = fan_intra_attach(&l->s, &h, c->sentence, sizeof c->sentence);
 	if (e)
@@ -182,6 +197,17 @@ static int attach(struct fanin_comm *c, const struct fan_meeting *m, unsigned co
 	return FAN_OK;
 }
 
+static void tell_where(struct fanin_comm *c, unsigned hosts)
+{
+	const char *named = c->cfg.switch_addr;
+	if (*named && hosts > 1)
+		snprintf(c->switch_text, sizeof c->switch_text,
+			 "%s, behind shared memory on %u hosts", named, hosts);
+	else
+		snprintf(c->switch_text, sizeof c->switch_text, "shared memory on %u host%s", hosts,
+			 hosts > 1 ? "s, each of which sums a part" : "");
+}
+
 int fan_intra_comm_open(struct fanin_comm *c, const struct fan_meeting *m)
 {
 	c->intra = calloc(1, sizeof *c->intra);
@@ -189,17 +215,19 @@ int fan_intra_comm_open(struct fanin_comm *c, const struct fan_meeting *m)
 	snprintf(c->sentence, sizeof c->sentence, "%s", fan_err_text(FAN_E_NOMEM));
 	if (!e)
 		pthread_mutex_init(&c->intra->drive, NULL);
-	unsigned columns = e ? 0 : number_ranks(c->intra, m, (unsigned)c->cfg.ranks);
-	if (!e)
+	const bool named = *c->cfg.switch_addr;
+	const unsigned columns = fan_intra_columns(m, named);
+	if (!e) {
+		number_ranks(c->intra, m, (unsigned)c->cfg.ranks);
 		e = attach(c, m, columns);
+	}
 	if (!e)
 		e = open_net(c, m, columns);
 	if (e)
 		atomic_store(&c->error, e);
 	else
 		*c->sentence = '\0';
-	snprintf(c->switch_text, sizeof c->switch_text, "shared memory on %u host%s", m->hosts,
-		 m->hosts > 1 ? "s, each of which sums a part" : "");
+	tell_where(c, m->hosts);
 	return e;
 }
 

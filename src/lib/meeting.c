@@ -99,8 +99,7 @@ void fan_meeting_sort(struct fan_meeting *m, const int32_t *records, unsigned ra
 
 /* The job. */
 
-/* Everybody's words, in place. */
-static int all_words(struct fanin_comm *c, int32_t *words, unsigned count)
+int fan_meeting_add_up(struct fanin_comm *c, int32_t *words, unsigned count)
 {
 	const struct fan_op_args call = {.op = FAN_SUM,
 					 .is_own = true,
@@ -132,14 +131,21 @@ static int start_embedded(struct fan_embedded_switch **sw, const struct fan_conf
 
 static int exchange_hosts(struct fan_meeting *m, struct fanin_comm *c, const fan_peer *at)
 {
-	unsigned ranks = (unsigned)c->cfg.ranks;
-	int32_t *records = calloc(ranks, FAN_MEETING_RECORD * sizeof *records);
+	enum { MAY, ASK, WISHES };
+	unsigned ranks = (unsigned)c->cfg.ranks, count = ranks * FAN_MEETING_RECORD + WISHES;
+	int32_t *records = calloc(count, sizeof *records);
+	int32_t *wish = records + ranks * FAN_MEETING_RECORD;
 	if (!records)
 		return FAN_E_NOMEM;
 	fan_meeting_record(records + c->cfg.rank * FAN_MEETING_RECORD, at);
-	int e = all_words(c, records, ranks * FAN_MEETING_RECORD);
-	if (!e)
+	wish[MAY] = fan_intra_is_wanted(&c->cfg);
+	wish[ASK] = fan_intra_is_asked_for(&c->cfg);
+	int e = fan_meeting_add_up(c, records, count);
+	if (!e) {
 		fan_meeting_sort(m, records, ranks);
+		m->may_share = (unsigned)wish[MAY];
+		m->ask_to_share = (unsigned)wish[ASK];
+	}
 	free(records);
 	return e;
 }
@@ -161,7 +167,7 @@ static int exchange_ports(struct fan_meeting *m, struct fanin_comm *c, const fan
 			word[h * WORDS + PORT] = (int32_t)at->port;
 		memcpy(word + h * WORDS + NONCE, &nonce, sizeof nonce);
 	}
-	int e = all_words(c, word, m->hosts * WORDS);
+	int e = fan_meeting_add_up(c, word, m->hosts * WORDS);
 	for (unsigned h = 0; h < m->hosts; h++) {
 		m->host[h].aggregator.port = (uint16_t)word[h * WORDS + PORT];
 		m->host[h].aggregator.scope = at->scope;
@@ -183,7 +189,7 @@ static int drop_unreachable(struct fan_meeting *m, struct fanin_comm *c, bool na
 	fan_reach(at, m->hosts, answers);
 	for (unsigned h = 0; h < m->hosts; h++)
 		silent[h] = !answers[h];
-	int e = all_words(c, silent, m->hosts);
+	int e = fan_meeting_add_up(c, silent, m->hosts);
 	for (unsigned h = named ? 0 : 1; h < m->hosts; h++)
 		if (silent[h])
 			m->host[h].aggregator.port = 0;

@@ -3,9 +3,10 @@
  *
  * The ranks meet at the switch embedded in rank 0 (rendezvous.h) in a separate job with two small
  * all-reduces: each rank adds its record to a vector that is zero elsewhere, so the sum has the
- * records of all ranks.  The first has hosts; the second the ports of the aggregators that the
- * first rank of each host has started.  So no further message is needed, and a rank that is missing
- * or dies is noticed as in any job. */
+ * records of all ranks.  The first has hosts, and how many ranks may share memory, so that all
+ * decide alike whatever the options of one of them; the second the ports of the aggregators that
+ * the first rank of each host has started.  So no further message is needed, and a rank that is
+ * missing or dies is noticed as in any job. */
 #ifndef FAN_LIB_MEETING_H
 #define FAN_LIB_MEETING_H
 
@@ -37,7 +38,8 @@ struct fan_meeting_host {
 struct fan_meeting {
 	unsigned hosts; /* at most FAN_MEETING_HOSTS_MAX, in the order of their first ranks */
 	struct fan_meeting_host host[FAN_MEETING_HOSTS_MAX];
-	uint16_t host_of[FAN_RANKS_MAX]; /* of each rank; FAN_MEETING_HOSTS_MAX: a further one */
+	uint16_t host_of[FAN_RANKS_MAX];  /* of each rank; FAN_MEETING_HOSTS_MAX: a further one */
+	unsigned may_share, ask_to_share; /* ranks that may share memory; that ask for it */
 };
 
 /* Meet at `at`: a named switch, or the one embedded in rank 0, which is then the aggregator of the
@@ -52,6 +54,9 @@ int fan_meeting_hold(struct fan_meeting *m, const struct fan_config *cfg, const 
 /* The same among the ranks of `c`, which have joined at `at`. */
 int fan_meeting_join(struct fan_meeting *m, struct fanin_comm *c, const fan_peer *at, bool named,
 		     struct fan_embedded_switch **sw);
+
+/* Have the words of all ranks of `c` added up, in place.  FAN_OK, or its error. */
+int fan_meeting_add_up(struct fanin_comm *c, int32_t *words, unsigned count);
 
 /* Sort the records of `ranks` ranks, FAN_MEETING_RECORD words each, into hosts. */
 void fan_meeting_sort(struct fan_meeting *m, const int32_t *records, unsigned ranks);

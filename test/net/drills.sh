@@ -116,7 +116,7 @@ goes_on() { # KIND SIGNAL NTH
         moment_ms=$(draw $turn $MOMENT_MS)
         pause_ms=$(draw $((turn + 50000)) $MOMENT_MS)
         export FANIN_SWITCH="$spare" FANIN_HOSTS=1
-        [ "$kind" != memory ] || export FANIN_LOCAL=1
+        [ "$kind" != box ] || export FANIN_LOCAL=0
         if [ "$kind" = one ]; then
                 start_switch "$second" || return 1
                 FANIN_SWITCH="$spare,$second" FANIN_HOSTS=0

@@ -81,12 +81,12 @@ nothing_named() {
 }
 
 a_spare() {
-        spares 3 && doctors "0 0 1 2" $one FANIN_HOSTS=1 && sums &&
+        spares 3 && doctors "0 0 1 2" $one FANIN_HOSTS=1 FANIN_LOCAL=0 && sums &&
         says way ok "1 named switch and 3 hosts beside sum" && says forecast ok "FANIN_LOCAL=1"
 }
 
 two_switches() {
-        spares 3 4 && doctors "0 0 1 2" $both FANIN_HOSTS=1 FANIN_LOCAL=1 && sums &&
+        spares 3 4 && doctors "0 0 1 2" $both FANIN_HOSTS=1 && sums &&
         says way ok "ranks of a host share memory; 2 named switches and 3 hosts beside sum"
 }
 

@@ -50,22 +50,19 @@ static void note_way(struct doctor *d, const struct fanin_stats *s)
 	const struct fan_meeting *m = &d->group.meeting;
 	struct fan_forecast_net *n = &d->net;
 	struct fanin_part p = {.size = sizeof p};
-	unsigned columns = FAN_INTRA_RANKS_MAX;
 	n->shares_memory = s->host_ranks > 0;
 	n->even_shares = !fan_config_flag("FANIN_SPLIT", true);
 	n->payload = s->packet_bytes > FAN_HEAD_BYTES ? s->packet_bytes - FAN_HEAD_BYTES
 						      : d->cfg.payload_bytes;
-	for (unsigned h = 0; h < m->hosts; h++) {
+	for (unsigned h = 0; h < m->hosts; h++)
 		n->sums[h] = false;
-		columns = m->host[h].ranks < columns ? m->host[h].ranks : columns;
-	}
 	for (uint32_t k = 0; !fanin_comm_part(d->job, k, &p); k++)
 		if (p.rank >= 0 && m->hosts > 1)
 			n->sums[m->host_of[p.rank]] = true;
 	if (m->hosts == 1 && !n->switches)
 		n->sums[0] = true;
 	n->window_bytes = (double)s->window_frags / (s->parts ? s->parts : 1) * n->payload *
-			  (n->shares_memory ? columns : 1);
+			  (n->shares_memory ? fan_intra_columns(m, n->switches > 0) : 1);
 }
 
 static unsigned summing_hosts(const struct fan_forecast_net *n)

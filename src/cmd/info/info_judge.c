@@ -21,12 +21,17 @@ __attribute__((format(printf, 2, 3))) static void add(struct info_sums *s, const
 
 static void judge_local(struct info_sums *s, const struct fan_config *c)
 {
-	if (fan_intra_is_wanted(c))
-		add(s,
-		    "Ranks of one host sum in shared memory first (FANIN_LOCAL=0: they do not).");
-	else if (*c->switch_addr && !*c->server_addr)
-		add(s, "Each rank sends a stream of its own, because a switch is named "
+	bool asked = fan_intra_is_asked_for(c), named = *c->switch_addr;
+
+	if (named && !asked && !*c->server_addr && !fan_config_flag("FANIN_HOSTS", true))
+		add(s, "Each rank sends a stream of its own, because FANIN_HOSTS=0 "
 		       "(FANIN_LOCAL=1: ranks of one host sum in shared memory first).");
+	else if (fan_intra_is_wanted(c))
+		add(s, "%s sum in shared memory first (FANIN_LOCAL=0: they do not).",
+		    named && !asked ? "Where ranks are on several hosts, those of each host"
+				    : "Ranks of one host");
+	else if (!fan_config_flag("FANIN_LOCAL", true))
+		add(s, "Each rank sends a stream of its own, because FANIN_LOCAL=0.");
 }
 
 static void judge_named(struct info_sums *s, const struct fan_config *c)

@@ -42,13 +42,19 @@ static void named__switch_hosts_and_streams(void **state)
 	assert_int_equal(info_judge(&s, &c), 0);
 	assert_true(says("The switch 10.0.0.1:5000"));
 	assert_true(says("first rank of each host sums a share"));
-	assert_true(says("a stream of its own"));
+	assert_true(says("those of each host sum in shared memory first"));
 	setenv("FANIN_HOSTS", "0", 1);
+	assert_int_equal(info_judge(&s, &c), 0);
+	assert_true(says("Hosts sum nothing, because FANIN_HOSTS=0"));
+	assert_true(says("a stream of its own, because FANIN_HOSTS=0"));
 	setenv("FANIN_LOCAL", "1", 1);
 	assert_int_equal(info_judge(&s, &c), 0);
-	assert_true(says("because FANIN_HOSTS=0"));
-	assert_true(says("in shared memory first"));
+	assert_true(says("Ranks of one host sum in shared memory first"));
 	assert_false(says("a stream of its own"));
+	setenv("FANIN_LOCAL", "0", 1);
+	unsetenv("FANIN_HOSTS");
+	assert_int_equal(info_judge(&s, &c), 0);
+	assert_true(says("a stream of its own, because FANIN_LOCAL=0"));
 }
 
 static void named__several_are_counted(void **state)
