@@ -114,10 +114,9 @@ static void normalise(struct fan_split_learner *l)
 
 static void begin_moves(struct fan_split_learner *l)
 {
-	for (unsigned k = 0; k < l->parts; k++) {
+	for (unsigned k = 0; k < l->parts; k++)
 		l->step[k] = STEP_FIRST;
-		l->towards[k] = 0;
-	}
+	memset(l->towards, 0, sizeof l->towards);
 }
 
 static void begin(struct fan_split_learner *l)
@@ -249,22 +248,33 @@ static void begin_again(struct fan_split_learner *l)
 	l->gave = any;
 }
 
-/* A link that is slower from now on shows in several measurements.  Each time that this was seen
- * before, more are asked for, so that loads that come and go do not move shares to and fro. */
-static bool watch(struct fan_split_learner *l, uint64_t cost)
+/* A link that is slower from now on shows in several measurements, here one more.  Each time that
+ * this was seen before, more are asked for, so that loads that come and go do not move shares to
+ * and fro. */
+static void note_worse(struct fan_split_learner *l, unsigned clearly)
+{
+	l->worse += clearly;
+	if (l->worse < l->patience)
+		return;
+	l->patience = 2 * l->patience < PATIENCE_MAX ? 2 * l->patience : PATIENCE_MAX;
+	begin_again(l);
+}
+
+static bool is_much_worse(uint64_t cost, uint64_t usual)
+{
+	return cost > usual + usual / MUCH_WORSE;
+}
+
+/* Once the shares stay. */
+static void watch(struct fan_split_learner *l, uint64_t cost)
 {
 	uint64_t usual = l->usual_cost;
 	if (cost <= usual + usual / WORSE) {
 		l->usual_cost = (usual * 7 + cost) / 8;
 		l->worse = 0;
-		return false;
+	} else {
+		note_worse(l, is_much_worse(cost, usual) ? 2 : 1);
 	}
-	l->worse += cost > usual + usual / MUCH_WORSE ? 2 : 1;
-	if (l->worse < l->patience)
-		return false;
-	l->patience = 2 * l->patience < PATIENCE_MAX ? 2 * l->patience : PATIENCE_MAX;
-	begin_again(l);
-	return true;
 }
 
 /* Go on with the best shares. */
@@ -302,12 +312,21 @@ static void end_moves(struct fan_split_learner *l)
 	try_last(l);
 }
 
+/* For want of time. */
+static void stop_moves(struct fan_split_learner *l)
+{
+	memcpy(l->share, l->best, sizeof l->share);
+	end_moves(l);
+}
+
 static void go_on_moving(struct fan_split_learner *l, bool good, const uint32_t *rtt_us)
 {
 	bool moved = good ? move_all(l, rtt_us) : take_back(l);
 	normalise(l);
 	if (!moved)
 		end_moves(l);
+	else if (l->rounds >= FAN_SPLIT_ROUNDS_MAX)
+		stop_moves(l);
 }
 
 /* Keep what was given where it is for the better, and move on from there. */
@@ -319,24 +338,28 @@ static void end_giving(struct fan_split_learner *l, bool good, const uint32_t *r
 		return;
 	}
 	begin_moves(l);
+	l->rounds = FAN_SPLIT_ROUNDS_MAX / 2;
 	l->phase = FAN_SPLIT_MOVES;
 	go_on_moving(l, good, rtt_us);
 }
 
-bool fan_split_learn(struct fan_split_learner *l, const uint32_t *rtt_us, uint64_t cost)
+/* A measurement while shares are learnt. */
+static void learn(struct fan_split_learner *l, const uint32_t *rtt_us, uint64_t cost)
 {
-	uint32_t before[FAN_PARTS_MAX];
 	bool tried = l->phase != FAN_SPLIT_MOVES;
-	if (l->phase == FAN_SPLIT_SETTLED)
-		return watch(l, cost);
 	bool again = !l->best_cost || !memcmp(l->best, l->share, sizeof l->best);
 	bool good = again || cost <= (tried ? l->best_cost - l->best_cost / GAIN
 					    : l->best_cost + l->best_cost / BETTER);
-	memcpy(before, l->share, sizeof before);
+	if (again && l->best_cost && is_much_worse(cost, l->best_cost)) {
+		note_worse(l, 2); /* the same shares in another network */
+		return;
+	}
 	if (good) {
 		l->best_cost = again || cost < l->best_cost ? cost : l->best_cost;
+		l->worse = again ? 0 : l->worse;
 		memcpy(l->best, l->share, sizeof l->best);
 	}
+	l->rounds++;
 	switch (l->phase) {
 	case FAN_SPLIT_TRIES: go_on_trying(l, good, FAN_SPLIT_MOVES); break;
 	case FAN_SPLIT_MOVES: go_on_moving(l, good, rtt_us); break;
@@ -344,7 +367,15 @@ bool fan_split_learn(struct fan_split_learner *l, const uint32_t *rtt_us, uint64
 	case FAN_SPLIT_TRIES_LAST: go_on_trying(l, good, FAN_SPLIT_SETTLED); break;
 	case FAN_SPLIT_SETTLED: break;
 	}
-	if (++l->rounds == FAN_SPLIT_ROUNDS_MAX)
-		enter(l, FAN_SPLIT_SETTLED);
+}
+
+bool fan_split_learn(struct fan_split_learner *l, const uint32_t *rtt_us, uint64_t cost)
+{
+	uint32_t before[FAN_PARTS_MAX];
+	memcpy(before, l->share, sizeof before);
+	if (l->phase == FAN_SPLIT_SETTLED)
+		watch(l, cost);
+	else
+		learn(l, rtt_us, cost);
 	return memcmp(before, l->share, sizeof before);
 }
