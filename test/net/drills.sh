@@ -9,6 +9,7 @@
 #     spare             the only switch, and hosts sum nothing (FANIN_HOSTS=0)
 #     one, box, memory  one of two named switches; the only one, beside hosts that sum; the same
 #                       where the ranks of a host share memory
+#     two               two of three named switches, one up to GAP_MS after the other
 #
 # The first four get it within MOMENT_MS of the job's start.  Such a drill holds when all other
 # ranks end, none with exit code 0 or for its time limit, each with a sentence that names who is
@@ -18,8 +19,7 @@
 #
 #     test/net/drills.sh [-n N] [-s SEED] [-k KINDS] [FANIN]
 #                               N drills of each kind and signal (1), from SEED (1); of KINDS, words
-#                               as above (all but box, which memory is like); FANIN: the program
-#                               (build/fanin)
+#                               as above (all but box and two); FANIN: the program (build/fanin)
 #
 # Prints one line a drill and a summary.  Exit code 0, 1, or 77 when namespaces cannot be made here
 # (SKIPPED says why).
@@ -31,7 +31,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 prefix=fanin-dr-$$
 rank_timeout_s=40 # several times what any drill may take
 MOMENT_MS=1500
-address=10.77.0.1:7081 spare=10.77.0.254:7081 second=10.77.0.254:7082
+GAP_MS=300
+address=10.77.0.1:7081 spare=10.77.0.254:7081 second=10.77.0.254:7082 third=10.77.0.254:7083
 host_of="0 0 1 1"
 kinds="first other mixed spare one memory"
 GO_ON_S=3 # of a job that goes on
@@ -109,6 +110,28 @@ last_switch() {
         pgrep -P "${pids##* }" -x fanin || echo "${pids##* }"
 }
 
+# Signal SIGNAL to each target, the second one GAP ms after the first.
+signal_targets() { # SIGNAL GAP TARGET [TARGET]
+        kill -"$1" "$3"
+        [ -z "$4" ] || { sleep_ms "$2"; kill -"$1" "$4"; }
+}
+
+# The switches of a drill of KIND: $targets, $lose of which are to be lost.
+start_switches() { # KIND
+        targets='' lose=1
+        case $1 in one | two)
+                start_switch "$second" || return 1
+                FANIN_SWITCH="$spare,$second" FANIN_HOSTS=0 ;;
+        esac
+        if [ "$1" = two ]; then
+                start_switch "$third" || return 1
+                targets=$(last_switch) lose=2
+                FANIN_SWITCH="$FANIN_SWITCH,$third"
+        fi
+        start_switch "$spare" || return 1
+        targets="$(last_switch) $targets"
+}
+
 # A switch is gone, and all ranks go on.
 goes_on() { # KIND SIGNAL NTH
         kind=$1 signal=$2 nth=$3
@@ -117,28 +140,27 @@ goes_on() { # KIND SIGNAL NTH
         pause_ms=$(draw $((turn + 50000)) $MOMENT_MS)
         export FANIN_SWITCH="$spare" FANIN_HOSTS=1
         [ "$kind" != box ] || export FANIN_LOCAL=0
-        if [ "$kind" = one ]; then
-                start_switch "$second" || return 1
-                FANIN_SWITCH="$spare,$second" FANIN_HOSTS=0
-        fi
-        start_switch "$spare" || return 1
-        target=$(last_switch)
+        start_switches "$kind" || return 1
         start_job --seconds $GO_ON_S --json "$dir/json"
         result=0
         for _ in $(seq $LISTEN_POLLS); do
                 grep -q '^# fanin' "$dir/rank0" && break
                 sleep 0.02
         done
+        gap_ms=$(draw $((turn + 70000)) $GAP_MS)
         sleep_ms "$moment_ms"
-        kill -"${signal%CONT}" "$target"
+        # shellcheck disable=SC2086  # words are wanted
+        signal_targets "${signal%CONT}" "$gap_ms" $targets
         if [ "$signal" = STOPCONT ]; then
                 sleep_ms "$pause_ms"
-                kill -CONT "$target"
+                # shellcheck disable=SC2086
+                kill -CONT $targets
         fi
         wait_ranks && none_wrong || result=1
         lost=$(grep -c '"lost": *true' "$dir/json")
-        [ "$signal" = STOPCONT ] || [ "$lost" -eq 1 ] || result=1
-        kill -KILL "$target" 2>/dev/null
+        [ "$signal" = STOPCONT ] || [ "$lost" -eq "$lose" ] || result=1
+        # shellcheck disable=SC2086
+        kill -KILL $targets 2>/dev/null
         stop
         leftovers | grep . && result=1
         [ "$signal" = STOPCONT ] || pause_ms=-
@@ -191,7 +213,7 @@ fan_net_up "$prefix" 2 200mbit || exit 1
 for n in $(seq "$count"); do
         for kind in $kinds; do
                 drill=ends
-                case $kind in one | box | memory) drill=goes_on ;; esac
+                case $kind in one | two | box | memory) drill=goes_on ;; esac
                 $drill "$kind" KILL $((2 * n))
                 $drill "$kind" STOP $((2 * n + 1))
                 [ $drill = ends ] || goes_on "$kind" STOPCONT $((2 * n + 1))
