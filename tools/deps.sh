@@ -17,7 +17,7 @@
 set -eu
 
 # meson brings python3, which a few scripts here use; it is named all the same.
-run='gcc libc6-dev meson ninja-build pkg-config libinih-dev libjansson-dev libmicrohttpd-dev python3'
+run='gcc libc6-dev meson ninja-build pkg-config libinih-dev libjansson-dev libmicrohttpd-dev libgcrypt20-dev python3'
 
 # CoinUtils' pkg-config file asks for zlib, which its package does not bring.
 plan='coinor-libclp-dev coinor-libcbc-dev zlib1g-dev libexpat1-dev'

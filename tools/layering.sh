@@ -22,6 +22,7 @@ src/core/worker     | core/worker core/sum core/recovery core/wire core/base | $
 src/core/aggregator | core/aggregator core/worker core/sum core/recovery core/wire core/base | $pure $intrinsics
 src/core/switch     | core/switch core/sum core/recovery core/wire core/base | $pure $intrinsics
 src/core/node       | core/node core/aggregator core/switch core/wire core/base | $pure $intrinsics
+src/seal | seal core      | *
 src/plan | plan core      | *
 src/ctl  | ctl plan core  | *
 src/sim  | sim core       | *
@@ -29,7 +30,7 @@ src/net  | net core       | *
 src/xdp  | xdp net core   | *
 src/lib  | lib net core . | *
 src/mpi  | mpi lib net core . | *
-src/cmd  | cmd lib net xdp sim ctl plan core . | *
+src/cmd  | cmd lib net seal xdp sim ctl plan core . | *
 src/lab  |                |
 include  |                | stddef.h stdint.h
 "

@@ -22,7 +22,7 @@
 
 /* Sections that a file may have; [worker] is the library's. */
 static const char *const sections[] = {"switch", "server", "controller", "bench",  "top",
-				       "doctor", "info",   "plan",	 "worker", NULL};
+				       "doctor", "info",   "plan",	 "key",	   "worker", NULL};
 
 /* What the command line said, before the weaker places have been asked. */
 struct flags {

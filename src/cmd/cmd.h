@@ -12,6 +12,7 @@ int cmd_top(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_lab(int argc, char **argv);
 int cmd_info(int argc, char **argv);
+int cmd_key(int argc, char **argv);
 
 /* These two by cmd_planner, in a program of their own. */
 int cmd_planner(int argc, char **argv);

@@ -21,6 +21,7 @@ static const struct {
 	{"lab", cmd_lab, "put plans to work on an emulated network, and measure"},
 	{"top", cmd_top, "tell what the jobs of a switch do and wait for"},
 	{"doctor", cmd_doctor, "check whether a worker here can aggregate, and say what to change"},
+	{"key", cmd_key, "make the keys of sealed jobs"},
 	{"info", cmd_info, "tell what this build is, what it reads, and what would sum"},
 };
 #define COMMANDS (sizeof commands / sizeof commands[0])

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gcrypt.h - libgcrypt's AES-128-GCM and HMAC-SHA-256.  ADR 28 has why this library. */
+#ifndef FAN_SEAL_GCRYPT_H
+#define FAN_SEAL_GCRYPT_H
+
+#include "cipher.h"
+
+/* The table.  The first call makes libgcrypt ready, unless the process has done so; from any
+ * thread. */
+const struct fan_cipher *fan_cipher_gcrypt(void);
+
+#endif

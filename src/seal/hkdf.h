@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hkdf.h - keys from keys: HKDF with SHA-256 (RFC 5869), and which keys fanin makes by it. */
+#ifndef FAN_SEAL_HKDF_H
+#define FAN_SEAL_HKDF_H
+
+#include "cipher.h"
+
+#define FAN_KEY_BYTES	    32	/* of the keys in files */
+#define FAN_HKDF_INFO_MAX   128 /* bytes */
+#define FAN_TENANT_MAX	    63	/* bytes of a tenant's name, as of a job's */
+#define FAN_SEAL_SALT_BYTES 16
+
+/* Write `bytes` bytes, at most FAN_MAC_BYTES, of a key made from `key` for the purpose `info`. */
+void fan_hkdf(const struct fan_cipher *c, uint8_t *to, size_t bytes, const uint8_t *salt,
+	      size_t salt_bytes, const uint8_t *key, size_t key_bytes, const uint8_t *info,
+	      size_t info_bytes);
+
+/* The bytes of `job` that name its tenant: all up to its first '/'. */
+size_t fan_tenant_bytes(const char *job, size_t job_bytes);
+
+/* The key of tenant `name`, of `bytes` bytes, from the fabric's.  A tenant's key does not tell the
+ * fabric's, nor those of others. */
+void fan_tenant_key(const struct fan_cipher *c, uint8_t to[FAN_KEY_BYTES],
+		    const uint8_t fabric[FAN_KEY_BYTES], const char *name, size_t bytes);
+
+/* What makes the keys of one life of a job: in WELCOME, but for the nonce. */
+struct fan_traffic {
+	uint32_t job, epoch;
+	uint8_t salt[FAN_SEAL_SALT_BYTES]; /* random, drawn by the aggregator */
+};
+
+/* The key with which the aggregator seals what it sends to all ranks of that life. */
+void fan_traffic_down(const struct fan_cipher *c, uint8_t to[FAN_CIPHER_KEY_BYTES],
+		      const uint8_t tenant[FAN_KEY_BYTES], const struct fan_traffic *t);
+
+/* The key with which the life `nonce` of rank `rank` seals what it sends. */
+void fan_traffic_up(const struct fan_cipher *c, uint8_t to[FAN_CIPHER_KEY_BYTES],
+		    const uint8_t tenant[FAN_KEY_BYTES], const struct fan_traffic *t, uint16_t rank,
+		    uint64_t nonce);
+
+#endif

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit/unit.h"
+
+#include "seal/gcrypt.h"
+
+/* Test case 2 of the specification of GCM (McGrew and Viega, 2005): all zero. */
+static void gcrypt__as_published(void **state)
+{
+	(void)state;
+	static const uint8_t zero[16], text[16] = {0x03, 0x88, 0xda, 0xce, 0x60, 0xb6, 0xa3, 0x92,
+						   0xf3, 0x28, 0xc2, 0xb9, 0x71, 0xb2, 0xfe, 0x78},
+				       tag[16] = {0xab, 0x6e, 0x47, 0xd4, 0x2c, 0xec, 0x13, 0xbd,
+						  0xf5, 0x3a, 0x67, 0xb2, 0x12, 0x57, 0xbd, 0xdf};
+	const struct fan_cipher *c = fan_cipher_gcrypt();
+	const struct fan_cipher_text t = {.counter = 0, .aad = zero, .aad_bytes = 0, .bytes = 16};
+	uint8_t got[16], got_tag[16];
+	void *key = c->open(zero);
+	assert_non_null(key);
+	assert_true(c->seal(key, &t, got, zero, got_tag));
+	assert_memory_equal(got, text, 16);
+	assert_memory_equal(got_tag, tag, 16);
+	assert_true(c->unseal(key, &t, got, got_tag));
+	assert_memory_equal(got, zero, 16);
+	c->close(key);
+}
+
+enum { AAD = 36, TEXT = 100 };
+
+struct sealed {
+	uint8_t aad[AAD], text[TEXT], tag[16];
+	uint64_t counter;
+};
+
+static bool opens(struct sealed s)
+{
+	const struct fan_cipher *c = fan_cipher_gcrypt();
+	const struct fan_cipher_text t = {s.counter, s.aad, AAD, TEXT};
+	void *key = c->open((const uint8_t *)"0123456789abcdef");
+	bool good = c->unseal(key, &t, s.text, s.tag);
+	c->close(key);
+	return good;
+}
+
+static void gcrypt__every_bit_counts(void **state)
+{
+	(void)state;
+	const struct fan_cipher *c = fan_cipher_gcrypt();
+	struct sealed s = {.counter = UINT64_C(0x123456789a)};
+	const struct fan_cipher_text t = {s.counter, s.aad, AAD, TEXT};
+	uint8_t clear[TEXT] = "some numbers";
+	void *key = c->open((const uint8_t *)"0123456789abcdef");
+	assert_true(c->seal(key, &t, s.text, clear, s.tag));
+	c->close(key);
+	assert_true(opens(s));
+	for (unsigned bit = 0; bit < 8 * AAD; bit++) {
+		struct sealed other = s;
+		other.aad[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		assert_false(opens(other));
+	}
+	for (unsigned bit = 0; bit < 8 * TEXT; bit++) {
+		struct sealed other = s;
+		other.text[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		assert_false(opens(other));
+	}
+	for (unsigned bit = 0; bit < 128; bit++) {
+		struct sealed other = s;
+		other.tag[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		assert_false(opens(other));
+	}
+	for (unsigned bit = 0; bit < 64; bit++) {
+		struct sealed other = s;
+		other.counter ^= UINT64_C(1) << bit;
+		assert_false(opens(other));
+	}
+}
+
+static void gcrypt__a_message_without_text_has_a_tag(void **state)
+{
+	(void)state;
+	const struct fan_cipher *c = fan_cipher_gcrypt();
+	uint8_t head[4] = "WHO", tag[16];
+	struct fan_cipher_text t = {7, head, sizeof head, 0};
+	void *key = c->open((const uint8_t *)"0123456789abcdef");
+	assert_true(c->seal(key, &t, NULL, NULL, tag));
+	assert_true(c->unseal(key, &t, NULL, tag));
+	head[0] = 'X';
+	assert_false(c->unseal(key, &t, NULL, tag));
+	c->close(key);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(gcrypt__as_published),
+		cmocka_unit_test(gcrypt__every_bit_counts),
+		cmocka_unit_test(gcrypt__a_message_without_text_has_a_tag),
+	};
+	return RUN(tests);
+}
