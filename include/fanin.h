@@ -76,7 +76,8 @@ enum fanin_error {
 	FANIN_E_PENDING = -24,	    /* not finished yet */
 	FANIN_E_CONFIG = -25,	    /* wrong configuration; the error text says where */
 	FANIN_E_SHARDS = -26,	    /* the switch and its server run different numbers of threads */
-	FANIN_E_ROUTE = -27 /* the worker joined at a switch where its route does not begin */
+	FANIN_E_ROUTE = -27, /* the worker joined at a switch where its route does not begin */
+	FANIN_E_SEALED = -28 /* of switch and rank only one has a key */
 };
 
 enum fanin_dtype {
@@ -179,11 +180,14 @@ struct fanin_options {
 			 * FANIN_RTO_MIN_MS; 1; 20 with ahead, with several switches, and where
 			 * ranks of a host share memory */
 	int reserved;	/* leave it 0 */
+	const char *key_file; /* of the key that seals the job: nobody else can read or change what
+			       * ranks and switches send; libfanin(3); FANIN_KEY_FILE; none: the
+			       * job is open */
 };
 #define FANIN_OPTIONS_INIT                                                                         \
 	{                                                                                          \
 		sizeof(struct fanin_options), NULL, NULL, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,  \
-			-1, -1, -1, NULL, -1, -1, NULL, -1, NULL, NULL, -1, 0                      \
+			-1, -1, -1, NULL, -1, -1, NULL, -1, NULL, NULL, -1, 0, NULL                \
 	}
 
 /* Counters of a communicator since it was created.  "Per shard" is per thread of a switch. */
@@ -244,17 +248,19 @@ struct fanin_part {
  * change fields.  If left at -1, mtu and multicast come from the same places as those of a
  * communicator; both should agree. */
 struct fanin_switch_options {
-	size_t size;	    /* sizeof(struct fanin_switch_options) */
-	const char *listen; /* "ADDR:PORT" or "[V6]:PORT"; 0.0.0.0 or [::]: every interface;
-			     * port 0: any free one; NULL: "127.0.0.1:0" */
-	int slots;	    /* fragments that each thread can sum at a time, 2..65536; -1: 4096 */
-	int threads;	    /* 1..64; thread i listens on PORT + i; -1: 1; port 0 allows only 1 */
-	int mtu;	    /* largest path MTU of the jobs, 576..9000; FANIN_MTU; 1500 */
-	int multicast;	    /* 0: send results to each rank; FANIN_MULTICAST; 1 */
+	size_t size;	      /* sizeof(struct fanin_switch_options) */
+	const char *listen;   /* "ADDR:PORT" or "[V6]:PORT"; 0.0.0.0 or [::]: every interface;
+			       * port 0: any free one; NULL: "127.0.0.1:0" */
+	int slots;	      /* fragments that each thread can sum at a time, 2..65536; -1: 4096 */
+	int threads;	      /* 1..64; thread i listens on PORT + i; -1: 1; port 0 allows only 1 */
+	int mtu;	      /* largest path MTU of the jobs, 576..9000; FANIN_MTU; 1500 */
+	int multicast;	      /* 0: send results to each rank; FANIN_MULTICAST; 1 */
+	const char *key_file; /* as that of its ranks: only jobs with this key; FANIN_KEY_FILE;
+			       * none: only open jobs */
 };
 #define FANIN_SWITCH_OPTIONS_INIT                                                                  \
 	{                                                                                          \
-		sizeof(struct fanin_switch_options), NULL, -1, -1, -1, -1                          \
+		sizeof(struct fanin_switch_options), NULL, -1, -1, -1, -1, NULL                    \
 	}
 
 #if defined(__GNUC__)

@@ -26,10 +26,10 @@ src/seal | seal core      | *
 src/plan | plan core      | *
 src/ctl  | ctl plan core  | *
 src/sim  | sim core       | *
-src/net  | net core       | *
-src/xdp  | xdp net core   | *
-src/lib  | lib net core . | *
-src/mpi  | mpi lib net core . | *
+src/net  | net seal core  | *
+src/xdp  | xdp net seal core | *
+src/lib  | lib net seal core . | *
+src/mpi  | mpi lib net seal core . | *
 src/cmd  | cmd lib net seal xdp sim ctl plan core . | *
 src/lab  |                |
 include  |                | stddef.h stdint.h

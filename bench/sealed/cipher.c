@@ -14,7 +14,7 @@
 #include <openssl/evp.h>
 #endif
 
-#include "seal/gcrypt.h"
+#include "seal/cipher_gcrypt.h"
 #include "seal/hkdf.h"
 
 #define HEAD   36

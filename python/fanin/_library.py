@@ -38,6 +38,7 @@ class Options(ctypes.Structure):
         ("waiting_arg", ctypes.c_void_p),
         ("rto_min_ms", ctypes.c_int),
         ("reserved", ctypes.c_int),
+        ("key_file", ctypes.c_char_p),
     ]
 
     def __init__(self) -> None:

@@ -21,8 +21,8 @@
 #define USAGE_STATUS   2
 
 /* Sections that a file may have; [worker] is the library's. */
-static const char *const sections[] = {"switch", "server", "controller", "bench",  "top",
-				       "doctor", "info",   "plan",	 "key",	   "worker", NULL};
+static const char *const sections[] = {"switch", "server", "controller", "bench",  "top", "doctor",
+				       "info",	 "plan",   "key",	 "worker", NULL};
 
 /* What the command line said, before the weaker places have been asked. */
 struct flags {

@@ -151,6 +151,13 @@ int daemon_fill(const char *name, struct fan_daemon_options *o, struct daemon_ar
 	o->core.group_port = (uint16_t)a->group_port;
 	o->core.no_reminders = a->no_reminders;
 	o->core.shares = (struct fan_shares){shares, weights};
+	if (a->key[0] && a->name[0])
+		return daemon_wrong(name, "--key: sealed jobs do not run on routes of a controller "
+					  "yet: expected --key or --controller");
+	if (a->key[0] && fan_key_file_read(&o->keys, a->key, why, sizeof why)) {
+		fprintf(stderr, "fanin %s: --key: %s\n", name, why);
+		return 1;
+	}
 	o->log = print_line;
 	o->ctx = a;
 	const char *wrong = set_plane(o, a);
@@ -224,6 +231,7 @@ static void tell_start(const struct fan_daemon *d, const struct fan_daemon_optio
 	if (f.plane)
 		fan_line_add(&l, " plane=xdp interface=%s queues=%u mode=%s", o->interfaces,
 			     f.queues, f.plane);
+	fan_line_add(&l, " sealed=%s", o->keys.count ? "yes" : "no");
 	if (o->core.ahead_max)
 		fan_line_add(&l, " ahead=%u", o->core.ahead_max);
 	if (fan_peer_is_none(&f.group))

@@ -21,6 +21,7 @@ struct daemon_args {
 	int plane;			 /* enum daemon_plane */
 	char interface[ARGS_TEXT_BYTES]; /* of a plane beside the sockets */
 	char weights[ARGS_TEXT_BYTES];
+	char key[ARGS_TEXT_BYTES]; /* file of the fabric's key; empty: jobs are open */
 	fan_peer controller;
 	char name[ARGS_TEXT_BYTES]; /* in the controller's topology */
 	fan_peer metrics;	    /* where they are served by HTTP; none: nowhere */
@@ -96,6 +97,16 @@ struct daemon_args {
 		 NULL,                                                                             \
 		 "JOB=W,...",                                                                      \
 		 "these jobs may have W times --window, and W times --quota"},                     \
+		{"key",                                                                            \
+		 'k',                                                                              \
+		 ARGS_TEXT,                                                                        \
+		 DAEMON_AT(key),                                                                   \
+		 0,                                                                                \
+		 0,                                                                                \
+		 NULL,                                                                             \
+		 "FILE",                                                                           \
+		 "the key of the fabric (fanin key new): only sealed jobs run here (none: only "   \
+		 "open ones)"},                                                                    \
 		{"mark",                                                                           \
 		 0,                                                                                \
 		 ARGS_NUMBER,                                                                      \

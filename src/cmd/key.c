@@ -8,7 +8,7 @@
 
 #include "args.h"
 #include "cmd.h"
-#include "seal/gcrypt.h"
+#include "seal/cipher_gcrypt.h"
 #include "seal/key_file.h"
 
 struct key_args {
@@ -83,9 +83,10 @@ static int make_job(const struct key_args *a, const char *tenant)
 	char what[ARGS_WHY_BYTES];
 	struct fan_keys fabric;
 
-	if (!bytes || bytes > FAN_TENANT_MAX || strchr(tenant, '/'))
-		return wrong("TENANT: expected 1 to 63 bytes without '/': the name of its jobs up "
-			     "to their first '/'");
+	if (!bytes || bytes > FAN_TENANT_MAX || strpbrk(tenant, FAN_TENANT_ENDS))
+		return wrong(
+			"TENANT: expected 1 to 63 bytes without '/', '#' and '!': the name of its jobs up "
+			"to their first '/'");
 	for (const char *p = tenant; *p; p++)
 		if ((unsigned char)*p < ' ' || *p == 127)
 			return wrong("TENANT: expected printable characters");

@@ -212,7 +212,7 @@ static int find_switch(struct fanin_comm *c)
 /* Buffers, events and the thread, once it is known whom to ask. */
 static int open_all(struct fanin_comm *c)
 {
-	c->io = fan_connection_io_new(c->cfg.payload_bytes);
+	c->io = fan_connection_io_new(c->cfg.payload_bytes, c->cfg.keys.count);
 	if (!c->io)
 		return fan_comm_refuse(c, FAN_E_NOMEM, fan_err_text(FAN_E_NOMEM));
 	int e = open_events(c);

@@ -63,7 +63,7 @@ static void configure(struct fanin_comm *g, const struct fanin_comm *of, const c
 	g->cfg = of->cfg;
 	g->cfg.rank = place_of(ranks, count, of->cfg.rank);
 	g->cfg.ranks = count;
-	g->cfg.payload_bytes = fan_config_payload_bytes(g->cfg.mtu, count);
+	fan_config_set_payload(&g->cfg);
 	if (!g->cfg.window && !g->cfg.ahead)
 		g->cfg.window = FAN_COMM_GROUP_WINDOW;
 	snprintf(suffix, sizeof suffix, "/%s~%08x", name, (unsigned)(h >> 32 ^ h));

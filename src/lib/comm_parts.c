@@ -90,7 +90,8 @@ void fan_comm_open_connection(struct fanin_comm *c, unsigned number, uint64_t no
 	cn->server_addr = c->server_addr;
 	if (!fan_peer_is_none(&c->server_addr))
 		cn->server_addr.port += cn->shard;
-	int e = fan_connection_open(cn, &cfg, &part->at, now_ns, why);
+	const uint8_t *key = c->cfg.keys.count ? c->cfg.keys.key[0] : NULL;
+	int e = fan_connection_open(cn, &cfg, &part->at, key, now_ns, why);
 	if (e)
 		fan_comm_fail(c, e, why);
 }

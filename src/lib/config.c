@@ -74,9 +74,10 @@ static const struct key keys[] = {
 	TEXT(controller, controller_addr),
 	NUMBER(pace, 0, 1000, FAN_CONFIG_PACE),
 	NUMBER(rto_min_ms, 1, FAN_CONFIG_RTO_MIN_MAX_MS, 0), /* 0: as it fits */
+	TEXT(key_file, key_file),
 };
 _Static_assert(KEYS <= 32, "a bit each in struct load");
-_Static_assert(offsetof(struct fanin_options, reserved) + sizeof(int) ==
+_Static_assert(offsetof(struct fanin_options, key_file) + sizeof(char *) ==
 		       sizeof(struct fanin_options),
 	       "sized.h: no padding at the end");
 
@@ -271,7 +272,7 @@ static int take_launcher(struct load *l)
 	return FAN_OK;
 }
 
-/* "switch, job, ... or rto_min_ms". */
+/* "switch, job, ... or key_file". */
 static void all_names(char *text, size_t bytes)
 {
 	size_t used = 0;
@@ -371,9 +372,22 @@ static int check_whole(const struct fan_config *c, char *why, size_t bytes)
 			 "cache %d without ahead: expected ahead as well, by how many fragments "
 			 "ranks may run ahead of the slowest",
 			 c->cache);
+	else if (c->keys.count && (*c->controller_addr || *c->server_addr))
+		snprintf(
+			why, bytes,
+			"key_file %.200s with a %s: expected either: sealed jobs do not run behind "
+			"shared slots, nor on routes of a controller, yet",
+			c->key_file, *c->controller_addr ? "controller" : "server");
 	else
 		return FAN_OK;
 	return FAN_E_CONFIG;
+}
+
+uint16_t fan_config_sealed_bytes(int mtu, int ranks)
+{
+	int bitmap = ranks ? (int)fan_partial_words((unsigned)ranks) * 8 : 0;
+	int room = (mtu - IP_UDP_BYTES - FAN_HEAD_BYTES - FAN_TAG_BYTES - bitmap) / 8 * 8;
+	return (uint16_t)(room > FAN_PAYLOAD_MAX ? FAN_PAYLOAD_MAX : room);
 }
 
 uint16_t fan_config_payload_bytes(int mtu, int ranks)
@@ -381,6 +395,25 @@ uint16_t fan_config_payload_bytes(int mtu, int ranks)
 	int bitmap = (int)fan_partial_words((unsigned)ranks) * 8;
 	int room = (mtu - IP_UDP_BYTES - FAN_HEAD_BYTES - bitmap) / 64 * 64;
 	return (uint16_t)(room > FAN_PAYLOAD_MAX ? FAN_PAYLOAD_MAX : room);
+}
+
+/* The key, if there is one. */
+static int read_key(struct load *l)
+{
+	struct fan_config *c = l->c;
+	const char *from = l->from[key_at(offsetof(struct fan_config, key_file))];
+	char wrong[FAN_CONFIG_WHY_BYTES];
+	if (!*c->key_file || !fan_key_file_read(&c->keys, c->key_file, wrong, sizeof wrong))
+		return FAN_OK;
+	snprintf(l->why, l->why_bytes, "%.100s: %.400s", from, wrong);
+	return FAN_E_CONFIG;
+}
+
+void fan_config_set_payload(struct fan_config *c)
+{
+	int ranks = c->ranks == UNSET ? 2 : c->ranks;
+	c->payload_bytes = c->keys.count ? fan_config_sealed_bytes(c->mtu, c->ahead ? ranks : 0)
+					 : fan_config_payload_bytes(c->mtu, ranks);
 }
 
 static int take_all(struct load *l, const struct fanin_options *o)
@@ -395,7 +428,9 @@ static int take_all(struct load *l, const struct fanin_options *o)
 		e = take_launcher(l);
 	if (!e)
 		e = take_file(l);
-	c->payload_bytes = fan_config_payload_bytes(c->mtu, c->ranks == UNSET ? 2 : c->ranks);
+	if (!e)
+		e = read_key(l);
+	fan_config_set_payload(c);
 	return e;
 }
 

@@ -12,8 +12,10 @@
 #include <stdint.h>
 
 #include "core/base/limits.h"
+#include "seal/key_file.h"
 
 #define FAN_CONFIG_SWITCH_MAX	  255  /* bytes of "HOST:PORT" */
+#define FAN_CONFIG_FILE_MAX	  1023 /* bytes of a path */
 #define FAN_CONFIG_SWITCHES_MAX	  2047 /* bytes of a list of these */
 #define FAN_CONFIG_MTU_MIN	  576
 #define FAN_CONFIG_RTO_MIN_MAX_MS 1000
@@ -43,7 +45,9 @@ struct fan_config {
 	int priority;		/* 0: by the bytes that the job has left to send */
 	int ahead, cache;	/* fragments per shard; 0: none */
 	uint16_t payload_bytes; /* of a full fragment, follows from mtu */
-	int join_ms;		/* as timeout_ms, of a join; 0: the same */
+	char key_file[FAN_CONFIG_FILE_MAX + 1];	      /* "": the job is open */
+	struct fan_keys keys;			      /* in it */
+	int join_ms;				      /* as timeout_ms, of a join; 0: the same */
 	char meeting_addr[FAN_CONFIG_SWITCH_MAX + 1]; /* where the ranks meet if no switch is named,
 						       * "HOST:PORT" at rank 0; "": as
 						       * fan_rendezvous_find says */
@@ -80,6 +84,13 @@ int fan_config_join_ms(const struct fan_config *c);
 
 /* Such a variable; `unset` if it is not set. */
 bool fan_config_flag(const char *name, bool unset);
+
+/* Set c->payload_bytes to what fits c->mtu for c->ranks. */
+void fan_config_set_payload(struct fan_config *c);
+
+/* The largest payload whose sealed datagram fits `mtu` bytes over IPv6; `ranks`: with the bitmap of
+ * so many, 0: none. */
+uint16_t fan_config_sealed_bytes(int mtu, int ranks);
 
 /* The largest payload, in steps of 64, whose datagram, also as a partial sum with the bitmap of
  * `ranks` ranks, fits `mtu` bytes over IPv6. */

@@ -10,6 +10,7 @@
 
 #include "config.h"
 #include "net/clock.h"
+#include "seal/cipher_gcrypt.h"
 
 #define ALIGN 64
 
@@ -18,7 +19,7 @@ static size_t round_up(size_t bytes)
 	return (bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-struct fan_connection_io *fan_connection_io_new(uint16_t payload_bytes)
+struct fan_connection_io *fan_connection_io_new(uint16_t payload_bytes, bool sealed)
 {
 	struct fan_connection_io *io = aligned_alloc(ALIGN, round_up(sizeof *io));
 	if (!io)
@@ -26,8 +27,11 @@ struct fan_connection_io *fan_connection_io_new(uint16_t payload_bytes)
 	size_t all = FAN_CONNECTION_OUT_MAX * round_up(payload_bytes);
 	io->scratch_bytes = all < FAN_CONNECTION_SCRATCH_MAX ? all : FAN_CONNECTION_SCRATCH_MAX;
 	io->scratch = aligned_alloc(ALIGN, io->scratch_bytes);
-	if (!io->scratch) {
-		free(io);
+	size_t most = payload_bytes > FAN_CTL_BYTES_MAX ? payload_bytes : FAN_CTL_BYTES_MAX;
+	io->stride = sealed ? round_up(most + FAN_BITMAP_MAX + 2 * FAN_SEAL_MORE) : 0;
+	io->sealed = sealed ? aligned_alloc(ALIGN, FAN_CONNECTION_OUT_MAX * io->stride) : NULL;
+	if (!io->scratch || (sealed && !io->sealed)) {
+		fan_connection_io_free(io);
 		return NULL;
 	}
 	fan_out_init(&io->out, io->item, FAN_CONNECTION_OUT_MAX, io->scratch, io->scratch_bytes);
@@ -36,8 +40,10 @@ struct fan_connection_io *fan_connection_io_new(uint16_t payload_bytes)
 
 void fan_connection_io_free(struct fan_connection_io *io)
 {
-	if (io)
+	if (io) {
 		free(io->scratch);
+		free(io->sealed);
+	}
 	free(io);
 }
 
@@ -110,11 +116,11 @@ static int open_socket(struct fan_connection *cn, char *why)
 }
 
 int fan_connection_open(struct fan_connection *cn, const struct fan_worker_config *cfg,
-			const fan_peer *addr, uint64_t now_ns, char *why)
+			const fan_peer *addr, const uint8_t *key, uint64_t now_ns, char *why)
 {
 	cn->switch_addr = *addr;
 	cn->switch_addr.port += cn->shard;
-	cn->packet_bytes = FAN_HEAD_BYTES + cfg->payload_bytes;
+	cn->packet_bytes = FAN_HEAD_BYTES + cfg->payload_bytes + (key ? FAN_SEAL_MORE : 0);
 	cn->group.fd = cn->failover.aside.fd = -1;
 	cn->bytes = fan_worker_bytes(cfg);
 	if (!cn->bytes) {
@@ -131,11 +137,17 @@ int fan_connection_open(struct fan_connection *cn, const struct fan_worker_confi
 		return FAN_E_MTU;
 	}
 	void *mem = aligned_alloc(ALIGN, round_up(cn->bytes));
-	if (!mem) {
+	cn->seal = key ? malloc(sizeof *cn->seal) : NULL;
+	if (!mem || (key && !cn->seal)) {
+		free(mem);
+		free(cn->seal);
+		cn->seal = NULL;
 		snprintf(why, FAN_CONNECTION_WHY_BYTES, "%s", fan_err_text(FAN_E_NOMEM));
 		fan_udp_close(&cn->udp);
 		return FAN_E_NOMEM;
 	}
+	if (key)
+		fan_seal_rank_init(cn->seal, fan_cipher_gcrypt(), key);
 	cn->w = fan_worker_init(mem, cfg, now_ns);
 	cn->news = true;
 	return FAN_OK;
@@ -179,6 +191,10 @@ void fan_connection_close(struct fan_connection *cn)
 	fan_udp_close(&cn->udp);
 	free(cn->w);
 	free(cn->kept);
+	if (cn->seal)
+		fan_seal_rank_free(cn->seal);
+	free(cn->seal);
+	cn->seal = NULL;
 	cn->w = NULL;
 	cn->kept = NULL;
 }
@@ -283,6 +299,28 @@ static void note_error(struct fan_connection *cn, int e)
 		cn->io_errno = -e;
 }
 
+/* Give a batch to the worker.  True if a fragment has finished. */
+static bool take(struct fan_connection *cn, struct fan_connection_io *io,
+		 const struct fan_udp_batch *b, bool by_group)
+{
+	uint64_t now_ns = fan_clock_ns();
+	bool finished = false;
+	for (size_t at = 0; at < b->bytes; at += b->segment) {
+		uint8_t *pkt = io->recv + at;
+		size_t len = fan_udp_datagram_bytes(b, at);
+		if (cn->seal && !(len = fan_seal_rank_recv(cn->seal, now_ns, pkt, len)))
+			continue;
+		cn->refused = false;
+		cn->failover.heard_ns = now_ns;
+		if (fan_worker_recv(cn->w, now_ns, pkt, len, by_group, b->marked) != FAN_DONE)
+			continue;
+		finished = true;
+		if (cn->kept)
+			keep(cn, pkt, len);
+	}
+	return finished;
+}
+
 bool fan_connection_recv(struct fan_connection *cn, struct fan_connection_io *io, bool by_group)
 {
 	struct fan_udp *u = by_group ? &cn->group : &cn->udp;
@@ -297,19 +335,7 @@ bool fan_connection_recv(struct fan_connection *cn, struct fan_connection_io *io
 		cn->news = true;
 		if (by_group && !from_switch(cn, &b.from))
 			continue;
-		cn->refused = false;
-		uint64_t now_ns = fan_clock_ns();
-		cn->failover.heard_ns = now_ns;
-		bool finished = false;
-		for (size_t at = 0; at < b.bytes; at += b.segment) {
-			size_t len = fan_udp_datagram_bytes(&b, at);
-			if (fan_worker_recv(cn->w, now_ns, io->recv + at, len, by_group,
-					    b.marked) != FAN_DONE)
-				continue;
-			finished = true;
-			if (cn->kept)
-				keep(cn, io->recv + at, len);
-		}
+		bool finished = take(cn, io, &b, by_group);
 		cn->by_group |= finished && by_group;
 		done |= finished;
 	}
@@ -366,6 +392,8 @@ void fan_connection_send(struct fan_connection *cn, struct fan_connection_io *io
 		more = fan_worker_tick(cn->w, now_ns, &io->out);
 		if (!io->out.count)
 			break;
+		if (cn->seal)
+			fan_seal_rank_send(cn->seal, now_ns, &io->out, io->sealed, io->stride);
 		on = use_rate_limit(cn, &io->out, now_ns);
 		fan_udp_send(&cn->udp, &io->out, true);
 	}

@@ -11,6 +11,7 @@
 #include "failover.h"
 #include "net/udp.h"
 #include "op.h"
+#include "seal/rank.h"
 
 #define FAN_CONNECTION_BATCHES_MAX  4		/* receives of one socket between two sends */
 #define FAN_CONNECTION_OUT_MAX	    128		/* datagrams of one tick */
@@ -27,6 +28,8 @@ struct fan_connection_io {
 	struct fan_out_item item[FAN_CONNECTION_OUT_MAX];
 	uint8_t *scratch; /* scratch_bytes; 64-byte aligned */
 	size_t scratch_bytes;
+	uint8_t *sealed; /* FAN_CONNECTION_OUT_MAX places of `stride` bytes; NULL: jobs are open */
+	size_t stride;
 	struct fan_out out;
 };
 
@@ -37,11 +40,12 @@ struct fan_rate_limit {
 };
 
 struct fan_connection {
-	struct fan_worker *w; /* in memory of its own; NULL: not open */
-	struct fan_udp udp;   /* connected to the switch */
-	struct fan_udp group; /* fd -1: not listening */
-	fan_peer switch_addr; /* of this shard */
-	fan_peer server_addr; /* of this shard; none: no failover */
+	struct fan_worker *w;	    /* in memory of its own; NULL: not open */
+	struct fan_seal_rank *seal; /* NULL: the job is open */
+	struct fan_udp udp;	    /* connected to the switch */
+	struct fan_udp group;	    /* fd -1: not listening */
+	fan_peer switch_addr;	    /* of this shard */
+	fan_peer server_addr;	    /* of this shard; none: no failover */
 	struct fan_failover failover;
 	struct fan_rate_limit rate_limit;
 	unsigned shard;	   /* of its part's switch */
@@ -62,16 +66,16 @@ struct fan_connection {
 	size_t kept_bytes;     /* of each */
 };
 
-/* Room for datagrams of `payload_bytes`.  NULL: no memory. */
-struct fan_connection_io *fan_connection_io_new(uint16_t payload_bytes);
+/* Room for datagrams of `payload_bytes`, of sealed jobs if `sealed`.  NULL: no memory. */
+struct fan_connection_io *fan_connection_io_new(uint16_t payload_bytes, bool sealed);
 void fan_connection_io_free(struct fan_connection_io *io);
 
-/* Open the sockets to shard `shard` of the switch at `addr` and begin to join.  FAN_OK, or an
- * error with its sentence in `why`, FAN_CONNECTION_WHY_BYTES: FAN_E_NOMEM, FAN_E_INVALID,
- * FAN_E_SYSTEM, FAN_E_UNREACHABLE (no route), FAN_E_MTU (a full fragment is larger than the route
- * takes). */
+/* Open the sockets to shard `shard` of the switch at `addr` and begin to join, with the tenant's
+ * key `key` (NULL: the job is open).  FAN_OK, or an error with its sentence in `why`,
+ * FAN_CONNECTION_WHY_BYTES: FAN_E_NOMEM, FAN_E_INVALID, FAN_E_SYSTEM, FAN_E_UNREACHABLE (no route),
+ * FAN_E_MTU (a full fragment is larger than the route takes). */
 int fan_connection_open(struct fan_connection *cn, const struct fan_worker_config *cfg,
-			const fan_peer *addr, uint64_t now_ns, char *why);
+			const fan_peer *addr, const uint8_t *key, uint64_t now_ns, char *why);
 void fan_connection_close(struct fan_connection *cn);
 
 /* Keep the last result of each slot from now on, for ranks that lack it when the aggregator is lost

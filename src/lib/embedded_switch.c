@@ -105,6 +105,7 @@ static int start(fanin_switch **running, const struct fan_rendezvous *at,
 	o.slots = FAN_EMBEDDED_SLOTS;
 	o.mtu = cfg->mtu;
 	o.multicast = cfg->multicast;
+	o.key_file = *cfg->key_file ? cfg->key_file : NULL;
 	while ((e = fanin_switch_start(&o, running, wrong, sizeof wrong)) == FAN_E_SYSTEM &&
 	       fan_clock_ns() < until_ns)
 		nanosleep(&(struct timespec){.tv_nsec = RETRY_NS}, NULL);

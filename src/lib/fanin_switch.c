@@ -22,7 +22,7 @@ struct fanin_switch {
 	char address[ADDRESS_BYTES];
 };
 
-_Static_assert(offsetof(struct fanin_switch_options, multicast) + sizeof(int) ==
+_Static_assert(offsetof(struct fanin_switch_options, key_file) + sizeof(char *) ==
 		       sizeof(struct fanin_switch_options),
 	       "sized.h: no padding at the end");
 
@@ -53,11 +53,14 @@ static int configure(struct fan_daemon_options *d, const struct fanin_switch_opt
 	}
 	shared.mtu = o->mtu;
 	shared.multicast = o->multicast;
+	shared.key_file = o->key_file;
 	int e = fan_config_load_part(&cfg, &shared, why, FAN_CONFIG_WHY_BYTES);
 	if (e)
 		return e;
 	d->core.payload_bytes = cfg.payload_bytes;
 	d->core.jobs_max = FAN_GROUPS_MAX;
+	d->keys = cfg.keys;
+	d->of_tenant = true;
 	d->no_multicast = !cfg.multicast;
 	d->plain = cfg.plain_udp;
 	if (o->slots != -1)

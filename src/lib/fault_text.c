@@ -184,9 +184,10 @@ static void add_unreachable(struct text *t, const struct fan_fault *f,
 		    a->switch_addr);
 	else
 		add(t,
-		    "the switch %s does not answer: is `fanin switch` running there and is the UDP "
+		    "the switch %s does not answer: is `fanin switch` running there%s and is the UDP "
 		    "port open?",
-		    a->switch_addr);
+		    a->switch_addr,
+		    a->sealed ? ", is FANIN_KEY_FILE the key of this job's tenant there," : "");
 }
 
 /* Sentences about ranks to blame. */
@@ -266,6 +267,15 @@ static void add_refusal(struct text *t, const struct fan_fault *f, const struct 
 		    "hop for it, or was the switch started anew?",
 		    sw, a->rank, a->job);
 		break;
+	case FAN_E_SEALED:
+		add(t,
+		    a->sealed
+			    ? "the switch %s has no key, so nothing would be sealed: start it with "
+			      "--key, or unset FANIN_KEY_FILE"
+			    : "the switch %s takes sealed jobs only: set FANIN_KEY_FILE to the file "
+			      "with the key of this job's tenant (fanin key job)",
+		    sw);
+		break;
 	case FAN_E_VERSION:
 		add(t, "the switch %s speaks another version of the protocol", sw);
 		break;
@@ -320,6 +330,7 @@ static void add_fault(struct text *t, const struct fan_fault *f, const struct fa
 	case FAN_E_PAYLOAD:
 	case FAN_E_SHARDS:
 	case FAN_E_ROUTE:
+	case FAN_E_SEALED:
 	case FAN_E_VERSION:
 	case FAN_E_RESTARTED: add_refusal(t, f, a); break;
 	default: add(t, "%s", fan_err_text(f->err)); break;

@@ -22,6 +22,7 @@ struct fan_fault_about {
 	uint8_t options; /* enum fan_join_option of the JOIN */
 	uint32_t alive_ms, timeout_ms;
 	bool joined;  /* the switch has answered once */
+	bool sealed;  /* this rank has a key */
 	bool refused; /* ICMP has reported a closed port */
 	int inside;   /* the rank in which this switch is embedded; -1: none */
 };

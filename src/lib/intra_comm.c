@@ -167,7 +167,7 @@ static int open_net(struct fanin_comm *c, const struct fan_meeting *m, unsigned 
 	}
 	cfg.rank = (int)host;
 	cfg.ranks = (int)m->hosts;
-	cfg.payload_bytes = fan_config_payload_bytes(cfg.mtu, cfg.ranks);
+	fan_config_set_payload(&cfg);
 	if (!cfg.window)
 		cfg.window = WINDOW / (int)columns < 16 ? 16 : WINDOW / (int)columns;
 	int e = fan_comm_create_column(c, &cfg, me, l->owner, l->first, l->rank_at, &l->net);

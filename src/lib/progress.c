@@ -149,6 +149,7 @@ void fan_comm_fault_text(const struct fanin_comm *c, const struct fan_connection
 		.timeout_ms = (uint32_t)(f->err == FAN_E_TIMEOUT ? fan_config_join_ms(&c->cfg)
 								 : c->cfg.timeout_ms),
 		.joined = fan_worker_welcome(cn->w) != NULL,
+		.sealed = cn->seal != NULL,
 		.refused = cn->refused,
 		.inside = c->inside[cn->part],
 	};

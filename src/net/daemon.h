@@ -9,6 +9,7 @@
 
 #include "core/node/node.h"
 #include "plane.h"
+#include "seal/key_file.h"
 
 /* Default port of multicast results.  It is one for all shards and daemons, since their groups
  * differ, and never one on which a daemon listens: a worker on the daemon's own host could not
@@ -39,6 +40,8 @@ struct fan_daemon_options {
 	unsigned mark_percent; /* fill of a shard's receive buffer above which datagrams are marked;
 				* 0: never */
 	unsigned threads;      /* shards */
+	struct fan_keys keys;  /* none: jobs are open */
+	bool of_tenant;	       /* the keys are those of one tenant, and good for all job names */
 	bool no_multicast;
 	bool plain;				/* no UDP_SEGMENT, no UDP_GRO */
 	fan_plane_open *open_plane;		/* a plane beside the sockets; NULL: none */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "seal/cipher_gcrypt.h"
 #include "shard_tell.h"
 
 #define ALIGN		64
@@ -22,15 +23,41 @@
 
 static void flush(struct fan_shard *s)
 {
+	if (s->gate)
+		fan_gate_send(s->gate, fan_clock_ns(), &s->out);
 	if (s->out.count)
 		fan_udp_send(&s->udp[0], &s->out, false);
 	fan_node_sent(s->node);
 	fan_shard_tell_too_long(s);
 }
 
+/* A rank with a key, at a switch without one: it learns why it cannot join. */
+static void refuse_sealed(struct fan_shard *s, const fan_peer *from, const uint8_t *pkt,
+			  size_t bytes)
+{
+	struct fan_seal_head h;
+
+	if (fan_seal_head(&h, pkt, bytes) && h.sealed && h.type == FAN_TYPE_JOIN &&
+	    bytes >= FAN_HEAD_BYTES + FAN_CTL_UP_MIN)
+		fan_seal_refuse(pkt, from, false, &s->out);
+}
+
+/* Give a datagram to the node, for which there is room. */
+static void give(struct fan_shard *s, uint64_t now_ns, const fan_peer *from, uint8_t *pkt,
+		 size_t bytes, bool marked)
+{
+	if (s->gate && !(bytes = fan_gate_recv(s->gate, now_ns, from, pkt, bytes, &s->out)))
+		return;
+	enum fan_verdict v = fan_node_recv(s->node, now_ns, *from, pkt, bytes, marked, &s->out);
+	if (s->gate && fan_gate_is_join(s->gate))
+		fan_gate_answer(s->gate, &s->out);
+	else if (v == FAN_DROP && !s->gate)
+		refuse_sealed(s, from, pkt, bytes);
+}
+
 /* Give every datagram of a batch from `u` to the node. */
 static void take(struct fan_shard *s, const struct fan_udp *u, const struct fan_udp_batch *b,
-		 const uint8_t *in)
+		 uint8_t *in)
 {
 	uint64_t now = fan_clock_ns();
 	size_t offset = 0;
@@ -41,7 +68,7 @@ static void take(struct fan_shard *s, const struct fan_udp *u, const struct fan_
 		size_t bytes = fan_udp_datagram_bytes(b, offset);
 		if (!fan_node_fits(s->node, &s->out))
 			flush(s);
-		fan_node_recv(s->node, now, b->from, in + offset, bytes, marked, &s->out);
+		give(s, now, &b->from, in + offset, bytes, marked);
 		s->marked += marked;
 		offset += bytes;
 	} while (offset < b->bytes);
@@ -80,7 +107,8 @@ static void receive_queue(struct fan_shard *s, unsigned q)
 			fan_locals_put(s->udp[0].locals, &d[i].from, d[i].to);
 		if (!fan_node_fits(s->node, &s->out))
 			flush(s);
-		fan_node_recv(s->node, now, d[i].from, d[i].data, d[i].bytes, marked, &s->out);
+		/* frames are the shard's own until they are released: they are opened in place */
+		give(s, now, &d[i].from, (uint8_t *)d[i].data, d[i].bytes, marked);
 		s->marked += marked;
 		s->plane_bytes += d[i].bytes;
 	}
@@ -254,8 +282,24 @@ static int make_node(struct fan_shard *s)
 	return 0;
 }
 
+static int make_gate(struct fan_shard *s, const struct fan_seal_options *seal)
+{
+	const struct fan_gate_config c = {
+		.cipher = fan_cipher_gcrypt(),
+		.keys = seal->keys,
+		.of_tenant = seal->of_tenant,
+		.parent = s->cfg.aggregator.siblings ? s->cfg.above : (fan_peer){.port = 0},
+		.payload_bytes = s->cfg.aggregator.payload_bytes,
+		.items = FAN_SHARD_ITEMS,
+	};
+
+	s->gate = fan_gate_new(&c);
+	return s->gate ? 0 : -ENOMEM;
+}
+
 int fan_shard_new(struct fan_shard **shard, unsigned index, const struct fan_udp_options *o,
-		  unsigned sockets, const struct fan_node_config *cfg, unsigned mark_percent,
+		  unsigned sockets, const struct fan_node_config *cfg,
+		  const struct fan_seal_options *seal, unsigned mark_percent,
 		  struct fan_shard_log *log)
 {
 	struct fan_shard *s = calloc(1, sizeof *s);
@@ -281,6 +325,8 @@ int fan_shard_new(struct fan_shard **shard, unsigned index, const struct fan_udp
 	s->cfg.aggregator.rx_queues = (uint16_t)s->sockets;
 	if (!e)
 		e = make_node(s);
+	if (!e && seal->keys.count)
+		e = make_gate(s, seal);
 	if (e) {
 		fan_shard_free(s);
 		return e;
@@ -380,5 +426,6 @@ void fan_shard_free(struct fan_shard *s)
 	sem_destroy(&s->answered);
 	pthread_mutex_destroy(&s->asking);
 	free(s->node);
+	fan_gate_free(s->gate);
 	free(s);
 }

@@ -13,6 +13,7 @@
 #include "core/node/node.h"
 #include "logline.h"
 #include "plane.h"
+#include "seal/gate.h"
 #include "udp.h"
 
 #define FAN_SHARD_BATCHES 8 /* receives of at most 64 KiB between two sends */
@@ -39,7 +40,11 @@ struct fan_shard_traffic {
 	uint64_t lost;	     /* between switch and aggregator of the node, for lack of room */
 	uint64_t by_plane;   /* datagrams that came by the plane, not by a socket */
 	struct fan_plane_stats plane;
-	uint64_t cpu_ns; /* processor time of the thread */
+	uint64_t cpu_ns;   /* processor time of the thread */
+	bool sealed;	   /* jobs here are */
+	uint64_t forged;   /* sealed packets whose tag or MAC was wrong */
+	uint64_t replayed; /* sealed packets that had come before */
+	uint64_t clear;	   /* packets without a seal, with JOINs that were refused */
 };
 
 struct fan_shard_health {
@@ -70,6 +75,7 @@ struct fan_shard {
 	struct fan_aggregator *aggregator; /* of the node; NULL: none */
 	struct fan_switch *slots;
 	struct fan_node_config cfg;
+	struct fan_gate *gate; /* NULL: jobs here are open */
 	unsigned mark_percent; /* fill of the receive buffer above which datagrams are marked; 0:
 				* never */
 	uint64_t marked;       /* datagrams with a congestion mark */
@@ -100,11 +106,18 @@ struct fan_shard {
 	uint8_t in[FAN_SHARD_BATCHES][FAN_UDP_RECV_BYTES];
 };
 
+/* Whose jobs a shard seals, and with what. */
+struct fan_seal_options {
+	struct fan_keys keys; /* none: jobs are open */
+	bool of_tenant;	      /* the keys are a tenant's, not the fabric's */
+};
+
 /* Make shard `index`: a socket on `o->bind`, or up to `sockets` if the kernel grants less than
  * o->buffer_bytes, and a node of `cfg`, whose aggregator.rx_bytes and rx_queues are set from what
  * is granted.  0 and `*shard`; or -errno. */
 int fan_shard_new(struct fan_shard **shard, unsigned index, const struct fan_udp_options *o,
-		  unsigned sockets, const struct fan_node_config *cfg, unsigned mark_percent,
+		  unsigned sockets, const struct fan_node_config *cfg,
+		  const struct fan_seal_options *seal, unsigned mark_percent,
 		  struct fan_shard_log *log);
 
 /* Before it starts: let it receive by those queues of `p` that are its own.  `p` stays open

@@ -67,6 +67,13 @@ static void fill_traffic(const struct fan_shard *s, struct fan_shard_traffic *t)
 	t->send_drops = s->udp[0].send_drops;
 	t->marked = s->marked;
 	t->lost = fan_node_stats(s->node)->lost;
+	if (s->gate) {
+		const struct fan_gate_stats *g = fan_gate_stats(s->gate);
+		t->sealed = true;
+		t->forged = g->drops[FAN_SEAL_TAG];
+		t->replayed = g->drops[FAN_SEAL_REPLAY];
+		t->clear = g->drops[FAN_SEAL_CLEAR] + g->refused;
+	}
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
 	t->cpu_ns = (uint64_t)cpu.tv_sec * 1000 * FAN_MS + (uint64_t)cpu.tv_nsec;
 }
@@ -85,6 +92,10 @@ static void add_traffic(struct fan_line *l, const struct fan_shard *s)
 			     (unsigned long long)t.by_plane, (unsigned long long)t.plane.lost,
 			     (unsigned long long)t.plane.bad_checksum,
 			     (unsigned long long)t.plane.unfinished);
+	if (t.sealed)
+		fan_line_add(l, " forged=%llu replayed=%llu clear=%llu",
+			     (unsigned long long)t.forged, (unsigned long long)t.replayed,
+			     (unsigned long long)t.clear);
 	if (t.marked)
 		fan_line_add(l, " marked=%llu", (unsigned long long)t.marked);
 	if (t.lost)

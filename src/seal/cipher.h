@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cipher.h - the cryptography that sealing asks for, as a table of functions.
  *
- * Daemons and library use libgcrypt's (gcrypt.h).  Tests, simulations and fuzzers may use another
- * one, so that they can look at keys and counters. */
+ * Daemons and library use libgcrypt's (cipher_gcrypt.h).  Tests, simulations and fuzzers may use
+ * another one, so that they can look at keys and counters. */
 #ifndef FAN_SEAL_CIPHER_H
 #define FAN_SEAL_CIPHER_H
 

@@ -23,9 +23,11 @@ void fan_hkdf(const struct fan_cipher *c, uint8_t *to, size_t bytes, const uint8
 
 size_t fan_tenant_bytes(const char *job, size_t job_bytes)
 {
-	const char *slash = memchr(job, '/', job_bytes);
+	size_t n = 0;
 
-	return slash ? (size_t)(slash - job) : job_bytes;
+	while (n < job_bytes && !memchr(FAN_TENANT_ENDS, job[n], sizeof FAN_TENANT_ENDS - 1))
+		n++;
+	return n;
 }
 
 void fan_tenant_key(const struct fan_cipher *c, uint8_t to[FAN_KEY_BYTES],

@@ -15,7 +15,11 @@ void fan_hkdf(const struct fan_cipher *c, uint8_t *to, size_t bytes, const uint8
 	      size_t salt_bytes, const uint8_t *key, size_t key_bytes, const uint8_t *info,
 	      size_t info_bytes);
 
-/* The bytes of `job` that name its tenant: all up to its first '/'. */
+/* What ends the name of a tenant in that of a job: its own '/', and what libfanin puts behind a
+ * job's name for the jobs that it adds. */
+#define FAN_TENANT_ENDS "/#!"
+
+/* The bytes of `job` that name its tenant: all up to the first of FAN_TENANT_ENDS. */
 size_t fan_tenant_bytes(const char *job, size_t job_bytes);
 
 /* The key of tenant `name`, of `bytes` bytes, from the fabric's.  A tenant's key does not tell the

@@ -45,7 +45,7 @@ struct shared {
 static void usage(FILE *to)
 {
 	fputs("usage: faults [--seeds N] [--seed S] [--story NAME] [--policy P]\n"
-	      "              [--stragglers] [--loss PERCENT] [--jobs J] [--verbose]\n\n"
+	      "              [--sealed] [--stragglers] [--loss PERCENT] [--jobs J] [--verbose]\n\n"
 	      "Runs the protocol core in virtual time under random faults and checks that\n"
 	      "sums are exact, that every run ends, and that errors name their cause.\n\n"
 	      "  --seeds N     how many seeds (1000, or 1 after --seed)\n"
@@ -57,6 +57,8 @@ static void usage(FILE *to)
 	      "                switches, and routes through them), moved (routes that change),\n"
 	      "                tree (aggregators below another, slots in front of any), or\n"
 	      "                levels (ESA on routes over racks and a switch above)\n"
+	      "  --sealed      jobs are sealed, with policy switchml or tree (and no\n"
+	      "                slots in it)\n"
 	      "  --stragglers  some ranks are slow, and the others run ahead of them\n"
 	      "  --loss P      all links lose P percent, instead of what seeds say; at most 2\n"
 	      "                where a rank's silence must mean something: death and on\n"
@@ -103,11 +105,17 @@ static int story_number(const char *name)
 static struct options parse(int argc, char **argv)
 {
 	static const struct option long_options[] = {
-		{"seeds", required_argument, NULL, 'n'}, {"seed", required_argument, NULL, 's'},
-		{"story", required_argument, NULL, 't'}, {"policy", required_argument, NULL, 'p'},
-		{"jobs", required_argument, NULL, 'j'},	 {"verbose", no_argument, NULL, 'v'},
-		{"stragglers", no_argument, NULL, 'g'},	 {"loss", required_argument, NULL, 'l'},
-		{"help", no_argument, NULL, 'h'},	 {NULL, 0, NULL, 0},
+		{"seeds", required_argument, NULL, 'n'},
+		{"seed", required_argument, NULL, 's'},
+		{"story", required_argument, NULL, 't'},
+		{"policy", required_argument, NULL, 'p'},
+		{"jobs", required_argument, NULL, 'j'},
+		{"verbose", no_argument, NULL, 'v'},
+		{"stragglers", no_argument, NULL, 'g'},
+		{"loss", required_argument, NULL, 'l'},
+		{"help", no_argument, NULL, 'h'},
+		{"sealed", no_argument, NULL, 'e'},
+		{NULL, 0, NULL, 0},
 	};
 	struct options o = {.first = 1, .jobs = 2, .run = {.story = -1, .policy = PLAN_MIX}};
 	for (int c; (c = getopt_long(argc, argv, "", long_options, NULL)) != -1;) {
@@ -123,11 +131,15 @@ static struct options parse(int argc, char **argv)
 		case 'g': o.run.stragglers = true; break;
 		case 'l': o.run.loss = (uint32_t)number(optarg) * 10000; break;
 		case 'v': o.run.verbose = true; break;
+		case 'e': o.run.sealed = true; break;
 		case 'h': usage(stdout); exit(0);
 		default: usage(stderr); exit(2);
 		}
 	}
-	if (optind < argc || o.jobs < 1 || o.jobs > JOBS_MAX || o.run.loss >= 500000) {
+	if (o.run.sealed && o.run.policy == PLAN_MIX)
+		o.run.policy = PLAN_SWITCHML;
+	if ((o.run.sealed && o.run.policy != PLAN_SWITCHML && o.run.policy != PLAN_TREE) ||
+	    optind < argc || o.jobs < 1 || o.jobs > JOBS_MAX || o.run.loss >= 500000) {
 		usage(stderr);
 		exit(2);
 	}
@@ -145,15 +157,18 @@ static void add_totals(struct run_totals *shared, const struct run_totals *t)
 	__atomic_fetch_add(&shared->late, t->late, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&shared->lent, t->lent, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&shared->kept, t->kept, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&shared->sealed, t->sealed, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&shared->refused, t->refused, __ATOMIC_RELAXED);
 }
 
 static void print_totals(const struct run_totals *t)
 {
 	printf("whole sums %llu, preemptions %llu, yields %llu, late %llu, lent %llu, kept by "
-	       "helpers %llu\n",
+	       "helpers %llu, sealed %llu, refused %llu\n",
 	       (unsigned long long)t->completions, (unsigned long long)t->preemptions,
 	       (unsigned long long)t->yields, (unsigned long long)t->late,
-	       (unsigned long long)t->lent, (unsigned long long)t->kept);
+	       (unsigned long long)t->lent, (unsigned long long)t->kept,
+	       (unsigned long long)t->sealed, (unsigned long long)t->refused);
 }
 
 static void run_batch(const struct options *o, const struct child *c, struct shared *shared,
@@ -187,9 +202,10 @@ static void start(const struct options *o, struct child *c, struct shared *share
 
 static void again(const struct run_options *o, uint64_t seed)
 {
-	fprintf(stderr, "    again: faults --verbose --policy %s%s --seed %llu%s%s",
+	fprintf(stderr, "    again: faults --verbose --policy %s%s%s --seed %llu%s%s",
 		policy_name[o->policy], o->stragglers ? " --stragglers" : "",
-		(unsigned long long)seed, o->story < 0 ? "" : " --story ",
+		o->sealed ? " --sealed" : "", (unsigned long long)seed,
+		o->story < 0 ? "" : " --story ",
 		o->story < 0 ? "" : story_name((enum story)o->story));
 	if (o->loss)
 		fprintf(stderr, " --loss %u", o->loss / 10000);

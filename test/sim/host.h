@@ -10,6 +10,8 @@
 
 #include "core/node/node.h"
 #include "core/worker/worker.h"
+#include "seal/gate.h"
+#include "seal/rank.h"
 #include "sim.h"
 #include "tensor.h"
 
@@ -25,6 +27,8 @@ struct host_node {
 	struct fan_node *core;
 	struct fan_aggregator *aggregator; /* of `core`; NULL: not here */
 	struct fan_switch *slots;
+	struct fan_gate *gate;	/* NULL: jobs are open */
+	uint64_t refused;	/* packets that it dropped, in all lives */
 	uint64_t packets;	/* received, in all its lives */
 	uint64_t dropped;	/* packets with verdict DROP in this life */
 	uint64_t down_until_ns; /* receives nothing until then */
@@ -72,7 +76,8 @@ struct host_worker {
 	uint16_t rank;
 	void *mem;
 	struct fan_worker *core;
-	uint16_t route; /* by which it joins */
+	struct fan_seal_rank seal; /* sim->sealed */
+	uint16_t route;		   /* by which it joins */
 	uint16_t first,
 		ranks; /* in a tree: ranks that join where it does; 0 ranks: all of the job */
 	struct tensor tensor[HOST_OPS_MAX];

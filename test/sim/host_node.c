@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "host.h"
+#include "seal/toy.h"
 
 #define QUOTA_MAX     11 /* of a route; its switches may have less, or much more */
 #define RESTARTS_MAX  5	 /* of slots: the jobs must get on at some time */
@@ -71,7 +72,13 @@ static void send_all(struct host_node *h, struct fan_out *out)
 	for (unsigned i = 0; i < out->count; i++) {
 		const struct fan_out_item *it = &out->item[i];
 		SIM_CHECK(s, it->dest != FAN_TO_PARENT, "an item to a parent without its address");
-		check_item(h, it);
+		if (!h->gate)
+			check_item(h, it);
+	}
+	if (h->gate)
+		fan_gate_send(h->gate, s->now_ns, out);
+	for (unsigned i = 0; i < out->count; i++) {
+		const struct fan_out_item *it = &out->item[i];
 		if (it->dest != FAN_TO_PEER) {
 			to_group(h, it);
 			continue;
@@ -131,6 +138,15 @@ static void begin_life(struct host_node *h)
 	h->aggregator = fan_node_aggregator(h->core);
 	h->slots = fan_node_slots(h->core);
 	h->dropped = 0;
+	if (!h->sim->sealed)
+		return;
+	struct fan_gate_config g = {.cipher = toy_cipher(),
+				    .keys = {.count = 1, .key = {{0x77}}},
+				    .parent = h->cfg.aggregator.siblings ? h->cfg.above
+									 : (fan_peer){.port = 0},
+				    .payload_bytes = h->cfg.aggregator.payload_bytes,
+				    .items = ITEMS_MAX};
+	h->gate = fan_gate_new(&g);
 }
 
 static uint64_t drops_of(const uint64_t *list)
@@ -177,6 +193,11 @@ static void end_life(struct host_node *h)
 	check_counts(h);
 	if (h->slots)
 		add_up(h);
+	if (h->gate)
+		h->refused += fan_gate_stats(h->gate)->drops[FAN_SEAL_TAG] +
+			      fan_gate_stats(h->gate)->drops[FAN_SEAL_REPLAY];
+	fan_gate_free(h->gate);
+	h->gate = NULL;
 	free(h->core);
 }
 
@@ -213,9 +234,19 @@ static void recv_packet(void *self, const struct sim_packet *p)
 	if (h->routes_ns && h->sim->now_ns >= h->routes_ns)
 		install(h);
 	bool marked = h->slots && rng_chance(&h->sim->rng, h->mark);
-	enum fan_verdict v = fan_node_recv(h->core, h->sim->now_ns, h->sim->node[p->from].peer,
-					   p->bytes, p->len, marked, &r.out);
-	h->dropped += v == FAN_DROP;
+	static uint8_t copy[FAN_PACKET_MAX + 2 * FAN_SEAL_MORE];
+	const fan_peer from = h->sim->node[p->from].peer;
+	size_t len = p->len;
+	memcpy(copy, p->bytes, len);
+	if (h->gate)
+		len = fan_gate_recv(h->gate, h->sim->now_ns, &from, copy, len, &r.out);
+	if (len || !h->gate) {
+		enum fan_verdict v =
+			fan_node_recv(h->core, h->sim->now_ns, from, copy, len, marked, &r.out);
+		h->dropped += v == FAN_DROP;
+	}
+	if (h->gate && fan_gate_is_join(h->gate))
+		fan_gate_answer(h->gate, &r.out);
 	send_all(h, &r.out);
 	if (h->aggregator)
 		take_events(h);

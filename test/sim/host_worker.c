@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "host.h"
+#include "seal/toy.h"
 
 #define ROOM_MAX      64
 #define AUDIT_PACKETS 61 /* from one look at all that must hold to the next */
@@ -25,6 +26,12 @@ static void begin_life(struct host_worker *h)
 	h->mem = aligned_alloc(64, (bytes + 63) / 64 * 64);
 	memset(h->mem, 0xee, bytes);
 	h->core = fan_worker_init(h->mem, &cfg, h->sim->now_ns);
+	if (h->sim->sealed) {
+		uint8_t key[FAN_KEY_BYTES], fabric[FAN_KEY_BYTES] = {0x77};
+		fan_tenant_key(toy_cipher(), key, fabric, cfg.name,
+			       fan_tenant_bytes(cfg.name, strlen(cfg.name)));
+		fan_seal_rank_init(&h->seal, toy_cipher(), key);
+	}
 	h->next_ns = h->sim->now_ns;
 	h->begun = h->done = 0;
 	h->dropped = 0;
@@ -53,12 +60,17 @@ static void end_life(struct host_worker *h)
 	check_counts(h);
 	for (unsigned i = 0; i < h->begun; i++)
 		tensor_close(&h->tensor[i]);
+	fan_seal_rank_free(&h->seal);
 	free(h->mem);
 	h->core = NULL;
 }
 
 static void send_all(struct host_worker *h, struct fan_out *out)
 {
+	enum { STRIDE = FAN_PACKET_MAX + 2 * FAN_SEAL_MORE };
+	static uint8_t sealed[ROOM_MAX * STRIDE];
+	if (h->sim->sealed)
+		fan_seal_rank_send(&h->seal, h->sim->now_ns, out, sealed, STRIDE);
 	for (unsigned i = 0; i < out->count; i++) {
 		const struct fan_out_item *it = &out->item[i];
 		SIM_CHECK(h->sim, it->dest == FAN_TO_PEER, "a worker sends to a group");
@@ -244,8 +256,13 @@ static void recv_packet(void *self, const struct sim_packet *p)
 	struct host_worker *h = self;
 	if (!h->core)
 		return;
-	h->dropped += fan_worker_recv(h->core, h->sim->now_ns, p->bytes, p->len, p->by_group,
-				      false) == FAN_DROP;
+	static uint8_t copy[FAN_PACKET_MAX + 2 * FAN_SEAL_MORE];
+	size_t len = p->len;
+	memcpy(copy, p->bytes, len);
+	if (h->sim->sealed && !(len = fan_seal_rank_recv(&h->seal, h->sim->now_ns, copy, len)))
+		return;
+	h->dropped +=
+		fan_worker_recv(h->core, h->sim->now_ns, copy, len, p->by_group, false) == FAN_DROP;
 	if (++h->heard % AUDIT_PACKETS == 0)
 		fan_worker_audit(h->core);
 	run(h);

@@ -3,7 +3,9 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "seal/toy.h"
 #include "story.h"
 #include "tree.h"
 
@@ -188,11 +190,17 @@ void run_seed(const struct run_options *o, uint64_t seed, struct run_totals *tot
 	bool verbose = o->verbose;
 	plan_draw(&r->plan, seed, o->story < 0 ? STORY_COUNT : (enum story)o->story, o->policy,
 		  o->stragglers);
+	if (o->sealed) { /* not behind shared slots */
+		memset(r->plan.fronts, 0, sizeof r->plan.fronts);
+		r->plan.shareds = 0;
+	}
 	if (o->loss)
 		plan_set_loss(&r->plan, o->loss);
 	if (verbose)
 		plan_print(&r->plan);
 	sim_init(&r->sim, seed);
+	r->sim.sealed = o->sealed;
+	toy_reset(seed);
 	r->sim.lines = r->plan.bps != 0;
 	if (r->plan.forgets) {
 		r->sim.filter = forget;
@@ -234,6 +242,11 @@ void run_seed(const struct run_options *o, uint64_t seed, struct run_totals *tot
 	}
 	tree_free(r);
 	host_node_free(&r->sw);
+	SIM_CHECK(&r->sim, !toy_repeats(), "%llu pairs of key and counter came twice",
+		  (unsigned long long)toy_repeats());
+	totals->sealed += toy_sealed();
+	totals->refused += r->sw.refused;
+	toy_reset(0);
 	sim_free(&r->sim);
 	plan_free(&r->plan);
 	free(r->worker);

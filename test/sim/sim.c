@@ -124,10 +124,11 @@ int sim_find(const struct sim *s, const fan_peer *peer)
 
 /* Flip bits, cut or lengthen.  What UDP's checksum would notice does not arrive, but
  * damage to the header alone is let through, as is any where the packet's own
- * checksum covers it all.  False if the packet is lost. */
+ * checksum or tag covers it all.  False if the packet is lost. */
 static bool damage(struct sim *s, struct sim_packet *p)
 {
-	bool summed = p->bytes[1] > FAN_TYPE_RESULT || fan_get16(p->bytes + 2) & FAN_F_SUMMED;
+	bool summed = p->bytes[1] > FAN_TYPE_RESULT ||
+		      fan_get16(p->bytes + 2) & (FAN_F_SUMMED | FAN_F_SEALED);
 	switch (fan_rng_below(&s->rng, 4)) {
 	case 0: p->len = fan_rng_below(&s->rng, p->len); return true;
 	case 1: p->len += rng_range(&s->rng, 1, 16); return true;

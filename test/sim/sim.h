@@ -58,6 +58,7 @@ struct sim {
 	uint64_t seed, now_ns;
 	struct fan_sim world;
 	uint64_t late_ns; /* of the packet that is being sent */
+	bool sealed;	  /* jobs are, with the cipher of test/seal/toy.h */
 	bool lines;	  /* links have rates, and keep the order of packets */
 	struct fan_rng rng;
 	struct sim_node *node;

@@ -103,12 +103,23 @@ static void share_slots(const struct bench_options *o, struct fan_daemon_options
 	so->core.slots = fan_daemon_aggregator_slots(so->core.ahead_max, so->threads) / so->threads;
 }
 
+/* With the key of the ranks, if they have one. */
+static int take_key(struct fan_daemon_options *so, char *why, size_t bytes)
+{
+	const struct fanin_options none = FANIN_OPTIONS_INIT;
+	struct fan_config c;
+	int e = fan_config_load_part(&c, &none, why, bytes);
+	so->keys = c.keys;
+	so->of_tenant = true;
+	return e;
+}
+
 /* Serve until told to end; the address goes to the parent. */
 static int run_switch(const struct bench_options *o, int to_parent)
 {
 	struct fan_daemon_options so;
 	struct fan_daemon *d;
-	char why[256], address[ADDRESS_BYTES] = "";
+	char why[FAN_CONFIG_WHY_BYTES], address[ADDRESS_BYTES] = "";
 	sigset_t s = watched();
 	int sig;
 	fan_daemon_defaults(&so);
@@ -121,7 +132,7 @@ static int run_switch(const struct bench_options *o, int to_parent)
 	so.no_multicast = o->no_multicast;
 	so.plain = o->plain;
 	sigprocmask(SIG_BLOCK, &s, NULL);
-	if (listen_somewhere(&d, &so, why, sizeof why)) {
+	if (take_key(&so, why, sizeof why) || listen_somewhere(&d, &so, why, sizeof why)) {
 		fprintf(stderr, "fanin bench: the switch cannot start: %s\n", why);
 		return EXIT_SWITCH;
 	}

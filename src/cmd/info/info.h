@@ -5,7 +5,7 @@
 
 #include "lib/config.h"
 
-#define INFO_REASONS_MAX  4
+#define INFO_REASONS_MAX  5
 #define INFO_REASON_BYTES 512
 
 /* What would sum, in a sentence, and what follows from it, in some more. */

@@ -34,6 +34,18 @@ static void judge_local(struct info_sums *s, const struct fan_config *c)
 		add(s, "Each rank sends a stream of its own, because FANIN_LOCAL=0.");
 }
 
+static void judge_seal(struct info_sums *s, const struct fan_config *c)
+{
+	if (c->keys.count)
+		add(s,
+		    "What is sent is sealed with the key in %.300s; switches that are named need the "
+		    "fabric's.  What ranks share in a host's memory is in clear.",
+		    c->key_file);
+	else
+		add(s, "The job is open: whoever sees its packets can read and change them "
+		       "(FANIN_KEY_FILE: it is sealed).");
+}
+
 static void judge_named(struct info_sums *s, const struct fan_config *c)
 {
 	unsigned switches = 1;
@@ -96,5 +108,7 @@ int info_judge(struct info_sums *s, const struct fan_config *c)
 		e = judge_rendezvous(s);
 	if (!e && !*c->controller_addr)
 		judge_local(s, c);
+	if (!e && !*c->controller_addr)
+		judge_seal(s, c);
 	return e;
 }

@@ -8,11 +8,11 @@
 
 /* Wire */
 #define FAN_WIRE_VERSION 2
-#define FAN_HEAD_BYTES	 36		      /* the header of every datagram */
-#define FAN_TAG_BYTES	 16		      /* reserved: authentication tag behind the payload */
-#define FAN_PAYLOAD_MIN	 64		      /* smallest payload size a job may agree on, bytes */
-#define FAN_PAYLOAD_MAX	 8832		      /* largest; fits MTU 9000 over IPv6 with a tag */
-#define FAN_PAYLOAD_1500 1408		      /* for a path MTU of 1500 */
+#define FAN_HEAD_BYTES	 36   /* the header of every datagram */
+#define FAN_TAG_BYTES	 16   /* authentication tag behind the payload of a sealed packet */
+#define FAN_PAYLOAD_MIN	 64   /* smallest payload size a job may agree on, bytes */
+#define FAN_PAYLOAD_MAX	 8832 /* largest; fits MTU 9000 over IPv6 with a tag */
+#define FAN_PAYLOAD_1500 1408 /* for a path MTU of 1500 */
 #define FAN_BITMAP_MAX	 (FAN_RANK_WORDS * 8) /* bytes of a bitmap before elements */
 #define FAN_PACKET_MAX	 (FAN_HEAD_BYTES + FAN_BITMAP_MAX + FAN_PAYLOAD_MAX)
 #define FAN_CTL_BYTES_MAX                                                                          \

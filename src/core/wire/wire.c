@@ -363,6 +363,13 @@ bool fan_wire_is_whole(const uint8_t *p, size_t len)
 	       check_of(p, p + FAN_HEAD_BYTES, len - FAN_HEAD_BYTES) == fan_get32(p + CHECK_AT);
 }
 
+void fan_wire_recheck(uint8_t *p, size_t len)
+{
+	size_t covered = is_covered(p[1], fan_get16(p + 2)) ? len - FAN_HEAD_BYTES : 0;
+
+	fan_put32(p + CHECK_AT, check_of(p, p + FAN_HEAD_BYTES, covered));
+}
+
 uint64_t fan_wire_nonce(const uint8_t *p)
 {
 	return fan_get64(p + COMMON_BYTES);

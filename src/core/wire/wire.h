@@ -12,7 +12,7 @@
  *     +-------------------------------+-------------------------------+
  *     |             check             | payload or body
  *     +-------------------------------+
- *     (then, in a sealed packet, an authentication tag of 16 bytes: reserved)
+ *     (then, in a sealed packet, an authentication tag of 16 bytes)
  *
  * The table FAN_MESSAGES gives the fields and flags of each type.  A field has one meaning,
  * whatever the type.  All integers are little-endian.  Codecs copy bytes and never overlay
@@ -63,7 +63,7 @@ enum fan_flag {
 	FAN_F_ASK = 1 << 11,	  /* answer with PROGRESS */
 	FAN_F_FULL = 1 << 12,	  /* the helper had no room */
 	FAN_F_AWAY = 1 << 13,	  /* the contribution had gone on from the nearest switch */
-	FAN_F_SEALED = 1 << 14,	  /* reserved: encrypted, with a tag behind */
+	FAN_F_SEALED = 1 << 14,	  /* encrypted, with a tag behind: src/seal */
 };
 /* Flags that switches set in fragments; a sum has those of all its contributions. */
 #define FAN_F_MET (FAN_F_ECN | FAN_F_COLLISION)
@@ -230,6 +230,10 @@ void fan_wire_put(uint8_t *head, const struct fan_frag *f);
 
 /* Decode a header that fan_wire_put has written, without its payload. */
 void fan_wire_head(struct fan_frag *f, const uint8_t *head);
+
+/* Write the check of the packet at `p`, of at least FAN_HEAD_BYTES bytes, anew: its header has been
+ * changed. */
+void fan_wire_recheck(uint8_t *p, size_t len);
 
 /* The nonce of a control message of any version, of at least FAN_HEAD_BYTES bytes. */
 uint64_t fan_wire_nonce(const uint8_t *p);

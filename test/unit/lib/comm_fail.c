@@ -160,7 +160,7 @@ static void fail__rank_taken(void **state)
 static void be_mortal(const char *address, int rank, int ranks)
 {
 	struct fan_connection l = {.number = 0, .epoll_fd = epoll_create1(0)};
-	struct fan_connection_io *io = fan_connection_io_new(FAN_PAYLOAD_1500);
+	struct fan_connection_io *io = fan_connection_io_new(FAN_PAYLOAD_1500, false);
 	struct fan_worker_config cfg = {
 		.name = "default",
 		.rank = (uint16_t)rank,
@@ -176,7 +176,7 @@ static void be_mortal(const char *address, int rank, int ranks)
 	char why[FAN_CONNECTION_WHY_BYTES];
 	fan_peer at;
 	EXPECT(!fan_peer_parse(&at, address, why, sizeof why));
-	EXPECT(!fan_connection_open(&l, &cfg, &at, fan_clock_ns(), why));
+	EXPECT(!fan_connection_open(&l, &cfg, &at, NULL, fan_clock_ns(), why));
 	while (fan_worker_phase(l.w) < FAN_W_READY) {
 		struct pollfd p = {.fd = l.udp.fd, .events = POLLIN};
 		fan_connection_send(&l, io, fan_clock_ns());
@@ -479,12 +479,12 @@ static void fail__forked_child_does_no_harm(void **state)
 static void texts__errors(void **state)
 {
 	(void)state;
-	for (int e = FANIN_E_ROUTE; e <= FANIN_OK; e++) {
+	for (int e = FANIN_E_SEALED; e <= FANIN_OK; e++) {
 		assert_true(strlen(fanin_strerror(e)) > 0);
 		assert_string_not_equal(fanin_strerror(e), "unknown error");
 	}
 	assert_string_equal(fanin_strerror(1), "unknown error");
-	assert_string_equal(fanin_strerror(-28), "unknown error");
+	assert_string_equal(fanin_strerror(-29), "unknown error");
 	assert_string_equal(fanin_strerror(FANIN_E_CLOSED), "the communicator is closed");
 }
 

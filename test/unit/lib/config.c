@@ -255,7 +255,7 @@ static void config__file_errors_tell_the_line(void **state)
 		":3: windows: unknown key",
 		"expected switch, job, rank, ranks, mtu, window, timeout_ms, alive_ms, mode, wire, "
 		"multicast, checksum, narrow, plain_udp, priority, ahead, cache, server, "
-		"controller, pace or rto_min_ms");
+		"controller, pace, rto_min_ms or key_file");
 	write_file("[worker]\nmtu\n");
 	assert_int_equal(load(&o), FAN_E_CONFIG);
 	assert_why(":2: expected", "key = value");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/unit.h"
 
-#include "seal/gcrypt.h"
+#include "seal/cipher_gcrypt.h"
 #include "seal/hkdf.h"
 
 /* RFC 5869, test case 1: the first 32 bytes of its OKM. */
@@ -28,6 +28,8 @@ static void tenant__is_the_name_up_to_the_first_slash(void **state)
 	(void)state;
 	assert_int_equal(fan_tenant_bytes("alice", 5), 5);
 	assert_int_equal(fan_tenant_bytes("alice/run/7", 11), 5);
+	assert_int_equal(fan_tenant_bytes("alice#meet", 10), 5);
+	assert_int_equal(fan_tenant_bytes("alice!3/c1", 10), 5);
 	assert_int_equal(fan_tenant_bytes("/x", 2), 0);
 	assert_int_equal(fan_tenant_bytes("alice/run/7", 3), 3);
 }

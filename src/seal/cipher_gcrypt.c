@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gcrypt.h"
+#include "cipher_gcrypt.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/unit.h"
 
-#include "seal/gcrypt.h"
+#include "seal/cipher_gcrypt.h"
 
 /* Test case 2 of the specification of GCM (McGrew and Viega, 2005): all zero. */
 static void gcrypt__as_published(void **state)

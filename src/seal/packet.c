@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "packet.h"
+
+#include <string.h>
+
+#include "core/wire/wire.h"
+
+#define FLAGS_AT 2
+#define CHECK_AT (FAN_HEAD_BYTES - 4)
+
+_Static_assert(FAN_TAG_BYTES == FAN_CIPHER_TAG_BYTES, "one tag");
+
+bool fan_seal_head(struct fan_seal_head *h, const uint8_t *pkt, size_t len)
+{
+	if (len < FAN_HEAD_BYTES || pkt[0] != FAN_WIRE_VERSION)
+		return false;
+	h->type = pkt[1];
+	h->sealed = fan_get16(pkt + FLAGS_AT) & FAN_F_SEALED;
+	h->job = fan_get32(pkt + 4);
+	h->epoch = fan_get32(pkt + 8);
+	h->sender = fan_get16(pkt + 12);
+	return true;
+}
+
+static void mark(uint8_t *head, uint32_t in_place_of_check)
+{
+	fan_put16(head + FLAGS_AT, fan_get16(head + FLAGS_AT) | FAN_F_SEALED);
+	fan_put32(head + CHECK_AT, in_place_of_check);
+}
+
+static void unmark(uint8_t *pkt, size_t len)
+{
+	fan_put16(pkt + FLAGS_AT, fan_get16(pkt + FLAGS_AT) & (uint16_t)~FAN_F_SEALED);
+	fan_wire_recheck(pkt, len);
+}
+
+bool fan_seal_item(const struct fan_cipher *c, void *key, uint64_t counter, struct fan_out_item *it,
+		   uint8_t *to)
+{
+	const struct fan_cipher_text t = {counter, it->head, FAN_HEAD_BYTES, it->payload_bytes};
+
+	mark(it->head, (uint32_t)counter);
+	if (!c->seal(key, &t, to, it->payload, to + it->payload_bytes))
+		return false;
+	it->payload = to;
+	it->payload_bytes += FAN_SEAL_MORE;
+	return true;
+}
+
+enum fan_seal_verdict fan_seal_open(const struct fan_cipher *c, void *key, struct fan_replay *r,
+				    uint64_t window, uint8_t *pkt, size_t *len)
+{
+	if (*len < FAN_HEAD_BYTES + FAN_SEAL_MORE)
+		return FAN_SEAL_TAG;
+	const size_t bytes = *len - FAN_SEAL_MORE;
+	const struct fan_cipher_text t = {fan_replay_counter(r, fan_get32(pkt + CHECK_AT)), pkt,
+					  FAN_HEAD_BYTES, bytes - FAN_HEAD_BYTES};
+	if (!fan_replay_is_new(r, t.counter, window))
+		return FAN_SEAL_REPLAY;
+	if (!c->unseal(key, &t, pkt + FAN_HEAD_BYTES, pkt + bytes))
+		return FAN_SEAL_TAG;
+	fan_replay_note(r, t.counter);
+	unmark(pkt, bytes);
+	*len = bytes;
+	return FAN_SEAL_GOOD;
+}
+
+/* MACs are over the whole packet, which is short. */
+#define SIGNED_MAX 512
+
+static void mac(const struct fan_cipher *c, uint8_t to[FAN_MAC_BYTES],
+		const uint8_t tenant[FAN_KEY_BYTES], const uint8_t *head, const uint8_t *body,
+		size_t body_bytes)
+{
+	uint8_t text[SIGNED_MAX];
+
+	memcpy(text, head, FAN_HEAD_BYTES);
+	memcpy(text + FAN_HEAD_BYTES, body, body_bytes);
+	c->mac(to, tenant, FAN_KEY_BYTES, text, FAN_HEAD_BYTES + body_bytes);
+}
+
+void fan_sign_item(const struct fan_cipher *c, const uint8_t tenant[FAN_KEY_BYTES],
+		   struct fan_out_item *it, uint8_t *to, const uint8_t *more, size_t more_bytes)
+{
+	size_t bytes = it->payload_bytes + more_bytes;
+	uint8_t whole[FAN_MAC_BYTES];
+
+	assert(FAN_HEAD_BYTES + bytes <= SIGNED_MAX);
+	memcpy(to, it->payload, it->payload_bytes);
+	if (more_bytes)
+		memcpy(to + it->payload_bytes, more, more_bytes);
+	mark(it->head, 0);
+	mac(c, whole, tenant, it->head, to, bytes);
+	memcpy(to + bytes, whole, FAN_SEAL_MORE);
+	it->payload = to;
+	it->payload_bytes = bytes + FAN_SEAL_MORE;
+}
+
+bool fan_signed_is_by(const struct fan_cipher *c, const uint8_t tenant[FAN_KEY_BYTES],
+		      const uint8_t *pkt, size_t len)
+{
+	uint8_t whole[FAN_MAC_BYTES], differs = 0;
+
+	if (len < FAN_HEAD_BYTES + FAN_SEAL_MORE || len > SIGNED_MAX)
+		return false;
+	len -= FAN_SEAL_MORE;
+	mac(c, whole, tenant, pkt, pkt + FAN_HEAD_BYTES, len - FAN_HEAD_BYTES);
+	for (unsigned i = 0; i < FAN_SEAL_MORE; i++) /* in the same time for all */
+		differs |= whole[i] ^ pkt[len + i];
+	return !differs;
+}
+
+size_t fan_signed_open(uint8_t *pkt, size_t len)
+{
+	unmark(pkt, len - FAN_SEAL_MORE);
+	return len - FAN_SEAL_MORE;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* packet.h - sealed and signed packets: doc/protocol/sealed.md, section 3.
+ *
+ * A sealed packet has its header in clear, with the flag SEALED and the lower half of a counter in
+ * place of the check, then the encrypted payload or body, then a tag over all.  A signed one, JOIN
+ * and what answers it, is in clear as a whole, with SEALED and no check, and ends with a MAC under
+ * the tenant's key.  The core sees neither: it gets and gives packets with a check. */
+#ifndef FAN_SEAL_PACKET_H
+#define FAN_SEAL_PACKET_H
+
+#include "core/base/out.h"
+#include "hkdf.h"
+#include "replay.h"
+
+#define FAN_SEAL_MORE FAN_TAG_BYTES /* bytes by which a packet grows, but for a WELCOME */
+
+/* Fields of a header, for whoever decides what a packet is before it is opened. */
+struct fan_seal_head {
+	uint8_t type;
+	bool sealed; /* or signed */
+	uint16_t sender;
+	uint32_t job, epoch;
+};
+
+/* Read them.  False: it is no packet of this version. */
+bool fan_seal_head(struct fan_seal_head *h, const uint8_t *pkt, size_t len);
+
+enum fan_seal_verdict {
+	FAN_SEAL_GOOD,
+	FAN_SEAL_TAG,	 /* forged, damaged, or of another key */
+	FAN_SEAL_REPLAY, /* it has come before, or is too old to know */
+	FAN_SEAL_CLEAR,	 /* not sealed, though it should be */
+	FAN_SEAL_COUNT
+};
+
+/* Seal `it` under `key` with `counter`, which that key has never had: its payload, encrypted, and
+ * the tag go to `to`, it->payload_bytes + FAN_SEAL_MORE bytes.  False: it could not be done. */
+bool fan_seal_item(const struct fan_cipher *c, void *key, uint64_t counter, struct fan_out_item *it,
+		   uint8_t *to);
+
+/* Open the sealed packet `pkt` of `*len` bytes in place, as it was before it was sealed; `window`:
+ * FAN_REPLAY_UP or _DOWN.  Unless the verdict is GOOD, `pkt` is unspecified, and `r` unchanged. */
+enum fan_seal_verdict fan_seal_open(const struct fan_cipher *c, void *key, struct fan_replay *r,
+				    uint64_t window, uint8_t *pkt, size_t *len);
+
+/* Sign `it` with the key of a tenant; `to` has room for its payload, `more_bytes` bytes at `more`
+ * that go behind it, and FAN_SEAL_MORE. */
+void fan_sign_item(const struct fan_cipher *c, const uint8_t tenant[FAN_KEY_BYTES],
+		   struct fan_out_item *it, uint8_t *to, const uint8_t *more, size_t more_bytes);
+
+/* Is this the signature of the packet, by that tenant's key? */
+bool fan_signed_is_by(const struct fan_cipher *c, const uint8_t tenant[FAN_KEY_BYTES],
+		      const uint8_t *pkt, size_t len);
+
+/* Make it what it was before it was signed, but for what was put behind.  Returns its length. */
+size_t fan_signed_open(uint8_t *pkt, size_t len);
+
+#endif

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rank.h"
+
+#include <string.h>
+
+#include "core/wire/wire.h"
+
+void fan_seal_rank_init(struct fan_seal_rank *s, const struct fan_cipher *c,
+			const uint8_t tenant[FAN_KEY_BYTES])
+{
+	memset(s, 0, sizeof *s);
+	s->cipher = c;
+	memcpy(s->tenant, tenant, sizeof s->tenant);
+}
+
+static void forget_keys(struct fan_seal_rank *s)
+{
+	s->cipher->close(s->up);
+	s->cipher->close(s->down);
+	s->up = s->down = NULL;
+	s->at.job = 0;
+}
+
+void fan_seal_rank_free(struct fan_seal_rank *s)
+{
+	if (!s->cipher)
+		return;
+	forget_keys(s);
+	explicit_bzero(s, sizeof *s);
+}
+
+/* A job's number without its route, by which a path may differ. */
+static uint32_t number_of(uint32_t job)
+{
+	return job & 0xffff;
+}
+
+/* Make keys of what the last WELCOME has offered. */
+static bool take_offer(struct fan_seal_rank *s)
+{
+	uint8_t key[FAN_CIPHER_KEY_BYTES];
+
+	forget_keys(s);
+	fan_traffic_up(s->cipher, key, s->tenant, &s->offered, s->rank, s->nonce);
+	s->up = s->cipher->open(key);
+	fan_traffic_down(s->cipher, key, s->tenant, &s->offered);
+	s->down = s->cipher->open(key);
+	explicit_bzero(key, sizeof key);
+	if (!s->up || !s->down) {
+		forget_keys(s);
+		return false;
+	}
+	memset(&s->heard, 0, sizeof s->heard);
+	s->at = s->offered;
+	return true;
+}
+
+static bool is_named(const struct fan_traffic *t, uint32_t job, uint32_t epoch)
+{
+	return t->job && t->job == number_of(job) && t->epoch == epoch;
+}
+
+static bool is_of(const struct fan_traffic *t, const struct fan_seal_head *h)
+{
+	return is_named(t, h->job, h->epoch);
+}
+
+bool fan_seal_rank_is_of(const struct fan_seal_rank *s, uint32_t job, uint32_t epoch)
+{
+	return is_named(&s->at, job, epoch) || is_named(&s->offered, job, epoch);
+}
+
+static enum fan_seal_verdict open_signed(struct fan_seal_rank *s, const struct fan_seal_head *h,
+					 uint8_t *pkt, size_t *len)
+{
+	if (!s->nonce || *len < FAN_HEAD_BYTES || fan_wire_nonce(pkt) != s->nonce ||
+	    !fan_signed_is_by(s->cipher, s->tenant, pkt, *len))
+		return FAN_SEAL_TAG;
+	*len = fan_signed_open(pkt, *len);
+	if (h->type != FAN_TYPE_WELCOME)
+		return FAN_SEAL_GOOD;
+	if (*len < FAN_HEAD_BYTES + FAN_SEAL_SALT_BYTES)
+		return FAN_SEAL_TAG;
+	s->offered.job = number_of(h->job);
+	s->offered.epoch = h->epoch;
+	memcpy(s->offered.salt, pkt + *len - FAN_SEAL_SALT_BYTES, FAN_SEAL_SALT_BYTES);
+	return FAN_SEAL_GOOD;
+}
+
+/* The switch says, and cannot prove, that it has no key.  One that has would have answered. */
+static bool is_believed(const struct fan_seal_rank *s, uint64_t now_ns,
+			const struct fan_seal_head *h, const uint8_t *pkt, size_t len)
+{
+	return h->type == FAN_TYPE_REFUSE && len > FAN_HEAD_BYTES &&
+	       (int8_t)pkt[FAN_HEAD_BYTES] == FAN_E_SEALED && s->nonce && !s->offered.job &&
+	       fan_wire_nonce(pkt) == s->nonce && now_ns - s->join_ns >= FAN_SEAL_BELIEVE_NS;
+}
+
+static enum fan_seal_verdict open_packet(struct fan_seal_rank *s, uint64_t now_ns, uint8_t *pkt,
+					 size_t *len)
+{
+	struct fan_seal_head h;
+
+	if (!fan_seal_head(&h, pkt, *len))
+		return FAN_SEAL_CLEAR;
+	if (!h.sealed)
+		return is_believed(s, now_ns, &h, pkt, *len) ? FAN_SEAL_GOOD : FAN_SEAL_CLEAR;
+	if (h.type == FAN_TYPE_WELCOME || h.type == FAN_TYPE_REFUSE)
+		return open_signed(s, &h, pkt, len);
+	if (is_of(&s->at, &h))
+		return fan_seal_open(s->cipher, s->down, &s->heard, FAN_REPLAY_DOWN, pkt, len);
+	/* in answer to a JOIN, of a job that has failed meanwhile */
+	return h.type == FAN_TYPE_STATE ? open_signed(s, &h, pkt, len) : FAN_SEAL_TAG;
+}
+
+size_t fan_seal_rank_recv(struct fan_seal_rank *s, uint64_t now_ns, uint8_t *pkt, size_t len)
+{
+	enum fan_seal_verdict v = open_packet(s, now_ns, pkt, &len);
+
+	s->drops[v] += v != FAN_SEAL_GOOD;
+	return v == FAN_SEAL_GOOD ? len : 0;
+}
+
+static void sign_join(struct fan_seal_rank *s, uint64_t now_ns, struct fan_out_item *it,
+		      uint8_t *to, const struct fan_seal_head *h)
+{
+	if (!s->nonce)
+		s->join_ns = now_ns;
+	s->nonce = fan_wire_nonce(it->head);
+	s->rank = h->sender;
+	fan_sign_item(s->cipher, s->tenant, it, to, NULL, 0);
+}
+
+bool fan_seal_rank_item(struct fan_seal_rank *s, uint64_t now_ns, struct fan_out_item *it,
+			uint8_t *to)
+{
+	struct fan_seal_head h;
+
+	if (!fan_seal_head(&h, it->head, FAN_HEAD_BYTES))
+		return false;
+	if (h.type == FAN_TYPE_JOIN) {
+		sign_join(s, now_ns, it, to, &h);
+		return true;
+	}
+	if (!is_of(&s->at, &h) && (!is_of(&s->offered, &h) || !take_offer(s)))
+		return false;
+	return fan_seal_item(s->cipher, s->up, ++s->sent, it, to);
+}
+
+void fan_seal_rank_send(struct fan_seal_rank *s, uint64_t now_ns, struct fan_out *out, uint8_t *to,
+			size_t stride)
+{
+	unsigned kept = 0;
+
+	for (unsigned i = 0; i < out->count; i++) {
+		struct fan_out_item *it = &out->item[i];
+		if (it->payload_bytes + 2 * FAN_SEAL_MORE > stride ||
+		    !fan_seal_rank_item(s, now_ns, it, to + kept * stride))
+			continue;
+		if (kept < i)
+			out->item[kept] = *it;
+		kept++;
+	}
+	out->count = kept;
+}

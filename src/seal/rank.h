@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rank.h - a rank's end of a sealed job, on one shard.
+ *
+ * It stands between a worker (or the uplink of an aggregator, which is one) and its socket: the
+ * worker's datagrams are sealed on their way out, those that come are opened.  Keys follow from
+ * WELCOME, and are used from when the worker speaks of the job that it names.  The counter of what
+ * is sent never goes back, whatever keys there are. */
+#ifndef FAN_SEAL_RANK_H
+#define FAN_SEAL_RANK_H
+
+#include "packet.h"
+
+#define FAN_SEAL_BELIEVE_NS (1000 * FAN_MS) /* after the first JOIN, that keys are not shared */
+
+struct fan_seal_rank {
+	const struct fan_cipher *cipher;
+	uint8_t tenant[FAN_KEY_BYTES];
+	uint16_t rank;
+	uint64_t nonce;		    /* of its JOINs; 0: none has been sent */
+	uint64_t join_ns;	    /* time of the first */
+	uint64_t sent;		    /* counter of the last packet */
+	struct fan_traffic offered; /* by the last WELCOME; job 0: none has come */
+	struct fan_traffic at;	    /* the keys below; job 0: there are none */
+	void *up, *down;
+	struct fan_replay heard;
+	uint64_t drops[FAN_SEAL_COUNT]; /* by verdict */
+};
+
+/* Make it; `tenant` is the tenant's key. */
+void fan_seal_rank_init(struct fan_seal_rank *s, const struct fan_cipher *c,
+			const uint8_t tenant[FAN_KEY_BYTES]);
+void fan_seal_rank_free(struct fan_seal_rank *s);
+
+/* Has the last WELCOME named this job and epoch, or are its keys those of them? */
+bool fan_seal_rank_is_of(const struct fan_seal_rank *s, uint32_t job, uint32_t epoch);
+
+/* Open the datagram `pkt` of `len` bytes in place.  Returns its length then; 0: drop it. */
+size_t fan_seal_rank_recv(struct fan_seal_rank *s, uint64_t now_ns, uint8_t *pkt, size_t len);
+
+/* Seal one item; `to` has room for its payload and 2 * FAN_SEAL_MORE bytes.  False: it cannot be
+ * sent, since there is no key for it. */
+bool fan_seal_rank_item(struct fan_seal_rank *s, uint64_t now_ns, struct fan_out_item *it,
+			uint8_t *to);
+
+/* Seal all items of `out`, in places of `stride` bytes each at `to`.  Those that cannot be are
+ * removed. */
+void fan_seal_rank_send(struct fan_seal_rank *s, uint64_t now_ns, struct fan_out *out, uint8_t *to,
+			size_t stride);
+
+#endif
