@@ -2,17 +2,19 @@
 """What the experiments share: running `fanin sim`, figures, result.json and the page.
 
 An experiment is experiments/NAME/run.  It writes result.json (figures asked and obtained, seed,
-revision, settings) and report.html beside itself, or under --out, and prints the table.
+revision, settings), plots.json and from both report.html beside itself, or under --out, and prints the
+table.  experiments/render writes report.html anew.
 """
 
 import argparse
-import html
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
+
+import pages
+import report
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
@@ -43,7 +45,7 @@ class Experiment:
         self.name, self.title, self.args = name, title, args
         self.folder = os.path.join(HERE, name)
         self.out = args.out or self.folder
-        self.figures, self.pages, self.settings = [], [], {}
+        self.figures, self.plots, self.settings = [], [], {}
         self.seeds = (args.seed,)
         self.revision = revision()  # before results are written: they are tracked files
 
@@ -76,8 +78,8 @@ class Experiment:
                     " ".join(argv), done.returncode, done.stderr.strip()))
             with open(result) as file:
                 answer = json.load(file)
-            with open(page) as file:
-                self.keep_page(heading, file.read())
+            if heading is not None:
+                self.plots.append(pages.plots_of(report.read(page), heading))
         return answer
 
     def runs(self, scenario, sets=(), sweeps=()):
@@ -101,13 +103,6 @@ class Experiment:
         for run in self.runs(scenario, sets, sweeps):
             found.setdefault(tuple(run["set"][k] for k, _ in sweeps), []).append(run)
         return {values: mean_jct(runs) for values, runs in found.items()}
-
-    def keep_page(self, heading, text):
-        if heading is None:
-            return
-        if not self.pages:
-            self.head = text[:text.index("<main>") + len("<main>")]
-        self.pages.append((heading, re.findall(r"<figure>.*?</figure>", text, re.S)))
 
     def spread(self, name, runs):
         """Average completion time in ms: its mean, least and most; None where jobs failed."""
@@ -137,27 +132,14 @@ class Experiment:
             yield (f["name"], asked.strip(), ("%s %s" % (got, f["unit"])).strip(),
                    {True: "yes", False: "no", None: "-"}[f["holds"]])
 
-    def write_page(self):
-        with open(os.path.join(self.out, "report.html"), "w") as file:
-            file.write(re.sub(r"<title>.*?</title>", "<title>%s</title>" % html.escape(self.title),
-                              self.head))
-            file.write("<h1>%s</h1><p class=sub>revision %s, seed %d</p>\n" % (
-                html.escape(self.title), self.revision, self.args.seed))
-            file.write("<table><tr><th>figure<th>asked<th>obtained<th>holds</tr>\n")
-            for row in self.rows():
-                file.write("<tr>%s</tr>\n" % "".join("<td>%s</td>" % html.escape(c) for c in row))
-            file.write("</table>\n")
-            for heading, plots in self.pages:
-                file.write("<h2>%s</h2>\n%s\n" % (html.escape(heading), "\n".join(plots)))
-            file.write("</main></body></html>\n")
-
     def finish(self):
         os.makedirs(self.out, exist_ok=True)
         with open(os.path.join(self.out, "result.json"), "w") as file:
-            json.dump({"figures": self.figures, "seed": self.args.seed, "revision": self.revision,
+            json.dump({"title": self.title, "figures": self.figures, "seed": self.args.seed, "revision": self.revision,
                        "settings": dict(self.settings, quick=self.args.quick)}, file, indent=1)
             file.write("\n")
-        self.write_page()
+        pages.write_plots(self.out, self.plots)
+        pages.render(self.out)
         print("%-72s %14s %14s  %s" % (self.title, "asked", "obtained", "holds"))
         for row in self.rows():
             print("%-72s %14s %14s  %s" % row)

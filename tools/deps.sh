@@ -28,7 +28,7 @@ train='python3-torch python3-numpy python3-tqdm libopenblas0-pthread dataset-fas
 check='libcmocka-dev clang libclang-rt-dev llvm clang-format clang-tidy cppcheck shellcheck scdoc
        iproute2 nftables ethtool libopenmpi-dev openmpi-bin libmpich-dev mpich
        python3-pytest mypy black python3-pip python3-venv python3-setuptools python3-wheel
-       python3-scipy spin zsh prometheus systemd abigail-tools libxdp-dev libbpf-dev bpftool'
+       python3-scipy spin zsh prometheus systemd abigail-tools libxdp-dev libbpf-dev bpftool chromium'
 # Mininet recommends Open vSwitch, which the lab does not use.
 lab='mininet iproute2 util-linux'
 bench='g++ valgrind libns3-dev libgloo-dev libopenmpi-dev openmpi-bin iproute2 nftables'

@@ -196,6 +196,12 @@ step_install() { need build-gcc && sh tools/install-test.sh build; }
 
 step_abi() { sh tools/abi-test.sh; }
 
+step_pages() {
+        need build-gcc || return
+        test/ops/pages build/fanin || return
+        note "$(tail -n 1 "$logs/$step.log")"
+}
+
 step_cppcheck() {
         need build-gcc || return # which makes strings of pages and styles
         # cppcheck cannot know that cmocka's macros end a function, hence no test/
@@ -363,8 +369,8 @@ step_interop() {
 # ---- Python --------------------------------------------------------------------
 
 python_sources='python test/python examples setup.py bench/ddp bench/forecast bench/groups bench/peers tools/pytest-results.py tools/results-page.py
-        experiments/planlib.py experiments/grid/run experiments/inart/run experiments/lab/run
-        experiments/placement/run experiments/tree/run src/lab test/model/run test/plan/oracle test/plan/events test/net/controller test/net/metrics test/ops/services test/ops/results tools/c-string.py test/ctl/lines'
+        experiments/pages.py experiments/render experiments/planlib.py experiments/grid/run experiments/inart/run experiments/lab/run
+        experiments/placement/run experiments/tree/run src/lab test/model/run test/plan/oracle test/plan/events test/net/controller test/net/metrics test/ops/services test/ops/results test/ops/pages test/ops/browser.py tools/c-string.py test/ctl/lines'
 
 step_python_format() {
         # shellcheck disable=SC2086  # words are wanted
@@ -438,7 +444,7 @@ socket_steps='net-tsan net-asan python mpi'
 # and beside and after it, at lower priority, what computes, the longest first, so that no one is
 # left over.
 computing_steps() {
-        echo test-asan faults test-gcc clang-tidy scenarios model faults-asan python-types
+        echo test-asan faults test-gcc clang-tidy scenarios model faults-asan python-types pages
         fuzz_steps
         echo pip cppcheck test-clang abi install core-symbols lib-symbols
 }

@@ -1,23 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the lab tells: a table on the standard output, and a page of its own."""
 
-import html
-import os
-
-
-def read_style():
-    """share/report.css, which is beside this file where that is built or installed."""
-    here = os.path.dirname(os.path.abspath(__file__))
-    for path in ("report.css", "../../share/report.css"):
-        path = os.path.join(here, path)
-        if os.path.exists(path):
-            with open(path, encoding="utf-8") as file:
-                return file.read()
-    return ""
-
-
-# Of the chart, in pixels of its drawing.
-WIDTH, NAMES, BARS, ROW, THICK = 960, 110, 700, 54, 13
+import report
 
 COLUMNS = ("algorithm", "planned", "with results", "simulated", "measured", "by plan", "by sim",
            "parts", "gap s", "restarts", "wrong", "idle")  # fmt: skip
@@ -70,89 +54,64 @@ def line(_, row):
         print("    %s" % row["error"], flush=True)
 
 
-def chart(rows):
-    most = max([r[k] or 0 for r in rows for k in ("with_results_gbps", "measured_gbps")] or [1])
-    parts = []
-    for i, row in enumerate(rows):
-        top = i * ROW
-        parts.append('<text x="0" y="%d">%s</text>' % (top + 26, html.escape(row["algorithm"])))
-        for k, (key, kind) in enumerate(
-            (("with_results_gbps", "plan"), ("simulated_gbps", "sim"), ("measured_gbps", "got"))
-        ):
-            wide = BARS * (row[key] or 0) / most
-            parts.append(
-                '<rect class="%s" x="%d" y="%d" width="%.1f" height="%d"/>'
-                '<text x="%.1f" y="%d">%s</text>'
-                % (kind, NAMES, top + 4 + k * (THICK + 1), wide, THICK,
-                   NAMES + wide + 6, top + 15 + k * (THICK + 1), number(row[key]))  # fmt: skip
-            )
-    return '<svg viewBox="0 0 %d %d">%s</svg>' % (WIDTH, ROW * len(rows), "".join(parts))
+SERIES = ("planned with results", "simulated", "measured")
+KEYS = ("with_results_gbps", "simulated_gbps", "measured_gbps")
 
 
-def section(result):
+def about_network(result):
+    """What its settings were; recorded results of old have none of that."""
+    if "nodes" not in result:
+        return None
+    text = "%(worker)d workers, %(switch)d switches, %(server)d servers" % result["nodes"]
+    text += "; all rates by %.4g; policy %s, seed %d" % (
+        result["scale"], result["policy"], result["seed"])  # fmt: skip
+    if result["kills"]:
+        text += "; killed: " + ", ".join(result["kills"])
+    return report.words(text + ". Rates in the topology's Gb/s.")
+
+
+def blocks(result, title):
     """One topology: chart and table."""
     rows = result["rows"]
-    nodes = result["nodes"]
-    lines = [
-        "<p>%d workers, %d switches, %d servers; all rates by %.4g; policy %s, seed %d%s. Rates "
-        "in the topology's Gb/s. Bars: planned with results, simulated, measured.</p>"
-        % (
-            nodes["worker"],
-            nodes["switch"],
-            nodes["server"],
-            result["scale"],
-            result["policy"],
-            result["seed"],
-            "; killed: " + html.escape(", ".join(result["kills"])) if result["kills"] else "",
-        ),  # fmt: skip
-        chart(rows),
-        "<table><tr>%s</tr>" % "".join("<th>%s</th>" % c for c in COLUMNS),
+    bars = [
+        {
+            "name": row["algorithm"],
+            "values": [row[k] for k in KEYS],
+            "failed": row.get("error") or "",
+        }
+        for row in rows
     ]
-    for row in rows:
-        lines.append("<tr>%s</tr>" % "".join("<td>%s</td>" % html.escape(c) for c in cells(row)))
-        if row.get("error"):
-            lines.append(
-                '<tr><td class="bad" colspan="%d">%s</td></tr>'
-                % (len(COLUMNS), html.escape(row["error"]))
-            )
-    lines.append("</table>")
-    return "\n".join(lines)
+    columns = ["algorithm"] + [(name, "Gb/s") for name in ("planned",) + SERIES]
+    columns += ["by plan", "by simulation", "parts", ("longest gap", "s"), "restarts", "wrong sums",
+                ("idle", "share"), "error"]  # fmt: skip
+    lines = [
+        [row["algorithm"], row["planned_gbps"]] + [row[k] for k in KEYS]
+        + [share(row["measured_gbps"], row[k]) for k in KEYS[:2]]
+        + [row["parts"], row.get("gap_s"), row.get("restarts"), row["wrong"], row.get("cpu_idle"),
+           {"text": row["error"], "bad": True} if row.get("error") else ""]
+        for row in rows
+    ]  # fmt: skip
+    return [
+        report.bars(title, "Gb/s", [(None, bars)], SERIES),
+        about_network(result),
+        report.table(columns, lines, (4, "down")),
+    ]
+
+
+def finding(result):
+    """The best that was measured, and how far measured rates are from planned ones."""
+    rows = [r for r in result["rows"] if r["measured_gbps"] and r["with_results_gbps"]]
+    failed = sum(bool(r.get("error") or r["wrong"]) for r in result["rows"])
+    text = "nothing was measured"
+    if rows:
+        best = max(rows, key=lambda r: r["measured_gbps"])
+        near = [100 * r["measured_gbps"] / r["with_results_gbps"] for r in rows]
+        text = "%s gives %.4g Gb/s, measured; rates are %.0f to %.0f %% of planned ones" % (
+            best["algorithm"], best["measured_gbps"], min(near), max(near))  # fmt: skip
+    return text + ("; %d of %d failed" % (failed, len(result["rows"])) if failed else "")
 
 
 def write(path, result):
-    title = "fanin lab: %s" % html.escape(result["topology"])
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(
-            "<!doctype html><html lang=en><head><meta charset=utf-8><title>%s</title>"
-            "<style>%s</style></head><body><main class=figures><h1>%s</h1>\n%s\n</main></body></html>\n"
-            % (title, read_style(), title, section(result))
-        )
-
-
-def write_campaign(path, revision, figures, skipped, sections):
-    """The page of experiments/lab: figures first, then each topology and drill."""
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(
-            "<!doctype html><html lang=en><head><meta charset=utf-8><title>Plans, measured</title>"
-            "<style>%s</style></head><body><main class=figures><h1>Plans, measured</h1><p>revision %s</p>\n"
-            "<table><tr><th>figure</th><th>asked</th><th>obtained</th><th>unit</th><th></th></tr>\n"
-            % (read_style(), html.escape(str(revision)))
-        )
-        for asked, obtained, f in figures:
-            file.write(
-                "<tr><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td class=%s>%s</td></tr>\n"
-                % (
-                    html.escape(f["name"]),
-                    html.escape(asked),
-                    obtained,
-                    f["unit"],
-                    "good" if f["holds"] else "bad",
-                    "yes" if f["holds"] else "no",
-                )
-            )
-        file.write("</table>\n")
-        for text in skipped:
-            file.write('<p class="bad">Skipped: %s</p>\n' % html.escape(text))
-        for title, result in sections:
-            file.write("<h2>%s</h2>\n%s\n" % (html.escape(title), section(result)))
-        file.write("</main></body></html>\n")
+    title = "%s: %s" % (result["topology"], finding(result))
+    sub = "fanin lab, seed %d" % result["seed"]
+    report.write(path, "fanin lab", title, sub, blocks(result, "Rates of each plan"))

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "page/page.h"
+
 #define LEVELS_MAX  8
 #define PAGE_PIXELS 1180
 #define ROW_PIXELS  130
@@ -50,7 +52,7 @@ static void put(struct fan_text *x, const char *format, ...)
 	va_end(again);
 }
 
-/* A name, with what HTML and graphviz take for their own left out of it. */
+/* A name, with what graphviz takes for its own left out of it. */
 static void put_name(struct fan_text *x, const char *name)
 {
 	for (; *name; name++)
@@ -263,124 +265,63 @@ static double down(const struct layout *l, uint32_t node)
 	return l->top + (double)(l->levels - l->level[node]) * ROW_PIXELS;
 }
 
-static void put_title(struct fan_text *x, const struct fan_topo *t, const struct fan_eval *e,
-		      uint32_t resource)
-{
-	char name[2 * FAN_TOPO_NAME_MAX + 16];
-
-	fan_resource_text(t, resource, name, sizeof name);
-	put_name(x, name);
-	put(x, ": %.4g Gb/s, %.0f %% full&#10;", e->load_gbps[resource],
-	    100 * fullness(t, e, resource));
-}
-
-/* A straight line, or a bow over what stands between in the same row. */
-static void put_link(struct fan_text *x, const struct fan_topo *t, const struct fan_eval *e,
-		     const struct layout *l, uint32_t i)
+/* [end, end, bow over what stands between in the same row, share and Gb/s there, and back] */
+static json_t *link_json(const struct fan_topo *t, const struct fan_eval *e, const struct layout *l,
+			 uint32_t i)
 {
 	uint32_t a = t->link[i].a, b = t->link[i].b;
-	double full = link_fullness(t, e, i), ax = l->across[a], bx = l->across[b];
+	double ax = l->across[a], bx = l->across[b];
 	double room = (PAGE_PIXELS - 2 * EDGE_PIXELS) / (double)l->count[l->level[a]];
 	bool bends = l->level[a] == l->level[b] && fabs(ax - bx) > NEXT_TO * room;
-	double bow = bends ? fmin(fabs(ax - bx) * 0.1, EDGE_PIXELS) : 0;
 
-	put(x, "<path d=\"M%.1f %.1fQ%.1f %.1f %.1f %.1f\" stroke-width=%.1f stroke=\"", ax,
-	    down(l, a), (ax + bx) / 2, (down(l, a) + down(l, b)) / 2 - 2 * bow, bx, down(l, b),
-	    0.6 + (l->wide - 0.6) * full);
-	put_colour(x, full);
-	put(x, "\"><title>");
-	put_title(x, t, e, 2 * i);
-	put_title(x, t, e, 2 * i + 1);
-	put(x, "</title></path>\n");
+	return json_pack("[iifffff]", (int)a, (int)b,
+			 bends ? fmin(fabs(ax - bx) * 0.1, EDGE_PIXELS) : 0, fullness(t, e, 2 * i),
+			 e->load_gbps[2 * i], fullness(t, e, 2 * i + 1), e->load_gbps[2 * i + 1]);
 }
 
-/* Full links lie above those that are less so. */
-static void put_links(struct fan_text *x, const struct fan_topo *t, const struct fan_eval *e,
-		      const struct layout *l)
+static json_t *node_json(const struct fan_topo *t, const struct fan_plan *p,
+			 const struct fan_eval *e, const struct layout *l, uint32_t i)
 {
-	put(x, "<g fill=none stroke-opacity=.85>\n");
-	for (int tenth = 0; tenth <= 10; tenth++)
-		for (uint32_t i = 0; i < t->links; i++)
-			if ((int)(link_fullness(t, e, i) * 10) == tenth)
-				put_link(x, t, e, l, i);
-	put(x, "</g>\n");
-}
-
-static void put_node(struct fan_text *x, const struct fan_topo *t, const struct fan_plan *p,
-		     const struct fan_eval *e, const struct layout *l, uint32_t i)
-{
-	static const char *const borders[] = {"#556", "#334", "#06c"};
+	static const char *const kinds[] = {"worker", "switch", "server"};
 	const struct fan_node *n = &t->node[i];
-	double full = fullness(t, e, fan_node_resource(t, i)), bytes = (double)strlen(n->name);
+	double bytes = (double)strlen(n->name);
 	double room = (PAGE_PIXELS - 2 * EDGE_PIXELS) / (double)l->count[l->level[i]];
 	double size = fmin(fmax((l->level[i] ? room : l->host) * 0.42, 2), 15);
 	bool inside = n->kind == FAN_NODE_SWITCH && 2 * size > TEXT_PIXELS * bytes;
 	bool below = n->kind == FAN_NODE_WORKER ? l->host_text : n->kind == FAN_NODE_SERVER;
 
 	size = n->kind == FAN_NODE_SERVER ? fmax(size, 6) : size;
-	put(x,
-	    "<g><rect x=%.1f y=%.1f width=%.1f height=%.1f rx=%.1f stroke=\"%s\" "
-	    "stroke-width=%d fill=\"",
-	    l->across[i] - size, down(l, i) - size, 2 * size, 2 * size,
-	    n->kind == FAN_NODE_WORKER ? size : 3, borders[n->kind],
-	    sums_here(p, i) || n->kind == FAN_NODE_SERVER ? 3 : 1);
-	if (n->kind == FAN_NODE_SWITCH && !fan_node_sums(t, i))
-		put(x, "#fff");
-	else
-		put_colour(x, full);
-	put(x, "\"/>");
-	if (inside || below) {
-		put(x, "<text x=%.1f y=%.1f>", l->across[i], down(l, i) + (inside ? 4 : size + 14));
-		put_name(x, n->name);
-		put(x, "</text>");
-	}
-	put(x, "<title>");
-	put_title(x, t, e, fan_node_resource(t, i));
-	put(x, "</title></g>\n");
+	return json_pack("{ss ss sf sf sf sf sf sb sb sb}", "name", n->name, "kind", kinds[n->kind],
+			 "x", l->across[i], "y", down(l, i), "size", size, "full",
+			 fullness(t, e, fan_node_resource(t, i)), "gbps",
+			 e->load_gbps[fan_node_resource(t, i)], "sums", sums_here(p, i), "passes",
+			 n->kind == FAN_NODE_SWITCH && !fan_node_sums(t, i), "named",
+			 inside || below);
 }
 
-static void put_legend(struct fan_text *x, const struct fan_eval *e)
-{
-	put(x, "<p><b>%.6g Gb/s</b> for every worker. How full links, switches and servers are: ",
-	    e->gbps);
-	for (int i = 0; i <= 4; i++) {
-		put(x, "<i style=\"background:");
-		put_colour(x, i / 4.0);
-		put(x, "\"></i>%d %% ", 25 * i);
-	}
-	put(x,
-	    "</p><p class=s>Thick border: sums. White: cannot sum. Blue border: server. Circles: "
-	    "workers. Names and figures are where the pointer is.</p>\n");
-}
-
-void fan_picture_html(struct fan_text *x, const struct fan_topo *t, const struct fan_plan *p,
-		      const struct fan_eval *e, const char *title)
+json_t *fan_picture_page(const struct fan_topo *t, const struct fan_plan *p,
+			 const struct fan_eval *e, const char *title, const char *sub)
 {
 	struct layout l = {.level = calloc(t->nodes + 1, sizeof(uint32_t)),
 			   .across = calloc(t->nodes + 1, sizeof(double))};
+	json_t *page = NULL, *nodes = json_array(), *links = json_array();
 
-	x->failed = x->failed || !l.level || !l.across;
-	if (!x->failed) {
+	if (l.level && l.across) {
 		place(t, &l);
-		put(x, "<!doctype html><meta charset=utf-8><title>");
-		put_name(x, title);
-		put(x,
-		    "</title><style>body{font:14px sans-serif;margin:1.5em;color:#223}"
-		    "h1{font-size:17px;overflow-wrap:anywhere}.s{color:#667}"
-		    "text{font:10px sans-serif;text-anchor:middle;fill:#112}"
-		    "i{display:inline-block;width:2.2em;height:.8em;margin:0 .3em 0 .8em}"
-		    "svg{width:100%%;max-width:%dpx;height:auto}</style><h1>",
-		    PAGE_PIXELS);
-		put_name(x, title);
-		put(x, "</h1>");
-		put_legend(x, e);
-		put(x, "<svg viewBox=\"0 0 %d %.0f\">\n", PAGE_PIXELS,
-		    l.top + EDGE_PIXELS + (double)l.levels * ROW_PIXELS);
-		put_links(x, t, e, &l);
 		for (uint32_t i = 0; i < t->nodes; i++)
-			put_node(x, t, p, e, &l, i);
-		put(x, "</svg>\n");
+			json_array_append_new(nodes, node_json(t, p, e, &l, i));
+		for (uint32_t i = 0; i < t->links; i++)
+			json_array_append_new(links, link_json(t, e, &l, i));
+		page = fan_page_make("fanin plan", title, sub);
+		fan_page_add(page, json_pack("{ss ss si sf sf sO sO}", "kind", "network", "title",
+					     "What the plan loads, and where it sums", "width",
+					     PAGE_PIXELS, "height",
+					     l.top + EDGE_PIXELS + (double)l.levels * ROW_PIXELS,
+					     "wide", l.wide, "nodes", nodes, "links", links));
 	}
+	json_decref(nodes);
+	json_decref(links);
 	free(l.level);
 	free(l.across);
+	return page;
 }

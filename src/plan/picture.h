@@ -3,6 +3,7 @@
 #ifndef FAN_PLAN_PICTURE_H
 #define FAN_PLAN_PICTURE_H
 
+#include <jansson.h>
 #include <stdio.h>
 
 #include "eval.h"
@@ -20,9 +21,9 @@ void fan_text_free(struct fan_text *x);
 void fan_picture_dot(struct fan_text *x, const struct fan_topo *t, const struct fan_plan *p,
 		     const struct fan_eval *e);
 
-/* One HTML page with an SVG, that loads nothing from elsewhere: switches in rows by how
- * far they are from hosts, hosts below; hovering tells names and loads. */
-void fan_picture_html(struct fan_text *x, const struct fan_topo *t, const struct fan_plan *p,
-		      const struct fan_eval *e, const char *title);
+/* The page (page/page.h): switches in rows by how far they are from hosts, hosts below; then what
+ * is fullest.  NULL: out of memory. */
+json_t *fan_picture_page(const struct fan_topo *t, const struct fan_plan *p,
+			 const struct fan_eval *e, const char *title, const char *sub);
 
 #endif

@@ -2,379 +2,352 @@
 #include "report.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "plot.h"
-#include "report_page.h"
-#include "series.h"
+#include "page/page.h"
+#include "report_blocks.h"
 
-#define ROWS_MAX	200 /* of a table or a time line; more would not be read */
-#define TEXT_BYTES	256
-#define PLOT_SERIES_MAX 4
+#define ROWS_MAX    200 /* of a table or a time line; more would not be read */
+#define TEXT_BYTES  256
+#define SAMPLES_MAX 256 /* of a curve: a page is that many pixels wide, three times */
+#define PLOTS_MAX   6	/* switches whose slots are drawn over time */
+#define LINK_ROWS   24
 
-static const char *text(const json_t *o, const char *key)
+double fan_report_real(const json_t *o, const char *key)
 {
-	const char *s = json_string_value(json_object_get(o, key));
-	return s ? s : "";
+	const json_t *v = json_object_get(o, key);
+	return json_is_number(v) ? json_number_value(v) : NAN;
 }
 
-static void cell_seconds(FILE *f, double s)
+json_t *fan_report_field(const json_t *o, const char *key)
 {
-	char t[TEXT_BYTES] = "–";
-	if (!isnan(s))
-		fan_plot_seconds(t, sizeof t, s);
-	fprintf(f, "<td class=n>%s</td>", t);
+	json_t *v = json_object_get(o, key);
+	return v ? json_incref(v) : json_null();
 }
 
-static void cell_bytes(FILE *f, double bytes)
+void fan_report_seconds(char *text, size_t bytes, double seconds)
 {
-	char t[TEXT_BYTES];
-	fan_plot_bytes(t, sizeof t, bytes);
-	fprintf(f, "<td class=n>%s</td>", t);
+	static const struct {
+		double unit;
+		const char *name;
+	} units[] = {{1, "s"}, {1e-3, "ms"}, {1e-6, "µs"}, {1e-9, "ns"}};
+	unsigned u = 0;
+	while (u < 3 && seconds < units[u].unit)
+		u++;
+	snprintf(text, bytes, "%.4g %s", seconds / units[u].unit, units[u].name);
 }
 
-static void cell_text(FILE *f, const char *s)
+json_t *fan_report_samples(const json_t *list, double scale, unsigned *each)
 {
-	fputs("<td>", f);
-	fan_plot_text(f, s);
-	fputs("</td>", f);
+	size_t n = json_array_size(list);
+	json_t *out = json_array();
+	*each = (unsigned)((n + SAMPLES_MAX - 1) / SAMPLES_MAX);
+	for (size_t i = 0; i < n; i += *each) {
+		double sum = 0, counted = 0;
+		for (size_t k = i; k < n && k < i + *each; k++) {
+			const json_t *v = json_array_get(list, k);
+			sum += json_number_value(v);
+			counted += json_is_number(v);
+		}
+		json_array_append_new(out,
+				      fan_page_real(counted > 0 ? sum / counted * scale : NAN));
+	}
+	return out;
 }
 
-static void card(FILE *f, const char *name, double seconds)
+/* ---- tables ---------------------------------------------------------------------- */
+
+struct column {
+	const char *key, *name, *unit; /* unit NULL: none */
+};
+
+/* A row for each of `list`, sorted by column `by`, the most first. */
+static json_t *table(const json_t *list, const struct column *column, unsigned columns, int by)
 {
-	char t[TEXT_BYTES] = "–";
-	if (!isnan(seconds))
-		fan_plot_seconds(t, sizeof t, seconds);
-	fprintf(f, "<div class=card><b>%s</b><span>%s</span></div>\n", t, name);
+	json_t *head = json_array(), *rows = json_array(), *o;
+	size_t i;
+	for (unsigned k = 0; k < columns; k++)
+		json_array_append_new(head, fan_page_column(column[k].name, column[k].unit));
+	json_array_foreach (list, i, o) {
+		json_t *row = json_array();
+		for (unsigned k = 0; k < columns; k++)
+			json_array_append_new(row, fan_report_field(o, column[k].key));
+		if (i < ROWS_MAX)
+			json_array_append_new(rows, row);
+		else
+			json_decref(row);
+	}
+	return json_pack("{ss so so s[is]}", "kind", "table", "columns", head, "rows", rows, "sort",
+			 by, "down");
+}
+
+#define COLUMNS(c) (c), sizeof(c) / sizeof *(c)
+
+static json_t *heading(const char *text)
+{
+	return json_pack("{ss ss}", "kind", "heading", "text", text);
 }
 
 /* ---- jobs ----------------------------------------------------------------------- */
 
-static void job_table(FILE *f, const json_t *jobs)
+static json_t *job_table(const json_t *jobs)
 {
+	static const struct column c[] = {
+		{"name", "job", NULL},
+		{"model", "model", NULL},
+		{"at", "summed at", NULL},
+		{"workers", "workers", NULL},
+		{"iterations", "iterations", NULL},
+		{"jct_s", "completion", "s"},
+		{"comm_s", "communication", "s"},
+		{"wait_s", "of it waiting", "s"},
+		{"throughput_gbps_per_worker", "a worker", "Gb/s"},
+		{"retransmissions", "resent", NULL},
+		{"error", "error", NULL},
+	};
+	return table(jobs, COLUMNS(c), 5);
+}
+
+static json_t *time_line(const json_t *run)
+{
+	json_t *lanes = json_array(), *j;
 	size_t i;
-	json_t *j;
-	fputs("<table><tr><th>job<th>model<th>summed at<th>workers<th>iterations<th>completion"
-	      "<th>communication<th>of it waiting<th>Gb/s a worker<th>resent<th></tr>\n",
-	      f);
-	json_array_foreach (jobs, i, j) {
+	json_array_foreach (json_object_get(run, "jobs"), i, j) {
+		double from = fan_report_real(j, "arrival_s");
 		if (i == ROWS_MAX)
 			break;
-		fputs("<tr>", f);
-		cell_text(f, text(j, "name"));
-		cell_text(f, text(j, "model"));
-		cell_text(f, text(j, "at"));
-		fan_report_cell(f, fan_report_real(j, "workers"), "");
-		fan_report_cell(f, fan_report_real(j, "iterations"), "");
-		cell_seconds(f, fan_report_real(j, "jct_s"));
-		cell_seconds(f, fan_report_real(j, "comm_s"));
-		cell_seconds(f, fan_report_real(j, "wait_s"));
-		fan_report_cell(f, fan_report_real(j, "throughput_gbps_per_worker"), "G");
-		fan_report_cell(f, fan_report_real(j, "retransmissions"), "");
-		fputs("<td class=bad>", f);
-		fan_plot_text(f, text(j, "error"));
-		fputs("</td></tr>\n", f);
+		json_array_append_new(
+			lanes, json_pack("{so so so so so so}", "name", fan_report_field(j, "name"),
+					 "arrival", fan_page_real(from), "ready",
+					 fan_report_field(j, "ready_s"), "ends",
+					 fan_report_field(j, "iteration_ends_s"), "done",
+					 fan_page_real(from + fan_report_real(j, "jct_s")), "error",
+					 fan_report_field(j, "error")));
 	}
-	fputs("</table>\n", f);
-}
-
-#define LANE_LEFT   150.0
-#define LANE_WIDTH  600.0
-#define LANE_HEIGHT 22.0
-
-/* One job: from its arrival to its end, an iteration light, the next one dark. */
-static void lane(FILE *f, const json_t *j, double y, double end_s)
-{
-	const json_t *ends = json_object_get(j, "iteration_ends_s");
-	double scale = LANE_WIDTH / end_s, from = fan_report_real(j, "arrival_s");
-	char t[TEXT_BYTES];
-	fprintf(f, "<text x=%.1f y=%.1f class=tick text-anchor=end>", LANE_LEFT - 8, y + 14);
-	fan_plot_text(f, text(j, "name"));
-	fputs("</text>", f);
-	double ready = fan_report_real(j, "ready_s");
-	if (ready > from)
-		fprintf(f,
-			"<rect class=forming x=%.2f y=%.1f width=%.2f height=14><title>"
-			"forming</title></rect>",
-			LANE_LEFT + from * scale, y + 3, (ready - from) * scale);
-	from = ready > from ? ready : from;
-	size_t i;
-	json_t *end;
-	json_array_foreach (ends, i, end) {
-		double to = json_number_value(end);
-		fan_plot_seconds(t, sizeof t, to - from);
-		fprintf(f,
-			"<rect class=\"lane l%zu\" x=%.2f y=%.1f width=%.2f height=14><title>"
-			"iteration %zu: %s</title></rect>",
-			i % 2, LANE_LEFT + from * scale, y + 3, (to - from) * scale, i + 1, t);
-		from = to;
-	}
-	double done = fan_report_real(j, "arrival_s") + fan_report_real(j, "jct_s");
-	if (done > from) /* iterations beyond those that are listed */
-		fprintf(f, "<rect class=\"lane l0\" x=%.2f y=%.1f width=%.2f height=14 />",
-			LANE_LEFT + from * scale, y + 3, (done - from) * scale);
-	fputc('\n', f);
-}
-
-static void time_line(FILE *f, const json_t *run)
-{
-	const json_t *jobs = json_object_get(run, "jobs");
-	size_t rows = json_array_size(jobs) < ROWS_MAX ? json_array_size(jobs) : ROWS_MAX, i;
-	double end_s = fan_report_real(run, "end_s"), high = (double)rows * LANE_HEIGHT;
-	if (!(end_s > 0))
-		return;
-	fprintf(f,
-		"<figure><figcaption>Jobs over time, iteration by iteration</figcaption>"
-		"<svg viewBox=\"0 0 760 %.0f\" role=img>\n",
-		high + 40);
-	double step = fan_plot_step(end_s, 8);
-	for (unsigned n = 0; n * step <= end_s * 1.0001; n++) {
-		double v = n * step, x = LANE_LEFT + v / end_s * LANE_WIDTH;
-		fprintf(f,
-			"<line class=grid x1=%.1f x2=%.1f y1=0 y2=%.1f />"
-			"<text x=%.1f y=%.1f class=tick text-anchor=middle>%.5g</text>",
-			x, x, high, x, high + 16, v);
-	}
-	for (i = 0; i < rows; i++)
-		lane(f, json_array_get(jobs, i), (double)i * LANE_HEIGHT, end_s);
-	fprintf(f, "<text class=name x=%.1f y=%.1f text-anchor=end>seconds</text></svg></figure>\n",
-		LANE_LEFT + LANE_WIDTH, high + 34);
+	return json_pack("{ss ss so}", "kind", "lanes", "title",
+			 "Jobs over time, iteration by iteration", "lanes", lanes);
 }
 
 /* ---- switches and links ------------------------------------------------------------ */
 
-static unsigned samples(const json_t *list, double scale, double *y)
-{
-	unsigned n = 0;
-	size_t i;
-	json_t *v;
-	json_array_foreach (list, i, v) {
-		if (n < FAN_SERIES_MAX)
-			y[n++] = json_is_number(v) ? json_number_value(v) * scale : NAN;
-	}
-	return n;
-}
+struct line {
+	const char *key, *name;
+	bool area;
+};
 
-/* Some of what `sw` has over time, each times `scale`, on one plot. */
-static void series_plot(FILE *f, const json_t *sw, struct fan_plot *plot, const char *const *key,
-			double scale)
+/* Some of what `sw` has over time, each times `scale`, on one plot; NULL: it has none. */
+static json_t *series_plot(const json_t *sw, const char *title, const char *y_name, double y_max,
+			   const struct line *line, unsigned lines, double scale)
 {
 	const json_t *s = json_object_get(sw, "series");
-	struct fan_plot_line line[PLOT_SERIES_MAX];
-	double *y = malloc((plot->lines + 1) * sizeof(double[FAN_SERIES_MAX]));
-	if (!y)
-		return;
-	double *x = y + (size_t)plot->lines * FAN_SERIES_MAX;
-	for (unsigned i = 0; i < FAN_SERIES_MAX; i++)
-		x[i] = fan_report_real(s, "start_s") + (i + 1) * fan_report_real(s, "interval_s");
-	for (unsigned k = 0; k < plot->lines; k++) {
-		double *mine = y + (size_t)k * FAN_SERIES_MAX;
-		line[k] = (struct fan_plot_line){.name = plot->line[k].name, .x = x, .y = mine};
-		line[k].points = samples(json_object_get(s, key[k]), scale, mine);
-		line[k].area = plot->line[k].area;
+	double interval = fan_report_real(s, "interval_s");
+	json_t *list = json_array();
+	if (json_array_size(json_object_get(s, line[0].key)) < 2) {
+		json_decref(list);
+		return NULL;
 	}
-	plot->line = line;
-	plot->x_name = "seconds";
-	if (line[0].points > 1)
-		fan_plot_write(f, plot);
-	free(y);
+	for (unsigned k = 0; k < lines; k++) {
+		unsigned each;
+		json_t *y = fan_report_samples(json_object_get(s, line[k].key), scale, &each);
+		json_array_append_new(list, json_pack("{ss sb sf sf so}", "name", line[k].name,
+						      "area", line[k].area, "x0",
+						      fan_report_real(s, "start_s") + interval,
+						      "dx", interval * each, "y", y));
+	}
+	return json_pack("{ss ss ss ss so* so}", "kind", "curves", "title", title, "x_name",
+			 "seconds", "y_name", y_name, "y_max", y_max > 0 ? json_real(y_max) : NULL,
+			 "lines", list);
 }
 
-static void slot_plots(FILE *f, const json_t *sw)
+static void slot_plots(json_t *page, const json_t *sw)
 {
-	static const char *const key[3] = {"lent", "occupancy", "hit_rate"};
-	static const struct fan_plot_line line[3] = {
-		{.name = "held by jobs", .area = true},
-		{.name = "summing"},
-		{.name = "contributions added"},
-	};
+	static const struct line use[] = {{"lent", "held by jobs", true},
+					  {"occupancy", "summing", false},
+					  {"hit_rate", "contributions added", false}};
+	static const struct line contest[] = {{"collisions_per_s", "collisions", false},
+					      {"preemptions_per_s", "preemptions", false},
+					      {"evictions_per_s", "evictions", false},
+					      {"flushes_per_s", "flushes", false}};
+	const char *name = json_string_value(json_object_get(sw, "name"));
 	char title[TEXT_BYTES];
-	snprintf(title, sizeof title, "%s: share of its %.0f slots, and of contributions",
-		 text(sw, "name"), fan_report_real(sw, "slots"));
-	struct fan_plot plot = {
-		.title = title, .y_name = "share", .line = line, .lines = 3, .y_max = 1.05};
-	series_plot(f, sw, &plot, key, 1);
+	snprintf(title, sizeof title, "%s: share of its %.0f slots, and of contributions", name,
+		 fan_report_real(sw, "slots"));
+	fan_page_add(page, series_plot(sw, title, "share", 1.05, use, 3, 1));
+	snprintf(title, sizeof title, "%s: contests for its slots", name);
+	fan_page_add(page, series_plot(sw, title, "a millisecond", 0, contest, 4, 1e-3));
 }
 
-/* What happened to shared slots. */
-static void contest_plot(FILE *f, const json_t *sw)
-{
-	static const char *const key[4] = {"collisions_per_s", "preemptions_per_s",
-					   "evictions_per_s", "flushes_per_s"};
-	static const struct fan_plot_line line[4] = {{.name = "collisions"},
-						     {.name = "preemptions"},
-						     {.name = "evictions"},
-						     {.name = "flushes"}};
-	char title[TEXT_BYTES];
-	if (!json_object_get(json_object_get(sw, "series"), key[0]))
-		return;
-	snprintf(title, sizeof title, "%s: contests for its slots", text(sw, "name"));
-	struct fan_plot plot = {
-		.title = title, .y_name = "a millisecond", .line = line, .lines = 4};
-	series_plot(f, sw, &plot, key, 1e-3);
-}
+static const char *sort_key;
 
-static void server_plot(FILE *f, const json_t *server)
+static int by_key(const void *a, const void *b)
 {
-	static const char *const key[1] = {"rx_bytes_per_s"};
-	static const struct fan_plot_line line[1] = {{.name = "received"}};
-	char title[TEXT_BYTES];
-	snprintf(title, sizeof title, "%s: what it receives", text(server, "name"));
-	struct fan_plot plot = {.title = title, .y_name = "Gb/s", .line = line, .lines = 1};
-	series_plot(f, server, &plot, key, 8e-9);
-}
-
-/* A table of some of their numbers, and what they have received and sent. */
-static void switch_table(FILE *f, const json_t *list, const char *const *key,
-			 const char *const *name)
-{
-	size_t i;
-	json_t *s;
-	fputs("<table><tr><th>name<th>policy", f);
-	for (unsigned k = 0; key[k]; k++)
-		fprintf(f, "<th>%s", name[k]);
-	fputs("<th>received<th>sent</tr>\n", f);
-	json_array_foreach (list, i, s) {
-		fputs("<tr>", f);
-		cell_text(f, text(s, "name"));
-		cell_text(f, text(s, "policy"));
-		for (unsigned k = 0; key[k]; k++)
-			fan_report_cell(f, fan_report_real(s, key[k]), k < 2 ? "G" : "");
-		cell_bytes(f, fan_report_real(s, "rx_bytes"));
-		cell_bytes(f, fan_report_real(s, "tx_bytes"));
-		fputs("</tr>\n", f);
-	}
-	fputs("</table>\n", f);
-}
-
-static void switches(FILE *f, const json_t *list)
-{
-	static const char *const key[] = {"occupancy", "hit_rate",   "slots",	    "contributions",
-					  "results",   "collisions", "preemptions", "evictions",
-					  "flushes",   NULL};
-	static const char *const name[] = {"occupancy",	    "hit rate",	 "slots",
-					   "contributions", "results",	 "collisions",
-					   "preemptions",   "evictions", "flushes"};
-	size_t i;
-	json_t *s;
-	if (json_array_size(list) == 0)
-		return;
-	fputs("<h2>Switches</h2>\n", f);
-	switch_table(f, list, key, name);
-	json_array_foreach (list, i, s) {
-		slot_plots(f, s);
-		contest_plot(f, s);
-	}
-}
-
-static void servers(FILE *f, const json_t *list)
-{
-	static const char *const key[] = {"occupancy", "hit_rate", "slots",   "contributions",
-					  "results",   "partials", "replays", "needs",
-					  "reminders", NULL};
-	static const char *const name[] = {"occupancy",	    "hit rate",	 "slots",
-					   "contributions", "results",	 "partial sums",
-					   "replays",	    "asked for", "reminders"};
-	size_t i;
-	json_t *s;
-	if (json_array_size(list) == 0)
-		return;
-	fputs("<h2>Servers</h2>\n", f);
-	switch_table(f, list, key, name);
-	json_array_foreach (list, i, s) {
-		server_plot(f, s);
-	}
-}
-
-static int by_use(const void *a, const void *b)
-{
-	double x = fan_report_real(*(json_t *const *)a, "use"),
-	       y = fan_report_real(*(json_t *const *)b, "use");
+	double x = fan_report_real(*(json_t *const *)a, sort_key),
+	       y = fan_report_real(*(json_t *const *)b, sort_key);
 	return (x < y) - (x > y);
 }
 
-#define LINK_ROWS 24
-
-static void links(FILE *f, const json_t *list)
+/* A new list of those of `list` that have the most of `key`, at most `most`. */
+static json_t *first_by(const json_t *list, const char *key, size_t most)
 {
 	size_t n = json_array_size(list);
-	json_t **link = malloc((n + 1) * sizeof(json_t *));
-	if (!link)
-		return;
-	for (size_t i = 0; i < n; i++)
-		link[i] = json_array_get(list, i);
-	qsort(link, n, sizeof(json_t *), by_use);
-	fprintf(f, "<h2>Links</h2><p>The %zu busiest of %zu directions.</p>\n",
-		n < LINK_ROWS ? n : LINK_ROWS, n);
-	fputs("<table><tr><th>from<th>to<th>use<th><th>carried<th>packets<th>longest queue"
-	      "<th>overflows<th>lost<th>ECN</tr>\n",
-	      f);
-	for (size_t i = 0; i < n && i < LINK_ROWS; i++) {
-		double use = fan_report_real(link[i], "use");
-		fputs("<tr>", f);
-		cell_text(f, text(link[i], "from"));
-		cell_text(f, text(link[i], "to"));
-		fprintf(f,
-			"<td class=n>%.1f %%</td><td><div class=bar><i style=\"width:%.1f%%\"></i>"
-			"</div></td>",
-			use * 100, (use < 1 ? use : 1) * 100);
-		cell_bytes(f, fan_report_real(link[i], "bytes"));
-		fan_report_cell(f, fan_report_real(link[i], "packets"), "");
-		cell_bytes(f, fan_report_real(link[i], "queue_max_bytes"));
-		fan_report_cell(f, fan_report_real(link[i], "overflows"), "");
-		fan_report_cell(f, fan_report_real(link[i], "lost"), "");
-		fan_report_cell(f, fan_report_real(link[i], "ecn_marked"), "");
-		fputs("</tr>\n", f);
-	}
-	fputs("</table>\n", f);
-	free(link);
+	json_t **all = malloc((n + 1) * sizeof(json_t *)), *out = json_array();
+	for (size_t i = 0; all && i < n; i++)
+		all[i] = json_array_get(list, i);
+	sort_key = key;
+	if (all)
+		qsort(all, n, sizeof(json_t *), by_key);
+	for (size_t i = 0; all && i < n && i < most; i++)
+		json_array_append(out, all[i]);
+	free(all);
+	return out;
 }
 
-static void one_run(FILE *f, const json_t *run)
+static void switches(json_t *page, const json_t *list)
 {
-	fputs("<div class=cards>", f);
-	card(f, "mean job completion", fan_report_real(run, "avg_jct_s"));
-	card(f, "median", fan_report_real(run, "p50_jct_s"));
-	card(f, "99th percentile", fan_report_real(run, "p99_jct_s"));
-	card(f, "virtual time", fan_report_real(run, "end_s"));
-	fprintf(f, "<div class=card><b>%.4g M</b><span>fragment-hops</span></div></div>\n",
-		fan_report_real(run, "fragment_hops") * 1e-6);
-	if (fan_report_real(run, "failed_jobs") > 0)
-		fprintf(f, "<p class=bad>%.0f jobs have failed.</p>\n",
-			fan_report_real(run, "failed_jobs"));
-	fputs("<h2>Jobs</h2>\n", f);
-	time_line(f, run);
-	job_table(f, json_object_get(run, "jobs"));
-	size_t i;
-	json_t *job;
-	json_array_foreach (json_object_get(run, "jobs"), i, job) {
-		if (i < ROWS_MAX)
-			fan_report_ahead(f, job);
+	static const struct column c[] = {
+		{"name", "name", NULL},
+		{"policy", "policy", NULL},
+		{"occupancy", "occupancy", "share"},
+		{"hit_rate", "hit rate", "share"},
+		{"slots", "slots", NULL},
+		{"contributions", "contributions", NULL},
+		{"results", "results", NULL},
+		{"collisions", "collisions", NULL},
+		{"preemptions", "preemptions", NULL},
+		{"evictions", "evictions", NULL},
+		{"flushes", "flushes", NULL},
+		{"rx_bytes", "received", "bytes"},
+		{"tx_bytes", "sent", "bytes"},
+	};
+	size_t n = json_array_size(list), i;
+	char text[TEXT_BYTES];
+	json_t *s;
+	if (n == 0)
+		return;
+	fan_page_add(page, heading("Switches"));
+	json_t *busiest = first_by(list, "contributions", PLOTS_MAX);
+	json_array_foreach (busiest, i, s) {
+		slot_plots(page, s);
 	}
-	switches(f, json_object_get(run, "switches"));
-	servers(f, json_object_get(run, "servers"));
-	links(f, json_object_get(run, "links"));
+	json_decref(busiest);
+	snprintf(text, sizeof text, "Drawn are the %d of %zu switches with the most contributions.",
+		 PLOTS_MAX, n);
+	if (n > PLOTS_MAX)
+		fan_page_add(page, json_pack("{ss ss}", "kind", "text", "text", text));
+	fan_page_add(page, table(list, COLUMNS(c), 5));
+}
+
+static void servers(json_t *page, const json_t *list)
+{
+	static const struct column c[] = {
+		{"name", "name", NULL},
+		{"policy", "policy", NULL},
+		{"occupancy", "occupancy", "share"},
+		{"hit_rate", "hit rate", "share"},
+		{"slots", "slots", NULL},
+		{"contributions", "contributions", NULL},
+		{"results", "results", NULL},
+		{"partials", "partial sums", NULL},
+		{"replays", "replays", NULL},
+		{"needs", "asked for", NULL},
+		{"reminders", "reminders", NULL},
+		{"rx_bytes", "received", "bytes"},
+		{"tx_bytes", "sent", "bytes"},
+	};
+	static const struct line line[] = {{"rx_bytes_per_s", "received", false}};
+	char title[TEXT_BYTES];
+	size_t i;
+	json_t *s;
+	if (json_array_size(list) == 0)
+		return;
+	fan_page_add(page, heading("Servers"));
+	json_t *busiest = first_by(list, "rx_bytes", PLOTS_MAX);
+	json_array_foreach (busiest, i, s) {
+		snprintf(title, sizeof title, "%s: what it receives",
+			 json_string_value(json_object_get(s, "name")));
+		fan_page_add(page, series_plot(s, title, "Gb/s", 0, line, 1, 8e-9));
+	}
+	json_decref(busiest);
+	fan_page_add(page, table(list, COLUMNS(c), 11));
+}
+
+static void links(json_t *page, const json_t *list)
+{
+	static const struct column c[] = {
+		{"from", "from", NULL},		  {"to", "to", NULL},
+		{"use", "use", "share"},	  {"bytes", "carried", "bytes"},
+		{"packets", "packets", NULL},	  {"queue_max_bytes", "longest queue", "bytes"},
+		{"overflows", "overflows", NULL}, {"lost", "lost", NULL},
+		{"ecn_marked", "ECN", NULL},
+	};
+	size_t n = json_array_size(list);
+	char text[TEXT_BYTES];
+	json_t *busiest = first_by(list, "use", LINK_ROWS);
+	snprintf(text, sizeof text, "Links: the %zu busiest of %zu directions",
+		 n < LINK_ROWS ? n : LINK_ROWS, n);
+	fan_page_add(page, heading(text));
+	json_t *t = table(busiest, COLUMNS(c), 2);
+	json_object_set_new(json_array_get(json_object_get(t, "columns"), 2), "bar", json_true());
+	fan_page_add(page, t);
+	json_decref(busiest);
+}
+
+/* ---- the page ---------------------------------------------------------------------- */
+
+static json_t *cards(const json_t *run)
+{
+	char hops[TEXT_BYTES];
+	snprintf(hops, sizeof hops, "%.4g M", fan_report_real(run, "fragment_hops") * 1e-6);
+	return json_pack("{ss s[{ss so ss},{ss so ss},{ss so ss},{ss so ss},{ss ss}]}", "kind",
+			 "cards", "items", "name", "mean job completion", "value",
+			 fan_report_field(run, "avg_jct_s"), "unit", "s", "name", "median", "value",
+			 fan_report_field(run, "p50_jct_s"), "unit", "s", "name", "99th percentile",
+			 "value", fan_report_field(run, "p99_jct_s"), "unit", "s", "name",
+			 "virtual time", "value", fan_report_field(run, "end_s"), "unit", "s",
+			 "name", "fragment-hops", "value", hops);
+}
+
+static json_t *one_run(const json_t *run, const char *name)
+{
+	double failed = fan_report_real(run, "failed_jobs");
+	size_t jobs = json_array_size(json_object_get(run, "jobs")), i;
+	char title[TEXT_BYTES], sub[TEXT_BYTES], mean[32];
+	json_t *job;
+	fan_report_seconds(mean, sizeof mean, fan_report_real(run, "avg_jct_s"));
+	if (failed > 0)
+		snprintf(title, sizeof title, "%s: %.0f of %zu jobs failed", name, failed, jobs);
+	else if (jobs == 1)
+		snprintf(title, sizeof title, "%s: the job completes in %s", name, mean);
+	else
+		snprintf(title, sizeof title, "%s: %zu jobs complete in %s on average", name, jobs,
+			 mean);
+	snprintf(sub, sizeof sub, "fanin sim, seed %.0f, virtual time",
+		 fan_report_real(run, "seed"));
+	json_t *page = fan_page_make("fanin sim", title, sub);
+	fan_page_add(page, time_line(run));
+	fan_page_add(page, cards(run));
+	fan_page_add(page, job_table(json_object_get(run, "jobs")));
+	json_array_foreach (json_object_get(run, "jobs"), i, job) {
+		if (i < PLOTS_MAX)
+			fan_report_ahead(page, job);
+	}
+	switches(page, json_object_get(run, "switches"));
+	servers(page, json_object_get(run, "servers"));
+	links(page, json_object_get(run, "links"));
+	return page;
 }
 
 int fan_report_write(FILE *f, const json_t *result)
 {
 	const json_t *runs = json_object_get(result, "runs");
 	const json_t *first = runs ? json_array_get(runs, 0) : result;
-	const char *name = text(first, "name")[0] ? text(first, "name") : "simulation";
-	fan_report_head(f, name);
-	fputs("<h1>", f);
-	fan_plot_text(f, name);
-	if (runs)
-		fprintf(f, "</h1><p class=sub>fanin sim, a sweep of %zu runs</p>\n",
-			json_array_size(runs));
-	else
-		fprintf(f, "</h1><p class=sub>fanin sim, seed %.0f</p>\n",
-			fan_report_real(result, "seed"));
-	if (runs)
-		fan_report_sweep(f, result);
-	else
-		one_run(f, result);
-	fputs("</main></body></html>\n", f);
-	return fflush(f) || ferror(f) ? -1 : 0;
+	const char *name = json_string_value(json_object_get(first, "name"));
+	if (!name || !name[0])
+		name = "simulation";
+	json_t *page = runs ? fan_report_sweep(result, name) : one_run(result, name);
+	int bad = fan_page_write(f, page);
+	json_decref(page);
+	return bad;
 }

@@ -8,22 +8,13 @@
 #include <string.h>
 
 #include "outcome.h"
-#include "plot.h"
-#include "report_page.h"
+#include "page/page.h"
+#include "report_blocks.h"
 
-#define POINTS_MAX 64
-#define SPREAD	   20 /* largest by smallest value: from here on the axis is logarithmic */
-
-struct curve {
-	char name[FAN_OUTCOME_NAME_BYTES];
-	double x[POINTS_MAX], y[POINTS_MAX];
-	unsigned points;
-};
-
-struct curves {
-	struct curve *at; /* FAN_PLOT_LINES_MAX */
-	unsigned count;
-};
+#define POINTS_MAX  64
+#define LINES_MAX   64
+#define TITLE_BYTES 512
+#define SPREAD	    20 /* largest by smallest value: from here on the axis is logarithmic */
 
 /* Different numbers that the key takes; 0: some are no numbers. */
 static unsigned numbers_of(const json_t *runs, const char *key)
@@ -61,33 +52,6 @@ static const char *axis_of(const json_t *result)
 		}
 	}
 	return best;
-}
-
-static void add_point(struct curve *c, double x, double y)
-{
-	unsigned at = c->points;
-	if (at == POINTS_MAX)
-		return;
-	for (; at && c->x[at - 1] > x; at--) {
-		c->x[at] = c->x[at - 1];
-		c->y[at] = c->y[at - 1];
-	}
-	c->x[at] = x;
-	c->y[at] = y;
-	c->points++;
-}
-
-static struct curve *find_curve(struct curves *all, const char *name)
-{
-	for (unsigned i = 0; i < all->count; i++)
-		if (strcmp(all->at[i].name, name) == 0)
-			return &all->at[i];
-	if (all->count == FAN_PLOT_LINES_MAX)
-		return NULL;
-	struct curve *c = &all->at[all->count++];
-	memset(c, 0, sizeof *c);
-	snprintf(c->name, sizeof c->name, "%s", name);
-	return c;
 }
 
 static double mean_of(const json_t *list, const char *key)
@@ -144,90 +108,174 @@ static bool has_servers(const json_t *result)
 	return false;
 }
 
-static void draw(FILE *f, const struct curves *all, struct fan_plot p)
+/* "2 of 4 jobs failed", or nothing. */
+static json_t *failed_text(const struct fan_outcome *g)
 {
-	struct fan_plot_line line[FAN_PLOT_LINES_MAX];
-	double low = INFINITY, high = -INFINITY;
-	for (unsigned c = 0; c < all->count; c++) {
-		const struct curve *v = &all->at[c];
-		line[c] = (struct fan_plot_line){
-			.name = v->name, .x = v->x, .y = v->y, .points = v->points};
-		low = v->x[0] < low ? v->x[0] : low;
-		high = v->x[v->points - 1] > high ? v->x[v->points - 1] : high;
-	}
-	p.line = line;
-	p.lines = all->count;
-	p.log_x = low > 0 && high / low >= SPREAD;
-	fan_plot_write(f, &p);
+	char text[64];
+	if (!g->failed)
+		return NULL;
+	snprintf(text, sizeof text, "%u of %u jobs failed", g->failed, g->jobs);
+	return json_string(text);
 }
 
-static void plot(FILE *f, const json_t *result, const char *axis, const char *title,
-		 const char *y_name, double (*figure)(const json_t *run))
+/* The line of that name, made when it is not there yet. */
+static json_t *find_line(json_t *lines, const char *name)
 {
-	struct curves all = {malloc(FAN_PLOT_LINES_MAX * sizeof(struct curve)), 0};
-	struct fan_plot p = {.title = title, .x_name = axis, .y_name = y_name, .marks = true};
+	size_t i;
+	json_t *line;
+	json_array_foreach (lines, i, line) {
+		if (strcmp(json_string_value(json_object_get(line, "name")), name) == 0)
+			return line;
+	}
+	line = json_pack("{ss s[] s[] s[]}", "name", name, "x", "y", "failed");
+	json_array_append_new(lines, line);
+	return line;
+}
+
+/* By rising x, as a curve is drawn. */
+static void add_point(json_t *line, const struct fan_outcome *g)
+{
+	json_t *x = json_object_get(line, "x"), *y = json_object_get(line, "y");
+	size_t at = json_array_size(x);
+	while (at && json_number_value(json_array_get(x, at - 1)) > g->x)
+		at--;
+	json_array_insert_new(x, at, json_real(g->x));
+	json_array_insert_new(y, at, fan_page_real(g->mean));
+	if (g->failed)
+		json_array_append_new(json_object_get(line, "failed"),
+				      json_pack("[fo]", g->x, failed_text(g)));
+}
+
+static double edge(const json_t *lines, bool last)
+{
+	double found = last ? -INFINITY : INFINITY;
+	size_t i;
+	json_t *line;
+	json_array_foreach (lines, i, line) {
+		const json_t *x = json_object_get(line, "x");
+		double v = json_number_value(json_array_get(x, last ? json_array_size(x) - 1 : 0));
+		found = last ? fmax(found, v) : fmin(found, v);
+	}
+	return found;
+}
+
+static void curves(json_t *page, const json_t *result, const char *axis, const char *title,
+		   const char *y_name, double (*figure)(const json_t *run))
+{
+	json_t *lines = json_array();
 	size_t count = 0;
 	struct fan_outcome *group = fan_outcomes_make(result, axis, figure, &count);
-	for (size_t i = 0; all.at && i < count; i++) {
-		struct curve *c = find_curve(&all, group[i].name[0] ? group[i].name : y_name);
-		if (c)
-			add_point(c, group[i].x, group[i].mean);
-	}
-	if (all.at && group)
-		draw(f, &all, p);
+	for (size_t i = 0; i < count; i++)
+		if (json_array_size(lines) < LINES_MAX || group[i].name[0])
+			add_point(find_line(lines, group[i].name[0] ? group[i].name : y_name),
+				  &group[i]);
+	double low = edge(lines, false), high = edge(lines, true);
+	fan_page_add(page, json_pack("{ss ss ss ss sb sb so}", "kind", "curves", "title", title,
+				     "x_name", axis, "y_name", y_name, "log_x",
+				     low > 0 && high / low >= SPREAD, "marks", 1, "lines", lines));
 	free(group);
-	free(all.at);
 }
 
-static void cell_seconds(FILE *f, double s)
+/* A bar for each variant, with the spread over its seeds. */
+static void bars(json_t *page, const json_t *result, const char *title,
+		 double (*figure)(const json_t *run))
 {
-	char t[32] = "–";
-	if (!isnan(s))
-		fan_plot_seconds(t, sizeof t, s);
-	fprintf(f, "<td class=n>%s", t);
+	json_t *rows = json_array();
+	size_t count = 0;
+	struct fan_outcome *group = fan_outcomes_make(result, NULL, figure, &count);
+	for (size_t i = 0; i < count; i++) {
+		const struct fan_outcome *g = &group[i];
+		json_array_append_new(
+			rows,
+			json_pack("{ss s[o] so so so*}", "name", g->name[0] ? g->name : "all seeds",
+				  "values", fan_page_real(g->mean), "low", fan_page_real(g->low),
+				  "high", fan_page_real(g->high), "failed", failed_text(g)));
+	}
+	fan_page_add(page, json_pack("{ss ss ss sb s[{so}]}", "kind", "bars", "title", title,
+				     "unit", "s", "sort", 1, "panels", "rows", rows));
+	free(group);
 }
 
-static void run_table(FILE *f, const json_t *result)
+static json_t *run_table(const json_t *result)
 {
 	size_t count = 0;
 	struct fan_outcome *jct = fan_outcomes_make(result, NULL, fan_outcome_jct, &count);
 	struct fan_outcome *p99 = fan_outcomes_make(result, NULL, p99_jct, &count);
 	struct fan_outcome *comm = fan_outcomes_make(result, NULL, avg_comm, &count);
-	fputs("<h2>Runs</h2><table><tr><th>set<th>runs<th>mean completion<th>least<th>most"
-	      "<th>99th percentile<th>communication<th>failed jobs</tr>\n",
-	      f);
+	json_t *rows = json_array();
 	for (size_t i = 0; jct && p99 && comm && i < count; i++) {
-		fputs("<tr><td>", f);
-		fan_plot_text(f, jct[i].name);
-		fprintf(f, "<td class=n>%u", jct[i].runs);
-		cell_seconds(f, jct[i].mean);
-		cell_seconds(f, jct[i].low);
-		cell_seconds(f, jct[i].high);
-		cell_seconds(f, p99[i].mean);
-		cell_seconds(f, comm[i].mean);
-		fprintf(f, "<td class=\"n%s\">%u</tr>\n", jct[i].failed ? " bad" : "",
-			jct[i].failed);
+		const struct fan_outcome *g = &jct[i];
+		json_t *failed = json_pack("{si ss sb sb}", "by", (int)g->failed, "text", "0",
+					   "bad", g->failed > 0, "n", 1);
+		if (g->failed)
+			json_object_set_new(failed, "text", failed_text(g));
+		json_array_append_new(rows,
+				      json_pack("[sioooooo]", g->name, (int)g->runs,
+						fan_page_real(g->mean), fan_page_real(g->low),
+						fan_page_real(g->high), fan_page_real(p99[i].mean),
+						fan_page_real(comm[i].mean), failed));
 	}
-	fputs("</table>\n", f);
 	free(jct);
 	free(p99);
 	free(comm);
+	return json_pack("{ss s[oooooooo] so s[is]}", "kind", "table", "columns",
+			 fan_page_column("set", NULL), fan_page_column("runs", NULL),
+			 fan_page_column("mean completion", "s"), fan_page_column("least", "s"),
+			 fan_page_column("most", "s"), fan_page_column("99th percentile", "s"),
+			 fan_page_column("communication", "s"),
+			 fan_page_column("failed jobs", NULL), "rows", rows, "sort", 2, "up");
 }
 
-void fan_report_sweep(FILE *f, const json_t *result)
+/* Which values are best, and by how much. */
+static void finding(char *text, size_t bytes, const json_t *result, const char *name)
+{
+	size_t count = 0, best = 0, worst = 0;
+	unsigned failed = 0;
+	char time[32];
+	struct fan_outcome *g = fan_outcomes_make(result, NULL, fan_outcome_jct, &count);
+	for (size_t i = 0; i < count; i++) {
+		failed += g[i].failed;
+		if (isnan(g[best].mean) || g[i].mean < g[best].mean)
+			best = i;
+		if (isnan(g[worst].mean) || g[i].mean > g[worst].mean)
+			worst = i;
+	}
+	snprintf(text, bytes, "%s: no job completed", name);
+	if (count && !isnan(g[best].mean)) {
+		fan_report_seconds(time, sizeof time, g[best].mean);
+		int n = snprintf(text, bytes, "%s: %s", name, time);
+		if (g[best].name[0] && g[worst].mean > g[best].mean)
+			n = snprintf(text, bytes,
+				     "%s: soonest with %s, %s; %.3g times that with %s", name,
+				     g[best].name, time, g[worst].mean / g[best].mean,
+				     g[worst].name);
+		if (failed && n > 0 && (size_t)n < bytes)
+			snprintf(text + n, bytes - (size_t)n, "; %u jobs failed", failed);
+	}
+	free(g);
+}
+
+json_t *fan_report_sweep(const json_t *result, const char *name)
 {
 	const char *axis = axis_of(result);
+	char title[TITLE_BYTES], sub[64];
+	finding(title, sizeof title, result, name);
+	snprintf(sub, sizeof sub, "fanin sim, a sweep of %zu runs, virtual time",
+		 json_array_size(json_object_get(result, "runs")));
+	json_t *page = fan_page_make("fanin sim", title, sub);
 	if (axis) {
-		plot(f, result, axis, "Mean job completion time", "seconds", fan_outcome_jct);
-		plot(f, result, axis, "Mean communication time of a job", "seconds", avg_comm);
-		plot(f, result, axis, "Throughput of a worker while it communicates", "Gb/s",
-		     avg_rate);
-		plot(f, result, axis, "Contributions that switches added", "share", hit_rate);
+		curves(page, result, axis, "Mean job completion time", "seconds", fan_outcome_jct);
+		curves(page, result, axis, "Mean communication time of a job", "seconds", avg_comm);
+		curves(page, result, axis, "Throughput of a worker while it communicates", "Gb/s",
+		       avg_rate);
+		curves(page, result, axis, "Contributions that switches added", "share", hit_rate);
 		if (has_servers(result))
-			plot(f, result, axis, "What servers received", "MB", server_bytes);
-	} else if (fan_outcomes_wanted(result)) {
-		fan_report_bars(f, result, "Mean job completion time", fan_outcome_jct);
-		fan_report_bars(f, result, "Mean communication time of a job", avg_comm);
+			curves(page, result, axis, "What servers received", "MB", server_bytes);
+	} else {
+		bars(page, result, "Mean job completion time", fan_outcome_jct);
+		bars(page, result, "Mean communication time of a job", avg_comm);
 	}
-	run_table(f, result);
+	fan_page_add(page, json_pack("{ss ss}", "kind", "heading", "text", "Runs"));
+	fan_page_add(page, run_table(result));
+	return page;
 }

@@ -77,7 +77,9 @@ for r in rows:
     assert not r.get("error") and r["wrong"] == 0 and r["measured_gbps"] > 0, r
     assert abs(r["simulated_gbps"] / r["with_results_gbps"] - 1) < 0.12, r
 assert rows[0]["with_results_gbps"] == 2 and rows[1]["with_results_gbps"] == 4, rows
-assert "best" in open(sys.argv[2], encoding="utf-8").read()
+page = open(sys.argv[2], encoding="utf-8").read().split("id=page>")[1].split("</script>")[0]
+bars = json.loads(page)["blocks"][0]["panels"][0]["rows"]
+assert [b["name"] for b in bars] == ["geryon", "best"] and all(b["values"][2] > 0 for b in bars), bars
 TEXT
 
 lab -a best --no-sim --kill S1@0.3+0.2 --kill PS-S1@0.7+0.2 --json "$work/lab.json" ||

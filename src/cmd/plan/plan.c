@@ -11,6 +11,7 @@
 #include "cmd/cmd.h"
 #include "cmd/end.h"
 #include "core/base/err.h"
+#include "page/page.h"
 #include "plan.h"
 #include "plan/bound.h"
 #include "plan/install.h"
@@ -263,22 +264,48 @@ static int write_text(const char *path, struct fan_text *x, const char *flag)
 	return err ? EXIT_FAILED : 0;
 }
 
+static int write_page(const char *path, json_t *page)
+{
+	FILE *f = page ? fopen(path, "w") : NULL;
+	int err = !f || fan_page_write(f, page);
+
+	if (f && fclose(f))
+		err = 1;
+	if (err)
+		fprintf(stderr, "fanin plan: --html: %s: %s\n", path, strerror(errno));
+	json_decref(page);
+	return err ? EXIT_FAILED : 0;
+}
+
+/* The finding: "best: 3 Gb/s for every worker, all that is possible". */
+static void page_title(char *title, size_t bytes, const struct plan_result *r)
+{
+	double gap = fan_report_gap(r->eval.gbps, r->bound_gbps);
+	int n = snprintf(title, bytes, "%s: %.4g Gb/s for every worker", r->algorithm->name,
+			 r->eval.gbps);
+
+	if (n > 0 && (size_t)n < bytes && r->bound_gbps > 0 && !(gap > 0))
+		snprintf(title + n, bytes - (size_t)n, ", and no plan gives more");
+	else if (n > 0 && (size_t)n < bytes && r->bound_gbps > 0)
+		snprintf(title + n, bytes - (size_t)n, ", %.3g %% of the bound", 100 * (1 - gap));
+}
+
 /* --dot and --html, of the last plan. */
 static int draw(const struct fan_topo *t, const char *from, const struct plan_args *a,
 		const struct plan_result *r)
 {
 	struct fan_text x = {0};
-	char title[TEXT_BYTES];
+	char title[TEXT_BYTES], sub[TEXT_BYTES];
 	int status = 0;
 
-	snprintf(title, sizeof title, "%s: %s", from, r->algorithm->name);
 	if (a->dot[0]) {
 		fan_picture_dot(&x, t, &r->plan, &r->eval);
 		status = write_text(a->dot, &x, "dot");
 	}
 	if (a->html[0] && !status) {
-		fan_picture_html(&x, t, &r->plan, &r->eval, title);
-		status = write_text(a->html, &x, "html");
+		page_title(title, sizeof title, r);
+		snprintf(sub, sizeof sub, "fanin plan %s, seed %d", from, a->seed);
+		status = write_page(a->html, fan_picture_page(t, &r->plan, &r->eval, title, sub));
 	}
 	return status;
 }

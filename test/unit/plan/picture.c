@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rig.h"
 
+#include "page/page.h"
 #include "plan/algorithm.h"
 #include "plan/picture.h"
 
-static char *draw(const struct fan_topo *t, bool html, struct fan_text *x)
+/* As text for graphviz, and as a page's description. */
+static char *draw(const struct fan_topo *t, struct fan_text *x, json_t **page)
 {
 	struct fan_planned how = {0};
 	struct fan_plan p;
@@ -13,15 +15,40 @@ static char *draw(const struct fan_topo *t, bool html, struct fan_text *x)
 	assert_int_equal(fan_grid(t, &fan_plan_defaults, &p, &how), FAN_OK);
 	assert_int_equal(fan_eval(&e, t, &p, &why), FAN_OK);
 	memset(x, 0, sizeof *x);
-	if (html)
-		fan_picture_html(x, t, &p, &e, "a <title> & 'more'");
-	else
-		fan_picture_dot(x, t, &p, &e);
+	fan_picture_dot(x, t, &p, &e);
+	*page = fan_picture_page(t, &p, &e, "a title", "of a test");
 	fan_eval_free(&e);
 	fan_plan_free(&p);
 	assert_false(x->failed);
 	assert_int_equal(x->bytes, strlen(x->text));
+	assert_non_null(*page);
 	return x->text;
+}
+
+static json_t *network_of(const json_t *page)
+{
+	json_t *block = json_array_get(json_object_get(page, "blocks"), 0);
+	assert_string_equal(json_string_value(json_object_get(block, "kind")), "network");
+	return block;
+}
+
+static const json_t *node_of(const json_t *page, const char *name)
+{
+	size_t i;
+	json_t *node;
+	json_array_foreach (json_object_get(network_of(page), "nodes"), i, node) {
+		if (strcmp(json_string_value(json_object_get(node, "name")), name) == 0)
+			return node;
+	}
+	fail_msg("no node %s", name);
+	return NULL;
+}
+
+static double number(const json_t *node, const char *key)
+{
+	const json_t *v = json_object_get(node, key);
+	assert_true(json_is_number(v));
+	return json_number_value(v);
 }
 
 static unsigned count(const char *text, const char *what)
@@ -32,51 +59,54 @@ static unsigned count(const char *text, const char *what)
 	return n;
 }
 
-/* Where a node's box is: its rectangle is the last before its title. */
-static double height_of(const char *html, const char *title)
-{
-	const char *end = strstr(html, title), *p = html, *rect = NULL;
-	double x, y;
-	assert_non_null(end);
-	while ((p = strstr(p, "<rect ")) && p < end)
-		rect = p++;
-	assert_non_null(rect);
-	assert_int_equal(sscanf(rect, "<rect x=%lf y=%lf", &x, &y), 2);
-	return y;
-}
-
 static void picture__has_every_node_and_link_once(void **state)
 {
 	(void)state;
 	struct fan_topo t = rig_load("grid-example");
 	struct fan_text x;
-	const char *html = draw(&t, true, &x);
-	assert_int_equal(count(html, "<rect "), t.nodes);
-	assert_int_equal(count(html, "<path "), t.links);
-	assert_non_null(strstr(html, "<b>3 Gb/s</b>"));
-	assert_non_null(strstr(html, "link S1-S3: 3 Gb/s, 100 % full"));
-	assert_non_null(strstr(html, "#cd2026")); /* full is red */
-	fan_text_free(&x);
-	const char *dot = draw(&t, false, &x);
+	json_t *page, *link;
+	size_t i, full = 0;
+	const char *dot = draw(&t, &x, &page);
+	assert_int_equal(json_array_size(json_object_get(network_of(page), "nodes")), t.nodes);
+	assert_int_equal(json_array_size(json_object_get(network_of(page), "links")), t.links);
+	json_array_foreach (json_object_get(network_of(page), "links"), i, link) {
+		const char *a = t.node[json_integer_value(json_array_get(link, 0))].name;
+		const char *b = t.node[json_integer_value(json_array_get(link, 1))].name;
+		if (strcmp(a, "S1") == 0 && strcmp(b, "S3") == 0) {
+			assert_near(json_number_value(json_array_get(link, 3)), 1, 1e-9);
+			assert_near(json_number_value(json_array_get(link, 4)), 3, 1e-9);
+			full++;
+		}
+	}
+	assert_int_equal(full, 1);
+	assert_true(json_is_true(json_object_get(node_of(page, "S1"), "sums")));
 	assert_int_equal(count(dot, " -- "), t.links);
 	assert_int_equal(count(dot, "shape=circle"), 8);
 	assert_int_equal(count(dot, "shape=house"), 1);
+	json_decref(page);
 	fan_text_free(&x);
 	fan_topo_free(&t);
 }
 
+/* graphviz gets none of its own signs, and a page is not ended by a name. */
 static void picture__names_are_no_markup(void **state)
 {
 	(void)state;
 	struct fan_topo t = rig_load("grid-example");
 	struct fan_text x;
-	snprintf(t.node[rig_node(&t, "S1")].name, FAN_TOPO_NAME_MAX, "<b>\"&\\");
-	const char *html = draw(&t, true, &x);
-	assert_null(strstr(html, "<b>\""));
-	assert_non_null(strstr(html, "a _title_ _ _more_"));
-	fan_text_free(&x);
-	const char *dot = draw(&t, false, &x);
-	assert_non_null(strstr(dot, "label=\"_b____"));
+	json_t *page;
+	char *html = NULL;
+	size_t bytes;
+	snprintf(t.node[rig_node(&t, "S1")].name, FAN_TOPO_NAME_MAX, "</script>\"&");
+	const char *dot = draw(&t, &x, &page);
+	assert_non_null(strstr(dot, "label=\"_/script___"));
+	FILE *f = open_memstream(&html, &bytes);
+	assert_int_equal(fan_page_write(f, page), 0);
+	fclose(f);
+	assert_int_equal(count(html, "</script>"), 2); /* of the page itself */
+	assert_non_null(strstr(html, "\\u003c/script>"));
+	free(html);
+	json_decref(page);
 	fan_text_free(&x);
 	fan_topo_free(&t);
 }
@@ -87,17 +117,19 @@ static void picture__rows_by_kind(void **state)
 	(void)state;
 	struct fan_topo t = rig_make("fat-tree:k=4,workers=3,seed=2");
 	struct fan_text x;
-	const char *html = draw(&t, true, &x);
-	double rack = height_of(html, "switch R1:"), above = height_of(html, "switch A1:"),
-	       core = height_of(html, "switch C1:");
-	assert_true(core < above && above < rack && rack < height_of(html, "worker W1:"));
+	json_t *page;
+	draw(&t, &x, &page);
+	double rack = number(node_of(page, "R1"), "y"), above = number(node_of(page, "A1"), "y"),
+	       core = number(node_of(page, "C1"), "y");
+	assert_true(core < above && above < rack && rack < number(node_of(page, "W1"), "y"));
 	for (unsigned i = 1; i <= 8; i++) {
-		char title[32];
-		snprintf(title, sizeof title, "switch R%u:", i);
-		assert_near(height_of(html, title), rack, 0.2);
-		snprintf(title, sizeof title, "switch A%u:", i);
-		assert_near(height_of(html, title), above, 0.2);
+		char name[32];
+		snprintf(name, sizeof name, "R%u", i);
+		assert_near(number(node_of(page, name), "y"), rack, 0.2);
+		snprintf(name, sizeof name, "A%u", i);
+		assert_near(number(node_of(page, name), "y"), above, 0.2);
 	}
+	json_decref(page);
 	fan_text_free(&x);
 	fan_topo_free(&t);
 }

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page of a recorded experiment, made from what lies beside it: result.json (figures, tables) and
+plots.json (blocks of the pages of `fanin sim`).  Nothing is run."""
+
+import json
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "src", "lab"))
+import page as lab_page  # noqa: E402  pylint: disable=wrong-import-position
+import report  # noqa: E402  pylint: disable=wrong-import-position
+
+DRAWN = ("bars", "curves", "lanes", "map")
+PUBLISHED = "published"
+
+
+def relation(figure):
+    return figure.get("relation") or ("<=" if figure.get("at_most") else ">=")
+
+
+def asked_text(figure):
+    if figure["asked"] is None:
+        return "-"
+    return ("%s %.6g %s" % (relation(figure), figure["asked"], figure.get("unit") or "")).strip()
+
+
+def reached(figure):
+    """How much of what was asked was obtained: 1 and more holds."""
+    asked, got = figure["asked"], figure["obtained"]
+    if not isinstance(got, (int, float)) or isinstance(got, bool):
+        return None
+    if relation(figure) == "<=":
+        asked, got = got, asked
+    if asked <= 0 or got < 0:  # "at most 0", or less than nothing
+        return 1.0 if figure["holds"] else 0.0
+    return min(got / asked, 2.0)
+
+
+def asked_chart(figures, title="What was asked, and how much of it was obtained"):
+    rows = []
+    for figure in figures:
+        if figure["asked"] is None:
+            continue
+        text = "not measured" if figure["obtained"] is None else "%.4g" % figure["obtained"]
+        rows.append({"name": figure["name"], "values": [reached(figure)], "mark": 1,
+                     "misses": figure["holds"] is False,
+                     "text": "%s, asked %s" % (text, asked_text(figure))})  # fmt: skip
+    note = "The line is what was asked; hatched bars miss it. Bars end at twice as much."
+    return rows and report.bars(title, "x", [(None, rows)], sort=True, note=note)
+
+
+def figure_table(figures):
+    rows = []
+    for f in figures:
+        failed = f.get("failed_jobs")
+        rows.append([f["name"], asked_text(f), f["obtained"], f.get("least"), f.get("most"),
+                     f.get("unit") or "", {"text": "%d jobs" % failed, "bad": True} if failed else "",
+                     "-" if f["holds"] is None else f["holds"]])  # fmt: skip
+    order = {False: 0, True: 1, "-": 2}
+    rows.sort(key=lambda row: order[row[-1]])
+    columns = ["figure", "asked", "obtained", "least", "most", "unit", "failed", "holds"]
+    return report.table(columns, rows)
+
+
+def finding(figures):
+    asked = [f for f in figures if f["holds"] is not None]
+    missed = [f for f in asked if not f["holds"]]
+    if not asked:
+        return "%d figures, none of them asked" % len(figures)
+    if not missed:
+        return "all %d figures that were asked hold" % len(asked)
+    return "%d of %d figures hold" % (len(asked) - len(missed), len(asked))
+
+
+def recorded_table(t):
+    """A chart of means where there are means, else a table."""
+    columns = t["columns"]
+    parts = [report.heading(t["title"]), report.words(t["text"]) if t.get("text") else None]
+    if len(columns) == 5 and columns[1].startswith("mean, ") and columns[4] == PUBLISHED:
+        rows = [
+            {"name": name, "values": [middle], "low": low, "high": high, "mark": mark,
+             "text": "%.4g" % middle + ("" if mark is None else " (published: %g)" % mark)}
+            for name, middle, low, high, mark in t["rows"]
+        ]  # fmt: skip
+        note = "Means; thin lines go from the least to the most; upright ones are what the paper prints."
+        return parts + [
+            report.bars(t["title"], columns[1][6:], [(None, rows)], sort=True, note=note)
+        ]
+    return parts + [report.table(columns, t["rows"])]
+
+
+def sections(result):
+    """What result.json has beside figures: tables of plans, or rows of the lab."""
+    found = []
+    for t in result.get("tables", ()):
+        if "columns" in t:
+            found += recorded_table(t)
+        else:
+            found += [report.heading(t["title"])] + lab_page.blocks(t, "Rates of each plan")
+    return found
+
+
+def plots_of(page, heading):
+    """What is drawn on a page of `fanin sim`, to be kept under a heading."""
+    return {"heading": heading, "blocks": [b for b in page["blocks"] if b["kind"] in DRAWN]}
+
+
+def write_plots(folder, plots):
+    path = os.path.join(folder, "plots.json")
+    if not plots:
+        if os.path.exists(path):
+            os.remove(path)
+        return
+    with open(path, "w", encoding="utf-8") as file:
+        lines = (json.dumps(report.rounded(p), separators=(",", ":")) for p in plots)
+        file.write("[\n%s\n]\n" % ",\n".join(lines))
+
+
+def read_json(folder, name, default=None):
+    path = os.path.join(folder, name)
+    if default is not None and not os.path.exists(path):
+        return default
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def render(folder):
+    """Write report.html from result.json and plots.json; its path."""
+    result, plots = read_json(folder, "result.json"), read_json(folder, "plots.json", [])
+    name = os.path.basename(os.path.abspath(folder))
+    figures, path = result["figures"], os.path.join(folder, "report.html")
+    blocks = [asked_chart(figures)]
+    blocks += [report.words("Skipped: " + text, bad=True) for text in result.get("skipped", ())]
+    for plot in plots:
+        blocks += [report.heading(plot["heading"])] + plot["blocks"]
+    if any(plot.get("read_back") for plot in plots):
+        blocks.append(report.words(
+            "These drawings were read back from an older page of the same run, to three digits."))  # fmt: skip
+    blocks += sections(result)
+    blocks += [report.heading("Figures"), figure_table(figures)]
+    title = "%s: %s" % (result.get("title", name), finding(figures))
+    sub = "experiments/%s, revision %s, seed %s%s" % (
+        name, str(result.get("revision"))[:12], result.get("seed"),
+        ", quick" if result.get("settings", {}).get("quick") else "")  # fmt: skip
+    report.write(path, "fanin", title, sub, blocks)
+    return path

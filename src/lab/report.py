@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pages of results for Python: a description that share/report.js draws (doc/reports.md), as src/page
+writes it for C.  Used by fanin lab, experiments and tools/results-page.py."""
+
+import html
+import json
+import math
+import os
+
+DIGITS = 6  # of numbers: more cannot be seen
+
+
+def part(name):
+    """share/report.css or .js, which is beside this file where that is built or installed."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    for path in ("report." + name, "../../share/report." + name):
+        path = os.path.join(here, path)
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                return file.read()
+    raise FileNotFoundError("report.%s: neither beside %s nor in share" % (name, __file__))
+
+
+def rounded(value):
+    """Without digits that nobody sees; None for what JSON has no number for."""
+    if isinstance(value, float):
+        return float("%.*g" % (DIGITS, value)) if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {k: rounded(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [rounded(v) for v in value]
+    return value
+
+
+def write(path, by, title, sub, blocks):
+    """`title` is the finding in a sentence, `sub` what it was found with; blocks of None are left out."""
+    page = {"by": by, "title": title, "sub": sub, "blocks": [b for b in blocks if b]}
+    text = json.dumps(rounded(page), separators=(",", ":"), ensure_ascii=False)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(
+            "<!doctype html>\n<html lang=en><head><meta charset=utf-8>"
+            '<meta name=viewport content="width=device-width">\n<title>%s – %s</title>\n<style>\n%s'
+            "</style></head><body><main><p>JavaScript draws this page.</p></main>\n"
+            '<script type="application/json" id=page>%s</script>\n<script>\n%s</script></body></html>\n'
+            % (html.escape(title), html.escape(by), part("css"), text.replace("<", "\\u003c"), part("js"))
+        )  # fmt: skip
+
+
+def read(path):
+    """The description that a page holds."""
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    return json.loads(text.split("id=page>", 1)[1].split("</script>", 1)[0])
+
+
+def heading(text):
+    return {"kind": "heading", "text": text}
+
+
+def words(text, bad=False):
+    return {"kind": "text", "text": text, "bad": bad}
+
+
+def fold(title, blocks, name=None, opened=False):
+    return {
+        "kind": "fold",
+        "title": title,
+        "blocks": [b for b in blocks if b],
+        "id": name,
+        "open": opened,
+    }
+
+
+def table(columns, rows, sort=None, **more):
+    """`columns`: names, or (name, unit); `sort`: (column, "up" or "down")."""
+    columns = [
+        {"name": c} if isinstance(c, str) else dict(zip(("name", "unit"), c)) for c in columns
+    ]
+    return dict({"kind": "table", "columns": columns, "rows": rows, "sort": sort}, **more)
+
+
+def bars(title, unit, panels, series=None, sort=False, note=None):
+    """`panels`: (title or None, rows); a row has name, values (one for each of `series`), and may have low,
+    high, mark, failed, misses and text."""
+    return {"kind": "bars", "title": title, "unit": unit, "series": series, "sort": sort, "note": note,
+            "panels": [{"title": t, "rows": rows} for t, rows in panels]}  # fmt: skip
