@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/worker/stream.h"
+#include "timeline.h"
 #include "trainer_priv.h"
 
 #define ALIGN	    64u
@@ -466,6 +467,8 @@ static void run(struct fan_trainer *t)
 	}
 	if (fan_worker_phase(t->core) == FAN_W_LEFT)
 		go(t);
+	if (s->timeline)
+		fan_timeline_look(s->timeline, t);
 }
 
 static void recv_packet(void *self, const struct fan_sim_packet *p)
@@ -521,6 +524,8 @@ static void run_ring(struct fan_trainer *t)
 			again = true;
 		}
 		note_quiet(t);
+		if (t->shared->sim->timeline)
+			fan_timeline_look(t->shared->sim->timeline, t);
 	}
 	if (t->iteration < c->iterations || t->bucket_done < buckets_all(t))
 		return;

@@ -90,6 +90,7 @@ struct fan_sim {
 	struct fan_sim_tree *tree;
 	uint32_t trees;
 	struct fan_watch watch;
+	struct fan_timeline *timeline; /* looks at ranks; or NULL */
 	/* Sees every packet on every link, may ask for its loss (true) or a delay. */
 	bool (*filter)(void *arg, uint32_t link, const struct fan_sim_packet *p, uint64_t *late_ns);
 	void *filter_arg;

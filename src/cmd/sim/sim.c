@@ -27,6 +27,8 @@ enum long_option {
 	OPT_REPORT,
 	OPT_TRACE,
 	OPT_PCAP,
+	OPT_CHROME_TRACE,
+	OPT_BESIDE,
 	OPT_LAYERS,
 	OPT_PLAN
 };
@@ -50,6 +52,10 @@ static const struct argp_option options[] = {
 	{"report", OPT_REPORT, "FILE", 0, "write the result as a page with plots", 0},
 	{"trace", OPT_TRACE, "FILE", 0, "write a line for each packet", 0},
 	{"pcap", OPT_PCAP, "FILE", 0, "write each packet for Wireshark", 0},
+	{"chrome-trace", OPT_CHROME_TRACE, "FILE", 0,
+	 "write operations, parts and stalls of each rank for Perfetto, as FANIN_TRACE does", 0},
+	{"beside", OPT_BESIDE, "FILE", 0,
+	 "lay them over this trace of real ranks, from its first operation on", 0},
 	{"quiet", 'q', NULL, 0, "no progress, no table", 0},
 	{"layers", OPT_LAYERS, "MODEL", 0, "print the model's layer table as CSV, and end", 0},
 	{0},
@@ -118,6 +124,8 @@ static error_t take(int key, char *arg, struct argp_state *state)
 	case OPT_REPORT: a->report = arg; break;
 	case OPT_TRACE: a->trace = arg; break;
 	case OPT_PCAP: a->pcap = arg; break;
+	case OPT_CHROME_TRACE: a->chrome_trace = arg; break;
+	case OPT_BESIDE: a->beside = arg; break;
 	case OPT_LAYERS: a->layers = arg; break;
 	case ARGP_KEY_ARG:
 		if (a->file)
@@ -127,8 +135,12 @@ static error_t take(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_END:
 		if (!a->file && !a->layers)
 			argp_error(state, "expected a scenario: fanin sim SCENARIO.json");
-		if ((a->sweeps || a->variants) && (a->trace || a->pcap))
-			argp_error(state, "--trace and --pcap: of one run, not of several");
+		if ((a->sweeps || a->variants) && (a->trace || a->pcap || a->chrome_trace))
+			argp_error(
+				state,
+				"--trace, --pcap and --chrome-trace: of one run, not of several");
+		if (a->beside && !a->chrome_trace)
+			argp_error(state, "--beside: only with --chrome-trace");
 		break;
 	default: return ARGP_ERR_UNKNOWN;
 	}

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "sim/experiment.h"
+#include "sim/timeline.h"
 #include "sim/trace.h"
 
 #define TELL_NS 500000000 /* between two lines of progress */
@@ -117,30 +118,61 @@ static FILE *open_output(const char *name, const char *mode, char *why)
 	return f;
 }
 
+/* What a run writes besides its result; NULL: nothing. */
+struct outputs {
+	FILE *lines, *pcap, *chrome, *beside;
+};
+
+static bool open_outputs(struct outputs *o, const struct sim_args *a, char *why)
+{
+	const struct {
+		const char *name, *mode;
+		FILE **f;
+	} wanted[] = {{a->trace, "w", &o->lines},
+		      {a->pcap, "wb", &o->pcap},
+		      {a->beside, "r", &o->beside},
+		      {a->chrome_trace, "w", &o->chrome}};
+	for (unsigned i = 0; i < sizeof wanted / sizeof *wanted; i++)
+		if (wanted[i].name &&
+		    !(*wanted[i].f = open_output(wanted[i].name, wanted[i].mode, why)))
+			return false;
+	return true;
+}
+
+static void close_outputs(struct outputs *o)
+{
+	FILE *f[] = {o->lines, o->pcap, o->chrome, o->beside};
+	for (unsigned i = 0; i < sizeof f / sizeof *f; i++)
+		if (f[i])
+			fclose(f[i]);
+}
+
 static void run_point(struct sweep *w, struct point *p)
 {
 	struct fan_experiment *e = calloc(1, sizeof *e);
 	struct fan_progress progress = {tell, w};
+	struct fan_timeline *timeline = NULL;
 	struct fan_trace trace;
-	FILE *lines = NULL, *pcap = NULL;
-	bool open = true;
-	if (w->args->trace)
-		open = (lines = open_output(w->args->trace, "w", p->why)) != NULL;
-	if (open && w->args->pcap)
-		open = (pcap = open_output(w->args->pcap, "wb", p->why)) != NULL;
+	struct outputs o = {0};
+	bool open = open_outputs(&o, w->args, p->why);
 	if (open && e && fan_experiment_begin(e, &p->scenario)) {
-		if (lines || pcap)
-			fan_trace_begin(&trace, e, lines, pcap);
-		if (fan_experiment_run(e, &progress))
+		if (o.lines || o.pcap)
+			fan_trace_begin(&trace, e, o.lines, o.pcap);
+		if (o.chrome)
+			timeline = fan_timeline_begin(e, o.chrome, o.beside);
+		if (o.chrome && !timeline) {
+			snprintf(p->why, sizeof p->why, "%s: no operations of ranks in it",
+				 w->args->beside ? w->args->beside : "out of memory");
+			open = false;
+		}
+		if (open && fan_experiment_run(e, &progress))
 			p->result = fan_experiment_result(e);
+		fan_timeline_end(timeline);
 		fan_experiment_end(e);
 	}
 	if (open && !p->result)
 		snprintf(p->why, sizeof p->why, "out of memory");
-	if (lines)
-		fclose(lines);
-	if (pcap)
-		fclose(pcap);
+	close_outputs(&o);
 	free(e);
 }
 

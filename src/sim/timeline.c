@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "timeline.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/err.h"
+#include "experiment.h"
+
+#define EVENTS_MAX 1000000u /* lines; the rest is counted and left out */
+#define LINE_BYTES 4096
+#define PID_FIRST  100000 /* of simulated ranks: real ones have their numbers */
+#define BYTES_EACH 4	  /* of an element */
+
+/* A bucket under way. */
+struct span {
+	uint64_t begin_ns, part_ns; /* ready; first sent */
+};
+
+/* What was seen of a rank. */
+struct seen {
+	struct span *span; /* room for two iterations: more are never under way */
+	uint64_t ready, sent, done;
+	uint64_t elems, quiet_ns;
+	int pid;
+	bool joined, left;
+};
+
+struct fan_timeline {
+	FILE *f;
+	struct fan_experiment *e;
+	struct seen *seen; /* by actor */
+	uint32_t actors;
+	uint64_t start_ns; /* added to all times */
+	uint64_t lines, lost;
+};
+
+/* One more event may be written. */
+static bool room(struct fan_timeline *l)
+{
+	if (l->lines == EVENTS_MAX) {
+		l->lost++;
+		return false;
+	}
+	fputs(l->lines++ ? ",\n" : "[\n", l->f);
+	return true;
+}
+
+static void put_time(const struct fan_timeline *l, const char *key, uint64_t ns)
+{
+	fprintf(l->f, ",\"%s\":%" PRIu64 ".%03" PRIu64, key, ns / 1000, ns % 1000);
+}
+
+/* A name, without what ends a JSON string. */
+static void put_name(FILE *f, const char *name)
+{
+	for (; *name; name++)
+		fputc(strchr("\"\\", *name) || (unsigned char)*name < ' ' ? '_' : *name, f);
+}
+
+static void put_head(struct fan_timeline *l, const struct fan_job_config *c, uint32_t rank, int pid)
+{
+	static const char *const threads[] = {"operations", "waits"};
+	if (!room(l))
+		return;
+	fprintf(l->f, "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"args\":{\"name\":\"",
+		pid);
+	fputs("simulated ", l->f);
+	put_name(l->f, c->name);
+	fprintf(l->f, " rank %" PRIu32 "\"}}", rank);
+	for (unsigned i = 0; i < 2; i++)
+		if (room(l))
+			fprintf(l->f,
+				"{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%d,\"tid\":%u,"
+				"\"args\":{\"name\":\"%s\"}}",
+				pid, i, threads[i]);
+}
+
+/* Half of an operation or of its only part. */
+static void put_half(struct fan_timeline *l, const struct seen *s, char phase, uint64_t bucket,
+		     const char *name, uint64_t at_ns)
+{
+	if (!room(l))
+		return;
+	fprintf(l->f,
+		"{\"ph\":\"%c\",\"cat\":\"fanin\",\"id\":\"%d.%" PRIu64
+		"\",\"pid\":%d,\"tid\":0,\"name\":\"%s\"",
+		phase, s->pid, bucket + 1, s->pid, name);
+	put_time(l, "ts", l->start_ns + at_ns);
+}
+
+static void put_op(struct fan_timeline *l, const struct seen *s, const struct fan_trainer *t,
+		   uint64_t bucket, uint64_t end_ns, int result)
+{
+	const struct fan_job_config *c = t->shared->cfg;
+	const struct span *span = &s->span[bucket % (2 * c->buckets)];
+	uint64_t bytes = c->bucket[bucket % c->buckets].elems * BYTES_EACH;
+	uint64_t lost = l->lost;
+	put_half(l, s, 'b', bucket, "allreduce", span->begin_ns);
+	if (lost == l->lost)
+		fprintf(l->f, ",\"args\":{\"bytes\":%" PRIu64 ",\"result\":\"%s\"}}", bytes,
+			fan_err_name(result));
+	if (bucket < s->sent) {
+		put_half(l, s, 'b', bucket, "part 0 shard 0", span->part_ns);
+		fputs(lost == l->lost ? "}" : "", l->f);
+		put_half(l, s, 'e', bucket, "part 0 shard 0", end_ns);
+		fputs(lost == l->lost ? "}" : "", l->f);
+	}
+	put_half(l, s, 'e', bucket, "allreduce", end_ns);
+	fputs(lost == l->lost ? "}" : "", l->f);
+}
+
+static void put_wait(struct fan_timeline *l, const struct seen *s, const char *name,
+		     uint64_t begin_ns, uint64_t end_ns)
+{
+	if (!room(l))
+		return;
+	fprintf(l->f, "{\"ph\":\"X\",\"cat\":\"fanin\",\"pid\":%d,\"tid\":1,\"name\":\"%s\"",
+		s->pid, name);
+	put_time(l, "ts", l->start_ns + begin_ns);
+	put_time(l, "dur", end_ns - begin_ns);
+	fputc('}', l->f);
+}
+
+/* Results, and stalls between them, as libfanin's progress thread notes them. */
+static void look_quiet(struct fan_timeline *l, struct seen *s, const struct fan_trainer *t,
+		       uint64_t now_ns)
+{
+	bool news = t->times.elems != s->elems;
+	if (news && s->done < s->sent && now_ns - s->quiet_ns > FAN_TIMELINE_STALL_NS)
+		put_wait(l, s, "no result", s->quiet_ns, now_ns);
+	if (news || s->done == s->sent)
+		s->quiet_ns = now_ns;
+	s->elems = t->times.elems;
+}
+
+/* A job that began again has fewer buckets done than before: those under way have failed. */
+static void look_back(struct fan_timeline *l, struct seen *s, const struct fan_trainer *t,
+		      uint64_t now_ns)
+{
+	int why = t->fault.err ? t->fault.err : FAN_E_CLOSED;
+	if (t->bucket_ready >= s->ready && !(t->left && !s->left && t->fault.err))
+		return;
+	for (uint64_t b = s->done; b < s->ready; b++)
+		put_op(l, s, t, b, now_ns, why);
+	s->ready = s->sent = s->done = t->bucket_done;
+	if (t->left)
+		s->ready = s->sent = s->done = t->bucket_ready;
+}
+
+void fan_timeline_look(struct fan_timeline *l, const struct fan_trainer *t)
+{
+	struct seen *s = t->actor < l->actors ? &l->seen[t->actor] : NULL;
+	uint64_t now_ns = t->shared->sim->now_ns;
+	uint32_t room_for = 2 * t->shared->cfg->buckets;
+	if (!s || !s->span || s->left)
+		return;
+	if (!s->joined && t->begun) {
+		s->joined = true;
+		put_wait(l, s, "join", t->shared->begin_ns, t->times.ready_ns);
+		s->quiet_ns = now_ns;
+	}
+	look_back(l, s, t, now_ns);
+	for (; s->ready < t->bucket_ready; s->ready++)
+		s->span[s->ready % room_for].begin_ns = now_ns;
+	for (; s->sent < t->bucket_at + (t->bucket_elems > 0); s->sent++)
+		s->span[s->sent % room_for].part_ns = now_ns;
+	look_quiet(l, s, t, now_ns);
+	for (; s->done < t->bucket_done; s->done++)
+		put_op(l, s, t, s->done, now_ns, FAN_OK);
+	s->left = t->left && t->shared->lives == t->shared->cfg->retries;
+}
+
+/* The events of a real trace come first, and its first operation says when time begins. */
+static bool copy(struct fan_timeline *l, FILE *beside)
+{
+	char line[LINE_BYTES];
+	uint64_t first_ns = UINT64_MAX;
+	while (fgets(line, sizeof line, beside)) {
+		const char *ts = strstr(line, "\"ts\":");
+		size_t n = strcspn(line, "\n");
+		uint64_t us, ns;
+		if (*line != '{')
+			continue;
+		n -= n && line[n - 1] == ',';
+		line[n] = '\0';
+		if (ts && strstr(line, "\"ph\":\"b\"") &&
+		    sscanf(ts, "\"ts\":%" SCNu64 ".%3" SCNu64, &us, &ns) == 2 &&
+		    us * 1000 + ns < first_ns)
+			first_ns = us * 1000 + ns;
+		if (room(l))
+			fputs(line, l->f);
+	}
+	l->start_ns = first_ns;
+	return first_ns != UINT64_MAX && !ferror(beside);
+}
+
+/* When the first bucket of any job can be ready, at the soonest: its gradients, computed. */
+static uint64_t first_ready_ns(const struct fan_experiment *e)
+{
+	uint64_t least = UINT64_MAX;
+	for (uint32_t i = 0; i < e->scenario->jobs; i++) {
+		const struct fan_job_config *c = &e->job[i].cfg;
+		uint64_t ns = c->arrival_ns;
+		for (uint32_t k = 0; k < c->model.layers; k++)
+			ns += c->model.layer[k].forward_ns;
+		for (uint32_t k = c->model.layers; c->buckets && k-- > c->bucket[0].low;)
+			ns += c->model.layer[k].backward_ns;
+		least = ns < least ? ns : least;
+	}
+	return least == UINT64_MAX ? 0 : least;
+}
+
+static bool make_seen(struct fan_timeline *l)
+{
+	int pid = PID_FIRST;
+	for (uint32_t i = 0; i < l->e->scenario->jobs; i++) {
+		const struct fan_job_config *c = &l->e->job[i].cfg;
+		for (uint32_t r = 0; r < c->ranks; r++) {
+			struct seen *s = &l->seen[l->e->job[i].trainer[r].actor];
+			s->pid = pid++;
+			s->span = calloc(2 * (size_t)c->buckets + 1, sizeof *s->span);
+			if (!s->span)
+				return false;
+			put_head(l, c, r, s->pid);
+		}
+	}
+	return true;
+}
+
+struct fan_timeline *fan_timeline_begin(struct fan_experiment *e, FILE *f, FILE *beside)
+{
+	struct fan_timeline *l = calloc(1, sizeof *l);
+	if (!l)
+		return NULL;
+	*l = (struct fan_timeline){.f = f, .e = e, .actors = e->sim.actors};
+	l->seen = calloc(l->actors + 1, sizeof *l->seen);
+	if (beside && l->seen && !copy(l, beside)) {
+		fan_timeline_end(l);
+		errno = EINVAL;
+		return NULL;
+	}
+	if (beside)
+		l->start_ns -= first_ready_ns(e);
+	if (!l->seen || !make_seen(l)) {
+		fan_timeline_end(l);
+		errno = ENOMEM;
+		return NULL;
+	}
+	e->sim.timeline = l;
+	return l;
+}
+
+void fan_timeline_end(struct fan_timeline *l)
+{
+	if (!l)
+		return;
+	fprintf(l->f,
+		"%s{\"ph\":\"M\",\"name\":\"lost\",\"pid\":%d,\"args\":{\"lost\":%" PRIu64
+		"}}\n]\n",
+		l->lines ? ",\n" : "[\n", PID_FIRST, l->lost);
+	for (uint32_t i = 0; l->seen && i < l->actors; i++)
+		free(l->seen[i].span);
+	l->e->sim.timeline = NULL;
+	free(l->seen);
+	free(l);
+}
