@@ -152,7 +152,7 @@ static void look_back(struct fan_timeline *l, struct seen *s, const struct fan_t
 
 void fan_timeline_look(struct fan_timeline *l, const struct fan_trainer *t)
 {
-	struct seen *s = t->actor < l->actors ? &l->seen[t->actor] : NULL;
+	struct seen *s = l && t->actor < l->actors ? &l->seen[t->actor] : NULL;
 	uint64_t now_ns = t->shared->sim->now_ns;
 	uint32_t room_for = 2 * t->shared->cfg->buckets;
 	if (!s || !s->span || s->left)

@@ -22,7 +22,7 @@ struct fan_trainer;
  * errno: there is no such trace, or no memory. */
 struct fan_timeline *fan_timeline_begin(struct fan_experiment *e, FILE *f, FILE *beside);
 
-/* Look at what has changed at a rank.  `t` may be of any job of the experiment. */
+/* Look at what has changed at a rank of any job of the experiment; with NULL do nothing. */
 void fan_timeline_look(struct fan_timeline *l, const struct fan_trainer *t);
 
 /* End the file, and free all.  NULL is allowed. */

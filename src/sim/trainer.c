@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "core/worker/stream.h"
-#include "timeline.h"
 #include "trainer_priv.h"
 
 #define ALIGN	    64u
@@ -467,8 +466,7 @@ static void run(struct fan_trainer *t)
 	}
 	if (fan_worker_phase(t->core) == FAN_W_LEFT)
 		go(t);
-	if (s->timeline)
-		fan_timeline_look(s->timeline, t);
+	fan_timeline_look(s->timeline, t);
 }
 
 static void recv_packet(void *self, const struct fan_sim_packet *p)
@@ -524,8 +522,7 @@ static void run_ring(struct fan_trainer *t)
 			again = true;
 		}
 		note_quiet(t);
-		if (t->shared->sim->timeline)
-			fan_timeline_look(t->shared->sim->timeline, t);
+		fan_timeline_look(t->shared->sim->timeline, t);
 	}
 	if (t->iteration < c->iterations || t->bucket_done < buckets_all(t))
 		return;
@@ -545,14 +542,13 @@ static void recv_ring(void *self, const struct fan_sim_packet *p)
 static void tick_ring(void *self)
 {
 	struct fan_trainer *t = self;
-	const struct fan_trainer *first = t->shared->first;
 	if (!t->begun) {
 		t->begun = true;
 		t->times.ready_ns = t->shared->sim->now_ns;
 		t->ring = (struct fan_ring){
 			.sim = t->shared->sim,
 			.actor = t->actor,
-			.next = first[(t->rank + 1) % t->shared->cfg->ranks].actor,
+			.next = t->shared->first[(t->rank + 1) % t->shared->cfg->ranks].actor,
 			.rank = t->rank,
 			.ranks = (uint16_t)t->shared->cfg->ranks,
 			.payload_bytes = t->shared->cfg->payload_bytes,

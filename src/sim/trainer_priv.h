@@ -3,6 +3,7 @@
 #ifndef FAN_SIM_TRAINER_PRIV_H
 #define FAN_SIM_TRAINER_PRIV_H
 
+#include "timeline.h"
 #include "trainer.h"
 
 /* Compute as far as time and gradients allow; true if a layer was finished. */

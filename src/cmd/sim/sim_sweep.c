@@ -142,7 +142,7 @@ static bool open_outputs(struct outputs *o, const struct sim_args *a, char *why)
 static void close_outputs(struct outputs *o)
 {
 	FILE *f[] = {o->lines, o->pcap, o->chrome, o->beside};
-	for (unsigned i = 0; i < sizeof f / sizeof *f; i++)
+	for (unsigned i = 0; i < 4; i++)
 		if (f[i])
 			fclose(f[i]);
 }
