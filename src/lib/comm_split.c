@@ -135,18 +135,33 @@ static void take_measurement(struct fanin_comm *c)
 	s->news = true;
 }
 
+/* A period with new shares begins: what was before tells nothing about them. */
+static void begin_period(struct fan_comm_split *s)
+{
+	memset(s->rtt_ns, 0, sizeof s->rtt_ns);
+	s->busy_ns = 0;
+	s->bytes = 0;
+}
+
+/* Which operations may be started before the measurement under way has been taken follows from
+ * their sizes alone, so that all ranks take it before the same one. */
 bool fan_comm_split_permits(struct fanin_comm *c)
 {
 	struct fan_comm_split *s = &c->split;
 	const struct fanin_op *next = c->waiting.head;
 	if (!s->learns || next->is_measurement || next->connections)
 		return true;
+	uint64_t bytes = next->op.count * fan_dtype_bytes(next->op.dtype);
 	uint64_t period = is_settled(s) ? (uint64_t)FAN_COMM_SPLIT_BYTES * FAN_COMM_SPLIT_QUIET
 					: FAN_COMM_SPLIT_BYTES;
 	bool due = s->bytes >= period;
-	if (s->measures && s->arrived && (due || !is_settled(s)))
+	bool needed = due || (!is_settled(s) && s->bytes + bytes > FAN_COMM_SPLIT_AHEAD);
+	if (s->measures && s->arrived && needed) {
 		take_measurement(c);
-	s->blocked = s->measures && (due || !is_settled(s));
+		if (!due)
+			begin_period(s);
+	}
+	s->blocked = s->measures && needed;
 	if (!s->measures && due && !add_measurement(c))
 		fan_comm_fail(c, FAN_E_NOMEM, fan_err_text(FAN_E_NOMEM));
 	return !s->blocked && !atomic_load(&c->error);

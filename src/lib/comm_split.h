@@ -4,7 +4,8 @@
  * After every FAN_COMM_SPLIT_BYTES of tensors each rank adds what it has measured to the stream of
  * operations, as an all-reduce of its own; since all ranks start the same operations in the same
  * order, all get the same sums at the same place, and from there on cut alike.  The operations
- * that follow wait for it while shares are learnt, and not once they stay. */
+ * that follow wait for it while shares are learnt, but for FAN_COMM_SPLIT_AHEAD, so that a stream
+ * of small ones goes on meanwhile; and not once they stay. */
 #ifndef FAN_LIB_COMM_SPLIT_H
 #define FAN_LIB_COMM_SPLIT_H
 
@@ -12,7 +13,8 @@
 #include "split.h"
 
 #define FAN_COMM_SPLIT_BYTES	  (4 << 20)
-#define FAN_COMM_SPLIT_QUIET	  2 /* times as many bytes, once the shares stay */
+#define FAN_COMM_SPLIT_QUIET	  2	      /* times as many bytes, once the shares stay */
+#define FAN_COMM_SPLIT_AHEAD	  (512 << 10) /* bytes of tensors that do not wait for a measurement */
 #define FAN_COMM_SPLIT_WORDS	  (FAN_PARTS_MAX + FAN_RANKS_MAX)
 #define FAN_COMM_SPLIT_STEP	  24 /* fragments by which a connection is ahead of another */
 #define FAN_COMM_SPLIT_RTT_MAX_US (1 << 22)
