@@ -6,6 +6,7 @@
 
 #define STEP_WHOLE   1024u
 #define STEP_FIRST   512u
+#define STEP_KNOWN   128u  /* the first one where it is known which link has changed, and how */
 #define STEP_MAX     1024u /* a share doubles, or halves */
 #define STEP_MIN     24u   /* of a move that is worth it */
 #define ALIKE	     3u /* round trips 1 / ALIKE above the others' mean are long, and short below */
@@ -112,16 +113,16 @@ static void normalise(struct fan_split_learner *l)
 	l->share[largest] += FAN_SPLIT_WHOLE - given;
 }
 
-static void begin_moves(struct fan_split_learner *l)
+static void begin_moves(struct fan_split_learner *l, uint32_t step)
 {
 	for (unsigned k = 0; k < l->parts; k++)
-		l->step[k] = STEP_FIRST;
+		l->step[k] = step;
 	memset(l->towards, 0, sizeof l->towards);
 }
 
-static void begin(struct fan_split_learner *l)
+static void begin(struct fan_split_learner *l, uint32_t step)
 {
-	begin_moves(l);
+	begin_moves(l, step);
 	l->best_cost = l->usual_cost = 0;
 	l->rounds = l->worse = 0;
 	l->phase = FAN_SPLIT_TRIES;
@@ -152,7 +153,7 @@ void fan_split_learner_init(struct fan_split_learner *l, unsigned parts, const b
 	for (unsigned k = 0; k < parts; k++)
 		l->share[k] = (uint32_t)(is_host[k] ? of_host : of_other);
 	normalise(l);
-	begin(l);
+	begin(l, STEP_FIRST);
 }
 
 /* The mean of the other parts' round trips, by share; 0: no other part has any. */
@@ -240,24 +241,32 @@ static bool give(struct fan_split_learner *l)
 	return any;
 }
 
-/* Other rates than before: learn again, also about parts without a share. */
-static void begin_again(struct fan_split_learner *l)
+/* The part whose round trips are more than twice as long as those of any other; -1: there is none.
+ */
+static int narrowest(const struct fan_split_learner *l, const uint32_t *rtt_us)
 {
-	bool any = give(l);
-	begin(l);
-	l->gave = any;
+	unsigned at = 0;
+	for (unsigned k = 1; k < l->parts; k++)
+		if (rtt_us[k] > rtt_us[at])
+			at = k;
+	for (unsigned k = 0; k < l->parts; k++)
+		if (k != at && 2 * (uint64_t)rtt_us[k] >= rtt_us[at])
+			return -1;
+	return (int)at;
 }
 
-/* A link that is slower from now on shows in several measurements, here one more.  Each time that
- * this was seen before, more are asked for, so that loads that come and go do not move shares to
- * and fro. */
-static void note_worse(struct fan_split_learner *l, unsigned clearly)
+/* Other rates than before, as tensors with these shares take `cost` instead of `usual`: learn
+ * again, also about parts without a share.  A link that is the narrowest by far has become so, and
+ * its part can have as much less as tensors take longer. */
+static void begin_again(struct fan_split_learner *l, const uint32_t *rtt_us, uint64_t cost,
+			uint64_t usual)
 {
-	l->worse += clearly;
-	if (l->worse < l->patience)
-		return;
-	l->patience = 2 * l->patience < PATIENCE_MAX ? 2 * l->patience : PATIENCE_MAX;
-	begin_again(l);
+	int slow = narrowest(l, rtt_us);
+	if (slow >= 0)
+		l->share[slow] = (uint32_t)(l->share[slow] * usual / cost);
+	bool any = give(l);
+	begin(l, slow >= 0 ? STEP_KNOWN : STEP_FIRST);
+	l->gave = any;
 }
 
 static bool is_much_worse(uint64_t cost, uint64_t usual)
@@ -265,15 +274,28 @@ static bool is_much_worse(uint64_t cost, uint64_t usual)
 	return cost > usual + usual / MUCH_WORSE;
 }
 
+/* A link that is slower from now on shows in several measurements, here one more.  Each time that
+ * this was seen before, more are asked for, so that loads that come and go do not move shares to
+ * and fro. */
+static void note_worse(struct fan_split_learner *l, const uint32_t *rtt_us, uint64_t cost,
+		       uint64_t usual)
+{
+	l->worse += is_much_worse(cost, usual) ? 2 : 1;
+	if (l->worse < l->patience)
+		return;
+	l->patience = 2 * l->patience < PATIENCE_MAX ? 2 * l->patience : PATIENCE_MAX;
+	begin_again(l, rtt_us, cost, usual);
+}
+
 /* Once the shares stay. */
-static void watch(struct fan_split_learner *l, uint64_t cost)
+static void watch(struct fan_split_learner *l, const uint32_t *rtt_us, uint64_t cost)
 {
 	uint64_t usual = l->usual_cost;
 	if (cost <= usual + usual / WORSE) {
 		l->usual_cost = (usual * 7 + cost) / 8;
 		l->worse = 0;
 	} else {
-		note_worse(l, is_much_worse(cost, usual) ? 2 : 1);
+		note_worse(l, rtt_us, cost, usual);
 	}
 }
 
@@ -337,7 +359,7 @@ static void end_giving(struct fan_split_learner *l, bool good, const uint32_t *r
 		try_last(l);
 		return;
 	}
-	begin_moves(l);
+	begin_moves(l, STEP_FIRST);
 	l->rounds = FAN_SPLIT_ROUNDS_MAX / 2;
 	l->phase = FAN_SPLIT_MOVES;
 	go_on_moving(l, good, rtt_us);
@@ -351,7 +373,7 @@ static void learn(struct fan_split_learner *l, const uint32_t *rtt_us, uint64_t 
 	bool good = again || cost <= (tried ? l->best_cost - l->best_cost / GAIN
 					    : l->best_cost + l->best_cost / BETTER);
 	if (again && l->best_cost && is_much_worse(cost, l->best_cost)) {
-		note_worse(l, 2); /* the same shares in another network */
+		note_worse(l, rtt_us, cost, l->best_cost); /* the same shares in another network */
 		return;
 	}
 	if (good) {
@@ -374,7 +396,7 @@ bool fan_split_learn(struct fan_split_learner *l, const uint32_t *rtt_us, uint64
 	uint32_t before[FAN_PARTS_MAX];
 	memcpy(before, l->share, sizeof before);
 	if (l->phase == FAN_SPLIT_SETTLED)
-		watch(l, cost);
+		watch(l, rtt_us, cost);
 	else
 		learn(l, rtt_us, cost);
 	return memcmp(before, l->share, sizeof before);

@@ -242,6 +242,24 @@ static void split__a_link_that_becomes_slow_is_noticed(void **state)
 	settles(&l, &n, 1.1);
 }
 
+/* Round trips tell which link it is, and times how much slower it has become. */
+static void split__a_link_that_becomes_slow_loses_what_it_should_at_once(void **state)
+{
+	(void)state;
+	for (unsigned others = 1; others <= 4; others++) {
+		struct net n = equal_links(4, others, 1);
+		struct fan_rng rng = test_rng();
+		struct fan_split_learner l;
+		begin(&l, &n);
+		while (l.phase != FAN_SPLIT_SETTLED)
+			learn(&n, &l, &rng);
+		n.other[0] = 0.25;
+		while (l.phase == FAN_SPLIT_SETTLED)
+			learn(&n, &l, &rng);
+		assert_true(time_of(&n, &l) <= 1.3 * best_time(&n));
+	}
+}
+
 /* Also while shares are still learnt, or have only just come to stay; hosts, which had none, have
  * to get some. */
 static void split__a_link_that_becomes_slow_at_first(void **state)
@@ -307,6 +325,7 @@ int main(void)
 		cmocka_unit_test(split__a_slow_spare_gets_little),
 		cmocka_unit_test(split__a_slow_host_sums_nothing),
 		cmocka_unit_test(split__a_link_that_becomes_slow_is_noticed),
+		cmocka_unit_test(split__a_link_that_becomes_slow_loses_what_it_should_at_once),
 		cmocka_unit_test(split__a_link_that_becomes_slow_at_first),
 		cmocka_unit_test(split__a_link_that_becomes_slow_among_misleading_ones),
 		cmocka_unit_test(split__a_box_that_becomes_narrow),
