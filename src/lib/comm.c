@@ -319,7 +319,7 @@ static int share_memory(struct fanin_comm **comm)
 	struct fanin_comm *c = *comm, *d = fan_comm_new();
 	int32_t fail = !d || open_shared(d, c);
 	int e = fan_meeting_add_up(c, &fail, 1);
-	if (!e && !fail) {
+	if (!e && !fail && d) {
 		d->embedded = c->embedded;
 		c->embedded = NULL;
 		*comm = d;
