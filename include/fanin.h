@@ -108,7 +108,7 @@ enum fanin_mode {
  *
  *  1. the variable FANIN_<NAME>;
  *  2. rank and ranks only: the launcher's variables RANK and WORLD_SIZE,
- *     OMPI_COMM_WORLD_RANK and _SIZE, or SLURM_PROCID and SLURM_NTASKS;
+ *     OMPI_COMM_WORLD_RANK and _SIZE, SLURM_PROCID and SLURM_NTASKS, or PMI_RANK and PMI_SIZE;
  *  3. section [worker] of the INI file that FANIN_CONFIG names; keys are the fields' names,
  *     and `switch`, `server` and `controller` for the addresses;
  *  4. its default, which ends each comment below.
@@ -294,6 +294,20 @@ int fanin_comm_create(const struct fanin_options *options, fanin_comm **comm);
  * also with a controller.  Errors and `*group` as those of fanin_comm_create. */
 int fanin_comm_group(fanin_comm *comm, const char *name, const int *ranks, int count,
 		     fanin_comm **group);
+
+/* A communicator of the ranks that are left of one that has failed, in their order.  All of them
+ * call this, and it returns once all are there but those that `comm` knows as lost.  Ranks that
+ * have not come after `wait_ms` (-1: timeout_ms) are left out, if most ranks are there.
+ *
+ * It has the options of `comm`, and its switches without those that died with a rank; on a host
+ * that has lost its only one, the first rank that is left starts another.  `comm` may be destroyed
+ * before or after.
+ *
+ * FANIN_E_RANK_LEFT    no other rank is left: `*left` is NULL
+ * FANIN_E_TIMEOUT      too few ranks have come: the others may go on without this one
+ * FANIN_E_UNREACHABLE  no switch is left
+ * FANIN_E_INVALID      with a controller */
+int fanin_comm_shrink(fanin_comm *comm, int wait_ms, fanin_comm **left);
 
 /* Leave the job and free everything.  Unfinished operations end with FANIN_E_CLOSED; their
  * handles stay valid until freed.  No other call on `comm` may begin from here on.  NULL is

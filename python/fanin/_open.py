@@ -12,6 +12,7 @@ from .errors import ClosedError, from_code
 
 PENDING = -24  # FANIN_E_PENDING
 CLOSED = -21  # FANIN_E_CLOSED
+RANK_LEFT = -8  # FANIN_E_RANK_LEFT
 
 
 class Open:

@@ -91,7 +91,7 @@ def _alone(rank: int | None, ranks: int | None) -> bool:
     """Whether the job has one rank, so that there is nothing to talk to."""
     if ranks is not None:
         return ranks == 1 and rank in (None, 0)
-    for size in ("FANIN_RANKS", "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"):
+    for size in ("FANIN_RANKS", "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS", "PMI_SIZE"):
         if os.environ.get(size):
             return os.environ[size] == "1"
     return False
@@ -247,6 +247,24 @@ class Communicator:
             code = opened.library.fanin_comm_group(
                 opened.handle, name.encode(), array, len(members), ctypes.byref(handle)
             )
+            return self._made(_open.opened(opened.library, code, handle), self)
+
+    def shrink(self, wait: float | None = None) -> Communicator:
+        """A communicator of the ranks that are left of one that has failed, in their order.  All of
+        them call this, and it returns once all are there but those that are known as lost.  Ranks
+        that have not come after `wait` seconds (the communicator's timeout) are left out, if most
+        ranks are there; otherwise JoinTimeoutError, since the others may go on without this one.
+        """
+        self._check_open()
+        if self._open is None:
+            return self._made(None)
+        handle = ctypes.c_void_p()
+        with _open.Calling(self._open) as opened:
+            code = opened.library.fanin_comm_shrink(
+                opened.handle, _milliseconds("wait", wait), ctypes.byref(handle)
+            )
+            if code == _open.RANK_LEFT:
+                return self._made(None)
             return self._made(_open.opened(opened.library, code, handle))
 
     # What this is.
@@ -434,11 +452,12 @@ class Communicator:
         if opened is not None:
             self._finalize = weakref.finalize(self, _open.Open.close, opened)
 
-    def _made(self, opened: _open.Open | None) -> Communicator:
-        """One that this has made."""
+    @staticmethod
+    def _made(opened: _open.Open | None, of: Communicator | None = None) -> Communicator:
+        """One made of another one, which `of` is if it must live as long."""
         made = Communicator.__new__(Communicator)
         made._take(opened)
-        made._of = self
+        made._of = of
         return made
 
     def _check_open(self) -> None:

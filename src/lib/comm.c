@@ -281,9 +281,14 @@ struct fanin_comm *fan_comm_new(void)
 	return c;
 }
 
+int fan_comm_start(struct fanin_comm *c)
+{
+	return c->intra ? start_thread(c) : open_all(c);
+}
+
 int fan_comm_begin(struct fanin_comm *c)
 {
-	int e = c->intra ? start_thread(c) : open_all(c);
+	int e = fan_comm_start(c);
 	if (e)
 		return e;
 	wait_ready(c);

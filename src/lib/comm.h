@@ -91,7 +91,9 @@ struct fanin_comm {
 	struct fan_rtt_histogram trips;		    /* of all connections, if counts_trips */
 	struct fan_comm_shown shown[FAN_PARTS_MAX]; /* stats.parts of them */
 	bool shown_settled;
-	int ending; /* why fan_comm_end was called; 0: it was not */
+	bool missing_known;		  /* of a job that is forming... */
+	uint64_t missing[FAN_RANK_WORDS]; /* ...the ranks that have not joined */
+	int ending;			  /* why fan_comm_end was called; 0: it was not */
 	uint64_t ending_blamed[FAN_RANK_WORDS];
 
 	atomic_int error; /* 0, or its cause of failure: then `sentence` is constant */
@@ -119,7 +121,7 @@ struct fanin_comm {
 	unsigned running_count;
 	bool progressed;		 /* an operation may be done */
 	uint64_t blamed[FAN_RANK_WORDS]; /* ranks to blame for a failed connection, for all
-					    connections */
+					    connections; constant after an error */
 	int cause;			 /* of a failure, as other ranks of a column are told it */
 	bool leaving;			 /* the connections are leaving */
 	bool heard; /* a fragment has finished since the last look at `quiet_ns` */
@@ -168,13 +170,31 @@ int fan_comm_create_column(const struct fanin_comm *of, const struct fan_config 
 int fan_comm_create_group(struct fanin_comm *of, const char *name, const int *ranks, int count,
 			  struct fanin_comm **comm);
 
+/* Of a group: its name, its ranks, where they and the aggregators are, the switch in this process
+ * that it shares (NULL: none), and the time-out of its join (0: as that of operations). */
+struct fan_comm_among {
+	const char *name;
+	const int *ranks;
+	int count;
+	const struct fan_comm_places *places;
+	struct fan_embedded_switch *embedded;
+	int join_ms;
+};
+
+int fan_comm_create_among(struct fanin_comm *of, const struct fan_comm_among *among,
+			  struct fanin_comm **comm);
+
+/* As fanin_comm_shrink (comm_shrink.c). */
+int fan_comm_shrink(struct fanin_comm *of, int wait_ms, struct fanin_comm **comm);
+
 /* For those who make communicators: an empty one, or NULL; part `k` of it at the aggregator `at`,
  * of which the first one has the job's own name and `column`; the end of one that could not be
- * made, which tells why until it is destroyed; buffers and a thread, and all ranks have joined;
- * and the last step. */
+ * made, which tells why until it is destroyed; buffers and a thread; these, and all ranks have
+ * joined; and the last step. */
 struct fanin_comm *fan_comm_new(void);
 void fan_comm_set_part(struct fanin_comm *c, unsigned k, const fan_peer *at, const char *column);
 int fan_comm_refuse(struct fanin_comm *c, int error, const char *why);
+int fan_comm_start(struct fanin_comm *c);
 int fan_comm_begin(struct fanin_comm *c);
 void fan_comm_complete(struct fanin_comm *c);
 

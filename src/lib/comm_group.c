@@ -95,10 +95,9 @@ static void find_hosts(struct fan_meeting *m, const struct fan_meeting *of, cons
 }
 
 /* Parts at the named switches, and at the aggregators of the hosts on which it has ranks. */
-static void find_parts(struct fanin_comm *g, const struct fanin_comm *of, const int *ranks,
+static void find_parts(struct fanin_comm *g, const struct fan_comm_places *p, const int *ranks,
 		       int count)
 {
-	const struct fan_comm_places *p = &of->places;
 	const uint16_t *host_of = p->ranks.host_of;
 	for (unsigned k = 0; k < p->count; k++) {
 		bool here = p->inside[k] < 0;
@@ -121,36 +120,48 @@ static bool shares_memory(const struct fanin_comm *g, const struct fanin_comm *o
 	return of->intra && fan_intra_pays(m) && (asked || needs_no_switch);
 }
 
-static int open_group(struct fanin_comm *g, const struct fanin_comm *of, const int *ranks,
-		      int count)
+static int open_group(struct fanin_comm *g, const struct fanin_comm *of,
+		      const struct fan_comm_places *places, const int *ranks, int count)
 {
-	find_hosts(&g->places.ranks, &of->places.ranks, ranks, count, g->cfg.job);
-	find_parts(g, of, ranks, count);
+	find_hosts(&g->places.ranks, &places->ranks, ranks, count, g->cfg.job);
+	find_parts(g, places, ranks, count);
 	g->server_addr = of->server_addr;
-	g->embedded = fan_embedded_switch_share(of->embedded);
 	snprintf(g->switch_text, sizeof g->switch_text, "%s", of->switch_text);
 	if (shares_memory(g, of))
 		return fan_intra_comm_open(g, &g->places.ranks);
 	return FAN_OK;
 }
 
+int fan_comm_create_among(struct fanin_comm *of, const struct fan_comm_among *among,
+			  struct fanin_comm **comm)
+{
+	struct fanin_comm *g = *comm = fan_comm_new();
+	if (!g)
+		return FAN_E_NOMEM;
+	configure(g, of, among->name, among->ranks, among->count);
+	g->cfg.join_ms = among->join_ms;
+	g->embedded = fan_embedded_switch_share(among->embedded);
+	int e = open_group(g, of, among->places, among->ranks, among->count);
+	if (!e)
+		e = fan_comm_begin(g);
+	if (!e)
+		fan_comm_complete(g);
+	return e;
+}
+
 int fan_comm_create_group(struct fanin_comm *of, const char *name, const int *ranks, int count,
 			  struct fanin_comm **comm)
 {
+	const struct fan_comm_among among = {.name = name,
+					     .ranks = ranks,
+					     .count = count,
+					     .places = &of->places,
+					     .embedded = of->embedded};
 	if (fan_comm_is_forked(of))
 		return FAN_E_CLOSED;
 	if (!is_name(name) || !are_ranks(of, ranks, count))
 		return FAN_E_INVALID;
 	if (*of->cfg.controller_addr) /* whose plan has jobs by name, and not this one */
 		return FAN_E_INVALID;
-	struct fanin_comm *g = *comm = fan_comm_new();
-	if (!g)
-		return FAN_E_NOMEM;
-	configure(g, of, name, ranks, count);
-	int e = open_group(g, of, ranks, count);
-	if (!e)
-		e = fan_comm_begin(g);
-	if (!e)
-		fan_comm_complete(g);
-	return e;
+	return fan_comm_create_among(of, &among, comm);
 }

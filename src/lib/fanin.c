@@ -40,6 +40,15 @@ int fanin_comm_group(fanin_comm *comm, const char *name, const int *ranks, int c
 		       : FAN_E_INVALID;
 }
 
+int fanin_comm_shrink(fanin_comm *comm, int wait_ms, fanin_comm **left)
+{
+	if (left)
+		*left = NULL;
+	if (!comm || !left || *comm->cfg.controller_addr)
+		return FAN_E_INVALID;
+	return fan_comm_is_forked(comm) ? FAN_E_CLOSED : fan_comm_shrink(comm, wait_ms, left);
+}
+
 void fanin_comm_destroy(fanin_comm *comm)
 {
 	fan_comm_destroy(comm);

@@ -131,16 +131,18 @@ void fan_intra_sleep(struct fan_intra *l, enum fan_intra_bell_name bell, uint32_
 
 /* Ends. */
 
-void fan_intra_fail(struct fan_intra *l, int error, const char *why, int cause,
-		    const uint64_t *blamed)
+void fan_intra_fail(struct fan_intra *l, int error, const char *why,
+		    const struct fan_intra_blame *blame)
 {
 	int32_t none = 0;
 	if (!atomic_compare_exchange_strong(&l->s->error, &none, FAN_E_PENDING))
 		return;
 	snprintf(l->s->why, sizeof l->s->why, "%s", why);
-	l->s->cause = cause;
-	if (blamed)
-		memcpy(l->s->blamed, blamed, sizeof l->s->blamed);
+	l->s->cause = blame->cause;
+	if (blame->hosts)
+		memcpy(l->s->blamed, blame->hosts, sizeof l->s->blamed);
+	if (blame->lost)
+		memcpy(l->s->lost, blame->lost, sizeof l->s->lost);
 	atomic_store(&l->s->error, error);
 	ring_all(l, FAN_INTRA_WORK);
 	ring_all(l, FAN_INTRA_CALL);
@@ -279,7 +281,8 @@ static bool all_agree(struct fan_intra *l, uint64_t chunk)
 			 "left, rank %u %llu",
 			 l->s->rank[l->me].rank, (unsigned long long)at->desc[l->me].left,
 			 l->s->rank[i].rank, (unsigned long long)at->desc[i].left);
-		fan_intra_fail(l, FAN_E_MISMATCH, why, FAN_E_MISMATCH, NULL);
+		fan_intra_fail(l, FAN_E_MISMATCH, why,
+			       &(struct fan_intra_blame){.cause = FAN_E_MISMATCH});
 		return false;
 	}
 	return true;

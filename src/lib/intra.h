@@ -77,6 +77,7 @@ struct fan_intra_segment {
 	char why[FAN_INTRA_WHY_BYTES];
 	int32_t cause;			 /* what other hosts are told; 0: nothing */
 	uint64_t blamed[FAN_RANK_WORDS]; /* with it: hosts */
+	uint64_t lost[FAN_RANK_WORDS];	 /* with the error: ranks of the job that are to blame */
 	struct fan_intra_rank rank[FAN_INTRA_RANKS_MAX];
 	struct fan_intra_place place[FAN_INTRA_DEPTH];
 	_Alignas(64) uint8_t data[]; /* of each place: the sum, then each rank's elements */
@@ -142,10 +143,17 @@ bool fan_intra_work(struct fan_intra *l);
 /* Operations of this rank that have ended, in their order. */
 uint64_t fan_intra_done(const struct fan_intra *l);
 
-/* End it for all its ranks.  Only the first error counts.  `cause` and the hosts in `blamed` are
- * for other hosts; NULL: none. */
-void fan_intra_fail(struct fan_intra *l, int error, const char *why, int cause,
-		    const uint64_t *blamed);
+/* Who is to blame for an end: ranks of the job; and for other hosts a cause, 0: they are told
+ * nothing, and hosts.  NULL: none. */
+struct fan_intra_blame {
+	const uint64_t *lost;
+	int cause;
+	const uint64_t *hosts;
+};
+
+/* End it for all its ranks.  Only the first error counts. */
+void fan_intra_fail(struct fan_intra *l, int error, const char *why,
+		    const struct fan_intra_blame *blame);
 
 /* The error that has ended it, or 0. */
 int fan_intra_error(const struct fan_intra *l);

@@ -86,16 +86,31 @@ static void ring_own(void *arg)
 	fan_intra_ring(l->s, l->board.me, FAN_INTRA_WORK);
 }
 
+/* The ranks of the job that have number `number` on these hosts. */
+static void list_lost(const struct fan_intra_comm *l, int number, const uint64_t *hosts,
+		      uint64_t *lost)
+{
+	for (unsigned h = 0; h < l->board.with.hosts && number < FAN_INTRA_RANKS_MAX; h++)
+		if (fan_ranks_has(hosts, h))
+			fan_ranks_set(lost, l->rank_at[h][number]);
+}
+
 /* So the host has failed; its other columns are told why. */
 static void net_failed(struct fan_intra_comm *l, int error)
 {
 	const struct fanin_comm *net = l->net;
-	int cause = atomic_load(&net->error) ? net->cause : 0;
-	if (cause == FAN_E_RANK_LOST || cause == FAN_E_RANK_LEFT) /* of this column */
-		cause = FAN_INTRA_E_LOST(l->board.me);
+	struct fan_intra_blame blame = {.cause = atomic_load(&net->error) ? net->cause : 0};
+	uint64_t lost[FAN_RANK_WORDS] = {0};
+	if (blame.cause == FAN_E_RANK_LOST || blame.cause == FAN_E_RANK_LEFT) /* of this column */
+		blame.cause = FAN_INTRA_E_LOST(l->board.me);
 	if (error <= FAN_INTRA_E_LOST(0))
 		error = FAN_E_RANK_LOST;
-	fan_intra_fail(&l->board, error, fanin_comm_error(net), cause, cause ? net->blamed : NULL);
+	blame.hosts = blame.cause ? net->blamed : NULL;
+	if (blame.cause <= FAN_INTRA_E_LOST(0)) {
+		list_lost(l, FAN_INTRA_E_LOST(0) - blame.cause, net->blamed, lost);
+		blame.lost = lost;
+	}
+	fan_intra_fail(&l->board, error, fanin_comm_error(net), &blame);
 }
 
 static bool send_share(void *ctx, const struct fan_op *op)
@@ -274,20 +289,22 @@ static void suspect(struct fanin_comm *c, unsigned i, uint64_t now_ns)
 	struct fan_intra_rank *r = &l->s->rank[i];
 	uint64_t beat_ns = atomic_load(&r->beat_ns);
 	char why[FAN_INTRA_WHY_BYTES];
-	uint64_t here[FAN_RANK_WORDS] = {0};
+	uint64_t here[FAN_RANK_WORDS] = {0}, lost[FAN_RANK_WORDS] = {0};
+	const struct fan_intra_blame blame = {lost, FAN_INTRA_E_LOST(i), here};
 	fan_ranks_set(here, l->board.with.host);
+	fan_ranks_set(lost, r->rank);
 	if (beat_ns == UINT64_MAX) {
 		snprintf(why, sizeof why,
 			 "rank %u left job \"%s\" while other ranks still needed it", r->rank,
 			 c->cfg.job);
-		fan_intra_fail(&l->board, FAN_E_RANK_LEFT, why, FAN_INTRA_E_LOST(i), here);
+		fan_intra_fail(&l->board, FAN_E_RANK_LEFT, why, &blame);
 		return;
 	}
 	uint64_t since_ns = beat_ns > l->moved_ns ? beat_ns : l->moved_ns;
 	if (now_ns > since_ns + (uint64_t)c->cfg.alive_ms * FAN_MS) {
 		snprintf(why, sizeof why, "rank %u stopped answering (silent for more than %.1f s)",
 			 r->rank, c->cfg.alive_ms / 1e3);
-		fan_intra_fail(&l->board, FAN_E_RANK_LOST, why, FAN_INTRA_E_LOST(i), here);
+		fan_intra_fail(&l->board, FAN_E_RANK_LOST, why, &blame);
 		return;
 	}
 	atomic_store(&r->asked, 1);
@@ -317,7 +334,12 @@ static void watch(struct fanin_comm *c, uint64_t now_ns)
 		list_missing(l, missing, list, sizeof list);
 		snprintf(why, sizeof why, "no progress for %.4g s: %s did not take part",
 			 c->cfg.timeout_ms / 1e3, list);
-		fan_intra_fail(&l->board, FAN_E_STALLED, why, FAN_E_STALLED, NULL);
+		uint64_t lost[FAN_RANK_WORDS] = {0};
+		for (unsigned i = 0; i < l->s->ranks; i++)
+			if (missing[i])
+				fan_ranks_set(lost, l->s->rank[i].rank);
+		fan_intra_fail(&l->board, FAN_E_STALLED, why,
+			       &(struct fan_intra_blame){.lost = lost, .cause = FAN_E_STALLED});
 	}
 }
 
@@ -393,6 +415,7 @@ static void fail(struct fanin_comm *c, int error)
 	pthread_mutex_lock(&c->lock);
 	if (!atomic_load(&c->error)) {
 		snprintf(c->sentence, sizeof c->sentence, "%s", c->intra->s->why);
+		memcpy(c->blamed, c->intra->s->lost, sizeof c->blamed);
 		atomic_store_explicit(&c->error, error, memory_order_release);
 	}
 	fan_op_queue_move(&c->waiting, &c->queued);

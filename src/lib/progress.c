@@ -483,6 +483,8 @@ static int before_sleep(struct fanin_comm *c)
 		    (c->waiting.head && !c->split.blocked && c->running_count < FAN_OPS_MAX &&
 		     !fan_regroup_holds(c, c->waiting.head));
 	c->awake = more;
+	c->missing_known = !c->ready && c->connections && c->connection[0].w &&
+			   fan_worker_missing(c->connection[0].w, c->missing);
 	pthread_mutex_unlock(&c->lock);
 	return more ? 0 : fan_clock_timeout_ms(deadline_ns, -1);
 }

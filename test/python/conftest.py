@@ -134,9 +134,12 @@ def free_port():
 
 
 class Processes:
-    """Ranks as processes that run a function of a script in test/python and print JSON."""
+    """Ranks as processes that run a function of a script in test/python and print JSON, or
+    `command`."""
 
-    def __init__(self, size, name, arguments, environment=None, script="torch_ranks.py"):
+    def __init__(
+        self, size, name, arguments, environment=None, script="torch_ranks.py", command=None
+    ):
         port = free_port()
         self.ranks = []
         for rank in range(size):
@@ -150,21 +153,26 @@ class Processes:
                 PYTHONPATH=str(ROOT / "python"),
                 **(environment or {}),
             )
-            command = [str(Path(__file__).parent / script), name, json.dumps(arguments)]
+            call = [str(Path(__file__).parent / script), name, json.dumps(arguments)]
             outputs = [tempfile.TemporaryFile("w+") for _ in range(2)]
-            self.ranks.append((warm.Process(command, env, *outputs), *outputs))
+            self.ranks.append((warm.Process(command or call, env, *outputs), *outputs))
 
     def wait(self):
         """(exit status, the last line of stdout as JSON or None, stderr) of each rank."""
+        return [
+            (status, json.loads(said.strip().splitlines()[-1]) if said.strip() else None, err)
+            for status, said, err in self.outputs()
+        ]
+
+    def outputs(self):
+        """(exit status, stdout, stderr) of each rank."""
         outcome = []
         try:
             for process, out, err in self.ranks:
                 process.wait(timeout=WAIT_S)
                 out.seek(0)
                 err.seek(0)
-                lines = out.read().strip().splitlines()
-                answer = json.loads(lines[-1]) if lines else None
-                outcome.append((process.returncode, answer, err.read()))
+                outcome.append((process.returncode, out.read(), err.read()))
         finally:
             for process, out, err in self.ranks:
                 process.kill()

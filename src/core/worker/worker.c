@@ -393,6 +393,14 @@ void fan_worker_allow(struct fan_worker *w, uint32_t in_flight)
 	w->allowed = in_flight;
 }
 
+bool fan_worker_missing(const struct fan_worker *w, uint64_t missing[FAN_RANK_WORDS])
+{
+	if (w->phase != FAN_W_FORMING || !w->missing_known)
+		return false;
+	memcpy(missing, w->missing, sizeof w->missing);
+	return true;
+}
+
 enum fan_worker_phase fan_worker_phase(const struct fan_worker *w)
 {
 	return w->phase;

@@ -154,6 +154,9 @@ uint16_t fan_worker_route(const struct fan_worker *w);
 /* An uplink: the round of fragment `frag` is AWAITING now, and may be sent. */
 void fan_worker_offer(struct fan_worker *w, uint64_t now_ns, uint64_t frag);
 
+/* The ranks that had not joined when the aggregator last said so.  False: it has not. */
+bool fan_worker_missing(const struct fan_worker *w, uint64_t missing[FAN_RANK_WORDS]);
+
 /* Workers of the job, over the tree; 0 before it is ready. */
 uint32_t fan_worker_workers(const struct fan_worker *w);
 
