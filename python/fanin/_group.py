@@ -9,6 +9,7 @@ decide alike.  Layouts may differ between ranks: a tensor that is not contiguous
 import functools
 import inspect
 import logging
+import os
 import threading
 import weakref
 from typing import Any, Callable, Sequence
@@ -19,7 +20,7 @@ from torch._C._distributed_c10d import ProcessGroup, ReduceOp
 
 from . import _report
 from ._completion import Completer, FaninWork, copy_back, ended, level
-from ._membership import Membership, Options, Start
+from ._membership import Membership, Options, Start, local_address
 from .communicator import Operation
 from .errors import FaninError
 
@@ -520,6 +521,18 @@ def _numbering(given: Any, default: FaninGroup) -> Callable[[], int]:
     return functools.cache(lambda: int(store.get("number")))
 
 
+def _make_gloo(store: Any, rank: int, size: int, timeout: Any) -> Any:
+    """Gloo by the interface that leads to rank 0, since a host's name may stand for loopback."""
+    host = os.environ.get("MASTER_ADDR", "")
+    address = "" if os.environ.get("GLOO_SOCKET_IFNAME") else local_address(host)
+    if not address:
+        return c10d.ProcessGroupGloo(store, rank, size, timeout=timeout)
+    options = c10d.ProcessGroupGloo._Options()
+    options._devices = [c10d.ProcessGroupGloo.create_device(hostname=address)]
+    options._timeout = timeout
+    return c10d.ProcessGroupGloo(store, rank, size, options)
+
+
 def _open_level(given: Any, options: Options, default: FaninGroup | None, number: int) -> _Level:
     """The levels above 0 are as groups of the same ranks."""
     rank, size = given.group_rank, given.group_size
@@ -531,7 +544,7 @@ def _open_level(given: Any, options: Options, default: FaninGroup | None, number
     members = given.global_ranks_in_group or range(size)
     return _Level(
         Membership(store, rank, size, options, of, members),
-        lambda: c10d.ProcessGroupGloo(store, rank, size, timeout=given.timeout),
+        lambda: _make_gloo(store, rank, size, given.timeout),
     )
 
 

@@ -70,6 +70,17 @@ def _own_host() -> str:
         return "127.0.0.1"
 
 
+def local_address(host: str) -> str:
+    """This host's address as `host` sees it; "": not known."""
+    try:
+        family, _, _, _, to = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, socket.SOCK_DGRAM) as one:
+            one.connect(to)
+            return str(one.getsockname()[0])
+    except OSError:
+        return ""
+
+
 def _free_port() -> int:
     with socket.socket(type=socket.SOCK_DGRAM) as one:
         one.bind(("", 0))

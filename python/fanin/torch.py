@@ -5,6 +5,9 @@
 
     dist.init_process_group("fanin")
 
+Ranks that mpirun or srun started get the variables that torch.distributed reads (RANK, MASTER_ADDR, ...)
+with the import, unless they are set.
+
 All that a program does with the group then goes through fanin, as far as fanin can carry it, and
 otherwise through Gloo: tensors on a GPU, sparse ones, and sums of other types than float64, float32,
 float16, bfloat16, int32 and int64.  `summary()` says which.
@@ -21,6 +24,7 @@ A program that has a group of another backend can give fanin the gradients of a 
 
 import contextlib
 import logging
+import os
 import weakref
 from typing import Any, Callable, Iterator
 
@@ -28,7 +32,7 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import GradBucket, ProcessGroup  # as torch.distributed exports them
 
-from . import _buffers, _group, _report
+from . import _buffers, _group, _launcher, _report
 from ._completion import Completer, FaninWork
 from ._membership import Options
 from .communicator import Communicator
@@ -45,6 +49,7 @@ __all__ = [
 
 logger = logging.getLogger("fanin")
 _group.register()
+_launcher.complete(os.environ)
 
 
 def _fanin_group(group: ProcessGroup | None) -> _group.FaninGroup:

@@ -255,6 +255,7 @@ static int take_launcher(struct load *l)
 		{"RANK", "WORLD_SIZE"},
 		{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
 		{"SLURM_PROCID", "SLURM_NTASKS"},
+		{"PMI_RANK", "PMI_SIZE"},
 	};
 	unsigned key_rank = key_at(offsetof(struct fan_config, rank));
 	unsigned key_ranks = key_at(offsetof(struct fan_config, ranks));

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/err.h"
 
@@ -125,6 +126,27 @@ static int find_mpi(struct fan_rendezvous *r, char *why, size_t bytes)
 	return place(r, "127.0.0.1", FAN_RENDEZVOUS_PORT + hash(id) % FAN_RENDEZVOUS_PORTS);
 }
 
+/* Of MPICH's mpirun: all ranks of a host are children of one process. */
+static void hydra_id(char *id, size_t bytes)
+{
+	snprintf(id, bytes, "hydra-%ld", (long)getppid());
+}
+
+static int find_hydra(struct fan_rendezvous *r, char *why, size_t bytes)
+{
+	char id[ID_BYTES];
+	if (!same(variable("MPI_LOCALNRANKS"), variable("PMI_SIZE"))) {
+		snprintf(why, bytes,
+			 "no switch: MPICH does not tell on which host rank 0 is; name a switch in "
+			 "FANIN_SWITCH, or rank 0's host and a free port in MASTER_ADDR and "
+			 "MASTER_PORT (mpirun -genv)");
+		return FAN_E_CONFIG;
+	}
+	hydra_id(id, sizeof id);
+	r->one_host = true;
+	return place(r, "127.0.0.1", FAN_RENDEZVOUS_PORT + hash(id) % FAN_RENDEZVOUS_PORTS);
+}
+
 int fan_rendezvous_find(struct fan_rendezvous *r, char *why, size_t bytes)
 {
 	const char *master = variable("MASTER_ADDR");
@@ -135,6 +157,8 @@ int fan_rendezvous_find(struct fan_rendezvous *r, char *why, size_t bytes)
 		return find_mpi(r, why, bytes);
 	if (variable("SLURM_JOB_ID"))
 		return find_slurm(r, why, bytes);
+	if (variable("PMI_SIZE"))
+		return find_hydra(r, why, bytes);
 	snprintf(why, bytes,
 		 "no switch: expected its address as HOST:PORT in FANIN_SWITCH, "
 		 "options.switch_addr or the INI file's key switch; or, for rank 0 to start one, "
@@ -178,6 +202,8 @@ void fan_rendezvous_job(char *job)
 		snprintf(id, sizeof id, "mpi-%.80s", variable("PMIX_NAMESPACE"));
 	else if (variable("SLURM_JOB_ID"))
 		slurm_id(id, sizeof id);
+	else if (variable("PMI_SIZE"))
+		hydra_id(id, sizeof id);
 	if (!*id)
 		return;
 	if (again && strcmp(again, "0")) { /* ranks of the last try may not be forgotten yet */

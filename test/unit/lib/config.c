@@ -38,6 +38,8 @@ static const char *const variables[] = {
 	"WORLD_SIZE",
 	"OMPI_COMM_WORLD_RANK",
 	"OMPI_COMM_WORLD_SIZE",
+	"PMI_RANK",
+	"PMI_SIZE",
 	"SLURM_PROCID",
 	"SLURM_NTASKS",
 	"SLURM_JOB_ID",
@@ -196,9 +198,10 @@ static void config__launchers(void **state)
 	static const char *const pairs[][2] = {
 		{"RANK", "WORLD_SIZE"},
 		{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+		{"PMI_RANK", "PMI_SIZE"},
 		{"SLURM_PROCID", "SLURM_NTASKS"},
 	};
-	for (size_t i = 0; i < 3; i++) {
+	for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
 		struct fanin_options o = FANIN_OPTIONS_INIT;
 		o.switch_addr = "s:1";
 		clean(NULL);

@@ -29,6 +29,8 @@ static const char *const variables[] = {
 	"SLURM_JOB_NODELIST",
 	"SLURM_STEP_NODELIST",
 	"SLURM_STEP_NUM_NODES",
+	"PMI_SIZE",
+	"MPI_LOCALNRANKS",
 };
 
 static struct fan_rendezvous r;
@@ -237,10 +239,31 @@ static void rendezvous__derived_names(void **state)
 	assert_string_not_equal(name, other);
 }
 
+/* MPICH's mpirun tells its ranks nothing of the job, but it is their parent. */
+static void rendezvous__mpich(void **state)
+{
+	char other[FAN_NAME_MAX + 1] = "default";
+	(void)state;
+	set("PMI_SIZE", "4");
+	set("MPI_LOCALNRANKS", "4");
+	assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_OK);
+	assert_true(r.one_host && !strncmp(r.addr, "127.0.0.1:2", 11));
+	fan_rendezvous_job(job);
+	assert_true(!strncmp(job, "hydra-", 6));
+	set("SLURM_JOB_ID", "7"); /* srun --mpi=pmi2 sets both */
+	fan_rendezvous_job(other);
+	assert_string_equal(other, "slurm-7.0");
+	unsetenv("SLURM_JOB_ID");
+	set("MPI_LOCALNRANKS", "2");
+	assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_E_CONFIG);
+	assert_non_null(strstr(why, "MASTER_ADDR"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(rendezvous__torchrun, clean),
+		cmocka_unit_test_setup(rendezvous__mpich, clean),
 		cmocka_unit_test_setup(rendezvous__addresses_of_both_families, clean),
 		cmocka_unit_test_setup(rendezvous__wrong_port, clean),
 		cmocka_unit_test_setup(rendezvous__long_host, clean),

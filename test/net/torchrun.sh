@@ -1,0 +1,61 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# PyTorch on two hosts, between network namespaces, with no option of fanin's: torchrun with two ranks a
+# host, and local SGD that goes on when rank 0 is killed, in which the ranks have met.
+#
+#     test/net/torchrun.sh [FANIN]       FANIN: the program (build/fanin)
+#
+# Prints one line a case and a summary.  Exit code 0, 1, or 77 when namespaces cannot be made here or
+# there is no PyTorch (SKIPPED says why).
+
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=test/net/cases.sh
+. "$here/cases.sh"
+
+prefix=fanin-tr-$$
+rank_timeout_s=60
+root=$here/../..
+
+# The program's ranks on both hosts.
+launch() { # ARGUMENT...
+        for host in 0 1; do
+                start w$host "rank$host" timeout -k 2 $rank_timeout_s \
+                        env PYTHONPATH="$root/python" OMP_NUM_THREADS=1 FANIN_LIBRARY="$library" \
+                        "$torch" -m torch.distributed.run -r 9:1 -t 9:1 --nnodes=2 --nproc_per_node=2 \
+                        --node_rank=$host --master_addr=10.77.0.1 --master_port=29500 "$@"
+                ranks="$ranks $!"
+        done
+}
+
+ended() { # NAME RESULT
+        stop
+        report "$1" "$2" "$dir"/rank?
+        rm -f "$dir"/*
+}
+
+begin "$@"
+unset FANIN_HOSTS # nothing is named
+torch=$(sh "$root/tools/torch-python.sh") || exit $?
+library=$(cd "$(dirname "$fanin")" && pwd)/src/libfanin.so.0
+fan_net_up "$prefix" 2 none || exit 1
+
+launch "$root/test/python/launched.py"
+wait_ranks && grep -q 'launched: fanin: active, 4 ranks through shared memory on 2 hosts' "$dir/rank0"
+ended 'two hosts of two ranks' $?
+
+number=0
+for host in 0 0 1; do
+        start w$host "rank$number" timeout -k 2 $rank_timeout_s \
+                env PYTHONPATH="$root/python" OMP_NUM_THREADS=1 FANIN_LIBRARY="$library" \
+                RANK=$number WORLD_SIZE=3 MASTER_ADDR=10.77.0.1 MASTER_PORT=29501 \
+                "$torch" "$root/examples/local_sgd.py" --rounds 4 --steps 1 --batch 2 --alive 1 --die 0:3
+        ranks="$ranks $!"
+        number=$((number + 1))
+done
+wait_ranks # rank 0 has failed
+grep -q '^rank 0 .*; rank 0 of 2 goes on' "$dir/rank1" && grep -q '; rank 1 of 2 goes on' "$dir/rank2" &&
+        grep -q 'all ranks hold the same parameters' "$dir/rank1"
+ended 'local SGD without rank 0' $?
+
+summary
