@@ -33,7 +33,7 @@ def _open_mpi(env: MutableMapping[str, str]) -> tuple[str, str] | None:
 def _slurm(env: MutableMapping[str, str]) -> tuple[str, str] | None:
     if not (env.get("SLURM_JOB_ID") and env.get("SLURM_PROCID") and env.get("SLURM_NTASKS")):
         return None
-    nodes = env.get("SLURM_STEP_NODELIST") or env.get("SLURM_JOB_NODELIST", "")
+    nodes = env.get("SLURM_STEP_NODELIST") or env.get("SLURM_JOB_NODELIST") or ""
     return _first_host(nodes), f"slurm-{env['SLURM_JOB_ID']}.{env.get('SLURM_STEP_ID', '0')}"
 
 

@@ -84,6 +84,7 @@ struct fanin_comm {
 	unsigned parts_to_add;	    /* beyond `parts`, which the thread joins */
 	bool complete;		    /* there are no further parts to add */
 	bool closing;		    /* fanin_comm_destroy was called */
+	bool missing_known;	    /* of a job that is forming: `missing` */
 	unsigned room_waiters;	    /* callers that wait for room for an operation */
 	unsigned attending;	    /* callers that do this rank's work, in fan_comm_run */
 	char wait_text[FAN_FAULT_TEXT_BYTES]; /* for `waiting`, until `ready` */
@@ -91,10 +92,9 @@ struct fanin_comm {
 	struct fan_rtt_histogram trips;		    /* of all connections, if counts_trips */
 	struct fan_comm_shown shown[FAN_PARTS_MAX]; /* stats.parts of them */
 	bool shown_settled;
-	bool missing_known;		  /* of a job that is forming... */
-	uint64_t missing[FAN_RANK_WORDS]; /* ...the ranks that have not joined */
-	int ending;			  /* why fan_comm_end was called; 0: it was not */
+	int ending; /* why fan_comm_end was called; 0: it was not */
 	uint64_t ending_blamed[FAN_RANK_WORDS];
+	uint64_t missing[FAN_RANK_WORDS]; /* ranks that have not joined */
 
 	atomic_int error; /* 0, or its cause of failure: then `sentence` is constant */
 	char sentence[FAN_FAULT_TEXT_BYTES];
