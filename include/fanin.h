@@ -204,7 +204,7 @@ struct fanin_stats {
 	uint64_t srtt_ns;      /* smoothed round trip, including waits for other ranks */
 	uint32_t window_frags; /* window that the switch granted; with run-ahead, fragments that
 				* may be outstanding; all shards together */
-	uint32_t packet_bytes; /* header and payload of a full fragment */
+	uint32_t packet_bytes; /* header, payload and, sealed, tag of a full fragment */
 	uint32_t shards;
 	int multicast;		  /* 1: results arrive by multicast */
 	int segment_offload;	  /* 1: UDP_SEGMENT in use; 0: plain datagrams */
@@ -229,6 +229,9 @@ struct fanin_stats {
 	uint64_t gap_ns;	  /* longest time without a result during operations */
 	uint32_t hosts;		  /* on which the ranks are; 0: not known */
 	uint32_t host_ranks;	  /* ranks of this host that share memory; 0: none */
+	uint64_t sealed; /* 1: what is sent is sealed, options.key_file; 0: the job is open */
+	uint64_t forged; /* sealed: packets dropped because nobody with the key had sent them, or
+			  * because they had come before */
 };
 
 /* A part of every tensor, and the aggregator that sums it. */

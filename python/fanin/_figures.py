@@ -20,7 +20,7 @@ class Stats:
     drops: int = 0  #: packets dropped on arrival
     srtt_ns: int = 0  #: smoothed round trip, waits for others included
     window_frags: int = 0  #: granted by the switch
-    packet_bytes: int = 0  #: header and payload of a full fragment
+    packet_bytes: int = 0  #: header, payload and, sealed, tag of a full fragment
     shards: int = 0  #: threads of the switch that this rank talks to
     multicast: bool = False  #: results arrive by multicast
     segment_offload: bool = False  #: UDP_SEGMENT in use
@@ -45,6 +45,8 @@ class Stats:
     gap_ns: int = 0  #: longest time without a result while operations were under way
     hosts: int = 0  #: on which the ranks are; 0: not known
     host_ranks: int = 0  #: ranks of this host that share memory; 0: none
+    sealed: bool = False  #: packets are encrypted and authenticated with the key of key_file
+    forged: int = 0  #: sealed: packets dropped that nobody with the key had sent, or that had come before
 
 
 @dataclasses.dataclass(frozen=True)

@@ -73,6 +73,7 @@ class RawStats(ctypes.Structure):
         ("parts", ctypes.c_uint32),
         *[(name, ctypes.c_uint64) for name in "result_ns gap_ns".split()],
         *[(name, ctypes.c_uint32) for name in "hosts host_ranks".split()],
+        *[(name, ctypes.c_uint64) for name in "sealed forged".split()],
     ]
 
     def __init__(self) -> None:

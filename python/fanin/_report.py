@@ -21,6 +21,10 @@ def lines(communicator: Communicator, what: str, total_bytes: int) -> list[str]:
             f"  memory    shared by {stats.host_ranks} ranks of this host; "
             f"{stats.hosts} host{'s' * (stats.hosts != 1)} in all"
         )
+    if stats.sealed:
+        found.append(f"  sealed    what is sent; {stats.forged} forged packets dropped")
+    else:
+        found.append("  open      whoever sees its packets can read and change them (FANIN_KEY_FILE)")
     parts = communicator.parts()
     if len(parts) > 1:
         found.append(f"  shares    {_shares(parts)}; {'' if parts[0].settled else 'not '}settled")

@@ -172,6 +172,8 @@ class Communicator:
     pace
         With `controller`: percent of the planned rate at which this rank sends; 0: as fast as
         windows allow (100).
+    key_file
+        The file of the tenant's key, with which what is sent is sealed (none: the job is open).
 
     Raises FaninError's subclasses: RefusedError, UnreachableError, JoinTimeoutError, ConfigError;
     ValueError for an argument out of its range.  A communicator may be used by several threads.
@@ -200,6 +202,7 @@ class Communicator:
         cache: int | None = None,
         controller: str | None = None,
         pace: int | None = None,
+        key_file: str | None = None,
     ) -> None:
         options = _library.Options()
         options.switch_addr = None if switch is None else switch.encode()
@@ -222,6 +225,7 @@ class Communicator:
         options.cache = _number("cache", cache)
         options.controller_addr = None if controller is None else controller.encode()
         options.pace = _number("pace", pace)
+        options.key_file = None if key_file is None else key_file.encode()
 
         self._take(None if _alone(rank, ranks) else _create(options))
 
@@ -298,7 +302,7 @@ class Communicator:
         with self._locked() as opened:
             opened.library.fanin_comm_stats(opened.handle, ctypes.byref(raw))
         fields = {f.name: getattr(raw, f.name) for f in dataclasses.fields(Stats)}
-        for name in ("multicast", "segment_offload", "receive_offload"):
+        for name in ("multicast", "segment_offload", "receive_offload", "sealed"):
             fields[name] = bool(fields[name])
         return Stats(**fields)
 

@@ -243,6 +243,11 @@ static void tell_start(const struct fan_daemon *d, const struct fan_daemon_optio
 	if (!o->plain && (!f.segment || !f.gro))
 		print_line(a, "event=warning text=\"this kernel has no UDP_SEGMENT or no UDP_GRO: "
 			      "plain datagrams, several times slower; Linux 5.0 has both\"");
+	if (!o->keys.count && fan_peer_is_public(&o->listen))
+		print_line(a,
+			   "event=warning text=\"open jobs on a public address: whoever reaches it "
+			   "can take part, and who sees packets can change sums; --key FILE seals "
+			   "them (fanin key)\"");
 	if (f.rcvbuf >= o->buffer_bytes && f.sndbuf >= o->buffer_bytes)
 		return;
 	l.used = 0;

@@ -37,6 +37,8 @@ static void add_stats(struct fanin_stats *s, const struct fan_connection *cn)
 	s->server |= cn->failover.at_server;
 	for (unsigned i = 0; i < FAN_DROP_COUNT; i++)
 		s->drops += w->drops[i];
+	for (unsigned i = 0; i < FAN_SEAL_COUNT && cn->seal; i++)
+		s->forged += cn->seal->drops[i];
 	s->srtt_ns = s->srtt_ns > w->srtt_ns ? s->srtt_ns : w->srtt_ns;
 	add_run_ahead(s, cn, w);
 	s->segment_offload &= cn->udp.segment;
@@ -63,6 +65,7 @@ static void add_before(struct fanin_stats *s, const struct fanin_stats *before)
 	s->collisions += before->collisions;
 	s->moves += before->moves;
 	s->drops += before->drops;
+	s->forged += before->forged;
 }
 
 struct fanin_stats fan_comm_collect_stats(const struct fanin_comm *c)
@@ -71,7 +74,9 @@ struct fanin_stats fan_comm_collect_stats(const struct fanin_comm *c)
 		.size = sizeof s,
 		.ops = c->ops_done,
 		.bytes = c->bytes_done,
-		.packet_bytes = FAN_HEAD_BYTES + c->cfg.payload_bytes,
+		.packet_bytes = FAN_HEAD_BYTES + c->cfg.payload_bytes +
+				(c->cfg.keys.count ? FAN_SEAL_MORE : 0),
+		.sealed = c->cfg.keys.count != 0,
 		.shards = c->connections,
 		.parts = c->regroup ? c->regroup->all : c->parts,
 		.result_ns = c->result_ns,

@@ -386,6 +386,7 @@ static void end_ops(struct fanin_comm *c)
 	c->stats.bytes = c->bytes_done;
 	c->stats.hosts = l->board.with.hosts;
 	c->stats.host_ranks = l->s->ranks;
+	c->stats.sealed = c->cfg.keys.count != 0;
 	if (c->room_waiters)
 		pthread_cond_broadcast(&c->changed);
 	pthread_mutex_unlock(&c->lock);

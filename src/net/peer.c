@@ -52,6 +52,19 @@ bool fan_peer_is_any(const fan_peer *p)
 	return memcmp(b, zero, 16) == 0;
 }
 
+bool fan_peer_is_public(const fan_peer *p)
+{
+	const uint8_t *b = (const uint8_t *)p->addr, *v4 = b + 12;
+
+	if (fan_peer_family(p) == AF_INET6) /* global unicast, RFC 4291; unique local is not */
+		return b[0] >> 5 == 1;
+	bool private = v4[0] == 10 || (v4[0] == 172 && v4[1] >> 4 == 1) ||
+		       (v4[0] == 192 && v4[1] == 168);		    /* RFC 1918 */
+	bool carrier = v4[0] == 100 && v4[1] >> 6 == 1;		    /* RFC 6598 */
+	bool link = v4[0] == 127 || (v4[0] == 169 && v4[1] == 254); /* and this host */
+	return v4[0] && v4[0] < 224 && !private && !carrier && !link;
+}
+
 socklen_t fan_peer_to_mapped(const fan_peer *p, struct sockaddr_storage *ss)
 {
 	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6,

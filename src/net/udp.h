@@ -37,6 +37,9 @@ socklen_t fan_peer_to_mapped(const fan_peer *p, struct sockaddr_storage *ss);
 int fan_peer_family(const fan_peer *p);
 bool fan_peer_is_any(const fan_peer *p);
 
+/* Is it an address that the Internet may know: neither private, nor of a link, nor of this host? */
+bool fan_peer_is_public(const fan_peer *p);
+
 /* Parse "HOST:PORT", "[V6]:PORT" or "[V6%IF]:PORT".  Names are resolved, to IPv4 if they have both
  * families.  0, or -1 with the error in `why`, `bytes` bytes. */
 int fan_peer_parse(fan_peer *p, const char *text, char *why, size_t bytes);

@@ -39,7 +39,7 @@ void bench_print_head(FILE *f, const struct bench_options *o, const struct fanin
 		"shards %u\n",
 		fanin_version(), ranks, policy, mode_name(o), wire_name(o), s->packet_bytes,
 		s->window_frags, s->shards);
-	fprintf(f, "# results by %s, sends %s, receives %s\n",
+	fprintf(f, "# %s, results by %s, sends %s, receives %s\n", s->sealed ? "sealed" : "open",
 		s->multicast ? "multicast" : "unicast",
 		s->segment_offload ? "with UDP_SEGMENT" : "as plain datagrams",
 		s->receive_offload ? "with UDP_GRO" : "as plain datagrams");

@@ -237,6 +237,27 @@ static void check_name(struct doctor *d)
 		strrchr(asked.text, ':'), host, asked.text);
 }
 
+/* Who can read and change what is sent. */
+static void check_seal(struct doctor *d)
+{
+	bool public = false;
+
+	for (unsigned i = 0; i < d->named_count; i++)
+	public |= fan_peer_is_public(&d->named[i]);
+	if (d->cfg.keys.count) {
+		doctor_find(d, "seal", DOCTOR_OK, "sealed with the key in %.200s", d->cfg.key_file);
+		return;
+	}
+	struct doctor_finding *f =
+		doctor_find(d, "seal", public ? DOCTOR_WARN : DOCTOR_OK,
+			    "open%s: whoever sees packets of the job can read and change them",
+			    public ? ", and a switch has a public address" : "");
+	if (public)
+		doctor_advise(f,
+			      "seal it: fanin key new --out F; fanin switch --key F; fanin key job "
+			      "TENANT --key F; FANIN_KEY_FILE at the ranks");
+}
+
 static const char *color(enum doctor_status s)
 {
 	static const char *const codes[] = {"32", "33", "31", "2"};
@@ -313,8 +334,8 @@ static void print_new(struct doctor *d, bool known)
 static void check_all(struct doctor *d)
 {
 	static void (*const here[])(struct doctor *) = {
-		doctor_check_library, doctor_check_cores,   doctor_check_clock,
-		doctor_check_buffers, doctor_check_offload, check_name,
+		doctor_check_library, doctor_check_cores, doctor_check_clock, doctor_check_buffers,
+		doctor_check_offload, check_name,	  check_seal,
 	};
 	static void (*const path[])(struct doctor *) = {
 		doctor_check_switch,	doctor_check_version, doctor_check_rtt,	   doctor_check_mtu,

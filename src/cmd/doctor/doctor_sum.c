@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "doctor.h"
+#include "lib/rendezvous.h"
 #include "net/clock.h"
 
 #define RANKS	   2
@@ -202,7 +203,7 @@ static void tell(struct doctor *d, const struct rank *r, const char *job)
 void doctor_check_sum(struct doctor *d)
 {
 	struct rank r[RANKS] = {{.err = 0}};
-	char job[JOB_BYTES];
+	char job[FAN_NAME_MAX + 1];
 
 	if (d->group.wanted && d->group.met) /* the job of all ranks is the proof */
 		return;
@@ -216,7 +217,10 @@ void doctor_check_sum(struct doctor *d)
 		doctor_find(d, "multicast", DOCTOR_SKIP, "%s", why);
 		return;
 	}
-	snprintf(job, sizeof job, "doctor-%08x", (unsigned)fan_clock_nonce());
+	/* one of its own, of the tenant whose key the ranks have */
+	char suffix[JOB_BYTES];
+	snprintf(suffix, sizeof suffix, "#doctor-%08x", (unsigned)fan_clock_nonce());
+	fan_rendezvous_derive(job, d->cfg.job, suffix);
 	int left_ms = fan_clock_timeout_ms(d->deadline_ns, TIMEOUT_MS);
 	set_options(d, r, job, left_ms < 100 ? 100 : left_ms);
 	bool ran = r[0].data && r[1].data && run(r);

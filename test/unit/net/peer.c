@@ -155,6 +155,26 @@ static void parse__a_long_host_is_refused(void **state)
 	refused(text, "expected HOST:PORT");
 }
 
+static void public__are_not_private_nor_local(void **state)
+{
+	(void)state;
+	static const char *const ours[] = {"10.1.2.3:1",    "172.16.0.1:1", "172.31.255.1:1",
+					   "192.168.7.1:1", "100.64.0.1:1", "127.0.0.1:1",
+					   "169.254.1.1:1", "0.0.0.0:1",    "224.0.0.1:1",
+					   "[::1]:1",	    "[fd00::1]:1",  "[::]:1"};
+	static const char *const others[] = {"8.8.8.8:1",     "172.32.0.1:1", "192.169.0.1:1",
+					     "100.128.0.1:1", "11.0.0.1:1",   "[2001:db8::1]:1"};
+
+	for (unsigned i = 0; i < sizeof ours / sizeof *ours; i++) {
+		fan_peer p = parse(ours[i]);
+		assert_false(fan_peer_is_public(&p));
+	}
+	for (unsigned i = 0; i < sizeof others / sizeof *others; i++) {
+		fan_peer p = parse(others[i]);
+		assert_true(fan_peer_is_public(&p));
+	}
+}
+
 static void interface__of_the_loopback(void **state)
 {
 	(void)state;
@@ -177,6 +197,7 @@ int main(void)
 		cmocka_unit_test(parse__a_name_is_resolved),
 		cmocka_unit_test(parse__errors_say_what_is_expected),
 		cmocka_unit_test(parse__a_long_host_is_refused),
+		cmocka_unit_test(public__are_not_private_nor_local),
 		cmocka_unit_test(interface__of_the_loopback),
 	};
 	return cmocka_run_group_tests_name("net_peer", tests, NULL, NULL);
