@@ -7,6 +7,7 @@
 #include "fortran.h"
 #include "group.h"
 #include "next.h"
+#include "persistent.h"
 #include "request.h"
 #include "world.h"
 
@@ -14,10 +15,46 @@ fan_mpi_function fan_mpi_next[FAN_MPI_CALLS];
 
 __attribute__((visibility("default"))) fan_mpi_attach_function fan_mpi_attach;
 
+#define TAKE(name, function) mine[FAN_MPI_##name] = (fan_mpi_function)(function)
+
+/* Open MPI's Fortran functions, which do not call C's. */
+static void take_fortran(fan_mpi_function *mine)
+{
+#ifdef OPEN_MPI
+	fan_mpi_fortran_init();
+	TAKE(init, fan_mpi_f_init);
+	TAKE(init_thread, fan_mpi_f_init_thread);
+	TAKE(finalize, fan_mpi_f_finalize);
+	TAKE(comm_free, fan_mpi_f_comm_free);
+	TAKE(allreduce, fan_mpi_f_allreduce);
+	TAKE(reduce, fan_mpi_f_reduce);
+	TAKE(bcast, fan_mpi_f_bcast);
+	TAKE(barrier, fan_mpi_f_barrier);
+	TAKE(reduce_scatter_block, fan_mpi_f_reduce_scatter_block);
+	TAKE(allgather, fan_mpi_f_allgather);
+	TAKE(iallreduce, fan_mpi_f_iallreduce);
+	TAKE(wait, fan_mpi_f_wait);
+	TAKE(waitall, fan_mpi_f_waitall);
+	TAKE(waitany, fan_mpi_f_waitany);
+	TAKE(waitsome, fan_mpi_f_waitsome);
+	TAKE(test, fan_mpi_f_test);
+	TAKE(testall, fan_mpi_f_testall);
+	TAKE(testany, fan_mpi_f_testany);
+	TAKE(testsome, fan_mpi_f_testsome);
+	TAKE(request_get_status, fan_mpi_f_request_get_status);
+	TAKE(F08_test, fan_mpi_f08_test);
+	TAKE(F08_testall, fan_mpi_f08_testall);
+	TAKE(F08_testany, fan_mpi_f08_testany);
+	TAKE(F08_testsome, fan_mpi_f08_testsome);
+	TAKE(F08_request_get_status, fan_mpi_f08_request_get_status);
+#else
+	(void)mine;
+#endif
+}
+
 void fan_mpi_attach(const fan_mpi_function *next, fan_mpi_function *mine)
 {
 	memcpy(fan_mpi_next, next, sizeof fan_mpi_next);
-#define TAKE(name, function) mine[FAN_MPI_##name] = (fan_mpi_function)(function)
 	TAKE(Init, fan_mpi_init);
 	TAKE(Init_thread, fan_mpi_init_thread);
 	TAKE(Finalize, fan_mpi_finalize);
@@ -31,6 +68,8 @@ void fan_mpi_attach(const fan_mpi_function *next, fan_mpi_function *mine)
 	TAKE(Allgather, fan_mpi_allgather);
 	TAKE(Iallreduce, fan_mpi_iallreduce);
 #if MPI_VERSION >= 4
+	TAKE(Allreduce_init, fan_mpi_allreduce_init);
+	TAKE(Allreduce_init_c, fan_mpi_allreduce_init_c);
 	TAKE(Allreduce_c, fan_mpi_allreduce_c);
 	TAKE(Reduce_c, fan_mpi_reduce_c);
 	TAKE(Bcast_c, fan_mpi_bcast_c);
@@ -47,16 +86,12 @@ void fan_mpi_attach(const fan_mpi_function *next, fan_mpi_function *mine)
 	TAKE(Testany, fan_mpi_testany);
 	TAKE(Testsome, fan_mpi_testsome);
 	TAKE(Request_get_status, fan_mpi_request_get_status);
-#ifdef OPEN_MPI
-	fan_mpi_fortran_init();
-	TAKE(init, fan_mpi_f_init);
-	TAKE(init_thread, fan_mpi_f_init_thread);
-	TAKE(finalize, fan_mpi_f_finalize);
-	TAKE(comm_free, fan_mpi_f_comm_free);
-	TAKE(allreduce, fan_mpi_f_allreduce);
-	TAKE(reduce, fan_mpi_f_reduce);
-	TAKE(bcast, fan_mpi_f_bcast);
-	TAKE(barrier, fan_mpi_f_barrier);
+	TAKE(Start, fan_mpi_start);
+	TAKE(Startall, fan_mpi_startall);
+	TAKE(Request_free, fan_mpi_request_free);
+#if MPI_VERSION < 4
+	if (next[FAN_MPIX_Allreduce_init])
+		mine[FAN_MPIX_Allreduce_init] = (fan_mpi_function)fan_mpi_allreduce_init;
 #endif
-#undef TAKE
+	take_fortran(mine);
 }

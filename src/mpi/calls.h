@@ -66,11 +66,21 @@
 	X(testsome, 6)                                                                             \
 	X(request_get_status, 4)
 
+/* Of Open MPI's module mpi_f08 those that call no function of the above. */
+#define FAN_MPI_EACH_F08(X)                                                                        \
+	X(test, 4)                                                                                 \
+	X(testall, 5)                                                                              \
+	X(testany, 6)                                                                              \
+	X(testsome, 6)                                                                             \
+	X(request_get_status, 4)
+
 #define FAN_MPI_CALL_NUMBER(name, arguments)	  FAN_MPI_##name,
 #define FAN_MPI_EXTENSION_NUMBER(name, arguments) FAN_MPIX_##name,
+#define FAN_MPI_F08_NUMBER(name, arguments)	  FAN_MPI_F08_##name,
 enum fan_mpi_call {
 	FAN_MPI_EACH_CALL(FAN_MPI_CALL_NUMBER) FAN_MPI_EACH_EXTENSION(FAN_MPI_EXTENSION_NUMBER)
-		FAN_MPI_EACH_FORTRAN(FAN_MPI_CALL_NUMBER) FAN_MPI_CALLS
+		FAN_MPI_EACH_FORTRAN(FAN_MPI_CALL_NUMBER) FAN_MPI_EACH_F08(FAN_MPI_F08_NUMBER)
+			FAN_MPI_CALLS
 };
 
 typedef void (*fan_mpi_function)(void);

@@ -5,8 +5,15 @@
 #include <stddef.h>
 
 #include "blocking.h"
+#include "blocks.h"
 #include "group.h"
+#include "next.h"
+#include "request.h"
 #include "world.h"
+
+/* Open MPI's own function. */
+#define NEXT(name)     ((__typeof__(&fan_mpi_f_##name))fan_mpi_next[FAN_MPI_##name])
+#define NEXT_F08(name) ((__typeof__(&fan_mpi_f08_##name))fan_mpi_next[FAN_MPI_F08_##name])
 
 static const void *in_place, *bottom; /* the variables' addresses; NULL: no Fortran is here */
 
@@ -82,4 +89,154 @@ void fan_mpi_f_bcast(void *buffer, const MPI_Fint *count, const MPI_Fint *type,
 void fan_mpi_f_barrier(const MPI_Fint *comm, MPI_Fint *e)
 {
 	end(e, fan_mpi_barrier(PMPI_Comm_f2c(*comm)));
+}
+
+void fan_mpi_f_reduce_scatter_block(void *in, void *out, const MPI_Fint *count,
+				    const MPI_Fint *type, const MPI_Fint *op, const MPI_Fint *comm,
+				    MPI_Fint *e)
+{
+	end(e, fan_mpi_reduce_scatter_block(buffer_of(in), buffer_of(out), (int)*count,
+					    PMPI_Type_f2c(*type), PMPI_Op_f2c(*op),
+					    PMPI_Comm_f2c(*comm)));
+}
+
+void fan_mpi_f_allgather(void *in, const MPI_Fint *in_count, const MPI_Fint *in_type, void *out,
+			 const MPI_Fint *count, const MPI_Fint *type, const MPI_Fint *comm,
+			 MPI_Fint *e)
+{
+	end(e, fan_mpi_allgather(buffer_of(in), (int)*in_count, PMPI_Type_f2c(*in_type),
+				 buffer_of(out), (int)*count, PMPI_Type_f2c(*type),
+				 PMPI_Comm_f2c(*comm)));
+}
+
+/* Requests: MPI is told of what has ended, and its own function does the rest. */
+
+void fan_mpi_f_iallreduce(void *in, void *out, const MPI_Fint *count, const MPI_Fint *type,
+			  const MPI_Fint *op, const MPI_Fint *comm, MPI_Fint *request, MPI_Fint *e)
+{
+	MPI_Request r;
+	int code =
+		fan_mpi_iallreduce(buffer_of(in), buffer_of(out), (int)*count, PMPI_Type_f2c(*type),
+				   PMPI_Op_f2c(*op), PMPI_Comm_f2c(*comm), &r);
+	if (!code)
+		*request = PMPI_Request_c2f(r);
+	end(e, code);
+}
+
+static bool pending(MPI_Fint count, const MPI_Fint *requests)
+{
+	bool any = false;
+	for (MPI_Fint i = 0; i < count && !any; i++) {
+		MPI_Request r = PMPI_Request_f2c(requests[i]);
+		any = fan_mpi_requests_pending(1, &r);
+	}
+	return any;
+}
+
+void fan_mpi_f_wait(MPI_Fint *request, MPI_Fint *status, MPI_Fint *e)
+{
+	for (int looks = 0; pending(1, request);)
+		fan_mpi_requests_pause(&looks);
+	NEXT(wait)(request, status, e);
+}
+
+void fan_mpi_f_waitall(const MPI_Fint *count, MPI_Fint *requests, MPI_Fint *statuses, MPI_Fint *e)
+{
+	for (int looks = 0; pending(*count, requests);)
+		fan_mpi_requests_pause(&looks);
+	NEXT(waitall)(count, requests, statuses, e);
+}
+
+void fan_mpi_f_waitany(const MPI_Fint *count, MPI_Fint *requests, MPI_Fint *index, MPI_Fint *status,
+		       MPI_Fint *e)
+{
+	MPI_Fint flag = 0, code = 0;
+	for (int looks = 0; pending(*count, requests); fan_mpi_requests_pause(&looks)) {
+		NEXT(testany)(count, requests, index, &flag, status, &code);
+		if (!code && !flag)
+			continue;
+		end(e, code);
+		return;
+	}
+	NEXT(waitany)(count, requests, index, status, e);
+}
+
+void fan_mpi_f_waitsome(const MPI_Fint *count, MPI_Fint *requests, MPI_Fint *done,
+			MPI_Fint *indices, MPI_Fint *statuses, MPI_Fint *e)
+{
+	MPI_Fint code = 0;
+	for (int looks = 0; pending(*count, requests); fan_mpi_requests_pause(&looks)) {
+		NEXT(testsome)(count, requests, done, indices, statuses, &code);
+		if (!code && !*done)
+			continue;
+		end(e, code);
+		return;
+	}
+	NEXT(waitsome)(count, requests, done, indices, statuses, e);
+}
+
+void fan_mpi_f_test(MPI_Fint *request, MPI_Fint *flag, MPI_Fint *status, MPI_Fint *e)
+{
+	fan_mpi_requests_pending(0, NULL);
+	NEXT(test)(request, flag, status, e);
+}
+
+void fan_mpi_f_testall(const MPI_Fint *count, MPI_Fint *requests, MPI_Fint *flag,
+		       MPI_Fint *statuses, MPI_Fint *e)
+{
+	fan_mpi_requests_pending(0, NULL);
+	NEXT(testall)(count, requests, flag, statuses, e);
+}
+
+void fan_mpi_f_testany(const MPI_Fint *count, MPI_Fint *requests, MPI_Fint *index, MPI_Fint *flag,
+		       MPI_Fint *status, MPI_Fint *e)
+{
+	fan_mpi_requests_pending(0, NULL);
+	NEXT(testany)(count, requests, index, flag, status, e);
+}
+
+void fan_mpi_f_testsome(const MPI_Fint *count, MPI_Fint *requests, MPI_Fint *done,
+			MPI_Fint *indices, MPI_Fint *statuses, MPI_Fint *e)
+{
+	fan_mpi_requests_pending(0, NULL);
+	NEXT(testsome)(count, requests, done, indices, statuses, e);
+}
+
+void fan_mpi_f_request_get_status(const MPI_Fint *request, MPI_Fint *flag, MPI_Fint *status,
+				  MPI_Fint *e)
+{
+	fan_mpi_requests_pending(0, NULL);
+	NEXT(request_get_status)(request, flag, status, e);
+}
+
+void fan_mpi_f08_test(void *request, void *flag, void *status, void *e)
+{
+	fan_mpi_requests_pending(0, NULL);
+	NEXT_F08(test)(request, flag, status, e);
+}
+
+void fan_mpi_f08_testall(void *count, void *requests, void *flag, void *statuses, void *e)
+{
+	fan_mpi_requests_pending(0, NULL);
+	NEXT_F08(testall)(count, requests, flag, statuses, e);
+}
+
+void fan_mpi_f08_testany(void *count, void *requests, void *index, void *flag, void *status,
+			 void *e)
+{
+	fan_mpi_requests_pending(0, NULL);
+	NEXT_F08(testany)(count, requests, index, flag, status, e);
+}
+
+void fan_mpi_f08_testsome(void *count, void *requests, void *done, void *indices, void *statuses,
+			  void *e)
+{
+	fan_mpi_requests_pending(0, NULL);
+	NEXT_F08(testsome)(count, requests, done, indices, statuses, e);
+}
+
+void fan_mpi_f08_request_get_status(void *request, void *flag, void *status, void *e)
+{
+	fan_mpi_requests_pending(0, NULL);
+	NEXT_F08(request_get_status)(request, flag, status, e);
 }

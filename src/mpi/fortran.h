@@ -22,5 +22,39 @@ void fan_mpi_f_reduce(void *in, void *out, const MPI_Fint *count, const MPI_Fint
 void fan_mpi_f_bcast(void *buffer, const MPI_Fint *count, const MPI_Fint *type,
 		     const MPI_Fint *root, const MPI_Fint *comm, MPI_Fint *e);
 void fan_mpi_f_barrier(const MPI_Fint *comm, MPI_Fint *e);
+void fan_mpi_f_reduce_scatter_block(void *in, void *out, const MPI_Fint *count,
+				    const MPI_Fint *type, const MPI_Fint *op, const MPI_Fint *comm,
+				    MPI_Fint *e);
+void fan_mpi_f_allgather(void *in, const MPI_Fint *in_count, const MPI_Fint *in_type, void *out,
+			 const MPI_Fint *count, const MPI_Fint *type, const MPI_Fint *comm,
+			 MPI_Fint *e);
+void fan_mpi_f_iallreduce(void *in, void *out, const MPI_Fint *count, const MPI_Fint *type,
+			  const MPI_Fint *op, const MPI_Fint *comm, MPI_Fint *request, MPI_Fint *e);
+
+/* A Fortran LOGICAL, and statuses, are Open MPI's to write. */
+void fan_mpi_f_wait(MPI_Fint *request, MPI_Fint *status, MPI_Fint *e);
+void fan_mpi_f_waitall(const MPI_Fint *count, MPI_Fint *requests, MPI_Fint *statuses, MPI_Fint *e);
+void fan_mpi_f_waitany(const MPI_Fint *count, MPI_Fint *requests, MPI_Fint *index, MPI_Fint *status,
+		       MPI_Fint *e);
+void fan_mpi_f_waitsome(const MPI_Fint *count, MPI_Fint *requests, MPI_Fint *done,
+			MPI_Fint *indices, MPI_Fint *statuses, MPI_Fint *e);
+void fan_mpi_f_test(MPI_Fint *request, MPI_Fint *flag, MPI_Fint *status, MPI_Fint *e);
+void fan_mpi_f_testall(const MPI_Fint *count, MPI_Fint *requests, MPI_Fint *flag,
+		       MPI_Fint *statuses, MPI_Fint *e);
+void fan_mpi_f_testany(const MPI_Fint *count, MPI_Fint *requests, MPI_Fint *index, MPI_Fint *flag,
+		       MPI_Fint *status, MPI_Fint *e);
+void fan_mpi_f_testsome(const MPI_Fint *count, MPI_Fint *requests, MPI_Fint *done,
+			MPI_Fint *indices, MPI_Fint *statuses, MPI_Fint *e);
+void fan_mpi_f_request_get_status(const MPI_Fint *request, MPI_Fint *flag, MPI_Fint *status,
+				  MPI_Fint *e);
+
+/* Of the module mpi_f08, whose arguments are addresses as well. */
+void fan_mpi_f08_test(void *request, void *flag, void *status, void *e);
+void fan_mpi_f08_testall(void *count, void *requests, void *flag, void *statuses, void *e);
+void fan_mpi_f08_testany(void *count, void *requests, void *index, void *flag, void *status,
+			 void *e);
+void fan_mpi_f08_testsome(void *count, void *requests, void *done, void *indices, void *statuses,
+			  void *e);
+void fan_mpi_f08_request_get_status(void *request, void *flag, void *status, void *e);
 
 #endif

@@ -11,6 +11,7 @@
 #include "lib/comm.h"
 #include "meet.h"
 #include "next.h"
+#include "persistent.h"
 #include "request.h"
 #include "world.h"
 
@@ -42,6 +43,10 @@ static void leave(struct fan_mpi_group *g)
 
 static void drop(struct fan_mpi_group *g)
 {
+	if (g->kept) {
+		g->comm = MPI_COMM_NULL;
+		return;
+	}
 	pthread_mutex_lock(&lock);
 	struct fan_mpi_group **at = &groups;
 	while (*at && *at != g)
@@ -50,7 +55,9 @@ static void drop(struct fan_mpi_group *g)
 		*at = g->next;
 	pthread_mutex_unlock(&lock);
 	leave(g);
+	fan_mpi_requests_forget(g);
 	free(g->learner);
+	fan_mpi_background_free(g->background);
 	g->comm = MPI_COMM_NULL;
 	pthread_mutex_lock(&lock);
 	g->next = spare;
@@ -73,9 +80,16 @@ bool fan_mpi_groups_init(void)
 
 void fan_mpi_groups_end(void)
 {
+	fan_mpi_persistent_end();
+	for (unsigned stage = 0; stage < FAN_BACKGROUND_STAGES; stage++)
+		for (struct fan_mpi_group *g = groups; g; g = g->next)
+			fan_mpi_background_finish_stage(g, stage);
+	PMPI_Barrier(MPI_COMM_WORLD); /* nobody has to wait for one that does not know yet */
 	while (groups) {
 		struct fan_mpi_group *g = groups;
-		PMPI_Comm_delete_attr(g->comm, keyval);
+		g->kept = false;
+		if (g->comm != MPI_COMM_NULL)
+			PMPI_Comm_delete_attr(g->comm, keyval);
 		if (groups == g) /* the MPI has not called `gone` */
 			drop(g);
 	}
@@ -97,9 +111,11 @@ static struct fan_mpi_group *blank(void)
 	spare = g->next;
 	g->calls = 0;
 	g->bytes = 0;
+	g->kept = false;
 	g->job = NULL;
 	g->error = 0;
 	g->learner = NULL;
+	g->background = NULL;
 	return g;
 }
 
@@ -141,7 +157,8 @@ static struct fan_mpi_group *add(MPI_Comm comm)
 	PMPI_Comm_rank(comm, &g->rank);
 	PMPI_Comm_size(comm, &g->ranks);
 	g->off = why_off(comm, g->ranks);
-	bool set = !PMPI_Comm_set_attr(comm, keyval, g);
+	g->background = fan_mpi_background_new();
+	bool set = g->background && !PMPI_Comm_set_attr(comm, keyval, g);
 	struct fan_mpi_group **list = set ? &groups : &spare;
 	g->next = *list;
 	*list = g;
@@ -173,29 +190,67 @@ struct fan_mpi_group *fan_mpi_group_of(MPI_Comm comm)
 
 /* Joining. */
 
-struct join {
-	const struct fanin_options *options;
-	const struct fan_comm_terms *terms;
-	fanin_comm *job;
-	int result;
+bool fan_mpi_group_reserve(struct fan_mpi_group *g)
+{
+	if (!g->learner)
+		g->learner = calloc(1, sizeof *g->learner);
+	pthread_mutex_lock(&lock);
+	bool room = jobs_open < FAN_MPI_JOBS_MAX && !atomic_load(&refused) && g->learner;
+	jobs_open++;
+	pthread_mutex_unlock(&lock);
+	return room;
+}
+
+void fan_mpi_group_release(struct fan_mpi_group *g)
+{
+	(void)g;
+	pthread_mutex_lock(&lock);
+	jobs_open--;
+	pthread_mutex_unlock(&lock);
+}
+
+void fan_mpi_group_take(struct fan_mpi_group *g, fanin_comm *job)
+{
+	fan_comm_set_idle(job, fan_mpi_progress, NULL);
+	g->job = job;
+}
+
+static void say_failed(const struct fan_mpi_group *g, const struct fan_mpi_join *j)
+{
+	char name[MPI_MAX_OBJECT_NAME] = "", what[MPI_MAX_OBJECT_NAME + 32];
+	int bytes;
+	PMPI_Comm_get_name(g->comm, name, &bytes);
+	snprintf(what, sizeof what, "%s: rank %d", *name ? name : "a communicator", g->rank);
+	fan_mpi_say(what, fan_mpi_join_error(j));
+}
+
+void fan_mpi_group_refuse(struct fan_mpi_group *g, struct fan_mpi_join *failed)
+{
+	fanin_comm_destroy(failed->job);
+	failed->job = NULL;
+	atomic_store(&refused, true);
+	fan_mpi_group_release(g);
+	g->off = FAN_WHY_OFF;
+}
+
+struct joining {
+	struct fan_mpi_join join;
 	atomic_bool done;
 };
 
-static void *join_job(void *arg)
+static void *run_join(void *arg)
 {
-	struct join *j = arg;
-	j->result = fan_comm_create_on(j->options, j->terms, &j->job);
+	struct joining *j = arg;
+	fan_mpi_join(&j->join);
 	atomic_store(&j->done, true);
 	return NULL;
 }
 
-/* Another rank may still wait for messages of the last collective call, so MPI makes progress
- * meanwhile. */
-static void join_beside(struct join *j)
+static void join_beside(struct joining *j)
 {
 	pthread_t thread;
-	if (pthread_create(&thread, NULL, join_job, j)) {
-		j->result = FANIN_E_SYSTEM;
+	if (pthread_create(&thread, NULL, run_join, j)) {
+		j->join.result = FANIN_E_SYSTEM;
 		return;
 	}
 	while (!atomic_load(&j->done)) {
@@ -206,88 +261,45 @@ static void join_beside(struct join *j)
 }
 
 /* Collective: all ranks have joined, or none has.  The first that could not says why. */
-static bool all_joined(struct fan_mpi_group *g, struct join *j)
+static bool all_joined(const struct fan_mpi_group *g, const struct fan_mpi_join *j)
 {
 	int mine = j->result ? g->rank : g->ranks, first = 0;
-	char name[MPI_MAX_OBJECT_NAME] = "", what[MPI_MAX_OBJECT_NAME + 32];
 	PMPI_Allreduce(&mine, &first, 1, MPI_INT, MPI_MIN, g->comm);
-	if (first == g->rank) {
-		int bytes;
-		PMPI_Comm_get_name(g->comm, name, &bytes);
-		snprintf(what, sizeof what, "%s: rank %d", *name ? name : "a communicator",
-			 g->rank);
-		fan_mpi_say(what, j->job ? fanin_comm_error(j->job) : fanin_strerror(j->result));
-	}
-	if (first == g->ranks)
-		return true;
-	fanin_comm_destroy(j->job);
-	return false;
-}
-
-static bool is_set(const char *name)
-{
-	const char *text = getenv(name);
-	return text && *text;
-}
-
-static bool open_job(struct fan_mpi_group *g, const struct fan_mpi_meet *meet)
-{
-	struct fanin_options o = FANIN_OPTIONS_INIT;
-	struct fan_comm_terms terms = {
-		.meeting_addr = meet->addr,
-		.meeting_local = meet->local,
-		.join_ms = FAN_MPI_JOIN_MS,
-	};
-	struct join j = {.options = &o, .terms = &terms};
-	o.rank = g->rank;
-	o.ranks = g->ranks;
-	o.job = meet->job;
-	if (!is_set("FANIN_TIMEOUT_MS"))
-		o.timeout_ms = FAN_MPI_WAIT_MS;
-	if (!is_set("FANIN_ALIVE_MS"))
-		o.alive_ms = FAN_MPI_ALIVE_MS;
-	join_beside(&j);
-	if (!all_joined(g, &j))
-		return false;
-	fan_comm_set_idle(j.job, fan_mpi_progress, NULL);
-	g->job = j.job;
-	return true;
-}
-
-/* This process can have one more job.  The count is taken back if nothing comes of it. */
-static bool reserve(struct fan_mpi_group *g)
-{
-	g->learner = calloc(1, sizeof *g->learner);
-	pthread_mutex_lock(&lock);
-	bool room = jobs_open < FAN_MPI_JOBS_MAX && !atomic_load(&refused) && g->learner;
-	jobs_open++;
-	pthread_mutex_unlock(&lock);
-	return room;
+	if (first == g->rank)
+		say_failed(g, j);
+	return first == g->ranks;
 }
 
 static void join(struct fan_mpi_group *g)
 {
-	struct fan_mpi_meet meet;
+	struct joining j = {.join = {.rank = g->rank, .ranks = g->ranks}};
 	char why[WHY_BYTES];
-	bool willing = reserve(g);
-	bool met = fan_mpi_meet(&meet, g->comm, g->rank, willing, why, sizeof why);
-	if (!met && willing && !g->rank)
-		fan_mpi_say("a communicator", why);
-	if (met && open_job(g, &meet))
+	bool willing = fan_mpi_group_reserve(g);
+	if (!fan_mpi_meet(&j.join.meet, g->comm, g->rank, willing, why, sizeof why)) {
+		if (willing && !g->rank)
+			fan_mpi_say("a communicator", why);
+		fan_mpi_group_release(g);
+		g->off = FAN_WHY_OFF;
 		return;
-	if (met)
-		atomic_store(&refused, true);
-	pthread_mutex_lock(&lock);
-	jobs_open--;
-	pthread_mutex_unlock(&lock);
-	g->off = FAN_WHY_OFF;
+	}
+	join_beside(&j);
+	if (all_joined(g, &j.join))
+		fan_mpi_group_take(g, j.join.job);
+	else
+		fan_mpi_group_refuse(g, &j.join);
+}
+
+bool fan_mpi_group_has_enough(const struct fan_mpi_group *g)
+{
+	return g->calls >= FAN_MPI_JOIN_CALLS || g->bytes >= FAN_MPI_JOIN_BYTES ||
+	       fan_mpi_world.use == FAN_USE_ALWAYS;
 }
 
 void fan_mpi_group_join(struct fan_mpi_group *g)
 {
-	bool enough = g->calls >= FAN_MPI_JOIN_CALLS || g->bytes >= FAN_MPI_JOIN_BYTES ||
-		      fan_mpi_world.use == FAN_USE_ALWAYS;
-	if (!g->job && !g->off && enough)
+	if (fan_mpi_background_finish(g))
+		return;
+	if (!g->job && !g->off && fan_mpi_group_has_enough(g))
 		join(g);
 }
 
@@ -299,7 +311,10 @@ static void leave_together(MPI_Comm comm)
 	struct fan_mpi_group *g = NULL;
 	int found = 0;
 	if (!fan_mpi_world.on || comm == MPI_COMM_NULL ||
-	    PMPI_Comm_get_attr(comm, keyval, &g, &found) || !found || !g->job)
+	    PMPI_Comm_get_attr(comm, keyval, &g, &found) || !found)
+		return;
+	fan_mpi_background_finish(g);
+	if (!g->job || g->kept)
 		return;
 	fan_mpi_requests_wait(g);
 	PMPI_Barrier(comm);
@@ -335,6 +350,6 @@ int fan_mpi_group_result(struct fan_mpi_group *g, int e)
 		if (!PMPI_Add_error_class(&class) && !PMPI_Add_error_code(class, &g->error))
 			PMPI_Add_error_string(g->error, text);
 	}
-	PMPI_Comm_call_errhandler(g->comm, g->error);
+	PMPI_Comm_call_errhandler(g->comm == MPI_COMM_NULL ? MPI_COMM_WORLD : g->comm, g->error);
 	return g->error;
 }

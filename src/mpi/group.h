@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "background.h"
+#include "join.h"
 #include "learner.h"
 #include "report.h"
 
@@ -20,20 +22,19 @@
 #define FAN_MPI_LEAST_BYTES 8	      /* smaller calls are the MPI's */
 #define FAN_MPI_JOIN_CALLS  32	      /* of FAN_MPI_LEAST_BYTES or more, or... */
 #define FAN_MPI_JOIN_BYTES  (1 << 20) /* ...so many bytes, before a job is joined */
-#define FAN_MPI_JOIN_MS	    10000     /* a join without progress fails after it */
-#define FAN_MPI_WAIT_MS	    86400000  /* an operation does: MPI knows no such limit */
-#define FAN_MPI_ALIVE_MS    60000     /* of silence until a rank is lost */
 
 struct fan_mpi_group {
 	_Atomic(MPI_Comm) comm; /* MPI_COMM_NULL: it has gone, and this memory waits for another */
 	int rank, ranks;
 	enum fan_mpi_why off; /* why no call is taken; FAN_WHY_TAKEN: some may be.  The same on all
 			       * ranks of the communicator */
-	unsigned calls;	      /* that could be taken, and... */
-	uint64_t bytes;	      /* ...their bytes, before the join */
-	fanin_comm *job;      /* NULL: not joined */
-	int error;	      /* MPI's code for the job's failure; 0: none yet */
+	bool kept;	 /* until MPI_Finalize, for persistent requests outlive communicators */
+	unsigned calls;	 /* that could be taken, and... */
+	uint64_t bytes;	 /* ...their bytes, before the join */
+	fanin_comm *job; /* NULL: not joined */
+	int error;	 /* MPI's code for the job's failure; 0: none yet */
 	struct fan_learner *learner;
+	struct fan_mpi_background *background;
 	struct fan_mpi_group *next;
 };
 
@@ -48,6 +49,16 @@ struct fan_mpi_group *fan_mpi_group_of(MPI_Comm comm);
 
 /* Collective: join a job if enough has been sent and nothing speaks against it. */
 void fan_mpi_group_join(struct fan_mpi_group *g);
+
+/* Calls or bytes enough to join a job. */
+bool fan_mpi_group_has_enough(const struct fan_mpi_group *g);
+
+/* True: this process can have one more job, for `g`, and has memory for what is learnt.  In either
+ * case fan_mpi_group_take, _release or _refuse comes next. */
+bool fan_mpi_group_reserve(struct fan_mpi_group *g);
+void fan_mpi_group_take(struct fan_mpi_group *g, fanin_comm *job);
+void fan_mpi_group_release(struct fan_mpi_group *g);
+void fan_mpi_group_refuse(struct fan_mpi_group *g, struct fan_mpi_join *failed);
 
 /* MPI's code of fanin's result `e`; an error goes to the communicator's handler first. */
 int fan_mpi_group_result(struct fan_mpi_group *g, int e);

@@ -4,7 +4,7 @@
 #define WARM	  2	     /* steps that are not timed: one by fanin, one by the MPI */
 #define LOOK_STEP (WARM + 1) /* each way has been timed once */
 
-static unsigned class_of(size_t bytes)
+unsigned fan_learner_class(size_t bytes)
 {
 	if (bytes < 2)
 		return 0;
@@ -26,7 +26,7 @@ static unsigned last_step(unsigned class)
 void fan_learner_next(struct fan_learner *l, enum fan_learner_kind kind, size_t bytes,
 		      struct fan_learner_step *step)
 {
-	unsigned n = class_of(bytes);
+	unsigned n = fan_learner_class(bytes);
 	struct fan_learner_class *c = &l->of[kind][n];
 	*step = (struct fan_learner_step){.class = c, .fanin = c->fanin};
 	if (c->rest) {
@@ -47,7 +47,7 @@ void fan_learner_next(struct fan_learner *l, enum fan_learner_kind kind, size_t 
 
 bool fan_learner_rests(struct fan_learner *l, enum fan_learner_kind kind, size_t bytes)
 {
-	struct fan_learner_class *c = &l->of[kind][class_of(bytes)];
+	struct fan_learner_class *c = &l->of[kind][fan_learner_class(bytes)];
 	if (c->fanin || !c->rest)
 		return false;
 	c->rest--;
@@ -56,10 +56,21 @@ bool fan_learner_rests(struct fan_learner *l, enum fan_learner_kind kind, size_t
 
 bool fan_learner_peek(const struct fan_learner *l, enum fan_learner_kind kind, size_t bytes)
 {
-	unsigned n = class_of(bytes);
+	unsigned n = fan_learner_class(bytes);
 	while (n && !l->of[kind][n].known)
 		n--;
 	return l->of[kind][n].fanin;
+}
+
+void fan_learner_tell(struct fan_learner *l, enum fan_learner_kind kind, unsigned class, bool fanin)
+{
+	l->of[kind][class].known = true;
+	l->of[kind][class].fanin = fanin;
+}
+
+bool fan_learner_knows(const struct fan_learner *l, enum fan_learner_kind kind, size_t bytes)
+{
+	return l->of[kind][fan_learner_class(bytes)].known;
 }
 
 /* Of an odd number of times. */
@@ -107,7 +118,7 @@ static void spare_smaller(struct fan_learner *l, enum fan_learner_kind kind, uns
 void fan_learner_decide(struct fan_learner *l, enum fan_learner_kind kind, size_t bytes,
 			const struct fan_learner_times *times)
 {
-	unsigned n = class_of(bytes);
+	unsigned n = fan_learner_class(bytes);
 	struct fan_learner_class *c = &l->of[kind][n];
 	bool whole = c->step > last_step(n);
 	unsigned count = whole ? times_of(n) : 1;

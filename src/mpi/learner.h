@@ -79,6 +79,16 @@ bool fan_learner_rests(struct fan_learner *l, enum fan_learner_kind kind, size_t
  * or of the next smaller class that is known.  True: by fanin. */
 bool fan_learner_peek(const struct fan_learner *l, enum fan_learner_kind kind, size_t bytes);
 
+/* Of FAN_LEARNER_CLASSES. */
+unsigned fan_learner_class(size_t bytes);
+
+/* Something else has found out that `fanin` is the way of class `class`. */
+void fan_learner_tell(struct fan_learner *l, enum fan_learner_kind kind, unsigned class,
+		      bool fanin);
+
+/* A trial of its class has ended, or larger sizes have told. */
+bool fan_learner_knows(const struct fan_learner *l, enum fan_learner_kind kind, size_t bytes);
+
 /* All ranks have the same `times`.  The trial ends here if it is over, or if fanin is hopeless
  * after each way has been timed once. */
 void fan_learner_decide(struct fan_learner *l, enum fan_learner_kind kind, size_t bytes,

@@ -13,37 +13,21 @@
 #include <unistd.h>
 
 #include "lib/config.h"
-#include "lib/meeting.h"
 #include "net/clock.h"
 
-#define ADDRESSES_MAX 30 /* of a host; a bit each, beside two more */
-#define PREFIX_BYTES  40 /* of FANIN_JOB in the names of jobs */
+#define PREFIX_BYTES 40 /* of FANIN_JOB in the names of jobs */
 
-/* Bits of what the ranks agree on, after those of addresses. */
-#define SAME_HOST (1u << ADDRESSES_MAX)
-#define WILLING	  (1u << (ADDRESSES_MAX + 1))
+/* Bits of answers after those of addresses, of which the first word has those near by. */
+#define SAME_HOST (1u << FAN_MEET_ADDRESSES)
+#define WILLING	  (1u << (FAN_MEET_ADDRESSES + 1)) /* of the first word */
 
-/* An address of a host, as the network has it. */
-struct address {
-	uint32_t addr, mask;
-};
-
-/* What rank 0 tells. */
-struct offer {
-	uint64_t nonce;
-	int32_t host[FAN_MEETING_RECORD]; /* of which the host's id is used */
-	int32_t named;			  /* a switch or a controller */
-	uint16_t port, count;
-	struct address address[ADDRESSES_MAX];
-};
-
-static uint16_t own_addresses(struct address *a)
+static uint16_t own_addresses(struct fan_mpi_address *a)
 {
 	struct ifaddrs *all;
 	uint16_t n = 0;
 	if (getifaddrs(&all))
 		return 0;
-	for (const struct ifaddrs *i = all; i && n < ADDRESSES_MAX; i = i->ifa_next) {
+	for (const struct ifaddrs *i = all; i && n < FAN_MEET_ADDRESSES; i = i->ifa_next) {
 		if (!i->ifa_addr || !i->ifa_netmask || i->ifa_addr->sa_family != AF_INET ||
 		    !(i->ifa_flags & IFF_UP) || i->ifa_flags & IFF_LOOPBACK)
 			continue;
@@ -91,8 +75,9 @@ static bool is_named(void)
 	       *cfg.controller_addr;
 }
 
-static void make_offer(struct offer *o)
+void fan_mpi_meet_offer(struct fan_mpi_offer *o)
 {
+	memset(o, 0, sizeof *o);
 	o->nonce = fan_clock_nonce();
 	o->named = is_named();
 	host_record(o->host);
@@ -113,9 +98,9 @@ static bool has_route(uint32_t addr)
 
 /* Which of the addresses this host reaches: `near` over a network of its own, `far` over a router
  * as well.  An address that this host has itself, as bridges of containers do, is not rank 0's. */
-static void look(const struct offer *o, uint32_t *near, uint32_t *far)
+static void look(const struct fan_mpi_offer *o, uint32_t *near, uint32_t *far)
 {
-	struct address own[ADDRESSES_MAX];
+	struct fan_mpi_address own[FAN_MEET_ADDRESSES];
 	unsigned count = own_addresses(own);
 	*near = *far = 0;
 	for (unsigned i = 0; i < o->count; i++) {
@@ -131,7 +116,8 @@ static void look(const struct offer *o, uint32_t *near, uint32_t *far)
 }
 
 /* The first address that all ranks reach. */
-static bool choose(struct fan_mpi_meet *meet, const struct offer *o, uint32_t near, uint32_t far)
+static bool choose(struct fan_mpi_meet *meet, const struct fan_mpi_offer *o, uint32_t near,
+		   uint32_t far)
 {
 	struct in_addr at = {.s_addr = htonl(INADDR_LOOPBACK)};
 	uint32_t common = near & (SAME_HOST - 1) ? near : far;
@@ -149,32 +135,46 @@ static bool choose(struct fan_mpi_meet *meet, const struct offer *o, uint32_t ne
 	return true;
 }
 
-bool fan_mpi_meet(struct fan_mpi_meet *meet, MPI_Comm comm, int rank, bool willing, char *why,
-		  size_t bytes)
+void fan_mpi_meet_answer(uint32_t answer[FAN_MEET_ANSWERS], const struct fan_mpi_offer *o,
+			 bool willing)
 {
-	struct offer o;
 	int32_t host[FAN_MEETING_RECORD];
-	uint32_t mine[2], all[2];
-	const char *prefix = getenv("FANIN_JOB");
-	memset(&o, 0, sizeof o);
-	memset(meet, 0, sizeof *meet);
-	if (!rank)
-		make_offer(&o);
-	PMPI_Bcast(&o, sizeof o, MPI_BYTE, 0, comm);
+	answer[0] = answer[1] = 0;
+	if (!o)
+		return;
 	host_record(host);
-	look(&o, &mine[0], &mine[1]);
-	if (same_host(host, o.host))
-		mine[0] = mine[1] = (2 * SAME_HOST) - 1;
-	if (willing && is_named() == (bool)o.named)
-		mine[0] |= WILLING;
-	PMPI_Allreduce(mine, all, 2, MPI_UINT32_T, MPI_BAND, comm);
+	look(o, &answer[0], &answer[1]);
+	if (same_host(host, o->host))
+		answer[0] = answer[1] = (2 * SAME_HOST) - 1;
+	if (willing && is_named() == (bool)o->named)
+		answer[0] |= WILLING;
+}
+
+bool fan_mpi_meet_choose(struct fan_mpi_meet *meet, const struct fan_mpi_offer *o,
+			 const uint32_t all[FAN_MEET_ANSWERS], char *why, size_t bytes)
+{
+	const char *prefix = getenv("FANIN_JOB");
+	memset(meet, 0, sizeof *meet);
 	snprintf(meet->job, sizeof meet->job, "%.*s-%016llx", PREFIX_BYTES,
-		 prefix && *prefix ? prefix : "mpi", (unsigned long long)o.nonce);
+		 prefix && *prefix ? prefix : "mpi", (unsigned long long)o->nonce);
 	snprintf(why, bytes, "not all of its ranks can join a job now");
 	if (!(all[0] & WILLING))
 		return false;
 	snprintf(why, bytes,
 		 "no IPv4 address of rank 0 is within reach of all ranks: name a switch "
 		 "in FANIN_SWITCH");
-	return o.named || choose(meet, &o, all[0], all[1]);
+	return o->named || choose(meet, o, all[0], all[1]);
+}
+
+bool fan_mpi_meet(struct fan_mpi_meet *meet, MPI_Comm comm, int rank, bool willing, char *why,
+		  size_t bytes)
+{
+	struct fan_mpi_offer o;
+	uint32_t mine[FAN_MEET_ANSWERS], all[FAN_MEET_ANSWERS];
+	if (!rank)
+		fan_mpi_meet_offer(&o);
+	PMPI_Bcast(&o, sizeof o, MPI_BYTE, 0, comm);
+	fan_mpi_meet_answer(mine, &o, willing);
+	PMPI_Allreduce(mine, all, FAN_MEET_ANSWERS, MPI_UINT32_T, MPI_BAND, comm);
+	return fan_mpi_meet_choose(meet, &o, all, why, bytes);
 }

@@ -6,9 +6,13 @@
 #include <mpi.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+
+#include "lib/meeting.h"
 
 #define FAN_MEET_ADDR_BYTES 32
 #define FAN_MEET_JOB_BYTES  64
+#define FAN_MEET_ADDRESSES  30 /* of a host; a bit each, beside two more */
 
 struct fan_mpi_meet {
 	char job[FAN_MEET_JOB_BYTES];	/* a name of its own */
@@ -16,8 +20,36 @@ struct fan_mpi_meet {
 	bool local;			/* all ranks are on its host */
 };
 
-/* Collective over `comm`, of which this is `rank`.  False, on all ranks: some rank is not
- * `willing`, or they know no address of rank 0 that all reach; `why`, `bytes` bytes, says so. */
+/* An address of a host, as the network has it. */
+struct fan_mpi_address {
+	uint32_t addr, mask;
+};
+
+/* What rank 0 tells. */
+struct fan_mpi_offer {
+	uint64_t nonce;
+	int32_t host[FAN_MEETING_RECORD]; /* of which the host's id is used */
+	int32_t named;			  /* a switch or a controller */
+	uint16_t port, count;
+	struct fan_mpi_address address[FAN_MEET_ADDRESSES];
+};
+
+/* What each rank says to it: bits, and what all ranks say has those that all have set. */
+#define FAN_MEET_ANSWERS 2
+
+/* At rank 0. */
+void fan_mpi_meet_offer(struct fan_mpi_offer *o);
+
+/* `o` NULL: this rank has not got it. */
+void fan_mpi_meet_answer(uint32_t answer[FAN_MEET_ANSWERS], const struct fan_mpi_offer *o,
+			 bool willing);
+
+/* By the bits of all.  False: some rank is not willing, or they know no address of rank 0 that all
+ * reach; `why`, `bytes` bytes, says so. */
+bool fan_mpi_meet_choose(struct fan_mpi_meet *meet, const struct fan_mpi_offer *o,
+			 const uint32_t all[FAN_MEET_ANSWERS], char *why, size_t bytes);
+
+/* Collective over `comm`, of which this is `rank`: all of that, one after the other. */
 bool fan_mpi_meet(struct fan_mpi_meet *meet, MPI_Comm comm, int rank, bool willing, char *why,
 		  size_t bytes);
 

@@ -42,7 +42,9 @@ static const char *const names[] = {
 #define EXTENSION_NAME(name, arguments) "MPIX_" #name,
 		FAN_MPI_EACH_EXTENSION(EXTENSION_NAME)
 #define FORTRAN_NAME(name, arguments) "mpi_" #name "_",
-			FAN_MPI_EACH_FORTRAN(FORTRAN_NAME)};
+			FAN_MPI_EACH_FORTRAN(FORTRAN_NAME)
+#define F08_NAME(name, arguments) "mpi_" #name "_f08_",
+				FAN_MPI_EACH_F08(F08_NAME)};
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static fan_mpi_function next[FAN_MPI_CALLS], mine[FAN_MPI_CALLS]; /* set once, by attach */
@@ -175,16 +177,21 @@ __attribute__((destructor)) static void tell_unused(void)
 FAN_MPI_EACH_CALL(DEFINE)
 FAN_MPI_EACH_EXTENSION(DEFINE_EXTENSION)
 
-/* Open MPI's module mpi_f08 calls the second name. */
-#define DEFINE_FORTRAN(name, arguments)                                                            \
-	__attribute__((visibility("default"))) void mpi_##name##_(TYPES_##arguments);              \
-	__attribute__((visibility("default"), alias("mpi_" #name "_"))) void ompi_##name##_f(      \
-		TYPES_##arguments);                                                                \
-	void mpi_##name##_(TYPES_##arguments)                                                      \
+#define DEFINE_SUBROUTINE(symbol, number, arguments)                                               \
+	__attribute__((visibility("default"))) void symbol(TYPES_##arguments);                     \
+	void symbol(TYPES_##arguments)                                                             \
 	{                                                                                          \
-		void (*to)(TYPES_##arguments) =                                                    \
-			(void (*)(TYPES_##arguments))find_first(FAN_MPI_##name);                   \
+		void (*to)(TYPES_##arguments) = (void (*)(TYPES_##arguments))find_first(number);   \
 		if (to)                                                                            \
 			to(NAMES_##arguments);                                                     \
 	}
+
+/* Open MPI's module mpi_f08 calls the second name. */
+#define DEFINE_FORTRAN(name, arguments)                                                            \
+	DEFINE_SUBROUTINE(mpi_##name##_, FAN_MPI_##name, arguments)                                \
+	__attribute__((visibility("default"), alias("mpi_" #name "_"))) void ompi_##name##_f(      \
+		TYPES_##arguments);
+#define DEFINE_F08(name, arguments)                                                                \
+	DEFINE_SUBROUTINE(mpi_##name##_f08_, FAN_MPI_F08_##name, arguments)
 FAN_MPI_EACH_FORTRAN(DEFINE_FORTRAN)
+FAN_MPI_EACH_F08(DEFINE_F08)

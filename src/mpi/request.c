@@ -17,10 +17,16 @@
 #define YIELDS	 100	/* looks in a row, with the core given away between them; then... */
 #define SLEEP_NS 100000 /* ...so much sleep between two */
 
-/* An operation under way.  MPI knows it by its request, and frees it with that. */
+/* An operation under way.  MPI knows it by its request, and frees it with that if it is a
+ * generalized one. */
 struct started {
 	MPI_Request request;
-	fanin_op *op;
+	MPI_Comm twin; /* MPI_COMM_NULL: the request is a generalized one */
+	int tag;
+	fanin_op *op; /* NULL: it is the MPI's, `inner`, to be timed */
+	MPI_Request inner;
+	size_t bytes;
+	double start_s;
 	struct fan_mpi_group *group;
 	int code; /* MPI's, of its result */
 	struct started *next;
@@ -36,7 +42,7 @@ static int query(void *extra, MPI_Status *status)
 	const struct started *s = extra;
 	PMPI_Status_set_elements(status, MPI_BYTE, 0);
 	PMPI_Status_set_cancelled(status, 0);
-	status->MPI_SOURCE = MPI_UNDEFINED;
+	status->MPI_SOURCE = s->op ? MPI_UNDEFINED : MPI_ANY_SOURCE;
 	status->MPI_TAG = MPI_UNDEFINED;
 	return s->code;
 }
@@ -65,13 +71,23 @@ static void append(struct started *s)
 	pthread_mutex_unlock(&lock);
 }
 
+/* With the lock held. */
+static bool has_ended(struct started *s)
+{
+	int flag = 0;
+	if (s->op)
+		return fanin_op_test(s->op) != FANIN_E_PENDING;
+	s->code = PMPI_Test(&s->inner, &flag, MPI_STATUS_IGNORE);
+	return flag || s->code;
+}
+
 /* Take the oldest operation that has ended off the list; `g` not NULL: of that group. */
 static struct started *take_ended(const struct fan_mpi_group *g)
 {
 	struct started *s = NULL;
 	pthread_mutex_lock(&lock);
 	for (struct started **at = &first; *at && !s; at = &(*at)->next)
-		if ((!g || (*at)->group == g) && fanin_op_test((*at)->op) != FANIN_E_PENDING) {
+		if ((!g || (*at)->group == g) && has_ended(*at)) {
 			s = *at;
 			*at = s->next;
 			atomic_fetch_sub(&open_count, 1);
@@ -86,9 +102,17 @@ static void tell_ended(const struct fan_mpi_group *g)
 {
 	struct started *s;
 	while (atomic_load(&open_count) && (s = take_ended(g))) {
-		s->code = fan_mpi_group_result(s->group, fanin_op_test(s->op));
+		if (s->op)
+			s->code = fan_mpi_group_result(s->group, fanin_op_test(s->op));
+		else if (s->group)
+			fan_mpi_background_time(s->group, s->bytes, PMPI_Wtime() - s->start_s);
 		fanin_op_free(s->op);
-		PMPI_Grequest_complete(s->request);
+		if (s->twin == MPI_COMM_NULL) {
+			PMPI_Grequest_complete(s->request);
+			continue;
+		}
+		PMPI_Send(s, s->code ? 1 : 0, MPI_BYTE, 0, s->tag, s->twin);
+		free(s);
 	}
 }
 
@@ -102,8 +126,9 @@ static bool has_open(const struct fan_mpi_group *g)
 	return s != NULL;
 }
 
-static void pause_a_little(int *looks)
+void fan_mpi_requests_pause(int *looks)
 {
+	fan_mpi_progress(NULL);
 	if (++*looks < YIELDS)
 		sched_yield();
 	else
@@ -113,28 +138,31 @@ static void pause_a_little(int *looks)
 void fan_mpi_requests_wait(struct fan_mpi_group *g)
 {
 	int looks = 0;
-	for (tell_ended(g); has_open(g); tell_ended(g)) {
-		fan_mpi_progress(NULL);
-		pause_a_little(&looks);
-	}
+	for (tell_ended(g); has_open(g); tell_ended(g))
+		fan_mpi_requests_pause(&looks);
 }
 
 /* Starting. */
 
-static int start(struct fan_mpi_group *g, const struct fan_mpi_sum *sum, const void *in, void *out,
-		 MPI_Count count, MPI_Request *request)
+int fan_mpi_request_start(struct fan_mpi_group *g, const struct fan_mpi_reduction *r, MPI_Comm twin,
+			  int tag, MPI_Request *request)
 {
 	struct started *s = calloc(1, sizeof *s);
 	int e = s ? FANIN_OK : FANIN_E_NOMEM;
 	if (!e)
-		e = fanin_allreduce_start(g->job, in == MPI_IN_PLACE ? out : in, out,
-					  (size_t)count * sum->each, sum->dtype, sum->op, &s->op);
+		e = fanin_allreduce_start(g->job, r->in == MPI_IN_PLACE ? r->out : r->in, r->out,
+					  (size_t)r->count * r->sum.each, r->sum.dtype, r->sum.op,
+					  &s->op);
 	if (e) {
 		free(s);
 		return fan_mpi_group_result(g, e);
 	}
 	s->group = g;
-	e = PMPI_Grequest_start(query, release, cancel, s, &s->request);
+	s->twin = twin;
+	s->tag = tag;
+	s->request = *request;
+	if (twin == MPI_COMM_NULL)
+		e = PMPI_Grequest_start(query, release, cancel, s, &s->request);
 	if (e) {
 		fanin_op_free(s->op);
 		free(s);
@@ -145,31 +173,74 @@ static int start(struct fan_mpi_group *g, const struct fan_mpi_sum *sum, const v
 	return MPI_SUCCESS;
 }
 
-static struct fan_mpi_group *find_way(struct fan_mpi_sum *sum, MPI_Count count, MPI_Datatype type,
-				      MPI_Op op, MPI_Comm comm)
+/* The MPI has started `inner`, of `bytes` bytes on the communicator of `g`, at start_s: time it.
+ * Without memory for that it is the program's as it is. */
+static int time_it(struct fan_mpi_group *g, size_t bytes, double start_s, MPI_Request inner,
+		   MPI_Request *request)
 {
+	struct started *s = calloc(1, sizeof *s);
+	*request = inner;
+	if (!s)
+		return MPI_SUCCESS;
+	*s = (struct started){.twin = MPI_COMM_NULL,
+			      .inner = inner,
+			      .bytes = bytes,
+			      .start_s = start_s,
+			      .group = g};
+	if (PMPI_Grequest_start(query, release, cancel, s, &s->request)) {
+		free(s);
+		return MPI_SUCCESS;
+	}
+	*request = s->request;
+	append(s);
+	return MPI_SUCCESS;
+}
+
+void fan_mpi_requests_forget(const struct fan_mpi_group *g)
+{
+	pthread_mutex_lock(&lock);
+	for (struct started *s = first; s; s = s->next)
+		if (s->group == g)
+			s->group = NULL;
+	pthread_mutex_unlock(&lock);
+}
+
+/* `timed`: it is the MPI's, and its time is wanted. */
+static struct fan_mpi_turn find_way(struct fan_mpi_sum *sum, MPI_Count count, MPI_Datatype type,
+				    MPI_Op op, MPI_Comm comm, bool *taken, bool *timed)
+{
+	struct fan_mpi_turn t;
 	struct fan_mpi_what what;
 	fan_mpi_what_sum(&what, sum, FAN_LEARNER_ALLREDUCE, count, type, op);
-	return fan_mpi_turn_at_once(comm, &what);
+	*taken = fan_mpi_turn_at_once(&t, comm, &what, timed);
+	return t;
 }
 
 int fan_mpi_iallreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op,
 		       MPI_Comm comm, MPI_Request *request)
 {
-	struct fan_mpi_sum sum;
-	struct fan_mpi_group *g = find_way(&sum, count, type, op, comm);
-	return g ? start(g, &sum, in, out, count, request)
-		 : FAN_NEXT(Iallreduce)(in, out, count, type, op, comm, request);
+	struct fan_mpi_reduction r = {.in = in, .out = out, .count = count};
+	bool taken, timed;
+	struct fan_mpi_turn t = find_way(&r.sum, count, type, op, comm, &taken, &timed);
+	if (taken)
+		return fan_mpi_request_start(t.group, &r, MPI_COMM_NULL, 0, request);
+	double start_s = timed ? PMPI_Wtime() : 0;
+	int e = FAN_NEXT(Iallreduce)(in, out, count, type, op, comm, request);
+	return e || !timed ? e : time_it(t.group, t.what.bytes, start_s, *request, request);
 }
 
 #if MPI_VERSION >= 4
 int fan_mpi_iallreduce_c(const void *in, void *out, MPI_Count count, MPI_Datatype type, MPI_Op op,
 			 MPI_Comm comm, MPI_Request *request)
 {
-	struct fan_mpi_sum sum;
-	struct fan_mpi_group *g = find_way(&sum, count, type, op, comm);
-	return g ? start(g, &sum, in, out, count, request)
-		 : FAN_NEXT(Iallreduce_c)(in, out, count, type, op, comm, request);
+	struct fan_mpi_reduction r = {.in = in, .out = out, .count = count};
+	bool taken, timed;
+	struct fan_mpi_turn t = find_way(&r.sum, count, type, op, comm, &taken, &timed);
+	if (taken)
+		return fan_mpi_request_start(t.group, &r, MPI_COMM_NULL, 0, request);
+	double start_s = timed ? PMPI_Wtime() : 0;
+	int e = FAN_NEXT(Iallreduce_c)(in, out, count, type, op, comm, request);
+	return e || !timed ? e : time_it(t.group, t.what.bytes, start_s, *request, request);
 }
 #endif
 
@@ -184,8 +255,7 @@ static bool is_ours(MPI_Request request)
 	return s != NULL;
 }
 
-/* After MPI has been told of what has ended. */
-static bool has_ours(int count, const MPI_Request *requests)
+bool fan_mpi_requests_pending(int count, const MPI_Request *requests)
 {
 	bool ours = false;
 	if (!atomic_load_explicit(&open_count, memory_order_relaxed))
@@ -200,25 +270,22 @@ static bool has_ours(int count, const MPI_Request *requests)
 
 int fan_mpi_wait(MPI_Request *request, MPI_Status *status)
 {
-	for (int looks = 0; has_ours(1, request);) {
-		fan_mpi_progress(NULL);
-		pause_a_little(&looks);
-	}
+	for (int looks = 0; fan_mpi_requests_pending(1, request);)
+		fan_mpi_requests_pause(&looks);
 	return FAN_NEXT(Wait)(request, status);
 }
 
 int fan_mpi_waitall(int count, MPI_Request *requests, MPI_Status *statuses)
 {
-	for (int looks = 0; has_ours(count, requests);) {
-		fan_mpi_progress(NULL);
-		pause_a_little(&looks);
-	}
+	for (int looks = 0; fan_mpi_requests_pending(count, requests);)
+		fan_mpi_requests_pause(&looks);
 	return FAN_NEXT(Waitall)(count, requests, statuses);
 }
 
 int fan_mpi_waitany(int count, MPI_Request *requests, int *index, MPI_Status *status)
 {
-	for (int looks = 0; has_ours(count, requests); pause_a_little(&looks)) {
+	for (int looks = 0; fan_mpi_requests_pending(count, requests);
+	     fan_mpi_requests_pause(&looks)) {
 		int flag = 0;
 		int e = PMPI_Testany(count, requests, index, &flag, status);
 		if (e || flag)
@@ -230,7 +297,8 @@ int fan_mpi_waitany(int count, MPI_Request *requests, int *index, MPI_Status *st
 int fan_mpi_waitsome(int count, MPI_Request *requests, int *done, int *indices,
 		     MPI_Status *statuses)
 {
-	for (int looks = 0; has_ours(count, requests); pause_a_little(&looks)) {
+	for (int looks = 0; fan_mpi_requests_pending(count, requests);
+	     fan_mpi_requests_pause(&looks)) {
 		int e = PMPI_Testsome(count, requests, done, indices, statuses);
 		if (e || *done)
 			return e;

@@ -114,17 +114,36 @@ int fan_mpi_turn_end(struct fan_mpi_turn *t, int e)
 	return e;
 }
 
-struct fan_mpi_group *fan_mpi_turn_at_once(MPI_Comm comm, const struct fan_mpi_what *what)
+struct fan_mpi_group *fan_mpi_turn_join(MPI_Comm comm, const struct fan_mpi_what *what)
 {
 	if (!fan_mpi_world.on)
 		return NULL;
 	struct fan_mpi_group *g = fan_mpi_group_of(comm);
+	if (refuse(g, what))
+		return NULL;
+	if (!g->job) {
+		g->calls += FAN_MPI_JOIN_CALLS;
+		fan_mpi_group_join(g);
+	}
+	return g->job ? g : NULL;
+}
+
+bool fan_mpi_turn_at_once(struct fan_mpi_turn *t, MPI_Comm comm, const struct fan_mpi_what *what,
+			  bool *timed)
+{
+	*timed = false;
+	if (!fan_mpi_world.on)
+		return false;
+	struct fan_mpi_group *g = t->group = fan_mpi_group_of(comm);
+	t->what = *what;
 	enum fan_mpi_why why = refuse(g, what);
-	if (!why && !g->job)
-		why = FAN_WHY_EARLY;
+	if (!why && !g->job) {
+		*timed = fan_mpi_background_call(g, what->bytes);
+		why = g->job ? FAN_WHY_TAKEN : FAN_WHY_EARLY;
+	}
 	if (!why && fan_mpi_world.use == FAN_USE_LEARN &&
 	    !fan_learner_peek(g->learner, what->kind, what->bytes))
 		why = FAN_WHY_FASTER;
 	fan_mpi_report_add(why, what->bytes);
-	return why ? NULL : g;
+	return !why;
 }

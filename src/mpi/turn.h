@@ -46,8 +46,12 @@ bool fan_mpi_turn_begin(struct fan_mpi_turn *t, MPI_Comm comm, const struct fan_
 /* It has ended with `e`, one of MPI's codes, which is returned. */
 int fan_mpi_turn_end(struct fan_mpi_turn *t, int e);
 
-/* As fan_mpi_turn_begin, for a call that does not wait: nothing is learnt from it.  NULL: it is the
- * MPI's. */
-struct fan_mpi_group *fan_mpi_turn_at_once(MPI_Comm comm, const struct fan_mpi_what *what);
+/* Collective: many such calls will come, so join a job at once.  NULL: they are the MPI's. */
+struct fan_mpi_group *fan_mpi_turn_join(MPI_Comm comm, const struct fan_mpi_what *what);
+
+/* As fan_mpi_turn_begin, for a call that does not wait.  `timed`: it is the MPI's, and
+ * fan_mpi_background_time wants to know how long it takes. */
+bool fan_mpi_turn_at_once(struct fan_mpi_turn *t, MPI_Comm comm, const struct fan_mpi_what *what,
+			  bool *timed);
 
 #endif

@@ -156,12 +156,11 @@ int fan_mpi_init_thread(int *argc, char ***argv, int required, int *provided)
 	return e;
 }
 
-/* All ranks leave together: nobody has to wait for one that does not know yet. */
+/* All ranks leave together. */
 int fan_mpi_finalize(void)
 {
 	struct fan_mpi_world *w = &fan_mpi_world;
 	if (w->on) {
-		PMPI_Barrier(MPI_COMM_WORLD);
 		fan_mpi_groups_end();
 		PMPI_Group_free(&w->group);
 	}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* started.c - all-reduces that are only started and waited for later: fanin joins a job beside
+ * them, without a call in which ranks may wait for each other.
+ *
+ * With the argument "always" fanin must get calls in the end, and which ones is counted.  What
+ * fanin did has no source in its status, so the program sees which way a call went. */
+#include <time.h>
+
+#include "expect.h"
+
+#define COUNT	   1000
+#define AHEAD	   40 /* calls of rank 0 before the others' first */
+#define MIDDLE	   24 /* calls after which the ranks are in the middle of a join */
+#define PATIENCE_S 60
+
+static int always; /* all that fanin can take goes to it */
+static int in[AHEAD][COUNT], out[AHEAD][COUNT];
+
+static void start(int number, MPI_Comm comm, MPI_Request *request)
+{
+	int i = number % AHEAD;
+	for (int k = 0; k < COUNT; k++) {
+		in[i][k] = rank + number + k;
+		out[i][k] = -1;
+	}
+	MPI_Iallreduce(in[i], out[i], COUNT, MPI_INT, MPI_SUM, comm, request);
+}
+
+/* The request of call `number` has ended.  True: fanin did it. */
+static int ended(int number, const MPI_Status *status)
+{
+	int i = number % AHEAD;
+	for (int k = 0; k < COUNT; k++)
+		EXPECT(out[i][k] == ranks * (ranks - 1) / 2 + ranks * (number + k),
+		       "call %d, element %d", number, k);
+	taken += status->MPI_SOURCE == MPI_UNDEFINED;
+	return status->MPI_SOURCE == MPI_UNDEFINED;
+}
+
+static int one_call(int number, MPI_Comm comm)
+{
+	MPI_Request request;
+	MPI_Status status;
+	start(number, comm, &request);
+	if (number % 2)
+		MPI_Wait(&request, &status);
+	else
+		for (int flag = 0; !flag;)
+			MPI_Test(&request, &flag, &status);
+	return ended(number, &status);
+}
+
+/* Nothing but such calls, until fanin has them, and a few more.  Rank 0 tells the others by
+ * messages that it has seen enough. */
+static void check_change(void)
+{
+	MPI_Comm comm;
+	time_t begin = time(NULL);
+	int stop = 0, mine = 0;
+	MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+	for (int n = 0; !stop && (always || n < 300); n++) {
+		mine += one_call(n, comm);
+		if (!rank)
+			stop = mine > 5 || time(NULL) - begin > PATIENCE_S;
+		for (int to = 1; !rank && to < ranks; to++)
+			MPI_Send(&stop, 1, MPI_INT, to, 0, MPI_COMM_WORLD);
+		if (rank)
+			MPI_Recv(&stop, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	}
+	EXPECT(mine > 5 || !always, "fanin has %d calls", mine);
+	MPI_Comm_free(&comm);
+}
+
+/* Rank 0 starts many operations, and only then lets the others begin. */
+static void check_ahead(void)
+{
+	MPI_Comm comm;
+	MPI_Request r[AHEAD];
+	MPI_Status s[AHEAD];
+	int go = 1;
+	MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+	if (rank)
+		MPI_Recv(&go, 1, MPI_INT, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	for (int n = 0; n < AHEAD; n++)
+		start(n, comm, &r[n]);
+	for (int to = 1; !rank && to < ranks; to++)
+		MPI_Send(&go, 1, MPI_INT, to, 1, MPI_COMM_WORLD);
+	MPI_Waitall(AHEAD, r, s);
+	for (int n = 0; n < AHEAD; n++)
+		ended(n, &s[n]);
+	for (int n = 0; n < AHEAD; n++)
+		one_call(n, comm);
+	MPI_Comm_free(&comm);
+}
+
+/* A call that may wait, or the end of the communicator, comes in the middle of the join. */
+static void check_middle(void)
+{
+	MPI_Comm comm;
+	int four[4] = {rank, 1, 2, 3}, sum[4];
+	for (int calls = 0; calls < 2 * MIDDLE; calls += 7) {
+		MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+		for (int n = 0; n < calls; n++)
+			one_call(n, comm);
+		if (calls % 2) {
+			MPI_Allreduce(four, sum, 4, MPI_INT, MPI_SUM, comm);
+			EXPECT(sum[1] == ranks, "after %d calls", calls);
+			taken += always;
+			one_call(0, comm);
+		}
+		MPI_Comm_free(&comm);
+	}
+}
+
+/* Two communicators, which ranks use in turns, are left to MPI_Finalize. */
+static void leave_two(void)
+{
+	MPI_Comm comm[2];
+	for (int i = 0; i < 2; i++)
+		MPI_Comm_dup(MPI_COMM_WORLD, &comm[i]);
+	for (int n = 0; n < MIDDLE; n++) {
+		MPI_Request r[2];
+		MPI_Status s[2];
+		for (int i = 0; i < 2; i++) {
+			int which = rank % 2 ? 1 - i : i;
+			start(2 * n + which, comm[which], &r[which]);
+		}
+		MPI_Waitall(2, r, s);
+		for (int i = 0; i < 2; i++)
+			ended(2 * n + i, &s[i]);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	MPI_Init(&argc, &argv);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+	always = argc > 1 && !strcmp(argv[1], "always");
+	check_change();
+	check_ahead();
+	check_middle();
+	leave_two();
+	return finish();
+}
