@@ -29,7 +29,8 @@ const struct fan_algorithm fan_algorithms[] = {
 	{"grid", "linear program, randomized rounding; equal split", fan_grid, fan_grid_mend},
 	{"inart", "split by linear program, then place and route by another", fan_inart,
 	 fan_inart_mend},
-	{"exact", "branch and bound, one tree on each server; small instances", fan_exact, NULL},
+	{"exact", "column generation to its end; with one tree, branch and bound; small instances",
+	 fan_exact, NULL},
 	{"best", "all of these, consolidation, local search, and several trees", fan_best, mend},
 };
 

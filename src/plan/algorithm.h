@@ -55,7 +55,8 @@ static inline bool fan_plan_levels(const struct fan_plan_options *o)
 /* What a plan was made with, beside itself. */
 struct fan_planned {
 	double bound_gbps; /* no plan over its candidate routes is better; 0: it does not know */
-	bool proven;	   /* `exact` only: nothing with one tree on a server is better */
+	bool proven; /* `exact` only: no plan of as many trees over these candidates that sums once
+		      * is better, as the papers count */
 	uint32_t drawings; /* random roundings that were feasible, and their rates; 0: none */
 	double least_gbps, mean_gbps, most_gbps;
 };

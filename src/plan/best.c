@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* best.c - the best of everything.
  *
- * Every other plan is a start, but that of `exact`, which is asked last, for a moment,
- * where the instance is small and the bound is not reached.  To these come plans that
+ * Every other plan is a start; with one tree on each server that of `exact` is asked for last, for
+ * a moment, where the instance is small and the bound is not reached.  To these come plans that
  * consolidate: all workers on a few switches, since each switch costs a flow to the
  * server; how many is tried.  Local search moves single flows, and a program re-splits
  * the model.  Then, unless one tree on each server is asked for, all trees seen so far go
@@ -210,7 +210,14 @@ static int start_from(struct best *b, fan_algorithm_run *run, bool *equal)
 	return err;
 }
 
-/* All plans of others but `exact`.  grid is inart where that splits the model equally. */
+/* Has `exact` a program of trees, which takes milliseconds? */
+static bool has_columns(const struct best *b)
+{
+	return b->o->trees > 1 && !b->t->results;
+}
+
+/* All plans of others but those of `exact` that take long.  grid is inart where that splits the
+ * model equally. */
 static int start_from_others(struct best *b)
 {
 	bool several = fan_relax_servers(b->t) > 1, equal = false;
@@ -218,8 +225,8 @@ static int start_from_others(struct best *b)
 
 	for (uint32_t i = 0; i < fan_algorithm_count && !err; i++) {
 		const struct fan_algorithm *a = &fan_algorithms[i];
-		if (a->run != fan_best && a->run != fan_exact && a->run != fan_grid &&
-		    a->run != fan_inart)
+		if (a->run != fan_best && (a->run != fan_exact || has_columns(b)) &&
+		    a->run != fan_grid && a->run != fan_inart)
 			err = start_from(b, a->run, &equal);
 	}
 	if (!err && several)
@@ -453,7 +460,7 @@ static int find(struct best *b)
 		err = shake_and_search(b);
 	if (!err && b->o->trees > 1 && b->gbps < bound * ENOUGH)
 		err = many_trees(b, bound);
-	if (!err && b->flows <= EXACT_SMALL && b->gbps < bound * REACHED)
+	if (!err && !has_columns(b) && b->flows <= EXACT_SMALL && b->gbps < bound * REACHED)
 		err = end_with_exact(b);
 	return err;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exact.c - the best plan with one tree on each server, by branch and bound over candidate
- * routes.
+/* exact.c - the best plan over candidate routes: with several trees on a server by column
+ * generation to its end, trees.h; with one by branch and bound.
  *
  * With one server a job the only product is rate times a whole number, and with u = 1 / f
  * the program is linear: minimise u such that whole workers load nothing with more than
@@ -18,9 +18,11 @@
 #include "fit.h"
 #include "pack.h"
 #include "relax.h"
+#include "trees.h"
 
-#define YES	  0.5  /* a whole number above this is 1 */
-#define FIT_SLACK 1e-9 /* relative: what a proven plan may lose where it had to be fitted */
+#define YES	   0.5	/* a whole number above this is 1 */
+#define MANY_SLACK 1e-6 /* relative: the same of the rates of a program with many columns */
+#define FIT_SLACK  1e-9 /* relative: what a proven plan may lose where it had to be fitted */
 
 struct exact {
 	const struct fan_cands *c;
@@ -294,12 +296,26 @@ static int solve(struct exact *x, const struct fan_plan_options *o, struct fan_p
 		err = fan_fit_plan(x->t, p);
 	if (!err) {
 		how->bound_gbps = x->split ? x->lp.bound : -1 / x->lp.bound;
-		how->proven = fabs(x->lp.bound - x->lp.best) <= 1e-9 * fabs(x->lp.best) &&
+		how->proven = !x->t->results && !fan_plan_levels(o) &&
+			      fabs(x->lp.bound - x->lp.best) <= 1e-9 * fabs(x->lp.best) &&
 			      fan_eval_gbps(x->t, p) >= planned * (1 - FIT_SLACK);
 	}
 	fan_relax_close(&x->at);
 	free(x->row);
 	fan_lp_free(&x->lp);
+	return err;
+}
+
+/* Any number of trees: the program's columns are trees, and none that would help is missing. */
+static int solve_trees(const struct fan_cands *c, const struct fan_plan_options *o,
+		       struct fan_plan *p, struct fan_planned *how)
+{
+	if (c->groups * c->sums > o->choices)
+		return FAN_E_BUSY;
+	int err = fan_trees_exact(c, p, o->trees, &how->bound_gbps);
+	if (!err)
+		how->proven = how->bound_gbps > 0 && !fan_plan_levels(o) &&
+			      fan_eval_gbps(c->t, p) >= how->bound_gbps * (1 - MANY_SLACK);
 	return err;
 }
 
@@ -309,12 +325,14 @@ int fan_exact(const struct fan_topo *t, const struct fan_plan_options *o, struct
 	struct fan_cands c;
 	struct exact x = {.c = &c, .t = t, .split = fan_relax_servers(t) > 1};
 	struct fan_cands_options few = {.paths = o->paths, .apart = x.split};
-	int err = fan_cands_open(&c, t, &few);
+	int err;
 
+	few.apart = few.apart && o->trees == 1;
+	err = fan_cands_open(&c, t, &few);
 	fan_plan_init(p);
 	if (err)
 		return err;
-	err = solve(&x, o, p, how);
+	err = o->trees == 1 ? solve(&x, o, p, how) : solve_trees(&c, o, p, how);
 	if (err)
 		fan_plan_free(p);
 	fan_cands_close(&c);

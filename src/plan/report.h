@@ -10,7 +10,7 @@
  *                "switches": [{"name", ...}], "servers": [{"name", ...}]}}
  *
  * "share" is the part of the job's model that a tree carries; "at" the switch that sums a
- * worker's part of it, or the server.  "proven": `exact` made it, and no plan with one tree on
+ * worker's part of it, or the server.  "proven": `exact` made it, and no plan with as many trees on
  * each server gives more.  Loads leave out what is idle. */
 #ifndef FAN_PLAN_REPORT_H
 #define FAN_PLAN_REPORT_H
@@ -23,7 +23,7 @@ struct fan_plan_about {
 	const char *algorithm;
 	uint64_t seed;
 	double bound_gbps; /* no plan gives more; 0: not known */
-	bool proven;	   /* nothing with one tree on each server gives more */
+	bool proven;	   /* nothing with as many trees on each server gives more */
 };
 
 /* A new reference, or NULL without memory. */

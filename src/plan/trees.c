@@ -8,6 +8,7 @@
 #include "core/base/err.h"
 #include "fit.h"
 #include "master.h"
+#include "pack.h"
 
 #define SPREAD	 0.02 /* of the prices there are, on what has none, by 1 / capacity */
 #define SMOOTH	 0.5  /* of the last prices, in those that are asked besides */
@@ -16,6 +17,12 @@
 #define CHEAPER	 1e-6 /* relative: by so much, to be worth a column */
 #define OPEN_MAX 64   /* switches in one tree */
 #define FULL	 0.75 /* of FAN_TREES_MAX: the rest is for trees of other jobs */
+#define SPREAD_SURE                                                                                \
+	1e-7 /* the same where the cheapest tree is wanted: of equal ones the shorter              \
+	      */
+#define REACHED	 (1 - 1e-7) /* of the bound: nothing is to be had any more */
+#define DIVES	 2e5	    /* sets of switches looked at for one tree, to be sure */
+#define DIVE_MAX 64	    /* switches, for that */
 
 struct grow {
 	const struct fan_cands *c;
@@ -33,6 +40,14 @@ struct grow {
 	double *on; /* by candidate, to the present server */
 	uint32_t *on_by;
 	uint32_t *choice, *trial; /* by group: candidate, c->sums for the server */
+	double spread;		  /* of SPREAD, now */
+	bool sure;		  /* the cheapest tree is wanted, and not one that is cheap */
+	double bound;		  /* no trees have a higher rate, if they all were cheapest */
+	double *now, *later; /* by candidate, and one more, and group: the least cost with those
+			      * before that are open; with all others */
+	bool *open;	     /* by candidate */
+	double least;	     /* cost of the cheapest tree so far */
+	double dives;
 };
 
 /* ---- the program ------------------------------------------------------------- */
@@ -73,7 +88,7 @@ static void take_prices(struct grow *k)
 	for (uint32_t r = 0; r < resources; r++) {
 		if (!k->limited[r])
 			continue;
-		k->price[r] += SPREAD * worth / limited / fmax(k->t->cap[r], FAN_TOPO_GBPS_MIN);
+		k->price[r] += k->spread * worth / limited / fmax(k->t->cap[r], FAN_TOPO_GBPS_MIN);
 		k->smooth[r] = SMOOTH * k->smooth[r] + (1 - SMOOTH) * k->price[r];
 	}
 }
@@ -246,6 +261,59 @@ static double find_tree(struct grow *k, uint32_t job)
 	return cost;
 }
 
+/* The sets of switches in which those before `v` are open or not as they are in k->open, whose sums
+ * cost `opened`: is a tree of them cheaper than the cheapest? */
+static void dive(struct grow *k, uint32_t job, uint32_t v, double opened)
+{
+	const struct fan_cands *c = k->c;
+	double *now = k->now + (size_t)v * c->groups, *next = now + c->groups, bound = opened;
+
+	k->sure = k->sure && k->dives++ < DIVES;
+	for (uint32_t g = 0; g < c->groups; g++)
+		if (c->group[g].job == job)
+			bound += fmin(now[g], k->later[(size_t)v * c->groups + g]);
+	if (!k->sure || !(bound < k->least * REACHED))
+		return;
+	if (v == c->sums) {
+		k->least = bound;
+		for (uint32_t g = 0; g < c->groups; g++)
+			k->choice[g] = c->sums;
+		for (uint32_t w = 0; w < c->sums; w++)
+			if (k->open[w])
+				use(k, job, k->choice, w);
+		return;
+	}
+	for (uint32_t g = 0; g < c->groups; g++)
+		next[g] = c->group[g].job == job ? fmin(now[g], cost_of(k, g, v)) : 0;
+	k->open[v] = isfinite(k->on[v]);
+	if (k->open[v])
+		dive(k, job, v + 1, opened + k->on[v]);
+	k->open[v] = false;
+	memcpy(next, now, c->groups * sizeof *next);
+	dive(k, job, v + 1, opened);
+}
+
+/* As find_tree, and none is cheaper, if k->sure is still true. */
+static double find_cheapest(struct grow *k, uint32_t job)
+{
+	const struct fan_cands *c = k->c;
+	uint32_t n = c->sums < DIVE_MAX ? c->sums : 0;
+
+	k->sure = c->sums < DIVE_MAX;
+	k->least = find_tree(k, job);
+	k->dives = 0;
+	for (uint32_t g = 0; g < c->groups; g++) {
+		k->now[g] = c->group[g].job == job ? cost_of(k, g, c->sums) : 0;
+		k->later[(size_t)n * c->groups + g] = INFINITY;
+		for (uint32_t v = n; v-- > 0;)
+			k->later[(size_t)v * c->groups + g] =
+				fmin(k->later[(size_t)(v + 1) * c->groups + g], cost_of(k, g, v));
+	}
+	if (k->sure)
+		dive(k, job, 0, 0);
+	return k->least;
+}
+
 static int add_tree(struct grow *k, uint32_t job, uint32_t server)
 {
 	const struct fan_cands *c = k->c;
@@ -270,26 +338,44 @@ static int add_tree(struct grow *k, uint32_t job, uint32_t server)
 	return err ? err : fan_master_add(&k->m, tree);
 }
 
-/* Trees that are cheaper at these prices than those in use; how many joined, or an error. */
-static int ask(struct grow *k, const double *price)
+/* By these prices all that there is, is worth that; so there is no more of what costs `cost`. */
+static void note_bound(struct grow *k, const double *price, double cost)
 {
+	double worth = 0;
+
+	for (uint32_t r = 0; r < fan_topo_resources(k->t); r++)
+		worth += k->limited[r] ? price[r] * k->t->cap[r] : 0;
+	if (k->sure && worth / cost < k->bound)
+		k->bound = worth / cost;
+}
+
+/* Trees that are cheaper at these prices than those in use; how many joined, or an error.  `sure`:
+ * the cheapest ones. */
+static int ask(struct grow *k, const double *price, bool sure)
+{
+	double all = 0; /* what one Gb/s of every job costs, by weight */
 	int added = 0;
 
 	price_switches(k, price);
 	for (uint32_t j = 0; j < k->t->jobs; j++) {
-		double limit = fan_master_job_price(&k->m, j);
+		double limit = fan_master_job_price(&k->m, j), least = INFINITY;
 		for (uint32_t s = 0; s < k->t->job[j].servers; s++) {
 			if (k->p->trees >= FAN_TREES_MAX * FULL)
 				return added;
 			price_server(k, price, j, k->t->job[j].server[s]);
-			if (!(find_tree(k, j) < limit * (1 + SPREAD) * (1 - CHEAPER)))
+			double cost = sure ? find_cheapest(k, j) : find_tree(k, j);
+			least = fmin(least, cost);
+			if (!(cost < limit * (1 + k->spread) * (1 - CHEAPER)))
 				continue;
 			int err = add_tree(k, j, k->t->job[j].server[s]);
 			if (err)
 				return err;
 			added++;
 		}
+		all += k->t->job[j].weight * least;
 	}
+	if (sure)
+		note_bound(k, price, all);
 	return added;
 }
 
@@ -302,11 +388,12 @@ static int run(struct grow *k, double enough, uint32_t rounds)
 	int err = FAN_OK;
 
 	take_prices(k); /* there are none: by 1 / capacity */
-	if (ask(k, k->price) < 0)
+	if (ask(k, k->price, false) < 0)
 		return FAN_E_NOMEM;
+	k->spread = k->sure ? SPREAD_SURE : SPREAD;
 	for (uint32_t round = 0; round < rounds; round++) {
 		err = fan_master_solve(&k->m);
-		if (err || k->m.lp.best >= enough ||
+		if (err || k->m.lp.best >= fmin(enough, k->bound * REACHED) ||
 		    (double)k->m.steps * k->m.lp.rows > FAN_PACK_WORK)
 			break;
 		idle++;
@@ -315,11 +402,18 @@ static int run(struct grow *k, double enough, uint32_t rounds)
 			idle = 0;
 		}
 		take_prices(k);
-		int added = ask(k, k->price), more = ask(k, k->smooth);
+		int added = ask(k, k->price, k->sure), more = ask(k, k->smooth, false);
 		if (added < 0 || more < 0)
 			return FAN_E_NOMEM;
-		if (added + more == 0 || idle > IDLE_MAX)
-			break;
+		if (added + more > 0 && idle <= IDLE_MAX)
+			continue;
+		if (k->spread < SPREAD) { /* the cheapest have been mended: others may do */
+			k->spread = SPREAD;
+			k->sure = false;
+			idle = 0;
+			continue;
+		}
+		break;
 	}
 	return err;
 }
@@ -341,8 +435,13 @@ static int make_room(struct grow *k)
 	k->on_by = calloc(c->sums + 1, sizeof *k->on_by);
 	k->choice = calloc(c->groups + 1, sizeof *k->choice);
 	k->trial = calloc(c->groups + 1, sizeof *k->trial);
-	return k->limited && k->price && k->smooth && k->to && k->to_by && k->direct &&
-			       k->direct_by && k->on && k->on_by && k->choice && k->trial
+	k->now = calloc(pairs + c->groups, sizeof *k->now);
+	k->later = calloc(pairs + c->groups, sizeof *k->later);
+	k->open = calloc(c->sums + 1, sizeof *k->open);
+	k->spread = SPREAD;
+	return k->now && k->later && k->open && k->limited && k->price && k->smooth && k->to &&
+			       k->to_by && k->direct && k->direct_by && k->on && k->on_by &&
+			       k->choice && k->trial
 		       ? FAN_OK
 		       : FAN_E_NOMEM;
 }
@@ -361,32 +460,60 @@ static void set_shares(struct grow *k)
 	}
 }
 
+static void close_grow(struct grow *k)
+{
+	fan_master_close(&k->m);
+	fan_fit_close(&k->fit);
+	free(k->limited);
+	free(k->price);
+	free(k->smooth);
+	free(k->to);
+	free(k->to_by);
+	free(k->direct);
+	free(k->direct_by);
+	free(k->on);
+	free(k->on_by);
+	free(k->choice);
+	free(k->trial);
+	free(k->now);
+	free(k->later);
+	free(k->open);
+}
+
+static int grow(struct grow *k, double enough_gbps, uint32_t rounds)
+{
+	int err = make_room(k);
+
+	if (!err)
+		err = fan_fit_open(&k->fit, k->t);
+	if (!err)
+		err = start_program(k);
+	if (!err)
+		err = run(k, enough_gbps, rounds);
+	if (!err)
+		set_shares(k);
+	return err;
+}
+
 int fan_trees_grow(const struct fan_cands *c, struct fan_plan *p, double enough_gbps,
 		   uint32_t rounds)
 {
-	struct grow k = {.c = c, .t = c->t, .p = p};
-	int err = make_room(&k);
+	struct grow k = {.c = c, .t = c->t, .p = p, .bound = INFINITY};
+	int err = grow(&k, enough_gbps, rounds);
 
+	close_grow(&k);
+	return err;
+}
+
+int fan_trees_exact(const struct fan_cands *c, struct fan_plan *p, uint32_t trees, double *bound)
+{
+	struct grow k = {.c = c, .t = c->t, .p = p, .bound = INFINITY, .sure = !c->t->results};
+	int err = grow(&k, INFINITY, FAN_TREES_MAX);
+
+	k.bound = fmin(k.bound, c->access_gbps);
+	*bound = isfinite(k.bound) ? k.bound : 0;
 	if (!err)
-		err = fan_fit_open(&k.fit, c->t);
-	if (!err)
-		err = start_program(&k);
-	if (!err)
-		err = run(&k, enough_gbps, rounds);
-	if (!err)
-		set_shares(&k);
-	fan_master_close(&k.m);
-	fan_fit_close(&k.fit);
-	free(k.limited);
-	free(k.price);
-	free(k.smooth);
-	free(k.to);
-	free(k.to_by);
-	free(k.direct);
-	free(k.direct_by);
-	free(k.on);
-	free(k.on_by);
-	free(k.choice);
-	free(k.trial);
+		err = fan_pack_few(c->t, p, (struct fan_few){trees, 10});
+	close_grow(&k);
 	return err;
 }

@@ -92,7 +92,8 @@ void plan_print(const struct fan_topo *t, const struct plan_result *r)
 		       PERCENT * fan_report_gap(r->eval.gbps, r->bound_gbps));
 	printf("; made in %.3g s\n", r->seconds);
 	if (r->how.proven)
-		printf("proven: no plan with one tree on each server gives more\n");
+		printf("proven: no plan that sums once gives more over these routes, with as many trees "
+		       "on a server\n");
 	if (r->eval.binding != UINT32_MAX) {
 		fan_resource_text(t, r->eval.binding, name, sizeof name);
 		printf("%s is full first\n", name);
