@@ -260,8 +260,6 @@ enum fan_err fan_helper_stats_get(struct fan_helper_stats *m, const struct fan_f
 enum fan_err fan_echo_get(struct fan_echo *m, const struct fan_frag *f);
 enum fan_err fan_echoed_get(struct fan_echoed *m, const struct fan_frag *f);
 
-#define FAN_REFUSE_BODY 11 /* bytes that fan_refuse_put writes */
-
 /* Encode a body into `b`, at least FAN_CTL_BYTES_MAX - FAN_HEAD_BYTES bytes.  JOIN, BEAT and LEAVE
  * are filled up with zeros to FAN_CTL_UP_MIN bytes.  Return its length. */
 size_t fan_join_put(uint8_t *b, const struct fan_join *m);
