@@ -246,7 +246,8 @@ static enum fan_verdict refuse_short(struct fan_aggregator *ag, const fan_peer *
 	const struct fan_join nameless = {.name_bytes = 0};
 	enum { BEFORE_NAME = 12 };
 	const uint8_t name = f->payload_bytes > BEFORE_NAME ? f->payload[BEFORE_NAME - 1] : 0;
-	if (f->payload_bytes >= FAN_CTL_UP_MIN || !name || f->payload_bytes < BEFORE_NAME + name)
+	if (f->payload_bytes >= FAN_CTL_UP_MIN || !name ||
+	    f->payload_bytes < (size_t)BEFORE_NAME + name)
 		return fan_aggregator_drop(ag, FAN_DROP_FORMAT);
 	return refuse(ag, to, f, &nameless, &no, out);
 }
