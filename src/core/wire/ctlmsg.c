@@ -1,7 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ctlmsg.h"
 
+#include <stddef.h>
+
 #define WORKERS_BYTES 4 /* the last field of JOIN and STATE, which may be absent */
+
+/* One field of a body, in the order of the wire: both its decoder and its encoder go by this. */
+struct field {
+	uint16_t at;   /* in the message's struct, bytes */
+	uint8_t bytes; /* of a number: 1, 2, 4 or 8 */
+	uint8_t count; /* of numbers; 0: a text of up to FAN_NAME_MAX bytes, behind its length both
+			* in the struct and on the wire */
+};
+
+#define MEMBER(message, member) (((struct fan_##message *)0)->member)
+#define FIELD(message, member, bytes, count)                                                       \
+	{                                                                                          \
+		offsetof(struct fan_##message, member), bytes, count                               \
+	}
+#define NUM(message, member) FIELD(message, member, sizeof MEMBER(message, member), 1)
+#define NUMS(message, member)                                                                      \
+	FIELD(message, member, sizeof MEMBER(message, member)[0],                                  \
+	      sizeof MEMBER(message, member) / sizeof MEMBER(message, member)[0])
+#define TEXT(message, member) FIELD(message, member, 1, 0)
 
 /* A cursor over a body that remembers whether it ran off the end. */
 struct reader {
@@ -12,7 +33,7 @@ struct reader {
 
 static const uint8_t *take(struct reader *r, size_t bytes)
 {
-	static const uint8_t zero[16];
+	static const uint8_t zero[8];
 	if (r->left < bytes) {
 		r->ok = false;
 		r->left = 0;
@@ -27,44 +48,6 @@ static const uint8_t *take(struct reader *r, size_t bytes)
 static struct reader reader_of(const struct fan_frag *f)
 {
 	return (struct reader){f->payload, f->payload_bytes, true};
-}
-
-static uint8_t get8(struct reader *r)
-{
-	return *take(r, 1);
-}
-
-static uint16_t get16(struct reader *r)
-{
-	return fan_get16(take(r, 2));
-}
-
-static uint32_t get32(struct reader *r)
-{
-	return fan_get32(take(r, 4));
-}
-
-static uint64_t get64(struct reader *r)
-{
-	return fan_get64(take(r, 8));
-}
-
-static void get_ranks(struct reader *r, uint64_t *set)
-{
-	for (unsigned i = 0; i < FAN_RANK_WORDS; i++)
-		set[i] = get64(r);
-}
-
-/* A name of 1..FAN_NAME_MAX bytes behind its length. */
-static bool get_name(struct reader *r, uint8_t *bytes, char *name)
-{
-	*bytes = get8(r);
-	if (*bytes > FAN_NAME_MAX || *bytes > r->left)
-		return false;
-	for (unsigned i = 0; i < *bytes; i++)
-		name[i] = (char)get8(r);
-	name[*bytes] = '\0';
-	return true;
 }
 
 /* Of a message that any stranger may send: one that is shorter than its answer gets none. */
@@ -82,36 +65,70 @@ static enum fan_err end(const struct reader *r, bool sane)
 	return sane ? FAN_OK : FAN_E_FORMAT;
 }
 
-static uint8_t *put8(uint8_t *b, uint8_t v)
+static void get_number(struct reader *r, void *v, unsigned bytes)
 {
-	*b = v;
-	return b + 1;
+	const uint8_t *p = take(r, bytes);
+	switch (bytes) {
+	case 1: *(uint8_t *)v = *p; break;
+	case 2: *(uint16_t *)v = fan_get16(p); break;
+	case 4: *(uint32_t *)v = fan_get32(p); break;
+	default: *(uint64_t *)v = fan_get64(p); break;
+	}
 }
 
-static uint8_t *put16(uint8_t *b, uint16_t v)
+static uint8_t *put_number(uint8_t *p, const void *v, unsigned bytes)
 {
-	fan_put16(b, v);
-	return b + 2;
+	switch (bytes) {
+	case 1: *p = *(const uint8_t *)v; break;
+	case 2: fan_put16(p, *(const uint16_t *)v); break;
+	case 4: fan_put32(p, *(const uint32_t *)v); break;
+	default: fan_put64(p, *(const uint64_t *)v); break;
+	}
+	return p + bytes;
 }
 
-static uint8_t *put32(uint8_t *b, uint32_t v)
+/* A text that does not fit is as if the body had ended before it. */
+static void get_text(struct reader *r, char *text)
 {
-	fan_put32(b, v);
-	return b + 4;
+	unsigned bytes = *take(r, 1);
+	if (bytes > FAN_NAME_MAX || bytes > r->left) {
+		r->ok = false;
+		r->left = bytes = 0;
+	}
+	for (unsigned i = 0; i < bytes; i++)
+		text[i] = (char)*take(r, 1);
+	text[bytes] = '\0';
+	((uint8_t *)text)[-1] = (uint8_t)bytes;
 }
 
-static uint8_t *put64(uint8_t *b, uint64_t v)
+static void get(struct reader *r, void *m, const struct field *f, size_t fields)
 {
-	fan_put64(b, v);
-	return b + 8;
+	for (; fields; fields--, f++) {
+		uint8_t *v = (uint8_t *)m + f->at;
+		if (f->count == 0)
+			get_text(r, (char *)v);
+		for (unsigned i = 0; i < f->count; i++)
+			get_number(r, v + (size_t)i * f->bytes, f->bytes);
+	}
 }
 
-static uint8_t *put_ranks(uint8_t *b, const uint64_t *set)
+/* Return where the next field goes. */
+static uint8_t *put(uint8_t *p, const void *m, const struct field *f, size_t fields)
 {
-	for (unsigned i = 0; i < FAN_RANK_WORDS; i++)
-		b = put64(b, set[i]);
-	return b;
+	for (; fields; fields--, f++) {
+		const uint8_t *v = (const uint8_t *)m + f->at;
+		if (f->count == 0) {
+			memcpy(p, v - 1, v[-1] + (size_t)1);
+			p += v[-1] + 1;
+		}
+		for (unsigned i = 0; i < f->count; i++)
+			p = put_number(p, v + (size_t)i * f->bytes, f->bytes);
+	}
+	return p;
 }
+
+#define GET(r, m, table) get(r, m, table, sizeof(table) / sizeof *(table))
+#define PUT(p, m, table) put(p, m, table, sizeof(table) / sizeof *(table))
 
 /* The length of the body `b`, whose fields end at `p`, with zeros as far as it must go. */
 static size_t fill_up(uint8_t *b, const uint8_t *p)
@@ -123,13 +140,6 @@ static size_t fill_up(uint8_t *b, const uint8_t *p)
 	return FAN_CTL_UP_MIN;
 }
 
-static uint8_t *put_name(uint8_t *b, uint8_t bytes, const char *name)
-{
-	b = put8(b, bytes);
-	memcpy(b, name, bytes);
-	return b + bytes;
-}
-
 /* A name that can stand in a log: UTF-8 or anything else, but no control characters. */
 static bool is_printable(const struct fan_join *m)
 {
@@ -139,18 +149,14 @@ static bool is_printable(const struct fan_join *m)
 	return m->name_bytes > 0;
 }
 
+static const struct field join[] = {NUM(join, ranks),	NUM(join, payload_bytes), NUM(join, window),
+				    NUM(join, options), NUM(join, alive_ms),	  TEXT(join, name)};
+
 enum fan_err fan_join_get(struct fan_join *m, const struct fan_frag *f)
 {
 	struct reader r = reader_up(f);
-	m->ranks = get16(&r);
-	m->payload_bytes = get16(&r);
-	m->window = get16(&r);
-	m->options = get8(&r);
-	m->alive_ms = get32(&r);
-	bool named = get_name(&r, &m->name_bytes, m->name);
-	if (r.ok && !named)
-		return FAN_E_SHORT;
-	m->workers = r.left >= WORKERS_BYTES ? get32(&r) : 0;
+	GET(&r, m, join);
+	m->workers = r.left >= WORKERS_BYTES ? fan_get32(take(&r, WORKERS_BYTES)) : 0;
 	m->workers += m->workers == 0;
 	bool sane = m->ranks >= 2 && m->ranks <= FAN_RANKS_MAX && m->workers >= 1 &&
 		    m->workers <= FAN_WORKERS_MAX && m->payload_bytes >= FAN_PAYLOAD_MIN &&
@@ -162,30 +168,22 @@ enum fan_err fan_join_get(struct fan_join *m, const struct fan_frag *f)
 
 size_t fan_join_put(uint8_t *b, const struct fan_join *m)
 {
-	uint8_t *p = put16(b, m->ranks);
-	p = put16(p, m->payload_bytes);
-	p = put16(p, m->window);
-	p = put8(p, m->options);
-	p = put32(p, m->alive_ms);
-	p = put_name(p, m->name_bytes, m->name);
+	uint8_t *p = PUT(b, m, join);
 	if (m->workers > 1)
-		p = put32(p, m->workers);
+		p = put_number(p, &m->workers, WORKERS_BYTES);
 	return fill_up(b, p);
 }
+
+static const struct field welcome[] = {NUM(welcome, window),	   NUM(welcome, shards),
+				       NUM(welcome, beat_ms),	   NUM(welcome, alive_ms),
+				       NUM(welcome, group_family), NUM(welcome, group_port),
+				       NUMS(welcome, group),	   NUM(welcome, burst),
+				       NUM(welcome, flags),	   NUM(welcome, cookie)};
 
 enum fan_err fan_welcome_get(struct fan_welcome *m, const struct fan_frag *f)
 {
 	struct reader r = reader_of(f);
-	m->window = get16(&r);
-	m->shards = get16(&r);
-	m->beat_ms = get32(&r);
-	m->alive_ms = get32(&r);
-	m->group_family = get8(&r);
-	m->group_port = get16(&r);
-	memcpy(m->group, take(&r, sizeof m->group), sizeof m->group);
-	m->burst = get16(&r);
-	m->flags = get8(&r);
-	m->cookie = get64(&r);
+	GET(&r, m, welcome);
 	uint16_t most = m->burst ? FAN_AHEAD_MAX : FAN_WINDOW_MAX;
 	bool sane = m->window >= 1 && m->window <= most && m->burst <= m->window &&
 		    m->shards >= 1 && m->shards <= FAN_SHARDS_MAX && m->beat_ms >= 1 &&
@@ -196,52 +194,22 @@ enum fan_err fan_welcome_get(struct fan_welcome *m, const struct fan_frag *f)
 
 size_t fan_welcome_put(uint8_t *b, const struct fan_welcome *m)
 {
-	uint8_t *p = put16(b, m->window);
-	p = put16(p, m->shards);
-	p = put32(p, m->beat_ms);
-	p = put32(p, m->alive_ms);
-	p = put8(p, m->group_family);
-	p = put16(p, m->group_port);
-	memcpy(p, m->group, sizeof m->group);
-	p += sizeof m->group;
-	p = put16(p, m->burst);
-	p = put8(p, m->flags);
-	p = put64(p, m->cookie);
-	return (size_t)(p - b);
+	return (size_t)(PUT(b, m, welcome) - b);
 }
+
+static const struct field refuse[] = {NUM(refuse, err), NUM(refuse, rank), NUM(refuse, have),
+				      NUM(refuse, want)};
 
 enum fan_err fan_refuse_get(struct fan_refuse *m, const struct fan_frag *f)
 {
 	struct reader r = reader_of(f);
-	m->err = (int8_t)get8(&r);
-	m->rank = get16(&r);
-	m->have = get32(&r);
-	m->want = get32(&r);
+	GET(&r, m, refuse);
 	return end(&r, m->err < 0);
 }
 
 size_t fan_refuse_put(uint8_t *b, const struct fan_refuse *m)
 {
-	uint8_t *p = put8(b, (uint8_t)m->err);
-	p = put16(p, m->rank);
-	p = put32(p, m->have);
-	p = put32(p, m->want);
-	return (size_t)(p - b);
-}
-
-static struct fan_helper_cache_use get_cache(struct reader *r)
-{
-	struct fan_helper_cache_use u = {.frags = get16(r)};
-	u.open = get16(r);
-	u.peak = get16(r);
-	return u;
-}
-
-static uint8_t *put_cache(uint8_t *p, const struct fan_helper_cache_use *u)
-{
-	p = put16(p, u->frags);
-	p = put16(p, u->open);
-	return put16(p, u->peak);
+	return (size_t)(PUT(b, m, refuse) - b);
 }
 
 static bool is_sane(const struct fan_helper_cache_use *u)
@@ -249,36 +217,31 @@ static bool is_sane(const struct fan_helper_cache_use *u)
 	return u->open <= u->peak && u->peak <= u->frags;
 }
 
+static const struct field beat[] = {NUM(beat, flags), NUM(beat, cookie), NUM(beat, cache.frags),
+				    NUM(beat, cache.open), NUM(beat, cache.peak)};
+
 enum fan_err fan_beat_get(struct fan_beat *m, const struct fan_frag *f)
 {
 	struct reader r = reader_up(f);
-	m->flags = get8(&r);
-	m->cookie = get64(&r);
-	m->cache = get_cache(&r);
+	GET(&r, m, beat);
 	return end(&r, is_sane(&m->cache));
 }
 
 size_t fan_beat_put(uint8_t *b, const struct fan_beat *m)
 {
-	uint8_t *p = put8(b, m->flags);
-	p = put64(p, m->cookie);
-	return fill_up(b, put_cache(p, &m->cache));
+	return fill_up(b, PUT(b, m, beat));
 }
+
+static const struct field state[] = {NUM(state, frag),	    NUM(state, state),	NUM(state, err),
+				     NUM(state, multicast), NUM(state, ranks),	NUM(state, rank_a),
+				     NUM(state, rank_b),    NUM(state, desc_a), NUM(state, desc_b),
+				     NUMS(state, missing)};
 
 enum fan_err fan_state_get(struct fan_state *m, const struct fan_frag *f)
 {
 	struct reader r = reader_of(f);
-	m->frag = get64(&r);
-	m->state = get8(&r);
-	m->err = (int8_t)get8(&r);
-	m->multicast = get8(&r);
-	m->ranks = get16(&r);
-	m->rank_a = get16(&r);
-	m->rank_b = get16(&r);
-	m->desc_a = get32(&r);
-	m->desc_b = get32(&r);
-	get_ranks(&r, m->missing);
-	m->workers = r.left >= WORKERS_BYTES ? get32(&r) : 0;
+	GET(&r, m, state);
+	m->workers = r.left >= WORKERS_BYTES ? fan_get32(take(&r, WORKERS_BYTES)) : 0;
 	bool failed = m->state == FAN_JOB_FAILED;
 	return end(&r, m->state <= FAN_JOB_LEFT && m->workers <= FAN_WORKERS_MAX &&
 			       (failed ? m->err < 0 : m->err == FAN_OK));
@@ -286,193 +249,114 @@ enum fan_err fan_state_get(struct fan_state *m, const struct fan_frag *f)
 
 size_t fan_state_put(uint8_t *b, const struct fan_state *m)
 {
-	uint8_t *p = put64(b, m->frag);
-	p = put8(p, m->state);
-	p = put8(p, (uint8_t)m->err);
-	p = put8(p, m->multicast);
-	p = put16(p, m->ranks);
-	p = put16(p, m->rank_a);
-	p = put16(p, m->rank_b);
-	p = put32(p, m->desc_a);
-	p = put32(p, m->desc_b);
-	p = put_ranks(p, m->missing);
+	uint8_t *p = PUT(b, m, state);
 	if (m->workers)
-		p = put32(p, m->workers);
+		p = put_number(p, &m->workers, WORKERS_BYTES);
 	return (size_t)(p - b);
 }
+
+static const struct field leave[] = {NUM(leave, err), NUMS(leave, blamed)};
 
 enum fan_err fan_leave_get(struct fan_leave *m, const struct fan_frag *f)
 {
 	struct reader r = reader_up(f);
-	m->err = (int8_t)get8(&r);
-	get_ranks(&r, m->blamed);
+	GET(&r, m, leave);
 	return end(&r, m->err <= 0);
 }
 
 size_t fan_leave_put(uint8_t *b, const struct fan_leave *m)
 {
-	uint8_t *p = put8(b, (uint8_t)m->err);
-	return fill_up(b, put_ranks(p, m->blamed));
+	return fill_up(b, PUT(b, m, leave));
 }
+
+static const struct field query[] = {NUM(query, index), NUM(query, first)};
 
 enum fan_err fan_query_get(struct fan_query *m, const struct fan_frag *f)
 {
 	struct reader r = reader_of(f);
-	m->index = get16(&r);
-	m->first = get16(&r);
+	GET(&r, m, query);
 	return f->payload_bytes < FAN_REPORT_BYTES ? FAN_E_SHORT : end(&r, true);
 }
 
 size_t fan_query_put(uint8_t *b, const struct fan_query *m)
 {
 	memset(b, 0, FAN_REPORT_BYTES);
-	put16(put16(b, m->index), m->first);
+	PUT(b, m, query);
 	return FAN_REPORT_BYTES;
 }
+
+static const struct field report[] = {
+	NUM(report, index),	NUM(report, jobs),    NUM(report, state),  NUM(report, err),
+	NUM(report, multicast), NUM(report, ranks),   NUM(report, window), NUM(report, shards),
+	NUM(report, results),	NUM(report, replays), NUM(report, oldest), NUM(report, waiting),
+	NUMS(report, missing),	TEXT(report, name)};
 
 enum fan_err fan_report_get(struct fan_report *m, const struct fan_frag *f)
 {
 	struct reader r = reader_of(f);
-	m->index = get16(&r);
-	m->jobs = get16(&r);
-	m->state = get8(&r);
-	m->err = (int8_t)get8(&r);
-	m->multicast = get8(&r);
-	m->ranks = get16(&r);
-	m->window = get16(&r);
-	m->shards = get16(&r);
-	m->results = get64(&r);
-	m->replays = get64(&r);
-	m->oldest = get64(&r);
-	m->waiting = get32(&r);
-	get_ranks(&r, m->missing);
-	bool named = get_name(&r, &m->name_bytes, m->name);
-	if (r.ok && !named)
-		return FAN_E_SHORT;
+	GET(&r, m, report);
 	return end(&r, m->state <= FAN_JOB_FAILED && m->ranks <= FAN_RANKS_MAX);
 }
 
 size_t fan_report_put(uint8_t *b, const struct fan_report *m)
 {
-	uint8_t *p = put16(b, m->index);
-	p = put16(p, m->jobs);
-	p = put8(p, m->state);
-	p = put8(p, (uint8_t)m->err);
-	p = put8(p, m->multicast);
-	p = put16(p, m->ranks);
-	p = put16(p, m->window);
-	p = put16(p, m->shards);
-	p = put64(p, m->results);
-	p = put64(p, m->replays);
-	p = put64(p, m->oldest);
-	p = put32(p, m->waiting);
-	p = put_ranks(p, m->missing);
-	p = put_name(p, m->name_bytes, m->name);
-	return (size_t)(p - b);
+	return (size_t)(PUT(b, m, report) - b);
 }
+
+static const struct field slot_stats[] = {
+	NUM(slot_stats, index),	      NUM(slot_stats, jobs),	   NUM(slot_stats, policy),
+	NUM(slot_stats, slots),	      NUM(slot_stats, slots_used), NUM(slot_stats, held),
+	NUM(slot_stats, quota),	      NUM(slot_stats, hits),	   NUM(slot_stats, taken),
+	NUM(slot_stats, collisions),  NUM(slot_stats, over_quota), NUM(slot_stats, passed),
+	NUM(slot_stats, preemptions), NUM(slot_stats, evictions),  NUM(slot_stats, flushes),
+	NUM(slot_stats, completions), TEXT(slot_stats, name)};
 
 enum fan_err fan_slot_stats_get(struct fan_slot_stats *m, const struct fan_frag *f)
 {
 	struct reader r = reader_of(f);
-	m->index = get16(&r);
-	m->jobs = get16(&r);
-	m->policy = get8(&r);
-	m->slots = get32(&r);
-	m->slots_used = get32(&r);
-	m->held = get32(&r);
-	m->quota = get32(&r);
-	m->hits = get64(&r);
-	m->taken = get64(&r);
-	m->collisions = get64(&r);
-	m->over_quota = get64(&r);
-	m->passed = get64(&r);
-	m->preemptions = get64(&r);
-	m->evictions = get64(&r);
-	m->flushes = get64(&r);
-	m->completions = get64(&r);
-	bool named = get_name(&r, &m->name_bytes, m->name);
-	if (r.ok && !named)
-		return FAN_E_SHORT;
+	GET(&r, m, slot_stats);
 	return end(&r, true);
 }
 
 size_t fan_slot_stats_put(uint8_t *b, const struct fan_slot_stats *m)
 {
-	uint8_t *p = put16(b, m->index);
-	p = put16(p, m->jobs);
-	p = put8(p, m->policy);
-	p = put32(p, m->slots);
-	p = put32(p, m->slots_used);
-	p = put32(p, m->held);
-	p = put32(p, m->quota);
-	p = put64(p, m->hits);
-	p = put64(p, m->taken);
-	p = put64(p, m->collisions);
-	p = put64(p, m->over_quota);
-	p = put64(p, m->passed);
-	p = put64(p, m->preemptions);
-	p = put64(p, m->evictions);
-	p = put64(p, m->flushes);
-	p = put64(p, m->completions);
-	p = put_name(p, m->name_bytes, m->name);
-	return (size_t)(p - b);
+	return (size_t)(PUT(b, m, slot_stats) - b);
 }
 
-static struct fan_standing get_standing(struct reader *r)
-{
-	struct fan_standing s = {.flags = get8(r)};
-	s.behind = get16(r);
-	s.most = get16(r);
-	s.lent = get32(r);
-	s.deferred = get32(r);
-	s.cache = get_cache(r);
-	return s;
-}
+static const struct field rank_stats[] = {NUM(rank_stats, index), NUM(rank_stats, jobs),
+					  NUM(rank_stats, ranks), NUM(rank_stats, ahead),
+					  NUM(rank_stats, front), NUM(rank_stats, first),
+					  NUM(rank_stats, count)};
+
+static const struct field standing[] = {NUM(standing, flags),	   NUM(standing, behind),
+					NUM(standing, most),	   NUM(standing, lent),
+					NUM(standing, deferred),   NUM(standing, cache.frags),
+					NUM(standing, cache.open), NUM(standing, cache.peak)};
+
+static const struct field rank_stats_name[] = {TEXT(rank_stats, name)};
 
 enum fan_err fan_rank_stats_get(struct fan_rank_stats *m, const struct fan_frag *f)
 {
 	struct reader r = reader_of(f);
-	m->index = get16(&r);
-	m->jobs = get16(&r);
-	m->ranks = get16(&r);
-	m->ahead = get8(&r);
-	m->front = get64(&r);
-	m->first = get16(&r);
-	m->count = get8(&r);
+	GET(&r, m, rank_stats);
 	bool sane = m->ranks <= FAN_RANKS_MAX && m->ahead <= 1 && m->count <= FAN_STATS_RANKS &&
 		    (m->count == 0 || m->first + m->count <= m->ranks);
 	if (r.ok && !sane)
 		return FAN_E_FORMAT;
 	for (unsigned i = 0; r.ok && i < m->count; i++) {
-		m->rank[i] = get_standing(&r);
+		GET(&r, &m->rank[i], standing);
 		sane &= m->rank[i].behind <= m->rank[i].most && is_sane(&m->rank[i].cache);
 	}
-	bool named = get_name(&r, &m->name_bytes, m->name);
-	if (r.ok && !named)
-		return FAN_E_SHORT;
+	GET(&r, m, rank_stats_name);
 	return end(&r, sane);
 }
 
 size_t fan_rank_stats_put(uint8_t *b, const struct fan_rank_stats *m)
 {
-	uint8_t *p = put16(b, m->index);
-	p = put16(p, m->jobs);
-	p = put16(p, m->ranks);
-	p = put8(p, m->ahead);
-	p = put64(p, m->front);
-	p = put16(p, m->first);
-	p = put8(p, m->count);
-	for (unsigned i = 0; i < m->count; i++) {
-		const struct fan_standing *s = &m->rank[i];
-		p = put8(p, s->flags);
-		p = put16(p, s->behind);
-		p = put16(p, s->most);
-		p = put32(p, s->lent);
-		p = put32(p, s->deferred);
-		p = put_cache(p, &s->cache);
-	}
-	p = put_name(p, m->name_bytes, m->name);
-	return (size_t)(p - b);
+	uint8_t *p = PUT(b, m, rank_stats);
+	for (unsigned i = 0; i < m->count; i++)
+		p = PUT(p, &m->rank[i], standing);
+	return (size_t)(PUT(p, m, rank_stats_name) - b);
 }
 
 /* Pairs rise from `first` on, are of ranks that there are, and `next` is behind them. */
@@ -489,47 +373,38 @@ static bool pairs_are_sane(const struct fan_helper_stats *m)
 	return sane && (m->next == 0 || (m->next >= least && m->next > m->first));
 }
 
+static const struct field helper_stats[] = {NUM(helper_stats, index), NUM(helper_stats, jobs),
+					    NUM(helper_stats, ranks), NUM(helper_stats, first),
+					    NUM(helper_stats, next),  NUM(helper_stats, count)};
+
+static const struct field helper_pair[] = {NUM(helper_pair, pair), NUM(helper_pair, parts)};
+
+static const struct field helper_stats_name[] = {TEXT(helper_stats, name)};
+
 enum fan_err fan_helper_stats_get(struct fan_helper_stats *m, const struct fan_frag *f)
 {
 	struct reader r = reader_of(f);
-	m->index = get16(&r);
-	m->jobs = get16(&r);
-	m->ranks = get16(&r);
-	m->first = get16(&r);
-	m->next = get16(&r);
-	m->count = get8(&r);
+	GET(&r, m, helper_stats);
 	if (r.ok && (m->ranks > FAN_RANKS_MAX || m->count > FAN_STATS_PAIRS))
 		return FAN_E_FORMAT;
-	for (unsigned i = 0; r.ok && i < m->count; i++) {
-		m->help[i].pair = get16(&r);
-		m->help[i].parts = get32(&r);
-	}
-	bool named = get_name(&r, &m->name_bytes, m->name);
-	if (r.ok && !named)
-		return FAN_E_SHORT;
+	for (unsigned i = 0; r.ok && i < m->count; i++)
+		GET(&r, &m->help[i], helper_pair);
+	GET(&r, m, helper_stats_name);
 	return end(&r, r.ok && pairs_are_sane(m));
 }
 
 size_t fan_helper_stats_put(uint8_t *b, const struct fan_helper_stats *m)
 {
-	uint8_t *p = put16(b, m->index);
-	p = put16(p, m->jobs);
-	p = put16(p, m->ranks);
-	p = put16(p, m->first);
-	p = put16(p, m->next);
-	p = put8(p, m->count);
-	for (unsigned i = 0; i < m->count; i++) {
-		p = put16(p, m->help[i].pair);
-		p = put32(p, m->help[i].parts);
-	}
-	p = put_name(p, m->name_bytes, m->name);
-	return (size_t)(p - b);
+	uint8_t *p = PUT(b, m, helper_stats);
+	for (unsigned i = 0; i < m->count; i++)
+		p = PUT(p, &m->help[i], helper_pair);
+	return (size_t)(PUT(p, m, helper_stats_name) - b);
 }
 
 enum fan_err fan_echo_get(struct fan_echo *m, const struct fan_frag *f)
 {
 	struct reader r = reader_of(f);
-	m->answer_bytes = get16(&r);
+	get_number(&r, &m->answer_bytes, sizeof m->answer_bytes);
 	if (f->payload_bytes < FAN_ECHO_MIN)
 		return FAN_E_SHORT;
 	m->body_bytes = (uint16_t)f->payload_bytes;
@@ -541,7 +416,7 @@ enum fan_err fan_echo_get(struct fan_echo *m, const struct fan_frag *f)
 size_t fan_echo_put(uint8_t *b, const struct fan_echo *m)
 {
 	memset(b, 0, m->body_bytes);
-	put16(b, m->answer_bytes);
+	fan_put16(b, m->answer_bytes);
 	return m->body_bytes;
 }
 
@@ -554,14 +429,14 @@ static bool is_plain(const char *text, unsigned bytes)
 	return true;
 }
 
+static const struct field echoed[] = {NUM(echoed, payload_bytes), NUM(echoed, shards),
+				      NUM(echoed, window), NUM(echoed, group_family),
+				      NUM(echoed, version_bytes)};
+
 enum fan_err fan_echoed_get(struct fan_echoed *m, const struct fan_frag *f)
 {
 	struct reader r = reader_of(f);
-	m->payload_bytes = get16(&r);
-	m->shards = get16(&r);
-	m->window = get16(&r);
-	m->group_family = get8(&r);
-	m->version_bytes = get8(&r);
+	GET(&r, m, echoed);
 	if (!r.ok || f->payload_bytes < FAN_ECHO_MIN)
 		return FAN_E_SHORT;
 	if (m->version_bytes > FAN_VERSION_MAX)
@@ -579,11 +454,7 @@ enum fan_err fan_echoed_get(struct fan_echoed *m, const struct fan_frag *f)
 size_t fan_echoed_put(uint8_t *b, const struct fan_echoed *m)
 {
 	memset(b, 0, FAN_ECHO_MIN);
-	uint8_t *p = put16(b, m->payload_bytes);
-	p = put16(p, m->shards);
-	p = put16(p, m->window);
-	p = put8(p, m->group_family);
-	put_name(p, m->version_bytes, m->version);
+	memcpy(PUT(b, m, echoed), m->version, m->version_bytes);
 	return FAN_ECHO_MIN;
 }
 
