@@ -256,10 +256,9 @@ static enum fan_verdict recv_join(struct fan_aggregator *ag, uint64_t now_ns, co
 				  const struct fan_frag *f, struct fan_out *out)
 {
 	struct fan_join m;
-	const enum fan_err err = fan_join_get(&m, f);
-	if (err == FAN_E_SHORT && f->nonce)
+	if (f->payload_bytes < FAN_CTL_UP_MIN && f->nonce)
 		return refuse_short(ag, from, f, out);
-	if (err != FAN_OK || f->nonce == 0)
+	if (fan_join_get(&m, f) != FAN_OK || f->nonce == 0)
 		return fan_aggregator_drop(ag, FAN_DROP_FORMAT);
 	struct fan_job *j = NULL;
 	struct fan_refuse no;

@@ -423,6 +423,11 @@ static void stranger__old_workers_are_told(void **state)
 	f.payload_bytes--; /* its name is not whole */
 	assert_int_equal(rig_send(elsewhere(0), &f), FAN_DROP);
 	assert_int_equal(rig.gots, 0);
+	/* not short, but wrong: a name that is too long */
+	body[11] = FAN_NAME_MAX + 1;
+	f.payload_bytes = FAN_CTL_UP_MIN;
+	assert_int_equal(rig_send(elsewhere(0), &f), FAN_DROP);
+	assert_int_equal(rig.gots, 0);
 }
 
 /* ---- not a stranger, but many ---------------------------------------------------------------- */
