@@ -200,6 +200,7 @@ step_pages() {
         need build-gcc || return
         test/ops/pages build/fanin || return
         note "$(tail -n 1 "$logs/$step.log")"
+        test/ops/live build/fanin
 }
 
 step_cppcheck() {
@@ -370,7 +371,7 @@ step_interop() {
 
 python_sources='python test/python examples setup.py bench/ddp bench/forecast bench/groups bench/peers tools/pytest-results.py tools/results-page.py
         experiments/pages.py experiments/render experiments/planlib.py experiments/grid/run experiments/inart/run experiments/lab/run
-        experiments/placement/run experiments/tree/run src/lab test/model/run test/plan/oracle test/plan/events test/net/controller test/net/metrics test/net/traces test/ops/services test/ops/results test/ops/pages test/ops/browser.py tools/c-string.py test/ctl/lines'
+        experiments/placement/run experiments/tree/run src/lab test/model/run test/plan/oracle test/plan/events test/net/controller test/net/metrics test/net/traces test/ops/services test/ops/results test/ops/pages test/ops/live test/ops/browser.py tools/c-string.py test/ctl/lines'
 
 step_python_format() {
         # shellcheck disable=SC2086  # words are wanted
