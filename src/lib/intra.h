@@ -63,7 +63,8 @@ enum fan_intra_bell_name {
 
 struct fan_intra_rank {
 	_Alignas(64) struct fan_intra_bell bell[FAN_INTRA_BELLS];
-	_Atomic uint64_t beat_ns;	  /* CLOCK_MONOTONIC; UINT64_MAX: it has left */
+	_Atomic uint64_t beat_ns;	  /* CLOCK_MONOTONIC; 0: it has not joined its column yet;
+					   * UINT64_MAX: it has left */
 	_Atomic uint32_t asked;		  /* somebody wants a beat */
 	_Atomic uint64_t in, summed, out; /* chunks that it has copied in, summed, copied out */
 	uint16_t rank;			  /* of the job */

@@ -236,8 +236,8 @@ int fan_intra_comm_open(struct fanin_comm *c, const struct fan_meeting *m)
 		number_ranks(c->intra, m, (unsigned)c->cfg.ranks);
 		e = attach(c, m, columns);
 	}
-	if (!e)
-		e = open_net(c, m, columns);
+	if (!e && (e = open_net(c, m, columns)) && c->intra->net)
+		net_failed(c->intra, e); /* the others of this host may wait for this rank */
 	if (e)
 		atomic_store(&c->error, e);
 	else
@@ -301,6 +301,9 @@ static void suspect(struct fanin_comm *c, unsigned i, uint64_t now_ns)
 		return;
 	}
 	uint64_t since_ns = beat_ns > l->moved_ns ? beat_ns : l->moved_ns;
+	if (!beat_ns) /* it still waits for the others of its column, which has a limit of its own
+		       */
+		return;
 	if (now_ns > since_ns + (uint64_t)c->cfg.alive_ms * FAN_MS) {
 		snprintf(why, sizeof why, "rank %u stopped answering (silent for more than %.1f s)",
 			 r->rank, c->cfg.alive_ms / 1e3);
@@ -547,6 +550,7 @@ void *fan_intra_comm_run(void *comm)
 	struct fanin_comm *c = comm;
 	struct fan_intra_comm *l = c->intra;
 	pthread_setname_np(pthread_self(), "fanin-local");
+	atomic_store(&l->s->rank[l->board.me].beat_ns, fan_clock_ns());
 	while (begin_round(c)) {
 		uint32_t heard = fan_intra_heard(&l->board, FAN_INTRA_CALL);
 		beat(l, fan_clock_ns());
