@@ -214,16 +214,18 @@ step_cppcheck() {
                 -I include -I src -I build/src -i src/xdp/steer.bpf.c src
 }
 
-TIDY_STATES='--extra-arg=-Xclang --extra-arg=-analyzer-config --extra-arg=-Xclang --extra-arg=max-nodes=40000'
+# Of a function the analyser looks at this many states; clang's own number is 225,000.
+TIDY_STATES=${FAN_TIDY_STATES:-20000}
 
 step_clang_tidy() {
         need build-clang || return
         files=$(find src -name '*.c' ! -name '*.bpf.c' | sort) # which is not for this machine's compiler
         note "$(echo "$files" | wc -l) files"
-        # The analyser looks at 40,000 states of a function instead of 225,000: a fifth of the
-        # time, and on this code it has found the same with 20,000 as with all.
-        # shellcheck disable=SC2086  # words are wanted
-        echo "$files" | xargs -n 4 clang-tidy --quiet -p build-clang $TIDY_STATES
+        set -- -p build-clang
+        for word in -Xclang -analyzer-config -Xclang "max-nodes=$TIDY_STATES"; do
+                set -- "$@" "--extra-arg=$word"
+        done
+        echo "$files" | xargs -n 4 clang-tidy --quiet "$@"
 }
 
 # ---- tests -------------------------------------------------------------------
@@ -439,13 +441,10 @@ network_steps() {
 # With nothing beside them: these measure links.
 measuring_steps='ns-forecast'
 
-# Before them, three at a time: what mostly waits for packets on the loopback,
-socket_steps='net-tsan net-asan python mpi'
-
-# and beside and after it, at lower priority, what computes, the longest first, so that no one is
-# left over.
-computing_steps() {
-        echo test-asan faults test-gcc clang-tidy scenarios model faults-asan python-types pages
+# Before them, three at a time: one that mostly waits for packets on the loopback beside two that
+# compute, which have lower priority; the longest first, so that no one is left over.
+pool_steps() {
+        echo net-tsan test-asan faults net-asan test-gcc python clang-tidy mpi scenarios model faults-asan python-types pages
         fuzz_steps
         echo pip cppcheck test-clang abi install core-symbols lib-symbols
 }
@@ -454,8 +453,7 @@ computing_steps() {
 last_steps=demo
 
 quick_builds='build-gcc build-clang'
-quick_sockets=net-gcc
-quick_computing='test-gcc seeds-gcc core-symbols lib-symbols install pip'
+quick_pool='net-gcc test-gcc seeds-gcc core-symbols lib-symbols install pip'
 quick_last='demo'
 quick_steps='seeds-gcc net-gcc' # not of a whole run
 
