@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """How gradients get from rank to rank: through fanin, through Gloo, or not at all.
 
-`Comm.wrap` puts a model into PyTorch's DistributedDataParallel with the right hook:
+`Comm.wrap` puts a model into PyTorch's DistributedDataParallel with the right group, or hook:
 
-    fanin   fanin.torch.allreduce_hook: a switch adds the gradients on their way
-    gloo    no hook: what PyTorch does by itself on CPUs
+    fanin   a group of backend "fanin": a switch adds the gradients on their way
+    gloo    the default group: what PyTorch does by itself on CPUs
     none    a hook that leaves every rank its own gradient
 """
 
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import nn
 from torch._C._distributed_c10d import GradBucket  # as torch.distributed exports it
 from torch.nn.parallel import DistributedDataParallel
@@ -47,12 +48,16 @@ class Comm:
         if self.world.size == 1:
             return model
         with self.world.errors("handing out the model"):
-            wrapped = DistributedDataParallel(model)
+            wrapped = DistributedDataParallel(model, process_group=self.group())
         self.hook(wrapped)
         return wrapped
 
+    def group(self) -> Any:
+        """The ranks' group that carries the gradients; None: the default one."""
+        return None
+
     def hook(self, model: Any) -> None:  # a DistributedDataParallel
-        """Register what carries the gradients."""
+        """Register what keeps them, if nothing carries them."""
         if self.name == "none":
             model.register_comm_hook(None, keep_own_gradient)
 
@@ -85,20 +90,24 @@ class FaninComm(Comm):
         }
         self.fanin, self.torch = _import_fanin()
         try:
-            self.state = self.torch.HookState(
-                **{name: value for name, value in given.items() if value is not None}
+            set_here = {name: value for name, value in given.items() if value is not None}
+            # The program's default group is Gloo's, to compare with; otherwise
+            # init_process_group("fanin") is all that there is to do.
+            self.own: Any = dist.new_group(  # type: ignore[no-untyped-call]
+                backend="fanin", pg_options=self.torch.Options(communicator=set_here)
             )
+            self.torch.is_active(self.own)  # joins
         except self.fanin.FaninError as error:
             code = USAGE if isinstance(error, ValueError) else FAILED
             raise ExampleError(f"fanin: {error}", code) from error
 
-    def hook(self, model: Any) -> None:  # a DistributedDataParallel
-        model.register_comm_hook(self.state, self.torch.allreduce_hook)
+    def group(self) -> Any:
+        return self.own
 
     @contextlib.contextmanager
     def errors(self) -> Iterator[None]:
         try:
-            with self.world.errors("summing gradients"), self.state.typed_errors():
+            with self.world.errors("summing gradients"), self.torch.typed_errors(self.own):
                 yield
         except self.fanin.FaninError as error:
             raise LostError(f"fanin: {error}") from error
@@ -106,13 +115,13 @@ class FaninComm(Comm):
     def facts(self) -> dict[str, Any]:
         return {
             "comm": self.name,
-            "active": bool(self.state.active),
-            "reason": str(self.state.reason),
-            "summary": str(self.state.summary()),
+            "active": bool(self.torch.is_active(self.own)),
+            "reason": str(self.own.membership.reason),
+            "summary": str(self.torch.summary(self.own)),
         }
 
     def close(self) -> None:
-        self.state.close()
+        self.own.close()
 
 
 def _import_fanin() -> tuple[Any, Any]:
