@@ -27,12 +27,13 @@
 
 struct controller_args {
 	fan_peer listen, metrics;
-	int algorithm, seed, trees, wait;
+	int algorithm, seed, trees, sums_at, wait;
 	char plan[ARGS_TEXT_BYTES], socket[ARGS_TEXT_BYTES], json[ARGS_TEXT_BYTES];
 	char ask[ARGS_TEXT_BYTES], state[ARGS_TEXT_BYTES];
 	bool quiet;
 };
 
+static const char *const readings[] = {"nearest", "rack", "two-level", NULL}; /* fan_sums_at */
 static const char *const algorithms[] = {"geryon", "lbmm",  "switchml", "atp", "grid",
 					 "inart",  "exact", "best",	NULL};
 
@@ -45,6 +46,9 @@ static const struct args_option options[] = {
 	{"seed", 0, ARGS_NUMBER, AT(seed), 0, INT32_MAX, NULL, "N", "of all that is random (1)"},
 	{"trees", 0, ARGS_NUMBER, AT(trees), 1, FAN_TREES_MAX, NULL, "N",
 	 "trees of a job on one server that best may use (4); each is a part of its own"},
+	{"sums-at", 0, ARGS_WORD, AT(sums_at), 0, 0, readings, "READING",
+	 "which switch sums for a host under switchml and atp: nearest (the default), rack or "
+	 "two-level, by which all plans may sum twice"},
 	{"plan", 0, ARGS_TEXT, AT(plan), 0, 0, NULL, "PLAN.json",
 	 "begin with this plan, as fanin plan --json writes it, instead of making one"},
 	{"wait", 0, ARGS_NUMBER, AT(wait), 0, 3600, NULL, "SECONDS",
@@ -210,6 +214,7 @@ static int make(struct life *l, const char *from)
 
 	o.plan.seed = (uint64_t)a->seed;
 	o.plan.trees = (uint32_t)a->trees;
+	o.plan.sums_at = (enum fan_sums_at)a->sums_at;
 	l->sockets.changed = write_files;
 	l->sockets.ctx = l;
 	int err = fan_ctl_new(&l->sockets.ctl, l->root, &o, fan_clock_ns(), &why);

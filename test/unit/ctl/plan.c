@@ -235,6 +235,44 @@ static double gbps_of(const char *algorithm)
 }
 
 /* Others plan without them, and are told what is left. */
+/* Where the sum of the workers at A goes, under atp, if B may sum as well; a new text. */
+static char *sum_goes_to(enum fan_sums_at reading)
+{
+	struct fan_why why;
+	char topology[sizeof rig_topology + 16];
+	const char *b = strstr(rig_topology, "\"B\",\"kind\":\"switch\"");
+	char *to = NULL;
+	snprintf(topology, sizeof topology, "%.*s\"B\",\"gbps\":40,%s", (int)(b - rig_topology),
+		 rig_topology, b + strlen("\"B\","));
+	assert_int_equal(rig_new(topology, NULL, &why), FAN_OK);
+	rig.c->o.algorithm = fan_algorithm_find("atp");
+	rig.c->o.plan.sums_at = reading;
+	rig_daemons();
+	json_t *made = fan_ctl_draft(rig.c), *sum;
+	size_t i;
+	json_array_foreach (
+		json_object_get(json_array_get(json_object_get(made, "trees"), 0), "sums"), i,
+		sum) {
+		const json_t *route = json_object_get(sum, "route");
+		if (strcmp(json_string_value(json_object_get(sum, "switch")), "A") == 0)
+			to = strdup(json_string_value(
+				json_array_get(route, json_array_size(route) - 1)));
+	}
+	json_decref(made);
+	rig_close(NULL);
+	return to;
+}
+
+static void plan__sums_again_where_that_is_asked_for(void **state)
+{
+	(void)state;
+	char *once = sum_goes_to(FAN_SUMS_NEAREST), *twice = sum_goes_to(FAN_SUMS_TWO_LEVELS);
+	assert_string_equal(once, "PS");
+	assert_string_equal(twice, "B");
+	free(once);
+	free(twice);
+}
+
 static void plan__best_counts_results(void **state)
 {
 	(void)state;
@@ -257,6 +295,7 @@ int main(void)
 		APART_TEST(plan__nonsense_is_not_taken),
 		APART_TEST(plan__never_changes_parts_that_workers_know),
 		cmocka_unit_test(plan__best_counts_results),
+		cmocka_unit_test(plan__sums_again_where_that_is_asked_for),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
