@@ -46,7 +46,9 @@ class Stats:
     hosts: int = 0  #: on which the ranks are; 0: not known
     host_ranks: int = 0  #: ranks of this host that share memory; 0: none
     sealed: bool = False  #: packets are encrypted and authenticated with the key of key_file
-    forged: int = 0  #: sealed: packets dropped that nobody with the key had sent, or that had come before
+    forged: int = (
+        0  #: sealed: packets dropped that nobody with the key had sent, or that had come before
+    )
 
 
 @dataclasses.dataclass(frozen=True)

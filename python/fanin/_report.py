@@ -24,7 +24,9 @@ def lines(communicator: Communicator, what: str, total_bytes: int) -> list[str]:
     if stats.sealed:
         found.append(f"  sealed    what is sent; {stats.forged} forged packets dropped")
     else:
-        found.append("  open      whoever sees its packets can read and change them (FANIN_KEY_FILE)")
+        found.append(
+            "  open      whoever sees its packets can read and change them (FANIN_KEY_FILE)"
+        )
     parts = communicator.parts()
     if len(parts) > 1:
         found.append(f"  shares    {_shares(parts)}; {'' if parts[0].settled else 'not '}settled")
