@@ -265,6 +265,9 @@ static void begin_again(struct fan_split_learner *l, const uint32_t *rtt_us, uin
 	if (slow >= 0)
 		l->share[slow] = (uint32_t)(l->share[slow] * usual / cost);
 	bool any = give(l);
+	if (slow >= 0 && l->is_host[slow] && l->share[slow] < FAN_SPLIT_WHOLE)
+		l->share[slow] = 0; /* what its ranks send and get takes longer than that already */
+	normalise(l);
 	begin(l, slow >= 0 ? STEP_KNOWN : STEP_FIRST);
 	l->gave = any;
 }
