@@ -6,6 +6,7 @@ Which of the two follows from the operation, the tensor's type and its size alon
 decide alike.  Layouts may differ between ranks: a tensor that is not contiguous is copied.
 """
 
+import contextlib
 import functools
 import inspect
 import logging
@@ -83,6 +84,24 @@ def _bytes(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().as_strided((tensor.numel(),), (1,)).view(torch.uint8)
 
 
+def _joined(tensors: Tensors) -> torch.Tensor:
+    """The elements of contiguous tensors of one size, one behind the other: in their own memory, if
+    they lie there like that."""
+    flat = [tensor.detach().as_strided((tensor.numel(),), (1,)) for tensor in tensors]
+    step = flat[0].numel() * flat[0].element_size()
+    first = flat[0].data_ptr()
+    if all(one.data_ptr() == first + number * step for number, one in enumerate(flat)):
+        with contextlib.suppress(RuntimeError):  # neighbours by chance
+            return flat[0].as_strided((len(flat) * flat[0].numel(),), (1,))
+    return torch.cat(flat)
+
+
+def _spread(whole: torch.Tensor, over: Tensors) -> None:
+    """Copy the pieces of `whole` to tensors."""
+    for piece, one in zip(whole.chunk(len(over)), over):
+        one.copy_(piece.view(one.shape))
+
+
 def _listed(tensors: Any) -> Tensors:
     return [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
 
@@ -95,14 +114,6 @@ def _options(kind: Any, given: Any) -> Any:
     if given is not None:
         options.reduceOp = given
     return options
-
-
-def _broadcast_from(root: int, memory: torch.Tensor) -> Start:
-    return lambda comm: comm.broadcast_start(memory, root)
-
-
-def _reduce_to(root: int, chunk: torch.Tensor, op: str, out: torch.Tensor | None) -> Start:
-    return lambda comm: comm.reduce_start(chunk, op, root, out)
 
 
 class _Level:
@@ -298,11 +309,13 @@ class FaninGroup(ProcessGroup):
         op, dense = _name_of(opts.reduceOp), _dense(output)
         result = dense.detach().view(sources[rank].shape)
 
-        starts = [
-            _reduce_to(root, chunk, op, result if root == rank else None)
-            for root, chunk in enumerate(sources)
-        ]
-        return self._by_fanin([output], starts, copy_back([(output, dense)]), sources)
+        whole = _joined(sources)
+        return self._by_fanin(
+            [output],
+            [lambda comm: comm.reduce_scatter_start(whole, result, op)],
+            copy_back([(output, dense)]),
+            [whole],
+        )
 
     def _scatter_by_gloo(self, output: torch.Tensor, sources: Tensors, opts: Any) -> Any:
         """Gloo has no reduce_scatter: all ranks reduce everything."""
@@ -363,7 +376,7 @@ class FaninGroup(ProcessGroup):
         outputs: Tensors,
         finish: Callable[[], None] | None = None,
     ) -> Any:
-        """Each rank broadcasts its own."""
+        """All ranks' tensors on every rank."""
         if not source.numel():
             return ended(outputs)
         dense = [_dense(tensor) for tensor in into]
@@ -378,13 +391,15 @@ class FaninGroup(ProcessGroup):
                 [_bytes(mine)] if _is_dense_cpu(mine) else [mine],
             )
             return self._track(outputs, [work], lambda: [step() for step in ends])
-        dense[self.membership.rank].detach().reshape(-1).copy_(mine.detach().reshape(-1))
-        memory = [_bytes(tensor) for tensor in dense]
+        whole, own = _joined(dense), _bytes(mine)
+        if whole.data_ptr() != dense[0].data_ptr():
+            ends.insert(0, functools.partial(_spread, whole, dense))
+        memory = _bytes(whole)
         return self._by_fanin(
             outputs,
-            [_broadcast_from(root, one) for root, one in enumerate(memory)],
+            [lambda comm: comm.allgather_start(own, memory)],
             lambda: [step() for step in ends],
-            memory,
+            [memory],
         )
 
     def barrier(self, opts: Any = None) -> Any:

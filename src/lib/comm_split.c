@@ -35,19 +35,40 @@ void fan_comm_split_init(struct fanin_comm *c)
 	fan_split_from_shares(&s->now, &s->learner);
 }
 
+/* The part on the host of `root`, a rank; -1: it has none. */
+static int part_at(const struct fanin_comm *c, unsigned root)
+{
+	const struct fan_meeting *m = &c->places.ranks;
+	for (unsigned k = 0; k < c->parts && c->parts > 1 && m->hosts > 1; k++)
+		if (c->inside[k] >= 0 && m->host_of[c->inside[k]] == m->host_of[root])
+			return (int)k;
+	return -1;
+}
+
+struct fan_split_range fan_comm_split_range(const struct fan_split *s, const struct fanin_op *op,
+					    uint32_t per_frag, unsigned part)
+{
+	if (!op->is_whole)
+		return fan_split_range(s, op->number, op->op.count, per_frag, part);
+	return (struct fan_split_range){0, op->op.count, part == op->home};
+}
+
 bool fan_comm_split_cut(const struct fanin_comm *c, const struct fanin_op *op, unsigned i,
 			struct fan_cut *cut)
 {
 	const struct fan_connection *cn = &c->connection[i];
-	struct fan_split_range r = fan_split_range(&c->split.now, op->number, op->op.count,
-						   fan_worker_frag_elems(cn->w, &op->op), cn->part);
+	struct fan_split_range r = fan_comm_split_range(
+		&c->split.now, op, fan_worker_frag_elems(cn->w, &op->op), cn->part);
 	*cut = (struct fan_cut){r.first, r.end, cn->shard, c->shards[cn->part]};
 	return r.takes_part;
 }
 
 void fan_comm_split_started(struct fanin_comm *c, struct fanin_op *op)
 {
+	int home = op->is_member ? part_at(c, op->op.root) : -1;
 	op->number = c->split.ops++;
+	op->is_whole = home >= 0;
+	op->home = (uint8_t)home;
 	if (!op->is_own)
 		c->split.bytes += op->op.count * fan_dtype_bytes(op->op.dtype);
 }
@@ -196,11 +217,23 @@ void fan_comm_split_show(struct fanin_comm *c)
 
 /* In step. */
 
-static double share_of(const struct fanin_comm *c, const struct fan_connection *cn)
+/* Operations of a set are under way, which the parts on hosts have alone, whatever their shares. */
+static bool has_sets(const struct fanin_comm *c)
+{
+	for (unsigned i = 0; i < c->running_count; i++)
+		if (c->running[i]->is_whole)
+			return true;
+	return false;
+}
+
+static double share_of(const struct fanin_comm *c, const struct fan_connection *cn, bool sets)
 {
 	const struct fan_split *s = &c->split.now;
-	return (double)(s->begin[cn->part + 1] - s->begin[cn->part]) / (double)FAN_CUT_WHOLE /
-	       c->shards[cn->part];
+	double share =
+		(double)(s->begin[cn->part + 1] - s->begin[cn->part]) / (double)FAN_CUT_WHOLE;
+	if (sets && c->inside[cn->part] >= 0 && share < 1.0 / c->parts)
+		share = 1.0 / c->parts;
+	return share / c->shards[cn->part];
 }
 
 static double at_least(double value, double least)
@@ -225,19 +258,20 @@ void fan_comm_split_keep_in_step(struct fanin_comm *c, uint64_t now_ns)
 {
 	double left[FAN_SHARDS_MAX], most = 0; /* in fragments of the whole tensor */
 	unsigned used = 0;		       /* connections with a share */
+	bool sets = has_sets(c);
 	if (c->parts < 2 || c->client.on || !c->ready)
 		return;
 	note_round_trips(c, now_ns);
 	for (unsigned i = 0; i < c->connections; i++) {
 		const struct fan_connection *cn = &c->connection[i];
-		double share = share_of(c, cn);
+		double share = share_of(c, cn, sets);
 		left[i] = share > 0 ? (double)fan_worker_left(cn->w) / share : 0;
 		most = at_least(left[i], most);
 		used += share > 0;
 	}
 	for (unsigned i = 0; i < c->connections; i++) {
 		const struct fan_connection *cn = &c->connection[i];
-		double share = share_of(c, cn), ahead = (most - left[i]) * share;
+		double share = share_of(c, cn, sets), ahead = (most - left[i]) * share;
 		double step = at_least(FAN_COMM_SPLIT_STEP * share * used, FAN_COMM_SPLIT_WINDOW);
 		double window =
 			at_least(fan_worker_stats(cn->w)->window * share, FAN_COMM_SPLIT_WINDOW);

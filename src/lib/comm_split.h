@@ -54,6 +54,15 @@ struct fan_comm_split {
 /* Once the parts are known: their first shares. */
 void fan_comm_split_init(struct fanin_comm *c);
 
+/* The elements of part `part` in an operation that has been started; `s` are the shares, and
+ * `per_frag` elements fill a fragment.
+ *
+ * Of a set, the operation of each root goes to the aggregator on that root's host alone, if it has
+ * one: each element then leaves a host once and enters one once, as in a ring.  Cut into parts,
+ * sums would take another way, from the aggregators to the root. */
+struct fan_split_range fan_comm_split_range(const struct fan_split *s, const struct fanin_op *op,
+					    uint32_t per_frag, unsigned part);
+
 /* The elements of connection `i` in operation `op`.  False: it takes no part in it. */
 bool fan_comm_split_cut(const struct fanin_comm *c, const struct fanin_op *op, unsigned i,
 			struct fan_cut *cut);

@@ -34,6 +34,7 @@ static int make_op(const struct fanin_comm *c, const struct fan_op_args *args, s
 	if (!*op)
 		return FAN_E_NOMEM;
 	(*op)->is_own = args->is_own;
+	(*op)->is_member = args->is_member;
 	(*op)->notify = args->notify;
 	(*op)->notify_arg = args->notify_arg;
 	if (c->trace && !args->is_own)

@@ -21,9 +21,12 @@
 struct fan_op_set;
 
 struct fanin_op {
-	struct fanin_op *next;	/* in the communicator's queue */
-	struct fan_op op;	/* before it is cut into one part for each connection */
-	uint64_t number;	/* among all that were started */
+	struct fanin_op *next; /* in the communicator's queue */
+	struct fan_op op;      /* before it is cut into one part for each connection */
+	uint64_t number;       /* among all that were started */
+	bool is_member;	       /* of a set with a root on each rank (op_set.h)... */
+	bool is_whole;	       /* ...one part has all of it: `home` */
+	uint8_t home;
 	bool is_own;		/* of the communicator itself: not in its statistics... */
 	bool is_measurement;	/* ...and freed by its thread (comm_split.h)... */
 	bool is_agreement;	/* ...as this is (regroup_agree.h)... */
@@ -59,8 +62,9 @@ struct fan_op_args {
 	void *out;
 	size_t count;
 	int dtype;
-	int root;      /* broadcast and reduce */
-	bool is_own;   /* as in struct fanin_op */
+	int root;    /* broadcast and reduce */
+	bool is_own; /* as in struct fanin_op */
+	bool is_member;
 	bool attended; /* its caller does this rank's work until it has ended (intra_comm.h) */
 
 	/* Called by the thread that ends the operation, after its end; may be NULL. */

@@ -45,6 +45,7 @@ static struct fan_op_args member_args(const struct fan_op_args *whole, unsigned 
 	args.in = gather ? (char *)whole->out + at : (const char *)whole->in + at;
 	args.out = gather ? (char *)whole->out + at : i == rank ? whole->out : NULL;
 	args.notify = ended;
+	args.is_member = true;
 	return args;
 }
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# PyTorch on two hosts, between network namespaces, with no option of fanin's: torchrun with two ranks a
+# PyTorch and Python on two hosts, between network namespaces, with no option of fanin's: torchrun with two ranks a
 # host, and local SGD that goes on when rank 0 is killed, in which the ranks have met.
 #
 #     test/net/torchrun.sh [FANIN]       FANIN: the program (build/fanin)
@@ -43,6 +43,14 @@ fan_net_up "$prefix" 2 none || exit 1
 launch "$root/test/python/launched.py"
 wait_ranks && grep -q 'launched: fanin: active, 4 ranks through shared memory on 2 hosts' "$dir/rank0"
 ended 'two hosts of two ranks' $?
+
+for rank in 0 1; do
+        start_rank $rank env PYTHONPATH="$root/python" FANIN_LIBRARY="$library" RANK=$rank WORLD_SIZE=2 \
+                MASTER_ADDR=10.77.0.1 MASTER_PORT=29502 \
+                "$torch" "$root/bench/peers/sets_rank.py" --bytes 1048576 --iters 2 --warmup 0
+done
+wait_ranks
+ended 'reduce-scatter and all-gather between two hosts' $?
 
 number=0
 for host in 0 0 1; do

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "lib/comm_split.h"
 #include "lib/split.h"
 
 #define ROUNDS	  20000
@@ -315,9 +316,29 @@ static void split__a_box_that_becomes_narrow(void **state)
 	}
 }
 
+/* The part on the root's host has all of it, whatever its share, and the others nothing. */
+static void split__an_operation_of_a_set_is_not_cut(void **state)
+{
+	struct fan_split s;
+	struct fanin_op op = {.op = {.count = 1000}, .is_whole = true, .home = 2};
+	(void)state;
+	fan_split_even(&s, 4);
+	for (unsigned k = 0; k < 4; k++) {
+		struct fan_split_range r = fan_comm_split_range(&s, &op, 10, k);
+		assert_int_equal(r.takes_part, k == 2);
+		assert_true(k != 2 || (r.first == 0 && r.end == 1000));
+	}
+	op.is_whole = false;
+	for (unsigned k = 0; k < 4; k++) {
+		struct fan_split_range r = fan_comm_split_range(&s, &op, 10, k);
+		assert_true(r.takes_part && r.end - r.first == 250);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(split__an_operation_of_a_set_is_not_cut),
 		cmocka_unit_test(split__every_element_has_one_part),
 		cmocka_unit_test(split__small_tensors_go_to_parts_in_turn),
 		cmocka_unit_test(split__equal_links_keep_the_first_shares),
