@@ -139,11 +139,13 @@ static int meet(struct shrink *s)
 static int assemble(struct shrink *s, uint64_t present[FAN_RANK_WORDS])
 {
 	unsigned ranks = (unsigned)s->of->cfg.ranks;
+	uint64_t all[FAN_RANK_WORDS];
+	fan_ranks_all(all, ranks);
 	for (;;) {
-		bool all = look(s->meeting, present);
-		for (unsigned i = 0; i < FAN_RANK_WORDS && all; i++)
-			all = !(s->meeting->ready ? 0 : s->meeting->missing[i] & ~s->lost[i]);
-		if (all)
+		bool all_here = look(s->meeting, present);
+		for (unsigned i = 0; i < FAN_RANK_WORDS; i++)
+			all_here &= !(all[i] & ~present[i] & ~s->lost[i]);
+		if (all_here)
 			return FAN_OK;
 		if (atomic_load(&s->meeting->error))
 			return FAN_E_UNREACHABLE;
