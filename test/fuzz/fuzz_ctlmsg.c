@@ -60,6 +60,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	}
 	}
-	FUZZ_CHECK(bytes <= f.payload_bytes && memcmp(again, f.payload, bytes) == 0);
+	FUZZ_CHECK(bytes <= f.payload_bytes);
+	if (kind == 0 || kind == 3 || kind == 5) /* requests: what fills them up is not looked at */
+		while (bytes && again[bytes - 1] == 0)
+			bytes--;
+	FUZZ_CHECK(memcmp(again, f.payload, bytes) == 0);
 	return 0;
 }
