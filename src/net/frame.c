@@ -4,6 +4,8 @@
 #include <netinet/in.h>
 #include <string.h>
 
+#include "core/sum/reduce.h"
+
 #define ETHERNET_BYTES 14
 #define TYPE_AT	       12
 #define TYPE_IPV4      0x0800
@@ -30,17 +32,16 @@ static unsigned read16(const uint8_t *p)
 }
 
 /* Add `bytes` bytes to a sum in ones' complement (RFC 1071), in host order. */
-static uint64_t add(uint64_t sum, const uint8_t *p, size_t bytes)
+FAN_CLONES static uint64_t add(uint64_t sum, const uint8_t *p, size_t bytes)
 {
-	uint32_t word = 0;
+	size_t words = bytes / sizeof(fan_u32);
+	const fan_u32 *word = (const fan_u32 *)p;
+	uint32_t rest = 0;
 
-	for (; bytes >= sizeof word; p += sizeof word, bytes -= sizeof word) {
-		memcpy(&word, p, sizeof word);
-		sum += word;
-	}
-	word = 0;
-	memcpy(&word, p, bytes);
-	return sum + word;
+	for (size_t i = 0; i < words; i++)
+		sum += word[i];
+	memcpy(&rest, p + words * sizeof *word, bytes % sizeof *word);
+	return sum + rest;
 }
 
 static uint16_t fold(uint64_t sum)
