@@ -1,0 +1,116 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# experiments/xdp-switch between network namespaces (netns.sh draws them): unmodified ranks
+# in integers and in fixed mode get exact sums from a program in the kernel, with and without
+# loss; a job that it cannot serve ends with the reason; a killed loader leaves nothing.
+#
+#     test/net/xdp_switch.sh [FANIN]          FANIN: the program (build/fanin)
+#
+# The switch is in the namespace of worker 0, at its one interface; the ranks are in the
+# others, behind the bridge.  Exit code 0, 1, or 77 (SKIPPED says why).
+
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=test/net/cases.sh
+. "$here/cases.sh"
+
+prefix=fanin-xsw-$$
+ranks_of_job=3
+at=10.77.0.1:7084
+rank_timeout_s=20
+
+begin "$@"
+switch=$(dirname "$fanin")/experiments/xdp-switch/xdp-switch
+if [ ! -x "$switch" ]; then
+        echo "SKIPPED: this build has no xdp"
+        exit 77
+fi
+fan_net_up "$prefix" $((ranks_of_job + 1)) none || exit 1
+# veth leaves checksums to a device that there is not.
+for i in $(seq $ranks_of_job); do
+        ip netns exec "$prefix-w$i" ethtool -K eth0 tx off >/dev/null || exit 1
+done
+
+start_kernel_switch() {
+        start sw far "$switch" --pass p0
+        pids="$pids $!"
+        wait_listening $! far || return 1
+        start w0 switch "$switch" eth0 $at
+        pids="$pids $!"
+        wait_listening $! switch
+}
+
+# An all-reduce of every rank, by the switch that runs.
+ranks_sum() { # JOB BENCH_FLAGS...
+        job=$1
+        shift
+        rm -f "$dir/json"
+        ranks=
+        for rank in $(seq 0 $((ranks_of_job - 1))); do
+                json=$dir/json$rank
+                [ "$rank" -ne 0 ] || json=$dir/json
+                start_rank $((rank + 1)) "$fanin" bench --switch $at --job "$job" --rank "$rank" \
+                        --ranks $ranks_of_job -b 999996 -e 999996 -n 4 -w 1 --json "$json" "$@"
+        done
+        wait_ranks && none_wrong
+}
+
+counter() { # NAME
+        sed -n "s/.*\b$1=\([0-9]*\).*/\1/p" "$dir/switch" | tail -n 1
+}
+
+lose() {
+        for i in $(seq $ranks_of_job); do
+                ip netns exec "$prefix-w$i" nft -f - <<'NFT' || exit 1
+table netdev lossy {
+        chain out {
+                type filter hook egress device "eth0" priority 0; policy accept;
+                numgen random mod 1000 < 20 drop
+        }
+        chain in {
+                type filter hook ingress device "eth0" priority 0; policy accept;
+                numgen random mod 1000 < 20 drop
+        }
+}
+NFT
+        done
+}
+
+start_kernel_switch
+ranks_sum int -d int32
+report "int32" $? "$dir/rank1" "$dir/switch"
+ranks_sum fixed --mode fixed
+report "fixed mode" $? "$dir/rank1" "$dir/switch"
+ranks_sum average --mode fixed --op avg
+report "averages in fixed mode" $? "$dir/rank1" "$dir/switch"
+stop
+results=$(counter results)
+[ "${results:-0}" -gt 10000 ]
+report "the kernel has added: $results results" $? "$dir/switch"
+
+start_kernel_switch
+ranks_sum float -d float32
+[ $? -ne 0 ] && grep -q 'job "float" ends:.* this switch has sums of int32' "$dir/switch" &&
+        ranks_sum after -d int32
+report "a job in floats ends with the reason, the next one runs" $? "$dir/switch" "$dir/rank1"
+lose
+ranks_sum lossy --mode fixed
+report "2 % loss both ways" $? "$dir/rank1" "$dir/switch"
+stop
+replays=$(counter replays)
+[ "${replays:-0}" -gt 0 ]
+report "lost results were sent again: $replays" $? "$dir/switch"
+
+start_kernel_switch
+ip -n "$prefix-w0" link show eth0 | grep -q prog/xdp
+was_attached=$?
+# shellcheck disable=SC2086  # one word
+kill -KILL $pids
+for _ in $(seq 40); do
+        ip -n "$prefix-w0" link show eth0 | grep -q prog/xdp || break
+        sleep 0.05
+done
+[ $was_attached -eq 0 ] && ! ip -n "$prefix-w0" link show eth0 | grep -q prog/xdp
+report "killed, it leaves nothing attached" $? "$dir/switch"
+
+summary
