@@ -148,7 +148,7 @@ variants '{}' 'variants.json: expected an object of settings by name'
 variants '{"a": {}, "b": 3}' 'variants.json: b: expected an object of values by key'
 variants '{"a": {}, "b": {"jobs.k.window": 3}}' 'variants.json: b: "jobs.k.window": the scenario has nothing at "k"'
 variants '{"a": {"jobs.j.window": -3}}' 'bad.json: jobs[0].window: -3: expected a whole number from'
-refuse '--trace and --pcap: of one run, not of several' --variants variants.json --trace t
+refuse '--trace, --pcap and --chrome-trace: of one run, not of several' --variants variants.json --trace t
 
 # columns of tables
 printf 'layer,numel\n' >m.csv
