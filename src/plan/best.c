@@ -34,12 +34,11 @@
 #define SETTLE	       40	  /* rounds of search and new shares over all trees at the end */
 #define MANY	       80	  /* tenths of the trees that may be, to begin with */
 #define MANY_FLOWS     16384	  /* in so many trees together, but where fewer may be */
-#define AGAIN	       24	  /* times that trees are added to the best plan */
-#define SHAKEN	       4	  /* of the trees, one in so many, at each but the first */
+#define AGAIN	       12	  /* times that trees are added to the best plan */
 #define AGAIN_ROUNDS   12	  /* of pricing, at each */
 #define AGAIN_MANY     30	  /* as MANY, at each */
 #define GROW_ROUNDS    4	  /* of pricing for each tree that there may be */
-#define SETTLE_WORK    2e8	  /* routes looked at by all of that together */
+#define SETTLE_WORK    1e8	  /* routes looked at by all of that together */
 #define SETTLED	       1e-4	  /* relative: less gain is none */
 #define REACHED	       (1 - 1e-6) /* of the bound: nothing more is to be had */
 #define SAME	       1e-9	  /* relative: no difference */
@@ -401,26 +400,6 @@ static uint32_t many(const struct best *b)
 	return tenths < 10 ? 10 : tenths < MANY ? (uint32_t)tenths : MANY;
 }
 
-/* The best so far, from the second time on with a tree in so many shaken, and trees that are cheap
- * beside these; then as few as may be.  The same again would lead to the same. */
-static int once_more(struct best *b, double bound, bool shaken)
-{
-	struct fan_plan p;
-	int err = fan_plan_copy(&p, b->p);
-
-	for (uint32_t i = 0; i < p.trees && !err && shaken; i++)
-		if (fan_rng_below(&b->rng, SHAKEN) == 0)
-			shake(b, &p.tree[i]);
-	if (!err && shaken)
-		err = fit(b, &p);
-	if (!err)
-		err = fan_trees_grow(&b->c, &p, bound * ENOUGH, AGAIN_ROUNDS);
-	if (!err)
-		return thin_out(b, &p, AGAIN_MANY, bound);
-	fan_plan_free(&p);
-	return err;
-}
-
 /* As many trees as the prices ask for, and then fewer; and some more beside the best so far. */
 static int many_trees(struct best *b, double bound)
 {
@@ -439,8 +418,15 @@ static int many_trees(struct best *b, double bound)
 		err = thin_out(b, &p, many(b), bound);
 	}
 	for (unsigned i = 0; i < AGAIN && !err && b->gbps < bound * ENOUGH && b->work < SETTLE_WORK;
-	     i++)
-		err = once_more(b, bound, i > 0);
+	     i++) {
+		err = fan_plan_copy(&p, b->p);
+		if (!err)
+			err = fan_trees_grow(&b->c, &p, bound * ENOUGH, AGAIN_ROUNDS);
+		if (err)
+			fan_plan_free(&p);
+		else
+			err = thin_out(b, &p, AGAIN_MANY, bound);
+	}
 	return err == FAN_E_STALLED || err == FAN_E_INVALID ? FAN_OK : err; /* then without */
 }
 
