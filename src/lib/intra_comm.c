@@ -215,9 +215,10 @@ static int attach(struct fanin_comm *c, const struct fan_meeting *m, unsigned co
 static void tell_where(struct fanin_comm *c, unsigned hosts)
 {
 	const char *named = c->cfg.switch_addr;
+	const int most = (int)sizeof c->switch_text / 2; /* of many names, the first */
 	if (*named && hosts > 1)
 		snprintf(c->switch_text, sizeof c->switch_text,
-			 "%s, behind shared memory on %u hosts", named, hosts);
+			 "%.*s, behind shared memory on %u hosts", most, named, hosts);
 	else
 		snprintf(c->switch_text, sizeof c->switch_text, "shared memory on %u host%s", hosts,
 			 hosts > 1 ? "s, each of which sums a part" : "");

@@ -134,9 +134,9 @@ static int exchange_hosts(struct fan_meeting *m, struct fanin_comm *c, const fan
 	enum { MAY, ASK, WISHES };
 	unsigned ranks = (unsigned)c->cfg.ranks, count = ranks * FAN_MEETING_RECORD + WISHES;
 	int32_t *records = calloc(count, sizeof *records);
-	int32_t *wish = records + ranks * FAN_MEETING_RECORD;
 	if (!records)
 		return FAN_E_NOMEM;
+	int32_t *wish = records + ranks * FAN_MEETING_RECORD;
 	fan_meeting_record(records + c->cfg.rank * FAN_MEETING_RECORD, at);
 	wish[MAY] = fan_intra_is_wanted(&c->cfg);
 	wish[ASK] = fan_intra_is_asked_for(&c->cfg);

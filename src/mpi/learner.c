@@ -76,7 +76,7 @@ bool fan_learner_knows(const struct fan_learner *l, enum fan_learner_kind kind, 
 /* Of an odd number of times. */
 static double median(const double *times, unsigned count)
 {
-	double sorted[FAN_LEARNER_TIMES_MAX];
+	double sorted[FAN_LEARNER_TIMES_MAX] = {0};
 	for (unsigned i = 0; i < count; i++) {
 		unsigned k = i;
 		for (; k && sorted[k - 1] > times[i]; k--)

@@ -180,7 +180,7 @@ static void receive_from(struct fan_shard *s, uint32_t number)
 		heed_others(s);
 	else if (number >= QUEUE)
 		receive_queue(s, number - QUEUE);
-	else
+	else if (number < s->sockets)
 		receive(s, &s->udp[number]);
 }
 

@@ -156,8 +156,10 @@ static int allow_all(struct port *t)
 static int attach(struct xdp *x, struct port *t)
 {
 	int program = bpf_program__fd(t->program->progs.steer);
-	DECLARE_LIBBPF_OPTS(bpf_link_create_opts, native, .flags = XDP_FLAGS_DRV_MODE);
-	DECLARE_LIBBPF_OPTS(bpf_link_create_opts, generic, .flags = XDP_FLAGS_SKB_MODE);
+	const struct bpf_link_create_opts native = {.sz = sizeof native,
+						    .flags = XDP_FLAGS_DRV_MODE};
+	const struct bpf_link_create_opts generic = {.sz = sizeof generic,
+						     .flags = XDP_FLAGS_SKB_MODE};
 
 	t->link_fd = bpf_link_create(program, (int)t->index, BPF_XDP, &native);
 	if (t->link_fd >= 0) {

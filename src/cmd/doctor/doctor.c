@@ -240,19 +240,19 @@ static void check_name(struct doctor *d)
 /* Who can read and change what is sent. */
 static void check_seal(struct doctor *d)
 {
-	bool public = false;
+	bool exposed = false;
 
 	for (unsigned i = 0; i < d->named_count; i++)
-	public |= fan_peer_is_public(&d->named[i]);
+		exposed |= fan_peer_is_public(&d->named[i]);
 	if (d->cfg.keys.count) {
 		doctor_find(d, "seal", DOCTOR_OK, "sealed with the key in %.200s", d->cfg.key_file);
 		return;
 	}
 	struct doctor_finding *f =
-		doctor_find(d, "seal", public ? DOCTOR_WARN : DOCTOR_OK,
+		doctor_find(d, "seal", exposed ? DOCTOR_WARN : DOCTOR_OK,
 			    "open%s: whoever sees packets of the job can read and change them",
-			    public ? ", and a switch has a public address" : "");
-	if (public)
+			    exposed ? ", and a switch has a public address" : "");
+	if (exposed)
 		doctor_advise(f,
 			      "seal it: fanin key new --out F; fanin switch --key F; fanin key job "
 			      "TENANT --key F; FANIN_KEY_FILE at the ranks");

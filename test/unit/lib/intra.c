@@ -221,7 +221,7 @@ static void intra__only_the_first_error_counts(void **state)
 {
 	(void)state;
 	open_all(2);
-	const struct fan_intra_blame blame = {.cause = FAN_INTRA_E_LOST(1)}, none = {NULL};
+	const struct fan_intra_blame blame = {.cause = FAN_INTRA_E_LOST(1)}, none = {.cause = 0};
 	fan_intra_fail(&local[1], FAN_E_RANK_LOST, "one", &blame);
 	fan_intra_fail(&local[0], FAN_E_STALLED, "two", &none);
 	assert_int_equal(fan_intra_error(&local[0]), FAN_E_RANK_LOST);
