@@ -496,7 +496,8 @@ static bool after_sleep(struct fanin_comm *c)
 	c->awake = true;
 	bool closing = c->closing;
 	unsigned more = c->parts_to_add;
-	c->parts += more;
+	if (more) /* else callers may read it */
+		c->parts += more;
 	c->parts_to_add = 0;
 	c->ready = c->ready && !more;
 	int ending = c->ending;
