@@ -17,8 +17,6 @@
 #define PACED_ITEMS 4			/* packets that leave at once at a pace */
 #define TICKS_MAX   (2 * FAN_AHEAD_MAX) /* of a core at one time */
 
-/* ---- what trainers share ---------------------------------------------------- */
-
 static size_t rounded(size_t bytes)
 {
 	return (bytes + ALIGN - 1) / ALIGN * ALIGN;
