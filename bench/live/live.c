@@ -274,10 +274,8 @@ static void open_program(struct bench *b)
 	b->program->rodata->first_port = PORT;
 	b->program->rodata->base_sum = put_template(b);
 	for (unsigned i = 0; i < 256; i++) {
-		uint32_t c = i;
-		for (unsigned bit = 0; bit < 8; bit++)
-			c = c & 1 ? c >> 1 ^ 0x82f63b78 : c >> 1;
-		b->program->rodata->crc_table[i] = c;
+		const uint8_t byte = (uint8_t)i;
+		b->program->rodata->crc_table[i] = ~fan_crc32c(~0u, &byte, 1);
 	}
 	int e = live__load(b->program);
 	if (e)

@@ -330,10 +330,8 @@ static void pass_all(const char *interface)
 static void fill_table(__u32 table[4][256])
 {
 	for (unsigned i = 0; i < 256; i++) {
-		uint32_t crc = i;
-		for (unsigned bit = 0; bit < 8; bit++)
-			crc = crc & 1 ? crc >> 1 ^ 0x82f63b78 : crc >> 1;
-		table[0][i] = crc;
+		const uint8_t byte = (uint8_t)i;
+		table[0][i] = ~fan_crc32c(~0u, &byte, 1);
 	}
 	for (unsigned k = 1; k < 4; k++)
 		for (unsigned i = 0; i < 256; i++)
