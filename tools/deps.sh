@@ -31,7 +31,7 @@ check='libcmocka-dev clang libclang-rt-dev llvm clang-format clang-tidy cppcheck
        python3-scipy spin zsh prometheus systemd abigail-tools libxdp-dev libbpf-dev bpftool chromium'
 # Mininet recommends Open vSwitch, which the lab does not use.
 lab='mininet iproute2 util-linux'
-bench='g++ valgrind libns3-dev libgloo-dev libopenmpi-dev openmpi-bin iproute2 nftables'
+bench='g++ valgrind libns3-dev libgloo-dev libopenmpi-dev openmpi-bin iproute2 nftables ethtool'
 
 usage() {
         echo 'usage: tools/deps.sh [--list] [run|train|plan|check|bench|lab]'

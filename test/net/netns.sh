@@ -12,6 +12,12 @@
 #   │    │ egress: tbf  ↓    │ egress: tbf  ↓     │              │
 #   └────┼───────────────────┼────────────────────┼──────────────┘
 #        │ veth              │ veth               │ veth
+#   ┌────┼───────────────────┼────────────────────┼──────────────┐
+#   │   s0                  s1                   s(N-1)          │
+#   │    ↕ nft: fwd          ↕                    ↕   PREFIX-wire│
+#   │   w0                  w1                   w(N-1)          │
+#   └────┼───────────────────┼────────────────────┼──────────────┘
+#        │ veth              │ veth               │ veth
 #   ┌────┼───────────┐  ┌────┼───────────┐   ┌────┼───────────┐
 #   │    │ egress:   │  │    │ egress:   │   │    │ egress:   │
 #   │    │ tbf  ↑    │  │    │ tbf  ↑    │   │    │ tbf  ↑    │
@@ -26,11 +32,11 @@
 # cores to their limit at 16 links of 200 Mb/s).  So BURST must hold a batch:
 # 64 KiB and its headers.  A batch shorter than BURST is never cut.
 #
-# Loss is drawn by nftables where a frame leaves the wire: at eth0's ingress
-# for switch -> worker, at pI's ingress for worker -> switch.  nftables sees a
-# batch as ONE packet, and one drop would take all its frames; so on a lossy
+# Loss is drawn by nftables on the wire, which hands every frame on from one end to the other.
+# nftables sees a batch as ONE packet, and one drop would take all its frames; so on a lossy
 # link gso_max_segs is 1, and the kernel cuts each batch into wire frames behind
-# tbf and before the drop.  The veths have no GRO that would glue them again.
+# tbf and before the drop.  Where they leave the wire, GRO glues those of a batch
+# again, as a network card's driver does; veths do so only behind one without TSO.
 #
 # Run it:     netns.sh up PREFIX N RATE [BURST [LIMIT [MTU]]]
 #             netns.sh loss PREFIX PERMILLE        both directions of every link
@@ -58,9 +64,9 @@ fan_net_check() {
                 echo "SKIPPED: needs root"
                 return $FAN_NET_SKIP
         fi
-        for tool in ip tc nft; do
+        for tool in ip tc nft ethtool; do
                 command -v "$tool" >/dev/null 2>&1 || {
-                        echo "SKIPPED: needs $tool (Debian: iproute2, nftables)"
+                        echo "SKIPPED: needs $tool (Debian: iproute2, nftables, ethtool)"
                         return $FAN_NET_SKIP
                 }
         done
@@ -95,6 +101,10 @@ fan_net_up() { # PREFIX N RATE [BURST [LIMIT [MTU]]]
 fan_net__build() { # PREFIX N RATE BURST LIMIT MTU
         fan_net__namespace "$1-sw" || return 1
         fan_net__switch "$1-sw" "$6" || return 1
+        fan_net__namespace "$1-wire" || return 1
+        ip netns exec "$1-wire" sh -c '
+                knob=/proc/sys/net/ipv6/conf/default/disable_ipv6
+                if [ -w $knob ]; then echo 1 >$knob; fi' || return 1
         i=0
         while [ "$i" -lt "$2" ]; do
                 fan_net__namespace "$1-w$i" || return 1
@@ -105,6 +115,7 @@ fan_net__build() { # PREFIX N RATE BURST LIMIT MTU
                 fi
                 i=$((i + 1))
         done
+        fan_net__wires "$1"
 }
 
 # Duplicate address detection off, and no bridged packet through iptables.
@@ -131,8 +142,13 @@ EOF
 
 fan_net__worker() { # PREFIX INDEX MTU
         k=$(($2 + 1))
+        ip -n "$1-wire" -batch - <<EOF || return 1
+link add s$2 mtu $3 type veth peer name p$2 mtu $3 netns $1-sw
+link add w$2 mtu $3 type veth peer name eth0 mtu $3 address $(printf 02:77:00:00:00:%02x $k) netns $1-w$2
+link set s$2 up
+link set w$2 up
+EOF
         ip -n "$1-sw" -batch - <<EOF || return 1
-link add p$2 mtu $3 type veth peer name eth0 mtu $3 address $(printf 02:77:00:00:00:%02x $k) netns $1-w$2
 link set p$2 master br0
 link set p$2 up
 EOF
@@ -144,6 +160,35 @@ route add 224.0.0.0/4 dev eth0
 EOF
 }
 
+# What comes in at one end of a wire goes out at the other; but WHICH of it, in nftables' words, is
+# dropped.
+fan_net__wires() { # PREFIX [WHICH]
+        {
+                echo flush ruleset
+                for end in $(fan_net__ports "$1-wire"); do
+                        fan_net__wire "$end" "${2-}"
+                done
+        } | ip netns exec "$1-wire" nft -f -
+}
+
+fan_net__wire() { # END WHICH
+        case $1 in
+        s*) other=w${1#s} ;;
+        *) other=s${1#w} ;;
+        esac
+        cat <<EOF
+table netdev fanin_$1 {
+        counter dropped { }
+        counter passed { }
+        chain wire {
+                type filter hook ingress device "$1" priority 0;
+                ${2:+$2 counter name "dropped" drop}
+                counter name "passed" fwd to "$other"
+        }
+}
+EOF
+}
+
 fan_net__shape() { # NAMESPACE DEVICE RATE BURST LIMIT
         tc -n "$1" qdisc add dev "$2" root tbf rate "$3" burst "$4" limit "$5"
 }
@@ -152,21 +197,7 @@ fan_net__shape() { # NAMESPACE DEVICE RATE BURST LIMIT
 fan_net_loss() { # PREFIX PERMILLE
         fan_net_noloss "$1"
         fan_net_cut "$1" || return 1
-        for ns in $(fan_net__list "$1"); do
-                for dev in $(fan_net__ports "$ns"); do
-                        ip netns exec "$ns" nft -f - <<EOF || return 1
-table netdev fanin_$dev {
-        counter dropped { }
-        counter passed { }
-        chain wire {
-                type filter hook ingress device "$dev" priority 0; policy accept;
-                numgen random mod 1000 < $2 counter name "dropped" drop
-                counter name "passed"
-        }
-}
-EOF
-                done
-        done
+        fan_net__wires "$1" "numgen random mod 1000 < $2"
 }
 
 # The link of one worker has another rate, in both directions.
@@ -204,36 +235,46 @@ fan_net_noloss() { # PREFIX
         for ns in $(fan_net__list "$1"); do
                 ip netns exec "$ns" nft flush ruleset
         done
-        fan_net__segments "$1" 65535
+        fan_net__wires "$1"
+        fan_net__segments "$1" 65535 off
 }
 
 # Every link carries single frames, as a lossy one does, but loses none.
 fan_net_cut() { # PREFIX
-        fan_net__segments "$1" 1
+        fan_net__segments "$1" 1 on
 }
 
-fan_net__segments() { # PREFIX FRAMES
+# Batches of at most so many frames; are they glued again?
+fan_net__segments() { # PREFIX FRAMES on|off
         for ns in $(fan_net__list "$1"); do
-                for dev in $(fan_net__ports "$ns"); do
-                        ip -n "$ns" link set "$dev" gso_max_segs "$2" || return 1
-                done
+                fan_net__ports "$ns" | while read -r dev; do
+                        echo "link set $dev gso_max_segs $2"
+                done | ip -n "$ns" -batch - || return 1
+                fan_net__offload "$ns" gro "$3" || return 1
         done
+        [ "$3" = on ] && tso=off || tso=on
+        fan_net__offload "$1-wire" tso $tso
 }
 
-# One line for each link and direction that loses frames: "0 up 9900 100".
+fan_net__offload() { # NAMESPACE gro|tso on|off
+        ip netns exec "$1" sh -c "
+                for dev in $(fan_net__ports "$1" | tr '\n' ' '); do
+                        ethtool -K \$dev $2 $3 || exit
+                done"
+}
+
+# One line for each link and direction: "0 up 9900 100".
 fan_net_counters() { # PREFIX
-        for ns in $(fan_net__list "$1"); do
-                for dev in $(fan_net__ports "$ns"); do
-                        case $dev in
-                        eth0) link=${ns##*-w} way=down ;;
-                        *) link=${dev#p} way=up ;;
-                        esac
-                        ip netns exec "$ns" nft list counters table netdev "fanin_$dev" 2>/dev/null |
-                        awk -v link="$link" -v way=$way '
-                                $1 == "counter" { name = $2 }
-                                $1 == "packets" { n[name] = $2 }
-                                END { if (NR > 0) print link, way, n["passed"] + 0, n["dropped"] + 0 }'
-                done
+        for end in $(fan_net__ports "$1-wire"); do
+                case $end in
+                s*) way=down ;;
+                *) way=up ;;
+                esac
+                ip netns exec "$1-wire" nft list counters table netdev "fanin_$end" |
+                awk -v link="${end#[sw]}" -v way=$way '
+                        $1 == "counter" { name = $2 }
+                        $1 == "packets" { n[name] = $2 }
+                        END { print link, way, n["passed"] + 0, n["dropped"] + 0 }'
         done
 }
 
@@ -247,7 +288,7 @@ fan_net_exec() { # PREFIX sw|INDEX COMMAND...
 }
 
 fan_net_down() { # PREFIX
-        for ns in $(fan_net__list "$1"); do
+        for ns in "$1-wire" $(fan_net__list "$1"); do
                 ip netns del "$ns" 2>/dev/null || :
         done
 }
@@ -259,7 +300,7 @@ fan_net__list() { # PREFIX
                     substr($1, length(prefix) + 3) ~ /^[0-9]+$/ { print $1 }'
 }
 
-# The devices of NAMESPACE at which a frame leaves a link.
+# The ends of links in NAMESPACE.
 fan_net__ports() { # NAMESPACE
         ip -n "$1" -o link show type veth | awk -F': |@' '{ print $2 }'
 }

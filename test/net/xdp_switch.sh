@@ -32,7 +32,7 @@ for i in $(seq $ranks_of_job); do
 done
 
 start_kernel_switch() {
-        start sw far "$switch" --pass p0
+        start wire far "$switch" --pass w0
         pids="$pids $!"
         wait_listening $! far || return 1
         start w0 switch "$switch" eth0 $at
