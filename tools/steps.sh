@@ -292,6 +292,7 @@ fault_kinds='
 1000 100
 200 20 --stragglers
 20 20 --stragglers --story liar
+40 20 --story asleep
 200 20 --policy routed
 200 20 --policy moved
 100 0 --policy tree

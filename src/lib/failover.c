@@ -2,6 +2,7 @@
 #include "failover.h"
 
 #include "connection.h"
+#include "core/base/awake.h"
 #include "net/clock.h"
 #include "reach.h"
 
@@ -13,11 +14,23 @@ static bool has_choice(const struct fan_connection *cn)
 	return !fan_peer_is_none(&cn->server_addr) && fan_worker_phase(cn->w) == FAN_W_READY;
 }
 
-static uint64_t silent_ns(const struct fan_connection *cn)
+static uint64_t beat_ns(const struct fan_connection *cn)
 {
 	const struct fan_welcome *m = fan_worker_welcome(cn->w);
-	uint32_t beat_ms = m && m->beat_ms ? m->beat_ms : 1;
-	return cn->failover.heard_ns + SILENT_BEATS * beat_ms * FAN_MS;
+	return (m && m->beat_ms ? m->beat_ms : 1) * FAN_MS;
+}
+
+static uint64_t silent_ns(const struct fan_connection *cn)
+{
+	return cn->failover.heard_ns + SILENT_BEATS * beat_ns(cn);
+}
+
+/* There is a round of the thread for each BEAT at the latest: silence counts while it is awake. */
+static void discount_sleep(struct fan_failover *f, uint64_t beat_ns, uint64_t now_ns)
+{
+	uint64_t late_ns = f->look_ns ? fan_awake_late_ns(f->look_ns, now_ns) : 0;
+	f->heard_ns = fan_awake_shift(f->heard_ns, late_ns, now_ns);
+	f->look_ns = now_ns + beat_ns;
 }
 
 /* Announce the path to the aggregator. */
@@ -87,6 +100,7 @@ void fan_failover_choose(struct fan_connection *cn, struct fan_connection_io *io
 		return;
 	if (!cn->failover.heard_ns)
 		cn->failover.heard_ns = now_ns;
+	discount_sleep(&cn->failover, beat_ns(cn), now_ns);
 	if (cn->failover.at_server && now_ns >= cn->failover.ask_ns) {
 		if (switch_answers(cn, io)) {
 			go_to_switch(cn, now_ns);

@@ -16,6 +16,7 @@ struct fan_failover {
 	struct fan_udp aside; /* at the server: the socket to the switch; fd -1: none */
 	bool at_server;
 	uint64_t heard_ns; /* last packet on this path, or when it was taken */
+	uint64_t look_ns;  /* time of the next choice at the latest; later: this rank has slept */
 	uint64_t ask_ns;   /* time of the next query to the switch */
 	uint64_t moves;	   /* changes of path so far */
 };

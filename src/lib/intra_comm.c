@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "comm.h"
+#include "core/base/awake.h"
 #include "intra_attach.h"
 #include "meeting.h"
 #include "net/clock.h"
@@ -38,6 +39,7 @@ struct fan_intra_comm {
 	uint64_t ended; /* operations */
 	uint64_t moved; /* sum of the cursors when `moved_ns` was set */
 	uint64_t moved_ns;
+	uint64_t looked_ns;   /* time of the last look */
 	unsigned sleeps;      /* waits for the bell to come that do without yields */
 	unsigned sleeps_next; /* after the last fast or slow yields */
 };
@@ -323,6 +325,9 @@ static void watch(struct fanin_comm *c, uint64_t now_ns)
 	const struct fan_intra *b = &l->board;
 	bool missing[FAN_INTRA_RANKS_MAX], shares;
 	uint64_t moved = b->in + b->sum + b->net + b->out + b->chunks;
+	const uint64_t late_ns = fan_awake_late_ns(l->looked_ns + LOOK_MS * FAN_MS, now_ns);
+	l->looked_ns = now_ns;
+	l->moved_ns = fan_awake_shift(l->moved_ns, late_ns, now_ns);
 	if (moved != l->moved || b->first_op == b->next_op) {
 		l->moved = moved;
 		l->moved_ns = now_ns;

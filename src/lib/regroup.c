@@ -7,8 +7,11 @@
 
 #include "comm.h"
 #include "comm_parts.h"
+#include "core/base/awake.h"
 #include "net/clock.h"
 #include "regroup_agree.h"
+
+#define LOOK_NS (2 * FAN_JOIN_RETRY_NS) /* between rounds of a rank that joins, at most */
 
 static const uint64_t nobody[FAN_RANK_WORDS];
 
@@ -174,6 +177,7 @@ static void begin(struct fanin_comm *c, int number, const char *why, uint64_t no
 	memset(c->shards, 0, sizeof c->shards);
 	c->connections = 0;
 	take_parts(c);
+	g->look_ns = now_ns + LOOK_NS;
 	g->silent_ns = now_ns + alive_ns;
 	g->until_ns = now_ns + 2 * alive_ns + FAN_REGROUP_MARGIN_MS * FAN_MS;
 	c->join_by_ns = g->until_ns;
@@ -282,6 +286,17 @@ static void check_answers(struct fanin_comm *c, uint64_t now_ns)
 
 /* Work. */
 
+/* Time in which this rank did not look, because it was suspended, is no one's silence. */
+static void discount_sleep(struct fanin_comm *c, uint64_t now_ns)
+{
+	struct fan_regroup *g = c->regroup;
+	const uint64_t late_ns = fan_awake_late_ns(g->look_ns, now_ns);
+	g->look_ns = now_ns + LOOK_NS;
+	g->silent_ns += late_ns;
+	g->until_ns += late_ns;
+	c->join_by_ns = g->until_ns;
+}
+
 static bool has_left(const struct fan_connection *cn)
 {
 	return !cn->w || fan_worker_phase(cn->w) == FAN_W_LEFT;
@@ -306,8 +321,10 @@ void fan_regroup_work(struct fanin_comm *c, uint64_t now_ns)
 	if (!c->regroup)
 		return;
 	serve_old(c, now_ns);
-	if (c->regroup->phase == FAN_REGROUP_JOINS && !c->leaving)
-		check_answers(c, now_ns);
+	if (c->regroup->phase != FAN_REGROUP_JOINS || c->leaving)
+		return;
+	discount_sleep(c, now_ns);
+	check_answers(c, now_ns);
 }
 
 void fan_regroup_joined(struct fanin_comm *c)

@@ -58,9 +58,10 @@ struct fan_regroup {
 	struct fan_regroup_part first[FAN_REGROUP_PARTS_MAX]; /* `all` of them */
 	uint8_t number[FAN_PARTS_MAX];	/* of the communicator's parts, among `first` */
 	char why[FAN_FAULT_TEXT_BYTES]; /* the loss, in a sentence */
-	uint64_t silent_ns;		/* who has not answered a JOIN by then is lost */
-	uint64_t until_ns;		/* all ranks have joined by then, or the job ends */
-	bool arrived;			/* the all-reduce of this phase is done */
+	uint64_t look_ns;   /* time of the next look at the latest; later: this rank has slept */
+	uint64_t silent_ns; /* who has not answered a JOIN by then is lost */
+	uint64_t until_ns;  /* all ranks have joined by then, or the job ends */
+	bool arrived;	    /* the all-reduce of this phase is done */
 
 	/* As it was when the ranks stopped; connections without a worker have been closed. */
 	struct fan_connection old[FAN_SHARDS_MAX]; /* by part and shard: the same on all ranks... */

@@ -16,7 +16,7 @@ const char *story_name(enum story story)
 {
 	static const char *const name[STORY_COUNT] = {
 		"calm",	    "deaf",  "cut",  "restart", "death",    "stall", "early",
-		"mismatch", "taken", "full", "rogue",	"outsider", "liar",
+		"mismatch", "taken", "full", "rogue",	"outsider", "liar",  "asleep",
 	};
 	return story < STORY_COUNT ? name[story] : "?";
 }
@@ -357,7 +357,7 @@ void plan_draw(struct plan *p, uint64_t seed, enum story story, enum plan_policy
 	p->story = fan_rng_below(&r, 2) ? STORY_CALM : (enum story)fan_rng_below(&r, STORY_DRAWN);
 	if (story < STORY_COUNT)
 		p->story = story;
-	if (policy == PLAN_TREE && p->story > STORY_RESTART)
+	if (policy == PLAN_TREE && p->story > STORY_RESTART && p->story != STORY_ASLEEP)
 		p->story = STORY_CALM; /* errors name ranks of one level only */
 	draw_link(p, &r);
 	if (p->story >= STORY_DEATH)

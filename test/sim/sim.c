@@ -28,7 +28,7 @@ struct sim_seat {
 
 static struct sim_node *node_of(const struct sim_seat *seat)
 {
-	seat->sim->now_ns = seat->sim->world.now_ns;
+	seat->sim->now_ns = seat->sim->world.now_ns + seat->sim->slept_ns;
 	return &seat->sim->node[seat->node];
 }
 
@@ -54,10 +54,19 @@ static void world_tick(void *self)
 	n->tick(n->self);
 }
 
+/* A time of the nodes' as the world, which does not sleep, has it. */
+static uint64_t in_world(const struct sim *s, uint64_t at_ns)
+{
+	if (at_ns == SIM_NEVER)
+		return SIM_NEVER;
+	return at_ns > s->slept_ns ? at_ns - s->slept_ns : 0;
+}
+
 static uint64_t world_deadline(void *self)
 {
 	struct sim_node *n = node_of(self);
-	return n->deadline ? n->deadline(n->self) : SIM_NEVER;
+	return in_world(((struct sim_seat *)self)->sim,
+			n->deadline ? n->deadline(n->self) : SIM_NEVER);
 }
 
 static const struct fan_actor_ops world_ops = {world_recv, world_tick, world_deadline};
@@ -253,10 +262,18 @@ void sim_wake(struct sim *s, int node)
 	fan_sim_wake(&s->world, (uint32_t)node);
 }
 
+void sim_sleep(struct sim *s, uint64_t ns)
+{
+	s->slept_ns += ns;
+	s->now_ns += ns;
+	for (int i = 0; i < s->nodes; i++)
+		sim_wake(s, i);
+}
+
 bool sim_step(struct sim *s, uint64_t until_ns)
 {
-	bool any = fan_sim_step(&s->world, until_ns);
+	bool any = fan_sim_step(&s->world, in_world(s, until_ns));
 	SIM_CHECK(s, !s->world.broke, "the world is out of memory");
-	s->now_ns = s->world.now_ns;
+	s->now_ns = s->world.now_ns + s->slept_ns;
 	return any;
 }

@@ -57,9 +57,10 @@ struct sim_node {
 struct sim {
 	uint64_t seed, now_ns;
 	struct fan_sim world;
-	uint64_t late_ns; /* of the packet that is being sent */
-	bool sealed;	  /* jobs are, with the cipher of test/seal/toy.h */
-	bool lines;	  /* links have rates, and keep the order of packets */
+	uint64_t slept_ns; /* so far: now_ns is ahead of the world's by that */
+	uint64_t late_ns;  /* of the packet that is being sent */
+	bool sealed;	   /* jobs are, with the cipher of test/seal/toy.h */
+	bool lines;	   /* links have rates, and keep the order of packets */
 	struct fan_rng rng;
 	struct sim_node *node;
 	int nodes, nodes_max;
@@ -87,6 +88,9 @@ void sim_send_bytes(struct sim *s, int from, int to, const uint8_t *packet, size
 
 /* Look at the node's deadline anew; needed after it was changed from outside. */
 void sim_wake(struct sim *s, int node);
+
+/* All nodes are suspended for `ns`, and what is on its way arrives that much later. */
+void sim_sleep(struct sim *s, uint64_t ns);
 
 /* Handle the next event, if it is due by `until_ns`; false if none is. */
 bool sim_step(struct sim *s, uint64_t until_ns);

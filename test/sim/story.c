@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define POLL_NS (200 * SIM_US)
+#define POLL_NS	 (200 * SIM_US)
+#define AWAKE_NS (2000 * FAN_MS) /* between suspensions: all jobs' alive_ms and more */
 
 static bool all_ready(void *arg)
 {
@@ -124,6 +125,14 @@ static void lie(struct run *r)
 		       FAN_HEAD_BYTES + f.payload_bytes, false);
 }
 
+/* Everybody finds his timers in the past, and nobody may be lost for it. */
+static void suspend(struct run *r)
+{
+	uint64_t ns = rng_range(&r->rng, 1, 60000) * FAN_MS;
+	r->plan.limit_ns += ns;
+	sim_sleep(&r->sim, ns);
+}
+
 static void strike(struct run *r)
 {
 	struct host_worker *v = r->victim;
@@ -144,6 +153,7 @@ static void strike(struct run *r)
 		r->sim.capture = true;
 		r->tricks = (unsigned)rng_range(&r->rng, 50, 400);
 		break;
+	case STORY_ASLEEP: r->tricks = (unsigned)rng_range(&r->rng, 1, 3); break;
 	default: break;
 	}
 }
@@ -157,6 +167,12 @@ static void tick(void *self)
 	if (!r->struck_ns) {
 		if (all_ready(r) && fan_rng_below(&r->rng, 4) == 0)
 			strike(r);
+	} else if (r->plan.story == STORY_ASLEEP && r->tricks) {
+		if (fan_rng_below(&r->rng, 4))
+			return;
+		r->tricks--;
+		suspend(r);
+		r->story_ns = r->sim.now_ns + AWAKE_NS;
 	} else if (tricky && r->tricks) {
 		r->tricks--;
 		r->story_ns = r->sim.now_ns + fan_rng_below(&r->rng, POLL_NS);

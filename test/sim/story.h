@@ -20,7 +20,7 @@ struct run {
 	struct host_worker *victim;
 	int stranger; /* node that plays the story */
 	uint64_t story_ns, struck_ns;
-	unsigned tricks; /* ROGUE, OUTSIDER: packets still to send */
+	unsigned tricks; /* ROGUE, OUTSIDER: packets still to send; ASLEEP: suspensions to come */
 	struct fan_rng rng;
 };
 

@@ -3,6 +3,7 @@
 #include "control.h"
 
 #include "aggregator_priv.h"
+#include "core/base/awake.h"
 #include "partials.h"
 #include "tree_uplink.h"
 #include <assert.h>
@@ -511,10 +512,12 @@ static void check_silence(struct fan_aggregator *ag, struct fan_job *j, uint64_t
 	struct fan_job_fault fault = {.err = FAN_E_RANK_LOST};
 	unsigned lost = 0;
 	uint64_t least_ns = UINT64_MAX;
+	const uint64_t late_ns = fan_awake_late_ns(j->check_ns, now_ns);
 	for (uint16_t r = 0; r < j->ranks; r++) {
-		const struct fan_member *m = &j->members[r];
+		struct fan_member *m = &j->members[r];
 		if (!(m->flags & FAN_MEMBER_IN))
 			continue;
+		m->heard_ns = fan_awake_shift(m->heard_ns, late_ns, now_ns);
 		const uint64_t patience_ns = fan_job_patience_ns(j, r);
 		least_ns = patience_ns < least_ns ? patience_ns : least_ns;
 		if (now_ns - m->heard_ns <= patience_ns)

@@ -2,6 +2,8 @@
 /* relay.c - a switch's children: their control messages on the way up, and what
  * comes down for them. */
 #include "relay.h"
+
+#include "core/base/awake.h"
 #include "routed.h"
 #include "switch_priv.h"
 
@@ -123,8 +125,10 @@ void fan_switch_tick(struct fan_switch *sw, uint64_t now_ns)
 	if (now_ns < sw->deadline_ns)
 		return;
 	bool any = false;
+	const uint64_t late_ns = fan_awake_late_ns(sw->deadline_ns, now_ns);
 	for (unsigned i = 0; i < sw->cfg.children_max; i++) {
-		const struct fan_child *c = &sw->children[i];
+		struct fan_child *c = &sw->children[i];
+		c->heard_ns = fan_awake_shift(c->heard_ns, late_ns, now_ns);
 		if (c->used && now_ns - c->heard_ns >= FAN_CHILD_SILENT_NS)
 			forget(sw, (uint16_t)(i + 1));
 		any |= c->used;
@@ -133,6 +137,7 @@ void fan_switch_tick(struct fan_switch *sw, uint64_t now_ns)
 		struct fan_switch_job *j = fan_switch_job_at(sw, i);
 		if (j->used)
 			fan_switch_job_check(j);
+		j->heard_ns = fan_awake_shift(j->heard_ns, late_ns, now_ns);
 		if (j->used && now_ns - j->heard_ns >= FAN_CHILD_SILENT_NS)
 			fan_relay_end_job(sw, j);
 		any |= j->used;

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 
+#include "core/base/awake.h"
 #include "core/wire/route_table.h"
 #include "helper.h"
 #include "transfer.h"
@@ -208,8 +209,21 @@ static void check_ready(struct fan_worker *w, uint64_t now_ns)
 		fan_worker_fail(w, &fault);
 }
 
+/* A control message that is late shows for how long this worker has not been awake. */
+static void discount_sleep(struct fan_worker *w, uint64_t now_ns)
+{
+	const uint64_t late_ns = fan_awake_late_ns(w->control_ns, now_ns);
+	if (!late_ns)
+		return;
+	w->start_ns = fan_awake_shift(w->start_ns, late_ns, now_ns);
+	w->heard_ns = fan_awake_shift(w->heard_ns, late_ns, now_ns);
+	w->progress_ns = fan_awake_shift(w->progress_ns, late_ns, now_ns);
+	w->control_ns = now_ns;
+}
+
 static bool tick_control(struct fan_worker *w, uint64_t now_ns, struct fan_out *out)
 {
+	discount_sleep(w, now_ns);
 	if (w->phase == FAN_W_JOINING || w->phase == FAN_W_FORMING)
 		check_join(w, now_ns);
 	else if (w->phase == FAN_W_READY)

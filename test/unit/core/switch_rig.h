@@ -249,6 +249,18 @@ static inline enum fan_verdict bed_from_aggregator(unsigned job, uint64_t frag, 
 	return bed_give(bed_aggregator, &f, NULL, 0);
 }
 
+/* Let time pass, awake: each look at who is silent in its turn. */
+static inline void bed_pass(uint64_t ns)
+{
+	const uint64_t until_ns = bed.now_ns + ns;
+	while (fan_switch_deadline(bed.sw) < until_ns) {
+		bed.now_ns = fan_switch_deadline(bed.sw);
+		fan_switch_tick(bed.sw, bed.now_ns);
+	}
+	bed.now_ns = until_ns;
+	fan_switch_tick(bed.sw, bed.now_ns);
+}
+
 /* Answer `i` is a PARTIAL of `ranks` of the fragment, with the sum. */
 static inline void bed_is_partial(unsigned i, unsigned job, uint64_t frag, uint64_t ranks,
 				  int32_t sum)

@@ -5,7 +5,7 @@
 #ifndef TEST_UNIT_CORE_WORKER_RIG_H
 #define TEST_UNIT_CORE_WORKER_RIG_H
 
-#include "core/worker/worker.h"
+#include "core/worker/worker_priv.h"
 #include "unit/unit.h"
 
 #define RIG_OUT	    16
@@ -78,6 +78,19 @@ static inline unsigned rig_tick(void)
 		rig.got[i].payload = rig.payload[i];
 	}
 	return out.count;
+}
+
+/* Let time pass, awake: each control message in its turn.  What else there is to send goes, too. */
+static inline void rig_pass(uint64_t ns)
+{
+	const uint64_t until_ns = rig.now_ns + ns;
+	while (rig.w->control_ns < until_ns) {
+		if (rig.w->control_ns > rig.now_ns)
+			rig.now_ns = rig.w->control_ns;
+		rig_tick();
+	}
+	rig.now_ns = until_ns;
+	rig_tick();
 }
 
 static inline enum fan_verdict rig_recv(const struct fan_frag *f, bool by_group)

@@ -175,10 +175,9 @@ static void moves__to_a_job_that_has_failed(void **state)
 {
 	(void)state;
 	form(2, 3);
-	rig.now_ns += 1200 * FAN_MS;
+	rig_pass(900 * FAN_MS);
 	say(FAN_TYPE_BEAT, 1, 3);
-	rig.now_ns += 100 * FAN_MS;
-	rig_tick(); /* rank 0 is silent */
+	rig_pass(400 * FAN_MS); /* rank 0 is silent */
 	assert_int_equal(rig.ag->jobs.job[0].state, FAN_JOB_FAILED);
 	assert_int_equal(join(1, 4, 1, 2), FAN_CTL);
 	assert_int_equal(rig_state(0).err, FAN_E_RANK_LOST);
