@@ -9,8 +9,9 @@
 set -eu
 
 build=${1:?"tools/lib-symbols.sh: expected a build folder"}
-library=$(find "$build" -type f -name 'libfanin.so*' ! -name '*.p' ! -name '*.symbols' | head -n 1)
-[ -n "$library" ] || { echo "$build: no libfanin.so there" >&2; exit 1; }
+# What the linker takes; a build folder may keep libraries of earlier versions beside it.
+library=$(readlink -e "$build/src/libfanin.so") || { echo "$build: no src/libfanin.so there" >&2; exit 1; }
+library=${library#"$PWD"/}
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
