@@ -233,6 +233,12 @@ static void explain(const struct port *t, const char *part, int e, char *why, si
 			 "%s: %s: another program has it; `ip link show dev %s` tells its id, and "
 			 "as root `ip link set dev %s xdp off` removes one that no process holds",
 			 i, part, i, i);
+	else if (e == ENOBUFS)
+		snprintf(
+			why, bytes,
+			"%s: %s: its frames may not be locked in memory; raise the limit (`ulimit -l`, "
+			"a service's LimitMEMLOCK)",
+			i, part);
 	else if (e == EAFNOSUPPORT || e == EPROTONOSUPPORT)
 		snprintf(why, bytes, "%s: %s: this kernel has no AF_XDP (CONFIG_XDP_SOCKETS)", i,
 			 part);

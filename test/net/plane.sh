@@ -134,6 +134,24 @@ done
 report "killed, it leaves nothing attached" $? "$dir/switch"
 stop
 
+# As a service has it: no root, and no capability but those of the unit and its drop-in.  The drop-in
+# also lifts the limit of locked memory, which not every root may; one interface needs half of this.
+units=$here/../../share/systemd
+capabilities=$(sed -n 's/^AmbientCapabilities=//p' "$units/fanin-switch.service" "$units/fanin-switch-xdp.conf" |
+        tr ' \n' ',,' | sed 's/CAP_/+/g; s/,$//' | tr '[:upper:]' '[:lower:]')
+as_service() { # INTERFACES
+        start sw switch prlimit --memlock=8388608 setpriv --reuid 65534 --regid 65534 --clear-groups --no-new-privs \
+                --bounding-set "-all,$capabilities" --inh-caps "-all,$capabilities" --ambient-caps "-all,$capabilities" \
+                "$fanin" switch --listen $v4 --plane xdp --interface "$1"
+        pids="$pids $!"
+        wait_listening $! switch
+}
+as_service p0 && sum $v4 && [ "$(counter by_plane)" -ge 600 ]
+report "as a service with its drop-in" $? "$dir/switch"
+! as_service p0,p1,p2 && grep -q 'LimitMEMLOCK' "$dir/switch"
+report "too little memory may be locked" $? "$dir/switch"
+stop
+
 finish_sums on
 # shellcheck disable=SC2086  # words are wanted
 start_switch $v4 $plane
