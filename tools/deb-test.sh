@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Build the Debian packages, have lintian look at them, and install and remove them on a bare
-# Debian 12, where they sum, compile a program and are found by Python.
+# Build the Debian packages on a bare Debian 12 with what debian/control asks for and nothing else,
+# have lintian look at them, and install and remove them on another, where they sum and
+# autopkgtest runs debian/tests.
 #
 #     tools/deb-test.sh [FOLDER]    packages and logs are left there (build/deb)
 #
-# Takes about five minutes and 2 GB of disk.  Needs root, for the bare system, and Debian's
-# debhelper, dh-python, lintian and debootstrap; what the packages need to be built is in
-# debian/control.
+# Takes about three minutes and 4 GB of disk.  Needs root, for the bare systems, and Debian's
+# debootstrap and autopkgtest (tools/deps.sh package).
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -29,11 +29,22 @@ step() { # TEXT
         echo "deb-test: $1"
 }
 
-# In the bare system, as root of mount and process namespaces that end with it.
-inside() { # COMMAND
-        unshare --mount --pid --fork --kill-child chroot "$root" /bin/sh -euc \
+# In a bare system, as root of mount and process namespaces that end with it.
+within() { # SYSTEM COMMAND
+        unshare --mount --pid --fork --kill-child chroot "$1" /bin/sh -euc \
                 "mount -t proc proc /proc; export DEBIAN_FRONTEND=noninteractive HOME=/root LC_ALL=C.UTF-8
-                PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin; $1" </dev/null
+                PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin; $2" </dev/null
+}
+
+# In the one where the packages are installed.
+inside() { # COMMAND
+        within "$root" "$1"
+}
+
+# Says the end of a log, and gives up.
+fail() { # LOG
+        tail -n 30 "$1"
+        exit 1
 }
 
 # The files that packages may leave: users stay, and what apt keeps.
@@ -44,7 +55,7 @@ files() {
                 ! -path "/etc/*shadow*" ! -path /etc/ld.so.cache | sort'
 }
 
-for name in debootstrap dpkg-buildpackage lintian unshare; do
+for name in debootstrap autopkgtest unshare; do
         command -v $name >/dev/null || {
                 echo "SKIPPED: no $name here"
                 exit 77
@@ -55,31 +66,38 @@ done
         exit 77
 }
 
-step 'build'
-mkdir -p "$out"
-rm -rf "${out:?}"/*.deb "$out/source"
-mkdir "$out/source"
-git ls-files -co --exclude-standard -z | xargs -0 cp --parents -t "$out/source"
-(cd "$out/source" && dpkg-buildpackage -b -us -uc -d) >"$out/build.log" 2>&1 || {
-        tail -n 30 "$out/build.log"
-        exit 1
-}
-rm -rf "$out/source"
-
-step 'lintian'
-lintian --allow-root --fail-on error,warning "$out"/fanin_*.changes
-
 step "a bare $SUITE"
+mkdir -p "$out"
+rm -f "${out:?}"/*.deb "$out"/fanin_*
 base=$(mktemp -d "${TMPDIR:-/var/tmp}/fanin-deb.XXXXXX")
 root=$base/root
-make_bare "$root" >"$out/debootstrap.log" 2>&1
+builder=$base/builder
+make_bare "$root" >"$out/debootstrap.log" 2>&1 || fail "$out/debootstrap.log"
 copy_apt "$root"
 share_packages "$root"
+inside 'apt-get -q update' >"$out/install.log" 2>&1 || fail "$out/install.log"
+cp -a "$root" "$builder"
+files >"$out/before"
+
+step 'build'
+mkdir -p "$builder/build/source"
+git ls-files -co --exclude-standard -z | xargs -0 cp --parents -t "$builder/build/source"
+cp -a "$builder/build/source" "$base/source" # autopkgtest reads debian/tests there
+within "$builder" 'cd /build/source
+        apt-get -q install -y --no-install-recommends lintian
+        apt-get -q build-dep -y --no-install-recommends .
+        dpkg-buildpackage -b -us -uc' >"$out/build.log" 2>&1 || fail "$out/build.log"
+
+step 'lintian'
+within "$builder" 'lintian --allow-root --info --display-info --fail-on error,warning /build/fanin_*.changes' >"$out/lintian.log" 2>&1 ||
+        fail "$out/lintian.log"
+grep -c '^[EW]:' "$out/lintian.log" | sed 's/$/ errors and warnings/'
+cp "$builder"/build/*.deb "$builder"/build/fanin_*.changes "$builder"/build/fanin_*.buildinfo "$out"
+rm -rf --one-file-system "$builder"
+
 mkdir "$root/debs"
 cp "$out"/*.deb "$root/debs"
 rm -f "$root"/debs/*dbgsym*
-inside 'apt-get -q update' >"$out/install.log" 2>&1
-files >"$out/before"
 
 step 'one command, then an all-reduce that is checked'
 inside 'apt-get -q install -y --no-install-recommends /debs/fanin_*.deb' >>"$out/install.log" 2>&1
@@ -87,12 +105,20 @@ inside 'fanin bench --local 4 -b 1M -n 5'
 inside 'id fanin; grep -q "^listen" /etc/fanin/switch.ini; fanin switch --config /etc/fanin/switch.ini & sleep 1
         fanin top --once --switch 127.0.0.1:5000 && kill $! && wait $!'
 
-step 'all packages; what debian/tests asks'
-inside 'apt-get -q install -y --no-install-recommends /debs/*.deb gcc libc6-dev pkg-config python3 systemd' \
-        >>"$out/install.log" 2>&1
-cp debian/tests/allreduce "$root/root"
-inside 'cd /root && sh allreduce && fanin plan star:workers=2 | head -n 3'
+inside 'fanin info | grep -q "xdp: yes"'
+
+step 'autopkgtest'
+autopkgtest -q --no-built-binaries --output-dir="$base/autopkgtest" "$root"/debs/*.deb "$base/source" -- chroot "$root" \
+        >"$out/autopkgtest.log" 2>&1 || fail "$out/autopkgtest.log"
+cat "$base/autopkgtest/summary"
+
+step 'all packages; the units, in place'
+inside 'apt-get -q install -y --no-install-recommends /debs/*.deb systemd' >>"$out/install.log" 2>&1 || fail "$out/install.log"
+inside 'fanin plan star:workers=2 | head -n 3'
 inside 'systemd-analyze verify --man=no /lib/systemd/system/fanin-*.service'
+for unit in switch server controller; do
+        inside "systemd-analyze security --offline=true --no-pager --threshold=30 /lib/systemd/system/fanin-$unit.service | tail -n 1"
+done
 
 step 'removal'
 inside 'apt-get -q purge -y fanin fanin-planner libfanin0 libfanin-dev python3-fanin fanin-mpi' >>"$out/install.log" 2>&1
@@ -104,4 +130,4 @@ left=$(comm -13 "$out/before" "$out/after" | grep fanin || :)
         echo "$left"
         exit 1
 }
-step 'built, clean, installed, used, removed'
+step 'built, clean, installed, tested, removed'

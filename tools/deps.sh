@@ -10,6 +10,7 @@
 #     tools/deps.sh check      all of that, and the checks    (./check)
 #     tools/deps.sh bench      "train", and the peers of bench/
 #     tools/deps.sh lab        "plan", and what fanin lab needs
+#     tools/deps.sh package    "run", and what builds packages and containers
 #     tools/deps.sh --list WHAT    only print the names
 #
 # Without root it installs nothing: it says what is missing and which command to
@@ -31,10 +32,11 @@ check='libcmocka-dev clang libclang-rt-dev llvm clang-format clang-tidy cppcheck
        python3-scipy spin zsh prometheus systemd abigail-tools libxdp-dev libbpf-dev bpftool chromium'
 # Mininet recommends Open vSwitch, which the lab does not use.
 lab='mininet iproute2 util-linux'
+package='dpkg-dev debootstrap autopkgtest buildah'
 bench='g++ valgrind libns3-dev libgloo-dev libopenmpi-dev openmpi-bin iproute2 nftables ethtool'
 
 usage() {
-        echo 'usage: tools/deps.sh [--list] [run|train|plan|check|bench|lab]'
+        echo 'usage: tools/deps.sh [--list] [run|train|plan|check|bench|lab|package]'
 }
 
 packages() { # WHAT
@@ -45,6 +47,7 @@ packages() { # WHAT
         check) echo "$run $train $plan $check $lab" ;;
         bench) echo "$run $train $bench" ;;
         lab) echo "$run $plan $lab" ;;
+        package) echo "$run $package" ;;
         esac
 }
 
@@ -71,13 +74,13 @@ if [ "${1-}" = --list ]; then
 fi
 what=${1:-run}
 case $what in
-run | train | plan | check | bench | lab) ;;
+run | train | plan | check | bench | lab | package) ;;
 -h | --help)
         usage
         exit 0
         ;;
 *)
-        echo "tools/deps.sh: \"$what\": expected run, train, plan, check, bench or lab" >&2
+        echo "tools/deps.sh: \"$what\": expected run, train, plan, check, bench, lab or package" >&2
         exit 2
         ;;
 esac
