@@ -79,13 +79,11 @@ name=${1:?"tools/step.sh: expected the name of a step"}
 mkdir -p $logs || exit 1
 rm -f "$logs/$name.result" "$logs/$name.counts" "$logs/$name.note"
 priority=
-if [ -n "${FAN_CHECK_POOL-}" ]; then
+case ${FAN_CHECK_LANE-} in
+computing) priority='chrt --idle 0' ;; # what waits goes first, at once
+esac
+if [ -n "${FAN_CHECK_LANE-}" ]; then
         printf '  start    %s\n' "$name"
-        # What waits for packets goes first.
-        case $name in
-        net-* | python) ;;
-        *) priority='nice -n 10' ;;
-        esac
 fi
 
 # A background process would ignore SIGINT, and what it starts as well.

@@ -11,7 +11,7 @@
 
 logs=build/logs
 
-FUZZ_SECONDS=${FAN_FUZZ_SECONDS:-5} # for each target
+FUZZ_SECONDS=${FAN_FUZZ_SECONDS:-3} # for each target
 SIM_SEEDS=${FAN_SIM_SEEDS:-1000}     # of the random-fault simulation
 SIM_SEEDS_ASAN=${FAN_SIM_SEEDS_ASAN:-100}
 JOB_SEEDS=${FAN_SIM_SEEDS:-300} # of whole jobs, of each kind: they take ten times as long
@@ -252,7 +252,10 @@ suites() { # FOLDER LABEL SUITE...
 }
 
 # Without the suite "seeds": steps faults and scenarios run these and many more.
-step_test_gcc() { need build-gcc && suites build gcc unit plan trace sim long; }
+step_test_gcc() {
+        TEST_OPTIONS='--timeout-multiplier 4'
+        need build-gcc && suites build gcc unit plan trace sim long
+}
 
 # What clang makes of the loops gives the same bytes as what gcc does.  What takes long (suite
 # "long") is run by gcc alone.
@@ -405,7 +408,7 @@ step_namespace() { # NAME: test/net/NAME.sh
 
 step_demo() {
         need build-gcc || return
-        ./demo --no-install
+        ./demo --no-install --epochs 1 # .ci/run has run it whole
 }
 
 # ---- the lists ---------------------------------------------------------------
@@ -431,10 +434,10 @@ namespace_steps() {
 static_steps='format style layering scripts man links python-format'
 build_steps='build-gcc build-clang build-asan build-tsan build-fuzz'
 
-# Two at a time, with nothing else beside them, since they have shaped links and short time-outs.  They
-# mostly wait.  First those that take long; one that is new is behind these until it is named here.
-network_steps() {
-        long='ns-hosts interop ns-switches ns-ahead ns-drills ns-bits ns-doctor ns-lab'
+# What mostly waits, for packets or for time-outs, two at a time.  First those that take long; a network
+# that is new is behind these until it is named here.
+waiting_steps() {
+        long='net-tsan net-asan ns-drills interop python ns-switches ns-hosts ns-bits ns-doctor mpi ns-ahead ns-lab'
         printf '%s\n' $long
         namespace_steps | grep -vxF -e "$(printf '%s\n' $long $measuring_steps)"
 }
@@ -442,20 +445,19 @@ network_steps() {
 # With nothing beside them: these measure links.
 measuring_steps='ns-forecast'
 
-# Before them, three at a time: one that mostly waits for packets on the loopback beside two that
-# compute, which have lower priority; the longest first, so that no one is left over.
-pool_steps() {
-        echo net-tsan test-asan faults net-asan test-gcc python clang-tidy mpi scenarios model faults-asan python-types pages
+# Beside them, two at a time, whenever those leave a core idle; the longest first.
+computing_steps() {
+        printf '%s\n' test-asan faults test-gcc clang-tidy scenarios faults-asan model python-types pages
         fuzz_steps
-        echo pip cppcheck test-clang abi install core-symbols lib-symbols
+        printf '%s\n' pip cppcheck test-clang abi install core-symbols lib-symbols
 }
 
 # Last, since it prints times.
 last_steps=demo
 
 quick_builds='build-gcc build-clang'
-quick_pool='net-gcc test-gcc seeds-gcc core-symbols lib-symbols install pip'
-quick_last='demo'
+quick_waiting='net-gcc'
+quick_computing='test-gcc seeds-gcc core-symbols lib-symbols install pip'
 quick_steps='seeds-gcc net-gcc' # not of a whole run
 
 step_seeds_gcc() { need build-gcc && suites build gcc seeds; }

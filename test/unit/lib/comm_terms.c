@@ -29,10 +29,18 @@ static void terms__a_caller_that_waits_calls_idle(void **state)
 	team_run_once(2, idle);
 }
 
+static char meeting[32]; /* of this run: the same test of another build may run beside it */
+
+static void draw_meeting(void)
+{
+	snprintf(meeting, sizeof meeting, "127.0.0.1:%u",
+		 20000 + (unsigned)(fan_clock_nonce() % 10000));
+}
+
 static void *meet_there(void *rank)
 {
 	struct fanin_options o = FANIN_OPTIONS_INIT;
-	const struct fan_comm_terms terms = {"127.0.0.1:21987", true, TEAM_PATIENT_MS};
+	const struct fan_comm_terms terms = {meeting, true, TEAM_PATIENT_MS};
 	fanin_comm *c;
 	int one = 1, sum = 0;
 	o.rank = *(int *)rank;
@@ -51,6 +59,7 @@ static void terms__name_the_meeting(void **state)
 	pthread_t other;
 	int ranks[] = {0, 1};
 	unsetenv("MASTER_ADDR");
+	draw_meeting();
 	atomic_store(&team_wrong, 0);
 	assert_int_equal(pthread_create(&other, NULL, meet_there, &ranks[1]), 0);
 	meet_there(&ranks[0]);
@@ -63,8 +72,9 @@ static void terms__end_a_join(void **state)
 {
 	(void)state;
 	struct fanin_options o = FANIN_OPTIONS_INIT;
-	const struct fan_comm_terms terms = {"127.0.0.1:21988", true, 300};
+	const struct fan_comm_terms terms = {meeting, true, 300};
 	fanin_comm *c;
+	draw_meeting();
 	o.rank = 0;
 	o.ranks = 2;
 	o.job = "alone";
