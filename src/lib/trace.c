@@ -18,7 +18,7 @@ struct fan_trace {
 	char path[FAN_RANK_FILE_BYTES];
 	char job[FAN_NAME_MAX + 1];
 	int rank;
-	uint64_t epoch_ns; /* 1970 by the monotonic clock: times are those of torch.profiler */
+	uint64_t epoch_ns; /* 1970 by the monotonic clock */
 	_Atomic uint64_t ids;
 	pthread_mutex_t lock; /* for what follows */
 	uint64_t count;	      /* of all events so far; the ring has the last ones */
