@@ -299,6 +299,7 @@ fault_kinds='
 200 20 --policy routed
 200 20 --policy moved
 100 0 --policy tree
+100 10 --policy grid
 100 10 --policy tree --stragglers
 200 10 --policy levels --stragglers --loss 5'
 

@@ -5,25 +5,25 @@
 #include "cmd.h"
 #include "daemon.h"
 
-static const char *const policies[] = {"switchml", "atp", "esa", "none", NULL};
-enum { POLICY_NONE = 3 };
+static const char *const policies[] = {FAN_POLICY_NAMES, "none", NULL};
+enum { POLICY_NONE = FAN_POLICY_COUNT };
 #define ROUTES_DEFAULT 64
 
 static const struct args_option options[] = {
 	DAEMON_OPTIONS(
-		"fragments that can be summed at a time, over all threads (8192; atp, esa: 4096; none: 16384)"),
+		"fragments that can be summed at a time, over all threads (8192; atp, esa, grid: 4096; none: 16384)"),
 	{"policy", 'p', ARGS_WORD, DAEMON_AT(policy), 0, 0, policies, "NAME",
-	 "the slot policy: switchml, atp, esa or none (switchml; with --controller: atp)"},
+	 "the slot policy: switchml, atp, esa, grid or none (switchml; with --controller: atp)"},
 	{"routes", 0, ARGS_NUMBER, DAEMON_AT(routes), 1, FAN_ROUTES_MAX, NULL, "N",
 	 "with --controller: how many routes may pass here at a time (64)"},
 	{"server", 0, ARGS_PEER, DAEMON_AT(server), 0, 0, NULL, "ADDR:PORT",
-	 "atp, esa: where sums are completed, or the next switch on the path (in here)"},
+	 "atp, esa, grid: where sums are completed, or the next switch on the path (in here)"},
 	{"aggregator-slots", 0, ARGS_NUMBER, DAEMON_AT(aggregator_slots), 2, FAN_SLOTS_MAX, NULL,
-	 "N", "atp, esa: those of the aggregator in here (16384)"},
+	 "N", "atp, esa, grid: those of the aggregator in here (16384)"},
 	{"quota", 0, ARGS_NUMBER, DAEMON_AT(quota), 1, FAN_SLOTS_MAX, NULL, "N",
-	 "atp, esa: the most slots that one job holds, over all threads (all)"},
+	 "atp, esa, grid: the most slots that one job holds, over all threads (all)"},
 	{"free-early", 0, ARGS_FLAG, DAEMON_AT(free_early), 0, 0, NULL, NULL,
-	 "atp, esa: a slot is free when its sum has left, not when the result comes"},
+	 "atp, esa, grid: a slot is free when its sum has left, not when the result comes"},
 	{"no-preemption", 0, ARGS_FLAG, DAEMON_AT(no_preemption), 0, 0, NULL, NULL,
 	 "esa: a higher priority takes no slot"},
 	{"no-ageing", 0, ARGS_FLAG, DAEMON_AT(no_ageing), 0, 0, NULL, NULL,
@@ -45,15 +45,15 @@ static const struct args_command command = {
 /* Options that the policy has no use for. */
 static const char *check_policy(const struct daemon_args *a)
 {
-	bool has_slots = a->policy == FAN_POLICY_ATP || a->policy == FAN_POLICY_ESA;
+	bool has_slots = fan_policy_shares(a->policy);
 	bool away = !fan_peer_is_none(&a->server);
 
 	if (away && !has_slots)
-		return "--server: expected with --policy atp or esa; with none, give workers the "
+		return "--server: expected with --policy atp, esa or grid; with none, give workers the "
 		       "server's address";
 	if ((a->quota || a->free_early || a->aggregator_slots) && !has_slots)
-		return "--quota, --free-early, --aggregator-slots: expected with --policy atp or "
-		       "esa; with others, --window is the quota";
+		return "--quota, --free-early, --aggregator-slots: expected with --policy atp, "
+		       "esa or grid; with others, --window is the quota";
 	if ((a->aggregator_slots || a->no_reminders || a->ahead >= 0) && away)
 		return "--aggregator-slots, --no-reminders, --ahead: expected at the server, not "
 		       "with --server";
@@ -70,8 +70,8 @@ static const char *check_routes(const struct daemon_args *a)
 {
 	if (!a->name[0])
 		return a->routes ? "--routes: expected with --controller" : NULL;
-	if (a->policy != FAN_POLICY_ATP && a->policy != FAN_POLICY_ESA)
-		return "--controller: expected with --policy atp or esa";
+	if (!fan_policy_shares(a->policy))
+		return "--controller: expected with --policy atp, esa or grid";
 	if (a->aggregator_slots || a->no_reminders || a->ahead >= 0 ||
 	    !fan_peer_is_none(&a->parent))
 		return "--aggregator-slots, --no-reminders, --ahead, --parent: expected at the "
@@ -115,7 +115,7 @@ int cmd_switch(int argc, char **argv)
 		why = daemon_check_parent(&a);
 	if (why)
 		return daemon_wrong("switch", why);
-	bool has_slots = a.policy == FAN_POLICY_ATP || a.policy == FAN_POLICY_ESA;
+	bool has_slots = fan_policy_shares(a.policy);
 	bool here = fan_peer_is_none(&a.server) && !a.name[0]; /* jobs are completed */
 	bool alone = a.policy == POLICY_NONE || (a.policy == FAN_POLICY_SWITCHML && a.ahead > 0);
 	if (!a.slots)

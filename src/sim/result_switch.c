@@ -150,7 +150,7 @@ static json_t *slots_json(const struct fan_experiment *e, uint32_t node)
 	const struct fan_switch_stats st = fan_sim_daemon_slots(d);
 	json_t *o = json_object();
 	fan_put_text(o, "name", e->scenario->node[node].name);
-	fan_put_text(o, "policy", d->cfg.slots.policy == FAN_POLICY_ESA ? "esa" : "atp");
+	fan_put_text(o, "policy", fan_policy_name((int)d->cfg.slots.policy));
 	fan_put_count(o, "slots", d->cfg.slots.slots);
 	fan_put_real(o, "occupancy", mean_occupancy(d->shares, d->cfg.slots.slots));
 	fan_put_real(o, "hit_rate", share(fan_sim_slots_added(&st), fan_sim_slots_offered(&st)));

@@ -150,7 +150,7 @@ uint32_t fan_scenario_nearest(const struct fan_scenario *s, struct fan_sim *sim,
 int fan_scenario_seat(struct fan_scenario *s, struct fan_sim *sim, struct fan_scenario_job *j,
 		      struct fan_reader *r);
 
-/* A switch of policy atp or esa? */
+/* A switch with shared slots? */
 bool fan_scenario_shares(const struct fan_scenario_node *n);
 
 /* What completes the sums of a switch: a server, or one of the switches itself. */

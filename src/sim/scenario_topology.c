@@ -9,7 +9,7 @@
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
 static const char *const kinds[] = {"worker", "switch", "server", "router", NULL};
-static const char *const policies[] = {"switchml", "atp", "esa", "none", NULL};
+static const char *const policies[] = {FAN_POLICY_NAMES, "none", NULL};
 
 /* An entry of "nodes" may stand for several. */
 struct node_entry {

@@ -7,8 +7,7 @@
 
 bool fan_scenario_shares(const struct fan_scenario_node *n)
 {
-	return n->kind == FAN_NODE_SWITCH &&
-	       (n->policy == FAN_POLICY_ATP || n->policy == FAN_POLICY_ESA);
+	return n->kind == FAN_NODE_SWITCH && fan_policy_shares((int)n->policy);
 }
 
 uint32_t fan_scenario_aggregator(const struct fan_scenario *s, uint32_t node)
@@ -33,8 +32,7 @@ static int read_server(struct fan_scenario *s, uint32_t i, struct fan_reader *r)
 	uint32_t up = fan_scenario_find(s, n->server_name);
 	if (up == FAN_SIM_NONE || !may_serve(n, &s->node[up]))
 		return fan_reader_fail(r, "server",
-				       "\"%s\": no server or switch of policy atp or esa of that "
-				       "name",
+				       "\"%s\": no server or switch with shared slots of that name",
 				       n->server_name);
 	for (uint32_t at = up; at != FAN_SIM_NONE; at = s->node[at].server)
 		if (at == i)

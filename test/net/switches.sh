@@ -249,6 +249,8 @@ for policy in atp esa; do
         home_elsewhere "$policy" --threads 2
         levels "$policy"
 done
+home_inside grid
+levels grid
 home_inside esa --no-preemption --no-ageing --no-priorities --free-early
 tree "switchml" "" "" ""
 tree "atp below switchml" "--policy atp --slots 32" "" ""

@@ -100,7 +100,7 @@ assert abs(carried[False, "q", "b0"] / carried[True, "q", "b0"] - 1) < 0.02
 PY
 
 # Shared switches: every policy gives right sums, and slots and queues what they were given.
-"$fanin" sim contest.json -q --sweep topology.nodes.s0.policy=switchml,atp,esa,none \
+"$fanin" sim contest.json -q --sweep topology.nodes.s0.policy=switchml,atp,esa,grid,none \
         --sweep 'topology.links.1.ecn_bytes=0,30000' --json "$work/contest.json"
 python3 - "$work/contest.json" <<'PY'
 import json
@@ -115,7 +115,7 @@ for run in json.load(open(sys.argv[1]))["runs"]:
     for switch in run["switches"]:
         assert switch["policy"] == policy and 0 < switch["hit_rate"] <= 1, switch
         assert max(switch["series"]["lent"]) <= 1, switch
-        if policy in ("atp", "esa"):
+        if policy in ("atp", "esa", "grid"):
             assert switch["slots"] == 16 and max(switch["series"]["lent"]) <= 12 / 16, "quota"
             assert switch["collisions"] > 0 and switch["over_quota"] > 0, switch
             assert (switch["evictions"] > 0) == (switch["preemptions"] > 0) == (policy == "esa")
@@ -125,10 +125,10 @@ for run in json.load(open(sys.argv[1]))["runs"]:
             assert abs(parts - sent) <= switch["dropped"], (parts, sent)
     marked = sum(link["ecn_marked"] for link in run["links"] if link["to"] == "ps")
     assert (marked > 0) == (mark > 0 and policy != "switchml"), (policy, mark, marked)
-for policy in ("atp", "esa"):  # marks make windows smaller, before the queue for the server is full
+for policy in ("atp", "esa", "grid"):  # marks make windows smaller, before the queue for the server is full
     lost = [sum(link["overflows"] for link in run_of[policy, mark]["links"]) for mark in (0, 30000)]
     assert 0 < lost[1] < 0.9 * lost[0], (policy, lost)
-bytes_of = [run_of[p, 0]["servers"][0]["rx_bytes"] for p in ("none", "atp", "esa")]
+bytes_of = [run_of[p, 0]["servers"][0]["rx_bytes"] for p in ("none", "atp", "esa", "grid")]
 assert bytes_of[0] == max(bytes_of), bytes_of
 PY
 

@@ -20,6 +20,7 @@ import sys
 import tempfile
 
 TIMEOUT_S = 60
+SHARING = ("atp", "esa", "grid")  # policies of switches whose slots all jobs share
 TRACE_LINES = 40  # of a failure's end
 
 
@@ -112,7 +113,7 @@ def combined_of(rng):
             continue
         node["slots"] = 16384  # room for leads
         if rng.random() < 0.7:
-            node["policy"] = rng.choice(["atp", "esa"])
+            node["policy"] = rng.choice(SHARING)
             node["slots"] = rng.choice([1, 2, 8, 64, 512])
             node.pop("multicast", None)
     return topology, switches
@@ -125,7 +126,7 @@ def shared_of(rng):
     server = "ps" if rng.random() < 0.7 else None
 
     def add_switch(name, up):
-        switch = {"name": name, "kind": "switch", "policy": rng.choice(["atp", "esa"]),
+        switch = {"name": name, "kind": "switch", "policy": rng.choice(SHARING),
                   "slots": rng.choice([1, 2, 8, 64, 512])}
         if up:
             switch["server"] = up

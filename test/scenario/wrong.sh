@@ -59,7 +59,7 @@ set_to 'topology.links=[{"a": "w*", "b": "s0", "gbps": 10}, {"a": "s*", "b": "w3
 set_to 'topology.nodes.s0.kind=hub' 'bad.json: topology.nodes[0].kind: "hub": expected one of worker, switch, server, router'
 set_to 'topology.nodes.s0.slots=2.5' 'bad.json: topology.nodes[0].slots: 2.5: expected a whole number'
 set_to 'topology.nodes.s0.kind=router' 'bad.json: jobs.j: no switch or server that all its workers reach'
-set_to 'topology.nodes.s0.policy=fast' 'bad.json: topology.nodes[0].policy: "fast": expected one of switchml, atp, esa, none'
+set_to 'topology.nodes.s0.policy=fast' 'bad.json: topology.nodes[0].policy: "fast": expected one of switchml, atp, esa, grid, none'
 set_to 'jobs.j.workers=5' 'bad.json: jobs[0].workers: 5: the topology has 4 worker nodes'
 set_to 'jobs.j.model=vgg17' 'bad.json: jobs[0].model: "vgg17": expected a file NAME.csv or one of alexnet'
 set_to 'jobs.j.model=none.csv' 'bad.json: jobs[0].model: none.csv: cannot be read'
@@ -107,9 +107,9 @@ shared='{"topology": {"nodes": [{"name": "ps", "kind": "server"},
  "jobs": [{"name": "j", "model": {"numel": 1000}}]}'
 printf '%s' "$shared" >bad.json
 "$fanin" sim bad.json -q || { echo 'the good shared switches fail'; failed=1; }
-set_to 'topology.nodes.s0.server=x' 'bad.json: topology.nodes[1].server: "x": no server or switch of policy atp or esa of that name'
-set_to 'topology.nodes.s0.server=w0' 'bad.json: topology.nodes[1].server: "w0": no server or switch of policy atp or esa'
-set_to 'topology.nodes.s1.policy=switchml' 'bad.json: topology.nodes[1].server: "s1": no server or switch of policy atp or esa'
+set_to 'topology.nodes.s0.server=x' 'bad.json: topology.nodes[1].server: "x": no server or switch with shared slots of that name'
+set_to 'topology.nodes.s0.server=w0' 'bad.json: topology.nodes[1].server: "w0": no server or switch with shared slots'
+set_to 'topology.nodes.s1.policy=switchml' 'bad.json: topology.nodes[1].server: "s1": no server or switch with shared slots'
 set_to 'topology.nodes.s1.server=s0' 'bad.json: topology.nodes[2].server: "s0" leads to "s1" itself'
 set_to 'topology.nodes.s0.slots=0' 'bad.json: topology.nodes[1].slots: 0: expected a whole number from 1 to 65536'
 set_to 'topology.nodes.ps.slots=1' 'bad.json: topology.nodes[0].slots: 1: the policy switchml needs two'

@@ -55,8 +55,9 @@ static void usage(FILE *to)
 	      "  --policy P    between workers and aggregator: switchml (nothing), atp, esa (shared\n"
 	      "                switches), mix, as each seed says (mix), routed (shared\n"
 	      "                switches, and routes through them), moved (routes that change),\n"
-	      "                tree (aggregators below another, slots in front of any), or\n"
-	      "                levels (ESA on routes over racks and a switch above)\n"
+	      "                tree (aggregators below another, slots in front of any),\n"
+	      "                levels (ESA on routes over racks and a switch above), or grid\n"
+	      "                (GRID's switches in any of these places)\n"
 	      "  --sealed      jobs are sealed, with policy switchml or tree (and no\n"
 	      "                slots in it)\n"
 	      "  --stragglers  some ranks are slow, and the others run ahead of them\n"
@@ -78,8 +79,8 @@ static uint64_t number(const char *text)
 	return v;
 }
 
-static const char *const policy_name[] = {"switchml", "atp",   "esa",  "mix",
-					  "routed",   "moved", "tree", "levels"};
+static const char *const policy_name[] = {"switchml", "atp",  "esa",	"mix", "routed",
+					  "moved",    "tree", "levels", "grid"};
 
 static enum plan_policy policy_number(const char *name)
 {
@@ -88,7 +89,7 @@ static enum plan_policy policy_number(const char *name)
 			return (enum plan_policy)i;
 	fprintf(stderr,
 		"faults: \"%s\": expected switchml, atp, esa, mix, routed, moved, "
-		"tree or levels\n",
+		"tree, levels or grid\n",
 		name);
 	exit(2);
 }
@@ -159,16 +160,18 @@ static void add_totals(struct run_totals *shared, const struct run_totals *t)
 	__atomic_fetch_add(&shared->kept, t->kept, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&shared->sealed, t->sealed, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&shared->refused, t->refused, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&shared->collided, t->collided, __ATOMIC_RELAXED);
 }
 
 static void print_totals(const struct run_totals *t)
 {
 	printf("whole sums %llu, preemptions %llu, yields %llu, late %llu, lent %llu, kept by "
-	       "helpers %llu, sealed %llu, refused %llu\n",
+	       "helpers %llu, sealed %llu, refused %llu, dropped for want of a slot %llu\n",
 	       (unsigned long long)t->completions, (unsigned long long)t->preemptions,
 	       (unsigned long long)t->yields, (unsigned long long)t->late,
 	       (unsigned long long)t->lent, (unsigned long long)t->kept,
-	       (unsigned long long)t->sealed, (unsigned long long)t->refused);
+	       (unsigned long long)t->sealed, (unsigned long long)t->refused,
+	       (unsigned long long)t->collided);
 }
 
 static void run_batch(const struct options *o, const struct child *c, struct shared *shared,

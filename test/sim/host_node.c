@@ -186,6 +186,7 @@ static void add_up(struct host_node *h)
 	h->sum.yields += st->yields;
 	h->sum.lent += st->lent;
 	h->sum.late += st->late;
+	h->sum.drops[FAN_DROP_COLLISION] += st->drops[FAN_DROP_COLLISION];
 }
 
 static void end_life(struct host_node *h)

@@ -348,12 +348,27 @@ static void draw_routed(struct plan *p, bool levels)
 	p->extra.cfg.route = p->job[0][0].cfg.route;
 }
 
+/* What stands between workers and aggregator. */
+static void draw_between(struct plan *p, enum plan_policy policy)
+{
+	if (policy == PLAN_TREE)
+		draw_tree(p);
+	else if (policy == PLAN_ROUTED || policy == PLAN_MOVED || policy == PLAN_LEVELS)
+		draw_routed(p, policy == PLAN_LEVELS);
+	else
+		draw_shared(p, policy);
+}
+
 void plan_draw(struct plan *p, uint64_t seed, enum story story, enum plan_policy policy,
 	       bool stragglers)
 {
+	static const enum plan_policy places[] = {PLAN_ATP, PLAN_ROUTED, PLAN_MOVED, PLAN_TREE};
 	struct fan_rng r = {fan_rng_mix(seed)};
+	bool grid = policy == PLAN_GRID;
 	memset(p, 0, sizeof *p);
 	p->seed = seed;
+	if (grid)
+		policy = places[seed % 4];
 	p->story = fan_rng_below(&r, 2) ? STORY_CALM : (enum story)fan_rng_below(&r, STORY_DRAWN);
 	if (story < STORY_COUNT)
 		p->story = story;
@@ -385,12 +400,9 @@ void plan_draw(struct plan *p, uint64_t seed, enum story story, enum plan_policy
 	if (p->story == STORY_MISMATCH)
 		draw_mismatch(p, &r);
 	draw_extra(p);
-	if (policy == PLAN_TREE)
-		draw_tree(p);
-	else if (policy >= PLAN_ROUTED)
-		draw_routed(p, policy == PLAN_LEVELS);
-	else
-		draw_shared(p, policy);
+	draw_between(p, policy);
+	for (unsigned i = 0; i < p->shareds && grid; i++)
+		p->shared[i].policy = FAN_POLICY_GRID;
 	/* who repeats what ranks have said may claim one where it is not known any more */
 	p->moves = policy == PLAN_MOVED && p->story < STORY_TAKEN;
 	for (unsigned i = 0; i < p->shareds && p->moves; i++)

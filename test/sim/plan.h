@@ -20,6 +20,8 @@ enum plan_policy {
 	PLAN_MOVED,  /* the same, and routes change while jobs run */
 	PLAN_TREE,   /* aggregators below another, with any policy in front of each */
 	PLAN_LEVELS, /* ESA on routes of two levels: each rack sums, then a switch above */
+	PLAN_GRID, /* GRID's switches in place of the others: shared, routed, moved or tree, as the
+		      seed says */
 	PLAN_POLICIES
 };
 

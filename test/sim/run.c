@@ -182,6 +182,7 @@ static void add_switch(struct run_totals *t, const struct fan_switch_stats *st)
 	t->late += st->late;
 	t->lent += st->lent;
 	t->completions += st->completions;
+	t->collided += st->drops[FAN_DROP_COLLISION];
 }
 
 void run_seed(const struct run_options *o, uint64_t seed, struct run_totals *totals)

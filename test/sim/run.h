@@ -22,6 +22,7 @@ struct run_totals {
 	uint64_t preemptions; /* slots taken from a lower priority */
 	uint64_t yields;      /* slots that gave way since they waited for stragglers */
 	uint64_t late;	      /* parts of stragglers that found their slot left */
+	uint64_t collided;    /* contributions dropped for want of a slot */
 	uint64_t sealed;      /* packets... */
 	uint64_t refused;     /* ...and those that aggregators did not open */
 	uint64_t lent, kept;  /* to helpers, and what those have added */

@@ -7,6 +7,7 @@
 
 #include "cmd/cmd.h"
 #include "cmd/end.h"
+#include "core/base/policy_kind.h"
 #include "lib/rendezvous.h"
 
 /* Indices are the values of fanin.h. */
@@ -14,7 +15,7 @@ static const char *const dtypes[] = {"float32", "float16", "bfloat16", "int32", 
 static const char *const ops[] = {"sum", "avg", "min", "max", NULL};
 static const char *const modes[] = {"native", "fixed", NULL};
 static const char *const wires[] = {"float32", "float16", "bfloat16", NULL};
-static const char *const policies[] = {"switchml", "atp", "esa", NULL};
+static const char *const policies[] = {FAN_POLICY_NAMES, NULL};
 
 #define AT(field) offsetof(struct bench_options, field)
 static const struct args_option options[] = {
@@ -79,7 +80,7 @@ static const struct args_option options[] = {
 	{"first", 0, ARGS_NUMBER, AT(first), 0, FAN_WORKERS_MAX - 1, NULL, "F",
 	 "with --workers: how many are below the switches before this one (0)"},
 	{"policy", 0, ARGS_WORD, AT(policy), 0, 0, policies, "NAME",
-	 "of the local switch: switchml, atp or esa (switchml)"},
+	 "of the local switch: switchml, atp, esa or grid (switchml)"},
 	{"threads", 0, ARGS_NUMBER, AT(threads), 1, FAN_SHARDS_MAX, NULL, "T",
 	 "shards of the local switch (1)"},
 	{"slots", 0, ARGS_NUMBER, AT(slots), 2, FAN_SLOTS_MAX, NULL, "N",
@@ -140,7 +141,7 @@ static const char *check_together(const struct bench_options *o)
 	if (!o->local && o->policy)
 		return "--policy: expected with --local; otherwise the switch has one";
 	if (o->local && o->ahead > 0 && !o->policy)
-		return "--ahead: expected with --policy atp or esa";
+		return "--ahead: expected with --policy atp, esa or grid";
 	if (o->mode == FANIN_MODE_FIXED && o->wire != FANIN_FLOAT32)
 		return "--mode fixed: expected --wire float32";
 	if (o->seconds && o->compute_ms)

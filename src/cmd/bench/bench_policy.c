@@ -27,7 +27,7 @@ static const char *ask_policy(const fan_peer *to)
 	fan_udp_close(&t.udp);
 	if (n != 1)
 		return "unknown";
-	return m.policy == FAN_POLICY_ATP ? "atp" : m.policy == FAN_POLICY_ESA ? "esa" : "switchml";
+	return fan_policy_name(m.policy);
 }
 
 bool bench_follows(const char *switch_text)

@@ -159,7 +159,7 @@ static void tell_multicast(struct doctor *d, const struct rank *r)
 	else if (!both)
 		doctor_advise(f, "start the switch without --no-multicast, on the address of an "
 				 "interface that has it: ip link set dev DEVICE multicast on; "
-				 "policies atp and esa have no group");
+				 "shared slots have no group");
 }
 
 /* The rank that failed; NULL: none.  One that waited for the other in vain knows no cause. */

@@ -65,7 +65,8 @@ enum fan_err {
 	X(FAN_DROP_AHEAD, "ahead")	   /* of a round that cannot have begun */                 \
 	X(FAN_DROP_MISMATCH, "mismatch")   /* disagrees with the other ranks */                    \
 	X(FAN_DROP_FULL, "full")	   /* no room to keep it */                                \
-	X(FAN_DROP_ROUTE, "route")	   /* of no route that is known here, or off it */
+	X(FAN_DROP_ROUTE, "route")	   /* of no route that is known here, or off it */         \
+	X(FAN_DROP_COLLISION, "collision") /* its slot was taken, and its rank is told: grid */
 
 enum fan_drop {
 #define X(name, text) name,

@@ -90,6 +90,7 @@
 #define FAN_GAP_AGAIN	     48		    /* later sequence numbers before a second MISS */
 #define FAN_GAP_BEGUN	     1024	    /* numbers behind the highest: of a new stream */
 #define FAN_MISS_RESENDS     3		    /* resends of a contribution after MISS */
+#define FAN_REFUSALS_MAX     4		    /* the same after collisions; then past all slots */
 #define FAN_ASKS_MAX	     64		    /* results that a worker requests by MISS at a time */
 #define FAN_ASK_TRIES	     4		    /* MISSes for one of them */
 #define FAN_MISS_MAX	     4		    /* results that one MISS may request */

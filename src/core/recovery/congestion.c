@@ -34,6 +34,8 @@ static void look(struct fan_congestion *c)
 void fan_congestion_done(struct fan_congestion *c)
 {
 	c->done++;
+	if (c->collides && c->cwnd < c->max)
+		c->cwnd++;
 	look(c);
 }
 
@@ -41,6 +43,13 @@ void fan_congestion_lost(struct fan_congestion *c)
 {
 	c->lost++;
 	look(c);
+}
+
+void fan_congestion_collided(struct fan_congestion *c)
+{
+	c->collides = true;
+	halve(c);
+	c->done = c->lost = 0;
 }
 
 void fan_congestion_marked(struct fan_congestion *c)

@@ -9,7 +9,10 @@
  *
  * Where queues mark packets (ECN), the first marked result halves the window at once;
  * further marks count only after a window of results.  After the first mark it grows by
- * one fragment a window, as in ATP. */
+ * one fragment a window, as in ATP.
+ *
+ * Where switches drop what finds no slot, a collision halves the window, and each result makes it
+ * larger by a fragment, as in GRID. */
 #ifndef FAN_RECOVERY_CONGESTION_H
 #define FAN_RECOVERY_CONGESTION_H
 
@@ -26,6 +29,7 @@ struct fan_congestion {
 	uint32_t lost; /* fragments lost since the last adjustment */
 	uint32_t held; /* results until a mark counts again */
 	bool marks;    /* marks have been seen: grow slowly */
+	bool collides; /* contributions were dropped for want of slots: grow with each result */
 	bool crowded;  /* losses have shrunk it, and it is below `max` since: queues overflow */
 };
 
@@ -42,6 +46,9 @@ static inline void fan_congestion_check(const struct fan_congestion *c)
 void fan_congestion_init(struct fan_congestion *c, uint32_t max);
 void fan_congestion_done(struct fan_congestion *c);
 void fan_congestion_lost(struct fan_congestion *c);
+
+/* A contribution was dropped for want of a slot; the caller counts those of one window once. */
+void fan_congestion_collided(struct fan_congestion *c);
 
 /* A result carries a congestion mark.  It is also counted by fan_congestion_done. */
 void fan_congestion_marked(struct fan_congestion *c);

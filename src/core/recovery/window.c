@@ -116,6 +116,21 @@ bool fan_window_need(struct fan_window *w, uint32_t i)
 	return true;
 }
 
+bool fan_window_refused(struct fan_window *w, uint32_t i)
+{
+	struct fan_wslot *s = &w->slot[i];
+	assert(!w->ahead);
+	if (s->state != FAN_WSLOT_SENT || s->flags & (FAN_WSLOT_RESEND | FAN_WSLOT_DIRECT))
+		return false;
+	assert(w->in_flight > 0);
+	s->flags &= (uint8_t)~FAN_WSLOT_PROBE;
+	s->state = FAN_WSLOT_IDLE;
+	s->refusals++;
+	w->in_flight--;
+	fan_window_ready(w, i);
+	return true;
+}
+
 static bool lowest_is_ready(const struct fan_window *w)
 {
 	return w->size && w->slot[w->low % w->size].state == FAN_WSLOT_READY;
@@ -293,6 +308,7 @@ void fan_window_done(struct fan_window *w, uint32_t i)
 	fan_window_arrived(w, i);
 	s->state = FAN_WSLOT_IDLE;
 	s->flags &= FAN_WSLOT_URGENT | FAN_WSLOT_QUEUED;
+	s->refusals = 0;
 	s->frag += w->size;
 	w->in_flight--;
 	while (w->slot[w->low % w->size].frag > w->low)

@@ -55,6 +55,7 @@ struct fan_wslot {
 	uint8_t place;	   /* of its fragment: one of FAN_PLACES shared slots */
 	uint8_t probes;	   /* sent since the last contribution; UINT8_MAX: the timer ran out */
 	uint8_t asked;	   /* resends of its fragment after MISS */
+	uint8_t refusals;  /* of its fragment: contributions that were dropped for want of a slot */
 };
 
 /* A bounded queue of slot indices. */
@@ -122,6 +123,10 @@ void fan_window_ready(struct fan_window *w, uint32_t i);
 
 /* The contribution of slot `i` is requested again.  False if it is about to be sent anyway. */
 bool fan_window_need(struct fan_window *w, uint32_t i);
+
+/* The contribution of slot `i` was dropped for want of a shared slot: it goes again as if it had
+ * not been sent.  Not with run-ahead.  False if it is not out, or about to be sent again anyway. */
+bool fan_window_refused(struct fan_window *w, uint32_t i);
 
 /* After open: do sequence numbers show losses, so that results need not? */
 void fan_window_by_number(struct fan_window *w, bool shows);

@@ -6,7 +6,13 @@
 
 const struct fan_slot_policy *fan_slot_policy(enum fan_policy number)
 {
-	return number == FAN_POLICY_ESA ? &fan_policy_esa : &fan_policy_atp;
+	static const struct fan_slot_policy *const policy[FAN_POLICY_COUNT] = {
+		[FAN_POLICY_ATP] = &fan_policy_atp,
+		[FAN_POLICY_ESA] = &fan_policy_esa,
+		[FAN_POLICY_GRID] = &fan_policy_grid,
+	};
+	assert(fan_policy_shares((int)number));
+	return policy[number];
 }
 
 struct fan_sslot *fan_plain_place(const struct fan_switch *sw, const struct fan_switch_job *j,
@@ -22,6 +28,23 @@ bool fan_plain_wants(const struct fan_switch_job *j, const struct fan_contributi
 	(void)j;
 	(void)p;
 	return true;
+}
+
+/* First come, first served. */
+enum fan_contest fan_plain_contest(struct fan_switch *sw, const struct fan_switch_job *j,
+				   struct fan_sslot *slot, const struct fan_contribution *p)
+{
+	(void)sw;
+	(void)j;
+	(void)slot;
+	(void)p;
+	return FAN_CONTEST_LOST;
+}
+
+enum fan_verdict fan_plain_unplaced(struct fan_switch *sw, struct fan_switch_job *j,
+				    const struct fan_contribution *p, struct fan_out *out)
+{
+	return fan_switch_pass_loose(sw, j, p, FAN_F_COLLISION, out);
 }
 
 bool fan_plain_never(const struct fan_switch_job *j, const struct fan_sslot *slot)

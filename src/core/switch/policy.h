@@ -7,8 +7,10 @@
  *   atp     ATP, NSDI'21: a slot belongs to the fragment that took it; first come, first served.
  *   esa     ESA, arXiv 2201.06398: a higher priority takes the slot, and each contribution that
  *           fails to halves the slot's priority, so that stale sums are evicted in the end.  A slot
- * whose sum has left, and that waits for the result, has priority 0. sa_atp  SA-ATP, ToN 2024:
- * wraps another policy for jobs with run-ahead, policy_sa_atp.h.
+ *           whose sum has left, and that waits for the result, has priority 0.
+ *   grid    GRID, ToN 2023: as atp, but a rank's contribution that finds no slot is dropped, and
+ *           the rank told, which makes its window smaller and sends it again.
+ *   sa_atp  SA-ATP, ToN 2024: wraps another policy for jobs with run-ahead, policy_sa_atp.h.
  *
  * A policy knows slots, contributions and ranks.  Routes and parents are handled by path.h.  A new
  * policy is a new object and a row in policy.c. */
@@ -54,6 +56,10 @@ struct fan_slot_policy {
 	enum fan_contest (*contest)(struct fan_switch *sw, const struct fan_switch_job *j,
 				    struct fan_sslot *slot, const struct fan_contribution *p);
 
+	/* The contribution has no slot: it lost the contest, or the quota is used up. */
+	enum fan_verdict (*unplaced)(struct fan_switch *sw, struct fan_switch_job *j,
+				     const struct fan_contribution *p, struct fan_out *out);
+
 	/* Does the slot yield to another job's contribution, whatever that job's policy says? */
 	bool (*gives_way)(const struct fan_switch_job *j, const struct fan_sslot *slot);
 
@@ -92,22 +98,28 @@ struct fan_slot_policy {
 	void (*heard)(struct fan_switch *sw, struct fan_switch_job *j, struct fan_frag *f);
 };
 
-extern const struct fan_slot_policy fan_policy_atp, fan_policy_esa, fan_policy_sa_atp;
+extern const struct fan_slot_policy fan_policy_atp, fan_policy_esa, fan_policy_grid,
+	fan_policy_sa_atp;
 
-/* The policy by its number, FAN_POLICY_ATP or FAN_POLICY_ESA. */
+/* The policy by its number, one that fan_policy_shares. */
 const struct fan_slot_policy *fan_slot_policy(enum fan_policy number);
 
-/* The functions of policies without run-ahead. */
-#define FAN_POLICY_PLAIN                                                                           \
+/* The functions of policies without run-ahead, and without what those do that differ. */
+#define FAN_POLICY_COMMON                                                                          \
 	.place = fan_plain_place, .recv = fan_switch_add, .wants = fan_plain_wants,                \
 	.gives_way = fan_plain_never, .is_over = fan_plain_never, .passes = fan_plain_passes,      \
 	.goal = fan_plain_goal, .lend = fan_plain_lend, .asked = fan_plain_asked,                  \
 	.waits = fan_plain_waits, .asks = fan_plain_asks, .reminded = fan_plain_reminded,          \
 	.progress = fan_plain_progress, .heard = fan_plain_heard
+#define FAN_POLICY_PLAIN FAN_POLICY_COMMON, .unplaced = fan_plain_unplaced
 
 struct fan_sslot *fan_plain_place(const struct fan_switch *sw, const struct fan_switch_job *j,
 				  const struct fan_frag *f);
 bool fan_plain_wants(const struct fan_switch_job *j, const struct fan_contribution *p);
+enum fan_contest fan_plain_contest(struct fan_switch *sw, const struct fan_switch_job *j,
+				   struct fan_sslot *slot, const struct fan_contribution *p);
+enum fan_verdict fan_plain_unplaced(struct fan_switch *sw, struct fan_switch_job *j,
+				    const struct fan_contribution *p, struct fan_out *out);
 bool fan_plain_never(const struct fan_switch_job *j, const struct fan_sslot *slot);
 void fan_plain_passes(struct fan_switch *sw, struct fan_switch_job *j, struct fan_sslot *slot,
 		      const struct fan_contribution *p, struct fan_out *out);

@@ -524,6 +524,7 @@ const struct fan_slot_policy fan_policy_sa_atp = {
 	.recv = recv,
 	.wants = wants,
 	.contest = contest,
+	.unplaced = fan_plain_unplaced,
 	.gives_way = gives_way,
 	.is_over = is_over,
 	.passes = passes,

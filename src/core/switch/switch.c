@@ -12,10 +12,9 @@
 
 static bool config_is_sane(const struct fan_switch_config *c)
 {
-	return (c->policy == FAN_POLICY_ATP || c->policy == FAN_POLICY_ESA) && c->slots >= 1 &&
-	       c->slots <= FAN_SLOTS_MAX && c->payload_bytes >= FAN_PAYLOAD_MIN &&
-	       c->payload_bytes <= FAN_PAYLOAD_MAX && c->children_max >= 2 &&
-	       c->children_max <= FAN_MEMBERS_MAX && c->spares >= 1 &&
+	return fan_policy_shares((int)c->policy) && c->slots >= 1 && c->slots <= FAN_SLOTS_MAX &&
+	       c->payload_bytes >= FAN_PAYLOAD_MIN && c->payload_bytes <= FAN_PAYLOAD_MAX &&
+	       c->children_max >= 2 && c->children_max <= FAN_MEMBERS_MAX && c->spares >= 1 &&
 	       c->spares <= FAN_SPARES_MAX && c->routes <= FAN_ROUTES_MAX &&
 	       (c->routes || !fan_peer_is_none(&c->aggregator)) && !fan_peer_token(&c->aggregator);
 }
@@ -195,10 +194,9 @@ enum fan_verdict fan_switch_pass_up(struct fan_switch *sw, struct fan_switch_job
 	return pass_on(sw, j, p->f, met, &up, out);
 }
 
-/* The contribution finds no slot: it goes to where others of its fragment are, or will be. */
-static enum fan_verdict pass_loose(struct fan_switch *sw, struct fan_switch_job *j,
-				   const struct fan_contribution *p, uint16_t met,
-				   struct fan_out *out)
+enum fan_verdict fan_switch_pass_loose(struct fan_switch *sw, struct fan_switch_job *j,
+				       const struct fan_contribution *p, uint16_t met,
+				       struct fan_out *out)
 {
 	const struct fan_goal goal = j->policy->goal(sw, j, p->f->frag);
 	j->policy->lend(sw, j, &goal, p->f->frag, p->ranks);
@@ -210,7 +208,7 @@ static enum fan_verdict come_late(struct fan_switch *sw, struct fan_switch_job *
 				  const struct fan_contribution *p, struct fan_out *out)
 {
 	sw->stats.late++;
-	return pass_loose(sw, j, p, 0, out);
+	return fan_switch_pass_loose(sw, j, p, 0, out);
 }
 
 /* Asked to: send what the slot holds, and hold it no longer unless it is complete. */
@@ -266,7 +264,7 @@ static enum fan_verdict join_slot(struct fan_switch *sw, struct fan_switch_job *
 	if (slot->state == FAN_SSLOT_PASSED) { /* it was released, and is held again */
 		if (is_over_quota(j)) {
 			FAN_COUNT(sw, j, over_quota);
-			return pass_loose(sw, j, p, FAN_F_COLLISION, out);
+			return j->policy->unplaced(sw, j, p, out);
 		}
 		j->held++;
 	}
@@ -292,7 +290,7 @@ static enum fan_verdict take_slot(struct fan_switch *sw, struct fan_switch_job *
 {
 	if (is_over_quota(j)) {
 		FAN_COUNT(sw, j, over_quota);
-		return pass_loose(sw, j, p, FAN_F_COLLISION, out);
+		return j->policy->unplaced(sw, j, p, out);
 	}
 	if (is_held(sw, slot, p->f)) {
 		enum fan_contest c = meet(sw, j, slot, p);
@@ -300,7 +298,7 @@ static enum fan_verdict take_slot(struct fan_switch *sw, struct fan_switch_job *
 			return come_late(sw, j, p, out);
 		if (c == FAN_CONTEST_LOST) {
 			FAN_COUNT(sw, j, collisions);
-			return pass_loose(sw, j, p, FAN_F_COLLISION, out);
+			return j->policy->unplaced(sw, j, p, out);
 		}
 		FAN_COUNT(sw, j, preemptions);
 		sw->stats.yields += c == FAN_CONTEST_YIELDS;

@@ -29,7 +29,7 @@ enum fan_switch_option {
 };
 
 struct fan_switch_config {
-	enum fan_policy policy; /* FAN_POLICY_ATP or FAN_POLICY_ESA */
+	enum fan_policy policy; /* one that fan_policy_shares */
 	uint32_t slots;		/* 1 .. FAN_SLOTS_MAX */
 	uint32_t quota;		/* most slots that one job of weight 1 holds; 0: all */
 	struct fan_shares shares;
@@ -45,11 +45,13 @@ struct fan_switch_config {
 
 struct fan_switch_stats {
 	uint64_t packets;
-	uint64_t hits;		/* contributions added to a slot in use */
-	uint64_t taken;		/* contributions that took a slot */
-	uint64_t collisions;	/* contributions unaggregated because their slot was taken */
-	uint64_t over_quota;	/* contributions unaggregated because of the job's quota */
-	uint64_t passed;	/* contributions unaggregated for all other reasons */
+	uint64_t hits;	     /* contributions added to a slot in use */
+	uint64_t taken;	     /* contributions that took a slot */
+	uint64_t collisions; /* contributions unaggregated, or dropped, because their slot was taken
+			      */
+	uint64_t
+		over_quota; /* contributions unaggregated, or dropped, because of the job's quota */
+	uint64_t passed;    /* contributions unaggregated for all other reasons */
 	uint64_t preemptions;	/* slots taken from a lower priority or from stragglers */
 	uint64_t evictions;	/* partial sums evicted by preemptions */
 	uint64_t flushes;	/* partial sums sent up on request */

@@ -115,6 +115,12 @@ enum fan_verdict fan_switch_pass_up(struct fan_switch *sw, struct fan_switch_job
 				    const struct fan_contribution *p, uint16_t met,
 				    struct fan_out *out);
 
+/* The contribution finds no slot: it goes on, with the flags `met`, to where others of its fragment
+ * are, or will be. */
+enum fan_verdict fan_switch_pass_loose(struct fan_switch *sw, struct fan_switch_job *j,
+				       const struct fan_contribution *p, uint16_t met,
+				       struct fan_out *out);
+
 /* A contribution was added, or will not come: send the sum if the slot is full. */
 enum fan_verdict fan_switch_added(struct fan_switch *sw, struct fan_switch_job *j,
 				  struct fan_sslot *slot, struct fan_out *out);

@@ -85,7 +85,7 @@ enum fan_flag {
 	  FAN_F_FRAGMENT | FAN_F_REPLAY, "the finished fragment")                                  \
 	X(PROBE, 4, FAN_HAS_FRAG | FAN_HAS_PLACE | FAN_HAS_HELPER | FAN_HAS_LAST, FAN_F_INSIST,    \
 	  "I miss the result of this fragment")                                                    \
-	X(NEED, 5, FAN_HAS_FRAG | FAN_HAS_TO | FAN_HAS_DEPTH | FAN_HAS_WORDS, 0,                   \
+	X(NEED, 5, FAN_HAS_FRAG | FAN_HAS_TO | FAN_HAS_DEPTH | FAN_HAS_WORDS, FAN_F_COLLISION,     \
 	  "I miss these ranks' contributions to this fragment")                                    \
 	X(MISS, 6, FAN_HAS_MISSING | FAN_HAS_TO | FAN_HAS_LAST, 0,                                 \
 	  "I miss these sequence numbers")                                                         \

@@ -264,7 +264,7 @@ static bool put_contribution(struct fan_worker *w, uint32_t i, bool again, struc
 	it->payload_bytes = f.payload_bytes;
 	fan_wire_put(it->head, &f);
 	w->stats.sent++;
-	w->stats.resent += again;
+	w->stats.resent += again || s->refusals;
 	return true;
 }
 
@@ -521,6 +521,29 @@ enum fan_verdict fan_transfer_supply(struct fan_worker *w, uint64_t now_ns, stru
 	return take_result(w, now_ns, f);
 }
 
+/* Slot `i` has found no shared slot, and what it sent was dropped.  It goes again when the window,
+ * now smaller, lets it: the results that come first have freed slots.  If that was so too often,
+ * past all slots: whoever has its slot may wait for what comes behind it here. */
+static enum fan_verdict refused(struct fan_worker *w, uint32_t i)
+{
+	struct fan_wslot *s = &w->window.slot[i];
+	if (s->refusals >= FAN_REFUSALS_MAX) {
+		s->flags |= FAN_WSLOT_DIRECT;
+		return fan_window_need(&w->window, i) ? FAN_ASK
+						      : fan_worker_drop(w, FAN_DROP_DUPLICATE);
+	}
+	uint64_t seq = s->data_seq;
+	if (!fan_window_refused(&w->window, i))
+		return fan_worker_drop(w, FAN_DROP_DUPLICATE);
+	w->stats.collisions++;
+	fan_rtt_heard(&w->rtt);
+	if (seq < w->collided_seq)
+		return FAN_ASK;
+	fan_congestion_collided(&w->congestion);
+	w->collided_seq = w->window.seq;
+	return FAN_ASK;
+}
+
 enum fan_verdict fan_transfer_need(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)
 {
 	if (w->window.size == 0)
@@ -534,6 +557,8 @@ enum fan_verdict fan_transfer_need(struct fan_worker *w, uint64_t now_ns, const 
 	struct fan_wslot *s = &w->window.slot[i];
 	if (f->frag != s->frag || s->state != FAN_WSLOT_SENT)
 		return fan_worker_drop(w, f->frag < s->frag ? FAN_DROP_STALE : FAN_DROP_AHEAD);
+	if (f->flags & FAN_F_COLLISION && !w->window.ahead)
+		return refused(w, i);
 	s->flags |= FAN_WSLOT_DIRECT;
 	if (!fan_window_need(&w->window, i))
 		return fan_worker_drop(w, FAN_DROP_DUPLICATE);

@@ -69,6 +69,8 @@ struct fan_worker {
 	struct fan_seq_gap gap; /* of results */
 	struct fan_rtt rtt;
 	struct fan_congestion congestion;
+	uint64_t collided_seq; /* transmissions before it have had their say: a collision of one of
+				* them does not halve the window again */
 	uint32_t allowed; /* bound of fan_worker_allow: fragments in flight, beside the lowest */
 	struct fan_window window;
 

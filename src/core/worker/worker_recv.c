@@ -44,6 +44,7 @@ static enum fan_verdict recv_welcome(struct fan_worker *w, uint64_t now_ns,
 	fan_seq_gap_init(&w->gap, UINT16_MAX,
 			 false); /* before the first result, which is number 0 */
 	w->asks = w->asked = 0;
+	w->collided_seq = 0;
 	choose_numbers(w, &m);
 	uint32_t burst = m.burst;
 	if (w->cfg.burst_max && burst > w->cfg.burst_max)

@@ -85,6 +85,7 @@ static void switches__aggregator_inside(void **state)
 	struct fanin_options o = FANIN_OPTIONS_INIT;
 	aggregator_inside(FAN_POLICY_ATP, &o);
 	aggregator_inside(FAN_POLICY_ESA, &o);
+	aggregator_inside(FAN_POLICY_GRID, &o);
 	o.checksum = 1;
 	aggregator_inside(FAN_POLICY_ATP, &o);
 	o.checksum = -1;
@@ -110,7 +111,7 @@ static void switches__rows(void **state)
 	struct fanin_options options = FANIN_OPTIONS_INIT;
 	struct fan_daemon_options o;
 	char address[80];
-	for (enum fan_policy p = FAN_POLICY_ATP; p <= FAN_POLICY_ESA; p++) {
+	for (enum fan_policy p = FAN_POLICY_ATP; fan_policy_shares((int)p); p++) {
 		fan_daemon_defaults(&o);
 		struct fan_daemon *aggregator = start(&o, address, sizeof address);
 		struct fan_daemon *upper = start_slots(p, aggregator, address, sizeof address);

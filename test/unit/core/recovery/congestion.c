@@ -93,6 +93,29 @@ static void congestion__smallest_window(void **state)
 	assert_int_equal(c.cwnd, 1);
 }
 
+/* A collision halves the window at once; from then on each result makes it larger. */
+static void congestion__collisions(void **state)
+{
+	(void)state;
+	struct fan_congestion c;
+	fan_congestion_init(&c, 64);
+	run(&c, 3, 0);
+	fan_congestion_collided(&c);
+	assert_int_equal(c.cwnd, 32);
+	assert_false(c.crowded); /* queues are not full */
+	for (unsigned i = 0; i < 8; i++)
+		fan_congestion_done(&c);
+	assert_int_equal(c.cwnd, 40);
+	fan_congestion_collided(&c);
+	fan_congestion_collided(&c);
+	assert_int_equal(c.cwnd, 10);
+	run(&c, 20, 0);
+	assert_int_equal(c.cwnd, 64);
+	for (unsigned i = 0; i < 10; i++)
+		fan_congestion_collided(&c);
+	assert_int_equal(c.cwnd, 2);
+}
+
 static void congestion__marks_count_once_a_window(void **state)
 {
 	(void)state;
@@ -116,6 +139,7 @@ static void congestion__marks_count_once_a_window(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(congestion__collisions),
 		cmocka_unit_test(congestion__starts_with_the_grant),
 		cmocka_unit_test(congestion__noise_is_borne),
 		cmocka_unit_test(congestion__halves_once_a_window),

@@ -166,6 +166,38 @@ static void window__need_is_sent_once(void **state)
 	assert_false(w.slot[0].flags & FAN_WSLOT_AGAIN);
 }
 
+/* What was dropped for want of a slot goes again in its turn, as if it had not been sent. */
+static void window__refused(void **state)
+{
+	(void)state;
+	ready_all();
+	send_all(4);
+	assert_true(fan_window_refused(&w, 2));
+	assert_false(fan_window_refused(&w, 2)); /* not out any more */
+	assert_false(fan_window_refused(&w, 6)); /* nor yet */
+	assert_int_equal(w.in_flight, 3);
+	fan_window_audit(&w);
+	assert_int_equal(send_all(3).first, 0); /* a smaller window has no room for it */
+	struct sent n = send_all(4);
+	assert_int_equal(n.first, 1);
+	assert_int_equal(n.slot, 2);
+	assert_int_equal(w.slot[2].refusals, 1);
+	assert_int_equal(w.slot[2].frag, 2);
+	assert_true(fan_window_refused(&w, 0));
+	assert_int_equal(send_all(2).slot, 0); /* the lowest always has */
+	assert_true(fan_window_need(&w, 1));
+	assert_false(fan_window_refused(&w, 1)); /* is being sent anyway */
+	fan_window_expire(&w, 4);
+	assert_true(fan_window_refused(&w, 3));
+	n = send_all(W);
+	assert_int_equal(n.resends, 1);
+	assert_int_equal(n.probes, 2); /* of 0 and 2; 3 is new, and sent with 4 to 7 */
+	assert_int_equal(n.first, 5);
+	fan_window_done(&w, 2);
+	assert_int_equal(w.slot[2].refusals, 0);
+	fan_window_audit(&w);
+}
+
 static void window__result_cancels_what_was_urgent(void **state)
 {
 	(void)state;
@@ -229,12 +261,12 @@ static void window__random(void **state)
 {
 	(void)state;
 	struct fan_rng r = test_rng();
-	uint64_t done = 0;
+	uint64_t done = 0, refused = 0;
 	ready_all();
 	for (unsigned n = 0; n < 200000; n++) {
 		uint32_t i = (uint32_t)fan_rng_below(&r, W), cwnd = (uint32_t)rng_range(&r, 1, W);
 		unsigned what, in_flight = 0;
-		uint64_t choice = fan_rng_below(&r, 6);
+		uint64_t choice = fan_rng_below(&r, 7);
 		if (choice < 2) {
 			uint32_t k = fan_window_next(&w, cwnd, &what);
 			if (k == FAN_WSLOT_NONE)
@@ -250,6 +282,8 @@ static void window__random(void **state)
 			done++;
 		} else if (choice == 4) {
 			fan_window_need(&w, i);
+		} else if (choice == 5) {
+			refused += fan_window_refused(&w, i);
 		} else if (fan_rng_below(&r, 4) == 0) {
 			fan_window_expire(&w, FAN_TAIL_PROBES);
 		}
@@ -263,7 +297,8 @@ static void window__random(void **state)
 		assert_int_equal(w.low, low);
 		assert_true(in_flight == 0 || w.urgent.count || fan_window_oldest(&w) < W);
 	}
-	assert_true(done > 1000);
+	assert_true(done > 1000 && refused > 1000);
+	fan_window_audit(&w);
 }
 
 #define TEST(name) cmocka_unit_test_setup(name, open_window)
@@ -276,6 +311,7 @@ int main(void)
 		TEST(window__asks_once_a_window),
 		TEST(window__lowest_goes_beyond_the_congestion_window),
 		TEST(window__need_is_sent_once),
+		TEST(window__refused),
 		TEST(window__unget),
 		TEST(window__full_log),
 		TEST(window__gap_of_three_results),

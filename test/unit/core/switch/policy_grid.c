@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit/core/switch_rig.h"
+
+static const fan_peer below = {.addr = {0, 77}, .port = 9};
+
+static void grid(uint32_t slots, uint32_t quota)
+{
+	bed.cfg.policy = FAN_POLICY_GRID;
+	bed.cfg.slots = slots;
+	bed.cfg.quota = quota;
+	bed_begin();
+	bed_form(0);
+	bed_form(1);
+}
+
+/* The only answer says `rank` of the job, which is reached by `hop`, to send fragment `frag` again.
+ */
+static void told(fan_peer hop, unsigned job, uint16_t rank, uint64_t frag)
+{
+	assert_int_equal(bed.gots, 1);
+	const struct fan_frag *f = &bed.got[0].f;
+	assert_true(fan_peer_equal(&bed.got[0].peer, &hop));
+	assert_int_equal(f->type, FAN_TYPE_NEED);
+	assert_int_equal(f->flags, FAN_F_COLLISION);
+	assert_true(f->job == bed_job(job) && f->epoch == BED_EPOCH && f->frag == frag);
+	assert_int_equal(f->to, FAN_TAG(rank));
+	assert_int_equal(f->sender, FAN_RANK_NONE);
+	assert_int_equal(f->words, 0);
+}
+
+static void policy_grid__a_collision_is_dropped_and_told(void **state)
+{
+	(void)state;
+	grid(1, 0);
+	assert_int_equal(bed_add(0, 0, 0, 1, 0, 0), FAN_WAIT);
+	for (unsigned tries = 1; tries < 40; tries++) {
+		assert_int_equal(bed_add(1, 2, 0, 77, 255, 0),
+				 FAN_DROP); /* priorities are nothing */
+		told(bed_worker(1, 2), 1, 2, 0);
+		assert_int_equal(fan_switch_stats(bed.sw)->drops[FAN_DROP_COLLISION], tries);
+		assert_int_equal(fan_switch_stats(bed.sw)->collisions, tries);
+	}
+	assert_int_equal(bed_from_aggregator(0, 0, FAN_TYPE_RESULT), FAN_PASS);
+	assert_int_equal(bed_add(1, 2, 0, 77, 0, 0), FAN_WAIT); /* the slot is free */
+	for (uint16_t r = 0; r < BED_RANKS; r++)
+		bed_add(1, r, 0, 1, 0, 0);
+	bed_is_partial(0, 1, 0, 0xf, 80); /* the drops left nothing behind */
+}
+
+static void policy_grid__direct_passes(void **state)
+{
+	(void)state;
+	grid(1, 0);
+	assert_int_equal(bed_add(0, 0, 0, 1, 0, 0), FAN_WAIT);
+	assert_int_equal(bed_add(1, 2, 0, 77, 0, FAN_F_DIRECT), FAN_PASS);
+	assert_true(fan_peer_equal(&bed.got[0].peer, &bed_aggregator));
+	assert_int_equal(bed.got[0].f.type, FAN_TYPE_DATA);
+}
+
+static void policy_grid__quota(void **state)
+{
+	(void)state;
+	grid(64, 1);
+	assert_int_equal(bed_add(0, 0, 0, 1, 0, 0), FAN_WAIT);
+	assert_int_equal(bed_add(0, 0, 1, 1, 0, 0), FAN_DROP);
+	told(bed_worker(0, 0), 0, 0, 1);
+	assert_int_equal(fan_switch_stats(bed.sw)->over_quota, 1);
+}
+
+/* Ranks 2 and 3 of job 1 are behind another switch.  Their sum goes on; what one of them has sent
+ * alone is dropped, and the switch passes on what it is told. */
+static void policy_grid__behind_another_switch(void **state)
+{
+	(void)state;
+	bed.cfg.policy = FAN_POLICY_GRID;
+	bed_begin();
+	bed_form(0);
+	for (uint16_t r = 0; r < 2; r++)
+		bed_state(1, r, bed_beat(1, r));
+	for (uint16_t r = 2; r < BED_RANKS; r++) {
+		uint8_t body[64], scratch[512], packet[512];
+		const struct fan_beat m = {0};
+		struct fan_out_item item;
+		struct fan_out out;
+		struct fan_envelope v = {.token = (uint16_t)(40 + r), .hops = 1};
+		struct fan_frag f = bed_head(1, r, 0, FAN_TYPE_BEAT);
+		f.nonce = 1 + r;
+		fan_out_init(&out, &item, 1, scratch, sizeof scratch);
+		fan_ctl_finish(&item, &f, body, fan_beat_put(body, &m));
+		fan_envelope_put(&item, &out, &v, 0, 0, item.head, item.payload,
+				 item.payload_bytes);
+		fan_out_item_copy(&item, packet);
+		assert_int_equal(fan_wire_get(&f, packet, fan_out_item_bytes(&item)), -1);
+		assert_int_equal(bed_give(below, &f, packet + FAN_HEAD_BYTES, item.payload_bytes),
+				 FAN_CTL);
+		assert_int_equal(fan_envelope_get(&v, &bed.got[0].f), FAN_OK);
+		assert_int_equal(bed_state(1, r, v.token), FAN_CTL);
+	}
+	assert_int_equal(bed_add(0, 0, 0, 1, 0, 0), FAN_WAIT);
+	int32_t value = 5;
+	struct fan_frag alone = bed_head(1, 3, 0, FAN_TYPE_DATA);
+	alone.dtype = FAN_INT32;
+	alone.count = 1;
+	alone.flags = FAN_F_FIRST | FAN_F_LAST;
+	assert_int_equal(bed_give(below, &alone, &value, sizeof value), FAN_DROP);
+	told(below, 1, 3, 0);
+
+	uint8_t body[FAN_BITMAP_MAX + 4] = {[FAN_BITMAP_MAX] = 7};
+	const uint64_t ranks[FAN_RANK_WORDS] = {0xc};
+	struct fan_frag sum = bed_head(1, FAN_RANK_NONE, 0, FAN_TYPE_PARTIAL);
+	sum.dtype = FAN_INT32;
+	sum.count = 1;
+	sum.flags = FAN_F_FIRST | FAN_F_LAST;
+	fan_partial_put(&sum, ranks, BED_RANKS, FAN_RANK_NONE, body + FAN_BITMAP_MAX, 4);
+	assert_int_equal(bed_give(below, &sum, sum.payload, sum.payload_bytes), FAN_PASS);
+	bed_is_partial(0, 1, 0, 0xc, 7);
+	assert_true(bed.got[0].f.flags & FAN_F_COLLISION);
+}
+
+/* A job whose ranks run ahead cannot send anything a second time in its turn. */
+static void policy_grid__run_ahead_passes(void **state)
+{
+	(void)state;
+	bed.beat = FAN_BEAT_AHEAD;
+	grid(1, 0);
+	assert_int_equal(bed_add(0, 0, 0, 1, 0, 0), FAN_WAIT);
+	assert_int_equal(bed_add(1, 2, 0, 77, 0, 0), FAN_PASS);
+	assert_true(bed.got[0].f.flags & FAN_F_COLLISION);
+}
+
+#define BED_TEST(name) cmocka_unit_test_setup(name, bed_open)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		BED_TEST(policy_grid__a_collision_is_dropped_and_told),
+		BED_TEST(policy_grid__direct_passes),
+		BED_TEST(policy_grid__quota),
+		BED_TEST(policy_grid__behind_another_switch),
+		BED_TEST(policy_grid__run_ahead_passes),
+	};
+	return RUN(tests);
+}
