@@ -234,48 +234,6 @@ static void transfer__mark_halves_the_window(void **state)
 	assert_int_equal(fan_worker_stats(rig.w)->marks, 1);
 }
 
-static enum fan_verdict collides(uint64_t frag)
-{
-	const struct fan_frag need = {.frag = frag,
-				      .job = rig.job,
-				      .epoch = rig.epoch,
-				      .sender = FAN_RANK_NONE,
-				      .type = FAN_TYPE_NEED,
-				      .flags = FAN_F_COLLISION,
-				      .to = FAN_TAG(1)};
-	return rig_recv(&need, false);
-}
-
-/* What was dropped for want of a slot halves the window, once for all that was out; it goes again
- * to the slots, and after so many times past them. */
-static void transfer__collisions(void **state)
-{
-	(void)state;
-	int32_t in[64] = {1}, out[64] = {0};
-	rig_ready();
-	struct fan_op op = rig_int_sum(in, out, 64);
-	rig_start(&op);
-	assert_int_equal(rig_tick(), 4);
-	assert_int_equal(collides(3), FAN_ASK);
-	assert_int_equal(collides(0), FAN_ASK);
-	assert_int_equal(collides(0), FAN_DROP); /* is not out */
-	assert_int_equal(fan_worker_stats(rig.w)->cwnd, 2);
-	assert_int_equal(fan_worker_stats(rig.w)->collisions, 2);
-	for (unsigned tries = 1; tries < FAN_REFUSALS_MAX; tries++) {
-		assert_int_equal(rig_tick(), 1); /* the lowest alone: two others are out */
-		assert_int_equal(rig.got[0].type, FAN_TYPE_DATA);
-		assert_int_equal(rig.got[0].frag, 0);
-		assert_false(rig.got[0].flags & FAN_F_DIRECT);
-		assert_int_equal(collides(0), FAN_ASK);
-	}
-	assert_int_equal(rig_tick(), 1);
-	assert_int_equal(collides(0), FAN_ASK);
-	assert_int_equal(rig_tick(), 1);
-	assert_int_equal(rig.got[0].frag, 0);
-	assert_true(rig.got[0].flags & FAN_F_DIRECT);
-	assert_int_equal(fan_worker_stats(rig.w)->probes, 0);
-}
-
 /* one NEED for several ranks: each heeds its own bit */
 static void transfer__need_with_bitmap(void **state)
 {
@@ -583,7 +541,6 @@ int main(void)
 		RIG_TEST(transfer__broadcast),
 		RIG_TEST(transfer__need),
 		RIG_TEST(transfer__need_with_bitmap),
-		RIG_TEST(transfer__collisions),
 		RIG_TEST(transfer__places_and_priorities),
 		RIG_TEST(transfer__own_priority_of_an_operation),
 		RIG_TEST(transfer__mark_halves_the_window),

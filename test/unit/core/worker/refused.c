@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What switches drop for want of a slot, and say so. */
+#include "unit/core/worker_rig.h"
+
+#define WINDOW 16u
+
+static int32_t in[16 * 2 * WINDOW], out[16 * 2 * WINDOW];
+
+/* A worker with a window of 16 that has sent all of it, and has as much again to send. */
+static void begin(void)
+{
+	rig.cfg.window_max = WINDOW;
+	free(rig.mem);
+	rig.mem = aligned_alloc(64, (fan_worker_bytes(&rig.cfg) + 63) / 64 * 64);
+	rig.w = fan_worker_init(rig.mem, &rig.cfg, rig.now_ns);
+	rig_ready_flags(WINDOW, 0);
+	struct fan_op op = rig_int_sum(in, out, 16 * 2 * WINDOW);
+	rig_start(&op);
+	assert_int_equal(rig_tick(), WINDOW);
+}
+
+static enum fan_verdict collides(uint64_t frag)
+{
+	const struct fan_frag need = {.frag = frag,
+				      .job = rig.job,
+				      .epoch = rig.epoch,
+				      .sender = FAN_RANK_NONE,
+				      .type = FAN_TYPE_NEED,
+				      .flags = FAN_F_COLLISION,
+				      .to = FAN_TAG(1)};
+	return rig_recv(&need, false);
+}
+
+static void result(uint64_t frag)
+{
+	const struct fan_frag f = {.frag = frag,
+				   .job = rig.job,
+				   .epoch = rig.epoch,
+				   .sender = FAN_RANK_NONE,
+				   .type = FAN_TYPE_RESULT,
+				   .flags = frag ? 0 : FAN_F_FIRST,
+				   .dtype = FAN_INT32,
+				   .count = 16,
+				   .payload = (const uint8_t *)in,
+				   .payload_bytes = RIG_PAYLOAD};
+	assert_int_equal(rig_recv(&f, false), FAN_DONE);
+}
+
+static uint32_t cwnd(void)
+{
+	return fan_worker_stats(rig.w)->cwnd;
+}
+
+/* The window is halved once for all that was out, and each result makes it larger. */
+static void refused__halves_once_a_window(void **state)
+{
+	(void)state;
+	begin();
+	for (uint64_t n = 10; n < 16; n++)
+		assert_int_equal(collides(n), FAN_ASK);
+	assert_int_equal(collides(12), FAN_DROP); /* is not out */
+	assert_int_equal(cwnd(), 8);
+	assert_int_equal(fan_worker_stats(rig.w)->collisions, 6);
+	assert_int_equal(rig_tick(), 0); /* ten are out */
+	for (uint64_t n = 0; n < 4; n++)
+		result(n);
+	assert_int_equal(cwnd(), 12);
+	assert_int_equal(rig_tick(), 6); /* the lowest of what waits */
+	for (unsigned i = 0; i < 6; i++) {
+		assert_int_equal(rig.got[i].frag, 10 + i);
+		assert_int_equal(rig.got[i].type, FAN_TYPE_DATA);
+		assert_false(rig.got[i].flags & FAN_F_DIRECT);
+	}
+	assert_int_equal(collides(5), FAN_ASK); /* of the window before */
+	assert_int_equal(cwnd(), 12);
+	assert_int_equal(collides(10), FAN_ASK);
+	assert_int_equal(cwnd(), 6);
+	assert_int_equal(fan_worker_stats(rig.w)->probes, 0);
+	assert_int_equal(fan_worker_stats(rig.w)->resent, 6);
+}
+
+/* The lowest goes again at once, whatever the window; after so many times past all slots. */
+static void refused__too_often(void **state)
+{
+	(void)state;
+	begin();
+	for (unsigned tries = 1; tries <= FAN_REFUSALS_MAX; tries++) {
+		assert_int_equal(collides(0), FAN_ASK);
+		assert_int_equal(rig_tick(), 1);
+		assert_int_equal(rig.got[0].frag, 0);
+		assert_false(rig.got[0].flags & FAN_F_DIRECT);
+	}
+	assert_int_equal(collides(0), FAN_ASK);
+	assert_int_equal(rig_tick(), 1);
+	assert_int_equal(rig.got[0].frag, 0);
+	assert_true(rig.got[0].flags & FAN_F_DIRECT);
+	assert_int_equal(cwnd(), 2);
+}
+
+/* What the aggregator has asked for goes past all slots: a refusal of what was sent before is old.
+ */
+static void refused__after_a_need(void **state)
+{
+	(void)state;
+	begin();
+	struct fan_frag need = {.frag = 3,
+				.job = rig.job,
+				.epoch = rig.epoch,
+				.sender = FAN_RANK_NONE,
+				.type = FAN_TYPE_NEED,
+				.to = FAN_TAG(1)};
+	assert_int_equal(rig_recv(&need, false), FAN_ASK);
+	assert_int_equal(collides(3), FAN_DROP);
+	assert_int_equal(rig_tick(), 1);
+	assert_true(rig.got[0].flags & FAN_F_DIRECT);
+	assert_int_equal(collides(3), FAN_DROP);
+	assert_int_equal(rig_tick(), 0);
+}
+
+/* Who runs ahead sends in order, and obeys it as any NEED. */
+static void refused__running_ahead(void **state)
+{
+	(void)state;
+	rig_ahead(WINDOW, 8);
+	struct fan_op op = rig_int_sum(in, out, 16 * 2 * WINDOW);
+	rig_start(&op);
+	assert_int_equal(rig_tick(), 8);
+	assert_int_equal(collides(3), FAN_ASK);
+	assert_int_equal(rig_tick(), 1);
+	assert_int_equal(rig.got[0].frag, 3);
+	assert_true(rig.got[0].flags & FAN_F_DIRECT);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		RIG_TEST(refused__halves_once_a_window),
+		RIG_TEST(refused__too_often),
+		RIG_TEST(refused__after_a_need),
+		RIG_TEST(refused__running_ahead),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
