@@ -66,7 +66,9 @@ def arguments(argv):
         metavar="F",
         help="all rates by so much (so that %d frames a second are on all links)" % FRAMES_MAX,
     )
-    parser.add_argument("--policy", choices=("atp", "esa", "grid"), default="atp", help="of switches (atp)")
+    parser.add_argument(
+        "--policy", choices=("atp", "esa", "grid"), default="atp", help="of switches (atp)"
+    )
     parser.add_argument("--trees", type=int, default=4, metavar="K",
                         help="trees on one server that best may use (4)")  # fmt: skip
     parser.add_argument("--window", type=int, default=16, metavar="W",

@@ -132,7 +132,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct fuzz z = {data, size};
 	uint8_t first = fuzz_8(&z);
 	const struct fan_switch_config cfg = {
-		.policy = !(first & 1) ? FAN_POLICY_ATP : size % 3 ? FAN_POLICY_ESA : FAN_POLICY_GRID,
+		.policy = !(first & 1) ? FAN_POLICY_ATP
+			  : size % 3   ? FAN_POLICY_ESA
+				       : FAN_POLICY_GRID,
 		.slots = 1 + (first >> 1 & 3),
 		.quota = first >> 3 & 1,
 		.payload_bytes = 64,
