@@ -16,7 +16,7 @@
 
 #define RUNS	20
 #define PACKETS 256
-#define PAYLOAD 1400
+#define PAYLOAD 1344
 #define ROOM	1536
 
 static uint8_t packet[PACKETS][ROOM], copy[PACKETS][ROOM], space[ROOM * 2];

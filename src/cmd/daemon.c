@@ -304,15 +304,37 @@ static int start_metrics(struct metrics_http **http, struct metrics_of *m,
 	return metrics_http_start(http, &a->metrics, true, put_metrics, m, why, bytes);
 }
 
+/* SIGHUP: the key file may have changed.  One that cannot be read changes nothing. */
+static void read_keys_again(struct fan_daemon *d, struct daemon_args *a)
+{
+	struct fan_keys keys;
+	char why[ARGS_WHY_BYTES];
+	struct fan_line l = {.used = 0};
+
+	if (fan_key_file_read(&keys, a->key, why, sizeof why)) {
+		fan_line_add(&l, "event=warning text=\"keys are as before: %s\"", why);
+	} else {
+		fan_daemon_set_keys(d, &keys);
+		fan_line_add(&l, "event=keys count=%u", keys.count);
+	}
+	explicit_bzero(&keys, sizeof keys);
+	print_line(a, l.text);
+}
+
 /* Until a signal ends it. */
-static void serve(struct fan_daemon *d, const sigset_t *signals)
+static void serve(struct fan_daemon *d, struct daemon_args *a, const sigset_t *signals)
 {
 	int signal = 0;
 
 	for (;;) {
-		if (sigwait(signals, &signal) == 0 && signal != SIGUSR1)
+		if (sigwait(signals, &signal) != 0)
+			continue;
+		if (signal == SIGUSR1)
+			fan_daemon_dump(d);
+		else if (signal == SIGHUP)
+			read_keys_again(d, a);
+		else
 			return;
-		fan_daemon_dump(d);
 	}
 }
 
@@ -329,6 +351,8 @@ int daemon_run(const char *name, const struct fan_daemon_options *o, struct daem
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGUSR1);
+	if (a->key[0]) /* without keys it ends the daemon, as a terminal does that goes */
+		sigaddset(&signals, SIGHUP);
 	pthread_sigmask(SIG_BLOCK, &signals, NULL);
 	int e = fan_daemon_start(&d, o, why, sizeof why);
 	if (e) {
@@ -343,7 +367,7 @@ int daemon_run(const char *name, const struct fan_daemon_options *o, struct daem
 	if (!e && (e = start_client(&client, d, o, a)))
 		fprintf(stderr, "fanin %s: --controller: %s\n", name, strerror(-e));
 	if (!e)
-		serve(d, &signals);
+		serve(d, a, &signals);
 	fan_daemon_client_stop(client);
 	metrics_http_stop(http);
 	fan_daemon_stop(d);

@@ -387,7 +387,7 @@ static int check_whole(const struct fan_config *c, char *why, size_t bytes)
 uint16_t fan_config_sealed_bytes(int mtu, int ranks)
 {
 	int bitmap = ranks ? (int)fan_partial_words((unsigned)ranks) * 8 : 0;
-	int room = (mtu - IP_UDP_BYTES - FAN_HEAD_BYTES - FAN_TAG_BYTES - bitmap) / 8 * 8;
+	int room = (mtu - IP_UDP_BYTES - FAN_HEAD_BYTES - FAN_TAG_BYTES - bitmap) / 64 * 64;
 	return (uint16_t)(room > FAN_PAYLOAD_MAX ? FAN_PAYLOAD_MAX : room);
 }
 

@@ -400,6 +400,14 @@ void fan_daemon_unroute(struct fan_daemon *d, uint16_t number)
 	forget(d, d->shards, number);
 }
 
+void fan_daemon_set_keys(struct fan_daemon *d, const struct fan_keys *keys)
+{
+	struct fan_shard_request r = {.wish = FAN_SHARD_KEYS, .keys = keys};
+
+	for (unsigned i = 0; i < d->shards; i++)
+		fan_shard_ask(d->shard[i], &r);
+}
+
 unsigned fan_daemon_shards(const struct fan_daemon *d)
 {
 	return d->shards;

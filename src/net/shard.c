@@ -147,7 +147,9 @@ uint64_t fan_shard_health_packets(const struct fan_shard_health *h)
 static void answer(struct fan_shard *s, struct fan_shard_request *r)
 {
 	r->err = FAN_OK;
-	if (r->wish == FAN_SHARD_HEALTH)
+	if (r->wish == FAN_SHARD_KEYS && s->gate)
+		fan_gate_set_keys(s->gate, r->keys);
+	else if (r->wish == FAN_SHARD_HEALTH)
 		fan_shard_fill_health(s, r->health);
 	else if (!s->slots)
 		r->err = FAN_E_INVALID;

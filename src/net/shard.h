@@ -29,7 +29,7 @@ struct fan_shard_log {
 };
 
 /* Requests of another thread to a shard's node, handled between two rounds. */
-enum fan_shard_wish { FAN_SHARD_ROUTE, FAN_SHARD_UNROUTE, FAN_SHARD_HEALTH };
+enum fan_shard_wish { FAN_SHARD_ROUTE, FAN_SHARD_UNROUTE, FAN_SHARD_HEALTH, FAN_SHARD_KEYS };
 
 /* Traffic of all sockets of a shard, and what it costs. */
 struct fan_shard_traffic {
@@ -67,6 +67,7 @@ struct fan_shard_request {
 	const struct fan_route_config *route; /* ROUTE */
 	uint16_t number;		      /* UNROUTE */
 	struct fan_shard_health *health;      /* HEALTH: the answer */
+	const struct fan_keys *keys;	      /* KEYS: for JOINs from now on; the shard is sealed */
 	int err;			      /* ROUTE: enum fan_err */
 };
 

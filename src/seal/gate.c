@@ -50,6 +50,7 @@ struct uplink {
 
 struct fan_gate {
 	struct fan_gate_config cfg;
+	uint8_t extracted[FAN_KEYS_MAX][FAN_MAC_BYTES]; /* from cfg.keys, for those of tenants */
 	struct fan_gate_stats stats;
 	struct life life[PLACES][FAN_GATE_LIVES]; /* the later one first */
 	struct join join;
@@ -62,6 +63,12 @@ struct fan_gate {
 	uint8_t *space; /* cfg.items places of `stride` bytes */
 };
 
+static void extract(struct fan_gate *g)
+{
+	for (unsigned i = 0; i < g->cfg.keys.count; i++)
+		fan_tenant_extract(g->cfg.cipher, g->extracted[i], g->cfg.keys.key[i]);
+}
+
 struct fan_gate *fan_gate_new(const struct fan_gate_config *cfg)
 {
 	struct fan_gate *g = calloc(1, sizeof *g);
@@ -72,6 +79,7 @@ struct fan_gate *fan_gate_new(const struct fan_gate_config *cfg)
 	if (!g)
 		return NULL;
 	g->cfg = *cfg;
+	extract(g);
 	g->stride = (bytes + FAN_BITMAP_MAX + 2 * FAN_SEAL_MORE + STRIDE_STEP - 1) / STRIDE_STEP *
 		    STRIDE_STEP;
 	g->space = malloc(cfg->items * g->stride);
@@ -126,6 +134,7 @@ void fan_gate_free(struct fan_gate *g)
 void fan_gate_set_keys(struct fan_gate *g, const struct fan_keys *keys)
 {
 	g->cfg.keys = *keys;
+	extract(g);
 	explicit_bzero(g->tenant, sizeof g->tenant);
 }
 
@@ -236,7 +245,7 @@ static const struct tenant *tenant_of(struct fan_gate *g, const uint8_t *pkt, si
 	if (g->cfg.of_tenant)
 		memcpy(made->key, g->cfg.keys.key[of], FAN_KEY_BYTES);
 	else
-		fan_tenant_key(g->cfg.cipher, made->key, g->cfg.keys.key[of], name, bytes);
+		fan_tenant_expand(g->cfg.cipher, made->key, g->extracted[of], name, bytes);
 	return made;
 }
 

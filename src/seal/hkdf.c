@@ -7,18 +7,32 @@
 /* No protocol but this one makes keys under this salt. */
 static const uint8_t salt_2[] = "fanin 2";
 
+void fan_hkdf_extract(const struct fan_cipher *c, uint8_t prk[FAN_MAC_BYTES], const uint8_t *salt,
+		      size_t salt_bytes, const uint8_t *key, size_t key_bytes)
+{
+	c->mac(prk, salt, salt_bytes, key, key_bytes);
+}
+
+void fan_hkdf_expand(const struct fan_cipher *c, uint8_t *to, size_t bytes,
+		     const uint8_t prk[FAN_MAC_BYTES], const uint8_t *info, size_t info_bytes)
+{
+	uint8_t okm[FAN_MAC_BYTES], text[FAN_HKDF_INFO_MAX + 1];
+
+	assert(bytes <= sizeof okm && info_bytes <= FAN_HKDF_INFO_MAX);
+	memcpy(text, info, info_bytes);
+	text[info_bytes] = 1; /* number of the block */
+	c->mac(okm, prk, FAN_MAC_BYTES, text, info_bytes + 1);
+	memcpy(to, okm, bytes);
+}
+
 void fan_hkdf(const struct fan_cipher *c, uint8_t *to, size_t bytes, const uint8_t *salt,
 	      size_t salt_bytes, const uint8_t *key, size_t key_bytes, const uint8_t *info,
 	      size_t info_bytes)
 {
-	uint8_t prk[FAN_MAC_BYTES], okm[FAN_MAC_BYTES], text[FAN_HKDF_INFO_MAX + 1];
+	uint8_t prk[FAN_MAC_BYTES];
 
-	assert(bytes <= sizeof okm && info_bytes <= FAN_HKDF_INFO_MAX);
-	c->mac(prk, salt, salt_bytes, key, key_bytes);
-	memcpy(text, info, info_bytes);
-	text[info_bytes] = 1; /* number of the block */
-	c->mac(okm, prk, sizeof prk, text, info_bytes + 1);
-	memcpy(to, okm, bytes);
+	fan_hkdf_extract(c, prk, salt, salt_bytes, key, key_bytes);
+	fan_hkdf_expand(c, to, bytes, prk, info, info_bytes);
 }
 
 size_t fan_tenant_bytes(const char *job, size_t job_bytes)
@@ -30,8 +44,14 @@ size_t fan_tenant_bytes(const char *job, size_t job_bytes)
 	return n;
 }
 
-void fan_tenant_key(const struct fan_cipher *c, uint8_t to[FAN_KEY_BYTES],
-		    const uint8_t fabric[FAN_KEY_BYTES], const char *name, size_t bytes)
+void fan_tenant_extract(const struct fan_cipher *c, uint8_t prk[FAN_MAC_BYTES],
+			const uint8_t fabric[FAN_KEY_BYTES])
+{
+	fan_hkdf_extract(c, prk, salt_2, sizeof salt_2 - 1, fabric, FAN_KEY_BYTES);
+}
+
+void fan_tenant_expand(const struct fan_cipher *c, uint8_t to[FAN_KEY_BYTES],
+		       const uint8_t prk[FAN_MAC_BYTES], const char *name, size_t bytes)
 {
 	static const char what[] = "tenant ";
 	uint8_t info[sizeof what - 1 + FAN_TENANT_MAX];
@@ -39,8 +59,16 @@ void fan_tenant_key(const struct fan_cipher *c, uint8_t to[FAN_KEY_BYTES],
 	assert(bytes <= FAN_TENANT_MAX);
 	memcpy(info, what, sizeof what - 1);
 	memcpy(info + sizeof what - 1, name, bytes);
-	fan_hkdf(c, to, FAN_KEY_BYTES, salt_2, sizeof salt_2 - 1, fabric, FAN_KEY_BYTES, info,
-		 sizeof what - 1 + bytes);
+	fan_hkdf_expand(c, to, FAN_KEY_BYTES, prk, info, sizeof what - 1 + bytes);
+}
+
+void fan_tenant_key(const struct fan_cipher *c, uint8_t to[FAN_KEY_BYTES],
+		    const uint8_t fabric[FAN_KEY_BYTES], const char *name, size_t bytes)
+{
+	uint8_t prk[FAN_MAC_BYTES];
+
+	fan_tenant_extract(c, prk, fabric);
+	fan_tenant_expand(c, to, prk, name, bytes);
 }
 
 static uint8_t *put(uint8_t *to, uint64_t v, unsigned bytes)

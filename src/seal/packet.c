@@ -37,7 +37,7 @@ static void unmark(uint8_t *pkt, size_t len)
 bool fan_seal_item(const struct fan_cipher *c, void *key, uint64_t counter, struct fan_out_item *it,
 		   uint8_t *to)
 {
-	const struct fan_cipher_text t = {counter, it->head, FAN_HEAD_BYTES, it->payload_bytes};
+	const struct fan_cipher_text t = {counter, it->head, CHECK_AT, it->payload_bytes};
 
 	mark(it->head, (uint32_t)counter);
 	if (!c->seal(key, &t, to, it->payload, to + it->payload_bytes))
@@ -54,7 +54,7 @@ enum fan_seal_verdict fan_seal_open(const struct fan_cipher *c, void *key, struc
 		return FAN_SEAL_TAG;
 	const size_t bytes = *len - FAN_SEAL_MORE;
 	const struct fan_cipher_text t = {fan_replay_counter(r, fan_get32(pkt + CHECK_AT)), pkt,
-					  FAN_HEAD_BYTES, bytes - FAN_HEAD_BYTES};
+					  CHECK_AT, bytes - FAN_HEAD_BYTES};
 	if (!fan_replay_is_new(r, t.counter, window))
 		return FAN_SEAL_REPLAY;
 	if (!c->unseal(key, &t, pkt + FAN_HEAD_BYTES, pkt + bytes))

@@ -88,12 +88,40 @@ static void gcrypt__a_message_without_text_has_a_tag(void **state)
 	c->close(key);
 }
 
+/* HMAC-SHA-256, test cases 2 and 3 of RFC 4231, and keys in turn: more than are kept ready. */
+static void gcrypt__macs_under_many_keys(void **state)
+{
+	(void)state;
+	static const uint8_t second[4] = {0x5b, 0xdc, 0xc1, 0x46},
+			     third[4] = {0x77, 0x3e, 0xa9, 0x1e};
+	const struct fan_cipher *c = fan_cipher_gcrypt();
+	uint8_t first[20][FAN_MAC_BYTES], again[FAN_MAC_BYTES], key[32], data[50];
+	memset(key, 0xaa, sizeof key);
+	memset(data, 0xdd, sizeof data);
+	for (unsigned round = 0; round < 3; round++) {
+		c->mac(again, (const uint8_t *)"Jefe", 4,
+		       (const uint8_t *)"what do ya want for nothing?", 28);
+		assert_memory_equal(again, second, sizeof second);
+		c->mac(again, key, 20, data, sizeof data);
+		assert_memory_equal(again, third, sizeof third);
+		for (uint8_t i = 0; i < 20; i++) {
+			uint8_t own[32] = {i};
+			c->mac(round ? again : first[i], own, 16 + i % 2 * 16u, data, sizeof data);
+			if (round)
+				assert_memory_equal(again, first[i], sizeof again);
+			for (unsigned k = 0; k < i && !round; k++)
+				assert_memory_not_equal(first[i], first[k], FAN_MAC_BYTES);
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(gcrypt__as_published),
 		cmocka_unit_test(gcrypt__every_bit_counts),
 		cmocka_unit_test(gcrypt__a_message_without_text_has_a_tag),
+		cmocka_unit_test(gcrypt__macs_under_many_keys),
 	};
 	return RUN(tests);
 }
