@@ -21,6 +21,22 @@ static void member__same_nonce_is_welcomed_again(void **state)
 	assert_int_equal(rig.ag->jobs.job[0].in, 1);
 }
 
+/* What proves an address on one path proves none on another, nor for another rank. */
+static void member__a_cookie_is_of_one_path(void **state)
+{
+	(void)state;
+	struct fan_join m = rig_join_of("a", 2);
+	assert_int_equal(rig_join(0, 5, &m), FAN_OK);
+	assert_int_equal(rig_join(1, 5, &m), FAN_OK);
+	const struct fan_job *j = &rig.ag->jobs.job[0];
+	const fan_peer here = rig_peer(0), there = rig_peer(1);
+	const uint64_t c = fan_jobs_cookie(&rig.ag->jobs, j, 0, 0, &here);
+	assert_int_equal(rig.cookie[0], c);
+	assert_true(c != fan_jobs_cookie(&rig.ag->jobs, j, 0, 1, &here));
+	assert_true(c != fan_jobs_cookie(&rig.ag->jobs, j, 1, 0, &here));
+	assert_true(c != fan_jobs_cookie(&rig.ag->jobs, j, 0, 0, &there));
+}
+
 static void member__rank_taken_once_it_has_answered(void **state)
 {
 	(void)state;
@@ -302,6 +318,7 @@ int main(void)
 		RIG_TEST(member__same_nonce_is_welcomed_again),
 		RIG_TEST(member__weights),
 		RIG_TEST(member__weights_end_somewhere),
+		RIG_TEST(member__a_cookie_is_of_one_path),
 		RIG_TEST(member__rank_taken_once_it_has_answered),
 		RIG_TEST(member__ghost_gives_way),
 		RIG_TEST(member__ready_job_is_closed),

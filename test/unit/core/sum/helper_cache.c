@@ -133,6 +133,19 @@ static void helper_cache__is_bounded(void **state)
 }
 
 /* However often somebody asks, a sum is due once. */
+/* While there is room, who was in a sum that has gone is known. */
+static void helper_cache__remembers_while_there_is_room(void **state)
+{
+	(void)state;
+	assert_int_equal(add(0, 7, 1, 0), FAN_WAIT);
+	fan_helper_cache_flush(&cache, 7);
+	takes(7, 1, 1);
+	assert_int_equal(add(0, 8, 1, 0), FAN_WAIT);
+	assert_int_equal(add(0, 7, 1, 0), FAN_DROP);
+	assert_int_equal(why, FAN_DROP_DUPLICATE);
+	assert_int_equal(add(1, 7, 2, 0), FAN_WAIT);
+}
+
 static void helper_cache__is_due_once(void **state)
 {
 	(void)state;
@@ -205,6 +218,7 @@ int main(void)
 		CACHE_TEST(helper_cache__duplicates),
 		CACHE_TEST(helper_cache__what_disagrees_sends_the_sum),
 		CACHE_TEST(helper_cache__is_bounded),
+		CACHE_TEST(helper_cache__remembers_while_there_is_room),
 		CACHE_TEST(helper_cache__is_due_once),
 		CACHE_TEST(helper_cache__of_one_and_of_none),
 		CACHE_TEST(helper_cache__many),

@@ -155,8 +155,8 @@ static void routed__summed_here_or_passed_on(void **state)
 	assert_int_equal(fan_get32(p.elements), 320);
 }
 
-/* The sum 7 of `ranks` comes from `core`. */
-static enum fan_verdict send_sum(uint64_t ranks)
+/* The sum 7 of `ranks` comes from `from`. */
+static enum fan_verdict send_sum(fan_peer from, uint64_t ranks)
 {
 	uint8_t body[FAN_BITMAP_MAX + 4] = {[FAN_BITMAP_MAX] = 7};
 	const uint64_t set[FAN_RANK_WORDS] = {ranks};
@@ -167,18 +167,27 @@ static enum fan_verdict send_sum(uint64_t ranks)
 			     .count = 1,
 			     .flags = FAN_F_FIRST | FAN_F_LAST};
 	fan_partial_put(&f, set, BED_RANKS, FAN_RANK_NONE, body + FAN_BITMAP_MAX, 4);
-	return bed_give(core, &f, f.payload, f.payload_bytes);
+	return bed_give(from, &f, f.payload, f.payload_bytes);
 }
 
 /* The sum of ranks 0 and 3, from `core`, for which nothing is done here. */
 static void routed__a_sum_of_elsewhere_passes(void **state)
 {
 	(void)state;
-	assert_int_equal(send_sum(0x9), FAN_PASS);
+	assert_int_equal(send_sum(core, 0x9), FAN_PASS);
 	assert_int_equal(bed.gots, 1);
 	assert_true(fan_peer_equal(&bed.got[0].peer, &bed_aggregator));
 	assert_int_equal(fan_get32(bed.got[0].bytes + FAN_HEAD_BYTES + 8), 7);
-	assert_int_equal(send_sum(0xb), FAN_DROP);
+	assert_int_equal(send_sum(core, 0xb), FAN_DROP);
+	assert_int_equal(bed.gots, 0);
+	assert_int_equal(fan_switch_stats(bed.sw)->drops[FAN_DROP_ROUTE], 1);
+}
+
+/* A worker has its own contribution to send, and no sums. */
+static void routed__a_worker_sends_no_sum(void **state)
+{
+	(void)state;
+	assert_int_equal(send_sum(bed_worker(0, 1), 0x2), FAN_DROP);
 	assert_int_equal(bed.gots, 0);
 	assert_int_equal(fan_switch_stats(bed.sw)->drops[FAN_DROP_ROUTE], 1);
 }
@@ -287,7 +296,7 @@ static void routed__who_after_a_restart(void **state)
 	bed.now_ns += FAN_WHO_NS;
 	assert_int_equal(send(rack, FAN_TYPE_DATA, 3, 1, 1), FAN_DROP);
 	assert_int_equal(bed.gots, 1);
-	assert_int_equal(send_sum(0x9), FAN_DROP); /* who sent these? */
+	assert_int_equal(send_sum(core, 0x9), FAN_DROP); /* who sent these? */
 	assert_int_equal(bed.got[0].f.type, FAN_TYPE_WHO);
 	assert_int_equal(bed.got[0].f.depth, 1);
 	assert_true(fan_peer_equal(&bed.got[0].peer, &core));
@@ -364,6 +373,7 @@ static void routed__a_quota_is_slots_of_its_own(void **state)
 	}
 	for (unsigned i = 0; i < 2; i++) {
 		job = (ROUTE + i) << FAN_ROUTE_BITS | 0x100u;
+		assert_int_equal(fan_switch_job_of(bed.sw, job, BED_EPOCH)->quota, 8);
 		assert_int_equal(wait_in_slots(), BED_WINDOW);
 	}
 	assert_int_equal(fan_switch_stats(bed.sw)->collisions, 0);
@@ -543,6 +553,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		BED_TEST(routed__summed_here_or_passed_on),
 		BED_TEST(routed__a_sum_of_elsewhere_passes),
+		BED_TEST(routed__a_worker_sends_no_sum),
 		BED_TEST(routed__off_the_route),
 		BED_TEST(routed__a_result_goes_down_once),
 		BED_TEST(routed__to_one),

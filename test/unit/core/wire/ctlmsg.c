@@ -229,6 +229,7 @@ static void ctlmsg__join_out_of_range(void **state)
 	REFUSES(alive_ms, 99);
 	REFUSES(alive_ms, 600001);
 	REFUSES(name_bytes, 0);
+	REFUSES(window, 1);
 }
 
 static void ctlmsg__names(void **state)

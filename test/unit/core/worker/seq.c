@@ -126,6 +126,21 @@ static void seq__results_that_are_missing(void **state)
 }
 
 /* What was sent after the question has been answered, and the question has not. */
+/* A MISS has bits for 64 numbers: one that is 64 before the first has no place in it. */
+static void seq__as_many_as_a_word_has_bits(void **state)
+{
+	(void)state;
+	begin(32);
+	for (unsigned i = 0; i < 3; i++)
+		rig.w->ask[i] =
+			(struct fan_lost_result){.number = (uint16_t)(164 - 32 * i), .tries = 1};
+	rig.w->ask_first = rig.w->asked = 0;
+	rig.w->asks = 3;
+	assert_int_equal(rig_tick(), 2);
+	assert_asks(0, 164, 1 | UINT64_C(1) << 32);
+	assert_asks(1, 100, 1);
+}
+
 static void seq__asked_again(void **state)
 {
 	(void)state;
@@ -226,10 +241,15 @@ static void seq__run_ahead_counts_no_loss(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		RIG_TEST(seq__of_what_is_sent),		 RIG_TEST(seq__not_asked_for),
-		RIG_TEST(seq__results_that_are_missing), RIG_TEST(seq__asked_again),
-		RIG_TEST(seq__nothing_under_congestion), RIG_TEST(seq__under_marks),
-		RIG_TEST(seq__direct_after_need),	 RIG_TEST(seq__run_ahead_counts_no_loss),
+		RIG_TEST(seq__of_what_is_sent),
+		RIG_TEST(seq__not_asked_for),
+		RIG_TEST(seq__results_that_are_missing),
+		RIG_TEST(seq__as_many_as_a_word_has_bits),
+		RIG_TEST(seq__asked_again),
+		RIG_TEST(seq__nothing_under_congestion),
+		RIG_TEST(seq__under_marks),
+		RIG_TEST(seq__direct_after_need),
+		RIG_TEST(seq__run_ahead_counts_no_loss),
 	};
 	return RUN(tests);
 }

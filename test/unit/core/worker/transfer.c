@@ -262,7 +262,8 @@ static void transfer__no_sample_of_what_was_sent_twice(void **state)
 {
 	(void)state;
 	int32_t in[16] = {1}, out[16] = {0}, sum[16] = {3};
-	for (unsigned again = 0; again < 2; again++) {
+	enum { ONCE, TWICE, REPLAY, KINDS };
+	for (unsigned again = ONCE; again < KINDS; again++) {
 		rig_open(NULL);
 		rig_ready();
 		struct fan_op op = rig_int_sum(in, out, 16);
@@ -270,7 +271,8 @@ static void transfer__no_sample_of_what_was_sent_twice(void **state)
 		rig_tick();
 		struct fan_frag r = result_of(&rig.got[0], sum, 64);
 		rig.now_ns += 3 * FAN_MS;
-		if (again) {
+		r.flags |= again == REPLAY ? FAN_F_REPLAY : 0;
+		if (again == TWICE) {
 			struct fan_frag need = {.job = rig.job,
 						.epoch = rig.epoch,
 						.sender = FAN_RANK_NONE,
@@ -465,8 +467,12 @@ static void transfer__reduce(void **state)
 		struct fan_frag full = result_of(&rig.got[0], sum, 64), empty = full;
 		empty.flags |= FAN_F_EMPTY;
 		empty.payload_bytes = 0;
+		const uint16_t heard = rig.w->gap.last;
+		empty.seq = (uint16_t)(heard + 1);
 		assert_int_equal(rig_recv(root ? &empty : &full, true), FAN_DROP);
 		assert_int_equal(out[0], 7);
+		if (root) /* what it waits for is still to come */
+			assert_int_equal(rig.w->gap.last, heard);
 		assert_int_equal(rig_recv(root ? &full : &empty, true), FAN_DONE);
 		assert_int_equal(out[0], root ? 9 : 7);
 		rig_close(NULL);

@@ -230,6 +230,18 @@ static void worker__another_route(void **state)
 	assert_int_equal(fan_worker_fault(rig.w)->err, FAN_E_RESTARTED);
 }
 
+/* One that leaves before the other route has answered: its socket leads there already. */
+static void worker__leaves_by_the_new_route(void **state)
+{
+	(void)state;
+	rig_ready();
+	fan_worker_reroute(rig.w, rig.now_ns, 9);
+	fan_worker_leave(rig.w, rig.now_ns, FAN_OK, NULL);
+	assert_int_equal(rig_tick(), 1);
+	assert_int_equal(rig.got[0].type, FAN_TYPE_LEAVE);
+	assert_int_equal(rig.got[0].job, UINT32_C(9) << FAN_ROUTE_BITS | rig.job);
+}
+
 /* It is told while it joins, and while the job forms. */
 static void worker__another_route_before_it_is_ready(void **state)
 {
@@ -573,6 +585,7 @@ int main(void)
 		RIG_TEST(worker__share_of_the_window),
 		RIG_TEST(worker__another_path),
 		RIG_TEST(worker__another_route),
+		RIG_TEST(worker__leaves_by_the_new_route),
 		RIG_TEST(worker__another_route_before_it_is_ready),
 		RIG_TEST(worker__restarted_switch),
 		RIG_TEST(worker__failed_job),
