@@ -169,13 +169,22 @@ static uint64_t chunk_elems(const struct fan_op *op)
 	return FAN_INTRA_CHUNK_BYTES / bytes;
 }
 
+static struct fan_intra_op *op_at(struct fan_intra *l, uint64_t number)
+{
+	return &l->op[number % FAN_INTRA_OPS_KEPT];
+}
+
+bool fan_intra_has_room(const struct fan_intra *l)
+{
+	return l->next_op - l->first_op < FAN_INTRA_OPS_MAX;
+}
+
 bool fan_intra_start(struct fan_intra *l, const struct fan_op *op, unsigned root_host)
 {
-	if (l->next_op - l->first_op == FAN_INTRA_OPS_MAX)
+	if (!fan_intra_has_room(l))
 		return false;
 	uint64_t each = chunk_elems(op), chunks = op->count ? (op->count + each - 1) / each : 1;
-	l->op[l->next_op++ % FAN_INTRA_OPS_MAX] =
-		(struct fan_intra_op){*op, root_host, l->chunks, chunks};
+	*op_at(l, l->next_op++) = (struct fan_intra_op){*op, root_host, l->chunks, chunks};
 	l->chunks += chunks;
 	return true;
 }
@@ -189,12 +198,12 @@ struct slice {
 };
 
 /* That of chunk `chunk`; `*number` is the operation of the chunk before it, or its own. */
-static struct slice slice_of(const struct fan_intra *l, uint64_t chunk, uint64_t *number)
+static struct slice slice_of(struct fan_intra *l, uint64_t chunk, uint64_t *number)
 {
-	const struct fan_intra_op *o = &l->op[*number % FAN_INTRA_OPS_MAX];
+	const struct fan_intra_op *o = op_at(l, *number);
 	assert(*number < l->next_op);
 	if (chunk == o->first + o->chunks)
-		o = &l->op[++*number % FAN_INTRA_OPS_MAX];
+		o = op_at(l, ++*number);
 	assert(*number < l->next_op && chunk >= o->first && chunk < o->first + o->chunks);
 	uint64_t each = chunk_elems(&o->op), from = (chunk - o->first) * each;
 	uint64_t left = o->op.count - from;
@@ -454,8 +463,7 @@ static bool copy_out(struct fan_intra *l)
 		copy_shares(l, chunk, &p);
 	}
 	atomic_store(&l->s->rank[l->me].out, ++l->out);
-	if (l->out == l->op[l->out_op % FAN_INTRA_OPS_MAX].first +
-			      l->op[l->out_op % FAN_INTRA_OPS_MAX].chunks)
+	if (l->out == op_at(l, l->out_op)->first + op_at(l, l->out_op)->chunks)
 		l->first_op = l->out_op + 1;
 	if (atomic_fetch_add(&at->left, 1) + 1 == all_of(l, chunk) &&
 	    atomic_exchange(&at->wanted, 0))

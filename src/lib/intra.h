@@ -28,6 +28,7 @@
 #define FAN_INTRA_CHUNK_BYTES (128 << 10) /* of accumulators in a chunk */
 #define FAN_INTRA_SMALL_BYTES 4096	  /* of accumulators: each rank sums for itself */
 #define FAN_INTRA_OPS_MAX     64	  /* started and not ended, of one rank */
+#define FAN_INTRA_OPS_KEPT    (FAN_INTRA_OPS_MAX + 1) /* and the last one that has ended */
 #define FAN_INTRA_WHY_BYTES   256
 
 /* Error code by which the ranks of a column tell each other that number `i` of the blamed host is
@@ -106,13 +107,14 @@ struct fan_intra_op {
 struct fan_intra {
 	struct fan_intra_segment *s;
 	unsigned me;
-	unsigned job_ranks;			   /* that an average divides by */
-	struct fan_intra_op op[FAN_INTRA_OPS_MAX]; /* a ring: number i at op[i % MAX] */
+	unsigned job_ranks;			    /* that an average divides by */
+	struct fan_intra_op op[FAN_INTRA_OPS_KEPT]; /* a ring: number i at op[i % KEPT] */
 	uint64_t first_op, next_op;
 	uint64_t chunks;	    /* of all operations started so far */
 	uint64_t in, sum, net, out; /* chunks: the next to copy in, to sum, to hear of from the
 				     * other hosts, to copy out */
-	uint64_t in_op, sum_op, net_op, out_op; /* the operations that these belong to */
+	uint64_t in_op, sum_op, net_op, out_op; /* the operations that these belong to, or those
+						 * before them: first_op - 1 or more */
 	struct fan_intra_net with;		/* hosts 0 or 1: no other host */
 	uint64_t returned; /* shares that have come back, and are not counted as summed */
 };
@@ -134,6 +136,9 @@ bool fan_intra_is_sane(const struct fan_intra_segment *s, size_t bytes, unsigned
 /* Start an operation whose root is number op->root of host `root_host`.  False: FAN_INTRA_OPS_MAX
  * are under way. */
 bool fan_intra_start(struct fan_intra *l, const struct fan_op *op, unsigned root_host);
+
+/* Fewer are under way. */
+bool fan_intra_has_room(const struct fan_intra *l);
 
 /* The oldest operation that `with.start` has started has ended. */
 void fan_intra_returned(struct fan_intra *l);

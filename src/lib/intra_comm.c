@@ -518,6 +518,8 @@ static void work(struct fanin_comm *c, struct fanin_op *op)
 			fail(c, e);
 		if (op ? fanin_op_test(op) != FAN_E_PENDING : !atomic_load(&c->ops_open))
 			return;
+		if (c->waiting.head && fan_intra_has_room(&l->board))
+			continue; /* nobody rings for what has ended here */
 		wait_for_bell(l, heard, look_ms);
 	}
 }

@@ -177,6 +177,34 @@ static void intra__no_more_operations_than_it_has_room_for(void **state)
 	close_all();
 }
 
+/* As many as there is room for, again and again: the last one that ended is looked at once more. */
+static void intra__room_for_as_many_again(void **state)
+{
+	(void)state;
+	int32_t in[2] = {3, 4}, out[2][FAN_INTRA_OPS_MAX];
+	open_all(2);
+	for (int time = 1; time <= 3; time++) {
+		memset(out, 0, sizeof out);
+		for (unsigned n = 0; n < 2 * FAN_INTRA_OPS_MAX; n++) {
+			struct fan_op op = {.op = FAN_SUM,
+					    .dtype = FAN_INT32,
+					    .count = 1,
+					    .in = &in[n % 2],
+					    .out = &out[n % 2][n / 2]};
+			assert_true(fan_intra_start(&local[n % 2], &op, 0));
+		}
+		for (unsigned n = 0; n < 4 * FAN_INTRA_OPS_MAX; n++)
+			fan_intra_work(&local[n % 2]);
+		for (unsigned i = 0; i < 2; i++) {
+			assert_int_equal(fan_intra_done(&local[i]), time * FAN_INTRA_OPS_MAX);
+			assert_true(fan_intra_has_room(&local[i]));
+			for (unsigned n = 0; n < FAN_INTRA_OPS_MAX; n++)
+				assert_int_equal(out[i][n], 7);
+		}
+	}
+	close_all();
+}
+
 /* Ranks that ask for different things are told, and nobody's result is touched. */
 static void intra__ranks_that_disagree(void **state)
 {
@@ -440,6 +468,7 @@ int main(void)
 		cmocka_unit_test(intra__sums),
 		cmocka_unit_test(intra__types_and_roots),
 		cmocka_unit_test(intra__no_more_operations_than_it_has_room_for),
+		cmocka_unit_test(intra__room_for_as_many_again),
 		cmocka_unit_test(intra__ranks_that_disagree),
 		cmocka_unit_test(intra__says_who_is_missing),
 		cmocka_unit_test(intra__only_the_first_error_counts),
