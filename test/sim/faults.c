@@ -20,7 +20,7 @@
 #include "run.h"
 
 #define JOBS_MAX     64
-#define BATCH	     25
+#define BATCH	     100
 #define SEED_LIMIT_S 60 /* of wall time */
 #define FAILURES_MAX 20 /* then there is no point in going on */
 
