@@ -301,17 +301,47 @@ static void open_node(struct control *c, const fan_peer *at)
 	fan_out_init(&c->out, c->item, ITEMS, c->scratch, sizeof c->scratch);
 }
 
+static void need_interface(const char *interface)
+{
+	if (if_nametoindex(interface))
+		return;
+	fprintf(stderr,
+		"xdp-switch: %s: there is no such interface; `ip link` lists those there are\n",
+		interface);
+	exit(1);
+}
+
+/* What the kernel's number means here, and the way out. */
+static _Noreturn void die_unattached(const char *interface, int e)
+{
+	if (e == EBUSY || e == EEXIST)
+		fprintf(stderr,
+			"xdp-switch: %s: another program has it; `ip link show dev %s` tells its "
+			"id\n",
+			interface, interface);
+	else if (e == EPERM || e == EACCES)
+		fprintf(stderr, "xdp-switch: %s: not allowed; run as root\n", interface);
+	else if (e == EOPNOTSUPP)
+		fprintf(stderr, "xdp-switch: %s: its driver has no XDP; `fanin switch` takes any\n",
+			interface);
+	else
+		fprintf(stderr, "xdp-switch: %s: %s; `ip link set dev %s mtu 1500` may help\n",
+			interface, strerror(e), interface);
+	exit(1);
+}
+
 static void attach(const struct bpf_program *program, const char *interface)
 {
 	DECLARE_LIBBPF_OPTS(bpf_link_create_opts, o, .flags = XDP_FLAGS_DRV_MODE);
 
 	if (bpf_link_create(bpf_program__fd(program), (int)if_nametoindex(interface), BPF_XDP, &o) <
 	    0)
-		die(interface, errno);
+		die_unattached(interface, errno);
 }
 
 static void pass_all(const char *interface)
 {
+	need_interface(interface);
 	struct xdp_switch *program = xdp_switch__open();
 
 	if (!program)
@@ -344,8 +374,7 @@ static void open_program(struct control *c, const char *interface, const fan_pee
 	struct stat second;
 
 	snprintf(path, sizeof path, "/sys/class/net/%s/queues/rx-1", interface);
-	if (!if_nametoindex(interface))
-		die(interface, ENODEV);
+	need_interface(interface);
 	if (!stat(path, &second)) {
 		fprintf(stderr,
 			"xdp-switch: %s has several receive queues, and a slot must have one "

@@ -113,4 +113,21 @@ done
 [ $was_attached -eq 0 ] && ! ip -n "$prefix-w0" link show eth0 | grep -q prog/xdp
 report "killed, it leaves nothing attached" $? "$dir/switch"
 
+# The switch must end by itself, with TEXT.
+refused() { # NAME TEXT ARGUMENTS...
+        name=$1 text=$2
+        shift 2
+        ip netns exec "$prefix-w0" timeout 5 "$switch" "$@" >"$dir/refused" 2>&1
+        [ $? -eq 1 ] && grep -q "$text" "$dir/refused"
+        report "$name" $? "$dir/refused"
+}
+
+stop
+refused "no such interface" 'eth7: there is no such interface; .ip link' eth7 $at
+refused "no such interface to pass all at" 'eth7: there is no such interface' --pass eth7
+start w0 switch "$switch" --pass eth0
+pids="$pids $!"
+wait_listening $! switch
+refused "a program already attached" 'eth0: another program has it' eth0 $at
+
 summary
