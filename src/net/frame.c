@@ -90,9 +90,7 @@ static enum fan_frame_fault check_sum(const struct packet *p, size_t bytes)
 	memcpy(&told, p->udp + 6, sizeof told);
 	if (!told)
 		return p->address_bytes == 4 ? FAN_FRAME_GOOD : FAN_FRAME_CHECKSUM;
-	if (fold(add(pseudo, p->udp, bytes)) == 0xffff)
-		return FAN_FRAME_GOOD;
-	return told == fold(pseudo) ? FAN_FRAME_UNFINISHED : FAN_FRAME_CHECKSUM;
+	return fold(add(pseudo, p->udp, bytes)) == 0xffff ? FAN_FRAME_GOOD : FAN_FRAME_CHECKSUM;
 }
 
 static void read_address(uint64_t addr[2], const uint8_t *from, size_t bytes)

@@ -10,11 +10,9 @@
 
 enum fan_frame_fault {
 	FAN_FRAME_GOOD,
-	FAN_FRAME_OTHER,      /* not UDP over IPv4 or IPv6, or with options or in pieces */
-	FAN_FRAME_LENGTH,     /* its headers tell of more bytes than it has, or of too few */
-	FAN_FRAME_CHECKSUM,   /* the sum of the IPv4 header or of the datagram is wrong */
-	FAN_FRAME_UNFINISHED, /* the datagram has the sum of its pseudo-header alone: the sender
-			       * left the rest to a device that did not do it, as on veth */
+	FAN_FRAME_OTHER,    /* not UDP over IPv4 or IPv6, or with options or in pieces */
+	FAN_FRAME_LENGTH,   /* its headers tell of more bytes than it has, or of too few */
+	FAN_FRAME_CHECKSUM, /* the sum of the IPv4 header or of the datagram is wrong */
 	FAN_FRAME_FAULTS
 };
 

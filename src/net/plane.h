@@ -24,9 +24,11 @@ struct fan_plane_datagram {
 };
 
 struct fan_plane_stats {
-	uint64_t bad_length, bad_checksum, unfinished; /* frames dropped: frame.h */
-	uint64_t other;				       /* frames that were not understood */
-	uint64_t lost;				       /* for lack of room, by the kernel's count */
+	uint64_t bad_length, bad_checksum; /* frames dropped: frame.h */
+	uint64_t other;			   /* frames that were not understood */
+	uint64_t lost;			   /* for lack of room, by the kernel's count */
+	uint64_t unfinished; /* left to the sockets: datagrams whose sender left their checksum to
+			      * a device that did not do it, as on veth */
 };
 
 struct fan_plane;

@@ -88,6 +88,8 @@ static void receive(struct fan_shard *s, struct fan_udp *u)
 		take(s, u, &b, in);
 	}
 	flush(s);
+	if (s->plane)
+		fan_shard_tell_unfinished(s);
 }
 
 /* The same for a plane's queue.  Its frames are held until what was made of them is sent. */
@@ -114,8 +116,6 @@ static void receive_queue(struct fan_shard *s, unsigned q)
 	}
 	flush(s);
 	c->release(s->plane, q);
-	if (!n) /* frames came, and none was good */
-		fan_shard_tell_unfinished(s, q);
 }
 
 static void tick(struct fan_shard *s)

@@ -82,6 +82,7 @@ struct fan_shard {
 	uint64_t marked;       /* datagrams with a congestion mark */
 	bool told_too_long;    /* the log has a datagram beyond the path MTU */
 	bool told_unfinished;  /* and a frame whose sum its sender left to a device */
+	uint64_t look_at;      /* receives by sockets at which to look for one again */
 	/* All are on one address.  The first sends; rank r sends to number r modulo `sockets`, so
 	 * that each of them has a receive buffer for a few ranks only. */
 	struct fan_udp udp[FAN_SHARD_SOCKETS];

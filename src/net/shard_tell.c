@@ -7,6 +7,7 @@
 #include "clock.h"
 
 #define EVENTS_PER_ROUND FAN_EVENTS_MAX
+#define LOOK_RECEIVES	 64 /* by sockets, between two looks at what a plane leaves to them */
 
 static void tell(struct fan_shard *s, const struct fan_line *l)
 {
@@ -181,22 +182,25 @@ void fan_shard_tell_too_long(struct fan_shard *s)
 	tell(s, &l);
 }
 
-/* Between virtual interfaces no device finishes the sums: say so, once, since nothing is heard. */
-void fan_shard_tell_unfinished(struct fan_shard *s, unsigned q)
+/* Between virtual interfaces no device finishes the sums: say so, once, since nobody would see that
+ * the plane has nothing to do. */
+void fan_shard_tell_unfinished(struct fan_shard *s)
 {
-	struct fan_plane_stats one;
+	struct fan_shard_traffic t = {0};
 	struct fan_line l = {.used = 0};
 
-	if (s->told_unfinished || !s->log->line)
+	if (s->told_unfinished || !s->log->line || s->udp[0].recvs < s->look_at)
 		return;
-	s->plane->calls->stats(s->plane, q, &one);
-	if (!one.unfinished)
+	s->look_at = s->udp[0].recvs + LOOK_RECEIVES;
+	fill_plane(s, &t);
+	if (!t.plane.unfinished)
 		return;
 	s->told_unfinished = true;
 	fan_line_add(
 		&l,
 		"event=warning shard=%u text=\"datagrams come without a checksum, which their "
-		"sender leaves to its device; on that machine, as root: ethtool -K IF tx off\"",
+		"sender leaves to its device, and so by the sockets; for the plane, on that machine, "
+		"as root: ethtool -K IF tx off\"",
 		s->index);
 	tell(s, &l);
 }

@@ -162,7 +162,6 @@ void xdp_queue_stats(const struct xdp_queue *q, struct fan_plane_stats *s)
 
 	s->bad_length = q->faults[FAN_FRAME_LENGTH];
 	s->bad_checksum = q->faults[FAN_FRAME_CHECKSUM];
-	s->unfinished = q->faults[FAN_FRAME_UNFINISHED];
 	s->other = q->faults[FAN_FRAME_OTHER];
 	s->lost = 0;
 	if (!getsockopt(xsk_socket__fd(q->socket), SOL_XDP, XDP_STATISTICS, &x, &len))

@@ -6,11 +6,9 @@
 #include <xdp/xsk.h>
 
 #include "net/frame.h"
+#include "steer.h"
 
 #define XDP_QUEUE_FRAMES 4096 /* a power of 2: the rings have as many places */
-#define XDP_FRAME_SMALL	 2048 /* bytes; the kernel keeps XDP_FRAME_SPARE of them for itself */
-#define XDP_FRAME_LARGE	 4096
-#define XDP_FRAME_SPARE	 256
 
 struct xdp_queue {
 	struct xsk_ring_cons rx, unused;

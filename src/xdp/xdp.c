@@ -2,7 +2,6 @@
 #include "xdp.h"
 
 #include <bpf/bpf.h>
-#include <dirent.h>
 #include <errno.h>
 #include <ifaddrs.h>
 #include <linux/if_link.h>
@@ -13,15 +12,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "net/device.h"
 #include "net/udp.h"
 #include "queue.h"
 #include "steer.h"
 #include "steer.skel.h"
 
-#define PATH_BYTES	   64
 #define BUSY_TRIES	   20 /* to open a queue that is in use, with pauses between them */
 #define BUSY_PAUSE_MS	   50
 #define XDP_INTERFACES_MAX 16
@@ -42,7 +40,10 @@ struct xdp {
 	unsigned ports, shards;
 	struct port port[XDP_INTERFACES_MAX];
 	struct xdp_queue *queue[FAN_PLANE_QUEUES_MAX];
-	unsigned shard[FAN_PLANE_QUEUES_MAX]; /* that each queue is for */
+	/* Of each queue. */
+	unsigned shard[FAN_PLANE_QUEUES_MAX]; /* that it is for */
+	const struct port *at[FAN_PLANE_QUEUES_MAX];
+	unsigned number[FAN_PLANE_QUEUES_MAX]; /* there */
 };
 
 static struct xdp *of(const struct fan_plane *p)
@@ -78,7 +79,12 @@ static unsigned backlog_percent(const struct fan_plane *p, unsigned queue)
 
 static void fill_stats(const struct fan_plane *p, unsigned queue, struct fan_plane_stats *s)
 {
-	xdp_queue_stats(of(p)->queue[queue], s);
+	const struct xdp *x = of(p);
+	int map = bpf_map__fd(x->at[queue]->program->maps.unfinished);
+
+	xdp_queue_stats(x->queue[queue], s);
+	s->unfinished = 0;
+	bpf_map_lookup_elem(map, &x->number[queue], &s->unfinished);
 }
 
 static void close_plane(struct fan_plane *p)
@@ -105,21 +111,6 @@ static const struct fan_plane_calls calls = {
 	.stats = fill_stats,
 	.close = close_plane,
 };
-
-unsigned xdp_queues(const char *interface)
-{
-	char path[PATH_BYTES];
-	unsigned count = 0;
-
-	snprintf(path, sizeof path, "/sys/class/net/%s/queues", interface);
-	DIR *dir = opendir(path);
-	if (!dir)
-		return 0;
-	for (struct dirent *e; (e = readdir(dir));)
-		count += strncmp(e->d_name, "rx-", 3) == 0;
-	closedir(dir);
-	return count;
-}
 
 /* The program takes what is sent to this address. */
 static int allow(struct port *t, const uint64_t addr[2])
@@ -181,6 +172,7 @@ static int open_program(struct port *t, const struct fan_plane_wish *w)
 		return -errno;
 	t->program->rodata->first_port = w->listen.port;
 	t->program->rodata->shards = w->shards;
+	t->program->rodata->large_frames = xdp_frame_bytes(w->datagram_bytes) == XDP_FRAME_LARGE;
 	int e = steer__load(t->program);
 	if (e)
 		return e;
@@ -210,6 +202,8 @@ static int open_queues(struct xdp *x, struct port *t, const struct fan_plane_wis
 		if (e)
 			return e;
 		x->shard[at] = i % w->shards;
+		x->at[at] = t;
+		x->number[at] = i;
 		x->plane.queues++;
 		e = xsk_socket__update_xskmap(x->queue[at]->socket, map);
 		if (e)
@@ -242,6 +236,9 @@ static void explain(const struct port *t, const char *part, int e, char *why, si
 	else if (e == EAFNOSUPPORT || e == EPROTONOSUPPORT)
 		snprintf(why, bytes, "%s: %s: this kernel has no AF_XDP (CONFIG_XDP_SOCKETS)", i,
 			 part);
+	else if (!fan_device_kernel_is(5, 9))
+		snprintf(why, bytes, "%s: %s: %s; this plane needs Linux 5.9", i, part,
+			 strerror(e));
 	else if (e == ERANGE || e == EINVAL || e == EOPNOTSUPP)
 		snprintf(why, bytes,
 			 "%s: %s: %s; the driver takes no program at this MTU or with these "
@@ -252,28 +249,15 @@ static void explain(const struct port *t, const char *part, int e, char *why, si
 		snprintf(why, bytes, "%s: %s: %s", i, part, strerror(e));
 }
 
-static bool is_up(const struct port *t)
-{
-	struct ifreq r = {.ifr_flags = 0};
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-
-	if (fd < 0)
-		return true; /* what follows will tell */
-	memcpy(r.ifr_name, t->name, sizeof r.ifr_name);
-	bool up = ioctl(fd, SIOCGIFFLAGS, &r) || (r.ifr_flags & IFF_UP);
-	close(fd);
-	return up;
-}
-
 /* What is wrong with an interface for this wish; true: nothing. */
-static bool check(const struct port *t, const struct xdp *x, const struct fan_plane_wish *w,
-		  char *why, size_t bytes)
+static bool check(const struct port *t, bool up, const struct xdp *x,
+		  const struct fan_plane_wish *w, char *why, size_t bytes)
 {
 	if (!t->queues)
 		snprintf(why, bytes,
 			 "%s: there is no such interface; `ip link` lists those there are",
 			 t->name);
-	else if (!is_up(t))
+	else if (!up)
 		snprintf(why, bytes, "%s: the interface is down; as root: ip link set %s up",
 			 t->name, t->name);
 	else if (t->queues < w->shards)
@@ -296,12 +280,14 @@ static int open_port(struct xdp *x, const char *name, const struct fan_plane_wis
 {
 	struct port *t = &x->port[x->ports];
 	const char *part = "the program";
+	struct fan_device device;
 
 	snprintf(t->name, sizeof t->name, "%s", name);
-	t->index = if_nametoindex(name);
-	t->queues = xdp_queues(name);
+	fan_device_read(&device, name);
+	t->index = device.index;
+	t->queues = device.queues;
 	t->link_fd = -1;
-	if (!check(t, x, w, why, bytes))
+	if (!check(t, device.up, x, w, why, bytes))
 		return -1;
 	x->ports++;
 	int e = open_program(t, w);

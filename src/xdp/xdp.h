@@ -13,7 +13,4 @@
  * queues fewer than shards, a queue or the interface in use. */
 int xdp_open(struct fan_plane **p, const struct fan_plane_wish *w, char *why, size_t bytes);
 
-/* Receive queues of an interface; 0: there is no such interface. */
-unsigned xdp_queues(const char *interface);
-
 #endif
