@@ -137,7 +137,7 @@ static inline void peer_print(const struct peer_args *a, const char *policy, dou
 	p50_us = n % 2 ? time_us[n / 2] : (time_us[n / 2 - 1] + time_us[n / 2]) / 2;
 	alg = (double)a->bytes / p50_us * 1e-3;
 	printf("{\"results\":[{\"bytes\":%zu,\"count\":%zu,\"dtype\":\"%s\",\"op\":\"sum\","
-	       "\"ranks\":%d,\"policy\":\"%s\",\"time_us_p50\":%.1f,\"time_us_p99\":%.1f,"
+	       "\"ranks\":%d,\"policy\":\"%s\",\"time_us_p50\":%.3f,\"time_us_p99\":%.3f,"
 	       "\"algbw_GBps\":%.4f,\"busbw_GBps\":%.4f,\"linkbw_GBps\":%.4f,"
 	       "\"wrong\":%ld,\"retransmits\":null}]}\n",
 	       a->bytes, a->bytes / (a->doubles ? sizeof(double) : sizeof(float)),

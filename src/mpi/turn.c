@@ -55,8 +55,10 @@ bool fan_mpi_turn_passes(enum fan_learner_kind kind, MPI_Count count, MPI_Dataty
 		return true;
 	if (!fan_mpi_sum_glance(&bytes, count, type, op))
 		return false;
-	if (bytes < FAN_MPI_LEAST_BYTES)
-		return !fan_mpi_report_on;
+	if (bytes < FAN_MPI_LEAST_BYTES) {
+		fan_mpi_report_add(FAN_WHY_SMALL, bytes);
+		return true;
+	}
 	const struct fan_mpi_group *g = fan_mpi_group_of(comm);
 	if (!g || !g->job || root < 0 || root >= g->ranks)
 		return false;
