@@ -120,6 +120,7 @@ static void read_program(struct fan_device *d, struct talk *t)
 static void read_features(struct fan_device *d, struct talk *t)
 {
 	struct genlmsghdr h = {.cmd = CTRL_CMD_GETFAMILY, .version = 1};
+	const uint32_t index = d->index;
 	const char *at;
 	uint16_t family;
 	size_t bytes;
@@ -133,7 +134,7 @@ static void read_features(struct fan_device *d, struct talk *t)
 		return;
 	h.cmd = NETDEV_DEV_GET;
 	begin(t, family, &h, sizeof h);
-	put(t, NETDEV_IFINDEX, &(uint32_t){d->index}, sizeof(uint32_t));
+	put(t, NETDEV_IFINDEX, &index, sizeof index);
 	if (!ask(t, NETLINK_GENERIC))
 		return;
 	at = attributes(t, sizeof h, &bytes);
