@@ -16,6 +16,7 @@
 #define WORSE	     8u	 /* ...and one by more than 1 / WORSE tells of another network... */
 #define MUCH_WORSE   2u	 /* ...twice as clearly by 1 / MUCH_WORSE */
 #define PATIENCE_MAX 12u
+#define TRY_NONE     2u /* the number of the try in which hosts sum nothing */
 
 /* Cuts. */
 
@@ -124,7 +125,7 @@ static void begin(struct fan_split_learner *l, uint32_t step)
 {
 	begin_moves(l, step);
 	l->best_cost = l->usual_cost = 0;
-	l->rounds = l->worse = 0;
+	l->rounds = l->worse = l->tries = 0;
 	l->phase = FAN_SPLIT_TRIES;
 	l->gave = false;
 }
@@ -213,8 +214,9 @@ static bool take_back(struct fan_split_learner *l)
 }
 
 /* All queues may be alike although hosts should sum less: what they sum crosses their links more
- * often than what others sum.  Let them have half as much, to see whether that is better.  False:
- * there are no hosts with shares, or no others. */
+ * often than what others sum.  Let them have half as much, to see whether that is better; if so,
+ * nothing; if that is too little, half again.  False: there are no hosts with shares, or no
+ * others. */
 static bool try_less_on_hosts(struct fan_split_learner *l)
 {
 	uint64_t hosts = 0;
@@ -222,8 +224,10 @@ static bool try_less_on_hosts(struct fan_split_learner *l)
 		hosts += l->is_host[k] ? l->share[k] : 0;
 	if (!hosts || hosts == FAN_SPLIT_WHOLE)
 		return false;
+	l->tries++;
 	for (unsigned k = 0; k < l->parts; k++)
-		l->share[k] = l->is_host[k] ? l->share[k] / 2 : l->share[k];
+		if (l->is_host[k])
+			l->share[k] = l->tries == TRY_NONE ? 0 : l->share[k] / 2;
 	normalise(l);
 	return true;
 }
@@ -313,7 +317,8 @@ static void enter(struct fan_split_learner *l, enum fan_split_phase next)
 /* Tries, while each is for the better; then `next`. */
 static void go_on_trying(struct fan_split_learner *l, bool good, enum fan_split_phase next)
 {
-	if (good && try_less_on_hosts(l))
+	memcpy(l->share, l->best, sizeof l->share);
+	if ((good || l->tries == TRY_NONE) && try_less_on_hosts(l))
 		return;
 	enter(l, next);
 }
@@ -321,6 +326,7 @@ static void go_on_trying(struct fan_split_learner *l, bool good, enum fan_split_
 static void try_last(struct fan_split_learner *l)
 {
 	l->phase = FAN_SPLIT_TRIES_LAST;
+	l->tries = 0;
 	if (!try_less_on_hosts(l))
 		enter(l, FAN_SPLIT_SETTLED);
 }

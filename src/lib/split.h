@@ -61,6 +61,7 @@ struct fan_split_learner {
 	uint64_t best_cost;	       /* ...and the least cost of these; 0: none */
 	uint64_t usual_cost;	       /* once the shares stay: what is usual */
 	unsigned rounds;	       /* measurements since learning began */
+	unsigned tries;		       /* in this phase, of less on hosts */
 	bool gave;		       /* since then, to parts without a share */
 	unsigned worse;		       /* slow measurements in a row... */
 	unsigned patience;	       /* ...that are too many */
