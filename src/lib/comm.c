@@ -428,7 +428,8 @@ int fan_comm_create_on(const struct fanin_options *options, const struct fan_com
 }
 
 int fan_comm_create_column(const struct fanin_comm *of, const struct fan_config *cfg,
-			   unsigned column, const uint16_t *global, const uint16_t *host_first,
+			   unsigned column, unsigned columns, const uint16_t *global,
+			   const uint16_t *host_first,
 			   const uint16_t (*rank_at)[FAN_INTRA_RANKS_MAX], struct fanin_comm **comm)
 {
 	char suffix[16];
@@ -437,6 +438,7 @@ int fan_comm_create_column(const struct fanin_comm *of, const struct fan_config 
 		return FAN_E_NOMEM;
 	c->cfg = *cfg;
 	c->trace = of->trace; /* which outlives it */
+	c->columns = columns;
 	c->global = global;
 	c->host_first = host_first;
 	c->rank_at = rank_at;

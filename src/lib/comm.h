@@ -63,6 +63,7 @@ struct fanin_comm {
 	struct fan_comm_places places;		 /* constant once created */
 	struct fan_embedded_switch *embedded;	 /* of this process; NULL: none */
 	struct fan_intra_comm *intra;		 /* ranks of this host share memory; NULL: no */
+	unsigned columns;			 /* of the job that this is one of; 0: none */
 	const uint16_t *global;			 /* of a column: the ranks of the job; NULL: none */
 	const uint16_t *host_first;		 /* of a column: the first rank of each host */
 	const uint16_t (*rank_at)[FAN_INTRA_RANKS_MAX]; /* of a column: by host and number there */
@@ -159,10 +160,12 @@ void fan_comm_set_idle(struct fanin_comm *c, void (*idle)(void *arg), void *arg)
 int fan_comm_create_at(const struct fan_config *cfg, const fan_peer *at, const char *suffix,
 		       struct fanin_comm **comm);
 
-/* The same for the ranks of column `column`, one of each host, at the switches of `of`.  Texts name
- * global[i] for rank i of it, whose host's first rank is host_first[i], and others rank_at[i]. */
+/* The same for the ranks of column `column` of `columns`, one of each host, at the switches of
+ * `of`.  Texts name global[i] for rank i of it, whose host's first rank is host_first[i], and
+ * others rank_at[i]. */
 int fan_comm_create_column(const struct fanin_comm *of, const struct fan_config *cfg,
-			   unsigned column, const uint16_t *global, const uint16_t *host_first,
+			   unsigned column, unsigned columns, const uint16_t *global,
+			   const uint16_t *host_first,
 			   const uint16_t (*rank_at)[FAN_INTRA_RANKS_MAX],
 			   struct fanin_comm **comm);
 

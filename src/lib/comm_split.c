@@ -5,7 +5,9 @@
 
 #include "comm.h"
 
-#define US_NS 1000
+#define US_NS	1000
+#define DRAINED 8  /* a period is not measured while more than 1 / DRAINED of it is under way */
+#define COST_NS 16 /* unit of the time of a MiB: up to 34 s */
 
 static void take_plan(struct fan_split *s, const struct fanin_comm *c)
 {
@@ -69,8 +71,11 @@ void fan_comm_split_started(struct fanin_comm *c, struct fanin_op *op)
 	op->number = c->split.ops++;
 	op->is_whole = home >= 0;
 	op->home = (uint8_t)home;
-	if (!op->is_own)
-		c->split.bytes += op->op.count * fan_dtype_bytes(op->op.dtype);
+	if (op->is_own)
+		return;
+	uint64_t bytes = op->op.count * fan_dtype_bytes(op->op.dtype);
+	c->split.bytes += bytes;
+	c->split.open_bytes += bytes;
 }
 
 /* Measurements. */
@@ -87,8 +92,34 @@ static bool is_here(const struct fanin_comm *c, unsigned k)
 	return c->inside[k] == first;
 }
 
+/* A period with new shares begins: what was before tells nothing about them. */
+static void begin_period(struct fan_comm_split *s)
+{
+	memset(s->rtt_ns, 0, sizeof s->rtt_ns);
+	s->busy_ns = s->bytes = s->done_bytes = 0;
+}
+
+static uint64_t period_of(const struct fanin_comm *c)
+{
+	const struct fan_comm_split *s = &c->split;
+	uint64_t bytes =
+		is_settled(s) ? FAN_COMM_SPLIT_BYTES * FAN_COMM_SPLIT_QUIET : FAN_COMM_SPLIT_BYTES;
+	return bytes / (c->columns ? c->columns : 1);
+}
+
+/* The time with operations under way for each MiB that was done meanwhile; 0: there was too little
+ * of it to tell. */
+static int32_t cost_here(const struct fanin_comm *c)
+{
+	const struct fan_comm_split *s = &c->split;
+	if (s->done_bytes < period_of(c) / 2)
+		return 0;
+	double cost = (double)s->busy_ns / COST_NS * (1 << 20) / (double)s->done_bytes;
+	return cost < INT32_MAX ? (int32_t)cost + 1 : INT32_MAX;
+}
+
 /* The words of a measurement: the round trip of each part in microseconds; then, in this rank's
- * own place, the time with operations under way. */
+ * own place, the time of a MiB. */
 static void fill(struct fanin_comm *c)
 {
 	struct fan_comm_split *s = &c->split;
@@ -101,10 +132,11 @@ static void fill(struct fanin_comm *c)
 			s->words[k] += us < FAN_COMM_SPLIT_RTT_MAX_US ? (int32_t)us
 								      : FAN_COMM_SPLIT_RTT_MAX_US;
 	}
-	uint64_t us = s->busy_ns / US_NS;
-	s->words[c->parts + (unsigned)c->cfg.rank] = us < INT32_MAX ? (int32_t)us : INT32_MAX;
-	memset(s->rtt_ns, 0, sizeof s->rtt_ns);
-	s->busy_ns = 0;
+	int32_t cost = cost_here(c);
+	s->words[c->parts + (unsigned)c->cfg.rank] = cost;
+	s->bytes = 0;
+	if (cost)
+		begin_period(s);
 }
 
 static bool add_measurement(struct fanin_comm *c)
@@ -126,21 +158,19 @@ static bool add_measurement(struct fanin_comm *c)
 	op->is_own = op->is_measurement = true;
 	s->measures = true;
 	s->arrived = false;
-	s->period_bytes = s->bytes;
-	s->bytes = 0;
 	fan_op_queue_put_first(&c->waiting, op);
 	return true;
 }
 
-/* The least time of a rank, which has not waited for others, for each MiB. */
-static uint64_t cost_of(const struct fanin_comm *c)
+/* The least cost of a rank, which has not waited for others; 0: none has told one. */
+static uint64_t least_cost(const struct fanin_comm *c)
 {
-	const int32_t *us = c->split.words + c->parts;
-	uint64_t least = INT32_MAX;
+	const int32_t *cost = c->split.words + c->parts;
+	uint64_t least = 0;
 	for (int r = 0; r < c->cfg.ranks; r++)
-		if (us[r] > 0 && (uint64_t)us[r] < least)
-			least = (uint64_t)us[r];
-	return (least << 20) / c->split.period_bytes + 1;
+		if (cost[r] > 0 && (!least || (uint64_t)cost[r] < least))
+			least = (uint64_t)cost[r];
+	return least;
 }
 
 static void take_measurement(struct fanin_comm *c)
@@ -150,18 +180,25 @@ static void take_measurement(struct fanin_comm *c)
 		int ranks = c->cfg.ranks - (c->inside[k] >= 0);
 		s->rtt_us[k] = s->words[k] > 0 ? (uint32_t)(s->words[k] / ranks) : 0;
 	}
-	if (fan_split_learn(&s->learner, s->rtt_us, cost_of(c)))
+	uint64_t cost = least_cost(c);
+	if (cost && fan_split_learn(&s->learner, s->rtt_us, cost))
 		fan_split_from_shares(&s->now, &s->learner);
 	s->measures = false;
 	s->news = true;
 }
 
-/* A period with new shares begins: what was before tells nothing about them. */
-static void begin_period(struct fan_comm_split *s)
+static bool is_much_open(const struct fanin_comm *c)
 {
-	memset(s->rtt_ns, 0, sizeof s->rtt_ns);
-	s->busy_ns = 0;
-	s->bytes = 0;
+	return c->split.open_bytes > period_of(c) / DRAINED;
+}
+
+/* Before a measurement of shares that are learnt, and before others are tried, what has been
+ * started comes to its end, so that the measurement is of all of it and of nothing else. */
+static bool drains(const struct fanin_comm *c, bool due, bool needed)
+{
+	const struct fan_comm_split *s = &c->split;
+	bool ends = s->measures ? s->arrived && needed : due;
+	return ends && !is_settled(s) && c->running_count && is_much_open(c);
 }
 
 /* Which operations may be started before the measurement under way has been taken follows from
@@ -173,10 +210,11 @@ bool fan_comm_split_permits(struct fanin_comm *c)
 	if (!s->learns || next->is_measurement || next->connections)
 		return true;
 	uint64_t bytes = next->op.count * fan_dtype_bytes(next->op.dtype);
-	uint64_t period = is_settled(s) ? (uint64_t)FAN_COMM_SPLIT_BYTES * FAN_COMM_SPLIT_QUIET
-					: FAN_COMM_SPLIT_BYTES;
-	bool due = s->bytes >= period;
+	bool due = s->bytes >= period_of(c);
 	bool needed = due || (!is_settled(s) && s->bytes + bytes > FAN_COMM_SPLIT_AHEAD);
+	s->drains = drains(c, due, needed);
+	if (s->drains)
+		return false;
 	if (s->measures && s->arrived && needed) {
 		take_measurement(c);
 		if (!due)
@@ -186,6 +224,23 @@ bool fan_comm_split_permits(struct fanin_comm *c)
 	if (!s->measures && due && !add_measurement(c))
 		fan_comm_fail(c, FAN_E_NOMEM, fan_err_text(FAN_E_NOMEM));
 	return !s->blocked && !atomic_load(&c->error);
+}
+
+bool fan_comm_split_holds(const struct fanin_comm *c)
+{
+	return c->split.blocked || c->split.drains;
+}
+
+bool fan_comm_split_waited(const struct fanin_comm *c)
+{
+	const struct fan_comm_split *s = &c->split;
+	return (s->blocked && s->arrived) || (s->drains && !(c->running_count && is_much_open(c)));
+}
+
+void fan_comm_split_done(struct fanin_comm *c, uint64_t bytes)
+{
+	c->split.done_bytes += bytes;
+	c->split.open_bytes -= bytes < c->split.open_bytes ? bytes : c->split.open_bytes;
 }
 
 void fan_comm_split_arrived(struct fanin_comm *c)

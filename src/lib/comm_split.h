@@ -36,15 +36,17 @@ struct fan_comm_shown {
 struct fan_comm_split {
 	struct fan_split now;
 	struct fan_split_learner learner;
-	bool news;	       /* shares or addresses have changed since callers were told */
-	bool learns;	       /* several parts, and no plan fixes their shares */
-	bool blocked;	       /* operations wait for the measurement under way */
-	bool measures;	       /* a measurement is under way... */
-	bool arrived;	       /* ...or its sum is there and not taken yet */
-	uint64_t ops;	       /* started, with measurements */
-	uint64_t bytes;	       /* of tensors since the last measurement... */
-	uint64_t period_bytes; /* ...and before it */
-	uint64_t busy_ns;      /* time with operations under way, since then */
+	bool news;	     /* shares or addresses have changed since callers were told */
+	bool learns;	     /* several parts, and no plan fixes their shares */
+	bool blocked;	     /* operations wait for the measurement under way */
+	bool measures;	     /* a measurement is under way... */
+	bool arrived;	     /* ...or its sum is there and not taken yet */
+	uint64_t ops;	     /* started, with measurements */
+	bool drains;	     /* ...or for the end of those that have been started */
+	uint64_t bytes;	     /* of tensors that were started since the last measurement */
+	uint64_t open_bytes; /* of those that are under way */
+	uint64_t done_bytes; /* of those that have ended in the period that is measured... */
+	uint64_t busy_ns;    /* ...and the time with operations under way in it */
 	uint64_t looked_ns;
 	double rtt_ns[FAN_SHARDS_MAX]; /* round trip of each connection, times busy_ns */
 	int32_t words[FAN_COMM_SPLIT_WORDS];
@@ -73,8 +75,13 @@ bool fan_comm_split_permits(struct fanin_comm *c);
 /* An operation is being started: count it. */
 void fan_comm_split_started(struct fanin_comm *c, struct fanin_op *op);
 
-/* The measurement under way is done. */
+/* The measurement under way is done; an operation of `bytes` is. */
 void fan_comm_split_arrived(struct fanin_comm *c);
+void fan_comm_split_done(struct fanin_comm *c, uint64_t bytes);
+
+/* Does the first operation that waits do so for a measurement?  Has what it waits for come? */
+bool fan_comm_split_holds(const struct fanin_comm *c);
+bool fan_comm_split_waited(const struct fanin_comm *c);
 
 /* With the lock held: show the parts to callers. */
 void fan_comm_split_show(struct fanin_comm *c);

@@ -187,7 +187,8 @@ static int open_net(struct fanin_comm *c, const struct fan_meeting *m, unsigned 
 	fan_config_set_payload(&cfg);
 	if (!cfg.window)
 		cfg.window = WINDOW / (int)columns < 16 ? 16 : WINDOW / (int)columns;
-	int e = fan_comm_create_column(c, &cfg, me, l->owner, l->first, l->rank_at, &l->net);
+	int e = fan_comm_create_column(c, &cfg, me, columns, l->owner, l->first, l->rank_at,
+				       &l->net);
 	if (e)
 		snprintf(c->sentence, sizeof c->sentence, "%s",
 			 l->net ? fanin_comm_error(l->net) : fan_err_text(e));

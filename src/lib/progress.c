@@ -76,8 +76,10 @@ static void count_op(struct fanin_comm *c, const struct fanin_op *op)
 		fan_regroup_arrived(c);
 	if (op->is_own)
 		return;
+	uint64_t bytes = op->op.count * fan_dtype_bytes(op->op.dtype);
 	c->ops_done++;
-	c->bytes_done += op->op.count * fan_dtype_bytes(op->op.dtype);
+	c->bytes_done += bytes;
+	fan_comm_split_done(c, bytes);
 }
 
 void fan_comm_end_whole(struct fanin_comm *c, struct fanin_op *whole, int result)
@@ -400,7 +402,7 @@ static void work(struct fanin_comm *c)
 		check_connections(c, now_ns);
 		start_ops(c, now_ns);
 		end_done(c);
-		if (fan_regroup_go_on(c) || (c->split.blocked && c->split.arrived))
+		if (fan_regroup_go_on(c) || fan_comm_split_waited(c))
 			start_ops(c, now_ns);
 	}
 	for (unsigned i = 0; i < c->connections; i++)
@@ -480,8 +482,8 @@ static int before_sleep(struct fanin_comm *c)
 	if (c->room_waiters)
 		pthread_cond_broadcast(&c->changed);
 	bool more = c->queued.head || (c->closing && (!c->leaving || all_gone(c))) ||
-		    (c->waiting.head && !c->split.blocked && c->running_count < FAN_OPS_MAX &&
-		     !fan_regroup_holds(c, c->waiting.head));
+		    (c->waiting.head && !fan_comm_split_holds(c) &&
+		     c->running_count < FAN_OPS_MAX && !fan_regroup_holds(c, c->waiting.head));
 	c->awake = more;
 	c->missing_known = !c->ready && c->connections && c->connection[0].w &&
 			   fan_worker_missing(c->connection[0].w, c->missing);

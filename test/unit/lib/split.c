@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "lib/comm_split.h"
+#include "lib/comm.h"
 #include "lib/split.h"
 
 #define ROUNDS	  20000
@@ -335,6 +335,139 @@ static void split__an_operation_of_a_set_is_not_cut(void **state)
 	}
 }
 
+/* Hosts that should sum nothing do so after two tries. */
+static void split__a_wide_box_gets_everything_soon(void **state)
+{
+	(void)state;
+	for (unsigned hosts = 3; hosts <= 16; hosts++) {
+		struct net n = equal_links(hosts, 1, hosts);
+		struct fan_rng rng = test_rng();
+		struct fan_split_learner l;
+		begin(&l, &n);
+		for (int i = 0; i < 2; i++)
+			learn(&n, &l, &rng);
+		assert_int_equal(l.share[0], FAN_SPLIT_WHOLE);
+	}
+}
+
+/* A rank without connections that learns, of two. */
+struct rig {
+	struct fanin_comm *c;
+	struct fanin_op *op[2];
+};
+
+#define OP_ELEMS (2 << 20) /* of float32: two periods */
+
+static void rig_init(struct rig *r, unsigned columns)
+{
+	const struct fan_op what = {.dtype = FAN_FLOAT32, .count = OP_ELEMS};
+	r->c = calloc(1, sizeof *r->c);
+	assert_non_null(r->c);
+	r->c->cfg.ranks = 2;
+	r->c->parts = 2;
+	r->c->columns = columns;
+	r->c->inside[0] = r->c->inside[1] = -1;
+	fan_comm_split_init(r->c);
+	for (unsigned i = 0; i < 2; i++) {
+		r->op[i] = fan_op_new(&what);
+		assert_non_null(r->op[i]);
+		fan_op_queue_add(&r->c->waiting, r->op[i]);
+	}
+}
+
+static void rig_end(struct rig *r)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		fan_op_end(r->op[i], FAN_OK);
+		fanin_op_free(r->op[i]);
+	}
+	free(r->c);
+}
+
+/* Start what waits first, and take `ns` for it. */
+static void rig_starts(struct rig *r, uint64_t ns)
+{
+	fan_comm_split_started(r->c, fan_op_queue_take(&r->c->waiting));
+	r->c->running_count++;
+	r->c->split.busy_ns += ns;
+}
+
+static void rig_ends(struct rig *r, uint64_t ns)
+{
+	r->c->split.busy_ns += ns;
+	r->c->running_count--;
+	fan_comm_split_done(r->c, OP_ELEMS * sizeof(float));
+}
+
+/* What this rank would tell of it, in ns for each MiB; and the measurement is gone again. */
+static uint64_t told(struct rig *r)
+{
+	struct fanin_op *m = fan_op_queue_take(&r->c->waiting);
+	assert_true(m->is_measurement);
+	fan_op_end(m, FAN_OK);
+	fanin_op_free(m);
+	return (uint64_t)r->c->split.words[r->c->parts] * 16;
+}
+
+/* While shares are learnt, an operation that is started behind a large one waits for its end, and
+ * the measurement is of all of that one. */
+static void split__a_measurement_is_of_operations_that_have_ended(void **state)
+{
+	struct rig r;
+	(void)state;
+	rig_init(&r, 0);
+	assert_true(fan_comm_split_permits(r.c));
+	rig_starts(&r, 1000);
+	assert_false(fan_comm_split_permits(r.c));
+	assert_true(fan_comm_split_holds(r.c));
+	assert_false(fan_comm_split_waited(r.c));
+	assert_ptr_equal(r.c->waiting.head, r.op[1]);
+	rig_ends(&r, 800000000);
+	assert_true(fan_comm_split_waited(r.c));
+	assert_true(fan_comm_split_permits(r.c));
+	assert_in_range(told(&r), 100000000, 100001000); /* 8 MiB */
+	rig_end(&r);
+}
+
+/* Once they stay nothing waits: what was done so far may tell nothing, and then what follows tells
+ * of both. */
+static void split__a_measurement_of_too_little_tells_nothing(void **state)
+{
+	struct rig r;
+	(void)state;
+	rig_init(&r, 0);
+	r.c->split.learner.phase = FAN_SPLIT_SETTLED;
+	rig_starts(&r, 1000);
+	assert_true(fan_comm_split_permits(r.c));
+	assert_int_equal(told(&r), 0);
+	r.c->split.measures = false;
+	rig_ends(&r, 400000000);
+	rig_starts(&r, 0);
+	rig_ends(&r, 400000000);
+	fan_op_queue_add(&r.c->waiting, r.op[0]);
+	assert_true(fan_comm_split_permits(r.c));
+	assert_in_range(told(&r), 50000000, 50001000); /* 16 MiB */
+	rig_end(&r);
+}
+
+/* A column has only its share of each tensor. */
+static void split__columns_measure_as_often_as_one_stream(void **state)
+{
+	struct rig r;
+	(void)state;
+	for (unsigned columns = 0; columns <= 4; columns += 2) {
+		rig_init(&r, columns);
+		r.c->split.bytes = FAN_COMM_SPLIT_BYTES / (columns ? columns : 1) - 4;
+		assert_true(fan_comm_split_permits(r.c));
+		assert_false(r.c->split.measures);
+		r.c->split.bytes += 4;
+		fan_comm_split_permits(r.c);
+		assert_true(r.c->split.measures);
+		told(&r);
+		rig_end(&r);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -350,6 +483,10 @@ int main(void)
 		cmocka_unit_test(split__a_link_that_becomes_slow_at_first),
 		cmocka_unit_test(split__a_link_that_becomes_slow_among_misleading_ones),
 		cmocka_unit_test(split__a_box_that_becomes_narrow),
+		cmocka_unit_test(split__a_wide_box_gets_everything_soon),
+		cmocka_unit_test(split__a_measurement_is_of_operations_that_have_ended),
+		cmocka_unit_test(split__a_measurement_of_too_little_tells_nothing),
+		cmocka_unit_test(split__columns_measure_as_often_as_one_stream),
 	};
 	return RUN(tests);
 }
