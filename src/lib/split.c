@@ -114,6 +114,9 @@ static void normalise(struct fan_split_learner *l)
 	l->share[largest] += FAN_SPLIT_WHOLE - given;
 }
 
+/* Both stores in one loop are right as well, but gcc 12.2 drops the calls then at -O1 alone: ivopts
+ * makes one of them a store without a base, by which the function seems to have no effect
+ * (doc/testing.md). */
 static void begin_moves(struct fan_split_learner *l, uint32_t step)
 {
 	for (unsigned k = 0; k < l->parts; k++)
