@@ -24,17 +24,17 @@ void fan_comm_split_init(struct fanin_comm *c)
 	memset(s, 0, sizeof *s);
 	s->news = true;
 	if (c->client.on) {
-		take_plan(&s->now, c);
+		take_plan(&s->shares.now, c);
 		return;
 	}
-	fan_split_even(&s->now, c->parts);
+	fan_split_even(&s->shares.now, c->parts);
 	s->learns = c->parts > 1 && fan_config_flag("FANIN_SPLIT", true);
 	if (!s->learns)
 		return;
 	for (unsigned k = 0; k < c->parts; k++)
 		is_host[k] = c->inside[k] >= 0;
 	fan_split_learner_init(&s->learner, c->parts, is_host);
-	fan_split_from_shares(&s->now, &s->learner);
+	fan_split_from_shares(&s->shares.now, &s->learner);
 }
 
 /* The part on the host of `root`, a rank; -1: it has none. */
@@ -60,7 +60,7 @@ bool fan_comm_split_cut(const struct fanin_comm *c, const struct fanin_op *op, u
 {
 	const struct fan_connection *cn = &c->connection[i];
 	struct fan_split_range r = fan_comm_split_range(
-		&c->split.now, op, fan_worker_frag_elems(cn->w, &op->op), cn->part);
+		&c->split.shares.now, op, fan_worker_frag_elems(cn->w, &op->op), cn->part);
 	*cut = (struct fan_cut){r.first, r.end, cn->shard, c->shards[cn->part]};
 	return r.takes_part;
 }
@@ -68,6 +68,7 @@ bool fan_comm_split_cut(const struct fanin_comm *c, const struct fanin_op *op, u
 void fan_comm_split_started(struct fanin_comm *c, struct fanin_op *op)
 {
 	int home = op->is_member ? part_at(c, op->op.root) : -1;
+	op->is_counted = true;
 	op->number = c->split.ops++;
 	op->is_whole = home >= 0;
 	op->home = (uint8_t)home;
@@ -128,7 +129,7 @@ static void fill(struct fanin_comm *c)
 	for (unsigned i = 0; i < c->connections && s->busy_ns; i++) {
 		unsigned k = c->connection[i].part;
 		double us = s->rtt_ns[i] / busy_ns / US_NS / c->shards[k];
-		if (!is_here(c, k) && s->now.begin[k] < s->now.begin[k + 1])
+		if (!is_here(c, k) && s->shares.now.begin[k] < s->shares.now.begin[k + 1])
 			s->words[k] += us < FAN_COMM_SPLIT_RTT_MAX_US ? (int32_t)us
 								      : FAN_COMM_SPLIT_RTT_MAX_US;
 	}
@@ -181,8 +182,10 @@ static void take_measurement(struct fanin_comm *c)
 		s->rtt_us[k] = s->words[k] > 0 ? (uint32_t)(s->words[k] / ranks) : 0;
 	}
 	uint64_t cost = least_cost(c);
-	if (cost && fan_split_learn(&s->learner, s->rtt_us, cost))
-		fan_split_from_shares(&s->now, &s->learner);
+	if (cost && fan_split_learn(&s->learner, s->rtt_us, cost)) {
+		fan_split_history_turn(&s->shares, s->ops);
+		fan_split_from_shares(&s->shares.now, &s->learner);
+	}
 	s->measures = false;
 	s->news = true;
 }
@@ -207,7 +210,7 @@ bool fan_comm_split_permits(struct fanin_comm *c)
 {
 	struct fan_comm_split *s = &c->split;
 	const struct fanin_op *next = c->waiting.head;
-	if (!s->learns || next->is_measurement || next->connections)
+	if (!s->learns || next->is_measurement || next->is_counted)
 		return true;
 	uint64_t bytes = next->op.count * fan_dtype_bytes(next->op.dtype);
 	bool due = s->bytes >= period_of(c);
@@ -265,7 +268,7 @@ void fan_comm_split_show(struct fanin_comm *c)
 		c->shown[c->regroup ? c->regroup->number[k] : k] = (struct fan_comm_shown){
 			.at = c->part[k].at,
 			.inside = c->inside[k],
-			.share = s->now.begin[k + 1] - s->now.begin[k],
+			.share = s->shares.now.begin[k + 1] - s->shares.now.begin[k],
 			.rtt_us = s->rtt_us[k],
 		};
 }
@@ -283,7 +286,7 @@ static bool has_sets(const struct fanin_comm *c)
 
 static double share_of(const struct fanin_comm *c, const struct fan_connection *cn, bool sets)
 {
-	const struct fan_split *s = &c->split.now;
+	const struct fan_split *s = &c->split.shares.now;
 	double share =
 		(double)(s->begin[cn->part + 1] - s->begin[cn->part]) / (double)FAN_CUT_WHOLE;
 	if (sets && c->inside[cn->part] >= 0 && share < 1.0 / c->parts)

@@ -34,7 +34,7 @@ struct fan_comm_shown {
 };
 
 struct fan_comm_split {
-	struct fan_split now;
+	struct fan_split_history shares;
 	struct fan_split_learner learner;
 	bool news;	     /* shares or addresses have changed since callers were told */
 	bool learns;	     /* several parts, and no plan fixes their shares */

@@ -23,7 +23,8 @@ struct fan_op_set;
 struct fanin_op {
 	struct fanin_op *next; /* in the communicator's queue */
 	struct fan_op op;      /* before it is cut into one part for each connection */
-	uint64_t number;       /* among all that were started */
+	uint64_t number;       /* among all that were started... */
+	bool is_counted;       /* ...of which it is one, though maybe on no connection yet */
 	bool is_member;	       /* of a set with a root on each rank (op_set.h)... */
 	bool is_whole;	       /* ...one part has all of it: `home` */
 	uint8_t home;

@@ -205,7 +205,7 @@ static void fail_by_socket(struct fanin_comm *c, const struct fan_connection *cn
 /* Start `op` on the connections where it has not been.  False: one has no room yet. */
 static bool start_op(struct fanin_comm *c, struct fanin_op *op, uint64_t now_ns)
 {
-	if (!op->connections)
+	if (!op->is_counted)
 		fan_comm_split_started(c, op);
 	for (; op->connections < c->connections; op->connections++) {
 		struct fan_connection *cn = &c->connection[op->connections];

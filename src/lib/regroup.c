@@ -83,7 +83,7 @@ static void stop_ops(struct fanin_comm *c)
 	for (unsigned i = 0; i < c->running_count; i++)
 		g->op[g->op_count++] = c->running[i];
 	c->running_count = 0;
-	if (c->waiting.head && c->waiting.head->connections)
+	if (c->waiting.head && c->waiting.head->is_counted)
 		g->op[g->op_count++] = fan_op_queue_take(&c->waiting);
 	g->ops = c->split.ops;
 }
@@ -113,7 +113,7 @@ static void stop_connections(struct fanin_comm *c, int number, uint64_t now_ns)
 	struct fan_regroup *g = c->regroup;
 	struct fan_rtt_histogram trips;
 	close_old(g);
-	g->split = c->split.now;
+	g->shares = c->split.shares;
 	memcpy(g->shards, c->shards, sizeof g->shards);
 	fan_comm_add_stats(&g->before, c);
 	fan_comm_collect_trips(c, &trips);

@@ -67,7 +67,7 @@ struct fan_regroup {
 	struct fan_connection old[FAN_SHARDS_MAX]; /* by part and shard: the same on all ranks... */
 	uint8_t was[FAN_SHARDS_MAX];		   /* ...and their numbers before, which are not */
 	unsigned olds;
-	struct fan_split split;
+	struct fan_split_history shares;
 	unsigned shards[FAN_PARTS_MAX];
 	uint64_t ops;			      /* started */
 	struct fanin_op *op[FAN_OPS_MAX + 1]; /* under way, oldest first */

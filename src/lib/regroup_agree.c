@@ -227,11 +227,11 @@ static bool sum_anew(struct fan_op_queue *q, struct fanin_op *whole, const struc
 
 /* What has no result on old connection number `i`.  False: no memory. */
 static bool rest_of(const struct fan_regroup *g, struct fan_op_queue *q, struct fanin_op *op,
-		    unsigned i)
+		    const struct fan_split *shares, unsigned i)
 {
 	const struct fan_connection *cn = &g->old[i];
-	struct fan_split_range r = fan_comm_split_range(
-		&g->split, op, fan_worker_frag_elems(cn->w, &op->op), cn->part);
+	struct fan_split_range r =
+		fan_comm_split_range(shares, op, fan_worker_frag_elems(cn->w, &op->op), cn->part);
 	const struct fan_cut cut = {r.first, r.end, cn->shard, g->shards[cn->part]};
 	const struct fan_op part = fan_op_part(&op->op, &cut);
 	struct fan_rest rest = {.block = 0};
@@ -240,6 +240,16 @@ static bool rest_of(const struct fan_regroup *g, struct fan_op_queue *q, struct 
 		return !r.takes_part || sum_anew(q, op, &part, 0, part.count);
 	while (op->id[was] != FAN_OP_NOWHERE && fan_worker_rest(cn->w, op->id[was], &rest))
 		if (!sum_anew(q, op, &part, rest.first, rest.end))
+			return false;
+	return true;
+}
+
+/* Are the shares known by which each operation was cut that all ranks have started? */
+static bool knows_shares(const struct fan_regroup *g, uint64_t all_ops)
+{
+	for (unsigned n = 0; n < g->op_count; n++)
+		if (!g->op[n]->is_measurement && g->op[n]->number < all_ops &&
+		    !fan_split_history_at(&g->shares, g->op[n]->number))
 			return false;
 	return true;
 }
@@ -253,11 +263,13 @@ static bool go_on_with(struct fanin_comm *c, struct fan_op_queue *q, struct fani
 		fan_comm_end_op(c, op, FAN_OK);
 	} else if (op->number >= all_ops) {
 		op->connections = op->connections_done = 0;
+		op->is_counted = false;
 		fan_op_queue_add(q, op);
 	} else {
+		const struct fan_split *s = fan_split_history_at(&c->regroup->shares, op->number);
 		op->rests = 1; /* until all are known */
 		for (unsigned i = 0; i < c->regroup->olds && ok; i++)
-			ok = rest_of(c->regroup, q, op, i);
+			ok = rest_of(c->regroup, q, op, s, i);
 		if (!--op->rests)
 			fan_comm_end_whole(c, op, ok ? FAN_OK : FAN_E_NOMEM);
 	}
@@ -270,6 +282,10 @@ static void finish(struct fanin_comm *c)
 	uint64_t all_ops = (uint64_t)-g->stands[0];
 	struct fan_op_queue q = {0};
 	unsigned count = g->op_count, done = 0;
+	if (!knows_shares(g, all_ops)) {
+		fail(c, "the shares by which an operation was cut are no longer known");
+		return;
+	}
 	g->op_count = 0;
 	while (done < count && go_on_with(c, &q, g->op[done], all_ops))
 		done++;

@@ -53,6 +53,20 @@ static unsigned turn_of(const struct fan_split *s, uint64_t number, unsigned par
 	return (before + used - (unsigned)(number % used)) % used;
 }
 
+void fan_split_history_turn(struct fan_split_history *h, uint64_t number)
+{
+	h->before = h->now;
+	h->before_from = h->from;
+	h->from = number;
+}
+
+const struct fan_split *fan_split_history_at(const struct fan_split_history *h, uint64_t number)
+{
+	if (number >= h->from)
+		return &h->now;
+	return number >= h->before_from ? &h->before : NULL;
+}
+
 struct fan_split_range fan_split_range(const struct fan_split *s, uint64_t number, uint64_t count,
 				       uint32_t per_frag, unsigned part)
 {

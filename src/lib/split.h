@@ -28,6 +28,18 @@ struct fan_split {
 					    * last one is FAN_CUT_WHOLE */
 };
 
+/* Shares and those before them: an operation keeps the ones it was started with. */
+struct fan_split_history {
+	struct fan_split now, before;
+	uint64_t from, before_from; /* the numbers of the first operations that they cut */
+};
+
+/* Operations from `number` on are cut by `now`, to which the caller sets the new shares. */
+void fan_split_history_turn(struct fan_split_history *h, uint64_t number);
+
+/* The shares of operation `number`; NULL: they were before those that are kept. */
+const struct fan_split *fan_split_history_at(const struct fan_split_history *h, uint64_t number);
+
 /* The elements of a part, in one tensor; none: the part has no operation for it. */
 struct fan_split_range {
 	uint64_t first, end;

@@ -444,6 +444,7 @@ static void split__a_measurement_of_too_little_tells_nothing(void **state)
 	rig_ends(&r, 400000000);
 	rig_starts(&r, 0);
 	rig_ends(&r, 400000000);
+	r.op[0]->is_counted = false; /* as another one */
 	fan_op_queue_add(&r.c->waiting, r.op[0]);
 	assert_true(fan_comm_split_permits(r.c));
 	assert_in_range(told(&r), 50000000, 50001000); /* 16 MiB */
@@ -468,9 +469,29 @@ static void split__columns_measure_as_often_as_one_stream(void **state)
 	}
 }
 
+/* An operation that is under way keeps the shares that it was started with. */
+static void split__an_operation_keeps_its_shares(void **state)
+{
+	(void)state;
+	struct fan_split_history h = {.from = 0};
+	fan_split_even(&h.now, 2);
+	fan_split_even(&h.before, 2);
+	fan_split_history_turn(&h, 7);
+	fan_split_even(&h.now, 3);
+	assert_int_equal(fan_split_history_at(&h, 6)->parts, 2);
+	assert_int_equal(fan_split_history_at(&h, 7)->parts, 3);
+	fan_split_history_turn(&h, 9);
+	fan_split_even(&h.now, 4);
+	assert_null(fan_split_history_at(&h, 6));
+	assert_int_equal(fan_split_history_at(&h, 7)->parts, 3);
+	assert_int_equal(fan_split_history_at(&h, 8)->parts, 3);
+	assert_int_equal(fan_split_history_at(&h, 9)->parts, 4);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(split__an_operation_keeps_its_shares),
 		cmocka_unit_test(split__an_operation_of_a_set_is_not_cut),
 		cmocka_unit_test(split__every_element_has_one_part),
 		cmocka_unit_test(split__small_tensors_go_to_parts_in_turn),
