@@ -30,6 +30,8 @@ SLICE_S = 0.2  # a wait for another thread, which Ctrl-C may take away
 KEPT_MAX = 4096  # works that only C++ code may still hold ...
 KEPT_OUTPUTS_MAX = 64  # ... and of these, the newest: with their tensors
 
+Devices = list[int | str | torch.device] | None  # of a future's value; None: none but the CPU
+
 _here = threading.local()  # .level of the operations that this thread starts now
 
 
@@ -94,13 +96,14 @@ def _run(works: "queue.Queue[Any]") -> None:
 class FaninFuture(torch.futures.Future[Any]):
     """A future whose callbacks, and theirs, know from which level they start operations."""
 
-    def __init__(self, own: int) -> None:
-        super().__init__()
+    def __init__(self, own: int, devices: Devices = None) -> None:
+        super().__init__(devices=devices)
         self.level = own
+        self._devices = devices
 
     def then(self, callback: Callable[[Any], Any]) -> "FaninFuture":
         """As PyTorch's.  Where C++ code takes the result, an error shows as one of its type."""
-        child = FaninFuture(self.level)
+        child = FaninFuture(self.level, self._devices)
 
         def run(parent: Any) -> None:
             with _callback_of(self.level):
@@ -124,6 +127,8 @@ class FaninWork(Work):
         Each blocks until an operation has ended, and raises what it ended with.
     finish
         Called after them, before anybody learns that the work has ended.
+    devices
+        GPUs on which the outputs are.
     """
 
     def __init__(
@@ -131,8 +136,10 @@ class FaninWork(Work):
         outputs: list[torch.Tensor],
         waits: list[Callable[[], Any]],
         finish: Callable[[], None] | None = None,
+        devices: Devices = None,
     ) -> None:
         super().__init__()
+        self._devices = devices
         self.outputs: list[torch.Tensor] | None = outputs
         self.error: Exception | None = None
         self.level = level()
@@ -231,14 +238,14 @@ class FaninWork(Work):
         self._asked = True
         if "get_future" not in sys._getframe(1).f_code.co_names:  # C++ code has no frame
             return self.raw_future()
-        future = FaninFuture(self.level)
+        future = FaninFuture(self.level, self._devices)
         self._promise(future)
         return future
 
     def raw_future(self) -> "torch.futures.Future[Any]":
         """The same for C++ code and for callbacks that start nothing.  It fails by a callback that
         raises, the one way in which a future made in Python fails there."""
-        promise: torch.futures.Future[Any] = torch.futures.Future()
+        promise: torch.futures.Future[Any] = torch.futures.Future(devices=self._devices)
         future: torch.futures.Future[Any] = promise.then(unwrap)
         self._promise(promise)
         return future

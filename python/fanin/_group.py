@@ -6,7 +6,6 @@ Which of the two follows from the operation, the tensor's type and its size alon
 decide alike.  Layouts may differ between ranks: a tensor that is not contiguous is copied.
 """
 
-import contextlib
 import functools
 import inspect
 import logging
@@ -17,103 +16,25 @@ from typing import Any, Callable, Sequence
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import ProcessGroup, ReduceOp
+from torch._C._distributed_c10d import ProcessGroup
 
-from . import _report
-from ._completion import Completer, FaninWork, copy_back, ended, level
-from ._membership import Membership, Options, Start, local_address
-from .communicator import Operation
+from . import _report, _staging
+from ._carried import Carried, Gather, InPlace, Scatter, bytes_of
+from ._completion import LEVELS_MAX, Completer, FaninWork, copy_back, ended, level
+from ._membership import Membership, Options, local_address
+from ._tensors import Tensors, contiguous, is_staged, joined, listed, name_of, options_of, spread
+from ._tensors import why_not_copied, why_not_summed
 from .errors import FaninError
 
 logger = logging.getLogger("fanin")
 
-Tensors = list[torch.Tensor]
-
 c10d: Any = torch._C._distributed_c10d  # PyTorch's stubs lack half of it
-OPS = ["sum", "avg", "min", "max"]
-FLOATS = {torch.float64, torch.float32, torch.float16, torch.bfloat16}
-SUMMED = FLOATS | {torch.int32, torch.int64}
 TAGS = 1 << 16  # of each group, for messages between two ranks
 TAGGED_GROUPS_MAX = 1 << 15  # that have such messages: a tag has 31 bits
 GATHER_BYTES_MIN = (
     16384  # of one rank; less is gathered by Gloo: a broadcast for each rank costs more
 )
-
-
-def _name_of(op: Any) -> str:
-    """Of a reduction that fanin has; "" of another one."""
-    return next((name for name in OPS if op == getattr(ReduceOp, name.upper())), "")
-
-
-def _is_dense_cpu(tensor: torch.Tensor) -> bool:
-    return tensor.layout == torch.strided and tensor.device.type == "cpu"
-
-
-def _why_not_copied(tensors: Sequence[torch.Tensor]) -> str:
-    """Why fanin cannot carry the elements; "" if it can."""
-    for tensor in tensors:
-        if not _is_dense_cpu(tensor):
-            return f"tensor of layout {tensor.layout} on {tensor.device}"
-    return ""
-
-
-def _why_not_summed(tensors: Sequence[torch.Tensor], op: Any) -> str:
-    """Why fanin cannot reduce the tensors; "" if it can."""
-    name = _name_of(op)
-    if not name:
-        return "operation other than SUM, AVG, MIN and MAX"
-    for tensor in tensors:
-        if tensor.dtype not in SUMMED:
-            return f"tensor of {tensor.dtype}"
-        if name == "avg" and tensor.dtype not in FLOATS:
-            return f"average of {tensor.dtype}"
-    return _why_not_copied(tensors)
-
-
-def _dense(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor, or a contiguous copy of it."""
-    if not _is_dense_cpu(tensor) or (
-        tensor.is_contiguous() and not tensor.is_neg() and not tensor.is_conj()
-    ):
-        return tensor
-    return tensor.detach().resolve_neg().resolve_conj().contiguous()
-
-
-def _bytes(tensor: torch.Tensor) -> torch.Tensor:
-    """The memory of a contiguous tensor.  One of few elements may have any strides."""
-    return tensor.detach().as_strided((tensor.numel(),), (1,)).view(torch.uint8)
-
-
-def _joined(tensors: Tensors) -> torch.Tensor:
-    """The elements of contiguous tensors of one size, one behind the other: in their own memory, if
-    they lie there like that."""
-    flat = [tensor.detach().as_strided((tensor.numel(),), (1,)) for tensor in tensors]
-    step = flat[0].numel() * flat[0].element_size()
-    first = flat[0].data_ptr()
-    if all(one.data_ptr() == first + number * step for number, one in enumerate(flat)):
-        with contextlib.suppress(RuntimeError):  # neighbours by chance
-            return flat[0].as_strided((len(flat) * flat[0].numel(),), (1,))
-    return torch.cat(flat)
-
-
-def _spread(whole: torch.Tensor, over: Tensors) -> None:
-    """Copy the pieces of `whole` to tensors."""
-    for piece, one in zip(whole.chunk(len(over)), over):
-        one.copy_(piece.view(one.shape))
-
-
-def _listed(tensors: Any) -> Tensors:
-    return [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
-
-
-def _options(kind: Any, given: Any) -> Any:
-    """Options as PyTorch passes them, or made of the operation alone."""
-    if isinstance(given, kind):
-        return given
-    options = kind()
-    if given is not None:
-        options.reduceOp = given
-    return options
+STAGED = LEVELS_MAX + 1  # number of the level of tensors on a GPU, beside level 0
 
 
 class _Level:
@@ -122,6 +43,7 @@ class _Level:
 
     def __init__(self, membership: Membership, make_gloo: Callable[[], Any]) -> None:
         self.membership = membership
+        self.stager = _staging.Stager(membership)
         self._make_gloo = make_gloo
         self._gloo: Any = None
         self._lock = threading.Lock()
@@ -187,7 +109,7 @@ class FaninGroup(ProcessGroup):
         self.ops = 0  #: operations that went through fanin
         self.bytes = 0  #: in them
         self._open_level = open_level
-        self._levels = [first]
+        self._levels = {0: first}
         self._messages = messages  # what send and recv go through; None: the Gloo group
         self._completer = Completer()
         self._order = threading.Lock()  # operations start in the order of their calls
@@ -196,7 +118,8 @@ class FaninGroup(ProcessGroup):
     @property
     def error(self) -> FaninError | None:
         """What ended fanin in this group."""
-        return next((one.membership.error for one in self._levels if one.membership.error), None)
+        errors = (one.membership.error for one in list(self._levels.values()))
+        return next((error for error in errors if error), None)
 
     def summary(self) -> str:
         """A few lines for a person: is fanin in use, through what, how much, and what was not."""
@@ -218,12 +141,13 @@ class FaninGroup(ProcessGroup):
     def _get_backend_name(self) -> str:
         return "fanin"
 
-    def _here(self) -> _Level:
+    def _here(self, staged: bool = False) -> _Level:
         """What an operation that starts here and now goes through.  All ranks come to a new level
         with the same operation."""
-        while len(self._levels) <= level():
-            self._levels.append(self._open_level(len(self._levels)))
-        return self._levels[level()]
+        number = level() + STAGED * staged
+        if number not in self._levels:
+            self._levels[number] = self._open_level(number)
+        return self._levels[number]
 
     @property
     def gloo(self) -> Any:
@@ -233,57 +157,43 @@ class FaninGroup(ProcessGroup):
     # Reductions.
 
     def allreduce(self, tensors: Any, opts: Any = None) -> Any:
-        tensors, opts = _listed(tensors), _options(c10d.AllreduceOptions, opts)
-        why = _why_not_summed(tensors, opts.reduceOp)
+        tensors, opts = listed(tensors), options_of(c10d.AllreduceOptions, opts)
+        why = why_not_summed(tensors, opts.reduceOp)
         if len(tensors) != 1 or self._is_left_to_gloo("allreduce", tensors, why):
             return self._by_gloo(self.gloo.allreduce, tensors, opts)
-        op = _name_of(opts.reduceOp)
-        dense = [_dense(tensor) for tensor in tensors]
-        return self._by_fanin(
-            tensors,
-            [lambda comm: comm.allreduce_start(dense[0], op)],
-            copy_back(list(zip(tensors, dense))),
-            dense,
-        )
+        op, dense = name_of(opts.reduceOp), contiguous(tensors[0])
+        carried = InPlace(dense, lambda comm, one: comm.allreduce_start(one, op))
+        return self._by_fanin(tensors, carried, copy_back([(tensors[0], dense)]))
 
     def allreduce_coalesced(self, tensors: Any, opts: Any = None) -> Any:
-        tensors, opts = _listed(tensors), _options(c10d.AllreduceCoalescedOptions, opts)
-        why = _why_not_summed(tensors, opts.reduceOp)
+        tensors, opts = listed(tensors), options_of(c10d.AllreduceCoalescedOptions, opts)
+        why = why_not_summed(tensors, opts.reduceOp)
         if len({tensor.dtype for tensor in tensors}) != 1:
             why = "tensors of several types"
         if self._is_left_to_gloo("allreduce_coalesced", tensors, why):
             return self._by_gloo(self.gloo.allreduce_coalesced, tensors, opts)
-        op = _name_of(opts.reduceOp)
+        op = name_of(opts.reduceOp)
         flat = torch.cat([tensor.detach().reshape(-1) for tensor in tensors])
         pieces = torch.split(flat, [tensor.numel() for tensor in tensors])
         views = [piece.view(tensor.shape) for piece, tensor in zip(pieces, tensors)]
-        return self._by_fanin(
-            tensors,
-            [lambda comm: comm.allreduce_start(flat, op)],
-            copy_back(list(zip(tensors, views))),
-            [flat],
-        )
+        carried = InPlace(flat, lambda comm, one: comm.allreduce_start(one, op))
+        return self._by_fanin(tensors, carried, copy_back(list(zip(tensors, views))))
 
     def reduce(self, tensors: Any, opts: Any = None) -> Any:  # type: ignore[override]
-        tensors, opts = _listed(tensors), _options(c10d.ReduceOptions, opts)
-        why = _why_not_summed(tensors, opts.reduceOp)
+        tensors, opts = listed(tensors), options_of(c10d.ReduceOptions, opts)
+        why = why_not_summed(tensors, opts.reduceOp)
         if len(tensors) != 1 or self._is_left_to_gloo("reduce", tensors, why):
             return self._by_gloo(self.gloo.reduce, tensors, opts)
-        op, root = _name_of(opts.reduceOp), opts.rootRank
-        dense = [_dense(tensor) for tensor in tensors]
+        op, root, dense = name_of(opts.reduceOp), opts.rootRank, contiguous(tensors[0])
         mine = root == self.membership.rank
-        return self._by_fanin(
-            tensors,
-            [lambda comm: comm.reduce_start(dense[0], op, root)],
-            copy_back(list(zip(tensors, dense))) if mine else None,
-            dense,
-        )
+        carried = InPlace(dense, lambda comm, one: comm.reduce_start(one, op, root), stores=mine)
+        return self._by_fanin(tensors, carried, copy_back([(tensors[0], dense)]) if mine else None)
 
     def reduce_scatter(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
-        opts = _options(c10d.ReduceScatterOptions, opts)
+        opts = options_of(c10d.ReduceScatterOptions, opts)
         if len(outputs) != 1 or len(inputs) != 1 or len(inputs[0]) != self.membership.size:
             raise ValueError("reduce_scatter: expected one output and as many inputs as ranks")
-        sources = [_dense(tensor) for tensor in inputs[0]]
+        sources = [contiguous(tensor) for tensor in inputs[0]]
         return self._reduce_scatter(outputs[0], sources, opts)
 
     def _reduce_scatter_base(
@@ -295,27 +205,23 @@ class FaninGroup(ProcessGroup):
                 f"reduce_scatter: input has {source.numel()} elements of {source.dtype}, output "
                 f"{output.numel()} of {output.dtype}: expected {size} times as many of one type"
             )
-        sources = list(_dense(source).detach().reshape(-1).chunk(size)) if source.numel() else []
-        return self._reduce_scatter(output, sources, _options(c10d.ReduceScatterOptions, opts))
+        sources = (
+            list(contiguous(source).detach().reshape(-1).chunk(size)) if source.numel() else []
+        )
+        return self._reduce_scatter(output, sources, options_of(c10d.ReduceScatterOptions, opts))
 
     def _reduce_scatter(self, output: torch.Tensor, sources: Tensors, opts: Any) -> Any:
         """Chunk i of all ranks is reduced to rank i."""
         if not sources:
             return ended([output])
         rank = self.membership.rank
-        why = _why_not_summed(sources, opts.reduceOp)
+        why = why_not_summed(sources, opts.reduceOp)
         if self._is_left_to_gloo("reduce_scatter", sources, why):
             return self._scatter_by_gloo(output, sources, opts)
-        op, dense = _name_of(opts.reduceOp), _dense(output)
+        dense = contiguous(output)
         result = dense.detach().view(sources[rank].shape)
-
-        whole = _joined(sources)
-        return self._by_fanin(
-            [output],
-            [lambda comm: comm.reduce_scatter_start(whole, result, op)],
-            copy_back([(output, dense)]),
-            [whole],
-        )
+        carried = Scatter(joined(sources), result, name_of(opts.reduceOp))
+        return self._by_fanin([output], carried, copy_back([(output, dense)]))
 
     def _scatter_by_gloo(self, output: torch.Tensor, sources: Tensors, opts: Any) -> Any:
         """Gloo has no reduce_scatter: all ranks reduce everything."""
@@ -332,22 +238,19 @@ class FaninGroup(ProcessGroup):
     # Copies.
 
     def broadcast(self, tensors: Any, opts: Any = None) -> Any:
-        tensors, opts = _listed(tensors), _options(c10d.BroadcastOptions, opts)
-        why = _why_not_copied(tensors)
+        tensors, opts = listed(tensors), options_of(c10d.BroadcastOptions, opts)
+        why = why_not_copied(tensors)
         if len(tensors) != 1 or self._is_left_to_gloo("broadcast", tensors, why):
             return self._by_gloo(self.gloo.broadcast, tensors, opts)
-        root = opts.rootRank
-        dense = [_dense(tensor) for tensor in tensors]
-        memory = _bytes(dense[0])
-        return self._by_fanin(
-            tensors,
-            [lambda comm: comm.broadcast_start(memory, root)],
-            copy_back(list(zip(tensors, dense))) if root != self.membership.rank else None,
-            [memory],
+        root, dense = opts.rootRank, contiguous(tensors[0])
+        mine = root == self.membership.rank
+        carried = InPlace(
+            bytes_of(dense), lambda comm, one: comm.broadcast_start(one, root), mine, not mine
         )
+        return self._by_fanin(tensors, carried, None if mine else copy_back([(tensors[0], dense)]))
 
     def allgather(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
-        opts = _options(c10d.AllgatherOptions, opts)
+        opts = options_of(c10d.AllgatherOptions, opts)
         if len(outputs) != 1 or len(inputs) != 1:
             return self.gloo.allgather(outputs, inputs, opts)
         into, source = list(outputs[0]), inputs[0]
@@ -365,7 +268,7 @@ class FaninGroup(ProcessGroup):
             )
         if not source.numel():
             return ended([output])
-        dense = _dense(output)
+        dense = contiguous(output)
         into = list(dense.detach().reshape(-1).chunk(size))
         return self._gather(into, source, [output], copy_back([(output, dense)]))
 
@@ -379,33 +282,31 @@ class FaninGroup(ProcessGroup):
         """All ranks' tensors on every rank."""
         if not source.numel():
             return ended(outputs)
-        dense = [_dense(tensor) for tensor in into]
-        why, mine = _why_not_copied([source, *into]), _dense(source)
+        dense = [contiguous(tensor) for tensor in into]
+        why, mine = why_not_copied([source, *into]), contiguous(source)
         bring_back = copy_back(list(zip(into, dense)))
         ends = [step for step in (bring_back, finish) if step is not None]
-        if mine.numel() * mine.element_size() < GATHER_BYTES_MIN and not why:
+        on_cpu = mine.device.type == "cpu" and not is_staged(mine)
+        if mine.numel() * mine.element_size() < GATHER_BYTES_MIN and on_cpu and not why:
             why = "small"
         if self._is_left_to_gloo("allgather", [source], why):
+            in_bytes = why in ("", "small")  # Gloo does not know all types
             work = self.gloo.allgather(
-                [[_bytes(t) for t in dense]] if _is_dense_cpu(mine) else [dense],
-                [_bytes(mine)] if _is_dense_cpu(mine) else [mine],
+                [[bytes_of(t) for t in dense] if in_bytes else dense],
+                [bytes_of(mine) if in_bytes else mine],
             )
             return self._track(outputs, [work], lambda: [step() for step in ends])
-        whole, own = _joined(dense), _bytes(mine)
+        whole = joined(dense)
         if whole.data_ptr() != dense[0].data_ptr():
-            ends.insert(0, functools.partial(_spread, whole, dense))
-        memory = _bytes(whole)
-        return self._by_fanin(
-            outputs,
-            [lambda comm: comm.allgather_start(own, memory)],
-            lambda: [step() for step in ends],
-            [memory],
-        )
+            ends.insert(0, functools.partial(spread, whole, dense))
+        carried = Gather(bytes_of(whole), bytes_of(mine))
+        return self._by_fanin(outputs, carried, lambda: [step() for step in ends])
 
     def barrier(self, opts: Any = None) -> Any:
         if self._is_left_to_gloo("barrier", [], ""):
             return self.gloo.barrier(opts or c10d.BarrierOptions())
-        return self._by_fanin([], [lambda comm: comm.barrier_start()], None, [])
+        nothing = torch.empty(0)
+        return self._by_fanin([], InPlace(nothing, lambda comm, _: comm.barrier_start()), None)
 
     # What Gloo alone can do.
 
@@ -448,7 +349,8 @@ class FaninGroup(ProcessGroup):
         if not why and sum(tensor.numel() for tensor in tensors) == 0 and operation != "barrier":
             why = "empty"
         if not why:
-            return not self._here().membership.is_wanted()
+            staged = any(is_staged(tensor) for tensor in tensors)
+            return not self._here(staged).membership.is_wanted()
         reason = f"{operation}: {why}"
         if reason not in self.fallbacks and why not in ("empty", "small"):
             self.membership.say(f"goes through Gloo: {reason}")
@@ -456,26 +358,26 @@ class FaninGroup(ProcessGroup):
         return True
 
     def _by_fanin(
-        self,
-        outputs: Tensors,
-        starts: list[Start],
-        finish: Callable[[], Any] | None,
-        carried: Tensors,
+        self, outputs: Tensors, carried: Carried, finish: Callable[[], Any] | None
     ) -> Any:
-        work_bytes = sum(tensor.numel() * tensor.element_size() for tensor in carried)
-        membership = self._here().membership
+        cuda = _staging.needed_for(outputs[0]) if outputs else None
+        here = self._here(cuda is not None)
         with self._order:
-            started = membership.start(starts)
+            if cuda is None:
+                op = here.membership.start(carried.start)
+                wait = functools.partial(here.membership.wait, op)
+                work = FaninWork(outputs, [wait], finish)
+            else:
+                work = here.stager.start(cuda, outputs, carried, finish)
             self.ops += 1
-            self.bytes += work_bytes
-        work = FaninWork(outputs, [_keeping(membership, op) for op in started], finish)
+            self.bytes += carried.bytes
         self._completer.add(work)
         return work
 
     def _by_gloo(self, call: Callable[..., Any], tensors: Tensors, opts: Any) -> Any:
         """In place; where a tensor is not contiguous, on copies: Gloo would take its memory for one
         that is."""
-        dense = [_dense(tensor) for tensor in tensors]
+        dense = [contiguous(tensor) for tensor in tensors]
         work = call(dense, opts)
         finish = copy_back(list(zip(tensors, dense)))
         return work if finish is None else self._track(tensors, [work], finish)
@@ -486,22 +388,10 @@ class FaninGroup(ProcessGroup):
         return work
 
 
-def _keeping(membership: Membership, op: Operation[Any]) -> Callable[[], Any]:
-    """Wait for it, and keep what ends it for all."""
-
-    def wait() -> None:
-        try:
-            op.wait()
-        except FaninError as error:
-            membership.fail(error)
-            raise
-
-    return wait
-
-
-def _close(completer: Completer, levels: list[_Level]) -> None:
+def _close(completer: Completer, levels: dict[int, _Level]) -> None:
     completer.stop()
-    for one in levels:
+    for one in levels.values():
+        one.stager.stop()
         one.membership.close()
 
 

@@ -133,21 +133,25 @@ class Membership:
         where = self.communicator.switch or "nothing, being alone"
         return f"active, {self.size} ranks through {where}"
 
-    def start(self, starts: list[Start]) -> list[Operation[Any]]:
-        """Start operations, waiting for room for each."""
+    def start(self, start: Start) -> Operation[Any]:
+        """Start an operation, waiting for room for it."""
         if self.error is not None:
             raise self.error
-        assert self.communicator is not None
-        started = []
         try:
-            for start in starts:
-                started.append(self._patiently(start))
+            return self._patiently(start)
         except InvalidError:
             raise
         except FaninError as error:
             self.fail(error)
             raise
-        return started
+
+    def wait(self, op: Operation[Any]) -> None:
+        """Wait for it, and keep what ends it for all."""
+        try:
+            op.wait()
+        except FaninError as error:
+            self.fail(error)
+            raise
 
     def fail(self, error: FaninError) -> None:
         """Keep the first error."""

@@ -9,7 +9,7 @@ Ranks that mpirun or srun started get the variables that torch.distributed reads
 with the import, unless they are set.
 
 All that a program does with the group then goes through fanin, as far as fanin can carry it, and
-otherwise through Gloo: tensors on a GPU, sparse ones, and sums of other types than float64, float32,
+otherwise through Gloo: sparse tensors, and sums of other types than float64, float32,
 float16, bfloat16, int32 and int64.  `summary()` says which.
 
 A program that has a group of another backend can give fanin the gradients of a model alone:

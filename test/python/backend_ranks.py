@@ -14,6 +14,7 @@ import time
 
 import torch
 import torch.distributed as dist
+from lazy_streams import Streams
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, post_localSGD_hook
 from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
 from torch.distributed.algorithms.join import Join
@@ -24,6 +25,7 @@ from torch_ranks import fingerprint, model
 
 import fanin
 import fanin.torch
+from fanin import _carried, _staging
 
 REDUCED = ["SUM", "MIN", "MAX", "PRODUCT"]
 TYPES = ["float32", "float64", "float16", "bfloat16", "int32", "int64", "int8", "uint8"]
@@ -394,6 +396,27 @@ def loader():
     total = torch.ones(3)
     dist.all_reduce(total)
     return {"steps": len(batches), "sum": total[0].item()}
+
+
+# ---- tensors that are staged as those on a GPU are ---------------------------------
+
+
+def staged(seed):
+    """From now on all tensors; streams run by chance, each rank's differently."""
+    streams = Streams(seed + dist.get_rank(), 0.3, at_once=["main", "ends"])
+    _staging.needed_for = lambda tensor: streams
+    _carried.SLICE_BYTES = 16384
+    return streams
+
+
+def staged_calls(count, seed):
+    streams = staged(seed)
+    return dict(random_calls(count, seed), pinned=streams.pinned_bytes)
+
+
+def staged_scenes(names):
+    streams = staged(1)
+    return dict(scenes(names), pinned=streams.pinned_bytes)
 
 
 # ---- failures --------------------------------------------------------------------
