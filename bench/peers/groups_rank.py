@@ -46,14 +46,14 @@ class Library:
 class Torch:
     """Groups of torch.distributed."""
 
-    def __init__(self):
+    def __init__(self, backend):
         import torch
         import torch.distributed as dist
 
         import fanin.torch
 
         self.torch, self.dist = torch, dist
-        dist.init_process_group("fanin")
+        dist.init_process_group(backend)
         self.size = dist.get_world_size()
 
     def barrier(self):
@@ -75,9 +75,10 @@ class Torch:
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--torch", action="store_true")
+    parser.add_argument("--backend", default="fanin")
     parser.add_argument("--groups", type=int, default=100)
     args = parser.parse_args()
-    system = Torch() if args.torch else Library()
+    system = Torch(args.backend) if args.torch else Library()
     system.sum(system.make(-1))  # what the first one alone takes
     system.barrier()
     groups, before = [], private_bytes()

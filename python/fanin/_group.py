@@ -34,6 +34,7 @@ TAGGED_GROUPS_MAX = 1 << 15  # that have such messages: a tag has 31 bits
 GATHER_BYTES_MIN = (
     16384  # of one rank; less is gathered by Gloo: a broadcast for each rank costs more
 )
+COUNTED_MAX = TAGGED_GROUPS_MAX // 2  # of these, PyTorch has given numbers to as many
 STAGED = LEVELS_MAX + 1  # number of the level of tensors on a GPU, beside level 0
 
 
@@ -43,7 +44,7 @@ class _Level:
 
     def __init__(self, membership: Membership, make_gloo: Callable[[], Any]) -> None:
         self.membership = membership
-        self.stager = _staging.Stager(membership)
+        self._stager: _staging.Stager | None = None
         self._make_gloo = make_gloo
         self._gloo: Any = None
         self._lock = threading.Lock()
@@ -54,6 +55,19 @@ class _Level:
             if self._gloo is None:
                 self._gloo = self._make_gloo()
             return self._gloo
+
+    @property
+    def stager(self) -> _staging.Stager:
+        """Of tensors on a GPU; used under the group's lock."""
+        if self._stager is None:
+            self._stager = _staging.Stager(self.membership)
+        return self._stager
+
+    def close(self) -> None:
+        """Leave the job."""
+        if self._stager is not None:
+            self._stager.stop()
+        self.membership.close()
 
 
 class _Tagged:
@@ -391,16 +405,17 @@ class FaninGroup(ProcessGroup):
 def _close(completer: Completer, levels: dict[int, _Level]) -> None:
     completer.stop()
     for one in levels.values():
-        one.stager.stop()
-        one.membership.close()
+        one.close()
 
 
 _world: "weakref.ref[FaninGroup] | None" = None
+_lives = 0  # default groups that there have been; a store may still have what they said
 
 
 def create(given: Any, options: Options | None) -> FaninGroup:
     """What torch.distributed calls on every rank of a new group."""
-    global _world
+    global _world, _lives
+    _lives += not given.global_ranks_in_group
     default = _world() if _world is not None and given.global_ranks_in_group else None
     if options is None:
         options = default.membership.options if default is not None else Options()
@@ -419,10 +434,14 @@ def create(given: Any, options: Options | None) -> FaninGroup:
 
 
 def _numbering(given: Any, default: FaninGroup) -> Callable[[], int]:
-    """The group's number, the same on all its ranks, none of which waits for another one here."""
-    store = c10d.PrefixStore("fanin", given.store)
+    """The group's number, the same on all its ranks, none of which waits for another one here: that
+    which PyTorch counts, if it does."""
+    counted = str(given.group_id)
+    if counted.isdecimal() and int(counted) < COUNTED_MAX:
+        return lambda: int(counted)
+    store = c10d.PrefixStore(f"fanin{_lives}", given.store)
     if given.group_rank == 0:
-        store.set("number", str(default.membership.next_number()))
+        store.set("number", str(COUNTED_MAX + default.membership.next_number()))
     return functools.cache(lambda: int(store.get("number")))
 
 
@@ -441,14 +460,14 @@ def _make_gloo(store: Any, rank: int, size: int, timeout: Any) -> Any:
 def _open_level(given: Any, options: Options, default: FaninGroup | None, number: int) -> _Level:
     """The levels above 0 are as groups of the same ranks."""
     rank, size = given.group_rank, given.group_size
-    store = c10d.PrefixStore(f"fanin{number}", given.store)
+    store = c10d.PrefixStore(f"fanin{_lives}.{number}", given.store)
     world = default
     if number and world is None and _world is not None:
         world = _world()
     of = world.membership if world else None
     members = given.global_ranks_in_group or range(size)
     return _Level(
-        Membership(store, rank, size, options, of, members),
+        Membership(store, rank, size, options, of, members, f"{given.group_id} {number}"),
         lambda: _make_gloo(store, rank, size, given.timeout),
     )
 

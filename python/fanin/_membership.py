@@ -5,6 +5,7 @@ they do if one of them cannot join."""
 import contextlib
 import dataclasses
 import datetime
+import hashlib
 import logging
 import os
 import secrets
@@ -25,6 +26,7 @@ Start = Callable[[Communicator], Operation[Any]]
 AGREE_S = 60.0  # beyond a join: the longest wait for what other ranks say about theirs
 ROOM_S = 0.001  # between looks for room for one more operation
 JOINED = "joined"
+NAME_CHARS = 24  # of a group's name: enough for no two to be alike
 JOB_BYTES = 40  # of the job's name in the names of its groups' jobs
 _environment_lock = threading.Lock()
 
@@ -89,7 +91,7 @@ def _free_port() -> int:
 
 class Membership:
     """One group's.  `world` is that of the default group; None: this is it, or that one is not
-    fanin's."""
+    fanin's.  `name` tells the group from others of `world`, on all its ranks."""
 
     def __init__(
         self,
@@ -99,6 +101,7 @@ class Membership:
         options: Options,
         world: "Membership | None",
         members: Sequence[int] = (),
+        name: str = "",
     ) -> None:
         self.rank = rank
         self.size = size
@@ -110,6 +113,8 @@ class Membership:
         self._store = store
         self._world = world
         self._members = list(members)  # its ranks in `world`
+        self._name = name
+        self._token = ""  # in the names of its groups' jobs, of this life of the job
         self._lock = threading.Lock()
         self._tried = False
 
@@ -184,6 +189,8 @@ class Membership:
     def _join(self) -> None:
         problem: Exception | None = None
         try:
+            if self._world is None and self.rank == 0:
+                self.token()
             self.communicator = self._made_of_world() or self._made_alone()
         except (FaninError, ValueError, TypeError) as error:
             problem = error
@@ -197,8 +204,16 @@ class Membership:
             return None
         if self.options.given("controller"):
             return None
-        name = self._from_first("group", lambda: f"torch.{secrets.token_hex(6)}")
+        text = f"{world.token()} {self._name}"
+        name = hashlib.sha256(text.encode()).hexdigest()[:NAME_CHARS]
         return world.communicator.group(name, self._members)
+
+    def token(self) -> str:
+        """The same on all ranks, and another one in each life of the job.  Once all have joined,
+        nobody waits for it."""
+        if not self._token:
+            self._token = self._from_first("token", lambda: secrets.token_hex(8))
+        return self._token
 
     def _made_alone(self) -> Communicator:
         arguments, variables = self._place()
@@ -242,25 +257,22 @@ class Membership:
         return value.decode() if isinstance(value, bytes) else str(value)
 
     def _agree(self, problem: Exception | None) -> None:
-        """All ranks or none: a rank that hears of another's problem leaves, too."""
-        self._store.set(f"joined/{self.rank}", str(problem or JOINED))
-        failed = []
-        limit = datetime.timedelta(seconds=AGREE_S)
-        for rank in range(self.size):
-            try:
-                self._store.wait([f"joined/{rank}"], limit)
-                text = self._read(f"joined/{rank}")
-            except RuntimeError as error:
-                text = f"does not tell whether it has joined: {error}"
-            if text != JOINED:
-                failed.append(f"rank {rank}: {text}")
-                break
+        """All ranks or none: the last one says that all have joined, or one why it has not."""
+        failed = "" if problem is None else f"rank {self.rank}: {problem}"
+        if failed or self._store.add("joined", 1) == self.size:
+            self._store.set("all", failed or JOINED)
+        try:
+            self._store.wait(["all"], datetime.timedelta(seconds=AGREE_S))
+            told = self._read("all")
+        except RuntimeError as error:
+            told = f"ranks do not tell whether they have joined: {error}"
+        failed = failed or (told if told != JOINED else "")
         if not failed:
             self.say(self.headline(), logging.INFO)
             return
         self.close()
         self.communicator = None
-        self.reason = failed[0]
+        self.reason = failed
         if not self.options.required:
             self.say(self.headline())
         else:
