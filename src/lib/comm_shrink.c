@@ -16,7 +16,7 @@
 
 #define MEETING	  "/left" /* suffix of the meeting's job */
 #define LOOK_NS	  (5 * FAN_MS)
-#define SILENT_MS 1000 /* an aggregator that has not answered by then is lost as well */
+#define SILENT_MS 1000 /* a named switch that has not answered by then is lost as well */
 #define TRY_MS	  500  /* until a group whose ranks do not agree is given up */
 #define WINDOW	  2
 
@@ -110,12 +110,30 @@ static bool look(struct fanin_comm *m, uint64_t present[FAN_RANK_WORDS])
 	return known && fan_ranks_has(present, (unsigned)m->cfg.rank);
 }
 
+/* Until when the first place may be silent.  The last one is that of a rank which has perhaps not
+ * noticed yet that it must start an aggregator there, or has no processor for it: without that rank
+ * nobody goes on. */
+static uint64_t patient_until(const struct shrink *s)
+{
+	uint64_t by_ns = fan_clock_ns() + SILENT_MS * FAN_MS;
+	bool is_last = s->places.count == 1 && s->places.inside[0] >= 0;
+	return is_last && by_ns < s->until_ns ? s->until_ns : by_ns;
+}
+
+static void leave_out_first_place(struct shrink *s)
+{
+	struct fan_comm_places *p = &s->places;
+	p->count--;
+	memmove(p->at, p->at + 1, p->count * sizeof *p->at);
+	memmove(p->inside, p->inside + 1, p->count * sizeof *p->inside);
+}
+
 /* Meet at the first place that answers.  A place that does not is left out. */
 static int meet(struct shrink *s)
 {
 	uint64_t present[FAN_RANK_WORDS];
 	while (s->places.count) {
-		uint64_t by_ns = fan_clock_ns() + SILENT_MS * FAN_MS;
+		uint64_t by_ns = patient_until(s);
 		int e = go_to(s, 0, &s->meeting);
 		while (!e && fan_clock_ns() < by_ns && !atomic_load(&s->meeting->error)) {
 			if (look(s->meeting, present))
@@ -126,10 +144,7 @@ static int meet(struct shrink *s)
 		s->meeting = NULL;
 		if (e)
 			return e;
-		s->places.count--;
-		memmove(s->places.at, s->places.at + 1, s->places.count * sizeof *s->places.at);
-		memmove(s->places.inside, s->places.inside + 1,
-			s->places.count * sizeof *s->places.inside);
+		leave_out_first_place(s);
 	}
 	return FAN_E_UNREACHABLE;
 }

@@ -30,6 +30,13 @@ def test_local_sgd_goes_on_without_a_killed_rank(local, victim):
     assert re.search(r"round 4: [\d.]+ nats, 2 ranks\nall ranks hold the same", outcome[first][1])
 
 
+def test_shrinking_waits_for_the_rank_that_takes_the_switch_over():
+    script = str(ROOT / "test" / "python" / "shrunk.py")
+    outcome = Processes(3, "", {}, {"FANIN_LOCAL": "0"}, command=[script]).outputs()
+    assert [status for status, _, _ in outcome] == [-signal.SIGKILL, 0, 0], outcome
+    assert [said.strip() for _, said, _ in outcome] == ["", "3", "3"]
+
+
 def test_an_lstm_with_an_embedding_learns():
     (status, said, err), _ = run(2, "train_text.py", "--steps", "50", "--batch", "4")
     assert status == 0, err
