@@ -13,6 +13,12 @@ import numpy
 
 import fanin
 
+KINDS = {
+    "reduce_scatter_us": (True, False),
+    "allgather_us": (False, True),
+    "both_us": (True, True),
+}
+
 
 def inputs(rank, count):
     """Small whole numbers, whose sums are exact in any order (peer.h)."""
@@ -59,12 +65,9 @@ def main():
     parser.add_argument("--bytes", type=int, default=8 << 20, help="of the tensor of all ranks")
     parser.add_argument("--iters", type=int, default=5)
     parser.add_argument("--warmup", type=int, default=1)
+    parser.add_argument("--only", choices=KINDS, help="one kind, to count its bytes")
     args = parser.parse_args()
-    kinds = {
-        "reduce_scatter_us": (True, False),
-        "allgather_us": (False, True),
-        "both_us": (True, True),
-    }
+    kinds = {kind: KINDS[kind] for kind in ([args.only] if args.only else KINDS)}
     times = {kind: [] for kind in kinds}
     with fanin.Communicator() as comm:
         sets = Sets(comm, args.bytes // 4)
