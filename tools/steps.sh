@@ -295,6 +295,11 @@ fault_kinds='
 1000 100
 200 20 --stragglers
 20 20 --stragglers --story liar
+20 10 --story stranger
+10 0 --story stranger --policy moved
+10 0 --story stranger --policy tree
+20 10 --story stranger --sealed
+10 0 --story stranger --sealed --policy tree
 40 20 --story asleep
 200 20 --policy routed
 200 20 --policy moved

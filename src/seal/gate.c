@@ -295,11 +295,16 @@ static struct uplink *uplink_of_nonce(struct fan_gate *g, uint64_t nonce)
 	return NULL;
 }
 
-/* The uplink that a packet of this job and epoch is for. */
-static struct uplink *uplink_of_job(struct fan_gate *g, const struct fan_seal_head *h)
+/* The uplink that a packet is from or for: by its nonce, if it has one.  By job and epoch only one
+ * that has taken part in it: whose JOIN was repeated by somebody else may have been told them, too.
+ */
+static struct uplink *find_uplink(struct fan_gate *g, const struct fan_seal_head *h,
+				  const uint8_t *pkt)
 {
+	if (h->type >= FAN_TYPE_CTL && fan_wire_nonce(pkt))
+		return uplink_of_nonce(g, fan_wire_nonce(pkt));
 	for (unsigned i = 0; i < PLACES; i++)
-		if (fan_seal_rank_is_of(&g->uplink[i].rank, h->job, h->epoch))
+		if (fan_seal_rank_is_in(&g->uplink[i].rank, h->job, h->epoch))
 			return &g->uplink[i];
 	return NULL;
 }
@@ -328,11 +333,9 @@ static struct uplink *begin_uplink(struct fan_gate *g, const struct fan_out_item
 static bool close_upwards(struct fan_gate *g, const struct fan_seal_head *h,
 			  struct fan_out_item *it, uint8_t *to)
 {
-	bool joins = h->type == FAN_TYPE_JOIN;
-	struct uplink *u =
-		joins ? uplink_of_nonce(g, fan_wire_nonce(it->head)) : uplink_of_job(g, h);
+	struct uplink *u = find_uplink(g, h, it->head);
 
-	if (!u && joins)
+	if (!u && h->type == FAN_TYPE_JOIN)
 		u = begin_uplink(g, it);
 	if (!u)
 		return false;
@@ -343,10 +346,7 @@ static bool close_upwards(struct fan_gate *g, const struct fan_seal_head *h,
 static size_t recv_from_parent(struct fan_gate *g, const struct fan_seal_head *h, uint8_t *pkt,
 			       size_t len)
 {
-	struct uplink *u = uplink_of_job(g, h);
-
-	if (!u && h->type >= FAN_TYPE_CTL)
-		u = uplink_of_nonce(g, fan_wire_nonce(pkt));
+	struct uplink *u = len >= FAN_HEAD_BYTES ? find_uplink(g, h, pkt) : NULL;
 	size_t opened = u ? fan_seal_rank_recv(&u->rank, g->now_ns, pkt, len) : 0;
 	g->stats.opened += opened != 0;
 	g->stats.drops[h->sealed ? FAN_SEAL_TAG : FAN_SEAL_CLEAR] += !opened;

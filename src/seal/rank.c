@@ -65,9 +65,9 @@ static bool is_of(const struct fan_traffic *t, const struct fan_seal_head *h)
 	return is_named(t, h->job, h->epoch);
 }
 
-bool fan_seal_rank_is_of(const struct fan_seal_rank *s, uint32_t job, uint32_t epoch)
+bool fan_seal_rank_is_in(const struct fan_seal_rank *s, uint32_t job, uint32_t epoch)
 {
-	return is_named(&s->at, job, epoch) || is_named(&s->offered, job, epoch);
+	return is_named(&s->at, job, epoch);
 }
 
 static enum fan_seal_verdict open_signed(struct fan_seal_rank *s, const struct fan_seal_head *h,

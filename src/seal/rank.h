@@ -31,8 +31,8 @@ void fan_seal_rank_init(struct fan_seal_rank *s, const struct fan_cipher *c,
 			const uint8_t tenant[FAN_KEY_BYTES]);
 void fan_seal_rank_free(struct fan_seal_rank *s);
 
-/* Has the last WELCOME named this job and epoch, or are its keys those of them? */
-bool fan_seal_rank_is_of(const struct fan_seal_rank *s, uint32_t job, uint32_t epoch);
+/* Are its keys those of this job and epoch? */
+bool fan_seal_rank_is_in(const struct fan_seal_rank *s, uint32_t job, uint32_t epoch);
 
 /* Open the datagram `pkt` of `len` bytes in place.  Returns its length then; 0: drop it. */
 size_t fan_seal_rank_recv(struct fan_seal_rank *s, uint64_t now_ns, uint8_t *pkt, size_t len);

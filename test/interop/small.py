@@ -124,6 +124,8 @@ class Worker:
         missing = [r for r in range(self.o.ranks) if bits >> r & 1]
         if state == LEFT or self.state == LEAVING:
             self.left |= state == LEFT and nonce == self.nonce
+        elif self.state == FORMING and nonce == 0 and state in (READY, FAILED):
+            self.control = 0.0
         elif state == FAILED and code < 0:
             raise plans.JobError(code, f"failed: error {code}, ranks {missing}", missing)
         elif state == NONE and nonce == 0:

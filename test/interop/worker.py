@@ -184,6 +184,9 @@ class Connection:
             return
         if state == STATE_FAILED and by_group:  # no aggregator says it so
             return
+        if self.state == FORMING and m.nonce == 0 and state in (STATE_READY, STATE_FAILED):
+            self.next_control = now  # who is no member may know the epoch yet
+            return
         if state == STATE_FAILED and code < 0:
             raise JobError(code, f"the job failed: error {code}, ranks {missing}", missing)
         if self.state == JOINING:

@@ -98,7 +98,9 @@ static void tick(void *self)
 	room_init(h, &r);
 	unsigned tries = 0;
 	do {
-		SIM_CHECK(h->sim, tries++ < 2 * FAN_JOBS_MAX, "the switch's deadline stays past");
+		/* each tells a rank of a job that has become ready, or handles a job's timers */
+		SIM_CHECK(h->sim, tries++ < 2 * FAN_JOBS_MAX + 3 * FAN_RANKS_MAX,
+			  "the switch's deadline stays past");
 		fan_node_tick(h->core, h->sim->now_ns, &r.out);
 		send_all(h, &r.out);
 	} while (fan_node_deadline(h->core) <= h->sim->now_ns);

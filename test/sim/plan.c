@@ -15,8 +15,8 @@
 const char *story_name(enum story story)
 {
 	static const char *const name[STORY_COUNT] = {
-		"calm",	    "deaf",  "cut",  "restart", "death",    "stall", "early",
-		"mismatch", "taken", "full", "rogue",	"outsider", "liar",  "asleep",
+		"calm",	 "deaf", "cut",	  "restart",  "death", "stall",	 "early",    "mismatch",
+		"taken", "full", "rogue", "outsider", "liar",  "asleep", "stranger",
 	};
 	return story < STORY_COUNT ? name[story] : "?";
 }
@@ -120,7 +120,7 @@ static void draw_ops(const struct plan *p, struct host_job *j, struct fan_rng *r
 		j->ops = HOST_OPS_MAX;
 		j->depth = FAN_OPS_MAX;
 	}
-	if (p->story == STORY_ROGUE || p->story == STORY_OUTSIDER)
+	if (p->story == STORY_ROGUE || p->story == STORY_OUTSIDER || p->story == STORY_STRANGER)
 		j->ops = 8;
 	struct tensor_job about = {ranks, per_frag};
 	for (unsigned i = 0; i < j->ops; i++) {
@@ -372,13 +372,14 @@ void plan_draw(struct plan *p, uint64_t seed, enum story story, enum plan_policy
 	p->story = fan_rng_below(&r, 2) ? STORY_CALM : (enum story)fan_rng_below(&r, STORY_DRAWN);
 	if (story < STORY_COUNT)
 		p->story = story;
-	if (policy == PLAN_TREE && p->story > STORY_RESTART && p->story != STORY_ASLEEP)
+	if (policy == PLAN_TREE && p->story > STORY_RESTART && p->story < STORY_ASLEEP)
 		p->story = STORY_CALM; /* errors name ranks of one level only */
 	draw_link(p, &r);
 	if (p->story >= STORY_DEATH)
 		calm_link(p);
 	p->jobs = (unsigned)rng_range(&r, 1, PLAN_JOBS_MAX);
-	bool again = p->story <= STORY_RESTART && fan_rng_below(&r, 2);
+	bool may_come_again = p->story <= STORY_RESTART || p->story == STORY_STRANGER;
+	bool again = may_come_again && fan_rng_below(&r, 2);
 	p->lives = again || p->story == STORY_RESTART ? 2 : 1;
 	if (p->lives > 1 && fan_rng_below(&r, 2)) {
 		p->link.ghost = (uint32_t)rng_range(&r, 1, 300000);
@@ -404,7 +405,7 @@ void plan_draw(struct plan *p, uint64_t seed, enum story story, enum plan_policy
 	for (unsigned i = 0; i < p->shareds && grid; i++)
 		p->shared[i].policy = FAN_POLICY_GRID;
 	/* who repeats what ranks have said may claim one where it is not known any more */
-	p->moves = policy == PLAN_MOVED && p->story < STORY_TAKEN;
+	p->moves = policy == PLAN_MOVED && (p->story < STORY_TAKEN || p->story == STORY_STRANGER);
 	for (unsigned i = 0; i < p->shareds && p->moves; i++)
 		p->shared[i].routes = MOVES_ROUTES_MAX;
 	if (stragglers)

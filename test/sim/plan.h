@@ -42,6 +42,7 @@ enum story {
 	STORY_DRAWN,		  /* those before are drawn by seeds, the others asked for */
 	STORY_LIAR = STORY_DRAWN, /* a rank that also lies about how far it and others are */
 	STORY_ASLEEP,		  /* all hosts are suspended for longer than silence may last */
+	STORY_STRANGER,		  /* somebody who lacks the key, or sees no packets: stranger.h */
 	STORY_COUNT
 };
 

@@ -7,6 +7,7 @@
 
 #include "seal/toy.h"
 #include "story.h"
+#include "stranger.h"
 #include "tree.h"
 
 static void add_workers(struct run *r)
@@ -248,6 +249,7 @@ void run_seed(const struct run_options *o, uint64_t seed, struct run_totals *tot
 	totals->sealed += toy_sealed();
 	totals->refused += r->sw.refused;
 	toy_reset(0);
+	stranger_free(r);
 	sim_free(&r->sim);
 	plan_free(&r->plan);
 	free(r->worker);

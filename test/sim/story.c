@@ -4,8 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "stranger.h"
+
 #define POLL_NS	 (200 * SIM_US)
 #define AWAKE_NS (2000 * FAN_MS) /* between suspensions: all jobs' alive_ms and more */
+#define TRICKS	 4000		 /* most of a stranger, who begins before anybody has joined */
 
 static bool all_ready(void *arg)
 {
@@ -164,6 +167,13 @@ static void tick(void *self)
 	bool lies = r->plan.story == STORY_LIAR;
 	bool tricky = lies || r->plan.story == STORY_ROGUE || r->plan.story == STORY_OUTSIDER;
 	r->story_ns = r->sim.now_ns + POLL_NS;
+	if (r->plan.story == STORY_STRANGER) {
+		r->story_ns = r->sim.now_ns + fan_rng_below(&r->rng, POLL_NS);
+		stranger_strike(r);
+		if (!--r->tricks)
+			r->story_ns = SIM_NEVER;
+		return;
+	}
 	if (!r->struck_ns) {
 		if (all_ready(r) && fan_rng_below(&r->rng, 4) == 0)
 			strike(r);
@@ -195,10 +205,11 @@ static uint64_t deadline(void *self)
 	return r->story_ns;
 }
 
-static void recv_nothing(void *self, const struct sim_packet *p)
+static void recv_packet(void *self, const struct sim_packet *p)
 {
-	(void)self;
-	(void)p;
+	struct run *r = self;
+	if (r->plan.story == STORY_STRANGER)
+		stranger_hear(r, p);
 }
 
 void story_begin(struct run *r)
@@ -210,7 +221,7 @@ void story_begin(struct run *r)
 	r->stranger = sim_add_node(&r->sim, &link);
 	struct sim_node *n = &r->sim.node[r->stranger];
 	n->self = r;
-	n->recv = recv_nothing;
+	n->recv = recv_packet;
 	n->tick = tick;
 	n->deadline = deadline;
 	r->story_ns = SIM_NEVER;
@@ -228,8 +239,14 @@ void story_begin(struct run *r)
 		r->sw.may_restart = all_ready;
 		r->sw.may_restart_arg = r;
 		return;
-	default: r->story_ns = 0; sim_wake(&r->sim, r->stranger);
+	case STORY_STRANGER:
+		r->tricks = TRICKS;
+		r->sim.capture = r->sim.sealed;
+		break;
+	default: break;
 	}
+	r->story_ns = 0;
+	sim_wake(&r->sim, r->stranger);
 }
 
 static bool blames(const struct fan_fault *f, uint16_t rank)

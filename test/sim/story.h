@@ -6,6 +6,8 @@
 #include "moves.h"
 #include "plan.h"
 
+#define STORY_HOARD 64 /* packets that a stranger keeps for later */
+
 /* One run of a plan. */
 struct run {
 	struct plan plan;
@@ -20,7 +22,10 @@ struct run {
 	struct host_worker *victim;
 	int stranger; /* node that plays the story */
 	uint64_t story_ns, struck_ns;
-	unsigned tricks; /* ROGUE, OUTSIDER: packets still to send; ASLEEP: suspensions to come */
+	unsigned tricks; /* ROGUE, OUTSIDER, STRANGER: packets still to send; ASLEEP: suspensions to
+			    come */
+	struct sim_packet *hoard[STORY_HOARD]; /* STRANGER: what it has seen */
+	uint32_t told_job, told_epoch;	       /* STRANGER: of a job that it has joined */
 	struct fan_rng rng;
 };
 

@@ -5,6 +5,7 @@
 #include "core/sum/reduce.h"
 #include "core/sum/round_add.h"
 #include "core/wire/query.h"
+#include "group.h"
 #include "partials.h"
 #include "tree_uplink.h"
 #include <assert.h>
@@ -187,7 +188,7 @@ void fan_aggregator_result(struct fan_aggregator *ag, struct fan_job *j, struct 
 	j->pool.rounds[j->results % rounds].numbered = (uint16_t)(round - j->pool.rounds);
 	j->results++;
 	ag->stats.results++;
-	fan_control_group_health(ag, j, FAN_RANK_NONE);
+	fan_job_group_health(ag, j, FAN_RANK_NONE);
 }
 
 static void replay(struct fan_aggregator *ag, struct fan_job *j, const struct fan_round *round,
@@ -196,7 +197,7 @@ static void replay(struct fan_aggregator *ag, struct fan_job *j, const struct fa
 	put_result(add_for(out, j, rank), j, round, rank, true);
 	j->replays++;
 	ag->stats.replays++;
-	fan_control_group_health(ag, j, rank);
+	fan_job_group_health(ag, j, rank);
 }
 
 /* Tell the sender of `f` that its contribution to the fragment is missing. */

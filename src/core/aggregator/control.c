@@ -4,11 +4,10 @@
 
 #include "aggregator_priv.h"
 #include "core/base/awake.h"
+#include "group.h"
 #include "partials.h"
 #include "tree_uplink.h"
 #include <assert.h>
-
-#define HEALTH_SPAN 1024 /* results between two looks at who misses them */
 
 /* Something about a job's timers has changed: let tick have a look. */
 static void touch(struct fan_aggregator *ag)
@@ -105,48 +104,45 @@ void fan_control_remove(struct fan_aggregator *ag, struct fan_job *j)
 	fan_job_free(j);
 }
 
-void fan_control_all_ready(struct fan_aggregator *ag, struct fan_job *j, bool multicast,
-			   struct fan_out *out)
+void fan_control_all_ready(struct fan_aggregator *ag, struct fan_job *j, bool multicast)
 {
 	j->test_ns = UINT64_MAX;
 	j->group.multicast = multicast;
 	if (ag->cfg.siblings)
 		fan_tree_uplink_begin(ag, j);
 	else
-		fan_control_become_ready(ag, j, out);
+		fan_control_become_ready(ag, j);
+}
+
+/* Tell each member that the job is ready, as an answer to its last BEAT: who is no member may know
+ * the epoch of a job that forms, but not its nonce.  As many as there is room for. */
+static void tell_ready(struct fan_aggregator *ag, struct fan_job *j, struct fan_out *out)
+{
+	while (j->telling < j->ranks && fan_out_fits(out, 2, 2 * FAN_CTL_BYTES_MAX)) {
+		const uint16_t rank = j->telling++;
+		if (!(j->members[rank].flags & FAN_MEMBER_IN) || rank == j->answered)
+			continue;
+		const struct asked q = {.nonce = j->members[rank].nonce};
+		struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+		it->peer = j->peers[rank];
+		put_standing(it, out, j, fan_job_id_for(j, rank), &q);
+		if (fan_peer_token(&it->peer))
+			fan_partials_wrap(ag, it, rank, out);
+	}
 }
 
 /* All are here: from now on fragments are summed. */
-void fan_control_become_ready(struct fan_aggregator *ag, struct fan_job *j, struct fan_out *out)
+void fan_control_become_ready(struct fan_aggregator *ag, struct fan_job *j)
 {
 	assert(j->state == FAN_JOB_FORMING && fan_job_all_have(j, FAN_MEMBER_SURE));
 	j->workers = j->up ? fan_worker_workers(j->up) : fan_job_workers(j);
 	j->pool.workers = j->workers;
 	j->pool.relayed = j->up != NULL;
 	j->state = FAN_JOB_READY;
-	push_state(j, out);
+	j->telling = 0;
+	j->answered = FAN_RANK_NONE;
+	touch(ag); /* which tells them */
 	fan_aggregator_note(ag, FAN_EV_JOB_READY, j, FAN_RANK_NONE);
-}
-
-/* The group of job number i is the configured address + i. */
-static void group_address(const struct fan_aggregator *ag, const struct fan_job *j, uint8_t *addr)
-{
-	unsigned last = ag->cfg.group_family == 4 ? 3 : 15;
-	memcpy(addr, ag->cfg.group_base, 16);
-	unsigned sum = addr[last] + (j->id & 0xff);
-	addr[last] = (uint8_t)sum;
-	addr[last - 1] = (uint8_t)(addr[last - 1] + (sum >> 8));
-}
-
-static void set_group(const struct fan_aggregator *ag, struct fan_job *j, const fan_peer *via)
-{
-	uint8_t addr[16], mapped[16] = {[10] = 0xff, [11] = 0xff};
-	group_address(ag, j, addr);
-	if (ag->cfg.group_family == 4)
-		memcpy(mapped + 12, addr, 4);
-	memcpy(j->group.addr.addr, ag->cfg.group_family == 4 ? mapped : addr, 16);
-	j->group.addr.port = ag->cfg.group_port;
-	j->group.via = *via;
 }
 
 /* The answer to `join` has its path, too. */
@@ -167,7 +163,7 @@ static void welcome(const struct fan_aggregator *ag, const struct fan_job *j, co
 		.cookie = fan_jobs_cookie(&ag->jobs, j, join->sender, join->path, to),
 	};
 	if (m.group_family)
-		group_address(ag, j, m.group);
+		fan_job_group_put(ag, j, m.group);
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
 	it->peer = *to;
 	uint8_t *body = fan_out_scratch(out, FAN_CTL_BYTES_MAX);
@@ -288,18 +284,17 @@ static enum fan_verdict recv_join(struct fan_aggregator *ag, uint64_t now_ns, co
 }
 
 /* All are here: test the group that they can listen to, or begin. */
-static void all_here(struct fan_aggregator *ag, uint64_t now_ns, struct fan_job *j,
-		     struct fan_out *out)
+static void all_here(struct fan_aggregator *ag, uint64_t now_ns, struct fan_job *j)
 {
 	if (j->told) { /* who is no member must not know its epoch: their next BEATs are denied */
 		fan_jobs_rename(&ag->jobs, j);
 		return;
 	}
 	if (ag->cfg.group_family == 0 || !(j->options & FAN_JOIN_GROUP)) {
-		fan_control_all_ready(ag, j, false, out);
+		fan_control_all_ready(ag, j, false);
 		return;
 	}
-	set_group(ag, j, &j->peers[0]);
+	fan_job_group_set(ag, j, &j->peers[0]);
 	j->tests_left = FAN_GROUP_TESTS;
 	j->test_ns = now_ns;
 	touch(ag);
@@ -399,15 +394,15 @@ static enum fan_verdict recv_beat(struct fan_aggregator *ag, uint64_t now_ns, co
 		member->flags |= FAN_MEMBER_HEARD;
 	bool forming = j->state == FAN_JOB_FORMING;
 	if (forming && !sure && fan_job_all_have(j, FAN_MEMBER_SURE))
-		all_here(ag, now_ns, j, out);
+		all_here(ag, now_ns, j);
 	else if (forming && j->test_ns != UINT64_MAX && fan_job_all_have(j, FAN_MEMBER_HEARD))
-		fan_control_all_ready(ag, j, true, out);
+		fan_control_all_ready(ag, j, true);
 	if (f->epoch != j->epoch) {
 		put_bare_state(from, f, FAN_JOB_NONE, out);
 		return FAN_CTL;
 	}
 	if (forming && j->state == FAN_JOB_READY)
-		return FAN_CTL; /* all have just been told, this one too */
+		j->answered = f->sender;
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
 	it->peer = *from;
 	const struct asked q = {f->nonce, f->frag, m.flags & FAN_BEAT_WAITING};
@@ -484,27 +479,6 @@ enum fan_verdict fan_control_recv(struct fan_aggregator *ag, uint64_t now_ns, co
 	}
 }
 
-void fan_control_group_health(struct fan_aggregator *ag, struct fan_job *j, uint16_t rank)
-{
-	if (!j->group.multicast)
-		return;
-	if (rank != FAN_RANK_NONE) {
-		struct fan_member *m = &j->members[rank];
-		if (m->replays < HEALTH_SPAN)
-			m->replays++;
-		if (m->replays > HEALTH_SPAN / 2) {
-			j->group.multicast = false;
-			fan_aggregator_note(ag, FAN_EV_GROUP_OFF, j, rank);
-		}
-		return;
-	}
-	if (++j->span < HEALTH_SPAN)
-		return;
-	j->span = 0;
-	for (unsigned r = 0; r < j->ranks; r++)
-		j->members[r].replays = 0;
-}
-
 /* Look for members that have fallen silent. */
 static void check_silence(struct fan_aggregator *ag, struct fan_job *j, uint64_t now_ns,
 			  struct fan_out *out)
@@ -541,7 +515,7 @@ static void test_group(struct fan_aggregator *ag, struct fan_job *j, uint64_t no
 		       struct fan_out *out)
 {
 	if (j->tests_left == 0) {
-		fan_control_all_ready(ag, j, false, out);
+		fan_control_all_ready(ag, j, false);
 		return;
 	}
 	j->tests_left--;
@@ -576,10 +550,14 @@ void fan_aggregator_tick(struct fan_aggregator *ag, uint64_t now_ns, struct fan_
 			check_silence(ag, j, now_ns, out);
 		if (now_ns >= fan_tree_uplink_deadline(j))
 			fan_tree_uplink_step(ag, j, out);
+		if (j->state == FAN_JOB_READY)
+			tell_ready(ag, j, out);
 		if (now_ns >= j->remind_ns) /* as much as there is room for: it comes last */
 			fan_partials_remind(ag, j, now_ns, out);
 		if (j->state == FAN_JOB_NONE)
 			continue;
+		if (j->state == FAN_JOB_READY && j->telling < j->ranks)
+			next = now_ns;
 		next = j->remind_ns < next ? j->remind_ns : next;
 		next = j->test_ns < next ? j->test_ns : next;
 		next = j->check_ns < next ? j->check_ns : next;

@@ -21,17 +21,12 @@ enum fan_verdict fan_control_query(struct fan_aggregator *ag, const fan_peer *fr
 void fan_control_prepare_echo(struct fan_aggregator *ag);
 
 /* All members are ready: make the job ready, with a parent when that permits. */
-void fan_control_all_ready(struct fan_aggregator *ag, struct fan_job *j, bool multicast,
-			   struct fan_out *out);
+void fan_control_all_ready(struct fan_aggregator *ag, struct fan_job *j, bool multicast);
 
 /* The job is ready at the parent, or there is no parent. */
-void fan_control_become_ready(struct fan_aggregator *ag, struct fan_job *j, struct fan_out *out);
+void fan_control_become_ready(struct fan_aggregator *ag, struct fan_job *j);
 
 /* Remove a job without members. */
 void fan_control_remove(struct fan_aggregator *ag, struct fan_job *j);
-
-/* Turn the multicast group off if many members miss results.  Called for each replay and, with
- * rank FAN_RANK_NONE, for each result. */
-void fan_control_group_health(struct fan_aggregator *ag, struct fan_job *j, uint16_t rank);
 
 #endif

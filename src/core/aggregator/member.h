@@ -31,7 +31,7 @@ struct fan_member {
 	uint64_t heard_ns; /* last packet from it */
 	uint64_t nonce;	   /* of its JOIN: this life of the rank */
 	uint32_t workers;  /* behind it: 1, or those below a switch */
-	uint16_t replays;  /* results it missed, in this span of results: group_health */
+	uint16_t replays;  /* results it missed, in this span of results: group.h */
 	uint8_t flags;	   /* enum fan_member_flag */
 	uint8_t path;	   /* number of the path by which it came last */
 	uint16_t route;	   /* by which it came then; 0: none */
@@ -68,6 +68,9 @@ struct fan_job {
 	uint32_t alive_ms;     /* the most that a rank has asked for that is sure */
 	uint64_t since_ns;     /* its first JOIN */
 	fan_peer source;       /* of that */
+	uint16_t telling;      /* READY: the next rank to be told so; `ranks`: all have been */
+	uint16_t answered;     /* READY: the rank whose BEAT made it so, which knows; FAN_RANK_NONE:
+				* none */
 	bool told;	       /* FORMING: some who know its epoch are no members now */
 	uint32_t workers;      /* READY: of the tree */
 	uint16_t asked;	       /* window that its first rank requested, within the quota */

@@ -175,10 +175,8 @@ void fan_partials_remind(struct fan_aggregator *ag, struct fan_job *j, uint64_t 
 	j->remind_ns = next_us == UINT64_MAX ? UINT64_MAX : now_ns + next_us * US;
 }
 
-/* Put the answer `it` to a member behind a switch into an envelope, which tells the switch of the
- * job if there is one and the member is in it. */
-static void wrap(struct fan_aggregator *ag, struct fan_out_item *it, uint16_t rank,
-		 struct fan_out *out)
+void fan_partials_wrap(struct fan_aggregator *ag, struct fan_out_item *it, uint16_t rank,
+		       struct fan_out *out)
 {
 	struct fan_frag answer;
 	fan_wire_head(&answer, it->head);
@@ -216,8 +214,8 @@ enum fan_verdict fan_partials_envelope(struct fan_aggregator *ag, uint64_t now_n
 	fan_peer member = fan_peer_behind(from, v.token);
 	unsigned before = out->count;
 	enum fan_verdict verdict = fan_control_recv(ag, now_ns, &member, &inner, out);
-	for (unsigned i = before; i < out->count; i++)
+	for (unsigned i = before; i < out->count; i++) /* what has a token has no envelope yet */
 		if (out->item[i].dest == FAN_TO_PEER && fan_peer_token(&out->item[i].peer))
-			wrap(ag, &out->item[i], inner.sender, out);
+			fan_partials_wrap(ag, &out->item[i], inner.sender, out);
 	return verdict;
 }

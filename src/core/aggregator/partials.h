@@ -15,6 +15,11 @@ enum fan_verdict fan_partials_envelope(struct fan_aggregator *ag, uint64_t now_n
 				       const fan_peer *from, const struct fan_frag *f,
 				       struct fan_out *out);
 
+/* Put the answer `it` to `rank` behind a switch into an envelope, which tells the switch of the job
+ * if there is one and the rank is in it. */
+void fan_partials_wrap(struct fan_aggregator *ag, struct fan_out_item *it, uint16_t rank,
+		       struct fan_out *out);
+
 /* Request the contributions of the ranks `set` to the fragment of `f`: NEED. */
 void fan_partials_ask(struct fan_aggregator *ag, const struct fan_job *j, const struct fan_frag *f,
 		      const uint64_t *set, struct fan_out *out);

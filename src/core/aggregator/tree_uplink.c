@@ -86,7 +86,7 @@ static void follow(struct fan_aggregator *ag, struct fan_job *j, struct fan_out 
 		return;
 	enum fan_worker_phase phase = fan_worker_phase(j->up);
 	if (phase == FAN_W_READY && j->state == FAN_JOB_FORMING)
-		fan_control_become_ready(ag, j, out);
+		fan_control_become_ready(ag, j);
 	else if (phase == FAN_W_FAILED)
 		fail(ag, j, out);
 	if (!j->up || fan_worker_phase(j->up) != FAN_W_LEFT)

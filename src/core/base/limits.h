@@ -113,7 +113,9 @@
 	(1000 * FAN_MS)			 /* idle time after which any job may take a shared slot   \
 					  */
 #define FAN_WHO_NS	   FAN_MS	 /* between BEATs in answer to WHO */
+#define FAN_WHOS_MAX	   64		 /* WHOs of a switch in that time */
 #define FAN_HELPER_FULL_NS (10 * FAN_MS) /* a full helper is given nothing for so long */
-#define FAN_LEAVE_TRIES	   5		 /* LEAVEs sent without an answer before a worker closes */
+#define FAN_BEAT_TRIES	   8 /* BEATs without an answer before a forming rank joins again */
+#define FAN_LEAVE_TRIES	   5 /* LEAVEs sent without an answer before a worker closes */
 
 #endif

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* relay.c - a switch's children: their control messages on the way up, and what
- * comes down for them. */
+/* relay.c - control messages of a switch's children on the way up, and what comes down for
+ * them. */
 #include "relay.h"
 
-#include "core/base/awake.h"
+#include "child.h"
 #include "routed.h"
-#include "switch_priv.h"
 
 void fan_relay_copy(struct fan_out_item *it, const struct fan_frag *f)
 {
@@ -14,10 +13,24 @@ void fan_relay_copy(struct fan_out_item *it, const struct fan_frag *f)
 	it->payload_bytes = f->payload_bytes;
 }
 
+/* Neighbours that nobody knows may be many, and none of them has said that it is where it seems to
+ * be: one WHO in a while to those of each place of a table. */
+static bool may_ask(struct fan_switch *sw, const fan_peer *to)
+{
+	uint64_t h = (to->addr[0] ^ to->addr[1] << 9 ^ to->port) * UINT64_C(0x9e3779b97f4a7c15);
+	uint64_t *asked_ns = &sw->asked_ns[(h >> 32) % FAN_WHOS_MAX];
+	if (*asked_ns && sw->now_ns - (*asked_ns - 1) < FAN_WHO_NS)
+		return false;
+	*asked_ns = sw->now_ns + 1;
+	return true;
+}
+
 enum fan_verdict fan_relay_ask_who(struct fan_switch *sw, const fan_peer *to,
 				   const struct fan_frag *f, unsigned depth, enum fan_drop why,
 				   struct fan_out *out)
 {
+	if (!may_ask(sw, to))
+		return fan_switch_drop(sw, why);
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
 	struct fan_frag h = {
 		.job = f->job,
@@ -30,34 +43,6 @@ enum fan_verdict fan_relay_ask_who(struct fan_switch *sw, const fan_peer *to,
 	fan_ctl_finish(it, &h, NULL, 0);
 	sw->stats.unknown++;
 	return fan_switch_drop(sw, why);
-}
-
-/* Which ranks are below, and where to send once for several. */
-static void find_below(struct fan_switch *sw, struct fan_switch_job *j)
-{
-	fan_ranks_none(j->below);
-	memset(j->hops, 0, sizeof j->hops);
-	j->children = 0;
-	j->switches = false;
-	if (j->route)
-		fan_routed_install(sw, j);
-	for (uint16_t r = 0; r < j->ranks && !j->route; r++) {
-		if (!j->child[r])
-			continue;
-		const fan_peer *peer = &sw->children[j->child[r] - 1].peer;
-		bool behind = fan_peer_token(peer) != 0;
-		fan_ranks_set(j->below, r);
-		j->children++;
-		j->hops[r] = fan_peer_hop(peer);
-		j->switches |= behind;
-		struct fan_child *c = &sw->children[j->child[r] - 1];
-		c->gap_of = j->child[r];
-		for (uint16_t k = 0; k < r && behind && c->gap_of == j->child[r]; k++)
-			if (fan_peer_equal(&j->hops[k], &j->hops[r])) {
-				memset(&j->hops[r], 0, sizeof j->hops[r]);
-				c->gap_of = j->child[k];
-			}
-	}
 }
 
 void fan_relay_end_job(struct fan_switch *sw, struct fan_switch_job *j)
@@ -74,102 +59,6 @@ void fan_relay_end_job(struct fan_switch *sw, struct fan_switch_job *j)
 	j->used = false;
 	fan_sent_end(sw, j);
 	fan_sa_atp_end(sw, j);
-}
-
-/* Forget what child number `token` was of the job. */
-static void leave_job(struct fan_switch *sw, struct fan_switch_job *j, uint16_t token)
-{
-	bool any = false;
-	for (unsigned r = 0; r < j->ranks; r++) {
-		if (j->child[r] == token) {
-			j->child[r] = 0;
-			any = true;
-		}
-	}
-	const struct fan_child *c = &sw->children[token - 1];
-	if (any || (j->id == c->job && j->epoch == c->epoch))
-		fan_sa_atp_left(j, c);
-	if (any)
-		find_below(sw, j);
-	if (!j->children && !j->route)
-		fan_relay_end_job(sw, j);
-}
-
-/* Has any child spoken last of the job? */
-static bool has_child(const struct fan_switch *sw, const struct fan_switch_job *j)
-{
-	for (unsigned i = 0; i < sw->cfg.children_max; i++) {
-		const struct fan_child *c = &sw->children[i];
-		if (c->used && c->job == j->id && c->epoch == j->epoch)
-			return true;
-	}
-	return false;
-}
-
-static void forget(struct fan_switch *sw, uint16_t token)
-{
-	assert(token >= 1 && token <= sw->cfg.children_max);
-	const struct fan_child *c = &sw->children[token - 1];
-
-	sw->children[token - 1].used = false;
-	for (unsigned i = 0; i < fan_switch_places(sw); i++)
-		if (fan_switch_job_at(sw, i)->used)
-			leave_job(sw, fan_switch_job_at(sw, i), token);
-	struct fan_switch_job *j = fan_switch_job_of(sw, c->job, c->epoch);
-	if (j && j->route && !has_child(sw, j)) /* its stretch of the slots is others' now */
-		fan_relay_end_job(sw, j);
-}
-
-void fan_switch_tick(struct fan_switch *sw, uint64_t now_ns)
-{
-	if (now_ns < sw->deadline_ns)
-		return;
-	bool any = false;
-	const uint64_t late_ns = fan_awake_late_ns(sw->deadline_ns, now_ns);
-	for (unsigned i = 0; i < sw->cfg.children_max; i++) {
-		struct fan_child *c = &sw->children[i];
-		c->heard_ns = fan_awake_shift(c->heard_ns, late_ns, now_ns);
-		if (c->used && now_ns - c->heard_ns >= FAN_CHILD_SILENT_NS)
-			forget(sw, (uint16_t)(i + 1));
-		any |= c->used;
-	}
-	for (unsigned i = FAN_JOBS_MAX; i < fan_switch_places(sw); i++) {
-		struct fan_switch_job *j = fan_switch_job_at(sw, i);
-		if (j->used)
-			fan_switch_job_check(j);
-		j->heard_ns = fan_awake_shift(j->heard_ns, late_ns, now_ns);
-		if (j->used && now_ns - j->heard_ns >= FAN_CHILD_SILENT_NS)
-			fan_relay_end_job(sw, j);
-		any |= j->used;
-	}
-	sw->deadline_ns = any ? now_ns + FAN_CHILD_SILENT_NS / 4 : UINT64_MAX;
-}
-
-/* A neighbour whose numbers begin with whichever comes first. */
-static void begin_anywhere(struct fan_seq_gap *g)
-{
-	fan_seq_gap_init(g, 0, true);
-	fan_seq_gap_resume(g);
-}
-
-/* The token of the child at `peer`, which is made if need be; 0: the table is full. */
-static uint16_t find_child(struct fan_switch *sw, uint64_t now_ns, const fan_peer *peer)
-{
-	uint16_t free = 0;
-	for (unsigned i = 0; i < sw->cfg.children_max; i++) {
-		const struct fan_child *c = &sw->children[i];
-		if (c->used && fan_peer_equal(&c->peer, peer))
-			return (uint16_t)(i + 1);
-		if (!c->used && !free)
-			free = (uint16_t)(i + 1);
-	}
-	if (!free)
-		return 0;
-	sw->children[free - 1] = (struct fan_child){.peer = *peer, .used = true};
-	begin_anywhere(&sw->children[free - 1].gap);
-	if (sw->deadline_ns == UINT64_MAX)
-		sw->deadline_ns = now_ns + FAN_CHILD_SILENT_NS / 4;
-	return free;
 }
 
 /* Tell a child that joins as `join` says why not: as the aggregator would. */
@@ -229,38 +118,6 @@ static bool is_of_another(struct fan_switch *sw, const fan_peer *from, const str
 	return !fan_peer_equal(&hop, from);
 }
 
-/* The numbers of a worker's life begin with 1; one that comes another way now has begun elsewhere.
- * Those of a switch below are not a rank's. */
-static void begin_numbers(struct fan_child *c, const struct fan_frag *join)
-{
-	if (fan_peer_token(&c->peer))
-		return;
-	begin_anywhere(&c->gap);
-	if (!join->path)
-		fan_seq_gap_init(&c->gap, 0, true);
-}
-
-static void note_name(struct fan_child *c, const struct fan_frag *join)
-{
-	struct fan_join m;
-	memset(c->name, 0, sizeof c->name);
-	if (fan_join_get(&m, join) == FAN_OK)
-		memcpy(c->name, m.name, m.name_bytes);
-}
-
-/* A BEAT tells what its rank can do for others. */
-static void note_beat(struct fan_switch *sw, struct fan_child *c, const struct fan_frag *beat)
-{
-	struct fan_beat m;
-	if (fan_beat_get(&m, beat) != FAN_OK)
-		return;
-	c->cache = m.cache;
-	c->beat = m.flags;
-	struct fan_switch_job *j = fan_switch_job_of(sw, c->job, c->epoch);
-	if (j)
-		fan_sa_atp_beat(sw, j, c);
-}
-
 enum fan_verdict fan_relay_up(struct fan_switch *sw, uint64_t now_ns, const fan_peer *from,
 			      const struct fan_frag *f, struct fan_out *out)
 {
@@ -276,6 +133,8 @@ enum fan_verdict fan_relay_up(struct fan_switch *sw, uint64_t now_ns, const fan_
 	if (inner.type != FAN_TYPE_JOIN && inner.type != FAN_TYPE_BEAT &&
 	    inner.type != FAN_TYPE_LEAVE)
 		return fan_switch_drop(sw, FAN_DROP_TYPE);
+	if (!inner.nonce)
+		return fan_switch_drop(sw, FAN_DROP_FORMAT);
 	if (v.hops == FAN_ENVELOPE_HOPS_MAX ||
 	    inner.payload_bytes > FAN_CTL_BYTES_MAX - FAN_HEAD_BYTES)
 		return fan_switch_drop(sw, FAN_DROP_LONG);
@@ -291,23 +150,11 @@ enum fan_verdict fan_relay_up(struct fan_switch *sw, uint64_t now_ns, const fan_
 	if ((!e || fan_peer_is_none(&e->from)) && is_of_another(sw, from, &inner))
 		return fan_switch_drop(sw, FAN_DROP_SENDER);
 	fan_peer peer = fan_peer_behind(from, below);
-	v = (struct fan_envelope){.token = find_child(sw, now_ns, &peer), .hops = v.hops + 1};
+	v = (struct fan_envelope){.token = fan_child_hear(sw, now_ns, &peer, &inner),
+				  .hops = v.hops + 1};
 	if (!v.token)
 		return inner.type == FAN_TYPE_JOIN ? refuse_child(sw, from, below, &inner, out)
 						   : fan_switch_drop(sw, FAN_DROP_SENDER);
-	struct fan_child *c = &sw->children[v.token - 1];
-	c->heard_ns = now_ns;
-	c->rank = inner.sender;
-	if (inner.type == FAN_TYPE_JOIN) {
-		begin_numbers(c, &inner);
-		c->nonce = inner.nonce;
-		note_name(c, &inner);
-	} else {
-		c->job = inner.job;
-		c->epoch = inner.epoch;
-	}
-	if (inner.type == FAN_TYPE_BEAT)
-		note_beat(sw, c, &inner);
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
 	it->peer = *next;
 	fan_envelope_put(it, out, &v, 0, 0, inner.payload - FAN_HEAD_BYTES, inner.payload,
@@ -316,17 +163,16 @@ enum fan_verdict fan_relay_up(struct fan_switch *sw, uint64_t now_ns, const fan_
 }
 
 /* Is what the aggregator says in the envelope `f` meant for the child as it is now?  Before a
- * restart of ours, or of a switch on the way, the token may have meant another one. */
+ * restart of ours, or of a switch on the way, the token may have meant another one; and tokens can
+ * be guessed, but not nonces. */
 static bool is_meant(const struct fan_child *c, const struct fan_frag *f,
 		     const struct fan_envelope *v, const struct fan_frag *inner)
 {
-	if (!v->ranks) /* of no job: the worker knows by the nonce */
-		return true;
-	if (c->rank != v->rank)
+	if (inner->nonce != c->nonce)
 		return false;
-	if (inner->type == FAN_TYPE_WELCOME)
-		return inner->nonce == c->nonce;
-	return c->job == f->job && c->epoch == f->epoch;
+	if (!v->ranks || inner->type == FAN_TYPE_WELCOME)
+		return !v->ranks || c->rank == v->rank;
+	return c->rank == v->rank && c->job == f->job && c->epoch == f->epoch;
 }
 
 /* Where to note what is told of job `id`, of which nothing is known: of the lives that a
@@ -376,9 +222,9 @@ static void install(struct fan_switch *sw, const struct fan_frag *f, const struc
 		j->quota = sw->cfg.quota;
 		j->up = sw->cfg.aggregator;
 		for (unsigned i = 0; i < FAN_ROUTE_ENTRIES_MAX; i++)
-			begin_anywhere(&j->gap[i]);
+			fan_child_begin_anywhere(&j->gap[i]);
 		j->route = route < 0 ? NULL : &sw->route[route];
-		find_below(sw, j);
+		fan_child_find_below(sw, j);
 		if (j->route)
 			fan_routed_reserve(sw, j);
 	}
@@ -398,7 +244,7 @@ static void install(struct fan_switch *sw, const struct fan_frag *f, const struc
 	fan_switch_job_check(j);
 	take_row(sw, j->child[v->rank], v->token);
 	j->child[v->rank] = v->token;
-	find_below(sw, j);
+	fan_child_find_below(sw, j);
 }
 
 /* Shard i here talks to shard i there, so there must be as many.  Else `*no` says so. */
@@ -436,7 +282,7 @@ static enum fan_verdict open_envelope(struct fan_switch *sw, const fan_peer *fro
 	int why = fan_wire_get(&inner, v.inner, v.inner_bytes);
 	if (why >= 0)
 		return fan_switch_drop(sw, (enum fan_drop)why);
-	if (v.token > sw->cfg.children_max || !sw->children[v.token - 1].used)
+	if (v.token > sw->cfg.children_max || !sw->marks[v.token - 1])
 		return fan_switch_drop(sw, FAN_DROP_SENDER);
 	const struct fan_child *c = &sw->children[v.token - 1];
 	if (!is_meant(c, f, &v, &inner) || !fan_routed_is_back(sw, from, inner.job, c))
@@ -448,6 +294,8 @@ static enum fan_verdict open_envelope(struct fan_switch *sw, const fan_peer *fro
 	}
 	if (v.ranks)
 		install(sw, f, &v, welcome ? c->name : NULL);
+	if (v.ranks && inner.type == FAN_TYPE_STATE)
+		fan_child_make_sure(sw, v.token);
 	uint16_t child = v.token;
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
 	it->peer = fan_peer_hop(&c->peer);
@@ -458,7 +306,7 @@ static enum fan_verdict open_envelope(struct fan_switch *sw, const fan_peer *fro
 	else
 		fan_relay_copy(it, &inner);
 	if (is_left(&inner))
-		forget(sw, child);
+		fan_child_forget(sw, child);
 	return FAN_CTL;
 }
 

@@ -26,7 +26,7 @@ void fan_switch_report(const struct fan_switch *sw, struct fan_switch_report *r)
 		r->slots_used += j->used ? j->held : 0;
 	}
 	for (unsigned i = 0; i < sw->cfg.children_max; i++)
-		r->children += sw->children[i].used;
+		r->children += sw->marks[i] != 0;
 }
 
 void fan_switch_slot_stats(const struct fan_switch *sw, struct fan_slot_stats *m)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "child.h"
 #include "core/wire/query.h"
 #include "path.h"
 #include "relay.h"
@@ -23,8 +24,7 @@ size_t fan_switch_bytes(const struct fan_switch_config *cfg)
 {
 	if (!config_is_sane(cfg))
 		return 0;
-	return fan_align_up(sizeof(struct fan_switch)) +
-	       fan_align_up(cfg->children_max * sizeof(struct fan_child)) +
+	return fan_align_up(sizeof(struct fan_switch)) + fan_child_bytes(cfg->children_max) +
 	       fan_align_up(cfg->children_max * sizeof(struct fan_helper_row)) +
 	       fan_align_up(FAN_SENT_LOGS * sizeof(struct fan_sent_log)) +
 	       fan_align_up(cfg->routes * sizeof(struct fan_route)) +
@@ -41,9 +41,7 @@ struct fan_switch *fan_switch_init(void *mem, const struct fan_switch_config *cf
 	sw->cfg = *cfg;
 	sw->policy = fan_slot_policy(cfg->policy);
 	sw->deadline_ns = UINT64_MAX;
-	sw->children = (struct fan_child *)p;
-	memset(p, 0, cfg->children_max * sizeof *sw->children);
-	p += fan_align_up(cfg->children_max * sizeof *sw->children);
+	p = fan_child_init(sw, p);
 	sw->kept = (struct fan_helper_row *)p;
 	p += fan_align_up(cfg->children_max * sizeof *sw->kept);
 	sw->sent = (struct fan_sent_log *)p;
@@ -577,6 +575,7 @@ void fan_switch_audit(const struct fan_switch *sw)
 {
 	uint32_t held = 0;
 	fan_sslots_audit(&sw->slots);
+	fan_child_audit(sw);
 	for (uint32_t i = 0; i < sw->slots.count; i++)
 		held += fan_sslot_holds(&sw->slots.slot[i]);
 	for (unsigned i = 0; i < fan_switch_places(sw); i++) {

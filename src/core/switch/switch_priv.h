@@ -11,15 +11,15 @@
 #include "policy_sa_atp.h"
 #include "sent.h"
 
-/* A life of a rank that sends through this switch: a worker, or a token of a switch below. */
+/* A life of a rank that sends through this switch: a worker, or a token of a switch below
+ * (child.h). */
 struct fan_child {
-	fan_peer peer;	     /* the worker, or the switch below with its token */
-	uint64_t nonce;	     /* of its last JOIN */
+	fan_peer peer;	     /* the worker, or the switch below with its token... */
+	uint64_t nonce;	     /* ...and its nonce: who it is */
 	uint64_t heard_ns;   /* time of its last control message */
 	uint32_t job, epoch; /* in that message */
 	uint16_t rank;
-	uint8_t beat; /* flags of its last BEAT */
-	bool used;
+	uint8_t beat;	 /* flags of its last BEAT */
 	uint16_t gap_of; /* of the children behind the same switch, the one whose `gap` counts */
 	struct fan_seq_gap gap;		   /* of the numbers of DATA, PARTIALs and PROBEs */
 	struct fan_helper_cache_use cache; /* in its last BEAT */
@@ -76,8 +76,11 @@ struct fan_switch {
 	struct fan_goal went;		      /* destination of the last contribution or sum */
 	const struct fan_switch_job *went_of; /* the job of that */
 	struct fan_sslots slots;
-	struct fan_child *children;  /* token - 1 is the index */
-	struct fan_sent_log *sent;   /* FAN_SENT_LOGS */
+	struct fan_child *children;	 /* token - 1 is the index */
+	uint32_t *marks;		 /* by child; 0: there is none */
+	uint32_t unsure_next;		 /* where to look first for an unsure one that gives way */
+	uint64_t asked_ns[FAN_WHOS_MAX]; /* time of the last WHO to neighbours of each kind, + 1 */
+	struct fan_sent_log *sent;	 /* FAN_SENT_LOGS */
 	struct fan_helper_row *kept; /* by child; cleared when the child becomes a rank of a job */
 	uint64_t deadline_ns, now_ns;
 	struct fan_switch_stats stats;

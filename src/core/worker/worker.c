@@ -147,6 +147,16 @@ static size_t beat_body(const struct fan_worker *w, uint8_t *body, uint64_t *fra
 	return fan_beat_put(body, &m);
 }
 
+/* The aggregator does not know this life of the rank, says so, or, where only members have keys,
+ * does not even hear it. */
+void fan_worker_join_again(struct fan_worker *w)
+{
+	assert(w->phase == FAN_W_FORMING);
+	w->phase = FAN_W_JOINING;
+	w->welcomed = w->heard_group = w->rejoins = false;
+	w->unanswered = 0;
+}
+
 /* The control message that the phase asks for. */
 static void put_control(struct fan_worker *w, struct fan_out *out)
 {
@@ -188,7 +198,8 @@ static void check_join(struct fan_worker *w, uint64_t now_ns)
 {
 	if (now_ns < w->start_ns + w->cfg.join_ms * FAN_MS)
 		return;
-	struct fan_fault fault = {.err = w->welcomed ? FAN_E_TIMEOUT : FAN_E_UNREACHABLE};
+	struct fan_fault fault = {.err = w->welcomed || w->missing_known ? FAN_E_TIMEOUT
+									 : FAN_E_UNREACHABLE};
 	if (w->missing_known)
 		memcpy(fault.ranks, w->missing, sizeof fault.ranks);
 	fan_worker_fail(w, &fault);
@@ -237,6 +248,8 @@ static bool tick_control(struct fan_worker *w, uint64_t now_ns, struct fan_out *
 	}
 	if (!fan_out_fits(out, 1, FAN_CTL_BYTES_MAX))
 		return true;
+	if (w->phase == FAN_W_FORMING && !w->rejoins && w->unanswered++ == FAN_BEAT_TRIES)
+		fan_worker_join_again(w);
 	put_control(w, out);
 	w->control_ns = now_ns + fan_worker_interval_ns(w);
 	return false;

@@ -38,6 +38,7 @@ struct fan_worker {
 	bool heard_group;
 	bool unproved; /* this address: until an answer to a BEAT from it */
 	uint8_t leave_tries;
+	uint8_t unanswered; /* BEATs sent since one was answered or the WELCOME came */
 	int8_t leave_err;
 	uint64_t blamed[FAN_RANK_WORDS]; /* for LEAVE */
 	uint32_t job, epoch;
@@ -121,6 +122,9 @@ static inline uint32_t fan_worker_cwnd(const struct fan_worker *w)
 
 /* End the worker with `fault`; only the first one counts. */
 void fan_worker_fail(struct fan_worker *w, const struct fan_fault *fault);
+
+/* FORMING: back to JOINING, with the same nonce. */
+void fan_worker_join_again(struct fan_worker *w);
 
 /* Time between control messages, short enough to notice a stall and query its cause. */
 uint64_t fan_worker_interval_ns(const struct fan_worker *w);

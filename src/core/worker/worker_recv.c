@@ -144,8 +144,8 @@ static enum fan_verdict job_failed(struct fan_worker *w, const struct fan_state 
 static void not_known(struct fan_worker *w, uint64_t now_ns)
 {
 	if (w->phase == FAN_W_FORMING) {
-		w->phase = FAN_W_JOINING;
-		w->welcomed = w->heard_group = w->missing_known = w->rejoins = false;
+		fan_worker_join_again(w);
+		w->missing_known = false; /* others may be there now */
 		w->control_ns = now_ns;
 		return;
 	}
@@ -183,6 +183,16 @@ static void hear_group(struct fan_worker *w, uint64_t now_ns)
 	w->control_ns = now_ns;
 }
 
+/* Somebody on the way does not know us, or somebody says what counts only as an answer: send a
+ * BEAT. */
+static enum fan_verdict beat_soon(struct fan_worker *w, uint64_t now_ns)
+{
+	if (now_ns - w->who_ns < FAN_WHO_NS)
+		return FAN_CTL;
+	w->who_ns = w->control_ns = now_ns;
+	return FAN_CTL;
+}
+
 static enum fan_verdict recv_state(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f,
 				   bool by_group)
 {
@@ -201,10 +211,14 @@ static enum fan_verdict recv_state(struct fan_worker *w, uint64_t now_ns, const 
 	bool asked = f->nonce != 0;
 	if (asked && !w->rejoins)
 		w->unproved = false;
+	if (asked)
+		w->unanswered = 0;
 	if ((m.state == FAN_JOB_NONE && !asked) || (m.state == FAN_JOB_FAILED && by_group))
 		return fan_worker_drop(w, FAN_DROP_SENDER); /* no aggregator says it so */
 	if (by_group && m.state == FAN_JOB_FORMING)
 		hear_group(w, now_ns);
+	if (w->phase == FAN_W_FORMING && !asked) /* who is no member may know the epoch yet */
+		return m.state == FAN_JOB_FORMING ? FAN_CTL : beat_soon(w, now_ns);
 	note_missing(w, &m);
 	w->stats.multicast = m.multicast;
 	switch (m.state) {
@@ -228,10 +242,7 @@ static enum fan_verdict recv_who(struct fan_worker *w, uint64_t now_ns)
 {
 	if (w->phase != FAN_W_FORMING && w->phase != FAN_W_READY)
 		return fan_worker_drop(w, FAN_DROP_STATE);
-	if (now_ns - w->who_ns < FAN_WHO_NS)
-		return FAN_CTL;
-	w->who_ns = w->control_ns = now_ns;
-	return FAN_CTL;
+	return beat_soon(w, now_ns);
 }
 
 enum fan_verdict fan_worker_recv(struct fan_worker *w, uint64_t now_ns, const uint8_t *pkt,

@@ -242,6 +242,13 @@ static inline struct fan_state rig_state(unsigned i)
 	return s;
 }
 
+/* Let it say what it has to say now. */
+static inline void rig_settle(void)
+{
+	while (fan_aggregator_deadline(rig.ag) <= rig.now_ns)
+		rig_tick();
+}
+
 /* A job of `ranks`, ready. */
 static inline void rig_form(const char *name, uint16_t ranks, uint8_t options)
 {
@@ -251,8 +258,10 @@ static inline void rig_form(const char *name, uint16_t ranks, uint8_t options)
 		assert_int_equal(rig_join(r, rig_nonce(r), &m), FAN_OK);
 	for (uint16_t r = 0; r < ranks; r++)
 		assert_int_equal(rig_beat(r, rig_nonce(r), 0, rig.flags), FAN_CTL);
-	if (!(options & FAN_JOIN_GROUP))
-		assert_int_equal(rig_state(0).state, FAN_JOB_READY);
+	if (options & FAN_JOIN_GROUP)
+		return;
+	assert_int_equal(rig_state(0).state, FAN_JOB_READY);
+	rig_settle();
 }
 
 /* A contribution of one int32. */

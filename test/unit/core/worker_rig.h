@@ -141,8 +141,7 @@ static inline enum fan_verdict rig_state_about(unsigned state, int err, uint64_t
 			      .err = (int8_t)err,
 			      .ranks = 3,
 			      .missing = {missing}};
-	uint64_t nonce = state == FAN_JOB_NONE ? rig.cfg.nonce : 0; /* it is always an answer */
-	return rig_ctl(FAN_TYPE_STATE, nonce, body, fan_state_put(body, &m));
+	return rig_ctl(FAN_TYPE_STATE, rig.cfg.nonce, body, fan_state_put(body, &m));
 }
 
 static inline enum fan_verdict rig_state(unsigned state, int err, uint64_t missing)

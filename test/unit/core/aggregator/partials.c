@@ -69,7 +69,8 @@ static int form(void **state)
 		const struct fan_beat b = {.cookie = rig.cookie[r]};
 		assert_int_equal(via(r, FAN_TYPE_BEAT, body, fan_beat_put(body, &b)), FAN_CTL);
 	}
-	assert_int_equal(rig_state(0).state, FAN_JOB_READY); /* to all, by the switch below */
+	assert_int_equal(rig.ag->jobs.job[0].state, FAN_JOB_READY);
+	rig_settle();
 	return 0;
 }
 

@@ -58,7 +58,8 @@ static int open_aggregator(void **state)
 		const struct fan_beat beat = {.flags = FAN_BEAT_AHEAD, .cookie = rig.cookie[r]};
 		send_via(r, FAN_TYPE_BEAT, body, fan_beat_put(body, &beat));
 	}
-	assert_int_equal(rig_state(0).state, FAN_JOB_READY);
+	assert_int_equal(rig.ag->jobs.job[0].state, FAN_JOB_READY);
+	rig_settle();
 	return 0;
 }
 

@@ -121,6 +121,38 @@ static struct {
 	bool proved;
 } traffic[ADDRESSES];
 
+/* By type of request: bytes of those under addresses that are not proved, and of what went there.
+ */
+static struct {
+	size_t in, out;
+} request[FAN_TYPE_REPORT + 1];
+static uint8_t asked; /* the type of the last one */
+
+static const char *type_name(unsigned type)
+{
+	static const char *const name[FAN_TYPE_REPORT + 1] = {
+		[FAN_TYPE_DATA] = "DATA",	  [FAN_TYPE_PARTIAL] = "PARTIAL",
+		[FAN_TYPE_PROBE] = "PROBE",	  [FAN_TYPE_MISS] = "MISS",
+		[FAN_TYPE_PROGRESS] = "PROGRESS", [FAN_TYPE_JOIN] = "JOIN",
+		[FAN_TYPE_BEAT] = "BEAT",	  [FAN_TYPE_LEAVE] = "LEAVE",
+		[FAN_TYPE_QUERY] = "QUERY",
+	};
+	return name[type];
+}
+
+/* No type of request makes more go to an address that is not proved than comes from there. */
+static void print_ratios(void)
+{
+	for (unsigned t = 0; t <= FAN_TYPE_REPORT; t++) {
+		if (!request[t].in)
+			continue;
+		print_message("%-9s %9zu bytes in %9zu bytes out: %.3f\n", type_name(t),
+			      request[t].in, request[t].out,
+			      (double)request[t].out / (double)request[t].in);
+		assert_in_range(request[t].out, 0, request[t].in);
+	}
+}
+
 static void count_out(const fan_peer *to, size_t bytes)
 {
 	for (unsigned n = 0; n < ADDRESSES; n++) {
@@ -128,6 +160,7 @@ static void count_out(const fan_peer *to, size_t bytes)
 		if (!fan_peer_same_host(to, &at))
 			continue;
 		traffic[n].out += bytes;
+		request[asked].out += traffic[n].proved ? 0 : bytes;
 		if (!traffic[n].proved)
 			assert_in_range(traffic[n].out, 0, traffic[n].in);
 	}
@@ -161,6 +194,8 @@ static void give(unsigned n, const struct fan_frag *f, size_t cut, uint8_t versi
 		fan_put32(packet + 32, crc);
 	}
 	traffic[n].in += bytes;
+	asked = f->type;
+	request[asked].in += traffic[n].proved ? 0 : bytes;
 	fan_out_init(&out, item, FAN_AGGREGATOR_OUT_MAX, scratch, sizeof scratch);
 	fan_aggregator_recv(rig.ag, rig.now_ns, elsewhere(n), packet, bytes, false, &out);
 	fan_aggregator_audit(rig.ag);
@@ -215,6 +250,7 @@ static void stranger__answers_are_not_longer_than_questions(void **state)
 	static _Alignas(8) uint8_t body[FAN_ECHO_MAX];
 	struct fan_rng r = test_rng();
 	memset(traffic, 0, sizeof traffic);
+	memset(request, 0, sizeof request);
 	unsigned ready = 0;
 	for (unsigned n = 0; n < PACKETS; n++) {
 		unsigned at = (unsigned)fan_rng_below(&r, ADDRESSES);
@@ -232,9 +268,14 @@ static void stranger__answers_are_not_longer_than_questions(void **state)
 		ready += rig.ag->jobs.job[0].state == FAN_JOB_READY;
 		rig.now_ns += fan_rng_below(&r, 20) * FAN_MS;
 		rig_tick();
+		for (unsigned i = 0; i < rig.gots; i++)
+			if (rig.got[i].dest == FAN_TO_PEER)
+				count_out(&rig.got[i].peer,
+					  FAN_HEAD_BYTES + rig.got[i].f.payload_bytes);
 	}
 	for (unsigned n = 1; n < ADDRESSES; n++)
 		assert_in_range(traffic[n].out, traffic[n].in / 100, traffic[n].in);
+	print_ratios();
 	(void)ready;
 }
 
