@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "cmd/log.h"
 #include "cmd/metrics/metrics_http.h"
 #include "cmd/metrics/metrics_jobs.h"
 #include "lib/config.h"
@@ -20,7 +20,6 @@
 #endif
 
 #define ADDRESS_BYTES 80
-#define STAMP_BYTES   32
 
 static struct fan_share shares[FAN_SHARES_MAX];
 
@@ -39,16 +38,9 @@ static bool is_loud(const char *line)
 static void print_line(void *ctx, const char *line)
 {
 	const struct daemon_args *a = ctx;
-	struct timespec now;
-	struct tm tm;
-	char stamp[STAMP_BYTES];
 
-	if (a->quiet && !is_loud(line))
-		return;
-	clock_gettime(CLOCK_REALTIME, &now);
-	gmtime_r(&now.tv_sec, &tm);
-	strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &tm);
-	fprintf(stderr, "%s.%03ldZ %s\n", stamp, now.tv_nsec / 1000000, line);
+	if (!a->quiet || is_loud(line))
+		cmd_log(line);
 }
 
 int daemon_wrong(const char *name, const char *text)

@@ -75,6 +75,29 @@ uint32_t ctl_job_named(const struct fan_ctl *c, const char *name)
 
 /* ---- begin and end -------------------------------------------------------------------- */
 
+/* From which hosts nodes dial, where the topology says so: plans do without it. */
+static int load_addresses(struct fan_ctl *c, const json_t *root, struct fan_why *why)
+{
+	const json_t *list = json_object_get(root, "nodes");
+
+	for (size_t i = 0; i < json_array_size(list) && i < c->nodes; i++) {
+		const json_t *address = json_object_get(json_array_get(list, i), "address");
+		const char *text = json_string_value(address);
+		char whole[CTL_ADDRESS_BYTES + 8];
+		bool v6 = text && strchr(text, ':');
+		if (!address)
+			continue;
+		snprintf(whole, sizeof whole, v6 ? "[%s]:1" : "%s:1", text ? text : "");
+		if (!text || strlen(text) >= CTL_ADDRESS_BYTES || !c->o.is_address(whole))
+			return fan_why_set(why, FAN_E_CONFIG,
+					   "nodes[%zu].address: expected the address of a host, "
+					   "without a port",
+					   i);
+		snprintf(c->node[i].address, sizeof c->node[i].address, "%s", text);
+	}
+	return FAN_OK;
+}
+
 static int load_nodes(struct fan_ctl *c, const struct fan_topo *t)
 {
 	c->node = calloc(t->nodes + 1, sizeof *c->node);
@@ -103,6 +126,8 @@ static int load(struct fan_ctl *c, const json_t *root, struct fan_why *why)
 		return err;
 	c->root = fan_topo_to_json(&t); /* with the job that goes without saying */
 	err = c->root ? load_nodes(c, &t) : FAN_E_NOMEM;
+	if (!err)
+		err = load_addresses(c, root, why);
 	if (!err)
 		err = ctl_link_load(c, &t);
 	for (uint32_t i = 0; i < t.jobs && !err; i++)
@@ -200,6 +225,11 @@ void fan_ctl_closed(struct fan_ctl *c, uint64_t now_ns, unsigned conn)
 		ctl_node_closed(c, was.node);
 	if (was.kind == CTL_CONN_WORKER && c->job[was.job].rank[was.rank].conn == conn)
 		ctl_job_closed(c, was.job, was.rank);
+}
+
+bool fan_ctl_is_named(const struct fan_ctl *c, unsigned conn)
+{
+	return c->conn[conn].kind == CTL_CONN_NODE || c->conn[conn].kind == CTL_CONN_WORKER;
 }
 
 static void end_nameless(struct fan_ctl *c)

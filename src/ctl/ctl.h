@@ -44,6 +44,11 @@ struct fan_ctl_options {
 	uint32_t wait_ms;    /* longest wait for all daemons before the first plan */
 	bool (*is_address)(const char *text);
 
+	/* Does a connection come from this host, ADDR; do two come from the same?  Both NULL: they
+	 * do. */
+	bool (*is_from)(void *ctx, unsigned conn, const char *host);
+	bool (*is_beside)(void *ctx, unsigned conn, unsigned other);
+
 	/* Send a line; close a connection once all is sent, without fan_ctl_closed. */
 	void (*send)(void *ctx, unsigned conn, const char *line, size_t bytes);
 	void (*close)(void *ctx, unsigned conn);
@@ -71,6 +76,9 @@ void fan_ctl_opened(struct fan_ctl *c, uint64_t now_ns, unsigned conn);
 void fan_ctl_line(struct fan_ctl *c, uint64_t now_ns, unsigned conn, const char *text,
 		  size_t bytes);
 void fan_ctl_closed(struct fan_ctl *c, uint64_t now_ns, unsigned conn);
+
+/* Has it said which daemon or worker it is? */
+bool fan_ctl_is_named(const struct fan_ctl *c, unsigned conn);
 
 /* Run timers, after all received lines; and the time of the next call. */
 void fan_ctl_tick(struct fan_ctl *c, uint64_t now_ns);

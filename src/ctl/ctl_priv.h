@@ -25,6 +25,7 @@ struct ctl_node {
 	enum ctl_node_state state;
 	uint32_t conn; /* CTL_NONE: none */
 	char listen[CTL_ADDRESS_BYTES];
+	char address[CTL_ADDRESS_BYTES]; /* the host that it dials from; empty: any */
 	uint32_t shards, slots;
 	int64_t started;   /* of the process, as it says: another one knows nothing */
 	uint64_t since_ns; /* in this state */
@@ -230,6 +231,9 @@ uint32_t ctl_node_named(const struct fan_ctl *c, const char *name);
 uint32_t ctl_job_named(const struct fan_ctl *c, const char *name);
 
 /* node.c: daemons */
+
+/* May the connection be of this node, as far as its address tells?  If not it is refused. */
+bool ctl_node_is_from(struct fan_ctl *c, uint32_t conn, uint32_t node);
 void ctl_node_line(struct fan_ctl *c, uint32_t conn, const json_t *line);
 void ctl_node_hello(struct fan_ctl *c, uint32_t conn, const json_t *line);
 void ctl_node_closed(struct fan_ctl *c, uint32_t node);

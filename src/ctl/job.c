@@ -263,6 +263,13 @@ void ctl_job_join(struct fan_ctl *c, uint32_t conn, const json_t *line)
 	struct ctl_job *j = &c->job[job];
 	uint32_t rank = (uint32_t)m.rank;
 	struct ctl_rank *r = &j->rank[rank];
+	if (!ctl_node_is_from(c, conn, j->worker[rank]))
+		return;
+	if (r->conn != CTL_NONE && c->o.is_beside && !c->o.is_beside(c->o.ctx, conn, r->conn)) {
+		ctl_refuse(c, conn, "join: rank %u of \"%s\" is connected from another host", rank,
+			   j->name);
+		return;
+	}
 	if (r->conn != CTL_NONE) { /* the later one counts: a worker that lost its line */
 		uint32_t old = r->conn;
 		memset(&c->conn[old], 0, sizeof c->conn[old]);

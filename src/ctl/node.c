@@ -61,6 +61,17 @@ static bool read_hello(struct fan_ctl *c, uint32_t conn, const json_t *line, str
 	return false;
 }
 
+bool ctl_node_is_from(struct fan_ctl *c, uint32_t conn, uint32_t node)
+{
+	const struct ctl_node *n = &c->node[node];
+
+	if (!n->address[0] || !c->o.is_from || c->o.is_from(c->o.ctx, conn, n->address))
+		return true;
+	ctl_refuse(c, conn, "\"%s\" comes from %s in %s, and this from elsewhere", n->name,
+		   n->address, c->o.file);
+	return false;
+}
+
 /* May the daemon be this node? */
 static bool may_be(struct fan_ctl *c, uint32_t conn, const struct hello *h, uint32_t node)
 {
@@ -74,6 +85,8 @@ static bool may_be(struct fan_ctl *c, uint32_t conn, const struct hello *h, uint
 			   kind_text(n->kind), c->o.file, h->kind);
 		return false;
 	}
+	if (!ctl_node_is_from(c, conn, node))
+		return false;
 	if (n->conn != CTL_NONE && c->now_ns - n->heard_ns < FAN_CTL_SILENT_MS * CTL_MS) {
 		ctl_refuse(c, conn, "hello: %s \"%s\" is connected already", kind_text(n->kind),
 			   n->name);

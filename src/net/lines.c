@@ -35,6 +35,7 @@ void fan_lines_open(struct fan_lines *l, int fd)
 {
 	memset(l, 0, sizeof *l);
 	l->fd = fd;
+	l->in_max = FAN_LINE_IN_MAX;
 	notice_loss(fd);
 }
 
@@ -124,12 +125,13 @@ static int receive(struct fan_lines *l)
 	for (unsigned i = 0; i < READS_MAX; i++) {
 		if (l->in_taken)
 			shift(l);
-		if (l->in_used >= FAN_LINE_IN_MAX)
+		if (l->in_used >= l->in_max)
 			return memchr(l->in, '\n', l->in_used) ? 0 : -EMSGSIZE;
 		if (l->in_used == l->in_room &&
 		    !grow(&l->in, &l->in_room, l->in_used + 1, FAN_LINE_IN_MAX))
 			return -ENOMEM;
-		ssize_t n = recv(l->fd, l->in + l->in_used, l->in_room - l->in_used, 0);
+		size_t room = l->in_room < l->in_max ? l->in_room : l->in_max;
+		ssize_t n = recv(l->fd, l->in + l->in_used, room - l->in_used, 0);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)

@@ -2,7 +2,7 @@
 /* topo_json.h - a topology from its JSON text, and back.
  *
  *     {"nodes": [{"name", "kind": "worker" | "switch" | "server", "gbps",
- *                 "background_gbps"}],
+ *                 "background_gbps", "address"}],
  *      "links": [{"a", "b", "gbps", "delay_us", "background_gbps"}],
  *      "jobs":  [{"name", "workers": [NAME], "servers": [NAME], "weight", "demand_gbps"}]}
  *

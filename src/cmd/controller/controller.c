@@ -11,6 +11,7 @@
 
 #include "cmd/args.h"
 #include "cmd/cmd.h"
+#include "cmd/log.h"
 #include "cmd/metrics/metrics.h"
 #include "cmd/plan/plan_load.h"
 #include "controller_ask.h"
@@ -21,7 +22,6 @@
 
 #define EXIT_BAD     2
 #define BEST	     7 /* in the list below */
-#define STAMP_BYTES  32
 #define PATH_BYTES   (ARGS_TEXT_BYTES + 8)
 #define WAIT_SECONDS 5
 
@@ -91,16 +91,9 @@ static void print_event(void *ctx, const char *event)
 {
 	const struct controller_sockets *s = ctx;
 	const struct life *l = s->ctx;
-	struct timespec now;
-	struct tm tm;
-	char stamp[STAMP_BYTES];
 
-	if (l->a->quiet)
-		return;
-	clock_gettime(CLOCK_REALTIME, &now);
-	gmtime_r(&now.tv_sec, &tm);
-	strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &tm);
-	fprintf(stderr, "%s.%03ldZ %s\n", stamp, now.tv_nsec / 1000000, event);
+	if (!l->a->quiet)
+		cmd_log(event);
 }
 
 /* Write `value`, which is given up, so that the file is whole at any time. */
@@ -203,6 +196,8 @@ static int make(struct life *l, const char *from)
 		.state = l->state,
 		.wait_ms = (uint32_t)a->wait * 1000,
 		.is_address = is_address,
+		.is_from = controller_is_from,
+		.is_beside = controller_is_beside,
 		.send = controller_send,
 		.close = controller_close,
 		.log = print_event,

@@ -14,14 +14,22 @@
 #define CONTROLLER_METRICS    (UINT32_MAX - 1)
 #define CONTROLLER_ASK_MS     2000 /* in which a question has to come */
 
+/* Of connections that have not said yet who they are. */
+#define CONTROLLER_NAMELESS_MAX	  64   /* of one host */
+#define CONTROLLER_NAMELESS_BYTES 8192 /* of their first line: all routes of a switch fit */
+#define CONTROLLER_PAUSE_MS	  1000 /* without accepting, when descriptors have run out */
+
 struct controller_sockets {
 	struct fan_ctl *ctl;
 	int epoll_fd, signal_fd;
 	int listen_fd, unix_fd; /* unix -1: none */
+	uint64_t accept_ns;	/* not before; 0: at once */
 	struct controller_peer {
 		struct fan_lines lines;
 		bool open, broken, closing;
 		short events; /* that epoll waits for */
+		fan_peer from;
+		uint64_t since_ns;
 	} peer[FAN_CTL_CONNS_MAX];
 	struct controller_asker {
 		struct fan_lines lines;
@@ -43,6 +51,9 @@ struct controller_sockets {
 /* Callbacks of struct fan_ctl_options; ctx: the sockets. */
 void controller_send(void *ctx, unsigned conn, const char *line, size_t bytes);
 void controller_close(void *ctx, unsigned conn);
+
+bool controller_is_from(void *ctx, unsigned conn, const char *host);
+bool controller_is_beside(void *ctx, unsigned conn, unsigned other);
 
 /* The same: plans apart. */
 bool controller_apart(void *ctx);

@@ -18,12 +18,13 @@
 #include "controller.h"
 #include "net/clock.h"
 
-#define CAP_MS	   1000
-#define EVENTS_MAX (FAN_CTL_CONNS_MAX + CONTROLLER_ASKERS_MAX + 5)
-#define ASKER	   FAN_CTL_CONNS_MAX
-#define LISTENER   (ASKER + CONTROLLER_ASKERS_MAX)
-#define UNIX	   (LISTENER + 1)
-#define SIGNALS	   (LISTENER + 2)
+#define CAP_MS	      1000
+#define ADDRESS_BYTES 80
+#define EVENTS_MAX    (FAN_CTL_CONNS_MAX + CONTROLLER_ASKERS_MAX + 5)
+#define ASKER	      FAN_CTL_CONNS_MAX
+#define LISTENER      (ASKER + CONTROLLER_ASKERS_MAX)
+#define UNIX	      (LISTENER + 1)
+#define SIGNALS	      (LISTENER + 2)
 
 static int watch(const struct controller_sockets *s, int op, int fd, uint32_t tag, short events)
 {
@@ -133,21 +134,120 @@ void controller_shut(struct controller_sockets *s, const char *path)
 /* ---- daemons and workers ----------------------------------------------------------------------
  */
 
-static void accept_peer(struct controller_sockets *s)
+bool controller_is_from(void *ctx, unsigned conn, const char *host)
 {
-	int fd = accept4(s->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-	unsigned i = 0;
+	const struct controller_sockets *s = ctx;
+	char text[ADDRESS_BYTES];
+	fan_peer p;
 
-	if (fd < 0)
-		return;
+	snprintf(text, sizeof text, strchr(host, ':') ? "[%s]:1" : "%s:1", host);
+	return fan_peer_read(&p, text) && fan_peer_same_host(&p, &s->peer[conn].from);
+}
+
+bool controller_is_beside(void *ctx, unsigned conn, unsigned other)
+{
+	const struct controller_sockets *s = ctx;
+
+	return fan_peer_same_host(&s->peer[conn].from, &s->peer[other].from);
+}
+
+static bool is_nameless(const struct controller_sockets *s, unsigned i)
+{
+	return s->peer[i].open && !s->peer[i].closing && !fan_ctl_is_named(s->ctl, i);
+}
+
+/* The oldest of the connections that have not said who they are, of one host or, NULL, of all;
+ * FAN_CTL_CONNS_MAX: there is none. */
+static unsigned oldest_nameless(const struct controller_sockets *s, const fan_peer *of,
+				unsigned *count)
+{
+	unsigned oldest = FAN_CTL_CONNS_MAX;
+
+	*count = 0;
+	for (unsigned i = 0; i < FAN_CTL_CONNS_MAX; i++) {
+		const struct controller_peer *p = &s->peer[i];
+		if (!is_nameless(s, i) || (of && !fan_peer_same_host(of, &p->from)))
+			continue;
+		++*count;
+		if (oldest == FAN_CTL_CONNS_MAX || p->since_ns < s->peer[oldest].since_ns)
+			oldest = i;
+	}
+	return oldest;
+}
+
+static void hang_up(struct controller_sockets *s, unsigned i)
+{
+	fan_lines_close(&s->peer[i].lines);
+	s->peer[i] = (struct controller_peer){.open = false};
+	fan_ctl_closed(s->ctl, fan_clock_ns(), i);
+}
+
+/* A place for a connection from there.  Who has not said who it is gives way: of those of one host
+ * there are few, and of all others when there is no place left. */
+static unsigned find_place(struct controller_sockets *s, const fan_peer *from)
+{
+	unsigned i = 0, count, oldest = oldest_nameless(s, from, &count);
+
+	if (count >= CONTROLLER_NAMELESS_MAX)
+		hang_up(s, oldest);
 	while (i < FAN_CTL_CONNS_MAX && s->peer[i].open)
 		i++;
+	if (i < FAN_CTL_CONNS_MAX)
+		return i;
+	oldest = oldest_nameless(s, NULL, &count);
+	if (oldest < FAN_CTL_CONNS_MAX)
+		hang_up(s, oldest);
+	return oldest;
+}
+
+/* No descriptor is left: one that is of no use yet goes, or whoever calls waits. */
+static void run_short(struct controller_sockets *s)
+{
+	unsigned count, oldest = oldest_nameless(s, NULL, &count);
+
+	if (oldest < FAN_CTL_CONNS_MAX) {
+		hang_up(s, oldest);
+		return;
+	}
+	s->accept_ns = fan_clock_ns() + CONTROLLER_PAUSE_MS * UINT64_C(1000000);
+	(void)watch(s, EPOLL_CTL_MOD, s->listen_fd, LISTENER, 0);
+}
+
+static void accept_again(struct controller_sockets *s)
+{
+	if (!s->accept_ns || fan_clock_ns() < s->accept_ns)
+		return;
+	s->accept_ns = 0;
+	(void)watch(s, EPOLL_CTL_MOD, s->listen_fd, LISTENER, EPOLLIN);
+}
+
+static bool is_shortage(int e)
+{
+	return e == EMFILE || e == ENFILE || e == ENOBUFS || e == ENOMEM;
+}
+
+static void accept_peer(struct controller_sockets *s)
+{
+	struct sockaddr_storage ss;
+	socklen_t bytes = sizeof ss;
+	int fd =
+		accept4(s->listen_fd, (struct sockaddr *)&ss, &bytes, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+	if (fd < 0) {
+		if (is_shortage(errno))
+			run_short(s);
+		return;
+	}
+	const fan_peer from = fan_peer_from_sockaddr((const struct sockaddr *)&ss, bytes);
+	unsigned i = find_place(s, &from);
 	if (i == FAN_CTL_CONNS_MAX || watch(s, EPOLL_CTL_ADD, fd, i, EPOLLIN)) {
 		close(fd);
 		return;
 	}
-	s->peer[i] = (struct controller_peer){.open = true, .events = EPOLLIN};
+	s->peer[i] = (struct controller_peer){
+		.open = true, .events = EPOLLIN, .from = from, .since_ns = fan_clock_ns()};
 	fan_lines_open(&s->peer[i].lines, fd);
+	s->peer[i].lines.in_max = CONTROLLER_NAMELESS_BYTES;
 	fan_ctl_opened(s->ctl, fan_clock_ns(), i);
 }
 
@@ -162,6 +262,8 @@ static void hear_peer(struct controller_sockets *s, unsigned i, short revents)
 	p->broken |= fan_lines_turn(&p->lines, revents) != 0;
 	while (!p->closing && (line = fan_lines_next(&p->lines, &bytes)))
 		fan_ctl_line(s->ctl, fan_clock_ns(), i, line, bytes);
+	if (p->lines.in_max < FAN_LINE_IN_MAX && fan_ctl_is_named(s->ctl, i))
+		p->lines.in_max = FAN_LINE_IN_MAX;
 }
 
 /* Close what is of no use, and wait to send where something waits. */
@@ -191,10 +293,14 @@ static void sweep(struct controller_sockets *s)
 static void accept_asker(struct controller_sockets *s)
 {
 	int fd = accept4(s->unix_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-	unsigned i = 0;
+	unsigned i = 0, count;
 
-	if (fd < 0)
+	if (fd < 0) {
+		unsigned oldest = oldest_nameless(s, NULL, &count);
+		if (is_shortage(errno) && oldest < FAN_CTL_CONNS_MAX)
+			hang_up(s, oldest);
 		return;
+	}
 	while (i < CONTROLLER_ASKERS_MAX && s->asker[i].open)
 		i++;
 	if (i == CONTROLLER_ASKERS_MAX || watch(s, EPOLL_CTL_ADD, fd, ASKER + i, EPOLLIN)) {
@@ -318,6 +424,7 @@ int controller_run(struct controller_sockets *s)
 		fan_ctl_tick(s->ctl, fan_clock_ns());
 		sweep(s);
 		end_slow_askers(s);
+		accept_again(s);
 		metrics_http_run(s->metrics);
 		if (s->changed && fan_ctl_events(s->ctl) != events)
 			s->changed(s->ctx);
