@@ -32,18 +32,23 @@ static bool begin_sum(struct fan_mpi_turn *t, struct fan_mpi_sum *sum, MPI_Count
 	return begin(t, comm, &what);
 }
 
-/* In place the MPI wants this rank's block at the front, and fanin leaves it where it was. */
+/* In place this rank's block comes to the front, and programs find the other blocks as they were,
+ * although MPI does not promise it. */
 static int take_sum(const struct fan_mpi_turn *t, const struct fan_mpi_sum *sum, const void *in,
 		    void *out, MPI_Count count)
 {
 	struct fan_mpi_group *g = t->group;
 	size_t bytes = (size_t)count * sum->bytes;
-	char *own = in == MPI_IN_PLACE ? (char *)out + (size_t)g->rank * bytes : out;
-	int e = fan_mpi_group_result(g, fanin_reduce_scatter(g->job, in == MPI_IN_PLACE ? out : in,
-							     own, (size_t)count * sum->each,
-							     sum->dtype, sum->op));
-	if (!e && own != out)
-		memmove(out, own, bytes);
+	bool in_place = in == MPI_IN_PLACE;
+	void *own = in_place ? malloc(bytes) : out;
+	int e = own ? fanin_reduce_scatter(g->job, in_place ? out : in, own,
+					   (size_t)count * sum->each, sum->dtype, sum->op)
+		    : FANIN_E_NOMEM;
+	e = fan_mpi_group_result(g, e);
+	if (in_place && own && !e)
+		memcpy(out, own, bytes);
+	if (in_place)
+		free(own);
 	return e;
 }
 
