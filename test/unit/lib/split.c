@@ -451,6 +451,21 @@ static void split__a_measurement_of_too_little_tells_nothing(void **state)
 	rig_end(&r);
 }
 
+/* What found no room on its first connection is tried again, and nothing comes before it any more:
+ * other ranks may have started it. */
+static void split__an_operation_is_counted_once(void **state)
+{
+	struct rig r;
+	(void)state;
+	rig_init(&r, 0);
+	fan_comm_split_started(r.c, r.c->waiting.head);
+	assert_int_equal(r.c->split.ops, 1);
+	assert_true(fan_comm_split_permits(r.c));
+	assert_ptr_equal(r.c->waiting.head, r.op[0]);
+	assert_false(r.c->split.measures);
+	rig_end(&r);
+}
+
 /* A column has only its share of each tensor. */
 static void split__columns_measure_as_often_as_one_stream(void **state)
 {
@@ -507,6 +522,7 @@ int main(void)
 		cmocka_unit_test(split__a_wide_box_gets_everything_soon),
 		cmocka_unit_test(split__a_measurement_is_of_operations_that_have_ended),
 		cmocka_unit_test(split__a_measurement_of_too_little_tells_nothing),
+		cmocka_unit_test(split__an_operation_is_counted_once),
 		cmocka_unit_test(split__columns_measure_as_often_as_one_stream),
 	};
 	return RUN(tests);
