@@ -467,10 +467,12 @@ uint32_t fan_worker_frag_elems(const struct fan_worker *w, const struct fan_op *
 
 void fan_worker_reroute(struct fan_worker *w, uint64_t now_ns, uint16_t route)
 {
-	if (w->phase >= FAN_W_FAILED)
+	if (w->phase == FAN_W_FAILED || w->phase == FAN_W_LEFT ||
+	    (w->phase == FAN_W_LEAVING && !route))
 		return;
 	if (route)
 		w->cfg.route = route;
+	w->leave_tries = 0; /* what went by the route before may be lost with it */
 	w->path++;
 	w->rejoins = w->phase != FAN_W_JOINING; /* else it does so anyway */
 	w->control_ns = now_ns;

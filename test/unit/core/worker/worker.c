@@ -242,6 +242,28 @@ static void worker__leaves_by_the_new_route(void **state)
 	assert_int_equal(rig.got[0].job, UINT32_C(9) << FAN_ROUTE_BITS | rig.job);
 }
 
+/* One that leaves as its route goes: all that it has sent was lost. */
+static void worker__is_told_of_a_route_while_it_leaves(void **state)
+{
+	(void)state;
+	rig_ready();
+	fan_worker_leave(rig.w, rig.now_ns, FAN_OK, NULL);
+	for (unsigned i = 0; i < FAN_LEAVE_TRIES; i++) {
+		assert_int_equal(rig_tick(), 1);
+		assert_int_equal(rig.got[0].job, rig.job);
+		rig.now_ns += FAN_JOIN_RETRY_NS;
+	}
+	fan_worker_reroute(rig.w, rig.now_ns, 9);
+	for (unsigned i = 0; i < FAN_LEAVE_TRIES; i++) {
+		assert_int_equal(rig_tick(), 1);
+		assert_int_equal(rig.got[0].type, FAN_TYPE_LEAVE);
+		assert_int_equal(rig.got[0].job, UINT32_C(9) << FAN_ROUTE_BITS | rig.job);
+		rig.now_ns += FAN_JOIN_RETRY_NS;
+	}
+	assert_int_equal(rig_tick(), 0);
+	assert_int_equal(fan_worker_phase(rig.w), FAN_W_LEFT);
+}
+
 /* It is told while it joins, and while the job forms. */
 static void worker__another_route_before_it_is_ready(void **state)
 {
@@ -553,6 +575,7 @@ int main(void)
 		RIG_TEST(worker__another_path),
 		RIG_TEST(worker__another_route),
 		RIG_TEST(worker__leaves_by_the_new_route),
+		RIG_TEST(worker__is_told_of_a_route_while_it_leaves),
 		RIG_TEST(worker__another_route_before_it_is_ready),
 		RIG_TEST(worker__restarted_switch),
 		RIG_TEST(worker__failed_job),
