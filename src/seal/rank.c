@@ -70,6 +70,15 @@ bool fan_seal_rank_is_in(const struct fan_seal_rank *s, uint32_t job, uint32_t e
 	return is_named(&s->at, job, epoch);
 }
 
+/* Is an aggregator's REFUSE that of ours?  Who repeats a JOIN at another one, which has the same
+ * key, can have it say so; but cannot keep ours from saying WELCOME. */
+static enum fan_seal_verdict weigh_refuse(struct fan_seal_rank *s)
+{
+	if (!s->refused)
+		s->refused = 1;
+	return s->refused > FAN_SEAL_REFUSED_JOINS ? FAN_SEAL_GOOD : FAN_SEAL_REPLAY;
+}
+
 static enum fan_seal_verdict open_signed(struct fan_seal_rank *s, const struct fan_seal_head *h,
 					 uint8_t *pkt, size_t *len)
 {
@@ -77,10 +86,13 @@ static enum fan_seal_verdict open_signed(struct fan_seal_rank *s, const struct f
 	    !fan_signed_is_by(s->cipher, s->tenant, pkt, *len))
 		return FAN_SEAL_TAG;
 	*len = fan_signed_open(pkt, *len);
+	if (h->type == FAN_TYPE_REFUSE)
+		return weigh_refuse(s);
 	if (h->type != FAN_TYPE_WELCOME)
 		return FAN_SEAL_GOOD;
 	if (*len < FAN_HEAD_BYTES + FAN_SEAL_SALT_BYTES)
 		return FAN_SEAL_TAG;
+	s->refused = 0;
 	s->offered.job = number_of(h->job);
 	s->offered.epoch = h->epoch;
 	memcpy(s->offered.salt, pkt + *len - FAN_SEAL_SALT_BYTES, FAN_SEAL_SALT_BYTES);
@@ -128,6 +140,7 @@ static void sign_join(struct fan_seal_rank *s, uint64_t now_ns, struct fan_out_i
 		s->join_ns = now_ns;
 	s->nonce = fan_wire_nonce(it->head);
 	s->rank = h->sender;
+	s->refused += s->refused != 0;
 	fan_sign_item(s->cipher, s->tenant, it, to, NULL, 0);
 }
 

@@ -10,7 +10,8 @@
 
 #include "packet.h"
 
-#define FAN_SEAL_BELIEVE_NS (1000 * FAN_MS) /* after the first JOIN, that keys are not shared */
+#define FAN_SEAL_BELIEVE_NS    (1000 * FAN_MS) /* after the first JOIN, that keys are not shared */
+#define FAN_SEAL_REFUSED_JOINS 8	       /* without a WELCOME, before a REFUSE is believed */
 
 struct fan_seal_rank {
 	const struct fan_cipher *cipher;
@@ -18,6 +19,7 @@ struct fan_seal_rank {
 	uint16_t rank;
 	uint64_t nonce;		    /* of its JOINs; 0: none has been sent */
 	uint64_t join_ns;	    /* time of the first */
+	unsigned refused;	    /* JOINs since a REFUSE that no WELCOME followed; 0: none */
 	uint64_t sent;		    /* counter of the last packet */
 	struct fan_traffic offered; /* by the last WELCOME; job 0: none has come */
 	struct fan_traffic at;	    /* the keys below; job 0: there are none */

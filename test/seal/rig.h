@@ -12,7 +12,13 @@
 #include "toy.h"
 #include "unit/unit.h"
 
+#ifndef RIG_RANKS /* a test may want more */
 #define RIG_RANKS   4
+#define RIG_JOBS    8
+#define RIG_MEMBERS 64
+#define RIG_SLOTS   256
+#define RIG_WINDOW  16
+#endif
 #define RIG_PAYLOAD 256
 #define RIG_TAPE    20000 /* datagrams recorded */
 #define RIG_ELEMS   2000
@@ -57,11 +63,11 @@ static inline void rig_open(const struct fan_cipher *c, bool sealed)
 {
 	const struct fan_node_config cfg = {
 		.has_aggregator = true,
-		.aggregator = {.slots = 256,
+		.aggregator = {.slots = RIG_SLOTS,
 			       .payload_bytes = RIG_PAYLOAD,
-			       .jobs_max = 8,
-			       .members_max = 64,
-			       .window_max = 16,
+			       .jobs_max = RIG_JOBS,
+			       .members_max = RIG_MEMBERS,
+			       .window_max = RIG_WINDOW,
 			       .shards = 1,
 			       .secret = {{7, 11}}},
 	};
@@ -101,14 +107,16 @@ static inline void rig_close(void)
 	memset(&rig, 0, sizeof rig);
 }
 
-/* Start a life of rank `r` of `job`; `tenant` is the name whose key it has, NULL: none. */
-static inline void rig_start_rank(unsigned r, unsigned ranks, const char *job, const char *tenant)
+/* Start a life of rank `rank` of `job` at place `r`; `tenant` is the name whose key it has, NULL:
+ * none. */
+static inline void rig_start_at(unsigned r, unsigned rank, unsigned ranks, const char *job,
+				const char *tenant)
 {
 	struct rig_rank *k = &rig.rank[r];
-	struct fan_worker_config cfg = {.rank = (uint16_t)r,
+	struct fan_worker_config cfg = {.rank = (uint16_t)rank,
 					.ranks = (uint16_t)ranks,
 					.payload_bytes = RIG_PAYLOAD,
-					.window_max = 16,
+					.window_max = RIG_WINDOW,
 					.alive_ms = 1000,
 					.join_ms = 3000,
 					.stall_ms = 3000,
@@ -140,6 +148,12 @@ static inline void rig_tape(bool up, unsigned rank, const uint8_t *bytes, size_t
 static inline bool rig_is_lost(void)
 {
 	return rig.lose && fan_rng_below(&rig.rng, rig.lose) == 0;
+}
+
+/* The same at the place of its number. */
+static inline void rig_start_rank(unsigned r, unsigned ranks, const char *job, const char *tenant)
+{
+	rig_start_at(r, r, ranks, job, tenant);
 }
 
 /* A datagram gets to rank `r`. */

@@ -246,6 +246,58 @@ static void drill_5__forged_results_needs_states(void **state)
 	rig_end_sum(2, 2);
 }
 
+/* A JOIN that was repeated at another switch of the fabric, where a job of that name has other
+ * ranks, draws a REFUSE that is signed. */
+static struct rig_packet refused_elsewhere(const struct rig_packet *join)
+{
+	struct rig here = rig;
+	here.tape = malloc(RIG_TAPE * sizeof *here.tape);
+	memcpy(here.tape, rig.tape, rig.taped * sizeof *here.tape);
+	rig_open(toy_cipher(), true);
+	rig_start_rank(1, 3, "alice", "alice");
+	for (unsigned i = 0; i < 5; i++)
+		rig_step();
+	assert_int_equal(fan_worker_phase(rig.rank[1].w), FAN_W_FORMING);
+	assert_int_equal(rig_to_switch(rig_peer(0), join->bytes, join->len, NULL), 1);
+	const struct rig_packet no = *last_of(false, FAN_TYPE_REFUSE, 0);
+	rig_close();
+	rig = here;
+	return no;
+}
+
+/* Drill 5: ranks wait for what their own switch says. */
+static void drill_5__refusal_of_another_switch(void **state)
+{
+	(void)state;
+	rig_start_rank(0, 2, "alice", "alice");
+	rig.lose = 1;
+	for (unsigned i = 0; i < 6; i++, rig.now_ns += 50 * FAN_MS) {
+		rig_tick_rank(0);
+		const struct rig_packet join = *last_of(true, FAN_TYPE_JOIN, 0);
+		const struct rig_packet no = refused_elsewhere(&join);
+		assert_int_equal(rig_to_rank(0, no.bytes, no.len, false), FAN_DROP);
+		assert_int_equal(rig.rank[0].seal.drops[FAN_SEAL_REPLAY], i + 1);
+	}
+	rig.lose = 0;
+	rig_start_rank(1, 2, "alice", "alice");
+	assert_true(rig_until(2, FAN_W_READY, 500));
+	rig_sum(2, 1);
+}
+
+/* What its own switch says again and again is the case. */
+static void drill_5__refusal_is_believed(void **state)
+{
+	(void)state;
+	rig_form("alice", "alice", 2);
+	rig_start_rank(2, 3, "alice", "alice");
+	const uint64_t since_ns = rig.now_ns;
+	while (fan_worker_phase(rig.rank[2].w) == FAN_W_JOINING)
+		rig_step();
+	assert_int_equal(fan_worker_fault(rig.rank[2].w)->err, FAN_E_JOB_MISMATCH);
+	assert_in_range(rig.now_ns - since_ns, 300 * FAN_MS, 500 * FAN_MS);
+	rig_sum(2, 1);
+}
+
 /* Drill 6: what ends or moves a member, with its address and nonce, and without the key. */
 static void drill_6__forged_leaves_and_beats(void **state)
 {
@@ -464,6 +516,8 @@ int main(void)
 		TOY(drill_4__replays),
 		TOY(drill_4__welcome_of_another_life),
 		TOY(drill_5__forged_results_needs_states),
+		TOY(drill_5__refusal_of_another_switch),
+		TOY(drill_5__refusal_is_believed),
 		TOY(drill_6__forged_leaves_and_beats),
 		TOY(drill_7__no_answer_is_longer),
 		TOY(drill_9__replayed_joins),
