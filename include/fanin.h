@@ -120,7 +120,8 @@ enum fanin_mode {
  * are on several hosts, the first rank of each host starts a switch as well, at a free UDP port,
  * and each switch sums a part of every tensor.  So it is beside named switches, unless
  * FANIN_HOSTS=0 is set, or a server, run-ahead or a controller is given.  The shares of switches
- * and hosts are equal at first and follow what is measured; FANIN_SPLIT=0 keeps them even.
+ * and hosts are at first as the hosts' cards tell, or FANIN_LINK_MBPS, a host's rate in Mb/s; if
+ * not all do, equal.  They follow what is measured; FANIN_SPLIT=0 keeps them even.
  *
  * Ranks of one host then share memory: they sum there, and only one tensor leaves the host.  A host
  * is a kernel, a network namespace and a user.  Not where one rank has fixed mode, run-ahead or
@@ -183,11 +184,14 @@ struct fanin_options {
 	const char *key_file; /* of the key that seals the job: nobody else can read or change what
 			       * ranks and switches send; libfanin(3); FANIN_KEY_FILE; none: the
 			       * job is open */
+	const char *controller_key_file; /* of the key that signs the controller's lines, as it has
+					  * it; libfanin(3); FANIN_CONTROLLER_KEY_FILE; none: they
+					  * are not signed */
 };
 #define FANIN_OPTIONS_INIT                                                                         \
 	{                                                                                          \
 		sizeof(struct fanin_options), NULL, NULL, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,  \
-			-1, -1, -1, NULL, -1, -1, NULL, -1, NULL, NULL, -1, 0, NULL                \
+			-1, -1, -1, NULL, -1, -1, NULL, -1, NULL, NULL, -1, 0, NULL, NULL          \
 	}
 
 /* Counters of a communicator since it was created.  "Per shard" is per thread of a switch. */

@@ -39,6 +39,7 @@ class Options(ctypes.Structure):
         ("rto_min_ms", ctypes.c_int),
         ("reserved", ctypes.c_int),
         ("key_file", ctypes.c_char_p),
+        ("controller_key_file", ctypes.c_char_p),
     ]
 
     def __init__(self) -> None:

@@ -174,6 +174,8 @@ class Communicator:
         windows allow (100).
     key_file
         The file of the tenant's key, with which what is sent is sealed (none: the job is open).
+    controller_key_file
+        With `controller`: the file of the key that signs its lines (none: they are not signed).
 
     Raises FaninError's subclasses: RefusedError, UnreachableError, JoinTimeoutError, ConfigError;
     ValueError for an argument out of its range.  A communicator may be used by several threads.
@@ -203,6 +205,7 @@ class Communicator:
         controller: str | None = None,
         pace: int | None = None,
         key_file: str | None = None,
+        controller_key_file: str | None = None,
     ) -> None:
         options = _library.Options()
         options.switch_addr = None if switch is None else switch.encode()
@@ -226,6 +229,8 @@ class Communicator:
         options.controller_addr = None if controller is None else controller.encode()
         options.pace = _number("pace", pace)
         options.key_file = None if key_file is None else key_file.encode()
+        if controller_key_file is not None:
+            options.controller_key_file = controller_key_file.encode()
 
         self._take(None if _alone(rank, ranks) else _create(options))
 

@@ -150,6 +150,13 @@ int daemon_fill(const char *name, struct fan_daemon_options *o, struct daemon_ar
 		fprintf(stderr, "fanin %s: --key: %s\n", name, why);
 		return 1;
 	}
+	if (a->controller_key[0] && !a->name[0])
+		return daemon_wrong(name, "--controller-key: expected with --controller");
+	if (a->controller_key[0] &&
+	    fan_key_file_read(&a->controller_keys, a->controller_key, why, sizeof why)) {
+		fprintf(stderr, "fanin %s: --controller-key: %s\n", name, why);
+		return 1;
+	}
 	o->log = print_line;
 	o->ctx = a;
 	const char *wrong = set_plane(o, a);
@@ -269,6 +276,7 @@ static int start_client(struct fan_daemon_client **client, struct fan_daemon *d,
 	*client = NULL;
 	if (!a->name[0])
 		return 0;
+	g.keys = a->controller_keys;
 	snprintf(g.name, sizeof g.name, "%.*s", FAN_NAME_MAX, a->name);
 	return fan_daemon_client_start(client, &g);
 }

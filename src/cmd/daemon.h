@@ -24,7 +24,9 @@ struct daemon_args {
 	char key[ARGS_TEXT_BYTES]; /* file of the fabric's key; empty: jobs are open */
 	fan_peer controller;
 	char name[ARGS_TEXT_BYTES]; /* in the controller's topology */
-	fan_peer metrics;	    /* where they are served by HTTP; none: nowhere */
+	char controller_key[ARGS_TEXT_BYTES];
+	struct fan_keys controller_keys; /* in it, after daemon_fill */
+	fan_peer metrics;		 /* where they are served by HTTP; none: nowhere */
 	/* Of a switch alone. */
 	fan_peer server, parent;
 	int policy; /* -1: as it has to be */
@@ -135,6 +137,15 @@ struct daemon_args {
 		 NULL,                                                                             \
 		 "NODE",                                                                           \
 		 "with --controller: what this node is called in its topology"},                   \
+		{"controller-key",                                                                 \
+		 0,                                                                                \
+		 ARGS_TEXT,                                                                        \
+		 DAEMON_AT(controller_key),                                                        \
+		 0,                                                                                \
+		 0,                                                                                \
+		 NULL,                                                                             \
+		 "FILE",                                                                           \
+		 "with --controller: the key of its lines (none: they are not signed)"},           \
 		{"metrics",                                                                        \
 		 0,                                                                                \
 		 ARGS_PEER,                                                                        \

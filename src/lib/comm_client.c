@@ -14,6 +14,7 @@ void fan_comm_client_init(struct fanin_comm *c)
 	f->on = true;
 	f->behind_ns = UINT64_MAX;
 	fan_dial_init(&f->dial, &c->controller_addr, c->epoll_fd, FAN_COMM_CONTROLLER);
+	fan_dial_sign(&f->dial, &c->cfg.controller_keys);
 }
 
 void fan_comm_client_free(struct fanin_comm *c)

@@ -10,6 +10,7 @@
 
 #include "core/base/err.h"
 #include "core/wire/partial.h"
+#include "net/link_rate.h"
 #include "rendezvous.h"
 #include "sized.h"
 
@@ -75,9 +76,10 @@ static const struct key keys[] = {
 	NUMBER(pace, 0, 1000, FAN_CONFIG_PACE),
 	NUMBER(rto_min_ms, 1, FAN_CONFIG_RTO_MIN_MAX_MS, 0), /* 0: as it fits */
 	TEXT(key_file, key_file),
+	TEXT(controller_key_file, controller_key_file),
 };
 _Static_assert(KEYS <= 32, "a bit each in struct load");
-_Static_assert(offsetof(struct fanin_options, key_file) + sizeof(char *) ==
+_Static_assert(offsetof(struct fanin_options, controller_key_file) + sizeof(char *) ==
 		       sizeof(struct fanin_options),
 	       "sized.h: no padding at the end");
 
@@ -273,7 +275,7 @@ static int take_launcher(struct load *l)
 	return FAN_OK;
 }
 
-/* "switch, job, ... or key_file". */
+/* "switch, job, ... or controller_key_file". */
 static void all_names(char *text, size_t bytes)
 {
 	size_t used = 0;
@@ -398,13 +400,12 @@ uint16_t fan_config_payload_bytes(int mtu, int ranks)
 	return (uint16_t)(room > FAN_PAYLOAD_MAX ? FAN_PAYLOAD_MAX : room);
 }
 
-/* The key, if there is one. */
-static int read_key(struct load *l)
+/* Take the keys in `file`, which is the option at `at`, if it names one. */
+static int read_key(struct load *l, struct fan_keys *into, const char *file, size_t at)
 {
-	struct fan_config *c = l->c;
-	const char *from = l->from[key_at(offsetof(struct fan_config, key_file))];
+	const char *from = l->from[key_at(at)];
 	char wrong[FAN_CONFIG_WHY_BYTES];
-	if (!*c->key_file || !fan_key_file_read(&c->keys, c->key_file, wrong, sizeof wrong))
+	if (!*file || !fan_key_file_read(into, file, wrong, sizeof wrong))
 		return FAN_OK;
 	snprintf(l->why, l->why_bytes, "%.100s: %.400s", from, wrong);
 	return FAN_E_CONFIG;
@@ -430,7 +431,10 @@ static int take_all(struct load *l, const struct fanin_options *o)
 	if (!e)
 		e = take_file(l);
 	if (!e)
-		e = read_key(l);
+		e = read_key(l, &c->keys, c->key_file, offsetof(struct fan_config, key_file));
+	if (!e)
+		e = read_key(l, &c->controller_keys, c->controller_key_file,
+			     offsetof(struct fan_config, controller_key_file));
 	fan_config_set_payload(c);
 	return e;
 }
@@ -485,7 +489,12 @@ int fan_config_check_flags(char *why, size_t bytes)
 		snprintf(why, bytes, "%s: \"%.64s\": expected 0 or 1", names[i], on);
 		return FAN_E_CONFIG;
 	}
-	return FAN_OK;
+	const char *rate = getenv("FANIN_LINK_MBPS");
+	if (fan_link_rate_parse(rate) >= 0)
+		return FAN_OK;
+	snprintf(why, bytes, "FANIN_LINK_MBPS: \"%.64s\": expected a number from 0 to %d", rate,
+		 FAN_LINK_MBPS_MAX);
+	return FAN_E_CONFIG;
 }
 
 bool fan_config_flag(const char *name, bool unset)

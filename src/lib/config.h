@@ -45,8 +45,10 @@ struct fan_config {
 	int priority;		/* 0: by the bytes that the job has left to send */
 	int ahead, cache;	/* fragments per shard; 0: none */
 	uint16_t payload_bytes; /* of a full fragment, follows from mtu */
-	char key_file[FAN_CONFIG_FILE_MAX + 1];	      /* "": the job is open */
-	struct fan_keys keys;			      /* in it */
+	char key_file[FAN_CONFIG_FILE_MAX + 1];		   /* "": the job is open */
+	struct fan_keys keys;				   /* in it */
+	char controller_key_file[FAN_CONFIG_FILE_MAX + 1]; /* "": lines are not signed */
+	struct fan_keys controller_keys;		   /* in it */
 	int join_ms;				      /* as timeout_ms, of a join; 0: the same */
 	char meeting_addr[FAN_CONFIG_SWITCH_MAX + 1]; /* where the ranks meet if no switch is named,
 						       * "HOST:PORT" at rank 0; "": as
@@ -76,7 +78,7 @@ typedef void fan_config_row(void *ctx, const char *name, const char *value, cons
 int fan_config_tell(struct fan_config *c, fan_config_row *row, void *ctx, char *why, size_t bytes);
 
 /* FAN_OK, or FAN_E_CONFIG and in `why` which of these variables is neither 0 nor 1: FANIN_LOCAL,
- * FANIN_HOSTS, FANIN_SPLIT. */
+ * FANIN_HOSTS, FANIN_SPLIT; or that FANIN_LINK_MBPS is no rate. */
 int fan_config_check_flags(char *why, size_t bytes);
 
 /* Time without progress after which a join fails. */

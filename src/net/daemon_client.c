@@ -400,6 +400,8 @@ static void dial(struct fan_daemon_client *a)
 {
 	int e = fan_lines_dial(&a->lines, &a->o.controller);
 
+	if (!e)
+		e = fan_lines_sign(&a->lines, &a->o.keys, true);
 	a->said_hello = false;
 	a->retry_ns = fan_clock_ns() + FAN_DAEMON_CLIENT_RETRY_MAX * FAN_MS;
 	if (e)
@@ -431,6 +433,8 @@ static void turn(struct fan_daemon_client *a, short revents)
 	}
 	while (!err && (text = fan_lines_next(&a->lines, &bytes)))
 		err = heed(a, text, bytes);
+	if (!err)
+		err = fan_lines_trouble(&a->lines);
 	if (!err && !e && a->said_hello && fan_clock_ns() >= a->health_ns)
 		err = say_health(a);
 	if (e || err)

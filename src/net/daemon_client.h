@@ -24,7 +24,8 @@ struct fan_daemon_client_options {
 	fan_peer listen; /* of shard 0; a wildcard address: replaced by the one towards the
 			    controller */
 	unsigned shards;
-	unsigned slots; /* of all shards, to be shared out by quotas */
+	unsigned slots;	      /* of all shards, to be shared out by quotas */
+	struct fan_keys keys; /* of the controller's lines; count 0: they are not signed */
 
 	/* As fan_daemon_options has it, from the client's thread. */
 	void (*log)(void *ctx, const char *line);

@@ -20,6 +20,11 @@ void fan_dial_init(struct fan_dial *d, const fan_peer *to, int epoll_fd, uint32_
 	d->lines.fd = -1;
 }
 
+void fan_dial_sign(struct fan_dial *d, const struct fan_keys *keys)
+{
+	d->keys = *keys;
+}
+
 void fan_dial_free(struct fan_dial *d)
 {
 	fan_lines_close(&d->lines); /* epoll forgets it */
@@ -70,6 +75,8 @@ static void set_options(int fd)
 static void begin(struct fan_dial *d, uint64_t now_ns)
 {
 	int e = fan_lines_dial(&d->lines, &d->to);
+	if (!e)
+		e = fan_lines_sign(&d->lines, &d->keys, true);
 	if (e) {
 		fan_dial_drop(d, now_ns, strerror(-e));
 		return;
@@ -125,14 +132,17 @@ uint64_t fan_dial_deadline(const struct fan_dial *d)
 
 static const char *end_text(int e)
 {
-	return e == -ECONNRESET ? "the connection was closed"
-	       : e == -EMSGSIZE ? "a line is too long"
-				: strerror(-e);
+	return e == -ECONNRESET	    ? "the connection was closed"
+	       : e == -EMSGSIZE	    ? "a line is too long"
+	       : e == -EKEYREJECTED ? "its lines are not signed with our key"
+				    : strerror(-e);
 }
 
 char *fan_dial_line(struct fan_dial *d, size_t *bytes)
 {
 	char *line = d->up ? fan_lines_next(&d->lines, bytes) : NULL;
+	if (!line && d->up && fan_lines_trouble(&d->lines))
+		d->ended = fan_lines_trouble(&d->lines);
 	if (!line && d->up && d->ended)
 		fan_dial_drop(d, fan_clock_ns(), end_text(d->ended));
 	return line;

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "seal/cipher_gcrypt.h"
+
 #define FIRST_BYTES 4096
 #define BACKLOG	    128
 #define IDLE_S	    5  /* of silence, before the other host is asked whether it lives */
@@ -66,6 +68,10 @@ void fan_lines_close(struct fan_lines *l)
 		close(l->fd);
 	free(l->in);
 	free(l->out);
+	free(l->held);
+	if (l->key)
+		explicit_bzero(l->key, sizeof *l->key);
+	free(l->key);
 	memset(l, 0, sizeof *l);
 	l->fd = -1;
 }
@@ -150,6 +156,8 @@ int fan_lines_turn(struct fan_lines *l, short revents)
 
 	if (l->fd < 0)
 		return -EPIPE;
+	if (l->unsigned_came)
+		return -EKEYREJECTED;
 	if (l->connecting) {
 		if (!(revents & (POLLOUT | POLLERR | POLLHUP)))
 			return 0;
@@ -161,7 +169,8 @@ int fan_lines_turn(struct fan_lines *l, short revents)
 	return e ? e : flush(l);
 }
 
-char *fan_lines_next(struct fan_lines *l, size_t *bytes)
+/* The next whole line, as it came. */
+static char *next_line(struct fan_lines *l, size_t *bytes)
 {
 	if (l->in_seen < l->in_taken)
 		l->in_seen = l->in_taken;
@@ -180,21 +189,139 @@ char *fan_lines_next(struct fan_lines *l, size_t *bytes)
 	return line;
 }
 
-int fan_lines_put(struct fan_lines *l, const char *text, size_t bytes)
+/* Append to what is to be sent, or to what waits to be signed. */
+static bool append(char **to, size_t *room, size_t *used, const char *text, size_t bytes)
 {
-	if (l->fd < 0)
-		return -EPIPE;
-	if (l->out_sent && l->out_used + bytes + 1 > l->out_room) {
+	if (!grow(to, room, *used + bytes, FAN_LINES_OUT_MAX))
+		return false;
+	memcpy(*to + *used, text, bytes);
+	*used += bytes;
+	return true;
+}
+
+/* Send `before`, `text` and an LF. */
+static int put_line(struct fan_lines *l, const char *before, size_t before_bytes, const char *text,
+		    size_t bytes)
+{
+	const size_t whole = before_bytes + bytes + 1;
+	if (l->out_sent && l->out_used + whole > l->out_room) {
 		memmove(l->out, l->out + l->out_sent, l->out_used - l->out_sent);
 		l->out_used -= l->out_sent;
 		l->out_sent = 0;
 	}
-	if (!grow(&l->out, &l->out_room, l->out_used + bytes + 1, FAN_LINES_OUT_MAX))
+	if (!grow(&l->out, &l->out_room, l->out_used + whole, FAN_LINES_OUT_MAX))
 		return -ENOBUFS;
-	memcpy(l->out + l->out_used, text, bytes);
-	l->out[l->out_used + bytes] = '\n';
-	l->out_used += bytes + 1;
+	append(&l->out, &l->out_room, &l->out_used, before, before_bytes);
+	append(&l->out, &l->out_room, &l->out_used, text, bytes);
+	append(&l->out, &l->out_room, &l->out_used, "\n", 1);
 	return l->connecting ? 0 : flush(l);
+}
+
+/* ---- signed ---------------------------------------------------------------------------- */
+
+static int put_nonce(struct fan_lines *l)
+{
+	char text[FAN_LINE_HELLO_CHARS + 1];
+
+	fan_line_key_hello(l->key, text);
+	return put_line(l, "", 0, text, FAN_LINE_HELLO_CHARS);
+}
+
+int fan_lines_sign(struct fan_lines *l, const struct fan_keys *keys, bool dials)
+{
+	if (!keys->count)
+		return 0;
+	l->key = malloc(sizeof *l->key);
+	if (!l->key || !fan_line_key_init(l->key, fan_cipher_gcrypt(), keys, dials))
+		return -ENOMEM;
+	return dials ? put_nonce(l) : 0;
+}
+
+int fan_lines_trouble(const struct fan_lines *l)
+{
+	return l->unsigned_came ? -EKEYREJECTED : 0;
+}
+
+static int put_signed(struct fan_lines *l, const char *text, size_t bytes)
+{
+	char mac[FAN_LINE_MAC_CHARS];
+
+	fan_line_key_sign(l->key, mac, text, bytes);
+	return put_line(l, mac, sizeof mac, text, bytes);
+}
+
+/* Those that were put before they could be signed. */
+static int put_held(struct fan_lines *l)
+{
+	int e = 0;
+	char *at = l->held, *end;
+
+	for (; at && !e && at < l->held + l->held_used; at = end + 1) {
+		end = memchr(at, '\n', (size_t)(l->held + l->held_used - at));
+		e = put_signed(l, at, (size_t)(end - at));
+	}
+	free(l->held);
+	l->held = NULL;
+	l->held_room = l->held_used = 0;
+	return e;
+}
+
+/* Say it in clear, since who hears it may have no key. */
+static void refuse(struct fan_lines *l, enum fan_line_verdict why)
+{
+	static const char clear[] =
+		"{\"refused\":\"lines are signed here: expected a key, --controller-key or "
+		"FANIN_CONTROLLER_KEY_FILE\"}";
+	static const char bad[] =
+		"{\"refused\":\"this line is not signed with a key of the controller's\"}";
+
+	l->unsigned_came = true;
+	if (!l->key->dials && why == FAN_LINE_CLEAR)
+		(void)put_line(l, "", 0, clear, sizeof clear - 1);
+	else if (!l->key->dials)
+		(void)put_line(l, "", 0, bad, sizeof bad - 1);
+}
+
+/* What a signed line says; NULL: there is none, or the stream is of no use. */
+static char *next_signed(struct fan_lines *l, size_t *bytes)
+{
+	char *line = NULL;
+
+	while (!l->unsigned_came && (line = next_line(l, bytes))) {
+		enum fan_line_verdict v = fan_line_key_take(l->key, line, *bytes);
+		if (v == FAN_LINE_CLEAR || v == FAN_LINE_BAD)
+			refuse(l, v);
+		if (v == FAN_LINE_BEGUN && !l->key->dials)
+			(void)put_nonce(l);
+		if (l->held_used && fan_line_key_may_sign(l->key))
+			(void)put_held(l);
+		if (v == FAN_LINE_GOOD)
+			break;
+		line = NULL;
+	}
+	if (!line)
+		return NULL;
+	*bytes -= FAN_LINE_MAC_CHARS;
+	return line + FAN_LINE_MAC_CHARS;
+}
+
+char *fan_lines_next(struct fan_lines *l, size_t *bytes)
+{
+	return l->key ? next_signed(l, bytes) : next_line(l, bytes);
+}
+
+int fan_lines_put(struct fan_lines *l, const char *text, size_t bytes)
+{
+	if (l->fd < 0 || l->unsigned_came)
+		return -EPIPE;
+	if (!l->key)
+		return put_line(l, "", 0, text, bytes);
+	if (fan_line_key_may_sign(l->key))
+		return put_signed(l, text, bytes);
+	return append(&l->held, &l->held_room, &l->held_used, text, bytes) &&
+			       append(&l->held, &l->held_room, &l->held_used, "\n", 1)
+		       ? 0
+		       : -ENOBUFS;
 }
 
 int fan_lines_listen(fan_peer *at)

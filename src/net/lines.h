@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "line_key.h"
 #include "udp.h"
 
 #define FAN_LINE_IN_MAX	  (1u << 20) /* bytes of a line, its LF included */
@@ -24,6 +25,10 @@ struct fan_lines {
 	size_t in_taken;	 /* bytes that fan_lines_next has returned */
 	size_t in_seen;		 /* bytes searched for an LF */
 	size_t out_room, out_used, out_sent;
+	struct fan_line_key *key; /* NULL: lines are not signed */
+	char *held;		  /* lines that wait to be signed, each with its LF */
+	size_t held_room, held_used;
+	bool unsigned_came; /* the stream has ended: a line was not signed, or wrongly */
 };
 
 /* Take over the non-blocking socket `fd`. */
@@ -32,6 +37,13 @@ void fan_lines_open(struct fan_lines *l, int fd);
 /* Begin to connect to `to`.  0, or -errno: closed. */
 int fan_lines_dial(struct fan_lines *l, const fan_peer *to);
 void fan_lines_close(struct fan_lines *l);
+
+/* All lines are to be signed with one of `keys` (line_key.h), if there are any; `dials`: we have
+ * dialled.  Before the first of them.  0, or -errno. */
+int fan_lines_sign(struct fan_lines *l, const struct fan_keys *keys, bool dials);
+
+/* 0, or -EKEYREJECTED: a line was not signed as it has to be; nothing of the stream counts. */
+int fan_lines_trouble(const struct fan_lines *l);
 
 /* Events to poll for: POLLIN, and POLLOUT if there is output.  0: closed. */
 short fan_lines_events(const struct fan_lines *l);

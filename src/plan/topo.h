@@ -23,8 +23,9 @@ struct fan_node {
 	char name[FAN_TOPO_NAME_MAX + 1];
 	enum fan_node_kind kind;
 	double gbps; /* as given; 0: none was: a switch cannot sum, others have no limit */
-	double background_gbps; /* of it in use by others */
-	uint32_t first, degree; /* its outgoing arcs: `out` of the topology */
+	double background_gbps;		     /* of it in use by others */
+	char address[FAN_TOPO_NAME_MAX + 1]; /* that it dials a controller from; empty: any */
+	uint32_t first, degree;		     /* its outgoing arcs: `out` of the topology */
 };
 
 struct fan_link {

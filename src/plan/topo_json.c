@@ -112,8 +112,20 @@ static int read_background(struct reader *r, const json_t *from, double gbps, do
 	return err;
 }
 
+/* Plans do without it; a controller looks at what it says. */
+static int read_address(struct reader *r, const json_t *from, const char **address)
+{
+	const json_t *value = json_object_get(from, "address");
+
+	*address = value ? json_string_value(value) : "";
+	if (!*address || strlen(*address) > FAN_TOPO_NAME_MAX)
+		return bad(r, "address", "expected the address of a host, without a port");
+	return FAN_OK;
+}
+
 static int read_node(struct reader *r, const json_t *from)
 {
+	const char *address;
 	const char *name;
 	enum fan_node_kind kind = FAN_NODE_WORKER;
 	double gbps = 0, background = 0;
@@ -121,7 +133,8 @@ static int read_node(struct reader *r, const json_t *from)
 
 	if (err || (err = kind_of(r, from, &kind)) ||
 	    (err = rate(r, from, "gbps", FAN_TOPO_GBPS_MIN, 0, &gbps)) ||
-	    (err = read_background(r, from, gbps, &background)))
+	    (err = read_background(r, from, gbps, &background)) ||
+	    (err = read_address(r, from, &address)))
 		return err;
 	const json_t *other = json_object_get(r->names, name);
 	if (other)
@@ -132,9 +145,12 @@ static int read_node(struct reader *r, const json_t *from)
 	err = fan_topo_add_node(r->t, name, kind, gbps);
 	if (err == FAN_E_INVALID)
 		return bad(r, "", "more than %d nodes", FAN_TOPO_NODES_MAX);
-	if (!err)
-		r->t->node[r->t->nodes - 1].background_gbps = background;
-	return err;
+	if (err)
+		return err;
+	struct fan_node *n = &r->t->node[r->t->nodes - 1];
+	n->background_gbps = background;
+	memcpy(n->address, address, strlen(address) + 1);
+	return FAN_OK;
 }
 
 /* The node that a string names. */
@@ -357,6 +373,8 @@ static json_t *node_json(const struct fan_node *n)
 		json_object_set_new(o, "gbps", json_real(n->gbps));
 	if (n->background_gbps > 0)
 		json_object_set_new(o, "background_gbps", json_real(n->background_gbps));
+	if (n->address[0])
+		json_object_set_new(o, "address", json_string(n->address));
 	return o;
 }
 

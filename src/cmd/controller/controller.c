@@ -29,7 +29,7 @@ struct controller_args {
 	fan_peer listen, metrics;
 	int algorithm, seed, trees, sums_at, wait;
 	char plan[ARGS_TEXT_BYTES], socket[ARGS_TEXT_BYTES], json[ARGS_TEXT_BYTES];
-	char ask[ARGS_TEXT_BYTES], state[ARGS_TEXT_BYTES];
+	char ask[ARGS_TEXT_BYTES], state[ARGS_TEXT_BYTES], key[ARGS_TEXT_BYTES];
 	bool quiet;
 };
 
@@ -61,6 +61,8 @@ static const struct args_option options[] = {
 	{"state", 0, ARGS_TEXT, AT(state), 0, 0, NULL, "FILE",
 	 "keep there what the next controller must know so that running jobs stay in its care, and "
 	 "read it at the start"},
+	{"key", 'k', ARGS_TEXT, AT(key), 0, 0, NULL, "FILE",
+	 "the key that lines of daemons and workers are signed with (none: they are not)"},
 	{"metrics", 0, ARGS_PEER, AT(metrics), 0, 0, NULL, "ADDR:PORT",
 	 "serve metrics there by HTTP, for Prometheus; a management network (nowhere)"},
 	{"json", 0, ARGS_TEXT, AT(json), 0, 0, NULL, "FILE",
@@ -185,6 +187,17 @@ static int load(struct life *l, const char *from)
 	return 0;
 }
 
+/* The key of lines, if there is one. */
+static int load_key(struct life *l)
+{
+	char why[ARGS_WHY_BYTES];
+
+	if (!l->a->key[0] || fan_key_file_read(&l->sockets.keys, l->a->key, why, sizeof why) == 0)
+		return 0;
+	fprintf(stderr, "fanin controller: --key: %s\n", why);
+	return 1;
+}
+
 static int make(struct life *l, const char *from)
 {
 	const struct controller_args *a = l->a;
@@ -286,7 +299,9 @@ int cmd_controller(int argc, char **argv)
 		return wrong("expected TOPOLOGY.json, or a topology to make");
 	if (fan_peer_is_none(&a.listen))
 		return wrong("--listen: expected ADDR:PORT, for instance --listen 10.8.0.1:7700");
-	int status = load(&l, from);
+	int status = load_key(&l);
+	if (!status)
+		status = load(&l, from);
 	if (!status)
 		status = make(&l, from);
 	if (!status)

@@ -42,6 +42,7 @@ struct controller_sockets {
 		char *text; /* what has come */
 		size_t used, room;
 	} planner;
+	struct fan_keys keys;	      /* that lines are signed with; count 0: they are not */
 	struct metrics_http *metrics; /* NULL: nobody wants them */
 	/* After each round, if something has happened. */
 	void (*changed)(void *ctx);

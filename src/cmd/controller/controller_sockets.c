@@ -248,6 +248,7 @@ static void accept_peer(struct controller_sockets *s)
 		.open = true, .events = EPOLLIN, .from = from, .since_ns = fan_clock_ns()};
 	fan_lines_open(&s->peer[i].lines, fd);
 	s->peer[i].lines.in_max = CONTROLLER_NAMELESS_BYTES;
+	s->peer[i].broken = fan_lines_sign(&s->peer[i].lines, &s->keys, false) != 0;
 	fan_ctl_opened(s->ctl, fan_clock_ns(), i);
 }
 
@@ -262,6 +263,7 @@ static void hear_peer(struct controller_sockets *s, unsigned i, short revents)
 	p->broken |= fan_lines_turn(&p->lines, revents) != 0;
 	while (!p->closing && (line = fan_lines_next(&p->lines, &bytes)))
 		fan_ctl_line(s->ctl, fan_clock_ns(), i, line, bytes);
+	p->broken |= fan_lines_trouble(&p->lines) != 0;
 	if (p->lines.in_max < FAN_LINE_IN_MAX && fan_ctl_is_named(s->ctl, i))
 		p->lines.in_max = FAN_LINE_IN_MAX;
 }

@@ -180,9 +180,9 @@ static void tell_file(struct info *t, const char *variable)
 /* The options, and whether they are right. */
 static void tell_options(struct info *t, struct fan_config *c)
 {
-	static const char *const beside[] = {"FANIN_CONFIG", "FANIN_LOCAL",   "FANIN_HOSTS",
-					     "FANIN_SPLIT",  "FANIN_LIBRARY", "FANIN_METRICS",
-					     "FANIN_TRACE"};
+	static const char *const beside[] = {"FANIN_CONFIG",  "FANIN_LOCAL",	 "FANIN_HOSTS",
+					     "FANIN_SPLIT",   "FANIN_LINK_MBPS", "FANIN_LIBRARY",
+					     "FANIN_METRICS", "FANIN_TRACE"};
 	char why[FAN_CONFIG_WHY_BYTES], flags[FAN_CONFIG_WHY_BYTES] = "";
 
 	if (!t->silent)

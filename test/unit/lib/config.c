@@ -34,6 +34,10 @@ static const char *const variables[] = {
 	"FANIN_CACHE",
 	"FANIN_RTO_MIN_MS",
 	"FANIN_CONFIG",
+	"FANIN_LOCAL",
+	"FANIN_HOSTS",
+	"FANIN_SPLIT",
+	"FANIN_LINK_MBPS",
 	"RANK",
 	"WORLD_SIZE",
 	"OMPI_COMM_WORLD_RANK",
@@ -258,7 +262,7 @@ static void config__file_errors_tell_the_line(void **state)
 		":3: windows: unknown key",
 		"expected switch, job, rank, ranks, mtu, window, timeout_ms, alive_ms, mode, wire, "
 		"multicast, checksum, narrow, plain_udp, priority, ahead, cache, server, "
-		"controller, pace, rto_min_ms or key_file");
+		"controller, pace, rto_min_ms, key_file or controller_key_file");
 	write_file("[worker]\nmtu\n");
 	assert_int_equal(load(&o), FAN_E_CONFIG);
 	assert_why(":2: expected", "key = value");
@@ -295,6 +299,26 @@ static void config__variable_errors(void **state)
 		setenv("FANIN_RANKS", "4", 1);
 		setenv(wrong[i][0], wrong[i][1], 1);
 		assert_int_equal(load(&o), FAN_E_CONFIG);
+		assert_why(wrong[i][0], "expected");
+	}
+}
+
+/* Variables beside the options. */
+static void config__flags(void **state)
+{
+	static const char *const wrong[][2] = {{"FANIN_SPLIT", "yes"},
+					       {"FANIN_HOSTS", "2"},
+					       {"FANIN_LINK_MBPS", "2.5G"},
+					       {"FANIN_LINK_MBPS", "-1"},
+					       {"FANIN_LINK_MBPS", "4000001"}};
+	(void)state;
+	assert_int_equal(fan_config_check_flags(why, sizeof why), FAN_OK);
+	setenv("FANIN_LINK_MBPS", "2500", 1);
+	assert_int_equal(fan_config_check_flags(why, sizeof why), FAN_OK);
+	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+		clean(NULL);
+		setenv(wrong[i][0], wrong[i][1], 1);
+		assert_int_equal(fan_config_check_flags(why, sizeof why), FAN_E_CONFIG);
 		assert_why(wrong[i][0], "expected");
 	}
 }
@@ -473,6 +497,7 @@ int main(void)
 		cmocka_unit_test_setup(config__file_errors_tell_the_line, clean),
 		cmocka_unit_test_setup(config__file_is_checked_whole, clean),
 		cmocka_unit_test_setup(config__variable_errors, clean),
+		cmocka_unit_test_setup(config__flags, clean),
 		cmocka_unit_test_setup(config__field_errors, clean),
 		cmocka_unit_test_setup(config__older_options, clean),
 		cmocka_unit_test_setup(config__newer_options, clean),
