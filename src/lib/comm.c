@@ -103,6 +103,7 @@ static unsigned set_hosts(struct fanin_comm *c, unsigned first, const struct fan
 	for (unsigned h = 0; h < m->hosts; h++)
 		if (m->host[h].aggregator.port) {
 			fan_comm_set_part(c, k, &m->host[h].aggregator, "");
+			c->mbps[k] = m->host[h].mbps;
 			c->inside[k++] = m->host[h].first;
 		}
 	return k - first;
@@ -446,6 +447,7 @@ int fan_comm_create_column(const struct fanin_comm *of, const struct fan_config 
 	for (c->parts = 0; c->parts < of->parts; c->parts++) {
 		fan_comm_set_part(c, c->parts, &of->part[c->parts].at, suffix);
 		c->inside[c->parts] = of->inside[c->parts];
+		c->mbps[c->parts] = of->mbps[c->parts];
 	}
 	c->complete = true;
 	return fan_comm_begin(c);

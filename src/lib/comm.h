@@ -104,6 +104,7 @@ struct fanin_comm {
 	/* Used by the thread alone. */
 	struct fan_job_part part[FAN_PARTS_MAX]; /* without a controller one, of route 0 */
 	int inside[FAN_PARTS_MAX]; /* the rank in which the part's switch is embedded; -1: none */
+	uint32_t mbps[FAN_PARTS_MAX];	/* rate of that host's link; 0: not known */
 	unsigned shards[FAN_PARTS_MAX]; /* of the part's switches; 0: not known yet */
 	struct fan_connection
 		connection[FAN_SHARDS_MAX]; /* each part has one to shard 0 of its aggregator,

@@ -106,6 +106,8 @@ static void find_parts(struct fanin_comm *g, const struct fan_comm_places *p, co
 		if (!here && (g->parts || k + 1 < p->count)) /* somebody sums */
 			continue;
 		g->inside[g->parts] = p->inside[k] < 0 ? -1 : place_of(ranks, count, p->inside[k]);
+		g->mbps[g->parts] =
+			p->inside[k] < 0 ? 0 : p->ranks.host[host_of[p->inside[k]]].mbps;
 		fan_comm_set_part(g, g->parts++, &p->at[k], "");
 	}
 }

@@ -33,7 +33,7 @@ void fan_comm_split_init(struct fanin_comm *c)
 		return;
 	for (unsigned k = 0; k < c->parts; k++)
 		is_host[k] = c->inside[k] >= 0;
-	fan_split_learner_init(&s->learner, c->parts, is_host);
+	fan_split_learner_init(&s->learner, c->parts, is_host, c->mbps);
 	fan_split_from_shares(&s->shares.now, &s->learner);
 }
 

@@ -10,6 +10,7 @@
 
 #include "comm.h"
 #include "net/clock.h"
+#include "net/link_rate.h"
 #include "net/udp.h"
 #include "reach.h"
 
@@ -150,12 +151,18 @@ static int exchange_hosts(struct fan_meeting *m, struct fanin_comm *c, const fan
 	return e;
 }
 
-/* Exchange the ports of the first ranks' aggregators, and a nonce of each host.  A link-local
+uint32_t fan_meeting_take_rate(int32_t word)
+{
+	return word > 0 && word <= FAN_LINK_MBPS_MAX ? (uint32_t)word : 0;
+}
+
+/* Exchange the ports of the first ranks' aggregators, the rates of their links, and a nonce of each
+ * host.  A link-local
  * address is reached by the interface that leads to the meeting point. */
 static int exchange_ports(struct fan_meeting *m, struct fanin_comm *c, const fan_peer *at,
 			  bool named, struct fan_embedded_switch **sw)
 {
-	enum { PORT, NONCE, WORDS = NONCE + 2 };
+	enum { PORT, MBPS, NONCE, WORDS = NONCE + 2 };
 	int32_t word[FAN_MEETING_HOSTS_MAX * WORDS] = {0};
 	uint64_t nonce = fan_clock_nonce();
 	for (unsigned h = 0; h < m->hosts; h++) {
@@ -165,12 +172,14 @@ static int exchange_ports(struct fan_meeting *m, struct fanin_comm *c, const fan
 			word[h * WORDS + PORT] = start_embedded(sw, &c->cfg, at);
 		else if (!named)
 			word[h * WORDS + PORT] = (int32_t)at->port;
+		word[h * WORDS + MBPS] = fan_link_rate_to(at);
 		memcpy(word + h * WORDS + NONCE, &nonce, sizeof nonce);
 	}
 	int e = fan_meeting_add_up(c, word, m->hosts * WORDS);
 	for (unsigned h = 0; h < m->hosts; h++) {
 		m->host[h].aggregator.port = (uint16_t)word[h * WORDS + PORT];
 		m->host[h].aggregator.scope = at->scope;
+		m->host[h].mbps = fan_meeting_take_rate(word[h * WORDS + MBPS]);
 		memcpy(&m->host[h].nonce, word + h * WORDS + NONCE, sizeof nonce);
 	}
 	if (!named)

@@ -5,8 +5,8 @@
  * all-reduces: each rank adds its record to a vector that is zero elsewhere, so the sum has the
  * records of all ranks.  The first has hosts, and how many ranks may share memory, so that all
  * decide alike whatever the options of one of them; the second the ports of the aggregators that
- * the first rank of each host has started.  So no further message is needed, and a rank that is
- * missing or dies is noticed as in any job. */
+ * the first rank of each host has started, and the rates of their links.  So no further message is
+ * needed, and a rank that is missing or dies is noticed as in any job. */
 #ifndef FAN_LIB_MEETING_H
 #define FAN_LIB_MEETING_H
 
@@ -30,6 +30,7 @@ struct fan_host_id {
 struct fan_meeting_host {
 	uint16_t first; /* its lowest rank */
 	uint16_t ranks;
+	uint32_t mbps;	     /* rate of its link; 0: not known (link_rate.h) */
 	uint64_t nonce;	     /* of the job's life there, from that rank */
 	fan_peer aggregator; /* embedded in that rank; port 0: it could not start one, or some
 			      * ranks do not reach it */
@@ -60,6 +61,9 @@ int fan_meeting_add_up(struct fanin_comm *c, int32_t *words, unsigned count);
 
 /* Sort the records of `ranks` ranks, FAN_MEETING_RECORD words each, into hosts. */
 void fan_meeting_sort(struct fan_meeting *m, const int32_t *records, unsigned ranks);
+
+/* A rate that a first rank has told, in Mb/s; 0: it is none. */
+uint32_t fan_meeting_take_rate(int32_t word);
 
 /* Fill in the record of this process: its host, and its local address towards `at`. */
 void fan_meeting_record(int32_t record[FAN_MEETING_RECORD], const fan_peer *at);

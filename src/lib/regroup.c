@@ -41,7 +41,7 @@ void fan_regroup_enable(struct fanin_comm *c)
 		return;
 	g->all = c->parts;
 	for (unsigned k = 0; k < c->parts; k++) {
-		g->first[k] = (struct fan_regroup_part){c->part[k], c->inside[k]};
+		g->first[k] = (struct fan_regroup_part){c->part[k], c->inside[k], c->mbps[k]};
 		g->number[k] = (uint8_t)k;
 	}
 	keep_results(c);
@@ -156,6 +156,7 @@ static void take_parts(struct fanin_comm *c)
 		c->part[c->parts] = p->part;
 		fan_rendezvous_derive(c->part[c->parts].name, p->part.name, suffix);
 		c->inside[c->parts] = p->inside;
+		c->mbps[c->parts] = p->mbps;
 		g->number[c->parts++] = (uint8_t)n;
 	}
 }

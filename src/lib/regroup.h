@@ -49,6 +49,7 @@ enum fan_regroup_phase {
 struct fan_regroup_part {
 	struct fan_job_part part;
 	int inside;
+	uint32_t mbps;
 };
 
 struct fan_regroup {

@@ -156,22 +156,94 @@ static uint64_t share_of_host(uint64_t n, uint64_t k)
 	return FAN_SPLIT_WHOLE * (n - k) / (n * n + k * (n - 2));
 }
 
-void fan_split_learner_init(struct fan_split_learner *l, unsigned parts, const bool *is_host)
+static void set_equal_links(struct fan_split_learner *l)
 {
 	uint64_t hosts = 0;
+	for (unsigned k = 0; k < l->parts; k++)
+		hosts += l->is_host[k] ? 1 : 0;
+	uint64_t others = l->parts - hosts, of_host = share_of_host(hosts, others);
+	uint64_t of_other = others ? (FAN_SPLIT_WHOLE - hosts * of_host) / others : 0;
+	for (unsigned k = 0; k < l->parts; k++)
+		l->share[k] = (uint32_t)(l->is_host[k] ? of_host : of_other);
+	normalise(l);
+}
+
+/* Links of known rates. */
+struct rates {
+	uint64_t hosts;
+	uint64_t most, least; /* of a host's link */
+};
+
+/* False: nobody knows all hosts' rates, or they are alike.  With two hosts each link carries the
+ * same whatever the shares. */
+static bool read_rates(struct rates *r, const struct fan_split_learner *l, const uint32_t *mbps)
+{
+	*r = (struct rates){.least = UINT32_MAX};
+	for (unsigned k = 0; k < l->parts; k++) {
+		if (!l->is_host[k])
+			continue;
+		r->hosts++;
+		r->most = mbps[k] > r->most ? mbps[k] : r->most;
+		r->least = mbps[k] < r->least ? mbps[k] : r->least;
+	}
+	return r->hosts > 2 && r->least > 0 && r->least < r->most;
+}
+
+/* What part `k` sums of a tensor in `time`, in 1 / FAN_SPLIT_WHOLE of what the widest link needs
+ * for one tensor: a host beside what it sends and gets for itself, and that once for each other
+ * host. */
+static uint64_t sums_in(const struct fan_split_learner *l, const struct rates *r,
+			const uint32_t *mbps, unsigned k, uint64_t time)
+{
+	if (!l->is_host[k])
+		return time * r->least / r->most / r->hosts;
+	uint64_t tensors = time * mbps[k] / r->most;
+	return tensors > FAN_SPLIT_WHOLE ? (tensors - FAN_SPLIT_WHOLE) / (r->hosts - 2) : 0;
+}
+
+static uint64_t all_sum_in(const struct fan_split_learner *l, const struct rates *r,
+			   const uint32_t *mbps, uint64_t time)
+{
+	uint64_t sum = 0;
+	for (unsigned k = 0; k < l->parts; k++)
+		sum += sums_in(l, r, mbps, k, time);
+	return sum;
+}
+
+/* The shares with which all links that matter are busy for the same time.  No host is done sooner
+ * than its own contributions and results take. */
+static void set_by_rates(struct fan_split_learner *l, const struct rates *r, const uint32_t *mbps)
+{
+	uint64_t low = FAN_SPLIT_WHOLE * r->most / r->least, high = 2 * low;
+	while (low < high) {
+		uint64_t time = low + (high - low) / 2;
+		if (all_sum_in(l, r, mbps, time) >= FAN_SPLIT_WHOLE)
+			high = time;
+		else
+			low = time + 1;
+	}
+	uint64_t sum = all_sum_in(l, r, mbps, low);
+	assert(sum >= FAN_SPLIT_WHOLE); /* the hosts alone have summed that in `high` */
+	for (unsigned k = 0; k < l->parts; k++)
+		l->share[k] = (uint32_t)(sums_in(l, r, mbps, k, low) * FAN_SPLIT_WHOLE / sum);
+	normalise(l);
+}
+
+void fan_split_learner_init(struct fan_split_learner *l, unsigned parts, const bool *is_host,
+			    const uint32_t *mbps)
+{
+	struct rates rates;
 	memset(l, 0, sizeof *l);
 	assert(parts > 0 && parts <= FAN_PARTS_MAX);
 	l->parts = parts;
 	memcpy(l->is_host, is_host, parts * sizeof *is_host);
 	l->patience = FAN_SPLIT_WORSE;
-	for (unsigned k = 0; k < parts; k++)
-		hosts += is_host[k] ? 1 : 0;
-	uint64_t others = parts - hosts, of_host = share_of_host(hosts, others);
-	uint64_t of_other = others ? (FAN_SPLIT_WHOLE - hosts * of_host) / others : 0;
-	for (unsigned k = 0; k < parts; k++)
-		l->share[k] = (uint32_t)(is_host[k] ? of_host : of_other);
-	normalise(l);
+	set_equal_links(l);
 	begin(l, STEP_FIRST);
+	if (!mbps || !read_rates(&rates, l, mbps))
+		return;
+	set_by_rates(l, &rates, mbps);
+	l->phase = FAN_SPLIT_CHECKS;
 }
 
 /* The mean of the other parts' round trips, by share; 0: no other part has any. */
@@ -391,6 +463,18 @@ static void end_giving(struct fan_split_learner *l, bool good, const uint32_t *r
 	go_on_moving(l, good, rtt_us);
 }
 
+/* A card may tell another rate than its link has.  So the shares of equal links are tried once, and
+ * the better ones are what learning begins with. */
+static void check(struct fan_split_learner *l)
+{
+	if (l->rounds == 1) {
+		set_equal_links(l);
+		return;
+	}
+	l->phase = FAN_SPLIT_TRIES;
+	go_on_trying(l, true, FAN_SPLIT_MOVES);
+}
+
 /* A measurement while shares are learnt. */
 static void learn(struct fan_split_learner *l, const uint32_t *rtt_us, uint64_t cost)
 {
@@ -409,6 +493,7 @@ static void learn(struct fan_split_learner *l, const uint32_t *rtt_us, uint64_t 
 	}
 	l->rounds++;
 	switch (l->phase) {
+	case FAN_SPLIT_CHECKS: check(l); break;
 	case FAN_SPLIT_TRIES: go_on_trying(l, good, FAN_SPLIT_MOVES); break;
 	case FAN_SPLIT_MOVES: go_on_moving(l, good, rtt_us); break;
 	case FAN_SPLIT_GIVES: end_giving(l, good, rtt_us); break;

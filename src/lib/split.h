@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* split.h - the share of each tensor that each part of a job sums, and how shares are learnt.
  *
- * Nobody tells how wide the links are.  An aggregator whose link is the narrowest for its share has
+ * Few links tell how wide they are.  An aggregator whose link is the narrowest for its share has
  * the longest queue, and so the longest round trips; shares move away from it, in steps that get
  * smaller each time the direction changes.  When no share moves any more they stay, until tensors
  * take longer than they did.
@@ -56,6 +56,7 @@ struct fan_split_range fan_split_range(const struct fan_split *s, uint64_t numbe
 				       uint32_t per_frag, unsigned part);
 
 enum fan_split_phase {
+	FAN_SPLIT_CHECKS,     /* whether shares by rates are no worse than those of equal links */
 	FAN_SPLIT_TRIES,      /* less on hosts, as long as that is better */
 	FAN_SPLIT_MOVES,      /* by round trips */
 	FAN_SPLIT_GIVES,      /* a little to parts without a share */
@@ -81,8 +82,11 @@ struct fan_split_learner {
 };
 
 /* Begin with the shares that are best where all links are equal: `is_host` of the parts are summed
- * by hosts with ranks, the others on links of their own. */
-void fan_split_learner_init(struct fan_split_learner *l, unsigned parts, const bool *is_host);
+ * by hosts with ranks, the others on links of their own.  Where `mbps` (NULL: nobody knows) has a
+ * rate of each host's link, and not the same one, begin with the shares that are best with these;
+ * the others' links, whose rates nobody tells, count as a host's narrowest. */
+void fan_split_learner_init(struct fan_split_learner *l, unsigned parts, const bool *is_host,
+			    const uint32_t *mbps);
 
 /* Learn from a measurement with the present shares: round trips by part, 0 where there were none,
  * and the time that a tensor has taken, by its size, in any unit.  True: the shares have changed.

@@ -24,6 +24,7 @@ port=7079
 share=1 # memory, among the ranks of a host: expected
 ask=    # for it or not: FANIN_LOCAL=1 or =0
 loner=  # a rank that does not want to
+last=   # the host that declares a narrower link; none: no host declares any
 parts=3 # of a tensor: those of the hosts
 switch_flags=
 
@@ -36,6 +37,9 @@ start_job() { # ADDRESS ITERATIONS FLAGS...
                 json='' own=$ask
                 [ $number -gt 0 ] || json="--json $dir/json"
                 [ "$number" != "$loner" ] || own=FANIN_LOCAL=0
+                rate=1000
+                [ "$host" != "$last" ] || rate=250
+                [ -z "$last" ] || own="$own FANIN_LINK_MBPS=$rate"
                 # shellcheck disable=SC2086  # words are wanted
                 start "w$host" "rank$number" timeout -k 2 $rank_timeout_s \
                         env MASTER_ADDR="$address" MASTER_PORT=$port RANK=$number WORLD_SIZE=4 \
@@ -63,6 +67,18 @@ sums() { # NAME ADDRESS FLAGS...
         [ "$(grep -c '^# shares of the tensors' "$dir/rank0")" = $((parts > 1)) ] || result=1
         [ "$(grep -c '2 ranks of this host share memory' "$dir/rank0")" = $share ] || result=1
         ended "$name" $result
+}
+
+# The first shares are by the rates that hosts declare, that of the last one a quarter.
+declared() { # NAME
+        last=${ranks_of##* }
+        start_job 10.77.0.1 1 # before anything is measured
+        wait_ranks && none_wrong
+        result=$?
+        grep -q '^# shares.* 0\.0 % inside rank 3' "$dir/rank0" || result=1
+        grep -q '^# shares.*50\.0 % inside rank 0.*50\.0 % inside rank 2' "$dir/rank0" || result=1
+        last=
+        ended "$1" $result
 }
 
 # Sockets by which ranks of a host have found each other, and files of theirs.
@@ -132,6 +148,7 @@ sums "each host sums its part, and ends when the others have" 10.77.0.1 --alive 
 sums "by IPv6" fd77::1
 sums "in bfloat16, averages" 10.77.0.1 -d bfloat16 -o avg
 sums "in float32, bfloat16 on the wire" 10.77.0.1 --wire bfloat16
+declared "hosts declare their links, one a quarter of the others: it sums nothing"
 rank_ends "rank 2 is killed, with the aggregator of its host" KILL 2
 rank_ends "rank 0 is killed, with the aggregator of its host" KILL 0
 rank_ends "rank 1 is killed, which shares memory with rank 0" KILL 1

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "lib/meeting.h"
+#include "net/link_rate.h"
 #include "net/udp.h"
 
 static int32_t record[FAN_RANKS_MAX][FAN_MEETING_RECORD];
@@ -98,6 +99,17 @@ static void meeting__record_of_this_process(void **state)
 	assert_true(fan_peer_equal(&local, &at)); /* who asks for loopback is there */
 }
 
+/* Words of a meeting are whatever ranks have sent. */
+static void meeting__rates_that_are_none(void **state)
+{
+	static const int32_t none[] = {0, -1, INT32_MIN, INT32_MAX, FAN_LINK_MBPS_MAX + 1};
+	(void)state;
+	for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+		assert_int_equal(fan_meeting_take_rate(none[i]), 0);
+	assert_int_equal(fan_meeting_take_rate(1), 1);
+	assert_int_equal(fan_meeting_take_rate(FAN_LINK_MBPS_MAX), FAN_LINK_MBPS_MAX);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -106,6 +118,7 @@ int main(void)
 		cmocka_unit_test(meeting__any_word_of_the_id_tells_hosts_apart),
 		cmocka_unit_test(meeting__more_hosts_than_aggregators),
 		cmocka_unit_test(meeting__record_of_this_process),
+		cmocka_unit_test(meeting__rates_that_are_none),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

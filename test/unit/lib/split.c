@@ -156,13 +156,19 @@ static struct net equal_links(unsigned hosts, unsigned others, double rate)
 	return n;
 }
 
-static void begin(struct fan_split_learner *l, const struct net *n)
+/* Hosts have told the rates of their links; NULL: none has. */
+static void begin_told(struct fan_split_learner *l, const struct net *n, const uint32_t *mbps)
 {
 	bool is_host[FAN_PARTS_MAX];
-	for (unsigned k = 0; k < n->others + n->hosts; k++)
+	uint32_t told[FAN_PARTS_MAX];
+	for (unsigned k = 0; k < n->others + n->hosts; k++) {
 		is_host[k] = k >= n->others;
-	fan_split_learner_init(l, n->others + n->hosts, is_host);
+		told[k] = mbps && is_host[k] ? mbps[k - n->others] : 0;
+	}
+	fan_split_learner_init(l, n->others + n->hosts, is_host, told);
 }
+
+#define begin(l, n) begin_told(l, n, NULL)
 
 /* After 20 operations: at most `worse` times the best time, but for a try or two, and from 30 on
  * the shares stay. */
@@ -296,6 +302,68 @@ static void split__a_link_that_becomes_slow_among_misleading_ones(void **state)
 			learn(&n, &l, &rng);
 		assert_int_equal(l.phase, FAN_SPLIT_SETTLED);
 		assert_true(time_of(&n, &l) <= 1.2 * best_time(&n));
+	}
+}
+
+/* What cards tell. */
+static void draw_cards(struct fan_rng *rng, uint32_t *mbps, unsigned hosts)
+{
+	static const uint32_t cards[] = {100, 1000, 2500, 10000, 25000, 100000, 400000};
+	while (hosts--)
+		mbps[hosts] = cards[fan_rng_below(rng, sizeof cards / sizeof cards[0])];
+}
+
+/* Where rates are what cards tell, the first shares are the best. */
+static void split__told_rates_give_the_best_first_shares(void **state)
+{
+	struct fan_rng rng = test_rng();
+	(void)state;
+	for (unsigned i = 0; i < 500; i++) {
+		unsigned hosts = 3 + i % 14;
+		uint32_t mbps[HOSTS_MAX];
+		struct net n = equal_links(hosts, i % 3, 1);
+		struct fan_split_learner l;
+		draw_cards(&rng, mbps, hosts);
+		n.other[0] = n.other[1] = 400; /* or as the narrowest host */
+		for (unsigned h = 0; h < hosts; h++)
+			if ((n.host[h] = mbps[h] / 1000.0) < n.other[0])
+				n.other[0] = n.other[1] = n.host[h];
+		begin_told(&l, &n, mbps);
+		assert_true(time_of(&n, &l) <= 1.08 * best_time(&n)); /* small ones are none */
+	}
+}
+
+/* Where they are not, one measurement later they are those of equal links, or better ones. */
+static void split__wrong_rates_last_for_one_measurement(void **state)
+{
+	struct fan_rng rng = test_rng();
+	uint32_t mbps[HOSTS_MAX];
+	(void)state;
+	for (unsigned i = 0; i < 500; i++) {
+		const unsigned hosts = 3 + i % 14;
+		struct net n = equal_links(hosts, i % 3, 1);
+		struct fan_split_learner l, equal;
+		draw_cards(&rng, mbps, hosts);
+		begin(&equal, &n);
+		begin_told(&l, &n, mbps);
+		learn(&n, &l, &rng);
+		learn(&n, &l, &rng);
+		memcpy(l.share, l.best, sizeof l.share); /* a try may be under way */
+		assert_true(time_of(&n, &l) <= 1.03 * time_of(&n, &equal));
+		settles(&l, &n, 1.05);
+	}
+}
+
+static void split__rates_that_are_alike_or_unknown_change_nothing(void **state)
+{
+	const uint32_t told[2][4] = {{9, 9, 9, 9}, {9, 0, 8, 9}};
+	struct net n = equal_links(4, 1, 1);
+	struct fan_split_learner l, equal;
+	(void)state;
+	begin(&equal, &n);
+	for (unsigned i = 0; i < 2; i++) {
+		begin_told(&l, &n, told[i]);
+		assert_memory_equal(&l, &equal, sizeof l);
 	}
 }
 
@@ -519,6 +587,9 @@ int main(void)
 		cmocka_unit_test(split__a_link_that_becomes_slow_at_first),
 		cmocka_unit_test(split__a_link_that_becomes_slow_among_misleading_ones),
 		cmocka_unit_test(split__a_box_that_becomes_narrow),
+		cmocka_unit_test(split__told_rates_give_the_best_first_shares),
+		cmocka_unit_test(split__wrong_rates_last_for_one_measurement),
+		cmocka_unit_test(split__rates_that_are_alike_or_unknown_change_nothing),
 		cmocka_unit_test(split__a_wide_box_gets_everything_soon),
 		cmocka_unit_test(split__a_measurement_is_of_operations_that_have_ended),
 		cmocka_unit_test(split__a_measurement_of_too_little_tells_nothing),
