@@ -317,6 +317,7 @@ void fan_comm_split_keep_in_step(struct fanin_comm *c, uint64_t now_ns)
 	double left[FAN_SHARDS_MAX], most = 0; /* in fragments of the whole tensor */
 	unsigned used = 0;		       /* connections with a share */
 	bool sets = has_sets(c);
+	const double in_step = sets ? FAN_COMM_SPLIT_SET_STEP : FAN_COMM_SPLIT_STEP;
 	if (c->parts < 2 || c->client.on || !c->ready)
 		return;
 	note_round_trips(c, now_ns);
@@ -330,7 +331,7 @@ void fan_comm_split_keep_in_step(struct fanin_comm *c, uint64_t now_ns)
 	for (unsigned i = 0; i < c->connections; i++) {
 		const struct fan_connection *cn = &c->connection[i];
 		double share = share_of(c, cn, sets), ahead = (most - left[i]) * share;
-		double step = at_least(FAN_COMM_SPLIT_STEP * share * used, FAN_COMM_SPLIT_WINDOW);
+		double step = at_least(in_step * share * used, FAN_COMM_SPLIT_WINDOW);
 		double window =
 			at_least(fan_worker_stats(cn->w)->window * share, FAN_COMM_SPLIT_WINDOW);
 		double room = at_least(step - ahead, 0);

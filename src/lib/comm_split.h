@@ -17,6 +17,7 @@
 #define FAN_COMM_SPLIT_AHEAD	  (512 << 10) /* bytes of tensors that do not wait for a measurement */
 #define FAN_COMM_SPLIT_WORDS	  (FAN_PARTS_MAX + FAN_RANKS_MAX)
 #define FAN_COMM_SPLIT_STEP	  24 /* fragments by which a connection is ahead of another */
+#define FAN_COMM_SPLIT_SET_STEP	  64 /* the same while sets are under way */
 #define FAN_COMM_SPLIT_RTT_MAX_US (1 << 22)
 #define FAN_COMM_SPLIT_WINDOW	  4 /* least fragments in flight of a connection */
 

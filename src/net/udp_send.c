@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* udp_send.c - from the core's items to as few system calls as possible.
  *
- * Consecutive items with one destination and one size form a run.  A run is gathered
- * once, and leaves in one call for each receiver that it has. */
+ * Items with one destination and one size form a run, also if a few with other destinations are
+ * between: of a reduce, each fragment has a result for the group and one for the root.  A run is
+ * gathered once, and leaves in one call for each receiver that it has. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
@@ -15,12 +16,14 @@
 #define UDP_SEGMENT 103
 #endif
 
+#define ASIDE 8 /* items of other destinations that a run passes over, one behind the other */
+
 /* Items that leave together. */
 struct run {
-	const struct fan_out_item *item;
-	unsigned count;	  /* items, at most FAN_UDP_BURST_MAX */
-	size_t segment;	  /* bytes of each but the last, which may be shorter */
-	unsigned vectors; /* of iov */
+	unsigned count;			    /* items, at most FAN_UDP_BURST_MAX */
+	size_t segment;			    /* bytes of each but the last, which may be shorter */
+	unsigned vectors;		    /* of iov */
+	uint8_t of_item[FAN_UDP_BURST_MAX]; /* vectors of each item */
 	struct iovec iov[2 * FAN_UDP_BURST_MAX];
 };
 
@@ -48,28 +51,35 @@ static bool same_target(const struct fan_out_item *a, const struct fan_out_item 
 
 static void run_add(struct run *r, const struct fan_out_item *it)
 {
+	r->of_item[r->count++] = it->payload_bytes ? 2 : 1;
 	r->iov[r->vectors++] = (struct iovec){(void *)it->head, sizeof it->head};
 	if (it->payload_bytes)
 		r->iov[r->vectors++] = (struct iovec){(void *)it->payload, it->payload_bytes};
-	r->count++;
 }
 
-/* Gather the run that begins at `it`, of at most `left` items. */
-static void run_gather(struct run *r, const struct fan_out_item *it, unsigned left, bool connected)
+/* Gather the run that begins at `it`, of at most `left` items.  Those of one destination keep their
+ * order. */
+static void run_gather(struct run *r, struct fan_out_item *it, unsigned left, bool connected)
 {
 	size_t bytes = fan_out_item_bytes(it);
 	size_t most = bytes < FAN_UDP_SEND_BYTES ? FAN_UDP_SEND_BYTES / bytes : 1;
 
 	if (most > FAN_UDP_BURST_MAX)
 		most = FAN_UDP_BURST_MAX;
-	r->item = it;
 	r->segment = bytes;
 	r->count = r->vectors = 0;
-	for (unsigned i = 0; i < left && i < most && bytes == r->segment; i++) {
+	for (unsigned i = 0, last = 0; i < left && i <= last + ASIDE + 1; i++) {
+		if (i && !connected && !same_target(it, &it[i]))
+			continue;
 		bytes = fan_out_item_bytes(&it[i]);
-		if (i && (bytes > r->segment || (!connected && !same_target(it, &it[i]))))
+		if (bytes > r->segment)
 			break;
 		run_add(r, &it[i]);
+		last = i;
+		if (i)
+			it[i].dest = FAN_TO_NOBODY;
+		if (r->count == most || bytes < r->segment)
+			break;
 	}
 }
 
@@ -189,7 +199,7 @@ static unsigned send_plain(struct fan_udp *u, struct run *r, const struct target
 	for (unsigned i = 0; i < r->count; i++) {
 		m[i].msg_hdr = m[0].msg_hdr;
 		m[i].msg_hdr.msg_iov = iov;
-		m[i].msg_hdr.msg_iovlen = r->item[i].payload_bytes ? 2 : 1;
+		m[i].msg_hdr.msg_iovlen = r->of_item[i];
 		iov += m[i].msg_hdr.msg_iovlen;
 	}
 	return send_messages(u, m, r->count, waits);
@@ -286,8 +296,10 @@ void fan_udp_send(struct fan_udp *u, struct fan_out *out, bool to_connected)
 	struct run r;
 	unsigned waits = FAN_UDP_WAITS_MAX;
 
-	for (unsigned i = 0; i < out->count; i += r.count) {
-		const struct fan_out_item *it = &out->item[i];
+	for (unsigned i = 0; i < out->count; i++) {
+		struct fan_out_item *it = &out->item[i];
+		if (it->dest == FAN_TO_NOBODY)
+			continue;
 		run_gather(&r, it, out->count - i, to_connected);
 		if (to_connected)
 			run_send(u, &r, &connected, &waits);

@@ -98,31 +98,6 @@ static void run__sizes_change_within(void **state)
 	}
 }
 
-static void run__two_receivers_in_turn(void **state)
-{
-	(void)state;
-	struct fan_udp a, b[2];
-	struct fan_out out;
-
-	open_at(&a, "127.0.0.1:0", false);
-	open_at(&b[0], "127.0.0.1:0", false);
-	open_at(&b[1], "127.0.0.1:0", false);
-	start(&out);
-	for (unsigned i = 0; i < 40; i++)
-		add(&out, FAN_TO_PEER, PAYLOAD)->peer = fan_udp_local(&b[i / 10 % 2]);
-	fan_udp_send(&a, &out, false);
-	for (unsigned r = 0; r < 2; r++) {
-		drain(&b[r]);
-		assert_int_equal(got.count, 20);
-		for (unsigned i = 0; i < 20; i++) {
-			assert_int_equal(got.number[i], i / 10 * 20 + r * 10 + i % 10);
-			assert_true(got.whole[i]);
-		}
-		fan_udp_close(&b[r]);
-	}
-	fan_udp_close(&a);
-}
-
 static void run__connected_ignores_peers(void **state)
 {
 	(void)state;
@@ -547,7 +522,6 @@ int main(void)
 		cmocka_unit_test(run__plain_on_either_side_gives_the_same),
 		cmocka_unit_test(plain__is_asked_for_by_variable),
 		cmocka_unit_test(run__sizes_change_within),
-		cmocka_unit_test(run__two_receivers_in_turn),
 		cmocka_unit_test(run__connected_ignores_peers),
 		cmocka_unit_test(run__largest_payload_fits_the_loopback),
 		cmocka_unit_test(group__unicast_reaches_each_member_once),
