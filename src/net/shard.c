@@ -20,6 +20,7 @@
 #define WAKE		UINT32_MAX /* number of `wake_fd` in epoll */
 #define QUEUE		(1u << 16) /* and of a plane's queue 0 */
 #define TICKS_PER_ROUND 4	   /* full outs that one round may send for ticks */
+#define QUEUE_TURNS	4	   /* receives of a plane's queue in one round */
 
 static void flush(struct fan_shard *s)
 {
@@ -92,8 +93,9 @@ static void receive(struct fan_shard *s, struct fan_udp *u)
 		fan_shard_tell_unfinished(s);
 }
 
-/* The same for a plane's queue.  Its frames are held until what was made of them is sent. */
-static void receive_queue(struct fan_shard *s, unsigned q)
+/* The same for a plane's queue.  Its frames are held until what was made of them is sent.  False:
+ * none of them was good. */
+static bool receive_frames(struct fan_shard *s, unsigned q)
 {
 	struct fan_plane_datagram d[FAN_PLANE_BATCH];
 	const struct fan_plane_calls *c = s->plane->calls;
@@ -101,7 +103,7 @@ static void receive_queue(struct fan_shard *s, unsigned q)
 	unsigned n = c->recv(s->plane, q, d, FAN_PLANE_BATCH);
 	uint64_t now = fan_clock_ns();
 
-	s->plane_receives++;
+	s->plane_receives += n > 0;
 	s->plane_datagrams += n;
 	for (unsigned i = 0; i < n; i++) {
 		bool marked = d[i].marked || full;
@@ -116,6 +118,16 @@ static void receive_queue(struct fan_shard *s, unsigned q)
 	}
 	flush(s);
 	c->release(s->plane, q);
+	return n > 0;
+}
+
+/* What comes meanwhile needs no call to be told of. */
+static void receive_queue(struct fan_shard *s, unsigned q)
+{
+	unsigned i = 0;
+
+	while (i++ < QUEUE_TURNS && receive_frames(s, q))
+		;
 }
 
 static void tick(struct fan_shard *s)

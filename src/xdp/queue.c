@@ -21,24 +21,32 @@ size_t xdp_frame_bytes(size_t datagram_bytes)
 	return needed > XDP_FRAME_SMALL ? XDP_FRAME_LARGE : XDP_FRAME_SMALL;
 }
 
-/* Give the kernel `count` frames to fill. */
-static void refill(struct xdp_queue *q, const uint64_t *frame, uint32_t count)
+/* Let the kernel have as many frames as it is to have. */
+static void refill(struct xdp_queue *q)
 {
-	uint32_t at;
+	uint32_t at, count = q->given < q->level.frames ? q->level.frames - q->given : 0;
 
-	if (xsk_ring_prod__reserve(&q->fill, count, &at) != count)
-		return; /* cannot be: the ring has a place for every frame */
+	if (count > q->rests)
+		count = q->rests;
+	if (!count || xsk_ring_prod__reserve(&q->fill, count, &at) != count)
+		return; /* the ring has a place for every frame */
 	for (uint32_t i = 0; i < count; i++)
-		*xsk_ring_prod__fill_addr(&q->fill, at + i) = frame[i];
+		*xsk_ring_prod__fill_addr(&q->fill, at + i) = q->rest[--q->rests];
 	xsk_ring_prod__submit(&q->fill, count);
+	q->given += count;
 }
 
 static void refill_all(struct xdp_queue *q)
 {
-	for (uint64_t i = 0; i < XDP_QUEUE_FRAMES; i++) {
-		uint64_t frame = i * q->frame_bytes;
-		refill(q, &frame, 1);
-	}
+	for (uint64_t i = 0; i < XDP_QUEUE_FRAMES; i++)
+		q->rest[q->rests++] = (XDP_QUEUE_FRAMES - 1 - i) * q->frame_bytes;
+	xdp_level_init(&q->level);
+	refill(q);
+}
+
+static uint32_t count_waiting(const struct xdp_queue *q)
+{
+	return __atomic_load_n(q->rx.producer, __ATOMIC_ACQUIRE) - *q->rx.consumer;
 }
 
 static int open_socket(struct xdp_queue *q, const char *interface, unsigned index)
@@ -126,9 +134,12 @@ static bool read_frame(struct xdp_queue *q, struct fan_plane_datagram *d, const 
 unsigned xdp_queue_recv(struct xdp_queue *q, struct fan_plane_datagram *d, unsigned most)
 {
 	uint32_t at, room = FAN_PLANE_BATCH - q->taken;
+
+	xdp_level_look(&q->level, count_waiting(q));
 	uint32_t count = xsk_ring_cons__peek(&q->rx, most < room ? most : room, &at);
 	unsigned good = 0;
 
+	q->given -= count;
 	for (uint32_t i = 0; i < count; i++) {
 		const struct xdp_desc *f = xsk_ring_cons__rx_desc(&q->rx, at + i);
 		q->frame[q->taken++] = f->addr - f->addr % q->frame_bytes;
@@ -141,8 +152,9 @@ unsigned xdp_queue_recv(struct xdp_queue *q, struct fan_plane_datagram *d, unsig
 
 void xdp_queue_release(struct xdp_queue *q)
 {
-	refill(q, q->frame, q->taken);
-	q->taken = 0;
+	while (q->taken)
+		q->rest[q->rests++] = q->frame[--q->taken];
+	refill(q);
 	/* A driver that ran out of frames waits for a call. */
 	if (xsk_ring_prod__needs_wakeup(&q->fill))
 		recvfrom(xsk_socket__fd(q->socket), NULL, 0, MSG_DONTWAIT, NULL, NULL);
@@ -150,9 +162,7 @@ void xdp_queue_release(struct xdp_queue *q)
 
 unsigned xdp_queue_backlog_percent(const struct xdp_queue *q)
 {
-	uint32_t waiting = __atomic_load_n(q->rx.producer, __ATOMIC_ACQUIRE) - *q->rx.consumer;
-
-	return waiting * 100 / XDP_QUEUE_FRAMES;
+	return count_waiting(q) * 100 / XDP_QUEUE_FRAMES;
 }
 
 void xdp_queue_stats(const struct xdp_queue *q, struct fan_plane_stats *s)

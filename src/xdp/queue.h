@@ -5,10 +5,11 @@
 
 #include <xdp/xsk.h>
 
+#include "level.h"
 #include "net/frame.h"
 #include "steer.h"
 
-#define XDP_QUEUE_FRAMES 4096 /* a power of 2: the rings have as many places */
+#define XDP_QUEUE_FRAMES XDP_LEVEL_ALL /* a power of 2: the rings have as many places */
 
 struct xdp_queue {
 	struct xsk_ring_cons rx, unused;
@@ -20,6 +21,10 @@ struct xdp_queue {
 	unsigned interface;		 /* index */
 	uint32_t taken;			 /* frames received and not released */
 	uint64_t frame[FAN_PLANE_BATCH]; /* where these lie */
+	uint64_t rest[XDP_QUEUE_FRAMES]; /* that the kernel does not have; last used, last */
+	uint32_t rests;
+	uint32_t given; /* frames that it has, with those that are filled and wait */
+	struct xdp_level level;
 	uint64_t faults[FAN_FRAME_FAULTS];
 };
 

@@ -53,6 +53,8 @@ struct {
 const volatile __u32 first_port = 0;
 const volatile __u32 shards = 1;
 const volatile bool large_frames = false;
+const volatile bool has_only = false;
+const volatile __u32 only[4] = {0}; /* has_only: the one address, not in the map */
 
 static __always_inline __u32 add(__u32 sum, __u32 word)
 {
@@ -115,6 +117,15 @@ static __always_inline bool is_unfinished(const struct udphdr *udp, __u32 sum)
 	return udp->check == sum;
 }
 
+/* A comparison in place of a look into the map, which perf shows. */
+static __always_inline bool is_mine(const struct address *to)
+{
+	if (!has_only)
+		return bpf_map_lookup_elem(&addresses, to);
+	return to->word[0] == only[0] && to->word[1] == only[1] && to->word[2] == only[2] &&
+	       to->word[3] == only[3];
+}
+
 static __always_inline int leave_unfinished(__u32 queue)
 {
 	__u64 *count = bpf_map_lookup_elem(&unfinished, &queue);
@@ -136,7 +147,7 @@ int steer(struct xdp_md *ctx)
 	__u32 shard = bpf_ntohs(udp->dest) - first_port;
 	if (shard >= shards || ctx->rx_queue_index % shards != shard)
 		return XDP_PASS;
-	if (!bpf_map_lookup_elem(&addresses, &to))
+	if (!is_mine(&to))
 		return XDP_PASS;
 	if (is_unfinished(udp, sum))
 		return leave_unfinished(ctx->rx_queue_index);

@@ -173,10 +173,10 @@ static int open_program(struct port *t, const struct fan_plane_wish *w)
 	t->program->rodata->first_port = w->listen.port;
 	t->program->rodata->shards = w->shards;
 	t->program->rodata->large_frames = xdp_frame_bytes(w->datagram_bytes) == XDP_FRAME_LARGE;
+	t->program->rodata->has_only = !fan_peer_is_any(&w->listen);
+	memcpy(t->program->rodata->only, w->listen.addr, sizeof t->program->rodata->only);
 	int e = steer__load(t->program);
-	if (e)
-		return e;
-	return fan_peer_is_any(&w->listen) ? allow_all(t) : allow(t, w->listen.addr);
+	return e || t->program->rodata->has_only ? e : allow_all(t);
 }
 
 /* The kernel frees the queues of a process that ended a moment after its end. */

@@ -195,6 +195,12 @@ ip -n "$prefix-sw" link set gone up
 start_switch $v4 --plane xdp --interface p0,p1,p2,gone && ip -n "$prefix-sw" link del gone && sum $v4
 has_summed "an interface is taken away" $?
 
+# A link that goes and comes back, as a cable does, keeps its program and its queue.
+# shellcheck disable=SC2086  # words are wanted
+start_switch $v4 $plane && ip -n "$prefix-sw" link set p0 down && sleep 0.2 &&
+        ip -n "$prefix-sw" link set p0 up && sum $v4
+has_summed "a link goes down and comes back" $?
+
 without_rights() {
         ip netns exec "$prefix-sw" setpriv --bounding-set=-all --inh-caps=-all timeout 5 "$fanin" \
                 switch --listen $v4 --plane xdp --interface p0 >"$dir/refused" 2>&1
