@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { PEER_ITERS_MAX = 100000 };
+enum { PEER_ITERS_MAX = 100000, PEER_TURN_MAX = 1000 };
 
 struct peer_args {
 	int rank;
@@ -24,6 +24,7 @@ struct peer_args {
 	size_t bytes; /* of the tensor */
 	int doubles;  /* its elements are float64; 0: float32.  MPI only */
 	int loop;     /* MPI only: all-reduces one behind the other, timed as a whole; 0: iters */
+	int turns;    /* MPI only: all-reduces by PMPI and by MPI in turns of so many; 0: by MPI */
 	const char *store; /* folder for Gloo's rendezvous; unused by MPI */
 	const char *host;  /* address to bind; NULL: use iface */
 	const char *iface; /* interface to bind; NULL: use host */
@@ -63,6 +64,8 @@ static inline void peer_parse(struct peer_args *a, int argc, char **argv)
 			a->doubles = (int)peer_number(flag, text, 0, 1);
 		else if (strcmp(flag, "--loop") == 0)
 			a->loop = (int)peer_number(flag, text, 0, 1L << 30);
+		else if (strcmp(flag, "--turns") == 0)
+			a->turns = (int)peer_number(flag, text, 0, PEER_TURN_MAX);
 		else if (strcmp(flag, "--store") == 0)
 			a->store = text;
 		else if (strcmp(flag, "--host") == 0)
@@ -72,7 +75,7 @@ static inline void peer_parse(struct peer_args *a, int argc, char **argv)
 		else {
 			fprintf(stderr,
 				"%s: expected --rank --size --bytes --iters --warmup --double "
-				"--loop --store --host or --iface, each with a value\n",
+				"--loop --turns --store --host or --iface, each with a value\n",
 				flag);
 			exit(2);
 		}

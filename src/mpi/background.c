@@ -138,7 +138,7 @@ static void decide(struct fan_mpi_background *b, const struct agreed *all, int e
 	for (unsigned n = 0; n < FAN_LEARNER_CLASSES; n++) {
 		double mpi_ns = -(double)all->minus_mpi_ns[n];
 		b->faster[n] = e || (all->minus_mpi_ns[n] > INT64_MIN + 1 &&
-				     (double)all->fanin_ns[n] < FAN_LEARNER_MARGIN * mpi_ns);
+				     (double)all->fanin_ns[n] < fan_learner_margin(n) * mpi_ns);
 	}
 }
 
@@ -290,6 +290,11 @@ bool fan_mpi_background_call(struct fan_mpi_group *g, size_t bytes)
 	return !g->job && b->phase != OVER && b->samples[class]++ < FAN_BACKGROUND_SAMPLES;
 }
 
+bool fan_mpi_background_is_idle(const struct fan_mpi_background *b)
+{
+	return b->phase == BEFORE || b->phase == OVER;
+}
+
 void fan_mpi_background_time(struct fan_mpi_group *g, size_t bytes, double time_s)
 {
 	struct fan_mpi_background *b = g->background;
@@ -330,7 +335,7 @@ void fan_mpi_background_finish_stage(struct fan_mpi_group *g, unsigned stage)
 
 bool fan_mpi_background_finish(struct fan_mpi_group *g)
 {
-	if (g->background->phase == BEFORE || g->background->phase == OVER)
+	if (fan_mpi_background_is_idle(g->background))
 		return false;
 	for (unsigned stage = 0; stage < FAN_BACKGROUND_STAGES; stage++)
 		fan_mpi_background_finish_stage(g, stage);

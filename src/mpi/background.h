@@ -32,6 +32,9 @@ void fan_mpi_background_free(struct fan_mpi_background *b);
  * fan_mpi_background_time. */
 bool fan_mpi_background_call(struct fan_mpi_group *g, size_t bytes);
 
+/* No operation of the MPI, no thread and no agreement of it is under way. */
+bool fan_mpi_background_is_idle(const struct fan_mpi_background *b);
+
 /* Such a call took so long on this rank, with what the program did meanwhile. */
 void fan_mpi_background_time(struct fan_mpi_group *g, size_t bytes, double time_s);
 

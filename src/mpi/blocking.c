@@ -9,6 +9,9 @@
 #include "turn.h"
 #include "types.h"
 
+/* Apart, so that a call that passes needs no stack and saves no registers. */
+#define LOOK __attribute__((noinline))
+
 size_t fan_mpi_message_bytes(MPI_Count count, size_t each)
 {
 	size_t bytes;
@@ -50,8 +53,8 @@ static int take_allreduce(const struct fan_mpi_turn *t, const struct fan_mpi_sum
 						       sum->op));
 }
 
-int fan_mpi_allreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op,
-		      MPI_Comm comm)
+LOOK static int look_allreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op,
+			       MPI_Comm comm)
 {
 	struct fan_mpi_turn t;
 	struct fan_mpi_sum sum;
@@ -60,6 +63,14 @@ int fan_mpi_allreduce(const void *in, void *out, int count, MPI_Datatype type, M
 	if (begin_allreduce(&t, &sum, count, type, op, comm))
 		return fan_mpi_turn_end(&t, take_allreduce(&t, &sum, in, out, count));
 	return fan_mpi_turn_end(&t, FAN_NEXT(Allreduce)(in, out, count, type, op, comm));
+}
+
+int fan_mpi_allreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op,
+		      MPI_Comm comm)
+{
+	if (fan_mpi_turn_again(FAN_LEARNER_ALLREDUCE, count, type, op, comm))
+		return FAN_NEXT(Allreduce)(in, out, count, type, op, comm);
+	return look_allreduce(in, out, count, type, op, comm);
 }
 
 /* Reduce. */
@@ -82,8 +93,8 @@ static int take_reduce(const struct fan_mpi_turn *t, const struct fan_mpi_sum *s
 						    t->what.root));
 }
 
-int fan_mpi_reduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op, int root,
-		   MPI_Comm comm)
+LOOK static int look_reduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op,
+			    int root, MPI_Comm comm)
 {
 	struct fan_mpi_turn t;
 	struct fan_mpi_sum sum;
@@ -92,6 +103,14 @@ int fan_mpi_reduce(const void *in, void *out, int count, MPI_Datatype type, MPI_
 	if (begin_reduce(&t, &sum, count, type, op, root, comm))
 		return fan_mpi_turn_end(&t, take_reduce(&t, &sum, in, out, count));
 	return fan_mpi_turn_end(&t, FAN_NEXT(Reduce)(in, out, count, type, op, root, comm));
+}
+
+int fan_mpi_reduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op, int root,
+		   MPI_Comm comm)
+{
+	if (fan_mpi_turn_again(FAN_LEARNER_REDUCE, count, type, op, comm))
+		return FAN_NEXT(Reduce)(in, out, count, type, op, root, comm);
+	return look_reduce(in, out, count, type, op, root, comm);
 }
 
 /* Broadcast.  Ranks may describe one message by different types, so the way depends on its bytes
@@ -135,7 +154,7 @@ static int take_bcast(const struct fan_mpi_turn *t, void *buffer, MPI_Count coun
 		g, fanin_broadcast(g->job, buffer, t->what.bytes, FANIN_UINT8, t->what.root));
 }
 
-int fan_mpi_bcast(void *buffer, int count, MPI_Datatype type, int root, MPI_Comm comm)
+LOOK static int look_bcast(void *buffer, int count, MPI_Datatype type, int root, MPI_Comm comm)
 {
 	struct fan_mpi_turn t;
 	if (fan_mpi_turn_passes(FAN_LEARNER_BCAST, count, type, MPI_OP_NULL, root, comm))
@@ -145,16 +164,32 @@ int fan_mpi_bcast(void *buffer, int count, MPI_Datatype type, int root, MPI_Comm
 	return fan_mpi_turn_end(&t, FAN_NEXT(Bcast)(buffer, count, type, root, comm));
 }
 
+int fan_mpi_bcast(void *buffer, int count, MPI_Datatype type, int root, MPI_Comm comm)
+{
+	if (fan_mpi_turn_again(FAN_LEARNER_BCAST, count, type, MPI_OP_NULL, comm))
+		return FAN_NEXT(Bcast)(buffer, count, type, root, comm);
+	return look_bcast(buffer, count, type, root, comm);
+}
+
 /* Barrier. */
 
-int fan_mpi_barrier(MPI_Comm comm)
+LOOK static int look_barrier(MPI_Comm comm)
 {
 	static const struct fan_mpi_what what = {.kind = FAN_LEARNER_BARRIER, .known = true};
 	struct fan_mpi_turn t;
+	if (fan_mpi_turn_passes(FAN_LEARNER_BARRIER, 0, MPI_DATATYPE_NULL, MPI_OP_NULL, 0, comm))
+		return FAN_NEXT(Barrier)(comm);
 	if (fan_mpi_turn_begin(&t, comm, &what))
 		return fan_mpi_turn_end(&t,
 					fan_mpi_group_result(t.group, fanin_barrier(t.group->job)));
 	return fan_mpi_turn_end(&t, FAN_NEXT(Barrier)(comm));
+}
+
+int fan_mpi_barrier(MPI_Comm comm)
+{
+	if (fan_mpi_turn_again(FAN_LEARNER_BARRIER, 0, MPI_DATATYPE_NULL, MPI_OP_NULL, comm))
+		return FAN_NEXT(Barrier)(comm);
+	return look_barrier(comm);
 }
 
 /* The same with counts beyond int. */

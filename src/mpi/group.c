@@ -27,7 +27,7 @@ static atomic_bool refused; /* a join has failed: none is tried again */
 /* A thread may look at the group that another one has just dropped, so memory is kept for the next
  * group: `comm` then says that it is not the one. */
 static struct fan_mpi_group *spare;
-static _Atomic(struct fan_mpi_group *) last; /* the last one that was looked for; NULL: none */
+_Atomic(struct fan_mpi_group *) fan_mpi_group_last;
 
 static void leave(struct fan_mpi_group *g)
 {
@@ -43,6 +43,8 @@ static void leave(struct fan_mpi_group *g)
 
 static void drop(struct fan_mpi_group *g)
 {
+	for (unsigned i = 0; i < FAN_LEARNER_KINDS; i++)
+		fan_mpi_pass_forget(&g->passes[i]);
 	if (g->kept) {
 		g->comm = MPI_COMM_NULL;
 		return;
@@ -94,7 +96,7 @@ void fan_mpi_groups_end(void)
 			drop(g);
 	}
 	PMPI_Comm_free_keyval(&keyval);
-	last = NULL;
+	fan_mpi_group_last = NULL;
 	while (spare) {
 		struct fan_mpi_group *g = spare;
 		spare = g->next;
@@ -154,6 +156,8 @@ static struct fan_mpi_group *add(MPI_Comm comm)
 	struct fan_mpi_group *g = blank();
 	if (!g)
 		return NULL;
+	for (unsigned i = 0; i < FAN_LEARNER_KINDS; i++)
+		fan_mpi_pass_init(&g->passes[i]);
 	PMPI_Comm_rank(comm, &g->rank);
 	PMPI_Comm_size(comm, &g->ranks);
 	g->off = why_off(comm, g->ranks);
@@ -168,7 +172,7 @@ static struct fan_mpi_group *add(MPI_Comm comm)
 
 struct fan_mpi_group *fan_mpi_group_of(MPI_Comm comm)
 {
-	struct fan_mpi_group *g = atomic_load_explicit(&last, memory_order_acquire);
+	struct fan_mpi_group *g = atomic_load_explicit(&fan_mpi_group_last, memory_order_acquire);
 	int found = 0;
 	if (g && comm != MPI_COMM_NULL &&
 	    atomic_load_explicit(&g->comm, memory_order_acquire) == comm)
@@ -184,7 +188,7 @@ struct fan_mpi_group *fan_mpi_group_of(MPI_Comm comm)
 		pthread_mutex_unlock(&lock);
 	}
 	if (g)
-		atomic_store_explicit(&last, g, memory_order_release);
+		atomic_store_explicit(&fan_mpi_group_last, g, memory_order_release);
 	return g;
 }
 

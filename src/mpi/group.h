@@ -16,6 +16,7 @@
 #include "background.h"
 #include "join.h"
 #include "learner.h"
+#include "pass.h"
 #include "report.h"
 
 #define FAN_MPI_JOBS_MAX    8	      /* of one process at a time */
@@ -35,6 +36,7 @@ struct fan_mpi_group {
 	int error;	 /* MPI's code for the job's failure; 0: none yet */
 	struct fan_learner *learner;
 	struct fan_mpi_background *background;
+	struct fan_mpi_pass passes[FAN_LEARNER_KINDS];
 	struct fan_mpi_group *next;
 };
 
@@ -43,6 +45,9 @@ bool fan_mpi_groups_init(void);
 
 /* Leave all jobs. */
 void fan_mpi_groups_end(void);
+
+/* The last group that was looked for; NULL: none.  Its `comm` may have changed since. */
+extern _Atomic(struct fan_mpi_group *) fan_mpi_group_last;
 
 /* The group of `comm`; NULL: there is none, or it is no communicator. */
 struct fan_mpi_group *fan_mpi_group_of(MPI_Comm comm);

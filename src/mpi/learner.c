@@ -17,6 +17,11 @@ static unsigned times_of(unsigned class)
 	return class <= FAN_LEARNER_SHORT ? FAN_LEARNER_TIMES_MAX : FAN_LEARNER_TIMES;
 }
 
+double fan_learner_margin(unsigned class)
+{
+	return class <= FAN_LEARNER_SHORT ? FAN_LEARNER_SHORT_MARGIN : FAN_LEARNER_MARGIN;
+}
+
 /* Of a trial. */
 static unsigned last_step(unsigned class)
 {
@@ -45,13 +50,10 @@ void fan_learner_next(struct fan_learner *l, enum fan_learner_kind kind, size_t 
 	}
 }
 
-bool fan_learner_rests(struct fan_learner *l, enum fan_learner_kind kind, size_t bytes)
+uint64_t *fan_learner_rest(struct fan_learner *l, enum fan_learner_kind kind, size_t bytes)
 {
 	struct fan_learner_class *c = &l->of[kind][fan_learner_class(bytes)];
-	if (c->fanin || !c->rest)
-		return false;
-	c->rest--;
-	return true;
+	return c->fanin || !c->rest ? NULL : &c->rest;
 }
 
 bool fan_learner_peek(const struct fan_learner *l, enum fan_learner_kind kind, size_t bytes)
@@ -126,7 +128,7 @@ void fan_learner_decide(struct fan_learner *l, enum fan_learner_kind kind, size_
 	double fanin_s = median(times->fanin_s, count);
 	if (!whole && fanin_s <= FAN_LEARNER_HOPELESS * mpi_s)
 		return;
-	bool faster = fanin_s < FAN_LEARNER_MARGIN * mpi_s;
+	bool faster = fanin_s < fan_learner_margin(n) * mpi_s;
 	bool same = c->known && c->fanin == faster;
 	c->known = true;
 	c->fanin = faster;

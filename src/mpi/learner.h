@@ -13,18 +13,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FAN_LEARNER_CLASSES   40 /* class n: up to 2^n bytes, the last one all more */
-#define FAN_LEARNER_TIMES     3	 /* each way is timed in a trial... */
-#define FAN_LEARNER_SHORT     16 /* ...but up to this class, whose calls are short... */
-#define FAN_LEARNER_TIMES_MAX 9	 /* ...so many times: a rank may lose its core */
-#define FAN_LEARNER_REST_MIN  256
-#define FAN_LEARNER_REST_MAX  1000000 /* calls between trials */
-#define FAN_LEARNER_SHARE     0.01    /* of the calls' time that trials may waste */
-#define FAN_LEARNER_MARGIN    0.97    /* of the MPI's time: fanin is taken below it */
-#define FAN_LEARNER_PRACTICE  16  /* calls in which fanin learns shares before another trial... */
-#define FAN_LEARNER_PRACTICES 3	  /* ...so often at most... */
-#define FAN_LEARNER_HOPE      1.5 /* ...and only while it takes at most so many times as long */
-#define FAN_LEARNER_HOPELESS  2.0 /* it takes so much longer: smaller sizes need no trial */
+#define FAN_LEARNER_CLASSES	 40 /* class n: up to 2^n bytes, the last one all more */
+#define FAN_LEARNER_TIMES	 3  /* each way is timed in a trial... */
+#define FAN_LEARNER_SHORT	 16 /* ...but up to this class, whose calls are short... */
+#define FAN_LEARNER_TIMES_MAX	 15 /* ...so many times: a rank may lose its core */
+#define FAN_LEARNER_REST_MIN	 256
+#define FAN_LEARNER_REST_MAX	 1000000 /* calls between trials */
+#define FAN_LEARNER_SHARE	 0.01	 /* of the calls' time that trials may waste */
+#define FAN_LEARNER_MARGIN	 0.97	 /* of the MPI's time: fanin is taken below it... */
+#define FAN_LEARNER_SHORT_MARGIN 0.90	 /* ...but this up to FAN_LEARNER_SHORT */
+#define FAN_LEARNER_PRACTICE	 16 /* calls in which fanin learns shares before another trial... */
+#define FAN_LEARNER_PRACTICES	 3  /* ...so often at most... */
+#define FAN_LEARNER_HOPE	 1.5 /* ...and only while it takes at most so many times as long */
+#define FAN_LEARNER_HOPELESS	 2.0 /* it takes so much longer: smaller sizes need no trial */
 
 enum fan_learner_kind {
 	FAN_LEARNER_ALLREDUCE,
@@ -71,9 +72,9 @@ struct fan_learner_step {
 void fan_learner_next(struct fan_learner *l, enum fan_learner_kind kind, size_t bytes,
 		      struct fan_learner_step *step);
 
-/* The next call of `kind` with `bytes` bytes goes to the MPI and is not timed, and has been
- * counted: the same as fan_learner_next would say.  False: nothing has been counted. */
-bool fan_learner_rests(struct fan_learner *l, enum fan_learner_kind kind, size_t bytes);
+/* The next calls of `kind` with `bytes` bytes go to the MPI and are not timed: their number, from
+ * which whoever lets one pass takes 1, as fan_learner_next would.  NULL: they do not. */
+uint64_t *fan_learner_rest(struct fan_learner *l, enum fan_learner_kind kind, size_t bytes);
 
 /* The way of a call that cannot be timed, because it does not wait: as the others of its class,
  * or of the next smaller class that is known.  True: by fanin. */
@@ -81,6 +82,10 @@ bool fan_learner_peek(const struct fan_learner *l, enum fan_learner_kind kind, s
 
 /* Of FAN_LEARNER_CLASSES. */
 unsigned fan_learner_class(size_t bytes);
+
+/* fanin is taken where it takes less than this part of the MPI's time.  Ranks keep to one of a few
+ * paces for many short calls, so that a trial may time another one than those after it have. */
+double fan_learner_margin(unsigned class);
 
 /* Something else has found out that `fanin` is the way of class `class`. */
 void fan_learner_tell(struct fan_learner *l, enum fan_learner_kind kind, unsigned class,

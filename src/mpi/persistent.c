@@ -200,7 +200,7 @@ static int start(struct persistent *p)
 	int e = PMPI_Start(&request);
 	if (e)
 		return e;
-	fan_mpi_report_add(FAN_WHY_TAKEN, p->bytes);
+	fan_mpi_report_add(FAN_WHY_TAKEN, 1, p->bytes);
 	e = fan_mpi_request_start(p->group, &p->reduction, twin, p->tag, &request);
 	if (e) { /* it is as it was before */
 		PMPI_Send(NULL, 0, MPI_BYTE, 0, p->tag, twin);

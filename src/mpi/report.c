@@ -24,9 +24,9 @@ static const char *const texts[FAN_WHYS] = {
 
 bool fan_mpi_report_on;
 
-void fan_mpi_report_count(enum fan_mpi_why why, size_t bytes)
+void fan_mpi_report_count(enum fan_mpi_why why, uint64_t calls, uint64_t bytes)
 {
-	atomic_fetch_add_explicit(&counts[why].calls, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&counts[why].calls, calls, memory_order_relaxed);
 	atomic_fetch_add_explicit(&counts[why].bytes, bytes, memory_order_relaxed);
 }
 

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Why a call went to the MPI; FAN_WHY_TAKEN: it went to fanin. */
 enum fan_mpi_why {
@@ -22,12 +23,13 @@ enum fan_mpi_why {
 /* Nothing is counted before it is true. */
 extern bool fan_mpi_report_on;
 
-void fan_mpi_report_count(enum fan_mpi_why why, size_t bytes);
+/* `calls` more, of `bytes` bytes together. */
+void fan_mpi_report_count(enum fan_mpi_why why, uint64_t calls, uint64_t bytes);
 
-static inline void fan_mpi_report_add(enum fan_mpi_why why, size_t bytes)
+static inline void fan_mpi_report_add(enum fan_mpi_why why, uint64_t calls, uint64_t bytes)
 {
 	if (fan_mpi_report_on)
-		fan_mpi_report_count(why, bytes);
+		fan_mpi_report_count(why, calls, bytes);
 }
 
 /* One line on standard error. */

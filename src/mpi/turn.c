@@ -18,11 +18,25 @@ static enum fan_mpi_why refuse(const struct fan_mpi_group *g, const struct fan_m
 		       : FAN_WHY_TAKEN;
 }
 
+/* Nothing is on the way to a job. */
+static bool is_early(const struct fan_mpi_group *g)
+{
+	return !g->job && !fan_mpi_group_has_enough(g) && fan_mpi_background_is_idle(g->background);
+}
+
+/* It may be no longer, so barriers are to look. */
+static void wake_barriers(struct fan_mpi_group *g)
+{
+	if (!g->job)
+		fan_mpi_pass_forget(&g->passes[FAN_LEARNER_BARRIER]);
+}
+
 /* Towards the join, for which barriers do not count: a program may have nothing else. */
 static void count(struct fan_mpi_group *g, const struct fan_mpi_what *what)
 {
 	if (g->job)
 		return;
+	wake_barriers(g);
 	g->calls += what->kind != FAN_LEARNER_BARRIER;
 	g->bytes += what->bytes;
 	fan_mpi_group_join(g);
@@ -47,25 +61,44 @@ static enum fan_mpi_why find_way(struct fan_mpi_turn *t)
 	return t->step.trial ? FAN_WHY_TRIAL : FAN_WHY_FASTER;
 }
 
+/* Why the calls that are like this one are the MPI's, and how many: *rest, or all.  False: they
+ * need not be. */
+static bool find_pass(struct fan_mpi_group *g, const struct fan_mpi_what *what, uint64_t **rest,
+		      enum fan_mpi_why *why)
+{
+	*rest = NULL;
+	*why = refuse(g, what);
+	if (!*why && what->kind == FAN_LEARNER_BARRIER && is_early(g))
+		*why = FAN_WHY_EARLY;
+	if (*why || !g->job || fan_mpi_world.use != FAN_USE_LEARN)
+		return *why;
+	*why = FAN_WHY_FASTER;
+	*rest = fan_learner_rest(g->learner, what->kind, what->bytes);
+	return *rest;
+}
+
 bool fan_mpi_turn_passes(enum fan_learner_kind kind, MPI_Count count, MPI_Datatype type, MPI_Op op,
 			 int root, MPI_Comm comm)
 {
-	size_t bytes;
+	struct fan_mpi_what what = {.kind = kind, .known = true, .root = root};
+	size_t each = 0;
+	uint64_t *rest;
+	enum fan_mpi_why why;
 	if (!fan_mpi_world.on)
 		return true;
-	if (!fan_mpi_sum_glance(&bytes, count, type, op))
+	struct fan_mpi_group *g = fan_mpi_group_of(comm);
+	if (!g)
 		return false;
-	if (bytes < FAN_MPI_LEAST_BYTES) {
-		fan_mpi_report_add(FAN_WHY_SMALL, bytes);
-		return true;
-	}
-	const struct fan_mpi_group *g = fan_mpi_group_of(comm);
-	if (!g || !g->job || root < 0 || root >= g->ranks)
+	if (kind != FAN_LEARNER_BARRIER && !fan_mpi_type_is_named(type, op, &each, &what.known))
 		return false;
-	if (!fan_learner_rests(g->learner, kind, bytes))
+	what.bytes = fan_mpi_message_bytes(count, each);
+	if (!g->off && (root < 0 || root >= g->ranks))
 		return false;
-	fan_mpi_report_add(FAN_WHY_FASTER, bytes);
-	return true;
+	if (!find_pass(g, &what, &rest, &why))
+		return false;
+	struct fan_mpi_pass *p = &g->passes[kind];
+	fan_mpi_pass_remember(p, count, type, op, rest, what.bytes, why);
+	return fan_mpi_pass_next(p, count, type, op);
 }
 
 bool fan_mpi_turn_begin(struct fan_mpi_turn *t, MPI_Comm comm, const struct fan_mpi_what *what)
@@ -75,10 +108,12 @@ bool fan_mpi_turn_begin(struct fan_mpi_turn *t, MPI_Comm comm, const struct fan_
 		return false;
 	t->group = fan_mpi_group_of(comm);
 	t->what = *what;
+	if (t->group)
+		fan_mpi_pass_forget(&t->group->passes[what->kind]);
 	enum fan_mpi_why why = refuse(t->group, what);
 	if (!why)
 		why = find_way(t);
-	fan_mpi_report_add(why, what->bytes);
+	fan_mpi_report_add(why, 1, what->bytes);
 	return !why;
 }
 
@@ -124,6 +159,7 @@ struct fan_mpi_group *fan_mpi_turn_join(MPI_Comm comm, const struct fan_mpi_what
 	if (refuse(g, what))
 		return NULL;
 	if (!g->job) {
+		wake_barriers(g);
 		g->calls += FAN_MPI_JOIN_CALLS;
 		fan_mpi_group_join(g);
 	}
@@ -140,12 +176,13 @@ bool fan_mpi_turn_at_once(struct fan_mpi_turn *t, MPI_Comm comm, const struct fa
 	t->what = *what;
 	enum fan_mpi_why why = refuse(g, what);
 	if (!why && !g->job) {
+		wake_barriers(g);
 		*timed = fan_mpi_background_call(g, what->bytes);
 		why = g->job ? FAN_WHY_TAKEN : FAN_WHY_EARLY;
 	}
 	if (!why && fan_mpi_world.use == FAN_USE_LEARN &&
 	    !fan_learner_peek(g->learner, what->kind, what->bytes))
 		why = FAN_WHY_FASTER;
-	fan_mpi_report_add(why, what->bytes);
+	fan_mpi_report_add(why, 1, what->bytes);
 	return !why;
 }

@@ -4,6 +4,7 @@
 #define FAN_MPI_TURN_H
 
 #include <mpi.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -34,8 +35,18 @@ size_t fan_mpi_message_bytes(MPI_Count count, size_t each);
 bool fan_mpi_what_sum(struct fan_mpi_what *what, struct fan_mpi_sum *sum,
 		      enum fan_learner_kind kind, MPI_Count count, MPI_Datatype type, MPI_Op op);
 
-/* A call that is the MPI's, and nothing is to be counted or timed: for programs that call so often
- * that looking any further would show.  With MPI_OP_NULL it is a broadcast.  False: begin it. */
+/* A call that is the MPI's as the last one of its kind on `comm` was.  For broadcasts `op` is
+ * MPI_OP_NULL.  False: look at fan_mpi_turn_passes. */
+static inline bool fan_mpi_turn_again(enum fan_learner_kind kind, MPI_Count count,
+				      MPI_Datatype type, MPI_Op op, MPI_Comm comm)
+{
+	struct fan_mpi_group *g = atomic_load_explicit(&fan_mpi_group_last, memory_order_acquire);
+	return g && atomic_load_explicit(&g->comm, memory_order_acquire) == comm &&
+	       fan_mpi_pass_next(&g->passes[kind], count, type, op);
+}
+
+/* A call that is the MPI's, and nothing is to be timed; if it can be, those that follow it are
+ * known to fan_mpi_turn_again.  False: begin it. */
 bool fan_mpi_turn_passes(enum fan_learner_kind kind, MPI_Count count, MPI_Datatype type, MPI_Op op,
 			 int root, MPI_Comm comm);
 

@@ -119,13 +119,15 @@ bool fan_mpi_sum_find(struct fan_mpi_sum *sum, MPI_Datatype type, MPI_Op op)
 	return true;
 }
 
-bool fan_mpi_sum_glance(size_t *bytes, MPI_Count count, MPI_Datatype type, MPI_Op op)
+bool fan_mpi_type_is_named(MPI_Datatype type, MPI_Op op, size_t *bytes, bool *known)
 {
-	const struct row *row = atomic_load_explicit(&last, memory_order_relaxed);
+	const struct row *row = find(type);
 	int unused;
-	*bytes = (size_t)count * row->bytes;
-	return row->type == type && row_count && count > 0 && count <= INT_MAX &&
-	       (op == MPI_OP_NULL || find_op(&unused, row, op));
+	if (!row)
+		return false;
+	*bytes = row->bytes;
+	*known = op == MPI_OP_NULL || find_op(&unused, row, op);
+	return true;
 }
 
 size_t fan_mpi_type_bytes(MPI_Datatype type)

@@ -17,10 +17,9 @@ struct fan_mpi_sum {
 /* After MPI_Init, before the others. */
 void fan_mpi_types_init(void);
 
-/* Bytes of `count` elements, if fanin has the reduction `op` of `type`, or with MPI_OP_NULL of any
- * type that MPI names, and it was the last type that was looked for: costs next to nothing.  False:
- * look further. */
-bool fan_mpi_sum_glance(size_t *bytes, MPI_Count count, MPI_Datatype type, MPI_Op op);
+/* `type` is one of those that MPI names and fanin has: bytes of an element, and whether fanin has
+ * their reduction `op`, which MPI_OP_NULL for no reduction is as well. */
+bool fan_mpi_type_is_named(MPI_Datatype type, MPI_Op op, size_t *bytes, bool *known);
 
 /* False: fanin has no such reduction.  Depends on the arguments alone. */
 bool fan_mpi_sum_find(struct fan_mpi_sum *sum, MPI_Datatype type, MPI_Op op);
