@@ -72,8 +72,11 @@ static bool send_fd(int to, int fd)
 	return sendmsg(to, &m, MSG_NOSIGNAL) == 1;
 }
 
-static int recv_fd(int from)
+/* A wait with a limit is interrupted where the process is stopped and goes on, without any handler.
+ */
+static int recv_fd(int from, uint64_t until_ns)
 {
+	ssize_t got;
 	char byte;
 	int fd = -1;
 	union {
@@ -85,7 +88,10 @@ static int recv_fd(int from)
 			   .msg_iovlen = 1,
 			   .msg_control = control.bytes,
 			   .msg_controllen = sizeof control.bytes};
-	if (recvmsg(from, &m, MSG_CMSG_CLOEXEC) != 1)
+	do
+		got = recvmsg(from, &m, MSG_CMSG_CLOEXEC);
+	while (got < 0 && errno == EINTR && left_ms(until_ns));
+	if (got != 1)
 		return -1;
 	const struct cmsghdr *c = CMSG_FIRSTHDR(&m);
 	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
@@ -199,7 +205,7 @@ static int take(struct fan_intra_segment **s, const struct fan_intra_host *h, ui
 		return fail(FAN_E_TIMEOUT, why, bytes, "the first of them does not answer");
 	struct timeval limit = {.tv_sec = left_ms(until_ns) / 1000 + 1};
 	setsockopt(from, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-	int fd = same_user(from) ? recv_fd(from) : -1;
+	int fd = same_user(from) ? recv_fd(from, until_ns) : -1;
 	int e = fd < 0 ? FAN_E_TIMEOUT : is_ours(fd, all) ? FAN_OK : FAN_E_FORMAT;
 	if (!e && !(*s = map(fd, all)))
 		e = FAN_E_SYSTEM;

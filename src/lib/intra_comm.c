@@ -227,6 +227,22 @@ static void tell_where(struct fanin_comm *c, unsigned hosts)
 			 hosts > 1 ? "s, each of which sums a part" : "");
 }
 
+/* This rank's column cannot be joined.  If another rank of this host has told why before, that is
+ * the cause: what this rank has found may be no more than the end of that one, and of the
+ * aggregator in it. */
+static int net_not_open(struct fanin_comm *c, int error)
+{
+	struct fan_intra_comm *l = c->intra;
+	int told = fan_intra_error(&l->board);
+	if (!told) {
+		net_failed(l, error); /* the others of this host may wait for this rank */
+		return error;
+	}
+	snprintf(c->sentence, sizeof c->sentence, "%s", l->s->why);
+	memcpy(c->blamed, l->s->lost, sizeof c->blamed);
+	return told;
+}
+
 int fan_intra_comm_open(struct fanin_comm *c, const struct fan_meeting *m)
 {
 	c->intra = calloc(1, sizeof *c->intra);
@@ -241,7 +257,7 @@ int fan_intra_comm_open(struct fanin_comm *c, const struct fan_meeting *m)
 		e = attach(c, m, columns);
 	}
 	if (!e && (e = open_net(c, m, columns)) && c->intra->net)
-		net_failed(c->intra, e); /* the others of this host may wait for this rank */
+		e = net_not_open(c, e);
 	if (e)
 		atomic_store(&c->error, e);
 	else
@@ -305,12 +321,11 @@ static void suspect(struct fanin_comm *c, unsigned i, uint64_t now_ns)
 		return;
 	}
 	uint64_t since_ns = beat_ns > l->moved_ns ? beat_ns : l->moved_ns;
-	if (!beat_ns) /* it still waits for the others of its column, which has a limit of its own
-		       */
-		return;
-	if (now_ns > since_ns + (uint64_t)c->cfg.alive_ms * FAN_MS) {
+	/* Without a beat it still waits for the others of its column, for which it has time. */
+	const int joins_ms = beat_ns ? 0 : fan_config_join_ms(&c->cfg);
+	if (now_ns > since_ns + ((uint64_t)joins_ms + (uint64_t)c->cfg.alive_ms) * FAN_MS) {
 		snprintf(why, sizeof why, "rank %u stopped answering (silent for more than %.1f s)",
-			 r->rank, c->cfg.alive_ms / 1e3);
+			 r->rank, (joins_ms + c->cfg.alive_ms) / 1e3);
 		fan_intra_fail(&l->board, FAN_E_RANK_LOST, why, &blame);
 		return;
 	}

@@ -8,13 +8,21 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "lib/intra_attach.h"
 #include "net/clock.h"
 
 #define RANKS	   4
 #define PATIENT_MS 20000
+#define LOOK_NS	   300000000 /* in which a process that gives up has ended */
 
 struct rank {
 	struct fan_intra_host host;
@@ -81,12 +89,51 @@ static void intra_attach__not_what_it_must_be(void **state)
 	fan_intra_detach(first.s);
 }
 
+/* The first rank, as far as it listens. */
+static int listen_as_first(uint64_t nonce)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	int bytes = snprintf(at.sun_path + 1, sizeof at.sun_path - 1, "fanin-%016llx",
+			     (unsigned long long)nonce);
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	assert_false(bind(fd, (struct sockaddr *)&at,
+			  (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + bytes)));
+	assert_false(listen(fd, 1));
+	return fd;
+}
+
+/* The others have the segment then, and would wait for this rank. */
+static void intra_attach__waits_on_where_it_was_stopped(void **state)
+{
+	(void)state;
+	struct rank r = {.host = {fan_clock_nonce(), 1, 2, 1, PATIENT_MS}};
+	int status, listener = listen_as_first(r.host.nonce);
+	pid_t child = fork();
+	if (!child) {
+		attach(&r);
+		_exit(0);
+	}
+	int to = accept(listener, NULL, NULL);
+	for (int i = 0; i < 3; i++) {
+		nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+		assert_int_equal(waitpid(child, &status, WNOHANG), 0);
+		kill(child, SIGSTOP);
+		assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+		kill(child, SIGCONT);
+	}
+	kill(child, SIGKILL);
+	waitpid(child, &status, 0);
+	close(to);
+	close(listener);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(intra_attach__all_map_the_same),
 		cmocka_unit_test(intra_attach__nobody_there),
 		cmocka_unit_test(intra_attach__not_what_it_must_be),
+		cmocka_unit_test(intra_attach__waits_on_where_it_was_stopped),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,11 +3,16 @@
  * others, and the thread that does it for those who do not wait. */
 #include "team.h"
 
-#define RANKS	4
-#define CALLERS 3
-#define COUNT	20000
-#define ROUNDS	60
-#define STARTED 8
+#include "lib/comm.h"
+#include "lib/intra_comm.h"
+
+#define RANKS	 4
+#define CALLERS	 3
+#define COUNT	 20000
+#define ROUNDS	 60
+#define STARTED	 8
+#define JOIN_MS	 300 /* of a column, then... */
+#define ALIVE_MS 200 /* ...of silence */
 
 /* All operations are alike, so callers may start them in any order. */
 struct caller {
@@ -74,6 +79,110 @@ static void intra_comm__several_callers_of_a_rank(void **state)
 	team_run_once(RANKS, call_by_several);
 }
 
+/* A rank of host 0, which has ranks 0 and 1; those of host 1 never come. */
+struct opener {
+	pthread_t thread;
+	const char *address;
+	uint64_t nonce;
+	int rank, timeout_ms;
+	pthread_barrier_t *over;
+	int result;
+	char why[256];
+};
+
+static void *open_alone(void *arg)
+{
+	struct opener *o = arg;
+	struct fanin_comm *c = fan_comm_new();
+	struct fan_meeting m = {.hosts = 2, .host_of = {0, 0, 1, 1}};
+	struct fanin_options options = FANIN_OPTIONS_INIT;
+	fan_peer at;
+	options.switch_addr = o->address;
+	options.rank = o->rank;
+	options.ranks = 4;
+	options.timeout_ms = o->timeout_ms;
+	m.host[0] = (struct fan_meeting_host){.ranks = 2, .nonce = o->nonce};
+	m.host[1] = (struct fan_meeting_host){.first = 2, .ranks = 2};
+	EXPECT(fan_config_load(&c->cfg, &options, o->why, sizeof o->why) == FAN_OK);
+	EXPECT(fan_peer_parse(&at, o->address, o->why, sizeof o->why) == 0);
+	fan_comm_set_part(c, c->parts++, &at, "");
+	o->result = fan_intra_comm_open(c, &m);
+	snprintf(o->why, sizeof o->why, "%s", fanin_comm_error(c));
+	fan_comm_destroy(c);
+	return NULL;
+}
+
+/* Rank 0 has missed rank 2 before rank 1 misses rank 3. */
+static void intra_comm__columns_that_are_not_joined_have_one_cause(void **state)
+{
+	char address[80];
+	struct fan_daemon *sw = team_switch(address, sizeof address, 1);
+	uint64_t nonce = fan_clock_nonce();
+	struct opener o[2] = {{.rank = 0, .timeout_ms = 1000}, {.rank = 1, .timeout_ms = 2500}};
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		o[i].address = address;
+		o[i].nonce = nonce;
+		assert_int_equal(pthread_create(&o[i].thread, NULL, open_alone, &o[i]), 0);
+	}
+	for (int i = 0; i < 2; i++)
+		pthread_join(o[i].thread, NULL);
+	fan_daemon_stop(sw);
+	assert_int_equal(team_wrong, 0);
+	assert_int_equal(o[0].result, FAN_E_TIMEOUT);
+	assert_int_equal(o[1].result, FAN_E_TIMEOUT);
+	assert_non_null(strstr(o[0].why, "rank 2 of 2 has not joined"));
+	assert_string_equal(o[1].why, o[0].why);
+}
+
+/* Two ranks of the only host, of which one attaches to their memory and goes no further. */
+static void *open_one_of_two(void *arg)
+{
+	struct opener *o = arg;
+	struct fanin_comm *c = fan_comm_new();
+	struct fan_meeting m = {.hosts = 1};
+	struct fanin_options options = FANIN_OPTIONS_INIT;
+	int32_t mine = 1, sum;
+	options.rank = o->rank;
+	options.ranks = 2;
+	options.timeout_ms = o->timeout_ms;
+	m.host[0] = (struct fan_meeting_host){.ranks = 2, .nonce = o->nonce};
+	EXPECT(fan_config_load(&c->cfg, &options, o->why, sizeof o->why) == FAN_OK);
+	c->cfg.join_ms = JOIN_MS;
+	c->cfg.alive_ms = ALIVE_MS;
+	EXPECT(fan_intra_comm_open(c, &m) == FAN_OK);
+	if (o->rank == 0) {
+		c->threaded = !pthread_create(&c->thread, NULL, fan_intra_comm_run, c);
+		o->result = fanin_allreduce(c, &mine, &sum, 1, FANIN_INT32, FANIN_SUM);
+		snprintf(o->why, sizeof o->why, "%s", fanin_comm_error(c));
+	}
+	pthread_barrier_wait(o->over);
+	fan_comm_destroy(c);
+	return NULL;
+}
+
+/* Long before an operation stalls: MPI knows no such limit. */
+static void intra_comm__a_rank_that_never_joins_its_column_is_lost(void **state)
+{
+	(void)state;
+	pthread_barrier_t over;
+	uint64_t nonce = fan_clock_nonce(), from_ns = fan_clock_ns();
+	struct opener o[2];
+	pthread_barrier_init(&over, NULL, 2);
+	for (int i = 0; i < 2; i++) {
+		o[i] = (struct opener){
+			.rank = i, .timeout_ms = TEAM_PATIENT_MS, .nonce = nonce, .over = &over};
+		assert_int_equal(pthread_create(&o[i].thread, NULL, open_one_of_two, &o[i]), 0);
+	}
+	for (int i = 0; i < 2; i++)
+		pthread_join(o[i].thread, NULL);
+	pthread_barrier_destroy(&over);
+	assert_int_equal(team_wrong, 0);
+	assert_int_equal(o[0].result, FAN_E_RANK_LOST);
+	assert_non_null(strstr(o[0].why, "rank 1 stopped answering (silent for more than 0.5 s)"));
+	assert_true(fan_clock_ns() > from_ns + (JOIN_MS + ALIVE_MS) * FAN_MS);
+}
+
 static void *wait_for_others(void *arg)
 {
 	fanin_comm *comm = arg;
@@ -117,6 +226,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(intra_comm__several_callers_of_a_rank),
+		cmocka_unit_test(intra_comm__columns_that_are_not_joined_have_one_cause),
+		cmocka_unit_test(intra_comm__a_rank_that_never_joins_its_column_is_lost),
 		cmocka_unit_test(intra_comm__destroyed_while_a_caller_works),
 	};
 	setenv("FANIN_LOCAL", "1", 1);
