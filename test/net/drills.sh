@@ -10,6 +10,8 @@
 #     one, box, memory  one of two named switches; the only one, beside hosts that sum; the same
 #                       where the ranks of a host share memory
 #     two               two of three named switches, one up to GAP_MS after the other
+#     shares            one of two beside hosts that sum, while shares are learnt, and with several
+#                       operations under way (stream.c)
 #
 # The first four get it within MOMENT_MS of the job's start.  Such a drill holds when all other
 # ranks end, none with exit code 0 or for its time limit, each with a sentence that names who is
@@ -20,7 +22,7 @@
 #
 #     test/net/drills.sh [-n N] [-s SEED] [-k KINDS] [FANIN]
 #                               N drills of each kind and signal (1), from SEED (1); of KINDS, words
-#                               as above (all but box and two); FANIN: the program (build/fanin)
+#                               as above (all but box, two and shares); FANIN: the program (build/fanin)
 #
 # Prints one line a drill and a summary.  Exit code 0, 1, or 77 when namespaces cannot be made here
 # (SKIPPED says why).
@@ -58,12 +60,15 @@ draw() { # NTH BELOW
 }
 
 start_job() { # FLAGS...
+        start_ranks "$fanin" bench -b 1M --timeout 4000 --alive 700 "$@"
+}
+
+start_ranks() { # COMMAND...
         number=0
         for host in $host_of; do
                 start "w$host" "rank$number" timeout -k 2 $rank_timeout_s \
                         env MASTER_ADDR="${address%:*}" MASTER_PORT="${address#*:}" \
-                        RANK=$number WORLD_SIZE=4 \
-                        "$fanin" bench -b 1M --timeout 4000 --alive 700 "$@"
+                        RANK=$number WORLD_SIZE=4 "$@"
                 ranks="$ranks $!"
                 number=$((number + 1))
         done
@@ -121,10 +126,11 @@ signal_targets() { # SIGNAL GAP TARGET [TARGET]
 # The switches of a drill of KIND: $targets, $lose of which are to be lost.
 start_switches() { # KIND
         targets='' lose=1
-        case $1 in one | two)
+        case $1 in one | two | shares)
                 start_switch "$second" || return 1
-                FANIN_SWITCH="$spare,$second" FANIN_HOSTS=0 ;;
+                FANIN_SWITCH="$spare,$second" ;;
         esac
+        case $1 in one | two) FANIN_HOSTS=0 ;; esac
         if [ "$1" = two ]; then
                 start_switch "$third" || return 1
                 targets=$(last_switch) lose=2
@@ -141,9 +147,14 @@ goes_on() { # KIND SIGNAL NTH
         moment_ms=$(draw $turn $MOMENT_MS)
         pause_ms=$(draw $((turn + 50000)) $MOMENT_MS)
         export FANIN_SWITCH="$spare" FANIN_HOSTS=1
-        [ "$kind" != box ] || export FANIN_LOCAL=0
+        case $kind in box | shares) export FANIN_LOCAL=0 ;; esac
         start_switches "$kind" || return 1
-        start_job --seconds $GO_ON_S --json "$dir/json"
+        if [ "$kind" = shares ]; then
+                start_ranks env FANIN_TIMEOUT_MS=4000 FANIN_ALIVE_MS=700 \
+                        "$stream" $GO_ON_S "$dir/json"
+        else
+                start_job --seconds $GO_ON_S --json "$dir/json"
+        fi
         result=0
         for _ in $(seq $LISTEN_POLLS); do
                 grep -q '^# fanin' "$dir/rank0" && break
@@ -222,11 +233,12 @@ ends() { # KIND SIGNAL NTH [TRY]
 }
 
 begin "$@"
+stream=$(dirname "$fanin")/test/stream
 fan_net_up "$prefix" 2 200mbit || exit 1
 for n in $(seq "$count"); do
         for kind in $kinds; do
                 drill=ends
-                case $kind in one | two | box | memory) drill=goes_on ;; esac
+                case $kind in one | two | shares | box | memory) drill=goes_on ;; esac
                 $drill "$kind" KILL $((2 * n))
                 $drill "$kind" STOP $((2 * n + 1))
                 [ $drill = ends ] || goes_on "$kind" STOPCONT $((2 * n + 1))
