@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import benchlib
 from benchlib import SKIP, TENSOR_BYTES, BenchError
@@ -78,6 +79,19 @@ class Network:
 
     def cut(self):
         netns("cut", self.prefix)
+
+    def lengthen(self, procs, build, us):
+        """What enters a link leaves it so many microseconds later: build/bench/long-wire carries it,
+        in place of nftables, until procs ends it.  No losses then."""
+        wire = procs.start(self.inside("wire", [
+            os.path.join(build, "bench", "long-wire"), str(us), str(self.workers)]))
+        deadline = time.monotonic() + benchlib.LISTEN_TIMEOUT_S
+        while not os.path.getsize(wire.stem + ".out"):
+            if wire.poll() is not None or time.monotonic() > deadline:
+                raise BenchError("long-wire: %s" % benchlib.output_tail(wire))
+            time.sleep(benchlib.POLL_S)
+        subprocess.run(self.inside("wire", ["nft", "flush", "ruleset"]), check=True, timeout=10)
+        return wire
 
     def lost_share(self):
         """Frames lost over frames sent, as nftables counted them; None before any."""

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Drills 8 and 10: who asks for everything, from everywhere or with a key of its own, at an
+ * aggregator of the default size. */
+#define RIG_RANKS   128
+#define RIG_JOBS    64
+#define RIG_MEMBERS 2048
+#define RIG_SLOTS   8192
+#define RIG_WINDOW  512
+
+#include "core/base/limits.h"
+#include "seal/rig.h"
+
+#include <stdio.h>
+
+#define JOIN_NS	  (10 * UINT64_C(1000))	 /* from one JOIN to the next: 100,000 a second */
+#define TRIP_NS	  (200 * UINT64_C(1000)) /* ranks answer that late */
+#define FLOOD	  120000		 /* JOINs, 1.2 s */
+#define SOURCES	  65536
+#define NEWCOMERS 2 /* places from which a job comes meanwhile */
+#define WITHIN_NS (1000 * FAN_MS)
+
+static uint64_t flooded;
+
+/* One more JOIN, of a life that nobody has, from one address of many. */
+static void flood(bool sealed)
+{
+	static uint8_t pkt[FAN_HEAD_BYTES + FAN_CTL_BYTES_MAX + FAN_TAG_BYTES];
+	uint8_t body[FAN_CTL_BYTES_MAX];
+	const uint64_t n = flooded++;
+	struct fan_join m = {.ranks = (uint16_t)(2 + n * 7 % 255),
+			     .payload_bytes = RIG_PAYLOAD,
+			     .alive_ms = FAN_ALIVE_MAX_MS};
+	m.name_bytes = (uint8_t)snprintf(m.name, sizeof m.name, "own-%u", (unsigned)(n % 50021));
+	struct fan_frag f = {
+		.nonce = fan_rng_next(&rig.rng) | 1, .type = FAN_TYPE_JOIN, .payload = body};
+	const fan_peer from = {.addr = {66, n * 40503 % SOURCES}, .port = 6};
+	f.payload_bytes = fan_join_put(body, &m);
+	fan_wire_put(pkt, &f);
+	memcpy(pkt + FAN_HEAD_BYTES, body, f.payload_bytes);
+	size_t len = FAN_HEAD_BYTES + f.payload_bytes;
+	if (sealed && n % 2) { /* the others are in clear, which draws a refusal */
+		fan_put16(pkt + 2, fan_get16(pkt + 2) | FAN_F_SEALED);
+		memset(pkt + len, (int)n, FAN_TAG_BYTES);
+		len += FAN_TAG_BYTES;
+	}
+	rig_to_switch(from, pkt, len, NULL);
+}
+
+/* A round trip; `busy`: with the flood in it. */
+static void trip(bool busy, bool sealed, unsigned ranks)
+{
+	RIG_OUT(out);
+	for (unsigned i = 0; i < TRIP_NS / JOIN_NS; i++) {
+		rig.now_ns += JOIN_NS;
+		if (busy)
+			flood(sealed);
+	}
+	for (unsigned r = 0; r < ranks; r++)
+		rig_tick_rank(r);
+	for (unsigned i = 0; i < 16 && fan_node_deadline(rig.node) <= rig.now_ns; i++) {
+		fan_node_tick(rig.node, rig.now_ns, &out);
+		rig_flush(&out, NULL);
+	}
+}
+
+/* Nanoseconds that `sums` take, one after the other. */
+static uint64_t sums_take(unsigned sums, bool busy, bool sealed)
+{
+	const uint64_t since_ns = rig.now_ns;
+	for (unsigned i = 0; i < sums; i++) {
+		rig_begin_sum(2, i);
+		while (!rig_sums_done(2) && rig.now_ns - since_ns < 1000 * WITHIN_NS)
+			trip(busy, sealed, 2);
+		rig_end_sum(2, i);
+	}
+	return rig.now_ns - since_ns;
+}
+
+/* The job that runs keeps its speed; the one that comes is ready in time, and sums. */
+static void survive(bool sealed)
+{
+	const char *tenant = sealed ? "alice" : NULL;
+	rig_open(toy_cipher(), sealed);
+	flooded = 0;
+	rig_form("alice", tenant, 2);
+	const uint64_t quiet_ns = sums_take(200, false, sealed);
+	const uint64_t busy_ns = sums_take(200, true, sealed);
+	assert_in_range(busy_ns * 9 / 10, 0, quiet_ns);
+	while (flooded < FLOOD / 2)
+		trip(true, sealed, 2);
+	for (unsigned r = 0; r < NEWCOMERS; r++)
+		rig_start_at(2 + r, r, NEWCOMERS, "alice/new", tenant);
+	const uint64_t since_ns = rig.now_ns;
+	while (!rig_all(2 + NEWCOMERS, FAN_W_READY) && rig.now_ns - since_ns < WITHIN_NS)
+		trip(true, sealed, 2 + NEWCOMERS);
+	assert_true(rig_all(2 + NEWCOMERS, FAN_W_READY));
+	print_message("ready after %.1f ms, sums take %.3f of the time\n",
+		      (double)(rig.now_ns - since_ns) / 1e6, (double)busy_ns / (double)quiet_ns);
+	while (flooded < FLOOD)
+		trip(true, sealed, 2 + NEWCOMERS);
+	assert_true(rig_all(2 + NEWCOMERS, FAN_W_READY));
+	rig_sum(2, 1);
+	rig_close();
+}
+
+static void drill_8__joins_at_an_open_switch(void **state)
+{
+	(void)state;
+	survive(false);
+}
+
+static void drill_8__joins_at_a_sealed_switch(void **state)
+{
+	(void)state;
+	survive(true);
+	assert_int_equal(toy_repeats(), 0);
+}
+
+/* A tenant begins as many jobs as there may be but one, each with the largest window. */
+static void drill_10__an_insider_asks_for_all_slots(void **state)
+{
+	char name[32];
+	(void)state;
+	rig_open(toy_cipher(), true);
+	for (unsigned j = 1; j < RIG_JOBS; j++) {
+		snprintf(name, sizeof name, "mallory/%u", j);
+		for (unsigned r = 0; r < 2; r++)
+			rig_start_at(2 * j + r, r, 2, name, "mallory");
+		for (unsigned i = 0; i < 20; i++)
+			rig_step();
+		assert_int_equal(fan_worker_phase(rig.rank[2 * j].w), FAN_W_READY);
+	}
+	assert_true(fan_worker_welcome(rig.rank[2].w)->window == RIG_WINDOW);
+	rig_start_rank(0, 2, "alice", "alice");
+	rig_start_rank(1, 2, "alice", "alice");
+	assert_true(rig_until(2, FAN_W_READY, 500));
+	assert_in_range(fan_worker_welcome(rig.rank[0].w)->window, FAN_SLOTS_LEAST / 2, RIG_WINDOW);
+	rig_sum(2, 1);
+	rig_close();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(drill_8__joins_at_an_open_switch),
+		cmocka_unit_test(drill_8__joins_at_a_sealed_switch),
+		cmocka_unit_test(drill_10__an_insider_asks_for_all_slots),
+	};
+	return RUN(tests);
+}
