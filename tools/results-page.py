@@ -5,7 +5,7 @@
     tools/results-page.py [OUT.html]      from bench/results and experiments (build/results.html)
 
 Nothing is measured here: the figures are those of the JSON files, and their links lead to the pages
-beside these.
+beside these.  What has such a page shows only the figures that were asked here: the others are there.
 """
 
 import json
@@ -38,8 +38,9 @@ class Source:
         if self.misses:
             text = "%d of %d figures miss" % (len(self.misses), self.holds + len(self.misses))
         chart = pages.asked_chart(self.figures)
+        shown = [f for f in self.figures if f["holds"] is not None or not self.page]
         return report.fold(
-            "%s: %s" % (self.name, text), [chart, pages.figure_table(self.figures)],
+            "%s: %s" % (self.name, text), [chart, pages.figure_table(shown)],
             self.name.replace("/", "-"))  # fmt: skip
 
 
@@ -91,7 +92,7 @@ def main():
     columns = ["recorded by", "figures", "hold", "miss", "revision", "page"]
     blocks = [chart(found), report.heading("What misses, the farthest first"), missed_table(found),
               report.heading("Recorded results"), report.table(columns, [s.row() for s in found]),
-              report.heading("All figures")] + [s.details() for s in found]  # fmt: skip
+              report.heading("Figures; those for information of what has a page are there")] + [s.details() for s in found]  # fmt: skip
     report.write(out, "fanin", title, sub, blocks)
     print("%s: %d results, %d figures, %d of them asked, %d miss" % (
         out, len(found), holds + misses + others, holds + misses, misses))  # fmt: skip

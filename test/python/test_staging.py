@@ -98,7 +98,7 @@ def test_sums_arrive_however_streams_run(eager):
         membership = Alike()
         assert staged(streams, membership) == ([True] * len(SIZES), [])
         assert membership.starts == sum(-(-4 * size // SLICE) for size in SIZES)
-        assert streams.pinned_bytes == SLICE * _staging.PIECES_MAX
+        assert 0 < streams.pinned_bytes <= SLICE * _staging.PIECES_MAX
 
 
 @pytest.mark.parametrize("order", ORDERS)
