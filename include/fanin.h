@@ -60,7 +60,7 @@ enum fanin_error {
 	FANIN_E_RANK_LEFT = -8,	    /* a rank left while others still needed it */
 	FANIN_E_STALLED = -9,	    /* a rank did not take part in time */
 	FANIN_E_MISMATCH = -10,	    /* ranks disagree about count, type or operation */
-	FANIN_E_RANK_TAKEN = -11,   /* the rank is already taken in this job */
+	FANIN_E_RANK_TAKEN = -11,   /* the rank is taken in this job, by a life that goes on */
 	FANIN_E_JOBS_FULL = -12,    /* the switch serves as many jobs as it can */
 	FANIN_E_SLOTS_FULL = -13,   /* the switch has no slots left */
 	FANIN_E_MEMBERS_FULL = -14, /* the switch has no room for more ranks */

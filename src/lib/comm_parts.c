@@ -102,6 +102,7 @@ static void add_connection(struct fanin_comm *c, unsigned k, unsigned shard, uin
 	struct fan_connection *cn = &c->connection[c->connections];
 	cn->part = k;
 	cn->shard = shard;
+	cn->taken_by_ns = 0;
 	fan_comm_open_connection(c, c->connections, now_ns);
 	if (cn->w)
 		c->connections++;

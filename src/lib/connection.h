@@ -48,11 +48,12 @@ struct fan_connection {
 	fan_peer server_addr;	    /* of this shard; none: no failover */
 	struct fan_failover failover;
 	struct fan_rate_limit rate_limit;
-	unsigned shard;	   /* of its part's switch */
-	unsigned part;	   /* index of the communicator's part */
-	unsigned number;   /* index among the communicator's connections */
-	bool behind;	   /* it has not moved to its part's route yet */
-	uint64_t again_ns; /* time of the next try to join; 0: none */
+	unsigned shard;	      /* of its part's switch */
+	unsigned part;	      /* index of the communicator's part */
+	unsigned number;      /* index among the communicator's connections */
+	bool behind;	      /* it has not moved to its part's route yet */
+	uint64_t again_ns;    /* time of the next try to join; 0: none */
+	uint64_t taken_by_ns; /* until then an earlier life may have its rank; 0: it was free */
 	int epoll_fd;
 	bool plain;
 	bool group_tried;

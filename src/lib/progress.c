@@ -371,6 +371,26 @@ static void check_ready(struct fanin_comm *c)
 	fan_regroup_joined(c);
 }
 
+/* The rank is taken.  True: perhaps by a life of it that was killed, which the switch misses within
+ * five quarters of alive_ms; so this one asks again for a little longer. */
+static bool awaits_its_place(struct fanin_comm *c, struct fan_connection *cn, uint64_t now_ns)
+{
+	const uint64_t pause_ns = FAN_COMM_CLIENT_AGAIN_MS * FAN_MS;
+	if (c->ready || fan_worker_fault(cn->w)->err != FAN_E_RANK_TAKEN)
+		return false;
+	if (!cn->taken_by_ns)
+		cn->taken_by_ns =
+			now_ns + (uint64_t)c->cfg.alive_ms * FAN_MS * 3 / 2 + 2 * pause_ns;
+	const uint64_t until_ns = cn->taken_by_ns < c->join_by_ns ? cn->taken_by_ns : c->join_by_ns;
+	if (now_ns + pause_ns >= until_ns)
+		return false;
+	if (!cn->again_ns)
+		cn->again_ns = now_ns + pause_ns;
+	if (now_ns >= cn->again_ns)
+		fan_comm_open_connection(c, cn->number, now_ns);
+	return true;
+}
+
 /* See how the connections stand, which may end the communicator. */
 static void check_connections(struct fanin_comm *c, uint64_t now_ns)
 {
@@ -379,7 +399,8 @@ static void check_connections(struct fanin_comm *c, uint64_t now_ns)
 		if (fan_worker_phase(cn->w) != FAN_W_FAILED)
 			fail_by_socket(c, cn);
 		else if (!fan_regroup_forgives(c, cn, now_ns) &&
-			 (c->ready || !fan_comm_client_forgives(c, cn, now_ns)))
+			 (c->ready || !fan_comm_client_forgives(c, cn, now_ns)) &&
+			 !awaits_its_place(c, cn, now_ns))
 			fail_by_core(c, cn);
 		if (!c->ready && cn->w)
 			fan_connection_listen(cn);

@@ -151,7 +151,9 @@ static void intrude(struct member *m)
 static void fail__rank_taken(void **state)
 {
 	(void)state;
+	setenv("FANIN_ALIVE_MS", "300", 1); /* for so long an earlier life may have it */
 	team_run_once(2, intrude);
+	unsetenv("FANIN_ALIVE_MS");
 }
 
 /* Ranks that stop. */
@@ -229,6 +231,28 @@ static void fail__dead_rank_is_named(void **state)
 	team_run(&t);
 	pthread_join(thread, NULL);
 	unsetenv("FANIN_HOSTS");
+	team_free(&t);
+}
+
+static void rejoined(struct member *m)
+{
+	if (team_joined(m))
+		EXPECT(!fanin_barrier(m->comm));
+}
+
+/* All ranks are killed and begin anew before the switch misses the first. */
+static void fail__killed_ranks_begin_anew_at_once(void **state)
+{
+	(void)state;
+	struct team t = team_new(2, rejoined);
+	struct mortal d[] = {{t.address, 0, 2}, {t.address, 1, 2}};
+	pthread_t thread[2];
+	t.options.alive_ms = ALIVE_MS;
+	for (int r = 0; r < 2; r++)
+		assert_int_equal(pthread_create(&thread[r], NULL, mortal_thread, &d[r]), 0);
+	for (int r = 0; r < 2; r++)
+		pthread_join(thread[r], NULL);
+	team_run(&t);
 	team_free(&t);
 }
 
@@ -507,6 +531,7 @@ int main(void)
 		cmocka_unit_test(fail__ranks_that_do_not_come),
 		cmocka_unit_test(fail__rank_taken),
 		cmocka_unit_test(fail__dead_rank_is_named),
+		cmocka_unit_test(fail__killed_ranks_begin_anew_at_once),
 		cmocka_unit_test(fail__stalled_rank_is_named_and_other_jobs_go_on),
 		cmocka_unit_test(fail__rank_that_leaves_is_named),
 		cmocka_unit_test(fail__pending_operations_end_with_destroy),
