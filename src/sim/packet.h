@@ -13,7 +13,8 @@
 
 #include "core/base/out.h"
 
-#define FAN_BODY_SLABS_MAX 128 /* each holds a quarter of what is there before it */
+#define FAN_BODIES_NEAR	   1024 /* more in use, and those that are free are in no cache */
+#define FAN_BODY_SLABS_MAX 128	/* each holds a quarter of what is there before it */
 
 /* `bytes` lies 32 before a multiple of 64, so that payloads are aligned. */
 struct fan_sim_body {
@@ -69,6 +70,8 @@ static inline struct fan_sim_body *fan_body_get(struct fan_body_pool *p)
 	else if (!(b = fan_body_make(p)))
 		return NULL;
 	b->refs = 1;
+	for (uint32_t i = 0; p->free && p->used >= FAN_BODIES_NEAR && i < p->stride; i += 64)
+		__builtin_prefetch((const char *)p->free + i, 1); /* the next one */
 	if (++p->used > p->used_max)
 		p->used_max = p->used;
 	return b;

@@ -4,9 +4,12 @@
 #include <stdlib.h>
 
 #include "core/wire/wire.h"
+#include "core/worker/worker.h"
 
 /* A source is a link, an actor or a stray packet: two bits say which. */
 #define KIND_SHIFT 22
+#define LINE	   64u /* bytes of a cache line */
+#define SELF_LINES 4   /* of an actor, that are used first */
 enum kind { KIND_LINK = 0, KIND_ACTOR = 1, KIND_STRAY = 2 };
 
 _Static_assert(KIND_SHIFT + 2 == FAN_EVENT_SOURCE_BITS, "sources");
@@ -366,6 +369,53 @@ static void arrive(struct fan_sim *s, uint32_t node, struct fan_sim_packet *p)
 	push(s, link, p, false);
 }
 
+/* Thousands of workers and links are in no cache when their turn comes, and each use of them waits
+ * for the one before.  So, while an event is handled, what the next one will touch is fetched, all
+ * at once; and of those that may follow it, their first packets. */
+#define MANY 256 /* actors: fewer are in the caches */
+#define NEAR 4	 /* events behind the next: its children in the heap */
+
+static struct fan_sim_link *link_of(const struct fan_sim *s, const struct fan_sim_event *e)
+{
+	uint32_t from = fan_event_source(e->key), index = from & ((1u << KIND_SHIFT) - 1);
+	return from >> KIND_SHIFT == KIND_LINK && s->link[index].count ? &s->link[index] : NULL;
+}
+
+static void foresee_actor(const struct fan_sim_actor *a)
+{
+	if (!a->worker)
+		return;
+	for (unsigned i = 0; i < SELF_LINES; i++)
+		__builtin_prefetch((const char *)a->self + i * LINE);
+	fan_worker_prefetch(a->worker);
+}
+
+static void foresee_packet(const struct fan_sim *s, const struct fan_sim_packet *p)
+{
+	if (p->body) {
+		__builtin_prefetch(p->body);
+		__builtin_prefetch(&p->body->bytes[LINE / 2]);
+	}
+	if (!(p->flags & FAN_PACKET_TREE))
+		foresee_actor(&s->actor[p->to]);
+}
+
+static void foresee(const struct fan_sim *s)
+{
+	const struct fan_event_heap *h = &s->heap;
+	if (!h->count || s->actors < MANY)
+		return;
+	struct fan_sim_link *l = link_of(s, &h->at[0]);
+	uint32_t from = fan_event_source(h->at[0].key), index = from & ((1u << KIND_SHIFT) - 1);
+	if (l)
+		foresee_packet(s, &fan_link_first(l)->packet);
+	else if (from >> KIND_SHIFT == KIND_ACTOR)
+		foresee_actor(&s->actor[index]);
+	for (uint32_t i = 1; i <= NEAR && i < h->count; i++)
+		if ((l = link_of(s, &h->at[i])))
+			__builtin_prefetch(fan_link_first(l));
+}
+
 static void step_link(struct fan_sim *s, const struct fan_sim_event *e, uint32_t link)
 {
 	struct fan_sim_link *l = &s->link[link];
@@ -383,6 +433,7 @@ static void step_link(struct fan_sim *s, const struct fan_sim_event *e, uint32_t
 		fan_event_pop(&s->heap);
 		l->key = 0;
 	}
+	foresee(s);
 	arrive(s, l->to, &p);
 }
 
@@ -393,6 +444,7 @@ static void step_actor(struct fan_sim *s, const struct fan_sim_event *e, uint32_
 	if (a->wake_ns != e->at_ns) /* it was to be woken earlier, and has been */
 		return;
 	a->wake_ns = FAN_SIM_NEVER;
+	foresee(s);
 	if (a->ops->deadline(a->self) <= s->now_ns)
 		a->ops->tick(a->self);
 	fan_sim_wake(s, actor);
@@ -404,6 +456,7 @@ static void step_stray(struct fan_sim *s, uint32_t i)
 	fan_event_pop(&s->heap);
 	s->stray_free[s->stray_frees++] = i;
 	s->in_flight--;
+	foresee(s);
 	arrive(s, e.node, &e.packet);
 }
 

@@ -37,8 +37,9 @@ struct fan_sim_actor {
 	void *self;
 	const struct fan_actor_ops *ops;
 	uint32_t node;
-	uint32_t uplink;  /* the node's only link; FAN_SIM_NONE: it has several */
-	uint64_t wake_ns; /* earliest wake-up in the heap */
+	uint32_t uplink;    /* the node's only link; FAN_SIM_NONE: it has several */
+	uint64_t wake_ns;   /* earliest wake-up in the heap */
+	const void *worker; /* what it drives, if that is a struct fan_worker; or NULL */
 };
 
 typedef bool (*fan_sim_chooser)(const void *arg, const struct fan_sim_packet *p);

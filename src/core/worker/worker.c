@@ -324,6 +324,27 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
+/* The lines of `field`. */
+#define PREFETCH(w, field)                                                                         \
+	for (size_t i = 0; i < sizeof(w)->field; i += 64)                                          \
+	__builtin_prefetch((const char *)&(w)->field + i)
+
+void fan_worker_prefetch(const struct fan_worker *w)
+{
+	const char *first = (const char *)&w->phase, *times = (const char *)&w->missing;
+	for (const char *at = first; at < times; at += 64)
+		__builtin_prefetch(at);
+	__builtin_prefetch(&w->missing_known);
+	__builtin_prefetch(&w->blind_seq);
+	PREFETCH(w, stats);
+	PREFETCH(w, rtt);
+	PREFETCH(w, congestion);
+	PREFETCH(w, window);
+	__builtin_prefetch(&w->first_op);
+	__builtin_prefetch(&w->low_group);
+	__builtin_prefetch(&w->questions);
+}
+
 uint64_t fan_worker_deadline(struct fan_worker *w)
 {
 	uint64_t at = w->control_ns;

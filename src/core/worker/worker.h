@@ -134,6 +134,10 @@ bool fan_worker_tick(struct fan_worker *w, uint64_t now_ns, struct fan_out *out)
 /* Time of the next tick; UINT64_MAX: none is needed. */
 uint64_t fan_worker_deadline(struct fan_worker *w);
 
+/* Fetch into the caches what each packet needs, for whoever has many workers and knows which one
+ * is next. */
+void fan_worker_prefetch(const struct fan_worker *w);
+
 /* Start an operation; `*id` is its number.  FAN_E_BUSY: FAN_OPS_MAX are in flight;
  * FAN_E_INVALID: a field is out of range; or the error with which the worker has failed. */
 int fan_worker_start(struct fan_worker *w, uint64_t now_ns, const struct fan_op *op, uint64_t *id);
