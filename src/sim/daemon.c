@@ -398,19 +398,31 @@ static const struct fan_route_entry *entry_of(const struct fan_route_config *r,
 	return of_worker;
 }
 
-bool fan_sim_daemon_sums(const void *self, const struct fan_sim_packet *p)
+static bool sums_here(const struct fan_route_config *r)
+{
+	for (unsigned i = 0; i < r->entries; i++)
+		if (r->entry[i].sums)
+			return true;
+	return false;
+}
+
+enum fan_sim_need fan_sim_daemon_needs(const void *self, const struct fan_sim_packet *p)
 {
 	const struct fan_sim_daemon *d = self;
 	struct fan_frag f;
-	if (p->to != d->actor || !p->body || fan_wire_get(&f, p->body->bytes, p->len) >= 0 ||
-	    (f.type != FAN_TYPE_DATA && f.type != FAN_TYPE_PROBE)) /* which overtakes no part */
-		return false;
+	if (p->to != d->actor || !p->body || fan_wire_get(&f, p->body->bytes, p->len) >= 0)
+		return FAN_NEED_NOTHING;
+	if (f.type != FAN_TYPE_DATA && f.type != FAN_TYPE_PROBE && f.type != FAN_TYPE_PARTIAL)
+		return FAN_NEED_NOTHING; /* it has no number */
 	fan_peer from = fan_sim_peer(p->from);
 	for (uint32_t i = 0; i < d->routes; i++) {
 		if (d->route[i].number != fan_route_number(f.job))
 			continue;
-		const struct fan_route_entry *e = entry_of(&d->route[i], &from, f.sender);
-		return e && e->sums;
+		const struct fan_route_entry *e =
+			f.type == FAN_TYPE_PARTIAL ? NULL : entry_of(&d->route[i], &from, f.sender);
+		if (e && e->sums)
+			return FAN_NEED_CAPACITY;
+		return sums_here(&d->route[i]) ? FAN_NEED_ORDER : FAN_NEED_NOTHING;
 	}
-	return false;
+	return FAN_NEED_NOTHING;
 }

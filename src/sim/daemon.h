@@ -54,8 +54,9 @@ bool fan_sim_daemon_route(struct fan_sim_daemon *d, struct fan_route_config *rou
 /* The process ends and, after `down_ns`, begins again, knowing nothing but its routes. */
 void fan_sim_daemon_restart(struct fan_sim_daemon *d, uint64_t down_ns);
 
-/* Is this a part that a route of the daemon `self` has summed here?  (A fan_sim_chooser.) */
-bool fan_sim_daemon_sums(const void *self, const struct fan_sim_packet *p);
+/* What a packet needs of the daemon `self`: capacity if a route of it has it summed here, and order
+ * if it has a number of such a route.  (A fan_sim_chooser.) */
+enum fan_sim_need fan_sim_daemon_needs(const void *self, const struct fan_sim_packet *p);
 
 /* Counters over all its lives: of a part that it has, and of what passes between both. */
 struct fan_aggregator_stats fan_sim_daemon_aggregator(const struct fan_sim_daemon *d);

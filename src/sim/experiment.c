@@ -231,11 +231,11 @@ static bool begin_daemon(struct fan_experiment *e, uint32_t node)
 }
 
 /* No route passes the switch. */
-static bool takes_nothing(const void *arg, const struct fan_sim_packet *p)
+static enum fan_sim_need takes_nothing(const void *arg, const struct fan_sim_packet *p)
 {
 	(void)arg;
 	(void)p;
-	return false;
+	return FAN_NEED_NOTHING;
 }
 
 /* All daemons begin, when it is known who is where. */
@@ -248,7 +248,7 @@ static bool begin_daemons(struct fan_experiment *e)
 			return false;
 		if (s->node[n].sums_bps)
 			fan_sim_choose(&e->sim, n,
-				       d && d->slots ? fan_sim_daemon_sums : takes_nothing, d);
+				       d && d->slots ? fan_sim_daemon_needs : takes_nothing, d);
 	}
 	return true;
 }

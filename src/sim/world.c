@@ -247,14 +247,15 @@ static void push_faulty(struct fan_sim *s, uint32_t link, struct fan_link_entry 
 	push_in_order(s, link, &e);
 }
 
-/* Onto a link; the caller's reference goes with it. */
-static void push(struct fan_sim *s, uint32_t link, const struct fan_sim_packet *p, bool own)
+/* Onto a link, as `len` bytes; the caller's reference goes with it. */
+static void push_as(struct fan_sim *s, uint32_t link, const struct fan_sim_packet *p, uint16_t len,
+		    bool own)
 {
 	struct fan_sim_link *l = &s->link[link];
 	struct fan_link_entry e = {.packet = *p};
 	bool marked;
 	bool safe = p->flags & FAN_PACKET_SAFE;
-	e.at_ns = fan_link_take(l, s->now_ns, p->len, own || safe, &marked);
+	e.at_ns = fan_link_take(l, s->now_ns, len, own || safe, &marked);
 	if (e.at_ns == FAN_LINK_NO_ROOM) {
 		saw(s, FAN_SIGHT_OVERFLOW, link, p);
 		fan_body_put(&s->pool, p->body);
@@ -266,6 +267,11 @@ static void push(struct fan_sim *s, uint32_t link, const struct fan_sim_packet *
 		push_faulty(s, link, e);
 	else
 		push_in_order(s, link, &e);
+}
+
+static void push(struct fan_sim *s, uint32_t link, const struct fan_sim_packet *p, bool own)
+{
+	push_as(s, link, p, p->len, own);
 }
 
 void fan_sim_send(struct fan_sim *s, const struct fan_sim_packet *p, bool own)
@@ -336,11 +342,13 @@ void fan_sim_wake(struct fan_sim *s, uint32_t actor)
 static void arrive(struct fan_sim *s, uint32_t node, struct fan_sim_packet *p)
 {
 	const struct fan_sim_node *n = &s->node[node];
-	if (n->inside != FAN_SIM_NONE && !(p->flags & FAN_PACKET_INSIDE) &&
-	    (!n->uses || n->uses(n->uses_arg, p))) {
-		p->flags |= FAN_PACKET_INSIDE;
-		push(s, n->inside, p, false);
-		return;
+	if (n->inside != FAN_SIM_NONE && !(p->flags & FAN_PACKET_INSIDE)) {
+		enum fan_sim_need need = n->uses ? n->uses(n->uses_arg, p) : FAN_NEED_CAPACITY;
+		if (need != FAN_NEED_NOTHING) {
+			p->flags |= FAN_PACKET_INSIDE;
+			push_as(s, n->inside, p, need == FAN_NEED_ORDER ? 0 : p->len, false);
+			return;
+		}
 	}
 	bool local = p->flags & FAN_PACKET_LOCAL;
 	s->hops += !local;

@@ -42,12 +42,19 @@ struct fan_sim_actor {
 	const void *worker; /* what it drives, if that is a struct fan_worker; or NULL */
 };
 
-typedef bool (*fan_sim_chooser)(const void *arg, const struct fan_sim_packet *p);
+/* What a packet needs of its node. */
+enum fan_sim_need {
+	FAN_NEED_NOTHING,
+	FAN_NEED_ORDER,	   /* it overtakes none of those that need capacity, but takes no time */
+	FAN_NEED_CAPACITY, /* time for each of its bytes */
+};
+
+typedef enum fan_sim_need (*fan_sim_chooser)(const void *arg, const struct fan_sim_packet *p);
 
 struct fan_sim_node {
 	bool forwards;	      /* packets between others may pass */
 	uint32_t inside;      /* the link that stands for its capacity; FAN_SIM_NONE: no limit */
-	fan_sim_chooser uses; /* does this packet take of it?  NULL: every one does */
+	fan_sim_chooser uses; /* what a packet needs of it; NULL: each needs capacity */
 	const void *uses_arg;
 	uint32_t first, links; /* its links out, in fan_sim.out */
 	uint32_t *next;	       /* by node: how packets that are for this one get nearer; NULL until
@@ -111,7 +118,7 @@ void fan_sim_free(struct fan_sim *s);
  * numbers; so are the next two. */
 uint32_t fan_sim_add_node(struct fan_sim *s, bool forwards, uint64_t bps, uint32_t ecn_bytes);
 
-/* Only what `uses` chooses takes of the node's capacity. */
+/* `uses` says what each packet needs of the node's capacity. */
 void fan_sim_choose(struct fan_sim *s, uint32_t node, fan_sim_chooser uses, const void *arg);
 
 /* One direction of a cable from `a` to `b`. */

@@ -116,6 +116,38 @@ static void world__hosts_forward_nothing(void **state)
 	fan_sim_free(&s);
 }
 
+/* By length. */
+static enum fan_sim_need need_by_length(const void *arg, const struct fan_sim_packet *p)
+{
+	(void)arg;
+	return p->len == 950   ? FAN_NEED_CAPACITY
+	       : p->len == 450 ? FAN_NEED_ORDER
+			       : FAN_NEED_NOTHING;
+}
+
+static void world__what_keeps_its_order_waits_for_capacity(void **state)
+{
+	(void)state;
+	struct fan_sim s;
+	struct ear ear[2];
+	make(&s, ear, &cable, 1000000); /* 950 bytes: 7.6 ms in the node */
+	fan_sim_choose(&s, 2, need_by_length, NULL);
+	send(&s, 950);
+	send(&s, 450);
+	send(&s, 250);
+	while (ear[1].heard < 1)
+		assert_true(fan_sim_step(&s, FAN_SIM_NEVER));
+	assert_int_equal(ear[1].len, 250); /* it overtakes both */
+	while (ear[1].heard < 2)
+		assert_true(fan_sim_step(&s, FAN_SIM_NEVER));
+	assert_int_equal(ear[1].len, 950);
+	assert_true(ear[1].last_ns > 7600000);
+	drain(&s);
+	assert_int_equal(ear[1].len, 450);
+	assert_true(ear[1].last_ns < 7700000); /* and took none of it */
+	fan_sim_free(&s);
+}
+
 static void world__capacity_of_a_node(void **state)
 {
 	(void)state;
@@ -268,6 +300,7 @@ int main(void)
 		cmocka_unit_test(world__shortest_path_hop_by_hop),
 		cmocka_unit_test(world__hosts_forward_nothing),
 		cmocka_unit_test(world__capacity_of_a_node),
+		cmocka_unit_test(world__what_keeps_its_order_waits_for_capacity),
 		cmocka_unit_test(world__alarm_of_an_actor),
 		cmocka_unit_test(world__new_rate_of_a_busy_link),
 		cmocka_unit_test(world__faults_in_their_share),
