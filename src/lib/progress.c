@@ -480,6 +480,15 @@ static void note_wait(struct fanin_comm *c)
 	pthread_mutex_unlock(&c->lock);
 }
 
+/* With the lock held: callers have left something that after_sleep takes.  It came while the thread
+ * was awake, so no wake-up tells of it. */
+static bool has_news(const struct fanin_comm *c)
+{
+	return c->queued.head || c->parts_to_add || (c->complete && c->ready) ||
+	       (c->ending && !atomic_load(&c->error)) ||
+	       (c->closing && (!c->leaving || all_gone(c)));
+}
+
 /* Publish and decide how long to sleep, in milliseconds; -1: until woken. */
 static int before_sleep(struct fanin_comm *c)
 {
@@ -502,7 +511,7 @@ static int before_sleep(struct fanin_comm *c)
 	fan_comm_split_show(c);
 	if (c->room_waiters)
 		pthread_cond_broadcast(&c->changed);
-	bool more = c->queued.head || (c->closing && (!c->leaving || all_gone(c))) ||
+	bool more = has_news(c) ||
 		    (c->waiting.head && !fan_comm_split_holds(c) &&
 		     c->running_count < FAN_OPS_MAX && !fan_regroup_holds(c, c->waiting.head));
 	c->awake = more;
