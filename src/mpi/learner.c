@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "learner.h"
 
-#define WARM	  2	     /* steps that are not timed: one by fanin, one by the MPI */
-#define LOOK_STEP (WARM + 1) /* each way has been timed once */
+#define WARM	   2	      /* steps that are not timed: one by fanin, one by the MPI */
+#define LOOK_STEPS (WARM + 2) /* after them each way has been timed once */
+#define PAIR_STEPS (2 * FAN_LEARNER_BLOCK)
 
 unsigned fan_learner_class(size_t bytes)
 {
@@ -12,20 +13,45 @@ unsigned fan_learner_class(size_t bytes)
 	return n < FAN_LEARNER_CLASSES ? n : FAN_LEARNER_CLASSES - 1;
 }
 
-static unsigned times_of(unsigned class)
+static bool is_short(unsigned class)
 {
-	return class <= FAN_LEARNER_SHORT ? FAN_LEARNER_TIMES_MAX : FAN_LEARNER_TIMES;
+	return class <= FAN_LEARNER_SHORT;
 }
 
 double fan_learner_margin(unsigned class)
 {
-	return class <= FAN_LEARNER_SHORT ? FAN_LEARNER_SHORT_MARGIN : FAN_LEARNER_MARGIN;
+	return is_short(class) ? FAN_LEARNER_SHORT_MARGIN : FAN_LEARNER_MARGIN;
 }
 
 /* Of a trial. */
-static unsigned last_step(unsigned class)
+static unsigned steps_of(unsigned class)
 {
-	return WARM + 2 * times_of(class) - 1;
+	return is_short(class) ? LOOK_STEPS + FAN_LEARNER_PAIRS * PAIR_STEPS
+			       : WARM + 2 * FAN_LEARNER_TIMES;
+}
+
+/* Single calls, by turns. */
+static void step_alone(struct fan_learner_class *c, unsigned number, struct fan_learner_step *step)
+{
+	step->first = true;
+	step->fanin = number % 2 == 0;
+	step->agree = number + 1 == LOOK_STEPS;
+	if (number >= WARM)
+		step->time_s =
+			(step->fanin ? c->times.fanin_s : c->times.mpi_s) + (number - WARM) / 2;
+}
+
+/* Blocks: fanin's, two of the MPI, two of fanin and so on, so that what gets faster or slower
+ * meanwhile does so for each in turn. */
+static void step_in_block(struct fan_learner_class *c, unsigned number,
+			  struct fan_learner_step *step)
+{
+	unsigned block = number / FAN_LEARNER_BLOCK, call = number % FAN_LEARNER_BLOCK;
+	step->first = call == 0;
+	step->fanin = (block + 1) / 2 % 2 == 0;
+	step->agree = (number + 1) % PAIR_STEPS == 0;
+	if (call >= FAN_LEARNER_BLOCK_WARM)
+		step->time_s = (step->fanin ? c->times.fanin_s : c->times.mpi_s) + 1 + block / 2;
 }
 
 void fan_learner_next(struct fan_learner *l, enum fan_learner_kind kind, size_t bytes,
@@ -39,15 +65,14 @@ void fan_learner_next(struct fan_learner *l, enum fan_learner_kind kind, size_t 
 		return;
 	}
 	if (!c->step)
-		c->times.trial_s = 0;
+		c->times = (struct fan_learner_times){0};
 	unsigned number = c->step++;
 	step->trial = true;
-	step->fanin = number % 2 == 0;
-	step->agree = number == LOOK_STEP || number == last_step(n);
-	if (number >= WARM) {
-		double *times = step->fanin ? c->times.fanin_s : c->times.mpi_s;
-		step->time_s = &times[(number - WARM) / 2];
-	}
+	if (is_short(n) && number >= LOOK_STEPS)
+		step_in_block(c, number - LOOK_STEPS, step);
+	else
+		step_alone(c, number, step);
+	step->agree |= number + 1 == steps_of(n);
 }
 
 uint64_t *fan_learner_rest(struct fan_learner *l, enum fan_learner_kind kind, size_t bytes)
@@ -75,27 +100,67 @@ bool fan_learner_knows(const struct fan_learner *l, enum fan_learner_kind kind, 
 	return l->of[kind][fan_learner_class(bytes)].known;
 }
 
-/* Of an odd number of times. */
-static double median(const double *times, unsigned count)
+static double median(const double *times)
 {
-	double sorted[FAN_LEARNER_TIMES_MAX] = {0};
-	for (unsigned i = 0; i < count; i++) {
+	double sorted[FAN_LEARNER_TIMES] = {0};
+	for (unsigned i = 0; i < FAN_LEARNER_TIMES; i++) {
 		unsigned k = i;
 		for (; k && sorted[k - 1] > times[i]; k--)
 			sorted[k] = sorted[k - 1];
 		sorted[k] = times[i];
 	}
-	return sorted[count / 2];
+	return sorted[FAN_LEARNER_TIMES / 2];
+}
+
+/* What the times so far say: seconds a call of each way, and whether fanin is taken. */
+struct verdict {
+	double mpi_s, fanin_s;
+	bool is_over, fanin;
+};
+
+static struct verdict judge_blocks(const struct fan_learner_times *times, unsigned pairs,
+				   double margin)
+{
+	struct verdict v = {0};
+	unsigned losses = 0;
+	for (unsigned i = 1; i <= pairs; i++) {
+		v.mpi_s += times->mpi_s[i];
+		v.fanin_s += times->fanin_s[i];
+		losses += times->fanin_s[i] >= margin * times->mpi_s[i];
+	}
+	v.is_over = pairs == FAN_LEARNER_PAIRS || losses > FAN_LEARNER_LOSSES;
+	v.fanin = losses <= FAN_LEARNER_LOSSES && v.fanin_s < margin * v.mpi_s;
+	const double calls = pairs * (FAN_LEARNER_BLOCK - FAN_LEARNER_BLOCK_WARM);
+	v.mpi_s /= calls;
+	v.fanin_s /= calls;
+	return v;
+}
+
+static struct verdict judge(const struct fan_learner_class *c, unsigned class,
+			    const struct fan_learner_times *times)
+{
+	const double margin = fan_learner_margin(class);
+	if (c->step == LOOK_STEPS)
+		return (struct verdict){.mpi_s = times->mpi_s[0],
+					.fanin_s = times->fanin_s[0],
+					.is_over = times->fanin_s[0] >
+						   FAN_LEARNER_HOPELESS * times->mpi_s[0]};
+	if (is_short(class))
+		return judge_blocks(times, (c->step - LOOK_STEPS) / PAIR_STEPS, margin);
+	struct verdict v = {
+		.mpi_s = median(times->mpi_s), .fanin_s = median(times->fanin_s), .is_over = true};
+	v.fanin = v.fanin_s < margin * v.mpi_s;
+	return v;
 }
 
 /* Calls until the next trial, so that what this one wasted is a small share of them.  A verdict
  * that stays the same is asked for half as often; one for fanin is asked for again soon, because a
  * wrong one would be expensive. */
-static uint64_t pause_after(const struct fan_learner_class *c, double trial_s, double best_s,
-			    bool same)
+static uint64_t pause_after(const struct fan_learner_class *c, unsigned class, double trial_s,
+			    double best_s, bool same)
 {
 	if (c->fanin && !same)
-		return FAN_LEARNER_REST_MIN;
+		return is_short(class) ? FAN_LEARNER_PROBATION : FAN_LEARNER_REST_MIN;
 	double wasted_s = trial_s - c->step * best_s;
 	double calls = best_s > 0 ? wasted_s / (FAN_LEARNER_SHARE * best_s) : FAN_LEARNER_REST_MAX;
 	if (same && calls < 2.0 * (double)c->pause)
@@ -122,17 +187,13 @@ void fan_learner_decide(struct fan_learner *l, enum fan_learner_kind kind, size_
 {
 	unsigned n = fan_learner_class(bytes);
 	struct fan_learner_class *c = &l->of[kind][n];
-	bool whole = c->step > last_step(n);
-	unsigned count = whole ? times_of(n) : 1;
-	double mpi_s = median(times->mpi_s, count);
-	double fanin_s = median(times->fanin_s, count);
-	if (!whole && fanin_s <= FAN_LEARNER_HOPELESS * mpi_s)
+	struct verdict v = judge(c, n, times);
+	if (!v.is_over)
 		return;
-	bool faster = fanin_s < fan_learner_margin(n) * mpi_s;
-	bool same = c->known && c->fanin == faster;
+	bool same = c->known && c->fanin == v.fanin;
 	c->known = true;
-	c->fanin = faster;
-	if (!faster && times->unsettled > 0 && fanin_s < FAN_LEARNER_HOPE * mpi_s &&
+	c->fanin = v.fanin;
+	if (!v.fanin && times->unsettled > 0 && v.fanin_s < FAN_LEARNER_HOPE * v.mpi_s &&
 	    c->practices < FAN_LEARNER_PRACTICES) {
 		c->practices++;
 		c->fanin = true;
@@ -140,8 +201,8 @@ void fan_learner_decide(struct fan_learner *l, enum fan_learner_kind kind, size_
 		c->step = 0;
 		return;
 	}
-	c->rest = c->pause = pause_after(c, times->trial_s, faster ? fanin_s : mpi_s, same);
+	c->rest = c->pause = pause_after(c, n, times->trial_s, v.fanin ? v.fanin_s : v.mpi_s, same);
 	c->step = 0;
-	if (fanin_s > FAN_LEARNER_HOPELESS * mpi_s)
+	if (v.fanin_s > FAN_LEARNER_HOPELESS * v.mpi_s)
 		spare_smaller(l, kind, n);
 }

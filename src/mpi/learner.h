@@ -3,7 +3,14 @@
  *
  * For each kind of call and each class of size both ways are tried a few times and timed, then the
  * faster one is taken, until it is time to look again.  The time that trials waste is bounded by a
- * share of the time of the calls between them.  All ranks decide alike: what they decide by is the
+ * share of the time of the calls between them.
+ *
+ * Short calls are restless: more ranks than cores keep to paces that differ by a factor of ten, and
+ * a call that follows one of the other way is not as one among its like.  So they are tried in
+ * blocks, without barriers within, and blocks are compared with their neighbours.  fanin has to win
+ * nearly all pairs and in sum, and then once more soon; a trial ends when it no longer can.
+ *
+ * All ranks decide alike: what they decide by is the
  * number of calls so far, which MPI makes equal on all ranks of a communicator, and times on which
  * they have agreed. */
 #ifndef FAN_MPI_LEARNER_H
@@ -16,7 +23,13 @@
 #define FAN_LEARNER_CLASSES	 40 /* class n: up to 2^n bytes, the last one all more */
 #define FAN_LEARNER_TIMES	 3  /* each way is timed in a trial... */
 #define FAN_LEARNER_SHORT	 16 /* ...but up to this class, whose calls are short... */
-#define FAN_LEARNER_TIMES_MAX	 15 /* ...so many times: a rank may lose its core */
+#define FAN_LEARNER_PAIRS	 8  /* ...so many blocks of calls of each... */
+#define FAN_LEARNER_BLOCK	 8  /* ...of so many calls... */
+#define FAN_LEARNER_BLOCK_WARM	 2  /* ...the first of which do not count... */
+#define FAN_LEARNER_LOSSES	 1  /* ...and in no more pairs of blocks may fanin not win */
+#define FAN_LEARNER_TIMES_MAX	 (1 + FAN_LEARNER_PAIRS)
+#define FAN_LEARNER_STEPS_MAX	 (4 + 2 * FAN_LEARNER_PAIRS * FAN_LEARNER_BLOCK) /* of a trial */
+#define FAN_LEARNER_PROBATION	 64 /* calls until fanin has to win a short class again */
 #define FAN_LEARNER_REST_MIN	 256
 #define FAN_LEARNER_REST_MAX	 1000000 /* calls between trials */
 #define FAN_LEARNER_SHARE	 0.01	 /* of the calls' time that trials may waste */
@@ -39,6 +52,7 @@ enum fan_learner_kind {
 
 /* A rank's own times of a trial, or the times on which all ranks agreed: the largest of each. */
 struct fan_learner_times {
+	/* Of single calls, the first of them by the look; of blocks from 1 on. */
 	double mpi_s[FAN_LEARNER_TIMES_MAX], fanin_s[FAN_LEARNER_TIMES_MAX];
 	double trial_s;	  /* of the whole trial, with what it takes beside the calls */
 	double unsettled; /* 1: fanin still learns shares */
@@ -63,8 +77,9 @@ struct fan_learner {
 struct fan_learner_step {
 	struct fan_learner_class *class;
 	bool fanin;
-	double *time_s; /* where its time belongs; NULL: it is not timed */
+	double *time_s; /* its time is added there; NULL: it is not timed */
 	bool trial;	/* it belongs to a trial */
+	bool first;	/* of a block: ranks are to begin it together */
 	bool agree;	/* afterwards agree on class->times, then fan_learner_decide */
 };
 
@@ -94,8 +109,8 @@ void fan_learner_tell(struct fan_learner *l, enum fan_learner_kind kind, unsigne
 /* A trial of its class has ended, or larger sizes have told. */
 bool fan_learner_knows(const struct fan_learner *l, enum fan_learner_kind kind, size_t bytes);
 
-/* All ranks have the same `times`.  The trial ends here if it is over, or if fanin is hopeless
- * after each way has been timed once. */
+/* All ranks have the same `times`.  The trial ends here if it is over, if fanin is hopeless after
+ * each way has been timed once, or if it has not won too many pairs. */
 void fan_learner_decide(struct fan_learner *l, enum fan_learner_kind kind, size_t bytes,
 			const struct fan_learner_times *times);
 

@@ -14,7 +14,7 @@
 #include "turn.h"
 #include "world.h"
 
-#define TRIES_MAX 64 /* calls until it is known which way is faster; a trial takes fewer */
+#define TRIES_MAX FAN_LEARNER_STEPS_MAX /* calls until it is known which way is faster */
 
 struct persistent {
 	MPI_Request request; /* the receive */

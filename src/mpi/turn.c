@@ -52,9 +52,11 @@ static enum fan_mpi_why find_way(struct fan_mpi_turn *t)
 		return FAN_WHY_TAKEN;
 	fan_learner_next(g->learner, t->what.kind, t->what.bytes, &t->step);
 	if (t->step.trial) {
-		t->trial_s = PMPI_Wtime();
-		PMPI_Barrier(g->comm);
-		t->call_s = PMPI_Wtime();
+		t->trial_s = t->call_s = PMPI_Wtime();
+		if (t->step.first) {
+			PMPI_Barrier(g->comm);
+			t->call_s = PMPI_Wtime();
+		}
 	}
 	if (t->step.fanin)
 		return FAN_WHY_TAKEN;
@@ -144,7 +146,7 @@ int fan_mpi_turn_end(struct fan_mpi_turn *t, int e)
 		return e;
 	double now_s = PMPI_Wtime();
 	if (t->step.time_s)
-		*t->step.time_s = now_s - t->call_s;
+		*t->step.time_s += now_s - t->call_s;
 	t->step.class->times.trial_s += now_s - t->trial_s;
 	if (t->step.agree)
 		agree(t);
