@@ -6,7 +6,11 @@
  * fanin did has no source in its status, so the program sees which way a call went; of many at a
  * time it does not, since MPIs use requests again as they were.  "limit" is a part of its own for
  * that. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "expect.h"
 
@@ -17,8 +21,10 @@
 #define PATIENCE_S 60
 #define JOINS	   52	/* calls after which all ranks join */
 #define FAST	   3000 /* calls of rank 0 without a stop */
-#define FAST_TIMES 8
-#define FAST_NS	   2000 /* between two of them, more each time */
+#define FAST_TIMES 3
+#define FAST_NS	   50000   /* between two of them, and more each time */
+#define LATE_NS	   6000000 /* which a look at the clock takes the last rank's thread */
+#define NAME_BYTES 16
 
 static int always; /* all that fanin can take goes to it */
 static int in[AHEAD][COUNT], out[AHEAD][COUNT];
@@ -132,24 +138,38 @@ static void check_middle(void)
 
 static void pause_for(long ns)
 {
-	struct timespec from, now;
-	clock_gettime(CLOCK_MONOTONIC, &from);
-	do
-		clock_gettime(CLOCK_MONOTONIC, &now);
-	while ((now.tv_sec - from.tv_sec) * 1000000000 + now.tv_nsec - from.tv_nsec < ns);
+	nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
+}
+
+static atomic_int late; /* this rank is the last one to agree */
+static pthread_t program;
+
+/* In place of the C library's.  The thread that joins a job beside the program has the program's
+ * name, and looks at the clock after each of its operations. */
+__attribute__((visibility("default"))) int clock_gettime(clockid_t clock, struct timespec *now)
+{
+	char name[NAME_BYTES] = "";
+	if (atomic_load(&late) && !pthread_equal(pthread_self(), program) &&
+	    !pthread_getname_np(pthread_self(), name, sizeof name) && strncmp(name, "fanin", 5))
+		pause_for(LATE_NS);
+	return (int)syscall(SYS_clock_gettime, clock, now);
 }
 
 /* Rank 0 starts one operation after the other while the ranks agree from which call on fanin is
- * used. It has to wait there; otherwise it gives the MPI calls that the others give to fanin. */
+ * used, which takes the last rank long. It has to wait there; otherwise it gives the MPI calls that
+ * the others give to fanin. */
 static void check_limit(void)
 {
 	static int mine[FAST][2], sum[FAST][2];
 	static MPI_Request r[FAST];
 	static MPI_Status s[FAST];
+	program = pthread_self();
+	alarm(PATIENCE_S); /* a call that two sides do never ends */
 	for (int time = 0; time < FAST_TIMES; time++) {
 		MPI_Comm comm;
 		int go = 1;
 		MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+		atomic_store(&late, rank == ranks - 1);
 		for (int n = 0; n < JOINS; n++)
 			one_call(n, comm);
 		if (rank)
@@ -158,7 +178,8 @@ static void check_limit(void)
 			mine[n][0] = rank;
 			mine[n][1] = n;
 			MPI_Iallreduce(mine[n], sum[n], 2, MPI_INT, MPI_SUM, comm, &r[n]);
-			pause_for(rank ? 0 : time * FAST_NS);
+			if (!rank)
+				pause_for(FAST_NS * (2 + time));
 		}
 		for (int to = 1; !rank && to < ranks; to++)
 			MPI_Send(&go, 1, MPI_INT, to, 1, MPI_COMM_WORLD);
