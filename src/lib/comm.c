@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "fork_guard.h"
+#include "intra_terms.h"
 #include "meeting.h"
 #include "net/clock.h"
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "comm.h"
+#include "intra_terms.h"
 
 #define NAME_BYTES   24
 #define HASH_START   UINT64_C(0xcbf29ce484222325) /* FNV-1a, 64 bits */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "comm.h"
+#include "intra_terms.h"
 #include "net/clock.h"
 #include "net/link_rate.h"
 #include "net/udp.h"

@@ -8,6 +8,7 @@
 
 #include "doctor.h"
 #include "lib/comm.h"
+#include "lib/intra_terms.h"
 #include "net/clock.h"
 
 #define SUFFIX	   "#proof"

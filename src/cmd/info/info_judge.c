@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "info.h"
-#include "lib/intra_comm.h"
+#include "lib/intra_terms.h"
 #include "lib/rendezvous.h"
 
 __attribute__((format(printf, 2, 3))) static void add(struct info_sums *s, const char *format, ...)
