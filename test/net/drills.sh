@@ -20,9 +20,10 @@
 # element of a sum is wrong, and no process, file, socket or memory of the job is left.  Where the
 # machine had no time for a rank, and the job had ended before the signal, the drill is done again.
 #
-#     test/net/drills.sh [-n N] [-s SEED] [-k KINDS] [FANIN]
+#     test/net/drills.sh [-n N] [-s SEED] [-k KINDS] [-m MS] [FANIN]
 #                               N drills of each kind and signal (1), from SEED (1); of KINDS, words
-#                               as above (all but box, two and shares); FANIN: the program (build/fanin)
+#                               as above (all but box, two and shares); MS: MOMENT_MS (1500), 120
+#                               or less while ranks still join; FANIN: the program (build/fanin)
 #
 # Prints one line a drill and a summary.  Exit code 0, 1, or 77 when namespaces cannot be made here
 # (SKIPPED says why).
@@ -43,11 +44,12 @@ GO_ON_S=3 # of a job that goes on
 
 count=1
 seed=1
-while getopts n:s:k: flag; do
+while getopts n:s:k:m: flag; do
         case $flag in
         n) count=$OPTARG ;;
         s) seed=$OPTARG ;;
         k) kinds=$OPTARG ;;
+        m) MOMENT_MS=$OPTARG ;;
         *) exit 2 ;;
         esac
 done
