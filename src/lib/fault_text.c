@@ -204,8 +204,11 @@ static void add_ranks(struct text *t, const struct fan_fault *f, const struct fa
 		    n == 1 ? "has" : "have", a->job, a->timeout_ms / 1e3);
 		break;
 	case FAN_E_RANK_LOST:
-		add(t, "%s stopped answering (silent for more than %.1f s)", who,
-		    a->alive_ms / 1e3);
+		if (a->told)
+			add(t, "%s stopped answering (another rank says so)", who);
+		else
+			add(t, "%s stopped answering (silent for more than %.1f s)", who,
+			    a->alive_ms / 1e3);
 		break;
 	case FAN_E_RANK_LEFT:
 		add(t, "%s left job \"%s\" while other ranks still needed %s", who, a->job,
@@ -346,6 +349,7 @@ const char *fan_fault_text(char *text, size_t bytes, const struct fan_fault *f,
 	*text = '\0';
 	if (a->global && a->rank < a->ranks)
 		about.rank = a->global[a->rank];
+	about.told = fault.err != f->err; /* of a number of a host */
 	add_fault(&t, &fault, &about);
 	return text;
 }

@@ -21,6 +21,7 @@ struct fan_fault_about {
 	uint16_t payload_bytes;
 	uint8_t options; /* enum fan_join_option of the JOIN */
 	uint32_t alive_ms, timeout_ms;
+	bool told;    /* another rank has found out */
 	bool joined;  /* the switch has answered once */
 	bool sealed;  /* this rank has a key */
 	bool refused; /* ICMP has reported a closed port */

@@ -10,8 +10,9 @@
  * stands beside its elements and is compared.
  *
  * The segment has no name: it is gone when the last process that maps it ends.  A place has
- * counters that only grow, so a rank that dies leaves no lock behind; the others find out by
- * its beats.  Used by one thread of each rank at a time; bells may be rung by any. */
+ * counters that only grow, so a rank that dies leaves no lock behind; the others find out from
+ * the kernel (intra_life.h), or by its beats.  Used by one thread of each rank at a time; bells may
+ * be rung by any. */
 #ifndef FAN_LIB_INTRA_H
 #define FAN_LIB_INTRA_H
 
@@ -68,6 +69,8 @@ struct fan_intra_rank {
 					   * UINT64_MAX: it has left */
 	_Atomic uint32_t asked;		  /* somebody wants a beat */
 	_Atomic uint64_t in, summed, out; /* chunks that it has copied in, summed, copied out */
+	_Atomic uint64_t process;	  /* 0: not known yet (intra_life.h) */
+	_Atomic uint32_t holds;		  /* its lock */
 	uint16_t rank;			  /* of the job */
 };
 

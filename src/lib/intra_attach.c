@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "core/base/err.h"
+#include "intra_life.h"
 #include "net/clock.h"
 
 #define SEALS	 (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
@@ -100,24 +101,28 @@ static int recv_fd(int from, uint64_t until_ns)
 	return fd;
 }
 
-static void *map(int fd, size_t bytes)
+/* False: it cannot be. */
+static bool map(struct fan_intra_memory *m, size_t bytes)
 {
-	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	return at == MAP_FAILED ? NULL : at;
+	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, m->fd, 0);
+	if (at == MAP_FAILED)
+		return false;
+	m->s = at;
+	m->bytes = bytes;
+	return true;
 }
 
 /* The first rank. */
 
-static int make(int *fd, struct fan_intra_segment **s, const struct fan_intra_host *h)
+static int make(struct fan_intra_memory *m, const struct fan_intra_host *h)
 {
 	size_t bytes = fan_intra_bytes(h->ranks);
-	*fd = memfd_create("fanin", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (*fd < 0 || ftruncate(*fd, (off_t)bytes) || fcntl(*fd, F_ADD_SEALS, SEALS))
+	m->fd = memfd_create("fanin", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (m->fd < 0 || ftruncate(m->fd, (off_t)bytes) || fcntl(m->fd, F_ADD_SEALS, SEALS))
 		return FAN_E_SYSTEM;
-	void *mem = map(*fd, bytes);
-	if (!mem)
+	if (!map(m, bytes))
 		return FAN_E_SYSTEM;
-	*s = fan_intra_init(mem, h->ranks, h->columns);
+	fan_intra_init(m->s, h->ranks, h->columns);
 	return FAN_OK;
 }
 
@@ -153,19 +158,19 @@ static int hand_over(int listener, int fd, unsigned others, uint64_t until_ns)
 	return FAN_OK;
 }
 
-static int give(struct fan_intra_segment **s, const struct fan_intra_host *h, uint64_t until_ns,
+static int give(struct fan_intra_memory *m, const struct fan_intra_host *h, uint64_t until_ns,
 		char *why, size_t bytes)
 {
-	int fd = -1, listener = listen_at(h->nonce);
-	int e = listener < 0 ? FAN_E_SYSTEM : make(&fd, s, h);
+	int listener = listen_at(h->nonce);
+	int e = listener < 0 ? FAN_E_SYSTEM : make(m, h);
 	if (!e)
-		e = hand_over(listener, fd, h->ranks - 1, until_ns);
+		fan_intra_hold(m->s, m->fd, 0);
+	if (!e)
+		e = hand_over(listener, m->fd, h->ranks - 1, until_ns);
 	if (e)
 		fail(e, why, bytes, "the first of them");
 	if (listener >= 0)
 		close(listener);
-	if (fd >= 0)
-		close(fd);
 	return e;
 }
 
@@ -196,7 +201,7 @@ static bool is_ours(int fd, size_t bytes)
 	       (size_t)st.st_size == bytes;
 }
 
-static int take(struct fan_intra_segment **s, const struct fan_intra_host *h, uint64_t until_ns,
+static int take(struct fan_intra_memory *m, const struct fan_intra_host *h, uint64_t until_ns,
 		char *why, size_t bytes)
 {
 	size_t all = fan_intra_bytes(h->ranks);
@@ -205,35 +210,36 @@ static int take(struct fan_intra_segment **s, const struct fan_intra_host *h, ui
 		return fail(FAN_E_TIMEOUT, why, bytes, "the first of them does not answer");
 	struct timeval limit = {.tv_sec = left_ms(until_ns) / 1000 + 1};
 	setsockopt(from, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-	int fd = same_user(from) ? recv_fd(from, until_ns) : -1;
-	int e = fd < 0 ? FAN_E_TIMEOUT : is_ours(fd, all) ? FAN_OK : FAN_E_FORMAT;
-	if (!e && !(*s = map(fd, all)))
+	m->fd = same_user(from) ? recv_fd(from, until_ns) : -1;
+	int e = m->fd < 0 ? FAN_E_TIMEOUT : is_ours(m->fd, all) ? FAN_OK : FAN_E_FORMAT;
+	if (!e && !map(m, all))
 		e = FAN_E_SYSTEM;
-	if (!e && !fan_intra_is_sane(*s, all, h->ranks))
+	if (!e && !fan_intra_is_sane(m->s, all, h->ranks))
 		e = FAN_E_FORMAT;
 	if (e)
 		fail(e, why, bytes, "what the first of them gives");
+	else
+		fan_intra_hold(m->s, m->fd, h->me);
 	close(from);
-	if (fd >= 0)
-		close(fd);
 	return e;
 }
 
-int fan_intra_attach(struct fan_intra_segment **s, const struct fan_intra_host *h, char *why,
+int fan_intra_attach(struct fan_intra_memory *m, const struct fan_intra_host *h, char *why,
 		     size_t bytes)
 {
 	uint64_t until_ns = fan_clock_ns() + (uint64_t)h->timeout_ms * FAN_MS;
-	*s = NULL;
-	int e = h->me ? take(s, h, until_ns, why, bytes) : give(s, h, until_ns, why, bytes);
-	if (e && *s)
-		fan_intra_detach(*s);
+	*m = (struct fan_intra_memory){.fd = -1};
+	int e = h->me ? take(m, h, until_ns, why, bytes) : give(m, h, until_ns, why, bytes);
 	if (e)
-		*s = NULL;
+		fan_intra_detach(m);
 	return e;
 }
 
-void fan_intra_detach(struct fan_intra_segment *s)
+void fan_intra_detach(struct fan_intra_memory *m)
 {
-	if (s)
-		munmap(s, fan_intra_bytes(s->ranks));
+	if (m->s)
+		munmap(m->s, m->bytes);
+	if (m->fd >= 0)
+		close(m->fd);
+	*m = (struct fan_intra_memory){.fd = -1};
 }

@@ -15,11 +15,18 @@ struct fan_intra_host {
 	int timeout_ms;
 };
 
-/* The segment, mapped.  FAN_OK; FAN_E_SYSTEM, FAN_E_TIMEOUT (not all came in time) or FAN_E_FORMAT
- * (another version's), with a sentence in `why`, `bytes` bytes.  Blocks. */
-int fan_intra_attach(struct fan_intra_segment **s, const struct fan_intra_host *h, char *why,
+struct fan_intra_memory {
+	struct fan_intra_segment *s; /* mapped; NULL: none */
+	size_t bytes;
+	int fd; /* -1: none */
+};
+
+/* The segment, and this rank's lock in it (intra_life.h).  FAN_OK; FAN_E_SYSTEM, FAN_E_TIMEOUT (not
+ * all came in time) or FAN_E_FORMAT (another version's), with a sentence in `why`, `bytes` bytes.
+ * Blocks. */
+int fan_intra_attach(struct fan_intra_memory *m, const struct fan_intra_host *h, char *why,
 		     size_t bytes);
 
-void fan_intra_detach(struct fan_intra_segment *s);
+void fan_intra_detach(struct fan_intra_memory *m);
 
 #endif

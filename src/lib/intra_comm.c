@@ -9,6 +9,7 @@
 #include "comm.h"
 #include "core/base/awake.h"
 #include "intra_attach.h"
+#include "intra_life.h"
 #include "intra_terms.h"
 #include "meeting.h"
 #include "net/clock.h"
@@ -28,7 +29,8 @@
 struct fan_intra_comm {
 	pthread_mutex_t drive; /* for all but the segment */
 	struct fan_intra board;
-	struct fan_intra_segment *s;
+	struct fan_intra_memory memory;
+	struct fan_intra_segment *s;	 /* there */
 	struct fanin_comm *net;		 /* to the other hosts; NULL: none */
 	struct fanin_op *sent[SENT_MAX]; /* started there, oldest first; a ring */
 	uint64_t sent_first, sent_next;
@@ -68,7 +70,8 @@ static void net_failed(struct fan_intra_comm *l, int error)
 	const struct fanin_comm *net = l->net;
 	struct fan_intra_blame blame = {.cause = atomic_load(&net->error) ? net->cause : 0};
 	uint64_t lost[FAN_RANK_WORDS] = {0};
-	if (blame.cause == FAN_E_RANK_LOST || blame.cause == FAN_E_RANK_LEFT) /* of this column */
+	if (blame.cause == FAN_E_RANK_LOST || blame.cause == FAN_E_RANK_LEFT ||
+	    blame.cause == FAN_E_TIMEOUT) /* of this column */
 		blame.cause = FAN_INTRA_E_LOST(l->board.me);
 	if (error <= FAN_INTRA_E_LOST(0))
 		error = FAN_E_RANK_LOST;
@@ -172,9 +175,10 @@ static int attach(struct fanin_comm *c, const struct fan_meeting *m, unsigned co
 		/* others still wait for word of a failure when this has passed */
 		.timeout_ms = fan_config_join_ms(&c->cfg) / 2,
 	};
-	int e = fan_intra_attach(&l->s, &h, c->sentence, sizeof c->sentence);
+	int e = fan_intra_attach(&l->memory, &h, c->sentence, sizeof c->sentence);
 	if (e)
 		return e;
+	l->s = l->memory.s;
 	fan_intra_open(&l->board, l->s, h.me, (uint16_t)c->cfg.rank, (unsigned)c->cfg.ranks);
 	l->board.with = (struct fan_intra_net){m->hosts, host, send_share, l};
 	return FAN_OK;
@@ -223,10 +227,12 @@ int fan_intra_comm_open(struct fanin_comm *c, const struct fan_meeting *m)
 	}
 	if (!e && (e = open_net(c, m, columns)) && c->intra->net)
 		e = net_not_open(c, e);
-	if (e)
+	if (e) {
 		atomic_store(&c->error, e);
-	else
+	} else {
+		atomic_store(&c->intra->s->rank[c->intra->board.me].beat_ns, fan_clock_ns());
 		*c->sentence = '\0';
+	}
 	tell_where(c, m->hosts);
 	return e;
 }
@@ -243,7 +249,7 @@ void fan_intra_comm_free(struct fan_intra_comm *l)
 	fan_comm_destroy(l->net);
 	while (l->sent_first < l->sent_next)
 		fanin_op_free(l->sent[l->sent_first++ % SENT_MAX]);
-	fan_intra_detach(l->s);
+	fan_intra_detach(&l->memory);
 	pthread_mutex_destroy(&l->drive);
 	free(l);
 }
@@ -256,15 +262,19 @@ void fan_intra_comm_wake(struct fan_intra_comm *l)
 
 /* Watching. */
 
-/* A list such as "rank 3, rank 5" of the missing. */
-static void list_missing(const struct fan_intra_comm *l, const bool *missing, char *text,
-			 size_t bytes)
+static uint16_t rank_of(const struct fan_intra_comm *l, unsigned number)
 {
-	uint64_t ranks[FAN_RANK_WORDS] = {0};
-	for (unsigned i = 0; i < l->s->ranks; i++)
-		if (missing[i])
-			fan_ranks_set(ranks, l->s->rank[i].rank);
-	fan_fault_ranks_text(text, bytes, ranks);
+	return l->rank_at[l->board.with.host][number]; /* it may not have told so yet */
+}
+
+/* Number `i` is the cause. */
+static void blame(struct fan_intra_comm *l, unsigned i, int error, const char *why)
+{
+	uint64_t here[FAN_RANK_WORDS] = {0}, lost[FAN_RANK_WORDS] = {0};
+	fan_ranks_set(here, l->board.with.host);
+	fan_ranks_set(lost, rank_of(l, i));
+	fan_intra_fail(&l->board, error, why,
+		       &(struct fan_intra_blame){lost, FAN_INTRA_E_LOST(i), here});
 }
 
 /* Number `i` is waited for, and shows no progress. */
@@ -272,31 +282,44 @@ static void suspect(struct fanin_comm *c, unsigned i, uint64_t now_ns)
 {
 	struct fan_intra_comm *l = c->intra;
 	struct fan_intra_rank *r = &l->s->rank[i];
-	uint64_t beat_ns = atomic_load(&r->beat_ns);
-	char why[FAN_INTRA_WHY_BYTES];
-	uint64_t here[FAN_RANK_WORDS] = {0}, lost[FAN_RANK_WORDS] = {0};
-	const struct fan_intra_blame blame = {lost, FAN_INTRA_E_LOST(i), here};
-	fan_ranks_set(here, l->board.with.host);
-	fan_ranks_set(lost, r->rank);
+	const bool ended = fan_intra_has_ended(l->s, l->memory.fd, i);
+	const uint64_t beat_ns = atomic_load(&r->beat_ns); /* after that: it may have left */
+	const uint64_t since_ns = beat_ns > l->moved_ns ? beat_ns : l->moved_ns;
+	/* Without a beat it still waits for the others of its column, for which it has time. */
+	const int64_t joins_ms = beat_ns ? 0 : fan_config_join_ms(&c->cfg),
+		      patient_ms = joins_ms + c->cfg.alive_ms;
+	char why[FAN_INTRA_WHY_BYTES], how[64] = "it has ended";
 	if (beat_ns == UINT64_MAX) {
 		snprintf(why, sizeof why,
-			 "rank %u left job \"%s\" while other ranks still needed it", r->rank,
+			 "rank %u left job \"%s\" while other ranks still needed it", rank_of(l, i),
 			 c->cfg.job);
-		fan_intra_fail(&l->board, FAN_E_RANK_LEFT, why, &blame);
-		return;
+		blame(l, i, FAN_E_RANK_LEFT, why);
+	} else if (ended || now_ns > since_ns + (uint64_t)patient_ms * FAN_MS) {
+		if (!ended)
+			snprintf(how, sizeof how, "silent for more than %.1f s",
+				 (double)patient_ms / 1e3);
+		snprintf(why, sizeof why, "rank %u stopped answering (%s)", rank_of(l, i), how);
+		blame(l, i, FAN_E_RANK_LOST, why);
+	} else {
+		atomic_store(&r->asked, 1);
+		fan_intra_ring(l->s, i, FAN_INTRA_WORK);
+		fan_intra_ring(l->s, i, FAN_INTRA_CALL);
 	}
-	uint64_t since_ns = beat_ns > l->moved_ns ? beat_ns : l->moved_ns;
-	/* Without a beat it still waits for the others of its column, for which it has time. */
-	const int joins_ms = beat_ns ? 0 : fan_config_join_ms(&c->cfg);
-	if (now_ns > since_ns + ((uint64_t)joins_ms + (uint64_t)c->cfg.alive_ms) * FAN_MS) {
-		snprintf(why, sizeof why, "rank %u stopped answering (silent for more than %.1f s)",
-			 r->rank, (joins_ms + c->cfg.alive_ms) / 1e3);
-		fan_intra_fail(&l->board, FAN_E_RANK_LOST, why, &blame);
-		return;
-	}
-	atomic_store(&r->asked, 1);
-	fan_intra_ring(l->s, i, FAN_INTRA_WORK);
-	fan_intra_ring(l->s, i, FAN_INTRA_CALL);
+}
+
+/* For long enough: the missing take no part. */
+static void stall(struct fanin_comm *c, const bool *missing)
+{
+	char list[FAN_INTRA_WHY_BYTES / 2], why[FAN_INTRA_WHY_BYTES];
+	uint64_t lost[FAN_RANK_WORDS] = {0};
+	for (unsigned i = 0; i < c->intra->s->ranks; i++)
+		if (missing[i])
+			fan_ranks_set(lost, rank_of(c->intra, i));
+	fan_fault_ranks_text(list, sizeof list, lost);
+	snprintf(why, sizeof why, "no progress for %.4g s: %s did not take part",
+		 c->cfg.timeout_ms / 1e3, list);
+	fan_intra_fail(&c->intra->board, FAN_E_STALLED, why,
+		       &(struct fan_intra_blame){.lost = lost, .cause = FAN_E_STALLED});
 }
 
 /* With operations under way: ask those that this rank waits for whether they live. */
@@ -319,18 +342,8 @@ static void watch(struct fanin_comm *c, uint64_t now_ns)
 	for (unsigned i = 0; i < l->s->ranks; i++)
 		if (missing[i])
 			suspect(c, i, now_ns);
-	if (!shares && now_ns > l->moved_ns + (uint64_t)c->cfg.timeout_ms * FAN_MS) {
-		char list[FAN_INTRA_WHY_BYTES / 2], why[FAN_INTRA_WHY_BYTES];
-		list_missing(l, missing, list, sizeof list);
-		snprintf(why, sizeof why, "no progress for %.4g s: %s did not take part",
-			 c->cfg.timeout_ms / 1e3, list);
-		uint64_t lost[FAN_RANK_WORDS] = {0};
-		for (unsigned i = 0; i < l->s->ranks; i++)
-			if (missing[i])
-				fan_ranks_set(lost, l->s->rank[i].rank);
-		fan_intra_fail(&l->board, FAN_E_STALLED, why,
-			       &(struct fan_intra_blame){.lost = lost, .cause = FAN_E_STALLED});
-	}
+	if (!shares && now_ns > l->moved_ns + (uint64_t)c->cfg.timeout_ms * FAN_MS)
+		stall(c, missing);
 }
 
 static void beat(struct fan_intra_comm *l, uint64_t now_ns)
@@ -539,7 +552,6 @@ void *fan_intra_comm_run(void *comm)
 	struct fanin_comm *c = comm;
 	struct fan_intra_comm *l = c->intra;
 	pthread_setname_np(pthread_self(), "fanin-local");
-	atomic_store(&l->s->rank[l->board.me].beat_ns, fan_clock_ns());
 	while (begin_round(c)) {
 		uint32_t heard = fan_intra_heard(&l->board, FAN_INTRA_CALL);
 		beat(l, fan_clock_ns());

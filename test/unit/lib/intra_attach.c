@@ -26,7 +26,7 @@
 
 struct rank {
 	struct fan_intra_host host;
-	struct fan_intra_segment *s;
+	struct fan_intra_memory memory;
 	char why[256];
 	int error;
 };
@@ -34,7 +34,7 @@ struct rank {
 static void *attach(void *arg)
 {
 	struct rank *r = arg;
-	r->error = fan_intra_attach(&r->s, &r->host, r->why, sizeof r->why);
+	r->error = fan_intra_attach(&r->memory, &r->host, r->why, sizeof r->why);
 	return NULL;
 }
 
@@ -51,13 +51,13 @@ static void intra_attach__all_map_the_same(void **state)
 	for (unsigned i = 0; i < RANKS; i++) {
 		pthread_join(thread[i], NULL);
 		assert_int_equal(r[i].error, 0);
-		assert_int_equal(r[i].s->ranks, RANKS);
-		assert_int_equal(r[i].s->columns, 2);
+		assert_int_equal(r[i].memory.s->ranks, RANKS);
+		assert_int_equal(r[i].memory.s->columns, 2);
 	}
-	r[0].s->data[5] = 0x5a;
-	assert_int_equal(r[RANKS - 1].s->data[5], 0x5a);
+	r[0].memory.s->data[5] = 0x5a;
+	assert_int_equal(r[RANKS - 1].memory.s->data[5], 0x5a);
 	for (unsigned i = 0; i < RANKS; i++)
-		fan_intra_detach(r[i].s);
+		fan_intra_detach(&r[i].memory);
 }
 
 static void intra_attach__nobody_there(void **state)
@@ -66,7 +66,7 @@ static void intra_attach__nobody_there(void **state)
 	struct rank r = {.host = {fan_clock_nonce(), 1, 2, 1, 50}};
 	attach(&r);
 	assert_int_equal(r.error, FAN_E_TIMEOUT);
-	assert_null(r.s);
+	assert_null(r.memory.s);
 	assert_non_null(strstr(r.why, "share memory"));
 	r.host.me = 0; /* the first one waits for the other */
 	attach(&r);
@@ -85,8 +85,8 @@ static void intra_attach__not_what_it_must_be(void **state)
 	attach(&other);
 	pthread_join(thread, NULL);
 	assert_int_equal(other.error, FAN_E_FORMAT);
-	assert_null(other.s);
-	fan_intra_detach(first.s);
+	assert_null(other.memory.s);
+	fan_intra_detach(&first.memory);
 }
 
 /* The first rank, as far as it listens. */

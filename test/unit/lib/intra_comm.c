@@ -4,6 +4,7 @@
 #include "team.h"
 
 #include "lib/comm.h"
+#include "lib/intra_attach.h"
 #include "lib/intra_comm.h"
 
 #define RANKS	 4
@@ -85,7 +86,6 @@ struct opener {
 	const char *address;
 	uint64_t nonce;
 	int rank, timeout_ms;
-	pthread_barrier_t *over;
 	int result;
 	char why[256];
 };
@@ -135,15 +135,15 @@ static void intra_comm__columns_that_are_not_joined_have_one_cause(void **state)
 	assert_string_equal(o[1].why, o[0].why);
 }
 
-/* Two ranks of the only host, of which one attaches to their memory and goes no further. */
-static void *open_one_of_two(void *arg)
+/* Rank 0 of the two ranks of the only host. */
+static void *open_first_of_two(void *arg)
 {
 	struct opener *o = arg;
 	struct fanin_comm *c = fan_comm_new();
 	struct fan_meeting m = {.hosts = 1};
 	struct fanin_options options = FANIN_OPTIONS_INIT;
 	int32_t mine = 1, sum;
-	options.rank = o->rank;
+	options.rank = 0;
 	options.ranks = 2;
 	options.timeout_ms = o->timeout_ms;
 	m.host[0] = (struct fan_meeting_host){.ranks = 2, .nonce = o->nonce};
@@ -151,12 +151,9 @@ static void *open_one_of_two(void *arg)
 	c->cfg.join_ms = JOIN_MS;
 	c->cfg.alive_ms = ALIVE_MS;
 	EXPECT(fan_intra_comm_open(c, &m) == FAN_OK);
-	if (o->rank == 0) {
-		c->threaded = !pthread_create(&c->thread, NULL, fan_intra_comm_run, c);
-		o->result = fanin_allreduce(c, &mine, &sum, 1, FANIN_INT32, FANIN_SUM);
-		snprintf(o->why, sizeof o->why, "%s", fanin_comm_error(c));
-	}
-	pthread_barrier_wait(o->over);
+	c->threaded = !pthread_create(&c->thread, NULL, fan_intra_comm_run, c);
+	o->result = fanin_allreduce(c, &mine, &sum, 1, FANIN_INT32, FANIN_SUM);
+	snprintf(o->why, sizeof o->why, "%s", fanin_comm_error(c));
 	fan_comm_destroy(c);
 	return NULL;
 }
@@ -165,21 +162,18 @@ static void *open_one_of_two(void *arg)
 static void intra_comm__a_rank_that_never_joins_its_column_is_lost(void **state)
 {
 	(void)state;
-	pthread_barrier_t over;
-	uint64_t nonce = fan_clock_nonce(), from_ns = fan_clock_ns();
-	struct opener o[2];
-	pthread_barrier_init(&over, NULL, 2);
-	for (int i = 0; i < 2; i++) {
-		o[i] = (struct opener){
-			.rank = i, .timeout_ms = TEAM_PATIENT_MS, .nonce = nonce, .over = &over};
-		assert_int_equal(pthread_create(&o[i].thread, NULL, open_one_of_two, &o[i]), 0);
-	}
-	for (int i = 0; i < 2; i++)
-		pthread_join(o[i].thread, NULL);
-	pthread_barrier_destroy(&over);
+	uint64_t from_ns = fan_clock_ns();
+	struct opener o = {.timeout_ms = TEAM_PATIENT_MS, .nonce = fan_clock_nonce()};
+	struct fan_intra_host other = {o.nonce, 1, 2, 1, TEAM_PATIENT_MS};
+	struct fan_intra_memory memory;
+	char why[256];
+	assert_int_equal(pthread_create(&o.thread, NULL, open_first_of_two, &o), 0);
+	assert_int_equal(fan_intra_attach(&memory, &other, why, sizeof why), 0);
+	pthread_join(o.thread, NULL);
+	fan_intra_detach(&memory);
 	assert_int_equal(team_wrong, 0);
-	assert_int_equal(o[0].result, FAN_E_RANK_LOST);
-	assert_non_null(strstr(o[0].why, "rank 1 stopped answering (silent for more than 0.5 s)"));
+	assert_int_equal(o.result, FAN_E_RANK_LOST);
+	assert_non_null(strstr(o.why, "rank 1 stopped answering (silent for more than 0.5 s)"));
 	assert_true(fan_clock_ns() > from_ns + (JOIN_MS + ALIVE_MS) * FAN_MS);
 }
 
