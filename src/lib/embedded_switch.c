@@ -103,6 +103,7 @@ static int start(fanin_switch **running, const struct fan_rendezvous *at,
 		return e;
 	o.listen = listen;
 	o.slots = FAN_EMBEDDED_SLOTS;
+	o.threads = FAN_EMBEDDED_THREADS;
 	o.mtu = cfg->mtu;
 	o.multicast = cfg->multicast;
 	o.key_file = *cfg->key_file ? cfg->key_file : NULL;

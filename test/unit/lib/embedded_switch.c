@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <fanin.h>
 #include <pthread.h>
 #include <signal.h>
@@ -18,6 +19,8 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "lib/embedded_switch.h"
 
 #define RANKS	   3
 #define ELEMS	   5000
@@ -255,6 +258,43 @@ static void embedded_switch__nowhere_to_meet(void **state)
 	fanin_comm_destroy(c);
 }
 
+/* This process's threads of switches. */
+static unsigned switch_threads(void)
+{
+	char path[300], name[32];
+	unsigned count = 0;
+	DIR *d = opendir("/proc/self/task");
+	for (struct dirent *e; d && (e = readdir(d));) {
+		snprintf(path, sizeof path, "/proc/self/task/%s/comm", e->d_name);
+		FILE *f = fopen(path, "r");
+		if (f && fgets(name, sizeof name, f))
+			count += !strcmp(name, "fanin-switch\n");
+		if (f)
+			fclose(f);
+	}
+	closedir(d);
+	return count;
+}
+
+/* Training has the other cores. */
+static void embedded_switch__is_one_thread(void **state)
+{
+	(void)state;
+	struct fanin_options o = FANIN_OPTIONS_INIT;
+	struct fan_rendezvous at = {.one_host = true};
+	struct fan_embedded_switch *sw;
+	struct fan_config cfg;
+	char why[FAN_CONFIG_WHY_BYTES];
+	o.rank = 0;
+	o.ranks = 2;
+	assert_int_equal(fan_config_load(&cfg, &o, why, sizeof why), 0);
+	snprintf(at.addr, sizeof at.addr, "127.0.0.1:%s", port_text);
+	assert_int_equal(fan_embedded_switch_get(&sw, &at, &cfg, why, sizeof why), 0);
+	assert_int_equal(switch_threads(), FAN_EMBEDDED_THREADS);
+	fan_embedded_switch_put(sw, 0);
+	assert_int_equal(switch_threads(), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -266,6 +306,7 @@ int main(void)
 		cmocka_unit_test_setup(embedded_switch__port_of_another_program, set_up),
 		cmocka_unit_test_setup(embedded_switch__port_that_gets_free, set_up),
 		cmocka_unit_test_setup(embedded_switch__nowhere_to_meet, set_up),
+		cmocka_unit_test_setup(embedded_switch__is_one_thread, set_up),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
