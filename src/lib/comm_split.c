@@ -299,11 +299,33 @@ static double at_least(double value, double least)
 	return value > least ? value : least;
 }
 
+/* The results that come in FAN_COMM_SPLIT_FILL_MS, smoothed. */
+static void note_fill(struct fanin_comm *c, uint64_t spent_ns)
+{
+	struct fan_comm_split *s = &c->split;
+	const uint64_t period_ns = FAN_COMM_SPLIT_FILL_MS * FAN_MS;
+	uint64_t results = 0;
+	if (c->running_count)
+		s->fill_ns += spent_ns;
+	if (s->fill_ns < period_ns)
+		return;
+	for (unsigned i = 0; i < c->connections; i++)
+		results += fan_worker_stats(c->connection[i].w)->results;
+	if (results > s->results) /* else connections are new */
+		s->fill +=
+			((double)(results - s->results) * (double)period_ns / (double)s->fill_ns -
+			 s->fill) /
+			2;
+	s->results = results;
+	s->fill_ns = 0;
+}
+
 static void note_round_trips(struct fanin_comm *c, uint64_t now_ns)
 {
 	struct fan_comm_split *s = &c->split;
 	uint64_t spent_ns = now_ns - s->looked_ns;
 	s->looked_ns = now_ns;
+	note_fill(c, spent_ns);
 	if (!s->learns || !c->running_count || s->blocked)
 		return;
 	s->busy_ns += spent_ns;
@@ -312,10 +334,16 @@ static void note_round_trips(struct fanin_comm *c, uint64_t now_ns)
 			(double)spent_ns * (double)fan_worker_stats(c->connection[i].w)->srtt_ns;
 }
 
+double fan_comm_split_counted(double fill, unsigned used)
+{
+	double count = at_least(fill / FAN_COMM_SPLIT_STEP, FAN_COMM_SPLIT_COUNTED);
+	return count < used ? count : used;
+}
+
 void fan_comm_split_keep_in_step(struct fanin_comm *c, uint64_t now_ns)
 {
 	double left[FAN_SHARDS_MAX], most = 0; /* in fragments of the whole tensor */
-	unsigned used = 0;		       /* connections with a share */
+	unsigned used = 0, hosts = 0;	       /* connections with a share; those to hosts */
 	bool sets = has_sets(c);
 	const double in_step = sets ? FAN_COMM_SPLIT_SET_STEP : FAN_COMM_SPLIT_STEP;
 	if (c->parts < 2 || c->client.on || !c->ready)
@@ -327,11 +355,14 @@ void fan_comm_split_keep_in_step(struct fanin_comm *c, uint64_t now_ns)
 		left[i] = share > 0 ? (double)fan_worker_left(cn->w) / share : 0;
 		most = at_least(left[i], most);
 		used += share > 0;
+		hosts += share > 0 && c->inside[cn->part] >= 0;
 	}
+	const bool mixed = hosts && hosts < used && !sets;
+	const double count = mixed ? fan_comm_split_counted(c->split.fill, used) : used;
 	for (unsigned i = 0; i < c->connections; i++) {
 		const struct fan_connection *cn = &c->connection[i];
 		double share = share_of(c, cn, sets), ahead = (most - left[i]) * share;
-		double step = at_least(in_step * share * used, FAN_COMM_SPLIT_WINDOW);
+		double step = at_least(in_step * share * count, FAN_COMM_SPLIT_WINDOW);
 		double window =
 			at_least(fan_worker_stats(cn->w)->window * share, FAN_COMM_SPLIT_WINDOW);
 		double room = at_least(step - ahead, 0);

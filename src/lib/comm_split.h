@@ -17,6 +17,8 @@
 #define FAN_COMM_SPLIT_AHEAD	  (512 << 10) /* bytes of tensors that do not wait for a measurement */
 #define FAN_COMM_SPLIT_WORDS	  (FAN_PARTS_MAX + FAN_RANKS_MAX)
 #define FAN_COMM_SPLIT_STEP	  24 /* fragments by which a connection is ahead of another */
+#define FAN_COMM_SPLIT_COUNTED	  5  /* connections for which these count together, or more... */
+#define FAN_COMM_SPLIT_FILL_MS	  10 /* ...up to as many as bring results for this long */
 #define FAN_COMM_SPLIT_SET_STEP	  64 /* the same while sets are under way */
 #define FAN_COMM_SPLIT_RTT_MAX_US (1 << 22)
 #define FAN_COMM_SPLIT_WINDOW	  4 /* least fragments in flight of a connection */
@@ -49,6 +51,9 @@ struct fan_comm_split {
 	uint64_t done_bytes; /* of those that have ended in the period that is measured... */
 	uint64_t busy_ns;    /* ...and the time with operations under way in it */
 	uint64_t looked_ns;
+	double fill;		       /* results in FAN_COMM_SPLIT_FILL_MS; for the next one: */
+	uint64_t fill_ns;	       /* the time with operations under way... */
+	uint64_t results;	       /* ...since there were so many */
 	double rtt_ns[FAN_SHARDS_MAX]; /* round trip of each connection, times busy_ns */
 	int32_t words[FAN_COMM_SPLIT_WORDS];
 	uint32_t rtt_us[FAN_PARTS_MAX]; /* as measured last */
@@ -86,6 +91,11 @@ bool fan_comm_split_waited(const struct fanin_comm *c);
 
 /* With the lock held: show the parts to callers. */
 void fan_comm_split_show(struct fanin_comm *c);
+
+/* Of `used` connections with a share, to named switches and to hosts, those that count for what may
+ * be in flight: all leave by this rank's link, whose queue must not get longer by their number, but
+ * a link that is fast, by which `fill` results come in FAN_COMM_SPLIT_FILL_MS, takes more. */
+double fan_comm_split_counted(double fill, unsigned used);
 
 /* Note round trips, and let connections proceed in step: one that has less left of its share than
  * another has less in flight.  Otherwise the host whose link has the longest queue gets its part

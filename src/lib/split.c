@@ -15,6 +15,8 @@
 #define GAIN	     64u /* ...but a try must be this much better... */
 #define WORSE	     8u	 /* ...and one by more than 1 / WORSE tells of another network... */
 #define MUCH_WORSE   2u	 /* ...twice as clearly by 1 / MUCH_WORSE */
+#define NARROW	     12u /* the narrowest link's round trips, by sixths of any other's... */
+#define NARROW_LATE  7u	 /* ...where tensors take twice as long */
 #define PATIENCE_MAX 12u
 #define TRY_NONE     2u /* the number of the try in which hosts sum nothing */
 
@@ -334,27 +336,28 @@ static bool give(struct fan_split_learner *l)
 	return any;
 }
 
-/* The part whose round trips are more than twice as long as those of any other; -1: there is none.
- */
-static int narrowest(const struct fan_split_learner *l, const uint32_t *rtt_us)
+/* The part whose round trips are more than `by` / 6 as long as those of any other; -1: there is
+ * none. */
+static int narrowest(const struct fan_split_learner *l, const uint32_t *rtt_us, unsigned by)
 {
 	unsigned at = 0;
 	for (unsigned k = 1; k < l->parts; k++)
 		if (rtt_us[k] > rtt_us[at])
 			at = k;
 	for (unsigned k = 0; k < l->parts; k++)
-		if (k != at && 2 * (uint64_t)rtt_us[k] >= rtt_us[at])
+		if (k != at && (uint64_t)rtt_us[k] * by >= (uint64_t)rtt_us[at] * 6)
 			return -1;
 	return (int)at;
 }
 
 /* Other rates than before, as tensors with these shares take `cost` instead of `usual`: learn
  * again, also about parts without a share.  A link that is the narrowest by far has become so, and
- * its part can have as much less as tensors take longer. */
+ * its part can have as much less as tensors take longer.  Where these take twice as long, all round
+ * trips are of what waits for that link, and its own are longer by less. */
 static void begin_again(struct fan_split_learner *l, const uint32_t *rtt_us, uint64_t cost,
 			uint64_t usual)
 {
-	int slow = narrowest(l, rtt_us);
+	int slow = narrowest(l, rtt_us, cost > 2 * usual ? NARROW_LATE : NARROW);
 	if (slow >= 0)
 		l->share[slow] = (uint32_t)(l->share[slow] * usual / cost);
 	bool any = give(l);
