@@ -227,6 +227,8 @@ void fan_line_stats(struct fan_line *l, const struct fan_aggregator_stats *s, un
 		fan_line_add(l, " partials=%" PRIu64, s->partials);
 	if (s->flushes)
 		fan_line_add(l, " reminders=%" PRIu64, s->flushes);
+	if (s->challenges)
+		fan_line_add(l, " challenges=%" PRIu64, s->challenges);
 	add_drops(l, s->drops);
 }
 

@@ -337,6 +337,7 @@ int fan_shard_new(struct fan_shard **shard, unsigned index, const struct fan_udp
 		e = open_sockets(s, o, sockets);
 	s->cfg.aggregator.rx_bytes = (uint32_t)s->udp[0].rcvbuf;
 	s->cfg.aggregator.rx_queues = (uint16_t)s->sockets;
+	s->cfg.aggregator.authentic = seal->keys.count > 0;
 	if (!e)
 		e = make_node(s);
 	if (!e && seal->keys.count)

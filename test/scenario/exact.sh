@@ -162,9 +162,9 @@ assert [len(rows) for rows in bars] == [3, 3] and "2 jobs failed" in page["title
 assert failed == [("no room", None, "2 of 4 jobs failed")] * 2, failed
 PY
 
-# 64 jobs share a switch, and the next one is told that there is no room.
+# 64 jobs share a switch, and the next one is told that there is no room, before one of them ends.
 for copies in 32 33; do
-        "$fanin" sim contest.json -q --set 'jobs.*.copies='$copies --set 'jobs.*.model.numel=5000' \
+        "$fanin" sim contest.json -q --set 'jobs.*.copies='$copies --set 'jobs.*.model.numel=40000' \
                 --set topology.nodes.s0.policy=esa --set topology.nodes.s0.quota=2 --set limit_s=10 \
                 --json "$work/many$copies.json" || [ $copies = 33 ]
 done
@@ -176,7 +176,7 @@ for name, refused in zip(sys.argv[1:], (0, 2)):
     jobs = json.load(open(name))["jobs"]
     errors = [job["error"] for job in jobs if job["error"]]
     assert len(jobs) == 64 + refused and errors == ["jobs_full"] * refused, errors
-    assert all(job["checked_elements"] == 3 * 5000 for job in jobs if not job["error"])
+    assert all(job["checked_elements"] == 3 * 40000 for job in jobs if not job["error"])
 PY
 
 # The page: whole, nothing to be loaded, and it describes what it should (test/ops/pages draws it).

@@ -69,6 +69,7 @@ static inline void rig_open(const struct fan_cipher *c, bool sealed)
 			       .members_max = RIG_MEMBERS,
 			       .window_max = RIG_WINDOW,
 			       .shards = 1,
+			       .authentic = sealed,
 			       .secret = {{7, 11}}},
 	};
 	struct rig_packet *tape = rig.tape ? rig.tape : calloc(RIG_TAPE, sizeof *tape);

@@ -136,6 +136,7 @@ static void begin_life(struct host_node *h)
 	SIM_CHECK(h->sim, bytes > 0, "the switch does not like its configuration");
 	void *mem = aligned_alloc(64, bytes);
 	memset(mem, 0xee, bytes);
+	h->cfg.aggregator.authentic = h->sim->sealed;
 	h->core = fan_node_init(mem, &h->cfg);
 	h->aggregator = fan_node_aggregator(h->core);
 	h->slots = fan_node_slots(h->core);

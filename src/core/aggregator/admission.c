@@ -222,8 +222,7 @@ static enum fan_err fits(const struct fan_job *j, const struct fan_frag *head,
 			      m->options & shared);
 	if (m->window && m->window < j->window)
 		return differ(no, rank, FAN_ABOUT_WINDOW, j->window, m->window);
-	bool taken = j->state == FAN_JOB_READY ||
-		     j->members[rank].flags & (FAN_MEMBER_SURE | FAN_MEMBER_FIRM);
+	bool taken = j->state == FAN_JOB_READY || j->members[rank].flags & FAN_MEMBER_IN;
 	if (taken && !knows(j, rank, head->nonce))
 		return refuse(no, FAN_E_RANK_TAKEN, rank, 0, 0);
 	return FAN_OK;
@@ -243,54 +242,58 @@ static void announce(struct fan_job *j, const fan_peer *from, const struct fan_f
 		fan_job_move(j, head->sender, from);
 }
 
-enum fan_err fan_jobs_join(struct fan_jobs *t, uint64_t now_ns, const fan_peer *from,
-			   const struct fan_frag *head, const struct fan_join *m,
-			   struct fan_job **job, bool *created, bool *again, struct fan_refuse *no)
+/* Does the tree have room for the workers behind the rank? */
+static enum fan_err has_workers(const struct fan_job *j, uint16_t rank, const struct fan_join *m,
+				struct fan_refuse *no)
 {
-	struct fan_join named = *m;
-	memset(named.name + m->name_bytes, 0, sizeof named.name - m->name_bytes);
-	if (!t->ahead_max)
-		named.options &= (uint8_t)~FAN_JOIN_AHEAD;
-	*created = *again = false;
-	if (head->sender >= m->ranks)
-		return refuse(no, FAN_E_INVALID, head->sender, m->ranks, head->sender);
-	struct fan_job *j = find_by_name(t, named.name, head->sender, head->nonce);
-	if (j &&
-	    j->state == FAN_JOB_FAILED) { /* it comes by another path, and has not heard of it */
-		*job = j;
-		*again = true;
-		announce(j, from, head);
-		return FAN_OK;
-	}
-	*job = j;
-	if (j) {
-		enum fan_err err = fits(j, head, &named, no);
-		if (err)
-			return err;
-	} else {
-		enum fan_err err = create(t, &named, fan_route_number(head->job), &j, no);
-		if (err)
-			return err;
-		*created = true;
-		j->since_ns = now_ns;
-		j->source = *from;
-	}
-	uint32_t others = fan_job_workers(j) - j->members[head->sender].workers;
+	uint32_t others = fan_job_workers(j) - j->members[rank].workers;
 	if (m->workers > FAN_WORKERS_MAX - others)
 		return refuse(no, FAN_E_MEMBERS_FULL, FAN_RANK_NONE, FAN_WORKERS_MAX,
 			      others + m->workers);
-	*job = j;
-	*again = knows(j, head->sender, head->nonce);
-	if (*again && fan_job_is_member(j, head->sender, from) && fan_peer_token(from) &&
-	    j->members[head->sender].route == fan_route_number(head->job))
-		j->peers[head->sender] = *from; /* a switch on the way has begun anew */
-	if (*again) {
+	return FAN_OK;
+}
+
+enum fan_err fan_jobs_join(struct fan_jobs *t, uint64_t now_ns, const fan_peer *from,
+			   const struct fan_frag *head, const struct fan_join *m,
+			   struct fan_admission *a)
+{
+	struct fan_join named = *m;
+	const uint16_t rank = head->sender;
+	memset(named.name + m->name_bytes, 0, sizeof named.name - m->name_bytes);
+	if (!t->ahead_max)
+		named.options &= (uint8_t)~FAN_JOIN_AHEAD;
+	memset(a, 0, sizeof *a);
+	if (rank >= m->ranks)
+		return refuse(&a->no, FAN_E_INVALID, rank, m->ranks, rank);
+	struct fan_job *j = a->job = find_by_name(t, named.name, rank, head->nonce);
+	if (j &&
+	    j->state == FAN_JOB_FAILED) { /* it comes by another path, and has not heard of it */
+		a->again = true;
 		announce(j, from, head);
 		return FAN_OK;
 	}
-	if (j->members[head->sender].flags & FAN_MEMBER_IN)
-		fan_job_drop_member(j, head->sender, false);
-	fan_job_admit(j, now_ns, from, head, m);
+	enum fan_err err = j ? fits(j, head, &named, &a->no) : FAN_OK;
+	if (!j) {
+		err = create(t, &named, fan_route_number(head->job), &j, &a->no);
+		a->created = !err;
+	}
+	if (!err)
+		err = has_workers(j, rank, m, &a->no);
+	if (err)
+		return err;
+	a->job = j;
+	if (a->created) {
+		j->since_ns = now_ns;
+		j->source = *from;
+	}
+	a->again = knows(j, rank, head->nonce);
+	if (a->again && fan_job_is_member(j, rank, from) && fan_peer_token(from) &&
+	    j->members[rank].route == fan_route_number(head->job))
+		j->peers[rank] = *from; /* a switch on the way has begun anew */
+	if (a->again)
+		announce(j, from, head);
+	else
+		fan_job_admit(j, now_ns, from, head, m);
 	return FAN_OK;
 }
 
@@ -306,16 +309,6 @@ void fan_jobs_rename(struct fan_jobs *t, struct fan_job *j)
 	}
 }
 
-bool fan_job_is_unsure(const struct fan_job *j)
-{
-	if (j->state != FAN_JOB_FORMING)
-		return false;
-	for (unsigned r = 0; r < j->ranks; r++)
-		if (j->members[r].flags & (FAN_MEMBER_SURE | FAN_MEMBER_FIRM))
-			return false;
-	return true;
-}
-
 /* Jobs that form and were begun from where `from` is.  Those behind a switch have its address, and
  * a machine trusts itself: none. */
 static unsigned begun_from(const struct fan_jobs *t, const fan_peer *from)
@@ -329,14 +322,12 @@ static unsigned begun_from(const struct fan_jobs *t, const fan_peer *from)
 	return n;
 }
 
-struct fan_job *fan_jobs_victim(struct fan_jobs *t, const fan_peer *from)
+static struct fan_job *heaviest_of(struct fan_jobs *t, const fan_peer *from)
 {
-	struct fan_job *oldest = NULL, *heaviest = NULL;
+	struct fan_job *heaviest = NULL;
 	unsigned most = begun_from(t, from) + 1;
 	for (unsigned i = 0; i < t->max; i++) {
 		struct fan_job *j = &t->job[i];
-		if (fan_job_is_unsure(j) && (!oldest || j->since_ns < oldest->since_ns))
-			oldest = j;
 		if (j->state != FAN_JOB_FORMING || j->up || fan_peer_token(&j->source))
 			continue;
 		unsigned n = begun_from(t, &j->source);
@@ -345,5 +336,16 @@ struct fan_job *fan_jobs_victim(struct fan_jobs *t, const fan_peer *from)
 			most = n;
 		}
 	}
-	return oldest ? oldest : heaviest;
+	return heaviest;
+}
+
+struct fan_job *fan_jobs_victim(struct fan_jobs *t, const fan_peer *from)
+{
+	struct fan_job *oldest = NULL;
+	for (unsigned i = 0; i < t->max; i++) {
+		struct fan_job *j = &t->job[i];
+		if (fan_job_is_unsure(j) && (!oldest || j->since_ns < oldest->since_ns))
+			oldest = j;
+	}
+	return oldest ? oldest : heaviest_of(t, from);
 }

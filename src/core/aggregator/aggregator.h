@@ -41,6 +41,8 @@ struct fan_aggregator_config {
 	uint16_t group_port;
 	uint8_t group_base[16]; /* first group address; job i uses base + i */
 	bool no_reminders;	/* send no FLUSHes, for experiments */
+	bool authentic; /* JOINs of who has no key do not come here: nobody proves its address
+			 * before it takes the place of others */
 	/* With a parent: */
 	uint16_t siblings; /* members of each job at the parent, with this one; 0: no parent */
 	uint16_t index;	   /* its rank at the parent */
@@ -84,6 +86,7 @@ struct fan_aggregator_stats {
 	uint64_t partials;	/* partial sums added */
 	uint64_t flushes;	/* reminders sent */
 	uint64_t progress_sent; /* answers with PROGRESS */
+	uint64_t challenges;	/* JOINs of which nothing was kept */
 	uint64_t events_lost;	/* events overwritten before they were taken */
 	uint64_t drops[FAN_DROP_COUNT];
 };

@@ -5,6 +5,7 @@
 #define FAN_AGGREGATOR_AGGREGATOR_PRIV_H
 
 #include "aggregator.h"
+#include "challenge.h"
 #include "core/sum/round_add.h"
 #include "core/worker/worker.h"
 #include "member.h"
@@ -14,6 +15,7 @@ struct fan_aggregator {
 	struct fan_jobs jobs;
 	uint64_t now_ns;      /* time of the current call */
 	uint64_t deadline_ns; /* of the next tick */
+	struct fan_proofs proofs;
 	enum fan_drop last_drop;
 	struct fan_aggregator_stats stats;
 	uint8_t echoed[FAN_ECHO_MAX]; /* body of every answer to an ECHO, cut to its length */

@@ -5,6 +5,7 @@
 #include "aggregator_priv.h"
 #include "core/base/awake.h"
 #include "group.h"
+#include "join.h"
 #include "partials.h"
 #include "tree_uplink.h"
 #include <assert.h>
@@ -145,142 +146,13 @@ void fan_control_become_ready(struct fan_aggregator *ag, struct fan_job *j)
 	fan_aggregator_note(ag, FAN_EV_JOB_READY, j, FAN_RANK_NONE);
 }
 
-/* The answer to `join` has its path, too. */
-static void welcome(const struct fan_aggregator *ag, const struct fan_job *j, const fan_peer *to,
-		    const struct fan_frag *join, struct fan_out *out)
-{
-	const uint32_t own_ms = j->members[join->sender].alive_ms;
-	const uint32_t alive_ms = own_ms > j->alive_ms ? own_ms : j->alive_ms;
-	struct fan_welcome m = {
-		.window = j->window,
-		.shards = ag->cfg.shards,
-		.beat_ms = alive_ms / FAN_BEATS_PER_ALIVE,
-		.alive_ms = alive_ms,
-		.group_family = ag->cfg.group_family,
-		.group_port = ag->cfg.group_port,
-		.burst = j->burst,
-		.flags = j->members[join->sender].numbers ? FAN_WELCOME_NUMBERS : 0,
-		.cookie = fan_jobs_cookie(&ag->jobs, j, join->sender, join->path, to),
-	};
-	if (m.group_family)
-		fan_job_group_put(ag, j, m.group);
-	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
-	it->peer = *to;
-	uint8_t *body = fan_out_scratch(out, FAN_CTL_BYTES_MAX);
-	struct fan_frag h = {
-		.nonce = join->nonce,
-		.job = fan_job_id_on(j->id, fan_route_number(join->job)),
-		.epoch = j->epoch,
-		.sender = FAN_RANK_NONE,
-		.type = FAN_TYPE_WELCOME,
-		.path = join->path,
-	};
-	fan_ctl_finish(it, &h, body, fan_welcome_put(body, &m));
-}
-
-static enum fan_verdict refuse(struct fan_aggregator *ag, const fan_peer *to,
-			       const struct fan_frag *f, const struct fan_join *m,
-			       const struct fan_refuse *no, struct fan_out *out)
-{
-	struct fan_event *ev = fan_aggregator_note(ag, FAN_EV_RANK_REFUSED, NULL, f->sender);
-	ev->err = no->err;
-	ev->ranks = m->ranks;
-	ev->peer = *to;
-	memcpy(ev->name, m->name, sizeof ev->name);
-	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
-	it->peer = *to;
-	uint8_t *body = fan_out_scratch(out, FAN_CTL_BYTES_MAX);
-	struct fan_frag h = {
-		.nonce = f->nonce,
-		.job = f->job, /* its route, by which the answer goes back */
-		.sender = FAN_RANK_NONE,
-		.type = FAN_TYPE_REFUSE,
-	};
-	fan_ctl_finish(it, &h, body, fan_refuse_put(body, no));
-	return FAN_CTL;
-}
-
-/* A member that comes by another path learns why its job has ended. */
-static void tell_failed(const struct fan_job *j, const fan_peer *to, const struct fan_frag *join,
-			struct fan_out *out)
+void fan_control_tell_failed(const struct fan_job *j, const fan_peer *to,
+			     const struct fan_frag *join, struct fan_out *out)
 {
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
 	it->peer = *to;
 	const struct asked q = {.nonce = join->nonce};
 	put_standing(it, out, j, fan_job_id_on(j->id, fan_route_number(join->job)), &q);
-}
-
-/* A job gives way to a JOIN that was refused with `err`: one of other settings under the same name,
- * `same`, or one that takes its room.  False: none. */
-static bool make_room(struct fan_aggregator *ag, const fan_peer *from, struct fan_job *same,
-		      int err)
-{
-	struct fan_job *j = NULL;
-	if (err == FAN_E_JOB_MISMATCH && fan_job_is_unsure(same))
-		j = same;
-	else if (err == FAN_E_JOBS_FULL || err == FAN_E_SLOTS_FULL || err == FAN_E_MEMBERS_FULL)
-		j = fan_jobs_victim(&ag->jobs, from);
-	if (!j)
-		return false;
-	for (uint16_t r = 0; r < j->ranks; r++)
-		if (j->members[r].flags & FAN_MEMBER_IN)
-			fan_job_drop_member(j, r, false);
-	fan_control_remove(ag, j);
-	return true;
-}
-
-/* Workers of before, whose JOINs are short, have no cookies in their BEATs.  The answer is not
- * longer.
- */
-static enum fan_verdict refuse_short(struct fan_aggregator *ag, const fan_peer *to,
-				     const struct fan_frag *f, struct fan_out *out)
-{
-	const struct fan_refuse no = {
-		.err = FAN_E_VERSION,
-		.rank = FAN_RANK_NONE,
-		.have = FAN_WIRE_VERSION,
-	};
-	const struct fan_join nameless = {.name_bytes = 0};
-	enum { BEFORE_NAME = 12 };
-	const uint8_t name = f->payload_bytes > BEFORE_NAME ? f->payload[BEFORE_NAME - 1] : 0;
-	if (f->payload_bytes >= FAN_CTL_UP_MIN || !name ||
-	    f->payload_bytes < (size_t)BEFORE_NAME + name)
-		return fan_aggregator_drop(ag, FAN_DROP_FORMAT);
-	return refuse(ag, to, f, &nameless, &no, out);
-}
-
-static enum fan_verdict recv_join(struct fan_aggregator *ag, uint64_t now_ns, const fan_peer *from,
-				  const struct fan_frag *f, struct fan_out *out)
-{
-	struct fan_join m;
-	if (f->payload_bytes < FAN_CTL_UP_MIN && f->nonce)
-		return refuse_short(ag, from, f, out);
-	if (fan_join_get(&m, f) != FAN_OK || f->nonce == 0)
-		return fan_aggregator_drop(ag, FAN_DROP_FORMAT);
-	struct fan_job *j = NULL;
-	struct fan_refuse no;
-	bool created, again;
-	int e = fan_jobs_join(&ag->jobs, now_ns, from, f, &m, &j, &created, &again, &no);
-	for (unsigned i = 0; i < ag->jobs.max && e != FAN_OK && make_room(ag, from, j, e); i++)
-		e = fan_jobs_join(&ag->jobs, now_ns, from, f, &m, &j, &created, &again, &no);
-	if (e != FAN_OK)
-		return refuse(ag, from, f, &m, &no, out);
-	fan_job_check(j);
-	if (j->state == FAN_JOB_FAILED)
-		tell_failed(j, from, f, out);
-	else
-		welcome(ag, j, from, f, out);
-	if (created)
-		fan_aggregator_note(ag, FAN_EV_JOB_CREATED, j, FAN_RANK_NONE);
-	struct fan_member *member = &j->members[f->sender];
-	if (member->moved)
-		fan_aggregator_note(ag, FAN_EV_RANK_MOVED, j, f->sender)->peer = *from;
-	member->moved = false;
-	if (again)
-		return FAN_CTL;
-	fan_aggregator_note(ag, FAN_EV_RANK_JOINED, j, f->sender)->peer = *from;
-	touch(ag);
-	return FAN_CTL;
 }
 
 /* All are here: test the group that they can listen to, or begin. */
@@ -348,6 +220,8 @@ static struct fan_job *find_beating(struct fan_aggregator *ag, const fan_peer *f
 	struct fan_job *j;
 	int why = find_member(ag, from, f, &j);
 	bool known = is_its_life(j, f);
+	if (!j)
+		fan_challenge_heed(ag, from, f, m->cookie);
 	if (known && has_moved(ag, j, from, f, m)) {
 		fan_job_move(j, f->sender, from);
 		fan_aggregator_note(ag, FAN_EV_RANK_MOVED, j, f->sender)->peer = *from;
@@ -371,7 +245,7 @@ static bool prove(struct fan_aggregator *ag, struct fan_job *j, const fan_peer *
 	const struct fan_member *member = &j->members[f->sender];
 	if (m->cookie != fan_jobs_cookie(&ag->jobs, j, f->sender, member->path, from))
 		return false;
-	fan_job_make_sure(j, f->sender);
+	fan_job_make_sure(j, f->sender, FAN_MEMBER_SURE);
 	return true;
 }
 
@@ -470,7 +344,7 @@ enum fan_verdict fan_control_recv(struct fan_aggregator *ag, uint64_t now_ns, co
 				  const struct fan_frag *f, struct fan_out *out)
 {
 	switch (f->type) {
-	case FAN_TYPE_JOIN: return recv_join(ag, now_ns, from, f, out);
+	case FAN_TYPE_JOIN: return fan_join_recv(ag, from, f, out);
 	case FAN_TYPE_BEAT: return recv_beat(ag, now_ns, from, f, out);
 	case FAN_TYPE_LEAVE: return recv_leave(ag, from, f, out);
 	case FAN_TYPE_QUERY: return fan_control_query(ag, from, f, out);

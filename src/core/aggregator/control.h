@@ -26,6 +26,10 @@ void fan_control_all_ready(struct fan_aggregator *ag, struct fan_job *j, bool mu
 /* The job is ready at the parent, or there is no parent. */
 void fan_control_become_ready(struct fan_aggregator *ag, struct fan_job *j);
 
+/* A member that comes by another path, with `join`, learns why its job has ended. */
+void fan_control_tell_failed(const struct fan_job *j, const fan_peer *to,
+			     const struct fan_frag *join, struct fan_out *out);
+
 /* Remove a job without members. */
 void fan_control_remove(struct fan_aggregator *ag, struct fan_job *j);
 

@@ -162,14 +162,16 @@ static void find_alive(struct fan_job *j)
 	j->alive_ms = 0;
 	for (unsigned r = 0; r < j->ranks; r++) {
 		const struct fan_member *m = &j->members[r];
-		if (m->flags & (FAN_MEMBER_SURE | FAN_MEMBER_FIRM) && m->alive_ms > j->alive_ms)
+		if (fan_job_has_proved(j, (uint16_t)r) && m->alive_ms > j->alive_ms)
 			j->alive_ms = m->alive_ms;
 	}
 }
 
-void fan_job_make_sure(struct fan_job *j, uint16_t rank)
+void fan_job_make_sure(struct fan_job *j, uint16_t rank, enum fan_member_flag how)
 {
-	j->members[rank].flags |= FAN_MEMBER_SURE;
+	assert(how == FAN_MEMBER_SURE || how == FAN_MEMBER_FIRM);
+	j->proved = (uint16_t)(j->proved + !fan_job_has_proved(j, rank));
+	j->members[rank].flags |= (uint8_t)how;
 	find_alive(j);
 }
 
@@ -178,8 +180,7 @@ uint64_t fan_job_patience_ns(const struct fan_job *j, uint16_t rank)
 	const uint64_t alive_ns = j->alive_ms * FAN_MS;
 	if (j->state == FAN_JOB_FAILED) /* who is to blame for it still gets time to hear of it */
 		return 2 * alive_ns;
-	bool sure = j->members[rank].flags & (FAN_MEMBER_SURE | FAN_MEMBER_FIRM);
-	return sure ? alive_ns : FAN_UNSURE_NS;
+	return fan_job_has_proved(j, rank) ? alive_ns : FAN_UNSURE_NS;
 }
 
 uint32_t fan_job_workers(const struct fan_job *j)
@@ -202,6 +203,7 @@ void fan_job_drop_member(struct fan_job *j, uint16_t rank, bool left)
 {
 	assert(rank < j->ranks && j->members[rank].flags & FAN_MEMBER_IN && j->in > 0);
 	j->told = true;
+	j->proved = (uint16_t)(j->proved - fan_job_has_proved(j, rank));
 	j->members[rank].flags = left ? FAN_MEMBER_LEFT : 0;
 	j->members[rank].workers = 0;
 	memset(&j->peers[rank], 0, sizeof j->peers[rank]);
@@ -301,15 +303,16 @@ void fan_job_check(const struct fan_job *j)
 
 static void audit_members(const struct fan_job *j)
 {
-	unsigned in = 0, left = 0;
+	unsigned in = 0, left = 0, proved = 0;
 	for (unsigned r = 0; r < j->ranks; r++) {
 		bool is_in = j->members[r].flags & FAN_MEMBER_IN;
 		assert(is_in == !fan_peer_is_none(&j->peers[r]));
 		assert(!is_in || !(j->members[r].flags & FAN_MEMBER_LEFT));
 		in += is_in;
 		left += (j->members[r].flags & FAN_MEMBER_LEFT) != 0;
+		proved += fan_job_has_proved(j, (uint16_t)r);
 	}
-	assert(in == j->in && left == j->left);
+	assert(in == j->in && left == j->left && proved == j->proved);
 	assert(fan_job_workers(j) <= FAN_WORKERS_MAX);
 }
 

@@ -24,7 +24,8 @@ enum fan_member_flag {
 	FAN_MEMBER_HEARD = 1 << 1, /* hears the multicast group */
 	FAN_MEMBER_LEFT = 1 << 2,  /* has left in good order */
 	FAN_MEMBER_SURE = 1 << 3,  /* has sent a BEAT with its cookie, so it is where it says */
-	FAN_MEMBER_FIRM = 1 << 4,  /* has been SURE, under an epoch that others know */
+	FAN_MEMBER_FIRM = 1 << 4,  /* has been SURE, under an epoch that others know, or has met a
+				    * challenge before it came */
 };
 
 struct fan_member {
@@ -58,8 +59,9 @@ struct fan_job {
 	uint32_t id; /* index in the table (id & 0xff), a random byte, and newest route */
 	uint32_t epoch;
 	uint16_t ranks;
-	uint16_t in;   /* members that are IN */
-	uint16_t left; /* members that LEFT */
+	uint16_t in;	 /* members that are IN */
+	uint16_t left;	 /* members that LEFT */
+	uint16_t proved; /* members that are SURE or FIRM */
 	uint16_t payload_bytes;
 	uint16_t window;       /* slots */
 	uint16_t burst;	       /* option AHEAD: most fragments of a rank under way; otherwise 0 */
@@ -162,8 +164,8 @@ void fan_job_admit(struct fan_job *j, uint64_t now_ns, const fan_peer *from,
 /* From now on the member is where it has sent the last of its JOINs from, `from`. */
 void fan_job_move(struct fan_job *j, uint16_t rank, const fan_peer *from);
 
-/* The member has proved its address. */
-void fan_job_make_sure(struct fan_job *j, uint16_t rank);
+/* The member has proved its address: by a BEAT (FAN_MEMBER_SURE), or before (FAN_MEMBER_FIRM). */
+void fan_job_make_sure(struct fan_job *j, uint16_t rank, enum fan_member_flag how);
 
 /* Give the job another id and epoch: each of its members must join again. */
 void fan_jobs_rename(struct fan_jobs *t, struct fan_job *j);
@@ -174,14 +176,31 @@ void fan_jobs_rename(struct fan_jobs *t, struct fan_job *j);
 struct fan_job *fan_jobs_victim(struct fan_jobs *t, const fan_peer *from);
 
 /* Has nobody in it, which forms, proved an address? */
-bool fan_job_is_unsure(const struct fan_job *j);
+static inline bool fan_job_is_unsure(const struct fan_job *j)
+{
+	return j->state == FAN_JOB_FORMING && !j->proved;
+}
 
-/* Let `from` join as `m` says, in a new job or in the one of that name.
- * FAN_OK: `*job` has the member; `*created`: the job is new; `*again`: the member was in before
- * (its WELCOME was lost).  Otherwise `*no` has the cause. */
+/* Has this rank of it proved its address? */
+static inline bool fan_job_has_proved(const struct fan_job *j, uint16_t rank)
+{
+	return j->members[rank].flags & (FAN_MEMBER_SURE | FAN_MEMBER_FIRM);
+}
+
+/* What became of a JOIN. */
+struct fan_admission {
+	struct fan_job *job;  /* that has the member; of one refused, the one of that name, or
+			       * NULL: there is none, and no room for it */
+	bool created;	      /* it is new */
+	bool again;	      /* the member was in before: its WELCOME was lost */
+	struct fan_refuse no; /* why not */
+};
+
+/* Let `from` join as `m` says, in a new job or in the one of that name.  Of a JOIN that is refused
+ * nothing is kept.  FAN_E_RANK_TAKEN may be by a life that has proved nothing. */
 enum fan_err fan_jobs_join(struct fan_jobs *t, uint64_t now_ns, const fan_peer *from,
 			   const struct fan_frag *head, const struct fan_join *m,
-			   struct fan_job **job, bool *created, bool *again, struct fan_refuse *no);
+			   struct fan_admission *a);
 
 /* Assert the invariants of a job; and of all jobs, their members and rounds: disjoint runs of
  * members and slots, and all counts. */

@@ -41,7 +41,9 @@
 #define FAN_SHARDS_MAX	       64    /* shards, UDP ports, of one switch */
 #define FAN_SLOTS_LEAST	       16    /* units kept for each job that may still come */
 #define FAN_EVENTS_MAX	       256   /* events kept for the log until they are read */
-#define FAN_AGGREGATOR_OUT_MAX 6     /* items that one datagram may cause */
+#define FAN_PROOF_ROWS	       128   /* of proofs of an address, one for several hosts */
+#define FAN_PROOFS_IN_ROW      8
+#define FAN_AGGREGATOR_OUT_MAX 6 /* items that one datagram may cause */
 
 /* Switch */
 #define FAN_PLACES	      16 /* slots in which a fragment may be */

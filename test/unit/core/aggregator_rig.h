@@ -191,8 +191,30 @@ static inline unsigned rig_type(unsigned i)
 	return i < rig.gots ? rig.got[i].f.type : 0;
 }
 
-/* JOIN as `m` says; the error of the REFUSE, or of its failed job, or FAN_OK. */
-static inline int rig_join(uint16_t rank, uint64_t nonce, const struct fan_join *m)
+static inline enum fan_verdict rig_beat(uint16_t rank, uint64_t nonce, uint64_t frag, uint8_t flags)
+{
+	uint8_t body[RIG_BODY];
+	struct fan_beat m = {.flags = flags, .cookie = rig.cookie[rank]};
+	struct fan_frag f = rig_control(FAN_TYPE_BEAT, rank, nonce, body, fan_beat_put(body, &m));
+	f.frag = frag;
+	return rig_send(rig_peer(rank), &f);
+}
+
+/* Note what the WELCOME to `rank` says.  True: it is a challenge. */
+static inline bool rig_welcomed(uint16_t rank)
+{
+	struct fan_welcome w;
+	assert_int_equal(rig_type(0), FAN_TYPE_WELCOME);
+	assert_int_equal(fan_welcome_get(&w, &rig.got[0].f), FAN_OK);
+	rig.job = rig.got[0].f.job;
+	rig.epoch = rig.got[0].f.epoch;
+	rig.window = w.window;
+	rig.cookie[rank] = w.cookie;
+	return fan_job_id_is(rig.job, 0);
+}
+
+/* One JOIN as `m` says; the error of the REFUSE, or of its failed job, or FAN_OK. */
+static inline int rig_ask(uint16_t rank, uint64_t nonce, const struct fan_join *m)
 {
 	uint8_t body[RIG_BODY];
 	assert_int_equal(rig_ctl(FAN_TYPE_JOIN, rank, nonce, body, fan_join_put(body, m)), FAN_CTL);
@@ -207,23 +229,25 @@ static inline int rig_join(uint16_t rank, uint64_t nonce, const struct fan_join 
 		assert_int_equal(fan_state_get(&s, &rig.got[0].f), FAN_OK);
 		return s.err;
 	}
-	struct fan_welcome w;
-	assert_int_equal(rig_type(0), FAN_TYPE_WELCOME);
-	assert_int_equal(fan_welcome_get(&w, &rig.got[0].f), FAN_OK);
-	rig.job = rig.got[0].f.job;
-	rig.epoch = rig.got[0].f.epoch;
-	rig.window = w.window;
-	rig.cookie[rank] = w.cookie;
 	return FAN_OK;
 }
 
-static inline enum fan_verdict rig_beat(uint16_t rank, uint64_t nonce, uint64_t frag, uint8_t flags)
+/* The same until it is in, as a worker does it: a challenge is answered like any WELCOME. */
+static inline int rig_join(uint16_t rank, uint64_t nonce, const struct fan_join *m)
 {
-	uint8_t body[RIG_BODY];
-	struct fan_beat m = {.flags = flags, .cookie = rig.cookie[rank]};
-	struct fan_frag f = rig_control(FAN_TYPE_BEAT, rank, nonce, body, fan_beat_put(body, &m));
-	f.frag = frag;
-	return rig_send(rig_peer(rank), &f);
+	struct fan_state s;
+	int e = rig_ask(rank, nonce, m);
+	if (e || !rig_welcomed(rank))
+		return e;
+	assert_int_equal(rig_beat(rank, nonce, 0, 0), FAN_DROP);
+	assert_int_equal(rig.gots, 1);
+	assert_int_equal(rig_type(0), FAN_TYPE_STATE);
+	assert_int_equal(fan_state_get(&s, &rig.got[0].f), FAN_OK);
+	assert_int_equal(s.state, FAN_JOB_NONE);
+	e = rig_ask(rank, nonce, m);
+	if (!e)
+		assert_false(rig_welcomed(rank));
+	return e;
 }
 
 static inline enum fan_verdict rig_leave(uint16_t rank, int err)

@@ -12,14 +12,15 @@
 
 #include <stdio.h>
 
-#define JOIN_NS	  (10 * UINT64_C(1000))	 /* from one JOIN to the next: 100,000 a second */
-#define TRIP_NS	  (200 * UINT64_C(1000)) /* ranks answer that late */
-#define FLOOD	  120000		 /* JOINs, 1.2 s */
+#define JOIN_NS	  (10 * UINT64_C(1000)) /* from one JOIN to the next: 100,000 a second */
+#define TRIP_NS	  (5 * FAN_MS) /* ranks answer that late: 500 JOINs, several times the table */
+#define FLOOD	  300000       /* JOINs, 3 s */
 #define SOURCES	  65536
 #define NEWCOMERS 2 /* places from which a job comes meanwhile */
 #define WITHIN_NS (1000 * FAN_MS)
 
 static uint64_t flooded;
+static const char *under; /* this name, as a rank of it; NULL: those of others */
 
 /* One more JOIN, of a life that nobody has, from one address of many. */
 static void flood(bool sealed)
@@ -31,8 +32,13 @@ static void flood(bool sealed)
 			     .payload_bytes = RIG_PAYLOAD,
 			     .alive_ms = FAN_ALIVE_MAX_MS};
 	m.name_bytes = (uint8_t)snprintf(m.name, sizeof m.name, "own-%u", (unsigned)(n % 50021));
+	if (under) {
+		m.name_bytes = (uint8_t)snprintf(m.name, sizeof m.name, "%s", under);
+		m.ranks = n % 8 ? NEWCOMERS : m.ranks;
+	}
 	struct fan_frag f = {
 		.nonce = fan_rng_next(&rig.rng) | 1, .type = FAN_TYPE_JOIN, .payload = body};
+	f.sender = under ? n / 8 % NEWCOMERS : 0;
 	const fan_peer from = {.addr = {66, n * 40503 % SOURCES}, .port = 6};
 	f.payload_bytes = fan_join_put(body, &m);
 	fan_wire_put(pkt, &f);
@@ -76,18 +82,22 @@ static uint64_t sums_take(unsigned sums, bool busy, bool sealed)
 	return rig.now_ns - since_ns;
 }
 
-/* The job that runs keeps its speed; the one that comes is ready in time, and sums. */
-static void survive(bool sealed)
+/* The job that runs keeps its speed; the one that comes is ready in time, and sums; from when it
+ * comes on the flood is under `name`. */
+static void survive(bool sealed, const char *name)
 {
 	const char *tenant = sealed ? "alice" : NULL;
 	rig_open(toy_cipher(), sealed);
 	flooded = 0;
+	under = NULL;
 	rig_form("alice", tenant, 2);
 	const uint64_t quiet_ns = sums_take(200, false, sealed);
 	const uint64_t busy_ns = sums_take(200, true, sealed);
 	assert_in_range(busy_ns * 9 / 10, 0, quiet_ns);
 	while (flooded < FLOOD / 2)
 		trip(true, sealed, 2);
+	under = name;
+	trip(true, sealed, 2);
 	for (unsigned r = 0; r < NEWCOMERS; r++)
 		rig_start_at(2 + r, r, NEWCOMERS, "alice/new", tenant);
 	const uint64_t since_ns = rig.now_ns;
@@ -106,13 +116,20 @@ static void survive(bool sealed)
 static void drill_8__joins_at_an_open_switch(void **state)
 {
 	(void)state;
-	survive(false);
+	survive(false, NULL);
+}
+
+/* All JOINs have its name, most of them as many ranks as it has. */
+static void drill_8__joins_under_the_newcomers_name(void **state)
+{
+	(void)state;
+	survive(false, "alice/new");
 }
 
 static void drill_8__joins_at_a_sealed_switch(void **state)
 {
 	(void)state;
-	survive(true);
+	survive(true, NULL);
 	assert_int_equal(toy_repeats(), 0);
 }
 
@@ -143,6 +160,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(drill_8__joins_at_an_open_switch),
+		cmocka_unit_test(drill_8__joins_under_the_newcomers_name),
 		cmocka_unit_test(drill_8__joins_at_a_sealed_switch),
 		cmocka_unit_test(drill_10__an_insider_asks_for_all_slots),
 	};

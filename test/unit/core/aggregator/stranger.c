@@ -360,10 +360,7 @@ static void stranger__joins_keep_nobody_out(void **state)
 		snprintf(name, sizeof name, "honest%u", ranks);
 		is_admitted(name);
 	}
-	rig.now_ns += FAN_UNSURE_NS + FAN_UNSURE_NS / 2;
-	for (unsigned r = 0; r < 2; r++) /* of the last one; so its epoch */
-		rig_beat((uint16_t)r, rig_nonce(r), 0, 0);
-	rig_tick();
+	rig_pass(FAN_UNSURE_NS + FAN_UNSURE_NS / 2);
 	unsigned jobs = 0;
 	for (unsigned i = 0; i < rig.cfg.jobs_max; i++)
 		jobs += rig.ag->jobs.job[i].state == FAN_JOB_FORMING;

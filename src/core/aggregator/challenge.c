@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "challenge.h"
+
+#include "aggregator_priv.h"
+
+#define CHALLENGE_SALT UINT64_C(0x6368616c) /* as prf.c has one */
+#define PROOF_SALT     UINT64_C(0x70726f6f)
+#define HOST_SALT      UINT64_C(0x686f7374)
+#define NO_JOB	       0u /* bits 8 .. 15 of a job's number are not 0 */
+#define WINDOW	       2  /* the least, so no JOIN has asked for less */
+
+/* Of this life of a rank at `at`; `when`: 0 for its proof. */
+static uint64_t make(const struct fan_aggregator *ag, uint64_t salt, uint32_t when,
+		     const fan_peer *at, const struct fan_frag *f)
+{
+	const fan_peer hop = fan_peer_hop(at);
+	const uint64_t m[] = {
+		salt,
+		when,
+		f->nonce,
+		f->sender,
+		hop.addr[0],
+		hop.addr[1],
+		(uint64_t)hop.scope << 32 | hop.port,
+	};
+	return fan_prf(&ag->cfg.secret, m, sizeof m / sizeof m[0]);
+}
+
+static uint32_t when(const struct fan_aggregator *ag)
+{
+	return (uint32_t)(ag->now_ns / FAN_UNSURE_NS);
+}
+
+/* The places that proofs of the host `at` have. */
+static struct fan_proof *row_of(struct fan_aggregator *ag, const fan_peer *at)
+{
+	const uint64_t m[] = {HOST_SALT, at->addr[0], at->addr[1]};
+	return ag->proofs.row[fan_prf(&ag->cfg.secret, m, 3) % FAN_PROOF_ROWS];
+}
+
+void fan_challenge_put(struct fan_aggregator *ag, const fan_peer *from, const struct fan_frag *join,
+		       struct fan_out *out)
+{
+	const struct fan_welcome m = {
+		.window = WINDOW,
+		.shards = ag->cfg.shards,
+		.beat_ms = FAN_ALIVE_MS / FAN_BEATS_PER_ALIVE,
+		.alive_ms = FAN_ALIVE_MS,
+		.cookie = make(ag, CHALLENGE_SALT, when(ag), from, join),
+	};
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	it->peer = *from;
+	uint8_t *body = fan_out_scratch(out, FAN_CTL_BYTES_MAX);
+	struct fan_frag h = {
+		.nonce = join->nonce,
+		.job = fan_job_id_on(NO_JOB, fan_route_number(join->job)),
+		.epoch = when(ag),
+		.sender = FAN_RANK_NONE,
+		.type = FAN_TYPE_WELCOME,
+		.path = join->path,
+	};
+	fan_ctl_finish(it, &h, body, fan_welcome_put(body, &m));
+	ag->stats.challenges++;
+}
+
+void fan_challenge_heed(struct fan_aggregator *ag, const fan_peer *from,
+			const struct fan_frag *beat, uint64_t cookie)
+{
+	if (!fan_job_id_is(beat->job, NO_JOB) || when(ag) - beat->epoch > 1 ||
+	    cookie != make(ag, CHALLENGE_SALT, beat->epoch, from, beat))
+		return;
+	const uint64_t key = make(ag, PROOF_SALT, 0, from, beat);
+	struct fan_proof *row = row_of(ag, from), *p = row;
+	for (unsigned i = 0; i < FAN_PROOFS_IN_ROW && p->key != key; i++)
+		if (row[i].key == key || row[i].ns < p->ns)
+			p = &row[i];
+	*p = (struct fan_proof){.key = key, .ns = ag->now_ns};
+}
+
+bool fan_challenge_is_met(struct fan_aggregator *ag, const fan_peer *from,
+			  const struct fan_frag *join)
+{
+	const uint64_t key = make(ag, PROOF_SALT, 0, from, join);
+	struct fan_proof *row = row_of(ag, from);
+	for (unsigned i = 0; i < FAN_PROOFS_IN_ROW; i++) {
+		if (row[i].key != key || !row[i].ns || ag->now_ns - row[i].ns > FAN_UNSURE_NS)
+			continue;
+		row[i] = (struct fan_proof){.key = 0};
+		return true;
+	}
+	return false;
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* join.c - what an aggregator answers to a JOIN; admission.c decides who may come. */
+#include "join.h"
+
+#include "control.h"
+#include "group.h"
+
+/* The answer to `join` has its path, too. */
+static void welcome(const struct fan_aggregator *ag, const struct fan_job *j, const fan_peer *to,
+		    const struct fan_frag *join, struct fan_out *out)
+{
+	const uint32_t own_ms = j->members[join->sender].alive_ms;
+	const uint32_t alive_ms = own_ms > j->alive_ms ? own_ms : j->alive_ms;
+	struct fan_welcome m = {
+		.window = j->window,
+		.shards = ag->cfg.shards,
+		.beat_ms = alive_ms / FAN_BEATS_PER_ALIVE,
+		.alive_ms = alive_ms,
+		.group_family = ag->cfg.group_family,
+		.group_port = ag->cfg.group_port,
+		.burst = j->burst,
+		.flags = j->members[join->sender].numbers ? FAN_WELCOME_NUMBERS : 0,
+		.cookie = fan_jobs_cookie(&ag->jobs, j, join->sender, join->path, to),
+	};
+	if (m.group_family)
+		fan_job_group_put(ag, j, m.group);
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	it->peer = *to;
+	uint8_t *body = fan_out_scratch(out, FAN_CTL_BYTES_MAX);
+	struct fan_frag h = {
+		.nonce = join->nonce,
+		.job = fan_job_id_on(j->id, fan_route_number(join->job)),
+		.epoch = j->epoch,
+		.sender = FAN_RANK_NONE,
+		.type = FAN_TYPE_WELCOME,
+		.path = join->path,
+	};
+	fan_ctl_finish(it, &h, body, fan_welcome_put(body, &m));
+}
+
+static enum fan_verdict refuse(struct fan_aggregator *ag, const fan_peer *to,
+			       const struct fan_frag *f, const struct fan_join *m,
+			       const struct fan_refuse *no, struct fan_out *out)
+{
+	struct fan_event *ev = fan_aggregator_note(ag, FAN_EV_RANK_REFUSED, NULL, f->sender);
+	ev->err = no->err;
+	ev->ranks = m->ranks;
+	ev->peer = *to;
+	memcpy(ev->name, m->name, sizeof ev->name);
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	it->peer = *to;
+	uint8_t *body = fan_out_scratch(out, FAN_CTL_BYTES_MAX);
+	struct fan_frag h = {
+		.nonce = f->nonce,
+		.job = f->job, /* its route, by which the answer goes back */
+		.sender = FAN_RANK_NONE,
+		.type = FAN_TYPE_REFUSE,
+	};
+	fan_ctl_finish(it, &h, body, fan_refuse_put(body, no));
+	return FAN_CTL;
+}
+
+/* The job that gives way to a JOIN that was refused with `err`, in whole or as far as the rank;
+ * NULL: none.  `same`: the one of its name. */
+static struct fan_job *find_yielding(struct fan_aggregator *ag, const fan_peer *from,
+				     const struct fan_frag *f, struct fan_job *same, int err)
+{
+	if (err == FAN_E_RANK_TAKEN && !fan_job_has_proved(same, f->sender))
+		return same->state == FAN_JOB_FORMING ? same : NULL;
+	if (err == FAN_E_JOB_MISMATCH && fan_job_is_unsure(same))
+		return same;
+	bool full = err == FAN_E_JOBS_FULL || err == FAN_E_SLOTS_FULL || err == FAN_E_MEMBERS_FULL;
+	return full && !same ? fan_jobs_victim(&ag->jobs, from) : NULL;
+}
+
+/* It does. */
+static void yield(struct fan_aggregator *ag, struct fan_job *j, const struct fan_frag *f, int err)
+{
+	for (uint16_t r = 0; r < j->ranks; r++)
+		if (j->members[r].flags & FAN_MEMBER_IN &&
+		    (err != FAN_E_RANK_TAKEN || r == f->sender))
+			fan_job_drop_member(j, r, false);
+	if (err != FAN_E_RANK_TAKEN)
+		fan_control_remove(ag, j);
+}
+
+/* Workers of before, whose JOINs are short, have no cookies in their BEATs.  The answer is not
+ * longer.
+ */
+static enum fan_verdict refuse_short(struct fan_aggregator *ag, const fan_peer *to,
+				     const struct fan_frag *f, struct fan_out *out)
+{
+	const struct fan_refuse no = {
+		.err = FAN_E_VERSION,
+		.rank = FAN_RANK_NONE,
+		.have = FAN_WIRE_VERSION,
+	};
+	const struct fan_join nameless = {.name_bytes = 0};
+	enum { BEFORE_NAME = 12 };
+	const uint8_t name = f->payload_bytes > BEFORE_NAME ? f->payload[BEFORE_NAME - 1] : 0;
+	if (f->payload_bytes >= FAN_CTL_UP_MIN || !name ||
+	    f->payload_bytes < (size_t)BEFORE_NAME + name)
+		return fan_aggregator_drop(ag, FAN_DROP_FORMAT);
+	return refuse(ag, to, f, &nameless, &no, out);
+}
+
+enum admitted { ADMITTED, REFUSED, CHALLENGED };
+
+/* Let `from` in.  Who takes a place of others for that has answered a challenge. */
+static enum admitted admit(struct fan_aggregator *ag, const fan_peer *from,
+			   const struct fan_frag *f, const struct fan_join *m,
+			   struct fan_admission *a)
+{
+	bool proved = false;
+	int e = fan_jobs_join(&ag->jobs, ag->now_ns, from, f, m, a);
+	for (unsigned i = 0; i < ag->jobs.max && e != FAN_OK; i++) {
+		struct fan_job *other = find_yielding(ag, from, f, a->job, e);
+		if (!other)
+			return REFUSED;
+		if (!proved && !ag->cfg.authentic && !fan_challenge_is_met(ag, from, f))
+			return CHALLENGED;
+		proved = !ag->cfg.authentic;
+		yield(ag, other, f, e);
+		e = fan_jobs_join(&ag->jobs, ag->now_ns, from, f, m, a);
+	}
+	if (e != FAN_OK)
+		return REFUSED;
+	if (proved)
+		fan_job_make_sure(a->job, f->sender, FAN_MEMBER_FIRM);
+	return ADMITTED;
+}
+
+/* Log what a JOIN has changed, and have the timers follow. */
+static void note_joined(struct fan_aggregator *ag, const fan_peer *from, const struct fan_frag *f,
+			const struct fan_admission *a)
+{
+	struct fan_member *member = &a->job->members[f->sender];
+	if (a->created)
+		fan_aggregator_note(ag, FAN_EV_JOB_CREATED, a->job, FAN_RANK_NONE);
+	if (member->moved)
+		fan_aggregator_note(ag, FAN_EV_RANK_MOVED, a->job, f->sender)->peer = *from;
+	member->moved = false;
+	if (a->again)
+		return;
+	fan_aggregator_note(ag, FAN_EV_RANK_JOINED, a->job, f->sender)->peer = *from;
+	ag->deadline_ns = 0;
+}
+
+enum fan_verdict fan_join_recv(struct fan_aggregator *ag, const fan_peer *from,
+			       const struct fan_frag *f, struct fan_out *out)
+{
+	struct fan_join m;
+	struct fan_admission a;
+	if (f->payload_bytes < FAN_CTL_UP_MIN && f->nonce)
+		return refuse_short(ag, from, f, out);
+	if (fan_join_get(&m, f) != FAN_OK || f->nonce == 0)
+		return fan_aggregator_drop(ag, FAN_DROP_FORMAT);
+	switch (admit(ag, from, f, &m, &a)) {
+	case CHALLENGED: fan_challenge_put(ag, from, f, out); return FAN_CTL;
+	case REFUSED: return refuse(ag, from, f, &m, &a.no, out);
+	default: break;
+	}
+	fan_job_check(a.job);
+	if (a.job->state == FAN_JOB_FAILED)
+		fan_control_tell_failed(a.job, from, f, out);
+	else
+		welcome(ag, a.job, from, f, out);
+	note_joined(ag, from, f, &a);
+	return FAN_CTL;
+}

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* challenge.c - places that others have are for who has proved its address.
+ *
+ * The table has room for 4 jobs.  Hands of the test send one message at a time; rig_join alone
+ * answers a challenge. */
+#include "core/wire/envelope.h"
+#include "unit/core/aggregator_rig.h"
+
+#include <stdio.h>
+
+#define JOBS 4
+
+static fan_peer elsewhere(unsigned n)
+{
+	return (fan_peer){.addr = {66, n + 1}, .port = 6};
+}
+
+/* One more JOIN under an address where nobody answers; true: it was challenged. */
+static bool forge(unsigned n, uint16_t rank, const struct fan_join *m)
+{
+	uint8_t body[RIG_BODY];
+	const struct fan_frag f = {
+		.nonce = 7000 + n,
+		.sender = rank,
+		.type = FAN_TYPE_JOIN,
+		.payload = body,
+		.payload_bytes = fan_join_put(body, m),
+	};
+	assert_int_equal(rig_send(elsewhere(n), &f), FAN_CTL);
+	assert_int_equal(rig.gots, 1);
+	assert_int_equal(rig_type(0), FAN_TYPE_WELCOME);
+	return fan_job_id_is(rig.got[0].f.job, 0);
+}
+
+static struct fan_join named(const char *form, unsigned n)
+{
+	char name[FAN_NAME_MAX];
+	snprintf(name, sizeof name, form, n);
+	return rig_join_of(name, 2);
+}
+
+static void fill(void)
+{
+	for (unsigned n = 0; n < JOBS; n++) {
+		const struct fan_join m = named("own-%u", n);
+		assert_false(forge(n, 0, &m));
+	}
+}
+
+static unsigned forming(void)
+{
+	unsigned jobs = 0;
+	for (unsigned i = 0; i < JOBS; i++)
+		jobs += rig.ag->jobs.job[i].state == FAN_JOB_FORMING;
+	return jobs;
+}
+
+/* Whoever has a place keeps it, sure or not, whatever is forged meanwhile. */
+static void challenge__forged_joins_take_no_place(void **state)
+{
+	(void)state;
+	const struct fan_join m = rig_join_of("a", 2);
+	assert_int_equal(rig_join(0, rig_nonce(0), &m), FAN_OK);
+	for (unsigned n = 0; n < 1000; n++) {
+		const struct fan_join own = named("own-%u", n);
+		assert_true(forge(n, 0, &own) == (n >= JOBS - 1));
+	}
+	assert_int_equal(rig_beat(0, rig_nonce(0), 0, 0), FAN_CTL);
+	assert_int_equal(rig_state(0).state, FAN_JOB_FORMING);
+	assert_int_equal(fan_aggregator_stats(rig.ag)->challenges, 1000 - (JOBS - 1));
+}
+
+/* Neither does a rank of a job that forms. */
+static void challenge__a_rank_is_not_taken_by_a_word(void **state)
+{
+	(void)state;
+	const struct fan_join m = rig_join_of("a", 2);
+	for (uint16_t r = 0; r < 2; r++)
+		assert_int_equal(rig_join(r, rig_nonce(r), &m), FAN_OK);
+	for (unsigned n = 0; n < 100; n++)
+		assert_true(forge(n, n % 2, &m));
+	for (uint16_t r = 0; r < 2; r++)
+		assert_int_equal(rig_beat(r, rig_nonce(r), 0, 0), FAN_CTL);
+	assert_int_equal(rig_state(0).state, FAN_JOB_READY);
+}
+
+/* Nor a name under which nobody has answered. */
+static void challenge__a_name_is_not_ended_by_a_word(void **state)
+{
+	(void)state;
+	const struct fan_join m = rig_join_of("a", 2), more = rig_join_of("a", 3);
+	assert_int_equal(rig_join(0, rig_nonce(0), &m), FAN_OK);
+	assert_true(forge(0, 0, &more));
+	assert_int_equal(rig_beat(0, rig_nonce(0), 0, 0), FAN_CTL);
+	assert_int_equal(rig_state(0).ranks, 2);
+}
+
+/* Who answers is in, and has its rank for as long as if it had sent a BEAT. */
+static void challenge__who_answers_is_in(void **state)
+{
+	(void)state;
+	fill();
+	const struct fan_join m = rig_join_of("a", 2);
+	assert_int_equal(rig_ask(0, 5, &m), FAN_OK);
+	assert_true(rig_welcomed(0));
+	assert_int_equal(rig_ask(0, 5, &m), FAN_OK); /* not before it has answered */
+	assert_true(rig_welcomed(0));
+	assert_int_equal(rig_join(0, 5, &m), FAN_OK);
+	assert_int_equal(rig_join(0, 6, &m), FAN_E_RANK_TAKEN);
+	for (unsigned n = 0; n < 10; n++) { /* those that prove more find others to take from */
+		const struct fan_join other = named("b%u", n);
+		rig_join(1, 100 + n, &other);
+	}
+	assert_int_equal(rig_ask(0, 5, &m), FAN_OK);
+	assert_false(rig_welcomed(0));
+	assert_int_equal(rig_beat(0, 5, 0, 0), FAN_CTL);
+	assert_int_equal(rig_state(0).state, FAN_JOB_FORMING);
+}
+
+/* One answer is good for one place. */
+static void challenge__proof_is_used_up(void **state)
+{
+	(void)state;
+	fill();
+	struct fan_join m = rig_join_of("a", 2);
+	assert_int_equal(rig_join(0, 5, &m), FAN_OK);
+	m = rig_join_of("b", 2);
+	assert_int_equal(rig_ask(0, 5, &m), FAN_OK);
+	assert_true(rig_welcomed(0));
+}
+
+/* Challenge rank 0; its BEAT, as changed by `change`, which draws STATE NONE in any case. */
+static bool is_proved_by(void (*change)(struct fan_frag *f, fan_peer *from), uint64_t late_ns)
+{
+	uint8_t body[RIG_BODY];
+	const struct fan_join m = rig_join_of("a", 2);
+	rig_again();
+	rig.job = rig.epoch = 0;
+	fill();
+	assert_int_equal(rig_ask(0, 5, &m), FAN_OK);
+	assert_true(rig_welcomed(0));
+	const struct fan_beat beat = {.cookie = rig.cookie[0]};
+	struct fan_frag f = rig_control(FAN_TYPE_BEAT, 0, 5, body, fan_beat_put(body, &beat));
+	fan_peer from = rig_peer(0);
+	if (change)
+		change(&f, &from);
+	rig.now_ns += late_ns;
+	assert_int_equal(rig_send(from, &f), FAN_DROP);
+	assert_int_equal(rig_state(0).state, FAN_JOB_NONE);
+	fill();
+	assert_int_equal(rig_ask(0, 5, &m), FAN_OK);
+	return !rig_welcomed(0);
+}
+
+static void other_nonce(struct fan_frag *f, fan_peer *from)
+{
+	(void)from;
+	f->nonce++;
+}
+
+static void other_rank(struct fan_frag *f, fan_peer *from)
+{
+	(void)from;
+	f->sender++;
+}
+
+static void other_epoch(struct fan_frag *f, fan_peer *from)
+{
+	(void)from;
+	f->epoch--;
+}
+
+static void other_port(struct fan_frag *f, fan_peer *from)
+{
+	(void)f;
+	from->port++;
+}
+
+static void other_host(struct fan_frag *f, fan_peer *from)
+{
+	(void)f;
+	from->addr[1]++;
+}
+
+/* The cookie is of one life of one rank, from one address, for two seconds at most. */
+static void challenge__cookie_is_of_one(void **state)
+{
+	(void)state;
+	assert_true(is_proved_by(NULL, 0));
+	assert_true(is_proved_by(NULL, FAN_UNSURE_NS));
+	assert_false(is_proved_by(NULL, 2 * FAN_UNSURE_NS));
+	assert_false(is_proved_by(other_nonce, 0));
+	assert_false(is_proved_by(other_rank, 0));
+	assert_false(is_proved_by(other_epoch, 0));
+	assert_false(is_proved_by(other_port, 0));
+	assert_false(is_proved_by(other_host, 0));
+}
+
+/* A proof is worth nothing after a second. */
+static void challenge__proof_grows_old(void **state)
+{
+	(void)state;
+	const struct fan_join m = rig_join_of("a", 2);
+	for (unsigned late = 0; late < 2; late++) {
+		rig_again();
+		fill();
+		assert_int_equal(rig_ask(0, 5, &m), FAN_OK);
+		assert_true(rig_welcomed(0));
+		assert_int_equal(rig_beat(0, 5, 0, 0), FAN_DROP);
+		rig.now_ns += FAN_UNSURE_NS + late;
+		assert_int_equal(rig_ask(0, 5, &m), FAN_OK);
+		assert_true(rig_welcomed(0) == (late > 0));
+	}
+}
+
+/* One host that proves as much as it can keeps as many proofs as a row has places, and one of
+ * another row keeps its own. */
+static void challenge__a_host_has_one_row(void **state)
+{
+	(void)state;
+	unsigned kept = 0;
+	rig.cfg.secret.k[0] = 71; /* under which the two hosts have different rows */
+	rig_again();
+	fill();
+	const struct fan_join m = rig_join_of("a", 2);
+	assert_int_equal(rig_ask(0, 5, &m), FAN_OK);
+	assert_true(rig_welcomed(0));
+	assert_int_equal(rig_beat(0, 5, 0, 0), FAN_DROP);
+	for (unsigned n = 0; n < 200; n++) {
+		const struct fan_join own = rig_join_of("mallory", 256);
+		assert_int_equal(rig_ask(1, 100 + n, &own), FAN_OK);
+		assert_true(rig_welcomed(1));
+		assert_int_equal(rig_beat(1, 100 + n, 0, 0), FAN_DROP);
+	}
+	for (unsigned i = 0; i < FAN_PROOF_ROWS; i++)
+		for (unsigned k = 0; k < FAN_PROOFS_IN_ROW; k++)
+			kept += rig.ag->proofs.row[i][k].ns != 0;
+	assert_int_equal(kept, FAN_PROOFS_IN_ROW + 1);
+	assert_int_equal(rig_ask(0, 5, &m), FAN_OK);
+	assert_false(rig_welcomed(0));
+}
+
+/* A job with room for no more workers is not that there is no room for jobs: nobody gives way. */
+static void challenge__too_many_workers_end_nobody(void **state)
+{
+	(void)state;
+	struct fan_join m = rig_join_of("a", 2);
+	m.workers = FAN_WORKERS_MAX;
+	fill();
+	assert_int_equal(rig_join(0, 5, &m), FAN_OK);
+	assert_int_equal(forming(), JOBS);
+	assert_int_equal(rig_join(1, 6, &m), FAN_E_MEMBERS_FULL);
+	assert_int_equal(forming(), JOBS);
+}
+
+/* Where JOINs are authenticated, who comes is in. */
+static void challenge__none_where_joins_are_authentic(void **state)
+{
+	(void)state;
+	rig.cfg.authentic = true;
+	rig_again();
+	fill();
+	const struct fan_join m = rig_join_of("a", 2);
+	assert_int_equal(rig_ask(0, 5, &m), FAN_OK);
+	assert_false(rig_welcomed(0));
+	assert_int_equal(fan_aggregator_stats(rig.ag)->challenges, 0);
+}
+
+/* What a rank behind a switch says, in an envelope; the answer in its own. */
+static struct fan_frag via(const fan_peer *below, const struct fan_frag *f)
+{
+	uint8_t scratch[512], packet[512];
+	struct fan_out_item it;
+	struct fan_out out;
+	struct fan_frag head = *f, inner;
+	struct fan_envelope v = {.token = 3, .hops = 1};
+	fan_out_init(&out, &it, 1, scratch, sizeof scratch);
+	fan_ctl_finish(&it, &head, f->payload, f->payload_bytes);
+	fan_envelope_put(&it, &out, &v, 0, 0, it.head, it.payload, it.payload_bytes);
+	fan_out_item_copy(&it, packet);
+	rig_bytes(*below, packet, fan_out_item_bytes(&it));
+	assert_int_equal(rig_type(0), FAN_TYPE_RELAY);
+	assert_true(fan_peer_equal(&rig.got[0].peer, below));
+	assert_int_equal(fan_envelope_get(&v, &rig.got[0].f), FAN_OK);
+	assert_int_equal(v.token, 3);
+	assert_int_equal(fan_wire_get(&inner, v.inner, v.inner_bytes), -1);
+	return inner;
+}
+
+/* A rank behind a switch, on a route, is challenged as well, and the answer goes back by it. */
+static void challenge__behind_a_switch(void **state)
+{
+	(void)state;
+	static const fan_peer below = {.addr = {7, 7}, .port = 8};
+	uint8_t body[RIG_BODY];
+	const struct fan_join m = rig_join_of("a", 2);
+	struct fan_welcome w;
+	fill();
+	rig.job = 9u << FAN_ROUTE_BITS;
+	const struct fan_frag join = rig_control(FAN_TYPE_JOIN, 0, 5, body, fan_join_put(body, &m));
+	struct fan_frag f = via(&below, &join);
+	assert_int_equal(f.job, 9u << FAN_ROUTE_BITS);
+	assert_int_equal(fan_welcome_get(&w, &f), FAN_OK);
+	uint8_t more[RIG_BODY];
+	const struct fan_beat beat = {.cookie = w.cookie};
+	rig.epoch = f.epoch;
+	f = rig_control(FAN_TYPE_BEAT, 0, 5, more, fan_beat_put(more, &beat));
+	assert_int_equal(via(&below, &f).type, FAN_TYPE_STATE);
+	f = via(&below, &join);
+	assert_int_equal(f.type, FAN_TYPE_WELCOME);
+	assert_false(fan_job_id_is(f.job, 0));
+	assert_int_equal(fan_route_number(f.job), 9);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		RIG_TEST(challenge__forged_joins_take_no_place),
+		RIG_TEST(challenge__a_rank_is_not_taken_by_a_word),
+		RIG_TEST(challenge__a_name_is_not_ended_by_a_word),
+		RIG_TEST(challenge__who_answers_is_in),
+		RIG_TEST(challenge__proof_is_used_up),
+		RIG_TEST(challenge__cookie_is_of_one),
+		RIG_TEST(challenge__proof_grows_old),
+		RIG_TEST(challenge__a_host_has_one_row),
+		RIG_TEST(challenge__too_many_workers_end_nobody),
+		RIG_TEST(challenge__none_where_joins_are_authentic),
+		RIG_TEST(challenge__behind_a_switch),
+	};
+	return RUN(tests);
+}
