@@ -254,11 +254,13 @@ static fan_peer group_peer(const struct fan_welcome *m, unsigned interface)
 void fan_connection_listen(struct fan_connection *cn)
 {
 	const struct fan_welcome *m = fan_worker_welcome(cn->w);
-	if (!m || cn->group_tried)
+	if (!m || (m->group_family != 4 && m->group_family != 6))
 		return;
-	cn->group_tried = true;
-	if (m->group_family != 4 && m->group_family != 6)
+	const fan_peer at = group_peer(m, 0);
+	if (fan_peer_equal(&at, &cn->group_at))
 		return;
+	fan_udp_close(&cn->group);
+	cn->group_at = at;
 	struct fan_udp_options o = {
 		.buffer_bytes = FAN_CONNECTION_BUFFER_BYTES,
 		.plain = cn->plain,

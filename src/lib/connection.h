@@ -56,7 +56,7 @@ struct fan_connection {
 	uint64_t taken_by_ns; /* until then an earlier life may have its rank; 0: it was free */
 	int epoll_fd;
 	bool plain;
-	bool group_tried;
+	fan_peer group_at;     /* the one that was tried last */
 	bool refused;	       /* ICMP has reported a closed port, and no packet has come since */
 	bool by_group;	       /* results have come by multicast */
 	bool news;	       /* a datagram or an operation awaits a tick */
@@ -100,8 +100,8 @@ uint64_t fan_connection_free_ns(const struct fan_connection *cn);
 int fan_connection_move(struct fan_connection *cn, const fan_peer *addr, uint16_t route,
 			uint64_t now_ns);
 
-/* Try once to listen to the multicast group that the switch offers, if it does.  Without the
- * group, results come by unicast. */
+/* Try once to listen to the multicast group that the switch offers, if it does; again if it offers
+ * another.  Without the group, results come by unicast. */
 void fan_connection_listen(struct fan_connection *cn);
 
 /* Add the connected socket to the communicator's epoll.  FAN_OK, or -errno. */
