@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Two ends of a stream of lines, signed or not, and somebody between them who has no key: the input
+ * says what the ends put, and what becomes of the bytes on their way.  Of signed lines each that is
+ * taken is the next one that the other end has put; without that somebody all of them come. */
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "fuzz.h"
+#include "net/lines.h"
+
+#define LINES	 512  /* that one end puts */
+#define WIRE	 8192 /* bytes on their way in one direction, kept back when it is full */
+#define HISTORY	 1024
+#define IN_SMALL 512	     /* more than any line here, with its MAC */
+#define ROUNDS	 (2 * LINES) /* until all has come: each brings a line at least */
+
+enum { UP, DOWN, WAYS };
+
+/* From one end to the other. */
+struct way {
+	struct fan_lines *from, *to;
+	int out, in; /* the sockets in between: of `from`, of `to` */
+	uint8_t wire[WIRE];
+	size_t used;
+	uint8_t passed[HISTORY]; /* the last bytes that reached `to` */
+	size_t kept;
+	bool spoiled; /* they are not what `from` has sent */
+	uint8_t length[LINES];
+	unsigned put, taken;
+};
+
+static struct fan_lines dialler, called;
+static struct way way[WAYS];
+static bool is_signed;
+
+/* Line `n` of a way: each has its number, and no LF. */
+static void write_line(char *text, const struct way *w, unsigned n)
+{
+	for (unsigned i = 0; i < w->length[n]; i++)
+		text[i] = (char)('0' + (n * 7 + i + (unsigned)(w - way)) % 64);
+}
+
+static void put(struct way *w, uint8_t bytes)
+{
+	char text[UINT8_MAX];
+	if (w->put == LINES)
+		return;
+	w->length[w->put] = bytes;
+	write_line(text, w, w->put);
+	w->put += fan_lines_put(w->from, text, bytes) == 0;
+}
+
+static void take(struct way *w)
+{
+	char text[UINT8_MAX], *line;
+	size_t bytes;
+	while ((line = fan_lines_next(w->to, &bytes))) {
+		FUZZ_CHECK(!memchr(line, '\n', bytes) && !line[bytes]);
+		FUZZ_CHECK(bytes < w->to->in_max);
+		FUZZ_CHECK(!fan_lines_trouble(w->to));
+		if (w->spoiled && !is_signed)
+			continue;
+		FUZZ_CHECK(w->taken < w->put && bytes == w->length[w->taken]);
+		write_line(text, w, w->taken);
+		FUZZ_CHECK(memcmp(line, text, bytes) == 0);
+		w->taken++;
+	}
+}
+
+/* What has left `from` is on the wire. */
+static void catch_bytes(struct way *w)
+{
+	ssize_t n = recv(w->out, w->wire + w->used, WIRE - w->used, MSG_DONTWAIT);
+	w->used += n > 0 ? (size_t)n : 0;
+}
+
+static void turn(void)
+{
+	for (unsigned i = 0; i < WAYS; i++) {
+		int e = fan_lines_turn(way[i].to, POLLIN | POLLOUT);
+		FUZZ_CHECK(e <= 0 && (e == 0 || is_signed || way[i].spoiled));
+		take(&way[i]);
+	}
+	for (unsigned i = 0; i < WAYS; i++)
+		catch_bytes(&way[i]);
+}
+
+static void remove_bytes(struct way *w, size_t at, size_t bytes)
+{
+	memmove(w->wire + at, w->wire + at + bytes, w->used - at - bytes);
+	w->used -= bytes;
+}
+
+/* The first `bytes` on the wire reach `to`. */
+static void carry(struct way *w, size_t bytes)
+{
+	bytes = bytes && bytes < w->used ? bytes : w->used;
+	ssize_t n = bytes ? send(w->in, w->wire, bytes, MSG_DONTWAIT | MSG_NOSIGNAL) : 0;
+	if (n <= 0)
+		return;
+	for (size_t i = 0; i < (size_t)n; i++)
+		w->passed[w->kept++ % HISTORY] = w->wire[i];
+	remove_bytes(w, 0, (size_t)n);
+}
+
+static void drop(struct way *w, size_t at, size_t bytes)
+{
+	if (at >= w->used || !bytes)
+		return;
+	remove_bytes(w, at, bytes < w->used - at ? bytes : w->used - at);
+	w->spoiled = true;
+}
+
+static void insert(struct way *w, size_t at, const uint8_t *from, size_t bytes)
+{
+	if (!bytes || w->used + bytes > WIRE)
+		return;
+	at = at < w->used ? at : w->used;
+	memmove(w->wire + at + bytes, w->wire + at, w->used - at);
+	memcpy(w->wire + at, from, bytes);
+	w->used += bytes;
+	w->spoiled = true;
+}
+
+static void flip(struct way *w, size_t at, unsigned bit)
+{
+	if (at >= w->used)
+		return;
+	w->wire[at] ^= (uint8_t)(1u << bit);
+	w->spoiled = true;
+}
+
+/* What went this way before, or the other way, once more. */
+static void repeat(struct way *w, const struct way *of, size_t back, size_t bytes)
+{
+	uint8_t again[UINT8_MAX];
+	size_t most = of->kept < HISTORY ? of->kept : HISTORY;
+	back = back < most ? back : most;
+	bytes = bytes < back ? bytes : back;
+	for (size_t i = 0; i < bytes; i++)
+		again[i] = of->passed[(of->kept - back + i) % HISTORY];
+	insert(w, w->used, again, bytes);
+}
+
+static void step(struct fuzz *z)
+{
+	const uint8_t what = fuzz_8(z);
+	struct way *w = &way[what & 1], *other = &way[(what >> 4 & 1) ^ (what & 1)];
+	uint8_t bytes[UINT8_MAX];
+	const size_t n = fuzz_8(z);
+	switch (what >> 1 & 7) {
+	case 0:
+	case 1: put(w, (uint8_t)n); break;
+	case 2: carry(w, 0); break;
+	case 3: carry(w, n); break;
+	case 4: flip(w, fuzz_8(z), n & 7); break;
+	case 5: drop(w, fuzz_8(z), n); break;
+	case 6:
+		fuzz_bytes(z, bytes, n);
+		insert(w, fuzz_8(z), bytes, n);
+		break;
+	default: repeat(w, other, fuzz_16(z) % HISTORY, n);
+	}
+	turn();
+}
+
+static struct way begin_way(struct fan_lines *from, struct fan_lines *to, int out, int in)
+{
+	return (struct way){.from = from, .to = to, .out = out, .in = in};
+}
+
+/* Nonces that are the same each time; that of the dialler has left it. */
+static void fix_nonces(void)
+{
+	char hello[FAN_LINE_HELLO_CHARS + 1];
+	if (!dialler.key)
+		return;
+	memset(dialler.key->ours, 0x11, sizeof dialler.key->ours);
+	if (called.key)
+		memset(called.key->ours, 0x22, sizeof called.key->ours);
+	catch_bytes(&way[UP]);
+	FUZZ_CHECK(way[UP].used == FAN_LINE_HELLO_CHARS + 1);
+	fan_line_key_hello(dialler.key, hello);
+	memcpy(way[UP].wire, hello, FAN_LINE_HELLO_CHARS);
+}
+
+/* `how`: 0, 1 not signed; 2 the dialler alone has a key; else both. */
+static void begin(int a[2], int b[2], unsigned how, bool small)
+{
+	struct fan_keys one = {.count = 1, .key = {{2}}}, two = {.count = 2, .key = {{1}, {2}}};
+	one.count = how > 1;
+	two.count = how > 2 ? 2 : 0;
+	is_signed = two.count;
+	FUZZ_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, a) == 0);
+	FUZZ_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, b) == 0);
+	fan_lines_open(&dialler, a[0]);
+	fan_lines_open(&called, b[0]);
+	way[UP] = begin_way(&dialler, &called, a[1], b[1]);
+	way[DOWN] = begin_way(&called, &dialler, b[1], a[1]);
+	way[UP].spoiled = how == 2; /* with MACs, which are not expected */
+	way[DOWN].spoiled = how == 2;
+	FUZZ_CHECK(!fan_lines_sign(&dialler, &one, true) && !fan_lines_sign(&called, &two, false));
+	fix_nonces();
+	if (small)
+		called.in_max = dialler.in_max = IN_SMALL;
+}
+
+static bool is_all_here(void)
+{
+	return way[UP].taken == way[UP].put && way[DOWN].taken == way[DOWN].put;
+}
+
+/* All that was put comes, if nobody has changed anything: who is called waits for a word first. */
+static void end(void)
+{
+	if (way[UP].spoiled || way[DOWN].spoiled)
+		return;
+	put(&way[UP], 1);
+	for (unsigned i = 0; i < ROUNDS && !is_all_here(); i++) {
+		carry(&way[UP], 0);
+		carry(&way[DOWN], 0);
+		turn();
+	}
+	FUZZ_CHECK(is_all_here());
+	FUZZ_CHECK(!fan_lines_trouble(&dialler) && !fan_lines_trouble(&called));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct fuzz z = {data, size};
+	int a[2], b[2];
+	const uint8_t first = fuzz_8(&z);
+	begin(a, b, first & 3, first & 4);
+	while (z.left)
+		step(&z);
+	end();
+	fan_lines_close(&dialler);
+	fan_lines_close(&called);
+	close(a[1]);
+	close(b[1]);
+	return 0;
+}
