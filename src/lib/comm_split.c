@@ -47,6 +47,12 @@ static int part_at(const struct fanin_comm *c, unsigned root)
 	return -1;
 }
 
+/* The part that has all of an operation of a set; -1: it is cut as others are. */
+static int home_of(const struct fanin_comm *c, const struct fanin_op *op)
+{
+	return op->is_member ? part_at(c, op->op.root) : -1;
+}
+
 struct fan_split_range fan_comm_split_range(const struct fan_split *s, const struct fanin_op *op,
 					    uint32_t per_frag, unsigned part)
 {
@@ -67,12 +73,12 @@ bool fan_comm_split_cut(const struct fanin_comm *c, const struct fanin_op *op, u
 
 void fan_comm_split_started(struct fanin_comm *c, struct fanin_op *op)
 {
-	int home = op->is_member ? part_at(c, op->op.root) : -1;
+	int home = home_of(c, op);
 	op->is_counted = true;
 	op->number = c->split.ops++;
 	op->is_whole = home >= 0;
 	op->home = (uint8_t)home;
-	if (op->is_own)
+	if (op->is_own || op->is_whole)
 		return;
 	uint64_t bytes = op->op.count * fan_dtype_bytes(op->op.dtype);
 	c->split.bytes += bytes;
@@ -210,7 +216,7 @@ bool fan_comm_split_permits(struct fanin_comm *c)
 {
 	struct fan_comm_split *s = &c->split;
 	const struct fanin_op *next = c->waiting.head;
-	if (!s->learns || next->is_measurement || next->is_counted)
+	if (!s->learns || next->is_measurement || next->is_counted || home_of(c, next) >= 0)
 		return true;
 	uint64_t bytes = next->op.count * fan_dtype_bytes(next->op.dtype);
 	bool due = s->bytes >= period_of(c);
@@ -240,8 +246,11 @@ bool fan_comm_split_waited(const struct fanin_comm *c)
 	return (s->blocked && s->arrived) || (s->drains && !(c->running_count && is_much_open(c)));
 }
 
-void fan_comm_split_done(struct fanin_comm *c, uint64_t bytes)
+void fan_comm_split_done(struct fanin_comm *c, const struct fanin_op *op)
 {
+	uint64_t bytes = op->op.count * fan_dtype_bytes(op->op.dtype);
+	if (op->is_whole)
+		return;
 	c->split.done_bytes += bytes;
 	c->split.open_bytes -= bytes < c->split.open_bytes ? bytes : c->split.open_bytes;
 }
@@ -275,21 +284,30 @@ void fan_comm_split_show(struct fanin_comm *c)
 
 /* In step. */
 
-/* Operations of a set are under way, which the parts on hosts have alone, whatever their shares. */
-static bool has_sets(const struct fanin_comm *c)
+/* What is under way: operations of sets, which the parts on hosts have alone, whatever their
+ * shares; and others. */
+struct under_way {
+	bool sets, others;
+};
+
+static struct under_way what_is_under_way(const struct fanin_comm *c)
 {
+	struct under_way is = {false, false};
 	for (unsigned i = 0; i < c->running_count; i++)
 		if (c->running[i]->is_whole)
-			return true;
-	return false;
+			is.sets = true;
+		else
+			is.others = true;
+	return is;
 }
 
-static double share_of(const struct fanin_comm *c, const struct fan_connection *cn, bool sets)
+static double share_of(const struct fanin_comm *c, const struct fan_connection *cn,
+		       struct under_way is)
 {
 	const struct fan_split *s = &c->split.shares.now;
 	double share =
 		(double)(s->begin[cn->part + 1] - s->begin[cn->part]) / (double)FAN_CUT_WHOLE;
-	if (sets && c->inside[cn->part] >= 0 && share < 1.0 / c->parts)
+	if (is.sets && c->inside[cn->part] >= 0 && (share < 1.0 / c->parts || !is.others))
 		share = 1.0 / c->parts;
 	return share / c->shards[cn->part];
 }
@@ -320,13 +338,14 @@ static void note_fill(struct fanin_comm *c, uint64_t spent_ns)
 	s->fill_ns = 0;
 }
 
-static void note_round_trips(struct fanin_comm *c, uint64_t now_ns)
+/* Not while only sets are under way, whose round trips tell nothing of shares. */
+static void note_round_trips(struct fanin_comm *c, uint64_t now_ns, struct under_way is)
 {
 	struct fan_comm_split *s = &c->split;
 	uint64_t spent_ns = now_ns - s->looked_ns;
 	s->looked_ns = now_ns;
 	note_fill(c, spent_ns);
-	if (!s->learns || !c->running_count || s->blocked)
+	if (!s->learns || !is.others || s->blocked)
 		return;
 	s->busy_ns += spent_ns;
 	for (unsigned i = 0; i < c->connections; i++)
@@ -344,24 +363,24 @@ void fan_comm_split_keep_in_step(struct fanin_comm *c, uint64_t now_ns)
 {
 	double left[FAN_SHARDS_MAX], most = 0; /* in fragments of the whole tensor */
 	unsigned used = 0, hosts = 0;	       /* connections with a share; those to hosts */
-	bool sets = has_sets(c);
-	const double in_step = sets ? FAN_COMM_SPLIT_SET_STEP : FAN_COMM_SPLIT_STEP;
+	const struct under_way is = what_is_under_way(c);
+	const double in_step = is.sets ? FAN_COMM_SPLIT_SET_STEP : FAN_COMM_SPLIT_STEP;
 	if (c->parts < 2 || c->client.on || !c->ready)
 		return;
-	note_round_trips(c, now_ns);
+	note_round_trips(c, now_ns, is);
 	for (unsigned i = 0; i < c->connections; i++) {
 		const struct fan_connection *cn = &c->connection[i];
-		double share = share_of(c, cn, sets);
+		double share = share_of(c, cn, is);
 		left[i] = share > 0 ? (double)fan_worker_left(cn->w) / share : 0;
 		most = at_least(left[i], most);
 		used += share > 0;
 		hosts += share > 0 && c->inside[cn->part] >= 0;
 	}
-	const bool mixed = hosts && hosts < used && !sets;
+	const bool mixed = hosts && hosts < used && !is.sets;
 	const double count = mixed ? fan_comm_split_counted(c->split.fill, used) : used;
 	for (unsigned i = 0; i < c->connections; i++) {
 		const struct fan_connection *cn = &c->connection[i];
-		double share = share_of(c, cn, sets), ahead = (most - left[i]) * share;
+		double share = share_of(c, cn, is), ahead = (most - left[i]) * share;
 		double step = at_least(in_step * share * count, FAN_COMM_SPLIT_WINDOW);
 		double window =
 			at_least(fan_worker_stats(cn->w)->window * share, FAN_COMM_SPLIT_WINDOW);

@@ -5,7 +5,10 @@
  * operations, as an all-reduce of its own; since all ranks start the same operations in the same
  * order, all get the same sums at the same place, and from there on cut alike.  The operations
  * that follow wait for it while shares are learnt, but for FAN_COMM_SPLIT_AHEAD, so that a stream
- * of small ones goes on meanwhile; and not once they stay. */
+ * of small ones goes on meanwhile; and not once they stay.
+ *
+ * Operations of sets that one part has whole are not measured and wait for no measurement: shares
+ * say nothing about them, and they go fast only side by side. */
 #ifndef FAN_LIB_COMM_SPLIT_H
 #define FAN_LIB_COMM_SPLIT_H
 
@@ -81,9 +84,9 @@ bool fan_comm_split_permits(struct fanin_comm *c);
 /* An operation is being started: count it. */
 void fan_comm_split_started(struct fanin_comm *c, struct fanin_op *op);
 
-/* The measurement under way is done; an operation of `bytes` is. */
+/* The measurement under way is done; an operation is. */
 void fan_comm_split_arrived(struct fanin_comm *c);
-void fan_comm_split_done(struct fanin_comm *c, uint64_t bytes);
+void fan_comm_split_done(struct fanin_comm *c, const struct fanin_op *op);
 
 /* Does the first operation that waits do so for a measurement?  Has what it waits for come? */
 bool fan_comm_split_holds(const struct fanin_comm *c);

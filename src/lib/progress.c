@@ -79,7 +79,7 @@ static void count_op(struct fanin_comm *c, const struct fanin_op *op)
 	uint64_t bytes = op->op.count * fan_dtype_bytes(op->op.dtype);
 	c->ops_done++;
 	c->bytes_done += bytes;
-	fan_comm_split_done(c, bytes);
+	fan_comm_split_done(c, op);
 }
 
 void fan_comm_end_whole(struct fanin_comm *c, struct fanin_op *whole, int result)
