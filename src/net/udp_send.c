@@ -282,12 +282,15 @@ static void send_to(struct fan_udp *u, struct run *r, const fan_peer *p, unsigne
 		fan_locals_forget(u->locals, p);
 }
 
+/* `first` first: where each of several hosts sends to all others, no two begin with the same. */
 static void send_to_members(struct fan_udp *u, struct run *r, const struct fan_group *g,
-			    unsigned *waits)
+			    unsigned first, unsigned *waits)
 {
-	for (unsigned i = 0; i < g->ranks; i++)
-		if (!fan_peer_is_none(&g->peers[i]))
-			send_to(u, r, &g->peers[i], waits);
+	for (unsigned n = 0; n < g->ranks; n++) {
+		const fan_peer *p = &g->peers[(first + n) % g->ranks];
+		if (!fan_peer_is_none(p))
+			send_to(u, r, p, waits);
+	}
 }
 
 void fan_udp_send(struct fan_udp *u, struct fan_out *out, bool to_connected)
@@ -308,7 +311,7 @@ void fan_udp_send(struct fan_udp *u, struct fan_out *out, bool to_connected)
 		else if (it->dest == FAN_TO_MCAST || it->group->multicast)
 			send_multicast(u, &r, it->group, &waits);
 		else
-			send_to_members(u, &r, it->group, &waits);
+			send_to_members(u, &r, it->group, it->first, &waits);
 	}
 	fan_out_reset(out);
 }

@@ -68,6 +68,7 @@ struct fan_out_item {
 	size_t payload_bytes;
 	fan_peer peer;
 	enum fan_dest dest;
+	uint16_t first; /* FAN_TO_GROUP: the member that gets it first, and so on in turn */
 	uint8_t head[FAN_HEAD_BYTES];
 };
 
@@ -118,6 +119,7 @@ static inline struct fan_out_item *fan_out_add(struct fan_out *o, enum fan_dest 
 	assert(o->count < o->room);
 	struct fan_out_item *it = &o->item[o->count++];
 	it->dest = dest;
+	it->first = 0;
 	it->group = NULL;
 	it->payload = NULL;
 	it->payload_bytes = 0;

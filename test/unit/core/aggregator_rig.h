@@ -13,6 +13,7 @@
 
 struct rig_got {
 	enum fan_dest dest;
+	uint16_t first; /* FAN_TO_GROUP */
 	fan_peer peer;
 	struct fan_frag f;
 	uint8_t payload[RIG_PAYLOAD > RIG_BODY ? RIG_PAYLOAD : RIG_BODY];
@@ -86,6 +87,7 @@ static inline void rig_decode(const struct fan_out *out)
 		struct rig_got *g = &rig.got[i];
 		uint8_t packet[FAN_HEAD_BYTES + sizeof g->payload];
 		g->dest = it->dest;
+		g->first = it->first;
 		g->peer = it->dest == FAN_TO_PEER ? it->peer : it->group->addr;
 		assert_true(it->payload_bytes <= sizeof g->payload);
 		fan_out_item_copy(it, packet);

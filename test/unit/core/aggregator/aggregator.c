@@ -138,6 +138,7 @@ static void aggregator__reduce_sends_the_payload_to_the_root(void **state)
 	}
 	assert_int_equal(rig.gots, 2);
 	assert_int_equal(rig.got[0].dest, FAN_TO_GROUP);
+	assert_int_equal(rig.got[0].first, 2); /* the rank behind the root */
 	assert_true(rig.got[0].f.flags & FAN_F_EMPTY);
 	assert_int_equal(rig.got[0].f.payload_bytes, 0);
 	assert_int_equal(rig_value(1), 6);
