@@ -60,7 +60,8 @@ static struct fan_worker_config worker_config(const struct fanin_comm *c,
 		.options = (uint8_t)((wants_group(c) ? FAN_JOIN_GROUP : 0) |
 				     (cfg->checksum ? FAN_JOIN_SUMMED : 0) |
 				     (cfg->narrow ? 0 : FAN_JOIN_WIDE) |
-				     (cfg->ahead ? FAN_JOIN_AHEAD : 0)),
+				     (cfg->ahead ? FAN_JOIN_AHEAD : 0) |
+				     (cfg->keys.count ? 0 : FAN_JOIN_RUNS)),
 		.alive_ms = (uint32_t)cfg->alive_ms,
 		.rto_min_ms = rto_min_ms(c),
 		.join_ms = (uint32_t)left_ms + 1,

@@ -9,6 +9,7 @@
 #include <sys/epoll.h>
 
 #include "config.h"
+#include "core/wire/run.h"
 #include "net/clock.h"
 #include "seal/cipher_gcrypt.h"
 
@@ -301,6 +302,29 @@ static void note_error(struct fan_connection *cn, int e)
 		cn->io_errno = -e;
 }
 
+/* Give a datagram to the worker.  True if a fragment has finished. */
+static bool take_one(struct fan_connection *cn, uint64_t now_ns, const uint8_t *pkt, size_t len,
+		     bool by_group, bool marked)
+{
+	if (fan_worker_recv(cn->w, now_ns, pkt, len, by_group, marked) != FAN_DONE)
+		return false;
+	if (cn->kept)
+		keep(cn, pkt, len);
+	return true;
+}
+
+static bool take_run(struct fan_connection *cn, uint64_t now_ns, const uint8_t *pkt, unsigned frags,
+		     bool by_group, bool marked)
+{
+	uint8_t head[FAN_HEAD_BYTES];
+	bool finished = false;
+	for (unsigned n = 0; n < frags; n++) {
+		fan_run_take(head, pkt, n);
+		finished |= take_one(cn, now_ns, head, sizeof head, by_group, marked);
+	}
+	return finished;
+}
+
 /* Give a batch to the worker.  True if a fragment has finished. */
 static bool take(struct fan_connection *cn, struct fan_connection_io *io,
 		 const struct fan_udp_batch *b, bool by_group)
@@ -314,11 +338,9 @@ static bool take(struct fan_connection *cn, struct fan_connection_io *io,
 			continue;
 		cn->refused = false;
 		cn->failover.heard_ns = now_ns;
-		if (fan_worker_recv(cn->w, now_ns, pkt, len, by_group, b->marked) != FAN_DONE)
-			continue;
-		finished = true;
-		if (cn->kept)
-			keep(cn, pkt, len);
+		unsigned frags = fan_run_frags(pkt, len);
+		finished |= frags > 1 ? take_run(cn, now_ns, pkt, frags, by_group, b->marked)
+				      : take_one(cn, now_ns, pkt, len, by_group, b->marked);
 	}
 	return finished;
 }
@@ -375,7 +397,8 @@ static bool use_rate_limit(struct fan_connection *cn, const struct fan_out *out,
 	if (cn->rate_limit.ns_per_byte <= 0)
 		return true;
 	for (unsigned i = 0; i < out->count; i++)
-		bytes += lower + fan_out_item_bytes(&out->item[i]);
+		if (out->item[i].dest != FAN_TO_NOBODY)
+			bytes += lower + fan_out_item_bytes(&out->item[i]);
 	if (cn->rate_limit.free_ns < since_ns)
 		cn->rate_limit.free_ns = since_ns;
 	cn->rate_limit.free_ns += (uint64_t)((double)bytes * cn->rate_limit.ns_per_byte);
@@ -394,6 +417,8 @@ void fan_connection_send(struct fan_connection *cn, struct fan_connection_io *io
 		more = fan_worker_tick(cn->w, now_ns, &io->out);
 		if (!io->out.count)
 			break;
+		if (fan_worker_runs(cn->w))
+			fan_run_pack(&io->out, true);
 		if (cn->seal)
 			fan_seal_rank_send(cn->seal, now_ns, &io->out, io->sealed, io->stride);
 		on = use_rate_limit(cn, &io->out, now_ns);

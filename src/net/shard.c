@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "core/wire/run.h"
 #include "seal/cipher_gcrypt.h"
 #include "shard_tell.h"
 
@@ -24,6 +25,7 @@
 
 static void flush(struct fan_shard *s)
 {
+	fan_run_pack(&s->out, false);
 	if (s->gate)
 		fan_gate_send(s->gate, fan_clock_ns(), &s->out);
 	if (s->out.count)
@@ -43,12 +45,36 @@ static void refuse_sealed(struct fan_shard *s, const fan_peer *from, const uint8
 		fan_seal_refuse(pkt, from, false, &s->out);
 }
 
+/* Slots in front keep what they are given until it is sent, and nobody sends them runs. */
+static unsigned frags_of(const struct fan_shard *s, const uint8_t *pkt, size_t bytes)
+{
+	return s->slots ? 1 : fan_run_frags(pkt, bytes);
+}
+
+static void give_run(struct fan_shard *s, uint64_t now_ns, const fan_peer *from, const uint8_t *pkt,
+		     unsigned frags, bool marked)
+{
+	uint8_t head[FAN_HEAD_BYTES];
+
+	for (unsigned n = 0; n < frags; n++) {
+		if (!fan_node_fits(s->node, &s->out))
+			flush(s);
+		fan_run_take(head, pkt, n);
+		fan_node_recv(s->node, now_ns, *from, head, sizeof head, marked, &s->out);
+	}
+}
+
 /* Give a datagram to the node, for which there is room. */
 static void give(struct fan_shard *s, uint64_t now_ns, const fan_peer *from, uint8_t *pkt,
 		 size_t bytes, bool marked)
 {
 	if (s->gate && !(bytes = fan_gate_recv(s->gate, now_ns, from, pkt, bytes, &s->out)))
 		return;
+	unsigned frags = frags_of(s, pkt, bytes);
+	if (frags > 1) {
+		give_run(s, now_ns, from, pkt, frags, marked);
+		return;
+	}
 	enum fan_verdict v = fan_node_recv(s->node, now_ns, *from, pkt, bytes, marked, &s->out);
 	if (s->gate && fan_gate_is_join(s->gate))
 		fan_gate_answer(s->gate, &s->out);

@@ -69,6 +69,10 @@ static void run_gather(struct run *r, struct fan_out_item *it, unsigned left, bo
 	r->segment = bytes;
 	r->count = r->vectors = 0;
 	for (unsigned i = 0, last = 0; i < left && i <= last + ASIDE + 1; i++) {
+		if (it[i].dest == FAN_TO_NOBODY) {
+			last = i;
+			continue;
+		}
 		if (i && !connected && !same_target(it, &it[i]))
 			continue;
 		bytes = fan_out_item_bytes(&it[i]);

@@ -2,6 +2,7 @@
 /* Any datagram: what is accepted promises what it carries, and encodes to itself. */
 #include "core/sum/contribution.h"
 #include "core/wire/envelope.h"
+#include "core/wire/run.h"
 #include "fuzz.h"
 
 #define COMMON_BYTES 16u
@@ -65,6 +66,18 @@ static void check(const uint8_t *p, size_t len)
 	check_again(&f, p, len);
 }
 
+/* Whatever claims to be a run has a length within bounds, and what is taken out is no run. */
+static void check_run(const uint8_t *p, size_t len)
+{
+	uint8_t head[FAN_HEAD_BYTES];
+	unsigned frags = fan_run_frags(p, len);
+	FUZZ_CHECK(frags >= 1 && frags <= FAN_RUN_MAX);
+	for (unsigned n = 0; frags > 1 && n < frags; n++) {
+		fan_run_take(head, p, n);
+		FUZZ_CHECK(fan_run_frags(head, sizeof head) == 1);
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	uint8_t packet[FAN_PACKET_MAX];
@@ -75,5 +88,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	fuzz_fix(packet, size);
 	check(packet, size);
 	fan_wire_is_whole(data, size);
+	check_run(packet, size);
 	return 0;
 }

@@ -178,6 +178,7 @@ void fan_aggregator_result(struct fan_aggregator *ag, struct fan_job *j, struct 
 	round->number = (uint16_t)j->results;
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_GROUP);
 	it->group = &j->group;
+	j->group.reads_runs = j->all_read_runs && j->results >= j->runs_again;
 	it->first = round->root == FAN_RANK_NONE ? 0 : (uint16_t)(round->root + 1u) % j->ranks;
 	const struct fan_frag h = put_result(it, j, round, FAN_RANK_NONE, false);
 	fan_aggregator_also(j, &h, out);
@@ -197,6 +198,7 @@ static void replay(struct fan_aggregator *ag, struct fan_job *j, const struct fa
 {
 	put_result(add_for(out, j, rank), j, round, rank, true);
 	j->replays++;
+	j->runs_again = j->results + FAN_RUN_CALM;
 	ag->stats.replays++;
 	fan_job_group_health(ag, j, rank);
 }

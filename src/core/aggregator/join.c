@@ -19,7 +19,8 @@ static void welcome(const struct fan_aggregator *ag, const struct fan_job *j, co
 		.group_family = ag->cfg.group_family,
 		.group_port = ag->cfg.group_port,
 		.burst = j->burst,
-		.flags = j->members[join->sender].numbers ? FAN_WELCOME_NUMBERS : 0,
+		.flags = (j->members[join->sender].numbers ? FAN_WELCOME_NUMBERS : 0) |
+			 (fan_job_has_runs(j, join->sender) ? FAN_WELCOME_RUNS : 0),
 		.cookie = fan_jobs_cookie(&ag->jobs, j, join->sender, join->path, to),
 	};
 	if (m.group_family)

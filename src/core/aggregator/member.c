@@ -51,6 +51,12 @@ static void find_neighbour(const struct fan_job *j, uint16_t rank)
 		m->gap_of++;
 }
 
+bool fan_job_has_runs(const struct fan_job *j, uint16_t rank)
+{
+	const struct fan_member *m = &j->members[rank];
+	return m->runs && m->next_to && !m->path && !j->burst;
+}
+
 /* The hops of those on a route.  True: somebody is on it. */
 static bool find_hops_on(const struct fan_job *j, uint16_t route, fan_peer *hops)
 {
@@ -71,9 +77,12 @@ static void find_hops(struct fan_job *j)
 {
 	uint16_t newest = fan_route_number(j->id);
 	j->behind = false;
+	j->all_read_runs = true;
 	for (uint16_t r = 0; r < j->ranks; r++) {
 		j->behind |= fan_peer_token(&j->peers[r]) != 0;
 		find_neighbour(j, r);
+		if (j->members[r].flags & FAN_MEMBER_IN)
+			j->all_read_runs &= fan_job_has_runs(j, r);
 	}
 	find_hops_on(j, newest, j->hops);
 	bool two = j->older_route != newest && find_hops_on(j, j->older_route, j->older_hops);
@@ -131,6 +140,7 @@ void fan_job_admit(struct fan_job *j, uint64_t now_ns, const fan_peer *from,
 	member->alive_ms = m->alive_ms;
 	j->peers[head->sender] = *from;
 	member->numbers = m->options & FAN_JOIN_NUMBERS;
+	member->runs = m->options & FAN_JOIN_RUNS;
 	begin_numbers(j, head->sender, false);
 	take_route(j, member->route);
 	find_hops(j);

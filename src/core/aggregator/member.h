@@ -42,6 +42,7 @@ struct fan_member {
 	bool moved;	   /* it has just come by another way */
 	bool numbers;	   /* its JOIN has the option NUMBERS */
 	bool next_to;	   /* no switch is between, and its packets have numbers */
+	bool runs;	   /* its JOIN has the option RUNS, too */
 	uint16_t gap_of;   /* of the members behind the same switch, the one whose `gap` counts */
 	struct fan_seq_gap gap; /* of the numbers of whoever is next to us on its path */
 };
@@ -83,6 +84,8 @@ struct fan_job {
 	uint64_t check_ns;     /* time of the next check for silent members */
 	uint64_t results;      /* fragments finished */
 	uint64_t replays;      /* results sent again */
+	uint64_t runs_again;   /* `results` from which on they may leave as runs */
+	bool all_read_runs;    /* all members do: core/wire/run.h */
 	uint16_t span;	       /* results since the last look at group health */
 	uint32_t member_base;  /* index of its first member in the table */
 	struct fan_member *members; /* by rank */
@@ -160,6 +163,9 @@ uint64_t fan_job_patience_ns(const struct fan_job *j, uint16_t rank);
 /* Take a life of a rank in: fan_jobs_join. */
 void fan_job_admit(struct fan_job *j, uint64_t now_ns, const fan_peer *from,
 		   const struct fan_frag *head, const struct fan_join *m);
+
+/* May the member send runs (core/wire/run.h), and does it read them? */
+bool fan_job_has_runs(const struct fan_job *j, uint16_t rank);
 
 /* From now on the member is where it has sent the last of its JOINs from, `from`. */
 void fan_job_move(struct fan_job *j, uint16_t rank, const fan_peer *from);

@@ -49,6 +49,7 @@ static inline bool fan_peer_same_host(const fan_peer *a, const fan_peer *b)
 struct fan_group {
 	const fan_peer *peers; /* `ranks` entries, by rank; none: not a member now */
 	uint16_t ranks;
+	bool reads_runs; /* every member does, and no switch is between: core/wire/run.h */
 	bool multicast; /* every member hears `addr`: send once, to it */
 	fan_peer addr;	/* multicast group and port; scope: interface, 0 = by route */
 	fan_peer via;	/* a member; multicast leaves by the interface towards it */

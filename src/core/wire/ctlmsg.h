@@ -18,6 +18,7 @@ enum fan_join_option {
 	FAN_JOIN_AHEAD = 1 << 3,   /* run-ahead by up to the window, with at most a burst under
 				    * way */
 	FAN_JOIN_NUMBERS = 1 << 4, /* the worker numbers its packets and obeys MISS */
+	FAN_JOIN_RUNS = 1 << 5,	   /* the worker reads runs: run.h */
 };
 
 /* JOIN.  header: sender = rank, nonce (random, one per life of a worker), path. */
@@ -49,6 +50,7 @@ struct fan_welcome {
 
 enum fan_welcome_flag {
 	FAN_WELCOME_NUMBERS = 1 << 0, /* number your packets; request lost results by MISS */
+	FAN_WELCOME_RUNS = 1 << 1,    /* send runs where you like */
 };
 
 /* REFUSE.  header: nonce of the JOIN. */

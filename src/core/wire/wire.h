@@ -64,6 +64,7 @@ enum fan_flag {
 	FAN_F_FULL = 1 << 12,	  /* the helper had no room */
 	FAN_F_AWAY = 1 << 13,	  /* the contribution had gone on from the nearest switch */
 	FAN_F_SEALED = 1 << 14,	  /* encrypted, with a tag behind: src/seal */
+	FAN_F_RUN = 1 << 15,	  /* stands for fragments behind it, too: run.h */
 };
 /* Flags that switches set in fragments; a sum has those of all its contributions. */
 #define FAN_F_MET (FAN_F_ECN | FAN_F_COLLISION)

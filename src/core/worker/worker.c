@@ -503,3 +503,9 @@ uint16_t fan_worker_route(const struct fan_worker *w)
 {
 	return w->welcomed && !w->rejoins ? fan_route_number(w->job) : 0;
 }
+
+bool fan_worker_runs(const struct fan_worker *w)
+{
+	return w->welcomed && w->welcome.flags & FAN_WELCOME_RUNS && !w->path && w->numbers &&
+	       !w->congestion.crowded;
+}

@@ -209,6 +209,10 @@ const struct fan_rtt_histogram *fan_worker_trips(const struct fan_worker *w);
 /* The WELCOME: shards, group, window.  NULL before it has come. */
 const struct fan_welcome *fan_worker_welcome(const struct fan_worker *w);
 
+/* May what it sends leave as runs (core/wire/run.h)?  Not by a way that it has moved to, nor while
+ * losses keep its congestion window small, of which a run is much. */
+bool fan_worker_runs(const struct fan_worker *w);
+
 /* Most elements of `op` in one fragment. */
 uint32_t fan_worker_frag_elems(const struct fan_worker *w, const struct fan_op *op);
 

@@ -117,6 +117,29 @@ static void run__connected_ignores_peers(void **state)
 	fan_udp_close(&b);
 }
 
+/* Nor what goes to nobody. */
+static void run__connected_passes_over_nobody(void **state)
+{
+	(void)state;
+	struct fan_udp a, b;
+	struct fan_out out;
+
+	open_at(&b, "127.0.0.1:0", false);
+	struct fan_udp_options o = {.connect = fan_udp_local(&b), .buffer_bytes = BUFFER_BYTES};
+	assert_int_equal(fan_udp_open(&a, &o), 0);
+	start(&out);
+	for (unsigned i = 0; i < 50; i++)
+		add(&out, i % 25 ? FAN_TO_NOBODY : FAN_TO_PEER, PAYLOAD);
+	fan_udp_send(&a, &out, true);
+	drain(&b);
+	assert_int_equal(got.count, 2);
+	assert_int_equal(got.number[1], 25);
+	if (a.segment)
+		assert_int_equal(a.sends, 1);
+	fan_udp_close(&a);
+	fan_udp_close(&b);
+}
+
 static void run__largest_payload_fits_the_loopback(void **state)
 {
 	(void)state;
@@ -523,6 +546,7 @@ int main(void)
 		cmocka_unit_test(plain__is_asked_for_by_variable),
 		cmocka_unit_test(run__sizes_change_within),
 		cmocka_unit_test(run__connected_ignores_peers),
+		cmocka_unit_test(run__connected_passes_over_nobody),
 		cmocka_unit_test(run__largest_payload_fits_the_loopback),
 		cmocka_unit_test(group__unicast_reaches_each_member_once),
 		cmocka_unit_test(group__multicast_reaches_each_member_once),

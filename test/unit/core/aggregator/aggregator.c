@@ -384,6 +384,50 @@ static void aggregator__who_numbers(void **state)
 	assert_true(w.burst > 0);
 }
 
+/* Results leave as runs when all ranks read them; a rank that runs ahead does not. */
+static void aggregator__who_reads_runs(void **state)
+{
+	(void)state;
+	struct fan_welcome w;
+	struct fan_join m = rig_join_of("a", 2);
+	for (unsigned both = 0; both < 2; both++) {
+		rig_again();
+		for (uint16_t r = 0; r < 2; r++) {
+			m.options = (uint8_t)(FAN_JOIN_NUMBERS | (r || both ? FAN_JOIN_RUNS : 0));
+			assert_int_equal(rig_join(r, rig_nonce(r), &m), FAN_OK);
+			assert_int_equal(fan_welcome_get(&w, &rig.got[0].f), FAN_OK);
+			assert_int_equal(!(w.flags & FAN_WELCOME_RUNS), !(r || both));
+		}
+		assert_int_equal(rig.ag->jobs.job[0].all_read_runs, both);
+	}
+	m.options = FAN_JOIN_RUNS; /* without numbers nobody would ask for one that is lost */
+	rig_again();
+	assert_int_equal(rig_join(0, rig_nonce(0), &m), FAN_OK);
+	assert_int_equal(fan_welcome_get(&w, &rig.got[0].f), FAN_OK);
+	assert_int_equal(w.flags, 0);
+	rig.cfg.ahead_max = 32;
+	rig_again();
+	m.options = FAN_JOIN_RUNS | FAN_JOIN_NUMBERS | FAN_JOIN_AHEAD;
+	assert_int_equal(rig_join(0, rig_nonce(0), &m), FAN_OK);
+	assert_int_equal(fan_welcome_get(&w, &rig.got[0].f), FAN_OK);
+	assert_int_equal(w.flags, FAN_WELCOME_NUMBERS);
+}
+
+/* Not after one was lost: in a run as many are lost as it has. */
+static void aggregator__no_runs_after_a_loss(void **state)
+{
+	(void)state;
+	rig_form("a", 2, FAN_JOIN_NUMBERS | FAN_JOIN_RUNS);
+	const struct fan_group *g = &rig.ag->jobs.job[0].group;
+	for (uint64_t n = 0; n <= FAN_RUN_CALM + 1; n++) {
+		rig_add(0, n, 1);
+		assert_int_equal(rig_add(1, n, 1), FAN_DONE);
+		assert_int_equal(g->reads_runs, n == 0 || n > FAN_RUN_CALM);
+		if (n == 0)
+			assert_int_equal(rig_probe(0, n), FAN_REPLAY);
+	}
+}
+
 static struct fan_frag probe_of(uint16_t rank, uint64_t frag)
 {
 	return (struct fan_frag){
@@ -524,6 +568,8 @@ int main(void)
 		RIG_TEST(aggregator__window_and_burst),
 		RIG_TEST(aggregator__tells_how_far_others_are),
 		RIG_TEST(aggregator__who_numbers),
+		RIG_TEST(aggregator__who_reads_runs),
+		RIG_TEST(aggregator__no_runs_after_a_loss),
 		RIG_TEST(aggregator__asks_by_number),
 		RIG_TEST(aggregator__a_long_run_of_losses),
 		RIG_TEST(aggregator__no_numbers_no_questions),

@@ -267,6 +267,14 @@ static void server__envelopes_hold_only_what_ranks_say(void **state)
 	assert_int_equal(dropped(rig_send(below, &f)), FAN_DROP_FORMAT);
 }
 
+/* A switch between knows nothing of runs. */
+static void partials__no_runs_behind_a_switch(void **state)
+{
+	(void)state;
+	assert_int_equal(welcome_flags("b", 1, 0, FAN_JOIN_NUMBERS | FAN_JOIN_RUNS),
+			 FAN_WELCOME_NUMBERS);
+}
+
 static void partials__numbers_on_a_route(void **state)
 {
 	(void)state;
@@ -328,6 +336,7 @@ static void partials__overtaken_rounds(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(partials__no_runs_behind_a_switch),
 		TEST(partials__numbers_on_a_route),
 		TEST(partials__switches_are_followed),
 		TEST(partials__overtaken_rounds),
