@@ -417,6 +417,8 @@ static void work(struct fanin_comm *c)
 {
 	uint64_t now_ns = fan_clock_ns();
 	note_gap(c, now_ns);
+	if (!c->leaving)
+		end_done(c); /* first: the news of a failure may have come with the last result */
 	fan_comm_client_work(c, now_ns);
 	fan_regroup_work(c, now_ns);
 	if (!c->leaving) {
@@ -542,6 +544,8 @@ static bool after_sleep(struct fanin_comm *c)
 	if (complete)
 		fan_regroup_enable(c);
 	if (ending && !atomic_load(&c->error)) {
+		c->progressed |= c->heard;
+		end_done(c);
 		memcpy(c->blamed, c->ending_blamed, sizeof c->blamed);
 		c->cause = ending;
 		fan_comm_fail(c, ending, fan_err_text(ending));
