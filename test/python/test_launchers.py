@@ -11,23 +11,25 @@ from conftest import ROOT, WAIT_S
 
 from fanin import _launcher
 
-SCRIPT = str(Path(__file__).parent / "launched.py")
+SCRIPT = [str(Path(__file__).parent / "launched.py")]
+TRAINING = [str(ROOT / "examples" / "train_text.py"), "--steps", "20"]
 
 
+@pytest.mark.parametrize("script", [SCRIPT, TRAINING], ids=["sum", "training"])
 @pytest.mark.parametrize(
     "mpirun", [["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe"], ["mpirun.mpich"]]
 )
-def test_mpirun_needs_no_option(mpirun):
+def test_mpirun_needs_no_option(mpirun, script):
     env = dict(os.environ, PYTHONPATH=str(ROOT / "python"), OMP_NUM_THREADS="1")
     done = subprocess.run(
-        [*mpirun, "-n", "2", sys.executable, SCRIPT],
+        [*mpirun, "-n", "2", sys.executable, *script],
         env=env,
         capture_output=True,
         text=True,
         timeout=WAIT_S,
     )
     assert done.returncode == 0, done.stderr
-    assert "launched: fanin: active, 2 ranks through shared memory" in done.stdout
+    assert "fanin: active, 2 ranks through shared memory" in done.stdout
 
 
 MPI = {"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_SIZE": "4"}
