@@ -74,15 +74,28 @@ static struct fan_job *find_yielding(struct fan_aggregator *ag, const fan_peer *
 	return full && !same ? fan_jobs_victim(&ag->jobs, from) : NULL;
 }
 
-/* It does. */
-static void yield(struct fan_aggregator *ag, struct fan_job *j, const struct fan_frag *f, int err)
+/* Nobody is in it any more. */
+static void end_job(struct fan_aggregator *ag, struct fan_job *j)
 {
 	for (uint16_t r = 0; r < j->ranks; r++)
-		if (j->members[r].flags & FAN_MEMBER_IN &&
-		    (err != FAN_E_RANK_TAKEN || r == f->sender))
+		if (j->members[r].flags & FAN_MEMBER_IN)
 			fan_job_drop_member(j, r, false);
-	if (err != FAN_E_RANK_TAKEN)
-		fan_control_remove(ag, j);
+	fan_control_remove(ag, j);
+}
+
+/* It does.  For who has proved its address all do in which nobody has, or what they hold would make
+ * its window small. */
+static void yield(struct fan_aggregator *ag, struct fan_job *j, const struct fan_frag *f, int err,
+		  bool proved)
+{
+	if (err == FAN_E_RANK_TAKEN) {
+		fan_job_drop_member(j, f->sender, false);
+		return;
+	}
+	end_job(ag, j);
+	for (unsigned i = 0; i < ag->jobs.max && proved && err != FAN_E_JOB_MISMATCH; i++)
+		if (fan_job_is_unsure(&ag->jobs.job[i]))
+			end_job(ag, &ag->jobs.job[i]);
 }
 
 /* Workers of before, whose JOINs are short, have no cookies in their BEATs.  The answer is not
@@ -121,7 +134,7 @@ static enum admitted admit(struct fan_aggregator *ag, const fan_peer *from,
 		if (!proved && !ag->cfg.authentic && !fan_challenge_is_met(ag, from, f))
 			return CHALLENGED;
 		proved = !ag->cfg.authentic;
-		yield(ag, other, f, e);
+		yield(ag, other, f, e, proved);
 		e = fan_jobs_join(&ag->jobs, ag->now_ns, from, f, m, a);
 	}
 	if (e != FAN_OK)

@@ -104,6 +104,8 @@ static void survive(bool sealed, const char *name)
 	while (!rig_all(2 + NEWCOMERS, FAN_W_READY) && rig.now_ns - since_ns < WITHIN_NS)
 		trip(true, sealed, 2 + NEWCOMERS);
 	assert_true(rig_all(2 + NEWCOMERS, FAN_W_READY));
+	/* what JOINs of nobody hold does not count */
+	assert_int_equal(fan_worker_welcome(rig.rank[2].w)->window, RIG_WINDOW);
 	print_message("ready after %.1f ms, sums take %.3f of the time\n",
 		      (double)(rig.now_ns - since_ns) / 1e6, (double)busy_ns / (double)quiet_ns);
 	while (flooded < FLOOD)
