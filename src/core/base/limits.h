@@ -15,7 +15,7 @@
 #define FAN_PAYLOAD_1500 1408 /* for a path MTU of 1500 */
 #define FAN_BITMAP_MAX	 (FAN_RANK_WORDS * 8) /* bytes of a bitmap before elements */
 #define FAN_PACKET_MAX	 (FAN_HEAD_BYTES + FAN_BITMAP_MAX + FAN_PAYLOAD_MAX)
-#define FAN_RUN_MAX	 8 /* fragments of a run: one that is lost is no more than 1/8 of 64 */
+#define FAN_RUN_MAX	 8   /* fragments of a run: one that is lost is no more than 1/8 of 64 */
 #define FAN_RUN_CALM	 512 /* results after one that was lost which leave alone */
 #define FAN_CTL_BYTES_MAX                                                                          \
 	200		     /* header and body of any control message but an echo and its answer */

@@ -20,8 +20,8 @@ static bool may_be_run(const uint8_t *head)
 
 static bool same_target(const struct fan_out_item *a, const struct fan_out_item *b)
 {
-	return a->dest == b->dest &&
-	       (a->dest == FAN_TO_GROUP ? a->group == b->group : fan_peer_equal(&a->peer, &b->peer));
+	return a->dest == b->dest && (a->dest == FAN_TO_GROUP ? a->group == b->group
+							      : fan_peer_equal(&a->peer, &b->peer));
 }
 
 /* Is `it` the fragment behind the `frags` that begin with `run`? */
