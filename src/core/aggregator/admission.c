@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* admission.c - who may join, and what of a shard's jobs, members and slots a new job gets. */
-#include "member.h"
+#include "admission.h"
 
 #include <assert.h>
 

@@ -2,6 +2,7 @@
 /* control.c - the switch's control messages, group tests and health checks. */
 #include "control.h"
 
+#include "admission.h"
 #include "aggregator_priv.h"
 #include "core/base/awake.h"
 #include "group.h"
@@ -105,16 +106,6 @@ void fan_control_remove(struct fan_aggregator *ag, struct fan_job *j)
 	fan_job_free(j);
 }
 
-void fan_control_all_ready(struct fan_aggregator *ag, struct fan_job *j, bool multicast)
-{
-	j->test_ns = UINT64_MAX;
-	j->group.multicast = multicast;
-	if (ag->cfg.siblings)
-		fan_tree_uplink_begin(ag, j);
-	else
-		fan_control_become_ready(ag, j);
-}
-
 /* Tell each member that the job is ready, as an answer to its last BEAT: who is no member may know
  * the epoch of a job that forms, but not its nonce.  As many as there is room for. */
 static void tell_ready(struct fan_aggregator *ag, struct fan_job *j, struct fan_out *out)
@@ -146,6 +137,17 @@ void fan_control_become_ready(struct fan_aggregator *ag, struct fan_job *j)
 	fan_aggregator_note(ag, FAN_EV_JOB_READY, j, FAN_RANK_NONE);
 }
 
+/* All members are ready: make the job ready, with a parent when that permits. */
+static void all_ready(struct fan_aggregator *ag, struct fan_job *j, bool multicast)
+{
+	j->test_ns = UINT64_MAX;
+	j->group.multicast = multicast;
+	if (ag->cfg.siblings)
+		fan_tree_uplink_begin(ag, j);
+	else
+		fan_control_become_ready(ag, j);
+}
+
 void fan_control_tell_failed(const struct fan_job *j, const fan_peer *to,
 			     const struct fan_frag *join, struct fan_out *out)
 {
@@ -163,7 +165,7 @@ static void all_here(struct fan_aggregator *ag, uint64_t now_ns, struct fan_job 
 		return;
 	}
 	if (ag->cfg.group_family == 0 || !(j->options & FAN_JOIN_GROUP)) {
-		fan_control_all_ready(ag, j, false);
+		all_ready(ag, j, false);
 		return;
 	}
 	fan_job_group_set(ag, j, &j->peers[0]);
@@ -270,7 +272,7 @@ static enum fan_verdict recv_beat(struct fan_aggregator *ag, uint64_t now_ns, co
 	if (forming && !sure && fan_job_all_have(j, FAN_MEMBER_SURE))
 		all_here(ag, now_ns, j);
 	else if (forming && j->test_ns != UINT64_MAX && fan_job_all_have(j, FAN_MEMBER_HEARD))
-		fan_control_all_ready(ag, j, true);
+		all_ready(ag, j, true);
 	if (f->epoch != j->epoch) {
 		put_bare_state(from, f, FAN_JOB_NONE, out);
 		return FAN_CTL;
@@ -389,7 +391,7 @@ static void test_group(struct fan_aggregator *ag, struct fan_job *j, uint64_t no
 		       struct fan_out *out)
 {
 	if (j->tests_left == 0) {
-		fan_control_all_ready(ag, j, false);
+		all_ready(ag, j, false);
 		return;
 	}
 	j->tests_left--;

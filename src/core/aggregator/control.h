@@ -20,9 +20,6 @@ enum fan_verdict fan_control_query(struct fan_aggregator *ag, const fan_peer *fr
 /* Prepare the answer to ECHO. */
 void fan_control_prepare_echo(struct fan_aggregator *ag);
 
-/* All members are ready: make the job ready, with a parent when that permits. */
-void fan_control_all_ready(struct fan_aggregator *ag, struct fan_job *j, bool multicast);
-
 /* The job is ready at the parent, or there is no parent. */
 void fan_control_become_ready(struct fan_aggregator *ag, struct fan_job *j);
 

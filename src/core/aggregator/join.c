@@ -2,6 +2,7 @@
 /* join.c - what an aggregator answers to a JOIN; admission.c decides who may come. */
 #include "join.h"
 
+#include "admission.h"
 #include "control.h"
 #include "group.h"
 

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* admission.h - who may join, and what of a shard's jobs, members and slots a new job gets. */
+#ifndef FAN_AGGREGATOR_ADMISSION_H
+#define FAN_AGGREGATOR_ADMISSION_H
+
+#include "member.h"
+
+/* What became of a JOIN. */
+struct fan_admission {
+	struct fan_job *job;  /* that has the member; of one refused, the one of that name, or
+			       * NULL: there is none, and no room for it */
+	bool created;	      /* it is new */
+	bool again;	      /* the member was in before: its WELCOME was lost */
+	struct fan_refuse no; /* why not */
+};
+
+/* Let `from` join as `m` says, in a new job or in the one of that name.  Of a JOIN that is refused
+ * nothing is kept.  FAN_E_RANK_TAKEN may be by a life that has proved nothing. */
+enum fan_err fan_jobs_join(struct fan_jobs *t, uint64_t now_ns, const fan_peer *from,
+			   const struct fan_frag *head, const struct fan_join *m,
+			   struct fan_admission *a);
+
+/* Give the job another id and epoch: each of its members must join again. */
+void fan_jobs_rename(struct fan_jobs *t, struct fan_job *j);
+
+/* The job that gives way to one that `from` would begin, where there is no room: it forms, and
+ * nobody in it has proved an address; or its source has begun more than `from` by two that form.
+ * The oldest; NULL: none. */
+struct fan_job *fan_jobs_victim(struct fan_jobs *t, const fan_peer *from);
+
+#endif
