@@ -40,6 +40,7 @@ static uint32_t find_run(const struct fan_jobs *t, uint32_t want, bool of_slots)
 static uint32_t units_for(const struct fan_jobs *t)
 {
 	uint32_t jobs = 0, free = t->slots.units;
+	assert(t->max);
 	for (unsigned i = 0; i < t->max; i++) {
 		const struct fan_job *j = &t->job[i];
 		jobs += j->state != FAN_JOB_NONE;
