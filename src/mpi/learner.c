@@ -155,14 +155,18 @@ static struct verdict judge(const struct fan_learner_class *c, unsigned class,
 
 /* Calls until the next trial, so that what this one wasted is a small share of them.  A verdict
  * that stays the same is asked for half as often; one for fanin is asked for again soon, because a
- * wrong one would be expensive. */
+ * wrong one would be expensive.  What a short trial wasted may hide in its noise, and it disturbs
+ * the calls of other kinds beside it: where fanin was slower its calls are a small share, too. */
 static uint64_t pause_after(const struct fan_learner_class *c, unsigned class, double trial_s,
-			    double best_s, bool same)
+			    const struct verdict *v, bool same)
 {
 	if (c->fanin && !same)
 		return is_short(class) ? FAN_LEARNER_PROBATION : FAN_LEARNER_REST_MIN;
+	const double best_s = v->fanin ? v->fanin_s : v->mpi_s;
 	double wasted_s = trial_s - c->step * best_s;
 	double calls = best_s > 0 ? wasted_s / (FAN_LEARNER_SHARE * best_s) : FAN_LEARNER_REST_MAX;
+	if (v->fanin_s >= v->mpi_s && calls < c->step / FAN_LEARNER_LOST_SHARE)
+		calls = c->step / FAN_LEARNER_LOST_SHARE;
 	if (same && calls < 2.0 * (double)c->pause)
 		calls = 2.0 * (double)c->pause;
 	if (!(calls > FAN_LEARNER_REST_MIN))
@@ -201,7 +205,7 @@ void fan_learner_decide(struct fan_learner *l, enum fan_learner_kind kind, size_
 		c->step = 0;
 		return;
 	}
-	c->rest = c->pause = pause_after(c, n, times->trial_s, v.fanin ? v.fanin_s : v.mpi_s, same);
+	c->rest = c->pause = pause_after(c, n, times->trial_s, &v, same);
 	c->step = 0;
 	if (v.fanin_s > FAN_LEARNER_HOPELESS * v.mpi_s)
 		spare_smaller(l, kind, n);

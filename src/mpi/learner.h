@@ -33,6 +33,7 @@
 #define FAN_LEARNER_REST_MIN	 256
 #define FAN_LEARNER_REST_MAX	 1000000 /* calls between trials */
 #define FAN_LEARNER_SHARE	 0.01	 /* of the calls' time that trials may waste */
+#define FAN_LEARNER_LOST_SHARE	 0.04	 /* of the calls that trials of a slower fanin may take */
 #define FAN_LEARNER_MARGIN	 0.97	 /* of the MPI's time: fanin is taken below it... */
 #define FAN_LEARNER_SHORT_MARGIN 0.90	 /* ...but this up to FAN_LEARNER_SHORT */
 #define FAN_LEARNER_PRACTICE	 16 /* calls in which fanin learns shares before another trial... */

@@ -112,6 +112,24 @@ static void learner__trials_cost_a_small_share(void **state)
 	assert_true(n * (fanin_s - mpi_s) < FAN_LEARNER_SHARE * calls * mpi_s); /* ...but rarely */
 }
 
+/* Though such a trial wastes nothing: its calls are not as the others. */
+static void learner__what_lost_rests_longer_than_it_took(void **state)
+{
+	(void)state;
+	assert_int_equal(by_fanin(LOST, 1e-3, 1e-3), LOST / 2);
+	assert_int_equal(by_fanin((unsigned)(LOST / FAN_LEARNER_LOST_SHARE), 1e-3, 1e-3), 0);
+	assert_int_equal(by_fanin(LOST, 1e-3, 1e-3), LOST / 2);
+}
+
+/* Fewer pairs than it takes, but faster in sum: nothing is lost by another trial. */
+static void learner__what_nearly_won_is_tried_again_soon(void **state)
+{
+	(void)state;
+	assert_int_equal(by_fanin(LOST, 1e-3, 0.95e-3), LOST / 2);
+	by_fanin(FAN_LEARNER_REST_MIN, 1e-3, 0.95e-3);
+	assert_true(call(BYTES, 1e-3, 0.95e-3, 0));
+}
+
 static void learner__follows_a_change(void **state)
 {
 	(void)state;
@@ -234,6 +252,8 @@ int main(void)
 		TEST(learner__takes_a_little_where_calls_are_long),
 		TEST(learner__gives_up_what_is_hopeless),
 		TEST(learner__trials_cost_a_small_share),
+		TEST(learner__what_lost_rests_longer_than_it_took),
+		TEST(learner__what_nearly_won_is_tried_again_soon),
 		TEST(learner__follows_a_change),
 		TEST(learner__a_few_slow_calls_do_not_count),
 		TEST(learner__rare_slow_calls_count),
