@@ -481,6 +481,22 @@ bool fan_intra_work(struct fan_intra *l)
 	return any;
 }
 
+/* Nobody waits for what this rank does about its next chunk: it sums that for itself, or not at
+ * all. */
+static bool sums_alone(struct fan_intra *l)
+{
+	if (l->sum == l->in)
+		return false;
+	struct slice p = slice_of(l, l->sum, &l->sum_op);
+	return is_private(l, &p) || l->me >= l->s->columns;
+}
+
+void fan_intra_finish(struct fan_intra *l)
+{
+	while (copy_out(l) || finish_share(l) || (sums_alone(l) && sum_share(l)))
+		;
+}
+
 uint64_t fan_intra_done(const struct fan_intra *l)
 {
 	return l->first_op;

@@ -149,6 +149,10 @@ void fan_intra_returned(struct fan_intra *l);
 /* Do what can be done now.  True: something was done.  With an error in the segment nothing is. */
 bool fan_intra_work(struct fan_intra *l);
 
+/* With an error in the segment: end the operations to whose results nothing is missing.  Ranks that
+ * have them may have left since, and that may be the error. */
+void fan_intra_finish(struct fan_intra *l);
+
 /* Operations of this rank that have ended, in their order. */
 uint64_t fan_intra_done(const struct fan_intra *l);
 

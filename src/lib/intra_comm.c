@@ -116,10 +116,12 @@ static void take_shares(struct fan_intra_comm *l)
 		int e = fanin_op_test(oldest);
 		if (e == FAN_E_PENDING)
 			return;
-		if (e)
+		if (e) {
+			fan_intra_work(&l->board); /* with those before it, which are whole */
 			net_failed(l, e);
-		else
+		} else {
 			fan_intra_returned(&l->board);
+		}
 		fanin_op_free(oldest);
 		l->sent_first++;
 	}
@@ -430,6 +432,17 @@ static void fail(struct fanin_comm *c, int error)
 	end_all(c, error);
 }
 
+static void end_by_error(struct fanin_comm *c)
+{
+	int e = fan_intra_error(&c->intra->board);
+	if (e && !atomic_load(&c->error)) { /* else no tensor is touched any more */
+		fan_intra_finish(&c->intra->board);
+		end_ops(c);
+	}
+	if (e)
+		fail(c, e);
+}
+
 /* Take what callers have left.  False: the communicator is being destroyed. */
 static bool take_queue(struct fanin_comm *c)
 {
@@ -507,9 +520,7 @@ static void work(struct fanin_comm *c, struct fanin_op *op)
 		fan_intra_work(&l->board);
 		end_ops(c);
 		watch(c, now_ns);
-		int e = fan_intra_error(&l->board);
-		if (e)
-			fail(c, e);
+		end_by_error(c);
 		if (op ? fanin_op_test(op) != FAN_E_PENDING : !atomic_load(&c->ops_open))
 			return;
 		if (c->waiting.head && fan_intra_has_room(&l->board))

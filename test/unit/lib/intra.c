@@ -259,6 +259,56 @@ static void intra__only_the_first_error_counts(void **state)
 	close_all();
 }
 
+/* The last of three ranks has the result of an operation, leaves, and is missed by another one in
+ * the next before the third has looked for its own. */
+static void finish_late(uint64_t count)
+{
+	float *in = calloc(count, sizeof *in), *out[3];
+	open_all(3);
+	for (uint64_t k = 0; k < count; k++)
+		in[k] = (float)(k % 100);
+	const struct fan_op op = sum_of_floats(in, NULL, count);
+	for (unsigned i = 0; i < 3; i++) {
+		struct fan_op own = op;
+		own.out = out[i] = calloc(count, sizeof *in);
+		fan_intra_start(&local[i], &own, 0);
+	}
+	for (unsigned i = 0; i < 6 && !fan_intra_done(&local[2]); i++)
+		fan_intra_work(&local[i % 3]);
+	struct fan_op next = op;
+	next.out = in;
+	fan_intra_start(&local[0], &next, 0);
+	fan_intra_start(&local[1], &next, 0);
+	const unsigned late = fan_intra_done(&local[1]) ? 0 : 1, other = 1 - late;
+	fan_intra_work(&local[other]);
+	assert_int_equal(fan_intra_done(&local[other]), 1);
+	assert_int_equal(fan_intra_done(&local[late]), 0);
+	fan_intra_fail(&local[other], FAN_E_RANK_LEFT, "left", &(struct fan_intra_blame){0});
+	assert_false(fan_intra_work(&local[late]));
+	for (unsigned i = 0; i < 2; i++)
+		fan_intra_finish(&local[i]);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(fan_intra_done(&local[i]), 1);
+		for (uint64_t k = 0; k < count; k++)
+			assert_true(out[i][k] == 3 * (float)(k % 100));
+		free(out[i]);
+	}
+	for (uint64_t k = 0; k < count; k++)
+		assert_true(in[k] == (float)(k % 100));
+	free(in);
+	close_all();
+}
+
+static void intra__what_has_ended_elsewhere_ends_well(void **state)
+{
+	(void)state;
+	finish_late(1);
+	finish_late(1024);
+	finish_late(1025);
+	finish_late(CHUNK);
+	finish_late(2 * CHUNK + 13);
+}
+
 /* Two hosts: ranks 0 to 2 and 3 to 4, two columns; a network that is a sum. */
 
 #define HOSTS	2
@@ -416,6 +466,34 @@ static void intra__several_hosts(void **state)
 		free(segments[h]);
 }
 
+/* The shares of a host have come back, with news that ends it. */
+static void intra__shares_that_are_back_end_well(void **state)
+{
+	(void)state;
+	float in[3000], out[RANKS][3000];
+	open_hosts();
+	for (unsigned k = 0; k < 3000; k++)
+		in[k] = (float)k;
+	for (unsigned i = 0; i < RANKS; i++) {
+		struct fan_op op = sum_of_floats(in, out[i], 3000);
+		fan_intra_start(&local[i], &op, 0);
+	}
+	for (unsigned i = 0; i < 2 * RANKS; i++)
+		fan_intra_work(&local[i % RANKS]);
+	assert_true(network(0) && network(1));
+	fan_intra_work(&local[0]);
+	fan_intra_fail(&local[2], FAN_E_RANK_LEFT, "left", &(struct fan_intra_blame){0});
+	for (unsigned i = 0; i < 3; i++) {
+		static const unsigned order[] = {1, 0, 2};
+		fan_intra_finish(&local[order[i]]);
+		assert_int_equal(fan_intra_done(&local[order[i]]), 1);
+		for (unsigned k = 0; k < 3000; k++)
+			assert_true(out[order[i]][k] == (float)(RANKS * k));
+	}
+	for (unsigned h = 0; h < HOSTS; h++)
+		free(segments[h]);
+}
+
 /* With bells: as threads that sleep when there is nothing to do. */
 static void *be_rank(void *arg)
 {
@@ -472,7 +550,9 @@ int main(void)
 		cmocka_unit_test(intra__ranks_that_disagree),
 		cmocka_unit_test(intra__says_who_is_missing),
 		cmocka_unit_test(intra__only_the_first_error_counts),
+		cmocka_unit_test(intra__what_has_ended_elsewhere_ends_well),
 		cmocka_unit_test(intra__several_hosts),
+		cmocka_unit_test(intra__shares_that_are_back_end_well),
 		cmocka_unit_test(intra__threads),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
