@@ -63,6 +63,7 @@ struct fanin_comm {
 	struct fan_comm_places places;		 /* constant once created */
 	struct fan_embedded_switch *embedded;	 /* of this process; NULL: none */
 	struct fan_intra_comm *intra;		 /* ranks of this host share memory; NULL: no */
+	bool together;				 /* with them: all get the segment, or none */
 	unsigned columns;			 /* of the job that this is one of; 0: none */
 	const uint16_t *global;			 /* of a column: the ranks of the job; NULL: none */
 	const uint16_t *host_first;		 /* of a column: the first rank of each host */

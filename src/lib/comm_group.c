@@ -143,6 +143,7 @@ int fan_comm_create_among(struct fanin_comm *of, const struct fan_comm_among *am
 		return FAN_E_NOMEM;
 	configure(g, of, among->name, among->ranks, among->count);
 	g->cfg.join_ms = among->join_ms;
+	g->together = among->join_ms != 0; /* who is late tries again */
 	g->embedded = fan_embedded_switch_share(among->embedded);
 	int e = open_group(g, of, among->places, among->ranks, among->count);
 	if (!e)

@@ -78,7 +78,9 @@ struct fan_intra_segment {
 	uint64_t bytes;
 	uint32_t ranks, columns;
 	_Atomic uint32_t joined;
-	_Atomic int32_t error; /* 0; FAN_E_PENDING while `why` is written; or what ended all */
+	_Atomic uint32_t present; /* ranks that wait for all to have it, and... */
+	_Atomic uint32_t agreed;  /* ...what they do then: intra_attach.c */
+	_Atomic int32_t error;	  /* 0; FAN_E_PENDING while `why` is written; or what ended all */
 	char why[FAN_INTRA_WHY_BYTES];
 	int32_t cause;			 /* what other hosts are told; 0: nothing */
 	uint64_t blamed[FAN_RANK_WORDS]; /* with it: hosts */

@@ -21,6 +21,8 @@
 #define RETRY_NS FAN_MS
 #define BACKLOG	 FAN_INTRA_RANKS_MAX
 
+enum { ALL_HAVE_IT = 1, GIVEN_UP };
+
 static int fail(int error, char *why, size_t bytes, const char *what)
 {
 	snprintf(why, bytes, "the ranks of this host cannot share memory: %s: %s", what,
@@ -112,6 +114,30 @@ static bool map(struct fan_intra_memory *m, size_t bytes)
 	return true;
 }
 
+/* Together. */
+
+/* What the first rank that knows says counts. */
+static void decide(struct fan_intra_segment *s, uint32_t what)
+{
+	uint32_t nothing = 0;
+	atomic_compare_exchange_strong(&s->agreed, &nothing, what);
+}
+
+/* This rank has it.  Wait until all do, or until the time of one of them is over. */
+static int agree(struct fan_intra_segment *s, uint64_t until_ns)
+{
+	uint32_t agreed;
+	if (atomic_fetch_add(&s->present, 1) + 1 == s->ranks)
+		decide(s, ALL_HAVE_IT);
+	while (!(agreed = atomic_load(&s->agreed))) {
+		if (left_ms(until_ns))
+			nanosleep(&(struct timespec){.tv_nsec = RETRY_NS}, NULL);
+		else
+			decide(s, GIVEN_UP);
+	}
+	return agreed == ALL_HAVE_IT ? FAN_OK : FAN_E_TIMEOUT;
+}
+
 /* The first rank. */
 
 static int make(struct fan_intra_memory *m, const struct fan_intra_host *h)
@@ -138,20 +164,21 @@ static int listen_at(uint64_t nonce)
 	return fd;
 }
 
-/* Until all others have it. */
-static int hand_over(int listener, int fd, unsigned others, uint64_t until_ns)
+/* Until all others have it.  One that has given up may come again, and is not one more. */
+static int hand_over(int listener, const struct fan_intra_memory *m, unsigned others,
+		     uint64_t until_ns)
 {
 	for (unsigned given = 0; given < others;) {
 		struct pollfd p = {.fd = listener, .events = POLLIN};
 		int ready = poll(&p, 1, left_ms(until_ns));
 		if (ready < 0 && errno != EINTR)
 			return FAN_E_SYSTEM;
-		if (ready == 0)
+		if (ready == 0 || atomic_load(&m->s->agreed) == GIVEN_UP)
 			return FAN_E_TIMEOUT;
 		int to = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 		if (to < 0)
 			continue;
-		if (same_user(to) && send_fd(to, fd))
+		if (same_user(to) && send_fd(to, m->fd))
 			given++;
 		close(to);
 	}
@@ -166,7 +193,9 @@ static int give(struct fan_intra_memory *m, const struct fan_intra_host *h, uint
 	if (!e)
 		fan_intra_hold(m->s, m->fd, 0);
 	if (!e)
-		e = hand_over(listener, m->fd, h->ranks - 1, until_ns);
+		e = hand_over(listener, m, h->ranks - 1, until_ns);
+	if (e && m->s)
+		decide(m->s, GIVEN_UP);
 	if (e)
 		fail(e, why, bytes, "the first of them");
 	if (listener >= 0)
@@ -230,6 +259,8 @@ int fan_intra_attach(struct fan_intra_memory *m, const struct fan_intra_host *h,
 	uint64_t until_ns = fan_clock_ns() + (uint64_t)h->timeout_ms * FAN_MS;
 	*m = (struct fan_intra_memory){.fd = -1};
 	int e = h->me ? take(m, h, until_ns, why, bytes) : give(m, h, until_ns, why, bytes);
+	if (!e && h->together && (e = agree(m->s, until_ns)))
+		fail(e, why, bytes, "not all have come");
 	if (e)
 		fan_intra_detach(m);
 	return e;

@@ -13,6 +13,7 @@ struct fan_intra_host {
 	uint64_t nonce; /* of the job's life on this host: the name of the socket */
 	unsigned me, ranks, columns;
 	int timeout_ms;
+	bool together; /* all ranks get it, or none: who has it would wait for the others */
 };
 
 struct fan_intra_memory {

@@ -176,6 +176,7 @@ static int attach(struct fanin_comm *c, const struct fan_meeting *m, unsigned co
 		.columns = columns,
 		/* others still wait for word of a failure when this has passed */
 		.timeout_ms = fan_config_join_ms(&c->cfg) / 2,
+		.together = c->together,
 	};
 	int e = fan_intra_attach(&l->memory, &h, c->sentence, sizeof c->sentence);
 	if (e)

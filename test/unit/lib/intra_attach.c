@@ -22,6 +22,7 @@
 
 #define RANKS	   4
 #define PATIENT_MS 20000
+#define HURRIED_MS 300
 #define LOOK_NS	   300000000 /* in which a process that gives up has ended */
 
 struct rank {
@@ -45,7 +46,8 @@ static void intra_attach__all_map_the_same(void **state)
 	struct rank r[RANKS] = {0};
 	uint64_t nonce = fan_clock_nonce();
 	for (unsigned i = 0; i < RANKS; i++) {
-		r[i].host = (struct fan_intra_host){nonce, RANKS - 1 - i, RANKS, 2, PATIENT_MS};
+		r[i].host =
+			(struct fan_intra_host){nonce, RANKS - 1 - i, RANKS, 2, PATIENT_MS, true};
 		assert_int_equal(pthread_create(&thread[i], NULL, attach, &r[i]), 0);
 	}
 	for (unsigned i = 0; i < RANKS; i++) {
@@ -63,7 +65,7 @@ static void intra_attach__all_map_the_same(void **state)
 static void intra_attach__nobody_there(void **state)
 {
 	(void)state;
-	struct rank r = {.host = {fan_clock_nonce(), 1, 2, 1, 50}};
+	struct rank r = {.host = {fan_clock_nonce(), 1, 2, 1, 50, false}};
 	attach(&r);
 	assert_int_equal(r.error, FAN_E_TIMEOUT);
 	assert_null(r.memory.s);
@@ -73,14 +75,37 @@ static void intra_attach__nobody_there(void **state)
 	assert_int_equal(r.error, FAN_E_TIMEOUT);
 }
 
+/* One of three does not come: neither has the other, who would wait for it.  Both come again. */
+static void intra_attach__together_or_not_at_all(void **state)
+{
+	(void)state;
+	pthread_t thread[3];
+	struct rank r[3] = {0};
+	uint64_t nonce = fan_clock_nonce();
+	for (unsigned come = 2; come <= 3; come++) {
+		for (unsigned i = 0; i < come; i++) {
+			int ms = come == 3 || i ? PATIENT_MS : HURRIED_MS;
+			r[i].host = (struct fan_intra_host){nonce, i, 3, 1, ms, true};
+			assert_int_equal(pthread_create(&thread[i], NULL, attach, &r[i]), 0);
+		}
+		for (unsigned i = 0; i < come; i++) {
+			pthread_join(thread[i], NULL);
+			assert_int_equal(r[i].error, come == 3 ? FAN_OK : FAN_E_TIMEOUT);
+			assert_true((come == 3) == (r[i].memory.s != NULL));
+		}
+	}
+	for (unsigned i = 0; i < 3; i++)
+		fan_intra_detach(&r[i].memory);
+}
+
 /* Of another size than this rank expects: another number of ranks. */
 static void intra_attach__not_what_it_must_be(void **state)
 {
 	(void)state;
 	pthread_t thread;
 	uint64_t nonce = fan_clock_nonce();
-	struct rank first = {.host = {nonce, 0, 2, 1, PATIENT_MS}};
-	struct rank other = {.host = {nonce, 1, 3, 1, PATIENT_MS}};
+	struct rank first = {.host = {nonce, 0, 2, 1, PATIENT_MS, false}};
+	struct rank other = {.host = {nonce, 1, 3, 1, PATIENT_MS, false}};
 	assert_int_equal(pthread_create(&thread, NULL, attach, &first), 0);
 	attach(&other);
 	pthread_join(thread, NULL);
@@ -106,7 +131,7 @@ static int listen_as_first(uint64_t nonce)
 static void intra_attach__waits_on_where_it_was_stopped(void **state)
 {
 	(void)state;
-	struct rank r = {.host = {fan_clock_nonce(), 1, 2, 1, PATIENT_MS}};
+	struct rank r = {.host = {fan_clock_nonce(), 1, 2, 1, PATIENT_MS, false}};
 	int status, listener = listen_as_first(r.host.nonce);
 	pid_t child = fork();
 	if (!child) {
@@ -132,6 +157,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(intra_attach__all_map_the_same),
 		cmocka_unit_test(intra_attach__nobody_there),
+		cmocka_unit_test(intra_attach__together_or_not_at_all),
 		cmocka_unit_test(intra_attach__not_what_it_must_be),
 		cmocka_unit_test(intra_attach__waits_on_where_it_was_stopped),
 	};

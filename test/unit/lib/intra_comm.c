@@ -164,7 +164,7 @@ static void intra_comm__a_rank_that_never_joins_its_column_is_lost(void **state)
 	(void)state;
 	uint64_t from_ns = fan_clock_ns();
 	struct opener o = {.timeout_ms = TEAM_PATIENT_MS, .nonce = fan_clock_nonce()};
-	struct fan_intra_host other = {o.nonce, 1, 2, 1, TEAM_PATIENT_MS};
+	struct fan_intra_host other = {o.nonce, 1, 2, 1, TEAM_PATIENT_MS, false};
 	struct fan_intra_memory memory;
 	char why[256];
 	assert_int_equal(pthread_create(&o.thread, NULL, open_first_of_two, &o), 0);

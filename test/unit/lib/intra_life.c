@@ -43,7 +43,7 @@ static void *shared(size_t bytes)
 
 static bool attach(struct fan_intra_memory *m, struct host *h, unsigned me)
 {
-	const struct fan_intra_host host = {h->nonce, me, RANKS, 1, TEAM_PATIENT_MS};
+	const struct fan_intra_host host = {h->nonce, me, RANKS, 1, TEAM_PATIENT_MS, false};
 	char why[256];
 	bool ok = !fan_intra_attach(m, &host, why, sizeof why);
 	atomic_fetch_add(&h->attached, 1);
