@@ -338,7 +338,7 @@ static bool take(struct fan_connection *cn, struct fan_connection_io *io,
 			continue;
 		cn->refused = false;
 		cn->failover.heard_ns = now_ns;
-		unsigned frags = fan_run_frags(pkt, len);
+		unsigned frags = cn->seal ? 1 : fan_run_frags(pkt, len);
 		finished |= frags > 1 ? take_run(cn, now_ns, pkt, frags, by_group, b->marked)
 				      : take_one(cn, now_ns, pkt, len, by_group, b->marked);
 	}

@@ -45,10 +45,11 @@ static void refuse_sealed(struct fan_shard *s, const fan_peer *from, const uint8
 		fan_seal_refuse(pkt, from, false, &s->out);
 }
 
-/* Slots in front keep what they are given until it is sent, and nobody sends them runs. */
+/* Slots in front keep what they are given until it is sent, and nobody sends them runs; nor are
+ * there any with seals. */
 static unsigned frags_of(const struct fan_shard *s, const uint8_t *pkt, size_t bytes)
 {
-	return s->slots ? 1 : fan_run_frags(pkt, bytes);
+	return s->slots || s->gate ? 1 : fan_run_frags(pkt, bytes);
 }
 
 static void give_run(struct fan_shard *s, uint64_t now_ns, const fan_peer *from, const uint8_t *pkt,

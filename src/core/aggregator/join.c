@@ -170,6 +170,8 @@ enum fan_verdict fan_join_recv(struct fan_aggregator *ag, const fan_peer *from,
 		return refuse_short(ag, from, f, out);
 	if (fan_join_get(&m, f) != FAN_OK || f->nonce == 0)
 		return fan_aggregator_drop(ag, FAN_DROP_FORMAT);
+	if (ag->cfg.authentic) /* packets are sealed, of which none is a run */
+		m.options &= (uint8_t)~FAN_JOIN_RUNS;
 	switch (admit(ag, from, f, &m, &a)) {
 	case CHALLENGED: fan_challenge_put(ag, from, f, out); return FAN_CTL;
 	case REFUSED: return refuse(ag, from, f, &m, &a.no, out);

@@ -411,6 +411,16 @@ static void aggregator__who_reads_runs(void **state)
 	assert_int_equal(rig_join(0, rig_nonce(0), &m), FAN_OK);
 	assert_int_equal(fan_welcome_get(&w, &rig.got[0].f), FAN_OK);
 	assert_int_equal(w.flags, FAN_WELCOME_NUMBERS);
+	rig.cfg.ahead_max = 0;
+	rig.cfg.authentic = true; /* so packets are sealed, whatever the rank asks for */
+	rig_again();
+	m.options = FAN_JOIN_RUNS | FAN_JOIN_NUMBERS;
+	for (uint16_t r = 0; r < 2; r++) {
+		assert_int_equal(rig_join(r, rig_nonce(r), &m), FAN_OK);
+		assert_int_equal(fan_welcome_get(&w, &rig.got[0].f), FAN_OK);
+		assert_int_equal(w.flags, FAN_WELCOME_NUMBERS);
+	}
+	assert_false(rig.ag->jobs.job[0].all_read_runs);
 }
 
 /* Not after one was lost: in a run as many are lost as it has. */
