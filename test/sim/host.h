@@ -57,6 +57,7 @@ struct host_job {
 	uint64_t start_ns, spread_ns;  /* when ranks join */
 	uint32_t pause, pause_ms;      /* chance and length of a pause before an operation */
 	bool exact;		       /* no liar among the ranks */
+	bool runs;		       /* all ranks ask for runs; otherwise half of them */
 	unsigned priorities;	       /* operations have one of so many; 0: none */
 	struct host_job *next;	       /* the next life, begun when this one has ended */
 };

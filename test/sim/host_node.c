@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/wire/run.h"
 #include "host.h"
 #include "seal/toy.h"
 
@@ -75,10 +76,13 @@ static void send_all(struct host_node *h, struct fan_out *out)
 		if (!h->gate)
 			check_item(h, it);
 	}
+	fan_run_pack(out, false);
 	if (h->gate)
 		fan_gate_send(h->gate, s->now_ns, out);
 	for (unsigned i = 0; i < out->count; i++) {
 		const struct fan_out_item *it = &out->item[i];
+		if (it->dest == FAN_TO_NOBODY) /* it is part of a run */
+			continue;
 		if (it->dest != FAN_TO_PEER) {
 			to_group(h, it);
 			continue;
@@ -228,6 +232,25 @@ static void restart(struct host_node *h)
 		h->routes_ns = h->down_until_ns + rng_range(rng, 1, 20 * FAN_MS);
 }
 
+/* Give a datagram to the core, as src/net/shard.c does. */
+static void give(struct host_node *h, const fan_peer *from, const uint8_t *pkt, size_t len,
+		 bool marked, struct fan_out *out)
+{
+	const unsigned frags = h->slots || h->gate ? 1 : fan_run_frags(pkt, len);
+	for (unsigned n = 0; n < frags; n++) {
+		uint8_t head[FAN_HEAD_BYTES];
+		if (n) /* there is room for what one leads to */
+			send_all(h, out);
+		if (frags > 1) {
+			fan_run_take(head, pkt, n);
+			len = sizeof head;
+		}
+		enum fan_verdict v = fan_node_recv(h->core, h->sim->now_ns, *from,
+						   frags > 1 ? head : pkt, len, marked, out);
+		h->dropped += v == FAN_DROP;
+	}
+}
+
 static void recv_packet(void *self, const struct sim_packet *p)
 {
 	struct host_node *h = self;
@@ -244,11 +267,8 @@ static void recv_packet(void *self, const struct sim_packet *p)
 	memcpy(copy, p->bytes, len);
 	if (h->gate)
 		len = fan_gate_recv(h->gate, h->sim->now_ns, &from, copy, len, &r.out);
-	if (len || !h->gate) {
-		enum fan_verdict v =
-			fan_node_recv(h->core, h->sim->now_ns, from, copy, len, marked, &r.out);
-		h->dropped += v == FAN_DROP;
-	}
+	if (len || !h->gate)
+		give(h, &from, copy, len, marked, &r.out);
 	if (h->gate && fan_gate_is_join(h->gate))
 		fan_gate_answer(h->gate, &r.out);
 	send_all(h, &r.out);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/wire/run.h"
 #include "host.h"
 #include "seal/toy.h"
 
@@ -21,6 +22,8 @@ static void begin_life(struct host_worker *h)
 		cfg.ranks = h->ranks;
 	cfg.route = h->route;
 	cfg.nonce = fan_rng_next(&h->sim->rng) | 1;
+	if (cfg.nonce & 2 || h->job->runs) /* as the library asks, and as others do */
+		cfg.options |= FAN_JOIN_RUNS;
 	size_t bytes = fan_worker_bytes(&cfg);
 	SIM_CHECK(h->sim, bytes > 0, "a worker does not like its configuration");
 	h->mem = aligned_alloc(64, (bytes + 63) / 64 * 64);
@@ -69,10 +72,14 @@ static void send_all(struct host_worker *h, struct fan_out *out)
 {
 	enum { STRIDE = FAN_PACKET_MAX + 2 * FAN_SEAL_MORE };
 	static uint8_t sealed[ROOM_MAX * STRIDE];
+	if (fan_worker_runs(h->core))
+		fan_run_pack(out, true);
 	if (h->sim->sealed)
 		fan_seal_rank_send(&h->seal, h->sim->now_ns, out, sealed, STRIDE);
 	for (unsigned i = 0; i < out->count; i++) {
 		const struct fan_out_item *it = &out->item[i];
+		if (it->dest == FAN_TO_NOBODY) /* it is part of a run */
+			continue;
 		SIM_CHECK(h->sim, it->dest == FAN_TO_PEER, "a worker sends to a group");
 		sim_send(h->sim, h->node, h->sim->node[h->node].up, it, false);
 	}
@@ -251,6 +258,12 @@ static void run(struct host_worker *h)
 		rise_again(h);
 }
 
+static void give(struct host_worker *h, const uint8_t *pkt, size_t len, bool by_group)
+{
+	h->dropped +=
+		fan_worker_recv(h->core, h->sim->now_ns, pkt, len, by_group, false) == FAN_DROP;
+}
+
 static void recv_packet(void *self, const struct sim_packet *p)
 {
 	struct host_worker *h = self;
@@ -261,8 +274,14 @@ static void recv_packet(void *self, const struct sim_packet *p)
 	memcpy(copy, p->bytes, len);
 	if (h->sim->sealed && !(len = fan_seal_rank_recv(&h->seal, h->sim->now_ns, copy, len)))
 		return;
-	h->dropped +=
-		fan_worker_recv(h->core, h->sim->now_ns, copy, len, p->by_group, false) == FAN_DROP;
+	unsigned frags = h->sim->sealed ? 1 : fan_run_frags(copy, len);
+	if (frags == 1)
+		give(h, copy, len, p->by_group);
+	for (unsigned n = 0; frags > 1 && n < frags; n++) {
+		uint8_t head[FAN_HEAD_BYTES];
+		fan_run_take(head, copy, n);
+		give(h, head, sizeof head, p->by_group);
+	}
 	if (++h->heard % AUDIT_PACKETS == 0)
 		fan_worker_audit(h->core);
 	run(h);

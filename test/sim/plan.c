@@ -83,6 +83,7 @@ static void draw_config(struct plan *p, struct host_job *j, struct fan_rng *r, u
 		c->alive_ms = (uint32_t)rng_range(r, 400, 2000);
 	if (p->story == STORY_STALL)
 		c->stall_ms = (uint32_t)rng_range(r, 1, 3) * c->alive_ms;
+	j->runs = number % 2 == 0;
 	j->exact = p->story != STORY_ROGUE || number > 0;
 	j->spread_ns = fan_rng_below(r, 20 * FAN_MS);
 	j->start_ns = fan_rng_below(r, 5 * FAN_MS);
