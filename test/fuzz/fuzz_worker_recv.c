@@ -2,6 +2,7 @@
 /* A worker with operations of all kinds in flight.  The input is a list of what the
  * switch, or somebody in its name, sends.  Whatever it is, nothing beyond the tensors is
  * written and the worker's timers stay sane. */
+#include "core/wire/run.h"
 #include "core/worker/worker.h"
 #include "packets.h"
 
@@ -68,6 +69,23 @@ static void give(struct fan_frag *f, const uint8_t *body, size_t bytes, bool by_
 	fan_worker_audit(w);
 }
 
+/* A run that nobody has agreed to: what it stands for, as src/lib/connection.c gives it. */
+static void give_run(struct fan_frag *f, uint8_t more, bool by_group)
+{
+	uint8_t packet[FAN_PACKET_MAX], head[FAN_HEAD_BYTES];
+	fuzz_put(packet, f, packet, 0);
+	fuzz_run(packet, more);
+	unsigned frags = fan_run_frags(packet, FAN_HEAD_BYTES);
+	for (unsigned n = 0; n < frags; n++) {
+		const uint8_t *pkt = frags > 1 ? head : packet;
+		if (frags > 1)
+			fan_run_take(head, packet, n);
+		drops += fan_worker_recv(w, now_ns, pkt, FAN_HEAD_BYTES, by_group, false) ==
+			 FAN_DROP;
+		fan_worker_audit(w);
+	}
+}
+
 static void control(unsigned type, uint64_t nonce, const uint8_t *body, size_t bytes, bool by_group)
 {
 	struct fan_frag f = {.nonce = nonce,
@@ -121,7 +139,11 @@ static void answer(struct fuzz *z)
 	if (f.flags & FAN_F_EMPTY || bytes > sizeof body)
 		bytes = 0;
 	fuzz_bytes(z, body, bytes);
-	give(&f, body, bytes, change & 64);
+	uint8_t more = f.flags & FAN_F_EMPTY ? fuzz_8(z) : 0;
+	if (more >= 128)
+		give_run(&f, more % 10, change & 64);
+	else
+		give(&f, body, bytes, change & 64);
 }
 
 /* Something to keep for others, or about that. */

@@ -34,6 +34,14 @@ static inline size_t fuzz_put(uint8_t *packet, struct fan_frag *f, const uint8_t
 	return FAN_HEAD_BYTES + bytes;
 }
 
+/* Make a header a run of `more` messages behind the first, or what is none for so many. */
+static inline void fuzz_run(uint8_t *head, uint8_t more)
+{
+	fan_put16(head + 2, fan_get16(head + 2) | FAN_F_RUN);
+	head[31] = more;
+	fan_wire_recheck(head, FAN_HEAD_BYTES);
+}
+
 /* The datagram of a control message; in an envelope, of a job and epoch, if `v` has a token. */
 static inline size_t fuzz_put_control(uint8_t *packet, struct fan_frag *h, const uint8_t *body,
 				      size_t bytes, const struct fan_envelope *v, uint32_t job,
