@@ -353,11 +353,30 @@ def payload_checked(a: Member, b: Member) -> None:
          [(ONE | SUMMED, bytes(4))] * 2, "results")
 
 
+def runs(a: Member, b: Member) -> None:
+    """Section 6.9: malformed ones are dropped whole, a good one is all of its messages."""
+    def run(more: int, flags: int = ONE | EMPTY | wire.RUN) -> bytes:
+        return a.datagram(Message(DATA, flags=flags, kind=FLOAT_BCAST, count=1, priority=more,
+                                  seq=1))
+
+    damaged = run(2)[:35] + bytes([run(2)[35] ^ 1])
+    for bad in (run(0), run(8), run(255), run(2, ONE | wire.RUN), damaged, run(2) + b"\0"):
+        a.socket.send(bad)
+    for frag in range(3):
+        b.data(FLOAT_BCAST, ONE | ROOT, count=1, frag=frag, seq=frag + 1, body=bytes([frag] * 4))
+    same(b.answers(), [], "answers")
+    a.socket.send(run(2))
+    for m in (a, b):
+        same([result_of(m, n).body for n in range(3)], [bytes([n] * 4) for n in range(3)],
+             "results")
+
+
 RULES = (barrier_types, exponents, flags, combinations, wide_slots, tags, reserved_types,
          ignored_bytes, root_is_told, reduce_results, roots, probes, states, strangers,
          joining_again, lost_numbers, blame, blame_nobody, mismatch_elsewhere, leaving,
-         unknown_error, damage, payload_checked)
-OPTIONS = {lost_numbers: WIDE | NUMBERS, payload_checked: WIDE | wire.SUMMED_JOB}
+         unknown_error, damage, payload_checked, runs)
+OPTIONS = {lost_numbers: WIDE | NUMBERS, runs: WIDE | NUMBERS | wire.RUNS,
+           payload_checked: WIDE | wire.SUMMED_JOB}
 
 
 def broken(address: Address) -> Optional[str]:
