@@ -2,15 +2,21 @@
 /* Datagrams to several receivers, in turn: which leave by one call, and in which order. */
 #include "udp_rig.h"
 
+/* Who sends, and two who hear it. */
+static void open_three(struct fan_udp *a, struct fan_udp *b, bool plain)
+{
+	open_at(a, "127.0.0.1:0", plain);
+	open_at(&b[0], "127.0.0.1:0", plain);
+	open_at(&b[1], "127.0.0.1:0", plain);
+}
+
 static void run__two_receivers_in_turn(void **state)
 {
 	(void)state;
 	struct fan_udp a, b[2];
 	struct fan_out out;
 
-	open_at(&a, "127.0.0.1:0", false);
-	open_at(&b[0], "127.0.0.1:0", false);
-	open_at(&b[1], "127.0.0.1:0", false);
+	open_three(&a, b, false);
 	start(&out);
 	for (unsigned i = 0; i < 40; i++)
 		add(&out, FAN_TO_PEER, PAYLOAD)->peer = fan_udp_local(&b[i / 10 % 2]);
@@ -34,9 +40,7 @@ static void between_others(bool plain)
 	fan_peer peers[1];
 	struct fan_out out;
 
-	open_at(&a, "127.0.0.1:0", plain);
-	open_at(&b[0], "127.0.0.1:0", plain);
-	open_at(&b[1], "127.0.0.1:0", plain);
+	open_three(&a, b, plain);
 	peers[0] = fan_udp_local(&b[0]);
 	const struct fan_group g = {.peers = peers, .ranks = 1};
 	start(&out);
@@ -75,9 +79,7 @@ static void run__keeps_the_order_of_sizes(void **state)
 	struct fan_udp a, b[2];
 	struct fan_out out;
 
-	open_at(&a, "127.0.0.1:0", false);
-	open_at(&b[0], "127.0.0.1:0", false);
-	open_at(&b[1], "127.0.0.1:0", false);
+	open_three(&a, b, false);
 	start(&out);
 	for (unsigned i = 0; i < 60; i++)
 		add(&out, FAN_TO_PEER, i / 2 % 3 ? PAYLOAD : 0)->peer = fan_udp_local(&b[i % 2]);
