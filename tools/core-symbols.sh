@@ -6,6 +6,10 @@
 #
 #     tools/core-symbols.sh BUILD
 #
+# And what an object exports is declared where a reader looks for it: of NAME.c in NAME.h, or, if it
+# is a function of the room's object, in the room's public header ROOM.h (its calls are in several
+# files); of ROOM.c also in ROOM_priv.h; of a policy, and of what policies call, in policy.h.
+#
 # Looks at every object that BUILD makes from src/core/*/*.c, by the compile database;
 # a source without an object is an error, so nothing slips by.  Not for builds with
 # sanitizers or coverage, whose runtimes are called everywhere.
@@ -51,6 +55,34 @@ while read -r _ object; do
         nm --defined-only -P "$build/$object" | cut -d ' ' -f 1 >>"$work/known"
 done <"$work/objects"
 sort -u -o "$work/known" "$work/known"
+
+# The headers of its folder that may declare what SOURCE exports.
+headers_of() { # SOURCE
+        folder=$(dirname "$1")
+        room=$(basename "$folder")
+        name=$(basename "$1" .c)
+        set -- "$name.h" "$room.h"
+        [ "$name" != "$room" ] || set -- "$@" "${room}_priv.h"
+        case $room/$name in
+        switch/policy_* | switch/switch) set -- "$@" policy.h ;;
+        esac
+        for header; do
+                [ ! -f "$folder/$header" ] || echo "$folder/$header"
+        done
+}
+
+while read -r source object; do
+        source=src/${source##*src/}
+        headers=$(headers_of "$source")
+        nm --extern-only --defined-only -P "$build/$object" | cut -d ' ' -f 1 >"$work/exports"
+        while read -r symbol; do
+                # shellcheck disable=SC2086  # words are wanted
+                [ -n "$headers" ] && grep -qw "$symbol" $headers || {
+                        echo "$source: exports \"$symbol\", which none of these declares:" $headers
+                        status=1
+                }
+        done <"$work/exports"
+done <"$work/objects"
 
 count=0
 while read -r source object; do

@@ -7,6 +7,7 @@
 #include "core/wire/query.h"
 #include "group.h"
 #include "partials.h"
+#include "report.h"
 #include "tree_uplink.h"
 #include <assert.h>
 
@@ -56,7 +57,7 @@ struct fan_aggregator *fan_aggregator_init(void *mem, const struct fan_aggregato
 	ag->uplinks =
 		(uint8_t *)mem + fan_align_up(sizeof(struct fan_aggregator)) + fan_jobs_bytes(cfg);
 	ag->uplink_bytes = uplink_bytes(cfg);
-	fan_control_prepare_echo(ag);
+	fan_report_prepare_echo(ag);
 	return ag;
 }
 

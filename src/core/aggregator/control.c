@@ -8,6 +8,7 @@
 #include "group.h"
 #include "join.h"
 #include "partials.h"
+#include "report.h"
 #include "tree_uplink.h"
 #include <assert.h>
 
@@ -349,7 +350,7 @@ enum fan_verdict fan_control_recv(struct fan_aggregator *ag, uint64_t now_ns, co
 	case FAN_TYPE_JOIN: return fan_join_recv(ag, from, f, out);
 	case FAN_TYPE_BEAT: return recv_beat(ag, now_ns, from, f, out);
 	case FAN_TYPE_LEAVE: return recv_leave(ag, from, f, out);
-	case FAN_TYPE_QUERY: return fan_control_query(ag, from, f, out);
+	case FAN_TYPE_QUERY: return fan_report_query(ag, from, f, out);
 	case FAN_TYPE_RELAY: return fan_partials_envelope(ag, now_ns, from, f, out);
 	default: return fan_aggregator_drop(ag, FAN_DROP_TYPE);
 	}

@@ -13,13 +13,6 @@ void fan_control_fail(struct fan_aggregator *ag, struct fan_job *j,
 enum fan_verdict fan_control_recv(struct fan_aggregator *ag, uint64_t now_ns, const fan_peer *from,
 				  const struct fan_frag *f, struct fan_out *out);
 
-/* Handle a QUERY. */
-enum fan_verdict fan_control_query(struct fan_aggregator *ag, const fan_peer *from,
-				   const struct fan_frag *f, struct fan_out *out);
-
-/* Prepare the answer to ECHO. */
-void fan_control_prepare_echo(struct fan_aggregator *ag);
-
 /* The job is ready at the parent, or there is no parent. */
 void fan_control_become_ready(struct fan_aggregator *ag, struct fan_job *j);
 

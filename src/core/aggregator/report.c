@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* report.c - what an aggregator tells about its jobs and their ranks. */
-#include "aggregator_priv.h"
-#include "control.h"
+#include "report.h"
+
 #include "core/base/name.h"
 #include "core/wire/query.h"
 
@@ -81,8 +81,8 @@ static void tell_ranks(const void *self, struct fan_rank_stats *m)
 }
 
 /* No slots are shared here, and no helper gets anything from here. */
-enum fan_verdict fan_control_query(struct fan_aggregator *ag, const fan_peer *from,
-				   const struct fan_frag *f, struct fan_out *out)
+enum fan_verdict fan_report_query(struct fan_aggregator *ag, const fan_peer *from,
+				  const struct fan_frag *f, struct fan_out *out)
 {
 	static const struct fan_query_source tells = {
 		.knows = knows_host, .job = tell_job, .ranks = tell_ranks};
@@ -91,7 +91,7 @@ enum fan_verdict fan_control_query(struct fan_aggregator *ag, const fan_peer *fr
 		       : fan_aggregator_drop(ag, FAN_DROP_FORMAT);
 }
 
-void fan_control_prepare_echo(struct fan_aggregator *ag)
+void fan_report_prepare_echo(struct fan_aggregator *ag)
 {
 	const struct fan_echoed m = {
 		.payload_bytes = ag->cfg.payload_bytes,
