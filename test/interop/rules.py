@@ -354,7 +354,7 @@ def payload_checked(a: Member, b: Member) -> None:
 
 
 def runs(a: Member, b: Member) -> None:
-    """Section 6.9: malformed ones are dropped whole, a good one is all of its messages."""
+    """protocol/runs.md: malformed ones are dropped whole, a good one is all of its messages."""
     def run(more: int, flags: int = ONE | EMPTY | wire.RUN) -> bytes:
         return a.datagram(Message(DATA, flags=flags, kind=FLOAT_BCAST, count=1, priority=more,
                                   seq=1))

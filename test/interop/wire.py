@@ -44,7 +44,7 @@ FLAGS = {DATA: SHARED_FLAGS | ROOT | DIRECT | ASK, RESULT: SHARED_FLAGS | REPLAY
 # Options of JOIN (section 4.1), a flag of WELCOME (4.2), flags of BEAT (4.4)
 GROUP, SUMMED_JOB, WIDE, AHEAD, NUMBERS, RUNS = (1 << i for i in range(6))
 NUMBERED = 1
-RUN = 0x8000  # of a DATA or RESULT: section 6.9
+RUN = 0x8000  # of a DATA or RESULT: protocol/runs.md
 HEARD, WAITING = 1, 2
 
 # Section 3.4

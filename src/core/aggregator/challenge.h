@@ -7,7 +7,7 @@
  * as every rank does, hears that there is no such job, and sends the same JOIN again.  By then its
  * proof stands in a small table, so that JOIN takes the place.  Forged ones take nothing from
  * anybody, however many they are.
- * doc/protocol/base.md, section 5.3 */
+ * doc/protocol/strangers.md, section 1 */
 #ifndef FAN_AGGREGATOR_CHALLENGE_H
 #define FAN_AGGREGATOR_CHALLENGE_H
 

@@ -4,7 +4,7 @@
  * Contributions of all but the root of a broadcast, and results of a reduce for all but its root,
  * are headers alone, which differ in their numbers.  Whoever sends packs them just before they
  * leave, and whoever receives takes each out again: the core knows nothing of runs, but for the
- * bits of JOIN and WELCOME by which both sides agree.  doc/protocol/base.md, section 6.9. */
+ * bits of JOIN and WELCOME by which both sides agree.  doc/protocol/runs.md. */
 #ifndef FAN_WIRE_RUN_H
 #define FAN_WIRE_RUN_H
 
