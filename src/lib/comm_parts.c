@@ -27,12 +27,9 @@ static uint16_t window_share(const struct fanin_comm *c, const struct fan_job_pa
 	return (uint16_t)(share >= 65536 ? 0 : share < 1 ? 1 : share);
 }
 
-/* Results of one part queue behind contributions to others on the same links, and those of one
- * column behind other columns: asking for them sooner than queues empty makes them longer.  So it
- * is where ranks run ahead. */
-static uint32_t rto_min_ms(const struct fanin_comm *c)
+uint32_t fan_comm_rto_min_ms(const struct fanin_comm *c, unsigned parts)
 {
-	bool queues = c->cfg.ahead || c->global || (c->parts > 1 && !c->client.on);
+	bool queues = c->cfg.ahead || c->global || (parts > 1 && !c->client.on);
 	if (c->cfg.rto_min_ms)
 		return (uint32_t)c->cfg.rto_min_ms;
 	return queues ? FAN_COMM_RTO_QUEUED_MS : FAN_RTO_MIN_NS / FAN_MS;
@@ -63,9 +60,10 @@ static struct fan_worker_config worker_config(const struct fanin_comm *c,
 				     (cfg->ahead ? FAN_JOIN_AHEAD : 0) |
 				     (cfg->keys.count ? 0 : FAN_JOIN_RUNS)),
 		.alive_ms = (uint32_t)cfg->alive_ms,
-		.rto_min_ms = rto_min_ms(c),
+		.rto_min_ms = fan_comm_rto_min_ms(c, c->parts),
 		.join_ms = (uint32_t)left_ms + 1,
 		.stall_ms = (uint32_t)cfg->timeout_ms,
+		.authentic = cfg->keys.count > 0,
 		.route = part->route,
 		.share = window_share(c, part),
 		.nonce = fan_clock_nonce(),

@@ -12,6 +12,11 @@ struct fanin_comm;
 /* Open the connection to shard 0 of each part. */
 void fan_comm_open_parts(struct fanin_comm *c, uint64_t now_ns);
 
+/* The least time-out of a result while so many parts have a share.  Results of one part queue
+ * behind contributions to others on the same links, and those of one column behind other columns:
+ * asking for them sooner than queues empty makes them longer.  So it is where ranks run ahead. */
+uint32_t fan_comm_rto_min_ms(const struct fanin_comm *c, unsigned parts);
+
 /* The same for the last `count` parts, when the others are joined.  No operation is under way. */
 void fan_comm_join_more_parts(struct fanin_comm *c, unsigned count);
 

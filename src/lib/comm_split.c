@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "comm.h"
+#include "comm_parts.h"
 
 #define US_NS	1000
 #define DRAINED 8  /* a period is not measured while more than 1 / DRAINED of it is under way */
@@ -76,11 +77,13 @@ void fan_comm_split_started(struct fanin_comm *c, struct fanin_op *op)
 	int home = home_of(c, op);
 	op->is_counted = true;
 	op->number = c->split.ops++;
+	op->turn = c->split.turns;
 	op->is_whole = home >= 0;
 	op->home = (uint8_t)home;
 	if (op->is_own || op->is_whole)
 		return;
 	uint64_t bytes = op->op.count * fan_dtype_bytes(op->op.dtype);
+	c->split.turns += bytes >= FAN_COMM_SPLIT_TURN;
 	c->split.bytes += bytes;
 	c->split.open_bytes += bytes;
 }
@@ -282,6 +285,22 @@ void fan_comm_split_show(struct fanin_comm *c)
 		};
 }
 
+/* Who sends first. */
+
+unsigned fan_comm_split_turn(uint32_t turn, unsigned connections)
+{
+	const uint32_t golden = 2654435769u; /* 2^32 by the golden ratio */
+	return (unsigned)((uint64_t)(turn * golden) * connections >> 32);
+}
+
+unsigned fan_comm_split_first(const struct fanin_comm *c)
+{
+	for (unsigned k = 0; k < c->parts; k++)
+		if (c->inside[k] < 0)
+			return 0;
+	return c->running_count ? fan_comm_split_turn(c->running[0]->turn, c->connections) : 0;
+}
+
 /* In step. */
 
 /* What is under way: operations of sets, which the parts on hosts have alone, whatever their
@@ -363,22 +382,25 @@ void fan_comm_split_keep_in_step(struct fanin_comm *c, uint64_t now_ns)
 {
 	double left[FAN_SHARDS_MAX], most = 0; /* in fragments of the whole tensor */
 	unsigned used = 0, hosts = 0;	       /* connections with a share; those to hosts */
+	unsigned parts = 0;		       /* with a share */
+	const unsigned connections = c->connections;
 	const struct under_way is = what_is_under_way(c);
 	const double in_step = is.sets ? FAN_COMM_SPLIT_SET_STEP : FAN_COMM_SPLIT_STEP;
 	if (c->parts < 2 || c->client.on || !c->ready)
 		return;
 	note_round_trips(c, now_ns, is);
-	for (unsigned i = 0; i < c->connections; i++) {
+	for (unsigned i = 0; i < connections; i++) {
 		const struct fan_connection *cn = &c->connection[i];
 		double share = share_of(c, cn, is);
 		left[i] = share > 0 ? (double)fan_worker_left(cn->w) / share : 0;
 		most = at_least(left[i], most);
 		used += share > 0;
+		parts += share > 0 && !cn->shard;
 		hosts += share > 0 && c->inside[cn->part] >= 0;
 	}
 	const bool mixed = hosts && hosts < used && !is.sets;
 	const double count = mixed ? fan_comm_split_counted(c->split.fill, used) : used;
-	for (unsigned i = 0; i < c->connections; i++) {
+	for (unsigned i = 0; i < connections; i++) {
 		const struct fan_connection *cn = &c->connection[i];
 		double share = share_of(c, cn, is), ahead = (most - left[i]) * share;
 		double step = at_least(in_step * share * count, FAN_COMM_SPLIT_WINDOW);
@@ -387,6 +409,7 @@ void fan_comm_split_keep_in_step(struct fanin_comm *c, uint64_t now_ns)
 		double room = at_least(step - ahead, 0);
 		if (used < 2) /* there is nothing to be in step with */
 			room = window;
+		fan_worker_least_timeout(cn->w, fan_comm_rto_min_ms(c, parts));
 		fan_worker_allow(cn->w, (uint32_t)(room < window ? room : window));
 	}
 }

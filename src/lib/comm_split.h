@@ -22,7 +22,8 @@
 #define FAN_COMM_SPLIT_STEP	  24 /* fragments by which a connection is ahead of another */
 #define FAN_COMM_SPLIT_COUNTED	  5  /* connections for which these count together, or more... */
 #define FAN_COMM_SPLIT_FILL_MS	  10 /* ...up to as many as bring results for this long */
-#define FAN_COMM_SPLIT_SET_STEP	  64 /* the same while sets are under way */
+#define FAN_COMM_SPLIT_TURN	  (64 << 10) /* bytes of an operation that begins a turn (below) */
+#define FAN_COMM_SPLIT_SET_STEP	  64	     /* the same while sets are under way */
 #define FAN_COMM_SPLIT_RTT_MAX_US (1 << 22)
 #define FAN_COMM_SPLIT_WINDOW	  4 /* least fragments in flight of a connection */
 
@@ -48,6 +49,7 @@ struct fan_comm_split {
 	bool measures;	     /* a measurement is under way... */
 	bool arrived;	     /* ...or its sum is there and not taken yet */
 	uint64_t ops;	     /* started, with measurements */
+	uint32_t turns;	     /* begun by these */
 	bool drains;	     /* ...or for the end of those that have been started */
 	uint64_t bytes;	     /* of tensors that were started since the last measurement */
 	uint64_t open_bytes; /* of those that are under way */
@@ -95,15 +97,25 @@ bool fan_comm_split_waited(const struct fanin_comm *c);
 /* With the lock held: show the parts to callers. */
 void fan_comm_split_show(struct fanin_comm *c);
 
+/* The connection that sends first in turn `turn`.  Each does so equally often, also in every second
+ * or fourth turn, as a program's tensors come round: the stride is the golden ratio's. */
+unsigned fan_comm_split_turn(uint32_t turn, unsigned connections);
+
+/* The connection that sends first now.  The last one of a round stands behind the others in this
+ * rank's queue, so its datagrams come in longer batches, which cost their aggregator less: where
+ * hosts alone sum, all take turns, so that no host works more than another. */
+unsigned fan_comm_split_first(const struct fanin_comm *c);
+
 /* Of `used` connections with a share, to named switches and to hosts, those that count for what may
  * be in flight: all leave by this rank's link, whose queue must not get longer by their number, but
  * a link that is fast, by which `fill` results come in FAN_COMM_SPLIT_FILL_MS, takes more. */
 double fan_comm_split_counted(double fill, unsigned used);
 
-/* Note round trips, and let connections proceed in step: one that has less left of its share than
- * another has less in flight.  Otherwise the host whose link has the longest queue gets its part
- * done early, since contributions to it are most of what is in that queue, and delays the results
- * of all other parts. */
+/* Note round trips; have results asked for no sooner than queues of several parts empty, also those
+ * of a named switch, which was the only part until hosts joined it; and let connections proceed in
+ * step: one that has less left of its share than another has less in flight.  Otherwise the host
+ * whose link has the longest queue gets its part done early, since contributions to it are most of
+ * what is in that queue, and delays the results of all other parts. */
 void fan_comm_split_keep_in_step(struct fanin_comm *c, uint64_t now_ns);
 
 #endif

@@ -4,9 +4,21 @@
 #define SPAN	 64	       /* samples until the smallest is forgotten */
 #define FIRST_NS (20 * FAN_MS) /* the time-out before the first sample */
 
+static uint64_t least(uint32_t min_ms)
+{
+	return min_ms ? min_ms * FAN_MS : FAN_RTO_MIN_NS;
+}
+
+void fan_rtt_least(struct fan_rtt *r, uint32_t min_ms)
+{
+	r->min_ns = least(min_ms);
+	if (r->rto_ns < r->min_ns)
+		r->rto_ns = r->min_ns;
+}
+
 void fan_rtt_init(struct fan_rtt *r, uint32_t min_ms)
 {
-	uint64_t min_ns = min_ms ? min_ms * FAN_MS : FAN_RTO_MIN_NS;
+	uint64_t min_ns = least(min_ms);
 
 	*r = (struct fan_rtt){
 		.min_ns = min_ns,

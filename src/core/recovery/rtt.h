@@ -50,6 +50,9 @@ static inline void fan_rtt_check(const struct fan_rtt *r)
 /* Start without samples.  `min_ms` is the least time-out; 0: FAN_RTO_MIN_NS. */
 void fan_rtt_init(struct fan_rtt *r, uint32_t min_ms);
 
+/* Take `min_ms` for the least time-out from now on. */
+void fan_rtt_least(struct fan_rtt *r, uint32_t min_ms);
+
 /* Take a sample: from a probe to its answer, without waits for other ranks; and from a
  * contribution to its result. */
 void fan_rtt_answer(struct fan_rtt *r, uint64_t sample_ns);

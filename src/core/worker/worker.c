@@ -71,7 +71,9 @@ uint64_t fan_worker_interval_ns(const struct fan_worker *w)
 		return FAN_JOIN_RETRY_NS;
 	uint32_t stall_ms = w->cfg.stall_ms / FAN_BEATS_PER_STALL;
 	uint32_t ms = w->welcome.beat_ms < stall_ms ? w->welcome.beat_ms : stall_ms;
-	return (ms ? ms : 1) * FAN_MS;
+	uint64_t ns = (ms ? ms : 1) * FAN_MS;
+	/* silence is all that tells of a restart */
+	return w->cfg.authentic && w->unanswered && ns > FAN_JOIN_RETRY_NS ? FAN_JOIN_RETRY_NS : ns;
 }
 
 static struct fan_frag control_head(const struct fan_worker *w, enum fan_type type)
@@ -154,6 +156,26 @@ void fan_worker_join_again(struct fan_worker *w)
 	assert(w->phase == FAN_W_FORMING);
 	w->phase = FAN_W_JOINING;
 	w->welcomed = w->heard_group = w->rejoins = false;
+	w->unanswered = 0;
+	w->path += w->cfg.authentic; /* so that no WELCOME of the past is taken for the next */
+}
+
+/* Nobody has answered BEATs for long.  Where only members have keys, the next hop may have begun
+ * again without them: join there again, under the same nonce. */
+static void count_unanswered(struct fan_worker *w)
+{
+	const bool counts =
+		w->phase == FAN_W_FORMING || (w->phase == FAN_W_READY && w->cfg.authentic);
+	if (!counts || (w->rejoins && !w->cfg.authentic) || w->unanswered == UINT8_MAX)
+		return;
+	if (w->unanswered++ != FAN_BEAT_TRIES || w->rejoins)
+		return;
+	if (w->phase == FAN_W_FORMING) {
+		fan_worker_join_again(w);
+		return;
+	}
+	w->path++;
+	w->rejoins = true;
 	w->unanswered = 0;
 }
 
@@ -248,8 +270,7 @@ static bool tick_control(struct fan_worker *w, uint64_t now_ns, struct fan_out *
 	}
 	if (!fan_out_fits(out, 1, FAN_CTL_BYTES_MAX))
 		return true;
-	if (w->phase == FAN_W_FORMING && !w->rejoins && w->unanswered++ == FAN_BEAT_TRIES)
-		fan_worker_join_again(w);
+	count_unanswered(w);
 	put_control(w, out);
 	w->control_ns = now_ns + fan_worker_interval_ns(w);
 	return false;
@@ -436,6 +457,15 @@ uint64_t fan_worker_left(const struct fan_worker *w)
 	return w->next_frag - (w->window.low < w->next_frag ? w->window.low : w->next_frag);
 }
 
+void fan_worker_least_timeout(struct fan_worker *w, uint32_t min_ms)
+{
+	if (w->cfg.rto_min_ms == min_ms)
+		return;
+	w->cfg.rto_min_ms = min_ms;
+	fan_rtt_least(&w->rtt, min_ms);
+	w->rtt.first_ns = min_ms || !w->numbers || w->blind_seq ? 0 : FAN_RTO_FIRST_NS;
+}
+
 void fan_worker_allow(struct fan_worker *w, uint32_t in_flight)
 {
 	w->allowed = in_flight;
@@ -495,6 +525,7 @@ void fan_worker_reroute(struct fan_worker *w, uint64_t now_ns, uint16_t route)
 		w->cfg.route = route;
 	w->leave_tries = 0; /* what went by the route before may be lost with it */
 	w->path++;
+	w->unanswered = 0;
 	w->rejoins = w->phase != FAN_W_JOINING; /* else it does so anyway */
 	w->control_ns = now_ns;
 }

@@ -33,6 +33,8 @@ struct fan_worker_config {
 	uint32_t rto_min_ms;	  /* least time-out of a result; 0: FAN_RTO_MIN_NS */
 	uint32_t join_ms;	  /* time-out of the join */
 	uint32_t stall_ms;	  /* time-out of an operation without progress */
+	bool authentic;		  /* who does not know it is silent, for lack of a key: it joins
+				   * again when BEATs are not answered */
 	uint16_t route;		  /* to its aggregator; 0: none */
 	uint16_t share;		  /* of the window that it uses, in 1 / 65536, at least 4
 				   * fragments; 0: all */
@@ -198,6 +200,9 @@ uint64_t fan_worker_left(const struct fan_worker *w);
 /* Bound the fragments in flight, below the window, by `in_flight`; the lowest unfinished one may
  * always be sent.  UINT32_MAX, the initial value: no bound. */
 void fan_worker_allow(struct fan_worker *w, uint32_t in_flight);
+
+/* Take `min_ms`, as in its configuration, for the least time-out of a result from now on. */
+void fan_worker_least_timeout(struct fan_worker *w, uint32_t min_ms);
 
 enum fan_worker_phase fan_worker_phase(const struct fan_worker *w);
 const struct fan_fault *fan_worker_fault(const struct fan_worker *w);

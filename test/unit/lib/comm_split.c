@@ -2,6 +2,7 @@
 /* A communicator's measurements: what is measured, and what waits for it. */
 #include "unit/unit.h"
 
+#include "core/worker/worker_priv.h"
 #include "lib/comm.h"
 
 /* A rank without connections that learns, of two. */
@@ -187,6 +188,40 @@ static void comm_split__columns_measure_as_often_as_one_stream(void **state)
 	}
 }
 
+/* A named switch is the only part when ranks join it; hosts come later. */
+static void comm_split__results_are_asked_for_later_beside_other_parts(void **state)
+{
+	const struct fan_worker_config cfg = {.name = "j",
+					      .rank = 0,
+					      .ranks = 2,
+					      .window_max = 64,
+					      .payload_bytes = 1024,
+					      .alive_ms = 1000,
+					      .join_ms = 1000,
+					      .stall_ms = 1000,
+					      .rto_min_ms = 1,
+					      .nonce = 1};
+	struct rig r;
+	(void)state;
+	rig_init(&r, 0);
+	r.c->ready = true;
+	r.c->connections = 2;
+	for (unsigned i = 0; i < 2; i++) {
+		void *mem = aligned_alloc(64, (fan_worker_bytes(&cfg) + 63) / 64 * 64);
+		r.c->connection[i] =
+			(struct fan_connection){.w = fan_worker_init(mem, &cfg, 1), .part = i};
+		r.c->shards[i] = 1;
+	}
+	fan_comm_split_keep_in_step(r.c, FAN_MS);
+	assert_int_equal(r.c->connection[0].w->rtt.min_ns, FAN_COMM_RTO_QUEUED_MS * FAN_MS);
+	r.c->split.shares.now.begin[1] = FAN_CUT_WHOLE; /* one part has everything */
+	fan_comm_split_keep_in_step(r.c, 2 * FAN_MS);
+	assert_int_equal(r.c->connection[0].w->rtt.min_ns, FAN_RTO_MIN_NS);
+	for (unsigned i = 0; i < 2; i++)
+		free(r.c->connection[i].w);
+	rig_end(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -196,6 +231,7 @@ int main(void)
 		cmocka_unit_test(comm_split__a_set_is_not_measured),
 		cmocka_unit_test(comm_split__a_set_waits_for_no_measurement),
 		cmocka_unit_test(comm_split__columns_measure_as_often_as_one_stream),
+		cmocka_unit_test(comm_split__results_are_asked_for_later_beside_other_parts),
 	};
 	return RUN(tests);
 }

@@ -149,6 +149,21 @@ static void rtt__samples_are_counted_by_length(void **state)
 	assert_true(r.seen.sum_ns > UINT64_C(1) << 60);
 }
 
+static void rtt__the_least_timeout_may_change(void **state)
+{
+	(void)state;
+	struct fan_rtt r;
+	fan_rtt_init(&r, 1);
+	for (unsigned i = 0; i < 200; i++)
+		fan_rtt_sample(&r, 4 * FAN_MS);
+	assert_int_equal(fan_rtt_timeout(&r), 2 * FAN_MS);
+	fan_rtt_least(&r, 20);
+	fan_rtt_check(&r);
+	assert_int_equal(fan_rtt_timeout(&r), 20 * FAN_MS);
+	fan_rtt_least(&r, 1);
+	assert_int_equal(fan_rtt_timeout(&r), 2 * FAN_MS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -161,6 +176,7 @@ int main(void)
 		cmocka_unit_test(rtt__a_short_first_timeout),
 		cmocka_unit_test(rtt__backs_off_until_something_is_heard),
 		cmocka_unit_test(rtt__samples_are_counted_by_length),
+		cmocka_unit_test(rtt__the_least_timeout_may_change),
 	};
 	return RUN(tests);
 }
