@@ -16,6 +16,7 @@
 
 #define RUNS	20
 #define PACKETS 256
+#define BATCH	32 /* results that leave at once */
 #define PAYLOAD 1344
 #define ROOM	1536
 
@@ -121,8 +122,9 @@ static double seal_result(void)
 			     .count = PAYLOAD / 4};
 	double spent = 0;
 
-	for (unsigned i = 0; i < PACKETS; i++) {
-		put(fan_out_add(&out, FAN_TO_PEER), &f, payload, PAYLOAD);
+	for (unsigned i = 0; i < PACKETS / BATCH; i++) { /* to read the clock takes time, too */
+		for (unsigned k = 0; k < BATCH; k++)
+			put(fan_out_add(&out, FAN_TO_PEER), &f, payload, PAYLOAD);
 		double since = now_ns();
 		fan_gate_send(gate, 0, &out);
 		spent += now_ns() - since;
@@ -174,11 +176,17 @@ static void forge_joins(const char *name)
 	const uint8_t key[FAN_KEY_BYTES] = {13};
 
 	fan_seal_rank_init(&other, fan_cipher_gcrypt(), key);
-	for (unsigned i = 0; i < PACKETS; i++)
-		length[i] = make_join(packet[i], &other, name);
+	for (unsigned i = 0; i < PACKETS; i++) {
+		char own[8];
+		if (name)
+			snprintf(own, sizeof own, "%s", name);
+		else
+			snprintf(own, sizeof own, "m%04u", i % 10000);
+		length[i] = make_join(packet[i], &other, own);
+	}
 }
 
-/* Of a tenant whose key is at hand; and of one whose key has to be made. */
+/* Of a tenant whose key is at hand; of one whose key has to be made; each of another one. */
 static void forged_joins(void)
 {
 	forge_joins("alice");
@@ -187,6 +195,11 @@ static void forged_joins(void)
 static void forged_joins_of_others(void)
 {
 	forge_joins("mallo");
+}
+
+static void forged_joins_of_many(void)
+{
+	forge_joins(NULL);
 }
 
 int main(void)
@@ -213,6 +226,7 @@ int main(void)
 	tell("seal", seal_result, NULL, true);
 	tell("forged_join", receive, forged_joins, false);
 	tell("forged_join_of_another", receive, forged_joins_of_others, false);
+	tell("forged_join_of_many", receive, forged_joins_of_many, false);
 	fan_gate_free(gate);
 	fan_seal_rank_free(&rank);
 	return 0;

@@ -375,12 +375,11 @@ static int check_whole(const struct fan_config *c, char *why, size_t bytes)
 			 "cache %d without ahead: expected ahead as well, by how many fragments "
 			 "ranks may run ahead of the slowest",
 			 c->cache);
-	else if (c->keys.count && (*c->controller_addr || *c->server_addr))
-		snprintf(
-			why, bytes,
-			"key_file %.200s with a %s: expected either: sealed jobs do not run behind "
-			"shared slots, nor on routes of a controller, yet",
-			c->key_file, *c->controller_addr ? "controller" : "server");
+	else if (c->keys.count && *c->controller_addr)
+		snprintf(why, bytes,
+			 "key_file %.200s with a controller: expected either: sealed jobs do not "
+			 "run on routes of a controller yet",
+			 c->key_file);
 	else
 		return FAN_OK;
 	return FAN_E_CONFIG;
@@ -388,7 +387,7 @@ static int check_whole(const struct fan_config *c, char *why, size_t bytes)
 
 uint16_t fan_config_sealed_bytes(int mtu, int ranks)
 {
-	int bitmap = ranks ? (int)fan_partial_words((unsigned)ranks) * 8 : 0;
+	int bitmap = (int)fan_partial_words((unsigned)ranks) * 8;
 	int room = (mtu - IP_UDP_BYTES - FAN_HEAD_BYTES - FAN_TAG_BYTES - bitmap) / 64 * 64;
 	return (uint16_t)(room > FAN_PAYLOAD_MAX ? FAN_PAYLOAD_MAX : room);
 }
@@ -414,7 +413,7 @@ static int read_key(struct load *l, struct fan_keys *into, const char *file, siz
 void fan_config_set_payload(struct fan_config *c)
 {
 	int ranks = c->ranks == UNSET ? 2 : c->ranks;
-	c->payload_bytes = c->keys.count ? fan_config_sealed_bytes(c->mtu, c->ahead ? ranks : 0)
+	c->payload_bytes = c->keys.count ? fan_config_sealed_bytes(c->mtu, ranks)
 					 : fan_config_payload_bytes(c->mtu, ranks);
 }
 

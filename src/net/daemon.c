@@ -189,18 +189,17 @@ static int check(const struct fan_daemon_options *o, char *why, size_t bytes)
 			 o->threads, o->listen.port);
 		return FAN_E_INVALID;
 	}
-	if (o->keys.count && o->has_slots) {
-		snprintf(
-			why, bytes,
-			"key: sealed jobs do not run behind shared slots yet (policies atp and esa, "
-			"routes of a controller): expected policy switchml or none, or no key");
+	const unsigned tag = o->keys.count ? FAN_TAG_BYTES : 0;
+	if (o->keys.count && o->has_slots && o->routed) {
+		snprintf(why, bytes,
+			 "key: sealed jobs do not run on routes of a controller yet: expected a "
+			 "key, or a controller");
 		return FAN_E_INVALID;
 	}
 	if (o->has_slots && !fan_peer_is_none(&o->server))
-		return check_above(o, &o->server, "server", BITMAP_BYTES, why, bytes);
+		return check_above(o, &o->server, "server", BITMAP_BYTES + tag, why, bytes);
 	if (o->core.siblings)
-		return check_above(o, &o->parent, "parent", o->keys.count ? FAN_TAG_BYTES : 0, why,
-				   bytes);
+		return check_above(o, &o->parent, "parent", tag, why, bytes);
 	return FAN_OK;
 }
 

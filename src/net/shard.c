@@ -40,9 +40,9 @@ static void refuse_sealed(struct fan_shard *s, const fan_peer *from, const uint8
 {
 	struct fan_seal_head h;
 
-	if (fan_seal_head(&h, pkt, bytes) && h.sealed && h.type == FAN_TYPE_JOIN &&
-	    bytes >= FAN_HEAD_BYTES + FAN_CTL_UP_MIN)
-		fan_seal_refuse(pkt, from, false, &s->out);
+	if (fan_seal_head(&h, pkt, bytes) && h.sealed &&
+	    (h.type == FAN_TYPE_JOIN || h.type == FAN_TYPE_RELAY))
+		fan_seal_refuse(pkt, bytes, from, false, &s->out);
 }
 
 /* Slots in front keep what they are given until it is sent, and nobody sends them runs; nor are
@@ -330,7 +330,9 @@ static int make_gate(struct fan_shard *s, const struct fan_seal_options *seal)
 		.keys = seal->keys,
 		.of_tenant = seal->of_tenant,
 		.parent = s->cfg.aggregator.siblings ? s->cfg.above : (fan_peer){.port = 0},
-		.payload_bytes = s->cfg.aggregator.payload_bytes,
+		.children = s->cfg.has_aggregator ? 0 : s->cfg.slots.children_max,
+		.payload_bytes =
+			s->cfg.has_aggregator ? s->cfg.aggregator.payload_bytes : FAN_PAYLOAD_MAX,
 		.items = FAN_SHARD_ITEMS,
 	};
 
@@ -364,7 +366,7 @@ int fan_shard_new(struct fan_shard **shard, unsigned index, const struct fan_udp
 		e = open_sockets(s, o, sockets);
 	s->cfg.aggregator.rx_bytes = (uint32_t)s->udp[0].rcvbuf;
 	s->cfg.aggregator.rx_queues = (uint16_t)s->sockets;
-	s->cfg.aggregator.authentic = seal->keys.count > 0;
+	s->cfg.aggregator.authentic = s->cfg.slots.authentic = seal->keys.count > 0;
 	if (!e)
 		e = make_node(s);
 	if (!e && seal->keys.count)

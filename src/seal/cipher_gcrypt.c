@@ -71,9 +71,12 @@ static bool unseal(void *key, const struct fan_cipher_text *t, uint8_t *text,
 	return !gcry_cipher_checktag(key, tag, FAN_CIPHER_TAG_BYTES);
 }
 
-/* MACs under keys that come again.  To allocate a digest and to make it ready for a key takes
- * longer than a MAC; the least recently used of a thread's gives way. */
-#define MACS 8
+/* MACs under keys that come again.  To make a digest ready for a key takes longer than a MAC, so
+ * that is done for a key that has come lately and comes again; the least recently used of a
+ * thread's gives way.  Keys of whoever invents tenants displace none. */
+#define MACS	    8
+#define LATELY	    8
+#define BLOCK_BYTES 64 /* of SHA-256 */
 
 struct keyed {
 	gcry_md_hd_t h; /* NULL: none */
@@ -84,6 +87,9 @@ struct keyed {
 
 struct macs {
 	struct keyed at[MACS];
+	uint8_t once[LATELY][FAN_MAC_BYTES]; /* keys that were not there, in a ring */
+	size_t once_bytes[LATELY];	     /* 0: none */
+	unsigned next;
 	uint64_t number;
 };
 
@@ -100,17 +106,38 @@ static void free_macs(void *of)
 	free(m);
 }
 
+static struct macs *own_macs(void)
+{
+	struct macs *m = has_macs ? pthread_getspecific(macs_of_thread) : NULL;
+
+	if (!has_macs || m)
+		return m;
+	m = calloc(1, sizeof *m);
+	if (m && pthread_setspecific(macs_of_thread, m)) {
+		free(m);
+		return NULL;
+	}
+	return m;
+}
+
+static bool came_lately(struct macs *m, const uint8_t *key, size_t key_bytes)
+{
+	unsigned at = m->next++ % LATELY;
+
+	for (unsigned i = 0; i < LATELY; i++)
+		if (key_bytes == m->once_bytes[i] && !memcmp(m->once[i], key, key_bytes))
+			return true;
+	memcpy(m->once[at], key, key_bytes);
+	m->once_bytes[at] = key_bytes;
+	return false;
+}
+
 /* The digest under that key; NULL: do without. */
 static gcry_md_hd_t keyed(const uint8_t *key, size_t key_bytes)
 {
-	struct macs *m = has_macs ? pthread_getspecific(macs_of_thread) : NULL;
+	struct macs *m = own_macs();
 	struct keyed *k;
 
-	if (has_macs && !m && (m = calloc(1, sizeof *m)) &&
-	    pthread_setspecific(macs_of_thread, m)) {
-		free(m);
-		m = NULL;
-	}
 	if (!m || key_bytes > sizeof k->key)
 		return NULL;
 	k = &m->at[0];
@@ -123,7 +150,8 @@ static gcry_md_hd_t keyed(const uint8_t *key, size_t key_bytes)
 		}
 		k = o->used < k->used ? o : k;
 	}
-	if (!k->h && gcry_md_open(&k->h, GCRY_MD_SHA256, GCRY_MD_FLAG_HMAC))
+	if (!came_lately(m, key, key_bytes) ||
+	    (!k->h && gcry_md_open(&k->h, GCRY_MD_SHA256, GCRY_MD_FLAG_HMAC)))
 		return NULL;
 	k->key_bytes = key_bytes;
 	k->used = m->number;
@@ -135,25 +163,50 @@ static gcry_md_hd_t keyed(const uint8_t *key, size_t key_bytes)
 	return NULL;
 }
 
+static void hash(uint8_t to[FAN_MAC_BYTES], const uint8_t *a, size_t a_bytes, const uint8_t *b,
+		 size_t b_bytes)
+{
+	const gcry_buffer_t parts[2] = {
+		{.size = a_bytes, .len = a_bytes, .data = (void *)a},
+		{.size = b_bytes, .len = b_bytes, .data = (void *)b},
+	};
+	gcry_error_t e = gcry_md_hash_buffers(GCRY_MD_SHA256, 0, to, parts, 2);
+
+	assert(!e); /* a digest that every build has, and no argument out of range */
+	(void)e;
+}
+
+/* RFC 2104, from two hashes: libgcrypt's own one-time HMAC allocates, and takes twice as long. */
+static void mac_once(uint8_t to[FAN_MAC_BYTES], const uint8_t *key, size_t key_bytes,
+		     const uint8_t *data, size_t bytes)
+{
+	uint8_t pad[BLOCK_BYTES] = {0}, inner[FAN_MAC_BYTES];
+
+	if (key_bytes > sizeof pad)
+		hash(pad, key, key_bytes, NULL, 0);
+	else
+		memcpy(pad, key, key_bytes);
+	for (unsigned i = 0; i < sizeof pad; i++)
+		pad[i] ^= 0x36;
+	hash(inner, pad, sizeof pad, data, bytes);
+	for (unsigned i = 0; i < sizeof pad; i++)
+		pad[i] ^= 0x36 ^ 0x5c;
+	hash(to, pad, sizeof pad, inner, sizeof inner);
+	explicit_bzero(pad, sizeof pad);
+}
+
 static void mac(uint8_t to[FAN_MAC_BYTES], const uint8_t *key, size_t key_bytes,
 		const uint8_t *data, size_t bytes)
 {
 	gcry_md_hd_t h = keyed(key, key_bytes);
 
-	if (h) {
-		gcry_md_reset(h);
-		gcry_md_write(h, data, bytes);
-		memcpy(to, gcry_md_read(h, GCRY_MD_SHA256), FAN_MAC_BYTES);
+	if (!h) {
+		mac_once(to, key, key_bytes, data, bytes);
 		return;
 	}
-	const gcry_buffer_t parts[2] = {
-		{.size = key_bytes, .len = key_bytes, .data = (void *)key},
-		{.size = bytes, .len = bytes, .data = (void *)data},
-	};
-	gcry_error_t e = gcry_md_hash_buffers(GCRY_MD_SHA256, GCRY_MD_FLAG_HMAC, to, parts, 2);
-
-	assert(!e); /* a digest that every build has, and no argument out of range */
-	(void)e;
+	gcry_md_reset(h);
+	gcry_md_write(h, data, bytes);
+	memcpy(to, gcry_md_read(h, GCRY_MD_SHA256), FAN_MAC_BYTES);
 }
 
 static void begin_once(void)

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gate.h - an aggregator's end of sealed jobs, on one shard: all of its jobs are sealed.
+/* gate.h - an aggregator's, or a switch's, end of sealed jobs, on one shard: all of its jobs are
+ * sealed.
  *
- * Towards a parent it is a rank's end of each job (rank.h), with the same keys.
+ * Towards a parent it is a rank's end of each job (rank.h), with the same keys.  At a switch it is
+ * an aggregator's end for those below, and has a key of its own for each job and next hop (hop.h).
  *
  * It stands between the shard's node and its sockets.  Before a MAC or a tag has been found good
  * nothing is answered and nothing is kept; but a JOIN in clear is refused, so that its sender
@@ -25,6 +27,7 @@ struct fan_gate_config {
 	struct fan_keys keys;
 	bool of_tenant;		/* the keys are those of one tenant, and good for all job names */
 	fan_peer parent;	/* none: the shard has no parent */
+	unsigned children;	/* most tokens of a switch that has a next hop; 0: it is none */
 	uint16_t payload_bytes; /* most of a fragment */
 	unsigned items;		/* most of an `out` */
 };
@@ -59,8 +62,9 @@ void fan_gate_send(struct fan_gate *g, uint64_t now_ns, struct fan_out *out);
 
 const struct fan_gate_stats *fan_gate_stats(const struct fan_gate *g);
 
-/* Write to `out` the answer to a JOIN that only one side has a key for: `have` is ours, in a
- * body of 11 bytes, as REFUSE has it. */
-void fan_seal_refuse(const uint8_t *join, const fan_peer *to, bool have, struct fan_out *out);
+/* Write to `out` the answer to a JOIN, in a RELAY or not, that only one side has a key for: `have`
+ * is ours, in a body of 11 bytes, as REFUSE has it.  False: it is no whole JOIN. */
+bool fan_seal_refuse(const uint8_t *pkt, size_t len, const fan_peer *to, bool have,
+		     struct fan_out *out);
 
 #endif

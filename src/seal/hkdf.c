@@ -112,3 +112,13 @@ void fan_traffic_up(const struct fan_cipher *c, uint8_t to[FAN_CIPHER_KEY_BYTES]
 	put(put(more, rank, 2), nonce, 8);
 	traffic(c, to, tenant, t, "up", more, sizeof more);
 }
+
+void fan_traffic_hop(const struct fan_cipher *c, uint8_t to[FAN_CIPHER_KEY_BYTES],
+		     const uint8_t tenant[FAN_KEY_BYTES], const struct fan_traffic *t,
+		     uint64_t instance)
+{
+	uint8_t more[8];
+
+	put(more, instance, sizeof more);
+	traffic(c, to, tenant, t, "hop", more, sizeof more);
+}

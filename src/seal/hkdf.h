@@ -56,4 +56,10 @@ void fan_traffic_up(const struct fan_cipher *c, uint8_t to[FAN_CIPHER_KEY_BYTES]
 		    const uint8_t tenant[FAN_KEY_BYTES], const struct fan_traffic *t, uint16_t rank,
 		    uint64_t nonce);
 
+/* The key with which the instance `instance` of a switch seals what it sends to the aggregator or
+ * switch that has drawn the salt. */
+void fan_traffic_hop(const struct fan_cipher *c, uint8_t to[FAN_CIPHER_KEY_BYTES],
+		     const uint8_t tenant[FAN_KEY_BYTES], const struct fan_traffic *t,
+		     uint64_t instance);
+
 #endif

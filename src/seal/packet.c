@@ -19,6 +19,7 @@ bool fan_seal_head(struct fan_seal_head *h, const uint8_t *pkt, size_t len)
 	h->job = fan_get32(pkt + 4);
 	h->epoch = fan_get32(pkt + 8);
 	h->sender = fan_get16(pkt + 12);
+	h->is_signed = h->sealed && !fan_get32(pkt + CHECK_AT);
 	return true;
 }
 
@@ -68,50 +69,63 @@ enum fan_seal_verdict fan_seal_open(const struct fan_cipher *c, void *key, struc
 /* MACs are over the whole packet, which is short. */
 #define SIGNED_MAX 512
 
-static void mac(const struct fan_cipher *c, uint8_t to[FAN_MAC_BYTES],
-		const uint8_t tenant[FAN_KEY_BYTES], const uint8_t *head, const uint8_t *body,
-		size_t body_bytes)
-{
-	uint8_t text[SIGNED_MAX];
+struct text {
+	uint8_t byte[SIGNED_MAX];
+	size_t bytes;
+};
 
-	memcpy(text, head, FAN_HEAD_BYTES);
-	memcpy(text + FAN_HEAD_BYTES, body, body_bytes);
-	c->mac(to, tenant, FAN_KEY_BYTES, text, FAN_HEAD_BYTES + body_bytes);
+static void add(struct text *t, const uint8_t *p, size_t bytes)
+{
+	assert(t->bytes + bytes <= SIGNED_MAX);
+	if (bytes)
+		memcpy(t->byte + t->bytes, p, bytes);
+	t->bytes += bytes;
 }
 
 void fan_sign_item(const struct fan_cipher *c, const uint8_t tenant[FAN_KEY_BYTES],
-		   struct fan_out_item *it, uint8_t *to, const uint8_t *more, size_t more_bytes)
+		   struct fan_out_item *it, uint8_t *to, const struct fan_signed_with *w)
 {
-	size_t bytes = it->payload_bytes + more_bytes;
+	struct text t = {.bytes = 0};
 	uint8_t whole[FAN_MAC_BYTES];
 
-	assert(FAN_HEAD_BYTES + bytes <= SIGNED_MAX);
-	memcpy(to, it->payload, it->payload_bytes);
-	if (more_bytes)
-		memcpy(to + it->payload_bytes, more, more_bytes);
 	mark(it->head, 0);
-	mac(c, whole, tenant, it->head, to, bytes);
+	add(&t, it->head, FAN_HEAD_BYTES);
+	add(&t, it->payload, it->payload_bytes);
+	add(&t, w->more, w->more_bytes);
+	const size_t bytes = t.bytes - FAN_HEAD_BYTES;
+	memcpy(to, t.byte + FAN_HEAD_BYTES, bytes);
+	add(&t, w->known, w->known_bytes);
+	c->mac(whole, tenant, FAN_KEY_BYTES, t.byte, t.bytes);
 	memcpy(to + bytes, whole, FAN_SEAL_MORE);
 	it->payload = to;
 	it->payload_bytes = bytes + FAN_SEAL_MORE;
 }
 
 bool fan_signed_is_by(const struct fan_cipher *c, const uint8_t tenant[FAN_KEY_BYTES],
-		      const uint8_t *pkt, size_t len)
+		      const uint8_t *pkt, size_t len, const uint8_t *known, size_t known_bytes)
 {
 	uint8_t whole[FAN_MAC_BYTES], differs = 0;
+	struct text t;
 
-	if (len < FAN_HEAD_BYTES + FAN_SEAL_MORE || len > SIGNED_MAX)
+	if (len < FAN_HEAD_BYTES + FAN_SEAL_MORE || len + known_bytes > SIGNED_MAX)
 		return false;
 	len -= FAN_SEAL_MORE;
-	mac(c, whole, tenant, pkt, pkt + FAN_HEAD_BYTES, len - FAN_HEAD_BYTES);
+	const uint8_t *text = pkt;
+	if (known_bytes) {
+		t.bytes = 0;
+		add(&t, pkt, len);
+		add(&t, known, known_bytes);
+		text = t.byte;
+	}
+	c->mac(whole, tenant, FAN_KEY_BYTES, text, len + known_bytes);
 	for (unsigned i = 0; i < FAN_SEAL_MORE; i++) /* in the same time for all */
 		differs |= whole[i] ^ pkt[len + i];
 	return !differs;
 }
 
-size_t fan_signed_open(uint8_t *pkt, size_t len)
+size_t fan_signed_open(uint8_t *pkt, size_t len, size_t more_bytes)
 {
-	unmark(pkt, len - FAN_SEAL_MORE);
-	return len - FAN_SEAL_MORE;
+	len -= FAN_SEAL_MORE + more_bytes;
+	unmark(pkt, len);
+	return len;
 }

@@ -17,7 +17,8 @@
 /* Fields of a header, for whoever decides what a packet is before it is opened. */
 struct fan_seal_head {
 	uint8_t type;
-	bool sealed; /* or signed */
+	bool sealed;	/* or signed */
+	bool is_signed; /* of a RELAY, which is either: there is no counter */
 	uint16_t sender;
 	uint32_t job, epoch;
 };
@@ -43,16 +44,26 @@ bool fan_seal_item(const struct fan_cipher *c, void *key, uint64_t counter, stru
 enum fan_seal_verdict fan_seal_open(const struct fan_cipher *c, void *key, struct fan_replay *r,
 				    uint64_t window, uint8_t *pkt, size_t *len);
 
-/* Sign `it` with the key of a tenant; `to` has room for its payload, `more_bytes` bytes at `more`
- * that go behind it, and FAN_SEAL_MORE. */
+/* What a signature is about beside the message itself. */
+struct fan_signed_with {
+	const uint8_t *more; /* goes behind the message */
+	size_t more_bytes;
+	const uint8_t *known; /* does not travel: who checks it has it already */
+	size_t known_bytes;
+};
+
+/* Sign `it` with the key of a tenant; `to` has room for its payload, what goes behind it, and
+ * FAN_SEAL_MORE. */
 void fan_sign_item(const struct fan_cipher *c, const uint8_t tenant[FAN_KEY_BYTES],
-		   struct fan_out_item *it, uint8_t *to, const uint8_t *more, size_t more_bytes);
+		   struct fan_out_item *it, uint8_t *to, const struct fan_signed_with *w);
 
-/* Is this the signature of the packet, by that tenant's key? */
+/* Is this the signature of the packet, and of `known_bytes` bytes that have not come with it, by
+ * that tenant's key? */
 bool fan_signed_is_by(const struct fan_cipher *c, const uint8_t tenant[FAN_KEY_BYTES],
-		      const uint8_t *pkt, size_t len);
+		      const uint8_t *pkt, size_t len, const uint8_t *known, size_t known_bytes);
 
-/* Make it what it was before it was signed, but for what was put behind.  Returns its length. */
-size_t fan_signed_open(uint8_t *pkt, size_t len);
+/* Make it what it was before it was signed, and take off `more_bytes` bytes that were put behind
+ * it. Returns its length. */
+size_t fan_signed_open(uint8_t *pkt, size_t len, size_t more_bytes);
 
 #endif

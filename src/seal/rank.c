@@ -5,6 +5,8 @@
 
 #include "core/wire/wire.h"
 
+#define PATH_AT 24 /* of JOIN and WELCOME */
+
 void fan_seal_rank_init(struct fan_seal_rank *s, const struct fan_cipher *c,
 			const uint8_t tenant[FAN_KEY_BYTES])
 {
@@ -52,6 +54,7 @@ static bool take_offer(struct fan_seal_rank *s)
 	}
 	memset(&s->heard, 0, sizeof s->heard);
 	s->at = s->offered;
+	s->at_path = s->offered_path;
 	return true;
 }
 
@@ -79,23 +82,42 @@ static enum fan_seal_verdict weigh_refuse(struct fan_seal_rank *s)
 	return s->refused > FAN_SEAL_REFUSED_JOINS ? FAN_SEAL_GOOD : FAN_SEAL_REPLAY;
 }
 
+/* A WELCOME to the last JOIN.  Of the job that the keys are of, it may be of a next hop that has
+ * begun again, or of another one, which have another salt: only in answer to a JOIN by a later path
+ * than the one before, so that who repeats it cannot have the rank use keys of the past. */
+static void take_welcome(struct fan_seal_rank *s, const struct fan_traffic *t, uint8_t path)
+{
+	const bool again = is_named(&s->at, t->job, t->epoch);
+
+	if (again && (int8_t)(path - s->at_path) <= 0)
+		return;
+	s->offered = *t;
+	s->offered_path = path;
+	if (again && !memcmp(s->at.salt, t->salt, sizeof t->salt))
+		s->at_path = path;
+	else if (again)
+		take_offer(s);
+}
+
 static enum fan_seal_verdict open_signed(struct fan_seal_rank *s, const struct fan_seal_head *h,
 					 uint8_t *pkt, size_t *len)
 {
 	if (!s->nonce || *len < FAN_HEAD_BYTES || fan_wire_nonce(pkt) != s->nonce ||
-	    !fan_signed_is_by(s->cipher, s->tenant, pkt, *len))
+	    !fan_signed_is_by(s->cipher, s->tenant, pkt, *len, NULL, 0))
 		return FAN_SEAL_TAG;
-	*len = fan_signed_open(pkt, *len);
+	*len = fan_signed_open(pkt, *len, 0);
 	if (h->type == FAN_TYPE_REFUSE)
 		return weigh_refuse(s);
 	if (h->type != FAN_TYPE_WELCOME)
 		return FAN_SEAL_GOOD;
 	if (*len < FAN_HEAD_BYTES + FAN_SEAL_SALT_BYTES)
 		return FAN_SEAL_TAG;
+	if (pkt[PATH_AT] != s->path)
+		return FAN_SEAL_REPLAY;
+	struct fan_traffic t = {.job = number_of(h->job), .epoch = h->epoch};
+	memcpy(t.salt, pkt + *len - FAN_SEAL_SALT_BYTES, FAN_SEAL_SALT_BYTES);
 	s->refused = 0;
-	s->offered.job = number_of(h->job);
-	s->offered.epoch = h->epoch;
-	memcpy(s->offered.salt, pkt + *len - FAN_SEAL_SALT_BYTES, FAN_SEAL_SALT_BYTES);
+	take_welcome(s, &t, pkt[PATH_AT]);
 	return FAN_SEAL_GOOD;
 }
 
@@ -140,8 +162,9 @@ static void sign_join(struct fan_seal_rank *s, uint64_t now_ns, struct fan_out_i
 		s->join_ns = now_ns;
 	s->nonce = fan_wire_nonce(it->head);
 	s->rank = h->sender;
+	s->path = it->head[PATH_AT];
 	s->refused += s->refused != 0;
-	fan_sign_item(s->cipher, s->tenant, it, to, NULL, 0);
+	fan_sign_item(s->cipher, s->tenant, it, to, &(struct fan_signed_with){.more = NULL});
 }
 
 bool fan_seal_rank_item(struct fan_seal_rank *s, uint64_t now_ns, struct fan_out_item *it,

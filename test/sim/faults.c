@@ -59,8 +59,7 @@ static void usage(FILE *to)
 	      "                tree (aggregators below another, slots in front of any),\n"
 	      "                levels (ESA on routes over racks and a switch above), or grid\n"
 	      "                (GRID's switches in any of these places)\n"
-	      "  --sealed      jobs are sealed, with policy switchml or tree (and no\n"
-	      "                slots in it)\n"
+	      "  --sealed      jobs are sealed\n"
 	      "  --stragglers  some ranks are slow, and the others run ahead of them\n"
 	      "  --loss P      all links lose P percent, instead of what seeds say; at most 2\n"
 	      "                where a rank's silence must mean something: death and on\n"
@@ -138,10 +137,7 @@ static struct options parse(int argc, char **argv)
 		default: usage(stderr); exit(2);
 		}
 	}
-	if (o.run.sealed && o.run.policy == PLAN_MIX)
-		o.run.policy = PLAN_SWITCHML;
-	if ((o.run.sealed && o.run.policy != PLAN_SWITCHML && o.run.policy != PLAN_TREE) ||
-	    optind < argc || o.jobs < 1 || o.jobs > JOBS_MAX || o.run.loss >= 500000) {
+	if (optind < argc || o.jobs < 1 || o.jobs > JOBS_MAX || o.run.loss >= 500000) {
 		usage(stderr);
 		exit(2);
 	}

@@ -140,7 +140,7 @@ static void begin_life(struct host_node *h)
 	SIM_CHECK(h->sim, bytes > 0, "the switch does not like its configuration");
 	void *mem = aligned_alloc(64, bytes);
 	memset(mem, 0xee, bytes);
-	h->cfg.aggregator.authentic = h->sim->sealed;
+	h->cfg.aggregator.authentic = h->cfg.slots.authentic = h->sim->sealed;
 	h->core = fan_node_init(mem, &h->cfg);
 	h->aggregator = fan_node_aggregator(h->core);
 	h->slots = fan_node_slots(h->core);
@@ -151,7 +151,8 @@ static void begin_life(struct host_node *h)
 				    .keys = {.count = 1, .key = {{0x77}}},
 				    .parent = h->cfg.aggregator.siblings ? h->cfg.above
 									 : (fan_peer){.port = 0},
-				    .payload_bytes = h->cfg.aggregator.payload_bytes,
+				    .children = h->aggregator ? 0 : h->cfg.slots.children_max,
+				    .payload_bytes = FAN_PAYLOAD_MAX,
 				    .items = ITEMS_MAX};
 	h->gate = fan_gate_new(&g);
 }

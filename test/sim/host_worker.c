@@ -21,6 +21,7 @@ static void begin_life(struct host_worker *h)
 	if (h->ranks)
 		cfg.ranks = h->ranks;
 	cfg.route = h->route;
+	cfg.authentic = h->sim->sealed;
 	cfg.nonce = fan_rng_next(&h->sim->rng) | 1;
 	if (cfg.nonce & 2 || h->job->runs) /* as the library asks, and as others do */
 		cfg.options |= FAN_JOIN_RUNS;

@@ -192,10 +192,6 @@ void run_seed(const struct run_options *o, uint64_t seed, struct run_totals *tot
 	bool verbose = o->verbose;
 	plan_draw(&r->plan, seed, o->story < 0 ? STORY_COUNT : (enum story)o->story, o->policy,
 		  o->stragglers);
-	if (o->sealed) { /* not behind shared slots */
-		memset(r->plan.fronts, 0, sizeof r->plan.fronts);
-		r->plan.shareds = 0;
-	}
 	if (o->loss)
 		plan_set_loss(&r->plan, o->loss);
 	if (verbose)

@@ -32,6 +32,7 @@ static void join_parent(struct fan_aggregator *ag, struct fan_job *j)
 		.alive_ms = j->alive_ms,
 		.join_ms = PATIENCE_MS,
 		.stall_ms = PATIENCE_MS,
+		.authentic = ag->cfg.authentic,
 		.nonce = ag->cfg.nonce + ++ag->lives,
 		.workers = fan_job_workers(j),
 		.relayed = &j->pool,

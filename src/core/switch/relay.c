@@ -108,9 +108,12 @@ static enum fan_verdict refuse_route(struct fan_switch *sw, const fan_peer *hop,
 	return fan_switch_drop(sw, FAN_DROP_ROUTE);
 }
 
-/* Does another child speak for this rank?  The same path may have a new token. */
+/* Does another child speak for this rank?  The same path may have a new token.  An authentic BEAT
+ * is the rank's own: the aggregator tells from where it takes it. */
 static bool is_of_another(struct fan_switch *sw, const fan_peer *from, const struct fan_frag *f)
 {
+	if (sw->cfg.authentic)
+		return false;
 	const struct fan_switch_job *j = fan_switch_job_of(sw, f->job, f->epoch);
 	if (f->type == FAN_TYPE_JOIN || !j || f->sender >= j->ranks || !j->child[f->sender])
 		return false;
@@ -240,6 +243,8 @@ static void install(struct fan_switch *sw, const struct fan_frag *f, const struc
 	if (c->job == j->id && c->epoch == j->epoch)
 		fan_sa_atp_beat(sw, j, c);
 	if (v->rank >= j->ranks || j->child[v->rank] == v->token || (j->route && behind))
+		return;
+	if (sw->cfg.authentic && name) /* the JOIN may have been repeated by somebody else */
 		return;
 	fan_switch_job_check(j);
 	take_row(sw, j->child[v->rank], v->token);

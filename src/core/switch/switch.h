@@ -38,6 +38,8 @@ struct fan_switch_config {
 	uint16_t children_max;	/* 2 .. FAN_MEMBERS_MAX */
 	uint16_t spares;	/* 1 .. FAN_SPARES_MAX: most calls between two sends */
 	uint8_t options;	/* enum fan_switch_option */
+	bool authentic;		/* BEATs of who has no key do not come here, but JOINs are repeated
+				 * by anybody */
 	uint16_t routes;	/* most routes installed, at most FAN_ROUTES_MAX */
 	fan_peer aggregator;	/* next hop of jobs without a route; none, with `routes` > 0: there
 				 * are no such jobs */

@@ -38,7 +38,8 @@ struct fan_worker {
 	bool heard_group;
 	bool unproved; /* this address: until an answer to a BEAT from it */
 	uint8_t leave_tries;
-	uint8_t unanswered; /* BEATs sent since one was answered or the WELCOME came */
+	uint8_t unanswered; /* BEATs sent since one was answered or the WELCOME came; while it
+			     * rejoins, JOINs */
 	int8_t leave_err;
 	uint64_t blamed[FAN_RANK_WORDS]; /* for LEAVE */
 	uint32_t job, epoch;

@@ -68,7 +68,11 @@ static enum fan_verdict recv_answer(struct fan_worker *w, uint64_t now_ns, const
 		return fan_worker_drop(w, FAN_DROP_STATE); /* to a JOIN on another path */
 	if (fan_route_number(f->job) != w->cfg.route)
 		return fan_worker_drop(w, FAN_DROP_ROUTE);
+	/* its JOIN may have been repeated at another aggregator, which has the key, too */
+	if (!knows && w->cfg.authentic && w->phase == FAN_W_READY && w->unanswered < FAN_BEAT_TRIES)
+		return fan_worker_drop(w, FAN_DROP_STATE);
 	w->rejoins = false;
+	w->unanswered = 0;
 	w->control_ns = now_ns; /* a BEAT makes us known on the way */
 	if (!knows && f->type == FAN_TYPE_WELCOME && w->phase == FAN_W_FORMING) {
 		w->phase = FAN_W_JOINING; /* the job has taken another epoch meanwhile */
@@ -193,6 +197,17 @@ static enum fan_verdict beat_soon(struct fan_worker *w, uint64_t now_ns)
 	return FAN_CTL;
 }
 
+/* A BEAT is answered: the next one is due when it would have been. */
+static void heed_answer(struct fan_worker *w, uint64_t now_ns)
+{
+	const bool again = w->unanswered > 1 && w->cfg.authentic;
+	if (w->rejoins && w->cfg.authentic)
+		return; /* its JOINs are counted */
+	w->unanswered = 0;
+	if (again && w->phase == FAN_W_READY)
+		w->control_ns = now_ns + fan_worker_interval_ns(w);
+}
+
 static enum fan_verdict recv_state(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f,
 				   bool by_group)
 {
@@ -212,7 +227,7 @@ static enum fan_verdict recv_state(struct fan_worker *w, uint64_t now_ns, const 
 	if (asked && !w->rejoins)
 		w->unproved = false;
 	if (asked)
-		w->unanswered = 0;
+		heed_answer(w, now_ns);
 	if ((m.state == FAN_JOB_NONE && !asked) || (m.state == FAN_JOB_FAILED && by_group))
 		return fan_worker_drop(w, FAN_DROP_SENDER); /* no aggregator says it so */
 	if (by_group && m.state == FAN_JOB_FORMING)

@@ -115,6 +115,18 @@ static void gcrypt__macs_under_many_keys(void **state)
 	}
 }
 
+/* RFC 4231, test case 6: a key that is longer than a block. */
+static void gcrypt__mac_under_a_long_key(void **state)
+{
+	(void)state;
+	static const uint8_t sixth[4] = {0x60, 0xe4, 0x31, 0x59};
+	static const char text[] = "Test Using Larger Than Block-Size Key - Hash Key First";
+	uint8_t got[FAN_MAC_BYTES], key[131];
+	memset(key, 0xaa, sizeof key);
+	fan_cipher_gcrypt()->mac(got, key, sizeof key, (const uint8_t *)text, sizeof text - 1);
+	assert_memory_equal(got, sixth, sizeof sixth);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -122,6 +134,7 @@ int main(void)
 		cmocka_unit_test(gcrypt__every_bit_counts),
 		cmocka_unit_test(gcrypt__a_message_without_text_has_a_tag),
 		cmocka_unit_test(gcrypt__macs_under_many_keys),
+		cmocka_unit_test(gcrypt__mac_under_a_long_key),
 	};
 	return RUN(tests);
 }

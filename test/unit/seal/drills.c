@@ -7,6 +7,7 @@
 
 #include "core/wire/ctlmsg.h"
 #include "seal/cipher_gcrypt.h"
+#include "seal/gate_priv.h"
 
 static const fan_peer stranger = {.addr = {66, 6}, .port = 66};
 
@@ -426,7 +427,7 @@ static void drill_13__switch_without_key_is_believed_late(void **state)
 	fan_out_init(&out, item, 4, scratch, sizeof scratch);
 	const fan_peer to = rig_peer(0);
 	const struct rig_packet join = *last_of(true, FAN_TYPE_JOIN, 0);
-	fan_seal_refuse(join.bytes, &to, false, &out);
+	assert_true(fan_seal_refuse(join.bytes, join.len, &to, false, &out));
 	size_t len = fan_out_item_copy(&item[0], pkt);
 	fan_gate_free(rig.gate);
 	rig.gate = NULL; /* so nothing else answers */
@@ -501,6 +502,25 @@ static void gate__keys_of_the_dead_make_room(void **state)
 	}
 }
 
+/* A tenant whose ranks come again and again has its own keys give way, not those of an idle job. */
+static void gate__tenants_push_out_their_own(void **state)
+{
+	(void)state;
+	rig_form("alice", "alice", 2);
+	struct fan_gate *g = rig.gate;
+	const unsigned alice = last_of(true, FAN_TYPE_BEAT, 0)->bytes[4];
+	for (uint32_t n = 0; n < 3 * FAN_GATE_RANKS_MAX / FAN_RANKS_MAX; n++)
+		for (uint16_t r = 0; r < FAN_RANKS_MAX; r++) {
+			const uint32_t place = n % 40 == alice ? 41 : n % 40;
+			g->join = (struct fan_gate_join){
+				.is_open = true, .nonce = 256u * n + r + 1, .rank = r};
+			memset(g->join.tenant, 0xbb, sizeof g->join.tenant);
+			assert_non_null(fan_gate_tell(g, 0x100 | place, 1000 + n, NULL));
+			assert_in_range(g->stats.ranks, 2, FAN_GATE_RANKS_MAX + 1);
+		}
+	rig_sum(2, 3);
+}
+
 #define TOY(name) cmocka_unit_test_setup_teardown(name, open_toy, close_toy)
 
 int main(void)
@@ -527,6 +547,7 @@ int main(void)
 		TOY(drill_14__no_byte_of_a_tensor),
 		TOY(drill_15__no_counter_twice),
 		TOY(gate__keys_of_the_dead_make_room),
+		TOY(gate__tenants_push_out_their_own),
 	};
 	return RUN(tests);
 }

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "gate_priv.h"
+
+static void free_peer(struct fan_gate *g, struct fan_gate_life *l, unsigned rank)
+{
+	struct fan_gate_peer *p = l->peer[rank];
+
+	if (!p)
+		return;
+	g->cfg.cipher->close(p->up);
+	free(p);
+	l->peer[rank] = NULL;
+	l->ranks--;
+	g->stats.ranks--;
+}
+
+void fan_gate_free_life(struct fan_gate *g, struct fan_gate_life *l)
+{
+	if (!l->traffic.job)
+		return;
+	for (unsigned r = 0; r < FAN_RANKS_MAX; r++)
+		free_peer(g, l, r);
+	g->cfg.cipher->close(l->down);
+	explicit_bzero(l, sizeof *l);
+}
+
+struct fan_gate_life *fan_gate_find_life(struct fan_gate *g, uint32_t job, uint32_t epoch)
+{
+	unsigned place = job & 0xff;
+
+	for (unsigned k = 0; k < FAN_GATE_LIVES && place < FAN_GATE_PLACES; k++) {
+		struct fan_gate_life *l = &g->life[place][k];
+		if (l->traffic.job && l->traffic.job == (job & 0xffff) && l->traffic.epoch == epoch)
+			return l;
+	}
+	return NULL;
+}
+
+/* Of two lives, is `l` the one that should give way?  One that another has taken the place of, or
+ * else the one that was not heard for longest. */
+static bool gives_way_first(const struct fan_gate_life *l, bool former,
+			    const struct fan_gate_life *than, bool former_too)
+{
+	if (!than || former != former_too)
+		return !than || former;
+	return l->used_at < than->used_at;
+}
+
+/* Keys of some life other than `keep` give way: of more than can live, one is dead.  A tenant with
+ * half of all of them has only its own to give, so that it ends no idle job of another's. */
+static void make_room(struct fan_gate *g, const struct fan_gate_life *keep)
+{
+	struct fan_gate_life *first = NULL;
+	unsigned own = 0;
+	bool former = false;
+
+	for (unsigned i = 0; i < FAN_GATE_PLACES; i++)
+		for (unsigned k = 0; k < FAN_GATE_LIVES; k++)
+			if (memcmp(g->life[i][k].tenant, keep->tenant, sizeof keep->tenant) == 0)
+				own += g->life[i][k].ranks;
+	const bool own_alone = own >= FAN_GATE_RANKS_MAX / 2;
+	for (unsigned i = 0; i < FAN_GATE_PLACES; i++)
+		for (unsigned k = 0; k < FAN_GATE_LIVES; k++) {
+			struct fan_gate_life *l = &g->life[i][k];
+			if (!l->ranks || l == keep ||
+			    (own_alone && memcmp(l->tenant, keep->tenant, sizeof l->tenant) != 0))
+				continue;
+			if (gives_way_first(l, k > 0, first, former)) {
+				first = l;
+				former = k > 0;
+			}
+		}
+	if (first)
+		fan_gate_free_life(g, first);
+}
+
+/* A life that begins, at the place of its number.  NULL: not now. */
+static struct fan_gate_life *begin_life(struct fan_gate *g, uint32_t job, uint32_t epoch)
+{
+	unsigned place = job & 0xff;
+	struct fan_gate_life *l = &g->life[place][0],
+			     fresh = {.traffic = {job & 0xffff, epoch, {0}}};
+	uint8_t key[FAN_CIPHER_KEY_BYTES];
+
+	if (place >= FAN_GATE_PLACES ||
+	    !g->cfg.cipher->random(fresh.traffic.salt, FAN_SEAL_SALT_BYTES))
+		return NULL;
+	memcpy(fresh.tenant, g->join.tenant, sizeof fresh.tenant);
+	fan_traffic_down(g->cfg.cipher, key, fresh.tenant, &fresh.traffic);
+	fresh.down = g->cfg.cipher->open(key);
+	explicit_bzero(key, sizeof key);
+	if (!fresh.down)
+		return NULL;
+	fan_gate_free_life(g, &g->life[place][FAN_GATE_LIVES - 1]);
+	g->life[place][FAN_GATE_LIVES - 1] = *l;
+	*l = fresh;
+	return l;
+}
+
+/* Keys for the rank that is welcome; those that it has already, if it is the same life of it. */
+static bool admit(struct fan_gate *g, struct fan_gate_life *l)
+{
+	const struct fan_gate_join *j = &g->join;
+	uint8_t key[FAN_CIPHER_KEY_BYTES];
+
+	if (j->rank >= FAN_RANKS_MAX)
+		return false;
+	if (l->peer[j->rank] && l->peer[j->rank]->nonce == j->nonce)
+		return true;
+	free_peer(g, l, j->rank);
+	if (g->stats.ranks >= FAN_GATE_RANKS_MAX)
+		make_room(g, l);
+	struct fan_gate_peer *p = calloc(1, sizeof *p);
+	if (!p)
+		return false;
+	fan_traffic_up(g->cfg.cipher, key, l->tenant, &l->traffic, j->rank, j->nonce);
+	p->nonce = j->nonce;
+	p->up = g->cfg.cipher->open(key);
+	explicit_bzero(key, sizeof key);
+	if (!p->up) {
+		free(p);
+		return false;
+	}
+	l->peer[j->rank] = p;
+	l->ranks++;
+	g->stats.ranks++;
+	return true;
+}
+
+struct fan_gate_life *fan_gate_tell(struct fan_gate *g, uint32_t job, uint32_t epoch,
+				    const fan_peer *at)
+{
+	const struct fan_gate_join *j = &g->join;
+
+	struct fan_gate_life *l = fan_gate_find_life(g, job, epoch);
+	if (!l)
+		l = begin_life(g, job, epoch);
+	if (!l || memcmp(l->tenant, j->tenant, sizeof l->tenant) != 0)
+		return NULL;
+	if (j->relayed && !g->hops && !(g->hops = fan_hops_new(g->cfg.cipher)))
+		return NULL;
+	bool told = j->relayed
+			    ? fan_hops_below(g->hops, at, l->tenant, &l->traffic, fan_get64(j->to))
+			    : admit(g, l);
+	if (!told)
+		return NULL;
+	l->used_at = g->stats.opened;
+	return l;
+}

@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* net.h - sealed jobs behind switches, in virtual time: an aggregator, switches below it, each
+ * behind a gate of its own, ranks, and a wire that everybody sees. */
+#ifndef TEST_SEAL_NET_H
+#define TEST_SEAL_NET_H
+
+#include "core/node/node.h"
+#include "core/wire/ctlmsg.h"
+#include "core/wire/envelope.h"
+#include "core/worker/worker.h"
+#include "seal/gate.h"
+#include "seal/hop.h"
+#include "seal/rank.h"
+#include "seal/toy.h"
+#include "unit/unit.h"
+
+#define STATIONS 3 /* number 0 is the aggregator, 1 a switch below it, 2 one below that */
+#define RANKS	 4
+#define PAYLOAD	 256
+#define WINDOW	 16
+#define BYTES	 1024
+#define ITEMS	 64
+
+/* A fuzz target that begins anew with each input has less. */
+#ifdef NET_ELEMS
+#define ELEMS NET_ELEMS
+#define QUEUE NET_QUEUE
+#define TAPE  NET_TAPE
+#else
+#define ELEMS 2000
+#define QUEUE 8192
+#define TAPE  20000
+#endif
+
+struct packet {
+	fan_peer from, to;
+	size_t len;
+	uint8_t bytes[BYTES];
+};
+
+struct station {
+	struct fan_node *node;
+	struct fan_gate *gate; /* NULL: it has no key */
+	void *mem;
+	unsigned above;
+};
+
+struct rank {
+	struct fan_worker *w;
+	struct fan_seal_rank seal;
+	bool sealed;
+	unsigned at; /* station that it joins at */
+	void *mem;
+	float in[ELEMS], out[ELEMS];
+	uint64_t op;
+};
+
+static struct net {
+	uint64_t now_ns, nonce;
+	struct station station[STATIONS];
+	struct rank rank[RANKS];
+	struct packet *queue, *tape;
+	unsigned head, queued, taped, lose;
+	struct fan_rng rng;
+} net;
+
+static inline fan_peer station_at(unsigned i)
+{
+	return (fan_peer){.addr = {3, i + 1}, .port = 5};
+}
+
+static inline fan_peer rank_at(unsigned r)
+{
+	return (fan_peer){.addr = {1, r + 1}, .port = 9};
+}
+
+static inline void give_key(struct station *s, uint8_t key, bool is_switch)
+{
+	struct fan_gate_config g = {.cipher = toy_cipher(),
+				    .keys = {.count = 1},
+				    .children = is_switch ? 16 : 0,
+				    .payload_bytes = PAYLOAD,
+				    .items = ITEMS};
+	memset(g.keys.key[0], key, FAN_KEY_BYTES);
+	s->gate = key ? fan_gate_new(&g) : NULL;
+}
+
+static inline void start_station(unsigned i, unsigned above, uint8_t key)
+{
+	struct station *s = &net.station[i];
+	struct fan_node_config c = {
+		.has_aggregator = i == 0,
+		.has_slots = i > 0,
+		.aggregator = {.slots = 256,
+			       .payload_bytes = PAYLOAD,
+			       .jobs_max = 8,
+			       .members_max = 64,
+			       .window_max = WINDOW,
+			       .shards = 1,
+			       .authentic = key != 0,
+			       .secret = {{7, ++net.nonce}}},
+		.slots = {.policy = FAN_POLICY_ESA,
+			  .slots = 64,
+			  .payload_bytes = PAYLOAD,
+			  .children_max = 16,
+			  .authentic = key != 0,
+			  .spares = FAN_NODE_OUT_MAX},
+		.above = i ? station_at(above) : (fan_peer){.port = 0},
+	};
+	s->above = above;
+	s->mem = aligned_alloc(64, (fan_node_bytes(&c) + 63) / 64 * 64);
+	s->node = fan_node_init(s->mem, &c);
+	give_key(s, key, i > 0);
+}
+
+static inline void stop_station(unsigned i)
+{
+	fan_gate_free(net.station[i].gate);
+	free(net.station[i].mem);
+	memset(&net.station[i], 0, sizeof net.station[i]);
+}
+
+/* `levels` switches above each other; all have the key `key`. */
+static inline void open_net(unsigned levels, uint8_t key)
+{
+	memset(&net, 0, sizeof net);
+	toy_reset(3);
+	net.queue = calloc(QUEUE, sizeof *net.queue);
+	net.tape = calloc(TAPE, sizeof *net.tape);
+	net.rng.state = 9;
+	net.now_ns = 1000 * FAN_MS;
+	net.nonce = 1000;
+	for (unsigned i = 0; i <= levels; i++)
+		start_station(i, i ? i - 1 : 0, key);
+}
+
+static inline void stop_rank(unsigned r)
+{
+	struct rank *k = &net.rank[r];
+	if (k->sealed)
+		fan_seal_rank_free(&k->seal);
+	free(k->mem);
+	memset(k, 0, sizeof *k);
+}
+
+static inline int close_net(void **state)
+{
+	(void)state;
+	for (unsigned r = 0; r < RANKS; r++)
+		stop_rank(r);
+	for (unsigned i = 0; i < STATIONS; i++)
+		stop_station(i);
+	free(net.queue);
+	free(net.tape);
+	assert_int_equal(toy_repeats(), 0); /* drill 15 */
+	assert_int_equal(toy_open_keys(), 0);
+	return 0;
+}
+
+static inline void start_rank(unsigned r, unsigned ranks, const char *job, const char *tenant,
+			      unsigned at)
+{
+	struct rank *k = &net.rank[r];
+	struct fan_worker_config cfg = {.rank = (uint16_t)r,
+					.ranks = (uint16_t)ranks,
+					.payload_bytes = PAYLOAD,
+					.window_max = WINDOW,
+					.alive_ms = 10000,
+					.join_ms = 5000,
+					.stall_ms = 10000,
+					.authentic = tenant != NULL,
+					.nonce = ++net.nonce};
+	uint8_t key[FAN_KEY_BYTES], fabric[FAN_KEY_BYTES];
+	stop_rank(r);
+	memset(fabric, 0x77, sizeof fabric);
+	strcpy(cfg.name, job);
+	k->at = at;
+	k->mem = aligned_alloc(64, (fan_worker_bytes(&cfg) + 63) / 64 * 64);
+	k->w = fan_worker_init(k->mem, &cfg, net.now_ns);
+	k->sealed = tenant != NULL;
+	if (!tenant)
+		return;
+	fan_tenant_key(toy_cipher(), key, fabric, tenant, strlen(tenant));
+	fan_seal_rank_init(&k->seal, toy_cipher(), key);
+}
+
+static inline void put(const fan_peer *from, const fan_peer *to, const struct fan_out_item *it)
+{
+	struct packet *p = &net.queue[(net.head + net.queued) % QUEUE];
+	assert_true(net.queued < QUEUE && fan_out_item_bytes(it) <= BYTES);
+	p->from = *from;
+	p->to = *to;
+	p->len = fan_out_item_copy(it, p->bytes);
+	if (net.taped < TAPE)
+		net.tape[net.taped++] = *p;
+	if (!net.lose || fan_rng_below(&net.rng, net.lose))
+		net.queued++;
+}
+
+#define OUT(name)                                                                                  \
+	struct fan_out_item name##_item[ITEMS];                                                    \
+	static uint8_t name##_scratch[ITEMS * 512];                                                \
+	struct fan_out name;                                                                       \
+	fan_out_init(&name, name##_item, ITEMS, name##_scratch, sizeof name##_scratch)
+
+/* Returns the datagrams that it sends. */
+static inline unsigned flush(unsigned i, struct fan_out *out)
+{
+	struct station *s = &net.station[i];
+	const fan_peer from = station_at(i);
+	unsigned n = out->count;
+	if (s->gate)
+		fan_gate_send(s->gate, net.now_ns, out);
+	n = out->count;
+	for (unsigned k = 0; k < out->count; k++) {
+		const struct fan_out_item *it = &out->item[k];
+		if (it->dest == FAN_TO_PEER)
+			put(&from, &it->peer, it);
+		for (unsigned r = 0; it->dest != FAN_TO_PEER && r < it->group->ranks; r++)
+			if (!fan_peer_is_none(&it->group->peers[r]))
+				put(&from, &it->group->peers[r], it);
+	}
+	fan_out_reset(out);
+	fan_node_sent(s->node);
+	return n;
+}
+
+/* As src/net/shard.c does. */
+static inline unsigned to_station(unsigned i, const fan_peer *from, const uint8_t *bytes,
+				  size_t len)
+{
+	struct station *s = &net.station[i];
+	struct fan_seal_head h;
+	uint8_t copy[FAN_PACKET_MAX];
+	OUT(out);
+	if (!s->node)
+		return 0;
+	memcpy(copy, bytes, len);
+	if (s->gate && !(len = fan_gate_recv(s->gate, net.now_ns, from, copy, len, &out)))
+		return flush(i, &out);
+	enum fan_verdict v = fan_node_recv(s->node, net.now_ns, *from, copy, len, false, &out);
+	if (s->gate && fan_gate_is_join(s->gate))
+		fan_gate_answer(s->gate, &out);
+	else if (!s->gate && v == FAN_DROP && fan_seal_head(&h, copy, len) && h.sealed)
+		fan_seal_refuse(copy, len, from, false, &out);
+	return flush(i, &out);
+}
+
+static inline bool to_rank(unsigned r, const uint8_t *bytes, size_t len)
+{
+	struct rank *k = &net.rank[r];
+	uint8_t copy[BYTES];
+	if (!k->w)
+		return false;
+	memcpy(copy, bytes, len);
+	if (k->sealed && !(len = fan_seal_rank_recv(&k->seal, net.now_ns, copy, len)))
+		return false;
+	fan_worker_recv(k->w, net.now_ns, copy, len, false, false);
+	return true;
+}
+
+static inline void deliver(const struct packet *p)
+{
+	for (unsigned i = 0; i < STATIONS; i++) {
+		const fan_peer at = station_at(i);
+		if (fan_peer_equal(&p->to, &at))
+			to_station(i, &p->from, p->bytes, p->len);
+	}
+	for (unsigned r = 0; r < RANKS; r++) {
+		const fan_peer at = rank_at(r), next = station_at(net.rank[r].at);
+		if (fan_peer_equal(&p->to, &at) && fan_peer_equal(&p->from, &next))
+			to_rank(r, p->bytes, p->len);
+	}
+}
+
+static inline void carry(void)
+{
+	while (net.queued) {
+		const struct packet p = net.queue[net.head];
+		net.head = (net.head + 1) % QUEUE;
+		net.queued--;
+		deliver(&p);
+	}
+}
+
+static inline void tick_rank(unsigned r)
+{
+	struct rank *k = &net.rank[r];
+	static uint8_t sealed[ITEMS * BYTES];
+	const fan_peer from = rank_at(r), to = station_at(k->at);
+	bool more = k->w != NULL;
+	OUT(out);
+	for (unsigned i = 0; more && i < 64; i++) {
+		more = fan_worker_tick(k->w, net.now_ns, &out);
+		if (k->sealed)
+			fan_seal_rank_send(&k->seal, net.now_ns, &out, sealed, BYTES);
+		for (unsigned n = 0; n < out.count; n++)
+			put(&from, &to, &out.item[n]);
+		fan_out_reset(&out);
+	}
+}
+
+/* One millisecond. */
+static inline void step(void)
+{
+	OUT(out);
+	for (unsigned r = 0; r < RANKS; r++)
+		tick_rank(r);
+	for (unsigned i = 0; i < STATIONS; i++)
+		for (unsigned n = 0; net.station[i].node && n < 16 &&
+				     fan_node_deadline(net.station[i].node) <= net.now_ns;
+		     n++) {
+			fan_node_tick(net.station[i].node, net.now_ns, &out);
+			flush(i, &out);
+		}
+	carry();
+	net.now_ns += FAN_MS;
+}
+
+static inline bool until(unsigned ranks, enum fan_worker_phase phase, unsigned ms)
+{
+	for (unsigned i = 0; i <= ms; i++) {
+		unsigned n = 0;
+		for (unsigned r = 0; r < ranks; r++)
+			n += fan_worker_phase(net.rank[r].w) == phase;
+		if (n == ranks)
+			return true;
+		step();
+	}
+	return false;
+}
+
+static inline void form(const char *job, unsigned ranks, unsigned at)
+{
+	for (unsigned r = 0; r < ranks; r++)
+		start_rank(r, ranks, job, "alice", at);
+	assert_true(until(ranks, FAN_W_READY, 500));
+}
+
+static inline void begin_sum(unsigned ranks, unsigned seed)
+{
+	for (unsigned r = 0; r < ranks; r++) {
+		struct rank *k = &net.rank[r];
+		struct fan_op op = {.op = FAN_SUM,
+				    .dtype = FAN_FLOAT32,
+				    .wire = FAN_FLOAT32,
+				    .count = ELEMS,
+				    .in = k->in,
+				    .out = k->out};
+		for (unsigned i = 0; i < ELEMS; i++)
+			k->in[i] = (float)((i * (r + 1) + seed) % 1000);
+		memset(k->out, 0, sizeof k->out);
+		assert_int_equal(fan_worker_start(k->w, net.now_ns, &op, &k->op), FAN_OK);
+	}
+}
+
+/* It ends in time, and every element is right.  Returns the milliseconds. */
+static inline unsigned end_sum(unsigned ranks, unsigned seed)
+{
+	unsigned ms = 0, done = 0;
+	for (; ms < 9000 && done < ranks; ms++) {
+		step();
+		done = 0;
+		for (unsigned r = 0; r < ranks; r++)
+			done += fan_worker_test(net.rank[r].w, net.rank[r].op) == FAN_OK;
+	}
+	assert_int_equal(done, ranks);
+	for (unsigned i = 0; i < ELEMS; i++) {
+		float want = 0;
+		for (unsigned r = 0; r < ranks; r++)
+			want += (float)((i * (r + 1) + seed) % 1000);
+		for (unsigned r = 0; r < ranks; r++)
+			assert_true(net.rank[r].out[i] == want);
+	}
+	return ms;
+}
+
+static inline void sum(unsigned ranks, unsigned seed)
+{
+	begin_sum(ranks, seed);
+	end_sum(ranks, seed);
+}
+
+static inline void leave(unsigned ranks)
+{
+	for (unsigned r = 0; r < ranks; r++)
+		fan_worker_leave(net.rank[r].w, net.now_ns, FAN_OK, NULL);
+	assert_true(until(ranks, FAN_W_LEFT, 500));
+}
+
+static inline const struct fan_gate_stats *stats(unsigned i)
+{
+	return fan_gate_stats(net.station[i].gate);
+}
+
+static inline uint64_t tags(void)
+{
+	uint64_t n = 0;
+	for (unsigned i = 0; i < STATIONS; i++)
+		n += net.station[i].gate ? stats(i)->drops[FAN_SEAL_TAG] : 0;
+	return n;
+}
+
+/* The last packet of `type` from `from` to `to`; of a RELAY, of `inner`, which is known of signed
+ * ones alone; 0: a sealed one. */
+static inline const struct packet *last_of(fan_peer from, fan_peer to, unsigned type,
+					   unsigned inner)
+{
+	for (unsigned i = net.taped; i-- > 0;) {
+		const struct packet *p = &net.tape[i];
+		bool is_signed = !fan_get32(p->bytes + 32);
+		bool right = type != FAN_TYPE_RELAY ||
+			     (inner ? is_signed && p->bytes[37] == inner : !is_signed);
+		if (p->bytes[1] == type && right && fan_peer_equal(&p->from, &from) &&
+		    fan_peer_equal(&p->to, &to))
+			return p;
+	}
+	fail_msg("no packet of type %u", type);
+	return NULL;
+}
+
+#endif
