@@ -17,6 +17,9 @@ struct fan_sim_fault {
 	uint64_t jitter_ns; /* every packet is late by up to this, in order */
 };
 
+/* Does the check in a datagram's header cover its payload as well? */
+bool fan_fault_is_covered(const uint8_t *head);
+
 bool fan_fault_any(const struct fan_sim_fault *f);
 
 /* Damage the datagram of `*len` bytes at `p`, which has room for FAN_FAULT_LONGER more.

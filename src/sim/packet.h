@@ -2,8 +2,12 @@
 /* packet.h - datagrams on their way, and the pool that their bytes come from.
  *
  * The bytes of a datagram lie in a body that all its copies share: a result that goes to
- * a hundred workers is one body with a hundred references.  Bodies are of one size, made
- * in slabs, and used again; there is no allocation for a packet. */
+ * a hundred workers is one body with a hundred references.  Bodies are made in slabs and used
+ * again; there is no allocation for a packet.
+ *
+ * What a worker reduces is a table that nobody changes.  A body need not copy it: a small one
+ * holds the header, fills a cache line, and says where the payload is.  A thousand workers'
+ * windows are a hundred megabytes otherwise, and a few in this way. */
 #ifndef FAN_SIM_PACKET_H
 #define FAN_SIM_PACKET_H
 
@@ -16,11 +20,15 @@
 #define FAN_BODIES_NEAR	   1024 /* more in use, and those that are free are in no cache */
 #define FAN_BODY_SLABS_MAX 128	/* each holds a quarter of what is there before it */
 
-/* `bytes` lies 32 before a multiple of 64, so that payloads are aligned. */
+/* `bytes` lies 36 before a multiple of 64, so that payloads are aligned. */
 struct fan_sim_body {
-	struct fan_sim_body *next; /* while it is free */
+	union {
+		struct fan_sim_body *next; /* while it is free */
+		const uint8_t *payload;	   /* of a small one that is in use; NULL: it has none */
+	};
 	uint32_t refs;
-	uint32_t pad[4];
+	uint32_t small; /* `bytes` is a header alone */
+	uint32_t pad[3];
 	uint8_t bytes[];
 };
 
@@ -43,15 +51,21 @@ struct fan_sim_packet {
 	uint8_t hops;		   /* links crossed: bounded by FAN_SIM_HOPS_MAX */
 };
 
-struct fan_body_pool {
+/* Bodies of one size. */
+struct fan_body_shelf {
 	struct fan_sim_body *free;
 	uint8_t *fresh;	  /* bodies of the last slab that were never used... */
 	uint32_t freshes; /* ...and how many: their memory has not been touched yet */
-	uint32_t bytes;	  /* of one body's datagram, at most */
 	uint32_t stride;
-	uint32_t made, used, used_max;
+	uint32_t made;
 	unsigned slabs;
 	void *slab[FAN_BODY_SLABS_MAX];
+};
+
+struct fan_body_pool {
+	uint32_t bytes; /* of one body's datagram, at most */
+	uint32_t used, used_max;
+	struct fan_body_shelf whole, small;
 };
 
 /* Bodies for datagrams of at most `bytes`. */
@@ -59,30 +73,57 @@ void fan_body_pool_init(struct fan_body_pool *p, uint32_t bytes);
 void fan_body_pool_free(struct fan_body_pool *p);
 
 /* A body that was never used; NULL: out of memory. */
-struct fan_sim_body *fan_body_make(struct fan_body_pool *p);
+struct fan_sim_body *fan_body_make(struct fan_body_shelf *s);
 
-/* A body with one reference; NULL: out of memory. */
-static inline struct fan_sim_body *fan_body_get(struct fan_body_pool *p)
+static inline struct fan_sim_body *fan_body_take(struct fan_body_pool *p, struct fan_body_shelf *s)
 {
-	struct fan_sim_body *b = p->free;
+	struct fan_sim_body *b = s->free;
 	if (b)
-		p->free = b->next;
-	else if (!(b = fan_body_make(p)))
+		s->free = b->next;
+	else if (!(b = fan_body_make(s)))
 		return NULL;
 	b->refs = 1;
-	for (uint32_t i = 0; p->free && p->used >= FAN_BODIES_NEAR && i < p->stride; i += 64)
-		__builtin_prefetch((const char *)p->free + i, 1); /* the next one */
+	b->small = s == &p->small;
+	for (uint32_t i = 0; s->free && p->used >= FAN_BODIES_NEAR && i < s->stride; i += 64)
+		__builtin_prefetch((const char *)s->free + i, 1); /* the next one */
 	if (++p->used > p->used_max)
 		p->used_max = p->used;
 	return b;
 }
 
+/* A body with one reference; NULL: out of memory. */
+static inline struct fan_sim_body *fan_body_get(struct fan_body_pool *p)
+{
+	return fan_body_take(p, &p->whole);
+}
+
+/* The same, for a header before what is at `payload` and stays as it is until the simulation
+ * ends; NULL: there is no more than the header. */
+static inline struct fan_sim_body *fan_body_get_small(struct fan_body_pool *p,
+						      const uint8_t *payload)
+{
+	struct fan_sim_body *b = fan_body_take(p, &p->small);
+	if (b)
+		b->payload = payload;
+	return b;
+}
+
+/* Where the payload is; NULL: behind the header, or there is none. */
+static inline const uint8_t *fan_body_payload_apart(const struct fan_sim_body *b)
+{
+	return b->small ? b->payload : NULL;
+}
+
+/* Write the datagram of `len` bytes that `b` holds to `to`. */
+void fan_body_copy(const struct fan_sim_body *b, uint16_t len, uint8_t *to);
+
 static inline void fan_body_put(struct fan_body_pool *p, struct fan_sim_body *b)
 {
 	if (!b || --b->refs)
 		return;
-	b->next = p->free;
-	p->free = b;
+	struct fan_body_shelf *s = b->small ? &p->small : &p->whole;
+	b->next = s->free;
+	s->free = b;
 	p->used--;
 }
 

@@ -84,7 +84,10 @@ static void write_packet(const struct fan_trace *t, const struct fan_sim_packet 
 	put_be16(udp + 2, UDP_PORT);
 	put_be16(udp + 4, p->len + UDP_BYTES);
 	fwrite(h, sizeof h, 1, t->pcap);
-	fwrite(p->body->bytes, p->len, 1, t->pcap);
+	const uint8_t *apart = fan_body_payload_apart(p->body);
+	fwrite(p->body->bytes, apart ? FAN_HEAD_BYTES : p->len, 1, t->pcap);
+	if (apart)
+		fwrite(apart, p->len - FAN_HEAD_BYTES, 1, t->pcap);
 }
 
 static void saw(void *arg, enum fan_sight what, uint32_t link, const struct fan_sim_packet *p)

@@ -4,91 +4,13 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/worker/stream.h"
+#include "pages.h"
 #include "trainer_priv.h"
 
-#define ALIGN	    64u
-#define OUT_ITEMS   64u
-#define OP_FRAGS    64u /* fragments of one operation, at least */
 #define OP_POISON   0x5c
-#define RANK_SHIFT  17u
-#define OP_SHIFT    16u /* elements: keeps operations aligned */
-#define VALUES	    1024u
 #define PAUSE_MAX   8			/* doublings of the pause before a job begins again */
 #define PACED_ITEMS 4			/* packets that leave at once at a pace */
 #define TICKS_MAX   (2 * FAN_AHEAD_MAX) /* of a core at one time */
-
-static size_t rounded(size_t bytes)
-{
-	return (bytes + ALIGN - 1) / ALIGN * ALIGN;
-}
-
-static uint32_t frag_elems(const struct fan_job_config *c)
-{
-	const struct fan_op op = {.dtype = FAN_FLOAT32,
-				  .wire = (enum fan_dtype)c->wire,
-				  .mode = (enum fan_mode)c->mode};
-	return fan_stream_per_frag(&op, c->payload_bytes, false);
-}
-
-static float value(uint64_t i)
-{
-	return (float)(int)(fan_rng_mix(i) % VALUES) - (float)(VALUES / 2);
-}
-
-static bool make_expect(struct fan_trainer_shared *sh, size_t elems)
-{
-	sh->expect = malloc(elems * sizeof *sh->expect);
-	if (!sh->expect)
-		return false;
-	for (size_t i = 0; i < elems; i++) {
-		sh->expect[i] = 0;
-		for (uint32_t r = 0; r < sh->cfg->ranks; r++)
-			sh->expect[i] += sh->input[i + r * RANK_SHIFT];
-	}
-	return true;
-}
-
-bool fan_trainer_share(struct fan_trainer_shared *sh, struct fan_job_config *cfg,
-		       struct fan_sim *sim, bool by_ring)
-{
-	memset(sh, 0, sizeof *sh);
-	sh->cfg = cfg;
-	sh->sim = sim;
-	sh->by_ring = by_ring;
-	sh->begin_ns = cfg->arrival_ns;
-	if (by_ring)
-		return true;
-	uint32_t window = cfg->ahead ? cfg->ahead : cfg->window;
-	uint32_t frags = window / 8u < OP_FRAGS ? OP_FRAGS : window / 8u;
-	if (cfg->mode == FAN_FIXED) /* a whole group: exponents travel once for each */
-		frags = cfg->payload_bytes / 2u;
-	sh->frag_elems = frag_elems(cfg);
-	sh->tile = frags * sh->frag_elems;
-	sh->ahead = (uint64_t)2 * window * sh->frag_elems;
-	size_t places = sh->tile + FAN_TILE_SHIFTS * OP_SHIFT;
-	size_t elems = places + (size_t)cfg->ranks * RANK_SHIFT;
-	sh->input = aligned_alloc(ALIGN, rounded(elems * sizeof *sh->input));
-	sh->sink = aligned_alloc(ALIGN, rounded(sh->tile * sizeof *sh->sink));
-	sh->item = malloc(OUT_ITEMS * sizeof *sh->item);
-	sh->scratch_bytes = OUT_ITEMS * (size_t)(cfg->payload_bytes + ALIGN);
-	sh->scratch = aligned_alloc(ALIGN, rounded(sh->scratch_bytes));
-	if (!sh->input || !sh->sink || !sh->item || !sh->scratch)
-		return false;
-	for (size_t i = 0; i < elems; i++)
-		sh->input[i] = value(i);
-	return !cfg->verify || make_expect(sh, places);
-}
-
-void fan_trainer_unshare(struct fan_trainer_shared *sh)
-{
-	free(sh->input);
-	free(sh->expect);
-	free(sh->sink);
-	free(sh->item);
-	free(sh->scratch);
-	memset(sh, 0, sizeof *sh);
-}
 
 /* ---- its life ------------------------------------------------------------------ */
 
@@ -144,10 +66,14 @@ static bool come(struct fan_trainer *t)
 		w.priority_arg = t;
 	}
 	size_t bytes = fan_worker_bytes(&w);
-	t->mem = bytes ? aligned_alloc(ALIGN, rounded(bytes)) : NULL;
-	if (!t->mem)
+	struct fan_trainer_shared *sh = t->shared;
+	/* an odd number of lines: the same fields of all workers are not in the same sets */
+	size_t each = fan_trainer_rounded(bytes) | FAN_TRAINER_ALIGN;
+	if (bytes && !sh->room)
+		sh->room = fan_pages_alloc(each * c->ranks);
+	if (!bytes || !sh->room)
 		return false;
-	t->core = fan_worker_init(t->mem, &w, t->shared->sim->now_ns);
+	t->core = fan_worker_init(sh->room + t->rank * each, &w, sh->sim->now_ns);
 	t->shared->sim->actor[t->actor].worker = t->core;
 	return true;
 }
@@ -242,8 +168,6 @@ static void go(struct fan_trainer *t)
 		add_stats(&t->stats, fan_worker_stats(t->core));
 	t->left = true;
 	t->shared->sim->awaited--;
-	free(t->mem);
-	t->mem = NULL;
 	t->core = NULL;
 	t->shared->sim->actor[t->actor].worker = NULL;
 	if (++t->shared->gone == t->shared->cfg->ranks)
@@ -280,10 +204,11 @@ static void start_op(struct fan_trainer *t, uint32_t elems, bool last)
 	struct fan_trainer_op *o = &t->op[t->op_next % FAN_OPS_MAX];
 	o->elems = elems;
 	o->last = last;
-	o->shift = (uint32_t)(t->op_next % FAN_TILE_SHIFTS) * OP_SHIFT;
+	o->shift = (uint32_t)(t->op_next % FAN_TILE_SHIFTS) * FAN_TRAINER_OP_SHIFT;
 	o->out = NULL;
 	if (sh->expect) {
-		o->out = aligned_alloc(ALIGN, rounded(elems * sizeof *o->out));
+		o->out = aligned_alloc(FAN_TRAINER_ALIGN,
+				       fan_trainer_rounded(elems * sizeof *o->out));
 		if (!o->out) {
 			sh->sim->broke = true;
 			return;
@@ -297,7 +222,7 @@ static void start_op(struct fan_trainer *t, uint32_t elems, bool last)
 		.mode = (enum fan_mode)sh->cfg->mode,
 		.layer = sh->cfg->bucket[t->bucket_at % sh->cfg->buckets].low + 1,
 		.count = elems,
-		.in = sh->input + o->shift + t->rank * RANK_SHIFT,
+		.in = sh->input + o->shift + t->rank * FAN_TRAINER_RANK_SHIFT,
 		.out = o->out ? o->out : sh->sink,
 	};
 	uint64_t id;
@@ -366,6 +291,15 @@ static uint32_t frame_bytes(const struct fan_sim *s, uint32_t actor)
 	return s->link[s->out[s->node[s->actor[actor].node].first]].overhead_bytes;
 }
 
+/* What lies in the job's table need not be copied. */
+static struct fan_sim_body *body_of(const struct fan_trainer *t, const struct fan_out_item *it)
+{
+	const struct fan_trainer_shared *sh = t->shared;
+	uintptr_t at = (uintptr_t)it->payload - (uintptr_t)sh->input;
+	bool lent = at < sh->input_bytes || !it->payload_bytes;
+	return lent ? fan_sim_body_lent(sh->sim, it) : fan_sim_body(sh->sim, it);
+}
+
 static void tick_core(struct fan_trainer *t)
 {
 	struct fan_trainer_shared *sh = t->shared;
@@ -373,7 +307,7 @@ static void tick_core(struct fan_trainer *t)
 	uint32_t to = seat_of(t).aggregator;
 	struct fan_out out;
 	bool paced = sh->cfg->pace_bps && fan_worker_phase(t->core) == FAN_W_READY;
-	fan_out_init(&out, sh->item, paced ? PACED_ITEMS : OUT_ITEMS, sh->scratch,
+	fan_out_init(&out, sh->item, paced ? PACED_ITEMS : FAN_TRAINER_ITEMS, sh->scratch,
 		     sh->scratch_bytes);
 	bool more = true;
 	uint64_t bytes = 0;
@@ -385,7 +319,7 @@ static void tick_core(struct fan_trainer *t)
 				.from = t->actor,
 				.to = to,
 				.len = (uint16_t)fan_out_item_bytes(it),
-				.body = fan_sim_body(s, it),
+				.body = body_of(t, it),
 			};
 			if (!p.body)
 				return;
@@ -593,6 +527,4 @@ void fan_trainer_free(struct fan_trainer *t)
 {
 	drop_ops(t);
 	fan_ring_free(&t->ring);
-	free(t->mem);
-	t->mem = NULL;
 }

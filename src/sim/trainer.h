@@ -23,12 +23,14 @@ struct fan_trainer_shared {
 	uint32_t frag_elems; /* ...and of a fragment */
 	uint64_t ahead;	     /* elements in flight that are enough: two windows */
 	float *input;	     /* of all ranks, each with its own shift */
-	float *expect;	     /* sums of it over the ranks, or NULL: nothing is checked */
-	float *sink;	     /* where results go that nobody checks */
+	size_t input_bytes;
+	float *expect; /* sums of it over the ranks, or NULL: nothing is checked */
+	float *sink;   /* where results go that nobody checks */
 	struct fan_out_item *item;
 	uint8_t *scratch;
 	size_t scratch_bytes;
 	bool by_ring;
+	uint8_t *room;		   /* for the workers of one life after the other, by rank */
 	struct fan_trainer *first; /* the trainer of rank 0; the others follow it */
 	uint64_t begin_ns;	   /* when this life of the job begins */
 	uint32_t lives;		   /* before this one */
@@ -62,7 +64,6 @@ struct fan_trainer {
 	struct fan_trainer_shared *shared;
 	uint32_t actor;
 	uint16_t rank;
-	void *mem;
 	struct fan_worker *core;
 	struct fan_ring ring; /* instead of the core, if the job says so */
 	uint64_t deadline_ns; /* the core's */

@@ -124,6 +124,21 @@ struct fan_sim_body *fan_sim_body(struct fan_sim *s, const struct fan_out_item *
 	return b;
 }
 
+struct fan_sim_body *fan_sim_body_lent(struct fan_sim *s, const struct fan_out_item *it)
+{
+	/* where the check covers the payload, nodes on the way may look at both */
+	if (fan_fault_is_covered(it->head) || fan_out_item_bytes(it) > s->pool.bytes)
+		return fan_sim_body(s, it);
+	const uint8_t *payload = it->payload_bytes ? it->payload : NULL;
+	struct fan_sim_body *b = fan_body_get_small(&s->pool, payload);
+	if (!b) {
+		s->broke = true;
+		return NULL;
+	}
+	memcpy(b->bytes, it->head, FAN_HEAD_BYTES);
+	return b;
+}
+
 static void saw(struct fan_sim *s, enum fan_sight what, uint32_t link,
 		const struct fan_sim_packet *p)
 {
@@ -198,7 +213,7 @@ static bool damage(struct fan_sim *s, struct fan_sim_link *l, struct fan_sim_pac
 		s->broke = true;
 		return false;
 	}
-	memcpy(copy->bytes, p->body->bytes, p->len);
+	fan_body_copy(p->body, p->len, copy->bytes);
 	if (!fan_fault_damage(&l->rng, copy->bytes, &p->len)) {
 		fan_body_put(&s->pool, copy);
 		return false;
@@ -338,6 +353,23 @@ void fan_sim_wake(struct fan_sim *s, uint32_t actor)
 	s->broke |= !fan_event_push(&s->heap, at_ns, source(KIND_ACTOR, actor));
 }
 
+/* The actor that the packet is for hears it, as one piece. */
+static void hear(struct fan_sim *s, struct fan_sim_actor *a, const struct fan_sim_packet *p)
+{
+	if (!p->body || !fan_body_payload_apart(p->body)) {
+		a->ops->recv(a->self, p);
+		return;
+	}
+	struct fan_sim_packet whole = *p;
+	if (!s->desk && !(s->desk = fan_body_make(&s->pool.whole))) {
+		s->broke = true;
+		return;
+	}
+	whole.body = s->desk;
+	fan_body_copy(p->body, p->len, whole.body->bytes);
+	a->ops->recv(a->self, &whole);
+}
+
 /* The packet is at `node`; its reference is ours. */
 static void arrive(struct fan_sim *s, uint32_t node, struct fan_sim_packet *p)
 {
@@ -363,7 +395,7 @@ static void arrive(struct fan_sim *s, uint32_t node, struct fan_sim_packet *p)
 	struct fan_sim_actor *a = &s->actor[p->to];
 	if (a->node == node) {
 		saw(s, FAN_SIGHT_ARRIVED, FAN_SIM_NONE, p);
-		a->ops->recv(a->self, p);
+		hear(s, a, p);
 		fan_body_put(&s->pool, p->body);
 		fan_sim_wake(s, p->to);
 		return;

@@ -86,6 +86,7 @@ struct fan_sim {
 	uint64_t seed, now_ns;
 	struct fan_event_heap heap;
 	struct fan_body_pool pool;
+	struct fan_sim_body *desk; /* where a small body and its payload are put together */
 	struct fan_sim_node *node;
 	struct fan_sim_link *link;
 	struct fan_sim_actor *actor;
@@ -142,6 +143,9 @@ uint32_t fan_sim_distance(struct fan_sim *s, uint32_t from, uint32_t to);
 
 /* A body that holds the item's datagram; NULL: out of memory. */
 struct fan_sim_body *fan_sim_body(struct fan_sim *s, const struct fan_out_item *it);
+
+/* The same; the item's payload stays where it is, unchanged, until the simulation ends. */
+struct fan_sim_body *fan_sim_body_lent(struct fan_sim *s, const struct fan_out_item *it);
 
 /* Send what p->body holds, from the node where p->from lives.  Takes a reference of its
  * own.  `own`: the sender's own packets wait for room in the first link's queue. */

@@ -249,6 +249,66 @@ static void world__damage_is_done_to_a_copy(void **state)
 	fan_sim_free(&s);
 }
 
+struct reader {
+	const struct fan_out_item *want;
+	unsigned heard, alike, other; /* other: with another payload, whose bits no fault flips */
+};
+
+static void read_whole(void *self, const struct fan_sim_packet *p)
+{
+	struct reader *r = self;
+	r->heard++;
+	if (p->len < fan_out_item_bytes(r->want))
+		return;
+	bool other = memcmp(p->body->bytes + FAN_HEAD_BYTES, r->want->payload,
+			    r->want->payload_bytes) != 0;
+	r->other += other;
+	r->alike += !other && p->len == fan_out_item_bytes(r->want) &&
+		    memcmp(p->body->bytes, r->want->head, FAN_HEAD_BYTES) == 0;
+}
+
+static uint64_t read_never(void *self)
+{
+	(void)self;
+	return FAN_SIM_NEVER;
+}
+
+static const struct fan_actor_ops reader_ops = {read_whole, NULL, read_never};
+
+/* What is not copied to be sent is heard in one piece; damaged packets are copies. */
+static void world__lent_payload_is_heard_whole(void **state)
+{
+	(void)state;
+	struct fan_sim s;
+	struct ear ear[2];
+	uint8_t payload[68];
+	for (unsigned i = 0; i < sizeof payload; i++)
+		payload[i] = (uint8_t)(7 * i);
+	const struct fan_out_item it = {
+		.head = {1, 1}, .payload = payload, .payload_bytes = sizeof payload};
+	struct reader reader = {.want = &it};
+	make(&s, ear, &cable, 0);
+	s.actor[1].self = &reader;
+	s.actor[1].ops = &reader_ops;
+	struct fan_sim_packet p = {.from = 0, .to = 1, .len = 104};
+	p.body = fan_sim_body_lent(&s, &it);
+	assert_ptr_equal(fan_body_payload_apart(p.body), payload);
+	for (unsigned corrupt = 0; corrupt < 2; corrupt++) {
+		s.link[0].cfg.fault.corrupt = corrupt * 1000000;
+		s.link[0].faulty = corrupt;
+		for (unsigned i = 0; i < 100; i++)
+			fan_sim_send(&s, &p, true);
+		while (fan_sim_step(&s, FAN_SIM_NEVER))
+			;
+		assert_int_equal(reader.alike, 100);
+	}
+	assert_int_equal(reader.other, 0);
+	assert_in_range(reader.heard, 150, 190);
+	fan_body_put(&s.pool, p.body);
+	assert_int_equal(s.pool.used, 0);
+	fan_sim_free(&s);
+}
+
 static void world__damage_upon_damage_is_a_loss(void **state)
 {
 	(void)state;
@@ -305,6 +365,7 @@ int main(void)
 		cmocka_unit_test(world__new_rate_of_a_busy_link),
 		cmocka_unit_test(world__faults_in_their_share),
 		cmocka_unit_test(world__damage_is_done_to_a_copy),
+		cmocka_unit_test(world__lent_payload_is_heard_whole),
 		cmocka_unit_test(world__damage_upon_damage_is_a_loss),
 		cmocka_unit_test(world__same_seed_same_run),
 	};
