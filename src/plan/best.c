@@ -37,6 +37,7 @@
 #define AGAIN	       12	  /* times that trees are added to the best plan */
 #define AGAIN_ROUNDS   12	  /* of pricing, at each */
 #define AGAIN_MANY     30	  /* as MANY, at each */
+#define AGAIN_WITHOUT  3	  /* of the trees, one in so many, after one that gained nothing */
 #define GROW_ROUNDS    4	  /* of pricing for each tree that there may be */
 #define SETTLE_WORK    1e8	  /* routes looked at by all of that together */
 #define SETTLED	       1e-4	  /* relative: less gain is none */
@@ -400,11 +401,44 @@ static uint32_t many(const struct best *b)
 	return tenths < 10 ? 10 : tenths < MANY ? (uint32_t)tenths : MANY;
 }
 
+/* Take away one tree in so many, drawn; the last of a job on a server stays. */
+static void free_some(struct best *b, struct fan_plan *p)
+{
+	for (uint32_t i = p->trees; i-- > 0;) {
+		const struct fan_tree *a = &p->tree[i];
+		uint32_t alike = 0;
+		for (uint32_t k = 0; k < p->trees; k++)
+			alike += p->tree[k].job == a->job && p->tree[k].server == a->server;
+		if (alike < 2 || fan_rng_below(&b->rng, AGAIN_WITHOUT) != 0)
+			continue;
+		free(p->tree[i].flow);
+		p->tree[i] = p->tree[--p->trees];
+	}
+}
+
+/* The best so far, after a time that gained nothing without some of its trees, and trees that are
+ * cheap beside these; then as few as may be.  The same again would lead to the same. */
+static int once_more(struct best *b, double bound, bool frees)
+{
+	struct fan_plan p;
+	int err = fan_plan_copy(&p, b->p);
+
+	if (!err && frees)
+		free_some(b, &p);
+	if (!err)
+		err = fan_trees_grow(&b->c, &p, bound * ENOUGH, AGAIN_ROUNDS);
+	if (!err)
+		return thin_out(b, &p, AGAIN_MANY, bound);
+	fan_plan_free(&p);
+	return err;
+}
+
 /* As many trees as the prices ask for, and then fewer; and some more beside the best so far. */
 static int many_trees(struct best *b, double bound)
 {
 	struct fan_plan p;
 	uint32_t rounds = 0;
+	bool frees = false;
 
 	for (uint32_t j = 0; j < b->t->jobs; j++)
 		for (uint32_t s = 0; s < b->t->job[j].servers; s++)
@@ -419,13 +453,9 @@ static int many_trees(struct best *b, double bound)
 	}
 	for (unsigned i = 0; i < AGAIN && !err && b->gbps < bound * ENOUGH && b->work < SETTLE_WORK;
 	     i++) {
-		err = fan_plan_copy(&p, b->p);
-		if (!err)
-			err = fan_trees_grow(&b->c, &p, bound * ENOUGH, AGAIN_ROUNDS);
-		if (err)
-			fan_plan_free(&p);
-		else
-			err = thin_out(b, &p, AGAIN_MANY, bound);
+		double before = b->gbps;
+		err = once_more(b, bound, frees);
+		frees = !(b->gbps > before * (1 + SETTLED));
 	}
 	return err == FAN_E_STALLED || err == FAN_E_INVALID ? FAN_OK : err; /* then without */
 }
