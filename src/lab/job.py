@@ -16,7 +16,15 @@ ASK_TIMEOUT_S = 2
 EXTRA_S = 40  # what a job may take beyond four times what was asked
 ITERATIONS = 3
 PART_MIN_BYTES = 1 << 16
-RTO_MIN_MS = 250  # timers are of fast links; here, a result waits for tens of ms in queues
+WINDOW_MIN = 2  # of fanin bench
+RTO_MIN_MS = 1000  # timers are of fast links; here, a result waits for hundreds of ms in queues
+
+
+def largest_window(window, install):
+    """Fragments of the largest part, where all parts together have `window` of them in flight: ranks
+    give the others theirs by share."""
+    rates = [part["gbps"] for part in install["parts"]]
+    return max(WINDOW_MIN, round(window * max(rates) / sum(rates)))
 
 
 class Tools:
@@ -126,7 +134,7 @@ class Job:
         try:
             self._start_daemons(topology)
             self.net.set_filters(install)
-            ranks = self._start_ranks(iteration_bytes)
+            ranks = self._start_ranks(iteration_bytes, largest_window(self.args.window, install))
             idle = self._wait(ranks, planned_s)
             with open(self.tools.path("bench.json"), encoding="utf-8") as file:
                 result = json.load(file)["results"][0]
@@ -203,7 +211,7 @@ class Job:
 
     # ---- ranks ----------------------------------------------------------------------------
 
-    def _start_ranks(self, iteration_bytes):
+    def _start_ranks(self, iteration_bytes, window):
         ranks = []
         for rank, node in enumerate(self.layout.ranks):
             argv = ["env", "FANIN_RTO_MIN_MS=%d" % RTO_MIN_MS,
@@ -211,7 +219,7 @@ class Job:
                     "--job", self.layout.job, "--rank", str(rank),
                     "--ranks", str(len(self.layout.ranks)),
                     "-b", str(iteration_bytes), "-e", str(iteration_bytes),
-                    "-n", str(ITERATIONS), "-w", "1", "--window", str(self.args.window),
+                    "-n", str(ITERATIONS), "-w", "1", "--window", str(window),
                     "--no-multicast", *self.args.bench]  # fmt: skip
             if rank == 0:
                 argv += ["--json", self.tools.path("bench.json")]

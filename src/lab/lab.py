@@ -71,8 +71,8 @@ def arguments(argv):
     )
     parser.add_argument("--trees", type=int, default=4, metavar="K",
                         help="trees on one server that best may use (4)")  # fmt: skip
-    parser.add_argument("--window", type=int, default=16, metavar="W",
-                        help="fragments of the largest part in flight (16)")  # fmt: skip
+    parser.add_argument("--window", type=int, default=32, metavar="W",
+                        help="fragments in flight, of all parts together (32)")  # fmt: skip
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="of plans (1)")
     parser.add_argument(
         "--kill",

@@ -11,7 +11,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path.insert(0, os.path.join(ROOT, "src", "lab"))
 
 import layout  # noqa: E402  pylint: disable=wrong-import-position
-from job import Kill  # noqa: E402  pylint: disable=wrong-import-position
+from job import Kill, largest_window  # noqa: E402  pylint: disable=wrong-import-position
 
 
 def example(name="grid-example", scale=0.005):
@@ -126,6 +126,15 @@ def test_ranks_and_bytes():
     assert layout.ranks_of("0-3,7") == [0, 1, 2, 3, 7]
     assert layout.ranks_of("5") == [5]
     assert layout.swapped(1) == 256
+
+
+def test_all_parts_together_have_the_window():
+    for count in (1, 4, 12):
+        install = {"parts": [{"gbps": 0.5} for _ in range(count)]}
+        assert largest_window(32, install) * count == pytest.approx(32, abs=count / 2)
+    uneven = {"parts": [{"gbps": 3.0}, {"gbps": 1.0}]}
+    assert largest_window(32, uneven) == 24
+    assert largest_window(4, {"parts": [{"gbps": 1.0}] * 16}) == 2
 
 
 def test_kills():
