@@ -291,17 +291,19 @@ static void suspect(struct fanin_comm *c, unsigned i, uint64_t now_ns)
 	/* Without a beat it still waits for the others of its column, for which it has time. */
 	const int64_t joins_ms = beat_ns ? 0 : fan_config_join_ms(&c->cfg),
 		      patient_ms = joins_ms + c->cfg.alive_ms;
-	char why[FAN_INTRA_WHY_BYTES], how[64] = "it has ended";
+	char why[FAN_INTRA_WHY_BYTES];
 	if (beat_ns == UINT64_MAX) {
 		snprintf(why, sizeof why,
 			 "rank %u left job \"%s\" while other ranks still needed it", rank_of(l, i),
 			 c->cfg.job);
 		blame(l, i, FAN_E_RANK_LEFT, why);
-	} else if (ended || now_ns > since_ns + (uint64_t)patient_ms * FAN_MS) {
-		if (!ended)
-			snprintf(how, sizeof how, "silent for more than %.1f s",
-				 (double)patient_ms / 1e3);
-		snprintf(why, sizeof why, "rank %u stopped answering (%s)", rank_of(l, i), how);
+	} else if (ended) {
+		snprintf(why, sizeof why, "rank %u has ended: it was killed, or ended by itself",
+			 rank_of(l, i));
+		blame(l, i, FAN_E_RANK_LOST, why);
+	} else if (now_ns > since_ns + (uint64_t)patient_ms * FAN_MS) {
+		snprintf(why, sizeof why, "rank %u stopped answering (silent for more than %.1f s)",
+			 rank_of(l, i), (double)patient_ms / 1e3);
 		blame(l, i, FAN_E_RANK_LOST, why);
 	} else {
 		atomic_store(&r->asked, 1);
