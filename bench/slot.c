@@ -36,7 +36,8 @@ struct bed {
 	struct fan_out out;
 	fan_peer peer[RANKS];
 	uint32_t job, epoch;
-	uint8_t *packets; /* RANKS * frags datagrams */
+	uint64_t cookie[RANKS]; /* of each WELCOME, for the BEAT that proves it has come */
+	uint8_t *packets;	/* RANKS * frags datagrams */
 	size_t stride;
 	uint64_t next; /* fragment number */
 	uint64_t wrong;
@@ -50,12 +51,16 @@ static uint64_t now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
+static _Noreturn void fail(const char *why)
+{
+	fprintf(stderr, "slot: %s\n", why);
+	exit(1);
+}
+
 static void *must(void *p)
 {
-	if (!p) {
-		fprintf(stderr, "slot: out of memory\n");
-		exit(1);
-	}
+	if (!p)
+		fail("out of memory");
 	return p;
 }
 
@@ -80,6 +85,21 @@ static void control(struct bed *b, enum fan_type type, uint16_t rank, const uint
 			    &b->out);
 }
 
+/* Note what the WELCOME to `rank` says. */
+static void welcomed(struct bed *b, uint16_t rank)
+{
+	uint8_t pkt[FAN_CTL_BYTES_MAX];
+	struct fan_frag f;
+	struct fan_welcome m;
+	if (b->out.count == 0 ||
+	    fan_wire_get(&f, pkt, fan_out_item_copy(&b->out.item[0], pkt)) >= 0 ||
+	    f.type != FAN_TYPE_WELCOME || fan_welcome_get(&m, &f) != FAN_OK)
+		fail("a JOIN was not answered by a WELCOME");
+	b->job = f.job;
+	b->epoch = f.epoch;
+	b->cookie[rank] = m.cookie;
+}
+
 /* Join as every rank, then show with a BEAT that each is where its JOIN said. */
 static void join_all(struct bed *b)
 {
@@ -95,13 +115,10 @@ static void join_all(struct bed *b)
 		b->job = b->epoch = 0;
 		b->peer[r] = (fan_peer){.port = r + 1u};
 		control(b, FAN_TYPE_JOIN, r, body, fan_join_put(body, &m));
-		if (b->out.count == 0)
-			continue; /* the sums will tell */
-		b->job = fan_get32(b->out.item[0].head + 4);
-		b->epoch = fan_get32(b->out.item[0].head + 8);
+		welcomed(b, r);
 	}
 	for (uint16_t r = 0; r < RANKS; r++) {
-		struct fan_beat m = {.flags = 0};
+		struct fan_beat m = {.cookie = b->cookie[r]};
 		control(b, FAN_TYPE_BEAT, r, body, fan_beat_put(body, &m));
 	}
 	fan_out_reset(&b->out);
@@ -282,17 +299,27 @@ int main(int argc, char **argv)
 		{"float32-8832-cached", 8832, FAN_FLOAT32, 7, 2001},
 	};
 	const char *file = NULL;
-	if (argc == 3 && strcmp(argv[1], "--json") == 0) {
-		file = argv[2];
-	} else if (argc != 1) {
-		fprintf(stderr, "usage: slot [--json FILE]\n");
+	bool once = false;
+	int at = 1;
+	if (at < argc && strcmp(argv[at], "--once") == 0) {
+		once = true;
+		at++;
+	}
+	if (at + 2 == argc && strcmp(argv[at], "--json") == 0) {
+		file = argv[at + 1];
+	} else if (at != argc) {
+		fprintf(stderr, "usage: slot [--once] [--json FILE]\n");
 		return 2;
 	}
 	unsigned failed = 0;
 	json_t *figures = json_array();
 	printf("%-22s %8s %8s %7s\n", "setting", "sum GB/s", "memcpy", "ratio");
-	for (unsigned i = 0; i < sizeof all / sizeof all[0]; i++)
-		json_array_append_new(figures, run(&all[i], &failed));
+	for (unsigned i = 0; i < sizeof all / sizeof all[0]; i++) {
+		struct setting set = all[i];
+		if (once)
+			set.parts = 1;
+		json_array_append_new(figures, run(&set, &failed));
+	}
 	if (file) {
 		json_t *root = json_pack("{s:o, s:{s:i, s:i, s:i}}", "figures", figures, "settings",
 					 "ranks", RANKS, "window", WINDOW, "batch", BATCH);

@@ -10,6 +10,7 @@
 # build/logs/NAME.result   lines "passed|failed|skipped<TAB>what<TAB>seconds<TAB>note",
 #                          one for each thing that counts; written last, in one go
 # build/logs/NAME.cpu      seconds of processor time of all that it ran
+# build/logs/NAME.seconds  how long it took
 #
 # The work itself is a function of tools/steps.sh: status 0 passed, 77 skipped, else
 # failed.  It ends after LIMIT_S seconds whatever it does.
@@ -100,6 +101,7 @@ seconds=$(($(date +%s) - begin_s))
 
 # The second line of `times` is about ended children: 1m2.34s 0m5.67s.
 times >"$logs/$name.part"
+echo $seconds >"$logs/$name.seconds"
 awk -F '[ms ]+' 'NR == 2 { printf "%.0f\n", $1 * 60 + $2 + $3 * 60 + $4 }' "$logs/$name.part" >"$logs/$name.cpu"
 
 note=$(note_of "$name" $rc)

@@ -300,6 +300,7 @@ fault_kinds='
 10 0 --story stranger --policy tree
 20 10 --story stranger --sealed
 10 0 --story stranger --sealed --policy tree
+10 0 --story stranger --sealed --policy esa
 40 20 --story asleep
 200 20 --policy routed
 200 20 --policy moved
@@ -372,6 +373,17 @@ step_mpi() {
         need build-gcc || return
         BUILD=$PWD/build test/mpi/run || return
         note "$(tail -n 1 "$logs/$step.log")"
+}
+
+# Of bench/ what needs neither root nor minutes: whether it runs and its sums hold.  Its figures are
+# of a machine that does other work, and nobody looks at them.
+step_bench() {
+        need build-gcc || return
+        for command in bench/core bench/onehost; do
+                echo "$command --quick"
+                "$command" --quick || return
+        done
+        build/bench/bench-sim --short
 }
 
 step_interop() {
@@ -455,7 +467,7 @@ measuring_steps='ns-forecast'
 computing_steps() {
         printf '%s\n' test-asan faults test-gcc clang-tidy scenarios faults-asan model python-types pages
         fuzz_steps
-        printf '%s\n' pip cppcheck test-clang abi install core-symbols lib-symbols
+        printf '%s\n' pip cppcheck bench test-clang abi install core-symbols lib-symbols
 }
 
 # Last, since it prints times.
