@@ -18,6 +18,7 @@
 #include "net/udp.h"
 #include "rank_stats.h"
 #include "top_live.h"
+#include "top_shares.h"
 #include "top_tree.h"
 
 #define ADDRESS_BYTES  80
@@ -25,7 +26,9 @@
 #define INTERVAL_MAX_S 3600
 
 struct top_args {
-	fan_peer sw;
+	char switches[ARGS_TEXT_BYTES]; /* with commas between */
+	fan_peer sw[TOP_SWITCHES_MAX];
+	unsigned sws;
 	int interval_s, shards;
 	bool once;
 	char json[ARGS_TEXT_BYTES]; /* empty: none */
@@ -36,7 +39,8 @@ struct top_args {
 
 #define AT(field) offsetof(struct top_args, field)
 static const struct args_option options[] = {
-	{"switch", 's', ARGS_PEER, AT(sw), 0, 0, NULL, "ADDR:PORT", "the switch to ask"},
+	{"switch", 's', ARGS_TEXT, AT(switches), 0, 0, NULL, "ADDR:PORT[,...]",
+	 "the switch to ask; of several, also the share that each has of a job"},
 	{"controller", 'c', ARGS_TEXT, AT(controller), 0, 0, NULL, "PATH",
 	 "the --socket of a controller to ask instead: nodes, jobs, and the trees that sum them"},
 	{"once", '1', ARGS_FLAG, AT(once), 0, 0, NULL, NULL, "tell once and end"},
@@ -67,6 +71,8 @@ struct table {
 	bool ranks_begun;
 	json_t *ranks; /* of jobs whose ranks run ahead of each other */
 	struct metrics_jobs metrics;
+	unsigned sw;		   /* of the switches, the one that is asked */
+	struct top_shares *shares; /* what was told before, too */
 };
 
 static bool is_silent(const struct top_args *a)
@@ -83,7 +89,7 @@ static void begin(struct table *t)
 	if (t->begun || is_silent(a))
 		return;
 	t->begun = true;
-	printf("switch %s\n", fan_peer_text(&a->sw, at, sizeof at));
+	printf("switch %s\n", fan_peer_text(&a->sw[t->sw], at, sizeof at));
 	printf("%-5s %-20s %-8s %5s %6s %12s %9s %-9s %7s %12s  %s\n", "shard", "job", "state",
 	       "ranks", "window", "results", "replays", "by", "waiting", "oldest", "waits for");
 }
@@ -108,9 +114,10 @@ static void print_job(const struct fan_report *r, unsigned shard)
 		printf("%s%s\n", r->waiting ? "ranks " : "", r->waiting ? ranks : "nobody");
 }
 
-static void add_json(json_t *jobs, const struct fan_report *r, unsigned shard)
+static void add_json(const struct table *t, const struct fan_report *r, unsigned shard)
 {
 	struct fan_line name = {.used = 0};
+	char at[ADDRESS_BYTES];
 	json_t *missing = json_array();
 
 	fan_line_escaped(&name, r->name, r->name_bytes);
@@ -127,16 +134,19 @@ static void add_json(json_t *jobs, const struct fan_report *r, unsigned shard)
 		json_object_set_new(j, "oldest", json_integer((json_int_t)r->oldest));
 	if (r->state == FAN_JOB_FAILED)
 		json_object_set_new(j, "cause", json_string(fan_err_name(r->err)));
-	json_array_append_new(jobs, j);
+	if (t->a->sws > 1)
+		json_object_set_new(j, "switch",
+				    json_string(fan_peer_text(&t->a->sw[t->sw], at, sizeof at)));
+	json_array_append_new(t->jobs, j);
 }
 
 static int write_json(const struct table *t, char *why)
 {
 	const struct top_args *a = t->a;
-	char at[ADDRESS_BYTES];
-	json_t *root =
-		json_pack("{s:s, s:O, s:O, s:O}", "switch", fan_peer_text(&a->sw, at, sizeof at),
-			  "jobs", t->jobs, "slots", t->slots, "ranks", t->ranks);
+	json_t *root = json_pack("{s:s, s:O, s:O, s:O}", "switch", a->switches, "jobs", t->jobs,
+				 "slots", t->slots, "ranks", t->ranks);
+	if (a->sws > 1)
+		json_object_set_new(root, "shares", top_shares_json(t->shares, a->sw, a->sws));
 	bool out = strcmp(a->json, "-") == 0;
 	FILE *f = out ? stdout : fopen(a->json, "w");
 	int e = !f || json_dumpf(root, f, JSON_INDENT(2)) || fputc('\n', f) == EOF ? -1 : 0;
@@ -232,7 +242,8 @@ static int ask_shard(struct table *table, unsigned shard, unsigned *shards, char
 {
 	static uint8_t buffer[FAN_UDP_RECV_BYTES];
 	struct ask_talk t = {.buffer = buffer, .why = why};
-	struct fan_udp_options o = {.connect = table->a->sw, .buffer_bytes = BUFFER_BYTES};
+	struct fan_udp_options o = {.connect = table->a->sw[table->sw],
+				    .buffer_bytes = BUFFER_BYTES};
 	struct fan_report r = {.jobs = 1};
 
 	o.connect.port += shard;
@@ -254,7 +265,8 @@ static int ask_shard(struct table *table, unsigned shard, unsigned *shards, char
 			break;
 		if (!is_silent(table->a))
 			print_job(&r, shard);
-		add_json(table->jobs, &r, shard);
+		add_json(table, &r, shard);
+		top_shares_add(table->shares, table->sw, &r);
 		metrics_add_job(&table->metrics, shard, &r);
 	}
 	if (!e)
@@ -265,20 +277,37 @@ static int ask_shard(struct table *table, unsigned shard, unsigned *shards, char
 	return e;
 }
 
-static int tell(const struct top_args *a, char *why)
+static int ask_switch(struct table *t, char *why)
 {
-	struct table t = {
-		.a = a, .jobs = json_array(), .slots = json_array(), .ranks = json_array()};
+	const struct top_args *a = t->a;
 	unsigned shards = 1;
 	int e = 0;
 
+	t->begun = t->slots_begun = t->ranks_begun = false;
 	for (unsigned i = 0; i < shards && i < FAN_SHARDS_MAX && !e; i++) {
-		e = ask_shard(&t, i, &shards, why);
+		e = ask_shard(t, i, &shards, why);
 		if (a->shards)
 			shards = (unsigned)a->shards;
 	}
+	return e;
+}
+
+static int tell(const struct top_args *a, struct top_shares *shares, char *why)
+{
+	struct table t = {.a = a,
+			  .jobs = json_array(),
+			  .slots = json_array(),
+			  .ranks = json_array(),
+			  .shares = shares};
+	int e = 0;
+
+	top_shares_begin(shares);
+	for (t.sw = 0; t.sw < a->sws && !e; t.sw++)
+		e = ask_switch(&t, why);
 	if (!e && !is_silent(a) && json_array_size(t.jobs) == 0)
 		printf("no jobs\n");
+	if (!e && !is_silent(a) && a->sws > 1)
+		top_shares_print(shares, a->sw, a->sws);
 	if (!e && a->json[0])
 		e = write_json(&t, why);
 	if (!e && a->prometheus[0])
@@ -297,13 +326,14 @@ static int tell(const struct top_args *a, char *why)
 static int run_live(const struct top_args *a)
 {
 	char why[ARGS_WHY_BYTES];
+	struct top_shares shares = {.jobs = 0};
 	enum top_live_key key = TOP_LIVE_TIME;
 	uint64_t next_ns = fan_clock_ns();
 	int e = 0;
 
 	while (!e && key != TOP_LIVE_QUIT) {
 		if (key == TOP_LIVE_TIME) {
-			e = tell(a, why);
+			e = tell(a, &shares, why);
 			next_ns += (uint64_t)a->interval_s * 1000 * FAN_MS;
 		}
 		if (e)
@@ -312,38 +342,78 @@ static int run_live(const struct top_args *a)
 		key = top_live_wait(a->live, next_ns);
 	}
 	top_live_close(a->live);
+	top_shares_free(&shares);
 	if (e)
 		fprintf(stderr, "fanin top: %s\n", why);
 	return e ? 1 : 0;
 }
 
+/* The addresses of a->switches.  0, or -1 with why. */
+static int take_switches(struct top_args *a, char *why)
+{
+	char text[ARGS_TEXT_BYTES], *rest;
+
+	memcpy(text, a->switches, sizeof text);
+	for (char *one = text; one; one = rest) {
+		rest = strchr(one, ',');
+		if (rest)
+			*rest++ = '\0';
+		if (a->sws == TOP_SWITCHES_MAX) {
+			snprintf(why, ARGS_WHY_BYTES, "%.100s: expected at most %d switches", one,
+				 TOP_SWITCHES_MAX);
+			return -1;
+		}
+		if (fan_peer_parse(&a->sw[a->sws], one, why, ARGS_WHY_BYTES))
+			return -1;
+		for (unsigned i = 0; i < a->sws; i++)
+			if (fan_peer_equal(&a->sw[i], &a->sw[a->sws])) {
+				snprintf(why, ARGS_WHY_BYTES,
+					 "%.100s: named twice: expected different ones", one);
+				return -1;
+			}
+		a->sws++;
+	}
+	return 0;
+}
+
 int cmd_top(int argc, char **argv)
 {
 	struct top_args a = {.interval_s = 1};
-	char why[ARGS_WHY_BYTES], at[ADDRESS_BYTES];
+	struct top_shares shares = {.jobs = 0};
+	char why[ARGS_WHY_BYTES];
 
 	args_parse(&command, &a, argc, argv);
 	if (!cmd_can_write("top", "json", a.json))
 		return 2;
-	if (a.controller[0] && fan_peer_is_none(&a.sw))
+	if (a.controller[0] && !a.switches[0])
 		return top_tree(&(struct top_tree_args){.path = a.controller,
 							.json = a.json,
 							.interval_s = a.interval_s,
 							.once = a.once});
-	if (fan_peer_is_none(&a.sw) || a.controller[0]) {
+	if (!a.switches[0] || a.controller[0]) {
 		fprintf(stderr, "fanin top: --switch: expected ADDR:PORT of a running switch, or "
 				"--controller PATH\n");
 		return 2;
 	}
-	if (!a.once && strcmp(a.json, "-") != 0)
-		a.live = top_live_open(fan_peer_text(&a.sw, at, sizeof at));
+	if (take_switches(&a, why)) {
+		fprintf(stderr, "fanin top: --switch: %s\n", why);
+		return 2;
+	}
+	if (a.sws > 1 && a.prometheus[0]) {
+		fprintf(stderr, "fanin top: --prometheus: expected one switch: its metrics do not "
+				"say which\n");
+		return 2;
+	}
+	if (!a.once && strcmp(a.json, "-") != 0 && a.sws == 1)
+		a.live = top_live_open(a.switches);
 	if (a.live)
 		return run_live(&a);
-	do {
-		if (tell(&a, why)) {
-			fprintf(stderr, "fanin top: %s\n", why);
-			return 1;
-		}
-	} while (!a.once && poll(NULL, 0, a.interval_s * 1000) == 0);
-	return 0;
+	int e;
+	do
+		e = tell(&a, &shares, why);
+	while (!e && !a.once && poll(NULL, 0, a.interval_s * 1000) == 0);
+	top_shares_free(&shares);
+	if (e)
+		fprintf(stderr, "fanin top: %s\n", why);
+	return e ? 1 : 0;
 }
