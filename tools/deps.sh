@@ -26,7 +26,7 @@ plan='coinor-libclp-dev coinor-libcbc-dev zlib1g-dev libexpat1-dev'
 # PyTorch takes whichever BLAS there is; with OpenBLAS its linear layers take a tenth of the
 # time that they take with the reference BLAS it would bring by itself.
 train='python3-torch python3-numpy python3-tqdm libopenblas0-pthread dataset-fashion-mnist'
-check='libcmocka-dev clang libclang-rt-dev llvm clang-format clang-tidy cppcheck shellcheck scdoc
+check='libcmocka-dev clang libclang-rt-dev llvm lld clang-format clang-tidy cppcheck shellcheck scdoc
        iproute2 nftables ethtool libopenmpi-dev openmpi-bin libmpich-dev mpich
        python3-pytest mypy black python3-pip python3-venv python3-setuptools python3-wheel
        python3-scipy spin zsh prometheus systemd abigail-tools libxdp-dev libbpf-dev bpftool chromium'
