@@ -212,6 +212,22 @@ static bool seal(struct fan_gate *g, const struct fan_seal_head *h, struct fan_o
 	return l && fan_seal_item(g->cfg.cipher, l->down, ++l->sent, it, to);
 }
 
+/* Does a message without a RELAY, in the item, go up, if to a next hop?  A neighbour may be below,
+ * too, on a route: what goes to it as such has the key of those below.  The key that it had as a
+ * next hop may be one that it has lost when it began again, and nothing goes up there any more that
+ * would bring another. */
+static bool goes_up(const struct fan_seal_head *h, const struct fan_out_item *it)
+{
+	switch (h->type) {
+	case FAN_TYPE_DATA:
+	case FAN_TYPE_PARTIAL:
+	case FAN_TYPE_PROBE: return !it->down;
+	case FAN_TYPE_MISS:
+	case FAN_TYPE_PROGRESS: return !it->down && h->sender != FAN_RANK_NONE;
+	default: return false;
+	}
+}
+
 /* Seal what goes to a switch, or to the aggregator of one.  A RELAY up bears the job that the
  * message in it is about, so that who gets it knows the key. */
 static bool seal_to_peer(struct fan_gate *g, struct fan_seal_head *h, struct fan_out_item *it,
@@ -225,10 +241,9 @@ static bool seal_to_peer(struct fan_gate *g, struct fan_seal_head *h, struct fan
 		fan_put32(it->head + 4, h->job);
 		fan_put32(it->head + 8, h->epoch);
 	}
-	struct fan_hop *hop =
-		up || (!in->at && h->type < FAN_TYPE_CTL && h->type != FAN_TYPE_RESULT)
-			? fan_hops_find_above(g->hops, &it->peer, h->job, h->epoch)
-			: NULL;
+	struct fan_hop *hop = up || (!in->at && goes_up(h, it))
+				      ? fan_hops_find_above(g->hops, &it->peer, h->job, h->epoch)
+				      : NULL;
 	if (hop)
 		return fan_hops_seal(g->hops, hop, it, to);
 	return !up && seal(g, h, it, to);

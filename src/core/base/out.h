@@ -70,6 +70,8 @@ struct fan_out_item {
 	fan_peer peer;
 	enum fan_dest dest;
 	uint16_t first; /* FAN_TO_GROUP: the member that gets it first, and so on in turn */
+	bool down;	/* of what ranks send, FAN_TO_PEER: to a helper, and so not to a next hop,
+			 * though the peer may be one as well: sealing asks */
 	uint8_t head[FAN_HEAD_BYTES];
 };
 
@@ -121,6 +123,7 @@ static inline struct fan_out_item *fan_out_add(struct fan_out *o, enum fan_dest 
 	struct fan_out_item *it = &o->item[o->count++];
 	it->dest = dest;
 	it->first = 0;
+	it->down = false;
 	it->group = NULL;
 	it->payload = NULL;
 	it->payload_bytes = 0;

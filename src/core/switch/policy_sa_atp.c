@@ -397,6 +397,7 @@ static void send_question(struct fan_switch *sw, struct fan_switch_job *j, const
 	struct fan_frag h = fan_progress_question(f, f->sender);
 	h.helper = FAN_TAG(went->rank);
 	it->peer = went->peer;
+	it->down = helper;
 	fan_wire_put(it->head, &h);
 	note_asked(sw, &j->sa.wait[helper ? went->rank : FAN_RANKS_MAX], f->frag);
 }
@@ -464,6 +465,7 @@ static void reminded(struct fan_switch *sw, struct fan_switch_job *j, const stru
 		return;
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
 	it->peer = to.peer;
+	it->down = true;
 	g.helper = FAN_TAG(to.rank);
 	fan_wire_put(it->head, &g);
 }

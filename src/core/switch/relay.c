@@ -354,6 +354,7 @@ enum fan_verdict fan_relay_fragment(struct fan_switch *sw, struct fan_switch_job
 			return fan_switch_drop(sw, FAN_DROP_SENDER);
 		it = fan_out_add(out, FAN_TO_PEER);
 		it->peer = hop;
+		it->down = true;
 	} else {
 		it = fan_out_add(out, FAN_TO_GROUP);
 		it->group = &j->group;

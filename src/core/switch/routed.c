@@ -199,6 +199,7 @@ static enum fan_verdict to_one(struct fan_switch *sw, const struct fan_switch_jo
 		return fan_switch_drop(sw, FAN_DROP_SENDER);
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
 	it->peer = hop;
+	it->down = true;
 	fan_relay_copy(it, f);
 	if (f->flags & FAN_F_ECN) /* it may have been met just now */
 		fan_wire_put(it->head, f);

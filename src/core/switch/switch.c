@@ -118,6 +118,7 @@ static void send_slot(struct fan_switch *sw, struct fan_switch_job *j, const str
 		.what = (uint16_t)(slot - sw->slots.slot),
 	};
 	it->peer = goal->peer;
+	it->down = goal->rank != FAN_RANK_NONE;
 	fan_sslot_fill(&sw->slots, slot, &f);
 	f.helper = FAN_TAG(goal->rank);
 	f.seq = number_for(sw, j, goal, f.frag, s);
@@ -159,6 +160,7 @@ static enum fan_verdict pass_on(struct fan_switch *sw, struct fan_switch_job *j,
 	struct fan_frag g = *f;
 	g.flags |= met;
 	it->peer = goal->peer;
+	it->down = goal->rank != FAN_RANK_NONE;
 	g.seq = number_for(sw, j, goal, f->frag, fan_sent_passing(sw, j, &g));
 	fan_relay_copy(it, f);
 	if (goal->rank != FAN_RANK_NONE)
