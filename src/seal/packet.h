@@ -18,7 +18,7 @@
 struct fan_seal_head {
 	uint8_t type;
 	bool sealed;	/* or signed */
-	bool is_signed; /* of a RELAY, which is either: there is no counter */
+	bool is_signed; /* of a RELAY or STATE, which are either: there is no counter */
 	uint16_t sender;
 	uint32_t job, epoch;
 };

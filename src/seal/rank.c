@@ -141,10 +141,12 @@ static enum fan_seal_verdict open_packet(struct fan_seal_rank *s, uint64_t now_n
 		return is_believed(s, now_ns, &h, pkt, *len) ? FAN_SEAL_GOOD : FAN_SEAL_CLEAR;
 	if (h.type == FAN_TYPE_WELCOME || h.type == FAN_TYPE_REFUSE)
 		return open_signed(s, &h, pkt, len);
-	if (is_of(&s->at, &h))
-		return fan_seal_open(s->cipher, s->down, &s->heard, FAN_REPLAY_DOWN, pkt, len);
-	/* in answer to a JOIN, of a job that has failed meanwhile */
-	return h.type == FAN_TYPE_STATE ? open_signed(s, &h, pkt, len) : FAN_SEAL_TAG;
+	/* in answer to a JOIN, of a job that has failed meanwhile: this one, too */
+	if (h.type == FAN_TYPE_STATE && (h.is_signed || !is_of(&s->at, &h)))
+		return open_signed(s, &h, pkt, len);
+	return is_of(&s->at, &h)
+		       ? fan_seal_open(s->cipher, s->down, &s->heard, FAN_REPLAY_DOWN, pkt, len)
+		       : FAN_SEAL_TAG;
 }
 
 size_t fan_seal_rank_recv(struct fan_seal_rank *s, uint64_t now_ns, uint8_t *pkt, size_t len)
