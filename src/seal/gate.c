@@ -18,6 +18,8 @@ static bool make_tables(struct fan_gate *g)
 	if (!fan_peer_is_none(&cfg->parent) &&
 	    !(g->uplink = calloc(FAN_GATE_PLACES, sizeof *g->uplink)))
 		return false;
+	if (!fan_gate_make_lives(g))
+		return false;
 	if (!cfg->children)
 		return true;
 	g->child = calloc(cfg->children, sizeof *g->child);
@@ -50,9 +52,7 @@ void fan_gate_free(struct fan_gate *g)
 {
 	if (!g)
 		return;
-	for (unsigned i = 0; i < FAN_GATE_PLACES; i++)
-		for (unsigned k = 0; k < FAN_GATE_LIVES; k++)
-			fan_gate_free_life(g, &g->life[i][k]);
+	fan_gate_free_lives(g);
 	for (unsigned i = 0; i < FAN_GATE_PLACES && g->uplink; i++)
 		fan_seal_rank_free(&g->uplink[i].rank);
 	free(g->uplink);
@@ -153,8 +153,10 @@ static enum fan_seal_verdict open_by_rank(struct fan_gate *g, const struct fan_s
 	struct fan_gate_peer *p = l->peer[h->sender];
 	enum fan_seal_verdict v =
 		fan_seal_open(g->cfg.cipher, p->up, &p->heard, FAN_REPLAY_UP, pkt, len);
-	if (v == FAN_SEAL_GOOD)
-		l->used_at = ++g->stats.opened;
+	if (v == FAN_SEAL_GOOD) {
+		g->stats.opened++;
+		fan_gate_heard(g, l);
+	}
 	return v;
 }
 
@@ -169,7 +171,7 @@ static enum fan_seal_verdict open_sealed(struct fan_gate *g, const fan_peer *fro
 		struct fan_gate_life *l = fan_gate_find_life(g, h->job, h->epoch);
 		g->stats.opened++;
 		if (l)
-			l->used_at = g->stats.opened;
+			fan_gate_heard(g, l);
 	}
 	return v == FAN_SEAL_GOOD && !fan_seal_is_of_one_job(h, pkt, *len) ? FAN_SEAL_TAG : v;
 }

@@ -16,7 +16,8 @@
 #include "key_file.h"
 #include "packet.h"
 
-#define FAN_GATE_LIVES	   2			 /* of the job at each place */
+#define FAN_GATE_LIVES	   2			 /* of the job at each place of an aggregator */
+#define FAN_GATE_WAYS	   8			 /* of a switch's jobs at each place */
 #define FAN_GATE_RANKS_MAX (2 * FAN_MEMBERS_MAX) /* with keys, of all lives */
 #define FAN_GATE_TENANTS   8			 /* whose keys are at hand */
 

@@ -17,7 +17,7 @@ static void free_peer(struct fan_gate *g, struct fan_gate_life *l, unsigned rank
 	g->stats.ranks--;
 }
 
-void fan_gate_free_life(struct fan_gate *g, struct fan_gate_life *l)
+static void free_life(struct fan_gate *g, struct fan_gate_life *l)
 {
 	if (!l->traffic.job)
 		return;
@@ -27,15 +27,44 @@ void fan_gate_free_life(struct fan_gate *g, struct fan_gate_life *l)
 	explicit_bzero(l, sizeof *l);
 }
 
+bool fan_gate_make_lives(struct fan_gate *g)
+{
+	g->lives = g->cfg.children ? FAN_GATE_WAYS : FAN_GATE_LIVES;
+	g->life = calloc((size_t)FAN_GATE_PLACES * g->lives, sizeof *g->life);
+	return g->life != NULL;
+}
+
+void fan_gate_free_lives(struct fan_gate *g)
+{
+	for (unsigned i = 0; g->life && i < FAN_GATE_PLACES * g->lives; i++)
+		free_life(g, &g->life[i]);
+	free(g->life);
+}
+
+void fan_gate_heard(const struct fan_gate *g, struct fan_gate_life *l)
+{
+	l->used_at = g->stats.opened;
+	l->proved = true;
+}
+
+/* The row of the table in which lives of the job are. */
+static struct fan_gate_life *row_of(const struct fan_gate *g, uint32_t job, uint32_t epoch)
+{
+	const uint64_t all = (uint64_t)(job & 0xffff) << 32 | epoch;
+	const uint64_t hash = all * UINT64_C(0x9e3779b97f4a7c15) >> 40;
+	const unsigned place = (g->cfg.children ? (unsigned)hash : job) % FAN_GATE_PLACES;
+
+	return &g->life[place * g->lives];
+}
+
 struct fan_gate_life *fan_gate_find_life(struct fan_gate *g, uint32_t job, uint32_t epoch)
 {
-	unsigned place = job & 0xff;
+	struct fan_gate_life *row = row_of(g, job, epoch);
 
-	for (unsigned k = 0; k < FAN_GATE_LIVES && place < FAN_GATE_PLACES; k++) {
-		struct fan_gate_life *l = &g->life[place][k];
-		if (l->traffic.job && l->traffic.job == (job & 0xffff) && l->traffic.epoch == epoch)
-			return l;
-	}
+	for (unsigned k = 0; k < g->lives; k++)
+		if (row[k].traffic.job && row[k].traffic.job == (job & 0xffff) &&
+		    row[k].traffic.epoch == epoch)
+			return &row[k];
 	return NULL;
 }
 
@@ -49,6 +78,29 @@ static bool gives_way_first(const struct fan_gate_life *l, bool former,
 	return l->used_at < than->used_at;
 }
 
+/* A place of a switch's row for one more: a free one, or that of a life of which nobody has proved
+ * anything, or of which nothing came for longest. */
+static struct fan_gate_life *give_way(struct fan_gate *g, struct fan_gate_life *row)
+{
+	struct fan_gate_life *first = &row[0];
+
+	for (unsigned k = 1; k < g->lives && first->traffic.job; k++)
+		if (!row[k].traffic.job ||
+		    (row[k].proved == first->proved ? row[k].used_at < first->used_at
+						    : !row[k].proved))
+			first = &row[k];
+	free_life(g, first);
+	return first;
+}
+
+/* A place of an aggregator's row: the first, whose life is the former one from now on. */
+static struct fan_gate_life *follow(struct fan_gate *g, struct fan_gate_life *row)
+{
+	free_life(g, &row[FAN_GATE_LIVES - 1]);
+	row[FAN_GATE_LIVES - 1] = row[0];
+	return &row[0];
+}
+
 /* Keys of some life other than `keep` give way: of more than can live, one is dead.  A tenant with
  * half of all of them has only its own to give, so that it ends no idle job of another's. */
 static void make_room(struct fan_gate *g, const struct fan_gate_life *keep)
@@ -57,36 +109,34 @@ static void make_room(struct fan_gate *g, const struct fan_gate_life *keep)
 	unsigned own = 0;
 	bool former = false;
 
-	for (unsigned i = 0; i < FAN_GATE_PLACES; i++)
-		for (unsigned k = 0; k < FAN_GATE_LIVES; k++)
-			if (memcmp(g->life[i][k].tenant, keep->tenant, sizeof keep->tenant) == 0)
-				own += g->life[i][k].ranks;
+	const unsigned all = FAN_GATE_PLACES * g->lives;
+	for (unsigned i = 0; i < all; i++)
+		if (memcmp(g->life[i].tenant, keep->tenant, sizeof keep->tenant) == 0)
+			own += g->life[i].ranks;
 	const bool own_alone = own >= FAN_GATE_RANKS_MAX / 2;
-	for (unsigned i = 0; i < FAN_GATE_PLACES; i++)
-		for (unsigned k = 0; k < FAN_GATE_LIVES; k++) {
-			struct fan_gate_life *l = &g->life[i][k];
-			if (!l->ranks || l == keep ||
-			    (own_alone && memcmp(l->tenant, keep->tenant, sizeof l->tenant) != 0))
-				continue;
-			if (gives_way_first(l, k > 0, first, former)) {
-				first = l;
-				former = k > 0;
-			}
+	for (unsigned i = 0; i < all; i++) {
+		struct fan_gate_life *l = &g->life[i];
+		const bool is_former = !g->cfg.children && i % g->lives > 0;
+		if (!l->ranks || l == keep ||
+		    (own_alone && memcmp(l->tenant, keep->tenant, sizeof l->tenant) != 0))
+			continue;
+		if (gives_way_first(l, is_former, first, former)) {
+			first = l;
+			former = is_former;
 		}
+	}
 	if (first)
-		fan_gate_free_life(g, first);
+		free_life(g, first);
 }
 
-/* A life that begins, at the place of its number.  NULL: not now. */
+/* A life that begins.  NULL: not now. */
 static struct fan_gate_life *begin_life(struct fan_gate *g, uint32_t job, uint32_t epoch)
 {
-	unsigned place = job & 0xff;
-	struct fan_gate_life *l = &g->life[place][0],
+	struct fan_gate_life *row = row_of(g, job, epoch),
 			     fresh = {.traffic = {job & 0xffff, epoch, {0}}};
 	uint8_t key[FAN_CIPHER_KEY_BYTES];
 
-	if (place >= FAN_GATE_PLACES ||
-	    !g->cfg.cipher->random(fresh.traffic.salt, FAN_SEAL_SALT_BYTES))
+	if (!g->cfg.cipher->random(fresh.traffic.salt, FAN_SEAL_SALT_BYTES))
 		return NULL;
 	memcpy(fresh.tenant, g->join.tenant, sizeof fresh.tenant);
 	fan_traffic_down(g->cfg.cipher, key, fresh.tenant, &fresh.traffic);
@@ -94,8 +144,7 @@ static struct fan_gate_life *begin_life(struct fan_gate *g, uint32_t job, uint32
 	explicit_bzero(key, sizeof key);
 	if (!fresh.down)
 		return NULL;
-	fan_gate_free_life(g, &g->life[place][FAN_GATE_LIVES - 1]);
-	g->life[place][FAN_GATE_LIVES - 1] = *l;
+	struct fan_gate_life *l = g->cfg.children ? give_way(g, row) : follow(g, row);
 	*l = fresh;
 	return l;
 }

@@ -9,7 +9,7 @@
 #include "hop.h"
 #include "rank.h"
 
-#define FAN_GATE_PLACES FAN_GROUPS_MAX /* of jobs, the low byte of their number */
+#define FAN_GATE_PLACES FAN_GROUPS_MAX /* of jobs: places of the table of their lives */
 
 /* One life of a rank, whose key is not that of another. */
 struct fan_gate_peer {
@@ -25,6 +25,7 @@ struct fan_gate_life {
 	void *down;
 	uint64_t sent;	  /* counter of the last packet */
 	uint64_t used_at; /* packet of the gate that was opened last for it */
+	bool proved;	  /* there was one that was sealed */
 	unsigned ranks;	  /* in `peer` */
 	struct fan_gate_peer *peer[FAN_RANKS_MAX];
 };
@@ -65,7 +66,12 @@ struct fan_gate {
 	struct fan_gate_config cfg;
 	uint8_t extracted[FAN_KEYS_MAX][FAN_MAC_BYTES]; /* from cfg.keys, for those of tenants */
 	struct fan_gate_stats stats;
-	struct fan_gate_life life[FAN_GATE_PLACES][FAN_GATE_LIVES]; /* the later one first */
+	/* FAN_GATE_PLACES rows.  An aggregator has numbered its jobs itself: the low byte is the
+	 * row, and the later life is first.  What passes a switch may be of several aggregators,
+	 * which number alike: a row has as many jobs as it has room for, found by all of the number
+	 * and the epoch. */
+	struct fan_gate_life *life;
+	unsigned lives; /* in a row: FAN_GATE_LIVES or FAN_GATE_WAYS */
 	struct fan_gate_join join;
 	struct fan_gate_tenant tenant[FAN_GATE_TENANTS]; /* whose JOINs were good, in a ring */
 	unsigned next_tenant;
@@ -81,7 +87,12 @@ struct fan_gate {
 
 /* gate_life.c */
 
-void fan_gate_free_life(struct fan_gate *g, struct fan_gate_life *l);
+/* The table of lives.  False: no memory. */
+bool fan_gate_make_lives(struct fan_gate *g);
+void fan_gate_free_lives(struct fan_gate *g);
+
+/* Something sealed has been opened for the life. */
+void fan_gate_heard(const struct fan_gate *g, struct fan_gate_life *l);
 
 /* The life that is called so; NULL: none, or no more. */
 struct fan_gate_life *fan_gate_find_life(struct fan_gate *g, uint32_t job, uint32_t epoch);
