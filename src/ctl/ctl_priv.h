@@ -10,8 +10,8 @@
 
 #define CTL_NONE	  UINT32_MAX
 #define CTL_ADDRESS_BYTES 80
-#define CTL_PART_BYTES	  (FAN_TOPO_NAME_MAX + 24) /* "job~2/63" */
-#define CTL_JOB_NAME_MAX  (FAN_NAME_MAX - 7)	   /* "~999/63" behind it */
+#define CTL_PART_BYTES	  (FAN_TOPO_NAME_MAX + 24) /* "job/63~2" */
+#define CTL_JOB_NAME_MAX  (FAN_NAME_MAX - 7)	   /* "/63~999" behind it */
 #define CTL_MS		  UINT64_C(1000000)
 #define CTL_REFUSALS_MAX  4 /* of a job's routes, until it waits for something to change */
 

@@ -13,11 +13,12 @@
 
 /* ---- lines out ---------------------------------------------------------------------------- */
 
-/* What the part is called at its aggregator.  Later lives must not meet members of earlier ones. */
+/* What the part is called at its aggregator.  Later lives must not meet members of earlier ones,
+ * and have the same tenant: the name begins with the job's and '/'. */
 static void part_name(const struct ctl_job *j, uint32_t part, char *text)
 {
 	if (j->life)
-		snprintf(text, CTL_PART_BYTES, "%s~%u/%u", j->name, j->life % 1000, part);
+		snprintf(text, CTL_PART_BYTES, "%s/%u~%u", j->name, part, j->life % 1000);
 	else
 		snprintf(text, CTL_PART_BYTES, "%s/%u", j->name, part);
 }

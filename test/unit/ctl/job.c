@@ -168,7 +168,7 @@ static void job__begins_again_when_its_aggregator_is_lost(void **state)
 	assert_non_null(o);
 	const json_t *part =
 		json_array_get(json_object_get(json_object_get(o, "again"), "parts"), 0);
-	assert_string_equal(rig_text(part, "name"), "j~1/0");
+	assert_string_equal(rig_text(part, "name"), "j/0~1");
 	json_decref(o);
 	rig_closes(10); /* the rank's next communicator */
 	rig_join(0);
