@@ -37,11 +37,36 @@ static uint32_t number_of(uint32_t job)
 	return job & 0xffff;
 }
 
+static bool is_same(const struct fan_traffic *a, const struct fan_traffic *b)
+{
+	return a->job == b->job && a->epoch == b->epoch &&
+	       !memcmp(a->salt, b->salt, sizeof a->salt);
+}
+
+/* Keep the window of the key *down*, and take out that of `next`, if there is one. */
+static void change_window(struct fan_seal_rank *s, const struct fan_traffic *next)
+{
+	struct fan_seal_former *f = s->former;
+	struct fan_replay heard = {.highest = 0};
+	unsigned i = 0;
+
+	while (i < FAN_SEAL_FORMER && !(f[i].of.job && is_same(&f[i].of, next)))
+		i++;
+	if (i < FAN_SEAL_FORMER) {
+		heard = f[i].heard;
+		f[i].of.job = 0;
+	}
+	if (s->at.job)
+		f[s->next_former++ % FAN_SEAL_FORMER] = (struct fan_seal_former){s->at, s->heard};
+	s->heard = heard;
+}
+
 /* Make keys of what the last WELCOME has offered. */
 static bool take_offer(struct fan_seal_rank *s)
 {
 	uint8_t key[FAN_CIPHER_KEY_BYTES];
 
+	change_window(s, &s->offered);
 	forget_keys(s);
 	fan_traffic_up(s->cipher, key, s->tenant, &s->offered, s->rank, s->nonce);
 	s->up = s->cipher->open(key);
@@ -52,7 +77,6 @@ static bool take_offer(struct fan_seal_rank *s)
 		forget_keys(s);
 		return false;
 	}
-	memset(&s->heard, 0, sizeof s->heard);
 	s->at = s->offered;
 	s->at_path = s->offered_path;
 	return true;

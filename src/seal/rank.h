@@ -12,6 +12,14 @@
 
 #define FAN_SEAL_BELIEVE_NS    (1000 * FAN_MS) /* after the first JOIN, that keys are not shared */
 #define FAN_SEAL_REFUSED_JOINS 8	       /* without a WELCOME, before a REFUSE is believed */
+#define FAN_SEAL_FORMER	       8	       /* keys *down* whose windows are kept */
+
+/* What has come under a key *down* that was in use before.  A rank that moves from route to route
+ * may come back to a next hop, whose key is the same then. */
+struct fan_seal_former {
+	struct fan_traffic of; /* job 0: none */
+	struct fan_replay heard;
+};
 
 struct fan_seal_rank {
 	const struct fan_cipher *cipher;
@@ -28,7 +36,9 @@ struct fan_seal_rank {
 	struct fan_traffic at;	    /* the keys below; job 0: there are none */
 	void *up, *down;
 	struct fan_replay heard;
-	uint64_t drops[FAN_SEAL_COUNT]; /* by verdict */
+	struct fan_seal_former former[FAN_SEAL_FORMER]; /* in a ring... */
+	unsigned next_former;				/* ...whose next place this is */
+	uint64_t drops[FAN_SEAL_COUNT];			/* by verdict */
 };
 
 /* Make it; `tenant` is the tenant's key. */

@@ -61,6 +61,8 @@ static struct net {
 	struct rank rank[RANKS];
 	struct packet *queue, *tape;
 	unsigned head, queued, taped, lose;
+	uint16_t routes; /* most that switches have; 0: none, they are above each other */
+	uint16_t route;	 /* by which ranks join */
 	struct fan_rng rng;
 } net;
 
@@ -104,8 +106,9 @@ static inline void start_station(unsigned i, unsigned above, uint8_t key)
 			  .payload_bytes = PAYLOAD,
 			  .children_max = 16,
 			  .authentic = key != 0,
+			  .routes = net.routes,
 			  .spares = FAN_NODE_OUT_MAX},
-		.above = i ? station_at(above) : (fan_peer){.port = 0},
+		.above = i && !net.routes ? station_at(above) : (fan_peer){.port = 0},
 	};
 	s->above = above;
 	s->mem = aligned_alloc(64, (fan_node_bytes(&c) + 63) / 64 * 64);
@@ -120,10 +123,11 @@ static inline void stop_station(unsigned i)
 	memset(&net.station[i], 0, sizeof net.station[i]);
 }
 
-/* `levels` switches above each other; all have the key `key`. */
-static inline void open_net(unsigned levels, uint8_t key)
+/* `levels` switches above each other, or with up to `routes` routes; all have the key `key`. */
+static inline void open_routed_net(unsigned levels, uint8_t key, uint16_t routes)
 {
 	memset(&net, 0, sizeof net);
+	net.routes = routes;
 	toy_reset(3);
 	net.queue = calloc(QUEUE, sizeof *net.queue);
 	net.tape = calloc(TAPE, sizeof *net.tape);
@@ -132,6 +136,11 @@ static inline void open_net(unsigned levels, uint8_t key)
 	net.nonce = 1000;
 	for (unsigned i = 0; i <= levels; i++)
 		start_station(i, i ? i - 1 : 0, key);
+}
+
+static inline void open_net(unsigned levels, uint8_t key)
+{
+	open_routed_net(levels, key, 0);
 }
 
 static inline void stop_rank(unsigned r)
@@ -169,6 +178,7 @@ static inline void start_rank(unsigned r, unsigned ranks, const char *job, const
 					.join_ms = 5000,
 					.stall_ms = 10000,
 					.authentic = tenant != NULL,
+					.route = net.route,
 					.nonce = ++net.nonce};
 	uint8_t key[FAN_KEY_BYTES], fabric[FAN_KEY_BYTES];
 	stop_rank(r);
