@@ -304,6 +304,9 @@ fault_kinds='
 20 10 --story stranger --sealed
 10 0 --story stranger --sealed --policy tree
 10 0 --story stranger --sealed --policy esa
+10 0 --story stranger --sealed --policy routed
+10 0 --story stranger --sealed --policy moved
+100 10 --sealed --policy moved
 40 20 --story asleep
 200 20 --policy routed
 200 20 --policy moved

@@ -143,9 +143,6 @@ int daemon_fill(const char *name, struct fan_daemon_options *o, struct daemon_ar
 	o->core.group_port = (uint16_t)a->group_port;
 	o->core.no_reminders = a->no_reminders;
 	o->core.shares = (struct fan_shares){shares, weights};
-	if (a->key[0] && a->name[0])
-		return daemon_wrong(name, "--key: sealed jobs do not run on routes of a controller "
-					  "yet: expected --key or --controller");
 	if (a->key[0] && fan_key_file_read(&o->keys, a->key, why, sizeof why)) {
 		fprintf(stderr, "fanin %s: --key: %s\n", name, why);
 		return 1;

@@ -375,11 +375,6 @@ static int check_whole(const struct fan_config *c, char *why, size_t bytes)
 			 "cache %d without ahead: expected ahead as well, by how many fragments "
 			 "ranks may run ahead of the slowest",
 			 c->cache);
-	else if (c->keys.count && *c->controller_addr)
-		snprintf(why, bytes,
-			 "key_file %.200s with a controller: expected either: sealed jobs do not "
-			 "run on routes of a controller yet",
-			 c->key_file);
 	else
 		return FAN_OK;
 	return FAN_E_CONFIG;

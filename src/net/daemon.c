@@ -190,12 +190,6 @@ static int check(const struct fan_daemon_options *o, char *why, size_t bytes)
 		return FAN_E_INVALID;
 	}
 	const unsigned tag = o->keys.count ? FAN_TAG_BYTES : 0;
-	if (o->keys.count && o->has_slots && o->routed) {
-		snprintf(why, bytes,
-			 "key: sealed jobs do not run on routes of a controller yet: expected a "
-			 "key, or a controller");
-		return FAN_E_INVALID;
-	}
 	if (o->has_slots && !fan_peer_is_none(&o->server))
 		return check_above(o, &o->server, "server", BITMAP_BYTES + tag, why, bytes);
 	if (o->core.siblings)
