@@ -58,8 +58,8 @@ void fan_hops_free(struct fan_hops *t)
 		return;
 	for (unsigned i = 0; i < FAN_HOP_SETS; i++)
 		for (unsigned k = 0; k < FAN_HOP_WAYS; k++)
-			forget(t, &t->hop[i][k]);
-	explicit_bzero(t, sizeof *t);
+			forget(t,
+			       &t->hop[i][k]); /* so keys are gone, and the rest was never used */
 	free(t);
 }
 

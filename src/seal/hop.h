@@ -12,8 +12,8 @@
 
 #include "packet.h"
 
-#define FAN_HOP_SETS 256 /* of neighbours' keys, by address and job... */
-#define FAN_HOP_WAYS 8	 /* ...with so many places each */
+#define FAN_HOP_SETS 1024 /* of neighbours' keys: for 64 jobs with 32 neighbours each... */
+#define FAN_HOP_WAYS 8	  /* ...with so many places each */
 
 #define FAN_INSTANCE_BYTES 8 /* of a switch's nonce */
 #define FAN_FRESH_BYTES	   8 /* of what its answers must be to */
