@@ -5,5 +5,8 @@
 set -eu
 while read -r seed story policy _; do
         case $seed in '#'* | '') continue ;; esac
-        "$1" --seed "$seed" --story "$story" --policy "$policy"
+        sealed=
+        case $policy in sealed-*) sealed=--sealed ;; esac
+        # shellcheck disable=SC2086  # none is wanted where it is empty
+        "$1" --seed "$seed" --story "$story" --policy "${policy#sealed-}" $sealed
 done <"$2"
