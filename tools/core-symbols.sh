@@ -74,7 +74,9 @@ headers_of() { # SOURCE
 while read -r source object; do
         source=src/${source##*src/}
         headers=$(headers_of "$source")
-        nm --extern-only --defined-only -P "$build/$object" | cut -d ' ' -f 1 >"$work/exports"
+        # Names with a dot are no C: clang's resolvers of functions for several processors.
+        nm --extern-only --defined-only -P "$build/$object" | cut -d ' ' -f 1 |
+                sed '/\./d' >"$work/exports"
         while read -r symbol; do
                 # shellcheck disable=SC2086  # words are wanted
                 [ -n "$headers" ] && grep -qw "$symbol" $headers || {

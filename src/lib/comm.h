@@ -36,7 +36,6 @@
 
 #define FAN_COMM_OPS_MAX       4096		/* started and not ended */
 #define FAN_COMM_MIXED_MAX     32		/* named switches and hosts that sum beside them */
-#define FAN_COMM_RTO_QUEUED_MS 20		/* least timeout where results wait in queues */
 #define FAN_COMM_EVENTS_MAX    16		/* sockets handled per round */
 #define FAN_COMM_WAKE	       UINT32_MAX	/* number of `wake_fd` in epoll */
 #define FAN_COMM_CONTROLLER    (UINT32_MAX - 1) /* number of the controller's socket in epoll */

@@ -32,7 +32,7 @@ uint32_t fan_comm_rto_min_ms(const struct fanin_comm *c, unsigned parts)
 	bool queues = c->cfg.ahead || c->global || (parts > 1 && !c->client.on);
 	if (c->cfg.rto_min_ms)
 		return (uint32_t)c->cfg.rto_min_ms;
-	return queues ? FAN_COMM_RTO_QUEUED_MS : FAN_RTO_MIN_NS / FAN_MS;
+	return queues ? FAN_IN_STEP_RTO_MS : FAN_RTO_MIN_NS / FAN_MS;
 }
 
 /* Of several switches on spare hosts each hears what the others multicast, unless the network knows

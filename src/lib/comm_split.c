@@ -374,42 +374,39 @@ static void note_round_trips(struct fanin_comm *c, uint64_t now_ns, struct under
 
 double fan_comm_split_counted(double fill, unsigned used)
 {
-	double count = at_least(fill / FAN_COMM_SPLIT_STEP, FAN_COMM_SPLIT_COUNTED);
+	double count = at_least(fill / FAN_IN_STEP_FRAGS, FAN_COMM_SPLIT_COUNTED);
 	return count < used ? count : used;
 }
 
 void fan_comm_split_keep_in_step(struct fanin_comm *c, uint64_t now_ns)
 {
-	double left[FAN_SHARDS_MAX], most = 0; /* in fragments of the whole tensor */
-	unsigned used = 0, hosts = 0;	       /* connections with a share; those to hosts */
-	unsigned parts = 0;		       /* with a share */
+	struct fan_in_step_part lane[FAN_SHARDS_MAX]; /* by connection */
+	unsigned used = 0, hosts = 0;		      /* connections with a share; those to hosts */
+	unsigned parts = 0;			      /* with a share */
 	const unsigned connections = c->connections;
 	const struct under_way is = what_is_under_way(c);
-	const double in_step = is.sets ? FAN_COMM_SPLIT_SET_STEP : FAN_COMM_SPLIT_STEP;
 	if (c->parts < 2 || c->client.on || !c->ready)
 		return;
 	note_round_trips(c, now_ns, is);
 	for (unsigned i = 0; i < connections; i++) {
 		const struct fan_connection *cn = &c->connection[i];
 		double share = share_of(c, cn, is);
-		left[i] = share > 0 ? (double)fan_worker_left(cn->w) / share : 0;
-		most = at_least(left[i], most);
+		lane[i] = (struct fan_in_step_part){
+			.share = share,
+			.left = (double)fan_worker_left(cn->w),
+			.window = fan_worker_stats(cn->w)->window,
+		};
 		used += share > 0;
 		parts += share > 0 && !cn->shard;
 		hosts += share > 0 && c->inside[cn->part] >= 0;
 	}
 	const bool mixed = hosts && hosts < used && !is.sets;
 	const double count = mixed ? fan_comm_split_counted(c->split.fill, used) : used;
+	fan_in_step_bound(lane, connections,
+			  (is.sets ? FAN_COMM_SPLIT_SET_STEP : FAN_IN_STEP_FRAGS) * count);
 	for (unsigned i = 0; i < connections; i++) {
-		const struct fan_connection *cn = &c->connection[i];
-		double share = share_of(c, cn, is), ahead = (most - left[i]) * share;
-		double step = at_least(in_step * share * count, FAN_COMM_SPLIT_WINDOW);
-		double window =
-			at_least(fan_worker_stats(cn->w)->window * share, FAN_COMM_SPLIT_WINDOW);
-		double room = at_least(step - ahead, 0);
-		if (used < 2) /* there is nothing to be in step with */
-			room = window;
-		fan_worker_least_timeout(cn->w, fan_comm_rto_min_ms(c, parts));
-		fan_worker_allow(cn->w, (uint32_t)(room < window ? room : window));
+		struct fan_worker *w = c->connection[i].w;
+		fan_worker_least_timeout(w, fan_comm_rto_min_ms(c, parts));
+		fan_worker_allow(w, lane[i].allow);
 	}
 }

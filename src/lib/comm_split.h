@@ -12,20 +12,20 @@
 #ifndef FAN_LIB_COMM_SPLIT_H
 #define FAN_LIB_COMM_SPLIT_H
 
+#include "core/worker/in_step.h"
 #include "op.h"
 #include "split.h"
 
-#define FAN_COMM_SPLIT_BYTES	  (4 << 20)
-#define FAN_COMM_SPLIT_QUIET	  2	      /* times as many bytes, once the shares stay */
-#define FAN_COMM_SPLIT_AHEAD	  (512 << 10) /* bytes of tensors that do not wait for a measurement */
-#define FAN_COMM_SPLIT_WORDS	  (FAN_PARTS_MAX + FAN_RANKS_MAX)
-#define FAN_COMM_SPLIT_STEP	  24 /* fragments by which a connection is ahead of another */
-#define FAN_COMM_SPLIT_COUNTED	  5  /* connections for which these count together, or more... */
-#define FAN_COMM_SPLIT_FILL_MS	  10 /* ...up to as many as bring results for this long */
+#define FAN_COMM_SPLIT_BYTES (4 << 20)
+#define FAN_COMM_SPLIT_QUIET 2		 /* times as many bytes, once the shares stay */
+#define FAN_COMM_SPLIT_AHEAD (512 << 10) /* bytes of tensors that do not wait for a measurement */
+#define FAN_COMM_SPLIT_WORDS (FAN_PARTS_MAX + FAN_RANKS_MAX)
+#define FAN_COMM_SPLIT_COUNTED                                                                     \
+	5 /* connections for which FAN_IN_STEP_FRAGS count together, or more... */
+#define FAN_COMM_SPLIT_FILL_MS	  10	     /* ...up to as many as bring results for this long */
 #define FAN_COMM_SPLIT_TURN	  (64 << 10) /* bytes of an operation that begins a turn (below) */
-#define FAN_COMM_SPLIT_SET_STEP	  64	     /* the same while sets are under way */
+#define FAN_COMM_SPLIT_SET_STEP	  64 /* in place of FAN_IN_STEP_FRAGS while sets are under way */
 #define FAN_COMM_SPLIT_RTT_MAX_US (1 << 22)
-#define FAN_COMM_SPLIT_WINDOW	  4 /* least fragments in flight of a connection */
 
 struct fanin_comm;
 struct fanin_op;
@@ -113,9 +113,7 @@ double fan_comm_split_counted(double fill, unsigned used);
 
 /* Note round trips; have results asked for no sooner than queues of several parts empty, also those
  * of a named switch, which was the only part until hosts joined it; and let connections proceed in
- * step: one that has less left of its share than another has less in flight.  Otherwise the host
- * whose link has the longest queue gets its part done early, since contributions to it are most of
- * what is in that queue, and delays the results of all other parts. */
+ * step (core/worker/in_step.h). */
 void fan_comm_split_keep_in_step(struct fanin_comm *c, uint64_t now_ns);
 
 #endif

@@ -285,6 +285,20 @@ static bool add_job(struct fan_experiment *e, uint32_t i)
 	return true;
 }
 
+/* The tensor that job `i` is the first part of, if it is. */
+static bool add_tensor(struct fan_experiment *e, uint32_t i)
+{
+	struct fan_trainer_shared *part[FAN_TENSOR_PARTS_MAX];
+	const struct fan_scenario *s = e->scenario;
+	uint32_t parts = 0;
+	if (!s->job[i].tensor[0] || e->job[i].shared.tensor)
+		return true;
+	for (uint32_t k = i; k < s->jobs; k++)
+		if (strcmp(s->job[k].tensor, s->job[i].tensor) == 0)
+			part[parts++] = &e->job[k].shared;
+	return parts < 2 || fan_tensor_init(&e->tensor[e->tensors++], part, parts);
+}
+
 static bool add_traffic(struct fan_experiment *e, uint32_t i)
 {
 	const struct fan_scenario_flow *f = &e->scenario->flow[i];
@@ -307,11 +321,15 @@ bool fan_experiment_begin(struct fan_experiment *e, const struct fan_scenario *s
 	e->scenario = s;
 	e->daemon = calloc(s->nodes, sizeof(struct fan_sim_daemon *));
 	e->job = calloc(s->jobs, sizeof *e->job);
+	e->tensor = calloc(s->jobs / 2 + UINT32_C(1), sizeof *e->tensor);
 	e->traffic = calloc(s->flows + UINT32_C(1), sizeof *e->traffic);
-	bool ok = fan_scenario_network(&e->sim, s) && e->daemon && e->job && e->traffic;
+	bool ok =
+		fan_scenario_network(&e->sim, s) && e->daemon && e->job && e->tensor && e->traffic;
 	ok = ok && place_daemons(e) && begin_daemons(e);
 	for (uint32_t i = 0; ok && i < s->jobs; i++)
 		ok = add_job(e, i);
+	for (uint32_t i = 0; ok && i < s->jobs; i++)
+		ok = add_tensor(e, i);
 	for (uint32_t i = 0; ok && i < s->flows; i++)
 		ok = add_traffic(e, i);
 	ok = ok && fan_weather_init(&e->weather, &e->sim, s->jobs);
@@ -339,6 +357,9 @@ void fan_experiment_end(struct fan_experiment *e)
 			fan_sim_daemon_free(e->daemon[n]);
 		free(e->daemon[n]);
 	}
+	for (uint32_t i = 0; i < e->tensors; i++)
+		fan_tensor_free(&e->tensor[i]);
+	free(e->tensor);
 	free(e->job);
 	free(e->daemon);
 	free(e->traffic);

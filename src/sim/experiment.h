@@ -33,6 +33,8 @@ struct fan_experiment {
 	struct fan_sim sim;
 	struct fan_sim_daemon **daemon; /* by node; NULL: nobody sums there */
 	struct fan_experiment_job *job;
+	struct fan_tensor *tensor; /* `tensors` of them */
+	uint32_t tensors;
 	struct fan_traffic *traffic;
 	struct fan_weather weather;
 	struct fan_observer observer;

@@ -150,7 +150,7 @@ static int read_all(struct fan_scenario *s, const json_t *root, struct fan_reade
 	    read_list(s, root, r, "background", FAN_SCENARIO_FLOWS_MAX, read_flow) ||
 	    read_list(s, root, r, "changes", FAN_SCENARIO_CHANGES_MAX, read_change))
 		return -1;
-	return fan_scenario_place(s, r);
+	return fan_scenario_place(s, r) || fan_scenario_check_tensors(s, r) ? -1 : 0;
 }
 
 int fan_scenario_read(struct fan_scenario *s, const json_t *root, struct fan_reader *r)

@@ -69,6 +69,7 @@ struct fan_scenario_job {
 	bool shared; /* ...of switches, which its workers join */
 	uint64_t bucket_bytes;
 	char at_name[FAN_FIELD_NAME];
+	char tensor[FAN_FIELD_NAME]; /* of which it is a part (tensor.h); empty: of none */
 };
 
 /* Traffic that takes room on links and is thrown away where it arrives. */
@@ -183,6 +184,9 @@ int fan_scenario_read_jobs(struct fan_scenario *s, const json_t *root, struct fa
 int fan_scenario_read_parents(struct fan_scenario *s, struct fan_reader *r);
 int fan_scenario_read_servers(struct fan_scenario *s, struct fan_reader *r);
 int fan_scenario_place(struct fan_scenario *s, struct fan_reader *r);
+
+/* Do jobs that are parts of one tensor fit each other?  After fan_scenario_place. */
+int fan_scenario_check_tensors(const struct fan_scenario *s, struct fan_reader *r);
 
 /* A job's "model", from the current object; to be freed with fan_model_free. */
 int fan_scenario_read_model(struct fan_model *m, const json_t *v, struct fan_reader *r);

@@ -23,7 +23,7 @@ static const char *const priorities[] = {"remaining", "attained", "started", "no
 
 /* What JSON says of a job, before it is turned into a fan_scenario_job. */
 struct job_entry {
-	char name[FAN_FIELD_NAME], at[FAN_FIELD_NAME];
+	char name[FAN_FIELD_NAME], at[FAN_FIELD_NAME], tensor[FAN_FIELD_NAME];
 	uint16_t payload_bytes, window, ahead, route;
 	uint32_t workers, iterations, jitter, pareto, copies, cache_frags;
 	uint64_t arrival_ns, interval_ns, bucket_bytes, alive_ns, stall_ns, pace_bps;
@@ -39,6 +39,7 @@ static const struct fan_field job_fields[] = {
 	{"workers", FAN_FIELD_U32, AT(workers), 2, FAN_WORKERS_MAX, NULL},
 	{"hosts", FAN_FIELD_OTHER, 0, 0, 0, NULL},
 	{"at", FAN_FIELD_TEXT, AT(at), 0, 0, NULL},
+	{"tensor", FAN_FIELD_TEXT, AT(tensor), 0, 0, NULL},
 	{"reduce", FAN_FIELD_WORD, AT(reduce), 0, 0, reduces},
 	{"copies", FAN_FIELD_U32, AT(copies), 1, FAN_SCENARIO_JOBS_MAX, NULL},
 	{"arrival_s", FAN_FIELD_S, AT(arrival_ns), 0, 1e6, NULL},
@@ -179,6 +180,7 @@ static void fill(struct fan_scenario *s, struct fan_scenario_job *j, const struc
 	j->bucket_bytes = e->bucket_bytes;
 	j->at = FAN_SIM_NONE;
 	memcpy(j->at_name, e->at, sizeof j->at_name);
+	memcpy(j->tensor, e->tensor, sizeof j->tensor);
 	c->ranks = e->workers;
 	c->arrival_ns = e->arrival_ns;
 	c->iterations = e->iterations;

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/worker/in_step.h"
 #include "pages.h"
 #include "trainer_priv.h"
 
@@ -56,6 +57,7 @@ static bool come(struct fan_trainer *t)
 		.alive_ms = c->alive_ms,
 		.join_ms = c->stall_ms,
 		.stall_ms = c->stall_ms,
+		.rto_min_ms = t->shared->tensor ? FAN_IN_STEP_RTO_MS : 0,
 		.nonce = fan_rng_mix(c->seed ^
 				     fan_rng_mix((uint64_t)t->shared->lives << 32 | t->rank)) |
 			 1,
@@ -74,6 +76,8 @@ static bool come(struct fan_trainer *t)
 	if (!bytes || !sh->room)
 		return false;
 	t->core = fan_worker_init(sh->room + t->rank * each, &w, sh->sim->now_ns);
+	if (sh->tensor)
+		fan_worker_allow(t->core, 0); /* until fan_tensor_keep_in_step */
 	t->shared->sim->actor[t->actor].worker = t->core;
 	return true;
 }
@@ -344,6 +348,8 @@ static void note_spans(struct fan_trainer *t, uint64_t buckets_before)
 	for (uint64_t n = buckets_before / c->buckets; n < t->bucket_done / c->buckets; n++)
 		if (n < FAN_JOB_SPANS_MAX)
 			t->span_ns[n] = t->shared->sim->now_ns;
+	if (buckets_before / c->buckets < t->bucket_done / c->buckets)
+		fan_tensor_tell(t);
 }
 
 /* Begin, fail or leave, as the core's phase and the work done ask. */
@@ -377,6 +383,7 @@ static bool change(struct fan_trainer *t)
 static void run(struct fan_trainer *t)
 {
 	const struct fan_sim *s = t->shared->sim;
+	fan_tensor_keep_in_step(t);
 	for (bool again = true; again && !s->broke;) {
 		t->deadline_ns = fan_worker_deadline(t->core);
 		if (t->deadline_ns <= s->now_ns && t->paced_ns <= s->now_ns) {

@@ -11,6 +11,7 @@
 
 #include "job.h"
 #include "ring.h"
+#include "tensor.h"
 #include "world.h"
 
 #define FAN_TILE_SHIFTS 61 /* operations begin at one of so many places of the table */
@@ -35,6 +36,8 @@ struct fan_trainer_shared {
 	uint64_t begin_ns;	   /* when this life of the job begins */
 	uint32_t lives;		   /* before this one */
 	uint32_t gone;		   /* ranks whose part in this life is over */
+	struct fan_tensor *tensor; /* of which the job is part `number`; NULL: of none */
+	uint32_t number;
 };
 
 /* An operation in flight. */

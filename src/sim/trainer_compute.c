@@ -12,7 +12,8 @@ static bool may_begin(const struct fan_trainer *t)
 		return true;
 	uint64_t before = (uint64_t)(t->iteration - 1) * c->buckets;
 	uint64_t need = c->overlap ? fan_job_bucket_of(c, t->step) + UINT64_C(1) : c->buckets;
-	return c->buckets == 0 || t->bucket_done >= before + need;
+	return c->buckets == 0 ||
+	       (t->bucket_done >= before + need && fan_tensor_has(t, before + need));
 }
 
 static uint64_t step_ns(const struct fan_trainer *t)

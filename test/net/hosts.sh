@@ -103,7 +103,7 @@ rank_ends() { # NAME SIGNAL RANK
         for rank in 0 1 2 3; do
                 [ "$rank" -ne "$ends" ] || continue
                 wait "$(id_of $rank)" && result=1
-                grep -q "inside rank $ends stopped\|rank $ends stopped\|rank $ends .*left" \
+                grep -q "inside rank $ends stopped\|rank $ends \(stopped\|has ended\)\|rank $ends .*left" \
                         "$dir/rank$rank" || result=1
         done
         kill -KILL "$victim" 2>/dev/null

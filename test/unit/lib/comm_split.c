@@ -213,7 +213,7 @@ static void comm_split__results_are_asked_for_later_beside_other_parts(void **st
 		r.c->shards[i] = 1;
 	}
 	fan_comm_split_keep_in_step(r.c, FAN_MS);
-	assert_int_equal(r.c->connection[0].w->rtt.min_ns, FAN_COMM_RTO_QUEUED_MS * FAN_MS);
+	assert_int_equal(r.c->connection[0].w->rtt.min_ns, FAN_IN_STEP_RTO_MS * FAN_MS);
 	r.c->split.shares.now.begin[1] = FAN_CUT_WHOLE; /* one part has everything */
 	fan_comm_split_keep_in_step(r.c, 2 * FAN_MS);
 	assert_int_equal(r.c->connection[0].w->rtt.min_ns, FAN_RTO_MIN_NS);
