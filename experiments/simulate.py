@@ -3,6 +3,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -16,7 +17,7 @@ from layout import WIRE, Layout  # noqa: E402  pylint: disable=wrong-import-posi
 
 def simulated_rate(fanin, spec, way, common, settings):
     """(planned, simulated, ratio) of the plan that `fanin plan spec -a way common` installs, in Gb/s;
-    the latter two None: it was not over in settings["limit_s"]."""
+    the latter two None: it was not over in settings["limit_s"] of processor time."""
     with tempfile.TemporaryDirectory() as folder:
         at = lambda name: os.path.join(folder, name)  # noqa: E731
         argv = [fanin, "plan", spec, "-a", *way, *common, "--no-bound"]
@@ -32,10 +33,13 @@ def simulated_rate(fanin, spec, way, common, settings):
         scenario["jobs"][0]["window"] = settings["window"]
         with open(at("scenario"), "w", encoding="utf-8") as file:
             json.dump(scenario, file)
+        limited = ["prlimit", "--cpu=%d:%d" % (settings["limit_s"], settings["limit_s"] + 1)]
         try:
-            subprocess.run([fanin, "sim", at("scenario"), "-q", "--json", at("sim")], check=True,
-                           capture_output=True, timeout=settings["limit_s"])  # fmt: skip
-        except subprocess.TimeoutExpired:
+            subprocess.run([*limited, fanin, "sim", at("scenario"), "-q", "--json", at("sim")],
+                           check=True, capture_output=True)  # fmt: skip
+        except subprocess.CalledProcessError as error:
+            if error.returncode != -signal.SIGXCPU:
+                raise
             return planned, None, None
         with open(at("sim"), encoding="utf-8") as file:
             jobs = json.load(file)["jobs"]

@@ -70,6 +70,7 @@ class Tools:
     def plan(self, topology, algorithm):
         """(plan, installation) for a topology's file, with as many trees for every algorithm."""
         more = ["--no-bound", "--trees", str(self.args.trees), "--results"]
+        more += ["--sums-at", self.args.sums_at]
         plan, install = algorithm + ".plan.json", algorithm + ".install.json"
         command = ["plan", topology, "-a", algorithm, "--json", self.path(plan), *more]
         self.run(*command, "--seed", str(self.args.seed), "--install", self.path(install))
@@ -172,7 +173,8 @@ class Job:
         if name == "controller":
             host = self.net.controller
             argv = [fanin, "controller", "--listen", self.dial, self.topology, "--plan",
-                    self.tools.path(self.algorithm + ".plan.json"), "--socket", self.socket]  # fmt: skip
+                    self.tools.path(self.algorithm + ".plan.json"), "--socket", self.socket,
+                    "--sums-at", self.args.sums_at]  # fmt: skip
         else:
             node = self.layout.by_name[name]
             host = self.net.hosts[name]

@@ -71,6 +71,8 @@ def arguments(argv):
     )
     parser.add_argument("--trees", type=int, default=4, metavar="K",
                         help="trees on one server that best may use (4)")  # fmt: skip
+    parser.add_argument("--sums-at", choices=("nearest", "rack", "two-level"), default="nearest",
+                        help="which switch sums for a host under switchml and atp (nearest)")  # fmt: skip
     parser.add_argument("--window", type=int, default=32, metavar="W",
                         help="fragments in flight, of all parts together (32)")  # fmt: skip
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="of plans (1)")
@@ -192,6 +194,7 @@ class Lab:
             "nodes": {k: len(self.layout.of(k)) for k in ("worker", "switch", "server")},
             "scale": self.scale,
             "seed": self.args.seed,
+            "sums_at": self.args.sums_at,
             "window": self.args.window,
             "policy": self.args.policy,
             "kills": [kill.text for kill in self.args.kill],

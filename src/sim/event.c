@@ -2,13 +2,18 @@
 #include "event.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+#include "pages.h"
 
 #define CHILDREN   4u
 #define ROOM_FIRST 64u
+#define BEFORE	   (CHILDREN - 1) /* unused entries, so that the children of one fill a cache line */
 
 void fan_event_heap_free(struct fan_event_heap *h)
 {
-	free(h->at);
+	if (h->at)
+		free(h->at - BEFORE);
 	*h = (struct fan_event_heap){0};
 }
 
@@ -22,9 +27,14 @@ static bool before(const struct fan_sim_event *a, const struct fan_sim_event *b)
 static bool grow(struct fan_event_heap *h)
 {
 	uint32_t room = h->room ? 2 * h->room : ROOM_FIRST;
-	struct fan_sim_event *at = realloc(h->at, room * sizeof *at);
+	struct fan_sim_event *at = fan_pages_alloc((BEFORE + (size_t)room) * sizeof *at);
 	if (!at)
 		return false;
+	at += BEFORE;
+	if (h->at) {
+		memcpy(at, h->at, h->count * sizeof *at);
+		free(h->at - BEFORE);
+	}
 	h->at = at;
 	h->room = room;
 	return true;
@@ -47,6 +57,20 @@ uint64_t fan_event_push(struct fan_event_heap *h, uint64_t at_ns, uint32_t sourc
 	return e.key;
 }
 
+/* The first of `count` events that lie behind each other. */
+static uint32_t least_of(const struct fan_sim_event *at, uint32_t count)
+{
+	if (count >= CHILDREN) {
+		uint32_t low = before(&at[1], &at[0]), high = 2u + before(&at[3], &at[2]);
+		return before(&at[high], &at[low]) ? high : low;
+	}
+	uint32_t least = 0;
+	for (uint32_t c = 1; c < count; c++)
+		if (before(&at[c], &at[least]))
+			least = c;
+	return least;
+}
+
 /* Put `e` where it belongs, from the top down. */
 static void sink(struct fan_event_heap *h, struct fan_sim_event e)
 {
@@ -55,11 +79,7 @@ static void sink(struct fan_event_heap *h, struct fan_sim_event e)
 		uint32_t first = CHILDREN * i + 1;
 		if (first >= h->count)
 			break;
-		uint32_t end = first + CHILDREN < h->count ? first + CHILDREN : h->count;
-		uint32_t least = first;
-		for (uint32_t c = first + 1; c < end; c++)
-			if (before(&h->at[c], &h->at[least]))
-				least = c;
+		uint32_t least = first + least_of(&h->at[first], h->count - first);
 		if (!before(&h->at[least], &e))
 			break;
 		h->at[i] = h->at[least];

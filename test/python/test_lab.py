@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """fanin lab without root: what of a topology becomes addresses, links, routes and filters."""
 
+import argparse
 import json
 import os
 import sys
@@ -11,7 +12,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path.insert(0, os.path.join(ROOT, "src", "lab"))
 
 import layout  # noqa: E402  pylint: disable=wrong-import-position
-from job import Kill, largest_window  # noqa: E402  pylint: disable=wrong-import-position
+from job import Kill, Tools, largest_window  # noqa: E402  pylint: disable=wrong-import-position
 
 
 def example(name="grid-example", scale=0.005):
@@ -135,6 +136,15 @@ def test_all_parts_together_have_the_window():
     uneven = {"parts": [{"gbps": 3.0}, {"gbps": 1.0}]}
     assert largest_window(32, uneven) == 24
     assert largest_window(4, {"parts": [{"gbps": 1.0}] * 16}) == 2
+
+
+def test_the_planner_hears_which_switch_sums(tmp_path):
+    said = []
+    tools = Tools("fanin", str(tmp_path), argparse.Namespace(trees=4, seed=1, sums_at="two-level"))
+    tools.run = lambda *command: said.extend(command)
+    tools.load = lambda name: name
+    tools.plan("t.json", "atp")
+    assert said[said.index("--sums-at") + 1] == "two-level"
 
 
 def test_kills():
