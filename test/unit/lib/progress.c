@@ -3,6 +3,7 @@
 #include "team.h"
 
 #include <poll.h>
+#include <stdatomic.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 
 static struct fan_daemon *second;
 static fan_peer second_at;
+static atomic_uint added; /* ranks that have a part to add */
 
 static bool has_wake_up(const struct fanin_comm *c)
 {
@@ -36,13 +38,12 @@ static void catch_awake(struct fanin_comm *c)
 	}
 }
 
-/* Let go of the lock; true: before a BEAT is due `done` says so. */
+/* Before a BEAT is due `done` says so. */
 static bool is_prompt(struct fanin_comm *c, bool (*done)(const struct fanin_comm *c))
 {
 	const struct timespec pause = {.tv_nsec = LOOK_NS};
 	uint64_t until_ns = fan_clock_ns() + PROMPT_MS * FAN_MS;
 	bool is_done = false;
-	pthread_mutex_unlock(&c->lock);
 	while (!is_done && fan_clock_ns() < until_ns) {
 		nanosleep(&pause, NULL);
 		pthread_mutex_lock(&c->lock);
@@ -78,6 +79,15 @@ static bool begin(struct member *m)
 	return true;
 }
 
+/* A part is joined when both ranks are there, and the other may catch its thread much later. */
+static void await_all_added(void)
+{
+	const struct timespec pause = {.tv_nsec = LOOK_NS};
+	atomic_fetch_add(&added, 1);
+	while (atomic_load(&added) < 2)
+		nanosleep(&pause, NULL);
+}
+
 static void add_a_part(struct member *m)
 {
 	struct fanin_comm *c = m->comm;
@@ -88,6 +98,8 @@ static void add_a_part(struct member *m)
 	c->inside[c->parts] = -1;
 	c->parts_to_add = 1;
 	fan_comm_wake(c);
+	pthread_mutex_unlock(&c->lock);
+	await_all_added();
 	EXPECT(is_prompt(c, has_joined_all));
 }
 
@@ -99,6 +111,7 @@ static void complete(struct member *m)
 	catch_awake(c);
 	c->complete = true;
 	fan_comm_wake(c);
+	pthread_mutex_unlock(&c->lock);
 	EXPECT(is_prompt(c, has_completed));
 }
 
@@ -110,6 +123,7 @@ static void end(struct member *m)
 	catch_awake(c);
 	c->ending = FAN_E_RANK_LOST;
 	fan_comm_wake(c);
+	pthread_mutex_unlock(&c->lock);
 	EXPECT(is_prompt(c, has_failed));
 }
 
@@ -120,6 +134,7 @@ static void progress__parts_to_add(void **state)
 	char address[80];
 	second = team_switch(address, sizeof address, 1);
 	second_at = fan_daemon_address(second);
+	atomic_store(&added, 0);
 	team_run_once(2, add_a_part);
 	fan_daemon_stop(second);
 }
