@@ -77,13 +77,11 @@ void fan_comm_split_started(struct fanin_comm *c, struct fanin_op *op)
 	int home = home_of(c, op);
 	op->is_counted = true;
 	op->number = c->split.ops++;
-	op->turn = c->split.turns;
 	op->is_whole = home >= 0;
 	op->home = (uint8_t)home;
 	if (op->is_own || op->is_whole)
 		return;
 	uint64_t bytes = op->op.count * fan_dtype_bytes(op->op.dtype);
-	c->split.turns += bytes >= FAN_COMM_SPLIT_TURN;
 	c->split.bytes += bytes;
 	c->split.open_bytes += bytes;
 }
@@ -283,22 +281,6 @@ void fan_comm_split_show(struct fanin_comm *c)
 			.share = s->shares.now.begin[k + 1] - s->shares.now.begin[k],
 			.rtt_us = s->rtt_us[k],
 		};
-}
-
-/* Who sends first. */
-
-unsigned fan_comm_split_turn(uint32_t turn, unsigned connections)
-{
-	const uint32_t golden = 2654435769u; /* 2^32 by the golden ratio */
-	return (unsigned)((uint64_t)(turn * golden) * connections >> 32);
-}
-
-unsigned fan_comm_split_first(const struct fanin_comm *c)
-{
-	for (unsigned k = 0; k < c->parts; k++)
-		if (c->inside[k] < 0)
-			return 0;
-	return c->running_count ? fan_comm_split_turn(c->running[0]->turn, c->connections) : 0;
 }
 
 /* In step. */

@@ -22,8 +22,7 @@
 #define FAN_COMM_SPLIT_WORDS (FAN_PARTS_MAX + FAN_RANKS_MAX)
 #define FAN_COMM_SPLIT_COUNTED                                                                     \
 	5 /* connections for which FAN_IN_STEP_FRAGS count together, or more... */
-#define FAN_COMM_SPLIT_FILL_MS	  10	     /* ...up to as many as bring results for this long */
-#define FAN_COMM_SPLIT_TURN	  (64 << 10) /* bytes of an operation that begins a turn (below) */
+#define FAN_COMM_SPLIT_FILL_MS	  10 /* ...up to as many as bring results for this long */
 #define FAN_COMM_SPLIT_SET_STEP	  64 /* in place of FAN_IN_STEP_FRAGS while sets are under way */
 #define FAN_COMM_SPLIT_RTT_MAX_US (1 << 22)
 
@@ -49,7 +48,6 @@ struct fan_comm_split {
 	bool measures;	     /* a measurement is under way... */
 	bool arrived;	     /* ...or its sum is there and not taken yet */
 	uint64_t ops;	     /* started, with measurements */
-	uint32_t turns;	     /* begun by these */
 	bool drains;	     /* ...or for the end of those that have been started */
 	uint64_t bytes;	     /* of tensors that were started since the last measurement */
 	uint64_t open_bytes; /* of those that are under way */
@@ -96,15 +94,6 @@ bool fan_comm_split_waited(const struct fanin_comm *c);
 
 /* With the lock held: show the parts to callers. */
 void fan_comm_split_show(struct fanin_comm *c);
-
-/* The connection that sends first in turn `turn`.  Each does so equally often, also in every second
- * or fourth turn, as a program's tensors come round: the stride is the golden ratio's. */
-unsigned fan_comm_split_turn(uint32_t turn, unsigned connections);
-
-/* The connection that sends first now.  The last one of a round stands behind the others in this
- * rank's queue, so its datagrams come in longer batches, which cost their aggregator less: where
- * hosts alone sum, all take turns, so that no host works more than another. */
-unsigned fan_comm_split_first(const struct fanin_comm *c);
 
 /* Of `used` connections with a share, to named switches and to hosts, those that count for what may
  * be in flight: all leave by this rank's link, whose queue must not get longer by their number, but

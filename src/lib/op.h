@@ -24,7 +24,6 @@ struct fanin_op {
 	struct fanin_op *next; /* in the communicator's queue */
 	struct fan_op op;      /* before it is cut into one part for each connection */
 	uint64_t number;       /* among all that were started... */
-	uint32_t turn;	       /* by which connections send first (comm_split.h) */
 	bool is_counted;       /* ...of which it is one, though maybe on no connection yet */
 	bool is_member;	       /* of a set with a root on each rank (op_set.h)... */
 	bool is_whole;	       /* ...one part has all of it: `home` */

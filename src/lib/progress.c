@@ -432,11 +432,9 @@ static void work(struct fanin_comm *c)
 		if (c->connection[i].w)
 			fan_failover_choose(&c->connection[i], c->io, now_ns);
 	fan_comm_split_keep_in_step(c, now_ns);
-	for (unsigned i = 0, first = fan_comm_split_first(c); i < c->connections; i++) {
-		struct fan_connection *cn = &c->connection[(first + i) % c->connections];
-		if (cn->w)
-			fan_connection_send(cn, c->io, now_ns);
-	}
+	for (unsigned i = 0; i < c->connections; i++)
+		if (c->connection[i].w)
+			fan_connection_send(&c->connection[i], c->io, now_ns);
 }
 
 static uint64_t connection_deadline(const struct fanin_comm *c, const struct fan_connection *cn)
