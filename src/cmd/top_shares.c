@@ -89,27 +89,6 @@ static uint64_t finished(const struct top_shares *s, const struct top_shares_job
 	return all;
 }
 
-void top_shares_print(const struct top_shares *s, const fan_peer *at, unsigned count)
-{
-	uint64_t of[TOP_SWITCHES_MAX];
-	char text[AT_BYTES];
-
-	for (unsigned i = 0; i < s->jobs; i++) {
-		const struct top_shares_job *j = &s->job[i];
-		struct fan_line name = {.used = 0};
-		uint64_t all = is_whole(s, j) ? finished(s, j, count, of) : 0;
-		if (!all)
-			continue;
-		fan_line_escaped(&name, j->name, strlen(j->name));
-		printf("\nshares of %s:", name.text);
-		for (unsigned k = 0; k < count; k++)
-			printf("%s %s %.1f %%", k ? "," : "",
-			       fan_peer_text(&at[k], text, sizeof text),
-			       100.0 * (double)of[k] / (double)all);
-		printf("\n");
-	}
-}
-
 json_t *top_shares_json(const struct top_shares *s, const fan_peer *at, unsigned count)
 {
 	json_t *jobs = json_array();
@@ -133,6 +112,24 @@ json_t *top_shares_json(const struct top_shares *s, const fan_peer *at, unsigned
 				      json_pack("{s:s, s:o}", "name", name.text, "shares", shares));
 	}
 	return jobs;
+}
+
+void top_shares_print(const struct top_shares *s, const fan_peer *at, unsigned count)
+{
+	json_t *jobs = top_shares_json(s, at, count);
+
+	for (size_t i = 0; i < json_array_size(jobs); i++) {
+		const json_t *j = json_array_get(jobs, i), *shares = json_object_get(j, "shares");
+		printf("\nshares of %s:", json_string_value(json_object_get(j, "name")));
+		for (size_t k = 0; k < json_array_size(shares); k++) {
+			const json_t *one = json_array_get(shares, k);
+			printf("%s %s %.1f %%", k ? "," : "",
+			       json_string_value(json_object_get(one, "switch")),
+			       100 * json_real_value(json_object_get(one, "share")));
+		}
+		printf("\n");
+	}
+	json_decref(jobs);
 }
 
 void top_shares_free(struct top_shares *s)
