@@ -19,7 +19,7 @@ static void run_arrives(const char *at, bool plain_sender, bool plain_receiver, 
 		add(&out, FAN_TO_PEER, PAYLOAD)->peer = fan_udp_local(&b);
 	fan_udp_send(&a, &out, false);
 	assert_int_equal(out.count, 0);
-	unsigned calls = drain(&b);
+	unsigned calls = drain(&b, count);
 	assert_got(count, 0, FAN_HEAD_BYTES + PAYLOAD);
 	assert_int_equal(a.datagrams_out, count);
 	assert_int_equal(b.datagrams_in, count);
@@ -83,7 +83,7 @@ static void run__sizes_change_within(void **state)
 		for (unsigned i = 0; i < count; i++)
 			add(&out, FAN_TO_PEER, sizes[i])->peer = fan_udp_local(&b);
 		fan_udp_send(&a, &out, false);
-		drain(&b);
+		drain(&b, count);
 		assert_int_equal(got.count, count);
 		for (unsigned i = 0; i < count; i++) {
 			assert_int_equal(got.number[i], i);
@@ -111,7 +111,7 @@ static void run__connected_ignores_peers(void **state)
 	for (unsigned i = 0; i < 50; i++)
 		add(&out, FAN_TO_PEER, PAYLOAD)->peer = peer("127.0.0.1:9");
 	fan_udp_send(&a, &out, true);
-	drain(&b);
+	drain(&b, 50);
 	assert_got(50, 0, FAN_HEAD_BYTES + PAYLOAD);
 	fan_udp_close(&a);
 	fan_udp_close(&b);
@@ -131,7 +131,7 @@ static void run__connected_passes_over_nobody(void **state)
 	for (unsigned i = 0; i < 50; i++)
 		add(&out, i % 25 ? FAN_TO_NOBODY : FAN_TO_PEER, PAYLOAD);
 	fan_udp_send(&a, &out, true);
-	drain(&b);
+	drain(&b, 2);
 	assert_int_equal(got.count, 2);
 	assert_int_equal(got.number[1], 25);
 	if (a.segment)
@@ -152,7 +152,7 @@ static void run__largest_payload_fits_the_loopback(void **state)
 	for (unsigned i = 0; i < 30; i++)
 		add(&out, FAN_TO_PEER, FAN_PAYLOAD_MAX)->peer = fan_udp_local(&b);
 	fan_udp_send(&a, &out, false);
-	drain(&b);
+	drain(&b, 30);
 	assert_got(30, 0, FAN_HEAD_BYTES + FAN_PAYLOAD_MAX);
 	fan_udp_close(&a);
 	fan_udp_close(&b);
@@ -177,7 +177,7 @@ static void to_members(const char *at, bool plain)
 		add(&out, FAN_TO_GROUP, PAYLOAD)->group = &g;
 	fan_udp_send(&a, &out, false);
 	for (unsigned i = 0; i < MEMBERS; i++) {
-		drain(&b[i]);
+		drain(&b[i], i ? 60 : 0);
 		assert_got(i ? 60 : 0, 0, FAN_HEAD_BYTES + PAYLOAD);
 		fan_udp_close(&b[i]);
 	}
@@ -220,7 +220,7 @@ static bool by_multicast(const char *at, const char *via, const char *group, boo
 	fan_udp_send(&a, &out, false);
 	routed = a.datagrams_out > 0;
 	for (unsigned i = 0; i < MEMBERS; i++) {
-		drain(&b[i]);
+		drain(&b[i], routed ? 60 : 0);
 		assert_got(routed ? 60 : 0, 0, FAN_HEAD_BYTES + PAYLOAD);
 		fan_udp_close(&b[i]);
 	}
@@ -268,7 +268,7 @@ static void group__others_on_the_port_are_not_heard(void **state)
 				    .freebind_group = true,
 				    .interface = fan_udp_interface_to(&local, NULL)};
 	struct fan_group g = {
-		.multicast = true, .addr = peer("239.195.254.78:23899"), .via = local};
+		.multicast = true, .addr = peer(group_of(AF_INET, 196)), .via = local};
 	struct fan_out out;
 
 	open_at(&a, "127.0.0.1:0", false);
@@ -276,7 +276,7 @@ static void group__others_on_the_port_are_not_heard(void **state)
 	start(&out);
 	add(&out, FAN_TO_GROUP, PAYLOAD)->group = &g;
 	fan_udp_send(&a, &out, false);
-	drain(&b);
+	drain(&b, 0);
 	assert_int_equal(got.count, 0);
 	fan_udp_close(&a);
 	fan_udp_close(&b);
@@ -299,7 +299,7 @@ static void recv__hostile_segment_of_one_byte(void **state)
 	fan_peer to = fan_udp_local(&b);
 	socklen_t len = fan_peer_to_sockaddr(&to, AF_INET, &ss);
 	assert_int_equal(sendto(a.fd, payload, 60, 0, (struct sockaddr *)&ss, len), 60);
-	while (fan_udp_recv(&b, buffer, &batch) == 1) {
+	while (datagrams < 60 && recv_next(&b, &batch) == 1) {
 		for (size_t at = 0; at < batch.bytes; at += fan_udp_datagram_bytes(&batch, at)) {
 			assert_int_equal(fan_udp_datagram_bytes(&batch, at), 1);
 			datagrams++;
@@ -330,7 +330,7 @@ static void marked_between(const char *at, const char *to, const char *from, int
 			it->peer.port = fan_udp_local(&a).port;
 		}
 		fan_udp_send(&b, &out, false);
-		assert_int_equal(fan_udp_recv(&a, buffer, &batch), 1);
+		assert_int_equal(recv_next(&a, &batch), 1);
 		assert_int_equal(batch.marked, i);
 		while (fan_udp_recv(&a, buffer, &batch) == 1)
 			assert_int_equal(batch.marked, i);
@@ -406,7 +406,7 @@ static void recv__empty_datagram_is_a_batch(void **state)
 	fan_peer to = fan_udp_local(&b), from = fan_udp_local(&a);
 	socklen_t len = fan_peer_to_sockaddr(&to, AF_INET, &ss);
 	assert_int_equal(sendto(a.fd, "", 0, 0, (struct sockaddr *)&ss, len), 0);
-	assert_int_equal(fan_udp_recv(&b, buffer, &batch), 1);
+	assert_int_equal(recv_next(&b, &batch), 1);
 	assert_int_equal(batch.bytes, 0);
 	assert_int_equal(batch.segment, 1);
 	assert_true(fan_peer_equal(&batch.from, &from));
@@ -429,7 +429,7 @@ static void recv__refused_is_told_once(void **state)
 	start(&out);
 	add(&out, FAN_TO_PEER, 8);
 	fan_udp_send(&a, &out, true);
-	assert_int_equal(fan_udp_recv(&a, buffer, &batch), -ECONNREFUSED);
+	assert_int_equal(recv_next(&a, &batch), -ECONNREFUSED);
 	assert_int_equal(fan_udp_recv(&a, buffer, &batch), 0);
 	fan_udp_close(&a);
 }
@@ -452,7 +452,7 @@ static void send__goes_on_after_refused(void **state)
 	assert_int_equal(fan_udp_open(&b, &again), 0);
 	add(&out, FAN_TO_PEER, 8);
 	fan_udp_send(&a, &out, true);
-	drain(&b);
+	drain(&b, 1);
 	assert_int_equal(got.count, 1);
 	assert_int_equal(a.send_drops, 0);
 	fan_udp_close(&a);
@@ -476,7 +476,7 @@ static void send__beyond_the_mtu_is_dropped_and_told(void **state)
 		it->payload_bytes = sizeof big;
 		add(&out, FAN_TO_PEER, PAYLOAD)->peer = fan_udp_local(&b);
 		fan_udp_send(&a, &out, false);
-		drain(&b);
+		drain(&b, 1);
 		assert_got(1, 1, FAN_HEAD_BYTES + PAYLOAD);
 		assert_int_equal(a.send_drops, 1);
 		assert_int_equal(a.last_errno, EMSGSIZE);

@@ -22,7 +22,7 @@ static void run__two_receivers_in_turn(void **state)
 		add(&out, FAN_TO_PEER, PAYLOAD)->peer = fan_udp_local(&b[i / 10 % 2]);
 	fan_udp_send(&a, &out, false);
 	for (unsigned r = 0; r < 2; r++) {
-		drain(&b[r]);
+		drain(&b[r], 20);
 		assert_int_equal(got.count, 20);
 		for (unsigned i = 0; i < 20; i++) {
 			assert_int_equal(got.number[i], i / 10 * 20 + r * 10 + i % 10);
@@ -51,7 +51,7 @@ static void between_others(bool plain)
 			add(&out, FAN_TO_GROUP, 0)->group = &g;
 	fan_udp_send(&a, &out, false);
 	for (unsigned r = 0; r < 2; r++) {
-		drain(&b[r]);
+		drain(&b[r], 30);
 		assert_int_equal(got.count, 30);
 		for (unsigned i = 0; i < 30; i++) {
 			assert_int_equal(got.number[i], 2 * i + r);
@@ -85,7 +85,7 @@ static void run__keeps_the_order_of_sizes(void **state)
 		add(&out, FAN_TO_PEER, i / 2 % 3 ? PAYLOAD : 0)->peer = fan_udp_local(&b[i % 2]);
 	fan_udp_send(&a, &out, false);
 	for (unsigned r = 0; r < 2; r++) {
-		drain(&b[r]);
+		drain(&b[r], 30);
 		assert_int_equal(got.count, 30);
 		for (unsigned i = 0; i < 30; i++)
 			assert_int_equal(got.number[i], 2 * i + r);
