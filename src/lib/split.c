@@ -398,12 +398,22 @@ static void watch(struct fan_split_learner *l, const uint32_t *rtt_us, uint64_t 
 	}
 }
 
+/* From the best shares. */
+static void start_moves(struct fan_split_learner *l)
+{
+	memcpy(l->start, l->best, sizeof l->start);
+	l->start_cost = l->cost;
+	l->phase = FAN_SPLIT_MOVES;
+}
+
 /* Go on with the best shares. */
 static void enter(struct fan_split_learner *l, enum fan_split_phase next)
 {
 	memcpy(l->share, l->best, sizeof l->share);
 	l->usual_cost = l->best_cost;
 	l->phase = next;
+	if (next == FAN_SPLIT_MOVES)
+		start_moves(l);
 }
 
 /* Tries, while each is for the better; then `next`. */
@@ -423,10 +433,22 @@ static void try_last(struct fan_split_learner *l)
 		enter(l, FAN_SPLIT_SETTLED);
 }
 
+/* Each move may be a little for the worse, since costs differ by chance.  All of them together have
+ * to be a gain. */
+static void take_all_back(struct fan_split_learner *l)
+{
+	if (l->cost <= l->start_cost - l->start_cost / BETTER)
+		return;
+	memcpy(l->best, l->start, sizeof l->best);
+	l->best_cost = l->cost = l->start_cost;
+	memcpy(l->share, l->best, sizeof l->share);
+}
+
 /* The moves have come to an end.  Parts that lost their share by them, or never had one, get one
  * once more, as the network may be another one by now. */
 static void end_moves(struct fan_split_learner *l)
 {
+	take_all_back(l);
 	if (!l->gave && give(l)) {
 		l->gave = true;
 		l->phase = FAN_SPLIT_GIVES;
@@ -462,7 +484,7 @@ static void end_giving(struct fan_split_learner *l, bool good, const uint32_t *r
 	}
 	begin_moves(l, STEP_FIRST);
 	l->rounds = FAN_SPLIT_ROUNDS_MAX / 2;
-	l->phase = FAN_SPLIT_MOVES;
+	start_moves(l);
 	go_on_moving(l, good, rtt_us);
 }
 
@@ -491,9 +513,12 @@ static void learn(struct fan_split_learner *l, const uint32_t *rtt_us, uint64_t 
 	}
 	if (good) {
 		l->best_cost = again || cost < l->best_cost ? cost : l->best_cost;
+		l->cost = cost;
 		l->worse = again ? 0 : l->worse;
 		memcpy(l->best, l->share, sizeof l->best);
 	}
+	if (l->phase == FAN_SPLIT_MOVES && !memcmp(l->start, l->share, sizeof l->start))
+		l->start_cost = cost;
 	l->rounds++;
 	switch (l->phase) {
 	case FAN_SPLIT_CHECKS: check(l); break;

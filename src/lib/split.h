@@ -72,6 +72,9 @@ struct fan_split_learner {
 	int8_t towards[FAN_PARTS_MAX]; /* its last move: 1, -1 */
 	uint32_t best[FAN_PARTS_MAX];  /* the last shares that were for the better... */
 	uint64_t best_cost;	       /* ...and the least cost of these; 0: none */
+	uint64_t cost;		       /* of the best shares, as measured last */
+	uint32_t start[FAN_PARTS_MAX]; /* the shares from which moves began... */
+	uint64_t start_cost;	       /* ...and their cost */
 	uint64_t usual_cost;	       /* once the shares stay: what is usual */
 	unsigned rounds;	       /* measurements since learning began */
 	unsigned tries;		       /* in this phase, of less on hosts */
