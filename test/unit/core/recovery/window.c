@@ -61,6 +61,22 @@ static void window__sends_in_order_within_the_congestion_window(void **state)
 	assert_int_equal(send_all(100).first, 4);
 }
 
+/* Whose round trip may be measured is told of each fragment anew. */
+static void window__the_next_fragment_was_not_sent_twice(void **state)
+{
+	(void)state;
+	ready_all();
+	assert_int_equal(send_all(100).first, W);
+	assert_true(fan_window_need(&w, 0));
+	assert_int_equal(send_all(100).resends, 1);
+	assert_true(w.slot[0].flags & FAN_WSLOT_AGAIN);
+	fan_window_done(&w, 0);
+	fan_window_ready(&w, 0);
+	assert_int_equal(send_all(100).first, 1);
+	assert_int_equal(w.slot[0].frag, W);
+	assert_false(w.slot[0].flags & FAN_WSLOT_AGAIN);
+}
+
 /* Results that wait for slow ranks do not close the window, once it is known that contributions
  * have arrived. */
 static void window__runs_ahead(void **state)
@@ -307,6 +323,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(window__sends_in_order_within_the_congestion_window),
+		TEST(window__the_next_fragment_was_not_sent_twice),
 		TEST(window__runs_ahead),
 		TEST(window__asks_once_a_window),
 		TEST(window__lowest_goes_beyond_the_congestion_window),
