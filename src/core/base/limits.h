@@ -98,6 +98,7 @@
 #define FAN_ASKS_MAX	     64		    /* results that a worker requests by MISS at a time */
 #define FAN_ASK_TRIES	     4		    /* MISSes for one of them */
 #define FAN_MISS_MAX	     4		    /* results that one MISS may request */
+#define FAN_WARN_NS	     (1 * FAN_MS)   /* between warnings of a switch to all below it */
 #define FAN_JOIN_RETRY_NS    (50 * FAN_MS)  /* between JOINs, and BEATs until READY */
 #define FAN_GROUP_TEST_NS    (20 * FAN_MS)  /* between tests of a multicast group */
 #define FAN_GROUP_TESTS	     5		    /* tests before results go by unicast */

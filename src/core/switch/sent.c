@@ -146,9 +146,13 @@ static bool answer(struct fan_switch *sw, struct fan_switch_job *j, const struct
 
 /* More is lost above than numbers tell: let whoever is below go by results and timers, as a MISS
  * with its last bit has workers do.  On a route, workers here alone: two switches may each be below
- * the other, and would tell each other for ever. */
-static void warn_below(const struct fan_switch_job *j, struct fan_out *out)
+ * the other, and would tell each other for ever.  Once in a while is enough: where packets overtake
+ * each other by far each one may bring such a MISS, and there may be 256 workers. */
+static void warn_below(const struct fan_switch *sw, struct fan_switch_job *j, struct fan_out *out)
 {
+	if (j->warned_ns && sw->now_ns - (j->warned_ns - 1) < FAN_WARN_NS)
+		return;
+	j->warned_ns = sw->now_ns + 1;
 	const struct fan_frag h = {
 		.job = j->id,
 		.epoch = j->epoch,
@@ -170,7 +174,7 @@ enum fan_verdict fan_sent_missed(struct fan_switch *sw, struct fan_switch_job *j
 	if (!l || f->to)
 		return fan_switch_drop(sw, FAN_DROP_SENDER);
 	if (f->missing & MANY) {
-		warn_below(j, out);
+		warn_below(sw, j, out);
 		most--;
 	}
 	for (unsigned k = 0; k < FAN_SEQ_GAP_BITS && answered < most; k++) {

@@ -64,6 +64,7 @@ struct fan_switch_job {
 	struct fan_seq_gap gap[FAN_ROUTE_ENTRIES_MAX]; /* by route->all, as in struct fan_child */
 	uint16_t sent[FAN_SENT_NEXTS]; /* logs of what has gone up: number + 1; 0: none */
 	uint64_t heard_ns;	       /* time of the aggregator's last envelope about it */
+	uint64_t warned_ns;	       /* time of the last warning to all below, + 1; 0: none */
 	fan_peer up;		       /* next hop of sums */
 	fan_peer hops[FAN_RANKS_MAX];  /* as in struct fan_job; of a job with a route, only workers
 					* that have joined here */
