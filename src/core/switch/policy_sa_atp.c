@@ -110,11 +110,6 @@ static struct fan_goal goal(const struct fan_switch *sw, const struct fan_switch
 	return fan_peer_is_none(&helper.peer) ? up : helper; /* it has gone */
 }
 
-static bool straggles(const struct fan_progress *progress, unsigned rank)
-{
-	return progress->next[rank] + FAN_LAG_FRAGS <= progress->front;
-}
-
 static struct fan_helper_row *row_of(const struct fan_switch *sw, const struct fan_switch_job *j,
 				     uint16_t rank)
 {
@@ -151,7 +146,7 @@ static void lend(struct fan_switch *sw, struct fan_switch_job *j, const struct f
 		return;
 	struct fan_helper_row *row = row_of(sw, j, to->rank);
 	for (unsigned r = fan_ranks_first(ranks); r < j->ranks; r = fan_ranks_next(ranks, r + 1)) {
-		if (!straggles(&sa->progress, r))
+		if (!fan_progress_straggles(&sa->progress, r))
 			continue;
 		sa->deferred[r]++;
 		if (row)
@@ -235,7 +230,7 @@ static void choose(struct fan_switch *sw, struct fan_switch_job *j, struct fan_h
 	if (!fan_path_has_all(j))
 		return;
 	for (unsigned r = 0; r < j->ranks; r++) {
-		needed |= straggles(&sa->progress, r);
+		needed |= fan_progress_straggles(&sa->progress, r);
 		bool last = sa->progress.next[r] == slowest;
 		bool has_room = !full || !fan_ranks_has(sa->full, r);
 		if (last || !has_room || !fan_ranks_has(sa->offers, r))
@@ -291,7 +286,7 @@ static bool gives_way(const struct fan_switch_job *j, const struct fan_sslot *sl
 	for (unsigned r = fan_ranks_first(missing); r < j->ranks;
 	     r = fan_ranks_next(missing, r + 1)) {
 		bool passed = j->sa.progress.next[r] > slot->frag;
-		if (!passed && !straggles(&j->sa.progress, r))
+		if (!passed && !fan_progress_straggles(&j->sa.progress, r))
 			return false;
 	}
 	return true;
@@ -545,8 +540,8 @@ static bool is_full(const struct fan_switch *sw, const struct fan_switch_job *j,
 	return sw->now_ns < j->sa.full_until_ns && fan_ranks_has(j->sa.full, rank);
 }
 
-static void standing(const struct fan_switch *sw, const struct fan_switch_job *j, uint16_t rank,
-		     struct fan_standing *s)
+void fan_sa_atp_standing(const struct fan_switch *sw, const struct fan_switch_job *j, uint16_t rank,
+			 struct fan_standing *s)
 {
 	const struct fan_sa_atp *sa = &j->sa;
 	*s = (struct fan_standing){.lent = sa->lent[rank], .deferred = sa->deferred[rank]};
@@ -567,34 +562,5 @@ void fan_sa_atp_rank_stats(const struct fan_switch *sw, const struct fan_switch_
 	m->ahead = 1;
 	m->front = j->sa.progress.front;
 	for (; m->count < FAN_STATS_RANKS && m->first + m->count < j->ranks; m->count++)
-		standing(sw, j, (uint16_t)(m->first + m->count), &m->rank[m->count]);
-}
-
-bool fan_switch_rank(const struct fan_switch *sw, unsigned index, uint16_t rank,
-		     struct fan_switch_rank *r)
-{
-	const struct fan_switch_job *j = NULL;
-	for (unsigned i = 0; i < fan_switch_places(sw) && !j; i++)
-		if (fan_switch_job_at(sw, i)->used && index-- == 0)
-			j = fan_switch_job_at(sw, i);
-	if (!j || rank >= j->ranks)
-		return false;
-	const struct fan_sa_atp *sa = &j->sa;
-	*r = (struct fan_switch_rank){
-		.name = j->name,
-		.job = j->id,
-		.epoch = j->epoch,
-		.ranks = j->ranks,
-		.ahead = sa->inner,
-		.next = sa->progress.next[rank],
-		.behind = sa->progress.front - sa->progress.next[rank],
-		.straggles = sa->inner && straggles(&sa->progress, rank),
-		.offers = fan_ranks_has(sa->offers, rank),
-		.full = is_full(sw, j, rank),
-		.lent = sa->lent[rank],
-		.deferred = sa->deferred[rank],
-		.kept = fan_sa_atp_row(sw, j, rank),
-		.whole = fan_path_has_all(j),
-	};
-	return true;
+		fan_sa_atp_standing(sw, j, (uint16_t)(m->first + m->count), &m->rank[m->count]);
 }

@@ -69,6 +69,10 @@ void fan_sa_atp_end(struct fan_switch *sw, struct fan_switch_job *j);
 const uint32_t *fan_sa_atp_row(const struct fan_switch *sw, const struct fan_switch_job *j,
 			       uint16_t rank);
 
+/* How rank `rank` of a job with run-ahead stands. */
+void fan_sa_atp_standing(const struct fan_switch *sw, const struct fan_switch_job *j, uint16_t rank,
+			 struct fan_standing *s);
+
 /* Fill in the statistics of ranks from m->first on, if the job has run-ahead. */
 void fan_sa_atp_rank_stats(const struct fan_switch *sw, const struct fan_switch_job *j,
 			   struct fan_rank_stats *m);

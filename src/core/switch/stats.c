@@ -3,6 +3,8 @@
 #include "stats.h"
 #include "core/base/name.h"
 #include "core/wire/query.h"
+#include "path.h"
+#include "policy_sa_atp.h"
 #include "switch_priv.h"
 
 /* Job number `index` of those seen, or NULL; `*jobs`: how many there are. */
@@ -147,4 +149,35 @@ enum fan_verdict fan_stats_recv(struct fan_switch *sw, const fan_peer *from,
 	return fan_query_recv(&tells, sw, sw->echoed, from, f, out)
 		       ? FAN_CTL
 		       : fan_switch_drop(sw, FAN_DROP_FORMAT);
+}
+
+bool fan_switch_rank(const struct fan_switch *sw, unsigned index, uint16_t rank,
+		     struct fan_switch_rank *r)
+{
+	uint16_t jobs;
+	const struct fan_switch_job *j =
+		index < UINT16_MAX ? find(sw, (uint16_t)index, &jobs) : NULL;
+	if (!j || rank >= j->ranks)
+		return false;
+	const struct fan_sa_atp *sa = &j->sa;
+	struct fan_standing s = {.flags = 0};
+	if (sa->inner)
+		fan_sa_atp_standing(sw, j, rank, &s);
+	*r = (struct fan_switch_rank){
+		.name = j->name,
+		.job = j->id,
+		.epoch = j->epoch,
+		.ranks = j->ranks,
+		.ahead = sa->inner,
+		.next = sa->progress.next[rank],
+		.behind = sa->progress.front - sa->progress.next[rank],
+		.straggles = s.flags & FAN_RANK_STRAGGLES,
+		.offers = s.flags & FAN_RANK_OFFERS,
+		.full = s.flags & FAN_RANK_FULL,
+		.lent = s.lent,
+		.deferred = s.deferred,
+		.kept = fan_sa_atp_row(sw, j, rank),
+		.whole = fan_path_has_all(j),
+	};
+	return true;
 }

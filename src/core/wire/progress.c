@@ -14,7 +14,7 @@ void fan_progress_standing(const struct fan_progress *p, uint16_t rank, struct f
 {
 	s->behind = fan_progress_behind(p, rank);
 	s->most = s->behind > p->most[rank] ? s->behind : p->most[rank];
-	if (s->behind >= FAN_LAG_FRAGS)
+	if (fan_progress_straggles(p, rank))
 		s->flags |= FAN_RANK_STRAGGLES;
 }
 

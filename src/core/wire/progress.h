@@ -28,6 +28,11 @@ static inline uint16_t fan_progress_behind(const struct fan_progress *p, uint16_
 	return behind > UINT16_MAX ? UINT16_MAX : (uint16_t)behind;
 }
 
+static inline bool fan_progress_straggles(const struct fan_progress *p, unsigned rank)
+{
+	return p->next[rank] + FAN_LAG_FRAGS <= p->front;
+}
+
 /* A contribution of `rank` to `frag` has come; UINT64_MAX is ignored. */
 static inline void fan_progress_note(struct fan_progress *p, uint16_t rank, uint64_t frag)
 {
