@@ -101,6 +101,17 @@ static void progress__how_a_rank_stands(void **state)
 	assert_int_equal(s.most, 0);
 }
 
+static void progress__who_straggles(void **state)
+{
+	(void)state;
+	fan_progress_note(&progress, 0, 0);
+	fan_progress_note(&progress, 1, FAN_LAG_FRAGS - 1);
+	assert_false(fan_progress_straggles(&progress, 0));
+	fan_progress_note(&progress, 1, FAN_LAG_FRAGS);
+	assert_true(fan_progress_straggles(&progress, 0));
+	assert_false(fan_progress_straggles(&progress, 1));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -109,6 +120,7 @@ int main(void)
 		cmocka_unit_test_setup(progress__answer_and_what_it_says, clear),
 		cmocka_unit_test_setup(progress__ends_of_the_range, clear),
 		cmocka_unit_test_setup(progress__how_a_rank_stands, clear),
+		cmocka_unit_test_setup(progress__who_straggles, clear),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
