@@ -108,6 +108,7 @@
 #define FAN_UNSURE_NS	     (1000 * FAN_MS)  /* until a member has proved its address */
 #define FAN_BEATS_PER_ALIVE  8		      /* heartbeats within the liveness timeout */
 #define FAN_BEATS_PER_STALL  4		      /* least heartbeats before an operation is given up */
+#define FAN_TRIES_PER_BEAT   4		      /* while nobody answers them, in a sealed job */
 #define FAN_REMIND_MIN_NS    (FAN_MS / 2)     /* least age of a round for its first reminder */
 #define FAN_REMIND_MAX_NS    (100 * FAN_MS)   /* largest such age */
 #define FAN_REMIND_STEP_NS   (FAN_MS / 10)    /* between ticks that send reminders */

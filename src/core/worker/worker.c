@@ -67,13 +67,18 @@ void fan_worker_fail(struct fan_worker *w, const struct fan_fault *fault)
 
 uint64_t fan_worker_interval_ns(const struct fan_worker *w)
 {
-	if (w->phase != FAN_W_READY || w->rejoins || w->unproved)
+	if (w->phase != FAN_W_READY)
 		return FAN_JOIN_RETRY_NS;
-	uint32_t stall_ms = w->cfg.stall_ms / FAN_BEATS_PER_STALL;
-	uint32_t ms = w->welcome.beat_ms < stall_ms ? w->welcome.beat_ms : stall_ms;
-	uint64_t ns = (ms ? ms : 1) * FAN_MS;
-	/* silence is all that tells of a restart */
-	return w->cfg.authentic && w->unanswered && ns > FAN_JOIN_RETRY_NS ? FAN_JOIN_RETRY_NS : ns;
+	const uint32_t stall_ms = w->cfg.stall_ms / FAN_BEATS_PER_STALL;
+	const uint32_t ms = w->welcome.beat_ms < stall_ms ? w->welcome.beat_ms : stall_ms;
+	const uint64_t beat_ns = (ms ? ms : 1) * FAN_MS;
+	const bool again = w->rejoins || w->unproved;
+	if (!again && !(w->cfg.authentic && w->unanswered))
+		return beat_ns;
+	/* Silence is all that tells of a restart where only members have keys: all tries are to
+	 * fit in the time after which the rank itself is lost. */
+	const uint64_t try_ns = beat_ns / FAN_TRIES_PER_BEAT;
+	return w->cfg.authentic && try_ns < FAN_JOIN_RETRY_NS ? try_ns : FAN_JOIN_RETRY_NS;
 }
 
 static struct fan_frag control_head(const struct fan_worker *w, enum fan_type type)

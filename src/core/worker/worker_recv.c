@@ -200,11 +200,11 @@ static enum fan_verdict beat_soon(struct fan_worker *w, uint64_t now_ns)
 /* A BEAT is answered: the next one is due when it would have been. */
 static void heed_answer(struct fan_worker *w, uint64_t now_ns)
 {
-	const bool again = w->unanswered > 1 && w->cfg.authentic;
+	const bool tries = w->unanswered && w->cfg.authentic;
 	if (w->rejoins && w->cfg.authentic)
 		return; /* its JOINs are counted */
 	w->unanswered = 0;
-	if (again && w->phase == FAN_W_READY)
+	if (tries && w->phase == FAN_W_READY)
 		w->control_ns = now_ns + fan_worker_interval_ns(w);
 }
 

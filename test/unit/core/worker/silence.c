@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* silence.c - BEATs of a rank in READY, answered or not. */
+#include "unit/core/worker_rig.h"
+
+#define BEAT_NS (125 * FAN_MS) /* as rig_welcome says, for 1000 ms of silence */
+
+static void begin(bool authentic)
+{
+	rig.cfg.authentic = authentic;
+	rig.w = fan_worker_init(rig.mem, &rig.cfg, rig.now_ns);
+	rig_tick();
+	assert_int_equal(rig_welcome(rig.cfg.nonce, 4), FAN_CTL);
+	assert_int_equal(rig_tick(), 1);
+	assert_int_equal(rig_state(FAN_JOB_READY, 0, 0), FAN_CTL);
+	assert_int_equal(fan_worker_phase(rig.w), FAN_W_READY);
+}
+
+/* Move to the next control message, which there is to be after `ns`. */
+static void next_is(unsigned type, uint64_t ns)
+{
+	assert_int_equal(fan_worker_deadline(rig.w), rig.now_ns + ns);
+	rig.now_ns += ns;
+	assert_int_equal(rig_tick(), 1);
+	assert_int_equal(rig.got[0].type, type);
+}
+
+/* In a sealed job as in an open one, however soon it would be asked again. */
+static void silence__none_where_beats_are_answered(void **state)
+{
+	(void)state;
+	for (unsigned authentic = 0; authentic < 2; authentic++) {
+		begin(authentic);
+		for (unsigned n = 0; n < 5; n++) {
+			next_is(FAN_TYPE_BEAT, BEAT_NS);
+			assert_int_equal(rig_state(FAN_JOB_READY, 0, 0), FAN_CTL);
+		}
+	}
+}
+
+/* An open job: whoever has forgotten it says so. */
+static void silence__of_an_open_job_is_not_asked_about(void **state)
+{
+	(void)state;
+	begin(false);
+	for (unsigned n = 1; n < FAN_BEATS_PER_ALIVE; n++)
+		next_is(FAN_TYPE_BEAT, BEAT_NS);
+	assert_int_equal(fan_worker_phase(rig.w), FAN_W_READY);
+}
+
+/* A sealed job: a next hop without keys is silent.  The rank joins anew there, well before it is
+ * lost itself, and goes on once it is answered. */
+static void silence__of_a_sealed_job_ends_in_time(void **state)
+{
+	(void)state;
+	begin(true);
+	const uint64_t heard_ns = rig.now_ns, try_ns = BEAT_NS / FAN_TRIES_PER_BEAT;
+	next_is(FAN_TYPE_BEAT, BEAT_NS);
+	for (unsigned n = 1; n < FAN_BEAT_TRIES; n++)
+		next_is(FAN_TYPE_BEAT, try_ns);
+	next_is(FAN_TYPE_JOIN, try_ns);
+	next_is(FAN_TYPE_JOIN, try_ns);
+	assert_int_equal(rig.got[0].path, 1);
+	assert_true(rig.now_ns - heard_ns < FAN_MS * rig.cfg.alive_ms / 2);
+
+	uint8_t body[FAN_CTL_BYTES_MAX];
+	const struct fan_welcome m = {.window = 4, .shards = 1, .beat_ms = 125, .alive_ms = 1000};
+	struct fan_frag f = {
+		.nonce = rig.cfg.nonce,
+		.job = rig.job,
+		.epoch = rig.epoch,
+		.sender = FAN_RANK_NONE,
+		.type = FAN_TYPE_WELCOME,
+		.path = 1,
+		.payload = body,
+		.payload_bytes = fan_welcome_put(body, &m),
+	};
+	assert_int_equal(rig_recv(&f, false), FAN_CTL);
+	next_is(FAN_TYPE_BEAT, 0);
+	assert_int_equal(rig_state(FAN_JOB_READY, 0, 0), FAN_CTL);
+	assert_int_equal(fan_worker_phase(rig.w), FAN_W_READY);
+	next_is(FAN_TYPE_BEAT, BEAT_NS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		RIG_TEST(silence__none_where_beats_are_answered),
+		RIG_TEST(silence__of_an_open_job_is_not_asked_about),
+		RIG_TEST(silence__of_a_sealed_job_ends_in_time),
+	};
+	return RUN(tests);
+}
