@@ -87,9 +87,11 @@
 #define FAN_RTO_FIRST_NS                                                                           \
 	(FAN_MS / 5) /* of the first time-out, where sequence numbers show losses */
 #define FAN_RTO_MAX_NS	     (100 * FAN_MS) /* before back-off */
-#define FAN_RTO_BACKOFF_MAX  5		    /* doublings: at most 1.6 s between probes */
+#define FAN_RTO_BACKOFF_MAX  5		    /* doublings... */
+#define FAN_RTO_LONG_NS	     (400 * FAN_MS) /* ...up to that, if the first is no longer */
 #define FAN_TAIL_PROBES	     64		    /* fragments probed for after a time-out */
-#define FAN_TAIL_FIRST	     8		    /* the same after a short first time-out */
+#define FAN_TAIL_FEW	     8		    /* the same after a short first time-out... */
+#define FAN_TAIL_TIMEOUTS    3		    /* ...and after so many without news */
 #define FAN_GAP_RESULTS	     3		    /* later results after which a fragment is late */
 #define FAN_GAP_AGAIN	     48		    /* later sequence numbers before a second MISS */
 #define FAN_GAP_BEGUN	     1024	    /* numbers behind the highest: of a new stream */

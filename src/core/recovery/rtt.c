@@ -83,7 +83,9 @@ uint64_t fan_rtt_timeout(const struct fan_rtt *r)
 		return probe_ns < r->first_ns ? r->first_ns : probe_ns;
 	probe_ns = probe_ns < r->min_ns ? r->min_ns : probe_ns;
 	unsigned doublings = r->first_ns ? r->backoff - 1 : r->backoff;
-	return probe_ns << (doublings < FAN_RTO_BACKOFF_MAX ? doublings : FAN_RTO_BACKOFF_MAX);
+	doublings = doublings < FAN_RTO_BACKOFF_MAX ? doublings : FAN_RTO_BACKOFF_MAX;
+	const uint64_t most_ns = probe_ns > FAN_RTO_LONG_NS ? probe_ns : FAN_RTO_LONG_NS;
+	return probe_ns << doublings < most_ns ? probe_ns << doublings : most_ns;
 }
 
 void fan_rtt_expired(struct fan_rtt *r)

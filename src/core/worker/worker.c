@@ -308,8 +308,9 @@ static uint64_t timer_ns(struct fan_worker *w)
 static void expire(struct fan_worker *w, uint64_t now_ns)
 {
 	fan_helper_cache_flush(&w->cache, w->window.low);
-	bool first = w->rtt.first_ns && w->rtt.backoff == 0;
-	fan_window_expire(&w->window, first ? FAN_TAIL_FIRST : FAN_TAIL_PROBES);
+	const unsigned timeouts = w->rtt.backoff;
+	const bool few = timeouts ? timeouts >= FAN_TAIL_TIMEOUTS : w->rtt.first_ns != 0;
+	fan_window_expire(&w->window, few ? FAN_TAIL_FEW : FAN_TAIL_PROBES);
 	w->expired_ns = now_ns;
 	fan_rtt_expired(&w->rtt);
 }

@@ -36,7 +36,8 @@ struct fan_worker {
 	struct fan_welcome welcome;
 	bool welcomed;
 	bool heard_group;
-	bool unproved; /* this address: until an answer to a BEAT from it */
+	bool unproved;	/* this address: until an answer to a BEAT from it */
+	bool forgotten; /* by a switch on the way, which has said WHO: until such an answer */
 	uint8_t leave_tries;
 	uint8_t unanswered; /* BEATs sent since one was answered or the WELCOME came; while it
 			     * rejoins, JOINs */

@@ -58,6 +58,14 @@ static enum fan_verdict recv_welcome(struct fan_worker *w, uint64_t now_ns,
 	return FAN_CTL;
 }
 
+/* There is a path to the aggregator: what was sent before may be lost, and timers are long. */
+static void ask_anew(struct fan_worker *w, uint64_t now_ns)
+{
+	fan_window_expire(&w->window, FAN_TAIL_PROBES);
+	w->expired_ns = now_ns;
+	fan_rtt_heard(&w->rtt);
+}
+
 /* On another path: does the aggregator know this life of the rank, and the job? */
 static enum fan_verdict recv_answer(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)
 {
@@ -88,12 +96,9 @@ static enum fan_verdict recv_answer(struct fan_worker *w, uint64_t now_ns, const
 		w->welcome.cookie = m.cookie;
 		w->unproved = true;
 	}
-	w->job = f->job;	       /* on the route by which it came */
-	if (w->phase == FAN_W_READY) { /* what took the path before may be lost, and timers long */
-		fan_window_expire(&w->window, FAN_TAIL_PROBES);
-		w->expired_ns = now_ns;
-		fan_rtt_heard(&w->rtt);
-	}
+	w->job = f->job; /* on the route by which it came */
+	if (w->phase == FAN_W_READY)
+		ask_anew(w, now_ns);
 	return FAN_CTL;
 }
 
@@ -228,6 +233,11 @@ static enum fan_verdict recv_state(struct fan_worker *w, uint64_t now_ns, const 
 		w->unproved = false;
 	if (asked)
 		heed_answer(w, now_ns);
+	if (asked && w->forgotten) { /* the switch knows us again; what it did not pass is lost */
+		w->forgotten = false;
+		if (w->rtt.backoff)
+			ask_anew(w, now_ns);
+	}
 	if ((m.state == FAN_JOB_NONE && !asked) || (m.state == FAN_JOB_FAILED && by_group))
 		return fan_worker_drop(w, FAN_DROP_SENDER); /* no aggregator says it so */
 	if (by_group && m.state == FAN_JOB_FORMING)
@@ -257,6 +267,7 @@ static enum fan_verdict recv_who(struct fan_worker *w, uint64_t now_ns)
 {
 	if (w->phase != FAN_W_FORMING && w->phase != FAN_W_READY)
 		return fan_worker_drop(w, FAN_DROP_STATE);
+	w->forgotten = w->phase == FAN_W_READY;
 	return beat_soon(w, now_ns);
 }
 

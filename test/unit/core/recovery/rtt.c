@@ -76,20 +76,33 @@ static void rtt__backs_off_until_something_is_heard(void **state)
 	(void)state;
 	struct fan_rtt r;
 	fan_rtt_init(&r, 0);
-	fan_rtt_sample(&r, 500 * FAN_MS);
-	uint64_t last = fan_rtt_timeout(&r);
-	const uint64_t first = last;
-	for (unsigned i = 0; i < FAN_RTO_BACKOFF_MAX; i++) {
+	fan_rtt_sample(&r, 2 * FAN_MS);
+	const uint64_t first = fan_rtt_timeout(&r);
+	for (unsigned i = 1; i <= FAN_RTO_BACKOFF_MAX; i++) {
 		fan_rtt_expired(&r);
-		assert_true(fan_rtt_timeout(&r) > last);
-		last = fan_rtt_timeout(&r);
+		assert_int_equal(fan_rtt_timeout(&r), first << i);
 	}
 	for (unsigned i = 0; i < 100; i++)
 		fan_rtt_expired(&r);
-	assert_int_equal(fan_rtt_timeout(&r), last);
-	assert_true(last <= FAN_RTO_MAX_NS << FAN_RTO_BACKOFF_MAX);
+	assert_int_equal(fan_rtt_timeout(&r), first << FAN_RTO_BACKOFF_MAX);
 	fan_rtt_heard(&r);
 	assert_int_equal(fan_rtt_timeout(&r), first);
+}
+
+/* Who was cut off is to find out soon that it is no more, however far the switch is. */
+static void rtt__backs_off_to_less_than_a_second(void **state)
+{
+	(void)state;
+	struct fan_rtt r;
+	fan_rtt_init(&r, 0);
+	fan_rtt_sample(&r, 500 * FAN_MS);
+	const uint64_t first = fan_rtt_timeout(&r);
+	assert_true(first < FAN_RTO_LONG_NS / 4);
+	for (unsigned i = 0; i < 100; i++)
+		fan_rtt_expired(&r);
+	assert_int_equal(fan_rtt_timeout(&r), FAN_RTO_LONG_NS);
+	fan_rtt_least(&r, 700); /* one that somebody asks for holds */
+	assert_int_equal(fan_rtt_timeout(&r), 700 * FAN_MS);
 }
 
 /* On slow links nothing is asked for before that, not even at first. */
@@ -175,6 +188,7 @@ int main(void)
 		cmocka_unit_test(rtt__least_timeout_is_settable),
 		cmocka_unit_test(rtt__a_short_first_timeout),
 		cmocka_unit_test(rtt__backs_off_until_something_is_heard),
+		cmocka_unit_test(rtt__backs_off_to_less_than_a_second),
 		cmocka_unit_test(rtt__samples_are_counted_by_length),
 		cmocka_unit_test(rtt__the_least_timeout_may_change),
 	};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* silence.c - BEATs of a rank in READY, answered or not. */
+/* silence.c - BEATs of a rank in READY, answered or not, and what it asks for meanwhile. */
 #include "unit/core/worker_rig.h"
 
 #define BEAT_NS (125 * FAN_MS) /* as rig_welcome says, for 1000 ms of silence */
@@ -81,12 +81,73 @@ static void silence__of_a_sealed_job_ends_in_time(void **state)
 	next_is(FAN_TYPE_BEAT, BEAT_NS);
 }
 
+static unsigned probes_of_a_tick(void)
+{
+	unsigned probes = 0;
+	for (unsigned n = rig_tick(); n; n--)
+		probes += rig.got[n - 1].type == FAN_TYPE_PROBE;
+	return probes;
+}
+
+/* A switch that begins again drops what comes first, and says WHO: who waits asks again as soon as
+ * it is known there, not when its timer says so, which has grown long. */
+static void silence__of_a_switch_that_forgot_ends_with_the_answer(void **state)
+{
+	(void)state;
+	int32_t in[16] = {1}, out[16] = {0};
+	rig_ready();
+	struct fan_op op = rig_int_sum(in, out, 16);
+	rig_start(&op);
+	rig_tick();
+	for (unsigned waits = 0; waits < 2; waits++) {
+		rig_ctl(FAN_TYPE_WHO, 0, NULL, 0);
+		assert_int_equal(probes_of_a_tick(), 0);
+		assert_int_equal(rig_state(FAN_JOB_READY, 0, 0), FAN_CTL);
+		assert_int_equal(probes_of_a_tick(), waits); /* in time there is none */
+		assert_int_equal(rig_state(FAN_JOB_READY, 0, 0), FAN_CTL);
+		assert_int_equal(probes_of_a_tick(), 0); /* no more than once */
+		rig_pass(400 * FAN_MS);
+		assert_true(rig.w->rtt.backoff > 0);
+		rig.now_ns = fan_worker_deadline(rig.w) - 1; /* it has just sent something */
+	}
+}
+
+#define FRAGS 14 /* under way; all of them and a BEAT are fewer than RIG_OUT */
+
+/* Nobody answers for long: each time-out asks about a few, whatever is under way. */
+static void silence__is_met_with_fewer_probes(void **state)
+{
+	(void)state;
+	static int32_t in[FRAGS * RIG_PAYLOAD / 4], out[FRAGS * RIG_PAYLOAD / 4];
+	rig.cfg.window_max = FRAGS;
+	free(rig.mem);
+	rig.mem = aligned_alloc(64, (fan_worker_bytes(&rig.cfg) + 63) / 64 * 64);
+	rig.w = fan_worker_init(rig.mem, &rig.cfg, rig.now_ns);
+	rig_ready_flags(FRAGS, 0);
+	struct fan_op op = rig_int_sum(in, out, FRAGS * RIG_PAYLOAD / 4);
+	rig_start(&op);
+	assert_int_equal(rig_tick(), FRAGS);
+	for (unsigned timeouts = 0; timeouts < 6;) {
+		rig.now_ns = fan_worker_deadline(rig.w);
+		const unsigned probes = probes_of_a_tick();
+		if (!probes) { /* it was for a BEAT */
+			rig_state(FAN_JOB_READY, 0, 0);
+			continue;
+		}
+		const bool few = timeouts++ >= FAN_TAIL_TIMEOUTS;
+		assert_in_range(probes, few ? FAN_TAIL_FEW : FRAGS,
+				few ? FAN_TAIL_FEW + 2 : FRAGS); /* and the lowest, the newest */
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		RIG_TEST(silence__none_where_beats_are_answered),
 		RIG_TEST(silence__of_an_open_job_is_not_asked_about),
 		RIG_TEST(silence__of_a_sealed_job_ends_in_time),
+		RIG_TEST(silence__of_a_switch_that_forgot_ends_with_the_answer),
+		RIG_TEST(silence__is_met_with_fewer_probes),
 	};
 	return RUN(tests);
 }
