@@ -138,8 +138,7 @@ static void begin_life(struct host_node *h)
 {
 	size_t bytes = fan_node_bytes(&h->cfg);
 	SIM_CHECK(h->sim, bytes > 0, "the switch does not like its configuration");
-	void *mem = aligned_alloc(64, bytes);
-	memset(mem, 0xee, bytes);
+	void *mem = sim_memory(bytes);
 	h->cfg.aggregator.authentic = h->cfg.slots.authentic = h->sim->sealed;
 	h->core = fan_node_init(mem, &h->cfg);
 	h->aggregator = fan_node_aggregator(h->core);

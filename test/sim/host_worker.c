@@ -27,8 +27,7 @@ static void begin_life(struct host_worker *h)
 		cfg.options |= FAN_JOIN_RUNS;
 	size_t bytes = fan_worker_bytes(&cfg);
 	SIM_CHECK(h->sim, bytes > 0, "a worker does not like its configuration");
-	h->mem = aligned_alloc(64, (bytes + 63) / 64 * 64);
-	memset(h->mem, 0xee, bytes);
+	h->mem = sim_memory(bytes);
 	h->core = fan_worker_init(h->mem, &cfg, h->sim->now_ns);
 	if (h->sim->sealed) {
 		uint8_t key[FAN_KEY_BYTES], fabric[FAN_KEY_BYTES] = {0x77};

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/align.h"
 #include "core/wire/wire.h"
 
 void sim_fail(const struct sim *s, const char *format, ...)
@@ -18,6 +19,21 @@ void sim_fail(const struct sim *s, const char *format, ...)
 	fputc('\n', stderr);
 	va_end(args);
 	exit(1);
+}
+
+#define FILL_BYTE  0xee
+#define FILL_BYTES ((size_t)2 << 20) /* at each end */
+
+void *sim_memory(size_t bytes)
+{
+	uint8_t *mem = aligned_alloc(FAN_ALIGN, fan_align_up(bytes));
+	if (!mem)
+		abort();
+	size_t first = bytes < FILL_BYTES ? bytes : FILL_BYTES;
+	memset(mem, FILL_BYTE, first);
+	size_t last = bytes - first < FILL_BYTES ? bytes - first : FILL_BYTES;
+	memset(mem + bytes - last, FILL_BYTE, last);
+	return mem;
 }
 
 /* Where a node lives in the world: nodes move when there are more of them. */
