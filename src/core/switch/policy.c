@@ -54,16 +54,6 @@ bool fan_plain_never(const struct fan_switch_job *j, const struct fan_sslot *slo
 	return false;
 }
 
-void fan_plain_passes(struct fan_switch *sw, struct fan_switch_job *j, struct fan_sslot *slot,
-		      const struct fan_contribution *p, struct fan_out *out)
-{
-	(void)sw;
-	(void)j;
-	(void)slot;
-	(void)p;
-	(void)out;
-}
-
 struct fan_goal fan_plain_goal(const struct fan_switch *sw, const struct fan_switch_job *j,
 			       uint64_t frag)
 {
@@ -91,12 +81,13 @@ void fan_plain_asked(struct fan_switch *sw, struct fan_switch_job *j,
 	(void)out;
 }
 
-/* It does not wait for long: contributions and sums are on their way. */
+/* It does not wait for long: contributions and sums are on their way.  Who insists has nothing else
+ * to wait for, and slots that fill late because he does must not make him wait longer. */
 bool fan_plain_waits(const struct fan_switch *sw, const struct fan_switch_job *j,
 		     const struct fan_sslot *slot, const struct fan_contribution *p)
 {
-	(void)p;
-	return fan_switch_is_young(sw->now_ns - slot->since_ns, j->fill_ns);
+	const uint64_t usual_ns = p->f->flags & FAN_F_INSIST ? 0 : j->fill_ns;
+	return fan_switch_is_young(sw->now_ns - slot->since_ns, usual_ns);
 }
 
 struct fan_goal fan_plain_asks(const struct fan_switch *sw, const struct fan_switch_job *j,

@@ -66,10 +66,6 @@ struct fan_slot_policy {
 	/* The slot is not full after an addition: is it final nevertheless? */
 	bool (*is_over)(const struct fan_switch_job *j, const struct fan_sslot *slot);
 
-	/* A retransmitted contribution goes past `slot`, which has its key. */
-	void (*passes)(struct fan_switch *sw, struct fan_switch_job *j, struct fan_sslot *slot,
-		       const struct fan_contribution *p, struct fan_out *out);
-
 	/* The destination of unaggregated contributions to fragment `frag`; and a notice that those
 	 * of `ranks`, one or a sum, go there now. */
 	struct fan_goal (*goal)(const struct fan_switch *sw, const struct fan_switch_job *j,
@@ -107,10 +103,10 @@ const struct fan_slot_policy *fan_slot_policy(enum fan_policy number);
 /* The functions of policies without run-ahead, and without what those do that differ. */
 #define FAN_POLICY_COMMON                                                                          \
 	.place = fan_plain_place, .recv = fan_switch_add, .wants = fan_plain_wants,                \
-	.gives_way = fan_plain_never, .is_over = fan_plain_never, .passes = fan_plain_passes,      \
-	.goal = fan_plain_goal, .lend = fan_plain_lend, .asked = fan_plain_asked,                  \
-	.waits = fan_plain_waits, .asks = fan_plain_asks, .reminded = fan_plain_reminded,          \
-	.progress = fan_plain_progress, .heard = fan_plain_heard
+	.gives_way = fan_plain_never, .is_over = fan_plain_never, .goal = fan_plain_goal,          \
+	.lend = fan_plain_lend, .asked = fan_plain_asked, .waits = fan_plain_waits,                \
+	.asks = fan_plain_asks, .reminded = fan_plain_reminded, .progress = fan_plain_progress,    \
+	.heard = fan_plain_heard
 #define FAN_POLICY_PLAIN FAN_POLICY_COMMON, .unplaced = fan_plain_unplaced
 
 struct fan_sslot *fan_plain_place(const struct fan_switch *sw, const struct fan_switch_job *j,
@@ -121,8 +117,6 @@ enum fan_contest fan_plain_contest(struct fan_switch *sw, const struct fan_switc
 enum fan_verdict fan_plain_unplaced(struct fan_switch *sw, struct fan_switch_job *j,
 				    const struct fan_contribution *p, struct fan_out *out);
 bool fan_plain_never(const struct fan_switch_job *j, const struct fan_sslot *slot);
-void fan_plain_passes(struct fan_switch *sw, struct fan_switch_job *j, struct fan_sslot *slot,
-		      const struct fan_contribution *p, struct fan_out *out);
 struct fan_goal fan_plain_goal(const struct fan_switch *sw, const struct fan_switch_job *j,
 			       uint64_t frag);
 void fan_plain_lend(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_goal *goal,

@@ -346,16 +346,6 @@ static bool wants(const struct fan_switch_job *j, const struct fan_contribution 
 	return !is_late(j, p->f->frag) || distance_of_part(j, p) != UINT64_MAX;
 }
 
-/* The contribution goes to the aggregator by itself: the slot waits for it no more. */
-static void passes(struct fan_switch *sw, struct fan_switch_job *j, struct fan_sslot *slot,
-		   const struct fan_contribution *p, struct fan_out *out)
-{
-	if (p->is_sum || slot->state != FAN_SSLOT_OPEN || fan_sslot_has(slot, p))
-		return;
-	fan_contribution_join(p, slot->gone);
-	fan_switch_added(sw, j, slot, out);
-}
-
 /* The helper `rank` had no room, if what it has sent says so. */
 static void note_full(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_frag *f)
 {
@@ -524,7 +514,6 @@ const struct fan_slot_policy fan_policy_sa_atp = {
 	.unplaced = fan_plain_unplaced,
 	.gives_way = gives_way,
 	.is_over = is_over,
-	.passes = passes,
 	.goal = goal,
 	.lend = lend,
 	.asked = asked,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "child.h"
 #include "core/wire/query.h"
+#include "heard.h"
 #include "path.h"
 #include "relay.h"
 #include "routed.h"
@@ -225,8 +226,9 @@ static void flush(struct fan_switch *sw, struct fan_switch_job *j, struct fan_ss
 	fan_sslot_release(&sw->slots, slot);
 }
 
-enum fan_verdict fan_switch_added(struct fan_switch *sw, struct fan_switch_job *j,
-				  struct fan_sslot *slot, struct fan_out *out)
+/* A contribution was added, or has passed by: send the sum if the slot is full. */
+static enum fan_verdict added(struct fan_switch *sw, struct fan_switch_job *j,
+			      struct fan_sslot *slot, struct fan_out *out)
 {
 	slot->touched_ns = sw->now_ns;
 	assert(slot->state == FAN_SSLOT_OPEN);
@@ -270,7 +272,7 @@ static enum fan_verdict join_slot(struct fan_switch *sw, struct fan_switch_job *
 	}
 	fan_sslot_add(&sw->slots, slot, p);
 	FAN_COUNT(sw, j, hits);
-	return fan_switch_added(sw, j, slot, out);
+	return added(sw, j, slot, out);
 }
 
 /* The contribution finds something of another fragment in its slot.  Who wins? */
@@ -309,7 +311,17 @@ static enum fan_verdict take_slot(struct fan_switch *sw, struct fan_switch_job *
 	slot->since_ns = sw->now_ns;
 	j->held++;
 	FAN_COUNT(sw, j, taken);
-	return fan_switch_added(sw, j, slot, out);
+	return added(sw, j, slot, out);
+}
+
+/* The contribution goes to the aggregator by itself: the slot waits for it no more. */
+static void pass_by(struct fan_switch *sw, struct fan_switch_job *j, struct fan_sslot *slot,
+		    const struct fan_contribution *p, struct fan_out *out)
+{
+	if (p->is_sum || slot->state != FAN_SSLOT_OPEN || fan_sslot_has(slot, p))
+		return;
+	fan_contribution_join(p, slot->gone);
+	added(sw, j, slot, out);
 }
 
 /* What rank or ranks, and are they reached where `from` is?  Otherwise why not. */
@@ -338,7 +350,7 @@ enum fan_verdict fan_switch_add(struct fan_switch *sw, struct fan_switch_job *j,
 	struct fan_sslot *slot = j->policy->place(sw, j, f);
 	bool own = p->sums && fan_sslot_is_of(slot, f);
 	if (f->flags & FAN_F_DIRECT && own)
-		j->policy->passes(sw, j, slot, p, out);
+		pass_by(sw, j, slot, p, out);
 	if (f->flags & FAN_F_DIRECT || wide || alone || !p->sums)
 		return fan_switch_pass_up(sw, j, p, 0, out);
 	if (own)
@@ -374,61 +386,6 @@ static enum fan_verdict recv_probe(struct fan_switch *sw, struct fan_switch_job 
 	else
 		goal = j->policy->asks(sw, j, p);
 	return pass_on(sw, j, f, 0, &goal, out);
-}
-
-/* Some of what a neighbour below has sent has not come, though later ones: ask for it.  `to`: its
- * rank, if it is a worker. */
-static void ask_numbers(const struct fan_switch_job *j, const struct fan_peer *from, uint16_t to,
-			const struct fan_seq_gap *gap, uint64_t missing, struct fan_out *out)
-{
-	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
-	const struct fan_frag h = {
-		.job = j->id,
-		.epoch = j->epoch,
-		.sender = FAN_RANK_NONE,
-		.to = FAN_TAG(to),
-		.missing = missing,
-		.last = gap->last,
-		.type = FAN_TYPE_MISS,
-	};
-	it->peer = *from;
-	fan_wire_put(it->head, &h);
-}
-
-/* A contribution or PROBE of `rank` has come from `from`, where that is reached: next to us, so all
- * that it sends comes. */
-static void note_number(struct fan_switch *sw, struct fan_switch_job *j, const fan_peer *from,
-			const struct fan_frag *f, uint16_t rank, struct fan_out *out)
-{
-	int below = j->route ? fan_route_find(j->route, from) : -1;
-	struct fan_seq_gap *gap = below < 0 ? NULL : &j->gap[below];
-	uint16_t to = FAN_RANK_NONE;
-	if (!gap && !j->child[rank])
-		return;
-	if (!gap) {
-		struct fan_child *c = &sw->children[j->child[rank] - 1];
-		bool is_worker = !fan_peer_token(&c->peer);
-		if (is_worker && (f->helper || f->type == FAN_TYPE_PARTIAL))
-			return; /* these have no numbers */
-		to = is_worker ? rank : FAN_RANK_NONE;
-		gap = is_worker ? &c->gap : &sw->children[c->gap_of - 1].gap;
-	}
-	uint64_t missing = fan_seq_gap_heard(gap, f->seq);
-	if (!missing)
-		return;
-	ask_numbers(j, from, to, gap, missing, out);
-	sw->stats.misses++;
-}
-
-/* Has a worker next to us sent it, and in order?  `from` has been checked. */
-static inline bool is_next(struct fan_switch *sw, const struct fan_switch_job *j,
-			   const struct fan_frag *f)
-{
-	if (j->route || f->helper || f->type == FAN_TYPE_PARTIAL)
-		return false;
-	assert(f->sender < j->ranks && j->child[f->sender]);
-	struct fan_child *c = &sw->children[j->child[f->sender] - 1];
-	return !fan_peer_token(&c->peer) && fan_seq_gap_is_next(&c->gap, f->seq);
 }
 
 /* A rank misses results by number: only the aggregator has them. */
@@ -468,9 +425,9 @@ static enum fan_verdict recv_fragment(struct fan_switch *sw, const fan_peer *fro
 		return fan_relay_ask_who(sw, from, f, 0, FAN_DROP_SENDER, out);
 	if (why >= 0)
 		return fan_switch_drop(sw, (enum fan_drop)why);
-	if (!is_next(sw, j, f))
-		note_number(sw, j, from, f,
-			    fan_speaks_for_others(f) ? fan_tag_rank(f->helper) : p.first, out);
+	if (!fan_heard_is_next(sw, j, f))
+		fan_heard_note(sw, j, from, f,
+			       fan_speaks_for_others(f) ? fan_tag_rank(f->helper) : p.first, out);
 	if (f->type == FAN_TYPE_PROBE)
 		return recv_probe(sw, j, &p, out);
 	return j->policy->recv(sw, j, &p, out);

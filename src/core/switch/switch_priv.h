@@ -125,10 +125,6 @@ enum fan_verdict fan_switch_pass_loose(struct fan_switch *sw, struct fan_switch_
 				       const struct fan_contribution *p, uint16_t met,
 				       struct fan_out *out);
 
-/* A contribution was added, or will not come: send the sum if the slot is full. */
-enum fan_verdict fan_switch_added(struct fan_switch *sw, struct fan_switch_job *j,
-				  struct fan_sslot *slot, struct fan_out *out);
-
 static inline struct fan_goal fan_goal_up(const fan_peer *next)
 {
 	return (struct fan_goal){.peer = *next, .rank = FAN_RANK_NONE};

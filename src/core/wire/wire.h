@@ -57,7 +57,7 @@ enum fan_flag {
 	FAN_F_SUMMED = 1 << 5,	  /* `check` covers the payload as well */
 	FAN_F_ECN = 1 << 6,	  /* a queue on the path has marked congestion */
 	FAN_F_COLLISION = 1 << 7, /* its slot was taken */
-	FAN_F_DIRECT = 1 << 8,	  /* to the aggregator past all slots: it has sent a NEED */
+	FAN_F_DIRECT = 1 << 8,	  /* to the aggregator past all slots: after a NEED, or late */
 	FAN_F_REPLAY = 1 << 9,	  /* a result that was sent before */
 	FAN_F_INSIST = 1 << 10,	  /* answer even if the result seems to be under way */
 	FAN_F_ASK = 1 << 11,	  /* answer with PROGRESS */

@@ -279,6 +279,17 @@ static void put_probe(struct fan_worker *w, uint32_t i, struct fan_out *out)
 	w->stats.probes++;
 }
 
+/* All that is in flight comes after the fragment in slot `i`, since under congestion this rank
+ * sends others than some ranks do: their contributions have passed the switches, no slot will fill,
+ * and every rank waits for this one.  What a switch has refused it refuses all ranks. */
+static bool is_left_behind(const struct fan_worker *w, uint32_t i)
+{
+	const struct fan_window *v = &w->window;
+	const struct fan_wslot *s = &v->slot[i];
+	return !v->ahead && v->in_flight && s->frag == v->low && !s->refusals &&
+	       fan_worker_cwnd(w) < v->size;
+}
+
 bool fan_transfer_send(struct fan_worker *w, uint64_t now_ns, struct fan_out *out)
 {
 	if (w->asks && fan_seq_ask(w, out))
@@ -287,6 +298,8 @@ bool fan_transfer_send(struct fan_worker *w, uint64_t now_ns, struct fan_out *ou
 		uint32_t i = fan_window_next(&w->window, fan_worker_cwnd(w), &what);
 		if (i == FAN_WSLOT_NONE)
 			return false;
+		if (!what && is_left_behind(w, i))
+			w->window.slot[i].flags |= FAN_WSLOT_DIRECT;
 		bool fits = fan_out_fits(out, 1, 0);
 		if (fits && what == FAN_WSLOT_PROBE)
 			put_probe(w, i, out);

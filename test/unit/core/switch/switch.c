@@ -132,15 +132,17 @@ static void switch__direct_goes_by(void **state)
 	assert_int_equal(bed_add(1, 0, 0, 1, 0, 0), FAN_WAIT); /* the slot is free */
 }
 
-/* Where ranks keep in step, one that goes by is still waited for: another copy may come. */
-static void switch__direct_leaves_the_slot_alone(void **state)
+/* Who goes by is waited for no more: the sum of the others leaves when they are there. */
+static void switch__direct_is_not_waited_for(void **state)
 {
 	(void)state;
-	for (uint16_t r = 0; r < 3; r++)
+	for (uint16_t r = 0; r < 2; r++)
 		assert_int_equal(bed_add(0, r, 0, 1, 0, 0), FAN_WAIT);
 	assert_int_equal(bed_add(0, 3, 0, 1, 0, FAN_F_DIRECT), FAN_PASS);
 	assert_int_equal(bed.gots, 1);
-	assert_int_equal(bed_add(0, 3, 0, 1, 0, 0), FAN_DONE);
+	assert_int_equal(bed_add(0, 3, 0, 1, 0, 0), FAN_DROP); /* another copy */
+	assert_int_equal(bed_add(0, 2, 0, 1, 0, 0), FAN_DONE);
+	bed_is_partial(0, 0, 0, 0x7, 3);
 }
 
 static void switch__probe_and_flush(void **state)
@@ -198,6 +200,14 @@ static void switch__probe_of_one_that_waits(void **state)
 	probe = bed_head(0, 0, 9, FAN_TYPE_PROBE);
 	assert_int_equal(bed_give(bed_worker(0, 0), &probe, NULL, 0), FAN_PASS);
 	bed_is_partial(0, 0, 9, 0x1, 1);
+	/* but who insists has nothing else to wait for */
+	bed_add(0, 0, 10, 1, 0, 0);
+	bed.now_ns += FAN_REMIND_MIN_NS;
+	probe = bed_head(0, 0, 10, FAN_TYPE_PROBE);
+	assert_int_equal(bed_give(bed_worker(0, 0), &probe, NULL, 0), FAN_EARLY);
+	probe.flags = FAN_F_INSIST;
+	assert_int_equal(bed_give(bed_worker(0, 0), &probe, NULL, 0), FAN_PASS);
+	bed_is_partial(0, 0, 10, 0x1, 1);
 }
 
 /* Its own later fragments have a little more priority, and drive nothing out for it. */
@@ -420,7 +430,7 @@ int main(void)
 		BED_TEST(switch__ageing),
 		BED_TEST(switch__options_take_preemption_away),
 		BED_TEST(switch__direct_goes_by),
-		BED_TEST(switch__direct_leaves_the_slot_alone),
+		BED_TEST(switch__direct_is_not_waited_for),
 		BED_TEST(switch__probe_and_flush),
 		BED_TEST(switch__probe_of_one_that_waits),
 		BED_TEST(switch__own_sums_stay),
