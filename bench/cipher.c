@@ -60,6 +60,20 @@ static void by_gcrypt_refused(size_t bytes)
 	fan_cipher_gcrypt()->unseal(handle, &t, out, tag);
 }
 
+static gcry_cipher_hd_t gcm;
+
+static void by_gcrypt_gcm(size_t bytes)
+{
+	uint8_t iv[12] = {0};
+
+	memcpy(iv, &counter, sizeof counter);
+	counter++;
+	gcry_cipher_setiv(gcm, iv, sizeof iv);
+	gcry_cipher_authenticate(gcm, head, HEAD);
+	gcry_cipher_encrypt(gcm, out, bytes, text, bytes);
+	gcry_cipher_gettag(gcm, tag, sizeof tag);
+}
+
 static gcry_cipher_hd_t counting;
 
 /* The text's blocks alone: no tag.  What a packet takes at least with this library. */
@@ -98,7 +112,7 @@ static void by_nettle(size_t bytes)
 #endif
 
 #ifdef WITH_OPENSSL
-static EVP_CIPHER_CTX *openssl;
+static EVP_CIPHER_CTX *openssl, *openssl_ocb;
 
 /* The key stays; what each packet has of its own is set anew. */
 static void by_openssl(size_t bytes)
@@ -114,6 +128,19 @@ static void by_openssl(size_t bytes)
 	EVP_Cipher(openssl, out, text, (unsigned)bytes);
 	EVP_Cipher(openssl, out, NULL, 0);
 	EVP_CIPHER_CTX_get_params(openssl, get);
+}
+
+static void by_openssl_ocb(size_t bytes)
+{
+	uint8_t iv[12];
+	int n;
+
+	next_iv(iv);
+	EVP_EncryptInit_ex2(openssl_ocb, NULL, NULL, iv, NULL);
+	EVP_EncryptUpdate(openssl_ocb, NULL, &n, head, HEAD);
+	EVP_EncryptUpdate(openssl_ocb, out, &n, text, (int)bytes);
+	EVP_EncryptFinal_ex(openssl_ocb, out + n, &n);
+	EVP_CIPHER_CTX_ctrl(openssl_ocb, EVP_CTRL_AEAD_GET_TAG, sizeof tag, tag);
 }
 #endif
 
@@ -179,20 +206,22 @@ static const struct way {
 	const char *name;
 	void (*run)(size_t bytes);
 } ways[] = {
-	{"libgcrypt", by_gcrypt},
+	{"libgcrypt, OCB", by_gcrypt},
 	{"  a tag that is wrong", by_gcrypt_refused},
 	{"  counter mode, no tag", counter_mode},
+	{"libgcrypt, GCM", by_gcrypt_gcm},
 #ifdef WITH_NETTLE
-	{"nettle", by_nettle},
+	{"nettle, GCM", by_nettle},
 #endif
 #ifdef WITH_OPENSSL
-	{"OpenSSL 3, EVP", by_openssl},
+	{"OpenSSL 3, EVP, OCB", by_openssl_ocb},
+	{"OpenSSL 3, EVP, GCM", by_openssl},
 #endif
 #ifdef WITH_GNUTLS
-	{"GnuTLS", by_gnutls},
+	{"GnuTLS, GCM", by_gnutls},
 #endif
 #ifdef WITH_IPSEC_MB
-	{"ipsec-mb", by_ipsec_mb},
+	{"ipsec-mb, GCM", by_ipsec_mb},
 #endif
 	{"HMAC-SHA-256 of a JOIN", mac},
 	{"  under a new key", mac_under_new},
@@ -214,7 +243,9 @@ static void begin(void)
 {
 	handle = fan_cipher_gcrypt()->open(key);
 	if (gcry_cipher_open(&counting, GCRY_CIPHER_AES128, GCRY_CIPHER_MODE_CTR, 0) ||
-	    gcry_cipher_setkey(counting, key, 16))
+	    gcry_cipher_setkey(counting, key, 16) ||
+	    gcry_cipher_open(&gcm, GCRY_CIPHER_AES128, GCRY_CIPHER_MODE_GCM, 0) ||
+	    gcry_cipher_setkey(gcm, key, 16))
 		abort();
 #ifdef WITH_NETTLE
 	gcm_aes128_set_key(&nettle, key);
@@ -222,6 +253,9 @@ static void begin(void)
 #ifdef WITH_OPENSSL
 	openssl = EVP_CIPHER_CTX_new();
 	EVP_EncryptInit_ex2(openssl, EVP_CIPHER_fetch(NULL, "AES-128-GCM", NULL), key, NULL, NULL);
+	openssl_ocb = EVP_CIPHER_CTX_new();
+	EVP_EncryptInit_ex2(openssl_ocb, EVP_CIPHER_fetch(NULL, "AES-128-OCB", NULL), key, NULL,
+			    NULL);
 #endif
 #ifdef WITH_GNUTLS
 	const gnutls_datum_t datum = {key, 16};

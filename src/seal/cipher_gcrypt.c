@@ -26,7 +26,7 @@ static void *open_key(const uint8_t key[FAN_CIPHER_KEY_BYTES])
 {
 	gcry_cipher_hd_t h;
 
-	if (gcry_cipher_open(&h, GCRY_CIPHER_AES128, GCRY_CIPHER_MODE_GCM, 0))
+	if (gcry_cipher_open(&h, GCRY_CIPHER_AES128, GCRY_CIPHER_MODE_OCB, 0))
 		return NULL;
 	if (gcry_cipher_setkey(h, key, FAN_CIPHER_KEY_BYTES)) {
 		gcry_cipher_close(h);
@@ -48,7 +48,7 @@ static bool begin_text(gcry_cipher_hd_t h, const struct fan_cipher_text *t)
 	for (unsigned i = 0; i < sizeof t->counter; i++)
 		nonce[i] = (uint8_t)(t->counter >> 8 * i);
 	return !gcry_cipher_setiv(h, nonce, sizeof nonce) &&
-	       !gcry_cipher_authenticate(h, t->aad, t->aad_bytes);
+	       !gcry_cipher_authenticate(h, t->aad, t->aad_bytes) && !gcry_cipher_final(h);
 }
 
 static bool seal(void *key, const struct fan_cipher_text *t, uint8_t *to, const uint8_t *from,
@@ -56,7 +56,7 @@ static bool seal(void *key, const struct fan_cipher_text *t, uint8_t *to, const 
 {
 	if (!begin_text(key, t))
 		return false;
-	if (t->bytes && gcry_cipher_encrypt(key, to, t->bytes, from, t->bytes))
+	if (gcry_cipher_encrypt(key, to, t->bytes, from, t->bytes))
 		return false;
 	return !gcry_cipher_gettag(key, tag, FAN_CIPHER_TAG_BYTES);
 }
@@ -66,7 +66,7 @@ static bool unseal(void *key, const struct fan_cipher_text *t, uint8_t *text,
 {
 	if (!begin_text(key, t))
 		return false;
-	if (t->bytes && gcry_cipher_decrypt(key, text, t->bytes, NULL, 0))
+	if (gcry_cipher_decrypt(key, text, t->bytes, NULL, 0))
 		return false;
 	return !gcry_cipher_checktag(key, tag, FAN_CIPHER_TAG_BYTES);
 }

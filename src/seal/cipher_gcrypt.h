@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cipher_gcrypt.h - libgcrypt's AES-128-GCM and HMAC-SHA-256.  ADR 28 has why this library. */
+/* cipher_gcrypt.h - libgcrypt's AES-128-OCB and HMAC-SHA-256.  ADR 28 has why this library. */
 #ifndef FAN_SEAL_CIPHER_GCRYPT_H
 #define FAN_SEAL_CIPHER_GCRYPT_H
 
