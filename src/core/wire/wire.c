@@ -311,7 +311,7 @@ static void get_fields(struct fan_frag *f, const uint8_t *p)
 	}
 }
 
-static uint32_t check_of(const uint8_t *head, const uint8_t *payload, size_t payload_bytes)
+static inline uint32_t check_of(const uint8_t *head, const uint8_t *payload, size_t payload_bytes)
 {
 	uint32_t crc = fan_crc32c(0, head, CHECK_AT);
 	return payload_bytes ? fan_crc32c(crc, payload, payload_bytes) : crc;
