@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Addresses as text.  Without letters, so that no name is looked up. */
+/* Addresses as text, and what is nearly one; names are not looked up (no_names.c). */
 #include "fuzz.h"
 #include "net/udp.h"
 
