@@ -57,6 +57,7 @@ struct fan_worker {
 	uint64_t shrink_turn; /* first transmission from which on run_ahead may shrink */
 	uint64_t grow_turn;   /* first transmission from which on run_ahead may grow */
 	uint64_t who_ns;      /* time of the last BEAT in answer to WHO */
+	uint64_t anew_ns;     /* earliest time to ask anew after another WHO */
 	bool missing_known;
 	bool rejoins; /* FORMING, READY: on another path, until its WELCOME */
 	uint8_t path; /* number of its path */

@@ -235,8 +235,10 @@ static enum fan_verdict recv_state(struct fan_worker *w, uint64_t now_ns, const 
 		heed_answer(w, now_ns);
 	if (asked && w->forgotten) { /* the switch knows us again; what it did not pass is lost */
 		w->forgotten = false;
-		if (w->rtt.backoff)
+		if (w->rtt.backoff && now_ns >= w->anew_ns) {
+			w->anew_ns = now_ns + FAN_JOIN_RETRY_NS; /* or WHO is forged */
 			ask_anew(w, now_ns);
+		}
 	}
 	if ((m.state == FAN_JOB_NONE && !asked) || (m.state == FAN_JOB_FAILED && by_group))
 		return fan_worker_drop(w, FAN_DROP_SENDER); /* no aggregator says it so */

@@ -112,6 +112,27 @@ static void silence__of_a_switch_that_forgot_ends_with_the_answer(void **state)
 	}
 }
 
+/* Who forges WHO in an outage has it ask once in 50 ms more, and no more often. */
+static void silence__of_a_switch_that_is_said_to_have_forgotten(void **state)
+{
+	(void)state;
+	int32_t in[16] = {1}, out[16] = {0};
+	rig_ready();
+	struct fan_op op = rig_int_sum(in, out, 16);
+	rig_start(&op);
+	rig_tick();
+	unsigned answered = 0;
+	for (unsigned ms = 0; ms < 500; ms++) {
+		rig.now_ns += FAN_MS;
+		rig_tick(); /* its own time-outs */
+		rig_ctl(FAN_TYPE_WHO, 0, NULL, 0);
+		rig_tick();
+		rig_state(FAN_JOB_READY, 0, 0);
+		answered += probes_of_a_tick();
+	}
+	assert_in_range(answered, 2, 500 * FAN_MS / FAN_JOIN_RETRY_NS);
+}
+
 #define FRAGS 14 /* under way; all of them and a BEAT are fewer than RIG_OUT */
 
 /* Nobody answers for long: each time-out asks about a few, whatever is under way. */
@@ -147,6 +168,7 @@ int main(void)
 		RIG_TEST(silence__of_an_open_job_is_not_asked_about),
 		RIG_TEST(silence__of_a_sealed_job_ends_in_time),
 		RIG_TEST(silence__of_a_switch_that_forgot_ends_with_the_answer),
+		RIG_TEST(silence__of_a_switch_that_is_said_to_have_forgotten),
 		RIG_TEST(silence__is_met_with_fewer_probes),
 	};
 	return RUN(tests);
