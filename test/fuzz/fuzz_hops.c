@@ -16,7 +16,7 @@
 #define fail_msg(...)	       FUZZ_CHECK(false)
 #define NET_QUEUE	       2048
 #define NET_TAPE	       1024
-#define NET_ELEMS	       300
+#define RANK_ELEMS	       300
 
 #include "core/base/rng.h"
 #include "seal/net.h"

@@ -7,10 +7,9 @@
 #include "core/node/node.h"
 #include "core/wire/ctlmsg.h"
 #include "core/wire/envelope.h"
-#include "core/worker/worker.h"
 #include "seal/gate.h"
 #include "seal/hop.h"
-#include "seal/rank.h"
+#include "seal/ranks.h"
 #include "seal/toy.h"
 #include "unit/unit.h"
 
@@ -22,12 +21,10 @@
 #define ITEMS	 64
 
 /* A fuzz target that begins anew with each input has less. */
-#ifdef NET_ELEMS
-#define ELEMS NET_ELEMS
+#ifdef NET_QUEUE
 #define QUEUE NET_QUEUE
 #define TAPE  NET_TAPE
 #else
-#define ELEMS 2000
 #define QUEUE 8192
 #define TAPE  20000
 #endif
@@ -45,20 +42,10 @@ struct station {
 	unsigned above;
 };
 
-struct rank {
-	struct fan_worker *w;
-	struct fan_seal_rank seal;
-	bool sealed;
-	unsigned at; /* station that it joins at */
-	void *mem;
-	float in[ELEMS], out[ELEMS];
-	uint64_t op;
-};
-
 static struct net {
 	uint64_t now_ns, nonce;
 	struct station station[STATIONS];
-	struct rank rank[RANKS];
+	struct seal_rank rank[RANKS];
 	struct packet *queue, *tape;
 	unsigned head, queued, taped, lose;
 	uint16_t routes; /* most that switches have; 0: none, they are above each other */
@@ -143,20 +130,11 @@ static inline void open_net(unsigned levels, uint8_t key)
 	open_routed_net(levels, key, 0);
 }
 
-static inline void stop_rank(unsigned r)
-{
-	struct rank *k = &net.rank[r];
-	if (k->sealed)
-		fan_seal_rank_free(&k->seal);
-	free(k->mem);
-	memset(k, 0, sizeof *k);
-}
-
 static inline int close_net(void **state)
 {
 	(void)state;
 	for (unsigned r = 0; r < RANKS; r++)
-		stop_rank(r);
+		seal_rank_stop(&net.rank[r]);
 	for (unsigned i = 0; i < STATIONS; i++)
 		stop_station(i);
 	free(net.queue);
@@ -169,7 +147,6 @@ static inline int close_net(void **state)
 static inline void start_rank(unsigned r, unsigned ranks, const char *job, const char *tenant,
 			      unsigned at)
 {
-	struct rank *k = &net.rank[r];
 	struct fan_worker_config cfg = {.rank = (uint16_t)r,
 					.ranks = (uint16_t)ranks,
 					.payload_bytes = PAYLOAD,
@@ -180,18 +157,11 @@ static inline void start_rank(unsigned r, unsigned ranks, const char *job, const
 					.authentic = tenant != NULL,
 					.route = net.route,
 					.nonce = ++net.nonce};
-	uint8_t key[FAN_KEY_BYTES], fabric[FAN_KEY_BYTES];
-	stop_rank(r);
+	uint8_t fabric[FAN_KEY_BYTES];
 	memset(fabric, 0x77, sizeof fabric);
 	strcpy(cfg.name, job);
-	k->at = at;
-	k->mem = aligned_alloc(64, (fan_worker_bytes(&cfg) + 63) / 64 * 64);
-	k->w = fan_worker_init(k->mem, &cfg, net.now_ns);
-	k->sealed = tenant != NULL;
-	if (!tenant)
-		return;
-	fan_tenant_key(toy_cipher(), key, fabric, tenant, strlen(tenant));
-	fan_seal_rank_init(&k->seal, toy_cipher(), key);
+	seal_rank_start(&net.rank[r], &cfg, net.now_ns, toy_cipher(), fabric, tenant);
+	net.rank[r].at = at;
 }
 
 static inline void put(const fan_peer *from, const fan_peer *to, const struct fan_out_item *it)
@@ -258,7 +228,7 @@ static inline unsigned to_station(unsigned i, const fan_peer *from, const uint8_
 
 static inline bool to_rank(unsigned r, const uint8_t *bytes, size_t len)
 {
-	struct rank *k = &net.rank[r];
+	struct seal_rank *k = &net.rank[r];
 	uint8_t copy[BYTES];
 	if (!k->w)
 		return false;
@@ -295,7 +265,7 @@ static inline void carry(void)
 
 static inline void tick_rank(unsigned r)
 {
-	struct rank *k = &net.rank[r];
+	struct seal_rank *k = &net.rank[r];
 	static uint8_t sealed[ITEMS * BYTES];
 	const fan_peer from = rank_at(r), to = station_at(k->at);
 	bool more = k->w != NULL;
@@ -330,10 +300,7 @@ static inline void step(void)
 static inline bool until(unsigned ranks, enum fan_worker_phase phase, unsigned ms)
 {
 	for (unsigned i = 0; i <= ms; i++) {
-		unsigned n = 0;
-		for (unsigned r = 0; r < ranks; r++)
-			n += fan_worker_phase(net.rank[r].w) == phase;
-		if (n == ranks)
+		if (seal_ranks_are(net.rank, ranks, phase))
 			return true;
 		step();
 	}
@@ -349,39 +316,17 @@ static inline void form(const char *job, unsigned ranks, unsigned at)
 
 static inline void begin_sum(unsigned ranks, unsigned seed)
 {
-	for (unsigned r = 0; r < ranks; r++) {
-		struct rank *k = &net.rank[r];
-		struct fan_op op = {.op = FAN_SUM,
-				    .dtype = FAN_FLOAT32,
-				    .wire = FAN_FLOAT32,
-				    .count = ELEMS,
-				    .in = k->in,
-				    .out = k->out};
-		for (unsigned i = 0; i < ELEMS; i++)
-			k->in[i] = (float)((i * (r + 1) + seed) % 1000);
-		memset(k->out, 0, sizeof k->out);
-		assert_int_equal(fan_worker_start(k->w, net.now_ns, &op, &k->op), FAN_OK);
-	}
+	seal_ranks_begin_sum(net.rank, ranks, seed, net.now_ns);
 }
 
 /* It ends in time, and every element is right.  Returns the milliseconds. */
 static inline unsigned end_sum(unsigned ranks, unsigned seed)
 {
-	unsigned ms = 0, done = 0;
-	for (; ms < 9000 && done < ranks; ms++) {
+	unsigned ms = 0;
+	do
 		step();
-		done = 0;
-		for (unsigned r = 0; r < ranks; r++)
-			done += fan_worker_test(net.rank[r].w, net.rank[r].op) == FAN_OK;
-	}
-	assert_int_equal(done, ranks);
-	for (unsigned i = 0; i < ELEMS; i++) {
-		float want = 0;
-		for (unsigned r = 0; r < ranks; r++)
-			want += (float)((i * (r + 1) + seed) % 1000);
-		for (unsigned r = 0; r < ranks; r++)
-			assert_true(net.rank[r].out[i] == want);
-	}
+	while (++ms < 9000 && !seal_ranks_have_sum(net.rank, ranks));
+	seal_ranks_check_sum(net.rank, ranks, seed);
 	return ms;
 }
 

@@ -6,9 +6,8 @@
 
 #include "core/node/node.h"
 #include "core/wire/wire.h"
-#include "core/worker/worker.h"
 #include "seal/gate.h"
-#include "seal/rank.h"
+#include "seal/ranks.h"
 #include "toy.h"
 #include "unit/unit.h"
 
@@ -21,7 +20,6 @@
 #endif
 #define RIG_PAYLOAD 256
 #define RIG_TAPE    20000 /* datagrams recorded */
-#define RIG_ELEMS   2000
 #define RIG_BYTES   1024
 
 struct rig_packet {
@@ -31,15 +29,6 @@ struct rig_packet {
 	uint8_t bytes[RIG_BYTES];
 };
 
-struct rig_rank {
-	struct fan_worker *w;
-	struct fan_seal_rank seal;
-	bool sealed;
-	void *mem;
-	float in[RIG_ELEMS], out[RIG_ELEMS];
-	uint64_t op;
-};
-
 static struct rig {
 	const struct fan_cipher *cipher;
 	uint64_t now_ns, nonce;
@@ -47,7 +36,7 @@ static struct rig {
 	struct fan_gate *gate; /* NULL: an open switch */
 	void *mem;
 	uint8_t fabric[FAN_KEY_BYTES];
-	struct rig_rank rank[RIG_RANKS];
+	struct seal_rank rank[RIG_RANKS];
 	struct rig_packet *tape;
 	unsigned taped;
 	unsigned lose; /* one datagram in so many; 0: none */
@@ -89,19 +78,10 @@ static inline void rig_open(const struct fan_cipher *c, bool sealed)
 	rig.gate = sealed ? fan_gate_new(&g) : NULL;
 }
 
-static inline void rig_stop_rank(unsigned r)
-{
-	struct rig_rank *k = &rig.rank[r];
-	if (k->sealed)
-		fan_seal_rank_free(&k->seal);
-	free(k->mem);
-	memset(k, 0, sizeof *k);
-}
-
 static inline void rig_close(void)
 {
 	for (unsigned r = 0; r < RIG_RANKS; r++)
-		rig_stop_rank(r);
+		seal_rank_stop(&rig.rank[r]);
 	fan_gate_free(rig.gate);
 	free(rig.mem);
 	free(rig.tape);
@@ -113,7 +93,6 @@ static inline void rig_close(void)
 static inline void rig_start_at(unsigned r, unsigned rank, unsigned ranks, const char *job,
 				const char *tenant)
 {
-	struct rig_rank *k = &rig.rank[r];
 	struct fan_worker_config cfg = {.rank = (uint16_t)rank,
 					.ranks = (uint16_t)ranks,
 					.payload_bytes = RIG_PAYLOAD,
@@ -122,16 +101,8 @@ static inline void rig_start_at(unsigned r, unsigned rank, unsigned ranks, const
 					.join_ms = 3000,
 					.stall_ms = 3000,
 					.nonce = ++rig.nonce};
-	uint8_t key[FAN_KEY_BYTES];
-	rig_stop_rank(r);
 	strcpy(cfg.name, job);
-	k->mem = aligned_alloc(64, (fan_worker_bytes(&cfg) + 63) / 64 * 64);
-	k->w = fan_worker_init(k->mem, &cfg, rig.now_ns);
-	k->sealed = tenant != NULL;
-	if (tenant) {
-		fan_tenant_key(rig.cipher, key, rig.fabric, tenant, strlen(tenant));
-		fan_seal_rank_init(&k->seal, rig.cipher, key);
-	}
+	seal_rank_start(&rig.rank[r], &cfg, rig.now_ns, rig.cipher, rig.fabric, tenant);
 }
 
 static inline void rig_tape(bool up, unsigned rank, const uint8_t *bytes, size_t len)
@@ -161,7 +132,7 @@ static inline void rig_start_rank(unsigned r, unsigned ranks, const char *job, c
 static inline enum fan_verdict rig_to_rank(unsigned r, const uint8_t *bytes, size_t len,
 					   bool by_group)
 {
-	struct rig_rank *k = &rig.rank[r];
+	struct seal_rank *k = &rig.rank[r];
 	uint8_t copy[RIG_BYTES];
 	if (!k->w)
 		return FAN_DROP;
@@ -229,7 +200,7 @@ static inline unsigned rig_to_switch(fan_peer from, const uint8_t *bytes, size_t
 
 static inline void rig_tick_rank(unsigned r)
 {
-	struct rig_rank *k = &rig.rank[r];
+	struct seal_rank *k = &rig.rank[r];
 	static uint8_t sealed[64 * RIG_BYTES];
 	bool more = true;
 	RIG_OUT(out);
@@ -263,19 +234,11 @@ static inline void rig_step(void)
 	rig.now_ns += FAN_MS;
 }
 
-static inline bool rig_all(unsigned ranks, enum fan_worker_phase phase)
-{
-	for (unsigned r = 0; r < ranks; r++)
-		if (!rig.rank[r].w || fan_worker_phase(rig.rank[r].w) != phase)
-			return false;
-	return true;
-}
-
 static inline bool rig_until(unsigned ranks, enum fan_worker_phase phase, unsigned ms)
 {
-	for (unsigned i = 0; i < ms && !rig_all(ranks, phase); i++)
+	for (unsigned i = 0; i < ms && !seal_ranks_are(rig.rank, ranks, phase); i++)
 		rig_step();
-	return rig_all(ranks, phase);
+	return seal_ranks_are(rig.rank, ranks, phase);
 }
 
 /* A ready job of `ranks`. */
@@ -286,45 +249,17 @@ static inline void rig_form(const char *job, const char *tenant, unsigned ranks)
 	assert_true(rig_until(ranks, FAN_W_READY, 500));
 }
 
-/* Start an all-reduce of small integers on all ranks, with `seed` in them. */
 static inline void rig_begin_sum(unsigned ranks, unsigned seed)
 {
-	for (unsigned r = 0; r < ranks; r++) {
-		struct rig_rank *k = &rig.rank[r];
-		struct fan_op op = {.op = FAN_SUM,
-				    .dtype = FAN_FLOAT32,
-				    .wire = FAN_FLOAT32,
-				    .count = RIG_ELEMS,
-				    .in = k->in,
-				    .out = k->out};
-		for (unsigned i = 0; i < RIG_ELEMS; i++)
-			k->in[i] = (float)((i * (r + 1) + seed) % 1000);
-		memset(k->out, 0, sizeof k->out);
-		assert_int_equal(fan_worker_start(k->w, rig.now_ns, &op, &k->op), FAN_OK);
-	}
-}
-
-static inline bool rig_sums_done(unsigned ranks)
-{
-	for (unsigned r = 0; r < ranks; r++)
-		if (fan_worker_test(rig.rank[r].w, rig.rank[r].op) != FAN_OK)
-			return false;
-	return true;
+	seal_ranks_begin_sum(rig.rank, ranks, seed, rig.now_ns);
 }
 
 /* It ends in time, and every element is right. */
 static inline void rig_end_sum(unsigned ranks, unsigned seed)
 {
-	for (unsigned i = 0; i < 2000 && !rig_sums_done(ranks); i++)
+	for (unsigned i = 0; i < 2000 && !seal_ranks_have_sum(rig.rank, ranks); i++)
 		rig_step();
-	assert_true(rig_sums_done(ranks));
-	for (unsigned i = 0; i < RIG_ELEMS; i++) {
-		float want = 0;
-		for (unsigned r = 0; r < ranks; r++)
-			want += (float)((i * (r + 1) + seed) % 1000);
-		for (unsigned r = 0; r < ranks; r++)
-			assert_true(rig.rank[r].out[i] == want);
-	}
+	seal_ranks_check_sum(rig.rank, ranks, seed);
 }
 
 static inline void rig_sum(unsigned ranks, unsigned seed)

@@ -459,7 +459,7 @@ static void drill_14__no_byte_of_a_tensor(void **state)
 	for (unsigned i = 0; i < rig.taped; i++) {
 		const struct rig_packet *p = &rig.tape[i];
 		for (unsigned r = 0; r < 2 && p->len > FAN_HEAD_BYTES; r++)
-			for (unsigned e = 1; e + 2 < RIG_ELEMS; e += 2) {
+			for (unsigned e = 1; e + 2 < RANK_ELEMS; e += 2) {
 				found += memmem(p->bytes, p->len, &rig.rank[r].in[e], 8) != NULL;
 				found += memmem(p->bytes, p->len, &rig.rank[r].out[e], 8) != NULL;
 			}

@@ -75,7 +75,8 @@ static uint64_t sums_take(unsigned sums, bool busy, bool sealed)
 	const uint64_t since_ns = rig.now_ns;
 	for (unsigned i = 0; i < sums; i++) {
 		rig_begin_sum(2, i);
-		while (!rig_sums_done(2) && rig.now_ns - since_ns < 1000 * WITHIN_NS)
+		while (!seal_ranks_have_sum(rig.rank, 2) &&
+		       rig.now_ns - since_ns < 1000 * WITHIN_NS)
 			trip(busy, sealed, 2);
 		rig_end_sum(2, i);
 	}
@@ -101,16 +102,17 @@ static void survive(bool sealed, const char *name)
 	for (unsigned r = 0; r < NEWCOMERS; r++)
 		rig_start_at(2 + r, r, NEWCOMERS, "alice/new", tenant);
 	const uint64_t since_ns = rig.now_ns;
-	while (!rig_all(2 + NEWCOMERS, FAN_W_READY) && rig.now_ns - since_ns < WITHIN_NS)
+	while (!seal_ranks_are(rig.rank, 2 + NEWCOMERS, FAN_W_READY) &&
+	       rig.now_ns - since_ns < WITHIN_NS)
 		trip(true, sealed, 2 + NEWCOMERS);
-	assert_true(rig_all(2 + NEWCOMERS, FAN_W_READY));
+	assert_true(seal_ranks_are(rig.rank, 2 + NEWCOMERS, FAN_W_READY));
 	/* what JOINs of nobody hold does not count */
 	assert_int_equal(fan_worker_welcome(rig.rank[2].w)->window, RIG_WINDOW);
 	print_message("ready after %.1f ms, sums take %.3f of the time\n",
 		      (double)(rig.now_ns - since_ns) / 1e6, (double)busy_ns / (double)quiet_ns);
 	while (flooded < FLOOD)
 		trip(true, sealed, 2 + NEWCOMERS);
-	assert_true(rig_all(2 + NEWCOMERS, FAN_W_READY));
+	assert_true(seal_ranks_are(rig.rank, 2 + NEWCOMERS, FAN_W_READY));
 	rig_sum(2, 1);
 	rig_close();
 }
