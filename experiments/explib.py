@@ -135,7 +135,7 @@ class Experiment:
     def finish(self):
         os.makedirs(self.out, exist_ok=True)
         with open(os.path.join(self.out, "result.json"), "w") as file:
-            json.dump({"title": self.title, "figures": self.figures, "seed": self.args.seed, "revision": self.revision,
+            json.dump({"name": self.name, "title": self.title, "figures": self.figures, "seed": self.args.seed, "revision": self.revision,
                        "settings": dict(self.settings, quick=self.args.quick)}, file, indent=1)
             file.write("\n")
         pages.write_plots(self.out, self.plots)

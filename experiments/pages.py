@@ -128,7 +128,7 @@ def read_json(folder, name, default=None):
 def render(folder):
     """Write report.html from result.json and plots.json; its path."""
     result, plots = read_json(folder, "result.json"), read_json(folder, "plots.json", [])
-    name = os.path.basename(os.path.abspath(folder))
+    name = result.get("name", os.path.basename(os.path.abspath(folder)))
     figures, path = result["figures"], os.path.join(folder, "report.html")
     blocks = [asked_chart(figures)]
     blocks += [report.words("Skipped: " + text, bad=True) for text in result.get("skipped", ())]

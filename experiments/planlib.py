@@ -115,6 +115,7 @@ class Experiment:
 
     def finish(self):
         result = {
+            "name": self.name,
             "title": self.title,
             "figures": self.figures,
             "seed": "1..%d" % self.seeds,
