@@ -95,9 +95,9 @@ void sim_sleep(struct sim *s, uint64_t ns);
 /* Handle the next event, if it is due by `until_ns`; false if none is. */
 bool sim_step(struct sim *s, uint64_t until_ns);
 
-/* Memory for an object of the core, which asks for none that is cleared: the ends of it hold what no
- * field may.  The middle of a large one is as it comes: to fill hundreds of megabytes takes longer
- * than the run. */
+/* Memory for an object of the core, which asks for none that is cleared: the ends of it hold what
+ * no field may.  The middle of a large one is as it comes: to fill hundreds of megabytes takes
+ * longer than the run. */
 void *sim_memory(size_t bytes);
 
 /* The node that has this address, or -1. */
