@@ -149,6 +149,18 @@ static inline enum fan_verdict rig_state(unsigned state, int err, uint64_t missi
 	return rig_state_about(state, err, missing, 0);
 }
 
+/* Begin anew with rig.cfg and another window. */
+static inline void rig_window(uint16_t window)
+{
+	rig.cfg.window_max = window;
+	free(rig.mem);
+	size_t bytes = fan_worker_bytes(&rig.cfg);
+	assert_true(bytes > 0);
+	rig.mem = aligned_alloc(64, (bytes + 63) / 64 * 64);
+	memset(rig.mem, 0xee, bytes);
+	rig.w = fan_worker_init(rig.mem, &rig.cfg, rig.now_ns);
+}
+
 /* Begin anew as one that runs ahead by `window`, with `burst` fragments under way. */
 static inline void rig_ahead_flags(uint16_t window, uint16_t burst, uint8_t flags)
 {
@@ -160,13 +172,7 @@ static inline void rig_ahead_flags(uint16_t window, uint16_t burst, uint8_t flag
 				      .alive_ms = 1000,
 				      .flags = flags};
 	rig.cfg.options |= FAN_JOIN_AHEAD;
-	rig.cfg.window_max = window;
-	free(rig.mem);
-	size_t bytes = fan_worker_bytes(&rig.cfg);
-	assert_true(bytes > 0);
-	rig.mem = aligned_alloc(64, (bytes + 63) / 64 * 64);
-	memset(rig.mem, 0xee, bytes);
-	rig.w = fan_worker_init(rig.mem, &rig.cfg, rig.now_ns);
+	rig_window(window);
 	rig_tick();
 	size_t welcome = fan_welcome_put(body, &m);
 	assert_int_equal(rig_ctl(FAN_TYPE_WELCOME, rig.cfg.nonce, body, welcome), FAN_CTL);

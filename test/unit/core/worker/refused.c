@@ -9,10 +9,7 @@ static int32_t in[16 * 2 * WINDOW], out[16 * 2 * WINDOW];
 /* A worker with a window of 16 that has sent all of it, and has as much again to send. */
 static void begin(void)
 {
-	rig.cfg.window_max = WINDOW;
-	free(rig.mem);
-	rig.mem = aligned_alloc(64, (fan_worker_bytes(&rig.cfg) + 63) / 64 * 64);
-	rig.w = fan_worker_init(rig.mem, &rig.cfg, rig.now_ns);
+	rig_window(WINDOW);
 	rig_ready_flags(WINDOW, 0);
 	struct fan_op op = rig_int_sum(in, out, 16 * 2 * WINDOW);
 	rig_start(&op);

@@ -89,16 +89,36 @@ static unsigned probes_of_a_tick(void)
 	return probes;
 }
 
+/* Its contribution to a sum is out, and the others do not come. */
+static void await_result(void)
+{
+	static int32_t in[16] = {1}, out[16];
+	struct fan_op op = rig_int_sum(in, out, 16);
+	rig_ready();
+	rig_start(&op);
+	assert_int_equal(rig_tick(), 1);
+}
+
+static void silence__draws_probes(void **state)
+{
+	(void)state;
+	unsigned probes = 0;
+	await_result();
+	for (unsigned ms = 0; ms < 900; ms++) { /* below the stall time */
+		rig.now_ns += FAN_MS;
+		probes += probes_of_a_tick();
+		rig_state(FAN_JOB_READY, 0, 0);
+	}
+	assert_in_range(probes, 2, 40); /* with back-off */
+	assert_true(fan_worker_deadline(rig.w) > rig.now_ns);
+}
+
 /* A switch that begins again drops what comes first, and says WHO: who waits asks again as soon as
  * it is known there, not when its timer says so, which has grown long. */
 static void silence__of_a_switch_that_forgot_ends_with_the_answer(void **state)
 {
 	(void)state;
-	int32_t in[16] = {1}, out[16] = {0};
-	rig_ready();
-	struct fan_op op = rig_int_sum(in, out, 16);
-	rig_start(&op);
-	rig_tick();
+	await_result();
 	for (unsigned waits = 0; waits < 2; waits++) {
 		rig_ctl(FAN_TYPE_WHO, 0, NULL, 0);
 		assert_int_equal(probes_of_a_tick(), 0);
@@ -116,11 +136,7 @@ static void silence__of_a_switch_that_forgot_ends_with_the_answer(void **state)
 static void silence__of_a_switch_that_is_said_to_have_forgotten(void **state)
 {
 	(void)state;
-	int32_t in[16] = {1}, out[16] = {0};
-	rig_ready();
-	struct fan_op op = rig_int_sum(in, out, 16);
-	rig_start(&op);
-	rig_tick();
+	await_result();
 	unsigned answered = 0;
 	for (unsigned ms = 0; ms < 500; ms++) {
 		rig.now_ns += FAN_MS;
@@ -140,10 +156,7 @@ static void silence__is_met_with_fewer_probes(void **state)
 {
 	(void)state;
 	static int32_t in[FRAGS * RIG_PAYLOAD / 4], out[FRAGS * RIG_PAYLOAD / 4];
-	rig.cfg.window_max = FRAGS;
-	free(rig.mem);
-	rig.mem = aligned_alloc(64, (fan_worker_bytes(&rig.cfg) + 63) / 64 * 64);
-	rig.w = fan_worker_init(rig.mem, &rig.cfg, rig.now_ns);
+	rig_window(FRAGS);
 	rig_ready_flags(FRAGS, 0);
 	struct fan_op op = rig_int_sum(in, out, FRAGS * RIG_PAYLOAD / 4);
 	rig_start(&op);
@@ -167,6 +180,7 @@ int main(void)
 		RIG_TEST(silence__none_where_beats_are_answered),
 		RIG_TEST(silence__of_an_open_job_is_not_asked_about),
 		RIG_TEST(silence__of_a_sealed_job_ends_in_time),
+		RIG_TEST(silence__draws_probes),
 		RIG_TEST(silence__of_a_switch_that_forgot_ends_with_the_answer),
 		RIG_TEST(silence__of_a_switch_that_is_said_to_have_forgotten),
 		RIG_TEST(silence__is_met_with_fewer_probes),

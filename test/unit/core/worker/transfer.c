@@ -313,25 +313,6 @@ static void transfer__result_before_its_contribution(void **state)
 	assert_int_equal(fan_worker_test(rig.w, id), FAN_E_PENDING);
 }
 
-static void transfer__probe_when_nothing_comes(void **state)
-{
-	(void)state;
-	int32_t in[16] = {1}, out[16] = {0};
-	rig_ready();
-	struct fan_op op = rig_int_sum(in, out, 16);
-	rig_start(&op);
-	rig_tick();
-	unsigned probes = 0;
-	for (unsigned i = 0; i < 900; i++) { /* below the stall time */
-		rig.now_ns += FAN_MS;
-		for (unsigned n = rig_tick(); n; n--)
-			probes += rig.got[n - 1].type == FAN_TYPE_PROBE;
-		rig_state(FAN_JOB_READY, 0, 0);
-	}
-	assert_in_range(probes, 2, 40); /* with back-off */
-	assert_true(fan_worker_deadline(rig.w) > rig.now_ns);
-}
-
 /* A fixed sum of three ranks, of which this one's contribution is all but zero. */
 static void transfer__fixed_mode(void **state)
 {
@@ -540,7 +521,6 @@ int main(void)
 		RIG_TEST(transfer__exponents_are_clamped),
 		RIG_TEST(transfer__splits_and_reassembles),
 		RIG_TEST(transfer__no_more_than_allowed),
-		RIG_TEST(transfer__probe_when_nothing_comes),
 		RIG_TEST(transfer__no_room),
 		RIG_TEST(transfer__results_that_do_not_fit),
 		RIG_TEST(transfer__reduce),
