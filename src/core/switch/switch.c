@@ -314,11 +314,11 @@ static enum fan_verdict take_slot(struct fan_switch *sw, struct fan_switch_job *
 	return added(sw, j, slot, out);
 }
 
-/* The contribution goes to the aggregator by itself: the slot waits for it no more. */
+/* The contribution, a DATA, goes to the aggregator by itself: the slot waits for it no more. */
 static void pass_by(struct fan_switch *sw, struct fan_switch_job *j, struct fan_sslot *slot,
 		    const struct fan_contribution *p, struct fan_out *out)
 {
-	if (p->is_sum || slot->state != FAN_SSLOT_OPEN || fan_sslot_has(slot, p))
+	if (slot->state != FAN_SSLOT_OPEN || fan_sslot_has(slot, p))
 		return;
 	fan_contribution_join(p, slot->gone);
 	added(sw, j, slot, out);
