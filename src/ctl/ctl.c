@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/awake.h"
 #include "ctl_priv.h"
 #include "plan/topo_json.h"
 
@@ -151,6 +152,7 @@ int fan_ctl_new(struct fan_ctl **out, const json_t *root, const struct fan_ctl_o
 		return FAN_E_NOMEM;
 	c->o = *o;
 	c->now_ns = c->start_ns = now_ns;
+	c->awake_ns = now_ns + FAN_CTL_AWAKE_MS * CTL_MS;
 	c->plan_ns = UINT64_MAX;
 	int err = load(c, root, why);
 	if (err) {
@@ -240,9 +242,23 @@ static void end_nameless(struct fan_ctl *c)
 			ctl_refuse(c, i, "neither \"hello\" nor \"join\" came");
 }
 
+/* Time in which the controller did not look, because its machine was suspended or had no processor
+ * for it, is no one's silence. */
+static void wake(struct fan_ctl *c)
+{
+	const uint64_t late_ns = fan_awake_late_ns(c->awake_ns, c->now_ns);
+
+	c->awake_ns = c->now_ns + FAN_CTL_AWAKE_MS * CTL_MS;
+	if (late_ns) {
+		ctl_node_slept(c, late_ns);
+		ctl_job_slept(c, late_ns);
+	}
+}
+
 void fan_ctl_tick(struct fan_ctl *c, uint64_t now_ns)
 {
 	c->now_ns = now_ns;
+	wake(c);
 	end_nameless(c);
 	ctl_node_tick(c);
 	ctl_link_tick(c);
@@ -268,6 +284,7 @@ uint64_t fan_ctl_deadline(const struct fan_ctl *c)
 {
 	uint64_t due = least(ctl_node_deadline(c), ctl_route_deadline(c));
 
+	due = least(due, c->awake_ns);
 	due = least(due, ctl_link_deadline(c));
 	due = least(due,
 		    c->phase == CTL_GATHERING ? c->start_ns + c->o.wait_ms * CTL_MS : c->plan_ns);

@@ -19,6 +19,7 @@
 #define FAN_CTL_EVENTS_MAX    64     /* events kept for status */
 #define FAN_CTL_EVENT_BYTES   256    /* text of an event */
 #define FAN_CTL_SILENT_MS     1000   /* silence after which a daemon is lost */
+#define FAN_CTL_AWAKE_MS      250    /* between two ticks at most; longer: it was not awake */
 #define FAN_CTL_BACK_MS	      400    /* time for a server to reconnect before it is lost */
 #define FAN_CTL_NAMELESS_MS   10000  /* time for a connection to send its first line */
 #define FAN_CTL_SETTLE_MS     20     /* from a failure to mending the plan */

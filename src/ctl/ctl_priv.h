@@ -186,7 +186,8 @@ enum ctl_goal {
 struct fan_ctl {
 	struct fan_ctl_options o;
 	uint64_t now_ns, start_ns;
-	json_t *root; /* nodes and links as given; jobs are below */
+	uint64_t awake_ns; /* time of the next tick at the latest; later: it has not been awake */
+	json_t *root;	   /* nodes and links as given; jobs are below */
 	struct ctl_node *node;
 	struct ctl_link *link;
 	struct ctl_job *job;
@@ -238,6 +239,9 @@ void ctl_node_line(struct fan_ctl *c, uint32_t conn, const json_t *line);
 void ctl_node_hello(struct fan_ctl *c, uint32_t conn, const json_t *line);
 void ctl_node_closed(struct fan_ctl *c, uint32_t node);
 void ctl_node_tick(struct fan_ctl *c);
+
+/* The controller has not looked for `late_ns`: nobody was silent in that time. */
+void ctl_node_slept(struct fan_ctl *c, uint64_t late_ns);
 uint64_t ctl_node_deadline(const struct fan_ctl *c);
 bool ctl_all_up(const struct fan_ctl *c);
 
@@ -307,6 +311,7 @@ void ctl_job_pace(struct fan_ctl *c, const struct ctl_job *j, uint32_t part);
 /* A server is gone for good: jobs that have an aggregator there begin again. */
 void ctl_job_lost_aggregator(struct fan_ctl *c, uint32_t node);
 void ctl_job_tick(struct fan_ctl *c);
+void ctl_job_slept(struct fan_ctl *c, uint64_t late_ns); /* nobody was away in that time */
 
 /* Its parts and their routes are no more; routes go in `ms`. */
 void ctl_job_unplan(struct fan_ctl *c, struct ctl_job *j, uint32_t ms);

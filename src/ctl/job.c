@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/awake.h"
 #include "ctl_priv.h"
 #include "plan/topo_json.h"
 
@@ -330,6 +331,16 @@ void ctl_job_closed(struct fan_ctl *c, uint32_t job, uint32_t rank)
 	r->conn = CTL_NONE;
 	r->absent_ns = r->parts_state == CTL_PARTS_SENT ? c->now_ns : 0;
 	r->parts_state = CTL_PARTS_NONE;
+}
+
+void ctl_job_slept(struct fan_ctl *c, uint64_t late_ns)
+{
+	for (uint32_t i = 0; i < c->jobs; i++)
+		for (uint32_t r = 0; r < c->job[i].ranks; r++) {
+			uint64_t *absent_ns = &c->job[i].rank[r].absent_ns;
+			if (*absent_ns)
+				*absent_ns = fan_awake_shift(*absent_ns, late_ns, c->now_ns);
+		}
 }
 
 /* Ranks that have been away for long are gone: the old routes do not wait for them, and when

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/awake.h"
 #include "ctl_priv.h"
 
 static const char *kind_text(enum fan_node_kind kind)
@@ -201,6 +202,16 @@ void ctl_node_closed(struct fan_ctl *c, uint32_t node)
 		n->cut_ns = c->now_ns;
 	else
 		is_gone(c, node, "its line was cut");
+}
+
+void ctl_node_slept(struct fan_ctl *c, uint64_t late_ns)
+{
+	for (uint32_t i = 0; i < c->nodes; i++) {
+		struct ctl_node *n = &c->node[i];
+		n->heard_ns = fan_awake_shift(n->heard_ns, late_ns, c->now_ns);
+		if (n->cut_ns)
+			n->cut_ns = fan_awake_shift(n->cut_ns, late_ns, c->now_ns);
+	}
 }
 
 void ctl_node_tick(struct fan_ctl *c)

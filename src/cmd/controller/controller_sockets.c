@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* controller_sockets.c - the sockets around src/ctl: daemons and workers by TCP, people by a
- * Unix socket.  All lines that have come are taken before time is looked at, so that a
- * controller that was busy finds nobody silent. */
+ * Unix socket.  All lines that have come are taken before timers run. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

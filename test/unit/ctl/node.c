@@ -70,13 +70,50 @@ static void node__silent_is_gone(void **state)
 	assert_true(rig_noted("switch M1 is gone: it is silent"));
 }
 
-/* A controller that was busy for long takes what has come before it looks at the time. */
+/* Nobody is lost when a suspended machine goes on, and who is silent after it is lost as ever. */
+static void node__silence_counts_while_the_controller_is_awake(void **state)
+{
+	(void)state;
+	rig_work();
+	rig_closes(4);	/* PS, which is waited for */
+	rig_closes(13); /* and W4, likewise */
+	rig.now_ns += 12000 * CTL_MS;
+	fan_ctl_tick(rig.c, rig.now_ns); /* before any line that daemons send as they wake */
+	for (unsigned i = 0; i < 6; i++) {
+		assert_int_equal(rig.c->node[i].state, CTL_UP);
+		assert_false(rig.closed[i]);
+	}
+	assert_true(rig.c->job[0].rank[3].absent_ns > 0);
+	assert_int_equal(rig.c->job[0].life, 0);
+	rig_wait(FAN_CTL_BACK_MS, 4);
+	assert_int_equal(rig.c->node[4].state, CTL_GONE);
+	rig_wait(FAN_CTL_SILENT_MS, 3);
+	assert_int_equal(rig.c->node[3].state, CTL_GONE);
+	assert_int_equal(rig.c->node[0].state, CTL_UP);
+}
+
+/* One that had no processor for less than that, right after a word and right before the next. */
+static void node__a_pause_is_not_silence(void **state)
+{
+	(void)state;
+	rig_daemons();
+	for (unsigned i = 0; i < 20; i++) {
+		rig_wait(200, 0);
+		rig.now_ns += 900 * CTL_MS;
+		fan_ctl_tick(rig.c, rig.now_ns);
+		rig_wait(0, 6);
+	}
+	for (unsigned i = 0; i < 6; i++)
+		assert_int_equal(rig.c->node[i].state, CTL_UP);
+}
+
 static void node__deadlines_are_told(void **state)
 {
 	(void)state;
-	assert_true(fan_ctl_deadline(rig.c) <= rig.now_ns + 5000 * CTL_MS);
+	assert_true(fan_ctl_deadline(rig.c) <= rig.now_ns + FAN_CTL_AWAKE_MS * CTL_MS);
 	rig_daemons();
-	assert_true(fan_ctl_deadline(rig.c) <= rig.now_ns + FAN_CTL_SILENT_MS * CTL_MS);
+	fan_ctl_line(rig.c, rig.now_ns += 150 * CTL_MS, 0, "{\"health\":{}}", 13);
+	assert_true(fan_ctl_deadline(rig.c) <= rig.now_ns + 100 * CTL_MS);
 }
 
 /* A server whose line is cut and that comes back in time has lost nothing. */
@@ -124,6 +161,8 @@ int main(void)
 		RIG_TEST(node__nonsense_is_refused),
 		RIG_TEST(node__who_says_nothing_is_sent_away),
 		RIG_TEST(node__silent_is_gone),
+		RIG_TEST(node__silence_counts_while_the_controller_is_awake),
+		RIG_TEST(node__a_pause_is_not_silence),
 		RIG_TEST(node__deadlines_are_told),
 		RIG_TEST(node__server_may_come_back),
 		RIG_TEST(node__server_that_began_anew_has_lost_all),
