@@ -240,7 +240,8 @@ void ctl_node_hello(struct fan_ctl *c, uint32_t conn, const json_t *line);
 void ctl_node_closed(struct fan_ctl *c, uint32_t node);
 void ctl_node_tick(struct fan_ctl *c);
 
-/* The controller has not looked for `late_ns`: nobody was silent in that time. */
+/* The controller has not looked for `late_ns`: nobody was silent in that time, and no worker could
+ * come for its routes. */
 void ctl_node_slept(struct fan_ctl *c, uint64_t late_ns);
 uint64_t ctl_node_deadline(const struct fan_ctl *c);
 bool ctl_all_up(const struct fan_ctl *c);

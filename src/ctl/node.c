@@ -211,6 +211,8 @@ void ctl_node_slept(struct fan_ctl *c, uint64_t late_ns)
 		n->heard_ns = fan_awake_shift(n->heard_ns, late_ns, c->now_ns);
 		if (n->cut_ns)
 			n->cut_ns = fan_awake_shift(n->cut_ns, late_ns, c->now_ns);
+		if (n->stray_ns < UINT64_MAX - late_ns)
+			n->stray_ns += late_ns;
 	}
 }
 

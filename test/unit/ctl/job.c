@@ -233,7 +233,11 @@ static void job__strays(void **state)
 	rig_closes(0);
 	rig_closes(10);
 	rig_hello(0, "switch", "A", 1, "1,2,9");
-	rig_wait(31000, 1);
+	rig_wait(1000, 1);
+	rig.now_ns += 40000 * CTL_MS; /* nobody is awake: workers can still come for them */
+	rig_wait(20000, 1);
+	assert_int_equal(rig.c->node[0].strays, 3);
+	rig_wait(11000, 1);
 	assert_int_equal(rig.c->node[0].strays, 0);
 	json_t *o = rig_take(0, "remove");
 	assert_non_null(o);
