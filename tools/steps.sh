@@ -68,7 +68,7 @@ step_format() {
 
 step_style() { sh tools/style-limits.sh; }
 
-step_layering() { sh tools/layering.sh; }
+step_layering() { sh tools/layering.sh && sh tools/house.sh; }
 
 step_scripts() {
         bad=0
