@@ -16,6 +16,7 @@ struct fan_aggregator {
 	uint64_t now_ns;      /* time of the current call */
 	uint64_t deadline_ns; /* of the next tick */
 	struct fan_proofs proofs;
+	struct fan_strangers strangers;
 	enum fan_drop last_drop;
 	struct fan_aggregator_stats stats;
 	uint8_t echoed[FAN_ECHO_MAX]; /* body of every answer to an ECHO, cut to its length */

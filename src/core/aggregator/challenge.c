@@ -5,6 +5,7 @@
 
 #define CHALLENGE_SALT UINT64_C(0x6368616c) /* as prf.c has one */
 #define PROOF_SALT     UINT64_C(0x70726f6f)
+#define STRANGER_SALT  UINT64_C(0x73747267)
 #define HOST_SALT      UINT64_C(0x686f7374)
 #define NO_JOB	       0u /* bits 8 .. 15 of a job's number are not 0 */
 #define WINDOW	       2  /* the least, so no JOIN has asked for less */
@@ -38,6 +39,31 @@ static struct fan_proof *row_of(struct fan_aggregator *ag, const fan_peer *at)
 	return ag->proofs.row[fan_prf(&ag->cfg.secret, m, 3) % FAN_PROOF_ROWS];
 }
 
+bool fan_strangers_may(struct fan_aggregator *ag, const fan_peer *from, const struct fan_frag *f)
+{
+	struct fan_strangers *s = &ag->strangers;
+	const uint64_t ms = ag->now_ns / FAN_MS;
+	if (s->ms != ms) {
+		s->ms = ms;
+		s->answers = s->again = 0;
+	}
+	if (s->answers < FAN_STRANGERS_MAX) {
+		s->answers++;
+		return true;
+	}
+	const uint64_t key = make(ag, STRANGER_SALT, 0, from, f);
+	const uint16_t part = (uint16_t)(key >> 48 | 1); /* 0: nobody's */
+	uint16_t *seen = &s->seen[key % FAN_STRANGERS_SEEN];
+	if (*seen != part) {
+		*seen = part;
+		return false;
+	}
+	if (s->again == FAN_STRANGERS_AGAIN)
+		return false;
+	s->again++;
+	return true;
+}
+
 void fan_challenge_put(struct fan_aggregator *ag, const fan_peer *from, const struct fan_frag *join,
 		       struct fan_out *out)
 {
@@ -63,18 +89,19 @@ void fan_challenge_put(struct fan_aggregator *ag, const fan_peer *from, const st
 	ag->stats.challenges++;
 }
 
-void fan_challenge_heed(struct fan_aggregator *ag, const fan_peer *from,
+bool fan_challenge_heed(struct fan_aggregator *ag, const fan_peer *from,
 			const struct fan_frag *beat, uint64_t cookie)
 {
 	if (!fan_job_id_is(beat->job, NO_JOB) || when(ag) - beat->epoch > 1 ||
 	    cookie != make(ag, CHALLENGE_SALT, beat->epoch, from, beat))
-		return;
+		return false;
 	const uint64_t key = make(ag, PROOF_SALT, 0, from, beat);
 	struct fan_proof *row = row_of(ag, from), *p = row;
 	for (unsigned i = 0; i < FAN_PROOFS_IN_ROW && p->key != key; i++)
 		if (row[i].key == key || row[i].ns < p->ns)
 			p = &row[i];
 	*p = (struct fan_proof){.key = key, .ns = ag->now_ns};
+	return true;
 }
 
 bool fan_challenge_is_met(struct fan_aggregator *ag, const fan_peer *from,

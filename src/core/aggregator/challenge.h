@@ -28,12 +28,24 @@ struct fan_proofs {
 	struct fan_proof row[FAN_PROOF_ROWS][FAN_PROOFS_IN_ROW];
 };
 
+/* Answers that those who have proved nothing got last. */
+struct fan_strangers {
+	uint64_t ms; /* in this millisecond... */
+	uint32_t answers, again;
+	uint16_t seen[FAN_STRANGERS_SEEN]; /* parts of the keys of those who had none, by key */
+};
+
+/* May `from`, which has sent `f`, have such an answer now?  Answers to a flood would take jobs more
+ * processor time than the flood does.  Ranks ask again under their nonce, which whoever makes up
+ * addresses hardly does: they have answers of their own. */
+bool fan_strangers_may(struct fan_aggregator *ag, const fan_peer *from, const struct fan_frag *f);
+
 /* Answer `join` of `from` with a challenge. */
 void fan_challenge_put(struct fan_aggregator *ag, const fan_peer *from, const struct fan_frag *join,
 		       struct fan_out *out);
 
-/* Note the proof if `beat`, with this cookie, answers a challenge. */
-void fan_challenge_heed(struct fan_aggregator *ag, const fan_peer *from,
+/* Note the proof if `beat`, with this cookie, answers a challenge.  False: it does not. */
+bool fan_challenge_heed(struct fan_aggregator *ag, const fan_peer *from,
 			const struct fan_frag *beat, uint64_t cookie);
 
 /* Has the sender of `join` answered one?  The proof is used up. */

@@ -222,9 +222,7 @@ static struct fan_job *find_beating(struct fan_aggregator *ag, const fan_peer *f
 {
 	struct fan_job *j;
 	int why = find_member(ag, from, f, &j);
-	bool known = is_its_life(j, f);
-	if (!j)
-		fan_challenge_heed(ag, from, f, m->cookie);
+	bool known = is_its_life(j, f), proved = !j && fan_challenge_heed(ag, from, f, m->cookie);
 	if (known && has_moved(ag, j, from, f, m)) {
 		fan_job_move(j, f->sender, from);
 		fan_aggregator_note(ag, FAN_EV_RANK_MOVED, j, f->sender)->peer = *from;
@@ -235,7 +233,8 @@ static struct fan_job *find_beating(struct fan_aggregator *ag, const fan_peer *f
 		return j;
 	if (known && j->members[f->sender].route != fan_route_number(f->job))
 		why = FAN_DROP_ROUTE;
-	else if (!known && (why != FAN_DROP_SENDER || !fan_job_is_member(j, f->sender, from)))
+	else if (!known && (why != FAN_DROP_SENDER || !fan_job_is_member(j, f->sender, from)) &&
+		 (proved || fan_strangers_may(ag, from, f)))
 		put_bare_state(from, f, FAN_JOB_NONE, out);
 	fan_aggregator_drop(ag, (unsigned)why);
 	return NULL;
@@ -333,6 +332,8 @@ static enum fan_verdict recv_leave(struct fan_aggregator *ag, const fan_peer *fr
 	if (fan_leave_get(&m, f) != FAN_OK || f->nonce == 0)
 		return fan_aggregator_drop(ag, FAN_DROP_FORMAT);
 	int why = find_member(ag, from, f, &j);
+	if (why >= 0 && !fan_strangers_may(ag, from, f))
+		return fan_aggregator_drop(ag, FAN_DROP_FULL);
 	put_bare_state(from, f, FAN_JOB_LEFT, out);
 	if (why >= 0 && !(is_its_life(j, f) && is_on_its_way(j, f))) /* or it has left before, and
 								      * our answer was lost */

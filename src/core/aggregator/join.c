@@ -172,11 +172,15 @@ enum fan_verdict fan_join_recv(struct fan_aggregator *ag, const fan_peer *from,
 		return fan_aggregator_drop(ag, FAN_DROP_FORMAT);
 	if (ag->cfg.authentic) /* packets are sealed, of which none is a run */
 		m.options &= (uint8_t)~FAN_JOIN_RUNS;
-	switch (admit(ag, from, f, &m, &a)) {
-	case CHALLENGED: fan_challenge_put(ag, from, f, out); return FAN_CTL;
-	case REFUSED: return refuse(ag, from, f, &m, &a.no, out);
-	default: break;
+	const enum admitted how = admit(ag, from, f, &m, &a);
+	if (how != ADMITTED && !fan_strangers_may(ag, from, f))
+		return fan_aggregator_drop(ag, FAN_DROP_FULL);
+	if (how == CHALLENGED) {
+		fan_challenge_put(ag, from, f, out);
+		return FAN_CTL;
 	}
+	if (how == REFUSED)
+		return refuse(ag, from, f, &m, &a.no, out);
 	fan_job_check(a.job);
 	if (a.job->state == FAN_JOB_FAILED)
 		fan_control_tell_failed(a.job, from, f, out);

@@ -107,10 +107,13 @@
 #define FAN_ALIVE_MS	     10000	    /* default: silence after which a rank is lost */
 #define FAN_ALIVE_MIN_MS     100
 #define FAN_ALIVE_MAX_MS     600000
-#define FAN_UNSURE_NS	     (1000 * FAN_MS)  /* until a member has proved its address */
-#define FAN_BEATS_PER_ALIVE  8		      /* heartbeats within the liveness timeout */
-#define FAN_BEATS_PER_STALL  4		      /* least heartbeats before an operation is given up */
-#define FAN_TRIES_PER_BEAT   4		      /* while nobody answers them, in a sealed job */
+#define FAN_UNSURE_NS	     (1000 * FAN_MS) /* until a member has proved its address */
+#define FAN_STRANGERS_MAX    10	   /* answers a millisecond to those who have proved nothing... */
+#define FAN_STRANGERS_AGAIN  10	   /* ...and to those of them who ask again */
+#define FAN_STRANGERS_SEEN   16384 /* that are known to have asked, a power of 2 */
+#define FAN_BEATS_PER_ALIVE  8	   /* heartbeats within the liveness timeout */
+#define FAN_BEATS_PER_STALL  4	   /* least heartbeats before an operation is given up */
+#define FAN_TRIES_PER_BEAT   4	   /* while nobody answers them, in a sealed job */
 #define FAN_REMIND_MIN_NS    (FAN_MS / 2)     /* least age of a round for its first reminder */
 #define FAN_REMIND_MAX_NS    (100 * FAN_MS)   /* largest such age */
 #define FAN_REMIND_STEP_NS   (FAN_MS / 10)    /* between ticks that send reminders */

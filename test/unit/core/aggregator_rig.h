@@ -23,6 +23,7 @@ static struct rig {
 	struct fan_aggregator_config cfg;
 	struct fan_aggregator *ag;
 	uint64_t now_ns;
+	bool at_once;			/* no time passes between control messages */
 	uint32_t job, epoch;		/* of the last WELCOME */
 	uint64_t cookie[FAN_RANKS_MAX]; /* by rank: of its last WELCOME */
 	uint16_t window;
@@ -114,6 +115,8 @@ static inline enum fan_verdict rig_bytes(fan_peer from, const uint8_t *packet, s
 static inline enum fan_verdict rig_send(fan_peer from, const struct fan_frag *f)
 {
 	uint8_t packet[FAN_HEAD_BYTES + RIG_BODY + 8]; /* one too long, too */
+	if (f->type >= FAN_TYPE_JOIN && !rig.at_once)  /* as often as strangers are answered */
+		rig.now_ns += FAN_MS / FAN_STRANGERS_MAX;
 	fan_wire_put(packet, f);
 	if (f->payload_bytes)
 		memcpy(packet + FAN_HEAD_BYTES, f->payload, f->payload_bytes);

@@ -214,6 +214,7 @@ static void challenge__proof_grows_old(void **state)
 		assert_int_equal(rig_ask(0, 5, &m), FAN_OK);
 		assert_true(rig_welcomed(0));
 		assert_int_equal(rig_beat(0, 5, 0, 0), FAN_DROP);
+		rig.at_once = true;
 		rig.now_ns += FAN_UNSURE_NS + late;
 		assert_int_equal(rig_ask(0, 5, &m), FAN_OK);
 		assert_true(rig_welcomed(0) == (late > 0));
@@ -320,6 +321,58 @@ static void challenge__behind_a_switch(void **state)
 	assert_int_equal(fan_route_number(f.job), 9);
 }
 
+/* So many messages, each from an address of its own; how many are answered. */
+static unsigned answers(enum fan_type type, unsigned messages)
+{
+	const struct fan_join own = named("more-%u", 0);
+	uint8_t body[RIG_BODY];
+	unsigned answered = 0;
+	memset(body, 0, sizeof body);
+	for (unsigned n = 0; n < messages; n++) {
+		const struct fan_frag f = {
+			.job = type == FAN_TYPE_JOIN ? 0 : 0x7777,
+			.epoch = type == FAN_TYPE_JOIN ? 0 : 5,
+			.nonce = type * 1000u + n + 1,
+			.sender = 0,
+			.type = type,
+			.payload = body,
+			.payload_bytes =
+				type == FAN_TYPE_JOIN ? fan_join_put(body, &own) : FAN_CTL_UP_MIN,
+		};
+		rig_send(elsewhere(100 + n), &f);
+		answered += rig.gots;
+	}
+	return answered;
+}
+
+/* Answers to those who have proved nothing are few; those who ask again have some of their own;
+ * members, and who proves its address, have theirs all the same, and the next millisecond has
+ * answers again. */
+static void challenge__a_flood_draws_few_answers(void **state)
+{
+	static const enum fan_type types[] = {FAN_TYPE_JOIN, FAN_TYPE_BEAT, FAN_TYPE_LEAVE};
+	(void)state;
+	const struct fan_join m = rig_join_of("a", 2), b = rig_join_of("b", 2);
+	assert_int_equal(rig_join(0, rig_nonce(0), &m), FAN_OK);
+	const uint32_t job = rig.job, epoch = rig.epoch;
+	fill_some(JOBS - 1);
+	assert_int_equal(rig_ask(1, 5, &b), FAN_OK);
+	assert_true(rig_welcomed(1));
+	rig.at_once = true;
+	for (unsigned i = 0; i < sizeof types / sizeof types[0]; i++) {
+		rig.now_ns += FAN_MS;
+		assert_int_equal(answers(types[i], 100), FAN_STRANGERS_MAX);
+		rig.now_ns += FAN_MS;
+		assert_int_equal(answers(types[i], 100), FAN_STRANGERS_MAX + FAN_STRANGERS_AGAIN);
+	}
+	rig_beat(1, 5, 0, 0); /* the proof */
+	assert_int_equal(rig.gots, 1);
+	rig.job = job;
+	rig.epoch = epoch;
+	assert_int_equal(rig_beat(0, rig_nonce(0), 0, 0), FAN_CTL);
+	assert_int_equal(rig.gots, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -334,6 +387,7 @@ int main(void)
 		RIG_TEST(challenge__too_many_workers_end_nobody),
 		RIG_TEST(challenge__none_where_joins_are_authentic),
 		RIG_TEST(challenge__behind_a_switch),
+		RIG_TEST(challenge__a_flood_draws_few_answers),
 	};
 	return RUN(tests);
 }
