@@ -44,11 +44,13 @@ bool fan_strangers_may(struct fan_aggregator *ag, const fan_peer *from, const st
 	struct fan_strangers *s = &ag->strangers;
 	const uint64_t ms = ag->now_ns / FAN_MS;
 	if (s->ms != ms) {
+		const uint64_t more = (ms - s->ms) * FAN_STRANGERS_MAX;
+		s->spent = more < s->spent ? s->spent - (uint32_t)more : 0;
 		s->ms = ms;
-		s->answers = s->again = 0;
+		s->again = 0;
 	}
-	if (s->answers < FAN_STRANGERS_MAX) {
-		s->answers++;
+	if (s->spent < FAN_STRANGERS_BURST) {
+		s->spent++;
 		return true;
 	}
 	const uint64_t key = make(ag, STRANGER_SALT, 0, from, f);

@@ -30,8 +30,9 @@ struct fan_proofs {
 
 /* Answers that those who have proved nothing got last. */
 struct fan_strangers {
-	uint64_t ms; /* in this millisecond... */
-	uint32_t answers, again;
+	uint64_t ms;	/* of the last one */
+	uint32_t spent; /* answers, less FAN_STRANGERS_MAX for each millisecond since */
+	uint32_t again; /* in this millisecond, to those who have asked before */
 	uint16_t seen[FAN_STRANGERS_SEEN]; /* parts of the keys of those who had none, by key */
 };
 

@@ -332,9 +332,9 @@ static unsigned answers(enum fan_type type, unsigned messages)
 		const struct fan_frag f = {
 			.job = type == FAN_TYPE_JOIN ? 0 : 0x7777,
 			.epoch = type == FAN_TYPE_JOIN ? 0 : 5,
-			.nonce = type * 1000u + n + 1,
+			.nonce = type * 10000u + n + 1,
 			.sender = 0,
-			.type = type,
+			.type = (uint8_t)type,
 			.payload = body,
 			.payload_bytes =
 				type == FAN_TYPE_JOIN ? fan_join_put(body, &own) : FAN_CTL_UP_MIN,
@@ -359,6 +359,8 @@ static void challenge__a_flood_draws_few_answers(void **state)
 	assert_int_equal(rig_ask(1, 5, &b), FAN_OK);
 	assert_true(rig_welcomed(1));
 	rig.at_once = true;
+	assert_in_range(answers(FAN_TYPE_JOIN, 2 * FAN_STRANGERS_BURST),
+			FAN_STRANGERS_BURST - 2 * JOBS, FAN_STRANGERS_BURST + FAN_STRANGERS_AGAIN);
 	for (unsigned i = 0; i < sizeof types / sizeof types[0]; i++) {
 		rig.now_ns += FAN_MS;
 		assert_int_equal(answers(types[i], 100), FAN_STRANGERS_MAX);
