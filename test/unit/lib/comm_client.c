@@ -8,7 +8,7 @@
 
 #define RANKS	 3
 #define COUNT	 20000
-#define HURRY_MS 1000 /* for those that must end in an error */
+#define HURRY_MS 1000 /* for one that must end in an error */
 
 static struct scripted controller;
 
@@ -142,100 +142,6 @@ static void comm_client__parts_of_all_calls(void **state)
 	run_parts(1, 1, FANIN_MODE_NATIVE);
 	run_parts(2, 1, FANIN_MODE_FIXED);
 	run_parts(3, 2, FANIN_MODE_NATIVE);
-}
-
-/* Controllers that are of no use. */
-
-struct useless {
-	const char *text; /* said at once; NULL: nothing */
-	bool closes;
-	int error;
-	const char *words;
-};
-
-static void say_useless(struct scripted *s, struct scripted_worker *w)
-{
-	const struct useless *u = (const struct useless *)s->text;
-	if (u->text)
-		scripted_say(w, u->text);
-	if (u->closes)
-		scripted_hang_up(w);
-}
-
-static void expect_end(const struct useless *u, const char *address)
-{
-	struct fanin_options o = FANIN_OPTIONS_INIT;
-	fanin_comm *c;
-	int e, tries = 4; /* time may be over while a line is up that is closed at once */
-	o.controller_addr = address;
-	o.job = "j";
-	o.rank = 0;
-	o.ranks = RANKS;
-	o.timeout_ms = HURRY_MS;
-	while ((e = fanin_comm_create(&o, &c)) == FAN_E_TIMEOUT && u->closes && --tries)
-		fanin_comm_destroy(c);
-	assert_int_equal(e, u->error);
-	if (!strstr(fanin_comm_error(c), u->words))
-		fail_msg("\"%s\" has no \"%s\"", fanin_comm_error(c), u->words);
-	fanin_comm_destroy(c);
-}
-
-static void expect_useless(const struct useless *u)
-{
-	memset(&controller, 0, sizeof controller);
-	controller.text = (const char *)u;
-	controller.met = say_useless;
-	scripted_start(&controller);
-	expect_end(u, controller.address);
-	scripted_stop(&controller);
-}
-
-static void comm_client__useless_controllers(void **state)
-{
-	static const struct useless all[] = {
-		{NULL, false, FANIN_E_TIMEOUT, "has not told the parts of job \"j\""},
-		{NULL, true, FANIN_E_UNREACHABLE, "does not answer"},
-		{"{\"job\":", true, FANIN_E_UNREACHABLE, "does not answer"},
-		{"SSH-2.0-OpenSSH_9.2\n", false, FANIN_E_FORMAT, "no controller"},
-		{"[]\n", false, FANIN_E_FORMAT, "no controller"},
-		{"{\"hello\":\"switch\"}\n", false, FANIN_E_FORMAT, "no controller"},
-		{"{\"move\":{\"part\":0,\"route\":1,\"at\":\"10.0.0.1:1\"}}\n", false,
-		 FANIN_E_FORMAT, "a part that there is not"},
-		{"{\"refused\":\"no job \\\"j\\\": expected one of a, b\"}\n", false,
-		 FANIN_E_CONFIG, "refuses rank 0 of job \"j\": no job \"j\": expected one of a, b"},
-		{"{\"job\":{\"name\":\"j\",\"ranks\":8,\"parts\":[{\"number\":0,\"name\":\"j/0\","
-		 "\"route\":1,\"cut\":[0,4294967296],\"at\":\"127.0.0.1:9\"}]}}\n",
-		 false, FANIN_E_JOB_MISMATCH, "with 8 ranks, rank 0 was started with 3"},
-	};
-	(void)state;
-	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-		expect_useless(&all[i]);
-}
-
-static void comm_client__nobody_listens(void **state)
-{
-	static const struct useless u = {NULL, false, FANIN_E_UNREACHABLE, "Connection refused"};
-	(void)state;
-	expect_end(&u, "127.0.0.1:9");
-}
-
-static void say_huge(struct scripted *s, struct scripted_worker *w)
-{
-	static char huge[(1 << 20) + 4096];
-	(void)s;
-	memset(huge, 'x', sizeof huge - 1);
-	scripted_say(w, huge);
-}
-
-static void comm_client__a_line_without_end(void **state)
-{
-	static const struct useless u = {NULL, false, FANIN_E_UNREACHABLE, "a line is too long"};
-	(void)state;
-	memset(&controller, 0, sizeof controller);
-	controller.met = say_huge;
-	scripted_start(&controller);
-	expect_end(&u, controller.address);
-	scripted_stop(&controller);
 }
 
 /* What create tells while it waits. */
@@ -583,9 +489,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(comm_client__parts_of_all_calls),
-		cmocka_unit_test(comm_client__useless_controllers),
-		cmocka_unit_test(comm_client__nobody_listens),
-		cmocka_unit_test(comm_client__a_line_without_end),
 		cmocka_unit_test(comm_client__tells_what_it_waits_for),
 		cmocka_unit_test(comm_client__again),
 		cmocka_unit_test(comm_client__goes_on_without_its_controller),
