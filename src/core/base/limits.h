@@ -109,9 +109,9 @@
 #define FAN_ALIVE_MAX_MS     600000
 #define FAN_UNSURE_NS	     (1000 * FAN_MS) /* until a member has proved its address */
 #define FAN_STRANGERS_MAX    10	   /* answers a millisecond to those who have proved nothing... */
-#define FAN_STRANGERS_BURST  1024  /* ...as many at once, as when jobs begin... */
+#define FAN_STRANGERS_BURST  1024  /* ...so many at once: many jobs may be refused together... */
 #define FAN_STRANGERS_AGAIN  10	   /* ...and to those of them who ask again */
-#define FAN_STRANGERS_SEEN   16384 /* that are known to have asked, a power of 2 */
+#define FAN_STRANGERS_SEEN   16384 /* places of those who have asked in vain */
 #define FAN_BEATS_PER_ALIVE  8	   /* heartbeats within the liveness timeout */
 #define FAN_BEATS_PER_STALL  4	   /* least heartbeats before an operation is given up */
 #define FAN_TRIES_PER_BEAT   4	   /* while nobody answers them, in a sealed job */
