@@ -6,7 +6,7 @@
  * versions, a bitmap of ranks a slot, and no clock.  A contribution that completes its slot becomes
  * the result, in place, and goes out where it came in.  Membership is the loader's, switch.c; this
  * program only knows jobs that are ready.  All that it does not understand goes to the kernel.
- * Rules and fields: doc/protocol/base.md, sections 3, 6 and 7. */
+ * Rules and fields: doc/protocol/base.md, sections 3 and 6, and fixed.md. */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
 #include <linux/in.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Half types and the codes of fixed mode: doc/protocol/base.md, sections 6.7 and 7.  "Section" is
+"""Half types and the codes of fixed mode: doc/protocol/base.md, section 6.7, and fixed.md.  "Section" is
 one of that page."""
 from __future__ import annotations
 

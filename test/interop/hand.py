@@ -146,6 +146,7 @@ def joining(h: Hand) -> None:
     h.welcome(burst=1)
     h.welcome(path=1)
     h.welcome(window=0)
+    h.welcome(window=1)
     h.welcome(window=window + 1 if window else 4097)
     h.welcome(shards=0)
     h.welcome(shards=65)
@@ -252,6 +253,9 @@ def needs(h: Hand) -> None:
     h.send(Message(NEED, frag=2, words=1, body=struct.pack("<Q", 0b10)))
     h.send(Message(NEED, frag=2, words=5, body=bytes(40)))
     h.send(Message(NEED, frag=2, words=2, body=struct.pack("<Q", 1)))
+    h.send(Message(NEED, frag=2, words=2, body=struct.pack("<QQ", 1, 0)))
+    h.send(Message(NEED, frag=2, words=1, body=struct.pack("<Q", 0b101)))
+    h.send(Message(NEED, frag=2, tag=2))
     h.send(Message(NEED, frag=2, flags=DIRECT))
     same([m.frag for m in h.heard(0.1) if m.type == DATA], [], "fragments sent again")
     for need in (Message(NEED, frag=2, tag=1), Message(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From operations to fragments: doc/protocol/base.md, sections 6.2 and 7.2."""
+"""From operations to fragments: doc/protocol/base.md, section 6.2, and fixed.md, section 7.2."""
 from __future__ import annotations
 
 import struct
@@ -82,7 +82,7 @@ class Groups:
 
 
 class FixedPart(Part):
-    """The same in fixed mode: section 7."""
+    """The same in fixed mode: fixed.md."""
 
     def __init__(self, o: Options, request: Request, begin: int, end: int, groups: Groups) -> None:
         super().__init__(o, request, begin, end)

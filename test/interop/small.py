@@ -111,7 +111,7 @@ class Worker:
                 raise plans.JobError(code, f"refused: rank {rank}, have {have:#x}, want {want:#x}")
             return
         window, shards, beat_ms, alive_ms = struct.unpack_from("<HHII", body)
-        if not 1 <= window <= 4096 or shards != 1 or not 1 <= beat_ms <= 600000 or \
+        if not 2 <= window <= 4096 or shards != 1 or not 1 <= beat_ms <= 600000 or \
                 not 100 <= alive_ms <= 600000 or any(body[31:33]) or path:
             return
         self.job, self.epoch, self.window, self.alive = job, epoch, window, alive_ms / 1000
@@ -233,10 +233,10 @@ class Worker:
                 self.ops.pop(0)
 
     def obey_need(self, data: bytes) -> None:
-        frag, words = struct.unpack_from("<Q2xxB", data, 16)
-        bitmap = int.from_bytes(data[36:], "little")
-        if words > 4 or len(data) != 36 + 8 * words or frag not in self.flights or \
-                words and not bitmap >> self.o.rank & 1:
+        frag, to, words = struct.unpack_from("<QHxB", data, 16)
+        asked = int.from_bytes(data[36:], "little") if words else 1 << to >> 1
+        if words not in (0, -(-self.o.ranks // 64)) or len(data) != 36 + 8 * words or \
+                asked >> self.o.ranks or not asked >> self.o.rank & 1 or frag not in self.flights:
             return
         fields, body, flags = self.flights[frag][2]
         self.flights[frag][3] = time.monotonic()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors for a job, and what must come out of it: doc/protocol/base.md, sections 6.7 and 7."""
+"""Tensors for a job, and what must come out of it: doc/protocol/base.md, section 6.7, and fixed.md."""
 from __future__ import annotations
 
 import math

@@ -93,6 +93,7 @@ class Window:
     slots: int
     send: Callable[[Message], None]
     rank: int = 0
+    ranks: int = 2
     numbers: bool = False  # both sides number: section 6.8
     parts: Deque[Part] = field(default_factory=deque)  # not all begun yet
     held: Dict[int, Flight] = field(default_factory=dict)  # by the window rule; lowest first
@@ -199,8 +200,10 @@ class Window:
 
     def need(self, m: Message, now: float) -> None:
         flight = self.flights.get(m.frag)
-        mine = not m.words or int.from_bytes(m.body, "little") >> self.rank & 1
-        if flight is None or not mine:
+        asked = int.from_bytes(m.body, "little") if m.words else 1 << m.tag >> 1
+        if m.words not in (0, -(-self.ranks // 64)) or asked >> self.ranks:
+            return
+        if flight is None or not asked >> self.rank & 1:
             return
         self.counters["needs"] += 1
         if flight.probes:

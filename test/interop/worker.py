@@ -148,14 +148,14 @@ class Connection:
             return
         slots, shards, beat_ms, alive_ms, family, port = struct.unpack_from("<HHIIBH", m.body)
         burst, flags = struct.unpack_from("<HB", m.body, 31)
-        if not 1 <= slots <= (self.o.window or 4096) or not 1 <= shards <= 64 or burst or m.path \
+        if not 2 <= slots <= (self.o.window or 4096) or not 1 <= shards <= 64 or burst or m.path \
                 or not 1 <= beat_ms <= 600000 or not 100 <= alive_ms <= 600000 \
                 or family not in (0, 4, 6):
             return
         self.job, self.epoch, self.shards, self.cookie = m.job, m.epoch, shards, m.body[34:42]
         self.beat = max(min(beat_ms / 1000, self.o.timeout / 4), 0.001)
         self.alive = alive_ms / 1000
-        self.window = Window(slots, self.transmit, self.o.rank,
+        self.window = Window(slots, self.transmit, self.o.rank, self.o.ranks,
                              bool(self.o.numbers and flags & NUMBERED))
         self.state, self.heard, self.next_control = FORMING, now, now  # BEAT at once
         if self.o.group and family == 4 and self.group is None:

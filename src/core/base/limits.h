@@ -29,6 +29,7 @@
 #define FAN_RANKS_MAX	 256		      /* children of one switch in one job */
 #define FAN_RANK_WORDS	 (FAN_RANKS_MAX / 64) /* words of a bitmap over ranks */
 #define FAN_RANK_NONE	 0xFFFFu	      /* "no rank"; also the switch as a sender */
+#define FAN_WINDOW_MIN	 2 /* so that a round can be asked for again while the next one is open */
 #define FAN_WINDOW_MAX	 4096  /* slots of one job, fragments in flight of one worker */
 #define FAN_WINDOW_QUOTA 512   /* default most slots of one job: 100 Gb/s x 60 us */
 #define FAN_AHEAD_MAX	 32768 /* slots of one job with run-ahead */

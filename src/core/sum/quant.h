@@ -10,7 +10,7 @@
  * result is sum(q) / f; its error is at most ranks / f an element.  NaN and infinities
  * travel as codes of their own that stick: NaN + x = NaN, inf + x = inf, inf - inf =
  * NaN.  After SwitchML (NSDI'21), with M instead of (2^31 - 1) / ranks so that rounding
- * can never overflow.  doc/protocol/base.md, section 7. */
+ * can never overflow.  doc/protocol/fixed.md. */
 #ifndef FAN_SUM_QUANT_H
 #define FAN_SUM_QUANT_H
 

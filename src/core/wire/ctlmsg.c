@@ -185,7 +185,7 @@ enum fan_err fan_welcome_get(struct fan_welcome *m, const struct fan_frag *f)
 	struct reader r = reader_of(f);
 	GET(&r, m, welcome);
 	uint16_t most = m->burst ? FAN_AHEAD_MAX : FAN_WINDOW_MAX;
-	bool sane = m->window >= 1 && m->window <= most && m->burst <= m->window &&
+	bool sane = m->window >= FAN_WINDOW_MIN && m->window <= most && m->burst <= m->window &&
 		    m->shards >= 1 && m->shards <= FAN_SHARDS_MAX && m->beat_ms >= 1 &&
 		    m->beat_ms <= FAN_ALIVE_MAX_MS &&
 		    (m->group_family == 0 || m->group_family == 4 || m->group_family == 6);

@@ -11,7 +11,7 @@
  *
  * Ei: the exponents of group i, reduced with max.  Di: its blocks, summed.  Blocks of
  * group i can be sent once the result of Ei has come; E(i+1) is under way by then.
- * doc/protocol/base.md, section 7. */
+ * doc/protocol/fixed.md. */
 #ifndef FAN_WORKER_STREAM_H
 #define FAN_WORKER_STREAM_H
 

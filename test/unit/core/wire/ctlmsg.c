@@ -275,6 +275,19 @@ static void ctlmsg__welcome_with_a_burst(void **state)
 	assert_int_equal(fan_welcome_get(&got, &f), FAN_E_FORMAT);
 }
 
+/* Of a window of one fragment the next could not open while the last may be asked for again. */
+static void ctlmsg__welcome_with_too_small_a_window(void **state)
+{
+	(void)state;
+	struct fan_welcome m = welcome, got;
+	m.window = 2;
+	struct fan_frag f = frag_of(fan_welcome_put(body, &m));
+	assert_int_equal(fan_welcome_get(&got, &f), FAN_OK);
+	m.window = 1;
+	f = frag_of(fan_welcome_put(body, &m));
+	assert_int_equal(fan_welcome_get(&got, &f), FAN_E_FORMAT);
+}
+
 static void ctlmsg__welcome_with_flags(void **state)
 {
 	(void)state;
@@ -534,6 +547,7 @@ int main(void)
 		cmocka_unit_test(ctlmsg__join_out_of_range),
 		cmocka_unit_test(ctlmsg__names),
 		cmocka_unit_test(ctlmsg__welcome_with_a_burst),
+		cmocka_unit_test(ctlmsg__welcome_with_too_small_a_window),
 		cmocka_unit_test(ctlmsg__welcome_with_flags),
 		cmocka_unit_test(ctlmsg__welcome_out_of_range),
 		cmocka_unit_test(ctlmsg__states_that_contradict_themselves),
