@@ -11,6 +11,7 @@
 #include "config.h"
 #include "core/wire/run.h"
 #include "net/clock.h"
+#include "net/path.h"
 #include "seal/cipher_gcrypt.h"
 
 #define ALIGN 64
@@ -46,20 +47,6 @@ void fan_connection_io_free(struct fan_connection_io *io)
 		free(io->sealed);
 	}
 	free(io);
-}
-
-/* What the kernel knows of the path of a connected socket; 0: nothing.  A cached route that
- * is being replaced points at the blackhole device for a moment, whose MTU is 68: no path
- * below the least MTU that can be configured is believed, and a send that is too long
- * tells the truth in any case. */
-static int path_mtu(const struct fan_udp *u)
-{
-	bool v4 = u->family == AF_INET;
-	int mtu = 0;
-	socklen_t len = sizeof mtu;
-	if (getsockopt(u->fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_MTU : IPV6_MTU, &mtu, &len))
-		return 0;
-	return mtu < FAN_CONFIG_MTU_MIN ? 0 : mtu;
 }
 
 static uint32_t ip_packet_bytes(const struct fan_connection *cn)
@@ -131,9 +118,10 @@ int fan_connection_open(struct fan_connection *cn, const struct fan_worker_confi
 	int e = open_socket(cn, why);
 	if (e)
 		return e;
-	int mtu = path_mtu(&cn->udp);
-	if (mtu && (uint32_t)mtu < ip_packet_bytes(cn)) {
-		fan_connection_mtu_text(cn, mtu, why);
+	struct fan_path path;
+	fan_path_read(&path, &cn->switch_addr);
+	if (path.mtu && (uint32_t)path.mtu < ip_packet_bytes(cn)) {
+		fan_connection_mtu_text(cn, path.mtu, why);
 		fan_udp_close(&cn->udp);
 		return FAN_E_MTU;
 	}
@@ -290,8 +278,8 @@ static bool is_refusal(int e)
 /* An error that the socket reported once and that says nothing about the next packet. */
 static bool passes(int e)
 {
-	return is_refusal(e) || e == -EMSGSIZE || e == -ENOBUFS || e == -ENOMEM || e == -ENETDOWN ||
-	       e == -EPERM || e == -EACCES || e == -EHOSTDOWN;
+	return fan_udp_is_told(-e) || e == -ENOBUFS || e == -ENOMEM || e == -ENETDOWN ||
+	       e == -EPERM;
 }
 
 static void note_error(struct fan_connection *cn, int e)
@@ -428,13 +416,13 @@ void fan_connection_send(struct fan_connection *cn, struct fan_connection_io *io
 	cn->news = !on && more;
 }
 
-bool fan_connection_too_long(const struct fan_connection *cn, int *mtu)
+bool fan_connection_too_long(struct fan_connection *cn, int *mtu)
 {
-	*mtu = 0;
+	struct fan_path path;
 	if (cn->udp.last_errno != EMSGSIZE)
 		return false;
-	*mtu = path_mtu(&cn->udp);
-	if ((uint32_t)*mtu >= ip_packet_bytes(cn))
-		*mtu = 0;
-	return true;
+	cn->udp.last_errno = 0; /* an ICMP message can say so too: the interface is asked */
+	fan_path_read(&path, &cn->switch_addr);
+	*mtu = path.mtu;
+	return path.mtu && (uint32_t)path.mtu < ip_packet_bytes(cn);
 }

@@ -117,9 +117,9 @@ bool fan_connection_recv(struct fan_connection *cn, struct fan_connection_io *io
 /* Send all that can be sent now. */
 void fan_connection_send(struct fan_connection *cn, struct fan_connection_io *io, uint64_t now_ns);
 
-/* Has the socket refused a full fragment, beyond the path MTU?  Then `*mtu` is the MTU, 0 if it is
- * not known. */
-bool fan_connection_too_long(const struct fan_connection *cn, int *mtu);
+/* Has the socket refused a full fragment, beyond the MTU of the interface that leads to the switch?
+ * Then that is `*mtu`. */
+bool fan_connection_too_long(struct fan_connection *cn, int *mtu);
 
 /* Write the sentence for a full fragment that exceeds `mtu` to `why`. */
 void fan_connection_mtu_text(const struct fan_connection *cn, int mtu, char *why);

@@ -185,7 +185,7 @@ static void fail_by_core(struct fanin_comm *c, const struct fan_connection *cn)
 	fan_comm_fail(c, f->err, text);
 }
 
-static void fail_by_socket(struct fanin_comm *c, const struct fan_connection *cn)
+static void fail_by_socket(struct fanin_comm *c, struct fan_connection *cn)
 {
 	char text[FAN_FAULT_TEXT_BYTES], addr[80];
 	int mtu;

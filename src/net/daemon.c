@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "clock.h"
+#include "path.h"
 #include "shard.h"
 
 #define ADDRESS_BYTES 80
@@ -161,13 +162,14 @@ static int check_above(const struct fan_daemon_options *o, const fan_peer *to, c
 			 what, at, 65536 - o->threads, o->threads);
 		return FAN_E_INVALID;
 	}
-	int mtu = fan_udp_mtu_to(to);
-	if (mtu && (unsigned)mtu < packet) {
+	struct fan_path path;
+	fan_path_read(&path, to);
+	if (path.mtu && (unsigned)path.mtu < packet) {
 		snprintf(
 			why, bytes,
-			"%s: the path to %s takes packets of %d bytes, and sums are up to %u; start "
+			"%s: the interface to %s takes packets of %d bytes, and sums are up to %u; start "
 			"with --mtu %d, and give the workers the same",
-			what, at, mtu, packet, mtu);
+			what, at, path.mtu, packet, path.mtu);
 		return FAN_E_MTU;
 	}
 	return FAN_OK;

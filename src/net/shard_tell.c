@@ -165,7 +165,8 @@ void fan_shard_tell_jobs(struct fan_shard *s)
 		tell_slots_jobs(s);
 }
 
-/* Packets that a path does not take are lost for good: say so, once. */
+/* Packets that no interface takes are lost for good: say so, once.  (Sockets here are not
+ * connected, so no ICMP message makes them refuse anything.) */
 void fan_shard_tell_too_long(struct fan_shard *s)
 {
 	struct fan_line l = {.used = 0};
@@ -176,7 +177,7 @@ void fan_shard_tell_too_long(struct fan_shard *s)
 	if (!s->log->line)
 		return;
 	fan_line_add(&l,
-		     "event=warning shard=%u text=\"packets are longer than the path to some "
+		     "event=warning shard=%u text=\"packets are longer than the interface to some "
 		     "peer takes; give workers and switches a smaller mtu\"",
 		     s->index);
 	tell(s, &l);

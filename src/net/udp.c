@@ -45,17 +45,18 @@ static int set_buffer(int fd, int force, int name, int bytes)
 	return got / 2;
 }
 
-/* Never fragment: a fragment that is too long is an error to tell, not to hide. */
+/* Never fragment: a datagram that is too long is an error to tell, not to hide.  Of how long it may
+ * be the interface alone is believed: of routers anybody can say what they take (ICMP). */
 static void set_path(const struct fan_udp *u)
 {
 	if (u->family == AF_INET || u->dual)
-		set_int(u->fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
+		set_int(u->fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE);
 	if (u->family == AF_INET) {
 		set_int(u->fd, IPPROTO_IP, IP_MULTICAST_TTL, FAN_UDP_HOPS);
 		set_int(u->fd, IPPROTO_IP, IP_MULTICAST_LOOP, 1);
 	} else {
 		set_int(u->fd, IPPROTO_IPV6, IPV6_V6ONLY, !u->dual);
-		set_int(u->fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
+		set_int(u->fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE);
 		set_int(u->fd, IPPROTO_IPV6, IPV6_MULTICAST_HOPS, FAN_UDP_HOPS);
 		set_int(u->fd, IPPROTO_IPV6, IPV6_MULTICAST_LOOP, 1);
 	}
@@ -188,6 +189,23 @@ int fan_udp_spread(const struct fan_udp *u, unsigned sockets)
 	if (setsockopt(u->fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof program))
 		return -errno;
 	return 0;
+}
+
+bool fan_udp_is_told(int e)
+{
+	switch (e) {
+	case ECONNREFUSED:
+	case EHOSTUNREACH:
+	case ENETUNREACH:
+	case EMSGSIZE:
+	case ENOPROTOOPT:
+	case EOPNOTSUPP:
+	case EHOSTDOWN:
+	case ENONET:
+	case EPROTO:
+	case EACCES: return true;
+	default: return false;
+	}
 }
 
 void fan_udp_close(struct fan_udp *u)

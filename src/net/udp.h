@@ -24,6 +24,7 @@
 #define FAN_UDP_HOPS	   8	 /* routers that a multicast result may cross */
 #define FAN_UDP_WAIT_MS	   1	 /* of one wait for a full send queue */
 #define FAN_UDP_WAITS_MAX  20	 /* such waits in one fan_udp_send */
+#define FAN_UDP_TOLD_MAX   8	 /* tries of one datagram while ICMP messages refuse it */
 
 /* Convert between socket addresses and the core's (out.h).  fan_peer_to_sockaddr returns the
  * length, or 0 if the address is not of `family` (AF_UNSPEC: either). */
@@ -67,7 +68,7 @@ struct fan_udp {
 	uint64_t bytes_out, bytes_in; /* of these, without the headers of UDP and IP */
 	uint64_t send_drops;	      /* datagrams not sent: full queue, too long, other errors */
 	struct fan_locals *locals;    /* of a socket on every interface; otherwise NULL */
-	int last_errno;		      /* of the last refused send; EMSGSIZE: beyond the path MTU */
+	int last_errno; /* of the last refused send; EMSGSIZE: beyond an interface's MTU */
 	struct fan_udp_route route[FAN_UDP_ROUTES_MAX];
 	unsigned route_next; /* the entry to overwrite next */
 	bool dual;	     /* AF_INET6, and IPv4 too */
@@ -106,7 +107,12 @@ int fan_udp_spread(const struct fan_udp *u, unsigned sockets);
 /* The local address. */
 fan_peer fan_udp_local(const struct fan_udp *u);
 
-/* The known MTU of the path to `to`, bytes; 0: not known.  Sends nothing. */
+/* Is `e` an error that an ICMP message makes a connected socket return?  Anybody can send those, so
+ * it says nothing for sure; the same errors can have a cause of this machine's own. */
+bool fan_udp_is_told(int e);
+
+/* The MTU of the path to `to` as the kernel believes it, which ICMP messages have told, bytes; 0:
+ * not known.  Sends nothing.  fan_path_read (path.h) tells what is sure. */
 int fan_udp_mtu_to(const fan_peer *to);
 
 /* The index of the interface towards `to`, 0: not known; and the local address on it in `local`,
@@ -132,7 +138,7 @@ static inline size_t fan_udp_datagram_bytes(const struct fan_udp_batch *b, size_
 }
 
 /* Receive into `buf`, FAN_UDP_RECV_BYTES bytes.  1: a batch; 0: nothing there;
- * negative: -errno (ICMP errors such as ECONNREFUSED are returned once). */
+ * negative: -errno (those of fan_udp_is_told are returned once). */
 int fan_udp_recv(struct fan_udp *u, uint8_t *buf, struct fan_udp_batch *b);
 
 /* Send every item of `out`, in order for each receiver, and reset it.  Runs of items with

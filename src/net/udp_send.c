@@ -150,8 +150,7 @@ static void wait_for_room(const struct fan_udp *u)
  * queue that stays full ends it. */
 static unsigned send_messages(struct fan_udp *u, struct mmsghdr *m, unsigned count, unsigned *waits)
 {
-	unsigned done = 0, left = 0;
-	bool refused = false;
+	unsigned done = 0, left = 0, told = 0;
 
 	while (done < count) {
 		int n = sendmmsg(u->fd, m + done, count - done, 0);
@@ -161,15 +160,16 @@ static unsigned send_messages(struct fan_udp *u, struct mmsghdr *m, unsigned cou
 		if (n > 0) {
 			done += (unsigned)n;
 			left += (unsigned)n;
+			told = 0;
 			continue;
 		}
-		if (errno == ECONNREFUSED && !refused) {
-			refused = true; /* tells of an earlier datagram; this one was not tried */
+		/* mostly of an earlier datagram, or forged: this one was not tried */
+		if (fan_udp_is_told(errno) && ++told < FAN_UDP_TOLD_MAX)
 			continue;
-		}
 		u->last_errno = errno;
 		if (!is_full(errno)) {
 			done++;
+			told = 0;
 		} else if (*waits) {
 			--*waits;
 			wait_for_room(u);
@@ -217,8 +217,8 @@ static void run_send(struct fan_udp *u, struct run *r, const struct target *to, 
 	if (u->segment || r->count == 1) {
 		sent = send_segmented(u, r, to, waits);
 		int e = u->last_errno;
-		if (!sent && r->count > 1 && (e == EIO || e == EINVAL || e == EOPNOTSUPP)) {
-			/* Also said of a segment beyond the path MTU or of a bad address.
+		if (!sent && r->count > 1 && (e == EIO || e == EINVAL)) {
+			/* Also said of a segment beyond the interface's MTU or of a bad address.
 			 * Then plain datagrams fail as well, and segmenting is not to blame. */
 			sent = send_plain(u, r, to, waits);
 			u->segment = !sent;

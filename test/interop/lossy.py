@@ -9,7 +9,7 @@ from typing import List, Optional, Tuple
 from plans import Options
 
 CE, ECT0 = 3, 2
-IP_MTU_DISCOVER, IP_PMTUDISC_DO = 10, 2
+IP_MTU_DISCOVER, IP_PMTUDISC_PROBE = 10, 3
 
 
 class Lossy:
@@ -25,7 +25,7 @@ class Lossy:
         self.socket = socket.socket(family, socket.SOCK_DGRAM)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
         if family == socket.AF_INET:
-            self.socket.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
+            self.socket.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE)
             self.socket.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, ECT0)
             self.socket.setsockopt(socket.IPPROTO_IP, socket.IP_RECVTOS, 1)
         self.socket.connect(address)

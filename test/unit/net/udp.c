@@ -519,6 +519,27 @@ static void send__to_the_other_family_is_dropped(void **state)
 	fan_udp_close(&a);
 }
 
+/* What it sends is not cut, and may have the interface's length whatever ICMP messages say. */
+static void open__believes_no_router(void **state)
+{
+	(void)state;
+	static const char *const at[] = {"127.0.0.1:0", "[::1]:0", "[::]:0"};
+	struct fan_udp u;
+
+	for (unsigned i = 0; i < sizeof at / sizeof *at; i++) {
+		int how[2] = {-1, -1};
+		socklen_t len = sizeof how[0];
+		open_at(&u, at[i], false);
+		getsockopt(u.fd, IPPROTO_IP, IP_MTU_DISCOVER, &how[0], &len);
+		getsockopt(u.fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, &how[1], &len);
+		if (u.family == AF_INET || u.dual)
+			assert_int_equal(how[0], IP_PMTUDISC_PROBE);
+		if (u.family == AF_INET6)
+			assert_int_equal(how[1], IPV6_PMTUDISC_PROBE);
+		fan_udp_close(&u);
+	}
+}
+
 static void open__port_in_use(void **state)
 {
 	(void)state;
@@ -557,6 +578,7 @@ int main(void)
 		cmocka_unit_test(recv__hostile_segment_of_one_byte),
 		cmocka_unit_test(recv__marks),
 		cmocka_unit_test(open__says_that_it_can_be_marked),
+		cmocka_unit_test(open__believes_no_router),
 		cmocka_unit_test(backlog__tells_how_full_the_queue_is),
 		cmocka_unit_test(recv__empty_datagram_is_a_batch),
 		cmocka_unit_test(recv__refused_is_told_once),

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* path.h - the path to an address, as this machine's own interfaces and routes have it, apart from
+ * what ICMP messages have told its kernel, which anybody can send. */
+#ifndef FAN_PATH_H
+#define FAN_PATH_H
+
+#include "core/base/out.h"
+
+struct fan_path {
+	unsigned interface; /* index of the one that leads there; 0: not known, there may be no
+			       route */
+	int mtu; /* of it, or of its route if an administrator has given that a smaller one; 0: not
+		  * known */
+	int told_mtu; /* what the kernel believes instead, since an ICMP message said so; 0: nothing
+		       */
+};
+
+/* Sends nothing. */
+void fan_path_read(struct fan_path *p, const fan_peer *to);
+
+#endif
