@@ -78,20 +78,49 @@ static const char *dtype_text(unsigned dtype)
 		"float32 in fixed point",
 		"float32 in fixed point (exponents)",
 		"uint8",
+		"float64",
 	};
+	_Static_assert(sizeof text / sizeof *text == FAN_FLOAT64 + 1, "every type has a name");
 	return dtype < FAN_DTYPE_COUNT ? text[dtype] : "unknown type";
 }
 
 /* "rank 3 sent sum of float32, 352 elements" */
-static void add_desc(struct text *t, uint16_t rank, fan_desc d)
+static void add_asked(struct text *t, const struct fan_fault_asked *a)
 {
-	add(t, "rank %u sent ", rank);
-	if (FAN_DESC_OP(d) == FAN_BARRIER) {
+	add(t, "rank %u sent ", a->rank);
+	if (a->op == FAN_BARRIER) {
 		add(t, "a barrier");
 		return;
 	}
-	add(t, "%s%s of %s, %u elements", FAN_DESC_REDUCE(d) ? "reduce with " : "",
-	    op_text(FAN_DESC_OP(d)), dtype_text(FAN_DESC_DTYPE(d)), FAN_DESC_COUNT(d));
+	add(t, "%s%s of %s, %llu elements", a->reduce ? "reduce with " : "", op_text(a->op),
+	    dtype_text(a->dtype), (unsigned long long)a->count);
+	if ((a->reduce || a->op == FAN_BCAST) && a->root != FAN_RANK_NONE)
+		add(t, " %s rank %u", a->reduce ? "to" : "from", a->root);
+}
+
+void fan_fault_disagreement_text(char *text, size_t bytes, const struct fan_fault_asked *a,
+				 const struct fan_fault_asked *b)
+{
+	struct text t = {text, bytes, 0};
+	add(&t, "ranks disagree: ");
+	add_asked(&t, a);
+	add(&t, ", ");
+	add_asked(&t, b);
+}
+
+static void add_desc(struct text *t, uint16_t rank, fan_desc d)
+{
+	const struct fan_fault_asked asked = {
+		.rank = rank,
+		.op = FAN_DESC_OP(d),
+		.dtype = FAN_DESC_DTYPE(d),
+		.reduce = FAN_DESC_REDUCE(d),
+		.count = FAN_DESC_COUNT(d),
+		.root = FAN_RANK_NONE,
+	};
+	add_asked(t, &asked);
+	if (asked.op == FAN_BARRIER)
+		return;
 	add(t, " (%s of its operation)",
 	    FAN_DESC_FIRST(d) && FAN_DESC_LAST(d) ? "the only fragment"
 	    : FAN_DESC_FIRST(d)			  ? "the first fragment"

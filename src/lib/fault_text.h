@@ -32,6 +32,20 @@ struct fan_fault_about {
 const char *fan_fault_text(char *text, size_t bytes, const struct fan_fault *f,
 			   const struct fan_fault_about *a);
 
+/* What a rank asks for. */
+struct fan_fault_asked {
+	uint16_t rank;
+	uint8_t op, dtype;
+	bool reduce;
+	uint64_t count; /* elements */
+	uint16_t root;	/* of a broadcast or reduce; FAN_RANK_NONE: not known */
+};
+
+/* Write that two ranks ask for different operations: "ranks disagree: rank 3 sent sum of float32,
+ * 352 elements, rank 0 sent a barrier". */
+void fan_fault_disagreement_text(char *text, size_t bytes, const struct fan_fault_asked *a,
+				 const struct fan_fault_asked *b);
+
 /* Write "rank 3" or "ranks 2, 5-7" to `text`; "" for an empty set.  Returns the number of
  * ranks. */
 unsigned fan_fault_ranks_text(char *text, size_t bytes, const uint64_t *ranks);

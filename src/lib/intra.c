@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/sum/reduce.h"
+#include "fault_text.h"
 
 #define SHARE_ELEMS 16
 
@@ -271,27 +272,43 @@ static bool copy_in(struct fan_intra *l)
 	return true;
 }
 
-/* Number `i` asks for something else than this rank does; that is the job's end. */
 static bool same_desc(const struct fan_intra_desc *a, const struct fan_intra_desc *b)
 {
 	return a->left == b->left && a->root == b->root && a->op == b->op && a->dtype == b->dtype &&
 	       a->reduce == b->reduce;
 }
 
+static struct fan_fault_asked asked_by(const struct fan_intra *l, uint64_t chunk, unsigned i)
+{
+	const struct fan_intra_desc *d = &place_of(l, chunk)->desc[i];
+	return (struct fan_fault_asked){
+		.rank = l->s->rank[i].rank,
+		.op = d->op,
+		.dtype = d->dtype,
+		.reduce = d->reduce,
+		.count = d->left,
+		.root = d->root < l->s->ranks ? l->s->rank[d->root].rank : FAN_RANK_NONE,
+	};
+}
+
+/* Number `i` asks for something else than this rank does; that is the job's end.  It is found at
+ * the first chunk of an operation, of which all elements are left. */
+static void disagree(struct fan_intra *l, uint64_t chunk, unsigned i)
+{
+	const struct fan_fault_asked mine = asked_by(l, chunk, l->me),
+				     other = asked_by(l, chunk, i);
+	char why[FAN_INTRA_WHY_BYTES];
+	fan_fault_disagreement_text(why, sizeof why, &mine, &other);
+	fan_intra_fail(l, FAN_E_MISMATCH, why, &(struct fan_intra_blame){.cause = FAN_E_MISMATCH});
+}
+
 static bool all_agree(struct fan_intra *l, uint64_t chunk)
 {
 	const struct fan_intra_place *at = place_of(l, chunk);
-	char why[FAN_INTRA_WHY_BYTES];
 	for (unsigned i = 0; i < l->s->ranks; i++) {
 		if (same_desc(&at->desc[i], &at->desc[l->me]))
 			continue;
-		snprintf(why, sizeof why,
-			 "ranks disagree about count, type or operation: rank %u has %llu elements "
-			 "left, rank %u %llu",
-			 l->s->rank[l->me].rank, (unsigned long long)at->desc[l->me].left,
-			 l->s->rank[i].rank, (unsigned long long)at->desc[i].left);
-		fan_intra_fail(l, FAN_E_MISMATCH, why,
-			       &(struct fan_intra_blame){.cause = FAN_E_MISMATCH});
+		disagree(l, chunk, i);
 		return false;
 	}
 	return true;

@@ -178,6 +178,12 @@ static void fault_text__mismatch(void **state)
 		"ranks disagree: rank 0 sent sum of float32, 352 elements (the last fragment of "
 		"its operation), rank 3 sent reduce with maximum of int32, 100 elements (the "
 		"only fragment of its operation)");
+	f.desc_b = desc(8, FAN_FLOAT64, FAN_MIN, 0);
+	assert_text(
+		&f, &a,
+		"ranks disagree: rank 0 sent sum of float32, 352 elements (the last fragment of "
+		"its operation), rank 3 sent minimum of float64, 8 elements (in the middle of its "
+		"operation)");
 	f.desc_b = desc(0, FAN_UINT8, FAN_BARRIER, FAN_F_FIRST | FAN_F_LAST);
 	assert_text(
 		&f, &a,
