@@ -108,7 +108,8 @@ enum fanin_mode {
  *
  *  1. the variable FANIN_<NAME>;
  *  2. rank and ranks only: the launcher's variables RANK and WORLD_SIZE,
- *     OMPI_COMM_WORLD_RANK and _SIZE, SLURM_PROCID and SLURM_NTASKS, or PMI_RANK and PMI_SIZE;
+ *     OMPI_COMM_WORLD_RANK and _SIZE, PMI_RANK and PMI_SIZE, or a Slurm step's SLURM_PROCID and
+ *     SLURM_STEP_NUM_TASKS;
  *  3. section [worker] of the INI file that FANIN_CONFIG names; keys are the fields' names,
  *     and `switch`, `server` and `controller` for the addresses;
  *  4. its default, which ends each comment below.

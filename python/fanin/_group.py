@@ -21,7 +21,7 @@ from torch._C._distributed_c10d import ProcessGroup
 from . import _report, _staging
 from ._carried import Carried, Gather, InPlace, Scatter, bytes_of
 from ._completion import LEVELS_MAX, Completer, FaninWork, copy_back, ended, level
-from ._membership import Membership, Options, local_address
+from ._membership import Membership, Options
 from ._tensors import Tensors, contiguous, is_staged, joined, listed, name_of, options_of, spread
 from ._tensors import why_not_copied, why_not_summed
 from .errors import FaninError
@@ -425,10 +425,11 @@ def create(given: Any, options: Options | None) -> FaninGroup:
     if default is not None:
         messages = _Tagged(default, given.global_ranks_in_group, _numbering(given, default))
     group = FaninGroup(functools.partial(_open_level, given, options, default), messages)
+    if not given.global_ranks_in_group:
+        group.membership.is_wanted()
     if messages is None:
         _ = group.gloo  # while all ranks are here: messages go through it
     if not given.global_ranks_in_group:
-        group.membership.is_wanted()
         _world = weakref.ref(group)
     return group
 
@@ -445,10 +446,10 @@ def _numbering(given: Any, default: FaninGroup) -> Callable[[], int]:
     return functools.cache(lambda: int(store.get("number")))
 
 
-def _make_gloo(store: Any, rank: int, size: int, timeout: Any) -> Any:
-    """Gloo by the interface that leads to rank 0, since a host's name may stand for loopback."""
-    host = os.environ.get("MASTER_ADDR", "")
-    address = "" if os.environ.get("GLOO_SOCKET_IFNAME") else local_address(host)
+def _make_gloo(store: Any, membership: Membership, timeout: Any) -> Any:
+    """Gloo by the interface that leads to the others, since a host's name may stand for loopback."""
+    rank, size = membership.rank, membership.size
+    address = "" if os.environ.get("GLOO_SOCKET_IFNAME") else membership.own_address()
     if not address:
         return c10d.ProcessGroupGloo(store, rank, size, timeout=timeout)
     options = c10d.ProcessGroupGloo._Options()
@@ -466,10 +467,8 @@ def _open_level(given: Any, options: Options, default: FaninGroup | None, number
         world = _world()
     of = world.membership if world else None
     members = given.global_ranks_in_group or range(size)
-    return _Level(
-        Membership(store, rank, size, options, of, members, f"{given.group_id} {number}"),
-        lambda: _make_gloo(store, rank, size, given.timeout),
-    )
+    membership = Membership(store, rank, size, options, of, members, f"{given.group_id} {number}")
+    return _Level(membership, lambda: _make_gloo(store, membership, given.timeout))
 
 
 def register() -> None:

@@ -10,61 +10,101 @@ from __future__ import annotations
 import os
 import re
 import zlib
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
+from typing import NamedTuple
 
 FIRST_PORT = 20000  # as the library's, below Linux's ephemeral ones
 PORTS = 10000
 
 
-def _first_host(nodes: str) -> str:
+class Place(NamedTuple):
+    """A rank, as its launcher tells it."""
+
+    rank: str
+    size: str
+    local: str  #: "": not known
+    host: str  #: rank 0's; "": not known
+    job: str  #: a name of the job
+
+
+def _first_host(env: Mapping[str, str]) -> str:
     """Of a list of Slurm's, such as node[3-5,9],other: node3; "": there is none."""
+    nodes = env.get("SLURM_STEP_NODELIST") or env.get("SLURM_JOB_NODELIST") or ""
     return re.sub(r"\[([0-9]+)[^\]]*\]", r"\1", nodes).split(",")[0]
 
 
-def _open_mpi(env: MutableMapping[str, str]) -> tuple[str, str] | None:
-    """Host of rank 0, if that is known, and a name of the job; None: another launcher's."""
-    if not env.get("OMPI_COMM_WORLD_SIZE"):
+def _open_mpi(env: Mapping[str, str]) -> Place | None:
+    rank, size = env.get("OMPI_COMM_WORLD_RANK"), env.get("OMPI_COMM_WORLD_SIZE")
+    if not (rank and size):
         return None
-    here = env.get("OMPI_COMM_WORLD_LOCAL_SIZE") == env["OMPI_COMM_WORLD_SIZE"]
+    host = "127.0.0.1" if env.get("OMPI_COMM_WORLD_LOCAL_SIZE") == size else ""
     job = env.get("PMIX_NAMESPACE") or env.get("OMPI_MCA_ess_base_jobid", "")
-    return "127.0.0.1" if here else "", f"openmpi-{job}"
+    return Place(rank, size, env.get("OMPI_COMM_WORLD_LOCAL_RANK", ""), host, f"openmpi-{job}")
 
 
-def _slurm(env: MutableMapping[str, str]) -> tuple[str, str] | None:
-    if not (env.get("SLURM_JOB_ID") and env.get("SLURM_PROCID") and env.get("SLURM_NTASKS")):
+def _mpich(env: Mapping[str, str]) -> Place | None:
+    """Inside an allocation of Slurm its mpirun starts its processes by a step of its own, one process
+    a host, and ranks have that step's variables, too: they do not tell the rank, but the host."""
+    rank, size = env.get("PMI_RANK"), env.get("PMI_SIZE")
+    if not (rank and size and env.get("MPI_LOCALNRANKS")):
         return None
-    nodes = env.get("SLURM_STEP_NODELIST") or env.get("SLURM_JOB_NODELIST") or ""
-    return _first_host(nodes), f"slurm-{env['SLURM_JOB_ID']}.{env.get('SLURM_STEP_ID', '0')}"
+    local = env.get("MPI_LOCALRANKID", "")
+    if env["MPI_LOCALNRANKS"] == size:  # mpirun is the parent of all
+        return Place(rank, size, local, "127.0.0.1", f"hydra-{os.getppid()}")
+    host = _first_host(env)
+    return Place(rank, size, local, host, _step(env) if host else f"hydra-{os.getppid()}")
 
 
-def _mpich(env: MutableMapping[str, str]) -> tuple[str, str] | None:
-    if not env.get("PMI_SIZE"):
+def _slurm(env: Mapping[str, str]) -> Place | None:
+    """A step's: the script of an allocation has its number of tasks, too, and is no rank."""
+    rank, size = env.get("SLURM_PROCID"), env.get("SLURM_STEP_NUM_TASKS")
+    if not size and env.get("SLURM_STEP_ID"):
+        size = env.get("SLURM_NTASKS")
+    if not (rank and size and env.get("SLURM_JOB_ID")):
         return None
-    here = env.get("MPI_LOCALNRANKS") == env["PMI_SIZE"]
-    return "127.0.0.1" if here else "", f"hydra-{os.getppid()}"  # mpirun is the parent of all
+    host = _first_host(env)
+    return Place(rank, size, env.get("SLURM_LOCALID", ""), host, _step(env))
 
 
-_LAUNCHERS = (
-    (_open_mpi, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
-    (_slurm, "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"),
-    (_mpich, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
-)
+def _step(env: Mapping[str, str]) -> str:
+    return f"slurm-{env.get('SLURM_JOB_ID', '')}.{env.get('SLURM_STEP_ID', '0')}"
+
+
+def _pmi(env: Mapping[str, str]) -> Place | None:
+    """Another mpirun that speaks PMI."""
+    rank, size = env.get("PMI_RANK"), env.get("PMI_SIZE")
+    if not (rank and size):
+        return None
+    return Place(rank, size, env.get("MPI_LOCALRANKID", ""), "", f"hydra-{os.getppid()}")
+
+
+_LAUNCHERS = (_open_mpi, _mpich, _slurm, _pmi)  # as the library's: the first that is one counts
+
+
+def place(env: Mapping[str, str]) -> Place | None:
+    """What a launcher other than torchrun tells; None: there is none."""
+    return next((found for found in (tell(env) for tell in _LAUNCHERS) if found), None)
+
+
+def size(env: Mapping[str, str]) -> str:
+    """How many ranks there are; "": nobody tells."""
+    named = env.get("FANIN_RANKS") or env.get("WORLD_SIZE")
+    if named:
+        return named
+    found = place(env)
+    return found.size if found else ""
 
 
 def complete(env: MutableMapping[str, str]) -> None:
     """Set what torch.distributed reads and nobody has set, if another launcher tells it."""
     if env.get("RANK") or env.get("WORLD_SIZE"):
         return
-    for recognise, rank, size, local in _LAUNCHERS:
-        found = recognise(env)
-        if found is None or not env.get(rank):
-            continue
-        host, job = found
-        values = {"RANK": env[rank], "WORLD_SIZE": env[size], "LOCAL_RANK": env.get(local, "")}
-        if host and not env.get("MASTER_ADDR"):
-            values["MASTER_ADDR"] = host
-        values["MASTER_PORT"] = str(FIRST_PORT + zlib.crc32(job.encode()) % PORTS)
-        for name, value in values.items():
-            if value and not env.get(name):
-                env[name] = value
+    found = place(env)
+    if found is None:
         return
+    values = {"RANK": found.rank, "WORLD_SIZE": found.size, "LOCAL_RANK": found.local}
+    values["MASTER_ADDR"] = found.host
+    values["MASTER_PORT"] = str(FIRST_PORT + zlib.crc32(found.job.encode()) % PORTS)
+    for name, value in values.items():
+        if value and not env.get(name):
+            env[name] = value

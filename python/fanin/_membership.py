@@ -9,13 +9,13 @@ import hashlib
 import logging
 import os
 import secrets
-import socket
 import threading
 import time
 from typing import Any, Callable, Iterator, Sequence
 
 from torch._C._distributed_c10d import Store
 
+from . import _meeting
 from .communicator import Communicator, Operation
 from .errors import BusyError, FaninError, InvalidError
 
@@ -52,41 +52,18 @@ class Options:
 
 @contextlib.contextmanager
 def _environment(**values: str) -> Iterator[None]:
-    """Variables for the library, where they are not set already."""
+    """Variables for the library."""
     with _environment_lock:
-        missing = {name: text for name, text in values.items() if not os.environ.get(name)}
-        os.environ.update(missing)
+        before = {name: os.environ.get(name) for name in values}
+        os.environ.update(values)
         try:
             yield
         finally:
-            for name in missing:
-                del os.environ[name]
-
-
-def _own_host() -> str:
-    """A name of this host by which others may know it."""
-    try:
-        socket.getaddrinfo(socket.gethostname(), None)
-        return socket.gethostname()
-    except OSError:
-        return "127.0.0.1"
-
-
-def local_address(host: str) -> str:
-    """This host's address as `host` sees it; "": not known."""
-    try:
-        family, _, _, _, to = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)[0]
-        with socket.socket(family, socket.SOCK_DGRAM) as one:
-            one.connect(to)
-            return str(one.getsockname()[0])
-    except OSError:
-        return ""
-
-
-def _free_port() -> int:
-    with socket.socket(type=socket.SOCK_DGRAM) as one:
-        one.bind(("", 0))
-        return int(one.getsockname()[1])
+            for name, text in before.items():
+                if text is None:
+                    del os.environ[name]
+                else:
+                    os.environ[name] = text
 
 
 class Membership:
@@ -109,7 +86,9 @@ class Membership:
         self.communicator: Communicator | None = None
         self.reason = ""  #: why fanin is not used; "" while it is
         self.error: FaninError | None = None  #: what ended it
-        self.meeting: tuple[str, str] | None = None  #: host and port of rank 0's switch
+        self.meeting: _meeting.Meeting | None = (
+            None  #: the switch inside rank 0; None: others are named
+        )
         self._store = store
         self._world = world
         self._members = list(members)  # its ranks in `world`
@@ -162,6 +141,12 @@ class Membership:
         """Keep the first error."""
         if self.error is None:
             self.error = error
+
+    def own_address(self) -> str:
+        """This host's address as the other ranks' hosts see it; "": not known.  All have joined."""
+        if self._world is not None:
+            return self._world.own_address()
+        return _meeting.own_address(self._store, self._read)
 
     def next_number(self) -> int:
         """One that no other group of the job has."""
@@ -229,16 +214,17 @@ class Membership:
             meeting = self._world.meeting
             if named or meeting is None:
                 return arguments, {}
-            arguments["switch"] = ":".join(meeting)
-            return arguments, {"FANIN_LOCAL": "1"}
-        if self.size == 1 or named:
+            arguments["switch"] = meeting.address
+            local = os.environ.get("FANIN_LOCAL") or "1"
+            return arguments, {"FANIN_LOCAL": local}
+        if self.size == 1:
             return arguments, {}
-        host, port = os.environ.get("MASTER_ADDR", ""), os.environ.get("MASTER_PORT", "")
-        if not (host and port):
-            text = self._from_first("meeting", lambda: f"{_own_host()} {_free_port()}")
-            host, _, port = text.partition(" ")
-        self.meeting = host, port
-        return arguments, {"MASTER_ADDR": host, "MASTER_PORT": port}
+        first = self.rank == 0
+        meeting = _meeting.tell(self._store) if first else _meeting.hear(self._store, self._read)
+        if not named:
+            self.meeting = meeting
+            return arguments, meeting.variables
+        return arguments, {"TORCHELASTIC_RESTART_COUNT": meeting.lives} if meeting.lives else {}
 
     def _name_of_group(self) -> str:
         job = self.options.communicator.get("job") or os.environ.get("FANIN_JOB") or "torch"

@@ -10,7 +10,7 @@ import time
 import weakref
 from typing import Any, Generic, Sequence, TypeVar
 
-from . import _buffers, _library, _open
+from . import _buffers, _launcher, _library, _open
 from ._figures import Part, Stats
 from .errors import ClosedError, from_code
 
@@ -91,10 +91,7 @@ def _alone(rank: int | None, ranks: int | None) -> bool:
     """Whether the job has one rank, so that there is nothing to talk to."""
     if ranks is not None:
         return ranks == 1 and rank in (None, 0)
-    for size in ("FANIN_RANKS", "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS", "PMI_SIZE"):
-        if os.environ.get(size):
-            return os.environ[size] == "1"
-    return False
+    return _launcher.size(os.environ) == "1"
 
 
 def _choice(name: str, value: str | None, choices: dict[str, int]) -> int:

@@ -250,26 +250,44 @@ static unsigned key_named(const char *name)
 	return i;
 }
 
+/* A launcher's variables for a rank and the number of ranks. */
+struct launcher {
+	const char *rank, *ranks;
+	const char *mark; /* without this one they are not meant for this process; NULL: always */
+};
+
+/* The first that has set both counts, since one may have been started by one further down.  Slurm
+ * tells an allocation's tasks to its script as well, which is no rank: only steps have ranks. */
+static const struct launcher launchers[] = {
+	{"RANK", "WORLD_SIZE", NULL},
+	{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", NULL},
+	{"PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"},
+	{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", NULL},
+	{"SLURM_PROCID", "SLURM_NTASKS", "SLURM_STEP_ID"},
+	{"PMI_RANK", "PMI_SIZE", NULL},
+};
+
+static bool is_set(const char *name)
+{
+	const char *text = getenv(name);
+	return text && *text;
+}
+
 /* Rank and size from the first launcher that set both, unless both are known. */
 static int take_launcher(struct load *l)
 {
-	static const char *const pairs[][2] = {
-		{"RANK", "WORLD_SIZE"},
-		{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-		{"SLURM_PROCID", "SLURM_NTASKS"},
-		{"PMI_RANK", "PMI_SIZE"},
-	};
 	unsigned key_rank = key_at(offsetof(struct fan_config, rank));
 	unsigned key_ranks = key_at(offsetof(struct fan_config, ranks));
-	for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
-		const char *rank = getenv(pairs[i][0]), *ranks = getenv(pairs[i][1]);
-		if (!rank || !*rank || !ranks || !*ranks)
+	for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++) {
+		const struct launcher *from = &launchers[i];
+		if (!is_set(from->rank) || !is_set(from->ranks) ||
+		    (from->mark && !is_set(from->mark)))
 			continue;
 		int e = FAN_OK;
 		if (!(l->set & 1u << key_rank))
-			e = take(l, key_rank, rank, pairs[i][0]);
+			e = take(l, key_rank, getenv(from->rank), from->rank);
 		if (!e && !(l->set & 1u << key_ranks))
-			e = take(l, key_ranks, ranks, pairs[i][1]);
+			e = take(l, key_ranks, getenv(from->ranks), from->ranks);
 		return e;
 	}
 	return FAN_OK;
@@ -346,7 +364,14 @@ static void defaults(struct fan_config *c)
 		if (!keys[i].text_bytes)
 			memcpy((char *)c + keys[i].at, &keys[i].preset, sizeof keys[i].preset);
 	memcpy(c->job, "default", sizeof "default");
-	fan_rendezvous_job(c->job);
+}
+
+/* Nobody has named the job: as its launcher does. */
+static void name_job(struct load *l)
+{
+	const struct fan_config *c = l->c;
+	if (!(l->set & 1u << key_at(offsetof(struct fan_config, job))))
+		fan_rendezvous_job(l->c->job, !*c->switch_addr && !*c->controller_addr);
 }
 
 /* Options that are right one by one, but not together. */
@@ -424,6 +449,7 @@ static int take_all(struct load *l, const struct fanin_options *o)
 		e = take_launcher(l);
 	if (!e)
 		e = take_file(l);
+	name_job(l);
 	if (!e)
 		e = read_key(l, &c->keys, c->key_file, offsetof(struct fan_config, key_file));
 	if (!e)

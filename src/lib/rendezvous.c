@@ -61,6 +61,25 @@ static int place(struct fan_rendezvous *r, const char *host, unsigned port)
 	return n < (int)sizeof r->addr ? FAN_OK : FAN_E_CONFIG;
 }
 
+static bool is_loopback(const char *host)
+{
+	static const char *const names[] = {"localhost", "ip6-localhost", "::1", "[::1]"};
+	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+		if (same(host, names[i]))
+			return true;
+	return host && !strncmp(host, "127.", 4);
+}
+
+/* Loopback says so where nobody counts the ranks of this host; but Kubeflow's operator names
+ * localhost to rank 0 while the others are in other pods. */
+static bool is_one_host(const char *host)
+{
+	const char *here = variable("LOCAL_WORLD_SIZE"), *all = variable("WORLD_SIZE");
+	if (here && all)
+		return same(here, all);
+	return is_loopback(host) && !variable("KUBERNETES_SERVICE_HOST");
+}
+
 /* torchrun, and everyone who sets what it sets. */
 static int find_master(struct fan_rendezvous *r, const char *host, char *why, size_t bytes)
 {
@@ -72,8 +91,7 @@ static int find_master(struct fan_rendezvous *r, const char *host, char *why, si
 			 text ? text : "");
 		return FAN_E_CONFIG;
 	}
-	r->one_host = same(variable("LOCAL_WORLD_SIZE"), variable("WORLD_SIZE")) ||
-		      same(host, "localhost") || same(host, "127.0.0.1") || same(host, "::1");
+	r->one_host = is_one_host(host);
 	int e = place(r, host, (unsigned)port);
 	if (e)
 		snprintf(why, bytes, "MASTER_ADDR: expected at most %d bytes",
@@ -132,10 +150,17 @@ static void hydra_id(char *id, size_t bytes)
 	snprintf(id, bytes, "hydra-%ld", (long)getppid());
 }
 
+/* Inside an allocation of Slurm MPICH's mpirun starts its processes by a step of its own, one
+ * process a host, and ranks have that step's variables, too. */
+static bool is_local_hydra(void)
+{
+	return same(variable("MPI_LOCALNRANKS"), variable("PMI_SIZE"));
+}
+
 static int find_hydra(struct fan_rendezvous *r, char *why, size_t bytes)
 {
 	char id[ID_BYTES];
-	if (!same(variable("MPI_LOCALNRANKS"), variable("PMI_SIZE"))) {
+	if (!is_local_hydra()) {
 		snprintf(why, bytes,
 			 "no switch: MPICH does not tell on which host rank 0 is; name a switch in "
 			 "FANIN_SWITCH, or rank 0's host and a free port in MASTER_ADDR and "
@@ -155,7 +180,7 @@ int fan_rendezvous_find(struct fan_rendezvous *r, char *why, size_t bytes)
 		return find_master(r, master, why, bytes);
 	if (variable("OMPI_COMM_WORLD_SIZE"))
 		return find_mpi(r, why, bytes);
-	if (variable("SLURM_JOB_ID"))
+	if (variable("SLURM_JOB_ID") && !is_local_hydra())
 		return find_slurm(r, why, bytes);
 	if (variable("PMI_SIZE"))
 		return find_hydra(r, why, bytes);
@@ -189,18 +214,37 @@ static void clean(char *text)
 			*text = '_';
 }
 
-void fan_rendezvous_job(char *job)
+/* Rank 0's host as its other ranks know it.  Kubeflow's names pods as it names them to others. */
+static void master_name(char *name, size_t bytes)
 {
-	const char *run = variable("TORCHELASTIC_RUN_ID"), *master = variable("MASTER_ADDR");
-	const char *again = variable("TORCHELASTIC_RESTART_COUNT"), *port = variable("MASTER_PORT");
+	const char *master = variable("MASTER_ADDR");
+	if (is_loopback(master) && !is_one_host(master) && !gethostname(name, bytes))
+		name[bytes - 1] = '\0';
+	else
+		snprintf(name, bytes, "%s", master);
+}
+
+/* Ranks may know rank 0's host by different names; at a switch inside rank 0 none is needed. */
+static void master_id(char *id, size_t bytes, bool inside)
+{
+	char host[81] = "rank0";
+	if (!inside)
+		master_name(host, sizeof host);
+	snprintf(id, bytes, "%s:%.8s", host, variable("MASTER_PORT"));
+}
+
+void fan_rendezvous_job(char *job, bool inside)
+{
+	const char *run = variable("TORCHELASTIC_RUN_ID");
+	const char *again = variable("TORCHELASTIC_RESTART_COUNT");
 	char id[ID_BYTES] = "";
 	if (run && strcmp(run, "none"))
 		snprintf(id, sizeof id, "torch-%.80s", run);
-	else if (master && port)
-		snprintf(id, sizeof id, "%.80s:%.8s", master, port);
+	else if (variable("MASTER_ADDR") && variable("MASTER_PORT"))
+		master_id(id, sizeof id, inside);
 	else if (variable("PMIX_NAMESPACE"))
 		snprintf(id, sizeof id, "mpi-%.80s", variable("PMIX_NAMESPACE"));
-	else if (variable("SLURM_JOB_ID"))
+	else if (variable("SLURM_JOB_ID") && !is_local_hydra())
 		slurm_id(id, sizeof id);
 	else if (variable("PMI_SIZE"))
 		hydra_id(id, sizeof id);

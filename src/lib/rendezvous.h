@@ -25,9 +25,10 @@ struct fan_rendezvous {
  * what was expected. */
 int fan_rendezvous_find(struct fan_rendezvous *r, char *why, size_t bytes);
 
-/* Write a name for the launcher's job, unique on its switch, to `job`, FAN_NAME_MAX + 1 bytes.
- * Unchanged if the launcher gives no job id. */
-void fan_rendezvous_job(char *job);
+/* Write a name for the launcher's job, unique on its switch, to `job`, FAN_NAME_MAX + 1 bytes;
+ * `inside`: the switch is inside rank 0, the others may know that host by other names.  Unchanged
+ * if the launcher gives no job id. */
+void fan_rendezvous_job(char *job, bool inside);
 
 /* Write `job` and `suffix` to `name`, FAN_NAME_MAX + 1 bytes.  If they do not fit, a hash of `job`
  * replaces its end. */

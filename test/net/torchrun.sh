@@ -52,6 +52,40 @@ done
 wait_ranks
 ended 'reduce-scatter and all-gather between two hosts' $?
 
+# Rank 0 on host HOST0, rank 1 on the other; each says what it has summed.
+pair() { # HOST0 MASTER0 MASTER1 PORT VARIABLE=VALUE...
+        first=$1 master0=$2 master1=$3 pair_port=$4
+        shift 4
+        for rank in 0 1; do
+                master=$master0
+                [ $rank -eq 0 ] || master=$master1
+                start_rank $(((first + rank) % 2)) env PYTHONPATH="$root/python" OMP_NUM_THREADS=1 \
+                        FANIN_LIBRARY="$library" RANK=$rank WORLD_SIZE=2 LOCAL_RANK=0 \
+                        MASTER_ADDR="$master" MASTER_PORT="$pair_port" "$@" \
+                        "$torch" "$root/test/python/launched.py"
+        done
+        wait_ranks && grep -q 'launched: fanin: active, 2 ranks through' "$dir"/rank?
+}
+
+# torchrun from PyTorch 2.4 on: MASTER_ADDR is the host of the agents' store.
+start w0 store timeout -k 2 $rank_timeout_s "$torch" "$root/test/python/agent_store.py" 10.77.0.1 29503
+store=$!
+pids="$pids $store"
+tries=100
+until grep -q listens "$dir/store" || [ $tries -eq 0 ]; do
+        tries=$((tries - 1))
+        sleep 0.1
+done
+pair 1 10.77.0.1 10.77.0.1 29503 LOCAL_WORLD_SIZE=1 TORCHELASTIC_USE_AGENT_STORE=True TORCHELASTIC_RUN_ID=run1 \
+        TORCHELASTIC_RESTART_COUNT=0
+ended 'the store is on another host than rank 0' $?
+
+pair 0 localhost 10.77.0.1 29504 LOCAL_WORLD_SIZE=1
+ended 'localhost is the master to rank 0 alone' $?
+
+pair 0 localhost 10.77.0.1 23456 KUBERNETES_SERVICE_HOST=10.96.0.1 PYTHONUNBUFFERED=0
+ended 'localhost to rank 0 alone, and nobody counts the ranks of a host (Kubeflow)' $?
+
 number=0
 for host in 0 0 1; do
         start w$host "rank$number" timeout -k 2 $rank_timeout_s \

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/err.h"
 #include "lib/rendezvous.h"
@@ -31,6 +32,7 @@ static const char *const variables[] = {
 	"SLURM_STEP_NUM_NODES",
 	"PMI_SIZE",
 	"MPI_LOCALNRANKS",
+	"KUBERNETES_SERVICE_HOST",
 };
 
 static struct fan_rendezvous r;
@@ -82,6 +84,44 @@ static void rendezvous__addresses_of_both_families(void **state)
 	assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_OK);
 	assert_string_equal(r.addr, "127.0.0.1:1");
 	assert_true(r.one_host);
+}
+
+/* Kubeflow's operator names localhost to rank 0, and rank 0's pod to the others. */
+static void rendezvous__localhost_while_others_are_elsewhere(void **state)
+{
+	static const char *const names[] = {"localhost", "127.0.0.1", "::1"};
+	char own[81], expected[FAN_NAME_MAX + 1];
+	(void)state;
+	set("MASTER_PORT", "23456");
+	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+		set("MASTER_ADDR", names[i]);
+		set("WORLD_SIZE", "3");
+		unsetenv("LOCAL_WORLD_SIZE");
+		unsetenv("KUBERNETES_SERVICE_HOST");
+		assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_OK);
+		assert_true(r.one_host); /* two terminals of one host */
+		set("KUBERNETES_SERVICE_HOST", "10.96.0.1");
+		assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_OK);
+		assert_false(r.one_host);
+		unsetenv("KUBERNETES_SERVICE_HOST");
+		set("LOCAL_WORLD_SIZE", "1");
+		assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_OK);
+		assert_false(r.one_host);
+		set("KUBERNETES_SERVICE_HOST", "10.96.0.1");
+		set("LOCAL_WORLD_SIZE", "3");
+		assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_OK);
+		assert_true(r.one_host);
+	}
+	set("LOCAL_WORLD_SIZE", "1");
+	fan_rendezvous_job(job, false); /* at a named switch: as the others know this pod */
+	assert_int_equal(gethostname(own, sizeof own), 0);
+	snprintf(expected, sizeof expected, "%.40s:23456", own);
+	assert_string_equal(job, expected);
+	fan_rendezvous_job(job, true);
+	assert_string_equal(job, "rank0:23456");
+	set("MASTER_ADDR", "train-master-0");
+	fan_rendezvous_job(job, true);
+	assert_string_equal(job, "rank0:23456");
 }
 
 static void rendezvous__wrong_port(void **state)
@@ -182,24 +222,24 @@ static void rendezvous__first_host(void **state)
 static void rendezvous__job_names(void **state)
 {
 	(void)state;
-	fan_rendezvous_job(job);
+	fan_rendezvous_job(job, false);
 	assert_string_equal(job, "default");
 	set("SLURM_JOB_ID", "812");
-	fan_rendezvous_job(job);
+	fan_rendezvous_job(job, false);
 	assert_string_equal(job, "slurm-812.0");
 	set("MASTER_ADDR", "node 7");
 	set("MASTER_PORT", "29500");
-	fan_rendezvous_job(job);
+	fan_rendezvous_job(job, false);
 	assert_string_equal(job, "node_7:29500");
 	set("TORCHELASTIC_RUN_ID", "none"); /* what all have that were not named */
-	fan_rendezvous_job(job);
+	fan_rendezvous_job(job, false);
 	assert_string_equal(job, "node_7:29500");
 	set("TORCHELASTIC_RUN_ID", "run \"5\"");
 	set("TORCHELASTIC_RESTART_COUNT", "0");
-	fan_rendezvous_job(job);
+	fan_rendezvous_job(job, false);
 	assert_string_equal(job, "torch-run__5_");
 	set("TORCHELASTIC_RESTART_COUNT", "2");
-	fan_rendezvous_job(job);
+	fan_rendezvous_job(job, false);
 	assert_string_equal(job, "torch-run__5_/2");
 }
 
@@ -210,14 +250,34 @@ static void rendezvous__long_job_names_differ(void **state)
 	memset(id, 'x', sizeof id - 1);
 	id[sizeof id - 1] = '\0';
 	set("TORCHELASTIC_RUN_ID", id);
-	fan_rendezvous_job(job);
+	fan_rendezvous_job(job, false);
 	assert_int_equal(strlen(job), FAN_NAME_MAX);
 	memcpy(first, job, sizeof first);
 	id[sizeof id - 2] = 'y';
 	set("TORCHELASTIC_RUN_ID", id);
-	fan_rendezvous_job(job);
+	fan_rendezvous_job(job, false);
 	assert_int_equal(strlen(job), FAN_NAME_MAX);
 	assert_string_not_equal(job, first);
+}
+
+/* Its mpirun's own step of an allocation of Slurm tells where rank 0 is, and no more. */
+static void rendezvous__mpich_inside_an_allocation(void **state)
+{
+	(void)state;
+	set("SLURM_JOB_ID", "2");
+	set("SLURM_STEP_ID", "1");
+	set("SLURM_STEP_NODELIST", "n[3-4]");
+	set("PMI_SIZE", "2");
+	set("MPI_LOCALNRANKS", "2");
+	assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_OK);
+	assert_true(r.one_host && !strncmp(r.addr, "127.0.0.1:2", 11));
+	fan_rendezvous_job(job, true);
+	assert_true(!strncmp(job, "hydra-", 6));
+	set("PMI_SIZE", "4");
+	assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_OK);
+	assert_memory_equal(r.addr, "n3:", 3);
+	fan_rendezvous_job(job, true);
+	assert_string_equal(job, "slurm-2.1");
 }
 
 /* Names with a suffix: whole where they fit, otherwise told apart by a hash. */
@@ -248,10 +308,11 @@ static void rendezvous__mpich(void **state)
 	set("MPI_LOCALNRANKS", "4");
 	assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_OK);
 	assert_true(r.one_host && !strncmp(r.addr, "127.0.0.1:2", 11));
-	fan_rendezvous_job(job);
+	fan_rendezvous_job(job, false);
 	assert_true(!strncmp(job, "hydra-", 6));
-	set("SLURM_JOB_ID", "7"); /* srun --mpi=pmi2 sets both */
-	fan_rendezvous_job(other);
+	set("SLURM_JOB_ID", "7"); /* srun --mpi=pmi2 sets both, and counts no ranks of a host */
+	unsetenv("MPI_LOCALNRANKS");
+	fan_rendezvous_job(other, false);
 	assert_string_equal(other, "slurm-7.0");
 	unsetenv("SLURM_JOB_ID");
 	set("MPI_LOCALNRANKS", "2");
@@ -264,6 +325,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(rendezvous__torchrun, clean),
 		cmocka_unit_test_setup(rendezvous__mpich, clean),
+		cmocka_unit_test_setup(rendezvous__mpich_inside_an_allocation, clean),
+		cmocka_unit_test_setup(rendezvous__localhost_while_others_are_elsewhere, clean),
 		cmocka_unit_test_setup(rendezvous__addresses_of_both_families, clean),
 		cmocka_unit_test_setup(rendezvous__wrong_port, clean),
 		cmocka_unit_test_setup(rendezvous__long_host, clean),

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the ranks of a default group meet.  Rank 0 says it by the store: MASTER_ADDR is the host of the
+store, which torchrun keeps in an agent that may run on another host than rank 0; it is localhost to
+rank 0 and a name to others with Kubeflow; and MASTER_PORT may be taken for UDP."""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+import os
+import socket
+from typing import Any, Callable
+
+from torch._C._distributed_c10d import Store
+
+KEY = "meeting"
+ELSEWHERE = "elsewhere"  # an address of a rank on another host than rank 0
+PORTS = 1 << 16
+Read = Callable[[str], str]
+
+
+def local_address(host: str) -> str:
+    """This host's address as `host` sees it; "": not known."""
+    try:
+        family, _, _, _, to = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, socket.SOCK_DGRAM) as one:
+            one.connect(to)
+            return str(one.getsockname()[0])
+    except OSError:
+        return ""
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_this_host(host: str) -> bool:
+    """Whether a name or address is one of this host's; True if it is not known yet."""
+    try:
+        found = socket.getaddrinfo(host, 0, type=socket.SOCK_DGRAM)
+    except OSError:
+        return True
+    return any(_bound(family, to) for family, _, _, _, to in found)
+
+
+def _bound(family: int, to: Any) -> int:
+    """The UDP port of a socket at an address; 0: it is another host's, or the port is taken."""
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as one:
+            one.bind(to)
+            return int(one.getsockname()[1])
+    except OSError:
+        return 0
+
+
+def _free_port(port: int = 0) -> int:
+    """This UDP port, or any one; 0: it is taken on some interface."""
+    return _bound(socket.AF_INET6, ("::", port)) or _bound(socket.AF_INET, ("", port))
+
+
+def _own_host() -> str:
+    """A name of this host by which others may know it."""
+    try:
+        socket.getaddrinfo(socket.gethostname(), None)
+        return socket.gethostname()
+    except OSError:
+        return "127.0.0.1"
+
+
+@dataclasses.dataclass
+class Meeting:
+    """What rank 0 says, and what this rank makes of it."""
+
+    host: str
+    port: str
+    lives: str  #: TORCHELASTIC_RESTART_COUNT of rank 0, which each agent counts for itself
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """For the library."""
+        found = {"MASTER_ADDR": self.host, "MASTER_PORT": self.port}
+        if self.lives:
+            found["TORCHELASTIC_RESTART_COUNT"] = self.lives
+        return found
+
+
+def tell(store: Store) -> Meeting:
+    """Rank 0's part."""
+    host, port = os.environ.get("MASTER_ADDR", ""), os.environ.get("MASTER_PORT", "")
+    theirs = bool(host and port)  # others know rank 0's host by their own MASTER_ADDR
+    if not theirs:
+        host, port = _own_host(), "0"
+    elif os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True" and not _is_this_host(host):
+        host, theirs = local_address(host) or host, False
+    if not (port.isdecimal() and 0 < int(port) < PORTS and _free_port(int(port))):
+        port = str(_free_port())
+    lives = os.environ.get("TORCHELASTIC_RESTART_COUNT", "")
+    alone = _is_loopback(local_address(host))
+    store.set(KEY, " ".join((host, port, lives or "-", str(int(theirs)), str(int(alone)))))
+    return Meeting(host, port, lives)
+
+
+def hear(store: Store, read: Read) -> Meeting:
+    """The other ranks' part."""
+    host, port, lives, theirs, alone = read(KEY).split(" ")
+    if theirs == "1":
+        host = os.environ.get("MASTER_ADDR") or host
+    mine = local_address(host) if alone == "1" else ""
+    if mine and not _is_loopback(mine):
+        store.set(ELSEWHERE, mine)
+        store.add(f"{ELSEWHERE} ranks", 1)
+    return Meeting(host, port, "" if lives == "-" else lives)
+
+
+def own_address(store: Store, read: Read) -> str:
+    """This host's address as the other ranks' hosts see it; "": not known.  Once all have heard where
+    they meet: rank 0's way to itself may be loopback, while others are elsewhere."""
+    address = local_address(os.environ.get("MASTER_ADDR", ""))
+    if _is_loopback(address) and store.add(f"{ELSEWHERE} ranks", 0):
+        return local_address(read(ELSEWHERE))
+    return address
