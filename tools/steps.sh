@@ -110,11 +110,12 @@ step_links() {
 # ---- builds ------------------------------------------------------------------
 
 # A folder that exists keeps its options, but is configured anew: a package that was
-# missing then (cmocka, after ./demo) would stay missing.  The planner has to be there.
+# missing then (cmocka, after ./demo) would stay missing.  The planner has to be there, and warnings
+# are errors here alone: a later compiler's must not stop who only wants to run fanin.
 configure() { # FOLDER OPTION...
         folder=$1
         shift
-        set -- -Dplanner=enabled "$@"
+        set -- -Dwerror=true -Dplanner=enabled "$@"
         if [ -f "$folder/build.ninja" ]; then
                 meson setup --reconfigure "$folder" "$@"
         else
