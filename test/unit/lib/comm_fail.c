@@ -281,7 +281,7 @@ static void busy(struct member *m)
 	int64_t go_on = 1;
 	if (!team_joined(m))
 		return;
-	for (int i = 0; go_on; i++) {
+	while (go_on) {
 		go_on = atomic_load(ended) < 2;
 		EXPECT(!fanin_allreduce(m->comm, &go_on, &go_on, 1, FANIN_INT64, FANIN_MAX));
 	}

@@ -155,7 +155,7 @@ static void rules__two_levels_can_be_installed(void **state)
 	assert_int_equal(summed, 2);
 	fan_install_free(&in);
 	fan_tree_sum(&p.tree[0], rig_node(&t, "L2"))->to = rig_node(&t, "S"); /* and back */
-	assert_true(fan_eval_gbps(&t, &p) == FAN_E_CONFIG);
+	assert_true(fan_eval_gbps(&t, &p) == (double)FAN_E_CONFIG);
 	fan_plan_free(&p);
 	fan_topo_free(&t);
 }
