@@ -26,10 +26,17 @@ struct graphml {
 	bool graph; /* there was a <graph> */
 };
 
+/* expat 2.9 has numbers of 64 bits, and calls the others deprecated. */
+#if XML_MAJOR_VERSION > 2 || (XML_MAJOR_VERSION == 2 && XML_MINOR_VERSION >= 9)
+#define LINE_NUMBER XML_GetCurrentLineNumber64
+#else
+#define LINE_NUMBER XML_GetCurrentLineNumber
+#endif
+
 static void bad(struct graphml *g, const char *cause)
 {
-	fan_why_set(g->why, FAN_E_CONFIG, "line %lu: %s",
-		    (unsigned long)XML_GetCurrentLineNumber(g->xml), cause);
+	fan_why_set(g->why, FAN_E_CONFIG, "line %lu: %s", (unsigned long)LINE_NUMBER(g->xml),
+		    cause);
 	XML_StopParser(g->xml, XML_FALSE);
 }
 
