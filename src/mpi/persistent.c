@@ -161,16 +161,22 @@ static bool take(const struct fan_mpi_reduction *r, MPI_Datatype type, MPI_Op op
 	return false;
 }
 
-#if MPI_VERSION >= 4
+/* Which of the two names this MPI has is known where it runs, not from the headers: Open MPI 5 has
+ * that of MPI 4, and says that it is MPI 3.1. */
 int fan_mpi_allreduce_init(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op,
 			   MPI_Comm comm, MPI_Info info, MPI_Request *request)
 {
 	const struct fan_mpi_reduction r = {.in = in, .out = out, .count = count};
 	if (take(&r, type, op, comm, request))
 		return MPI_SUCCESS;
-	return FAN_NEXT(Allreduce_init)(in, out, count, type, op, comm, info, request);
+	fan_mpi_function init = fan_mpi_next[FAN_MPI_Allreduce_init];
+	if (!init)
+		init = fan_mpi_next[FAN_MPIX_Allreduce_init];
+	__typeof__(&fan_mpi_allreduce_init) next = (__typeof__(next))init;
+	return next(in, out, count, type, op, comm, info, request);
 }
 
+#if MPI_VERSION >= 4
 int fan_mpi_allreduce_init_c(const void *in, void *out, MPI_Count count, MPI_Datatype type,
 			     MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request)
 {
@@ -178,17 +184,6 @@ int fan_mpi_allreduce_init_c(const void *in, void *out, MPI_Count count, MPI_Dat
 	if (take(&r, type, op, comm, request))
 		return MPI_SUCCESS;
 	return FAN_NEXT(Allreduce_init_c)(in, out, count, type, op, comm, info, request);
-}
-#else
-int fan_mpi_allreduce_init(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op,
-			   MPI_Comm comm, MPI_Info info, MPI_Request *request)
-{
-	const struct fan_mpi_reduction r = {.in = in, .out = out, .count = count};
-	if (take(&r, type, op, comm, request))
-		return MPI_SUCCESS;
-	__typeof__(&fan_mpi_allreduce_init) next =
-		(__typeof__(next))fan_mpi_next[FAN_MPIX_Allreduce_init];
-	return next(in, out, count, type, op, comm, info, request);
 }
 #endif
 
