@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Every Debian 12 package that fanin needs, by what it is needed for, and the
+# Every package of Debian 12 and 13 that fanin needs, by what it is needed for, and the
 # installation of those that are missing.  Touches nothing when none is.
 #
 #     tools/deps.sh [run]      build and run without planner  (./demo --bench)
@@ -98,7 +98,7 @@ fi
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
         echo "tools/deps.sh: this is not a Debian system, so nothing is installed here." >&2
-        echo "What Debian 12 calls these is needed: $*" >&2
+        echo "What Debian calls these is needed: $*" >&2
         exit 0
 fi
 
@@ -128,6 +128,6 @@ fi
 # shellcheck disable=SC2086  # words are wanted
 if ! apt install -y --no-install-recommends $lack; then
         echo "tools/deps.sh: apt-get could not install: $lack" >&2
-        echo "The reason stands above; is there a network, and is this Debian 12?" >&2
+        echo "The reason stands above; is there a network, and is this Debian 12 or 13?" >&2
         exit 1
 fi

@@ -60,6 +60,9 @@ class World:
                     f"{name} is not set; start this with torchrun, or set it to "
                     f"where rank 0 can be found"
                 )
+        # The store's way before PyTorch 2.4, for Debian's builds lack the other; import fanin.torch
+        # does that where it comes first, but here even "--comm gloo" should work.
+        os.environ.setdefault("USE_LIBUV", "0")
         with self.errors("forming the process group"):
             dist.init_process_group(
                 "gloo", rank=self.rank, world_size=self.size, timeout=timedelta(seconds=timeout_s)

@@ -32,7 +32,7 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import GradBucket, ProcessGroup  # as torch.distributed exports them
 
-from . import _buffers, _group, _launcher, _report
+from . import _buffers, _group, _launcher, _libuv, _report
 from ._completion import Completer, FaninWork
 from ._membership import Options
 from .communicator import Communicator
@@ -50,6 +50,7 @@ __all__ = [
 logger = logging.getLogger("fanin")
 _group.register()
 _launcher.complete(os.environ)
+_libuv.complete(os.environ)
 
 
 def _fanin_group(group: ProcessGroup | None) -> _group.FaninGroup:
