@@ -39,6 +39,9 @@ extern "C" {
 /* Most ranks of one job on one switch. */
 #define FANIN_RANKS_MAX 256
 
+/* Largest mark of an operation. */
+#define FANIN_MARK_MAX 14
+
 /* A rank of a job, connected to a switch. */
 typedef struct fanin_comm fanin_comm;
 
@@ -333,6 +336,11 @@ const char *fanin_comm_switch(const fanin_comm *comm);
 /* Why the communicator failed: a sentence that names ranks or the switch; "" while it works.
  * Valid until the communicator is destroyed.  NULL gives "no communicator". */
 const char *fanin_comm_error(const fanin_comm *comm);
+
+/* Operations that are started from here on carry `mark`, 0 .. FANIN_MARK_MAX; 0 at first.  Ranks
+ * whose marks differ disagree, as if about the type: FANIN_E_MISMATCH.  For whoever builds other
+ * operations of these, which ranks must not take for each other. */
+int fanin_comm_mark(fanin_comm *comm, int mark);
 
 /* Fill in `*stats`, up to the smaller of `stats->size` and the library's own size, and set
  * `stats->size` to that. */

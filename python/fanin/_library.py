@@ -116,6 +116,7 @@ _PROTOTYPES: dict[str, tuple[type | None, list[type]]] = {
     "fanin_comm_switch": (ctypes.c_char_p, [_POINTER]),
     "fanin_comm_stats": (_INT, [_POINTER, ctypes.POINTER(RawStats)]),
     "fanin_comm_part": (_INT, [_POINTER, ctypes.c_uint32, ctypes.POINTER(RawPart)]),
+    "fanin_comm_mark": (_INT, [_POINTER, _INT]),
     "fanin_allreduce_start": (_INT, [_POINTER, _POINTER, _POINTER, _COUNT, _INT, _INT, _OUT]),
     "fanin_broadcast_start": (_INT, [_POINTER, _POINTER, _COUNT, _INT, _INT, _OUT]),
     "fanin_reduce_start": (_INT, [_POINTER, _POINTER, _POINTER, _COUNT, _INT, _INT, _INT, _OUT]),

@@ -76,6 +76,7 @@ struct fanin_comm {
 	int epoll_fd, wake_fd;
 	void (*idle)(void *arg); /* called by fan_comm_run every FAN_COMM_IDLE_MS; NULL: not */
 	void *idle_arg;
+	atomic_int mark; /* of operations that are started from here on: FAN_MARK_NAME */
 
 	pthread_mutex_t lock;	    /* for all up to the next blank line */
 	pthread_cond_t changed;	    /* ready, error, or room for operations */

@@ -155,6 +155,7 @@ static bool add_measurement(struct fanin_comm *c)
 		.dtype = FAN_INT32,
 		.wire = FAN_INT32,
 		.mode = FAN_NATIVE,
+		.mark = FAN_MARK_OWN,
 		.count = c->parts + (unsigned)c->cfg.ranks,
 		.in = s->words,
 		.out = s->words,

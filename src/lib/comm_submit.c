@@ -30,6 +30,8 @@ static int make_op(const struct fanin_comm *c, const struct fan_op_args *args, s
 	int e = fan_op_check(&what, args, &c->cfg);
 	if (e)
 		return e;
+	if (!args->is_own)
+		what.mark |= (uint16_t)atomic_load_explicit(&c->mark, memory_order_relaxed);
 	*op = fan_op_new(&what);
 	if (!*op)
 		return FAN_E_NOMEM;

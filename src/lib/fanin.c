@@ -76,6 +76,14 @@ const char *fanin_comm_error(const fanin_comm *comm)
 	return atomic_load_explicit(&comm->error, memory_order_acquire) ? comm->sentence : "";
 }
 
+int fanin_comm_mark(fanin_comm *comm, int mark)
+{
+	if (!comm || mark < 0 || mark > FANIN_MARK_MAX)
+		return FAN_E_INVALID;
+	atomic_store_explicit(&comm->mark, mark, memory_order_relaxed);
+	return FAN_OK;
+}
+
 int fanin_comm_stats(const fanin_comm *comm, struct fanin_stats *stats)
 {
 	if (!comm || !stats || stats->size < sizeof stats->size)
@@ -147,6 +155,7 @@ static struct fan_op_args reduce_args(const void *in, void *out, size_t count, i
 	struct fan_op_args args = allreduce_args(in, out, count, dtype, op);
 	args.reduce = true;
 	args.root = root;
+	args.mark = FAN_MARK_ROOT(root);
 	return args;
 }
 
@@ -159,6 +168,7 @@ static struct fan_op_args broadcast_args(void *buf, size_t count, int dtype, int
 		.count = count,
 		.dtype = dtype,
 		.root = root,
+		.mark = FAN_MARK_ROOT(root),
 	};
 }
 

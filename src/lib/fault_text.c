@@ -84,18 +84,31 @@ static const char *dtype_text(unsigned dtype)
 	return dtype < FAN_DTYPE_COUNT ? text[dtype] : "unknown type";
 }
 
+/* "reduce-scatter with sum of float32, 352 elements a rank" */
+static void add_operation(struct text *t, const struct fan_fault_asked *a)
+{
+	const bool member = a->kind & FAN_MARK_MEMBER, rooted = a->reduce || a->op == FAN_BCAST;
+	const char *with = !a->reduce ? "" : member ? "reduce-scatter with " : "reduce with ";
+	const char *op = member && a->op == FAN_BCAST ? "all-gather" : op_text(a->op);
+	add(t, "%s%s of %s, %llu elements%s", with, op, dtype_text(a->dtype),
+	    (unsigned long long)a->count, member ? " a rank" : "");
+	if (rooted && !member && a->root != FAN_RANK_NONE)
+		add(t, " %s rank %u", a->reduce ? "to" : "from", a->root);
+}
+
 /* "rank 3 sent sum of float32, 352 elements" */
 static void add_asked(struct text *t, const struct fan_fault_asked *a)
 {
+	const unsigned mark = a->kind & FAN_MARK_NAME;
 	add(t, "rank %u sent ", a->rank);
-	if (a->op == FAN_BARRIER) {
+	if (a->op == FAN_BARRIER)
 		add(t, "a barrier");
-		return;
-	}
-	add(t, "%s%s of %s, %llu elements", a->reduce ? "reduce with " : "", op_text(a->op),
-	    dtype_text(a->dtype), (unsigned long long)a->count);
-	if ((a->reduce || a->op == FAN_BCAST) && a->root != FAN_RANK_NONE)
-		add(t, " %s rank %u", a->reduce ? "to" : "from", a->root);
+	else
+		add_operation(t, a);
+	if (mark == FAN_MARK_OWN)
+		add(t, " of the library's own");
+	else if (mark)
+		add(t, " with mark %u", mark);
 }
 
 void fan_fault_disagreement_text(char *text, size_t bytes, const struct fan_fault_asked *a,
@@ -114,6 +127,7 @@ static void add_desc(struct text *t, uint16_t rank, fan_desc d)
 		.rank = rank,
 		.op = FAN_DESC_OP(d),
 		.dtype = FAN_DESC_DTYPE(d),
+		.kind = FAN_DESC_KIND(d),
 		.reduce = FAN_DESC_REDUCE(d),
 		.count = FAN_DESC_COUNT(d),
 		.root = FAN_RANK_NONE,
@@ -138,6 +152,8 @@ static void add_mismatch(struct text *t, const struct fan_fault *f)
 	add_desc(t, f->rank_a, f->desc_a);
 	add(t, ", ");
 	add_desc(t, f->rank_b, f->desc_b);
+	if (f->desc_a == f->desc_b)
+		add(t, ": they disagree about the root, or about type or average on their hosts");
 }
 
 /* A refusal that compares what the job has with what this rank asked for: its size, its

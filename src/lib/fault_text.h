@@ -36,6 +36,7 @@ const char *fan_fault_text(char *text, size_t bytes, const struct fan_fault *f,
 struct fan_fault_asked {
 	uint16_t rank;
 	uint8_t op, dtype;
+	uint8_t kind; /* FAN_MARK_KIND of its mark */
 	bool reduce;
 	uint64_t count; /* elements */
 	uint16_t root;	/* of a broadcast or reduce; FAN_RANK_NONE: not known */

@@ -263,6 +263,7 @@ static bool copy_in(struct fan_intra *l)
 		       (size_t)p.count * bytes);
 	at->desc[l->me] = (struct fan_intra_desc){.left = p.op->count - p.from,
 						  .root = p.op->root,
+						  .mark = p.op->mark,
 						  .op = (uint8_t)p.op->op,
 						  .dtype = (uint8_t)p.op->dtype,
 						  .reduce = p.op->reduce};
@@ -274,8 +275,8 @@ static bool copy_in(struct fan_intra *l)
 
 static bool same_desc(const struct fan_intra_desc *a, const struct fan_intra_desc *b)
 {
-	return a->left == b->left && a->root == b->root && a->op == b->op && a->dtype == b->dtype &&
-	       a->reduce == b->reduce;
+	return a->left == b->left && a->root == b->root && a->mark == b->mark && a->op == b->op &&
+	       a->dtype == b->dtype && a->reduce == b->reduce;
 }
 
 static struct fan_fault_asked asked_by(const struct fan_intra *l, uint64_t chunk, unsigned i)
@@ -287,7 +288,8 @@ static struct fan_fault_asked asked_by(const struct fan_intra *l, uint64_t chunk
 		.dtype = d->dtype,
 		.reduce = d->reduce,
 		.count = d->left,
-		.root = d->root < l->s->ranks ? l->s->rank[d->root].rank : FAN_RANK_NONE,
+		.kind = d->mark & FAN_MARK_KIND,
+		.root = FAN_MARK_ROOT_OF(d->mark),
 	};
 }
 
@@ -365,7 +367,7 @@ static void count_summed(struct fan_intra *l, uint64_t chunk, bool silent)
 
 /* Add to this rank's share of the chunk, which begins at `acc`, what the other hosts have.  Half
  * types travel as the float32 that they are summed in, so that they are rounded once; averages as
- * sums. */
+ * sums.  Their marks say so. */
 static bool start_share(struct fan_intra *l, const struct slice *p, void *acc, unsigned count)
 {
 	bool bcast = p->op->op == FAN_BCAST, here = root_is_here(l, p);
@@ -374,10 +376,14 @@ static bool start_share(struct fan_intra *l, const struct slice *p, void *acc, u
 	op.root = (uint16_t)p->root_host;
 	op.in = bcast && !here ? NULL : acc;
 	op.out = (bcast && here) || (op.reduce && !here) ? NULL : acc;
-	if (!bcast && fan_dtype_acc_bytes(op.dtype) != fan_dtype_bytes(op.dtype))
+	if (!bcast && fan_dtype_acc_bytes(op.dtype) != fan_dtype_bytes(op.dtype)) {
+		op.mark |= (uint16_t)(op.dtype << FAN_MARK_HALF_SHIFT);
 		op.dtype = op.wire = FAN_FLOAT32;
-	if (op.op == FAN_AVG)
+	}
+	if (op.op == FAN_AVG) {
+		op.mark |= FAN_MARK_AVG;
 		op.op = FAN_SUM;
+	}
 	return l->with.start(l->with.ctx, &op);
 }
 

@@ -39,7 +39,7 @@
 /* What a rank asks of a chunk. */
 struct fan_intra_desc {
 	uint64_t left; /* elements of its operation from this chunk on */
-	uint16_t root;
+	uint16_t root, mark;
 	uint8_t op, dtype, reduce;
 };
 

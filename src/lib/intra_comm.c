@@ -94,6 +94,7 @@ static bool send_share(void *ctx, const struct fan_op *op)
 		.count = op->count,
 		.dtype = (int)op->dtype,
 		.root = op->root,
+		.mark = op->mark,
 		.notify = ring_own,
 		.notify_arg = l,
 	};

@@ -70,6 +70,7 @@ int fan_op_check(struct fan_op *op, const struct fan_op_args *args, const struct
 		.mode = fixed ? FAN_FIXED : FAN_NATIVE,
 		.root = (uint16_t)(rooted ? args->root : 0),
 		.reduce = args->reduce,
+		.mark = args->mark,
 		.priority = (uint8_t)cfg->priority,
 		.count = args->count,
 		.in = args->in,

@@ -63,8 +63,9 @@ struct fan_op_args {
 	void *out;
 	size_t count;
 	int dtype;
-	int root;    /* broadcast and reduce */
-	bool is_own; /* as in struct fanin_op */
+	int root;      /* broadcast and reduce */
+	uint16_t mark; /* enum fan_mark; the communicator adds its own */
+	bool is_own;   /* as in struct fanin_op */
 	bool is_member;
 	bool attended; /* its caller does this rank's work until it has ended (intra_comm.h) */
 

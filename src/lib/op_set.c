@@ -46,6 +46,7 @@ static struct fan_op_args member_args(const struct fan_op_args *whole, unsigned 
 	args.out = gather ? (char *)whole->out + at : i == rank ? whole->out : NULL;
 	args.notify = ended;
 	args.is_member = true;
+	args.mark = FAN_MARK_MEMBER | FAN_MARK_ROOT(i);
 	return args;
 }
 

@@ -39,6 +39,7 @@ static void add_up(struct fanin_comm *c, enum fan_redop redop, enum fan_dtype dt
 		.dtype = dtype,
 		.wire = dtype,
 		.mode = FAN_NATIVE,
+		.mark = FAN_MARK_OWN,
 		.count = count,
 		.in = words,
 		.out = words,

@@ -42,6 +42,9 @@ class Part:
             return flags | (ROOT if mine else EMPTY)
         return flags | REDUCE | (ROOT if mine else 0)
 
+    def mark(self) -> int:
+        return (self.request.root or 0) << 5
+
     def elements(self, block: int) -> Tuple[int, int]:
         return block * self.full, min((block + 1) * self.full, self.count)
 
@@ -50,7 +53,7 @@ class Part:
         flags = self.flags(n)
         body = b"" if flags & EMPTY else self.data[begin * self.size:end * self.size]
         return Message(DATA, flags=flags, kind=self.request.op << 4 | self.dtype,
-                       count=end - begin, body=body)
+                       count=end - begin, exponent=self.mark(), body=body)
 
     def take(self, n: int, m: Message) -> None:
         self.results[n] = m.body
@@ -120,7 +123,8 @@ class FixedPart(Part):
             body = struct.pack(f"<{len(blocks)}h", *(
                 exponent_of(self.values[slice(*self.elements(b))]) for b in blocks))
             flags = self.flags(n) & (FIRST | LAST | SUMMED)
-            return Message(DATA, flags=flags, kind=MAX << 4 | EXP16, count=len(blocks), body=body)
+            return Message(DATA, flags=flags, kind=MAX << 4 | EXP16, count=len(blocks),
+                           exponent=self.mark(), body=body)
         begin, end = self.elements(block)
         e = self.exponents[block]
         body = struct.pack(f"<{end - begin}i", *codes_of(self.values[begin:end], e, self.o.workers))

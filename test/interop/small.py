@@ -223,7 +223,8 @@ class Worker:
                 (ROOT if mine else 0) | (SUMMED if self.o.summed else 0) | \
                 (REDUCE if op.root is not None and op.op != plans.BCAST else 0) | \
                 (EMPTY if op.op == plans.BCAST and not mine else 0)
-            fields = struct.pack("<QHHhBB", self.next, 0, count, 0, op.op << 4 | op.dtype, 0)
+            fields = struct.pack("<QHHhBB", self.next, 0, count, (op.root or 0) << 5,
+                                 op.op << 4 | op.dtype, 0)
             begin = i * op.full * op.size
             body = b"" if flags & EMPTY else op.data[begin:begin + count * op.size]
             self.flights[self.next] = [op, i, (fields, body, flags), now]

@@ -103,6 +103,22 @@ enum fan_job_state {
 /* Description of a fragment, by which ranks are compared: FAN_DESC_* below. */
 typedef uint32_t fan_desc;
 
+/* What else ranks are compared by: the mark of an operation, in the exponent of its fragments.
+ * base.md, section 6.2. */
+enum fan_mark {
+	FAN_MARK_NAME = 15, /* bits 0 .. 3: given by the caller; 0: none */
+	FAN_MARK_OWN = 15,  /* of these: of the library itself */
+	FAN_MARK_MEMBER =
+		1 << 4, /* one of as many as there are ranks: of an all-gather or reduce-scatter */
+	FAN_MARK_KIND = 31,	 /* these bits, which descriptions repeat */
+	FAN_MARK_ROOT_SHIFT = 5, /* 8 bits: of a broadcast or reduce, modulo 256 */
+	FAN_MARK_AVG = 1 << 13,	 /* a sum between hosts that is part of an average */
+	FAN_MARK_HALF_SHIFT =
+		14, /* 2 bits: enum fan_dtype of the half type that is summed as float32 */
+};
+#define FAN_MARK_ROOT(r)    ((uint16_t)(((unsigned)(r)&255) << FAN_MARK_ROOT_SHIFT))
+#define FAN_MARK_ROOT_OF(m) ((uint16_t)((m) >> FAN_MARK_ROOT_SHIFT & 255))
+
 /* STATE.  header: job, epoch, nonce of the BEAT or LEAVE that it answers; 0: it goes to all.  While
  * a job forms, a STATE to the group also tests the group: BEATs report that it was received. */
 struct fan_state {
@@ -285,7 +301,9 @@ void fan_ctl_finish(struct fan_out_item *it, struct fan_frag *h, const uint8_t *
 /* Pack and unpack the description of a fragment. */
 static inline fan_desc fan_desc_of(const struct fan_frag *f)
 {
-	return (uint32_t)f->count << 16 | (uint32_t)(f->flags & (FAN_F_FIRST | FAN_F_LAST)) << 8 |
+	uint32_t kind = f->dtype == FAN_FIXED32 ? 0 : (uint32_t)f->exponent & FAN_MARK_KIND;
+	return kind << 11 | (uint32_t)f->count << 16 |
+	       (uint32_t)(f->flags & (FAN_F_FIRST | FAN_F_LAST)) << 8 |
 	       (f->flags & FAN_F_REDUCE ? 1u << 10 : 0) | (uint32_t)f->op << 4 | f->dtype;
 }
 #define FAN_DESC_DTYPE(d)  ((d)&15u)
@@ -293,6 +311,7 @@ static inline fan_desc fan_desc_of(const struct fan_frag *f)
 #define FAN_DESC_FIRST(d)  ((d) >> 8 & 1u)
 #define FAN_DESC_LAST(d)   ((d) >> 9 & 1u)
 #define FAN_DESC_REDUCE(d) ((d) >> 10 & 1u)
+#define FAN_DESC_KIND(d)   ((d) >> 11 & 31u)
 #define FAN_DESC_COUNT(d)  ((d) >> 16)
 
 /* Set the fields of `f` that `d` describes: type, operation, count, and some flags. */

@@ -163,7 +163,7 @@ struct fan_frag {
 	uint16_t last;	  /* highest sequence number that has come */
 	uint16_t behind;  /* PROGRESS: fragments from the slowest rank to this one */
 	uint16_t before;  /* PROGRESS: fragments from this rank to the furthest */
-	int16_t exponent; /* FIXED32: the block's agreed exponent; otherwise 0 */
+	int16_t exponent; /* FIXED32: the block's agreed exponent; otherwise its operation's mark */
 	fan_tag to;	  /* the only receiving rank; 0: all */
 	fan_tag helper;	  /* the helper that sends or receives it; 0: none.  Of a PARTIAL it is
 			   * the sender on the wire */

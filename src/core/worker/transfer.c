@@ -242,6 +242,7 @@ static bool fill_frag(struct fan_worker *w, struct fan_wslot *s, struct fan_frag
 	f->op = p.redop;
 	f->count = p.count;
 	f->flags = p.flags;
+	f->exponent = (int16_t)op->op.mark;
 	f->priority = priority_of(w, op);
 	return put_payload(w, op, &p, f, out);
 }

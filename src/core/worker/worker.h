@@ -64,6 +64,7 @@ struct fan_op {
 	bool reduce;	  /* only the root's `out` is written */
 	uint8_t priority; /* of its fragments; 0: by the worker's function */
 	uint32_t layer;	  /* argument of that function: 1 the first; 0: not known */
+	uint16_t mark;	  /* enum fan_mark: the same on all ranks, or they disagree */
 	uint64_t count;	  /* elements */
 	const void *in;	  /* unused by non-roots of a broadcast */
 	void *out;	  /* may be `in`; unused by the root of a broadcast and by

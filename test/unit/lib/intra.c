@@ -205,61 +205,6 @@ static void intra__room_for_as_many_again(void **state)
 	close_all();
 }
 
-/* Ranks that ask for `a` and `b` are told so, and nobody's result is touched. */
-static void assert_disagreement(struct fan_op a, struct fan_op b, const char *why)
-{
-	float in[8] = {0}, out[2][8] = {{1}, {1}};
-	open_all(2);
-	a.in = b.in = in;
-	a.out = out[0];
-	b.out = out[1];
-	assert_true(fan_intra_start(&local[0], &a, 0) && fan_intra_start(&local[1], &b, 0));
-	for (unsigned n = 0; n < 10; n++)
-		fan_intra_work(&local[n % 2]);
-	assert_int_equal(fan_intra_error(&local[0]), FAN_E_MISMATCH);
-	assert_int_equal(fan_intra_error(&local[1]), FAN_E_MISMATCH);
-	assert_string_equal(segment->why, why);
-	assert_true(out[0][0] == 1 && out[1][0] == 1);
-	close_all();
-}
-
-static void intra__ranks_that_disagree(void **state)
-{
-	(void)state;
-	const struct fan_op sum = sum_of_floats(NULL, NULL, 8);
-	struct fan_op other = sum;
-	other.count = 7;
-	assert_disagreement(sum, other,
-			    "ranks disagree: rank 11 sent sum of float32, 7 elements, rank 10 sent "
-			    "sum of float32, 8 elements");
-	other = sum;
-	other.dtype = other.wire = FAN_BFLOAT16;
-	assert_disagreement(sum, other,
-			    "ranks disagree: rank 11 sent sum of bfloat16, 8 elements, rank 10 "
-			    "sent sum of float32, 8 elements");
-	other = sum;
-	other.op = FAN_MAX;
-	assert_disagreement(sum, other,
-			    "ranks disagree: rank 11 sent maximum of float32, 8 elements, rank 10 "
-			    "sent sum of float32, 8 elements");
-	other.reduce = true;
-	assert_disagreement(other, (struct fan_op){.op = FAN_BARRIER, .dtype = FAN_UINT8},
-			    "ranks disagree: rank 11 sent a barrier, rank 10 sent reduce with "
-			    "maximum of float32, 8 elements to rank 10");
-}
-
-static void intra__ranks_that_disagree_about_the_root(void **state)
-{
-	(void)state;
-	struct fan_op first = sum_of_floats(NULL, NULL, 8), second;
-	first.op = FAN_BCAST;
-	second = first;
-	second.root = 1;
-	assert_disagreement(first, second,
-			    "ranks disagree: rank 11 sent broadcast of float32, 8 elements from "
-			    "rank 11, rank 10 sent broadcast of float32, 8 elements from rank 10");
-}
-
 static void intra__says_who_is_missing(void **state)
 {
 	(void)state;
@@ -584,8 +529,6 @@ int main(void)
 		cmocka_unit_test(intra__types_and_roots),
 		cmocka_unit_test(intra__no_more_operations_than_it_has_room_for),
 		cmocka_unit_test(intra__room_for_as_many_again),
-		cmocka_unit_test(intra__ranks_that_disagree),
-		cmocka_unit_test(intra__ranks_that_disagree_about_the_root),
 		cmocka_unit_test(intra__says_who_is_missing),
 		cmocka_unit_test(intra__only_the_first_error_counts),
 		cmocka_unit_test(intra__what_has_ended_elsewhere_ends_well),

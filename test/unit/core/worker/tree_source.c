@@ -28,6 +28,7 @@ static struct fan_round *hold(uint64_t n, uint8_t op, uint16_t flags, uint16_t r
 				   .op = op,
 				   .dtype = FAN_INT32,
 				   .count = 1,
+				   .exponent = 3,
 				   .flags = (uint16_t)(FAN_F_FIRST | flags)};
 	struct fan_round *r = fan_pool_round(&pool, n);
 	*r = (struct fan_round){.frag = n,
