@@ -59,7 +59,23 @@ scripts() { # every sh script of the repository
         find tools test bench -type f ! -name '*.*' -exec grep -l '^#!/bin/sh' {} + | sort
 }
 
+# Each version lays out, or finds, something else: one of them is the judge, which Debian 12 has.  With
+# another 77, with none 1.
+judge() { # TOOL VERSION
+        found=$("$1" --version 2>&1 | grep -o '[0-9][0-9.]*' | head -n 1)
+        case $found in
+        "$2" | "$2".*) return 0 ;;
+        '')
+                echo "$1: not here, or it does not say its version"
+                return 1
+                ;;
+        esac
+        echo "SKIPPED: version $2 of $1 is the judge (Debian 12), $found is here"
+        return 77
+}
+
 step_format() {
+        judge clang-format 14 || return
         # shellcheck disable=SC2046  # words are wanted
         set -- $(sources '*.[ch]')
         note "$# files"
@@ -71,6 +87,7 @@ step_style() { sh tools/style-limits.sh; }
 step_layering() { sh tools/layering.sh && sh tools/house.sh; }
 
 step_scripts() {
+        begin_s=$(date +%s)
         bad=0
         count=0
         for script in $(scripts); do
@@ -81,13 +98,16 @@ step_scripts() {
                         bad=1
                 }
         done
-        if command -v shellcheck >/dev/null; then
-                # shellcheck disable=SC2046  # words are wanted
-                shellcheck -x -S warning $(scripts) src/cmd/completion/fanin.bash || bad=1
-                note "$count scripts, shellcheck as well"
-        else
-                note "$count scripts, syntax only (no shellcheck here)"
+        note "$count scripts, shellcheck as well"
+        if ! judge shellcheck 0.9; then
+                note "$count scripts, syntax only"
+                printf 'skipped\tshellcheck\t0\t%s\n' 'version 0.9 is the judge (Debian 12), which is not here' >"$logs/$step.counts"
+                [ $bad -eq 0 ] && status=passed || status=failed
+                printf '%s\tscripts\t%d\t%s\n' $status $(($(date +%s) - begin_s)) "$count scripts" >>"$logs/$step.counts"
+                return $bad
         fi
+        # shellcheck disable=SC2046  # words are wanted
+        shellcheck -x -S warning $(scripts) src/cmd/completion/fanin.bash || bad=1
         return $bad
 }
 
@@ -209,6 +229,7 @@ step_pages() {
 
 step_cppcheck() {
         need build-gcc || return # which makes strings of pages and styles
+        judge cppcheck 2.10 || return
         # cppcheck cannot know that cmocka's macros end a function, hence no test/
         mkdir -p build/cppcheck
         cppcheck --enable=warning,performance,portability --std=c11 --inline-suppr --quiet \
@@ -223,6 +244,7 @@ TIDY_STATES=${FAN_TIDY_STATES:-20000}
 
 step_clang_tidy() {
         need build-clang || return
+        judge clang-tidy 14 || return
         files=$(find src -name '*.c' ! -name '*.bpf.c' | sort) # which is not for this machine's compiler
         note "$(echo "$files" | wc -l) files"
         set -- -p build-clang
@@ -407,11 +429,13 @@ python_sources='python test/python test/gpu examples setup.py bench/ddp bench/fo
         experiments/placement/run experiments/tree/run src/lab test/model/run test/mutants/run test/fuzz/daemons/run test/soak test/plan/oracle test/plan/events test/net/controller test/net/metrics test/net/traces test/ops/services test/ops/results test/ops/pages test/ops/live test/ops/browser.py tools/c-string.py test/ctl/lines'
 
 step_python_format() {
+        judge black 23 || return
         # shellcheck disable=SC2086  # words are wanted
         black --check $python_sources
 }
 
 step_python_types() {
+        judge mypy 1.0 || return
         # Debian's mypy looks at Debian's packages, and takes a minute the first time.
         mypy python/fanin && mypy examples/train_fashion_mnist.py examples/fashion_mnist
 }

@@ -85,8 +85,8 @@ ranks_sum average --mode fixed --op avg
 report "averages in fixed mode" $? "$dir/rank1" "$dir/switch"
 stop
 results=$(counter results)
-[ "${results:-0}" -gt 10000 ]
-report "the kernel has added: $results results" $? "$dir/switch"
+[ "${results:-0}" -gt 10000 ] && rc=0 || rc=1
+report "the kernel has added: $results results" $rc "$dir/switch"
 
 start_kernel_switch
 ranks_sum float -d float32
@@ -98,8 +98,8 @@ ranks_sum lossy --mode fixed
 report "2 % loss both ways" $? "$dir/rank1" "$dir/switch"
 stop
 replays=$(counter replays)
-[ "${replays:-0}" -gt 0 ]
-report "lost results were sent again: $replays" $? "$dir/switch"
+[ "${replays:-0}" -gt 0 ] && rc=0 || rc=1
+report "lost results were sent again: $replays" $rc "$dir/switch"
 
 start_kernel_switch
 ip -n "$prefix-w0" link show eth0 | grep -q prog/xdp
