@@ -95,7 +95,7 @@ int ask_until(struct ask_talk *t, const struct ask_question *w)
 	}
 	snprintf(
 		t->why, ARGS_WHY_BYTES,
-		refused ? "%s: nothing listens there; is `fanin switch` running, and on this port?"
+		refused ? "%s: nothing listens there, ICMP says; is `fanin switch` running, and on this port?"
 			: "%s: no answer within %d ms; is it a switch, and does a firewall drop UDP?",
 		t->at, TRIES * ANSWER_MS);
 	return -1;

@@ -65,6 +65,27 @@ void fan_connection_mtu_text(const struct fan_connection *cn, int mtu, char *why
 			 ", which takes %d: set the mtu of all ranks to at most that", mtu);
 }
 
+void fan_connection_hole_text(const struct fan_connection *cn, char *why)
+{
+	const struct fan_path_test *t = &cn->path_test;
+	char addr[80];
+	int n = snprintf(
+		why, FAN_CONNECTION_WHY_BYTES,
+		"the path to the switch %s loses packets of %u bytes (%u got no answer, short "
+		"ones did): ",
+		fan_peer_text(&cn->switch_addr, addr, sizeof addr),
+		t->bytes + ip_packet_bytes(cn) - cn->packet_bytes, t->rounds);
+	if (n < 0 || n >= FAN_CONNECTION_WHY_BYTES)
+		return;
+	if (t->told_heard)
+		snprintf(why + n, FAN_CONNECTION_WHY_BYTES - (size_t)n,
+			 "a router takes %d: set the mtu of all ranks to at most that",
+			 t->told_mtu);
+	else
+		snprintf(why + n, FAN_CONNECTION_WHY_BYTES - (size_t)n,
+			 "give all ranks a smaller mtu; `fanin doctor` finds which");
+}
+
 static int watch(const struct fan_connection *cn, int fd, unsigned number)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.u32 = number};
@@ -108,6 +129,8 @@ int fan_connection_open(struct fan_connection *cn, const struct fan_worker_confi
 {
 	cn->switch_addr = *addr;
 	cn->switch_addr.port += cn->shard;
+	cn->stall_ms = cfg->stall_ms;
+	cn->path_test = (struct fan_path_test){.next_ns = 0};
 	cn->packet_bytes = FAN_HEAD_BYTES + cfg->payload_bytes + (key ? FAN_SEAL_MORE : 0);
 	cn->group.fd = cn->failover.aside.fd = -1;
 	cn->bytes = fan_worker_bytes(cfg);
@@ -167,6 +190,7 @@ int fan_connection_move(struct fan_connection *cn, const fan_peer *addr, uint16_
 	cn->failover.heard_ns = now_ns;
 	cn->failover.moves++;
 	cn->refused = false;
+	fan_path_test_result(&cn->path_test);
 	cn->news = true;
 	return FAN_OK;
 }
@@ -322,6 +346,8 @@ static bool take(struct fan_connection *cn, struct fan_connection_io *io,
 	for (size_t at = 0; at < b->bytes; at += b->segment) {
 		uint8_t *pkt = io->recv + at;
 		size_t len = fan_udp_datagram_bytes(b, at);
+		if (!by_group && fan_path_test_heard(&cn->path_test, pkt, len, now_ns))
+			continue;
 		if (cn->seal && !(len = fan_seal_rank_recv(cn->seal, now_ns, pkt, len)))
 			continue;
 		cn->refused = false;
@@ -330,6 +356,8 @@ static bool take(struct fan_connection *cn, struct fan_connection_io *io,
 		finished |= frags > 1 ? take_run(cn, now_ns, pkt, frags, by_group, b->marked)
 				      : take_one(cn, now_ns, pkt, len, by_group, b->marked);
 	}
+	if (finished)
+		fan_path_test_result(&cn->path_test);
 	return finished;
 }
 
@@ -375,6 +403,16 @@ static unsigned tick_room(const struct fan_connection *cn)
 	return all < 1 ? 1 : (unsigned)all;
 }
 
+/* `out` is about to go. */
+static void note_sent(struct fan_connection *cn, const struct fan_out *out, uint64_t now_ns)
+{
+	size_t most = 0;
+	for (unsigned i = 0; i < out->count; i++)
+		if (out->item[i].dest != FAN_TO_NOBODY && fan_out_item_bytes(&out->item[i]) > most)
+			most = fan_out_item_bytes(&out->item[i]);
+	fan_path_test_sent(&cn->path_test, (uint32_t)most, now_ns, cn->stall_ms);
+}
+
 /* `out` is about to go.  False: that is all for now. */
 static bool use_rate_limit(struct fan_connection *cn, const struct fan_out *out, uint64_t now_ns)
 {
@@ -409,6 +447,7 @@ void fan_connection_send(struct fan_connection *cn, struct fan_connection_io *io
 			fan_run_pack(&io->out, true);
 		if (cn->seal)
 			fan_seal_rank_send(cn->seal, now_ns, &io->out, io->sealed, io->stride);
+		note_sent(cn, &io->out, now_ns);
 		on = use_rate_limit(cn, &io->out, now_ns);
 		fan_udp_send(&cn->udp, &io->out, true);
 	}

@@ -11,6 +11,7 @@
 #include "failover.h"
 #include "net/udp.h"
 #include "op.h"
+#include "path_test.h"
 #include "seal/rank.h"
 
 #define FAN_CONNECTION_BATCHES_MAX  4		/* receives of one socket between two sends */
@@ -47,10 +48,12 @@ struct fan_connection {
 	fan_peer switch_addr;	    /* of this shard */
 	fan_peer server_addr;	    /* of this shard; none: no failover */
 	struct fan_failover failover;
+	struct fan_path_test path_test;
 	struct fan_rate_limit rate_limit;
 	unsigned shard;	      /* of its part's switch */
 	unsigned part;	      /* index of the communicator's part */
 	unsigned number;      /* index among the communicator's connections */
+	uint32_t stall_ms;    /* the stall time */
 	bool behind;	      /* it has not moved to its part's route yet */
 	uint64_t again_ns;    /* time of the next try to join; 0: none */
 	uint64_t taken_by_ns; /* until then an earlier life may have its rank; 0: it was free */
@@ -114,7 +117,7 @@ void fan_connection_ignore(const struct fan_connection *cn, const struct fan_udp
  * fragment has finished. */
 bool fan_connection_recv(struct fan_connection *cn, struct fan_connection_io *io, bool by_group);
 
-/* Send all that can be sent now. */
+/* Send all that can be sent now.  The path is tested where what is sent brings no result. */
 void fan_connection_send(struct fan_connection *cn, struct fan_connection_io *io, uint64_t now_ns);
 
 /* Has the socket refused a full fragment, beyond the MTU of the interface that leads to the switch?
@@ -123,5 +126,8 @@ bool fan_connection_too_long(struct fan_connection *cn, int *mtu);
 
 /* Write the sentence for a full fragment that exceeds `mtu` to `why`. */
 void fan_connection_mtu_text(const struct fan_connection *cn, int mtu, char *why);
+
+/* The same for a path of which path_test has found that it loses large datagrams. */
+void fan_connection_hole_text(const struct fan_connection *cn, char *why);
 
 #endif

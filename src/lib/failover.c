@@ -41,6 +41,7 @@ static void take_path(struct fan_connection *cn, bool at_server, uint64_t now_ns
 	cn->failover.ask_ns = now_ns + ASK_NS;
 	cn->failover.moves++;
 	cn->refused = false;
+	fan_path_test_result(&cn->path_test);
 	fan_worker_reroute(cn->w, now_ns, 0);
 	cn->news = true;
 }

@@ -194,7 +194,7 @@ static void add_unreachable_inside(struct text *t, const struct fan_fault_about 
 		add(t,
 		    "the switch %s inside rank %d stopped answering (silent for more than %.1f s): %s",
 		    a->switch_addr, a->inside, a->alive_ms / 1e3,
-		    a->refused ? "its port is closed now, the rank has ended"
+		    a->refused ? "ICMP says that its port is closed"
 			       : "the rank or its machine has died");
 	else
 		add(t,
@@ -217,15 +217,15 @@ static void add_unreachable(struct text *t, const struct fan_fault *f,
 		    "the server %s stopped answering (silent for more than %.1f s), through the "
 		    "switch %s and past it%s",
 		    a->server_addr, a->alive_ms / 1e3, a->switch_addr,
-		    a->refused ? ": its port is closed now, `fanin server` has ended" : "");
+		    a->refused ? ": ICMP says that its port is closed" : "");
 	else if (a->joined)
 		add(t, "the switch %s stopped answering (silent for more than %.1f s)%s",
 		    a->switch_addr, a->alive_ms / 1e3,
-		    a->refused ? ": its port is closed now, `fanin switch` has ended" : "");
+		    a->refused ? ": ICMP says that its port is closed" : "");
 	else if (a->refused)
 		add(t,
-		    "the switch %s does not answer (port unreachable): no `fanin switch` listens "
-		    "there, or a firewall rejects its UDP port",
+		    "the switch %s does not answer (port unreachable, ICMP says): no `fanin switch` "
+		    "listens there, or a firewall rejects its UDP port",
 		    a->switch_addr);
 	else
 		add(t,
@@ -258,6 +258,11 @@ static void add_ranks(struct text *t, const struct fan_fault *f, const struct fa
 	case FAN_E_RANK_LEFT:
 		add(t, "%s left job \"%s\" while other ranks still needed %s", who, a->job,
 		    n > 1 ? "them" : "it");
+		break;
+	case FAN_E_MTU: /* the others told what they have found */
+		add(t,
+		    "packets of %s do not fit its path to the switch: give all ranks a smaller mtu",
+		    who);
 		break;
 	default:
 		add(t, "no progress for %.4g s: ", a->timeout_ms / 1e3);
@@ -367,7 +372,8 @@ static void add_fault(struct text *t, const struct fan_fault *f, const struct fa
 	case FAN_E_TIMEOUT:
 	case FAN_E_RANK_LOST:
 	case FAN_E_RANK_LEFT:
-	case FAN_E_STALLED: add_ranks(t, f, a); break;
+	case FAN_E_STALLED:
+	case FAN_E_MTU: add_ranks(t, f, a); break;
 	case FAN_E_MISMATCH: add_mismatch(t, f); break;
 	case FAN_E_JOB_MISMATCH: add_job_mismatch(t, f, a); break;
 	case FAN_E_UNREACHABLE: add_unreachable(t, f, a); break;

@@ -185,12 +185,17 @@ static void fail_by_core(struct fanin_comm *c, const struct fan_connection *cn)
 	fan_comm_fail(c, f->err, text);
 }
 
-static void fail_by_socket(struct fanin_comm *c, struct fan_connection *cn)
+static void fail_by_socket(struct fanin_comm *c, struct fan_connection *cn, uint64_t now_ns)
 {
 	char text[FAN_FAULT_TEXT_BYTES], addr[80];
 	int mtu;
+	if (!c->running_count)
+		fan_path_test_result(&cn->path_test); /* nothing waits for one */
 	if (fan_connection_too_long(cn, &mtu)) {
 		fan_connection_mtu_text(cn, mtu, text);
+		fan_comm_fail(c, FAN_E_MTU, text);
+	} else if (fan_path_test_turn(cn, now_ns)) {
+		fan_connection_hole_text(cn, text);
 		fan_comm_fail(c, FAN_E_MTU, text);
 	} else if (cn->io_errno) {
 		snprintf(text, sizeof text, "the socket to the switch %s is broken: %s",
@@ -397,7 +402,7 @@ static void check_connections(struct fanin_comm *c, uint64_t now_ns)
 	for (unsigned i = 0; i < c->connections && !atomic_load(&c->error); i++) {
 		struct fan_connection *cn = &c->connection[i];
 		if (fan_worker_phase(cn->w) != FAN_W_FAILED)
-			fail_by_socket(c, cn);
+			fail_by_socket(c, cn, now_ns);
 		else if (!fan_regroup_forgives(c, cn, now_ns) &&
 			 (c->ready || !fan_comm_client_forgives(c, cn, now_ns)) &&
 			 !awaits_its_place(c, cn, now_ns))
@@ -457,6 +462,8 @@ static uint64_t connection_deadline(const struct fanin_comm *c, const struct fan
 	if (cn->news)
 		return fan_connection_free_ns(cn);
 	uint64_t failover_ns = fan_failover_deadline(cn), core_ns = fan_worker_deadline(cn->w);
+	uint64_t test_ns = fan_path_test_deadline(&cn->path_test);
+	core_ns = test_ns < core_ns ? test_ns : core_ns;
 	return failover_ns < core_ns ? failover_ns : core_ns;
 }
 

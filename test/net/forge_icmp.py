@@ -23,7 +23,7 @@ import struct
 import sys
 import time
 
-MTUS = (0, 68, 256, 552, 576, 1280, 1300, 1400)
+MTUS = (1280, 0, 68, 256, 552, 576, 1300, 1400)  # the first one is believed in IPv6, too
 UDP = 17
 ICMP = 1
 ICMP6 = 58

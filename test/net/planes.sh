@@ -21,7 +21,7 @@ scripts="multihomed"
 counted="multihomed allreduce" # counts that do not depend on time
 while getopts as: flag; do
         case $flag in
-        a) scripts="multihomed allreduce switches ahead doctor hosts forecast drills" ;;
+        a) scripts="multihomed allreduce switches ahead doctor icmp hosts forecast drills" ;;
         s) scripts=$OPTARG ;;
         *) exit 2 ;;
         esac

@@ -17,40 +17,18 @@ static uint64_t sent_ns[DOCTOR_TRAIN_MAX], rtt_ns[DOCTOR_TRAIN_MAX];
 static bool got[DOCTOR_TRAIN_MAX];
 static uint64_t first_nonce;
 
-int doctor_talk_open(struct doctor_talk *t, const fan_peer *to, bool probe)
+int doctor_talk_open(struct doctor_talk *t, const fan_peer *to)
 {
 	const struct fan_udp_options o = {.connect = *to,
 					  .buffer_bytes = FAN_CONNECTION_BUFFER_BYTES};
-	int e = fan_udp_open(&t->udp, &o);
 
 	t->to = *to;
-	if (e || !probe)
-		return e;
-	bool v4 = t->udp.family == AF_INET;
-	int how = v4 ? IP_PMTUDISC_PROBE : IPV6_PMTUDISC_PROBE;
-	if (setsockopt(t->udp.fd, v4 ? IPPROTO_IP : IPPROTO_IPV6,
-		       v4 ? IP_MTU_DISCOVER : IPV6_MTU_DISCOVER, &how, sizeof how))
-		e = -errno;
-	if (e)
-		fan_udp_close(&t->udp);
-	return e;
+	return fan_udp_open(&t->udp, &o);
 }
 
 void doctor_talk_close(struct doctor_talk *t)
 {
 	fan_udp_close(&t->udp);
-}
-
-int doctor_talk_mtu(const struct doctor_talk *t)
-{
-	bool v4 = t->udp.family == AF_INET;
-	int mtu = 0;
-	socklen_t len = sizeof mtu;
-
-	if (getsockopt(t->udp.fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_MTU : IPV6_MTU, &mtu,
-		       &len))
-		return 0;
-	return mtu;
 }
 
 /* One burst; what the kernel refused was tried, but does not count as sent. */
@@ -154,7 +132,7 @@ static bool is_over(const struct doctor_train *tr, uint64_t now_ns, uint64_t las
 	bool all_sent = tr->tried >= tr->count;
 
 	return now_ns >= tr->until_ns || tr->version || (tr->once && tr->answered) ||
-	       tr->error == EMSGSIZE || tr->send_error == EMSGSIZE ||
+	       tr->send_error == EMSGSIZE ||
 	       (all_sent && (tr->answered >= tr->sent || now_ns >= last_ns + tr->wait_ns));
 }
 

@@ -31,21 +31,19 @@ struct doctor_train {
 	unsigned version;	/* another of the protocol was spoken; 0: none */
 	unsigned strays;	/* datagrams that are no answer of a switch */
 	unsigned batch;		/* most datagrams that one receive brought */
-	int error;		/* last errno that a receive told: ECONNREFUSED, EMSGSIZE, ... */
+	int error;		/* last errno that a receive told: ECONNREFUSED, ... */
 	int send_error;		/* the same of a send */
 	struct fan_echoed who;	/* as far as `answered` */
 	const uint64_t *rtt_ns; /* `answered` of them, rising; until the next train */
 };
 
-/* Open a socket to `to`.  `probe`: datagrams leave whatever the kernel believes of the path
- * MTU; never fragmented by IP.  0, or -errno. */
-int doctor_talk_open(struct doctor_talk *t, const fan_peer *to, bool probe);
+/* Open a socket to `to`.  Datagrams leave whatever the kernel believes of the path MTU, never
+ * fragmented by IP.  0, or -errno. */
+int doctor_talk_open(struct doctor_talk *t, const fan_peer *to);
 void doctor_talk_close(struct doctor_talk *t);
 
-/* Send and wait; ends early when all have come, or when the size is refused (EMSGSIZE). */
+/* Send and wait; ends early when all have come, or when the interface refuses the size (EMSGSIZE).
+ */
 void doctor_train_run(struct doctor_talk *t, struct doctor_train *tr);
-
-/* What the kernel believes of the path MTU; 0: nothing. */
-int doctor_talk_mtu(const struct doctor_talk *t);
 
 #endif

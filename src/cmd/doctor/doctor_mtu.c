@@ -9,6 +9,7 @@
 
 #include "doctor.h"
 #include "doctor_echo.h"
+#include "net/path.h"
 
 #define MTU_MIN	    576
 #define MTU_MAX	    9000
@@ -19,7 +20,7 @@
 enum why {
 	PASSES,
 	LOCAL,	 /* larger than the interface's MTU */
-	ROUTER,	 /* a router on the path said so */
+	ROUTER,	 /* it vanishes, and a router on the path is said to take less */
 	FORWARD, /* vanishes on the path to the switch */
 	BACK,	 /* reaches the switch; the answer vanishes */
 };
@@ -27,8 +28,9 @@ enum why {
 struct search {
 	struct doctor *d;
 	struct doctor_talk t;
-	unsigned ip_bytes; /* IP and UDP headers */
-	int hint;	   /* what a router said, or the interface; 0: nothing */
+	unsigned ip_bytes;    /* IP and UDP headers */
+	struct fan_path path; /* as this machine has it */
+	int hint;	      /* what a router is said to take; 0: nothing was said */
 };
 
 static unsigned echoes(struct search *s, int body_bytes, uint16_t answer_bytes,
@@ -56,11 +58,11 @@ static enum why try_size(struct search *s, int packet_bytes)
 		body = FAN_ECHO_MAX;
 	if (echoes(s, body, 0, &tr))
 		return PASSES;
-	if (tr.send_error == EMSGSIZE)
+	fan_path_read(&s->path, &s->d->sw);
+	if (s->path.mtu && packet_bytes > s->path.mtu)
 		return LOCAL;
-	if (tr.error == EMSGSIZE) {
-		int told = doctor_talk_mtu(&s->t);
-		s->hint = told < packet_bytes ? told : 0;
+	if (s->path.told_mtu && s->path.told_mtu < packet_bytes) {
+		s->hint = s->path.told_mtu;
 		return ROUTER;
 	}
 	return echoes(s, body, FAN_ECHO_MIN, &tr) ? BACK : FORWARD;
@@ -70,7 +72,7 @@ static enum why try_size(struct search *s, int packet_bytes)
 static int largest(struct search *s)
 {
 	struct doctor_bisect b = {0, MTU_MAX + 1};
-	int device = doctor_talk_mtu(&s->t);
+	int device = s->path.mtu;
 	int first[] = {device < MTU_MAX ? device : MTU_MAX, 1500, MTU_MIN};
 
 	for (unsigned i = 0; i < sizeof first / sizeof first[0] && !b.passes; i++) {
@@ -152,15 +154,20 @@ static void tell_fail(struct doctor *d, enum why why, int asked, unsigned packet
 	d->mtu = path >= MTU_MIN ? usable(d, path) : 0;
 }
 
-/* The path takes the fragments; do the switch's slots? */
+/* Do the fragments fit the switch's slots? */
+static bool fits(const struct doctor *d, int asked)
+{
+	return fan_config_payload_bytes(asked, 2) <= d->who.payload_bytes;
+}
+
+/* The path takes the fragments. */
 static void tell_pass(struct doctor *d, int asked, int path)
 {
 	int slots = doctor_mtu_of_slots(d->who.payload_bytes);
-	bool fits = fan_config_payload_bytes(asked, 2) <= d->who.payload_bytes;
 	bool more = !d->args.mtu && path > asked;
 	struct doctor_finding *f;
 
-	if (!fits)
+	if (!fits(d, asked))
 		f = doctor_find(
 			d, "mtu", DOCTOR_FAIL,
 			"the path takes MTU %d, but the switch's slots are for %d (its --mtu): it "
@@ -176,10 +183,10 @@ static void tell_pass(struct doctor *d, int asked, int path)
 				"MTU %d works both ways; the switch's slots are for %d", asked,
 				slots);
 	doctor_value(f, "asked", json_integer(asked));
-	doctor_value(f, "works", json_boolean(fits));
+	doctor_value(f, "works", json_boolean(fits(d, asked)));
 	doctor_value(f, "path", path ? json_integer(path) : json_null());
 	doctor_value(f, "slots", json_integer(slots));
-	if (!fits) {
+	if (!fits(d, asked)) {
 		doctor_advise(f, "start the switch for it: fanin switch --listen %s --mtu %d",
 			      d->at, asked);
 		doctor_advise(f, "or, on all ranks: export FANIN_MTU=%d", slots);
@@ -194,7 +201,28 @@ static void tell_pass(struct doctor *d, int asked, int path)
 			      "ranks: export FANIN_MTU=%d",
 			      d->at, path, path);
 	}
-	d->mtu = fits ? asked : slots;
+	d->mtu = fits(d, asked) ? asked : slots;
+}
+
+/* Packets pass, though the kernel was told otherwise. */
+static void tell_lie(struct doctor *d, int asked, unsigned packet_bytes, int told)
+{
+	const bool v4 = fan_peer_family(&d->sw) == AF_INET;
+	struct doctor_finding *f = doctor_find(
+		d, "mtu", DOCTOR_WARN,
+		"packets of %u bytes for MTU %d pass both ways, but this kernel was told by ICMP "
+		"that the path takes %d: forged, or no longer true.  fanin does not believe it; TCP "
+		"to there does, and is slower",
+		packet_bytes, asked, told);
+
+	doctor_value(f, "asked", json_integer(asked));
+	doctor_value(f, "works", json_true());
+	doctor_value(f, "told", json_integer(told));
+	doctor_value(f, "slots", json_integer(doctor_mtu_of_slots(d->who.payload_bytes)));
+	doctor_advise(f, "as root: ip %sroute flush cache", v4 ? "" : "-6 ");
+	doctor_advise(f, "if it comes back, who says so?  as root: tcpdump -ni %s %s",
+		      d->device[0] ? d->device : "DEVICE", v4 ? "icmp" : "icmp6");
+	d->mtu = asked;
 }
 
 void doctor_check_mtu(struct doctor *d)
@@ -205,19 +233,23 @@ void doctor_check_mtu(struct doctor *d)
 
 	if (doctor_skips(d, "mtu"))
 		return;
-	int e = doctor_talk_open(&s.t, &d->sw, true);
+	int e = doctor_talk_open(&s.t, &d->sw);
 	if (e) {
 		doctor_find(d, "mtu", DOCTOR_FAIL, "cannot open a socket that probes the path: %s",
 			    strerror(-e));
 		return;
 	}
+	fan_path_read(&s.path, &d->sw);
 	enum why why = try_size(&s, (int)bytes);
 	int path = why == PASSES && d->args.mtu ? 0 : largest(&s);
 	d->path_mtu = path;
 	doctor_talk_close(&s.t);
 	if (doctor_skips(d, "mtu")) /* time was up: what did not pass may do */
 		return;
-	if (why == PASSES)
+	fan_path_read(&s.path, &d->sw);
+	if (why == PASSES && s.path.told_mtu && s.path.told_mtu < (int)bytes && fits(d, asked))
+		tell_lie(d, asked, bytes, s.path.told_mtu);
+	else if (why == PASSES)
 		tell_pass(d, asked, path);
 	else
 		tell_fail(d, why, asked, bytes, path);

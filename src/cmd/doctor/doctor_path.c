@@ -70,8 +70,9 @@ static void tell_silence(struct doctor *d, int e, const struct doctor_train *tr)
 	if (e == ECONNREFUSED) {
 		f = doctor_find(
 			d, "switch", DOCTOR_FAIL,
-			"switch does not answer: %s is there, but nothing listens on UDP port %u",
-			host, d->sw.port);
+			"switch does not answer, and ICMP says that nothing listens on UDP port %u "
+			"of %s",
+			d->sw.port, host);
 		doctor_advise(f, "on %s: fanin switch --listen %s; or correct the port", host,
 			      d->at);
 	} else if (e == EPERM || e == EACCES) {
@@ -120,7 +121,7 @@ void doctor_check_switch(struct doctor *d)
 	if (!d->resolved) /* that has been told */
 		return;
 	note_device(d);
-	int e = doctor_talk_open(&t, &d->sw, false);
+	int e = doctor_talk_open(&t, &d->sw);
 	if (e) {
 		tell_silence(d, -e, &tr);
 		return;
@@ -233,7 +234,7 @@ static unsigned headers(const struct doctor *d)
 static int run_train(struct doctor *d, const char *name, struct doctor_train *tr,
 		     struct doctor_talk *t)
 {
-	int e = doctor_talk_open(t, &d->sw, false);
+	int e = doctor_talk_open(t, &d->sw);
 
 	if (e) {
 		doctor_find(d, name, DOCTOR_FAIL, "cannot open a socket to the switch: %s",
@@ -365,7 +366,7 @@ static bool shard_answers(const struct doctor *d, unsigned i)
 				  .once = true};
 
 	to.port += i;
-	if (doctor_talk_open(&t, &to, false))
+	if (doctor_talk_open(&t, &to))
 		return false;
 	doctor_train_run(&t, &tr);
 	doctor_talk_close(&t);

@@ -104,7 +104,7 @@ void doctor_stream_run(struct doctor_stream *s)
 {
 	struct run r = {.nonce = fan_clock_nonce()};
 	s->per_s = 0;
-	s->error = -doctor_talk_open(&r.talk, &s->to, false);
+	s->error = -doctor_talk_open(&r.talk, &s->to);
 	if (s->error)
 		return;
 	stream(s, &r);

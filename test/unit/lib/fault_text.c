@@ -102,8 +102,8 @@ static void fault_text__unreachable(void **state)
 		    "is the UDP port open?");
 	a.refused = true;
 	assert_text(&f, &a,
-		    "the switch 10.0.0.1:5000 does not answer (port unreachable): no `fanin "
-		    "switch` listens there, or a firewall rejects its UDP port");
+		    "the switch 10.0.0.1:5000 does not answer (port unreachable, ICMP says): no "
+		    "`fanin switch` listens there, or a firewall rejects its UDP port");
 }
 
 static void fault_text__unreachable_for_another_rank(void **state)
@@ -129,7 +129,7 @@ static void fault_text__unreachable_inside_a_rank(void **state)
 	assert_text(
 		&f, &a,
 		"the switch 10.0.0.1:5000 inside rank 3 stopped answering (silent for more than "
-		"10.0 s): its port is closed now, the rank has ended");
+		"10.0 s): ICMP says that its port is closed");
 	a.joined = false;
 	assert_text(&f, &a,
 		    "no switch at 10.0.0.1:5000, where rank 3 should have started one: did it "

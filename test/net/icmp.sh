@@ -1,0 +1,252 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# ICMP that somebody forges, between network namespaces (netns.sh draws them): 0 and 1 have ranks, 2 a
+# stranger, who knows addresses and, where a drill says so, ports.  It sends what forge_icmp.py makes.
+#
+# Jobs go on, no sum is wrong, and a job that comes afterwards forms, while
+#
+#     one            one "fragmentation needed" quotes the switch and a rank, to which results go by
+#                    unicast
+#     sides          the same at all three, from everybody in turn
+#     own            no switch is named: at rank 0's aggregator and at rank 1
+#     every-port     at a rank, of whose port nothing is known: all 65,535
+#     all            every type and code at all three, for as long as the job runs
+#     server         the same between a switch with shared slots and the server behind it
+#
+# over IPv4 and IPv6 ("packet too big"), open, and sealed if `all`.  After each that forges an MTU, the
+# kernel is asked whether it believes it: otherwise the drill has shown nothing.  Then
+#
+#     small, hole    the path really takes 1400, and a router says so, or says nothing: both ranks
+#                    end, with the cause
+#     doctor         tells what a stranger has said of the path from what the path takes
+#
+#     test/net/icmp.sh [-k KINDS] [FANIN]    KINDS: words as above (all)
+#
+# Prints one line a drill and a summary.  Exit code 0, 1, or 77 when namespaces cannot be made here
+# (SKIPPED says why).  With FAN_TEST_PLANE=xdp the switch receives by AF_XDP.
+
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=test/net/cases.sh
+. "$here/cases.sh"
+
+prefix=fanin-ic-$$
+rank_timeout_s=60
+kinds="one sides own every-port all server small hole doctor"
+stranger4=10.77.0.99 stranger6=fd77::99
+PORT=7090
+TRIES=3
+
+while getopts k: flag; do
+        case $flag in
+        k) kinds=$OPTARG ;;
+        *) exit 2 ;;
+        esac
+done
+shift $((OPTIND - 1))
+
+addresses() { # 4|6
+        family=$1
+        case $family in
+        4) sw=10.77.0.254 host0=10.77.0.1 host1=10.77.0.2 stranger=$stranger4 ;;
+        6) sw='[fd77::fe]' host0='[fd77::1]' host1='[fd77::2]' stranger=$stranger6 ;;
+        esac
+}
+
+forge() { # FLAGS...
+        ip netns exec "$prefix-w2" "$here/forge_icmp.py" --from "$stranger" "$@" >"$dir/forged" 2>&1 ||
+                { echo "# forge_icmp.py: $(cat "$dir/forged")"; return 1; }
+}
+
+# What the kernel of a namespace believes of a path, from now on.
+believed() { # NAMESPACE ADDRESS
+        ip -n "$prefix-$1" route get "$(echo "$2" | tr -d '[]')" | grep -q 'mtu \(lock \)\?[0-9]' ||
+                { echo "# $1 did not believe what was said of $2" | tee "$dir/late"; return 1; }
+}
+
+forget() {
+        for space in sw w0 w1; do
+                ip -n "$prefix-$space" route flush cache
+                ip -n "$prefix-$space" -6 route flush cache
+        done
+}
+
+# The port from which the rank in NAMESPACE sends to PORT.
+port_to() { # NAMESPACE PORT
+        ip netns exec "$prefix-$1" cat /proc/net/udp /proc/net/udp6 |
+        awk -v port="$(printf %04X "$2")" '
+                { split($3, to, ":"); split($2, from, ":") }
+                to[2] == port && !found { print from[2]; found = 1 }' | {
+                read -r hex && echo $((0x$hex))
+        }
+}
+
+# Two ranks, with FLAGS, until $dir/rank0 says that they have joined.
+begin_job() { # FLAGS...
+        for rank in 0 1; do
+                start_rank $rank "$fanin" bench --job "${tenant:-}job" --rank $rank --ranks 2 -b 1M -w 0 \
+                        --timeout 8000 --json "$dir/json$rank" "$@"
+        done
+        for _ in $(seq $LISTEN_POLLS); do
+                grep -q '^# fanin' "$dir/rank0" && break
+                sleep 0.05
+        done
+        sleep 0.3
+}
+
+# It ends well, and so does one that comes after it.
+goes_on() { # FLAGS...
+        wait_ranks && mv "$dir/json0" "$dir/json" && none_wrong || return
+        begin_job -n 2 "$@"
+        wait_ranks && mv "$dir/json0" "$dir/json" && none_wrong && return
+        echo "# the next job"
+        return 1
+}
+
+switch_there() { # FLAGS...
+        stop
+        forget
+        start_switch "$sw:$PORT" "$@" || { echo "# no switch: $(cat "$dir/switch")"; return 1; }
+}
+
+one() {
+        switch_there && begin_job --switch "$sw:$PORT" --no-multicast --seconds 2 &&
+        forge --to "$sw:$PORT" --peer "$host0:9" --kinds mtu --mtu 1280 --count 1 &&
+        believed sw "$host0" && goes_on --switch "$sw:$PORT" --no-multicast
+}
+
+sides() {
+        switch_there && begin_job --switch "$sw:$PORT" --no-multicast --seconds 2 &&
+        forge --to "$sw:$PORT" --peer "$host0:$(port_to w0 $PORT)" \
+                --to "$sw:$PORT" --peer "$host1:$(port_to w1 $PORT)" \
+                --to "$host0:$(port_to w0 $PORT)" --peer "$sw:$PORT" \
+                --to "$host1:$(port_to w1 $PORT)" --peer "$sw:$PORT" --kinds mtu --count 400 &&
+        believed sw "$host0" && believed w0 "$sw" && believed w1 "$sw" &&
+        goes_on --switch "$sw:$PORT" --no-multicast
+}
+
+own() {
+        stop
+        forget
+        export MASTER_ADDR="$host0" MASTER_PORT=$PORT
+        begin_job --seconds 2 &&
+        forge --to "$host0:$PORT" --peer "$host1:$(port_to w1 $PORT)" \
+                --to "$host1:$(port_to w1 $PORT)" --peer "$host0:$PORT" --kinds mtu --count 200 &&
+        believed w0 "$host1" && believed w1 "$host0" && goes_on
+        result=$?
+        unset MASTER_ADDR MASTER_PORT
+        return $result
+}
+
+every_port() {
+        switch_there && begin_job --switch "$sw:$PORT" --no-multicast --seconds 6 &&
+        forge --to "$host1:0" --peer "$sw:$PORT" --kinds mtu --mtu 1280 --every-port --count 65535 --rate 20000 &&
+        believed w1 "$sw" && goes_on --switch "$sw:$PORT" --no-multicast
+}
+
+all() { # FLAGS... of the switch
+        switch_there "$@" && begin_job --switch "$sw:$PORT" --seconds 3 &&
+        forge --to "$sw:$PORT" --peer "$host0:$(port_to w0 $PORT)" \
+                --to "$host0:$(port_to w0 $PORT)" --peer "$sw:$PORT" \
+                --to "$host1:$(port_to w1 $PORT)" --peer "$sw:$PORT" --seconds 3 &&
+        believed sw "$host0" && believed w0 "$sw" && believed w1 "$sw" && goes_on --switch "$sw:$PORT"
+}
+
+sealed() {
+        "$fanin" key new --out "$dir/fabric" >/dev/null && "$fanin" key job alice --key "$dir/fabric" \
+                --out "$dir/alice" >/dev/null || return 1
+        export FANIN_KEY_FILE="$dir/alice"
+        tenant=alice/
+        all --key "$dir/fabric"
+        result=$?
+        unset FANIN_KEY_FILE tenant
+        return $result
+}
+
+# The server is where the stranger would be, who is at the second rank's host then.
+server() {
+        stop
+        forget
+        at=$(echo "$host0" | sed 's/1\(]\?\)$/3\1/')
+        start w2 server "$fanin" server --listen "$at:$PORT"
+        pids=$!
+        wait_listening $! server && start_switch "$sw:$PORT" --policy atp --server "$at:$PORT" || return 1
+        begin_job --switch "$sw:$PORT" --seconds 3 &&
+        forge --to "$sw:$PORT" --peer "$at:$PORT" --to "$at:$PORT" --peer "$sw:$PORT" --seconds 3 &&
+        forge --to "$sw:$PORT" --peer "$at:$PORT" --to "$at:$PORT" --peer "$sw:$PORT" --kinds mtu --count 8 &&
+        believed sw "$at" && believed w2 "$sw" && goes_on --switch "$sw:$PORT"
+}
+
+# ---- a path that is small ------------------------------------------------------
+
+# What leaves the bridge for host 1, and comes from there, goes through this filter.
+longer_than_1400() { # nftables' verdict
+        ip netns exec "$prefix-wire" nft -f - <<END
+table netdev small {
+        chain up { type filter hook ingress device "w1" priority -10; meta length > 1400 $1; }
+        chain down { type filter hook ingress device "s1" priority -10; meta length > 1400 $1; }
+}
+END
+}
+
+# A stranger says the truth, once the job runs: the ranks need not wait to find out how much passes.
+small() {
+        hole "forge --to $host1:@ --peer $sw:$PORT --kinds mtu --mtu 1400 --count 1" \
+                "router takes 1400: set the mtu of all ranks to at most that"
+}
+
+hole() { # [COMMAND TEXT]
+        switch_there && fan_net_cut "$prefix" && longer_than_1400 drop || return 1
+        begin_job --switch "$sw:$PORT" -n 5
+        if [ $# -gt 0 ]; then
+                # shellcheck disable=SC2046  # words are wanted
+                set -- "$2" $(echo "$1" | sed "s/@/$(port_to w1 $PORT)/")
+                text=$1
+                shift
+                "$@" || return 1
+        else
+                text="give all ranks a smaller mtu"
+        fi
+        bad=0
+        for rank in 0 1; do
+                wait "$(id_of $rank)"
+                [ $? -eq 1 ] || { echo "# rank $rank has another exit code"; bad=1; }
+        done
+        ranks=
+        ip netns exec "$prefix-wire" nft delete table netdev small
+        fan_net_noloss "$prefix"
+        grep -qF "$text" "$dir/rank1" || cp "$dir/rank1" "$dir/late"
+        grep -qF "the path to the switch $sw:$PORT loses packets of " "$dir/rank1" && grep -qF "$text" "$dir/rank1" &&
+        grep -q "packets of rank 1 do not fit its path to the switch" "$dir/rank0" && [ $bad -eq 0 ]
+}
+
+# What doctor says of a path about which a stranger has lied.
+doctor() {
+        switch_there && begin_job --switch "$sw:$PORT" --seconds 1 &&
+        forge --to "$host0:$(port_to w0 $PORT)" --peer "$sw:$PORT" --kinds mtu --mtu 1300 --count 1 &&
+        wait_ranks && believed w0 "$sw" &&
+        ip netns exec "$prefix-w0" timeout 20 "$fanin" doctor --switch "$sw:$PORT" --no-join >"$dir/rank0" 2>&1 &&
+        grep -q '^warn  *mtu .*1300' "$dir/rank0" && ! grep -q 'ip link set' "$dir/rank0"
+}
+
+# Once more where what was to come while a job ran had no time to.
+drill() { # KIND FAMILY
+        addresses "$2"
+        for _ in $(seq $TRIES); do
+                rm -f "$dir"/*
+                case $1 in every-port) every_port ;; *) $1 ;; esac
+                result=$?
+                if [ $result -eq 0 ] || [ ! -e "$dir/late" ]; then break; fi
+        done
+        report "$1, IPv$2" "$result" "$dir"/rank? "$dir/switch"
+        stop
+}
+
+begin "$@"
+fan_net_up "$prefix" 3 200mbit || exit 1
+for kind in $kinds; do
+        drill "$kind" 4
+        drill "$kind" 6
+        [ "$kind" != all ] || { drill sealed 4; drill sealed 6; }
+done
+summary

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The verdict itself, against paths that lose large datagrams: test/net/icmp.sh. */
+#include "lib/path_test.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+/* cmocka.h wants the three above first */
+#include <cmocka.h>
+#include <string.h>
+
+#include "core/wire/ctlmsg.h"
+
+#define NOW   (1000 * FAN_MS)
+#define STALL 30000
+#define NONCE UINT64_C(0x1234567800000001)
+#define LONG  1472
+
+static size_t answer(uint8_t *pkt, uint64_t nonce, size_t bytes)
+{
+	static uint8_t scratch[FAN_ECHO_MAX];
+	static struct fan_out_item item;
+	uint8_t body[FAN_ECHO_MAX] = {0};
+	const struct fan_echoed who = {.payload_bytes = 1408, .shards = 1, .window = 16};
+	struct fan_frag h = {.nonce = nonce, .type = FAN_TYPE_REPORT, .topic = FAN_TOPIC_ECHO};
+	struct fan_out out;
+
+	fan_out_init(&out, &item, 1, scratch, sizeof scratch);
+	fan_echoed_put(body, &who);
+	fan_ctl_finish(fan_out_add(&out, FAN_TO_PEER), &h, body, bytes - FAN_HEAD_BYTES);
+	memcpy(pkt, item.head, FAN_HEAD_BYTES);
+	memcpy(pkt + FAN_HEAD_BYTES, body, bytes - FAN_HEAD_BYTES);
+	return bytes;
+}
+
+static void path_test__waits_for_a_result_first(void **state)
+{
+	(void)state;
+	struct fan_path_test t = {.next_ns = 0};
+
+	assert_true(fan_path_test_deadline(&t) == UINT64_MAX);
+	fan_path_test_sent(&t, LONG, NOW, STALL);
+	assert_true(fan_path_test_deadline(&t) == NOW + FAN_PATH_TEST_AFTER_MS * FAN_MS);
+	fan_path_test_sent(&t, LONG, NOW + FAN_MS,
+			   STALL); /* again: it has waited since the first */
+	assert_true(fan_path_test_deadline(&t) == NOW + FAN_PATH_TEST_AFTER_MS * FAN_MS);
+	fan_path_test_result(&t);
+	assert_true(fan_path_test_deadline(&t) == UINT64_MAX);
+}
+
+static void path_test__is_over_within_the_stall_time(void **state)
+{
+	(void)state;
+	struct fan_path_test t = {.next_ns = 0};
+
+	fan_path_test_sent(&t, LONG, NOW, 800);
+	assert_true(fan_path_test_deadline(&t) == NOW + 100 * FAN_MS);
+	assert_true(1.0 / FAN_PATH_TEST_PART + (1.0 + FAN_PATH_TEST_ROUNDS) / FAN_PATH_TEST_PARTS <
+		    0.6);
+}
+
+/* What every path takes says nothing. */
+static void path_test__short_datagrams_begin_none(void **state)
+{
+	(void)state;
+	struct fan_path_test t = {.next_ns = 0};
+
+	fan_path_test_sent(&t, 528, NOW, STALL);
+	assert_true(fan_path_test_deadline(&t) == UINT64_MAX);
+	fan_path_test_sent(&t, 529, NOW, STALL);
+	assert_true(fan_path_test_deadline(&t) != UINT64_MAX);
+}
+
+static void path_test__long_answer_passes_it(void **state)
+{
+	(void)state;
+	struct fan_path_test t = {.nonce = NONCE, .bytes = LONG, .rounds = 3, .next_ns = NOW};
+	uint8_t pkt[FAN_HEAD_BYTES + FAN_ECHO_MAX];
+
+	assert_true(fan_path_test_heard(&t, pkt, answer(pkt, NONCE, LONG - 8), NOW));
+	assert_int_equal(t.rounds, 3); /* not as long as what was sent */
+	assert_true(fan_path_test_heard(&t, pkt, answer(pkt, NONCE, LONG), NOW));
+	assert_int_equal(t.rounds, 0);
+	assert_true(fan_path_test_deadline(&t) == NOW + FAN_PATH_TEST_AGAIN_MS * FAN_MS);
+}
+
+static void path_test__short_answers_count(void **state)
+{
+	(void)state;
+	struct fan_path_test t = {
+		.nonce = NONCE, .bytes = LONG, .rounds = 3, .told_bytes = 1372, .next_ns = NOW};
+	uint8_t pkt[FAN_HEAD_BYTES + FAN_ECHO_MAX];
+
+	assert_true(fan_path_test_heard(&t, pkt, answer(pkt, NONCE + 1, 100), NOW));
+	assert_int_equal(t.short_heard, 1);
+	assert_true(fan_path_test_heard(&t, pkt, answer(pkt, NONCE + 2, 1371), NOW));
+	assert_false(t.told_heard);
+	assert_true(fan_path_test_heard(&t, pkt, answer(pkt, NONCE + 2, 1372), NOW));
+	assert_true(t.told_heard);
+	assert_int_equal(t.rounds, 3);
+}
+
+/* Who sees no packet does not know the nonce. */
+static void path_test__strangers_answer_nothing(void **state)
+{
+	(void)state;
+	struct fan_path_test t = {.nonce = NONCE, .bytes = LONG, .rounds = 3, .next_ns = NOW};
+	struct fan_path_test none = {.next_ns = 0};
+	uint8_t pkt[FAN_HEAD_BYTES + FAN_ECHO_MAX];
+
+	assert_false(fan_path_test_heard(&t, pkt, answer(pkt, NONCE - 1, LONG), NOW));
+	assert_false(fan_path_test_heard(&t, pkt, answer(pkt, NONCE + 3, LONG), NOW));
+	size_t len = answer(pkt, NONCE, LONG);
+	assert_false(fan_path_test_heard(&t, pkt, FAN_HEAD_BYTES - 1, NOW));
+	pkt[len - 1] ^= 1; /* its check does not hold */
+	assert_false(fan_path_test_heard(&t, pkt, len, NOW));
+	assert_int_equal(t.rounds, 3);
+	assert_false(fan_path_test_heard(&none, pkt, answer(pkt, 0, LONG), NOW));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(path_test__waits_for_a_result_first),
+		cmocka_unit_test(path_test__is_over_within_the_stall_time),
+		cmocka_unit_test(path_test__short_datagrams_begin_none),
+		cmocka_unit_test(path_test__long_answer_passes_it),
+		cmocka_unit_test(path_test__short_answers_count),
+		cmocka_unit_test(path_test__strangers_answer_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
