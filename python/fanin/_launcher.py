@@ -88,11 +88,14 @@ def place(env: Mapping[str, str]) -> Place | None:
 
 def size(env: Mapping[str, str]) -> str:
     """How many ranks there are; "": nobody tells."""
-    named = env.get("FANIN_RANKS") or env.get("WORLD_SIZE")
-    if named:
-        return named
     found = place(env)
-    return found.size if found else ""
+    return env.get("FANIN_RANKS") or env.get("WORLD_SIZE") or (found.size if found else "")
+
+
+def rank(env: Mapping[str, str]) -> str:
+    """This rank; "": nobody tells."""
+    found = place(env)
+    return env.get("FANIN_RANK") or env.get("RANK") or (found.rank if found else "")
 
 
 def complete(env: MutableMapping[str, str]) -> None:

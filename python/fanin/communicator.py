@@ -10,7 +10,7 @@ import time
 import weakref
 from typing import Any, Generic, Sequence, TypeVar
 
-from . import _buffers, _launcher, _library, _open
+from . import _buffers, _launcher, _library, _open, _waiting
 from ._figures import Part, Stats
 from .errors import ClosedError, from_code
 
@@ -121,8 +121,15 @@ def _number(name: str, value: int | bool | None) -> int:
 def _create(options: _library.Options) -> _open.Open:
     library = _library.load()
     handle = ctypes.c_void_p()
+    _waiting.begin()
     code = library.fanin_comm_create(ctypes.byref(options), ctypes.byref(handle))
-    return _open.opened(library, code, handle)
+    made = _open.opened(library, code, handle)
+    try:
+        _waiting.end(library.fanin_comm_rank(handle))
+    except BaseException:  # such as KeyboardInterrupt, while it waited
+        made.close()
+        raise
+    return made
 
 
 class Communicator:
@@ -174,6 +181,8 @@ class Communicator:
     controller_key_file
         With `controller`: the file of the key that signs its lines (none: they are not signed).
 
+    What it waits for is logged as a warning (logger "fanin") after two seconds and then every five.
+
     Raises FaninError's subclasses: RefusedError, UnreachableError, JoinTimeoutError, ConfigError;
     ValueError for an argument out of its range.  A communicator may be used by several threads.
     """
@@ -209,6 +218,8 @@ class Communicator:
         options.job = None if job is None else job.encode()
         options.rank = _number("rank", rank)
         options.ranks = _number("ranks", ranks)
+        options.waiting = _waiting.callback()
+        options.waiting_arg = _waiting.argument(rank)
         options.mtu = _number("mtu", mtu)
         options.window = _number("window", window)
         options.timeout_ms = _milliseconds("timeout", timeout)

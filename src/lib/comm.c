@@ -16,6 +16,7 @@
 #include "intra_terms.h"
 #include "meeting.h"
 #include "net/clock.h"
+#include "resolve.h"
 
 #define MEETING_WINDOW 8 /* fragments: a meeting leaves the slots to jobs that need them */
 
@@ -81,7 +82,7 @@ static int start_thread(struct fanin_comm *c)
 static int resolve(struct fanin_comm *c, const char *what, const char *text, fan_peer *to)
 {
 	char why[FAN_CONFIG_WHY_BYTES], sentence[FAN_FAULT_TEXT_BYTES];
-	if (!fan_peer_parse(to, text, why, sizeof why))
+	if (!fan_resolve(to, text, &c->cfg, why, sizeof why))
 		return FAN_OK;
 	snprintf(sentence, sizeof sentence, "%s: %.400s", what, why);
 	return fan_comm_refuse(c, FAN_E_CONFIG, sentence);
@@ -127,12 +128,14 @@ static int meet(struct fanin_comm *c)
 	struct fan_meeting *m = &c->places.ranks;
 	fan_peer here;
 	int e = find_meeting(c, &at);
-	if (!e && !c->cfg.rank)
-		e = fan_embedded_switch_get(&c->embedded, &at, &c->cfg, c->sentence,
-					    sizeof c->sentence);
 	if (e)
 		return fan_comm_refuse(c, e, c->sentence);
-	e = resolve(c, "switch", at.addr, &here);
+	e = resolve(c, *c->cfg.meeting_addr ? "switch" : "rank 0's host", at.addr, &here);
+	if (e)
+		return e;
+	if (!c->cfg.rank)
+		e = fan_embedded_switch_get(&c->embedded, &at, &c->cfg, c->sentence,
+					    sizeof c->sentence);
 	m->hosts = 1;
 	m->host[0].aggregator = here;
 	if (!e)
@@ -165,10 +168,6 @@ static int take_list(struct fanin_comm *c)
 		int e = resolve(c, "switch", one, &at);
 		if (e)
 			return e;
-		snprintf(sentence, sizeof sentence, "switch %.100s: expected at most %d switches",
-			 one, FAN_PARTS_MAX);
-		if (c->parts == FAN_PARTS_MAX)
-			return fan_comm_refuse(c, FAN_E_CONFIG, sentence);
 		snprintf(sentence, sizeof sentence,
 			 "switch %.100s: named twice: expected different ones", one);
 		for (unsigned k = 0; k < c->parts; k++)
@@ -176,11 +175,6 @@ static int take_list(struct fanin_comm *c)
 				return fan_comm_refuse(c, FAN_E_CONFIG, sentence);
 		fan_comm_set_part(c, c->parts++, &at, "");
 	}
-	if (c->parts > 1 && *c->cfg.server_addr)
-		return fan_comm_refuse(
-			c, FAN_E_CONFIG,
-			"server with several switches: expected one switch, or no server: each "
-			"switch knows its own");
 	return FAN_OK;
 }
 

@@ -13,6 +13,7 @@
 #include "net/link_rate.h"
 #include "rendezvous.h"
 #include "sized.h"
+#include "switch_list.h"
 
 #define IP_UDP_BYTES  48 /* headers of IPv6 and UDP */
 #define NAME_BYTES    48 /* "FANIN_TIMEOUT_MS", "options.timeout_ms" */
@@ -374,8 +375,7 @@ static void name_job(struct load *l)
 		fan_rendezvous_job(l->c->job, !*c->switch_addr && !*c->controller_addr);
 }
 
-/* Options that are right one by one, but not together. */
-static int check_whole(const struct fan_config *c, char *why, size_t bytes)
+static int check_rank(const struct fan_config *c, char *why, size_t bytes)
 {
 	if (c->rank == UNSET || c->ranks == UNSET)
 		snprintf(why, bytes,
@@ -386,7 +386,15 @@ static int check_whole(const struct fan_config *c, char *why, size_t bytes)
 	else if (c->rank >= c->ranks)
 		snprintf(why, bytes, "rank %d of %d ranks: expected 0 to %d", c->rank, c->ranks,
 			 c->ranks - 1);
-	else if (*c->switch_addr && *c->controller_addr)
+	else
+		return FAN_OK;
+	return FAN_E_CONFIG;
+}
+
+/* Options that are right one by one, but not together. */
+static int check_whole(const struct fan_config *c, char *why, size_t bytes)
+{
+	if (*c->switch_addr && *c->controller_addr)
 		snprintf(why, bytes,
 			 "switch %.100s and controller %.100s: expected one of them: a controller "
 			 "tells the switches",
@@ -401,7 +409,7 @@ static int check_whole(const struct fan_config *c, char *why, size_t bytes)
 			 "ranks may run ahead of the slowest",
 			 c->cache);
 	else
-		return FAN_OK;
+		return fan_switch_list_check(c, why, bytes);
 	return FAN_E_CONFIG;
 }
 
@@ -483,13 +491,22 @@ int fan_config_tell(struct fan_config *c, fan_config_row *row, void *ctx, char *
 		}
 		row(ctx, k->name, text, l.from[i]);
 	}
+	if (!e && fan_config_is_rank(c))
+		e = check_rank(c, why, bytes);
 	return e ? e : check_whole(c, why, bytes);
 }
 
 int fan_config_load(struct fan_config *c, const struct fanin_options *o, char *why, size_t bytes)
 {
 	int e = fan_config_load_part(c, o, why, bytes);
+	if (!e)
+		e = check_rank(c, why, bytes);
 	return e ? e : check_whole(c, why, bytes);
+}
+
+bool fan_config_is_rank(const struct fan_config *c)
+{
+	return c->rank != UNSET || c->ranks != UNSET || is_set("RANK") || is_set("WORLD_SIZE");
 }
 
 int fan_config_join_ms(const struct fan_config *c)

@@ -72,8 +72,12 @@ int fan_config_load(struct fan_config *c, const struct fanin_options *o, char *w
 int fan_config_load_part(struct fan_config *c, const struct fanin_options *o, char *why,
 			 size_t bytes);
 
-/* As fan_config_load without fields, and call `row` for each option, also after an error: its name,
- * its value or "", and the variable or line that it came from; "": from none. */
+/* Whether anybody has told rank or ranks. */
+bool fan_config_is_rank(const struct fan_config *c);
+
+/* As fan_config_load without fields, on a machine where no rank is started, too, and call `row` for
+ * each option, also after an error: its name, its value or "", and the variable or line that it
+ * came from; "": from none. */
 typedef void fan_config_row(void *ctx, const char *name, const char *value, const char *from);
 int fan_config_tell(struct fan_config *c, fan_config_row *row, void *ctx, char *why, size_t bytes);
 

@@ -13,6 +13,7 @@
 #include "comm_parts.h"
 #include "net/clock.h"
 #include "regroup_agree.h"
+#include "wait_text.h"
 
 /* Leaving. */
 
@@ -467,26 +468,7 @@ static uint64_t connection_deadline(const struct fanin_comm *c, const struct fan
 	return failover_ns < core_ns ? failover_ns : core_ns;
 }
 
-/* What is waited for before the communicator is ready. */
-static void wait_text(const struct fanin_comm *c, char *text, size_t bytes)
-{
-	const struct fan_connection *cn = NULL;
-	if (!c->parts) {
-		fan_comm_client_text(c, text, bytes);
-		return;
-	}
-	for (unsigned i = 0; i < c->connections && !cn; i++)
-		if (c->connection[i].w && fan_worker_phase(c->connection[i].w) == FAN_W_JOINING)
-			cn = &c->connection[i];
-	if (!cn) {
-		snprintf(text, bytes, "not all ranks have joined job \"%s\" yet", c->cfg.job);
-		return;
-	}
-	const struct fan_fault silent = {.err = FAN_E_UNREACHABLE};
-	fan_comm_fault_text(c, cn, &silent, text, bytes);
-}
-
-/* Write it down for who waits in create, now and then. */
+/* Write down what is waited for, for who waits in create, now and then. */
 static void note_wait(struct fanin_comm *c)
 {
 	char text[FAN_FAULT_TEXT_BYTES];
@@ -494,7 +476,7 @@ static void note_wait(struct fanin_comm *c)
 	if (c->ready || atomic_load(&c->error) || now_ns < c->note_ns)
 		return;
 	c->note_ns = now_ns + FAN_COMM_NOTE_FIRST_MS / 4 * FAN_MS;
-	wait_text(c, text, sizeof text);
+	fan_wait_text(c, now_ns, text, sizeof text);
 	pthread_mutex_lock(&c->lock);
 	memcpy(c->wait_text, text, sizeof text);
 	pthread_mutex_unlock(&c->lock);

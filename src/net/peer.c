@@ -143,6 +143,28 @@ static const struct addrinfo *choose(const struct addrinfo *list)
 	return list;
 }
 
+int fan_peer_check(const char *text, char *why, size_t bytes)
+{
+	char host[HOST_BYTES];
+	bool brackets;
+	uint32_t port;
+	const char *number = split(text, host, &brackets, why, bytes);
+
+	if (!number)
+		return -1;
+	if (!parse_port(&port, number) && port)
+		return 0;
+	snprintf(why, bytes, "expected a port from 1 to 65535 after the address, got \"%s\"",
+		 number);
+	return -1;
+}
+
+/* Nobody will ever be called so: "10.0.0.256". */
+static bool is_number(const char *host)
+{
+	return host[strspn(host, "0123456789.")] == '\0';
+}
+
 /* `numeric`: names are none. */
 static int parse(fan_peer *p, const char *text, bool numeric, char *why, size_t bytes)
 {
@@ -169,7 +191,7 @@ static int parse(fan_peer *p, const char *text, bool numeric, char *why, size_t 
 			 brackets ? "expected an IPv6 address in brackets, got \"%s\" (%s)"
 				  : "expected an address or a known host name, got \"%s\" (%s)",
 			 host, gai_strerror(e));
-		return -1;
+		return hints.ai_flags & AI_NUMERICHOST || is_number(host) ? -1 : FAN_PEER_UNKNOWN;
 	}
 	const struct addrinfo *a = choose(list);
 	*p = fan_peer_from_sockaddr(a->ai_addr, a->ai_addrlen);

@@ -42,8 +42,14 @@ bool fan_peer_is_any(const fan_peer *p);
 bool fan_peer_is_public(const fan_peer *p);
 
 /* Parse "HOST:PORT", "[V6]:PORT" or "[V6%IF]:PORT".  Names are resolved, to IPv4 if they have both
- * families.  0, or -1 with the error in `why`, `bytes` bytes. */
+ * families.  0; or with the error in `why`, `bytes` bytes, FAN_PEER_UNKNOWN: nobody is called so,
+ * which may change; or -1. */
+#define FAN_PEER_UNKNOWN (-2)
 int fan_peer_parse(fan_peer *p, const char *text, char *why, size_t bytes);
+
+/* Whether that is the form of `text`, with a port from 1 on; names are not looked up.  0, or -1
+ * with the error in `why`. */
+int fan_peer_check(const char *text, char *why, size_t bytes);
 
 /* As fan_peer_parse, for numeric addresses.  False: it is no address and port. */
 bool fan_peer_read(fan_peer *p, const char *text);

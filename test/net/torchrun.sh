@@ -36,6 +36,7 @@ ended() { # NAME RESULT
 
 begin "$@"
 unset FANIN_HOSTS # nothing is named
+trap 'rm -rf "/etc/netns/$prefix-w0" "/etc/netns/$prefix-w1"; finish' EXIT
 torch=$(sh "$root/tools/torch-python.sh") || exit $?
 library=$(cd "$(dirname "$fanin")" && pwd)/src/libfanin.so.0
 fan_net_up "$prefix" 2 none || exit 1
@@ -85,6 +86,26 @@ ended 'localhost is the master to rank 0 alone' $?
 
 pair 0 localhost 10.77.0.1 23456 KUBERNETES_SERVICE_HOST=10.96.0.1 PYTHONUNBUFFERED=0
 ended 'localhost to rank 0 alone, and nobody counts the ranks of a host (Kubeflow)' $?
+
+# Rank 0's name gets known once both ranks wait for it, as a pod's does when the pod is there.
+for host in 0 1; do
+        mkdir -p "/etc/netns/$prefix-w$host"
+        echo '127.0.0.1 localhost' >"/etc/netns/$prefix-w$host/hosts"
+done
+for rank in 0 1; do
+        start_rank $rank env MASTER_ADDR=rank0.late MASTER_PORT=29505 RANK=$rank WORLD_SIZE=2 \
+                "$fanin" bench -b 64K -e 64K -n 2 -w 0
+done
+for rank in 0 1; do
+        tries=200
+        until grep -q 'waits for the address of "rank0.late:29505"' "$dir/rank$rank" || [ $tries -eq 0 ]; do
+                tries=$((tries - 1))
+                sleep 0.1
+        done
+        echo '10.77.0.1 rank0.late' >>"/etc/netns/$prefix-w$rank/hosts"
+done
+wait_ranks && grep -q 'waits for the address' "$dir/rank0" && grep -q 'waits for the address' "$dir/rank1"
+ended 'a name that is known later' $?
 
 number=0
 for host in 0 0 1; do

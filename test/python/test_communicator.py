@@ -3,6 +3,7 @@
 
 import array
 import gc
+import logging
 import os
 import pickle
 import signal
@@ -12,10 +13,10 @@ import time
 import numpy
 import pytest
 import torch
-from conftest import free_port, ranks
+from conftest import WAIT_S, free_port, ranks
 
 import fanin
-from fanin import errors
+from fanin import _waiting, errors
 from fanin._figures import Part, times_a_ring
 
 ELEMS = 50_000  # several windows of fragments
@@ -483,3 +484,57 @@ def test_errors_can_be_pickled():
     assert type(again) is fanin.RankLostError
     assert (str(again), again.code) == ("rank 3 stopped answering", -7)
     assert type(errors.from_code(-999, "new")) is fanin.FaninError
+
+
+def test_what_a_join_waits_for_is_logged(caplog, switch, job):
+    """A rank warns while others are missing, and once more when they are there."""
+    joined = {}
+
+    def join(rank):
+        joined[rank] = fanin.Communicator(switch, job=job, rank=rank, ranks=2)
+
+    def told():
+        return [record.getMessage() for record in caplog.records]
+
+    waits = f'fanin: rank 0: waits for rank 1 of 2 to join job "{job}"; gives up in '
+    first = threading.Thread(target=join, args=(0,), daemon=True)
+    with caplog.at_level(logging.WARNING, "fanin"):
+        first.start()
+        until = time.monotonic() + WAIT_S
+        while not any(text.startswith(waits) for text in told()):
+            assert time.monotonic() < until, told()
+            time.sleep(0.05)
+        join(1)
+        first.join(WAIT_S)
+    assert told()[-1] == "fanin: rank 0: all ranks have joined"
+    for comm in joined.values():
+        comm.close()
+
+
+def test_a_switch_that_is_not_there_is_logged(caplog, monkeypatch):
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    with caplog.at_level(logging.DEBUG, "fanin"):
+        with pytest.raises(errors.UnreachableError):
+            fanin.Communicator("127.0.0.1:9", rank=3, ranks=4, timeout=5)
+        monkeypatch.setenv("LOCAL_RANK", "1")
+        with pytest.raises(errors.UnreachableError):
+            fanin.Communicator("127.0.0.1:9", rank=3, ranks=4, timeout=5)
+    told = [(record.levelno, record.getMessage()) for record in caplog.records]
+    expected = "fanin: rank 3: waits for the switch 127.0.0.1:9: port unreachable; gives up in "
+    assert {level for level, _ in told} == {logging.WARNING, logging.DEBUG}
+    assert all(text.startswith(expected) for _, text in told)
+
+
+def test_an_interrupt_while_a_join_waits_is_raised(monkeypatch, switch, job):
+    """As Ctrl-C, which Python notices in the callback and C would swallow."""
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_waiting.logger, "log", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        _waiting.begin()
+        _waiting._tell(1, b"waits")
+        _waiting.end(0)
+    _waiting.begin()
+    _waiting.end(0)

@@ -298,8 +298,12 @@ static int allocate(struct bench_rank *k)
 /* fanin_comm_create has waited for a while, and says what for. */
 static void tell_wait(void *arg, const char *text)
 {
-	const struct bench_rank *k = arg;
-	fprintf(stderr, "fanin bench: rank %d: waiting: %s\n", k->rank, text);
+	struct bench_rank *k = arg;
+	k->waited = true;
+	if (k->o->rank < 0)
+		fprintf(stderr, "fanin bench: %s\n", text);
+	else
+		fprintf(stderr, "fanin bench: rank %d: %s\n", k->o->rank, text);
 }
 
 int bench_join(struct bench_rank *k)
@@ -331,6 +335,9 @@ int bench_join(struct bench_rank *k)
 		return e;
 	k->rank = fanin_comm_rank(k->comm);
 	k->ranks = fanin_comm_size(k->comm);
+	if (k->waited)
+		fprintf(stderr, "fanin bench: rank %d: all %d ranks have joined\n", k->rank,
+			k->ranks);
 	return 0;
 }
 

@@ -38,7 +38,8 @@ static const struct args_command command = {
 	"info",
 	"Tell what this build is, what the kernel gives it, the options of a rank as they would be "
 	"read here, and what would sum its tensors.\v"
-	"Exit status 1: a rank that is started like this would fail.",
+	"Exit status 1: a rank that is started like this would fail.  Where no rank is started, options are "
+	"checked without it.",
 	options,
 	sizeof options / sizeof options[0],
 };

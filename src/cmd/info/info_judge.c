@@ -4,9 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/err.h"
 #include "info.h"
 #include "lib/intra_terms.h"
 #include "lib/rendezvous.h"
+#include "lib/switch_list.h"
 
 __attribute__((format(printf, 2, 3))) static void add(struct info_sums *s, const char *format, ...)
 {
@@ -96,9 +98,18 @@ static int judge_rendezvous(struct info_sums *s)
 
 int info_judge(struct info_sums *s, const struct fan_config *c)
 {
+	char why[FAN_CONFIG_WHY_BYTES];
 	int e = 0;
 
 	s->count = 0;
+	if (fan_switch_list_check(c, why, sizeof why)) {
+		add(s, "Nothing: %s", why);
+		return FAN_E_CONFIG;
+	}
+	if (!*c->controller_addr && !*c->switch_addr && !fan_config_is_rank(c)) {
+		add(s, "Nothing: no rank is started here.");
+		return 0;
+	}
 	if (*c->controller_addr)
 		add(s, "What the controller %.200s assigns: parts, servers and routes of its plan.",
 		    c->controller_addr);

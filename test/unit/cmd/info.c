@@ -88,6 +88,26 @@ static void controller__decides_alone(void **state)
 	assert_int_equal(s.count, 1);
 }
 
+static void named__no_address(void **state)
+{
+	(void)state;
+	strcpy(c.switch_addr, "10.0.0.1");
+	assert_int_not_equal(info_judge(&s, &c), 0);
+	assert_true(says("Nothing: switch: expected HOST:PORT"));
+	assert_false(says("because it is named"));
+}
+
+static void none__where_no_rank_is_started(void **state)
+{
+	(void)state;
+	c.rank = c.ranks = -1;
+	assert_int_equal(info_judge(&s, &c), 0);
+	assert_true(says("no rank is started here"));
+	strcpy(c.switch_addr, "10.0.0.1:5000");
+	assert_int_equal(info_judge(&s, &c), 0);
+	assert_true(says("because it is named"));
+}
+
 static void none__launcher_says_where_ranks_meet(void **state)
 {
 	(void)state;
@@ -111,6 +131,8 @@ int main(void)
 		cmocka_unit_test_setup(named__several_are_counted, clean),
 		cmocka_unit_test_setup(named__server_and_run_ahead_leave_hosts_out, clean),
 		cmocka_unit_test_setup(controller__decides_alone, clean),
+		cmocka_unit_test_setup(named__no_address, clean),
+		cmocka_unit_test_setup(none__where_no_rank_is_started, clean),
 		cmocka_unit_test_setup(none__launcher_says_where_ranks_meet, clean),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -514,6 +514,25 @@ static struct told tell(const char *name)
 	return t;
 }
 
+/* Where no rank is started, only what is wrong without one is. */
+static void tell__without_a_rank(void **state)
+{
+	struct told t = {.name = "switch"};
+	(void)state;
+	assert_int_equal(fan_config_tell(&c, hear, &t, why, sizeof why), FAN_OK);
+	setenv("RANK", "0", 1);
+	assert_int_equal(fan_config_tell(&c, hear, &t, why, sizeof why), FAN_E_CONFIG);
+	assert_why("no rank", "WORLD_SIZE");
+	unsetenv("RANK");
+	setenv("FANIN_RANK", "0", 1);
+	assert_int_equal(fan_config_tell(&c, hear, &t, why, sizeof why), FAN_E_CONFIG);
+	assert_why("no number of ranks", "FANIN_RANKS");
+	unsetenv("FANIN_RANK");
+	setenv("FANIN_SWITCH", "10.0.0.1", 1);
+	assert_int_equal(fan_config_tell(&c, hear, &t, why, sizeof why), FAN_E_CONFIG);
+	assert_why("switch", "HOST:PORT");
+}
+
 static void tell__value_and_where_it_is_from(void **state)
 {
 	(void)state;
@@ -562,6 +581,7 @@ int main(void)
 		cmocka_unit_test_setup(config__newer_options, clean),
 		cmocka_unit_test_setup(config__fields_without_variables, clean),
 		cmocka_unit_test_setup(config__what_only_the_whole_shows, clean),
+		cmocka_unit_test_setup(tell__without_a_rank, clean),
 		cmocka_unit_test_setup(tell__value_and_where_it_is_from, clean),
 		cmocka_unit_test_setup(tell__all_rows_after_an_error, clean),
 	};
