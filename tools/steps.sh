@@ -214,6 +214,8 @@ step_core_symbols() {
                 sh tools/core-symbols.sh build && sh tools/core-symbols.sh build-clang
 }
 
+step_hardening() { need build-gcc && sh tools/hardening-test.sh build; }
+
 step_lib_symbols() { need build-gcc && sh tools/lib-symbols.sh build; }
 
 step_install() { need build-gcc && sh tools/install-test.sh build; }
@@ -500,7 +502,7 @@ measuring_steps='ns-forecast'
 computing_steps() {
         printf '%s\n' test-asan faults test-gcc clang-tidy scenarios faults-asan model python-types pages
         fuzz_steps
-        printf '%s\n' pip cppcheck bench test-clang abi install core-symbols lib-symbols
+        printf '%s\n' pip cppcheck bench test-clang abi install core-symbols lib-symbols hardening
 }
 
 # Last, since it prints times.

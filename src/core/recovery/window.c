@@ -267,6 +267,7 @@ static void make_room(struct fan_window *w)
 	struct fan_wlog_entry *e = log_front(w);
 	if (w->log_count < w->log_size)
 		return;
+	assert(e); /* the log has room for something */
 	make_urgent(w, e->slot, FAN_WSLOT_PROBE);
 	log_pop(w);
 }
