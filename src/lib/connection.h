@@ -63,6 +63,7 @@ struct fan_connection {
 	bool refused;	       /* ICMP has reported a closed port, and no packet has come since */
 	bool by_group;	       /* results have come by multicast */
 	bool news;	       /* a datagram or an operation awaits a tick */
+	int short_mtu;	       /* of the route, which takes no full fragment; 0: it does */
 	int io_errno;	       /* error of the socket; 0: none */
 	size_t bytes;	       /* of the worker's memory */
 	uint32_t packet_bytes; /* header and payload of a full fragment */
@@ -76,8 +77,9 @@ void fan_connection_io_free(struct fan_connection_io *io);
 
 /* Open the sockets to shard `shard` of the switch at `addr` and begin to join, with the tenant's
  * key `key` (NULL: the job is open).  FAN_OK, or an error with its sentence in `why`,
- * FAN_CONNECTION_WHY_BYTES: FAN_E_NOMEM, FAN_E_INVALID, FAN_E_SYSTEM, FAN_E_UNREACHABLE (no route),
- * FAN_E_MTU (a full fragment is larger than the route takes). */
+ * FAN_CONNECTION_WHY_BYTES: FAN_E_NOMEM, FAN_E_INVALID, FAN_E_SYSTEM, FAN_E_UNREACHABLE (no route).
+ * If a full fragment is larger than the route takes, it joins, and the communicator must fail when
+ * all have, so that they are told. */
 int fan_connection_open(struct fan_connection *cn, const struct fan_worker_config *cfg,
 			const fan_peer *addr, const uint8_t *key, uint64_t now_ns, char *why);
 void fan_connection_close(struct fan_connection *cn);

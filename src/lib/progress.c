@@ -169,10 +169,21 @@ void fan_comm_blame_for_silence(struct fanin_comm *c, unsigned k)
 	fan_ranks_set(c->blamed, (unsigned)(rank < 0 ? c->cfg.rank : rank));
 }
 
+static void fail_by_mtu(struct fanin_comm *c, const struct fan_connection *cn, int mtu)
+{
+	char text[FAN_FAULT_TEXT_BYTES];
+	fan_connection_mtu_text(cn, mtu, text);
+	fan_comm_fail(c, FAN_E_MTU, text);
+}
+
 /* Connection `cn` has failed: say why. */
 static void fail_by_core(struct fanin_comm *c, const struct fan_connection *cn)
 {
 	char text[FAN_FAULT_TEXT_BYTES];
+	if (cn->short_mtu) {
+		fail_by_mtu(c, cn, cn->short_mtu);
+		return;
+	}
 	struct fan_fault fault = *fan_worker_fault(cn->w), *f = &fault;
 	if (f->err <= FAN_REGROUP_E_GONE(0) && f->err > FAN_REGROUP_E_GONE(FAN_REGROUP_PARTS_MAX))
 		f->err = FAN_E_UNREACHABLE; /* for the ranks to blame, and they say so */
@@ -193,8 +204,10 @@ static void fail_by_socket(struct fanin_comm *c, struct fan_connection *cn, uint
 	if (!c->running_count)
 		fan_path_test_result(&cn->path_test); /* nothing waits for one */
 	if (fan_connection_too_long(cn, &mtu)) {
-		fan_connection_mtu_text(cn, mtu, text);
-		fan_comm_fail(c, FAN_E_MTU, text);
+		fail_by_mtu(c, cn, mtu);
+	} else if (cn->short_mtu) { /* once all are there, so that all are told */
+		if (fan_worker_phase(cn->w) == FAN_W_READY)
+			fail_by_mtu(c, cn, cn->short_mtu);
 	} else if (fan_path_test_turn(cn, now_ns)) {
 		fan_connection_hole_text(cn, text);
 		fan_comm_fail(c, FAN_E_MTU, text);

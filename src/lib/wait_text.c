@@ -23,7 +23,9 @@ static void for_switch(const struct fanin_comm *c, const struct fan_connection *
 		       size_t bytes)
 {
 	char addr[80];
-	const char *why = cn->refused ? "port unreachable" : "no answer";
+	const char *why = cn->short_mtu ? "no answer, and full packets do not fit the path to it"
+			  : cn->refused ? "port unreachable"
+					: "no answer";
 	fan_peer_text(&cn->switch_addr, addr, sizeof addr);
 	if (c->inside[cn->part] < 0)
 		snprintf(text, bytes, "waits for the switch %s: %s", addr, why);

@@ -112,6 +112,22 @@ rank_ends() { # NAME SIGNAL RANK
         ended "$name: the others say so" $result
 }
 
+# The interface of rank 3 takes no full packets: all end with that cause, not with a rank that is missing.
+small_mtu() { # NAME
+        ip -n "$prefix-w2" link set eth0 mtu 1300
+        start_job 10.77.0.1 1
+        result=0
+        for rank in 0 1 2 3; do
+                says='packets of rank 3 do not fit its path'
+                [ $rank -lt 3 ] || says='do not fit the path to the switch .* which takes 1300'
+                wait "$(id_of $rank)" && result=1
+                grep -q "$says" "$dir/rank$rank" || result=1
+        done
+        ip -n "$prefix-w2" link set eth0 mtu 1500
+        ranks=
+        ended "$1" $result
+}
+
 # Sums at a switch of the namespace in the middle.
 named_sums() { # NAME FLAGS...
         # shellcheck disable=SC2086  # words are wanted
@@ -149,6 +165,7 @@ sums "by IPv6" fd77::1
 sums "in bfloat16, averages" 10.77.0.1 -d bfloat16 -o avg
 sums "in float32, bfloat16 on the wire" 10.77.0.1 --wire bfloat16
 declared "hosts declare their links, one a quarter of the others: it sums nothing"
+small_mtu "an interface that takes no full packets"
 rank_ends "rank 2 is killed, with the aggregator of its host" KILL 2
 rank_ends "rank 0 is killed, with the aggregator of its host" KILL 0
 rank_ends "rank 1 is killed, which shares memory with rank 0" KILL 1
