@@ -240,6 +240,10 @@ struct fanin_stats {
 	uint64_t sealed; /* 1: what is sent is sealed, options.key_file; 0: the job is open */
 	uint64_t forged; /* sealed: packets dropped because nobody with the key had sent them, or
 			  * because they had come before */
+	uint32_t idle_hosts;  /* hosts that sum nothing, although hosts sum */
+	uint32_t idle_rank;   /* the first rank of the first of them */
+	uint64_t idle_misses; /* ranks that do not reach the switch inside that one, as behind a
+			       * firewall; 0: it could start none */
 };
 
 /* A part of every tensor, and the aggregator that sums it. */

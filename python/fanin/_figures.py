@@ -49,6 +49,9 @@ class Stats:
     forged: int = (
         0  #: sealed: packets dropped that nobody with the key had sent, or that had come before
     )
+    idle_hosts: int = 0  #: hosts that sum nothing, although hosts sum
+    idle_rank: int = 0  #: the first rank of the first of them
+    idle_misses: int = 0  #: ranks that do not reach the switch inside it; 0: it could start none
 
 
 @dataclasses.dataclass(frozen=True)

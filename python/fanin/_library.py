@@ -75,6 +75,8 @@ class RawStats(ctypes.Structure):
         *[(name, ctypes.c_uint64) for name in "result_ns gap_ns".split()],
         *[(name, ctypes.c_uint32) for name in "hosts host_ranks".split()],
         *[(name, ctypes.c_uint64) for name in "sealed forged".split()],
+        *[(name, ctypes.c_uint32) for name in "idle_hosts idle_rank".split()],
+        ("idle_misses", ctypes.c_uint64),
     ]
 
     def __init__(self) -> None:

@@ -4,7 +4,7 @@
 import contextlib
 from typing import Callable, Iterator
 
-from ._figures import Part, times_a_ring
+from ._figures import Part, Stats, times_a_ring
 from .communicator import Communicator
 from .errors import FaninError
 
@@ -21,6 +21,8 @@ def lines(communicator: Communicator, what: str, total_bytes: int) -> list[str]:
             f"  memory    shared by {stats.host_ranks} ranks of this host; "
             f"{stats.hosts} host{'s' * (stats.hosts != 1)} in all"
         )
+    if stats.idle_hosts:
+        found.append(f"  idle      {idle(stats)}")
     if stats.sealed:
         found.append(f"  sealed    what is sent; {stats.forged} forged packets dropped")
     else:
@@ -52,6 +54,18 @@ def lines(communicator: Communicator, what: str, total_bytes: int) -> list[str]:
             "or no memory for it (fanin switch, server --ahead)"
         )
     return found
+
+
+def idle(stats: Stats) -> str:
+    """Which host sums nothing, and why."""
+    why = "it could start no switch"
+    if stats.idle_misses:
+        ranks = "1 rank does" if stats.idle_misses == 1 else f"{stats.idle_misses} ranks do"
+        why = (
+            f"{ranks} not reach the switch inside it: is a firewall there?  Open UDP between hosts"
+        )
+    more = f" (and {stats.idle_hosts - 1} more)" if stats.idle_hosts > 1 else ""
+    return f"the host of rank {stats.idle_rank}{more} sums nothing: {why}"
 
 
 @contextlib.contextmanager

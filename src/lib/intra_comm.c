@@ -396,6 +396,7 @@ static void end_ops(struct fanin_comm *c)
 	c->stats.hosts = l->board.with.hosts;
 	c->stats.host_ranks = l->s->ranks;
 	c->stats.sealed = c->cfg.keys.count != 0;
+	fan_meeting_count_idle(&c->places.ranks, &c->stats);
 	if (c->room_waiters)
 		pthread_cond_broadcast(&c->changed);
 	pthread_mutex_unlock(&c->lock);

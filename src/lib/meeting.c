@@ -99,6 +99,17 @@ void fan_meeting_sort(struct fan_meeting *m, const int32_t *records, unsigned ra
 	}
 }
 
+void fan_meeting_count_idle(const struct fan_meeting *m, struct fanin_stats *s)
+{
+	for (unsigned h = 0; h < m->hosts && m->sums; h++) {
+		const struct fan_meeting_host *host = &m->host[h];
+		if (!host->aggregator.port && !s->idle_hosts++) {
+			s->idle_rank = host->first;
+			s->idle_misses = host->misses;
+		}
+	}
+}
+
 /* The job. */
 
 int fan_meeting_add_up(struct fanin_comm *c, int32_t *words, unsigned count)
@@ -201,8 +212,10 @@ static int drop_unreachable(struct fan_meeting *m, struct fanin_comm *c, bool na
 		silent[h] = !answers[h];
 	int e = fan_meeting_add_up(c, silent, m->hosts);
 	for (unsigned h = named ? 0 : 1; h < m->hosts; h++)
-		if (silent[h])
+		if (silent[h] && m->host[h].aggregator.port) {
 			m->host[h].aggregator.port = 0;
+			m->host[h].misses = (uint16_t)silent[h];
+		}
 	return e;
 }
 
@@ -212,7 +225,8 @@ int fan_meeting_join(struct fan_meeting *m, struct fanin_comm *c, const fan_peer
 	int e = exchange_hosts(m, c, at);
 	if (!e)
 		e = exchange_ports(m, c, at, named, sw);
-	if (!e && m->hosts > 1 && sw)
+	m->sums = m->hosts > 1 && sw;
+	if (!e && m->sums)
 		e = drop_unreachable(m, c, named);
 	return e;
 }

@@ -30,6 +30,7 @@ struct fan_host_id {
 struct fan_meeting_host {
 	uint16_t first; /* its lowest rank */
 	uint16_t ranks;
+	uint16_t misses;     /* ranks that do not reach its aggregator, so that it sums nothing */
 	uint32_t mbps;	     /* rate of its link; 0: not known (link_rate.h) */
 	uint64_t nonce;	     /* of the job's life there, from that rank */
 	fan_peer aggregator; /* embedded in that rank; port 0: it could not start one, or some
@@ -40,6 +41,7 @@ struct fan_meeting {
 	unsigned hosts; /* at most FAN_MEETING_HOSTS_MAX, in the order of their first ranks */
 	struct fan_meeting_host host[FAN_MEETING_HOSTS_MAX];
 	uint16_t host_of[FAN_RANKS_MAX];  /* of each rank; FAN_MEETING_HOSTS_MAX: a further one */
+	bool sums;			  /* hosts have aggregators, unless they could start none */
 	unsigned may_share, ask_to_share; /* ranks that may share memory; that ask for it */
 };
 
@@ -61,6 +63,9 @@ int fan_meeting_add_up(struct fanin_comm *c, int32_t *words, unsigned count);
 
 /* Sort the records of `ranks` ranks, FAN_MEETING_RECORD words each, into hosts. */
 void fan_meeting_sort(struct fan_meeting *m, const int32_t *records, unsigned ranks);
+
+/* Fill in s->idle_hosts and what is told about the first of them. */
+void fan_meeting_count_idle(const struct fan_meeting *m, struct fanin_stats *s);
 
 /* A rate that a first rank has told, in Mb/s; 0: it is none. */
 uint32_t fan_meeting_take_rate(int32_t word);

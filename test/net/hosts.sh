@@ -25,6 +25,7 @@ share=1 # memory, among the ranks of a host: expected
 ask=    # for it or not: FANIN_LOCAL=1 or =0
 loner=  # a rank that does not want to
 last=   # the host that declares a narrower link; none: no host declares any
+idle=   # what rank 0 says of a host that sums nothing
 parts=3 # of a tensor: those of the hosts
 switch_flags=
 
@@ -66,6 +67,7 @@ sums() { # NAME ADDRESS FLAGS...
                 result=1
         [ "$(grep -c '^# shares of the tensors' "$dir/rank0")" = $((parts > 1)) ] || result=1
         [ "$(grep -c '2 ranks of this host share memory' "$dir/rank0")" = $share ] || result=1
+        [ "$(grep '^# the host of rank' "$dir/rank0" | cut -d ';' -f 1)" = "$idle" ] || result=1
         ended "$name" $result
 }
 
@@ -182,9 +184,10 @@ loner='' ask=FANIN_LOCAL=0
 named_sums "at a named switch and on hosts, each rank for itself"
 named_sums "the same in fixed point" --mode fixed
 close_ports 2
-parts=3
+parts=3 idle='# the host of rank 3 sums nothing: 3 of the ranks do not reach the switch inside it'
 named_sums "a host that does not answer the others sums nothing"
 open_ports 2
+idle=
 sums "each rank for itself" 10.77.0.1
 ask='' loner=3
 sums "one rank does not want to share: none does" 10.77.0.1

@@ -16,8 +16,8 @@ import torch
 from conftest import WAIT_S, free_port, ranks
 
 import fanin
-from fanin import _waiting, errors
-from fanin._figures import Part, times_a_ring
+from fanin import _report, _waiting, errors
+from fanin._figures import Part, Stats, times_a_ring
 
 ELEMS = 50_000  # several windows of fragments
 
@@ -484,6 +484,15 @@ def test_errors_can_be_pickled():
     assert type(again) is fanin.RankLostError
     assert (str(again), again.code) == ("rank 3 stopped answering", -7)
     assert type(errors.from_code(-999, "new")) is fanin.FaninError
+
+
+def test_a_host_that_sums_nothing_is_named():
+    one = Stats(idle_hosts=1, idle_rank=2, idle_misses=3)
+    assert _report.idle(one).startswith("the host of rank 2 sums nothing: 3 ranks do not reach the")
+    more = Stats(idle_hosts=3, idle_rank=0)
+    assert _report.idle(more) == (
+        "the host of rank 0 (and 2 more) sums nothing: it could start no switch"
+    )
 
 
 def test_what_a_join_waits_for_is_logged(caplog, switch, job):

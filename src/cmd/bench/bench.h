@@ -138,6 +138,9 @@ void bench_print_bar(int done, int all, uint64_t bytes, int64_t ns);
 
 /* The share of each part, where there are several; and the same as an array. */
 void bench_print_parts(FILE *f, const fanin_comm *comm);
+
+/* Print which host sums nothing, and why, if one does. */
+void bench_print_idle(FILE *f, const struct fanin_stats *s);
 struct json_t *bench_parts_json(const fanin_comm *comm);
 
 /* Write the file o->json, with `rank_stats`, which stays the caller's, and `parts`, which does not.

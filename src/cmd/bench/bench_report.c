@@ -194,6 +194,22 @@ void bench_print_parts(FILE *to, const fanin_comm *comm)
 	fprintf(to, "; %s\n", p.settled ? "settled" : "not settled yet");
 }
 
+void bench_print_idle(FILE *to, const struct fanin_stats *s)
+{
+	if (!s->idle_hosts)
+		return;
+	fprintf(to, "# the host of rank %u sums nothing: ", s->idle_rank);
+	if (s->idle_misses)
+		fprintf(to,
+			"%llu of the ranks do not reach the switch inside it; is a firewall there?",
+			(unsigned long long)s->idle_misses);
+	else
+		fprintf(to, "it could start no switch");
+	if (s->idle_hosts > 1)
+		fprintf(to, "  (%u hosts sum nothing)", s->idle_hosts);
+	fputc('\n', to);
+}
+
 json_t *bench_parts_json(const fanin_comm *comm)
 {
 	struct fanin_part p = {.size = sizeof p};

@@ -346,8 +346,10 @@ static int report(struct bench_rank *k)
 {
 	struct fanin_stats s = {.size = sizeof s};
 	fanin_comm_stats(k->comm, &s);
-	if (k->rank == 0)
+	if (k->rank == 0) {
 		bench_print_parts(stdout, k->comm);
+		bench_print_idle(stdout, &s);
+	}
 	if (k->rank != 0 || !*k->o->json)
 		return 0;
 	if (!bench_write_json(k->o, &s, k->ranks, k->result, k->results, 2 * k->tensor_bytes,
