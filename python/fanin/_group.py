@@ -16,12 +16,13 @@ from typing import Any, Callable, Sequence
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import ProcessGroup
 
 from . import _report, _staging
 from ._carried import Carried, Gather, InPlace, Scatter, bytes_of
 from ._completion import LEVELS_MAX, Completer, FaninWork, copy_back, ended, level
+from ._devices import OWN, DevicesGroup, backend_for, collective, named_devices
 from ._membership import Membership, Options
+from ._messages import Tagged, numbering
 from ._tensors import Tensors, contiguous, is_staged, joined, listed, name_of, options_of, spread
 from ._tensors import why_not_copied, why_not_summed
 from .errors import FaninError
@@ -29,12 +30,10 @@ from .errors import FaninError
 logger = logging.getLogger("fanin")
 
 c10d: Any = torch._C._distributed_c10d  # PyTorch's stubs lack half of it
-TAGS = 1 << 16  # of each group, for messages between two ranks
-TAGGED_GROUPS_MAX = 1 << 15  # that have such messages: a tag has 31 bits
 GATHER_BYTES_MIN = (
     16384  # of one rank; less is gathered by Gloo: a broadcast for each rank costs more
 )
-COUNTED_MAX = TAGGED_GROUPS_MAX // 2  # of these, PyTorch has given numbers to as many
+DEVICES = ["cpu", "cuda"]  # whose tensors fanin takes
 STAGED = LEVELS_MAX + 1  # number of the level of tensors on a GPU, beside level 0
 
 
@@ -70,54 +69,19 @@ class _Level:
         self.membership.close()
 
 
-class _Tagged:
-    """Messages between two ranks of a group through the default group's Gloo, which all its ranks
-    have: only two call this.  Tags keep groups apart."""
-
-    def __init__(self, world: "FaninGroup", members: Sequence[int], number: Callable[[], int]):
-        self._world = world
-        self._members = list(members)
-        self._number = number  # of the group, among all
-
-    def _tag(self, tag: int) -> int:
-        number = self._number()
-        if not 0 <= tag < TAGS or number >= TAGGED_GROUPS_MAX:
-            raise ValueError(
-                f"tag {tag} in group {number}: expected a tag below {TAGS}, and at most "
-                f"{TAGGED_GROUPS_MAX} groups"
-            )
-        return number * TAGS + tag
-
-    def send(self, tensors: Any, to: int, tag: int = 0) -> Any:
-        return self._world.gloo.send(tensors, self._members[to], self._tag(tag))
-
-    def recv(self, tensors: Any, source: int, tag: int = 0) -> Any:
-        return self._world.gloo.recv(tensors, self._members[source], self._tag(tag))
-
-    def recv_anysource(self, tensors: Any, tag: int = 0) -> Any:
-        return _Received(self._world.gloo.recv_anysource(tensors, self._tag(tag)), self._members)
-
-
-class _Received:
-    """A message from any rank: who it was, by its number in the group."""
-
-    def __init__(self, work: Any, members: list[int]) -> None:
-        self._work = work
-        self._members = members
-
-    def _source_rank(self) -> int:
-        return self._members.index(self._work._source_rank())
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._work, name)
-
-
-class FaninGroup(ProcessGroup):
+class FaninGroup(DevicesGroup):
     """A process group whose sums go through fanin; made by `init_process_group("fanin")`."""
 
-    def __init__(self, open_level: Callable[[int], _Level], messages: Any = None) -> None:
+    def __init__(
+        self,
+        open_level: Callable[[int], _Level],
+        messages: Any = None,
+        devices: dict[str, str] | None = None,
+        others: dict[str, Any] | None = None,
+    ) -> None:
         first = open_level(0)
-        super().__init__(first.membership.rank, first.membership.size)  # type: ignore
+        rank, size = first.membership.rank, first.membership.size
+        super().__init__(rank, size, devices or dict.fromkeys(DEVICES, OWN), others or {})
         self.membership = first.membership  #: of operations outside of callbacks
         self.fallbacks: dict[str, int] = {}  #: reason -> operations that went to Gloo
         self.ops = 0  #: operations that went through fanin
@@ -149,12 +113,6 @@ class FaninGroup(ProcessGroup):
         """Leave the job.  The group must not be used any more."""
         self._finalize()
 
-    def getBackendName(self) -> str:
-        return "fanin"
-
-    def _get_backend_name(self) -> str:
-        return "fanin"
-
     def _here(self, staged: bool = False) -> _Level:
         """What an operation that starts here and now goes through.  All ranks come to a new level
         with the same operation."""
@@ -170,6 +128,7 @@ class FaninGroup(ProcessGroup):
 
     # Reductions.
 
+    @collective
     def allreduce(self, tensors: Any, opts: Any = None) -> Any:
         tensors, opts = listed(tensors), options_of(c10d.AllreduceOptions, opts)
         why = why_not_summed(tensors, opts.reduceOp)
@@ -179,6 +138,7 @@ class FaninGroup(ProcessGroup):
         carried = InPlace(dense, lambda comm, one: comm.allreduce_start(one, op))
         return self._by_fanin(tensors, carried, copy_back([(tensors[0], dense)]))
 
+    @collective
     def allreduce_coalesced(self, tensors: Any, opts: Any = None) -> Any:
         tensors, opts = listed(tensors), options_of(c10d.AllreduceCoalescedOptions, opts)
         why = why_not_summed(tensors, opts.reduceOp)
@@ -193,6 +153,7 @@ class FaninGroup(ProcessGroup):
         carried = InPlace(flat, lambda comm, one: comm.allreduce_start(one, op))
         return self._by_fanin(tensors, carried, copy_back(list(zip(tensors, views))))
 
+    @collective
     def reduce(self, tensors: Any, opts: Any = None) -> Any:  # type: ignore[override]
         tensors, opts = listed(tensors), options_of(c10d.ReduceOptions, opts)
         why = why_not_summed(tensors, opts.reduceOp)
@@ -203,6 +164,7 @@ class FaninGroup(ProcessGroup):
         carried = InPlace(dense, lambda comm, one: comm.reduce_start(one, op, root), stores=mine)
         return self._by_fanin(tensors, carried, copy_back([(tensors[0], dense)]) if mine else None)
 
+    @collective
     def reduce_scatter(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
         opts = options_of(c10d.ReduceScatterOptions, opts)
         if len(outputs) != 1 or len(inputs) != 1 or len(inputs[0]) != self.membership.size:
@@ -210,6 +172,7 @@ class FaninGroup(ProcessGroup):
         sources = [contiguous(tensor) for tensor in inputs[0]]
         return self._reduce_scatter(outputs[0], sources, opts)
 
+    @collective
     def _reduce_scatter_base(
         self, output: torch.Tensor, source: torch.Tensor, opts: Any = None
     ) -> Any:
@@ -251,6 +214,7 @@ class FaninGroup(ProcessGroup):
 
     # Copies.
 
+    @collective
     def broadcast(self, tensors: Any, opts: Any = None) -> Any:
         tensors, opts = listed(tensors), options_of(c10d.BroadcastOptions, opts)
         why = why_not_copied(tensors)
@@ -263,6 +227,7 @@ class FaninGroup(ProcessGroup):
         )
         return self._by_fanin(tensors, carried, None if mine else copy_back([(tensors[0], dense)]))
 
+    @collective
     def allgather(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
         opts = options_of(c10d.AllgatherOptions, opts)
         if len(outputs) != 1 or len(inputs) != 1:
@@ -273,6 +238,7 @@ class FaninGroup(ProcessGroup):
             return self.gloo.allgather(outputs, inputs, opts)  # which says what is wrong
         return self._gather(into, source, into)
 
+    @collective
     def _allgather_base(self, output: torch.Tensor, source: torch.Tensor, opts: Any = None) -> Any:
         size = self.membership.size
         if output.dtype != source.dtype or output.numel() != size * source.numel():
@@ -322,29 +288,69 @@ class FaninGroup(ProcessGroup):
         nothing = torch.empty(0)
         return self._by_fanin([], InPlace(nothing, lambda comm, _: comm.barrier_start()), None)
 
+    # Several operations as one.
+
+    def _all_of(self, works: list[Any]) -> Any:
+        return self._track([], works, None)
+
+    @collective
+    def allgather_into_tensor_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
+        works = [self._allgather_base(one, source) for one, source in zip(outputs, inputs)]
+        return self._track(list(outputs), works, None)
+
+    @collective
+    def reduce_scatter_tensor_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
+        pairs = zip(outputs, inputs)
+        works = [self._reduce_scatter_base(one, source, opts) for one, source in pairs]
+        return self._track(list(outputs), works, None)
+
     # What Gloo alone can do.
 
+    @collective
     def allgather_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
         return self.gloo.allgather_coalesced(outputs, inputs, opts or c10d.AllgatherOptions())
 
+    @collective
     def gather(self, outputs: Any, inputs: Any, *opts: Any) -> Any:
         return self.gloo.gather(outputs, inputs, *opts)
 
+    @collective
     def scatter(self, outputs: Any, inputs: Any, *opts: Any) -> Any:
         return self.gloo.scatter(outputs, inputs, *opts)
 
-    def alltoall(self, outputs: Any, inputs: Any, *opts: Any) -> Any:
-        return self.gloo.alltoall(outputs, inputs, *opts)
+    @collective
+    def alltoall(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
+        """Gloo has it for one tensor: theirs one behind the other, as bytes."""
+        del opts
+        sources = [bytes_of(contiguous(tensor)) for tensor in inputs]
+        dense = [contiguous(tensor) for tensor in outputs]
+        into = [bytes_of(tensor) for tensor in dense]
+        flat = torch.cat(into)
+        sizes = [[one.numel() for one in ones] for ones in (into, sources)]
+        work = self.gloo.alltoall_base(flat, torch.cat(sources), *sizes)
 
+        def finish() -> None:
+            for one, piece in zip(into, torch.split(flat, sizes[0])):
+                one.copy_(piece)
+            bring_back = copy_back(list(zip(outputs, dense)))
+            if bring_back is not None:
+                bring_back()
+
+        return self._track(list(outputs), [work], finish)
+
+    @collective
     def alltoall_base(self, *arguments: Any) -> Any:
         return self.gloo.alltoall_base(*arguments)
 
+    @collective
     def send(self, tensors: Any, to: int, tag: int = 0) -> Any:
         return (self._messages or self.gloo).send(tensors, to, tag)
 
+    @collective
     def recv(self, tensors: Any, source: int, tag: int = 0) -> Any:
         return (self._messages or self.gloo).recv(tensors, source, tag)
 
+    @collective
     def recv_anysource(self, tensors: Any, tag: int = 0) -> Any:
         return (self._messages or self.gloo).recv_anysource(tensors, tag)
 
@@ -356,6 +362,14 @@ class FaninGroup(ProcessGroup):
 
     def _get_sequence_number_for_group(self) -> int:
         return int(self.gloo._get_sequence_number_for_group())
+
+    # PyTorch 2.13 and later call some by other names.
+
+    all_gather_single = _allgather_base
+    all_gather_single_coalesced = allgather_into_tensor_coalesced
+    reduce_scatter_single = _reduce_scatter_base
+    reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced
+    all_to_all_single = alltoall_base
 
     # Within.
 
@@ -423,8 +437,16 @@ def create(given: Any, options: Options | None) -> FaninGroup:
         raise TypeError(f"pg_options: {type(options).__name__}: expected fanin.torch.Options")
     messages = None
     if default is not None:
-        messages = _Tagged(default, given.global_ranks_in_group, _numbering(given, default))
-    group = FaninGroup(functools.partial(_open_level, given, options, default), messages)
+        number = numbering(given, default, _lives)
+        messages = Tagged(default, given.global_ranks_in_group, number)
+    devices = named_devices()
+    others = {
+        device: backend_for(device, name, given, None)
+        for device, name in devices.items()
+        if name != OWN
+    }
+    opener = functools.partial(_open_level, given, options, default)
+    group = FaninGroup(opener, messages, devices, others)
     if not given.global_ranks_in_group:
         group.membership.is_wanted()
     if messages is None:
@@ -432,18 +454,6 @@ def create(given: Any, options: Options | None) -> FaninGroup:
     if not given.global_ranks_in_group:
         _world = weakref.ref(group)
     return group
-
-
-def _numbering(given: Any, default: FaninGroup) -> Callable[[], int]:
-    """The group's number, the same on all its ranks, none of which waits for another one here: that
-    which PyTorch counts, if it does."""
-    counted = str(given.group_id)
-    if counted.isdecimal() and int(counted) < COUNTED_MAX:
-        return lambda: int(counted)
-    store = c10d.PrefixStore(f"fanin{_lives}", given.store)
-    if given.group_rank == 0:
-        store.set("number", str(COUNTED_MAX + default.membership.next_number()))
-    return functools.cache(lambda: int(store.get("number")))
 
 
 def _make_gloo(store: Any, membership: Membership, timeout: Any) -> Any:
@@ -477,5 +487,5 @@ def register() -> None:
         return
     named: dict[str, Any] = {"extended_api": True}
     if "devices" in inspect.signature(dist.Backend.register_backend).parameters:
-        named["devices"] = ["cpu", "cuda"]  # PyTorch 2
+        named["devices"] = DEVICES  # PyTorch 2
     dist.Backend.register_backend("fanin", create, **named)  # type: ignore[no-untyped-call]

@@ -138,7 +138,14 @@ class Processes:
     `command`."""
 
     def __init__(
-        self, size, name, arguments, environment=None, script="torch_ranks.py", command=None
+        self,
+        size,
+        name,
+        arguments,
+        environment=None,
+        script="torch_ranks.py",
+        command=None,
+        kind=warm.Process,
     ):
         port = free_port()
         self.ranks = []
@@ -155,7 +162,7 @@ class Processes:
             )
             call = [str(Path(__file__).parent / script), name, json.dumps(arguments)]
             outputs = [tempfile.TemporaryFile("w+") for _ in range(2)]
-            self.ranks.append((warm.Process(command or call, env, *outputs), *outputs))
+            self.ranks.append((kind(command or call, env, *outputs), *outputs))
 
     def wait(self):
         """(exit status, the last line of stdout as JSON or None, stderr) of each rank."""

@@ -7,6 +7,7 @@ of fanin is imported before the fork.
 """
 
 import atexit
+import contextlib
 import json
 import os
 import random
@@ -25,26 +26,28 @@ PRELOAD = ["numpy", "torch", "torch.distributed", "torch.nn.parallel"]
 class Process:
     """What the tests use of subprocess.Popen, for `python SCRIPT ARGUMENT...`."""
 
-    _server = None  # the socket to it
+    preload = PRELOAD
+    _servers = {}  # the sockets to them, by what they import
     _ended = {}  # exit status by process id, of those that have ended
 
     def __init__(self, command, env, stdout, stderr):
         self.returncode = None
-        if Process._server is None:
-            Process._server = start()
+        key = " ".join(self.preload)
+        if key not in Process._servers:
+            Process._servers[key] = start(self.preload)
+        self._server = Process._servers[key]
         request = json.dumps({"command": command, "env": env}).encode()
         assert len(request) <= REQUEST_BYTES
-        socket.send_fds(Process._server, [request], [stdout.fileno(), stderr.fileno()])
+        socket.send_fds(self._server, [request], [stdout.fileno(), stderr.fileno()])
         self.pid = None
         while self.pid is None:
-            self.pid = Process._hear(None)
+            self.pid = self._hear(None)
 
-    @staticmethod
-    def _hear(timeout):
+    def _hear(self, timeout):
         """Take in one message of the server; the process id if it is about one that began."""
-        if not select.select([Process._server], [], [], timeout)[0]:
+        if not select.select([self._server], [], [], timeout)[0]:
             return None
-        message = Process._server.recv(REQUEST_BYTES)
+        message = self._server.recv(REQUEST_BYTES)
         assert message, "the server of processes has ended"
         pid, status = json.loads(message)
         if status is None:
@@ -54,8 +57,8 @@ class Process:
 
     def poll(self):
         """The exit status, as subprocess has it; None while the process runs."""
-        while self.returncode is None and select.select([Process._server], [], [], 0)[0]:
-            Process._hear(0)
+        while self.returncode is None and select.select([self._server], [], [], 0)[0]:
+            self._hear(0)
             self.returncode = Process._ended.pop(self.pid, None)
         if self.returncode is None:
             self.returncode = Process._ended.pop(self.pid, None)
@@ -68,7 +71,7 @@ class Process:
             left = None if until is None else until - time.monotonic()
             if left is not None and left <= 0:
                 raise subprocess.TimeoutExpired(f"process {self.pid}", timeout)
-            select.select([Process._server], [], [], left)
+            select.select([self._server], [], [], left)
         return self.returncode
 
     def kill(self):
@@ -77,11 +80,11 @@ class Process:
             os.kill(self.pid, signal.SIGKILL)
 
 
-def start():
-    """Begin the server; our end of the socket to it."""
+def start(preload):
+    """Begin a server that imports what is named; our end of the socket to it."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     server = subprocess.Popen(
-        [sys.executable, __file__, str(theirs.fileno())],
+        [sys.executable, __file__, str(theirs.fileno()), *preload],
         pass_fds=[theirs.fileno()],
         stdin=subprocess.DEVNULL,
         env=dict(os.environ, OMP_NUM_THREADS="1"),
@@ -153,8 +156,9 @@ def serve(server):
 def main():
     """Import what is slow, and serve."""
     server = socket.socket(fileno=int(sys.argv[1]))
-    for name in PRELOAD:
-        __import__(name)
+    for name in sys.argv[2:]:
+        with contextlib.suppress(ImportError):  # older versions of PyTorch have not all
+            __import__(name)
     request, outputs = serve(server)
     become(request, outputs, server)
 

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What PyTorch 2 asks a process group about itself: its name, the devices that it has, and for each of
+them a backend.
+
+Python cannot subclass torch.distributed's Backend before PyTorch 2.13, so fanin's is the group itself.
+PyTorch takes that in place of the group with all the backends that a program named, as in
+"cpu:fanin,cuda:nccl", and makes none that comes after it.  Therefore the group makes them, and hands
+them what has their tensors.
+"""
+
+import functools
+import sys
+import threading
+from typing import Any, Callable, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import ProcessGroup
+
+c10d: Any = torch._C._distributed_c10d  # PyTorch's stubs lack half of it
+FRAMES_MAX = 4  # between PyTorch's function that makes a group and ours
+OWN = "fanin"
+
+Call = TypeVar("Call", bound=Callable[..., Any])
+
+
+def named_devices() -> dict[str, str]:
+    """Backends by type of device, of the group that PyTorch makes further up the stack; {}: it has no
+    such types."""
+    frame: Any = sys._getframe(1)
+    for _ in range(FRAMES_MAX):
+        if frame is None:
+            break
+        config = frame.f_locals.get("backend_config")
+        if config is not None and hasattr(config, "get_device_backend_map"):
+            found = config.get_device_backend_map()
+            return {str(device): str(name).lower() for device, name in found.items()}
+        frame = frame.f_back
+    return {}
+
+
+def backend_for(device: str, name: str, given: Any, options: Any) -> Any:
+    """A backend that PyTorch or another package brings, for tensors of a type of device, as PyTorch
+    would have made it; an error if it cannot be had."""
+    own: Any = c10d._DistributedBackendOptions()
+    for field in ("group_rank", "group_size", "timeout", "group_id", "global_ranks_in_group"):
+        setattr(own, field, getattr(given, field))
+    own.store = c10d.PrefixStore(f"{device}/{OWN}", given.store)
+    plugins: dict[str, Any] = getattr(dist.Backend, "_plugins", {})
+    plugin = plugins.get(name.upper())
+    if plugin is not None:
+        if plugin.extended_api:
+            backend = plugin.creator_fn(own, options)
+        else:
+            backend = plugin.creator_fn(own.store, own.group_rank, own.group_size, own.timeout)
+    elif name in _MAKERS:
+        backend = _MAKERS[name](own, options)
+    else:
+        raise RuntimeError(f"{device}:{name}: not to be had beside {OWN} in this PyTorch")
+    if isinstance(backend, ProcessGroup):
+        raise RuntimeError(f"{device}:{name}: replaces the whole group, as {OWN} does")
+    if name in _MAKERS:
+        backend._set_sequence_number_for_group()
+    return backend
+
+
+def _gloo(own: Any, options: Any) -> Any:
+    del options
+    if not dist.is_gloo_available():
+        raise RuntimeError("gloo: this PyTorch was built without it")
+    return c10d.ProcessGroupGloo(own.store, own.group_rank, own.group_size, timeout=own.timeout)
+
+
+def _nccl(own: Any, options: Any) -> Any:
+    if not dist.is_nccl_available():
+        raise RuntimeError("nccl: this PyTorch was built without it")
+    options = options or c10d.ProcessGroupNCCL.Options()
+    options._timeout = own.timeout
+    options.global_ranks_in_group = own.global_ranks_in_group
+    options.group_name = own.group_id
+    return c10d.ProcessGroupNCCL(own.store, own.group_rank, own.group_size, options)
+
+
+_MAKERS: dict[str, Callable[[Any, Any], Any]] = {"gloo": _gloo, "nccl": _nccl}
+
+
+def _first_tensor(arguments: Any) -> torch.Tensor | None:
+    for one in arguments:
+        if isinstance(one, torch.Tensor):
+            return one
+        found = _first_tensor(one) if isinstance(one, (list, tuple)) else None
+        if found is not None:
+            return found
+    return None
+
+
+def collective(method: Call) -> Call:
+    """An operation: of the backend that has its tensors' device."""
+    name = method.__name__
+
+    @functools.wraps(method)
+    def call(self: "DevicesGroup", *arguments: Any, **named: Any) -> Any:
+        if self.others:
+            tensor = _first_tensor(arguments)
+            other = self.others.get(tensor.device.type) if tensor is not None else None
+            if other is not None:
+                return getattr(other, name)(*arguments, **named)
+        work = method(self, *arguments, **named)
+        if self._coalesced:
+            self._coalesced.get(threading.get_ident(), []).append(work)
+        return work
+
+    return call  # type: ignore[return-value]
+
+
+class DevicesGroup(ProcessGroup):
+    """A group of PyTorch with a name, and a backend for each type of device.
+
+    devices
+        Names of backends by type of device.
+    others
+        Those of them that are not fanin.
+    """
+
+    supports_splitting = False
+    supports_coalescing = False
+    supports_shrinking = False
+    supports_tensor_alloc = False
+    supports_time_estimate = False
+
+    def __init__(
+        self, rank: int, size: int, devices: dict[str, str], others: dict[str, Any]
+    ) -> None:
+        super().__init__(rank, size)  # type: ignore
+        self.devices = devices
+        self.others = others
+        self._name = self._desc = ""
+        self._coalesced: dict[int, list[Any]] = {}  # works by thread, between start and end
+
+    def getBackendName(self) -> str:
+        return OWN
+
+    def _get_backend_name(self) -> str:
+        return OWN
+
+    # Names, for callers in Python and in C++.
+
+    @property
+    def group_name(self) -> str:
+        """As torch.distributed has it."""
+        return self._name
+
+    @property
+    def group_desc(self) -> str:
+        """What the program calls it."""
+        return self._desc
+
+    def _set_group_name(self, name: str) -> None:
+        self._name = name
+
+    def _set_group_desc(self, desc: str) -> None:
+        self._desc = desc
+
+    def getGroupName(self) -> str:
+        return self._name
+
+    def getGroupDesc(self) -> str:
+        return self._desc
+
+    setGroupName = _set_group_name
+    setGroupDesc = _set_group_desc
+
+    # Devices.
+
+    @property
+    def _device_types(self) -> list[torch.device]:
+        return [torch.device(name) for name in self.devices]
+
+    def _get_backend(self, device: torch.device) -> Any:
+        kind = torch.device(device).type
+        if kind not in self.devices:
+            raise RuntimeError(
+                f"no backend for tensors on {kind}: the group has {self._named_devices()}"
+            )
+        return self.others.get(kind, self)
+
+    def _named_devices(self) -> str:
+        return ",".join(f"{device}:{name}" for device, name in self.devices.items())
+
+    # Several operations as one.
+
+    def _start_coalescing(self, device: torch.device) -> None:
+        backend = self._get_backend(device)
+        if backend is not self:
+            backend._start_coalescing()
+            return
+        self._coalesced[threading.get_ident()] = []
+
+    def _end_coalescing(self, device: torch.device) -> Any:
+        backend = self._get_backend(device)
+        if backend is not self:
+            return backend._end_coalescing()
+        return self._all_of(self._coalesced.pop(threading.get_ident(), []))
+
+    start_coalescing = _start_coalescing
+    end_coalescing = _end_coalescing
+
+    def _all_of(self, works: list[Any]) -> Any:
+        """A work that ends when all of these have ended."""
+        raise NotImplementedError
