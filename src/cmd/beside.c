@@ -13,12 +13,12 @@
 int beside_find(const char *const *places, char *self, char *found)
 {
 	char folder[PATH_MAX], path[PATH_MAX + PLACE_BYTES];
-	ssize_t n = readlink("/proc/self/exe", self, PATH_MAX - 1);
+	ssize_t n = readlink("/proc/self/exe", folder, sizeof folder - 1);
 
-	self[n > 0 ? n : 0] = '\0';
+	folder[n > 0 ? n : 0] = '\0';
+	memcpy(self, folder, n > 0 ? (size_t)n + 1 : 1);
 	if (n <= 0)
 		return -1;
-	memcpy(folder, self, (size_t)n + 1);
 	const char *dir = dirname(folder);
 	for (; *places; places++) {
 		snprintf(path, sizeof path, "%s/%s", dir, *places);

@@ -335,15 +335,17 @@ static void order_replan(struct text *t, struct fan_ctl *c)
 
 static void say_json(struct text *t, json_t *value)
 {
-	char *text = value ? json_dumps(value, JSON_INDENT(1)) : NULL;
+	char *all = value ? json_dumps(value, JSON_INDENT(1)) : NULL;
 
-	for (size_t at = 0; text && text[at];) { /* in pieces that a line takes */
-		int n = (int)strnlen(text + at, 1000);
-		say(t, "%.*s", n, text + at);
-		at += (size_t)n;
+	if (all) {
+		char piece[1001]; /* that a line takes */
+		for (const char *p = all; *p; p += strlen(piece)) {
+			snprintf(piece, sizeof piece, "%.1000s", p);
+			say(t, "%s", piece);
+		}
 	}
 	say(t, "\n");
-	free(text);
+	free(all);
 	json_decref(value);
 }
 

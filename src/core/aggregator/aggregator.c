@@ -180,7 +180,7 @@ void fan_aggregator_result(struct fan_aggregator *ag, struct fan_job *j, struct 
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_GROUP);
 	it->group = &j->group;
 	j->group.reads_runs = j->all_read_runs && j->results >= j->runs_again;
-	it->first = round->root == FAN_RANK_NONE ? 0 : (uint16_t)(round->root + 1u) % j->ranks;
+	it->first = (uint16_t)(round->root == FAN_RANK_NONE ? 0 : (round->root + 1u) % j->ranks);
 	const struct fan_frag h = put_result(it, j, round, FAN_RANK_NONE, false);
 	fan_aggregator_also(j, &h, out);
 	bool to_root = FAN_DESC_REDUCE(round->desc) && round->root != FAN_RANK_NONE &&

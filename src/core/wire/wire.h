@@ -194,7 +194,7 @@ struct fan_frag {
 #define FAN_DTYPE_DIGITS     UINT64_C(0x812484224)
 #define FAN_DTYPE_ACC_DIGITS UINT64_C(0x812484444)
 
-/* The digit of `dtype`, which fan_wire_get has accepted. */
+/* The digit of `dtype`, which is less than FAN_DTYPE_COUNT. */
 static inline unsigned fan_dtype_digit(uint64_t digits, unsigned dtype)
 {
 	return digits >> 4 * (dtype & 15) & 15;
@@ -203,13 +203,13 @@ static inline unsigned fan_dtype_digit(uint64_t digits, unsigned dtype)
 /* Bytes of one element of `dtype` on the wire; 0 for an unknown type. */
 static inline unsigned fan_dtype_bytes(unsigned dtype)
 {
-	return dtype < FAN_DTYPE_COUNT ? FAN_DTYPE_DIGITS >> 4 * dtype & 15 : 0;
+	return dtype < FAN_DTYPE_COUNT ? fan_dtype_digit(FAN_DTYPE_DIGITS, dtype) : 0;
 }
 
 /* Bytes of one element while it is being summed in a slot; 0 for an unknown type. */
 static inline unsigned fan_dtype_acc_bytes(unsigned dtype)
 {
-	return dtype < FAN_DTYPE_COUNT ? FAN_DTYPE_ACC_DIGITS >> 4 * dtype & 15 : 0;
+	return dtype < FAN_DTYPE_COUNT ? fan_dtype_digit(FAN_DTYPE_ACC_DIGITS, dtype) : 0;
 }
 
 /* Decode one datagram of `len` bytes at `p` into `*f`.  `p` needs no alignment and
