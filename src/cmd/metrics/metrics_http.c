@@ -20,6 +20,11 @@ static const char index_page[] =
 #include "cmd/metrics/page.inc"
 	;
 
+/* Nothing but the page's own script and style runs, and asks nobody but this daemon. */
+static const char policy[] =
+#include "cmd/metrics/policy.inc"
+	;
+
 static enum MHD_Result reply(struct MHD_Connection *c, unsigned status, const char *type,
 			     struct MHD_Response *r)
 {
@@ -27,6 +32,8 @@ static enum MHD_Result reply(struct MHD_Connection *c, unsigned status, const ch
 		return MHD_NO;
 	MHD_add_response_header(r, "Content-Type", type);
 	MHD_add_response_header(r, "Cache-Control", "no-store");
+	MHD_add_response_header(r, "Content-Security-Policy", policy);
+	MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
 	enum MHD_Result done = MHD_queue_response(c, status, r);
 	MHD_destroy_response(r);
 	return done;
