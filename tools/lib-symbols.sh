@@ -41,6 +41,14 @@ for symbol in $(comm -12 "$work/forbidden" "$work/wanted"); do
         status=1
 done
 
+# A program that runs with more rights than its user may load them: its environment is the user's.
+for asking in "$library" "$build"/src/mpi/*.so; do
+        [ -e "$asking" ] || continue
+        nm -D -u -P "$asking" | awk '{ sub(/@.*/, "", $1); print $1 }' | grep -qx getenv || continue
+        echo "$asking: uses \"getenv\"; expected secure_getenv"
+        status=1
+done
+
 readelf -d "$library" | grep -q 'SONAME.*libfanin\.so\.[0-9]' || {
         echo "$library: no SONAME of the form libfanin.so.N"
         status=1

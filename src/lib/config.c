@@ -223,7 +223,7 @@ static int take_variables(struct load *l)
 		size_t n = strlen(name);
 		for (const char *p = keys[i].name; *p; p++)
 			name[n++] = (char)(*p >= 'a' && *p <= 'z' ? *p - 'a' + 'A' : *p);
-		const char *text = getenv(name);
+		const char *text = secure_getenv(name);
 		if (!text || !*text || l->set & 1u << i)
 			continue;
 		int e = take(l, i, text, name);
@@ -270,7 +270,7 @@ static const struct launcher launchers[] = {
 
 static bool is_set(const char *name)
 {
-	const char *text = getenv(name);
+	const char *text = secure_getenv(name);
 	return text && *text;
 }
 
@@ -286,9 +286,9 @@ static int take_launcher(struct load *l)
 			continue;
 		int e = FAN_OK;
 		if (!(l->set & 1u << key_rank))
-			e = take(l, key_rank, getenv(from->rank), from->rank);
+			e = take(l, key_rank, secure_getenv(from->rank), from->rank);
 		if (!e && !(l->set & 1u << key_ranks))
-			e = take(l, key_ranks, getenv(from->ranks), from->ranks);
+			e = take(l, key_ranks, secure_getenv(from->ranks), from->ranks);
 		return e;
 	}
 	return FAN_OK;
@@ -337,7 +337,7 @@ static char *ini_next(char *text, int bytes, void *user)
 
 static int take_file(struct load *l)
 {
-	l->file = getenv("FANIN_CONFIG");
+	l->file = secure_getenv("FANIN_CONFIG");
 	if (!l->file || !*l->file)
 		return FAN_OK;
 	l->stream = fopen(l->file, "re");
@@ -520,13 +520,13 @@ int fan_config_check_flags(char *why, size_t bytes)
 {
 	static const char *const names[] = {"FANIN_LOCAL", "FANIN_HOSTS", "FANIN_SPLIT"};
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-		const char *on = getenv(names[i]);
+		const char *on = secure_getenv(names[i]);
 		if (!on || !*on || !strcmp(on, "0") || !strcmp(on, "1"))
 			continue;
 		snprintf(why, bytes, "%s: \"%.64s\": expected 0 or 1", names[i], on);
 		return FAN_E_CONFIG;
 	}
-	const char *rate = getenv("FANIN_LINK_MBPS");
+	const char *rate = secure_getenv("FANIN_LINK_MBPS");
 	if (fan_link_rate_parse(rate) >= 0)
 		return FAN_OK;
 	snprintf(why, bytes, "FANIN_LINK_MBPS: \"%.64s\": expected a number from 0 to %d", rate,
@@ -536,6 +536,6 @@ int fan_config_check_flags(char *why, size_t bytes)
 
 bool fan_config_flag(const char *name, bool unset)
 {
-	const char *on = getenv(name);
+	const char *on = secure_getenv(name);
 	return on && *on ? !strcmp(on, "1") : unset;
 }

@@ -7,7 +7,7 @@
 
 const char *fan_rank_file_pattern(const char *variable)
 {
-	const char *file = getenv(variable);
+	const char *file = secure_getenv(variable);
 
 	return file && *file ? file : NULL;
 }

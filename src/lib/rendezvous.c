@@ -17,7 +17,7 @@
 /* A variable that is set and not empty, or NULL. */
 static const char *variable(const char *name)
 {
-	const char *text = getenv(name);
+	const char *text = secure_getenv(name);
 	return text && *text ? text : NULL;
 }
 

@@ -8,7 +8,7 @@
 
 static bool is_set(const char *name)
 {
-	const char *text = getenv(name);
+	const char *text = secure_getenv(name);
 	return text && *text;
 }
 

@@ -153,7 +153,7 @@ void fan_mpi_meet_answer(uint32_t answer[FAN_MEET_ANSWERS], const struct fan_mpi
 bool fan_mpi_meet_choose(struct fan_mpi_meet *meet, const struct fan_mpi_offer *o,
 			 const uint32_t all[FAN_MEET_ANSWERS], char *why, size_t bytes)
 {
-	const char *prefix = getenv("FANIN_JOB");
+	const char *prefix = secure_getenv("FANIN_JOB");
 	memset(meet, 0, sizeof *meet);
 	snprintf(meet->job, sizeof meet->job, "%.*s-%016llx", PREFIX_BYTES,
 		 prefix && *prefix ? prefix : "mpi", (unsigned long long)o->nonce);

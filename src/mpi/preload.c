@@ -131,7 +131,7 @@ __attribute__((constructor)) static void note_process(void)
  * forks say anything. */
 __attribute__((destructor)) static void tell_unused(void)
 {
-	const char *report = getenv("FANIN_MPI_REPORT");
+	const char *report = secure_getenv("FANIN_MPI_REPORT");
 	if (!atomic_load(&called) && getpid() == loaded_by && report && !strcmp(report, "1"))
 		fprintf(stderr, "fanin: %s called no MPI_Init: nothing was there to take\n",
 			program_invocation_short_name);

@@ -105,7 +105,7 @@ static bool variables_agree(void)
 
 static bool is_one(const char *name)
 {
-	const char *text = getenv(name);
+	const char *text = secure_getenv(name);
 	return text && !strcmp(text, "1");
 }
 
@@ -113,7 +113,7 @@ static bool is_one(const char *name)
 static bool find_use(enum fan_mpi_use *use)
 {
 	static const char *const words[] = {"learn", "always", "never"};
-	const char *text = getenv("FANIN_MPI_USE");
+	const char *text = secure_getenv("FANIN_MPI_USE");
 	*use = FAN_USE_LEARN;
 	if (!text || !*text)
 		return true;

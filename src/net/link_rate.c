@@ -64,7 +64,7 @@ int32_t fan_link_rate_to(const fan_peer *at)
 	char folder[PATH_BYTES / 2];
 	struct ifaddrs *all;
 	fan_peer local = {0};
-	int32_t rate = fan_link_rate_parse(getenv("FANIN_LINK_MBPS"));
+	int32_t rate = fan_link_rate_parse(secure_getenv("FANIN_LINK_MBPS"));
 	if (rate)
 		return rate > 0 ? rate : 0;
 	fan_udp_interface_to(at, &local);

@@ -87,7 +87,7 @@ static int set_everywhere(struct fan_udp *u)
 
 static void set_offloads(struct fan_udp *u, bool plain)
 {
-	const char *env = getenv("FANIN_PLAIN_UDP");
+	const char *env = secure_getenv("FANIN_PLAIN_UDP");
 	int size = 0;
 	socklen_t len = sizeof size;
 
