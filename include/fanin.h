@@ -329,6 +329,11 @@ int fanin_comm_shrink(fanin_comm *comm, int wait_ms, fanin_comm **left);
  * allowed. */
 void fanin_comm_destroy(fanin_comm *comm);
 
+/* The first file of FANIN_TRACE or FANIN_METRICS that this process could not write, and why:
+ * "FANIN_TRACE: t-0.json: No space left on device"; "" if there was none.  Operations go on without
+ * it.  Ask after fanin_comm_destroy, which writes the traces.  Valid for ever. */
+const char *fanin_file_error(void);
+
 int fanin_comm_rank(const fanin_comm *comm);
 int fanin_comm_size(const fanin_comm *comm);
 

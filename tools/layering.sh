@@ -22,16 +22,17 @@ src/core/worker     | core/worker core/sum core/recovery core/wire core/base | $
 src/core/aggregator | core/aggregator core/worker core/sum core/recovery core/wire core/base | $pure $intrinsics
 src/core/switch     | core/switch core/sum core/recovery core/wire core/base | $pure $intrinsics
 src/core/node       | core/node core/aggregator core/switch core/wire core/base | $pure $intrinsics
-src/seal | seal core      | *
+src/file | file           | *
+src/seal | seal file core | *
 src/page | page           | *
 src/plan | plan page core | *
 src/ctl  | ctl plan core  | *
-src/sim  | sim page core  | *
-src/net  | net seal core  | *
-src/xdp  | xdp net seal core | *
-src/lib  | lib net seal core . | *
-src/mpi  | mpi lib net seal core . | *
-src/cmd  | cmd lib net seal xdp sim ctl plan page core . | *
+src/sim  | sim page file core | *
+src/net  | net seal file core | *
+src/xdp  | xdp net seal file core | *
+src/lib  | lib net seal file core . | *
+src/mpi  | mpi lib net seal file core . | *
+src/cmd  | cmd lib net seal xdp sim ctl plan page file core . | *
 src/lab  |                |
 include  |                | stddef.h stdint.h
 "

@@ -6,6 +6,7 @@ from __future__ import annotations
 import collections
 import ctypes
 import threading
+import warnings
 from typing import Any
 
 from .errors import ClosedError, from_code
@@ -68,7 +69,19 @@ class Open:
             while self.calls:
                 self.returned.wait()
             self.library.fanin_comm_destroy(self.handle)
+        warn_of_files(self.library)
         self.reap()
+
+
+_warned = threading.Event()  #: of a file, once in a process
+
+
+def warn_of_files(library: ctypes.CDLL) -> None:
+    """Warn of a file of FANIN_TRACE or FANIN_METRICS that could not be written."""
+    text = library.fanin_file_error().decode(errors="replace")
+    if text and not _warned.is_set():
+        _warned.set()
+        warnings.warn(text, RuntimeWarning, stacklevel=4)
 
 
 def sentence(opened: Open, code: int) -> str:

@@ -5,7 +5,6 @@
 #include <argp.h>
 #include <assert.h>
 #include <ctype.h>
-#include <errno.h>
 #include <ini.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +13,7 @@
 #include "args_list.h"
 #include "args_value.h"
 #include "end.h"
+#include "file/file.h"
 
 #define KEY_FIRST      0x1000 /* argp's key of the first row that has no letter */
 #define KEY_CONFIG     0x0fff
@@ -175,11 +175,9 @@ static int read_file(const struct args_command *c, void *values, const char *pat
 {
 	struct file f = {.c = c, .values = values, .path = path, .why = why};
 
-	f.stream = fopen(path, "r");
-	if (!f.stream) {
-		snprintf(why, ARGS_WHY_BYTES, "%s: %s", path, strerror(errno));
+	f.stream = fan_file_stream(path, FAN_FILE_READ, why, ARGS_WHY_BYTES);
+	if (!f.stream)
 		return -1;
-	}
 	int line = ini_parse_stream(next_line, &f, take_key, &f);
 	fclose(f.stream);
 	if (line > 0 && (!f.failed || (unsigned)line < f.line)) {

@@ -5,7 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include "file/file.h"
+
+#define WHY_BYTES 512
 
 static int told; /* that it is full, once */
 
@@ -36,18 +41,50 @@ void cmd_begin(void)
 	(void)atexit(at_exit);
 }
 
+static void wrong(const char *command, const char *option, const char *why)
+{
+	fprintf(stderr, "fanin %s: --%s: %s\n", command, option, why);
+}
+
 bool cmd_can_write(const char *command, const char *option, const char *file)
 {
+	char why[WHY_BYTES];
+	struct stat st;
+
 	if (!*file || strcmp(file, "-") == 0)
 		return true;
-	bool is_new = access(file, F_OK) != 0;
-	FILE *f = fopen(file, "a");
-	if (f) {
-		fclose(f);
-		if (is_new)
-			unlink(file);
+	bool is_new = stat(file, &st) != 0;
+	if (!is_new && S_ISFIFO(st.st_mode)) /* its reader would take our going for the end */
 		return true;
+	int fd = fan_file_open(file, is_new ? FAN_FILE_OUTPUT : FAN_FILE_PROBE, why, sizeof why);
+	if (fd < 0) {
+		wrong(command, option, why);
+		return false;
 	}
-	fprintf(stderr, "fanin %s: --%s: %s: %s\n", command, option, file, strerror(errno));
-	return false;
+	close(fd);
+	if (is_new)
+		unlink(file);
+	return true;
+}
+
+FILE *cmd_output(const char *command, const char *option, const char *file)
+{
+	char why[WHY_BYTES];
+
+	if (strcmp(file, "-") == 0)
+		return stdout;
+	FILE *f = fan_file_stream(file, FAN_FILE_OUTPUT, why, sizeof why);
+	if (!f)
+		wrong(command, option, why);
+	return f;
+}
+
+int cmd_output_done(FILE *f, const char *command, const char *option, const char *file)
+{
+	char why[WHY_BYTES] = "-: could not be written whole";
+	int e = f == stdout ? fflush(f) : fan_file_done(f, file, why, sizeof why);
+
+	if (e)
+		wrong(command, option, why);
+	return e ? -1 : 0;
 }

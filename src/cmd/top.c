@@ -13,6 +13,7 @@
 #include "cmd.h"
 #include "cmd/metrics/metrics_jobs.h"
 #include "end.h"
+#include "file/file.h"
 #include "net/clock.h"
 #include "net/logline.h"
 #include "net/udp.h"
@@ -148,13 +149,14 @@ static int write_json(const struct table *t, char *why)
 	if (a->sws > 1)
 		json_object_set_new(root, "shares", top_shares_json(t->shares, a->sw, a->sws));
 	bool out = strcmp(a->json, "-") == 0;
-	FILE *f = out ? stdout : fopen(a->json, "w");
+	char what[ARGS_WHY_BYTES / 2] = "-: could not be written whole";
+	FILE *f = out ? stdout : fan_file_stream(a->json, FAN_FILE_OUTPUT, what, sizeof what);
 	int e = !f || json_dumpf(root, f, JSON_INDENT(2)) || fputc('\n', f) == EOF ? -1 : 0;
 
-	if (f && (out ? fflush(f) : fclose(f)))
+	if (f && (out ? fflush(f) : fan_file_done(f, a->json, what, sizeof what)))
 		e = -1;
 	if (e)
-		snprintf(why, ARGS_WHY_BYTES, "--json: %s: %s", a->json, strerror(errno));
+		snprintf(why, ARGS_WHY_BYTES, "--json: %s", what);
 	json_decref(root);
 	return e;
 }
@@ -166,9 +168,10 @@ static int write_metrics(const struct table *t, char *why)
 
 	metrics_put_jobs(&x, &t->metrics);
 	metrics_put_ranks(&x, t->ranks);
-	int e = fan_expose_write(&x, file);
+	char what[ARGS_WHY_BYTES / 2];
+	int e = fan_expose_write(&x, file, what, sizeof what);
 	if (e)
-		snprintf(why, ARGS_WHY_BYTES, "--prometheus: %s: %s", file, strerror(-e));
+		snprintf(why, ARGS_WHY_BYTES, "--prometheus: %s", what);
 	free(x.text);
 	return e ? -1 : 0;
 }

@@ -11,6 +11,7 @@
 
 #include "args.h"
 #include "cmd/controller/controller_ask.h"
+#include "cmd/end.h"
 #include "core/base/limits.h"
 
 #define INDENT 2
@@ -154,11 +155,11 @@ static void print_jobs(const json_t *jobs)
 
 static int write_status(const json_t *status, const char *path)
 {
-	int e = strcmp(path, "-") == 0 ? json_dumpf(status, stdout, JSON_INDENT(1))
-				       : json_dump_file(status, path, JSON_INDENT(1));
+	FILE *f = cmd_output("top", "json", path);
+	int e = f ? json_dumpf(status, f, JSON_INDENT(1)) : -1;
 
-	if (e)
-		fprintf(stderr, "fanin top: --json: %s: %s\n", path, strerror(errno));
+	if (f && cmd_output_done(f, "top", "json", path))
+		e = -1;
 	return e ? 1 : 0;
 }
 

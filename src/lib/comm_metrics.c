@@ -141,6 +141,7 @@ static void write_file(struct fan_comm_metrics *m, bool ending)
 	const struct fanin_comm *c = m->c;
 	const struct fanin_comm *net = c->intra ? fan_intra_comm_net(c->intra) : c;
 	struct now n = {.stats.size = sizeof n.stats};
+	char why[FAN_CONFIG_WHY_BYTES];
 	struct fan_expose x = {.text = NULL};
 	struct fan_labels l = labels_of(c);
 
@@ -164,7 +165,8 @@ static void write_file(struct fan_comm_metrics *m, bool ending)
 	}
 	put_parts(&x, c, n.stats.parts);
 	put_trips(&x, &l, &n.trips);
-	(void)fan_expose_write(&x, m->path); /* `fanin info` says when it cannot be written */
+	if (fan_expose_write(&x, m->path, why, sizeof why))
+		fan_rank_file_fail("FANIN_METRICS", why);
 	free(x.text);
 }
 
@@ -195,6 +197,9 @@ struct fan_comm_metrics *fan_comm_metrics_start(fanin_comm *c)
 	struct fan_comm_metrics *m = pattern ? calloc(1, sizeof *m) : NULL;
 
 	if (!m || !fan_rank_file(m->path, sizeof m->path, pattern, c->cfg.job, c->cfg.rank)) {
+		if (pattern)
+			fan_rank_file_fail("FANIN_METRICS",
+					   m ? "the name is too long" : "no memory");
 		free(m);
 		return NULL;
 	}

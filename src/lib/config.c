@@ -10,6 +10,7 @@
 
 #include "core/base/err.h"
 #include "core/wire/partial.h"
+#include "file/file.h"
 #include "net/link_rate.h"
 #include "rendezvous.h"
 #include "sized.h"
@@ -340,10 +341,10 @@ static int take_file(struct load *l)
 	l->file = secure_getenv("FANIN_CONFIG");
 	if (!l->file || !*l->file)
 		return FAN_OK;
-	l->stream = fopen(l->file, "re");
+	char wrong_file[FAN_CONFIG_WHY_BYTES];
+	l->stream = fan_file_stream(l->file, FAN_FILE_READ, wrong_file, sizeof wrong_file);
 	if (!l->stream) {
-		snprintf(l->why, l->why_bytes, "FANIN_CONFIG: cannot read %.200s: %s", l->file,
-			 strerror(errno));
+		snprintf(l->why, l->why_bytes, "FANIN_CONFIG: cannot read %.300s", wrong_file);
 		return FAN_E_CONFIG;
 	}
 	int wrong = ini_parse_stream(ini_next, l, ini_line, l);

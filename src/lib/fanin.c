@@ -7,6 +7,7 @@
 #include "comm.h"
 #include "net/udp.h"
 #include "op_set.h"
+#include "rank_file.h"
 
 #define MILLION 1000000u
 
@@ -52,6 +53,11 @@ int fanin_comm_shrink(fanin_comm *comm, int wait_ms, fanin_comm **left)
 void fanin_comm_destroy(fanin_comm *comm)
 {
 	fan_comm_destroy(comm);
+}
+
+const char *fanin_file_error(void)
+{
+	return fan_rank_file_error();
 }
 
 int fanin_comm_rank(const fanin_comm *comm)

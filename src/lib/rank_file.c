@@ -1,9 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rank_file.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+static struct {
+	char text[FAN_RANK_FILE_BYTES];
+	_Atomic int state;
+} error;
+
+enum { NONE, BEING_WRITTEN, WRITTEN }; /* of `error` */
+
+void fan_rank_file_fail(const char *variable, const char *why)
+{
+	int none = NONE;
+
+	if (!atomic_compare_exchange_strong(&error.state, &none, BEING_WRITTEN))
+		return;
+	snprintf(error.text, sizeof error.text, "%s: %s", variable, why);
+	atomic_store(&error.state, WRITTEN);
+}
+
+const char *fan_rank_file_error(void)
+{
+	return atomic_load(&error.state) == WRITTEN ? error.text : "";
+}
 
 const char *fan_rank_file_pattern(const char *variable)
 {

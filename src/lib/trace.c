@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "core/base/err.h"
+#include "file/file.h"
 #include "net/clock.h"
 #include "rank_file.h"
 
@@ -32,6 +33,8 @@ struct fan_trace *fan_trace_open(const struct fan_config *c)
 	struct timespec real;
 
 	if (!t || !fan_rank_file(t->path, sizeof t->path, pattern, c->job, c->rank)) {
+		if (pattern)
+			fan_rank_file_fail("FANIN_TRACE", t ? "the name is too long" : "no memory");
 		free(t);
 		return NULL;
 	}
@@ -117,21 +120,30 @@ static void put_head(FILE *f, const struct fan_trace *t, uint64_t lost)
 			t->rank, i, threads[i]);
 }
 
+static void put_all(FILE *f, const struct fan_trace *t)
+{
+	uint64_t first = t->count > FAN_TRACE_EVENTS ? t->count - FAN_TRACE_EVENTS : 0;
+
+	put_head(f, t, first);
+	for (uint64_t i = first; i < t->count; i++)
+		put_event(f, t, &t->event[i % FAN_TRACE_EVENTS]);
+	fprintf(f,
+		"{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":%d,\"args\":{"
+		"\"sort_index\":%d}}\n]\n",
+		t->rank, t->rank);
+}
+
 void fan_trace_close(struct fan_trace *t)
 {
-	FILE *f = t ? fopen(t->path, "we") : NULL;
+	char why[FAN_CONFIG_WHY_BYTES];
 
-	if (f) {
-		uint64_t first = t->count > FAN_TRACE_EVENTS ? t->count - FAN_TRACE_EVENTS : 0;
-		put_head(f, t, first);
-		for (uint64_t i = first; i < t->count; i++)
-			put_event(f, t, &t->event[i % FAN_TRACE_EVENTS]);
-		fprintf(f,
-			"{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":%d,\"args\":{"
-			"\"sort_index\":%d}}\n]\n",
-			t->rank, t->rank);
-		fclose(f); /* a full disk is no error of the job; `fanin info` looks before */
-	}
+	if (!t)
+		return;
+	FILE *f = fan_file_stream(t->path, FAN_FILE_WRITE, why, sizeof why);
+	if (f)
+		put_all(f, t);
+	if (!f || fan_file_done(f, t->path, why, sizeof why))
+		fan_rank_file_fail("FANIN_TRACE", why);
 	fan_trace_abandon(t);
 }
 

@@ -166,6 +166,8 @@ int fan_mpi_finalize(void)
 	}
 	if (fan_mpi_report_on && !w->rank)
 		fan_mpi_report_print(w->rank);
+	if (*fanin_file_error())
+		fprintf(stderr, "fanin: rank %d: %s\n", w->rank, fanin_file_error());
 	w->on = false;
 	return FAN_NEXT(Finalize)();
 }

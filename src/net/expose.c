@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "expose.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "file/file.h"
+
 #define ROOM_FIRST  16384
 #define WHOLE_MAX   9007199254740992.0 /* 2^53: larger doubles are not exact */
-#define PATH_BYTES  4096
 #define VALUE_BYTES 32
 #define LE_BYTES    24
 
@@ -142,24 +142,15 @@ void fan_expose_histogram(struct fan_expose *x, const char *name, const struct f
 	put_bucket(x, name, labels, NULL, total);
 }
 
-int fan_expose_write(const struct fan_expose *x, const char *path)
+int fan_expose_write(const struct fan_expose *x, const char *path, char *why, size_t bytes)
 {
-	char part[PATH_BYTES];
-	int n = snprintf(part, sizeof part, "%s.new", path);
-
-	if (n < 0 || (size_t)n >= sizeof part)
-		return -ENAMETOOLONG;
-	if (x->full || !x->text)
-		return -ENOMEM;
-	FILE *f = fopen(part, "we");
+	if (x->full || !x->text) {
+		snprintf(why, bytes, "%.200s: too many metrics, or no memory for them", path);
+		return -1;
+	}
+	FILE *f = fan_file_renew(path, why, bytes);
 	if (!f)
-		return -errno;
-	int e = fwrite(x->text, 1, x->used, f) == x->used ? 0 : -EIO;
-	if (fclose(f) && !e)
-		e = -errno;
-	if (!e && rename(part, path))
-		e = -errno;
-	if (e)
-		remove(part);
-	return e;
+		return -1;
+	int bad = fwrite(x->text, 1, x->used, f) != x->used;
+	return fan_file_renewed(f, path, bad, why, bytes);
 }

@@ -55,7 +55,8 @@ void fan_expose_histogram(struct fan_expose *x, const char *name, const struct f
 			  const double *bound_s, const uint64_t *count, unsigned bounds,
 			  double sum_s);
 
-/* Write the text to `path` so that readers see the old one or the new one.  0, or -errno. */
-int fan_expose_write(const struct fan_expose *x, const char *path);
+/* Write the text to `path`, a regular file or nothing so far, so that readers see the old one or
+ * the new one.  0; or -1, and `why`, `bytes` bytes, names the file and what is wrong. */
+int fan_expose_write(const struct fan_expose *x, const char *path, char *why, size_t bytes);
 
 #endif

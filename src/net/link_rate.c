@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "file/file.h"
 #include "udp.h"
 
 #define PATH_BYTES 96
@@ -33,7 +34,8 @@ int32_t fan_link_rate_of(const char *folder)
 	if (access(path, F_OK))
 		return 0;
 	snprintf(path, sizeof path, "%s/speed", folder);
-	FILE *f = fopen(path, "re");
+	char why[2 * PATH_BYTES];
+	FILE *f = fan_file_stream(path, FAN_FILE_READ, why, sizeof why);
 	if (!f)
 		return 0;
 	if (!fgets(text, sizeof text, f)) /* EINVAL while the link is down */

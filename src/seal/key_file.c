@@ -2,11 +2,11 @@
 #include "key_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
+
+#include "file/file.h"
 
 #define HEX_BYTES    (2 * FAN_KEY_BYTES)
 #define BASE64_BYTES 44
@@ -106,42 +106,16 @@ int fan_key_text_read(struct fan_keys *k, const char *text, size_t length, const
 	return -1;
 }
 
-/* Has only its owner access to what `fd` is? */
-static int check(int fd, const char *path, char *why, size_t bytes)
-{
-	struct stat st;
-
-	if (fstat(fd, &st)) {
-		snprintf(why, bytes, "%.200s: %s", path, strerror(errno));
-		return -1;
-	}
-	if (!S_ISREG(st.st_mode)) {
-		snprintf(why, bytes, "%.200s: expected a file", path);
-		return -1;
-	}
-	if (st.st_mode & (S_IRWXG | S_IRWXO)) {
-		snprintf(why, bytes,
-			 "%.200s: others have access to it (mode %04o); expected 0600: chmod 600 "
-			 "%.200s",
-			 path, (unsigned)st.st_mode & 07777, path);
-		return -1;
-	}
-	return 0;
-}
-
 int fan_key_file_read(struct fan_keys *k, const char *path, char *why, size_t bytes)
 {
 	char text[FAN_KEY_FILE_BYTES_MAX + 1];
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	int fd = fan_file_open(path, FAN_FILE_KEY, why, bytes), e = 0;
 
 	k->count = 0;
-	if (fd < 0) {
-		snprintf(why, bytes, "%.200s: %s", path, strerror(errno));
+	if (fd < 0)
 		return -1;
-	}
-	int e = check(fd, path, why, bytes);
-	ssize_t n = e ? 0 : read(fd, text, sizeof text);
-	if (!e && (n < 0 || n > FAN_KEY_FILE_BYTES_MAX)) {
+	ssize_t n = read(fd, text, sizeof text);
+	if (n < 0 || n > FAN_KEY_FILE_BYTES_MAX) {
 		snprintf(why, bytes, "%.200s: %s", path,
 			 n < 0 ? strerror(errno) : "expected a file of at most 4096 bytes");
 		e = -1;

@@ -3,7 +3,8 @@
  *
  * A file has one key, or two while keys are changed: the first is used, the second is still valid.
  * A key is a line of 64 hexadecimal digits or 44 characters of base64.  Empty lines and those that
- * begin with '#' say nothing.  Only its owner may have access to the file. */
+ * begin with '#' say nothing.  Only its owner, who is the user of this process or root, may have
+ * access to the file. */
 #ifndef FAN_SEAL_KEY_FILE_H
 #define FAN_SEAL_KEY_FILE_H
 

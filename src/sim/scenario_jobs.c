@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "csv.h"
+#include "file/file.h"
 #include "scenario.h"
 
 #define COUNT(a)	(sizeof(a) / sizeof *(a))
@@ -93,14 +94,19 @@ char *fan_scenario_file(struct fan_reader *r, const char *key, const char *name)
 	const char *slash = strrchr(r->file, '/');
 	int folder = slash && name[0] != '/' ? (int)(slash - r->file + 1) : 0;
 	snprintf(path, sizeof path, "%.*s%s", folder, r->file, name);
-	FILE *f = fopen(path, "rb");
+	char why[256];
+	FILE *f = fan_file_stream(path, FAN_FILE_INPUT, why, sizeof why);
 	char *text = malloc(FILE_BYTES_MAX);
 	size_t n = f && text ? fread(text, 1, FILE_BYTES_MAX, f) : 0;
 	bool bad = !f || !text || ferror(f) || n == FILE_BYTES_MAX || memchr(text, '\0', n);
 	if (f)
 		fclose(f);
 	if (bad) {
-		fan_reader_fail(r, key, "%s: cannot be read as a text of less than 64 MiB", path);
+		if (!f)
+			fan_reader_fail(r, key, "%s", why);
+		else
+			fan_reader_fail(r, key, "%s: cannot be read as a text of less than 64 MiB",
+					path);
 		free(text);
 		return NULL;
 	}

@@ -2,6 +2,7 @@
 """python/fanin/trace.py: ranks' traces and those of torch.profiler lie over each other."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -33,6 +34,23 @@ def spans(events, name, pid):
         for kind in "be"
     }
     return whole + list(zip(halves["b"], halves["e"]))
+
+
+def test_a_full_disk_is_a_warning(switch, job, tmp_path):
+    program = "import fanin, sys; fanin.Communicator(rank=int(sys.argv[1]), ranks=2).close()"
+    for rank in range(2):
+        (tmp_path / f"trace-{rank}.json").symlink_to("/dev/full")
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, str(rank)], stderr=subprocess.PIPE, text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT / "python"), "FANIN_SWITCH": switch, "FANIN_JOB": job,
+                 "FANIN_TRACE": str(tmp_path / "trace-%r.json")})
+        for rank in range(2)
+    ]  # fmt: skip
+    for one in started:
+        said = one.communicate(timeout=WAIT_S)[1]
+        assert one.returncode == 0, said
+        assert "RuntimeWarning: FANIN_TRACE: " in said and "No space left on device" in said
 
 
 def test_an_operation_lies_in_the_profiled_step(switch, job, tmp_path, monkeypatch):

@@ -355,8 +355,15 @@ static int report(struct bench_rank *k)
 	if (!bench_write_json(k->o, &s, k->ranks, k->result, k->results, 2 * k->tensor_bytes,
 			      k->rank_stats, bench_parts_json(k->comm)))
 		return 0;
-	fprintf(stderr, "fanin bench: %s: cannot write\n", k->o->json);
 	return 1;
+}
+
+/* Say which file of FANIN_TRACE or FANIN_METRICS could not be written.  0, or 1: there is one. */
+static int tell_files(void)
+{
+	if (*fanin_file_error())
+		fprintf(stderr, "fanin bench: %s\n", fanin_file_error());
+	return *fanin_file_error() != '\0';
 }
 
 static int run_all(struct bench_rank *k)
@@ -395,6 +402,7 @@ int bench_run(const struct bench_options *o, const struct bench_gate *gate)
 	for (int i = 0; i < k->results; i++)
 		rc |= k->result[i].wrong != 0;
 	fanin_comm_destroy(k->comm);
+	rc |= tell_files();
 	if (k->in)
 		munmap(k->in, k->tensor_bytes);
 	if (k->out)

@@ -16,6 +16,7 @@
 #include "cmd/plan/plan_load.h"
 #include "controller_ask.h"
 #include "core/base/err.h"
+#include "file/file.h"
 #include "net/clock.h"
 #include "net/neighbours.h"
 #include "plan/topo_json.h"
@@ -101,11 +102,12 @@ static void print_event(void *ctx, const char *event)
 /* Write `value`, which is given up, so that the file is whole at any time. */
 static void write_json(const char *option, const char *file, json_t *value)
 {
-	char path[PATH_BYTES];
+	char why[ARGS_WHY_BYTES];
+	FILE *f = fan_file_renew(file, why, sizeof why);
 
-	snprintf(path, sizeof path, "%s.new", file);
-	if (!value || json_dump_file(value, path, JSON_INDENT(1)) || rename(path, file))
-		fprintf(stderr, "fanin controller: --%s: %s: %s\n", option, file, strerror(errno));
+	if (!f || fan_file_renewed(f, file, !value || json_dumpf(value, f, JSON_INDENT(1)), why,
+				   sizeof why))
+		fprintf(stderr, "fanin controller: --%s: %s\n", option, why);
 	json_decref(value);
 }
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
+#include "cmd/end.h"
 #include "doctor_echo.h"
 #include "net/clock.h"
 
@@ -296,19 +297,16 @@ static json_t *finding_json(const struct doctor_finding *f)
 static int write_json(const struct doctor *d, const char *verdict, bool bad)
 {
 	json_t *checks = json_array();
-	bool out = strcmp(d->args.json, "-") == 0;
 
 	for (unsigned i = 0; i < d->count; i++)
 		json_array_append_new(checks, finding_json(&d->finding[i]));
 	json_t *root = json_pack("{s:s, s:b, s:o, s:o}", "verdict", verdict, "fails", bad, "switch",
 				 d->resolved ? json_string(d->at) : json_null(), "checks", checks);
-	FILE *f = out ? stdout : fopen(d->args.json, "w");
+	FILE *f = cmd_output("doctor", "json", d->args.json);
 	int e = !f || json_dumpf(root, f, JSON_INDENT(2)) || fputc('\n', f) == EOF ? -1 : 0;
 
-	if (f && (out ? fflush(f) : fclose(f)))
+	if (f && cmd_output_done(f, "doctor", "json", d->args.json))
 		e = -1;
-	if (e)
-		fprintf(stderr, "fanin doctor: --json: %s: %s\n", d->args.json, strerror(errno));
 	json_decref(root);
 	return e;
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "doctor.h"
+#include "file/file.h"
 #include "lib/connection.h"
 #include "net/clock.h"
 
@@ -28,7 +29,8 @@
 /* The first bytes of a file, as text; false: it cannot be read. */
 static bool read_text(const char *path, char *text, size_t bytes)
 {
-	FILE *f = fopen(path, "re");
+	char why[256];
+	FILE *f = fan_file_stream(path, FAN_FILE_READ, why, sizeof why);
 
 	if (!f)
 		return false;

@@ -13,6 +13,7 @@
 
 #include "cmd/args.h"
 #include "cmd/cmd.h"
+#include "cmd/end.h"
 #include "core/base/err.h"
 #include "core/wire/wire.h"
 #include "lib/connection.h"
@@ -226,13 +227,11 @@ static void tell_sums(struct info *t, const struct fan_config *c)
 
 static int write_json(const struct info *t)
 {
-	FILE *f = t->silent ? stdout : fopen(t->a->json, "w");
+	FILE *f = cmd_output("info", "json", t->a->json);
 	int e = !f || json_dumpf(t->root, f, JSON_INDENT(1)) || fputc('\n', f) == EOF ? -1 : 0;
 
-	if (f && (t->silent ? fflush(f) : fclose(f)))
+	if (f && cmd_output_done(f, "info", "json", t->a->json))
 		e = -1;
-	if (e)
-		fprintf(stderr, "fanin info: --json: %s: %s\n", t->a->json, strerror(errno));
 	return e;
 }
 

@@ -213,21 +213,26 @@ static double find_bound(const struct fan_topo *t, bool levels)
 	return bound;
 }
 
+/* Close `f`, if there is one.  `bad`: the writer has failed. */
+static int end_file(FILE *f, bool bad, const char *path, const char *flag)
+{
+	int lost = f ? cmd_output_done(f, "plan", flag, path) : -1;
+
+	if (bad && !lost)
+		fprintf(stderr, "fanin plan: --%s: %s: no memory\n", flag, path);
+	return bad || lost ? EXIT_FAILED : 0;
+}
+
 static int write_json(const char *path, json_t *root, const char *flag)
 {
-	bool out = strcmp(path, "-") == 0;
 	size_t dense = json_array_size(json_object_get(root, "assignments")) > LINES_MAX
 			       ? JSON_COMPACT
 			       : JSON_INDENT(2);
-	FILE *f = out ? stdout : fopen(path, "w");
-	int err = !f || !root || json_dumpf(root, f, dense) || fputc('\n', f) == EOF;
+	FILE *f = cmd_output("plan", flag, path);
+	bool bad = f && (!root || json_dumpf(root, f, dense) || fputc('\n', f) == EOF);
 
-	if (f && (out ? fflush(f) : fclose(f)))
-		err = 1;
-	if (err)
-		fprintf(stderr, "fanin plan: --%s: %s: %s\n", flag, path, strerror(errno));
 	json_decref(root);
-	return err ? EXIT_FAILED : 0;
+	return end_file(f, bad, path, flag);
 }
 
 static json_t *result_json(const struct fan_topo *t, const struct plan_args *a,
@@ -253,28 +258,20 @@ static json_t *result_json(const struct fan_topo *t, const struct plan_args *a,
 
 static int write_text(const char *path, struct fan_text *x, const char *flag)
 {
-	FILE *f = x->failed ? NULL : fopen(path, "w");
-	int err = !f || fwrite(x->text, 1, x->bytes, f) != x->bytes;
+	FILE *f = cmd_output("plan", flag, path);
+	bool bad = f && (x->failed || fwrite(x->text, 1, x->bytes, f) != x->bytes);
 
-	if (f && fclose(f))
-		err = 1;
-	if (err)
-		fprintf(stderr, "fanin plan: --%s: %s: %s\n", flag, path, strerror(errno));
 	fan_text_free(x);
-	return err ? EXIT_FAILED : 0;
+	return end_file(f, bad, path, flag);
 }
 
 static int write_page(const char *path, json_t *page)
 {
-	FILE *f = page ? fopen(path, "w") : NULL;
-	int err = !f || fan_page_write(f, page);
+	FILE *f = cmd_output("plan", "html", path);
+	bool bad = f && (!page || fan_page_write(f, page));
 
-	if (f && fclose(f))
-		err = 1;
-	if (err)
-		fprintf(stderr, "fanin plan: --html: %s: %s\n", path, strerror(errno));
 	json_decref(page);
-	return err ? EXIT_FAILED : 0;
+	return end_file(f, bad, path, "html");
 }
 
 /* The finding: "best: 3 Gb/s for every worker, all that is possible". */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/err.h"
+#include "file/file.h"
 #include "plan/graphml.h"
 #include "plan/topo_json.h"
 #include "plan/topo_make.h"
@@ -43,12 +44,13 @@ const char *plan_take_topology(const struct args_command *c, int *argc, char **a
 
 char *plan_read_file(const char *path, size_t *bytes, struct fan_why *why)
 {
-	FILE *f = fopen(path, "r");
+	char what[256];
+	FILE *f = fan_file_stream(path, FAN_FILE_INPUT, what, sizeof what);
 	char *text = NULL;
 	size_t room = 0;
 
 	*bytes = 0;
-	errno = f ? 0 : errno;
+	errno = 0;
 	while (f && !ferror(f) && !feof(f) && *bytes < FILE_BYTES_MAX) {
 		if (*bytes == room) {
 			room = room ? room * 2 : 65536;
@@ -59,7 +61,10 @@ char *plan_read_file(const char *path, size_t *bytes, struct fan_why *why)
 		}
 		*bytes += fread(text + *bytes, 1, room - *bytes, f);
 	}
-	if (!f || ferror(f) || !feof(f)) {
+	if (!f) {
+		fan_why_set(why, FAN_E_SYSTEM, "%s",
+			    strrchr(what, ':') + 2); /* the caller names it */
+	} else if (ferror(f) || !feof(f)) {
 		fan_why_set(why, FAN_E_SYSTEM, "%s", errno ? strerror(errno) : "too large");
 		free(text);
 		text = NULL;

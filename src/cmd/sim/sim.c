@@ -12,6 +12,7 @@
 #include "cmd/args_list.h"
 #include "cmd/cmd.h"
 #include "cmd/end.h"
+#include "file/file.h"
 #include "sim/model.h"
 #include "sim/outcome.h"
 #include "sim/report.h"
@@ -158,14 +159,14 @@ static const struct argp argp = {
 json_t *sim_load(const char *file, char *why)
 {
 	json_error_t e;
-	json_t *root = json_load_file(file, JSON_REJECT_DUPLICATES, &e);
-	if (root)
-		return root;
-	if (e.line > 0)
+	FILE *f = fan_file_stream(file, FAN_FILE_INPUT, why, SIM_WHY_BYTES);
+	if (!f)
+		return NULL;
+	json_t *root = json_loadf(f, JSON_REJECT_DUPLICATES, &e);
+	fclose(f);
+	if (!root)
 		snprintf(why, SIM_WHY_BYTES, "%s:%d:%d: %s", file, e.line, e.column, e.text);
-	else
-		snprintf(why, SIM_WHY_BYTES, "%s: %s", file, strerror(errno ? errno : EIO));
-	return NULL;
+	return root;
 }
 
 static double real(const json_t *o, const char *key)
@@ -219,24 +220,19 @@ static void print_sweep(const json_t *root)
 static int write_json(const char *file, const json_t *result)
 {
 	size_t flags = JSON_INDENT(1) | JSON_REAL_PRECISION(15);
-	bool out = strcmp(file, "-") == 0;
-	FILE *f = out ? stdout : fopen(file, "w");
+	FILE *f = cmd_output("sim", "json", file);
 	int bad = !f || json_dumpf(result, f, flags) || fputc('\n', f) == EOF;
-	if (f && !out)
-		bad |= fclose(f) != 0;
-	if (bad)
-		fprintf(stderr, "fanin sim: %s: %s\n", file, strerror(errno));
+	if (f)
+		bad |= cmd_output_done(f, "sim", "json", file);
 	return bad ? FAILED : 0;
 }
 
 static int write_report(const char *file, const json_t *result)
 {
-	FILE *f = fopen(file, "w");
+	FILE *f = cmd_output("sim", "html", file);
 	int bad = !f || fan_report_write(f, result);
 	if (f)
-		bad |= fclose(f) != 0;
-	if (bad)
-		fprintf(stderr, "fanin sim: %s: %s\n", file, strerror(errno));
+		bad |= cmd_output_done(f, "sim", "html", file);
 	return bad ? FAILED : 0;
 }
 

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "file/file.h"
 #include "sim/experiment.h"
 #include "sim/timeline.h"
 #include "sim/trace.h"
@@ -110,14 +111,6 @@ static bool tell(void *arg, uint64_t now_ns, uint64_t done, uint64_t all)
 	return true;
 }
 
-static FILE *open_output(const char *name, const char *mode, char *why)
-{
-	FILE *f = fopen(name, mode);
-	if (!f)
-		snprintf(why, SIM_WHY_BYTES, "%s: %s", name, strerror(errno));
-	return f;
-}
-
 /* What a run writes besides its result; NULL: nothing. */
 struct outputs {
 	FILE *lines, *pcap, *chrome, *beside;
@@ -126,25 +119,32 @@ struct outputs {
 static bool open_outputs(struct outputs *o, const struct sim_args *a, char *why)
 {
 	const struct {
-		const char *name, *mode;
+		const char *name;
+		enum fan_file_use use;
 		FILE **f;
-	} wanted[] = {{a->trace, "w", &o->lines},
-		      {a->pcap, "wb", &o->pcap},
-		      {a->beside, "r", &o->beside},
-		      {a->chrome_trace, "w", &o->chrome}};
+	} wanted[] = {{a->trace, FAN_FILE_OUTPUT, &o->lines},
+		      {a->pcap, FAN_FILE_OUTPUT, &o->pcap},
+		      {a->beside, FAN_FILE_INPUT, &o->beside},
+		      {a->chrome_trace, FAN_FILE_OUTPUT, &o->chrome}};
 	for (unsigned i = 0; i < sizeof wanted / sizeof *wanted; i++)
-		if (wanted[i].name &&
-		    !(*wanted[i].f = open_output(wanted[i].name, wanted[i].mode, why)))
+		if (wanted[i].name && !(*wanted[i].f = fan_file_stream(
+						wanted[i].name, wanted[i].use, why, SIM_WHY_BYTES)))
 			return false;
 	return true;
 }
 
-static void close_outputs(struct outputs *o)
+/* False: some of what was written is lost, and `why` says why. */
+static bool close_outputs(struct outputs *o, const struct sim_args *a, char *why)
 {
-	FILE *f[] = {o->lines, o->pcap, o->chrome, o->beside};
-	for (unsigned i = 0; i < 4; i++)
-		if (f[i])
-			fclose(f[i]);
+	const char *name[] = {a->trace, a->pcap, a->chrome_trace};
+	FILE *f[] = {o->lines, o->pcap, o->chrome};
+	bool whole = true;
+	for (unsigned i = 0; i < sizeof f / sizeof *f; i++)
+		if (f[i] && fan_file_done(f[i], name[i], why, SIM_WHY_BYTES))
+			whole = false;
+	if (o->beside)
+		fclose(o->beside);
+	return whole;
 }
 
 static void run_point(struct sweep *w, struct point *p)
@@ -172,7 +172,10 @@ static void run_point(struct sweep *w, struct point *p)
 	}
 	if (open && !p->result)
 		snprintf(p->why, sizeof p->why, "out of memory");
-	close_outputs(&o);
+	if (!close_outputs(&o, w->args, p->why) && p->result) {
+		json_decref(p->result);
+		p->result = NULL;
+	}
 	free(e);
 }
 

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/err.h"
@@ -326,6 +327,12 @@ static void config__file_errors_tell_the_line(void **state)
 	setenv("FANIN_CONFIG", "/nonexistent/fanin.ini", 1);
 	assert_int_equal(load(&o), FAN_E_CONFIG);
 	assert_why("/nonexistent/fanin.ini", "No such file");
+	unlink(file);
+	assert_int_equal(mkfifo(file, 0600), 0);
+	setenv("FANIN_CONFIG", file, 1);
+	assert_int_equal(load(&o), FAN_E_CONFIG); /* and does not wait for a writer */
+	assert_why("FANIN_CONFIG: cannot read", "expected a regular file");
+	unlink(file);
 }
 
 /* A wrong line is told even where a stronger place already has the value. */

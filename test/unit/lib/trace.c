@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/rank_file.h"
 #include "lib/trace.h"
 
 static char pattern[64], path[80];
@@ -100,6 +101,19 @@ static void trace__keeps_the_last_events(void **state)
 	json_decref(all);
 }
 
+/* A process keeps its first error, so nothing before this one may fail. */
+static void trace__a_full_disk_is_told(void **state)
+{
+	(void)state;
+	char want[128];
+	assert_string_equal(fan_rank_file_error(), "");
+	assert_int_equal(symlink("/dev/full", path), 0);
+	fan_trace_close(fan_trace_open(&c));
+	snprintf(want, sizeof want, "FANIN_TRACE: %s: No space left on device", path);
+	assert_string_equal(fan_rank_file_error(), want);
+	unlink(path);
+}
+
 static void trace__nobody_asked(void **state)
 {
 	(void)state;
@@ -114,6 +128,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(trace__halves_of_an_operation_and_a_stall, begin),
 		cmocka_unit_test_setup(trace__keeps_the_last_events, begin),
+		cmocka_unit_test_setup(trace__a_full_disk_is_told, begin),
 		cmocka_unit_test_setup(trace__nobody_asked, begin),
 	};
 	return RUN(tests);

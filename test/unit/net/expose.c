@@ -9,6 +9,8 @@
 
 #include "net/expose.h"
 
+static char why[256];
+
 static void value__whole_numbers_and_others(void **state)
 {
 	(void)state;
@@ -77,7 +79,7 @@ static void text__has_a_bound(void **state)
 		fan_expose_count(&x, "name_that_is_long_enough", NULL, i);
 	assert_true(x.full);
 	assert_true(x.room <= FAN_EXPOSE_BYTES_MAX);
-	assert_int_not_equal(fan_expose_write(&x, "/tmp/fanin-expose-none"), 0);
+	assert_int_not_equal(fan_expose_write(&x, "/tmp/fanin-expose-none", why, sizeof why), 0);
 	free(x.text);
 }
 
@@ -88,15 +90,15 @@ static void write__replaces_the_file(void **state)
 	char path[64], text[32] = "";
 	snprintf(path, sizeof path, "/tmp/fanin-expose-%d", (int)getpid());
 	fan_expose_count(&x, "a", NULL, 1);
-	assert_int_equal(fan_expose_write(&x, path), 0);
-	assert_int_equal(fan_expose_write(&x, path), 0);
+	assert_int_equal(fan_expose_write(&x, path, why, sizeof why), 0);
+	assert_int_equal(fan_expose_write(&x, path, why, sizeof why), 0);
 	FILE *f = fopen(path, "r");
 	assert_non_null(f);
 	assert_non_null(fgets(text, sizeof text, f));
 	fclose(f);
 	assert_string_equal(text, "a 1\n");
 	unlink(path);
-	assert_int_not_equal(fan_expose_write(&x, "/nowhere/at/all"), 0);
+	assert_int_not_equal(fan_expose_write(&x, "/nowhere/at/all", why, sizeof why), 0);
 	free(x.text);
 }
 

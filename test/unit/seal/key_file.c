@@ -106,7 +106,7 @@ static void key_file__is_its_owners_alone(void **state)
 	assert_int_equal(fan_key_file_read(&k, "/tmp/fanin/no/such", why, sizeof why), -1);
 	assert_non_null(strstr(why, "No such file"));
 	assert_int_equal(fan_key_file_read(&k, "/tmp", why, sizeof why), -1);
-	assert_non_null(strstr(why, "expected a file"));
+	assert_non_null(strstr(why, "expected a regular file"));
 }
 
 static void key_text__is_read_back(void **state)

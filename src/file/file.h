@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* file.h - files that a variable, an option or another file names.
+ *
+ * Whoever names a file may be wrong, or not the one who runs the program.  So all of them are
+ * opened here: nothing waits for the other end of a pipe, what is opened is of the kind that is
+ * meant, nothing else is emptied or replaced, and an error names the file. */
+#ifndef FAN_FILE_FILE_H
+#define FAN_FILE_FILE_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+enum fan_file_use {
+	FAN_FILE_READ,	 /* configuration and the like: a regular file, or /dev/null */
+	FAN_FILE_KEY,	 /* a secret: a regular file of this user or root, of which nobody else has
+			  * anything */
+	FAN_FILE_INPUT,	 /* what a command reads: a pipe or a device will do as well */
+	FAN_FILE_WRITE,	 /* what a library writes: a regular file, made or emptied, or a device */
+	FAN_FILE_OUTPUT, /* what a command writes: a pipe that somebody reads will do as well */
+	FAN_FILE_PROBE,	 /* the same, neither made nor emptied: can it be written? */
+};
+
+/* Open `path`.  A descriptor that programs run from here do not get; or -1, and `why`, `bytes`
+ * bytes, says what is wrong: "PATH: expected a regular file". */
+int fan_file_open(const char *path, enum fan_file_use use, char *why, size_t bytes);
+
+/* The same as a stream; NULL: `why` says why not. */
+FILE *fan_file_stream(const char *path, enum fan_file_use use, char *why, size_t bytes);
+
+/* Close `f`, which was written to; is all of it in the file?  0; or -1, and `why` as above. */
+int fan_file_done(FILE *f, const char *path, char *why, size_t bytes);
+
+/* Write a file anew so that whoever reads it finds it whole: into PATH.new, which fan_file_renewed
+ * makes the file unless `bad`.  What stands at `path` has to be a regular file, or nothing. Results
+ * as of the functions above. */
+FILE *fan_file_renew(const char *path, char *why, size_t bytes);
+int fan_file_renewed(FILE *f, const char *path, int bad, char *why, size_t bytes);
+
+#endif
