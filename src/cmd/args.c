@@ -243,6 +243,19 @@ int args_read(const struct args_command *c, void *values, int argc, char **argv,
 	return apply_flags(&f, values, why);
 }
 
+int args_need_key(const char *command, const char *option, const char *given, const char *variable)
+{
+	const char *file = getenv(variable);
+
+	if (*given || !file || !*file)
+		return 0;
+	fprintf(stderr,
+		"fanin %s: %s is set, so nothing is to be open, but it is read by ranks; expected "
+		"--%s FILE, or %s unset\n",
+		command, variable, option, variable);
+	return 2;
+}
+
 void args_parse(const struct args_command *c, void *values, int argc, char **argv)
 {
 	char why[ARGS_WHY_BYTES];

@@ -52,6 +52,11 @@ struct args_command {
  * was found.  Wrong flags and --help end the program, by argp. */
 int args_read(const struct args_command *c, void *values, int argc, char **argv, char *why);
 
+/* The daemon COMMAND was given the key file `given`, "" for none, by --OPTION.  2, the exit status,
+ * and a line on stderr when it was given none while `variable`, which names the key file of ranks,
+ * is set: whoever set it does not want what is open.  Otherwise 0. */
+int args_need_key(const char *command, const char *option, const char *given, const char *variable);
+
 /* The same; any error is printed and ends the program with status 2.  --list-options alone prints
  * the table (args_list.h) and ends it with status 0. */
 void args_parse(const struct args_command *c, void *values, int argc, char **argv);

@@ -143,6 +143,10 @@ int daemon_fill(const char *name, struct fan_daemon_options *o, struct daemon_ar
 	o->core.group_port = (uint16_t)a->group_port;
 	o->core.no_reminders = a->no_reminders;
 	o->core.shares = (struct fan_shares){shares, weights};
+	if (args_need_key(name, "key", a->key, "FANIN_KEY_FILE") ||
+	    (a->name[0] &&
+	     args_need_key(name, "controller-key", a->controller_key, "FANIN_CONTROLLER_KEY_FILE")))
+		return 2;
 	if (a->key[0] && fan_key_file_read(&o->keys, a->key, why, sizeof why)) {
 		fprintf(stderr, "fanin %s: --key: %s\n", name, why);
 		return 1;

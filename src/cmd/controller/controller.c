@@ -194,6 +194,8 @@ static int load_key(struct life *l)
 {
 	char why[ARGS_WHY_BYTES];
 
+	if (args_need_key("controller", "key", l->a->key, "FANIN_CONTROLLER_KEY_FILE"))
+		return 2;
 	if (!l->a->key[0] || fan_key_file_read(&l->sockets.keys, l->a->key, why, sizeof why) == 0)
 		return 0;
 	fprintf(stderr, "fanin controller: --key: %s\n", why);
