@@ -519,7 +519,8 @@ int fan_config_join_ms(const struct fan_config *c)
 
 int fan_config_check_flags(char *why, size_t bytes)
 {
-	static const char *const names[] = {"FANIN_LOCAL", "FANIN_HOSTS", "FANIN_SPLIT"};
+	static const char *const names[] = {"FANIN_LOCAL", "FANIN_HOSTS", "FANIN_SPLIT",
+					    "FANIN_STEWARD"};
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 		const char *on = secure_getenv(names[i]);
 		if (!on || !*on || !strcmp(on, "0") || !strcmp(on, "1"))

@@ -12,6 +12,7 @@
 #include "fork_guard.h"
 #include "net/clock.h"
 #include "net/udp.h"
+#include "steward.h"
 
 #define RETRY_NS (100 * FAN_MS)
 
@@ -21,7 +22,8 @@ struct fan_embedded_switch {
 	char addr[FAN_CONFIG_SWITCH_MAX + 1];
 	unsigned users;
 	bool busy;
-	fanin_switch *running;
+	struct fan_steward *steward; /* that runs it; NULL: it is in this process */
+	fanin_switch *running;	     /* if it is */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -43,9 +45,12 @@ static void after_fork(void)
  * with none. */
 static void in_child(void)
 {
-	for (unsigned i = 0; i < FAN_EMBEDDED_SWITCHES_MAX; i++)
+	for (unsigned i = 0; i < FAN_EMBEDDED_SWITCHES_MAX; i++) {
+		if (table[i].steward)
+			fan_steward_abandon(table[i].steward);
 		if (table[i].users && !table[i].busy)
 			fanin_switch_stop(table[i].running, 0);
+	}
 	memset(table, 0, sizeof table);
 	pthread_cond_init(&changed, NULL);
 	pthread_mutex_unlock(&lock);
@@ -90,7 +95,25 @@ static int listen_text(char *text, size_t bytes, const struct fan_rendezvous *at
 	return FAN_OK;
 }
 
-static int start(fanin_switch **running, const struct fan_rendezvous *at,
+/* Once: by the steward, or in this process where there is none, or none any more. */
+static int start_once(struct fan_embedded_switch *sw, const struct fanin_switch_options *o,
+		      char *why, size_t bytes)
+{
+	int e = sw->steward ? fan_steward_start(sw->steward, o, why, bytes) : FAN_E_CLOSED;
+	if (e != FAN_E_CLOSED)
+		return e;
+	fan_steward_stop(sw->steward, 0);
+	sw->steward = NULL;
+	return fanin_switch_start(o, &sw->running, why, bytes);
+}
+
+static unsigned port_of(const char *addr)
+{
+	const char *colon = strrchr(addr, ':');
+	return colon ? (unsigned)strtoul(colon + 1, NULL, 10) : 0;
+}
+
+static int start(struct fan_embedded_switch *sw, const struct fan_rendezvous *at,
 		 const struct fan_config *cfg, char *why, size_t bytes)
 {
 	struct fanin_switch_options o = FANIN_SWITCH_OPTIONS_INIT;
@@ -107,13 +130,19 @@ static int start(fanin_switch **running, const struct fan_rendezvous *at,
 	o.mtu = cfg->mtu;
 	o.multicast = cfg->multicast;
 	o.key_file = *cfg->key_file ? cfg->key_file : NULL;
-	while ((e = fanin_switch_start(&o, running, wrong, sizeof wrong)) == FAN_E_SYSTEM &&
-	       fan_clock_ns() < until_ns)
+	sw->running = NULL;
+	sw->steward = fan_steward_new();
+	while ((e = start_once(sw, &o, wrong, sizeof wrong)) == FAN_E_SYSTEM &&
+	       fan_clock_ns() < until_ns) {
+		fan_steward_ask_for_room(port_of(listen));
 		nanosleep(&(struct timespec){.tv_nsec = RETRY_NS}, NULL);
-	if (e)
-		snprintf(why, bytes,
-			 "rank 0 cannot start a switch: %.300s; name a running one in FANIN_SWITCH",
-			 wrong);
+	}
+	if (!e)
+		return FAN_OK;
+	fan_steward_stop(sw->steward, 0);
+	sw->steward = NULL;
+	snprintf(why, bytes,
+		 "rank 0 cannot start a switch: %.300s; name a running one in FANIN_SWITCH", wrong);
 	return e;
 }
 
@@ -135,7 +164,7 @@ int fan_embedded_switch_get(struct fan_embedded_switch **sw, const struct fan_re
 		snprintf(one->addr, sizeof one->addr, "%s", at->addr);
 		one->busy = true;
 		pthread_mutex_unlock(&lock);
-		e = start(&one->running, at, cfg, why, bytes);
+		e = start(one, at, cfg, why, bytes);
 		pthread_mutex_lock(&lock);
 		one->busy = false;
 		pthread_cond_broadcast(&changed);
@@ -160,8 +189,8 @@ struct fan_embedded_switch *fan_embedded_switch_share(struct fan_embedded_switch
 
 unsigned fan_embedded_switch_port(const struct fan_embedded_switch *sw)
 {
-	const char *colon = strrchr(fanin_switch_address(sw->running), ':');
-	return colon ? (unsigned)strtoul(colon + 1, NULL, 10) : 0;
+	return port_of(sw->steward ? fan_steward_address(sw->steward)
+				   : fanin_switch_address(sw->running));
 }
 
 void fan_embedded_switch_put(struct fan_embedded_switch *sw, int linger_ms)
@@ -175,8 +204,10 @@ void fan_embedded_switch_put(struct fan_embedded_switch *sw, int linger_ms)
 	}
 	sw->busy = true;
 	pthread_mutex_unlock(&lock);
+	fan_steward_stop(sw->steward, linger_ms);
 	fanin_switch_stop(sw->running, linger_ms);
 	pthread_mutex_lock(&lock);
+	sw->steward = NULL;
 	sw->running = NULL;
 	sw->busy = false;
 	pthread_cond_broadcast(&changed);

@@ -8,6 +8,7 @@
 
 #include "config.h"
 #include "core/base/err.h"
+#include "fanin_switch.h"
 #include "fork_guard.h"
 #include "net/daemon.h"
 #include "net/udp.h"
@@ -120,6 +121,11 @@ int fanin_switch_start(const struct fanin_switch_options *options, fanin_switch 
 const char *fanin_switch_address(const fanin_switch *running)
 {
 	return running ? running->address : "";
+}
+
+struct fan_daemon *fan_switch_daemon(const fanin_switch *running)
+{
+	return running->d;
 }
 
 void fanin_switch_stop(fanin_switch *running, int linger_ms)

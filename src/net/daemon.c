@@ -427,6 +427,18 @@ bool fan_daemon_drain(struct fan_daemon *d, int ms)
 	return empty;
 }
 
+uint64_t fan_daemon_heard_ns(struct fan_daemon *d)
+{
+	uint64_t last_ns = 0;
+
+	for (unsigned i = 0; i < d->shards; i++) {
+		struct fan_shard_request r = {.wish = FAN_SHARD_HEARD};
+		fan_shard_ask(d->shard[i], &r);
+		last_ns = r.heard_ns > last_ns ? r.heard_ns : last_ns;
+	}
+	return last_ns;
+}
+
 void fan_daemon_abandon(struct fan_daemon *d)
 {
 	for (unsigned i = 0; i < d->shards; i++)

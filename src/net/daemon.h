@@ -107,6 +107,10 @@ void fan_daemon_health(struct fan_daemon *d, unsigned shard, struct fan_shard_he
 /* Wait until there is no job, for at most `ms`.  True: there was a moment without. */
 bool fan_daemon_drain(struct fan_daemon *d, int ms);
 
+/* When a member of a job that is READY or has FAILED was heard last, by fan_clock_ns; 0: there is
+ * no such job.  From any thread. */
+uint64_t fan_daemon_heard_ns(struct fan_daemon *d);
+
 /* In a child of fork(): free all, without stopping the parent's threads. */
 void fan_daemon_abandon(struct fan_daemon *d);
 

@@ -190,6 +190,8 @@ static void answer(struct fan_shard *s, struct fan_shard_request *r)
 		fan_gate_set_keys(s->gate, r->keys);
 	else if (r->wish == FAN_SHARD_HEALTH)
 		fan_shard_fill_health(s, r->health);
+	else if (r->wish == FAN_SHARD_HEARD)
+		r->heard_ns = s->aggregator ? fan_aggregator_heard_ns(s->aggregator) : 0;
 	else if (!s->slots)
 		r->err = FAN_E_INVALID;
 	else if (r->wish == FAN_SHARD_ROUTE)

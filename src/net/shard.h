@@ -29,7 +29,13 @@ struct fan_shard_log {
 };
 
 /* Requests of another thread to a shard's node, handled between two rounds. */
-enum fan_shard_wish { FAN_SHARD_ROUTE, FAN_SHARD_UNROUTE, FAN_SHARD_HEALTH, FAN_SHARD_KEYS };
+enum fan_shard_wish {
+	FAN_SHARD_ROUTE,
+	FAN_SHARD_UNROUTE,
+	FAN_SHARD_HEALTH,
+	FAN_SHARD_KEYS,
+	FAN_SHARD_HEARD
+};
 
 /* Traffic of all sockets of a shard, and what it costs. */
 struct fan_shard_traffic {
@@ -69,6 +75,7 @@ struct fan_shard_request {
 	struct fan_shard_health *health;      /* HEALTH: the answer */
 	const struct fan_keys *keys;	      /* KEYS: for JOINs from now on; the shard is sealed */
 	int err;			      /* ROUTE: enum fan_err */
+	uint64_t heard_ns; /* HEARD: the answer, as of fan_aggregator_heard_ns; 0 without one */
 };
 
 struct fan_shard {

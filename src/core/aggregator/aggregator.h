@@ -129,6 +129,9 @@ void fan_aggregator_report(const struct fan_aggregator *ag, struct fan_report *r
 /* Is `from` the host of a rank of job number `index`? */
 bool fan_aggregator_knows(const struct fan_aggregator *ag, uint16_t index, const fan_peer *from);
 
+/* When a member of a job that is READY or has FAILED was heard last; 0: there is no such job. */
+uint64_t fan_aggregator_heard_ns(const struct fan_aggregator *ag);
+
 /* Fill in the statistics of ranks of job number m->index, from m->first on. */
 void fan_aggregator_rank_stats(const struct fan_aggregator *ag, struct fan_rank_stats *m);
 
