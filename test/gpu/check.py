@@ -151,16 +151,18 @@ class Running:
 
     def __init__(self):
         self.processes, self.outputs = [], []
+        self._gone = None  # a folder with a file for each rank that needs no switch
 
     def start(self, part, arguments, prefix=()):
         """All of them."""
         port = free_port()
+        self._gone = tempfile.TemporaryDirectory()
         script = HERE / ("ranks.py" if part.ranks else "alone.py")
         call = [str(script), part.function or part.name, json.dumps(arguments)]
         for rank in range(part.ranks or 1):
             files = [tempfile.TemporaryFile("w+", errors="replace") for _ in range(2)]
             self.outputs.append(files)
-            env = environment(part, rank, port)
+            env = dict(environment(part, rank, port), GONE=self._gone.name)
             if prefix:
                 with alarm.held():
                     made = Command([*prefix, sys.executable, *call], env, *files)
@@ -199,6 +201,8 @@ class Running:
             time.sleep(0.05)
         for one in left:
             one.kill()
+        if self._gone is not None:
+            self._gone.cleanup()
 
 
 # ---- what a part gave ----------------------------------------------------------------

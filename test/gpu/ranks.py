@@ -303,13 +303,25 @@ def run(part, fake=False, blind=""):
     return globals()[part](prepare(fake, blind), fake)
 
 
+def leave():
+    """Rank 0, in whose process the switch is, goes last."""
+    dist.barrier()
+    gone = Path(os.environ["GONE"])
+    if dist.get_rank():
+        (gone / str(dist.get_rank())).touch()
+        return
+    until = time.monotonic() + streams.WAIT_S
+    while len(list(gone.iterdir())) < dist.get_world_size() - 1 and time.monotonic() < until:
+        time.sleep(0.01)
+
+
 def main():
     faulthandler.enable()
     faulthandler.dump_traceback_later(streams.LIVES_S, exit=True)
     torch.set_num_threads(1)
     print(json.dumps(run(sys.argv[1], **json.loads(sys.argv[2]))), flush=True)
     if dist.is_initialized():
-        dist.barrier()
+        leave()
     os._exit(0)
 
 
