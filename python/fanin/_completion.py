@@ -19,6 +19,7 @@ import functools
 import queue
 import sys
 import threading
+import time
 from typing import Any, Callable, Iterator
 
 import torch
@@ -29,6 +30,7 @@ LEVELS_MAX = 8  # so deep may callbacks start operations in each other
 SLICE_S = 0.2  # a wait for another thread, which Ctrl-C may take away
 KEPT_MAX = 4096  # works that only C++ code may still hold ...
 KEPT_OUTPUTS_MAX = 64  # ... and of these, the newest: with their tensors
+END_S = 5.0  # for threads that were told to end
 
 Devices = list[int | str | torch.device] | None  # of a future's value; None: none but the CPU
 
@@ -54,12 +56,24 @@ def _callback_of(own: int) -> Iterator[None]:
         _here.level = before
 
 
+def join(threads: list[threading.Thread]) -> None:
+    """Until these have ended, which have been told to and have nothing to wait for, or END_S.  A thread
+    that lets go of a tensor while the interpreter ends brings the process down: PyTorch's C++ code
+    does not survive that Python ends the thread there."""
+    if threading.current_thread() in threads:
+        return  # it dropped the last reference to what it belongs to
+    until = time.monotonic() + END_S
+    for one in threads:
+        one.join(max(0.0, until - time.monotonic()))
+
+
 class Completer:
     """Threads that complete works, started when needed.  After `stop` they end with what is there."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._queues: list[queue.Queue[Any]] = []
+        self.threads: list[threading.Thread] = []
 
     def add(self, work: "FaninWork") -> None:
         """See to it that `work` ends."""
@@ -76,10 +90,11 @@ class Completer:
                 works.put(None)
             self._queues = []
 
-    @staticmethod
-    def _start() -> "queue.Queue[Any]":
+    def _start(self) -> "queue.Queue[Any]":
         works: queue.Queue[Any] = queue.Queue(QUEUE_MAX)
-        threading.Thread(target=_run, args=(works,), name="fanin", daemon=True).start()
+        thread = threading.Thread(target=_run, args=(works,), name="fanin", daemon=True)
+        thread.start()
+        self.threads.append(thread)
         return works
 
 

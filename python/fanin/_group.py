@@ -19,7 +19,7 @@ import torch.distributed as dist
 
 from . import _report, _staging
 from ._carried import Carried, Gather, InPlace, Scatter, bytes_of
-from ._completion import LEVELS_MAX, Completer, FaninWork, copy_back, ended, level
+from ._completion import LEVELS_MAX, Completer, FaninWork, copy_back, ended, join, level
 from ._devices import OWN, DevicesGroup, backend_for, collective, named_devices
 from ._membership import Membership, Options
 from ._messages import Tagged, numbering
@@ -61,6 +61,11 @@ class _Level:
         if self._stager is None:
             self._stager = _staging.Stager(self.membership)
         return self._stager
+
+    @property
+    def threads(self) -> list[threading.Thread]:
+        """Of the stager."""
+        return self._stager.threads if self._stager is not None else []
 
     def close(self) -> None:
         """Leave the job."""
@@ -420,6 +425,7 @@ def _close(completer: Completer, levels: dict[int, _Level]) -> None:
     completer.stop()
     for one in levels.values():
         one.close()
+    join(completer.threads + [thread for one in levels.values() for thread in one.threads])
 
 
 _world: "weakref.ref[FaninGroup] | None" = None

@@ -191,7 +191,7 @@ class Stager:
         self._free: queue.Queue[_Piece] = queue.Queue()  # at most PIECES_MAX
         self._calls: queue.Queue[Any] = queue.Queue(TRANSFERS_MAX)
         self._started: queue.Queue[Any] = queue.Queue()  # each has a piece
-        self._running = False
+        self.threads: list[threading.Thread] = []
 
     def start(
         self,
@@ -208,16 +208,17 @@ class Stager:
                 self._streams[device] = _Streams(cuda, device)
             transfer = Transfer(cuda, self._streams[device], outputs, finish)
             parts = carried.slices(self.membership.rank, self.membership.size)
-            if not self._running:
-                self._running = True
+            if not self.threads:
                 for what in (self._run_out, self._run_back):
-                    threading.Thread(target=what, name="fanin", daemon=True).start()
+                    thread = threading.Thread(target=what, name="fanin", daemon=True)
+                    thread.start()
+                    self.threads.append(thread)
             self._calls.put((transfer, parts))
         return StagedWork(transfer)
 
     def stop(self) -> None:
         """End the threads once they have done what is there."""
-        if self._running:
+        if self.threads:
             self._calls.put(None)
 
     # The thread that copies out and starts.

@@ -33,7 +33,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import GradBucket, ProcessGroup  # as torch.distributed exports them
 
 from . import _buffers, _group, _launcher, _libuv, _report
-from ._completion import Completer, FaninWork
+from ._completion import Completer, FaninWork, join
 from ._membership import Options
 from .communicator import Communicator
 from .errors import FaninError
@@ -120,7 +120,8 @@ class HookState:
         self._owns = communicator is None
         self._join(required, options)
         self._completer = Completer()
-        self._finalize = weakref.finalize(self, self._completer.stop)
+        owned = self.communicator if self._owns else None
+        self._finalize = weakref.finalize(self, _end, self._completer, owned)
 
     @property
     def active(self) -> bool:
@@ -147,8 +148,6 @@ class HookState:
     def close(self) -> None:
         """Leave the job.  The hook must not be called any more."""
         self._finalize()
-        if self.communicator is not None and self._owns:
-            self.communicator.close()
 
     # Within.
 
@@ -242,6 +241,14 @@ class HookState:
         self._completer.add(work)
         result: torch.futures.Future[torch.Tensor] = work.raw_future().then(_first)
         return result
+
+
+def _end(completer: Completer, owned: Communicator | None) -> None:
+    """Leave the job, and wait for the threads that its end ends."""
+    completer.stop()
+    if owned is not None:
+        owned.close()
+    join(completer.threads)
 
 
 def _keeping(state: "weakref.ref[HookState]", wait: Callable[[], Any]) -> Callable[[], None]:

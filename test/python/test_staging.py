@@ -6,6 +6,7 @@ import threading
 
 import pytest
 import torch
+from conftest import Processes
 from lazy_streams import Streams
 from test_backend import answers
 
@@ -165,6 +166,12 @@ def test_random_calls_on_staged_tensors_answer_as_gloo_does():
     for answer in answers(2, "staged_calls", {"count": 150, "seed": 5}):
         assert answer["wrong"] == [] and answer["pinned"] > 0
         assert min(answer["same"], answer["more"], answer["refused"]) > 2
+
+
+def test_a_program_that_ends_while_sums_are_under_way_is_not_brought_down():
+    for _ in range(3):
+        for status, _, err in Processes(2, "", {}, script="leaving.py").outputs():
+            assert status >= 0 and "terminate called" not in err, err
 
 
 def test_trainings_on_staged_tensors_end_as_with_gloo():
