@@ -55,15 +55,13 @@ def test_a_fake_gpu_passes_with_a_library_that_was_packed(tmp_path):
     pack.pack(tmp_path / "pack", BUILD)
     parts = ["staging-2", "staging-4", "staging-packets", "ddp", "orders", "bandwidth"]
     out = tmp_path / "found.json"
-    status, found = gpu_check(
-        "--fake", "--packed", tmp_path / "pack", "--out", out, "--only", *parts
-    )
+    call = ["--fake", "--packed", tmp_path / "pack", "--out", out, "--only", *parts]
+    status, found = gpu_check(*call, "fsdp2", "mixed")
     assert status == 0 and found["fake"] and found["ended"] and found["card"] is None
-    assert results(found) == {
-        "card": "skipped",
-        "library": "passed",
-        **dict.fromkeys(parts, "passed"),
-    }
+    wanted = {"card": "skipped", "library": "passed", **dict.fromkeys(parts, "passed")}
+    assert results(found).items() > wanted.items()
+    for part in ("fsdp2", "mixed"):  # of PyTorch 2
+        assert results(found)[part] in ("passed", "skipped")
     by_name = {part["name"]: part for part in found["parts"]}
     assert by_name["library"]["facts"]["path"] == str(tmp_path / "pack" / pack.SONAME)
     assert by_name["ddp"]["facts"]["staged"] > 0
