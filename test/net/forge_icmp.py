@@ -11,8 +11,8 @@ a list 5000,5001.  IPv4, or IPv6 in brackets.  --from: the address that the mess
 whose word weighs most.
 
 --kinds: every type and code (all), one, or "fragmentation needed" and "packet too big" (mtu), whose
-MTU is --mtu or else runs from 0 to 1400.  --every-port: instead of A's PORT each one from 1 to 65535
-in turn.  What it sent is printed at the end, also on SIGTERM.  Only for namespaces of one's own.
+MTU is --mtu or else runs from 0 to 1400.  --every-port: one port after the other, from A's PORT on, 1
+after 65535.  How many it sent, and the seconds, are printed at the end, also on SIGTERM.  Only for namespaces of one's own.
 """
 
 import argparse
@@ -99,7 +99,7 @@ class Victim:
         else:
             of = [tuple(int(number) for number in kinds.split("/"))]
         pairs = itertools.cycle(
-            [(port, peer) for port in range(1, 65536) for _, peer in self.pairs[:1]]
+            [(1 + (self.pairs[0][0] - 1 + n) % 65535, self.pairs[0][1]) for n in range(65535)]
             if every_port else self.pairs)
         for mtu in itertools.cycle(mtus):
             for kind, code in of:
@@ -156,7 +156,7 @@ def main():
             sent += 1
     except KeyboardInterrupt:
         pass
-    print(sent)
+    print(sent, "%.3f" % (time.monotonic() - since))
 
 
 main()

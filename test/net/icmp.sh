@@ -140,7 +140,7 @@ own() {
 
 every_port() {
         switch_there && begin_job --switch "$sw:$PORT" --no-multicast --seconds 6 &&
-        forge --to "$host1:0" --peer "$sw:$PORT" --kinds mtu --mtu 1280 --every-port --count 65535 --rate 20000 &&
+        forge --to "$host1:1" --peer "$sw:$PORT" --kinds mtu --mtu 1280 --every-port --count 65535 --rate 20000 &&
         believed w1 "$sw" && goes_on --switch "$sw:$PORT" --no-multicast
 }
 
