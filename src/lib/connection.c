@@ -86,6 +86,21 @@ void fan_connection_hole_text(const struct fan_connection *cn, char *why)
 			 "give all ranks a smaller mtu; `fanin doctor` finds which");
 }
 
+void fan_connection_add_redirect(const struct fan_connection *cn, char *text, size_t bytes)
+{
+	struct fan_path path;
+	char gateway[80];
+	size_t used = strlen(text);
+	fan_path_read(&path, &cn->switch_addr);
+	if (!path.redirected)
+		return;
+	fan_peer_text(&path.gateway, gateway, sizeof gateway);
+	char *port = strrchr(gateway, ':'); /* that it has not */
+	snprintf(text + used, bytes - used,
+		 "; an ICMP redirect, which can be forged, leads packets to it by %.*s",
+		 port ? (int)(port - gateway) : 0, gateway);
+}
+
 static int watch(const struct fan_connection *cn, int fd, unsigned number)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.u32 = number};

@@ -132,4 +132,8 @@ void fan_connection_mtu_text(const struct fan_connection *cn, int mtu, char *why
 /* The same for a path of which path_test has found that it loses large datagrams. */
 void fan_connection_hole_text(const struct fan_connection *cn, char *why);
 
+/* Nothing was heard of the switch: if the kernel was told to send packets to it elsewhere, add that
+ * to the sentence `text`, which has room for `bytes` bytes. */
+void fan_connection_add_redirect(const struct fan_connection *cn, char *text, size_t bytes);
+
 #endif

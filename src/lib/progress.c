@@ -157,6 +157,8 @@ void fan_comm_fault_text(const struct fanin_comm *c, const struct fan_connection
 		.inside = c->inside[cn->part],
 	};
 	fan_fault_text(text, bytes, f, &about);
+	if (f->err == FAN_E_UNREACHABLE && !fan_ranks_count(f->ranks))
+		fan_connection_add_redirect(cn, text, bytes);
 }
 
 /* Those of other parts tell the other ranks whose fault that is. */

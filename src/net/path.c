@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "path.h"
 
+#include <linux/in_route.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <string.h>
@@ -68,16 +69,24 @@ static int route_mtu(struct fan_netlink *t, const fan_peer *to)
 	return (int)mtu;
 }
 
-static unsigned route_interface(struct fan_netlink *t, const fan_peer *to)
+/* As it is used now. */
+static void read_route(struct fan_path *p, struct fan_netlink *t, const fan_peer *to)
 {
-	uint32_t index = 0;
+	uint8_t *address = (uint8_t *)p->gateway.addr;
+	struct rtmsg m;
 	size_t bytes;
 
 	if (!ask_route(t, to, 0))
-		return 0;
-	const char *at = fan_netlink_attributes(t, sizeof(struct rtmsg), &bytes);
-	fan_netlink_find(at, bytes, RTA_OIF, &index, sizeof index);
-	return index;
+		return;
+	memcpy(&m, NLMSG_DATA(&t->answer.head), sizeof m);
+	p->redirected = m.rtm_flags & RTCF_REDIRECTED || m.rtm_protocol == RTPROT_REDIRECT;
+	const char *at = fan_netlink_attributes(t, sizeof m, &bytes);
+	fan_netlink_find(at, bytes, RTA_OIF, &p->interface, sizeof p->interface);
+	if (m.rtm_family == AF_INET)
+		memset(address + 10, 0xff, 2); /* mapped */
+	p->by_gateway = m.rtm_family == AF_INET
+				? fan_netlink_find(at, bytes, RTA_GATEWAY, address + 12, 4) == 4
+				: fan_netlink_find(at, bytes, RTA_GATEWAY, address, 16) == 16;
 }
 
 void fan_path_read(struct fan_path *p, const fan_peer *to)
@@ -86,7 +95,7 @@ void fan_path_read(struct fan_path *p, const fan_peer *to)
 	int believed = fan_udp_mtu_to(to);
 
 	memset(p, 0, sizeof *p);
-	p->interface = route_interface(&t, to);
+	read_route(p, &t, to);
 	if (!p->interface)
 		return;
 	p->mtu = interface_mtu(p->interface);

@@ -4,6 +4,8 @@
 #ifndef FAN_PATH_H
 #define FAN_PATH_H
 
+#include <stdbool.h>
+
 #include "core/base/out.h"
 
 struct fan_path {
@@ -11,6 +13,9 @@ struct fan_path {
 			       route */
 	int mtu; /* of it, or of its route if an administrator has given that a smaller one; 0: not
 		  * known */
+	bool redirected; /* an ICMP message has led it by another gateway */
+	bool by_gateway; /* it has one */
+	fan_peer gateway;
 	int told_mtu; /* what the kernel believes instead, since an ICMP message said so; 0: nothing
 		       */
 };

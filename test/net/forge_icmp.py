@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """ICMP messages about datagrams that their receiver may have sent, as anybody can forge them.
 
-    forge_icmp.py --to A:PORT --peer B:PORT [--from ADDRESS] [--kinds all|mtu|TYPE/CODE] [--every-port]
-                  [--mtu N] [--rate N] [--count N | --seconds S]
+    forge_icmp.py --to A:PORT --peer B:PORT [--from ADDRESS] [--gateway ADDRESS]
+                  [--kinds all|mtu|TYPE/CODE] [--every-port] [--mtu N] [--rate N] [--count N | --seconds S]
 
 Each message goes to address A and quotes a datagram from A:PORT to B:PORT: its IP and UDP headers and
 no more.  --to and --peer may be given several times, and belong together in their order; PORT may be
 a list 5000,5001.  IPv4, or IPv6 in brackets.  --from: the address that the messages have; else B's,
-whose word weighs most.
+whose word weighs most.  --gateway: to which redirects lead; else --from's.
 
 --kinds: every type and code (all), one, or "fragmentation needed" and "packet too big" (mtu), whose
 MTU is --mtu or else runs from 0 to 1400.  --every-port: one port after the other, from A's PORT on, 1
@@ -62,12 +62,13 @@ def ip6(source, target, protocol, body, length=None):
 class Victim:
     """Whoever is to believe it: `address` sends from `ports` to `peer`, from each to each of its."""
 
-    def __init__(self, own, other, source):
+    def __init__(self, own, other, source, gateway):
         (family, self.address, ports), (family2, self.peer, peers) = own, other
         if family != family2:
             sys.exit("forge_icmp: one of IPv4 and one of IPv6")
         self.v6 = family == socket.AF_INET6
         self.source = socket.inet_pton(family, source) if source else self.peer
+        self.gateway = socket.inet_pton(family, gateway) if gateway else self.source
         self.pairs = list(itertools.product(ports, peers))
         self.sockaddr = (socket.inet_ntop(family, self.address), 0)
 
@@ -76,7 +77,7 @@ class Victim:
         if not self.v6:
             rest = struct.pack("!HH", 0, mtu) if (kind, code) == (UNREACHABLE, NEEDED) else b"\0" * 4
             if kind == REDIRECT:
-                rest = self.source
+                rest = self.gateway
             body = rest + ip4(self.address, self.peer, UDP, udp, 1472)
             head = struct.pack("!BBH", kind, code, 0)
             body = head[:2] + struct.pack("!H", checksum(head + body)) + body
@@ -84,7 +85,7 @@ class Victim:
         rest = struct.pack("!I", mtu) if kind == TOO_BIG6 else b"\0" * 4
         quoted = ip6(self.address, self.peer, UDP, udp, 1452)
         if kind == REDIRECT6:  # the better next hop, the destination, option 4: the packet
-            quoted = self.source + self.peer + struct.pack("!BB6x", 4, (8 + len(quoted)) // 8) + quoted
+            quoted = self.gateway + self.peer + struct.pack("!BB6x", 4, (8 + len(quoted)) // 8) + quoted
         body = struct.pack("!BBH", kind, code, 0) + rest + quoted
         pseudo = self.source + self.address + struct.pack("!II", len(body), ICMP6)
         body = body[:2] + struct.pack("!H", checksum(pseudo + body)) + body[4:]
@@ -117,6 +118,7 @@ def flags():
     parser.add_argument("--to", action="append", required=True)
     parser.add_argument("--peer", action="append", required=True)
     parser.add_argument("--from", dest="source")
+    parser.add_argument("--gateway")
     parser.add_argument("--kinds", default="all")
     parser.add_argument("--every-port", action="store_true")
     parser.add_argument("--mtu", type=int)
@@ -135,7 +137,8 @@ def stop(*_):
 
 def main():
     args = flags()
-    victims = [Victim(address(to), address(peer), args.source) for to, peer in zip(args.to, args.peer)]
+    victims = [Victim(address(to), address(peer), args.source, args.gateway)
+               for to, peer in zip(args.to, args.peer)]
     raw = {False: socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW),
            True: socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_RAW)}
     mtus = MTUS if args.mtu is None else (args.mtu,)

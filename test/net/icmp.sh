@@ -17,6 +17,8 @@
 # over IPv4 and IPv6 ("packet too big"), open, and sealed if `all`.  After each that forges an MTU, the
 # kernel is asked whether it believes it: otherwise the drill has shown nothing.  Then
 #
+#     redirect       (IPv4) packets reach the switch by a gateway, and a stranger leads them elsewhere:
+#                    refused, jobs go on; else the rank's error and doctor tell
 #     small, hole    the path really takes 1400, and a router says so, or says nothing: both ranks
 #                    end, with the cause
 #     doctor         tells what a stranger has said of the path from what the path takes
@@ -32,7 +34,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 
 prefix=fanin-ic-$$
 rank_timeout_s=60
-kinds="one sides own every-port all server small hole doctor"
+kinds="one sides own every-port all server redirect small hole doctor"
 stranger4=10.77.0.99 stranger6=fd77::99
 PORT=7090
 TRIES=3
@@ -177,6 +179,43 @@ server() {
         believed sw "$at" && believed w2 "$sw" && goes_on --switch "$sw:$PORT"
 }
 
+# Host 0 reaches address $far of the switch by host 1, and the stranger has it go by its own.
+far=10.79.0.1
+
+takes_redirects() { # 0|1
+        for knob in all eth0; do
+                echo "$1" | ip netns exec "$prefix-w0" tee "/proc/sys/net/ipv4/conf/$knob/accept_redirects" >/dev/null
+        done
+}
+
+redirect() {
+        stop
+        forget
+        ip -n "$prefix-sw" addr replace $far/32 dev lo
+        for knob in ip_forward=1 conf.all.send_redirects=0 conf.eth0.send_redirects=0; do
+                echo "${knob#*=}" | ip netns exec "$prefix-w1" \
+                        tee "/proc/sys/net/ipv4/$(echo "${knob%=*}" | tr . /)" >/dev/null
+        done
+        ip -n "$prefix-w1" route replace $far via 10.77.0.254
+        ip -n "$prefix-w0" route replace $far via 10.77.0.2
+        for takes in 0 1; do
+                takes_redirects $takes
+                sw=$far
+                switch_there && begin_job --switch $far:$PORT --alive 1500 --seconds 3 &&
+                forge --from 10.77.0.2 --gateway 10.77.0.3 --kinds 5/1 --count 20 --rate 40 \
+                        --to "$host0:$(port_to w0 $PORT)" --peer $far:$PORT || return 1
+                if [ $takes -eq 0 ]; then
+                        wait_ranks && mv "$dir/json0" "$dir/json" && none_wrong || return 1
+                fi
+                ip netns exec "$prefix-w0" timeout 20 "$fanin" doctor --switch $far:$PORT --no-join \
+                        --timeout 5 >"$dir/doctor$takes" 2>&1
+        done
+        wait_ranks
+        grep -qF "an ICMP redirect, which can be forged, leads packets to it by 10.77.0.3" "$dir/rank0" ||
+                { cp "$dir/rank0" "$dir/late"; return 1; }
+        ! grep -q ' redirects ' "$dir/doctor0" && grep -q '^warn  *redirects .*go by 10.77.0.3.* ICMP redirect' "$dir/doctor1"
+}
+
 # ---- a path that is small ------------------------------------------------------
 
 # What leaves the bridge for host 1, and comes from there, goes through this filter.
@@ -246,7 +285,7 @@ begin "$@"
 fan_net_up "$prefix" 3 200mbit || exit 1
 for kind in $kinds; do
         drill "$kind" 4
-        drill "$kind" 6
+        [ "$kind" = redirect ] || drill "$kind" 6
         [ "$kind" != all ] || { drill sealed 4; drill sealed 6; }
 done
 summary

@@ -338,8 +338,9 @@ static void check_all(struct doctor *d)
 		doctor_check_offload, check_name,	  check_seal,	      doctor_check_plane,
 	};
 	static void (*const path[])(struct doctor *) = {
-		doctor_check_switch,	doctor_check_version, doctor_check_rtt,	   doctor_check_mtu,
-		doctor_check_fragments, doctor_check_burst,   doctor_check_shards, doctor_check_sum,
+		doctor_check_switch, doctor_check_version, doctor_check_redirects,
+		doctor_check_rtt,    doctor_check_mtu,	   doctor_check_fragments,
+		doctor_check_burst,  doctor_check_shards,  doctor_check_sum,
 	};
 	static void (*const together[])(struct doctor *) = {
 		doctor_check_links,

@@ -97,6 +97,7 @@ void doctor_check_switch(struct doctor *d);
 void doctor_check_version(struct doctor *d);
 void doctor_check_rtt(struct doctor *d);
 void doctor_check_mtu(struct doctor *d);
+void doctor_check_redirects(struct doctor *d); /* a finding only if there is something to say */
 void doctor_check_fragments(struct doctor *d);
 void doctor_check_burst(struct doctor *d);
 void doctor_check_shards(struct doctor *d);

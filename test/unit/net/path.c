@@ -18,6 +18,8 @@ static void path__of_the_loopback(void **state)
 		assert_int_equal(p.interface, if_nametoindex("lo"));
 		assert_int_equal(p.mtu, 65535);
 		assert_int_equal(p.told_mtu, 0);
+		assert_false(p.by_gateway);
+		assert_false(p.redirected);
 	}
 }
 

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* doctor_redirects.c - may anybody lead packets to the switch elsewhere? */
+#include <net/if.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "doctor.h"
+#include "net/path.h"
+
+#define PATH_BYTES 96
+
+/* A knob of an interface, or of "all"; false also if it cannot be read. */
+static bool is_on(const char *device, const char *knob)
+{
+	char path[PATH_BYTES];
+	int value = 0;
+
+	snprintf(path, sizeof path, "/proc/sys/net/ipv4/conf/%s/%s", device, knob);
+	FILE *f = fopen(path, "re");
+	if (!f)
+		return false;
+	if (fscanf(f, "%d", &value) != 1)
+		value = 0;
+	fclose(f);
+	return value > 0;
+}
+
+/* As Linux decides: a router takes them only if both say so, other hosts if one does. */
+static bool takes_redirects(const char *device)
+{
+	bool all = is_on("all", "accept_redirects"), one = is_on(device, "accept_redirects");
+
+	return is_on(device, "forwarding") ? all && one : all || one;
+}
+
+/* Those of IPv6 come from the link alone, where neighbours can be forged as well. */
+void doctor_check_redirects(struct doctor *d)
+{
+	char device[IF_NAMESIZE], gateway[80];
+	struct fan_path p;
+
+	fan_path_read(&p, &d->sw);
+	if (!p.interface || !p.by_gateway || !if_indextoname(p.interface, device) ||
+	    (!p.redirected && (fan_peer_family(&d->sw) != AF_INET || !takes_redirects(device))))
+		return;
+	fan_peer_text(&p.gateway, gateway, sizeof gateway);
+	char *port = strrchr(gateway, ':'); /* that it has not */
+	if (port)
+		*port = '\0';
+	struct doctor_finding *f =
+		p.redirected
+			? doctor_find(d, "redirects", DOCTOR_WARN,
+				      "packets to the switch go by %s since an ICMP redirect said "
+				      "so, which can be forged",
+				      gateway)
+			: doctor_find(d, "redirects", DOCTOR_WARN,
+				      "packets to the switch go by gateway %s, and a forged ICMP "
+				      "redirect can lead them elsewhere",
+				      gateway);
+	doctor_value(f, "gateway", json_string(gateway));
+	doctor_value(f, "redirected", json_boolean(p.redirected));
+	doctor_advise(f,
+		      "as root: sysctl -w net.ipv4.conf.all.accept_redirects=0 "
+		      "net.ipv4.conf.%s.accept_redirects=0",
+		      device);
+	if (p.redirected)
+		doctor_advise(f, "and: ip %sroute flush cache",
+			      fan_peer_family(&d->sw) == AF_INET ? "" : "-6 ");
+}
