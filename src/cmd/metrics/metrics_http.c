@@ -8,11 +8,35 @@
 
 #ifdef FAN_HAS_MICROHTTPD
 #include <microhttpd.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "net/clock.h"
+
+#define SWEEP_MS     1000
+#define TURNS_MAX    16 /* of libmicrohttpd at a time, while it has something to do */
+#define IPV6_HOST_OF 8	/* bytes of an address: who has one of a /64 has all of it */
+
+/* A connection. */
+struct guest {
+	bool is_there;
+	bool is_leaving; /* its socket is shut, libmicrohttpd has yet to notice */
+	int fd;
+	fan_peer at;	   /* of the client */
+	uint64_t since_ns; /* it has come, or its last answer was whole */
+};
 
 struct metrics_http {
 	struct MHD_Daemon *daemon;
 	metrics_source *source;
 	void *ctx;
+	struct guest guest[METRICS_CONNECTIONS_MAX];
+	int stop_fd; /* of the thread; -1: there is none */
+	pthread_t thread;
 };
 
 /* page.html, as tools/c-string.py turns it into a string. */
@@ -84,12 +108,145 @@ static enum MHD_Result handle(void *ctx, struct MHD_Connection *c, const char *u
 	return reply_text(c, MHD_HTTP_NOT_FOUND, text, "there are / and /metrics\n");
 }
 
+static bool same_host(const fan_peer *a, const fan_peer *b)
+{
+	bool is_v6 = fan_peer_family(a) == AF_INET6;
+
+	return !memcmp(a->addr, b->addr, is_v6 ? IPV6_HOST_OF : sizeof a->addr);
+}
+
+/* Who has waited longest among those of `host`, NULL for all; NULL: there are at most `max`. */
+static struct guest *one_too_many(struct metrics_http *h, const fan_peer *host, unsigned max)
+{
+	struct guest *longest = NULL;
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < METRICS_CONNECTIONS_MAX; i++) {
+		struct guest *g = &h->guest[i];
+		if (!g->is_there || g->is_leaving || (host && !same_host(&g->at, host)))
+			continue;
+		count++;
+		if (!longest || g->since_ns < longest->since_ns)
+			longest = g;
+	}
+	return count > max ? longest : NULL;
+}
+
+static void send_away(struct guest *g)
+{
+	if (g) {
+		shutdown(g->fd, SHUT_RDWR);
+		g->is_leaving = true;
+	}
+}
+
+static void let_in(struct metrics_http *h, struct MHD_Connection *c, void **place)
+{
+	const union MHD_ConnectionInfo *fd =
+		MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
+	const union MHD_ConnectionInfo *client =
+		MHD_get_connection_info(c, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+	unsigned i = 0;
+
+	while (i < METRICS_CONNECTIONS_MAX && h->guest[i].is_there)
+		i++;
+	if (i == METRICS_CONNECTIONS_MAX || !fd || !client) /* libmicrohttpd has the same bound */
+		return;
+	struct guest *g = *place = &h->guest[i];
+	const struct sockaddr *sa = client->client_addr;
+	*g = (struct guest){.is_there = true,
+			    .fd = fd->connect_fd,
+			    .at = fan_peer_from_sockaddr(sa, sa->sa_family == AF_INET6
+								     ? sizeof(struct sockaddr_in6)
+								     : sizeof(struct sockaddr_in)),
+			    .since_ns = fan_clock_ns()};
+	send_away(one_too_many(h, &g->at, METRICS_HOST_MAX));
+	send_away(one_too_many(h, NULL, METRICS_CONNECTIONS_MAX - METRICS_SPARE));
+}
+
+static void come_and_go(void *ctx, struct MHD_Connection *c, void **place,
+			enum MHD_ConnectionNotificationCode what)
+{
+	struct guest *g = *place;
+
+	if (what == MHD_CONNECTION_NOTIFY_STARTED)
+		let_in(ctx, c, place);
+	else if (g)
+		g->is_there = false;
+}
+
+/* A request is answered, or its connection broken. */
+static void answered(void *ctx, struct MHD_Connection *c, void **state,
+		     enum MHD_RequestTerminationCode how)
+{
+	const union MHD_ConnectionInfo *place =
+		MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+	struct guest *g = place ? place->socket_context : NULL;
+
+	(void)ctx;
+	(void)state;
+	if (g && how == MHD_REQUEST_TERMINATED_COMPLETED_OK)
+		g->since_ns = fan_clock_ns();
+}
+
+/* Those whose time is over go, however busy they keep their connection.  True: some are there. */
+static bool sweep(struct metrics_http *h)
+{
+	const uint64_t second_ns = 1000000000;
+	uint64_t now_ns = fan_clock_ns();
+	bool some = false;
+
+	for (unsigned i = 0; i < METRICS_CONNECTIONS_MAX; i++) {
+		struct guest *g = &h->guest[i];
+		some |= g->is_there;
+		if (g->is_there && !g->is_leaving &&
+		    now_ns - g->since_ns > METRICS_TIMEOUT_S * second_ns)
+			send_away(g);
+	}
+	return some;
+}
+
+/* Milliseconds after which there is something to do without a packet; -1: never. */
+static int patience_ms(struct metrics_http *h)
+{
+	MHD_UNSIGNED_LONG_LONG ms;
+
+	if (!sweep(h))
+		return -1;
+	return MHD_get_timeout(h->daemon, &ms) == MHD_YES && ms < SWEEP_MS ? (int)ms : SWEEP_MS;
+}
+
+static void *serve(void *arg)
+{
+	struct metrics_http *h = arg;
+	struct pollfd wait[] = {{metrics_http_fd(h), POLLIN, 0}, {h->stop_fd, POLLIN, 0}};
+
+	while (!wait[1].revents) {
+		if (poll(wait, 2, patience_ms(h)) >= 0 && !wait[1].revents)
+			metrics_http_run(h);
+	}
+	return NULL;
+}
+
+static int start_thread(struct metrics_http *h)
+{
+	h->stop_fd = eventfd(0, EFD_CLOEXEC);
+	if (h->stop_fd < 0)
+		return errno;
+	int e = pthread_create(&h->thread, NULL, serve, h);
+	if (e) {
+		close(h->stop_fd);
+		h->stop_fd = -1;
+	}
+	return e;
+}
+
 int metrics_http_start(struct metrics_http **http, const fan_peer *at, bool threaded,
 		       metrics_source *source, void *ctx, char *why, size_t bytes)
 {
 	struct sockaddr_storage ss;
 	struct metrics_http *h = *http = calloc(1, sizeof *h);
-	unsigned flags = threaded ? MHD_USE_EPOLL_INTERNAL_THREAD : MHD_USE_EPOLL;
+	unsigned flags = MHD_USE_EPOLL;
 	char text[80];
 
 	fan_peer_text(at, text, sizeof text);
@@ -99,18 +256,22 @@ int metrics_http_start(struct metrics_http **http, const fan_peer *at, bool thre
 	}
 	h->source = source;
 	h->ctx = ctx;
+	h->stop_fd = -1;
 	fan_peer_to_sockaddr(at, fan_peer_family(at), &ss);
 	if (fan_peer_family(at) == AF_INET6)
 		flags |= fan_peer_is_any(at) ? MHD_USE_DUAL_STACK : MHD_USE_IPv6;
 	errno = 0;
-	h->daemon = MHD_start_daemon(flags, (uint16_t)at->port, NULL, NULL, handle, h,
-				     MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&ss,
-				     MHD_OPTION_CONNECTION_LIMIT, (unsigned)METRICS_CONNECTIONS_MAX,
-				     MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)METRICS_TIMEOUT_S,
-				     MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-				     (size_t)METRICS_MEMORY_BYTES, MHD_OPTION_END);
-	if (h->daemon)
+	h->daemon = MHD_start_daemon(
+		flags, (uint16_t)at->port, NULL, NULL, handle, h, MHD_OPTION_SOCK_ADDR,
+		(struct sockaddr *)&ss, MHD_OPTION_CONNECTION_LIMIT,
+		(unsigned)METRICS_CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
+		(unsigned)METRICS_TIMEOUT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+		(size_t)METRICS_MEMORY_BYTES, MHD_OPTION_NOTIFY_CONNECTION, come_and_go, h,
+		MHD_OPTION_NOTIFY_COMPLETED, answered, h, MHD_OPTION_END);
+	if (h->daemon && (!threaded || !(errno = start_thread(h))))
 		return 0;
+	if (h->daemon)
+		MHD_stop_daemon(h->daemon);
 	snprintf(why, bytes, "%s: %s", text,
 		 errno ? strerror(errno) : "cannot listen there by TCP; is the port in use?");
 	free(h);
@@ -127,14 +288,27 @@ int metrics_http_fd(const struct metrics_http *http)
 
 void metrics_http_run(struct metrics_http *http)
 {
-	if (http)
+	MHD_UNSIGNED_LONG_LONG ms = 0;
+
+	if (!http)
+		return;
+	sweep(http);
+	for (unsigned i = 0; i < TURNS_MAX && !ms; i++) {
 		MHD_run(http->daemon);
+		if (MHD_get_timeout(http->daemon, &ms) != MHD_YES)
+			break;
+	}
 }
 
 void metrics_http_stop(struct metrics_http *http)
 {
 	if (!http)
 		return;
+	if (http->stop_fd >= 0) {
+		eventfd_write(http->stop_fd, 1);
+		pthread_join(http->thread, NULL);
+		close(http->stop_fd);
+	}
 	MHD_stop_daemon(http->daemon);
 	free(http);
 }
