@@ -36,9 +36,14 @@ def _lacks() -> bool:
     return False
 
 
+def is_missing() -> bool:
+    """Whether this PyTorch asks for what it lacks."""
+    return _asks() and _lacks()
+
+
 def complete(env: MutableMapping[str, str]) -> None:
-    """Set USE_LIBUV=0 if nobody has set it and this PyTorch asks for what it lacks; rank 0 says so."""
-    if "USE_LIBUV" in env or not _asks() or not _lacks():
+    """Set USE_LIBUV=0 if nobody has set it and libuv is missing; rank 0 says so."""
+    if "USE_LIBUV" in env or not is_missing():
         return
     env["USE_LIBUV"] = "0"
     if env.get("RANK", "0") == "0":

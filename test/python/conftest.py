@@ -12,6 +12,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -21,6 +22,7 @@ import pytest
 import warm
 
 import fanin
+from fanin import _libuv
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("BUILD", ROOT / "build"))
@@ -131,6 +133,16 @@ def free_port():
                 continue
             return tcp.getsockname()[1]
     raise AssertionError("no port is free")
+
+
+def torchrun(*flags, size=2):
+    """torchrun for `size` ranks on this machine, as a command and what its environment needs."""
+    command = [sys.executable, "-m", "torch.distributed.run", f"--nproc_per_node={size}"]
+    if _libuv.is_missing():  # as doc/pytorch.md has it
+        command += ["--rdzv-backend=c10d", "--rdzv-conf=store_type=file", "--local-addr=127.0.0.1"]
+        return command + [*flags], {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+    # -r, -t: without a value of theirs, Debian 12's torchrun ends with an AttributeError.
+    return command + ["-r", "9:1", "-t", "9:1", "--standalone", *flags], {}
 
 
 class Processes:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from conftest import ROOT, WAIT_S, Processes, free_port
+from conftest import ROOT, WAIT_S, Processes, free_port, torchrun
 
 HERE = Path(__file__).parent
 
@@ -88,13 +88,15 @@ def test_without_a_switch_where_that_is_allowed():
     assert answers(2, "not_required", arguments) == [{"sum": 2.0, "active": False}] * 2
 
 
-def run(*arguments):
+def run(*command, **variables):
     """A program that starts ranks by itself: its output."""
-    environment = dict(os.environ, PYTHONPATH=str(ROOT / "python"), OMP_NUM_THREADS="1")
+    environment = dict(
+        os.environ, PYTHONPATH=str(ROOT / "python"), OMP_NUM_THREADS="1", **variables
+    )
     done = subprocess.run(
-        [sys.executable, *arguments],
+        command,
         env=environment,
-        timeout=WAIT_S,
+        timeout=3 * WAIT_S,  # imports PyTorch several times, in turn
         capture_output=True,
         text=True,
         check=False,
@@ -104,11 +106,10 @@ def run(*arguments):
 
 
 def test_ranks_that_spawn_starts():
-    assert "spawned" in run(str(HERE / "spawned.py"), str(free_port()))
+    assert "spawned" in run(sys.executable, str(HERE / "spawned.py"), str(free_port()))
 
 
 def test_torchrun_starts_a_group_again():
-    launcher = ["-m", "torch.distributed.run", "-r", "9:1", "-t", "9:1", "--standalone"]
-    launcher += ["--max_restarts=1", "--nproc_per_node=2"]
-    said = run(*launcher, str(HERE / "restarted.py"))
+    launcher, variables = torchrun("--max_restarts=1")
+    said = run(*launcher, str(HERE / "restarted.py"), **variables)
     assert "restarted: fanin: active, 2 ranks" in said

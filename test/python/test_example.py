@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 import warm
-from conftest import ROOT, free_port
+from conftest import ROOT, free_port, torchrun
 
 torch = pytest.importorskip("torch")
 
@@ -139,26 +139,7 @@ def test_without_communication_ranks_drift_apart(tmp_path):
 
 @needs_images
 def test_torchrun(tmp_path, switch, job):
-    # -r, -t: without a value of theirs, Debian 12's torchrun ends with an AttributeError.
-    launcher = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "-r",
-        "9:1",
-        "-t",
-        "9:1",
-        "--nproc_per_node",
-        "2",
-        "--monitor_interval",
-        "0.2",
-        "--log_dir",
-        tmp_path,
-        "--master_addr",
-        "127.0.0.1",
-        "--master_port",
-        str(free_port()),
-    ]
+    launcher, variables = torchrun("--monitor_interval=0.2", f"--log_dir={tmp_path}")
     result, said = trained(
         tmp_path,
         2,
@@ -169,6 +150,7 @@ def test_torchrun(tmp_path, switch, job):
         launcher=launcher,
         FANIN_SWITCH=switch,
         FANIN_JOB=job,
+        **variables,
     )
     assert result["identical"] and result["aggregation"]["active"], said
     assert result["steps"] == 3

@@ -5,11 +5,9 @@ import json
 import os
 import subprocess
 import sys
-import time
 
 import pytest
-import torch
-from conftest import ROOT, WAIT_S, ranks
+from conftest import ROOT, WAIT_S, Processes
 
 import fanin.trace
 from fanin.trace import EPOCH_US, PIDS_EACH, TORCH_PIDS, TraceError
@@ -53,20 +51,11 @@ def test_a_full_disk_is_a_warning(switch, job, tmp_path):
         assert "RuntimeWarning: FANIN_TRACE: " in said and "No space left on device" in said
 
 
-def test_an_operation_lies_in_the_profiled_step(switch, job, tmp_path, monkeypatch):
-    monkeypatch.setenv("FANIN_TRACE", str(tmp_path / "trace-%r.json"))
-
-    def work(comm):
-        with torch.profiler.profile() as profile:
-            fanin.trace.mark(comm.rank)
-            with torch.profiler.record_function("step"):
-                time.sleep(PAUSE_S)
-                comm.allreduce(torch.ones(1000))
-                time.sleep(PAUSE_S)
-        return profile
-
-    for rank, profile in enumerate(ranks(2, work, switch=switch, job=job)):
-        profile.export_chrome_trace(str(tmp_path / f"torch-{rank}.json"))
+def test_an_operation_lies_in_the_profiled_step(switch, job, tmp_path):
+    options = {"switch": switch, "job": job, "pause_s": PAUSE_S, "out": str(tmp_path / "torch-%r.json")}  # fmt: skip
+    traces = {"FANIN_TRACE": str(tmp_path / "trace-%r.json")}
+    for status, _, said in Processes(2, "", options, traces, script="profiled.py").outputs():
+        assert status == 0, said
     out = tmp_path / "all.json"
     files = [
         str(tmp_path / f"{kind}-{rank}.json") for kind in ("trace", "torch") for rank in range(2)
