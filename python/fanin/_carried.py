@@ -58,6 +58,15 @@ class InPlace:
         """Of the tensor that travels."""
         return self.tensor.numel() * self.tensor.element_size()
 
+    @property
+    def sample(self) -> torch.Tensor:
+        """One that lies where all do."""
+        return self.tensor
+
+    def empty(self) -> "InPlace":
+        """The same without elements, on the CPU."""
+        return dataclasses.replace(self, tensor=torch.empty(0, dtype=self.tensor.dtype))
+
     def start(self, comm: Communicator) -> Operation[Any]:
         """On the tensor itself."""
         return self.begin(comm, self.tensor)
@@ -88,6 +97,11 @@ class _Shares:
         """Of the tensor that travels."""
         return self.whole.numel() * self.whole.element_size()
 
+    @property
+    def sample(self) -> torch.Tensor:
+        """As that of InPlace."""
+        return self.whole
+
     def _cuts(self, ranks: int) -> Iterator[tuple[int, Places, torch.Tensor]]:
         """Of each slice, which has as much of every rank: how many bytes, all ranks' places, and
         the same bytes of the share."""
@@ -105,6 +119,11 @@ class Scatter(_Shares):
     def __init__(self, whole: torch.Tensor, share: torch.Tensor, op: str) -> None:
         super().__init__(whole, share)
         self.op = op
+
+    def empty(self) -> "Scatter":
+        """As that of InPlace."""
+        none = torch.empty(0, dtype=self.whole.dtype)
+        return Scatter(none, none, self.op)
 
     def start(self, comm: Communicator) -> Operation[Any]:
         """On the tensors themselves."""
@@ -124,6 +143,11 @@ class Scatter(_Shares):
 class Gather(_Shares):
     """All ranks' shares come to `whole`, on every rank."""
 
+    def empty(self) -> "Gather":
+        """As that of InPlace."""
+        none = torch.empty(0, dtype=self.whole.dtype)
+        return Gather(none, none)
+
     def start(self, comm: Communicator) -> Operation[Any]:
         """On the tensors themselves."""
         return comm.allgather_start(self.share, self.whole)
@@ -132,7 +156,8 @@ class Gather(_Shares):
         """On copies; of rank `rank` of `ranks`."""
 
         def begin(comm: Communicator, pinned: torch.Tensor) -> Operation[Any]:
-            return comm.allgather_start(pinned.chunk(ranks)[rank], pinned)
+            whole = pinned.view(self.whole.dtype)
+            return comm.allgather_start(whole.chunk(ranks)[rank], whole)
 
         for size, places, own in self._cuts(ranks):
             yield Slice(size * ranks, [(rank * size, own)], begin, places)

@@ -2,8 +2,9 @@
 """The process group of PyTorch's backend "fanin": what fanin can sum or copy goes through it, and
 everything else through a Gloo group inside.
 
-Which of the two follows from the operation, the tensor's type and its size alone, so all ranks
-decide alike.  Layouts may differ between ranks: a tensor that is not contiguous is copied.
+Which of the two follows from the operation, the tensor's type, layout and device.  What goes through
+Gloo takes a place among fanin's operations (_agreed.py), so that ranks which disagree are told.
+Strides may differ between ranks: a tensor that is not contiguous is copied.
 """
 
 import functools
@@ -18,21 +19,19 @@ import torch
 import torch.distributed as dist
 
 from . import _report, _staging
+from ._agreed import Few, Turns, balance, said
 from ._carried import Carried, Gather, InPlace, Scatter, bytes_of
-from ._completion import LEVELS_MAX, Completer, FaninWork, copy_back, ended, join, level
+from ._completion import LEVELS_MAX, Completer, FaninWork, copy_back, join, level
 from ._devices import OWN, DevicesGroup, backend_for, collective, named_devices
 from ._membership import Membership, Options
 from ._messages import Tagged, numbering
-from ._tensors import Tensors, contiguous, is_staged, joined, listed, name_of, options_of, spread
-from ._tensors import why_not_copied, why_not_summed
+from ._tensors import CARRIED, Tensors, contiguous, elements_of, is_staged, joined, listed, name_of
+from ._tensors import options_of, split_sizes, spread, why_not_copied, why_not_summed, words_of
 from .errors import FaninError
 
 logger = logging.getLogger("fanin")
 
 c10d: Any = torch._C._distributed_c10d  # PyTorch's stubs lack half of it
-GATHER_BYTES_MIN = (
-    16384  # of one rank; less is gathered by Gloo: a broadcast for each rank costs more
-)
 DEVICES = ["cpu", "cuda"]  # whose tensors fanin takes
 STAGED = LEVELS_MAX + 1  # number of the level of tensors on a GPU, beside level 0
 
@@ -43,6 +42,7 @@ class _Level:
 
     def __init__(self, membership: Membership, make_gloo: Callable[[], Any]) -> None:
         self.membership = membership
+        self.turns = Turns(membership, lambda: self.gloo)
         self._stager: _staging.Stager | None = None
         self._make_gloo = make_gloo
         self._gloo: Any = None
@@ -138,7 +138,8 @@ class FaninGroup(DevicesGroup):
         tensors, opts = listed(tensors), options_of(c10d.AllreduceOptions, opts)
         why = why_not_summed(tensors, opts.reduceOp)
         if len(tensors) != 1 or self._is_left_to_gloo("allreduce", tensors, why):
-            return self._by_gloo(self.gloo.allreduce, tensors, opts)
+            text = said("all_reduce", tensors, words_of(opts.reduceOp))
+            return self._by_gloo("allreduce", tensors, opts, text)
         op, dense = name_of(opts.reduceOp), contiguous(tensors[0])
         carried = InPlace(dense, lambda comm, one: comm.allreduce_start(one, op))
         return self._by_fanin(tensors, carried, copy_back([(tensors[0], dense)]))
@@ -149,21 +150,23 @@ class FaninGroup(DevicesGroup):
         why = why_not_summed(tensors, opts.reduceOp)
         if len({tensor.dtype for tensor in tensors}) != 1:
             why = "tensors of several types"
+        text = said("all_reduce_coalesced", tensors, words_of(opts.reduceOp))
         if self._is_left_to_gloo("allreduce_coalesced", tensors, why):
-            return self._by_gloo(self.gloo.allreduce_coalesced, tensors, opts)
+            return self._by_gloo("allreduce_coalesced", tensors, opts, text)
         op = name_of(opts.reduceOp)
         flat = torch.cat([tensor.detach().reshape(-1) for tensor in tensors])
         pieces = torch.split(flat, [tensor.numel() for tensor in tensors])
         views = [piece.view(tensor.shape) for piece, tensor in zip(pieces, tensors)]
         carried = InPlace(flat, lambda comm, one: comm.allreduce_start(one, op))
-        return self._by_fanin(tensors, carried, copy_back(list(zip(tensors, views))))
+        return self._by_fanin(tensors, carried, copy_back(list(zip(tensors, views))), text)
 
     @collective
     def reduce(self, tensors: Any, opts: Any = None) -> Any:  # type: ignore[override]
         tensors, opts = listed(tensors), options_of(c10d.ReduceOptions, opts)
         why = why_not_summed(tensors, opts.reduceOp)
         if len(tensors) != 1 or self._is_left_to_gloo("reduce", tensors, why):
-            return self._by_gloo(self.gloo.reduce, tensors, opts)
+            text = said("reduce", tensors, words_of(opts.reduceOp), opts.rootRank)
+            return self._by_gloo("reduce", tensors, opts, text)
         op, root, dense = name_of(opts.reduceOp), opts.rootRank, contiguous(tensors[0])
         mine = root == self.membership.rank
         carried = InPlace(dense, lambda comm, one: comm.reduce_start(one, op, root), stores=mine)
@@ -187,15 +190,11 @@ class FaninGroup(DevicesGroup):
                 f"reduce_scatter: input has {source.numel()} elements of {source.dtype}, output "
                 f"{output.numel()} of {output.dtype}: expected {size} times as many of one type"
             )
-        sources = (
-            list(contiguous(source).detach().reshape(-1).chunk(size)) if source.numel() else []
-        )
+        sources = list(contiguous(source).detach().reshape(-1).chunk(size))
         return self._reduce_scatter(output, sources, options_of(c10d.ReduceScatterOptions, opts))
 
     def _reduce_scatter(self, output: torch.Tensor, sources: Tensors, opts: Any) -> Any:
         """Chunk i of all ranks is reduced to rank i."""
-        if not sources:
-            return ended([output])
         rank = self.membership.rank
         why = why_not_summed(sources, opts.reduceOp)
         if self._is_left_to_gloo("reduce_scatter", sources, why):
@@ -214,8 +213,12 @@ class FaninGroup(DevicesGroup):
         ]
         reducing = c10d.AllreduceOptions()
         reducing.reduceOp = opts.reduceOp
-        works = [self.gloo.allreduce([chunk], reducing) for chunk in chunks]
-        return self._track([output], works, lambda: output.copy_(mine.view(output.shape)))
+        return self._through_gloo(
+            said("reduce_scatter", sources[:1], words_of(opts.reduceOp)) + " a rank",
+            [output],
+            lambda gloo: [gloo.allreduce([chunk], reducing) for chunk in chunks],
+            lambda: output.copy_(mine.view(output.shape)),
+        )
 
     # Copies.
 
@@ -224,23 +227,25 @@ class FaninGroup(DevicesGroup):
         tensors, opts = listed(tensors), options_of(c10d.BroadcastOptions, opts)
         why = why_not_copied(tensors)
         if len(tensors) != 1 or self._is_left_to_gloo("broadcast", tensors, why):
-            return self._by_gloo(self.gloo.broadcast, tensors, opts)
+            text = said("broadcast", tensors, root=opts.rootRank)
+            return self._by_gloo("broadcast", tensors, opts, text)
         root, dense = opts.rootRank, contiguous(tensors[0])
         mine = root == self.membership.rank
         carried = InPlace(
-            bytes_of(dense), lambda comm, one: comm.broadcast_start(one, root), mine, not mine
+            elements_of(dense), lambda comm, one: comm.broadcast_start(one, root), mine, not mine
         )
-        return self._by_fanin(tensors, carried, None if mine else copy_back([(tensors[0], dense)]))
+        finish = None if mine else copy_back([(tensors[0], dense)])
+        text = "" if dense.dtype in CARRIED else said("broadcast", tensors, root=root)
+        return self._by_fanin(tensors, carried, finish, text)
 
     @collective
     def allgather(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
         opts = options_of(c10d.AllgatherOptions, opts)
-        if len(outputs) != 1 or len(inputs) != 1:
-            return self.gloo.allgather(outputs, inputs, opts)
+        if len(outputs) != 1 or len(inputs) != 1 or len(outputs[0]) != self.membership.size:
+            raise ValueError("all_gather: expected one input and as many outputs as ranks")
         into, source = list(outputs[0]), inputs[0]
-        shapes = {(tensor.numel(), tensor.dtype) for tensor in [source, *into]}
-        if len(into) != self.membership.size or len(shapes) != 1:
-            return self.gloo.allgather(outputs, inputs, opts)  # which says what is wrong
+        if len({(tensor.numel(), tensor.dtype) for tensor in [source, *into]}) != 1:
+            raise ValueError("all_gather: expected outputs of the size and type of the input")
         return self._gather(into, source, into)
 
     @collective
@@ -251,8 +256,6 @@ class FaninGroup(DevicesGroup):
                 f"all_gather: input has {source.numel()} elements of {source.dtype}, output "
                 f"{output.numel()} of {output.dtype}: expected {size} times as many of one type"
             )
-        if not source.numel():
-            return ended([output])
         dense = contiguous(output)
         into = list(dense.detach().reshape(-1).chunk(size))
         return self._gather(into, source, [output], copy_back([(output, dense)]))
@@ -265,31 +268,47 @@ class FaninGroup(DevicesGroup):
         finish: Callable[[], None] | None = None,
     ) -> Any:
         """All ranks' tensors on every rank."""
-        if not source.numel():
-            return ended(outputs)
         dense = [contiguous(tensor) for tensor in into]
         why, mine = why_not_copied([source, *into]), contiguous(source)
         bring_back = copy_back(list(zip(into, dense)))
         ends = [step for step in (bring_back, finish) if step is not None]
-        on_cpu = mine.device.type == "cpu" and not is_staged(mine)
-        if mine.numel() * mine.element_size() < GATHER_BYTES_MIN and on_cpu and not why:
-            why = "small"
         if self._is_left_to_gloo("allgather", [source], why):
-            in_bytes = why in ("", "small")  # Gloo does not know all types
-            work = self.gloo.allgather(
-                [[bytes_of(t) for t in dense] if in_bytes else dense],
-                [bytes_of(mine) if in_bytes else mine],
-            )
-            return self._track(outputs, [work], lambda: [step() for step in ends])
+            text = said("all_gather", [source])
+            return self._gather_by_gloo(text, dense, mine, outputs, ends, in_bytes=not why)
+        if Few.holds(mine, self.membership.size) and not (mine.numel() and is_staged(mine)):
+            few = Few(mine, self._here().membership)
+            ends.insert(0, lambda: few.spread(dense))
+            carried: Carried = InPlace(few.buffer, few.start)
+            return self._by_fanin(outputs, carried, lambda: [step() for step in ends])
         whole = joined(dense)
         if whole.data_ptr() != dense[0].data_ptr():
             ends.insert(0, functools.partial(spread, whole, dense))
-        carried = Gather(bytes_of(whole), bytes_of(mine))
-        return self._by_fanin(outputs, carried, lambda: [step() for step in ends])
+        carried = Gather(elements_of(whole), elements_of(mine))
+        text = "" if mine.dtype in CARRIED else said("all_gather", [source])
+        return self._by_fanin(outputs, carried, lambda: [step() for step in ends], text)
+
+    def _gather_by_gloo(
+        self,
+        text: str,
+        dense: Tensors,
+        mine: torch.Tensor,
+        outputs: Tensors,
+        ends: list[Callable[[], Any]],
+        in_bytes: bool,
+    ) -> Any:
+        """Gloo does not know all types, and divides by the number of elements."""
+        into = [bytes_of(tensor) for tensor in dense] if in_bytes else dense
+        source = bytes_of(mine) if in_bytes else mine
+
+        def start(gloo: Any) -> Any:
+            return gloo.allgather([into], [source]) if source.numel() else []
+
+        return self._through_gloo(text, outputs, start, lambda: [step() for step in ends])
 
     def barrier(self, opts: Any = None) -> Any:
         if self._is_left_to_gloo("barrier", [], ""):
-            return self.gloo.barrier(opts or c10d.BarrierOptions())
+            opts = opts or c10d.BarrierOptions()
+            return self._through_gloo("barrier", [], lambda gloo: gloo.barrier(opts))
         nothing = torch.empty(0)
         return self._by_fanin([], InPlace(nothing, lambda comm, _: comm.barrier_start()), None)
 
@@ -313,15 +332,28 @@ class FaninGroup(DevicesGroup):
 
     @collective
     def allgather_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
-        return self.gloo.allgather_coalesced(outputs, inputs, opts or c10d.AllgatherOptions())
+        opts = opts or c10d.AllgatherOptions()
+        return self._through_gloo(
+            said("all_gather_coalesced", inputs),
+            [one for ones in outputs for one in ones],
+            lambda gloo: gloo.allgather_coalesced(outputs, inputs, opts),
+        )
 
     @collective
     def gather(self, outputs: Any, inputs: Any, *opts: Any) -> Any:
-        return self.gloo.gather(outputs, inputs, *opts)
+        return self._through_gloo(
+            said("gather", inputs, root=opts[0].rootRank if opts else 0),
+            [one for ones in outputs for one in ones],
+            lambda gloo: gloo.gather(outputs, inputs, *opts),
+        )
 
     @collective
     def scatter(self, outputs: Any, inputs: Any, *opts: Any) -> Any:
-        return self.gloo.scatter(outputs, inputs, *opts)
+        return self._through_gloo(
+            said("scatter", outputs, root=opts[0].rootRank if opts else 0),
+            list(outputs),
+            lambda gloo: gloo.scatter(outputs, inputs, *opts),
+        )
 
     @collective
     def alltoall(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
@@ -330,22 +362,47 @@ class FaninGroup(DevicesGroup):
         sources = [bytes_of(contiguous(tensor)) for tensor in inputs]
         dense = [contiguous(tensor) for tensor in outputs]
         into = [bytes_of(tensor) for tensor in dense]
-        flat = torch.cat(into)
-        sizes = [[one.numel() for one in ones] for ones in (into, sources)]
-        work = self.gloo.alltoall_base(flat, torch.cat(sources), *sizes)
+        flat, source = torch.cat(into), torch.cat(sources)
+        got, given = ([one.numel() for one in ones] for ones in (into, sources))
 
         def finish() -> None:
-            for one, piece in zip(into, torch.split(flat, sizes[0])):
+            for one, piece in zip(into, torch.split(flat, got)):
                 one.copy_(piece)
             bring_back = copy_back(list(zip(outputs, dense)))
             if bring_back is not None:
                 bring_back()
 
-        return self._track(list(outputs), [work], finish)
+        return self._exchange(
+            said("all_to_all", inputs[:1], count=False),
+            list(outputs),
+            (given, got),
+            lambda gloo: gloo.alltoall_base(flat, source, got, given),
+            finish,
+        )
 
     @collective
-    def alltoall_base(self, *arguments: Any) -> Any:
-        return self.gloo.alltoall_base(*arguments)
+    def alltoall_base(
+        self, output: torch.Tensor, source: torch.Tensor, got: Any, given: Any, *opts: Any
+    ) -> Any:
+        size = self.membership.size
+        return self._exchange(
+            said("all_to_all_single", [source], count=False),
+            [output],
+            (split_sizes(source, given, size), split_sizes(output, got, size)),
+            lambda gloo: gloo.alltoall_base(output, source, got, given, *opts),
+        )
+
+    def _exchange(
+        self,
+        text: str,
+        outputs: Tensors,
+        counts: tuple[list[int], list[int]],
+        call: Callable[[Any], Any],
+        finish: Callable[[], Any] | None = None,
+    ) -> Any:
+        """From each rank to each: `counts` are those that this one sends and receives."""
+        unbalance = balance(self.membership.rank, *counts)
+        return self._through_gloo(text, outputs, call, finish, unbalance)
 
     @collective
     def send(self, tensors: Any, to: int, tag: int = 0) -> Any:
@@ -360,6 +417,8 @@ class FaninGroup(DevicesGroup):
         return (self._messages or self.gloo).recv_anysource(tensors, tag)
 
     def monitored_barrier(self, *arguments: Any, **named: Any) -> None:
+        with self._order:
+            self._here().turns.gate("monitored_barrier")
         self.gloo.monitored_barrier(*arguments, **named)
 
     def _set_sequence_number_for_group(self) -> None:
@@ -379,41 +438,67 @@ class FaninGroup(DevicesGroup):
     # Within.
 
     def _is_left_to_gloo(self, operation: str, tensors: Tensors, why: str) -> bool:
-        if not why and sum(tensor.numel() for tensor in tensors) == 0 and operation != "barrier":
-            why = "empty"
         if not why:
             staged = any(is_staged(tensor) for tensor in tensors)
             return not self._here(staged).membership.is_wanted()
         reason = f"{operation}: {why}"
-        if reason not in self.fallbacks and why not in ("empty", "small"):
+        if reason not in self.fallbacks:
             self.membership.say(f"goes through Gloo: {reason}")
         self.fallbacks[reason] = self.fallbacks.get(reason, 0) + 1
         return True
 
     def _by_fanin(
-        self, outputs: Tensors, carried: Carried, finish: Callable[[], Any] | None
+        self,
+        outputs: Tensors,
+        carried: Carried,
+        finish: Callable[[], Any] | None,
+        text: str = "",
     ) -> Any:
-        cuda = _staging.needed_for(outputs[0]) if outputs else None
-        here = self._here(cuda is not None)
+        """`text`: what ranks have to agree about besides, since the library does not compare it."""
+        cuda = _staging.needed_for(carried.sample) if outputs else None
+        if cuda is not None and not carried.bytes:
+            carried, cuda = carried.empty(), None
+        here = self._here()
         with self._order:
+            before = here.turns.before(cuda is not None, text)
             if cuda is None:
                 op = here.membership.start(carried.start)
                 wait = functools.partial(here.membership.wait, op)
-                work = FaninWork(outputs, [wait], finish)
+                work = FaninWork(outputs, [*before, wait], finish)
             else:
-                work = here.stager.start(cuda, outputs, carried, finish)
+                work = self._here(True).stager.start(cuda, outputs, carried, finish, before)
             self.ops += 1
             self.bytes += carried.bytes
         self._completer.add(work)
         return work
 
-    def _by_gloo(self, call: Callable[..., Any], tensors: Tensors, opts: Any) -> Any:
+    def _by_gloo(self, name: str, tensors: Tensors, opts: Any, text: str) -> Any:
         """In place; where a tensor is not contiguous, on copies: Gloo would take its memory for one
         that is."""
         dense = [contiguous(tensor) for tensor in tensors]
-        work = call(dense, opts)
         finish = copy_back(list(zip(tensors, dense)))
-        return work if finish is None else self._track(tensors, [work], finish)
+        return self._through_gloo(
+            text, tensors, lambda gloo: getattr(gloo, name)(dense, opts), finish
+        )
+
+    def _through_gloo(
+        self,
+        text: str,
+        outputs: Tensors,
+        call: Callable[[Any], Any],
+        finish: Callable[[], Any] | None = None,
+        unbalance: int = 0,
+    ) -> Any:
+        """Have `call` start operations of a Gloo group once all ranks have said that they do so: in
+        `text`, and with an `unbalance` whose sum is 0."""
+        here = self._here()
+        here.membership.is_wanted()
+        with self._order:
+            stated = here.turns.state(text, unbalance) if self.membership.size > 1 else None
+            turn = here.turns.add(stated, call)
+            work = FaninWork(outputs, [turn.wait], finish)
+        self._completer.add(work)
+        return work
 
     def _track(self, outputs: Tensors, works: list[Any], finish: Callable[[], Any] | None) -> Any:
         work = FaninWork(outputs, [one.wait for one in works], finish)

@@ -16,6 +16,7 @@ from typing import Any, Callable, Iterator, Sequence
 from torch._C._distributed_c10d import Store
 
 from . import _meeting
+from ._marks import in_words
 from .communicator import Communicator, Operation
 from .errors import BusyError, FaninError, InvalidError
 
@@ -126,16 +127,18 @@ class Membership:
         except InvalidError:
             raise
         except FaninError as error:
-            self.fail(error)
-            raise
+            told = in_words(error)
+            self.fail(told)
+            raise told from None
 
     def wait(self, op: Operation[Any]) -> None:
         """Wait for it, and keep what ends it for all."""
         try:
             op.wait()
         except FaninError as error:
-            self.fail(error)
-            raise
+            told = in_words(error)
+            self.fail(told)
+            raise told from None
 
     def fail(self, error: FaninError) -> None:
         """Keep the first error."""

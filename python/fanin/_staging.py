@@ -17,7 +17,7 @@ import collections
 import contextlib
 import queue
 import threading
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterator, Sequence
 
 import torch
 
@@ -140,9 +140,9 @@ class StagedWork(FaninWork):
     """As PyTorch sees an operation of tensors on a GPU: wait() returns when the rest is on a stream,
     and the caller's stream waits for it."""
 
-    def __init__(self, transfer: Transfer) -> None:
+    def __init__(self, transfer: Transfer, before: Sequence[Callable[[], Any]]) -> None:
         devices = transfer.cuda.devices_of(transfer.device)
-        super().__init__(transfer.outputs, [transfer.wait], devices=devices)
+        super().__init__(transfer.outputs, [*before, transfer.wait], devices=devices)
         self._transfer = transfer
 
     def wait(self, timeout: Any = None) -> bool:
@@ -199,9 +199,10 @@ class Stager:
         outputs: list[torch.Tensor],
         carried: Carried,
         finish: Callable[[], Any] | None,
+        before: Sequence[Callable[[], Any]] = (),
     ) -> StagedWork:
         """Start an operation on what the caller's stream has made by then.  `finish` starts copies
-        on the current stream, at the end."""
+        on the current stream, at the end.  The work first waits for all of `before`."""
         device = outputs[0].device
         with self._lock:
             if device not in self._streams:
@@ -214,7 +215,7 @@ class Stager:
                     thread.start()
                     self.threads.append(thread)
             self._calls.put((transfer, parts))
-        return StagedWork(transfer)
+        return StagedWork(transfer, before)
 
     def stop(self) -> None:
         """End the threads once they have done what is there."""

@@ -14,11 +14,19 @@ Tensors = list[torch.Tensor]
 OPS = ["sum", "avg", "min", "max"]
 FLOATS = {torch.float64, torch.float32, torch.float16, torch.bfloat16}
 SUMMED = FLOATS | {torch.int32, torch.int64}
+CARRIED = SUMMED | {torch.uint8}  # others are copied as bytes
+ALL_OPS = "SUM AVG MIN MAX PRODUCT BAND BOR BXOR PREMUL_SUM".split()
 
 
 def name_of(op: Any) -> str:
     """Of a reduction that fanin has; "" of another one."""
     return next((name for name in OPS if op == getattr(ReduceOp, name.upper())), "")
+
+
+def words_of(op: Any) -> str:
+    """Any reduction's name."""
+    found = (name for name in ALL_OPS if op == getattr(ReduceOp, name, None))
+    return next(found, "another operation").lower()
 
 
 def is_staged(tensor: torch.Tensor) -> bool:
@@ -62,6 +70,13 @@ def contiguous(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().resolve_neg().resolve_conj().contiguous()
 
 
+def elements_of(tensor: torch.Tensor) -> torch.Tensor:
+    """Those of a contiguous tensor in a row, or their bytes where fanin does not know the type.  One of
+    few elements may have any strides."""
+    flat = tensor.detach().as_strided((tensor.numel(),), (1,))
+    return flat if tensor.dtype in CARRIED else flat.view(torch.uint8)
+
+
 def joined(tensors: Tensors) -> torch.Tensor:
     """The elements of contiguous tensors of one size, one behind the other: in their own memory, if
     they lie there like that."""
@@ -78,6 +93,13 @@ def spread(whole: torch.Tensor, over: Tensors) -> None:
     """Copy the pieces of `whole` to tensors."""
     for piece, one in zip(whole.chunk(len(over)), over):
         one.copy_(piece.view(one.shape))
+
+
+def split_sizes(tensor: torch.Tensor, sizes: Sequence[int], ranks: int) -> list[int]:
+    """Elements for each rank, of a tensor that is cut into these, or evenly, along its first dimension."""
+    rows = tensor.size(0) if tensor.dim() else 1
+    each = tensor.numel() // rows if rows else 0
+    return [one * each for one in sizes or [rows // ranks] * ranks]
 
 
 def listed(tensors: Any) -> Tensors:

@@ -17,6 +17,7 @@ from .errors import ClosedError, from_code
 OPS = {"sum": 0, "avg": 1, "min": 2, "max": 3}
 MODES = {"native": 0, "fixed": 1}
 WIRES = {"float32": 0, "float16": 1, "bfloat16": 2}
+MARK_MAX = 14  # FANIN_MARK_MAX
 
 _SLICE_MS = 200  # one uninterruptible wait: Ctrl-C is noticed after it
 
@@ -437,6 +438,17 @@ class Communicator:
     def barrier_start(self) -> Operation[None]:
         """Start a barrier and return at once."""
         return self._start("fanin_barrier_start", (), None, None)
+
+    def mark(self, mark: int) -> None:
+        """Operations that are started from here on carry `mark`, 0 (as at first) to 14, about which
+        ranks must agree as they must about the type: MismatchError.  For who builds other operations of these.
+        """
+        if not 0 <= mark <= MARK_MAX:
+            raise ValueError(f"mark: {mark}: expected 0 to {MARK_MAX}")
+        self._check_open()
+        if self._open is not None:
+            with self._locked() as opened:
+                opened.library.fanin_comm_mark(opened.handle, mark)
 
     # Life.
 

@@ -33,6 +33,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import GradBucket, ProcessGroup  # as torch.distributed exports them
 
 from . import _buffers, _group, _launcher, _libuv, _report
+from ._agreed import agree, said
 from ._completion import Completer, FaninWork, join
 from ._membership import Options
 from .communicator import Communicator
@@ -213,6 +214,7 @@ class HookState:
         if reason not in self.fallbacks and self.communicator is not None:
             self._say(f"a bucket goes to the process group: {reason}")
         self.fallbacks[reason] = self.fallbacks.get(reason, 0) + 1
+        self._agree_to_fall_back(tensor)
         work: Any = dist.all_reduce(  # type: ignore[no-untyped-call]
             tensor, group=self.process_group, async_op=True
         )
@@ -225,6 +227,20 @@ class HookState:
 
         result: torch.futures.Future[torch.Tensor] = work.get_future().then(finish)
         return result
+
+    def _agree_to_fall_back(self, tensor: torch.Tensor) -> None:
+        """All ranks have this bucket go to the process group, or none: the next one would be added to
+        it."""
+        if self.error is not None:
+            raise self.error
+        if self.communicator is None:
+            return
+        try:
+            number = self.buckets + sum(self.fallbacks.values())
+            agree(self.communicator, said("bucket", [tensor]), number)
+        except FaninError as error:
+            self.error = error
+            raise
 
     def _start(self, tensor: torch.Tensor) -> torch.futures.Future[torch.Tensor]:
         assert self.communicator is not None
