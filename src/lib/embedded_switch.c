@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "core/base/err.h"
+#include "fanin_switch.h"
 #include "fork_guard.h"
 #include "net/clock.h"
 #include "net/udp.h"
@@ -22,8 +23,8 @@ struct fan_embedded_switch {
 	char addr[FAN_CONFIG_SWITCH_MAX + 1];
 	unsigned users;
 	bool busy;
-	struct fan_steward *steward; /* that runs it; NULL: it is in this process */
-	fanin_switch *running;	     /* if it is */
+	struct fan_steward *steward; /* that watches over it, or runs it; NULL: none */
+	fanin_switch *running;	     /* in this process; NULL: the steward runs it */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -95,12 +96,22 @@ static int listen_text(char *text, size_t bytes, const struct fan_rendezvous *at
 	return FAN_OK;
 }
 
-/* Once: by the steward, or in this process where there is none, or none any more. */
+/* Once: in this process, and the steward watches over it, or by the steward; or in this process
+ * alone, where there is no steward, or none any more. */
 static int start_once(struct fan_embedded_switch *sw, const struct fanin_switch_options *o,
 		      char *why, size_t bytes)
 {
-	int e = sw->steward ? fan_steward_start(sw->steward, o, why, bytes) : FAN_E_CLOSED;
-	if (e != FAN_E_CLOSED)
+	int e = FAN_E_CLOSED;
+	if (sw->steward && !o->key_file) {
+		e = fan_switch_start_lasting(o, &sw->running, why, bytes);
+		if (e || fan_steward_watch(sw->steward, sw->running))
+			return e;
+		fanin_switch_stop(sw->running, 0);
+		sw->running = NULL;
+	}
+	if (sw->steward)
+		e = fan_steward_start(sw->steward, o, why, bytes);
+	if (sw->steward && e != FAN_E_CLOSED)
 		return e;
 	fan_steward_stop(sw->steward, 0);
 	sw->steward = NULL;
@@ -189,8 +200,8 @@ struct fan_embedded_switch *fan_embedded_switch_share(struct fan_embedded_switch
 
 unsigned fan_embedded_switch_port(const struct fan_embedded_switch *sw)
 {
-	return port_of(sw->steward ? fan_steward_address(sw->steward)
-				   : fanin_switch_address(sw->running));
+	return port_of(sw->running ? fanin_switch_address(sw->running)
+				   : fan_steward_address(sw->steward));
 }
 
 void fan_embedded_switch_put(struct fan_embedded_switch *sw, int linger_ms)
@@ -204,8 +215,9 @@ void fan_embedded_switch_put(struct fan_embedded_switch *sw, int linger_ms)
 	}
 	sw->busy = true;
 	pthread_mutex_unlock(&lock);
-	fan_steward_stop(sw->steward, linger_ms);
+	const int its_ms = sw->running ? 0 : linger_ms;
 	fanin_switch_stop(sw->running, linger_ms);
+	fan_steward_stop(sw->steward, its_ms);
 	pthread_mutex_lock(&lock);
 	sw->steward = NULL;
 	sw->running = NULL;

@@ -71,7 +71,8 @@ static int configure(struct fan_daemon_options *d, const struct fanin_switch_opt
 	return FAN_OK;
 }
 
-static int start(const struct fanin_switch_options *given, struct fanin_switch **started, char *why)
+static int start(const struct fanin_switch_options *given, bool lasting,
+		 struct fanin_switch **started, char *why)
 {
 	static const struct fan_sized kind = {.known = sizeof(struct fanin_switch_options),
 					      .least = offsetof(struct fanin_switch_options, slots),
@@ -84,6 +85,7 @@ static int start(const struct fanin_switch_options *given, struct fanin_switch *
 		e = configure(&d, &o, why);
 	if (e)
 		return e;
+	d.lasting = lasting;
 	struct fanin_switch *s = calloc(1, sizeof *s);
 	if (!s) {
 		snprintf(why, FAN_CONFIG_WHY_BYTES, "%s", fan_err_text(FAN_E_NOMEM));
@@ -101,8 +103,8 @@ static int start(const struct fanin_switch_options *given, struct fanin_switch *
 	return FAN_OK;
 }
 
-int fanin_switch_start(const struct fanin_switch_options *options, fanin_switch **started,
-		       char *why, size_t why_bytes)
+static int start_and_tell(const struct fanin_switch_options *options, bool lasting,
+			  fanin_switch **started, char *why, size_t why_bytes)
 {
 	char text[FAN_CONFIG_WHY_BYTES] = "";
 	int e = FAN_E_INVALID;
@@ -110,12 +112,24 @@ int fanin_switch_start(const struct fanin_switch_options *options, fanin_switch 
 	if (started)
 		*started = NULL;
 	if (options && started)
-		e = start(options, started, text);
+		e = start(options, lasting, started, text);
 	else
 		snprintf(text, sizeof text, "%s", fan_err_text(e));
 	if (why && why_bytes)
 		snprintf(why, why_bytes, "%s", text);
 	return e;
+}
+
+int fanin_switch_start(const struct fanin_switch_options *options, fanin_switch **started,
+		       char *why, size_t why_bytes)
+{
+	return start_and_tell(options, false, started, why, why_bytes);
+}
+
+int fan_switch_start_lasting(const struct fanin_switch_options *options, fanin_switch **started,
+			     char *why, size_t why_bytes)
+{
+	return start_and_tell(options, true, started, why, why_bytes);
 }
 
 const char *fanin_switch_address(const fanin_switch *running)

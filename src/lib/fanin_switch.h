@@ -4,8 +4,13 @@
 #define FAN_LIB_FANIN_SWITCH_H
 
 #include <fanin.h>
+#include <stddef.h>
 
 struct fan_daemon;
+
+/* As fanin_switch_start; another process may go on with it (fan_daemon_estate). */
+int fan_switch_start_lasting(const struct fanin_switch_options *options, fanin_switch **started,
+			     char *why, size_t why_bytes);
 
 /* The daemon that a running switch is. */
 struct fan_daemon *fan_switch_daemon(const fanin_switch *running);

@@ -19,7 +19,9 @@
 #include <unistd.h>
 
 #include "core/base/err.h"
+#include "fanin_switch.h"
 #include "net/clock.h"
+#include "net/daemon.h"
 
 #define FLAG	   "FANIN_STEWARD"
 #define NOT_PASSED "LD_PRELOAD=" /* what is preloaded into a program is not for another one */
@@ -119,9 +121,28 @@ static bool hear(const struct fan_steward *st, struct fan_steward_answer *a, int
 	       a->bytes == sizeof(struct fan_steward_question);
 }
 
-static bool ask(const struct fan_steward *st, const struct fan_steward_question *q)
+/* Ask, and pass `count` files. */
+static bool ask(const struct fan_steward *st, const struct fan_steward_question *q,
+		const int *files, unsigned count)
 {
-	return send(st->fd, q, sizeof *q, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof *q;
+	union {
+		char bytes[CMSG_SPACE(FAN_ESTATE_FILES_MAX * sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	struct iovec iov = {(void *)q, sizeof *q};
+	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
+	if (count) {
+		const size_t bytes = count * sizeof *files;
+		memset(&control, 0, sizeof control);
+		m.msg_control = &control;
+		m.msg_controllen = CMSG_SPACE(bytes);
+		struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(bytes);
+		memcpy(CMSG_DATA(c), files, bytes);
+	}
+	return sendmsg(st->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof *q;
 }
 
 /* The process that was started has made another one, and ended; the host program may have heard of
@@ -139,7 +160,8 @@ struct fan_steward *fan_steward_new(void)
 	int fd[2];
 	pid_t pid;
 	struct fan_steward_answer a;
-	if (getpid() == 1 || !fan_config_flag(FLAG, true))
+	/* A program with rights that its user lacks runs no other one in the user's environment. */
+	if (getpid() == 1 || getauxval(AT_SECURE) || !fan_config_flag(FLAG, true))
 		return NULL;
 	struct fan_steward *st = calloc(1, sizeof *st);
 	if (!st || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fd)) {
@@ -172,7 +194,7 @@ int fan_steward_start(struct fan_steward *st, const struct fanin_switch_options 
 	struct fan_steward_answer a;
 	snprintf(q.listen, sizeof q.listen, "%s", o->listen);
 	snprintf(q.key_file, sizeof q.key_file, "%s", o->key_file ? o->key_file : "");
-	if (!ask(st, &q) || !hear(st, &a, FAN_STEWARD_ANSWER_MS)) {
+	if (!ask(st, &q, NULL, 0) || !hear(st, &a, FAN_STEWARD_ANSWER_MS)) {
 		snprintf(why, bytes, "%s", fan_err_text(FAN_E_CLOSED));
 		return FAN_E_CLOSED;
 	}
@@ -181,6 +203,20 @@ int fan_steward_start(struct fan_steward *st, const struct fanin_switch_options 
 	else
 		memcpy(st->address, a.text, sizeof st->address);
 	return a.error;
+}
+
+bool fan_steward_watch(struct fan_steward *st, const fanin_switch *running)
+{
+	const struct fan_daemon *d = fan_switch_daemon(running);
+	struct fan_steward_question q = {
+		.wish = FAN_STEWARD_WATCH,
+		.port = fan_daemon_address(d).port,
+	};
+	struct fan_steward_answer a;
+	int files[FAN_ESTATE_FILES_MAX];
+	const unsigned count = fan_daemon_estate(d, &q.estate, files);
+	return count && ask(st, &q, files, count) && hear(st, &a, FAN_STEWARD_ANSWER_MS) &&
+	       !a.error;
 }
 
 const char *fan_steward_address(const struct fan_steward *st)
@@ -194,7 +230,7 @@ void fan_steward_stop(struct fan_steward *st, int linger_ms)
 	struct fan_steward_answer a;
 	if (!st)
 		return;
-	if (ask(st, &q)) /* it has ended its switch when it answers: the port is free */
+	if (ask(st, &q, NULL, 0)) /* it has ended its switch when it answers: the port is free */
 		hear(st, &a, (linger_ms > 0 ? linger_ms : 0) + FAN_STEWARD_ANSWER_MS);
 	fan_steward_abandon(st);
 }

@@ -31,8 +31,11 @@
 #endif
 
 struct steward {
-	fanin_switch *running; /* NULL: not started yet */
-	int room;	       /* socket by which others ask for the port; -1: none */
+	fanin_switch *running;	   /* NULL: not started here */
+	struct fan_daemon *daemon; /* that it is, or that has been inherited; NULL: not yet */
+	struct fan_estate estate;  /* watched over; sockets 0: none */
+	int files[FAN_ESTATE_FILES_MAX];
+	int room; /* socket by which others ask for the port; -1: none */
 };
 
 /* The library does not exit, so it does not link the call; this process is its own. */
@@ -61,11 +64,9 @@ static void answer(int error, const char *text)
 	(void)n; /* it has ended: the next look at its socket tells */
 }
 
-/* Where others of this user ask for a port that somebody has chosen. */
-static int open_room(const char *listen)
+/* Where others of this user ask for the port. */
+static int open_room(unsigned port)
 {
-	const char *colon = strrchr(listen, ':');
-	const unsigned port = colon ? (unsigned)strtoul(colon + 1, NULL, 10) : 0;
 	struct sockaddr_un name;
 	const int yes = 1;
 	int fd = port ? socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
@@ -92,9 +93,24 @@ static void start(struct steward *st, struct fan_steward_question *q)
 	o.key_file = *q->key_file ? q->key_file : NULL;
 	int e = st->running ? FAN_E_BUSY : fanin_switch_start(&o, &st->running, why, sizeof why);
 	if (!e) {
-		st->room = open_room(q->listen);
+		st->daemon = fan_switch_daemon(st->running);
+		st->room = open_room(fan_daemon_address(st->daemon).port);
 	}
 	answer(e, e ? why : fanin_switch_address(st->running));
+}
+
+static void watch(struct steward *st, const struct fan_steward_question *q, unsigned files)
+{
+	const bool fits =
+		!st->running && !st->estate.sockets && files && files == 1 + q->estate.sockets;
+	const int e = fits ? fan_estate_map(&q->estate, st->files[0]) : FAN_E_INVALID;
+	if (!e) {
+		st->estate = q->estate;
+		st->room = open_room(q->port);
+	}
+	for (unsigned i = 0; e && i < files; i++)
+		close(st->files[i]); /* the port must be free */
+	answer(e, "");
 }
 
 /* Somebody of this user wants the port. */
@@ -128,7 +144,7 @@ static void outlive(const struct steward *st)
 	while (is_asked_for_room(st))
 		; /* before the rank's process ended */
 	while ((now_ns = fan_clock_ns()) < by_ns) {
-		uint64_t heard_ns = fan_daemon_heard_ns(fan_switch_daemon(st->running));
+		uint64_t heard_ns = fan_daemon_heard_ns(st->daemon);
 		struct pollfd p = {.fd = st->room, .events = POLLIN};
 		if (!heard_ns || now_ns > heard_ns + quiet_ms * FAN_MS)
 			return;
@@ -138,27 +154,53 @@ static void outlive(const struct steward *st)
 	}
 }
 
-static void serve(void)
+/* The next question, and the files with it.  False: the rank's process has ended. */
+static bool hear(struct steward *st, struct fan_steward_question *q, unsigned *files)
 {
-	struct steward st = {.room = -1};
-	struct fan_steward_question q;
-	answer(FAN_OK, FAN_STEWARD_BEGUN);
-	for (;;) {
-		ssize_t n = recv(CONTROL, &q, sizeof q, 0);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n != (ssize_t)sizeof q) /* the rank's process has ended */
-			break;
-		if (q.wish == FAN_STEWARD_START) {
-			start(&st, &q);
-			continue;
-		}
-		fanin_switch_stop(st.running, q.linger_ms);
-		answer(FAN_OK, "");
-		return;
+	union {
+		char bytes[CMSG_SPACE(FAN_ESTATE_FILES_MAX * sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	struct iovec iov = {q, sizeof *q};
+	struct msghdr m = {.msg_iov = &iov,
+			   .msg_iovlen = 1,
+			   .msg_control = &control,
+			   .msg_controllen = sizeof control};
+	ssize_t n;
+	do
+		n = recvmsg(CONTROL, &m, 0);
+	while (n < 0 && errno == EINTR);
+	*files = 0;
+	const struct cmsghdr *c = n < 0 ? NULL : CMSG_FIRSTHDR(&m);
+	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
+		*files = (unsigned)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+		memcpy(st->files, CMSG_DATA(c), *files * sizeof(int));
 	}
-	if (st.running)
-		outlive(&st);
+	return n == (ssize_t)sizeof *q;
+}
+
+static void serve(struct steward *st)
+{
+	static struct fan_steward_question q;
+	unsigned files;
+	answer(FAN_OK, FAN_STEWARD_BEGUN);
+	while (hear(st, &q, &files)) {
+		if (q.wish == FAN_STEWARD_START) {
+			start(st, &q);
+		} else if (q.wish == FAN_STEWARD_WATCH) {
+			watch(st, &q, files);
+		} else {
+			fanin_switch_stop(st->running, q.linger_ms);
+			for (unsigned i = 0; i < st->estate.sockets; i++)
+				close(st->files[1 + i]); /* so the port is free */
+			answer(FAN_OK, "");
+			return;
+		}
+	}
+	if (st->estate.sockets && fan_daemon_inherit(&st->daemon, &st->estate, st->files + 1))
+		return;
+	if (st->daemon)
+		outlive(st);
 }
 
 ENTRY void fan_steward_main(void)
@@ -167,6 +209,7 @@ ENTRY void fan_steward_main(void)
 	pthread_setname_np(pthread_self(), "fanin-steward");
 	if (fork() != 0) /* the rank's process waits for this one, and has no other child */
 		end();
-	serve();
+	static struct steward st = {.room = -1};
+	serve(&st);
 	end();
 }

@@ -223,6 +223,8 @@ static int make_shards(struct fan_daemon *d, const struct fan_daemon_options *o)
 			return e;
 		d->shards++;
 	}
+	if (o->lasting && d->shards == 1)
+		fan_shard_last(d->shard[0]); /* or it ends with the process, as others do */
 	return 0;
 }
 
@@ -437,6 +439,32 @@ uint64_t fan_daemon_heard_ns(struct fan_daemon *d)
 		last_ns = r.heard_ns > last_ns ? r.heard_ns : last_ns;
 	}
 	return last_ns;
+}
+
+unsigned fan_daemon_estate(const struct fan_daemon *d, struct fan_estate *e,
+			   int files[FAN_ESTATE_FILES_MAX])
+{
+	return d->shards == 1 ? fan_shard_estate(d->shard[0], e, files) : 0;
+}
+
+int fan_daemon_inherit(struct fan_daemon **out, const struct fan_estate *e, const int *fds)
+{
+	struct fan_daemon *d = calloc(1, sizeof *d);
+
+	if (!d)
+		return -ENOMEM;
+	pthread_mutex_init(&d->log.lock, NULL);
+	int error = fan_shard_inherit(&d->shard[0], e, fds, &d->log);
+	if (!error) {
+		d->shards = 1;
+		error = fan_shard_start(d->shard[0]);
+	}
+	if (error) {
+		fan_daemon_stop(d);
+		return error;
+	}
+	*out = d;
+	return 0;
 }
 
 void fan_daemon_abandon(struct fan_daemon *d)

@@ -8,6 +8,7 @@
 #define FAN_DAEMON_H
 
 #include "core/node/node.h"
+#include "estate.h"
 #include "plane.h"
 #include "seal/key_file.h"
 
@@ -48,6 +49,7 @@ struct fan_daemon_options {
 	char interfaces[FAN_PLANE_NAMES_BYTES]; /* for open_plane */
 	bool plane_optional;			/* without the plane: log a warning and go on */
 	int buffer_bytes;			/* socket buffers */
+	bool lasting; /* let another process go on with it, if it can be (fan_daemon_estate) */
 
 	/* One structured line without a newline: "event=job_ready job=\"x\" ...".
 	 * Called from the shards' threads, one at a time.  May be NULL. */
@@ -110,6 +112,15 @@ bool fan_daemon_drain(struct fan_daemon *d, int ms);
 /* When a member of a job that is READY or has FAILED was heard last, by fan_clock_ns; 0: there is
  * no such job.  From any thread. */
 uint64_t fan_daemon_heard_ns(struct fan_daemon *d);
+
+/* What a daemon that was made to last leaves to another process, which gets `files`.  How many
+ * these are; 0: it leaves nothing: it is sealed, has several shards, or the system refused. */
+unsigned fan_daemon_estate(const struct fan_daemon *d, struct fan_estate *e,
+			   int files[FAN_ESTATE_FILES_MAX]);
+
+/* In the other process, when the first has ended: go on with what is mapped already, with the
+ * sockets `fds`.  0 and `*d`; or -errno, -EBUSY if nobody can. */
+int fan_daemon_inherit(struct fan_daemon **d, const struct fan_estate *e, const int *fds);
 
 /* In a child of fork(): free all, without stopping the parent's threads. */
 void fan_daemon_abandon(struct fan_daemon *d);

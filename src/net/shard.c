@@ -23,6 +23,22 @@
 #define TICKS_PER_ROUND 4	   /* full outs that one round may send for ticks */
 #define QUEUE_TURNS	4	   /* receives of a plane's queue in one round */
 
+/* Around calls of the core, where the node is to outlive the process: the mark is there before
+ * anything is changed, and until everything is. */
+static void begin_work(struct fan_shard *s)
+{
+	if (!s->estate)
+		return;
+	atomic_store_explicit(&s->estate->at_work, 1, memory_order_relaxed);
+	atomic_thread_fence(memory_order_release);
+}
+
+static void end_work(struct fan_shard *s)
+{
+	if (s->estate)
+		atomic_store_explicit(&s->estate->at_work, 0, memory_order_release);
+}
+
 static void flush(struct fan_shard *s)
 {
 	fan_run_pack(&s->out, false);
@@ -61,7 +77,9 @@ static void give_run(struct fan_shard *s, uint64_t now_ns, const fan_peer *from,
 		if (!fan_node_fits(s->node, &s->out))
 			flush(s);
 		fan_run_take(head, pkt, n);
+		begin_work(s);
 		fan_node_recv(s->node, now_ns, *from, head, sizeof head, marked, &s->out);
+		end_work(s);
 	}
 }
 
@@ -76,7 +94,9 @@ static void give(struct fan_shard *s, uint64_t now_ns, const fan_peer *from, uin
 		give_run(s, now_ns, from, pkt, frags, marked);
 		return;
 	}
+	begin_work(s);
 	enum fan_verdict v = fan_node_recv(s->node, now_ns, *from, pkt, bytes, marked, &s->out);
+	end_work(s);
 	if (s->gate && fan_gate_is_join(s->gate))
 		fan_gate_answer(s->gate, &s->out);
 	else if (v == FAN_DROP && !s->gate)
@@ -162,7 +182,9 @@ static void tick(struct fan_shard *s)
 	uint64_t now = fan_clock_ns();
 
 	for (unsigned i = 0; i < TICKS_PER_ROUND && fan_node_deadline(s->node) <= now; i++) {
+		begin_work(s);
 		fan_node_tick(s->node, now, &s->out);
+		end_work(s);
 		flush(s);
 	}
 }
@@ -312,6 +334,13 @@ static int open_sockets(struct fan_shard *s, const struct fan_udp_options *o, un
 	return 0;
 }
 
+static void use_node(struct fan_shard *s, struct fan_node *node)
+{
+	s->node = node;
+	s->aggregator = fan_node_aggregator(node);
+	s->slots = fan_node_slots(node);
+}
+
 static int make_node(struct fan_shard *s)
 {
 	size_t bytes = fan_node_bytes(&s->cfg);
@@ -319,9 +348,7 @@ static int make_node(struct fan_shard *s)
 
 	if (!mem)
 		return bytes ? -ENOMEM : -EINVAL;
-	s->node = fan_node_init(mem, &s->cfg);
-	s->aggregator = fan_node_aggregator(s->node);
-	s->slots = fan_node_slots(s->node);
+	use_node(s, fan_node_init(mem, &s->cfg));
 	return 0;
 }
 
@@ -342,28 +369,44 @@ static int make_gate(struct fan_shard *s, const struct fan_seal_options *seal)
 	return s->gate ? 0 : -ENOMEM;
 }
 
+/* One without sockets, events and a node. */
+static struct fan_shard *make(unsigned index, unsigned mark_percent, struct fan_shard_log *log)
+{
+	struct fan_shard *s = calloc(1, sizeof *s);
+
+	if (!s)
+		return NULL;
+	s->index = index;
+	s->mark_percent = mark_percent;
+	s->log = log;
+	s->epoll_fd = s->wake_fd = s->estate_fd = -1;
+	sem_init(&s->empty, 0, 0);
+	sem_init(&s->answered, 0, 0);
+	pthread_mutex_init(&s->asking, NULL);
+	fan_out_init(&s->out, s->item, FAN_SHARD_ITEMS, s->scratch, sizeof s->scratch);
+	return s;
+}
+
+static int open_events(struct fan_shard *s)
+{
+	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (s->epoll_fd >= 0)
+		s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return s->wake_fd < 0 ? -errno : watch(s, s->wake_fd, WAKE);
+}
+
 int fan_shard_new(struct fan_shard **shard, unsigned index, const struct fan_udp_options *o,
 		  unsigned sockets, const struct fan_node_config *cfg,
 		  const struct fan_seal_options *seal, unsigned mark_percent,
 		  struct fan_shard_log *log)
 {
-	struct fan_shard *s = calloc(1, sizeof *s);
-	int e;
+	struct fan_shard *s = make(index, mark_percent, log);
+	int e = s ? 0 : -ENOMEM;
 
-	if (!s)
-		return -ENOMEM;
-	s->index = index;
+	if (e)
+		return e;
 	s->cfg = *cfg;
-	s->mark_percent = mark_percent;
-	s->log = log;
-	s->wake_fd = -1;
-	sem_init(&s->empty, 0, 0);
-	sem_init(&s->answered, 0, 0);
-	pthread_mutex_init(&s->asking, NULL);
-	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (s->epoll_fd >= 0)
-		s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	e = s->wake_fd < 0 ? -errno : watch(s, s->wake_fd, WAKE);
+	e = open_events(s);
 	if (!e)
 		e = open_sockets(s, o, sockets);
 	s->cfg.aggregator.rx_bytes = (uint32_t)s->udp[0].rcvbuf;
@@ -377,7 +420,66 @@ int fan_shard_new(struct fan_shard **shard, unsigned index, const struct fan_udp
 		fan_shard_free(s);
 		return e;
 	}
-	fan_out_init(&s->out, s->item, FAN_SHARD_ITEMS, s->scratch, sizeof s->scratch);
+	*shard = s;
+	return 0;
+}
+
+int fan_shard_last(struct fan_shard *s)
+{
+	size_t bytes = fan_node_bytes(&s->cfg);
+
+	if (s->gate)
+		return -EINVAL;
+	struct fan_estate_head *at = fan_estate_make(&bytes, &s->estate_fd);
+	if (!at)
+		return -ENOMEM;
+	free(s->node);
+	s->estate = at;
+	s->estate_bytes = bytes;
+	use_node(s, fan_node_init(fan_estate_node(at), &s->cfg));
+	return 0;
+}
+
+unsigned fan_shard_estate(const struct fan_shard *s, struct fan_estate *e,
+			  int files[FAN_ESTATE_FILES_MAX])
+{
+	if (!s->estate)
+		return 0;
+	e->at = s->estate;
+	e->bytes = s->estate_bytes;
+	e->cfg = s->cfg;
+	e->mark_percent = s->mark_percent;
+	e->sockets = s->sockets;
+	files[0] = s->estate_fd;
+	for (unsigned i = 0; i < s->sockets; i++) {
+		e->udp[i] = s->udp[i];
+		files[1 + i] = s->udp[i].fd;
+	}
+	return 1 + s->sockets;
+}
+
+int fan_shard_inherit(struct fan_shard **shard, const struct fan_estate *e, const int *fds,
+		      struct fan_shard_log *log)
+{
+	if (atomic_load_explicit(&e->at->at_work, memory_order_acquire))
+		return -EBUSY;
+	struct fan_shard *s = make(0, e->mark_percent, log);
+	int error = s ? open_events(s) : -ENOMEM;
+
+	for (unsigned i = 0; !error && i < e->sockets; i++) {
+		fan_udp_adopt(&s->udp[i], &e->udp[i], fds[i], i ? s->udp[0].locals : NULL);
+		s->sockets++;
+		error = watch(s, fds[i], i);
+	}
+	if (error) {
+		fan_shard_free(s);
+		return error;
+	}
+	s->cfg = e->cfg;
+	s->estate = e->at;
+	s->estate_bytes = e->bytes;
+	use_node(s, fan_estate_node(e->at));
+	fan_node_sent(s->node); /* or lost */
 	*shard = s;
 	return 0;
 }
@@ -471,7 +573,12 @@ void fan_shard_free(struct fan_shard *s)
 	sem_destroy(&s->empty);
 	sem_destroy(&s->answered);
 	pthread_mutex_destroy(&s->asking);
-	free(s->node);
+	if (s->estate)
+		fan_estate_free(s->estate, s->estate_bytes);
+	else
+		free(s->node);
+	if (s->estate_fd >= 0)
+		close(s->estate_fd);
 	fan_gate_free(s->gate);
 	free(s);
 }

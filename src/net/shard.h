@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 
 #include "core/node/node.h"
+#include "estate.h"
 #include "logline.h"
 #include "plane.h"
 #include "seal/gate.h"
@@ -18,7 +19,8 @@
 
 #define FAN_SHARD_BATCHES 8 /* receives of at most 64 KiB between two sends */
 #define FAN_SHARD_ITEMS	  256
-#define FAN_SHARD_SOCKETS 64	      /* at most, where the kernel grants small receive buffers */
+#define FAN_SHARD_SOCKETS                                                                          \
+	FAN_ESTATE_SOCKETS_MAX	      /* at most, where the kernel grants small receive buffers */
 #define FAN_SHARD_SCRATCH (32 * 1024) /* bytes of control messages between two sends */
 
 /* The log, shared by all shards. */
@@ -83,7 +85,10 @@ struct fan_shard {
 	struct fan_aggregator *aggregator; /* of the node; NULL: none */
 	struct fan_switch *slots;
 	struct fan_node_config cfg;
-	struct fan_gate *gate; /* NULL: jobs here are open */
+	struct fan_gate *gate;		/* NULL: jobs here are open */
+	struct fan_estate_head *estate; /* where the node is; NULL: in memory of its own */
+	size_t estate_bytes;
+	int estate_fd;
 	unsigned mark_percent; /* fill of the receive buffer above which datagrams are marked; 0:
 				* never */
 	uint64_t marked;       /* datagrams with a congestion mark */
@@ -128,6 +133,20 @@ int fan_shard_new(struct fan_shard **shard, unsigned index, const struct fan_udp
 		  unsigned sockets, const struct fan_node_config *cfg,
 		  const struct fan_seal_options *seal, unsigned mark_percent,
 		  struct fan_shard_log *log);
+
+/* Before it starts: put its node into memory that another process can go on with.  -errno: it stays
+ * where it was.  Sealed jobs have more than a node. */
+int fan_shard_last(struct fan_shard *s);
+
+/* What a shard leaves to another process, which gets `files`.  How many these are; 0: it leaves
+ * nothing. */
+unsigned fan_shard_estate(const struct fan_shard *s, struct fan_estate *e,
+			  int files[FAN_ESTATE_FILES_MAX]);
+
+/* In the other process, when the first has ended: the shard, with the sockets `fds`, which become
+ * its own.  -EBUSY: the first has ended while the core was at work. */
+int fan_shard_inherit(struct fan_shard **shard, const struct fan_estate *e, const int *fds,
+		      struct fan_shard_log *log);
 
 /* Before it starts: let it receive by those queues of `p` that are its own.  `p` stays open
  * longer than the shard.  0, or -errno. */

@@ -25,7 +25,7 @@ all_end() { # RUNS NAME PORT WHAT
         for host in 0 1; do
                 start w$host "host$host" timeout -k 2 $((60 + 60 * $1)) \
                         env PYTHONPATH="$root/python" OMP_NUM_THREADS=1 FANIN_LIBRARY="$library" \
-                        MASTER_ADDR=10.77.0.1 "$torch" "$root/test/python/ended.py" $host 2 2 "$1" "$3" "$4"
+                        ENDED_KEY="$dir/key" MASTER_ADDR=10.77.0.1 "$torch" "$root/test/python/ended.py" $host 2 2 "$1" "$3" "$4"
                 ranks="$ranks $!"
         done
         result=0
@@ -42,6 +42,7 @@ unset FANIN_HOSTS # nothing is named
 torch=$(sh "$root/tools/torch-python.sh") || exit $?
 library=${FANIN_LIBRARY:-$(cd "$(dirname "$fanin")" && pwd)/src/libfanin.so.0}
 fan_net_up "$prefix" 2 none || exit 1
+"$fanin" key new --out "$dir/fabric" && "$fanin" key job ended --key "$dir/fabric" --out "$dir/key" || exit 1
 
 all_end "$runs" "that end after a barrier" 30000 both
 fan_net_loss "$prefix" 10 || exit 1
