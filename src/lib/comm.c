@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "files.h"
 #include "fork_guard.h"
 #include "intra_terms.h"
 #include "meeting.h"
@@ -52,13 +53,14 @@ int fan_comm_refuse(struct fanin_comm *c, int error, const char *why)
 static int open_events(struct fanin_comm *c)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.u32 = FAN_COMM_WAKE};
-	char why[FAN_CONNECTION_WHY_BYTES];
+	char why[FAN_CONNECTION_WHY_BYTES], cause[160];
 	c->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (c->epoll_fd >= 0 && c->wake_fd >= 0 &&
 	    !epoll_ctl(c->epoll_fd, EPOLL_CTL_ADD, c->wake_fd, &ev))
 		return FAN_OK;
-	snprintf(why, sizeof why, "cannot wait for events: %s", strerror(errno));
+	snprintf(why, sizeof why, "cannot wait for events: %s",
+		 fan_files_strerror(errno, cause, sizeof cause));
 	return fan_comm_refuse(c, FAN_E_SYSTEM, why);
 }
 

@@ -10,6 +10,7 @@
 
 #include "config.h"
 #include "core/wire/run.h"
+#include "files.h"
 #include "net/clock.h"
 #include "net/path.h"
 #include "seal/cipher_gcrypt.h"
@@ -124,7 +125,7 @@ static int open_socket(struct fan_connection *cn, char *why)
 		.buffer_bytes = FAN_CONNECTION_BUFFER_BYTES,
 		.plain = cn->plain,
 	};
-	char addr[80];
+	char addr[80], cause[160];
 	int e = fan_udp_open(&cn->udp, &o);
 	if (!e) {
 		e = fan_connection_watch(cn);
@@ -135,7 +136,7 @@ static int open_socket(struct fan_connection *cn, char *why)
 		return FAN_OK;
 	fan_peer_text(&cn->switch_addr, addr, sizeof addr);
 	snprintf(why, FAN_CONNECTION_WHY_BYTES, "cannot open a socket to the switch %s: %s", addr,
-		 strerror(-e));
+		 fan_files_strerror(-e, cause, sizeof cause));
 	return e == -ENETUNREACH || e == -EHOSTUNREACH ? FAN_E_UNREACHABLE : FAN_E_SYSTEM;
 }
 

@@ -264,6 +264,13 @@ static void add_ranks(struct text *t, const struct fan_fault *f, const struct fa
 		    "packets of %s do not fit its path to the switch: give all ranks a smaller mtu",
 		    who);
 		break;
+	case FAN_E_FILES:
+		add(t,
+		    "%s %s too few file descriptors left for job \"%s\", which takes %u here of %llu "
+		    "that a process may have: raise the limit there (ulimit -n), or destroy groups "
+		    "that are not used",
+		    who, n > 1 ? "have" : "has", a->job, a->files, a->files_max);
+		break;
 	default:
 		add(t, "no progress for %.4g s: ", a->timeout_ms / 1e3);
 		if (n)
@@ -373,6 +380,7 @@ static void add_fault(struct text *t, const struct fan_fault *f, const struct fa
 	case FAN_E_RANK_LOST:
 	case FAN_E_RANK_LEFT:
 	case FAN_E_STALLED:
+	case FAN_E_FILES:
 	case FAN_E_MTU: add_ranks(t, f, a); break;
 	case FAN_E_MISMATCH: add_mismatch(t, f); break;
 	case FAN_E_JOB_MISMATCH: add_job_mismatch(t, f, a); break;

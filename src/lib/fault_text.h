@@ -21,11 +21,13 @@ struct fan_fault_about {
 	uint16_t payload_bytes;
 	uint8_t options; /* enum fan_join_option of the JOIN */
 	uint32_t alive_ms, timeout_ms;
-	bool told;    /* another rank has found out */
-	bool joined;  /* the switch has answered once */
-	bool sealed;  /* this rank has a key */
-	bool refused; /* ICMP has reported a closed port */
-	int inside;   /* the rank in which this switch is embedded; -1: none */
+	bool told;		      /* another rank has found out */
+	bool joined;		      /* the switch has answered once */
+	bool sealed;		      /* this rank has a key */
+	bool refused;		      /* ICMP has reported a closed port */
+	int inside;		      /* the rank in which this switch is embedded; -1: none */
+	unsigned files;		      /* file descriptors that this communicator has here... */
+	unsigned long long files_max; /* ...and that this process may have; 0: no limit */
 };
 
 /* Write the sentence for `*f` into `text`, `bytes` bytes; returns `text`. */

@@ -11,6 +11,7 @@
 
 #include "comm.h"
 #include "comm_parts.h"
+#include "files.h"
 #include "net/clock.h"
 #include "regroup_agree.h"
 #include "wait_text.h"
@@ -131,44 +132,6 @@ void fan_comm_fail(struct fanin_comm *c, int error, const char *sentence)
 	pthread_mutex_unlock(&c->lock);
 	leave(c, error);
 	end_all(c, error);
-}
-
-void fan_comm_fault_text(const struct fanin_comm *c, const struct fan_connection *cn,
-			 const struct fan_fault *f, char *text, size_t bytes)
-{
-	char addr[80], server[80];
-	bool behind = !fan_peer_is_none(&cn->server_addr);
-	struct fan_fault_about about = {
-		.job = c->client.on ? c->part[cn->part].name : c->cfg.job,
-		.switch_addr = fan_peer_text(&cn->switch_addr, addr, sizeof addr),
-		.server_addr =
-			behind ? fan_peer_text(&cn->server_addr, server, sizeof server) : NULL,
-		.rank = (uint16_t)c->cfg.rank,
-		.ranks = (uint16_t)c->cfg.ranks,
-		.global = c->global,
-		.rank_at = c->rank_at,
-		.payload_bytes = c->cfg.payload_bytes,
-		.alive_ms = (uint32_t)c->cfg.alive_ms,
-		.timeout_ms = (uint32_t)(f->err == FAN_E_TIMEOUT ? fan_config_join_ms(&c->cfg)
-								 : c->cfg.timeout_ms),
-		.joined = fan_worker_welcome(cn->w) != NULL,
-		.sealed = cn->seal != NULL,
-		.refused = cn->refused,
-		.inside = c->inside[cn->part],
-	};
-	fan_fault_text(text, bytes, f, &about);
-	if (f->err == FAN_E_UNREACHABLE && !fan_ranks_count(f->ranks))
-		fan_connection_add_redirect(cn, text, bytes);
-}
-
-/* Those of other parts tell the other ranks whose fault that is. */
-void fan_comm_blame_for_silence(struct fanin_comm *c, unsigned k)
-{
-	int rank = c->inside[k]; /* of the job; in a column, its rank of that host */
-	for (int i = 0; c->global && rank >= 0 && i < c->cfg.ranks; i++)
-		if (c->host_first[i] == c->inside[k])
-			rank = i;
-	fan_ranks_set(c->blamed, (unsigned)(rank < 0 ? c->cfg.rank : rank));
 }
 
 static void fail_by_mtu(struct fanin_comm *c, const struct fan_connection *cn, int mtu)
@@ -377,6 +340,7 @@ static void note_gap(struct fanin_comm *c, uint64_t now_ns)
 /* Publish that all ranks are here, once. */
 static void check_ready(struct fanin_comm *c)
 {
+	char text[FAN_FAULT_TEXT_BYTES];
 	for (unsigned k = 0; k < c->parts; k++)
 		if (!c->shards[k])
 			return;
@@ -385,6 +349,10 @@ static void check_ready(struct fanin_comm *c)
 			return;
 	if (!c->parts)
 		return;
+	if (fan_files_check(c, text, sizeof text)) {
+		fan_comm_fail(c, FAN_E_FILES, text);
+		return;
+	}
 	pthread_mutex_lock(&c->lock);
 	c->ready = true;
 	pthread_cond_broadcast(&c->changed);

@@ -26,6 +26,7 @@ ask=    # for it or not: FANIN_LOCAL=1 or =0
 loner=  # a rank that does not want to
 last=   # the host that declares a narrower link; none: no host declares any
 idle=   # what rank 0 says of a host that sums nothing
+files=  # that rank 3 may have open; none: as many as others
 parts=3 # of a tensor: those of the hosts
 switch_flags=
 
@@ -35,16 +36,17 @@ start_job() { # ADDRESS ITERATIONS FLAGS...
         shift 2
         number=0
         for host in $ranks_of; do
-                json='' own=$ask
+                json='' own=$ask few=''
                 [ $number -gt 0 ] || json="--json $dir/json"
                 [ "$number" != "$loner" ] || own=FANIN_LOCAL=0
                 rate=1000
                 [ "$host" != "$last" ] || rate=250
                 [ -z "$last" ] || own="$own FANIN_LINK_MBPS=$rate"
+                [ $number -ne 3 ] || [ -z "$files" ] || few="prlimit --nofile=$files:$files"
                 # shellcheck disable=SC2086  # words are wanted
                 start "w$host" "rank$number" timeout -k 2 $rank_timeout_s \
                         env MASTER_ADDR="$address" MASTER_PORT=$port RANK=$number WORLD_SIZE=4 \
-                        $own \
+                        $own $few \
                         "$fanin" bench -b $bytes -e $bytes -n "$iters" -w 0 $json "$@"
                 ranks="$ranks $!"
                 number=$((number + 1))
@@ -114,18 +116,16 @@ rank_ends() { # NAME SIGNAL RANK
         ended "$name: the others say so" $result
 }
 
-# The interface of rank 3 takes no full packets: all end with that cause, not with a rank that is missing.
-small_mtu() { # NAME
-        ip -n "$prefix-w2" link set eth0 mtu 1300
+# Rank 3 cannot take part: it says that its cause is OWN, and all others OTHERS, not that a rank is missing.
+refused() { # NAME OWN OTHERS
         start_job 10.77.0.1 1
         result=0
         for rank in 0 1 2 3; do
-                says='packets of rank 3 do not fit its path'
-                [ $rank -lt 3 ] || says='do not fit the path to the switch .* which takes 1300'
+                says=$3
+                [ $rank -lt 3 ] || says=$2
                 wait "$(id_of $rank)" && result=1
                 grep -q "$says" "$dir/rank$rank" || result=1
         done
-        ip -n "$prefix-w2" link set eth0 mtu 1500
         ranks=
         ended "$1" $result
 }
@@ -167,7 +167,14 @@ sums "by IPv6" fd77::1
 sums "in bfloat16, averages" 10.77.0.1 -d bfloat16 -o avg
 sums "in float32, bfloat16 on the wire" 10.77.0.1 --wire bfloat16
 declared "hosts declare their links, one a quarter of the others: it sums nothing"
-small_mtu "an interface that takes no full packets"
+ip -n "$prefix-w2" link set eth0 mtu 1300
+refused "an interface that takes no full packets" \
+        'do not fit the path to the switch .* which takes 1300' 'packets of rank 3 do not fit its path'
+ip -n "$prefix-w2" link set eth0 mtu 1500
+files=20
+refused "too few file descriptors" 'may have 20 file descriptors.*raise the limit' \
+        'rank 3 has too few file descriptors left.*which takes .* of .*raise the limit'
+files=
 rank_ends "rank 2 is killed, with the aggregator of its host" KILL 2
 rank_ends "rank 0 is killed, with the aggregator of its host" KILL 0
 rank_ends "rank 1 is killed, which shares memory with rank 0" KILL 1

@@ -89,6 +89,21 @@ static void fault_text__ranks(void **state)
 	assert_text(&f, &a, "ranks 2, 5-7 of 8 have not joined job \"train\" within 30 s");
 }
 
+static void fault_text__no_descriptors(void **state)
+{
+	(void)state;
+	struct fan_fault_about a = about();
+	struct fan_fault f = {.err = FAN_E_FILES};
+	a.files = 6;
+	a.files_max = 256;
+	fan_ranks_set(f.ranks, 0);
+	assert_text(
+		&f, &a,
+		"rank 0 has too few file descriptors left for job \"train\", which takes 6 here "
+		"of 256 that a process may have: raise the limit there (ulimit -n), or destroy "
+		"groups that are not used");
+}
+
 static void fault_text__unreachable(void **state)
 {
 	(void)state;
@@ -276,6 +291,7 @@ int main(void)
 		cmocka_unit_test(ranks_text__lists_and_runs),
 		cmocka_unit_test(ranks_text__long_lists_are_cut),
 		cmocka_unit_test(fault_text__ranks),
+		cmocka_unit_test(fault_text__no_descriptors),
 		cmocka_unit_test(fault_text__unreachable),
 		cmocka_unit_test(fault_text__unreachable_for_another_rank),
 		cmocka_unit_test(fault_text__unreachable_inside_a_rank),
