@@ -434,7 +434,8 @@ const char *fanin_switch_address(const fanin_switch *running);
 
 /* Stop the switch and free everything.  First wait until no job is left, for at most
  * `linger_ms`, because slower ranks may still need their last results.  A killed rank counts as
- * present until its silence is noticed.  `linger_ms` <= 0: stop at once.  NULL is allowed. */
+ * present until its silence is noticed.  Nobody else joins meanwhile.  `linger_ms` <= 0: stop at
+ * once.  NULL is allowed. */
 void fanin_switch_stop(fanin_switch *running, int linger_ms);
 
 #if defined(__GNUC__)

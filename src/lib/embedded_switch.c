@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/aggregator/aggregator.h"
 #include "core/base/err.h"
 #include "fanin_switch.h"
 #include "fork_guard.h"
@@ -23,6 +24,8 @@ struct fan_embedded_switch {
 	char addr[FAN_CONFIG_SWITCH_MAX + 1];
 	unsigned users;
 	bool busy;
+	struct fan_drain jobs;	     /* of its users */
+	bool serves_all;	     /* they are too many to name */
 	struct fan_steward *steward; /* that watches over it, or runs it; NULL: none */
 	fanin_switch *running;	     /* in this process; NULL: the steward runs it */
 };
@@ -113,7 +116,7 @@ static int start_once(struct fan_embedded_switch *sw, const struct fanin_switch_
 		e = fan_steward_start(sw->steward, o, why, bytes);
 	if (sw->steward && e != FAN_E_CLOSED)
 		return e;
-	fan_steward_stop(sw->steward, 0);
+	fan_steward_stop(sw->steward, &sw->jobs, 0);
 	sw->steward = NULL;
 	return fanin_switch_start(o, &sw->running, why, bytes);
 }
@@ -150,11 +153,32 @@ static int start(struct fan_embedded_switch *sw, const struct fan_rendezvous *at
 	}
 	if (!e)
 		return FAN_OK;
-	fan_steward_stop(sw->steward, 0);
+	fan_steward_stop(sw->steward, &sw->jobs, 0);
 	sw->steward = NULL;
 	snprintf(why, bytes,
 		 "rank 0 cannot start a switch: %.300s; name a running one in FANIN_SWITCH", wrong);
 	return e;
+}
+
+/* Its last user will wait for this job, not for those of strangers; for all, if there are too many.
+ */
+static void serves(struct fan_embedded_switch *sw, const char *job)
+{
+	struct fan_drain *d = &sw->jobs;
+	char head[FAN_DRAIN_HEAD_BYTES + 1];
+	snprintf(head, sizeof head, "%.*s", FAN_DRAIN_HEAD_BYTES, job);
+	if (!sw->users) {
+		d->count = 0;
+		sw->serves_all = false;
+	}
+	for (unsigned i = 0; i < d->count; i++)
+		if (!strcmp(d->head[i], head))
+			return;
+	sw->serves_all |= d->count == FAN_DRAIN_JOBS_MAX;
+	if (sw->serves_all)
+		d->count = 0;
+	else
+		memcpy(d->head[d->count++], head, sizeof head);
 }
 
 int fan_embedded_switch_get(struct fan_embedded_switch **sw, const struct fan_rendezvous *at,
@@ -181,6 +205,7 @@ int fan_embedded_switch_get(struct fan_embedded_switch **sw, const struct fan_re
 		pthread_cond_broadcast(&changed);
 	}
 	if (!e) {
+		serves(one, cfg->job);
 		one->users++;
 		*sw = one;
 	}
@@ -216,8 +241,8 @@ void fan_embedded_switch_put(struct fan_embedded_switch *sw, int linger_ms)
 	sw->busy = true;
 	pthread_mutex_unlock(&lock);
 	const int its_ms = sw->running ? 0 : linger_ms;
-	fanin_switch_stop(sw->running, linger_ms);
-	fan_steward_stop(sw->steward, its_ms);
+	fan_switch_stop(sw->running, &sw->jobs, linger_ms);
+	fan_steward_stop(sw->steward, &sw->jobs, its_ms);
 	pthread_mutex_lock(&lock);
 	sw->steward = NULL;
 	sw->running = NULL;

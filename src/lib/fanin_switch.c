@@ -142,7 +142,7 @@ struct fan_daemon *fan_switch_daemon(const fanin_switch *running)
 	return running->d;
 }
 
-void fanin_switch_stop(fanin_switch *running, int linger_ms)
+void fan_switch_stop(fanin_switch *running, const struct fan_drain *of, int linger_ms)
 {
 	if (!running)
 		return;
@@ -150,8 +150,13 @@ void fanin_switch_stop(fanin_switch *running, int linger_ms)
 		fan_daemon_abandon(running->d);
 	} else {
 		if (linger_ms > 0)
-			fan_daemon_drain(running->d, linger_ms);
+			fan_daemon_drain(running->d, of, linger_ms);
 		fan_daemon_stop(running->d);
 	}
 	free(running);
+}
+
+void fanin_switch_stop(fanin_switch *running, int linger_ms)
+{
+	fan_switch_stop(running, &(struct fan_drain){.count = 0}, linger_ms);
 }

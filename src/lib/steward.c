@@ -224,9 +224,10 @@ const char *fan_steward_address(const struct fan_steward *st)
 	return st->address;
 }
 
-void fan_steward_stop(struct fan_steward *st, int linger_ms)
+void fan_steward_stop(struct fan_steward *st, const struct fan_drain *of, int linger_ms)
 {
-	const struct fan_steward_question q = {.wish = FAN_STEWARD_STOP, .linger_ms = linger_ms};
+	const struct fan_steward_question q = {
+		.wish = FAN_STEWARD_STOP, .linger_ms = linger_ms, .of = *of};
 	struct fan_steward_answer a;
 	if (!st)
 		return;

@@ -28,6 +28,7 @@
 #include <stdint.h>
 
 #include "config.h"
+#include "core/aggregator/aggregator.h"
 #include "net/estate.h"
 
 #define FAN_STEWARD_QUIET_MS	  2000	  /* five times the longest pause between a rank's PROBEs */
@@ -41,7 +42,8 @@ enum fan_steward_wish { FAN_STEWARD_START, FAN_STEWARD_WATCH, FAN_STEWARD_STOP }
 /* What it is asked: one datagram. */
 struct fan_steward_question {
 	enum fan_steward_wish wish;
-	int linger_ms; /* STOP: as of fanin_switch_stop */
+	int linger_ms; /* STOP: as of fan_switch_stop */
+	struct fan_drain of;
 	/* START: as of struct fanin_switch_options. */
 	int slots, threads, mtu, multicast;
 	char listen[FAN_CONFIG_SWITCH_MAX + 1];
@@ -77,8 +79,8 @@ bool fan_steward_watch(struct fan_steward *st, const fanin_switch *running);
 /* As fanin_switch_address. */
 const char *fan_steward_address(const struct fan_steward *st);
 
-/* Stop the switch, as fanin_switch_stop, and the steward.  NULL is allowed. */
-void fan_steward_stop(struct fan_steward *st, int linger_ms);
+/* Stop the switch, as fan_switch_stop, and the steward.  NULL is allowed. */
+void fan_steward_stop(struct fan_steward *st, const struct fan_drain *of, int linger_ms);
 
 /* In a child of fork(): free it.  The parent's goes on. */
 void fan_steward_abandon(struct fan_steward *st);

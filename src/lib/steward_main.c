@@ -190,7 +190,7 @@ static void serve(struct steward *st)
 		} else if (q.wish == FAN_STEWARD_WATCH) {
 			watch(st, &q, files);
 		} else {
-			fanin_switch_stop(st->running, q.linger_ms);
+			fan_switch_stop(st->running, &q.of, q.linger_ms);
 			for (unsigned i = 0; i < st->estate.sockets; i++)
 				close(st->files[1 + i]); /* so the port is free */
 			answer(FAN_OK, "");

@@ -417,13 +417,13 @@ void fan_daemon_health(struct fan_daemon *d, unsigned shard, struct fan_shard_he
 	fan_shard_ask(d->shard[shard], &r);
 }
 
-bool fan_daemon_drain(struct fan_daemon *d, int ms)
+bool fan_daemon_drain(struct fan_daemon *d, const struct fan_drain *of, int ms)
 {
 	uint64_t by_ns = fan_clock_ns() + (uint64_t)(ms > 0 ? ms : 0) * FAN_MS;
 	bool empty = true;
 
 	for (unsigned i = 0; i < d->shards; i++)
-		fan_shard_drain(d->shard[i]);
+		fan_shard_drain(d->shard[i], of);
 	for (unsigned i = 0; i < d->shards; i++)
 		empty &= fan_shard_drained(d->shard[i], by_ns);
 	return empty;

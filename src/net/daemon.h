@@ -106,8 +106,9 @@ unsigned fan_daemon_shards(const struct fan_daemon *d);
 struct fan_shard_health;
 void fan_daemon_health(struct fan_daemon *d, unsigned shard, struct fan_shard_health *h);
 
-/* Wait until there is no job, for at most `ms`.  True: there was a moment without. */
-bool fan_daemon_drain(struct fan_daemon *d, int ms);
+/* Take no rank any more that is not in a job, and wait until none of the jobs `of` is READY or has
+ * FAILED, for at most `ms`.  True: there was a moment without. */
+bool fan_daemon_drain(struct fan_daemon *d, const struct fan_drain *of, int ms);
 
 /* When a member of a job that is READY or has FAILED was heard last, by fan_clock_ns; 0: there is
  * no such job.  From any thread. */

@@ -249,12 +249,20 @@ static void receive_from(struct fan_shard *s, uint32_t number)
 		receive(s, &s->udp[number]);
 }
 
-/* Tell who waits for it that no job is left, once. */
+/* Somebody waits for the end of jobs: take no more, and tell him once that none of his is left. */
 static void tell_empty(struct fan_shard *s)
 {
 	if (!atomic_load_explicit(&s->drain, memory_order_relaxed))
 		return;
-	if (!fan_node_jobs(s->node) && atomic_exchange(&s->drain, false))
+	if (!s->draining && s->aggregator) {
+		begin_work(s);
+		fan_aggregator_drain(s->aggregator, &s->drain_of);
+		end_work(s);
+	}
+	s->draining = true;
+	unsigned left =
+		s->aggregator ? fan_aggregator_undrained(s->aggregator) : fan_node_jobs(s->node);
+	if (!left && atomic_exchange(&s->drain, false))
 		sem_post(&s->empty);
 }
 
@@ -525,8 +533,9 @@ void fan_shard_dump(struct fan_shard *s)
 	wake(s);
 }
 
-void fan_shard_drain(struct fan_shard *s)
+void fan_shard_drain(struct fan_shard *s, const struct fan_drain *of)
 {
+	s->drain_of = *of;
 	while (sem_trywait(&s->empty) == 0)
 		; /* of an earlier wait that gave up */
 	atomic_store(&s->drain, true);

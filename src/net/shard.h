@@ -105,7 +105,9 @@ struct fan_shard {
 	struct fan_shard_log *log;
 	int epoll_fd, wake_fd;
 	atomic_bool stop, dump, drain; /* set by others, then wake_fd is written */
-	sem_t empty;		       /* posted when drain is set and there is no job */
+	bool draining;		       /* of the thread: the aggregator knows */
+	struct fan_drain drain_of;     /* written before drain */
+	sem_t empty;		       /* posted when drain is set and none of these jobs is left */
 	pthread_mutex_t asking;	       /* held from a request to its answer */
 	_Atomic(struct fan_shard_request *) asked; /* then wake_fd is written; NULL: none */
 	sem_t answered;				   /* posted when it is done */
@@ -160,7 +162,7 @@ void fan_shard_dump(struct fan_shard *s);
 
 /* Make the thread watch for a moment without jobs; then wait for that moment, at most until
  * `by_ns`.  True: it came. */
-void fan_shard_drain(struct fan_shard *s);
+void fan_shard_drain(struct fan_shard *s, const struct fan_drain *of);
 bool fan_shard_drained(struct fan_shard *s, uint64_t by_ns);
 
 /* Send a request to the running thread and wait for its answer.  From any thread. */

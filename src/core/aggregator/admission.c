@@ -297,6 +297,14 @@ enum fan_err fan_jobs_join(struct fan_jobs *t, uint64_t now_ns, const fan_peer *
 	return FAN_OK;
 }
 
+bool fan_jobs_knows(struct fan_jobs *t, const struct fan_frag *head, const struct fan_join *m)
+{
+	char name[sizeof m->name] = "";
+	memcpy(name, m->name, m->name_bytes);
+	const struct fan_job *j = find_by_name(t, name, head->sender, head->nonce);
+	return j && head->sender < j->ranks && knows(j, head->sender, head->nonce);
+}
+
 void fan_jobs_rename(struct fan_jobs *t, struct fan_job *j)
 {
 	assert(j->state == FAN_JOB_FORMING);

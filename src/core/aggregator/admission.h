@@ -20,6 +20,9 @@ enum fan_err fan_jobs_join(struct fan_jobs *t, uint64_t now_ns, const fan_peer *
 			   const struct fan_frag *head, const struct fan_join *m,
 			   struct fan_admission *a);
 
+/* Has the sender of `head`, a JOIN that says `m`, joined a job of that name already? */
+bool fan_jobs_knows(struct fan_jobs *t, const struct fan_frag *head, const struct fan_join *m);
+
 /* Give the job another id and epoch: each of its members must join again. */
 void fan_jobs_rename(struct fan_jobs *t, struct fan_job *j);
 

@@ -123,6 +123,21 @@ enum fan_drop fan_aggregator_last_drop(const struct fan_aggregator *ag);
 /* Take the oldest event; false if there is none. */
 bool fan_aggregator_event(struct fan_aggregator *ag, struct fan_event *ev);
 
+/* The names of jobs that somebody waits for until he ends the aggregator, and those derived from
+ * them: as far as they go. */
+struct fan_drain {
+	unsigned count; /* 0: all jobs */
+	char head[FAN_DRAIN_JOBS_MAX][FAN_DRAIN_HEAD_BYTES + 1];
+};
+
+/* Nobody joins from now on, but members again: a JOIN of others gets no answer, so that they try
+ * again, wherever the next aggregator is. */
+void fan_aggregator_drain(struct fan_aggregator *ag, const struct fan_drain *of);
+
+/* Of the jobs that are waited for, those that are READY or have FAILED: their members may lack a
+ * result, or the news.  One that is FORMING never will be READY. */
+unsigned fan_aggregator_undrained(const struct fan_aggregator *ag);
+
 /* Fill in the report of job number r->index (0 .. jobs-1). */
 void fan_aggregator_report(const struct fan_aggregator *ag, struct fan_report *r);
 

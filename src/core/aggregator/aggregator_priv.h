@@ -18,6 +18,8 @@ struct fan_aggregator {
 	struct fan_proofs proofs;
 	struct fan_strangers strangers;
 	enum fan_drop last_drop;
+	bool drains; /* whose jobs are awaited: */
+	struct fan_drain drain;
 	struct fan_aggregator_stats stats;
 	uint8_t echoed[FAN_ECHO_MAX]; /* body of every answer to an ECHO, cut to its length */
 	uint8_t *uplinks;	      /* uplink_bytes for each job */

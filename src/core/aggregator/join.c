@@ -172,6 +172,8 @@ enum fan_verdict fan_join_recv(struct fan_aggregator *ag, const fan_peer *from,
 		return fan_aggregator_drop(ag, FAN_DROP_FORMAT);
 	if (ag->cfg.authentic) /* packets are sealed, of which none is a run */
 		m.options &= (uint8_t)~FAN_JOIN_RUNS;
+	if (ag->drains && !fan_jobs_knows(&ag->jobs, f, &m))
+		return fan_aggregator_drop(ag, FAN_DROP_FULL);
 	const enum admitted how = admit(ag, from, f, &m, &a);
 	if (how != ADMITTED && !fan_strangers_may(ag, from, f))
 		return fan_aggregator_drop(ag, FAN_DROP_FULL);

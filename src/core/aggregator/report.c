@@ -48,6 +48,33 @@ bool fan_aggregator_knows(const struct fan_aggregator *ag, uint16_t index, const
 	return false;
 }
 
+void fan_aggregator_drain(struct fan_aggregator *ag, const struct fan_drain *of)
+{
+	ag->drains = true;
+	ag->drain = *of;
+}
+
+static bool is_awaited(const struct fan_drain *d, const struct fan_job *j)
+{
+	bool found = !d->count;
+	for (unsigned i = 0; i < d->count && !found; i++) {
+		const char *end = memchr(d->head[i], '\0', sizeof d->head[i]);
+		found = end && !memcmp(j->name, d->head[i], (size_t)(end - d->head[i]));
+	}
+	return found;
+}
+
+unsigned fan_aggregator_undrained(const struct fan_aggregator *ag)
+{
+	unsigned n = 0;
+	for (unsigned i = 0; i < ag->jobs.max; i++) {
+		const struct fan_job *j = &ag->jobs.job[i];
+		if (j->state == FAN_JOB_READY || j->state == FAN_JOB_FAILED)
+			n += is_awaited(&ag->drain, j);
+	}
+	return n;
+}
+
 uint64_t fan_aggregator_heard_ns(const struct fan_aggregator *ag)
 {
 	uint64_t heard_ns = 0;

@@ -43,6 +43,8 @@
 #define FAN_SLOTS_MAX	       65536 /* slots of one shard */
 #define FAN_SHARDS_MAX	       64    /* shards, UDP ports, of one switch */
 #define FAN_SLOTS_LEAST	       16    /* units kept for each job that may still come */
+#define FAN_DRAIN_JOBS_MAX     8     /* names of jobs that an aggregator waits for at its end */
+#define FAN_DRAIN_HEAD_BYTES   20    /* of each: what all names derived from it begin with */
 #define FAN_EVENTS_MAX	       256   /* events kept for the log until they are read */
 #define FAN_PROOF_ROWS	       128   /* of proofs of an address, one for several hosts */
 #define FAN_PROOFS_IN_ROW      8

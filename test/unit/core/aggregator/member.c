@@ -334,6 +334,40 @@ static void member__heard_last(void **state)
 	assert_int_equal(fan_aggregator_heard_ns(rig.ag), 0);
 }
 
+static enum fan_verdict join_unanswered(uint16_t rank, uint64_t nonce, const char *name)
+{
+	uint8_t body[RIG_BODY];
+	const struct fan_join m = rig_join_of(name, 2);
+	enum fan_verdict v = rig_ctl(FAN_TYPE_JOIN, rank, nonce, body, fan_join_put(body, &m));
+	assert_int_equal(rig.gots, 0);
+	return v;
+}
+
+/* Whose process ends: its jobs are awaited, nobody else comes, strangers hold up nothing. */
+static void member__nobody_joins_what_drains(void **state)
+{
+	(void)state;
+	const struct fan_join early = rig_join_of("early", 2);
+	const struct fan_drain own = {.count = 1, .head = {"own"}}, all = {.count = 0};
+	assert_int_equal(rig_join(0, 77, &early), FAN_OK);
+	rig_form("stranger", 2, 0);
+	rig_form("own/c1", 2, 0);
+	fan_aggregator_drain(rig.ag, &all);
+	assert_int_equal(fan_aggregator_undrained(rig.ag),
+			 2); /* one that forms never will be ready */
+	fan_aggregator_drain(rig.ag, &own);
+	assert_int_equal(fan_aggregator_undrained(rig.ag), 1);
+	assert_int_equal(join_unanswered(0, 78, "another"), FAN_DROP);
+	assert_int_equal(join_unanswered(1, 78, "early"),
+			 FAN_DROP); /* not refused: it tries again */
+	assert_int_equal(join_unanswered(1, 78, "own/c1"), FAN_DROP);
+	rig_leave(0, FAN_OK); /* of own/c1, the last one that formed */
+	assert_int_equal(fan_aggregator_undrained(rig.ag), 1);
+	rig_leave(1, FAN_OK);
+	assert_int_equal(fan_aggregator_undrained(rig.ag), 0);
+	assert_int_equal(rig_ask(0, 77, &early), FAN_OK); /* who is in has lost its WELCOME, say */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -351,6 +385,7 @@ int main(void)
 		RIG_TEST(member__failed_job_holds_no_slots),
 		RIG_TEST(member__churn),
 		RIG_TEST(member__heard_last),
+		RIG_TEST(member__nobody_joins_what_drains),
 		RIG_TEST(member__names_are_compared_whole),
 	};
 	return RUN(tests);
