@@ -23,7 +23,8 @@ from ._agreed import Few, Turns, balance, said
 from ._carried import Carried, Gather, InPlace, Scatter, bytes_of
 from ._completion import LEVELS_MAX, Completer, FaninWork, copy_back, join, level
 from ._devices import OWN, DevicesGroup, backend_for, collective, named_devices
-from ._membership import Membership, Options
+from ._gloo import made_within
+from ._membership import AGREE_S, Membership, Options
 from ._messages import Tagged, numbering
 from ._tensors import CARRIED, Tensors, contiguous, elements_of, is_staged, joined, listed, name_of
 from ._tensors import options_of, split_sizes, spread, why_not_copied, why_not_summed, words_of
@@ -541,7 +542,9 @@ def create(given: Any, options: Options | None) -> FaninGroup:
     if not given.global_ranks_in_group:
         group.membership.is_wanted()
     if messages is None:
-        _ = group.gloo  # while all ranks are here: messages go through it
+        # while all ranks are here: messages go through it
+        late = given.timeout.total_seconds() if given.global_ranks_in_group else AGREE_S
+        made_within(lambda: group.gloo, late)
     if not given.global_ranks_in_group:
         _world = weakref.ref(group)
     return group

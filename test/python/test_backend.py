@@ -4,9 +4,14 @@
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
+import pytest
 from conftest import ROOT, WAIT_S, Processes, free_port, torchrun
+
+import fanin
+from fanin import _gloo
 
 HERE = Path(__file__).parent
 
@@ -86,6 +91,21 @@ def test_different_tensors_are_named():
 def test_without_a_switch_where_that_is_allowed():
     arguments = {"required": False, "options": {"switch": "127.0.0.1:9", "timeout": 1}}
     assert answers(2, "not_required", arguments) == [{"sum": 2.0, "active": False}] * 2
+
+
+def test_gloo_is_not_waited_for_without_end():
+    never, made = threading.Event(), []
+    with pytest.raises(fanin.FaninError, match="not all ranks have connected within 0.1 s"):
+        _gloo.made_within(never.wait, 0.1)
+    never.set()
+    with pytest.raises(fanin.FaninError, match="cannot be made: connectFullMesh failed; a rank"):
+        _gloo.made_within(lambda: refuse("connectFullMesh failed"), WAIT_S)
+    _gloo.made_within(lambda: made.append(1), WAIT_S)
+    assert made == [1]
+
+
+def refuse(text):
+    raise RuntimeError(text)
 
 
 def run(*command, **variables):
