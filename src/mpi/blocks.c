@@ -94,7 +94,7 @@ static const void *own_block(const struct fan_mpi_turn *t, const struct gather *
 	const char *from = a->in;
 	*made = NULL;
 	if (in_place) {
-		PMPI_Type_get_extent_x(a->type, &low, &extent);
+		fan_mpi_type_extent(a->type, &low, &extent);
 		from = (const char *)a->out + g->rank * a->count * extent;
 	}
 	if (fan_mpi_type_is_plain(type))
