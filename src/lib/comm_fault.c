@@ -23,6 +23,7 @@ void fan_comm_fault_text(const struct fanin_comm *c, const struct fan_connection
 								 : c->cfg.timeout_ms),
 		.joined = fan_worker_welcome(cn->w) != NULL,
 		.sealed = cn->seal != NULL,
+		.answers = cn->presence.answered,
 		.refused = cn->refused,
 		.inside = c->inside[cn->part],
 		.files = fan_files_held(c),

@@ -358,12 +358,15 @@ static bool take(struct fan_connection *cn, struct fan_connection_io *io,
 	for (size_t at = 0; at < b->bytes; at += b->segment) {
 		uint8_t *pkt = io->recv + at;
 		size_t len = fan_udp_datagram_bytes(b, at);
+		if (!by_group && fan_presence_heard(&cn->presence, pkt, len))
+			continue;
 		if (!by_group && fan_path_test_heard(&cn->path_test, pkt, len, now_ns))
 			continue;
 		if (cn->seal && !(len = fan_seal_rank_recv(cn->seal, now_ns, pkt, len)))
 			continue;
 		cn->refused = false;
 		cn->failover.heard_ns = now_ns;
+		fan_presence_came(cn, now_ns);
 		unsigned frags = cn->seal ? 1 : fan_run_frags(pkt, len);
 		finished |= frags > 1 ? take_run(cn, now_ns, pkt, frags, by_group, b->marked)
 				      : take_one(cn, now_ns, pkt, len, by_group, b->marked);

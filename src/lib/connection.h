@@ -12,6 +12,7 @@
 #include "net/udp.h"
 #include "op.h"
 #include "path_test.h"
+#include "presence.h"
 #include "seal/rank.h"
 
 #define FAN_CONNECTION_BATCHES_MAX  4		/* receives of one socket between two sends */
@@ -49,6 +50,7 @@ struct fan_connection {
 	fan_peer server_addr;	    /* of this shard; none: no failover */
 	struct fan_failover failover;
 	struct fan_path_test path_test;
+	struct fan_presence presence; /* of the switch */
 	struct fan_rate_limit rate_limit;
 	unsigned shard;	      /* of its part's switch */
 	unsigned part;	      /* index of the communicator's part */

@@ -218,6 +218,11 @@ static void add_unreachable(struct text *t, const struct fan_fault *f,
 		    "switch %s and past it%s",
 		    a->server_addr, a->alive_ms / 1e3, a->switch_addr,
 		    a->refused ? ": ICMP says that its port is closed" : "");
+	else if (a->joined && a->answers)
+		add(t,
+		    "the server behind the switch %s stopped answering (silent for more than %.1f s); "
+		    "the switch itself answers",
+		    a->switch_addr, a->alive_ms / 1e3);
 	else if (a->joined)
 		add(t, "the switch %s stopped answering (silent for more than %.1f s)%s",
 		    a->switch_addr, a->alive_ms / 1e3,

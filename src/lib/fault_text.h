@@ -24,6 +24,7 @@ struct fan_fault_about {
 	bool told;		      /* another rank has found out */
 	bool joined;		      /* the switch has answered once */
 	bool sealed;		      /* this rank has a key */
+	bool answers;		      /* the switch does, itself, while its jobs are silent */
 	bool refused;		      /* ICMP has reported a closed port */
 	int inside;		      /* the rank in which this switch is embedded; -1: none */
 	unsigned files;		      /* file descriptors that this communicator has here... */

@@ -84,11 +84,11 @@ static void heed_router(struct fan_connection *cn)
 	t->told_bytes = (uint32_t)path.told_mtu - lower;
 }
 
-static void ask(struct fan_connection *cn, enum which which, uint32_t bytes)
+void fan_path_ask(struct fan_connection *cn, uint64_t nonce, uint32_t bytes)
 {
 	const struct fan_echo m = {.body_bytes = (uint16_t)(bytes - FAN_HEAD_BYTES)};
 	struct fan_frag h = {
-		.nonce = cn->path_test.nonce + which,
+		.nonce = nonce,
 		.sender = FAN_RANK_NONE,
 		.type = FAN_TYPE_QUERY,
 		.topic = FAN_TOPIC_ECHO,
@@ -99,6 +99,11 @@ static void ask(struct fan_connection *cn, enum which which, uint32_t bytes)
 	fan_out_init(&out, &item, 1, NULL, 0);
 	fan_ctl_finish(fan_out_add(&out, FAN_TO_PEER), &h, body, fan_echo_put(body, &m));
 	fan_udp_send(&cn->udp, &out, true);
+}
+
+static void ask(struct fan_connection *cn, enum which which, uint32_t bytes)
+{
+	fan_path_ask(cn, cn->path_test.nonce + which, bytes);
 }
 
 bool fan_path_test_turn(struct fan_connection *cn, uint64_t now_ns)

@@ -48,6 +48,9 @@ bool fan_path_test_heard(struct fan_path_test *t, const uint8_t *pkt, size_t len
 /* Send the ECHOs that are due on the socket of `cn`.  True: the path does not take what it must. */
 bool fan_path_test_turn(struct fan_connection *cn, uint64_t now_ns);
 
+/* Send an ECHO of `nonce` and `bytes` with its header to the switch. */
+void fan_path_ask(struct fan_connection *cn, uint64_t nonce, uint32_t bytes);
+
 /* When it is due next; UINT64_MAX: never. */
 uint64_t fan_path_test_deadline(const struct fan_path_test *t);
 

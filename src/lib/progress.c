@@ -166,6 +166,7 @@ static void fail_by_socket(struct fanin_comm *c, struct fan_connection *cn, uint
 {
 	char text[FAN_FAULT_TEXT_BYTES], addr[80];
 	int mtu;
+	fan_presence_turn(cn, now_ns);
 	if (!c->running_count)
 		fan_path_test_result(&cn->path_test); /* nothing waits for one */
 	if (fan_connection_too_long(cn, &mtu)) {
@@ -447,6 +448,8 @@ static uint64_t connection_deadline(const struct fanin_comm *c, const struct fan
 		return fan_connection_free_ns(cn);
 	uint64_t failover_ns = fan_failover_deadline(cn), core_ns = fan_worker_deadline(cn->w);
 	uint64_t test_ns = fan_path_test_deadline(&cn->path_test);
+	uint64_t ask_ns = fan_presence_deadline(cn);
+	test_ns = ask_ns < test_ns ? ask_ns : test_ns;
 	core_ns = test_ns < core_ns ? test_ns : core_ns;
 	return failover_ns < core_ns ? failover_ns : core_ns;
 }

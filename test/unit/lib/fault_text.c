@@ -111,6 +111,12 @@ static void fault_text__unreachable(void **state)
 	struct fan_fault f = {.err = FAN_E_UNREACHABLE};
 	assert_text(&f, &a,
 		    "the switch 10.0.0.1:5000 stopped answering (silent for more than 10.0 s)");
+	a.answers = true;
+	assert_text(
+		&f, &a,
+		"the server behind the switch 10.0.0.1:5000 stopped answering (silent for more than "
+		"10.0 s); the switch itself answers");
+	a.answers = false;
 	a.joined = false;
 	assert_text(&f, &a,
 		    "the switch 10.0.0.1:5000 does not answer: is `fanin switch` running there and "
