@@ -25,11 +25,14 @@ from typing import Any, Callable, Iterator
 import torch
 from torch._C._distributed_c10d import Work
 
+from ._compiled import skipped, untraced
+
 QUEUE_MAX = 1024  # works that wait for one thread; then a start waits
 LEVELS_MAX = 8  # so deep may callbacks start operations in each other
+SHOWN_S = 30.0  # the longest wait for callbacks of a work that has ended, and of those before it
 SLICE_S = 0.2  # a wait for another thread, which Ctrl-C may take away
 KEPT_MAX = 4096  # works that only C++ code may still hold ...
-KEPT_OUTPUTS_MAX = 64  # ... and of these, the newest: with their tensors
+KEPT_OUTPUTS_MAX = 64  # ... and of these, the newest: with their tensors, until somebody asks
 END_S = 5.0  # for threads that were told to end
 
 Devices = list[int | str | torch.device] | None  # of a future's value; None: none but the CPU
@@ -99,6 +102,7 @@ class Completer:
 
 
 def _run(works: "queue.Queue[Any]") -> None:
+    _here.completes = True
     while True:
         work = works.get()
         if work is None:
@@ -164,8 +168,11 @@ class FaninWork(Work):
         self._claimed = False  # a thread is completing it
         self._ended = threading.Event()
         self._published = False  # futures may be complete
+        self._shown = False  # those that there were are
+        self._showing: threading.Event | None = None  # somebody waits for that
+        self._promised = False  # there are futures
         self._futures: list[torch.futures.Future[Any]] = []
-        self._asked = False
+        self._asked = self._waited = False
         self._kept = False
 
     def complete(self) -> None:
@@ -200,6 +207,23 @@ class FaninWork(Work):
             futures, self._futures = self._futures, []
         for future in futures:
             self._complete_future(future)
+        with self._lock:
+            self._shown = True
+            if self._showing is not None:
+                self._showing.set()
+
+    def _show(self) -> None:
+        """Wait until its futures are complete, and their callbacks have returned.  These come in the
+        order of the starts, so that does not begin here; and a callback cannot wait for its own
+        thread."""
+        if getattr(_here, "level", 0) > self.level or getattr(_here, "completes", False):
+            return
+        with self._lock:
+            if self._shown:
+                return
+            if self._showing is None:
+                self._showing = threading.Event()
+        self._showing.wait(SHOWN_S)
 
     def _complete_future(self, future: torch.futures.Future[Any]) -> None:
         if self.error is not None and isinstance(future, FaninFuture):
@@ -209,6 +233,7 @@ class FaninWork(Work):
 
     # What PyTorch calls.
 
+    @untraced
     def wait(self, timeout: datetime.timedelta | None = None) -> bool:
         """Block until it has ended; FaninError or RuntimeError: how it failed."""
         if timeout:
@@ -216,7 +241,9 @@ class FaninWork(Work):
                 raise RuntimeError(f"not ended within {timeout}")
         else:
             self.complete()
-        self._asked = True
+        self._asked = self._waited = True
+        if self._promised:
+            self._show()
         if self._kept:
             self.outputs = None
         if self.error is not None:
@@ -248,9 +275,13 @@ class FaninWork(Work):
         """Of a receive, which this is not."""
         raise RuntimeError("only a receive has a source")
 
+    @skipped
     def get_future(self) -> "torch.futures.Future[Any]":
-        """A future of the list of tensors.  It fails when the work does."""
+        """A future of the list of tensors.  It fails when the work does, and is done when wait() has
+        returned."""
         self._asked = True
+        if self._waited:
+            self._show()
         if "get_future" not in sys._getframe(1).f_code.co_names:  # C++ code has no frame
             return self.raw_future()
         future = FaninFuture(self.level, self._devices)
@@ -267,7 +298,7 @@ class FaninWork(Work):
 
     def _promise(self, promise: "torch.futures.Future[Any]") -> None:
         with self._lock:
-            due = self._published
+            due, self._promised = self._published, True
             if not due:
                 self._futures.append(promise)
         if due:
@@ -276,14 +307,17 @@ class FaninWork(Work):
             self.outputs = None
 
     def __del__(self) -> None:
-        """C++ code may hold a work that Python has dropped, and would then wait for ever."""
-        if not (self._asked or self._kept):
+        """C++ code may hold a work that Python has dropped, and would then wait for ever: also when it
+        has done so before."""
+        if not self._kept:
             self._kept = True
+            if self._asked:
+                self.outputs = None
             _kept.add(self)
 
 
 class _Kept:
-    """The last works that were dropped before anybody asked for their end."""
+    """The last works that Python has dropped."""
 
     def __init__(self) -> None:
         self._works: collections.deque[FaninWork] = collections.deque(maxlen=KEPT_MAX)
@@ -297,6 +331,15 @@ class _Kept:
 
 
 _kept = _Kept()
+
+
+def native(work: Any) -> Any:
+    """For C++ code that holds a work for as long as it likes, and not its Python object: one of
+    PyTorch's own, which follows a future."""
+    if not isinstance(work, FaninWork):
+        return work
+    follow: Any = torch._C._distributed_c10d._create_work_from_future  # type: ignore[attr-defined]
+    return follow(work.raw_future())
 
 
 def ended(outputs: list[torch.Tensor]) -> FaninWork:

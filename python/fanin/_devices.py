@@ -17,9 +17,14 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import ProcessGroup
 
+from ._compiled import skipped, untraced
+from ._completion import native
+
 c10d: Any = torch._C._distributed_c10d  # PyTorch's stubs lack half of it
 FRAMES_MAX = 4  # between PyTorch's function that makes a group and ours
 OWN = "fanin"
+KNOWS = "_fanin_knows"  # attribute of what `know` has put in the place of PyTorch's
+HOLDS_WORKS: bool = torch.__version__ >= (2, 7)  # type: ignore[operator]  # C++ code keeps a work's object
 
 Call = TypeVar("Call", bound=Callable[..., Any])
 
@@ -84,6 +89,14 @@ def _nccl(own: Any, options: Any) -> Any:
 _MAKERS: dict[str, Callable[[Any, Any], Any]] = {"gloo": _gloo, "nccl": _nccl}
 
 
+def _is_called_by_python(name: str) -> bool:
+    """Whether the caller of `collective`'s function is: C++ code has no frame."""
+    try:
+        return name in sys._getframe(2).f_code.co_names
+    except ValueError:
+        return False
+
+
 def _first_tensor(arguments: Any) -> torch.Tensor | None:
     for one in arguments:
         if isinstance(one, torch.Tensor):
@@ -96,7 +109,7 @@ def _first_tensor(arguments: Any) -> torch.Tensor | None:
 
 def collective(method: Call) -> Call:
     """An operation: of the backend that has its tensors' device."""
-    name = method.__name__
+    name, whole = method.__name__, untraced(method)
 
     @functools.wraps(method)
     def call(self: "DevicesGroup", *arguments: Any, **named: Any) -> Any:
@@ -105,12 +118,12 @@ def collective(method: Call) -> Call:
             other = self.others.get(tensor.device.type) if tensor is not None else None
             if other is not None:
                 return getattr(other, name)(*arguments, **named)
-        work = method(self, *arguments, **named)
+        work = whole(self, *arguments, **named)
         if self._coalesced:
             self._coalesced.get(threading.get_ident(), []).append(work)
-        return work
+        return work if HOLDS_WORKS or _is_called_by_python(name) else native(work)
 
-    return call  # type: ignore[return-value]
+    return skipped(call)  # type: ignore[return-value]
 
 
 class DevicesGroup(ProcessGroup):
@@ -208,3 +221,27 @@ class DevicesGroup(ProcessGroup):
     def _all_of(self, works: list[Any]) -> Any:
         """A work that ends when all of these have ended."""
         raise NotImplementedError
+
+
+def know() -> None:
+    """Make PyTorch's functions know such groups."""
+    modules: list[Any] = [dist, dist.distributed_c10d]
+    for module in modules:
+        if not hasattr(module.monitored_barrier, KNOWS):
+            module.monitored_barrier = _monitored(module.monitored_barrier)
+
+
+def _monitored(original: Callable[..., None]) -> Callable[..., None]:
+    """dist.monitored_barrier, which refuses groups that are not named "gloo" before PyTorch 2.13."""
+
+    @functools.wraps(original)
+    def monitored_barrier(
+        group: Any = None, timeout: Any = None, wait_all_ranks: Any = False
+    ) -> None:
+        found: Any = group if group is not None else dist.group.WORLD
+        if not isinstance(found, DevicesGroup):
+            return original(group, timeout, wait_all_ranks)
+        found.monitored_barrier(timeout, wait_all_ranks)  # type: ignore[attr-defined]
+
+    setattr(monitored_barrier, KNOWS, True)
+    return monitored_barrier

@@ -7,8 +7,8 @@ Gloo takes a place among fanin's operations (_agreed.py), so that ranks which di
 Strides may differ between ranks: a tensor that is not contiguous is copied.
 """
 
+import datetime
 import functools
-import inspect
 import logging
 import os
 import threading
@@ -20,12 +20,14 @@ import torch.distributed as dist
 
 from . import _report, _staging
 from ._agreed import Few, Turns, balance, said
+from ._autoload import DEVICES
 from ._carried import Carried, Gather, InPlace, Scatter, bytes_of
 from ._completion import LEVELS_MAX, Completer, FaninWork, copy_back, join, level
-from ._devices import OWN, DevicesGroup, backend_for, collective, named_devices
+from ._devices import OWN, DevicesGroup, backend_for, collective, know, named_devices
 from ._gloo import made_within
 from ._membership import AGREE_S, Membership, Options
 from ._messages import Tagged, numbering
+from ._store import PatientStore
 from ._tensors import CARRIED, Tensors, contiguous, elements_of, is_staged, joined, listed, name_of
 from ._tensors import options_of, split_sizes, spread, why_not_copied, why_not_summed, words_of
 from .errors import FaninError
@@ -33,7 +35,6 @@ from .errors import FaninError
 logger = logging.getLogger("fanin")
 
 c10d: Any = torch._C._distributed_c10d  # PyTorch's stubs lack half of it
-DEVICES = ["cpu", "cuda"]  # whose tensors fanin takes
 STAGED = LEVELS_MAX + 1  # number of the level of tensors on a GPU, beside level 0
 
 
@@ -84,6 +85,7 @@ class FaninGroup(DevicesGroup):
         messages: Any = None,
         devices: dict[str, str] | None = None,
         others: dict[str, Any] | None = None,
+        timeout: datetime.timedelta | None = None,
     ) -> None:
         first = open_level(0)
         rank, size = first.membership.rank, first.membership.size
@@ -92,6 +94,7 @@ class FaninGroup(DevicesGroup):
         self.fallbacks: dict[str, int] = {}  #: reason -> operations that went to Gloo
         self.ops = 0  #: operations that went through fanin
         self.bytes = 0  #: in them
+        self.timeout = timeout  #: of what goes through Gloo
         self._open_level = open_level
         self._levels = {0: first}
         self._messages = messages  # what send and recv go through; None: the Gloo group
@@ -417,10 +420,10 @@ class FaninGroup(DevicesGroup):
     def recv_anysource(self, tensors: Any, tag: int = 0) -> Any:
         return (self._messages or self.gloo).recv_anysource(tensors, tag)
 
-    def monitored_barrier(self, *arguments: Any, **named: Any) -> None:
+    def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
         with self._order:
             self._here().turns.gate("monitored_barrier")
-        self.gloo.monitored_barrier(*arguments, **named)
+        self.gloo.monitored_barrier(timeout or self.timeout, wait_all_ranks)
 
     def _set_sequence_number_for_group(self) -> None:
         self.gloo._set_sequence_number_for_group()
@@ -538,7 +541,7 @@ def create(given: Any, options: Options | None) -> FaninGroup:
         if name != OWN
     }
     opener = functools.partial(_open_level, given, options, default)
-    group = FaninGroup(opener, messages, devices, others)
+    group = FaninGroup(opener, messages, devices, others, given.timeout)
     if not given.global_ranks_in_group:
         group.membership.is_wanted()
     if messages is None:
@@ -552,7 +555,7 @@ def create(given: Any, options: Options | None) -> FaninGroup:
 
 def _make_gloo(store: Any, membership: Membership, timeout: Any) -> Any:
     """Gloo by the interface that leads to the others, since a host's name may stand for loopback."""
-    rank, size = membership.rank, membership.size
+    rank, size, store = membership.rank, membership.size, PatientStore(store)
     address = "" if os.environ.get("GLOO_SOCKET_IFNAME") else membership.own_address()
     if not address:
         return c10d.ProcessGroupGloo(store, rank, size, timeout=timeout)
@@ -575,11 +578,4 @@ def _open_level(given: Any, options: Options, default: FaninGroup | None, number
     return _Level(membership, lambda: _make_gloo(store, membership, given.timeout))
 
 
-def register() -> None:
-    """Make the backend known to torch.distributed."""
-    if hasattr(dist.Backend, "FANIN"):
-        return
-    named: dict[str, Any] = {"extended_api": True}
-    if "devices" in inspect.signature(dist.Backend.register_backend).parameters:
-        named["devices"] = DEVICES  # PyTorch 2
-    dist.Backend.register_backend("fanin", create, **named)  # type: ignore[no-untyped-call]
+know()

@@ -17,6 +17,7 @@ from torch._C._distributed_c10d import Store
 
 from . import _meeting
 from ._marks import in_words
+from ._store import PatientStore
 from .communicator import Communicator, Operation
 from .errors import BusyError, FaninError, InvalidError
 
@@ -90,7 +91,7 @@ class Membership:
         self.meeting: _meeting.Meeting | None = (
             None  #: the switch inside rank 0; None: others are named
         )
-        self._store = store
+        self._store = PatientStore(store)
         self._world = world
         self._members = list(members)  # its ranks in `world`
         self._name = name
@@ -242,8 +243,7 @@ class Membership:
         return self._read(key)
 
     def _read(self, key: str) -> str:
-        value = self._store.get(key)
-        return value.decode() if isinstance(value, bytes) else str(value)
+        return self._store.get(key).decode()
 
     def _agree(self, problem: Exception | None) -> None:
         """All ranks or none: the last one says that all have joined, or one why it has not."""

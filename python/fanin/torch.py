@@ -32,7 +32,7 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import GradBucket, ProcessGroup  # as torch.distributed exports them
 
-from . import _buffers, _group, _launcher, _libuv, _report
+from . import _autoload, _buffers, _group, _launcher, _libuv, _report
 from ._agreed import agree, said
 from ._completion import Completer, FaninWork, join
 from ._membership import Options
@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 logger = logging.getLogger("fanin")
-_group.register()
+_autoload.register()
 _launcher.complete(os.environ)
 _libuv.complete(os.environ)
 

@@ -176,19 +176,19 @@ class Processes:
             outputs = [tempfile.TemporaryFile("w+") for _ in range(2)]
             self.ranks.append((kind(command or call, env, *outputs), *outputs))
 
-    def wait(self):
+    def wait(self, limit_s=WAIT_S):
         """(exit status, the last line of stdout as JSON or None, stderr) of each rank."""
         return [
             (status, json.loads(said.strip().splitlines()[-1]) if said.strip() else None, err)
-            for status, said, err in self.outputs()
+            for status, said, err in self.outputs(limit_s)
         ]
 
-    def outputs(self):
+    def outputs(self, limit_s=WAIT_S):
         """(exit status, stdout, stderr) of each rank."""
         outcome = []
         try:
             for process, out, err in self.ranks:
-                process.wait(timeout=WAIT_S)
+                process.wait(timeout=limit_s)
                 out.seek(0)
                 err.seek(0)
                 outcome.append((process.returncode, out.read(), err.read()))

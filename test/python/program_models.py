@@ -101,7 +101,8 @@ def pipeline():
     from torch.distributed import pipelining
 
     results, rank = [], dist.get_rank()
-    for name in ("ScheduleGPipe", "Schedule1F1B"):
+    schedules = ["ScheduleGPipe"] + ["Schedule1F1B"] * (torch.__version__ >= "2.7")
+    for name in schedules:  # PyTorch 2.6 waits for ever in the second, with Gloo as well
         layers = network()
         stage = layers[:1] if rank == 0 else layers[1:]
         one = pipelining.PipelineStage(stage, rank, 2, torch.device("cpu"))
@@ -169,15 +170,18 @@ def checkpoint(save=None):
     """A sharded model is saved, changed, and loaded."""
     import torch.distributed.checkpoint as dcp
     from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+    from torch.distributed.tensor import parallel
 
-    model = fsdp(use_orig_params=True)
+    model = network()
+    plan = {"0": parallel.ColwiseParallel(), "2": parallel.RowwiseParallel()}
+    parallel.parallelize_module(model, mesh_of(2), plan)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-    before, path = trained(model, optimizer), folder()
+    before, path = trained(model, optimizer, same=True), folder()
     parts = dict(zip(("model", "optim"), get_state_dict(model, optimizer)))
     waiting = (save or dcp.save)(parts, checkpoint_id=path)
     if save is not None:
         waiting.result()
-    after = trained(model, optimizer)
+    after = trained(model, optimizer, same=True)
     dcp.load(parts, checkpoint_id=path)
     set_state_dict(
         model,
@@ -185,7 +189,7 @@ def checkpoint(save=None):
         model_state_dict=parts["model"],
         optim_state_dict=parts["optim"],
     )
-    assert trained(model, optimizer) == after
+    assert trained(model, optimizer, same=True) == after
     return [before, after]
 
 

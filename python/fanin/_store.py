@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A store of torch.distributed for several threads at a time.
+
+TCPStore has one connection a process, and a thread that waits for a key keeps it: no other thread can
+say what a rank waits for meanwhile, so ranks whose threads come in different orders would wait for
+each other.  This one looks again and again, by a counter beside each key.
+"""
+
+import datetime
+import time
+from typing import Any, Sequence
+
+from torch._C._distributed_c10d import Store
+
+FIRST_S, LAST_S = 0.0005, 0.02  # between two looks: they become rarer
+TOLD = ".told"
+
+
+class PatientStore(Store):
+    """What only this class has written can be waited for in `store`."""
+
+    def __init__(self, store: Any) -> None:
+        super().__init__()
+        self._store = store
+
+    def set(self, key: str, value: Any) -> None:
+        self._store.set(key, value)
+        self._store.add(key + TOLD, 1)
+
+    def get(self, key: str) -> bytes:
+        self.wait([key])
+        value = self._store.get(key)
+        return value if isinstance(value, bytes) else str(value).encode()
+
+    def add(self, key: str, amount: int) -> int:
+        return int(self._store.add(key, amount))
+
+    def check(self, keys: Sequence[str]) -> bool:
+        return all(self._store.add(key + TOLD, 0) for key in keys)
+
+    def wait(self, keys: Sequence[str], timeout: datetime.timedelta | None = None) -> None:
+        """Until all are there; RuntimeError after `timeout`, or after the store's."""
+        limit = timeout or self._store.timeout
+        until, pause = time.monotonic() + limit.total_seconds(), FIRST_S
+        while not self.check(keys):
+            if time.monotonic() > until:
+                raise RuntimeError(f"{', '.join(keys)}: not told by any rank within {limit}")
+            time.sleep(pause)
+            pause = min(pause * 1.5, LAST_S)
