@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A test of PyTorch's with the backend "gloo" made "fanin"."""
+import re
+
+# "gloo" and "cpu:gloo,cuda:nccl" as whole strings.
+NAME = re.compile(r"""(["'])((?:[a-z0-9:]+,)?(?:cpu:)?)gloo((?:,[a-z0-9:]+)?)\1""")
+# Whether PyTorch has Gloo: fanin has the same need.
+ASKS = ("require_backend_is_available", "is_gloo_available")
+IMPORT = "import fanin.torch  # noqa\n"
+
+
+def text(source: str) -> str:
+    lines = []
+    for line in source.split("\n"):
+        if not any(word in line for word in ASKS):
+            line = NAME.sub(r"\1\2fanin\3\1", line)
+        lines.append(line)
+    renamed = "\n".join(lines)
+    at = renamed.find("import torch\n")
+    if renamed != source and (at == 0 or renamed[at - 1 : at] == "\n"):
+        at += len("import torch\n")
+        renamed = renamed[:at] + IMPORT + renamed[at:]
+    return renamed
