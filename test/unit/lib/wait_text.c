@@ -52,7 +52,7 @@ static void begin(struct waiter *w, const char *address)
 
 static void end(struct waiter *w, const char *words)
 {
-	unsigned left;
+	unsigned left = JOIN_MS; /* too many */
 	pthread_join(w->thread, NULL);
 	const char *rest = strstr(w->text, "; gives up in ");
 	if (strncmp(w->text, words, strlen(words)) || !rest ||
