@@ -43,6 +43,18 @@ def names():
     }
 
 
+def devices():
+    """Which backends a group has, and which of them a sum on the CPU goes through."""
+    world = dist.group.WORLD
+    found = [type(world._get_backend(torch.device(name))).__name__ for name in ("cpu", "cuda")]
+    before, size = world.ops, dist.get_world_size()
+    dist.all_reduce(tensor := torch.tensor([dist.get_rank() + 1.0]))
+    first = world.ops - before
+    dist.all_reduce(torch.ones(1), group=dist.new_group(list(range(size))))
+    ranks = [min(dist.get_process_group_ranks(world)), size]
+    return [*found, ranks, plain(tensor), first, world.ops - before]
+
+
 def destroyed():
     """A subgroup is destroyed, and another one with the same ranks works."""
     group = dist.new_group([0, 1])

@@ -8,6 +8,7 @@ from conftest import Processes
 torch = pytest.importorskip("torch")
 
 
+NEW = pytest.mark.skipif(torch.__version__ < "2", reason="PyTorch 1.13 lacks what programs use")
 COMPILE_S = 240  # some start a compiler
 
 
@@ -76,19 +77,18 @@ GLOO_FAILS = {  # in some version, and with what
 }
 
 
-def came(program, backend):
+def came(program, backend, size=0):
     """What each rank printed, or how it failed."""
     arguments = {"backend": backend}
-    processes = Processes(
-        PROGRAMS[program], program, arguments, script="program_ranks.py", kind=Process
-    )
+    size = size or PROGRAMS[program]
+    processes = Processes(size, program, arguments, script="program_ranks.py", kind=Process)
     outcome = processes.wait(COMPILE_S)
     for status, answer, err in outcome:
         assert status == 0 and answer is not None, err
     return [answer for _, answer, _ in outcome], "\n".join(err for _, _, err in outcome)
 
 
-@pytest.mark.skipif(torch.__version__ < "2", reason="PyTorch 1.13 lacks what the programs use")
+@NEW
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_program_ends_as_with_gloo(program):
     expected, gloo_err = came(program, "gloo")
@@ -99,3 +99,17 @@ def test_program_ends_as_with_gloo(program):
         assert works or all(GLOO_FAILS[program] in answer["failed"] for answer in got), err
         pytest.skip(f"Gloo fails, fanin {'works' if works else 'fails alike'}: {failed[0]}")
     assert not failed and got == expected, err + gloo_err
+
+
+@NEW
+def test_backends_by_device():
+    """Gloo is made for the CPU where a program names it, and what cannot be had is an error."""
+    for answer in came("devices", "cpu:gloo,cuda:fanin", 2)[0]:
+        assert answer == {"came": ["ProcessGroupGloo", "FaninGroup", [0, 2], [3.0], 0, 0]}
+    for answer in came("devices", "cpu:fanin,cuda:gloo", 2)[0]:
+        assert answer == {"came": ["FaninGroup", "ProcessGroupGloo", [0, 2], [3.0], 1, 1]}
+    if not torch.cuda.is_available():
+        for answer in came("devices", "cpu:fanin,cuda:nccl", 2)[0]:
+            assert "nccl" in answer["failed"].lower() or "GPU" in answer["failed"]
+    for answer in came("devices", "cpu:fanin,cuda:mpi", 2)[0]:
+        assert "mpi" in answer["failed"].lower()
