@@ -142,20 +142,23 @@ static void send_away(struct guest *g)
 
 static void let_in(struct metrics_http *h, struct MHD_Connection *c, void **place)
 {
-	const union MHD_ConnectionInfo *fd =
+	const union MHD_ConnectionInfo *info =
 		MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
+	int fd = info ? info->connect_fd
+		      : -1; /* from version 1.0 on the next question overwrites it */
 	const union MHD_ConnectionInfo *client =
 		MHD_get_connection_info(c, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
 	unsigned i = 0;
 
 	while (i < METRICS_CONNECTIONS_MAX && h->guest[i].is_there)
 		i++;
-	if (i == METRICS_CONNECTIONS_MAX || !fd || !client) /* libmicrohttpd has the same bound */
+	if (i == METRICS_CONNECTIONS_MAX || fd < 0 ||
+	    !client) /* libmicrohttpd has the same bound */
 		return;
 	struct guest *g = *place = &h->guest[i];
 	const struct sockaddr *sa = client->client_addr;
 	*g = (struct guest){.is_there = true,
-			    .fd = fd->connect_fd,
+			    .fd = fd,
 			    .at = fan_peer_from_sockaddr(sa, sa->sa_family == AF_INET6
 								     ? sizeof(struct sockaddr_in6)
 								     : sizeof(struct sockaddr_in)),
