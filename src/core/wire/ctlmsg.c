@@ -187,7 +187,8 @@ enum fan_err fan_welcome_get(struct fan_welcome *m, const struct fan_frag *f)
 	uint16_t most = m->burst ? FAN_AHEAD_MAX : FAN_WINDOW_MAX;
 	bool sane = m->window >= FAN_WINDOW_MIN && m->window <= most && m->burst <= m->window &&
 		    m->shards >= 1 && m->shards <= FAN_SHARDS_MAX && m->beat_ms >= 1 &&
-		    m->beat_ms <= FAN_ALIVE_MAX_MS &&
+		    m->beat_ms <= FAN_ALIVE_MAX_MS && m->alive_ms >= FAN_ALIVE_MIN_MS &&
+		    m->alive_ms <= FAN_ALIVE_MAX_MS &&
 		    (m->group_family == 0 || m->group_family == 4 || m->group_family == 6);
 	return end(&r, sane);
 }

@@ -288,6 +288,19 @@ static void ctlmsg__welcome_with_too_small_a_window(void **state)
 	assert_int_equal(fan_welcome_get(&got, &f), FAN_E_FORMAT);
 }
 
+/* Of no patience a member would be lost at once; of too much it would hang. */
+static void ctlmsg__welcome_with_no_patience(void **state)
+{
+	(void)state;
+	const uint32_t wrong[] = {0, 99, 600001};
+	for (unsigned i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+		struct fan_welcome m = welcome, got;
+		m.alive_ms = wrong[i];
+		struct fan_frag f = frag_of(fan_welcome_put(body, &m));
+		assert_int_equal(fan_welcome_get(&got, &f), FAN_E_FORMAT);
+	}
+}
+
 static void ctlmsg__welcome_with_flags(void **state)
 {
 	(void)state;
@@ -548,6 +561,7 @@ int main(void)
 		cmocka_unit_test(ctlmsg__names),
 		cmocka_unit_test(ctlmsg__welcome_with_a_burst),
 		cmocka_unit_test(ctlmsg__welcome_with_too_small_a_window),
+		cmocka_unit_test(ctlmsg__welcome_with_no_patience),
 		cmocka_unit_test(ctlmsg__welcome_with_flags),
 		cmocka_unit_test(ctlmsg__welcome_out_of_range),
 		cmocka_unit_test(ctlmsg__states_that_contradict_themselves),
