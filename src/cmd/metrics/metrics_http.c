@@ -144,16 +144,14 @@ static void let_in(struct metrics_http *h, struct MHD_Connection *c, void **plac
 {
 	const union MHD_ConnectionInfo *info =
 		MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
-	int fd = info ? info->connect_fd
-		      : -1; /* from version 1.0 on the next question overwrites it */
+	int fd = info ? info->connect_fd : -1; /* the next question overwrites what `info` has */
 	const union MHD_ConnectionInfo *client =
 		MHD_get_connection_info(c, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
 	unsigned i = 0;
 
 	while (i < METRICS_CONNECTIONS_MAX && h->guest[i].is_there)
 		i++;
-	if (i == METRICS_CONNECTIONS_MAX || fd < 0 ||
-	    !client) /* libmicrohttpd has the same bound */
+	if (i == METRICS_CONNECTIONS_MAX || fd < 0 || !client) /* its own bound is the same */
 		return;
 	struct guest *g = *place = &h->guest[i];
 	const struct sockaddr *sa = client->client_addr;
