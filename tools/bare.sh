@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# A bare Debian 12 in a folder, made by debootstrap: functions for .ci/run and tools/deb-test.sh,
-# which source this file.
+# A bare Debian in a folder, made by debootstrap: functions for .ci/run, tools/deb-test.sh and
+# test/ops/container, which source this file.
 
-SUITE=bookworm
+SUITE=bookworm   # Debian 12; who wants another one sets it
 BARE_LIMIT_S=900 # of debootstrap
 
 # A debootstrap there is, or is now.
@@ -16,11 +16,25 @@ have_debootstrap() {
                         debootstrap </dev/null
 }
 
-# The archive of the suite that this machine's apt uses; nothing: debootstrap's own choice.
-archive() {
+# What this machine's apt has lists of: lines of origin, suite, component and site.
+lists() {
         # shellcheck disable=SC2016  # apt-get's variables
-        apt-get indextargets --format '$(CODENAME) $(COMPONENT) $(SITE)' 'Created-By: Packages' \
-                2>/dev/null | awk -v suite=$SUITE '$1 == suite && $2 == "main" { print $3; exit }'
+        apt-get indextargets --format '$(ORIGIN) $(CODENAME) $(COMPONENT) $(SITE)' 'Created-By: Packages' 2>/dev/null
+}
+
+# Whether this machine's apt has the suite.
+has_suite() {
+        lists | grep -q "^Debian $SUITE main "
+}
+
+# The archive that this machine's apt has the suite from, or else another suite of Debian's, of which
+# an archive has all; nothing: debootstrap's own choice.
+archive() {
+        lists | awk -v suite=$SUITE '
+                $1 != "Debian" || $3 != "main" || $2 !~ /^[a-z]+$/ { next } # none of security or updates
+                $2 == suite { print $4; found = 1; exit }
+                !other { other = $4 }
+                END { if (!found && other) print other }'
 }
 
 # wget, which debootstrap uses, knows a proxy by its variable.
@@ -28,12 +42,16 @@ proxy() {
         apt-config shell found Acquire::http::Proxy 2>/dev/null | sed -n "s/^found='\(.*\)'\$/\1/p"
 }
 
-# How this machine's apt reaches its archives: sources, credentials, keys, transport.  None of its
-# hooks, which are about other packages.
+# How this machine's apt reaches its archives: sources and preferences if they are of this suite,
+# else what debootstrap wrote stays; credentials, keys, transport.  None of its hooks, which are about
+# other packages.
 copy_apt() { # ROOT
-        rm -f "$1/etc/apt/sources.list"
-        for name in sources.list sources.list.d auth.conf auth.conf.d preferences preferences.d \
-                trusted.gpg trusted.gpg.d keyrings; do
+        names='auth.conf auth.conf.d trusted.gpg trusted.gpg.d keyrings'
+        if has_suite; then
+                rm -f "$1/etc/apt/sources.list"
+                names="$names sources.list sources.list.d preferences preferences.d"
+        fi
+        for name in $names; do
                 [ ! -e /etc/apt/$name ] || cp -RL /etc/apt/$name "$1/etc/apt" || return
         done
         apt-config dump | grep '^Acquire' >"$1/etc/apt/apt.conf.d/99host"

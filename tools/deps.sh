@@ -7,6 +7,7 @@
 #     tools/deps.sh [run]      build and run without planner  (./demo --bench)
 #     tools/deps.sh train      "run", and PyTorch with data   (./demo)
 #     tools/deps.sh plan       "run", and the planner's solvers
+#     tools/deps.sh elsewhere  all of that, and tests of behaviour  (./check --elsewhere)
 #     tools/deps.sh check      all of that, and the checks    (./check)
 #     tools/deps.sh bench      "train", and the peers of bench/
 #     tools/deps.sh lab        "plan", and what fanin lab needs
@@ -26,17 +27,17 @@ plan='coinor-libclp-dev coinor-libcbc-dev zlib1g-dev libexpat1-dev'
 # PyTorch takes whichever BLAS there is; with OpenBLAS its linear layers take a tenth of the
 # time that they take with the reference BLAS it would bring by itself.
 train='python3-torch python3-numpy python3-tqdm libopenblas0-pthread dataset-fashion-mnist'
-check='libcmocka-dev clang libclang-rt-dev llvm lld clang-format clang-tidy cppcheck shellcheck scdoc
-       iproute2 nftables ethtool libopenmpi-dev openmpi-bin libmpich-dev mpich
-       python3-pytest mypy black python3-pip python3-venv python3-setuptools python3-wheel
-       python3-scipy spin zsh prometheus systemd abigail-tools libxdp-dev libbpf-dev bpftool chromium'
+elsewhere='libcmocka-dev clang lld clang-format black shellcheck scdoc iproute2 libopenmpi-dev openmpi-bin libmpich-dev mpich gfortran
+       python3-pytest python3-pip python3-venv python3-setuptools python3-wheel python3-scipy zsh
+       libxdp-dev libbpf-dev bpftool'
+check='libclang-rt-dev llvm clang-tidy cppcheck nftables ethtool mypy spin prometheus systemd abigail-tools chromium'
 # Mininet recommends Open vSwitch, which the lab does not use.
 lab='mininet iproute2 util-linux'
 package='dpkg-dev debootstrap autopkgtest buildah'
 bench='g++ valgrind libns3-dev libgloo-dev libopenmpi-dev openmpi-bin iproute2 nftables ethtool'
 
 usage() {
-        echo 'usage: tools/deps.sh [--list] [run|train|plan|check|bench|lab|package]'
+        echo 'usage: tools/deps.sh [--list] [run|train|plan|elsewhere|check|bench|lab|package]'
 }
 
 packages() { # WHAT
@@ -44,7 +45,8 @@ packages() { # WHAT
         run) echo "$run" ;;
         train) echo "$run $train" ;;
         plan) echo "$run $plan" ;;
-        check) echo "$run $train $plan $check $lab" ;;
+        elsewhere) echo "$run $train $plan $elsewhere" ;;
+        check) echo "$run $train $plan $elsewhere $check $lab" ;;
         bench) echo "$run $train $bench" ;;
         lab) echo "$run $plan $lab" ;;
         package) echo "$run $package" ;;
@@ -74,13 +76,13 @@ if [ "${1-}" = --list ]; then
 fi
 what=${1:-run}
 case $what in
-run | train | plan | check | bench | lab | package) ;;
+run | train | plan | elsewhere | check | bench | lab | package) ;;
 -h | --help)
         usage
         exit 0
         ;;
 *)
-        echo "tools/deps.sh: \"$what\": expected run, train, plan, check, bench, lab or package" >&2
+        echo "tools/deps.sh: \"$what\": expected run, train, plan, elsewhere, check, bench, lab or package" >&2
         exit 2
         ;;
 esac

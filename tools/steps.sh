@@ -53,8 +53,7 @@ sources() { # PATTERN...: files of src, include, test, bench, examples by name
 scripts() { # every sh script of the repository
         echo demo
         echo check
-        echo .ci/run
-        echo .ci/bare
+        find .ci -type f | sort
         find tools test bench -type f -name '*.sh' | sort
         find tools test bench -type f ! -name '*.*' -exec grep -l '^#!/bin/sh' {} + | sort
 }
@@ -521,5 +520,9 @@ quick_builds='build-gcc build-clang'
 quick_waiting='net-gcc'
 quick_computing='test-gcc seeds-gcc core-symbols lib-symbols install pip'
 quick_steps='seeds-gcc net-gcc' # not of a whole run
+
+# On another Debian than 12: the code as its compilers and libraries have it.
+elsewhere_waiting='python net-gcc mpi'
+elsewhere_computing='test-gcc core-symbols lib-symbols install pip'
 
 step_seeds_gcc() { need build-gcc && suites build gcc seeds; }
