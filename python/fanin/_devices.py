@@ -187,6 +187,11 @@ class DevicesGroup(ProcessGroup):
 
     @property
     def _device_types(self) -> list[torch.device]:
+        """None while PyTorch still makes the group: from 2.15 on it attaches a recorder to groups that
+        have any, and that looks for backends of C++ code."""
+        world: Any = dist.distributed_c10d
+        if self not in world._world.pg_map:
+            return []
         return [torch.device(name) for name in self.devices]
 
     def _get_backend(self, device: torch.device) -> Any:
