@@ -356,7 +356,7 @@ SCENES = {
     "local_sgd": local_sgd,
     "joined": joined,
 }
-LOOSE = {"fp16": 2e-3, "bf16": 1e-2}  # of sums that Gloo adds in half precision
+LOOSE = {"fp16": 2e-3, "bf16": 1e-2}  # of gradients in half precision
 
 
 def scenes(names):
@@ -365,8 +365,9 @@ def scenes(names):
     answer = {}
     for name in names:
         mine = SCENES[name](dist.group.WORLD)
-        # Gloo refuses bfloat16: the mean of float32 is what that hook stands for.
-        other = SCENES["plain" if name == "bf16" else name](gloo)
+        # Gloo refuses bfloat16, and of Debian's 2.14 float16: the mean of float32 is what these hooks
+        # stand for.
+        other = SCENES["plain" if name in LOOSE else name](gloo)
         moved = fingerprint(mine) != fingerprint(model())
         answer[name] = moved and differ(mine, other) <= LOOSE.get(name, 1e-4)
     answer["power_sgd_buckets"] = power_sgd_buckets()

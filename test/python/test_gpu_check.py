@@ -4,6 +4,7 @@ that go wrong."""
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,6 +21,9 @@ import check
 import pack
 
 LIMIT_S = 10 * WAIT_S  # of a run on a machine that is busy
+needs_ninja = pytest.mark.skipif(
+    shutil.which("ninja") is None, reason="SKIPPED: no ninja here, which links what is packed"
+)
 
 # What stands in for compute-sanitizer, and for the program that it starts: the arguments name a function.
 SANITIZER = """#!/bin/sh
@@ -51,6 +55,7 @@ def results(found):
     return {part["name"]: part["result"] for part in found["parts"]}
 
 
+@needs_ninja
 def test_a_fake_gpu_passes_with_a_library_that_was_packed(tmp_path):
     pack.pack(tmp_path / "pack", BUILD)
     parts = ["staging-2", "staging-4", "staging-packets", "ddp", "orders", "bandwidth"]
@@ -86,6 +91,7 @@ def test_without_a_gpu_it_says_so(tmp_path):
     assert found["versions"]["torch"] == torch.__version__
 
 
+@needs_ninja
 def test_a_pack_of_other_sources_is_refused(tmp_path):
     assert "no pack" in pack.problem(tmp_path)
     pack.pack(tmp_path, BUILD)
