@@ -370,6 +370,7 @@ static void trace_join(struct fanin_comm *c, uint64_t begin_ns)
 /* All parts are there: from now on the job may go on without some of them. */
 void fan_comm_complete(struct fanin_comm *c)
 {
+	atomic_store(&c->met, true);
 	c->places.count = *c->cfg.controller_addr ? 0 : c->parts; /* a controller's parts change */
 	for (unsigned k = 0; k < c->places.count; k++) {
 		c->places.at[k] = c->part[k].at;

@@ -62,7 +62,6 @@ struct fanin_comm {
 	struct fan_comm_places places;		 /* constant once created */
 	struct fan_embedded_switch *embedded;	 /* of this process; NULL: none */
 	struct fan_intra_comm *intra;		 /* ranks of this host share memory; NULL: no */
-	bool together;				 /* with them: all get the segment, or none */
 	unsigned columns;			 /* of the job that this is one of; 0: none */
 	const uint16_t *global;			 /* of a column: the ranks of the job; NULL: none */
 	const uint16_t *host_first;		 /* of a column: the first rank of each host */
@@ -70,8 +69,10 @@ struct fanin_comm {
 	struct fan_comm_metrics *metrics;		/* NULL: nobody wants them */
 	struct fan_trace *trace;			/* NULL: nobody traces */
 	bool counts_trips;				/* `trips` is kept up to date */
-	unsigned fork_guard;				/* fan_fork_guard() when created */
-	bool threaded;					/* the thread was started */
+	bool together;	     /* with ranks of this host: all get the segment, or none */
+	bool threaded;	     /* the thread was started */
+	atomic_bool met;     /* `places.ranks` is constant from here on */
+	unsigned fork_guard; /* fan_fork_guard() when created */
 	pthread_t thread;
 	int epoll_fd, wake_fd;
 	void (*idle)(void *arg); /* called by fan_comm_run every FAN_COMM_IDLE_MS; NULL: not */

@@ -87,7 +87,8 @@ struct fanin_stats fan_comm_collect_stats(const struct fanin_comm *c)
 		.receive_offload = 1,
 	};
 	fan_comm_add_stats(&s, c);
-	fan_meeting_count_idle(&c->places.ranks, &s);
+	if (atomic_load(&c->met))
+		fan_meeting_count_idle(&c->places.ranks, &s);
 	if (c->regroup)
 		add_before(&s, &c->regroup->before);
 	return s;

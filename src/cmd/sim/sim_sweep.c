@@ -137,9 +137,9 @@ static bool open_outputs(struct outputs *o, const struct sim_args *a, char *why)
 static bool close_outputs(struct outputs *o, const struct sim_args *a, char *why)
 {
 	const char *name[] = {a->trace, a->pcap, a->chrome_trace};
-	FILE *f[] = {o->lines, o->pcap, o->chrome};
+	FILE *const f[] = {o->lines, o->pcap, o->chrome};
 	bool whole = true;
-	for (unsigned i = 0; i < sizeof f / sizeof *f; i++)
+	for (unsigned i = 0; i < sizeof name / sizeof name[0]; i++)
 		if (f[i] && fan_file_done(f[i], name[i], why, SIM_WHY_BYTES))
 			whole = false;
 	if (o->beside)
