@@ -19,17 +19,18 @@ import torch
 import torch.distributed as dist
 
 from . import _report, _staging
-from ._agreed import Few, Turns, balance, said
+from ._agreed import Few, Turns, said
 from ._autoload import DEVICES
 from ._carried import Carried, Gather, InPlace, Scatter, bytes_of
 from ._completion import LEVELS_MAX, Completer, FaninWork, copy_back, join, level
-from ._devices import OWN, DevicesGroup, backend_for, collective, know, named_devices
+from ._devices import OWN, backend_for, collective, know, named_devices
 from ._gloo import made_within
+from ._gloo_alone import GlooAlone
 from ._membership import AGREE_S, Membership, Options
 from ._messages import Tagged, numbering
 from ._store import PatientStore
 from ._tensors import CARRIED, Tensors, contiguous, elements_of, is_staged, joined, listed, name_of
-from ._tensors import options_of, split_sizes, spread, why_not_copied, why_not_summed, words_of
+from ._tensors import options_of, spread, why_not_copied, why_not_summed, words_of
 from .errors import FaninError
 
 logger = logging.getLogger("fanin")
@@ -76,7 +77,7 @@ class _Level:
         self.membership.close()
 
 
-class FaninGroup(DevicesGroup):
+class FaninGroup(GlooAlone):
     """A process group whose sums go through fanin; made by `init_process_group("fanin")`."""
 
     def __init__(
@@ -332,81 +333,7 @@ class FaninGroup(DevicesGroup):
         works = [self._reduce_scatter_base(one, source, opts) for one, source in pairs]
         return self._track(list(outputs), works, None)
 
-    # What Gloo alone can do.
-
-    @collective
-    def allgather_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
-        opts = opts or c10d.AllgatherOptions()
-        return self._through_gloo(
-            said("all_gather_coalesced", inputs),
-            [one for ones in outputs for one in ones],
-            lambda gloo: gloo.allgather_coalesced(outputs, inputs, opts),
-        )
-
-    @collective
-    def gather(self, outputs: Any, inputs: Any, *opts: Any) -> Any:
-        return self._through_gloo(
-            said("gather", inputs, root=opts[0].rootRank if opts else 0),
-            [one for ones in outputs for one in ones],
-            lambda gloo: gloo.gather(outputs, inputs, *opts),
-        )
-
-    @collective
-    def scatter(self, outputs: Any, inputs: Any, *opts: Any) -> Any:
-        return self._through_gloo(
-            said("scatter", outputs, root=opts[0].rootRank if opts else 0),
-            list(outputs),
-            lambda gloo: gloo.scatter(outputs, inputs, *opts),
-        )
-
-    @collective
-    def alltoall(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
-        """Gloo has it for one tensor: theirs one behind the other, as bytes."""
-        del opts
-        sources = [bytes_of(contiguous(tensor)) for tensor in inputs]
-        dense = [contiguous(tensor) for tensor in outputs]
-        into = [bytes_of(tensor) for tensor in dense]
-        flat, source = torch.cat(into), torch.cat(sources)
-        got, given = ([one.numel() for one in ones] for ones in (into, sources))
-
-        def finish() -> None:
-            for one, piece in zip(into, torch.split(flat, got)):
-                one.copy_(piece)
-            bring_back = copy_back(list(zip(outputs, dense)))
-            if bring_back is not None:
-                bring_back()
-
-        return self._exchange(
-            said("all_to_all", inputs[:1], count=False),
-            list(outputs),
-            (given, got),
-            lambda gloo: gloo.alltoall_base(flat, source, got, given),
-            finish,
-        )
-
-    @collective
-    def alltoall_base(
-        self, output: torch.Tensor, source: torch.Tensor, got: Any, given: Any, *opts: Any
-    ) -> Any:
-        size = self.membership.size
-        return self._exchange(
-            said("all_to_all_single", [source], count=False),
-            [output],
-            (split_sizes(source, given, size), split_sizes(output, got, size)),
-            lambda gloo: gloo.alltoall_base(output, source, got, given, *opts),
-        )
-
-    def _exchange(
-        self,
-        text: str,
-        outputs: Tensors,
-        counts: tuple[list[int], list[int]],
-        call: Callable[[Any], Any],
-        finish: Callable[[], Any] | None = None,
-    ) -> Any:
-        """From each rank to each: `counts` are those that this one sends and receives."""
-        unbalance = balance(self.membership.rank, *counts)
-        return self._through_gloo(text, outputs, call, finish, unbalance)
+    # Messages.
 
     @collective
     def send(self, tensors: Any, to: int, tag: int = 0) -> Any:
@@ -437,7 +364,6 @@ class FaninGroup(DevicesGroup):
     all_gather_single_coalesced = allgather_into_tensor_coalesced
     reduce_scatter_single = _reduce_scatter_base
     reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced
-    all_to_all_single = alltoall_base
 
     # Within.
 

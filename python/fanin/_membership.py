@@ -101,11 +101,13 @@ class Membership:
 
     def is_wanted(self) -> bool:
         """Whether operations go through fanin: the first call joins, on all ranks.  The same on all
-        ranks."""
+        ranks.  FaninError: they cannot, and have to."""
         with self._lock:
             if not self._tried:
                 self._tried = True
                 self._join()
+            if self.reason and self.options.required:
+                raise self.error or FaninError(self.reason)
             return not self.reason
 
     def headline(self) -> str:
@@ -264,5 +266,6 @@ class Membership:
         self.reason = failed
         if not self.options.required:
             self.say(self.headline())
-        else:
-            raise problem if isinstance(problem, FaninError) else FaninError(self.reason)
+            return
+        self.error = problem if isinstance(problem, FaninError) else FaninError(self.reason)
+        raise self.error

@@ -6,6 +6,8 @@ from typing import Any, Callable, Sequence
 
 import torch
 
+from ._store import PatientStore
+
 c10d: Any = torch._C._distributed_c10d  # PyTorch's stubs lack half of it
 TAGS = 1 << 16  # of each group
 TAGGED_GROUPS_MAX = 1 << 15  # that have messages: a tag has 31 bits
@@ -60,7 +62,7 @@ def numbering(given: Any, default: Any, life: int) -> Callable[[], int]:
     counted = str(given.group_id)
     if counted.isdecimal() and int(counted) < COUNTED_MAX:
         return lambda: int(counted)
-    store = c10d.PrefixStore(f"fanin{life}", given.store)
+    store = PatientStore(c10d.PrefixStore(f"fanin{life}", given.store))
     if given.group_rank == 0:
         store.set("number", str(COUNTED_MAX + default.membership.next_number()))
     return functools.cache(lambda: int(store.get("number")))

@@ -70,6 +70,11 @@ def contiguous(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().resolve_neg().resolve_conj().contiguous()
 
 
+def each_contiguous(lists: Sequence[Sequence[torch.Tensor]]) -> list[Tensors]:
+    """Lists of tensors as `contiguous` has each."""
+    return [[contiguous(tensor) for tensor in tensors] for tensors in lists]
+
+
 def elements_of(tensor: torch.Tensor) -> torch.Tensor:
     """Those of a contiguous tensor in a row, or their bytes where fanin does not know the type.  One of
     few elements may have any strides."""

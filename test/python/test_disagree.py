@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ranks that disagree about what to do: an error that says so, on all of them, and no wrong sum."""
 
+import agreement
 import pytest
 from conftest import Processes
 
@@ -29,3 +30,11 @@ def test_every_difference_is_named_where_gloo_does_all():
     for answer in answers(2, "differences", {"options": options}):
         for name, ((kind, text), _) in answer.items():
             assert kind == "MismatchError" and "ranks disagree" in text, (name, kind, text)
+
+
+def test_200_random_programs():
+    totals, wrong = agreement.run(0, 200, 6)
+    print(agreement.told(totals, wrong))
+    assert wrong == []
+    assert totals["programs"] == 200
+    assert totals["right"] > 100 and totals["error MismatchError"] > 100
