@@ -48,6 +48,15 @@ def level() -> int:
     return int(found)
 
 
+def called_by_python(name: str) -> bool:
+    """Whether the caller's caller is Python code that calls `name`.  C++ code has no frame, and below
+    its own threads, such as autograd's for a GPU, there may be none at all."""
+    try:
+        return name in sys._getframe(2).f_code.co_names
+    except ValueError:
+        return False
+
+
 @contextlib.contextmanager
 def _callback_of(own: int) -> Iterator[None]:
     """The block is a callback of a work of level `own`."""
@@ -282,7 +291,7 @@ class FaninWork(Work):
         self._asked = True
         if self._waited:
             self._show()
-        if "get_future" not in sys._getframe(1).f_code.co_names:  # C++ code has no frame
+        if not called_by_python("get_future"):
             return self.raw_future()
         future = FaninFuture(self.level, self._devices)
         self._promise(future)

@@ -18,7 +18,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import ProcessGroup
 
 from ._compiled import skipped, untraced
-from ._completion import native
+from ._completion import called_by_python, native
 
 c10d: Any = torch._C._distributed_c10d  # PyTorch's stubs lack half of it
 FRAMES_MAX = 4  # between PyTorch's function that makes a group and ours
@@ -89,14 +89,6 @@ def _nccl(own: Any, options: Any) -> Any:
 _MAKERS: dict[str, Callable[[Any, Any], Any]] = {"gloo": _gloo, "nccl": _nccl}
 
 
-def _is_called_by_python(name: str) -> bool:
-    """Whether the caller of `collective`'s function is: C++ code has no frame."""
-    try:
-        return name in sys._getframe(2).f_code.co_names
-    except ValueError:
-        return False
-
-
 def _first_tensor(arguments: Any) -> torch.Tensor | None:
     for one in arguments:
         if isinstance(one, torch.Tensor):
@@ -121,7 +113,7 @@ def collective(method: Call) -> Call:
         work = whole(self, *arguments, **named)
         if self._coalesced:
             self._coalesced.get(threading.get_ident(), []).append(work)
-        return work if HOLDS_WORKS or _is_called_by_python(name) else native(work)
+        return work if HOLDS_WORKS or called_by_python(name) else native(work)
 
     return skipped(call)  # type: ignore[return-value]
 
