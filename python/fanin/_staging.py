@@ -116,7 +116,9 @@ class Transfer:
         self._ended = threading.Event()
 
     def end(self) -> None:
-        """All copies are on their streams, or there will be none."""
+        """All copies are on their streams, or there will be none.  The work, which may be kept for
+        long, no longer holds the tensors by this."""
+        self.outputs, self.finish = [], None
         self._ended.set()
 
     def wait(self) -> None:
@@ -228,10 +230,8 @@ class Stager:
         ahead: collections.deque[_Loaded] = collections.deque()
         for found in self._cut(ahead):
             if found is not None:
-                transfer, part, is_last = found
-                ahead.append(
-                    self._copied_out(transfer, part, self._piece(transfer, ahead), is_last)
-                )
+                piece = self._piece(found[0].cuda, ahead)
+                ahead.append(self._copied_out(piece, *found))  # no name here keeps its tensors
             if ahead and (found is None or len(ahead) > AHEAD):
                 self._begin(ahead.popleft())
             del found
@@ -260,7 +260,7 @@ class Stager:
                 part = following
             del transfer, parts  # not to keep tensors while there is nothing to do
 
-    def _piece(self, transfer: Transfer, ahead: "collections.deque[_Loaded]") -> _Piece:
+    def _piece(self, cuda: Cuda, ahead: "collections.deque[_Loaded]") -> _Piece:
         """One that is free, or will be when its last copy back has ended."""
         while True:
             try:
@@ -268,10 +268,10 @@ class Stager:
             except queue.Empty:
                 if self._made < PIECES_MAX:
                     self._made += 1
-                    return _Piece(transfer.cuda.pinned(SLICE_BYTES))
+                    return _Piece(cuda.pinned(SLICE_BYTES))
                 self._begin(ahead.popleft())
 
-    def _copied_out(self, transfer: Transfer, part: Slice, piece: _Piece, is_last: bool) -> _Loaded:
+    def _copied_out(self, piece: _Piece, transfer: Transfer, part: Slice, is_last: bool) -> _Loaded:
         """The slice, whose copies out are on their stream."""
         one, cuda, out = (
             _Loaded(transfer, part, piece, is_last),

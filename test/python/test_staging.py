@@ -3,10 +3,12 @@
 
 import datetime
 import threading
+import time
+import weakref
 
 import pytest
 import torch
-from conftest import Processes
+from conftest import WAIT_S, Processes
 from lazy_streams import Streams
 from test_backend import answers
 
@@ -112,6 +114,20 @@ def test_every_order_is_needed(order):
 def test_an_error_ends_its_operation_and_returns_the_memory():
     right, errors = staged(Streams(3, 0.3), Alike(fails_at=4))
     assert errors == ["rank 0 is lost"] and right.count(False) == 1
+
+
+def test_a_kept_work_does_not_keep_the_tensors_of_one_that_was_waited_for():
+    stager = _staging.Stager(Alike())
+    tensor = torch.ones(64)
+    gone = weakref.ref(tensor)
+    work = stager.start(Streams(), [tensor], InPlace(tensor, Alike.allreduce_start), None)
+    work.wait()
+    del tensor, work  # this one is kept, for C++ code
+    ends = time.monotonic() + WAIT_S
+    while gone() is not None and time.monotonic() < ends:
+        time.sleep(0.01)  # its thread is letting go
+    stager.stop()
+    assert gone() is None
 
 
 class Two:
