@@ -12,7 +12,7 @@ import torch
 
 from .communicator import Communicator, Operation
 
-SLICE_BYTES = 2 << 20
+SLICE_BYTES = 8 << 20
 ALIGNED_BYTES = 64  # shares of a slice begin at multiples of it: elements stay whole
 
 Places = list[

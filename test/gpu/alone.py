@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -23,7 +24,7 @@ import lazy_streams
 import streams
 import torch
 
-from fanin import _library, _staging
+from fanin import _completion, _library, _staging
 
 REPEATS = 5  # of what is timed; the best counts
 SMALL_SLICE = 1 << 16  # bytes, where many slices are wanted of small tensors
@@ -98,19 +99,57 @@ def orders(fake=False, blind=""):
     return {"wrong": wrong, "facts": {"needed": noticed}}
 
 
-class Unrecorded(_staging.Cuda):
+class Unrecorded(streams.Delayed):
     """Forgets to say which streams use a tensor's memory."""
 
     def run(self, stream, what, touched):
         super().run(stream, what, [])
 
 
-def watched(fake=False, records=True):
-    """Operations whose tensors go while copies are under way.  Under compute-sanitizer, with an
-    allocator whose memory has an order on streams, too; see check.py."""
+def keep_no_works():
+    """Tensors go with the last work that Python has of them; 64 works are kept otherwise."""
+    _completion.KEPT_OUTPUTS_MAX = 0
+
+
+def overwritten(cuda):
+    """How many of some tensors of the caller's stream were overwritten by sums of others, which were
+    dropped before their copies back had begun."""
+    stager, where, found = _staging.Stager(streams.Doubling()), device(False), 0
+    for _ in range(REPEATS):
+        tensor = torch.full((SMALL_SLICE >> 2,), 1.0, device=where)
+        gone = weakref.ref(tensor)
+        stager.start(cuda, [tensor], streams.in_place(tensor), None)
+        del tensor
+        while gone() is not None:  # until the copies back are on their stream
+            time.sleep(0)
+        others = [torch.full((SMALL_SLICE >> 2,), -1.0, device=where) for _ in range(4)]
+        torch.cuda.synchronize()
+        found += sum(not bool((one == -1).all()) for one in others)
+    stager.stop()
+    return found
+
+
+def memory(fake=False):
+    """Memory of a tensor that the program drops comes back only when copies have left it."""
+    if fake:
+        return {"skipped": "only a GPU's memory comes back so"}
+    keep_no_works()
+    wrong = []
+    streams.set_slices(SMALL_SLICE)
+    if overwritten(streams.Delayed(["back"])):
+        wrong.append("a tensor has the sum of another, which was dropped")
+    if not overwritten(Unrecorded(["back"])):
+        wrong.append("without record_stream nothing was overwritten: this check sees nothing")
+    return {"wrong": wrong}
+
+
+def watched(fake=False):
+    """Operations whose tensors go while copies are under way.  Under compute-sanitizer, too, with an
+    allocator whose memory it can watch; see check.py."""
     streams.set_slices(SMALL_SLICE)
     where = device(fake)
-    cuda = _staging._cuda if records else Unrecorded()
+    keep_no_works()
+    cuda = _staging._cuda
     if fake:
         cuda = lazy_streams.Streams(1, 0.3, at_once=["main", "ends"])
     stager, wrong = _staging.Stager(streams.Doubling()), 0
