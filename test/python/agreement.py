@@ -83,8 +83,12 @@ class Step:
             self.dtype,
             self.count,
             self.op if kind in REDUCED else "",
-            self.root if kind in ROOTED else -1,
+            self.root if kind in ROOTED else self.cut() if kind == "coalesced" else -1,
         )
+
+    def cut(self):
+        """Where the second of two coalesced tensors begins."""
+        return self.count * self.root // 4
 
     def __repr__(self):
         return f"{' '.join(map(str, self.asked()))} in {self.group}, {self.style}"

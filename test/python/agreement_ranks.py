@@ -97,7 +97,7 @@ class Torch:
         return [dist.all_to_all_single(into, given, group=group, async_op=late)], [into]
 
     def coalesced(self, step, given, group, late):
-        pieces = [given[: step.count // 2].clone(), given[step.count // 2 :].clone()]
+        pieces = [given[: step.cut()].clone(), given[step.cut() :].clone()]
         return [dist.all_reduce_coalesced(pieces, reduction(step), group, late)], pieces
 
     def sparse(self, step, _given, group, late):
