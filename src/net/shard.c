@@ -252,7 +252,7 @@ static void receive_from(struct fan_shard *s, uint32_t number)
 /* Somebody waits for the end of jobs: take no more, and tell him once that none of his is left. */
 static void tell_empty(struct fan_shard *s)
 {
-	if (!atomic_load_explicit(&s->drain, memory_order_relaxed))
+	if (!atomic_load_explicit(&s->drain, memory_order_acquire)) /* then drain_of is there */
 		return;
 	if (!s->draining && s->aggregator) {
 		begin_work(s);
