@@ -305,6 +305,14 @@ bool fan_jobs_knows(struct fan_jobs *t, const struct fan_frag *head, const struc
 	return j && head->sender < j->ranks && knows(j, head->sender, head->nonce);
 }
 
+bool fan_jobs_have(const struct fan_jobs *t, uint16_t rank, uint64_t nonce)
+{
+	for (unsigned i = 0; i < t->max; i++)
+		if (t->job[i].state != FAN_JOB_NONE && knows(&t->job[i], rank, nonce))
+			return true;
+	return false;
+}
+
 void fan_jobs_rename(struct fan_jobs *t, struct fan_job *j)
 {
 	assert(j->state == FAN_JOB_FORMING);

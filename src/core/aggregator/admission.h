@@ -23,6 +23,9 @@ enum fan_err fan_jobs_join(struct fan_jobs *t, uint64_t now_ns, const fan_peer *
 /* Has the sender of `head`, a JOIN that says `m`, joined a job of that name already? */
 bool fan_jobs_knows(struct fan_jobs *t, const struct fan_frag *head, const struct fan_join *m);
 
+/* Has this life of a rank joined any job that there is? */
+bool fan_jobs_have(const struct fan_jobs *t, uint16_t rank, uint64_t nonce);
+
 /* Give the job another id and epoch: each of its members must join again. */
 void fan_jobs_rename(struct fan_jobs *t, struct fan_job *j);
 

@@ -45,7 +45,8 @@ bool fan_strangers_may(struct fan_aggregator *ag, const fan_peer *from, const st
 void fan_challenge_put(struct fan_aggregator *ag, const fan_peer *from, const struct fan_frag *join,
 		       struct fan_out *out);
 
-/* Note the proof if `beat`, with this cookie, answers a challenge.  False: it does not. */
+/* Note the proof if `beat`, with this cookie, answers a challenge.  A life that is in a job leaves
+ * none, which a JOIN of the past could use.  False: it answers none. */
 bool fan_challenge_heed(struct fan_aggregator *ag, const fan_peer *from,
 			const struct fan_frag *beat, uint64_t cookie);
 

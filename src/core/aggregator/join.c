@@ -121,7 +121,8 @@ static enum fan_verdict refuse_short(struct fan_aggregator *ag, const fan_peer *
 
 enum admitted { ADMITTED, REFUSED, CHALLENGED };
 
-/* Let `from` in.  Who takes a place of others for that has answered a challenge. */
+/* Let `from` in.  Who takes a place of others for that has answered a challenge; and who has
+ * answered one and needs none has used it up all the same: a JOIN of the past must not. */
 static enum admitted admit(struct fan_aggregator *ag, const fan_peer *from,
 			   const struct fan_frag *f, const struct fan_join *m,
 			   struct fan_admission *a)
@@ -140,6 +141,8 @@ static enum admitted admit(struct fan_aggregator *ag, const fan_peer *from,
 	}
 	if (e != FAN_OK)
 		return REFUSED;
+	if (!proved && !ag->cfg.authentic)
+		proved = fan_challenge_is_met(ag, from, f) && !a->again;
 	if (proved)
 		fan_job_make_sure(a->job, f->sender, FAN_MEMBER_FIRM);
 	return ADMITTED;

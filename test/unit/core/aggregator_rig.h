@@ -24,6 +24,7 @@ static struct rig {
 	struct fan_aggregator *ag;
 	uint64_t now_ns;
 	bool at_once;			/* no time passes between control messages */
+	unsigned life;			/* of each rank, of which each is in one job */
 	uint32_t job, epoch;		/* of the last WELCOME */
 	uint64_t cookie[FAN_RANKS_MAX]; /* by rank: of its last WELCOME */
 	uint16_t window;
@@ -41,7 +42,7 @@ static inline fan_peer rig_peer(unsigned rank)
 
 static inline uint64_t rig_nonce(unsigned rank)
 {
-	return 1000 + rank;
+	return 1000 * (rig.life + 1) + rank;
 }
 
 static inline int rig_open(void **state)

@@ -136,6 +136,51 @@ static void challenge__proof_is_used_up(void **state)
 	assert_true(rig_welcomed(0));
 }
 
+/* Nor does it outlive the next JOIN, that finds room without: the same JOIN of the past, which the
+ * network has kept, would take the rank of the life that follows.  The answer may come after that
+ * JOIN. */
+static void proof_is_not_kept(bool answers_late)
+{
+	const struct fan_join m = rig_join_of("a", 2);
+	const uint64_t first = rig_nonce(0), second = first + 1;
+	rig_again();
+	fill();
+	rig_pass(FAN_UNSURE_NS * 9 / 10);
+	assert_int_equal(rig_ask(0, first, &m), FAN_OK);
+	assert_true(rig_welcomed(0));
+	const struct rig challenged = rig;
+	if (!answers_late)
+		assert_int_equal(rig_beat(0, first, 0, 0), FAN_DROP);
+	rig_pass(FAN_UNSURE_NS / 2);
+	assert_int_equal(forming(), 0); /* there is room now */
+	assert_int_equal(rig_ask(0, first, &m), FAN_OK);
+	assert_false(rig_welcomed(0));
+	const struct rig in = rig;
+	if (answers_late) {
+		rig.job = challenged.job;
+		rig.epoch = challenged.epoch;
+		rig.cookie[0] = challenged.cookie[0];
+		assert_int_equal(rig_beat(0, first, 0, 0), FAN_DROP);
+		rig.job = in.job;
+		rig.epoch = in.epoch;
+	}
+	assert_int_equal(rig_leave(0, FAN_OK), FAN_CTL);
+	assert_int_equal(forming(), 0);
+	assert_int_equal(rig_ask(0, second, &m), FAN_OK);
+	assert_false(rig_welcomed(0));
+	assert_int_equal(rig_ask(0, first, &m), FAN_OK); /* of the past */
+	assert_true(rig_welcomed(0));
+	assert_int_equal(rig_ask(0, second, &m), FAN_OK);
+	assert_false(rig_welcomed(0));
+}
+
+static void challenge__proof_is_of_the_next_join(void **state)
+{
+	(void)state;
+	proof_is_not_kept(false);
+	proof_is_not_kept(true);
+}
+
 /* Challenge rank 0; its BEAT, as changed by `change`, which draws STATE NONE in any case. */
 static bool is_proved_by(void (*change)(struct fan_frag *f, fan_peer *from), uint64_t late_ns)
 {
@@ -383,6 +428,7 @@ int main(void)
 		RIG_TEST(challenge__a_name_is_not_ended_by_a_word),
 		RIG_TEST(challenge__who_answers_is_in),
 		RIG_TEST(challenge__proof_is_used_up),
+		RIG_TEST(challenge__proof_is_of_the_next_join),
 		RIG_TEST(challenge__cookie_is_of_one),
 		RIG_TEST(challenge__proof_grows_old),
 		RIG_TEST(challenge__a_host_has_one_row),

@@ -250,14 +250,16 @@ static void member__churn(void **state)
 				fan_leave_put(body, &bye));
 		} else {
 			unsigned name = (unsigned)fan_rng_below(&r, 20);
+			/* a life is in one job, and always asks for the same */
+			const uint64_t nonce = 10 * name, life = nonce + 1 + fan_rng_below(&r, 6);
 			struct fan_join m = named(name, (uint16_t)(2 + name % 5), name % 8,
-						  (uint16_t)(fan_rng_below(&r, 2) * 8));
+						  (uint16_t)(life % 2 * 8));
 			uint16_t rank = (uint16_t)fan_rng_below(&r, 2);
-			int err = rig_join(rank, 1 + fan_rng_below(&r, 3), &m);
+			int err = rig_join(rank, life, &m);
 			joined += err == FAN_OK;
 			refused += err == FAN_E_SLOTS_FULL || err == FAN_E_MEMBERS_FULL;
 			if (err == FAN_OK)
-				rig_beat(rank, fan_rng_below(&r, 3), 0, 0);
+				rig_beat(rank, nonce + fan_rng_below(&r, 6), 0, 0);
 		}
 		overlap(&rig.ag->jobs);
 	}

@@ -341,6 +341,7 @@ static void stranger__a_rank_does_not_move_elsewhere(void **state)
 
 static void is_admitted(const char *name)
 {
+	rig.life++;
 	rig_form(name, 2, 0);
 }
 
