@@ -268,7 +268,8 @@ class Training:
         try:
             self.learner.bare.load_state_dict(content["model"])
             self.learner.set_momentum(content["momentum"])
-            torch.set_rng_state(content["rng"][self.world.rank])
+            # A copy: PyTorch 2.14 reads a row of a tensor at a wrong place, and crashes.
+            torch.set_rng_state(content["rng"][self.world.rank].clone())
         except (RuntimeError, ValueError, KeyError, IndexError, TypeError) as error:
             text = str(error).split("\n")[0]
             raise ExampleError(f"{path}: does not fit this program: {text}") from error
