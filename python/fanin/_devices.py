@@ -51,6 +51,10 @@ def backend_for(device: str, name: str, given: Any, options: Any) -> Any:
     for field in ("group_rank", "group_size", "timeout", "group_id", "global_ranks_in_group"):
         setattr(own, field, getattr(given, field))
     own.store = c10d.PrefixStore(f"{device}/{OWN}", given.store)
+    if (
+        name == "mpi"
+    ):  # its ranks are mpirun's; where they are not this group's, MPI ends the process
+        raise RuntimeError(f"{device}:mpi: not to be had beside {OWN}")
     plugins: dict[str, Any] = getattr(dist.Backend, "_plugins", {})
     plugin = plugins.get(name.upper())
     if plugin is not None:
@@ -62,6 +66,8 @@ def backend_for(device: str, name: str, given: Any, options: Any) -> Any:
         backend = _MAKERS[name](own, options)
     else:
         raise RuntimeError(f"{device}:{name}: not to be had beside {OWN} in this PyTorch")
+    if backend is None:
+        raise RuntimeError(f"{device}:{name}: made no backend for this rank")
     if isinstance(backend, ProcessGroup):
         raise RuntimeError(f"{device}:{name}: replaces the whole group, as {OWN} does")
     if name in _MAKERS:
