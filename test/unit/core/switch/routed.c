@@ -183,6 +183,35 @@ static void routed__a_sum_of_elsewhere_passes(void **state)
 	assert_int_equal(fan_switch_stats(bed.sw)->drops[FAN_DROP_ROUTE], 1);
 }
 
+/* Rank 2 has come by itself, and then a sum of the rack's with its contribution in it and rank 3's,
+ * which is nowhere else: nothing can be subtracted here, so it goes on, and the slot keeps what it
+ * has. */
+static void routed__a_sum_that_overlaps_goes_on(void **state)
+{
+	(void)state;
+	fan_switch_unroute(bed.sw, ROUTE);
+	entry[2].ranks[0] = 0xc;
+	entry[3] = entry[4];
+	entry[3].ranks[0] = 0x1;
+	assert_int_equal(install(ROUTE, 4), FAN_OK);
+	job = JOB + 0x100;
+	form();
+	assert_int_equal(send(rack, FAN_TYPE_DATA, 2, 0, 20), FAN_WAIT);
+	assert_int_equal(send_sum(rack, 0xc), FAN_PASS);
+	assert_int_equal(bed.gots, 1);
+	assert_true(fan_peer_equal(&bed.got[0].peer, &bed_aggregator));
+	struct fan_contribution p;
+	assert_int_equal(fan_contribution_get(&p, &bed.got[0].f, BED_RANKS), -1);
+	assert_int_equal(p.ranks[0], 0xc);
+	assert_int_equal(fan_get32(p.elements), 7);
+	assert_int_equal(fan_switch_stats(bed.sw)->drops[FAN_DROP_DUPLICATE], 0);
+	assert_int_equal(send(bed_worker(0, 1), FAN_TYPE_DATA, 1, 0, 300), FAN_WAIT);
+	assert_int_equal(send(rack, FAN_TYPE_DATA, 3, 0, 4000), FAN_DONE);
+	assert_int_equal(fan_contribution_get(&p, &bed.got[0].f, BED_RANKS), -1);
+	assert_int_equal(p.ranks[0], 0xe);
+	assert_int_equal(fan_get32(p.elements), 4320);
+}
+
 /* A worker has its own contribution to send, and no sums. */
 static void routed__a_worker_sends_no_sum(void **state)
 {
@@ -553,6 +582,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		BED_TEST(routed__summed_here_or_passed_on),
 		BED_TEST(routed__a_sum_of_elsewhere_passes),
+		BED_TEST(routed__a_sum_that_overlaps_goes_on),
 		BED_TEST(routed__a_worker_sends_no_sum),
 		BED_TEST(routed__off_the_route),
 		BED_TEST(routed__a_result_goes_down_once),
