@@ -44,13 +44,13 @@ def named_devices() -> dict[str, str]:
     return {}
 
 
-def backend_for(device: str, name: str, given: Any, options: Any) -> Any:
+def backend_for(device: str, name: str, given: Any, store: Any, options: Any = None) -> Any:
     """A backend that PyTorch or another package brings, for tensors of a type of device, as PyTorch
-    would have made it; an error if it cannot be had."""
+    would have made it; an error if it cannot be had.  `store`: the group's."""
     own: Any = c10d._DistributedBackendOptions()
     for field in ("group_rank", "group_size", "timeout", "group_id", "global_ranks_in_group"):
         setattr(own, field, getattr(given, field))
-    own.store = c10d.PrefixStore(f"{device}/{OWN}", given.store)
+    own.store = c10d.PrefixStore(f"{device}/{OWN}", store)
     if (
         name == "mpi"
     ):  # its ranks are mpirun's; where they are not this group's, MPI ends the process

@@ -26,6 +26,7 @@ from ._completion import LEVELS_MAX, Completer, FaninWork, copy_back, join, leve
 from ._devices import OWN, backend_for, collective, know, named_devices
 from ._gloo import made_within
 from ._gloo_alone import GlooAlone
+from ._life import Life, begin
 from ._membership import AGREE_S, Membership, Options
 from ._messages import Tagged, numbering
 from ._store import PatientStore
@@ -87,6 +88,7 @@ class FaninGroup(GlooAlone):
         devices: dict[str, str] | None = None,
         others: dict[str, Any] | None = None,
         timeout: datetime.timedelta | None = None,
+        life: Life | None = None,
     ) -> None:
         first = open_level(0)
         rank, size = first.membership.rank, first.membership.size
@@ -96,6 +98,7 @@ class FaninGroup(GlooAlone):
         self.ops = 0  #: operations that went through fanin
         self.bytes = 0  #: in them
         self.timeout = timeout  #: of what goes through Gloo
+        self.life = life or Life("alone")  #: which the group is of
         self._open_level = open_level
         self._levels = {0: first}
         self._messages = messages  # what send and recv go through; None: the Gloo group
@@ -444,36 +447,37 @@ def _close(completer: Completer, levels: dict[int, _Level]) -> None:
 
 
 _world: "weakref.ref[FaninGroup] | None" = None
-_lives = 0  # default groups that there have been; a store may still have what they said
 
 
 def create(given: Any, options: Options | None) -> FaninGroup:
     """What torch.distributed calls on every rank of a new group."""
-    global _world, _lives
-    _lives += not given.global_ranks_in_group
+    global _world
     default = _world() if _world is not None and given.global_ranks_in_group else None
     if options is None:
         options = default.membership.options if default is not None else Options()
     if not isinstance(options, Options):
         raise TypeError(f"pg_options: {type(options).__name__}: expected fanin.torch.Options")
+    life = default.life if default is not None else begin(given)
+    store = life.store(given.store)
     messages = None
     if default is not None:
-        number = numbering(given, default, _lives)
+        number = numbering(given, default, store)
         messages = Tagged(default, given.global_ranks_in_group, number)
     devices = named_devices()
     others = {
-        device: backend_for(device, name, given, None)
+        device: backend_for(device, name, given, store)
         for device, name in devices.items()
         if name != OWN
     }
-    opener = functools.partial(_open_level, given, options, default)
-    group = FaninGroup(opener, messages, devices, others, given.timeout)
+    opener = functools.partial(_open_level, given, store, options, default)
+    group = FaninGroup(opener, messages, devices, others, given.timeout, life)
     if not given.global_ranks_in_group:
         group.membership.is_wanted()
     if messages is None:
         # while all ranks are here: messages go through it
         late = given.timeout.total_seconds() if given.global_ranks_in_group else AGREE_S
         made_within(lambda: group.gloo, late)
+    life.known()
     if not given.global_ranks_in_group:
         _world = weakref.ref(group)
     return group
@@ -491,10 +495,12 @@ def _make_gloo(store: Any, membership: Membership, timeout: Any) -> Any:
     return c10d.ProcessGroupGloo(store, rank, size, options)
 
 
-def _open_level(given: Any, options: Options, default: FaninGroup | None, number: int) -> _Level:
+def _open_level(
+    given: Any, of_group: Any, options: Options, default: FaninGroup | None, number: int
+) -> _Level:
     """The levels above 0 are as groups of the same ranks."""
     rank, size = given.group_rank, given.group_size
-    store = c10d.PrefixStore(f"fanin{_lives}.{number}", given.store)
+    store = c10d.PrefixStore(str(number), of_group)
     world = default
     if number and world is None and _world is not None:
         world = _world()

@@ -8,6 +8,7 @@ backend is.
 
 from __future__ import annotations
 
+import datetime
 import logging
 from collections.abc import MutableMapping
 from typing import Any
@@ -39,6 +40,13 @@ def _lacks() -> bool:
 def is_missing() -> bool:
     """Whether this PyTorch asks for what it lacks."""
     return _asks() and _lacks()
+
+
+def tcp_store(host: str, port: int, is_master: bool, timeout: datetime.timedelta) -> Any:
+    """A store that this PyTorch can make; who has it waits for nobody."""
+    lacking: dict[str, Any] = {"use_libuv": False} if is_missing() else {}
+    make: Any = getattr(dist, "TCPStore")  # of which the stubs know nothing
+    return make(host, port, None, is_master, timeout, wait_for_workers=False, **lacking)
 
 
 def complete(env: MutableMapping[str, str]) -> None:

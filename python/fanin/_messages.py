@@ -56,13 +56,13 @@ class _Received:
         return getattr(self._work, name)
 
 
-def numbering(given: Any, default: Any, life: int) -> Callable[[], int]:
+def numbering(given: Any, default: Any, store: Any) -> Callable[[], int]:
     """The group's number, the same on all its ranks, none of which waits for another one here: that
     which PyTorch counts, if it does."""
     counted = str(given.group_id)
     if counted.isdecimal() and int(counted) < COUNTED_MAX:
         return lambda: int(counted)
-    store = PatientStore(c10d.PrefixStore(f"fanin{life}", given.store))
+    store = PatientStore(store)
     if given.group_rank == 0:
         store.set("number", str(COUNTED_MAX + default.membership.next_number()))
     return functools.cache(lambda: int(store.get("number")))

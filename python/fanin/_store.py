@@ -35,8 +35,12 @@ class PatientStore(Store):
     def add(self, key: str, amount: int) -> int:
         return int(self._store.add(key, amount))
 
+    def told(self, key: str) -> int:
+        """How many times it was set."""
+        return int(self._store.add(key + TOLD, 0))
+
     def check(self, keys: Sequence[str]) -> bool:
-        return all(self._store.add(key + TOLD, 0) for key in keys)
+        return all(self.told(key) for key in keys)
 
     def wait(self, keys: Sequence[str], timeout: datetime.timedelta | None = None) -> None:
         """Until all are there; RuntimeError after `timeout`, or after the store's."""

@@ -80,7 +80,7 @@ pair() { # HOST0 MASTER0 MASTER1 PORT VARIABLE=VALUE...
 
 # torchrun from PyTorch 2.4 on: MASTER_ADDR is the host of the agents' store.
 agent_store() {
-        start w0 store timeout -k 2 $rank_timeout_s "$torch" "$root/test/python/agent_store.py" 10.77.0.1 29503
+        start w0 store timeout -k 2 $rank_timeout_s env PYTHONPATH="$root/python" "$torch" "$root/test/python/agent_store.py" 10.77.0.1 29503
         store=$!
         pids="$pids $store"
         tries=100

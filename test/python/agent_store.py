@@ -5,15 +5,10 @@ import datetime
 import signal
 import sys
 
-from torch.distributed import TCPStore
+from fanin import _libuv
 
-store = TCPStore(
-    sys.argv[1],
-    int(sys.argv[2]),
-    None,
-    True,
-    datetime.timedelta(seconds=60),
-    wait_for_workers=False,
-)
+WAIT = datetime.timedelta(seconds=60)
+
+store = _libuv.tcp_store(sys.argv[1], int(sys.argv[2]), True, WAIT)
 print("listens", flush=True)
 signal.pause()
