@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* comm_fault.c - what of a communicator stands in the sentence about its end; whom it blames. */
+#include <stdio.h>
+
 #include "comm.h"
 #include "files.h"
 
@@ -7,6 +9,12 @@ void fan_comm_fault_text(const struct fanin_comm *c, const struct fan_connection
 			 const struct fan_fault *f, char *text, size_t bytes)
 {
 	char addr[80], server[80];
+	if (f->err == FAN_E_MTU && cn->path_test.behind_bytes) { /* of all, not of who has told */
+		char why[FAN_CONNECTION_WHY_BYTES];
+		fan_connection_hole_text(cn, why);
+		snprintf(text, bytes, "%s", why);
+		return;
+	}
 	bool behind = !fan_peer_is_none(&cn->server_addr);
 	struct fan_fault_about about = {
 		.job = c->client.on ? c->part[cn->part].name : c->cfg.job,

@@ -69,13 +69,21 @@ void fan_connection_mtu_text(const struct fan_connection *cn, int mtu, char *why
 void fan_connection_hole_text(const struct fan_connection *cn, char *why)
 {
 	const struct fan_path_test *t = &cn->path_test;
+	const uint32_t more = ip_packet_bytes(cn) - cn->packet_bytes;
 	char addr[80];
+	if (t->behind_bytes) {
+		snprintf(why, FAN_CONNECTION_WHY_BYTES,
+			 "packets of %u bytes get lost between the switch %s and where it sends "
+			 "sums on, short ones do not: give all ranks and switches a smaller mtu",
+			 t->behind_bytes + more,
+			 fan_peer_text(&cn->switch_addr, addr, sizeof addr));
+		return;
+	}
 	int n = snprintf(
 		why, FAN_CONNECTION_WHY_BYTES,
 		"the path to the switch %s loses packets of %u bytes (%u got no answer, short "
 		"ones did): ",
-		fan_peer_text(&cn->switch_addr, addr, sizeof addr),
-		t->bytes + ip_packet_bytes(cn) - cn->packet_bytes, t->rounds);
+		fan_peer_text(&cn->switch_addr, addr, sizeof addr), t->bytes + more, t->rounds);
 	if (n < 0 || n >= FAN_CONNECTION_WHY_BYTES)
 		return;
 	if (t->told_heard)

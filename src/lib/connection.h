@@ -9,9 +9,9 @@
 
 #include "core/worker/worker.h"
 #include "failover.h"
+#include "net/path_test.h"
 #include "net/udp.h"
 #include "op.h"
-#include "path_test.h"
 #include "presence.h"
 #include "seal/rank.h"
 

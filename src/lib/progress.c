@@ -152,7 +152,8 @@ static void fail_by_core(struct fanin_comm *c, const struct fan_connection *cn)
 	struct fan_fault fault = *fan_worker_fault(cn->w), *f = &fault;
 	if (f->err <= FAN_REGROUP_E_GONE(0) && f->err > FAN_REGROUP_E_GONE(FAN_REGROUP_PARTS_MAX))
 		f->err = FAN_E_UNREACHABLE; /* for the ranks to blame, and they say so */
-	memcpy(c->blamed, f->ranks, sizeof c->blamed);
+	if (f->err != FAN_E_MTU || !cn->path_test.behind_bytes)
+		memcpy(c->blamed, f->ranks, sizeof c->blamed);
 	c->cause = f->err;
 	if (f->err == FAN_E_UNREACHABLE && !fan_ranks_count(f->ranks))
 		fan_comm_blame_for_silence(c, cn->part);
@@ -174,7 +175,9 @@ static void fail_by_socket(struct fanin_comm *c, struct fan_connection *cn, uint
 	} else if (cn->short_mtu) { /* once all are there, so that all are told */
 		if (fan_worker_phase(cn->w) == FAN_W_READY)
 			fail_by_mtu(c, cn, cn->short_mtu);
-	} else if (fan_path_test_turn(cn, now_ns)) {
+	} else if (fan_worker_phase(cn->w) == FAN_W_READY &&
+		   fan_path_test_turn(&cn->path_test, &cn->udp, &cn->switch_addr, true,
+				      cn->stall_ms, now_ns)) {
 		fan_connection_hole_text(cn, text);
 		fan_comm_fail(c, FAN_E_MTU, text);
 	} else if (cn->io_errno) {

@@ -13,6 +13,7 @@
 #include "clock.h"
 #include "core/wire/run.h"
 #include "seal/cipher_gcrypt.h"
+#include "shard_above.h"
 #include "shard_tell.h"
 
 #define ALIGN		64
@@ -87,6 +88,8 @@ static void give_run(struct fan_shard *s, uint64_t now_ns, const fan_peer *from,
 static void give(struct fan_shard *s, uint64_t now_ns, const fan_peer *from, uint8_t *pkt,
 		 size_t bytes, bool marked)
 {
+	if (fan_shard_above_heard(s, now_ns, from, pkt, bytes))
+		return;
 	if (s->gate && !(bytes = fan_gate_recv(s->gate, now_ns, from, pkt, bytes, &s->out)))
 		return;
 	unsigned frags = frags_of(s, pkt, bytes);
@@ -272,11 +275,12 @@ static void *run(void *arg)
 	struct epoll_event ev[EPOLL_EVENTS];
 
 	while (!atomic_load(&s->stop)) {
-		int timeout = fan_clock_timeout_ms(fan_node_deadline(s->node), -1);
+		int timeout = fan_clock_timeout_ms(fan_shard_above_deadline(s), -1);
 		int n = epoll_wait(s->epoll_fd, ev, EPOLL_EVENTS, timeout);
 		for (int i = 0; i < n; i++)
 			receive_from(s, ev[i].data.u32);
 		tick(s);
+		fan_shard_above_turn(s);
 		fan_shard_tell_events(s);
 		tell_empty(s);
 	}

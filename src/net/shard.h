@@ -13,6 +13,7 @@
 #include "core/node/node.h"
 #include "estate.h"
 #include "logline.h"
+#include "path_test.h"
 #include "plane.h"
 #include "seal/gate.h"
 #include "udp.h"
@@ -95,6 +96,10 @@ struct fan_shard {
 	bool told_too_long;    /* the log has a datagram beyond the path MTU */
 	bool told_unfinished;  /* and a frame whose sum its sender left to a device */
 	uint64_t look_at;      /* receives by sockets at which to look for one again */
+	struct fan_path_test above; /* of the path to cfg.above, while there are jobs */
+	uint64_t above_look_ns;	    /* when to look for jobs again */
+	bool above_loses;	    /* the path loses large datagrams, as ranks are told */
+	bool above_passed;	    /* it has taken one since */
 	/* All are on one address.  The first sends; rank r sends to number r modulo `sockets`, so
 	 * that each of them has a receive buffer for a few ranks only. */
 	struct fan_udp udp[FAN_SHARD_SOCKETS];

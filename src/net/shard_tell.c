@@ -183,6 +183,20 @@ void fan_shard_tell_too_long(struct fan_shard *s)
 	tell(s, &l);
 }
 
+void fan_shard_tell_above(struct fan_shard *s)
+{
+	struct fan_line l = {.used = 0};
+	char addr[80];
+
+	if (!s->log->line)
+		return;
+	fan_line_add(&l,
+		     "event=warning shard=%u text=\"the path to %s loses packets of %u bytes, of "
+		     "short ones it does not; give ranks and switches a smaller mtu\"",
+		     s->index, fan_peer_text(&s->cfg.above, addr, sizeof addr), s->above.bytes);
+	tell(s, &l);
+}
+
 /* Between virtual interfaces no device finishes the sums: say so, once, since nobody would see that
  * the plane has nothing to do. */
 void fan_shard_tell_unfinished(struct fan_shard *s)

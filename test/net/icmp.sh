@@ -21,6 +21,7 @@
 #                    refused, jobs go on; else the rank's error and doctor tell
 #     small, hole    the path really takes 1400, and a router says so, or says nothing: both ranks
 #                    end, with the cause
+#     server-hole    the same on the path between a switch with shared slots and the server behind it
 #     doctor         tells what a stranger has said of the path from what the path takes
 #
 #     test/net/icmp.sh [-k KINDS] [FANIN]    KINDS: words as above (all)
@@ -34,7 +35,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 
 prefix=fanin-ic-$$
 rank_timeout_s=60
-kinds="one sides own every-port all server redirect small hole doctor"
+kinds="one sides own every-port all server redirect small hole server-hole doctor"
 stranger4=10.77.0.99 stranger6=fd77::99
 PORT=7090
 TRIES="1 2 4 8" # times as long as usual: what is forged has to come while the job runs
@@ -166,13 +167,17 @@ sealed() {
 }
 
 # The server is where the stranger would be, who is at the second rank's host then.
-server() {
-        stop
-        forget
+server_there() {
         at=$(echo "$host0" | sed 's/1\(]\?\)$/3\1/')
         start w2 server "$fanin" server --listen "$at:$PORT"
         pids=$!
-        wait_listening $! server && start_switch "$sw:$PORT" --policy atp --server "$at:$PORT" || return 1
+        wait_listening $! server && start_switch "$sw:$PORT" --policy atp --server "$at:$PORT"
+}
+
+server() {
+        stop
+        forget
+        server_there || return 1
         begin_job --switch "$sw:$PORT" --seconds $((3 * factor)) &&
         forge --to "$sw:$PORT" --peer "$at:$PORT" --to "$at:$PORT" --peer "$sw:$PORT" --seconds $((3 * factor)) &&
         forge --to "$sw:$PORT" --peer "$at:$PORT" --to "$at:$PORT" --peer "$sw:$PORT" --kinds mtu --count 8 &&
@@ -227,11 +232,12 @@ advice() { # NUMBER
 # ---- a path that is small ------------------------------------------------------
 
 # What leaves the bridge for host 1, and comes from there, goes through this filter.
-longer_than_1400() { # nftables' verdict
+longer_than_1400() { # nftables' verdict, [HOST]
+        set -- "$1" "${2:-1}"
         ip netns exec "$prefix-wire" nft -f - <<END
 table netdev small {
-        chain up { type filter hook ingress device "w1" priority -10; meta length > 1400 $1; }
-        chain down { type filter hook ingress device "s1" priority -10; meta length > 1400 $1; }
+        chain up { type filter hook ingress device "w$2" priority -10; meta length > 1400 $1; }
+        chain down { type filter hook ingress device "s$2" priority -10; meta length > 1400 $1; }
 }
 END
 }
@@ -240,6 +246,18 @@ END
 small() {
         hole "forge --to $host1:@ --peer $sw:$PORT --kinds mtu --mtu 1400 --count 1" \
                 "router takes 1400: set the mtu of all ranks to at most that"
+}
+
+# Both ranks end, and packets of every length pass again; `bad`: one ended otherwise.
+end_small() {
+        bad=0
+        for rank in 0 1; do
+                wait "$(id_of $rank)"
+                [ $? -eq 1 ] || { echo "# rank $rank has another exit code"; bad=1; }
+        done
+        ranks=
+        ip netns exec "$prefix-wire" nft delete table netdev small
+        fan_net_noloss "$prefix"
 }
 
 hole() { # [COMMAND TEXT]
@@ -254,17 +272,23 @@ hole() { # [COMMAND TEXT]
         else
                 text="give all ranks a smaller mtu"
         fi
-        bad=0
-        for rank in 0 1; do
-                wait "$(id_of $rank)"
-                [ $? -eq 1 ] || { echo "# rank $rank has another exit code"; bad=1; }
-        done
-        ranks=
-        ip netns exec "$prefix-wire" nft delete table netdev small
-        fan_net_noloss "$prefix"
+        end_small
         grep -qF "$text" "$dir/rank1" || cp "$dir/rank1" "$dir/late"
         grep -qF "the path to the switch $sw:$PORT loses packets of " "$dir/rank1" && grep -qF "$text" "$dir/rank1" &&
         grep -q "packets of rank 1 do not fit its path to the switch" "$dir/rank0" && [ $bad -eq 0 ]
+}
+
+# A switch whose path to the server loses large packets, which no rank can see.
+server_hole() {
+        stop
+        forget
+        server_there && fan_net_cut "$prefix" && longer_than_1400 drop 2 || return 1
+        begin_job --switch "$sw:$PORT" -n 5 --timeout 30000
+        end_small
+        for rank in 0 1; do
+                grep -q "get lost between the switch .* and where it sends sums on" "$dir/rank$rank" || bad=1
+        done
+        grep -q 'event=warning .*loses packets of 1444 bytes' "$dir/switch" && [ $bad -eq 0 ]
 }
 
 # What doctor says of a path about which a stranger has lied.
@@ -281,7 +305,7 @@ drill() { # KIND FAMILY
         addresses "$2"
         for factor in $TRIES; do
                 rm -f "$dir"/*
-                case $1 in every-port) every_port ;; *) $1 ;; esac
+                case $1 in every-port) every_port ;; server-hole) server_hole ;; *) $1 ;; esac
                 result=$?
                 if [ $result -eq 0 ] || [ ! -e "$dir/late" ]; then break; fi
         done

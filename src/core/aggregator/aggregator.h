@@ -130,6 +130,9 @@ struct fan_drain {
 	char head[FAN_DRAIN_JOBS_MAX][FAN_DRAIN_HEAD_BYTES + 1];
 };
 
+/* As fan_switch_behind_loses, of an aggregator that has a parent. */
+void fan_aggregator_behind_loses(struct fan_aggregator *ag, uint16_t bytes);
+
 /* Nobody joins from now on, but members again: a JOIN of others gets no answer, so that they try
  * again, wherever the next aggregator is. */
 void fan_aggregator_drain(struct fan_aggregator *ag, const struct fan_drain *of);

@@ -22,6 +22,7 @@ struct fan_aggregator {
 	struct fan_drain drain;
 	struct fan_aggregator_stats stats;
 	uint8_t echoed[FAN_ECHO_MAX]; /* body of every answer to an ECHO, cut to its length */
+	uint16_t behind_loses;	      /* as that answer has it */
 	uint8_t *uplinks;	      /* uplink_bytes for each job */
 	size_t uplink_bytes;
 	uint64_t lives;			   /* uplinks begun so far */

@@ -140,6 +140,13 @@ void fan_report_prepare_echo(struct fan_aggregator *ag)
 		.shards = ag->cfg.shards,
 		.window = ag->cfg.window_max,
 		.group_family = ag->cfg.group_family,
+		.behind_loses = ag->behind_loses,
 	};
 	fan_query_prepare(ag->echoed, &m);
+}
+
+void fan_aggregator_behind_loses(struct fan_aggregator *ag, uint16_t bytes)
+{
+	ag->behind_loses = bytes;
+	fan_report_prepare_echo(ag);
 }

@@ -138,6 +138,14 @@ struct fan_switch *fan_node_slots(const struct fan_node *n)
 	return n->slots;
 }
 
+void fan_node_behind_loses(struct fan_node *n, uint16_t bytes)
+{
+	if (n->slots)
+		fan_switch_behind_loses(n->slots, bytes);
+	if (n->aggregator)
+		fan_aggregator_behind_loses(n->aggregator, bytes);
+}
+
 const struct fan_node_stats *fan_node_stats(const struct fan_node *n)
 {
 	return &n->stats;

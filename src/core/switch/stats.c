@@ -121,8 +121,15 @@ void fan_stats_prepare(struct fan_switch *sw)
 		.payload_bytes = sw->cfg.payload_bytes,
 		.shards = sw->cfg.shards,
 		.window = (uint16_t)(most < FAN_WINDOW_MAX ? most : FAN_WINDOW_MAX),
+		.behind_loses = sw->behind_loses,
 	};
 	fan_query_prepare(sw->echoed, &who);
+}
+
+void fan_switch_behind_loses(struct fan_switch *sw, uint16_t bytes)
+{
+	sw->behind_loses = bytes;
+	fan_stats_prepare(sw);
 }
 
 static bool knows_host(const void *self, uint16_t index, const fan_peer *from)

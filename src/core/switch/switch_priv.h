@@ -86,6 +86,7 @@ struct fan_switch {
 	uint64_t deadline_ns, now_ns;
 	struct fan_switch_stats stats;
 	uint8_t echoed[FAN_ECHO_MAX]; /* body of every answer to an ECHO, cut to its length */
+	uint16_t behind_loses;	      /* as that answer has it */
 	struct fan_switch_job
 		job[FAN_JOBS_MAX];	 /* jobs without a route, by the aggregator's index */
 	uint16_t number[FAN_ROUTES_MAX]; /* of route[i]; 0: free */

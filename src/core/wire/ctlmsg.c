@@ -444,6 +444,7 @@ enum fan_err fan_echoed_get(struct fan_echoed *m, const struct fan_frag *f)
 		return FAN_E_FORMAT;
 	memcpy(m->version, r.p, m->version_bytes);
 	m->version[m->version_bytes] = '\0';
+	m->behind_loses = fan_get16(r.p + m->version_bytes);
 	bool sane = m->payload_bytes >= FAN_PAYLOAD_MIN && m->payload_bytes <= FAN_PAYLOAD_MAX &&
 		    m->shards >= 1 && m->shards <= FAN_SHARDS_MAX && m->window >= 1 &&
 		    m->window <= FAN_WINDOW_MAX &&
@@ -455,7 +456,9 @@ enum fan_err fan_echoed_get(struct fan_echoed *m, const struct fan_frag *f)
 size_t fan_echoed_put(uint8_t *b, const struct fan_echoed *m)
 {
 	memset(b, 0, FAN_ECHO_MIN);
-	memcpy(PUT(b, m, echoed), m->version, m->version_bytes);
+	uint8_t *p = PUT(b, m, echoed);
+	memcpy(p, m->version, m->version_bytes);
+	fan_put16(p + m->version_bytes, m->behind_loses);
 	return FAN_ECHO_MIN;
 }
 

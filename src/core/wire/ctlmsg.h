@@ -260,6 +260,8 @@ struct fan_echoed {
 	uint8_t version_bytes;
 	char version[FAN_VERSION_MAX + 1]; /* of the program, with a terminating zero, which is
 					    * not on the wire */
+	uint16_t behind_loses;		   /* datagrams of so many bytes and more get lost between
+					    * here and where sums go on; 0: none are known to */
 };
 
 /* Decode the body of a control message whose header fan_wire_get has accepted.

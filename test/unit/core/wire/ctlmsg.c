@@ -103,7 +103,8 @@ static const struct fan_echoed echoed = {.payload_bytes = 8832,
 					 .window = 4096,
 					 .group_family = 6,
 					 .version_bytes = FAN_VERSION_MAX,
-					 .version = "0123456789.123456789-123456789+"};
+					 .version = "0123456789.123456789-123456789+",
+					 .behind_loses = 65535};
 
 /* Encodes its message, decodes `cut` bytes less, and what it got equals: 1. */
 struct kind {

@@ -71,8 +71,8 @@ static void ctlmsg_fields__of_reports_lie_where_the_page_says(void **state)
 			     &(struct fan_helper_stats){1, 3, 5, 1, "d", 7, 9, 1, {{12, 14}}});
 	LIE({0, 2}, {2, 2}, {4, 2}, {6, 2}, {8, 2}, {11, 2}, {13, 4});
 	assert_memory_equal(body + 17, "\1d", 2);
-	fan_echoed_put(body, &(struct fan_echoed){1, 3, 5, 7, 8, "12345678"});
-	LIE({0, 2}, {2, 2}, {4, 2}, {6, 1}, {7, 1});
+	fan_echoed_put(body, &(struct fan_echoed){1, 3, 5, 7, 8, "12345678", 17});
+	LIE({0, 2}, {2, 2}, {4, 2}, {6, 1}, {7, 1}, {16, 2});
 	assert_memory_equal(body + 8, "12345678", 8);
 }
 

@@ -3,11 +3,9 @@
 
 #include <sys/socket.h>
 
-#include "config.h"
-#include "connection.h"
+#include "clock.h"
 #include "core/wire/ctlmsg.h"
-#include "net/clock.h"
-#include "net/path.h"
+#include "path.h"
 
 /* Which ECHO of a test: what its nonce has more. */
 enum which {
@@ -17,7 +15,7 @@ enum which {
 	WHICH_COUNT
 };
 
-#define BODY_MIN_BYTES (FAN_CONFIG_MTU_MIN - 48 - FAN_HEAD_BYTES) /* that every path takes */
+#define BODY_MIN_BYTES (FAN_PATH_TEST_MTU_MIN - 48 - FAN_HEAD_BYTES)
 
 /* A time of `ms`, or that part of the stall time if it is less. */
 static uint64_t within_ns(unsigned ms, uint32_t stall_ms, unsigned part)
@@ -45,6 +43,16 @@ static void pass(struct fan_path_test *t, uint64_t now_ns)
 	t->next_ns = now_ns + FAN_PATH_TEST_AGAIN_MS * FAN_MS;
 }
 
+/* A long ECHO has been answered: that is all, unless what it stands for gets lost behind. */
+static void long_heard(struct fan_path_test *t, const struct fan_frag *f, uint64_t now_ns)
+{
+	struct fan_echoed who;
+	bool knows = fan_echoed_get(&who, f) == FAN_OK && who.behind_loses > FAN_HEAD_BYTES;
+	t->behind_bytes = knows && who.behind_loses <= t->bytes ? who.behind_loses : 0;
+	if (!t->behind_bytes)
+		pass(t, now_ns);
+}
+
 bool fan_path_test_heard(struct fan_path_test *t, const uint8_t *pkt, size_t len, uint64_t now_ns)
 {
 	struct fan_frag f;
@@ -55,7 +63,7 @@ bool fan_path_test_heard(struct fan_path_test *t, const uint8_t *pkt, size_t len
 	switch ((enum which)(f.nonce - t->nonce)) {
 	case LONG:
 		if (t->rounds && len >= t->bytes)
-			pass(t, now_ns);
+			long_heard(t, &f, now_ns);
 		break;
 	case SHORT: t->short_heard++; break;
 	default: t->told_heard |= len >= t->told_bytes; break;
@@ -68,23 +76,23 @@ static void begin(struct fan_path_test *t)
 	t->nonce = fan_clock_nonce() | 1;
 	t->short_heard = 0;
 	t->told_heard = false;
-	t->told_bytes = 0;
+	t->told_bytes = t->behind_bytes = 0;
 }
 
 /* What the kernel has been told meanwhile, if that could be why. */
-static void heed_router(struct fan_connection *cn)
+static void heed_router(struct fan_path_test *t, const struct fan_udp *udp, const fan_peer *to)
 {
-	struct fan_path_test *t = &cn->path_test;
-	const uint32_t lower = cn->udp.family == AF_INET ? 28 : 48;
+	const uint32_t lower = udp->family == AF_INET ? 28 : 48;
 	struct fan_path path;
-	fan_path_read(&path, &cn->switch_addr);
-	if (path.told_mtu < FAN_CONFIG_MTU_MIN || (uint32_t)path.told_mtu - lower >= t->bytes)
+	fan_path_read(&path, to);
+	if (path.told_mtu < FAN_PATH_TEST_MTU_MIN || (uint32_t)path.told_mtu - lower >= t->bytes)
 		return;
 	t->told_mtu = path.told_mtu;
 	t->told_bytes = (uint32_t)path.told_mtu - lower;
 }
 
-void fan_path_ask(struct fan_connection *cn, uint64_t nonce, uint32_t bytes)
+void fan_path_ask(struct fan_udp *udp, const fan_peer *to, bool connected, uint64_t nonce,
+		  uint32_t bytes)
 {
 	const struct fan_echo m = {.body_bytes = (uint16_t)(bytes - FAN_HEAD_BYTES)};
 	struct fan_frag h = {
@@ -98,18 +106,14 @@ void fan_path_ask(struct fan_connection *cn, uint64_t nonce, uint32_t bytes)
 	uint8_t body[FAN_ECHO_MAX];
 	fan_out_init(&out, &item, 1, NULL, 0);
 	fan_ctl_finish(fan_out_add(&out, FAN_TO_PEER), &h, body, fan_echo_put(body, &m));
-	fan_udp_send(&cn->udp, &out, true);
+	item.peer = *to;
+	fan_udp_send(udp, &out, connected);
 }
 
-static void ask(struct fan_connection *cn, enum which which, uint32_t bytes)
+bool fan_path_test_turn(struct fan_path_test *t, struct fan_udp *udp, const fan_peer *to,
+			bool connected, uint32_t stall_ms, uint64_t now_ns)
 {
-	fan_path_ask(cn, cn->path_test.nonce + which, bytes);
-}
-
-bool fan_path_test_turn(struct fan_connection *cn, uint64_t now_ns)
-{
-	struct fan_path_test *t = &cn->path_test;
-	if (!t->next_ns || now_ns < t->next_ns || fan_worker_phase(cn->w) != FAN_W_READY)
+	if (!t->next_ns || now_ns < t->next_ns)
 		return false;
 	if (!t->rounds)
 		begin(t);
@@ -120,13 +124,13 @@ bool fan_path_test_turn(struct fan_connection *cn, uint64_t now_ns)
 		return false;
 	}
 	t->rounds++;
-	t->next_ns = now_ns + within_ns(FAN_PATH_TEST_STEP_MS, cn->stall_ms, FAN_PATH_TEST_PARTS);
+	t->next_ns = now_ns + within_ns(FAN_PATH_TEST_STEP_MS, stall_ms, FAN_PATH_TEST_PARTS);
 	if (!t->told_bytes)
-		heed_router(cn);
-	ask(cn, SHORT, FAN_HEAD_BYTES + FAN_ECHO_MIN);
+		heed_router(t, udp, to);
+	fan_path_ask(udp, to, connected, t->nonce + SHORT, FAN_HEAD_BYTES + FAN_ECHO_MIN);
 	if (t->told_bytes)
-		ask(cn, TOLD, t->told_bytes);
-	ask(cn, LONG, t->bytes);
+		fan_path_ask(udp, to, connected, t->nonce + TOLD, t->told_bytes);
+	fan_path_ask(udp, to, connected, t->nonce + LONG, t->bytes);
 	return false;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The verdict itself, against paths that lose large datagrams: test/net/icmp.sh. */
-#include "lib/path_test.h"
+#include "net/path_test.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,21 +16,27 @@
 #define NONCE UINT64_C(0x1234567800000001)
 #define LONG  1472
 
-static size_t answer(uint8_t *pkt, uint64_t nonce, size_t bytes)
+static size_t answer_of(const struct fan_echoed *who, uint8_t *pkt, uint64_t nonce, size_t bytes)
 {
 	static uint8_t scratch[FAN_ECHO_MAX];
 	static struct fan_out_item item;
 	uint8_t body[FAN_ECHO_MAX] = {0};
-	const struct fan_echoed who = {.payload_bytes = 1408, .shards = 1, .window = 16};
 	struct fan_frag h = {.nonce = nonce, .type = FAN_TYPE_REPORT, .topic = FAN_TOPIC_ECHO};
 	struct fan_out out;
 
 	fan_out_init(&out, &item, 1, scratch, sizeof scratch);
-	fan_echoed_put(body, &who);
+	fan_echoed_put(body, who);
 	fan_ctl_finish(fan_out_add(&out, FAN_TO_PEER), &h, body, bytes - FAN_HEAD_BYTES);
 	memcpy(pkt, item.head, FAN_HEAD_BYTES);
 	memcpy(pkt + FAN_HEAD_BYTES, body, bytes - FAN_HEAD_BYTES);
 	return bytes;
+}
+
+static size_t answer(uint8_t *pkt, uint64_t nonce, size_t bytes)
+{
+	static const struct fan_echoed who = {.payload_bytes = 1408, .shards = 1, .window = 16};
+
+	return answer_of(&who, pkt, nonce, bytes);
 }
 
 static void path_test__waits_for_a_result_first(void **state)
@@ -100,6 +106,24 @@ static void path_test__short_answers_count(void **state)
 	assert_int_equal(t.rounds, 3);
 }
 
+/* A switch whose own path to the server is too narrow stands for nothing longer than that. */
+static void path_test__long_answer_of_one_who_loses_them_behind_passes_nothing(void **state)
+{
+	(void)state;
+	struct fan_path_test t = {.nonce = NONCE, .bytes = LONG, .rounds = 3, .next_ns = NOW};
+	struct fan_echoed who = {
+		.payload_bytes = 1408, .shards = 1, .window = 16, .behind_loses = LONG};
+	uint8_t pkt[FAN_HEAD_BYTES + FAN_ECHO_MAX];
+
+	assert_true(fan_path_test_heard(&t, pkt, answer_of(&who, pkt, NONCE, LONG), NOW));
+	assert_int_equal(t.rounds, 3);
+	assert_int_equal(t.behind_bytes, LONG);
+	who.behind_loses = LONG + 1; /* longer than what is sent */
+	assert_true(fan_path_test_heard(&t, pkt, answer_of(&who, pkt, NONCE, LONG), NOW));
+	assert_int_equal(t.rounds, 0);
+	assert_int_equal(t.behind_bytes, 0);
+}
+
 /* Who sees no packet does not know the nonce. */
 static void path_test__strangers_answer_nothing(void **state)
 {
@@ -125,6 +149,8 @@ int main(void)
 		cmocka_unit_test(path_test__is_over_within_the_stall_time),
 		cmocka_unit_test(path_test__short_datagrams_begin_none),
 		cmocka_unit_test(path_test__long_answer_passes_it),
+		cmocka_unit_test(
+			path_test__long_answer_of_one_who_loses_them_behind_passes_nothing),
 		cmocka_unit_test(path_test__short_answers_count),
 		cmocka_unit_test(path_test__strangers_answer_nothing),
 	};
