@@ -301,7 +301,7 @@ static bool make_node(struct fan_sim_daemon *d)
 	size_t bytes = fan_node_bytes(&d->cfg);
 	unsigned items = fan_node_out_items(&d->cfg);
 	size_t scratch_bytes = items * (size_t)FAN_ITEM_SCRATCH;
-	struct fan_out_item *item = malloc(items * sizeof *item);
+	struct fan_out_item *item = calloc(items, sizeof *item);
 	uint8_t *scratch = malloc(scratch_bytes);
 	fan_out_init(&d->out, item, items, scratch, scratch_bytes);
 	d->node = bytes ? aligned_alloc(ALIGN, bytes) : NULL;

@@ -61,7 +61,7 @@ static bool begin_conductor(struct fan_experiment *e)
 		.daemon = e->daemon,
 		.weather = &e->weather,
 	};
-	c->order = malloc((s->changes + 1) * sizeof *c->order);
+	c->order = calloc(s->changes + 1u, sizeof *c->order);
 	if (!c->order)
 		return false;
 	for (uint32_t i = 0; i < s->changes; i++) { /* insertion: keeps equal ones in order */

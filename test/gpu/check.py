@@ -62,6 +62,7 @@ PARTS = [
     Part("ddp", 30, 2),
     Part("fsdp2", 40, 2),
     Part("mixed", 30, 2),
+    Part("nccl", 30, 1),
     Part("orders", 30),
     Part("memory", 30),
     Part("bandwidth", 30),

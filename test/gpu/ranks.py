@@ -289,10 +289,27 @@ def mixed(device, fake):
     return ddp(device, fake)
 
 
+def nccl(device, fake):
+    """`cpu:fanin,cuda:nccl` has both.  One rank: NCCL wants a GPU for each."""
+    wrong, facts = [], {"nccl": ".".join(map(str, torch.cuda.nccl.version()))}
+    for where, wanted in ((device, "ProcessGroupNCCL"), (torch.device("cpu"), "FaninGroup")):
+        backend = type(dist.group.WORLD._get_backend(where)).__name__
+        before = dict(calls)
+        tensor = given(0, 100000, torch.float32).to(where)
+        expected = tensor.clone()
+        dist.all_reduce(tensor)
+        if backend != wanted or not torch.equal(tensor, expected):
+            wrong.append(f"all_reduce on {where}, by {backend}")
+        if where.type == "cuda" and calls != before:
+            wrong.append("fanin was called for tensors of the GPU")
+    return {"wrong": wrong, "facts": facts}
+
+
 # ---- one rank ------------------------------------------------------------------------
 
 
-NEEDS = {"mixed": (2, 0), "fsdp2": (2, 6)}  # versions of PyTorch
+NEEDS = {"mixed": (2, 0), "nccl": (2, 0), "fsdp2": (2, 6)}  # versions of PyTorch
+BACKENDS = {"mixed": "cpu:gloo,cuda:fanin", "nccl": "cpu:fanin,cuda:nccl"}
 
 
 def run(part, fake=False, blind=""):
@@ -301,7 +318,9 @@ def run(part, fake=False, blind=""):
     if version < NEEDS.get(part, version):
         needed = ".".join(map(str, NEEDS[part]))
         return {"skipped": f"needs PyTorch {needed}, this is {torch.__version__}"}
-    dist.init_process_group("cpu:gloo,cuda:fanin" if part == "mixed" else "fanin")
+    if part == "nccl" and fake:
+        return {"skipped": "NCCL needs a GPU"}
+    dist.init_process_group(BACKENDS.get(part, "fanin"))
     return globals()[part](prepare(fake, blind), fake)
 
 
