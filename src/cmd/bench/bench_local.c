@@ -106,9 +106,11 @@ static void share_slots(const struct bench_options *o, struct fan_daemon_options
 /* With the key of the ranks, if they have one. */
 static int take_key(struct fan_daemon_options *so, char *why, size_t bytes)
 {
-	const struct fanin_options none = FANIN_OPTIONS_INIT;
+	struct fanin_options no_rank = FANIN_OPTIONS_INIT;
 	struct fan_config c;
-	int e = fan_config_load_part(&c, &none, why, bytes);
+	no_rank.rank = 0; /* what variables say of one is not for it */
+	no_rank.ranks = 2;
+	int e = fan_config_load_part(&c, &no_rank, why, bytes);
 	so->keys = c.keys;
 	so->of_tenant = true;
 	return e;

@@ -308,6 +308,19 @@ static void start__options_from_variables(void **state)
 	unsetenv("FANIN_MULTICAST");
 }
 
+/* A process that runs alone may serve others, and a launcher's jobs may have other sizes. */
+static void start__variables_of_a_rank_are_not_for_it(void **state)
+{
+	(void)state;
+	setenv("RANK", "0", 1);
+	setenv("WORLD_SIZE", "1", 1);
+	setenv("FANIN_RANKS", "1", 1);
+	fanin_switch_stop(started_at("127.0.0.1:0"), 0);
+	unsetenv("FANIN_RANKS");
+	unsetenv("WORLD_SIZE");
+	unsetenv("RANK");
+}
+
 static void one_by_one(struct rank *r)
 {
 	struct fanin_stats stats = {.size = sizeof stats};
@@ -536,6 +549,7 @@ int main(void)
 		cmocka_unit_test(start__options_of_other_sizes),
 		cmocka_unit_test(start__wrong_options),
 		cmocka_unit_test(start__options_from_variables),
+		cmocka_unit_test(start__variables_of_a_rank_are_not_for_it),
 		cmocka_unit_test(start__mtu_and_multicast_reach_the_switch),
 		cmocka_unit_test(start__port_in_use),
 		cmocka_unit_test(address__of_nobody),
