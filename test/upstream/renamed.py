@@ -4,8 +4,8 @@ import re
 
 # "gloo" and "cpu:gloo,cuda:nccl" as whole strings.
 NAME = re.compile(r"""(["'])((?:[a-z0-9:]+,)?(?:cpu:)?)gloo((?:,[a-z0-9:]+)?)\1""")
-# Whether PyTorch has Gloo: fanin has the same need.
-ASKS = ("require_backend_is_available", "is_gloo_available")
+# Whether PyTorch has Gloo: fanin has the same need; and what is expected of Gloo by its constant.
+ASKS = ("require_backend_is_available", "is_gloo_available", "Backend.GLOO")
 IMPORT = "import fanin.torch  # noqa\n"
 
 
