@@ -85,6 +85,12 @@ static uint16_t window_for(const struct fan_jobs *t, const struct fan_join *m)
 	return (uint16_t)(w < 2 ? 2 : w);
 }
 
+/* The next smaller one to try: two is the least that a WELCOME can grant. */
+static uint16_t halved(uint16_t window)
+{
+	return (uint16_t)(window / 2 < 2 ? 2 : window / 2);
+}
+
 static enum fan_err refuse(struct fan_refuse *no, enum fan_err err, uint16_t rank, uint32_t have,
 			   uint32_t want)
 {
@@ -155,10 +161,10 @@ static enum fan_err create(struct fan_jobs *t, const struct fan_join *m, uint16_
 		window = ahead_for(t, m);
 	const uint32_t units = m->options & FAN_JOIN_AHEAD ? t->slots.units : units_for(t);
 	while (window > 2 && window * width > units)
-		window = (uint16_t)(window / 2 < 2 ? 2 : window / 2);
+		window = halved(window);
 	uint32_t base = find_run(t, window * width, true);
 	while (base == UINT32_MAX && window > 2) { /* take less rather than refuse */
-		window = (uint16_t)(window / 2);
+		window = halved(window);
 		base = find_run(t, window * width, true);
 	}
 	if (base == UINT32_MAX)

@@ -206,6 +206,32 @@ static void member__failed_job_holds_no_slots(void **state)
 	assert_int_equal(rig.window, 4);
 }
 
+/* Where runs of two slots are free, of three that are wanted a job gets two: nobody takes a WELCOME
+ * of one. */
+static void member__no_window_of_one(void **state)
+{
+	(void)state;
+	rig.cfg.slots = 7;
+	rig.cfg.greedy = true;
+	rig_again();
+	struct fan_join m = named(0, 2, 0, 2);
+	assert_int_equal(rig_join(0, 5, &m), FAN_OK); /* slots 0 and 1 */
+	rig_beat(0, 5, 0, 0);
+	const uint32_t first = rig.job, epoch = rig.epoch;
+	m = named(1, 2, 0, 3);
+	assert_int_equal(rig_join(0, 6, &m), FAN_OK); /* slots 2 to 4 */
+	rig_beat(0, 6, 0, 0);
+	assert_int_equal(rig.window, 3);
+	uint8_t body[RIG_BODY];
+	const struct fan_leave bye = {.err = FAN_OK};
+	rig.job = first;
+	rig.epoch = epoch;
+	assert_int_equal(rig_ctl(FAN_TYPE_LEAVE, 0, 5, body, fan_leave_put(body, &bye)), FAN_CTL);
+	m = named(2, 2, 0, 3);
+	assert_int_equal(rig_join(0, 7, &m), FAN_OK);
+	assert_int_equal(rig.window, 2);
+}
+
 static void overlap(const struct fan_jobs *t)
 {
 	for (unsigned a = 0; a < t->max; a++) {
@@ -385,6 +411,7 @@ int main(void)
 		RIG_TEST(member__full),
 		RIG_TEST(member__window),
 		RIG_TEST(member__failed_job_holds_no_slots),
+		RIG_TEST(member__no_window_of_one),
 		RIG_TEST(member__churn),
 		RIG_TEST(member__heard_last),
 		RIG_TEST(member__nobody_joins_what_drains),
