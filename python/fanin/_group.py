@@ -24,7 +24,7 @@ from ._autoload import DEVICES
 from ._carried import Carried, Gather, InPlace, Scatter, bytes_of
 from ._completion import LEVELS_MAX, Completer, FaninWork, copy_back, join, level
 from ._devices import OWN, backend_for, collective, know, named_devices
-from ._gloo import made_within
+from . import _gloo
 from ._gloo_alone import GlooAlone
 from ._life import Life, begin
 from ._membership import AGREE_S, Membership, Options
@@ -474,9 +474,7 @@ def create(given: Any, options: Options | None) -> FaninGroup:
     if not given.global_ranks_in_group:
         group.membership.is_wanted()
     if messages is None:
-        # while all ranks are here: messages go through it
-        late = given.timeout.total_seconds() if given.global_ranks_in_group else AGREE_S
-        made_within(lambda: group.gloo, late)
+        _ = group.gloo  # while all ranks are here: messages go through it
     life.known()
     if not given.global_ranks_in_group:
         _world = weakref.ref(group)
@@ -485,14 +483,17 @@ def create(given: Any, options: Options | None) -> FaninGroup:
 
 def _make_gloo(store: Any, membership: Membership, timeout: Any) -> Any:
     """Gloo by the interface that leads to the others, since a host's name may stand for loopback."""
-    rank, size, store = membership.rank, membership.size, PatientStore(store)
-    address = "" if os.environ.get("GLOO_SOCKET_IFNAME") else membership.own_address()
-    if not address:
-        return c10d.ProcessGroupGloo(store, rank, size, timeout=timeout)
-    options = c10d.ProcessGroupGloo._Options()
-    options._devices = [c10d.ProcessGroupGloo.create_device(hostname=address)]
-    options._timeout = timeout
-    return c10d.ProcessGroupGloo(store, rank, size, options)
+    rank, size = membership.rank, membership.size
+    address = membership.own_address()
+
+    def make(keys: Any) -> Any:
+        return _gloo.connect(keys, rank, size, address, timeout)
+
+    if _gloo.LAZY:
+        keys = PatientStore(c10d.PrefixStore("gloo", store))
+        membership.kept.append(keys)  # C++ code alone does not keep an object of Python's class
+        return make(keys)
+    return _gloo.made(make, store, rank, size, AGREE_S)
 
 
 def _open_level(

@@ -91,6 +91,7 @@ class Membership:
         self.meeting: _meeting.Meeting | None = (
             None  #: the switch inside rank 0; None: others are named
         )
+        self.kept: list[Any] = []  #: as long as this
         self._store = PatientStore(store)
         self._world = world
         self._members = list(members)  # its ranks in `world`

@@ -5,9 +5,10 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
-import pytest
+import torch.distributed as dist
 from conftest import ROOT, WAIT_S, Processes, free_port, torchrun
 
 import fanin
@@ -93,15 +94,66 @@ def test_without_a_switch_where_that_is_allowed():
     assert answers(2, "not_required", arguments) == [{"sum": 2.0, "active": False}] * 2
 
 
+def gloo_of(makes, seconds=WAIT_S):
+    """What each rank's Gloo group or error is, where `makes` make them; each has been made as many times."""
+    store, got = dist.HashStore(), {}
+
+    def one(rank):
+        try:
+            got[rank] = _gloo.made(makes[rank], store, rank, len(makes), seconds)
+        except fanin.FaninError as error:
+            got[rank] = str(error)
+
+    threads = [threading.Thread(target=one, args=(rank,)) for rank in range(len(makes))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(WAIT_S)
+    return got
+
+
 def test_gloo_is_not_waited_for_without_end():
-    never, made = threading.Event(), []
-    with pytest.raises(fanin.FaninError, match="not all ranks have connected within 0.1 s"):
-        _gloo.made_within(never.wait, 0.1)
-    never.set()
-    with pytest.raises(fanin.FaninError, match="cannot be made: connectFullMesh failed; a rank"):
-        _gloo.made_within(lambda: refuse("connectFullMesh failed"), WAIT_S)
-    _gloo.made_within(lambda: made.append(1), WAIT_S)
-    assert made == [1]
+    def waits(keys):
+        keys.wait(["of a rank that is lost"])  # as Gloo does: half an hour
+
+    got = gloo_of([waits, lambda _: "made"], 0.5)
+    for text in got.values():
+        assert "cannot be made: not all ranks have connected within 0." in text
+    assert not any(thread.name == "fanin-gloo" for thread in ended_soon())
+
+
+def ended_soon():
+    """Threads that are left a moment later."""
+    until = time.monotonic() + WAIT_S
+    while time.monotonic() < until and any(
+        thread.name == "fanin-gloo" for thread in threading.enumerate()
+    ):
+        time.sleep(0.01)
+    return threading.enumerate()
+
+
+def test_gloo_is_tried_again_by_all_ranks():
+    tries = [0, 0]
+
+    def second(keys):
+        tries[1] += 1
+        if tries[1] == 1:
+            raise RuntimeError("connectFullMesh failed")
+        keys.set("1", "here")
+        return tries[1]
+
+    def first(keys):
+        tries[0] += 1
+        keys.wait(["1"])
+        return tries[0]
+
+    assert gloo_of([first, second]) == {0: 2, 1: 2}
+
+
+def test_gloo_that_never_connects_is_an_error_with_its_cause():
+    got = gloo_of([lambda _: refuse("connectFullMesh failed"), lambda _: 1], 1)
+    for text in got.values():
+        assert "cannot be made: rank 0: connectFullMesh failed; a rank" in text
 
 
 def refuse(text):
