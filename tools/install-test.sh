@@ -63,7 +63,7 @@ status=0
 }
 
 # fanin itself links no solver: OpenBLAS, which they bring, spins for ever where it gets no memory.
-prlimit --as=100000000 timeout 10 "$stage/fanin" switch --help >"$stage/help" || {
+prlimit --as=100000000 timeout 100 "$stage/fanin" switch --help >"$stage/help" || {
         echo "fanin switch --help: not with 100 MB of address space"
         exit 1
 }

@@ -13,7 +13,8 @@
 # build/logs/NAME.seconds  how long it took
 #
 # The work itself is a function of tools/steps.sh: status 0 passed, 77 skipped, else
-# failed.  It ends after LIMIT_S seconds whatever it does.
+# failed.  It ends after LIMIT_S seconds whatever it does; what other work on the machine
+# takes does not count (tools/limit.py).
 #
 # FAN_CHECK_RUN=1: part of a whole run, so builds are not begun again here, and the
 # result of the build that a step needs is looked up.
@@ -64,7 +65,7 @@ note_of() { # NAME STATUS
         case $2 in
         0) echo "$left" ;;
         77) grep 'SKIPPED' "$logs/$1.log" | tail -n 1 | sed 's/^ *SKIPPED:* *//' ;;
-        124 | 137) echo "ended after $LIMIT_S s, its limit" ;;
+        124) echo "ended after $LIMIT_S s, its limit" ;;
         *) echo "exit status $2${left:+; }$left" ;;
         esac
 }
@@ -81,7 +82,7 @@ mkdir -p $logs || exit 1
 rm -f "$logs/$name.result" "$logs/$name.counts" "$logs/$name.note"
 priority=
 case ${FAN_CHECK_LANE-} in
-computing) priority='chrt --idle 0' ;; # what waits goes first, at once
+computing) priority='nice -n 10' ;; # what waits goes first; but other work on the machine lets it go on
 esac
 if [ -n "${FAN_CHECK_LANE-}" ]; then
         printf '  start    %s\n' "$name"
@@ -90,7 +91,7 @@ fi
 # A background process would ignore SIGINT, and what it starts as well.
 begin_s=$(date +%s)
 # shellcheck disable=SC2086  # words are wanted
-env --default-signal=INT $priority timeout -k 10 "$LIMIT_S" sh tools/step.sh --inner "$name" \
+env --default-signal=INT $priority tools/limit.py "$LIMIT_S" sh tools/step.sh --inner "$name" \
         </dev/null >"$logs/$name.log" 2>&1 &
 work=$!
 trap 'kill -TERM $work 2>/dev/null; wait $work; exit 143' INT TERM HUP

@@ -23,7 +23,7 @@ ahead=2000               # fragments
 slots=48                 # far fewer
 cache=100
 bytes=1M                 # 745 fragments
-rank_timeout_s=40
+rank_timeout_s=400
 polls=400                # of 50 ms, until something must have happened
 
 # COMMAND LISTEN FLAGS... in NAMESPACE.

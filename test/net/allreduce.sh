@@ -20,7 +20,7 @@ workers=4
 port=7079
 bytes=4194304
 iters=3
-rank_timeout_s=12
+rank_timeout_s=300
 
 worker() { # RANK ADDRESS FLAGS...
         rank=$1 address=$2

@@ -18,7 +18,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 prefix=fanin-bit-$$
 count=8 # ranks, and hosts
 port=7082
-limit_s=60
+limit_s=600
 
 # One rank: a line for each reduction, with a hash of the result.  Elements differ by up to 2^40,
 # so that each order of additions gives other bits.

@@ -35,7 +35,7 @@
 FANIN_HOSTS=0 # the switches alone sum
 export FANIN_HOSTS
 
-LISTEN_POLLS=100 # of 50 ms
+LISTEN_POLLS=2400 # of 50 ms
 
 other_namespaces=
 passed=0
@@ -122,14 +122,14 @@ start() { # NAMESPACE LOG COMMAND...
         ip netns exec "$prefix-$space" "$@" >"$log" 2>&1 &
 }
 
-# 1 when it is not ready after 5 s, or ended.
+# 1 when it is not ready after two minutes, or ended.
 start_switch() { # ADDRESS:PORT FLAGS...
         start sw switch "$fanin" switch --listen "$@"
         pids="$pids $!"
         wait_listening $! switch
 }
 
-# Until PID says in $dir/LOG that all its sockets are open; 1 after 5 s, or when it ended.
+# Until PID says in $dir/LOG that all its sockets are open; 1 after two minutes, or when it ended.
 # (Its tables in /proc would not do: at first they are those of this script's namespace.)
 wait_listening() { # PID LOG
         for _ in $(seq $LISTEN_POLLS); do

@@ -24,7 +24,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 prefix=fanin-doc-$$
 other_namespaces=mid
 port=7080
-limit_s=20
+limit_s=300
 batches=ok # a veth with a program at its end carries none
 [ "${FAN_TEST_PLANE:-sockets}" = sockets ] || batches=warn
 

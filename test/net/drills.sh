@@ -33,7 +33,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 . "$here/cases.sh"
 
 prefix=fanin-dr-$$
-rank_timeout_s=40 # several times what any drill may take
+rank_timeout_s=400 # many times what any drill may take
 MOMENT_MS=1500
 GAP_MS=300
 TRIES=3

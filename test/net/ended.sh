@@ -23,7 +23,7 @@ runs=${2:-10}
 # RUNS on two hosts, which begin them at about the same time.
 all_end() { # RUNS NAME PORT WHAT
         for host in 0 1; do
-                start w$host "host$host" timeout -k 2 $((60 + 60 * $1)) \
+                start w$host "host$host" timeout -k 2 $((600 + 600 * $1)) \
                         env PYTHONPATH="$root/python" OMP_NUM_THREADS=1 FANIN_LIBRARY="$library" \
                         ENDED_KEY="$dir/key" MASTER_ADDR=10.77.0.1 "$torch" "$root/test/python/ended.py" $host 2 2 "$1" "$3" "$4"
                 ranks="$ranks $!"

@@ -17,7 +17,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 
 prefix=fanin-fc-$$
 port=7081
-limit_s=40
+limit_s=400
 timeout_s=5 # of a doctor; ranks that are missing are waited for twice as long
 
 # The doctors of the ranks that run on these hosts, all told the same by VARIABLE=VALUE...; texts in

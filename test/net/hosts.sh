@@ -19,7 +19,7 @@ prefix=fanin-ho-$$
 hosts=3
 ranks_of="0 0 1 2" # the host of each rank
 bytes=4M
-rank_timeout_s=30
+rank_timeout_s=300
 port=7079
 share=1 # memory, among the ranks of a host: expected
 ask=    # for it or not: FANIN_LOCAL=1 or =0

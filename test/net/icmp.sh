@@ -34,7 +34,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 . "$here/cases.sh"
 
 prefix=fanin-ic-$$
-rank_timeout_s=60
+rank_timeout_s=600
 kinds="one sides own every-port all server redirect small hole server-hole doctor"
 stranger4=10.77.0.99 stranger6=fd77::99
 PORT=7090
@@ -225,7 +225,7 @@ redirect() {
 
 # What doctor says, of a switch that may not answer.
 advice() { # NUMBER
-        ip netns exec "$prefix-w0" timeout 20 "$fanin" doctor --switch $far:$PORT --no-join --timeout 5 >"$dir/doctor$1" 2>&1
+        ip netns exec "$prefix-w0" timeout 200 "$fanin" doctor --switch $far:$PORT --no-join --timeout 5 >"$dir/doctor$1" 2>&1
         return 0
 }
 
@@ -296,7 +296,7 @@ doctor() {
         switch_there && begin_job --switch "$sw:$PORT" -n 100000 &&
         forge --to "$host0:$(port_to w0 $PORT)" --peer "$sw:$PORT" --kinds mtu --mtu 1300 --count 1 &&
         believed w0 "$sw" &&
-        ip netns exec "$prefix-w0" timeout 20 "$fanin" doctor --switch "$sw:$PORT" --no-join >"$dir/rank0" 2>&1 &&
+        ip netns exec "$prefix-w0" timeout 200 "$fanin" doctor --switch "$sw:$PORT" --no-join >"$dir/rank0" 2>&1 &&
         grep -q '^warn  *mtu .*1300' "$dir/rank0" && ! grep -q 'ip link set' "$dir/rank0"
 }
 

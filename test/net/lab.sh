@@ -11,7 +11,7 @@
 set -u
 
 BUILD=${BUILD:-build}
-LIMIT_S=90 # of each run; they take seconds
+LIMIT_S=900 # of each run; they take seconds
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failed=0
@@ -92,7 +92,7 @@ clean "a killed switch"
 for signal in INT TERM; do
         lab -a best --no-sim --seconds 60 &
         run=$!
-        for _ in $(seq 100); do # until ranks are at work
+        for _ in $(seq 3000); do # until ranks are at work
                 [ -f "$work/kept/best.rank1.log" ] && break
                 sleep 0.1
         done

@@ -26,7 +26,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 prefix=fanin-mh$$
 port=7080
 bytes=1048576
-rank_timeout_s=12
+rank_timeout_s=300
 
 subnet() { # INDEX: the link between the switch and that worker
         k=$(($1 + 1))

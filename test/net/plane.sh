@@ -17,7 +17,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 prefix=fanin-plane-$$
 workers=3
 port=7083
-rank_timeout_s=20
+rank_timeout_s=300
 v4=10.77.0.254:$port
 v6="[fd77::fe]:$port"
 plane='--plane xdp --interface p0,p1,p2'
@@ -81,7 +81,7 @@ has_summed() { # NAME RESULT
 refused() { # NAME CODE TEXT SWITCH_FLAGS...
         name=$1 code=$2 text=$3
         shift 3
-        ip netns exec "$prefix-sw" timeout 5 "$fanin" switch --listen $v4 "$@" >"$dir/refused" 2>&1
+        ip netns exec "$prefix-sw" timeout 60 "$fanin" switch --listen $v4 "$@" >"$dir/refused" 2>&1
         [ $? -eq "$code" ] && grep -q -e "$text" "$dir/refused"
         report "$name" $? "$dir/refused"
 }
@@ -157,7 +157,7 @@ start_switch $v4 $plane && attached
 was_attached=$?
 # shellcheck disable=SC2086  # words are wanted
 kill -KILL $pids 2>/dev/null # `ip netns exec` has become the program
-for _ in $(seq 40); do
+for _ in $(seq 2400); do
         attached || break
         sleep 0.05
 done
@@ -202,7 +202,7 @@ start_switch $v4 $plane && ip -n "$prefix-sw" link set p0 down && sleep 0.2 &&
 has_summed "a link goes down and comes back" $?
 
 without_rights() {
-        ip netns exec "$prefix-sw" setpriv --bounding-set=-all --inh-caps=-all timeout 5 "$fanin" \
+        ip netns exec "$prefix-sw" setpriv --bounding-set=-all --inh-caps=-all timeout 60 "$fanin" \
                 switch --listen $v4 --plane xdp --interface p0 >"$dir/refused" 2>&1
         [ $? -eq 1 ] && grep -q 'not allowed; run as root, or with CAP_NET_ADMIN' "$dir/refused"
 }
@@ -224,7 +224,7 @@ stop
 doctor_says() { # NAME INTERFACE EXIT-CODE [STATUS CHECK TEXT]...
         name=$1 interface=$2 code=$3
         shift 3
-        ip netns exec "$prefix-sw" timeout 10 "$fanin" doctor --interface "$interface" >"$dir/doctor" 2>&1
+        ip netns exec "$prefix-sw" timeout 100 "$fanin" doctor --interface "$interface" >"$dir/doctor" 2>&1
         [ $? -eq "$code" ]
         result=$?
         while [ $# -gt 0 ]; do

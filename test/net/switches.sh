@@ -22,7 +22,7 @@ at=10.77.0.254           # the switches'
 server=10.77.0.5:7090
 bytes=1048576
 iters=3
-rank_timeout_s=30
+rank_timeout_s=300
 jobs_many=64
 
 # COMMAND LISTEN FLAGS... in the switch's namespace or the server's.

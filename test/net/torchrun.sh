@@ -14,7 +14,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 . "$here/cases.sh"
 
 prefix=fanin-tr-$$
-rank_timeout_s=60
+rank_timeout_s=600
 root=$here/../..
 
 # The program's ranks on both hosts.  Debian 13's torchrun meets by a file (doc/pytorch.md).
@@ -83,7 +83,7 @@ agent_store() {
         start w0 store timeout -k 2 $rank_timeout_s env PYTHONPATH="$root/python" "$torch" "$root/test/python/agent_store.py" 10.77.0.1 29503
         store=$!
         pids="$pids $store"
-        tries=100
+        tries=3000
         until grep -q listens "$dir/store" || [ $tries -eq 0 ]; do
                 tries=$((tries - 1))
                 sleep 0.1
@@ -114,7 +114,7 @@ for rank in 0 1; do
                 "$fanin" bench -b 64K -e 64K -n 2 -w 0
 done
 for rank in 0 1; do
-        tries=200
+        tries=3000
         until grep -q 'waits for the address of "rank0.late:29505"' "$dir/rank$rank" || [ $tries -eq 0 ]; do
                 tries=$((tries - 1))
                 sleep 0.1

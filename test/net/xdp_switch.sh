@@ -17,7 +17,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 prefix=fanin-xsw-$$
 ranks_of_job=3
 at=10.77.0.1:7084
-rank_timeout_s=20
+rank_timeout_s=300
 
 begin "$@"
 switch=$(dirname "$fanin")/experiments/xdp-switch/xdp-switch
@@ -106,7 +106,7 @@ ip -n "$prefix-w0" link show eth0 | grep -q prog/xdp
 was_attached=$?
 # shellcheck disable=SC2086  # one word
 kill -KILL $pids
-for _ in $(seq 40); do
+for _ in $(seq 2400); do
         ip -n "$prefix-w0" link show eth0 | grep -q prog/xdp || break
         sleep 0.05
 done
@@ -117,7 +117,7 @@ report "killed, it leaves nothing attached" $? "$dir/switch"
 refused() { # NAME TEXT ARGUMENTS...
         name=$1 text=$2
         shift 2
-        ip netns exec "$prefix-w0" timeout 5 "$switch" "$@" >"$dir/refused" 2>&1
+        ip netns exec "$prefix-w0" timeout 60 "$switch" "$@" >"$dir/refused" 2>&1
         [ $? -eq 1 ] && grep -q "$text" "$dir/refused"
         report "$name" $? "$dir/refused"
 }

@@ -48,7 +48,7 @@ DIFFERENCES = [
     "more",
     "none",
 ]
-BATCH_S = 900  # the longest that a batch may take
+BATCH_S = 3600  # the longest that a batch may take
 BATCH = 20  # programs that processes run, one after the other, in groups of their own
 
 

@@ -20,8 +20,8 @@ from agreement import REDUCED, Program, elements, given_value
 import fanin
 import fanin.torch
 
-LATE_S = 25.0  # an operation that took longer is a hang: the time to wait is 2 s
-HANG_S = 120  # a program that takes longer ends its process, and says where
+LATE_S = 120.0  # an operation that took longer is a hang: the time to wait is 2 s
+HANG_S = 600  # a program that takes longer ends its process, and says where
 MEET = datetime.timedelta(seconds=300)
 ROUNDED = 1e-2  # of averages, and of products of half types
 CAUSES = ("rank", "switch", "disagree")

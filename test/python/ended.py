@@ -16,7 +16,7 @@ import os
 import signal
 import sys
 
-RUN_LIMIT_S = 60
+RUN_LIMIT_S = 600
 
 HOST, HOSTS, RANKS, RUNS, PORT = (int(word) for word in sys.argv[1:6])
 WITH_BACKEND = sys.argv[6] == "both"

@@ -24,7 +24,7 @@ from program_tools import batch, mesh_of, network, own, plain
 
 import fanin.torch  # noqa: F401
 
-GROUP_S = 40.0  # a group's timeout: shorter than the tests'
+GROUP_S = 400.0  # a group's timeout: shorter than the tests'
 
 
 # ---- names and groups ------------------------------------------------------------
@@ -71,7 +71,7 @@ def barriers():
     """monitored_barrier, of the default group and of a subgroup."""
     group = dist.new_group([0, 1])
     dist.monitored_barrier()
-    dist.monitored_barrier(group, timeout=datetime.timedelta(seconds=20), wait_all_ranks=True)
+    dist.monitored_barrier(group, timeout=datetime.timedelta(seconds=GROUP_S), wait_all_ranks=True)
     dist.barrier()
     return "passed"
 
@@ -327,7 +327,7 @@ def rpc():
     rank = dist.get_rank()
     store = [tempfile.mktemp() if rank == 0 else None]
     dist.broadcast_object_list(store, 0)
-    options = rpc.TensorPipeRpcBackendOptions(init_method=f"file://{store[0]}", rpc_timeout=20)
+    options = rpc.TensorPipeRpcBackendOptions(init_method=f"file://{store[0]}", rpc_timeout=GROUP_S)
     rpc.init_rpc(f"worker{rank}", rank=rank, world_size=2, rpc_backend_options=options)
     dist.all_reduce(tensor := own())
     far = rpc.rpc_sync(f"worker{1 - rank}", torch.add, args=(torch.ones(2), 3))

@@ -9,7 +9,7 @@ import sys
 import tomllib
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, WAIT_S
 
 import fanin
 
@@ -27,7 +27,7 @@ def said(program, folder=ROOT / "python", **variables):
     done = subprocess.run(
         [sys.executable, "-c", program],
         env=environment,
-        timeout=120,
+        timeout=WAIT_S,
         capture_output=True,
         text=True,
         check=False,

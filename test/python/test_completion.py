@@ -10,7 +10,7 @@ import torch
 
 from fanin._completion import FaninFuture, FaninWork
 
-WAIT_S = 10
+WAIT_S = 600
 
 
 def called_without_a_frame(function, argument):

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 import warm
-from conftest import ROOT, free_port, torchrun
+from conftest import ROOT, WAIT_S, free_port, torchrun
 
 torch = pytest.importorskip("torch")
 
@@ -28,7 +28,7 @@ from fashion_mnist.errors import ExampleError  # noqa: E402
 
 EXAMPLE = ROOT / "examples" / "train_fashion_mnist.py"
 FEW = ["--limit", "480", "--test-limit", "200", "--batch", "16", "--lr", "0.02"]
-RUN_S = 40  # the longest that a run may take
+RUN_S = WAIT_S  # the longest that a run may take
 POLL_S = 0.02
 
 needs_images = pytest.mark.skipif(
@@ -197,7 +197,7 @@ def test_lost_rank_is_named_and_training_goes_on_from_the_checkpoint(tmp_path, s
         "--alive",
         1,
         "--timeout",
-        5,
+        40,
         "--checkpoint",
         state,
         "--checkpoint-every",
@@ -211,7 +211,7 @@ def test_lost_rank_is_named_and_training_goes_on_from_the_checkpoint(tmp_path, s
         begin = time.monotonic()
         run.processes[1].kill()
         assert run.wait() == [1, -signal.SIGKILL]
-        assert time.monotonic() - begin < 10
+        assert time.monotonic() - begin < 30
         said = run.said()
         assert "Traceback" not in said
         last = said.strip().splitlines()[-1]

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 
 
 NEW = pytest.mark.skipif(torch.__version__ < "2", reason="PyTorch 1.13 lacks what programs use")
-COMPILE_S = 240  # some start a compiler
+COMPILE_S = 1200  # some start a compiler
 
 
 class Process(warm.Process):

@@ -4,7 +4,9 @@
 import time
 
 import pytest
-from conftest import Processes
+from conftest import WAIT_S, Processes
+
+IN_TIME_S = 30  # before torch_ranks.TIMEOUT_S
 
 
 def answers(processes):
@@ -90,7 +92,7 @@ def test_a_killed_rank_is_named_in_time(switch, job):
         assert status == 0, err
         assert answer["raised"] == "RankLostError" and "rank 1" in answer["text"]
         assert answer["cause"] in ("RuntimeError", "NoneType")
-        assert answer["seconds"] < 5 and answer["again"] == "RankLostError"
+        assert answer["seconds"] < IN_TIME_S and answer["again"] == "RankLostError"
         assert "FAILED: rank 1" in answer["summary"]
 
 
@@ -139,7 +141,7 @@ def test_a_killed_switch_is_named_in_time(own_switch, job):
     options = {"switch": own_switch.address, "job": job, "pid": own_switch.process.pid}
     for answer in answers(Processes(2, "switch_killed", options)):
         assert answer["raised"] == "UnreachableError" and own_switch.address in answer["text"]
-    assert time.monotonic() - begun < 40
+    assert time.monotonic() - begun < WAIT_S / 2
 
 
 def test_without_a_switch_where_it_is_not_required(job):

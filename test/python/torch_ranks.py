@@ -19,6 +19,7 @@ import fanin
 import fanin.torch
 
 ALIVE_S = 1.0
+TIMEOUT_S = 40  # far from what a silent rank or switch takes
 
 
 def model(dtype=torch.float32):
@@ -144,7 +145,7 @@ def half_tensors(**options):
 def killed(victim, at, **options):
     """Rank `victim` kills itself in step `at`; what the others see, and after which time."""
     ddp = DistributedDataParallel(model(), bucket_cap_mb=0.3)
-    state = fanin.torch.HookState(alive=ALIVE_S, timeout=5, **options)
+    state = fanin.torch.HookState(alive=ALIVE_S, timeout=TIMEOUT_S, **options)
     ddp.register_comm_hook(state, fanin.torch.allreduce_hook)
     begun = time.monotonic()
 
@@ -160,7 +161,7 @@ def killed(victim, at, **options):
 def switch_killed(pid, **options):
     """Rank 0 kills the switch in step 3."""
     ddp = DistributedDataParallel(model(), bucket_cap_mb=0.3)
-    state = fanin.torch.HookState(alive=ALIVE_S, timeout=5, **options)
+    state = fanin.torch.HookState(alive=ALIVE_S, timeout=TIMEOUT_S, **options)
     ddp.register_comm_hook(state, fanin.torch.allreduce_hook)
     begun = time.monotonic()
 

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 
-TIMEOUT_S = 60
+TIMEOUT_S = 600
 SHARING = ("atp", "esa", "grid")  # policies of switches whose slots all jobs share
 TRACE_LINES = 40  # of a failure's end
 
