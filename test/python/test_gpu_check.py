@@ -155,7 +155,8 @@ def test_each_part_is_judged_by_itself(whole):
     }
     why = {one["name"]: one.get("why") for one in found["parts"]}
     nothing_is_left(whole)
-    assert why["hang"] == ["not done after 1 s"] and why["errors"] == ["3 errors"]
+    after = 1 * whole.scale  # it has more time, as all parts have in a run that may take longer
+    assert why["hang"] == [f"not done after {after:.0f} s"] and why["errors"] == ["3 errors"]
     assert why["wrong"] == ["a sum"] and why["nothing"] == ["gave no result"]
     assert found["ended"]
 
