@@ -18,13 +18,12 @@ from typing import Any, Callable, Sequence
 import torch
 import torch.distributed as dist
 
-from . import _report, _staging
+from . import _elastic, _gloo, _report, _staging
 from ._agreed import Few, Turns, said
 from ._autoload import DEVICES
 from ._carried import Carried, Gather, InPlace, Scatter, bytes_of
 from ._completion import LEVELS_MAX, Completer, FaninWork, copy_back, join, level
 from ._devices import OWN, backend_for, collective, know, named_devices
-from . import _gloo
 from ._gloo_alone import GlooAlone
 from ._life import Life, begin
 from ._membership import AGREE_S, Membership, Options
@@ -91,20 +90,66 @@ class FaninGroup(GlooAlone):
         life: Life | None = None,
     ) -> None:
         first = open_level(0)
+        self.membership = first.membership  #: of operations outside of callbacks
         rank, size = first.membership.rank, first.membership.size
         super().__init__(rank, size, devices or dict.fromkeys(DEVICES, OWN), others or {})
-        self.membership = first.membership  #: of operations outside of callbacks
         self.fallbacks: dict[str, int] = {}  #: reason -> operations that went to Gloo
         self.ops = 0  #: operations that went through fanin
         self.bytes = 0  #: in them
         self.timeout = timeout  #: of what goes through Gloo
         self.life = life or Life("alone")  #: which the group is of
+        self.parts: "weakref.WeakSet[FaninGroup]" = weakref.WeakSet()  #: groups of its ranks
+        self._messages = messages  # what send and recv go through; None: the Gloo group
+        self._order = threading.Lock()  # operations start in the order of their calls
+        self._begin(open_level, first)
+
+    def _begin(self, open_level: Callable[[int], _Level], first: _Level) -> None:
+        self.membership = first.membership
         self._open_level = open_level
         self._levels = {0: first}
-        self._messages = messages  # what send and recv go through; None: the Gloo group
         self._completer = Completer()
-        self._order = threading.Lock()  # operations start in the order of their calls
         self._finalize = weakref.finalize(self, _close, self._completer, self._levels)
+
+    # Ranks that change.
+
+    def getRank(self) -> int:
+        """For C++ code, too, which asks in PyTorch 2 (_elastic.check)."""
+        return int(self.membership.rank)
+
+    def getSize(self) -> int:
+        """As getRank."""
+        return int(self.membership.size)
+
+    rank = getRank
+    size = getSize
+
+    @property
+    def supports_reconfigure(self) -> bool:
+        """As PyTorch 2.14 asks."""
+        return not self.others and self._messages is None
+
+    def get_reconfigure_handle(self) -> str:
+        """What others need so that this rank can be in a group with them."""
+        return _elastic.handle()
+
+    def reconfigure(self, opts: Any) -> Any:
+        """Have the ranks whose handles `opts` has go on as this group, from now on with new numbers, and
+        wait for them.  What was made of the group, as new_group does, is closed."""
+        if not self.supports_reconfigure:
+            raise RuntimeError("reconfigure: expected the default group, with fanin alone")
+        _elastic.check()
+        limit = opts.timeout or self.timeout or datetime.timedelta(seconds=AGREE_S)
+        at = _elastic.place(opts.uuid, opts.handles, limit)
+        for part in list(self.parts):
+            part.close()
+        self.close()
+        opener = functools.partial(_reopened, at, self.membership.options, self.timeout)
+        self._begin(opener, opener(0))
+        self.life = Life(at.name)
+        _elastic.tell_torch(self, at)
+        self.membership.is_wanted()
+        _ = self.gloo
+        return self._track([], [], None)
 
     @property
     def error(self) -> FaninError | None:
@@ -457,7 +502,11 @@ def create(given: Any, options: Options | None) -> FaninGroup:
         options = default.membership.options if default is not None else Options()
     if not isinstance(options, Options):
         raise TypeError(f"pg_options: {type(options).__name__}: expected fanin.torch.Options")
-    life = default.life if default is not None else begin(given)
+    later = default is None and bool(getattr(given, "enable_reconfigure", False))
+    if default is not None:
+        life = default.life
+    else:
+        life = Life("later") if later else begin(given)
     store = life.store(given.store)
     messages = None
     if default is not None:
@@ -471,6 +520,12 @@ def create(given: Any, options: Options | None) -> FaninGroup:
     }
     opener = functools.partial(_open_level, given, store, options, default)
     group = FaninGroup(opener, messages, devices, others, given.timeout, life)
+    if later:
+        group.membership.fail(FaninError("this group has no ranks before reconfigure()"))
+        _world = weakref.ref(group)
+        return group
+    if default is not None:
+        default.parts.add(group)
     if not given.global_ranks_in_group:
         group.membership.is_wanted()
     if messages is None:
@@ -509,6 +564,18 @@ def _open_level(
     members = given.global_ranks_in_group or range(size)
     membership = Membership(store, rank, size, options, of, members, f"{given.group_id} {number}")
     return _Level(membership, lambda: _make_gloo(store, membership, given.timeout))
+
+
+def _reopened(at: _elastic.Place, options: Options, timeout: Any, number: int) -> _Level:
+    """As _open_level, for a default group whose ranks were given by handles."""
+    store = c10d.PrefixStore(str(number), at.store)
+    of = None
+    if number and _world is not None and (world := _world()) is not None:
+        of = world.membership
+    membership = Membership(
+        store, at.rank, at.size, options, of, range(at.size), f"{at.name} {number}", at
+    )
+    return _Level(membership, lambda: _make_gloo(store, membership, timeout))
 
 
 know()

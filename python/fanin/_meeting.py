@@ -30,7 +30,8 @@ def local_address(host: str) -> str:
         return ""
 
 
-def _is_loopback(address: str) -> bool:
+def is_loopback(address: str) -> bool:
+    """Whether it is an address of the host itself."""
     try:
         return ipaddress.ip_address(address.partition("%")[0]).is_loopback
     except ValueError:
@@ -92,18 +93,20 @@ class Meeting:
         return found
 
 
-def tell(store: Store) -> Meeting:
-    """Rank 0's part."""
+def tell(store: Store, own: str = "") -> Meeting:
+    """Rank 0's part.  `own`: its address, where the variables speak of another one."""
     host, port = os.environ.get("MASTER_ADDR", ""), os.environ.get("MASTER_PORT", "")
     theirs = bool(host and port)  # others know rank 0's host by their own MASTER_ADDR
-    if not theirs:
+    if own:
+        host, port, theirs = own, "0", False
+    elif not theirs:
         host, port = _own_host(), "0"
     elif os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True" and not _is_this_host(host):
         host, theirs = local_address(host) or host, False
     if not (port.isdecimal() and 0 < int(port) < PORTS and _free_port(int(port))):
         port = str(_free_port())
     lives = os.environ.get("TORCHELASTIC_RESTART_COUNT", "")
-    alone = _is_loopback(local_address(host))
+    alone = is_loopback(local_address(host))
     store.set(KEY, " ".join((host, port, lives or "-", str(int(theirs)), str(int(alone)))))
     return Meeting(host, port, lives)
 
@@ -114,16 +117,17 @@ def hear(store: Store, read: Read) -> Meeting:
     if theirs == "1":
         host = os.environ.get("MASTER_ADDR") or host
     mine = local_address(host) if alone == "1" else ""
-    if mine and not _is_loopback(mine):
+    if mine and not is_loopback(mine):
         store.set(ELSEWHERE, mine)
         store.add(f"{ELSEWHERE} ranks", 1)
     return Meeting(host, port, "" if lives == "-" else lives)
 
 
-def own_address(store: Store, read: Read) -> str:
-    """This host's address as the other ranks' hosts see it; "": not known.  Once all have heard where
+def own_address(store: Store, read: Read, first: str = "") -> str:
+    """This host's address as the other ranks' hosts see it; "": not known.  `first`: rank 0's address, if
+    MASTER_ADDR is another one.  Once all have heard where
     they meet: rank 0's way to itself may be loopback, while others are elsewhere."""
-    address = local_address(os.environ.get("MASTER_ADDR", ""))
-    if _is_loopback(address) and store.add(f"{ELSEWHERE} ranks", 0):
+    address = local_address(first or os.environ.get("MASTER_ADDR", ""))
+    if is_loopback(address) and store.add(f"{ELSEWHERE} ranks", 0):
         return local_address(read(ELSEWHERE))
     return address

@@ -16,6 +16,7 @@ from typing import Any, Callable, Iterator, Sequence
 from torch._C._distributed_c10d import Store
 
 from . import _meeting
+from ._elastic import Place
 from ._marks import in_words
 from ._store import PatientStore
 from .communicator import Communicator, Operation
@@ -81,6 +82,7 @@ class Membership:
         world: "Membership | None",
         members: Sequence[int] = (),
         name: str = "",
+        place: Place | None = None,
     ) -> None:
         self.rank = rank
         self.size = size
@@ -96,6 +98,7 @@ class Membership:
         self._world = world
         self._members = list(members)  # its ranks in `world`
         self._name = name
+        self._at = place  # of ranks that a group was given later
         self._token = ""  # in the names of its groups' jobs, of this life of the job
         self._lock = threading.Lock()
         self._tried = False
@@ -153,7 +156,8 @@ class Membership:
         """This host's address as the other ranks' hosts see it; "": not known.  All have joined."""
         if self._world is not None:
             return self._world.own_address()
-        return _meeting.own_address(self._store, self._read)
+        first = self._at.address if self._at else ""
+        return _meeting.own_address(self._store, self._read, first)
 
     def next_number(self) -> int:
         """One that no other group of the job has."""
@@ -226,6 +230,8 @@ class Membership:
             return arguments, {"FANIN_LOCAL": local}
         if self.size == 1:
             return arguments, {}
+        if self._at is not None:
+            return self._place_of(self._at, arguments, named)
         first = self.rank == 0
         meeting = _meeting.tell(self._store) if first else _meeting.hear(self._store, self._read)
         if not named:
@@ -233,9 +239,25 @@ class Membership:
             return arguments, meeting.variables
         return arguments, {"TORCHELASTIC_RESTART_COUNT": meeting.lives} if meeting.lives else {}
 
-    def _name_of_group(self) -> str:
+    def _place_of(
+        self, at: Place, arguments: dict[str, Any], named: bool
+    ) -> tuple[dict[str, Any], dict[str, str]]:
+        """Of ranks whose launcher knows nothing of this."""
+        arguments["job"] = f"{self._name_of_job()}.{at.name}"
+        if named:
+            return arguments, at.variables
+        if self.rank == 0:
+            self.meeting = _meeting.tell(self._store, at.address)
+        else:
+            self.meeting = _meeting.hear(self._store, self._read)
+        return arguments, {**self.meeting.variables, **at.variables}
+
+    def _name_of_job(self) -> str:
         job = self.options.communicator.get("job") or os.environ.get("FANIN_JOB") or "torch"
-        return f"{job[:JOB_BYTES]}.{secrets.token_hex(6)}"
+        return str(job)[:JOB_BYTES]
+
+    def _name_of_group(self) -> str:
+        return f"{self._name_of_job()}.{secrets.token_hex(6)}"
 
     def _from_first(self, key: str, make: Callable[[], str]) -> str:
         """What rank 0 makes, on all ranks."""

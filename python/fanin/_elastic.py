@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Groups whose ranks change while their processes live on.
+
+Each process has a *home*: a store that it listens with, if it becomes rank 0.  A handle says where
+that is.  Ranks that have each other's handles, in one order, are a new life of their group, and meet
+at the home of the first.
+"""
+
+import dataclasses
+import datetime
+import hashlib
+import os
+import secrets
+import threading
+from typing import Any, Iterable, Sequence
+
+import torch
+import torch.distributed as dist
+
+from . import _meeting
+from ._libuv import tcp_store
+
+c10d: Any = torch._C._distributed_c10d  # PyTorch's stubs lack half of it
+KIND = "fanin1"  # of handles: kind/number/port/address
+PARTS = 4
+NAME_CHARS = 16
+FIRST_GROUP, COUNT_DIGITS = 1 << 20, 7  # the count of groups after ranks have changed
+ELSEWHERE = "192.0.2.1"  # an address of nobody (RFC 5737), to see from where the way out begins
+LOOPBACK = "127.0.0.1"
+
+
+@dataclasses.dataclass
+class Place:
+    """Where the ranks of a life meet, and under which name."""
+
+    rank: int
+    size: int
+    name: str  #: that no other life has
+    address: str  #: of rank 0's host
+    store: Any
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """For the library, in place of what a launcher has said about ranks that were."""
+        found = {"RANK": str(self.rank), "WORLD_SIZE": str(self.size)}
+        if not _meeting.is_loopback(self.address):
+            found["LOCAL_WORLD_SIZE"] = "1"  # others are perhaps elsewhere
+        return found
+
+
+_home: tuple[str, Any] | None = None  # this process's handle, and its store
+_home_lock = threading.Lock()
+
+
+def _own_address() -> str:
+    """This host's address as others see it."""
+    found = _meeting.local_address(os.environ.get("MASTER_ADDR", ""))
+    if not found or _meeting.is_loopback(found):
+        found = _meeting.local_address(ELSEWHERE) or LOOPBACK
+    return found
+
+
+def handle() -> str:
+    """This process's, always the same."""
+    return _at_home()[0]
+
+
+def _at_home() -> tuple[str, Any]:
+    global _home
+    with _home_lock:
+        if _home is None:
+            address = _own_address()
+            store = tcp_store(address, 0, True, datetime.timedelta(minutes=30))
+            _home = f"{KIND}/{secrets.token_hex(8)}/{store.port}/{address}", store
+        return _home
+
+
+def _parts(text: str) -> list[str]:
+    found = text.split("/", PARTS - 1)
+    if len(found) != PARTS or found[0] != KIND or not found[2].isdecimal():
+        raise ValueError(f"handle {text!r}: expected one of get_reconfigure_handle() of fanin")
+    return found
+
+
+def place(uuid: int, handles: Iterable[str], timeout: datetime.timedelta) -> Place:
+    """Of the ranks with these handles: in their order, or of a set in an order that all see."""
+    ordered = list(handles) if isinstance(handles, Sequence) else sorted(handles)
+    own, store = _at_home()
+    if own not in ordered:
+        raise ValueError("handles: this rank's own is not among them")
+    if len(set(ordered)) != len(ordered):
+        raise ValueError("handles: one is there twice")
+    _, _, port, address = [_parts(text) for text in ordered][0]
+    digest = hashlib.sha256(" ".join([str(uuid), *ordered]).encode()).hexdigest()
+    name, rank = digest[:NAME_CHARS], ordered.index(own)
+    if rank:
+        store = tcp_store(address, int(port), False, timeout)
+    return Place(rank, len(ordered), name, address, c10d.PrefixStore(f"life/{name}", store))
+
+
+def check() -> None:
+    """Whether this PyTorch's C++ code would notice; before it does, DDP would divide by the old size."""
+
+    class Probe(c10d.ProcessGroup):  # type: ignore[misc]
+        def getSize(self) -> int:
+            return 2
+
+    if c10d.ProcessGroup.size(Probe(0, 1)) != 2:
+        raise RuntimeError(
+            f"PyTorch {torch.__version__}: its C++ code keeps the size of a group: destroy the group "
+            "and make one anew (doc/pytorch.md)"
+        )
+
+
+def tell_torch(group: Any, at: Place) -> None:
+    """PyTorch's own tables of the default group; and its number of groups, of which it makes their names, is
+    one that all ranks have."""
+    torch_s: Any = dist.distributed_c10d
+    world = torch_s._world
+    world.group_count = FIRST_GROUP + int(at.name[:COUNT_DIGITS], 16)
+    if group in world.pg_map:
+        world.pg_map[group] = world.pg_map[group][0], c10d.PrefixStore("torch", at.store)
+        world.pg_group_ranks[group] = {rank: rank for rank in range(at.size)}

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Groups whose ranks change (fanin/_elastic.py); reconfigured.py is their program."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import WAIT_S, Processes
+
+from fanin import _elastic
+
+SCRIPT = str(Path(__file__).parent / "reconfigured.py")
+LATE = timedelta(seconds=WAIT_S)
+
+
+def keeps_size():
+    """Whether C++ code of this PyTorch would go on with the old size."""
+    try:
+        _elastic.check()
+    except RuntimeError:
+        return True
+    return False
+
+
+def test_handles_that_cannot_be_taken():
+    own = _elastic.handle()
+    for handles, why in (
+        (["fanin1/1/2/127.0.0.1"], "own is not among"),
+        ([own, own], "twice"),
+        (["gloo:0", own], "expected one of get_reconfigure_handle"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            _elastic.place(1, handles, LATE)
+
+
+def test_places_of_one_uuid_and_order_have_one_name():
+    own, uuid = _elastic.handle(), 7
+    other = own.replace("/", "/0", 1)
+    names = {
+        _elastic.place(number, handles, LATE).name
+        for number, handles in ((uuid, [own, other]), (uuid, [own, other, other + "1"]), (8, [own]))
+    }
+    assert len(names) == 3
+    assert _elastic.place(uuid, {own}, LATE).name == _elastic.place(uuid, [own], LATE).name
+
+
+@pytest.mark.skipif(
+    keeps_size(), reason=f"C++ code of PyTorch {torch.__version__} keeps a group's size"
+)
+def test_ranks_go_on_without_a_lost_one_and_one_comes_back(tmp_path):
+    first = Processes(3, "", {}, command=[SCRIPT, str(tmp_path), "first"])
+    again = Processes(1, "", {}, command=[SCRIPT, str(tmp_path), "again"])
+    outcome = first.outputs() + again.outputs()
+    assert outcome[2][0] != 0  # killed
+    for number, rank in ((0, 1), (1, 0), (3, 2)):
+        status, said, err = outcome[number]
+        assert status == 0, err
+        assert f"2: rank {rank} of 3; fanin: active, 3 ranks" in said
+        assert ("1: rank " in said) == (number < 2)
