@@ -27,7 +27,8 @@ plan='coinor-libclp-dev coinor-libcbc-dev zlib1g-dev libexpat1-dev'
 # PyTorch takes whichever BLAS there is; with OpenBLAS its linear layers take a tenth of the
 # time that they take with the reference BLAS it would bring by itself.
 train='python3-torch python3-numpy python3-tqdm libopenblas0-pthread dataset-fashion-mnist'
-elsewhere='libcmocka-dev clang lld clang-format black shellcheck scdoc iproute2 libopenmpi-dev openmpi-bin libmpich-dev mpich gfortran
+# PyTorch's inductor compiles C++ with Python's headers.
+elsewhere='g++ python3-dev libcmocka-dev clang lld clang-format black shellcheck scdoc iproute2 libopenmpi-dev openmpi-bin libmpich-dev mpich gfortran
        python3-pytest python3-pip python3-venv python3-setuptools python3-wheel python3-scipy zsh
        libxdp-dev libbpf-dev bpftool'
 check='libclang-rt-dev llvm clang-tidy cppcheck nftables ethtool mypy spin prometheus systemd abigail-tools chromium'
