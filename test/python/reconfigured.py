@@ -5,6 +5,7 @@ PART "first": three ranks; the last one kills itself, and the two that are left 
 process of PART "again", which was in no group before.  FOLDER has each one's handle.
 """
 
+import contextlib
 import datetime
 import inspect
 import os
@@ -18,6 +19,9 @@ import torch
 import torch.distributed as dist
 
 import fanin.torch
+
+with contextlib.suppress(ImportError):  # in PyTorch 2 DDP imports it, for longer than others wait
+    import torch._dynamo
 
 WAIT_S = 60
 folder, part = Path(sys.argv[1]), sys.argv[2]
