@@ -402,6 +402,20 @@ int fanin_reduce_scatter_start(fanin_comm *comm, const void *in, void *out, size
 int fanin_allgather_start(fanin_comm *comm, const void *in, void *out, size_t count, int dtype,
 			  fanin_op **handle);
 
+/* Start an operation and wait for its end, for at most `timeout_ms`; < 0: until it ends.  Quicker
+ * than a start and fanin_op_wait: where ranks share memory the calling thread does the work itself,
+ * and nobody is woken.  FANIN_E_PENDING: it has not ended by then, and goes on as one that was
+ * started;
+ * `*handle` is that.  Otherwise `*handle` is NULL, and the result that of fanin_op_wait, or
+ * FANIN_E_BUSY as above. */
+int fanin_allreduce_within(fanin_comm *comm, const void *in, void *out, size_t count, int dtype,
+			   int op, int timeout_ms, fanin_op **handle);
+int fanin_broadcast_within(fanin_comm *comm, void *buf, size_t count, int dtype, int root,
+			   int timeout_ms, fanin_op **handle);
+int fanin_reduce_within(fanin_comm *comm, const void *in, void *out, size_t count, int dtype,
+			int op, int root, int timeout_ms, fanin_op **handle);
+int fanin_barrier_within(fanin_comm *comm, int timeout_ms, fanin_op **handle);
+
 /* FANIN_OK if the operation has ended well, FANIN_E_PENDING if it has not ended, or the error it
  * ended with.  Never blocks. */
 int fanin_op_test(fanin_op *handle);

@@ -71,11 +71,13 @@ def balance(rank: int, sends: Sequence[int], receives: Sequence[int]) -> int:
     return total
 
 
-def marked(comm: Communicator, mark: int, tensor: torch.Tensor) -> Operation[Any]:
+def marked(
+    comm: Communicator, mark: int, tensor: torch.Tensor, within: float = 0.0
+) -> Operation[Any]:
     """A sum that nothing without the mark is added to."""
     comm.mark(mark)
     try:
-        return comm.allreduce_start(tensor, "sum")
+        return comm.allreduce_start(tensor, "sum", within=within)
     finally:
         comm.mark(0)
 
@@ -101,9 +103,9 @@ class Few:
         count = source.numel() * source.element_size()
         return count < FEW_BYTES and count * size <= FEW_TOTAL_BYTES
 
-    def start(self, comm: Communicator, tensor: torch.Tensor) -> Operation[Any]:
+    def start(self, comm: Communicator, tensor: torch.Tensor, within: float) -> Operation[Any]:
         """The sum, in place."""
-        return marked(comm, GATHER, tensor)
+        return marked(comm, GATHER, tensor, within)
 
     def spread(self, over: Sequence[torch.Tensor]) -> None:
         """Once it has ended, to contiguous tensors of all ranks.  MismatchError: they differ."""

@@ -50,13 +50,26 @@ class Memory(NamedTuple):
     owner: Any
 
 
+_codes: dict[Any, int] = {}  # by types of PyTorch that have been seen
+_NOT_SUMMED = (-1, UINT8)
+_NOT_AVERAGED = (-1, UINT8, INT32, INT64)
+
+
+def _code_of(dtype: Any) -> int:
+    """Of a type of PyTorch; -1: the library has none."""
+    code = _codes.get(dtype)
+    if code is None:
+        code = _codes[dtype] = _NAMES.get(str(dtype).partition(".")[2], -1)
+    return code
+
+
 def _torch_problem(tensor: Any, torch: Any) -> Exception | None:
     """Why the library cannot use a PyTorch tensor."""
     if tensor.layout != torch.strided:
         return TypeError(f"tensor of layout {tensor.layout}: expected a dense one; use to_dense()")
-    if tensor.device.type != "cpu":
+    if not tensor.is_cpu:
         return TypeError(f"tensor on {tensor.device}: expected one on the CPU; use cpu()")
-    if str(tensor.dtype).partition(".")[2] not in _NAMES:
+    if _code_of(tensor.dtype) < 0:
         return TypeError(f"tensor of {tensor.dtype}: expected {EXPECTED}")
     if not tensor.is_contiguous() or tensor.is_neg() or tensor.is_conj():
         return ValueError(
@@ -69,7 +82,7 @@ def _of_torch(tensor: Any, torch: Any) -> Memory:
     problem = _torch_problem(tensor, torch)
     if problem is not None:
         raise problem
-    dtype = _NAMES[str(tensor.dtype).partition(".")[2]]
+    dtype = _code_of(tensor.dtype)
     count = int(tensor.numel())
     try:
         address = int(tensor.data_ptr())
@@ -78,6 +91,21 @@ def _of_torch(tensor: Any, torch: Any) -> Memory:
     if count and not address:
         raise TypeError("tensor without memory: expected one on the CPU")
     return Memory(address, count, dtype, tensor)
+
+
+def summed_in_place(tensor: Any, average: bool) -> Memory | None:
+    """The memory of a PyTorch tensor that the library can sum, or average, where it is, without a look at
+    why not."""
+    code = _code_of(tensor.dtype)
+    if code in (_NOT_AVERAGED if average else _NOT_SUMMED) or not tensor.is_cpu:
+        return None
+    if tensor.layout != sys.modules["torch"].strided or not tensor.is_contiguous():
+        return None
+    try:
+        address = 0 if tensor.is_neg() else tensor.data_ptr()
+    except RuntimeError:  # without memory of its own
+        return None
+    return Memory(address, tensor.numel(), code, tensor) if address else None
 
 
 def _of_numpy(array: Any, writable: bool) -> Memory:
@@ -116,11 +144,13 @@ def _of_buffer(buffer: Any) -> Memory:
 
 
 def memory(buffer: Any, writable: bool = True) -> Memory:
-    """The memory of `buffer`, which is kept alive by the answer.
+    """The memory of `buffer`, which is kept alive by the answer.  `buffer` may be one already.
 
     TypeError: not a tensor, or of a type, device or layout that the library cannot use.
     ValueError: not contiguous, or read-only although `writable` is asked for.
     """
+    if type(buffer) is Memory:
+        return buffer
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(buffer, getattr(torch, "Tensor", ())):
         return _of_torch(buffer, torch)

@@ -46,10 +46,11 @@ def bytes_of(tensor: torch.Tensor) -> torch.Tensor:
 @dataclasses.dataclass
 class InPlace:
     """Elements that are summed or copied where they are.  `begin` starts that on a tensor of their
-    type; `loads`, `stores`: this rank gives some, gets some."""
+    type, and waits for its end for some seconds; `loads`, `stores`: this rank gives some, gets some.
+    """
 
     tensor: torch.Tensor
-    begin: Callable[[Communicator, torch.Tensor], Operation[Any]]
+    begin: Callable[[Communicator, torch.Tensor, float], Operation[Any]]
     loads: bool = True
     stores: bool = True
 
@@ -67,9 +68,9 @@ class InPlace:
         """The same without elements, on the CPU."""
         return dataclasses.replace(self, tensor=torch.empty(0, dtype=self.tensor.dtype))
 
-    def start(self, comm: Communicator) -> Operation[Any]:
+    def start(self, comm: Communicator, within: float = 0.0) -> Operation[Any]:
         """On the tensor itself."""
-        return self.begin(comm, self.tensor)
+        return self.begin(comm, self.tensor, within)
 
     def slices(self, rank: int, ranks: int) -> Iterator[Slice]:
         """On copies; of rank `rank` of `ranks`."""
@@ -80,7 +81,7 @@ class InPlace:
             yield Slice(
                 piece.numel(),
                 [(0, piece)] if self.loads else [],
-                lambda comm, pinned: self.begin(comm, pinned.view(dtype)),
+                lambda comm, pinned: self.begin(comm, pinned.view(dtype), 0.0),
                 [(0, piece)] if self.stores else [],
             )
 
@@ -125,8 +126,9 @@ class Scatter(_Shares):
         none = torch.empty(0, dtype=self.whole.dtype)
         return Scatter(none, none, self.op)
 
-    def start(self, comm: Communicator) -> Operation[Any]:
+    def start(self, comm: Communicator, within: float = 0.0) -> Operation[Any]:
         """On the tensors themselves."""
+        del within  # several operations of the library
         return comm.reduce_scatter_start(self.whole, self.share, self.op)
 
     def slices(self, rank: int, ranks: int) -> Iterator[Slice]:
@@ -148,8 +150,9 @@ class Gather(_Shares):
         none = torch.empty(0, dtype=self.whole.dtype)
         return Gather(none, none)
 
-    def start(self, comm: Communicator) -> Operation[Any]:
+    def start(self, comm: Communicator, within: float = 0.0) -> Operation[Any]:
         """On the tensors themselves."""
+        del within  # several operations of the library
         return comm.allgather_start(self.share, self.whole)
 
     def slices(self, rank: int, ranks: int) -> Iterator[Slice]:

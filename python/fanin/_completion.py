@@ -2,7 +2,9 @@
 """Operations under way as PyTorch sees them: Work objects, their futures, and the threads that end them.
 
 A work ends when everything that it waits for has ended.  Whoever waits for it does that himself;
-its future is completed by a thread, in the order of the starts.
+its future is completed by a thread, in the order of the starts.  That thread sleeps until somebody
+asks for a future, or until there is a work that must go on though nobody waits for it: to wake it for
+each takes longer than a small operation.
 
 Callbacks of futures may start operations and wait for them: PowerSGD's do.  Such a callback runs on
 a thread of this module or, if it comes late, on the caller's, so on different ranks it may begin
@@ -16,7 +18,6 @@ import collections
 import contextlib
 import datetime
 import functools
-import queue
 import sys
 import threading
 import time
@@ -28,6 +29,7 @@ from torch._C._distributed_c10d import Work
 from ._compiled import skipped, untraced
 
 QUEUE_MAX = 1024  # works that wait for one thread; then a start waits
+LAZY_MAX = 64  # of these, that have not been waited for; then the thread sees to them
 LEVELS_MAX = 8  # so deep may callbacks start operations in each other
 SHOWN_S = 30.0  # the longest wait for callbacks of a work that has ended, and of those before it
 SLICE_S = 0.2  # a wait for another thread, which Ctrl-C may take away
@@ -83,42 +85,107 @@ class Completer:
     """Threads that complete works, started when needed.  After `stop` they end with what is there."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._queues: list[queue.Queue[Any]] = []
+        self._lock = threading.RLock()  # garbage collection may stop it, in the middle of a call
+        self._queues: list[_Queue] = []
         self.threads: list[threading.Thread] = []
 
     def add(self, work: "FaninWork") -> None:
         """See to it that `work` ends."""
-        with self._lock:
-            while len(self._queues) <= work.level:
-                self._queues.append(self._start())
-            works = self._queues[work.level]
-        works.put(work)
+        queues = self._queues
+        if len(queues) <= work.level:
+            queues = self._make(work.level)
+        queues[work.level].add(work)
 
     def stop(self) -> None:
         """End the threads once they have completed what is there."""
         with self._lock:
-            for works in self._queues:
-                works.put(None)
-            self._queues = []
+            queues, self._queues = self._queues, []
+        for one in queues:
+            one.stop()
 
-    def _start(self) -> "queue.Queue[Any]":
-        works: queue.Queue[Any] = queue.Queue(QUEUE_MAX)
-        thread = threading.Thread(target=_run, args=(works,), name="fanin", daemon=True)
-        thread.start()
-        self.threads.append(thread)
-        return works
+    def _make(self, number: int) -> "list[_Queue]":
+        with self._lock:
+            while len(self._queues) <= number:
+                self._queues.append(_Queue(self.threads))
+            return self._queues
 
 
-def _run(works: "queue.Queue[Any]") -> None:
-    _here.completes = True
-    while True:
-        work = works.get()
-        if work is None:
-            return
-        work.complete()
-        work.publish()
-        del work  # not to keep tensors while there is nothing to do
+class _Queue:
+    """Works of one level, in the order of the starts, and the thread that completes them."""
+
+    def __init__(self, threads: list[threading.Thread]) -> None:
+        self._threads = threads  # where it is told
+        self._works: collections.deque[FaninWork] = collections.deque()
+        self._changed = threading.Condition()
+        self._wanted = False  # the thread completes all that there is
+        self._stopped = False
+        self._started = False
+
+    def add(self, work: "FaninWork") -> None:
+        with self._changed:
+            self._retire()
+            while len(self._works) >= QUEUE_MAX:
+                self._want()
+                self._changed.wait(SLICE_S)
+            self._works.append(work)
+            work.queue = self
+            if self._wanted or not work.is_lazy or len(self._works) > LAZY_MAX:
+                self._want()
+
+    def want(self) -> None:
+        """Somebody waits for what the thread does."""
+        with self._changed:
+            self._want()
+
+    def retire(self) -> None:
+        """Forget the first works, as far as they have ended and nobody wants more of them."""
+        with self._changed:
+            self._retire()
+
+    def stop(self) -> None:
+        """End the thread once it has completed what is there.  If it was not wanted so far, nobody has to:
+        who holds a work may still wait for it."""
+        with self._changed:
+            self._stopped = True
+            if self._started:
+                self._want()
+
+    def _retire(self) -> None:
+        while not self._wanted and self._works and self._works[0].retire():
+            self._works.popleft()
+
+    def _want(self) -> None:
+        self._wanted = True
+        if not self._started:
+            self._started = True
+            thread = threading.Thread(target=self._run, name="fanin", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        self._changed.notify_all()
+
+    def _run(self) -> None:
+        _here.completes = True
+        while True:
+            work = self._next()
+            if work is None:
+                return
+            work.complete()
+            work.publish()
+            del work  # not to keep tensors while there is nothing to do
+
+    def _next(self) -> "FaninWork | None":
+        """The first work, once the thread is wanted; None: the end."""
+        with self._changed:
+            while not (self._wanted and self._works):
+                self._wanted = bool(self._works) and self._stopped
+                if self._stopped and not self._works:
+                    return None
+                if not self._wanted:
+                    self._changed.wait()
+            work = self._works.popleft()
+            if len(self._works) == QUEUE_MAX - 1:
+                self._changed.notify_all()
+            return work
 
 
 class FaninFuture(torch.futures.Future[Any]):
@@ -157,6 +224,9 @@ class FaninWork(Work):
         Called after them, before anybody learns that the work has ended.
     devices
         GPUs on which the outputs are.
+    has_ended
+        Given where the work need not go on while nobody waits for it or asks: whether all that
+        `waits` wait for has ended.
     """
 
     def __init__(
@@ -165,17 +235,21 @@ class FaninWork(Work):
         waits: list[Callable[[], Any]],
         finish: Callable[[], None] | None = None,
         devices: Devices = None,
+        has_ended: Callable[[], bool] | None = None,
     ) -> None:
         super().__init__()
         self._devices = devices
         self.outputs: list[torch.Tensor] | None = outputs
         self.error: Exception | None = None
         self.level = level()
+        self.queue: _Queue | None = None  #: whose thread completes it
         self._waits = waits
         self._finish = finish
+        self._has_ended = has_ended
         self._lock = threading.Lock()
         self._claimed = False  # a thread is completing it
-        self._ended = threading.Event()
+        self._done = False
+        self._ended: threading.Event | None = None  # somebody waits for that
         self._published = False  # futures may be complete
         self._shown = False  # those that there were are
         self._showing: threading.Event | None = None  # somebody waits for that
@@ -184,30 +258,69 @@ class FaninWork(Work):
         self._asked = self._waited = False
         self._kept = False
 
+    @property
+    def is_lazy(self) -> bool:
+        """Whether it may stay as it is until somebody waits for it or asks."""
+        return self._has_ended is not None
+
     def complete(self) -> None:
         """Wait until it has ended, in this thread or for the one that does so already."""
-        while not self._ended.is_set():
-            with self._lock:
-                mine, self._claimed = not self._claimed, True
-            if mine:
+        while not self._done:
+            if self._claim():
                 self._end()
             else:
-                self._ended.wait(SLICE_S)
+                self._await(SLICE_S)
+
+    def _claim(self) -> bool:
+        with self._lock:
+            mine, self._claimed = not self._claimed, True
+        return mine
+
+    def _await(self, seconds: float) -> bool:
+        """Wait for the thread that completes it: whether it has ended."""
+        with self._lock:
+            if self._done:
+                return True
+            if self._ended is None:
+                self._ended = threading.Event()
+        return self._ended.wait(seconds)
 
     def _end(self) -> None:
         try:
-            with torch.no_grad():
-                for wait in self._waits:
-                    wait()
-                if self._finish is not None:
-                    self._finish()
+            if self.is_lazy:  # nothing touches tensors
+                self._finish_waits()
+            else:
+                with torch.no_grad():
+                    self._finish_waits()
         except Exception as error:  # whatever it is, others wait for the end
             self.error = error
         except BaseException:  # Ctrl-C: another thread goes on
             self._claimed = False
+            self._want()
             raise
         self._waits, self._finish = [], None
-        self._ended.set()
+        with self._lock:
+            self._done = True
+            if self._ended is not None:
+                self._ended.set()
+
+    def _finish_waits(self) -> None:
+        for wait in self._waits:
+            wait()
+        if self._finish is not None:
+            self._finish()
+
+    def _want(self) -> None:
+        if self.queue is not None:
+            self.queue.want()
+
+    def retire(self) -> bool:
+        """Whether it has ended, and there are no futures: then those that come are complete at once."""
+        ended = self.is_completed()
+        with self._lock:
+            if ended and not self._promised:
+                self._published = self._shown = True
+            return self._shown
 
     def publish(self) -> None:
         """Complete its futures, in this thread."""
@@ -232,6 +345,7 @@ class FaninWork(Work):
                 return
             if self._showing is None:
                 self._showing = threading.Event()
+        self._want()
         self._showing.wait(SHOWN_S)
 
     def _complete_future(self, future: torch.futures.Future[Any]) -> None:
@@ -246,13 +360,16 @@ class FaninWork(Work):
     def wait(self, timeout: datetime.timedelta | None = None) -> bool:
         """Block until it has ended; FaninError or RuntimeError: how it failed."""
         if timeout:
-            if not self._ended.wait(timeout.total_seconds()):
+            self._want()
+            if not self._await(timeout.total_seconds()):
                 raise RuntimeError(f"not ended within {timeout}")
         else:
             self.complete()
         self._asked = self._waited = True
         if self._promised:
             self._show()
+        elif self.queue is not None:
+            self.queue.retire()
         if self._kept:
             self.outputs = None
         if self.error is not None:
@@ -265,15 +382,21 @@ class FaninWork(Work):
 
     def is_completed(self) -> bool:
         """Whether it has ended, well or not."""
-        return self._ended.is_set()
+        if not self._done and self._has_ended is not None:
+            with self._lock:
+                mine = not self._claimed and self._has_ended()
+                self._claimed |= mine
+            if mine:
+                self._end()
+        return self._done
 
     def is_success(self) -> bool:
         """Whether it has ended well."""
-        return self._ended.is_set() and self.error is None
+        return self.is_completed() and self.error is None
 
     def exception(self) -> Exception | None:
         """What it ended with."""
-        return self.error
+        return self.error if self.is_completed() else None
 
     def result(self) -> list[torch.Tensor]:
         """The tensors that hold the result, once it has ended."""
@@ -312,6 +435,8 @@ class FaninWork(Work):
                 self._futures.append(promise)
         if due:
             self._complete_future(promise)
+        else:
+            self._want()
         if self._kept:
             self.outputs = None
 

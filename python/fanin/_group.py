@@ -10,71 +10,31 @@ Strides may differ between ranks: a tensor that is not contiguous is copied.
 import datetime
 import functools
 import logging
-import os
-import threading
 import weakref
-from typing import Any, Callable, Sequence
+from typing import Any, Callable
 
 import torch
-import torch.distributed as dist
 
-from . import _elastic, _gloo, _report, _staging
-from ._agreed import Few, Turns, said
+from . import _buffers, _elastic, _gloo, _report, _staging
+from ._agreed import Few, said
 from ._autoload import DEVICES
 from ._carried import Carried, Gather, InPlace, Scatter, bytes_of
-from ._completion import LEVELS_MAX, Completer, FaninWork, copy_back, join, level
+from ._completion import Completer, FaninWork, copy_back, ended, join, level
 from ._devices import OWN, backend_for, collective, know, named_devices
 from ._gloo_alone import GlooAlone
+from ._level import STAGED, Level
 from ._life import Life, begin
 from ._membership import AGREE_S, Membership, Options
 from ._messages import Tagged, numbering
 from ._store import PatientStore
 from ._tensors import CARRIED, Tensors, contiguous, elements_of, is_staged, joined, listed, name_of
-from ._tensors import options_of, spread, why_not_copied, why_not_summed, words_of
+from ._tensors import is_waited_for, options_of, spread, why_not_copied, why_not_summed, words_of
+from .communicator import WITHIN_S
 from .errors import FaninError
 
 logger = logging.getLogger("fanin")
 
 c10d: Any = torch._C._distributed_c10d  # PyTorch's stubs lack half of it
-STAGED = LEVELS_MAX + 1  # number of the level of tensors on a GPU, beside level 0
-
-
-class _Level:
-    """What operations of one level go through.  Its Gloo group is made when something first goes
-    through it, on all ranks: that takes longer, and more memory, than all the rest of a group."""
-
-    def __init__(self, membership: Membership, make_gloo: Callable[[], Any]) -> None:
-        self.membership = membership
-        self.turns = Turns(membership, lambda: self.gloo)
-        self._stager: _staging.Stager | None = None
-        self._make_gloo = make_gloo
-        self._gloo: Any = None
-        self._lock = threading.Lock()
-
-    @property
-    def gloo(self) -> Any:
-        with self._lock:
-            if self._gloo is None:
-                self._gloo = self._make_gloo()
-            return self._gloo
-
-    @property
-    def stager(self) -> _staging.Stager:
-        """Of tensors on a GPU; used under the group's lock."""
-        if self._stager is None:
-            self._stager = _staging.Stager(self.membership)
-        return self._stager
-
-    @property
-    def threads(self) -> list[threading.Thread]:
-        """Of the stager."""
-        return self._stager.threads if self._stager is not None else []
-
-    def close(self) -> None:
-        """Leave the job."""
-        if self._stager is not None:
-            self._stager.stop()
-        self.membership.close()
 
 
 class FaninGroup(GlooAlone):
@@ -82,7 +42,7 @@ class FaninGroup(GlooAlone):
 
     def __init__(
         self,
-        open_level: Callable[[int], _Level],
+        open_level: Callable[[int], Level],
         messages: Any = None,
         devices: dict[str, str] | None = None,
         others: dict[str, Any] | None = None,
@@ -94,16 +54,15 @@ class FaninGroup(GlooAlone):
         rank, size = first.membership.rank, first.membership.size
         super().__init__(rank, size, devices or dict.fromkeys(DEVICES, OWN), others or {})
         self.fallbacks: dict[str, int] = {}  #: reason -> operations that went to Gloo
-        self.ops = 0  #: operations that went through fanin
-        self.bytes = 0  #: in them
         self.timeout = timeout  #: of what goes through Gloo
         self.life = life or Life("alone")  #: which the group is of
         self.parts: "weakref.WeakSet[FaninGroup]" = weakref.WeakSet()  #: groups of its ranks
         self._messages = messages  # what send and recv go through; None: the Gloo group
-        self._order = threading.Lock()  # operations start in the order of their calls
+        self._ended: FaninWork | None = None  # for all who know already
+        self._past = 0, 0  # operations and bytes of the ranks that there were before
         self._begin(open_level, first)
 
-    def _begin(self, open_level: Callable[[int], _Level], first: _Level) -> None:
+    def _begin(self, open_level: Callable[[int], Level], first: Level) -> None:
         self.membership = first.membership
         self._open_level = open_level
         self._levels = {0: first}
@@ -142,6 +101,7 @@ class FaninGroup(GlooAlone):
         at = _elastic.place(opts.uuid, opts.handles, limit)
         for part in list(self.parts):
             part.close()
+        self._past = self.ops, self.bytes
         self.close()
         opener = functools.partial(_reopened, at, self.membership.options, self.timeout)
         self._begin(opener, opener(0))
@@ -150,6 +110,16 @@ class FaninGroup(GlooAlone):
         self.membership.is_wanted()
         _ = self.gloo
         return self._track([], [], None)
+
+    @property
+    def ops(self) -> int:
+        """Operations that went through fanin."""
+        return self._past[0] + sum(one.ops for one in list(self._levels.values()))
+
+    @property
+    def bytes(self) -> int:
+        """In them."""
+        return self._past[1] + sum(one.bytes for one in list(self._levels.values()))
 
     @property
     def error(self) -> FaninError | None:
@@ -171,7 +141,7 @@ class FaninGroup(GlooAlone):
         """Leave the job.  The group must not be used any more."""
         self._finalize()
 
-    def _here(self, staged: bool = False) -> _Level:
+    def _here(self, staged: bool = False) -> Level:
         """What an operation that starts here and now goes through.  All ranks come to a new level
         with the same operation."""
         number = level() + STAGED * staged
@@ -189,13 +159,20 @@ class FaninGroup(GlooAlone):
     @collective
     def allreduce(self, tensors: Any, opts: Any = None) -> Any:
         tensors, opts = listed(tensors), options_of(c10d.AllreduceOptions, opts)
+        if is_waited_for(opts) and len(tensors) == 1 and self._here().membership.is_wanted():
+            op = name_of(opts.reduceOp)
+            memory = _buffers.summed_in_place(tensors[0], op == "avg") if op else None
+            if memory is not None and not is_staged(tensors[0]):
+                return self._sum_at_once(tensors, memory, op)
         why = why_not_summed(tensors, opts.reduceOp)
         if len(tensors) != 1 or self._is_left_to_gloo("allreduce", tensors, why):
             text = said("all_reduce", tensors, words_of(opts.reduceOp))
             return self._by_gloo("allreduce", tensors, opts, text)
         op, dense = name_of(opts.reduceOp), contiguous(tensors[0])
-        carried = InPlace(dense, lambda comm, one: comm.allreduce_start(one, op))
-        return self._by_fanin(tensors, carried, copy_back([(tensors[0], dense)]))
+        carried = InPlace(
+            dense, lambda comm, one, within: comm.allreduce_start(one, op, within=within)
+        )
+        return self._by_fanin(tensors, carried, copy_back([(tensors[0], dense)]), opts)
 
     @collective
     def allreduce_coalesced(self, tensors: Any, opts: Any = None) -> Any:
@@ -210,8 +187,10 @@ class FaninGroup(GlooAlone):
         flat = torch.cat([tensor.detach().reshape(-1) for tensor in tensors])
         pieces = torch.split(flat, [tensor.numel() for tensor in tensors])
         views = [piece.view(tensor.shape) for piece, tensor in zip(pieces, tensors)]
-        carried = InPlace(flat, lambda comm, one: comm.allreduce_start(one, op))
-        return self._by_fanin(tensors, carried, copy_back(list(zip(tensors, views))), text)
+        carried = InPlace(
+            flat, lambda comm, one, within: comm.allreduce_start(one, op, within=within)
+        )
+        return self._by_fanin(tensors, carried, copy_back(list(zip(tensors, views))), opts, text)
 
     @collective
     def reduce(self, tensors: Any, opts: Any = None) -> Any:  # type: ignore[override]
@@ -222,8 +201,13 @@ class FaninGroup(GlooAlone):
             return self._by_gloo("reduce", tensors, opts, text)
         op, root, dense = name_of(opts.reduceOp), opts.rootRank, contiguous(tensors[0])
         mine = root == self.membership.rank
-        carried = InPlace(dense, lambda comm, one: comm.reduce_start(one, op, root), stores=mine)
-        return self._by_fanin(tensors, carried, copy_back([(tensors[0], dense)]) if mine else None)
+        carried = InPlace(
+            dense,
+            lambda comm, one, within: comm.reduce_start(one, op, root, within=within),
+            stores=mine,
+        )
+        finish = copy_back([(tensors[0], dense)]) if mine else None
+        return self._by_fanin(tensors, carried, finish, opts)
 
     @collective
     def reduce_scatter(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
@@ -255,7 +239,7 @@ class FaninGroup(GlooAlone):
         dense = contiguous(output)
         result = dense.detach().view(sources[rank].shape)
         carried = Scatter(joined(sources), result, name_of(opts.reduceOp))
-        return self._by_fanin([output], carried, copy_back([(output, dense)]))
+        return self._by_fanin([output], carried, copy_back([(output, dense)]), opts)
 
     def _scatter_by_gloo(self, output: torch.Tensor, sources: Tensors, opts: Any) -> Any:
         """Gloo has no reduce_scatter: all ranks reduce everything."""
@@ -285,11 +269,14 @@ class FaninGroup(GlooAlone):
         root, dense = opts.rootRank, contiguous(tensors[0])
         mine = root == self.membership.rank
         carried = InPlace(
-            elements_of(dense), lambda comm, one: comm.broadcast_start(one, root), mine, not mine
+            elements_of(dense),
+            lambda comm, one, within: comm.broadcast_start(one, root, within=within),
+            mine,
+            not mine,
         )
         finish = None if mine else copy_back([(tensors[0], dense)])
         text = "" if dense.dtype in CARRIED else said("broadcast", tensors, root=root)
-        return self._by_fanin(tensors, carried, finish, text)
+        return self._by_fanin(tensors, carried, finish, opts, text)
 
     @collective
     def allgather(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
@@ -299,7 +286,7 @@ class FaninGroup(GlooAlone):
         into, source = list(outputs[0]), inputs[0]
         if len({(tensor.numel(), tensor.dtype) for tensor in [source, *into]}) != 1:
             raise ValueError("all_gather: expected outputs of the size and type of the input")
-        return self._gather(into, source, into)
+        return self._gather(into, source, into, opts)
 
     @collective
     def _allgather_base(self, output: torch.Tensor, source: torch.Tensor, opts: Any = None) -> Any:
@@ -311,13 +298,14 @@ class FaninGroup(GlooAlone):
             )
         dense = contiguous(output)
         into = list(dense.detach().reshape(-1).chunk(size))
-        return self._gather(into, source, [output], copy_back([(output, dense)]))
+        return self._gather(into, source, [output], opts, copy_back([(output, dense)]))
 
     def _gather(
         self,
         into: Tensors,
         source: torch.Tensor,
         outputs: Tensors,
+        opts: Any,
         finish: Callable[[], None] | None = None,
     ) -> Any:
         """All ranks' tensors on every rank."""
@@ -332,13 +320,13 @@ class FaninGroup(GlooAlone):
             few = Few(mine, self._here().membership)
             ends.insert(0, lambda: few.spread(dense))
             carried: Carried = InPlace(few.buffer, few.start)
-            return self._by_fanin(outputs, carried, lambda: [step() for step in ends])
+            return self._by_fanin(outputs, carried, lambda: [step() for step in ends], opts)
         whole = joined(dense)
         if whole.data_ptr() != dense[0].data_ptr():
             ends.insert(0, functools.partial(spread, whole, dense))
         carried = Gather(elements_of(whole), elements_of(mine))
         text = "" if mine.dtype in CARRIED else said("all_gather", [source])
-        return self._by_fanin(outputs, carried, lambda: [step() for step in ends], text)
+        return self._by_fanin(outputs, carried, lambda: [step() for step in ends], opts, text)
 
     def _gather_by_gloo(
         self,
@@ -362,8 +350,8 @@ class FaninGroup(GlooAlone):
         if self._is_left_to_gloo("barrier", [], ""):
             opts = opts or c10d.BarrierOptions()
             return self._through_gloo("barrier", [], lambda gloo: gloo.barrier(opts))
-        nothing = torch.empty(0)
-        return self._by_fanin([], InPlace(nothing, lambda comm, _: comm.barrier_start()), None)
+        carried = InPlace(torch.empty(0), lambda comm, _, within: comm.barrier_start(within=within))
+        return self._by_fanin([], carried, None, opts)
 
     # Several operations as one.
 
@@ -396,8 +384,9 @@ class FaninGroup(GlooAlone):
         return (self._messages or self.gloo).recv_anysource(tensors, tag)
 
     def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
-        with self._order:
-            self._here().turns.gate("monitored_barrier")
+        here = self._here()
+        with here.order:
+            here.turns.gate("monitored_barrier")
         self.gloo.monitored_barrier(timeout or self.timeout, wait_all_ranks)
 
     def _set_sequence_number_for_group(self) -> None:
@@ -430,25 +419,58 @@ class FaninGroup(GlooAlone):
         outputs: Tensors,
         carried: Carried,
         finish: Callable[[], Any] | None,
+        opts: Any,
         text: str = "",
     ) -> Any:
-        """`text`: what ranks have to agree about besides, since the library does not compare it."""
+        """`opts`: may say that the caller waits at once.  `text`: what ranks have to agree about besides,
+        since the library does not compare it."""
         cuda = _staging.needed_for(carried.sample) if outputs else None
         if cuda is not None and not carried.bytes:
             carried, cuda = carried.empty(), None
         here = self._here()
-        with self._order:
+        op, is_blocking = None, is_waited_for(opts) and not self._coalesced
+        with here.order:
             before = here.turns.before(cuda is not None, text)
+            here.ops += 1
+            here.bytes += carried.bytes
             if cuda is None:
-                op = here.membership.start(carried.start)
-                wait = functools.partial(here.membership.wait, op)
-                work = FaninWork(outputs, [*before, wait], finish)
+                within = WITHIN_S if is_blocking and not before else 0.0
+                op = here.membership.start(lambda comm: carried.start(comm, within))
             else:
-                work = self._here(True).stager.start(cuda, outputs, carried, finish, before)
-            self.ops += 1
-            self.bytes += carried.bytes
+                staged = self._here(True).stager.start(cuda, outputs, carried, finish, before)
+        if op is None:
+            return self._added(staged)
+        if is_blocking and not before and op.done():
+            return self._ended_at_once(finish)
+        return self._added(here.work_of(op, outputs, before, finish))
+
+    def _sum_at_once(self, tensors: Tensors, memory: _buffers.Memory, op: str) -> Any:
+        """As _by_fanin, of an all-reduce that needs nothing before and after, and is waited for."""
+        here = self._here()
+        with here.order:
+            before = here.turns.before(False, "")
+            within = 0.0 if before or self._coalesced else WITHIN_S
+            started = here.membership.start(
+                lambda comm: comm.allreduce_start(memory, op, within=within)
+            )
+            here.ops += 1
+            here.bytes += memory.elems * _buffers.SIZES[memory.dtype]
+        if within and started.done():
+            return self._ended_at_once(None)
+        return self._added(here.work_of(started, tensors, before, None))
+
+    def _added(self, work: FaninWork) -> FaninWork:
         self._completer.add(work)
         return work
+
+    def _ended_at_once(self, finish: Callable[[], Any] | None) -> Any:
+        """Of an operation that has ended within its start, for a caller who waits and asks no more."""
+        if finish is not None:
+            with torch.no_grad():
+                finish()
+        if self._ended is None:
+            self._ended = ended([])
+        return self._ended
 
     def _by_gloo(self, name: str, tensors: Tensors, opts: Any, text: str) -> Any:
         """In place; where a tensor is not contiguous, on copies: Gloo would take its memory for one
@@ -471,20 +493,17 @@ class FaninGroup(GlooAlone):
         `text`, and with an `unbalance` whose sum is 0."""
         here = self._here()
         here.membership.is_wanted()
-        with self._order:
+        with here.order:
             stated = here.turns.state(text, unbalance) if self.membership.size > 1 else None
             turn = here.turns.add(stated, call)
             work = FaninWork(outputs, [turn.wait], finish)
-        self._completer.add(work)
-        return work
+        return self._added(work)
 
     def _track(self, outputs: Tensors, works: list[Any], finish: Callable[[], Any] | None) -> Any:
-        work = FaninWork(outputs, [one.wait for one in works], finish)
-        self._completer.add(work)
-        return work
+        return self._added(FaninWork(outputs, [one.wait for one in works], finish))
 
 
-def _close(completer: Completer, levels: dict[int, _Level]) -> None:
+def _close(completer: Completer, levels: dict[int, Level]) -> None:
     completer.stop()
     for one in levels.values():
         one.close()
@@ -553,7 +572,7 @@ def _make_gloo(store: Any, membership: Membership, timeout: Any) -> Any:
 
 def _open_level(
     given: Any, of_group: Any, options: Options, default: FaninGroup | None, number: int
-) -> _Level:
+) -> Level:
     """The levels above 0 are as groups of the same ranks."""
     rank, size = given.group_rank, given.group_size
     store = c10d.PrefixStore(str(number), of_group)
@@ -563,10 +582,10 @@ def _open_level(
     of = world.membership if world else None
     members = given.global_ranks_in_group or range(size)
     membership = Membership(store, rank, size, options, of, members, f"{given.group_id} {number}")
-    return _Level(membership, lambda: _make_gloo(store, membership, given.timeout))
+    return Level(membership, lambda: _make_gloo(store, membership, given.timeout))
 
 
-def _reopened(at: _elastic.Place, options: Options, timeout: Any, number: int) -> _Level:
+def _reopened(at: _elastic.Place, options: Options, timeout: Any, number: int) -> Level:
     """As _open_level, for a default group whose ranks were given by handles."""
     store = c10d.PrefixStore(str(number), at.store)
     of = None
@@ -575,7 +594,7 @@ def _reopened(at: _elastic.Place, options: Options, timeout: Any, number: int) -
     membership = Membership(
         store, at.rank, at.size, options, of, range(at.size), f"{at.name} {number}", at
     )
-    return _Level(membership, lambda: _make_gloo(store, membership, timeout))
+    return Level(membership, lambda: _make_gloo(store, membership, timeout))
 
 
 know()

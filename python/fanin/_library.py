@@ -126,6 +126,16 @@ _PROTOTYPES: dict[str, tuple[type | None, list[type]]] = {
     "fanin_barrier_start": (_INT, [_POINTER, _OUT]),
     "fanin_reduce_scatter_start": (_INT, [_POINTER, _POINTER, _POINTER, _COUNT, _INT, _INT, _OUT]),
     "fanin_allgather_start": (_INT, [_POINTER, _POINTER, _POINTER, _COUNT, _INT, _OUT]),
+    "fanin_allreduce_within": (
+        _INT,
+        [_POINTER, _POINTER, _POINTER, _COUNT, _INT, _INT, _INT, _OUT],
+    ),
+    "fanin_broadcast_within": (_INT, [_POINTER, _POINTER, _COUNT, _INT, _INT, _INT, _OUT]),
+    "fanin_reduce_within": (
+        _INT,
+        [_POINTER, _POINTER, _POINTER, _COUNT, _INT, _INT, _INT, _INT, _OUT],
+    ),
+    "fanin_barrier_within": (_INT, [_POINTER, _INT, _OUT]),
     "fanin_op_test": (_INT, [_POINTER]),
     "fanin_op_wait": (_INT, [_POINTER, _INT]),
     "fanin_op_free": (None, [_POINTER]),

@@ -59,6 +59,20 @@ class Open:
                 return self.last_error
             return str(self.library.fanin_comm_error(self.handle).decode(errors="replace"))
 
+    def enter(self) -> None:
+        """Until `leave` it is not closed, though other calls may use it.  ClosedError: it is already."""
+        with self.lock:
+            if not self.open:
+                raise ClosedError("the communicator is closed", CLOSED)
+            self.calls += 1
+
+    def leave(self) -> None:
+        """As many times as `enter`."""
+        with self.lock:
+            self.calls -= 1
+            if not self.open:
+                self.returned.notify_all()
+
     def close(self) -> None:
         """Leave the job and free everything.  Repeating it does nothing."""
         with self.lock:
@@ -97,14 +111,11 @@ class Calling:
         self._opened = one
 
     def __enter__(self) -> Open:
-        with Locked(self._opened) as one:
-            one.calls += 1
-            return one
+        self._opened.enter()
+        return self._opened
 
     def __exit__(self, *_: object) -> None:
-        with self._opened.lock:
-            self._opened.calls -= 1
-            self._opened.returned.notify_all()
+        self._opened.leave()
 
 
 def opened(library: ctypes.CDLL, code: int, handle: ctypes.c_void_p) -> Open:

@@ -18,9 +18,15 @@ CARRIED = SUMMED | {torch.uint8}  # others are copied as bytes
 ALL_OPS = "SUM AVG MIN MAX PRODUCT BAND BOR BXOR PREMUL_SUM".split()
 
 
+_REDUCTIONS = [(getattr(ReduceOp, name.upper()), name) for name in OPS]
+
+
 def name_of(op: Any) -> str:
     """Of a reduction that fanin has; "" of another one."""
-    return next((name for name in OPS if op == getattr(ReduceOp, name.upper())), "")
+    for known, name in _REDUCTIONS:
+        if op == known:
+            return name
+    return ""
 
 
 def words_of(op: Any) -> str:
@@ -43,7 +49,7 @@ def why_not_copied(tensors: Sequence[torch.Tensor]) -> str:
     for tensor in tensors:
         if not _is_within_reach(tensor):
             return f"tensor of layout {tensor.layout} on {tensor.device}"
-    if len({tensor.device for tensor in tensors}) > 1:
+    if len(tensors) > 1 and len({tensor.device for tensor in tensors}) > 1:
         return "tensors on several devices"
     return ""
 
@@ -120,3 +126,9 @@ def options_of(kind: Any, given: Any) -> Any:
     if given is not None:
         made.reduceOp = given
     return made
+
+
+def is_waited_for(opts: Any) -> bool:
+    """Whether the caller waits for the operation at once and asks no more of it, as far as PyTorch's options
+    tell; they do from 2.6 on."""
+    return not getattr(opts, "asyncOp", True)

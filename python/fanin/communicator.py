@@ -20,6 +20,7 @@ WIRES = {"float32": 0, "float16": 1, "bfloat16": 2}
 MARK_MAX = 14  # FANIN_MARK_MAX
 
 _SLICE_MS = 200  # one uninterruptible wait: Ctrl-C is noticed after it
+WITHIN_S = 0.02  # of a start that waits: close() in another thread waits for it
 
 T = TypeVar("T")
 
@@ -354,50 +355,66 @@ class Communicator:
         MismatchError: ranks differ in elements, type or operation.  RankLostError, StalledError,
         UnreachableError, ...: how it ended; the communicator cannot be used any more.
         """
-        return self.allreduce_start(tensor, op, out).wait()
+        return self.allreduce_start(tensor, op, out, within=WITHIN_S).wait()
 
-    def allreduce_start(self, tensor: T, op: str = "sum", out: T | None = None) -> Operation[T]:
-        """Start an all-reduce and return at once.  BusyError: 4096 have not ended yet."""
+    def allreduce_start(
+        self, tensor: T, op: str = "sum", out: T | None = None, *, within: float = 0.0
+    ) -> Operation[T]:
+        """Start an all-reduce and return at once.  BusyError: 4096 have not ended yet.
+
+        within
+            Seconds for which to wait for its end first, where that is what comes next: quicker than
+            Operation.wait behind the start.  Raises what the operation has ended with by then.
+        """
         code = _choice("op", op, OPS)
         into = tensor if out is None else out
         source, target = _pair(tensor, into)
         return self._start(
-            "fanin_allreduce_start",
+            "allreduce",
             (source.address, target.address, source.elems, source.dtype, code),
             into,
             (source, target),
+            within,
         )
 
     def reduce(self, tensor: T, op: str = "sum", root: int = 0, out: T | None = None) -> T:
         """As allreduce, but only rank `root` gets the result; elsewhere the tensor stays as it is."""
-        return self.reduce_start(tensor, op, root, out).wait()
+        return self.reduce_start(tensor, op, root, out, within=WITHIN_S).wait()
 
     def reduce_start(
-        self, tensor: T, op: str = "sum", root: int = 0, out: T | None = None
+        self,
+        tensor: T,
+        op: str = "sum",
+        root: int = 0,
+        out: T | None = None,
+        *,
+        within: float = 0.0,
     ) -> Operation[T]:
-        """Start a reduction to `root` and return at once."""
+        """Start a reduction to `root` and return at once, or as allreduce_start."""
         code = _choice("op", op, OPS)
         into = tensor if out is None else out
         source, target = _pair(tensor, into)
         return self._start(
-            "fanin_reduce_start",
+            "reduce",
             (source.address, target.address, source.elems, source.dtype, code, root),
             into,
             (source, target),
+            within,
         )
 
     def broadcast(self, tensor: T, root: int = 0) -> T:
         """Copy `tensor` of rank `root` to every rank's, and return it."""
-        return self.broadcast_start(tensor, root).wait()
+        return self.broadcast_start(tensor, root, within=WITHIN_S).wait()
 
-    def broadcast_start(self, tensor: T, root: int = 0) -> Operation[T]:
-        """Start a broadcast and return at once."""
+    def broadcast_start(self, tensor: T, root: int = 0, *, within: float = 0.0) -> Operation[T]:
+        """Start a broadcast and return at once, or as allreduce_start."""
         memory = _buffers.memory(tensor)
         return self._start(
-            "fanin_broadcast_start",
+            "broadcast",
             (memory.address, memory.elems, memory.dtype, root),
             tensor,
             memory,
+            within,
         )
 
     def reduce_scatter(self, tensor: T, out: T, op: str = "sum") -> T:
@@ -410,7 +427,7 @@ class Communicator:
         code = _choice("op", op, OPS)
         source, target = _shares(tensor, out, self.size)
         return self._start(
-            "fanin_reduce_scatter_start",
+            "reduce_scatter",
             (source.address, target.address, target.elems, target.dtype, code),
             out,
             (source, target),
@@ -425,7 +442,7 @@ class Communicator:
         """Start an all-gather and return at once."""
         target, source = _shares(out, tensor, self.size)
         return self._start(
-            "fanin_allgather_start",
+            "allgather",
             (source.address, target.address, source.elems, source.dtype),
             out,
             (source, target),
@@ -433,11 +450,11 @@ class Communicator:
 
     def barrier(self) -> None:
         """Return when every rank has called it."""
-        self.barrier_start().wait()
+        self.barrier_start(within=WITHIN_S).wait()
 
-    def barrier_start(self) -> Operation[None]:
-        """Start a barrier and return at once."""
-        return self._start("fanin_barrier_start", (), None, None)
+    def barrier_start(self, *, within: float = 0.0) -> Operation[None]:
+        """Start a barrier and return at once, or as allreduce_start."""
+        return self._start("barrier", (), None, None, within)
 
     def mark(self, mark: int) -> None:
         """Operations that are started from here on carry `mark`, 0 (as at first) to 14, about which
@@ -513,24 +530,36 @@ class Communicator:
             return str(getattr(opened.library, function)(opened.handle).decode(errors="replace"))
 
     def _start(
-        self, function: str, arguments: tuple[int, ...], result: T, owners: Any
+        self, what: str, arguments: tuple[int, ...], result: T, owners: Any, within: float = 0.0
     ) -> Operation[T]:
         self._check_open()
-        if self._open is None:
-            return self._alone_run(function, arguments, result)
+        opened = self._open
+        if opened is None:
+            return self._alone_run(what, arguments, result)
         handle = ctypes.c_void_p()
-        with self._locked() as opened:
+        to = ctypes.byref(handle)
+        if opened.abandoned:
             opened.reap()
-            code = getattr(opened.library, function)(
-                opened.handle, *arguments, ctypes.byref(handle)
-            )
-        if code != 0 or handle.value is None:
+        if within:
+            function = getattr(opened.library, f"fanin_{what}_within")
+            opened.enter()
+            try:
+                code = function(opened.handle, *arguments, int(within * 1000), to)
+            finally:
+                opened.leave()
+            if code == 0:
+                return Operation.ended(result)
+        else:
+            function = getattr(opened.library, f"fanin_{what}_start")
+            with _open.Locked(opened):
+                code = function(opened.handle, *arguments, to)
+        if code not in (0, _open.PENDING) or handle.value is None:
             raise from_code(code, _open.sentence(opened, code))
         return Operation(opened, handle.value, result, (self, owners))
 
-    def _alone_run(self, function: str, arguments: tuple[int, ...], result: T) -> Operation[T]:
+    def _alone_run(self, what: str, arguments: tuple[int, ...], result: T) -> Operation[T]:
         """A job of one rank: what it gets is what it gave."""
-        if function not in ("fanin_broadcast_start", "fanin_barrier_start"):
+        if what not in ("broadcast", "barrier"):
             source, target, count, dtype = arguments[:4]
             if source != target:
                 ctypes.memmove(target, source, count * _buffers.SIZES[dtype])

@@ -226,6 +226,12 @@ int fan_comm_submit_all(struct fanin_comm *c, const struct fan_op_args *args, un
  * this rank's work meanwhile. */
 int fan_comm_run(struct fanin_comm *c, const struct fan_op_args *args);
 
+/* The same for `timeout_ms` at most, < 0: as long as it takes, without calls of `idle`.
+ * FAN_E_PENDING: it goes on, and is `*op`, which is NULL otherwise.  FAN_E_BUSY: there is no room.
+ */
+int fan_comm_run_within(struct fanin_comm *c, const struct fan_op_args *args, int timeout_ms,
+			struct fanin_op **op);
+
 /* Entry of the thread: runs until `closing` is set and all connections have left. */
 void *fan_progress(void *comm);
 

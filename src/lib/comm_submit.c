@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* comm_submit.c - how callers start operations. */
 #include "comm.h"
+#include "net/clock.h"
 
 /* With the lock held.  FAN_OK: there is room for `count` more. */
 static int wait_for_room(struct fanin_comm *c, unsigned count, bool wait)
@@ -108,6 +109,17 @@ static int wait_idly(struct fanin_op *op, void (*idle)(void *arg), void *arg)
 	return e;
 }
 
+/* Of an operation that was queued as attended.  Until this returns the communicator stays. */
+static void attend(struct fanin_comm *c, struct fanin_op *op, uint64_t until_ns)
+{
+	fan_intra_comm_attend(c, op, until_ns);
+	pthread_mutex_lock(&c->lock);
+	c->attending--;
+	if (c->closing)
+		pthread_cond_broadcast(&c->changed);
+	pthread_mutex_unlock(&c->lock);
+}
+
 int fan_comm_run(struct fanin_comm *c, const struct fan_op_args *args)
 {
 	struct fan_op_args mine = *args;
@@ -119,15 +131,34 @@ int fan_comm_run(struct fanin_comm *c, const struct fan_op_args *args)
 	int e = fan_comm_submit(c, &mine, true, &op);
 	if (e)
 		return e;
-	if (mine.attended) { /* until then it stays */
-		fan_intra_comm_attend(c, op);
-		pthread_mutex_lock(&c->lock);
-		c->attending--;
-		if (c->closing)
-			pthread_cond_broadcast(&c->changed);
-		pthread_mutex_unlock(&c->lock);
-	}
+	if (mine.attended)
+		attend(c, op, UINT64_MAX);
 	e = wait_idly(op, idle, idle_arg);
 	fanin_op_free(op);
+	return e;
+}
+
+int fan_comm_run_within(struct fanin_comm *c, const struct fan_op_args *args, int timeout_ms,
+			struct fanin_op **op)
+{
+	struct fan_op_args mine = *args;
+	const uint64_t until_ns =
+		timeout_ms < 0 ? UINT64_MAX : fan_clock_ns() + (uint64_t)timeout_ms * FAN_MS;
+	mine.attended = c->intra != NULL;
+	int e = fan_comm_submit(c, &mine, false, op);
+	if (e)
+		return e;
+	if (mine.attended)
+		attend(c, *op, until_ns);
+	e = fanin_op_test(*op);
+	if (e == FAN_E_PENDING) { /* not by this thread, or not yet */
+		const uint64_t now_ns = fan_clock_ns();
+		const uint64_t left_ms = now_ns < until_ns ? (until_ns - now_ns) / FAN_MS : 0;
+		e = fanin_op_wait(*op, timeout_ms < 0 ? -1 : (int)left_ms);
+	}
+	if (e != FAN_E_PENDING) {
+		fanin_op_free(*op);
+		*op = NULL;
+	}
 	return e;
 }

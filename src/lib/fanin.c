@@ -139,6 +139,14 @@ static int start(fanin_comm *comm, const struct fan_op_args *args, fanin_op **ha
 	return comm && handle ? fan_comm_submit(comm, args, false, handle) : FAN_E_INVALID;
 }
 
+static int run_within(fanin_comm *comm, const struct fan_op_args *args, int timeout_ms,
+		      fanin_op **handle)
+{
+	if (handle)
+		*handle = NULL;
+	return comm && handle ? fan_comm_run_within(comm, args, timeout_ms, handle) : FAN_E_INVALID;
+}
+
 static int run(fanin_comm *comm, const struct fan_op_args *args)
 {
 	return comm ? fan_comm_run(comm, args) : FAN_E_INVALID;
@@ -233,6 +241,33 @@ int fanin_barrier_start(fanin_comm *comm, fanin_op **handle)
 {
 	struct fan_op_args args = barrier_args();
 	return start(comm, &args, handle);
+}
+
+int fanin_allreduce_within(fanin_comm *comm, const void *in, void *out, size_t count, int dtype,
+			   int op, int timeout_ms, fanin_op **handle)
+{
+	struct fan_op_args args = allreduce_args(in, out, count, dtype, op);
+	return run_within(comm, &args, timeout_ms, handle);
+}
+
+int fanin_broadcast_within(fanin_comm *comm, void *buf, size_t count, int dtype, int root,
+			   int timeout_ms, fanin_op **handle)
+{
+	struct fan_op_args args = broadcast_args(buf, count, dtype, root);
+	return run_within(comm, &args, timeout_ms, handle);
+}
+
+int fanin_reduce_within(fanin_comm *comm, const void *in, void *out, size_t count, int dtype,
+			int op, int root, int timeout_ms, fanin_op **handle)
+{
+	struct fan_op_args args = reduce_args(in, out, count, dtype, op, root);
+	return run_within(comm, &args, timeout_ms, handle);
+}
+
+int fanin_barrier_within(fanin_comm *comm, int timeout_ms, fanin_op **handle)
+{
+	struct fan_op_args args = barrier_args();
+	return run_within(comm, &args, timeout_ms, handle);
 }
 
 /* An operation with a member for each rank. */

@@ -502,9 +502,16 @@ static void wait_for_bell(struct fan_intra_comm *l, uint32_t heard, int look_ms)
 	fan_intra_sleep(&l->board, FAN_INTRA_WORK, heard, look_ms);
 }
 
+static int least_ms(int look_ms, uint64_t now_ns, uint64_t until_ns)
+{
+	return until_ns - now_ns < (uint64_t)look_ms * FAN_MS
+		       ? (int)((until_ns - now_ns + FAN_MS - 1) / FAN_MS)
+		       : look_ms;
+}
+
 /* With l->drive held: this rank's work, until `op` has ended, or all operations where it is
- * NULL; or the communicator is being destroyed. */
-static void work(struct fanin_comm *c, struct fanin_op *op)
+ * NULL; or it is `until_ns`, or the communicator is being destroyed. */
+static void work(struct fanin_comm *c, struct fanin_op *op, uint64_t until_ns)
 {
 	struct fan_intra_comm *l = c->intra;
 	int look_ms = op && c->idle ? FAN_COMM_IDLE_MS : LOOK_MS;
@@ -530,19 +537,24 @@ static void work(struct fanin_comm *c, struct fanin_op *op)
 			return;
 		if (c->waiting.head && fan_intra_has_room(&l->board))
 			continue; /* nobody rings for what has ended here */
-		wait_for_bell(l, heard, look_ms);
+		if (now_ns >= until_ns)
+			return;
+		wait_for_bell(l, heard, least_ms(look_ms, now_ns, until_ns));
 	}
 }
 
-void fan_intra_comm_attend(struct fanin_comm *c, struct fanin_op *op)
+void fan_intra_comm_attend(struct fanin_comm *c, struct fanin_op *op, uint64_t until_ns)
 {
 	struct fan_intra_comm *l = c->intra;
 	if (pthread_mutex_trylock(&l->drive)) {
 		fan_intra_comm_wake(l); /* its turn may be about to end: then it is the thread's */
 		return;
 	}
-	work(c, op); /* the thread knows of operations that are left: their callers have woken it */
+	work(c, op, until_ns); /* the thread knows of others that are left: who started them has
+				  woken it */
 	pthread_mutex_unlock(&l->drive);
+	if (fanin_op_test(op) == FAN_E_PENDING)
+		fan_intra_comm_wake(l);
 }
 
 /* There are operations, or an error that callers have not been told. */
@@ -573,7 +585,7 @@ void *fan_intra_comm_run(void *comm)
 		beat(l, fan_clock_ns());
 		if (has_work(c)) {
 			pthread_mutex_lock(&l->drive);
-			work(c, NULL);
+			work(c, NULL, UINT64_MAX);
 			pthread_mutex_unlock(&l->drive);
 		} else {
 			fan_intra_sleep(&l->board, FAN_INTRA_CALL, heard, IDLE_MS);

@@ -27,9 +27,10 @@ int fan_intra_comm_open(struct fanin_comm *c, const struct fan_meeting *m);
 /* Entry of the thread. */
 void *fan_intra_comm_run(void *comm);
 
-/* Do the work of this rank until `op`, which is queued, has ended or the communicator is being
- * destroyed; at once, if another thread does it. */
-void fan_intra_comm_attend(struct fanin_comm *c, struct fanin_op *op);
+/* Do the work of this rank until `op`, which is queued, has ended, it is `until_ns` or the
+ * communicator is being destroyed; at once, if another thread does it.  What is left after that is
+ * the thread's. */
+void fan_intra_comm_attend(struct fanin_comm *c, struct fanin_op *op, uint64_t until_ns);
 
 /* Any thread: somebody shall look at the queue. */
 void fan_intra_comm_wake(struct fan_intra_comm *l);

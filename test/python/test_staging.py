@@ -59,7 +59,7 @@ def staged(streams, membership, looks_last="ends", sizes=SIZES):
 
     for number, tensor in enumerate(tensors):
         streams.run(streams.main, lambda n=number, t=tensor: t.copy_(made[n]), [])
-        carried = InPlace(tensor, lambda comm, one: comm.allreduce_start(one))
+        carried = InPlace(tensor, lambda comm, one, _: comm.allreduce_start(one))
         works.append(stager.start(streams, [tensor], carried, None))
     for number, (work, tensor) in enumerate(zip(works, tensors)):
         future = work.raw_future()
@@ -120,7 +120,9 @@ def test_a_kept_work_does_not_keep_the_tensors_of_one_that_was_waited_for():
     stager = _staging.Stager(Alike())
     tensor = torch.ones(64)
     gone = weakref.ref(tensor)
-    work = stager.start(Streams(), [tensor], InPlace(tensor, Alike.allreduce_start), None)
+    work = stager.start(
+        Streams(), [tensor], InPlace(tensor, lambda comm, one, _: comm.allreduce_start(one)), None
+    )
     work.wait()
     del tensor, work  # this one is kept, for C++ code
     ends = time.monotonic() + WAIT_S

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Communicators whose ranks share memory, as threads: callers that do the work themselves beside
  * others, and the thread that does it for those who do not wait. */
+#include <unistd.h>
+
 #include "team.h"
 
 #include "lib/comm.h"
@@ -18,7 +20,7 @@
 /* All operations are alike, so callers may start them in any order. */
 struct caller {
 	fanin_comm *comm;
-	int starts; /* before it waits; 0: it calls the blocking function */
+	int starts; /* before it waits; 0: it calls the blocking function, -1: that with a handle */
 };
 
 static bool is_sum(const int32_t *x)
@@ -39,9 +41,12 @@ static void *call(void *arg)
 	for (int k = 0; k < caller->starts; k++)
 		EXPECT(fanin_allreduce_start(caller->comm, x, y, COUNT, FANIN_INT32, FANIN_SUM,
 					     &op[k]) == FANIN_OK);
-	if (!caller->starts)
+	if (caller->starts == 0)
 		EXPECT(fanin_allreduce(caller->comm, x, y, COUNT, FANIN_INT32, FANIN_SUM) ==
 		       FANIN_OK);
+	if (caller->starts < 0)
+		EXPECT(fanin_allreduce_within(caller->comm, x, y, COUNT, FANIN_INT32, FANIN_SUM,
+					      TEAM_PATIENT_MS, &op[0]) == FANIN_OK);
 	for (int k = 0; k < caller->starts; k++) {
 		EXPECT(fanin_op_wait(op[k], TEAM_PATIENT_MS) == FANIN_OK);
 		fanin_op_free(op[k]);
@@ -64,7 +69,7 @@ static void call_by_several(struct member *m)
 	EXPECT(fanin_comm_stats(m->comm, &s) == 0 && s.host_ranks == RANKS);
 	for (int round = 0; round < ROUNDS; round++) {
 		for (int n = 0; n < CALLERS; n++) {
-			int starts = n == 0 && round % 2 ? round % STARTED + 1 : 0;
+			int starts = n == 0 && round % 2 ? round % STARTED + 1 : -(n % 2);
 			caller[n] = (struct caller){m->comm, starts};
 			EXPECT(pthread_create(&thread[n], NULL, call, &caller[n]) == 0);
 		}
@@ -78,6 +83,40 @@ static void intra_comm__several_callers_of_a_rank(void **state)
 {
 	(void)state;
 	team_run_once(RANKS, call_by_several);
+}
+
+static atomic_int pending; /* the rank that came first has given up its wait */
+
+/* Rank 0 does not wait for as long as the others take, and what it has started ends without it; all
+ * others wait in the call, more than one thread of each. */
+static void wait_within(struct member *m)
+{
+	int32_t *x = malloc(COUNT * sizeof *x);
+	fanin_op *op;
+	if (!team_joined(m))
+		return;
+	for (int i = 0; i < COUNT; i++)
+		x[i] = i;
+	while (m->rank && !atomic_load(&pending))
+		usleep(1000);
+	int e = fanin_allreduce_within(m->comm, x, x, COUNT, FANIN_INT32, FANIN_SUM,
+				       m->rank ? TEAM_PATIENT_MS : 5, &op);
+	atomic_store(&pending, 1);
+	EXPECT(e == (m->rank ? FANIN_OK : FANIN_E_PENDING) && !op == (m->rank != 0));
+	EXPECT(m->rank || fanin_op_wait(op, TEAM_PATIENT_MS) == FANIN_OK);
+	fanin_op_free(op);
+	EXPECT(is_sum(x));
+	EXPECT(!fanin_barrier_within(m->comm, -1, &op) && !op);
+	EXPECT(!fanin_broadcast_within(m->comm, x, 1, FANIN_INT32, 1, -1, &op) && !op);
+	EXPECT(!fanin_reduce_within(m->comm, x, x, 1, FANIN_INT32, FANIN_MAX, 1, -1, &op) && !op);
+	EXPECT(fanin_barrier_within(m->comm, -1, NULL) == FANIN_E_INVALID);
+	free(x);
+}
+
+static void intra_comm__a_wait_that_is_too_short_leaves_the_rest_to_the_thread(void **state)
+{
+	(void)state;
+	team_run_once(RANKS, wait_within);
 }
 
 /* A rank of host 0, which has ranks 0 and 1; those of host 1 never come. */
@@ -220,6 +259,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(intra_comm__several_callers_of_a_rank),
+		cmocka_unit_test(
+			intra_comm__a_wait_that_is_too_short_leaves_the_rest_to_the_thread),
 		cmocka_unit_test(intra_comm__columns_that_are_not_joined_have_one_cause),
 		cmocka_unit_test(intra_comm__a_rank_that_never_joins_its_column_is_lost),
 		cmocka_unit_test(intra_comm__destroyed_while_a_caller_works),

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A level of a process group: what operations go through that callbacks of the same depth start, or, as
+level 0, those outside of callbacks (_completion.py)."""
+
+import functools
+import threading
+from typing import Any, Callable
+
+from . import _staging
+from ._agreed import Turns
+from ._completion import LEVELS_MAX, FaninWork
+from ._membership import Membership
+from ._tensors import Tensors
+from .communicator import Operation
+
+STAGED = LEVELS_MAX + 1  # number of the level of tensors on a GPU, beside level 0
+
+
+class Level:
+    """What operations of one level go through.  Its Gloo group is made when something first goes
+    through it, on all ranks: that takes longer, and more memory, than all the rest of a group."""
+
+    def __init__(self, membership: Membership, make_gloo: Callable[[], Any]) -> None:
+        self.membership = membership
+        self.turns = Turns(membership, lambda: self.gloo)
+        self.order = threading.Lock()  # operations start in the order of their calls
+        self.ops = 0  #: that went through fanin
+        self.bytes = 0  #: in them
+        self._stager: _staging.Stager | None = None
+        self._make_gloo = make_gloo
+        self._gloo: Any = None
+        self._lock = threading.Lock()
+
+    @property
+    def gloo(self) -> Any:
+        with self._lock:
+            if self._gloo is None:
+                self._gloo = self._make_gloo()
+            return self._gloo
+
+    @property
+    def stager(self) -> _staging.Stager:
+        """Of tensors on a GPU; used under the group's lock."""
+        if self._stager is None:
+            self._stager = _staging.Stager(self.membership)
+        return self._stager
+
+    @property
+    def threads(self) -> list[threading.Thread]:
+        """Of the stager."""
+        return self._stager.threads if self._stager is not None else []
+
+    def work_of(
+        self,
+        op: Operation[Any],
+        outputs: Tensors,
+        before: list[Callable[[], Any]],
+        finish: Callable[[], Any] | None,
+    ) -> FaninWork:
+        """A work of an operation of the library.  One that leaves nothing to do at its end may stay as it is
+        until somebody waits."""
+        waits: list[Callable[[], Any]] = [*before, functools.partial(self.membership.wait, op)]
+        is_lazy = not before and finish is None
+        return FaninWork(outputs, waits, finish, has_ended=op.done if is_lazy else None)
+
+    def close(self) -> None:
+        """Leave the job."""
+        if self._stager is not None:
+            self._stager.stop()
+        self.membership.close()
