@@ -44,6 +44,23 @@ def named_devices() -> dict[str, str]:
     return {}
 
 
+def _plugin(name: str) -> Any:
+    plugins: dict[str, Any] = getattr(dist.Backend, "_plugins", {})
+    return plugins.get(name.upper())
+
+
+def refuse(devices: dict[str, str]) -> None:
+    """An error if a backend of these cannot be had.  Before ranks meet, so that each finds out by
+    itself."""
+    available = {"gloo": dist.is_gloo_available, "nccl": dist.is_nccl_available}
+    for device, name in devices.items():
+        if name in available and not available[name]():
+            raise RuntimeError(f"{device}:{name}: this PyTorch was built without it")
+        # MPI's ranks are mpirun's; where they are not this group's, MPI ends the process
+        if name == "mpi" or not (name == OWN or name in _MAKERS or _plugin(name)):
+            raise RuntimeError(f"{device}:{name}: not to be had beside {OWN} in this PyTorch")
+
+
 def backend_for(device: str, name: str, given: Any, store: Any, options: Any = None) -> Any:
     """A backend that PyTorch or another package brings, for tensors of a type of device, as PyTorch
     would have made it; an error if it cannot be had.  `store`: the group's."""
@@ -51,21 +68,14 @@ def backend_for(device: str, name: str, given: Any, store: Any, options: Any = N
     for field in ("group_rank", "group_size", "timeout", "group_id", "global_ranks_in_group"):
         setattr(own, field, getattr(given, field))
     own.store = c10d.PrefixStore(f"{device}/{OWN}", store)
-    if (
-        name == "mpi"
-    ):  # its ranks are mpirun's; where they are not this group's, MPI ends the process
-        raise RuntimeError(f"{device}:mpi: not to be had beside {OWN}")
-    plugins: dict[str, Any] = getattr(dist.Backend, "_plugins", {})
-    plugin = plugins.get(name.upper())
+    plugin = _plugin(name)
     if plugin is not None:
         if plugin.extended_api:
             backend = plugin.creator_fn(own, options)
         else:
             backend = plugin.creator_fn(own.store, own.group_rank, own.group_size, own.timeout)
-    elif name in _MAKERS:
-        backend = _MAKERS[name](own, options)
     else:
-        raise RuntimeError(f"{device}:{name}: not to be had beside {OWN} in this PyTorch")
+        backend = _MAKERS[name](own, options)
     if backend is None:
         raise RuntimeError(f"{device}:{name}: made no backend for this rank")
     if isinstance(backend, ProcessGroup):
@@ -77,14 +87,10 @@ def backend_for(device: str, name: str, given: Any, store: Any, options: Any = N
 
 def _gloo(own: Any, options: Any) -> Any:
     del options
-    if not dist.is_gloo_available():
-        raise RuntimeError("gloo: this PyTorch was built without it")
     return c10d.ProcessGroupGloo(own.store, own.group_rank, own.group_size, timeout=own.timeout)
 
 
 def _nccl(own: Any, options: Any) -> Any:
-    if not dist.is_nccl_available():
-        raise RuntimeError("nccl: this PyTorch was built without it")
     options = options or c10d.ProcessGroupNCCL.Options()
     options._timeout = own.timeout
     options.global_ranks_in_group = own.global_ranks_in_group

@@ -20,7 +20,7 @@ from ._agreed import Few, said
 from ._autoload import DEVICES
 from ._carried import Carried, Gather, InPlace, Scatter, bytes_of
 from ._completion import Completer, FaninWork, copy_back, ended, join, level
-from ._devices import OWN, backend_for, collective, know, named_devices
+from ._devices import OWN, backend_for, collective, know, named_devices, refuse
 from ._gloo_alone import GlooAlone
 from ._level import STAGED, Level
 from ._life import Life, begin
@@ -521,6 +521,8 @@ def create(given: Any, options: Options | None) -> FaninGroup:
         options = default.membership.options if default is not None else Options()
     if not isinstance(options, Options):
         raise TypeError(f"pg_options: {type(options).__name__}: expected fanin.torch.Options")
+    devices = named_devices()
+    refuse(devices)
     later = default is None and bool(getattr(given, "enable_reconfigure", False))
     if default is not None:
         life = default.life
@@ -531,7 +533,8 @@ def create(given: Any, options: Options | None) -> FaninGroup:
     if default is not None:
         number = numbering(given, default, store)
         messages = Tagged(default, given.global_ranks_in_group, number)
-    devices = named_devices()
+    if set(devices.values()) - {OWN}:
+        life.gather(given.timeout)
     others = {
         device: backend_for(device, name, given, store)
         for device, name in devices.items()

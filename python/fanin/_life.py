@@ -68,6 +68,12 @@ class Life:
         """Keys of `store` that are of this life."""
         return c10d.PrefixStore(f"fanin/{self.name}", store)
 
+    def gather(self, limit: datetime.timedelta) -> None:
+        """Wait until all ranks have come: who waits for others by a store keeps its one connection,
+        so that rank 0 can tell nobody of this life meanwhile."""
+        if self._teller is not None and not self._teller.whole.wait(limit.total_seconds()):
+            raise FaninError(f"not all ranks have come within {limit}")
+
     def known(self) -> None:
         """All ranks are in it."""
         if self._teller is not None:
@@ -86,6 +92,7 @@ class _Teller:
         self._read = 0  # what of `come` is taken in, but for...
         self._missing: set[int] = set()  # ...places that a rank has taken and not filled yet
         self._ended = threading.Event()
+        self.whole = threading.Event()  # all ranks have come
         self._look()
         self._thread = threading.Thread(target=self._run, name="fanin-life", daemon=True)
         self._thread.start()
@@ -120,4 +127,6 @@ class _Teller:
         if self._numbers == before:
             return False
         self._store.set(ROSTER, " ".join([self._name, *self._numbers]))
+        if "-" not in self._numbers[1:]:
+            self.whole.set()
         return True

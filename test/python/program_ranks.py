@@ -13,6 +13,7 @@ import os
 import sys
 import tempfile
 import threading
+import time
 import traceback
 import warnings
 
@@ -342,6 +343,8 @@ def main():
     answer = {}
     try:
         timeout = datetime.timedelta(seconds=GROUP_S)
+        if os.environ["RANK"] != "0":
+            time.sleep(arguments.get("late_s", 0))
         dist.init_process_group(arguments["backend"], timeout=timeout)
         program = globals().get(sys.argv[1]) or getattr(program_models, sys.argv[1])
         with contextlib.redirect_stdout(io.StringIO()):
