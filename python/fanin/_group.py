@@ -440,7 +440,7 @@ class FaninGroup(GlooAlone):
                 staged = self._here(True).stager.start(cuda, outputs, carried, finish, before)
         if op is None:
             return self._added(staged)
-        if is_blocking and not before and op.done():
+        if is_blocking and not before and op.succeeded():
             return self._ended_at_once(finish)
         return self._added(here.work_of(op, outputs, before, finish))
 
@@ -455,7 +455,7 @@ class FaninGroup(GlooAlone):
             )
             here.ops += 1
             here.bytes += memory.elems * _buffers.SIZES[memory.dtype]
-        if within and started.done():
+        if within and started.succeeded():
             return self._ended_at_once(None)
         return self._added(here.work_of(started, tensors, before, None))
 

@@ -54,6 +54,10 @@ class Operation(Generic[T]):
                 self._end(code)
         return self._handle is None
 
+    def succeeded(self) -> bool:
+        """Whether it has ended, and well: wait() would raise nothing."""
+        return self.done() and self._error is None
+
     def wait(self, timeout: float | None = None) -> T:
         """Block until it has ended; the tensor that holds the result.
 
