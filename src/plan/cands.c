@@ -56,7 +56,7 @@ static uint32_t place_of(const struct fan_topo *t, uint32_t worker)
 static int find_groups(struct fan_cands *c, bool apart)
 {
 	const struct fan_topo *t = c->t;
-	uint32_t all = 0, *group_at = malloc((t->nodes + 1) * sizeof *group_at);
+	uint32_t all = 0, *group_at = calloc(t->nodes + 1, sizeof *group_at);
 
 	for (uint32_t j = 0; j < t->jobs; j++)
 		all += t->job[j].workers;
@@ -129,7 +129,7 @@ static int find_targets(struct fan_cands *c)
 {
 	const struct fan_topo *t = c->t;
 
-	c->target_of = malloc((t->nodes + 1) * sizeof *c->target_of);
+	c->target_of = calloc(t->nodes + 1, sizeof *c->target_of);
 	if (!c->target_of)
 		return FAN_E_NOMEM;
 	memset(c->target_of, 0xff, t->nodes * sizeof *c->target_of);

@@ -409,7 +409,7 @@ int fan_install_make(struct fan_install *in, const struct fan_topo *t, const str
 	why->text[0] = '\0';
 	in->t = t;
 	in->part = calloc(p->trees + 1, sizeof *in->part);
-	m.stop_of = malloc((t->nodes + 1) * sizeof *m.stop_of);
+	m.stop_of = calloc(t->nodes + 1, sizeof *m.stop_of);
 	m.routes = calloc(t->nodes + 1, sizeof *m.routes);
 	m.members = calloc(t->nodes + 1, sizeof *m.members);
 	int err = in->part && m.stop_of && m.routes && m.members ? FAN_OK : FAN_E_NOMEM;

@@ -19,7 +19,7 @@ int fan_master_open(struct fan_master *m, const struct fan_topo *t, double most_
 	memset(m, 0, sizeof *m);
 	m->t = t;
 	fan_lp_init(&m->lp);
-	m->row = malloc((resources + 1) * sizeof *m->row);
+	m->row = calloc(resources + 1, sizeof *m->row);
 	m->of_tree = calloc(resources + 1, sizeof *m->of_tree);
 	m->load = calloc(resources + 1, sizeof *m->load);
 	m->seen = calloc(2 * (size_t)t->links + 1, sizeof *m->seen);

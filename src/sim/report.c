@@ -192,7 +192,7 @@ static int by_key(const void *a, const void *b)
 static json_t *first_by(const json_t *list, const char *key, size_t most)
 {
 	size_t n = json_array_size(list);
-	json_t **all = malloc((n + 1) * sizeof(json_t *)), *out = json_array();
+	json_t **all = calloc(n + 1, sizeof(json_t *)), *out = json_array();
 	for (size_t i = 0; all && i < n; i++)
 		all[i] = json_array_get(list, i);
 	sort_key = key;

@@ -206,7 +206,7 @@ static json_t *links_json(const struct fan_experiment *e)
 json_t *fan_experiment_result(const struct fan_experiment *e)
 {
 	uint32_t jobs = e->scenario->jobs, ended = 0;
-	double *jct_s = malloc((jobs + UINT32_C(1)) * sizeof *jct_s), sum = 0;
+	double *jct_s = calloc(jobs + UINT32_C(1), sizeof *jct_s), sum = 0;
 	json_t *list = json_array();
 	bool ok = jct_s && list;
 	for (uint32_t i = 0; ok && i < jobs; i++) {

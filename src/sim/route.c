@@ -12,7 +12,7 @@ static bool is_inside(const struct fan_sim_link *l)
 bool fan_sim_index(struct fan_sim *s)
 {
 	free(s->out);
-	s->out = malloc((s->links + 1) * sizeof *s->out);
+	s->out = calloc(s->links + 1, sizeof *s->out);
 	if (!s->out)
 		return false;
 	for (uint32_t n = 0; n < s->nodes; n++) {
@@ -42,9 +42,9 @@ bool fan_sim_index(struct fan_sim *s)
  * the other direction of one that leads away.  Ties go to the link added first. */
 static bool find_paths(struct fan_sim *s, uint32_t to)
 {
-	uint32_t *next = malloc(s->nodes * sizeof *next);
-	uint32_t *depth = malloc(s->nodes * sizeof *depth);
-	uint32_t *queue = malloc(s->nodes * sizeof *queue);
+	uint32_t *next = calloc(s->nodes, sizeof *next);
+	uint32_t *depth = calloc(s->nodes, sizeof *depth);
+	uint32_t *queue = calloc(s->nodes, sizeof *queue);
 	bool ok = next && depth && queue;
 	for (uint32_t n = 0; ok && n < s->nodes; n++)
 		next[n] = depth[n] = FAN_SIM_NONE;

@@ -276,7 +276,7 @@ static int by_ends(const void *a, const void *b)
 /* No two links join the same nodes: a name such as "c*" may fit more nodes than was meant. */
 static int check_single(const struct fan_scenario *s, struct fan_reader *r)
 {
-	struct ends *e = malloc(s->links * sizeof *e);
+	struct ends *e = calloc(s->links, sizeof *e);
 	if (!e)
 		return fan_reader_fail(r, NULL, "out of memory");
 	for (uint32_t i = 0; i < s->links; i++) {

@@ -22,7 +22,7 @@ static float value(uint64_t i)
 
 static bool make_expect(struct fan_trainer_shared *sh, size_t elems)
 {
-	sh->expect = malloc(elems * sizeof *sh->expect);
+	sh->expect = calloc(elems, sizeof *sh->expect);
 	if (!sh->expect)
 		return false;
 	for (size_t i = 0; i < elems; i++) {

@@ -41,7 +41,7 @@ static bool grow(struct fan_sim_tree *t, struct fan_sim *s, uint32_t from)
 {
 	bool *used = calloc(s->links + UINT32_C(1), sizeof *used);
 	uint32_t count = used ? mark(s, from, t, used) : 0;
-	t->link = malloc((count + UINT32_C(1)) * sizeof *t->link);
+	t->link = calloc(count + UINT32_C(1), sizeof *t->link);
 	t->link_first = calloc(s->nodes + UINT32_C(2), sizeof *t->link_first);
 	bool ok = used && t->link && t->link_first;
 	for (uint32_t i = 0; ok && i < s->links; i++) /* how many leave each node... */

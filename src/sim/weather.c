@@ -9,8 +9,8 @@ bool fan_weather_init(struct fan_weather *w, struct fan_sim *s, uint32_t jobs)
 {
 	*w = (struct fan_weather){.sim = s, .actor = FAN_SIM_NONE};
 	w->job = calloc(jobs + UINT32_C(1), sizeof(struct fan_job_config *));
-	w->speed = malloc((s->nodes + UINT32_C(1)) * sizeof *w->speed);
-	w->bps = malloc((s->links + UINT32_C(1)) * sizeof *w->bps);
+	w->speed = calloc(s->nodes + UINT32_C(1), sizeof *w->speed);
+	w->bps = calloc(s->links + UINT32_C(1), sizeof *w->bps);
 	if (!w->job || !w->speed || !w->bps)
 		return false;
 	for (uint32_t n = 0; n < s->nodes; n++)
@@ -64,7 +64,7 @@ static void tick(void *self)
 {
 	struct fan_weather *w = self;
 	struct fan_sim *s = w->sim;
-	uint32_t *speed = malloc((s->nodes + UINT32_C(1)) * sizeof *speed);
+	uint32_t *speed = calloc(s->nodes + UINT32_C(1), sizeof *speed);
 	if (!speed) {
 		s->broke = true;
 		w->next_ns = FAN_SIM_NEVER;
