@@ -11,6 +11,7 @@
  * has, and the callee ignores the upper half where it expects an int. */
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -24,7 +25,8 @@
 #include "calls.h"
 
 #define PATH_BYTES 4096
-#define MPI_FAILED 1 /* an error code of every MPI: MPI_ERR_BUFFER */
+#define MPI_FAILED 1 /* error codes of every MPI: MPI_ERR_BUFFER... */
+#define MPI_MANY   2 /* ...and MPI_ERR_COUNT */
 
 _Static_assert(sizeof(void *) == 8, "arguments are passed on as words of 64 bits");
 
@@ -91,6 +93,8 @@ static void take(const char *backend)
 	attach(next, mine);
 }
 
+static void add_large(void);
+
 static void attach(void)
 {
 	void *mpi = NULL;
@@ -106,6 +110,7 @@ static void attach(void)
 				"libmpich.so.12 of MPICH): the program runs on its own\n");
 	for (unsigned k = 0; k < FAN_MPI_CALLS; k++)
 		atomic_store_explicit(&table[k], mine[k] ? mine[k] : next[k], memory_order_release);
+	add_large();
 	atomic_store(&called, true);
 }
 
@@ -176,6 +181,38 @@ __attribute__((destructor)) static void tell_unused(void)
 #define DEFINE_EXTENSION(name, arguments) DEFINE_AS(MPIX_, FAN_MPIX_##name, name, arguments)
 FAN_MPI_EACH_CALL(DEFINE)
 FAN_MPI_EACH_EXTENSION(DEFINE_EXTENSION)
+
+/* An MPI may lack the functions of large counts.  Programs that ask for them weakly, as mpi4py
+ * does, find them here nevertheless: those of int do the work, if the counts (`at`, a bit for each
+ * argument) fit. */
+#define FAN_MPI_EACH_LARGE(X)                                                                      \
+	X(Allreduce, 6, 1u << 2)                                                                   \
+	X(Reduce, 7, 1u << 2)                                                                      \
+	X(Bcast, 5, 1u << 1)                                                                       \
+	X(Reduce_scatter_block, 6, 1u << 2)                                                        \
+	X(Allgather, 7, 1u << 1 | 1u << 4)                                                         \
+	X(Iallreduce, 7, 1u << 2)                                                                  \
+	X(Allreduce_init, 8, 1u << 2)
+#define DEFINE_LARGE(name, arguments, at)                                                          \
+	static int large_##name(TYPES_##arguments)                                                 \
+	{                                                                                          \
+		const WORD all[] = {NAMES_##arguments};                                            \
+		int (*to)(TYPES_##arguments) = (int (*)(TYPES_##arguments))find(FAN_MPI_##name);   \
+		for (unsigned i = 0; i < sizeof all / sizeof *all; i++)                            \
+			if ((at) >> i & 1 && all[i] > INT_MAX)                                     \
+				return MPI_MANY;                                                   \
+		return to ? to(NAMES_##arguments) : MPI_FAILED;                                    \
+	}
+#define ADD_LARGE(name, arguments, at)                                                             \
+	if (!next[FAN_MPI_##name##_c])                                                             \
+		atomic_store_explicit(&table[FAN_MPI_##name##_c], (fan_mpi_function)large_##name,  \
+				      memory_order_release);
+FAN_MPI_EACH_LARGE(DEFINE_LARGE)
+
+static void add_large(void)
+{
+	FAN_MPI_EACH_LARGE(ADD_LARGE)
+}
 
 #define DEFINE_SUBROUTINE(symbol, number, arguments)                                               \
 	__attribute__((visibility("default"))) void symbol(TYPES_##arguments);                     \
