@@ -19,6 +19,7 @@ from torch._C._distributed_c10d import ProcessGroup
 
 from ._compiled import skipped, untraced
 from ._completion import called_by_python, native
+from ._life import Life
 
 c10d: Any = torch._C._distributed_c10d  # PyTorch's stubs lack half of it
 FRAMES_MAX = 4  # between PyTorch's function that makes a group and ours
@@ -83,6 +84,14 @@ def backend_for(device: str, name: str, given: Any, store: Any, options: Any = N
     if name in _MAKERS:
         backend._set_sequence_number_for_group()
     return backend
+
+
+def beside(devices: dict[str, str], given: Any, store: Any, life: Life) -> dict[str, Any]:
+    """The backends that are not fanin's, by type of device, once all ranks have come."""
+    named = {device: name for device, name in devices.items() if name != OWN}
+    if named:
+        life.gather(given.timeout)
+    return {device: backend_for(device, name, given, store) for device, name in named.items()}
 
 
 def _gloo(own: Any, options: Any) -> Any:

@@ -20,7 +20,7 @@ from ._agreed import Few, said
 from ._autoload import DEVICES
 from ._carried import Carried, Gather, InPlace, Scatter, bytes_of
 from ._completion import Completer, FaninWork, copy_back, ended, join, level
-from ._devices import OWN, backend_for, collective, know, named_devices, refuse
+from ._devices import OWN, beside, collective, know, named_devices, refuse
 from ._gloo_alone import GlooAlone
 from ._level import STAGED, Level
 from ._life import Life, begin
@@ -533,13 +533,7 @@ def create(given: Any, options: Options | None) -> FaninGroup:
     if default is not None:
         number = numbering(given, default, store)
         messages = Tagged(default, given.global_ranks_in_group, number)
-    if set(devices.values()) - {OWN}:
-        life.gather(given.timeout)
-    others = {
-        device: backend_for(device, name, given, store)
-        for device, name in devices.items()
-        if name != OWN
-    }
+    others = beside(devices, given, store, life)
     opener = functools.partial(_open_level, given, store, options, default)
     group = FaninGroup(opener, messages, devices, others, given.timeout, life)
     if later:
