@@ -50,25 +50,25 @@ struct doctor {
 
 	/* What is known of the switch; as far as `answers`. */
 	bool answers;
-	bool resolved;	     /* `sw` and `at` hold its address */
+	bool resolved; /* `sw` and `at` hold its address */
+	bool lossy;
 	const char *no_path; /* why nothing is asked over the network; NULL: it is */
 	fan_peer sw;
 	char at[DOCTOR_ADDRESS_BYTES];
 	char device[DOCTOR_DEVICE_BYTES]; /* interface that leads there; empty: not known */
 	struct fan_echoed who;
 	uint64_t rto_ns; /* long enough for an answer */
-	bool lossy;
-	int mtu;      /* that works for workers; 0: none does */
+	int mtu;	 /* that works for workers; 0: none does */
 	int path_mtu; /* of the largest packet that passes, as far as it was looked for; 0: none */
 	uint64_t rtt_ns; /* of small packets, the median; 0: not known */
 
 	/* With the doctors of other ranks. */
 	struct doctor_group group;
-	bool inside; /* `sw` is inside another rank */
 	fan_peer named[FAN_FORECAST_SWITCHES_MAX];
 	unsigned named_count;
-	bool silent_switch, links_known;
 	int least_mtu; /* the least path_mtu of all hosts */
+	bool inside;   /* `sw` is inside another rank */
+	bool silent_switch, links_known;
 	struct fan_forecast_net net;
 	struct fan_forecast forecast; /* ns 0: none */
 	struct fanin_comm *job;	      /* of all ranks; NULL: it is not open */
