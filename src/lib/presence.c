@@ -42,5 +42,5 @@ void fan_presence_turn(struct fan_connection *cn, uint64_t now_ns)
 	if (!p->nonce)
 		p->nonce = fan_clock_nonce() | 1;
 	p->next_ns = now_ns + part_of_alive_ns(cn, FAN_PRESENCE_AGAIN);
-	fan_path_ask(&cn->udp, &cn->switch_addr, true, p->nonce, FAN_HEAD_BYTES + FAN_ECHO_MIN);
+	fan_path_ask(&cn->udp, NULL, p->nonce, FAN_HEAD_BYTES + FAN_ECHO_MIN);
 }

@@ -8,6 +8,7 @@
 
 #include "core/wire/ctlmsg.h"
 #include "net/clock.h"
+#include "net/path_test.h"
 #include "net/udp.h"
 
 #define BUFFER_BYTES 65536
@@ -15,19 +16,7 @@
 
 void fan_reach_ask(struct fan_udp *u, uint64_t nonce)
 {
-	static const struct fan_echo m = {.body_bytes = FAN_ECHO_MIN};
-	struct fan_frag h = {
-		.nonce = nonce,
-		.sender = FAN_RANK_NONE,
-		.type = FAN_TYPE_QUERY,
-		.topic = FAN_TOPIC_ECHO,
-	};
-	struct fan_out_item item;
-	struct fan_out out;
-	uint8_t scratch[FAN_CTL_BYTES_MAX], body[FAN_ECHO_MIN];
-	fan_out_init(&out, &item, 1, scratch, sizeof scratch);
-	fan_ctl_finish(fan_out_add(&out, FAN_TO_PEER), &h, body, fan_echo_put(body, &m));
-	fan_udp_send(u, &out, true);
+	fan_path_ask(u, NULL, nonce, FAN_HEAD_BYTES + FAN_ECHO_MIN);
 }
 
 static bool has_answered(struct fan_udp *u, uint64_t nonce)

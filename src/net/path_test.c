@@ -91,8 +91,7 @@ static void heed_router(struct fan_path_test *t, const struct fan_udp *udp, cons
 	t->told_bytes = (uint32_t)path.told_mtu - lower;
 }
 
-void fan_path_ask(struct fan_udp *udp, const fan_peer *to, bool connected, uint64_t nonce,
-		  uint32_t bytes)
+void fan_path_ask(struct fan_udp *udp, const fan_peer *to, uint64_t nonce, uint32_t bytes)
 {
 	const struct fan_echo m = {.body_bytes = (uint16_t)(bytes - FAN_HEAD_BYTES)};
 	struct fan_frag h = {
@@ -106,8 +105,9 @@ void fan_path_ask(struct fan_udp *udp, const fan_peer *to, bool connected, uint6
 	uint8_t body[FAN_ECHO_MAX];
 	fan_out_init(&out, &item, 1, NULL, 0);
 	fan_ctl_finish(fan_out_add(&out, FAN_TO_PEER), &h, body, fan_echo_put(body, &m));
-	item.peer = *to;
-	fan_udp_send(udp, &out, connected);
+	if (to)
+		item.peer = *to;
+	fan_udp_send(udp, &out, !to);
 }
 
 bool fan_path_test_turn(struct fan_path_test *t, struct fan_udp *udp, const fan_peer *to,
@@ -127,10 +127,10 @@ bool fan_path_test_turn(struct fan_path_test *t, struct fan_udp *udp, const fan_
 	t->next_ns = now_ns + within_ns(FAN_PATH_TEST_STEP_MS, stall_ms, FAN_PATH_TEST_PARTS);
 	if (!t->told_bytes)
 		heed_router(t, udp, to);
-	fan_path_ask(udp, to, connected, t->nonce + SHORT, FAN_HEAD_BYTES + FAN_ECHO_MIN);
+	fan_path_ask(udp, connected ? NULL : to, t->nonce + SHORT, FAN_HEAD_BYTES + FAN_ECHO_MIN);
 	if (t->told_bytes)
-		fan_path_ask(udp, to, connected, t->nonce + TOLD, t->told_bytes);
-	fan_path_ask(udp, to, connected, t->nonce + LONG, t->bytes);
+		fan_path_ask(udp, connected ? NULL : to, t->nonce + TOLD, t->told_bytes);
+	fan_path_ask(udp, connected ? NULL : to, t->nonce + LONG, t->bytes);
 	return false;
 }
 

@@ -54,9 +54,8 @@ bool fan_path_test_heard(struct fan_path_test *t, const uint8_t *pkt, size_t len
 bool fan_path_test_turn(struct fan_path_test *t, struct fan_udp *udp, const fan_peer *to,
 			bool connected, uint32_t stall_ms, uint64_t now_ns);
 
-/* Send an ECHO of `nonce` and `bytes` with its header. */
-void fan_path_ask(struct fan_udp *udp, const fan_peer *to, bool connected, uint64_t nonce,
-		  uint32_t bytes);
+/* Send an ECHO of `nonce` and `bytes` with its header to `to`; NULL: to whom `udp` is connected. */
+void fan_path_ask(struct fan_udp *udp, const fan_peer *to, uint64_t nonce, uint32_t bytes);
 
 /* When it is due next; UINT64_MAX: never. */
 uint64_t fan_path_test_deadline(const struct fan_path_test *t);
