@@ -542,11 +542,11 @@ def create(given: Any, options: Options | None) -> FaninGroup:
         return group
     if default is not None:
         default.parts.add(group)
-    if not given.global_ranks_in_group:
+    else:
         group.membership.is_wanted()
+        life.known()
     if messages is None:
         _ = group.gloo  # while all ranks are here: messages go through it
-    life.known()
     if not given.global_ranks_in_group:
         _world = weakref.ref(group)
     return group
