@@ -40,6 +40,7 @@
 #define FAN_COMM_WAKE	       UINT32_MAX	/* number of `wake_fd` in epoll */
 #define FAN_COMM_CONTROLLER    (UINT32_MAX - 1) /* number of the controller's socket in epoll */
 #define FAN_COMM_NOTE_FIRST_MS 2000		/* before the first call of `waiting` */
+#define FAN_COMM_COMPANY_MS    2000		/* a rank that cannot take part waits for more */
 #define FAN_COMM_NOTE_MS       5000		/* between further calls */
 #define FAN_COMM_SWITCH_BYTES  (FAN_CONFIG_SWITCHES_MAX + 1)
 #define FAN_COMM_LINGER_MS     1000 /* beyond alive_ms, for other ranks at an embedded switch */

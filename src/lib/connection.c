@@ -167,6 +167,7 @@ int fan_connection_open(struct fan_connection *cn, const struct fan_worker_confi
 		return e;
 	struct fan_path path;
 	fan_path_read(&path, &cn->switch_addr);
+	cn->company_ns = 0;
 	cn->short_mtu = path.mtu && (uint32_t)path.mtu < ip_packet_bytes(cn) ? path.mtu : 0;
 	void *mem = aligned_alloc(ALIGN, round_up(cn->bytes));
 	cn->seal = key ? malloc(sizeof *cn->seal) : NULL;

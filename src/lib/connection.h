@@ -67,6 +67,7 @@ struct fan_connection {
 	bool news;	       /* a datagram or an operation awaits a tick */
 	int short_mtu;	       /* of the route, which takes no full fragment; 0: it does */
 	int io_errno;	       /* error of the socket; 0: none */
+	uint64_t company_ns;   /* since when another rank has been in, if short_mtu; 0: none is */
 	size_t bytes;	       /* of the worker's memory */
 	uint32_t packet_bytes; /* header and payload of a full fragment */
 	uint8_t *kept;	       /* the last result of each slot, with its length; NULL: none are */

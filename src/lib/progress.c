@@ -163,6 +163,21 @@ static void fail_by_core(struct fanin_comm *c, const struct fan_connection *cn)
 	fan_comm_fail(c, f->err, text);
 }
 
+/* A rank that cannot take part says so to the others: to all once they are in, else, after a while,
+ * to those who are. */
+static bool may_give_up(const struct fanin_comm *c, struct fan_connection *cn, uint64_t now_ns)
+{
+	uint64_t missing[FAN_RANKS_MAX / 64];
+	if (fan_worker_phase(cn->w) == FAN_W_READY)
+		return true;
+	if (!fan_worker_missing(cn->w, missing) ||
+	    fan_ranks_count(missing) + 1 >= (unsigned)c->cfg.ranks)
+		cn->company_ns = 0;
+	else if (!cn->company_ns)
+		cn->company_ns = now_ns;
+	return cn->company_ns && now_ns - cn->company_ns >= FAN_COMM_COMPANY_MS * FAN_MS;
+}
+
 static void fail_by_socket(struct fanin_comm *c, struct fan_connection *cn, uint64_t now_ns)
 {
 	char text[FAN_FAULT_TEXT_BYTES], addr[80];
@@ -172,8 +187,8 @@ static void fail_by_socket(struct fanin_comm *c, struct fan_connection *cn, uint
 		fan_path_test_result(&cn->path_test); /* nothing waits for one */
 	if (fan_connection_too_long(cn, &mtu)) {
 		fail_by_mtu(c, cn, mtu);
-	} else if (cn->short_mtu) { /* once all are there, so that all are told */
-		if (fan_worker_phase(cn->w) == FAN_W_READY)
+	} else if (cn->short_mtu) {
+		if (may_give_up(c, cn, now_ns))
 			fail_by_mtu(c, cn, cn->short_mtu);
 	} else if (fan_worker_phase(cn->w) == FAN_W_READY &&
 		   fan_path_test_turn(&cn->path_test, &cn->udp, &cn->switch_addr, true,

@@ -40,7 +40,8 @@ class State:
 
 class Member:
     def __init__(self, address: Address, name: str, rank: int, options: int = WIDE,
-                 nonce: int = 0) -> None:
+                 nonce: int = 0, ranks: int = 2) -> None:
+        self.ranks = ranks
         self.rank, self.nonce, self.job, self.epoch = rank, nonce or 0xFA0 + rank, 0, 0
         self.name, self.options, self.beats, self.cookie = name.encode(), options, 0, bytes(8)
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -57,7 +58,8 @@ class Member:
         return self
 
     def joining(self) -> Message:
-        return join_message(self.name, 2, self.rank, PAYLOAD, SLOTS, self.options, nonce=self.nonce)
+        return join_message(self.name, self.ranks, self.rank, PAYLOAD, SLOTS, self.options,
+                            nonce=self.nonce)
 
     def datagram(self, m: Message) -> bytes:
         m.job, m.epoch, m.sender = self.job, self.epoch, self.rank

@@ -8,8 +8,8 @@ import struct
 from typing import Optional
 
 import wire
-from member import (BARRIER_KIND, FAILED, FLOAT_BCAST, FLOAT_SUM, LEFT, NONE, ONE, READY, SLOTS,
-                    Address, Member, State, Wrong, result_of, same)
+from member import (BARRIER_KIND, FAILED, FLOAT_BCAST, FLOAT_SUM, FORMING, LEFT, NONE, ONE, READY,
+                    SLOTS, Address, Member, State, Wrong, result_of, same)
 from wire import (BARRIER, BEAT, COLLISION, DATA, DIRECT, ECN, EMPTY, FLOAT32, LEAVE, MISS, NEED,
                   NUMBERS, PROBE, REDUCE, REFUSE, REPLAY, RESULT, ROOT, STATE, SUM, SUMMED, WAITING,
                   WELCOME, WIDE, Message)
@@ -290,6 +290,23 @@ def blame_nobody(a: Member, b: Member) -> None:
     same((s.err, s.missing), (OWN_ERROR, [0]), "failure")
 
 
+def giving_up_early(a: Member, b: Member) -> None:
+    """Section 5.5: who cannot take part ends a job that forms, who goes for another reason does not."""
+    for err, ends in ((-2, True), (-3, True), (-23, True), (-29, True), (0, False), (-6, False)):
+        here = [Member(a.socket.getpeername(), f"early{err}", rank, ranks=3) for rank in range(2)]
+        for m in here:
+            m.enter()
+            m.state(FORMING)
+        here[1].leave(err)
+        here[1].state(LEFT)
+        here[0].beat(1 << 40)
+        s = here[0].state(FAILED if ends else FORMING)
+        same((s.err, s.missing), (err, [1]) if ends else (0, [1, 2]), f"STATE after LEAVE {err}")
+        here[0].leave(0)
+        for m in here:
+            m.close()
+
+
 def mismatch_elsewhere(a: Member, b: Member) -> None:
     """Section 4.5: of a MISMATCH on another shard only the blame is told."""
     a.leave(MISMATCH, [0, 1])
@@ -373,7 +390,7 @@ def runs(a: Member, b: Member) -> None:
 
 RULES = (barrier_types, exponents, flags, combinations, wide_slots, tags, reserved_types,
          ignored_bytes, root_is_told, reduce_results, roots, probes, states, strangers,
-         joining_again, lost_numbers, blame, blame_nobody, mismatch_elsewhere, leaving,
+         joining_again, lost_numbers, blame, blame_nobody, giving_up_early, mismatch_elsewhere, leaving,
          unknown_error, damage, payload_checked, runs)
 OPTIONS = {lost_numbers: WIDE | NUMBERS, runs: WIDE | NUMBERS | wire.RUNS,
            payload_checked: WIDE | wire.SUMMED_JOB}

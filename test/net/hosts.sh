@@ -27,6 +27,7 @@ loner=  # a rank that does not want to
 last=   # the host that declares a narrower link; none: no host declares any
 idle=   # what rank 0 says of a host that sums nothing
 files=  # that rank 3 may have open; none: as many as others
+absent= # the rank that never comes; none: all do
 parts=3 # of a tensor: those of the hosts
 switch_flags=
 
@@ -36,6 +37,7 @@ start_job() { # ADDRESS ITERATIONS FLAGS...
         shift 2
         number=0
         for host in $ranks_of; do
+                [ "$number" != "$absent" ] || { ranks="$ranks -"; number=$((number + 1)); continue; }
                 json='' own=$ask few=''
                 [ $number -gt 0 ] || json="--json $dir/json"
                 [ "$number" != "$loner" ] || own=FANIN_LOCAL=0
@@ -121,6 +123,7 @@ refused() { # NAME OWN OTHERS
         start_job 10.77.0.1 1
         result=0
         for rank in 0 1 2 3; do
+                [ "$rank" != "$absent" ] || continue
                 says=$3
                 [ $rank -lt 3 ] || says=$2
                 wait "$(id_of $rank)" && result=1
@@ -168,8 +171,16 @@ sums "in bfloat16, averages" 10.77.0.1 -d bfloat16 -o avg
 sums "in float32, bfloat16 on the wire" 10.77.0.1 --wire bfloat16
 declared "hosts declare their links, one a quarter of the others: it sums nothing"
 ip -n "$prefix-w2" link set eth0 mtu 1300
-refused "an interface that takes no full packets" \
-        'do not fit the path to the switch .* which takes 1300' 'packets of rank 3 do not fit its path'
+short_says='do not fit the path to the switch .* which takes 1300'
+refused "an interface that takes no full packets" "$short_says" 'packets of rank 3 do not fit its path'
+absent=1
+refused "the same, and a rank never comes" "$short_says" 'packets of rank 3 do not fit its path'
+start_switch 10.77.0.254:7079
+FANIN_SWITCH=10.77.0.254:7079
+export FANIN_SWITCH
+refused "the same at a named switch" "$short_says" 'packets of rank 3 do not fit its path'
+unset FANIN_SWITCH
+absent=
 ip -n "$prefix-w2" link set eth0 mtu 1500
 files=20
 refused "too few file descriptors" 'may have 20 file descriptors.*raise the limit' \

@@ -296,6 +296,14 @@ static void stop_forming(struct fan_aggregator *ag, struct fan_job *j)
 	fan_tree_uplink_end(ag, j, FAN_OK);
 }
 
+/* Will the rank never be in, whoever else comes?  It says so by what it lacks itself. */
+static bool cannot_take_part(const struct fan_job *j, uint16_t rank, int err)
+{
+	return j->state == FAN_JOB_FORMING && j->members[rank].flags & FAN_MEMBER_SURE &&
+	       (err == FAN_E_NOMEM || err == FAN_E_SYSTEM || err == FAN_E_MTU ||
+		err == FAN_E_FILES);
+}
+
 /* A member goes.  Early, or with an error, it takes the job with it. */
 static void member_leaves(struct fan_aggregator *ag, struct fan_job *j, uint16_t rank,
 			  const struct fan_leave *m, struct fan_out *out)
@@ -304,14 +312,16 @@ static void member_leaves(struct fan_aggregator *ag, struct fan_job *j, uint16_t
 	ev->err = m->err;
 	bool ready = j->state == FAN_JOB_READY;
 	bool early = ready && m->err == FAN_OK && fan_job_waits_for(j, rank);
+	bool fatal = cannot_take_part(j, rank, m->err) || (ready && (m->err || early));
 	fan_job_drop_member(j, rank, ready);
 	if (j->in == 0) {
 		fan_control_remove(ag, j);
 		return;
 	}
-	stop_forming(ag, j);
-	if (!ready || (m->err == FAN_OK && !early))
+	if (!fatal) {
+		stop_forming(ag, j);
 		return;
+	}
 	struct fan_job_fault fault = {
 		.err = (int8_t)(early ? FAN_E_RANK_LEFT : m->err),
 		.rank_a = FAN_RANK_NONE, /* what a MISMATCH elsewhere was about is not told here */

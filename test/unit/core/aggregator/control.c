@@ -208,6 +208,48 @@ static void control__leave_with_an_error(void **state)
 	assert_int_equal(rig_state(1).missing[0], 4);
 }
 
+/* A rank that cannot take part ends a job that forms, too: nobody waits for it in vain. */
+static void control__leave_while_forming(void **state)
+{
+	(void)state;
+	static const struct {
+		int err;
+		bool ends;
+	} of[] = {{FAN_OK, false},	    {FAN_E_TIMEOUT, false}, {FAN_E_UNREACHABLE, false},
+		  {FAN_E_RANK_LOST, false}, {FAN_E_NOMEM, true},    {FAN_E_SYSTEM, true},
+		  {FAN_E_MTU, true},	    {FAN_E_FILES, true}};
+	for (unsigned i = 0; i < sizeof of / sizeof *of; i++) {
+		rig_again();
+		const struct fan_join m = rig_join_of("a", 3);
+		for (uint16_t r = 0; r < 2; r++) {
+			rig_join(r, rig_nonce(r), &m);
+			rig_beat(r, rig_nonce(r), 0, 0);
+		}
+		assert_int_equal(rig_leave(1, of[i].err), FAN_CTL);
+		assert_int_equal(job0()->state, of[i].ends ? FAN_JOB_FAILED : FAN_JOB_FORMING);
+		rig_beat(0, rig_nonce(0), 0, 0);
+		const struct fan_state s = rig_state(0);
+		assert_int_equal(s.err, of[i].ends ? of[i].err : FAN_OK);
+		assert_int_equal(s.missing[0], of[i].ends ? 2 : 6);
+		rig_join(2, rig_nonce(2), &m); /* who comes later makes a job of its own */
+		assert_int_equal(job0()->in, of[i].ends ? 1 : 2);
+	}
+}
+
+/* Nor one that has not proved where it is, and one that nobody is with. */
+static void control__leave_of_one_that_is_not_sure(void **state)
+{
+	(void)state;
+	const struct fan_join m = rig_join_of("a", 3);
+	rig_join(0, rig_nonce(0), &m);
+	rig_beat(0, rig_nonce(0), 0, 0);
+	rig_join(1, rig_nonce(1), &m);
+	assert_int_equal(rig_leave(1, FAN_E_MTU), FAN_CTL);
+	assert_int_equal(job0()->state, FAN_JOB_FORMING);
+	assert_int_equal(rig_leave(0, FAN_E_MTU), FAN_CTL);
+	assert_int_equal(job0()->state, FAN_JOB_NONE);
+}
+
 static void with_group(void)
 {
 	rig.cfg.group_family = 6;
@@ -382,6 +424,8 @@ int main(void)
 		RIG_TEST(control__leave),
 		RIG_TEST(control__leave_too_early),
 		RIG_TEST(control__leave_with_an_error),
+		RIG_TEST(control__leave_while_forming),
+		RIG_TEST(control__leave_of_one_that_is_not_sure),
 		RIG_TEST(control__query),
 		RIG_TEST(control__echo),
 		RIG_TEST(control__echo_leaves_nothing_behind),
