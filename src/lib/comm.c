@@ -251,19 +251,31 @@ static bool is_ready(const struct fanin_comm *c)
 	return c->ready && !c->parts_to_add;
 }
 
+/* The same of what else its thread has to do meanwhile. */
+static void idle(struct fanin_comm *c)
+{
+	pthread_mutex_unlock(&c->lock);
+	c->idle(c->idle_arg);
+	pthread_mutex_lock(&c->lock);
+}
+
 static void wait_ready(struct fanin_comm *c)
 {
-	uint64_t at_ns = fan_clock_ns() + FAN_COMM_NOTE_FIRST_MS * FAN_MS;
+	uint64_t note_ns = fan_clock_ns() + FAN_COMM_NOTE_FIRST_MS * FAN_MS;
 	pthread_mutex_lock(&c->lock);
 	while (!is_ready(c) && !atomic_load(&c->error)) {
+		uint64_t idle_ns = fan_clock_ns() + FAN_COMM_IDLE_MS * FAN_MS;
+		uint64_t at_ns = c->idle && idle_ns < note_ns ? idle_ns : note_ns;
 		struct timespec t = {.tv_sec = (time_t)(at_ns / (1000 * FAN_MS)),
 				     .tv_nsec = (long)(at_ns % (1000 * FAN_MS))};
-		if (!c->cfg.waiting) {
-			pthread_cond_wait(&c->changed, &c->lock);
-		} else if (pthread_cond_timedwait(&c->changed, &c->lock, &t) == ETIMEDOUT) {
-			at_ns = fan_clock_ns() + FAN_COMM_NOTE_MS * FAN_MS;
+		pthread_cond_timedwait(&c->changed, &c->lock, &t);
+		if (c->idle)
+			idle(c);
+		if (fan_clock_ns() < note_ns || is_ready(c))
+			continue;
+		note_ns = fan_clock_ns() + FAN_COMM_NOTE_MS * FAN_MS;
+		if (c->cfg.waiting)
 			tell_wait(c);
-		}
 	}
 	pthread_mutex_unlock(&c->lock);
 }
@@ -441,6 +453,8 @@ int fan_comm_create_column(const struct fanin_comm *of, const struct fan_config 
 	c->global = global;
 	c->host_first = host_first;
 	c->rank_at = rank_at;
+	c->idle = fan_intra_comm_join_on;
+	c->idle_arg = of->intra;
 	snprintf(suffix, sizeof suffix, "/c%u", column);
 	for (c->parts = 0; c->parts < of->parts; c->parts++) {
 		fan_comm_set_part(c, c->parts, &of->part[c->parts].at, suffix);

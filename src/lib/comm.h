@@ -76,7 +76,8 @@ struct fanin_comm {
 	unsigned fork_guard; /* fan_fork_guard() when created */
 	pthread_t thread;
 	int epoll_fd, wake_fd;
-	void (*idle)(void *arg); /* called by fan_comm_run every FAN_COMM_IDLE_MS; NULL: not */
+	void (*idle)(void *arg); /* called every FAN_COMM_IDLE_MS by fan_comm_run, and of a column
+				    while it is joined; NULL: not */
 	void *idle_arg;
 	atomic_int mark; /* of operations that are started from here on: FAN_MARK_NAME */
 

@@ -425,6 +425,17 @@ static bool sum_share(struct fan_intra *l)
 	return true;
 }
 
+bool fan_intra_needs_net(struct fan_intra *l)
+{
+	bool goes_out;
+	uint64_t op = l->sum_op;
+	if (l->sum == l->chunks)
+		return false;
+	struct slice p = slice_of(l, l->sum, &op);
+	share_count(l, &p, &goes_out);
+	return goes_out;
+}
+
 void fan_intra_returned(struct fan_intra *l)
 {
 	l->returned++;

@@ -65,12 +65,13 @@ enum fan_intra_bell_name {
 
 struct fan_intra_rank {
 	_Alignas(64) struct fan_intra_bell bell[FAN_INTRA_BELLS];
-	_Atomic uint64_t beat_ns;	  /* CLOCK_MONOTONIC; 0: it has not joined its column yet;
-					   * UINT64_MAX: it has left */
+	_Atomic uint64_t beat_ns;	  /* CLOCK_MONOTONIC; 0: it has not come yet; UINT64_MAX: it
+					   * has left */
 	_Atomic uint32_t asked;		  /* somebody wants a beat */
 	_Atomic uint64_t in, summed, out; /* chunks that it has copied in, summed, copied out */
 	_Atomic uint64_t process;	  /* 0: not known yet (intra_life.h) */
 	_Atomic uint32_t holds;		  /* its lock */
+	_Atomic uint32_t joining;	  /* it has come, but may not have joined its column */
 	uint16_t rank;			  /* of the job */
 };
 
@@ -78,9 +79,10 @@ struct fan_intra_segment {
 	uint64_t bytes;
 	uint32_t ranks, columns;
 	_Atomic uint32_t joined;
-	_Atomic uint32_t present; /* ranks that wait for all to have it, and... */
-	_Atomic uint32_t agreed;  /* ...what they do then: intra_attach.c */
-	_Atomic int32_t error;	  /* 0; FAN_E_PENDING while `why` is written; or what ended all */
+	_Atomic uint32_t present;  /* ranks that wait for all to have it, and... */
+	_Atomic uint32_t agreed;   /* ...what they do then: intra_attach.c */
+	_Atomic uint64_t given_ns; /* CLOCK_MONOTONIC: all have been given it; 0: not yet */
+	_Atomic int32_t error;	   /* 0; FAN_E_PENDING while `why` is written; or what ended all */
 	char why[FAN_INTRA_WHY_BYTES];
 	int32_t cause;			 /* what other hosts are told; 0: nothing */
 	uint64_t blamed[FAN_RANK_WORDS]; /* with it: hosts */
@@ -144,6 +146,9 @@ bool fan_intra_start(struct fan_intra *l, const struct fan_op *op, unsigned root
 
 /* Fewer are under way. */
 bool fan_intra_has_room(const struct fan_intra *l);
+
+/* The next chunk that it sums goes to the other hosts. */
+bool fan_intra_needs_net(struct fan_intra *l);
 
 /* The oldest operation that `with.start` has started has ended. */
 void fan_intra_returned(struct fan_intra *l);

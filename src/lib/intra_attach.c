@@ -194,6 +194,8 @@ static int give(struct fan_intra_memory *m, const struct fan_intra_host *h, uint
 		fan_intra_hold(m->s, m->fd, 0);
 	if (!e)
 		e = hand_over(listener, m, h->ranks - 1, until_ns);
+	if (!e)
+		atomic_store(&m->s->given_ns, fan_clock_ns());
 	if (e && m->s)
 		decide(m->s, GIVEN_UP);
 	if (e)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "intra_comm.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,17 +10,12 @@
 #include "intra_attach.h"
 #include "intra_life.h"
 #include "intra_terms.h"
+#include "intra_wait.h"
 #include "meeting.h"
 #include "net/clock.h"
 
-#define LOOK_MS	  50	       /* between looks at ranks that are waited for */
-#define IDLE_MS	  60000	       /* of sleep without operations */
-#define YIELDS	  100	       /* of the core, in vain, before sleep */
-#define FAST_NS	  500	       /* a yield that took less went to nobody */
-#define SLOW_NS	  (2 * FAN_MS) /* one that took more went to work that is not ours */
-#define SLEEPS	  8    /* waits without yields, after fast or slow ones; next time twice as many, */
-#define FAST_MAX  64   /* up to these, */
-#define SLOW_MAX  1024 /* or these after a slow one */
+#define LOOK_MS	  50	/* between looks at ranks that are waited for */
+#define IDLE_MS	  60000 /* of sleep without operations */
 #define SENT_MAX  (2 * FAN_INTRA_DEPTH)
 #define WINDOW	  256 /* fragments in flight of a host's columns together, on each connection */
 #define NET_BYTES FAN_FAULT_TEXT_BYTES
@@ -42,9 +36,8 @@ struct fan_intra_comm {
 	uint64_t ended; /* operations */
 	uint64_t moved; /* sum of the cursors when `moved_ns` was set */
 	uint64_t moved_ns;
-	uint64_t looked_ns;   /* time of the last look */
-	unsigned sleeps;      /* waits for the bell to come that do without yields */
-	unsigned sleeps_next; /* after the last fast or slow yields */
+	uint64_t looked_ns; /* time of the last look */
+	struct fan_intra_wait wait;
 };
 
 /* The other hosts. */
@@ -128,7 +121,28 @@ static void take_shares(struct fan_intra_comm *l)
 	}
 }
 
+static void end_net(struct fan_intra_comm *l)
+{
+	if (l->net && l->s->cause)
+		fan_comm_end(l->net, l->s->cause, l->s->blamed);
+}
+
 /* Opening. */
+
+static void beat(struct fan_intra_comm *l, uint64_t now_ns)
+{
+	struct fan_intra_rank *r = &l->s->rank[l->board.me];
+	if (atomic_exchange(&r->asked, 0))
+		atomic_store(&r->beat_ns, now_ns);
+}
+
+void fan_intra_comm_join_on(void *intra)
+{
+	struct fan_intra_comm *l = intra;
+	beat(l, fan_clock_ns());
+	if (fan_intra_error(&l->board))
+		end_net(l);
+}
 
 /* The numbers of all ranks within their hosts. */
 static void number_ranks(struct fan_intra_comm *l, const struct fan_meeting *m, unsigned ranks)
@@ -184,6 +198,8 @@ static int attach(struct fanin_comm *c, const struct fan_meeting *m, unsigned co
 		return e;
 	l->s = l->memory.s;
 	fan_intra_open(&l->board, l->s, h.me, (uint16_t)c->cfg.rank, (unsigned)c->cfg.ranks);
+	atomic_store(&l->s->rank[h.me].joining, 1);
+	atomic_store(&l->s->rank[h.me].beat_ns, fan_clock_ns());
 	l->board.with = (struct fan_intra_net){m->hosts, host, send_share, l};
 	return FAN_OK;
 }
@@ -234,7 +250,7 @@ int fan_intra_comm_open(struct fanin_comm *c, const struct fan_meeting *m)
 	if (e) {
 		atomic_store(&c->error, e);
 	} else {
-		atomic_store(&c->intra->s->rank[c->intra->board.me].beat_ns, fan_clock_ns());
+		atomic_store(&c->intra->s->rank[c->intra->board.me].joining, 0);
 		*c->sentence = '\0';
 	}
 	tell_where(c, m->hosts);
@@ -288,10 +304,11 @@ static void suspect(struct fanin_comm *c, unsigned i, uint64_t now_ns)
 	struct fan_intra_rank *r = &l->s->rank[i];
 	const bool ended = fan_intra_has_ended(l->s, l->memory.fd, i);
 	const uint64_t beat_ns = atomic_load(&r->beat_ns); /* after that: it may have left */
-	const uint64_t since_ns = beat_ns > l->moved_ns ? beat_ns : l->moved_ns;
-	/* Without a beat it still waits for the others of its column, for which it has time. */
-	const int64_t joins_ms = beat_ns ? 0 : fan_config_join_ms(&c->cfg),
-		      patient_ms = joins_ms + c->cfg.alive_ms;
+	/* It beats from when it has the memory; until it was given it, it has time to come. */
+	const uint64_t heard_ns = beat_ns ? beat_ns : atomic_load(&l->s->given_ns);
+	const uint64_t since_ns = heard_ns > l->moved_ns ? heard_ns : l->moved_ns;
+	const int64_t come_ms = heard_ns ? 0 : fan_config_join_ms(&c->cfg),
+		      patient_ms = come_ms + c->cfg.alive_ms;
 	char why[FAN_INTRA_WHY_BYTES];
 	if (beat_ns == UINT64_MAX) {
 		snprintf(why, sizeof why,
@@ -328,6 +345,23 @@ static void stall(struct fanin_comm *c, const bool *missing)
 		       &(struct fan_intra_blame){.lost = lost, .cause = FAN_E_STALLED});
 }
 
+/* The column has ended with none of its operations under way, so none of them tells. */
+static void watch_net(struct fan_intra_comm *l)
+{
+	int e = l->net && l->sent_first == l->sent_next ? atomic_load(&l->net->error) : 0;
+	if (e && fan_intra_needs_net(&l->board))
+		net_failed(l, e);
+}
+
+/* One of them still joins its column.  If that fails it tells why. */
+static bool one_joins(const struct fan_intra_comm *l, const bool *missing)
+{
+	for (unsigned i = 0; i < l->s->ranks; i++)
+		if (missing[i] && atomic_load(&l->s->rank[i].joining))
+			return true;
+	return false;
+}
+
 /* With operations under way: ask those that this rank waits for whether they live. */
 static void watch(struct fanin_comm *c, uint64_t now_ns)
 {
@@ -345,18 +379,13 @@ static void watch(struct fanin_comm *c, uint64_t now_ns)
 	}
 	if (now_ns < l->moved_ns + LOOK_MS * FAN_MS || !fan_intra_missing(b, missing, &shares))
 		return;
+	watch_net(l);
 	for (unsigned i = 0; i < l->s->ranks; i++)
 		if (missing[i])
 			suspect(c, i, now_ns);
-	if (!shares && now_ns > l->moved_ns + (uint64_t)c->cfg.timeout_ms * FAN_MS)
+	if (!shares && !one_joins(l, missing) &&
+	    now_ns > l->moved_ns + (uint64_t)c->cfg.timeout_ms * FAN_MS)
 		stall(c, missing);
-}
-
-static void beat(struct fan_intra_comm *l, uint64_t now_ns)
-{
-	struct fan_intra_rank *r = &l->s->rank[l->board.me];
-	if (atomic_exchange(&r->asked, 0))
-		atomic_store(&r->beat_ns, now_ns);
 }
 
 /* Rounds. */
@@ -432,8 +461,7 @@ static void fail(struct fanin_comm *c, int error)
 	fan_op_queue_move(&c->waiting, &c->queued);
 	pthread_cond_broadcast(&c->changed);
 	pthread_mutex_unlock(&c->lock);
-	if (c->intra->net && c->intra->s->cause)
-		fan_comm_end(c->intra->net, c->intra->s->cause, c->intra->s->blamed);
+	end_net(c->intra);
 	end_all(c, error);
 }
 
@@ -456,50 +484,6 @@ static bool take_queue(struct fanin_comm *c)
 	bool closing = c->closing;
 	pthread_mutex_unlock(&c->lock);
 	return !closing;
-}
-
-static void give_up_yields(struct fan_intra_comm *l, unsigned most)
-{
-	unsigned twice = 2 * l->sleeps_next;
-	l->sleeps_next = twice < SLEEPS ? SLEEPS : twice > most ? most : twice;
-	l->sleeps = l->sleeps_next;
-}
-
-/* Let the other ranks of this core run until the bell has rung: that takes less time than to fall
- * asleep and to be woken.  False: it has not.  A thread that computes keeps the core for its whole
- * time slice, and where each rank is a group to the scheduler (a session, a container), a yield
- * goes to nobody else.  Then the next waits do without. */
-static bool yield_until(struct fan_intra_comm *l, uint32_t heard)
-{
-	uint64_t begin_ns = fan_clock_ns(), last_ns = begin_ns;
-	for (int n = 0; n < YIELDS; n++) {
-		sched_yield();
-		uint64_t now_ns = fan_clock_ns();
-		if (now_ns > last_ns + SLOW_NS) {
-			give_up_yields(l, SLOW_MAX);
-			return false;
-		}
-		last_ns = now_ns;
-		if (fan_intra_heard(&l->board, FAN_INTRA_WORK) != heard) {
-			l->sleeps_next /= 2;
-			return true;
-		}
-	}
-	if (last_ns < begin_ns + (uint64_t)YIELDS * FAST_NS)
-		give_up_yields(l, FAST_MAX);
-	return false;
-}
-
-/* Until the bell has rung, for `look_ms` at most. */
-static void wait_for_bell(struct fan_intra_comm *l, uint32_t heard, int look_ms)
-{
-	if (fan_intra_heard(&l->board, FAN_INTRA_WORK) != heard)
-		return;
-	if (l->sleeps)
-		l->sleeps--;
-	else if (yield_until(l, heard))
-		return;
-	fan_intra_sleep(&l->board, FAN_INTRA_WORK, heard, look_ms);
 }
 
 static int least_ms(int look_ms, uint64_t now_ns, uint64_t until_ns)
@@ -539,7 +523,7 @@ static void work(struct fanin_comm *c, struct fanin_op *op, uint64_t until_ns)
 			continue; /* nobody rings for what has ended here */
 		if (now_ns >= until_ns)
 			return;
-		wait_for_bell(l, heard, least_ms(look_ms, now_ns, until_ns));
+		fan_intra_wait(&l->wait, &l->board, heard, least_ms(look_ms, now_ns, until_ns));
 	}
 }
 

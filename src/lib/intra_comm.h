@@ -24,6 +24,10 @@ struct fan_meeting;
  * FAN_OK; or an error, with which the communicator has failed. */
 int fan_intra_comm_open(struct fanin_comm *c, const struct fan_meeting *m);
 
+/* Called every FAN_COMM_IDLE_MS while this rank waits for the others of its column: it lives, and
+ * waits no longer when its host has failed.  `intra`: c->intra. */
+void fan_intra_comm_join_on(void *intra);
+
 /* Entry of the thread. */
 void *fan_intra_comm_run(void *comm);
 

@@ -158,18 +158,21 @@ static void intra_life__ranks_of_one_process_are_left_to_beats(void **state)
 }
 
 /* A job of two hosts, all on this machine. */
+enum gone_when { WHEN_ALL_HAVE_JOINED, BEFORE_IT_JOINS };
+
 struct job {
+	enum gone_when when;
 	uint64_t nonce[2];
 	atomic_uint joined, ready; /* columns; the switch */
 	char address[80];
-	int signal, alive_ms; /* that rank GONE gets */
+	int signal; /* that rank GONE gets */
+	int alive_ms;
 	int result[ALL];
 	uint64_t blamed[ALL][FAN_RANK_WORDS], after_ns[ALL];
 };
 
-static struct fanin_comm *open_rank(const struct job *job, int rank)
+static int open_rank(struct fanin_comm *c, const struct job *job, int rank)
 {
-	struct fanin_comm *c = fan_comm_new();
 	struct fan_meeting m = {.hosts = 2, .host_of = {0, 0, 1, 1}};
 	struct fanin_options options = FANIN_OPTIONS_INIT;
 	char why[256];
@@ -183,38 +186,54 @@ static struct fanin_comm *open_rank(const struct job *job, int rank)
 	m.host[1] = (struct fan_meeting_host){.first = 2, .ranks = 2, .nonce = job->nonce[1]};
 	if (fan_config_load(&c->cfg, &options, why, sizeof why) ||
 	    fan_peer_parse(&at, job->address, why, sizeof why))
-		return NULL;
+		return FAN_E_CONFIG;
 	fan_comm_set_part(c, c->parts++, &at, "");
-	return fan_intra_comm_open(c, &m) ? NULL : c;
+	return fan_intra_comm_open(c, &m);
+}
+
+/* Rank GONE has the memory of its host, and no more. */
+static void stop_before_it_joins(const struct job *job)
+{
+	const struct fan_intra_host second = {job->nonce[1], 1, 2, 2, TEAM_PATIENT_MS, false};
+	struct fan_intra_memory m;
+	char why[256];
+	if (!fan_intra_attach(&m, &second, why, sizeof why))
+		raise(job->signal);
 }
 
 static void run_rank(struct job *job, int rank)
 {
 	int32_t mine = 1, sum;
 	wait_until(&job->ready, 1);
-	struct fanin_comm *c = open_rank(job, rank);
-	if (!c)
-		return;
-	atomic_fetch_add(&job->joined, 1);
-	wait_until(&job->joined, ALL);
-	if (rank == GONE)
-		raise(job->signal);
+	if (rank == GONE && job->when == BEFORE_IT_JOINS)
+		stop_before_it_joins(job);
+	struct fanin_comm *c = fan_comm_new();
 	uint64_t from_ns = fan_clock_ns();
-	c->threaded = !pthread_create(&c->thread, NULL, fan_intra_comm_run, c);
-	job->result[rank] = fanin_allreduce(c, &mine, &sum, 1, FANIN_INT32, FANIN_SUM);
+	int e = open_rank(c, job, rank);
+	if (job->when == WHEN_ALL_HAVE_JOINED) {
+		atomic_fetch_add(&job->joined, 1);
+		wait_until(&job->joined, ALL);
+		if (rank == GONE)
+			raise(job->signal);
+		from_ns = fan_clock_ns();
+	}
+	c->threaded = !e && !pthread_create(&c->thread, NULL, fan_intra_comm_run, c);
+	if (c->threaded)
+		e = fanin_allreduce(c, &mine, &sum, 1, FANIN_INT32, FANIN_SUM);
+	job->result[rank] = e;
 	job->after_ns[rank] = fan_clock_ns() - from_ns;
 	memcpy(job->blamed[rank], c->blamed, sizeof c->blamed);
 	fan_comm_destroy(c);
 }
 
-/* It has no thread yet, and nothing of its column is under way, so the switch does not miss it. */
-static void lose_one_that_has_just_joined(int signal, int alive_ms)
+static void lose_one(enum gone_when when, int signal, int alive_ms)
 {
 	struct job *job = shared(sizeof *job);
 	pid_t child[ALL];
 	int status;
 	job->nonce[0] = fan_clock_nonce();
 	job->nonce[1] = fan_clock_nonce();
+	job->when = when;
 	job->signal = signal;
 	job->alive_ms = alive_ms;
 	for (int r = 0; r < ALL; r++) {
@@ -239,16 +258,30 @@ static void lose_one_that_has_just_joined(int signal, int alive_ms)
 	munmap(job, sizeof *job);
 }
 
+/* It has no thread yet, and nothing of its column is under way, so the switch does not miss it. */
 static void intra_life__all_hosts_name_one_that_ends_when_it_has_joined(void **state)
 {
 	(void)state;
-	lose_one_that_has_just_joined(SIGKILL, LONG_MS);
+	lose_one(WHEN_ALL_HAVE_JOINED, SIGKILL, LONG_MS);
 }
 
 static void intra_life__all_hosts_name_one_that_stops_when_it_has_joined(void **state)
 {
 	(void)state;
-	lose_one_that_has_just_joined(SIGSTOP, ALIVE_MS);
+	lose_one(WHEN_ALL_HAVE_JOINED, SIGSTOP, ALIVE_MS);
+}
+
+/* Rank 1 waits for it in its column, and rank 0 for rank 1. */
+static void intra_life__all_hosts_name_one_that_stops_before_it_joins(void **state)
+{
+	(void)state;
+	lose_one(BEFORE_IT_JOINS, SIGSTOP, ALIVE_MS);
+}
+
+static void intra_life__all_hosts_name_one_that_ends_before_it_joins(void **state)
+{
+	(void)state;
+	lose_one(BEFORE_IT_JOINS, SIGKILL, LONG_MS);
 }
 
 int main(void)
@@ -259,6 +292,8 @@ int main(void)
 		cmocka_unit_test(intra_life__ranks_of_one_process_are_left_to_beats),
 		cmocka_unit_test(intra_life__all_hosts_name_one_that_ends_when_it_has_joined),
 		cmocka_unit_test(intra_life__all_hosts_name_one_that_stops_when_it_has_joined),
+		cmocka_unit_test(intra_life__all_hosts_name_one_that_stops_before_it_joins),
+		cmocka_unit_test(intra_life__all_hosts_name_one_that_ends_before_it_joins),
 	};
 	setenv("FANIN_LOCAL", "1", 1);
 	return cmocka_run_group_tests_name("intra_life", tests, NULL, NULL);
