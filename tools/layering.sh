@@ -30,7 +30,12 @@ src/ctl  | ctl plan core  | *
 src/sim  | sim page file core | *
 src/net  | net seal file core | *
 src/xdp  | xdp net seal file core | *
-src/lib  | lib net seal file core . | *
+src/lib/base | lib net seal file core . | *
+src/lib/link | lib net seal file core . | *
+src/lib/rank | lib net seal file core . | *
+src/lib/host | lib net seal file core . | *
+src/lib/comm | lib net seal file core . | *
+src/lib/api | lib net seal file core . | *
 src/mpi  | mpi lib net seal file core . | *
 src/cmd  | cmd lib net seal xdp sim ctl plan page file core . | *
 src/lab  |                |
@@ -100,7 +105,7 @@ if [ -n "$complaints" ]; then
         echo "$complaints"
         exit 1
 fi
-for dir in src/*/ src/core/*/; do
+for dir in src/*/ src/core/*/ src/lib/*/; do
         echo "$layers" | grep -q "^${dir%/}[ /]" || {
                 echo "${dir%/}: not in the table of tools/layering.sh"
                 exit 1

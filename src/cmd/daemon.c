@@ -11,7 +11,7 @@
 #include "cmd/log.h"
 #include "cmd/metrics/metrics_http.h"
 #include "cmd/metrics/metrics_jobs.h"
-#include "lib/config.h"
+#include "lib/base/config.h"
 #include "net/daemon_client.h"
 #include "net/logline.h"
 #include "net/udp.h"

@@ -10,7 +10,7 @@
 #include "group.h"
 #include "join.h"
 #include "learner.h"
-#include "lib/comm.h"
+#include "lib/comm/comm.h"
 #include "net/clock.h"
 #include "world.h"
 

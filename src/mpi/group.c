@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "lib/comm.h"
+#include "lib/comm/comm.h"
 #include "meet.h"
 #include "next.h"
 #include "persistent.h"

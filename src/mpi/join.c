@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "lib/comm.h"
+#include "lib/comm/comm.h"
 
 static bool is_set(const char *name)
 {

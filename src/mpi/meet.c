@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "lib/config.h"
+#include "lib/base/config.h"
 #include "net/clock.h"
 
 #define PREFIX_BYTES 40 /* of FANIN_JOB in the names of jobs */

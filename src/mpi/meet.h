@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "lib/meeting.h"
+#include "lib/comm/meeting.h"
 
 #define FAN_MEET_ADDR_BYTES 32
 #define FAN_MEET_JOB_BYTES  64

@@ -4,7 +4,7 @@
 #include "fuzz.h"
 
 #include "core/base/err.h"
-#include "lib/plan_msg.h"
+#include "lib/base/plan_msg.h"
 
 static void check_job(const struct fan_plan_msg *o)
 {

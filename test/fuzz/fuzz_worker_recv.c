@@ -69,7 +69,7 @@ static void give(struct fan_frag *f, const uint8_t *body, size_t bytes, bool by_
 	fan_worker_audit(w);
 }
 
-/* A run that nobody has agreed to: what it stands for, as src/lib/connection.c gives it. */
+/* A run that nobody has agreed to: what it stands for, as src/lib/link/connection.c gives it. */
 static void give_run(struct fan_frag *f, uint8_t more, bool by_group)
 {
 	uint8_t packet[FAN_PACKET_MAX], head[FAN_HEAD_BYTES];

@@ -8,7 +8,7 @@
 #include "cmd/cmd.h"
 #include "cmd/end.h"
 #include "core/base/policy_kind.h"
-#include "lib/rendezvous.h"
+#include "lib/base/rendezvous.h"
 
 /* Indices are the values of fanin.h. */
 static const char *const dtypes[] = {"float32", "float16", "bfloat16", "int32", "int64", NULL};

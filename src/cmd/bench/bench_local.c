@@ -18,7 +18,7 @@
 
 #include "bench.h"
 #include "cmd/end.h"
-#include "lib/config.h"
+#include "lib/base/config.h"
 #include "net/clock.h"
 #include "net/daemon.h"
 #include "net/udp.h"

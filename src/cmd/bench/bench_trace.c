@@ -6,10 +6,10 @@
 
 #include "bench.h"
 #include "file/file.h"
-#include "lib/rank_file.h"
+#include "lib/base/rank_file.h"
 
 #define WHY_BYTES  512
-#define LINE_BYTES 4096 /* longer than any event of src/lib/trace.c */
+#define LINE_BYTES 4096 /* longer than any event of src/lib/base/trace.c */
 
 /* Append the events of `path`, a line each, which end in a comma but for the last. */
 static int append(FILE *to, const char *path, bool first, char *why)

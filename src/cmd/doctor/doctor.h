@@ -23,7 +23,7 @@
 #include "doctor_group.h"
 #include "doctor_judge.h"
 #include "forecast.h"
-#include "lib/config.h"
+#include "lib/base/config.h"
 #include "net/udp.h"
 
 #define DOCTOR_FINDINGS_MAX  64

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "lib/connection.h"
+#include "lib/link/connection.h"
 #include "net/clock.h"
 
 #define RECVS_PER_ROUND 64

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "doctor.h"
-#include "lib/comm.h"
-#include "lib/intra_terms.h"
+#include "lib/comm/comm.h"
+#include "lib/host/rules.h"
 #include "net/clock.h"
 
 #define SUFFIX	   "#proof"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "doctor.h"
-#include "lib/comm.h"
+#include "lib/comm/comm.h"
 #include "net/clock.h"
 
 #define SUFFIX	   "#doctor"

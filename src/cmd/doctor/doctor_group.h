@@ -5,7 +5,7 @@
 #ifndef FAN_CMD_DOCTOR_DOCTOR_GROUP_H
 #define FAN_CMD_DOCTOR_DOCTOR_GROUP_H
 
-#include "lib/meeting.h"
+#include "lib/comm/meeting.h"
 
 struct doctor;
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/config.h"
+#include "lib/base/config.h"
 
 const char *doctor_status_text(enum doctor_status s)
 {

@@ -13,7 +13,7 @@
 
 #include "doctor.h"
 #include "file/file.h"
-#include "lib/connection.h"
+#include "lib/link/connection.h"
 #include "net/clock.h"
 
 #define FILE_BYTES	   4096

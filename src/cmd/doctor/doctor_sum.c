@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "doctor.h"
-#include "lib/rendezvous.h"
+#include "lib/base/rendezvous.h"
 #include "net/clock.h"
 
 #define RANKS	   2

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/config.h"
+#include "lib/base/config.h"
 
 #define STEPS	      60 /* of a bisection */
 #define TCP_PAYLOAD   1448.0

@@ -16,7 +16,7 @@
 #include "cmd/end.h"
 #include "core/base/err.h"
 #include "core/wire/wire.h"
-#include "lib/connection.h"
+#include "lib/link/connection.h"
 #include "net/udp.h"
 
 #define NAMES_MAX 48 /* variables that libfanin reads */

@@ -3,7 +3,7 @@
 #ifndef FAN_CMD_INFO_H
 #define FAN_CMD_INFO_H
 
-#include "lib/config.h"
+#include "lib/base/config.h"
 
 #define INFO_REASONS_MAX  5
 #define INFO_REASON_BYTES 512

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* info_judge.c - the choice that src/lib/comm.c makes, in words. */
+/* info_judge.c - the choice that src/lib/comm/comm.c makes, in words. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/base/err.h"
 #include "info.h"
-#include "lib/intra_terms.h"
-#include "lib/rendezvous.h"
-#include "lib/switch_list.h"
+#include "lib/base/rendezvous.h"
+#include "lib/base/switch_list.h"
+#include "lib/host/rules.h"
 
 __attribute__((format(printf, 2, 3))) static void add(struct info_sums *s, const char *format, ...)
 {

@@ -11,7 +11,7 @@
 
 #include "core/base/rng.h"
 #include "fuzz.h"
-#include "lib/reach.h"
+#include "lib/link/echo_test.h"
 #include "net/udp.h"
 
 #define TAPE_MAX    4096

@@ -2,7 +2,7 @@
 #include "unit/unit.h"
 
 #include "cmd/doctor/doctor_judge.h"
-#include "lib/config.h"
+#include "lib/base/config.h"
 
 static void doctor__percentiles(void **state)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What fanin info says would sum: the choice of src/lib/comm.c. */
+/* What fanin info says would sum: the choice of src/lib/comm/comm.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "team.h"
+#include "unit/lib/team.h"
 
 #define SCRIPTED_MAX   16
 #define SCRIPTED_BYTES 4096

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fanin.c - the public functions: arguments in, the communicator's work, errors out. */
+#include <fanin.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/base/rank_file.h"
+#include "lib/comm/comm.h"
+#include "lib/comm/op_set.h"
+#include "net/udp.h"
+
+#define MILLION 1000000u
+
+#define TEXT_OF(x)	      #x
+#define VERSION_TEXT(a, b, c) TEXT_OF(a) "." TEXT_OF(b) "." TEXT_OF(c)
+
+const char *fanin_version(void)
+{
+	return VERSION_TEXT(FANIN_VERSION_MAJOR, FANIN_VERSION_MINOR, FANIN_VERSION_PATCH);
+}
+
+const char *fanin_strerror(int error)
+{
+	return fan_err_text(error);
+}
+
+int fanin_comm_create(const struct fanin_options *options, fanin_comm **comm)
+{
+	if (comm)
+		*comm = NULL;
+	return options && comm ? fan_comm_create(options, comm) : FAN_E_INVALID;
+}
+
+int fanin_comm_group(fanin_comm *comm, const char *name, const int *ranks, int count,
+		     fanin_comm **group)
+{
+	if (group)
+		*group = NULL;
+	return comm && name && ranks && group
+		       ? fan_comm_create_group(comm, name, ranks, count, group)
+		       : FAN_E_INVALID;
+}
+
+int fanin_comm_shrink(fanin_comm *comm, int wait_ms, fanin_comm **left)
+{
+	if (left)
+		*left = NULL;
+	if (!comm || !left || *comm->cfg.controller_addr)
+		return FAN_E_INVALID;
+	return fan_comm_is_forked(comm) ? FAN_E_CLOSED : fan_comm_shrink(comm, wait_ms, left);
+}
+
+void fanin_comm_destroy(fanin_comm *comm)
+{
+	fan_comm_destroy(comm);
+}
+
+const char *fanin_file_error(void)
+{
+	return fan_rank_file_error();
+}
+
+int fanin_comm_rank(const fanin_comm *comm)
+{
+	return comm ? comm->cfg.rank : FAN_E_INVALID;
+}
+
+int fanin_comm_size(const fanin_comm *comm)
+{
+	return comm ? comm->cfg.ranks : FAN_E_INVALID;
+}
+
+const char *fanin_comm_switch(const fanin_comm *comm)
+{
+	return comm ? comm->switch_text : "";
+}
+
+const char *fanin_comm_error(const fanin_comm *comm)
+{
+	if (!comm)
+		return "no communicator";
+	return atomic_load_explicit(&comm->error, memory_order_acquire) ? comm->sentence : "";
+}
+
+int fanin_comm_mark(fanin_comm *comm, int mark)
+{
+	if (!comm || mark < 0 || mark > FANIN_MARK_MAX)
+		return FAN_E_INVALID;
+	atomic_store_explicit(&comm->mark, mark, memory_order_relaxed);
+	return FAN_OK;
+}
+
+int fanin_comm_stats(const fanin_comm *comm, struct fanin_stats *stats)
+{
+	if (!comm || !stats || stats->size < sizeof stats->size)
+		return FAN_E_INVALID;
+	struct fanin_comm *c = (struct fanin_comm *)comm; /* for its lock only */
+	size_t size = stats->size < sizeof *stats ? stats->size : sizeof *stats;
+	pthread_mutex_lock(&c->lock);
+	memcpy(stats, &c->stats, size);
+	pthread_mutex_unlock(&c->lock);
+	stats->size = size;
+	return FAN_OK;
+}
+
+static void show_part(struct fanin_comm *c, uint32_t k, struct fanin_part *p)
+{
+	char text[80];
+	pthread_mutex_lock(&c->lock);
+	const struct fan_comm_shown shown = c->shown[k];
+	p->settled = c->shown_settled;
+	pthread_mutex_unlock(&c->lock);
+	snprintf(p->aggregator, sizeof p->aggregator, "%s",
+		 fan_peer_text(&shown.at, text, sizeof text));
+	p->rank = shown.inside;
+	p->lost = shown.lost;
+	p->share_ppm = (uint32_t)(shown.share * MILLION >> 32);
+	p->rtt_ns = (uint64_t)shown.rtt_us * 1000;
+}
+
+int fanin_comm_part(const fanin_comm *comm, uint32_t number, struct fanin_part *part)
+{
+	struct fanin_stats stats = {.size = sizeof stats};
+	struct fanin_part whole = {.size = sizeof whole};
+	const struct fanin_comm *c = comm && comm->intra ? fan_intra_comm_net(comm->intra) : comm;
+	if (!part || part->size < sizeof part->size || fanin_comm_stats(c, &stats) ||
+	    number >= stats.parts)
+		return FAN_E_INVALID;
+	show_part((struct fanin_comm *)c, number, &whole); /* for its lock only */
+	whole.size = part->size < sizeof whole ? part->size : sizeof whole;
+	memcpy(part, &whole, whole.size);
+	return FAN_OK;
+}
+
+static int start(fanin_comm *comm, const struct fan_op_args *args, fanin_op **handle)
+{
+	if (handle)
+		*handle = NULL;
+	return comm && handle ? fan_comm_submit(comm, args, false, handle) : FAN_E_INVALID;
+}
+
+static int run_within(fanin_comm *comm, const struct fan_op_args *args, int timeout_ms,
+		      fanin_op **handle)
+{
+	if (handle)
+		*handle = NULL;
+	return comm && handle ? fan_comm_run_within(comm, args, timeout_ms, handle) : FAN_E_INVALID;
+}
+
+static int run(fanin_comm *comm, const struct fan_op_args *args)
+{
+	return comm ? fan_comm_run(comm, args) : FAN_E_INVALID;
+}
+
+static struct fan_op_args allreduce_args(const void *in, void *out, size_t count, int dtype, int op)
+{
+	return (struct fan_op_args){
+		.op = op >= FANIN_SUM && op <= FANIN_MAX ? (enum fan_redop)op : FAN_REDOP_COUNT,
+		.in = in,
+		.out = out,
+		.count = count,
+		.dtype = dtype,
+	};
+}
+
+static struct fan_op_args reduce_args(const void *in, void *out, size_t count, int dtype, int op,
+				      int root)
+{
+	struct fan_op_args args = allreduce_args(in, out, count, dtype, op);
+	args.reduce = true;
+	args.root = root;
+	args.mark = FAN_MARK_ROOT(root);
+	return args;
+}
+
+static struct fan_op_args broadcast_args(void *buf, size_t count, int dtype, int root)
+{
+	return (struct fan_op_args){
+		.op = FAN_BCAST,
+		.in = buf,
+		.out = buf,
+		.count = count,
+		.dtype = dtype,
+		.root = root,
+		.mark = FAN_MARK_ROOT(root),
+	};
+}
+
+static struct fan_op_args barrier_args(void)
+{
+	return (struct fan_op_args){.op = FAN_BARRIER, .dtype = FANIN_UINT8};
+}
+
+int fanin_allreduce(fanin_comm *comm, const void *in, void *out, size_t count, int dtype, int op)
+{
+	struct fan_op_args args = allreduce_args(in, out, count, dtype, op);
+	return run(comm, &args);
+}
+
+int fanin_broadcast(fanin_comm *comm, void *buf, size_t count, int dtype, int root)
+{
+	struct fan_op_args args = broadcast_args(buf, count, dtype, root);
+	return run(comm, &args);
+}
+
+int fanin_reduce(fanin_comm *comm, const void *in, void *out, size_t count, int dtype, int op,
+		 int root)
+{
+	struct fan_op_args args = reduce_args(in, out, count, dtype, op, root);
+	return run(comm, &args);
+}
+
+int fanin_barrier(fanin_comm *comm)
+{
+	struct fan_op_args args = barrier_args();
+	return run(comm, &args);
+}
+
+int fanin_allreduce_start(fanin_comm *comm, const void *in, void *out, size_t count, int dtype,
+			  int op, fanin_op **handle)
+{
+	struct fan_op_args args = allreduce_args(in, out, count, dtype, op);
+	return start(comm, &args, handle);
+}
+
+int fanin_broadcast_start(fanin_comm *comm, void *buf, size_t count, int dtype, int root,
+			  fanin_op **handle)
+{
+	struct fan_op_args args = broadcast_args(buf, count, dtype, root);
+	return start(comm, &args, handle);
+}
+
+int fanin_reduce_start(fanin_comm *comm, const void *in, void *out, size_t count, int dtype, int op,
+		       int root, fanin_op **handle)
+{
+	struct fan_op_args args = reduce_args(in, out, count, dtype, op, root);
+	return start(comm, &args, handle);
+}
+
+int fanin_barrier_start(fanin_comm *comm, fanin_op **handle)
+{
+	struct fan_op_args args = barrier_args();
+	return start(comm, &args, handle);
+}
+
+int fanin_allreduce_within(fanin_comm *comm, const void *in, void *out, size_t count, int dtype,
+			   int op, int timeout_ms, fanin_op **handle)
+{
+	struct fan_op_args args = allreduce_args(in, out, count, dtype, op);
+	return run_within(comm, &args, timeout_ms, handle);
+}
+
+int fanin_broadcast_within(fanin_comm *comm, void *buf, size_t count, int dtype, int root,
+			   int timeout_ms, fanin_op **handle)
+{
+	struct fan_op_args args = broadcast_args(buf, count, dtype, root);
+	return run_within(comm, &args, timeout_ms, handle);
+}
+
+int fanin_reduce_within(fanin_comm *comm, const void *in, void *out, size_t count, int dtype,
+			int op, int root, int timeout_ms, fanin_op **handle)
+{
+	struct fan_op_args args = reduce_args(in, out, count, dtype, op, root);
+	return run_within(comm, &args, timeout_ms, handle);
+}
+
+int fanin_barrier_within(fanin_comm *comm, int timeout_ms, fanin_op **handle)
+{
+	struct fan_op_args args = barrier_args();
+	return run_within(comm, &args, timeout_ms, handle);
+}
+
+/* An operation with a member for each rank. */
+static int start_set(fanin_comm *comm, const struct fan_op_args *args, fanin_op **handle)
+{
+	if (handle)
+		*handle = NULL;
+	return comm && handle ? fan_op_set_start(comm, args, false, handle) : FAN_E_INVALID;
+}
+
+static int run_set(fanin_comm *comm, const struct fan_op_args *args)
+{
+	fanin_op *op;
+	int e = comm ? fan_op_set_start(comm, args, true, &op) : FAN_E_INVALID;
+	if (e)
+		return e;
+	e = fanin_op_wait(op, -1);
+	fanin_op_free(op);
+	return e;
+}
+
+static struct fan_op_args allgather_args(const void *in, void *out, size_t count, int dtype)
+{
+	return (struct fan_op_args){
+		.op = FAN_BCAST, .in = in, .out = out, .count = count, .dtype = dtype};
+}
+
+int fanin_reduce_scatter(fanin_comm *comm, const void *in, void *out, size_t count, int dtype,
+			 int op)
+{
+	struct fan_op_args args = allreduce_args(in, out, count, dtype, op);
+	return run_set(comm, &args);
+}
+
+int fanin_allgather(fanin_comm *comm, const void *in, void *out, size_t count, int dtype)
+{
+	struct fan_op_args args = allgather_args(in, out, count, dtype);
+	return run_set(comm, &args);
+}
+
+int fanin_reduce_scatter_start(fanin_comm *comm, const void *in, void *out, size_t count, int dtype,
+			       int op, fanin_op **handle)
+{
+	struct fan_op_args args = allreduce_args(in, out, count, dtype, op);
+	return start_set(comm, &args, handle);
+}
+
+int fanin_allgather_start(fanin_comm *comm, const void *in, void *out, size_t count, int dtype,
+			  fanin_op **handle)
+{
+	struct fan_op_args args = allgather_args(in, out, count, dtype);
+	return start_set(comm, &args, handle);
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "metrics.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/rank_file.h"
+#include "lib/comm/comm.h"
+#include "net/clock.h"
+#include "net/expose.h"
+
+#define NS_PER_S 1e9
+#define PPM	 1e6
+
+struct fan_comm_metrics {
+	struct fanin_comm *c;
+	char path[FAN_RANK_FILE_BYTES];
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	bool stop;
+};
+
+bool fan_comm_metrics_wanted(void)
+{
+	return fan_rank_file_pattern("FANIN_METRICS") != NULL;
+}
+
+#define STATS_AT(field) offsetof(struct fanin_stats, field)
+static const struct fan_metric counters[] = {
+	{"fanin_rank_operations_total", "Operations finished.", STATS_AT(ops)},
+	{"fanin_rank_tensor_bytes_total", "Bytes of tensors in these operations.", STATS_AT(bytes)},
+	{"fanin_rank_fragments_total", "Results received.", STATS_AT(fragments)},
+	{"fanin_rank_contributions_total", "Contributions sent.", STATS_AT(sent)},
+	{"fanin_rank_retransmits_total", "Contributions sent again.", STATS_AT(retransmits)},
+	{"fanin_rank_probes_total", "Requests for a missing result.", STATS_AT(probes)},
+	{"fanin_rank_replays_total", "Results received again.", STATS_AT(replays)},
+	{"fanin_rank_dropped_packets_total", "Packets dropped on arrival.", STATS_AT(drops)},
+	{"fanin_rank_marks_total", "Results with a congestion mark.", STATS_AT(marks)},
+	{"fanin_rank_collisions_total", "Results of which a part found its shared slot taken.",
+	 STATS_AT(collisions)},
+	{"fanin_rank_moves_total", "Failovers: to the server and back, to other routes.",
+	 STATS_AT(moves)},
+};
+
+/* What the communicator is like now. */
+struct now {
+	struct fanin_stats stats;
+	struct fan_rtt_histogram trips;
+	double up;
+};
+
+enum { UP, SRTT, GAP, WINDOW, CWND, SERVER, MULTICAST, SEGMENT, GRO, AHEAD, PARTS, HOSTS, GAUGES };
+
+static const struct {
+	const char *name, *help;
+} gauge[GAUGES] = {
+	[UP] = {"fanin_rank_up", "1: the communicator works; 0: it has failed or was destroyed."},
+	[SRTT] = {"fanin_rank_smoothed_round_trip_seconds",
+		  "Smoothed round trip, waits for other ranks included."},
+	[GAP] = {"fanin_rank_longest_gap_seconds",
+		 "Longest time without a result during operations."},
+	[WINDOW] = {"fanin_rank_window_fragments", "Fragments in flight that the switch grants."},
+	[CWND] = {"fanin_rank_congestion_window_fragments",
+		  "Of these, those that congestion control allows."},
+	[SERVER] = {"fanin_rank_at_server",
+		    "1: the switch is silent, and the rank goes through its server."},
+	[MULTICAST] = {"fanin_rank_multicast", "1: results arrive by multicast."},
+	[SEGMENT] = {"fanin_rank_segment_offload", "1: UDP_SEGMENT is in use."},
+	[GRO] = {"fanin_rank_receive_offload", "1: UDP_GRO is in use."},
+	[AHEAD] = {"fanin_rank_ahead_fragments", "Distance to the slowest rank."},
+	[PARTS] = {"fanin_rank_parts", "Parts of each tensor that are summed separately."},
+	[HOSTS] = {"fanin_rank_hosts", "Hosts of the job; 0: not known."},
+};
+
+static double gauge_value(const struct now *n, unsigned which)
+{
+	const struct fanin_stats *s = &n->stats;
+
+	switch (which) {
+	case UP: return n->up;
+	case SRTT: return (double)s->srtt_ns / NS_PER_S;
+	case GAP: return (double)s->gap_ns / NS_PER_S;
+	case WINDOW: return s->window_frags;
+	case CWND: return s->cwnd_frags;
+	case SERVER: return s->server;
+	case MULTICAST: return s->multicast;
+	case SEGMENT: return s->segment_offload;
+	case GRO: return s->receive_offload;
+	case AHEAD: return s->ahead_now_frags;
+	case PARTS: return s->parts;
+	default: return s->hosts;
+	}
+}
+
+static struct fan_labels labels_of(const struct fanin_comm *c)
+{
+	struct fan_labels l = {.used = 0};
+
+	fan_labels_add(&l, "fanin_job", c->cfg.job, strlen(c->cfg.job));
+	fan_labels_number(&l, "rank", (unsigned)c->cfg.rank);
+	return l;
+}
+
+static void put_parts(struct fan_expose *x, const struct fanin_comm *c, uint32_t parts)
+{
+	fan_expose_family(x, "fanin_rank_part_share_ratio", FAN_GAUGE,
+			  "Share of every tensor that the part's aggregator sums.");
+	for (uint32_t i = 0; i < parts && i < FAN_PARTS_MAX; i++) {
+		struct fanin_part p = {.size = sizeof p};
+		struct fan_labels l = labels_of(c);
+		if (fanin_comm_part(c, i, &p))
+			continue;
+		fan_labels_number(&l, "part", i);
+		fan_labels_add(&l, "aggregator", p.aggregator, strlen(p.aggregator));
+		fan_expose_value(x, "fanin_rank_part_share_ratio", &l, p.share_ppm / PPM);
+	}
+}
+
+static void put_trips(struct fan_expose *x, const struct fan_labels *l,
+		      const struct fan_rtt_histogram *h)
+{
+	static const char name[] = "fanin_rank_round_trip_seconds";
+	double bound[FAN_RTT_BINS];
+
+	for (unsigned i = 0; i < FAN_RTT_BINS; i++)
+		bound[i] = (double)(FAN_RTT_BIN_NS << i) / NS_PER_S;
+	fan_expose_family(x, name, FAN_HISTOGRAM,
+			  "Round trips from a contribution to its result, waits for other ranks "
+			  "included.");
+	fan_expose_histogram(x, name, l, bound, h->count, FAN_RTT_BINS,
+			     (double)h->sum_ns / NS_PER_S);
+}
+
+static void write_file(struct fan_comm_metrics *m, bool ending)
+{
+	const struct fanin_comm *c = m->c;
+	const struct fanin_comm *net = c->intra ? fan_intra_comm_net(c->intra) : c;
+	struct now n = {.stats.size = sizeof n.stats};
+	char why[FAN_CONFIG_WHY_BYTES];
+	struct fan_expose x = {.text = NULL};
+	struct fan_labels l = labels_of(c);
+
+	n.up = !ending && !atomic_load(&c->error);
+	fanin_comm_stats(c, &n.stats);
+	if (net) {
+		pthread_mutex_t *lock = (pthread_mutex_t *)&net->lock;
+		pthread_mutex_lock(lock);
+		n.trips = net->trips;
+		pthread_mutex_unlock(lock);
+	}
+	for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++) {
+		uint64_t value;
+		memcpy(&value, (const char *)&n.stats + counters[i].at, sizeof value);
+		fan_expose_family(&x, counters[i].name, FAN_COUNTER, counters[i].help);
+		fan_expose_count(&x, counters[i].name, &l, value);
+	}
+	for (unsigned i = 0; i < GAUGES; i++) {
+		fan_expose_family(&x, gauge[i].name, FAN_GAUGE, gauge[i].help);
+		fan_expose_value(&x, gauge[i].name, &l, gauge_value(&n, i));
+	}
+	put_parts(&x, c, n.stats.parts);
+	put_trips(&x, &l, &n.trips);
+	if (fan_expose_write(&x, m->path, why, sizeof why))
+		fan_rank_file_fail("FANIN_METRICS", why);
+	free(x.text);
+}
+
+static void *run(void *arg)
+{
+	struct fan_comm_metrics *m = arg;
+
+	pthread_mutex_lock(&m->lock);
+	while (!m->stop) {
+		struct timespec by;
+		clock_gettime(CLOCK_MONOTONIC, &by);
+		by.tv_sec += FAN_COMM_METRICS_MS / 1000;
+		pthread_mutex_unlock(&m->lock);
+		write_file(m, false);
+		pthread_mutex_lock(&m->lock);
+		while (!m->stop && pthread_cond_timedwait(&m->changed, &m->lock, &by) != ETIMEDOUT)
+			;
+	}
+	pthread_mutex_unlock(&m->lock);
+	return NULL;
+}
+
+struct fan_comm_metrics *fan_comm_metrics_start(fanin_comm *c)
+{
+	sigset_t all, before;
+	pthread_condattr_t clock;
+	const char *pattern = fan_rank_file_pattern("FANIN_METRICS");
+	struct fan_comm_metrics *m = pattern ? calloc(1, sizeof *m) : NULL;
+
+	if (!m || !fan_rank_file(m->path, sizeof m->path, pattern, c->cfg.job, c->cfg.rank)) {
+		if (pattern)
+			fan_rank_file_fail("FANIN_METRICS",
+					   m ? "the name is too long" : "no memory");
+		free(m);
+		return NULL;
+	}
+	m->c = c;
+	pthread_mutex_init(&m->lock, NULL);
+	pthread_condattr_init(&clock);
+	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+	pthread_cond_init(&m->changed, &clock);
+	pthread_condattr_destroy(&clock);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	int e = pthread_create(&m->thread, NULL, run, m);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (!e)
+		return m;
+	fan_comm_metrics_abandon(m);
+	return NULL;
+}
+
+void fan_comm_metrics_stop(struct fan_comm_metrics *m)
+{
+	if (!m)
+		return;
+	pthread_mutex_lock(&m->lock);
+	m->stop = true;
+	pthread_cond_signal(&m->changed);
+	pthread_mutex_unlock(&m->lock);
+	pthread_join(m->thread, NULL);
+	write_file(m, true);
+	pthread_cond_destroy(&m->changed);
+	pthread_mutex_destroy(&m->lock);
+	free(m);
+}
+
+void fan_comm_metrics_abandon(struct fan_comm_metrics *m)
+{
+	free(m);
+}

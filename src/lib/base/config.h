@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* config.h - the options of a communicator, from all their sources.
+ *
+ * By precedence: fields of struct fanin_options, FANIN_* variables, the launcher's variables
+ * (rank and ranks only), section [worker] of the INI file FANIN_CONFIG, the defaults.  Other
+ * sections of the file belong to other programs and are skipped. */
+#ifndef FAN_LIB_BASE_CONFIG_H
+#define FAN_LIB_BASE_CONFIG_H
+
+#include <fanin.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/limits.h"
+#include "seal/key_file.h"
+
+#define FAN_CONFIG_SWITCH_MAX	  255  /* bytes of "HOST:PORT" */
+#define FAN_CONFIG_FILE_MAX	  1023 /* bytes of a path */
+#define FAN_CONFIG_SWITCHES_MAX	  2047 /* bytes of a list of these */
+#define FAN_CONFIG_MTU_MIN	  576
+#define FAN_CONFIG_RTO_MIN_MAX_MS 1000
+#define FAN_CONFIG_PACE		  100
+#define FAN_CONFIG_WHY_BYTES	  512 /* of any error text */
+
+/* With run-ahead, results wait in the queues of slower ranks, and probes sent before these drain
+ * lengthen them. */
+#define FAN_CONFIG_RTO_MIN_AHEAD_MS 20
+
+struct fan_config {
+	char switch_addr[FAN_CONFIG_SWITCHES_MAX + 1]; /* "HOST:PORT,HOST:PORT"; "": none was
+							* named (rendezvous.h) */
+	char job[FAN_NAME_MAX + 1];
+	int rank, ranks;
+	int mtu;
+	int window; /* fragments per shard; 0: as the switch grants */
+	int timeout_ms, alive_ms;
+	int mode;      /* enum fanin_mode */
+	int wire;      /* enum fanin_dtype */
+	int multicast; /* 0, 1; -1: at one switch only */
+	int checksum, narrow, plain_udp;
+	char server_addr[FAN_CONFIG_SWITCH_MAX + 1];	 /* "": none */
+	char controller_addr[FAN_CONFIG_SWITCH_MAX + 1]; /* "": none */
+	int rto_min_ms;					 /* least silence before a probe */
+	int pace;		/* rate limit in percent of the planned rate; 0: none */
+	int priority;		/* 0: by the bytes that the job has left to send */
+	int ahead, cache;	/* fragments per shard; 0: none */
+	uint16_t payload_bytes; /* of a full fragment, follows from mtu */
+	char key_file[FAN_CONFIG_FILE_MAX + 1];		   /* "": the job is open */
+	struct fan_keys keys;				   /* in it */
+	char controller_key_file[FAN_CONFIG_FILE_MAX + 1]; /* "": lines are not signed */
+	struct fan_keys controller_keys;		   /* in it */
+	int join_ms;				      /* as timeout_ms, of a join; 0: the same */
+	char meeting_addr[FAN_CONFIG_SWITCH_MAX + 1]; /* where the ranks meet if no switch is named,
+						       * "HOST:PORT" at rank 0; "": as
+						       * fan_rendezvous_find says */
+	bool meeting_local;			      /* every rank is on rank 0's host */
+	void (*waiting)(void *arg, const char *text); /* as in struct fanin_options */
+	void *waiting_arg;
+};
+
+/* Fill in `*c` from `*o`, whose size may be another version's (sized.h), and the environment.
+ *
+ * FAN_E_INVALID  a wrong field
+ * FAN_E_CONFIG   a wrong variable or line
+ *
+ * On error `why`, `bytes` bytes, has the place (file and line, variable or field), the value
+ * and the expected values. */
+int fan_config_load(struct fan_config *c, const struct fanin_options *o, char *why, size_t bytes);
+
+/* As fan_config_load, for a caller that needs only some options: none is mandatory, and
+ * contradictory options are no error. */
+int fan_config_load_part(struct fan_config *c, const struct fanin_options *o, char *why,
+			 size_t bytes);
+
+/* Whether anybody has told rank or ranks. */
+bool fan_config_is_rank(const struct fan_config *c);
+
+/* As fan_config_load without fields, on a machine where no rank is started, too, and call `row` for
+ * each option, also after an error: its name, its value or "", and the variable or line that it
+ * came from; "": from none. */
+typedef void fan_config_row(void *ctx, const char *name, const char *value, const char *from);
+int fan_config_tell(struct fan_config *c, fan_config_row *row, void *ctx, char *why, size_t bytes);
+
+/* FAN_OK, or FAN_E_CONFIG and in `why` which of these variables is neither 0 nor 1: FANIN_LOCAL,
+ * FANIN_HOSTS, FANIN_SPLIT; or that FANIN_LINK_MBPS is no rate. */
+int fan_config_check_flags(char *why, size_t bytes);
+
+/* Time without progress after which a join fails. */
+int fan_config_join_ms(const struct fan_config *c);
+
+/* Such a variable; `unset` if it is not set. */
+bool fan_config_flag(const char *name, bool unset);
+
+/* Set c->payload_bytes to what fits c->mtu for c->ranks. */
+void fan_config_set_payload(struct fan_config *c);
+
+/* The largest payload whose sealed datagram fits `mtu` bytes over IPv6; `ranks`: with the bitmap of
+ * so many, 0: none. */
+uint16_t fan_config_sealed_bytes(int mtu, int ranks);
+
+/* The largest payload, in steps of 64, whose datagram, also as a partial sum with the bitmap of
+ * `ranks` ranks, fits `mtu` bytes over IPv6. */
+uint16_t fan_config_payload_bytes(int mtu, int ranks);
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fault_text.h - the cause of a communicator's end as a sentence: what happened, which ranks,
+ * what to do.  Pure: from the core's struct fan_fault to text. */
+#ifndef FAN_LIB_BASE_FAULT_TEXT_H
+#define FAN_LIB_BASE_FAULT_TEXT_H
+
+#include "core/worker/worker.h"
+#include "lib/host/segment.h"
+
+#define FAN_FAULT_TEXT_BYTES 512 /* of every sentence; longer lists end in "..." */
+
+/* Context that the core does not have. */
+struct fan_fault_about {
+	const char *job;
+	const char *switch_addr; /* "10.0.0.1:5000" */
+	const char *server_addr; /* of the aggregator behind it; NULL: none that is known */
+	uint16_t rank, ranks;
+	const uint16_t *global; /* what ranks are called in the text; NULL: by their numbers */
+	/* The name of a host's rank of a number, for FAN_INTRA_E_LOST; NULL: no such error. */
+	const uint16_t (*rank_at)[FAN_INTRA_RANKS_MAX];
+	uint16_t payload_bytes;
+	uint8_t options; /* enum fan_join_option of the JOIN */
+	uint32_t alive_ms, timeout_ms;
+	bool told;		      /* another rank has found out */
+	bool joined;		      /* the switch has answered once */
+	bool sealed;		      /* this rank has a key */
+	bool answers;		      /* the switch does, itself, while its jobs are silent */
+	bool refused;		      /* ICMP has reported a closed port */
+	int inside;		      /* the rank in which this switch is embedded; -1: none */
+	unsigned files;		      /* file descriptors that this communicator has here... */
+	unsigned long long files_max; /* ...and that this process may have; 0: no limit */
+};
+
+/* Write the sentence for `*f` into `text`, `bytes` bytes; returns `text`. */
+const char *fan_fault_text(char *text, size_t bytes, const struct fan_fault *f,
+			   const struct fan_fault_about *a);
+
+/* What a rank asks for. */
+struct fan_fault_asked {
+	uint16_t rank;
+	uint8_t op, dtype;
+	uint8_t kind; /* FAN_MARK_KIND of its mark */
+	bool reduce;
+	uint64_t count; /* elements */
+	uint16_t root;	/* of a broadcast or reduce; FAN_RANK_NONE: not known */
+};
+
+/* Write that two ranks ask for different operations: "ranks disagree: rank 3 sent sum of float32,
+ * 352 elements, rank 0 sent a barrier". */
+void fan_fault_disagreement_text(char *text, size_t bytes, const struct fan_fault_asked *a,
+				 const struct fan_fault_asked *b);
+
+/* Write "rank 3" or "ranks 2, 5-7" to `text`; "" for an empty set.  Returns the number of
+ * ranks. */
+unsigned fan_fault_ranks_text(char *text, size_t bytes, const uint64_t *ranks);
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* embedded_switch.h - switches in the process of a rank, for jobs without a named switch.
+ *
+ * Communicators whose jobs meet at one port share a switch: it lives from the first to the
+ * last of them.  A child of fork() has none. */
+#ifndef FAN_LIB_COMM_EMBEDDED_SWITCH_H
+#define FAN_LIB_COMM_EMBEDDED_SWITCH_H
+
+#include <stddef.h>
+
+#include "lib/base/rendezvous.h"
+
+#define FAN_EMBEDDED_SWITCHES_MAX 16	/* switches in one process */
+#define FAN_EMBEDDED_BIND_MS	  10000 /* longest wait for a port in use */
+#define FAN_EMBEDDED_THREADS	  1	/* of a switch: no more than one core of its host */
+#define FAN_EMBEDDED_SLOTS	  32768 /* in memory once they are used: room for many groups */
+
+struct fan_embedded_switch;
+
+/* Start or share the switch at `at`: on loopback if all ranks are on this host, otherwise on every
+ * interface, since other hosts may know this one by another address.
+ *
+ * The last run's switch may still hold the port for its slower ranks, so a start that the system
+ * refuses is repeated for FAN_EMBEDDED_BIND_MS, at most the communicator's time-out.  FAN_OK and
+ * `*sw`, to be given to fan_embedded_switch_put; or an error with its sentence in `why`. */
+int fan_embedded_switch_get(struct fan_embedded_switch **sw, const struct fan_rendezvous *at,
+			    const struct fan_config *cfg, char *why, size_t bytes);
+
+/* One more user of a switch, who returns it.  NULL is allowed. */
+struct fan_embedded_switch *fan_embedded_switch_share(struct fan_embedded_switch *sw);
+
+/* The UDP port on which it listens. */
+unsigned fan_embedded_switch_port(const struct fan_embedded_switch *sw);
+
+/* Return a switch.  The last user waits up to `linger_ms` for the ranks that are still joined and
+ * stops it.  NULL is allowed. */
+void fan_embedded_switch_put(struct fan_embedded_switch *sw, int linger_ms);
+
+#endif

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* group.c - a communicator of some ranks of another one.
+ *
+ * A group is a job of its own at the aggregators that its ranks know already, so it needs no
+ * meeting: ranks of one host exchange nothing but the segment that they share, and between hosts
+ * there is one JOIN for each part.  Its window is small, so that many groups fit a switch. */
+#include <stdio.h>
+#include <string.h>
+
+#include "comm.h"
+#include "lib/host/rules.h"
+
+#define NAME_BYTES   24
+#define HASH_START   UINT64_C(0xcbf29ce484222325) /* FNV-1a, 64 bits */
+#define HASH_PRIME   UINT64_C(0x100000001b3)
+#define SUFFIX_BYTES (NAME_BYTES + 12)
+
+static uint64_t hash(uint64_t h, const void *data, size_t bytes)
+{
+	const uint8_t *p = data;
+	for (size_t i = 0; i < bytes; i++)
+		h = (h ^ p[i]) * HASH_PRIME;
+	return h;
+}
+
+/* Its rank in the group of the communicator's rank `rank`; -1: it is not in it. */
+static int place_of(const int *ranks, int count, int rank)
+{
+	for (int i = 0; i < count; i++)
+		if (ranks[i] == rank)
+			return i;
+	return -1;
+}
+
+static bool are_ranks(const struct fanin_comm *of, const int *ranks, int count)
+{
+	bool seen[FAN_RANKS_MAX] = {false};
+	if (count < 2 || count > of->cfg.ranks)
+		return false;
+	for (int i = 0; i < count; i++) {
+		if (ranks[i] < 0 || ranks[i] >= of->cfg.ranks || seen[ranks[i]])
+			return false;
+		seen[ranks[i]] = true;
+	}
+	return seen[of->cfg.rank];
+}
+
+static bool is_name(const char *name)
+{
+	size_t n = strnlen(name, NAME_BYTES + 1);
+	for (size_t i = 0; i < n; i++)
+		if (name[i] <= ' ' || name[i] == '"' || name[i] > '~')
+			return false;
+	return n >= 1 && n <= NAME_BYTES;
+}
+
+/* As that of `of`, but for the job and its window.  Ranks that do not name the same ones meet in
+ * different jobs. */
+static void configure(struct fanin_comm *g, const struct fanin_comm *of, const char *name,
+		      const int *ranks, int count)
+{
+	char suffix[SUFFIX_BYTES];
+	uint64_t h = hash(HASH_START, ranks, (size_t)count * sizeof *ranks);
+	g->cfg = of->cfg;
+	g->cfg.rank = place_of(ranks, count, of->cfg.rank);
+	g->cfg.ranks = count;
+	fan_config_set_payload(&g->cfg);
+	if (!g->cfg.window && !g->cfg.ahead)
+		g->cfg.window = FAN_COMM_GROUP_WINDOW;
+	snprintf(suffix, sizeof suffix, "/%s~%08x", name, (unsigned)(h >> 32 ^ h));
+	fan_rendezvous_derive(g->cfg.job, of->cfg.job, suffix);
+}
+
+/* The hosts of its ranks, in the order of its ranks. */
+static void find_hosts(struct fan_meeting *m, const struct fan_meeting *of, const int *ranks,
+		       int count, const char *job)
+{
+	unsigned at[FAN_MEETING_HOSTS_MAX] = {0};
+	memset(m, 0, sizeof *m);
+	for (int i = 0; i < count; i++) {
+		unsigned old = of->host_of[ranks[i]], h = 0;
+		while (h < m->hosts && at[h] != old)
+			h++;
+		m->host_of[i] = (uint16_t)(old < of->hosts ? h : FAN_MEETING_HOSTS_MAX);
+		if (old >= of->hosts)
+			continue;
+		if (h == m->hosts) {
+			at[m->hosts++] = old;
+			m->host[h] = of->host[old];
+			m->host[h].first = (uint16_t)i;
+			m->host[h].ranks = 0;
+			m->host[h].nonce ^= hash(HASH_START, job, strlen(job));
+		}
+		m->host[h].ranks++;
+	}
+}
+
+/* Parts at the named switches, and at the aggregators of the hosts on which it has ranks. */
+static void find_parts(struct fanin_comm *g, const struct fan_comm_places *p, const int *ranks,
+		       int count)
+{
+	const uint16_t *host_of = p->ranks.host_of;
+	for (unsigned k = 0; k < p->count; k++) {
+		bool here = p->inside[k] < 0;
+		for (int i = 0; i < count && !here; i++)
+			here = host_of[ranks[i]] == host_of[p->inside[k]];
+		if (!here && (g->parts || k + 1 < p->count)) /* somebody sums */
+			continue;
+		g->inside[g->parts] = p->inside[k] < 0 ? -1 : place_of(ranks, count, p->inside[k]);
+		g->mbps[g->parts] =
+			p->inside[k] < 0 ? 0 : p->ranks.host[host_of[p->inside[k]]].mbps;
+		fan_comm_set_part(g, g->parts++, &p->at[k], "");
+	}
+}
+
+/* At named switches groups leave the jobs that columns take to the communicators that programs
+ * begin with, unless all ranks have asked. */
+static bool shares_memory(const struct fanin_comm *g, const struct fanin_comm *of)
+{
+	const struct fan_meeting *m = &g->places.ranks;
+	bool asked = of->places.ranks.ask_to_share == (unsigned)of->cfg.ranks;
+	bool needs_no_switch = m->hosts == 1 || !*g->cfg.switch_addr;
+	return of->intra && fan_intra_pays(m) && (asked || needs_no_switch);
+}
+
+static int open_group(struct fanin_comm *g, const struct fanin_comm *of,
+		      const struct fan_comm_places *places, const int *ranks, int count)
+{
+	find_hosts(&g->places.ranks, &places->ranks, ranks, count, g->cfg.job);
+	find_parts(g, places, ranks, count);
+	g->server_addr = of->server_addr;
+	snprintf(g->switch_text, sizeof g->switch_text, "%s", of->switch_text);
+	if (shares_memory(g, of))
+		return fan_intra_comm_open(g, &g->places.ranks);
+	return FAN_OK;
+}
+
+int fan_comm_create_among(struct fanin_comm *of, const struct fan_comm_among *among,
+			  struct fanin_comm **comm)
+{
+	struct fanin_comm *g = *comm = fan_comm_new();
+	if (!g)
+		return FAN_E_NOMEM;
+	configure(g, of, among->name, among->ranks, among->count);
+	g->cfg.join_ms = among->join_ms;
+	g->together = among->join_ms != 0; /* who is late tries again */
+	g->embedded = fan_embedded_switch_share(among->embedded);
+	int e = open_group(g, of, among->places, among->ranks, among->count);
+	if (!e)
+		e = fan_comm_begin(g);
+	if (!e)
+		fan_comm_complete(g);
+	return e;
+}
+
+int fan_comm_create_group(struct fanin_comm *of, const char *name, const int *ranks, int count,
+			  struct fanin_comm **comm)
+{
+	const struct fan_comm_among among = {.name = name,
+					     .ranks = ranks,
+					     .count = count,
+					     .places = &of->places,
+					     .embedded = of->embedded};
+	if (fan_comm_is_forked(of))
+		return FAN_E_CLOSED;
+	if (!is_name(name) || !are_ranks(of, ranks, count))
+		return FAN_E_INVALID;
+	if (*of->cfg.controller_addr) /* whose plan has jobs by name, and not this one */
+		return FAN_E_INVALID;
+	return fan_comm_create_among(of, &among, comm);
+}

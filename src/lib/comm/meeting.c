@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "meeting.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "comm.h"
+#include "lib/host/rules.h"
+#include "lib/link/echo_test.h"
+#include "net/clock.h"
+#include "net/link_rate.h"
+#include "net/udp.h"
+
+#define BOOT_ID	    "/proc/sys/kernel/random/boot_id"
+#define NET_NS	    "/proc/self/ns/net"
+#define BOOT_BYTES  64
+#define ID_WORDS    4
+#define HASH_START  UINT64_C(0xcbf29ce484222325) /* FNV-1a, 64 bits */
+#define HASH_PRIME  UINT64_C(0x100000001b3)
+#define HASH_SECOND UINT64_C(0x9e3779b97f4a7c15) /* another start for the second half */
+
+/* Records. */
+
+static uint64_t hash(uint64_t h, const void *data, size_t bytes)
+{
+	const uint8_t *p = data;
+	for (size_t i = 0; i < bytes; i++)
+		h = (h ^ p[i]) * HASH_PRIME;
+	return h;
+}
+
+/* What cannot be read counts as empty: then hosts are told apart by the rest. */
+static struct fan_host_id host_id(void)
+{
+	struct {
+		char boot[BOOT_BYTES];
+		uint64_t device, inode;
+		uint64_t user;
+	} about;
+	struct stat net;
+	memset(&about, 0, sizeof about);
+	int fd = open(BOOT_ID, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		ssize_t n = read(fd, about.boot, sizeof about.boot);
+		if (n < 0)
+			memset(about.boot, 0, sizeof about.boot);
+		close(fd);
+	}
+	if (!stat(NET_NS, &net)) {
+		about.device = net.st_dev;
+		about.inode = net.st_ino;
+	}
+	about.user = geteuid();
+	return (struct fan_host_id){{hash(HASH_START, &about, sizeof about),
+				     hash(HASH_START ^ HASH_SECOND, &about, sizeof about)}};
+}
+
+void fan_meeting_record(int32_t record[FAN_MEETING_RECORD], const fan_peer *at)
+{
+	struct fan_host_id id = host_id();
+	fan_peer local = {0};
+	fan_udp_interface_to(at, &local);
+	memcpy(record, id.word, sizeof id.word);
+	memcpy(record + ID_WORDS, local.addr, sizeof local.addr);
+}
+
+_Static_assert(ID_WORDS * 4 == sizeof(struct fan_host_id) &&
+		       (FAN_MEETING_RECORD - ID_WORDS) * 4 == sizeof((fan_peer *)0)->addr,
+	       "a record is an id and an address");
+
+static bool same_host(const int32_t *records, unsigned a, unsigned b)
+{
+	return !memcmp(records + a * FAN_MEETING_RECORD, records + b * FAN_MEETING_RECORD,
+		       ID_WORDS * sizeof *records);
+}
+
+void fan_meeting_sort(struct fan_meeting *m, const int32_t *records, unsigned ranks)
+{
+	memset(m, 0, sizeof *m);
+	for (unsigned r = 0; r < ranks; r++) {
+		unsigned h = 0;
+		while (h < m->hosts && !same_host(records, m->host[h].first, r))
+			h++;
+		m->host_of[r] = (uint16_t)h;
+		if (h == FAN_MEETING_HOSTS_MAX)
+			continue;
+		struct fan_meeting_host *host = &m->host[h];
+		if (h == m->hosts) {
+			m->hosts++;
+			host->first = (uint16_t)r;
+			memcpy(host->aggregator.addr, records + r * FAN_MEETING_RECORD + ID_WORDS,
+			       sizeof host->aggregator.addr);
+		}
+		host->ranks++;
+	}
+}
+
+void fan_meeting_count_idle(const struct fan_meeting *m, struct fanin_stats *s)
+{
+	for (unsigned h = 0; h < m->hosts && m->sums; h++) {
+		const struct fan_meeting_host *host = &m->host[h];
+		if (!host->aggregator.port && !s->idle_hosts++) {
+			s->idle_rank = host->first;
+			s->idle_misses = host->misses;
+		}
+	}
+}
+
+/* The job. */
+
+int fan_meeting_add_up(struct fanin_comm *c, int32_t *words, unsigned count)
+{
+	const struct fan_op_args call = {.op = FAN_SUM,
+					 .is_own = true,
+					 .in = words,
+					 .out = words,
+					 .count = count,
+					 .dtype = FANIN_INT32};
+	struct fanin_op *op;
+	int e = fan_comm_submit(c, &call, true, &op);
+	if (e)
+		return e;
+	e = fanin_op_wait(op, -1);
+	fanin_op_free(op);
+	return e;
+}
+
+/* The port of an aggregator on all interfaces of this host; 0: there is none. */
+static int start_embedded(struct fan_embedded_switch **sw, const struct fan_config *cfg,
+			  const fan_peer *at)
+{
+	char why[FAN_CONFIG_WHY_BYTES];
+	struct fan_rendezvous any = {.one_host = false};
+	bool v4 = fan_peer_family(at) == AF_INET;
+	snprintf(any.addr, sizeof any.addr, "%s", v4 ? "0.0.0.0:0" : "[::]:0");
+	if (fan_embedded_switch_get(sw, &any, cfg, why, sizeof why))
+		return 0;
+	return (int)fan_embedded_switch_port(*sw);
+}
+
+static int exchange_hosts(struct fan_meeting *m, struct fanin_comm *c, const fan_peer *at)
+{
+	enum { MAY, ASK, WISHES };
+	unsigned ranks = (unsigned)c->cfg.ranks, count = ranks * FAN_MEETING_RECORD + WISHES;
+	int32_t *records = calloc(count, sizeof *records);
+	if (!records)
+		return FAN_E_NOMEM;
+	int32_t *wish = records + ranks * FAN_MEETING_RECORD;
+	fan_meeting_record(records + c->cfg.rank * FAN_MEETING_RECORD, at);
+	wish[MAY] = fan_intra_is_wanted(&c->cfg);
+	wish[ASK] = fan_intra_is_asked_for(&c->cfg);
+	int e = fan_meeting_add_up(c, records, count);
+	if (!e) {
+		fan_meeting_sort(m, records, ranks);
+		m->may_share = (unsigned)wish[MAY];
+		m->ask_to_share = (unsigned)wish[ASK];
+	}
+	free(records);
+	return e;
+}
+
+uint32_t fan_meeting_take_rate(int32_t word)
+{
+	return word > 0 && word <= FAN_LINK_MBPS_MAX ? (uint32_t)word : 0;
+}
+
+/* Exchange the ports of the first ranks' aggregators, the rates of their links, and a nonce of each
+ * host.  A link-local
+ * address is reached by the interface that leads to the meeting point. */
+static int exchange_ports(struct fan_meeting *m, struct fanin_comm *c, const fan_peer *at,
+			  bool named, struct fan_embedded_switch **sw)
+{
+	enum { PORT, MBPS, NONCE, WORDS = NONCE + 2 };
+	int32_t word[FAN_MEETING_HOSTS_MAX * WORDS] = {0};
+	uint64_t nonce = fan_clock_nonce();
+	for (unsigned h = 0; h < m->hosts; h++) {
+		if (m->host[h].first != c->cfg.rank)
+			continue;
+		if (sw && !*sw && m->hosts > 1)
+			word[h * WORDS + PORT] = start_embedded(sw, &c->cfg, at);
+		else if (!named)
+			word[h * WORDS + PORT] = (int32_t)at->port;
+		word[h * WORDS + MBPS] = fan_link_rate_to(at);
+		memcpy(word + h * WORDS + NONCE, &nonce, sizeof nonce);
+	}
+	int e = fan_meeting_add_up(c, word, m->hosts * WORDS);
+	for (unsigned h = 0; h < m->hosts; h++) {
+		m->host[h].aggregator.port = (uint16_t)word[h * WORDS + PORT];
+		m->host[h].aggregator.scope = at->scope;
+		m->host[h].mbps = fan_meeting_take_rate(word[h * WORDS + MBPS]);
+		memcpy(&m->host[h].nonce, word + h * WORDS + NONCE, sizeof nonce);
+	}
+	if (!named)
+		m->host[0].aggregator = *at;
+	return e;
+}
+
+/* A host whose aggregator does not answer every rank sums nothing. */
+static int drop_unreachable(struct fan_meeting *m, struct fanin_comm *c, bool named)
+{
+	fan_peer at[FAN_MEETING_HOSTS_MAX];
+	bool answers[FAN_MEETING_HOSTS_MAX];
+	int32_t silent[FAN_MEETING_HOSTS_MAX];
+	for (unsigned h = 0; h < m->hosts; h++)
+		at[h] = m->host[h].aggregator;
+	fan_reach(at, m->hosts, answers);
+	for (unsigned h = 0; h < m->hosts; h++)
+		silent[h] = !answers[h];
+	int e = fan_meeting_add_up(c, silent, m->hosts);
+	for (unsigned h = named ? 0 : 1; h < m->hosts; h++)
+		if (silent[h] && m->host[h].aggregator.port) {
+			m->host[h].aggregator.port = 0;
+			m->host[h].misses = (uint16_t)silent[h];
+		}
+	return e;
+}
+
+int fan_meeting_join(struct fan_meeting *m, struct fanin_comm *c, const fan_peer *at, bool named,
+		     struct fan_embedded_switch **sw)
+{
+	int e = exchange_hosts(m, c, at);
+	if (!e)
+		e = exchange_ports(m, c, at, named, sw);
+	m->sums = m->hosts > 1 && sw;
+	if (!e && m->sums)
+		e = drop_unreachable(m, c, named);
+	return e;
+}
+
+int fan_meeting_hold(struct fan_meeting *m, const struct fan_config *cfg, const fan_peer *at,
+		     bool named, struct fan_embedded_switch **sw, char *why, size_t bytes)
+{
+	struct fanin_comm *c;
+	int e = fan_comm_create_at(cfg, at, FAN_MEETING_SUFFIX, &c);
+	if (!e)
+		e = fan_meeting_join(m, c, at, named, sw);
+	if (e)
+		snprintf(why, bytes, "%s",
+			 c && *fanin_comm_error(c) ? fanin_comm_error(c) : fan_err_text(e));
+	fan_comm_destroy(c);
+	return e;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* meeting.h - exchange of hosts between the ranks of a job without a named switch.
+ *
+ * The ranks meet at the switch embedded in rank 0 (rendezvous.h) in a separate job with two small
+ * all-reduces: each rank adds its record to a vector that is zero elsewhere, so the sum has the
+ * records of all ranks.  The first has hosts, and how many ranks may share memory, so that all
+ * decide alike whatever the options of one of them; the second the ports of the aggregators that
+ * the first rank of each host has started, and the rates of their links.  So no further message is
+ * needed, and a rank that is missing or dies is noticed as in any job. */
+#ifndef FAN_LIB_COMM_MEETING_H
+#define FAN_LIB_COMM_MEETING_H
+
+#include "core/base/out.h"
+#include "embedded_switch.h"
+#include "lib/base/config.h"
+#include "lib/base/plan_msg.h"
+
+#define FAN_MEETING_HOSTS_MAX FAN_PARTS_MAX /* hosts with an aggregator; others have none */
+#define FAN_MEETING_RECORD    8		    /* 32-bit words of a rank: host id, address */
+
+/* Suffix of the name of the meeting's job. */
+#define FAN_MEETING_SUFFIX "#meet"
+
+/* Processes with one kernel, network namespace and user have equal host ids. */
+struct fan_host_id {
+	uint64_t word[2];
+};
+
+/* A host, by its lowest rank. */
+struct fan_meeting_host {
+	uint16_t first; /* its lowest rank */
+	uint16_t ranks;
+	uint16_t misses;     /* ranks that do not reach its aggregator, so that it sums nothing */
+	uint32_t mbps;	     /* rate of its link; 0: not known (link_rate.h) */
+	uint64_t nonce;	     /* of the job's life there, from that rank */
+	fan_peer aggregator; /* embedded in that rank; port 0: it could not start one, or some
+			      * ranks do not reach it */
+};
+
+struct fan_meeting {
+	unsigned hosts; /* at most FAN_MEETING_HOSTS_MAX, in the order of their first ranks */
+	struct fan_meeting_host host[FAN_MEETING_HOSTS_MAX];
+	uint16_t host_of[FAN_RANKS_MAX];  /* of each rank; FAN_MEETING_HOSTS_MAX: a further one */
+	bool sums;			  /* hosts have aggregators, unless they could start none */
+	unsigned may_share, ask_to_share; /* ranks that may share memory; that ask for it */
+};
+
+/* Meet at `at`: a named switch, or the one embedded in rank 0, which is then the aggregator of the
+ * first host; rank 0 passes it in `*sw`.  With more than one host, start a switch in `*sw` if this
+ * is the first rank of its host and has none.  `sw` NULL: none is started, and hosts of a job with
+ * a named switch have no aggregator.  Blocks for at most about cfg->timeout_ms.
+ *
+ * FAN_OK; or an error of fanin_comm_create, and `why`, `bytes` bytes. */
+int fan_meeting_hold(struct fan_meeting *m, const struct fan_config *cfg, const fan_peer *at,
+		     bool named, struct fan_embedded_switch **sw, char *why, size_t bytes);
+
+/* The same among the ranks of `c`, which have joined at `at`. */
+int fan_meeting_join(struct fan_meeting *m, struct fanin_comm *c, const fan_peer *at, bool named,
+		     struct fan_embedded_switch **sw);
+
+/* Have the words of all ranks of `c` added up, in place.  FAN_OK, or its error. */
+int fan_meeting_add_up(struct fanin_comm *c, int32_t *words, unsigned count);
+
+/* Sort the records of `ranks` ranks, FAN_MEETING_RECORD words each, into hosts. */
+void fan_meeting_sort(struct fan_meeting *m, const int32_t *records, unsigned ranks);
+
+/* Fill in s->idle_hosts and what is told about the first of them. */
+void fan_meeting_count_idle(const struct fan_meeting *m, struct fanin_stats *s);
+
+/* A rate that a first rank has told, in Mb/s; 0: it is none. */
+uint32_t fan_meeting_take_rate(int32_t word);
+
+/* Fill in the record of this process: its host, and its local address towards `at`. */
+void fan_meeting_record(int32_t record[FAN_MEETING_RECORD], const fan_peer *at);
+
+#endif

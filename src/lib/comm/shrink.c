@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shrink.c - a communicator of the ranks that are left of one that has failed.
+ *
+ * The survivors meet in a job of all ranks at an aggregator that lives.  It never becomes ready,
+ * since the lost ranks do not come, but its aggregator tells each member who is missing.  Once all
+ * are there but those that this rank knows as lost, or the time for it is over, the ranks that are
+ * there join a group whose name follows from them: only ranks that agree about it meet.  Those that
+ * do not look again, since what they see only grows.  So no two groups come of one meeting. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "comm.h"
+#include "net/clock.h"
+
+#define MEETING	  "/left" /* suffix of the meeting's job */
+#define LOOK_NS	  (5 * FAN_MS)
+#define SILENT_MS 1000 /* a named switch that has not answered by then is lost as well */
+#define TRY_MS	  500  /* until a group whose ranks do not agree is given up */
+#define WINDOW	  2
+
+struct shrink {
+	struct fanin_comm *of;
+	struct fan_comm_places places; /* what is left of them */
+	struct fan_embedded_switch *embedded;
+	struct fanin_comm *meeting;
+	uint64_t lost[FAN_RANK_WORDS]; /* as this rank knows */
+	uint64_t until_ns;
+};
+
+static bool is_lost(const struct shrink *s, int rank)
+{
+	return rank >= 0 && fan_ranks_has(s->lost, (unsigned)rank);
+}
+
+/* Places whose rank is not lost. */
+static void keep_places(struct shrink *s)
+{
+	const struct fan_comm_places *p = &s->of->places;
+	const struct fanin_comm *net = s->of->intra ? fan_intra_comm_net(s->of->intra) : s->of;
+	const uint64_t lost = net && net->regroup ? net->regroup->gone : 0;
+	s->places = *p;
+	s->places.count = 0;
+	for (unsigned k = 0; k < p->count; k++) {
+		bool gone = k < FAN_REGROUP_PARTS_MAX && lost >> k & 1;
+		if (is_lost(s, p->inside[k]) || gone)
+			continue;
+		s->places.at[s->places.count] = p->at[k];
+		s->places.inside[s->places.count++] = p->inside[k];
+	}
+}
+
+/* All aggregators are gone: the first rank that is left of a lost one's host takes its place, at
+ * its address. */
+static int replace_place(struct shrink *s, char *why, size_t bytes)
+{
+	const struct fan_comm_places *p = &s->of->places;
+	for (unsigned k = 0; k < p->count; k++) {
+		int next = p->inside[k];
+		if (next < 0)
+			continue;
+		unsigned host = p->ranks.host_of[next];
+		while (next < s->of->cfg.ranks &&
+		       (is_lost(s, next) || p->ranks.host_of[next] != host))
+			next++;
+		if (next == s->of->cfg.ranks)
+			continue;
+		s->places.at[0] = p->at[k];
+		s->places.inside[0] = next;
+		s->places.count = 1;
+		struct fan_rendezvous at = {.one_host = p->ranks.hosts == 1};
+		fan_peer_text(&p->at[k], at.addr, sizeof at.addr);
+		return next == s->of->cfg.rank
+			       ? fan_embedded_switch_get(&s->embedded, &at, &s->of->cfg, why, bytes)
+			       : FAN_OK;
+	}
+	snprintf(why, bytes, "no aggregator of job \"%s\" is left, and none can be replaced",
+		 s->of->cfg.job);
+	return FAN_E_UNREACHABLE;
+}
+
+/* Join the meeting at place `k`, without waiting for it to be ready. */
+static int go_to(struct shrink *s, unsigned k, struct fanin_comm **meeting)
+{
+	struct fanin_comm *m = *meeting = fan_comm_new();
+	if (!m)
+		return FAN_E_NOMEM;
+	m->cfg = s->of->cfg;
+	m->cfg.window = WINDOW;
+	m->cfg.ahead = m->cfg.cache = 0;
+	m->cfg.multicast = 0;
+	m->cfg.waiting = NULL;
+	m->cfg.join_ms = (int)((s->until_ns - fan_clock_ns()) / FAN_MS) + 2 * TRY_MS;
+	fan_comm_set_part(m, m->parts++, &s->places.at[k], MEETING);
+	m->inside[0] = s->places.inside[k];
+	return fan_comm_start(m);
+}
+
+/* Who is there.  False: that is not known yet. */
+static bool look(struct fanin_comm *m, uint64_t present[FAN_RANK_WORDS])
+{
+	uint64_t all[FAN_RANK_WORDS];
+	fan_ranks_all(all, (unsigned)m->cfg.ranks);
+	pthread_mutex_lock(&m->lock);
+	bool known = m->ready || m->missing_known;
+	for (unsigned i = 0; i < FAN_RANK_WORDS; i++)
+		present[i] = all[i] & ~(m->ready ? 0 : m->missing[i]);
+	pthread_mutex_unlock(&m->lock);
+	return known && fan_ranks_has(present, (unsigned)m->cfg.rank);
+}
+
+/* Until when the first place may be silent.  The last one is that of a rank which has perhaps not
+ * noticed yet that it must start an aggregator there, or has no processor for it: without that rank
+ * nobody goes on. */
+static uint64_t patient_until(const struct shrink *s)
+{
+	uint64_t by_ns = fan_clock_ns() + SILENT_MS * FAN_MS;
+	bool is_last = s->places.count == 1 && s->places.inside[0] >= 0;
+	return is_last && by_ns < s->until_ns ? s->until_ns : by_ns;
+}
+
+static void leave_out_first_place(struct shrink *s)
+{
+	struct fan_comm_places *p = &s->places;
+	p->count--;
+	memmove(p->at, p->at + 1, p->count * sizeof *p->at);
+	memmove(p->inside, p->inside + 1, p->count * sizeof *p->inside);
+}
+
+/* Meet at the first place that answers.  A place that does not is left out. */
+static int meet(struct shrink *s)
+{
+	uint64_t present[FAN_RANK_WORDS];
+	while (s->places.count) {
+		uint64_t by_ns = patient_until(s);
+		int e = go_to(s, 0, &s->meeting);
+		while (!e && fan_clock_ns() < by_ns && !atomic_load(&s->meeting->error)) {
+			if (look(s->meeting, present))
+				return FAN_OK;
+			nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+		}
+		fan_comm_destroy(s->meeting);
+		s->meeting = NULL;
+		if (e)
+			return e;
+		leave_out_first_place(s);
+	}
+	return FAN_E_UNREACHABLE;
+}
+
+/* Wait until all are there that this rank does not know as lost, or until the time is over; then
+ * they must be most of the ranks, since others may have met before. */
+static int assemble(struct shrink *s, uint64_t present[FAN_RANK_WORDS])
+{
+	unsigned ranks = (unsigned)s->of->cfg.ranks;
+	uint64_t all[FAN_RANK_WORDS];
+	fan_ranks_all(all, ranks);
+	for (;;) {
+		bool all_here = look(s->meeting, present);
+		for (unsigned i = 0; i < FAN_RANK_WORDS; i++)
+			all_here &= !(all[i] & ~present[i] & ~s->lost[i]);
+		if (all_here)
+			return FAN_OK;
+		if (atomic_load(&s->meeting->error))
+			return FAN_E_UNREACHABLE;
+		if (fan_clock_ns() >= s->until_ns)
+			return 2 * fan_ranks_count(present) > ranks ? FAN_OK : FAN_E_TIMEOUT;
+		nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+	}
+}
+
+/* The group of those that are there. */
+static int join_group(struct shrink *s, const uint64_t present[FAN_RANK_WORDS],
+		      struct fanin_comm **comm)
+{
+	int ranks[FAN_RANKS_MAX];
+	struct fan_comm_among among = {.name = "left",
+				       .ranks = ranks,
+				       .places = &s->places,
+				       .embedded = s->embedded,
+				       .join_ms = TRY_MS};
+	for (int r = 0; r < s->of->cfg.ranks; r++)
+		if (fan_ranks_has(present, (unsigned)r))
+			ranks[among.count++] = r;
+	if (among.count < 2)
+		return FAN_E_RANK_LEFT;
+	return fan_comm_create_among(s->of, &among, comm);
+}
+
+static int shrink(struct shrink *s, struct fanin_comm **comm)
+{
+	uint64_t present[FAN_RANK_WORDS];
+	int e = meet(s);
+	while (!e) {
+		e = assemble(s, present);
+		if (e)
+			break;
+		e = join_group(s, present, comm);
+		bool again = e == FAN_E_TIMEOUT || e == FAN_E_UNREACHABLE;
+		if (!again || fan_clock_ns() >= s->until_ns + 2 * TRY_MS * FAN_MS)
+			break;
+		fan_comm_destroy(*comm);
+		*comm = NULL;
+		e = FAN_OK;
+	}
+	return e;
+}
+
+int fan_comm_shrink(struct fanin_comm *of, int wait_ms, struct fanin_comm **comm)
+{
+	struct shrink *s = calloc(1, sizeof *s);
+	char why[FAN_FAULT_TEXT_BYTES] = "";
+	if (!s)
+		return FAN_E_NOMEM;
+	s->of = of;
+	s->until_ns =
+		fan_clock_ns() + (uint64_t)(wait_ms < 0 ? of->cfg.timeout_ms : wait_ms) * FAN_MS;
+	s->embedded = fan_embedded_switch_share(of->embedded);
+	if (atomic_load_explicit(&of->error, memory_order_acquire))
+		memcpy(s->lost, of->blamed, sizeof s->lost);
+	fan_ranks_clear(s->lost, (unsigned)of->cfg.rank);
+	keep_places(s);
+	if (fan_ranks_count(s->lost) == (unsigned)of->cfg.ranks - 1) {
+		fan_embedded_switch_put(s->embedded, 0);
+		free(s);
+		return FAN_E_RANK_LEFT;
+	}
+	int e = s->places.count ? FAN_OK : replace_place(s, why, sizeof why);
+	if (!e)
+		e = shrink(s, comm);
+	fan_comm_destroy(s->meeting);
+	fan_embedded_switch_put(s->embedded, 0);
+	if (e && e != FAN_E_RANK_LEFT && !*comm && (*comm = fan_comm_new()))
+		fan_comm_refuse(*comm, e, *why ? why : fan_err_text(e));
+	free(s);
+	return e;
+}

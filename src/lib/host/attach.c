@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/base/err.h"
+#include "life.h"
+#include "net/clock.h"
+
+#define SEALS	 (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define RETRY_NS FAN_MS
+#define BACKLOG	 FAN_INTRA_RANKS_MAX
+
+enum { ALL_HAVE_IT = 1, GIVEN_UP };
+
+static int fail(int error, char *why, size_t bytes, const char *what)
+{
+	snprintf(why, bytes, "the ranks of this host cannot share memory: %s: %s", what,
+		 error == FAN_E_SYSTEM ? strerror(errno) : fan_err_text(error));
+	return error;
+}
+
+static socklen_t name_of(struct sockaddr_un *at, uint64_t nonce)
+{
+	memset(at, 0, sizeof *at);
+	at->sun_family = AF_UNIX;
+	int n = snprintf(at->sun_path + 1, sizeof at->sun_path - 1, "fanin-%016llx",
+			 (unsigned long long)nonce);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+}
+
+static bool same_user(int fd)
+{
+	struct ucred peer;
+	socklen_t len = sizeof peer;
+	return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) && peer.uid == geteuid();
+}
+
+static int left_ms(uint64_t until_ns)
+{
+	uint64_t now_ns = fan_clock_ns();
+	return now_ns < until_ns ? (int)((until_ns - now_ns) / FAN_MS) + 1 : 0;
+}
+
+/* The descriptor. */
+
+static bool send_fd(int to, int fd)
+{
+	char byte = 0;
+	union {
+		struct cmsghdr head;
+		char bytes[CMSG_SPACE(sizeof fd)];
+	} control;
+	struct iovec data = {&byte, 1};
+	struct msghdr m = {.msg_iov = &data,
+			   .msg_iovlen = 1,
+			   .msg_control = control.bytes,
+			   .msg_controllen = sizeof control.bytes};
+	memset(&control, 0, sizeof control);
+	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof fd);
+	memcpy(CMSG_DATA(c), &fd, sizeof fd);
+	return sendmsg(to, &m, MSG_NOSIGNAL) == 1;
+}
+
+/* A wait with a limit is interrupted where the process is stopped and goes on, without any handler.
+ */
+static int recv_fd(int from, uint64_t until_ns)
+{
+	ssize_t got;
+	char byte;
+	int fd = -1;
+	union {
+		struct cmsghdr head;
+		char bytes[CMSG_SPACE(sizeof fd)];
+	} control;
+	struct iovec data = {&byte, 1};
+	struct msghdr m = {.msg_iov = &data,
+			   .msg_iovlen = 1,
+			   .msg_control = control.bytes,
+			   .msg_controllen = sizeof control.bytes};
+	do
+		got = recvmsg(from, &m, MSG_CMSG_CLOEXEC);
+	while (got < 0 && errno == EINTR && left_ms(until_ns));
+	if (got != 1)
+		return -1;
+	const struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
+	    c->cmsg_len == CMSG_LEN(sizeof fd))
+		memcpy(&fd, CMSG_DATA(c), sizeof fd);
+	return fd;
+}
+
+/* False: it cannot be. */
+static bool map(struct fan_intra_memory *m, size_t bytes)
+{
+	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, m->fd, 0);
+	if (at == MAP_FAILED)
+		return false;
+	m->s = at;
+	m->bytes = bytes;
+	return true;
+}
+
+/* Together. */
+
+/* What the first rank that knows says counts. */
+static void decide(struct fan_intra_segment *s, uint32_t what)
+{
+	uint32_t nothing = 0;
+	atomic_compare_exchange_strong(&s->agreed, &nothing, what);
+}
+
+/* This rank has it.  Wait until all do, or until the time of one of them is over. */
+static int agree(struct fan_intra_segment *s, uint64_t until_ns)
+{
+	uint32_t agreed;
+	if (atomic_fetch_add(&s->present, 1) + 1 == s->ranks)
+		decide(s, ALL_HAVE_IT);
+	while (!(agreed = atomic_load(&s->agreed))) {
+		if (left_ms(until_ns))
+			nanosleep(&(struct timespec){.tv_nsec = RETRY_NS}, NULL);
+		else
+			decide(s, GIVEN_UP);
+	}
+	return agreed == ALL_HAVE_IT ? FAN_OK : FAN_E_TIMEOUT;
+}
+
+/* The first rank. */
+
+static int make(struct fan_intra_memory *m, const struct fan_intra_host *h)
+{
+	size_t bytes = fan_intra_bytes(h->ranks);
+	m->fd = memfd_create("fanin", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (m->fd < 0 || ftruncate(m->fd, (off_t)bytes) || fcntl(m->fd, F_ADD_SEALS, SEALS))
+		return FAN_E_SYSTEM;
+	if (!map(m, bytes))
+		return FAN_E_SYSTEM;
+	fan_intra_init(m->s, h->ranks, h->columns);
+	return FAN_OK;
+}
+
+static int listen_at(uint64_t nonce)
+{
+	struct sockaddr_un at;
+	socklen_t len = name_of(&at, nonce);
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd >= 0 && (bind(fd, (struct sockaddr *)&at, len) || listen(fd, BACKLOG))) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+/* Until all others have it.  One that has given up may come again, and is not one more. */
+static int hand_over(int listener, const struct fan_intra_memory *m, unsigned others,
+		     uint64_t until_ns)
+{
+	for (unsigned given = 0; given < others;) {
+		struct pollfd p = {.fd = listener, .events = POLLIN};
+		int ready = poll(&p, 1, left_ms(until_ns));
+		if (ready < 0 && errno != EINTR)
+			return FAN_E_SYSTEM;
+		if (ready == 0 || atomic_load(&m->s->agreed) == GIVEN_UP)
+			return FAN_E_TIMEOUT;
+		int to = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+		if (to < 0)
+			continue;
+		if (same_user(to) && send_fd(to, m->fd))
+			given++;
+		close(to);
+	}
+	return FAN_OK;
+}
+
+static int give(struct fan_intra_memory *m, const struct fan_intra_host *h, uint64_t until_ns,
+		char *why, size_t bytes)
+{
+	int listener = listen_at(h->nonce);
+	int e = listener < 0 ? FAN_E_SYSTEM : make(m, h);
+	if (!e)
+		fan_intra_hold(m->s, m->fd, 0);
+	if (!e)
+		e = hand_over(listener, m, h->ranks - 1, until_ns);
+	if (!e)
+		atomic_store(&m->s->given_ns, fan_clock_ns());
+	if (e && m->s)
+		decide(m->s, GIVEN_UP);
+	if (e)
+		fail(e, why, bytes, "the first of them");
+	if (listener >= 0)
+		close(listener);
+	return e;
+}
+
+/* The others. */
+
+/* A socket to the first rank, which may not listen yet. */
+static int reach(uint64_t nonce, uint64_t until_ns)
+{
+	struct sockaddr_un at;
+	socklen_t len = name_of(&at, nonce);
+	do {
+		int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+		if (fd >= 0 && !connect(fd, (struct sockaddr *)&at, len))
+			return fd;
+		if (fd >= 0)
+			close(fd);
+		nanosleep(&(struct timespec){.tv_nsec = RETRY_NS}, NULL);
+	} while (left_ms(until_ns));
+	return -1;
+}
+
+/* One that cannot shrink under us, of the size that it must have. */
+static bool is_ours(int fd, size_t bytes)
+{
+	struct stat st;
+	int seals = fcntl(fd, F_GET_SEALS);
+	return seals >= 0 && (seals & F_SEAL_SHRINK) && !fstat(fd, &st) &&
+	       (size_t)st.st_size == bytes;
+}
+
+static int take(struct fan_intra_memory *m, const struct fan_intra_host *h, uint64_t until_ns,
+		char *why, size_t bytes)
+{
+	size_t all = fan_intra_bytes(h->ranks);
+	int from = reach(h->nonce, until_ns);
+	if (from < 0)
+		return fail(FAN_E_TIMEOUT, why, bytes, "the first of them does not answer");
+	struct timeval limit = {.tv_sec = left_ms(until_ns) / 1000 + 1};
+	setsockopt(from, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+	m->fd = same_user(from) ? recv_fd(from, until_ns) : -1;
+	int e = m->fd < 0 ? FAN_E_TIMEOUT : is_ours(m->fd, all) ? FAN_OK : FAN_E_FORMAT;
+	if (!e && !map(m, all))
+		e = FAN_E_SYSTEM;
+	if (!e && !fan_intra_is_sane(m->s, all, h->ranks))
+		e = FAN_E_FORMAT;
+	if (e)
+		fail(e, why, bytes, "what the first of them gives");
+	else
+		fan_intra_hold(m->s, m->fd, h->me);
+	close(from);
+	return e;
+}
+
+int fan_intra_attach(struct fan_intra_memory *m, const struct fan_intra_host *h, char *why,
+		     size_t bytes)
+{
+	uint64_t until_ns = fan_clock_ns() + (uint64_t)h->timeout_ms * FAN_MS;
+	*m = (struct fan_intra_memory){.fd = -1};
+	int e = h->me ? take(m, h, until_ns, why, bytes) : give(m, h, until_ns, why, bytes);
+	if (!e && h->together && (e = agree(m->s, until_ns)))
+		fail(e, why, bytes, "not all have come");
+	if (e)
+		fan_intra_detach(m);
+	return e;
+}
+
+void fan_intra_detach(struct fan_intra_memory *m)
+{
+	if (m->s)
+		munmap(m->s, m->bytes);
+	if (m->fd >= 0)
+		close(m->fd);
+	*m = (struct fan_intra_memory){.fd = -1};
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attach.h - hands the shared segment of segment.h to the ranks of a host.
+ *
+ * The first rank makes it without a name (memfd) and passes the descriptor over a Unix socket,
+ * whose name is abstract: neither is in the file system, and both are gone when their processes
+ * are. The kernel tells both sides whose process the other is; only the same user's takes part. */
+#ifndef FAN_LIB_HOST_ATTACH_H
+#define FAN_LIB_HOST_ATTACH_H
+
+#include "segment.h"
+
+struct fan_intra_host {
+	uint64_t nonce; /* of the job's life on this host: the name of the socket */
+	unsigned me, ranks, columns;
+	int timeout_ms;
+	bool together; /* all ranks get it, or none: who has it would wait for the others */
+};
+
+struct fan_intra_memory {
+	struct fan_intra_segment *s; /* mapped; NULL: none */
+	size_t bytes;
+	int fd; /* -1: none */
+};
+
+/* The segment, and this rank's lock in it (life.h).  FAN_OK; FAN_E_SYSTEM, FAN_E_TIMEOUT (not
+ * all came in time) or FAN_E_FORMAT (another version's), with a sentence in `why`, `bytes` bytes.
+ * Blocks. */
+int fan_intra_attach(struct fan_intra_memory *m, const struct fan_intra_host *h, char *why,
+		     size_t bytes);
+
+void fan_intra_detach(struct fan_intra_memory *m);
+
+#endif

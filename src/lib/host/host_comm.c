@@ -1,0 +1,584 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host_comm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attach.h"
+#include "core/base/awake.h"
+#include "lib/comm/comm.h"
+#include "lib/comm/meeting.h"
+#include "life.h"
+#include "net/clock.h"
+#include "rules.h"
+#include "wait.h"
+
+#define LOOK_MS	  50	/* between looks at ranks that are waited for */
+#define IDLE_MS	  60000 /* of sleep without operations */
+#define SENT_MAX  (2 * FAN_INTRA_DEPTH)
+#define WINDOW	  256 /* fragments in flight of a host's columns together, on each connection */
+#define NET_BYTES FAN_FAULT_TEXT_BYTES
+
+struct fan_intra_comm {
+	pthread_mutex_t drive; /* for all but the segment */
+	struct fan_intra board;
+	struct fan_intra_memory memory;
+	struct fan_intra_segment *s;	 /* there */
+	struct fanin_comm *net;		 /* to the other hosts; NULL: none */
+	struct fanin_op *sent[SENT_MAX]; /* started there, oldest first; a ring */
+	uint64_t sent_first, sent_next;
+	uint16_t host_of[FAN_RANKS_MAX], number_of[FAN_RANKS_MAX]; /* by rank of the job */
+	uint16_t first[FAN_MEETING_HOSTS_MAX];			   /* rank of each host */
+	uint16_t owner[FAN_MEETING_HOSTS_MAX]; /* of this column, by host: rank of the job */
+	uint16_t rank_at[FAN_MEETING_HOSTS_MAX][FAN_INTRA_RANKS_MAX]; /* by host and number */
+	struct fanin_op *running[FAN_INTRA_OPS_MAX];
+	uint64_t ended; /* operations */
+	uint64_t moved; /* sum of the cursors when `moved_ns` was set */
+	uint64_t moved_ns;
+	uint64_t looked_ns; /* time of the last look */
+	struct fan_intra_wait wait;
+};
+
+/* The other hosts. */
+
+static void ring_own(void *arg)
+{
+	struct fan_intra_comm *l = arg;
+	fan_intra_ring(l->s, l->board.me, FAN_INTRA_WORK);
+}
+
+/* The ranks of the job that have number `number` on these hosts. */
+static void list_lost(const struct fan_intra_comm *l, int number, const uint64_t *hosts,
+		      uint64_t *lost)
+{
+	for (unsigned h = 0; h < l->board.with.hosts && number < FAN_INTRA_RANKS_MAX; h++)
+		if (fan_ranks_has(hosts, h))
+			fan_ranks_set(lost, l->rank_at[h][number]);
+}
+
+/* So the host has failed; its other columns are told why. */
+static void net_failed(struct fan_intra_comm *l, int error)
+{
+	const struct fanin_comm *net = l->net;
+	struct fan_intra_blame blame = {.cause = atomic_load(&net->error) ? net->cause : 0};
+	uint64_t lost[FAN_RANK_WORDS] = {0};
+	if (blame.cause == FAN_E_RANK_LOST || blame.cause == FAN_E_RANK_LEFT ||
+	    blame.cause == FAN_E_TIMEOUT) /* of this column */
+		blame.cause = FAN_INTRA_E_LOST(l->board.me);
+	if (error <= FAN_INTRA_E_LOST(0))
+		error = FAN_E_RANK_LOST;
+	blame.hosts = blame.cause ? net->blamed : NULL;
+	if (blame.cause <= FAN_INTRA_E_LOST(0)) {
+		list_lost(l, FAN_INTRA_E_LOST(0) - blame.cause, net->blamed, lost);
+		blame.lost = lost;
+	}
+	fan_intra_fail(&l->board, error, fanin_comm_error(net), &blame);
+}
+
+static bool send_share(void *ctx, const struct fan_op *op)
+{
+	struct fan_intra_comm *l = ctx;
+	const struct fan_op_args args = {
+		.op = op->op,
+		.reduce = op->reduce,
+		.in = op->in ? op->in : op->out,
+		.out = op->out,
+		.count = op->count,
+		.dtype = (int)op->dtype,
+		.root = op->root,
+		.mark = op->mark,
+		.notify = ring_own,
+		.notify_arg = l,
+	};
+	struct fanin_op *handle;
+	int e = l->sent_next - l->sent_first == SENT_MAX
+			? FAN_E_BUSY
+			: fan_comm_submit(l->net, &args, false, &handle);
+	if (!e)
+		l->sent[l->sent_next++ % SENT_MAX] = handle;
+	else if (e != FAN_E_BUSY)
+		net_failed(l, e);
+	return !e;
+}
+
+/* Take the shares that have come back.  They do so in the order of their starts. */
+static void take_shares(struct fan_intra_comm *l)
+{
+	while (l->sent_first < l->sent_next) {
+		struct fanin_op *oldest = l->sent[l->sent_first % SENT_MAX];
+		int e = fanin_op_test(oldest);
+		if (e == FAN_E_PENDING)
+			return;
+		if (e) {
+			fan_intra_work(&l->board); /* with those before it, which are whole */
+			net_failed(l, e);
+		} else {
+			fan_intra_returned(&l->board);
+		}
+		fanin_op_free(oldest);
+		l->sent_first++;
+	}
+}
+
+static void end_net(struct fan_intra_comm *l)
+{
+	if (l->net && l->s->cause)
+		fan_comm_end(l->net, l->s->cause, l->s->blamed);
+}
+
+/* Opening. */
+
+static void beat(struct fan_intra_comm *l, uint64_t now_ns)
+{
+	struct fan_intra_rank *r = &l->s->rank[l->board.me];
+	if (atomic_exchange(&r->asked, 0))
+		atomic_store(&r->beat_ns, now_ns);
+}
+
+void fan_intra_comm_join_on(void *intra)
+{
+	struct fan_intra_comm *l = intra;
+	beat(l, fan_clock_ns());
+	if (fan_intra_error(&l->board))
+		end_net(l);
+}
+
+/* The numbers of all ranks within their hosts. */
+static void number_ranks(struct fan_intra_comm *l, const struct fan_meeting *m, unsigned ranks)
+{
+	uint16_t next[FAN_MEETING_HOSTS_MAX] = {0};
+	for (unsigned r = 0; r < ranks; r++) {
+		l->host_of[r] = m->host_of[r];
+		l->number_of[r] = next[m->host_of[r]]++;
+		l->rank_at[l->host_of[r]][l->number_of[r]] = (uint16_t)r;
+	}
+}
+
+/* This rank's column, if it has one. */
+static int open_net(struct fanin_comm *c, const struct fan_meeting *m, unsigned columns)
+{
+	struct fan_intra_comm *l = c->intra;
+	unsigned me = l->number_of[c->cfg.rank], host = l->host_of[c->cfg.rank];
+	struct fan_config cfg = c->cfg;
+	if (m->hosts < 2 || me >= columns)
+		return FAN_OK;
+	for (unsigned h = 0; h < m->hosts; h++) {
+		l->owner[h] = l->rank_at[h][me];
+		l->first[h] = l->rank_at[h][0];
+	}
+	cfg.rank = (int)host;
+	cfg.ranks = (int)m->hosts;
+	fan_config_set_payload(&cfg);
+	if (!cfg.window)
+		cfg.window = WINDOW / (int)columns < 16 ? 16 : WINDOW / (int)columns;
+	int e = fan_comm_create_column(c, &cfg, me, columns, l->owner, l->first, l->rank_at,
+				       &l->net);
+	if (e)
+		snprintf(c->sentence, sizeof c->sentence, "%s",
+			 l->net ? fanin_comm_error(l->net) : fan_err_text(e));
+	return e;
+}
+
+static int attach(struct fanin_comm *c, const struct fan_meeting *m, unsigned columns)
+{
+	struct fan_intra_comm *l = c->intra;
+	unsigned host = l->host_of[c->cfg.rank];
+	const struct fan_intra_host h = {
+		.nonce = m->host[host].nonce,
+		.me = l->number_of[c->cfg.rank],
+		.ranks = m->host[host].ranks,
+		.columns = columns,
+		/* others still wait for word of a failure when this has passed */
+		.timeout_ms = fan_config_join_ms(&c->cfg) / 2,
+		.together = c->together,
+	};
+	int e = fan_intra_attach(&l->memory, &h, c->sentence, sizeof c->sentence);
+	if (e)
+		return e;
+	l->s = l->memory.s;
+	fan_intra_open(&l->board, l->s, h.me, (uint16_t)c->cfg.rank, (unsigned)c->cfg.ranks);
+	atomic_store(&l->s->rank[h.me].joining, 1);
+	atomic_store(&l->s->rank[h.me].beat_ns, fan_clock_ns());
+	l->board.with = (struct fan_intra_net){m->hosts, host, send_share, l};
+	return FAN_OK;
+}
+
+static void tell_where(struct fanin_comm *c, unsigned hosts)
+{
+	const char *named = c->cfg.switch_addr;
+	const int most = (int)sizeof c->switch_text / 2; /* of many names, the first */
+	if (*named && hosts > 1)
+		snprintf(c->switch_text, sizeof c->switch_text,
+			 "%.*s, behind shared memory on %u hosts", most, named, hosts);
+	else
+		snprintf(c->switch_text, sizeof c->switch_text, "shared memory on %u host%s", hosts,
+			 hosts > 1 ? "s, each of which sums a part" : "");
+}
+
+/* This rank's column cannot be joined.  If another rank of this host has told why before, that is
+ * the cause: what this rank has found may be no more than the end of that one, and of the
+ * aggregator in it. */
+static int net_not_open(struct fanin_comm *c, int error)
+{
+	struct fan_intra_comm *l = c->intra;
+	int told = fan_intra_error(&l->board);
+	if (!told) {
+		net_failed(l, error); /* the others of this host may wait for this rank */
+		return error;
+	}
+	snprintf(c->sentence, sizeof c->sentence, "%s", l->s->why);
+	memcpy(c->blamed, l->s->lost, sizeof c->blamed);
+	return told;
+}
+
+int fan_intra_comm_open(struct fanin_comm *c, const struct fan_meeting *m)
+{
+	c->intra = calloc(1, sizeof *c->intra);
+	int e = c->intra ? FAN_OK : FAN_E_NOMEM;
+	snprintf(c->sentence, sizeof c->sentence, "%s", fan_err_text(FAN_E_NOMEM));
+	if (!e)
+		pthread_mutex_init(&c->intra->drive, NULL);
+	const bool named = *c->cfg.switch_addr;
+	const unsigned columns = fan_intra_columns(m, named);
+	if (!e) {
+		number_ranks(c->intra, m, (unsigned)c->cfg.ranks);
+		e = attach(c, m, columns);
+	}
+	if (!e && (e = open_net(c, m, columns)) && c->intra->net)
+		e = net_not_open(c, e);
+	if (e) {
+		atomic_store(&c->error, e);
+	} else {
+		atomic_store(&c->intra->s->rank[c->intra->board.me].joining, 0);
+		*c->sentence = '\0';
+	}
+	tell_where(c, m->hosts);
+	return e;
+}
+
+const struct fanin_comm *fan_intra_comm_net(const struct fan_intra_comm *l)
+{
+	return l->net;
+}
+
+void fan_intra_comm_free(struct fan_intra_comm *l)
+{
+	if (!l)
+		return;
+	fan_comm_destroy(l->net);
+	while (l->sent_first < l->sent_next)
+		fanin_op_free(l->sent[l->sent_first++ % SENT_MAX]);
+	fan_intra_detach(&l->memory);
+	pthread_mutex_destroy(&l->drive);
+	free(l);
+}
+
+void fan_intra_comm_wake(struct fan_intra_comm *l)
+{
+	fan_intra_ring(l->s, l->board.me, FAN_INTRA_WORK);
+	fan_intra_ring(l->s, l->board.me, FAN_INTRA_CALL);
+}
+
+/* Watching. */
+
+static uint16_t rank_of(const struct fan_intra_comm *l, unsigned number)
+{
+	return l->rank_at[l->board.with.host][number]; /* it may not have told so yet */
+}
+
+/* Number `i` is the cause. */
+static void blame(struct fan_intra_comm *l, unsigned i, int error, const char *why)
+{
+	uint64_t here[FAN_RANK_WORDS] = {0}, lost[FAN_RANK_WORDS] = {0};
+	fan_ranks_set(here, l->board.with.host);
+	fan_ranks_set(lost, rank_of(l, i));
+	fan_intra_fail(&l->board, error, why,
+		       &(struct fan_intra_blame){lost, FAN_INTRA_E_LOST(i), here});
+}
+
+/* Number `i` is waited for, and shows no progress. */
+static void suspect(struct fanin_comm *c, unsigned i, uint64_t now_ns)
+{
+	struct fan_intra_comm *l = c->intra;
+	struct fan_intra_rank *r = &l->s->rank[i];
+	const bool ended = fan_intra_has_ended(l->s, l->memory.fd, i);
+	const uint64_t beat_ns = atomic_load(&r->beat_ns); /* after that: it may have left */
+	/* It beats from when it has the memory; until it was given it, it has time to come. */
+	const uint64_t heard_ns = beat_ns ? beat_ns : atomic_load(&l->s->given_ns);
+	const uint64_t since_ns = heard_ns > l->moved_ns ? heard_ns : l->moved_ns;
+	const int64_t come_ms = heard_ns ? 0 : fan_config_join_ms(&c->cfg),
+		      patient_ms = come_ms + c->cfg.alive_ms;
+	char why[FAN_INTRA_WHY_BYTES];
+	if (beat_ns == UINT64_MAX) {
+		snprintf(why, sizeof why,
+			 "rank %u left job \"%s\" while other ranks still needed it", rank_of(l, i),
+			 c->cfg.job);
+		blame(l, i, FAN_E_RANK_LEFT, why);
+	} else if (ended) {
+		snprintf(why, sizeof why, "rank %u has ended: it was killed, or ended by itself",
+			 rank_of(l, i));
+		blame(l, i, FAN_E_RANK_LOST, why);
+	} else if (now_ns > since_ns + (uint64_t)patient_ms * FAN_MS) {
+		snprintf(why, sizeof why, "rank %u stopped answering (silent for more than %.1f s)",
+			 rank_of(l, i), (double)patient_ms / 1e3);
+		blame(l, i, FAN_E_RANK_LOST, why);
+	} else {
+		atomic_store(&r->asked, 1);
+		fan_intra_ring(l->s, i, FAN_INTRA_WORK);
+		fan_intra_ring(l->s, i, FAN_INTRA_CALL);
+	}
+}
+
+/* For long enough: the missing take no part. */
+static void stall(struct fanin_comm *c, const bool *missing)
+{
+	char list[FAN_INTRA_WHY_BYTES / 2], why[FAN_INTRA_WHY_BYTES];
+	uint64_t lost[FAN_RANK_WORDS] = {0};
+	for (unsigned i = 0; i < c->intra->s->ranks; i++)
+		if (missing[i])
+			fan_ranks_set(lost, rank_of(c->intra, i));
+	fan_fault_ranks_text(list, sizeof list, lost);
+	snprintf(why, sizeof why, "no progress for %.4g s: %s did not take part",
+		 c->cfg.timeout_ms / 1e3, list);
+	fan_intra_fail(&c->intra->board, FAN_E_STALLED, why,
+		       &(struct fan_intra_blame){.lost = lost, .cause = FAN_E_STALLED});
+}
+
+/* The column has ended with none of its operations under way, so none of them tells. */
+static void watch_net(struct fan_intra_comm *l)
+{
+	int e = l->net && l->sent_first == l->sent_next ? atomic_load(&l->net->error) : 0;
+	if (e && fan_intra_needs_net(&l->board))
+		net_failed(l, e);
+}
+
+/* One of them still joins its column.  If that fails it tells why. */
+static bool one_joins(const struct fan_intra_comm *l, const bool *missing)
+{
+	for (unsigned i = 0; i < l->s->ranks; i++)
+		if (missing[i] && atomic_load(&l->s->rank[i].joining))
+			return true;
+	return false;
+}
+
+/* With operations under way: ask those that this rank waits for whether they live. */
+static void watch(struct fanin_comm *c, uint64_t now_ns)
+{
+	struct fan_intra_comm *l = c->intra;
+	const struct fan_intra *b = &l->board;
+	bool missing[FAN_INTRA_RANKS_MAX], shares;
+	uint64_t moved = b->in + b->sum + b->net + b->out + b->chunks;
+	const uint64_t late_ns = fan_awake_late_ns(l->looked_ns + LOOK_MS * FAN_MS, now_ns);
+	l->looked_ns = now_ns;
+	l->moved_ns = fan_awake_shift(l->moved_ns, late_ns, now_ns);
+	if (moved != l->moved || b->first_op == b->next_op) {
+		l->moved = moved;
+		l->moved_ns = now_ns;
+		return;
+	}
+	if (now_ns < l->moved_ns + LOOK_MS * FAN_MS || !fan_intra_missing(b, missing, &shares))
+		return;
+	watch_net(l);
+	for (unsigned i = 0; i < l->s->ranks; i++)
+		if (missing[i])
+			suspect(c, i, now_ns);
+	if (!shares && !one_joins(l, missing) &&
+	    now_ns > l->moved_ns + (uint64_t)c->cfg.timeout_ms * FAN_MS)
+		stall(c, missing);
+}
+
+/* Rounds. */
+
+static void start_ops(struct fanin_comm *c)
+{
+	struct fan_intra_comm *l = c->intra;
+	while (c->waiting.head) {
+		struct fan_op op = c->waiting.head->op;
+		unsigned root_host = l->host_of[op.root];
+		op.root = l->number_of[op.root];
+		if (!fan_intra_start(&l->board, &op, root_host))
+			return;
+		l->running[(l->board.next_op - 1) % FAN_INTRA_OPS_MAX] =
+			fan_op_queue_take(&c->waiting);
+	}
+}
+
+static void end_ops(struct fanin_comm *c)
+{
+	struct fan_intra_comm *l = c->intra;
+	uint64_t done = fan_intra_done(&l->board);
+	struct fanin_stats net = {.size = sizeof net};
+	if (l->ended == done)
+		return;
+	if (l->net)
+		fanin_comm_stats(l->net, &net);
+	for (uint64_t n = l->ended; n < done; n++) {
+		const struct fan_op *op = &l->running[n % FAN_INTRA_OPS_MAX]->op;
+		c->ops_done++;
+		c->bytes_done += op->count * fan_dtype_bytes(op->dtype);
+	}
+	pthread_mutex_lock(&c->lock);
+	c->stats = net;
+	c->stats.ops = c->ops_done;
+	c->stats.bytes = c->bytes_done;
+	c->stats.hosts = l->board.with.hosts;
+	c->stats.host_ranks = l->s->ranks;
+	c->stats.sealed = c->cfg.keys.count != 0;
+	fan_meeting_count_idle(&c->places.ranks, &c->stats);
+	if (c->room_waiters)
+		pthread_cond_broadcast(&c->changed);
+	pthread_mutex_unlock(&c->lock);
+	for (; l->ended < done; l->ended++) {
+		atomic_fetch_sub(&c->ops_open, 1);
+		fan_op_end(l->running[l->ended % FAN_INTRA_OPS_MAX], FAN_OK);
+	}
+}
+
+static void end_all(struct fanin_comm *c, int result)
+{
+	struct fan_intra_comm *l = c->intra;
+	struct fanin_op *op;
+	for (; l->ended < l->board.next_op; l->ended++) {
+		atomic_fetch_sub(&c->ops_open, 1);
+		fan_op_end(l->running[l->ended % FAN_INTRA_OPS_MAX], result);
+	}
+	while ((op = fan_op_queue_take(&c->waiting))) {
+		atomic_fetch_sub(&c->ops_open, 1);
+		fan_op_end(op, result);
+	}
+}
+
+/* Nothing is done any more, and no tensor is touched. */
+static void fail(struct fanin_comm *c, int error)
+{
+	pthread_mutex_lock(&c->lock);
+	if (!atomic_load(&c->error)) {
+		snprintf(c->sentence, sizeof c->sentence, "%s", c->intra->s->why);
+		memcpy(c->blamed, c->intra->s->lost, sizeof c->blamed);
+		atomic_store_explicit(&c->error, error, memory_order_release);
+	}
+	fan_op_queue_move(&c->waiting, &c->queued);
+	pthread_cond_broadcast(&c->changed);
+	pthread_mutex_unlock(&c->lock);
+	end_net(c->intra);
+	end_all(c, error);
+}
+
+static void end_by_error(struct fanin_comm *c)
+{
+	int e = fan_intra_error(&c->intra->board);
+	if (e && !atomic_load(&c->error)) { /* else no tensor is touched any more */
+		fan_intra_finish(&c->intra->board);
+		end_ops(c);
+	}
+	if (e)
+		fail(c, e);
+}
+
+/* Take what callers have left.  False: the communicator is being destroyed. */
+static bool take_queue(struct fanin_comm *c)
+{
+	pthread_mutex_lock(&c->lock);
+	fan_op_queue_move(&c->waiting, &c->queued);
+	bool closing = c->closing;
+	pthread_mutex_unlock(&c->lock);
+	return !closing;
+}
+
+static int least_ms(int look_ms, uint64_t now_ns, uint64_t until_ns)
+{
+	return until_ns - now_ns < (uint64_t)look_ms * FAN_MS
+		       ? (int)((until_ns - now_ns + FAN_MS - 1) / FAN_MS)
+		       : look_ms;
+}
+
+/* With l->drive held: this rank's work, until `op` has ended, or all operations where it is
+ * NULL; or it is `until_ns`, or the communicator is being destroyed. */
+static void work(struct fanin_comm *c, struct fanin_op *op, uint64_t until_ns)
+{
+	struct fan_intra_comm *l = c->intra;
+	int look_ms = op && c->idle ? FAN_COMM_IDLE_MS : LOOK_MS;
+	uint64_t idle_ns = fan_clock_ns();
+	for (;;) {
+		uint32_t heard = fan_intra_heard(&l->board, FAN_INTRA_WORK);
+		uint64_t now_ns = fan_clock_ns();
+		if (op && c->idle && now_ns > idle_ns + FAN_COMM_IDLE_MS * FAN_MS) {
+			c->idle(c->idle_arg);
+			idle_ns = now_ns;
+		}
+		if (!take_queue(c))
+			return;
+		beat(l, now_ns);
+		start_ops(c);
+		if (l->net)
+			take_shares(l);
+		fan_intra_work(&l->board);
+		end_ops(c);
+		watch(c, now_ns);
+		end_by_error(c);
+		if (op ? fanin_op_test(op) != FAN_E_PENDING : !atomic_load(&c->ops_open))
+			return;
+		if (c->waiting.head && fan_intra_has_room(&l->board))
+			continue; /* nobody rings for what has ended here */
+		if (now_ns >= until_ns)
+			return;
+		fan_intra_wait(&l->wait, &l->board, heard, least_ms(look_ms, now_ns, until_ns));
+	}
+}
+
+void fan_intra_comm_attend(struct fanin_comm *c, struct fanin_op *op, uint64_t until_ns)
+{
+	struct fan_intra_comm *l = c->intra;
+	if (pthread_mutex_trylock(&l->drive)) {
+		fan_intra_comm_wake(l); /* its turn may be about to end: then it is the thread's */
+		return;
+	}
+	work(c, op, until_ns); /* the thread knows of others that are left: who started them has
+				  woken it */
+	pthread_mutex_unlock(&l->drive);
+	if (fanin_op_test(op) == FAN_E_PENDING)
+		fan_intra_comm_wake(l);
+}
+
+/* There are operations, or an error that callers have not been told. */
+static bool has_work(struct fanin_comm *c)
+{
+	return atomic_load(&c->ops_open) ||
+	       (fan_intra_error(&c->intra->board) && !atomic_load(&c->error));
+}
+
+static bool begin_round(struct fanin_comm *c)
+{
+	pthread_mutex_lock(&c->lock);
+	if (!c->ready)
+		pthread_cond_broadcast(&c->changed);
+	c->ready = true;
+	bool closing = c->closing;
+	pthread_mutex_unlock(&c->lock);
+	return !closing;
+}
+
+void *fan_intra_comm_run(void *comm)
+{
+	struct fanin_comm *c = comm;
+	struct fan_intra_comm *l = c->intra;
+	pthread_setname_np(pthread_self(), "fanin-local");
+	while (begin_round(c)) {
+		uint32_t heard = fan_intra_heard(&l->board, FAN_INTRA_CALL);
+		beat(l, fan_clock_ns());
+		if (has_work(c)) {
+			pthread_mutex_lock(&l->drive);
+			work(c, NULL, UINT64_MAX);
+			pthread_mutex_unlock(&l->drive);
+		} else {
+			fan_intra_sleep(&l->board, FAN_INTRA_CALL, heard, IDLE_MS);
+		}
+	}
+	pthread_mutex_lock(&l->drive);
+	take_queue(c);
+	end_all(c, FAN_E_CLOSED);
+	pthread_mutex_unlock(&l->drive);
+	fan_intra_leave(&l->board);
+	return NULL;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "life.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PID_NS "/proc/self/ns/pid"
+
+static struct flock byte_of(unsigned i)
+{
+	return (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = i, .l_len = 1};
+}
+
+/* Never 0.  Where namespaces cannot be told apart, ranks in several may look like one process. */
+static uint64_t this_process(void)
+{
+	struct stat ns;
+	uint64_t inode = stat(PID_NS, &ns) ? 0 : ns.st_ino;
+	return inode << 32 | (uint32_t)getpid();
+}
+
+void fan_intra_hold(struct fan_intra_segment *s, int fd, unsigned me)
+{
+	struct flock mine = byte_of(me);
+	atomic_store(&s->rank[me].process, this_process());
+	if (!fcntl(fd, F_SETLK, &mine))
+		atomic_store(&s->rank[me].holds, 1);
+}
+
+/* No other rank, known by now, can have taken its lock away. */
+static bool is_alone(const struct fan_intra_segment *s, unsigned i)
+{
+	uint64_t process = atomic_load(&s->rank[i].process);
+	for (unsigned k = 0; k < s->ranks; k++) {
+		uint64_t other = atomic_load(&s->rank[k].process);
+		if (k != i && (!other || other == process))
+			return false;
+	}
+	return true;
+}
+
+bool fan_intra_has_ended(const struct fan_intra_segment *s, int fd, unsigned i)
+{
+	struct flock its = byte_of(i);
+	return atomic_load(&s->rank[i].holds) && is_alone(s, i) && !fcntl(fd, F_GETLK, &its) &&
+	       its.l_type == F_UNLCK;
+}

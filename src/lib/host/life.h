@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* life.h - which ranks of a host have ended, told by the kernel.
+ *
+ * Each rank holds a lock (fcntl) on one byte of the memory that they share, the one of its number.
+ * The kernel takes it away when the process ends, however it does; a stopped one keeps it.  It
+ * works between containers, whose process ids are not each other's, and a child of fork() does not
+ * inherit it.  But the ranks of one process have all of its locks in common, and lose them with the
+ * first that closes the memory: of those nothing is said, nor of ranks without a lock.  Then only
+ * beats tell (host_comm.c). */
+#ifndef FAN_LIB_HOST_LIFE_H
+#define FAN_LIB_HOST_LIFE_H
+
+#include "segment.h"
+
+/* Hold the lock of number `me`, by the descriptor of `s`, until that is closed. */
+void fan_intra_hold(struct fan_intra_segment *s, int fd, unsigned me);
+
+/* Number `i` held its lock, and has ended.  If it left before, it has told so by its beat first. */
+bool fan_intra_has_ended(const struct fan_intra_segment *s, int fd, unsigned i);
+
+#endif

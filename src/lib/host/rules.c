@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rules.h"
+
+#include "segment.h"
+
+bool fan_intra_is_wanted(const struct fan_config *cfg)
+{
+	return fan_config_flag("FANIN_LOCAL", true) && !*cfg->server_addr &&
+	       !*cfg->controller_addr && cfg->mode == FANIN_MODE_NATIVE && !cfg->ahead;
+}
+
+bool fan_intra_is_asked_for(const struct fan_config *cfg)
+{
+	return fan_config_flag("FANIN_LOCAL", false) && fan_intra_is_wanted(cfg);
+}
+
+bool fan_intra_pays(const struct fan_meeting *m)
+{
+	bool several = false;
+	for (unsigned h = 0; h < m->hosts; h++) {
+		if (m->host[h].ranks > FAN_INTRA_RANKS_MAX)
+			return false;
+		several |= m->host[h].ranks > 1;
+	}
+	return several && m->hosts < FAN_MEETING_HOSTS_MAX;
+}
+
+bool fan_intra_is_agreed(const struct fan_meeting *m, unsigned ranks, bool named)
+{
+	bool measures_switch = named && m->hosts == 1;
+	return (measures_switch ? m->ask_to_share : m->may_share) == ranks && fan_intra_pays(m);
+}
+
+unsigned fan_intra_columns(const struct fan_meeting *m, bool named)
+{
+	unsigned columns = named ? FAN_INTRA_NAMED_COLUMNS : FAN_INTRA_RANKS_MAX;
+	for (unsigned h = 0; h < m->hosts; h++)
+		columns = m->host[h].ranks < columns ? m->host[h].ranks : columns;
+	return columns;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wait.h - how the thread that does a rank's work waits for its bell: by yields of its core
+ * where those help the ranks that it waits for, otherwise asleep. */
+#ifndef FAN_LIB_HOST_WAIT_H
+#define FAN_LIB_HOST_WAIT_H
+
+#include "segment.h"
+
+/* All zero at first. */
+struct fan_intra_wait {
+	unsigned sleeps;      /* waits to come that do without yields */
+	unsigned sleeps_next; /* after the last fast or slow yields */
+};
+
+/* Until FAN_INTRA_WORK of `l` has rung, which it had `heard` times, for `ms` at most. */
+void fan_intra_wait(struct fan_intra_wait *w, struct fan_intra *l, uint32_t heard, int ms);
+
+#endif

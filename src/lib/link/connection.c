@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "connection.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "core/wire/run.h"
+#include "lib/base/config.h"
+#include "lib/rank/files.h"
+#include "net/clock.h"
+#include "net/path.h"
+#include "seal/cipher_gcrypt.h"
+
+#define ALIGN 64
+
+static size_t round_up(size_t bytes)
+{
+	return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+struct fan_connection_io *fan_connection_io_new(uint16_t payload_bytes, bool sealed)
+{
+	struct fan_connection_io *io = aligned_alloc(ALIGN, round_up(sizeof *io));
+	if (!io)
+		return NULL;
+	size_t all = FAN_CONNECTION_OUT_MAX * round_up(payload_bytes);
+	io->scratch_bytes = all < FAN_CONNECTION_SCRATCH_MAX ? all : FAN_CONNECTION_SCRATCH_MAX;
+	io->scratch = aligned_alloc(ALIGN, io->scratch_bytes);
+	size_t most = payload_bytes > FAN_CTL_BYTES_MAX ? payload_bytes : FAN_CTL_BYTES_MAX;
+	io->stride = sealed ? round_up(most + FAN_BITMAP_MAX + 2 * FAN_SEAL_MORE) : 0;
+	io->sealed = sealed ? aligned_alloc(ALIGN, FAN_CONNECTION_OUT_MAX * io->stride) : NULL;
+	if (!io->scratch || (sealed && !io->sealed)) {
+		fan_connection_io_free(io);
+		return NULL;
+	}
+	fan_out_init(&io->out, io->item, FAN_CONNECTION_OUT_MAX, io->scratch, io->scratch_bytes);
+	return io;
+}
+
+void fan_connection_io_free(struct fan_connection_io *io)
+{
+	if (io) {
+		free(io->scratch);
+		free(io->sealed);
+	}
+	free(io);
+}
+
+static uint32_t ip_packet_bytes(const struct fan_connection *cn)
+{
+	return cn->packet_bytes + (cn->udp.family == AF_INET ? 28 : 48);
+}
+
+void fan_connection_mtu_text(const struct fan_connection *cn, int mtu, char *why)
+{
+	char addr[80];
+	int n = snprintf(why, FAN_CONNECTION_WHY_BYTES,
+			 "packets of %u bytes do not fit the path to the switch %s",
+			 ip_packet_bytes(cn), fan_peer_text(&cn->switch_addr, addr, sizeof addr));
+	if (mtu)
+		snprintf(why + n, FAN_CONNECTION_WHY_BYTES - (size_t)n,
+			 ", which takes %d: set the mtu of all ranks to at most that", mtu);
+}
+
+void fan_connection_hole_text(const struct fan_connection *cn, char *why)
+{
+	const struct fan_path_test *t = &cn->path_test;
+	const uint32_t more = ip_packet_bytes(cn) - cn->packet_bytes;
+	char addr[80];
+	if (t->behind_bytes) {
+		snprintf(why, FAN_CONNECTION_WHY_BYTES,
+			 "packets of %u bytes get lost between the switch %s and where it sends "
+			 "sums on, short ones do not: give all ranks and switches a smaller mtu",
+			 t->behind_bytes + more,
+			 fan_peer_text(&cn->switch_addr, addr, sizeof addr));
+		return;
+	}
+	int n = snprintf(
+		why, FAN_CONNECTION_WHY_BYTES,
+		"the path to the switch %s loses packets of %u bytes (%u got no answer, short "
+		"ones did): ",
+		fan_peer_text(&cn->switch_addr, addr, sizeof addr), t->bytes + more, t->rounds);
+	if (n < 0 || n >= FAN_CONNECTION_WHY_BYTES)
+		return;
+	if (t->told_heard)
+		snprintf(why + n, FAN_CONNECTION_WHY_BYTES - (size_t)n,
+			 "a router takes %d: set the mtu of all ranks to at most that",
+			 t->told_mtu);
+	else
+		snprintf(why + n, FAN_CONNECTION_WHY_BYTES - (size_t)n,
+			 "give all ranks a smaller mtu; `fanin doctor` finds which");
+}
+
+void fan_connection_add_redirect(const struct fan_connection *cn, char *text, size_t bytes)
+{
+	struct fan_path path;
+	char gateway[80];
+	size_t used = strlen(text);
+	fan_path_read(&path, &cn->switch_addr);
+	if (!path.redirected)
+		return;
+	fan_peer_text(&path.gateway, gateway, sizeof gateway);
+	char *port = strrchr(gateway, ':'); /* that it has not */
+	snprintf(text + used, bytes - used,
+		 "; an ICMP redirect, which can be forged, leads packets to it by %.*s",
+		 port ? (int)(port - gateway) : 0, gateway);
+}
+
+static int watch(const struct fan_connection *cn, int fd, unsigned number)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.u32 = number};
+	return epoll_ctl(cn->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+}
+
+int fan_connection_watch(const struct fan_connection *cn)
+{
+	return watch(cn, cn->udp.fd, 2 * cn->number);
+}
+
+void fan_connection_ignore(const struct fan_connection *cn, const struct fan_udp *u)
+{
+	epoll_ctl(cn->epoll_fd, EPOLL_CTL_DEL, u->fd, NULL);
+}
+
+static int open_socket(struct fan_connection *cn, char *why)
+{
+	struct fan_udp_options o = {
+		.connect = cn->switch_addr,
+		.buffer_bytes = FAN_CONNECTION_BUFFER_BYTES,
+		.plain = cn->plain,
+	};
+	char addr[80], cause[160];
+	int e = fan_udp_open(&cn->udp, &o);
+	if (!e) {
+		e = fan_connection_watch(cn);
+		if (e)
+			fan_udp_close(&cn->udp);
+	}
+	if (!e)
+		return FAN_OK;
+	fan_peer_text(&cn->switch_addr, addr, sizeof addr);
+	snprintf(why, FAN_CONNECTION_WHY_BYTES, "cannot open a socket to the switch %s: %s", addr,
+		 fan_files_strerror(-e, cause, sizeof cause));
+	return e == -ENETUNREACH || e == -EHOSTUNREACH ? FAN_E_UNREACHABLE : FAN_E_SYSTEM;
+}
+
+int fan_connection_open(struct fan_connection *cn, const struct fan_worker_config *cfg,
+			const fan_peer *addr, const uint8_t *key, uint64_t now_ns, char *why)
+{
+	cn->switch_addr = *addr;
+	cn->switch_addr.port += cn->shard;
+	cn->stall_ms = cfg->stall_ms;
+	cn->path_test = (struct fan_path_test){.next_ns = 0};
+	cn->packet_bytes = FAN_HEAD_BYTES + cfg->payload_bytes + (key ? FAN_SEAL_MORE : 0);
+	cn->group.fd = cn->failover.aside.fd = -1;
+	cn->bytes = fan_worker_bytes(cfg);
+	if (!cn->bytes) {
+		snprintf(why, FAN_CONNECTION_WHY_BYTES, "%s", fan_err_text(FAN_E_INVALID));
+		return FAN_E_INVALID;
+	}
+	int e = open_socket(cn, why);
+	if (e)
+		return e;
+	struct fan_path path;
+	fan_path_read(&path, &cn->switch_addr);
+	cn->company_ns = 0;
+	cn->short_mtu = path.mtu && (uint32_t)path.mtu < ip_packet_bytes(cn) ? path.mtu : 0;
+	void *mem = aligned_alloc(ALIGN, round_up(cn->bytes));
+	cn->seal = key ? malloc(sizeof *cn->seal) : NULL;
+	if (!mem || (key && !cn->seal)) {
+		free(mem);
+		free(cn->seal);
+		cn->seal = NULL;
+		snprintf(why, FAN_CONNECTION_WHY_BYTES, "%s", fan_err_text(FAN_E_NOMEM));
+		fan_udp_close(&cn->udp);
+		return FAN_E_NOMEM;
+	}
+	if (key)
+		fan_seal_rank_init(cn->seal, fan_cipher_gcrypt(), key);
+	cn->w = fan_worker_init(mem, cfg, now_ns);
+	cn->news = true;
+	return FAN_OK;
+}
+
+int fan_connection_move(struct fan_connection *cn, const fan_peer *addr, uint16_t route,
+			uint64_t now_ns)
+{
+	struct fan_udp_options o = {
+		.connect = *addr,
+		.buffer_bytes = FAN_CONNECTION_BUFFER_BYTES,
+		.plain = cn->plain,
+	};
+	struct fan_udp old = cn->udp;
+	o.connect.port += cn->shard;
+	if (fan_udp_open(&cn->udp, &o)) {
+		cn->udp = old;
+		return FAN_E_SYSTEM;
+	}
+	if (fan_connection_watch(cn)) {
+		fan_udp_close(&cn->udp);
+		cn->udp = old;
+		return FAN_E_SYSTEM;
+	}
+	fan_worker_reroute(cn->w, now_ns, route);
+	fan_udp_close(&old);
+	cn->switch_addr = o.connect;
+	cn->failover.heard_ns = now_ns;
+	cn->failover.moves++;
+	cn->refused = false;
+	fan_path_test_result(&cn->path_test);
+	cn->news = true;
+	return FAN_OK;
+}
+
+void fan_connection_close(struct fan_connection *cn)
+{
+	if (!cn->w)
+		return;
+	fan_udp_close(&cn->group);
+	fan_udp_close(&cn->failover.aside);
+	fan_udp_close(&cn->udp);
+	free(cn->w);
+	free(cn->kept);
+	if (cn->seal)
+		fan_seal_rank_free(cn->seal);
+	free(cn->seal);
+	cn->seal = NULL;
+	cn->w = NULL;
+	cn->kept = NULL;
+}
+
+void fan_connection_keep(struct fan_connection *cn)
+{
+	const struct fan_welcome *m = fan_worker_welcome(cn->w);
+	if (cn->kept || !m)
+		return;
+	cn->kept_bytes = sizeof(uint32_t) + cn->packet_bytes;
+	cn->kept = calloc(m->window, cn->kept_bytes); /* pages that are not used cost nothing */
+}
+
+const uint8_t *fan_connection_kept(const struct fan_connection *cn, uint32_t slot, uint32_t *bytes)
+{
+	if (!cn->kept)
+		return NULL;
+	const uint8_t *at = cn->kept + slot * cn->kept_bytes;
+	memcpy(bytes, at, sizeof *bytes);
+	return *bytes ? at + sizeof *bytes : NULL;
+}
+
+/* `pkt` is the result of the fragment in its slot. */
+static void keep(struct fan_connection *cn, const uint8_t *pkt, size_t len)
+{
+	struct fan_frag f;
+	fan_wire_head(&f, pkt);
+	uint8_t *at = cn->kept + f.frag % fan_worker_welcome(cn->w)->window * cn->kept_bytes;
+	uint32_t bytes = len + sizeof bytes > cn->kept_bytes ? 0 : (uint32_t)len;
+	memcpy(at, &bytes, sizeof bytes);
+	memcpy(at + sizeof bytes, pkt, bytes);
+}
+
+void fan_connection_renumber(struct fan_connection *cn, unsigned number)
+{
+	fan_udp_close(&cn->group);
+	fan_connection_ignore(cn, &cn->udp);
+	cn->number = number;
+	if (fan_connection_watch(cn))
+		cn->io_errno = errno;
+}
+
+/* The group as an address to bind to. */
+static fan_peer group_peer(const struct fan_welcome *m, unsigned interface)
+{
+	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(m->group_port)};
+	struct sockaddr_in6 v6 = {.sin6_family = AF_INET6,
+				  .sin6_port = htons(m->group_port),
+				  .sin6_scope_id = interface};
+	memcpy(&v4.sin_addr, m->group, sizeof v4.sin_addr);
+	memcpy(&v6.sin6_addr, m->group, sizeof v6.sin6_addr);
+	if (m->group_family == 4)
+		return fan_peer_from_sockaddr((struct sockaddr *)&v4, sizeof v4);
+	return fan_peer_from_sockaddr((struct sockaddr *)&v6, sizeof v6);
+}
+
+void fan_connection_listen(struct fan_connection *cn)
+{
+	const struct fan_welcome *m = fan_worker_welcome(cn->w);
+	if (!m || (m->group_family != 4 && m->group_family != 6))
+		return;
+	const fan_peer at = group_peer(m, 0);
+	if (fan_peer_equal(&at, &cn->group_at))
+		return;
+	fan_udp_close(&cn->group);
+	cn->group_at = at;
+	struct fan_udp_options o = {
+		.buffer_bytes = FAN_CONNECTION_BUFFER_BYTES,
+		.plain = cn->plain,
+		.freebind_group = true,
+		.interface = fan_udp_interface_to(&cn->switch_addr, NULL),
+	};
+	o.bind = group_peer(m, o.interface);
+	if (fan_udp_open(&cn->group, &o))
+		cn->group.fd = -1;
+	else if (watch(cn, cn->group.fd, 2 * cn->number + 1))
+		fan_udp_close(&cn->group);
+}
+
+/* What came by the group is the switch's only if it says so: anybody may send there. */
+static bool from_switch(const struct fan_connection *cn, const fan_peer *from)
+{
+	return from->addr[0] == cn->switch_addr.addr[0] &&
+	       from->addr[1] == cn->switch_addr.addr[1] && from->port == cn->switch_addr.port;
+}
+
+static bool is_refusal(int e)
+{
+	return e == -ECONNREFUSED || e == -EHOSTUNREACH || e == -ENETUNREACH;
+}
+
+/* An error that the socket reported once and that says nothing about the next packet. */
+static bool passes(int e)
+{
+	return fan_udp_is_told(-e) || e == -ENOBUFS || e == -ENOMEM || e == -ENETDOWN ||
+	       e == -EPERM;
+}
+
+static void note_error(struct fan_connection *cn, int e)
+{
+	if (is_refusal(e))
+		cn->refused = true;
+	else if (!passes(e))
+		cn->io_errno = -e;
+}
+
+/* Give a datagram to the worker.  True if a fragment has finished. */
+static bool take_one(struct fan_connection *cn, uint64_t now_ns, const uint8_t *pkt, size_t len,
+		     bool by_group, bool marked)
+{
+	if (fan_worker_recv(cn->w, now_ns, pkt, len, by_group, marked) != FAN_DONE)
+		return false;
+	if (cn->kept)
+		keep(cn, pkt, len);
+	return true;
+}
+
+static bool take_run(struct fan_connection *cn, uint64_t now_ns, const uint8_t *pkt, unsigned frags,
+		     bool by_group, bool marked)
+{
+	uint8_t head[FAN_HEAD_BYTES];
+	bool finished = false;
+	for (unsigned n = 0; n < frags; n++) {
+		fan_run_take(head, pkt, n);
+		finished |= take_one(cn, now_ns, head, sizeof head, by_group, marked);
+	}
+	return finished;
+}
+
+/* Give a batch to the worker.  True if a fragment has finished. */
+static bool take(struct fan_connection *cn, struct fan_connection_io *io,
+		 const struct fan_udp_batch *b, bool by_group)
+{
+	uint64_t now_ns = fan_clock_ns();
+	bool finished = false;
+	for (size_t at = 0; at < b->bytes; at += b->segment) {
+		uint8_t *pkt = io->recv + at;
+		size_t len = fan_udp_datagram_bytes(b, at);
+		if (!by_group && fan_presence_heard(&cn->presence, pkt, len))
+			continue;
+		if (!by_group && fan_path_test_heard(&cn->path_test, pkt, len, now_ns))
+			continue;
+		if (cn->seal && !(len = fan_seal_rank_recv(cn->seal, now_ns, pkt, len)))
+			continue;
+		cn->refused = false;
+		cn->failover.heard_ns = now_ns;
+		fan_presence_came(cn, now_ns);
+		unsigned frags = cn->seal ? 1 : fan_run_frags(pkt, len);
+		finished |= frags > 1 ? take_run(cn, now_ns, pkt, frags, by_group, b->marked)
+				      : take_one(cn, now_ns, pkt, len, by_group, b->marked);
+	}
+	if (finished)
+		fan_path_test_result(&cn->path_test);
+	return finished;
+}
+
+bool fan_connection_recv(struct fan_connection *cn, struct fan_connection_io *io, bool by_group)
+{
+	struct fan_udp *u = by_group ? &cn->group : &cn->udp;
+	bool done = false;
+	struct fan_udp_batch b;
+	for (int i = 0; i < FAN_CONNECTION_BATCHES_MAX; i++) {
+		int got = fan_udp_recv(u, io->recv, &b);
+		if (got < 0)
+			note_error(cn, got);
+		if (got <= 0)
+			break;
+		cn->news = true;
+		if (by_group && !from_switch(cn, &b.from))
+			continue;
+		bool finished = take(cn, io, &b, by_group);
+		cn->by_group |= finished && by_group;
+		done |= finished;
+	}
+	return done;
+}
+
+/* Pace. */
+
+void fan_connection_set_rate_limit(struct fan_connection *cn, double gbps)
+{
+	cn->rate_limit.ns_per_byte = gbps > 0 ? 8 / gbps : 0;
+}
+
+uint64_t fan_connection_free_ns(const struct fan_connection *cn)
+{
+	return cn->rate_limit.ns_per_byte > 0 ? cn->rate_limit.free_ns : 0;
+}
+
+/* Datagrams that one tick may make: no more than the rate limit permits at once. */
+static unsigned tick_room(const struct fan_connection *cn)
+{
+	double all = FAN_CONNECTION_CREDIT_NS / (cn->rate_limit.ns_per_byte * ip_packet_bytes(cn));
+	if (cn->rate_limit.ns_per_byte <= 0 || all > FAN_CONNECTION_OUT_MAX)
+		return FAN_CONNECTION_OUT_MAX;
+	return all < 1 ? 1 : (unsigned)all;
+}
+
+/* `out` is about to go. */
+static void note_sent(struct fan_connection *cn, const struct fan_out *out, uint64_t now_ns)
+{
+	size_t most = 0;
+	for (unsigned i = 0; i < out->count; i++)
+		if (out->item[i].dest != FAN_TO_NOBODY && fan_out_item_bytes(&out->item[i]) > most)
+			most = fan_out_item_bytes(&out->item[i]);
+	fan_path_test_sent(&cn->path_test, (uint32_t)most, now_ns, cn->stall_ms);
+}
+
+/* `out` is about to go.  False: that is all for now. */
+static bool use_rate_limit(struct fan_connection *cn, const struct fan_out *out, uint64_t now_ns)
+{
+	uint32_t lower = ip_packet_bytes(cn) - cn->packet_bytes + FAN_CONNECTION_FRAME_BYTES;
+	uint64_t since_ns =
+		now_ns > FAN_CONNECTION_CREDIT_NS ? now_ns - FAN_CONNECTION_CREDIT_NS : 0;
+	size_t bytes = 0;
+	if (cn->rate_limit.ns_per_byte <= 0)
+		return true;
+	for (unsigned i = 0; i < out->count; i++)
+		if (out->item[i].dest != FAN_TO_NOBODY)
+			bytes += lower + fan_out_item_bytes(&out->item[i]);
+	if (cn->rate_limit.free_ns < since_ns)
+		cn->rate_limit.free_ns = since_ns;
+	cn->rate_limit.free_ns += (uint64_t)((double)bytes * cn->rate_limit.ns_per_byte);
+	if (cn->rate_limit.free_ns > now_ns + FAN_CONNECTION_HOLD_NS) /* BEATs wait as well */
+		cn->rate_limit.free_ns = now_ns + FAN_CONNECTION_HOLD_NS;
+	return cn->rate_limit.free_ns <= now_ns;
+}
+
+void fan_connection_send(struct fan_connection *cn, struct fan_connection_io *io, uint64_t now_ns)
+{
+	bool more = true, on = fan_connection_free_ns(cn) <= now_ns;
+	if (!cn->news && fan_worker_deadline(cn->w) > now_ns)
+		return;
+	io->out.room = tick_room(cn);
+	for (unsigned i = 0; on && more && i < FAN_WINDOW_MAX; i++) {
+		more = fan_worker_tick(cn->w, now_ns, &io->out);
+		if (!io->out.count)
+			break;
+		if (fan_worker_runs(cn->w))
+			fan_run_pack(&io->out, true);
+		if (cn->seal)
+			fan_seal_rank_send(cn->seal, now_ns, &io->out, io->sealed, io->stride);
+		note_sent(cn, &io->out, now_ns);
+		on = use_rate_limit(cn, &io->out, now_ns);
+		fan_udp_send(&cn->udp, &io->out, true);
+	}
+	io->out.room = FAN_CONNECTION_OUT_MAX;
+	cn->news = !on && more;
+}
+
+bool fan_connection_too_long(struct fan_connection *cn, int *mtu)
+{
+	struct fan_path path;
+	if (cn->udp.last_errno != EMSGSIZE)
+		return false;
+	cn->udp.last_errno = 0; /* an ICMP message can say so too: the interface is asked */
+	fan_path_read(&path, &cn->switch_addr);
+	*mtu = path.mtu;
+	return path.mtu && (uint32_t)path.mtu < ip_packet_bytes(cn);
+}

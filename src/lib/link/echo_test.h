@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* echo_test.h - which aggregators answer this process. */
+#ifndef FAN_LIB_LINK_ECHO_TEST_H
+#define FAN_LIB_LINK_ECHO_TEST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/out.h"
+
+#define FAN_REACH_MAX	64  /* aggregators */
+#define FAN_REACH_TRIES 5   /* echoes sent to one that does not answer... */
+#define FAN_REACH_MS	100 /* ...and the time between them */
+
+struct fan_udp;
+
+/* Send one echo to the aggregator that `u` is connected to. */
+void fan_reach_ask(struct fan_udp *u, uint64_t nonce);
+
+/* Send an echo to each of `count` aggregators, and note in `answers` which have answered.  Entries
+ * without a port do not.  Blocks for at most FAN_REACH_TRIES * FAN_REACH_MS. */
+void fan_reach(const fan_peer *at, unsigned count, bool *answers);
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fault.c - what of a communicator stands in the sentence about its end; whom it blames. */
+#include <stdio.h>
+
+#include "files.h"
+#include "lib/comm/comm.h"
+
+void fan_comm_fault_text(const struct fanin_comm *c, const struct fan_connection *cn,
+			 const struct fan_fault *f, char *text, size_t bytes)
+{
+	char addr[80], server[80];
+	if (f->err == FAN_E_MTU && cn->path_test.behind_bytes) { /* of all, not of who has told */
+		char why[FAN_CONNECTION_WHY_BYTES];
+		fan_connection_hole_text(cn, why);
+		snprintf(text, bytes, "%s", why);
+		return;
+	}
+	bool behind = !fan_peer_is_none(&cn->server_addr);
+	struct fan_fault_about about = {
+		.job = c->client.on ? c->part[cn->part].name : c->cfg.job,
+		.switch_addr = fan_peer_text(&cn->switch_addr, addr, sizeof addr),
+		.server_addr =
+			behind ? fan_peer_text(&cn->server_addr, server, sizeof server) : NULL,
+		.rank = (uint16_t)c->cfg.rank,
+		.ranks = (uint16_t)c->cfg.ranks,
+		.global = c->global,
+		.rank_at = c->rank_at,
+		.payload_bytes = c->cfg.payload_bytes,
+		.alive_ms = (uint32_t)c->cfg.alive_ms,
+		.timeout_ms = (uint32_t)(f->err == FAN_E_TIMEOUT ? fan_config_join_ms(&c->cfg)
+								 : c->cfg.timeout_ms),
+		.joined = fan_worker_welcome(cn->w) != NULL,
+		.sealed = cn->seal != NULL,
+		.answers = cn->presence.answered,
+		.refused = cn->refused,
+		.inside = c->inside[cn->part],
+		.files = fan_files_held(c),
+		.files_max = fan_files_limit(),
+	};
+	fan_fault_text(text, bytes, f, &about);
+	if (f->err == FAN_E_UNREACHABLE && !fan_ranks_count(f->ranks))
+		fan_connection_add_redirect(cn, text, bytes);
+}
+
+/* Those of other parts tell the other ranks whose fault that is. */
+void fan_comm_blame_for_silence(struct fanin_comm *c, unsigned k)
+{
+	int rank = c->inside[k]; /* of the job; in a column, its rank of that host */
+	for (int i = 0; c->global && rank >= 0 && i < c->cfg.ranks; i++)
+		if (c->host_first[i] == c->inside[k])
+			rank = i;
+	fan_ranks_set(c->blamed, (unsigned)(rank < 0 ? c->cfg.rank : rank));
+}

@@ -1,0 +1,582 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* loop.c - the thread of a communicator: the only one that runs the core.
+ *
+ * A round: sleep in epoll until a socket, a caller or the core's deadline; take in what
+ * came; start what was queued; send what can be sent; tell who waits.  It never spins:
+ * a round without sleep follows only on a round that left work. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "files.h"
+#include "lib/comm/comm.h"
+#include "net/clock.h"
+#include "parts.h"
+#include "regroup_agree.h"
+#include "wait_text.h"
+
+/* Leaving. */
+
+static bool gone(const struct fan_connection *cn)
+{
+	enum fan_worker_phase phase = cn->w ? fan_worker_phase(cn->w) : FAN_W_LEFT;
+	return phase == FAN_W_LEFT;
+}
+
+static bool all_gone(const struct fanin_comm *c)
+{
+	for (unsigned i = 0; i < c->connections; i++)
+		if (!gone(&c->connection[i]))
+			return false;
+	return true; /* also without any */
+}
+
+/* What the aggregators of other parts are told when `error` ends the communicator. */
+static int leave_error(const struct fanin_comm *c, int error)
+{
+	bool own = fan_ranks_has(c->blamed, (unsigned)c->cfg.rank);
+	if (c->global) /* a column, whose own rank of a blamed host may live */
+		return c->cause ? c->cause : error;
+	return error == FAN_E_UNREACHABLE && !own ? FAN_E_RANK_LOST : error;
+}
+
+/* No connection touches a tensor after this. */
+static void leave(struct fanin_comm *c, int error)
+{
+	uint64_t now_ns = fan_clock_ns();
+	if (c->leaving)
+		return;
+	c->leaving = true;
+	c->leave_by_ns = now_ns + FAN_COMM_LEAVE_NS;
+	for (unsigned i = 0; i < c->connections; i++) {
+		struct fan_connection *cn = &c->connection[i];
+		if (!cn->w)
+			continue;
+		fan_worker_leave(cn->w, now_ns, leave_error(c, error), c->blamed);
+		cn->news = true;
+	}
+}
+
+/* Statistics. */
+
+static void publish_stats(struct fanin_comm *c)
+{
+	struct fanin_stats stats = fan_comm_collect_stats(c);
+	pthread_mutex_lock(&c->lock);
+	c->stats = stats;
+	pthread_mutex_unlock(&c->lock);
+}
+
+/* Ends. */
+
+static void count_op(struct fanin_comm *c, const struct fanin_op *op)
+{
+	if (op->is_measurement)
+		fan_comm_split_arrived(c);
+	if (op->is_agreement)
+		fan_regroup_arrived(c);
+	if (op->is_own)
+		return;
+	uint64_t bytes = op->op.count * fan_dtype_bytes(op->op.dtype);
+	c->ops_done++;
+	c->bytes_done += bytes;
+	fan_comm_split_done(c, op);
+}
+
+void fan_comm_end_whole(struct fanin_comm *c, struct fanin_op *whole, int result)
+{
+	if (!result) {
+		count_op(c, whole);
+		publish_stats(c);
+	}
+	fan_comm_end_op(c, whole, result);
+}
+
+void fan_comm_end_op(struct fanin_comm *c, struct fanin_op *op, int result)
+{
+	struct fanin_op *whole = op->whole;
+	bool free_it = op->is_measurement || op->is_agreement || whole;
+	if (!free_it)
+		atomic_fetch_sub(&c->ops_open, 1);
+	fan_op_end(op, result);
+	if (free_it)
+		fanin_op_free(op);
+	if (whole && !--whole->rests)
+		fan_comm_end_whole(c, whole, result);
+}
+
+static void end_all(struct fanin_comm *c, int result)
+{
+	struct fanin_op *op;
+	for (unsigned i = 0; i < c->running_count; i++)
+		fan_comm_end_op(c, c->running[i], result);
+	c->running_count = 0;
+	for (unsigned i = 0; c->regroup && i < c->regroup->op_count; i++)
+		fan_comm_end_op(c, c->regroup->op[i], result);
+	if (c->regroup)
+		c->regroup->op_count = 0;
+	while ((op = fan_op_queue_take(&c->waiting)))
+		fan_comm_end_op(c, op, result);
+}
+
+void fan_comm_fail(struct fanin_comm *c, int error, const char *sentence)
+{
+	if (atomic_load(&c->error))
+		return;
+	pthread_mutex_lock(&c->lock);
+	snprintf(c->sentence, sizeof c->sentence, "%s", sentence);
+	atomic_store_explicit(&c->error, error, memory_order_release);
+	fan_op_queue_move(&c->waiting, &c->queued);
+	pthread_cond_broadcast(&c->changed);
+	pthread_mutex_unlock(&c->lock);
+	leave(c, error);
+	end_all(c, error);
+}
+
+static void fail_by_mtu(struct fanin_comm *c, const struct fan_connection *cn, int mtu)
+{
+	char text[FAN_FAULT_TEXT_BYTES];
+	fan_connection_mtu_text(cn, mtu, text);
+	fan_comm_fail(c, FAN_E_MTU, text);
+}
+
+/* Connection `cn` has failed: say why. */
+static void fail_by_core(struct fanin_comm *c, const struct fan_connection *cn)
+{
+	char text[FAN_FAULT_TEXT_BYTES];
+	if (cn->short_mtu) {
+		fail_by_mtu(c, cn, cn->short_mtu);
+		return;
+	}
+	struct fan_fault fault = *fan_worker_fault(cn->w), *f = &fault;
+	if (f->err <= FAN_REGROUP_E_GONE(0) && f->err > FAN_REGROUP_E_GONE(FAN_REGROUP_PARTS_MAX))
+		f->err = FAN_E_UNREACHABLE; /* for the ranks to blame, and they say so */
+	if (f->err != FAN_E_MTU || !cn->path_test.behind_bytes)
+		memcpy(c->blamed, f->ranks, sizeof c->blamed);
+	c->cause = f->err;
+	if (f->err == FAN_E_UNREACHABLE && !fan_ranks_count(f->ranks))
+		fan_comm_blame_for_silence(c, cn->part);
+	if (f->err == FAN_E_UNREACHABLE && c->global && c->inside[cn->part] >= 0)
+		c->cause = FAN_INTRA_E_LOST(0); /* in which that host's aggregator is */
+	fan_comm_fault_text(c, cn, f, text, sizeof text);
+	fan_comm_fail(c, f->err, text);
+}
+
+/* A rank that cannot take part says so to the others: to all once they are in, else, after a while,
+ * to those who are. */
+static bool may_give_up(const struct fanin_comm *c, struct fan_connection *cn, uint64_t now_ns)
+{
+	uint64_t missing[FAN_RANKS_MAX / 64];
+	if (fan_worker_phase(cn->w) == FAN_W_READY)
+		return true;
+	if (!fan_worker_missing(cn->w, missing) ||
+	    fan_ranks_count(missing) + 1 >= (unsigned)c->cfg.ranks)
+		cn->company_ns = 0;
+	else if (!cn->company_ns)
+		cn->company_ns = now_ns;
+	return cn->company_ns && now_ns - cn->company_ns >= FAN_COMM_COMPANY_MS * FAN_MS;
+}
+
+static void fail_by_socket(struct fanin_comm *c, struct fan_connection *cn, uint64_t now_ns)
+{
+	char text[FAN_FAULT_TEXT_BYTES], addr[80];
+	int mtu;
+	fan_presence_turn(cn, now_ns);
+	if (!c->running_count)
+		fan_path_test_result(&cn->path_test); /* nothing waits for one */
+	if (fan_connection_too_long(cn, &mtu)) {
+		fail_by_mtu(c, cn, mtu);
+	} else if (cn->short_mtu) {
+		if (may_give_up(c, cn, now_ns))
+			fail_by_mtu(c, cn, cn->short_mtu);
+	} else if (fan_worker_phase(cn->w) == FAN_W_READY &&
+		   fan_path_test_turn(&cn->path_test, &cn->udp, &cn->switch_addr, true,
+				      cn->stall_ms, now_ns)) {
+		fan_connection_hole_text(cn, text);
+		fan_comm_fail(c, FAN_E_MTU, text);
+	} else if (cn->io_errno) {
+		snprintf(text, sizeof text, "the socket to the switch %s is broken: %s",
+			 fan_peer_text(&cn->switch_addr, addr, sizeof addr),
+			 strerror(cn->io_errno));
+		fan_comm_fail(c, FAN_E_SYSTEM, text);
+	}
+}
+
+/* Operations. */
+
+/* Start `op` on the connections where it has not been.  False: one has no room yet. */
+static bool start_op(struct fanin_comm *c, struct fanin_op *op, uint64_t now_ns)
+{
+	if (!op->is_counted)
+		fan_comm_split_started(c, op);
+	for (; op->connections < c->connections; op->connections++) {
+		struct fan_connection *cn = &c->connection[op->connections];
+		uint64_t *id = &op->id[op->connections];
+		struct fan_cut cut;
+		*id = FAN_OP_NOWHERE;
+		if (!fan_comm_split_cut(c, op, op->connections, &cut))
+			continue;
+		struct fan_op part = fan_op_part(&op->op, &cut);
+		int e = fan_worker_start(cn->w, now_ns, &part, id);
+		if (e == FAN_E_BUSY)
+			return false;
+		if (e) {
+			if (fan_worker_phase(cn->w) == FAN_W_FAILED)
+				fail_by_core(c, cn);
+			else
+				fan_comm_fail(c, e, fan_err_text(e));
+			return false;
+		}
+		cn->news = true;
+	}
+	return true;
+}
+
+static void start_ops(struct fanin_comm *c, uint64_t now_ns)
+{
+	while (c->waiting.head && c->running_count < FAN_OPS_MAX) {
+		if (fan_regroup_holds(c, c->waiting.head))
+			return;
+		if (!c->running_count)
+			c->quiet_ns = now_ns;
+		if (!fan_comm_split_permits(c) || !start_op(c, c->waiting.head, now_ns))
+			return;
+		c->waiting.head->started_ns = now_ns;
+		c->running[c->running_count++] = fan_op_queue_take(&c->waiting);
+		c->progressed = true;
+	}
+}
+
+static bool is_done_on(const struct fanin_comm *c, const struct fanin_op *op, unsigned i)
+{
+	return op->id[i] == FAN_OP_NOWHERE ||
+	       fan_worker_test(c->connection[i].w, op->id[i]) == FAN_OK;
+}
+
+static bool is_done(struct fanin_comm *c, struct fanin_op *op)
+{
+	while (op->connections_done < c->connections && is_done_on(c, op, op->connections_done))
+		op->connections_done++;
+	return op->connections_done == c->connections;
+}
+
+/* Parts that are done now. */
+static void trace_parts(struct fanin_comm *c, uint64_t now_ns)
+{
+	for (unsigned i = 0; i < c->running_count; i++) {
+		struct fanin_op *op = c->running[i];
+		for (unsigned k = 0; op->trace && k < op->connections; k++) {
+			struct fan_trace_event e = {.kind = FAN_TRACE_PART,
+						    .begin_ns = op->started_ns,
+						    .end_ns = now_ns,
+						    .id = op->trace_id,
+						    .part = (uint16_t)c->connection[k].part,
+						    .shard = (uint16_t)c->connection[k].shard};
+			bool told = op->traced[k / 64] >> k % 64 & 1;
+			if (told || op->id[k] == FAN_OP_NOWHERE || !is_done_on(c, op, k))
+				continue;
+			op->traced[k / 64] |= UINT64_C(1) << k % 64;
+			fan_trace_add(c->trace, &e);
+		}
+	}
+}
+
+static void end_done(struct fanin_comm *c)
+{
+	struct fanin_op *done[FAN_OPS_MAX];
+	unsigned kept = 0, ended = 0;
+	if (!c->progressed)
+		return;
+	c->progressed = false;
+	if (c->trace)
+		trace_parts(c, fan_clock_ns());
+	bool measured = true;
+	for (unsigned i = 0; i < c->running_count; i++) {
+		struct fanin_op *op = c->running[i];
+		if (measured && is_done(c, op))
+			done[ended++] = op;
+		else
+			c->running[kept++] = op;
+		measured &= !op->is_measurement || is_done(c, op);
+	}
+	c->running_count = kept;
+	for (unsigned i = 0; i < ended; i++)
+		count_op(c, done[i]);
+	if (ended)
+		publish_stats(c); /* who has waited for one finds it counted */
+	for (unsigned i = 0; i < ended; i++)
+		fan_comm_end_op(c, done[i], FAN_OK);
+}
+
+/* Rounds. */
+
+/* Connections that are leaving have numbers beyond. */
+static struct fan_connection *connection_at(struct fanin_comm *c, unsigned number)
+{
+	return number < FAN_SHARDS_MAX ? &c->connection[number]
+				       : &c->regroup->old[number - FAN_SHARDS_MAX];
+}
+
+static void receive(struct fanin_comm *c, const struct epoll_event *ev, int count)
+{
+	for (int i = 0; i < count; i++) {
+		unsigned number = ev[i].data.u32;
+		uint64_t wakes;
+		if (number == FAN_COMM_CONTROLLER)
+			c->client.news = true;
+		else if (number != FAN_COMM_WAKE)
+			c->heard |= fan_connection_recv(connection_at(c, number / 2), c->io,
+							number % 2 == 1);
+		else if (read(c->wake_fd, &wakes, sizeof wakes) < 0)
+			continue; /* it was read before */
+	}
+}
+
+static void trace_stall(struct fanin_comm *c, uint64_t now_ns)
+{
+	struct fan_trace_event e = {.kind = FAN_TRACE_STALL,
+				    .name = "no result",
+				    .begin_ns = c->quiet_ns,
+				    .end_ns = now_ns};
+	fan_trace_add(c->trace, &e);
+}
+
+/* Note for how long no result has come, where one was waited for. */
+static void note_gap(struct fanin_comm *c, uint64_t now_ns)
+{
+	if (c->running_count && now_ns - c->quiet_ns > c->gap_ns)
+		c->gap_ns = now_ns - c->quiet_ns;
+	if (!c->heard)
+		return;
+	if (c->trace && c->running_count && now_ns - c->quiet_ns > FAN_TRACE_STALL_NS)
+		trace_stall(c, now_ns);
+	c->quiet_ns = c->result_ns = now_ns;
+	c->progressed = true;
+	c->heard = false;
+}
+
+/* Publish that all ranks are here, once. */
+static void check_ready(struct fanin_comm *c)
+{
+	char text[FAN_FAULT_TEXT_BYTES];
+	for (unsigned k = 0; k < c->parts; k++)
+		if (!c->shards[k])
+			return;
+	for (unsigned i = 0; i < c->connections; i++)
+		if (fan_worker_phase(c->connection[i].w) != FAN_W_READY)
+			return;
+	if (!c->parts)
+		return;
+	if (fan_files_check(c, text, sizeof text)) {
+		fan_comm_fail(c, FAN_E_FILES, text);
+		return;
+	}
+	pthread_mutex_lock(&c->lock);
+	c->ready = true;
+	pthread_cond_broadcast(&c->changed);
+	pthread_mutex_unlock(&c->lock);
+	fan_regroup_joined(c);
+}
+
+/* The rank is taken.  True: perhaps by a life of it that was killed, which the switch misses within
+ * five quarters of alive_ms; so this one asks again for a little longer. */
+static bool awaits_its_place(struct fanin_comm *c, struct fan_connection *cn, uint64_t now_ns)
+{
+	const uint64_t pause_ns = FAN_COMM_CLIENT_AGAIN_MS * FAN_MS;
+	if (c->ready || fan_worker_fault(cn->w)->err != FAN_E_RANK_TAKEN)
+		return false;
+	if (!cn->taken_by_ns)
+		cn->taken_by_ns =
+			now_ns + (uint64_t)c->cfg.alive_ms * FAN_MS * 3 / 2 + 2 * pause_ns;
+	const uint64_t until_ns = cn->taken_by_ns < c->join_by_ns ? cn->taken_by_ns : c->join_by_ns;
+	if (now_ns + pause_ns >= until_ns)
+		return false;
+	if (!cn->again_ns)
+		cn->again_ns = now_ns + pause_ns;
+	if (now_ns >= cn->again_ns)
+		fan_comm_open_connection(c, cn->number, now_ns);
+	return true;
+}
+
+/* See how the connections stand, which may end the communicator. */
+static void check_connections(struct fanin_comm *c, uint64_t now_ns)
+{
+	for (unsigned i = 0; i < c->connections && !atomic_load(&c->error); i++) {
+		struct fan_connection *cn = &c->connection[i];
+		if (fan_worker_phase(cn->w) != FAN_W_FAILED)
+			fail_by_socket(c, cn, now_ns);
+		else if (!fan_regroup_forgives(c, cn, now_ns) &&
+			 (c->ready || !fan_comm_client_forgives(c, cn, now_ns)) &&
+			 !awaits_its_place(c, cn, now_ns))
+			fail_by_core(c, cn);
+		if (!c->ready && cn->w)
+			fan_connection_listen(cn);
+	}
+	if (c->ready || atomic_load(&c->error))
+		return;
+	for (unsigned k = 0; k < c->parts && !atomic_load(&c->error); k++)
+		fan_comm_open_shards(c, k, now_ns);
+	if (!atomic_load(&c->error))
+		check_ready(c);
+}
+
+/* The one that sends last in a round stands behind the others in this rank's queue, and its
+ * datagrams come in longer batches: where hosts alone sum, each rank has another one last. */
+static void send_all(struct fanin_comm *c, uint64_t now_ns)
+{
+	const bool named = *c->cfg.switch_addr || *c->cfg.controller_addr;
+	const unsigned first = named ? 0 : (unsigned)c->cfg.rank + 1;
+	for (unsigned i = 0; i < c->connections; i++) {
+		struct fan_connection *cn = &c->connection[(first + i) % c->connections];
+		if (cn->w)
+			fan_connection_send(cn, c->io, now_ns);
+	}
+}
+
+static void work(struct fanin_comm *c)
+{
+	uint64_t now_ns = fan_clock_ns();
+	note_gap(c, now_ns);
+	if (!c->leaving)
+		end_done(c); /* first: the news of a failure may have come with the last result */
+	fan_comm_client_work(c, now_ns);
+	fan_regroup_work(c, now_ns);
+	if (!c->leaving) {
+		check_connections(c, now_ns);
+		start_ops(c, now_ns);
+		end_done(c);
+		if (fan_regroup_go_on(c) || fan_comm_split_waited(c))
+			start_ops(c, now_ns);
+	}
+	for (unsigned i = 0; i < c->connections; i++)
+		if (c->connection[i].w)
+			fan_failover_choose(&c->connection[i], c->io, now_ns);
+	fan_comm_split_keep_in_step(c, now_ns);
+	send_all(c, now_ns);
+}
+
+static uint64_t connection_deadline(const struct fanin_comm *c, const struct fan_connection *cn)
+{
+	if (!cn->w || gone(cn))
+		return UINT64_MAX;
+	if (!c->leaving && fan_worker_phase(cn->w) == FAN_W_FAILED)
+		return cn->again_ns; /* 0: the next round tells the callers */
+	if (cn->news)
+		return fan_connection_free_ns(cn);
+	uint64_t failover_ns = fan_failover_deadline(cn), core_ns = fan_worker_deadline(cn->w);
+	uint64_t test_ns = fan_path_test_deadline(&cn->path_test);
+	uint64_t ask_ns = fan_presence_deadline(cn);
+	test_ns = ask_ns < test_ns ? ask_ns : test_ns;
+	core_ns = test_ns < core_ns ? test_ns : core_ns;
+	return failover_ns < core_ns ? failover_ns : core_ns;
+}
+
+/* Write down what is waited for, for who waits in create, now and then. */
+static void note_wait(struct fanin_comm *c)
+{
+	char text[FAN_FAULT_TEXT_BYTES];
+	uint64_t now_ns = fan_clock_ns();
+	if (c->ready || atomic_load(&c->error) || now_ns < c->note_ns)
+		return;
+	c->note_ns = now_ns + FAN_COMM_NOTE_FIRST_MS / 4 * FAN_MS;
+	fan_wait_text(c, now_ns, text, sizeof text);
+	pthread_mutex_lock(&c->lock);
+	memcpy(c->wait_text, text, sizeof text);
+	pthread_mutex_unlock(&c->lock);
+}
+
+/* With the lock held: callers have left something that after_sleep takes.  It came while the thread
+ * was awake, so no wake-up tells of it. */
+static bool has_news(const struct fanin_comm *c)
+{
+	return c->queued.head || c->parts_to_add || (c->complete && c->ready) ||
+	       (c->ending && !atomic_load(&c->error)) ||
+	       (c->closing && (!c->leaving || all_gone(c)));
+}
+
+/* Publish and decide how long to sleep, in milliseconds; -1: until woken. */
+static int before_sleep(struct fanin_comm *c)
+{
+	struct fanin_stats stats = fan_comm_collect_stats(c);
+	note_wait(c);
+	uint64_t deadline_ns = fan_comm_client_deadline(c), regroup_ns = fan_regroup_deadline(c);
+	deadline_ns = regroup_ns < deadline_ns ? regroup_ns : deadline_ns;
+	if (!c->ready && !atomic_load(&c->error) && c->note_ns < deadline_ns)
+		deadline_ns = c->note_ns;
+	for (unsigned i = 0; i < c->connections; i++) {
+		uint64_t d = connection_deadline(c, &c->connection[i]);
+		deadline_ns = d < deadline_ns ? d : deadline_ns;
+	}
+	pthread_mutex_lock(&c->lock);
+	if (c->closing && c->leave_by_ns < deadline_ns)
+		deadline_ns = c->leave_by_ns;
+	c->stats = stats;
+	if (c->counts_trips)
+		fan_comm_collect_trips(c, &c->trips);
+	fan_comm_split_show(c);
+	if (c->room_waiters)
+		pthread_cond_broadcast(&c->changed);
+	bool more = has_news(c) ||
+		    (c->waiting.head && !fan_comm_split_holds(c) &&
+		     c->running_count < FAN_OPS_MAX && !fan_regroup_holds(c, c->waiting.head));
+	c->awake = more;
+	c->missing_known = !c->ready && c->connections && c->connection[0].w &&
+			   fan_worker_missing(c->connection[0].w, c->missing);
+	pthread_mutex_unlock(&c->lock);
+	return more ? 0 : fan_clock_timeout_ms(deadline_ns, -1);
+}
+
+/* Take what callers have left.  Returns false when the thread shall end. */
+static bool after_sleep(struct fanin_comm *c)
+{
+	pthread_mutex_lock(&c->lock);
+	c->awake = true;
+	bool closing = c->closing;
+	unsigned more = c->parts_to_add;
+	if (more) /* else callers may read it */
+		c->parts += more;
+	c->parts_to_add = 0;
+	c->ready = c->ready && !more;
+	int ending = c->ending;
+	bool complete = c->complete && c->ready;
+	c->complete &= !complete;
+	fan_op_queue_move(&c->waiting, &c->queued);
+	pthread_mutex_unlock(&c->lock);
+	if (more)
+		fan_comm_join_more_parts(c, more);
+	if (complete)
+		fan_regroup_enable(c);
+	if (ending && !atomic_load(&c->error)) {
+		c->progressed |= c->heard;
+		end_done(c);
+		memcpy(c->blamed, c->ending_blamed, sizeof c->blamed);
+		c->cause = ending;
+		fan_comm_fail(c, ending, fan_err_text(ending));
+	}
+	if (closing && !c->leaving) {
+		bool busy =
+			c->running_count || c->waiting.head || (c->regroup && c->regroup->op_count);
+		leave(c, busy ? FAN_E_RANK_LEFT : FAN_OK);
+		end_all(c, FAN_E_CLOSED);
+	}
+	if (c->leaving && c->waiting.head)
+		end_all(c, atomic_load(&c->error) ? atomic_load(&c->error) : FAN_E_CLOSED);
+	return !closing || !(all_gone(c) || fan_clock_ns() >= c->leave_by_ns);
+}
+
+void *fan_progress(void *comm)
+{
+	struct fanin_comm *c = comm;
+	struct epoll_event ev[FAN_COMM_EVENTS_MAX];
+	uint64_t now_ns = fan_clock_ns();
+	pthread_setname_np(pthread_self(), "fanin-worker");
+	c->join_by_ns = now_ns + (uint64_t)fan_config_join_ms(&c->cfg) * FAN_MS;
+	fan_comm_open_parts(c, now_ns);
+	while (after_sleep(c)) {
+		work(c);
+		int n = epoll_wait(c->epoll_fd, ev, FAN_COMM_EVENTS_MAX, before_sleep(c));
+		receive(c, ev, n);
+	}
+	return NULL;
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "parts.h"
+
+#include <string.h>
+
+#include "lib/comm/comm.h"
+#include "net/clock.h"
+
+/* The most fragments that a rank may have sent without their results; 0: no bound of ours. */
+static uint16_t window_of(const struct fan_config *cfg)
+{
+	int frags = cfg->ahead ? cfg->ahead : cfg->window ? cfg->window : FAN_WINDOW_MAX;
+	return (uint16_t)(frags < 2 ? 2 : frags);
+}
+
+/* Parts that the plan gives less share links with larger ones: so that none takes more than
+ * planned while it lasts, their windows are as their rates.  Without a plan all parts leave by this
+ * rank's link, whose queue must not get longer by their number.  In 1 / 65536; 0: all. */
+static uint16_t window_share(const struct fanin_comm *c, const struct fan_job_part *part)
+{
+	double most = 0;
+	if (!c->client.on)
+		return 0;
+	for (unsigned k = 0; k < c->parts; k++)
+		most = c->part[k].gbps > most ? c->part[k].gbps : most;
+	double share = most > 0 ? part->gbps / most * 65536 : 65536;
+	return (uint16_t)(share >= 65536 ? 0 : share < 1 ? 1 : share);
+}
+
+uint32_t fan_comm_rto_min_ms(const struct fanin_comm *c, unsigned parts)
+{
+	bool queues = c->cfg.ahead || c->global || (parts > 1 && !c->client.on);
+	if (c->cfg.rto_min_ms)
+		return (uint32_t)c->cfg.rto_min_ms;
+	return queues ? FAN_IN_STEP_RTO_MS : FAN_RTO_MIN_NS / FAN_MS;
+}
+
+/* Of several switches on spare hosts each hears what the others multicast, unless the network knows
+ * who is in a group, and many do not.  The links that are full are no shorter by it: an aggregator
+ * gets as many bytes as it sends by unicast. */
+static bool wants_group(const struct fanin_comm *c)
+{
+	return c->cfg.multicast < 0 ? c->parts < 2 || c->client.on : c->cfg.multicast;
+}
+
+static struct fan_worker_config worker_config(const struct fanin_comm *c,
+					      const struct fan_job_part *part, uint64_t now_ns)
+{
+	const struct fan_config *cfg = &c->cfg;
+	uint64_t left_ms = c->join_by_ns > now_ns ? (c->join_by_ns - now_ns) / FAN_MS : 0;
+	struct fan_worker_config w = {
+		.rank = (uint16_t)cfg->rank,
+		.ranks = (uint16_t)cfg->ranks,
+		.payload_bytes = cfg->payload_bytes,
+		.window_max = window_of(cfg),
+		.burst_max = (uint16_t)(cfg->ahead ? cfg->window : 0),
+		.options = (uint8_t)((wants_group(c) ? FAN_JOIN_GROUP : 0) |
+				     (cfg->checksum ? FAN_JOIN_SUMMED : 0) |
+				     (cfg->narrow ? 0 : FAN_JOIN_WIDE) |
+				     (cfg->ahead ? FAN_JOIN_AHEAD : 0) |
+				     (cfg->keys.count ? 0 : FAN_JOIN_RUNS)),
+		.alive_ms = (uint32_t)cfg->alive_ms,
+		.rto_min_ms = fan_comm_rto_min_ms(c, c->parts),
+		.join_ms = (uint32_t)left_ms + 1,
+		.stall_ms = (uint32_t)cfg->timeout_ms,
+		.authentic = cfg->keys.count > 0,
+		.route = part->route,
+		.share = window_share(c, part),
+		.nonce = fan_clock_nonce(),
+		.priority = fan_priority_default,
+		.cache_frags = (uint32_t)cfg->cache,
+	};
+	memcpy(w.name, part->name, sizeof w.name);
+	return w;
+}
+
+void fan_comm_open_connection(struct fanin_comm *c, unsigned number, uint64_t now_ns)
+{
+	struct fan_connection *cn = &c->connection[number];
+	const struct fan_job_part *part = &c->part[cn->part];
+	struct fan_worker_config cfg = worker_config(c, part, now_ns);
+	char why[FAN_CONNECTION_WHY_BYTES];
+	fan_connection_close(cn);
+	cn->number = number;
+	cn->again_ns = 0;
+	cn->behind = false;
+	cn->epoll_fd = c->epoll_fd;
+	cn->plain = c->cfg.plain_udp;
+	cn->server_addr = c->server_addr;
+	if (!fan_peer_is_none(&c->server_addr))
+		cn->server_addr.port += cn->shard;
+	const uint8_t *key = c->cfg.keys.count ? c->cfg.keys.key[0] : NULL;
+	int e = fan_connection_open(cn, &cfg, &part->at, key, now_ns, why);
+	if (e)
+		fan_comm_fail(c, e, why);
+}
+
+/* One more connection: shard `shard` of part `k`. */
+static void add_connection(struct fanin_comm *c, unsigned k, unsigned shard, uint64_t now_ns)
+{
+	struct fan_connection *cn = &c->connection[c->connections];
+	cn->part = k;
+	cn->shard = shard;
+	cn->taken_by_ns = 0;
+	fan_comm_open_connection(c, c->connections, now_ns);
+	if (cn->w)
+		c->connections++;
+}
+
+void fan_comm_open_parts(struct fanin_comm *c, uint64_t now_ns)
+{
+	fan_comm_split_init(c);
+	for (unsigned k = 0; k < c->parts && !atomic_load(&c->error); k++)
+		add_connection(c, k, 0, now_ns);
+}
+
+void fan_comm_join_more_parts(struct fanin_comm *c, unsigned count)
+{
+	uint64_t now_ns = fan_clock_ns();
+	c->join_by_ns = now_ns + (uint64_t)fan_config_join_ms(&c->cfg) * FAN_MS;
+	fan_comm_split_init(c);
+	for (unsigned k = c->parts - count; k < c->parts && !atomic_load(&c->error); k++)
+		add_connection(c, k, 0, now_ns);
+}
+
+/* Each connection of a part has its share of the plan's rate. */
+void fan_comm_set_rate_limit(struct fanin_comm *c, unsigned k)
+{
+	for (unsigned i = 0; i < c->connections && c->shards[k]; i++)
+		if (c->connection[i].part == k)
+			fan_connection_set_rate_limit(&c->connection[i], c->part[k].gbps *
+										 c->cfg.pace / 100 /
+										 c->shards[k]);
+}
+
+/* All connections of part `k` share what its cut has. */
+static void share(struct fanin_comm *c, unsigned k, unsigned shards)
+{
+	c->shards[k] = shards;
+	fan_comm_set_rate_limit(c, k);
+}
+
+void fan_comm_open_shards(struct fanin_comm *c, unsigned k, uint64_t now_ns)
+{
+	unsigned first = 0;
+	if (c->shards[k])
+		return;
+	while (c->connection[first].part != k || c->connection[first].shard)
+		first++; /* ends: each part has one to its first shard */
+	const struct fan_welcome *m = fan_worker_welcome(c->connection[first].w);
+	if (!m)
+		return;
+	unsigned shards = m->shards < FAN_SHARDS_MAX ? m->shards : FAN_SHARDS_MAX;
+	if (c->connections + shards - 1 > FAN_SHARDS_MAX) {
+		fan_comm_fail(c, FAN_E_SHARDS,
+			      "the plan has more parts, times the threads of their switches, than "
+			      "a rank can be in: at most 64");
+		return;
+	}
+	for (unsigned i = 1; i < shards && !atomic_load(&c->error); i++)
+		add_connection(c, k, i, now_ns);
+	share(c, k, shards ? shards : 1);
+}

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan_client.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/comm/comm.h"
+#include "net/clock.h"
+#include "parts.h"
+
+void fan_comm_client_init(struct fanin_comm *c)
+{
+	struct fan_comm_client *f = &c->client;
+	f->on = true;
+	f->behind_ns = UINT64_MAX;
+	fan_dial_init(&f->dial, &c->controller_addr, c->epoll_fd, FAN_COMM_CONTROLLER);
+	fan_dial_sign(&f->dial, &c->cfg.controller_keys);
+}
+
+void fan_comm_client_free(struct fanin_comm *c)
+{
+	if (c->client.on)
+		fan_dial_free(&c->client.dial);
+	c->client.on = false;
+}
+
+/* Texts. */
+
+static const char *address(const struct fanin_comm *c, char *text, size_t bytes)
+{
+	return fan_peer_text(&c->client.dial.to, text, bytes);
+}
+
+void fan_comm_client_text(const struct fanin_comm *c, char *text, size_t bytes)
+{
+	const struct fan_dial *d = &c->client.dial;
+	char at[80];
+	address(c, at, sizeof at);
+	if (d->up)
+		snprintf(text, bytes,
+			 "the controller %s has not told the parts of job \"%s\" yet: are its "
+			 "switches and servers there?  `status` on its Unix socket says what it "
+			 "waits for",
+			 at, c->cfg.job);
+	else
+		snprintf(text, bytes,
+			 "the controller %s does not answer (%s): is `fanin controller` running "
+			 "there and is the TCP port open?",
+			 at, *d->why ? d->why : "no connection yet");
+}
+
+static void fail_in_time(struct fanin_comm *c)
+{
+	char text[FAN_FAULT_TEXT_BYTES], all[FAN_FAULT_TEXT_BYTES];
+	fan_comm_client_text(c, text, sizeof text);
+	snprintf(all, sizeof all, "%.460s (waited %.4g s)", text,
+		 fan_config_join_ms(&c->cfg) / 1e3);
+	fan_comm_fail(c, c->client.dial.up ? FAN_E_TIMEOUT : FAN_E_UNREACHABLE, all);
+}
+
+/* The controller has said something that makes no sense.  Who has no parts yet is probably
+ * talking to something else; who has goes on with them. */
+static void fail_by_nonsense(struct fanin_comm *c, uint64_t now_ns, const char *why)
+{
+	char text[FAN_FAULT_TEXT_BYTES], at[80];
+	struct fan_dial *d = &c->client.dial;
+	if (c->client.has_parts) {
+		fan_dial_drop(d, now_ns, why);
+		return;
+	}
+	snprintf(text, sizeof text,
+		 "what answers at %s is no controller that this version understands: %.300s; is it "
+		 "the port of `fanin controller`?",
+		 address(c, at, sizeof at), why);
+	fan_comm_fail(c, FAN_E_FORMAT, text);
+}
+
+/* What it says. */
+
+static bool say(struct fanin_comm *c, const char *text, size_t bytes)
+{
+	return bytes && fan_dial_send(&c->client.dial, text, bytes);
+}
+
+static void say_hello(struct fanin_comm *c)
+{
+	char text[FAN_PLAN_MSG_BYTES];
+	size_t n = fan_plan_msg_put_join(text, c->cfg.job, (unsigned)c->cfg.rank,
+					 (unsigned)c->cfg.ranks, c->part, c->parts);
+	if (!n)
+		fan_comm_fail(c, FAN_E_CONFIG,
+			      "the job's name is not UTF-8, as a controller's are");
+	else
+		say(c, text, n);
+}
+
+/* Do all connections of part `k` go by its route, as far as the aggregator has told? */
+static bool has_moved(const struct fanin_comm *c, unsigned k)
+{
+	for (unsigned i = 0; i < c->connections; i++) {
+		const struct fan_connection *cn = &c->connection[i];
+		if (cn->part == k && (cn->behind || fan_worker_route(cn->w) != c->part[k].route))
+			return false;
+	}
+	return true;
+}
+
+static void tell_moved(struct fanin_comm *c)
+{
+	struct fan_comm_client *f = &c->client;
+	char text[FAN_PLAN_MSG_BYTES];
+	for (unsigned k = 0; k < c->parts && f->movings && f->dial.up; k++) {
+		if (!f->moving[k] || !has_moved(c, k))
+			continue;
+		if (!say(c, text, fan_plan_msg_put_moved(text, k, c->part[k].route)))
+			return;
+		f->moving[k] = false;
+		f->movings--;
+	}
+}
+
+/* What it hears. */
+
+static void move(struct fanin_comm *c, unsigned k, uint16_t route, const fan_peer *at, double gbps,
+		 uint64_t now_ns)
+{
+	struct fan_comm_client *f = &c->client;
+	struct fan_job_part *p = &c->part[k];
+	if (gbps > 0) {
+		p->gbps = gbps;
+		fan_comm_set_rate_limit(c, k);
+	}
+	if (!f->moving[k])
+		f->movings++;
+	f->moving[k] = true; /* told even if it is there already: the answer may have been lost */
+	if (p->route == route && fan_peer_equal(&p->at, at))
+		return;
+	p->route = route;
+	p->at = *at;
+	c->split.news = true;
+	for (unsigned i = 0; i < c->connections; i++)
+		c->connection[i].behind |= c->connection[i].part == k;
+	f->behind_ns = now_ns;
+}
+
+/* Connections that are behind go by their part's route; where there is no socket now, soon. */
+static void move_connections(struct fanin_comm *c, uint64_t now_ns)
+{
+	c->client.behind_ns = UINT64_MAX;
+	for (unsigned i = 0; i < c->connections; i++) {
+		struct fan_connection *cn = &c->connection[i];
+		const struct fan_job_part *p = &c->part[cn->part];
+		if (!cn->behind)
+			continue;
+		cn->behind = fan_connection_move(cn, &p->at, p->route, now_ns) != FAN_OK;
+		if (cn->behind)
+			c->client.behind_ns = now_ns + FAN_COMM_CLIENT_AGAIN_MS * FAN_MS;
+	}
+}
+
+/* The same parts, but for their routes? */
+static bool is_same(const struct fanin_comm *c, const struct fan_plan_msg *o)
+{
+	bool same = c->parts == o->parts;
+	for (unsigned k = 0; k < c->parts && same; k++) {
+		const struct fan_job_part *a = &c->part[k], *b = &o->part[k];
+		same = !strcmp(a->name, b->name) && a->from == b->from && a->to == b->to &&
+		       (fan_peer_is_none(&a->aggregator) || fan_peer_is_none(&b->aggregator) ||
+			fan_peer_equal(&a->aggregator, &b->aggregator));
+	}
+	return same;
+}
+
+static void take_job(struct fanin_comm *c, uint64_t now_ns)
+{
+	const struct fan_plan_msg *o = &c->client.msg;
+	char text[FAN_FAULT_TEXT_BYTES];
+	if (o->ranks != (unsigned)c->cfg.ranks) {
+		snprintf(text, sizeof text,
+			 "the controller has job \"%s\" with %u ranks, rank %d was started with %d",
+			 c->cfg.job, o->ranks, c->cfg.rank, c->cfg.ranks);
+		fan_comm_fail(c, FAN_E_JOB_MISMATCH, text);
+	} else if (!c->client.has_parts) {
+		c->client.has_parts = true;
+		c->parts = o->parts;
+		memcpy(c->part, o->part, o->parts * sizeof o->part[0]);
+		fan_comm_open_parts(c, now_ns);
+	} else if (is_same(c, o)) {
+		for (unsigned k = 0; k < c->parts; k++)
+			if (o->part[k].route != c->part[k].route)
+				move(c, k, o->part[k].route, &o->part[k].at, o->part[k].gbps,
+				     now_ns);
+	} else {
+		fan_comm_fail(c, FAN_E_RESTARTED,
+			      "the controller has another split of the job's tensors than it had");
+	}
+}
+
+/* The controller knows better than it did; a rank that is not in yet takes it as final. */
+static void take_refusal(struct fanin_comm *c, uint64_t now_ns)
+{
+	char text[FAN_FAULT_TEXT_BYTES], at[80];
+	snprintf(text, sizeof text, "the controller %s refuses rank %d of job \"%s\": %.300s",
+		 address(c, at, sizeof at), c->cfg.rank, c->cfg.job, c->client.msg.why);
+	if (c->client.has_parts)
+		fan_dial_drop(&c->client.dial, now_ns, c->client.msg.why);
+	else
+		fan_comm_fail(c, FAN_E_CONFIG, text);
+}
+
+/* Nothing has been summed yet: forget the parts, and ask for others. */
+static void begin_anew(struct fanin_comm *c, uint64_t now_ns)
+{
+	struct fan_comm_client *f = &c->client;
+	for (unsigned i = 0; i < c->connections; i++) {
+		fan_connection_close(&c->connection[i]);
+		memset(&c->connection[i], 0, sizeof c->connection[i]);
+	}
+	memset(c->shards, 0, sizeof c->shards);
+	memset(f->moving, 0, sizeof f->moving);
+	c->connections = c->parts = f->movings = 0;
+	f->has_parts = false;
+	f->behind_ns = UINT64_MAX;
+	fan_dial_drop(&f->dial, now_ns, f->msg.why);
+}
+
+static void take_again(struct fanin_comm *c, uint64_t now_ns)
+{
+	char text[FAN_FAULT_TEXT_BYTES];
+	if (!c->ready) {
+		begin_anew(c, now_ns);
+		return;
+	}
+	snprintf(text, sizeof text,
+		 "the controller ends this life of job \"%s\": %.300s; a new communicator of the "
+		 "same job goes on without it",
+		 c->cfg.job, c->client.msg.why);
+	fan_comm_fail(c, FAN_E_RESTARTED, text);
+}
+
+static void obey(struct fanin_comm *c, uint64_t now_ns)
+{
+	const struct fan_plan_msg *o = &c->client.msg;
+	switch (o->kind) {
+	case FAN_PLAN_MSG_JOB: take_job(c, now_ns); break;
+	case FAN_PLAN_MSG_MOVE:
+		if (o->number < c->parts)
+			move(c, o->number, o->route, &o->at, o->gbps, now_ns);
+		else
+			fail_by_nonsense(c, now_ns, "a move of a part that there is not");
+		break;
+	case FAN_PLAN_MSG_AGAIN: take_again(c, now_ns); break;
+	case FAN_PLAN_MSG_REFUSED: take_refusal(c, now_ns); break;
+	}
+}
+
+static void hear(struct fanin_comm *c, uint64_t now_ns)
+{
+	struct fan_comm_client *f = &c->client;
+	char why[FAN_PLAN_MSG_WHY_BYTES];
+	size_t bytes;
+	const char *line;
+	while (!atomic_load(&c->error) && (line = fan_dial_line(&f->dial, &bytes))) {
+		if (fan_plan_msg_get(&f->msg, line, bytes, c->cfg.job, why)) {
+			fail_by_nonsense(c, now_ns, why);
+			return;
+		}
+		fan_dial_content(&f->dial);
+		obey(c, now_ns);
+	}
+}
+
+/* Once the communicator is over, the controller hears of it by the connection's end. */
+void fan_comm_client_work(struct fanin_comm *c, uint64_t now_ns)
+{
+	struct fan_comm_client *f = &c->client;
+	if (!f->on)
+		return;
+	if (atomic_load(&c->error)) {
+		fan_comm_client_free(c);
+		return;
+	}
+	if (f->news || now_ns >= fan_dial_deadline(&f->dial)) {
+		f->news = false;
+		if (fan_dial_work(&f->dial, now_ns))
+			say_hello(c);
+		hear(c, now_ns);
+	}
+	if (!f->has_parts && now_ns >= c->join_by_ns)
+		fail_in_time(c);
+	if (now_ns >= f->behind_ns && !atomic_load(&c->error))
+		move_connections(c, now_ns);
+	tell_moved(c);
+}
+
+uint64_t fan_comm_client_deadline(const struct fanin_comm *c)
+{
+	const struct fan_comm_client *f = &c->client;
+	if (!f->on)
+		return UINT64_MAX;
+	uint64_t at_ns = fan_dial_deadline(&f->dial);
+	if (f->behind_ns < at_ns)
+		at_ns = f->behind_ns;
+	return f->has_parts || at_ns < c->join_by_ns ? at_ns : c->join_by_ns;
+}
+
+bool fan_comm_client_forgives(struct fanin_comm *c, struct fan_connection *cn, uint64_t now_ns)
+{
+	const struct fan_fault *f = fan_worker_fault(cn->w);
+	bool route = f->err == FAN_E_JOB_MISMATCH && f->desc_a >> 24 == FAN_ABOUT_ROUTE;
+	if (!c->client.on || now_ns >= c->join_by_ns)
+		return false;
+	if (!route && f->err != FAN_E_ROUTE && f->err != FAN_E_RANK_TAKEN &&
+	    f->err != FAN_E_RESTARTED)
+		return false;
+	if (!cn->again_ns)
+		cn->again_ns = now_ns + FAN_COMM_CLIENT_AGAIN_MS * FAN_MS;
+	if (now_ns >= cn->again_ns)
+		fan_comm_open_connection(c, cn->number, now_ns);
+	return true;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan_client.h - the controller client of a communicator.
+ *
+ * Before the communicator joins, it requests the parts of its job and opens connections for
+ * them.  Later the controller moves parts to other routes, or ends the communicator because a
+ * server is lost.  Without a controller the communicator continues as it is, and redials.
+ *
+ * Only the progress thread uses it. */
+#ifndef FAN_LIB_RANK_PLAN_CLIENT_H
+#define FAN_LIB_RANK_PLAN_CLIENT_H
+
+#include "lib/base/plan_msg.h"
+#include "net/dial.h"
+
+#define FAN_COMM_CLIENT_AGAIN_MS 250 /* between tries after a refusal that may pass */
+
+struct fanin_comm;
+struct fan_connection;
+struct fan_fault;
+
+struct fan_comm_client {
+	bool on;		    /* there is a controller */
+	bool news;		    /* the socket has reported */
+	bool has_parts;		    /* the job's parts are known */
+	bool moving[FAN_PARTS_MAX]; /* by part: the controller waits for its `moved` */
+	unsigned movings;	    /* number of moving parts */
+	uint64_t behind_ns;	    /* time to move connections that are behind; UINT64_MAX: none */
+	struct fan_dial dial;
+	struct fan_plan_msg msg; /* the last one */
+};
+
+void fan_comm_client_init(struct fanin_comm *c);
+void fan_comm_client_free(struct fanin_comm *c);
+
+/* Handle the controller's messages and answer them.  May end the communicator. */
+void fan_comm_client_work(struct fanin_comm *c, uint64_t now_ns);
+uint64_t fan_comm_client_deadline(const struct fanin_comm *c);
+
+/* Connection `cn` was refused while its job forms.  True: the cause may pass, as after a restart of
+ * a switch or while an earlier life of the job ends, and the client will try again. */
+bool fan_comm_client_forgives(struct fanin_comm *c, struct fan_connection *cn, uint64_t now_ns);
+
+/* Write what it waits for to `text`, `bytes` bytes. */
+void fan_comm_client_text(const struct fanin_comm *c, char *text, size_t bytes);
+
+#endif

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* regroup.c - who is lost, and joining again at those that are left. */
+#include "regroup.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/base/awake.h"
+#include "lib/comm/comm.h"
+#include "net/clock.h"
+#include "parts.h"
+#include "regroup_agree.h"
+
+#define LOOK_NS (2 * FAN_JOIN_RETRY_NS) /* between rounds of a rank that joins, at most */
+
+static const uint64_t nobody[FAN_RANK_WORDS];
+
+/* Enabling. */
+
+static bool may_regroup(const struct fanin_comm *c)
+{
+	unsigned named = 0;
+	for (unsigned k = 0; k < c->parts; k++)
+		named += c->inside[k] < 0;
+	return named && c->parts > 1 && c->parts <= FAN_REGROUP_PARTS_MAX && !c->client.on &&
+	       !c->cfg.ahead && !*c->cfg.server_addr;
+}
+
+static void keep_results(struct fanin_comm *c)
+{
+	for (unsigned i = 0; i < c->connections; i++)
+		fan_connection_keep(&c->connection[i]);
+}
+
+void fan_regroup_enable(struct fanin_comm *c)
+{
+	if (c->regroup || !may_regroup(c))
+		return;
+	struct fan_regroup *g = c->regroup = calloc(1, sizeof *g);
+	if (!g)
+		return;
+	g->all = c->parts;
+	for (unsigned k = 0; k < c->parts; k++) {
+		g->first[k] = (struct fan_regroup_part){c->part[k], c->inside[k], c->mbps[k]};
+		g->number[k] = (uint8_t)k;
+	}
+	keep_results(c);
+}
+
+static void close_old(struct fan_regroup *g)
+{
+	for (unsigned i = 0; i < g->olds; i++)
+		fan_connection_close(&g->old[i]);
+	g->olds = 0;
+}
+
+void fan_regroup_free(struct fan_regroup *g)
+{
+	if (!g)
+		return;
+	close_old(g);
+	fan_regroup_forget(g);
+	free(g);
+}
+
+bool fan_regroup_is_on(const struct fanin_comm *c)
+{
+	return c->regroup && c->regroup->phase != FAN_REGROUP_NONE;
+}
+
+bool fan_regroup_holds(const struct fanin_comm *c, const struct fanin_op *op)
+{
+	return fan_regroup_is_on(c) && !op->is_agreement;
+}
+
+/* Stopping. */
+
+/* Operations that have been started, the last one maybe on some connections only. */
+static void stop_ops(struct fanin_comm *c)
+{
+	struct fan_regroup *g = c->regroup;
+	g->op_count = 0;
+	for (unsigned i = 0; i < c->running_count; i++)
+		g->op[g->op_count++] = c->running[i];
+	c->running_count = 0;
+	if (c->waiting.head && c->waiting.head->is_counted)
+		g->op[g->op_count++] = fan_op_queue_take(&c->waiting);
+	g->ops = c->split.ops;
+}
+
+static unsigned order_of(const struct fan_connection *cn)
+{
+	return cn->part * FAN_SHARDS_MAX + cn->shard;
+}
+
+/* The number of the connection behind `cn`, by part and shard; NULL: of the first one.  They were
+ * opened in the order in which aggregators answered, which is another one on each rank. */
+static unsigned next_connection(const struct fanin_comm *c, const struct fan_connection *cn)
+{
+	unsigned next = FAN_SHARDS_MAX;
+	for (unsigned i = 0; i < c->connections; i++) {
+		bool behind = !cn || order_of(&c->connection[i]) > order_of(cn);
+		if (behind && (next == FAN_SHARDS_MAX ||
+			       order_of(&c->connection[i]) < order_of(&c->connection[next])))
+			next = i;
+	}
+	return next; /* there is one: no two have the same part and shard */
+}
+
+/* The connections tell why they leave, and hear nothing else from now on. */
+static void stop_connections(struct fanin_comm *c, int number, uint64_t now_ns)
+{
+	struct fan_regroup *g = c->regroup;
+	struct fan_rtt_histogram trips;
+	close_old(g);
+	g->shares = c->split.shares;
+	memcpy(g->shards, c->shards, sizeof g->shards);
+	fan_comm_add_stats(&g->before, c);
+	fan_comm_collect_trips(c, &trips);
+	g->trips_before = trips;
+	for (unsigned i = 0; i < c->connections; i++) {
+		struct fan_connection *cn = &g->old[g->olds];
+		g->was[g->olds] = (uint8_t)next_connection(c, i ? &cn[-1] : NULL);
+		*cn = c->connection[g->was[g->olds]];
+		fan_connection_renumber(cn, FAN_SHARDS_MAX + g->olds++);
+		fan_worker_leave(cn->w, now_ns, FAN_REGROUP_E_GONE(number), nobody);
+		cn->news = true;
+	}
+}
+
+/* Connections that joined without another part in mind. */
+static void drop_connections(struct fanin_comm *c, int number, uint64_t now_ns)
+{
+	for (unsigned i = 0; i < c->connections; i++) {
+		struct fan_connection *cn = &c->connection[i];
+		if (!cn->w)
+			continue;
+		fan_worker_leave(cn->w, now_ns, FAN_REGROUP_E_GONE(number), nobody);
+		cn->news = true;
+		fan_connection_send(cn, c->io, now_ns);
+		fan_connection_close(cn);
+	}
+}
+
+/* The parts that are left, in jobs that tell which are not. */
+static void take_parts(struct fanin_comm *c)
+{
+	struct fan_regroup *g = c->regroup;
+	char suffix[16];
+	snprintf(suffix, sizeof suffix, "!%llx", (unsigned long long)g->gone);
+	c->parts = 0;
+	for (unsigned n = 0; n < g->all; n++) {
+		const struct fan_regroup_part *p = &g->first[n];
+		if (g->gone >> n & 1)
+			continue;
+		c->part[c->parts] = p->part;
+		fan_rendezvous_derive(c->part[c->parts].name, p->part.name, suffix);
+		c->inside[c->parts] = p->inside;
+		c->mbps[c->parts] = p->mbps;
+		g->number[c->parts++] = (uint8_t)n;
+	}
+}
+
+static void begin(struct fanin_comm *c, int number, const char *why, uint64_t now_ns)
+{
+	struct fan_regroup *g = c->regroup;
+	const uint64_t alive_ns = (uint64_t)c->cfg.alive_ms * FAN_MS;
+	g->gone |= UINT64_C(1) << number;
+	snprintf(g->why, sizeof g->why, "%s", why);
+	if (g->phase == FAN_REGROUP_NONE) {
+		stop_ops(c);
+		stop_connections(c, number, now_ns);
+	} else {
+		drop_connections(c, number, now_ns);
+	}
+	g->phase = FAN_REGROUP_JOINS;
+	memset(c->connection, 0, sizeof c->connection);
+	memset(c->shards, 0, sizeof c->shards);
+	c->connections = 0;
+	take_parts(c);
+	g->look_ns = now_ns + LOOK_NS;
+	g->silent_ns = now_ns + alive_ns;
+	g->until_ns = now_ns + 2 * alive_ns + FAN_REGROUP_MARGIN_MS * FAN_MS;
+	c->join_by_ns = g->until_ns;
+	pthread_mutex_lock(&c->lock);
+	c->ready = false;
+	pthread_mutex_unlock(&c->lock);
+	if (c->parts)
+		fan_comm_open_parts(c, now_ns);
+	else
+		fan_comm_fail(c, FAN_E_UNREACHABLE, g->why);
+}
+
+/* Losses. */
+
+/* The number of the part that a fault says is lost; -1: it says something else. */
+static int number_lost(const struct fan_regroup *g, const struct fan_connection *cn,
+		       const struct fan_fault *f)
+{
+	int number = FAN_REGROUP_E_GONE(0) - f->err;
+	if (f->err == FAN_E_RESTARTED ||
+	    (f->err == FAN_E_UNREACHABLE && !fan_ranks_count(f->ranks)))
+		number = g->number[cn->part];
+	bool named = number >= 0 && number < (int)g->all && g->first[number].inside < 0;
+	return named && !(g->gone >> number & 1) ? number : -1;
+}
+
+static void tell_why(const struct fanin_comm *c, const struct fan_connection *cn, int number,
+		     char *why, size_t bytes)
+{
+	const struct fan_fault *f = fan_worker_fault(cn->w);
+	char addr[80];
+	if (f->err != FAN_REGROUP_E_GONE(number))
+		fan_comm_fault_text(c, cn, f, why, bytes);
+	else
+		snprintf(why, bytes, "another rank has lost the switch %s",
+			 fan_peer_text(&c->regroup->first[number].part.at, addr, sizeof addr));
+}
+
+/* Ranks `ranks` do not join again: they are lost as well. */
+static void fail_for(struct fanin_comm *c, const struct fan_connection *cn, const uint64_t *ranks)
+{
+	struct fan_fault f = {.err = FAN_E_RANK_LOST};
+	char text[FAN_FAULT_TEXT_BYTES];
+	fan_ranks_copy(f.ranks, ranks);
+	fan_ranks_copy(c->blamed, ranks);
+	c->cause = FAN_E_RANK_LOST;
+	fan_comm_fault_text(c, cn, &f, text, sizeof text);
+	fan_comm_fail(c, FAN_E_RANK_LOST, text);
+}
+
+/* There was no room for the job: its former life may still have it. */
+static bool tries_again(struct fanin_comm *c, struct fan_connection *cn, int err, uint64_t now_ns)
+{
+	if (err != FAN_E_JOBS_FULL && err != FAN_E_SLOTS_FULL && err != FAN_E_MEMBERS_FULL)
+		return false;
+	if (now_ns >= c->regroup->until_ns)
+		return false;
+	if (!cn->again_ns)
+		cn->again_ns = now_ns + FAN_REGROUP_AGAIN_MS * FAN_MS;
+	if (now_ns >= cn->again_ns)
+		fan_comm_open_connection(c, cn->number, now_ns);
+	return true;
+}
+
+bool fan_regroup_forgives(struct fanin_comm *c, struct fan_connection *cn, uint64_t now_ns)
+{
+	struct fan_regroup *g = c->regroup;
+	const struct fan_fault *f = fan_worker_fault(cn->w);
+	char why[FAN_FAULT_TEXT_BYTES];
+	if (!g || g->phase > FAN_REGROUP_JOINS)
+		return false;
+	int number = number_lost(g, cn, f);
+	if (number >= 0) {
+		tell_why(c, cn, number, why, sizeof why);
+		begin(c, number, why, now_ns);
+		return true;
+	}
+	if (g->phase == FAN_REGROUP_NONE)
+		return false;
+	if (f->err != FAN_E_TIMEOUT || !fan_ranks_count(f->ranks))
+		return tries_again(c, cn, f->err, now_ns);
+	fail_for(c, cn, f->ranks);
+	return true;
+}
+
+/* Who has not answered by now is lost, and with a host's aggregator its rank. */
+static void check_answers(struct fanin_comm *c, uint64_t now_ns)
+{
+	struct fan_regroup *g = c->regroup;
+	char why[FAN_FAULT_TEXT_BYTES], addr[80];
+	for (unsigned i = 0; i < c->connections && now_ns >= g->silent_ns; i++) {
+		struct fan_connection *cn = &c->connection[i];
+		if (fan_worker_welcome(cn->w) || fan_worker_phase(cn->w) != FAN_W_JOINING)
+			continue;
+		if (c->inside[cn->part] >= 0) {
+			fan_comm_blame_for_silence(c, cn->part);
+			fail_for(c, cn, c->blamed);
+		} else {
+			snprintf(why, sizeof why, "the switch %s stopped answering, too",
+				 fan_peer_text(&cn->switch_addr, addr, sizeof addr));
+			begin(c, g->number[cn->part], why, now_ns);
+		}
+		return;
+	}
+}
+
+/* Work. */
+
+/* Time in which this rank did not look, because it was suspended, is no one's silence. */
+static void discount_sleep(struct fanin_comm *c, uint64_t now_ns)
+{
+	struct fan_regroup *g = c->regroup;
+	const uint64_t late_ns = fan_awake_late_ns(g->look_ns, now_ns);
+	g->look_ns = now_ns + LOOK_NS;
+	g->silent_ns += late_ns;
+	g->until_ns += late_ns;
+	c->join_by_ns = g->until_ns;
+}
+
+static bool has_left(const struct fan_connection *cn)
+{
+	return !cn->w || fan_worker_phase(cn->w) == FAN_W_LEFT;
+}
+
+/* The old connections leave; what they hold is needed until all have agreed. */
+static void serve_old(struct fanin_comm *c, uint64_t now_ns)
+{
+	struct fan_regroup *g = c->regroup;
+	bool any = false;
+	for (unsigned i = 0; i < g->olds; i++) {
+		any |= !has_left(&g->old[i]);
+		if (!has_left(&g->old[i]))
+			fan_connection_send(&g->old[i], c->io, now_ns);
+	}
+	if (!any && g->phase == FAN_REGROUP_NONE)
+		close_old(g);
+}
+
+void fan_regroup_work(struct fanin_comm *c, uint64_t now_ns)
+{
+	if (!c->regroup)
+		return;
+	serve_old(c, now_ns);
+	if (c->regroup->phase != FAN_REGROUP_JOINS || c->leaving)
+		return;
+	discount_sleep(c, now_ns);
+	check_answers(c, now_ns);
+}
+
+void fan_regroup_joined(struct fanin_comm *c)
+{
+	if (!c->regroup)
+		return;
+	keep_results(c);
+	if (c->regroup->phase == FAN_REGROUP_JOINS)
+		fan_regroup_agree(c);
+}
+
+uint64_t fan_regroup_deadline(const struct fanin_comm *c)
+{
+	const struct fan_regroup *g = c->regroup;
+	uint64_t at_ns = UINT64_MAX;
+	for (unsigned i = 0; g && i < g->olds; i++) {
+		const struct fan_connection *cn = &g->old[i];
+		uint64_t one_ns = has_left(cn) ? UINT64_MAX
+				  : cn->news   ? 0
+					       : fan_worker_deadline(cn->w);
+		at_ns = one_ns < at_ns ? one_ns : at_ns;
+	}
+	if (!g || c->leaving || g->phase != FAN_REGROUP_JOINS)
+		return at_ns;
+	for (unsigned i = 0; i < c->connections; i++)
+		if (!fan_worker_welcome(c->connection[i].w) && g->silent_ns < at_ns)
+			at_ns = g->silent_ns;
+	return at_ns;
+}

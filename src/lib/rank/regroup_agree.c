@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "regroup_agree.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/comm/comm.h"
+#include "net/clock.h"
+
+#define KEY_FULL 0x10000 /* in a key, rank + 1: it has the elements, too */
+#define KEY_RANK 0xffff
+
+void fan_regroup_forget(struct fan_regroup *g)
+{
+	free(g->stands);
+	free(g->owners);
+	free(g->results);
+	g->stands = NULL;
+	g->owners = NULL;
+	g->results = NULL;
+}
+
+static void fail(struct fanin_comm *c, const char *what)
+{
+	char text[FAN_FAULT_TEXT_BYTES];
+	snprintf(text, sizeof text, "%.400s; %s", c->regroup->why, what);
+	fan_ranks_set(c->blamed, (unsigned)c->cfg.rank);
+	c->cause = FAN_E_UNREACHABLE;
+	fan_comm_fail(c, FAN_E_UNREACHABLE, text);
+}
+
+/* An all-reduce of all ranks' words, in place. */
+static void add_up(struct fanin_comm *c, enum fan_redop redop, enum fan_dtype dtype, size_t count,
+		   void *words)
+{
+	const struct fan_op what = {
+		.op = redop,
+		.dtype = dtype,
+		.wire = dtype,
+		.mode = FAN_NATIVE,
+		.mark = FAN_MARK_OWN,
+		.count = count,
+		.in = words,
+		.out = words,
+	};
+	struct fanin_op *op = fan_op_new(&what);
+	c->regroup->arrived = false;
+	if (!op) {
+		fail(c, fan_err_text(FAN_E_NOMEM));
+		return;
+	}
+	op->is_own = op->is_agreement = true;
+	fan_op_queue_put_first(&c->waiting, op);
+}
+
+static uint32_t window_of(const struct fan_connection *cn)
+{
+	return fan_worker_welcome(cn->w)->window;
+}
+
+/* A slot of an old connection, by its number among all. */
+struct place {
+	struct fan_connection *cn;
+	uint32_t slot, window;
+};
+
+static struct place place_of(struct fan_regroup *g, unsigned number)
+{
+	struct place p = {.cn = g->old, .slot = number};
+	while (p.slot >= window_of(p.cn))
+		p.slot -= window_of(p.cn++);
+	p.window = window_of(p.cn);
+	return p;
+}
+
+/* Where all ranks stand. */
+
+void fan_regroup_agree(struct fanin_comm *c)
+{
+	struct fan_regroup *g = c->regroup;
+	g->phase = FAN_REGROUP_STANDS;
+	g->slots = 0;
+	g->result_bytes = 0;
+	for (unsigned i = 0; i < g->olds; i++) {
+		size_t bytes = (sizeof(uint32_t) + g->old[i].packet_bytes + 7) / 8 * 8;
+		g->slots += window_of(&g->old[i]);
+		g->result_bytes = bytes > g->result_bytes ? bytes : g->result_bytes;
+	}
+	fan_regroup_forget(g);
+	g->stands = calloc(1 + (size_t)g->slots, sizeof *g->stands);
+	g->owners = calloc(2 * (size_t)g->slots + 1, sizeof *g->owners);
+	g->results = calloc(FAN_REGROUP_RESULTS, g->result_bytes + 1);
+	if (!g->stands || !g->owners || !g->results) {
+		fail(c, fan_err_text(FAN_E_NOMEM));
+		return;
+	}
+	g->stands[0] = -(int64_t)g->ops;
+	for (unsigned x = 0; x < g->slots; x++) {
+		struct place p = place_of(g, x);
+		g->stands[1 + x] = (int64_t)fan_worker_awaits(p.cn->w, p.slot);
+	}
+	add_up(c, FAN_MAX, FAN_INT64, 1 + (size_t)g->slots, g->stands);
+}
+
+/* Does this rank lack the last result of a slot?  -1: it stands where it cannot. */
+static int lacks(struct fan_regroup *g, unsigned number)
+{
+	struct place p = place_of(g, number);
+	uint64_t own = fan_worker_awaits(p.cn->w, p.slot);
+	uint64_t furthest = (uint64_t)g->stands[1 + number];
+	if (furthest == own)
+		return 0;
+	return furthest == own + p.window ? 1 : -1;
+}
+
+/* Who has which result. */
+
+/* This rank, if it has a slot's last result. */
+static int32_t key_of(const struct fanin_comm *c, unsigned number)
+{
+	struct place p = place_of(c->regroup, number);
+	uint64_t own = fan_worker_awaits(p.cn->w, p.slot);
+	struct fan_frag f;
+	uint32_t bytes;
+	const uint8_t *kept = fan_connection_kept(p.cn, p.slot, &bytes);
+	if (!kept || own < p.window)
+		return 0;
+	fan_wire_head(&f, kept);
+	if (f.frag != own - p.window)
+		return 0;
+	return (f.flags & FAN_F_EMPTY ? 0 : KEY_FULL) | (c->cfg.rank + 1);
+}
+
+static void ask_owners(struct fanin_comm *c)
+{
+	struct fan_regroup *g = c->regroup;
+	g->phase = FAN_REGROUP_OWNERS;
+	for (unsigned x = 0; x < g->slots; x++) {
+		int lack = lacks(g, x);
+		if (lack < 0) {
+			fail(c, "ranks do not agree on the results that they have");
+			return;
+		}
+		g->owners[2 * x] = lack ? 0 : key_of(c, x);
+		g->owners[2 * x + 1] = lack;
+	}
+	add_up(c, FAN_MAX, FAN_INT32, 2 * (size_t)g->slots, g->owners);
+}
+
+/* Giving. */
+
+static void put_result(struct fan_regroup *g, unsigned number, uint8_t *to)
+{
+	struct place p = place_of(g, number);
+	uint32_t bytes;
+	const uint8_t *kept = fan_connection_kept(p.cn, p.slot, &bytes);
+	memcpy(to, &bytes, sizeof bytes);
+	memcpy(to + sizeof bytes, kept, bytes);
+}
+
+/* The next results that ranks lack, each from one owner, as a sum in which all others have zeros.
+ * False: there are no more. */
+static bool give(struct fanin_comm *c)
+{
+	struct fan_regroup *g = c->regroup;
+	g->given = 0;
+	memset(g->results, 0, FAN_REGROUP_RESULTS * g->result_bytes);
+	for (unsigned x = g->next; x < g->slots && g->given < FAN_REGROUP_RESULTS; x++) {
+		if (!g->owners[2 * x + 1])
+			continue;
+		if (!g->owners[2 * x]) {
+			fail(c, "a result that a rank lacks is lost with it");
+			return true;
+		}
+		if ((g->owners[2 * x] & KEY_RANK) == c->cfg.rank + 1)
+			put_result(g, x, g->results + g->given * g->result_bytes);
+		g->given++;
+	}
+	if (!g->given)
+		return false;
+	g->phase = FAN_REGROUP_GIVES;
+	add_up(c, FAN_SUM, FAN_INT32, g->given * g->result_bytes / sizeof(int32_t), g->results);
+	return true;
+}
+
+static bool take_result(struct fan_regroup *g, unsigned number, const uint8_t *from,
+			uint64_t now_ns)
+{
+	struct place p = place_of(g, number);
+	uint32_t bytes;
+	memcpy(&bytes, from, sizeof bytes);
+	return bytes <= g->result_bytes - sizeof bytes &&
+	       fan_worker_supply(p.cn->w, now_ns, from + sizeof bytes, bytes);
+}
+
+static void take_given(struct fanin_comm *c, uint64_t now_ns)
+{
+	struct fan_regroup *g = c->regroup;
+	for (unsigned n = 0; n < g->given; g->next++) {
+		if (!g->owners[2 * g->next + 1])
+			continue;
+		const uint8_t *from = g->results + n++ * g->result_bytes;
+		if (lacks(g, g->next) && !take_result(g, g->next, from, now_ns)) {
+			fail(c, "a result that this rank lacks is lost with it");
+			return;
+		}
+	}
+}
+
+/* Going on. */
+
+/* Sum elements `first` to `end` of `part` of operation `whole` anew: at most one such run for every
+ * second slot, and one for each operation on each connection. */
+static bool sum_anew(struct fan_op_queue *q, struct fanin_op *whole, const struct fan_op *part,
+		     uint64_t first, uint64_t end)
+{
+	const struct fan_op rest = fan_op_part(part, &(struct fan_cut){first, end, 0, 1});
+	struct fanin_op *op = fan_op_new(&rest);
+	if (!op)
+		return false;
+	op->is_own = true;
+	op->whole = whole;
+	whole->rests++;
+	fan_op_queue_add(q, op);
+	return true;
+}
+
+/* What has no result on old connection number `i`.  False: no memory. */
+static bool rest_of(const struct fan_regroup *g, struct fan_op_queue *q, struct fanin_op *op,
+		    const struct fan_split *shares, unsigned i)
+{
+	const struct fan_connection *cn = &g->old[i];
+	struct fan_split_range r =
+		fan_comm_split_range(shares, op, fan_worker_frag_elems(cn->w, &op->op), cn->part);
+	const struct fan_cut cut = {r.first, r.end, cn->shard, g->shards[cn->part]};
+	const struct fan_op part = fan_op_part(&op->op, &cut);
+	struct fan_rest rest = {.block = 0};
+	const unsigned was = g->was[i];
+	if (was >= op->connections) /* not started, so there is no result */
+		return !r.takes_part || sum_anew(q, op, &part, 0, part.count);
+	while (op->id[was] != FAN_OP_NOWHERE && fan_worker_rest(cn->w, op->id[was], &rest))
+		if (!sum_anew(q, op, &part, rest.first, rest.end))
+			return false;
+	return true;
+}
+
+/* Are the shares known by which each operation was cut that all ranks have started? */
+static bool knows_shares(const struct fan_regroup *g, uint64_t all_ops)
+{
+	for (unsigned n = 0; n < g->op_count; n++)
+		if (!g->op[n]->is_measurement && g->op[n]->number < all_ops &&
+		    !fan_split_history_at(&g->shares, g->op[n]->number))
+			return false;
+	return true;
+}
+
+/* An operation that was under way: all ranks have started those below `all_ops`. */
+static bool go_on_with(struct fanin_comm *c, struct fan_op_queue *q, struct fanin_op *op,
+		       uint64_t all_ops)
+{
+	bool ok = true;
+	if (op->is_measurement) { /* shares are learnt anew */
+		fan_comm_end_op(c, op, FAN_OK);
+	} else if (op->number >= all_ops) {
+		op->connections = op->connections_done = 0;
+		op->is_counted = false;
+		fan_op_queue_add(q, op);
+	} else {
+		const struct fan_split *s = fan_split_history_at(&c->regroup->shares, op->number);
+		op->rests = 1; /* until all are known */
+		for (unsigned i = 0; i < c->regroup->olds && ok; i++)
+			ok = rest_of(c->regroup, q, op, s, i);
+		if (!--op->rests)
+			fan_comm_end_whole(c, op, ok ? FAN_OK : FAN_E_NOMEM);
+	}
+	return ok;
+}
+
+static void finish(struct fanin_comm *c)
+{
+	struct fan_regroup *g = c->regroup;
+	uint64_t all_ops = (uint64_t)-g->stands[0];
+	struct fan_op_queue q = {0};
+	unsigned count = g->op_count, done = 0;
+	if (!knows_shares(g, all_ops)) {
+		fail(c, "the shares by which an operation was cut are no longer known");
+		return;
+	}
+	g->op_count = 0;
+	while (done < count && go_on_with(c, &q, g->op[done], all_ops))
+		done++;
+
+	fan_op_queue_move(&q, &c->waiting);
+	c->waiting = q;
+	for (unsigned n = done + 1; n < count; n++)
+		fan_op_queue_add(&c->waiting, g->op[n]);
+	g->phase = FAN_REGROUP_NONE;
+	fan_regroup_forget(g);
+	if (done < count)
+		fail(c, fan_err_text(FAN_E_NOMEM));
+}
+
+void fan_regroup_arrived(struct fanin_comm *c)
+{
+	c->regroup->arrived = true;
+}
+
+bool fan_regroup_go_on(struct fanin_comm *c)
+{
+	struct fan_regroup *g = c->regroup;
+	if (!g || !g->arrived || atomic_load(&c->error))
+		return false;
+	g->arrived = false;
+	if (g->phase == FAN_REGROUP_STANDS) {
+		ask_owners(c);
+		return true;
+	}
+	if (g->phase == FAN_REGROUP_OWNERS)
+		g->next = 0;
+	else
+		take_given(c, fan_clock_ns());
+	if (!atomic_load(&c->error) && !give(c))
+		finish(c);
+	return true;
+}

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "share_meter.h"
+
+#include <string.h>
+
+#include "lib/comm/comm.h"
+#include "parts.h"
+
+#define US_NS	1000
+#define DRAINED 8  /* a period is not measured while more than 1 / DRAINED of it is under way */
+#define COST_NS 16 /* unit of the time of a MiB: up to 34 s */
+
+static void take_plan(struct fan_split *s, const struct fanin_comm *c)
+{
+	s->parts = c->parts;
+	for (unsigned k = 0; k < c->parts; k++)
+		s->begin[k] = c->part[k].from;
+	s->begin[c->parts] = FAN_CUT_WHOLE;
+}
+
+void fan_comm_split_init(struct fanin_comm *c)
+{
+	struct fan_comm_split *s = &c->split;
+	bool is_host[FAN_PARTS_MAX];
+	memset(s, 0, sizeof *s);
+	s->news = true;
+	if (c->client.on) {
+		take_plan(&s->shares.now, c);
+		return;
+	}
+	fan_split_even(&s->shares.now, c->parts);
+	s->learns = c->parts > 1 && fan_config_flag("FANIN_SPLIT", true);
+	if (!s->learns)
+		return;
+	for (unsigned k = 0; k < c->parts; k++)
+		is_host[k] = c->inside[k] >= 0;
+	fan_split_learner_init(&s->learner, c->parts, is_host, c->mbps);
+	fan_split_from_shares(&s->shares.now, &s->learner);
+}
+
+/* The part on the host of `root`, a rank; -1: it has none. */
+static int part_at(const struct fanin_comm *c, unsigned root)
+{
+	const struct fan_meeting *m = &c->places.ranks;
+	for (unsigned k = 0; k < c->parts && c->parts > 1 && m->hosts > 1; k++)
+		if (c->inside[k] >= 0 && m->host_of[c->inside[k]] == m->host_of[root])
+			return (int)k;
+	return -1;
+}
+
+/* The part that has all of an operation of a set; -1: it is cut as others are. */
+static int home_of(const struct fanin_comm *c, const struct fanin_op *op)
+{
+	return op->is_member ? part_at(c, op->op.root) : -1;
+}
+
+struct fan_split_range fan_comm_split_range(const struct fan_split *s, const struct fanin_op *op,
+					    uint32_t per_frag, unsigned part)
+{
+	if (!op->is_whole)
+		return fan_split_range(s, op->number, op->op.count, per_frag, part);
+	return (struct fan_split_range){0, op->op.count, part == op->home};
+}
+
+bool fan_comm_split_cut(const struct fanin_comm *c, const struct fanin_op *op, unsigned i,
+			struct fan_cut *cut)
+{
+	const struct fan_connection *cn = &c->connection[i];
+	struct fan_split_range r = fan_comm_split_range(
+		&c->split.shares.now, op, fan_worker_frag_elems(cn->w, &op->op), cn->part);
+	*cut = (struct fan_cut){r.first, r.end, cn->shard, c->shards[cn->part]};
+	return r.takes_part;
+}
+
+void fan_comm_split_started(struct fanin_comm *c, struct fanin_op *op)
+{
+	int home = home_of(c, op);
+	op->is_counted = true;
+	op->number = c->split.ops++;
+	op->is_whole = home >= 0;
+	op->home = (uint8_t)home;
+	if (op->is_own || op->is_whole)
+		return;
+	uint64_t bytes = op->op.count * fan_dtype_bytes(op->op.dtype);
+	c->split.bytes += bytes;
+	c->split.open_bytes += bytes;
+}
+
+/* Measurements. */
+
+static bool is_settled(const struct fan_comm_split *s)
+{
+	return s->learner.phase == FAN_SPLIT_SETTLED;
+}
+
+/* Is the aggregator of part `k` on this rank's host?  Then its round trips tell nothing. */
+static bool is_here(const struct fanin_comm *c, unsigned k)
+{
+	int first = c->host_first ? c->host_first[c->cfg.rank] : c->cfg.rank;
+	return c->inside[k] == first;
+}
+
+/* A period with new shares begins: what was before tells nothing about them. */
+static void begin_period(struct fan_comm_split *s)
+{
+	memset(s->rtt_ns, 0, sizeof s->rtt_ns);
+	s->busy_ns = s->bytes = s->done_bytes = 0;
+}
+
+static uint64_t period_of(const struct fanin_comm *c)
+{
+	const struct fan_comm_split *s = &c->split;
+	uint64_t bytes =
+		is_settled(s) ? FAN_COMM_SPLIT_BYTES * FAN_COMM_SPLIT_QUIET : FAN_COMM_SPLIT_BYTES;
+	return bytes / (c->columns ? c->columns : 1);
+}
+
+/* The time with operations under way for each MiB that was done meanwhile; 0: there was too little
+ * of it to tell. */
+static int32_t cost_here(const struct fanin_comm *c)
+{
+	const struct fan_comm_split *s = &c->split;
+	if (s->done_bytes < period_of(c) / 2)
+		return 0;
+	double cost = (double)s->busy_ns / COST_NS * (1 << 20) / (double)s->done_bytes;
+	return cost < INT32_MAX ? (int32_t)cost + 1 : INT32_MAX;
+}
+
+/* The words of a measurement: the round trip of each part in microseconds; then, in this rank's
+ * own place, the time of a MiB. */
+static void fill(struct fanin_comm *c)
+{
+	struct fan_comm_split *s = &c->split;
+	const double busy_ns = (double)s->busy_ns;
+	memset(s->words, 0, sizeof s->words);
+	for (unsigned i = 0; i < c->connections && s->busy_ns; i++) {
+		unsigned k = c->connection[i].part;
+		double us = s->rtt_ns[i] / busy_ns / US_NS / c->shards[k];
+		if (!is_here(c, k) && s->shares.now.begin[k] < s->shares.now.begin[k + 1])
+			s->words[k] += us < FAN_COMM_SPLIT_RTT_MAX_US ? (int32_t)us
+								      : FAN_COMM_SPLIT_RTT_MAX_US;
+	}
+	int32_t cost = cost_here(c);
+	s->words[c->parts + (unsigned)c->cfg.rank] = cost;
+	s->bytes = 0;
+	if (cost)
+		begin_period(s);
+}
+
+static bool add_measurement(struct fanin_comm *c)
+{
+	struct fan_comm_split *s = &c->split;
+	struct fan_op what = {
+		.op = FAN_SUM,
+		.dtype = FAN_INT32,
+		.wire = FAN_INT32,
+		.mode = FAN_NATIVE,
+		.mark = FAN_MARK_OWN,
+		.count = c->parts + (unsigned)c->cfg.ranks,
+		.in = s->words,
+		.out = s->words,
+	};
+	struct fanin_op *op = fan_op_new(&what);
+	if (!op)
+		return false;
+	fill(c);
+	op->is_own = op->is_measurement = true;
+	s->measures = true;
+	s->arrived = false;
+	fan_op_queue_put_first(&c->waiting, op);
+	return true;
+}
+
+/* The least cost of a rank, which has not waited for others; 0: none has told one. */
+static uint64_t least_cost(const struct fanin_comm *c)
+{
+	const int32_t *cost = c->split.words + c->parts;
+	uint64_t least = 0;
+	for (int r = 0; r < c->cfg.ranks; r++)
+		if (cost[r] > 0 && (!least || (uint64_t)cost[r] < least))
+			least = (uint64_t)cost[r];
+	return least;
+}
+
+static void take_measurement(struct fanin_comm *c)
+{
+	struct fan_comm_split *s = &c->split;
+	for (unsigned k = 0; k < c->parts; k++) {
+		int ranks = c->cfg.ranks - (c->inside[k] >= 0);
+		s->rtt_us[k] = s->words[k] > 0 ? (uint32_t)(s->words[k] / ranks) : 0;
+	}
+	uint64_t cost = least_cost(c);
+	if (cost && fan_split_learn(&s->learner, s->rtt_us, cost)) {
+		fan_split_history_turn(&s->shares, s->ops);
+		fan_split_from_shares(&s->shares.now, &s->learner);
+	}
+	s->measures = false;
+	s->news = true;
+}
+
+static bool is_much_open(const struct fanin_comm *c)
+{
+	return c->split.open_bytes > period_of(c) / DRAINED;
+}
+
+/* Before a measurement of shares that are learnt, and before others are tried, what has been
+ * started comes to its end, so that the measurement is of all of it and of nothing else. */
+static bool drains(const struct fanin_comm *c, bool due, bool needed)
+{
+	const struct fan_comm_split *s = &c->split;
+	bool ends = s->measures ? s->arrived && needed : due;
+	return ends && !is_settled(s) && c->running_count && is_much_open(c);
+}
+
+/* Which operations may be started before the measurement under way has been taken follows from
+ * their sizes alone, so that all ranks take it before the same one. */
+bool fan_comm_split_permits(struct fanin_comm *c)
+{
+	struct fan_comm_split *s = &c->split;
+	const struct fanin_op *next = c->waiting.head;
+	if (!s->learns || next->is_measurement || next->is_counted || home_of(c, next) >= 0)
+		return true;
+	uint64_t bytes = next->op.count * fan_dtype_bytes(next->op.dtype);
+	bool due = s->bytes >= period_of(c);
+	bool needed = due || (!is_settled(s) && s->bytes + bytes > FAN_COMM_SPLIT_AHEAD);
+	s->drains = drains(c, due, needed);
+	if (s->drains)
+		return false;
+	if (s->measures && s->arrived && needed) {
+		take_measurement(c);
+		if (!due)
+			begin_period(s);
+	}
+	s->blocked = s->measures && needed;
+	if (!s->measures && due && !add_measurement(c))
+		fan_comm_fail(c, FAN_E_NOMEM, fan_err_text(FAN_E_NOMEM));
+	return !s->blocked && !atomic_load(&c->error);
+}
+
+bool fan_comm_split_holds(const struct fanin_comm *c)
+{
+	return c->split.blocked || c->split.drains;
+}
+
+bool fan_comm_split_waited(const struct fanin_comm *c)
+{
+	const struct fan_comm_split *s = &c->split;
+	return (s->blocked && s->arrived) || (s->drains && !(c->running_count && is_much_open(c)));
+}
+
+void fan_comm_split_done(struct fanin_comm *c, const struct fanin_op *op)
+{
+	uint64_t bytes = op->op.count * fan_dtype_bytes(op->op.dtype);
+	if (op->is_whole)
+		return;
+	c->split.done_bytes += bytes;
+	c->split.open_bytes -= bytes < c->split.open_bytes ? bytes : c->split.open_bytes;
+}
+
+void fan_comm_split_arrived(struct fanin_comm *c)
+{
+	c->split.arrived = true;
+}
+
+void fan_comm_split_show(struct fanin_comm *c)
+{
+	struct fan_comm_split *s = &c->split;
+	if (!s->news)
+		return;
+	s->news = false;
+	c->shown_settled = !s->learns || is_settled(s);
+	for (unsigned n = 0; c->regroup && n < c->regroup->all; n++)
+		c->shown[n] = (struct fan_comm_shown){
+			.at = c->regroup->first[n].part.at,
+			.inside = -1,
+			.lost = true,
+		};
+	for (unsigned k = 0; k < c->parts; k++)
+		c->shown[c->regroup ? c->regroup->number[k] : k] = (struct fan_comm_shown){
+			.at = c->part[k].at,
+			.inside = c->inside[k],
+			.share = s->shares.now.begin[k + 1] - s->shares.now.begin[k],
+			.rtt_us = s->rtt_us[k],
+		};
+}
+
+/* In step. */
+
+/* What is under way: operations of sets, which the parts on hosts have alone, whatever their
+ * shares; and others. */
+struct under_way {
+	bool sets, others;
+};
+
+static struct under_way what_is_under_way(const struct fanin_comm *c)
+{
+	struct under_way is = {false, false};
+	for (unsigned i = 0; i < c->running_count; i++)
+		if (c->running[i]->is_whole)
+			is.sets = true;
+		else
+			is.others = true;
+	return is;
+}
+
+static double share_of(const struct fanin_comm *c, const struct fan_connection *cn,
+		       struct under_way is)
+{
+	const struct fan_split *s = &c->split.shares.now;
+	double share =
+		(double)(s->begin[cn->part + 1] - s->begin[cn->part]) / (double)FAN_CUT_WHOLE;
+	if (is.sets && c->inside[cn->part] >= 0 && (share < 1.0 / c->parts || !is.others))
+		share = 1.0 / c->parts;
+	return share / c->shards[cn->part];
+}
+
+static double at_least(double value, double least)
+{
+	return value > least ? value : least;
+}
+
+/* The results that come in FAN_COMM_SPLIT_FILL_MS, smoothed. */
+static void note_fill(struct fanin_comm *c, uint64_t spent_ns)
+{
+	struct fan_comm_split *s = &c->split;
+	const uint64_t period_ns = FAN_COMM_SPLIT_FILL_MS * FAN_MS;
+	uint64_t results = 0;
+	if (c->running_count)
+		s->fill_ns += spent_ns;
+	if (s->fill_ns < period_ns)
+		return;
+	for (unsigned i = 0; i < c->connections; i++)
+		results += fan_worker_stats(c->connection[i].w)->results;
+	if (results > s->results) /* else connections are new */
+		s->fill +=
+			((double)(results - s->results) * (double)period_ns / (double)s->fill_ns -
+			 s->fill) /
+			2;
+	s->results = results;
+	s->fill_ns = 0;
+}
+
+/* Not while only sets are under way, whose round trips tell nothing of shares. */
+static void note_round_trips(struct fanin_comm *c, uint64_t now_ns, struct under_way is)
+{
+	struct fan_comm_split *s = &c->split;
+	uint64_t spent_ns = now_ns - s->looked_ns;
+	s->looked_ns = now_ns;
+	note_fill(c, spent_ns);
+	if (!s->learns || !is.others || s->blocked)
+		return;
+	s->busy_ns += spent_ns;
+	for (unsigned i = 0; i < c->connections; i++)
+		s->rtt_ns[i] +=
+			(double)spent_ns * (double)fan_worker_stats(c->connection[i].w)->srtt_ns;
+}
+
+double fan_comm_split_counted(double fill, unsigned used)
+{
+	double count = at_least(fill / FAN_IN_STEP_FRAGS, FAN_COMM_SPLIT_COUNTED);
+	return count < used ? count : used;
+}
+
+void fan_comm_split_keep_in_step(struct fanin_comm *c, uint64_t now_ns)
+{
+	struct fan_in_step_part lane[FAN_SHARDS_MAX]; /* by connection */
+	unsigned used = 0, hosts = 0;		      /* connections with a share; those to hosts */
+	unsigned parts = 0;			      /* with a share */
+	const unsigned connections = c->connections;
+	const struct under_way is = what_is_under_way(c);
+	if (c->parts < 2 || c->client.on || !c->ready)
+		return;
+	note_round_trips(c, now_ns, is);
+	for (unsigned i = 0; i < connections; i++) {
+		const struct fan_connection *cn = &c->connection[i];
+		double share = share_of(c, cn, is);
+		lane[i] = (struct fan_in_step_part){
+			.share = share,
+			.left = (double)fan_worker_left(cn->w),
+			.window = fan_worker_stats(cn->w)->window,
+		};
+		used += share > 0;
+		parts += share > 0 && !cn->shard;
+		hosts += share > 0 && c->inside[cn->part] >= 0;
+	}
+	const bool mixed = hosts && hosts < used && !is.sets;
+	const double count = mixed ? fan_comm_split_counted(c->split.fill, used) : used;
+	fan_in_step_bound(lane, connections,
+			  (is.sets ? FAN_COMM_SPLIT_SET_STEP : FAN_IN_STEP_FRAGS) * count);
+	for (unsigned i = 0; i < connections; i++) {
+		struct fan_worker *w = c->connection[i].w;
+		fan_worker_least_timeout(w, fan_comm_rto_min_ms(c, parts));
+		fan_worker_allow(w, lane[i].allow);
+	}
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* share_meter.h - a communicator's measurements, by which it learns the shares of its parts.
+ *
+ * After every FAN_COMM_SPLIT_BYTES of tensors each rank adds what it has measured to the stream of
+ * operations, as an all-reduce of its own; since all ranks start the same operations in the same
+ * order, all get the same sums at the same place, and from there on cut alike.  The operations
+ * that follow wait for it while shares are learnt, but for FAN_COMM_SPLIT_AHEAD, so that a stream
+ * of small ones goes on meanwhile; and not once they stay.
+ *
+ * Operations of sets that one part has whole are not measured and wait for no measurement: shares
+ * say nothing about them, and they go fast only side by side. */
+#ifndef FAN_LIB_RANK_SHARE_METER_H
+#define FAN_LIB_RANK_SHARE_METER_H
+
+#include "core/worker/in_step.h"
+#include "lib/base/op.h"
+#include "shares.h"
+
+#define FAN_COMM_SPLIT_BYTES (4 << 20)
+#define FAN_COMM_SPLIT_QUIET 2		 /* times as many bytes, once the shares stay */
+#define FAN_COMM_SPLIT_AHEAD (512 << 10) /* bytes of tensors that do not wait for a measurement */
+#define FAN_COMM_SPLIT_WORDS (FAN_PARTS_MAX + FAN_RANKS_MAX)
+#define FAN_COMM_SPLIT_COUNTED                                                                     \
+	5 /* connections for which FAN_IN_STEP_FRAGS count together, or more... */
+#define FAN_COMM_SPLIT_FILL_MS	  10 /* ...up to as many as bring results for this long */
+#define FAN_COMM_SPLIT_SET_STEP	  64 /* in place of FAN_IN_STEP_FRAGS while sets are under way */
+#define FAN_COMM_SPLIT_RTT_MAX_US (1 << 22)
+
+struct fanin_comm;
+struct fanin_op;
+struct fan_cut;
+
+/* A part as callers see it. */
+struct fan_comm_shown {
+	fan_peer at;
+	int inside;	/* the rank in which it is; -1: none */
+	bool lost;	/* the others go on without it (regroup.h) */
+	uint64_t share; /* in 1 / FAN_CUT_WHOLE */
+	uint32_t rtt_us;
+};
+
+struct fan_comm_split {
+	struct fan_split_history shares;
+	struct fan_split_learner learner;
+	bool news;	     /* shares or addresses have changed since callers were told */
+	bool learns;	     /* several parts, and no plan fixes their shares */
+	bool blocked;	     /* operations wait for the measurement under way */
+	bool measures;	     /* a measurement is under way... */
+	bool arrived;	     /* ...or its sum is there and not taken yet */
+	uint64_t ops;	     /* started, with measurements */
+	bool drains;	     /* ...or for the end of those that have been started */
+	uint64_t bytes;	     /* of tensors that were started since the last measurement */
+	uint64_t open_bytes; /* of those that are under way */
+	uint64_t done_bytes; /* of those that have ended in the period that is measured... */
+	uint64_t busy_ns;    /* ...and the time with operations under way in it */
+	uint64_t looked_ns;
+	double fill;		       /* results in FAN_COMM_SPLIT_FILL_MS; for the next one: */
+	uint64_t fill_ns;	       /* the time with operations under way... */
+	uint64_t results;	       /* ...since there were so many */
+	double rtt_ns[FAN_SHARDS_MAX]; /* round trip of each connection, times busy_ns */
+	int32_t words[FAN_COMM_SPLIT_WORDS];
+	uint32_t rtt_us[FAN_PARTS_MAX]; /* as measured last */
+};
+
+/* Once the parts are known: their first shares. */
+void fan_comm_split_init(struct fanin_comm *c);
+
+/* The elements of part `part` in an operation that has been started; `s` are the shares, and
+ * `per_frag` elements fill a fragment.
+ *
+ * Of a set, the operation of each root goes to the aggregator on that root's host alone, if it has
+ * one: each element then leaves a host once and enters one once, as in a ring.  Cut into parts,
+ * sums would take another way, from the aggregators to the root. */
+struct fan_split_range fan_comm_split_range(const struct fan_split *s, const struct fanin_op *op,
+					    uint32_t per_frag, unsigned part);
+
+/* The elements of connection `i` in operation `op`.  False: it takes no part in it. */
+bool fan_comm_split_cut(const struct fanin_comm *c, const struct fanin_op *op, unsigned i,
+			struct fan_cut *cut);
+
+/* May the first operation that waits be started?  May put a measurement before it. */
+bool fan_comm_split_permits(struct fanin_comm *c);
+
+/* An operation is being started: count it. */
+void fan_comm_split_started(struct fanin_comm *c, struct fanin_op *op);
+
+/* The measurement under way is done; an operation is. */
+void fan_comm_split_arrived(struct fanin_comm *c);
+void fan_comm_split_done(struct fanin_comm *c, const struct fanin_op *op);
+
+/* Does the first operation that waits do so for a measurement?  Has what it waits for come? */
+bool fan_comm_split_holds(const struct fanin_comm *c);
+bool fan_comm_split_waited(const struct fanin_comm *c);
+
+/* With the lock held: show the parts to callers. */
+void fan_comm_split_show(struct fanin_comm *c);
+
+/* Of `used` connections with a share, to named switches and to hosts, those that count for what may
+ * be in flight: all leave by this rank's link, whose queue must not get longer by their number, but
+ * a link that is fast, by which `fill` results come in FAN_COMM_SPLIT_FILL_MS, takes more. */
+double fan_comm_split_counted(double fill, unsigned used);
+
+/* Note round trips; have results asked for no sooner than queues of several parts empty, also those
+ * of a named switch, which was the only part until hosts joined it; and let connections proceed in
+ * step (core/worker/in_step.h). */
+void fan_comm_split_keep_in_step(struct fanin_comm *c, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* submit.c - how callers start operations. */
+#include "lib/comm/comm.h"
+#include "net/clock.h"
+
+/* With the lock held.  FAN_OK: there is room for `count` more. */
+static int wait_for_room(struct fanin_comm *c, unsigned count, bool wait)
+{
+	int e = FAN_OK;
+	c->room_waiters++;
+	while (!(e = atomic_load(&c->error)) && !c->closing &&
+	       atomic_load(&c->ops_open) + count > FAN_COMM_OPS_MAX) {
+		if (!wait) {
+			e = FAN_E_BUSY;
+			break;
+		}
+		pthread_cond_wait(&c->changed, &c->lock);
+	}
+	c->room_waiters--;
+	if (c->closing) {
+		pthread_cond_broadcast(&c->changed);
+		e = FAN_E_CLOSED;
+	}
+	return e;
+}
+
+/* Check arguments and make the operation, which has not been queued. */
+static int make_op(const struct fanin_comm *c, const struct fan_op_args *args, struct fanin_op **op)
+{
+	struct fan_op what;
+	int e = fan_op_check(&what, args, &c->cfg);
+	if (e)
+		return e;
+	if (!args->is_own)
+		what.mark |= (uint16_t)atomic_load_explicit(&c->mark, memory_order_relaxed);
+	*op = fan_op_new(&what);
+	if (!*op)
+		return FAN_E_NOMEM;
+	(*op)->is_own = args->is_own;
+	(*op)->is_member = args->is_member;
+	(*op)->notify = args->notify;
+	(*op)->notify_arg = args->notify_arg;
+	if (c->trace && !args->is_own)
+		fan_op_trace(*op, c->trace, c->global);
+	return FAN_OK;
+}
+
+/* Queue operations, one behind the other. */
+static int queue_ops(struct fanin_comm *c, struct fanin_op **ops, unsigned count, bool attended,
+		     bool wait)
+{
+	pthread_mutex_lock(&c->lock);
+	int e = wait_for_room(c, count, wait);
+	if (!e) {
+		atomic_fetch_add(&c->ops_open, count);
+		for (unsigned i = 0; i < count; i++)
+			fan_op_queue_add(&c->queued, ops[i]);
+		if (attended)
+			c->attending++;
+		else
+			fan_comm_wake(c);
+	}
+	pthread_mutex_unlock(&c->lock);
+	return e;
+}
+
+int fan_comm_submit_all(struct fanin_comm *c, const struct fan_op_args *args, unsigned count,
+			bool wait, struct fanin_op **ops)
+{
+	unsigned made = 0;
+	if (fan_comm_is_forked(c))
+		return FAN_E_CLOSED;
+	int e = atomic_load_explicit(&c->error, memory_order_acquire);
+	while (!e && made < count && !(e = make_op(c, &args[made], &ops[made])))
+		made++;
+	if (!e)
+		e = queue_ops(c, ops, count, args->attended, wait);
+	for (unsigned i = 0; e && i < made; i++) {
+		ops[i]->notify = NULL;
+		fan_op_end(ops[i], e);
+		fanin_op_free(ops[i]);
+	}
+	return e;
+}
+
+int fan_comm_submit(struct fanin_comm *c, const struct fan_op_args *args, bool wait,
+		    struct fanin_op **op)
+{
+	int e = fan_comm_submit_all(c, args, 1, wait, op);
+	if (e)
+		*op = NULL;
+	return e;
+}
+
+void fan_comm_set_idle(struct fanin_comm *c, void (*idle)(void *arg), void *arg)
+{
+	c->idle = idle;
+	c->idle_arg = arg;
+}
+
+/* The result of `op`, which has not been freed; meanwhile calls `idle`, which may be NULL. */
+static int wait_idly(struct fanin_op *op, void (*idle)(void *arg), void *arg)
+{
+	int e;
+	if (!idle)
+		return fanin_op_wait(op, -1);
+	while ((e = fanin_op_wait(op, FAN_COMM_IDLE_MS)) == FAN_E_PENDING)
+		idle(arg);
+	return e;
+}
+
+/* Of an operation that was queued as attended.  Until this returns the communicator stays. */
+static void attend(struct fanin_comm *c, struct fanin_op *op, uint64_t until_ns)
+{
+	fan_intra_comm_attend(c, op, until_ns);
+	pthread_mutex_lock(&c->lock);
+	c->attending--;
+	if (c->closing)
+		pthread_cond_broadcast(&c->changed);
+	pthread_mutex_unlock(&c->lock);
+}
+
+int fan_comm_run(struct fanin_comm *c, const struct fan_op_args *args)
+{
+	struct fan_op_args mine = *args;
+	struct fanin_op *op;
+	/* Once the operation is queued the communicator may be gone any time. */
+	void (*idle)(void *arg) = c->idle;
+	void *idle_arg = c->idle_arg;
+	mine.attended = c->intra != NULL;
+	int e = fan_comm_submit(c, &mine, true, &op);
+	if (e)
+		return e;
+	if (mine.attended)
+		attend(c, op, UINT64_MAX);
+	e = wait_idly(op, idle, idle_arg);
+	fanin_op_free(op);
+	return e;
+}
+
+int fan_comm_run_within(struct fanin_comm *c, const struct fan_op_args *args, int timeout_ms,
+			struct fanin_op **op)
+{
+	struct fan_op_args mine = *args;
+	const uint64_t until_ns =
+		timeout_ms < 0 ? UINT64_MAX : fan_clock_ns() + (uint64_t)timeout_ms * FAN_MS;
+	mine.attended = c->intra != NULL;
+	int e = fan_comm_submit(c, &mine, false, op);
+	if (e)
+		return e;
+	if (mine.attended)
+		attend(c, *op, until_ns);
+	e = fanin_op_test(*op);
+	if (e == FAN_E_PENDING) { /* not by this thread, or not yet */
+		const uint64_t now_ns = fan_clock_ns();
+		const uint64_t left_ms = now_ns < until_ns ? (until_ns - now_ns) / FAN_MS : 0;
+		e = fanin_op_wait(*op, timeout_ms < 0 ? -1 : (int)left_ms);
+	}
+	if (e != FAN_E_PENDING) {
+		fanin_op_free(*op);
+		*op = NULL;
+	}
+	return e;
+}

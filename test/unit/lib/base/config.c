@@ -1,0 +1,599 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/err.h"
+#include "lib/base/config.h"
+
+static const char *const variables[] = {
+	"FANIN_SWITCH",
+	"FANIN_JOB",
+	"FANIN_RANK",
+	"FANIN_RANKS",
+	"FANIN_MTU",
+	"FANIN_WINDOW",
+	"FANIN_TIMEOUT_MS",
+	"FANIN_ALIVE_MS",
+	"FANIN_MODE",
+	"FANIN_WIRE",
+	"FANIN_MULTICAST",
+	"FANIN_CHECKSUM",
+	"FANIN_NARROW",
+	"FANIN_PLAIN_UDP",
+	"FANIN_AHEAD",
+	"FANIN_CACHE",
+	"FANIN_RTO_MIN_MS",
+	"FANIN_CONFIG",
+	"FANIN_LOCAL",
+	"FANIN_HOSTS",
+	"FANIN_SPLIT",
+	"FANIN_LINK_MBPS",
+	"RANK",
+	"WORLD_SIZE",
+	"OMPI_COMM_WORLD_RANK",
+	"OMPI_COMM_WORLD_SIZE",
+	"PMI_RANK",
+	"PMI_SIZE",
+	"SLURM_PROCID",
+	"SLURM_NTASKS",
+	"SLURM_STEP_ID",
+	"SLURM_STEP_NUM_TASKS",
+	"MPI_LOCALNRANKS",
+	"MASTER_PORT",
+	"SLURM_JOB_ID",
+	"PMIX_NAMESPACE",
+	"MASTER_ADDR",
+	"TORCHELASTIC_RUN_ID",
+};
+
+static char file[] = "/tmp/fanin-config-XXXXXX";
+static char why[FAN_CONFIG_WHY_BYTES];
+static struct fan_config c;
+
+static int clean(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
+		unsetenv(variables[i]);
+	return 0;
+}
+
+static struct fanin_options complete(void)
+{
+	struct fanin_options o = FANIN_OPTIONS_INIT;
+	o.switch_addr = "10.0.0.1:5000";
+	o.rank = 1;
+	o.ranks = 4;
+	return o;
+}
+
+static int load(const struct fanin_options *o)
+{
+	return fan_config_load(&c, o, why, sizeof why);
+}
+
+/* Let FANIN_CONFIG name a file with `text`. */
+static void write_file(const char *text)
+{
+	int fd = open(file, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	close(fd);
+	setenv("FANIN_CONFIG", file, 1);
+}
+
+/* A text that tells `place` and what was expected. */
+static void assert_why(const char *place, const char *want)
+{
+	if (!strstr(why, place) || !strstr(why, want))
+		fail_msg("\"%s\" does not tell \"%s\" and \"%s\"", why, place, want);
+}
+
+static void config__defaults(void **state)
+{
+	(void)state;
+	struct fanin_options o = complete();
+	assert_int_equal(load(&o), FAN_OK);
+	assert_string_equal(c.switch_addr, "10.0.0.1:5000");
+	assert_string_equal(c.job, "default");
+	assert_int_equal(c.rank, 1);
+	assert_int_equal(c.ranks, 4);
+	assert_int_equal(c.mtu, 1500);
+	assert_int_equal(c.window, 0);
+	assert_int_equal(c.timeout_ms, 30000);
+	assert_int_equal(c.alive_ms, 10000);
+	assert_int_equal(c.mode, FANIN_MODE_NATIVE);
+	assert_int_equal(c.wire, FANIN_FLOAT32);
+	assert_int_equal(c.multicast, -1);
+	assert_int_equal(c.checksum, 0);
+	assert_int_equal(c.ahead, 0);
+	assert_int_equal(c.rto_min_ms, 0);
+	assert_int_equal(c.cache, 0);
+	assert_int_equal(c.payload_bytes, FAN_PAYLOAD_1500);
+}
+
+static void config__running_ahead(void **state)
+{
+	(void)state;
+	struct fanin_options o = complete();
+	setenv("FANIN_AHEAD", "32768", 1);
+	setenv("FANIN_CACHE", "65536", 1);
+	assert_int_equal(load(&o), FAN_OK);
+	assert_int_equal(c.ahead, FAN_AHEAD_MAX);
+	assert_int_equal(c.cache, FAN_CACHE_MAX);
+	assert_int_equal(c.rto_min_ms, 0);
+	o.rto_min_ms = 3;
+	assert_int_equal(load(&o), FAN_OK);
+	assert_int_equal(c.rto_min_ms, 3);
+	o.ahead = 0;
+	assert_int_equal(load(&o), FAN_E_CONFIG);
+	assert_why("cache 65536 without ahead", "expected ahead as well");
+	o.cache = 0;
+	assert_int_equal(load(&o), FAN_OK);
+	clean(NULL);
+	o = complete();
+	write_file("[worker]\nahead = 100\ncache = 7\n");
+	assert_int_equal(load(&o), FAN_OK);
+	assert_int_equal(c.ahead, 100);
+	assert_int_equal(c.cache, 7);
+}
+
+static void config__payload_fits_mtu(void **state)
+{
+	(void)state;
+	assert_int_equal(fan_config_payload_bytes(1500, 64), FAN_PAYLOAD_1500);
+	assert_int_equal(fan_config_payload_bytes(9000, 256), FAN_PAYLOAD_MAX);
+	for (int mtu = 576; mtu <= 9000; mtu++) {
+		for (int ranks = 2; ranks <= 256; ranks += 127) {
+			int payload = fan_config_payload_bytes(mtu, ranks);
+			assert_true(payload + FAN_HEAD_BYTES + (ranks + 63) / 64 * 8 + 48 <= mtu);
+			assert_true(payload >= FAN_PAYLOAD_MIN && payload % 64 == 0);
+		}
+	}
+}
+
+static void config__variables(void **state)
+{
+	(void)state;
+	struct fanin_options o = FANIN_OPTIONS_INIT;
+	setenv("FANIN_SWITCH", "[fd00::1]:7", 1);
+	setenv("FANIN_JOB", "train", 1);
+	setenv("FANIN_RANK", "2", 1);
+	setenv("FANIN_RANKS", "8", 1);
+	setenv("FANIN_MTU", "9000", 1);
+	setenv("FANIN_TIMEOUT_MS", "500", 1);
+	setenv("FANIN_MODE", "fixed", 1);
+	setenv("FANIN_MULTICAST", "0", 1);
+	setenv("FANIN_CHECKSUM", "1", 1);
+	assert_int_equal(load(&o), FAN_OK);
+	assert_string_equal(c.switch_addr, "[fd00::1]:7");
+	assert_string_equal(c.job, "train");
+	assert_int_equal(c.rank, 2);
+	assert_int_equal(c.ranks, 8);
+	assert_int_equal(c.payload_bytes, FAN_PAYLOAD_MAX);
+	assert_int_equal(c.timeout_ms, 500);
+	assert_int_equal(c.mode, FANIN_MODE_FIXED);
+	assert_int_equal(c.multicast, 0);
+	assert_int_equal(c.checksum, 1);
+}
+
+static void config__field_wins_over_variable(void **state)
+{
+	(void)state;
+	struct fanin_options o = complete();
+	setenv("FANIN_MTU", "9000", 1);
+	setenv("FANIN_WIRE", "float16", 1);
+	o.mtu = 1400;
+	o.wire = FANIN_BFLOAT16;
+	assert_int_equal(load(&o), FAN_OK);
+	assert_int_equal(c.mtu, 1400);
+	assert_int_equal(c.wire, FANIN_BFLOAT16);
+}
+
+static void config__launchers(void **state)
+{
+	(void)state;
+	static const char *const pairs[][2] = {
+		{"RANK", "WORLD_SIZE"},
+		{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+		{"PMI_RANK", "PMI_SIZE"},
+		{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
+	};
+	for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+		struct fanin_options o = FANIN_OPTIONS_INIT;
+		o.switch_addr = "s:1";
+		clean(NULL);
+		setenv(pairs[i][0], "5", 1);
+		assert_int_equal(load(&o), FAN_E_CONFIG); /* half of a pair is not used */
+		assert_why("no rank", "FANIN_RANK");
+		setenv(pairs[i][1], "6", 1);
+		assert_int_equal(load(&o), FAN_OK);
+		assert_int_equal(c.rank, 5);
+		assert_int_equal(c.ranks, 6);
+	}
+}
+
+/* Loads as rank `rank` of `ranks`. */
+static void assert_is(int rank, int ranks)
+{
+	struct fanin_options o = FANIN_OPTIONS_INIT;
+	o.switch_addr = "s:1";
+	assert_int_equal(load(&o), FAN_OK);
+	assert_int_equal(c.rank, rank);
+	assert_int_equal(c.ranks, ranks);
+}
+
+/* What Slurm 22.05 sets in an allocation of four tasks: in its script, in a step of two, and in the
+ * step that MPICH's mpirun starts one process of each host by. */
+static void config__a_step_of_slurm_inside_an_allocation(void **state)
+{
+	(void)state;
+	struct fanin_options o = FANIN_OPTIONS_INIT;
+	o.switch_addr = "s:1";
+	setenv("SLURM_JOB_ID", "1", 1);
+	setenv("SLURM_PROCID", "0", 1);
+	setenv("SLURM_NTASKS", "4", 1);
+	assert_int_equal(load(&o), FAN_E_CONFIG);
+	assert_why("no rank", "FANIN_RANK");
+	setenv("SLURM_STEP_ID", "1", 1);
+	assert_is(0, 4);
+	setenv("SLURM_STEP_NUM_TASKS", "2", 1);
+	assert_is(0, 2);
+	setenv("PMI_RANK", "3", 1); /* srun --mpi=pmi2 */
+	setenv("PMI_SIZE", "5", 1);
+	assert_is(0, 2);
+	setenv("SLURM_STEP_NUM_TASKS", "1", 1);
+	setenv("MPI_LOCALNRANKS", "5", 1);
+	assert_is(3, 5);
+}
+
+/* A switch inside rank 0 serves this job alone, and ranks may know its host by different names. */
+static void config__the_job_at_a_switch_inside_rank_0(void **state)
+{
+	(void)state;
+	struct fanin_options o = FANIN_OPTIONS_INIT;
+	o.rank = 0;
+	o.ranks = 2;
+	setenv("MASTER_ADDR", "node7", 1);
+	setenv("MASTER_PORT", "29500", 1);
+	assert_int_equal(load(&o), FAN_OK);
+	assert_string_equal(c.job, "rank0:29500");
+	o.switch_addr = "s:1";
+	assert_int_equal(load(&o), FAN_OK);
+	assert_string_equal(c.job, "node7:29500");
+	o.job = "mine";
+	assert_int_equal(load(&o), FAN_OK);
+	assert_string_equal(c.job, "mine");
+}
+
+static void config__variable_wins_over_launcher_over_file(void **state)
+{
+	(void)state;
+	struct fanin_options o = FANIN_OPTIONS_INIT;
+	write_file("[worker]\nswitch = s:1\nrank = 0\nranks = 2\nmtu = 1300\njob = f\n");
+	setenv("RANK", "3", 1);
+	setenv("WORLD_SIZE", "9", 1);
+	setenv("FANIN_RANK", "4", 1);
+	setenv("FANIN_JOB", "v", 1);
+	assert_int_equal(load(&o), FAN_OK);
+	assert_int_equal(c.rank, 4);
+	assert_int_equal(c.ranks, 9);
+	assert_int_equal(c.mtu, 1300);
+	assert_string_equal(c.job, "v");
+	assert_string_equal(c.switch_addr, "s:1");
+}
+
+static void config__file_skips_other_sections(void **state)
+{
+	(void)state;
+	struct fanin_options o = complete();
+	write_file("; fanin\n[switch]\nslots = many\n\n[worker]\nwire = bfloat16 ; half\n");
+	assert_int_equal(load(&o), FAN_OK);
+	assert_int_equal(c.wire, FANIN_BFLOAT16);
+}
+
+static void config__file_errors_tell_the_line(void **state)
+{
+	(void)state;
+	struct fanin_options o = complete();
+	write_file("[worker]\n\nmtu = 12x\n");
+	assert_int_equal(load(&o), FAN_E_CONFIG);
+	assert_why(":3: mtu: \"12x\"", "a number from 576 to 9000");
+	assert_why(file, "expected");
+	write_file("[worker]\nmode = slow\n");
+	assert_int_equal(load(&o), FAN_E_CONFIG);
+	assert_why(":2: mode: \"slow\"", "expected native or fixed");
+	write_file("[worker]\njob = a\nwindows = 3\n");
+	assert_int_equal(load(&o), FAN_E_CONFIG);
+	assert_why(
+		":3: windows: unknown key",
+		"expected switch, job, rank, ranks, mtu, window, timeout_ms, alive_ms, mode, wire, "
+		"multicast, checksum, narrow, plain_udp, priority, ahead, cache, server, "
+		"controller, pace, rto_min_ms, key_file or controller_key_file");
+	write_file("[worker]\nmtu\n");
+	assert_int_equal(load(&o), FAN_E_CONFIG);
+	assert_why(":2: expected", "key = value");
+	setenv("FANIN_CONFIG", "/nonexistent/fanin.ini", 1);
+	assert_int_equal(load(&o), FAN_E_CONFIG);
+	assert_why("/nonexistent/fanin.ini", "No such file");
+	unlink(file);
+	assert_int_equal(mkfifo(file, 0600), 0);
+	setenv("FANIN_CONFIG", file, 1);
+	assert_int_equal(load(&o), FAN_E_CONFIG); /* and does not wait for a writer */
+	assert_why("FANIN_CONFIG: cannot read", "expected a regular file");
+	unlink(file);
+}
+
+/* A wrong line is told even where a stronger place already has the value. */
+static void config__file_is_checked_whole(void **state)
+{
+	(void)state;
+	struct fanin_options o = complete();
+	write_file("[worker]\nrank = -1\n");
+	assert_int_equal(load(&o), FAN_E_CONFIG);
+	assert_why(":2: rank: \"-1\"", "a number from 0 to 255");
+}
+
+static void config__variable_errors(void **state)
+{
+	(void)state;
+	static const char *const wrong[][2] = {
+		{"FANIN_MTU", "575"},	     {"FANIN_MTU", "1e3"},
+		{"FANIN_WIRE", "int32"},     {"FANIN_RANKS", "257"},
+		{"FANIN_MULTICAST", "yes"},  {"FANIN_TIMEOUT_MS", "99999999999999999999"},
+		{"FANIN_JOB", "has\"quote"}, {"FANIN_ALIVE_MS", "10"},
+		{"FANIN_AHEAD", "32769"},    {"FANIN_CACHE", "65537"},
+		{"FANIN_AHEAD", "-1"},
+	};
+	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+		struct fanin_options o = complete();
+		o.ranks = -1;
+		clean(NULL);
+		setenv("FANIN_RANKS", "4", 1);
+		setenv(wrong[i][0], wrong[i][1], 1);
+		assert_int_equal(load(&o), FAN_E_CONFIG);
+		assert_why(wrong[i][0], "expected");
+	}
+}
+
+/* Variables beside the options. */
+static void config__flags(void **state)
+{
+	static const char *const wrong[][2] = {{"FANIN_SPLIT", "yes"},
+					       {"FANIN_HOSTS", "2"},
+					       {"FANIN_LINK_MBPS", "2.5G"},
+					       {"FANIN_LINK_MBPS", "-1"},
+					       {"FANIN_LINK_MBPS", "4000001"}};
+	(void)state;
+	assert_int_equal(fan_config_check_flags(why, sizeof why), FAN_OK);
+	setenv("FANIN_LINK_MBPS", "2500", 1);
+	assert_int_equal(fan_config_check_flags(why, sizeof why), FAN_OK);
+	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+		clean(NULL);
+		setenv(wrong[i][0], wrong[i][1], 1);
+		assert_int_equal(fan_config_check_flags(why, sizeof why), FAN_E_CONFIG);
+		assert_why(wrong[i][0], "expected");
+	}
+}
+
+static void config__field_errors(void **state)
+{
+	(void)state;
+	struct fanin_options o = complete();
+	o.mtu = 100;
+	assert_int_equal(load(&o), FAN_E_INVALID);
+	assert_why("options.mtu", "576 to 9000");
+	o = complete();
+	o.wire = FANIN_INT32;
+	assert_int_equal(load(&o), FAN_E_INVALID);
+	assert_why("options.wire", "float32, float16 or bfloat16");
+	o = complete();
+	o.switch_addr = "";
+	assert_int_equal(load(&o), FAN_E_INVALID);
+	assert_why("options.switch_addr", "printable");
+	o = complete();
+	o.size = 8;
+	assert_int_equal(load(&o), FAN_E_INVALID);
+	assert_why("options.size", "FANIN_OPTIONS_INIT");
+	o = complete();
+	o.job = "0123456789012345678901234567890123456789012345678901234567890123";
+	assert_int_equal(load(&o), FAN_E_INVALID);
+	assert_why("options.job", "1 to 63");
+}
+
+/* A program compiled against an older header: fields that it lacks come from elsewhere. */
+static void config__older_options(void **state)
+{
+	(void)state;
+	struct fanin_options o = complete();
+	o.size = offsetof(struct fanin_options, controller_addr);
+	o.priority = 9;
+	o.controller_addr = "beyond its end";
+	o.pace = 5000;
+	o.reserved = 1;
+	setenv("FANIN_RTO_MIN_MS", "30", 1);
+	assert_int_equal(load(&o), FAN_OK);
+	assert_int_equal(c.priority, 9);
+	assert_string_equal(c.controller_addr, "");
+	assert_int_equal(c.pace, FAN_CONFIG_PACE);
+	assert_int_equal(c.rto_min_ms, 30);
+	assert_null(c.waiting);
+}
+
+static void config__newer_options(void **state)
+{
+	(void)state;
+	struct {
+		struct fanin_options own;
+		size_t more[3];
+	} o = {complete(), {0}};
+	o.own.size = sizeof o;
+	o.own.mtu = 1400;
+	assert_int_equal(load(&o.own), FAN_OK);
+	assert_int_equal(c.mtu, 1400);
+	o.more[2] = 1;
+	assert_int_equal(load(&o.own), FAN_E_INVALID);
+	assert_why("options.size", "a newer libfanin");
+}
+
+static void noted(void *arg, const char *text)
+{
+	(void)arg, (void)text;
+}
+
+static void config__fields_without_variables(void **state)
+{
+	(void)state;
+	struct fanin_options o = complete();
+	o.waiting = noted;
+	o.waiting_arg = &o;
+	assert_int_equal(load(&o), FAN_OK);
+	assert_ptr_equal(c.waiting, noted);
+	assert_ptr_equal(c.waiting_arg, &o);
+	o.reserved = -1;
+	assert_int_equal(load(&o), FAN_E_INVALID);
+	assert_why("options.reserved: \"-1\"", "expected 0");
+}
+
+static void config__what_only_the_whole_shows(void **state)
+{
+	(void)state;
+	struct fanin_options o = complete();
+	o.switch_addr = NULL; /* allowed: rank 0 starts one */
+	assert_int_equal(load(&o), FAN_OK);
+	assert_string_equal(c.switch_addr, "");
+	o = complete();
+	o.rank = 4;
+	assert_int_equal(load(&o), FAN_E_CONFIG);
+	assert_why("rank 4 of 4", "0 to 3");
+	o = complete();
+	o.mode = FANIN_MODE_FIXED;
+	o.wire = FANIN_FLOAT16;
+	assert_int_equal(load(&o), FAN_E_CONFIG);
+	assert_why("mode fixed with wire float16", "expected");
+	o = complete();
+	o.controller_addr = "10.0.0.2:7700";
+	assert_int_equal(load(&o), FAN_E_CONFIG);
+	assert_why("and controller 10.0.0.2:7700", "expected one of them");
+	o.switch_addr = NULL;
+	assert_int_equal(load(&o), FAN_OK);
+	assert_string_equal(c.controller_addr, "10.0.0.2:7700");
+	assert_int_equal(c.pace, FAN_CONFIG_PACE);
+	o.controller_addr = "";
+	assert_int_equal(load(&o), FAN_E_INVALID);
+	assert_why("options.controller_addr", "expected");
+}
+
+/* What fan_config_tell says about one option. */
+struct told {
+	const char *name;
+	char value[64], from[64];
+	unsigned rows;
+};
+
+static void hear(void *ctx, const char *name, const char *value, const char *from)
+{
+	struct told *t = ctx;
+
+	t->rows++;
+	if (strcmp(name, t->name) != 0)
+		return;
+	snprintf(t->value, sizeof t->value, "%s", value);
+	snprintf(t->from, sizeof t->from, "%s", from);
+}
+
+static struct told tell(const char *name)
+{
+	struct told t = {.name = name};
+
+	fan_config_tell(&c, hear, &t, why, sizeof why);
+	return t;
+}
+
+/* Where no rank is started, only what is wrong without one is. */
+static void tell__without_a_rank(void **state)
+{
+	struct told t = {.name = "switch"};
+	(void)state;
+	assert_int_equal(fan_config_tell(&c, hear, &t, why, sizeof why), FAN_OK);
+	setenv("RANK", "0", 1);
+	assert_int_equal(fan_config_tell(&c, hear, &t, why, sizeof why), FAN_E_CONFIG);
+	assert_why("no rank", "WORLD_SIZE");
+	unsetenv("RANK");
+	setenv("FANIN_RANK", "0", 1);
+	assert_int_equal(fan_config_tell(&c, hear, &t, why, sizeof why), FAN_E_CONFIG);
+	assert_why("no number of ranks", "FANIN_RANKS");
+	unsetenv("FANIN_RANK");
+	setenv("FANIN_SWITCH", "10.0.0.1", 1);
+	assert_int_equal(fan_config_tell(&c, hear, &t, why, sizeof why), FAN_E_CONFIG);
+	assert_why("switch", "HOST:PORT");
+}
+
+static void tell__value_and_where_it_is_from(void **state)
+{
+	(void)state;
+	setenv("FANIN_MODE", "fixed", 1);
+	setenv("RANK", "3", 1);
+	setenv("WORLD_SIZE", "4", 1);
+	struct told mode = tell("mode"), rank = tell("rank"), window = tell("window");
+	assert_string_equal(mode.value, "fixed");
+	assert_string_equal(mode.from, "FANIN_MODE");
+	assert_string_equal(rank.value, "3");
+	assert_string_equal(rank.from, "RANK");
+	assert_string_equal(window.value, "0");
+	assert_string_equal(window.from, "");
+	assert_true(window.rows > 20);
+}
+
+static void tell__all_rows_after_an_error(void **state)
+{
+	(void)state;
+	setenv("FANIN_MTU", "7", 1);
+	struct told mtu = tell("mtu");
+	assert_true(mtu.rows > 20);
+	assert_string_equal(mtu.value, "1500");
+	assert_non_null(strstr(why, "FANIN_MTU: \"7\""));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(config__defaults, clean),
+		cmocka_unit_test_setup(config__running_ahead, clean),
+		cmocka_unit_test_setup(config__payload_fits_mtu, clean),
+		cmocka_unit_test_setup(config__variables, clean),
+		cmocka_unit_test_setup(config__field_wins_over_variable, clean),
+		cmocka_unit_test_setup(config__launchers, clean),
+		cmocka_unit_test_setup(config__a_step_of_slurm_inside_an_allocation, clean),
+		cmocka_unit_test_setup(config__the_job_at_a_switch_inside_rank_0, clean),
+		cmocka_unit_test_setup(config__variable_wins_over_launcher_over_file, clean),
+		cmocka_unit_test_setup(config__file_skips_other_sections, clean),
+		cmocka_unit_test_setup(config__file_errors_tell_the_line, clean),
+		cmocka_unit_test_setup(config__file_is_checked_whole, clean),
+		cmocka_unit_test_setup(config__variable_errors, clean),
+		cmocka_unit_test_setup(config__flags, clean),
+		cmocka_unit_test_setup(config__field_errors, clean),
+		cmocka_unit_test_setup(config__older_options, clean),
+		cmocka_unit_test_setup(config__newer_options, clean),
+		cmocka_unit_test_setup(config__fields_without_variables, clean),
+		cmocka_unit_test_setup(config__what_only_the_whole_shows, clean),
+		cmocka_unit_test_setup(tell__without_a_rank, clean),
+		cmocka_unit_test_setup(tell__value_and_where_it_is_from, clean),
+		cmocka_unit_test_setup(tell__all_rows_after_an_error, clean),
+	};
+	close(mkstemp(file));
+	int failed = cmocka_run_group_tests(tests, NULL, NULL);
+	unlink(file);
+	return failed;
+}

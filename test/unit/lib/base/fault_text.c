@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "lib/base/fault_text.h"
+
+static char text[FAN_FAULT_TEXT_BYTES];
+
+static struct fan_fault_about about(void)
+{
+	return (struct fan_fault_about){
+		.inside = -1,
+		.job = "train",
+		.switch_addr = "10.0.0.1:5000",
+		.rank = 1,
+		.ranks = 8,
+		.payload_bytes = 1408,
+		.alive_ms = 10000,
+		.timeout_ms = 30000,
+		.joined = true,
+	};
+}
+
+static void assert_text(const struct fan_fault *f, const struct fan_fault_about *a,
+			const char *want)
+{
+	assert_string_equal(fan_fault_text(text, sizeof text, f, a), want);
+}
+
+static const char *ranks_text(const unsigned *ranks, size_t count)
+{
+	uint64_t set[FAN_RANK_WORDS] = {0};
+	for (size_t i = 0; i < count; i++)
+		fan_ranks_set(set, ranks[i]);
+	assert_int_equal(fan_fault_ranks_text(text, sizeof text, set), count);
+	return text;
+}
+
+static void ranks_text__lists_and_runs(void **state)
+{
+	(void)state;
+	assert_string_equal(ranks_text(NULL, 0), "");
+	assert_string_equal(ranks_text((unsigned[]){3}, 1), "rank 3");
+	assert_string_equal(ranks_text((unsigned[]){2, 3}, 2), "ranks 2, 3");
+	assert_string_equal(ranks_text((unsigned[]){2, 5, 6, 7}, 4), "ranks 2, 5-7");
+	assert_string_equal(ranks_text((unsigned[]){0, 1, 2, 255}, 4), "ranks 0-2, 255");
+	assert_string_equal(ranks_text((unsigned[]){254, 255}, 2), "ranks 254, 255");
+}
+
+static void ranks_text__long_lists_are_cut(void **state)
+{
+	(void)state;
+	uint64_t every_second[FAN_RANK_WORDS];
+	char small[64];
+	for (unsigned i = 0; i < FAN_RANK_WORDS; i++)
+		every_second[i] = UINT64_C(0x5555555555555555);
+	assert_int_equal(fan_fault_ranks_text(small, sizeof small, every_second), 128);
+	assert_true(strlen(small) < sizeof small);
+	assert_memory_equal(small, "ranks 0, 2, 4", 13);
+	assert_string_equal(small + strlen(small) - 5, ", ...");
+}
+
+static void fault_text__ranks(void **state)
+{
+	(void)state;
+	struct fan_fault_about a = about();
+	struct fan_fault f = {.err = FAN_E_RANK_LOST};
+	fan_ranks_set(f.ranks, 3);
+	assert_text(&f, &a, "rank 3 stopped answering (silent for more than 10.0 s)");
+	f.err = FAN_E_RANK_LEFT;
+	assert_text(&f, &a, "rank 3 left job \"train\" while other ranks still needed it");
+	f.err = FAN_E_STALLED;
+	f.frag = 7;
+	assert_text(&f, &a, "no progress for 30 s: rank 3 did not take part (fragment 7)");
+	memset(f.ranks, 0, sizeof f.ranks);
+	assert_text(&f, &a, "no progress for 30 s: fragment 7 did not come back");
+	f.err = FAN_E_TIMEOUT;
+	assert_text(&f, &a, "some ranks of 8 have not joined job \"train\" within 30 s");
+	fan_ranks_set(f.ranks, 2);
+	assert_text(&f, &a, "rank 2 of 8 has not joined job \"train\" within 30 s");
+	for (unsigned r = 5; r < 8; r++)
+		fan_ranks_set(f.ranks, r);
+	assert_text(&f, &a, "ranks 2, 5-7 of 8 have not joined job \"train\" within 30 s");
+}
+
+static void fault_text__no_descriptors(void **state)
+{
+	(void)state;
+	struct fan_fault_about a = about();
+	struct fan_fault f = {.err = FAN_E_FILES};
+	a.files = 6;
+	a.files_max = 256;
+	fan_ranks_set(f.ranks, 0);
+	assert_text(
+		&f, &a,
+		"rank 0 has too few file descriptors left for job \"train\", which takes 6 here "
+		"of 256 that a process may have: raise the limit there (ulimit -n), or destroy "
+		"groups that are not used");
+}
+
+static void fault_text__unreachable(void **state)
+{
+	(void)state;
+	struct fan_fault_about a = about();
+	struct fan_fault f = {.err = FAN_E_UNREACHABLE};
+	assert_text(&f, &a,
+		    "the switch 10.0.0.1:5000 stopped answering (silent for more than 10.0 s)");
+	a.answers = true;
+	assert_text(
+		&f, &a,
+		"the server behind the switch 10.0.0.1:5000 stopped answering (silent for more than "
+		"10.0 s); the switch itself answers");
+	a.answers = false;
+	a.joined = false;
+	assert_text(&f, &a,
+		    "the switch 10.0.0.1:5000 does not answer: is `fanin switch` running there and "
+		    "is the UDP port open?");
+	a.refused = true;
+	assert_text(&f, &a,
+		    "the switch 10.0.0.1:5000 does not answer (port unreachable, ICMP says): no "
+		    "`fanin switch` listens there, or a firewall rejects its UDP port");
+}
+
+static void fault_text__unreachable_for_another_rank(void **state)
+{
+	(void)state;
+	struct fan_fault_about a = about();
+	struct fan_fault f = {.err = FAN_E_UNREACHABLE};
+	fan_ranks_set(f.ranks, 4);
+	assert_text(&f, &a, "rank 4 lost a switch that sums another part of the tensors");
+}
+
+static void fault_text__unreachable_inside_a_rank(void **state)
+{
+	(void)state;
+	struct fan_fault_about a = about();
+	struct fan_fault f = {.err = FAN_E_UNREACHABLE};
+	a.inside = 3;
+	assert_text(
+		&f, &a,
+		"the switch 10.0.0.1:5000 inside rank 3 stopped answering (silent for more than "
+		"10.0 s): the rank or its machine has died");
+	a.refused = true;
+	assert_text(
+		&f, &a,
+		"the switch 10.0.0.1:5000 inside rank 3 stopped answering (silent for more than "
+		"10.0 s): ICMP says that its port is closed");
+	a.joined = false;
+	assert_text(&f, &a,
+		    "no switch at 10.0.0.1:5000, where rank 3 should have started one: did it "
+		    "start, and is the UDP port open?  FANIN_SWITCH=HOST:PORT names another");
+}
+
+/* In a column, rank r of which is called global[r], and whose hosts' switches have names of others.
+ */
+static void fault_text__ranks_of_a_column(void **state)
+{
+	(void)state;
+	static const uint16_t global[] = {1, 5};
+	struct fan_fault_about a = about();
+	struct fan_fault f = {.err = FAN_E_RANK_LOST};
+	a.ranks = 2;
+	a.global = global;
+	fan_ranks_set(f.ranks, 1);
+	assert_text(&f, &a, "rank 5 stopped answering (silent for more than 10.0 s)");
+	static const uint16_t rank_at[2][FAN_INTRA_RANKS_MAX] = {{0, 1, 2, 3}, {4, 5, 6, 7}};
+	f.err = FAN_INTRA_E_LOST(2);
+	a.rank_at = rank_at;
+	assert_text(&f, &a, "rank 6 stopped answering (another rank says so)");
+	f.err = FAN_E_UNREACHABLE;
+	assert_text(&f, &a, "rank 5 lost a switch that sums another part of the tensors");
+}
+
+static fan_desc desc(uint16_t count, uint8_t dtype, uint8_t op, uint16_t flags)
+{
+	struct fan_frag f = {.count = count, .dtype = dtype, .op = op, .flags = flags};
+	return fan_desc_of(&f);
+}
+
+static void fault_text__mismatch(void **state)
+{
+	(void)state;
+	struct fan_fault_about a = about();
+	struct fan_fault f = {
+		.err = FAN_E_MISMATCH,
+		.rank_a = 0,
+		.rank_b = 3,
+		.desc_a = desc(352, FAN_FLOAT32, FAN_SUM, FAN_F_LAST),
+		.desc_b = desc(100, FAN_INT32, FAN_MAX, FAN_F_FIRST | FAN_F_LAST | FAN_F_REDUCE),
+	};
+	assert_text(
+		&f, &a,
+		"ranks disagree: rank 0 sent sum of float32, 352 elements (the last fragment of "
+		"its operation), rank 3 sent reduce with maximum of int32, 100 elements (the "
+		"only fragment of its operation)");
+	f.desc_b = desc(8, FAN_FLOAT64, FAN_MIN, 0);
+	assert_text(
+		&f, &a,
+		"ranks disagree: rank 0 sent sum of float32, 352 elements (the last fragment of "
+		"its operation), rank 3 sent minimum of float64, 8 elements (in the middle of its "
+		"operation)");
+	f.desc_b = desc(0, FAN_UINT8, FAN_BARRIER, FAN_F_FIRST | FAN_F_LAST);
+	assert_text(
+		&f, &a,
+		"ranks disagree: rank 0 sent sum of float32, 352 elements (the last fragment of "
+		"its operation), rank 3 sent a barrier");
+	f.rank_b = FAN_RANK_NONE;
+	assert_text(&f, &a, "ranks disagree about count, type or operation");
+}
+
+static void fault_text__refusals(void **state)
+{
+	(void)state;
+	struct fan_fault_about a = about();
+	struct fan_fault f = {.err = FAN_E_RANK_TAKEN, .rank_a = 1};
+	assert_text(&f, &a,
+		    "rank 1 of job \"train\" is already taken: is another process using this rank, "
+		    "or is an earlier run still there?");
+	f = (struct fan_fault){.err = FAN_E_JOB_MISMATCH,
+			       .desc_a = FAN_ABOUT_RANKS << 24 | 4,
+			       .desc_b = FAN_ABOUT_RANKS << 24 | 8};
+	assert_text(
+		&f, &a,
+		"ranks disagree about job \"train\": it has 4 ranks, rank 1 was started with 8");
+	f = (struct fan_fault){.err = FAN_E_JOB_MISMATCH,
+			       .desc_a = FAN_ABOUT_PAYLOAD << 24 | 8832,
+			       .desc_b = FAN_ABOUT_PAYLOAD << 24 | 1408};
+	assert_text(&f, &a,
+		    "ranks disagree about job \"train\": it uses fragments of 8832 bytes, rank 1 "
+		    "has 1408: the mtu must be the same");
+	f = (struct fan_fault){.err = FAN_E_SHARDS, .desc_a = 2, .desc_b = 1};
+	assert_text(&f, &a,
+		    "the switch 10.0.0.1:5000 runs 2 threads, the server behind it 1: start both "
+		    "with the same --threads");
+	f = (struct fan_fault){.err = FAN_E_ROUTE};
+	assert_text(
+		&f, &a,
+		"the switch 10.0.0.1:5000 has no route for rank 1 of job \"train\": has the plan "
+		"another first hop for it, or was the switch started anew?");
+	f = (struct fan_fault){.err = FAN_E_PAYLOAD, .desc_a = 1408, .desc_b = 8832};
+	assert_text(&f, &a,
+		    "the switch 10.0.0.1:5000 has slots of 1408 bytes, this job wants fragments of "
+		    "8832: use a smaller mtu, or start the switch with a larger one");
+}
+
+/* No sentence is empty or too long, whatever the switch says. */
+static void fault_text__every_error_has_one(void **state)
+{
+	(void)state;
+	struct fan_fault_about a = about();
+	for (int err = -128; err <= 0; err++) {
+		struct fan_fault f = {.err = err, .desc_a = UINT32_MAX, .desc_b = UINT32_MAX};
+		memset(f.ranks, 0xff, sizeof f.ranks);
+		size_t len = strlen(fan_fault_text(text, sizeof text, &f, &a));
+		assert_true(len > 0 && len < sizeof text - 1);
+	}
+}
+
+/* Told of by another rank: which fragment is not known. */
+static void fault__no_fragment_where_none_is_known(void **state)
+{
+	(void)state;
+	const struct fan_fault_about a = about();
+	struct fan_fault f = {.err = FAN_E_STALLED, .frag = FAN_FRAG_NONE, .ranks = {8}};
+	assert_text(&f, &a, "no progress for 30 s: rank 3 did not take part");
+	f.ranks[0] = 0;
+	assert_text(&f, &a, "no progress for 30 s: a result did not come back");
+}
+
+/* Jobs live at the server behind a switch: it is the one that has gone or begun anew. */
+static void fault__names_the_server(void **state)
+{
+	(void)state;
+	struct fan_fault_about a = about();
+	struct fan_fault f = {.err = FAN_E_RESTARTED};
+	a.server_addr = "10.0.0.9:6000";
+	assert_text(&f, &a,
+		    "the server 10.0.0.9:6000 behind the switch 10.0.0.1:5000 does not know job "
+		    "\"train\" any more: it was restarted");
+	f.err = FAN_E_UNREACHABLE;
+	assert_text(&f, &a,
+		    "the server 10.0.0.9:6000 stopped answering (silent for more than 10.0 s), "
+		    "through the switch 10.0.0.1:5000 and past it");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(fault__no_fragment_where_none_is_known),
+		cmocka_unit_test(fault__names_the_server),
+		cmocka_unit_test(ranks_text__lists_and_runs),
+		cmocka_unit_test(ranks_text__long_lists_are_cut),
+		cmocka_unit_test(fault_text__ranks),
+		cmocka_unit_test(fault_text__no_descriptors),
+		cmocka_unit_test(fault_text__unreachable),
+		cmocka_unit_test(fault_text__unreachable_for_another_rank),
+		cmocka_unit_test(fault_text__unreachable_inside_a_rank),
+		cmocka_unit_test(fault_text__ranks_of_a_column),
+		cmocka_unit_test(fault_text__mismatch),
+		cmocka_unit_test(fault_text__refusals),
+		cmocka_unit_test(fault_text__every_error_has_one),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/err.h"
+#include "lib/base/rendezvous.h"
+
+static const char *const variables[] = {
+	"MASTER_ADDR",
+	"MASTER_PORT",
+	"WORLD_SIZE",
+	"LOCAL_WORLD_SIZE",
+	"TORCHELASTIC_RUN_ID",
+	"TORCHELASTIC_RESTART_COUNT",
+	"OMPI_COMM_WORLD_SIZE",
+	"OMPI_COMM_WORLD_LOCAL_SIZE",
+	"OMPI_MCA_ess_base_jobid",
+	"PMIX_NAMESPACE",
+	"SLURM_JOB_ID",
+	"SLURM_STEP_ID",
+	"SLURM_JOB_NODELIST",
+	"SLURM_STEP_NODELIST",
+	"SLURM_STEP_NUM_NODES",
+	"PMI_SIZE",
+	"MPI_LOCALNRANKS",
+	"KUBERNETES_SERVICE_HOST",
+};
+
+static struct fan_rendezvous r;
+static char why[FAN_CONFIG_WHY_BYTES];
+static char job[FAN_NAME_MAX + 1];
+
+static int clean(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
+		unsetenv(variables[i]);
+	memcpy(job, "default", sizeof "default");
+	*why = '\0';
+	return 0;
+}
+
+static void set(const char *name, const char *value)
+{
+	assert_int_equal(setenv(name, value, 1), 0);
+}
+
+static void rendezvous__torchrun(void **state)
+{
+	(void)state;
+	set("MASTER_ADDR", "node7");
+	set("MASTER_PORT", "29500");
+	set("WORLD_SIZE", "8");
+	set("LOCAL_WORLD_SIZE", "4");
+	assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_OK);
+	assert_string_equal(r.addr, "node7:29500");
+	assert_false(r.one_host);
+	set("LOCAL_WORLD_SIZE", "8");
+	assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_OK);
+	assert_true(r.one_host);
+}
+
+static void rendezvous__addresses_of_both_families(void **state)
+{
+	(void)state;
+	set("MASTER_PORT", "1");
+	set("MASTER_ADDR", "fd00::7");
+	assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_OK);
+	assert_string_equal(r.addr, "[fd00::7]:1");
+	assert_false(r.one_host);
+	set("MASTER_ADDR", "[fd00::7]");
+	assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_OK);
+	assert_string_equal(r.addr, "[fd00::7]:1");
+	set("MASTER_ADDR", "127.0.0.1");
+	assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_OK);
+	assert_string_equal(r.addr, "127.0.0.1:1");
+	assert_true(r.one_host);
+}
+
+/* Kubeflow's operator names localhost to rank 0, and rank 0's pod to the others. */
+static void rendezvous__localhost_while_others_are_elsewhere(void **state)
+{
+	static const char *const names[] = {"localhost", "127.0.0.1", "::1"};
+	char own[81], expected[FAN_NAME_MAX + 1];
+	(void)state;
+	set("MASTER_PORT", "23456");
+	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+		set("MASTER_ADDR", names[i]);
+		set("WORLD_SIZE", "3");
+		unsetenv("LOCAL_WORLD_SIZE");
+		unsetenv("KUBERNETES_SERVICE_HOST");
+		assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_OK);
+		assert_true(r.one_host); /* two terminals of one host */
+		set("KUBERNETES_SERVICE_HOST", "10.96.0.1");
+		assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_OK);
+		assert_false(r.one_host);
+		unsetenv("KUBERNETES_SERVICE_HOST");
+		set("LOCAL_WORLD_SIZE", "1");
+		assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_OK);
+		assert_false(r.one_host);
+		set("KUBERNETES_SERVICE_HOST", "10.96.0.1");
+		set("LOCAL_WORLD_SIZE", "3");
+		assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_OK);
+		assert_true(r.one_host);
+	}
+	set("LOCAL_WORLD_SIZE", "1");
+	fan_rendezvous_job(job, false); /* at a named switch: as the others know this pod */
+	assert_int_equal(gethostname(own, sizeof own), 0);
+	snprintf(expected, sizeof expected, "%.40s:23456", own);
+	assert_string_equal(job, expected);
+	fan_rendezvous_job(job, true);
+	assert_string_equal(job, "rank0:23456");
+	set("MASTER_ADDR", "train-master-0");
+	fan_rendezvous_job(job, true);
+	assert_string_equal(job, "rank0:23456");
+}
+
+static void rendezvous__wrong_port(void **state)
+{
+	static const char *const wrong[] = {"", "0", "65536", "12x", "port"};
+	(void)state;
+	set("MASTER_ADDR", "node7");
+	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+		set("MASTER_PORT", wrong[i]);
+		assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_E_CONFIG);
+		assert_non_null(strstr(why, "MASTER_PORT"));
+	}
+}
+
+static void rendezvous__long_host(void **state)
+{
+	char host[FAN_CONFIG_SWITCH_MAX + 1];
+	(void)state;
+	memset(host, 'h', sizeof host - 1);
+	host[sizeof host - 1] = '\0';
+	set("MASTER_ADDR", host);
+	set("MASTER_PORT", "29500");
+	assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_E_CONFIG);
+	assert_non_null(strstr(why, "MASTER_ADDR"));
+}
+
+static void rendezvous__nothing_says_what_is_expected(void **state)
+{
+	(void)state;
+	assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_E_CONFIG);
+	assert_non_null(strstr(why, "FANIN_SWITCH"));
+	assert_non_null(strstr(why, "MASTER_ADDR"));
+}
+
+static unsigned port(void)
+{
+	return (unsigned)atoi(strrchr(r.addr, ':') + 1);
+}
+
+static void rendezvous__slurm(void **state)
+{
+	(void)state;
+	set("SLURM_JOB_ID", "812");
+	set("SLURM_JOB_NODELIST", "wrong[1-9]");
+	set("SLURM_STEP_NODELIST", "gpu[07-09,12],cpu1");
+	set("SLURM_STEP_NUM_NODES", "5");
+	assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_OK);
+	assert_memory_equal(r.addr, "gpu07:", 6);
+	assert_false(r.one_host);
+	unsigned first = port();
+	assert_in_range(first, FAN_RENDEZVOUS_PORT, FAN_RENDEZVOUS_PORT + FAN_RENDEZVOUS_PORTS - 1);
+	set("SLURM_STEP_ID", "1");
+	assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_OK);
+	assert_int_not_equal(port(), first); /* another step, another job */
+	set("SLURM_STEP_NUM_NODES", "1");
+	assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_OK);
+	assert_true(r.one_host);
+	set("SLURM_STEP_NODELIST", "gpu[07");
+	assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_E_CONFIG);
+	assert_non_null(strstr(why, "SLURM_STEP_NODELIST"));
+}
+
+static void rendezvous__open_mpi(void **state)
+{
+	(void)state;
+	set("PMIX_NAMESPACE", "3141599233");
+	set("OMPI_COMM_WORLD_SIZE", "4");
+	set("OMPI_COMM_WORLD_LOCAL_SIZE", "4");
+	assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_OK);
+	assert_memory_equal(r.addr, "127.0.0.1:", 10);
+	assert_true(r.one_host);
+	set("OMPI_COMM_WORLD_LOCAL_SIZE", "2");
+	assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_E_CONFIG);
+	assert_non_null(strstr(why, "MASTER_ADDR"));
+}
+
+static void rendezvous__first_host(void **state)
+{
+	static const char *const lists[][2] = {
+		{"a", "a"},
+		{"a,b", "a"},
+		{"a[1-3],b", "a1"},
+		{"a[007]", "a007"},
+		{"a[3,1-2]-ib,b", "a3-ib"},
+		{"r[1-2]n[5,7]", "r1n5"},
+	};
+	static const char *const wrong[] = {"", ",a", "a[1-2", "a[1", "12345678"};
+	char host[8];
+	(void)state;
+	for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+		assert_true(fan_rendezvous_first_host(lists[i][0], host, sizeof host));
+		assert_string_equal(host, lists[i][1]);
+	}
+	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+		assert_false(fan_rendezvous_first_host(wrong[i], host, sizeof host));
+}
+
+static void rendezvous__job_names(void **state)
+{
+	(void)state;
+	fan_rendezvous_job(job, false);
+	assert_string_equal(job, "default");
+	set("SLURM_JOB_ID", "812");
+	fan_rendezvous_job(job, false);
+	assert_string_equal(job, "slurm-812.0");
+	set("MASTER_ADDR", "node 7");
+	set("MASTER_PORT", "29500");
+	fan_rendezvous_job(job, false);
+	assert_string_equal(job, "node_7:29500");
+	set("TORCHELASTIC_RUN_ID", "none"); /* what all have that were not named */
+	fan_rendezvous_job(job, false);
+	assert_string_equal(job, "node_7:29500");
+	set("TORCHELASTIC_RUN_ID", "run \"5\"");
+	set("TORCHELASTIC_RESTART_COUNT", "0");
+	fan_rendezvous_job(job, false);
+	assert_string_equal(job, "torch-run__5_");
+	set("TORCHELASTIC_RESTART_COUNT", "2");
+	fan_rendezvous_job(job, false);
+	assert_string_equal(job, "torch-run__5_/2");
+}
+
+static void rendezvous__long_job_names_differ(void **state)
+{
+	char id[80], first[FAN_NAME_MAX + 1];
+	(void)state;
+	memset(id, 'x', sizeof id - 1);
+	id[sizeof id - 1] = '\0';
+	set("TORCHELASTIC_RUN_ID", id);
+	fan_rendezvous_job(job, false);
+	assert_int_equal(strlen(job), FAN_NAME_MAX);
+	memcpy(first, job, sizeof first);
+	id[sizeof id - 2] = 'y';
+	set("TORCHELASTIC_RUN_ID", id);
+	fan_rendezvous_job(job, false);
+	assert_int_equal(strlen(job), FAN_NAME_MAX);
+	assert_string_not_equal(job, first);
+}
+
+/* Its mpirun's own step of an allocation of Slurm tells where rank 0 is, and no more. */
+static void rendezvous__mpich_inside_an_allocation(void **state)
+{
+	(void)state;
+	set("SLURM_JOB_ID", "2");
+	set("SLURM_STEP_ID", "1");
+	set("SLURM_STEP_NODELIST", "n[3-4]");
+	set("PMI_SIZE", "2");
+	set("MPI_LOCALNRANKS", "2");
+	assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_OK);
+	assert_true(r.one_host && !strncmp(r.addr, "127.0.0.1:2", 11));
+	fan_rendezvous_job(job, true);
+	assert_true(!strncmp(job, "hydra-", 6));
+	set("PMI_SIZE", "4");
+	assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_OK);
+	assert_memory_equal(r.addr, "n3:", 3);
+	fan_rendezvous_job(job, true);
+	assert_string_equal(job, "slurm-2.1");
+}
+
+/* Names with a suffix: whole where they fit, otherwise told apart by a hash. */
+static void rendezvous__derived_names(void **state)
+{
+	(void)state;
+	char name[FAN_NAME_MAX + 1], other[FAN_NAME_MAX + 1], longest[FAN_NAME_MAX + 1];
+	fan_rendezvous_derive(name, "train", "/c3/12");
+	assert_string_equal(name, "train/c3/12");
+	memset(longest, 'x', FAN_NAME_MAX);
+	longest[FAN_NAME_MAX] = '\0';
+	fan_rendezvous_derive(name, longest, "");
+	assert_string_equal(name, longest);
+	fan_rendezvous_derive(name, longest, "/1");
+	assert_int_equal(strlen(name), FAN_NAME_MAX);
+	assert_string_equal(name + FAN_NAME_MAX - 2, "/1");
+	longest[FAN_NAME_MAX - 1] = 'y';
+	fan_rendezvous_derive(other, longest, "/1");
+	assert_string_not_equal(name, other);
+}
+
+/* MPICH's mpirun tells its ranks nothing of the job, but it is their parent. */
+static void rendezvous__mpich(void **state)
+{
+	char other[FAN_NAME_MAX + 1] = "default";
+	(void)state;
+	set("PMI_SIZE", "4");
+	set("MPI_LOCALNRANKS", "4");
+	assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_OK);
+	assert_true(r.one_host && !strncmp(r.addr, "127.0.0.1:2", 11));
+	fan_rendezvous_job(job, false);
+	assert_true(!strncmp(job, "hydra-", 6));
+	set("SLURM_JOB_ID", "7"); /* srun --mpi=pmi2 sets both, and counts no ranks of a host */
+	unsetenv("MPI_LOCALNRANKS");
+	fan_rendezvous_job(other, false);
+	assert_string_equal(other, "slurm-7.0");
+	unsetenv("SLURM_JOB_ID");
+	set("MPI_LOCALNRANKS", "2");
+	assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_E_CONFIG);
+	assert_non_null(strstr(why, "MASTER_ADDR"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(rendezvous__torchrun, clean),
+		cmocka_unit_test_setup(rendezvous__mpich, clean),
+		cmocka_unit_test_setup(rendezvous__mpich_inside_an_allocation, clean),
+		cmocka_unit_test_setup(rendezvous__localhost_while_others_are_elsewhere, clean),
+		cmocka_unit_test_setup(rendezvous__addresses_of_both_families, clean),
+		cmocka_unit_test_setup(rendezvous__wrong_port, clean),
+		cmocka_unit_test_setup(rendezvous__long_host, clean),
+		cmocka_unit_test_setup(rendezvous__nothing_says_what_is_expected, clean),
+		cmocka_unit_test_setup(rendezvous__slurm, clean),
+		cmocka_unit_test_setup(rendezvous__open_mpi, clean),
+		cmocka_unit_test_setup(rendezvous__first_host, clean),
+		cmocka_unit_test_setup(rendezvous__job_names, clean),
+		cmocka_unit_test_setup(rendezvous__long_job_names_differ, clean),
+		cmocka_unit_test(rendezvous__derived_names),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is wrong with the addresses that a rank is given, before anybody is asked. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/err.h"
+#include "lib/base/plan_msg.h"
+#include "lib/base/switch_list.h"
+
+static struct fan_config c;
+
+static void refused(const char *switches, const char *words)
+{
+	char why[FAN_CONFIG_WHY_BYTES] = "";
+	snprintf(c.switch_addr, sizeof c.switch_addr, "%s", switches);
+	assert_int_equal(fan_switch_list_check(&c, why, sizeof why), FAN_E_CONFIG);
+	if (!strstr(why, words))
+		fail_msg("\"%s\": \"%s\" has no \"%s\"", switches, why, words);
+}
+
+static void taken(const char *switches)
+{
+	char why[FAN_CONFIG_WHY_BYTES] = "";
+	snprintf(c.switch_addr, sizeof c.switch_addr, "%s", switches);
+	if (fan_switch_list_check(&c, why, sizeof why))
+		fail_msg("\"%s\": %s", switches, why);
+}
+
+static void list__addresses(void **state)
+{
+	(void)state;
+	memset(&c, 0, sizeof c);
+	taken("");
+	taken("10.0.0.1:5000");
+	taken("a:1,b:1,a:2");
+	taken("[fd00::1]:5000,name.that.nobody.has:5000"); /* it may be known later */
+	taken("a:1,aa:1");
+	refused("10.0.0.1", "expected HOST:PORT");
+	refused("10.0.0.1:", "expected a port from 1 to 65535");
+	refused("10.0.0.1:0", "expected a port from 1 to 65535");
+	refused("10.0.0.1:65536", "expected a port from 1 to 65535");
+	refused("a:1,b", "got \"b\"");
+	refused("a:1,,b:1", "got \"\"");
+	refused("a:1,", "got \"\"");
+	refused("fd00::1:5000", "brackets");
+	refused("a:1,b:1,a:1", "switch a:1: named twice");
+}
+
+static void list__as_many_as_there_are_parts(void **state)
+{
+	char text[16 * (FAN_PARTS_MAX + 1)] = "";
+	(void)state;
+	memset(&c, 0, sizeof c);
+	for (int i = 1; i <= FAN_PARTS_MAX + 1; i++)
+		snprintf(text + strlen(text), 16, "%sa:%d", i > 1 ? "," : "", i);
+	refused(text, "expected at most 64 switches");
+	*strrchr(text, ',') = '\0';
+	taken(text);
+}
+
+static void list__server_and_controller(void **state)
+{
+	(void)state;
+	memset(&c, 0, sizeof c);
+	strcpy(c.server_addr, "s:2");
+	taken("a:1");
+	refused("a:1,b:1", "server with several switches");
+	strcpy(c.server_addr, "s");
+	refused("a:1", "server: expected HOST:PORT");
+	memset(&c, 0, sizeof c);
+	strcpy(c.controller_addr, "s");
+	refused("", "controller: expected HOST:PORT");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(list__addresses),
+		cmocka_unit_test(list__as_many_as_there_are_parts),
+		cmocka_unit_test(list__server_and_controller),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Traces are JSON that Perfetto opens; the ring keeps the last events. */
+#include "unit/unit.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lib/base/rank_file.h"
+#include "lib/base/trace.h"
+
+static char pattern[64], path[80];
+static struct fan_config c;
+
+static int begin(void **state)
+{
+	(void)state;
+	snprintf(pattern, sizeof pattern, "/tmp/fanin-trace-%d.json", (int)getpid());
+	snprintf(path, sizeof path, "/tmp/fanin-trace-%d-2.json", (int)getpid());
+	setenv("FANIN_TRACE", pattern, 1);
+	c = (struct fan_config){.rank = 2, .ranks = 4, .job = "j"};
+	return 0;
+}
+
+/* The events of the file, but for those about names. */
+static json_t *events(void)
+{
+	json_error_t why;
+	json_t *all = json_load_file(path, 0, &why), *kept = json_array();
+	assert_true(json_is_array(all));
+	for (size_t i = 0; i < json_array_size(all); i++) {
+		json_t *e = json_array_get(all, i);
+		if (strcmp(json_string_value(json_object_get(e, "ph")), "M") != 0)
+			json_array_append(kept, e);
+	}
+	json_decref(all);
+	unlink(path);
+	return kept;
+}
+
+static const char *text(const json_t *e, const char *key)
+{
+	return json_string_value(json_object_get(e, key));
+}
+
+static void trace__halves_of_an_operation_and_a_stall(void **state)
+{
+	(void)state;
+	struct fan_trace *t = fan_trace_open(&c);
+	assert_non_null(t);
+	uint64_t id = fan_trace_id(t);
+	assert_int_not_equal(id, fan_trace_id(t));
+	struct fan_trace_event op = {.kind = FAN_TRACE_OP,
+				     .name = "allreduce",
+				     .begin_ns = 1000000,
+				     .end_ns = 3500000,
+				     .id = id,
+				     .bytes = 64};
+	struct fan_trace_event stall = {
+		.kind = FAN_TRACE_STALL, .name = "no result", .begin_ns = 5000, .end_ns = 8000};
+	fan_trace_add(t, &op);
+	fan_trace_add(t, &stall);
+	fan_trace_close(t);
+	json_t *all = events();
+	assert_int_equal(json_array_size(all), 3);
+	const json_t *b = json_array_get(all, 0), *e = json_array_get(all, 1);
+	const json_t *x = json_array_get(all, 2);
+	assert_string_equal(text(b, "ph"), "b");
+	assert_string_equal(text(e, "ph"), "e");
+	assert_string_equal(text(b, "id"), text(e, "id"));
+	assert_string_equal(text(b, "name"), "allreduce");
+	double us = json_real_value(json_object_get(e, "ts")) -
+		    json_real_value(json_object_get(b, "ts"));
+	assert_true(us > 2499 && us < 2501);
+	assert_int_equal(json_integer_value(json_object_get(b, "pid")), 2);
+	assert_int_equal(json_integer_value(json_object_get(json_object_get(b, "args"), "bytes")),
+			 64);
+	assert_string_equal(text(x, "ph"), "X");
+	assert_true(json_real_value(json_object_get(x, "dur")) == 3);
+	json_decref(all);
+}
+
+static void trace__keeps_the_last_events(void **state)
+{
+	(void)state;
+	struct fan_trace *t = fan_trace_open(&c);
+	assert_non_null(t);
+	for (uint64_t i = 0; i < FAN_TRACE_EVENTS + 10; i++) {
+		struct fan_trace_event stall = {.kind = FAN_TRACE_STALL,
+						.name = i < 10 ? "old" : "new",
+						.begin_ns = i,
+						.end_ns = i + 1};
+		fan_trace_add(t, &stall);
+	}
+	fan_trace_close(t);
+	json_t *all = events();
+	assert_int_equal(json_array_size(all), FAN_TRACE_EVENTS);
+	assert_string_equal(text(json_array_get(all, 0), "name"), "new");
+	json_decref(all);
+}
+
+/* A process keeps its first error, so nothing before this one may fail. */
+static void trace__a_full_disk_is_told(void **state)
+{
+	(void)state;
+	char want[128];
+	assert_string_equal(fan_rank_file_error(), "");
+	assert_int_equal(symlink("/dev/full", path), 0);
+	fan_trace_close(fan_trace_open(&c));
+	snprintf(want, sizeof want, "FANIN_TRACE: %s: No space left on device", path);
+	assert_string_equal(fan_rank_file_error(), want);
+	unlink(path);
+}
+
+static void trace__nobody_asked(void **state)
+{
+	(void)state;
+	unsetenv("FANIN_TRACE");
+	assert_null(fan_trace_open(&c));
+	fan_trace_close(NULL);
+	fan_trace_abandon(NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(trace__halves_of_an_operation_and_a_stall, begin),
+		cmocka_unit_test_setup(trace__keeps_the_last_events, begin),
+		cmocka_unit_test_setup(trace__a_full_disk_is_told, begin),
+		cmocka_unit_test_setup(trace__nobody_asked, begin),
+	};
+	return RUN(tests);
+}

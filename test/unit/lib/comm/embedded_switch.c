@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks as threads that find the switch of rank 0 by a launcher's variables alone. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <fanin.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lib/comm/embedded_switch.h"
+
+#define RANKS	   3
+#define ELEMS	   5000
+#define ALIVE_MS   1000
+#define TIMEOUT_MS 8000
+
+static char port_text[8];
+
+/* A UDP port that was free a moment ago. */
+static unsigned free_port(void)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t len = sizeof at;
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	assert_true(fd >= 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
+	close(fd);
+	return ntohs(at.sin_port);
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	snprintf(port_text, sizeof port_text, "%u", free_port());
+	unsetenv("FANIN_SWITCH");
+	unsetenv("FANIN_CONFIG");
+	setenv("FANIN_LOCAL", "0", 1);
+	setenv("MASTER_ADDR", "127.0.0.1", 1);
+	setenv("MASTER_PORT", port_text, 1);
+	return 0;
+}
+
+struct rank {
+	pthread_t thread;
+	const char *job;
+	int rank, ranks;
+	int error;
+	bool right;	  /* the sum was */
+	unsigned last_ms; /* to stay after the operation */
+	fanin_comm *comm; /* left open where `keep` is set */
+	bool keep;
+	char text[256];
+};
+
+static int open_rank(struct rank *r)
+{
+	struct fanin_options o = FANIN_OPTIONS_INIT;
+	o.job = r->job;
+	o.rank = r->rank;
+	o.ranks = r->ranks;
+	o.alive_ms = ALIVE_MS;
+	o.timeout_ms = TIMEOUT_MS;
+	int e = fanin_comm_create(&o, &r->comm);
+	snprintf(r->text, sizeof r->text, "%s", e ? fanin_comm_error(r->comm) : "");
+	return e;
+}
+
+static void *take_part(void *arg)
+{
+	struct rank *r = arg;
+	static const float one = 1;
+	float *values = malloc(ELEMS * sizeof *values);
+	r->error = values ? open_rank(r) : FANIN_E_NOMEM;
+	for (int i = 0; !r->error && i < ELEMS; i++)
+		values[i] = one;
+	if (!r->error)
+		r->error =
+			fanin_allreduce(r->comm, values, values, ELEMS, FANIN_FLOAT32, FANIN_SUM);
+	r->right = !r->error;
+	for (int i = 0; r->right && i < ELEMS; i++)
+		r->right = (int)values[i] == r->ranks;
+	free(values);
+	usleep(r->last_ms * 1000);
+	if (!r->keep) {
+		fanin_comm_destroy(r->comm);
+		r->comm = NULL;
+	}
+	return NULL;
+}
+
+static void run(struct rank *r, int ranks, const char *job)
+{
+	for (int i = 0; i < ranks; i++) {
+		r[i].job = job;
+		r[i].rank = i;
+		r[i].ranks = ranks;
+		assert_int_equal(pthread_create(&r[i].thread, NULL, take_part, &r[i]), 0);
+	}
+	for (int i = 0; i < ranks; i++)
+		pthread_join(r[i].thread, NULL);
+	for (int i = 0; i < ranks; i++) {
+		if (r[i].error)
+			fprintf(stderr, "rank %d: %s\n", i, r[i].text);
+		assert_int_equal(r[i].error, FANIN_OK);
+		assert_true(r[i].right);
+	}
+}
+
+/* Whether somebody has the port. */
+static bool taken(void)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	at.sin_port = htons((uint16_t)atoi(port_text));
+	int e = bind(fd, (struct sockaddr *)&at, sizeof at);
+	close(fd);
+	return e != 0;
+}
+
+static void embedded_switch__ranks_meet(void **state)
+{
+	(void)state;
+	struct rank r[RANKS] = {0};
+	run(r, RANKS, "meet");
+	assert_false(taken());
+}
+
+static void embedded_switch__says_where_it_is(void **state)
+{
+	(void)state;
+	char expected[64];
+	struct rank r[2] = {{.keep = true}, {.keep = true}};
+	snprintf(expected, sizeof expected, "127.0.0.1:%s (inside rank 0)", port_text);
+	run(r, 2, "where");
+	assert_string_equal(fanin_comm_switch(r[0].comm), expected);
+	assert_string_equal(fanin_comm_switch(r[1].comm), expected);
+	fanin_comm_destroy(r[1].comm);
+	fanin_comm_destroy(r[0].comm);
+}
+
+static void embedded_switch__waits_for_slower_ranks(void **state)
+{
+	(void)state;
+	/* Rank 0 is done at once; the others stay, and leave in order. */
+	struct rank r[RANKS] = {{.last_ms = 0}, {.last_ms = 300}, {.last_ms = 400}};
+	run(r, RANKS, "slow");
+}
+
+static void embedded_switch__two_jobs_share_it(void **state)
+{
+	(void)state;
+	struct rank one[2] = {{.keep = true}, {.keep = true}}, two[2] = {0};
+	run(one, 2, "one");
+	run(two, 2, "two"); /* its end does not take the first job's switch away */
+	assert_true(taken());
+	fanin_op *op;
+	assert_int_equal(fanin_barrier_start(one[0].comm, &op), FANIN_OK);
+	assert_int_equal(fanin_barrier(one[1].comm), FANIN_OK);
+	fanin_op_free(op);
+	fanin_comm_destroy(one[1].comm);
+	fanin_comm_destroy(one[0].comm);
+	assert_false(taken());
+}
+
+static void embedded_switch__end_of_rank_0_is_named(void **state)
+{
+	(void)state;
+	struct rank r[2] = {{.keep = true}, {.keep = true}};
+	int ends[2];
+	assert_int_equal(pipe(ends), 0);
+	pid_t pid = fork();
+	if (!pid) { /* rank 0, which is killed when it has joined */
+		struct rank zero = {.job = "kill", .rank = 0, .ranks = 2};
+		char byte = (char)open_rank(&zero);
+		(void)!write(ends[1], &byte, 1);
+		pause();
+	}
+	r[1].job = "kill";
+	r[1].rank = 1;
+	r[1].ranks = 2;
+	assert_int_equal(open_rank(&r[1]), FANIN_OK);
+	char byte = 1;
+	assert_int_equal(read(ends[0], &byte, 1), 1);
+	assert_int_equal(byte, FANIN_OK);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	assert_int_equal(fanin_barrier(r[1].comm), FANIN_E_UNREACHABLE);
+	assert_non_null(strstr(fanin_comm_error(r[1].comm), "inside rank 0"));
+	fanin_comm_destroy(r[1].comm);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+static void embedded_switch__port_of_another_program(void **state)
+{
+	(void)state;
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	at.sin_port = htons((uint16_t)atoi(port_text));
+	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
+	struct fanin_options o = FANIN_OPTIONS_INIT;
+	fanin_comm *c;
+	o.rank = 0;
+	o.ranks = 2;
+	o.timeout_ms = 300;
+	assert_int_equal(fanin_comm_create(&o, &c), FANIN_E_SYSTEM);
+	assert_non_null(strstr(fanin_comm_error(c), "in use"));
+	assert_non_null(strstr(fanin_comm_error(c), "FANIN_SWITCH"));
+	fanin_comm_destroy(c);
+	close(fd);
+}
+
+static void embedded_switch__port_that_gets_free(void **state)
+{
+	(void)state;
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	at.sin_port = htons((uint16_t)atoi(port_text));
+	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
+	struct rank r[2] = {0};
+	for (int i = 0; i < 2; i++) {
+		r[i].job = "again";
+		r[i].rank = i;
+		r[i].ranks = 2;
+		assert_int_equal(pthread_create(&r[i].thread, NULL, take_part, &r[i]), 0);
+	}
+	usleep(300000);
+	close(fd);
+	for (int i = 0; i < 2; i++)
+		pthread_join(r[i].thread, NULL);
+	assert_true(r[0].right && r[1].right);
+}
+
+static void embedded_switch__nowhere_to_meet(void **state)
+{
+	(void)state;
+	struct fanin_options o = FANIN_OPTIONS_INIT;
+	fanin_comm *c;
+	unsetenv("MASTER_ADDR");
+	o.rank = 1;
+	o.ranks = 2;
+	assert_int_equal(fanin_comm_create(&o, &c), FANIN_E_CONFIG);
+	assert_non_null(strstr(fanin_comm_error(c), "no switch"));
+	fanin_comm_destroy(c);
+}
+
+/* This process's threads of switches. */
+static unsigned switch_threads(void)
+{
+	char path[300], name[32];
+	unsigned count = 0;
+	DIR *d = opendir("/proc/self/task");
+	for (struct dirent *e; d && (e = readdir(d));) {
+		snprintf(path, sizeof path, "/proc/self/task/%s/comm", e->d_name);
+		FILE *f = fopen(path, "r");
+		if (f && fgets(name, sizeof name, f))
+			count += !strcmp(name, "fanin-switch\n");
+		if (f)
+			fclose(f);
+	}
+	closedir(d);
+	return count;
+}
+
+/* Training has the other cores. */
+static void embedded_switch__is_one_thread(void **state)
+{
+	(void)state;
+	struct fanin_options o = FANIN_OPTIONS_INIT;
+	struct fan_rendezvous at = {.one_host = true};
+	struct fan_embedded_switch *sw;
+	struct fan_config cfg;
+	char why[FAN_CONFIG_WHY_BYTES];
+	o.rank = 0;
+	o.ranks = 2;
+	assert_int_equal(fan_config_load(&cfg, &o, why, sizeof why), 0);
+	snprintf(at.addr, sizeof at.addr, "127.0.0.1:%s", port_text);
+	assert_int_equal(fan_embedded_switch_get(&sw, &at, &cfg, why, sizeof why), 0);
+	assert_int_equal(switch_threads(), FAN_EMBEDDED_THREADS);
+	fan_embedded_switch_put(sw, 0);
+	assert_int_equal(switch_threads(), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(embedded_switch__ranks_meet, set_up),
+		cmocka_unit_test_setup(embedded_switch__says_where_it_is, set_up),
+		cmocka_unit_test_setup(embedded_switch__waits_for_slower_ranks, set_up),
+		cmocka_unit_test_setup(embedded_switch__two_jobs_share_it, set_up),
+		cmocka_unit_test_setup(embedded_switch__end_of_rank_0_is_named, set_up),
+		cmocka_unit_test_setup(embedded_switch__port_of_another_program, set_up),
+		cmocka_unit_test_setup(embedded_switch__port_that_gets_free, set_up),
+		cmocka_unit_test_setup(embedded_switch__nowhere_to_meet, set_up),
+		cmocka_unit_test_setup(embedded_switch__is_one_thread, set_up),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

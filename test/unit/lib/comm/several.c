@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A communicator on several switches: a part of each tensor at each. */
+#include "unit/lib/team.h"
+
+#define SWITCHES 3
+#define ELEMS	 100003
+
+static char list[SWITCHES * 90];
+
+static void check_parts(struct member *m)
+{
+	struct fanin_part p = {.size = sizeof p}, small = {.size = sizeof small.size};
+	uint32_t sum = 0;
+	for (uint32_t k = 0; k < SWITCHES; k++) {
+		EXPECT(!fanin_comm_part(m->comm, k, &p) && p.size == sizeof p);
+		EXPECT(strstr(list, p.aggregator) && p.rank == -1 && !p.settled);
+		EXPECT(p.share_ppm > 333000 && p.share_ppm < 334000);
+		sum += p.share_ppm;
+	}
+	EXPECT(sum > 999990 && sum <= 1000000);
+	EXPECT(!fanin_comm_part(m->comm, 0, &small) && small.size == sizeof small.size);
+	EXPECT(fanin_comm_part(m->comm, SWITCHES, &p) == FANIN_E_INVALID);
+	EXPECT(fanin_comm_part(m->comm, UINT32_MAX, &p) == FANIN_E_INVALID);
+	EXPECT(fanin_comm_part(m->comm, 0, NULL) == FANIN_E_INVALID);
+	EXPECT(fanin_comm_part(NULL, 0, &p) == FANIN_E_INVALID);
+}
+
+static void sums_body(struct member *m)
+{
+	struct fanin_stats s = {.size = sizeof s};
+	float *values = malloc(ELEMS * sizeof *values);
+	bool right = true;
+	if (!team_joined(m) || !values) {
+		free(values);
+		return;
+	}
+	for (size_t i = 0; i < ELEMS; i++)
+		values[i] = (float)(i % 1000 + (size_t)m->rank);
+	EXPECT(fanin_allreduce(m->comm, values, values, ELEMS, FANIN_FLOAT32, FANIN_SUM) == 0);
+	for (size_t i = 0; i < ELEMS; i++)
+		right &= values[i] == (float)(3 * (i % 1000) + 3);
+	EXPECT(right);
+	int32_t one = m->rank;
+	EXPECT(fanin_allreduce(m->comm, &one, &one, 1, FANIN_INT32, FANIN_MAX) == 0);
+	EXPECT(one == 2);
+	EXPECT(fanin_barrier(m->comm) == 0);
+	EXPECT(fanin_comm_stats(m->comm, &s) == 0);
+	EXPECT(s.parts == SWITCHES && s.shards == SWITCHES && !s.multicast);
+	EXPECT(!strcmp(fanin_comm_switch(m->comm), list));
+	check_parts(m);
+	free(values);
+}
+
+static void several__sums_by_parts(void **state)
+{
+	(void)state;
+	struct team t = team_new(3, sums_body);
+	struct fan_daemon *more[SWITCHES - 1];
+	char address[80];
+	snprintf(list, sizeof list, "%s", t.address);
+	for (unsigned i = 0; i < SWITCHES - 1; i++) {
+		size_t used = strlen(list);
+		more[i] = team_switch(address, sizeof address, 1);
+		snprintf(list + used, sizeof list - used, ",%s", address);
+	}
+	t.list = list;
+	team_run(&t);
+	for (unsigned i = 0; i < SWITCHES - 1; i++)
+		fan_daemon_stop(more[i]);
+	team_free(&t);
+}
+
+static void expect_refused(const char *switches, const char *server, const char *text)
+{
+	struct fanin_options o = FANIN_OPTIONS_INIT;
+	fanin_comm *c;
+	o.switch_addr = switches;
+	o.server_addr = server;
+	o.rank = 0;
+	o.ranks = 2;
+	o.timeout_ms = 500;
+	assert_int_equal(fanin_comm_create(&o, &c), FANIN_E_CONFIG);
+	if (!strstr(fanin_comm_error(c), text))
+		fail_msg("not in \"%s\": %s", fanin_comm_error(c), text);
+	fanin_comm_destroy(c);
+}
+
+static void several__wrong_lists(void **state)
+{
+	(void)state;
+	char many[2048] = "127.0.0.1:1000";
+	for (int i = 1; i < 65; i++) {
+		size_t used = strlen(many);
+		snprintf(many + used, sizeof many - used, ",127.0.0.1:%d", 1000 + i);
+	}
+	expect_refused("127.0.0.1:5000,127.0.0.1:5000", NULL, "named twice");
+	expect_refused("127.0.0.1:5000,here", NULL, "got \"here\"");
+	expect_refused("127.0.0.1:5000,,127.0.0.1:5001", NULL, "got \"\"");
+	expect_refused("127.0.0.1:5000,", NULL, "got \"\"");
+	expect_refused("127.0.0.1:5000,127.0.0.1:5001", "127.0.0.1:6000", "expected one switch");
+	expect_refused(many, NULL, "at most 64 switches");
+}
+
+/* One of several is not there: the text names that one. */
+static void silent_body(struct member *m)
+{
+	const char *text = fanin_comm_error(m->comm);
+	EXPECT(m->created == FANIN_E_UNREACHABLE);
+	EXPECT(strstr(text, "switch 127.0.0.1:9 ") || strstr(text, "lost a switch"));
+}
+
+static void several__names_the_one_that_is_silent(void **state)
+{
+	(void)state;
+	struct team t = team_new(2, silent_body);
+	snprintf(list, sizeof list, "%s,127.0.0.1:9", t.address);
+	t.list = list;
+	t.options.timeout_ms = 600;
+	team_run(&t);
+	team_free(&t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(several__sums_by_parts),
+		cmocka_unit_test(several__wrong_lists),
+		cmocka_unit_test(several__names_the_one_that_is_silent),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

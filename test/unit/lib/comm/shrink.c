@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Communicators of the ranks that are left. */
+#include "unit/lib/team.h"
+
+#define RANKS 4
+#define COUNT 3000
+
+static bool sums(fanin_comm *c, int value, int expected)
+{
+	int32_t *x = malloc(COUNT * sizeof *x);
+	bool right = true;
+	for (int i = 0; i < COUNT; i++)
+		x[i] = value;
+	right &= !fanin_allreduce(c, x, x, COUNT, FANIN_INT32, FANIN_SUM);
+	for (int i = 0; i < COUNT; i++)
+		right &= x[i] == expected;
+	free(x);
+	return right;
+}
+
+/* Rank `leaver` goes, the others sum in vain, shrink, and go on; later another one goes. */
+struct scene {
+	int leaver;
+};
+
+static void shrink_twice(struct member *m)
+{
+	const struct scene *scene = m->team->ctx;
+	fanin_comm *left = NULL, *fewer = NULL;
+	if (!team_joined(m))
+		return;
+	EXPECT(sums(m->comm, m->rank, 6));
+	if (m->rank == scene->leaver)
+		return;
+	EXPECT(!sums(m->comm, 1, 0));
+	EXPECT(strstr(fanin_comm_error(m->comm), "left"));
+	uint64_t begin_ns = fan_clock_ns();
+	int e = fanin_comm_shrink(m->comm, -1, &left);
+	if (e)
+		fprintf(stderr, "rank %d: %s\n", m->rank, fanin_comm_error(left));
+	EXPECT(!e && fan_clock_ns() - begin_ns < TEAM_PATIENT_MS / 2 * FAN_MS);
+	EXPECT(!e && fanin_comm_size(left) == RANKS - 1);
+	EXPECT(!e && fanin_comm_rank(left) == m->rank - (m->rank > scene->leaver));
+	EXPECT(!e && sums(left, m->rank, 6 - scene->leaver));
+	bool goes = !e && fanin_comm_rank(left) == 1;
+	if (!e && !goes) {
+		EXPECT(!sums(left, 1, 0));
+		e = fanin_comm_shrink(left, -1, &fewer);
+		EXPECT(!e && fanin_comm_size(fewer) == RANKS - 2 && sums(fewer, 5, 10));
+	}
+	fanin_comm_destroy(left);
+	fanin_comm_destroy(fewer);
+}
+
+static void run(const char *local, int leaver)
+{
+	struct scene scene = {leaver};
+	struct team t = team_new(RANKS, shrink_twice);
+	t.ctx = &scene;
+	setenv("FANIN_LOCAL", local, 1);
+	team_run(&t);
+	unsetenv("FANIN_LOCAL");
+	team_free(&t);
+}
+
+static void comm_shrink__ranks_go_on_without_those_that_left(void **state)
+{
+	(void)state;
+	run("0", 2);
+	run("0", 0);
+}
+
+static void comm_shrink__in_shared_memory(void **state)
+{
+	(void)state;
+	run("1", 2);
+	run("1", 0);
+}
+
+/* A rank that is not known as lost is waited for as long as the others are told, and when it comes
+ * it is told that it is late.  Two of four ranks do not go on without it. */
+static void come_late(struct member *m)
+{
+	fanin_comm *left = NULL;
+	static atomic_int gone_on;
+	if (!team_joined(m))
+		return;
+	EXPECT(fanin_barrier(m->comm) == 0);
+	if (m->rank == 3)
+		return;
+	EXPECT(fanin_barrier(m->comm) == FANIN_E_RANK_LEFT);
+	while (m->rank == 1 && atomic_load(&gone_on) < 2)
+		nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+	int e = fanin_comm_shrink(m->comm, 300, &left);
+	EXPECT(e == FANIN_E_TIMEOUT); /* two of four are not most */
+	atomic_fetch_add(&gone_on, 1);
+	fanin_comm_destroy(left);
+}
+
+static void comm_shrink__half_of_the_ranks_do_not_go_on(void **state)
+{
+	(void)state;
+	team_run_once(4, come_late);
+}
+
+static void come_late_to_most(struct member *m)
+{
+	fanin_comm *left = NULL;
+	static atomic_int gone_on;
+	if (!team_joined(m))
+		return;
+	EXPECT(fanin_barrier(m->comm) == 0);
+	if (m->rank == 4)
+		return;
+	EXPECT(fanin_barrier(m->comm) == FANIN_E_RANK_LEFT);
+	while (m->rank == 1 && atomic_load(&gone_on) < 3)
+		nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+	int e = fanin_comm_shrink(m->comm, 300, &left);
+	if (m->rank == 1)
+		EXPECT(e == FANIN_E_TIMEOUT);
+	else
+		EXPECT(!e && fanin_comm_size(left) == 3 && sums(left, 1, 3));
+	atomic_fetch_add(&gone_on, 1);
+	fanin_comm_destroy(left);
+}
+
+static void comm_shrink__a_late_rank_is_left_out(void **state)
+{
+	(void)state;
+	team_run_once(5, come_late_to_most);
+}
+
+static void be_left_alone(struct member *m)
+{
+	fanin_comm *left = m->comm;
+	if (!team_joined(m))
+		return;
+	if (m->rank == 0)
+		return;
+	EXPECT(fanin_barrier(m->comm) == FANIN_E_RANK_LEFT);
+	EXPECT(fanin_comm_shrink(m->comm, -1, &left) == FANIN_E_RANK_LEFT && !left);
+	EXPECT(fanin_comm_shrink(NULL, -1, &left) == FANIN_E_INVALID);
+	EXPECT(fanin_comm_shrink(m->comm, -1, NULL) == FANIN_E_INVALID);
+}
+
+static void comm_shrink__the_last_rank_is_told(void **state)
+{
+	(void)state;
+	team_run_once(2, be_left_alone);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(comm_shrink__ranks_go_on_without_those_that_left),
+		cmocka_unit_test(comm_shrink__in_shared_memory),
+		cmocka_unit_test(comm_shrink__half_of_the_ranks_do_not_go_on),
+		cmocka_unit_test(comm_shrink__a_late_rank_is_left_out),
+		cmocka_unit_test(comm_shrink__the_last_rank_is_told),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

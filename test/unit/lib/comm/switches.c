@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks behind shared slots in real daemons on the loopback: every operation, exact. */
+#include "unit/lib/team.h"
+
+#define COUNT  30000
+#define ROUNDS 3
+#define SLOTS  24 /* so few that fragments collide */
+
+/* Operations of all kinds.  Whole numbers, exact in any order. */
+static void operations(struct member *m)
+{
+	static float buffer[TEAM_MAX][COUNT];
+	float *x = buffer[m->rank];
+	int n = m->team->ranks;
+	if (!team_joined(m))
+		return;
+	for (int round = 0; round < ROUNDS; round++) {
+		for (int i = 0; i < COUNT; i++)
+			x[i] = (float)(i % 100 + m->rank + round);
+		EXPECT(fanin_allreduce(m->comm, x, x, COUNT, FANIN_FLOAT32, FANIN_SUM) == 0);
+		float off = (float)(n * round + n * (n - 1) / 2);
+		int wrong = 0;
+		for (int i = 0; i < COUNT; i++)
+			wrong += x[i] != (float)(i % 100 * n) + off;
+		EXPECT(wrong == 0);
+		for (int i = 0; i < COUNT; i++)
+			x[i] = (float)(m->rank == 1 ? i % 64 : 99);
+		EXPECT(fanin_broadcast(m->comm, x, COUNT, FANIN_FLOAT32, 1) == 0);
+		for (int i = 0; i < COUNT; i++)
+			wrong += x[i] != (float)(i % 64);
+		EXPECT(wrong == 0);
+		EXPECT(fanin_reduce(m->comm, x, x, COUNT, FANIN_FLOAT32, FANIN_MAX, 2) == 0);
+		for (int i = 0; i < COUNT && m->rank == 2; i++)
+			wrong += x[i] != (float)(i % 64);
+		EXPECT(wrong == 0);
+		EXPECT(fanin_barrier(m->comm) == 0);
+	}
+}
+
+/* One more daemon, on any port. */
+static struct fan_daemon *start(struct fan_daemon_options *o, char *address, size_t bytes)
+{
+	struct fan_daemon *d;
+	char why[256];
+	if (fan_daemon_start(&d, o, why, sizeof why))
+		fail_msg("%s", why);
+	fan_peer at = fan_daemon_address(d);
+	fan_peer_text(&at, address, bytes);
+	return d;
+}
+
+static struct fan_daemon *start_slots(enum fan_policy policy, const struct fan_daemon *above,
+				      char *address, size_t bytes)
+{
+	struct fan_daemon_options o;
+	fan_daemon_defaults(&o);
+	o.has_slots = true;
+	o.slots.policy = policy;
+	o.slots.slots = SLOTS;
+	if (above)
+		o.server = fan_daemon_address(above);
+	return start(&o, address, bytes);
+}
+
+static void run_at(const char *address, const struct fanin_options *options)
+{
+	struct team t = {.ranks = 4, .body = operations, .options = *options};
+	t.options.timeout_ms = TEAM_PATIENT_MS;
+	t.options.alive_ms = 60000;
+	snprintf(t.address, sizeof t.address, "%s", address);
+	team_run(&t);
+}
+
+static void aggregator_inside(enum fan_policy policy, const struct fanin_options *options)
+{
+	char address[80];
+	struct fan_daemon *d = start_slots(policy, NULL, address, sizeof address);
+	run_at(address, options);
+	fan_daemon_stop(d);
+}
+
+static void switches__aggregator_inside(void **state)
+{
+	(void)state;
+	struct fanin_options o = FANIN_OPTIONS_INIT;
+	aggregator_inside(FAN_POLICY_ATP, &o);
+	aggregator_inside(FAN_POLICY_ESA, &o);
+	aggregator_inside(FAN_POLICY_GRID, &o);
+	o.checksum = 1;
+	aggregator_inside(FAN_POLICY_ATP, &o);
+	o.checksum = -1;
+	o.plain_udp = 1;
+	aggregator_inside(FAN_POLICY_ESA, &o);
+}
+
+static void switches__modes_and_wires(void **state)
+{
+	(void)state;
+	struct fanin_options o = FANIN_OPTIONS_INIT;
+	o.wire = FANIN_BFLOAT16; /* sums are wider than a slot: unsummed, and right */
+	aggregator_inside(FAN_POLICY_ATP, &o);
+	o.narrow = 1;
+	aggregator_inside(FAN_POLICY_ATP, &o);
+}
+
+/* An aggregator, a switch in front of it, and another in front of that; what is passed on must stay
+ * as it came until it has been sent. */
+static void switches__rows(void **state)
+{
+	(void)state;
+	struct fanin_options options = FANIN_OPTIONS_INIT;
+	struct fan_daemon_options o;
+	char address[80];
+	for (enum fan_policy p = FAN_POLICY_ATP; fan_policy_shares((int)p); p++) {
+		fan_daemon_defaults(&o);
+		struct fan_daemon *aggregator = start(&o, address, sizeof address);
+		struct fan_daemon *upper = start_slots(p, aggregator, address, sizeof address);
+		run_at(address, &options);
+		struct fan_daemon *lower = start_slots(p, upper, address, sizeof address);
+		run_at(address, &options);
+		fan_daemon_stop(lower);
+		fan_daemon_stop(upper);
+		fan_daemon_stop(aggregator);
+	}
+}
+
+static struct fan_daemon *dying;
+static struct fan_daemon_options successor;
+static atomic_int at_server, came_back;
+
+/* Sums until the test has seen what it waits for: the path past the switch, and back. */
+static void sums_while_the_switch_dies(struct member *m)
+{
+	struct fanin_stats s = {.size = sizeof s};
+	int64_t x[512], on = 1;
+	if (!team_joined(m))
+		return;
+	for (int round = 0; on; round++) {
+		if (m->rank == 0 && round == 20) {
+			fan_daemon_stop(dying);
+			dying = NULL;
+		}
+		for (int i = 0; i < 512; i++)
+			x[i] = (int64_t)i * round + m->rank;
+		EXPECT(fanin_allreduce(m->comm, x, x, 512, FANIN_INT64, FANIN_SUM) == 0);
+		for (int i = 0; i < 512; i++)
+			EXPECT(x[i] == (int64_t)i * round * 2 + 1);
+		EXPECT(fanin_comm_stats(m->comm, &s) == 0);
+		if (s.server && s.moves == 1)
+			atomic_fetch_or(&at_server, 1 << m->rank);
+		if (!s.server && s.moves == 2)
+			atomic_fetch_or(&came_back, 1 << m->rank);
+		if (m->rank == 0 && !dying && atomic_load(&at_server) == 3) {
+			char why[256];
+			EXPECT(fan_daemon_start(&dying, &successor, why, sizeof why) == 0);
+		}
+		on = atomic_load(&came_back) != 3 && !atomic_load(&team_wrong);
+		int e = fanin_allreduce(m->comm, &on, &on, 1, FANIN_INT64, FANIN_MIN);
+		EXPECT(e == FANIN_OK);
+		if (e)
+			return;
+	}
+}
+
+static void die_and_come_back(int ahead)
+{
+	struct fan_daemon_options o;
+	char server[80], address[80];
+	fan_daemon_defaults(&o);
+	o.core.ahead_max = (uint16_t)ahead;
+	struct fan_daemon *aggregator = start(&o, server, sizeof server);
+	o.has_slots = true;
+	o.server = fan_daemon_address(aggregator);
+	dying = start(&o, address, sizeof address);
+	successor = o;
+	successor.listen = fan_daemon_address(dying);
+	struct fanin_options options = FANIN_OPTIONS_INIT;
+	struct team t = {.ranks = 2, .body = sums_while_the_switch_dies, .options = options};
+	t.options.timeout_ms = TEAM_PATIENT_MS;
+	t.options.alive_ms = 4000;
+	t.options.server_addr = server;
+	t.options.ahead = ahead;
+	snprintf(t.address, sizeof t.address, "%s", address);
+	atomic_store(&at_server, 0);
+	atomic_store(&came_back, 0);
+	team_run(&t);
+	assert_int_equal(atomic_load(&came_back), 3);
+	fan_daemon_stop(dying);
+	fan_daemon_stop(aggregator);
+}
+
+static void switches__the_switch_dies_and_comes_back(void **state)
+{
+	(void)state;
+	die_and_come_back(0);
+}
+
+static void switches__the_switch_dies_while_ranks_run_ahead(void **state)
+{
+	(void)state;
+	die_and_come_back(64);
+}
+
+static int refused(struct fan_daemon_options *o, char *why, size_t bytes)
+{
+	struct fan_daemon *d;
+	int e = fan_daemon_start(&d, o, why, bytes);
+	assert_null(d);
+	return e;
+}
+
+static void switches__bad_options_are_refused(void **state)
+{
+	(void)state;
+	struct fan_daemon_options o;
+	char why[256];
+	fan_daemon_defaults(&o);
+	o.has_slots = true;
+	assert_int_equal(fan_peer_parse(&o.listen, "127.0.0.1:7", why, sizeof why), 0);
+	o.server = o.listen;
+	assert_int_equal(refused(&o, why, sizeof why), FANIN_E_INVALID);
+	assert_non_null(strstr(why, "this switch itself"));
+	o.server.port = 65535;
+	o.threads = 2;
+	assert_int_equal(refused(&o, why, sizeof why), FANIN_E_INVALID);
+	assert_non_null(strstr(why, "server: 127.0.0.1:65535: expected a port from 1 to 65534"));
+	o.threads = 1;
+	o.slots.slots = 0;
+	assert_int_equal(refused(&o, why, sizeof why), FANIN_E_INVALID);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(switches__aggregator_inside),
+		cmocka_unit_test(switches__modes_and_wires),
+		cmocka_unit_test(switches__rows),
+		cmocka_unit_test(switches__the_switch_dies_and_comes_back),
+		cmocka_unit_test(switches__the_switch_dies_while_ranks_run_ahead),
+		cmocka_unit_test(switches__bad_options_are_refused),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

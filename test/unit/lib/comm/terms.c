@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a program around the library asks for beyond its options. */
+#include "unit/lib/team.h"
+
+#include <unistd.h>
+
+#include "lib/comm/comm.h"
+
+static void count_idle(void *arg)
+{
+	(*(int *)arg)++;
+}
+
+/* While rank 1 is late, rank 0 has time for something else. */
+static void idle(struct member *m)
+{
+	int calls = 0, none = 0, in[4] = {1, 2, 3, 4}, out[4];
+	fan_comm_set_idle(m->comm, count_idle, m->rank ? &none : &calls);
+	if (m->rank)
+		usleep(20 * FAN_COMM_IDLE_MS * 1000);
+	EXPECT(!fanin_allreduce(m->comm, in, out, 4, FANIN_INT32, FANIN_SUM));
+	EXPECT(out[3] == 8);
+	EXPECT(m->rank || calls > 0);
+}
+
+static void terms__a_caller_that_waits_calls_idle(void **state)
+{
+	(void)state;
+	team_run_once(2, idle);
+}
+
+static char meeting[32]; /* of this run: the same test of another build may run beside it */
+
+static void draw_meeting(void)
+{
+	snprintf(meeting, sizeof meeting, "127.0.0.1:%u",
+		 20000 + (unsigned)(fan_clock_nonce() % 10000));
+}
+
+static void *meet_there(void *rank)
+{
+	struct fanin_options o = FANIN_OPTIONS_INIT;
+	const struct fan_comm_terms terms = {meeting, true, TEAM_PATIENT_MS};
+	fanin_comm *c;
+	int one = 1, sum = 0;
+	o.rank = *(int *)rank;
+	o.ranks = 2;
+	o.job = "terms";
+	EXPECT(!fan_comm_create_on(&o, &terms, &c));
+	EXPECT(!fanin_allreduce(c, &one, &sum, 1, FANIN_INT32, FANIN_SUM) && sum == 2);
+	fanin_comm_destroy(c);
+	return NULL;
+}
+
+/* No variable names a switch or a place to meet. */
+static void terms__name_the_meeting(void **state)
+{
+	(void)state;
+	pthread_t other;
+	int ranks[] = {0, 1};
+	unsetenv("MASTER_ADDR");
+	draw_meeting();
+	atomic_store(&team_wrong, 0);
+	assert_int_equal(pthread_create(&other, NULL, meet_there, &ranks[1]), 0);
+	meet_there(&ranks[0]);
+	pthread_join(other, NULL);
+	assert_int_equal(atomic_load(&team_wrong), 0);
+}
+
+/* A join ends after its own time, whatever operations may take. */
+static void terms__end_a_join(void **state)
+{
+	(void)state;
+	struct fanin_options o = FANIN_OPTIONS_INIT;
+	const struct fan_comm_terms terms = {meeting, true, 300};
+	fanin_comm *c;
+	draw_meeting();
+	o.rank = 0;
+	o.ranks = 2;
+	o.job = "alone";
+	o.timeout_ms = 86400000;
+	assert_int_equal(fan_comm_create_on(&o, &terms, &c), FANIN_E_TIMEOUT);
+	assert_non_null(strstr(fanin_comm_error(c), "within 0.3 s"));
+	fanin_comm_destroy(c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(terms__a_caller_that_waits_calls_idle),
+		cmocka_unit_test(terms__name_the_meeting),
+		cmocka_unit_test(terms__end_a_join),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

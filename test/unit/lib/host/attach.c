@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks, as threads, that find the segment of their host. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lib/host/attach.h"
+#include "net/clock.h"
+
+#define RANKS	   4
+#define PATIENT_MS 20000
+#define HURRIED_MS 300
+#define LOOK_NS	   300000000 /* in which a process that gives up has ended */
+
+struct rank {
+	struct fan_intra_host host;
+	struct fan_intra_memory memory;
+	char why[256];
+	int error;
+};
+
+static void *attach(void *arg)
+{
+	struct rank *r = arg;
+	r->error = fan_intra_attach(&r->memory, &r->host, r->why, sizeof r->why);
+	return NULL;
+}
+
+static void intra_attach__all_map_the_same(void **state)
+{
+	(void)state;
+	pthread_t thread[RANKS];
+	struct rank r[RANKS] = {0};
+	uint64_t nonce = fan_clock_nonce();
+	for (unsigned i = 0; i < RANKS; i++) {
+		r[i].host =
+			(struct fan_intra_host){nonce, RANKS - 1 - i, RANKS, 2, PATIENT_MS, true};
+		assert_int_equal(pthread_create(&thread[i], NULL, attach, &r[i]), 0);
+	}
+	for (unsigned i = 0; i < RANKS; i++) {
+		pthread_join(thread[i], NULL);
+		assert_int_equal(r[i].error, 0);
+		assert_int_equal(r[i].memory.s->ranks, RANKS);
+		assert_int_equal(r[i].memory.s->columns, 2);
+	}
+	r[0].memory.s->data[5] = 0x5a;
+	assert_int_equal(r[RANKS - 1].memory.s->data[5], 0x5a);
+	for (unsigned i = 0; i < RANKS; i++)
+		fan_intra_detach(&r[i].memory);
+}
+
+static void intra_attach__nobody_there(void **state)
+{
+	(void)state;
+	struct rank r = {.host = {fan_clock_nonce(), 1, 2, 1, 50, false}};
+	attach(&r);
+	assert_int_equal(r.error, FAN_E_TIMEOUT);
+	assert_null(r.memory.s);
+	assert_non_null(strstr(r.why, "share memory"));
+	r.host.me = 0; /* the first one waits for the other */
+	attach(&r);
+	assert_int_equal(r.error, FAN_E_TIMEOUT);
+}
+
+/* One of three does not come: neither has the other, who would wait for it.  Both come again. */
+static void intra_attach__together_or_not_at_all(void **state)
+{
+	(void)state;
+	pthread_t thread[3];
+	struct rank r[3] = {0};
+	uint64_t nonce = fan_clock_nonce();
+	for (unsigned come = 2; come <= 3; come++) {
+		for (unsigned i = 0; i < come; i++) {
+			int ms = come == 3 || i ? PATIENT_MS : HURRIED_MS;
+			r[i].host = (struct fan_intra_host){nonce, i, 3, 1, ms, true};
+			assert_int_equal(pthread_create(&thread[i], NULL, attach, &r[i]), 0);
+		}
+		for (unsigned i = 0; i < come; i++) {
+			pthread_join(thread[i], NULL);
+			assert_int_equal(r[i].error, come == 3 ? FAN_OK : FAN_E_TIMEOUT);
+			assert_true((come == 3) == (r[i].memory.s != NULL));
+		}
+	}
+	for (unsigned i = 0; i < 3; i++)
+		fan_intra_detach(&r[i].memory);
+}
+
+/* Of another size than this rank expects: another number of ranks. */
+static void intra_attach__not_what_it_must_be(void **state)
+{
+	(void)state;
+	pthread_t thread;
+	uint64_t nonce = fan_clock_nonce();
+	struct rank first = {.host = {nonce, 0, 2, 1, PATIENT_MS, false}};
+	struct rank other = {.host = {nonce, 1, 3, 1, PATIENT_MS, false}};
+	assert_int_equal(pthread_create(&thread, NULL, attach, &first), 0);
+	attach(&other);
+	pthread_join(thread, NULL);
+	assert_int_equal(other.error, FAN_E_FORMAT);
+	assert_null(other.memory.s);
+	fan_intra_detach(&first.memory);
+}
+
+/* The first rank, as far as it listens. */
+static int listen_as_first(uint64_t nonce)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	int bytes = snprintf(at.sun_path + 1, sizeof at.sun_path - 1, "fanin-%016llx",
+			     (unsigned long long)nonce);
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	assert_false(bind(fd, (struct sockaddr *)&at,
+			  (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + bytes)));
+	assert_false(listen(fd, 1));
+	return fd;
+}
+
+/* The others have the segment then, and would wait for this rank. */
+static void intra_attach__waits_on_where_it_was_stopped(void **state)
+{
+	(void)state;
+	struct rank r = {.host = {fan_clock_nonce(), 1, 2, 1, PATIENT_MS, false}};
+	int status, listener = listen_as_first(r.host.nonce);
+	pid_t child = fork();
+	if (!child) {
+		attach(&r);
+		_exit(0);
+	}
+	int to = accept(listener, NULL, NULL);
+	for (int i = 0; i < 3; i++) {
+		nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+		assert_int_equal(waitpid(child, &status, WNOHANG), 0);
+		kill(child, SIGSTOP);
+		assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+		kill(child, SIGCONT);
+	}
+	kill(child, SIGKILL);
+	waitpid(child, &status, 0);
+	close(to);
+	close(listener);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(intra_attach__all_map_the_same),
+		cmocka_unit_test(intra_attach__nobody_there),
+		cmocka_unit_test(intra_attach__together_or_not_at_all),
+		cmocka_unit_test(intra_attach__not_what_it_must_be),
+		cmocka_unit_test(intra_attach__waits_on_where_it_was_stopped),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

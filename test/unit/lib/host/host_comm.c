@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Communicators whose ranks share memory, as threads: callers that do the work themselves beside
+ * others, and the thread that does it for those who do not wait. */
+#include <unistd.h>
+
+#include "unit/lib/team.h"
+
+#include "lib/comm/comm.h"
+#include "lib/host/attach.h"
+#include "lib/host/host_comm.h"
+
+#define RANKS	 4
+#define CALLERS	 3
+#define COUNT	 20000
+#define ROUNDS	 60
+#define STARTED	 8
+#define JOIN_MS	 300
+#define ALIVE_MS 200 /* of silence */
+
+/* All operations are alike, so callers may start them in any order. */
+struct caller {
+	fanin_comm *comm;
+	int starts; /* before it waits; 0: it calls the blocking function, -1: that with a handle */
+};
+
+static bool is_sum(const int32_t *x)
+{
+	for (int i = 0; i < COUNT; i++)
+		if (x[i] != i * RANKS)
+			return false;
+	return true;
+}
+
+static void *call(void *arg)
+{
+	const struct caller *caller = arg;
+	int32_t *x = malloc(COUNT * sizeof *x), *y = malloc(COUNT * sizeof *y);
+	fanin_op *op[STARTED];
+	for (int i = 0; i < COUNT; i++)
+		x[i] = i;
+	for (int k = 0; k < caller->starts; k++)
+		EXPECT(fanin_allreduce_start(caller->comm, x, y, COUNT, FANIN_INT32, FANIN_SUM,
+					     &op[k]) == FANIN_OK);
+	if (caller->starts == 0)
+		EXPECT(fanin_allreduce(caller->comm, x, y, COUNT, FANIN_INT32, FANIN_SUM) ==
+		       FANIN_OK);
+	if (caller->starts < 0)
+		EXPECT(fanin_allreduce_within(caller->comm, x, y, COUNT, FANIN_INT32, FANIN_SUM,
+					      TEAM_PATIENT_MS, &op[0]) == FANIN_OK);
+	for (int k = 0; k < caller->starts; k++) {
+		EXPECT(fanin_op_wait(op[k], TEAM_PATIENT_MS) == FANIN_OK);
+		fanin_op_free(op[k]);
+	}
+	EXPECT(is_sum(y));
+	free(x);
+	free(y);
+	return NULL;
+}
+
+/* In each round several callers, then none: an operation that was forgotten stays so. */
+static void call_by_several(struct member *m)
+{
+	pthread_t thread[CALLERS];
+	struct caller caller[CALLERS];
+	struct fanin_stats s = {.size = sizeof s};
+	if (!team_joined(m))
+		return;
+	EXPECT(fanin_barrier(m->comm) == FANIN_OK);
+	EXPECT(fanin_comm_stats(m->comm, &s) == 0 && s.host_ranks == RANKS);
+	for (int round = 0; round < ROUNDS; round++) {
+		for (int n = 0; n < CALLERS; n++) {
+			int starts = n == 0 && round % 2 ? round % STARTED + 1 : -(n % 2);
+			caller[n] = (struct caller){m->comm, starts};
+			EXPECT(pthread_create(&thread[n], NULL, call, &caller[n]) == 0);
+		}
+		for (int n = 0; n < CALLERS; n++)
+			pthread_join(thread[n], NULL);
+	}
+}
+
+/* One caller's work is done by another, or by the thread, and none is forgotten. */
+static void intra_comm__several_callers_of_a_rank(void **state)
+{
+	(void)state;
+	team_run_once(RANKS, call_by_several);
+}
+
+static atomic_int pending; /* the rank that came first has given up its wait */
+
+/* Rank 0 does not wait for as long as the others take, and what it has started ends without it; all
+ * others wait in the call, more than one thread of each. */
+static void wait_within(struct member *m)
+{
+	int32_t *x = malloc(COUNT * sizeof *x);
+	fanin_op *op;
+	if (!team_joined(m))
+		return;
+	for (int i = 0; i < COUNT; i++)
+		x[i] = i;
+	while (m->rank && !atomic_load(&pending))
+		usleep(1000);
+	int e = fanin_allreduce_within(m->comm, x, x, COUNT, FANIN_INT32, FANIN_SUM,
+				       m->rank ? TEAM_PATIENT_MS : 5, &op);
+	atomic_store(&pending, 1);
+	EXPECT(e == (m->rank ? FANIN_OK : FANIN_E_PENDING) && !op == (m->rank != 0));
+	EXPECT(m->rank || fanin_op_wait(op, TEAM_PATIENT_MS) == FANIN_OK);
+	fanin_op_free(op);
+	EXPECT(is_sum(x));
+	EXPECT(!fanin_barrier_within(m->comm, -1, &op) && !op);
+	EXPECT(!fanin_broadcast_within(m->comm, x, 1, FANIN_INT32, 1, -1, &op) && !op);
+	EXPECT(!fanin_reduce_within(m->comm, x, x, 1, FANIN_INT32, FANIN_MAX, 1, -1, &op) && !op);
+	EXPECT(fanin_barrier_within(m->comm, -1, NULL) == FANIN_E_INVALID);
+	free(x);
+}
+
+static void intra_comm__a_wait_that_is_too_short_leaves_the_rest_to_the_thread(void **state)
+{
+	(void)state;
+	team_run_once(RANKS, wait_within);
+}
+
+/* A rank of host 0, which has ranks 0 and 1; those of host 1 never come. */
+struct opener {
+	pthread_t thread;
+	const char *address;
+	uint64_t nonce;
+	int rank, timeout_ms;
+	int result;
+	char why[256];
+};
+
+static void *open_alone(void *arg)
+{
+	struct opener *o = arg;
+	struct fanin_comm *c = fan_comm_new();
+	struct fan_meeting m = {.hosts = 2, .host_of = {0, 0, 1, 1}};
+	struct fanin_options options = FANIN_OPTIONS_INIT;
+	fan_peer at;
+	options.switch_addr = o->address;
+	options.rank = o->rank;
+	options.ranks = 4;
+	options.timeout_ms = o->timeout_ms;
+	m.host[0] = (struct fan_meeting_host){.ranks = 2, .nonce = o->nonce};
+	m.host[1] = (struct fan_meeting_host){.first = 2, .ranks = 2};
+	EXPECT(fan_config_load(&c->cfg, &options, o->why, sizeof o->why) == FAN_OK);
+	EXPECT(fan_peer_parse(&at, o->address, o->why, sizeof o->why) == 0);
+	fan_comm_set_part(c, c->parts++, &at, "");
+	o->result = fan_intra_comm_open(c, &m);
+	snprintf(o->why, sizeof o->why, "%s", fanin_comm_error(c));
+	fan_comm_destroy(c);
+	return NULL;
+}
+
+/* Rank 0 has missed rank 2 before rank 1 misses rank 3. */
+static void intra_comm__columns_that_are_not_joined_have_one_cause(void **state)
+{
+	char address[80];
+	struct fan_daemon *sw = team_switch(address, sizeof address, 1);
+	uint64_t nonce = fan_clock_nonce();
+	struct opener o[2] = {{.rank = 0, .timeout_ms = 1000}, {.rank = 1, .timeout_ms = 2500}};
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		o[i].address = address;
+		o[i].nonce = nonce;
+		assert_int_equal(pthread_create(&o[i].thread, NULL, open_alone, &o[i]), 0);
+	}
+	for (int i = 0; i < 2; i++)
+		pthread_join(o[i].thread, NULL);
+	fan_daemon_stop(sw);
+	assert_int_equal(team_wrong, 0);
+	assert_int_equal(o[0].result, FAN_E_TIMEOUT);
+	assert_int_equal(o[1].result, FAN_E_TIMEOUT);
+	assert_non_null(strstr(o[0].why, "rank 2 of 2 has not joined"));
+	assert_string_equal(o[1].why, o[0].why);
+}
+
+/* Rank 0 of the two ranks of the only host. */
+static void *open_first_of_two(void *arg)
+{
+	struct opener *o = arg;
+	struct fanin_comm *c = fan_comm_new();
+	struct fan_meeting m = {.hosts = 1};
+	struct fanin_options options = FANIN_OPTIONS_INIT;
+	int32_t mine = 1, sum;
+	options.rank = 0;
+	options.ranks = 2;
+	options.timeout_ms = o->timeout_ms;
+	m.host[0] = (struct fan_meeting_host){.ranks = 2, .nonce = o->nonce};
+	EXPECT(fan_config_load(&c->cfg, &options, o->why, sizeof o->why) == FAN_OK);
+	c->cfg.join_ms = JOIN_MS;
+	c->cfg.alive_ms = ALIVE_MS;
+	EXPECT(fan_intra_comm_open(c, &m) == FAN_OK);
+	c->threaded = !pthread_create(&c->thread, NULL, fan_intra_comm_run, c);
+	o->result = fanin_allreduce(c, &mine, &sum, 1, FANIN_INT32, FANIN_SUM);
+	snprintf(o->why, sizeof o->why, "%s", fanin_comm_error(c));
+	fan_comm_destroy(c);
+	return NULL;
+}
+
+/* It has the memory.  Long before an operation stalls: MPI knows no such limit. */
+static void intra_comm__a_rank_that_never_beats_is_lost(void **state)
+{
+	(void)state;
+	uint64_t from_ns = fan_clock_ns();
+	struct opener o = {.timeout_ms = TEAM_PATIENT_MS, .nonce = fan_clock_nonce()};
+	struct fan_intra_host other = {o.nonce, 1, 2, 1, TEAM_PATIENT_MS, false};
+	struct fan_intra_memory memory;
+	char why[256];
+	assert_int_equal(pthread_create(&o.thread, NULL, open_first_of_two, &o), 0);
+	assert_int_equal(fan_intra_attach(&memory, &other, why, sizeof why), 0);
+	pthread_join(o.thread, NULL);
+	fan_intra_detach(&memory);
+	assert_int_equal(team_wrong, 0);
+	assert_int_equal(o.result, FAN_E_RANK_LOST);
+	assert_non_null(strstr(o.why, "rank 1 stopped answering (silent for more than 0.2 s)"));
+	assert_true(fan_clock_ns() > from_ns + ALIVE_MS * FAN_MS);
+}
+
+static void *wait_for_others(void *arg)
+{
+	fanin_comm *comm = arg;
+	EXPECT(fanin_barrier(comm) == FANIN_E_CLOSED);
+	return NULL;
+}
+
+/* Rank 0's barrier, in which nobody else takes part, ends when its communicator is destroyed. */
+static void destroy_under_callers(struct member *m)
+{
+	pthread_barrier_t *over = m->team->ctx;
+	pthread_t thread[2];
+	if (!team_joined(m))
+		return;
+	if (m->rank) {
+		pthread_barrier_wait(over);
+		return;
+	}
+	for (int n = 0; n < 2; n++)
+		EXPECT(pthread_create(&thread[n], NULL, wait_for_others, m->comm) == 0);
+	nanosleep(&(struct timespec){.tv_nsec = 200 * 1000000L}, NULL); /* they have begun */
+	fanin_comm_destroy(m->comm);
+	m->comm = NULL;
+	for (int n = 0; n < 2; n++)
+		pthread_join(thread[n], NULL);
+	pthread_barrier_wait(over);
+}
+
+static void intra_comm__destroyed_while_a_caller_works(void **state)
+{
+	(void)state;
+	pthread_barrier_t over;
+	struct team t = team_new(2, destroy_under_callers);
+	t.ctx = &over;
+	pthread_barrier_init(&over, NULL, 2);
+	team_run(&t);
+	team_free(&t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(intra_comm__several_callers_of_a_rank),
+		cmocka_unit_test(
+			intra_comm__a_wait_that_is_too_short_leaves_the_rest_to_the_thread),
+		cmocka_unit_test(intra_comm__columns_that_are_not_joined_have_one_cause),
+		cmocka_unit_test(intra_comm__a_rank_that_never_beats_is_lost),
+		cmocka_unit_test(intra_comm__destroyed_while_a_caller_works),
+	};
+	setenv("FANIN_LOCAL", "1", 1);
+	return cmocka_run_group_tests_name("intra_comm", tests, NULL, NULL);
+}

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks, as processes, of which one ends: the others of its host learn it from the kernel. */
+#include "unit/lib/team.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lib/comm/comm.h"
+#include "lib/host/attach.h"
+#include "lib/host/host_comm.h"
+#include "lib/host/life.h"
+
+#define RANKS	 3
+#define ALL	 4    /* ranks of the job, two a host */
+#define GONE	 3    /* the one that ends when it has joined its column */
+#define SOON_MS	 3000 /* in which all must know; but... */
+#define ALIVE_MS 500
+#define LONG_MS	 8000 /* ...this long before any limit of the job */
+
+/* Of a host, in memory that processes made by fork() share. */
+struct host {
+	uint64_t nonce;
+	atomic_uint attached, stay;
+};
+
+static void wait_until(atomic_uint *what, unsigned is)
+{
+	uint64_t until_ns = fan_clock_ns() + TEAM_PATIENT_MS * FAN_MS;
+	while (atomic_load(what) != is && fan_clock_ns() < until_ns)
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+static void *shared(size_t bytes)
+{
+	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(at, MAP_FAILED);
+	return at;
+}
+
+static bool attach(struct fan_intra_memory *m, struct host *h, unsigned me)
+{
+	const struct fan_intra_host host = {h->nonce, me, RANKS, 1, TEAM_PATIENT_MS, false};
+	char why[256];
+	bool ok = !fan_intra_attach(m, &host, why, sizeof why);
+	atomic_fetch_add(&h->attached, 1);
+	return ok;
+}
+
+/* Rank `me` in a process of its own. */
+static pid_t start(struct host *h, unsigned me)
+{
+	struct fan_intra_memory m;
+	pid_t child = fork();
+	if (child)
+		return child;
+	if (attach(&m, h, me))
+		wait_until(&h->stay, 0);
+	_exit(0);
+}
+
+static void *attach_as_first(void *arg)
+{
+	struct fan_intra_memory *m = arg;
+	struct host *h = (struct host *)m->s;
+	return attach(m, h, 0) ? arg : NULL;
+}
+
+static void end(pid_t child)
+{
+	int status;
+	kill(child, SIGKILL);
+	assert_int_equal(waitpid(child, &status, 0), child);
+}
+
+static unsigned descriptors(void)
+{
+	unsigned count = 0;
+	DIR *d = opendir("/proc/self/fd");
+	while (d && readdir(d))
+		count++;
+	closedir(d);
+	return count;
+}
+
+static void intra_life__the_kernel_tells_who_has_ended(void **state)
+{
+	(void)state;
+	struct host *h = shared(sizeof *h);
+	struct fan_intra_memory m;
+	unsigned before = descriptors();
+	pid_t child[RANKS];
+	h->nonce = fan_clock_nonce();
+	h->stay = 1;
+	for (unsigned i = 1; i < RANKS; i++)
+		child[i] = start(h, i);
+	assert_true(attach(&m, h, 0));
+	wait_until(&h->attached, RANKS);
+	for (unsigned i = 1; i < RANKS; i++)
+		assert_false(fan_intra_has_ended(m.s, m.fd, i));
+	kill(child[1], SIGSTOP); /* which is no end */
+	end(child[2]);
+	assert_false(fan_intra_has_ended(m.s, m.fd, 1));
+	assert_true(fan_intra_has_ended(m.s, m.fd, 2));
+	end(child[1]);
+	assert_true(fan_intra_has_ended(m.s, m.fd, 1));
+	fan_intra_detach(&m);
+	assert_int_equal(descriptors(), before);
+	munmap(h, sizeof *h);
+}
+
+/* A program's helpers may live on. */
+static void intra_life__a_child_does_not_hold_it(void **state)
+{
+	(void)state;
+	struct host *h = shared(sizeof *h);
+	struct fan_intra_memory m;
+	h->nonce = fan_clock_nonce();
+	h->stay = 1;
+	pid_t other = start(h, 1), parent = fork();
+	if (!parent) {
+		if (attach(&m, h, 2) && !fork())
+			wait_until(&h->stay, 0);
+		_exit(0);
+	}
+	assert_true(attach(&m, h, 0));
+	assert_int_equal(waitpid(parent, NULL, 0), parent);
+	wait_until(&h->attached, RANKS);
+	assert_true(fan_intra_has_ended(m.s, m.fd, 2));
+	atomic_store(&h->stay, 0);
+	end(other);
+	fan_intra_detach(&m);
+}
+
+/* Its other ranks would lose their locks with the first that leaves. */
+static void intra_life__ranks_of_one_process_are_left_to_beats(void **state)
+{
+	(void)state;
+	struct host *h = shared(sizeof *h);
+	struct fan_intra_memory m[2] = {{.s = (void *)h}};
+	pthread_t first;
+	h->nonce = fan_clock_nonce();
+	h->stay = 1;
+	pid_t child = start(h, 2);
+	assert_int_equal(pthread_create(&first, NULL, attach_as_first, &m[0]), 0);
+	assert_true(attach(&m[1], h, 1));
+	pthread_join(first, NULL);
+	wait_until(&h->attached, RANKS);
+	fan_intra_detach(&m[1]);
+	assert_false(fan_intra_has_ended(m[0].s, m[0].fd, 1));
+	assert_false(fan_intra_has_ended(m[0].s, m[0].fd, 2));
+	end(child);
+	assert_true(fan_intra_has_ended(m[0].s, m[0].fd, 2));
+	fan_intra_detach(&m[0]);
+}
+
+/* A job of two hosts, all on this machine. */
+enum gone_when { WHEN_ALL_HAVE_JOINED, BEFORE_IT_JOINS };
+
+struct job {
+	enum gone_when when;
+	uint64_t nonce[2];
+	atomic_uint joined, ready; /* columns; the switch */
+	char address[80];
+	int signal; /* that rank GONE gets */
+	int alive_ms;
+	int result[ALL];
+	uint64_t blamed[ALL][FAN_RANK_WORDS], after_ns[ALL];
+};
+
+static int open_rank(struct fanin_comm *c, const struct job *job, int rank)
+{
+	struct fan_meeting m = {.hosts = 2, .host_of = {0, 0, 1, 1}};
+	struct fanin_options options = FANIN_OPTIONS_INIT;
+	char why[256];
+	fan_peer at;
+	options.switch_addr = job->address;
+	options.rank = rank;
+	options.ranks = ALL;
+	options.timeout_ms = LONG_MS;
+	options.alive_ms = job->alive_ms;
+	m.host[0] = (struct fan_meeting_host){.ranks = 2, .nonce = job->nonce[0]};
+	m.host[1] = (struct fan_meeting_host){.first = 2, .ranks = 2, .nonce = job->nonce[1]};
+	if (fan_config_load(&c->cfg, &options, why, sizeof why) ||
+	    fan_peer_parse(&at, job->address, why, sizeof why))
+		return FAN_E_CONFIG;
+	fan_comm_set_part(c, c->parts++, &at, "");
+	return fan_intra_comm_open(c, &m);
+}
+
+/* Rank GONE has the memory of its host, and no more. */
+static void stop_before_it_joins(const struct job *job)
+{
+	const struct fan_intra_host second = {job->nonce[1], 1, 2, 2, TEAM_PATIENT_MS, false};
+	struct fan_intra_memory m;
+	char why[256];
+	if (!fan_intra_attach(&m, &second, why, sizeof why))
+		raise(job->signal);
+}
+
+static void run_rank(struct job *job, int rank)
+{
+	int32_t mine = 1, sum;
+	wait_until(&job->ready, 1);
+	if (rank == GONE && job->when == BEFORE_IT_JOINS)
+		stop_before_it_joins(job);
+	struct fanin_comm *c = fan_comm_new();
+	uint64_t from_ns = fan_clock_ns();
+	int e = open_rank(c, job, rank);
+	if (job->when == WHEN_ALL_HAVE_JOINED) {
+		atomic_fetch_add(&job->joined, 1);
+		wait_until(&job->joined, ALL);
+		if (rank == GONE)
+			raise(job->signal);
+		from_ns = fan_clock_ns();
+	}
+	c->threaded = !e && !pthread_create(&c->thread, NULL, fan_intra_comm_run, c);
+	if (c->threaded)
+		e = fanin_allreduce(c, &mine, &sum, 1, FANIN_INT32, FANIN_SUM);
+	job->result[rank] = e;
+	job->after_ns[rank] = fan_clock_ns() - from_ns;
+	memcpy(job->blamed[rank], c->blamed, sizeof c->blamed);
+	fan_comm_destroy(c);
+}
+
+static void lose_one(enum gone_when when, int signal, int alive_ms)
+{
+	struct job *job = shared(sizeof *job);
+	pid_t child[ALL];
+	int status;
+	job->nonce[0] = fan_clock_nonce();
+	job->nonce[1] = fan_clock_nonce();
+	job->when = when;
+	job->signal = signal;
+	job->alive_ms = alive_ms;
+	for (int r = 0; r < ALL; r++) {
+		child[r] = fork();
+		if (child[r])
+			continue;
+		run_rank(job, r);
+		_exit(0);
+	}
+	struct fan_daemon *sw = team_switch(job->address, sizeof job->address, 1);
+	atomic_store(&job->ready, 1);
+	for (int r = 0; r < GONE; r++)
+		assert_int_equal(waitpid(child[r], &status, 0), child[r]);
+	end(child[GONE]);
+	fan_daemon_stop(sw);
+	for (int r = 0; r < GONE; r++) {
+		assert_int_equal(job->result[r], FAN_E_RANK_LOST);
+		assert_int_equal(fan_ranks_count(job->blamed[r]), 1);
+		assert_true(fan_ranks_has(job->blamed[r], GONE));
+		assert_true(job->after_ns[r] < SOON_MS * FAN_MS);
+	}
+	munmap(job, sizeof *job);
+}
+
+/* It has no thread yet, and nothing of its column is under way, so the switch does not miss it. */
+static void intra_life__all_hosts_name_one_that_ends_when_it_has_joined(void **state)
+{
+	(void)state;
+	lose_one(WHEN_ALL_HAVE_JOINED, SIGKILL, LONG_MS);
+}
+
+static void intra_life__all_hosts_name_one_that_stops_when_it_has_joined(void **state)
+{
+	(void)state;
+	lose_one(WHEN_ALL_HAVE_JOINED, SIGSTOP, ALIVE_MS);
+}
+
+/* Rank 1 waits for it in its column, and rank 0 for rank 1. */
+static void intra_life__all_hosts_name_one_that_stops_before_it_joins(void **state)
+{
+	(void)state;
+	lose_one(BEFORE_IT_JOINS, SIGSTOP, ALIVE_MS);
+}
+
+static void intra_life__all_hosts_name_one_that_ends_before_it_joins(void **state)
+{
+	(void)state;
+	lose_one(BEFORE_IT_JOINS, SIGKILL, LONG_MS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(intra_life__the_kernel_tells_who_has_ended),
+		cmocka_unit_test(intra_life__a_child_does_not_hold_it),
+		cmocka_unit_test(intra_life__ranks_of_one_process_are_left_to_beats),
+		cmocka_unit_test(intra_life__all_hosts_name_one_that_ends_when_it_has_joined),
+		cmocka_unit_test(intra_life__all_hosts_name_one_that_stops_when_it_has_joined),
+		cmocka_unit_test(intra_life__all_hosts_name_one_that_stops_before_it_joins),
+		cmocka_unit_test(intra_life__all_hosts_name_one_that_ends_before_it_joins),
+	};
+	setenv("FANIN_LOCAL", "1", 1);
+	return cmocka_run_group_tests_name("intra_life", tests, NULL, NULL);
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A switch whose table is full of jobs in which nobody has answered: who comes proves its address,
+ * takes a place, and hears the group of the job that it is in at last. */
+#include "unit/lib/team.h"
+
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "core/wire/ctlmsg.h"
+#include "net/shard.h"
+
+static atomic_int multicast; /* ranks to which results came by the group */
+
+static void send_join(int fd, unsigned n)
+{
+	uint8_t pkt[FAN_HEAD_BYTES + FAN_CTL_BYTES_MAX], body[FAN_CTL_BYTES_MAX];
+	struct fan_join m = {
+		.ranks = 2, .payload_bytes = FAN_PAYLOAD_MIN, .window = 2, .alive_ms = 1000};
+	struct fan_frag f = {.nonce = 1 + n, .type = FAN_TYPE_JOIN, .payload = body};
+	m.name_bytes = (uint8_t)snprintf(m.name, sizeof m.name, "nobody-%u", n);
+	f.payload_bytes = fan_join_put(body, &m);
+	fan_wire_put(pkt, &f);
+	memcpy(pkt + FAN_HEAD_BYTES, body, f.payload_bytes);
+	assert_true(send(fd, pkt, FAN_HEAD_BYTES + f.payload_bytes, 0) > 0);
+}
+
+/* Jobs of nobody take all places of the switch. */
+static void fill(const struct team *t)
+{
+	uint8_t pkt[FAN_PACKET_MAX];
+	const struct timeval most = {.tv_sec = TEAM_PATIENT_MS / 1000};
+	struct sockaddr_storage ss;
+	const fan_peer at = fan_daemon_address(t->sw);
+	const socklen_t bytes = fan_peer_to_sockaddr(&at, fan_peer_family(&at), &ss);
+	const int fd = socket(fan_peer_family(&at), SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	assert_true(fd >= 0 && !connect(fd, (struct sockaddr *)&ss, bytes));
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most), 0);
+	for (unsigned n = 0; n < FAN_JOBS_MAX; n++)
+		send_join(fd, n);
+	for (unsigned n = 0; n < FAN_JOBS_MAX; n++)
+		assert_true(recv(fd, pkt, sizeof pkt, 0) > 0 && pkt[1] == FAN_TYPE_WELCOME);
+	close(fd);
+}
+
+static void sum(struct member *m)
+{
+	struct fanin_stats s = {.size = sizeof s};
+	int one = 1, all = 0;
+	if (!team_joined(m))
+		return;
+	EXPECT(!fanin_allreduce(m->comm, &one, &all, 1, FANIN_INT32, FANIN_SUM) && all == 2);
+	EXPECT(!fanin_comm_stats(m->comm, &s));
+	atomic_fetch_add(&multicast, s.multicast);
+}
+
+/* Ranks to which the results of a job came by the group; `*challenges`: JOINs that were told to
+ * prove their address. */
+static int run(bool full, uint64_t *challenges)
+{
+	static struct fan_shard_health h;
+	struct team t = team_new(2, sum);
+	if (full)
+		fill(&t);
+	atomic_store(&multicast, 0);
+	team_run(&t);
+	fan_daemon_health(t.sw, 0, &h);
+	*challenges = h.aggregator.challenges;
+	team_free(&t);
+	return atomic_load(&multicast);
+}
+
+static void challenged__who_comes_is_in(void **state)
+{
+	(void)state;
+	uint64_t challenges;
+	setenv("FANIN_LOCAL", "0", 1);
+	setenv("FANIN_HOSTS", "0", 1);
+	const int quiet = run(false, &challenges);
+	assert_int_equal(challenges, 0);
+	assert_int_equal(run(true, &challenges), quiet);
+	assert_in_range(challenges, 1, 8);
+	print_message("%d ranks by multicast, %d challenges\n", quiet, (int)challenges);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(challenged__who_comes_is_in),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What callers leave while the thread of a communicator is awake, and no wake-up tells it of. */
+#include "unit/lib/team.h"
+
+#include <poll.h>
+#include <stdatomic.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lib/comm/comm.h"
+
+#define PROMPT_MS 3000 /* BEATs wake the thread every 7.5 s */
+#define LOOKS	  1000
+#define LOOK_NS	  1000000
+#define QUIET_NS  50000000
+
+static struct fan_daemon *second;
+static fan_peer second_at;
+static atomic_uint added; /* ranks that have a part to add */
+
+static bool has_wake_up(const struct fanin_comm *c)
+{
+	struct pollfd p = {.fd = c->wake_fd, .events = POLLIN};
+	return poll(&p, 1, 0) > 0;
+}
+
+/* Returns with the lock held, while the thread is awake and has looked at what callers leave. */
+static void catch_awake(struct fanin_comm *c)
+{
+	const uint64_t one = 1;
+	for (unsigned n = 0;; n++) {
+		pthread_mutex_lock(&c->lock);
+		if (c->awake && !has_wake_up(c))
+			return;
+		pthread_mutex_unlock(&c->lock);
+		if (n % LOOKS == 0)
+			EXPECT(write(c->wake_fd, &one, sizeof one) == sizeof one);
+	}
+}
+
+/* Before a BEAT is due `done` says so. */
+static bool is_prompt(struct fanin_comm *c, bool (*done)(const struct fanin_comm *c))
+{
+	const struct timespec pause = {.tv_nsec = LOOK_NS};
+	uint64_t until_ns = fan_clock_ns() + PROMPT_MS * FAN_MS;
+	bool is_done = false;
+	while (!is_done && fan_clock_ns() < until_ns) {
+		nanosleep(&pause, NULL);
+		pthread_mutex_lock(&c->lock);
+		is_done = done(c);
+		pthread_mutex_unlock(&c->lock);
+	}
+	return is_done;
+}
+
+static bool has_joined_all(const struct fanin_comm *c)
+{
+	return c->ready && c->parts == 2;
+}
+
+static bool has_completed(const struct fanin_comm *c)
+{
+	return !c->complete;
+}
+
+static bool has_failed(const struct fanin_comm *c)
+{
+	return atomic_load(&c->error);
+}
+
+/* No message of the other rank wakes the thread from now on. */
+static bool begin(struct member *m)
+{
+	const struct timespec pause = {.tv_nsec = QUIET_NS};
+	if (!team_joined(m))
+		return false;
+	EXPECT(fanin_barrier(m->comm) == 0);
+	nanosleep(&pause, NULL);
+	return true;
+}
+
+/* A part is joined when both ranks are there, and the other may catch its thread much later. */
+static void await_all_added(void)
+{
+	const struct timespec pause = {.tv_nsec = LOOK_NS};
+	atomic_fetch_add(&added, 1);
+	while (atomic_load(&added) < 2)
+		nanosleep(&pause, NULL);
+}
+
+static void add_a_part(struct member *m)
+{
+	struct fanin_comm *c = m->comm;
+	if (!begin(m))
+		return;
+	catch_awake(c);
+	fan_comm_set_part(c, c->parts, &second_at, "");
+	c->inside[c->parts] = -1;
+	c->parts_to_add = 1;
+	fan_comm_wake(c);
+	pthread_mutex_unlock(&c->lock);
+	await_all_added();
+	EXPECT(is_prompt(c, has_joined_all));
+}
+
+static void complete(struct member *m)
+{
+	struct fanin_comm *c = m->comm;
+	if (!begin(m))
+		return;
+	catch_awake(c);
+	c->complete = true;
+	fan_comm_wake(c);
+	pthread_mutex_unlock(&c->lock);
+	EXPECT(is_prompt(c, has_completed));
+}
+
+static void end(struct member *m)
+{
+	struct fanin_comm *c = m->comm;
+	if (!begin(m))
+		return;
+	catch_awake(c);
+	c->ending = FAN_E_RANK_LOST;
+	fan_comm_wake(c);
+	pthread_mutex_unlock(&c->lock);
+	EXPECT(is_prompt(c, has_failed));
+}
+
+/* Ranks that joined at a named switch join at their hosts' aggregators next. */
+static void progress__parts_to_add(void **state)
+{
+	(void)state;
+	char address[80];
+	second = team_switch(address, sizeof address, 1);
+	second_at = fan_daemon_address(second);
+	atomic_store(&added, 0);
+	team_run_once(2, add_a_part);
+	fan_daemon_stop(second);
+}
+
+static void progress__all_parts_are_there(void **state)
+{
+	(void)state;
+	team_run_once(2, complete);
+}
+
+static void progress__end(void **state)
+{
+	(void)state;
+	team_run_once(2, end);
+}
+
+int main(void)
+{
+	setenv("FANIN_HOSTS", "0", 1); /* parts are the tests' own */
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(progress__parts_to_add),
+		cmocka_unit_test(progress__all_parts_are_there),
+		cmocka_unit_test(progress__end),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Workers whose controller is of no use: it is not there, says nothing, or says what makes no
+ * sense. */
+#include "unit/lib/controller.h"
+
+#define RANKS	 3
+#define HURRY_MS 1000 /* for create, which must end in an error */
+
+static struct scripted controller;
+
+struct useless {
+	const char *text; /* said at once; NULL: nothing */
+	bool closes;
+	int error;
+	const char *words;
+};
+
+static void say_useless(struct scripted *s, struct scripted_worker *w)
+{
+	const struct useless *u = (const struct useless *)s->text;
+	if (u->text)
+		scripted_say(w, u->text);
+	if (u->closes)
+		scripted_hang_up(w);
+}
+
+static void expect_end(const struct useless *u, const char *address)
+{
+	struct fanin_options o = FANIN_OPTIONS_INIT;
+	fanin_comm *c;
+	int e, tries = 4; /* time may be over while a line is up that is closed at once */
+	o.controller_addr = address;
+	o.job = "j";
+	o.rank = 0;
+	o.ranks = RANKS;
+	o.timeout_ms = HURRY_MS;
+	while ((e = fanin_comm_create(&o, &c)) == FAN_E_TIMEOUT && u->closes && --tries)
+		fanin_comm_destroy(c);
+	assert_int_equal(e, u->error);
+	if (!strstr(fanin_comm_error(c), u->words))
+		fail_msg("\"%s\" has no \"%s\"", fanin_comm_error(c), u->words);
+	fanin_comm_destroy(c);
+}
+
+static void expect_useless(const struct useless *u)
+{
+	memset(&controller, 0, sizeof controller);
+	controller.text = (const char *)u;
+	controller.met = say_useless;
+	scripted_start(&controller);
+	expect_end(u, controller.address);
+	scripted_stop(&controller);
+}
+
+static void comm_client_useless__ends_with_its_error(void **state)
+{
+	static const struct useless all[] = {
+		{NULL, false, FANIN_E_TIMEOUT, "has not told the parts of job \"j\""},
+		{NULL, true, FANIN_E_UNREACHABLE, "does not answer"},
+		{"{\"job\":", true, FANIN_E_UNREACHABLE, "does not answer"},
+		{"SSH-2.0-OpenSSH_9.2\n", false, FANIN_E_FORMAT, "no controller"},
+		{"[]\n", false, FANIN_E_FORMAT, "no controller"},
+		{"{\"hello\":\"switch\"}\n", false, FANIN_E_FORMAT, "no controller"},
+		{"{\"move\":{\"part\":0,\"route\":1,\"at\":\"10.0.0.1:1\"}}\n", false,
+		 FANIN_E_FORMAT, "a part that there is not"},
+		{"{\"refused\":\"no job \\\"j\\\": expected one of a, b\"}\n", false,
+		 FANIN_E_CONFIG, "refuses rank 0 of job \"j\": no job \"j\": expected one of a, b"},
+		{"{\"job\":{\"name\":\"j\",\"ranks\":8,\"parts\":[{\"number\":0,\"name\":\"j/0\","
+		 "\"route\":1,\"cut\":[0,4294967296],\"at\":\"127.0.0.1:9\"}]}}\n",
+		 false, FANIN_E_JOB_MISMATCH, "with 8 ranks, rank 0 was started with 3"},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+		expect_useless(&all[i]);
+}
+
+static void comm_client_useless__nobody_listens(void **state)
+{
+	static const struct useless u = {NULL, false, FANIN_E_UNREACHABLE, "Connection refused"};
+	(void)state;
+	expect_end(&u, "127.0.0.1:9");
+}
+
+static void say_huge(struct scripted *s, struct scripted_worker *w)
+{
+	static char huge[(1 << 20) + 4096];
+	(void)s;
+	memset(huge, 'x', sizeof huge - 1);
+	scripted_say(w, huge);
+}
+
+static void comm_client_useless__a_line_without_end(void **state)
+{
+	static const struct useless u = {NULL, false, FANIN_E_UNREACHABLE, "a line is too long"};
+	(void)state;
+	memset(&controller, 0, sizeof controller);
+	controller.met = say_huge;
+	scripted_start(&controller);
+	expect_end(&u, controller.address);
+	scripted_stop(&controller);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(comm_client_useless__ends_with_its_error),
+		cmocka_unit_test(comm_client_useless__nobody_listens),
+		cmocka_unit_test(comm_client_useless__a_line_without_end),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
