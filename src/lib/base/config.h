@@ -20,7 +20,9 @@
 #define FAN_CONFIG_MTU_MIN	  576
 #define FAN_CONFIG_RTO_MIN_MAX_MS 1000
 #define FAN_CONFIG_PACE		  100
-#define FAN_CONFIG_WHY_BYTES	  512 /* of any error text */
+#define FAN_CONFIG_WHY_BYTES	  512  /* of any error text */
+#define FAN_CONFIG_NOTE_FIRST_MS  2000 /* before the first call of `waiting` */
+#define FAN_CONFIG_NOTE_MS	  5000 /* between further calls */
 
 /* With run-ahead, results wait in the queues of slower ranks, and probes sent before these drain
  * lengthen them. */

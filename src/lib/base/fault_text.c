@@ -363,8 +363,8 @@ static struct fan_fault renamed(const struct fan_fault *f, const struct fan_faul
 	struct fan_fault o = *f;
 	if (!a->global)
 		return o;
-	int number = FAN_INTRA_E_LOST(0) - f->err;
-	bool lost = a->rank_at && number >= 0 && number < FAN_INTRA_RANKS_MAX;
+	int number = FAN_CAUSE_LOST(0) - f->err;
+	bool lost = a->rank_at && number >= 0 && number < FAN_HOST_RANKS_MAX;
 	memset(o.ranks, 0, sizeof o.ranks);
 	for (unsigned r = 0; r < a->ranks; r++)
 		if (fan_ranks_has(f->ranks, r))

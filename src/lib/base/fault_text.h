@@ -4,8 +4,8 @@
 #ifndef FAN_LIB_BASE_FAULT_TEXT_H
 #define FAN_LIB_BASE_FAULT_TEXT_H
 
+#include "cause.h"
 #include "core/worker/worker.h"
-#include "lib/host/segment.h"
 
 #define FAN_FAULT_TEXT_BYTES 512 /* of every sentence; longer lists end in "..." */
 
@@ -16,8 +16,8 @@ struct fan_fault_about {
 	const char *server_addr; /* of the aggregator behind it; NULL: none that is known */
 	uint16_t rank, ranks;
 	const uint16_t *global; /* what ranks are called in the text; NULL: by their numbers */
-	/* The name of a host's rank of a number, for FAN_INTRA_E_LOST; NULL: no such error. */
-	const uint16_t (*rank_at)[FAN_INTRA_RANKS_MAX];
+	/* The name of a host's rank of a number, for FAN_CAUSE_LOST; NULL: no such error. */
+	const uint16_t (*rank_at)[FAN_HOST_RANKS_MAX];
 	uint16_t payload_bytes;
 	uint8_t options; /* enum fan_join_option of the JOIN */
 	uint32_t alive_ms, timeout_ms;

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "lib/comm/op_set.h"
 #include "net/clock.h"
 
 _Static_assert((int)FANIN_FLOAT32 == (int)FAN_FLOAT32 && (int)FANIN_FLOAT16 == (int)FAN_FLOAT16 &&
@@ -253,6 +252,7 @@ void fanin_op_free(fanin_op *op)
 	fanin_op_wait(op, -1);
 	pthread_cond_destroy(&op->ended);
 	pthread_mutex_destroy(&op->lock);
-	fan_op_set_free(op->set);
+	if (op->set)
+		op->free_set(op->set);
 	free(op);
 }

@@ -18,8 +18,6 @@
 
 #define FAN_OP_NOWHERE UINT64_MAX
 
-struct fan_op_set;
-
 struct fanin_op {
 	struct fanin_op *next; /* in the communicator's queue */
 	struct fan_op op;      /* before it is cut into one part for each connection */
@@ -44,9 +42,10 @@ struct fanin_op {
 	const char *trace_name;
 	uint64_t begun_ns, started_ns;	      /* by the caller; on all connections */
 	uint64_t traced[FAN_SHARDS_MAX / 64]; /* connections whose part has been */
-	struct fan_op_set *set;		      /* its members (op_set.h); NULL: none */
-	pthread_mutex_t lock;		      /* for `ended` */
-	pthread_cond_t ended;		      /* CLOCK_MONOTONIC */
+	void *set;			      /* of its members (op_set.h); NULL: none... */
+	void (*free_set)(void *set);
+	pthread_mutex_t lock; /* for `ended` */
+	pthread_cond_t ended; /* CLOCK_MONOTONIC */
 };
 
 /* First in, first out. */

@@ -5,7 +5,7 @@
 #include <time.h>
 
 #include "core/base/err.h"
-#include "lib/comm/comm.h"
+#include "fault_text.h"
 #include "net/clock.h"
 #include "net/udp.h"
 
@@ -25,7 +25,7 @@ int fan_resolve(fan_peer *to, const char *text, const struct fan_config *cfg, ch
 {
 	const uint64_t begin_ns = fan_clock_ns();
 	const uint64_t until_ns = begin_ns + (uint64_t)fan_config_join_ms(cfg) * FAN_MS;
-	uint64_t tell_ns = begin_ns + FAN_COMM_NOTE_FIRST_MS * FAN_MS;
+	uint64_t tell_ns = begin_ns + FAN_CONFIG_NOTE_FIRST_MS * FAN_MS;
 	int e;
 	while ((e = fan_peer_parse(to, text, why, bytes)) == FAN_PEER_UNKNOWN) {
 		const uint64_t now_ns = fan_clock_ns();
@@ -33,7 +33,7 @@ int fan_resolve(fan_peer *to, const char *text, const struct fan_config *cfg, ch
 			break;
 		if (cfg->waiting && now_ns >= tell_ns) {
 			tell(cfg, text, until_ns - now_ns);
-			tell_ns = fan_clock_ns() + FAN_COMM_NOTE_MS * FAN_MS;
+			tell_ns = fan_clock_ns() + FAN_CONFIG_NOTE_MS * FAN_MS;
 		}
 		nanosleep(&(struct timespec){.tv_nsec = PAUSE_MS * FAN_MS}, NULL);
 	}

@@ -12,10 +12,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "lib/base/files.h"
 #include "lib/base/fork_guard.h"
 #include "lib/base/resolve.h"
 #include "lib/host/rules.h"
-#include "lib/rank/files.h"
 #include "meeting.h"
 #include "net/clock.h"
 
@@ -261,7 +261,7 @@ static void idle(struct fanin_comm *c)
 
 static void wait_ready(struct fanin_comm *c)
 {
-	uint64_t note_ns = fan_clock_ns() + FAN_COMM_NOTE_FIRST_MS * FAN_MS;
+	uint64_t note_ns = fan_clock_ns() + FAN_CONFIG_NOTE_FIRST_MS * FAN_MS;
 	pthread_mutex_lock(&c->lock);
 	while (!is_ready(c) && !atomic_load(&c->error)) {
 		uint64_t idle_ns = fan_clock_ns() + FAN_COMM_IDLE_MS * FAN_MS;
@@ -273,7 +273,7 @@ static void wait_ready(struct fanin_comm *c)
 			idle(c);
 		if (fan_clock_ns() < note_ns || is_ready(c))
 			continue;
-		note_ns = fan_clock_ns() + FAN_COMM_NOTE_MS * FAN_MS;
+		note_ns = fan_clock_ns() + FAN_CONFIG_NOTE_MS * FAN_MS;
 		if (c->cfg.waiting)
 			tell_wait(c);
 	}
@@ -441,7 +441,7 @@ int fan_comm_create_on(const struct fanin_options *options, const struct fan_com
 int fan_comm_create_column(const struct fanin_comm *of, const struct fan_config *cfg,
 			   unsigned column, unsigned columns, const uint16_t *global,
 			   const uint16_t *host_first,
-			   const uint16_t (*rank_at)[FAN_INTRA_RANKS_MAX], struct fanin_comm **comm)
+			   const uint16_t (*rank_at)[FAN_HOST_RANKS_MAX], struct fanin_comm **comm)
 {
 	char suffix[16];
 	struct fanin_comm *c = *comm = fan_comm_new();

@@ -34,19 +34,17 @@
 #include "lib/rank/share_meter.h"
 #include "meeting.h"
 
-#define FAN_COMM_OPS_MAX       4096		/* started and not ended */
-#define FAN_COMM_MIXED_MAX     32		/* named switches and hosts that sum beside them */
-#define FAN_COMM_EVENTS_MAX    16		/* sockets handled per round */
-#define FAN_COMM_WAKE	       UINT32_MAX	/* number of `wake_fd` in epoll */
-#define FAN_COMM_CONTROLLER    (UINT32_MAX - 1) /* number of the controller's socket in epoll */
-#define FAN_COMM_NOTE_FIRST_MS 2000		/* before the first call of `waiting` */
-#define FAN_COMM_COMPANY_MS    2000		/* a rank that cannot take part waits for more */
-#define FAN_COMM_NOTE_MS       5000		/* between further calls */
-#define FAN_COMM_SWITCH_BYTES  (FAN_CONFIG_SWITCHES_MAX + 1)
-#define FAN_COMM_LINGER_MS     1000 /* beyond alive_ms, for other ranks at an embedded switch */
-#define FAN_COMM_IDLE_MS       5    /* between calls of `idle` while an operation is waited for */
-#define FAN_COMM_LEAVE_NS      (2000 * FAN_MS) /* most time to leave */
-#define FAN_COMM_GROUP_WINDOW  64 /* fragments in flight of a group, where nobody says how many */
+#define FAN_COMM_OPS_MAX      4096	       /* started and not ended */
+#define FAN_COMM_MIXED_MAX    32	       /* named switches and hosts that sum beside them */
+#define FAN_COMM_EVENTS_MAX   16	       /* sockets handled per round */
+#define FAN_COMM_WAKE	      UINT32_MAX       /* number of `wake_fd` in epoll */
+#define FAN_COMM_CONTROLLER   (UINT32_MAX - 1) /* number of the controller's socket in epoll */
+#define FAN_COMM_COMPANY_MS   2000	       /* a rank that cannot take part waits for more */
+#define FAN_COMM_SWITCH_BYTES (FAN_CONFIG_SWITCHES_MAX + 1)
+#define FAN_COMM_LINGER_MS    1000 /* beyond alive_ms, for other ranks at an embedded switch */
+#define FAN_COMM_IDLE_MS      5	   /* between calls of `idle` while an operation is waited for */
+#define FAN_COMM_LEAVE_NS     (2000 * FAN_MS) /* most time to leave */
+#define FAN_COMM_GROUP_WINDOW 64 /* fragments in flight of a group, where nobody says how many */
 
 /* Where the ranks and the aggregators were found when the communicator was made: groups go there
  * without a meeting of their own. */
@@ -66,10 +64,10 @@ struct fanin_comm {
 	unsigned columns;			 /* of the job that this is one of; 0: none */
 	const uint16_t *global;			 /* of a column: the ranks of the job; NULL: none */
 	const uint16_t *host_first;		 /* of a column: the first rank of each host */
-	const uint16_t (*rank_at)[FAN_INTRA_RANKS_MAX]; /* of a column: by host and number there */
-	struct fan_comm_metrics *metrics;		/* NULL: nobody wants them */
-	struct fan_trace *trace;			/* NULL: nobody traces */
-	bool counts_trips;				/* `trips` is kept up to date */
+	const uint16_t (*rank_at)[FAN_HOST_RANKS_MAX]; /* of a column: by host and number there */
+	struct fan_comm_metrics *metrics;	       /* NULL: nobody wants them */
+	struct fan_trace *trace;		       /* NULL: nobody traces */
+	bool counts_trips;			       /* `trips` is kept up to date */
 	bool together;	     /* with ranks of this host: all get the segment, or none */
 	bool threaded;	     /* the thread was started */
 	atomic_bool met;     /* `places.ranks` is constant from here on */
@@ -171,8 +169,7 @@ int fan_comm_create_at(const struct fan_config *cfg, const fan_peer *at, const c
 int fan_comm_create_column(const struct fanin_comm *of, const struct fan_config *cfg,
 			   unsigned column, unsigned columns, const uint16_t *global,
 			   const uint16_t *host_first,
-			   const uint16_t (*rank_at)[FAN_INTRA_RANKS_MAX],
-			   struct fanin_comm **comm);
+			   const uint16_t (*rank_at)[FAN_HOST_RANKS_MAX], struct fanin_comm **comm);
 
 /* As fanin_comm_group (group.c). */
 int fan_comm_create_group(struct fanin_comm *of, const char *name, const int *ranks, int count,

@@ -25,10 +25,10 @@ static void ended(void *arg)
 	fan_op_end(set->whole, result);
 }
 
-void fan_op_set_free(struct fan_op_set *set)
+/* All members have ended. */
+static void free_set(void *arg)
 {
-	if (!set)
-		return;
+	struct fan_op_set *set = arg;
 	for (unsigned i = 0; i < set->count; i++)
 		fanin_op_free(set->member[i]);
 	free(set);
@@ -96,6 +96,7 @@ int fan_op_set_start(struct fanin_comm *c, const struct fan_op_args *args, bool 
 	}
 	set->count = ranks;
 	whole->set = set;
+	whole->free_set = free_set;
 	*op = whole;
 	ended(set);
 	return FAN_OK;

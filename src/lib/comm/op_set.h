@@ -14,7 +14,4 @@
 int fan_op_set_start(struct fanin_comm *c, const struct fan_op_args *args, bool wait,
 		     struct fanin_op **op);
 
-/* Free the members, which have ended.  NULL is allowed. */
-void fan_op_set_free(struct fan_op_set *set);
-
 #endif

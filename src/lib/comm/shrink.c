@@ -43,7 +43,7 @@ static void keep_places(struct shrink *s)
 	s->places = *p;
 	s->places.count = 0;
 	for (unsigned k = 0; k < p->count; k++) {
-		bool gone = k < FAN_REGROUP_PARTS_MAX && lost >> k & 1;
+		bool gone = k < FAN_CAUSE_PARTS_MAX && lost >> k & 1;
 		if (is_lost(s, p->inside[k]) || gone)
 			continue;
 		s->places.at[s->places.count] = p->at[k];

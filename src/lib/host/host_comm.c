@@ -31,7 +31,7 @@ struct fan_intra_comm {
 	uint16_t host_of[FAN_RANKS_MAX], number_of[FAN_RANKS_MAX]; /* by rank of the job */
 	uint16_t first[FAN_MEETING_HOSTS_MAX];			   /* rank of each host */
 	uint16_t owner[FAN_MEETING_HOSTS_MAX]; /* of this column, by host: rank of the job */
-	uint16_t rank_at[FAN_MEETING_HOSTS_MAX][FAN_INTRA_RANKS_MAX]; /* by host and number */
+	uint16_t rank_at[FAN_MEETING_HOSTS_MAX][FAN_HOST_RANKS_MAX]; /* by host and number */
 	struct fanin_op *running[FAN_INTRA_OPS_MAX];
 	uint64_t ended; /* operations */
 	uint64_t moved; /* sum of the cursors when `moved_ns` was set */
@@ -52,7 +52,7 @@ static void ring_own(void *arg)
 static void list_lost(const struct fan_intra_comm *l, int number, const uint64_t *hosts,
 		      uint64_t *lost)
 {
-	for (unsigned h = 0; h < l->board.with.hosts && number < FAN_INTRA_RANKS_MAX; h++)
+	for (unsigned h = 0; h < l->board.with.hosts && number < FAN_HOST_RANKS_MAX; h++)
 		if (fan_ranks_has(hosts, h))
 			fan_ranks_set(lost, l->rank_at[h][number]);
 }
@@ -65,12 +65,12 @@ static void net_failed(struct fan_intra_comm *l, int error)
 	uint64_t lost[FAN_RANK_WORDS] = {0};
 	if (blame.cause == FAN_E_RANK_LOST || blame.cause == FAN_E_RANK_LEFT ||
 	    blame.cause == FAN_E_TIMEOUT) /* of this column */
-		blame.cause = FAN_INTRA_E_LOST(l->board.me);
-	if (error <= FAN_INTRA_E_LOST(0))
+		blame.cause = FAN_CAUSE_LOST(l->board.me);
+	if (error <= FAN_CAUSE_LOST(0))
 		error = FAN_E_RANK_LOST;
 	blame.hosts = blame.cause ? net->blamed : NULL;
-	if (blame.cause <= FAN_INTRA_E_LOST(0)) {
-		list_lost(l, FAN_INTRA_E_LOST(0) - blame.cause, net->blamed, lost);
+	if (blame.cause <= FAN_CAUSE_LOST(0)) {
+		list_lost(l, FAN_CAUSE_LOST(0) - blame.cause, net->blamed, lost);
 		blame.lost = lost;
 	}
 	fan_intra_fail(&l->board, error, fanin_comm_error(net), &blame);
@@ -294,7 +294,7 @@ static void blame(struct fan_intra_comm *l, unsigned i, int error, const char *w
 	fan_ranks_set(here, l->board.with.host);
 	fan_ranks_set(lost, rank_of(l, i));
 	fan_intra_fail(&l->board, error, why,
-		       &(struct fan_intra_blame){lost, FAN_INTRA_E_LOST(i), here});
+		       &(struct fan_intra_blame){lost, FAN_CAUSE_LOST(i), here});
 }
 
 /* Number `i` is waited for, and shows no progress. */
@@ -367,7 +367,7 @@ static void watch(struct fanin_comm *c, uint64_t now_ns)
 {
 	struct fan_intra_comm *l = c->intra;
 	const struct fan_intra *b = &l->board;
-	bool missing[FAN_INTRA_RANKS_MAX], shares;
+	bool missing[FAN_HOST_RANKS_MAX], shares;
 	uint64_t moved = b->in + b->sum + b->net + b->out + b->chunks;
 	const uint64_t late_ns = fan_awake_late_ns(l->looked_ns + LOOK_MS * FAN_MS, now_ns);
 	l->looked_ns = now_ns;

@@ -18,7 +18,7 @@ bool fan_intra_pays(const struct fan_meeting *m)
 {
 	bool several = false;
 	for (unsigned h = 0; h < m->hosts; h++) {
-		if (m->host[h].ranks > FAN_INTRA_RANKS_MAX)
+		if (m->host[h].ranks > FAN_HOST_RANKS_MAX)
 			return false;
 		several |= m->host[h].ranks > 1;
 	}
@@ -33,7 +33,7 @@ bool fan_intra_is_agreed(const struct fan_meeting *m, unsigned ranks, bool named
 
 unsigned fan_intra_columns(const struct fan_meeting *m, bool named)
 {
-	unsigned columns = named ? FAN_INTRA_NAMED_COLUMNS : FAN_INTRA_RANKS_MAX;
+	unsigned columns = named ? FAN_INTRA_NAMED_COLUMNS : FAN_HOST_RANKS_MAX;
 	for (unsigned h = 0; h < m->hosts; h++)
 		columns = m->host[h].ranks < columns ? m->host[h].ranks : columns;
 	return columns;

@@ -24,7 +24,7 @@ static size_t place_bytes(unsigned ranks)
 
 size_t fan_intra_bytes(unsigned ranks)
 {
-	assert(ranks >= 1 && ranks <= FAN_INTRA_RANKS_MAX);
+	assert(ranks >= 1 && ranks <= FAN_HOST_RANKS_MAX);
 	return sizeof(struct fan_intra_segment) + FAN_INTRA_DEPTH * place_bytes(ranks);
 }
 
@@ -536,13 +536,13 @@ uint64_t fan_intra_done(const struct fan_intra *l)
 	return l->first_op;
 }
 
-unsigned fan_intra_missing(const struct fan_intra *l, bool missing[FAN_INTRA_RANKS_MAX],
+unsigned fan_intra_missing(const struct fan_intra *l, bool missing[FAN_HOST_RANKS_MAX],
 			   bool *shares)
 {
 	unsigned count = 0;
 	bool full = l->in < l->chunks && l->in >= FAN_INTRA_DEPTH && l->in == l->out;
 	*shares = l->out < l->sum; /* otherwise it waits for elements, or for a place */
-	for (unsigned i = 0; i < FAN_INTRA_RANKS_MAX; i++) {
+	for (unsigned i = 0; i < FAN_HOST_RANKS_MAX; i++) {
 		const struct fan_intra_rank *r = &l->s->rank[i];
 		bool late = *shares ? atomic_load(&r->summed) <= l->out
 			    : full  ? atomic_load(&r->out) <= l->in - FAN_INTRA_DEPTH

@@ -23,18 +23,14 @@
 
 #include "core/base/limits.h"
 #include "core/worker/worker.h"
+#include "lib/base/cause.h"
 
-#define FAN_INTRA_RANKS_MAX   64
 #define FAN_INTRA_DEPTH	      4		  /* chunks under way */
 #define FAN_INTRA_CHUNK_BYTES (128 << 10) /* of accumulators in a chunk */
 #define FAN_INTRA_SMALL_BYTES 4096	  /* of accumulators: each rank sums for itself */
 #define FAN_INTRA_OPS_MAX     64	  /* started and not ended, of one rank */
 #define FAN_INTRA_OPS_KEPT    (FAN_INTRA_OPS_MAX + 1) /* and the last one that has ended */
 #define FAN_INTRA_WHY_BYTES   256
-
-/* Error code by which the ranks of a column tell each other that number `i` of the blamed host is
- * lost; the aggregators hand it on. */
-#define FAN_INTRA_E_LOST(i) (-64 - (int)(i))
 
 /* What a rank asks of a chunk. */
 struct fan_intra_desc {
@@ -48,7 +44,7 @@ struct fan_intra_place {
 	_Alignas(64) _Atomic uint64_t summed;
 	_Alignas(64) _Atomic uint64_t left;
 	_Atomic uint32_t wanted; /* a rank waits until all have left */
-	_Alignas(64) struct fan_intra_desc desc[FAN_INTRA_RANKS_MAX];
+	_Alignas(64) struct fan_intra_desc desc[FAN_HOST_RANKS_MAX];
 };
 
 /* A thread sleeps until it is rung. */
@@ -87,7 +83,7 @@ struct fan_intra_segment {
 	int32_t cause;			 /* what other hosts are told; 0: nothing */
 	uint64_t blamed[FAN_RANK_WORDS]; /* with it: hosts */
 	uint64_t lost[FAN_RANK_WORDS];	 /* with the error: ranks of the job that are to blame */
-	struct fan_intra_rank rank[FAN_INTRA_RANKS_MAX];
+	struct fan_intra_rank rank[FAN_HOST_RANKS_MAX];
 	struct fan_intra_place place[FAN_INTRA_DEPTH];
 	_Alignas(64) uint8_t data[]; /* of each place: the sum, then each rank's elements */
 };
@@ -126,7 +122,7 @@ struct fan_intra {
 	uint64_t returned; /* shares that have come back, and are not counted as summed */
 };
 
-/* Bytes of the segment of `ranks` ranks, 1 .. FAN_INTRA_RANKS_MAX. */
+/* Bytes of the segment of `ranks` ranks, 1 .. FAN_HOST_RANKS_MAX. */
 size_t fan_intra_bytes(unsigned ranks);
 
 /* Make it in `mem`, all of whose bytes are zero; aligned to 64.  Numbers 0 .. columns - 1 sum
@@ -190,7 +186,7 @@ void fan_intra_ring(struct fan_intra_segment *s, unsigned i, enum fan_intra_bell
 
 /* The ranks, by their numbers within the segment, that this rank waits for.  `*shares`: for their
  * shares, which may wait for other hosts. */
-unsigned fan_intra_missing(const struct fan_intra *l, bool missing[FAN_INTRA_RANKS_MAX],
+unsigned fan_intra_missing(const struct fan_intra *l, bool missing[FAN_HOST_RANKS_MAX],
 			   bool *shares);
 
 #endif

@@ -10,7 +10,7 @@
 
 #include "core/wire/run.h"
 #include "lib/base/config.h"
-#include "lib/rank/files.h"
+#include "lib/base/files.h"
 #include "net/clock.h"
 #include "net/path.h"
 #include "seal/cipher_gcrypt.h"

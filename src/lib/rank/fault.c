@@ -2,8 +2,8 @@
 /* fault.c - what of a communicator stands in the sentence about its end; whom it blames. */
 #include <stdio.h>
 
-#include "files.h"
 #include "lib/comm/comm.h"
+#include "parts.h"
 
 void fan_comm_fault_text(const struct fanin_comm *c, const struct fan_connection *cn,
 			 const struct fan_fault *f, char *text, size_t bytes)
@@ -34,7 +34,7 @@ void fan_comm_fault_text(const struct fanin_comm *c, const struct fan_connection
 		.answers = cn->presence.answered,
 		.refused = cn->refused,
 		.inside = c->inside[cn->part],
-		.files = fan_files_held(c),
+		.files = fan_comm_files(c).count,
 		.files_max = fan_files_limit(),
 	};
 	fan_fault_text(text, bytes, f, &about);

@@ -9,7 +9,6 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "files.h"
 #include "lib/comm/comm.h"
 #include "net/clock.h"
 #include "parts.h"
@@ -150,7 +149,7 @@ static void fail_by_core(struct fanin_comm *c, const struct fan_connection *cn)
 		return;
 	}
 	struct fan_fault fault = *fan_worker_fault(cn->w), *f = &fault;
-	if (f->err <= FAN_REGROUP_E_GONE(0) && f->err > FAN_REGROUP_E_GONE(FAN_REGROUP_PARTS_MAX))
+	if (f->err <= FAN_CAUSE_GONE(0) && f->err > FAN_CAUSE_GONE(FAN_CAUSE_PARTS_MAX))
 		f->err = FAN_E_UNREACHABLE; /* for the ranks to blame, and they say so */
 	if (f->err != FAN_E_MTU || !cn->path_test.behind_bytes)
 		memcpy(c->blamed, f->ranks, sizeof c->blamed);
@@ -158,7 +157,7 @@ static void fail_by_core(struct fanin_comm *c, const struct fan_connection *cn)
 	if (f->err == FAN_E_UNREACHABLE && !fan_ranks_count(f->ranks))
 		fan_comm_blame_for_silence(c, cn->part);
 	if (f->err == FAN_E_UNREACHABLE && c->global && c->inside[cn->part] >= 0)
-		c->cause = FAN_INTRA_E_LOST(0); /* in which that host's aggregator is */
+		c->cause = FAN_CAUSE_LOST(0); /* in which that host's aggregator is */
 	fan_comm_fault_text(c, cn, f, text, sizeof text);
 	fan_comm_fail(c, f->err, text);
 }
@@ -368,7 +367,8 @@ static void check_ready(struct fanin_comm *c)
 			return;
 	if (!c->parts)
 		return;
-	if (fan_files_check(c, text, sizeof text)) {
+	const struct fan_files held = fan_comm_files(c);
+	if (fan_files_check(&held, text, sizeof text)) {
 		fan_comm_fail(c, FAN_E_FILES, text);
 		return;
 	}
@@ -479,7 +479,7 @@ static void note_wait(struct fanin_comm *c)
 	uint64_t now_ns = fan_clock_ns();
 	if (c->ready || atomic_load(&c->error) || now_ns < c->note_ns)
 		return;
-	c->note_ns = now_ns + FAN_COMM_NOTE_FIRST_MS / 4 * FAN_MS;
+	c->note_ns = now_ns + FAN_CONFIG_NOTE_FIRST_MS / 4 * FAN_MS;
 	fan_wait_text(c, now_ns, text, sizeof text);
 	pthread_mutex_lock(&c->lock);
 	memcpy(c->wait_text, text, sizeof text);

@@ -161,3 +161,19 @@ void fan_comm_open_shards(struct fanin_comm *c, unsigned k, uint64_t now_ns)
 		add_connection(c, k, i, now_ns);
 	share(c, k, shards ? shards : 1);
 }
+
+struct fan_files fan_comm_files(const struct fanin_comm *c)
+{
+	struct fan_files f = FAN_FILES_NONE;
+	fan_files_add(&f, c->epoll_fd);
+	fan_files_add(&f, c->wake_fd);
+	for (unsigned i = 0; i < c->connections; i++) {
+		const struct fan_connection *cn = &c->connection[i];
+		if (!cn->w)
+			continue;
+		fan_files_add(&f, cn->udp.fd);
+		fan_files_add(&f, cn->group.fd);
+		fan_files_add(&f, cn->failover.aside.fd);
+	}
+	return f;
+}

@@ -7,6 +7,8 @@
 
 #include <stdint.h>
 
+#include "lib/base/files.h"
+
 struct fanin_comm;
 
 /* Open the connection to shard 0 of each part. */
@@ -29,5 +31,8 @@ void fan_comm_open_connection(struct fanin_comm *c, unsigned number, uint64_t no
 
 /* Set the rate limit of part `k`'s connections from its planned rate. */
 void fan_comm_set_rate_limit(struct fanin_comm *c, unsigned k);
+
+/* The file descriptors that they and the communicator have. */
+struct fan_files fan_comm_files(const struct fanin_comm *c);
 
 #endif

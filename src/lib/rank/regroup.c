@@ -22,7 +22,7 @@ static bool may_regroup(const struct fanin_comm *c)
 	unsigned named = 0;
 	for (unsigned k = 0; k < c->parts; k++)
 		named += c->inside[k] < 0;
-	return named && c->parts > 1 && c->parts <= FAN_REGROUP_PARTS_MAX && !c->client.on &&
+	return named && c->parts > 1 && c->parts <= FAN_CAUSE_PARTS_MAX && !c->client.on &&
 	       !c->cfg.ahead && !*c->cfg.server_addr;
 }
 
@@ -123,7 +123,7 @@ static void stop_connections(struct fanin_comm *c, int number, uint64_t now_ns)
 		g->was[g->olds] = (uint8_t)next_connection(c, i ? &cn[-1] : NULL);
 		*cn = c->connection[g->was[g->olds]];
 		fan_connection_renumber(cn, FAN_SHARDS_MAX + g->olds++);
-		fan_worker_leave(cn->w, now_ns, FAN_REGROUP_E_GONE(number), nobody);
+		fan_worker_leave(cn->w, now_ns, FAN_CAUSE_GONE(number), nobody);
 		cn->news = true;
 	}
 }
@@ -135,7 +135,7 @@ static void drop_connections(struct fanin_comm *c, int number, uint64_t now_ns)
 		struct fan_connection *cn = &c->connection[i];
 		if (!cn->w)
 			continue;
-		fan_worker_leave(cn->w, now_ns, FAN_REGROUP_E_GONE(number), nobody);
+		fan_worker_leave(cn->w, now_ns, FAN_CAUSE_GONE(number), nobody);
 		cn->news = true;
 		fan_connection_send(cn, c->io, now_ns);
 		fan_connection_close(cn);
@@ -197,7 +197,7 @@ static void begin(struct fanin_comm *c, int number, const char *why, uint64_t no
 static int number_lost(const struct fan_regroup *g, const struct fan_connection *cn,
 		       const struct fan_fault *f)
 {
-	int number = FAN_REGROUP_E_GONE(0) - f->err;
+	int number = FAN_CAUSE_GONE(0) - f->err;
 	if (f->err == FAN_E_RESTARTED ||
 	    (f->err == FAN_E_UNREACHABLE && !fan_ranks_count(f->ranks)))
 		number = g->number[cn->part];
@@ -210,7 +210,7 @@ static void tell_why(const struct fanin_comm *c, const struct fan_connection *cn
 {
 	const struct fan_fault *f = fan_worker_fault(cn->w);
 	char addr[80];
-	if (f->err != FAN_REGROUP_E_GONE(number))
+	if (f->err != FAN_CAUSE_GONE(number))
 		fan_comm_fault_text(c, cn, f, why, bytes);
 	else
 		snprintf(why, bytes, "another rank has lost the switch %s",

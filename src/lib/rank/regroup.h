@@ -22,17 +22,14 @@
 #ifndef FAN_LIB_RANK_REGROUP_H
 #define FAN_LIB_RANK_REGROUP_H
 
+#include "lib/base/cause.h"
 #include "lib/base/fault_text.h"
 #include "lib/link/connection.h"
 #include "shares.h"
 
-#define FAN_REGROUP_PARTS_MAX 32   /* of a job that can regroup */
 #define FAN_REGROUP_RESULTS   64   /* given to other ranks at a time */
 #define FAN_REGROUP_MARGIN_MS 1000 /* beyond twice alive_ms, until all ranks have joined again */
 #define FAN_REGROUP_AGAIN_MS  50   /* until another try to join where there was no room */
-
-/* Cause in LEAVE and STATE: the aggregator of part `number` is lost (protocol/base.md, 4.6). */
-#define FAN_REGROUP_E_GONE(number) (-32 - (int)(number))
 
 struct fanin_comm;
 struct fanin_op;
@@ -56,7 +53,7 @@ struct fan_regroup {
 	enum fan_regroup_phase phase;
 	uint64_t gone; /* bit i: part number i is lost */
 	unsigned all;
-	struct fan_regroup_part first[FAN_REGROUP_PARTS_MAX]; /* `all` of them */
+	struct fan_regroup_part first[FAN_CAUSE_PARTS_MAX]; /* `all` of them */
 	uint8_t number[FAN_PARTS_MAX];	/* of the communicator's parts, among `first` */
 	char why[FAN_FAULT_TEXT_BYTES]; /* the loss, in a sentence */
 	uint64_t look_ns;   /* time of the next look at the latest; later: this rank has slept */

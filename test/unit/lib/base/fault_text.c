@@ -169,8 +169,8 @@ static void fault_text__ranks_of_a_column(void **state)
 	a.global = global;
 	fan_ranks_set(f.ranks, 1);
 	assert_text(&f, &a, "rank 5 stopped answering (silent for more than 10.0 s)");
-	static const uint16_t rank_at[2][FAN_INTRA_RANKS_MAX] = {{0, 1, 2, 3}, {4, 5, 6, 7}};
-	f.err = FAN_INTRA_E_LOST(2);
+	static const uint16_t rank_at[2][FAN_HOST_RANKS_MAX] = {{0, 1, 2, 3}, {4, 5, 6, 7}};
+	f.err = FAN_CAUSE_LOST(2);
 	a.rank_at = rank_at;
 	assert_text(&f, &a, "rank 6 stopped answering (another rank says so)");
 	f.err = FAN_E_UNREACHABLE;

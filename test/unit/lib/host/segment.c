@@ -208,7 +208,7 @@ static void intra__room_for_as_many_again(void **state)
 static void intra__says_who_is_missing(void **state)
 {
 	(void)state;
-	bool missing[FAN_INTRA_RANKS_MAX], shares;
+	bool missing[FAN_HOST_RANKS_MAX], shares;
 	float values[2000] = {0};
 	open_all(3);
 	struct fan_op op = sum_of_floats(values, values, 2000);
@@ -231,12 +231,12 @@ static void intra__only_the_first_error_counts(void **state)
 {
 	(void)state;
 	open_all(2);
-	const struct fan_intra_blame blame = {.cause = FAN_INTRA_E_LOST(1)}, none = {.cause = 0};
+	const struct fan_intra_blame blame = {.cause = FAN_CAUSE_LOST(1)}, none = {.cause = 0};
 	fan_intra_fail(&local[1], FAN_E_RANK_LOST, "one", &blame);
 	fan_intra_fail(&local[0], FAN_E_STALLED, "two", &none);
 	assert_int_equal(fan_intra_error(&local[0]), FAN_E_RANK_LOST);
 	assert_string_equal(segment->why, "one");
-	assert_int_equal(segment->cause, FAN_INTRA_E_LOST(1));
+	assert_int_equal(segment->cause, FAN_CAUSE_LOST(1));
 	assert_false(fan_intra_work(&local[0]));
 	close_all();
 }
