@@ -362,13 +362,19 @@ static void member__heard_last(void **state)
 	assert_int_equal(fan_aggregator_heard_ns(rig.ag), 0);
 }
 
-static enum fan_verdict join_unanswered(uint16_t rank, uint64_t nonce, const char *name)
+static enum fan_verdict join_unanswered_of(uint16_t rank, uint64_t nonce, const char *name,
+					   uint16_t ranks)
 {
 	uint8_t body[RIG_BODY];
-	const struct fan_join m = rig_join_of(name, 2);
+	const struct fan_join m = rig_join_of(name, ranks);
 	enum fan_verdict v = rig_ctl(FAN_TYPE_JOIN, rank, nonce, body, fan_join_put(body, &m));
 	assert_int_equal(rig.gots, 0);
 	return v;
+}
+
+static enum fan_verdict join_unanswered(uint16_t rank, uint64_t nonce, const char *name)
+{
+	return join_unanswered_of(rank, nonce, name, 2);
 }
 
 /* Whose process ends: its jobs are awaited, nobody else comes, strangers hold up nothing. */
@@ -396,6 +402,23 @@ static void member__nobody_joins_what_drains(void **state)
 	assert_int_equal(rig_ask(0, 77, &early), FAN_OK); /* who is in has lost its WELCOME, say */
 }
 
+/* What would be refused comes too early for the next one; members are told as ever. */
+static void member__nobody_is_refused_by_what_drains(void **state)
+{
+	(void)state;
+	const struct fan_drain all = {.count = 0};
+	const struct fan_join own = rig_join_of("own", 3);
+	rig_form("own", 3, 0);
+	fan_aggregator_drain(rig.ag, &all);
+	assert_int_equal(join_unanswered(2, 78, "own"), FAN_DROP);	   /* JOB_MISMATCH */
+	assert_int_equal(join_unanswered_of(1, 78, "own", 3), FAN_DROP);   /* RANK_TAKEN */
+	assert_int_equal(join_unanswered_of(3, 78, "other", 3), FAN_DROP); /* INVALID */
+	assert_int_equal(rig_ask(1, rig_nonce(1), &own), FAN_OK);
+	rig_leave(0, FAN_E_NOMEM); /* so the job has failed */
+	assert_int_equal(rig_ask(1, rig_nonce(1), &own), FAN_E_NOMEM);
+	assert_int_equal(join_unanswered_of(0, 78, "own", 3), FAN_DROP); /* its name is not free */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -415,6 +438,7 @@ int main(void)
 		RIG_TEST(member__churn),
 		RIG_TEST(member__heard_last),
 		RIG_TEST(member__nobody_joins_what_drains),
+		RIG_TEST(member__nobody_is_refused_by_what_drains),
 		RIG_TEST(member__names_are_compared_whole),
 	};
 	return RUN(tests);
