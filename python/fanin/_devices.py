@@ -17,6 +17,7 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import ProcessGroup
 
+from . import _elastic
 from ._compiled import skipped, untraced
 from ._completion import called_by_python, native
 from ._life import Life
@@ -247,6 +248,25 @@ def know() -> None:
     for module in modules:
         if not hasattr(module.monitored_barrier, KNOWS):
             module.monitored_barrier = _monitored(module.monitored_barrier)
+        original = getattr(module, "shrink_group", None)
+        if original is not None and not hasattr(original, KNOWS):
+            module.shrink_group = _shrinking(original)
+
+
+def _shrinking(original: Callable[..., Any]) -> Callable[..., Any]:
+    """dist.shrink_group, which makes a group of C++ code of what is left."""
+
+    @functools.wraps(original)
+    def shrink_group(
+        ranks_to_exclude: Any, group: Any = None, shrink_flags: int = 0, pg_options: Any = None
+    ) -> Any:
+        found: Any = group if group is not None else dist.group.WORLD
+        if not isinstance(found, DevicesGroup):
+            return original(ranks_to_exclude, group, shrink_flags, pg_options)
+        return _elastic.shrink(found, ranks_to_exclude, pg_options)
+
+    setattr(shrink_group, KNOWS, True)
+    return shrink_group
 
 
 def _monitored(original: Callable[..., None]) -> Callable[..., None]:

@@ -12,6 +12,7 @@ import hashlib
 import os
 import secrets
 import threading
+import types
 from typing import Any, Iterable, Sequence
 
 import torch
@@ -27,6 +28,10 @@ NAME_CHARS = 16
 FIRST_GROUP, COUNT_DIGITS = 1 << 20, 7  # the count of groups after ranks have changed
 ELSEWHERE = "192.0.2.1"  # an address of nobody (RFC 5737), to see from where the way out begins
 LOOPBACK = "127.0.0.1"
+SHRINK = datetime.timedelta(
+    minutes=5
+)  # the longest wait for the ranks that stay, if the group has none
+UUID_BITS = 62
 
 
 @dataclasses.dataclass
@@ -121,3 +126,38 @@ def tell_torch(group: Any, at: Place) -> None:
     if group in world.pg_map:
         world.pg_map[group] = world.pg_map[group][0], c10d.PrefixStore("torch", at.store)
         world.pg_group_ranks[group] = {rank: rank for rank in range(at.size)}
+
+
+def shrink(group: Any, excluded: Sequence[int], options: Any = None) -> Any:
+    """dist.shrink_group: the other ranks of the default group, which call this, all of them, go on as that
+    group in their order.  They hand each other their handles by its store."""
+    size, own = group.getSize(), group.getRank()
+    kept = [rank for rank in range(size) if rank not in excluded]
+    if len(set(excluded)) != len(excluded) or len(kept) + len(excluded) != size or not excluded:
+        raise ValueError(f"ranks_to_exclude: {excluded}: expected ranks of 0 to {size - 1}")
+    if own not in kept:
+        raise RuntimeError(f"shrink_group: rank {own} is to be excluded, and must not call it")
+    if not group.supports_reconfigure:
+        raise TypeError("shrink_group: expected the default group, with fanin alone")
+    if options is not None:
+        raise ValueError("shrink_group: pg_options: the group keeps its own")
+    check()
+    limit = group.timeout or SHRINK
+    _, store = dist.distributed_c10d._world.pg_map[group]  # type: ignore[attr-defined]
+    group.membership.shrunk += 1
+    key = f"shrink {group.membership.shrunk}"
+    try:
+        store.set(f"{key} {own}", handle())
+        if own == kept[0]:
+            store.set(key, str(secrets.randbits(UUID_BITS)))
+        names = [key, *(f"{key} {rank}" for rank in kept)]
+        store.wait(names, limit)
+        uuid, *handles = [store.get(name).decode() for name in names]
+    except RuntimeError as error:
+        raise RuntimeError(
+            f"shrink_group: ranks {kept} have not all called it within {limit}, or the store that they "
+            f"met at, of rank 0 or of the launcher, is gone: {error}"
+        ) from error
+    opts = types.SimpleNamespace(uuid=int(uuid), handles=handles, timeout=limit)
+    group.reconfigure(opts).wait()
+    return group

@@ -94,6 +94,7 @@ class Membership:
             None  #: the switch inside rank 0; None: others are named
         )
         self.kept: list[Any] = []  #: as long as this
+        self.shrunk = 0  #: how often its ranks were to leave some behind
         self._store = PatientStore(store)
         self._world = world
         self._members = list(members)  # its ranks in `world`

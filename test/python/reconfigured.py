@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks that leave their group and come back, by reconfigure(): reconfigured.py FOLDER PART.
+"""Ranks that leave their group and come back, by reconfigure() or shrink_group: reconfigured.py FOLDER PART.
 
 PART "first": three ranks; the last one kills itself, and the two that are left go on alone, then with the
 process of PART "again", which was in no group before.  FOLDER has each one's handle.
+PART "shrink": of four ranks the last one kills itself, and the others go on by shrink_group, then without
+rank 0, whose store that was; at last the store is gone.
 """
 
 import contextlib
@@ -51,6 +53,12 @@ def reconfigure(uuid, names):
         dist.group.WORLD.reconfigure(opts).wait()
     rank, size = dist.get_rank(), dist.get_world_size()
     assert (handles[rank], size) == (dist.group.WORLD.get_reconfigure_handle(), len(names))
+    check(uuid)
+
+
+def check(uuid):
+    """The default group's operations, its parts, and C++ code that knows its size."""
+    rank, size = dist.get_rank(), dist.get_world_size()
     for dtype in (torch.float32, torch.int8):
         total = torch.ones(3, dtype=dtype)
         dist.all_reduce(total)
@@ -82,6 +90,44 @@ if part == "again":
     os._exit(0)
 dist.init_process_group("fanin", pg_options=fanin.torch.Options(communicator={"alive": 2}))
 me = dist.get_rank()
+if part == "shrink":
+    dist.all_reduce(torch.ones(1))
+    if me == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    try:
+        dist.all_reduce(torch.ones(1))
+        raise SystemExit("a sum without rank 3")
+    except fanin.FaninError as error:
+        assert "rank 3" in str(error), error
+    for ranks, kind in (([me], RuntimeError), ([4], ValueError), ([3, 3], ValueError)):
+        try:
+            dist.shrink_group(ranks)
+            raise SystemExit(f"shrunk by {ranks}")
+        except kind as error:
+            assert "exclude" in str(error), error
+    assert dist.shrink_group([3]) is dist.group.WORLD and dist.get_world_size() == 3
+    assert dist.get_rank() == me
+    check("without 3")
+    if me == 0:
+        handle_of("1 is without")
+        handle_of("2 is without")
+        os._exit(0)
+    dist.shrink_group([0], shrink_flags=1)
+    assert (dist.get_rank(), dist.get_world_size()) == (me - 1, 2)
+    check("without 0")
+    say(f"{me} is without", "0")
+    if me == 2:
+        store, until = dist.distributed_c10d._world.pg_map[dist.group.WORLD][1], time.monotonic()
+        with contextlib.suppress(RuntimeError):
+            while time.monotonic() < until + WAIT_S:
+                store.add("is it there", 0)
+        try:
+            dist.shrink_group([0])
+            raise SystemExit("shrunk without a store")
+        except RuntimeError as error:
+            assert "is gone" in str(error), error
+        print("no store", flush=True)
+    os._exit(0)
 say(str(me), dist.group.WORLD.get_reconfigure_handle())
 dist.all_reduce(torch.ones(1))
 if me == 2:

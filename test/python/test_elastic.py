@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.distributed as dist
 from conftest import WAIT_S, Processes
 
 from fanin import _elastic
@@ -58,3 +59,18 @@ def test_ranks_go_on_without_a_lost_one_and_one_comes_back(tmp_path):
         assert status == 0, err
         assert f"2: rank {rank} of 3; fanin: active, 3 ranks" in said
         assert ("1: rank " in said) == (number < 2)
+
+
+@pytest.mark.skipif(
+    not hasattr(dist, "shrink_group"), reason=f"PyTorch {torch.__version__} has no shrink_group"
+)
+def test_ranks_leave_others_behind_by_shrink_group(tmp_path):
+    outcome = Processes(4, "", {}, command=[SCRIPT, str(tmp_path), "shrink"]).outputs()
+    assert outcome[3][0] != 0  # killed
+    for number, (status, said, err) in enumerate(outcome[:3]):
+        assert status == 0, err
+        assert f"without 3: rank {number} of 3; fanin: active, 3 ranks" in said
+        assert (f"without 0: rank {number - 1} of 2; fanin: active, 2 ranks" in said) == (
+            number > 0
+        )
+    assert "no store" in outcome[2][1]
