@@ -30,11 +30,11 @@ src/ctl  | ctl plan core  | *
 src/sim  | sim page file core | *
 src/net  | net seal file core | *
 src/xdp  | xdp net seal file core | *
-src/lib/base | lib net seal file core . | *
-src/lib/link | lib net seal file core . | *
+src/lib/base | lib/base net seal file core . | *
+src/lib/link | lib/link lib/base net seal file core . | *
 src/lib/rank | lib net seal file core . | *
 src/lib/host | lib net seal file core . | *
-src/lib/comm | lib net seal file core . | *
+src/lib/comm | lib/comm lib/host lib/rank lib/link lib/base net seal file core . | *
 src/lib/api | lib net seal file core . | *
 src/mpi  | mpi lib net seal file core . | *
 src/cmd  | cmd lib net seal xdp sim ctl plan page file core . | *

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "lib/api/metrics.h"
 #include "lib/comm/comm.h"
 
 static bool is_set(const char *name)
@@ -28,6 +29,8 @@ void fan_mpi_join(struct fan_mpi_join *j)
 	if (!is_set("FANIN_ALIVE_MS"))
 		o.alive_ms = FAN_MPI_ALIVE_MS;
 	j->result = fan_comm_create_on(&o, &terms, &j->job);
+	if (!j->result)
+		fan_comm_metrics_start(j->job);
 }
 
 const char *fan_mpi_join_error(const struct fan_mpi_join *j)

@@ -7,6 +7,7 @@
 #include "lib/base/rank_file.h"
 #include "lib/comm/comm.h"
 #include "lib/comm/op_set.h"
+#include "metrics.h"
 #include "net/udp.h"
 
 #define MILLION 1000000u
@@ -24,11 +25,19 @@ const char *fanin_strerror(int error)
 	return fan_err_text(error);
 }
 
+/* One that is made has its counters written, if somebody wants them. */
+static int watched(int error, fanin_comm **comm)
+{
+	if (!error)
+		fan_comm_metrics_start(*comm);
+	return error;
+}
+
 int fanin_comm_create(const struct fanin_options *options, fanin_comm **comm)
 {
 	if (comm)
 		*comm = NULL;
-	return options && comm ? fan_comm_create(options, comm) : FAN_E_INVALID;
+	return options && comm ? watched(fan_comm_create(options, comm), comm) : FAN_E_INVALID;
 }
 
 int fanin_comm_group(fanin_comm *comm, const char *name, const int *ranks, int count,
@@ -37,7 +46,7 @@ int fanin_comm_group(fanin_comm *comm, const char *name, const int *ranks, int c
 	if (group)
 		*group = NULL;
 	return comm && name && ranks && group
-		       ? fan_comm_create_group(comm, name, ranks, count, group)
+		       ? watched(fan_comm_create_group(comm, name, ranks, count, group), group)
 		       : FAN_E_INVALID;
 }
 
@@ -47,7 +56,8 @@ int fanin_comm_shrink(fanin_comm *comm, int wait_ms, fanin_comm **left)
 		*left = NULL;
 	if (!comm || !left || *comm->cfg.controller_addr)
 		return FAN_E_INVALID;
-	return fan_comm_is_forked(comm) ? FAN_E_CLOSED : fan_comm_shrink(comm, wait_ms, left);
+	return fan_comm_is_forked(comm) ? FAN_E_CLOSED
+					: watched(fan_comm_shrink(comm, wait_ms, left), left);
 }
 
 void fanin_comm_destroy(fanin_comm *comm)
@@ -79,7 +89,7 @@ const char *fanin_comm_error(const fanin_comm *comm)
 {
 	if (!comm)
 		return "no communicator";
-	return atomic_load_explicit(&comm->error, memory_order_acquire) ? comm->sentence : "";
+	return fan_comm_error(comm);
 }
 
 int fanin_comm_mark(fanin_comm *comm, int mark)
@@ -94,12 +104,7 @@ int fanin_comm_stats(const fanin_comm *comm, struct fanin_stats *stats)
 {
 	if (!comm || !stats || stats->size < sizeof stats->size)
 		return FAN_E_INVALID;
-	struct fanin_comm *c = (struct fanin_comm *)comm; /* for its lock only */
-	size_t size = stats->size < sizeof *stats ? stats->size : sizeof *stats;
-	pthread_mutex_lock(&c->lock);
-	memcpy(stats, &c->stats, size);
-	pthread_mutex_unlock(&c->lock);
-	stats->size = size;
+	fan_comm_read_stats(comm, stats);
 	return FAN_OK;
 }
 

@@ -25,11 +25,6 @@ struct fan_comm_metrics {
 	bool stop;
 };
 
-bool fan_comm_metrics_wanted(void)
-{
-	return fan_rank_file_pattern("FANIN_METRICS") != NULL;
-}
-
 #define STATS_AT(field) offsetof(struct fanin_stats, field)
 static const struct fan_metric counters[] = {
 	{"fanin_rank_operations_total", "Operations finished.", STATS_AT(ops)},
@@ -189,7 +184,27 @@ static void *run(void *arg)
 	return NULL;
 }
 
-struct fan_comm_metrics *fan_comm_metrics_start(fanin_comm *c)
+/* Write a last time, and end.  The communicator is still whole. */
+static void stop(struct fan_comm_metrics *m)
+{
+	pthread_mutex_lock(&m->lock);
+	m->stop = true;
+	pthread_cond_signal(&m->changed);
+	pthread_mutex_unlock(&m->lock);
+	pthread_join(m->thread, NULL);
+	write_file(m, true);
+	pthread_cond_destroy(&m->changed);
+	pthread_mutex_destroy(&m->lock);
+}
+
+static void end(void *of, bool forked)
+{
+	if (!forked)
+		stop(of);
+	free(of);
+}
+
+void fan_comm_metrics_start(fanin_comm *c)
 {
 	sigset_t all, before;
 	pthread_condattr_t clock;
@@ -201,7 +216,7 @@ struct fan_comm_metrics *fan_comm_metrics_start(fanin_comm *c)
 			fan_rank_file_fail("FANIN_METRICS",
 					   m ? "the name is too long" : "no memory");
 		free(m);
-		return NULL;
+		return;
 	}
 	m->c = c;
 	pthread_mutex_init(&m->lock, NULL);
@@ -213,28 +228,8 @@ struct fan_comm_metrics *fan_comm_metrics_start(fanin_comm *c)
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	int e = pthread_create(&m->thread, NULL, run, m);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (!e)
-		return m;
-	fan_comm_metrics_abandon(m);
-	return NULL;
-}
-
-void fan_comm_metrics_stop(struct fan_comm_metrics *m)
-{
-	if (!m)
-		return;
-	pthread_mutex_lock(&m->lock);
-	m->stop = true;
-	pthread_cond_signal(&m->changed);
-	pthread_mutex_unlock(&m->lock);
-	pthread_join(m->thread, NULL);
-	write_file(m, true);
-	pthread_cond_destroy(&m->changed);
-	pthread_mutex_destroy(&m->lock);
-	free(m);
-}
-
-void fan_comm_metrics_abandon(struct fan_comm_metrics *m)
-{
-	free(m);
+	if (e)
+		free(m);
+	else
+		c->watcher = (struct fan_comm_watcher){m, end};
 }

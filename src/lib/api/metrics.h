@@ -8,24 +8,11 @@
 #define FAN_LIB_API_METRICS_H
 
 #include <fanin.h>
-#include <stdbool.h>
-#include <stddef.h>
 
 #define FAN_COMM_METRICS_MS 1000 /* between two writes */
 
-struct fan_comm_metrics;
-
-/* Is FANIN_METRICS set? */
-bool fan_comm_metrics_wanted(void);
-
-/* Start for `c`, if it is.  NULL: it is not, or there is no thread for it, which is no error: a
- * job does not end because it cannot be watched. */
-struct fan_comm_metrics *fan_comm_metrics_start(fanin_comm *c);
-
-/* Write a last time, and end.  `c` is still whole.  NULL is allowed. */
-void fan_comm_metrics_stop(struct fan_comm_metrics *m);
-
-/* In a child of fork(), which has no such thread: free it. */
-void fan_comm_metrics_abandon(struct fan_comm_metrics *m);
+/* Start for `c`, if it is set, until `c` is destroyed.  Where there is no thread for it that is no
+ * error: a job does not end because it cannot be watched. */
+void fan_comm_metrics_start(fanin_comm *c);
 
 #endif

@@ -14,6 +14,7 @@
 
 #include "lib/base/files.h"
 #include "lib/base/fork_guard.h"
+#include "lib/base/rank_file.h"
 #include "lib/base/resolve.h"
 #include "lib/host/rules.h"
 #include "meeting.h"
@@ -31,7 +32,7 @@ static void init(struct fanin_comm *c)
 	c->fork_guard = fan_fork_guard();
 	c->epoll_fd = c->wake_fd = -1;
 	c->awake = true;
-	c->counts_trips = fan_comm_metrics_wanted();
+	c->counts_trips = fan_rank_file_pattern("FANIN_METRICS") != NULL;
 	for (unsigned k = 0; k < FAN_PARTS_MAX; k++)
 		c->inside[k] = -1;
 	pthread_mutex_init(&c->lock, NULL);
@@ -40,6 +41,21 @@ static void init(struct fanin_comm *c)
 	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
 	pthread_cond_init(&c->changed, &clock);
 	pthread_condattr_destroy(&clock);
+}
+
+const char *fan_comm_error(const struct fanin_comm *c)
+{
+	return atomic_load_explicit(&c->error, memory_order_acquire) ? c->sentence : "";
+}
+
+void fan_comm_read_stats(const struct fanin_comm *c, struct fanin_stats *stats)
+{
+	const size_t size = stats->size < sizeof *stats ? stats->size : sizeof *stats;
+	pthread_mutex_t *lock = (pthread_mutex_t *)&c->lock;
+	pthread_mutex_lock(lock);
+	memcpy(stats, &c->stats, size);
+	pthread_mutex_unlock(lock);
+	stats->size = size;
 }
 
 int fan_comm_refuse(struct fanin_comm *c, int error, const char *why)
@@ -393,7 +409,6 @@ void fan_comm_complete(struct fanin_comm *c)
 	if (!c->intra)
 		fan_comm_wake(c);
 	pthread_mutex_unlock(&c->lock);
-	c->metrics = fan_comm_metrics_start(c);
 }
 
 int fan_comm_create(const struct fanin_options *options, struct fanin_comm **comm)
@@ -510,13 +525,15 @@ void fan_comm_destroy(struct fanin_comm *c)
 	if (!c)
 		return;
 	if (fan_comm_is_forked(c)) { /* the thread and the job are the parent's */
-		fan_comm_metrics_abandon(c->metrics);
+		if (c->watcher.end)
+			c->watcher.end(c->watcher.of, true);
 		if (!c->global)
 			fan_trace_abandon(c->trace);
 		free_all(c);
 		return;
 	}
-	fan_comm_metrics_stop(c->metrics);
+	if (c->watcher.end)
+		c->watcher.end(c->watcher.of, false);
 	pthread_mutex_lock(&c->lock);
 	c->closing = true;
 	pthread_cond_broadcast(&c->changed);

@@ -23,7 +23,6 @@
 #include <stdbool.h>
 
 #include "embedded_switch.h"
-#include "lib/api/metrics.h"
 #include "lib/base/config.h"
 #include "lib/base/fault_text.h"
 #include "lib/base/op.h"
@@ -55,6 +54,13 @@ struct fan_comm_places {
 	struct fan_meeting ranks;  /* hosts 0: not known */
 };
 
+/* Who looks at a communicator, and is told before it ends: `forked`, in a child of fork(), which
+ * has no threads.  end NULL: nobody. */
+struct fan_comm_watcher {
+	void *of;
+	void (*end)(void *of, bool forked);
+};
+
 struct fanin_comm {
 	struct fan_config cfg;			 /* constant once created */
 	char switch_text[FAN_COMM_SWITCH_BYTES]; /* of fanin_comm_switch */
@@ -65,13 +71,13 @@ struct fanin_comm {
 	const uint16_t *global;			 /* of a column: the ranks of the job; NULL: none */
 	const uint16_t *host_first;		 /* of a column: the first rank of each host */
 	const uint16_t (*rank_at)[FAN_HOST_RANKS_MAX]; /* of a column: by host and number there */
-	struct fan_comm_metrics *metrics;	       /* NULL: nobody wants them */
-	struct fan_trace *trace;		       /* NULL: nobody traces */
-	bool counts_trips;			       /* `trips` is kept up to date */
-	bool together;	     /* with ranks of this host: all get the segment, or none */
-	bool threaded;	     /* the thread was started */
-	atomic_bool met;     /* `places.ranks` is constant from here on */
-	unsigned fork_guard; /* fan_fork_guard() when created */
+	struct fan_comm_watcher watcher;
+	struct fan_trace *trace; /* NULL: nobody traces */
+	bool counts_trips;	 /* `trips` is kept up to date */
+	bool together;		 /* with ranks of this host: all get the segment, or none */
+	bool threaded;		 /* the thread was started */
+	atomic_bool met;	 /* `places.ranks` is constant from here on */
+	unsigned fork_guard;	 /* fan_fork_guard() when created */
 	pthread_t thread;
 	int epoll_fd, wake_fd;
 	void (*idle)(void *arg); /* called every FAN_COMM_IDLE_MS by fan_comm_run, and of a column
@@ -206,6 +212,10 @@ void fan_comm_complete(struct fanin_comm *c);
 /* From any thread: end a column with `error`, and tell its other ranks that those in `blamed`
  * caused it. */
 void fan_comm_end(struct fanin_comm *c, int error, const uint64_t *blamed);
+
+/* Any thread: as fanin_comm_error, and as fanin_comm_stats with stats->size set. */
+const char *fan_comm_error(const struct fanin_comm *c);
+void fan_comm_read_stats(const struct fanin_comm *c, struct fanin_stats *stats);
 
 /* In a child of fork(), to which the communicator does not belong. */
 bool fan_comm_is_forked(const struct fanin_comm *c);

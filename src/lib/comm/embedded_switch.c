@@ -10,11 +10,11 @@
 
 #include "core/aggregator/aggregator.h"
 #include "core/base/err.h"
-#include "lib/api/fanin_switch.h"
 #include "lib/base/fork_guard.h"
 #include "net/clock.h"
 #include "net/udp.h"
 #include "steward.h"
+#include "switch_starter.h"
 
 #define RETRY_NS (100 * FAN_MS)
 
@@ -53,14 +53,14 @@ static void in_child(void)
 		if (table[i].steward)
 			fan_steward_abandon(table[i].steward);
 		if (table[i].users && !table[i].busy)
-			fanin_switch_stop(table[i].running, 0);
+			fan_switch_stop(table[i].running, NULL, 0);
 	}
 	memset(table, 0, sizeof table);
 	pthread_cond_init(&changed, NULL);
 	pthread_mutex_unlock(&lock);
 }
 
-/* The count of forks first: by it fanin_switch_stop sees that it is in a child. */
+/* The count of forks first: by it fan_switch_stop sees that it is in a child. */
 static void watch_forks(void)
 {
 	fan_fork_guard();
@@ -106,10 +106,10 @@ static int start_once(struct fan_embedded_switch *sw, const struct fanin_switch_
 {
 	int e = FAN_E_CLOSED;
 	if (sw->steward && !o->key_file) {
-		e = fan_switch_start_lasting(o, &sw->running, why, bytes);
+		e = fan_switch_start(o, true, &sw->running, why, bytes);
 		if (e || fan_steward_watch(sw->steward, sw->running))
 			return e;
-		fanin_switch_stop(sw->running, 0);
+		fan_switch_stop(sw->running, NULL, 0);
 		sw->running = NULL;
 	}
 	if (sw->steward)
@@ -118,7 +118,7 @@ static int start_once(struct fan_embedded_switch *sw, const struct fanin_switch_
 		return e;
 	fan_steward_stop(sw->steward, &sw->jobs, 0);
 	sw->steward = NULL;
-	return fanin_switch_start(o, &sw->running, why, bytes);
+	return fan_switch_start(o, false, &sw->running, why, bytes);
 }
 
 static unsigned port_of(const char *addr)
@@ -225,7 +225,7 @@ struct fan_embedded_switch *fan_embedded_switch_share(struct fan_embedded_switch
 
 unsigned fan_embedded_switch_port(const struct fan_embedded_switch *sw)
 {
-	return port_of(sw->running ? fanin_switch_address(sw->running)
+	return port_of(sw->running ? fan_switch_address(sw->running)
 				   : fan_steward_address(sw->steward));
 }
 

@@ -240,7 +240,7 @@ int fan_meeting_hold(struct fan_meeting *m, const struct fan_config *cfg, const 
 		e = fan_meeting_join(m, c, at, named, sw);
 	if (e)
 		snprintf(why, bytes, "%s",
-			 c && *fanin_comm_error(c) ? fanin_comm_error(c) : fan_err_text(e));
+			 c && *fan_comm_error(c) ? fan_comm_error(c) : fan_err_text(e));
 	fan_comm_destroy(c);
 	return e;
 }

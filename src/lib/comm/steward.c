@@ -19,9 +19,9 @@
 #include <unistd.h>
 
 #include "core/base/err.h"
-#include "lib/api/fanin_switch.h"
 #include "net/clock.h"
 #include "net/daemon.h"
+#include "switch_starter.h"
 
 #define FLAG	   "FANIN_STEWARD"
 #define NOT_PASSED "LD_PRELOAD=" /* what is preloaded into a program is not for another one */

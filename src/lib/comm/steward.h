@@ -72,7 +72,7 @@ struct fan_steward *fan_steward_new(void);
 int fan_steward_start(struct fan_steward *st, const struct fanin_switch_options *o, char *why,
 		      size_t bytes);
 
-/* Have it watch over a switch that this process runs (fan_switch_start_lasting), in place of one
+/* Have it watch over a switch that this process runs (fan_switch_start, lasting), in place of one
  * that it runs itself: it goes on with that when this process has ended.  False: it cannot. */
 bool fan_steward_watch(struct fan_steward *st, const fanin_switch *running);
 

@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 #include "core/base/err.h"
-#include "lib/api/fanin_switch.h"
 #include "net/clock.h"
 #include "net/daemon.h"
 #include "steward.h"
+#include "switch_starter.h"
 
 #define CONTROL 3	  /* descriptor of the socket to the rank's process */
 #define FILES	(1 << 16) /* looked at where close_range is not known */
@@ -91,12 +91,13 @@ static void start(struct steward *st, struct fan_steward_question *q)
 	o.mtu = q->mtu;
 	o.multicast = q->multicast;
 	o.key_file = *q->key_file ? q->key_file : NULL;
-	int e = st->running ? FAN_E_BUSY : fanin_switch_start(&o, &st->running, why, sizeof why);
+	int e = st->running ? FAN_E_BUSY
+			    : fan_switch_start(&o, false, &st->running, why, sizeof why);
 	if (!e) {
 		st->daemon = fan_switch_daemon(st->running);
 		st->room = open_room(fan_daemon_address(st->daemon).port);
 	}
-	answer(e, e ? why : fanin_switch_address(st->running));
+	answer(e, e ? why : fan_switch_address(st->running));
 }
 
 static void watch(struct steward *st, const struct fan_steward_question *q, unsigned files)

@@ -73,7 +73,7 @@ static void net_failed(struct fan_intra_comm *l, int error)
 		list_lost(l, FAN_CAUSE_LOST(0) - blame.cause, net->blamed, lost);
 		blame.lost = lost;
 	}
-	fan_intra_fail(&l->board, error, fanin_comm_error(net), &blame);
+	fan_intra_fail(&l->board, error, fan_comm_error(net), &blame);
 }
 
 static bool send_share(void *ctx, const struct fan_op *op)
@@ -176,7 +176,7 @@ static int open_net(struct fanin_comm *c, const struct fan_meeting *m, unsigned 
 				       &l->net);
 	if (e)
 		snprintf(c->sentence, sizeof c->sentence, "%s",
-			 l->net ? fanin_comm_error(l->net) : fan_err_text(e));
+			 l->net ? fan_comm_error(l->net) : fan_err_text(e));
 	return e;
 }
 
@@ -412,7 +412,7 @@ static void end_ops(struct fanin_comm *c)
 	if (l->ended == done)
 		return;
 	if (l->net)
-		fanin_comm_stats(l->net, &net);
+		fan_comm_read_stats(l->net, &net);
 	for (uint64_t n = l->ended; n < done; n++) {
 		const struct fan_op *op = &l->running[n % FAN_INTRA_OPS_MAX]->op;
 		c->ops_done++;
