@@ -164,6 +164,16 @@ class DevicesGroup(ProcessGroup):
         self._name = self._desc = ""
         self._coalesced: dict[int, list[Any]] = {}  # works by thread, between start and end
 
+    @property
+    def error(self) -> Any:
+        """What ended the group; None: it goes on."""
+        raise NotImplementedError
+
+    def get_error(self) -> Any:
+        """The same in the words of PyTorch from 2.7 on.  torchft asks at each step."""
+        kinds = torch._C._distributed_c10d.ErrorType  # type: ignore[attr-defined]
+        return kinds.SUCCESS if self.error is None else kinds.COMM_ERROR
+
     def getBackendName(self) -> str:
         return OWN
 

@@ -42,6 +42,13 @@ def say(name, text):
     (folder / f".{name}").rename(folder / name)
 
 
+def is_said(state):
+    """As torchft asks each backend, from PyTorch 2.7 on."""
+    kinds, group = getattr(torch._C._distributed_c10d, "ErrorType", None), dist.group.WORLD
+    for device in group._device_types if kinds else []:
+        assert group._get_backend(device).get_error() == getattr(kinds, state), device
+
+
 def reconfigure(uuid, names):
     handles = [handle_of(name) for name in names]
     opts = types.SimpleNamespace(
@@ -63,6 +70,7 @@ def check(uuid):
         total = torch.ones(3, dtype=dtype)
         dist.all_reduce(total)
         assert total.tolist() == [size] * 3, total
+    is_said("SUCCESS")
     own = dist.new_group([0, size - 1])
     if rank in (0, size - 1):
         total = torch.ones(1)
@@ -137,6 +145,7 @@ try:
     raise SystemExit("a sum without rank 2")
 except fanin.FaninError as error:
     assert "rank 2" in str(error), error
+is_said("COMM_ERROR")
 reconfigure(1, ["0", "1"])
 reconfigure(2, ["1", "0", "again"])
 os._exit(0)
