@@ -55,12 +55,18 @@ def _mpich(env: Mapping[str, str]) -> Place | None:
     return Place(rank, size, local, host, _step(env) if host else f"hydra-{os.getppid()}")
 
 
+def _is_shell(env: Mapping[str, str]) -> bool:
+    """`srun --pty bash` is a step of one task, and what is started there by hand no rank: Lightning, which
+    goes by the names, takes one that has a LOCAL_RANK for a rank among others, and starts none."""
+    return "SLURM_PTY_PORT" in env or env.get("SLURM_JOB_NAME") in ("bash", "interactive")
+
+
 def _slurm(env: Mapping[str, str]) -> Place | None:
     """A step's: the script of an allocation has its number of tasks, too, and is no rank."""
     rank, size = env.get("SLURM_PROCID"), env.get("SLURM_STEP_NUM_TASKS")
     if not size and env.get("SLURM_STEP_ID"):
         size = env.get("SLURM_NTASKS")
-    if not (rank and size and env.get("SLURM_JOB_ID")):
+    if not (rank and size and env.get("SLURM_JOB_ID")) or (size == "1" and _is_shell(env)):
         return None
     host = _first_host(env)
     return Place(rank, size, env.get("SLURM_LOCALID", ""), host, _step(env))

@@ -102,6 +102,95 @@ def test_the_script_of_an_allocation_is_no_rank():
     assert _launcher.size(PMI_STEP) == "4"
 
 
+def test_a_shell_in_an_allocation_is_no_rank():
+    shell = dict(STEP, SLURM_PROCID="0", SLURM_STEP_NUM_TASKS="1", SLURM_LOCALID="0")
+    for mark in ({"SLURM_PTY_PORT": "41234"}, {"SLURM_JOB_NAME": "bash"}):
+        env = dict(shell, **mark)  # srun --pty bash
+        _launcher.complete(env)
+        assert "RANK" not in env and "LOCAL_RANK" not in env
+        assert _launcher.size(env) == ""
+        ranks = dict(STEP, **mark)  # srun python3 in that shell
+        _launcher.complete(ranks)
+        assert (ranks["RANK"], ranks["LOCAL_RANK"]) == ("2", "1")
+
+
+# What frameworks that start ranks set, of rank 0 and of another one; the address where these meet.
+# Ray 2.60 (ray/train/torch/config.py; init_method="tcp" sets no MASTER_ADDR), Lightning 2.6.6
+# (fabric/strategies/launchers/subprocess_script.py; plugins/environments), DeepSpeed 0.19.8
+# (launcher/launch.py), Kubeflow's PyTorchJob.
+RAY = {"MASTER_ADDR": "127.0.0.1", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+RAY_RANKS = tuple(
+    dict(RAY, RANK=rank, LOCAL_RANK=rank, NODE_RANK="0", ACCELERATE_TORCH_DEVICE="cpu")
+    for rank in ("0", "1")
+)
+LIGHTNING = {"MASTER_ADDR": "127.0.0.1", "WORLD_SIZE": "2", "NODE_RANK": "0"}
+LIGHTNING_SLURM = {"MASTER_ADDR": "localhost", "SLURM_JOB_ID": "7", "SLURM_NTASKS": "2"}
+JSM = {"MASTER_ADDR": "localhost", "JSM_NAMESPACE_SIZE": "2", "LSB_JOBID": "9"}
+DEEPSPEED = {"MASTER_ADDR": "127.0.0.1", "WORLD_SIZE": "2", "LOCAL_SIZE": "2", "CROSS_SIZE": "1"}
+
+
+@pytest.mark.parametrize(
+    "of_first, of_other, host",
+    [
+        (*RAY_RANKS, "127.0.0.1"),
+        (dict(LIGHTNING, LOCAL_RANK="0"), dict(LIGHTNING, LOCAL_RANK="1"), "127.0.0.1"),
+        (
+            dict(LIGHTNING_SLURM, SLURM_PROCID="0", SLURM_LOCALID="0"),
+            dict(LIGHTNING_SLURM, SLURM_PROCID="1", SLURM_LOCALID="1"),
+            "localhost",
+        ),
+        (dict(JSM, JSM_NAMESPACE_RANK="0"), dict(JSM, JSM_NAMESPACE_RANK="1"), "localhost"),
+        (dict(DEEPSPEED, RANK="0"), dict(DEEPSPEED, RANK="1"), "127.0.0.1"),
+    ],
+    ids=["Ray", "Lightning", "Lightning-Slurm", "Lightning-LSF", "DeepSpeed"],
+)
+def test_ranks_of_frameworks_meet(monkeypatch, of_first, of_other, host):
+    port = str(free_port())
+    of_first, of_other = (dict(one, MASTER_PORT=port) for one in (of_first, of_other))
+    for one in (of_first, of_other):
+        env = dict(one)
+        _launcher.complete(env)
+        assert env == one  # nothing is made up of what a scheduler says
+    first, other, _ = meet(monkeypatch, of_first, of_other)
+    assert first == other and first.address == f"{host}:{port}"
+
+
+@pytest.mark.parametrize("init_method", ["env", "tcp"])
+def test_ranks_of_ray_sum(init_method, tmp_path):
+    """As its workers begin: MASTER_ADDR is set with init_method "env" alone, the rest before the group."""
+    port = str(free_port())
+    url = "env://" if init_method == "env" else f"tcp://127.0.0.1:{port}"
+    master = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port} if init_method == "env" else {}
+    path = {"PYTHONPATH": str(ROOT / "python"), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    plain = {key: value for key, value in os.environ.items() if not key.startswith("MASTER_")}
+    script = (
+        "import sys, torch, torch.distributed as dist, fanin.torch\n"
+        "rank = int(sys.argv[1])\n"
+        "dist.init_process_group('fanin', init_method=sys.argv[2], rank=rank, world_size=2)\n"
+        "total = torch.full((5,), rank + 1.0)\n"
+        "dist.all_reduce(total)\n"
+        "assert total.tolist() == [3.0] * 5, total\n"
+        "print(fanin.torch.summary())\n"
+    )
+    (tmp_path / "worker.py").write_text(script)
+    ranks = []
+    for rank, variables in enumerate(RAY_RANKS):
+        told = {key: value for key, value in variables.items() if key != "MASTER_ADDR"}
+        ranks.append(
+            subprocess.Popen(
+                [sys.executable, str(tmp_path / "worker.py"), str(rank), url],
+                env=dict(plain, **told, **master, **path),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+    for one in ranks:
+        said, err = one.communicate(timeout=WAIT_S)
+        assert one.returncode == 0, err
+        assert "fanin: active, 2 ranks" in said
+
+
 def test_what_is_set_stays():
     env = dict(MPI, RANK="0", WORLD_SIZE="1")
     _launcher.complete(env)

@@ -86,6 +86,44 @@ static void rendezvous__addresses_of_both_families(void **state)
 	assert_true(r.one_host);
 }
 
+/* What frameworks that start ranks set: Ray 2.60, Lightning 2.6 (its own processes, and what it
+ * adds in a step of Slurm and under LSF's jsrun), DeepSpeed 0.19. */
+static void rendezvous__frameworks(void **state)
+{
+	static const struct {
+		const char *addr, *size, *here, *slurm, *mpi;
+		const char *at;
+		bool one_host;
+	} of[] = {
+		{"10.0.0.7", "2", "2", NULL, NULL, "10.0.0.7:41745", true},    /* Ray, a host */
+		{"10.0.0.7", "4", "2", NULL, NULL, "10.0.0.7:41745", false},   /* Ray, two */
+		{"127.0.0.1", "2", NULL, NULL, NULL, "127.0.0.1:41745", true}, /* Lightning */
+		{"n7", "4", NULL, NULL, NULL, "n7:41745", false},	       /* on two hosts */
+		{"n7", NULL, NULL, "7", NULL, "n7:41745", false},	       /* with Slurm */
+		{"n7", NULL, NULL, NULL, "4", "n7:41745", false},	       /* with jsrun */
+		{"127.0.0.1", "2", NULL, NULL, NULL, "127.0.0.1:41745", true}, /* DeepSpeed */
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
+		clean(NULL);
+		set("MASTER_PORT", "41745");
+		set("MASTER_ADDR", of[i].addr);
+		if (of[i].size)
+			set("WORLD_SIZE", of[i].size);
+		if (of[i].here)
+			set("LOCAL_WORLD_SIZE", of[i].here);
+		if (of[i].slurm)
+			set("SLURM_JOB_ID", of[i].slurm);
+		if (of[i].mpi)
+			set("OMPI_COMM_WORLD_SIZE", of[i].mpi);
+		assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_OK);
+		assert_string_equal(r.addr, of[i].at);
+		assert_int_equal(r.one_host, of[i].one_host);
+		fan_rendezvous_job(job, false);
+		assert_string_equal(job, of[i].at);
+	}
+}
+
 /* Kubeflow's operator names localhost to rank 0, and rank 0's pod to the others. */
 static void rendezvous__localhost_while_others_are_elsewhere(void **state)
 {
@@ -324,6 +362,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(rendezvous__torchrun, clean),
+		cmocka_unit_test_setup(rendezvous__frameworks, clean),
 		cmocka_unit_test_setup(rendezvous__mpich, clean),
 		cmocka_unit_test_setup(rendezvous__mpich_inside_an_allocation, clean),
 		cmocka_unit_test_setup(rendezvous__localhost_while_others_are_elsewhere, clean),
