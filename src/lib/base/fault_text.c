@@ -203,12 +203,17 @@ static void add_unreachable_inside(struct text *t, const struct fan_fault_about 
 		    a->switch_addr, a->inside);
 }
 
-/* With ranks, those have lost a switch of another part, and told the switch of this one. */
+/* With ranks, those have lost this switch, where it is the only one, or that of another part, and
+ * told this one. */
 static void add_unreachable(struct text *t, const struct fan_fault *f,
 			    const struct fan_fault_about *a)
 {
 	char list[LIST_BYTES];
-	if (fan_fault_ranks_text(list, sizeof list, f->ranks))
+	if (fan_fault_ranks_text(list, sizeof list, f->ranks) && a->only)
+		add(t,
+		    "%s lost the switch %s, which answers this rank: see to the path between them",
+		    list, a->switch_addr);
+	else if (*list)
 		add(t, "%s lost a switch that sums another part of the tensors", list);
 	else if (a->inside >= 0)
 		add_unreachable_inside(t, a);

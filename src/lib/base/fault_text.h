@@ -22,6 +22,7 @@ struct fan_fault_about {
 	uint8_t options; /* enum fan_join_option of the JOIN */
 	uint32_t alive_ms, timeout_ms;
 	bool told;		      /* another rank has found out */
+	bool only;		      /* the switch sums all of the tensors */
 	bool joined;		      /* the switch has answered once */
 	bool sealed;		      /* this rank has a key */
 	bool answers;		      /* the switch does, itself, while its jobs are silent */

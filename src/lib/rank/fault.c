@@ -33,6 +33,7 @@ void fan_comm_fault_text(const struct fanin_comm *c, const struct fan_connection
 		.sealed = cn->seal != NULL,
 		.answers = cn->presence.answered,
 		.refused = cn->refused,
+		.only = c->parts == 1,
 		.inside = c->inside[cn->part],
 		.files = fan_comm_files(c).count,
 		.files_max = fan_files_limit(),

@@ -134,6 +134,12 @@ static void fault_text__unreachable_for_another_rank(void **state)
 	struct fan_fault f = {.err = FAN_E_UNREACHABLE};
 	fan_ranks_set(f.ranks, 4);
 	assert_text(&f, &a, "rank 4 lost a switch that sums another part of the tensors");
+	a.only = true;
+	assert_text(
+		&f, &a,
+		"rank 4 lost the switch 10.0.0.1:5000, which answers this rank: see to the path "
+		"between them");
+	a.only = false;
 }
 
 static void fault_text__unreachable_inside_a_rank(void **state)
