@@ -22,6 +22,7 @@
 #     small, hole    the path really takes 1400, and a router says so, or says nothing: both ranks
 #                    end, with the cause
 #     server-hole    the same on the path between a switch with shared slots and the server behind it
+#     parent-hole    the same on the path between a switch that sums and its parent
 #     doctor         tells what a stranger has said of the path from what the path takes
 #
 #     test/net/icmp.sh [-k KINDS] [FANIN]    KINDS: words as above (all)
@@ -35,7 +36,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 
 prefix=fanin-ic-$$
 rank_timeout_s=600
-kinds="one sides own every-port all server redirect small hole server-hole doctor"
+kinds="one sides own every-port all server redirect small hole server-hole parent-hole doctor"
 stranger4=10.77.0.99 stranger6=fd77::99
 PORT=7090
 TRIES="1 2 4 8" # times as long as usual: what is forged has to come while the job runs
@@ -248,11 +249,12 @@ small() {
                 "router takes 1400: set the mtu of all ranks to at most that"
 }
 
-# Both ranks end, and packets of every length pass again; `bad`: one ended otherwise.
-end_small() {
+# All ranks end, and packets of every length pass again; `bad`: one ended otherwise.
+end_small() { # [RANK...]
         bad=0
-        for rank in 0 1; do
-                wait "$(id_of $rank)"
+        [ $# -gt 0 ] || set -- 0 1
+        for rank in "$@"; do
+                wait "$(id_of "$rank")"
                 [ $? -eq 1 ] || { echo "# rank $rank has another exit code"; bad=1; }
         done
         ranks=
@@ -291,6 +293,31 @@ server_hole() {
         grep -q 'event=warning .*loses packets of 1444 bytes' "$dir/switch" && [ $bad -eq 0 ]
 }
 
+# Of a tree of two below one, with two ranks each; the other one's path is whole.
+parent_hole() {
+        stop
+        forget
+        top=$(echo "$host0" | sed 's/1\(]\?\)$/3\1/') bad=0
+        start w2 parent "$fanin" switch --listen "$top:$PORT"
+        pids=$!
+        wait_listening $! parent && fan_net_cut "$prefix" && longer_than_1400 drop 0 || return 1
+        start w0 child "$fanin" switch --listen "$host0:$PORT" --parent "$top:$PORT" --siblings 2 --index 0
+        pids="$pids $!"
+        wait_listening $! child && start_switch "$sw:$PORT" --parent "$top:$PORT" --siblings 2 --index 1 || return 1
+        for rank in 0 1 2 3; do
+                [ $rank -lt 2 ] && below=$host0 || below=$sw
+                start "w$((rank / 2))" "rank$rank" timeout -k 2 "$rank_timeout_s" "$fanin" bench \
+                        --switch "$below:$PORT" --job job --rank $((rank % 2)) --ranks 2 --workers 4 \
+                        --first $((rank / 2 * 2)) -b 1M -n 5 --timeout 30000
+                ranks="$ranks $!"
+        done
+        end_small 0 1 2 3
+        for rank in 0 1; do
+                grep -q "get lost between the switch .* and where it sends sums on" "$dir/rank$rank" || bad=1
+        done
+        grep -q 'event=warning .*loses packets of 1444 bytes' "$dir/child" && [ $bad -eq 0 ]
+}
+
 # What doctor says of a path about which a stranger has lied.
 doctor() {
         switch_there && begin_job --switch "$sw:$PORT" -n 100000 &&
@@ -305,7 +332,7 @@ drill() { # KIND FAMILY
         addresses "$2"
         for factor in $TRIES; do
                 rm -f "$dir"/*
-                case $1 in every-port) every_port ;; server-hole) server_hole ;; *) $1 ;; esac
+                case $1 in every-port) every_port ;; server-hole) server_hole ;; parent-hole) parent_hole ;; *) $1 ;; esac
                 result=$?
                 if [ $result -eq 0 ] || [ ! -e "$dir/late" ]; then break; fi
         done
