@@ -32,8 +32,8 @@ src/net  | net seal file core | *
 src/xdp  | xdp net seal file core | *
 src/lib/base | lib/base net seal file core . | *
 src/lib/link | lib/link lib/base net seal file core . | *
-src/lib/rank | lib net seal file core . | *
-src/lib/host | lib net seal file core . | *
+src/lib/rank | lib/rank lib/link lib/base net seal file core . | *
+src/lib/host | lib/host lib/rank lib/link lib/base net seal file core . | *
 src/lib/comm | lib/comm lib/host lib/rank lib/link lib/base net seal file core . | *
 src/lib/api | lib net seal file core . | *
 src/mpi  | mpi lib net seal file core . | *

@@ -215,7 +215,7 @@ void fan_mpi_group_release(struct fan_mpi_group *g)
 
 void fan_mpi_group_take(struct fan_mpi_group *g, fanin_comm *job)
 {
-	fan_comm_set_idle(job, fan_mpi_progress, NULL);
+	fan_rank_set_idle(&job->rank, fan_mpi_progress, NULL);
 	g->job = job;
 }
 

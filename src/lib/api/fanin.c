@@ -54,10 +54,11 @@ int fanin_comm_shrink(fanin_comm *comm, int wait_ms, fanin_comm **left)
 {
 	if (left)
 		*left = NULL;
-	if (!comm || !left || *comm->cfg.controller_addr)
+	if (!comm || !left || *comm->rank.cfg.controller_addr)
 		return FAN_E_INVALID;
-	return fan_comm_is_forked(comm) ? FAN_E_CLOSED
-					: watched(fan_comm_shrink(comm, wait_ms, left), left);
+	return fan_rank_is_forked(&comm->rank)
+		       ? FAN_E_CLOSED
+		       : watched(fan_comm_shrink(comm, wait_ms, left), left);
 }
 
 void fanin_comm_destroy(fanin_comm *comm)
@@ -72,12 +73,12 @@ const char *fanin_file_error(void)
 
 int fanin_comm_rank(const fanin_comm *comm)
 {
-	return comm ? comm->cfg.rank : FAN_E_INVALID;
+	return comm ? comm->rank.cfg.rank : FAN_E_INVALID;
 }
 
 int fanin_comm_size(const fanin_comm *comm)
 {
-	return comm ? comm->cfg.ranks : FAN_E_INVALID;
+	return comm ? comm->rank.cfg.ranks : FAN_E_INVALID;
 }
 
 const char *fanin_comm_switch(const fanin_comm *comm)
@@ -89,14 +90,14 @@ const char *fanin_comm_error(const fanin_comm *comm)
 {
 	if (!comm)
 		return "no communicator";
-	return fan_comm_error(comm);
+	return fan_rank_error(&comm->rank);
 }
 
 int fanin_comm_mark(fanin_comm *comm, int mark)
 {
 	if (!comm || mark < 0 || mark > FANIN_MARK_MAX)
 		return FAN_E_INVALID;
-	atomic_store_explicit(&comm->mark, mark, memory_order_relaxed);
+	atomic_store_explicit(&comm->rank.mark, mark, memory_order_relaxed);
 	return FAN_OK;
 }
 
@@ -104,17 +105,16 @@ int fanin_comm_stats(const fanin_comm *comm, struct fanin_stats *stats)
 {
 	if (!comm || !stats || stats->size < sizeof stats->size)
 		return FAN_E_INVALID;
-	fan_comm_read_stats(comm, stats);
+	fan_rank_read_stats(&comm->rank, stats);
 	return FAN_OK;
 }
 
-static void show_part(struct fanin_comm *c, uint32_t k, struct fanin_part *p)
+static void show_part(const struct fan_rank *net, uint32_t k, struct fanin_part *p)
 {
 	char text[80];
-	pthread_mutex_lock(&c->lock);
-	const struct fan_comm_shown shown = c->shown[k];
-	p->settled = c->shown_settled;
-	pthread_mutex_unlock(&c->lock);
+	bool settled;
+	const struct fan_comm_shown shown = fan_rank_shown(net, k, &settled);
+	p->settled = settled;
 	snprintf(p->aggregator, sizeof p->aggregator, "%s",
 		 fan_peer_text(&shown.at, text, sizeof text));
 	p->rank = shown.inside;
@@ -127,11 +127,13 @@ int fanin_comm_part(const fanin_comm *comm, uint32_t number, struct fanin_part *
 {
 	struct fanin_stats stats = {.size = sizeof stats};
 	struct fanin_part whole = {.size = sizeof whole};
-	const struct fanin_comm *c = comm && comm->intra ? fan_intra_comm_net(comm->intra) : comm;
-	if (!part || part->size < sizeof part->size || fanin_comm_stats(c, &stats) ||
-	    number >= stats.parts)
+	const struct fan_rank *net = comm ? fan_comm_net(comm) : NULL;
+	if (!part || part->size < sizeof part->size || !net)
 		return FAN_E_INVALID;
-	show_part((struct fanin_comm *)c, number, &whole); /* for its lock only */
+	fan_rank_read_stats(net, &stats);
+	if (number >= stats.parts)
+		return FAN_E_INVALID;
+	show_part(net, number, &whole);
 	whole.size = part->size < sizeof whole ? part->size : sizeof whole;
 	memcpy(part, &whole, whole.size);
 	return FAN_OK;
@@ -141,7 +143,7 @@ static int start(fanin_comm *comm, const struct fan_op_args *args, fanin_op **ha
 {
 	if (handle)
 		*handle = NULL;
-	return comm && handle ? fan_comm_submit(comm, args, false, handle) : FAN_E_INVALID;
+	return comm && handle ? fan_rank_submit(&comm->rank, args, false, handle) : FAN_E_INVALID;
 }
 
 static int run_within(fanin_comm *comm, const struct fan_op_args *args, int timeout_ms,
@@ -149,12 +151,13 @@ static int run_within(fanin_comm *comm, const struct fan_op_args *args, int time
 {
 	if (handle)
 		*handle = NULL;
-	return comm && handle ? fan_comm_run_within(comm, args, timeout_ms, handle) : FAN_E_INVALID;
+	return comm && handle ? fan_rank_run_within(&comm->rank, args, timeout_ms, handle)
+			      : FAN_E_INVALID;
 }
 
 static int run(fanin_comm *comm, const struct fan_op_args *args)
 {
-	return comm ? fan_comm_run(comm, args) : FAN_E_INVALID;
+	return comm ? fan_rank_run(&comm->rank, args) : FAN_E_INVALID;
 }
 
 static struct fan_op_args allreduce_args(const void *in, void *out, size_t count, int dtype, int op)

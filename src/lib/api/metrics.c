@@ -96,8 +96,8 @@ static struct fan_labels labels_of(const struct fanin_comm *c)
 {
 	struct fan_labels l = {.used = 0};
 
-	fan_labels_add(&l, "fanin_job", c->cfg.job, strlen(c->cfg.job));
-	fan_labels_number(&l, "rank", (unsigned)c->cfg.rank);
+	fan_labels_add(&l, "fanin_job", c->rank.cfg.job, strlen(c->rank.cfg.job));
+	fan_labels_number(&l, "rank", (unsigned)c->rank.cfg.rank);
 	return l;
 }
 
@@ -134,13 +134,13 @@ static void put_trips(struct fan_expose *x, const struct fan_labels *l,
 static void write_file(struct fan_comm_metrics *m, bool ending)
 {
 	const struct fanin_comm *c = m->c;
-	const struct fanin_comm *net = c->intra ? fan_intra_comm_net(c->intra) : c;
+	const struct fan_rank *net = fan_comm_net(c);
 	struct now n = {.stats.size = sizeof n.stats};
 	char why[FAN_CONFIG_WHY_BYTES];
 	struct fan_expose x = {.text = NULL};
 	struct fan_labels l = labels_of(c);
 
-	n.up = !ending && !atomic_load(&c->error);
+	n.up = !ending && !atomic_load(&c->rank.error);
 	fanin_comm_stats(c, &n.stats);
 	if (net) {
 		pthread_mutex_t *lock = (pthread_mutex_t *)&net->lock;
@@ -211,7 +211,8 @@ void fan_comm_metrics_start(fanin_comm *c)
 	const char *pattern = fan_rank_file_pattern("FANIN_METRICS");
 	struct fan_comm_metrics *m = pattern ? calloc(1, sizeof *m) : NULL;
 
-	if (!m || !fan_rank_file(m->path, sizeof m->path, pattern, c->cfg.job, c->cfg.rank)) {
+	if (!m ||
+	    !fan_rank_file(m->path, sizeof m->path, pattern, c->rank.cfg.job, c->rank.cfg.rank)) {
 		if (pattern)
 			fan_rank_file_fail("FANIN_METRICS",
 					   m ? "the name is too long" : "no memory");

@@ -35,14 +35,14 @@ static int place_of(const int *ranks, int count, int rank)
 static bool are_ranks(const struct fanin_comm *of, const int *ranks, int count)
 {
 	bool seen[FAN_RANKS_MAX] = {false};
-	if (count < 2 || count > of->cfg.ranks)
+	if (count < 2 || count > of->rank.cfg.ranks)
 		return false;
 	for (int i = 0; i < count; i++) {
-		if (ranks[i] < 0 || ranks[i] >= of->cfg.ranks || seen[ranks[i]])
+		if (ranks[i] < 0 || ranks[i] >= of->rank.cfg.ranks || seen[ranks[i]])
 			return false;
 		seen[ranks[i]] = true;
 	}
-	return seen[of->cfg.rank];
+	return seen[of->rank.cfg.rank];
 }
 
 static bool is_name(const char *name)
@@ -61,14 +61,14 @@ static void configure(struct fanin_comm *g, const struct fanin_comm *of, const c
 {
 	char suffix[SUFFIX_BYTES];
 	uint64_t h = hash(HASH_START, ranks, (size_t)count * sizeof *ranks);
-	g->cfg = of->cfg;
-	g->cfg.rank = place_of(ranks, count, of->cfg.rank);
-	g->cfg.ranks = count;
-	fan_config_set_payload(&g->cfg);
-	if (!g->cfg.window && !g->cfg.ahead)
-		g->cfg.window = FAN_COMM_GROUP_WINDOW;
+	g->rank.cfg = of->rank.cfg;
+	g->rank.cfg.rank = place_of(ranks, count, of->rank.cfg.rank);
+	g->rank.cfg.ranks = count;
+	fan_config_set_payload(&g->rank.cfg);
+	if (!g->rank.cfg.window && !g->rank.cfg.ahead)
+		g->rank.cfg.window = FAN_COMM_GROUP_WINDOW;
 	snprintf(suffix, sizeof suffix, "/%s~%08x", name, (unsigned)(h >> 32 ^ h));
-	fan_rendezvous_derive(g->cfg.job, of->cfg.job, suffix);
+	fan_rendezvous_derive(g->rank.cfg.job, of->rank.cfg.job, suffix);
 }
 
 /* The hosts of its ranks, in the order of its ranks. */
@@ -104,12 +104,13 @@ static void find_parts(struct fanin_comm *g, const struct fan_comm_places *p, co
 		bool here = p->inside[k] < 0;
 		for (int i = 0; i < count && !here; i++)
 			here = host_of[ranks[i]] == host_of[p->inside[k]];
-		if (!here && (g->parts || k + 1 < p->count)) /* somebody sums */
+		if (!here && (g->rank.parts || k + 1 < p->count)) /* somebody sums */
 			continue;
-		g->inside[g->parts] = p->inside[k] < 0 ? -1 : place_of(ranks, count, p->inside[k]);
-		g->mbps[g->parts] =
+		g->rank.inside[g->rank.parts] =
+			p->inside[k] < 0 ? -1 : place_of(ranks, count, p->inside[k]);
+		g->rank.mbps[g->rank.parts] =
 			p->inside[k] < 0 ? 0 : p->ranks.host[host_of[p->inside[k]]].mbps;
-		fan_comm_set_part(g, g->parts++, &p->at[k], "");
+		fan_rank_set_part(&g->rank, g->rank.parts++, &p->at[k], "");
 	}
 }
 
@@ -118,20 +119,21 @@ static void find_parts(struct fanin_comm *g, const struct fan_comm_places *p, co
 static bool shares_memory(const struct fanin_comm *g, const struct fanin_comm *of)
 {
 	const struct fan_meeting *m = &g->places.ranks;
-	bool asked = of->places.ranks.ask_to_share == (unsigned)of->cfg.ranks;
-	bool needs_no_switch = m->hosts == 1 || !*g->cfg.switch_addr;
-	return of->intra && fan_intra_pays(m) && (asked || needs_no_switch);
+	bool asked = of->places.ranks.ask_to_share == (unsigned)of->rank.cfg.ranks;
+	bool needs_no_switch = m->hosts == 1 || !*g->rank.cfg.switch_addr;
+	return of->rank.host && fan_intra_pays(m) && (asked || needs_no_switch);
 }
 
 static int open_group(struct fanin_comm *g, const struct fanin_comm *of,
-		      const struct fan_comm_places *places, const int *ranks, int count)
+		      const struct fan_comm_places *places, const int *ranks, int count,
+		      bool together)
 {
-	find_hosts(&g->places.ranks, &places->ranks, ranks, count, g->cfg.job);
+	find_hosts(&g->places.ranks, &places->ranks, ranks, count, g->rank.cfg.job);
 	find_parts(g, places, ranks, count);
-	g->server_addr = of->server_addr;
+	g->rank.server_addr = of->rank.server_addr;
 	snprintf(g->switch_text, sizeof g->switch_text, "%s", of->switch_text);
 	if (shares_memory(g, of))
-		return fan_intra_comm_open(g, &g->places.ranks);
+		return fan_comm_share_memory(g, together);
 	return FAN_OK;
 }
 
@@ -142,12 +144,12 @@ int fan_comm_create_among(struct fanin_comm *of, const struct fan_comm_among *am
 	if (!g)
 		return FAN_E_NOMEM;
 	configure(g, of, among->name, among->ranks, among->count);
-	g->cfg.join_ms = among->join_ms;
-	g->together = among->join_ms != 0; /* who is late tries again */
+	g->rank.cfg.join_ms = among->join_ms;
+	const bool together = among->join_ms != 0; /* who is late tries again */
 	g->embedded = fan_embedded_switch_share(among->embedded);
-	int e = open_group(g, of, among->places, among->ranks, among->count);
+	int e = open_group(g, of, among->places, among->ranks, among->count, together);
 	if (!e)
-		e = fan_comm_begin(g);
+		e = fan_rank_begin(&g->rank);
 	if (!e)
 		fan_comm_complete(g);
 	return e;
@@ -161,11 +163,11 @@ int fan_comm_create_group(struct fanin_comm *of, const char *name, const int *ra
 					     .count = count,
 					     .places = &of->places,
 					     .embedded = of->embedded};
-	if (fan_comm_is_forked(of))
+	if (fan_rank_is_forked(&of->rank))
 		return FAN_E_CLOSED;
 	if (!is_name(name) || !are_ranks(of, ranks, count))
 		return FAN_E_INVALID;
-	if (*of->cfg.controller_addr) /* whose plan has jobs by name, and not this one */
+	if (*of->rank.cfg.controller_addr) /* whose plan has jobs by name, and not this one */
 		return FAN_E_INVALID;
 	return fan_comm_create_among(of, &among, comm);
 }

@@ -99,17 +99,6 @@ void fan_meeting_sort(struct fan_meeting *m, const int32_t *records, unsigned ra
 	}
 }
 
-void fan_meeting_count_idle(const struct fan_meeting *m, struct fanin_stats *s)
-{
-	for (unsigned h = 0; h < m->hosts && m->sums; h++) {
-		const struct fan_meeting_host *host = &m->host[h];
-		if (!host->aggregator.port && !s->idle_hosts++) {
-			s->idle_rank = host->first;
-			s->idle_misses = host->misses;
-		}
-	}
-}
-
 /* The job. */
 
 int fan_meeting_add_up(struct fanin_comm *c, int32_t *words, unsigned count)
@@ -121,7 +110,7 @@ int fan_meeting_add_up(struct fanin_comm *c, int32_t *words, unsigned count)
 					 .count = count,
 					 .dtype = FANIN_INT32};
 	struct fanin_op *op;
-	int e = fan_comm_submit(c, &call, true, &op);
+	int e = fan_rank_submit(&c->rank, &call, true, &op);
 	if (e)
 		return e;
 	e = fanin_op_wait(op, -1);
@@ -145,14 +134,14 @@ static int start_embedded(struct fan_embedded_switch **sw, const struct fan_conf
 static int exchange_hosts(struct fan_meeting *m, struct fanin_comm *c, const fan_peer *at)
 {
 	enum { MAY, ASK, WISHES };
-	unsigned ranks = (unsigned)c->cfg.ranks, count = ranks * FAN_MEETING_RECORD + WISHES;
+	unsigned ranks = (unsigned)c->rank.cfg.ranks, count = ranks * FAN_MEETING_RECORD + WISHES;
 	int32_t *records = calloc(count, sizeof *records);
 	if (!records)
 		return FAN_E_NOMEM;
 	int32_t *wish = records + ranks * FAN_MEETING_RECORD;
-	fan_meeting_record(records + c->cfg.rank * FAN_MEETING_RECORD, at);
-	wish[MAY] = fan_intra_is_wanted(&c->cfg);
-	wish[ASK] = fan_intra_is_asked_for(&c->cfg);
+	fan_meeting_record(records + c->rank.cfg.rank * FAN_MEETING_RECORD, at);
+	wish[MAY] = fan_intra_is_wanted(&c->rank.cfg);
+	wish[ASK] = fan_intra_is_asked_for(&c->rank.cfg);
 	int e = fan_meeting_add_up(c, records, count);
 	if (!e) {
 		fan_meeting_sort(m, records, ranks);
@@ -178,10 +167,10 @@ static int exchange_ports(struct fan_meeting *m, struct fanin_comm *c, const fan
 	int32_t word[FAN_MEETING_HOSTS_MAX * WORDS] = {0};
 	uint64_t nonce = fan_clock_nonce();
 	for (unsigned h = 0; h < m->hosts; h++) {
-		if (m->host[h].first != c->cfg.rank)
+		if (m->host[h].first != c->rank.cfg.rank)
 			continue;
 		if (sw && !*sw && m->hosts > 1)
-			word[h * WORDS + PORT] = start_embedded(sw, &c->cfg, at);
+			word[h * WORDS + PORT] = start_embedded(sw, &c->rank.cfg, at);
 		else if (!named)
 			word[h * WORDS + PORT] = (int32_t)at->port;
 		word[h * WORDS + MBPS] = fan_link_rate_to(at);
@@ -240,7 +229,8 @@ int fan_meeting_hold(struct fan_meeting *m, const struct fan_config *cfg, const 
 		e = fan_meeting_join(m, c, at, named, sw);
 	if (e)
 		snprintf(why, bytes, "%s",
-			 c && *fan_comm_error(c) ? fan_comm_error(c) : fan_err_text(e));
+			 c && *fan_rank_error(&c->rank) ? fan_rank_error(&c->rank)
+							: fan_err_text(e));
 	fan_comm_destroy(c);
 	return e;
 }

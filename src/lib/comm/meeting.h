@@ -13,37 +13,13 @@
 #include "core/base/out.h"
 #include "embedded_switch.h"
 #include "lib/base/config.h"
+#include "lib/base/hosts.h"
 #include "lib/base/plan_msg.h"
 
-#define FAN_MEETING_HOSTS_MAX FAN_PARTS_MAX /* hosts with an aggregator; others have none */
-#define FAN_MEETING_RECORD    8		    /* 32-bit words of a rank: host id, address */
+#define FAN_MEETING_RECORD 8 /* 32-bit words of a rank: host id, address */
 
 /* Suffix of the name of the meeting's job. */
 #define FAN_MEETING_SUFFIX "#meet"
-
-/* Processes with one kernel, network namespace and user have equal host ids. */
-struct fan_host_id {
-	uint64_t word[2];
-};
-
-/* A host, by its lowest rank. */
-struct fan_meeting_host {
-	uint16_t first; /* its lowest rank */
-	uint16_t ranks;
-	uint16_t misses;     /* ranks that do not reach its aggregator, so that it sums nothing */
-	uint32_t mbps;	     /* rate of its link; 0: not known (link_rate.h) */
-	uint64_t nonce;	     /* of the job's life there, from that rank */
-	fan_peer aggregator; /* embedded in that rank; port 0: it could not start one, or some
-			      * ranks do not reach it */
-};
-
-struct fan_meeting {
-	unsigned hosts; /* at most FAN_MEETING_HOSTS_MAX, in the order of their first ranks */
-	struct fan_meeting_host host[FAN_MEETING_HOSTS_MAX];
-	uint16_t host_of[FAN_RANKS_MAX];  /* of each rank; FAN_MEETING_HOSTS_MAX: a further one */
-	bool sums;			  /* hosts have aggregators, unless they could start none */
-	unsigned may_share, ask_to_share; /* ranks that may share memory; that ask for it */
-};
 
 /* Meet at `at`: a named switch, or the one embedded in rank 0, which is then the aggregator of the
  * first host; rank 0 passes it in `*sw`.  With more than one host, start a switch in `*sw` if this
@@ -63,9 +39,6 @@ int fan_meeting_add_up(struct fanin_comm *c, int32_t *words, unsigned count);
 
 /* Sort the records of `ranks` ranks, FAN_MEETING_RECORD words each, into hosts. */
 void fan_meeting_sort(struct fan_meeting *m, const int32_t *records, unsigned ranks);
-
-/* Fill in s->idle_hosts and what is told about the first of them. */
-void fan_meeting_count_idle(const struct fan_meeting *m, struct fanin_stats *s);
 
 /* A rate that a first rank has told, in Mb/s; 0: it is none. */
 uint32_t fan_meeting_take_rate(int32_t word);

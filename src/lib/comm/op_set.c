@@ -68,7 +68,7 @@ static void place_own(const struct fan_op_args *args, unsigned rank)
 int fan_op_set_start(struct fanin_comm *c, const struct fan_op_args *args, bool wait,
 		     struct fanin_op **op)
 {
-	const unsigned ranks = (unsigned)c->cfg.ranks, rank = (unsigned)c->cfg.rank;
+	const unsigned ranks = (unsigned)c->rank.cfg.ranks, rank = (unsigned)c->rank.cfg.rank;
 	*op = NULL;
 	if (!is_sane(args, ranks))
 		return FAN_E_INVALID;
@@ -84,7 +84,7 @@ int fan_op_set_start(struct fanin_comm *c, const struct fan_op_args *args, bool 
 			each[i].notify_arg = set;
 		}
 		place_own(args, rank);
-		e = fan_comm_submit_all(c, each, ranks, wait, set->member);
+		e = fan_rank_submit_all(&c->rank, each, ranks, wait, set->member);
 	}
 	free(each);
 	if (e) {

@@ -10,7 +10,7 @@
 
 /* Start a reduce-scatter: `args` has the elements of all ranks in `in`, those of one rank in `out`
  * and `count`.  Or an all-gather, FAN_BCAST: those of one rank in `in`, of all in `out`.  `wait`,
- * the errors and `*op` are as in fan_comm_submit. */
+ * the errors and `*op` are as in fan_rank_submit. */
 int fan_op_set_start(struct fanin_comm *c, const struct fan_op_args *args, bool wait,
 		     struct fanin_op **op);
 

@@ -38,7 +38,7 @@ static bool is_lost(const struct shrink *s, int rank)
 static void keep_places(struct shrink *s)
 {
 	const struct fan_comm_places *p = &s->of->places;
-	const struct fanin_comm *net = s->of->intra ? fan_intra_comm_net(s->of->intra) : s->of;
+	const struct fan_rank *net = fan_comm_net(s->of);
 	const uint64_t lost = net && net->regroup ? net->regroup->gone : 0;
 	s->places = *p;
 	s->places.count = 0;
@@ -61,22 +61,23 @@ static int replace_place(struct shrink *s, char *why, size_t bytes)
 		if (next < 0)
 			continue;
 		unsigned host = p->ranks.host_of[next];
-		while (next < s->of->cfg.ranks &&
+		while (next < s->of->rank.cfg.ranks &&
 		       (is_lost(s, next) || p->ranks.host_of[next] != host))
 			next++;
-		if (next == s->of->cfg.ranks)
+		if (next == s->of->rank.cfg.ranks)
 			continue;
 		s->places.at[0] = p->at[k];
 		s->places.inside[0] = next;
 		s->places.count = 1;
 		struct fan_rendezvous at = {.one_host = p->ranks.hosts == 1};
 		fan_peer_text(&p->at[k], at.addr, sizeof at.addr);
-		return next == s->of->cfg.rank
-			       ? fan_embedded_switch_get(&s->embedded, &at, &s->of->cfg, why, bytes)
+		return next == s->of->rank.cfg.rank
+			       ? fan_embedded_switch_get(&s->embedded, &at, &s->of->rank.cfg, why,
+							 bytes)
 			       : FAN_OK;
 	}
 	snprintf(why, bytes, "no aggregator of job \"%s\" is left, and none can be replaced",
-		 s->of->cfg.job);
+		 s->of->rank.cfg.job);
 	return FAN_E_UNREACHABLE;
 }
 
@@ -86,28 +87,28 @@ static int go_to(struct shrink *s, unsigned k, struct fanin_comm **meeting)
 	struct fanin_comm *m = *meeting = fan_comm_new();
 	if (!m)
 		return FAN_E_NOMEM;
-	m->cfg = s->of->cfg;
-	m->cfg.window = WINDOW;
-	m->cfg.ahead = m->cfg.cache = 0;
-	m->cfg.multicast = 0;
-	m->cfg.waiting = NULL;
-	m->cfg.join_ms = (int)((s->until_ns - fan_clock_ns()) / FAN_MS) + 2 * TRY_MS;
-	fan_comm_set_part(m, m->parts++, &s->places.at[k], MEETING);
-	m->inside[0] = s->places.inside[k];
-	return fan_comm_start(m);
+	m->rank.cfg = s->of->rank.cfg;
+	m->rank.cfg.window = WINDOW;
+	m->rank.cfg.ahead = m->rank.cfg.cache = 0;
+	m->rank.cfg.multicast = 0;
+	m->rank.cfg.waiting = NULL;
+	m->rank.cfg.join_ms = (int)((s->until_ns - fan_clock_ns()) / FAN_MS) + 2 * TRY_MS;
+	fan_rank_set_part(&m->rank, m->rank.parts++, &s->places.at[k], MEETING);
+	m->rank.inside[0] = s->places.inside[k];
+	return fan_rank_start(&m->rank);
 }
 
 /* Who is there.  False: that is not known yet. */
 static bool look(struct fanin_comm *m, uint64_t present[FAN_RANK_WORDS])
 {
 	uint64_t all[FAN_RANK_WORDS];
-	fan_ranks_all(all, (unsigned)m->cfg.ranks);
-	pthread_mutex_lock(&m->lock);
-	bool known = m->ready || m->missing_known;
+	fan_ranks_all(all, (unsigned)m->rank.cfg.ranks);
+	pthread_mutex_lock(&m->rank.lock);
+	bool known = m->rank.ready || m->rank.missing_known;
 	for (unsigned i = 0; i < FAN_RANK_WORDS; i++)
-		present[i] = all[i] & ~(m->ready ? 0 : m->missing[i]);
-	pthread_mutex_unlock(&m->lock);
-	return known && fan_ranks_has(present, (unsigned)m->cfg.rank);
+		present[i] = all[i] & ~(m->rank.ready ? 0 : m->rank.missing[i]);
+	pthread_mutex_unlock(&m->rank.lock);
+	return known && fan_ranks_has(present, (unsigned)m->rank.cfg.rank);
 }
 
 /* Until when the first place may be silent.  The last one is that of a rank which has perhaps not
@@ -135,7 +136,7 @@ static int meet(struct shrink *s)
 	while (s->places.count) {
 		uint64_t by_ns = patient_until(s);
 		int e = go_to(s, 0, &s->meeting);
-		while (!e && fan_clock_ns() < by_ns && !atomic_load(&s->meeting->error)) {
+		while (!e && fan_clock_ns() < by_ns && !atomic_load(&s->meeting->rank.error)) {
 			if (look(s->meeting, present))
 				return FAN_OK;
 			nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
@@ -153,7 +154,7 @@ static int meet(struct shrink *s)
  * they must be most of the ranks, since others may have met before. */
 static int assemble(struct shrink *s, uint64_t present[FAN_RANK_WORDS])
 {
-	unsigned ranks = (unsigned)s->of->cfg.ranks;
+	unsigned ranks = (unsigned)s->of->rank.cfg.ranks;
 	uint64_t all[FAN_RANK_WORDS];
 	fan_ranks_all(all, ranks);
 	for (;;) {
@@ -162,7 +163,7 @@ static int assemble(struct shrink *s, uint64_t present[FAN_RANK_WORDS])
 			all_here &= !(all[i] & ~present[i] & ~s->lost[i]);
 		if (all_here)
 			return FAN_OK;
-		if (atomic_load(&s->meeting->error))
+		if (atomic_load(&s->meeting->rank.error))
 			return FAN_E_UNREACHABLE;
 		if (fan_clock_ns() >= s->until_ns)
 			return 2 * fan_ranks_count(present) > ranks ? FAN_OK : FAN_E_TIMEOUT;
@@ -180,7 +181,7 @@ static int join_group(struct shrink *s, const uint64_t present[FAN_RANK_WORDS],
 				       .places = &s->places,
 				       .embedded = s->embedded,
 				       .join_ms = TRY_MS};
-	for (int r = 0; r < s->of->cfg.ranks; r++)
+	for (int r = 0; r < s->of->rank.cfg.ranks; r++)
 		if (fan_ranks_has(present, (unsigned)r))
 			ranks[among.count++] = r;
 	if (among.count < 2)
@@ -214,14 +215,14 @@ int fan_comm_shrink(struct fanin_comm *of, int wait_ms, struct fanin_comm **comm
 	if (!s)
 		return FAN_E_NOMEM;
 	s->of = of;
-	s->until_ns =
-		fan_clock_ns() + (uint64_t)(wait_ms < 0 ? of->cfg.timeout_ms : wait_ms) * FAN_MS;
+	s->until_ns = fan_clock_ns() +
+		      (uint64_t)(wait_ms < 0 ? of->rank.cfg.timeout_ms : wait_ms) * FAN_MS;
 	s->embedded = fan_embedded_switch_share(of->embedded);
-	if (atomic_load_explicit(&of->error, memory_order_acquire))
-		memcpy(s->lost, of->blamed, sizeof s->lost);
-	fan_ranks_clear(s->lost, (unsigned)of->cfg.rank);
+	if (atomic_load_explicit(&of->rank.error, memory_order_acquire))
+		memcpy(s->lost, of->rank.blamed, sizeof s->lost);
+	fan_ranks_clear(s->lost, (unsigned)of->rank.cfg.rank);
 	keep_places(s);
-	if (fan_ranks_count(s->lost) == (unsigned)of->cfg.ranks - 1) {
+	if (fan_ranks_count(s->lost) == (unsigned)of->rank.cfg.ranks - 1) {
 		fan_embedded_switch_put(s->embedded, 0);
 		free(s);
 		return FAN_E_RANK_LEFT;
@@ -232,7 +233,7 @@ int fan_comm_shrink(struct fanin_comm *of, int wait_ms, struct fanin_comm **comm
 	fan_comm_destroy(s->meeting);
 	fan_embedded_switch_put(s->embedded, 0);
 	if (e && e != FAN_E_RANK_LEFT && !*comm && (*comm = fan_comm_new()))
-		fan_comm_refuse(*comm, e, *why ? why : fan_err_text(e));
+		fan_rank_refuse(&(*comm)->rank, e, *why ? why : fan_err_text(e));
 	free(s);
 	return e;
 }

@@ -7,8 +7,8 @@
 
 #include "attach.h"
 #include "core/base/awake.h"
-#include "lib/comm/comm.h"
-#include "lib/comm/meeting.h"
+#include "lib/base/hosts.h"
+#include "lib/rank/rank.h"
 #include "life.h"
 #include "net/clock.h"
 #include "rules.h"
@@ -25,7 +25,7 @@ struct fan_intra_comm {
 	struct fan_intra board;
 	struct fan_intra_memory memory;
 	struct fan_intra_segment *s;	 /* there */
-	struct fanin_comm *net;		 /* to the other hosts; NULL: none */
+	struct fan_rank *net;		 /* to the other hosts; NULL: none */
 	struct fanin_op *sent[SENT_MAX]; /* started there, oldest first; a ring */
 	uint64_t sent_first, sent_next;
 	uint16_t host_of[FAN_RANKS_MAX], number_of[FAN_RANKS_MAX]; /* by rank of the job */
@@ -60,7 +60,7 @@ static void list_lost(const struct fan_intra_comm *l, int number, const uint64_t
 /* So the host has failed; its other columns are told why. */
 static void net_failed(struct fan_intra_comm *l, int error)
 {
-	const struct fanin_comm *net = l->net;
+	const struct fan_rank *net = l->net;
 	struct fan_intra_blame blame = {.cause = atomic_load(&net->error) ? net->cause : 0};
 	uint64_t lost[FAN_RANK_WORDS] = {0};
 	if (blame.cause == FAN_E_RANK_LOST || blame.cause == FAN_E_RANK_LEFT ||
@@ -73,7 +73,7 @@ static void net_failed(struct fan_intra_comm *l, int error)
 		list_lost(l, FAN_CAUSE_LOST(0) - blame.cause, net->blamed, lost);
 		blame.lost = lost;
 	}
-	fan_intra_fail(&l->board, error, fan_comm_error(net), &blame);
+	fan_intra_fail(&l->board, error, fan_rank_error(net), &blame);
 }
 
 static bool send_share(void *ctx, const struct fan_op *op)
@@ -94,7 +94,7 @@ static bool send_share(void *ctx, const struct fan_op *op)
 	struct fanin_op *handle;
 	int e = l->sent_next - l->sent_first == SENT_MAX
 			? FAN_E_BUSY
-			: fan_comm_submit(l->net, &args, false, &handle);
+			: fan_rank_submit(l->net, &args, false, &handle);
 	if (!e)
 		l->sent[l->sent_next++ % SENT_MAX] = handle;
 	else if (e != FAN_E_BUSY)
@@ -124,7 +124,7 @@ static void take_shares(struct fan_intra_comm *l)
 static void end_net(struct fan_intra_comm *l)
 {
 	if (l->net && l->s->cause)
-		fan_comm_end(l->net, l->s->cause, l->s->blamed);
+		fan_rank_end(l->net, l->s->cause, l->s->blamed);
 }
 
 /* Opening. */
@@ -136,7 +136,8 @@ static void beat(struct fan_intra_comm *l, uint64_t now_ns)
 		atomic_store(&r->beat_ns, now_ns);
 }
 
-void fan_intra_comm_join_on(void *intra)
+/* The rank lives, though it waits for others of its column; and hears of an end meanwhile. */
+static void join_on(void *intra)
 {
 	struct fan_intra_comm *l = intra;
 	beat(l, fan_clock_ns());
@@ -156,9 +157,9 @@ static void number_ranks(struct fan_intra_comm *l, const struct fan_meeting *m, 
 }
 
 /* This rank's column, if it has one. */
-static int open_net(struct fanin_comm *c, const struct fan_meeting *m, unsigned columns)
+static int open_net(struct fan_rank *c, const struct fan_meeting *m, unsigned columns)
 {
-	struct fan_intra_comm *l = c->intra;
+	struct fan_intra_comm *l = c->host;
 	unsigned me = l->number_of[c->cfg.rank], host = l->host_of[c->cfg.rank];
 	struct fan_config cfg = c->cfg;
 	if (m->hosts < 2 || me >= columns)
@@ -172,17 +173,22 @@ static int open_net(struct fanin_comm *c, const struct fan_meeting *m, unsigned 
 	fan_config_set_payload(&cfg);
 	if (!cfg.window)
 		cfg.window = WINDOW / (int)columns < 16 ? 16 : WINDOW / (int)columns;
-	int e = fan_comm_create_column(c, &cfg, me, columns, l->owner, l->first, l->rank_at,
-				       &l->net);
+	const struct fan_rank_column column = {
+		.columns = columns,
+		.global = l->owner,
+		.host_first = l->first,
+		.rank_at = (const uint16_t(*)[FAN_HOST_RANKS_MAX])l->rank_at,
+	};
+	int e = fan_rank_create_column(c, &cfg, &column, me, &l->net);
 	if (e)
 		snprintf(c->sentence, sizeof c->sentence, "%s",
-			 l->net ? fan_comm_error(l->net) : fan_err_text(e));
+			 l->net ? fan_rank_error(l->net) : fan_err_text(e));
 	return e;
 }
 
-static int attach(struct fanin_comm *c, const struct fan_meeting *m, unsigned columns)
+static int attach(struct fan_rank *c, const struct fan_meeting *m, unsigned columns, bool together)
 {
-	struct fan_intra_comm *l = c->intra;
+	struct fan_intra_comm *l = c->host;
 	unsigned host = l->host_of[c->cfg.rank];
 	const struct fan_intra_host h = {
 		.nonce = m->host[host].nonce,
@@ -191,7 +197,7 @@ static int attach(struct fanin_comm *c, const struct fan_meeting *m, unsigned co
 		.columns = columns,
 		/* others still wait for word of a failure when this has passed */
 		.timeout_ms = fan_config_join_ms(&c->cfg) / 2,
-		.together = c->together,
+		.together = together,
 	};
 	int e = fan_intra_attach(&l->memory, &h, c->sentence, sizeof c->sentence);
 	if (e)
@@ -204,24 +210,12 @@ static int attach(struct fanin_comm *c, const struct fan_meeting *m, unsigned co
 	return FAN_OK;
 }
 
-static void tell_where(struct fanin_comm *c, unsigned hosts)
-{
-	const char *named = c->cfg.switch_addr;
-	const int most = (int)sizeof c->switch_text / 2; /* of many names, the first */
-	if (*named && hosts > 1)
-		snprintf(c->switch_text, sizeof c->switch_text,
-			 "%.*s, behind shared memory on %u hosts", most, named, hosts);
-	else
-		snprintf(c->switch_text, sizeof c->switch_text, "shared memory on %u host%s", hosts,
-			 hosts > 1 ? "s, each of which sums a part" : "");
-}
-
 /* This rank's column cannot be joined.  If another rank of this host has told why before, that is
  * the cause: what this rank has found may be no more than the end of that one, and of the
  * aggregator in it. */
-static int net_not_open(struct fanin_comm *c, int error)
+static int net_not_open(struct fan_rank *c, int error)
 {
-	struct fan_intra_comm *l = c->intra;
+	struct fan_intra_comm *l = c->host;
 	int told = fan_intra_error(&l->board);
 	if (!told) {
 		net_failed(l, error); /* the others of this host may wait for this rank */
@@ -232,41 +226,16 @@ static int net_not_open(struct fanin_comm *c, int error)
 	return told;
 }
 
-int fan_intra_comm_open(struct fanin_comm *c, const struct fan_meeting *m)
-{
-	c->intra = calloc(1, sizeof *c->intra);
-	int e = c->intra ? FAN_OK : FAN_E_NOMEM;
-	snprintf(c->sentence, sizeof c->sentence, "%s", fan_err_text(FAN_E_NOMEM));
-	if (!e)
-		pthread_mutex_init(&c->intra->drive, NULL);
-	const bool named = *c->cfg.switch_addr;
-	const unsigned columns = fan_intra_columns(m, named);
-	if (!e) {
-		number_ranks(c->intra, m, (unsigned)c->cfg.ranks);
-		e = attach(c, m, columns);
-	}
-	if (!e && (e = open_net(c, m, columns)) && c->intra->net)
-		e = net_not_open(c, e);
-	if (e) {
-		atomic_store(&c->error, e);
-	} else {
-		atomic_store(&c->intra->s->rank[c->intra->board.me].joining, 0);
-		*c->sentence = '\0';
-	}
-	tell_where(c, m->hosts);
-	return e;
-}
-
-const struct fanin_comm *fan_intra_comm_net(const struct fan_intra_comm *l)
+const struct fan_rank *fan_intra_comm_net(const struct fan_intra_comm *l)
 {
 	return l->net;
 }
 
-void fan_intra_comm_free(struct fan_intra_comm *l)
+static void release(struct fan_intra_comm *l)
 {
 	if (!l)
 		return;
-	fan_comm_destroy(l->net);
+	fan_rank_destroy(l->net);
 	while (l->sent_first < l->sent_next)
 		fanin_op_free(l->sent[l->sent_first++ % SENT_MAX]);
 	fan_intra_detach(&l->memory);
@@ -274,8 +243,10 @@ void fan_intra_comm_free(struct fan_intra_comm *l)
 	free(l);
 }
 
-void fan_intra_comm_wake(struct fan_intra_comm *l)
+/* Any thread: somebody shall look at the queue. */
+static void wake(struct fan_rank *c)
 {
+	struct fan_intra_comm *l = c->host;
 	fan_intra_ring(l->s, l->board.me, FAN_INTRA_WORK);
 	fan_intra_ring(l->s, l->board.me, FAN_INTRA_CALL);
 }
@@ -298,9 +269,9 @@ static void blame(struct fan_intra_comm *l, unsigned i, int error, const char *w
 }
 
 /* Number `i` is waited for, and shows no progress. */
-static void suspect(struct fanin_comm *c, unsigned i, uint64_t now_ns)
+static void suspect(struct fan_rank *c, unsigned i, uint64_t now_ns)
 {
-	struct fan_intra_comm *l = c->intra;
+	struct fan_intra_comm *l = c->host;
 	struct fan_intra_rank *r = &l->s->rank[i];
 	const bool ended = fan_intra_has_ended(l->s, l->memory.fd, i);
 	const uint64_t beat_ns = atomic_load(&r->beat_ns); /* after that: it may have left */
@@ -331,17 +302,17 @@ static void suspect(struct fanin_comm *c, unsigned i, uint64_t now_ns)
 }
 
 /* For long enough: the missing take no part. */
-static void stall(struct fanin_comm *c, const bool *missing)
+static void stall(struct fan_rank *c, const bool *missing)
 {
 	char list[FAN_INTRA_WHY_BYTES / 2], why[FAN_INTRA_WHY_BYTES];
 	uint64_t lost[FAN_RANK_WORDS] = {0};
-	for (unsigned i = 0; i < c->intra->s->ranks; i++)
+	for (unsigned i = 0; i < c->host->s->ranks; i++)
 		if (missing[i])
-			fan_ranks_set(lost, rank_of(c->intra, i));
+			fan_ranks_set(lost, rank_of(c->host, i));
 	fan_fault_ranks_text(list, sizeof list, lost);
 	snprintf(why, sizeof why, "no progress for %.4g s: %s did not take part",
 		 c->cfg.timeout_ms / 1e3, list);
-	fan_intra_fail(&c->intra->board, FAN_E_STALLED, why,
+	fan_intra_fail(&c->host->board, FAN_E_STALLED, why,
 		       &(struct fan_intra_blame){.lost = lost, .cause = FAN_E_STALLED});
 }
 
@@ -363,9 +334,9 @@ static bool one_joins(const struct fan_intra_comm *l, const bool *missing)
 }
 
 /* With operations under way: ask those that this rank waits for whether they live. */
-static void watch(struct fanin_comm *c, uint64_t now_ns)
+static void watch(struct fan_rank *c, uint64_t now_ns)
 {
-	struct fan_intra_comm *l = c->intra;
+	struct fan_intra_comm *l = c->host;
 	const struct fan_intra *b = &l->board;
 	bool missing[FAN_HOST_RANKS_MAX], shares;
 	uint64_t moved = b->in + b->sum + b->net + b->out + b->chunks;
@@ -390,9 +361,9 @@ static void watch(struct fanin_comm *c, uint64_t now_ns)
 
 /* Rounds. */
 
-static void start_ops(struct fanin_comm *c)
+static void start_ops(struct fan_rank *c)
 {
-	struct fan_intra_comm *l = c->intra;
+	struct fan_intra_comm *l = c->host;
 	while (c->waiting.head) {
 		struct fan_op op = c->waiting.head->op;
 		unsigned root_host = l->host_of[op.root];
@@ -404,15 +375,15 @@ static void start_ops(struct fanin_comm *c)
 	}
 }
 
-static void end_ops(struct fanin_comm *c)
+static void end_ops(struct fan_rank *c)
 {
-	struct fan_intra_comm *l = c->intra;
+	struct fan_intra_comm *l = c->host;
 	uint64_t done = fan_intra_done(&l->board);
 	struct fanin_stats net = {.size = sizeof net};
 	if (l->ended == done)
 		return;
 	if (l->net)
-		fan_comm_read_stats(l->net, &net);
+		fan_rank_read_stats(l->net, &net);
 	for (uint64_t n = l->ended; n < done; n++) {
 		const struct fan_op *op = &l->running[n % FAN_INTRA_OPS_MAX]->op;
 		c->ops_done++;
@@ -425,7 +396,7 @@ static void end_ops(struct fanin_comm *c)
 	c->stats.hosts = l->board.with.hosts;
 	c->stats.host_ranks = l->s->ranks;
 	c->stats.sealed = c->cfg.keys.count != 0;
-	fan_meeting_count_idle(&c->places.ranks, &c->stats);
+	fan_meeting_count_idle(c->hosts, &c->stats);
 	if (c->room_waiters)
 		pthread_cond_broadcast(&c->changed);
 	pthread_mutex_unlock(&c->lock);
@@ -435,9 +406,9 @@ static void end_ops(struct fanin_comm *c)
 	}
 }
 
-static void end_all(struct fanin_comm *c, int result)
+static void end_all(struct fan_rank *c, int result)
 {
-	struct fan_intra_comm *l = c->intra;
+	struct fan_intra_comm *l = c->host;
 	struct fanin_op *op;
 	for (; l->ended < l->board.next_op; l->ended++) {
 		atomic_fetch_sub(&c->ops_open, 1);
@@ -450,26 +421,26 @@ static void end_all(struct fanin_comm *c, int result)
 }
 
 /* Nothing is done any more, and no tensor is touched. */
-static void fail(struct fanin_comm *c, int error)
+static void fail(struct fan_rank *c, int error)
 {
 	pthread_mutex_lock(&c->lock);
 	if (!atomic_load(&c->error)) {
-		snprintf(c->sentence, sizeof c->sentence, "%s", c->intra->s->why);
-		memcpy(c->blamed, c->intra->s->lost, sizeof c->blamed);
+		snprintf(c->sentence, sizeof c->sentence, "%s", c->host->s->why);
+		memcpy(c->blamed, c->host->s->lost, sizeof c->blamed);
 		atomic_store_explicit(&c->error, error, memory_order_release);
 	}
 	fan_op_queue_move(&c->waiting, &c->queued);
 	pthread_cond_broadcast(&c->changed);
 	pthread_mutex_unlock(&c->lock);
-	end_net(c->intra);
+	end_net(c->host);
 	end_all(c, error);
 }
 
-static void end_by_error(struct fanin_comm *c)
+static void end_by_error(struct fan_rank *c)
 {
-	int e = fan_intra_error(&c->intra->board);
+	int e = fan_intra_error(&c->host->board);
 	if (e && !atomic_load(&c->error)) { /* else no tensor is touched any more */
-		fan_intra_finish(&c->intra->board);
+		fan_intra_finish(&c->host->board);
 		end_ops(c);
 	}
 	if (e)
@@ -477,7 +448,7 @@ static void end_by_error(struct fanin_comm *c)
 }
 
 /* Take what callers have left.  False: the communicator is being destroyed. */
-static bool take_queue(struct fanin_comm *c)
+static bool take_queue(struct fan_rank *c)
 {
 	pthread_mutex_lock(&c->lock);
 	fan_op_queue_move(&c->waiting, &c->queued);
@@ -495,15 +466,15 @@ static int least_ms(int look_ms, uint64_t now_ns, uint64_t until_ns)
 
 /* With l->drive held: this rank's work, until `op` has ended, or all operations where it is
  * NULL; or it is `until_ns`, or the communicator is being destroyed. */
-static void work(struct fanin_comm *c, struct fanin_op *op, uint64_t until_ns)
+static void work(struct fan_rank *c, struct fanin_op *op, uint64_t until_ns)
 {
-	struct fan_intra_comm *l = c->intra;
-	int look_ms = op && c->idle ? FAN_COMM_IDLE_MS : LOOK_MS;
+	struct fan_intra_comm *l = c->host;
+	int look_ms = op && c->idle ? FAN_RANK_IDLE_MS : LOOK_MS;
 	uint64_t idle_ns = fan_clock_ns();
 	for (;;) {
 		uint32_t heard = fan_intra_heard(&l->board, FAN_INTRA_WORK);
 		uint64_t now_ns = fan_clock_ns();
-		if (op && c->idle && now_ns > idle_ns + FAN_COMM_IDLE_MS * FAN_MS) {
+		if (op && c->idle && now_ns > idle_ns + FAN_RANK_IDLE_MS * FAN_MS) {
 			c->idle(c->idle_arg);
 			idle_ns = now_ns;
 		}
@@ -527,28 +498,28 @@ static void work(struct fanin_comm *c, struct fanin_op *op, uint64_t until_ns)
 	}
 }
 
-void fan_intra_comm_attend(struct fanin_comm *c, struct fanin_op *op, uint64_t until_ns)
+static void attend(struct fan_rank *c, struct fanin_op *op, uint64_t until_ns)
 {
-	struct fan_intra_comm *l = c->intra;
+	struct fan_intra_comm *l = c->host;
 	if (pthread_mutex_trylock(&l->drive)) {
-		fan_intra_comm_wake(l); /* its turn may be about to end: then it is the thread's */
+		wake(c); /* its turn may be about to end: then it is the thread's */
 		return;
 	}
 	work(c, op, until_ns); /* the thread knows of others that are left: who started them has
 				  woken it */
 	pthread_mutex_unlock(&l->drive);
 	if (fanin_op_test(op) == FAN_E_PENDING)
-		fan_intra_comm_wake(l);
+		wake(c);
 }
 
 /* There are operations, or an error that callers have not been told. */
-static bool has_work(struct fanin_comm *c)
+static bool has_work(struct fan_rank *c)
 {
 	return atomic_load(&c->ops_open) ||
-	       (fan_intra_error(&c->intra->board) && !atomic_load(&c->error));
+	       (fan_intra_error(&c->host->board) && !atomic_load(&c->error));
 }
 
-static bool begin_round(struct fanin_comm *c)
+static bool begin_round(struct fan_rank *c)
 {
 	pthread_mutex_lock(&c->lock);
 	if (!c->ready)
@@ -559,10 +530,10 @@ static bool begin_round(struct fanin_comm *c)
 	return !closing;
 }
 
-void *fan_intra_comm_run(void *comm)
+static void *run(void *rank)
 {
-	struct fanin_comm *c = comm;
-	struct fan_intra_comm *l = c->intra;
+	struct fan_rank *c = rank;
+	struct fan_intra_comm *l = c->host;
 	pthread_setname_np(pthread_self(), "fanin-local");
 	while (begin_round(c)) {
 		uint32_t heard = fan_intra_heard(&l->board, FAN_INTRA_CALL);
@@ -581,4 +552,38 @@ void *fan_intra_comm_run(void *comm)
 	pthread_mutex_unlock(&l->drive);
 	fan_intra_leave(&l->board);
 	return NULL;
+}
+
+static const struct fan_rank_kind by_memory = {
+	.run = run,
+	.wake = wake,
+	.attend = attend,
+	.join_on = join_on,
+	.release = release,
+};
+
+int fan_intra_comm_open(struct fan_rank *c, const struct fan_meeting *m, bool together)
+{
+	struct fan_intra_comm *l = calloc(1, sizeof *l);
+	c->kind = &by_memory;
+	c->host = l;
+	int e = l ? FAN_OK : FAN_E_NOMEM;
+	snprintf(c->sentence, sizeof c->sentence, "%s", fan_err_text(FAN_E_NOMEM));
+	if (!e)
+		pthread_mutex_init(&l->drive, NULL);
+	const bool named = *c->cfg.switch_addr;
+	const unsigned columns = fan_intra_columns(m, named);
+	if (!e) {
+		number_ranks(l, m, (unsigned)c->cfg.ranks);
+		e = attach(c, m, columns, together);
+	}
+	if (!e && (e = open_net(c, m, columns)) && l->net)
+		e = net_not_open(c, e);
+	if (e) {
+		atomic_store(&c->error, e);
+	} else {
+		atomic_store(&l->s->rank[l->board.me].joining, 0);
+		*c->sentence = '\0';
+	}
+	return e;
 }

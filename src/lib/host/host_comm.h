@@ -15,34 +15,17 @@
 
 #include "segment.h"
 
-struct fanin_comm;
+struct fan_rank;
 struct fanin_op;
 struct fan_intra_comm;
 struct fan_meeting;
 
-/* Share memory with the ranks of this host, and join this rank's column.  Sets c->intra.  Blocks.
- * FAN_OK; or an error, with which the communicator has failed. */
-int fan_intra_comm_open(struct fanin_comm *c, const struct fan_meeting *m);
-
-/* Called every FAN_COMM_IDLE_MS while this rank waits for the others of its column: it lives, and
- * waits no longer when its host has failed.  `intra`: c->intra. */
-void fan_intra_comm_join_on(void *intra);
-
-/* Entry of the thread. */
-void *fan_intra_comm_run(void *comm);
-
-/* Do the work of this rank until `op`, which is queued, has ended, it is `until_ns` or the
- * communicator is being destroyed; at once, if another thread does it.  What is left after that is
- * the thread's. */
-void fan_intra_comm_attend(struct fanin_comm *c, struct fanin_op *op, uint64_t until_ns);
-
-/* Any thread: somebody shall look at the queue. */
-void fan_intra_comm_wake(struct fan_intra_comm *l);
+/* Share memory with the ranks of this host, and join this rank's column.  `c` becomes a rank of
+ * that kind.  `together`: all ranks of the host get the segment, or none.  Blocks.  FAN_OK; or an
+ * error, with which the rank has failed. */
+int fan_intra_comm_open(struct fan_rank *c, const struct fan_meeting *m, bool together);
 
 /* The communicator of this rank's column; NULL: it has none. */
-const struct fanin_comm *fan_intra_comm_net(const struct fan_intra_comm *l);
-
-/* NULL is allowed. */
-void fan_intra_comm_free(struct fan_intra_comm *l);
+const struct fan_rank *fan_intra_comm_net(const struct fan_intra_comm *l);
 
 #endif

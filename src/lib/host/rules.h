@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 #include "lib/base/config.h"
-#include "lib/comm/meeting.h"
+#include "lib/base/hosts.h"
 
 /* Each column is a job of its own at each named switch, which has 64 of them. */
 #define FAN_INTRA_NAMED_COLUMNS 4

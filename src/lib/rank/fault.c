@@ -2,10 +2,10 @@
 /* fault.c - what of a communicator stands in the sentence about its end; whom it blames. */
 #include <stdio.h>
 
-#include "lib/comm/comm.h"
 #include "parts.h"
+#include "rank.h"
 
-void fan_comm_fault_text(const struct fanin_comm *c, const struct fan_connection *cn,
+void fan_rank_fault_text(const struct fan_rank *c, const struct fan_connection *cn,
 			 const struct fan_fault *f, char *text, size_t bytes)
 {
 	char addr[80], server[80];
@@ -23,8 +23,8 @@ void fan_comm_fault_text(const struct fanin_comm *c, const struct fan_connection
 			behind ? fan_peer_text(&cn->server_addr, server, sizeof server) : NULL,
 		.rank = (uint16_t)c->cfg.rank,
 		.ranks = (uint16_t)c->cfg.ranks,
-		.global = c->global,
-		.rank_at = c->rank_at,
+		.global = c->column.global,
+		.rank_at = c->column.rank_at,
 		.payload_bytes = c->cfg.payload_bytes,
 		.alive_ms = (uint32_t)c->cfg.alive_ms,
 		.timeout_ms = (uint32_t)(f->err == FAN_E_TIMEOUT ? fan_config_join_ms(&c->cfg)
@@ -35,7 +35,7 @@ void fan_comm_fault_text(const struct fanin_comm *c, const struct fan_connection
 		.refused = cn->refused,
 		.only = c->parts == 1,
 		.inside = c->inside[cn->part],
-		.files = fan_comm_files(c).count,
+		.files = fan_rank_files(c).count,
 		.files_max = fan_files_limit(),
 	};
 	fan_fault_text(text, bytes, f, &about);
@@ -44,11 +44,11 @@ void fan_comm_fault_text(const struct fanin_comm *c, const struct fan_connection
 }
 
 /* Those of other parts tell the other ranks whose fault that is. */
-void fan_comm_blame_for_silence(struct fanin_comm *c, unsigned k)
+void fan_rank_blame_for_silence(struct fan_rank *c, unsigned k)
 {
 	int rank = c->inside[k]; /* of the job; in a column, its rank of that host */
-	for (int i = 0; c->global && rank >= 0 && i < c->cfg.ranks; i++)
-		if (c->host_first[i] == c->inside[k])
+	for (int i = 0; c->column.global && rank >= 0 && i < c->cfg.ranks; i++)
+		if (c->column.host_first[i] == c->inside[k])
 			rank = i;
 	fan_ranks_set(c->blamed, (unsigned)(rank < 0 ? c->cfg.rank : rank));
 }

@@ -9,9 +9,9 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "lib/comm/comm.h"
 #include "net/clock.h"
 #include "parts.h"
+#include "rank.h"
 #include "regroup_agree.h"
 #include "wait_text.h"
 
@@ -23,7 +23,7 @@ static bool gone(const struct fan_connection *cn)
 	return phase == FAN_W_LEFT;
 }
 
-static bool all_gone(const struct fanin_comm *c)
+static bool all_gone(const struct fan_rank *c)
 {
 	for (unsigned i = 0; i < c->connections; i++)
 		if (!gone(&c->connection[i]))
@@ -32,22 +32,22 @@ static bool all_gone(const struct fanin_comm *c)
 }
 
 /* What the aggregators of other parts are told when `error` ends the communicator. */
-static int leave_error(const struct fanin_comm *c, int error)
+static int leave_error(const struct fan_rank *c, int error)
 {
 	bool own = fan_ranks_has(c->blamed, (unsigned)c->cfg.rank);
-	if (c->global) /* a column, whose own rank of a blamed host may live */
+	if (c->column.global) /* a column, whose own rank of a blamed host may live */
 		return c->cause ? c->cause : error;
 	return error == FAN_E_UNREACHABLE && !own ? FAN_E_RANK_LOST : error;
 }
 
 /* No connection touches a tensor after this. */
-static void leave(struct fanin_comm *c, int error)
+static void leave(struct fan_rank *c, int error)
 {
 	uint64_t now_ns = fan_clock_ns();
 	if (c->leaving)
 		return;
 	c->leaving = true;
-	c->leave_by_ns = now_ns + FAN_COMM_LEAVE_NS;
+	c->leave_by_ns = now_ns + FAN_RANK_LEAVE_NS;
 	for (unsigned i = 0; i < c->connections; i++) {
 		struct fan_connection *cn = &c->connection[i];
 		if (!cn->w)
@@ -59,9 +59,9 @@ static void leave(struct fanin_comm *c, int error)
 
 /* Statistics. */
 
-static void publish_stats(struct fanin_comm *c)
+static void publish_stats(struct fan_rank *c)
 {
-	struct fanin_stats stats = fan_comm_collect_stats(c);
+	struct fanin_stats stats = fan_rank_collect_stats(c);
 	pthread_mutex_lock(&c->lock);
 	c->stats = stats;
 	pthread_mutex_unlock(&c->lock);
@@ -69,7 +69,7 @@ static void publish_stats(struct fanin_comm *c)
 
 /* Ends. */
 
-static void count_op(struct fanin_comm *c, const struct fanin_op *op)
+static void count_op(struct fan_rank *c, const struct fanin_op *op)
 {
 	if (op->is_measurement)
 		fan_comm_split_arrived(c);
@@ -83,16 +83,16 @@ static void count_op(struct fanin_comm *c, const struct fanin_op *op)
 	fan_comm_split_done(c, op);
 }
 
-void fan_comm_end_whole(struct fanin_comm *c, struct fanin_op *whole, int result)
+void fan_rank_end_whole(struct fan_rank *c, struct fanin_op *whole, int result)
 {
 	if (!result) {
 		count_op(c, whole);
 		publish_stats(c);
 	}
-	fan_comm_end_op(c, whole, result);
+	fan_rank_end_op(c, whole, result);
 }
 
-void fan_comm_end_op(struct fanin_comm *c, struct fanin_op *op, int result)
+void fan_rank_end_op(struct fan_rank *c, struct fanin_op *op, int result)
 {
 	struct fanin_op *whole = op->whole;
 	bool free_it = op->is_measurement || op->is_agreement || whole;
@@ -102,24 +102,24 @@ void fan_comm_end_op(struct fanin_comm *c, struct fanin_op *op, int result)
 	if (free_it)
 		fanin_op_free(op);
 	if (whole && !--whole->rests)
-		fan_comm_end_whole(c, whole, result);
+		fan_rank_end_whole(c, whole, result);
 }
 
-static void end_all(struct fanin_comm *c, int result)
+static void end_all(struct fan_rank *c, int result)
 {
 	struct fanin_op *op;
 	for (unsigned i = 0; i < c->running_count; i++)
-		fan_comm_end_op(c, c->running[i], result);
+		fan_rank_end_op(c, c->running[i], result);
 	c->running_count = 0;
 	for (unsigned i = 0; c->regroup && i < c->regroup->op_count; i++)
-		fan_comm_end_op(c, c->regroup->op[i], result);
+		fan_rank_end_op(c, c->regroup->op[i], result);
 	if (c->regroup)
 		c->regroup->op_count = 0;
 	while ((op = fan_op_queue_take(&c->waiting)))
-		fan_comm_end_op(c, op, result);
+		fan_rank_end_op(c, op, result);
 }
 
-void fan_comm_fail(struct fanin_comm *c, int error, const char *sentence)
+void fan_rank_fail(struct fan_rank *c, int error, const char *sentence)
 {
 	if (atomic_load(&c->error))
 		return;
@@ -133,15 +133,15 @@ void fan_comm_fail(struct fanin_comm *c, int error, const char *sentence)
 	end_all(c, error);
 }
 
-static void fail_by_mtu(struct fanin_comm *c, const struct fan_connection *cn, int mtu)
+static void fail_by_mtu(struct fan_rank *c, const struct fan_connection *cn, int mtu)
 {
 	char text[FAN_FAULT_TEXT_BYTES];
 	fan_connection_mtu_text(cn, mtu, text);
-	fan_comm_fail(c, FAN_E_MTU, text);
+	fan_rank_fail(c, FAN_E_MTU, text);
 }
 
 /* Connection `cn` has failed: say why. */
-static void fail_by_core(struct fanin_comm *c, const struct fan_connection *cn)
+static void fail_by_core(struct fan_rank *c, const struct fan_connection *cn)
 {
 	char text[FAN_FAULT_TEXT_BYTES];
 	if (cn->short_mtu) {
@@ -155,16 +155,16 @@ static void fail_by_core(struct fanin_comm *c, const struct fan_connection *cn)
 		memcpy(c->blamed, f->ranks, sizeof c->blamed);
 	c->cause = f->err;
 	if (f->err == FAN_E_UNREACHABLE && !fan_ranks_count(f->ranks))
-		fan_comm_blame_for_silence(c, cn->part);
-	if (f->err == FAN_E_UNREACHABLE && c->global && c->inside[cn->part] >= 0)
+		fan_rank_blame_for_silence(c, cn->part);
+	if (f->err == FAN_E_UNREACHABLE && c->column.global && c->inside[cn->part] >= 0)
 		c->cause = FAN_CAUSE_LOST(0); /* in which that host's aggregator is */
-	fan_comm_fault_text(c, cn, f, text, sizeof text);
-	fan_comm_fail(c, f->err, text);
+	fan_rank_fault_text(c, cn, f, text, sizeof text);
+	fan_rank_fail(c, f->err, text);
 }
 
 /* A rank that cannot take part says so to the others: to all once they are in, else, after a while,
  * to those who are. */
-static bool may_give_up(const struct fanin_comm *c, struct fan_connection *cn, uint64_t now_ns)
+static bool may_give_up(const struct fan_rank *c, struct fan_connection *cn, uint64_t now_ns)
 {
 	uint64_t missing[FAN_RANKS_MAX / 64];
 	if (fan_worker_phase(cn->w) == FAN_W_READY)
@@ -174,10 +174,10 @@ static bool may_give_up(const struct fanin_comm *c, struct fan_connection *cn, u
 		cn->company_ns = 0;
 	else if (!cn->company_ns)
 		cn->company_ns = now_ns;
-	return cn->company_ns && now_ns - cn->company_ns >= FAN_COMM_COMPANY_MS * FAN_MS;
+	return cn->company_ns && now_ns - cn->company_ns >= FAN_RANK_COMPANY_MS * FAN_MS;
 }
 
-static void fail_by_socket(struct fanin_comm *c, struct fan_connection *cn, uint64_t now_ns)
+static void fail_by_socket(struct fan_rank *c, struct fan_connection *cn, uint64_t now_ns)
 {
 	char text[FAN_FAULT_TEXT_BYTES], addr[80];
 	int mtu;
@@ -193,19 +193,19 @@ static void fail_by_socket(struct fanin_comm *c, struct fan_connection *cn, uint
 		   fan_path_test_turn(&cn->path_test, &cn->udp, &cn->switch_addr, true,
 				      cn->stall_ms, now_ns)) {
 		fan_connection_hole_text(cn, text);
-		fan_comm_fail(c, FAN_E_MTU, text);
+		fan_rank_fail(c, FAN_E_MTU, text);
 	} else if (cn->io_errno) {
 		snprintf(text, sizeof text, "the socket to the switch %s is broken: %s",
 			 fan_peer_text(&cn->switch_addr, addr, sizeof addr),
 			 strerror(cn->io_errno));
-		fan_comm_fail(c, FAN_E_SYSTEM, text);
+		fan_rank_fail(c, FAN_E_SYSTEM, text);
 	}
 }
 
 /* Operations. */
 
 /* Start `op` on the connections where it has not been.  False: one has no room yet. */
-static bool start_op(struct fanin_comm *c, struct fanin_op *op, uint64_t now_ns)
+static bool start_op(struct fan_rank *c, struct fanin_op *op, uint64_t now_ns)
 {
 	if (!op->is_counted)
 		fan_comm_split_started(c, op);
@@ -224,7 +224,7 @@ static bool start_op(struct fanin_comm *c, struct fanin_op *op, uint64_t now_ns)
 			if (fan_worker_phase(cn->w) == FAN_W_FAILED)
 				fail_by_core(c, cn);
 			else
-				fan_comm_fail(c, e, fan_err_text(e));
+				fan_rank_fail(c, e, fan_err_text(e));
 			return false;
 		}
 		cn->news = true;
@@ -232,7 +232,7 @@ static bool start_op(struct fanin_comm *c, struct fanin_op *op, uint64_t now_ns)
 	return true;
 }
 
-static void start_ops(struct fanin_comm *c, uint64_t now_ns)
+static void start_ops(struct fan_rank *c, uint64_t now_ns)
 {
 	while (c->waiting.head && c->running_count < FAN_OPS_MAX) {
 		if (fan_regroup_holds(c, c->waiting.head))
@@ -247,13 +247,13 @@ static void start_ops(struct fanin_comm *c, uint64_t now_ns)
 	}
 }
 
-static bool is_done_on(const struct fanin_comm *c, const struct fanin_op *op, unsigned i)
+static bool is_done_on(const struct fan_rank *c, const struct fanin_op *op, unsigned i)
 {
 	return op->id[i] == FAN_OP_NOWHERE ||
 	       fan_worker_test(c->connection[i].w, op->id[i]) == FAN_OK;
 }
 
-static bool is_done(struct fanin_comm *c, struct fanin_op *op)
+static bool is_done(struct fan_rank *c, struct fanin_op *op)
 {
 	while (op->connections_done < c->connections && is_done_on(c, op, op->connections_done))
 		op->connections_done++;
@@ -261,7 +261,7 @@ static bool is_done(struct fanin_comm *c, struct fanin_op *op)
 }
 
 /* Parts that are done now. */
-static void trace_parts(struct fanin_comm *c, uint64_t now_ns)
+static void trace_parts(struct fan_rank *c, uint64_t now_ns)
 {
 	for (unsigned i = 0; i < c->running_count; i++) {
 		struct fanin_op *op = c->running[i];
@@ -281,7 +281,7 @@ static void trace_parts(struct fanin_comm *c, uint64_t now_ns)
 	}
 }
 
-static void end_done(struct fanin_comm *c)
+static void end_done(struct fan_rank *c)
 {
 	struct fanin_op *done[FAN_OPS_MAX];
 	unsigned kept = 0, ended = 0;
@@ -305,26 +305,26 @@ static void end_done(struct fanin_comm *c)
 	if (ended)
 		publish_stats(c); /* who has waited for one finds it counted */
 	for (unsigned i = 0; i < ended; i++)
-		fan_comm_end_op(c, done[i], FAN_OK);
+		fan_rank_end_op(c, done[i], FAN_OK);
 }
 
 /* Rounds. */
 
 /* Connections that are leaving have numbers beyond. */
-static struct fan_connection *connection_at(struct fanin_comm *c, unsigned number)
+static struct fan_connection *connection_at(struct fan_rank *c, unsigned number)
 {
 	return number < FAN_SHARDS_MAX ? &c->connection[number]
 				       : &c->regroup->old[number - FAN_SHARDS_MAX];
 }
 
-static void receive(struct fanin_comm *c, const struct epoll_event *ev, int count)
+static void receive(struct fan_rank *c, const struct epoll_event *ev, int count)
 {
 	for (int i = 0; i < count; i++) {
 		unsigned number = ev[i].data.u32;
 		uint64_t wakes;
-		if (number == FAN_COMM_CONTROLLER)
+		if (number == FAN_RANK_CONTROLLER)
 			c->client.news = true;
-		else if (number != FAN_COMM_WAKE)
+		else if (number != FAN_RANK_WAKE)
 			c->heard |= fan_connection_recv(connection_at(c, number / 2), c->io,
 							number % 2 == 1);
 		else if (read(c->wake_fd, &wakes, sizeof wakes) < 0)
@@ -332,7 +332,7 @@ static void receive(struct fanin_comm *c, const struct epoll_event *ev, int coun
 	}
 }
 
-static void trace_stall(struct fanin_comm *c, uint64_t now_ns)
+static void trace_stall(struct fan_rank *c, uint64_t now_ns)
 {
 	struct fan_trace_event e = {.kind = FAN_TRACE_STALL,
 				    .name = "no result",
@@ -342,7 +342,7 @@ static void trace_stall(struct fanin_comm *c, uint64_t now_ns)
 }
 
 /* Note for how long no result has come, where one was waited for. */
-static void note_gap(struct fanin_comm *c, uint64_t now_ns)
+static void note_gap(struct fan_rank *c, uint64_t now_ns)
 {
 	if (c->running_count && now_ns - c->quiet_ns > c->gap_ns)
 		c->gap_ns = now_ns - c->quiet_ns;
@@ -356,7 +356,7 @@ static void note_gap(struct fanin_comm *c, uint64_t now_ns)
 }
 
 /* Publish that all ranks are here, once. */
-static void check_ready(struct fanin_comm *c)
+static void check_ready(struct fan_rank *c)
 {
 	char text[FAN_FAULT_TEXT_BYTES];
 	for (unsigned k = 0; k < c->parts; k++)
@@ -367,9 +367,9 @@ static void check_ready(struct fanin_comm *c)
 			return;
 	if (!c->parts)
 		return;
-	const struct fan_files held = fan_comm_files(c);
+	const struct fan_files held = fan_rank_files(c);
 	if (fan_files_check(&held, text, sizeof text)) {
-		fan_comm_fail(c, FAN_E_FILES, text);
+		fan_rank_fail(c, FAN_E_FILES, text);
 		return;
 	}
 	pthread_mutex_lock(&c->lock);
@@ -381,7 +381,7 @@ static void check_ready(struct fanin_comm *c)
 
 /* The rank is taken.  True: perhaps by a life of it that was killed, which the switch misses within
  * five quarters of alive_ms; so this one asks again for a little longer. */
-static bool awaits_its_place(struct fanin_comm *c, struct fan_connection *cn, uint64_t now_ns)
+static bool awaits_its_place(struct fan_rank *c, struct fan_connection *cn, uint64_t now_ns)
 {
 	const uint64_t pause_ns = FAN_COMM_CLIENT_AGAIN_MS * FAN_MS;
 	if (c->ready || fan_worker_fault(cn->w)->err != FAN_E_RANK_TAKEN)
@@ -395,12 +395,12 @@ static bool awaits_its_place(struct fanin_comm *c, struct fan_connection *cn, ui
 	if (!cn->again_ns)
 		cn->again_ns = now_ns + pause_ns;
 	if (now_ns >= cn->again_ns)
-		fan_comm_open_connection(c, cn->number, now_ns);
+		fan_rank_open_connection(c, cn->number, now_ns);
 	return true;
 }
 
 /* See how the connections stand, which may end the communicator. */
-static void check_connections(struct fanin_comm *c, uint64_t now_ns)
+static void check_connections(struct fan_rank *c, uint64_t now_ns)
 {
 	for (unsigned i = 0; i < c->connections && !atomic_load(&c->error); i++) {
 		struct fan_connection *cn = &c->connection[i];
@@ -416,14 +416,14 @@ static void check_connections(struct fanin_comm *c, uint64_t now_ns)
 	if (c->ready || atomic_load(&c->error))
 		return;
 	for (unsigned k = 0; k < c->parts && !atomic_load(&c->error); k++)
-		fan_comm_open_shards(c, k, now_ns);
+		fan_rank_open_shards(c, k, now_ns);
 	if (!atomic_load(&c->error))
 		check_ready(c);
 }
 
 /* The one that sends last in a round stands behind the others in this rank's queue, and its
  * datagrams come in longer batches: where hosts alone sum, each rank has another one last. */
-static void send_all(struct fanin_comm *c, uint64_t now_ns)
+static void send_all(struct fan_rank *c, uint64_t now_ns)
 {
 	const bool named = *c->cfg.switch_addr || *c->cfg.controller_addr;
 	const unsigned first = named ? 0 : (unsigned)c->cfg.rank + 1;
@@ -434,7 +434,7 @@ static void send_all(struct fanin_comm *c, uint64_t now_ns)
 	}
 }
 
-static void work(struct fanin_comm *c)
+static void work(struct fan_rank *c)
 {
 	uint64_t now_ns = fan_clock_ns();
 	note_gap(c, now_ns);
@@ -456,7 +456,7 @@ static void work(struct fanin_comm *c)
 	send_all(c, now_ns);
 }
 
-static uint64_t connection_deadline(const struct fanin_comm *c, const struct fan_connection *cn)
+static uint64_t connection_deadline(const struct fan_rank *c, const struct fan_connection *cn)
 {
 	if (!cn->w || gone(cn))
 		return UINT64_MAX;
@@ -473,7 +473,7 @@ static uint64_t connection_deadline(const struct fanin_comm *c, const struct fan
 }
 
 /* Write down what is waited for, for who waits in create, now and then. */
-static void note_wait(struct fanin_comm *c)
+static void note_wait(struct fan_rank *c)
 {
 	char text[FAN_FAULT_TEXT_BYTES];
 	uint64_t now_ns = fan_clock_ns();
@@ -488,7 +488,7 @@ static void note_wait(struct fanin_comm *c)
 
 /* With the lock held: callers have left something that after_sleep takes.  It came while the thread
  * was awake, so no wake-up tells of it. */
-static bool has_news(const struct fanin_comm *c)
+static bool has_news(const struct fan_rank *c)
 {
 	return c->queued.head || c->parts_to_add || (c->complete && c->ready) ||
 	       (c->ending && !atomic_load(&c->error)) ||
@@ -496,9 +496,9 @@ static bool has_news(const struct fanin_comm *c)
 }
 
 /* Publish and decide how long to sleep, in milliseconds; -1: until woken. */
-static int before_sleep(struct fanin_comm *c)
+static int before_sleep(struct fan_rank *c)
 {
-	struct fanin_stats stats = fan_comm_collect_stats(c);
+	struct fanin_stats stats = fan_rank_collect_stats(c);
 	note_wait(c);
 	uint64_t deadline_ns = fan_comm_client_deadline(c), regroup_ns = fan_regroup_deadline(c);
 	deadline_ns = regroup_ns < deadline_ns ? regroup_ns : deadline_ns;
@@ -513,7 +513,7 @@ static int before_sleep(struct fanin_comm *c)
 		deadline_ns = c->leave_by_ns;
 	c->stats = stats;
 	if (c->counts_trips)
-		fan_comm_collect_trips(c, &c->trips);
+		fan_rank_collect_trips(c, &c->trips);
 	fan_comm_split_show(c);
 	if (c->room_waiters)
 		pthread_cond_broadcast(&c->changed);
@@ -528,7 +528,7 @@ static int before_sleep(struct fanin_comm *c)
 }
 
 /* Take what callers have left.  Returns false when the thread shall end. */
-static bool after_sleep(struct fanin_comm *c)
+static bool after_sleep(struct fan_rank *c)
 {
 	pthread_mutex_lock(&c->lock);
 	c->awake = true;
@@ -544,7 +544,7 @@ static bool after_sleep(struct fanin_comm *c)
 	fan_op_queue_move(&c->waiting, &c->queued);
 	pthread_mutex_unlock(&c->lock);
 	if (more)
-		fan_comm_join_more_parts(c, more);
+		fan_rank_join_more_parts(c, more);
 	if (complete)
 		fan_regroup_enable(c);
 	if (ending && !atomic_load(&c->error)) {
@@ -552,7 +552,7 @@ static bool after_sleep(struct fanin_comm *c)
 		end_done(c);
 		memcpy(c->blamed, c->ending_blamed, sizeof c->blamed);
 		c->cause = ending;
-		fan_comm_fail(c, ending, fan_err_text(ending));
+		fan_rank_fail(c, ending, fan_err_text(ending));
 	}
 	if (closing && !c->leaving) {
 		bool busy =
@@ -567,15 +567,15 @@ static bool after_sleep(struct fanin_comm *c)
 
 void *fan_progress(void *comm)
 {
-	struct fanin_comm *c = comm;
-	struct epoll_event ev[FAN_COMM_EVENTS_MAX];
+	struct fan_rank *c = comm;
+	struct epoll_event ev[FAN_RANK_EVENTS_MAX];
 	uint64_t now_ns = fan_clock_ns();
 	pthread_setname_np(pthread_self(), "fanin-worker");
 	c->join_by_ns = now_ns + (uint64_t)fan_config_join_ms(&c->cfg) * FAN_MS;
-	fan_comm_open_parts(c, now_ns);
+	fan_rank_open_parts(c, now_ns);
 	while (after_sleep(c)) {
 		work(c);
-		int n = epoll_wait(c->epoll_fd, ev, FAN_COMM_EVENTS_MAX, before_sleep(c));
+		int n = epoll_wait(c->epoll_fd, ev, FAN_RANK_EVENTS_MAX, before_sleep(c));
 		receive(c, ev, n);
 	}
 	return NULL;

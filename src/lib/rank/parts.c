@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "lib/comm/comm.h"
 #include "net/clock.h"
+#include "rank.h"
 
 /* The most fragments that a rank may have sent without their results; 0: no bound of ours. */
 static uint16_t window_of(const struct fan_config *cfg)
@@ -16,7 +16,7 @@ static uint16_t window_of(const struct fan_config *cfg)
 /* Parts that the plan gives less share links with larger ones: so that none takes more than
  * planned while it lasts, their windows are as their rates.  Without a plan all parts leave by this
  * rank's link, whose queue must not get longer by their number.  In 1 / 65536; 0: all. */
-static uint16_t window_share(const struct fanin_comm *c, const struct fan_job_part *part)
+static uint16_t window_share(const struct fan_rank *c, const struct fan_job_part *part)
 {
 	double most = 0;
 	if (!c->client.on)
@@ -27,9 +27,9 @@ static uint16_t window_share(const struct fanin_comm *c, const struct fan_job_pa
 	return (uint16_t)(share >= 65536 ? 0 : share < 1 ? 1 : share);
 }
 
-uint32_t fan_comm_rto_min_ms(const struct fanin_comm *c, unsigned parts)
+uint32_t fan_rank_rto_min_ms(const struct fan_rank *c, unsigned parts)
 {
-	bool queues = c->cfg.ahead || c->global || (parts > 1 && !c->client.on);
+	bool queues = c->cfg.ahead || c->column.global || (parts > 1 && !c->client.on);
 	if (c->cfg.rto_min_ms)
 		return (uint32_t)c->cfg.rto_min_ms;
 	return queues ? FAN_IN_STEP_RTO_MS : FAN_RTO_MIN_NS / FAN_MS;
@@ -38,12 +38,12 @@ uint32_t fan_comm_rto_min_ms(const struct fanin_comm *c, unsigned parts)
 /* Of several switches on spare hosts each hears what the others multicast, unless the network knows
  * who is in a group, and many do not.  The links that are full are no shorter by it: an aggregator
  * gets as many bytes as it sends by unicast. */
-static bool wants_group(const struct fanin_comm *c)
+static bool wants_group(const struct fan_rank *c)
 {
 	return c->cfg.multicast < 0 ? c->parts < 2 || c->client.on : c->cfg.multicast;
 }
 
-static struct fan_worker_config worker_config(const struct fanin_comm *c,
+static struct fan_worker_config worker_config(const struct fan_rank *c,
 					      const struct fan_job_part *part, uint64_t now_ns)
 {
 	const struct fan_config *cfg = &c->cfg;
@@ -60,7 +60,7 @@ static struct fan_worker_config worker_config(const struct fanin_comm *c,
 				     (cfg->ahead ? FAN_JOIN_AHEAD : 0) |
 				     (cfg->keys.count ? 0 : FAN_JOIN_RUNS)),
 		.alive_ms = (uint32_t)cfg->alive_ms,
-		.rto_min_ms = fan_comm_rto_min_ms(c, c->parts),
+		.rto_min_ms = fan_rank_rto_min_ms(c, c->parts),
 		.join_ms = (uint32_t)left_ms + 1,
 		.stall_ms = (uint32_t)cfg->timeout_ms,
 		.authentic = cfg->keys.count > 0,
@@ -74,7 +74,7 @@ static struct fan_worker_config worker_config(const struct fanin_comm *c,
 	return w;
 }
 
-void fan_comm_open_connection(struct fanin_comm *c, unsigned number, uint64_t now_ns)
+void fan_rank_open_connection(struct fan_rank *c, unsigned number, uint64_t now_ns)
 {
 	struct fan_connection *cn = &c->connection[number];
 	const struct fan_job_part *part = &c->part[cn->part];
@@ -92,29 +92,29 @@ void fan_comm_open_connection(struct fanin_comm *c, unsigned number, uint64_t no
 	const uint8_t *key = c->cfg.keys.count ? c->cfg.keys.key[0] : NULL;
 	int e = fan_connection_open(cn, &cfg, &part->at, key, now_ns, why);
 	if (e)
-		fan_comm_fail(c, e, why);
+		fan_rank_fail(c, e, why);
 }
 
 /* One more connection: shard `shard` of part `k`. */
-static void add_connection(struct fanin_comm *c, unsigned k, unsigned shard, uint64_t now_ns)
+static void add_connection(struct fan_rank *c, unsigned k, unsigned shard, uint64_t now_ns)
 {
 	struct fan_connection *cn = &c->connection[c->connections];
 	cn->part = k;
 	cn->shard = shard;
 	cn->taken_by_ns = 0;
-	fan_comm_open_connection(c, c->connections, now_ns);
+	fan_rank_open_connection(c, c->connections, now_ns);
 	if (cn->w)
 		c->connections++;
 }
 
-void fan_comm_open_parts(struct fanin_comm *c, uint64_t now_ns)
+void fan_rank_open_parts(struct fan_rank *c, uint64_t now_ns)
 {
 	fan_comm_split_init(c);
 	for (unsigned k = 0; k < c->parts && !atomic_load(&c->error); k++)
 		add_connection(c, k, 0, now_ns);
 }
 
-void fan_comm_join_more_parts(struct fanin_comm *c, unsigned count)
+void fan_rank_join_more_parts(struct fan_rank *c, unsigned count)
 {
 	uint64_t now_ns = fan_clock_ns();
 	c->join_by_ns = now_ns + (uint64_t)fan_config_join_ms(&c->cfg) * FAN_MS;
@@ -124,7 +124,7 @@ void fan_comm_join_more_parts(struct fanin_comm *c, unsigned count)
 }
 
 /* Each connection of a part has its share of the plan's rate. */
-void fan_comm_set_rate_limit(struct fanin_comm *c, unsigned k)
+void fan_rank_set_rate_limit(struct fan_rank *c, unsigned k)
 {
 	for (unsigned i = 0; i < c->connections && c->shards[k]; i++)
 		if (c->connection[i].part == k)
@@ -134,13 +134,13 @@ void fan_comm_set_rate_limit(struct fanin_comm *c, unsigned k)
 }
 
 /* All connections of part `k` share what its cut has. */
-static void share(struct fanin_comm *c, unsigned k, unsigned shards)
+static void share(struct fan_rank *c, unsigned k, unsigned shards)
 {
 	c->shards[k] = shards;
-	fan_comm_set_rate_limit(c, k);
+	fan_rank_set_rate_limit(c, k);
 }
 
-void fan_comm_open_shards(struct fanin_comm *c, unsigned k, uint64_t now_ns)
+void fan_rank_open_shards(struct fan_rank *c, unsigned k, uint64_t now_ns)
 {
 	unsigned first = 0;
 	if (c->shards[k])
@@ -152,7 +152,7 @@ void fan_comm_open_shards(struct fanin_comm *c, unsigned k, uint64_t now_ns)
 		return;
 	unsigned shards = m->shards < FAN_SHARDS_MAX ? m->shards : FAN_SHARDS_MAX;
 	if (c->connections + shards - 1 > FAN_SHARDS_MAX) {
-		fan_comm_fail(c, FAN_E_SHARDS,
+		fan_rank_fail(c, FAN_E_SHARDS,
 			      "the plan has more parts, times the threads of their switches, than "
 			      "a rank can be in: at most 64");
 		return;
@@ -162,7 +162,7 @@ void fan_comm_open_shards(struct fanin_comm *c, unsigned k, uint64_t now_ns)
 	share(c, k, shards ? shards : 1);
 }
 
-struct fan_files fan_comm_files(const struct fanin_comm *c)
+struct fan_files fan_rank_files(const struct fan_rank *c)
 {
 	struct fan_files f = FAN_FILES_NONE;
 	fan_files_add(&f, c->epoll_fd);

@@ -4,20 +4,20 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lib/comm/comm.h"
 #include "net/clock.h"
 #include "parts.h"
+#include "rank.h"
 
-void fan_comm_client_init(struct fanin_comm *c)
+void fan_comm_client_init(struct fan_rank *c)
 {
 	struct fan_comm_client *f = &c->client;
 	f->on = true;
 	f->behind_ns = UINT64_MAX;
-	fan_dial_init(&f->dial, &c->controller_addr, c->epoll_fd, FAN_COMM_CONTROLLER);
+	fan_dial_init(&f->dial, &c->controller_addr, c->epoll_fd, FAN_RANK_CONTROLLER);
 	fan_dial_sign(&f->dial, &c->cfg.controller_keys);
 }
 
-void fan_comm_client_free(struct fanin_comm *c)
+void fan_comm_client_free(struct fan_rank *c)
 {
 	if (c->client.on)
 		fan_dial_free(&c->client.dial);
@@ -26,12 +26,12 @@ void fan_comm_client_free(struct fanin_comm *c)
 
 /* Texts. */
 
-static const char *address(const struct fanin_comm *c, char *text, size_t bytes)
+static const char *address(const struct fan_rank *c, char *text, size_t bytes)
 {
 	return fan_peer_text(&c->client.dial.to, text, bytes);
 }
 
-void fan_comm_client_text(const struct fanin_comm *c, char *text, size_t bytes)
+void fan_comm_client_text(const struct fan_rank *c, char *text, size_t bytes)
 {
 	const struct fan_dial *d = &c->client.dial;
 	char at[80];
@@ -49,18 +49,18 @@ void fan_comm_client_text(const struct fanin_comm *c, char *text, size_t bytes)
 			 at, *d->why ? d->why : "no connection yet");
 }
 
-static void fail_in_time(struct fanin_comm *c)
+static void fail_in_time(struct fan_rank *c)
 {
 	char text[FAN_FAULT_TEXT_BYTES], all[FAN_FAULT_TEXT_BYTES];
 	fan_comm_client_text(c, text, sizeof text);
 	snprintf(all, sizeof all, "%.460s (waited %.4g s)", text,
 		 fan_config_join_ms(&c->cfg) / 1e3);
-	fan_comm_fail(c, c->client.dial.up ? FAN_E_TIMEOUT : FAN_E_UNREACHABLE, all);
+	fan_rank_fail(c, c->client.dial.up ? FAN_E_TIMEOUT : FAN_E_UNREACHABLE, all);
 }
 
 /* The controller has said something that makes no sense.  Who has no parts yet is probably
  * talking to something else; who has goes on with them. */
-static void fail_by_nonsense(struct fanin_comm *c, uint64_t now_ns, const char *why)
+static void fail_by_nonsense(struct fan_rank *c, uint64_t now_ns, const char *why)
 {
 	char text[FAN_FAULT_TEXT_BYTES], at[80];
 	struct fan_dial *d = &c->client.dial;
@@ -72,30 +72,30 @@ static void fail_by_nonsense(struct fanin_comm *c, uint64_t now_ns, const char *
 		 "what answers at %s is no controller that this version understands: %.300s; is it "
 		 "the port of `fanin controller`?",
 		 address(c, at, sizeof at), why);
-	fan_comm_fail(c, FAN_E_FORMAT, text);
+	fan_rank_fail(c, FAN_E_FORMAT, text);
 }
 
 /* What it says. */
 
-static bool say(struct fanin_comm *c, const char *text, size_t bytes)
+static bool say(struct fan_rank *c, const char *text, size_t bytes)
 {
 	return bytes && fan_dial_send(&c->client.dial, text, bytes);
 }
 
-static void say_hello(struct fanin_comm *c)
+static void say_hello(struct fan_rank *c)
 {
 	char text[FAN_PLAN_MSG_BYTES];
 	size_t n = fan_plan_msg_put_join(text, c->cfg.job, (unsigned)c->cfg.rank,
 					 (unsigned)c->cfg.ranks, c->part, c->parts);
 	if (!n)
-		fan_comm_fail(c, FAN_E_CONFIG,
+		fan_rank_fail(c, FAN_E_CONFIG,
 			      "the job's name is not UTF-8, as a controller's are");
 	else
 		say(c, text, n);
 }
 
 /* Do all connections of part `k` go by its route, as far as the aggregator has told? */
-static bool has_moved(const struct fanin_comm *c, unsigned k)
+static bool has_moved(const struct fan_rank *c, unsigned k)
 {
 	for (unsigned i = 0; i < c->connections; i++) {
 		const struct fan_connection *cn = &c->connection[i];
@@ -105,7 +105,7 @@ static bool has_moved(const struct fanin_comm *c, unsigned k)
 	return true;
 }
 
-static void tell_moved(struct fanin_comm *c)
+static void tell_moved(struct fan_rank *c)
 {
 	struct fan_comm_client *f = &c->client;
 	char text[FAN_PLAN_MSG_BYTES];
@@ -121,14 +121,14 @@ static void tell_moved(struct fanin_comm *c)
 
 /* What it hears. */
 
-static void move(struct fanin_comm *c, unsigned k, uint16_t route, const fan_peer *at, double gbps,
+static void move(struct fan_rank *c, unsigned k, uint16_t route, const fan_peer *at, double gbps,
 		 uint64_t now_ns)
 {
 	struct fan_comm_client *f = &c->client;
 	struct fan_job_part *p = &c->part[k];
 	if (gbps > 0) {
 		p->gbps = gbps;
-		fan_comm_set_rate_limit(c, k);
+		fan_rank_set_rate_limit(c, k);
 	}
 	if (!f->moving[k])
 		f->movings++;
@@ -144,7 +144,7 @@ static void move(struct fanin_comm *c, unsigned k, uint16_t route, const fan_pee
 }
 
 /* Connections that are behind go by their part's route; where there is no socket now, soon. */
-static void move_connections(struct fanin_comm *c, uint64_t now_ns)
+static void move_connections(struct fan_rank *c, uint64_t now_ns)
 {
 	c->client.behind_ns = UINT64_MAX;
 	for (unsigned i = 0; i < c->connections; i++) {
@@ -159,7 +159,7 @@ static void move_connections(struct fanin_comm *c, uint64_t now_ns)
 }
 
 /* The same parts, but for their routes? */
-static bool is_same(const struct fanin_comm *c, const struct fan_plan_msg *o)
+static bool is_same(const struct fan_rank *c, const struct fan_plan_msg *o)
 {
 	bool same = c->parts == o->parts;
 	for (unsigned k = 0; k < c->parts && same; k++) {
@@ -171,7 +171,7 @@ static bool is_same(const struct fanin_comm *c, const struct fan_plan_msg *o)
 	return same;
 }
 
-static void take_job(struct fanin_comm *c, uint64_t now_ns)
+static void take_job(struct fan_rank *c, uint64_t now_ns)
 {
 	const struct fan_plan_msg *o = &c->client.msg;
 	char text[FAN_FAULT_TEXT_BYTES];
@@ -179,25 +179,25 @@ static void take_job(struct fanin_comm *c, uint64_t now_ns)
 		snprintf(text, sizeof text,
 			 "the controller has job \"%s\" with %u ranks, rank %d was started with %d",
 			 c->cfg.job, o->ranks, c->cfg.rank, c->cfg.ranks);
-		fan_comm_fail(c, FAN_E_JOB_MISMATCH, text);
+		fan_rank_fail(c, FAN_E_JOB_MISMATCH, text);
 	} else if (!c->client.has_parts) {
 		c->client.has_parts = true;
 		c->parts = o->parts;
 		memcpy(c->part, o->part, o->parts * sizeof o->part[0]);
-		fan_comm_open_parts(c, now_ns);
+		fan_rank_open_parts(c, now_ns);
 	} else if (is_same(c, o)) {
 		for (unsigned k = 0; k < c->parts; k++)
 			if (o->part[k].route != c->part[k].route)
 				move(c, k, o->part[k].route, &o->part[k].at, o->part[k].gbps,
 				     now_ns);
 	} else {
-		fan_comm_fail(c, FAN_E_RESTARTED,
+		fan_rank_fail(c, FAN_E_RESTARTED,
 			      "the controller has another split of the job's tensors than it had");
 	}
 }
 
 /* The controller knows better than it did; a rank that is not in yet takes it as final. */
-static void take_refusal(struct fanin_comm *c, uint64_t now_ns)
+static void take_refusal(struct fan_rank *c, uint64_t now_ns)
 {
 	char text[FAN_FAULT_TEXT_BYTES], at[80];
 	snprintf(text, sizeof text, "the controller %s refuses rank %d of job \"%s\": %.300s",
@@ -205,11 +205,11 @@ static void take_refusal(struct fanin_comm *c, uint64_t now_ns)
 	if (c->client.has_parts)
 		fan_dial_drop(&c->client.dial, now_ns, c->client.msg.why);
 	else
-		fan_comm_fail(c, FAN_E_CONFIG, text);
+		fan_rank_fail(c, FAN_E_CONFIG, text);
 }
 
 /* Nothing has been summed yet: forget the parts, and ask for others. */
-static void begin_anew(struct fanin_comm *c, uint64_t now_ns)
+static void begin_anew(struct fan_rank *c, uint64_t now_ns)
 {
 	struct fan_comm_client *f = &c->client;
 	for (unsigned i = 0; i < c->connections; i++) {
@@ -224,7 +224,7 @@ static void begin_anew(struct fanin_comm *c, uint64_t now_ns)
 	fan_dial_drop(&f->dial, now_ns, f->msg.why);
 }
 
-static void take_again(struct fanin_comm *c, uint64_t now_ns)
+static void take_again(struct fan_rank *c, uint64_t now_ns)
 {
 	char text[FAN_FAULT_TEXT_BYTES];
 	if (!c->ready) {
@@ -235,10 +235,10 @@ static void take_again(struct fanin_comm *c, uint64_t now_ns)
 		 "the controller ends this life of job \"%s\": %.300s; a new communicator of the "
 		 "same job goes on without it",
 		 c->cfg.job, c->client.msg.why);
-	fan_comm_fail(c, FAN_E_RESTARTED, text);
+	fan_rank_fail(c, FAN_E_RESTARTED, text);
 }
 
-static void obey(struct fanin_comm *c, uint64_t now_ns)
+static void obey(struct fan_rank *c, uint64_t now_ns)
 {
 	const struct fan_plan_msg *o = &c->client.msg;
 	switch (o->kind) {
@@ -254,7 +254,7 @@ static void obey(struct fanin_comm *c, uint64_t now_ns)
 	}
 }
 
-static void hear(struct fanin_comm *c, uint64_t now_ns)
+static void hear(struct fan_rank *c, uint64_t now_ns)
 {
 	struct fan_comm_client *f = &c->client;
 	char why[FAN_PLAN_MSG_WHY_BYTES];
@@ -271,7 +271,7 @@ static void hear(struct fanin_comm *c, uint64_t now_ns)
 }
 
 /* Once the communicator is over, the controller hears of it by the connection's end. */
-void fan_comm_client_work(struct fanin_comm *c, uint64_t now_ns)
+void fan_comm_client_work(struct fan_rank *c, uint64_t now_ns)
 {
 	struct fan_comm_client *f = &c->client;
 	if (!f->on)
@@ -293,7 +293,7 @@ void fan_comm_client_work(struct fanin_comm *c, uint64_t now_ns)
 	tell_moved(c);
 }
 
-uint64_t fan_comm_client_deadline(const struct fanin_comm *c)
+uint64_t fan_comm_client_deadline(const struct fan_rank *c)
 {
 	const struct fan_comm_client *f = &c->client;
 	if (!f->on)
@@ -304,7 +304,7 @@ uint64_t fan_comm_client_deadline(const struct fanin_comm *c)
 	return f->has_parts || at_ns < c->join_by_ns ? at_ns : c->join_by_ns;
 }
 
-bool fan_comm_client_forgives(struct fanin_comm *c, struct fan_connection *cn, uint64_t now_ns)
+bool fan_comm_client_forgives(struct fan_rank *c, struct fan_connection *cn, uint64_t now_ns)
 {
 	const struct fan_fault *f = fan_worker_fault(cn->w);
 	bool route = f->err == FAN_E_JOB_MISMATCH && f->desc_a >> 24 == FAN_ABOUT_ROUTE;
@@ -316,6 +316,6 @@ bool fan_comm_client_forgives(struct fanin_comm *c, struct fan_connection *cn, u
 	if (!cn->again_ns)
 		cn->again_ns = now_ns + FAN_COMM_CLIENT_AGAIN_MS * FAN_MS;
 	if (now_ns >= cn->again_ns)
-		fan_comm_open_connection(c, cn->number, now_ns);
+		fan_rank_open_connection(c, cn->number, now_ns);
 	return true;
 }

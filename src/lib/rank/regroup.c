@@ -6,9 +6,10 @@
 #include <stdlib.h>
 
 #include "core/base/awake.h"
-#include "lib/comm/comm.h"
+#include "lib/base/rendezvous.h"
 #include "net/clock.h"
 #include "parts.h"
+#include "rank.h"
 #include "regroup_agree.h"
 
 #define LOOK_NS (2 * FAN_JOIN_RETRY_NS) /* between rounds of a rank that joins, at most */
@@ -17,7 +18,7 @@ static const uint64_t nobody[FAN_RANK_WORDS];
 
 /* Enabling. */
 
-static bool may_regroup(const struct fanin_comm *c)
+static bool may_regroup(const struct fan_rank *c)
 {
 	unsigned named = 0;
 	for (unsigned k = 0; k < c->parts; k++)
@@ -26,13 +27,13 @@ static bool may_regroup(const struct fanin_comm *c)
 	       !c->cfg.ahead && !*c->cfg.server_addr;
 }
 
-static void keep_results(struct fanin_comm *c)
+static void keep_results(struct fan_rank *c)
 {
 	for (unsigned i = 0; i < c->connections; i++)
 		fan_connection_keep(&c->connection[i]);
 }
 
-void fan_regroup_enable(struct fanin_comm *c)
+void fan_regroup_enable(struct fan_rank *c)
 {
 	if (c->regroup || !may_regroup(c))
 		return;
@@ -63,12 +64,12 @@ void fan_regroup_free(struct fan_regroup *g)
 	free(g);
 }
 
-bool fan_regroup_is_on(const struct fanin_comm *c)
+bool fan_regroup_is_on(const struct fan_rank *c)
 {
 	return c->regroup && c->regroup->phase != FAN_REGROUP_NONE;
 }
 
-bool fan_regroup_holds(const struct fanin_comm *c, const struct fanin_op *op)
+bool fan_regroup_holds(const struct fan_rank *c, const struct fanin_op *op)
 {
 	return fan_regroup_is_on(c) && !op->is_agreement;
 }
@@ -76,7 +77,7 @@ bool fan_regroup_holds(const struct fanin_comm *c, const struct fanin_op *op)
 /* Stopping. */
 
 /* Operations that have been started, the last one maybe on some connections only. */
-static void stop_ops(struct fanin_comm *c)
+static void stop_ops(struct fan_rank *c)
 {
 	struct fan_regroup *g = c->regroup;
 	g->op_count = 0;
@@ -95,7 +96,7 @@ static unsigned order_of(const struct fan_connection *cn)
 
 /* The number of the connection behind `cn`, by part and shard; NULL: of the first one.  They were
  * opened in the order in which aggregators answered, which is another one on each rank. */
-static unsigned next_connection(const struct fanin_comm *c, const struct fan_connection *cn)
+static unsigned next_connection(const struct fan_rank *c, const struct fan_connection *cn)
 {
 	unsigned next = FAN_SHARDS_MAX;
 	for (unsigned i = 0; i < c->connections; i++) {
@@ -108,15 +109,15 @@ static unsigned next_connection(const struct fanin_comm *c, const struct fan_con
 }
 
 /* The connections tell why they leave, and hear nothing else from now on. */
-static void stop_connections(struct fanin_comm *c, int number, uint64_t now_ns)
+static void stop_connections(struct fan_rank *c, int number, uint64_t now_ns)
 {
 	struct fan_regroup *g = c->regroup;
 	struct fan_rtt_histogram trips;
 	close_old(g);
 	g->shares = c->split.shares;
 	memcpy(g->shards, c->shards, sizeof g->shards);
-	fan_comm_add_stats(&g->before, c);
-	fan_comm_collect_trips(c, &trips);
+	fan_rank_add_stats(&g->before, c);
+	fan_rank_collect_trips(c, &trips);
 	g->trips_before = trips;
 	for (unsigned i = 0; i < c->connections; i++) {
 		struct fan_connection *cn = &g->old[g->olds];
@@ -129,7 +130,7 @@ static void stop_connections(struct fanin_comm *c, int number, uint64_t now_ns)
 }
 
 /* Connections that joined without another part in mind. */
-static void drop_connections(struct fanin_comm *c, int number, uint64_t now_ns)
+static void drop_connections(struct fan_rank *c, int number, uint64_t now_ns)
 {
 	for (unsigned i = 0; i < c->connections; i++) {
 		struct fan_connection *cn = &c->connection[i];
@@ -143,7 +144,7 @@ static void drop_connections(struct fanin_comm *c, int number, uint64_t now_ns)
 }
 
 /* The parts that are left, in jobs that tell which are not. */
-static void take_parts(struct fanin_comm *c)
+static void take_parts(struct fan_rank *c)
 {
 	struct fan_regroup *g = c->regroup;
 	char suffix[16];
@@ -161,7 +162,7 @@ static void take_parts(struct fanin_comm *c)
 	}
 }
 
-static void begin(struct fanin_comm *c, int number, const char *why, uint64_t now_ns)
+static void begin(struct fan_rank *c, int number, const char *why, uint64_t now_ns)
 {
 	struct fan_regroup *g = c->regroup;
 	const uint64_t alive_ns = (uint64_t)c->cfg.alive_ms * FAN_MS;
@@ -186,9 +187,9 @@ static void begin(struct fanin_comm *c, int number, const char *why, uint64_t no
 	c->ready = false;
 	pthread_mutex_unlock(&c->lock);
 	if (c->parts)
-		fan_comm_open_parts(c, now_ns);
+		fan_rank_open_parts(c, now_ns);
 	else
-		fan_comm_fail(c, FAN_E_UNREACHABLE, g->why);
+		fan_rank_fail(c, FAN_E_UNREACHABLE, g->why);
 }
 
 /* Losses. */
@@ -205,32 +206,32 @@ static int number_lost(const struct fan_regroup *g, const struct fan_connection 
 	return named && !(g->gone >> number & 1) ? number : -1;
 }
 
-static void tell_why(const struct fanin_comm *c, const struct fan_connection *cn, int number,
+static void tell_why(const struct fan_rank *c, const struct fan_connection *cn, int number,
 		     char *why, size_t bytes)
 {
 	const struct fan_fault *f = fan_worker_fault(cn->w);
 	char addr[80];
 	if (f->err != FAN_CAUSE_GONE(number))
-		fan_comm_fault_text(c, cn, f, why, bytes);
+		fan_rank_fault_text(c, cn, f, why, bytes);
 	else
 		snprintf(why, bytes, "another rank has lost the switch %s",
 			 fan_peer_text(&c->regroup->first[number].part.at, addr, sizeof addr));
 }
 
 /* Ranks `ranks` do not join again: they are lost as well. */
-static void fail_for(struct fanin_comm *c, const struct fan_connection *cn, const uint64_t *ranks)
+static void fail_for(struct fan_rank *c, const struct fan_connection *cn, const uint64_t *ranks)
 {
 	struct fan_fault f = {.err = FAN_E_RANK_LOST};
 	char text[FAN_FAULT_TEXT_BYTES];
 	fan_ranks_copy(f.ranks, ranks);
 	fan_ranks_copy(c->blamed, ranks);
 	c->cause = FAN_E_RANK_LOST;
-	fan_comm_fault_text(c, cn, &f, text, sizeof text);
-	fan_comm_fail(c, FAN_E_RANK_LOST, text);
+	fan_rank_fault_text(c, cn, &f, text, sizeof text);
+	fan_rank_fail(c, FAN_E_RANK_LOST, text);
 }
 
 /* There was no room for the job: its former life may still have it. */
-static bool tries_again(struct fanin_comm *c, struct fan_connection *cn, int err, uint64_t now_ns)
+static bool tries_again(struct fan_rank *c, struct fan_connection *cn, int err, uint64_t now_ns)
 {
 	if (err != FAN_E_JOBS_FULL && err != FAN_E_SLOTS_FULL && err != FAN_E_MEMBERS_FULL)
 		return false;
@@ -239,11 +240,11 @@ static bool tries_again(struct fanin_comm *c, struct fan_connection *cn, int err
 	if (!cn->again_ns)
 		cn->again_ns = now_ns + FAN_REGROUP_AGAIN_MS * FAN_MS;
 	if (now_ns >= cn->again_ns)
-		fan_comm_open_connection(c, cn->number, now_ns);
+		fan_rank_open_connection(c, cn->number, now_ns);
 	return true;
 }
 
-bool fan_regroup_forgives(struct fanin_comm *c, struct fan_connection *cn, uint64_t now_ns)
+bool fan_regroup_forgives(struct fan_rank *c, struct fan_connection *cn, uint64_t now_ns)
 {
 	struct fan_regroup *g = c->regroup;
 	const struct fan_fault *f = fan_worker_fault(cn->w);
@@ -265,7 +266,7 @@ bool fan_regroup_forgives(struct fanin_comm *c, struct fan_connection *cn, uint6
 }
 
 /* Who has not answered by now is lost, and with a host's aggregator its rank. */
-static void check_answers(struct fanin_comm *c, uint64_t now_ns)
+static void check_answers(struct fan_rank *c, uint64_t now_ns)
 {
 	struct fan_regroup *g = c->regroup;
 	char why[FAN_FAULT_TEXT_BYTES], addr[80];
@@ -274,7 +275,7 @@ static void check_answers(struct fanin_comm *c, uint64_t now_ns)
 		if (fan_worker_welcome(cn->w) || fan_worker_phase(cn->w) != FAN_W_JOINING)
 			continue;
 		if (c->inside[cn->part] >= 0) {
-			fan_comm_blame_for_silence(c, cn->part);
+			fan_rank_blame_for_silence(c, cn->part);
 			fail_for(c, cn, c->blamed);
 		} else {
 			snprintf(why, sizeof why, "the switch %s stopped answering, too",
@@ -288,7 +289,7 @@ static void check_answers(struct fanin_comm *c, uint64_t now_ns)
 /* Work. */
 
 /* Time in which this rank did not look, because it was suspended, is no one's silence. */
-static void discount_sleep(struct fanin_comm *c, uint64_t now_ns)
+static void discount_sleep(struct fan_rank *c, uint64_t now_ns)
 {
 	struct fan_regroup *g = c->regroup;
 	const uint64_t late_ns = fan_awake_late_ns(g->look_ns, now_ns);
@@ -304,7 +305,7 @@ static bool has_left(const struct fan_connection *cn)
 }
 
 /* The old connections leave; what they hold is needed until all have agreed. */
-static void serve_old(struct fanin_comm *c, uint64_t now_ns)
+static void serve_old(struct fan_rank *c, uint64_t now_ns)
 {
 	struct fan_regroup *g = c->regroup;
 	bool any = false;
@@ -317,7 +318,7 @@ static void serve_old(struct fanin_comm *c, uint64_t now_ns)
 		close_old(g);
 }
 
-void fan_regroup_work(struct fanin_comm *c, uint64_t now_ns)
+void fan_regroup_work(struct fan_rank *c, uint64_t now_ns)
 {
 	if (!c->regroup)
 		return;
@@ -328,7 +329,7 @@ void fan_regroup_work(struct fanin_comm *c, uint64_t now_ns)
 	check_answers(c, now_ns);
 }
 
-void fan_regroup_joined(struct fanin_comm *c)
+void fan_regroup_joined(struct fan_rank *c)
 {
 	if (!c->regroup)
 		return;
@@ -337,7 +338,7 @@ void fan_regroup_joined(struct fanin_comm *c)
 		fan_regroup_agree(c);
 }
 
-uint64_t fan_regroup_deadline(const struct fanin_comm *c)
+uint64_t fan_regroup_deadline(const struct fan_rank *c)
 {
 	const struct fan_regroup *g = c->regroup;
 	uint64_t at_ns = UINT64_MAX;

@@ -31,7 +31,7 @@
 #define FAN_REGROUP_MARGIN_MS 1000 /* beyond twice alive_ms, until all ranks have joined again */
 #define FAN_REGROUP_AGAIN_MS  50   /* until another try to join where there was no room */
 
-struct fanin_comm;
+struct fan_rank;
 struct fanin_op;
 
 enum fan_regroup_phase {
@@ -86,21 +86,21 @@ struct fan_regroup {
 
 /* From now on the communicator goes on without named switches that die, if it can: it has others,
  * and no plan, server or run-ahead. */
-void fan_regroup_enable(struct fanin_comm *c);
+void fan_regroup_enable(struct fan_rank *c);
 void fan_regroup_free(struct fan_regroup *g);
 
 /* Connection `cn` has failed.  True: that does not end the communicator, or this has done so. */
-bool fan_regroup_forgives(struct fanin_comm *c, struct fan_connection *cn, uint64_t now_ns);
+bool fan_regroup_forgives(struct fan_rank *c, struct fan_connection *cn, uint64_t now_ns);
 
 /* Must operation `op` wait until all ranks have agreed? */
-bool fan_regroup_is_on(const struct fanin_comm *c);
-bool fan_regroup_holds(const struct fanin_comm *c, const struct fanin_op *op);
+bool fan_regroup_is_on(const struct fan_rank *c);
+bool fan_regroup_holds(const struct fan_rank *c, const struct fanin_op *op);
 
 /* All ranks have joined. */
-void fan_regroup_joined(struct fanin_comm *c);
+void fan_regroup_joined(struct fan_rank *c);
 
 /* Do what is due, and when that is next. */
-void fan_regroup_work(struct fanin_comm *c, uint64_t now_ns);
-uint64_t fan_regroup_deadline(const struct fanin_comm *c);
+void fan_regroup_work(struct fan_rank *c, uint64_t now_ns);
+uint64_t fan_regroup_deadline(const struct fan_rank *c);
 
 #endif

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/comm/comm.h"
 #include "net/clock.h"
+#include "rank.h"
 
 #define KEY_FULL 0x10000 /* in a key, rank + 1: it has the elements, too */
 #define KEY_RANK 0xffff
@@ -21,17 +21,17 @@ void fan_regroup_forget(struct fan_regroup *g)
 	g->results = NULL;
 }
 
-static void fail(struct fanin_comm *c, const char *what)
+static void fail(struct fan_rank *c, const char *what)
 {
 	char text[FAN_FAULT_TEXT_BYTES];
 	snprintf(text, sizeof text, "%.400s; %s", c->regroup->why, what);
 	fan_ranks_set(c->blamed, (unsigned)c->cfg.rank);
 	c->cause = FAN_E_UNREACHABLE;
-	fan_comm_fail(c, FAN_E_UNREACHABLE, text);
+	fan_rank_fail(c, FAN_E_UNREACHABLE, text);
 }
 
 /* An all-reduce of all ranks' words, in place. */
-static void add_up(struct fanin_comm *c, enum fan_redop redop, enum fan_dtype dtype, size_t count,
+static void add_up(struct fan_rank *c, enum fan_redop redop, enum fan_dtype dtype, size_t count,
 		   void *words)
 {
 	const struct fan_op what = {
@@ -76,7 +76,7 @@ static struct place place_of(struct fan_regroup *g, unsigned number)
 
 /* Where all ranks stand. */
 
-void fan_regroup_agree(struct fanin_comm *c)
+void fan_regroup_agree(struct fan_rank *c)
 {
 	struct fan_regroup *g = c->regroup;
 	g->phase = FAN_REGROUP_STANDS;
@@ -117,7 +117,7 @@ static int lacks(struct fan_regroup *g, unsigned number)
 /* Who has which result. */
 
 /* This rank, if it has a slot's last result. */
-static int32_t key_of(const struct fanin_comm *c, unsigned number)
+static int32_t key_of(const struct fan_rank *c, unsigned number)
 {
 	struct place p = place_of(c->regroup, number);
 	uint64_t own = fan_worker_awaits(p.cn->w, p.slot);
@@ -132,7 +132,7 @@ static int32_t key_of(const struct fanin_comm *c, unsigned number)
 	return (f.flags & FAN_F_EMPTY ? 0 : KEY_FULL) | (c->cfg.rank + 1);
 }
 
-static void ask_owners(struct fanin_comm *c)
+static void ask_owners(struct fan_rank *c)
 {
 	struct fan_regroup *g = c->regroup;
 	g->phase = FAN_REGROUP_OWNERS;
@@ -161,7 +161,7 @@ static void put_result(struct fan_regroup *g, unsigned number, uint8_t *to)
 
 /* The next results that ranks lack, each from one owner, as a sum in which all others have zeros.
  * False: there are no more. */
-static bool give(struct fanin_comm *c)
+static bool give(struct fan_rank *c)
 {
 	struct fan_regroup *g = c->regroup;
 	g->given = 0;
@@ -194,7 +194,7 @@ static bool take_result(struct fan_regroup *g, unsigned number, const uint8_t *f
 	       fan_worker_supply(p.cn->w, now_ns, from + sizeof bytes, bytes);
 }
 
-static void take_given(struct fanin_comm *c, uint64_t now_ns)
+static void take_given(struct fan_rank *c, uint64_t now_ns)
 {
 	struct fan_regroup *g = c->regroup;
 	for (unsigned n = 0; n < g->given; g->next++) {
@@ -256,12 +256,12 @@ static bool knows_shares(const struct fan_regroup *g, uint64_t all_ops)
 }
 
 /* An operation that was under way: all ranks have started those below `all_ops`. */
-static bool go_on_with(struct fanin_comm *c, struct fan_op_queue *q, struct fanin_op *op,
+static bool go_on_with(struct fan_rank *c, struct fan_op_queue *q, struct fanin_op *op,
 		       uint64_t all_ops)
 {
 	bool ok = true;
 	if (op->is_measurement) { /* shares are learnt anew */
-		fan_comm_end_op(c, op, FAN_OK);
+		fan_rank_end_op(c, op, FAN_OK);
 	} else if (op->number >= all_ops) {
 		op->connections = op->connections_done = 0;
 		op->is_counted = false;
@@ -272,12 +272,12 @@ static bool go_on_with(struct fanin_comm *c, struct fan_op_queue *q, struct fani
 		for (unsigned i = 0; i < c->regroup->olds && ok; i++)
 			ok = rest_of(c->regroup, q, op, s, i);
 		if (!--op->rests)
-			fan_comm_end_whole(c, op, ok ? FAN_OK : FAN_E_NOMEM);
+			fan_rank_end_whole(c, op, ok ? FAN_OK : FAN_E_NOMEM);
 	}
 	return ok;
 }
 
-static void finish(struct fanin_comm *c)
+static void finish(struct fan_rank *c)
 {
 	struct fan_regroup *g = c->regroup;
 	uint64_t all_ops = (uint64_t)-g->stands[0];
@@ -301,12 +301,12 @@ static void finish(struct fanin_comm *c)
 		fail(c, fan_err_text(FAN_E_NOMEM));
 }
 
-void fan_regroup_arrived(struct fanin_comm *c)
+void fan_regroup_arrived(struct fan_rank *c)
 {
 	c->regroup->arrived = true;
 }
 
-bool fan_regroup_go_on(struct fanin_comm *c)
+bool fan_regroup_go_on(struct fan_rank *c)
 {
 	struct fan_regroup *g = c->regroup;
 	if (!g || !g->arrived || atomic_load(&c->error))

@@ -5,17 +5,17 @@
 
 #include <stdbool.h>
 
-struct fanin_comm;
+struct fan_rank;
 struct fan_regroup;
 
 /* Begin.  All ranks have joined, and no operation is under way. */
-void fan_regroup_agree(struct fanin_comm *c);
+void fan_regroup_agree(struct fan_rank *c);
 
 /* The all-reduce under way is done... */
-void fan_regroup_arrived(struct fanin_comm *c);
+void fan_regroup_arrived(struct fan_rank *c);
 
 /* ...so go on.  True: there may be something to start. */
-bool fan_regroup_go_on(struct fanin_comm *c);
+bool fan_regroup_go_on(struct fan_rank *c);
 
 /* Free what only the agreement needs. */
 void fan_regroup_forget(struct fan_regroup *g);

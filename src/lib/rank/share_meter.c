@@ -3,14 +3,14 @@
 
 #include <string.h>
 
-#include "lib/comm/comm.h"
 #include "parts.h"
+#include "rank.h"
 
 #define US_NS	1000
 #define DRAINED 8  /* a period is not measured while more than 1 / DRAINED of it is under way */
 #define COST_NS 16 /* unit of the time of a MiB: up to 34 s */
 
-static void take_plan(struct fan_split *s, const struct fanin_comm *c)
+static void take_plan(struct fan_split *s, const struct fan_rank *c)
 {
 	s->parts = c->parts;
 	for (unsigned k = 0; k < c->parts; k++)
@@ -18,7 +18,7 @@ static void take_plan(struct fan_split *s, const struct fanin_comm *c)
 	s->begin[c->parts] = FAN_CUT_WHOLE;
 }
 
-void fan_comm_split_init(struct fanin_comm *c)
+void fan_comm_split_init(struct fan_rank *c)
 {
 	struct fan_comm_split *s = &c->split;
 	bool is_host[FAN_PARTS_MAX];
@@ -39,17 +39,17 @@ void fan_comm_split_init(struct fanin_comm *c)
 }
 
 /* The part on the host of `root`, a rank; -1: it has none. */
-static int part_at(const struct fanin_comm *c, unsigned root)
+static int part_at(const struct fan_rank *c, unsigned root)
 {
-	const struct fan_meeting *m = &c->places.ranks;
-	for (unsigned k = 0; k < c->parts && c->parts > 1 && m->hosts > 1; k++)
+	const struct fan_meeting *m = c->hosts;
+	for (unsigned k = 0; k < c->parts && c->parts > 1 && m && m->hosts > 1; k++)
 		if (c->inside[k] >= 0 && m->host_of[c->inside[k]] == m->host_of[root])
 			return (int)k;
 	return -1;
 }
 
 /* The part that has all of an operation of a set; -1: it is cut as others are. */
-static int home_of(const struct fanin_comm *c, const struct fanin_op *op)
+static int home_of(const struct fan_rank *c, const struct fanin_op *op)
 {
 	return op->is_member ? part_at(c, op->op.root) : -1;
 }
@@ -62,7 +62,7 @@ struct fan_split_range fan_comm_split_range(const struct fan_split *s, const str
 	return (struct fan_split_range){0, op->op.count, part == op->home};
 }
 
-bool fan_comm_split_cut(const struct fanin_comm *c, const struct fanin_op *op, unsigned i,
+bool fan_comm_split_cut(const struct fan_rank *c, const struct fanin_op *op, unsigned i,
 			struct fan_cut *cut)
 {
 	const struct fan_connection *cn = &c->connection[i];
@@ -72,7 +72,7 @@ bool fan_comm_split_cut(const struct fanin_comm *c, const struct fanin_op *op, u
 	return r.takes_part;
 }
 
-void fan_comm_split_started(struct fanin_comm *c, struct fanin_op *op)
+void fan_comm_split_started(struct fan_rank *c, struct fanin_op *op)
 {
 	int home = home_of(c, op);
 	op->is_counted = true;
@@ -94,9 +94,9 @@ static bool is_settled(const struct fan_comm_split *s)
 }
 
 /* Is the aggregator of part `k` on this rank's host?  Then its round trips tell nothing. */
-static bool is_here(const struct fanin_comm *c, unsigned k)
+static bool is_here(const struct fan_rank *c, unsigned k)
 {
-	int first = c->host_first ? c->host_first[c->cfg.rank] : c->cfg.rank;
+	int first = c->column.host_first ? c->column.host_first[c->cfg.rank] : c->cfg.rank;
 	return c->inside[k] == first;
 }
 
@@ -107,17 +107,17 @@ static void begin_period(struct fan_comm_split *s)
 	s->busy_ns = s->bytes = s->done_bytes = 0;
 }
 
-static uint64_t period_of(const struct fanin_comm *c)
+static uint64_t period_of(const struct fan_rank *c)
 {
 	const struct fan_comm_split *s = &c->split;
 	uint64_t bytes =
 		is_settled(s) ? FAN_COMM_SPLIT_BYTES * FAN_COMM_SPLIT_QUIET : FAN_COMM_SPLIT_BYTES;
-	return bytes / (c->columns ? c->columns : 1);
+	return bytes / (c->column.columns ? c->column.columns : 1);
 }
 
 /* The time with operations under way for each MiB that was done meanwhile; 0: there was too little
  * of it to tell. */
-static int32_t cost_here(const struct fanin_comm *c)
+static int32_t cost_here(const struct fan_rank *c)
 {
 	const struct fan_comm_split *s = &c->split;
 	if (s->done_bytes < period_of(c) / 2)
@@ -128,7 +128,7 @@ static int32_t cost_here(const struct fanin_comm *c)
 
 /* The words of a measurement: the round trip of each part in microseconds; then, in this rank's
  * own place, the time of a MiB. */
-static void fill(struct fanin_comm *c)
+static void fill(struct fan_rank *c)
 {
 	struct fan_comm_split *s = &c->split;
 	const double busy_ns = (double)s->busy_ns;
@@ -147,7 +147,7 @@ static void fill(struct fanin_comm *c)
 		begin_period(s);
 }
 
-static bool add_measurement(struct fanin_comm *c)
+static bool add_measurement(struct fan_rank *c)
 {
 	struct fan_comm_split *s = &c->split;
 	struct fan_op what = {
@@ -172,7 +172,7 @@ static bool add_measurement(struct fanin_comm *c)
 }
 
 /* The least cost of a rank, which has not waited for others; 0: none has told one. */
-static uint64_t least_cost(const struct fanin_comm *c)
+static uint64_t least_cost(const struct fan_rank *c)
 {
 	const int32_t *cost = c->split.words + c->parts;
 	uint64_t least = 0;
@@ -182,7 +182,7 @@ static uint64_t least_cost(const struct fanin_comm *c)
 	return least;
 }
 
-static void take_measurement(struct fanin_comm *c)
+static void take_measurement(struct fan_rank *c)
 {
 	struct fan_comm_split *s = &c->split;
 	for (unsigned k = 0; k < c->parts; k++) {
@@ -198,14 +198,14 @@ static void take_measurement(struct fanin_comm *c)
 	s->news = true;
 }
 
-static bool is_much_open(const struct fanin_comm *c)
+static bool is_much_open(const struct fan_rank *c)
 {
 	return c->split.open_bytes > period_of(c) / DRAINED;
 }
 
 /* Before a measurement of shares that are learnt, and before others are tried, what has been
  * started comes to its end, so that the measurement is of all of it and of nothing else. */
-static bool drains(const struct fanin_comm *c, bool due, bool needed)
+static bool drains(const struct fan_rank *c, bool due, bool needed)
 {
 	const struct fan_comm_split *s = &c->split;
 	bool ends = s->measures ? s->arrived && needed : due;
@@ -214,7 +214,7 @@ static bool drains(const struct fanin_comm *c, bool due, bool needed)
 
 /* Which operations may be started before the measurement under way has been taken follows from
  * their sizes alone, so that all ranks take it before the same one. */
-bool fan_comm_split_permits(struct fanin_comm *c)
+bool fan_comm_split_permits(struct fan_rank *c)
 {
 	struct fan_comm_split *s = &c->split;
 	const struct fanin_op *next = c->waiting.head;
@@ -233,22 +233,22 @@ bool fan_comm_split_permits(struct fanin_comm *c)
 	}
 	s->blocked = s->measures && needed;
 	if (!s->measures && due && !add_measurement(c))
-		fan_comm_fail(c, FAN_E_NOMEM, fan_err_text(FAN_E_NOMEM));
+		fan_rank_fail(c, FAN_E_NOMEM, fan_err_text(FAN_E_NOMEM));
 	return !s->blocked && !atomic_load(&c->error);
 }
 
-bool fan_comm_split_holds(const struct fanin_comm *c)
+bool fan_comm_split_holds(const struct fan_rank *c)
 {
 	return c->split.blocked || c->split.drains;
 }
 
-bool fan_comm_split_waited(const struct fanin_comm *c)
+bool fan_comm_split_waited(const struct fan_rank *c)
 {
 	const struct fan_comm_split *s = &c->split;
 	return (s->blocked && s->arrived) || (s->drains && !(c->running_count && is_much_open(c)));
 }
 
-void fan_comm_split_done(struct fanin_comm *c, const struct fanin_op *op)
+void fan_comm_split_done(struct fan_rank *c, const struct fanin_op *op)
 {
 	uint64_t bytes = op->op.count * fan_dtype_bytes(op->op.dtype);
 	if (op->is_whole)
@@ -257,12 +257,12 @@ void fan_comm_split_done(struct fanin_comm *c, const struct fanin_op *op)
 	c->split.open_bytes -= bytes < c->split.open_bytes ? bytes : c->split.open_bytes;
 }
 
-void fan_comm_split_arrived(struct fanin_comm *c)
+void fan_comm_split_arrived(struct fan_rank *c)
 {
 	c->split.arrived = true;
 }
 
-void fan_comm_split_show(struct fanin_comm *c)
+void fan_comm_split_show(struct fan_rank *c)
 {
 	struct fan_comm_split *s = &c->split;
 	if (!s->news)
@@ -292,7 +292,7 @@ struct under_way {
 	bool sets, others;
 };
 
-static struct under_way what_is_under_way(const struct fanin_comm *c)
+static struct under_way what_is_under_way(const struct fan_rank *c)
 {
 	struct under_way is = {false, false};
 	for (unsigned i = 0; i < c->running_count; i++)
@@ -303,7 +303,7 @@ static struct under_way what_is_under_way(const struct fanin_comm *c)
 	return is;
 }
 
-static double share_of(const struct fanin_comm *c, const struct fan_connection *cn,
+static double share_of(const struct fan_rank *c, const struct fan_connection *cn,
 		       struct under_way is)
 {
 	const struct fan_split *s = &c->split.shares.now;
@@ -320,7 +320,7 @@ static double at_least(double value, double least)
 }
 
 /* The results that come in FAN_COMM_SPLIT_FILL_MS, smoothed. */
-static void note_fill(struct fanin_comm *c, uint64_t spent_ns)
+static void note_fill(struct fan_rank *c, uint64_t spent_ns)
 {
 	struct fan_comm_split *s = &c->split;
 	const uint64_t period_ns = FAN_COMM_SPLIT_FILL_MS * FAN_MS;
@@ -341,7 +341,7 @@ static void note_fill(struct fanin_comm *c, uint64_t spent_ns)
 }
 
 /* Not while only sets are under way, whose round trips tell nothing of shares. */
-static void note_round_trips(struct fanin_comm *c, uint64_t now_ns, struct under_way is)
+static void note_round_trips(struct fan_rank *c, uint64_t now_ns, struct under_way is)
 {
 	struct fan_comm_split *s = &c->split;
 	uint64_t spent_ns = now_ns - s->looked_ns;
@@ -361,7 +361,7 @@ double fan_comm_split_counted(double fill, unsigned used)
 	return count < used ? count : used;
 }
 
-void fan_comm_split_keep_in_step(struct fanin_comm *c, uint64_t now_ns)
+void fan_comm_split_keep_in_step(struct fan_rank *c, uint64_t now_ns)
 {
 	struct fan_in_step_part lane[FAN_SHARDS_MAX]; /* by connection */
 	unsigned used = 0, hosts = 0;		      /* connections with a share; those to hosts */
@@ -389,7 +389,7 @@ void fan_comm_split_keep_in_step(struct fanin_comm *c, uint64_t now_ns)
 			  (is.sets ? FAN_COMM_SPLIT_SET_STEP : FAN_IN_STEP_FRAGS) * count);
 	for (unsigned i = 0; i < connections; i++) {
 		struct fan_worker *w = c->connection[i].w;
-		fan_worker_least_timeout(w, fan_comm_rto_min_ms(c, parts));
+		fan_worker_least_timeout(w, fan_rank_rto_min_ms(c, parts));
 		fan_worker_allow(w, lane[i].allow);
 	}
 }

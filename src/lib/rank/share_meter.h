@@ -26,7 +26,7 @@
 #define FAN_COMM_SPLIT_SET_STEP	  64 /* in place of FAN_IN_STEP_FRAGS while sets are under way */
 #define FAN_COMM_SPLIT_RTT_MAX_US (1 << 22)
 
-struct fanin_comm;
+struct fan_rank;
 struct fanin_op;
 struct fan_cut;
 
@@ -63,7 +63,7 @@ struct fan_comm_split {
 };
 
 /* Once the parts are known: their first shares. */
-void fan_comm_split_init(struct fanin_comm *c);
+void fan_comm_split_init(struct fan_rank *c);
 
 /* The elements of part `part` in an operation that has been started; `s` are the shares, and
  * `per_frag` elements fill a fragment.
@@ -75,25 +75,25 @@ struct fan_split_range fan_comm_split_range(const struct fan_split *s, const str
 					    uint32_t per_frag, unsigned part);
 
 /* The elements of connection `i` in operation `op`.  False: it takes no part in it. */
-bool fan_comm_split_cut(const struct fanin_comm *c, const struct fanin_op *op, unsigned i,
+bool fan_comm_split_cut(const struct fan_rank *c, const struct fanin_op *op, unsigned i,
 			struct fan_cut *cut);
 
 /* May the first operation that waits be started?  May put a measurement before it. */
-bool fan_comm_split_permits(struct fanin_comm *c);
+bool fan_comm_split_permits(struct fan_rank *c);
 
 /* An operation is being started: count it. */
-void fan_comm_split_started(struct fanin_comm *c, struct fanin_op *op);
+void fan_comm_split_started(struct fan_rank *c, struct fanin_op *op);
 
 /* The measurement under way is done; an operation is. */
-void fan_comm_split_arrived(struct fanin_comm *c);
-void fan_comm_split_done(struct fanin_comm *c, const struct fanin_op *op);
+void fan_comm_split_arrived(struct fan_rank *c);
+void fan_comm_split_done(struct fan_rank *c, const struct fanin_op *op);
 
 /* Does the first operation that waits do so for a measurement?  Has what it waits for come? */
-bool fan_comm_split_holds(const struct fanin_comm *c);
-bool fan_comm_split_waited(const struct fanin_comm *c);
+bool fan_comm_split_holds(const struct fan_rank *c);
+bool fan_comm_split_waited(const struct fan_rank *c);
 
 /* With the lock held: show the parts to callers. */
-void fan_comm_split_show(struct fanin_comm *c);
+void fan_comm_split_show(struct fan_rank *c);
 
 /* Of `used` connections with a share, to named switches and to hosts, those that count for what may
  * be in flight: all leave by this rank's link, whose queue must not get longer by their number, but
@@ -103,6 +103,6 @@ double fan_comm_split_counted(double fill, unsigned used);
 /* Note round trips; have results asked for no sooner than queues of several parts empty, also those
  * of a named switch, which was the only part until hosts joined it; and let connections proceed in
  * step (core/worker/in_step.h). */
-void fan_comm_split_keep_in_step(struct fanin_comm *c, uint64_t now_ns);
+void fan_comm_split_keep_in_step(struct fan_rank *c, uint64_t now_ns);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stats.c - the counters of a communicator, from those of its connections. */
-#include "lib/comm/comm.h"
+#include "rank.h"
 
 /* How far it runs ahead of others, and what it keeps for them. */
 static void add_run_ahead(struct fanin_stats *s, const struct fan_connection *cn,
@@ -46,7 +46,7 @@ static void add_stats(struct fanin_stats *s, const struct fan_connection *cn)
 	s->multicast &= cn->by_group && w->multicast;
 }
 
-void fan_comm_add_stats(struct fanin_stats *s, const struct fanin_comm *c)
+void fan_rank_add_stats(struct fanin_stats *s, const struct fan_rank *c)
 {
 	for (unsigned i = 0; i < c->connections; i++)
 		if (c->connection[i].w)
@@ -68,7 +68,7 @@ static void add_before(struct fanin_stats *s, const struct fanin_stats *before)
 	s->forged += before->forged;
 }
 
-struct fanin_stats fan_comm_collect_stats(const struct fanin_comm *c)
+struct fanin_stats fan_rank_collect_stats(const struct fan_rank *c)
 {
 	struct fanin_stats s = {
 		.size = sizeof s,
@@ -86,15 +86,15 @@ struct fanin_stats fan_comm_collect_stats(const struct fanin_comm *c)
 		.segment_offload = 1,
 		.receive_offload = 1,
 	};
-	fan_comm_add_stats(&s, c);
+	fan_rank_add_stats(&s, c);
 	if (atomic_load(&c->met))
-		fan_meeting_count_idle(&c->places.ranks, &s);
+		fan_meeting_count_idle(c->hosts, &s);
 	if (c->regroup)
 		add_before(&s, &c->regroup->before);
 	return s;
 }
 
-void fan_comm_collect_trips(const struct fanin_comm *c, struct fan_rtt_histogram *h)
+void fan_rank_collect_trips(const struct fan_rank *c, struct fan_rtt_histogram *h)
 {
 	*h = (struct fan_rtt_histogram){.sum_ns = 0};
 	if (c->regroup)

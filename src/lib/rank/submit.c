@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* submit.c - how callers start operations. */
-#include "lib/comm/comm.h"
 #include "net/clock.h"
+#include "rank.h"
 
 /* With the lock held.  FAN_OK: there is room for `count` more. */
-static int wait_for_room(struct fanin_comm *c, unsigned count, bool wait)
+static int wait_for_room(struct fan_rank *c, unsigned count, bool wait)
 {
 	int e = FAN_OK;
 	c->room_waiters++;
 	while (!(e = atomic_load(&c->error)) && !c->closing &&
-	       atomic_load(&c->ops_open) + count > FAN_COMM_OPS_MAX) {
+	       atomic_load(&c->ops_open) + count > FAN_RANK_OPS_MAX) {
 		if (!wait) {
 			e = FAN_E_BUSY;
 			break;
@@ -25,7 +25,7 @@ static int wait_for_room(struct fanin_comm *c, unsigned count, bool wait)
 }
 
 /* Check arguments and make the operation, which has not been queued. */
-static int make_op(const struct fanin_comm *c, const struct fan_op_args *args, struct fanin_op **op)
+static int make_op(const struct fan_rank *c, const struct fan_op_args *args, struct fanin_op **op)
 {
 	struct fan_op what;
 	int e = fan_op_check(&what, args, &c->cfg);
@@ -41,12 +41,12 @@ static int make_op(const struct fanin_comm *c, const struct fan_op_args *args, s
 	(*op)->notify = args->notify;
 	(*op)->notify_arg = args->notify_arg;
 	if (c->trace && !args->is_own)
-		fan_op_trace(*op, c->trace, c->global);
+		fan_op_trace(*op, c->trace, c->column.global);
 	return FAN_OK;
 }
 
 /* Queue operations, one behind the other. */
-static int queue_ops(struct fanin_comm *c, struct fanin_op **ops, unsigned count, bool attended,
+static int queue_ops(struct fan_rank *c, struct fanin_op **ops, unsigned count, bool attended,
 		     bool wait)
 {
 	pthread_mutex_lock(&c->lock);
@@ -58,17 +58,17 @@ static int queue_ops(struct fanin_comm *c, struct fanin_op **ops, unsigned count
 		if (attended)
 			c->attending++;
 		else
-			fan_comm_wake(c);
+			fan_rank_wake(c);
 	}
 	pthread_mutex_unlock(&c->lock);
 	return e;
 }
 
-int fan_comm_submit_all(struct fanin_comm *c, const struct fan_op_args *args, unsigned count,
+int fan_rank_submit_all(struct fan_rank *c, const struct fan_op_args *args, unsigned count,
 			bool wait, struct fanin_op **ops)
 {
 	unsigned made = 0;
-	if (fan_comm_is_forked(c))
+	if (fan_rank_is_forked(c))
 		return FAN_E_CLOSED;
 	int e = atomic_load_explicit(&c->error, memory_order_acquire);
 	while (!e && made < count && !(e = make_op(c, &args[made], &ops[made])))
@@ -83,16 +83,16 @@ int fan_comm_submit_all(struct fanin_comm *c, const struct fan_op_args *args, un
 	return e;
 }
 
-int fan_comm_submit(struct fanin_comm *c, const struct fan_op_args *args, bool wait,
+int fan_rank_submit(struct fan_rank *c, const struct fan_op_args *args, bool wait,
 		    struct fanin_op **op)
 {
-	int e = fan_comm_submit_all(c, args, 1, wait, op);
+	int e = fan_rank_submit_all(c, args, 1, wait, op);
 	if (e)
 		*op = NULL;
 	return e;
 }
 
-void fan_comm_set_idle(struct fanin_comm *c, void (*idle)(void *arg), void *arg)
+void fan_rank_set_idle(struct fan_rank *c, void (*idle)(void *arg), void *arg)
 {
 	c->idle = idle;
 	c->idle_arg = arg;
@@ -104,15 +104,15 @@ static int wait_idly(struct fanin_op *op, void (*idle)(void *arg), void *arg)
 	int e;
 	if (!idle)
 		return fanin_op_wait(op, -1);
-	while ((e = fanin_op_wait(op, FAN_COMM_IDLE_MS)) == FAN_E_PENDING)
+	while ((e = fanin_op_wait(op, FAN_RANK_IDLE_MS)) == FAN_E_PENDING)
 		idle(arg);
 	return e;
 }
 
 /* Of an operation that was queued as attended.  Until this returns the communicator stays. */
-static void attend(struct fanin_comm *c, struct fanin_op *op, uint64_t until_ns)
+static void attend(struct fan_rank *c, struct fanin_op *op, uint64_t until_ns)
 {
-	fan_intra_comm_attend(c, op, until_ns);
+	c->kind->attend(c, op, until_ns);
 	pthread_mutex_lock(&c->lock);
 	c->attending--;
 	if (c->closing)
@@ -120,15 +120,15 @@ static void attend(struct fanin_comm *c, struct fanin_op *op, uint64_t until_ns)
 	pthread_mutex_unlock(&c->lock);
 }
 
-int fan_comm_run(struct fanin_comm *c, const struct fan_op_args *args)
+int fan_rank_run(struct fan_rank *c, const struct fan_op_args *args)
 {
 	struct fan_op_args mine = *args;
 	struct fanin_op *op;
 	/* Once the operation is queued the communicator may be gone any time. */
 	void (*idle)(void *arg) = c->idle;
 	void *idle_arg = c->idle_arg;
-	mine.attended = c->intra != NULL;
-	int e = fan_comm_submit(c, &mine, true, &op);
+	mine.attended = c->kind->attend != NULL;
+	int e = fan_rank_submit(c, &mine, true, &op);
 	if (e)
 		return e;
 	if (mine.attended)
@@ -138,14 +138,14 @@ int fan_comm_run(struct fanin_comm *c, const struct fan_op_args *args)
 	return e;
 }
 
-int fan_comm_run_within(struct fanin_comm *c, const struct fan_op_args *args, int timeout_ms,
+int fan_rank_run_within(struct fan_rank *c, const struct fan_op_args *args, int timeout_ms,
 			struct fanin_op **op)
 {
 	struct fan_op_args mine = *args;
 	const uint64_t until_ns =
 		timeout_ms < 0 ? UINT64_MAX : fan_clock_ns() + (uint64_t)timeout_ms * FAN_MS;
-	mine.attended = c->intra != NULL;
-	int e = fan_comm_submit(c, &mine, false, op);
+	mine.attended = c->kind->attend != NULL;
+	int e = fan_rank_submit(c, &mine, false, op);
 	if (e)
 		return e;
 	if (mine.attended)

@@ -5,13 +5,13 @@
 #include <string.h>
 
 #include "lib/base/fault_text.h"
-#include "lib/comm/comm.h"
 #include "net/clock.h"
+#include "rank.h"
 
 #define LIST_BYTES 160
 
 /* The first connection in `phase`; NULL: there is none. */
-static const struct fan_connection *find(const struct fanin_comm *c, enum fan_worker_phase phase)
+static const struct fan_connection *find(const struct fan_rank *c, enum fan_worker_phase phase)
 {
 	for (unsigned i = 0; i < c->connections; i++)
 		if (c->connection[i].w && fan_worker_phase(c->connection[i].w) == phase)
@@ -19,7 +19,7 @@ static const struct fan_connection *find(const struct fanin_comm *c, enum fan_wo
 	return NULL;
 }
 
-static void for_switch(const struct fanin_comm *c, const struct fan_connection *cn, char *text,
+static void for_switch(const struct fan_rank *c, const struct fan_connection *cn, char *text,
 		       size_t bytes)
 {
 	char addr[80];
@@ -34,18 +34,18 @@ static void for_switch(const struct fanin_comm *c, const struct fan_connection *
 			 c->inside[cn->part], addr, why);
 }
 
-static void for_ranks(const struct fanin_comm *c, char *text, size_t bytes)
+static void for_ranks(const struct fan_rank *c, char *text, size_t bytes)
 {
 	uint64_t missing[FAN_RANKS_MAX / 64];
 	char list[LIST_BYTES] = "";
 	const struct fan_connection *cn = find(c, FAN_W_FORMING);
-	if (cn && !c->global && fan_worker_missing(cn->w, missing))
+	if (cn && !c->column.global && fan_worker_missing(cn->w, missing))
 		fan_fault_ranks_text(list, sizeof list, missing);
 	snprintf(text, bytes, "waits for %s of %d to join job \"%s\"", *list ? list : "other ranks",
 		 c->cfg.ranks, c->cfg.job);
 }
 
-void fan_wait_text(const struct fanin_comm *c, uint64_t now_ns, char *text, size_t bytes)
+void fan_wait_text(const struct fan_rank *c, uint64_t now_ns, char *text, size_t bytes)
 {
 	char what[FAN_FAULT_TEXT_BYTES - 32];
 	const struct fan_connection *cn = find(c, FAN_W_JOINING);

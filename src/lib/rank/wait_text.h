@@ -7,9 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct fanin_comm;
+struct fan_rank;
 
 /* Write it to `text`, `bytes` bytes. */
-void fan_wait_text(const struct fanin_comm *c, uint64_t now_ns, char *text, size_t bytes);
+void fan_wait_text(const struct fan_rank *c, uint64_t now_ns, char *text, size_t bytes);
 
 #endif

@@ -15,9 +15,9 @@ static void count_idle(void *arg)
 static void idle(struct member *m)
 {
 	int calls = 0, none = 0, in[4] = {1, 2, 3, 4}, out[4];
-	fan_comm_set_idle(m->comm, count_idle, m->rank ? &none : &calls);
+	fan_rank_set_idle(&m->comm->rank, count_idle, m->rank ? &none : &calls);
 	if (m->rank)
-		usleep(20 * FAN_COMM_IDLE_MS * 1000);
+		usleep(20 * FAN_RANK_IDLE_MS * 1000);
 	EXPECT(!fanin_allreduce(m->comm, in, out, 4, FANIN_INT32, FANIN_SUM));
 	EXPECT(out[3] == 8);
 	EXPECT(m->rank || calls > 0);

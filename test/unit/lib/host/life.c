@@ -184,11 +184,11 @@ static int open_rank(struct fanin_comm *c, const struct job *job, int rank)
 	options.alive_ms = job->alive_ms;
 	m.host[0] = (struct fan_meeting_host){.ranks = 2, .nonce = job->nonce[0]};
 	m.host[1] = (struct fan_meeting_host){.first = 2, .ranks = 2, .nonce = job->nonce[1]};
-	if (fan_config_load(&c->cfg, &options, why, sizeof why) ||
+	if (fan_config_load(&c->rank.cfg, &options, why, sizeof why) ||
 	    fan_peer_parse(&at, job->address, why, sizeof why))
 		return FAN_E_CONFIG;
-	fan_comm_set_part(c, c->parts++, &at, "");
-	return fan_intra_comm_open(c, &m);
+	fan_rank_set_part(&c->rank, c->rank.parts++, &at, "");
+	return fan_intra_comm_open(&c->rank, &m, false);
 }
 
 /* Rank GONE has the memory of its host, and no more. */
@@ -217,12 +217,13 @@ static void run_rank(struct job *job, int rank)
 			raise(job->signal);
 		from_ns = fan_clock_ns();
 	}
-	c->threaded = !e && !pthread_create(&c->thread, NULL, fan_intra_comm_run, c);
-	if (c->threaded)
+	c->rank.threaded =
+		!e && !pthread_create(&c->rank.thread, NULL, c->rank.kind->run, &c->rank);
+	if (c->rank.threaded)
 		e = fanin_allreduce(c, &mine, &sum, 1, FANIN_INT32, FANIN_SUM);
 	job->result[rank] = e;
 	job->after_ns[rank] = fan_clock_ns() - from_ns;
-	memcpy(job->blamed[rank], c->blamed, sizeof c->blamed);
+	memcpy(job->blamed[rank], c->rank.blamed, sizeof c->rank.blamed);
 	fan_comm_destroy(c);
 }
 

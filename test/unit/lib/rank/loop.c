@@ -18,14 +18,14 @@ static struct fan_daemon *second;
 static fan_peer second_at;
 static atomic_uint added; /* ranks that have a part to add */
 
-static bool has_wake_up(const struct fanin_comm *c)
+static bool has_wake_up(const struct fan_rank *c)
 {
 	struct pollfd p = {.fd = c->wake_fd, .events = POLLIN};
 	return poll(&p, 1, 0) > 0;
 }
 
 /* Returns with the lock held, while the thread is awake and has looked at what callers leave. */
-static void catch_awake(struct fanin_comm *c)
+static void catch_awake(struct fan_rank *c)
 {
 	const uint64_t one = 1;
 	for (unsigned n = 0;; n++) {
@@ -39,7 +39,7 @@ static void catch_awake(struct fanin_comm *c)
 }
 
 /* Before a BEAT is due `done` says so. */
-static bool is_prompt(struct fanin_comm *c, bool (*done)(const struct fanin_comm *c))
+static bool is_prompt(struct fan_rank *c, bool (*done)(const struct fan_rank *c))
 {
 	const struct timespec pause = {.tv_nsec = LOOK_NS};
 	uint64_t until_ns = fan_clock_ns() + PROMPT_MS * FAN_MS;
@@ -53,17 +53,17 @@ static bool is_prompt(struct fanin_comm *c, bool (*done)(const struct fanin_comm
 	return is_done;
 }
 
-static bool has_joined_all(const struct fanin_comm *c)
+static bool has_joined_all(const struct fan_rank *c)
 {
 	return c->ready && c->parts == 2;
 }
 
-static bool has_completed(const struct fanin_comm *c)
+static bool has_completed(const struct fan_rank *c)
 {
 	return !c->complete;
 }
 
-static bool has_failed(const struct fanin_comm *c)
+static bool has_failed(const struct fan_rank *c)
 {
 	return atomic_load(&c->error);
 }
@@ -90,14 +90,14 @@ static void await_all_added(void)
 
 static void add_a_part(struct member *m)
 {
-	struct fanin_comm *c = m->comm;
+	struct fan_rank *c = &m->comm->rank;
 	if (!begin(m))
 		return;
 	catch_awake(c);
-	fan_comm_set_part(c, c->parts, &second_at, "");
+	fan_rank_set_part(c, c->parts, &second_at, "");
 	c->inside[c->parts] = -1;
 	c->parts_to_add = 1;
-	fan_comm_wake(c);
+	fan_rank_wake(c);
 	pthread_mutex_unlock(&c->lock);
 	await_all_added();
 	EXPECT(is_prompt(c, has_joined_all));
@@ -105,24 +105,24 @@ static void add_a_part(struct member *m)
 
 static void complete(struct member *m)
 {
-	struct fanin_comm *c = m->comm;
+	struct fan_rank *c = &m->comm->rank;
 	if (!begin(m))
 		return;
 	catch_awake(c);
 	c->complete = true;
-	fan_comm_wake(c);
+	fan_rank_wake(c);
 	pthread_mutex_unlock(&c->lock);
 	EXPECT(is_prompt(c, has_completed));
 }
 
 static void end(struct member *m)
 {
-	struct fanin_comm *c = m->comm;
+	struct fan_rank *c = &m->comm->rank;
 	if (!begin(m))
 		return;
 	catch_awake(c);
 	c->ending = FAN_E_RANK_LOST;
-	fan_comm_wake(c);
+	fan_rank_wake(c);
 	pthread_mutex_unlock(&c->lock);
 	EXPECT(is_prompt(c, has_failed));
 }

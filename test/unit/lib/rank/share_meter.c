@@ -3,11 +3,12 @@
 #include "unit/unit.h"
 
 #include "core/worker/worker_priv.h"
-#include "lib/comm/comm.h"
+#include "lib/rank/rank.h"
 
 /* A rank without connections that learns, of two. */
 struct rig {
-	struct fanin_comm *c;
+	struct fan_rank *c;
+	struct fan_meeting meeting;
 	struct fanin_op *op[2];
 };
 
@@ -15,12 +16,13 @@ struct rig {
 
 static void rig_init(struct rig *r, unsigned columns)
 {
+	memset(r, 0, sizeof *r);
 	const struct fan_op what = {.dtype = FAN_FLOAT32, .count = OP_ELEMS};
 	r->c = calloc(1, sizeof *r->c);
 	assert_non_null(r->c);
 	r->c->cfg.ranks = 2;
 	r->c->parts = 2;
-	r->c->columns = columns;
+	r->c->column.columns = columns;
 	r->c->inside[0] = r->c->inside[1] = -1;
 	fan_comm_split_init(r->c);
 	for (unsigned i = 0; i < 2; i++) {
@@ -124,7 +126,8 @@ static void comm_split__an_operation_is_counted_once(void **state)
 /* Two hosts, each with an aggregator; both operations are a set's. */
 static void rig_is_of_sets(struct rig *r)
 {
-	struct fan_meeting *m = &r->c->places.ranks;
+	struct fan_meeting *m = &r->meeting;
+	r->c->hosts = m;
 	m->hosts = 2;
 	for (unsigned i = 0; i < 2; i++) {
 		m->host_of[i] = (uint16_t)i;

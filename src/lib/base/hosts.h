@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hosts.h - which ranks of a job are on which hosts, as they have told each other (comm/meeting.h).
+ */
+#ifndef FAN_LIB_BASE_HOSTS_H
+#define FAN_LIB_BASE_HOSTS_H
+
+#include <fanin.h>
+#include <stdbool.h>
+
+#include "core/base/limits.h"
+#include "plan_msg.h"
+
+#define FAN_MEETING_HOSTS_MAX FAN_PARTS_MAX /* hosts with an aggregator; others have none */
+
+/* Processes with one kernel, network namespace and user have equal host ids. */
+struct fan_host_id {
+	uint64_t word[2];
+};
+
+/* A host, by its lowest rank. */
+struct fan_meeting_host {
+	uint16_t first; /* its lowest rank */
+	uint16_t ranks;
+	uint16_t misses;     /* ranks that do not reach its aggregator, so that it sums nothing */
+	uint32_t mbps;	     /* rate of its link; 0: not known (link_rate.h) */
+	uint64_t nonce;	     /* of the job's life there, from that rank */
+	fan_peer aggregator; /* embedded in that rank; port 0: it could not start one, or some
+			      * ranks do not reach it */
+};
+
+struct fan_meeting {
+	unsigned hosts; /* at most FAN_MEETING_HOSTS_MAX, in the order of their first ranks */
+	struct fan_meeting_host host[FAN_MEETING_HOSTS_MAX];
+	uint16_t host_of[FAN_RANKS_MAX];  /* of each rank; FAN_MEETING_HOSTS_MAX: a further one */
+	bool sums;			  /* hosts have aggregators, unless they could start none */
+	unsigned may_share, ask_to_share; /* ranks that may share memory; that ask for it */
+};
+
+/* Fill in s->idle_hosts and what is told about the first of them. */
+void fan_meeting_count_idle(const struct fan_meeting *m, struct fanin_stats *s);
+
+#endif

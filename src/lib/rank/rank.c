@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rank.c - the callers' side of a rank: how it begins, is waited for, and ends. */
+#include "rank.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "lib/base/files.h"
+#include "lib/base/fork_guard.h"
+#include "lib/base/rank_file.h"
+#include "lib/base/rendezvous.h"
+#include "net/clock.h"
+
+bool fan_rank_is_forked(const struct fan_rank *c)
+{
+	return c->fork_guard != fan_fork_guard();
+}
+
+const char *fan_rank_error(const struct fan_rank *c)
+{
+	return atomic_load_explicit(&c->error, memory_order_acquire) ? c->sentence : "";
+}
+
+void fan_rank_read_stats(const struct fan_rank *c, struct fanin_stats *stats)
+{
+	const size_t size = stats->size < sizeof *stats ? stats->size : sizeof *stats;
+	pthread_mutex_t *lock = (pthread_mutex_t *)&c->lock;
+	pthread_mutex_lock(lock);
+	memcpy(stats, &c->stats, size);
+	pthread_mutex_unlock(lock);
+	stats->size = size;
+}
+
+struct fan_comm_shown fan_rank_shown(const struct fan_rank *c, unsigned k, bool *settled)
+{
+	pthread_mutex_t *lock = (pthread_mutex_t *)&c->lock;
+	pthread_mutex_lock(lock);
+	const struct fan_comm_shown shown = c->shown[k];
+	*settled = c->shown_settled;
+	pthread_mutex_unlock(lock);
+	return shown;
+}
+
+int fan_rank_refuse(struct fan_rank *c, int error, const char *why)
+{
+	if (why != c->sentence)
+		snprintf(c->sentence, sizeof c->sentence, "%s", why);
+	atomic_store_explicit(&c->error, error, memory_order_release);
+	return error;
+}
+
+void fan_rank_set_part(struct fan_rank *c, unsigned k, const fan_peer *at, const char *column)
+{
+	char suffix[32];
+	snprintf(suffix, sizeof suffix, "%s", column);
+	if (k)
+		snprintf(suffix, sizeof suffix, "%s/%u", column, k);
+	c->part[k] = (struct fan_job_part){.at = *at};
+	fan_rendezvous_derive(c->part[k].name, c->cfg.job, suffix);
+}
+
+static void wake_thread(struct fan_rank *c)
+{
+	uint64_t one = 1;
+	if (c->awake)
+		return;
+	c->awake = true;
+	ssize_t n = write(c->wake_fd, &one, sizeof one);
+	(void)n; /* fails only when it is full of wake-ups already */
+}
+
+static const struct fan_rank_kind by_sockets = {
+	.has_sockets = true, .run = fan_progress, .wake = wake_thread};
+
+void fan_rank_wake(struct fan_rank *c)
+{
+	c->kind->wake(c);
+}
+
+void fan_rank_init(struct fan_rank *c)
+{
+	c->kind = &by_sockets;
+	c->fork_guard = fan_fork_guard();
+	c->epoll_fd = c->wake_fd = -1;
+	c->awake = true;
+	c->counts_trips = fan_rank_file_pattern("FANIN_METRICS") != NULL;
+	for (unsigned k = 0; k < FAN_PARTS_MAX; k++)
+		c->inside[k] = -1;
+	pthread_mutex_init(&c->lock, NULL);
+	pthread_condattr_t clock;
+	pthread_condattr_init(&clock);
+	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+	pthread_cond_init(&c->changed, &clock);
+	pthread_condattr_destroy(&clock);
+}
+
+/* Pages of its own, zero until they are used: most of its connections never are. */
+struct fan_rank *fan_rank_new(void)
+{
+	struct fan_rank *c =
+		mmap(NULL, sizeof *c, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (c == MAP_FAILED)
+		return NULL;
+	fan_rank_init(c);
+	return c;
+}
+
+static int open_events(struct fan_rank *c)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.u32 = FAN_RANK_WAKE};
+	char why[FAN_CONNECTION_WHY_BYTES], cause[160];
+	c->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (c->epoll_fd >= 0 && c->wake_fd >= 0 &&
+	    !epoll_ctl(c->epoll_fd, EPOLL_CTL_ADD, c->wake_fd, &ev))
+		return FAN_OK;
+	snprintf(why, sizeof why, "cannot wait for events: %s",
+		 fan_files_strerror(errno, cause, sizeof cause));
+	return fan_rank_refuse(c, FAN_E_SYSTEM, why);
+}
+
+/* The thread takes no signals: they are the host program's. */
+static int start_thread(struct fan_rank *c)
+{
+	sigset_t all, before;
+	char why[FAN_CONNECTION_WHY_BYTES];
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	int e = pthread_create(&c->thread, NULL, c->kind->run, c);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (e) {
+		snprintf(why, sizeof why, "cannot start a thread: %s", strerror(e));
+		return fan_rank_refuse(c, FAN_E_SYSTEM, why);
+	}
+	c->threaded = true;
+	return FAN_OK;
+}
+
+/* Buffers, events and the thread, once it is known whom to ask. */
+static int open_all(struct fan_rank *c)
+{
+	c->io = fan_connection_io_new(c->cfg.payload_bytes, c->cfg.keys.count);
+	if (!c->io)
+		return fan_rank_refuse(c, FAN_E_NOMEM, fan_err_text(FAN_E_NOMEM));
+	int e = open_events(c);
+	if (!e && *c->cfg.controller_addr)
+		fan_comm_client_init(c);
+	if (!e)
+		e = start_thread(c);
+	return e;
+}
+
+int fan_rank_start(struct fan_rank *c)
+{
+	return c->kind->has_sockets ? open_all(c) : start_thread(c);
+}
+
+/* Call `waiting`, without the lock that the caller holds. */
+static void tell_wait(struct fan_rank *c)
+{
+	char text[FAN_FAULT_TEXT_BYTES];
+	memcpy(text, c->wait_text, sizeof text);
+	pthread_mutex_unlock(&c->lock);
+	if (*text)
+		c->cfg.waiting(c->cfg.waiting_arg, text);
+	pthread_mutex_lock(&c->lock);
+}
+
+static bool is_ready(const struct fan_rank *c)
+{
+	return c->ready && !c->parts_to_add;
+}
+
+/* The same of what else its thread has to do meanwhile. */
+static void idle(struct fan_rank *c)
+{
+	pthread_mutex_unlock(&c->lock);
+	c->idle(c->idle_arg);
+	pthread_mutex_lock(&c->lock);
+}
+
+void fan_rank_wait_ready(struct fan_rank *c)
+{
+	uint64_t note_ns = fan_clock_ns() + FAN_CONFIG_NOTE_FIRST_MS * FAN_MS;
+	pthread_mutex_lock(&c->lock);
+	while (!is_ready(c) && !atomic_load(&c->error)) {
+		uint64_t idle_ns = fan_clock_ns() + FAN_RANK_IDLE_MS * FAN_MS;
+		uint64_t at_ns = c->idle && idle_ns < note_ns ? idle_ns : note_ns;
+		struct timespec t = {.tv_sec = (time_t)(at_ns / (1000 * FAN_MS)),
+				     .tv_nsec = (long)(at_ns % (1000 * FAN_MS))};
+		pthread_cond_timedwait(&c->changed, &c->lock, &t);
+		if (c->idle)
+			idle(c);
+		if (fan_clock_ns() < note_ns || is_ready(c))
+			continue;
+		note_ns = fan_clock_ns() + FAN_CONFIG_NOTE_MS * FAN_MS;
+		if (c->cfg.waiting)
+			tell_wait(c);
+	}
+	pthread_mutex_unlock(&c->lock);
+}
+
+int fan_rank_begin(struct fan_rank *c)
+{
+	int e = fan_rank_start(c);
+	if (e)
+		return e;
+	fan_rank_wait_ready(c);
+	return atomic_load(&c->error);
+}
+
+int fan_rank_create_column(const struct fan_rank *of, const struct fan_config *cfg,
+			   const struct fan_rank_column *column, unsigned number,
+			   struct fan_rank **rank)
+{
+	char suffix[16];
+	struct fan_rank *c = *rank = fan_rank_new();
+	if (!c)
+		return FAN_E_NOMEM;
+	c->cfg = *cfg;
+	c->trace = of->trace; /* which outlives it */
+	c->column = *column;
+	c->idle = of->kind->join_on;
+	c->idle_arg = of->host;
+	snprintf(suffix, sizeof suffix, "/c%u", number);
+	for (c->parts = 0; c->parts < of->parts; c->parts++) {
+		fan_rank_set_part(c, c->parts, &of->part[c->parts].at, suffix);
+		c->inside[c->parts] = of->inside[c->parts];
+		c->mbps[c->parts] = of->mbps[c->parts];
+	}
+	c->complete = true;
+	return fan_rank_begin(c);
+}
+
+void fan_rank_end(struct fan_rank *c, int error, const uint64_t *blamed)
+{
+	pthread_mutex_lock(&c->lock);
+	c->ending = error;
+	memcpy(c->ending_blamed, blamed, sizeof c->ending_blamed);
+	fan_rank_wake(c);
+	pthread_mutex_unlock(&c->lock);
+}
+
+void fan_rank_stop(struct fan_rank *c)
+{
+	pthread_mutex_lock(&c->lock);
+	c->closing = true;
+	pthread_cond_broadcast(&c->changed);
+	if (c->threaded)
+		fan_rank_wake(c);
+	while (c->room_waiters || c->attending)
+		pthread_cond_wait(&c->changed, &c->lock);
+	pthread_mutex_unlock(&c->lock);
+	if (c->threaded)
+		pthread_join(c->thread, NULL);
+	pthread_cond_destroy(&c->changed);
+	pthread_mutex_destroy(&c->lock);
+}
+
+void fan_rank_release(struct fan_rank *c)
+{
+	if (c->kind->release)
+		c->kind->release(c->host);
+	for (unsigned i = 0; i < FAN_SHARDS_MAX; i++)
+		fan_connection_close(&c->connection[i]);
+	fan_comm_client_free(c);
+	fan_regroup_free(c->regroup);
+	if (c->epoll_fd >= 0)
+		close(c->epoll_fd);
+	if (c->wake_fd >= 0)
+		close(c->wake_fd);
+	fan_connection_io_free(c->io);
+}
+
+void fan_rank_destroy(struct fan_rank *c)
+{
+	if (!c)
+		return;
+	if (!fan_rank_is_forked(c))
+		fan_rank_stop(c);
+	fan_rank_release(c);
+	munmap(c, sizeof *c);
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rank.h - one rank of one job, with a thread.
+ *
+ * Threads:
+ *  - only the progress thread (loop.c) uses the connections, and so the core;
+ *  - callers queue operations in `queued`, under the lock, and wait on the operation's
+ *    own condition.  No lock is held while the core runs or the kernel sends, so the
+ *    start of an operation never waits for a transfer;
+ *  - state (ready, error, statistics) is published under the lock.
+ *
+ * Memory beyond the caller's tensors: 64 KiB to receive into, at most 256 KiB + 11 KiB
+ * of datagrams to send (connection.h), the core's window (fan_worker_bytes: under 600 KiB for
+ * the largest), this struct, and about 250 bytes for each operation started: in all less
+ * than a window of packets + 1 MiB.  Where a job goes on without switches that die (regroup.h), a
+ * connection keeps another window of packets.  With run-ahead, a connection has 132 bytes for each
+ * fragment of it, and 1.15 payloads for each sum of its helper cache. */
+#ifndef FAN_LIB_RANK_RANK_H
+#define FAN_LIB_RANK_RANK_H
+
+#include <fanin.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "lib/base/cause.h"
+#include "lib/base/config.h"
+#include "lib/base/fault_text.h"
+#include "lib/base/hosts.h"
+#include "lib/base/op.h"
+#include "lib/link/connection.h"
+#include "plan_client.h"
+#include "regroup.h"
+#include "share_meter.h"
+
+#define FAN_RANK_OPS_MAX    4096	     /* started and not ended */
+#define FAN_RANK_EVENTS_MAX 16		     /* sockets handled per round */
+#define FAN_RANK_WAKE	    UINT32_MAX	     /* number of `wake_fd` in epoll */
+#define FAN_RANK_CONTROLLER (UINT32_MAX - 1) /* number of the controller's socket in epoll */
+#define FAN_RANK_COMPANY_MS 2000	     /* a rank that cannot take part waits for more */
+#define FAN_RANK_IDLE_MS    5 /* between calls of `idle` while an operation is waited for */
+#define FAN_RANK_LEAVE_NS   (2000 * FAN_MS) /* most time to leave */
+
+/* Two kinds of ranks: one has connections to aggregators, the other shares memory with those of its
+ * host (lib/host). */
+struct fan_rank;
+struct fan_intra_comm;
+struct fan_rank_kind {
+	bool has_sockets;
+	void *(*run)(void *rank);	     /* entry of the thread */
+	void (*wake)(struct fan_rank *rank); /* the lock is held */
+
+	/* The others are NULL where they do not apply.  The caller of `op`, which is queued, does
+	 * the rank's work until it has ended, or it is `until_ns`. */
+	void (*attend)(struct fan_rank *rank, struct fanin_op *op, uint64_t until_ns);
+	void (*join_on)(void *intra); /* a rank of it is being joined, as `idle` */
+	void (*release)(struct fan_intra_comm *host);
+};
+
+/* A rank whose job is one of several, with a rank for each host; none: all zero. */
+struct fan_rank_column {
+	unsigned columns;
+	const uint16_t *global;	    /* the ranks of the job, by rank of this one */
+	const uint16_t *host_first; /* the first rank of each host */
+	const uint16_t (*rank_at)[FAN_HOST_RANKS_MAX]; /* by host and number there */
+};
+
+struct fan_rank {
+	struct fan_config cfg; /* constant once created */
+	const struct fan_rank_kind *kind;
+	struct fan_intra_comm *host;	 /* of a kind that shares memory; NULL: by sockets */
+	const struct fan_meeting *hosts; /* of the ranks, once `met`; NULL: not known */
+	struct fan_rank_column column;
+	struct fan_trace *trace; /* NULL: nobody traces */
+	bool counts_trips;	 /* `trips` is kept up to date */
+	bool threaded;		 /* the thread was started */
+	atomic_bool met;	 /* `hosts` is constant from here on */
+	unsigned fork_guard;	 /* fan_fork_guard() when created */
+	pthread_t thread;
+	int epoll_fd, wake_fd;
+	void (*idle)(void *arg); /* called every FAN_RANK_IDLE_MS by fan_rank_run, and of a column
+				    while it is joined; NULL: not */
+	void *idle_arg;
+	atomic_int mark; /* of operations that are started from here on: FAN_MARK_NAME */
+
+	pthread_mutex_t lock;	    /* for all up to the next blank line */
+	pthread_cond_t changed;	    /* ready, error, or room for operations */
+	struct fan_op_queue queued; /* not taken by the thread yet */
+	bool awake;		    /* the thread will look at `queued` before it sleeps */
+	bool ready;		    /* all ranks have joined */
+	unsigned parts_to_add;	    /* beyond `parts`, which the thread joins */
+	bool complete;		    /* there are no further parts to add */
+	bool closing;		    /* fanin_comm_destroy was called */
+	bool missing_known;	    /* of a job that is forming: `missing` */
+	unsigned room_waiters;	    /* callers that wait for room for an operation */
+	unsigned attending;	    /* callers that do this rank's work, in fan_rank_run */
+	char wait_text[FAN_FAULT_TEXT_BYTES]; /* for `waiting`, until `ready` */
+	struct fanin_stats stats;
+	struct fan_rtt_histogram trips;		    /* of all connections, if counts_trips */
+	struct fan_comm_shown shown[FAN_PARTS_MAX]; /* stats.parts of them */
+	bool shown_settled;
+	int ending; /* why fan_rank_end was called; 0: it was not */
+	uint64_t ending_blamed[FAN_RANK_WORDS];
+	uint64_t missing[FAN_RANK_WORDS]; /* ranks that have not joined */
+
+	atomic_int error; /* 0, or its cause of failure: then `sentence` is constant */
+	char sentence[FAN_FAULT_TEXT_BYTES];
+	atomic_uint ops_open; /* operations started and not ended */
+
+	/* Used by the thread alone. */
+	struct fan_job_part part[FAN_PARTS_MAX]; /* without a controller one, of route 0 */
+	int inside[FAN_PARTS_MAX]; /* the rank in which the part's switch is embedded; -1: none */
+	uint32_t mbps[FAN_PARTS_MAX];	/* rate of that host's link; 0: not known */
+	unsigned shards[FAN_PARTS_MAX]; /* of the part's switches; 0: not known yet */
+	struct fan_connection
+		connection[FAN_SHARDS_MAX]; /* each part has one to shard 0 of its aggregator,
+					     * then one to each further shard */
+	unsigned connections;
+	unsigned parts; /* 0: not known yet */
+	struct fan_comm_split split;
+	struct fan_regroup *regroup; /* NULL: the job ends with any of its aggregators */
+	fan_peer server_addr;	     /* none: not given */
+	fan_peer controller_addr;
+	struct fan_comm_client client;
+	uint64_t note_ns; /* time of the next `wait_text` */
+	struct fan_connection_io *io;
+	struct fan_op_queue waiting;	       /* taken, not started on every connection */
+	struct fanin_op *running[FAN_OPS_MAX]; /* started on every connection, oldest first */
+	unsigned running_count;
+	bool progressed;		 /* an operation may be done */
+	uint64_t blamed[FAN_RANK_WORDS]; /* ranks to blame for a failed connection, for all
+					    connections; constant after an error */
+	int cause;			 /* of a failure, as other ranks of a column are told it */
+	bool leaving;			 /* the connections are leaving */
+	bool heard; /* a fragment has finished since the last look at `quiet_ns` */
+	uint64_t join_by_ns, leave_by_ns;
+	uint64_t ops_done, bytes_done;
+	uint64_t quiet_ns;  /* time of the last result, or of the first operation after none */
+	uint64_t result_ns; /* time of the last result; 0: none */
+	uint64_t gap_ns;    /* longest time without a result during operations */
+};
+
+/* For those who make one.  Zero bytes become a rank; or one with memory of its own, NULL: there is
+ * none. */
+void fan_rank_init(struct fan_rank *c);
+struct fan_rank *fan_rank_new(void);
+
+/* Part `k` of it is at the aggregator `at`; the first one has the job's own name and `column`. */
+void fan_rank_set_part(struct fan_rank *c, unsigned k, const fan_peer *at, const char *column);
+
+/* It cannot be made, and tells why until it is destroyed: `error`. */
+int fan_rank_refuse(struct fan_rank *c, int error, const char *why);
+
+/* Buffers and a thread; and all ranks have joined. */
+int fan_rank_start(struct fan_rank *c);
+int fan_rank_begin(struct fan_rank *c);
+void fan_rank_wait_ready(struct fan_rank *c);
+
+/* The rank of column `number` of those of `of`, at the same aggregators.  Texts name ranks as
+ * `column` says, whose arrays outlive it. */
+int fan_rank_create_column(const struct fan_rank *of, const struct fan_config *cfg,
+			   const struct fan_rank_column *column, unsigned number,
+			   struct fan_rank **rank);
+
+/* The end: of the thread, which leaves the job; of what it has; of one of fan_rank_new, both unless
+ * in a child of fork(), which has no thread.  NULL is allowed. */
+void fan_rank_stop(struct fan_rank *c);
+void fan_rank_release(struct fan_rank *c);
+void fan_rank_destroy(struct fan_rank *c);
+
+/* From any thread: end a column with `error`, and tell its other ranks that those in `blamed`
+ * caused it. */
+void fan_rank_end(struct fan_rank *c, int error, const uint64_t *blamed);
+
+/* Any thread: as fanin_comm_error, and as fanin_comm_stats with stats->size set. */
+const char *fan_rank_error(const struct fan_rank *c);
+
+void fan_rank_read_stats(const struct fan_rank *c, struct fanin_stats *stats);
+
+/* Any thread: part `k`, one of stats.parts, and whether shares stay as they are. */
+struct fan_comm_shown fan_rank_shown(const struct fan_rank *c, unsigned k, bool *settled);
+
+/* In a child of fork(), to which the communicator does not belong. */
+bool fan_rank_is_forked(const struct fan_rank *c);
+
+/* With the lock held: see to it that the thread looks at what has changed. */
+void fan_rank_wake(struct fan_rank *c);
+
+/* From here on fan_rank_run calls `idle` from its caller's thread every FAN_RANK_IDLE_MS, so that
+ * another library can make progress meanwhile.  It must not call this communicator. */
+void fan_rank_set_idle(struct fan_rank *c, void (*idle)(void *arg), void *arg);
+
+/* Queue an operation.  `wait`: wait for room instead of FAN_E_BUSY. */
+int fan_rank_submit(struct fan_rank *c, const struct fan_op_args *args, bool wait,
+		    struct fanin_op **op);
+
+/* The same for `count` operations at once, at most FAN_RANKS_MAX: all or none. */
+int fan_rank_submit_all(struct fan_rank *c, const struct fan_op_args *args, unsigned count,
+			bool wait, struct fanin_op **ops);
+
+/* Submit an operation and wait for its end: its result.  Where ranks share memory, the caller does
+ * this rank's work meanwhile. */
+int fan_rank_run(struct fan_rank *c, const struct fan_op_args *args);
+
+/* The same for `timeout_ms` at most, < 0: as long as it takes, without calls of `idle`.
+ * FAN_E_PENDING: it goes on, and is `*op`, which is NULL otherwise.  FAN_E_BUSY: there is no room.
+ */
+int fan_rank_run_within(struct fan_rank *c, const struct fan_op_args *args, int timeout_ms,
+			struct fanin_op **op);
+
+/* Entry of the thread: runs until `closing` is set and all connections have left. */
+void *fan_progress(void *comm);
+
+/* The following are for the thread alone.  The counters for fanin_comm_stats. */
+struct fanin_stats fan_rank_collect_stats(const struct fan_rank *c);
+
+/* The round trips of all connections. */
+void fan_rank_collect_trips(const struct fan_rank *c, struct fan_rtt_histogram *h);
+
+/* Add the counters of the connections that there are now. */
+void fan_rank_add_stats(struct fanin_stats *s, const struct fan_rank *c);
+
+/* What fault `f` of connection `cn` is, in a sentence. */
+void fan_rank_fault_text(const struct fan_rank *c, const struct fan_connection *cn,
+			 const struct fan_fault *f, char *text, size_t bytes);
+
+/* The aggregator of part `k` is silent: blame the rank that it is inside, or this one, which has
+ * lost it. */
+void fan_rank_blame_for_silence(struct fan_rank *c, unsigned k);
+
+/* `op` is over: make room, then tell.  It may be gone afterwards. */
+void fan_rank_end_op(struct fan_rank *c, struct fanin_op *op, int result);
+
+/* The same for one whose rests are done, and that has not been counted yet. */
+void fan_rank_end_whole(struct fan_rank *c, struct fanin_op *whole, int result);
+
+/* End the communicator and all its operations. */
+void fan_rank_fail(struct fan_rank *c, int error, const char *sentence);
+
+#endif
