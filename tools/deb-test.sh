@@ -1,11 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Build the Debian packages on a bare Debian 12 with what debian/control asks for and nothing else,
+# Build the Debian packages on a bare Debian with what debian/control asks for and nothing else,
 # have lintian look at them, and install and remove them on another, where they sum and
-# autopkgtest runs debian/tests.
+# autopkgtest runs debian/tests: among them, on Debian 13, that `import torch` knows "fanin".
 #
-#     tools/deb-test.sh [FOLDER]    packages and logs are left there (build/deb)
+#     tools/deb-test.sh [FOLDER [SUITE]]    packages and logs are left there (build/deb); SUITE:
+#                                           bookworm, which is Debian 12, or another one
 #
 # Takes about three minutes and 4 GB of disk.  Needs root, for the bare systems, and Debian's
 # debootstrap and autopkgtest (tools/deps.sh package).
@@ -16,6 +17,7 @@ cd "$(dirname "$0")/.."
 . tools/bare.sh
 
 out=$(realpath -m "${1:-build/deb}")
+SUITE=${2:-$SUITE}
 base=
 
 cleanup() {
@@ -109,7 +111,7 @@ inside 'fanin info | grep -q "xdp: yes"'
 
 step 'autopkgtest'
 autopkgtest -q --no-built-binaries --output-dir="$base/autopkgtest" "$root"/debs/*.deb "$base/source" -- chroot "$root" \
-        >"$out/autopkgtest.log" 2>&1 || fail "$out/autopkgtest.log"
+        >"$out/autopkgtest.log" 2>&1 || [ $? -eq 2 ] || fail "$out/autopkgtest.log" # 2: some were skipped
 cat "$base/autopkgtest/summary"
 
 step 'all packages; the units, in place'
