@@ -1,9 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# How src/core and the protocol stand against the bounds that they were arranged by.
+# How src/core, src/lib and the protocol stand against the bounds that they were arranged by.
 #
-#     tools/house.sh       a line each: what, how many, its bound; 1: one that has to hold does not
+#     tools/house.sh [BUILD]   a line each: what, how many, its bound; 1: one that has to hold does not
+#
+# With a build folder, arrows of src/lib are also those of undefined symbols between object files.
 set -eu
 
 TYPES_MAX=18
@@ -47,4 +49,71 @@ row 'assertions for 1,000 lines of src/core' "$((per / 10)).$((per % 10))" "at l
         "$((per >= ASSERTS_MIN * 10))"
 row 'lines of src/core' "$core" "$CORE_LINES_ASKED asked, not held" 1
 row '  in .c files' "$(cat src/core/*/*.c | wc -l)" '' 1
+
+# src/lib: "FILE OTHER" for each file, ROOM/NAME, that includes a header of another or needs a symbol of it.
+build=${1:-}
+lib_rooms='base link rank host comm api'
+lib_arrows() {
+        for room in $lib_rooms; do
+                for file in src/lib/"$room"/*.[ch]; do
+                        name=$room/$(basename "${file%.*}")
+                        sed -n 's|^[ \t]*#[ \t]*include[ \t]*"\([a-z_/]*\)\.h".*|\1|p' "$file" | while read -r other; do
+                                case $other in
+                                lib/*) other=${other#lib/} ;;
+                                */*) continue ;;
+                                *) other=$room/$other ;;
+                                esac
+                                [ "$other" = "$name" ] || echo "$name $other"
+                        done
+                done
+        done
+        [ -z "$build" ] || for room in $lib_rooms; do
+                for file in src/lib/"$room"/*.c; do
+                        name=$(basename "${file%.c}")
+                        nm "$build/src/libfaninlib.a.p/lib_${room}_$name.c.o" | sed "s|^|$room/$name |"
+                done
+        done | awk '
+                $(NF - 1) ~ /^[TDBR]$/ { has[$NF] = $1 }
+                $(NF - 1) == "U" { needs[++n] = $1 " " $NF }
+                END {
+                        for (i = 1; i <= n; i++) {
+                                split(needs[i], at, " ")
+                                if (at[2] in has && has[at[2]] != at[1]) print at[1], has[at[2]]
+                        }
+                }'
+}
+lib=$(lib_arrows | sort -u)
+lib_upward=$(echo "$lib" | awk -v rooms="$lib_rooms" '
+        BEGIN { n = split(rooms, list, " "); for (i = 1; i <= n; i++) at[list[i]] = i }
+        { split($1, a, "/"); split($2, b, "/"); if (at[b[1]] > at[a[1]]) count++ }
+        END { print count + 0 }')
+# The files of the largest circle: those that reach each other.
+lib_circle=$(echo "$lib" | awk '
+        { next_of[$1] = next_of[$1] " " $2; file[$1]; file[$2] }
+        function walk(from, at, i, list, n) {
+                n = split(next_of[at], list, " ")
+                for (i = 1; i <= n; i++)
+                        if (!((from, list[i]) in reach)) { reach[from, list[i]]; walk(from, list[i]) }
+        }
+        END {
+                for (f in file) walk(f, f)
+                for (f in file) {
+                        count = 0
+                        for (g in file) if (((f, g) in reach) && ((g, f) in reach)) count++
+                        if (count > most) most = count
+                }
+                print most + 0
+        }')
+lib_asserts=$(grep -hE '(^|[^a-zA-Z_])assert\(' src/lib/*/*.[ch] | wc -l)
+lib_lines=$(cat src/lib/*/*.[ch] | wc -l)
+members=$(awk '
+        /^struct [a-z_]+ \{/ { name = $2; count = 0; inside = 1; next }
+        inside && /^\}/ { if (count > most) most = count; inside = 0; next }
+        inside { line = $0; gsub(/\/\*[^*]*\*\//, "", line); if (line ~ /^\t[a-z_].*;/) count += gsub(/,/, ",", line) + 1 }
+        END { print most + 0 }' src/lib/*/*.[ch])
+row 'arrows between files of src/lib' "$(echo "$lib" | wc -l)" '' 1
+row '  upward between its rooms' "$lib_upward" 'none' "$((lib_upward == 0))"
+row '  files in the largest circle' "$lib_circle" '' 1
+row 'members of the largest struct of src/lib' "$members" '' 1
+row 'assertions for 1,000 lines of src/lib' "$((lib_asserts * 1000 / lib_lines)).$((lib_asserts * 10000 / lib_lines % 10))" '' 1
 exit $bad
