@@ -145,7 +145,7 @@ static void write_file(struct fan_comm_metrics *m, bool ending)
 	if (net) {
 		pthread_mutex_t *lock = (pthread_mutex_t *)&net->lock;
 		pthread_mutex_lock(lock);
-		n.trips = net->trips;
+		n.trips = net->shown.trips;
 		pthread_mutex_unlock(lock);
 	}
 	for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++) {

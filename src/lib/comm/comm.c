@@ -69,8 +69,8 @@ static unsigned set_hosts(struct fanin_comm *c, unsigned first, const struct fan
 	for (unsigned h = 0; h < m->hosts; h++)
 		if (m->host[h].aggregator.port) {
 			fan_rank_set_part(&c->rank, k, &m->host[h].aggregator, "");
-			c->rank.mbps[k] = m->host[h].mbps;
-			c->rank.inside[k++] = m->host[h].first;
+			c->rank.parts.mbps[k] = m->host[h].mbps;
+			c->rank.parts.inside[k++] = m->host[h].first;
 		}
 	return k - first;
 }
@@ -107,14 +107,14 @@ static int meet(struct fanin_comm *c)
 				     sizeof c->rank.sentence);
 	if (e)
 		return fan_rank_refuse(&c->rank, e, c->rank.sentence);
-	c->rank.parts = set_hosts(c, 0, m);
+	c->rank.parts.count = set_hosts(c, 0, m);
 	if (fan_intra_is_agreed(m, (unsigned)c->rank.cfg.ranks, false))
 		return fan_comm_share_memory(c, false);
-	if (c->rank.parts == 1)
+	if (c->rank.parts.count == 1)
 		snprintf(c->switch_text, sizeof c->switch_text, "%s (inside rank 0)", at.addr);
 	else
 		snprintf(c->switch_text, sizeof c->switch_text,
-			 "%s (inside rank 0) and %u more hosts", at.addr, c->rank.parts - 1);
+			 "%s (inside rank 0) and %u more hosts", at.addr, c->rank.parts.count - 1);
 	return FAN_OK;
 }
 
@@ -134,10 +134,10 @@ static int take_list(struct fanin_comm *c)
 			return e;
 		snprintf(sentence, sizeof sentence,
 			 "switch %.100s: named twice: expected different ones", one);
-		for (unsigned k = 0; k < c->rank.parts; k++)
-			if (fan_peer_equal(&c->rank.part[k].at, &at))
+		for (unsigned k = 0; k < c->rank.parts.count; k++)
+			if (fan_peer_equal(&c->rank.parts.job[k].at, &at))
 				return fan_rank_refuse(&c->rank, FAN_E_CONFIG, sentence);
-		fan_rank_set_part(&c->rank, c->rank.parts++, &at, "");
+		fan_rank_set_part(&c->rank, c->rank.parts.count++, &at, "");
 	}
 	return FAN_OK;
 }
@@ -150,8 +150,8 @@ bool fan_comm_hosts_may_sum(const struct fan_config *cfg)
 
 static unsigned mix(struct fanin_comm *c, const struct fan_meeting *m)
 {
-	bool fits = c->rank.parts + m->hosts <= FAN_COMM_MIXED_MAX;
-	return m->hosts > 1 && fits ? set_hosts(c, c->rank.parts, m) : 0;
+	bool fits = c->rank.parts.count + m->hosts <= FAN_COMM_MIXED_MAX;
+	return m->hosts > 1 && fits ? set_hosts(c, c->rank.parts.count, m) : 0;
 }
 
 /* Find out whom to ask: switches, which are then a part each; or a controller, which tells the
@@ -184,9 +184,9 @@ static int open_shared(struct fanin_comm *d, const struct fanin_comm *c)
 	d->rank.cfg = c->rank.cfg;
 	d->places.ranks = c->places.ranks;
 	d->rank.trace = c->rank.trace;
-	d->rank.parts = c->rank.parts;
-	memcpy(d->rank.part, c->rank.part, sizeof d->rank.part);
-	d->rank.parts += mix(d, m);
+	d->rank.parts.count = c->rank.parts.count;
+	memcpy(d->rank.parts.job, c->rank.parts.job, sizeof d->rank.parts.job);
+	d->rank.parts.count += mix(d, m);
 	int e = fan_comm_share_memory(d, false);
 	return e ? e : fan_rank_begin(&d->rank);
 }
@@ -221,7 +221,7 @@ static int join_hosts(struct fanin_comm **comm)
 	if (c->rank.host || !*c->rank.cfg.switch_addr ||
 	    (!hosts && !fan_intra_is_asked_for(&c->rank.cfg)))
 		return FAN_OK;
-	int e = fan_meeting_join(m, c, &c->rank.part[0].at, true, hosts ? &c->embedded : NULL);
+	int e = fan_meeting_join(m, c, &c->rank.parts.job[0].at, true, hosts ? &c->embedded : NULL);
 	if (e)
 		return fails_to_meet(c, e);
 	if (fan_intra_is_agreed(m, (unsigned)c->rank.cfg.ranks, true))
@@ -250,11 +250,12 @@ static void trace_join(struct fanin_comm *c, uint64_t begin_ns)
 void fan_comm_complete(struct fanin_comm *c)
 {
 	atomic_store(&c->rank.met, true);
-	c->places.count =
-		*c->rank.cfg.controller_addr ? 0 : c->rank.parts; /* a controller's parts change */
+	c->places.count = *c->rank.cfg.controller_addr
+				  ? 0
+				  : c->rank.parts.count; /* a controller's parts change */
 	for (unsigned k = 0; k < c->places.count; k++) {
-		c->places.at[k] = c->rank.part[k].at;
-		c->places.inside[k] = c->rank.inside[k];
+		c->places.at[k] = c->rank.parts.job[k].at;
+		c->places.inside[k] = c->rank.parts.inside[k];
 	}
 	pthread_mutex_lock(&c->rank.lock);
 	c->rank.complete = true;
@@ -313,8 +314,8 @@ int fan_comm_create_at(const struct fan_config *cfg, const fan_peer *at, const c
 		return FAN_E_NOMEM;
 	c->rank.cfg = *cfg;
 	c->rank.cfg.window = MEETING_WINDOW;
-	fan_rank_set_part(&c->rank, c->rank.parts++, at, suffix);
-	c->rank.inside[0] = 0;
+	fan_rank_set_part(&c->rank, c->rank.parts.count++, at, suffix);
+	c->rank.parts.inside[0] = 0;
 	return fan_rank_begin(&c->rank);
 }
 

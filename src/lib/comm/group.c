@@ -104,13 +104,13 @@ static void find_parts(struct fanin_comm *g, const struct fan_comm_places *p, co
 		bool here = p->inside[k] < 0;
 		for (int i = 0; i < count && !here; i++)
 			here = host_of[ranks[i]] == host_of[p->inside[k]];
-		if (!here && (g->rank.parts || k + 1 < p->count)) /* somebody sums */
+		if (!here && (g->rank.parts.count || k + 1 < p->count)) /* somebody sums */
 			continue;
-		g->rank.inside[g->rank.parts] =
+		g->rank.parts.inside[g->rank.parts.count] =
 			p->inside[k] < 0 ? -1 : place_of(ranks, count, p->inside[k]);
-		g->rank.mbps[g->rank.parts] =
+		g->rank.parts.mbps[g->rank.parts.count] =
 			p->inside[k] < 0 ? 0 : p->ranks.host[host_of[p->inside[k]]].mbps;
-		fan_rank_set_part(&g->rank, g->rank.parts++, &p->at[k], "");
+		fan_rank_set_part(&g->rank, g->rank.parts.count++, &p->at[k], "");
 	}
 }
 

@@ -93,8 +93,8 @@ static int go_to(struct shrink *s, unsigned k, struct fanin_comm **meeting)
 	m->rank.cfg.multicast = 0;
 	m->rank.cfg.waiting = NULL;
 	m->rank.cfg.join_ms = (int)((s->until_ns - fan_clock_ns()) / FAN_MS) + 2 * TRY_MS;
-	fan_rank_set_part(&m->rank, m->rank.parts++, &s->places.at[k], MEETING);
-	m->rank.inside[0] = s->places.inside[k];
+	fan_rank_set_part(&m->rank, m->rank.parts.count++, &s->places.at[k], MEETING);
+	m->rank.parts.inside[0] = s->places.inside[k];
 	return fan_rank_start(&m->rank);
 }
 
@@ -104,9 +104,9 @@ static bool look(struct fanin_comm *m, uint64_t present[FAN_RANK_WORDS])
 	uint64_t all[FAN_RANK_WORDS];
 	fan_ranks_all(all, (unsigned)m->rank.cfg.ranks);
 	pthread_mutex_lock(&m->rank.lock);
-	bool known = m->rank.ready || m->rank.missing_known;
+	bool known = m->rank.ready || m->rank.shown.missing_known;
 	for (unsigned i = 0; i < FAN_RANK_WORDS; i++)
-		present[i] = all[i] & ~(m->rank.ready ? 0 : m->rank.missing[i]);
+		present[i] = all[i] & ~(m->rank.ready ? 0 : m->rank.shown.missing[i]);
 	pthread_mutex_unlock(&m->rank.lock);
 	return known && fan_ranks_has(present, (unsigned)m->rank.cfg.rank);
 }
@@ -219,7 +219,7 @@ int fan_comm_shrink(struct fanin_comm *of, int wait_ms, struct fanin_comm **comm
 		      (uint64_t)(wait_ms < 0 ? of->rank.cfg.timeout_ms : wait_ms) * FAN_MS;
 	s->embedded = fan_embedded_switch_share(of->embedded);
 	if (atomic_load_explicit(&of->rank.error, memory_order_acquire))
-		memcpy(s->lost, of->rank.blamed, sizeof s->lost);
+		memcpy(s->lost, of->rank.fate.blamed, sizeof s->lost);
 	fan_ranks_clear(s->lost, (unsigned)of->rank.cfg.rank);
 	keep_places(s);
 	if (fan_ranks_count(s->lost) == (unsigned)of->rank.cfg.ranks - 1) {

@@ -61,16 +61,16 @@ static void list_lost(const struct fan_intra_comm *l, int number, const uint64_t
 static void net_failed(struct fan_intra_comm *l, int error)
 {
 	const struct fan_rank *net = l->net;
-	struct fan_intra_blame blame = {.cause = atomic_load(&net->error) ? net->cause : 0};
+	struct fan_intra_blame blame = {.cause = atomic_load(&net->error) ? net->fate.cause : 0};
 	uint64_t lost[FAN_RANK_WORDS] = {0};
 	if (blame.cause == FAN_E_RANK_LOST || blame.cause == FAN_E_RANK_LEFT ||
 	    blame.cause == FAN_E_TIMEOUT) /* of this column */
 		blame.cause = FAN_CAUSE_LOST(l->board.me);
 	if (error <= FAN_CAUSE_LOST(0))
 		error = FAN_E_RANK_LOST;
-	blame.hosts = blame.cause ? net->blamed : NULL;
+	blame.hosts = blame.cause ? net->fate.blamed : NULL;
 	if (blame.cause <= FAN_CAUSE_LOST(0)) {
-		list_lost(l, FAN_CAUSE_LOST(0) - blame.cause, net->blamed, lost);
+		list_lost(l, FAN_CAUSE_LOST(0) - blame.cause, net->fate.blamed, lost);
 		blame.lost = lost;
 	}
 	fan_intra_fail(&l->board, error, fan_rank_error(net), &blame);
@@ -222,7 +222,7 @@ static int net_not_open(struct fan_rank *c, int error)
 		return error;
 	}
 	snprintf(c->sentence, sizeof c->sentence, "%s", l->s->why);
-	memcpy(c->blamed, l->s->lost, sizeof c->blamed);
+	memcpy(c->fate.blamed, l->s->lost, sizeof c->fate.blamed);
 	return told;
 }
 
@@ -364,14 +364,14 @@ static void watch(struct fan_rank *c, uint64_t now_ns)
 static void start_ops(struct fan_rank *c)
 {
 	struct fan_intra_comm *l = c->host;
-	while (c->waiting.head) {
-		struct fan_op op = c->waiting.head->op;
+	while (c->ops.waiting.head) {
+		struct fan_op op = c->ops.waiting.head->op;
 		unsigned root_host = l->host_of[op.root];
 		op.root = l->number_of[op.root];
 		if (!fan_intra_start(&l->board, &op, root_host))
 			return;
 		l->running[(l->board.next_op - 1) % FAN_INTRA_OPS_MAX] =
-			fan_op_queue_take(&c->waiting);
+			fan_op_queue_take(&c->ops.waiting);
 	}
 }
 
@@ -386,17 +386,17 @@ static void end_ops(struct fan_rank *c)
 		fan_rank_read_stats(l->net, &net);
 	for (uint64_t n = l->ended; n < done; n++) {
 		const struct fan_op *op = &l->running[n % FAN_INTRA_OPS_MAX]->op;
-		c->ops_done++;
-		c->bytes_done += op->count * fan_dtype_bytes(op->dtype);
+		c->ops.done++;
+		c->ops.bytes_done += op->count * fan_dtype_bytes(op->dtype);
 	}
 	pthread_mutex_lock(&c->lock);
-	c->stats = net;
-	c->stats.ops = c->ops_done;
-	c->stats.bytes = c->bytes_done;
-	c->stats.hosts = l->board.with.hosts;
-	c->stats.host_ranks = l->s->ranks;
-	c->stats.sealed = c->cfg.keys.count != 0;
-	fan_meeting_count_idle(c->hosts, &c->stats);
+	c->shown.stats = net;
+	c->shown.stats.ops = c->ops.done;
+	c->shown.stats.bytes = c->ops.bytes_done;
+	c->shown.stats.hosts = l->board.with.hosts;
+	c->shown.stats.host_ranks = l->s->ranks;
+	c->shown.stats.sealed = c->cfg.keys.count != 0;
+	fan_meeting_count_idle(c->hosts, &c->shown.stats);
 	if (c->room_waiters)
 		pthread_cond_broadcast(&c->changed);
 	pthread_mutex_unlock(&c->lock);
@@ -414,7 +414,7 @@ static void end_all(struct fan_rank *c, int result)
 		atomic_fetch_sub(&c->ops_open, 1);
 		fan_op_end(l->running[l->ended % FAN_INTRA_OPS_MAX], result);
 	}
-	while ((op = fan_op_queue_take(&c->waiting))) {
+	while ((op = fan_op_queue_take(&c->ops.waiting))) {
 		atomic_fetch_sub(&c->ops_open, 1);
 		fan_op_end(op, result);
 	}
@@ -426,10 +426,10 @@ static void fail(struct fan_rank *c, int error)
 	pthread_mutex_lock(&c->lock);
 	if (!atomic_load(&c->error)) {
 		snprintf(c->sentence, sizeof c->sentence, "%s", c->host->s->why);
-		memcpy(c->blamed, c->host->s->lost, sizeof c->blamed);
+		memcpy(c->fate.blamed, c->host->s->lost, sizeof c->fate.blamed);
 		atomic_store_explicit(&c->error, error, memory_order_release);
 	}
-	fan_op_queue_move(&c->waiting, &c->queued);
+	fan_op_queue_move(&c->ops.waiting, &c->queued);
 	pthread_cond_broadcast(&c->changed);
 	pthread_mutex_unlock(&c->lock);
 	end_net(c->host);
@@ -451,7 +451,7 @@ static void end_by_error(struct fan_rank *c)
 static bool take_queue(struct fan_rank *c)
 {
 	pthread_mutex_lock(&c->lock);
-	fan_op_queue_move(&c->waiting, &c->queued);
+	fan_op_queue_move(&c->ops.waiting, &c->queued);
 	bool closing = c->closing;
 	pthread_mutex_unlock(&c->lock);
 	return !closing;
@@ -469,13 +469,13 @@ static int least_ms(int look_ms, uint64_t now_ns, uint64_t until_ns)
 static void work(struct fan_rank *c, struct fanin_op *op, uint64_t until_ns)
 {
 	struct fan_intra_comm *l = c->host;
-	int look_ms = op && c->idle ? FAN_RANK_IDLE_MS : LOOK_MS;
+	int look_ms = op && c->idle.call ? FAN_RANK_IDLE_MS : LOOK_MS;
 	uint64_t idle_ns = fan_clock_ns();
 	for (;;) {
 		uint32_t heard = fan_intra_heard(&l->board, FAN_INTRA_WORK);
 		uint64_t now_ns = fan_clock_ns();
-		if (op && c->idle && now_ns > idle_ns + FAN_RANK_IDLE_MS * FAN_MS) {
-			c->idle(c->idle_arg);
+		if (op && c->idle.call && now_ns > idle_ns + FAN_RANK_IDLE_MS * FAN_MS) {
+			c->idle.call(c->idle.arg);
 			idle_ns = now_ns;
 		}
 		if (!take_queue(c))
@@ -490,7 +490,7 @@ static void work(struct fan_rank *c, struct fanin_op *op, uint64_t until_ns)
 		end_by_error(c);
 		if (op ? fanin_op_test(op) != FAN_E_PENDING : !atomic_load(&c->ops_open))
 			return;
-		if (c->waiting.head && fan_intra_has_room(&l->board))
+		if (c->ops.waiting.head && fan_intra_has_room(&l->board))
 			continue; /* nobody rings for what has ended here */
 		if (now_ns >= until_ns)
 			return;

@@ -17,7 +17,7 @@ void fan_rank_fault_text(const struct fan_rank *c, const struct fan_connection *
 	}
 	bool behind = !fan_peer_is_none(&cn->server_addr);
 	struct fan_fault_about about = {
-		.job = c->client.on ? c->part[cn->part].name : c->cfg.job,
+		.job = c->client.on ? c->parts.job[cn->part].name : c->cfg.job,
 		.switch_addr = fan_peer_text(&cn->switch_addr, addr, sizeof addr),
 		.server_addr =
 			behind ? fan_peer_text(&cn->server_addr, server, sizeof server) : NULL,
@@ -33,8 +33,8 @@ void fan_rank_fault_text(const struct fan_rank *c, const struct fan_connection *
 		.sealed = cn->seal != NULL,
 		.answers = cn->presence.answered,
 		.refused = cn->refused,
-		.only = c->parts == 1,
-		.inside = c->inside[cn->part],
+		.only = c->parts.count == 1,
+		.inside = c->parts.inside[cn->part],
 		.files = fan_rank_files(c).count,
 		.files_max = fan_files_limit(),
 	};
@@ -46,9 +46,9 @@ void fan_rank_fault_text(const struct fan_rank *c, const struct fan_connection *
 /* Those of other parts tell the other ranks whose fault that is. */
 void fan_rank_blame_for_silence(struct fan_rank *c, unsigned k)
 {
-	int rank = c->inside[k]; /* of the job; in a column, its rank of that host */
+	int rank = c->parts.inside[k]; /* of the job; in a column, its rank of that host */
 	for (int i = 0; c->column.global && rank >= 0 && i < c->cfg.ranks; i++)
-		if (c->column.host_first[i] == c->inside[k])
+		if (c->column.host_first[i] == c->parts.inside[k])
 			rank = i;
-	fan_ranks_set(c->blamed, (unsigned)(rank < 0 ? c->cfg.rank : rank));
+	fan_ranks_set(c->fate.blamed, (unsigned)(rank < 0 ? c->cfg.rank : rank));
 }

@@ -34,9 +34,9 @@ static bool all_gone(const struct fan_rank *c)
 /* What the aggregators of other parts are told when `error` ends the communicator. */
 static int leave_error(const struct fan_rank *c, int error)
 {
-	bool own = fan_ranks_has(c->blamed, (unsigned)c->cfg.rank);
+	bool own = fan_ranks_has(c->fate.blamed, (unsigned)c->cfg.rank);
 	if (c->column.global) /* a column, whose own rank of a blamed host may live */
-		return c->cause ? c->cause : error;
+		return c->fate.cause ? c->fate.cause : error;
 	return error == FAN_E_UNREACHABLE && !own ? FAN_E_RANK_LOST : error;
 }
 
@@ -44,15 +44,15 @@ static int leave_error(const struct fan_rank *c, int error)
 static void leave(struct fan_rank *c, int error)
 {
 	uint64_t now_ns = fan_clock_ns();
-	if (c->leaving)
+	if (c->fate.leaving)
 		return;
-	c->leaving = true;
-	c->leave_by_ns = now_ns + FAN_RANK_LEAVE_NS;
+	c->fate.leaving = true;
+	c->when.leave_by_ns = now_ns + FAN_RANK_LEAVE_NS;
 	for (unsigned i = 0; i < c->connections; i++) {
 		struct fan_connection *cn = &c->connection[i];
 		if (!cn->w)
 			continue;
-		fan_worker_leave(cn->w, now_ns, leave_error(c, error), c->blamed);
+		fan_worker_leave(cn->w, now_ns, leave_error(c, error), c->fate.blamed);
 		cn->news = true;
 	}
 }
@@ -63,7 +63,7 @@ static void publish_stats(struct fan_rank *c)
 {
 	struct fanin_stats stats = fan_rank_collect_stats(c);
 	pthread_mutex_lock(&c->lock);
-	c->stats = stats;
+	c->shown.stats = stats;
 	pthread_mutex_unlock(&c->lock);
 }
 
@@ -78,8 +78,8 @@ static void count_op(struct fan_rank *c, const struct fanin_op *op)
 	if (op->is_own)
 		return;
 	uint64_t bytes = op->op.count * fan_dtype_bytes(op->op.dtype);
-	c->ops_done++;
-	c->bytes_done += bytes;
+	c->ops.done++;
+	c->ops.bytes_done += bytes;
 	fan_comm_split_done(c, op);
 }
 
@@ -108,14 +108,14 @@ void fan_rank_end_op(struct fan_rank *c, struct fanin_op *op, int result)
 static void end_all(struct fan_rank *c, int result)
 {
 	struct fanin_op *op;
-	for (unsigned i = 0; i < c->running_count; i++)
-		fan_rank_end_op(c, c->running[i], result);
-	c->running_count = 0;
+	for (unsigned i = 0; i < c->ops.running_count; i++)
+		fan_rank_end_op(c, c->ops.running[i], result);
+	c->ops.running_count = 0;
 	for (unsigned i = 0; c->regroup && i < c->regroup->op_count; i++)
 		fan_rank_end_op(c, c->regroup->op[i], result);
 	if (c->regroup)
 		c->regroup->op_count = 0;
-	while ((op = fan_op_queue_take(&c->waiting)))
+	while ((op = fan_op_queue_take(&c->ops.waiting)))
 		fan_rank_end_op(c, op, result);
 }
 
@@ -126,7 +126,7 @@ void fan_rank_fail(struct fan_rank *c, int error, const char *sentence)
 	pthread_mutex_lock(&c->lock);
 	snprintf(c->sentence, sizeof c->sentence, "%s", sentence);
 	atomic_store_explicit(&c->error, error, memory_order_release);
-	fan_op_queue_move(&c->waiting, &c->queued);
+	fan_op_queue_move(&c->ops.waiting, &c->queued);
 	pthread_cond_broadcast(&c->changed);
 	pthread_mutex_unlock(&c->lock);
 	leave(c, error);
@@ -152,12 +152,12 @@ static void fail_by_core(struct fan_rank *c, const struct fan_connection *cn)
 	if (f->err <= FAN_CAUSE_GONE(0) && f->err > FAN_CAUSE_GONE(FAN_CAUSE_PARTS_MAX))
 		f->err = FAN_E_UNREACHABLE; /* for the ranks to blame, and they say so */
 	if (f->err != FAN_E_MTU || !cn->path_test.behind_bytes)
-		memcpy(c->blamed, f->ranks, sizeof c->blamed);
-	c->cause = f->err;
+		memcpy(c->fate.blamed, f->ranks, sizeof c->fate.blamed);
+	c->fate.cause = f->err;
 	if (f->err == FAN_E_UNREACHABLE && !fan_ranks_count(f->ranks))
 		fan_rank_blame_for_silence(c, cn->part);
-	if (f->err == FAN_E_UNREACHABLE && c->column.global && c->inside[cn->part] >= 0)
-		c->cause = FAN_CAUSE_LOST(0); /* in which that host's aggregator is */
+	if (f->err == FAN_E_UNREACHABLE && c->column.global && c->parts.inside[cn->part] >= 0)
+		c->fate.cause = FAN_CAUSE_LOST(0); /* in which that host's aggregator is */
 	fan_rank_fault_text(c, cn, f, text, sizeof text);
 	fan_rank_fail(c, f->err, text);
 }
@@ -182,7 +182,7 @@ static void fail_by_socket(struct fan_rank *c, struct fan_connection *cn, uint64
 	char text[FAN_FAULT_TEXT_BYTES], addr[80];
 	int mtu;
 	fan_presence_turn(cn, now_ns);
-	if (!c->running_count)
+	if (!c->ops.running_count)
 		fan_path_test_result(&cn->path_test); /* nothing waits for one */
 	if (fan_connection_too_long(cn, &mtu)) {
 		fail_by_mtu(c, cn, mtu);
@@ -234,16 +234,16 @@ static bool start_op(struct fan_rank *c, struct fanin_op *op, uint64_t now_ns)
 
 static void start_ops(struct fan_rank *c, uint64_t now_ns)
 {
-	while (c->waiting.head && c->running_count < FAN_OPS_MAX) {
-		if (fan_regroup_holds(c, c->waiting.head))
+	while (c->ops.waiting.head && c->ops.running_count < FAN_OPS_MAX) {
+		if (fan_regroup_holds(c, c->ops.waiting.head))
 			return;
-		if (!c->running_count)
-			c->quiet_ns = now_ns;
-		if (!fan_comm_split_permits(c) || !start_op(c, c->waiting.head, now_ns))
+		if (!c->ops.running_count)
+			c->when.quiet_ns = now_ns;
+		if (!fan_comm_split_permits(c) || !start_op(c, c->ops.waiting.head, now_ns))
 			return;
-		c->waiting.head->started_ns = now_ns;
-		c->running[c->running_count++] = fan_op_queue_take(&c->waiting);
-		c->progressed = true;
+		c->ops.waiting.head->started_ns = now_ns;
+		c->ops.running[c->ops.running_count++] = fan_op_queue_take(&c->ops.waiting);
+		c->ops.progressed = true;
 	}
 }
 
@@ -263,8 +263,8 @@ static bool is_done(struct fan_rank *c, struct fanin_op *op)
 /* Parts that are done now. */
 static void trace_parts(struct fan_rank *c, uint64_t now_ns)
 {
-	for (unsigned i = 0; i < c->running_count; i++) {
-		struct fanin_op *op = c->running[i];
+	for (unsigned i = 0; i < c->ops.running_count; i++) {
+		struct fanin_op *op = c->ops.running[i];
 		for (unsigned k = 0; op->trace && k < op->connections; k++) {
 			struct fan_trace_event e = {.kind = FAN_TRACE_PART,
 						    .begin_ns = op->started_ns,
@@ -285,21 +285,21 @@ static void end_done(struct fan_rank *c)
 {
 	struct fanin_op *done[FAN_OPS_MAX];
 	unsigned kept = 0, ended = 0;
-	if (!c->progressed)
+	if (!c->ops.progressed)
 		return;
-	c->progressed = false;
+	c->ops.progressed = false;
 	if (c->trace)
 		trace_parts(c, fan_clock_ns());
 	bool measured = true;
-	for (unsigned i = 0; i < c->running_count; i++) {
-		struct fanin_op *op = c->running[i];
+	for (unsigned i = 0; i < c->ops.running_count; i++) {
+		struct fanin_op *op = c->ops.running[i];
 		if (measured && is_done(c, op))
 			done[ended++] = op;
 		else
-			c->running[kept++] = op;
+			c->ops.running[kept++] = op;
 		measured &= !op->is_measurement || is_done(c, op);
 	}
-	c->running_count = kept;
+	c->ops.running_count = kept;
 	for (unsigned i = 0; i < ended; i++)
 		count_op(c, done[i]);
 	if (ended)
@@ -325,9 +325,9 @@ static void receive(struct fan_rank *c, const struct epoll_event *ev, int count)
 		if (number == FAN_RANK_CONTROLLER)
 			c->client.news = true;
 		else if (number != FAN_RANK_WAKE)
-			c->heard |= fan_connection_recv(connection_at(c, number / 2), c->io,
-							number % 2 == 1);
-		else if (read(c->wake_fd, &wakes, sizeof wakes) < 0)
+			c->when.heard |= fan_connection_recv(connection_at(c, number / 2), c->io,
+							     number % 2 == 1);
+		else if (read(c->thread.wake_fd, &wakes, sizeof wakes) < 0)
 			continue; /* it was read before */
 	}
 }
@@ -336,7 +336,7 @@ static void trace_stall(struct fan_rank *c, uint64_t now_ns)
 {
 	struct fan_trace_event e = {.kind = FAN_TRACE_STALL,
 				    .name = "no result",
-				    .begin_ns = c->quiet_ns,
+				    .begin_ns = c->when.quiet_ns,
 				    .end_ns = now_ns};
 	fan_trace_add(c->trace, &e);
 }
@@ -344,28 +344,28 @@ static void trace_stall(struct fan_rank *c, uint64_t now_ns)
 /* Note for how long no result has come, where one was waited for. */
 static void note_gap(struct fan_rank *c, uint64_t now_ns)
 {
-	if (c->running_count && now_ns - c->quiet_ns > c->gap_ns)
-		c->gap_ns = now_ns - c->quiet_ns;
-	if (!c->heard)
+	if (c->ops.running_count && now_ns - c->when.quiet_ns > c->when.gap_ns)
+		c->when.gap_ns = now_ns - c->when.quiet_ns;
+	if (!c->when.heard)
 		return;
-	if (c->trace && c->running_count && now_ns - c->quiet_ns > FAN_TRACE_STALL_NS)
+	if (c->trace && c->ops.running_count && now_ns - c->when.quiet_ns > FAN_TRACE_STALL_NS)
 		trace_stall(c, now_ns);
-	c->quiet_ns = c->result_ns = now_ns;
-	c->progressed = true;
-	c->heard = false;
+	c->when.quiet_ns = c->when.result_ns = now_ns;
+	c->ops.progressed = true;
+	c->when.heard = false;
 }
 
 /* Publish that all ranks are here, once. */
 static void check_ready(struct fan_rank *c)
 {
 	char text[FAN_FAULT_TEXT_BYTES];
-	for (unsigned k = 0; k < c->parts; k++)
-		if (!c->shards[k])
+	for (unsigned k = 0; k < c->parts.count; k++)
+		if (!c->parts.shards[k])
 			return;
 	for (unsigned i = 0; i < c->connections; i++)
 		if (fan_worker_phase(c->connection[i].w) != FAN_W_READY)
 			return;
-	if (!c->parts)
+	if (!c->parts.count)
 		return;
 	const struct fan_files held = fan_rank_files(c);
 	if (fan_files_check(&held, text, sizeof text)) {
@@ -389,7 +389,8 @@ static bool awaits_its_place(struct fan_rank *c, struct fan_connection *cn, uint
 	if (!cn->taken_by_ns)
 		cn->taken_by_ns =
 			now_ns + (uint64_t)c->cfg.alive_ms * FAN_MS * 3 / 2 + 2 * pause_ns;
-	const uint64_t until_ns = cn->taken_by_ns < c->join_by_ns ? cn->taken_by_ns : c->join_by_ns;
+	const uint64_t until_ns =
+		cn->taken_by_ns < c->when.join_by_ns ? cn->taken_by_ns : c->when.join_by_ns;
 	if (now_ns + pause_ns >= until_ns)
 		return false;
 	if (!cn->again_ns)
@@ -415,7 +416,7 @@ static void check_connections(struct fan_rank *c, uint64_t now_ns)
 	}
 	if (c->ready || atomic_load(&c->error))
 		return;
-	for (unsigned k = 0; k < c->parts && !atomic_load(&c->error); k++)
+	for (unsigned k = 0; k < c->parts.count && !atomic_load(&c->error); k++)
 		fan_rank_open_shards(c, k, now_ns);
 	if (!atomic_load(&c->error))
 		check_ready(c);
@@ -438,11 +439,11 @@ static void work(struct fan_rank *c)
 {
 	uint64_t now_ns = fan_clock_ns();
 	note_gap(c, now_ns);
-	if (!c->leaving)
+	if (!c->fate.leaving)
 		end_done(c); /* first: the news of a failure may have come with the last result */
 	fan_comm_client_work(c, now_ns);
 	fan_regroup_work(c, now_ns);
-	if (!c->leaving) {
+	if (!c->fate.leaving) {
 		check_connections(c, now_ns);
 		start_ops(c, now_ns);
 		end_done(c);
@@ -460,7 +461,7 @@ static uint64_t connection_deadline(const struct fan_rank *c, const struct fan_c
 {
 	if (!cn->w || gone(cn))
 		return UINT64_MAX;
-	if (!c->leaving && fan_worker_phase(cn->w) == FAN_W_FAILED)
+	if (!c->fate.leaving && fan_worker_phase(cn->w) == FAN_W_FAILED)
 		return cn->again_ns; /* 0: the next round tells the callers */
 	if (cn->news)
 		return fan_connection_free_ns(cn);
@@ -477,12 +478,12 @@ static void note_wait(struct fan_rank *c)
 {
 	char text[FAN_FAULT_TEXT_BYTES];
 	uint64_t now_ns = fan_clock_ns();
-	if (c->ready || atomic_load(&c->error) || now_ns < c->note_ns)
+	if (c->ready || atomic_load(&c->error) || now_ns < c->when.note_ns)
 		return;
-	c->note_ns = now_ns + FAN_CONFIG_NOTE_FIRST_MS / 4 * FAN_MS;
+	c->when.note_ns = now_ns + FAN_CONFIG_NOTE_FIRST_MS / 4 * FAN_MS;
 	fan_wait_text(c, now_ns, text, sizeof text);
 	pthread_mutex_lock(&c->lock);
-	memcpy(c->wait_text, text, sizeof text);
+	memcpy(c->shown.wait_text, text, sizeof text);
 	pthread_mutex_unlock(&c->lock);
 }
 
@@ -491,8 +492,8 @@ static void note_wait(struct fan_rank *c)
 static bool has_news(const struct fan_rank *c)
 {
 	return c->queued.head || c->parts_to_add || (c->complete && c->ready) ||
-	       (c->ending && !atomic_load(&c->error)) ||
-	       (c->closing && (!c->leaving || all_gone(c)));
+	       (c->ending.error && !atomic_load(&c->error)) ||
+	       (c->closing && (!c->fate.leaving || all_gone(c)));
 }
 
 /* Publish and decide how long to sleep, in milliseconds; -1: until woken. */
@@ -502,27 +503,27 @@ static int before_sleep(struct fan_rank *c)
 	note_wait(c);
 	uint64_t deadline_ns = fan_comm_client_deadline(c), regroup_ns = fan_regroup_deadline(c);
 	deadline_ns = regroup_ns < deadline_ns ? regroup_ns : deadline_ns;
-	if (!c->ready && !atomic_load(&c->error) && c->note_ns < deadline_ns)
-		deadline_ns = c->note_ns;
+	if (!c->ready && !atomic_load(&c->error) && c->when.note_ns < deadline_ns)
+		deadline_ns = c->when.note_ns;
 	for (unsigned i = 0; i < c->connections; i++) {
 		uint64_t d = connection_deadline(c, &c->connection[i]);
 		deadline_ns = d < deadline_ns ? d : deadline_ns;
 	}
 	pthread_mutex_lock(&c->lock);
-	if (c->closing && c->leave_by_ns < deadline_ns)
-		deadline_ns = c->leave_by_ns;
-	c->stats = stats;
+	if (c->closing && c->when.leave_by_ns < deadline_ns)
+		deadline_ns = c->when.leave_by_ns;
+	c->shown.stats = stats;
 	if (c->counts_trips)
-		fan_rank_collect_trips(c, &c->trips);
+		fan_rank_collect_trips(c, &c->shown.trips);
 	fan_comm_split_show(c);
 	if (c->room_waiters)
 		pthread_cond_broadcast(&c->changed);
-	bool more = has_news(c) ||
-		    (c->waiting.head && !fan_comm_split_holds(c) &&
-		     c->running_count < FAN_OPS_MAX && !fan_regroup_holds(c, c->waiting.head));
+	bool more = has_news(c) || (c->ops.waiting.head && !fan_comm_split_holds(c) &&
+				    c->ops.running_count < FAN_OPS_MAX &&
+				    !fan_regroup_holds(c, c->ops.waiting.head));
 	c->awake = more;
-	c->missing_known = !c->ready && c->connections && c->connection[0].w &&
-			   fan_worker_missing(c->connection[0].w, c->missing);
+	c->shown.missing_known = !c->ready && c->connections && c->connection[0].w &&
+				 fan_worker_missing(c->connection[0].w, c->shown.missing);
 	pthread_mutex_unlock(&c->lock);
 	return more ? 0 : fan_clock_timeout_ms(deadline_ns, -1);
 }
@@ -535,34 +536,34 @@ static bool after_sleep(struct fan_rank *c)
 	bool closing = c->closing;
 	unsigned more = c->parts_to_add;
 	if (more) /* else callers may read it */
-		c->parts += more;
+		c->parts.count += more;
 	c->parts_to_add = 0;
 	c->ready = c->ready && !more;
-	int ending = c->ending;
+	int ending = c->ending.error;
 	bool complete = c->complete && c->ready;
 	c->complete &= !complete;
-	fan_op_queue_move(&c->waiting, &c->queued);
+	fan_op_queue_move(&c->ops.waiting, &c->queued);
 	pthread_mutex_unlock(&c->lock);
 	if (more)
 		fan_rank_join_more_parts(c, more);
 	if (complete)
 		fan_regroup_enable(c);
 	if (ending && !atomic_load(&c->error)) {
-		c->progressed |= c->heard;
+		c->ops.progressed |= c->when.heard;
 		end_done(c);
-		memcpy(c->blamed, c->ending_blamed, sizeof c->blamed);
-		c->cause = ending;
+		memcpy(c->fate.blamed, c->ending.blamed, sizeof c->fate.blamed);
+		c->fate.cause = ending;
 		fan_rank_fail(c, ending, fan_err_text(ending));
 	}
-	if (closing && !c->leaving) {
-		bool busy =
-			c->running_count || c->waiting.head || (c->regroup && c->regroup->op_count);
+	if (closing && !c->fate.leaving) {
+		bool busy = c->ops.running_count || c->ops.waiting.head ||
+			    (c->regroup && c->regroup->op_count);
 		leave(c, busy ? FAN_E_RANK_LEFT : FAN_OK);
 		end_all(c, FAN_E_CLOSED);
 	}
-	if (c->leaving && c->waiting.head)
+	if (c->fate.leaving && c->ops.waiting.head)
 		end_all(c, atomic_load(&c->error) ? atomic_load(&c->error) : FAN_E_CLOSED);
-	return !closing || !(all_gone(c) || fan_clock_ns() >= c->leave_by_ns);
+	return !closing || !(all_gone(c) || fan_clock_ns() >= c->when.leave_by_ns);
 }
 
 void *fan_progress(void *comm)
@@ -571,11 +572,11 @@ void *fan_progress(void *comm)
 	struct epoll_event ev[FAN_RANK_EVENTS_MAX];
 	uint64_t now_ns = fan_clock_ns();
 	pthread_setname_np(pthread_self(), "fanin-worker");
-	c->join_by_ns = now_ns + (uint64_t)fan_config_join_ms(&c->cfg) * FAN_MS;
+	c->when.join_by_ns = now_ns + (uint64_t)fan_config_join_ms(&c->cfg) * FAN_MS;
 	fan_rank_open_parts(c, now_ns);
 	while (after_sleep(c)) {
 		work(c);
-		int n = epoll_wait(c->epoll_fd, ev, FAN_RANK_EVENTS_MAX, before_sleep(c));
+		int n = epoll_wait(c->thread.epoll_fd, ev, FAN_RANK_EVENTS_MAX, before_sleep(c));
 		receive(c, ev, n);
 	}
 	return NULL;

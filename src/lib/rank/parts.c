@@ -21,8 +21,8 @@ static uint16_t window_share(const struct fan_rank *c, const struct fan_job_part
 	double most = 0;
 	if (!c->client.on)
 		return 0;
-	for (unsigned k = 0; k < c->parts; k++)
-		most = c->part[k].gbps > most ? c->part[k].gbps : most;
+	for (unsigned k = 0; k < c->parts.count; k++)
+		most = c->parts.job[k].gbps > most ? c->parts.job[k].gbps : most;
 	double share = most > 0 ? part->gbps / most * 65536 : 65536;
 	return (uint16_t)(share >= 65536 ? 0 : share < 1 ? 1 : share);
 }
@@ -40,14 +40,14 @@ uint32_t fan_rank_rto_min_ms(const struct fan_rank *c, unsigned parts)
  * gets as many bytes as it sends by unicast. */
 static bool wants_group(const struct fan_rank *c)
 {
-	return c->cfg.multicast < 0 ? c->parts < 2 || c->client.on : c->cfg.multicast;
+	return c->cfg.multicast < 0 ? c->parts.count < 2 || c->client.on : c->cfg.multicast;
 }
 
 static struct fan_worker_config worker_config(const struct fan_rank *c,
 					      const struct fan_job_part *part, uint64_t now_ns)
 {
 	const struct fan_config *cfg = &c->cfg;
-	uint64_t left_ms = c->join_by_ns > now_ns ? (c->join_by_ns - now_ns) / FAN_MS : 0;
+	uint64_t left_ms = c->when.join_by_ns > now_ns ? (c->when.join_by_ns - now_ns) / FAN_MS : 0;
 	struct fan_worker_config w = {
 		.rank = (uint16_t)cfg->rank,
 		.ranks = (uint16_t)cfg->ranks,
@@ -60,7 +60,7 @@ static struct fan_worker_config worker_config(const struct fan_rank *c,
 				     (cfg->ahead ? FAN_JOIN_AHEAD : 0) |
 				     (cfg->keys.count ? 0 : FAN_JOIN_RUNS)),
 		.alive_ms = (uint32_t)cfg->alive_ms,
-		.rto_min_ms = fan_rank_rto_min_ms(c, c->parts),
+		.rto_min_ms = fan_rank_rto_min_ms(c, c->parts.count),
 		.join_ms = (uint32_t)left_ms + 1,
 		.stall_ms = (uint32_t)cfg->timeout_ms,
 		.authentic = cfg->keys.count > 0,
@@ -77,14 +77,14 @@ static struct fan_worker_config worker_config(const struct fan_rank *c,
 void fan_rank_open_connection(struct fan_rank *c, unsigned number, uint64_t now_ns)
 {
 	struct fan_connection *cn = &c->connection[number];
-	const struct fan_job_part *part = &c->part[cn->part];
+	const struct fan_job_part *part = &c->parts.job[cn->part];
 	struct fan_worker_config cfg = worker_config(c, part, now_ns);
 	char why[FAN_CONNECTION_WHY_BYTES];
 	fan_connection_close(cn);
 	cn->number = number;
 	cn->again_ns = 0;
 	cn->behind = false;
-	cn->epoll_fd = c->epoll_fd;
+	cn->epoll_fd = c->thread.epoll_fd;
 	cn->plain = c->cfg.plain_udp;
 	cn->server_addr = c->server_addr;
 	if (!fan_peer_is_none(&c->server_addr))
@@ -110,40 +110,41 @@ static void add_connection(struct fan_rank *c, unsigned k, unsigned shard, uint6
 void fan_rank_open_parts(struct fan_rank *c, uint64_t now_ns)
 {
 	fan_comm_split_init(c);
-	for (unsigned k = 0; k < c->parts && !atomic_load(&c->error); k++)
+	for (unsigned k = 0; k < c->parts.count && !atomic_load(&c->error); k++)
 		add_connection(c, k, 0, now_ns);
 }
 
 void fan_rank_join_more_parts(struct fan_rank *c, unsigned count)
 {
 	uint64_t now_ns = fan_clock_ns();
-	c->join_by_ns = now_ns + (uint64_t)fan_config_join_ms(&c->cfg) * FAN_MS;
+	c->when.join_by_ns = now_ns + (uint64_t)fan_config_join_ms(&c->cfg) * FAN_MS;
 	fan_comm_split_init(c);
-	for (unsigned k = c->parts - count; k < c->parts && !atomic_load(&c->error); k++)
+	for (unsigned k = c->parts.count - count; k < c->parts.count && !atomic_load(&c->error);
+	     k++)
 		add_connection(c, k, 0, now_ns);
 }
 
 /* Each connection of a part has its share of the plan's rate. */
 void fan_rank_set_rate_limit(struct fan_rank *c, unsigned k)
 {
-	for (unsigned i = 0; i < c->connections && c->shards[k]; i++)
+	for (unsigned i = 0; i < c->connections && c->parts.shards[k]; i++)
 		if (c->connection[i].part == k)
-			fan_connection_set_rate_limit(&c->connection[i], c->part[k].gbps *
-										 c->cfg.pace / 100 /
-										 c->shards[k]);
+			fan_connection_set_rate_limit(&c->connection[i],
+						      c->parts.job[k].gbps * c->cfg.pace / 100 /
+							      c->parts.shards[k]);
 }
 
 /* All connections of part `k` share what its cut has. */
 static void share(struct fan_rank *c, unsigned k, unsigned shards)
 {
-	c->shards[k] = shards;
+	c->parts.shards[k] = shards;
 	fan_rank_set_rate_limit(c, k);
 }
 
 void fan_rank_open_shards(struct fan_rank *c, unsigned k, uint64_t now_ns)
 {
 	unsigned first = 0;
-	if (c->shards[k])
+	if (c->parts.shards[k])
 		return;
 	while (c->connection[first].part != k || c->connection[first].shard)
 		first++; /* ends: each part has one to its first shard */
@@ -165,8 +166,8 @@ void fan_rank_open_shards(struct fan_rank *c, unsigned k, uint64_t now_ns)
 struct fan_files fan_rank_files(const struct fan_rank *c)
 {
 	struct fan_files f = FAN_FILES_NONE;
-	fan_files_add(&f, c->epoll_fd);
-	fan_files_add(&f, c->wake_fd);
+	fan_files_add(&f, c->thread.epoll_fd);
+	fan_files_add(&f, c->thread.wake_fd);
 	for (unsigned i = 0; i < c->connections; i++) {
 		const struct fan_connection *cn = &c->connection[i];
 		if (!cn->w)

@@ -13,7 +13,7 @@ void fan_comm_client_init(struct fan_rank *c)
 	struct fan_comm_client *f = &c->client;
 	f->on = true;
 	f->behind_ns = UINT64_MAX;
-	fan_dial_init(&f->dial, &c->controller_addr, c->epoll_fd, FAN_RANK_CONTROLLER);
+	fan_dial_init(&f->dial, &c->controller_addr, c->thread.epoll_fd, FAN_RANK_CONTROLLER);
 	fan_dial_sign(&f->dial, &c->cfg.controller_keys);
 }
 
@@ -86,7 +86,7 @@ static void say_hello(struct fan_rank *c)
 {
 	char text[FAN_PLAN_MSG_BYTES];
 	size_t n = fan_plan_msg_put_join(text, c->cfg.job, (unsigned)c->cfg.rank,
-					 (unsigned)c->cfg.ranks, c->part, c->parts);
+					 (unsigned)c->cfg.ranks, c->parts.job, c->parts.count);
 	if (!n)
 		fan_rank_fail(c, FAN_E_CONFIG,
 			      "the job's name is not UTF-8, as a controller's are");
@@ -99,7 +99,8 @@ static bool has_moved(const struct fan_rank *c, unsigned k)
 {
 	for (unsigned i = 0; i < c->connections; i++) {
 		const struct fan_connection *cn = &c->connection[i];
-		if (cn->part == k && (cn->behind || fan_worker_route(cn->w) != c->part[k].route))
+		if (cn->part == k &&
+		    (cn->behind || fan_worker_route(cn->w) != c->parts.job[k].route))
 			return false;
 	}
 	return true;
@@ -109,10 +110,10 @@ static void tell_moved(struct fan_rank *c)
 {
 	struct fan_comm_client *f = &c->client;
 	char text[FAN_PLAN_MSG_BYTES];
-	for (unsigned k = 0; k < c->parts && f->movings && f->dial.up; k++) {
+	for (unsigned k = 0; k < c->parts.count && f->movings && f->dial.up; k++) {
 		if (!f->moving[k] || !has_moved(c, k))
 			continue;
-		if (!say(c, text, fan_plan_msg_put_moved(text, k, c->part[k].route)))
+		if (!say(c, text, fan_plan_msg_put_moved(text, k, c->parts.job[k].route)))
 			return;
 		f->moving[k] = false;
 		f->movings--;
@@ -125,7 +126,7 @@ static void move(struct fan_rank *c, unsigned k, uint16_t route, const fan_peer 
 		 uint64_t now_ns)
 {
 	struct fan_comm_client *f = &c->client;
-	struct fan_job_part *p = &c->part[k];
+	struct fan_job_part *p = &c->parts.job[k];
 	if (gbps > 0) {
 		p->gbps = gbps;
 		fan_rank_set_rate_limit(c, k);
@@ -149,7 +150,7 @@ static void move_connections(struct fan_rank *c, uint64_t now_ns)
 	c->client.behind_ns = UINT64_MAX;
 	for (unsigned i = 0; i < c->connections; i++) {
 		struct fan_connection *cn = &c->connection[i];
-		const struct fan_job_part *p = &c->part[cn->part];
+		const struct fan_job_part *p = &c->parts.job[cn->part];
 		if (!cn->behind)
 			continue;
 		cn->behind = fan_connection_move(cn, &p->at, p->route, now_ns) != FAN_OK;
@@ -161,9 +162,9 @@ static void move_connections(struct fan_rank *c, uint64_t now_ns)
 /* The same parts, but for their routes? */
 static bool is_same(const struct fan_rank *c, const struct fan_plan_msg *o)
 {
-	bool same = c->parts == o->parts;
-	for (unsigned k = 0; k < c->parts && same; k++) {
-		const struct fan_job_part *a = &c->part[k], *b = &o->part[k];
+	bool same = c->parts.count == o->parts;
+	for (unsigned k = 0; k < c->parts.count && same; k++) {
+		const struct fan_job_part *a = &c->parts.job[k], *b = &o->part[k];
 		same = !strcmp(a->name, b->name) && a->from == b->from && a->to == b->to &&
 		       (fan_peer_is_none(&a->aggregator) || fan_peer_is_none(&b->aggregator) ||
 			fan_peer_equal(&a->aggregator, &b->aggregator));
@@ -182,12 +183,12 @@ static void take_job(struct fan_rank *c, uint64_t now_ns)
 		fan_rank_fail(c, FAN_E_JOB_MISMATCH, text);
 	} else if (!c->client.has_parts) {
 		c->client.has_parts = true;
-		c->parts = o->parts;
-		memcpy(c->part, o->part, o->parts * sizeof o->part[0]);
+		c->parts.count = o->parts;
+		memcpy(c->parts.job, o->part, o->parts * sizeof o->part[0]);
 		fan_rank_open_parts(c, now_ns);
 	} else if (is_same(c, o)) {
-		for (unsigned k = 0; k < c->parts; k++)
-			if (o->part[k].route != c->part[k].route)
+		for (unsigned k = 0; k < c->parts.count; k++)
+			if (o->part[k].route != c->parts.job[k].route)
 				move(c, k, o->part[k].route, &o->part[k].at, o->part[k].gbps,
 				     now_ns);
 	} else {
@@ -216,9 +217,9 @@ static void begin_anew(struct fan_rank *c, uint64_t now_ns)
 		fan_connection_close(&c->connection[i]);
 		memset(&c->connection[i], 0, sizeof c->connection[i]);
 	}
-	memset(c->shards, 0, sizeof c->shards);
+	memset(c->parts.shards, 0, sizeof c->parts.shards);
 	memset(f->moving, 0, sizeof f->moving);
-	c->connections = c->parts = f->movings = 0;
+	c->connections = c->parts.count = f->movings = 0;
 	f->has_parts = false;
 	f->behind_ns = UINT64_MAX;
 	fan_dial_drop(&f->dial, now_ns, f->msg.why);
@@ -244,7 +245,7 @@ static void obey(struct fan_rank *c, uint64_t now_ns)
 	switch (o->kind) {
 	case FAN_PLAN_MSG_JOB: take_job(c, now_ns); break;
 	case FAN_PLAN_MSG_MOVE:
-		if (o->number < c->parts)
+		if (o->number < c->parts.count)
 			move(c, o->number, o->route, &o->at, o->gbps, now_ns);
 		else
 			fail_by_nonsense(c, now_ns, "a move of a part that there is not");
@@ -286,7 +287,7 @@ void fan_comm_client_work(struct fan_rank *c, uint64_t now_ns)
 			say_hello(c);
 		hear(c, now_ns);
 	}
-	if (!f->has_parts && now_ns >= c->join_by_ns)
+	if (!f->has_parts && now_ns >= c->when.join_by_ns)
 		fail_in_time(c);
 	if (now_ns >= f->behind_ns && !atomic_load(&c->error))
 		move_connections(c, now_ns);
@@ -301,14 +302,14 @@ uint64_t fan_comm_client_deadline(const struct fan_rank *c)
 	uint64_t at_ns = fan_dial_deadline(&f->dial);
 	if (f->behind_ns < at_ns)
 		at_ns = f->behind_ns;
-	return f->has_parts || at_ns < c->join_by_ns ? at_ns : c->join_by_ns;
+	return f->has_parts || at_ns < c->when.join_by_ns ? at_ns : c->when.join_by_ns;
 }
 
 bool fan_comm_client_forgives(struct fan_rank *c, struct fan_connection *cn, uint64_t now_ns)
 {
 	const struct fan_fault *f = fan_worker_fault(cn->w);
 	bool route = f->err == FAN_E_JOB_MISMATCH && f->desc_a >> 24 == FAN_ABOUT_ROUTE;
-	if (!c->client.on || now_ns >= c->join_by_ns)
+	if (!c->client.on || now_ns >= c->when.join_by_ns)
 		return false;
 	if (!route && f->err != FAN_E_ROUTE && f->err != FAN_E_RANK_TAKEN &&
 	    f->err != FAN_E_RESTARTED)

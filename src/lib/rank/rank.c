@@ -32,7 +32,7 @@ void fan_rank_read_stats(const struct fan_rank *c, struct fanin_stats *stats)
 	const size_t size = stats->size < sizeof *stats ? stats->size : sizeof *stats;
 	pthread_mutex_t *lock = (pthread_mutex_t *)&c->lock;
 	pthread_mutex_lock(lock);
-	memcpy(stats, &c->stats, size);
+	memcpy(stats, &c->shown.stats, size);
 	pthread_mutex_unlock(lock);
 	stats->size = size;
 }
@@ -41,8 +41,8 @@ struct fan_comm_shown fan_rank_shown(const struct fan_rank *c, unsigned k, bool 
 {
 	pthread_mutex_t *lock = (pthread_mutex_t *)&c->lock;
 	pthread_mutex_lock(lock);
-	const struct fan_comm_shown shown = c->shown[k];
-	*settled = c->shown_settled;
+	const struct fan_comm_shown shown = c->shown.part[k];
+	*settled = c->shown.settled;
 	pthread_mutex_unlock(lock);
 	return shown;
 }
@@ -61,8 +61,8 @@ void fan_rank_set_part(struct fan_rank *c, unsigned k, const fan_peer *at, const
 	snprintf(suffix, sizeof suffix, "%s", column);
 	if (k)
 		snprintf(suffix, sizeof suffix, "%s/%u", column, k);
-	c->part[k] = (struct fan_job_part){.at = *at};
-	fan_rendezvous_derive(c->part[k].name, c->cfg.job, suffix);
+	c->parts.job[k] = (struct fan_job_part){.at = *at};
+	fan_rendezvous_derive(c->parts.job[k].name, c->cfg.job, suffix);
 }
 
 static void wake_thread(struct fan_rank *c)
@@ -71,7 +71,7 @@ static void wake_thread(struct fan_rank *c)
 	if (c->awake)
 		return;
 	c->awake = true;
-	ssize_t n = write(c->wake_fd, &one, sizeof one);
+	ssize_t n = write(c->thread.wake_fd, &one, sizeof one);
 	(void)n; /* fails only when it is full of wake-ups already */
 }
 
@@ -87,11 +87,11 @@ void fan_rank_init(struct fan_rank *c)
 {
 	c->kind = &by_sockets;
 	c->fork_guard = fan_fork_guard();
-	c->epoll_fd = c->wake_fd = -1;
+	c->thread.epoll_fd = c->thread.wake_fd = -1;
 	c->awake = true;
 	c->counts_trips = fan_rank_file_pattern("FANIN_METRICS") != NULL;
 	for (unsigned k = 0; k < FAN_PARTS_MAX; k++)
-		c->inside[k] = -1;
+		c->parts.inside[k] = -1;
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_condattr_t clock;
 	pthread_condattr_init(&clock);
@@ -115,10 +115,10 @@ static int open_events(struct fan_rank *c)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.u32 = FAN_RANK_WAKE};
 	char why[FAN_CONNECTION_WHY_BYTES], cause[160];
-	c->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (c->epoll_fd >= 0 && c->wake_fd >= 0 &&
-	    !epoll_ctl(c->epoll_fd, EPOLL_CTL_ADD, c->wake_fd, &ev))
+	c->thread.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	c->thread.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (c->thread.epoll_fd >= 0 && c->thread.wake_fd >= 0 &&
+	    !epoll_ctl(c->thread.epoll_fd, EPOLL_CTL_ADD, c->thread.wake_fd, &ev))
 		return FAN_OK;
 	snprintf(why, sizeof why, "cannot wait for events: %s",
 		 fan_files_strerror(errno, cause, sizeof cause));
@@ -132,13 +132,13 @@ static int start_thread(struct fan_rank *c)
 	char why[FAN_CONNECTION_WHY_BYTES];
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	int e = pthread_create(&c->thread, NULL, c->kind->run, c);
+	int e = pthread_create(&c->thread.id, NULL, c->kind->run, c);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (e) {
 		snprintf(why, sizeof why, "cannot start a thread: %s", strerror(e));
 		return fan_rank_refuse(c, FAN_E_SYSTEM, why);
 	}
-	c->threaded = true;
+	c->thread.started = true;
 	return FAN_OK;
 }
 
@@ -165,7 +165,7 @@ int fan_rank_start(struct fan_rank *c)
 static void tell_wait(struct fan_rank *c)
 {
 	char text[FAN_FAULT_TEXT_BYTES];
-	memcpy(text, c->wait_text, sizeof text);
+	memcpy(text, c->shown.wait_text, sizeof text);
 	pthread_mutex_unlock(&c->lock);
 	if (*text)
 		c->cfg.waiting(c->cfg.waiting_arg, text);
@@ -181,7 +181,7 @@ static bool is_ready(const struct fan_rank *c)
 static void idle(struct fan_rank *c)
 {
 	pthread_mutex_unlock(&c->lock);
-	c->idle(c->idle_arg);
+	c->idle.call(c->idle.arg);
 	pthread_mutex_lock(&c->lock);
 }
 
@@ -191,11 +191,11 @@ void fan_rank_wait_ready(struct fan_rank *c)
 	pthread_mutex_lock(&c->lock);
 	while (!is_ready(c) && !atomic_load(&c->error)) {
 		uint64_t idle_ns = fan_clock_ns() + FAN_RANK_IDLE_MS * FAN_MS;
-		uint64_t at_ns = c->idle && idle_ns < note_ns ? idle_ns : note_ns;
+		uint64_t at_ns = c->idle.call && idle_ns < note_ns ? idle_ns : note_ns;
 		struct timespec t = {.tv_sec = (time_t)(at_ns / (1000 * FAN_MS)),
 				     .tv_nsec = (long)(at_ns % (1000 * FAN_MS))};
 		pthread_cond_timedwait(&c->changed, &c->lock, &t);
-		if (c->idle)
+		if (c->idle.call)
 			idle(c);
 		if (fan_clock_ns() < note_ns || is_ready(c))
 			continue;
@@ -226,13 +226,13 @@ int fan_rank_create_column(const struct fan_rank *of, const struct fan_config *c
 	c->cfg = *cfg;
 	c->trace = of->trace; /* which outlives it */
 	c->column = *column;
-	c->idle = of->kind->join_on;
-	c->idle_arg = of->host;
+	c->idle.call = of->kind->join_on;
+	c->idle.arg = of->host;
 	snprintf(suffix, sizeof suffix, "/c%u", number);
-	for (c->parts = 0; c->parts < of->parts; c->parts++) {
-		fan_rank_set_part(c, c->parts, &of->part[c->parts].at, suffix);
-		c->inside[c->parts] = of->inside[c->parts];
-		c->mbps[c->parts] = of->mbps[c->parts];
+	for (c->parts.count = 0; c->parts.count < of->parts.count; c->parts.count++) {
+		fan_rank_set_part(c, c->parts.count, &of->parts.job[c->parts.count].at, suffix);
+		c->parts.inside[c->parts.count] = of->parts.inside[c->parts.count];
+		c->parts.mbps[c->parts.count] = of->parts.mbps[c->parts.count];
 	}
 	c->complete = true;
 	return fan_rank_begin(c);
@@ -241,8 +241,8 @@ int fan_rank_create_column(const struct fan_rank *of, const struct fan_config *c
 void fan_rank_end(struct fan_rank *c, int error, const uint64_t *blamed)
 {
 	pthread_mutex_lock(&c->lock);
-	c->ending = error;
-	memcpy(c->ending_blamed, blamed, sizeof c->ending_blamed);
+	c->ending.error = error;
+	memcpy(c->ending.blamed, blamed, sizeof c->ending.blamed);
 	fan_rank_wake(c);
 	pthread_mutex_unlock(&c->lock);
 }
@@ -252,13 +252,13 @@ void fan_rank_stop(struct fan_rank *c)
 	pthread_mutex_lock(&c->lock);
 	c->closing = true;
 	pthread_cond_broadcast(&c->changed);
-	if (c->threaded)
+	if (c->thread.started)
 		fan_rank_wake(c);
 	while (c->room_waiters || c->attending)
 		pthread_cond_wait(&c->changed, &c->lock);
 	pthread_mutex_unlock(&c->lock);
-	if (c->threaded)
-		pthread_join(c->thread, NULL);
+	if (c->thread.started)
+		pthread_join(c->thread.id, NULL);
 	pthread_cond_destroy(&c->changed);
 	pthread_mutex_destroy(&c->lock);
 }
@@ -271,10 +271,10 @@ void fan_rank_release(struct fan_rank *c)
 		fan_connection_close(&c->connection[i]);
 	fan_comm_client_free(c);
 	fan_regroup_free(c->regroup);
-	if (c->epoll_fd >= 0)
-		close(c->epoll_fd);
-	if (c->wake_fd >= 0)
-		close(c->wake_fd);
+	if (c->thread.epoll_fd >= 0)
+		close(c->thread.epoll_fd);
+	if (c->thread.wake_fd >= 0)
+		close(c->thread.wake_fd);
 	fan_connection_io_free(c->io);
 }
 

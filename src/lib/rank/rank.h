@@ -64,6 +64,70 @@ struct fan_rank_column {
 	const uint16_t (*rank_at)[FAN_HOST_RANKS_MAX]; /* by host and number there */
 };
 
+/* The thread, and what it sleeps on. */
+struct fan_rank_thread {
+	pthread_t id;
+	bool started;
+	int epoll_fd, wake_fd;
+};
+
+/* What a caller who waits does now and then; call NULL: nothing. */
+struct fan_rank_idle {
+	void (*call)(void *arg);
+	void *arg;
+};
+
+/* What callers are shown, under the lock. */
+struct fan_rank_shown {
+	char wait_text[FAN_FAULT_TEXT_BYTES]; /* for `waiting`, until all are ready */
+	struct fanin_stats stats;
+	struct fan_rtt_histogram trips;		   /* of all connections, if counts_trips */
+	struct fan_comm_shown part[FAN_PARTS_MAX]; /* stats.parts of them */
+	bool settled;				   /* their shares stay */
+	bool missing_known;			   /* of a job that is forming: */
+	uint64_t missing[FAN_RANK_WORDS];	   /* ranks that have not joined */
+};
+
+/* Why fan_rank_end was called; error 0: it was not. */
+struct fan_rank_ending {
+	int error;
+	uint64_t blamed[FAN_RANK_WORDS];
+};
+
+/* Parts of each tensor, one for each aggregator. */
+struct fan_rank_parts {
+	unsigned count;				/* 0: not known yet */
+	struct fan_job_part job[FAN_PARTS_MAX]; /* without a controller one, of route 0 */
+	int inside[FAN_PARTS_MAX];	/* the rank in which its switch is embedded; -1: none */
+	uint32_t mbps[FAN_PARTS_MAX];	/* rate of that host's link; 0: not known */
+	unsigned shards[FAN_PARTS_MAX]; /* of its switches; 0: not known yet */
+};
+
+struct fan_rank_ops {
+	struct fan_op_queue waiting;	       /* taken, not started on every connection */
+	struct fanin_op *running[FAN_OPS_MAX]; /* started on every connection, oldest first */
+	unsigned running_count;
+	bool progressed; /* one may be done */
+	uint64_t done, bytes_done;
+};
+
+/* How it ends. */
+struct fan_rank_fate {
+	uint64_t blamed[FAN_RANK_WORDS]; /* ranks to blame for a failed connection, for all
+					    connections; constant after an error */
+	int cause;			 /* of a failure, as other ranks of a column are told it */
+	bool leaving;			 /* the connections are leaving */
+};
+
+struct fan_rank_times {
+	uint64_t join_by_ns, leave_by_ns;
+	uint64_t note_ns;   /* of the next `wait_text` */
+	bool heard;	    /* a fragment has finished since the last look at... */
+	uint64_t quiet_ns;  /* ...the last result, or the first operation after none */
+	uint64_t result_ns; /* of the last result; 0: none */
+	uint64_t gap_ns;    /* longest time without a result during operations */
+};
+
 struct fan_rank {
 	struct fan_config cfg; /* constant once created */
 	const struct fan_rank_kind *kind;
@@ -71,16 +135,13 @@ struct fan_rank {
 	const struct fan_meeting *hosts; /* of the ranks, once `met`; NULL: not known */
 	struct fan_rank_column column;
 	struct fan_trace *trace; /* NULL: nobody traces */
-	bool counts_trips;	 /* `trips` is kept up to date */
-	bool threaded;		 /* the thread was started */
+	bool counts_trips;	 /* `shown.trips` is kept up to date */
 	atomic_bool met;	 /* `hosts` is constant from here on */
 	unsigned fork_guard;	 /* fan_fork_guard() when created */
-	pthread_t thread;
-	int epoll_fd, wake_fd;
-	void (*idle)(void *arg); /* called every FAN_RANK_IDLE_MS by fan_rank_run, and of a column
-				    while it is joined; NULL: not */
-	void *idle_arg;
-	atomic_int mark; /* of operations that are started from here on: FAN_MARK_NAME */
+	struct fan_rank_thread thread;
+	struct fan_rank_idle idle; /* called every FAN_RANK_IDLE_MS by fan_rank_run, and of a
+				    * column while it is joined */
+	atomic_int mark;	   /* of operations that are started from here on: FAN_MARK_NAME */
 
 	pthread_mutex_t lock;	    /* for all up to the next blank line */
 	pthread_cond_t changed;	    /* ready, error, or room for operations */
@@ -90,53 +151,30 @@ struct fan_rank {
 	unsigned parts_to_add;	    /* beyond `parts`, which the thread joins */
 	bool complete;		    /* there are no further parts to add */
 	bool closing;		    /* fanin_comm_destroy was called */
-	bool missing_known;	    /* of a job that is forming: `missing` */
 	unsigned room_waiters;	    /* callers that wait for room for an operation */
 	unsigned attending;	    /* callers that do this rank's work, in fan_rank_run */
-	char wait_text[FAN_FAULT_TEXT_BYTES]; /* for `waiting`, until `ready` */
-	struct fanin_stats stats;
-	struct fan_rtt_histogram trips;		    /* of all connections, if counts_trips */
-	struct fan_comm_shown shown[FAN_PARTS_MAX]; /* stats.parts of them */
-	bool shown_settled;
-	int ending; /* why fan_rank_end was called; 0: it was not */
-	uint64_t ending_blamed[FAN_RANK_WORDS];
-	uint64_t missing[FAN_RANK_WORDS]; /* ranks that have not joined */
+	struct fan_rank_shown shown;
+	struct fan_rank_ending ending;
 
 	atomic_int error; /* 0, or its cause of failure: then `sentence` is constant */
 	char sentence[FAN_FAULT_TEXT_BYTES];
 	atomic_uint ops_open; /* operations started and not ended */
 
 	/* Used by the thread alone. */
-	struct fan_job_part part[FAN_PARTS_MAX]; /* without a controller one, of route 0 */
-	int inside[FAN_PARTS_MAX]; /* the rank in which the part's switch is embedded; -1: none */
-	uint32_t mbps[FAN_PARTS_MAX];	/* rate of that host's link; 0: not known */
-	unsigned shards[FAN_PARTS_MAX]; /* of the part's switches; 0: not known yet */
+	struct fan_rank_parts parts;
 	struct fan_connection
 		connection[FAN_SHARDS_MAX]; /* each part has one to shard 0 of its aggregator,
 					     * then one to each further shard */
 	unsigned connections;
-	unsigned parts; /* 0: not known yet */
 	struct fan_comm_split split;
 	struct fan_regroup *regroup; /* NULL: the job ends with any of its aggregators */
 	fan_peer server_addr;	     /* none: not given */
 	fan_peer controller_addr;
 	struct fan_comm_client client;
-	uint64_t note_ns; /* time of the next `wait_text` */
 	struct fan_connection_io *io;
-	struct fan_op_queue waiting;	       /* taken, not started on every connection */
-	struct fanin_op *running[FAN_OPS_MAX]; /* started on every connection, oldest first */
-	unsigned running_count;
-	bool progressed;		 /* an operation may be done */
-	uint64_t blamed[FAN_RANK_WORDS]; /* ranks to blame for a failed connection, for all
-					    connections; constant after an error */
-	int cause;			 /* of a failure, as other ranks of a column are told it */
-	bool leaving;			 /* the connections are leaving */
-	bool heard; /* a fragment has finished since the last look at `quiet_ns` */
-	uint64_t join_by_ns, leave_by_ns;
-	uint64_t ops_done, bytes_done;
-	uint64_t quiet_ns;  /* time of the last result, or of the first operation after none */
-	uint64_t result_ns; /* time of the last result; 0: none */
-	uint64_t gap_ns;    /* longest time without a result during operations */
+	struct fan_rank_ops ops;
+	struct fan_rank_fate fate;
+	struct fan_rank_times when;
 };
 
 /* For those who make one.  Zero bytes become a rank; or one with memory of its own, NULL: there is

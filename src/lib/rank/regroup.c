@@ -21,10 +21,10 @@ static const uint64_t nobody[FAN_RANK_WORDS];
 static bool may_regroup(const struct fan_rank *c)
 {
 	unsigned named = 0;
-	for (unsigned k = 0; k < c->parts; k++)
-		named += c->inside[k] < 0;
-	return named && c->parts > 1 && c->parts <= FAN_CAUSE_PARTS_MAX && !c->client.on &&
-	       !c->cfg.ahead && !*c->cfg.server_addr;
+	for (unsigned k = 0; k < c->parts.count; k++)
+		named += c->parts.inside[k] < 0;
+	return named && c->parts.count > 1 && c->parts.count <= FAN_CAUSE_PARTS_MAX &&
+	       !c->client.on && !c->cfg.ahead && !*c->cfg.server_addr;
 }
 
 static void keep_results(struct fan_rank *c)
@@ -40,9 +40,10 @@ void fan_regroup_enable(struct fan_rank *c)
 	struct fan_regroup *g = c->regroup = calloc(1, sizeof *g);
 	if (!g)
 		return;
-	g->all = c->parts;
-	for (unsigned k = 0; k < c->parts; k++) {
-		g->first[k] = (struct fan_regroup_part){c->part[k], c->inside[k], c->mbps[k]};
+	g->all = c->parts.count;
+	for (unsigned k = 0; k < c->parts.count; k++) {
+		g->first[k] = (struct fan_regroup_part){c->parts.job[k], c->parts.inside[k],
+							c->parts.mbps[k]};
 		g->number[k] = (uint8_t)k;
 	}
 	keep_results(c);
@@ -81,11 +82,11 @@ static void stop_ops(struct fan_rank *c)
 {
 	struct fan_regroup *g = c->regroup;
 	g->op_count = 0;
-	for (unsigned i = 0; i < c->running_count; i++)
-		g->op[g->op_count++] = c->running[i];
-	c->running_count = 0;
-	if (c->waiting.head && c->waiting.head->is_counted)
-		g->op[g->op_count++] = fan_op_queue_take(&c->waiting);
+	for (unsigned i = 0; i < c->ops.running_count; i++)
+		g->op[g->op_count++] = c->ops.running[i];
+	c->ops.running_count = 0;
+	if (c->ops.waiting.head && c->ops.waiting.head->is_counted)
+		g->op[g->op_count++] = fan_op_queue_take(&c->ops.waiting);
 	g->ops = c->split.ops;
 }
 
@@ -115,7 +116,7 @@ static void stop_connections(struct fan_rank *c, int number, uint64_t now_ns)
 	struct fan_rtt_histogram trips;
 	close_old(g);
 	g->shares = c->split.shares;
-	memcpy(g->shards, c->shards, sizeof g->shards);
+	memcpy(g->shards, c->parts.shards, sizeof g->shards);
 	fan_rank_add_stats(&g->before, c);
 	fan_rank_collect_trips(c, &trips);
 	g->trips_before = trips;
@@ -149,16 +150,16 @@ static void take_parts(struct fan_rank *c)
 	struct fan_regroup *g = c->regroup;
 	char suffix[16];
 	snprintf(suffix, sizeof suffix, "!%llx", (unsigned long long)g->gone);
-	c->parts = 0;
+	c->parts.count = 0;
 	for (unsigned n = 0; n < g->all; n++) {
 		const struct fan_regroup_part *p = &g->first[n];
 		if (g->gone >> n & 1)
 			continue;
-		c->part[c->parts] = p->part;
-		fan_rendezvous_derive(c->part[c->parts].name, p->part.name, suffix);
-		c->inside[c->parts] = p->inside;
-		c->mbps[c->parts] = p->mbps;
-		g->number[c->parts++] = (uint8_t)n;
+		c->parts.job[c->parts.count] = p->part;
+		fan_rendezvous_derive(c->parts.job[c->parts.count].name, p->part.name, suffix);
+		c->parts.inside[c->parts.count] = p->inside;
+		c->parts.mbps[c->parts.count] = p->mbps;
+		g->number[c->parts.count++] = (uint8_t)n;
 	}
 }
 
@@ -176,17 +177,17 @@ static void begin(struct fan_rank *c, int number, const char *why, uint64_t now_
 	}
 	g->phase = FAN_REGROUP_JOINS;
 	memset(c->connection, 0, sizeof c->connection);
-	memset(c->shards, 0, sizeof c->shards);
+	memset(c->parts.shards, 0, sizeof c->parts.shards);
 	c->connections = 0;
 	take_parts(c);
 	g->look_ns = now_ns + LOOK_NS;
 	g->silent_ns = now_ns + alive_ns;
 	g->until_ns = now_ns + 2 * alive_ns + FAN_REGROUP_MARGIN_MS * FAN_MS;
-	c->join_by_ns = g->until_ns;
+	c->when.join_by_ns = g->until_ns;
 	pthread_mutex_lock(&c->lock);
 	c->ready = false;
 	pthread_mutex_unlock(&c->lock);
-	if (c->parts)
+	if (c->parts.count)
 		fan_rank_open_parts(c, now_ns);
 	else
 		fan_rank_fail(c, FAN_E_UNREACHABLE, g->why);
@@ -224,8 +225,8 @@ static void fail_for(struct fan_rank *c, const struct fan_connection *cn, const 
 	struct fan_fault f = {.err = FAN_E_RANK_LOST};
 	char text[FAN_FAULT_TEXT_BYTES];
 	fan_ranks_copy(f.ranks, ranks);
-	fan_ranks_copy(c->blamed, ranks);
-	c->cause = FAN_E_RANK_LOST;
+	fan_ranks_copy(c->fate.blamed, ranks);
+	c->fate.cause = FAN_E_RANK_LOST;
 	fan_rank_fault_text(c, cn, &f, text, sizeof text);
 	fan_rank_fail(c, FAN_E_RANK_LOST, text);
 }
@@ -274,9 +275,9 @@ static void check_answers(struct fan_rank *c, uint64_t now_ns)
 		struct fan_connection *cn = &c->connection[i];
 		if (fan_worker_welcome(cn->w) || fan_worker_phase(cn->w) != FAN_W_JOINING)
 			continue;
-		if (c->inside[cn->part] >= 0) {
+		if (c->parts.inside[cn->part] >= 0) {
 			fan_rank_blame_for_silence(c, cn->part);
-			fail_for(c, cn, c->blamed);
+			fail_for(c, cn, c->fate.blamed);
 		} else {
 			snprintf(why, sizeof why, "the switch %s stopped answering, too",
 				 fan_peer_text(&cn->switch_addr, addr, sizeof addr));
@@ -296,7 +297,7 @@ static void discount_sleep(struct fan_rank *c, uint64_t now_ns)
 	g->look_ns = now_ns + LOOK_NS;
 	g->silent_ns += late_ns;
 	g->until_ns += late_ns;
-	c->join_by_ns = g->until_ns;
+	c->when.join_by_ns = g->until_ns;
 }
 
 static bool has_left(const struct fan_connection *cn)
@@ -323,7 +324,7 @@ void fan_regroup_work(struct fan_rank *c, uint64_t now_ns)
 	if (!c->regroup)
 		return;
 	serve_old(c, now_ns);
-	if (c->regroup->phase != FAN_REGROUP_JOINS || c->leaving)
+	if (c->regroup->phase != FAN_REGROUP_JOINS || c->fate.leaving)
 		return;
 	discount_sleep(c, now_ns);
 	check_answers(c, now_ns);
@@ -349,7 +350,7 @@ uint64_t fan_regroup_deadline(const struct fan_rank *c)
 					       : fan_worker_deadline(cn->w);
 		at_ns = one_ns < at_ns ? one_ns : at_ns;
 	}
-	if (!g || c->leaving || g->phase != FAN_REGROUP_JOINS)
+	if (!g || c->fate.leaving || g->phase != FAN_REGROUP_JOINS)
 		return at_ns;
 	for (unsigned i = 0; i < c->connections; i++)
 		if (!fan_worker_welcome(c->connection[i].w) && g->silent_ns < at_ns)

@@ -25,8 +25,8 @@ static void fail(struct fan_rank *c, const char *what)
 {
 	char text[FAN_FAULT_TEXT_BYTES];
 	snprintf(text, sizeof text, "%.400s; %s", c->regroup->why, what);
-	fan_ranks_set(c->blamed, (unsigned)c->cfg.rank);
-	c->cause = FAN_E_UNREACHABLE;
+	fan_ranks_set(c->fate.blamed, (unsigned)c->cfg.rank);
+	c->fate.cause = FAN_E_UNREACHABLE;
 	fan_rank_fail(c, FAN_E_UNREACHABLE, text);
 }
 
@@ -51,7 +51,7 @@ static void add_up(struct fan_rank *c, enum fan_redop redop, enum fan_dtype dtyp
 		return;
 	}
 	op->is_own = op->is_agreement = true;
-	fan_op_queue_put_first(&c->waiting, op);
+	fan_op_queue_put_first(&c->ops.waiting, op);
 }
 
 static uint32_t window_of(const struct fan_connection *cn)
@@ -291,10 +291,10 @@ static void finish(struct fan_rank *c)
 	while (done < count && go_on_with(c, &q, g->op[done], all_ops))
 		done++;
 
-	fan_op_queue_move(&q, &c->waiting);
-	c->waiting = q;
+	fan_op_queue_move(&q, &c->ops.waiting);
+	c->ops.waiting = q;
 	for (unsigned n = done + 1; n < count; n++)
-		fan_op_queue_add(&c->waiting, g->op[n]);
+		fan_op_queue_add(&c->ops.waiting, g->op[n]);
 	g->phase = FAN_REGROUP_NONE;
 	fan_regroup_forget(g);
 	if (done < count)

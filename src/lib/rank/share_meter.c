@@ -12,10 +12,10 @@
 
 static void take_plan(struct fan_split *s, const struct fan_rank *c)
 {
-	s->parts = c->parts;
-	for (unsigned k = 0; k < c->parts; k++)
-		s->begin[k] = c->part[k].from;
-	s->begin[c->parts] = FAN_CUT_WHOLE;
+	s->parts = c->parts.count;
+	for (unsigned k = 0; k < c->parts.count; k++)
+		s->begin[k] = c->parts.job[k].from;
+	s->begin[c->parts.count] = FAN_CUT_WHOLE;
 }
 
 void fan_comm_split_init(struct fan_rank *c)
@@ -28,13 +28,13 @@ void fan_comm_split_init(struct fan_rank *c)
 		take_plan(&s->shares.now, c);
 		return;
 	}
-	fan_split_even(&s->shares.now, c->parts);
-	s->learns = c->parts > 1 && fan_config_flag("FANIN_SPLIT", true);
+	fan_split_even(&s->shares.now, c->parts.count);
+	s->learns = c->parts.count > 1 && fan_config_flag("FANIN_SPLIT", true);
 	if (!s->learns)
 		return;
-	for (unsigned k = 0; k < c->parts; k++)
-		is_host[k] = c->inside[k] >= 0;
-	fan_split_learner_init(&s->learner, c->parts, is_host, c->mbps);
+	for (unsigned k = 0; k < c->parts.count; k++)
+		is_host[k] = c->parts.inside[k] >= 0;
+	fan_split_learner_init(&s->learner, c->parts.count, is_host, c->parts.mbps);
 	fan_split_from_shares(&s->shares.now, &s->learner);
 }
 
@@ -42,8 +42,8 @@ void fan_comm_split_init(struct fan_rank *c)
 static int part_at(const struct fan_rank *c, unsigned root)
 {
 	const struct fan_meeting *m = c->hosts;
-	for (unsigned k = 0; k < c->parts && c->parts > 1 && m && m->hosts > 1; k++)
-		if (c->inside[k] >= 0 && m->host_of[c->inside[k]] == m->host_of[root])
+	for (unsigned k = 0; k < c->parts.count && c->parts.count > 1 && m && m->hosts > 1; k++)
+		if (c->parts.inside[k] >= 0 && m->host_of[c->parts.inside[k]] == m->host_of[root])
 			return (int)k;
 	return -1;
 }
@@ -68,7 +68,7 @@ bool fan_comm_split_cut(const struct fan_rank *c, const struct fanin_op *op, uns
 	const struct fan_connection *cn = &c->connection[i];
 	struct fan_split_range r = fan_comm_split_range(
 		&c->split.shares.now, op, fan_worker_frag_elems(cn->w, &op->op), cn->part);
-	*cut = (struct fan_cut){r.first, r.end, cn->shard, c->shards[cn->part]};
+	*cut = (struct fan_cut){r.first, r.end, cn->shard, c->parts.shards[cn->part]};
 	return r.takes_part;
 }
 
@@ -97,7 +97,7 @@ static bool is_settled(const struct fan_comm_split *s)
 static bool is_here(const struct fan_rank *c, unsigned k)
 {
 	int first = c->column.host_first ? c->column.host_first[c->cfg.rank] : c->cfg.rank;
-	return c->inside[k] == first;
+	return c->parts.inside[k] == first;
 }
 
 /* A period with new shares begins: what was before tells nothing about them. */
@@ -135,13 +135,13 @@ static void fill(struct fan_rank *c)
 	memset(s->words, 0, sizeof s->words);
 	for (unsigned i = 0; i < c->connections && s->busy_ns; i++) {
 		unsigned k = c->connection[i].part;
-		double us = s->rtt_ns[i] / busy_ns / US_NS / c->shards[k];
+		double us = s->rtt_ns[i] / busy_ns / US_NS / c->parts.shards[k];
 		if (!is_here(c, k) && s->shares.now.begin[k] < s->shares.now.begin[k + 1])
 			s->words[k] += us < FAN_COMM_SPLIT_RTT_MAX_US ? (int32_t)us
 								      : FAN_COMM_SPLIT_RTT_MAX_US;
 	}
 	int32_t cost = cost_here(c);
-	s->words[c->parts + (unsigned)c->cfg.rank] = cost;
+	s->words[c->parts.count + (unsigned)c->cfg.rank] = cost;
 	s->bytes = 0;
 	if (cost)
 		begin_period(s);
@@ -156,7 +156,7 @@ static bool add_measurement(struct fan_rank *c)
 		.wire = FAN_INT32,
 		.mode = FAN_NATIVE,
 		.mark = FAN_MARK_OWN,
-		.count = c->parts + (unsigned)c->cfg.ranks,
+		.count = c->parts.count + (unsigned)c->cfg.ranks,
 		.in = s->words,
 		.out = s->words,
 	};
@@ -167,14 +167,14 @@ static bool add_measurement(struct fan_rank *c)
 	op->is_own = op->is_measurement = true;
 	s->measures = true;
 	s->arrived = false;
-	fan_op_queue_put_first(&c->waiting, op);
+	fan_op_queue_put_first(&c->ops.waiting, op);
 	return true;
 }
 
 /* The least cost of a rank, which has not waited for others; 0: none has told one. */
 static uint64_t least_cost(const struct fan_rank *c)
 {
-	const int32_t *cost = c->split.words + c->parts;
+	const int32_t *cost = c->split.words + c->parts.count;
 	uint64_t least = 0;
 	for (int r = 0; r < c->cfg.ranks; r++)
 		if (cost[r] > 0 && (!least || (uint64_t)cost[r] < least))
@@ -185,8 +185,8 @@ static uint64_t least_cost(const struct fan_rank *c)
 static void take_measurement(struct fan_rank *c)
 {
 	struct fan_comm_split *s = &c->split;
-	for (unsigned k = 0; k < c->parts; k++) {
-		int ranks = c->cfg.ranks - (c->inside[k] >= 0);
+	for (unsigned k = 0; k < c->parts.count; k++) {
+		int ranks = c->cfg.ranks - (c->parts.inside[k] >= 0);
 		s->rtt_us[k] = s->words[k] > 0 ? (uint32_t)(s->words[k] / ranks) : 0;
 	}
 	uint64_t cost = least_cost(c);
@@ -209,7 +209,7 @@ static bool drains(const struct fan_rank *c, bool due, bool needed)
 {
 	const struct fan_comm_split *s = &c->split;
 	bool ends = s->measures ? s->arrived && needed : due;
-	return ends && !is_settled(s) && c->running_count && is_much_open(c);
+	return ends && !is_settled(s) && c->ops.running_count && is_much_open(c);
 }
 
 /* Which operations may be started before the measurement under way has been taken follows from
@@ -217,7 +217,7 @@ static bool drains(const struct fan_rank *c, bool due, bool needed)
 bool fan_comm_split_permits(struct fan_rank *c)
 {
 	struct fan_comm_split *s = &c->split;
-	const struct fanin_op *next = c->waiting.head;
+	const struct fanin_op *next = c->ops.waiting.head;
 	if (!s->learns || next->is_measurement || next->is_counted || home_of(c, next) >= 0)
 		return true;
 	uint64_t bytes = next->op.count * fan_dtype_bytes(next->op.dtype);
@@ -245,7 +245,8 @@ bool fan_comm_split_holds(const struct fan_rank *c)
 bool fan_comm_split_waited(const struct fan_rank *c)
 {
 	const struct fan_comm_split *s = &c->split;
-	return (s->blocked && s->arrived) || (s->drains && !(c->running_count && is_much_open(c)));
+	return (s->blocked && s->arrived) ||
+	       (s->drains && !(c->ops.running_count && is_much_open(c)));
 }
 
 void fan_comm_split_done(struct fan_rank *c, const struct fanin_op *op)
@@ -268,17 +269,17 @@ void fan_comm_split_show(struct fan_rank *c)
 	if (!s->news)
 		return;
 	s->news = false;
-	c->shown_settled = !s->learns || is_settled(s);
+	c->shown.settled = !s->learns || is_settled(s);
 	for (unsigned n = 0; c->regroup && n < c->regroup->all; n++)
-		c->shown[n] = (struct fan_comm_shown){
+		c->shown.part[n] = (struct fan_comm_shown){
 			.at = c->regroup->first[n].part.at,
 			.inside = -1,
 			.lost = true,
 		};
-	for (unsigned k = 0; k < c->parts; k++)
-		c->shown[c->regroup ? c->regroup->number[k] : k] = (struct fan_comm_shown){
-			.at = c->part[k].at,
-			.inside = c->inside[k],
+	for (unsigned k = 0; k < c->parts.count; k++)
+		c->shown.part[c->regroup ? c->regroup->number[k] : k] = (struct fan_comm_shown){
+			.at = c->parts.job[k].at,
+			.inside = c->parts.inside[k],
 			.share = s->shares.now.begin[k + 1] - s->shares.now.begin[k],
 			.rtt_us = s->rtt_us[k],
 		};
@@ -295,8 +296,8 @@ struct under_way {
 static struct under_way what_is_under_way(const struct fan_rank *c)
 {
 	struct under_way is = {false, false};
-	for (unsigned i = 0; i < c->running_count; i++)
-		if (c->running[i]->is_whole)
+	for (unsigned i = 0; i < c->ops.running_count; i++)
+		if (c->ops.running[i]->is_whole)
 			is.sets = true;
 		else
 			is.others = true;
@@ -309,9 +310,10 @@ static double share_of(const struct fan_rank *c, const struct fan_connection *cn
 	const struct fan_split *s = &c->split.shares.now;
 	double share =
 		(double)(s->begin[cn->part + 1] - s->begin[cn->part]) / (double)FAN_CUT_WHOLE;
-	if (is.sets && c->inside[cn->part] >= 0 && (share < 1.0 / c->parts || !is.others))
-		share = 1.0 / c->parts;
-	return share / c->shards[cn->part];
+	if (is.sets && c->parts.inside[cn->part] >= 0 &&
+	    (share < 1.0 / c->parts.count || !is.others))
+		share = 1.0 / c->parts.count;
+	return share / c->parts.shards[cn->part];
 }
 
 static double at_least(double value, double least)
@@ -325,7 +327,7 @@ static void note_fill(struct fan_rank *c, uint64_t spent_ns)
 	struct fan_comm_split *s = &c->split;
 	const uint64_t period_ns = FAN_COMM_SPLIT_FILL_MS * FAN_MS;
 	uint64_t results = 0;
-	if (c->running_count)
+	if (c->ops.running_count)
 		s->fill_ns += spent_ns;
 	if (s->fill_ns < period_ns)
 		return;
@@ -368,7 +370,7 @@ void fan_comm_split_keep_in_step(struct fan_rank *c, uint64_t now_ns)
 	unsigned parts = 0;			      /* with a share */
 	const unsigned connections = c->connections;
 	const struct under_way is = what_is_under_way(c);
-	if (c->parts < 2 || c->client.on || !c->ready)
+	if (c->parts.count < 2 || c->client.on || !c->ready)
 		return;
 	note_round_trips(c, now_ns, is);
 	for (unsigned i = 0; i < connections; i++) {
@@ -381,7 +383,7 @@ void fan_comm_split_keep_in_step(struct fan_rank *c, uint64_t now_ns)
 		};
 		used += share > 0;
 		parts += share > 0 && !cn->shard;
-		hosts += share > 0 && c->inside[cn->part] >= 0;
+		hosts += share > 0 && c->parts.inside[cn->part] >= 0;
 	}
 	const bool mixed = hosts && hosts < used && !is.sets;
 	const double count = mixed ? fan_comm_split_counted(c->split.fill, used) : used;

@@ -72,15 +72,15 @@ struct fanin_stats fan_rank_collect_stats(const struct fan_rank *c)
 {
 	struct fanin_stats s = {
 		.size = sizeof s,
-		.ops = c->ops_done,
-		.bytes = c->bytes_done,
+		.ops = c->ops.done,
+		.bytes = c->ops.bytes_done,
 		.packet_bytes = FAN_HEAD_BYTES + c->cfg.payload_bytes +
 				(c->cfg.keys.count ? FAN_SEAL_MORE : 0),
 		.sealed = c->cfg.keys.count != 0,
 		.shards = c->connections,
-		.parts = c->regroup ? c->regroup->all : c->parts,
-		.result_ns = c->result_ns,
-		.gap_ns = c->gap_ns,
+		.parts = c->regroup ? c->regroup->all : c->parts.count,
+		.result_ns = c->when.result_ns,
+		.gap_ns = c->when.gap_ns,
 		.ahead_asked = (uint32_t)c->cfg.ahead,
 		.multicast = 1,
 		.segment_offload = 1,

@@ -94,8 +94,8 @@ int fan_rank_submit(struct fan_rank *c, const struct fan_op_args *args, bool wai
 
 void fan_rank_set_idle(struct fan_rank *c, void (*idle)(void *arg), void *arg)
 {
-	c->idle = idle;
-	c->idle_arg = arg;
+	c->idle.call = idle;
+	c->idle.arg = arg;
 }
 
 /* The result of `op`, which has not been freed; meanwhile calls `idle`, which may be NULL. */
@@ -125,8 +125,8 @@ int fan_rank_run(struct fan_rank *c, const struct fan_op_args *args)
 	struct fan_op_args mine = *args;
 	struct fanin_op *op;
 	/* Once the operation is queued the communicator may be gone any time. */
-	void (*idle)(void *arg) = c->idle;
-	void *idle_arg = c->idle_arg;
+	void (*idle)(void *arg) = c->idle.call;
+	void *idle_arg = c->idle.arg;
 	mine.attended = c->kind->attend != NULL;
 	int e = fan_rank_submit(c, &mine, true, &op);
 	if (e)

@@ -27,11 +27,11 @@ static void for_switch(const struct fan_rank *c, const struct fan_connection *cn
 			  : cn->refused ? "port unreachable"
 					: "no answer";
 	fan_peer_text(&cn->switch_addr, addr, sizeof addr);
-	if (c->inside[cn->part] < 0)
+	if (c->parts.inside[cn->part] < 0)
 		snprintf(text, bytes, "waits for the switch %s: %s", addr, why);
 	else
 		snprintf(text, bytes, "waits for the switch inside rank %d at %s: %s",
-			 c->inside[cn->part], addr, why);
+			 c->parts.inside[cn->part], addr, why);
 }
 
 static void for_ranks(const struct fan_rank *c, char *text, size_t bytes)
@@ -49,8 +49,8 @@ void fan_wait_text(const struct fan_rank *c, uint64_t now_ns, char *text, size_t
 {
 	char what[FAN_FAULT_TEXT_BYTES - 32];
 	const struct fan_connection *cn = find(c, FAN_W_JOINING);
-	uint64_t left_ns = c->join_by_ns > now_ns ? c->join_by_ns - now_ns : 0;
-	if (!c->parts)
+	uint64_t left_ns = c->when.join_by_ns > now_ns ? c->when.join_by_ns - now_ns : 0;
+	if (!c->parts.count)
 		fan_comm_client_text(c, what, sizeof what);
 	else if (cn)
 		for_switch(c, cn, what, sizeof what);

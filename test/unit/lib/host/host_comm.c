@@ -144,7 +144,7 @@ static void *open_alone(void *arg)
 	m.host[1] = (struct fan_meeting_host){.first = 2, .ranks = 2};
 	EXPECT(fan_config_load(&c->rank.cfg, &options, o->why, sizeof o->why) == FAN_OK);
 	EXPECT(fan_peer_parse(&at, o->address, o->why, sizeof o->why) == 0);
-	fan_rank_set_part(&c->rank, c->rank.parts++, &at, "");
+	fan_rank_set_part(&c->rank, c->rank.parts.count++, &at, "");
 	o->result = fan_intra_comm_open(&c->rank, &m, false);
 	snprintf(o->why, sizeof o->why, "%s", fanin_comm_error(c));
 	fan_comm_destroy(c);
@@ -190,7 +190,8 @@ static void *open_first_of_two(void *arg)
 	c->rank.cfg.join_ms = JOIN_MS;
 	c->rank.cfg.alive_ms = ALIVE_MS;
 	EXPECT(fan_intra_comm_open(&c->rank, &m, false) == FAN_OK);
-	c->rank.threaded = !pthread_create(&c->rank.thread, NULL, c->rank.kind->run, &c->rank);
+	c->rank.thread.started =
+		!pthread_create(&c->rank.thread.id, NULL, c->rank.kind->run, &c->rank);
 	o->result = fanin_allreduce(c, &mine, &sum, 1, FANIN_INT32, FANIN_SUM);
 	snprintf(o->why, sizeof o->why, "%s", fanin_comm_error(c));
 	fan_comm_destroy(c);

@@ -187,7 +187,7 @@ static int open_rank(struct fanin_comm *c, const struct job *job, int rank)
 	if (fan_config_load(&c->rank.cfg, &options, why, sizeof why) ||
 	    fan_peer_parse(&at, job->address, why, sizeof why))
 		return FAN_E_CONFIG;
-	fan_rank_set_part(&c->rank, c->rank.parts++, &at, "");
+	fan_rank_set_part(&c->rank, c->rank.parts.count++, &at, "");
 	return fan_intra_comm_open(&c->rank, &m, false);
 }
 
@@ -217,13 +217,13 @@ static void run_rank(struct job *job, int rank)
 			raise(job->signal);
 		from_ns = fan_clock_ns();
 	}
-	c->rank.threaded =
-		!e && !pthread_create(&c->rank.thread, NULL, c->rank.kind->run, &c->rank);
-	if (c->rank.threaded)
+	c->rank.thread.started =
+		!e && !pthread_create(&c->rank.thread.id, NULL, c->rank.kind->run, &c->rank);
+	if (c->rank.thread.started)
 		e = fanin_allreduce(c, &mine, &sum, 1, FANIN_INT32, FANIN_SUM);
 	job->result[rank] = e;
 	job->after_ns[rank] = fan_clock_ns() - from_ns;
-	memcpy(job->blamed[rank], c->rank.blamed, sizeof c->rank.blamed);
+	memcpy(job->blamed[rank], c->rank.fate.blamed, sizeof c->rank.fate.blamed);
 	fan_comm_destroy(c);
 }
 

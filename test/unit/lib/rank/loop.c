@@ -20,7 +20,7 @@ static atomic_uint added; /* ranks that have a part to add */
 
 static bool has_wake_up(const struct fan_rank *c)
 {
-	struct pollfd p = {.fd = c->wake_fd, .events = POLLIN};
+	struct pollfd p = {.fd = c->thread.wake_fd, .events = POLLIN};
 	return poll(&p, 1, 0) > 0;
 }
 
@@ -34,7 +34,7 @@ static void catch_awake(struct fan_rank *c)
 			return;
 		pthread_mutex_unlock(&c->lock);
 		if (n % LOOKS == 0)
-			EXPECT(write(c->wake_fd, &one, sizeof one) == sizeof one);
+			EXPECT(write(c->thread.wake_fd, &one, sizeof one) == sizeof one);
 	}
 }
 
@@ -55,7 +55,7 @@ static bool is_prompt(struct fan_rank *c, bool (*done)(const struct fan_rank *c)
 
 static bool has_joined_all(const struct fan_rank *c)
 {
-	return c->ready && c->parts == 2;
+	return c->ready && c->parts.count == 2;
 }
 
 static bool has_completed(const struct fan_rank *c)
@@ -94,8 +94,8 @@ static void add_a_part(struct member *m)
 	if (!begin(m))
 		return;
 	catch_awake(c);
-	fan_rank_set_part(c, c->parts, &second_at, "");
-	c->inside[c->parts] = -1;
+	fan_rank_set_part(c, c->parts.count, &second_at, "");
+	c->parts.inside[c->parts.count] = -1;
 	c->parts_to_add = 1;
 	fan_rank_wake(c);
 	pthread_mutex_unlock(&c->lock);
@@ -121,7 +121,7 @@ static void end(struct member *m)
 	if (!begin(m))
 		return;
 	catch_awake(c);
-	c->ending = FAN_E_RANK_LOST;
+	c->ending.error = FAN_E_RANK_LOST;
 	fan_rank_wake(c);
 	pthread_mutex_unlock(&c->lock);
 	EXPECT(is_prompt(c, has_failed));

@@ -21,14 +21,14 @@ static void rig_init(struct rig *r, unsigned columns)
 	r->c = calloc(1, sizeof *r->c);
 	assert_non_null(r->c);
 	r->c->cfg.ranks = 2;
-	r->c->parts = 2;
+	r->c->parts.count = 2;
 	r->c->column.columns = columns;
-	r->c->inside[0] = r->c->inside[1] = -1;
+	r->c->parts.inside[0] = r->c->parts.inside[1] = -1;
 	fan_comm_split_init(r->c);
 	for (unsigned i = 0; i < 2; i++) {
 		r->op[i] = fan_op_new(&what);
 		assert_non_null(r->op[i]);
-		fan_op_queue_add(&r->c->waiting, r->op[i]);
+		fan_op_queue_add(&r->c->ops.waiting, r->op[i]);
 	}
 }
 
@@ -44,26 +44,26 @@ static void rig_end(struct rig *r)
 /* Start what waits first, and take `ns` for it. */
 static void rig_starts(struct rig *r, uint64_t ns)
 {
-	fan_comm_split_started(r->c, fan_op_queue_take(&r->c->waiting));
-	r->c->running_count++;
+	fan_comm_split_started(r->c, fan_op_queue_take(&r->c->ops.waiting));
+	r->c->ops.running_count++;
 	r->c->split.busy_ns += ns;
 }
 
 static void rig_ends(struct rig *r, uint64_t ns)
 {
 	r->c->split.busy_ns += ns;
-	r->c->running_count--;
+	r->c->ops.running_count--;
 	fan_comm_split_done(r->c, r->op[0]);
 }
 
 /* What this rank would tell of it, in ns for each MiB; and the measurement is gone again. */
 static uint64_t told(struct rig *r)
 {
-	struct fanin_op *m = fan_op_queue_take(&r->c->waiting);
+	struct fanin_op *m = fan_op_queue_take(&r->c->ops.waiting);
 	assert_true(m->is_measurement);
 	fan_op_end(m, FAN_OK);
 	fanin_op_free(m);
-	return (uint64_t)r->c->split.words[r->c->parts] * 16;
+	return (uint64_t)r->c->split.words[r->c->parts.count] * 16;
 }
 
 /* While shares are learnt, an operation that is started behind a large one waits for its end, and
@@ -78,7 +78,7 @@ static void comm_split__a_measurement_is_of_operations_that_have_ended(void **st
 	assert_false(fan_comm_split_permits(r.c));
 	assert_true(fan_comm_split_holds(r.c));
 	assert_false(fan_comm_split_waited(r.c));
-	assert_ptr_equal(r.c->waiting.head, r.op[1]);
+	assert_ptr_equal(r.c->ops.waiting.head, r.op[1]);
 	rig_ends(&r, 800000000);
 	assert_true(fan_comm_split_waited(r.c));
 	assert_true(fan_comm_split_permits(r.c));
@@ -102,7 +102,7 @@ static void comm_split__a_measurement_of_too_little_tells_nothing(void **state)
 	rig_starts(&r, 0);
 	rig_ends(&r, 400000000);
 	r.op[0]->is_counted = false; /* as another one */
-	fan_op_queue_add(&r.c->waiting, r.op[0]);
+	fan_op_queue_add(&r.c->ops.waiting, r.op[0]);
 	assert_true(fan_comm_split_permits(r.c));
 	assert_in_range(told(&r), 50000000, 50001000); /* 16 MiB */
 	rig_end(&r);
@@ -115,10 +115,10 @@ static void comm_split__an_operation_is_counted_once(void **state)
 	struct rig r;
 	(void)state;
 	rig_init(&r, 0);
-	fan_comm_split_started(r.c, r.c->waiting.head);
+	fan_comm_split_started(r.c, r.c->ops.waiting.head);
 	assert_int_equal(r.c->split.ops, 1);
 	assert_true(fan_comm_split_permits(r.c));
-	assert_ptr_equal(r.c->waiting.head, r.op[0]);
+	assert_ptr_equal(r.c->ops.waiting.head, r.op[0]);
 	assert_false(r.c->split.measures);
 	rig_end(&r);
 }
@@ -131,7 +131,7 @@ static void rig_is_of_sets(struct rig *r)
 	m->hosts = 2;
 	for (unsigned i = 0; i < 2; i++) {
 		m->host_of[i] = (uint16_t)i;
-		r->c->inside[i] = (int)i;
+		r->c->parts.inside[i] = (int)i;
 		r->op[i]->is_member = true;
 		r->op[i]->op.root = (uint16_t)i;
 	}
@@ -146,7 +146,7 @@ static void comm_split__a_set_is_not_measured(void **state)
 	rig_is_of_sets(&r);
 	for (unsigned i = 0; i < 2; i++) {
 		assert_true(fan_comm_split_permits(r.c));
-		assert_ptr_equal(r.c->waiting.head, r.op[i]);
+		assert_ptr_equal(r.c->ops.waiting.head, r.op[i]);
 		rig_starts(&r, 1000);
 		assert_true(r.op[i]->is_whole);
 	}
@@ -167,7 +167,7 @@ static void comm_split__a_set_waits_for_no_measurement(void **state)
 	assert_true(fan_comm_split_permits(r.c));
 	rig_starts(&r, 1000);
 	assert_true(fan_comm_split_permits(r.c));
-	assert_ptr_equal(r.c->waiting.head, r.op[1]);
+	assert_ptr_equal(r.c->ops.waiting.head, r.op[1]);
 	r.op[1]->is_member = false;
 	assert_false(fan_comm_split_permits(r.c));
 	rig_end(&r);
@@ -213,7 +213,7 @@ static void comm_split__results_are_asked_for_later_beside_other_parts(void **st
 		void *mem = aligned_alloc(64, (fan_worker_bytes(&cfg) + 63) / 64 * 64);
 		r.c->connection[i] =
 			(struct fan_connection){.w = fan_worker_init(mem, &cfg, 1), .part = i};
-		r.c->shards[i] = 1;
+		r.c->parts.shards[i] = 1;
 	}
 	fan_comm_split_keep_in_step(r.c, FAN_MS);
 	assert_int_equal(r.c->connection[0].w->rtt.min_ns, FAN_IN_STEP_RTO_MS * FAN_MS);
