@@ -27,6 +27,7 @@ from fanin import _libuv
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("BUILD", ROOT / "build"))
 WAIT_S = 600  # a hang: many times what a group of ranks takes on a machine with other work
+TELL_S = 2.0  # for ranks that hang, to write where they stand
 
 os.environ.setdefault("FANIN_LIBRARY", str(BUILD / "src" / "libfanin.so.0"))
 for name in list(os.environ):
@@ -183,12 +184,27 @@ class Processes:
             for status, said, err in self.outputs(limit_s)
         ]
 
+    def _standing(self):
+        """What ranks have said, and where those that do not end stand."""
+        for process, _, _ in self.ranks:
+            process.tell()
+        time.sleep(TELL_S)
+        told = []
+        for rank, (process, _, err) in enumerate(self.ranks):
+            err.seek(0)
+            how = "stands" if process.poll() is None else f"has ended with {process.poll()}"
+            told.append(f"rank {rank} {how}:\n{err.read()}")
+        return "\n".join(told)
+
     def outputs(self, limit_s=WAIT_S):
         """(exit status, stdout, stderr) of each rank."""
         outcome = []
         try:
             for process, out, err in self.ranks:
-                process.wait(timeout=limit_s)
+                try:
+                    process.wait(timeout=limit_s)
+                except subprocess.TimeoutExpired as error:
+                    raise AssertionError(f"{error}\n{self._standing()}") from error
                 out.seek(0)
                 err.seek(0)
                 outcome.append((process.returncode, out.read(), err.read()))

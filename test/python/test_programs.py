@@ -99,7 +99,9 @@ def test_program_ends_as_with_gloo(program):
     known = [why for why in GLOO_FAILS.get(program, []) if failed and why in failed[0]]
     if known:
         works = not any("failed" in answer for answer in got)
-        assert works or all(known[0] in answer.get("failed", "") for answer in got), err
+        # one that fails may end before others get there, and take rank 0's store with it
+        alike = all("failed" in answer for answer in got)
+        assert works or (alike and any(known[0] in answer["failed"] for answer in got)), err
         pytest.skip(f"Gloo fails, fanin {'works' if works else 'fails alike'}: {failed[0]}")
     assert not failed and got == expected, err + gloo_err
 

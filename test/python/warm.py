@@ -8,6 +8,7 @@ of fanin is imported before the fork.
 
 import atexit
 import contextlib
+import faulthandler
 import json
 import os
 import random
@@ -20,6 +21,7 @@ import sys
 import time
 
 REQUEST_BYTES = 1 << 16
+TELL = signal.SIGUSR2
 PRELOAD = ["numpy", "torch", "torch.distributed", "torch.nn.parallel"]
 
 
@@ -74,6 +76,11 @@ class Process:
             select.select([self._server], [], [], left)
         return self.returncode
 
+    def tell(self):
+        """Have it write where its threads stand to its stderr, if it still runs."""
+        if self.poll() is None:
+            os.kill(self.pid, TELL)
+
     def kill(self):
         """SIGKILL, if it still runs."""
         if self.poll() is None:
@@ -107,6 +114,8 @@ def become(request, outputs, server):
         os.dup2(output, fd)
         os.close(output)
     server.close()
+    faulthandler.enable(file=2)  # of a crash, too
+    faulthandler.register(TELL, file=2, all_threads=True)
     os.environ.clear()
     os.environ.update(request["env"])
     random.seed()
