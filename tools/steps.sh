@@ -156,7 +156,7 @@ programs() { # PREFIX...: what is made of the sources that begin so
 
 unit_programs() { # LAYER...: test/unit/net/udp.c makes test/unit/net_udp
         for layer; do
-                for file in test/unit/"$layer"/*.c; do
+                find test/unit/"$layer" -name '*.c' | sort | while read -r file; do
                         file=${file#test/unit/}
                         echo "test/unit/$(echo "${file%.c}" | tr / _)"
                 done
