@@ -275,6 +275,21 @@ static bool is_set(const char *name)
 	return text && *text;
 }
 
+static bool is(const char *name, const char *value)
+{
+	const char *text = secure_getenv(name);
+	return text && !strcmp(text, value);
+}
+
+/* The shell of `srun --pty`, or of salloc, is a step of one task, and what is started there by hand
+ * no rank of it. */
+static bool is_in_a_shell(const struct launcher *from)
+{
+	return !strcmp(from->rank, "SLURM_PROCID") && is(from->ranks, "1") &&
+	       (is_set("SLURM_PTY_PORT") || is("SLURM_JOB_NAME", "bash") ||
+		is("SLURM_JOB_NAME", "interactive"));
+}
+
 /* Rank and size from the first launcher that set both, unless both are known. */
 static int take_launcher(struct load *l)
 {
@@ -283,7 +298,7 @@ static int take_launcher(struct load *l)
 	for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++) {
 		const struct launcher *from = &launchers[i];
 		if (!is_set(from->rank) || !is_set(from->ranks) ||
-		    (from->mark && !is_set(from->mark)))
+		    (from->mark && !is_set(from->mark)) || is_in_a_shell(from))
 			continue;
 		int e = FAN_OK;
 		if (!(l->set & 1u << key_rank))

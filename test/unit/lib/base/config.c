@@ -49,6 +49,8 @@ static const char *const variables[] = {
 	"SLURM_NTASKS",
 	"SLURM_STEP_ID",
 	"SLURM_STEP_NUM_TASKS",
+	"SLURM_PTY_PORT",
+	"SLURM_JOB_NAME",
 	"MPI_LOCALNRANKS",
 	"MASTER_PORT",
 	"SLURM_JOB_ID",
@@ -199,82 +201,6 @@ static void config__field_wins_over_variable(void **state)
 	assert_int_equal(load(&o), FAN_OK);
 	assert_int_equal(c.mtu, 1400);
 	assert_int_equal(c.wire, FANIN_BFLOAT16);
-}
-
-static void config__launchers(void **state)
-{
-	(void)state;
-	static const char *const pairs[][2] = {
-		{"RANK", "WORLD_SIZE"},
-		{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-		{"PMI_RANK", "PMI_SIZE"},
-		{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
-	};
-	for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
-		struct fanin_options o = FANIN_OPTIONS_INIT;
-		o.switch_addr = "s:1";
-		clean(NULL);
-		setenv(pairs[i][0], "5", 1);
-		assert_int_equal(load(&o), FAN_E_CONFIG); /* half of a pair is not used */
-		assert_why("no rank", "FANIN_RANK");
-		setenv(pairs[i][1], "6", 1);
-		assert_int_equal(load(&o), FAN_OK);
-		assert_int_equal(c.rank, 5);
-		assert_int_equal(c.ranks, 6);
-	}
-}
-
-/* Loads as rank `rank` of `ranks`. */
-static void assert_is(int rank, int ranks)
-{
-	struct fanin_options o = FANIN_OPTIONS_INIT;
-	o.switch_addr = "s:1";
-	assert_int_equal(load(&o), FAN_OK);
-	assert_int_equal(c.rank, rank);
-	assert_int_equal(c.ranks, ranks);
-}
-
-/* What Slurm 22.05 sets in an allocation of four tasks: in its script, in a step of two, and in the
- * step that MPICH's mpirun starts one process of each host by. */
-static void config__a_step_of_slurm_inside_an_allocation(void **state)
-{
-	(void)state;
-	struct fanin_options o = FANIN_OPTIONS_INIT;
-	o.switch_addr = "s:1";
-	setenv("SLURM_JOB_ID", "1", 1);
-	setenv("SLURM_PROCID", "0", 1);
-	setenv("SLURM_NTASKS", "4", 1);
-	assert_int_equal(load(&o), FAN_E_CONFIG);
-	assert_why("no rank", "FANIN_RANK");
-	setenv("SLURM_STEP_ID", "1", 1);
-	assert_is(0, 4);
-	setenv("SLURM_STEP_NUM_TASKS", "2", 1);
-	assert_is(0, 2);
-	setenv("PMI_RANK", "3", 1); /* srun --mpi=pmi2 */
-	setenv("PMI_SIZE", "5", 1);
-	assert_is(0, 2);
-	setenv("SLURM_STEP_NUM_TASKS", "1", 1);
-	setenv("MPI_LOCALNRANKS", "5", 1);
-	assert_is(3, 5);
-}
-
-/* A switch inside rank 0 serves this job alone, and ranks may know its host by different names. */
-static void config__the_job_at_a_switch_inside_rank_0(void **state)
-{
-	(void)state;
-	struct fanin_options o = FANIN_OPTIONS_INIT;
-	o.rank = 0;
-	o.ranks = 2;
-	setenv("MASTER_ADDR", "node7", 1);
-	setenv("MASTER_PORT", "29500", 1);
-	assert_int_equal(load(&o), FAN_OK);
-	assert_string_equal(c.job, "rank0:29500");
-	o.switch_addr = "s:1";
-	assert_int_equal(load(&o), FAN_OK);
-	assert_string_equal(c.job, "node7:29500");
-	o.job = "mine";
-	assert_int_equal(load(&o), FAN_OK);
-	assert_string_equal(c.job, "mine");
 }
 
 static void config__variable_wins_over_launcher_over_file(void **state)
@@ -574,9 +500,6 @@ int main(void)
 		cmocka_unit_test_setup(config__payload_fits_mtu, clean),
 		cmocka_unit_test_setup(config__variables, clean),
 		cmocka_unit_test_setup(config__field_wins_over_variable, clean),
-		cmocka_unit_test_setup(config__launchers, clean),
-		cmocka_unit_test_setup(config__a_step_of_slurm_inside_an_allocation, clean),
-		cmocka_unit_test_setup(config__the_job_at_a_switch_inside_rank_0, clean),
 		cmocka_unit_test_setup(config__variable_wins_over_launcher_over_file, clean),
 		cmocka_unit_test_setup(config__file_skips_other_sections, clean),
 		cmocka_unit_test_setup(config__file_errors_tell_the_line, clean),
