@@ -159,7 +159,7 @@ def program(build, name, wanted_for):
 def programs(build, wanted=("fanin", "gloo", "mpi")):
     """{"fanin": path, "gloo": path or None, "mpi": path or None}."""
     found = dict.fromkeys(("fanin", "gloo", "mpi"))
-    found["fanin"] = program(build, "fanin", "build it first (meson compile -C %s)" % build)
+    found["fanin"] = program(build, "fanin", "build it first (ninja -C %s all benches)" % build)
     if found["fanin"] is None:
         raise BenchError("nothing to measure")
     if "gloo" in wanted:

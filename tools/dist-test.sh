@@ -30,7 +30,7 @@ tar xJf "$out"/fanin-*.tar.xz -C "$work"
 cd "$work"/fanin-*/
 meson setup build -Dplanner=enabled >/dev/null
 ninja -C build --quiet
-meson test -C build --no-rebuild --print-errorlogs --suite unit --suite trace
+meson test -C build --print-errorlogs --suite unit --suite trace
 sh tools/install-test.sh build
 [ "$(build/fanin --version)" = "fanin ${PWD##*-}" ]
 build/fanin bench --local 4 -b 1M -n 5

@@ -143,7 +143,7 @@ configure() { # FOLDER OPTION...
 }
 
 build() { # FOLDER OPTION...
-        configure "$@" && ninja -C "$1"
+        configure "$@" && ninja -C "$1" all tests
 }
 
 programs() { # PREFIX...: what is made of the sources that begin so
@@ -169,7 +169,11 @@ SANITIZE='-Dbuildtype=debugoptimized -Db_lundef=false -Dmpi=disabled'
 SOME_HOT='-Doptimization=0'
 SANITIZE_ARGS='-g1 -fno-sanitize-recover=all'
 
-step_build_gcc() { CC=gcc build build; }
+step_build_gcc() {
+        CC=gcc build build && ninja -C build benches || return
+        # Whoever changes a line of src waits for no test.
+        ! ninja -C build -t inputs all | grep -E '^(test|bench)/' || return
+}
 
 # LLVM's linker takes half of the processor time of the other for a program with a sanitizer.
 # The program, with all of src: the tests are compiled by clang in build-asan.
