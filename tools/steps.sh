@@ -228,7 +228,7 @@ step_core_symbols() {
 
 step_hardening() { need build-gcc && sh tools/hardening-test.sh build; }
 
-step_lib_symbols() { need build-gcc && sh tools/lib-symbols.sh build; }
+step_lib_symbols() { need build-gcc && sh tools/lib-symbols.sh build && sh tools/house.sh build; }
 
 step_install() { need build-gcc && sh tools/install-test.sh build; }
 

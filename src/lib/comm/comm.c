@@ -11,6 +11,7 @@
 #include "lib/base/resolve.h"
 #include "lib/host/host_comm.h"
 #include "lib/host/rules.h"
+#include "lib/rank/by_sockets.h"
 #include "meeting.h"
 #include "net/clock.h"
 
@@ -23,7 +24,7 @@ struct fanin_comm *fan_comm_new(void)
 		mmap(NULL, sizeof *c, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (c == MAP_FAILED)
 		return NULL;
-	fan_rank_init(&c->rank);
+	fan_rank_init(&c->rank, &fan_rank_by_sockets);
 	c->rank.hosts = &c->places.ranks;
 	return c;
 }

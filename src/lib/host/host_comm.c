@@ -8,7 +8,7 @@
 #include "attach.h"
 #include "core/base/awake.h"
 #include "lib/base/hosts.h"
-#include "lib/rank/rank.h"
+#include "lib/rank/column.h"
 #include "life.h"
 #include "net/clock.h"
 #include "rules.h"
@@ -231,8 +231,9 @@ const struct fan_rank *fan_intra_comm_net(const struct fan_intra_comm *l)
 	return l->net;
 }
 
-static void release(struct fan_intra_comm *l)
+static void release(struct fan_rank *c)
 {
+	struct fan_intra_comm *l = c->host;
 	if (!l)
 		return;
 	fan_rank_destroy(l->net);

@@ -2,7 +2,6 @@
 /* fault.c - what of a communicator stands in the sentence about its end; whom it blames. */
 #include <stdio.h>
 
-#include "parts.h"
 #include "rank.h"
 
 void fan_rank_fault_text(const struct fan_rank *c, const struct fan_connection *cn,

@@ -4,18 +4,24 @@
  * A round: sleep in epoll until a socket, a caller or the core's deadline; take in what
  * came; start what was queued; send what can be sent; tell who waits.  It never spins:
  * a round without sleep follows only on a round that left work. */
+#include "loop.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "ends.h"
 #include "net/clock.h"
 #include "parts.h"
+#include "plan_client.h"
 #include "rank.h"
+#include "regroup.h"
 #include "regroup_agree.h"
+#include "share_meter.h"
 #include "wait_text.h"
 
-/* Leaving. */
+/* Faults. */
 
 static bool gone(const struct fan_connection *cn)
 {
@@ -29,108 +35,6 @@ static bool all_gone(const struct fan_rank *c)
 		if (!gone(&c->connection[i]))
 			return false;
 	return true; /* also without any */
-}
-
-/* What the aggregators of other parts are told when `error` ends the communicator. */
-static int leave_error(const struct fan_rank *c, int error)
-{
-	bool own = fan_ranks_has(c->fate.blamed, (unsigned)c->cfg.rank);
-	if (c->column.global) /* a column, whose own rank of a blamed host may live */
-		return c->fate.cause ? c->fate.cause : error;
-	return error == FAN_E_UNREACHABLE && !own ? FAN_E_RANK_LOST : error;
-}
-
-/* No connection touches a tensor after this. */
-static void leave(struct fan_rank *c, int error)
-{
-	uint64_t now_ns = fan_clock_ns();
-	if (c->fate.leaving)
-		return;
-	c->fate.leaving = true;
-	c->when.leave_by_ns = now_ns + FAN_RANK_LEAVE_NS;
-	for (unsigned i = 0; i < c->connections; i++) {
-		struct fan_connection *cn = &c->connection[i];
-		if (!cn->w)
-			continue;
-		fan_worker_leave(cn->w, now_ns, leave_error(c, error), c->fate.blamed);
-		cn->news = true;
-	}
-}
-
-/* Statistics. */
-
-static void publish_stats(struct fan_rank *c)
-{
-	struct fanin_stats stats = fan_rank_collect_stats(c);
-	pthread_mutex_lock(&c->lock);
-	c->shown.stats = stats;
-	pthread_mutex_unlock(&c->lock);
-}
-
-/* Ends. */
-
-static void count_op(struct fan_rank *c, const struct fanin_op *op)
-{
-	if (op->is_measurement)
-		fan_comm_split_arrived(c);
-	if (op->is_agreement)
-		fan_regroup_arrived(c);
-	if (op->is_own)
-		return;
-	uint64_t bytes = op->op.count * fan_dtype_bytes(op->op.dtype);
-	c->ops.done++;
-	c->ops.bytes_done += bytes;
-	fan_comm_split_done(c, op);
-}
-
-void fan_rank_end_whole(struct fan_rank *c, struct fanin_op *whole, int result)
-{
-	if (!result) {
-		count_op(c, whole);
-		publish_stats(c);
-	}
-	fan_rank_end_op(c, whole, result);
-}
-
-void fan_rank_end_op(struct fan_rank *c, struct fanin_op *op, int result)
-{
-	struct fanin_op *whole = op->whole;
-	bool free_it = op->is_measurement || op->is_agreement || whole;
-	if (!free_it)
-		atomic_fetch_sub(&c->ops_open, 1);
-	fan_op_end(op, result);
-	if (free_it)
-		fanin_op_free(op);
-	if (whole && !--whole->rests)
-		fan_rank_end_whole(c, whole, result);
-}
-
-static void end_all(struct fan_rank *c, int result)
-{
-	struct fanin_op *op;
-	for (unsigned i = 0; i < c->ops.running_count; i++)
-		fan_rank_end_op(c, c->ops.running[i], result);
-	c->ops.running_count = 0;
-	for (unsigned i = 0; c->regroup && i < c->regroup->op_count; i++)
-		fan_rank_end_op(c, c->regroup->op[i], result);
-	if (c->regroup)
-		c->regroup->op_count = 0;
-	while ((op = fan_op_queue_take(&c->ops.waiting)))
-		fan_rank_end_op(c, op, result);
-}
-
-void fan_rank_fail(struct fan_rank *c, int error, const char *sentence)
-{
-	if (atomic_load(&c->error))
-		return;
-	pthread_mutex_lock(&c->lock);
-	snprintf(c->sentence, sizeof c->sentence, "%s", sentence);
-	atomic_store_explicit(&c->error, error, memory_order_release);
-	fan_op_queue_move(&c->ops.waiting, &c->queued);
-	pthread_cond_broadcast(&c->changed);
-	pthread_mutex_unlock(&c->lock);
-	leave(c, error);
-	end_all(c, error);
 }
 
 static void fail_by_mtu(struct fan_rank *c, const struct fan_connection *cn, int mtu)
@@ -239,7 +143,10 @@ static void start_ops(struct fan_rank *c, uint64_t now_ns)
 			return;
 		if (!c->ops.running_count)
 			c->when.quiet_ns = now_ns;
-		if (!fan_comm_split_permits(c) || !start_op(c, c->ops.waiting.head, now_ns))
+		const int permits = fan_comm_split_permits(c);
+		if (permits < 0)
+			fan_rank_fail(c, permits, fan_err_text(permits));
+		if (permits <= 0 || !start_op(c, c->ops.waiting.head, now_ns))
 			return;
 		c->ops.waiting.head->started_ns = now_ns;
 		c->ops.running[c->ops.running_count++] = fan_op_queue_take(&c->ops.waiting);
@@ -300,12 +207,7 @@ static void end_done(struct fan_rank *c)
 		measured &= !op->is_measurement || is_done(c, op);
 	}
 	c->ops.running_count = kept;
-	for (unsigned i = 0; i < ended; i++)
-		count_op(c, done[i]);
-	if (ended)
-		publish_stats(c); /* who has waited for one finds it counted */
-	for (unsigned i = 0; i < ended; i++)
-		fan_rank_end_op(c, done[i], FAN_OK);
+	fan_rank_end_done(c, done, ended);
 }
 
 /* Rounds. */
@@ -558,17 +460,17 @@ static bool after_sleep(struct fan_rank *c)
 	if (closing && !c->fate.leaving) {
 		bool busy = c->ops.running_count || c->ops.waiting.head ||
 			    (c->regroup && c->regroup->op_count);
-		leave(c, busy ? FAN_E_RANK_LEFT : FAN_OK);
-		end_all(c, FAN_E_CLOSED);
+		fan_rank_leave(c, busy ? FAN_E_RANK_LEFT : FAN_OK);
+		fan_rank_end_all(c, FAN_E_CLOSED);
 	}
 	if (c->fate.leaving && c->ops.waiting.head)
-		end_all(c, atomic_load(&c->error) ? atomic_load(&c->error) : FAN_E_CLOSED);
+		fan_rank_end_all(c, atomic_load(&c->error) ? atomic_load(&c->error) : FAN_E_CLOSED);
 	return !closing || !(all_gone(c) || fan_clock_ns() >= c->when.leave_by_ns);
 }
 
-void *fan_progress(void *comm)
+void *fan_rank_loop(void *rank)
 {
-	struct fan_rank *c = comm;
+	struct fan_rank *c = rank;
 	struct epoll_event ev[FAN_RANK_EVENTS_MAX];
 	uint64_t now_ns = fan_clock_ns();
 	pthread_setname_np(pthread_self(), "fanin-worker");

@@ -3,8 +3,10 @@
 
 #include <string.h>
 
+#include "ends.h"
 #include "net/clock.h"
 #include "rank.h"
+#include "share_meter.h"
 
 /* The most fragments that a rank may have sent without their results; 0: no bound of ours. */
 static uint16_t window_of(const struct fan_config *cfg)
@@ -25,14 +27,6 @@ static uint16_t window_share(const struct fan_rank *c, const struct fan_job_part
 		most = c->parts.job[k].gbps > most ? c->parts.job[k].gbps : most;
 	double share = most > 0 ? part->gbps / most * 65536 : 65536;
 	return (uint16_t)(share >= 65536 ? 0 : share < 1 ? 1 : share);
-}
-
-uint32_t fan_rank_rto_min_ms(const struct fan_rank *c, unsigned parts)
-{
-	bool queues = c->cfg.ahead || c->column.global || (parts > 1 && !c->client.on);
-	if (c->cfg.rto_min_ms)
-		return (uint32_t)c->cfg.rto_min_ms;
-	return queues ? FAN_IN_STEP_RTO_MS : FAN_RTO_MIN_NS / FAN_MS;
 }
 
 /* Of several switches on spare hosts each hears what the others multicast, unless the network knows
@@ -60,7 +54,7 @@ static struct fan_worker_config worker_config(const struct fan_rank *c,
 				     (cfg->ahead ? FAN_JOIN_AHEAD : 0) |
 				     (cfg->keys.count ? 0 : FAN_JOIN_RUNS)),
 		.alive_ms = (uint32_t)cfg->alive_ms,
-		.rto_min_ms = fan_rank_rto_min_ms(c, c->parts.count),
+		.rto_min_ms = fan_comm_split_rto_min_ms(c, c->parts.count),
 		.join_ms = (uint32_t)left_ms + 1,
 		.stall_ms = (uint32_t)cfg->timeout_ms,
 		.authentic = cfg->keys.count > 0,
@@ -161,20 +155,4 @@ void fan_rank_open_shards(struct fan_rank *c, unsigned k, uint64_t now_ns)
 	for (unsigned i = 1; i < shards && !atomic_load(&c->error); i++)
 		add_connection(c, k, i, now_ns);
 	share(c, k, shards ? shards : 1);
-}
-
-struct fan_files fan_rank_files(const struct fan_rank *c)
-{
-	struct fan_files f = FAN_FILES_NONE;
-	fan_files_add(&f, c->thread.epoll_fd);
-	fan_files_add(&f, c->thread.wake_fd);
-	for (unsigned i = 0; i < c->connections; i++) {
-		const struct fan_connection *cn = &c->connection[i];
-		if (!cn->w)
-			continue;
-		fan_files_add(&f, cn->udp.fd);
-		fan_files_add(&f, cn->group.fd);
-		fan_files_add(&f, cn->failover.aside.fd);
-	}
-	return f;
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ends.h"
 #include "net/clock.h"
 #include "parts.h"
 #include "rank.h"

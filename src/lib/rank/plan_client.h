@@ -9,25 +9,15 @@
 #ifndef FAN_LIB_RANK_PLAN_CLIENT_H
 #define FAN_LIB_RANK_PLAN_CLIENT_H
 
-#include "lib/base/plan_msg.h"
-#include "net/dial.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #define FAN_COMM_CLIENT_AGAIN_MS 250 /* between tries after a refusal that may pass */
 
 struct fan_rank;
 struct fan_connection;
 struct fan_fault;
-
-struct fan_comm_client {
-	bool on;		    /* there is a controller */
-	bool news;		    /* the socket has reported */
-	bool has_parts;		    /* the job's parts are known */
-	bool moving[FAN_PARTS_MAX]; /* by part: the controller waits for its `moved` */
-	unsigned movings;	    /* number of moving parts */
-	uint64_t behind_ns;	    /* time to move connections that are behind; UINT64_MAX: none */
-	struct fan_dial dial;
-	struct fan_plan_msg msg; /* the last one */
-};
 
 void fan_comm_client_init(struct fan_rank *c);
 void fan_comm_client_free(struct fan_rank *c);

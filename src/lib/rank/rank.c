@@ -2,16 +2,11 @@
 /* rank.c - the callers' side of a rank: how it begins, is waited for, and ends. */
 #include "rank.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
-#include "lib/base/files.h"
 #include "lib/base/fork_guard.h"
 #include "lib/base/rank_file.h"
 #include "lib/base/rendezvous.h"
@@ -65,27 +60,30 @@ void fan_rank_set_part(struct fan_rank *c, unsigned k, const fan_peer *at, const
 	fan_rendezvous_derive(c->parts.job[k].name, c->cfg.job, suffix);
 }
 
-static void wake_thread(struct fan_rank *c)
+struct fan_files fan_rank_files(const struct fan_rank *c)
 {
-	uint64_t one = 1;
-	if (c->awake)
-		return;
-	c->awake = true;
-	ssize_t n = write(c->thread.wake_fd, &one, sizeof one);
-	(void)n; /* fails only when it is full of wake-ups already */
+	struct fan_files f = FAN_FILES_NONE;
+	fan_files_add(&f, c->thread.epoll_fd);
+	fan_files_add(&f, c->thread.wake_fd);
+	for (unsigned i = 0; i < c->connections; i++) {
+		const struct fan_connection *cn = &c->connection[i];
+		if (!cn->w)
+			continue;
+		fan_files_add(&f, cn->udp.fd);
+		fan_files_add(&f, cn->group.fd);
+		fan_files_add(&f, cn->failover.aside.fd);
+	}
+	return f;
 }
-
-static const struct fan_rank_kind by_sockets = {
-	.has_sockets = true, .run = fan_progress, .wake = wake_thread};
 
 void fan_rank_wake(struct fan_rank *c)
 {
 	c->kind->wake(c);
 }
 
-void fan_rank_init(struct fan_rank *c)
+void fan_rank_init(struct fan_rank *c, const struct fan_rank_kind *kind)
 {
-	c->kind = &by_sockets;
+	c->kind = kind;
 	c->fork_guard = fan_fork_guard();
 	c->thread.epoll_fd = c->thread.wake_fd = -1;
 	c->awake = true;
@@ -101,28 +99,14 @@ void fan_rank_init(struct fan_rank *c)
 }
 
 /* Pages of its own, zero until they are used: most of its connections never are. */
-struct fan_rank *fan_rank_new(void)
+struct fan_rank *fan_rank_new(const struct fan_rank_kind *kind)
 {
 	struct fan_rank *c =
 		mmap(NULL, sizeof *c, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (c == MAP_FAILED)
 		return NULL;
-	fan_rank_init(c);
+	fan_rank_init(c, kind);
 	return c;
-}
-
-static int open_events(struct fan_rank *c)
-{
-	struct epoll_event ev = {.events = EPOLLIN, .data.u32 = FAN_RANK_WAKE};
-	char why[FAN_CONNECTION_WHY_BYTES], cause[160];
-	c->thread.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	c->thread.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (c->thread.epoll_fd >= 0 && c->thread.wake_fd >= 0 &&
-	    !epoll_ctl(c->thread.epoll_fd, EPOLL_CTL_ADD, c->thread.wake_fd, &ev))
-		return FAN_OK;
-	snprintf(why, sizeof why, "cannot wait for events: %s",
-		 fan_files_strerror(errno, cause, sizeof cause));
-	return fan_rank_refuse(c, FAN_E_SYSTEM, why);
 }
 
 /* The thread takes no signals: they are the host program's. */
@@ -142,23 +126,10 @@ static int start_thread(struct fan_rank *c)
 	return FAN_OK;
 }
 
-/* Buffers, events and the thread, once it is known whom to ask. */
-static int open_all(struct fan_rank *c)
-{
-	c->io = fan_connection_io_new(c->cfg.payload_bytes, c->cfg.keys.count);
-	if (!c->io)
-		return fan_rank_refuse(c, FAN_E_NOMEM, fan_err_text(FAN_E_NOMEM));
-	int e = open_events(c);
-	if (!e && *c->cfg.controller_addr)
-		fan_comm_client_init(c);
-	if (!e)
-		e = start_thread(c);
-	return e;
-}
-
 int fan_rank_start(struct fan_rank *c)
 {
-	return c->kind->has_sockets ? open_all(c) : start_thread(c);
+	int e = c->kind->open ? c->kind->open(c) : FAN_OK;
+	return e ? e : start_thread(c);
 }
 
 /* Call `waiting`, without the lock that the caller holds. */
@@ -215,29 +186,6 @@ int fan_rank_begin(struct fan_rank *c)
 	return atomic_load(&c->error);
 }
 
-int fan_rank_create_column(const struct fan_rank *of, const struct fan_config *cfg,
-			   const struct fan_rank_column *column, unsigned number,
-			   struct fan_rank **rank)
-{
-	char suffix[16];
-	struct fan_rank *c = *rank = fan_rank_new();
-	if (!c)
-		return FAN_E_NOMEM;
-	c->cfg = *cfg;
-	c->trace = of->trace; /* which outlives it */
-	c->column = *column;
-	c->idle.call = of->kind->join_on;
-	c->idle.arg = of->host;
-	snprintf(suffix, sizeof suffix, "/c%u", number);
-	for (c->parts.count = 0; c->parts.count < of->parts.count; c->parts.count++) {
-		fan_rank_set_part(c, c->parts.count, &of->parts.job[c->parts.count].at, suffix);
-		c->parts.inside[c->parts.count] = of->parts.inside[c->parts.count];
-		c->parts.mbps[c->parts.count] = of->parts.mbps[c->parts.count];
-	}
-	c->complete = true;
-	return fan_rank_begin(c);
-}
-
 void fan_rank_end(struct fan_rank *c, int error, const uint64_t *blamed)
 {
 	pthread_mutex_lock(&c->lock);
@@ -265,17 +213,7 @@ void fan_rank_stop(struct fan_rank *c)
 
 void fan_rank_release(struct fan_rank *c)
 {
-	if (c->kind->release)
-		c->kind->release(c->host);
-	for (unsigned i = 0; i < FAN_SHARDS_MAX; i++)
-		fan_connection_close(&c->connection[i]);
-	fan_comm_client_free(c);
-	fan_regroup_free(c->regroup);
-	if (c->thread.epoll_fd >= 0)
-		close(c->thread.epoll_fd);
-	if (c->thread.wake_fd >= 0)
-		close(c->thread.wake_fd);
-	fan_connection_io_free(c->io);
+	c->kind->release(c);
 }
 
 void fan_rank_destroy(struct fan_rank *c)

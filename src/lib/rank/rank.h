@@ -25,12 +25,11 @@
 #include "lib/base/cause.h"
 #include "lib/base/config.h"
 #include "lib/base/fault_text.h"
+#include "lib/base/files.h"
 #include "lib/base/hosts.h"
 #include "lib/base/op.h"
 #include "lib/link/connection.h"
-#include "plan_client.h"
-#include "regroup.h"
-#include "share_meter.h"
+#include "state.h"
 
 #define FAN_RANK_OPS_MAX    4096	     /* started and not ended */
 #define FAN_RANK_EVENTS_MAX 16		     /* sockets handled per round */
@@ -40,20 +39,21 @@
 #define FAN_RANK_IDLE_MS    5 /* between calls of `idle` while an operation is waited for */
 #define FAN_RANK_LEAVE_NS   (2000 * FAN_MS) /* most time to leave */
 
-/* Two kinds of ranks: one has connections to aggregators, the other shares memory with those of its
- * host (lib/host). */
+/* Two kinds of ranks: one has connections to aggregators (by_sockets.h), the other shares memory
+ * with those of its host (lib/host). */
 struct fan_rank;
 struct fan_intra_comm;
 struct fan_rank_kind {
 	bool has_sockets;
-	void *(*run)(void *rank);	     /* entry of the thread */
-	void (*wake)(struct fan_rank *rank); /* the lock is held */
+	int (*open)(struct fan_rank *rank);	/* what the thread needs; NULL: nothing */
+	void *(*run)(void *rank);		/* entry of the thread: until `closing` is set */
+	void (*wake)(struct fan_rank *rank);	/* the lock is held */
+	void (*release)(struct fan_rank *rank); /* what it has, when there is no thread */
 
 	/* The others are NULL where they do not apply.  The caller of `op`, which is queued, does
 	 * the rank's work until it has ended, or it is `until_ns`. */
 	void (*attend)(struct fan_rank *rank, struct fanin_op *op, uint64_t until_ns);
 	void (*join_on)(void *intra); /* a rank of it is being joined, as `idle` */
-	void (*release)(struct fan_intra_comm *host);
 };
 
 /* A rank whose job is one of several, with a rank for each host; none: all zero. */
@@ -177,10 +177,10 @@ struct fan_rank {
 	struct fan_rank_times when;
 };
 
-/* For those who make one.  Zero bytes become a rank; or one with memory of its own, NULL: there is
- * none. */
-void fan_rank_init(struct fan_rank *c);
-struct fan_rank *fan_rank_new(void);
+/* For those who make one.  Zero bytes become a rank of `kind`; or one with memory of its own, NULL:
+ * there is none. */
+void fan_rank_init(struct fan_rank *c, const struct fan_rank_kind *kind);
+struct fan_rank *fan_rank_new(const struct fan_rank_kind *kind);
 
 /* Part `k` of it is at the aggregator `at`; the first one has the job's own name and `column`. */
 void fan_rank_set_part(struct fan_rank *c, unsigned k, const fan_peer *at, const char *column);
@@ -192,12 +192,6 @@ int fan_rank_refuse(struct fan_rank *c, int error, const char *why);
 int fan_rank_start(struct fan_rank *c);
 int fan_rank_begin(struct fan_rank *c);
 void fan_rank_wait_ready(struct fan_rank *c);
-
-/* The rank of column `number` of those of `of`, at the same aggregators.  Texts name ranks as
- * `column` says, whose arrays outlive it. */
-int fan_rank_create_column(const struct fan_rank *of, const struct fan_config *cfg,
-			   const struct fan_rank_column *column, unsigned number,
-			   struct fan_rank **rank);
 
 /* The end: of the thread, which leaves the job; of what it has; of one of fan_rank_new, both unless
  * in a child of fork(), which has no thread.  NULL is allowed. */
@@ -245,10 +239,10 @@ int fan_rank_run(struct fan_rank *c, const struct fan_op_args *args);
 int fan_rank_run_within(struct fan_rank *c, const struct fan_op_args *args, int timeout_ms,
 			struct fanin_op **op);
 
-/* Entry of the thread: runs until `closing` is set and all connections have left. */
-void *fan_progress(void *comm);
+/* The following are for the thread alone.  The file descriptors that it has. */
+struct fan_files fan_rank_files(const struct fan_rank *c);
 
-/* The following are for the thread alone.  The counters for fanin_comm_stats. */
+/* The counters for fanin_comm_stats. */
 struct fanin_stats fan_rank_collect_stats(const struct fan_rank *c);
 
 /* The round trips of all connections. */
@@ -264,14 +258,5 @@ void fan_rank_fault_text(const struct fan_rank *c, const struct fan_connection *
 /* The aggregator of part `k` is silent: blame the rank that it is inside, or this one, which has
  * lost it. */
 void fan_rank_blame_for_silence(struct fan_rank *c, unsigned k);
-
-/* `op` is over: make room, then tell.  It may be gone afterwards. */
-void fan_rank_end_op(struct fan_rank *c, struct fanin_op *op, int result);
-
-/* The same for one whose rests are done, and that has not been counted yet. */
-void fan_rank_end_whole(struct fan_rank *c, struct fanin_op *whole, int result);
-
-/* End the communicator and all its operations. */
-void fan_rank_fail(struct fan_rank *c, int error, const char *sentence);
 
 #endif

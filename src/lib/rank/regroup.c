@@ -4,8 +4,10 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/base/awake.h"
+#include "ends.h"
 #include "lib/base/rendezvous.h"
 #include "net/clock.h"
 #include "parts.h"

@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ends.h"
 #include "net/clock.h"
 #include "rank.h"
+#include "share_meter.h"
 
 #define KEY_FULL 0x10000 /* in a key, rank + 1: it has the elements, too */
 #define KEY_RANK 0xffff
@@ -299,11 +301,6 @@ static void finish(struct fan_rank *c)
 	fan_regroup_forget(g);
 	if (done < count)
 		fail(c, fan_err_text(FAN_E_NOMEM));
-}
-
-void fan_regroup_arrived(struct fan_rank *c)
-{
-	c->regroup->arrived = true;
 }
 
 bool fan_regroup_go_on(struct fan_rank *c)

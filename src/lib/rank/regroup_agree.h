@@ -5,16 +5,15 @@
 
 #include <stdbool.h>
 
+#define FAN_REGROUP_RESULTS 64 /* given to other ranks at a time */
+
 struct fan_rank;
 struct fan_regroup;
 
 /* Begin.  All ranks have joined, and no operation is under way. */
 void fan_regroup_agree(struct fan_rank *c);
 
-/* The all-reduce under way is done... */
-void fan_regroup_arrived(struct fan_rank *c);
-
-/* ...so go on.  True: there may be something to start. */
+/* Go on, once the all-reduce under way is done.  True: there may be something to start. */
 bool fan_regroup_go_on(struct fan_rank *c);
 
 /* Free what only the agreement needs. */

@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "parts.h"
 #include "rank.h"
 
 #define US_NS	1000
@@ -214,18 +213,18 @@ static bool drains(const struct fan_rank *c, bool due, bool needed)
 
 /* Which operations may be started before the measurement under way has been taken follows from
  * their sizes alone, so that all ranks take it before the same one. */
-bool fan_comm_split_permits(struct fan_rank *c)
+int fan_comm_split_permits(struct fan_rank *c)
 {
 	struct fan_comm_split *s = &c->split;
 	const struct fanin_op *next = c->ops.waiting.head;
 	if (!s->learns || next->is_measurement || next->is_counted || home_of(c, next) >= 0)
-		return true;
+		return 1;
 	uint64_t bytes = next->op.count * fan_dtype_bytes(next->op.dtype);
 	bool due = s->bytes >= period_of(c);
 	bool needed = due || (!is_settled(s) && s->bytes + bytes > FAN_COMM_SPLIT_AHEAD);
 	s->drains = drains(c, due, needed);
 	if (s->drains)
-		return false;
+		return 0;
 	if (s->measures && s->arrived && needed) {
 		take_measurement(c);
 		if (!due)
@@ -233,8 +232,8 @@ bool fan_comm_split_permits(struct fan_rank *c)
 	}
 	s->blocked = s->measures && needed;
 	if (!s->measures && due && !add_measurement(c))
-		fan_rank_fail(c, FAN_E_NOMEM, fan_err_text(FAN_E_NOMEM));
-	return !s->blocked && !atomic_load(&c->error);
+		return FAN_E_NOMEM;
+	return !s->blocked;
 }
 
 bool fan_comm_split_holds(const struct fan_rank *c)
@@ -357,6 +356,14 @@ static void note_round_trips(struct fan_rank *c, uint64_t now_ns, struct under_w
 			(double)spent_ns * (double)fan_worker_stats(c->connection[i].w)->srtt_ns;
 }
 
+uint32_t fan_comm_split_rto_min_ms(const struct fan_rank *c, unsigned parts)
+{
+	bool queues = c->cfg.ahead || c->column.global || (parts > 1 && !c->client.on);
+	if (c->cfg.rto_min_ms)
+		return (uint32_t)c->cfg.rto_min_ms;
+	return queues ? FAN_IN_STEP_RTO_MS : FAN_RTO_MIN_NS / FAN_MS;
+}
+
 double fan_comm_split_counted(double fill, unsigned used)
 {
 	double count = at_least(fill / FAN_IN_STEP_FRAGS, FAN_COMM_SPLIT_COUNTED);
@@ -391,7 +398,7 @@ void fan_comm_split_keep_in_step(struct fan_rank *c, uint64_t now_ns)
 			  (is.sets ? FAN_COMM_SPLIT_SET_STEP : FAN_IN_STEP_FRAGS) * count);
 	for (unsigned i = 0; i < connections; i++) {
 		struct fan_worker *w = c->connection[i].w;
-		fan_worker_least_timeout(w, fan_rank_rto_min_ms(c, parts));
+		fan_worker_least_timeout(w, fan_comm_split_rto_min_ms(c, parts));
 		fan_worker_allow(w, lane[i].allow);
 	}
 }

@@ -13,13 +13,11 @@
 #define FAN_LIB_RANK_SHARE_METER_H
 
 #include "core/worker/in_step.h"
-#include "lib/base/op.h"
 #include "shares.h"
 
 #define FAN_COMM_SPLIT_BYTES (4 << 20)
 #define FAN_COMM_SPLIT_QUIET 2		 /* times as many bytes, once the shares stay */
 #define FAN_COMM_SPLIT_AHEAD (512 << 10) /* bytes of tensors that do not wait for a measurement */
-#define FAN_COMM_SPLIT_WORDS (FAN_PARTS_MAX + FAN_RANKS_MAX)
 #define FAN_COMM_SPLIT_COUNTED                                                                     \
 	5 /* connections for which FAN_IN_STEP_FRAGS count together, or more... */
 #define FAN_COMM_SPLIT_FILL_MS	  10 /* ...up to as many as bring results for this long */
@@ -29,38 +27,6 @@
 struct fan_rank;
 struct fanin_op;
 struct fan_cut;
-
-/* A part as callers see it. */
-struct fan_comm_shown {
-	fan_peer at;
-	int inside;	/* the rank in which it is; -1: none */
-	bool lost;	/* the others go on without it (regroup.h) */
-	uint64_t share; /* in 1 / FAN_CUT_WHOLE */
-	uint32_t rtt_us;
-};
-
-struct fan_comm_split {
-	struct fan_split_history shares;
-	struct fan_split_learner learner;
-	bool news;	     /* shares or addresses have changed since callers were told */
-	bool learns;	     /* several parts, and no plan fixes their shares */
-	bool blocked;	     /* operations wait for the measurement under way */
-	bool measures;	     /* a measurement is under way... */
-	bool arrived;	     /* ...or its sum is there and not taken yet */
-	uint64_t ops;	     /* started, with measurements */
-	bool drains;	     /* ...or for the end of those that have been started */
-	uint64_t bytes;	     /* of tensors that were started since the last measurement */
-	uint64_t open_bytes; /* of those that are under way */
-	uint64_t done_bytes; /* of those that have ended in the period that is measured... */
-	uint64_t busy_ns;    /* ...and the time with operations under way in it */
-	uint64_t looked_ns;
-	double fill;		       /* results in FAN_COMM_SPLIT_FILL_MS; for the next one: */
-	uint64_t fill_ns;	       /* the time with operations under way... */
-	uint64_t results;	       /* ...since there were so many */
-	double rtt_ns[FAN_SHARDS_MAX]; /* round trip of each connection, times busy_ns */
-	int32_t words[FAN_COMM_SPLIT_WORDS];
-	uint32_t rtt_us[FAN_PARTS_MAX]; /* as measured last */
-};
 
 /* Once the parts are known: their first shares. */
 void fan_comm_split_init(struct fan_rank *c);
@@ -78,8 +44,9 @@ struct fan_split_range fan_comm_split_range(const struct fan_split *s, const str
 bool fan_comm_split_cut(const struct fan_rank *c, const struct fanin_op *op, unsigned i,
 			struct fan_cut *cut);
 
-/* May the first operation that waits be started?  May put a measurement before it. */
-bool fan_comm_split_permits(struct fan_rank *c);
+/* May the first operation that waits be started?  May put a measurement before it.  1: it may; 0:
+ * it waits; or FAN_E_NOMEM. */
+int fan_comm_split_permits(struct fan_rank *c);
 
 /* An operation is being started: count it. */
 void fan_comm_split_started(struct fan_rank *c, struct fanin_op *op);
@@ -99,6 +66,11 @@ void fan_comm_split_show(struct fan_rank *c);
  * be in flight: all leave by this rank's link, whose queue must not get longer by their number, but
  * a link that is fast, by which `fill` results come in FAN_COMM_SPLIT_FILL_MS, takes more. */
 double fan_comm_split_counted(double fill, unsigned used);
+
+/* The least time-out of a result while so many parts have a share.  Results of one part queue
+ * behind contributions to others on the same links, and those of one column behind other columns:
+ * asking for them sooner than queues empty makes them longer.  So it is where ranks run ahead. */
+uint32_t fan_comm_split_rto_min_ms(const struct fan_rank *c, unsigned parts);
 
 /* Note round trips; have results asked for no sooner than queues of several parts empty, also those
  * of a named switch, which was the only part until hosts joined it; and let connections proceed in

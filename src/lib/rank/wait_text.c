@@ -6,6 +6,7 @@
 
 #include "lib/base/fault_text.h"
 #include "net/clock.h"
+#include "plan_client.h"
 #include "rank.h"
 
 #define LIST_BYTES 160

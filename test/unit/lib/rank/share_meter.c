@@ -4,6 +4,7 @@
 
 #include "core/worker/worker_priv.h"
 #include "lib/rank/rank.h"
+#include "lib/rank/share_meter.h"
 
 /* A rank without connections that learns, of two. */
 struct rig {
@@ -73,15 +74,15 @@ static void comm_split__a_measurement_is_of_operations_that_have_ended(void **st
 	struct rig r;
 	(void)state;
 	rig_init(&r, 0);
-	assert_true(fan_comm_split_permits(r.c));
+	assert_int_equal(1, fan_comm_split_permits(r.c));
 	rig_starts(&r, 1000);
-	assert_false(fan_comm_split_permits(r.c));
+	assert_int_equal(0, fan_comm_split_permits(r.c));
 	assert_true(fan_comm_split_holds(r.c));
 	assert_false(fan_comm_split_waited(r.c));
 	assert_ptr_equal(r.c->ops.waiting.head, r.op[1]);
 	rig_ends(&r, 800000000);
 	assert_true(fan_comm_split_waited(r.c));
-	assert_true(fan_comm_split_permits(r.c));
+	assert_int_equal(1, fan_comm_split_permits(r.c));
 	assert_in_range(told(&r), 100000000, 100001000); /* 8 MiB */
 	rig_end(&r);
 }
@@ -95,7 +96,7 @@ static void comm_split__a_measurement_of_too_little_tells_nothing(void **state)
 	rig_init(&r, 0);
 	r.c->split.learner.phase = FAN_SPLIT_SETTLED;
 	rig_starts(&r, 1000);
-	assert_true(fan_comm_split_permits(r.c));
+	assert_int_equal(1, fan_comm_split_permits(r.c));
 	assert_int_equal(told(&r), 0);
 	r.c->split.measures = false;
 	rig_ends(&r, 400000000);
@@ -103,7 +104,7 @@ static void comm_split__a_measurement_of_too_little_tells_nothing(void **state)
 	rig_ends(&r, 400000000);
 	r.op[0]->is_counted = false; /* as another one */
 	fan_op_queue_add(&r.c->ops.waiting, r.op[0]);
-	assert_true(fan_comm_split_permits(r.c));
+	assert_int_equal(1, fan_comm_split_permits(r.c));
 	assert_in_range(told(&r), 50000000, 50001000); /* 16 MiB */
 	rig_end(&r);
 }
@@ -117,7 +118,7 @@ static void comm_split__an_operation_is_counted_once(void **state)
 	rig_init(&r, 0);
 	fan_comm_split_started(r.c, r.c->ops.waiting.head);
 	assert_int_equal(r.c->split.ops, 1);
-	assert_true(fan_comm_split_permits(r.c));
+	assert_int_equal(1, fan_comm_split_permits(r.c));
 	assert_ptr_equal(r.c->ops.waiting.head, r.op[0]);
 	assert_false(r.c->split.measures);
 	rig_end(&r);
@@ -145,7 +146,7 @@ static void comm_split__a_set_is_not_measured(void **state)
 	rig_init(&r, 0);
 	rig_is_of_sets(&r);
 	for (unsigned i = 0; i < 2; i++) {
-		assert_true(fan_comm_split_permits(r.c));
+		assert_int_equal(1, fan_comm_split_permits(r.c));
 		assert_ptr_equal(r.c->ops.waiting.head, r.op[i]);
 		rig_starts(&r, 1000);
 		assert_true(r.op[i]->is_whole);
@@ -164,12 +165,12 @@ static void comm_split__a_set_waits_for_no_measurement(void **state)
 	rig_init(&r, 0);
 	rig_is_of_sets(&r);
 	r.op[0]->is_member = false;
-	assert_true(fan_comm_split_permits(r.c));
+	assert_int_equal(1, fan_comm_split_permits(r.c));
 	rig_starts(&r, 1000);
-	assert_true(fan_comm_split_permits(r.c));
+	assert_int_equal(1, fan_comm_split_permits(r.c));
 	assert_ptr_equal(r.c->ops.waiting.head, r.op[1]);
 	r.op[1]->is_member = false;
-	assert_false(fan_comm_split_permits(r.c));
+	assert_int_equal(0, fan_comm_split_permits(r.c));
 	rig_end(&r);
 }
 
@@ -181,7 +182,7 @@ static void comm_split__columns_measure_as_often_as_one_stream(void **state)
 	for (unsigned columns = 0; columns <= 4; columns += 2) {
 		rig_init(&r, columns);
 		r.c->split.bytes = FAN_COMM_SPLIT_BYTES / (columns ? columns : 1) - 4;
-		assert_true(fan_comm_split_permits(r.c));
+		assert_int_equal(1, fan_comm_split_permits(r.c));
 		assert_false(r.c->split.measures);
 		r.c->split.bytes += 4;
 		fan_comm_split_permits(r.c);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lib/comm/comm.h"
+#include "lib/rank/share_meter.h"
 #include "lib/rank/shares.h"
 
 #define ROUNDS	  20000
