@@ -100,13 +100,14 @@ struct fan_op fan_op_part(const struct fan_op *op, const struct fan_cut *cut)
 	return part;
 }
 
-struct fanin_op *fan_op_new(const struct fan_op *what)
+struct fanin_op *fan_op_new(const struct fan_op *what, enum fan_op_kind kind)
 {
 	struct fanin_op *op = calloc(1, sizeof *op);
 	pthread_condattr_t clock;
 	if (!op)
 		return NULL;
 	op->op = *what;
+	op->kind = kind;
 	atomic_init(&op->result, FAN_E_PENDING);
 	pthread_mutex_init(&op->lock, NULL);
 	pthread_condattr_init(&clock);

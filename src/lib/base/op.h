@@ -18,19 +18,38 @@
 
 #define FAN_OP_NOWHERE UINT64_MAX
 
+/* Whose an operation is, and so what follows from its end. */
+enum fan_op_kind {
+	FAN_OP_CALLERS, /* a caller's: the statistics count it */
+	FAN_OP_MEMBER,	/* a caller's, of a set with a root on each rank (op_set.h) */
+	FAN_OP_OWN,	/* of the library, which waits for it as a caller does */
+
+	/* Of the rank's thread, which frees it. */
+	FAN_OP_MEASUREMENT, /* share_meter.h */
+	FAN_OP_AGREEMENT,   /* regroup_agree.h */
+	FAN_OP_REST,	    /* a run of elements of another operation, summed anew */
+};
+
+static inline bool fan_op_is_callers(enum fan_op_kind kind)
+{
+	return kind == FAN_OP_CALLERS || kind == FAN_OP_MEMBER;
+}
+
+static inline bool fan_op_is_threads(enum fan_op_kind kind)
+{
+	return kind >= FAN_OP_MEASUREMENT;
+}
+
 struct fanin_op {
 	struct fanin_op *next; /* in the communicator's queue */
-	struct fan_op op;      /* before it is cut into one part for each connection */
-	uint64_t number;       /* among all that were started... */
-	bool is_counted;       /* ...of which it is one, though maybe on no connection yet */
-	bool is_member;	       /* of a set with a root on each rank (op_set.h)... */
-	bool is_whole;	       /* ...one part has all of it: `home` */
-	uint8_t home;
-	bool is_own;		/* of the communicator itself: not in its statistics... */
-	bool is_measurement;	/* ...and freed by its thread (share_meter.h)... */
-	bool is_agreement;	/* ...as this is (regroup_agree.h)... */
-	struct fanin_op *whole; /* ...and this: the rest of another operation; NULL: it is none */
-	unsigned rests;		/* such rests, that have not ended */
+	enum fan_op_kind kind;
+	struct fan_op op;	     /* before it is cut into one part for each connection */
+	uint64_t number;	     /* among all that were started, if is_counted */
+	bool is_counted;	     /* it has a number, though it may be on no connection yet */
+	bool is_whole;		     /* of a FAN_OP_MEMBER: part `home` has all of it */
+	uint8_t home;		     /* if is_whole */
+	struct fanin_op *whole;	     /* of a FAN_OP_REST: the operation whose rest it is */
+	unsigned rests;		     /* its rests that have not ended */
 	uint64_t id[FAN_SHARDS_MAX]; /* its number on each connection; FAN_OP_NOWHERE: not there */
 	unsigned connections;	     /* on which it has been started */
 	unsigned connections_done;   /* the first of them that are known to be done */
@@ -64,8 +83,7 @@ struct fan_op_args {
 	int dtype;
 	int root;      /* broadcast and reduce */
 	uint16_t mark; /* enum fan_mark; the communicator adds its own */
-	bool is_own;   /* as in struct fanin_op */
-	bool is_member;
+	enum fan_op_kind kind;
 	bool attended; /* its caller does this rank's work until it has ended (host_comm.h) */
 
 	/* Called by the thread that ends the operation, after its end; may be NULL. */
@@ -86,7 +104,7 @@ struct fan_cut {
 struct fan_op fan_op_part(const struct fan_op *op, const struct fan_cut *cut);
 
 /* A pending operation; NULL: out of memory. */
-struct fanin_op *fan_op_new(const struct fan_op *what);
+struct fanin_op *fan_op_new(const struct fan_op *what, enum fan_op_kind kind);
 
 /* From here on the operation is traced; `is_column`: it is one between hosts, for an operation of
  * the caller. */

@@ -104,7 +104,7 @@ void fan_meeting_sort(struct fan_meeting *m, const int32_t *records, unsigned ra
 int fan_meeting_add_up(struct fanin_comm *c, int32_t *words, unsigned count)
 {
 	const struct fan_op_args call = {.op = FAN_SUM,
-					 .is_own = true,
+					 .kind = FAN_OP_OWN,
 					 .in = words,
 					 .out = words,
 					 .count = count,

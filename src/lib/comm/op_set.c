@@ -45,7 +45,7 @@ static struct fan_op_args member_args(const struct fan_op_args *whole, unsigned 
 	args.in = gather ? (char *)whole->out + at : (const char *)whole->in + at;
 	args.out = gather ? (char *)whole->out + at : i == rank ? whole->out : NULL;
 	args.notify = ended;
-	args.is_member = true;
+	args.kind = FAN_OP_MEMBER;
 	args.mark = FAN_MARK_MEMBER | FAN_MARK_ROOT(i);
 	return args;
 }
@@ -74,7 +74,7 @@ int fan_op_set_start(struct fanin_comm *c, const struct fan_op_args *args, bool 
 		return FAN_E_INVALID;
 	struct fan_op_args *each = calloc(ranks, sizeof *each);
 	struct fan_op_set *set = calloc(1, sizeof *set);
-	struct fanin_op *whole = fan_op_new(&(struct fan_op){.op = args->op});
+	struct fanin_op *whole = fan_op_new(&(struct fan_op){.op = args->op}, FAN_OP_CALLERS);
 	int e = each && set && whole ? FAN_OK : FAN_E_NOMEM;
 	if (!e) {
 		set->whole = whole;

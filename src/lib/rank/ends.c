@@ -44,28 +44,31 @@ static void publish_stats(struct fan_rank *c)
 	pthread_mutex_unlock(&c->lock);
 }
 
-static void count_op(struct fan_rank *c, const struct fanin_op *op)
+/* `op` has its result: what follows from that, by its kind. */
+static void ended(struct fan_rank *c, const struct fanin_op *op)
 {
-	if (op->is_measurement)
-		fan_comm_split_arrived(c);
-	if (op->is_agreement)
-		c->regroup->arrived = true;
-	if (op->is_own)
-		return;
-	uint64_t bytes = op->op.count * fan_dtype_bytes(op->op.dtype);
-	c->ops.done++;
-	c->ops.bytes_done += bytes;
-	fan_comm_split_done(c, op);
+	switch (op->kind) {
+	case FAN_OP_CALLERS:
+	case FAN_OP_MEMBER:
+		c->ops.done++;
+		c->ops.bytes_done += op->op.count * fan_dtype_bytes(op->op.dtype);
+		fan_comm_split_done(c, op);
+		break;
+	case FAN_OP_MEASUREMENT: fan_comm_split_arrived(c); break;
+	case FAN_OP_AGREEMENT: c->regroup->arrived = true; break;
+	case FAN_OP_OWN:
+	case FAN_OP_REST: break;
+	}
 }
 
 void fan_rank_end_op(struct fan_rank *c, struct fanin_op *op, int result)
 {
 	struct fanin_op *whole = op->whole;
-	bool free_it = op->is_measurement || op->is_agreement || whole;
-	if (!free_it)
+	const bool is_threads = fan_op_is_threads(op->kind);
+	if (!is_threads)
 		atomic_fetch_sub(&c->ops_open, 1);
 	fan_op_end(op, result);
-	if (free_it)
+	if (is_threads)
 		fanin_op_free(op);
 	if (whole && !--whole->rests)
 		fan_rank_end_whole(c, whole, result);
@@ -74,7 +77,7 @@ void fan_rank_end_op(struct fan_rank *c, struct fanin_op *op, int result)
 void fan_rank_end_done(struct fan_rank *c, struct fanin_op *const *ops, unsigned count)
 {
 	for (unsigned i = 0; i < count; i++)
-		count_op(c, ops[i]);
+		ended(c, ops[i]);
 	if (count)
 		publish_stats(c);
 	for (unsigned i = 0; i < count; i++)

@@ -204,7 +204,7 @@ static void end_done(struct fan_rank *c)
 			done[ended++] = op;
 		else
 			c->ops.running[kept++] = op;
-		measured &= !op->is_measurement || is_done(c, op);
+		measured &= op->kind != FAN_OP_MEASUREMENT || is_done(c, op);
 	}
 	c->ops.running_count = kept;
 	fan_rank_end_done(c, done, ended);

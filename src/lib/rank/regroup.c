@@ -74,7 +74,7 @@ bool fan_regroup_is_on(const struct fan_rank *c)
 
 bool fan_regroup_holds(const struct fan_rank *c, const struct fanin_op *op)
 {
-	return fan_regroup_is_on(c) && !op->is_agreement;
+	return fan_regroup_is_on(c) && op->kind != FAN_OP_AGREEMENT;
 }
 
 /* Stopping. */

@@ -46,13 +46,12 @@ static void add_up(struct fan_rank *c, enum fan_redop redop, enum fan_dtype dtyp
 		.in = words,
 		.out = words,
 	};
-	struct fanin_op *op = fan_op_new(&what);
+	struct fanin_op *op = fan_op_new(&what, FAN_OP_AGREEMENT);
 	c->regroup->arrived = false;
 	if (!op) {
 		fail(c, fan_err_text(FAN_E_NOMEM));
 		return;
 	}
-	op->is_own = op->is_agreement = true;
 	fan_op_queue_put_first(&c->ops.waiting, op);
 }
 
@@ -218,10 +217,9 @@ static bool sum_anew(struct fan_op_queue *q, struct fanin_op *whole, const struc
 		     uint64_t first, uint64_t end)
 {
 	const struct fan_op rest = fan_op_part(part, &(struct fan_cut){first, end, 0, 1});
-	struct fanin_op *op = fan_op_new(&rest);
+	struct fanin_op *op = fan_op_new(&rest, FAN_OP_REST);
 	if (!op)
 		return false;
-	op->is_own = true;
 	op->whole = whole;
 	whole->rests++;
 	fan_op_queue_add(q, op);
@@ -251,7 +249,7 @@ static bool rest_of(const struct fan_regroup *g, struct fan_op_queue *q, struct 
 static bool knows_shares(const struct fan_regroup *g, uint64_t all_ops)
 {
 	for (unsigned n = 0; n < g->op_count; n++)
-		if (!g->op[n]->is_measurement && g->op[n]->number < all_ops &&
+		if (g->op[n]->kind != FAN_OP_MEASUREMENT && g->op[n]->number < all_ops &&
 		    !fan_split_history_at(&g->shares, g->op[n]->number))
 			return false;
 	return true;
@@ -262,7 +260,7 @@ static bool go_on_with(struct fan_rank *c, struct fan_op_queue *q, struct fanin_
 		       uint64_t all_ops)
 {
 	bool ok = true;
-	if (op->is_measurement) { /* shares are learnt anew */
+	if (op->kind == FAN_OP_MEASUREMENT) { /* shares are learnt anew */
 		fan_rank_end_op(c, op, FAN_OK);
 	} else if (op->number >= all_ops) {
 		op->connections = op->connections_done = 0;

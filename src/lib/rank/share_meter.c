@@ -50,7 +50,7 @@ static int part_at(const struct fan_rank *c, unsigned root)
 /* The part that has all of an operation of a set; -1: it is cut as others are. */
 static int home_of(const struct fan_rank *c, const struct fanin_op *op)
 {
-	return op->is_member ? part_at(c, op->op.root) : -1;
+	return op->kind == FAN_OP_MEMBER ? part_at(c, op->op.root) : -1;
 }
 
 struct fan_split_range fan_comm_split_range(const struct fan_split *s, const struct fanin_op *op,
@@ -78,7 +78,7 @@ void fan_comm_split_started(struct fan_rank *c, struct fanin_op *op)
 	op->number = c->split.ops++;
 	op->is_whole = home >= 0;
 	op->home = (uint8_t)home;
-	if (op->is_own || op->is_whole)
+	if (!fan_op_is_callers(op->kind) || op->is_whole)
 		return;
 	uint64_t bytes = op->op.count * fan_dtype_bytes(op->op.dtype);
 	c->split.bytes += bytes;
@@ -159,11 +159,10 @@ static bool add_measurement(struct fan_rank *c)
 		.in = s->words,
 		.out = s->words,
 	};
-	struct fanin_op *op = fan_op_new(&what);
+	struct fanin_op *op = fan_op_new(&what, FAN_OP_MEASUREMENT);
 	if (!op)
 		return false;
 	fill(c);
-	op->is_own = op->is_measurement = true;
 	s->measures = true;
 	s->arrived = false;
 	fan_op_queue_put_first(&c->ops.waiting, op);
@@ -217,7 +216,8 @@ int fan_comm_split_permits(struct fan_rank *c)
 {
 	struct fan_comm_split *s = &c->split;
 	const struct fanin_op *next = c->ops.waiting.head;
-	if (!s->learns || next->is_measurement || next->is_counted || home_of(c, next) >= 0)
+	if (!s->learns || next->kind == FAN_OP_MEASUREMENT || next->is_counted ||
+	    home_of(c, next) >= 0)
 		return 1;
 	uint64_t bytes = next->op.count * fan_dtype_bytes(next->op.dtype);
 	bool due = s->bytes >= period_of(c);

@@ -31,16 +31,14 @@ static int make_op(const struct fan_rank *c, const struct fan_op_args *args, str
 	int e = fan_op_check(&what, args, &c->cfg);
 	if (e)
 		return e;
-	if (!args->is_own)
+	if (fan_op_is_callers(args->kind))
 		what.mark |= (uint16_t)atomic_load_explicit(&c->mark, memory_order_relaxed);
-	*op = fan_op_new(&what);
+	*op = fan_op_new(&what, args->kind);
 	if (!*op)
 		return FAN_E_NOMEM;
-	(*op)->is_own = args->is_own;
-	(*op)->is_member = args->is_member;
 	(*op)->notify = args->notify;
 	(*op)->notify_arg = args->notify_arg;
-	if (c->trace && !args->is_own)
+	if (c->trace && fan_op_is_callers(args->kind))
 		fan_op_trace(*op, c->trace, c->column.global);
 	return FAN_OK;
 }

@@ -53,7 +53,9 @@ static void op__shards_are_alike(void **state)
 static void op__first_in_the_queue(void **state)
 {
 	const struct fan_op what = {.count = 1};
-	struct fanin_op *a = fan_op_new(&what), *b = fan_op_new(&what), *c = fan_op_new(&what);
+	struct fanin_op *a = fan_op_new(&what, FAN_OP_CALLERS),
+			*b = fan_op_new(&what, FAN_OP_CALLERS),
+			*c = fan_op_new(&what, FAN_OP_CALLERS);
 	struct fan_op_queue q = {0};
 	(void)state;
 	fan_op_queue_put_first(&q, b);
@@ -72,12 +74,31 @@ static void op__first_in_the_queue(void **state)
 	fanin_op_free(c);
 }
 
+/* Who frees it, and whether the statistics count it, follows from whose it is. */
+static void op__kinds(void **state)
+{
+	static const struct {
+		enum fan_op_kind kind;
+		bool is_callers, is_threads;
+	} kinds[] = {
+		{FAN_OP_CALLERS, true, false},	 {FAN_OP_MEMBER, true, false},
+		{FAN_OP_OWN, false, false},	 {FAN_OP_MEASUREMENT, false, true},
+		{FAN_OP_AGREEMENT, false, true}, {FAN_OP_REST, false, true},
+	};
+	(void)state;
+	for (unsigned i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+		assert_int_equal(fan_op_is_callers(kinds[i].kind), kinds[i].is_callers);
+		assert_int_equal(fan_op_is_threads(kinds[i].kind), kinds[i].is_threads);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(op__parts_are_the_whole),
 		cmocka_unit_test(op__shards_are_alike),
 		cmocka_unit_test(op__first_in_the_queue),
+		cmocka_unit_test(op__kinds),
 	};
 	return RUN(tests);
 }

@@ -27,7 +27,7 @@ static void rig_init(struct rig *r, unsigned columns)
 	r->c->parts.inside[0] = r->c->parts.inside[1] = -1;
 	fan_comm_split_init(r->c);
 	for (unsigned i = 0; i < 2; i++) {
-		r->op[i] = fan_op_new(&what);
+		r->op[i] = fan_op_new(&what, FAN_OP_CALLERS);
 		assert_non_null(r->op[i]);
 		fan_op_queue_add(&r->c->ops.waiting, r->op[i]);
 	}
@@ -61,7 +61,7 @@ static void rig_ends(struct rig *r, uint64_t ns)
 static uint64_t told(struct rig *r)
 {
 	struct fanin_op *m = fan_op_queue_take(&r->c->ops.waiting);
-	assert_true(m->is_measurement);
+	assert_int_equal(m->kind, FAN_OP_MEASUREMENT);
 	fan_op_end(m, FAN_OK);
 	fanin_op_free(m);
 	return (uint64_t)r->c->split.words[r->c->parts.count] * 16;
@@ -133,7 +133,7 @@ static void rig_is_of_sets(struct rig *r)
 	for (unsigned i = 0; i < 2; i++) {
 		m->host_of[i] = (uint16_t)i;
 		r->c->parts.inside[i] = (int)i;
-		r->op[i]->is_member = true;
+		r->op[i]->kind = FAN_OP_MEMBER;
 		r->op[i]->op.root = (uint16_t)i;
 	}
 }
@@ -164,12 +164,12 @@ static void comm_split__a_set_waits_for_no_measurement(void **state)
 	(void)state;
 	rig_init(&r, 0);
 	rig_is_of_sets(&r);
-	r.op[0]->is_member = false;
+	r.op[0]->kind = FAN_OP_CALLERS;
 	assert_int_equal(1, fan_comm_split_permits(r.c));
 	rig_starts(&r, 1000);
 	assert_int_equal(1, fan_comm_split_permits(r.c));
 	assert_ptr_equal(r.c->ops.waiting.head, r.op[1]);
-	r.op[1]->is_member = false;
+	r.op[1]->kind = FAN_OP_CALLERS;
 	assert_int_equal(0, fan_comm_split_permits(r.c));
 	rig_end(&r);
 }
