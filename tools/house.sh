@@ -9,7 +9,7 @@
 set -eu
 
 TYPES_MAX=18
-BASE_LINES_MAX=700    # of what a worker on a star reads
+BASE_WORDS_MAX=7000   # of what a worker on a star reads
 ASSERTS_MIN=10        # for 1,000 lines of src/core
 MEMBERS_MAX=40        # of a struct of src/lib
 CIRCLE_MAX=6          # files of src/lib that reach each other
@@ -20,6 +20,11 @@ bad=0
 row() { # WHAT COUNT BOUND HOLDS
         printf '%-44s %6s  %s\n' "$1" "$2" "$3"
         [ "$4" = 1 ] || bad=1
+}
+
+# What has a letter or a digit; bars of tables have none.
+words() { # FILE...
+        cat "$@" | tr -s '[:space:]' '\n' | grep -c '[[:alnum:]]' || :
 }
 
 # "ROOM OTHER" for each room that includes a header of another.
@@ -37,7 +42,7 @@ upward=$(echo "$arrows" | awk -v rooms="$rooms" '
         END { print count + 0 }')
 circles=$(echo "$arrows" | tsort 2>&1 >/dev/null | grep -c 'contains a loop' || :)
 types=$(grep -cE '^[[:blank:]]+X\([A-Z]+, [0-9]+,' src/core/wire/wire.h)
-base=$(wc -l <doc/protocol/base.md)
+base=$(words doc/protocol/base.md)
 core=$(cat src/core/*/*.[ch] | wc -l)
 asserts=$(grep -hE '(^|[^a-zA-Z_])assert\(' src/core/*/*.[ch] | wc -l)
 per=$((asserts * 10000 / core))
@@ -46,7 +51,7 @@ row 'arrows between rooms of src/core' "$(echo "$arrows" | wc -l)" '' 1
 row '  upward' "$upward" 'none' "$((upward == 0))"
 row '  circles' "$circles" 'none' "$((circles == 0))"
 row 'message types' "$types" "at most $TYPES_MAX" "$((types <= TYPES_MAX))"
-row 'lines of doc/protocol/base.md' "$base" "at most $BASE_LINES_MAX" "$((base <= BASE_LINES_MAX))"
+row 'words of doc/protocol/base.md' "$base" "at most $BASE_WORDS_MAX" "$((base <= BASE_WORDS_MAX))"
 row 'assertions for 1,000 lines of src/core' "$((per / 10)).$((per % 10))" "at least $ASSERTS_MIN" \
         "$((per >= ASSERTS_MIN * 10))"
 row 'lines of src/core' "$core" "$CORE_LINES_ASKED asked, not held" 1

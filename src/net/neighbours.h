@@ -2,7 +2,7 @@
 /* neighbours.h - liveness of the links between a daemon and its neighbours in the topology.
  *
  * A link may fail while both ends still reach the controller by another network.  So at each turn
- * a daemon sends an ECHO (doc/protocol/base.md, section 4.7) to each neighbour, which the
+ * a daemon sends an ECHO (doc/protocol/stats.md, section 5) to each neighbour, which the
  * controller names, and counts turns without an answer.  Pure: time and datagrams in, datagrams
  * out. */
 #ifndef FAN_NEIGHBOURS_H

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results that have not come, by their numbers: doc/protocol/base.md, section 6.8."""
+"""Results that have not come, by their numbers: doc/protocol/recovery.md, section 6.8."""
 from __future__ import annotations
 
 from dataclasses import dataclass

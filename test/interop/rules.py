@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What doc/protocol/base.md says about messages that an honest worker never sends, or seldom: two
-members of a job by hand, against an aggregator.  "Section" means a section of that page."""
+"""What doc/protocol/base.md and aggregator.md say about messages that an honest worker never sends,
+or seldom: two members of a job by hand, against an aggregator.  "Section" is one of those pages."""
 from __future__ import annotations
 
 import random

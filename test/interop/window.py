@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The data path of a worker on one shard: doc/protocol/base.md, sections 6.3 to 6.6 and 6.8.
+"""The data path of a worker on one shard: doc/protocol/base.md, sections 6.3 to 6.5, and recovery.md.
 
 No sockets and no clock: the caller passes a function that sends, and the time in seconds."""
 from __future__ import annotations

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A fanin worker, written from doc/protocol/base.md and nothing else.
+"""A fanin worker, written from doc/protocol/base.md and recovery.md, and nothing else.
 
-It exists to find out whether that page suffices.  "Section" means a section of it.  It does all
+It exists to find out whether they suffice.  "Section" means a section of them.  It does all
 that a worker may do: shards, multicast, sequence numbers, gap rule, probes, timer, congestion
 window.
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* report.h - questions that an aggregator answers to anybody: its jobs, their ranks, and ECHO.
- * doc/protocol/stats.md; base.md, section 4.7 */
+ * doc/protocol/stats.md */
 #ifndef FAN_AGGREGATOR_REPORT_H
 #define FAN_AGGREGATOR_REPORT_H
 
