@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* examples.c - the datagrams of doc/protocol/examples.txt: each decodes to what it is said to be, and
- * its fields encode to the same bytes again. */
+/* examples.c - the datagrams of doc/protocol/examples.txt: each decodes to what it is said to be,
+ * and its fields encode to the same bytes again. */
 #include "unit/unit.h"
 
 #include <stdio.h>
