@@ -3,6 +3,8 @@
 """One line for each test of some suites: how it ended, or that it did not run.
 
     meson-results.py FOLDER LOG.json LABEL SUITE...
+    meson-results.py FOLDER LOG.json LABEL --tests NAME...
+    meson-results.py --named FOLDER PREFIX      only the names of unit programs that begin so
 
 FOLDER is a build folder, LOG.json what "meson test --logbase" left there.  Prints
 "passed|failed|skipped<TAB>NAME (LABEL)<TAB>SECONDS<TAB>NOTE" for every test that the
@@ -11,20 +13,32 @@ gap.  Exits 1 when any failed, or when a suite has no test at all.
 """
 
 import json
-import subprocess
+import os
+import re
 import sys
 
 PASSED = {"OK", "EXPECTEDFAIL"}
 SKIPPED = {"SKIP"}
 
 
+def tests(folder):
+    """What the build knows of each of its tests."""
+    with open(os.path.join(folder, "meson-info", "intro-tests.json"), encoding="utf-8") as info:
+        return json.load(info)
+
+
+def named(folder, prefix):
+    """Tests whose program has the name of the test, which is the prefix, or begins with it."""
+    for test in tests(folder):
+        name = test["name"]
+        if os.path.basename(test["cmd"][0]) == name and re.match(prefix + "([_-]|$)", name):
+            print(name)
+
+
 def expected(folder, suites):
     """Names of the tests in the suites, and the suites that have none."""
-    text = subprocess.run(
-        ["meson", "introspect", "--tests", folder], check=True, capture_output=True, text=True
-    ).stdout
     names, empty = [], set(suites)
-    for test in json.loads(text):
+    for test in tests(folder):
         own = {suite.split(":")[-1] for suite in test["suite"]}
         if own & set(suites):
             names.append(test["name"])
@@ -47,7 +61,7 @@ def obtained(path):
 
 
 def main(folder, path, label, suites):
-    names, empty = expected(folder, suites)
+    names, empty = (suites[1:], []) if suites[0] == "--tests" else expected(folder, suites)
     results = obtained(path)
     failed = False
     for suite in empty:
@@ -66,6 +80,8 @@ def main(folder, path, label, suites):
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["--named"] and len(sys.argv) == 4:
+        sys.exit(named(*sys.argv[2:]))
     if len(sys.argv) < 5:
         sys.exit(__doc__)
     sys.exit(main(sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4:]))

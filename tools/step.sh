@@ -22,7 +22,7 @@ set -u
 
 root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 cd "$root" || exit 1
-logs=build/logs
+logs=${FAN_CHECK_LOGS:-build/logs}
 LIMIT_S=${FAN_STEP_LIMIT_S:-900}
 
 # Every line of the step's end is written by one command, since two may end at once.

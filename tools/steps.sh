@@ -9,7 +9,10 @@
 # starts with SKIPPED) or anything else (failed).  It may leave one line about how
 # it went with `note`, and several counted results in $logs/NAME.counts.
 
-logs=build/logs
+logs=${FAN_CHECK_LOGS:-build/logs}
+
+# shellcheck source=tools/folder.sh
+. tools/folder.sh
 
 FUZZ_SECONDS=${FAN_FUZZ_SECONDS:-3} # for each target
 SIM_SEEDS=${FAN_SIM_SEEDS:-1000}     # of the random-fault simulation
@@ -92,7 +95,7 @@ step_scripts() {
         for script in $(scripts); do
                 count=$((count + 1))
                 sh -n "$script" || bad=1
-                [ -x "$script" ] || [ "$script" = tools/steps.sh ] || {
+                [ -x "$script" ] || grep -q '^# shellcheck shell=sh' "$script" || {
                         echo "$script: not executable"
                         bad=1
                 }
@@ -285,11 +288,19 @@ suites() { # FOLDER LABEL SUITE...
         meson test -C "$folder" --no-rebuild --print-errorlogs --logbase "check-$step" --timeout-multiplier 0 \
                 ${TEST_OPTIONS-} $options
         rc=$?
-        python3 tools/meson-results.py "$folder" "$folder/meson-logs/check-$step.json" \
-                "$label" "$@" >"$logs/$step.counts" || rc=1
+        results "$folder" "$label" "$@" || rc=1
+        return $rc
+}
+
+# What `meson test` has left in the folder, counted one by one.
+results() { # FOLDER LABEL SUITE... | --tests NAME...
+        from=$1
+        shift
+        python3 tools/meson-results.py "$from" "$from/meson-logs/check-$step.json" "$@" >"$logs/$step.counts"
+        bad=$?
         note "$(awk -F '\t' '{ n[$1]++ } END { printf "%d passed, %d failed, %d skipped",
                 n["passed"], n["failed"], n["skipped"] }' "$logs/$step.counts")"
-        return $rc
+        return $bad
 }
 
 # Without the suite "seeds": steps faults and scenarios run these and many more.
