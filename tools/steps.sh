@@ -206,7 +206,7 @@ step_build_fuzz() {
         # shellcheck disable=SC2046,SC2086  # words are wanted
         CC=clang CC_LD=lld configure build-fuzz $SANITIZE -Db_sanitize=address,undefined \
                 -Dfuzz=true -Dc_args="$SANITIZE_ARGS -fsanitize=fuzzer-no-link" &&
-                ninja -C build-fuzz $(programs test/fuzz/fuzz_)
+                ninja -C build-fuzz test/fuzz/corpora.list $(programs test/fuzz/fuzz_)
 }
 
 # In a whole run the builds were done before; alone, a step builds what it needs.
@@ -408,10 +408,10 @@ step_scenarios() {
         done
 }
 
-# The corpus in the repository is read; what is found goes to build-fuzz/corpus.
+# The unpacked corpus is read; what is found goes to build-fuzz/corpus.
 step_fuzz() { # TARGET
         need build-fuzz || return
-        corpus=test/fuzz/corpus/$1
+        corpus=build-fuzz/test/fuzz/corpora/$1
         found=build-fuzz/corpus/$1
         mkdir -p "$found"
         if [ -z "$(ls -A "$corpus" 2>/dev/null)" ]; then
@@ -450,7 +450,7 @@ step_interop() {
 
 python_sources='python test/python test/gpu examples setup.py bench/ddp bench/forecast bench/groups bench/elastic bench/local-sgd bench/sets bench/peers tools/pytest-results.py tools/results-page.py
         experiments/pages.py experiments/render experiments/planlib.py experiments/simulate.py experiments/simulated/run experiments/grid/run experiments/inart/run experiments/installs/run experiments/lab/run
-        experiments/placement/run experiments/tree/run src/lab test/model/run test/mutants/run test/fuzz/daemons/run test/soak test/plan/oracle test/plan/events test/net/controller test/net/metrics test/net/slow_scrapes test/net/blame test/net/destroys test/net/traces test/ops/services test/ops/results test/ops/pages test/ops/live test/ops/browser.py tools/c-string.py tools/limit.py test/ctl/lines'
+        experiments/placement/run experiments/tree/run src/lab test/model/run test/mutants/run test/fuzz/daemons/run test/fuzz/corpora test/fuzz/packs test/soak test/plan/oracle test/plan/events test/net/controller test/net/metrics test/net/slow_scrapes test/net/blame test/net/destroys test/net/traces test/ops/services test/ops/results test/ops/pages test/ops/live test/ops/browser.py tools/c-string.py tools/limit.py test/ctl/lines'
 
 step_python_format() {
         judge black 23 || return

@@ -14,10 +14,11 @@ targets=$(find test/fuzz -name 'fuzz_*.c' | sed 's|.*/||; s/\.c$//' | sort)
 # shellcheck disable=SC2046,SC2086  # words are wanted
 ninja -C "$WORK/build" $(printf 'test/fuzz/%s ' $targets)
 mkdir -p "$OUT/lib"
+test/fuzz/corpora unpack "$WORK/seeds"
 for target in $targets; do
         cp "$WORK/build/test/fuzz/$target" "$OUT"
         ldd "$OUT/$target" | awk '$3 ~ /^\// && $1 !~ /^lib(c|m|dl|rt|pthread|resolv)\.so/ { print $3 }' |
                 xargs -r cp -n -t "$OUT/lib"
         patchelf --force-rpath --set-rpath "\$ORIGIN/lib" "$OUT/$target"
-        (cd "test/fuzz/corpus/${target#fuzz_}" && zip -q -r - .) >"$OUT/${target}_seed_corpus.zip"
+        (cd "$WORK/seeds/${target#fuzz_}" && zip -q -r - .) >"$OUT/${target}_seed_corpus.zip"
 done
