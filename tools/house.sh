@@ -9,6 +9,7 @@
 set -eu
 
 TYPES_MAX=18
+FILES_MAX=1400        # that git tracks, fuzzers' seeds in one archive
 BASE_WORDS_MAX=7000   # of what a worker on a star reads
 ASSERTS_MIN=10        # for 1,000 lines of src/core
 MEMBERS_MAX=40        # of a struct of src/lib
@@ -123,4 +124,6 @@ row '  upward between its rooms' "$lib_upward" 'none' "$((lib_upward == 0))"
 row '  files in the largest circle' "$lib_circle" "at most $CIRCLE_MAX" "$((lib_circle <= CIRCLE_MAX))"
 row 'members of the largest struct of src/lib' "$members" "at most $MEMBERS_MAX" "$((members <= MEMBERS_MAX))"
 row 'assertions for 1,000 lines of src/lib' "$((lib_asserts * 1000 / lib_lines)).$((lib_asserts * 10000 / lib_lines % 10))" '' 1
+files=$(git ls-files 2>/dev/null | wc -l) # none where there is no git
+row 'tracked files' "$files" "at most $FILES_MAX" "$((files <= FILES_MAX))"
 exit $bad

@@ -165,6 +165,11 @@ static void read_words(struct trace_script *s, char **w)
 		read_setting(s, w);
 }
 
+bool trace_is_recorded(const char *line)
+{
+	return line[0] == '[';
+}
+
 void trace_read(struct trace_script *s, const char *path)
 {
 	char line[256];
@@ -183,7 +188,8 @@ void trace_read(struct trace_script *s, const char *path)
 						.alive_ms = 1000,
 						.join_ms = 5000,
 						.stall_ms = 3000};
-	for (line_number = 1; fgets(line, sizeof line, f); line_number++) {
+	for (line_number = 1; fgets(line, sizeof line, f) && !trace_is_recorded(line);
+	     line_number++) {
 		char *words[WORDS_MAX + 2] = {NULL};
 		unsigned n = 0;
 		line[strcspn(line, "#\n")] = '\0';

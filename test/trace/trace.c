@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* trace.c - runs a script and prints what happens at the switch, or compares it with
- * what happened when the trace was recorded.
+ * what happened when the trace was recorded, which stands below the script.
  *
- *     trace SCRIPT              print
- *     trace SCRIPT GOLDEN       compare; 1 and the first difference if it is not the same
- *     trace --update SCRIPT GOLDEN    write
+ *     trace FILE                print
+ *     trace --compare FILE      1 and the first difference if it is not the same
+ *     trace --update FILE       record it anew
  */
 #include "trace.h"
 
@@ -222,46 +222,72 @@ static void tear_down(void)
 	host_job_free(&t.script.job);
 }
 
-/* The first line that differs, to stderr. */
-static int compare(char *got, const char *golden)
+/* The first line below the script that differs, to stderr. */
+static int compare(char *got, const char *path)
 {
 	char want[256];
 	unsigned n = 1;
-	FILE *f = fopen(golden, "r");
+	FILE *f = fopen(path, "r");
 	if (!f) {
-		fprintf(stderr, "%s: cannot be read\n", golden);
+		fprintf(stderr, "%s: cannot be read\n", path);
 		return 1;
 	}
+	long at = 0;
+	for (; fgets(want, sizeof want, f) && !trace_is_recorded(want); n++)
+		at = ftell(f);
+	fseek(f, at, SEEK_SET);
 	for (char *line = strtok(got, "\n"); line; line = strtok(NULL, "\n"), n++) {
 		if (!fgets(want, sizeof want, f))
 			want[0] = '\0';
 		want[strcspn(want, "\n")] = '\0';
 		if (strcmp(want, line) == 0)
 			continue;
-		fprintf(stderr, "%s:%u: expected\n  %s\ngot\n  %s\n", golden, n, want, line);
+		fprintf(stderr, "%s:%u: expected\n  %s\ngot\n  %s\n", path, n, want, line);
 		fclose(f);
 		return 1;
 	}
 	int more = fgets(want, sizeof want, f) != NULL;
 	if (more)
-		fprintf(stderr, "%s:%u: expected\n  %sgot the end\n", golden, n, want);
+		fprintf(stderr, "%s:%u: expected\n  %sgot the end\n", path, n, want);
 	fclose(f);
 	return more;
 }
 
+/* The script of a file, and below it what was got. */
+static int update(const char *got, const char *path)
+{
+	char line[256], *script = NULL;
+	size_t bytes = 0;
+	FILE *in = fopen(path, "r"), *to = open_memstream(&script, &bytes);
+	while (in && to && fgets(line, sizeof line, in) && !trace_is_recorded(line))
+		fputs(line, to);
+	if (in)
+		fclose(in);
+	if (to)
+		fclose(to);
+	FILE *out = script ? fopen(path, "w") : NULL;
+	bool bad = !out || fprintf(out, "%s%s", script, got) < 0;
+	if ((out && fclose(out) != 0) || bad)
+		fprintf(stderr, "%s: cannot be written\n", path), bad = true;
+	free(script);
+	return bad ? 2 : 0;
+}
+
 int main(int argc, char **argv)
 {
-	bool update = argc == 4 && strcmp(argv[1], "--update") == 0;
-	if (!update && argc != 2 && argc != 3) {
-		fprintf(stderr, "usage: trace [--update] SCRIPT [GOLDEN]\n");
+	bool updates = argc == 3 && strcmp(argv[1], "--update") == 0;
+	bool compares = argc == 3 && strcmp(argv[1], "--compare") == 0;
+	if (argc != 2 && !updates && !compares) {
+		fprintf(stderr, "usage: trace [--compare | --update] FILE\n");
 		return 2;
 	}
+	const char *path = argv[argc - 1];
 	char *text = NULL;
 	size_t bytes = 0;
-	trace_read(&t.script, argv[update ? 2 : 1]);
-	t.to = argc == 3 ? open_memstream(&text, &bytes) : update ? fopen(argv[3], "w") : stdout;
+	trace_read(&t.script, path);
+	t.to = argc == 3 ? open_memstream(&text, &bytes) : stdout;
 	if (!t.to) {
-		fprintf(stderr, "%s: cannot be written\n", argv[argc - 1]);
+		fprintf(stderr, "trace: no memory\n");
 		return 2;
 	}
 	set_up();
@@ -269,7 +295,7 @@ int main(int argc, char **argv)
 	tear_down();
 	if (t.to != stdout)
 		fclose(t.to);
-	int rc = argc == 3 ? compare(text, argv[2]) : 0;
+	int rc = updates ? update(text, path) : compares ? compare(text, path) : 0;
 	free(text);
 	return rc;
 }

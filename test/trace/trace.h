@@ -15,7 +15,9 @@
  *     die R US         rank R is gone at that time
  *     show TYPE...     of these types the trace tells; others are there in silence
  *
- * `op ... rank R` is what rank R begins instead of the operation before it. */
+ * `op ... rank R` is what rank R begins instead of the operation before it.
+ *
+ * Below it stands what the trace was when it was recorded: lines that begin with "[". */
 #ifndef TEST_TRACE_TRACE_H
 #define TEST_TRACE_TRACE_H
 
@@ -47,7 +49,10 @@ struct trace_script {
 	uint64_t shown; /* bit for each message type */
 };
 
-/* Read the script `path`; wrong lines end the program with what was expected. */
+/* Does the line belong to the recorded trace, not to the script above it? */
+bool trace_is_recorded(const char *line);
+
+/* Read the script of the file `path`; wrong lines end the program with what was expected. */
 void trace_read(struct trace_script *s, const char *path);
 
 /* The number of a message type by its name, or -1; and its name. */
