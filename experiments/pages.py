@@ -125,11 +125,11 @@ def read_json(folder, name, default=None):
         return json.load(file)
 
 
-def render(folder):
-    """Write report.html from result.json and plots.json; its path."""
+def render(folder, path=None):
+    """Write the page of result.json and plots.json, report.html beside them or `path`; its path."""
     result, plots = read_json(folder, "result.json"), read_json(folder, "plots.json", [])
     name = result.get("name", os.path.basename(os.path.abspath(folder)))
-    figures, path = result["figures"], os.path.join(folder, "report.html")
+    figures, path = result["figures"], path or os.path.join(folder, "report.html")
     blocks = [asked_chart(figures)]
     blocks += [report.words("Skipped: " + text, bad=True) for text in result.get("skipped", ())]
     for plot in plots:

@@ -4,8 +4,9 @@
 
     tools/results-page.py [OUT.html]      from bench/results and experiments (build/results.html)
 
-Nothing is measured here: the figures are those of the JSON files, and their links lead to the pages
-beside these.  What has such a page shows only the figures that were asked here: the others are there.
+Nothing is measured here: the figures are those of the JSON files.  The page of each experiment is written
+to the folder experiments beside OUT.html.  What has such a page shows only the figures that were asked here:
+the others are there.
 """
 
 import json
@@ -45,18 +46,19 @@ class Source:
 
 
 def sources(beside):
-    """All recorded results; links to their pages as from the folder `beside`."""
+    """All recorded results; the pages of experiments are written below the folder `beside`."""
     found = []
     folder = os.path.join(ROOT, "bench", "results")
     for name in sorted(os.listdir(folder)):
         if name.endswith(".json"):
             found.append(Source("bench/" + name[:-5], os.path.join(folder, name), None))
     folder = os.path.join(ROOT, "experiments")
+    os.makedirs(os.path.join(beside, "experiments"), exist_ok=True)
     for name in sorted(os.listdir(folder)):
         path = os.path.join(folder, name, "result.json")
-        page = os.path.join(folder, name, "report.html")
         if os.path.exists(path):
-            link = os.path.relpath(page, beside) if os.path.exists(page) else None
+            link = "experiments/%s.html" % name
+            pages.render(os.path.join(folder, name), os.path.join(beside, link))
             found.append(Source("experiments/" + name, path, link))
     return found
 
