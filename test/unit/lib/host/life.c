@@ -17,9 +17,10 @@
 #define RANKS	 3
 #define ALL	 4    /* ranks of the job, two a host */
 #define GONE	 3    /* the one that ends when it has joined its column */
-#define SOON_MS	 3000 /* in which all must know; but... */
+#define SOON_MS	 9000 /* in which all must know; but... */
 #define ALIVE_MS 500
-#define LONG_MS	 8000 /* ...this long before any limit of the job */
+#define LONG_MS	 20000 /* ...this long before any limit of the job */
+#define SLEEP_MS 2000  /* for which a machine is suspended, and is used before */
 
 /* Of a host, in memory that processes made by fork() share. */
 struct host {
@@ -285,6 +286,71 @@ static void intra_life__all_hosts_name_one_that_ends_before_it_joins(void **stat
 	lose_one(BEFORE_IT_JOINS, SIGKILL, LONG_MS);
 }
 
+/* A job of one host, which is suspended while its rank 0 waits for its rank 1. */
+struct slept {
+	uint64_t nonce;
+	atomic_uint waits, slept;
+	int result[2], sum[2];
+};
+
+static void run_slept(struct slept *job, int rank)
+{
+	struct fan_meeting m = {.hosts = 1};
+	struct fanin_options options = FANIN_OPTIONS_INIT;
+	struct fanin_comm *c = fan_comm_new();
+	char why[256];
+	int32_t mine = rank + 1;
+	options.rank = rank;
+	options.ranks = 2;
+	options.timeout_ms = TEAM_PATIENT_MS;
+	options.alive_ms = SLEEP_MS - ALIVE_MS;
+	m.host[0] = (struct fan_meeting_host){.ranks = 2, .nonce = job->nonce};
+	int e = fan_config_load(&c->rank.cfg, &options, why, sizeof why);
+	if (!e)
+		e = fan_intra_comm_open(&c->rank, &m, false);
+	c->rank.thread.started =
+		!e && !pthread_create(&c->rank.thread.id, NULL, c->rank.kind->run, &c->rank);
+	if (rank == 0)
+		atomic_store(&job->waits, 1);
+	else
+		wait_until(&job->slept, 1);
+	if (c->rank.thread.started)
+		e = fanin_allreduce(c, &mine, &job->sum[rank], 1, FANIN_INT32, FANIN_SUM);
+	job->result[rank] = e;
+	fan_comm_destroy(c);
+}
+
+/* The other goes on a little later. */
+static void intra_life__what_a_suspended_host_slept_is_nobodys_silence(void **state)
+{
+	struct slept *job = shared(sizeof *job);
+	pid_t child[2];
+	(void)state;
+	job->nonce = fan_clock_nonce();
+	for (int r = 0; r < 2; r++) {
+		child[r] = fork();
+		if (child[r])
+			continue;
+		run_slept(job, r);
+		_exit(0);
+	}
+	wait_until(&job->waits, 1);
+	nanosleep(&(struct timespec){.tv_sec = SLEEP_MS / 1000}, NULL);
+	for (int r = 0; r < 2; r++)
+		kill(child[r], SIGSTOP);
+	nanosleep(&(struct timespec){.tv_sec = SLEEP_MS / 1000}, NULL);
+	kill(child[0], SIGCONT);
+	nanosleep(&(struct timespec){.tv_nsec = ALIVE_MS * FAN_MS / 2}, NULL);
+	kill(child[1], SIGCONT);
+	atomic_store(&job->slept, 1);
+	for (int r = 0; r < 2; r++) {
+		assert_int_equal(waitpid(child[r], NULL, 0), child[r]);
+		assert_int_equal(job->result[r], FAN_OK);
+		assert_int_equal(job->sum[r], 3);
+	}
+	munmap(job, sizeof *job);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -295,6 +361,7 @@ int main(void)
 		cmocka_unit_test(intra_life__all_hosts_name_one_that_stops_when_it_has_joined),
 		cmocka_unit_test(intra_life__all_hosts_name_one_that_stops_before_it_joins),
 		cmocka_unit_test(intra_life__all_hosts_name_one_that_ends_before_it_joins),
+		cmocka_unit_test(intra_life__what_a_suspended_host_slept_is_nobodys_silence),
 	};
 	setenv("FANIN_LOCAL", "1", 1);
 	return cmocka_run_group_tests_name("intra_life", tests, NULL, NULL);
