@@ -149,9 +149,12 @@ bool fan_comm_hosts_may_sum(const struct fan_config *cfg)
 	       fan_config_flag("FANIN_HOSTS", true);
 }
 
-static unsigned mix(struct fanin_comm *c, const struct fan_meeting *m)
+/* Parts at hosts, beside named switches to which there are `connections`.  How many: none where
+ * there would be too many parts or connections, which all ranks find alike. */
+static unsigned mix(struct fanin_comm *c, const struct fan_meeting *m, unsigned connections)
 {
-	bool fits = c->rank.parts.count + m->hosts <= FAN_COMM_MIXED_MAX;
+	bool fits = c->rank.parts.count + m->hosts <= FAN_COMM_MIXED_MAX &&
+		    connections + m->hosts * FAN_EMBEDDED_THREADS <= FAN_SHARDS_MAX;
 	return m->hosts > 1 && fits ? set_hosts(c, c->rank.parts.count, m) : 0;
 }
 
@@ -187,7 +190,7 @@ static int open_shared(struct fanin_comm *d, const struct fanin_comm *c)
 	d->rank.trace = c->rank.trace;
 	d->rank.parts.count = c->rank.parts.count;
 	memcpy(d->rank.parts.job, c->rank.parts.job, sizeof d->rank.parts.job);
-	d->rank.parts.count += mix(d, m);
+	d->rank.parts.count += mix(d, m, fan_rank_connections(&c->rank));
 	int e = fan_comm_share_memory(d, false);
 	return e ? e : fan_rank_begin(&d->rank);
 }
@@ -229,9 +232,10 @@ static int join_hosts(struct fanin_comm **comm)
 		e = share_memory(comm);
 	if (e || *comm != c)
 		return e;
+	const unsigned connections = fan_rank_connections(&c->rank);
 	pthread_mutex_lock(
 		&c->rank.lock); /* which the thread takes before it looks at further parts */
-	c->rank.parts_to_add = mix(c, m);
+	c->rank.parts_to_add = mix(c, m, connections);
 	fan_rank_wake(&c->rank);
 	pthread_mutex_unlock(&c->rank.lock);
 	fan_rank_wait_ready(&c->rank);

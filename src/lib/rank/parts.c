@@ -89,6 +89,14 @@ void fan_rank_open_connection(struct fan_rank *c, unsigned number, uint64_t now_
 		fan_rank_fail(c, e, why);
 }
 
+static void fail_for_shards(struct fan_rank *c)
+{
+	fan_rank_fail(
+		c, FAN_E_SHARDS,
+		"the job has more parts, times the threads of their switches, than a rank can be "
+		"in: at most 64");
+}
+
 /* One more connection: shard `shard` of part `k`. */
 static void add_connection(struct fan_rank *c, unsigned k, unsigned shard, uint64_t now_ns)
 {
@@ -111,6 +119,10 @@ void fan_rank_open_parts(struct fan_rank *c, uint64_t now_ns)
 void fan_rank_join_more_parts(struct fan_rank *c, unsigned count)
 {
 	uint64_t now_ns = fan_clock_ns();
+	if (c->connections + count > FAN_SHARDS_MAX) {
+		fail_for_shards(c);
+		return;
+	}
 	c->when.join_by_ns = now_ns + (uint64_t)fan_config_join_ms(&c->cfg) * FAN_MS;
 	fan_comm_split_init(c);
 	for (unsigned k = c->parts.count - count; k < c->parts.count && !atomic_load(&c->error);
@@ -147,9 +159,7 @@ void fan_rank_open_shards(struct fan_rank *c, unsigned k, uint64_t now_ns)
 		return;
 	unsigned shards = m->shards < FAN_SHARDS_MAX ? m->shards : FAN_SHARDS_MAX;
 	if (c->connections + shards - 1 > FAN_SHARDS_MAX) {
-		fan_rank_fail(c, FAN_E_SHARDS,
-			      "the plan has more parts, times the threads of their switches, than "
-			      "a rank can be in: at most 64");
+		fail_for_shards(c);
 		return;
 	}
 	for (unsigned i = 1; i < shards && !atomic_load(&c->error); i++)

@@ -42,6 +42,15 @@ struct fan_comm_shown fan_rank_shown(const struct fan_rank *c, unsigned k, bool 
 	return shown;
 }
 
+unsigned fan_rank_connections(const struct fan_rank *c)
+{
+	pthread_mutex_t *lock = (pthread_mutex_t *)&c->lock;
+	pthread_mutex_lock(lock);
+	const unsigned connections = c->ready ? c->connections : 0;
+	pthread_mutex_unlock(lock);
+	return connections;
+}
+
 int fan_rank_refuse(struct fan_rank *c, int error, const char *why)
 {
 	if (why != c->sentence)

@@ -211,6 +211,9 @@ void fan_rank_read_stats(const struct fan_rank *c, struct fanin_stats *stats);
 /* Any thread: part `k`, one of stats.parts, and whether shares stay as they are. */
 struct fan_comm_shown fan_rank_shown(const struct fan_rank *c, unsigned k, bool *settled);
 
+/* Any thread: the connections with which it became ready. */
+unsigned fan_rank_connections(const struct fan_rank *c);
+
 /* In a child of fork(), to which the communicator does not belong. */
 bool fan_rank_is_forked(const struct fan_rank *c);
 

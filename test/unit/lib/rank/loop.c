@@ -103,6 +103,23 @@ static void add_a_part(struct member *m)
 	EXPECT(is_prompt(c, has_joined_all));
 }
 
+/* There is no room for another connection. */
+static void add_one_too_many(struct member *m)
+{
+	struct fan_rank *c = &m->comm->rank;
+	if (!begin(m))
+		return;
+	EXPECT(fan_rank_connections(c) == FAN_SHARDS_MAX);
+	catch_awake(c);
+	fan_rank_set_part(c, c->parts.count, &second_at, "");
+	c->parts.inside[c->parts.count] = -1;
+	c->parts_to_add = 1;
+	fan_rank_wake(c);
+	pthread_mutex_unlock(&c->lock);
+	EXPECT(is_prompt(c, has_failed));
+	EXPECT(atomic_load(&c->error) == FAN_E_SHARDS);
+}
+
 static void complete(struct member *m)
 {
 	struct fan_rank *c = &m->comm->rank;
@@ -139,6 +156,22 @@ static void progress__parts_to_add(void **state)
 	fan_daemon_stop(second);
 }
 
+/* A switch with as many threads as a rank may have connections. */
+static void progress__no_room_for_a_part(void **state)
+{
+	char wide[80], address[80];
+	struct team t = team_new(2, add_one_too_many);
+	struct fan_daemon *sw = team_switch(wide, sizeof wide, FAN_SHARDS_MAX);
+	(void)state;
+	second = team_switch(address, sizeof address, 1);
+	second_at = fan_daemon_address(second);
+	t.list = wide;
+	team_run(&t);
+	team_free(&t);
+	fan_daemon_stop(sw);
+	fan_daemon_stop(second);
+}
+
 static void progress__all_parts_are_there(void **state)
 {
 	(void)state;
@@ -156,6 +189,7 @@ int main(void)
 	setenv("FANIN_HOSTS", "0", 1); /* parts are the tests' own */
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(progress__parts_to_add),
+		cmocka_unit_test(progress__no_room_for_a_part),
 		cmocka_unit_test(progress__all_parts_are_there),
 		cmocka_unit_test(progress__end),
 	};
