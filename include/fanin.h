@@ -145,8 +145,8 @@ struct fanin_options {
 	int window;		 /* fragments in flight (with ahead: outstanding) per shard of the
 				  * switch, 0..4096; 0: as many as the switch grants;
 				  * FANIN_WINDOW; 0 */
-	int timeout_ms;		 /* time without progress after which a join or an operation
-				  * fails; FANIN_TIMEOUT_MS; 30000 */
+	int timeout_ms;		 /* time without progress after which an operation fails, and a
+				  * join without join_ms; FANIN_TIMEOUT_MS; 30000 */
 	int alive_ms;		 /* silence after which a rank is lost; FANIN_ALIVE_MS; 10000 */
 	int mode;		 /* enum fanin_mode; FANIN_MODE=native|fixed; native */
 	int wire;		 /* enum fanin_dtype of float32 tensors on the wire while they are
@@ -192,11 +192,14 @@ struct fanin_options {
 	const char *controller_key_file; /* of the key that signs the controller's lines, as it has
 					  * it; libfanin(3); FANIN_CONTROLLER_KEY_FILE; none: they
 					  * are not signed */
+	int join_ms;	  /* time without progress after which a join fails; FANIN_JOIN_MS; 0: as
+			   * timeout_ms */
+	int reserved_end; /* leave it 0 */
 };
 #define FANIN_OPTIONS_INIT                                                                         \
 	{                                                                                          \
 		sizeof(struct fanin_options), NULL, NULL, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,  \
-			-1, -1, -1, NULL, -1, -1, NULL, -1, NULL, NULL, -1, 0, NULL, NULL          \
+			-1, -1, -1, NULL, -1, -1, NULL, -1, NULL, NULL, -1, 0, NULL, NULL, 0, 0    \
 	}
 
 /* Counters of a communicator since it was created.  "Per shard" is per thread of a switch. */
@@ -289,7 +292,7 @@ const char *fanin_version(void);
 /* The text of an error code.  Never NULL. */
 const char *fanin_strerror(int error);
 
-/* Join a job and wait until all its ranks have joined.  Blocks for at most about timeout_ms
+/* Join a job and wait until all its ranks have joined.  Blocks for at most about join_ms
  * (plus the time it takes to resolve the switch's name).
  *
  * On error `*comm` may still be set: fanin_comm_error then says what happened, and the caller
@@ -310,6 +313,11 @@ int fanin_comm_create(const struct fanin_options *options, fanin_comm **comm);
  * also with a controller.  Errors and `*group` as those of fanin_comm_create. */
 int fanin_comm_group(fanin_comm *comm, const char *name, const int *ranks, int count,
 		     fanin_comm **group);
+
+/* The same with a timeout_ms of the group's own, and a join_ms, 100 to 86400000 as in struct
+ * fanin_options, from which both are not taken; < 0: the timeout_ms of `comm`, and of the group. */
+int fanin_comm_group_within(fanin_comm *comm, const char *name, const int *ranks, int count,
+			    int timeout_ms, int join_ms, fanin_comm **group);
 
 /* A communicator of the ranks that are left of one that has failed, in their order.  All of them
  * call this, and it returns once all are there but those that `comm` knows as lost.  Ranks that

@@ -16,8 +16,11 @@ SONAME = "libfanin.so.0"
 _HERE = Path(__file__).resolve().parent
 
 
+LATER = ("join_ms", "reserved_end")  # options of which 0 means "not given"
+
+
 class Options(ctypes.Structure):
-    """struct fanin_options.  Fields start as FANIN_OPTIONS_INIT sets them: None and -1 mean "not given"."""
+    """struct fanin_options.  Fields start as FANIN_OPTIONS_INIT sets them."""
 
     _fields_ = [
         ("size", ctypes.c_size_t),
@@ -40,13 +43,15 @@ class Options(ctypes.Structure):
         ("reserved", ctypes.c_int),
         ("key_file", ctypes.c_char_p),
         ("controller_key_file", ctypes.c_char_p),
+        *[(name, ctypes.c_int) for name in LATER],
     ]
 
     def __init__(self) -> None:
         super().__init__(ctypes.sizeof(Options))
         for name, kind in self._fields_[1:]:
             setattr(self, name, -1 if kind is ctypes.c_int else None)
-        self.reserved = 0
+        for name in ("reserved", *LATER):
+            setattr(self, name, 0)
 
 
 class RawStats(ctypes.Structure):
@@ -109,7 +114,10 @@ _PROTOTYPES: dict[str, tuple[type | None, list[type]]] = {
     "fanin_version": (ctypes.c_char_p, []),
     "fanin_strerror": (ctypes.c_char_p, [_INT]),
     "fanin_comm_create": (_INT, [ctypes.POINTER(Options), _OUT]),
-    "fanin_comm_group": (_INT, [_POINTER, ctypes.c_char_p, ctypes.POINTER(_INT), _INT, _OUT]),
+    "fanin_comm_group_within": (
+        _INT,
+        [_POINTER, ctypes.c_char_p, ctypes.POINTER(_INT), _INT, _INT, _INT, _OUT],
+    ),
     "fanin_comm_shrink": (_INT, [_POINTER, _INT, _OUT]),
     "fanin_comm_destroy": (None, [_POINTER]),
     "fanin_file_error": (ctypes.c_char_p, []),

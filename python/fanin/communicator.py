@@ -10,7 +10,7 @@ import time
 import weakref
 from typing import Any, Generic, Sequence, TypeVar
 
-from . import _buffers, _launcher, _library, _open, _waiting
+from . import _arguments, _buffers, _launcher, _library, _open, _waiting
 from ._figures import Part, Stats
 from .errors import ClosedError, from_code
 
@@ -100,30 +100,6 @@ def _alone(rank: int | None, ranks: int | None) -> bool:
     return _launcher.size(os.environ) == "1"
 
 
-def _choice(name: str, value: str | None, choices: dict[str, int]) -> int:
-    if value is None:
-        return -1
-    if value not in choices:
-        raise ValueError(f"{name} {value!r}: expected {', '.join(choices)}")
-    return choices[value]
-
-
-def _milliseconds(name: str, seconds: float | None) -> int:
-    if seconds is None:
-        return -1
-    if not 0.001 <= seconds <= 86400:
-        raise ValueError(f"{name} {seconds!r}: expected seconds, 0.001 to 86400")
-    return round(seconds * 1000)
-
-
-def _number(name: str, value: int | bool | None) -> int:
-    if value is None:
-        return -1
-    if not 0 <= int(value) < 2**31:
-        raise ValueError(f"{name} {value!r}: expected a number from 0")
-    return int(value)
-
-
 def _create(options: _library.Options) -> _open.Open:
     library = _library.load()
     handle = ctypes.c_void_p()
@@ -160,7 +136,9 @@ class Communicator:
     window
         Fragments in flight per thread of the switch; 0: as many as the switch gives (0).
     timeout
-        Seconds after which an operation or a join without progress ends in an error (30).
+        Seconds without progress after which an operation ends in an error (30).
+    join
+        The same of a join (as `timeout`).
     alive
         Seconds of silence after which a rank is lost (10).
     mode
@@ -203,6 +181,7 @@ class Communicator:
         mtu: int | None = None,
         window: int | None = None,
         timeout: float | None = None,
+        join: float | None = None,
         alive: float | None = None,
         mode: str | None = None,
         wire: str | None = None,
@@ -222,39 +201,47 @@ class Communicator:
         options = _library.Options()
         options.switch_addr = None if switch is None else switch.encode()
         options.job = None if job is None else job.encode()
-        options.rank = _number("rank", rank)
-        options.ranks = _number("ranks", ranks)
+        options.rank = _arguments.number("rank", rank)
+        options.ranks = _arguments.number("ranks", ranks)
         options.waiting = _waiting.callback()
         options.waiting_arg = _waiting.argument(rank)
-        options.mtu = _number("mtu", mtu)
-        options.window = _number("window", window)
-        options.timeout_ms = _milliseconds("timeout", timeout)
-        options.alive_ms = _milliseconds("alive", alive)
-        options.mode = _choice("mode", mode, MODES)
-        options.wire = _choice("wire", wire, WIRES)
-        options.multicast = _number("multicast", multicast)
-        options.checksum = _number("checksum", checksum)
-        options.narrow = _number("narrow", narrow)
-        options.plain_udp = _number("plain_udp", plain_udp)
-        options.priority = _number("priority", priority)
+        options.mtu = _arguments.number("mtu", mtu)
+        options.window = _arguments.number("window", window)
+        options.timeout_ms = _arguments.milliseconds("timeout", timeout)
+        options.join_ms = 0 if join is None else _arguments.milliseconds("join", join)
+        options.alive_ms = _arguments.milliseconds("alive", alive)
+        options.mode = _arguments.choice("mode", mode, MODES)
+        options.wire = _arguments.choice("wire", wire, WIRES)
+        options.multicast = _arguments.number("multicast", multicast)
+        options.checksum = _arguments.number("checksum", checksum)
+        options.narrow = _arguments.number("narrow", narrow)
+        options.plain_udp = _arguments.number("plain_udp", plain_udp)
+        options.priority = _arguments.number("priority", priority)
         options.server_addr = None if server is None else server.encode()
-        options.ahead = _number("ahead", ahead)
-        options.cache = _number("cache", cache)
+        options.ahead = _arguments.number("ahead", ahead)
+        options.cache = _arguments.number("cache", cache)
         options.controller_addr = None if controller is None else controller.encode()
-        options.pace = _number("pace", pace)
+        options.pace = _arguments.number("pace", pace)
         options.key_file = None if key_file is None else key_file.encode()
         if controller_key_file is not None:
             options.controller_key_file = controller_key_file.encode()
 
         self._take(None if _alone(rank, ranks) else _create(options))
 
-    def group(self, name: str, ranks: Sequence[int]) -> Communicator:
+    def group(
+        self,
+        name: str,
+        ranks: Sequence[int],
+        *,
+        timeout: float | None = None,
+        join: float | None = None,
+    ) -> Communicator:
         """A communicator of these of its ranks, in this order, to be called by all of them and by no
         others.  `name`, 1 to 24 printable characters without blanks, tells it from the other groups
         that there are at a time.  Close it before this one.
 
-        It has the options of this one, and takes less time and memory than a Communicator of its own:
-        ranks know each other's hosts already.
+        It has the options of this one, but for its `timeout` and `join` if they are given, and takes
+        less time and memory than a Communicator of its own: ranks know each other's hosts already.
         """
         self._check_open()
         members = list(ranks)
@@ -267,8 +254,14 @@ class Communicator:
         handle = ctypes.c_void_p()
         array = (ctypes.c_int * len(members))(*members)
         with _open.Calling(self._open) as opened:
-            code = opened.library.fanin_comm_group(
-                opened.handle, name.encode(), array, len(members), ctypes.byref(handle)
+            code = opened.library.fanin_comm_group_within(
+                opened.handle,
+                name.encode(),
+                array,
+                len(members),
+                _arguments.milliseconds("timeout", timeout),
+                _arguments.milliseconds("join", join),
+                ctypes.byref(handle),
             )
             return self._made(_open.opened(opened.library, code, handle), self)
 
@@ -284,7 +277,7 @@ class Communicator:
         handle = ctypes.c_void_p()
         with _open.Calling(self._open) as opened:
             code = opened.library.fanin_comm_shrink(
-                opened.handle, _milliseconds("wait", wait), ctypes.byref(handle)
+                opened.handle, _arguments.milliseconds("wait", wait), ctypes.byref(handle)
             )
             if code == _open.RANK_LEFT:
                 return self._made(None)
@@ -370,7 +363,7 @@ class Communicator:
             Seconds for which to wait for its end first, where that is what comes next: quicker than
             Operation.wait behind the start.  Raises what the operation has ended with by then.
         """
-        code = _choice("op", op, OPS)
+        code = _arguments.choice("op", op, OPS)
         into = tensor if out is None else out
         source, target = _pair(tensor, into)
         return self._start(
@@ -395,7 +388,7 @@ class Communicator:
         within: float = 0.0,
     ) -> Operation[T]:
         """Start a reduction to `root` and return at once, or as allreduce_start."""
-        code = _choice("op", op, OPS)
+        code = _arguments.choice("op", op, OPS)
         into = tensor if out is None else out
         source, target = _pair(tensor, into)
         return self._start(
@@ -428,7 +421,7 @@ class Communicator:
 
     def reduce_scatter_start(self, tensor: T, out: T, op: str = "sum") -> Operation[T]:
         """Start a reduce-scatter and return at once."""
-        code = _choice("op", op, OPS)
+        code = _arguments.choice("op", op, OPS)
         source, target = _shares(tensor, out, self.size)
         return self._start(
             "reduce_scatter",

@@ -43,11 +43,18 @@ int fanin_comm_create(const struct fanin_options *options, fanin_comm **comm)
 int fanin_comm_group(fanin_comm *comm, const char *name, const int *ranks, int count,
 		     fanin_comm **group)
 {
+	return fanin_comm_group_within(comm, name, ranks, count, -1, -1, group);
+}
+
+int fanin_comm_group_within(fanin_comm *comm, const char *name, const int *ranks, int count,
+			    int timeout_ms, int join_ms, fanin_comm **group)
+{
+	const struct fan_comm_times times = {timeout_ms, join_ms};
 	if (group)
 		*group = NULL;
-	return comm && name && ranks && group
-		       ? watched(fan_comm_create_group(comm, name, ranks, count, group), group)
-		       : FAN_E_INVALID;
+	if (!comm || !name || !ranks || !group)
+		return FAN_E_INVALID;
+	return watched(fan_comm_create_group(comm, name, ranks, count, times, group), group);
 }
 
 int fanin_comm_shrink(fanin_comm *comm, int wait_ms, fanin_comm **left)

@@ -62,7 +62,7 @@ static const struct key keys[] = {
 	NUMBER(ranks, 2, FAN_RANKS_MAX, UNSET),
 	NUMBER(mtu, FAN_CONFIG_MTU_MIN, 9000, 1500),
 	NUMBER(window, 0, FAN_WINDOW_MAX, 0),
-	NUMBER(timeout_ms, 100, 86400000, 30000),
+	NUMBER(timeout_ms, FAN_CONFIG_WAIT_MIN_MS, FAN_CONFIG_WAIT_MAX_MS, 30000),
 	NUMBER(alive_ms, FAN_ALIVE_MIN_MS, FAN_ALIVE_MAX_MS, FAN_ALIVE_MS),
 	CHOICE(mode, mode_words),
 	CHOICE(wire, wire_words),
@@ -79,9 +79,10 @@ static const struct key keys[] = {
 	NUMBER(rto_min_ms, 1, FAN_CONFIG_RTO_MIN_MAX_MS, 0), /* 0: as it fits */
 	TEXT(key_file, key_file),
 	TEXT(controller_key_file, controller_key_file),
+	{"join_ms", PLACES(join_ms), 0, FAN_CONFIG_WAIT_MIN_MS, FAN_CONFIG_WAIT_MAX_MS, 0, 0, NULL},
 };
 _Static_assert(KEYS <= 32, "a bit each in struct load");
-_Static_assert(offsetof(struct fanin_options, controller_key_file) + sizeof(char *) ==
+_Static_assert(offsetof(struct fanin_options, reserved_end) + sizeof(int) ==
 		       sizeof(struct fanin_options),
 	       "sized.h: no padding at the end");
 
@@ -202,11 +203,12 @@ static int take_fields(struct load *l, const struct fanin_options *given)
 	int e = fan_sized_take(&o, &kind, given, l->why, l->why_bytes);
 	if (e)
 		return e;
-	if (o.reserved) {
+	if (o.reserved || o.reserved_end) {
 		snprintf(l->why, l->why_bytes,
-			 "options.reserved: \"%d\": expected 0: set the options with "
+			 "options.%s: \"%d\": expected 0: set the options with "
 			 "FANIN_OPTIONS_INIT",
-			 o.reserved);
+			 o.reserved ? "reserved" : "reserved_end",
+			 o.reserved ? o.reserved : o.reserved_end);
 		return FAN_E_INVALID;
 	}
 	l->c->waiting = o.waiting;

@@ -18,6 +18,8 @@
 #define FAN_CONFIG_FILE_MAX	  1023 /* bytes of a path */
 #define FAN_CONFIG_SWITCHES_MAX	  2047 /* bytes of a list of these */
 #define FAN_CONFIG_MTU_MIN	  576
+#define FAN_CONFIG_WAIT_MIN_MS	  100	   /* of timeout_ms and join_ms... */
+#define FAN_CONFIG_WAIT_MAX_MS	  86400000 /* ...a day */
 #define FAN_CONFIG_RTO_MIN_MAX_MS 1000
 #define FAN_CONFIG_PACE		  100
 #define FAN_CONFIG_WHY_BYTES	  512  /* of any error text */
@@ -51,7 +53,7 @@ struct fan_config {
 	struct fan_keys keys;				   /* in it */
 	char controller_key_file[FAN_CONFIG_FILE_MAX + 1]; /* "": lines are not signed */
 	struct fan_keys controller_keys;		   /* in it */
-	int join_ms;				      /* as timeout_ms, of a join; 0: the same */
+	int join_ms;					   /* of a join; 0: timeout_ms */
 	char meeting_addr[FAN_CONFIG_SWITCH_MAX + 1]; /* where the ranks meet if no switch is named,
 						       * "HOST:PORT" at rank 0; "": as
 						       * fan_rendezvous_find says */

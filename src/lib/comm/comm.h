@@ -63,19 +63,26 @@ int fan_comm_create_on(const struct fanin_options *options, const struct fan_com
 int fan_comm_create_at(const struct fan_config *cfg, const fan_peer *at, const char *suffix,
 		       struct fanin_comm **comm);
 
-/* As fanin_comm_group (group.c). */
+/* What fanin_comm_group_within adds; each < 0: not given. */
+struct fan_comm_times {
+	int timeout_ms, join_ms;
+};
+
+/* As fanin_comm_group_within (group.c). */
 int fan_comm_create_group(struct fanin_comm *of, const char *name, const int *ranks, int count,
-			  struct fanin_comm **comm);
+			  struct fan_comm_times times, struct fanin_comm **comm);
 
 /* Of a group: its name, its ranks, where they and the aggregators are, the switch in this process
- * that it shares (NULL: none), and the time-out of its join (0: as that of operations). */
+ * that it shares (NULL: none), whether all ranks of a host join or none, because who is late tries
+ * again, and its times. */
 struct fan_comm_among {
 	const char *name;
 	const int *ranks;
 	int count;
 	const struct fan_comm_places *places;
 	struct fan_embedded_switch *embedded;
-	int join_ms;
+	bool together;
+	struct fan_comm_times times;
 };
 
 int fan_comm_create_among(struct fanin_comm *of, const struct fan_comm_among *among,

@@ -56,18 +56,22 @@ static bool is_name(const char *name)
 
 /* As that of `of`, but for the job and its window.  Ranks that do not name the same ones meet in
  * different jobs. */
-static void configure(struct fanin_comm *g, const struct fanin_comm *of, const char *name,
-		      const int *ranks, int count)
+static void configure(struct fanin_comm *g, const struct fanin_comm *of,
+		      const struct fan_comm_among *among)
 {
+	const int *ranks = among->ranks, count = among->count;
 	char suffix[SUFFIX_BYTES];
 	uint64_t h = hash(HASH_START, ranks, (size_t)count * sizeof *ranks);
 	g->rank.cfg = of->rank.cfg;
 	g->rank.cfg.rank = place_of(ranks, count, of->rank.cfg.rank);
 	g->rank.cfg.ranks = count;
+	g->rank.cfg.join_ms = among->times.join_ms < 0 ? 0 : among->times.join_ms;
+	if (among->times.timeout_ms >= 0)
+		g->rank.cfg.timeout_ms = among->times.timeout_ms;
 	fan_config_set_payload(&g->rank.cfg);
 	if (!g->rank.cfg.window && !g->rank.cfg.ahead)
 		g->rank.cfg.window = FAN_COMM_GROUP_WINDOW;
-	snprintf(suffix, sizeof suffix, "/%s~%08x", name, (unsigned)(h >> 32 ^ h));
+	snprintf(suffix, sizeof suffix, "/%s~%08x", among->name, (unsigned)(h >> 32 ^ h));
 	fan_rendezvous_derive(g->rank.cfg.job, of->rank.cfg.job, suffix);
 }
 
@@ -143,11 +147,9 @@ int fan_comm_create_among(struct fanin_comm *of, const struct fan_comm_among *am
 	struct fanin_comm *g = *comm = fan_comm_new();
 	if (!g)
 		return FAN_E_NOMEM;
-	configure(g, of, among->name, among->ranks, among->count);
-	g->rank.cfg.join_ms = among->join_ms;
-	const bool together = among->join_ms != 0; /* who is late tries again */
+	configure(g, of, among);
 	g->embedded = fan_embedded_switch_share(among->embedded);
-	int e = open_group(g, of, among->places, among->ranks, among->count, together);
+	int e = open_group(g, of, among->places, among->ranks, among->count, among->together);
 	if (!e)
 		e = fan_rank_begin(&g->rank);
 	if (!e)
@@ -155,17 +157,24 @@ int fan_comm_create_among(struct fanin_comm *of, const struct fan_comm_among *am
 	return e;
 }
 
+static bool is_time(int ms)
+{
+	return ms < 0 || (ms >= FAN_CONFIG_WAIT_MIN_MS && ms <= FAN_CONFIG_WAIT_MAX_MS);
+}
+
 int fan_comm_create_group(struct fanin_comm *of, const char *name, const int *ranks, int count,
-			  struct fanin_comm **comm)
+			  struct fan_comm_times times, struct fanin_comm **comm)
 {
 	const struct fan_comm_among among = {.name = name,
 					     .ranks = ranks,
 					     .count = count,
 					     .places = &of->places,
-					     .embedded = of->embedded};
+					     .embedded = of->embedded,
+					     .times = times};
 	if (fan_rank_is_forked(&of->rank))
 		return FAN_E_CLOSED;
-	if (!is_name(name) || !are_ranks(of, ranks, count))
+	if (!is_name(name) || !are_ranks(of, ranks, count) || !is_time(times.timeout_ms) ||
+	    !is_time(times.join_ms))
 		return FAN_E_INVALID;
 	if (*of->rank.cfg.controller_addr) /* whose plan has jobs by name, and not this one */
 		return FAN_E_INVALID;

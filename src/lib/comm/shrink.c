@@ -180,7 +180,8 @@ static int join_group(struct shrink *s, const uint64_t present[FAN_RANK_WORDS],
 				       .ranks = ranks,
 				       .places = &s->places,
 				       .embedded = s->embedded,
-				       .join_ms = TRY_MS};
+				       .together = true,
+				       .times = {.timeout_ms = -1, .join_ms = TRY_MS}};
 	for (int r = 0; r < s->of->rank.cfg.ranks; r++)
 		if (fan_ranks_has(present, (unsigned)r))
 			ranks[among.count++] = r;

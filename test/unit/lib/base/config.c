@@ -24,6 +24,7 @@ static const char *const variables[] = {
 	"FANIN_MTU",
 	"FANIN_WINDOW",
 	"FANIN_TIMEOUT_MS",
+	"FANIN_JOIN_MS",
 	"FANIN_ALIVE_MS",
 	"FANIN_MODE",
 	"FANIN_WIRE",
@@ -246,7 +247,7 @@ static void config__file_errors_tell_the_line(void **state)
 		":3: windows: unknown key",
 		"expected switch, job, rank, ranks, mtu, window, timeout_ms, alive_ms, mode, wire, "
 		"multicast, checksum, narrow, plain_udp, priority, ahead, cache, server, "
-		"controller, pace, rto_min_ms, key_file or controller_key_file");
+		"controller, pace, rto_min_ms, key_file, controller_key_file or join_ms");
 	write_file("[worker]\nmtu\n");
 	assert_int_equal(load(&o), FAN_E_CONFIG);
 	assert_why(":2: expected", "key = value");
@@ -390,6 +391,29 @@ static void config__fields_without_variables(void **state)
 	o.reserved = -1;
 	assert_int_equal(load(&o), FAN_E_INVALID);
 	assert_why("options.reserved: \"-1\"", "expected 0");
+	o.reserved = 0;
+	o.reserved_end = 7;
+	assert_int_equal(load(&o), FAN_E_INVALID);
+	assert_why("options.reserved_end: \"7\"", "expected 0");
+}
+
+static void config__the_time_of_a_join(void **state)
+{
+	(void)state;
+	struct fanin_options o = complete();
+	o.timeout_ms = 7000;
+	assert_int_equal(load(&o), FAN_OK);
+	assert_int_equal(fan_config_join_ms(&c), 7000);
+	setenv("FANIN_JOIN_MS", "900", 1);
+	assert_int_equal(load(&o), FAN_OK);
+	assert_int_equal(fan_config_join_ms(&c), 900);
+	assert_int_equal(c.timeout_ms, 7000);
+	o.join_ms = 800;
+	assert_int_equal(load(&o), FAN_OK);
+	assert_int_equal(fan_config_join_ms(&c), 800);
+	o.join_ms = 99;
+	assert_int_equal(load(&o), FAN_E_INVALID);
+	assert_why("options.join_ms: \"99\"", "from 100 to 86400000");
 }
 
 static void config__what_only_the_whole_shows(void **state)
@@ -510,6 +534,7 @@ int main(void)
 		cmocka_unit_test_setup(config__older_options, clean),
 		cmocka_unit_test_setup(config__newer_options, clean),
 		cmocka_unit_test_setup(config__fields_without_variables, clean),
+		cmocka_unit_test_setup(config__the_time_of_a_join, clean),
 		cmocka_unit_test_setup(config__what_only_the_whole_shows, clean),
 		cmocka_unit_test_setup(tell__without_a_rank, clean),
 		cmocka_unit_test_setup(tell__value_and_where_it_is_from, clean),

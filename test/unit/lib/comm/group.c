@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Communicators of some ranks of another one. */
+#include <unistd.h>
+
 #include "unit/lib/team.h"
 
 #define RANKS  4
@@ -132,6 +134,9 @@ static void refuse(struct member *m)
 	EXPECT(fanin_comm_group(m->comm, "a-name-of-twenty-five-byte", other, 2, &group) ==
 	       FANIN_E_INVALID);
 	EXPECT(fanin_comm_group(NULL, "g", other, 2, &group) == FANIN_E_INVALID);
+	EXPECT(fanin_comm_group_within(m->comm, "g", other, 2, 99, -1, &group) == FANIN_E_INVALID);
+	EXPECT(fanin_comm_group_within(m->comm, "g", other, 2, -1, 86400001, &group) ==
+	       FANIN_E_INVALID);
 	EXPECT(!fanin_barrier(m->comm));
 }
 
@@ -153,6 +158,52 @@ static void differ(struct member *m)
 	fanin_comm_destroy(group);
 }
 
+/* Rank 1 comes when rank 0 has given up, to join and to take part; that of the communicator would
+ * be patient. */
+static void wait_for_the_late(struct member *m)
+{
+	static const int both[] = {0, 1};
+	atomic_int *given_up = m->team->ctx;
+	fanin_comm *group = NULL;
+	int64_t x = 1;
+	if (!team_joined(m))
+		return;
+	while (m->rank && atomic_load(given_up) < 1)
+		usleep(1000);
+	int e = fanin_comm_group_within(m->comm, "join", both, 2, 60000, m->rank ? 100 : 300,
+					&group);
+	EXPECT(e == FANIN_E_TIMEOUT);
+	if (!m->rank && !strcmp(getenv("FANIN_LOCAL"), "0"))
+		EXPECT(strstr(fanin_comm_error(group), "within 0.3 s"));
+	fanin_comm_destroy(group);
+	atomic_fetch_add(given_up, 1);
+	EXPECT(!fanin_comm_group_within(m->comm, "op", both, 2, 400, TEAM_PATIENT_MS, &group));
+	while (m->rank && atomic_load(given_up) < 3)
+		usleep(1000);
+	e = fanin_allreduce(group, &x, &x, 1, FANIN_INT64, FANIN_SUM);
+	EXPECT(m->rank ? e != FANIN_OK : e == FANIN_E_STALLED);
+	if (!m->rank)
+		EXPECT(strstr(fanin_comm_error(group), "no progress for 0.4 s: rank 1"));
+	atomic_fetch_add(given_up, 1);
+	fanin_comm_destroy(group);
+	EXPECT(!fanin_barrier(m->comm));
+}
+
+static void comm_group__has_times_of_its_own(void **state)
+{
+	(void)state;
+	const char *local[] = {"0", "1"};
+	for (size_t k = 0; k < sizeof local / sizeof *local; k++) {
+		atomic_int given_up = 0;
+		struct team t = team_new(2, wait_for_the_late);
+		t.ctx = &given_up;
+		setenv("FANIN_LOCAL", local[k], 1);
+		team_run(&t);
+		team_free(&t);
+	}
+	unsetenv("FANIN_LOCAL");
+}
+
 static void comm_group__different_lists_do_not_meet(void **state)
 {
 	(void)state;
@@ -170,6 +221,7 @@ int main(void)
 		cmocka_unit_test(comm_group__a_hundred_at_a_time),
 		cmocka_unit_test(comm_group__refuses_wrong_lists),
 		cmocka_unit_test(comm_group__different_lists_do_not_meet),
+		cmocka_unit_test(comm_group__has_times_of_its_own),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
