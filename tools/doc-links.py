@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Relative links of all *.md files lead to a file, and to a heading where they have a #fragment.
+On doc/tour.md each `name()` is a function of a source file that its paragraph has a link to, and the
+unit tests of its commands exist.
 
     tools/doc-links.py
 """
@@ -34,6 +36,32 @@ def problems(page):
             yield f"{where}: no such heading"
 
 
+FUNCTION = re.compile(r"\]\(([^)\s]+\.[ch])\)|`(\w+)\(\)`")
+
+UNITS = {
+    "_".join(path.relative_to("test/unit").with_suffix("").parts)
+    for path in Path("test/unit").rglob("*.c")
+}
+
+
+def absent(page):
+    """Functions that are in no source file of their paragraph, and tests that are not there."""
+    for paragraph in page.read_text(encoding="utf-8").split("\n\n"):
+        files = [link for link, _ in FUNCTION.findall(paragraph) if link]
+        texts = [
+            (page.parent / link).read_text(encoding="utf-8")
+            for link in files
+            if (page.parent / link).exists()
+        ]
+        for _, name in FUNCTION.findall(paragraph):
+            begin = re.compile(rf"^[a-z#][\w *]*\b{name}\(", re.M)  # of a definition: in column 1
+            if name and not any(begin.search(text) for text in texts):
+                yield f"{page}: {name}(): not in {' or '.join(files) or 'any file'}"
+        for line in re.findall(r"meson test -C build ([\w ]+)", paragraph):
+            for name in set(line.split()) - UNITS:
+                yield f"{page}: {name}: no unit program"
+
+
 def main():
     pages = [
         page
@@ -41,6 +69,7 @@ def main():
         if not page.parts[0].startswith(("build", ".venv"))
     ]
     bad = [problem for page in pages for problem in problems(page)]
+    bad += absent(Path("doc/tour.md"))
     print("\n".join(bad) or f"{len(pages)} pages")
     return bool(bad)
 

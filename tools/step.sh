@@ -39,7 +39,11 @@ report() { # STATUS NAME SECONDS NOTE
                         line FAILED "$2" "$3" "$4"
                         echo "    | the end of $logs/$2.log:"
                         tail -n 40 "$logs/$2.log" | sed 's/^/    | /'
-                        echo "    | again, this one alone:  ./check --only $2"
+                        if [ -n "${FAN_CHECK_FOLDERS-}" ]; then
+                                echo "    | again:  ./check$FAN_CHECK_FOLDERS"
+                        else
+                                echo "    | again, this one alone:  ./check --only $2"
+                        fi
                 } >"$logs/$2.report"
                 cat "$logs/$2.report"
                 rm -f "$logs/$2.report"
