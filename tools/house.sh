@@ -11,6 +11,7 @@ set -eu
 TYPES_MAX=18
 FILES_MAX=1400        # that git tracks, fuzzers' seeds in one archive
 BASE_WORDS_MAX=7000   # of what a worker on a star reads
+FIGURE_WORDS_MAX=15000
 ASSERTS_MIN=10        # for 1,000 lines of src/core
 MEMBERS_MAX=40        # of a struct of src/lib
 CIRCLE_MAX=6          # files of src/lib that reach each other
@@ -44,6 +45,7 @@ upward=$(echo "$arrows" | awk -v rooms="$rooms" '
 circles=$(echo "$arrows" | tsort 2>&1 >/dev/null | grep -c 'contains a loop' || :)
 types=$(grep -cE '^[[:blank:]]+X\([A-Z]+, [0-9]+,' src/core/wire/wire.h)
 base=$(words doc/protocol/base.md)
+figures=$(words bench/README.md experiments/README.md CHANGES.md)
 core=$(cat src/core/*/*.[ch] | wc -l)
 asserts=$(grep -hE '(^|[^a-zA-Z_])assert\(' src/core/*/*.[ch] | wc -l)
 per=$((asserts * 10000 / core))
@@ -53,6 +55,7 @@ row '  upward' "$upward" 'none' "$((upward == 0))"
 row '  circles' "$circles" 'none' "$((circles == 0))"
 row 'message types' "$types" "at most $TYPES_MAX" "$((types <= TYPES_MAX))"
 row 'words of doc/protocol/base.md' "$base" "at most $BASE_WORDS_MAX" "$((base <= BASE_WORDS_MAX))"
+row "words of READMEs of bench, experiments; CHANGES" "$figures" "at most $FIGURE_WORDS_MAX" "$((figures <= FIGURE_WORDS_MAX))"
 row 'assertions for 1,000 lines of src/core' "$((per / 10)).$((per % 10))" "at least $ASSERTS_MIN" \
         "$((per >= ASSERTS_MIN * 10))"
 row 'lines of src/core' "$core" "$CORE_LINES_ASKED asked, not held" 1
