@@ -55,7 +55,7 @@ row '  upward' "$upward" 'none' "$((upward == 0))"
 row '  circles' "$circles" 'none' "$((circles == 0))"
 row 'message types' "$types" "at most $TYPES_MAX" "$((types <= TYPES_MAX))"
 row 'words of doc/protocol/base.md' "$base" "at most $BASE_WORDS_MAX" "$((base <= BASE_WORDS_MAX))"
-row "words of READMEs of bench, experiments; CHANGES" "$figures" "at most $FIGURE_WORDS_MAX" "$((figures <= FIGURE_WORDS_MAX))"
+row 'words of bench, experiments, CHANGES' "$figures" "at most $FIGURE_WORDS_MAX" "$((figures <= FIGURE_WORDS_MAX))"
 row 'assertions for 1,000 lines of src/core' "$((per / 10)).$((per % 10))" "at least $ASSERTS_MIN" \
         "$((per >= ASSERTS_MIN * 10))"
 row 'lines of src/core' "$core" "$CORE_LINES_ASKED asked, not held" 1
