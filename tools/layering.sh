@@ -24,10 +24,6 @@ src/core/switch     | core/switch core/sum core/recovery core/wire core/base | $
 src/core/node       | core/node core/aggregator core/switch core/wire core/base | $pure $intrinsics
 src/file | file           | *
 src/seal | seal file core | *
-src/page | page           | *
-src/plan | plan page core | *
-src/ctl  | ctl plan core  | *
-src/sim  | sim page file core | *
 src/net  | net seal file core | *
 src/xdp  | xdp net seal file core | *
 src/lib/base | lib/base net seal file core . | *
@@ -37,8 +33,14 @@ src/lib/host | lib/host lib/rank lib/link lib/base net seal file core . | *
 src/lib/comm | lib/comm lib/host lib/rank lib/link lib/base net seal file core . | *
 src/lib/api | lib net seal file core . | *
 src/mpi  | mpi lib net seal file core . | *
-src/cmd  | cmd lib net seal xdp sim ctl plan page file core . | *
-src/lab  |                |
+src/cmd  | cmd lib net seal xdp file core . | *
+page           | page           | *
+planner/plan   | plan page core | *
+planner/ctl    | ctl plan core  | *
+planner/cmd    | cmd ctl plan page net file core . | *
+simulator/sim  | sim page file core | *
+simulator/cmd  | cmd sim file core . | *
+simulator/lab  |                |
 include  |                | stddef.h stdint.h
 "
 
@@ -51,18 +53,26 @@ includes() { # FOLDER
         done
 }
 
+# src, planner and simulator are where the compiler looks: core/wire of src/core/wire.
+inside() { # FOLDER
+        case $1 in
+        src/* | planner/* | simulator/*) echo "${1#*/}" ;;
+        *) echo "$1" ;;
+        esac
+}
+
 # The folder of "NAME" as FILE includes it: core/wire, net, cmd/bench...; "." for include/.
 owner() { # FILE NAME
         case $2 in
         *.skel.h) # made by the build, of a program of this folder
                 here=$(dirname "$1")
-                echo "${here#src/}"
+                inside "$here"
                 ;;
         */*) echo "${2%/*}" ;;
         *)
                 if [ -f "$(dirname "$1")/$2" ]; then
                         here=$(dirname "$1")
-                        echo "${here#src/}"
+                        inside "$here"
                 elif [ -f "include/$2" ]; then
                         echo .
                 else
@@ -105,7 +115,7 @@ if [ -n "$complaints" ]; then
         echo "$complaints"
         exit 1
 fi
-for dir in src/*/ src/core/*/ src/lib/*/; do
+for dir in src/*/ src/core/*/ src/lib/*/ page/ planner/*/ simulator/*/; do
         echo "$layers" | grep -q "^${dir%/}[ /]" || {
                 echo "${dir%/}: not in the table of tools/layering.sh"
                 exit 1

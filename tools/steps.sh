@@ -45,9 +45,11 @@ run_step() { # NAME
 
 # ---- what is looked at -------------------------------------------------------
 
-sources() { # PATTERN...: files of src, include, test, bench, examples by name
+C_TREES='src planner simulator page'
+
+sources() { # PATTERN...: files of these, include, test, bench, examples by name
         for pattern; do
-                for dir in src include test bench examples; do
+                for dir in $C_TREES include test bench examples; do
                         [ -d $dir ] && find $dir -type f -name "$pattern"
                 done
         done | sort
@@ -191,9 +193,10 @@ step_build_asan() {
 # them.  Compiled only as far as that.
 step_gcc_sanitizers() {
         need build-gcc || return
-        find src -name '*.c' | grep -v -e '^src/xdp/' -e '^src/mpi/' | xargs -P 2 -n 40 gcc -fsyntax-only -fsanitize=address,undefined -Wall -Wextra -Werror \
+        # shellcheck disable=SC2086  # words are wanted
+        find $C_TREES -name '*.c' | grep -v -e '^src/xdp/' -e '^src/mpi/' | xargs -P 2 -n 40 gcc -fsyntax-only -fsanitize=address,undefined -Wall -Wextra -Werror \
                 -Wconversion -Wshadow -Wno-sign-conversion -std=c11 -D_GNU_SOURCE -DFAN_BUILD_VERSION='"0"' \
-                -DFAN_BUILD_FEATURES='""' -Iinclude -Isrc -Ibuild/src -isystem /usr/include/coin
+                -DFAN_BUILD_FEATURES='""' -Iinclude -Isrc -Iplanner -Isimulator -I. -Ibuild -Ibuild/src -isystem /usr/include/coin
 }
 
 step_build_tsan() {
@@ -249,11 +252,12 @@ step_cppcheck() {
         judge cppcheck 2.10 || return
         # cppcheck cannot know that cmocka's macros end a function, hence no test/
         mkdir -p build/cppcheck
+        # shellcheck disable=SC2086  # words are wanted
         cppcheck --enable=warning,performance,portability --std=c11 --inline-suppr --quiet \
                 --error-exitcode=1 --cppcheck-build-dir=build/cppcheck \
                 --suppress=missingIncludeSystem --suppress=normalCheckLevelMaxBranches \
                 -D__x86_64__ -D_GNU_SOURCE -D__GNUC__=12 -DFAN_BUILD_VERSION='""' -DFAN_BUILD_FEATURES='""' \
-                -I include -I src -I build/src -i src/xdp/steer.bpf.c src
+                -I include -I src -I planner -I simulator -I . -I build -I build/src -i src/xdp/steer.bpf.c $C_TREES
 }
 
 # Of a function the analyser looks at this many states; clang's own number is 225,000.
@@ -262,7 +266,8 @@ TIDY_STATES=${FAN_TIDY_STATES:-20000}
 step_clang_tidy() {
         need build-clang || return
         judge clang-tidy 14 || return
-        files=$(find src -name '*.c' ! -name '*.bpf.c' | sort) # which is not for this machine's compiler
+        # shellcheck disable=SC2086  # words are wanted
+        files=$(find $C_TREES -name '*.c' ! -name '*.bpf.c' | sort) # which is not for this machine's compiler
         note "$(echo "$files" | wc -l) files"
         set -- -p build-clang
         for word in -Xclang -analyzer-config -Xclang "max-nodes=$TIDY_STATES"; do
@@ -450,7 +455,7 @@ step_interop() {
 
 python_sources='python test/python test/gpu examples setup.py bench/ddp bench/forecast bench/groups bench/elastic bench/local-sgd bench/sets bench/peers tools/pytest-results.py tools/results-page.py
         experiments/pages.py experiments/render experiments/planlib.py experiments/simulate.py experiments/simulated/run experiments/grid/run experiments/inart/run experiments/installs/run experiments/lab/run
-        experiments/placement/run experiments/tree/run src/lab test/model/run test/mutants/run test/fuzz/daemons/run test/fuzz/corpora test/fuzz/packs test/soak test/plan/oracle test/plan/events test/net/controller test/net/metrics test/net/slow_scrapes test/net/blame test/net/destroys test/net/traces test/ops/services test/ops/results test/ops/pages test/ops/live test/ops/browser.py tools/c-string.py tools/limit.py test/ctl/lines'
+        experiments/placement/run experiments/tree/run simulator/lab test/model/run test/mutants/run test/fuzz/daemons/run test/fuzz/corpora test/fuzz/packs test/soak test/plan/oracle test/plan/events test/net/controller test/net/metrics test/net/slow_scrapes test/net/blame test/net/destroys test/net/traces test/ops/services test/ops/results test/ops/pages test/ops/live test/ops/browser.py tools/c-string.py tools/limit.py test/ctl/lines'
 
 step_python_format() {
         judge black 23 || return
@@ -495,12 +500,12 @@ fuzz_steps() {
         done
 }
 
-# Every test/net/*.sh but those that the others source.
+# Every test/net/*.sh but netns.sh and cases.sh, which the others source.
 namespace_steps() {
         for file in test/net/*.sh; do
                 name=${file##*/}
                 case $name in
-                netns.sh | cases.sh | forging.sh) ;;
+                netns.sh | cases.sh) ;;
                 *) echo "ns-${name%.sh}" ;;
                 esac
         done

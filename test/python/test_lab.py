@@ -9,7 +9,7 @@ import sys
 import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.insert(0, os.path.join(ROOT, "src", "lab"))
+sys.path.insert(0, os.path.join(ROOT, "simulator", "lab"))
 
 import layout  # noqa: E402  pylint: disable=wrong-import-position
 from job import Kill, Tools, largest_window  # noqa: E402  pylint: disable=wrong-import-position

@@ -35,7 +35,7 @@ def run(*args):
 
 
 def topology_of(name):
-    with open(f'../data/{name}.json', encoding='utf-8') as f:
+    with open(f'../../experiments/lab/{name}.json', encoding='utf-8') as f:
         topology = json.load(f)
     for n in topology['nodes']:
         n.pop('gbps', None)  # links alone
@@ -120,7 +120,7 @@ def capacities(folder):
     that passes it, counts.  Overhead of frames is on links alone, so there is less of it here."""
     bare = (PAYLOAD + HEAD) / (PAYLOAD + HEADERS)
     for name in ('grid-example', 'inart-example'):
-        with open(f'../data/{name}.json', encoding='utf-8') as f:
+        with open(f'../../experiments/lab/{name}.json', encoding='utf-8') as f:
             topology = json.load(f)
         file = os.path.join(folder, 'full.json')
         with open(file, 'w', encoding='utf-8') as f:
@@ -146,7 +146,7 @@ def capacities(folder):
 def many_trees(folder):
     """Plans of some twenty parts, which cross in switches with little memory.  What does not meet
     there goes to the server unsummed, over the link that is planned to be full of sums."""
-    sys.path.insert(0, os.path.join(os.path.dirname(sys.argv[0]), '..', '..', 'src', 'lab'))
+    sys.path.insert(0, os.path.join(os.path.dirname(sys.argv[0]), '..', '..', 'simulator', 'lab'))
     from layout import WIRE, Layout  # pylint: disable=import-outside-toplevel,import-error
     for made in ('fat-tree:k=4,workers=14,link=10,server=10,programmable=0.5,switch=10,'
                  'switch_max=60,seed=3',

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sim.h - nodes on one switch or several, and links that lose, repeat, delay and damage.
  *
- * Time, events and packets on their way are the simulator's, src/sim/world.h; the faults
+ * Time, events and packets on their way are the simulator's, simulator/sim/world.h; the faults
  * are drawn here, so that a seed keeps its meaning whatever the simulator learns.
  *
  * Each node but the first has a link to the node above it, node 0 if nothing else is

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* controller.h - what the files of `fanin controller` share: its sockets. */
-#ifndef FAN_CMD_CONTROLLER_CONTROLLER_H
-#define FAN_CMD_CONTROLLER_CONTROLLER_H
+#ifndef FAN_CMD_CONTROLLER_H
+#define FAN_CMD_CONTROLLER_H
 
 #include <signal.h>
 

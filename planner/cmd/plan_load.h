@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan_load.h - topologies and plans from files, for `fanin plan` and `fanin controller`. */
-#ifndef FAN_CMD_PLAN_PLAN_LOAD_H
-#define FAN_CMD_PLAN_PLAN_LOAD_H
+#ifndef FAN_CMD_PLAN_LOAD_H
+#define FAN_CMD_PLAN_LOAD_H
 
 #include <jansson.h>
 

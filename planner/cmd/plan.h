@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan.h - what the files of `fanin plan` share: a plan that was made, and its table. */
-#ifndef FAN_CMD_PLAN_PLAN_H
-#define FAN_CMD_PLAN_PLAN_H
+#ifndef FAN_CMD_PLAN_H
+#define FAN_CMD_PLAN_H
 
 #include "plan/algorithm.h"
 #include "plan/eval.h"

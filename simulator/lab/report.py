@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages of results for Python: a description that share/report.js draws (doc/reports.md), as src/page
+"""Pages of results for Python: a description that share/report.js draws (doc/reports.md), as page
 writes it for C.  Used by fanin lab, experiments and tools/results-page.py."""
 
 import html

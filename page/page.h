@@ -2,8 +2,8 @@
 /* page.h - a page of results from its description.
  *
  * The page holds the description as JSON, share/report.css and share/report.js, which draws it, and
- * loads nothing.  doc/reports.md says which blocks there are; src/lab/report.py writes the same
- * page from Python. */
+ * loads nothing.  doc/reports.md says which blocks there are; simulator/lab/report.py writes the
+ * same page from Python. */
 #ifndef FAN_PAGE_PAGE_H
 #define FAN_PAGE_PAGE_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* controller_ask.h - questions to a controller by its Unix socket. */
-#ifndef FAN_CMD_CONTROLLER_CONTROLLER_ASK_H
-#define FAN_CMD_CONTROLLER_CONTROLLER_ASK_H
+#ifndef FAN_CMD_CONTROLLER_ASK_H
+#define FAN_CMD_CONTROLLER_ASK_H
 
 /* Ask the controller at `path` one line.  Its answer, to be freed; NULL: `why`, ARGS_WHY_BYTES,
  * says why there is none. */

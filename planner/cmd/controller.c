@@ -11,15 +11,15 @@
 
 #include "cmd/args.h"
 #include "cmd/cmd.h"
+#include "cmd/controller_ask.h"
 #include "cmd/log.h"
 #include "cmd/metrics/metrics.h"
-#include "cmd/plan/plan_load.h"
-#include "controller_ask.h"
 #include "core/base/err.h"
 #include "file/file.h"
 #include "net/clock.h"
 #include "net/neighbours.h"
 #include "plan/topo_json.h"
+#include "plan_load.h"
 
 #define EXIT_BAD     2
 #define BEST	     7 /* in the list below */

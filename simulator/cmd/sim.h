@@ -4,8 +4,8 @@
  * sim.c           flags, and what is written
  * sim_sweep.c     one run for each combination of values, several at a time
  * sim_variants.c  settings by name, from a file */
-#ifndef FAN_CMD_SIM_SIM_H
-#define FAN_CMD_SIM_SIM_H
+#ifndef FAN_CMD_SIM_H
+#define FAN_CMD_SIM_H
 
 #include <jansson.h>
 #include <stdbool.h>

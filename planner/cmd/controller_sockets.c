@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* controller_sockets.c - the sockets around src/ctl: daemons and workers by TCP, people by a
+/* controller_sockets.c - the sockets around planner/ctl: daemons and workers by TCP, people by a
  * Unix socket.  All lines that have come are taken before timers run. */
 #include <errno.h>
 #include <stdio.h>
@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
-#include "cmd/plan/plan_load.h"
 #include "controller.h"
 #include "net/clock.h"
+#include "plan_load.h"
 
 #define CAP_MS	      1000
 #define ADDRESS_BYTES 80

@@ -7,7 +7,7 @@
  * A worker joins each part at the first switch of its path, and cuts its tensors by the
  * parts' shares.  Rank r of a part is the job's r-th worker.  adr 11 says why.
  *
- * Pure, as all of src/plan; nothing is sent anywhere. */
+ * Pure, as all of planner/plan; nothing is sent anywhere. */
 #ifndef FAN_PLAN_INSTALL_H
 #define FAN_PLAN_INSTALL_H
 

@@ -3,7 +3,7 @@
  * down alone, so that labels are bounded by what is wrong. */
 #include <string.h>
 
-#include "metrics.h"
+#include "cmd/metrics/metrics.h"
 
 #define BYTES_PER_GBIT 125e6
 #define NODES_MAX      4096 /* samples of nodes */

@@ -10,14 +10,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "beside.h"
-#include "cmd.h"
+#include "cmd/beside.h"
+#include "cmd/cmd.h"
 
 #define PYTHON	 "/usr/bin/python3" /* Debian's, for which its package mininet is */
 #define ARGS_MAX 64
 
 /* Where lab.py is, from the folder of the program. */
-static const char *const places[] = {"src/lab/lab.py", "../libexec/fanin/lab/lab.py", NULL};
+static const char *const places[] = {"simulator/lab/lab.py", "../libexec/fanin/lab/lab.py", NULL};
 
 static int wants_root(int argc, char **argv)
 {

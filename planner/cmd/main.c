@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* planner_main.c - fanin-planner: the subcommands that need the solvers.  `fanin` starts it. */
+/* main.c - fanin-planner: the subcommands that need the solvers.  `fanin` starts it. */
 #include <stdio.h>
 #include <string.h>
 
-#include "cmd.h"
-#include "end.h"
+#include "cmd/cmd.h"
+#include "cmd/end.h"
 
 int main(int argc, char **argv)
 {
