@@ -214,7 +214,8 @@ static void plan__never_changes_parts_that_workers_know(void **state)
 static double gbps_of(const char *algorithm)
 {
 	struct fan_why why;
-	json_t *root = json_load_file(TEST_DATA "/inart-example.json", 0, NULL);
+	json_t *root =
+		json_load_file(TEST_DATA "/../../experiments/lab/inart-example.json", 0, NULL);
 	char *text = json_dumps(root, 0);
 	double gbps = 0;
 	unsigned conn = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan_rig.h - the examples of test/data, and plans by hand. */
+/* rig.h - the examples of experiments/lab, and plans by hand. */
 #ifndef TEST_UNIT_PLAN_RIG_H
 #define TEST_UNIT_PLAN_RIG_H
 
@@ -21,7 +21,7 @@ static inline struct fan_topo rig_load(const char *name)
 	struct fan_topo t;
 	struct fan_why why;
 
-	snprintf(path, sizeof path, "%s/%s.json", TEST_DATA, name);
+	snprintf(path, sizeof path, "%s/../../experiments/lab/%s.json", TEST_DATA, name);
 	FILE *f = fopen(path, "r");
 	assert_non_null(f);
 	size_t bytes = fread(text, 1, sizeof text, f);
