@@ -37,10 +37,7 @@ struct fan_intra_comm {
 	uint64_t moved; /* sum of the cursors when `moved_ns` was set */
 	uint64_t moved_ns;
 	uint64_t looked_ns; /* time of the last look */
-	struct heard {
-		uint64_t beat_ns; /* as the rank wrote it; 0: it has not come */
-		uint64_t at_ns;	  /* its last word, less the time that this rank slept since */
-	} heard[FAN_HOST_RANKS_MAX];
+	struct fan_intra_heard heard[FAN_HOST_RANKS_MAX];
 	struct fan_intra_wait wait;
 };
 
@@ -273,29 +270,14 @@ static void blame(struct fan_intra_comm *l, unsigned i, int error, const char *w
 		       &(struct fan_intra_blame){lost, FAN_CAUSE_LOST(i), here});
 }
 
-/* The last word of number `i`; this rank has just slept for `late_ns`, in which it heard nobody. */
-static const struct heard *hear(struct fan_intra_comm *l, unsigned i, uint64_t late_ns,
-				uint64_t now_ns)
-{
-	struct heard *h = &l->heard[i];
-	const uint64_t beat_ns = atomic_load(&l->s->rank[i].beat_ns);
-	/* It beats from when it has the memory; until it was given it, it has time to come. */
-	if (beat_ns != h->beat_ns || !h->at_ns) {
-		h->beat_ns = beat_ns;
-		h->at_ns = beat_ns ? beat_ns : atomic_load(&l->s->given_ns);
-	}
-	if (late_ns && h->at_ns)
-		h->at_ns = fan_awake_shift(h->at_ns, late_ns, now_ns);
-	return h;
-}
-
 /* Number `i` is waited for, and shows no progress. */
 static void suspect(struct fan_rank *c, unsigned i, uint64_t now_ns)
 {
 	struct fan_intra_comm *l = c->host;
 	struct fan_intra_rank *r = &l->s->rank[i];
 	const bool ended = fan_intra_has_ended(l->s, l->memory.fd, i);
-	const struct heard *h = hear(l, i, 0, now_ns); /* after that: it may have left */
+	const struct fan_intra_heard *h = &l->heard[i];
+	fan_intra_hear(&l->heard[i], l->s, i, 0, now_ns); /* after that: it may have left */
 	const uint64_t since_ns = h->at_ns > l->moved_ns ? h->at_ns : l->moved_ns;
 	const int64_t come_ms = h->at_ns ? 0 : fan_config_join_ms(&c->cfg),
 		      patient_ms = come_ms + c->cfg.alive_ms;
@@ -363,7 +345,7 @@ static void watch(struct fan_rank *c, uint64_t now_ns)
 	l->looked_ns = now_ns;
 	l->moved_ns = fan_awake_shift(l->moved_ns, late_ns, now_ns);
 	for (unsigned i = 0; late_ns && i < l->s->ranks; i++)
-		hear(l, i, late_ns, now_ns);
+		fan_intra_hear(&l->heard[i], l->s, i, late_ns, now_ns);
 	if (moved != l->moved || b->first_op == b->next_op) {
 		l->moved = moved;
 		l->moved_ns = now_ns;

@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/awake.h"
+
 #define PID_NS "/proc/self/ns/pid"
 
 static struct flock byte_of(unsigned i)
@@ -45,4 +47,17 @@ bool fan_intra_has_ended(const struct fan_intra_segment *s, int fd, unsigned i)
 	struct flock its = byte_of(i);
 	return atomic_load(&s->rank[i].holds) && is_alone(s, i) && !fcntl(fd, F_GETLK, &its) &&
 	       its.l_type == F_UNLCK;
+}
+
+void fan_intra_hear(struct fan_intra_heard *h, const struct fan_intra_segment *s, unsigned i,
+		    uint64_t late_ns, uint64_t now_ns)
+{
+	const uint64_t beat_ns = atomic_load(&s->rank[i].beat_ns);
+	/* It beats from when it has the memory; until it was given it, it has time to come. */
+	if (beat_ns != h->beat_ns || !h->at_ns) {
+		h->beat_ns = beat_ns;
+		h->at_ns = beat_ns ? beat_ns : atomic_load(&s->given_ns);
+	}
+	if (late_ns && h->at_ns)
+		h->at_ns = fan_awake_shift(h->at_ns, late_ns, now_ns);
 }

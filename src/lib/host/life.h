@@ -6,7 +6,7 @@
  * works between containers, whose process ids are not each other's, and a child of fork() does not
  * inherit it.  But the ranks of one process have all of its locks in common, and lose them with the
  * first that closes the memory: of those nothing is said, nor of ranks without a lock.  Then only
- * beats tell (host_comm.c). */
+ * beats tell. */
 #ifndef FAN_LIB_HOST_LIFE_H
 #define FAN_LIB_HOST_LIFE_H
 
@@ -17,5 +17,15 @@ void fan_intra_hold(struct fan_intra_segment *s, int fd, unsigned me);
 
 /* Number `i` held its lock, and has ended.  If it left before, it has told so by its beat first. */
 bool fan_intra_has_ended(const struct fan_intra_segment *s, int fd, unsigned i);
+
+/* The last word of a rank, as another one has heard it; all zero at first. */
+struct fan_intra_heard {
+	uint64_t beat_ns; /* as the rank wrote it; 0: it has not come */
+	uint64_t at_ns;	  /* its last word, less the time that the other one slept since; 0: none */
+};
+
+/* Hear number `i`.  The rank that hears has just slept for `late_ns`, in which it heard nobody. */
+void fan_intra_hear(struct fan_intra_heard *h, const struct fan_intra_segment *s, unsigned i,
+		    uint64_t late_ns, uint64_t now_ns);
 
 #endif
