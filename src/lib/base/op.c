@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "op.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -88,6 +89,8 @@ static uint64_t shard_begin(uint64_t count, unsigned shard, unsigned shards)
 
 struct fan_op fan_op_part(const struct fan_op *op, const struct fan_cut *cut)
 {
+	assert(cut->shards > 0 && cut->shard < cut->shards);
+	assert(cut->first <= cut->end && cut->end <= op->count);
 	struct fan_op part = *op;
 	uint64_t between = cut->end - cut->first;
 	uint64_t begin = shard_begin(between, cut->shard, cut->shards);
@@ -128,6 +131,7 @@ static const char *name_of(const struct fan_op *op)
 
 void fan_op_trace(struct fanin_op *op, struct fan_trace *t, bool is_column)
 {
+	assert(t && !op->trace);
 	op->trace_name = is_column ? "between hosts" : name_of(&op->op);
 	op->trace = t;
 	op->trace_id = fan_trace_id(t);
@@ -150,6 +154,8 @@ static void trace_end(const struct fanin_op *op, int result)
 
 void fan_op_end(struct fanin_op *op, int result)
 {
+	assert(result != FAN_E_PENDING);
+	assert(atomic_load(&op->result) == FAN_E_PENDING);
 	if (op->trace)
 		trace_end(op, result);
 	void (*notify)(void *) = op->notify;
@@ -162,8 +168,14 @@ void fan_op_end(struct fanin_op *op, int result)
 		notify(arg);
 }
 
+static void check_queue(const struct fan_op_queue *q)
+{
+	assert(!q->head == !q->tail && !q->head == !q->count);
+}
+
 void fan_op_queue_add(struct fan_op_queue *q, struct fanin_op *op)
 {
+	check_queue(q);
 	op->next = NULL;
 	if (q->tail)
 		q->tail->next = op;
@@ -175,6 +187,7 @@ void fan_op_queue_add(struct fan_op_queue *q, struct fanin_op *op)
 
 void fan_op_queue_put_first(struct fan_op_queue *q, struct fanin_op *op)
 {
+	check_queue(q);
 	op->next = q->head;
 	q->head = op;
 	if (!q->tail)
@@ -185,6 +198,7 @@ void fan_op_queue_put_first(struct fan_op_queue *q, struct fanin_op *op)
 struct fanin_op *fan_op_queue_take(struct fan_op_queue *q)
 {
 	struct fanin_op *op = q->head;
+	check_queue(q);
 	if (!op)
 		return NULL;
 	q->head = op->next;
@@ -196,6 +210,9 @@ struct fanin_op *fan_op_queue_take(struct fan_op_queue *q)
 
 void fan_op_queue_move(struct fan_op_queue *to, struct fan_op_queue *from)
 {
+	assert(to != from);
+	check_queue(to);
+	check_queue(from);
 	if (!from->head)
 		return;
 	if (to->tail)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan_msg.h"
 
+#include <assert.h>
 #include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -214,6 +215,7 @@ static size_t put(char *text, json_t *line)
 size_t fan_plan_msg_put_join(char *text, const char *job, unsigned rank, unsigned ranks,
 			     const struct fan_job_part *part, unsigned parts)
 {
+	assert(rank < ranks && parts <= FAN_PARTS_MAX);
 	json_t *line = json_pack("{s:{s:s, s:i, s:i}}", "join", "job", job, "rank", (int)rank,
 				 "ranks", (int)ranks);
 	json_t *routes = parts ? json_array() : NULL;
@@ -226,6 +228,7 @@ size_t fan_plan_msg_put_join(char *text, const char *job, unsigned rank, unsigne
 
 size_t fan_plan_msg_put_moved(char *text, unsigned part, uint16_t route)
 {
+	assert(part < FAN_PARTS_MAX);
 	return put(text,
 		   json_pack("{s:{s:i, s:i}}", "moved", "part", (int)part, "route", (int)route));
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rank_file.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,6 +51,7 @@ bool fan_rank_file(char *path, size_t bytes, const char *pattern, const char *jo
 	const char *dot = strrchr(pattern, '.'), *slash = strrchr(pattern, '/');
 	const char *insert = dot && (!slash || dot > slash) ? dot : pattern + strlen(pattern);
 
+	assert(bytes > 0);
 	snprintf(number, sizeof number, "%d", rank);
 	snprintf(dashed, sizeof dashed, "-%d", rank);
 	if (strstr(pattern, "%r"))

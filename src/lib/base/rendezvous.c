@@ -196,6 +196,7 @@ void fan_rendezvous_derive(char *name, const char *job, const char *suffix)
 	enum { HASH_BYTES = 9 }; /* "~89abcdef" */
 	char begin[FAN_NAME_MAX + 1] = "", end[HASH_BYTES + 1] = "";
 	size_t after = strlen(suffix), kept = strlen(job);
+	assert(after + HASH_BYTES <= FAN_NAME_MAX);
 	if (kept + after > FAN_NAME_MAX) {
 		kept = FAN_NAME_MAX - HASH_BYTES - after;
 		snprintf(end, sizeof end, "~%08x", hash(job));

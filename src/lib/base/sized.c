@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sized.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,6 +19,8 @@ int fan_sized_take(void *to, const struct fan_sized *kind, const void *from, cha
 		   size_t bytes)
 {
 	size_t given;
+	assert(kind->least >= sizeof given && kind->least <= kind->known);
+	assert(kind->known <= FAN_SIZED_MAX && kind->known % sizeof given == 0);
 	memcpy(&given, from, sizeof given);
 	if (given < kind->least || given > FAN_SIZED_MAX || given % sizeof given) {
 		snprintf(why, bytes, "options.size: %zu: expected %zu: set the options with %s",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -53,6 +54,7 @@ uint64_t fan_trace_id(struct fan_trace *t)
 
 void fan_trace_add(struct fan_trace *t, const struct fan_trace_event *e)
 {
+	assert(e->begin_ns <= e->end_ns);
 	pthread_mutex_lock(&t->lock);
 	t->event[t->count++ % FAN_TRACE_EVENTS] = *e;
 	pthread_mutex_unlock(&t->lock);

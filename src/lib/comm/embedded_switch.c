@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "embedded_switch.h"
 
+#include <assert.h>
 #include <fanin.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -218,6 +219,7 @@ struct fan_embedded_switch *fan_embedded_switch_share(struct fan_embedded_switch
 	if (!sw)
 		return NULL;
 	pthread_mutex_lock(&lock);
+	assert(sw->users > 0);
 	sw->users++;
 	pthread_mutex_unlock(&lock);
 	return sw;
@@ -225,6 +227,7 @@ struct fan_embedded_switch *fan_embedded_switch_share(struct fan_embedded_switch
 
 unsigned fan_embedded_switch_port(const struct fan_embedded_switch *sw)
 {
+	assert(sw->running || sw->steward);
 	return port_of(sw->running ? fan_switch_address(sw->running)
 				   : fan_steward_address(sw->steward));
 }
@@ -234,6 +237,7 @@ void fan_embedded_switch_put(struct fan_embedded_switch *sw, int linger_ms)
 	if (!sw)
 		return;
 	pthread_mutex_lock(&lock);
+	assert(sw->users > 0);
 	if (--sw->users) {
 		pthread_mutex_unlock(&lock);
 		return;

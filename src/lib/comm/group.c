@@ -4,6 +4,7 @@
  * A group is a job of its own at the aggregators that its ranks know already, so it needs no
  * meeting: ranks of one host exchange nothing but the segment that they share, and between hosts
  * there is one JOIN for each part.  Its window is small, so that many groups fit a switch. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -64,6 +65,7 @@ static void configure(struct fanin_comm *g, const struct fanin_comm *of,
 	uint64_t h = hash(HASH_START, ranks, (size_t)count * sizeof *ranks);
 	g->rank.cfg = of->rank.cfg;
 	g->rank.cfg.rank = place_of(ranks, count, of->rank.cfg.rank);
+	assert(g->rank.cfg.rank >= 0);
 	g->rank.cfg.ranks = count;
 	g->rank.cfg.join_ms = among->times.join_ms < 0 ? 0 : among->times.join_ms;
 	if (among->times.timeout_ms >= 0)
@@ -88,6 +90,7 @@ static void find_hosts(struct fan_meeting *m, const struct fan_meeting *of, cons
 		m->host_of[i] = (uint16_t)(old < of->hosts ? h : FAN_MEETING_HOSTS_MAX);
 		if (old >= of->hosts)
 			continue;
+		assert(h < FAN_MEETING_HOSTS_MAX);
 		if (h == m->hosts) {
 			at[m->hosts++] = old;
 			m->host[h] = of->host[old];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "meeting.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,6 +81,7 @@ static bool same_host(const int32_t *records, unsigned a, unsigned b)
 
 void fan_meeting_sort(struct fan_meeting *m, const int32_t *records, unsigned ranks)
 {
+	assert(ranks <= FAN_RANKS_MAX);
 	memset(m, 0, sizeof *m);
 	for (unsigned r = 0; r < ranks; r++) {
 		unsigned h = 0;
@@ -110,6 +112,7 @@ int fan_meeting_add_up(struct fanin_comm *c, int32_t *words, unsigned count)
 					 .count = count,
 					 .dtype = FANIN_INT32};
 	struct fanin_op *op;
+	assert(count > 0);
 	int e = fan_rank_submit(&c->rank, &call, true, &op);
 	if (e)
 		return e;

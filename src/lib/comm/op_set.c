@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "op_set.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +19,9 @@ static void ended(void *arg)
 {
 	struct fan_op_set *set = arg;
 	int result = FAN_OK;
-	if (atomic_fetch_sub(&set->left, 1) > 1)
+	const unsigned left = atomic_fetch_sub(&set->left, 1);
+	assert(left >= 1);
+	if (left > 1)
 		return;
 	for (unsigned i = 0; i < set->count && !result; i++)
 		result = fanin_op_test(set->member[i]);

@@ -6,6 +6,7 @@
  * are there but those that this rank knows as lost, or the time for it is over, the ranks that are
  * there join a group whose name follows from them: only ranks that agree about it meet.  Those that
  * do not look again, since what they see only grows.  So no two groups come of one meeting. */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,6 +85,7 @@ static int replace_place(struct shrink *s, char *why, size_t bytes)
 /* Join the meeting at place `k`, without waiting for it to be ready. */
 static int go_to(struct shrink *s, unsigned k, struct fanin_comm **meeting)
 {
+	assert(k < s->places.count);
 	struct fanin_comm *m = *meeting = fan_comm_new();
 	if (!m)
 		return FAN_E_NOMEM;
@@ -124,6 +126,7 @@ static uint64_t patient_until(const struct shrink *s)
 static void leave_out_first_place(struct shrink *s)
 {
 	struct fan_comm_places *p = &s->places;
+	assert(p->count > 0);
 	p->count--;
 	memmove(p->at, p->at + 1, p->count * sizeof *p->at);
 	memmove(p->inside, p->inside + 1, p->count * sizeof *p->inside);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -259,6 +260,8 @@ int fan_intra_attach(struct fan_intra_memory *m, const struct fan_intra_host *h,
 		     size_t bytes)
 {
 	uint64_t until_ns = fan_clock_ns() + (uint64_t)h->timeout_ms * FAN_MS;
+	assert(h->me < h->ranks && h->ranks <= FAN_HOST_RANKS_MAX);
+	assert(h->columns >= 1 && h->columns <= h->ranks);
 	*m = (struct fan_intra_memory){.fd = -1};
 	int e = h->me ? take(m, h, until_ns, why, bytes) : give(m, h, until_ns, why, bytes);
 	if (!e && h->together && (e = agree(m->s, until_ns)))

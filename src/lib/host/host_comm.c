@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host_comm.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,6 +63,7 @@ static void list_lost(const struct fan_intra_comm *l, int number, const uint64_t
 static void net_failed(struct fan_intra_comm *l, int error)
 {
 	const struct fan_rank *net = l->net;
+	assert(net && error != FAN_OK);
 	struct fan_intra_blame blame = {.cause = atomic_load(&net->error) ? net->fate.cause : 0};
 	uint64_t lost[FAN_RANK_WORDS] = {0};
 	if (blame.cause == FAN_E_RANK_LOST || blame.cause == FAN_E_RANK_LEFT ||
@@ -151,6 +153,7 @@ static void number_ranks(struct fan_intra_comm *l, const struct fan_meeting *m, 
 {
 	uint16_t next[FAN_MEETING_HOSTS_MAX] = {0};
 	for (unsigned r = 0; r < ranks; r++) {
+		assert(m->host_of[r] < m->hosts && next[m->host_of[r]] < FAN_HOST_RANKS_MAX);
 		l->host_of[r] = m->host_of[r];
 		l->number_of[r] = next[m->host_of[r]]++;
 		l->rank_at[l->host_of[r]][l->number_of[r]] = (uint16_t)r;
@@ -257,6 +260,7 @@ static void wake(struct fan_rank *c)
 
 static uint16_t rank_of(const struct fan_intra_comm *l, unsigned number)
 {
+	assert(number < l->s->ranks);
 	return l->rank_at[l->board.with.host][number]; /* it may not have told so yet */
 }
 
@@ -383,6 +387,7 @@ static void end_ops(struct fan_rank *c)
 	struct fan_intra_comm *l = c->host;
 	uint64_t done = fan_intra_done(&l->board);
 	struct fanin_stats net = {.size = sizeof net};
+	assert(done <= l->board.next_op);
 	if (l->ended == done)
 		return;
 	if (l->net)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "life.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -24,6 +25,7 @@ static uint64_t this_process(void)
 
 void fan_intra_hold(struct fan_intra_segment *s, int fd, unsigned me)
 {
+	assert(fd >= 0 && me < FAN_HOST_RANKS_MAX);
 	struct flock mine = byte_of(me);
 	atomic_store(&s->rank[me].process, this_process());
 	if (!fcntl(fd, F_SETLK, &mine))
@@ -44,6 +46,7 @@ static bool is_alone(const struct fan_intra_segment *s, unsigned i)
 
 bool fan_intra_has_ended(const struct fan_intra_segment *s, int fd, unsigned i)
 {
+	assert(fd >= 0 && i < FAN_HOST_RANKS_MAX);
 	struct flock its = byte_of(i);
 	return atomic_load(&s->rank[i].holds) && is_alone(s, i) && !fcntl(fd, F_GETLK, &its) &&
 	       its.l_type == F_UNLCK;

@@ -102,6 +102,7 @@ static long futex(_Atomic uint32_t *at, int op, uint32_t value, const struct tim
 
 void fan_intra_ring(struct fan_intra_segment *s, unsigned i, enum fan_intra_bell_name bell)
 {
+	assert(i < FAN_HOST_RANKS_MAX);
 	struct fan_intra_bell *b = &s->rank[i].bell[bell];
 	atomic_fetch_add(&b->rings, 1);
 	if (atomic_load(&b->asleep))
@@ -122,6 +123,7 @@ uint32_t fan_intra_heard(const struct fan_intra *l, enum fan_intra_bell_name bel
 
 void fan_intra_sleep(struct fan_intra *l, enum fan_intra_bell_name bell, uint32_t heard, int ms)
 {
+	assert(ms >= 0);
 	struct fan_intra_bell *b = &l->s->rank[l->me].bell[bell];
 	struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
 	atomic_store(&b->asleep, 1);
@@ -136,6 +138,7 @@ void fan_intra_fail(struct fan_intra *l, int error, const char *why,
 		    const struct fan_intra_blame *blame)
 {
 	int32_t none = 0;
+	assert(error != FAN_OK && error != FAN_E_PENDING);
 	if (!atomic_compare_exchange_strong(&l->s->error, &none, FAN_E_PENDING))
 		return;
 	snprintf(l->s->why, sizeof l->s->why, "%s", why);
@@ -343,6 +346,7 @@ static void reduce(const struct fan_intra *l, uint64_t chunk, const struct slice
  * aligned since shares begin at multiples of SHARE_ELEMS.  A small chunk is one share. */
 static unsigned share_begin(const struct fan_intra *l, const struct slice *p, unsigned i)
 {
+	assert(i <= l->s->columns);
 	if (i == l->s->columns || (i && is_small(p)))
 		return p->count;
 	return (unsigned)((uint64_t)p->count * i / l->s->columns) / SHARE_ELEMS * SHARE_ELEMS;

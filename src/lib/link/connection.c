@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "connection.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -24,6 +25,7 @@ static size_t round_up(size_t bytes)
 
 struct fan_connection_io *fan_connection_io_new(uint16_t payload_bytes, bool sealed)
 {
+	assert(payload_bytes > 0);
 	struct fan_connection_io *io = aligned_alloc(ALIGN, round_up(sizeof *io));
 	if (!io)
 		return NULL;
@@ -151,6 +153,7 @@ static int open_socket(struct fan_connection *cn, char *why)
 int fan_connection_open(struct fan_connection *cn, const struct fan_worker_config *cfg,
 			const fan_peer *addr, const uint8_t *key, uint64_t now_ns, char *why)
 {
+	assert(!cn->w && cn->shard < FAN_SHARDS_MAX);
 	cn->switch_addr = *addr;
 	cn->switch_addr.port += cn->shard;
 	cn->stall_ms = cfg->stall_ms;
@@ -195,6 +198,7 @@ int fan_connection_move(struct fan_connection *cn, const fan_peer *addr, uint16_
 		.plain = cn->plain,
 	};
 	struct fan_udp old = cn->udp;
+	assert(cn->w);
 	o.connect.port += cn->shard;
 	if (fan_udp_open(&cn->udp, &o)) {
 		cn->udp = old;
@@ -246,6 +250,7 @@ const uint8_t *fan_connection_kept(const struct fan_connection *cn, uint32_t slo
 {
 	if (!cn->kept)
 		return NULL;
+	assert(slot < fan_worker_welcome(cn->w)->window);
 	const uint8_t *at = cn->kept + slot * cn->kept_bytes;
 	memcpy(bytes, at, sizeof *bytes);
 	return *bytes ? at + sizeof *bytes : NULL;
@@ -264,6 +269,7 @@ static void keep(struct fan_connection *cn, const uint8_t *pkt, size_t len)
 
 void fan_connection_renumber(struct fan_connection *cn, unsigned number)
 {
+	assert(cn->w && number != cn->number);
 	fan_udp_close(&cn->group);
 	fan_connection_ignore(cn, &cn->udp);
 	cn->number = number;
@@ -410,6 +416,7 @@ bool fan_connection_recv(struct fan_connection *cn, struct fan_connection_io *io
 
 void fan_connection_set_rate_limit(struct fan_connection *cn, double gbps)
 {
+	assert(gbps >= 0);
 	cn->rate_limit.ns_per_byte = gbps > 0 ? 8 / gbps : 0;
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "presence.h"
 
+#include <assert.h>
+
 #include "connection.h"
 #include "core/wire/ctlmsg.h"
 #include "net/clock.h"
@@ -8,6 +10,7 @@
 static uint64_t part_of_alive_ns(const struct fan_connection *cn, unsigned parts)
 {
 	const struct fan_welcome *m = fan_worker_welcome(cn->w);
+	assert(parts > 0);
 	return m ? m->alive_ms * FAN_MS / parts : 0;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "column.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #include "by_sockets.h"
@@ -10,6 +11,8 @@ int fan_rank_create_column(const struct fan_rank *of, const struct fan_config *c
 			   struct fan_rank **rank)
 {
 	char suffix[16];
+	assert(number < column->columns);
+	assert(column->global && column->host_first && column->rank_at);
 	struct fan_rank *c = *rank = fan_rank_new(&fan_rank_by_sockets);
 	if (!c)
 		return FAN_E_NOMEM;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ends.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #include "net/clock.h"
@@ -55,7 +56,10 @@ static void ended(struct fan_rank *c, const struct fanin_op *op)
 		fan_comm_split_done(c, op);
 		break;
 	case FAN_OP_MEASUREMENT: fan_comm_split_arrived(c); break;
-	case FAN_OP_AGREEMENT: c->regroup->arrived = true; break;
+	case FAN_OP_AGREEMENT:
+		assert(c->regroup);
+		c->regroup->arrived = true;
+		break;
 	case FAN_OP_OWN:
 	case FAN_OP_REST: break;
 	}
@@ -65,11 +69,14 @@ void fan_rank_end_op(struct fan_rank *c, struct fanin_op *op, int result)
 {
 	struct fanin_op *whole = op->whole;
 	const bool is_threads = fan_op_is_threads(op->kind);
+	assert((op->kind == FAN_OP_REST) == (whole != NULL));
+	assert(!op->rests);
 	if (!is_threads)
 		atomic_fetch_sub(&c->ops_open, 1);
 	fan_op_end(op, result);
 	if (is_threads)
 		fanin_op_free(op);
+	assert(!whole || whole->rests);
 	if (whole && !--whole->rests)
 		fan_rank_end_whole(c, whole, result);
 }
@@ -110,6 +117,7 @@ void fan_rank_end_all(struct fan_rank *c, int result)
 
 void fan_rank_fail(struct fan_rank *c, int error, const char *sentence)
 {
+	assert(error != FAN_OK && error != FAN_E_PENDING);
 	if (atomic_load(&c->error))
 		return;
 	pthread_mutex_lock(&c->lock);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fault.c - what of a communicator stands in the sentence about its end; whom it blames. */
+#include <assert.h>
 #include <stdio.h>
 
 #include "rank.h"
@@ -15,6 +16,7 @@ void fan_rank_fault_text(const struct fan_rank *c, const struct fan_connection *
 		return;
 	}
 	bool behind = !fan_peer_is_none(&cn->server_addr);
+	assert(cn->part < c->parts.count);
 	struct fan_fault_about about = {
 		.job = c->client.on ? c->parts.job[cn->part].name : c->cfg.job,
 		.switch_addr = fan_peer_text(&cn->switch_addr, addr, sizeof addr),
@@ -45,6 +47,7 @@ void fan_rank_fault_text(const struct fan_rank *c, const struct fan_connection *
 /* Those of other parts tell the other ranks whose fault that is. */
 void fan_rank_blame_for_silence(struct fan_rank *c, unsigned k)
 {
+	assert(k < c->parts.count);
 	int rank = c->parts.inside[k]; /* of the job; in a column, its rank of that host */
 	for (int i = 0; c->column.global && rank >= 0 && i < c->cfg.ranks; i++)
 		if (c->column.host_first[i] == c->parts.inside[k])

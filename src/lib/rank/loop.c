@@ -6,6 +6,7 @@
  * a round without sleep follows only on a round that left work. */
 #include "loop.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -111,6 +112,7 @@ static void fail_by_socket(struct fan_rank *c, struct fan_connection *cn, uint64
 /* Start `op` on the connections where it has not been.  False: one has no room yet. */
 static bool start_op(struct fan_rank *c, struct fanin_op *op, uint64_t now_ns)
 {
+	assert(op->connections <= c->connections);
 	if (!op->is_counted)
 		fan_comm_split_started(c, op);
 	for (; op->connections < c->connections; op->connections++) {
@@ -162,6 +164,7 @@ static bool is_done_on(const struct fan_rank *c, const struct fanin_op *op, unsi
 
 static bool is_done(struct fan_rank *c, struct fanin_op *op)
 {
+	assert(op->connections == c->connections);
 	while (op->connections_done < c->connections && is_done_on(c, op, op->connections_done))
 		op->connections_done++;
 	return op->connections_done == c->connections;
@@ -192,6 +195,7 @@ static void end_done(struct fan_rank *c)
 {
 	struct fanin_op *done[FAN_OPS_MAX];
 	unsigned kept = 0, ended = 0;
+	assert(c->ops.running_count <= FAN_OPS_MAX);
 	if (!c->ops.progressed)
 		return;
 	c->ops.progressed = false;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "parts.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "ends.h"
@@ -70,7 +71,9 @@ static struct fan_worker_config worker_config(const struct fan_rank *c,
 
 void fan_rank_open_connection(struct fan_rank *c, unsigned number, uint64_t now_ns)
 {
+	assert(number < FAN_SHARDS_MAX);
 	struct fan_connection *cn = &c->connection[number];
+	assert(cn->part < c->parts.count);
 	const struct fan_job_part *part = &c->parts.job[cn->part];
 	struct fan_worker_config cfg = worker_config(c, part, now_ns);
 	char why[FAN_CONNECTION_WHY_BYTES];
@@ -100,6 +103,7 @@ static void fail_for_shards(struct fan_rank *c)
 /* One more connection: shard `shard` of part `k`. */
 static void add_connection(struct fan_rank *c, unsigned k, unsigned shard, uint64_t now_ns)
 {
+	assert(k < c->parts.count && c->connections < FAN_SHARDS_MAX);
 	struct fan_connection *cn = &c->connection[c->connections];
 	cn->part = k;
 	cn->shard = shard;
@@ -119,6 +123,7 @@ void fan_rank_open_parts(struct fan_rank *c, uint64_t now_ns)
 void fan_rank_join_more_parts(struct fan_rank *c, unsigned count)
 {
 	uint64_t now_ns = fan_clock_ns();
+	assert(count <= c->parts.count && !c->ops.running_count);
 	if (c->connections + count > FAN_SHARDS_MAX) {
 		fail_for_shards(c);
 		return;
@@ -133,6 +138,7 @@ void fan_rank_join_more_parts(struct fan_rank *c, unsigned count)
 /* Each connection of a part has its share of the plan's rate. */
 void fan_rank_set_rate_limit(struct fan_rank *c, unsigned k)
 {
+	assert(k < c->parts.count);
 	for (unsigned i = 0; i < c->connections && c->parts.shards[k]; i++)
 		if (c->connection[i].part == k)
 			fan_connection_set_rate_limit(&c->connection[i],
@@ -150,10 +156,12 @@ static void share(struct fan_rank *c, unsigned k, unsigned shards)
 void fan_rank_open_shards(struct fan_rank *c, unsigned k, uint64_t now_ns)
 {
 	unsigned first = 0;
+	assert(k < c->parts.count);
 	if (c->parts.shards[k])
 		return;
 	while (c->connection[first].part != k || c->connection[first].shard)
 		first++; /* ends: each part has one to its first shard */
+	assert(first < c->connections);
 	const struct fan_welcome *m = fan_worker_welcome(c->connection[first].w);
 	if (!m)
 		return;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan_client.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@
 void fan_comm_client_init(struct fan_rank *c)
 {
 	struct fan_comm_client *f = &c->client;
+	assert(!f->on && c->thread.epoll_fd >= 0);
 	f->on = true;
 	f->behind_ns = UINT64_MAX;
 	fan_dial_init(&f->dial, &c->controller_addr, c->thread.epoll_fd, FAN_RANK_CONTROLLER);
@@ -127,6 +129,7 @@ static void move(struct fan_rank *c, unsigned k, uint16_t route, const fan_peer 
 		 uint64_t now_ns)
 {
 	struct fan_comm_client *f = &c->client;
+	assert(k < c->parts.count);
 	struct fan_job_part *p = &c->parts.job[k];
 	if (gbps > 0) {
 		p->gbps = gbps;

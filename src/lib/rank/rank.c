@@ -2,6 +2,7 @@
 /* rank.c - the callers' side of a rank: how it begins, is waited for, and ends. */
 #include "rank.h"
 
+#include <assert.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -34,6 +35,7 @@ void fan_rank_read_stats(const struct fan_rank *c, struct fanin_stats *stats)
 
 struct fan_comm_shown fan_rank_shown(const struct fan_rank *c, unsigned k, bool *settled)
 {
+	assert(k < FAN_PARTS_MAX);
 	pthread_mutex_t *lock = (pthread_mutex_t *)&c->lock;
 	pthread_mutex_lock(lock);
 	const struct fan_comm_shown shown = c->shown.part[k];
@@ -53,6 +55,7 @@ unsigned fan_rank_connections(const struct fan_rank *c)
 
 int fan_rank_refuse(struct fan_rank *c, int error, const char *why)
 {
+	assert(error != FAN_OK && error != FAN_E_PENDING);
 	if (why != c->sentence)
 		snprintf(c->sentence, sizeof c->sentence, "%s", why);
 	atomic_store_explicit(&c->error, error, memory_order_release);
@@ -62,6 +65,7 @@ int fan_rank_refuse(struct fan_rank *c, int error, const char *why)
 void fan_rank_set_part(struct fan_rank *c, unsigned k, const fan_peer *at, const char *column)
 {
 	char suffix[32];
+	assert(k < FAN_PARTS_MAX);
 	snprintf(suffix, sizeof suffix, "%s", column);
 	if (k)
 		snprintf(suffix, sizeof suffix, "%s/%u", column, k);
@@ -92,6 +96,7 @@ void fan_rank_wake(struct fan_rank *c)
 
 void fan_rank_init(struct fan_rank *c, const struct fan_rank_kind *kind)
 {
+	assert(kind->run && kind->wake && kind->release);
 	c->kind = kind;
 	c->fork_guard = fan_fork_guard();
 	c->thread.epoll_fd = c->thread.wake_fd = -1;
@@ -137,6 +142,7 @@ static int start_thread(struct fan_rank *c)
 
 int fan_rank_start(struct fan_rank *c)
 {
+	assert(!c->thread.started);
 	int e = c->kind->open ? c->kind->open(c) : FAN_OK;
 	return e ? e : start_thread(c);
 }
@@ -197,6 +203,7 @@ int fan_rank_begin(struct fan_rank *c)
 
 void fan_rank_end(struct fan_rank *c, int error, const uint64_t *blamed)
 {
+	assert(error != FAN_OK && error != FAN_E_PENDING);
 	pthread_mutex_lock(&c->lock);
 	c->ending.error = error;
 	memcpy(c->ending.blamed, blamed, sizeof c->ending.blamed);

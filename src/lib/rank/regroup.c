@@ -2,6 +2,7 @@
 /* regroup.c - who is lost, and joining again at those that are left. */
 #include "regroup.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,6 +109,7 @@ static unsigned next_connection(const struct fan_rank *c, const struct fan_conne
 			       order_of(&c->connection[i]) < order_of(&c->connection[next])))
 			next = i;
 	}
+	assert(next < FAN_SHARDS_MAX);
 	return next; /* there is one: no two have the same part and shard */
 }
 
@@ -169,6 +171,8 @@ static void begin(struct fan_rank *c, int number, const char *why, uint64_t now_
 {
 	struct fan_regroup *g = c->regroup;
 	const uint64_t alive_ns = (uint64_t)c->cfg.alive_ms * FAN_MS;
+	assert(number >= 0 && (unsigned)number < g->all && !(g->gone >> number & 1));
+	assert(g->phase <= FAN_REGROUP_JOINS);
 	g->gone |= UINT64_C(1) << number;
 	snprintf(g->why, sizeof g->why, "%s", why);
 	if (g->phase == FAN_REGROUP_NONE) {

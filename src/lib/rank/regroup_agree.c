@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "regroup_agree.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,6 +70,7 @@ struct place {
 static struct place place_of(struct fan_regroup *g, unsigned number)
 {
 	struct place p = {.cn = g->old, .slot = number};
+	assert(number < g->slots);
 	while (p.slot >= window_of(p.cn))
 		p.slot -= window_of(p.cn++);
 	p.window = window_of(p.cn);
@@ -80,6 +82,7 @@ static struct place place_of(struct fan_regroup *g, unsigned number)
 void fan_regroup_agree(struct fan_rank *c)
 {
 	struct fan_regroup *g = c->regroup;
+	assert(g->phase == FAN_REGROUP_JOINS && !c->ops.running_count);
 	g->phase = FAN_REGROUP_STANDS;
 	g->slots = 0;
 	g->result_bytes = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "share_meter.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "rank.h"
@@ -58,12 +59,14 @@ struct fan_split_range fan_comm_split_range(const struct fan_split *s, const str
 {
 	if (!op->is_whole)
 		return fan_split_range(s, op->number, op->op.count, per_frag, part);
+	assert(op->kind == FAN_OP_MEMBER && part < s->parts);
 	return (struct fan_split_range){0, op->op.count, part == op->home};
 }
 
 bool fan_comm_split_cut(const struct fan_rank *c, const struct fanin_op *op, unsigned i,
 			struct fan_cut *cut)
 {
+	assert(i < c->connections);
 	const struct fan_connection *cn = &c->connection[i];
 	struct fan_split_range r = fan_comm_split_range(
 		&c->split.shares.now, op, fan_worker_frag_elems(cn->w, &op->op), cn->part);
@@ -74,6 +77,7 @@ bool fan_comm_split_cut(const struct fan_rank *c, const struct fanin_op *op, uns
 void fan_comm_split_started(struct fan_rank *c, struct fanin_op *op)
 {
 	int home = home_of(c, op);
+	assert(!op->is_counted);
 	op->is_counted = true;
 	op->number = c->split.ops++;
 	op->is_whole = home >= 0;
@@ -188,6 +192,7 @@ static void take_measurement(struct fan_rank *c)
 		s->rtt_us[k] = s->words[k] > 0 ? (uint32_t)(s->words[k] / ranks) : 0;
 	}
 	uint64_t cost = least_cost(c);
+	assert(s->learns && s->measures && s->arrived);
 	if (cost && fan_split_learn(&s->learner, s->rtt_us, cost)) {
 		fan_split_history_turn(&s->shares, s->ops);
 		fan_split_from_shares(&s->shares.now, &s->learner);

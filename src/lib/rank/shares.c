@@ -57,6 +57,7 @@ static unsigned turn_of(const struct fan_split *s, uint64_t number, unsigned par
 
 void fan_split_history_turn(struct fan_split_history *h, uint64_t number)
 {
+	assert(number >= h->from);
 	h->before = h->now;
 	h->before_from = h->from;
 	h->from = number;
@@ -533,6 +534,7 @@ static void learn(struct fan_split_learner *l, const uint32_t *rtt_us, uint64_t 
 bool fan_split_learn(struct fan_split_learner *l, const uint32_t *rtt_us, uint64_t cost)
 {
 	uint32_t before[FAN_PARTS_MAX];
+	assert(cost > 0);
 	memcpy(before, l->share, sizeof before);
 	if (l->phase == FAN_SPLIT_SETTLED)
 		watch(l, rtt_us, cost);

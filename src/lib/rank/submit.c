@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* submit.c - how callers start operations. */
 #include "net/clock.h"
+
+#include <assert.h>
+
 #include "rank.h"
 
 /* With the lock held.  FAN_OK: there is room for `count` more. */
@@ -66,6 +69,7 @@ int fan_rank_submit_all(struct fan_rank *c, const struct fan_op_args *args, unsi
 			bool wait, struct fanin_op **ops)
 {
 	unsigned made = 0;
+	assert(count >= 1 && count <= FAN_RANKS_MAX);
 	if (fan_rank_is_forked(c))
 		return FAN_E_CLOSED;
 	int e = atomic_load_explicit(&c->error, memory_order_acquire);
@@ -112,6 +116,7 @@ static void attend(struct fan_rank *c, struct fanin_op *op, uint64_t until_ns)
 {
 	c->kind->attend(c, op, until_ns);
 	pthread_mutex_lock(&c->lock);
+	assert(c->attending > 0);
 	c->attending--;
 	if (c->closing)
 		pthread_cond_broadcast(&c->changed);

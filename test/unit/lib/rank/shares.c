@@ -416,7 +416,8 @@ static void split__a_box_that_becomes_narrow(void **state)
 static void split__an_operation_of_a_set_is_not_cut(void **state)
 {
 	struct fan_split s;
-	struct fanin_op op = {.op = {.count = 1000}, .is_whole = true, .home = 2};
+	struct fanin_op op = {
+		.kind = FAN_OP_MEMBER, .op = {.count = 1000}, .is_whole = true, .home = 2};
 	(void)state;
 	fan_split_even(&s, 4);
 	for (unsigned k = 0; k < 4; k++) {
