@@ -25,7 +25,6 @@ src/core/node       | core/node core/aggregator core/switch core/wire core/base 
 src/file | file           | *
 src/seal | seal file core | *
 src/net  | net seal file core | *
-src/xdp  | xdp net seal file core | *
 src/lib/base | lib/base net seal file core . | *
 src/lib/link | lib/link lib/base net seal file core . | *
 src/lib/rank | lib/rank lib/link lib/base net seal file core . | *
@@ -33,7 +32,8 @@ src/lib/host | lib/host lib/rank lib/link lib/base net seal file core . | *
 src/lib/comm | lib/comm lib/host lib/rank lib/link lib/base net seal file core . | *
 src/lib/api | lib net seal file core . | *
 src/mpi  | mpi lib net seal file core . | *
-src/cmd  | cmd lib net seal xdp file core . | *
+src/cmd  | cmd lib net seal file core . | *
+xdp            | xdp net core   | *
 page           | page           | *
 planner/plan   | plan page core | *
 planner/ctl    | ctl plan core  | *
@@ -115,7 +115,7 @@ if [ -n "$complaints" ]; then
         echo "$complaints"
         exit 1
 fi
-for dir in src/*/ src/core/*/ src/lib/*/ page/ planner/*/ simulator/*/; do
+for dir in src/*/ src/core/*/ src/lib/*/ page/ xdp/ planner/*/ simulator/*/; do
         echo "$layers" | grep -q "^${dir%/}[ /]" || {
                 echo "${dir%/}: not in the table of tools/layering.sh"
                 exit 1

@@ -12,7 +12,7 @@ FILE_LINES=600
 
 if [ $# -eq 0 ]; then
         # shellcheck disable=SC2046  # words are wanted
-        set -- demo check .ci/run $(find src planner simulator page include test bench examples tools -type f \
+        set -- demo check .ci/run $(find src planner simulator page xdp include test bench examples tools -type f \
                 \( -name '*.[ch]' -o -name '*.cc' -o -name '*.py' -o -name '*.sh' \) \
                 2>/dev/null | sort)
 fi

@@ -15,9 +15,6 @@
 #include "net/daemon_client.h"
 #include "net/logline.h"
 #include "net/udp.h"
-#ifdef FAN_HAS_XDP
-#include "xdp/xdp.h"
-#endif
 
 #define ADDRESS_BYTES 80
 
@@ -93,13 +90,10 @@ static const char *set_plane(struct fan_daemon_options *o, const struct daemon_a
 		return a->interface[0] ? "--interface: expected with --plane xdp or auto" : NULL;
 	if (!a->interface[0])
 		return "--plane: expected with --interface IF,..., those towards the workers";
-#ifdef FAN_HAS_XDP
-	o->open_plane = xdp_open;
-#else
-	if (a->plane == DAEMON_XDP)
+	if (!fan_plane_plug && a->plane == DAEMON_XDP)
 		return "--plane: this build has no xdp; build it where libxdp-dev, libbpf-dev, "
 		       "clang and bpftool are installed";
-#endif
+	o->open_plane = fan_plane_plug;
 	o->plane_optional = a->plane == DAEMON_AUTO;
 	snprintf(o->interfaces, sizeof o->interfaces, "%s", a->interface);
 	return NULL;

@@ -65,4 +65,7 @@ struct fan_plane_wish {
 typedef int fan_plane_open(struct fan_plane **p, const struct fan_plane_wish *w, char *why,
 			   size_t bytes);
 
+/* The plane that a program was built with; NULL: none.  Defined by the program, not here. */
+extern fan_plane_open *const fan_plane_plug;
+
 #endif

@@ -8,6 +8,7 @@
 
 #include "doctor.h"
 #include "net/device.h"
+#include "net/plane.h"
 
 #define STATUS_LINE_BYTES 256
 #define STEERED_MAX	  4 /* queues for which the command is written out */
@@ -43,10 +44,9 @@ static bool kernel_has_af_xdp(void)
 /* Why there is no plane whatever the interface; NULL: there may be one. */
 static const char *no_plane(void)
 {
-#ifndef FAN_HAS_XDP
-	return "this build has no xdp; build it where libxdp-dev, libbpf-dev, clang and bpftool "
-	       "are installed";
-#endif
+	if (!fan_plane_plug)
+		return "this build has no xdp; build it where libxdp-dev, libbpf-dev, clang and "
+		       "bpftool are installed";
 	if (!fan_device_kernel_is(5, 9))
 		return "this kernel is older than Linux 5.9";
 	if (!kernel_has_af_xdp())
