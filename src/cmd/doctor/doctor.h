@@ -12,7 +12,9 @@
  * doctor_group.c  the doctors of all ranks of a job meet
  * doctor_links.c  how wide the links of hosts and switches are
  * doctor_forecast.c  the way, its expected time by a ring's, what would make it faster
- * doctor_judge.c  what figures mean; no I/O */
+ * doctor_judge.c  what figures mean; no I/O
+ * info.c          `fanin info`: what can be told without sending anything
+ * info_judge.c    of that: what would sum */
 #ifndef FAN_CMD_DOCTOR_DOCTOR_H
 #define FAN_CMD_DOCTOR_DOCTOR_H
 

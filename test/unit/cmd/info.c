@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/info/info.h"
+#include "cmd/doctor/info.h"
 
 static struct fan_config c;
 static struct info_sums s;
