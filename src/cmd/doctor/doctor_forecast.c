@@ -63,7 +63,7 @@ static void note_way(struct doctor *d, const struct fanin_stats *s)
 	if (m->hosts == 1 && !n->switches)
 		n->sums[0] = true;
 	n->window_bytes = (double)s->window_frags / (s->parts ? s->parts : 1) * n->payload *
-			  (n->shares_memory ? fan_intra_columns(m, n->switches > 0) : 1);
+			  (n->shares_memory ? fan_host_columns(m, n->switches > 0) : 1);
 }
 
 static unsigned summing_hosts(const struct fan_forecast_net *n)

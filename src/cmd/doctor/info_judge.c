@@ -23,12 +23,12 @@ __attribute__((format(printf, 2, 3))) static void add(struct info_sums *s, const
 
 static void judge_local(struct info_sums *s, const struct fan_config *c)
 {
-	bool asked = fan_intra_is_asked_for(c), named = *c->switch_addr;
+	bool asked = fan_host_sharing_is_asked_for(c), named = *c->switch_addr;
 
 	if (named && !asked && !*c->server_addr && !fan_config_flag("FANIN_HOSTS", true))
 		add(s, "Each rank sends a stream of its own, because FANIN_HOSTS=0 "
 		       "(FANIN_LOCAL=1: ranks of one host sum in shared memory first).");
-	else if (fan_intra_is_wanted(c))
+	else if (fan_host_sharing_is_wanted(c))
 		add(s, "%s sum in shared memory first (FANIN_LOCAL=0: they do not).",
 		    named && !asked ? "Where ranks are on several hosts, those of each host"
 				    : "Ranks of one host");

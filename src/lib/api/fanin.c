@@ -120,7 +120,7 @@ static void show_part(const struct fan_rank *net, uint32_t k, struct fanin_part 
 {
 	char text[80];
 	bool settled;
-	const struct fan_comm_shown shown = fan_rank_shown(net, k, &settled);
+	const struct fan_part_shown shown = fan_rank_part_shown(net, k, &settled);
 	p->settled = settled;
 	snprintf(p->aggregator, sizeof p->aggregator, "%s",
 		 fan_peer_text(&shown.at, text, sizeof text));

@@ -44,14 +44,14 @@ static void tell_where(struct fanin_comm *c)
 
 int fan_comm_share_memory(struct fanin_comm *c, bool together)
 {
-	const int e = fan_intra_comm_open(&c->rank, &c->places.ranks, together);
+	const int e = fan_host_comm_open(&c->rank, &c->places.ranks, together);
 	tell_where(c);
 	return e;
 }
 
 const struct fan_rank *fan_comm_net(const struct fanin_comm *c)
 {
-	return c->rank.host ? fan_intra_comm_net(c->rank.host) : &c->rank;
+	return c->rank.host ? fan_host_comm_net(c->rank.host) : &c->rank;
 }
 
 static int resolve(struct fanin_comm *c, const char *what, const char *text, fan_peer *to)
@@ -109,7 +109,7 @@ static int meet(struct fanin_comm *c)
 	if (e)
 		return fan_rank_refuse(&c->rank, e, c->rank.sentence);
 	c->rank.parts.count = set_hosts(c, 0, m);
-	if (fan_intra_is_agreed(m, (unsigned)c->rank.cfg.ranks, false))
+	if (fan_host_sharing_is_agreed(m, (unsigned)c->rank.cfg.ranks, false))
 		return fan_comm_share_memory(c, false);
 	if (c->rank.parts.count == 1)
 		snprintf(c->switch_text, sizeof c->switch_text, "%s (inside rank 0)", at.addr);
@@ -223,12 +223,12 @@ static int join_hosts(struct fanin_comm **comm)
 	struct fan_meeting *m = &c->places.ranks;
 	bool hosts = fan_comm_hosts_may_sum(&c->rank.cfg);
 	if (c->rank.host || !*c->rank.cfg.switch_addr ||
-	    (!hosts && !fan_intra_is_asked_for(&c->rank.cfg)))
+	    (!hosts && !fan_host_sharing_is_asked_for(&c->rank.cfg)))
 		return FAN_OK;
 	int e = fan_meeting_join(m, c, &c->rank.parts.job[0].at, true, hosts ? &c->embedded : NULL);
 	if (e)
 		return fails_to_meet(c, e);
-	if (fan_intra_is_agreed(m, (unsigned)c->rank.cfg.ranks, true))
+	if (fan_host_sharing_is_agreed(m, (unsigned)c->rank.cfg.ranks, true))
 		e = share_memory(comm);
 	if (e || *comm != c)
 		return e;

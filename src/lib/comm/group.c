@@ -128,7 +128,7 @@ static bool shares_memory(const struct fanin_comm *g, const struct fanin_comm *o
 	const struct fan_meeting *m = &g->places.ranks;
 	bool asked = of->places.ranks.ask_to_share == (unsigned)of->rank.cfg.ranks;
 	bool needs_no_switch = m->hosts == 1 || !*g->rank.cfg.switch_addr;
-	return of->rank.host && fan_intra_pays(m) && (asked || needs_no_switch);
+	return of->rank.host && fan_host_sharing_pays(m) && (asked || needs_no_switch);
 }
 
 static int open_group(struct fanin_comm *g, const struct fanin_comm *of,

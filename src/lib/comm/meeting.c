@@ -143,8 +143,8 @@ static int exchange_hosts(struct fan_meeting *m, struct fanin_comm *c, const fan
 		return FAN_E_NOMEM;
 	int32_t *wish = records + ranks * FAN_MEETING_RECORD;
 	fan_meeting_record(records + c->rank.cfg.rank * FAN_MEETING_RECORD, at);
-	wish[MAY] = fan_intra_is_wanted(&c->rank.cfg);
-	wish[ASK] = fan_intra_is_asked_for(&c->rank.cfg);
+	wish[MAY] = fan_host_sharing_is_wanted(&c->rank.cfg);
+	wish[ASK] = fan_host_sharing_is_asked_for(&c->rank.cfg);
 	int e = fan_meeting_add_up(c, records, count);
 	if (!e) {
 		fan_meeting_sort(m, records, ranks);
@@ -199,7 +199,7 @@ static int drop_unreachable(struct fan_meeting *m, struct fanin_comm *c, bool na
 	int32_t silent[FAN_MEETING_HOSTS_MAX];
 	for (unsigned h = 0; h < m->hosts; h++)
 		at[h] = m->host[h].aggregator;
-	fan_reach(at, m->hosts, answers);
+	fan_echo_test(at, m->hosts, answers);
 	for (unsigned h = 0; h < m->hosts; h++)
 		silent[h] = !answers[h];
 	int e = fan_meeting_add_up(c, silent, m->hosts);

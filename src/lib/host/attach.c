@@ -105,7 +105,7 @@ static int recv_fd(int from, uint64_t until_ns)
 }
 
 /* False: it cannot be. */
-static bool map(struct fan_intra_memory *m, size_t bytes)
+static bool map(struct fan_host_memory *m, size_t bytes)
 {
 	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, m->fd, 0);
 	if (at == MAP_FAILED)
@@ -118,14 +118,14 @@ static bool map(struct fan_intra_memory *m, size_t bytes)
 /* Together. */
 
 /* What the first rank that knows says counts. */
-static void decide(struct fan_intra_segment *s, uint32_t what)
+static void decide(struct fan_host_segment *s, uint32_t what)
 {
 	uint32_t nothing = 0;
 	atomic_compare_exchange_strong(&s->agreed, &nothing, what);
 }
 
 /* This rank has it.  Wait until all do, or until the time of one of them is over. */
-static int agree(struct fan_intra_segment *s, uint64_t until_ns)
+static int agree(struct fan_host_segment *s, uint64_t until_ns)
 {
 	uint32_t agreed;
 	if (atomic_fetch_add(&s->present, 1) + 1 == s->ranks)
@@ -141,15 +141,15 @@ static int agree(struct fan_intra_segment *s, uint64_t until_ns)
 
 /* The first rank. */
 
-static int make(struct fan_intra_memory *m, const struct fan_intra_host *h)
+static int make(struct fan_host_memory *m, const struct fan_host_seat *h)
 {
-	size_t bytes = fan_intra_bytes(h->ranks);
+	size_t bytes = fan_host_bytes(h->ranks);
 	m->fd = memfd_create("fanin", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (m->fd < 0 || ftruncate(m->fd, (off_t)bytes) || fcntl(m->fd, F_ADD_SEALS, SEALS))
 		return FAN_E_SYSTEM;
 	if (!map(m, bytes))
 		return FAN_E_SYSTEM;
-	fan_intra_init(m->s, h->ranks, h->columns);
+	fan_host_init(m->s, h->ranks, h->columns);
 	return FAN_OK;
 }
 
@@ -166,7 +166,7 @@ static int listen_at(uint64_t nonce)
 }
 
 /* Until all others have it.  One that has given up may come again, and is not one more. */
-static int hand_over(int listener, const struct fan_intra_memory *m, unsigned others,
+static int hand_over(int listener, const struct fan_host_memory *m, unsigned others,
 		     uint64_t until_ns)
 {
 	for (unsigned given = 0; given < others;) {
@@ -186,13 +186,13 @@ static int hand_over(int listener, const struct fan_intra_memory *m, unsigned ot
 	return FAN_OK;
 }
 
-static int give(struct fan_intra_memory *m, const struct fan_intra_host *h, uint64_t until_ns,
+static int give(struct fan_host_memory *m, const struct fan_host_seat *h, uint64_t until_ns,
 		char *why, size_t bytes)
 {
 	int listener = listen_at(h->nonce);
 	int e = listener < 0 ? FAN_E_SYSTEM : make(m, h);
 	if (!e)
-		fan_intra_hold(m->s, m->fd, 0);
+		fan_host_hold(m->s, m->fd, 0);
 	if (!e)
 		e = hand_over(listener, m, h->ranks - 1, until_ns);
 	if (!e)
@@ -233,10 +233,10 @@ static bool is_ours(int fd, size_t bytes)
 	       (size_t)st.st_size == bytes;
 }
 
-static int take(struct fan_intra_memory *m, const struct fan_intra_host *h, uint64_t until_ns,
+static int take(struct fan_host_memory *m, const struct fan_host_seat *h, uint64_t until_ns,
 		char *why, size_t bytes)
 {
-	size_t all = fan_intra_bytes(h->ranks);
+	size_t all = fan_host_bytes(h->ranks);
 	int from = reach(h->nonce, until_ns);
 	if (from < 0)
 		return fail(FAN_E_TIMEOUT, why, bytes, "the first of them does not answer");
@@ -246,36 +246,36 @@ static int take(struct fan_intra_memory *m, const struct fan_intra_host *h, uint
 	int e = m->fd < 0 ? FAN_E_TIMEOUT : is_ours(m->fd, all) ? FAN_OK : FAN_E_FORMAT;
 	if (!e && !map(m, all))
 		e = FAN_E_SYSTEM;
-	if (!e && !fan_intra_is_sane(m->s, all, h->ranks))
+	if (!e && !fan_host_is_sane(m->s, all, h->ranks))
 		e = FAN_E_FORMAT;
 	if (e)
 		fail(e, why, bytes, "what the first of them gives");
 	else
-		fan_intra_hold(m->s, m->fd, h->me);
+		fan_host_hold(m->s, m->fd, h->me);
 	close(from);
 	return e;
 }
 
-int fan_intra_attach(struct fan_intra_memory *m, const struct fan_intra_host *h, char *why,
-		     size_t bytes)
+int fan_host_attach(struct fan_host_memory *m, const struct fan_host_seat *h, char *why,
+		    size_t bytes)
 {
 	uint64_t until_ns = fan_clock_ns() + (uint64_t)h->timeout_ms * FAN_MS;
 	assert(h->me < h->ranks && h->ranks <= FAN_HOST_RANKS_MAX);
 	assert(h->columns >= 1 && h->columns <= h->ranks);
-	*m = (struct fan_intra_memory){.fd = -1};
+	*m = (struct fan_host_memory){.fd = -1};
 	int e = h->me ? take(m, h, until_ns, why, bytes) : give(m, h, until_ns, why, bytes);
 	if (!e && h->together && (e = agree(m->s, until_ns)))
 		fail(e, why, bytes, "not all have come");
 	if (e)
-		fan_intra_detach(m);
+		fan_host_detach(m);
 	return e;
 }
 
-void fan_intra_detach(struct fan_intra_memory *m)
+void fan_host_detach(struct fan_host_memory *m)
 {
 	if (m->s)
 		munmap(m->s, m->bytes);
 	if (m->fd >= 0)
 		close(m->fd);
-	*m = (struct fan_intra_memory){.fd = -1};
+	*m = (struct fan_host_memory){.fd = -1};
 }

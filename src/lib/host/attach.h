@@ -9,15 +9,15 @@
 
 #include "segment.h"
 
-struct fan_intra_host {
+struct fan_host_seat {
 	uint64_t nonce; /* of the job's life on this host: the name of the socket */
 	unsigned me, ranks, columns;
 	int timeout_ms;
 	bool together; /* all ranks get it, or none: who has it would wait for the others */
 };
 
-struct fan_intra_memory {
-	struct fan_intra_segment *s; /* mapped; NULL: none */
+struct fan_host_memory {
+	struct fan_host_segment *s; /* mapped; NULL: none */
 	size_t bytes;
 	int fd; /* -1: none */
 };
@@ -25,9 +25,9 @@ struct fan_intra_memory {
 /* The segment, and this rank's lock in it (life.h).  FAN_OK; FAN_E_SYSTEM, FAN_E_TIMEOUT (not
  * all came in time) or FAN_E_FORMAT (another version's), with a sentence in `why`, `bytes` bytes.
  * Blocks. */
-int fan_intra_attach(struct fan_intra_memory *m, const struct fan_intra_host *h, char *why,
-		     size_t bytes);
+int fan_host_attach(struct fan_host_memory *m, const struct fan_host_seat *h, char *why,
+		    size_t bytes);
 
-void fan_intra_detach(struct fan_intra_memory *m);
+void fan_host_detach(struct fan_host_memory *m);
 
 #endif

@@ -17,15 +17,15 @@
 
 #define LOOK_MS	  50	/* between looks at ranks that are waited for */
 #define IDLE_MS	  60000 /* of sleep without operations */
-#define SENT_MAX  (2 * FAN_INTRA_DEPTH)
+#define SENT_MAX  (2 * FAN_HOST_DEPTH)
 #define WINDOW	  256 /* fragments in flight of a host's columns together, on each connection */
 #define NET_BYTES FAN_FAULT_TEXT_BYTES
 
-struct fan_intra_comm {
+struct fan_host_comm {
 	pthread_mutex_t drive; /* for all but the segment */
-	struct fan_intra board;
-	struct fan_intra_memory memory;
-	struct fan_intra_segment *s;	 /* there */
+	struct fan_host_board board;
+	struct fan_host_memory memory;
+	struct fan_host_segment *s;	 /* there */
 	struct fan_rank *net;		 /* to the other hosts; NULL: none */
 	struct fanin_op *sent[SENT_MAX]; /* started there, oldest first; a ring */
 	uint64_t sent_first, sent_next;
@@ -33,25 +33,25 @@ struct fan_intra_comm {
 	uint16_t first[FAN_MEETING_HOSTS_MAX];			   /* rank of each host */
 	uint16_t owner[FAN_MEETING_HOSTS_MAX]; /* of this column, by host: rank of the job */
 	uint16_t rank_at[FAN_MEETING_HOSTS_MAX][FAN_HOST_RANKS_MAX]; /* by host and number */
-	struct fanin_op *running[FAN_INTRA_OPS_MAX];
+	struct fanin_op *running[FAN_HOST_OPS_MAX];
 	uint64_t ended; /* operations */
 	uint64_t moved; /* sum of the cursors when `moved_ns` was set */
 	uint64_t moved_ns;
 	uint64_t looked_ns; /* time of the last look */
-	struct fan_intra_heard heard[FAN_HOST_RANKS_MAX];
-	struct fan_intra_wait wait;
+	struct fan_host_last_word heard[FAN_HOST_RANKS_MAX];
+	struct fan_host_wait wait;
 };
 
 /* The other hosts. */
 
 static void ring_own(void *arg)
 {
-	struct fan_intra_comm *l = arg;
-	fan_intra_ring(l->s, l->board.me, FAN_INTRA_WORK);
+	struct fan_host_comm *l = arg;
+	fan_host_ring(l->s, l->board.me, FAN_HOST_WORK);
 }
 
 /* The ranks of the job that have number `number` on these hosts. */
-static void list_lost(const struct fan_intra_comm *l, int number, const uint64_t *hosts,
+static void list_lost(const struct fan_host_comm *l, int number, const uint64_t *hosts,
 		      uint64_t *lost)
 {
 	for (unsigned h = 0; h < l->board.with.hosts && number < FAN_HOST_RANKS_MAX; h++)
@@ -60,11 +60,11 @@ static void list_lost(const struct fan_intra_comm *l, int number, const uint64_t
 }
 
 /* So the host has failed; its other columns are told why. */
-static void net_failed(struct fan_intra_comm *l, int error)
+static void net_failed(struct fan_host_comm *l, int error)
 {
 	const struct fan_rank *net = l->net;
 	assert(net && error != FAN_OK);
-	struct fan_intra_blame blame = {.cause = atomic_load(&net->error) ? net->fate.cause : 0};
+	struct fan_host_blame blame = {.cause = atomic_load(&net->error) ? net->fate.cause : 0};
 	uint64_t lost[FAN_RANK_WORDS] = {0};
 	if (blame.cause == FAN_E_RANK_LOST || blame.cause == FAN_E_RANK_LEFT ||
 	    blame.cause == FAN_E_TIMEOUT) /* of this column */
@@ -76,12 +76,12 @@ static void net_failed(struct fan_intra_comm *l, int error)
 		list_lost(l, FAN_CAUSE_LOST(0) - blame.cause, net->fate.blamed, lost);
 		blame.lost = lost;
 	}
-	fan_intra_fail(&l->board, error, fan_rank_error(net), &blame);
+	fan_host_fail(&l->board, error, fan_rank_error(net), &blame);
 }
 
 static bool send_share(void *ctx, const struct fan_op *op)
 {
-	struct fan_intra_comm *l = ctx;
+	struct fan_host_comm *l = ctx;
 	const struct fan_op_args args = {
 		.op = op->op,
 		.reduce = op->reduce,
@@ -106,7 +106,7 @@ static bool send_share(void *ctx, const struct fan_op *op)
 }
 
 /* Take the shares that have come back.  They do so in the order of their starts. */
-static void take_shares(struct fan_intra_comm *l)
+static void take_shares(struct fan_host_comm *l)
 {
 	while (l->sent_first < l->sent_next) {
 		struct fanin_op *oldest = l->sent[l->sent_first % SENT_MAX];
@@ -114,17 +114,17 @@ static void take_shares(struct fan_intra_comm *l)
 		if (e == FAN_E_PENDING)
 			return;
 		if (e) {
-			fan_intra_work(&l->board); /* with those before it, which are whole */
+			fan_host_work(&l->board); /* with those before it, which are whole */
 			net_failed(l, e);
 		} else {
-			fan_intra_returned(&l->board);
+			fan_host_returned(&l->board);
 		}
 		fanin_op_free(oldest);
 		l->sent_first++;
 	}
 }
 
-static void end_net(struct fan_intra_comm *l)
+static void end_net(struct fan_host_comm *l)
 {
 	if (l->net && l->s->cause)
 		fan_rank_end(l->net, l->s->cause, l->s->blamed);
@@ -132,24 +132,24 @@ static void end_net(struct fan_intra_comm *l)
 
 /* Opening. */
 
-static void beat(struct fan_intra_comm *l, uint64_t now_ns)
+static void beat(struct fan_host_comm *l, uint64_t now_ns)
 {
-	struct fan_intra_rank *r = &l->s->rank[l->board.me];
+	struct fan_host_rank *r = &l->s->rank[l->board.me];
 	if (atomic_exchange(&r->asked, 0))
 		atomic_store(&r->beat_ns, now_ns);
 }
 
 /* The rank lives, though it waits for others of its column; and hears of an end meanwhile. */
-static void join_on(void *intra)
+static void join_on(void *host)
 {
-	struct fan_intra_comm *l = intra;
+	struct fan_host_comm *l = host;
 	beat(l, fan_clock_ns());
-	if (fan_intra_error(&l->board))
+	if (fan_host_error(&l->board))
 		end_net(l);
 }
 
 /* The numbers of all ranks within their hosts. */
-static void number_ranks(struct fan_intra_comm *l, const struct fan_meeting *m, unsigned ranks)
+static void number_ranks(struct fan_host_comm *l, const struct fan_meeting *m, unsigned ranks)
 {
 	uint16_t next[FAN_MEETING_HOSTS_MAX] = {0};
 	for (unsigned r = 0; r < ranks; r++) {
@@ -163,7 +163,7 @@ static void number_ranks(struct fan_intra_comm *l, const struct fan_meeting *m, 
 /* This rank's column, if it has one. */
 static int open_net(struct fan_rank *c, const struct fan_meeting *m, unsigned columns)
 {
-	struct fan_intra_comm *l = c->host;
+	struct fan_host_comm *l = c->host;
 	unsigned me = l->number_of[c->cfg.rank], host = l->host_of[c->cfg.rank];
 	struct fan_config cfg = c->cfg;
 	if (m->hosts < 2 || me >= columns)
@@ -192,9 +192,9 @@ static int open_net(struct fan_rank *c, const struct fan_meeting *m, unsigned co
 
 static int attach(struct fan_rank *c, const struct fan_meeting *m, unsigned columns, bool together)
 {
-	struct fan_intra_comm *l = c->host;
+	struct fan_host_comm *l = c->host;
 	unsigned host = l->host_of[c->cfg.rank];
-	const struct fan_intra_host h = {
+	const struct fan_host_seat h = {
 		.nonce = m->host[host].nonce,
 		.me = l->number_of[c->cfg.rank],
 		.ranks = m->host[host].ranks,
@@ -203,14 +203,14 @@ static int attach(struct fan_rank *c, const struct fan_meeting *m, unsigned colu
 		.timeout_ms = fan_config_join_ms(&c->cfg) / 2,
 		.together = together,
 	};
-	int e = fan_intra_attach(&l->memory, &h, c->sentence, sizeof c->sentence);
+	int e = fan_host_attach(&l->memory, &h, c->sentence, sizeof c->sentence);
 	if (e)
 		return e;
 	l->s = l->memory.s;
-	fan_intra_open(&l->board, l->s, h.me, (uint16_t)c->cfg.rank, (unsigned)c->cfg.ranks);
+	fan_host_open(&l->board, l->s, h.me, (uint16_t)c->cfg.rank, (unsigned)c->cfg.ranks);
 	atomic_store(&l->s->rank[h.me].joining, 1);
 	atomic_store(&l->s->rank[h.me].beat_ns, fan_clock_ns());
-	l->board.with = (struct fan_intra_net){m->hosts, host, send_share, l};
+	l->board.with = (struct fan_host_net){m->hosts, host, send_share, l};
 	return FAN_OK;
 }
 
@@ -219,8 +219,8 @@ static int attach(struct fan_rank *c, const struct fan_meeting *m, unsigned colu
  * aggregator in it. */
 static int net_not_open(struct fan_rank *c, int error)
 {
-	struct fan_intra_comm *l = c->host;
-	int told = fan_intra_error(&l->board);
+	struct fan_host_comm *l = c->host;
+	int told = fan_host_error(&l->board);
 	if (!told) {
 		net_failed(l, error); /* the others of this host may wait for this rank */
 		return error;
@@ -230,20 +230,20 @@ static int net_not_open(struct fan_rank *c, int error)
 	return told;
 }
 
-const struct fan_rank *fan_intra_comm_net(const struct fan_intra_comm *l)
+const struct fan_rank *fan_host_comm_net(const struct fan_host_comm *l)
 {
 	return l->net;
 }
 
 static void release(struct fan_rank *c)
 {
-	struct fan_intra_comm *l = c->host;
+	struct fan_host_comm *l = c->host;
 	if (!l)
 		return;
 	fan_rank_destroy(l->net);
 	while (l->sent_first < l->sent_next)
 		fanin_op_free(l->sent[l->sent_first++ % SENT_MAX]);
-	fan_intra_detach(&l->memory);
+	fan_host_detach(&l->memory);
 	pthread_mutex_destroy(&l->drive);
 	free(l);
 }
@@ -251,41 +251,41 @@ static void release(struct fan_rank *c)
 /* Any thread: somebody shall look at the queue. */
 static void wake(struct fan_rank *c)
 {
-	struct fan_intra_comm *l = c->host;
-	fan_intra_ring(l->s, l->board.me, FAN_INTRA_WORK);
-	fan_intra_ring(l->s, l->board.me, FAN_INTRA_CALL);
+	struct fan_host_comm *l = c->host;
+	fan_host_ring(l->s, l->board.me, FAN_HOST_WORK);
+	fan_host_ring(l->s, l->board.me, FAN_HOST_CALL);
 }
 
 /* Watching. */
 
-static uint16_t rank_of(const struct fan_intra_comm *l, unsigned number)
+static uint16_t rank_of(const struct fan_host_comm *l, unsigned number)
 {
 	assert(number < l->s->ranks);
 	return l->rank_at[l->board.with.host][number]; /* it may not have told so yet */
 }
 
 /* Number `i` is the cause. */
-static void blame(struct fan_intra_comm *l, unsigned i, int error, const char *why)
+static void blame(struct fan_host_comm *l, unsigned i, int error, const char *why)
 {
 	uint64_t here[FAN_RANK_WORDS] = {0}, lost[FAN_RANK_WORDS] = {0};
 	fan_ranks_set(here, l->board.with.host);
 	fan_ranks_set(lost, rank_of(l, i));
-	fan_intra_fail(&l->board, error, why,
-		       &(struct fan_intra_blame){lost, FAN_CAUSE_LOST(i), here});
+	fan_host_fail(&l->board, error, why,
+		      &(struct fan_host_blame){lost, FAN_CAUSE_LOST(i), here});
 }
 
 /* Number `i` is waited for, and shows no progress. */
 static void suspect(struct fan_rank *c, unsigned i, uint64_t now_ns)
 {
-	struct fan_intra_comm *l = c->host;
-	struct fan_intra_rank *r = &l->s->rank[i];
-	const bool ended = fan_intra_has_ended(l->s, l->memory.fd, i);
-	const struct fan_intra_heard *h = &l->heard[i];
-	fan_intra_hear(&l->heard[i], l->s, i, 0, now_ns); /* after that: it may have left */
+	struct fan_host_comm *l = c->host;
+	struct fan_host_rank *r = &l->s->rank[i];
+	const bool ended = fan_host_has_ended(l->s, l->memory.fd, i);
+	const struct fan_host_last_word *h = &l->heard[i];
+	fan_host_hear(&l->heard[i], l->s, i, 0, now_ns); /* after that: it may have left */
 	const uint64_t since_ns = h->at_ns > l->moved_ns ? h->at_ns : l->moved_ns;
 	const int64_t come_ms = h->at_ns ? 0 : fan_config_join_ms(&c->cfg),
 		      patient_ms = come_ms + c->cfg.alive_ms;
-	char why[FAN_INTRA_WHY_BYTES];
+	char why[FAN_HOST_WHY_BYTES];
 	if (h->beat_ns == UINT64_MAX) {
 		snprintf(why, sizeof why,
 			 "rank %u left job \"%s\" while other ranks still needed it", rank_of(l, i),
@@ -301,15 +301,15 @@ static void suspect(struct fan_rank *c, unsigned i, uint64_t now_ns)
 		blame(l, i, FAN_E_RANK_LOST, why);
 	} else {
 		atomic_store(&r->asked, 1);
-		fan_intra_ring(l->s, i, FAN_INTRA_WORK);
-		fan_intra_ring(l->s, i, FAN_INTRA_CALL);
+		fan_host_ring(l->s, i, FAN_HOST_WORK);
+		fan_host_ring(l->s, i, FAN_HOST_CALL);
 	}
 }
 
 /* For long enough: the missing take no part. */
 static void stall(struct fan_rank *c, const bool *missing)
 {
-	char list[FAN_INTRA_WHY_BYTES / 2], why[FAN_INTRA_WHY_BYTES];
+	char list[FAN_HOST_WHY_BYTES / 2], why[FAN_HOST_WHY_BYTES];
 	uint64_t lost[FAN_RANK_WORDS] = {0};
 	for (unsigned i = 0; i < c->host->s->ranks; i++)
 		if (missing[i])
@@ -317,20 +317,20 @@ static void stall(struct fan_rank *c, const bool *missing)
 	fan_fault_ranks_text(list, sizeof list, lost);
 	snprintf(why, sizeof why, "no progress for %.4g s: %s did not take part",
 		 c->cfg.timeout_ms / 1e3, list);
-	fan_intra_fail(&c->host->board, FAN_E_STALLED, why,
-		       &(struct fan_intra_blame){.lost = lost, .cause = FAN_E_STALLED});
+	fan_host_fail(&c->host->board, FAN_E_STALLED, why,
+		      &(struct fan_host_blame){.lost = lost, .cause = FAN_E_STALLED});
 }
 
 /* The column has ended with none of its operations under way, so none of them tells. */
-static void watch_net(struct fan_intra_comm *l)
+static void watch_net(struct fan_host_comm *l)
 {
 	int e = l->net && l->sent_first == l->sent_next ? atomic_load(&l->net->error) : 0;
-	if (e && fan_intra_needs_net(&l->board))
+	if (e && fan_host_needs_net(&l->board))
 		net_failed(l, e);
 }
 
 /* One of them still joins its column.  If that fails it tells why. */
-static bool one_joins(const struct fan_intra_comm *l, const bool *missing)
+static bool one_joins(const struct fan_host_comm *l, const bool *missing)
 {
 	for (unsigned i = 0; i < l->s->ranks; i++)
 		if (missing[i] && atomic_load(&l->s->rank[i].joining))
@@ -341,21 +341,21 @@ static bool one_joins(const struct fan_intra_comm *l, const bool *missing)
 /* With operations under way: ask those that this rank waits for whether they live. */
 static void watch(struct fan_rank *c, uint64_t now_ns)
 {
-	struct fan_intra_comm *l = c->host;
-	const struct fan_intra *b = &l->board;
+	struct fan_host_comm *l = c->host;
+	const struct fan_host_board *b = &l->board;
 	bool missing[FAN_HOST_RANKS_MAX], shares;
 	uint64_t moved = b->in + b->sum + b->net + b->out + b->chunks;
 	const uint64_t late_ns = fan_awake_late_ns(l->looked_ns + LOOK_MS * FAN_MS, now_ns);
 	l->looked_ns = now_ns;
 	l->moved_ns = fan_awake_shift(l->moved_ns, late_ns, now_ns);
 	for (unsigned i = 0; late_ns && i < l->s->ranks; i++)
-		fan_intra_hear(&l->heard[i], l->s, i, late_ns, now_ns);
+		fan_host_hear(&l->heard[i], l->s, i, late_ns, now_ns);
 	if (moved != l->moved || b->first_op == b->next_op) {
 		l->moved = moved;
 		l->moved_ns = now_ns;
 		return;
 	}
-	if (now_ns < l->moved_ns + LOOK_MS * FAN_MS || !fan_intra_missing(b, missing, &shares))
+	if (now_ns < l->moved_ns + LOOK_MS * FAN_MS || !fan_host_missing(b, missing, &shares))
 		return;
 	watch_net(l);
 	for (unsigned i = 0; i < l->s->ranks; i++)
@@ -370,22 +370,22 @@ static void watch(struct fan_rank *c, uint64_t now_ns)
 
 static void start_ops(struct fan_rank *c)
 {
-	struct fan_intra_comm *l = c->host;
+	struct fan_host_comm *l = c->host;
 	while (c->ops.waiting.head) {
 		struct fan_op op = c->ops.waiting.head->op;
 		unsigned root_host = l->host_of[op.root];
 		op.root = l->number_of[op.root];
-		if (!fan_intra_start(&l->board, &op, root_host))
+		if (!fan_host_start(&l->board, &op, root_host))
 			return;
-		l->running[(l->board.next_op - 1) % FAN_INTRA_OPS_MAX] =
+		l->running[(l->board.next_op - 1) % FAN_HOST_OPS_MAX] =
 			fan_op_queue_take(&c->ops.waiting);
 	}
 }
 
 static void end_ops(struct fan_rank *c)
 {
-	struct fan_intra_comm *l = c->host;
-	uint64_t done = fan_intra_done(&l->board);
+	struct fan_host_comm *l = c->host;
+	uint64_t done = fan_host_done(&l->board);
 	struct fanin_stats net = {.size = sizeof net};
 	assert(done <= l->board.next_op);
 	if (l->ended == done)
@@ -393,7 +393,7 @@ static void end_ops(struct fan_rank *c)
 	if (l->net)
 		fan_rank_read_stats(l->net, &net);
 	for (uint64_t n = l->ended; n < done; n++) {
-		const struct fan_op *op = &l->running[n % FAN_INTRA_OPS_MAX]->op;
+		const struct fan_op *op = &l->running[n % FAN_HOST_OPS_MAX]->op;
 		c->ops.done++;
 		c->ops.bytes_done += op->count * fan_dtype_bytes(op->dtype);
 	}
@@ -410,17 +410,17 @@ static void end_ops(struct fan_rank *c)
 	pthread_mutex_unlock(&c->lock);
 	for (; l->ended < done; l->ended++) {
 		atomic_fetch_sub(&c->ops_open, 1);
-		fan_op_end(l->running[l->ended % FAN_INTRA_OPS_MAX], FAN_OK);
+		fan_op_end(l->running[l->ended % FAN_HOST_OPS_MAX], FAN_OK);
 	}
 }
 
 static void end_all(struct fan_rank *c, int result)
 {
-	struct fan_intra_comm *l = c->host;
+	struct fan_host_comm *l = c->host;
 	struct fanin_op *op;
 	for (; l->ended < l->board.next_op; l->ended++) {
 		atomic_fetch_sub(&c->ops_open, 1);
-		fan_op_end(l->running[l->ended % FAN_INTRA_OPS_MAX], result);
+		fan_op_end(l->running[l->ended % FAN_HOST_OPS_MAX], result);
 	}
 	while ((op = fan_op_queue_take(&c->ops.waiting))) {
 		atomic_fetch_sub(&c->ops_open, 1);
@@ -446,9 +446,9 @@ static void fail(struct fan_rank *c, int error)
 
 static void end_by_error(struct fan_rank *c)
 {
-	int e = fan_intra_error(&c->host->board);
+	int e = fan_host_error(&c->host->board);
 	if (e && !atomic_load(&c->error)) { /* else no tensor is touched any more */
-		fan_intra_finish(&c->host->board);
+		fan_host_finish(&c->host->board);
 		end_ops(c);
 	}
 	if (e)
@@ -476,11 +476,11 @@ static int least_ms(int look_ms, uint64_t now_ns, uint64_t until_ns)
  * NULL; or it is `until_ns`, or the communicator is being destroyed. */
 static void work(struct fan_rank *c, struct fanin_op *op, uint64_t until_ns)
 {
-	struct fan_intra_comm *l = c->host;
+	struct fan_host_comm *l = c->host;
 	int look_ms = op && c->idle.call ? FAN_RANK_IDLE_MS : LOOK_MS;
 	uint64_t idle_ns = fan_clock_ns();
 	for (;;) {
-		uint32_t heard = fan_intra_heard(&l->board, FAN_INTRA_WORK);
+		uint32_t heard = fan_host_heard(&l->board, FAN_HOST_WORK);
 		uint64_t now_ns = fan_clock_ns();
 		if (op && c->idle.call && now_ns > idle_ns + FAN_RANK_IDLE_MS * FAN_MS) {
 			c->idle.call(c->idle.arg);
@@ -492,23 +492,23 @@ static void work(struct fan_rank *c, struct fanin_op *op, uint64_t until_ns)
 		start_ops(c);
 		if (l->net)
 			take_shares(l);
-		fan_intra_work(&l->board);
+		fan_host_work(&l->board);
 		end_ops(c);
 		watch(c, now_ns);
 		end_by_error(c);
 		if (op ? fanin_op_test(op) != FAN_E_PENDING : !atomic_load(&c->ops_open))
 			return;
-		if (c->ops.waiting.head && fan_intra_has_room(&l->board))
+		if (c->ops.waiting.head && fan_host_has_room(&l->board))
 			continue; /* nobody rings for what has ended here */
 		if (now_ns >= until_ns)
 			return;
-		fan_intra_wait(&l->wait, &l->board, heard, least_ms(look_ms, now_ns, until_ns));
+		fan_host_wait(&l->wait, &l->board, heard, least_ms(look_ms, now_ns, until_ns));
 	}
 }
 
 static void attend(struct fan_rank *c, struct fanin_op *op, uint64_t until_ns)
 {
-	struct fan_intra_comm *l = c->host;
+	struct fan_host_comm *l = c->host;
 	if (pthread_mutex_trylock(&l->drive)) {
 		wake(c); /* its turn may be about to end: then it is the thread's */
 		return;
@@ -524,7 +524,7 @@ static void attend(struct fan_rank *c, struct fanin_op *op, uint64_t until_ns)
 static bool has_work(struct fan_rank *c)
 {
 	return atomic_load(&c->ops_open) ||
-	       (fan_intra_error(&c->host->board) && !atomic_load(&c->error));
+	       (fan_host_error(&c->host->board) && !atomic_load(&c->error));
 }
 
 static bool begin_round(struct fan_rank *c)
@@ -541,24 +541,24 @@ static bool begin_round(struct fan_rank *c)
 static void *run(void *rank)
 {
 	struct fan_rank *c = rank;
-	struct fan_intra_comm *l = c->host;
+	struct fan_host_comm *l = c->host;
 	pthread_setname_np(pthread_self(), "fanin-local");
 	while (begin_round(c)) {
-		uint32_t heard = fan_intra_heard(&l->board, FAN_INTRA_CALL);
+		uint32_t heard = fan_host_heard(&l->board, FAN_HOST_CALL);
 		beat(l, fan_clock_ns());
 		if (has_work(c)) {
 			pthread_mutex_lock(&l->drive);
 			work(c, NULL, UINT64_MAX);
 			pthread_mutex_unlock(&l->drive);
 		} else {
-			fan_intra_sleep(&l->board, FAN_INTRA_CALL, heard, IDLE_MS);
+			fan_host_sleep(&l->board, FAN_HOST_CALL, heard, IDLE_MS);
 		}
 	}
 	pthread_mutex_lock(&l->drive);
 	take_queue(c);
 	end_all(c, FAN_E_CLOSED);
 	pthread_mutex_unlock(&l->drive);
-	fan_intra_leave(&l->board);
+	fan_host_leave(&l->board);
 	return NULL;
 }
 
@@ -570,9 +570,9 @@ static const struct fan_rank_kind by_memory = {
 	.release = release,
 };
 
-int fan_intra_comm_open(struct fan_rank *c, const struct fan_meeting *m, bool together)
+int fan_host_comm_open(struct fan_rank *c, const struct fan_meeting *m, bool together)
 {
-	struct fan_intra_comm *l = calloc(1, sizeof *l);
+	struct fan_host_comm *l = calloc(1, sizeof *l);
 	c->kind = &by_memory;
 	c->host = l;
 	int e = l ? FAN_OK : FAN_E_NOMEM;
@@ -580,7 +580,7 @@ int fan_intra_comm_open(struct fan_rank *c, const struct fan_meeting *m, bool to
 	if (!e)
 		pthread_mutex_init(&l->drive, NULL);
 	const bool named = *c->cfg.switch_addr;
-	const unsigned columns = fan_intra_columns(m, named);
+	const unsigned columns = fan_host_columns(m, named);
 	if (!e) {
 		number_ranks(l, m, (unsigned)c->cfg.ranks);
 		e = attach(c, m, columns, together);

@@ -23,7 +23,7 @@ static uint64_t this_process(void)
 	return inode << 32 | (uint32_t)getpid();
 }
 
-void fan_intra_hold(struct fan_intra_segment *s, int fd, unsigned me)
+void fan_host_hold(struct fan_host_segment *s, int fd, unsigned me)
 {
 	assert(fd >= 0 && me < FAN_HOST_RANKS_MAX);
 	struct flock mine = byte_of(me);
@@ -33,7 +33,7 @@ void fan_intra_hold(struct fan_intra_segment *s, int fd, unsigned me)
 }
 
 /* No other rank, known by now, can have taken its lock away. */
-static bool is_alone(const struct fan_intra_segment *s, unsigned i)
+static bool is_alone(const struct fan_host_segment *s, unsigned i)
 {
 	uint64_t process = atomic_load(&s->rank[i].process);
 	for (unsigned k = 0; k < s->ranks; k++) {
@@ -44,7 +44,7 @@ static bool is_alone(const struct fan_intra_segment *s, unsigned i)
 	return true;
 }
 
-bool fan_intra_has_ended(const struct fan_intra_segment *s, int fd, unsigned i)
+bool fan_host_has_ended(const struct fan_host_segment *s, int fd, unsigned i)
 {
 	assert(fd >= 0 && i < FAN_HOST_RANKS_MAX);
 	struct flock its = byte_of(i);
@@ -52,8 +52,8 @@ bool fan_intra_has_ended(const struct fan_intra_segment *s, int fd, unsigned i)
 	       its.l_type == F_UNLCK;
 }
 
-void fan_intra_hear(struct fan_intra_heard *h, const struct fan_intra_segment *s, unsigned i,
-		    uint64_t late_ns, uint64_t now_ns)
+void fan_host_hear(struct fan_host_last_word *h, const struct fan_host_segment *s, unsigned i,
+		   uint64_t late_ns, uint64_t now_ns)
 {
 	const uint64_t beat_ns = atomic_load(&s->rank[i].beat_ns);
 	/* It beats from when it has the memory; until it was given it, it has time to come. */

@@ -13,19 +13,19 @@
 #include "segment.h"
 
 /* Hold the lock of number `me`, by the descriptor of `s`, until that is closed. */
-void fan_intra_hold(struct fan_intra_segment *s, int fd, unsigned me);
+void fan_host_hold(struct fan_host_segment *s, int fd, unsigned me);
 
 /* Number `i` held its lock, and has ended.  If it left before, it has told so by its beat first. */
-bool fan_intra_has_ended(const struct fan_intra_segment *s, int fd, unsigned i);
+bool fan_host_has_ended(const struct fan_host_segment *s, int fd, unsigned i);
 
 /* The last word of a rank, as another one has heard it; all zero at first. */
-struct fan_intra_heard {
+struct fan_host_last_word {
 	uint64_t beat_ns; /* as the rank wrote it; 0: it has not come */
 	uint64_t at_ns;	  /* its last word, less the time that the other one slept since; 0: none */
 };
 
 /* Hear number `i`.  The rank that hears has just slept for `late_ns`, in which it heard nobody. */
-void fan_intra_hear(struct fan_intra_heard *h, const struct fan_intra_segment *s, unsigned i,
-		    uint64_t late_ns, uint64_t now_ns);
+void fan_host_hear(struct fan_host_last_word *h, const struct fan_host_segment *s, unsigned i,
+		   uint64_t late_ns, uint64_t now_ns);
 
 #endif

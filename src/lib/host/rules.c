@@ -3,18 +3,18 @@
 
 #include "segment.h"
 
-bool fan_intra_is_wanted(const struct fan_config *cfg)
+bool fan_host_sharing_is_wanted(const struct fan_config *cfg)
 {
 	return fan_config_flag("FANIN_LOCAL", true) && !*cfg->server_addr &&
 	       !*cfg->controller_addr && cfg->mode == FANIN_MODE_NATIVE && !cfg->ahead;
 }
 
-bool fan_intra_is_asked_for(const struct fan_config *cfg)
+bool fan_host_sharing_is_asked_for(const struct fan_config *cfg)
 {
-	return fan_config_flag("FANIN_LOCAL", false) && fan_intra_is_wanted(cfg);
+	return fan_config_flag("FANIN_LOCAL", false) && fan_host_sharing_is_wanted(cfg);
 }
 
-bool fan_intra_pays(const struct fan_meeting *m)
+bool fan_host_sharing_pays(const struct fan_meeting *m)
 {
 	bool several = false;
 	for (unsigned h = 0; h < m->hosts; h++) {
@@ -25,15 +25,16 @@ bool fan_intra_pays(const struct fan_meeting *m)
 	return several && m->hosts < FAN_MEETING_HOSTS_MAX;
 }
 
-bool fan_intra_is_agreed(const struct fan_meeting *m, unsigned ranks, bool named)
+bool fan_host_sharing_is_agreed(const struct fan_meeting *m, unsigned ranks, bool named)
 {
 	bool measures_switch = named && m->hosts == 1;
-	return (measures_switch ? m->ask_to_share : m->may_share) == ranks && fan_intra_pays(m);
+	return (measures_switch ? m->ask_to_share : m->may_share) == ranks &&
+	       fan_host_sharing_pays(m);
 }
 
-unsigned fan_intra_columns(const struct fan_meeting *m, bool named)
+unsigned fan_host_columns(const struct fan_meeting *m, bool named)
 {
-	unsigned columns = named ? FAN_INTRA_NAMED_COLUMNS : FAN_HOST_RANKS_MAX;
+	unsigned columns = named ? FAN_HOST_NAMED_COLUMNS : FAN_HOST_RANKS_MAX;
 	for (unsigned h = 0; h < m->hosts; h++)
 		columns = m->host[h].ranks < columns ? m->host[h].ranks : columns;
 	return columns;

@@ -19,70 +19,70 @@
 
 static size_t place_bytes(unsigned ranks)
 {
-	return (size_t)FAN_INTRA_CHUNK_BYTES * (ranks + 1);
+	return (size_t)FAN_HOST_CHUNK_BYTES * (ranks + 1);
 }
 
-size_t fan_intra_bytes(unsigned ranks)
+size_t fan_host_bytes(unsigned ranks)
 {
 	assert(ranks >= 1 && ranks <= FAN_HOST_RANKS_MAX);
-	return sizeof(struct fan_intra_segment) + FAN_INTRA_DEPTH * place_bytes(ranks);
+	return sizeof(struct fan_host_segment) + FAN_HOST_DEPTH * place_bytes(ranks);
 }
 
-struct fan_intra_segment *fan_intra_init(void *mem, unsigned ranks, unsigned columns)
+struct fan_host_segment *fan_host_init(void *mem, unsigned ranks, unsigned columns)
 {
-	struct fan_intra_segment *s = mem;
+	struct fan_host_segment *s = mem;
 	assert(columns >= 1 && columns <= ranks);
 	s->columns = columns;
-	s->bytes = fan_intra_bytes(ranks);
+	s->bytes = fan_host_bytes(ranks);
 	s->ranks = ranks;
 	return s;
 }
 
-bool fan_intra_is_sane(const struct fan_intra_segment *s, size_t bytes, unsigned ranks)
+bool fan_host_is_sane(const struct fan_host_segment *s, size_t bytes, unsigned ranks)
 {
-	return bytes == fan_intra_bytes(ranks) && s->bytes == bytes && s->ranks == ranks &&
+	return bytes == fan_host_bytes(ranks) && s->bytes == bytes && s->ranks == ranks &&
 	       s->columns >= 1 && s->columns <= ranks;
 }
 
 /* The sum of the chunk, and the elements of number `i`. */
-static uint8_t *sum_of(const struct fan_intra *l, uint64_t chunk)
+static uint8_t *sum_of(const struct fan_host_board *l, uint64_t chunk)
 {
-	return l->s->data + chunk % FAN_INTRA_DEPTH * place_bytes(l->s->ranks);
+	return l->s->data + chunk % FAN_HOST_DEPTH * place_bytes(l->s->ranks);
 }
 
-static uint8_t *elements_of(const struct fan_intra *l, uint64_t chunk, unsigned i)
+static uint8_t *elements_of(const struct fan_host_board *l, uint64_t chunk, unsigned i)
 {
-	return sum_of(l, chunk) + (size_t)FAN_INTRA_CHUNK_BYTES * (i + 1);
+	return sum_of(l, chunk) + (size_t)FAN_HOST_CHUNK_BYTES * (i + 1);
 }
 
-static struct fan_intra_place *place_of(const struct fan_intra *l, uint64_t chunk)
+static struct fan_host_place *place_of(const struct fan_host_board *l, uint64_t chunk)
 {
-	return &l->s->place[chunk % FAN_INTRA_DEPTH];
+	return &l->s->place[chunk % FAN_HOST_DEPTH];
 }
 
 /* What a counter of the chunk's place is when `each` have counted for this chunk. */
 static uint64_t count_of(uint64_t each, uint64_t chunk)
 {
-	return each * (chunk / FAN_INTRA_DEPTH + 1);
+	return each * (chunk / FAN_HOST_DEPTH + 1);
 }
 
-static uint64_t all_of(const struct fan_intra *l, uint64_t chunk)
+static uint64_t all_of(const struct fan_host_board *l, uint64_t chunk)
 {
 	return count_of(l->s->ranks, chunk);
 }
 
-static bool is_summed(const struct fan_intra *l, uint64_t chunk)
+static bool is_summed(const struct fan_host_board *l, uint64_t chunk)
 {
 	return atomic_load(&place_of(l, chunk)->summed) >= count_of(l->s->columns, chunk);
 }
 
-static bool has_others(const struct fan_intra *l)
+static bool has_others(const struct fan_host_board *l)
 {
 	return l->with.hosts > 1;
 }
 
-void fan_intra_open(struct fan_intra *l, struct fan_intra_segment *s, unsigned me, uint16_t rank,
-		    unsigned job_ranks)
+void fan_host_open(struct fan_host_board *l, struct fan_host_segment *s, unsigned me, uint16_t rank,
+		   unsigned job_ranks)
 {
 	assert(me < s->ranks);
 	memset(l, 0, sizeof *l);
@@ -100,31 +100,31 @@ static long futex(_Atomic uint32_t *at, int op, uint32_t value, const struct tim
 	return syscall(SYS_futex, at, op, value, t, NULL, 0);
 }
 
-void fan_intra_ring(struct fan_intra_segment *s, unsigned i, enum fan_intra_bell_name bell)
+void fan_host_ring(struct fan_host_segment *s, unsigned i, enum fan_host_bell_name bell)
 {
 	assert(i < FAN_HOST_RANKS_MAX);
-	struct fan_intra_bell *b = &s->rank[i].bell[bell];
+	struct fan_host_bell *b = &s->rank[i].bell[bell];
 	atomic_fetch_add(&b->rings, 1);
 	if (atomic_load(&b->asleep))
 		futex(&b->rings, FUTEX_WAKE, 1, NULL);
 }
 
-static void ring_all(const struct fan_intra *l, enum fan_intra_bell_name bell)
+static void ring_all(const struct fan_host_board *l, enum fan_host_bell_name bell)
 {
 	for (unsigned i = 0; i < l->s->ranks; i++)
 		if (i != l->me)
-			fan_intra_ring(l->s, i, bell);
+			fan_host_ring(l->s, i, bell);
 }
 
-uint32_t fan_intra_heard(const struct fan_intra *l, enum fan_intra_bell_name bell)
+uint32_t fan_host_heard(const struct fan_host_board *l, enum fan_host_bell_name bell)
 {
 	return atomic_load(&l->s->rank[l->me].bell[bell].rings);
 }
 
-void fan_intra_sleep(struct fan_intra *l, enum fan_intra_bell_name bell, uint32_t heard, int ms)
+void fan_host_sleep(struct fan_host_board *l, enum fan_host_bell_name bell, uint32_t heard, int ms)
 {
 	assert(ms >= 0);
-	struct fan_intra_bell *b = &l->s->rank[l->me].bell[bell];
+	struct fan_host_bell *b = &l->s->rank[l->me].bell[bell];
 	struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
 	atomic_store(&b->asleep, 1);
 	if (atomic_load(&b->rings) == heard)
@@ -134,8 +134,8 @@ void fan_intra_sleep(struct fan_intra *l, enum fan_intra_bell_name bell, uint32_
 
 /* Ends. */
 
-void fan_intra_fail(struct fan_intra *l, int error, const char *why,
-		    const struct fan_intra_blame *blame)
+void fan_host_fail(struct fan_host_board *l, int error, const char *why,
+		   const struct fan_host_blame *blame)
 {
 	int32_t none = 0;
 	assert(error != FAN_OK && error != FAN_E_PENDING);
@@ -148,20 +148,20 @@ void fan_intra_fail(struct fan_intra *l, int error, const char *why,
 	if (blame->lost)
 		memcpy(l->s->lost, blame->lost, sizeof l->s->lost);
 	atomic_store(&l->s->error, error);
-	ring_all(l, FAN_INTRA_WORK);
-	ring_all(l, FAN_INTRA_CALL);
+	ring_all(l, FAN_HOST_WORK);
+	ring_all(l, FAN_HOST_CALL);
 }
 
-int fan_intra_error(const struct fan_intra *l)
+int fan_host_error(const struct fan_host_board *l)
 {
 	int e = atomic_load(&l->s->error);
 	return e == FAN_E_PENDING ? 0 : e;
 }
 
-void fan_intra_leave(struct fan_intra *l)
+void fan_host_leave(struct fan_host_board *l)
 {
 	atomic_store(&l->s->rank[l->me].beat_ns, UINT64_MAX);
-	ring_all(l, FAN_INTRA_WORK);
+	ring_all(l, FAN_HOST_WORK);
 }
 
 /* Chunks. */
@@ -170,25 +170,25 @@ static uint64_t chunk_elems(const struct fan_op *op)
 {
 	unsigned bytes = fan_dtype_acc_bytes(op->dtype);
 	assert(bytes >= 1 && bytes <= sizeof(uint64_t));
-	return FAN_INTRA_CHUNK_BYTES / bytes;
+	return FAN_HOST_CHUNK_BYTES / bytes;
 }
 
-static struct fan_intra_op *op_at(struct fan_intra *l, uint64_t number)
+static struct fan_host_op *op_at(struct fan_host_board *l, uint64_t number)
 {
-	return &l->op[number % FAN_INTRA_OPS_KEPT];
+	return &l->op[number % FAN_HOST_OPS_KEPT];
 }
 
-bool fan_intra_has_room(const struct fan_intra *l)
+bool fan_host_has_room(const struct fan_host_board *l)
 {
-	return l->next_op - l->first_op < FAN_INTRA_OPS_MAX;
+	return l->next_op - l->first_op < FAN_HOST_OPS_MAX;
 }
 
-bool fan_intra_start(struct fan_intra *l, const struct fan_op *op, unsigned root_host)
+bool fan_host_start(struct fan_host_board *l, const struct fan_op *op, unsigned root_host)
 {
-	if (!fan_intra_has_room(l))
+	if (!fan_host_has_room(l))
 		return false;
 	uint64_t each = chunk_elems(op), chunks = op->count ? (op->count + each - 1) / each : 1;
-	*op_at(l, l->next_op++) = (struct fan_intra_op){*op, root_host, l->chunks, chunks};
+	*op_at(l, l->next_op++) = (struct fan_host_op){*op, root_host, l->chunks, chunks};
 	l->chunks += chunks;
 	return true;
 }
@@ -202,9 +202,9 @@ struct slice {
 };
 
 /* That of chunk `chunk`; `*number` is the operation of the chunk before it, or its own. */
-static struct slice slice_of(struct fan_intra *l, uint64_t chunk, uint64_t *number)
+static struct slice slice_of(struct fan_host_board *l, uint64_t chunk, uint64_t *number)
 {
-	const struct fan_intra_op *o = op_at(l, *number);
+	const struct fan_host_op *o = op_at(l, *number);
 	assert(*number < l->next_op);
 	if (chunk == o->first + o->chunks)
 		o = op_at(l, ++*number);
@@ -214,36 +214,36 @@ static struct slice slice_of(struct fan_intra *l, uint64_t chunk, uint64_t *numb
 	return (struct slice){&o->op, o->root_host, from, (unsigned)(left < each ? left : each)};
 }
 
-static bool root_is_here(const struct fan_intra *l, const struct slice *p)
+static bool root_is_here(const struct fan_host_board *l, const struct slice *p)
 {
 	return p->root_host == l->with.host;
 }
 
-static bool is_root(const struct fan_intra *l, const struct slice *p)
+static bool is_root(const struct fan_host_board *l, const struct slice *p)
 {
 	return p->op->root == l->me && root_is_here(l, p);
 }
 
-static bool is_data(const struct fan_intra *l, const struct slice *p)
+static bool is_data(const struct fan_host_board *l, const struct slice *p)
 {
 	return p->op->op == FAN_BCAST ? is_root(l, p) : p->op->op != FAN_BARRIER;
 }
 
 static bool is_small(const struct slice *p)
 {
-	return p->count * fan_dtype_acc_bytes(p->op->dtype) <= FAN_INTRA_SMALL_BYTES;
+	return p->count * fan_dtype_acc_bytes(p->op->dtype) <= FAN_HOST_SMALL_BYTES;
 }
 
 /* Each rank sums the chunk for itself. */
-static bool is_private(const struct fan_intra *l, const struct slice *p)
+static bool is_private(const struct fan_host_board *l, const struct slice *p)
 {
 	return is_small(p) && !has_others(l);
 }
 
 /* All have left the place of a chunk, or the last one that does will ring. */
-static bool is_free(const struct fan_intra *l, uint64_t chunk)
+static bool is_free(const struct fan_host_board *l, uint64_t chunk)
 {
-	struct fan_intra_place *at = place_of(l, chunk);
+	struct fan_host_place *at = place_of(l, chunk);
 	uint64_t before = all_of(l, chunk) - l->s->ranks;
 	if (atomic_load(&at->left) == before)
 		return true;
@@ -251,12 +251,12 @@ static bool is_free(const struct fan_intra *l, uint64_t chunk)
 	return atomic_load(&at->left) == before;
 }
 
-static bool copy_in(struct fan_intra *l)
+static bool copy_in(struct fan_host_board *l)
 {
 	uint64_t chunk = l->in;
 	if (chunk == l->chunks)
 		return false;
-	struct fan_intra_place *at = place_of(l, chunk);
+	struct fan_host_place *at = place_of(l, chunk);
 	if (!is_free(l, chunk))
 		return false;
 	struct slice p = slice_of(l, chunk, &l->in_op);
@@ -264,27 +264,27 @@ static bool copy_in(struct fan_intra *l)
 	if (is_data(l, &p) && p.count)
 		memcpy(elements_of(l, chunk, l->me), (const uint8_t *)p.op->in + p.from * bytes,
 		       (size_t)p.count * bytes);
-	at->desc[l->me] = (struct fan_intra_desc){.left = p.op->count - p.from,
-						  .root = p.op->root,
-						  .mark = p.op->mark,
-						  .op = (uint8_t)p.op->op,
-						  .dtype = (uint8_t)p.op->dtype,
-						  .reduce = p.op->reduce};
+	at->desc[l->me] = (struct fan_host_desc){.left = p.op->count - p.from,
+						 .root = p.op->root,
+						 .mark = p.op->mark,
+						 .op = (uint8_t)p.op->op,
+						 .dtype = (uint8_t)p.op->dtype,
+						 .reduce = p.op->reduce};
 	atomic_store(&l->s->rank[l->me].in, ++l->in);
 	if (atomic_fetch_add(&at->arrived, 1) + 1 == all_of(l, chunk))
-		ring_all(l, FAN_INTRA_WORK);
+		ring_all(l, FAN_HOST_WORK);
 	return true;
 }
 
-static bool same_desc(const struct fan_intra_desc *a, const struct fan_intra_desc *b)
+static bool same_desc(const struct fan_host_desc *a, const struct fan_host_desc *b)
 {
 	return a->left == b->left && a->root == b->root && a->mark == b->mark && a->op == b->op &&
 	       a->dtype == b->dtype && a->reduce == b->reduce;
 }
 
-static struct fan_fault_asked asked_by(const struct fan_intra *l, uint64_t chunk, unsigned i)
+static struct fan_fault_asked asked_by(const struct fan_host_board *l, uint64_t chunk, unsigned i)
 {
-	const struct fan_intra_desc *d = &place_of(l, chunk)->desc[i];
+	const struct fan_host_desc *d = &place_of(l, chunk)->desc[i];
 	return (struct fan_fault_asked){
 		.rank = l->s->rank[i].rank,
 		.op = d->op,
@@ -298,18 +298,18 @@ static struct fan_fault_asked asked_by(const struct fan_intra *l, uint64_t chunk
 
 /* Number `i` asks for something else than this rank does; that is the job's end.  It is found at
  * the first chunk of an operation, of which all elements are left. */
-static void disagree(struct fan_intra *l, uint64_t chunk, unsigned i)
+static void disagree(struct fan_host_board *l, uint64_t chunk, unsigned i)
 {
 	const struct fan_fault_asked mine = asked_by(l, chunk, l->me),
 				     other = asked_by(l, chunk, i);
-	char why[FAN_INTRA_WHY_BYTES];
+	char why[FAN_HOST_WHY_BYTES];
 	fan_fault_disagreement_text(why, sizeof why, &mine, &other);
-	fan_intra_fail(l, FAN_E_MISMATCH, why, &(struct fan_intra_blame){.cause = FAN_E_MISMATCH});
+	fan_host_fail(l, FAN_E_MISMATCH, why, &(struct fan_host_blame){.cause = FAN_E_MISMATCH});
 }
 
-static bool all_agree(struct fan_intra *l, uint64_t chunk)
+static bool all_agree(struct fan_host_board *l, uint64_t chunk)
 {
-	const struct fan_intra_place *at = place_of(l, chunk);
+	const struct fan_host_place *at = place_of(l, chunk);
 	for (unsigned i = 0; i < l->s->ranks; i++) {
 		if (same_desc(&at->desc[i], &at->desc[l->me]))
 			continue;
@@ -320,8 +320,8 @@ static bool all_agree(struct fan_intra *l, uint64_t chunk)
 }
 
 /* The result of elements `from` .. `to` - 1 of the chunk into `acc`, where they begin. */
-static void reduce(const struct fan_intra *l, uint64_t chunk, const struct slice *p, unsigned from,
-		   unsigned to, void *acc)
+static void reduce(const struct fan_host_board *l, uint64_t chunk, const struct slice *p,
+		   unsigned from, unsigned to, void *acc)
 {
 	unsigned dtype = p->op->dtype, bytes = fan_dtype_bytes(dtype);
 	if (p->op->op == FAN_BARRIER || from == to)
@@ -344,7 +344,7 @@ static void reduce(const struct fan_intra *l, uint64_t chunk, const struct slice
 
 /* Share `i` of a chunk begins at this element, and its result there in accumulators, which are
  * aligned since shares begin at multiples of SHARE_ELEMS.  A small chunk is one share. */
-static unsigned share_begin(const struct fan_intra *l, const struct slice *p, unsigned i)
+static unsigned share_begin(const struct fan_host_board *l, const struct slice *p, unsigned i)
 {
 	assert(i <= l->s->columns);
 	if (i == l->s->columns || (i && is_small(p)))
@@ -352,27 +352,27 @@ static unsigned share_begin(const struct fan_intra *l, const struct slice *p, un
 	return (unsigned)((uint64_t)p->count * i / l->s->columns) / SHARE_ELEMS * SHARE_ELEMS;
 }
 
-static uint8_t *share_at(const struct fan_intra *l, uint64_t chunk, const struct slice *p,
+static uint8_t *share_at(const struct fan_host_board *l, uint64_t chunk, const struct slice *p,
 			 unsigned i)
 {
 	return sum_of(l, chunk) + (size_t)share_begin(l, p, i) * fan_dtype_acc_bytes(p->op->dtype);
 }
 
 /* This rank's share of the chunk, if it has one, is in the segment. */
-static void count_summed(struct fan_intra *l, uint64_t chunk, bool silent)
+static void count_summed(struct fan_host_board *l, uint64_t chunk, bool silent)
 {
-	struct fan_intra_place *at = place_of(l, chunk);
+	struct fan_host_place *at = place_of(l, chunk);
 	atomic_store(&l->s->rank[l->me].summed, chunk + 1);
 	if (l->me >= l->s->columns)
 		return;
 	if (atomic_fetch_add(&at->summed, 1) + 1 == count_of(l->s->columns, chunk) && !silent)
-		ring_all(l, FAN_INTRA_WORK);
+		ring_all(l, FAN_HOST_WORK);
 }
 
 /* Add to this rank's share of the chunk, which begins at `acc`, what the other hosts have.  Half
  * types travel as the float32 that they are summed in, so that they are rounded once; averages as
  * sums.  Their marks say so. */
-static bool start_share(struct fan_intra *l, const struct slice *p, void *acc, unsigned count)
+static bool start_share(struct fan_host_board *l, const struct slice *p, void *acc, unsigned count)
 {
 	bool bcast = p->op->op == FAN_BCAST, here = root_is_here(l, p);
 	struct fan_op op = *p->op;
@@ -392,14 +392,15 @@ static bool start_share(struct fan_intra *l, const struct slice *p, void *acc, u
 }
 
 /* A share has come back from the other hosts: make it the result. */
-static void finish_sum(const struct fan_intra *l, const struct slice *p, void *acc, unsigned count)
+static void finish_sum(const struct fan_host_board *l, const struct slice *p, void *acc,
+		       unsigned count)
 {
 	if (p->op->op != FAN_BCAST && p->op->op != FAN_BARRIER)
 		fan_reduce_finish(p->op->dtype, p->op->op, acc, count, l->job_ranks);
 }
 
 /* The elements of this rank's share; does it go to the other hosts? */
-static unsigned share_count(const struct fan_intra *l, const struct slice *p, bool *goes_out)
+static unsigned share_count(const struct fan_host_board *l, const struct slice *p, bool *goes_out)
 {
 	bool column = l->me < l->s->columns;
 	unsigned count = column ? share_begin(l, p, l->me + 1) - share_begin(l, p, l->me) : 0;
@@ -407,7 +408,7 @@ static unsigned share_count(const struct fan_intra *l, const struct slice *p, bo
 	return count;
 }
 
-static bool sum_share(struct fan_intra *l)
+static bool sum_share(struct fan_host_board *l)
 {
 	uint64_t chunk = l->sum;
 	bool goes_out;
@@ -429,7 +430,7 @@ static bool sum_share(struct fan_intra *l)
 	return true;
 }
 
-bool fan_intra_needs_net(struct fan_intra *l)
+bool fan_host_needs_net(struct fan_host_board *l)
 {
 	bool goes_out;
 	uint64_t op = l->sum_op;
@@ -440,13 +441,13 @@ bool fan_intra_needs_net(struct fan_intra *l)
 	return goes_out;
 }
 
-void fan_intra_returned(struct fan_intra *l)
+void fan_host_returned(struct fan_host_board *l)
 {
 	l->returned++;
 }
 
 /* The oldest share that is on its way has come back, or there is none. */
-static bool finish_share(struct fan_intra *l)
+static bool finish_share(struct fan_host_board *l)
 {
 	uint64_t chunk = l->net;
 	bool goes_out;
@@ -465,14 +466,14 @@ static bool finish_share(struct fan_intra *l)
 	return true;
 }
 
-static bool wants_result(const struct fan_intra *l, const struct slice *p)
+static bool wants_result(const struct fan_host_board *l, const struct slice *p)
 {
 	if (p->op->op == FAN_BARRIER || !p->op->count)
 		return false;
 	return p->op->op == FAN_BCAST ? !is_root(l, p) : !p->op->reduce || is_root(l, p);
 }
 
-static void copy_shares(const struct fan_intra *l, uint64_t chunk, const struct slice *p)
+static void copy_shares(const struct fan_host_board *l, uint64_t chunk, const struct slice *p)
 {
 	unsigned bytes = fan_dtype_bytes(p->op->dtype);
 	uint8_t *to = (uint8_t *)p->op->out + p->from * bytes;
@@ -482,13 +483,13 @@ static void copy_shares(const struct fan_intra *l, uint64_t chunk, const struct 
 	}
 }
 
-static bool copy_out(struct fan_intra *l)
+static bool copy_out(struct fan_host_board *l)
 {
-	_Alignas(64) uint8_t acc[FAN_INTRA_SMALL_BYTES];
+	_Alignas(64) uint8_t acc[FAN_HOST_SMALL_BYTES];
 	uint64_t chunk = l->out;
 	if (chunk == l->sum)
 		return false;
-	struct fan_intra_place *at = place_of(l, chunk);
+	struct fan_host_place *at = place_of(l, chunk);
 	struct slice p = slice_of(l, chunk, &l->out_op);
 	bool private = is_private(l, &p), wants = wants_result(l, &p);
 	if (!private && !is_summed(l, chunk))
@@ -505,14 +506,14 @@ static bool copy_out(struct fan_intra *l)
 		l->first_op = l->out_op + 1;
 	if (atomic_fetch_add(&at->left, 1) + 1 == all_of(l, chunk) &&
 	    atomic_exchange(&at->wanted, 0))
-		ring_all(l, FAN_INTRA_WORK);
+		ring_all(l, FAN_HOST_WORK);
 	return true;
 }
 
-bool fan_intra_work(struct fan_intra *l)
+bool fan_host_work(struct fan_host_board *l)
 {
 	bool any = false;
-	if (fan_intra_error(l))
+	if (fan_host_error(l))
 		return false;
 	while (copy_out(l) || finish_share(l) || sum_share(l) || copy_in(l))
 		any = true;
@@ -521,7 +522,7 @@ bool fan_intra_work(struct fan_intra *l)
 
 /* Nobody waits for what this rank does about its next chunk: it sums that for itself, or not at
  * all. */
-static bool sums_alone(struct fan_intra *l)
+static bool sums_alone(struct fan_host_board *l)
 {
 	if (l->sum == l->in)
 		return false;
@@ -529,27 +530,27 @@ static bool sums_alone(struct fan_intra *l)
 	return is_private(l, &p) || l->me >= l->s->columns;
 }
 
-void fan_intra_finish(struct fan_intra *l)
+void fan_host_finish(struct fan_host_board *l)
 {
 	while (copy_out(l) || finish_share(l) || (sums_alone(l) && sum_share(l)))
 		;
 }
 
-uint64_t fan_intra_done(const struct fan_intra *l)
+uint64_t fan_host_done(const struct fan_host_board *l)
 {
 	return l->first_op;
 }
 
-unsigned fan_intra_missing(const struct fan_intra *l, bool missing[FAN_HOST_RANKS_MAX],
-			   bool *shares)
+unsigned fan_host_missing(const struct fan_host_board *l, bool missing[FAN_HOST_RANKS_MAX],
+			  bool *shares)
 {
 	unsigned count = 0;
-	bool full = l->in < l->chunks && l->in >= FAN_INTRA_DEPTH && l->in == l->out;
+	bool full = l->in < l->chunks && l->in >= FAN_HOST_DEPTH && l->in == l->out;
 	*shares = l->out < l->sum; /* otherwise it waits for elements, or for a place */
 	for (unsigned i = 0; i < FAN_HOST_RANKS_MAX; i++) {
-		const struct fan_intra_rank *r = &l->s->rank[i];
+		const struct fan_host_rank *r = &l->s->rank[i];
 		bool late = *shares ? atomic_load(&r->summed) <= l->out
-			    : full  ? atomic_load(&r->out) <= l->in - FAN_INTRA_DEPTH
+			    : full  ? atomic_load(&r->out) <= l->in - FAN_HOST_DEPTH
 				    : atomic_load(&r->in) <= l->sum;
 		missing[i] = i < l->s->ranks && i != l->me && l->out < l->chunks && late;
 		count += missing[i];

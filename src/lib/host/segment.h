@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* segment.h - the ranks of one host reduce in memory that they share.
  *
- * Operations are cut into chunks, FAN_INTRA_DEPTH of which are under way.  Each rank copies its
+ * Operations are cut into chunks, FAN_HOST_DEPTH of which are under way.  Each rank copies its
  * elements of a chunk into the segment; when all have arrived, rank i sums share i of the chunk,
  * and adds what the same share is on the other hosts; when all shares are summed, each rank copies
- * the sum out, and when all have left, the place is free for the chunk FAN_INTRA_DEPTH later.  A
+ * the sum out, and when all have left, the place is free for the chunk FAN_HOST_DEPTH later.  A
  * small chunk is summed by each rank for itself, in the same order, which saves a wait.  Ranks
  * start the same operations in the same order, so they number chunks alike; what each asks for
  * stands beside its elements and is compared.
@@ -25,42 +25,42 @@
 #include "core/worker/worker.h"
 #include "lib/base/cause.h"
 
-#define FAN_INTRA_DEPTH	      4		  /* chunks under way */
-#define FAN_INTRA_CHUNK_BYTES (128 << 10) /* of accumulators in a chunk */
-#define FAN_INTRA_SMALL_BYTES 4096	  /* of accumulators: each rank sums for itself */
-#define FAN_INTRA_OPS_MAX     64	  /* started and not ended, of one rank */
-#define FAN_INTRA_OPS_KEPT    (FAN_INTRA_OPS_MAX + 1) /* and the last one that has ended */
-#define FAN_INTRA_WHY_BYTES   256
+#define FAN_HOST_DEPTH	     4			    /* chunks under way */
+#define FAN_HOST_CHUNK_BYTES (128 << 10)	    /* of accumulators in a chunk */
+#define FAN_HOST_SMALL_BYTES 4096		    /* of accumulators: each rank sums for itself */
+#define FAN_HOST_OPS_MAX     64			    /* started and not ended, of one rank */
+#define FAN_HOST_OPS_KEPT    (FAN_HOST_OPS_MAX + 1) /* and the last one that has ended */
+#define FAN_HOST_WHY_BYTES   256
 
 /* What a rank asks of a chunk. */
-struct fan_intra_desc {
+struct fan_host_desc {
 	uint64_t left; /* elements of its operation from this chunk on */
 	uint16_t root, mark;
 	uint8_t op, dtype, reduce;
 };
 
-struct fan_intra_place {
+struct fan_host_place {
 	_Alignas(64) _Atomic uint64_t arrived; /* ranks, over all chunks that have used the place */
 	_Alignas(64) _Atomic uint64_t summed;
 	_Alignas(64) _Atomic uint64_t left;
 	_Atomic uint32_t wanted; /* a rank waits until all have left */
-	_Alignas(64) struct fan_intra_desc desc[FAN_HOST_RANKS_MAX];
+	_Alignas(64) struct fan_host_desc desc[FAN_HOST_RANKS_MAX];
 };
 
 /* A thread sleeps until it is rung. */
-struct fan_intra_bell {
+struct fan_host_bell {
 	_Atomic uint32_t rings; /* futex */
 	_Atomic uint32_t asleep;
 };
 
-enum fan_intra_bell_name {
-	FAN_INTRA_WORK, /* for the thread that does the rank's work: something may have changed */
-	FAN_INTRA_CALL, /* for the one that waits for work, or for a question whether it lives */
-	FAN_INTRA_BELLS
+enum fan_host_bell_name {
+	FAN_HOST_WORK, /* for the thread that does the rank's work: something may have changed */
+	FAN_HOST_CALL, /* for the one that waits for work, or for a question whether it lives */
+	FAN_HOST_BELLS
 };
 
-struct fan_intra_rank {
-	_Alignas(64) struct fan_intra_bell bell[FAN_INTRA_BELLS];
+struct fan_host_rank {
+	_Alignas(64) struct fan_host_bell bell[FAN_HOST_BELLS];
 	_Atomic uint64_t beat_ns;	  /* CLOCK_MONOTONIC; 0: it has not come yet; UINT64_MAX: it
 					   * has left */
 	_Atomic uint32_t asked;		  /* somebody wants a beat */
@@ -71,7 +71,7 @@ struct fan_intra_rank {
 	uint16_t rank;			  /* of the job */
 };
 
-struct fan_intra_segment {
+struct fan_host_segment {
 	uint64_t bytes;
 	uint32_t ranks, columns;
 	_Atomic uint32_t joined;
@@ -79,114 +79,114 @@ struct fan_intra_segment {
 	_Atomic uint32_t agreed;   /* ...what they do then: attach.c */
 	_Atomic uint64_t given_ns; /* CLOCK_MONOTONIC: all have been given it; 0: not yet */
 	_Atomic int32_t error;	   /* 0; FAN_E_PENDING while `why` is written; or what ended all */
-	char why[FAN_INTRA_WHY_BYTES];
+	char why[FAN_HOST_WHY_BYTES];
 	int32_t cause;			 /* what other hosts are told; 0: nothing */
 	uint64_t blamed[FAN_RANK_WORDS]; /* with it: hosts */
 	uint64_t lost[FAN_RANK_WORDS];	 /* with the error: ranks of the job that are to blame */
-	struct fan_intra_rank rank[FAN_HOST_RANKS_MAX];
-	struct fan_intra_place place[FAN_INTRA_DEPTH];
+	struct fan_host_rank rank[FAN_HOST_RANKS_MAX];
+	struct fan_host_place place[FAN_HOST_DEPTH];
 	_Alignas(64) uint8_t data[]; /* of each place: the sum, then each rank's elements */
 };
 
 /* The way of shares to the other hosts and back.  Share i of each host is one rank of a job whose
  * ranks are the hosts. */
-struct fan_intra_net {
+struct fan_host_net {
 	unsigned hosts;
 	unsigned host; /* this one */
 
-	/* Start `op` with the other hosts; fan_intra_returned follows, in the order of starts. */
+	/* Start `op` with the other hosts; fan_host_returned follows, in the order of starts. */
 	bool (*start)(void *ctx, const struct fan_op *op);
 	void *ctx;
 };
 
 /* An operation of this rank. */
-struct fan_intra_op {
+struct fan_host_op {
 	struct fan_op op;
 	unsigned root_host; /* where op.root is a rank; 0 without other hosts */
 	uint64_t first;	    /* its first chunk */
 	uint64_t chunks;
 };
 
-struct fan_intra {
-	struct fan_intra_segment *s;
+struct fan_host_board {
+	struct fan_host_segment *s;
 	unsigned me;
-	unsigned job_ranks;			    /* that an average divides by */
-	struct fan_intra_op op[FAN_INTRA_OPS_KEPT]; /* a ring: number i at op[i % KEPT] */
+	unsigned job_ranks;			  /* that an average divides by */
+	struct fan_host_op op[FAN_HOST_OPS_KEPT]; /* a ring: number i at op[i % KEPT] */
 	uint64_t first_op, next_op;
 	uint64_t chunks;	    /* of all operations started so far */
 	uint64_t in, sum, net, out; /* chunks: the next to copy in, to sum, to hear of from the
 				     * other hosts, to copy out */
 	uint64_t in_op, sum_op, net_op, out_op; /* the operations that these belong to, or those
 						 * before them: first_op - 1 or more */
-	struct fan_intra_net with;		/* hosts 0 or 1: no other host */
+	struct fan_host_net with;		/* hosts 0 or 1: no other host */
 	uint64_t returned; /* shares that have come back, and are not counted as summed */
 };
 
 /* Bytes of the segment of `ranks` ranks, 1 .. FAN_HOST_RANKS_MAX. */
-size_t fan_intra_bytes(unsigned ranks);
+size_t fan_host_bytes(unsigned ranks);
 
 /* Make it in `mem`, all of whose bytes are zero; aligned to 64.  Numbers 0 .. columns - 1 sum
  * shares: as many as on the other hosts. */
-struct fan_intra_segment *fan_intra_init(void *mem, unsigned ranks, unsigned columns);
+struct fan_host_segment *fan_host_init(void *mem, unsigned ranks, unsigned columns);
 
 /* Take part in it as number `me` of its ranks, rank `rank` of a job of `job_ranks`. */
-void fan_intra_open(struct fan_intra *l, struct fan_intra_segment *s, unsigned me, uint16_t rank,
-		    unsigned job_ranks);
+void fan_host_open(struct fan_host_board *l, struct fan_host_segment *s, unsigned me, uint16_t rank,
+		   unsigned job_ranks);
 
 /* Is a segment that another process has made what it should be? */
-bool fan_intra_is_sane(const struct fan_intra_segment *s, size_t bytes, unsigned ranks);
+bool fan_host_is_sane(const struct fan_host_segment *s, size_t bytes, unsigned ranks);
 
-/* Start an operation whose root is number op->root of host `root_host`.  False: FAN_INTRA_OPS_MAX
+/* Start an operation whose root is number op->root of host `root_host`.  False: FAN_HOST_OPS_MAX
  * are under way. */
-bool fan_intra_start(struct fan_intra *l, const struct fan_op *op, unsigned root_host);
+bool fan_host_start(struct fan_host_board *l, const struct fan_op *op, unsigned root_host);
 
 /* Fewer are under way. */
-bool fan_intra_has_room(const struct fan_intra *l);
+bool fan_host_has_room(const struct fan_host_board *l);
 
 /* The next chunk that it sums goes to the other hosts. */
-bool fan_intra_needs_net(struct fan_intra *l);
+bool fan_host_needs_net(struct fan_host_board *l);
 
 /* The oldest operation that `with.start` has started has ended. */
-void fan_intra_returned(struct fan_intra *l);
+void fan_host_returned(struct fan_host_board *l);
 
 /* Do what can be done now.  True: something was done.  With an error in the segment nothing is. */
-bool fan_intra_work(struct fan_intra *l);
+bool fan_host_work(struct fan_host_board *l);
 
 /* With an error in the segment: end the operations to whose results nothing is missing.  Ranks that
  * have them may have left since, and that may be the error. */
-void fan_intra_finish(struct fan_intra *l);
+void fan_host_finish(struct fan_host_board *l);
 
 /* Operations of this rank that have ended, in their order. */
-uint64_t fan_intra_done(const struct fan_intra *l);
+uint64_t fan_host_done(const struct fan_host_board *l);
 
 /* Who is to blame for an end: ranks of the job; and for other hosts a cause, 0: they are told
  * nothing, and hosts.  NULL: none. */
-struct fan_intra_blame {
+struct fan_host_blame {
 	const uint64_t *lost;
 	int cause;
 	const uint64_t *hosts;
 };
 
 /* End it for all its ranks.  Only the first error counts. */
-void fan_intra_fail(struct fan_intra *l, int error, const char *why,
-		    const struct fan_intra_blame *blame);
+void fan_host_fail(struct fan_host_board *l, int error, const char *why,
+		   const struct fan_host_blame *blame);
 
 /* The error that has ended it, or 0. */
-int fan_intra_error(const struct fan_intra *l);
+int fan_host_error(const struct fan_host_board *l);
 
 /* This rank asks for no more. */
-void fan_intra_leave(struct fan_intra *l);
+void fan_host_leave(struct fan_host_board *l);
 
 /* Sleep until this rank's bell rings that has rung `heard` times, `ms` at most. */
-uint32_t fan_intra_heard(const struct fan_intra *l, enum fan_intra_bell_name bell);
-void fan_intra_sleep(struct fan_intra *l, enum fan_intra_bell_name bell, uint32_t heard, int ms);
+uint32_t fan_host_heard(const struct fan_host_board *l, enum fan_host_bell_name bell);
+void fan_host_sleep(struct fan_host_board *l, enum fan_host_bell_name bell, uint32_t heard, int ms);
 
 /* Ring a bell of number `i`, from any thread. */
-void fan_intra_ring(struct fan_intra_segment *s, unsigned i, enum fan_intra_bell_name bell);
+void fan_host_ring(struct fan_host_segment *s, unsigned i, enum fan_host_bell_name bell);
 
 /* The ranks, by their numbers within the segment, that this rank waits for.  `*shares`: for their
  * shares, which may wait for other hosts. */
-unsigned fan_intra_missing(const struct fan_intra *l, bool missing[FAN_HOST_RANKS_MAX],
-			   bool *shares);
+unsigned fan_host_missing(const struct fan_host_board *l, bool missing[FAN_HOST_RANKS_MAX],
+			  bool *shares);
 
 #endif

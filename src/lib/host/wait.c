@@ -12,7 +12,7 @@
 #define FAST_MAX 64   /* up to these, */
 #define SLOW_MAX 1024 /* or these after a slow one */
 
-static void give_up_yields(struct fan_intra_wait *w, unsigned most)
+static void give_up_yields(struct fan_host_wait *w, unsigned most)
 {
 	unsigned twice = 2 * w->sleeps_next;
 	w->sleeps_next = twice < SLEEPS ? SLEEPS : twice > most ? most : twice;
@@ -23,7 +23,7 @@ static void give_up_yields(struct fan_intra_wait *w, unsigned most)
  * asleep and to be woken.  False: it has not.  A thread that computes keeps the core for its whole
  * time slice, and where each rank is a group to the scheduler (a session, a container), a yield
  * goes to nobody else.  Then the next waits do without. */
-static bool yield_until(struct fan_intra_wait *w, const struct fan_intra *l, uint32_t heard)
+static bool yield_until(struct fan_host_wait *w, const struct fan_host_board *l, uint32_t heard)
 {
 	uint64_t begin_ns = fan_clock_ns(), last_ns = begin_ns;
 	for (int n = 0; n < YIELDS; n++) {
@@ -34,7 +34,7 @@ static bool yield_until(struct fan_intra_wait *w, const struct fan_intra *l, uin
 			return false;
 		}
 		last_ns = now_ns;
-		if (fan_intra_heard(l, FAN_INTRA_WORK) != heard) {
+		if (fan_host_heard(l, FAN_HOST_WORK) != heard) {
 			w->sleeps_next /= 2;
 			return true;
 		}
@@ -44,13 +44,13 @@ static bool yield_until(struct fan_intra_wait *w, const struct fan_intra *l, uin
 	return false;
 }
 
-void fan_intra_wait(struct fan_intra_wait *w, struct fan_intra *l, uint32_t heard, int ms)
+void fan_host_wait(struct fan_host_wait *w, struct fan_host_board *l, uint32_t heard, int ms)
 {
-	if (fan_intra_heard(l, FAN_INTRA_WORK) != heard)
+	if (fan_host_heard(l, FAN_HOST_WORK) != heard)
 		return;
 	if (w->sleeps)
 		w->sleeps--;
 	else if (yield_until(w, l, heard))
 		return;
-	fan_intra_sleep(l, FAN_INTRA_WORK, heard, ms);
+	fan_host_sleep(l, FAN_HOST_WORK, heard, ms);
 }

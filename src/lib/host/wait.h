@@ -7,12 +7,12 @@
 #include "segment.h"
 
 /* All zero at first. */
-struct fan_intra_wait {
+struct fan_host_wait {
 	unsigned sleeps;      /* waits to come that do without yields */
 	unsigned sleeps_next; /* after the last fast or slow yields */
 };
 
-/* Until FAN_INTRA_WORK of `l` has rung, which it had `heard` times, for `ms` at most. */
-void fan_intra_wait(struct fan_intra_wait *w, struct fan_intra *l, uint32_t heard, int ms);
+/* Until FAN_HOST_WORK of `l` has rung, which it had `heard` times, for `ms` at most. */
+void fan_host_wait(struct fan_host_wait *w, struct fan_host_board *l, uint32_t heard, int ms);
 
 #endif

@@ -14,7 +14,7 @@
 #define BUFFER_BYTES 65536
 #define STRAYS_MAX   16 /* batches read from one socket at a time */
 
-void fan_reach_ask(struct fan_udp *u, uint64_t nonce)
+void fan_echo_ask(struct fan_udp *u, uint64_t nonce)
 {
 	fan_path_ask(u, NULL, nonce, FAN_HEAD_BYTES + FAN_ECHO_MIN);
 }
@@ -36,9 +36,9 @@ static bool has_answered(struct fan_udp *u, uint64_t nonce)
 /* Until all have answered, or the time is over. */
 static void listen_for(struct fan_udp *u, unsigned count, uint64_t nonce, bool *answers)
 {
-	uint64_t until_ns = fan_clock_ns() + FAN_REACH_MS * FAN_MS;
+	uint64_t until_ns = fan_clock_ns() + FAN_ECHO_TEST_MS * FAN_MS;
 	for (;;) {
-		struct pollfd p[FAN_REACH_MAX];
+		struct pollfd p[FAN_ECHO_TEST_MAX];
 		bool all = true;
 		for (unsigned i = 0; i < count; i++) {
 			p[i] = (struct pollfd){.fd = answers[i] ? -1 : u[i].fd, .events = POLLIN};
@@ -54,21 +54,21 @@ static void listen_for(struct fan_udp *u, unsigned count, uint64_t nonce, bool *
 	}
 }
 
-void fan_reach(const fan_peer *at, unsigned count, bool *answers)
+void fan_echo_test(const fan_peer *at, unsigned count, bool *answers)
 {
-	struct fan_udp u[FAN_REACH_MAX];
+	struct fan_udp u[FAN_ECHO_TEST_MAX];
 	uint64_t nonce = fan_clock_nonce();
-	assert(count <= FAN_REACH_MAX);
+	assert(count <= FAN_ECHO_TEST_MAX);
 	for (unsigned i = 0; i < count; i++) {
 		struct fan_udp_options o = {.connect = at[i], .buffer_bytes = BUFFER_BYTES};
 		answers[i] = false;
 		if (!at[i].port || fan_udp_open(&u[i], &o))
 			u[i].fd = -1;
 	}
-	for (int try = 0; try < FAN_REACH_TRIES; try++) {
+	for (int try = 0; try < FAN_ECHO_TEST_TRIES; try++) {
 		for (unsigned i = 0; i < count; i++)
 			if (u[i].fd >= 0 && !answers[i])
-				fan_reach_ask(&u[i], nonce);
+				fan_echo_ask(&u[i], nonce);
 		listen_for(u, count, nonce, answers);
 	}
 	for (unsigned i = 0; i < count; i++)

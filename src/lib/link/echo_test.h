@@ -8,17 +8,17 @@
 
 #include "core/base/out.h"
 
-#define FAN_REACH_MAX	64  /* aggregators */
-#define FAN_REACH_TRIES 5   /* echoes sent to one that does not answer... */
-#define FAN_REACH_MS	100 /* ...and the time between them */
+#define FAN_ECHO_TEST_MAX   64	/* aggregators */
+#define FAN_ECHO_TEST_TRIES 5	/* echoes sent to one that does not answer... */
+#define FAN_ECHO_TEST_MS    100 /* ...and the time between them */
 
 struct fan_udp;
 
 /* Send one echo to the aggregator that `u` is connected to. */
-void fan_reach_ask(struct fan_udp *u, uint64_t nonce);
+void fan_echo_ask(struct fan_udp *u, uint64_t nonce);
 
 /* Send an echo to each of `count` aggregators, and note in `answers` which have answered.  Entries
- * without a port do not.  Blocks for at most FAN_REACH_TRIES * FAN_REACH_MS. */
-void fan_reach(const fan_peer *at, unsigned count, bool *answers);
+ * without a port do not.  Blocks for at most FAN_ECHO_TEST_TRIES * FAN_ECHO_TEST_MS. */
+void fan_echo_test(const fan_peer *at, unsigned count, bool *answers);
 
 #endif

@@ -107,7 +107,7 @@ void fan_failover_choose(struct fan_connection *cn, struct fan_connection_io *io
 			go_to_switch(cn, now_ns);
 			return;
 		}
-		fan_reach_ask(&cn->failover.aside, fan_clock_nonce());
+		fan_echo_ask(&cn->failover.aside, fan_clock_nonce());
 		cn->failover.ask_ns = now_ns + ASK_NS;
 	}
 	if (now_ns < silent_ns(cn))

@@ -34,7 +34,7 @@ static int open_all(struct fan_rank *c)
 		return fan_rank_refuse(c, FAN_E_NOMEM, fan_err_text(FAN_E_NOMEM));
 	int e = open_events(c);
 	if (!e && *c->cfg.controller_addr)
-		fan_comm_client_init(c);
+		fan_plan_client_init(c);
 	return e;
 }
 
@@ -52,7 +52,7 @@ static void release(struct fan_rank *c)
 {
 	for (unsigned i = 0; i < FAN_SHARDS_MAX; i++)
 		fan_connection_close(&c->connection[i]);
-	fan_comm_client_free(c);
+	fan_plan_client_free(c);
 	fan_regroup_free(c->regroup);
 	if (c->thread.epoll_fd >= 0)
 		close(c->thread.epoll_fd);

@@ -53,9 +53,9 @@ static void ended(struct fan_rank *c, const struct fanin_op *op)
 	case FAN_OP_MEMBER:
 		c->ops.done++;
 		c->ops.bytes_done += op->op.count * fan_dtype_bytes(op->op.dtype);
-		fan_comm_split_done(c, op);
+		fan_share_meter_done(c, op);
 		break;
-	case FAN_OP_MEASUREMENT: fan_comm_split_arrived(c); break;
+	case FAN_OP_MEASUREMENT: fan_share_meter_arrived(c); break;
 	case FAN_OP_AGREEMENT:
 		assert(c->regroup);
 		c->regroup->arrived = true;

@@ -114,13 +114,13 @@ static bool start_op(struct fan_rank *c, struct fanin_op *op, uint64_t now_ns)
 {
 	assert(op->connections <= c->connections);
 	if (!op->is_counted)
-		fan_comm_split_started(c, op);
+		fan_share_meter_started(c, op);
 	for (; op->connections < c->connections; op->connections++) {
 		struct fan_connection *cn = &c->connection[op->connections];
 		uint64_t *id = &op->id[op->connections];
 		struct fan_cut cut;
 		*id = FAN_OP_NOWHERE;
-		if (!fan_comm_split_cut(c, op, op->connections, &cut))
+		if (!fan_share_meter_cut(c, op, op->connections, &cut))
 			continue;
 		struct fan_op part = fan_op_part(&op->op, &cut);
 		int e = fan_worker_start(cn->w, now_ns, &part, id);
@@ -145,7 +145,7 @@ static void start_ops(struct fan_rank *c, uint64_t now_ns)
 			return;
 		if (!c->ops.running_count)
 			c->when.quiet_ns = now_ns;
-		const int permits = fan_comm_split_permits(c);
+		const int permits = fan_share_meter_permits(c);
 		if (permits < 0)
 			fan_rank_fail(c, permits, fan_err_text(permits));
 		if (permits <= 0 || !start_op(c, c->ops.waiting.head, now_ns))
@@ -289,7 +289,7 @@ static void check_ready(struct fan_rank *c)
  * five quarters of alive_ms; so this one asks again for a little longer. */
 static bool awaits_its_place(struct fan_rank *c, struct fan_connection *cn, uint64_t now_ns)
 {
-	const uint64_t pause_ns = FAN_COMM_CLIENT_AGAIN_MS * FAN_MS;
+	const uint64_t pause_ns = FAN_PLAN_CLIENT_AGAIN_MS * FAN_MS;
 	if (c->ready || fan_worker_fault(cn->w)->err != FAN_E_RANK_TAKEN)
 		return false;
 	if (!cn->taken_by_ns)
@@ -314,7 +314,7 @@ static void check_connections(struct fan_rank *c, uint64_t now_ns)
 		if (fan_worker_phase(cn->w) != FAN_W_FAILED)
 			fail_by_socket(c, cn, now_ns);
 		else if (!fan_regroup_forgives(c, cn, now_ns) &&
-			 (c->ready || !fan_comm_client_forgives(c, cn, now_ns)) &&
+			 (c->ready || !fan_plan_client_forgives(c, cn, now_ns)) &&
 			 !awaits_its_place(c, cn, now_ns))
 			fail_by_core(c, cn);
 		if (!c->ready && cn->w)
@@ -347,19 +347,19 @@ static void work(struct fan_rank *c)
 	note_gap(c, now_ns);
 	if (!c->fate.leaving)
 		end_done(c); /* first: the news of a failure may have come with the last result */
-	fan_comm_client_work(c, now_ns);
+	fan_plan_client_work(c, now_ns);
 	fan_regroup_work(c, now_ns);
 	if (!c->fate.leaving) {
 		check_connections(c, now_ns);
 		start_ops(c, now_ns);
 		end_done(c);
-		if (fan_regroup_go_on(c) || fan_comm_split_waited(c))
+		if (fan_regroup_go_on(c) || fan_share_meter_waited(c))
 			start_ops(c, now_ns);
 	}
 	for (unsigned i = 0; i < c->connections; i++)
 		if (c->connection[i].w)
 			fan_failover_choose(&c->connection[i], c->io, now_ns);
-	fan_comm_split_keep_in_step(c, now_ns);
+	fan_share_meter_keep_in_step(c, now_ns);
 	send_all(c, now_ns);
 }
 
@@ -407,7 +407,7 @@ static int before_sleep(struct fan_rank *c)
 {
 	struct fanin_stats stats = fan_rank_collect_stats(c);
 	note_wait(c);
-	uint64_t deadline_ns = fan_comm_client_deadline(c), regroup_ns = fan_regroup_deadline(c);
+	uint64_t deadline_ns = fan_plan_client_deadline(c), regroup_ns = fan_regroup_deadline(c);
 	deadline_ns = regroup_ns < deadline_ns ? regroup_ns : deadline_ns;
 	if (!c->ready && !atomic_load(&c->error) && c->when.note_ns < deadline_ns)
 		deadline_ns = c->when.note_ns;
@@ -421,10 +421,10 @@ static int before_sleep(struct fan_rank *c)
 	c->shown.stats = stats;
 	if (c->counts_trips)
 		fan_rank_collect_trips(c, &c->shown.trips);
-	fan_comm_split_show(c);
+	fan_share_meter_show(c);
 	if (c->room_waiters)
 		pthread_cond_broadcast(&c->changed);
-	bool more = has_news(c) || (c->ops.waiting.head && !fan_comm_split_holds(c) &&
+	bool more = has_news(c) || (c->ops.waiting.head && !fan_share_meter_holds(c) &&
 				    c->ops.running_count < FAN_OPS_MAX &&
 				    !fan_regroup_holds(c, c->ops.waiting.head));
 	c->awake = more;

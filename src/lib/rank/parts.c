@@ -55,7 +55,7 @@ static struct fan_worker_config worker_config(const struct fan_rank *c,
 				     (cfg->ahead ? FAN_JOIN_AHEAD : 0) |
 				     (cfg->keys.count ? 0 : FAN_JOIN_RUNS)),
 		.alive_ms = (uint32_t)cfg->alive_ms,
-		.rto_min_ms = fan_comm_split_rto_min_ms(c, c->parts.count),
+		.rto_min_ms = fan_share_meter_rto_min_ms(c, c->parts.count),
 		.join_ms = (uint32_t)left_ms + 1,
 		.stall_ms = (uint32_t)cfg->timeout_ms,
 		.authentic = cfg->keys.count > 0,
@@ -115,7 +115,7 @@ static void add_connection(struct fan_rank *c, unsigned k, unsigned shard, uint6
 
 void fan_rank_open_parts(struct fan_rank *c, uint64_t now_ns)
 {
-	fan_comm_split_init(c);
+	fan_share_meter_init(c);
 	for (unsigned k = 0; k < c->parts.count && !atomic_load(&c->error); k++)
 		add_connection(c, k, 0, now_ns);
 }
@@ -129,7 +129,7 @@ void fan_rank_join_more_parts(struct fan_rank *c, unsigned count)
 		return;
 	}
 	c->when.join_by_ns = now_ns + (uint64_t)fan_config_join_ms(&c->cfg) * FAN_MS;
-	fan_comm_split_init(c);
+	fan_share_meter_init(c);
 	for (unsigned k = c->parts.count - count; k < c->parts.count && !atomic_load(&c->error);
 	     k++)
 		add_connection(c, k, 0, now_ns);

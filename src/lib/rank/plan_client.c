@@ -10,9 +10,9 @@
 #include "parts.h"
 #include "rank.h"
 
-void fan_comm_client_init(struct fan_rank *c)
+void fan_plan_client_init(struct fan_rank *c)
 {
-	struct fan_comm_client *f = &c->client;
+	struct fan_plan_client *f = &c->client;
 	assert(!f->on && c->thread.epoll_fd >= 0);
 	f->on = true;
 	f->behind_ns = UINT64_MAX;
@@ -20,7 +20,7 @@ void fan_comm_client_init(struct fan_rank *c)
 	fan_dial_sign(&f->dial, &c->cfg.controller_keys);
 }
 
-void fan_comm_client_free(struct fan_rank *c)
+void fan_plan_client_free(struct fan_rank *c)
 {
 	if (c->client.on)
 		fan_dial_free(&c->client.dial);
@@ -34,7 +34,7 @@ static const char *address(const struct fan_rank *c, char *text, size_t bytes)
 	return fan_peer_text(&c->client.dial.to, text, bytes);
 }
 
-void fan_comm_client_text(const struct fan_rank *c, char *text, size_t bytes)
+void fan_plan_client_text(const struct fan_rank *c, char *text, size_t bytes)
 {
 	const struct fan_dial *d = &c->client.dial;
 	char at[80];
@@ -55,7 +55,7 @@ void fan_comm_client_text(const struct fan_rank *c, char *text, size_t bytes)
 static void fail_in_time(struct fan_rank *c)
 {
 	char text[FAN_FAULT_TEXT_BYTES], all[FAN_FAULT_TEXT_BYTES];
-	fan_comm_client_text(c, text, sizeof text);
+	fan_plan_client_text(c, text, sizeof text);
 	snprintf(all, sizeof all, "%.460s (waited %.4g s)", text,
 		 fan_config_join_ms(&c->cfg) / 1e3);
 	fan_rank_fail(c, c->client.dial.up ? FAN_E_TIMEOUT : FAN_E_UNREACHABLE, all);
@@ -111,7 +111,7 @@ static bool has_moved(const struct fan_rank *c, unsigned k)
 
 static void tell_moved(struct fan_rank *c)
 {
-	struct fan_comm_client *f = &c->client;
+	struct fan_plan_client *f = &c->client;
 	char text[FAN_PLAN_MSG_BYTES];
 	for (unsigned k = 0; k < c->parts.count && f->movings && f->dial.up; k++) {
 		if (!f->moving[k] || !has_moved(c, k))
@@ -128,7 +128,7 @@ static void tell_moved(struct fan_rank *c)
 static void move(struct fan_rank *c, unsigned k, uint16_t route, const fan_peer *at, double gbps,
 		 uint64_t now_ns)
 {
-	struct fan_comm_client *f = &c->client;
+	struct fan_plan_client *f = &c->client;
 	assert(k < c->parts.count);
 	struct fan_job_part *p = &c->parts.job[k];
 	if (gbps > 0) {
@@ -142,7 +142,7 @@ static void move(struct fan_rank *c, unsigned k, uint16_t route, const fan_peer 
 		return;
 	p->route = route;
 	p->at = *at;
-	c->split.news = true;
+	c->meter.news = true;
 	for (unsigned i = 0; i < c->connections; i++)
 		c->connection[i].behind |= c->connection[i].part == k;
 	f->behind_ns = now_ns;
@@ -159,7 +159,7 @@ static void move_connections(struct fan_rank *c, uint64_t now_ns)
 			continue;
 		cn->behind = fan_connection_move(cn, &p->at, p->route, now_ns) != FAN_OK;
 		if (cn->behind)
-			c->client.behind_ns = now_ns + FAN_COMM_CLIENT_AGAIN_MS * FAN_MS;
+			c->client.behind_ns = now_ns + FAN_PLAN_CLIENT_AGAIN_MS * FAN_MS;
 	}
 }
 
@@ -216,7 +216,7 @@ static void take_refusal(struct fan_rank *c, uint64_t now_ns)
 /* Nothing has been summed yet: forget the parts, and ask for others. */
 static void begin_anew(struct fan_rank *c, uint64_t now_ns)
 {
-	struct fan_comm_client *f = &c->client;
+	struct fan_plan_client *f = &c->client;
 	for (unsigned i = 0; i < c->connections; i++) {
 		fan_connection_close(&c->connection[i]);
 		memset(&c->connection[i], 0, sizeof c->connection[i]);
@@ -261,7 +261,7 @@ static void obey(struct fan_rank *c, uint64_t now_ns)
 
 static void hear(struct fan_rank *c, uint64_t now_ns)
 {
-	struct fan_comm_client *f = &c->client;
+	struct fan_plan_client *f = &c->client;
 	char why[FAN_PLAN_MSG_WHY_BYTES];
 	size_t bytes;
 	const char *line;
@@ -276,13 +276,13 @@ static void hear(struct fan_rank *c, uint64_t now_ns)
 }
 
 /* Once the communicator is over, the controller hears of it by the connection's end. */
-void fan_comm_client_work(struct fan_rank *c, uint64_t now_ns)
+void fan_plan_client_work(struct fan_rank *c, uint64_t now_ns)
 {
-	struct fan_comm_client *f = &c->client;
+	struct fan_plan_client *f = &c->client;
 	if (!f->on)
 		return;
 	if (atomic_load(&c->error)) {
-		fan_comm_client_free(c);
+		fan_plan_client_free(c);
 		return;
 	}
 	if (f->news || now_ns >= fan_dial_deadline(&f->dial)) {
@@ -298,9 +298,9 @@ void fan_comm_client_work(struct fan_rank *c, uint64_t now_ns)
 	tell_moved(c);
 }
 
-uint64_t fan_comm_client_deadline(const struct fan_rank *c)
+uint64_t fan_plan_client_deadline(const struct fan_rank *c)
 {
-	const struct fan_comm_client *f = &c->client;
+	const struct fan_plan_client *f = &c->client;
 	if (!f->on)
 		return UINT64_MAX;
 	uint64_t at_ns = fan_dial_deadline(&f->dial);
@@ -309,7 +309,7 @@ uint64_t fan_comm_client_deadline(const struct fan_rank *c)
 	return f->has_parts || at_ns < c->when.join_by_ns ? at_ns : c->when.join_by_ns;
 }
 
-bool fan_comm_client_forgives(struct fan_rank *c, struct fan_connection *cn, uint64_t now_ns)
+bool fan_plan_client_forgives(struct fan_rank *c, struct fan_connection *cn, uint64_t now_ns)
 {
 	const struct fan_fault *f = fan_worker_fault(cn->w);
 	bool route = f->err == FAN_E_JOB_MISMATCH && f->desc_a >> 24 == FAN_ABOUT_ROUTE;
@@ -319,7 +319,7 @@ bool fan_comm_client_forgives(struct fan_rank *c, struct fan_connection *cn, uin
 	    f->err != FAN_E_RESTARTED)
 		return false;
 	if (!cn->again_ns)
-		cn->again_ns = now_ns + FAN_COMM_CLIENT_AGAIN_MS * FAN_MS;
+		cn->again_ns = now_ns + FAN_PLAN_CLIENT_AGAIN_MS * FAN_MS;
 	if (now_ns >= cn->again_ns)
 		fan_rank_open_connection(c, cn->number, now_ns);
 	return true;

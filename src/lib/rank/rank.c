@@ -33,12 +33,12 @@ void fan_rank_read_stats(const struct fan_rank *c, struct fanin_stats *stats)
 	stats->size = size;
 }
 
-struct fan_comm_shown fan_rank_shown(const struct fan_rank *c, unsigned k, bool *settled)
+struct fan_part_shown fan_rank_part_shown(const struct fan_rank *c, unsigned k, bool *settled)
 {
 	assert(k < FAN_PARTS_MAX);
 	pthread_mutex_t *lock = (pthread_mutex_t *)&c->lock;
 	pthread_mutex_lock(lock);
-	const struct fan_comm_shown shown = c->shown.part[k];
+	const struct fan_part_shown shown = c->shown.part[k];
 	*settled = c->shown.settled;
 	pthread_mutex_unlock(lock);
 	return shown;

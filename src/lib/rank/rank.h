@@ -42,7 +42,7 @@
 /* Two kinds of ranks: one has connections to aggregators (by_sockets.h), the other shares memory
  * with those of its host (lib/host). */
 struct fan_rank;
-struct fan_intra_comm;
+struct fan_host_comm;
 struct fan_rank_kind {
 	bool has_sockets;
 	int (*open)(struct fan_rank *rank);	/* what the thread needs; NULL: nothing */
@@ -53,7 +53,7 @@ struct fan_rank_kind {
 	/* The others are NULL where they do not apply.  The caller of `op`, which is queued, does
 	 * the rank's work until it has ended, or it is `until_ns`. */
 	void (*attend)(struct fan_rank *rank, struct fanin_op *op, uint64_t until_ns);
-	void (*join_on)(void *intra); /* a rank of it is being joined, as `idle` */
+	void (*join_on)(void *host); /* a rank of it is being joined, as `idle` */
 };
 
 /* A rank whose job is one of several, with a rank for each host; none: all zero. */
@@ -82,7 +82,7 @@ struct fan_rank_shown {
 	char wait_text[FAN_FAULT_TEXT_BYTES]; /* for `waiting`, until all are ready */
 	struct fanin_stats stats;
 	struct fan_rtt_histogram trips;		   /* of all connections, if counts_trips */
-	struct fan_comm_shown part[FAN_PARTS_MAX]; /* stats.parts of them */
+	struct fan_part_shown part[FAN_PARTS_MAX]; /* stats.parts of them */
 	bool settled;				   /* their shares stay */
 	bool missing_known;			   /* of a job that is forming: */
 	uint64_t missing[FAN_RANK_WORDS];	   /* ranks that have not joined */
@@ -131,7 +131,7 @@ struct fan_rank_times {
 struct fan_rank {
 	struct fan_config cfg; /* constant once created */
 	const struct fan_rank_kind *kind;
-	struct fan_intra_comm *host;	 /* of a kind that shares memory; NULL: by sockets */
+	struct fan_host_comm *host;	 /* of a kind that shares memory; NULL: by sockets */
 	const struct fan_meeting *hosts; /* of the ranks, once `met`; NULL: not known */
 	struct fan_rank_column column;
 	struct fan_trace *trace; /* NULL: nobody traces */
@@ -166,11 +166,11 @@ struct fan_rank {
 		connection[FAN_SHARDS_MAX]; /* each part has one to shard 0 of its aggregator,
 					     * then one to each further shard */
 	unsigned connections;
-	struct fan_comm_split split;
+	struct fan_share_meter meter;
 	struct fan_regroup *regroup; /* NULL: the job ends with any of its aggregators */
 	fan_peer server_addr;	     /* none: not given */
 	fan_peer controller_addr;
-	struct fan_comm_client client;
+	struct fan_plan_client client;
 	struct fan_connection_io *io;
 	struct fan_rank_ops ops;
 	struct fan_rank_fate fate;
@@ -209,7 +209,7 @@ const char *fan_rank_error(const struct fan_rank *c);
 void fan_rank_read_stats(const struct fan_rank *c, struct fanin_stats *stats);
 
 /* Any thread: part `k`, one of stats.parts, and whether shares stay as they are. */
-struct fan_comm_shown fan_rank_shown(const struct fan_rank *c, unsigned k, bool *settled);
+struct fan_part_shown fan_rank_part_shown(const struct fan_rank *c, unsigned k, bool *settled);
 
 /* Any thread: the connections with which it became ready. */
 unsigned fan_rank_connections(const struct fan_rank *c);

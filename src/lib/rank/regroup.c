@@ -90,7 +90,7 @@ static void stop_ops(struct fan_rank *c)
 	c->ops.running_count = 0;
 	if (c->ops.waiting.head && c->ops.waiting.head->is_counted)
 		g->op[g->op_count++] = fan_op_queue_take(&c->ops.waiting);
-	g->ops = c->split.ops;
+	g->ops = c->meter.ops;
 }
 
 static unsigned order_of(const struct fan_connection *cn)
@@ -119,7 +119,7 @@ static void stop_connections(struct fan_rank *c, int number, uint64_t now_ns)
 	struct fan_regroup *g = c->regroup;
 	struct fan_rtt_histogram trips;
 	close_old(g);
-	g->shares = c->split.shares;
+	g->shares = c->meter.shares;
 	memcpy(g->shards, c->parts.shards, sizeof g->shards);
 	fan_rank_add_stats(&g->before, c);
 	fan_rank_collect_trips(c, &trips);

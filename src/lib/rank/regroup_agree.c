@@ -235,7 +235,7 @@ static bool rest_of(const struct fan_regroup *g, struct fan_op_queue *q, struct 
 {
 	const struct fan_connection *cn = &g->old[i];
 	struct fan_split_range r =
-		fan_comm_split_range(shares, op, fan_worker_frag_elems(cn->w, &op->op), cn->part);
+		fan_share_meter_range(shares, op, fan_worker_frag_elems(cn->w, &op->op), cn->part);
 	const struct fan_cut cut = {r.first, r.end, cn->shard, g->shards[cn->part]};
 	const struct fan_op part = fan_op_part(&op->op, &cut);
 	struct fan_rest rest = {.block = 0};

@@ -18,9 +18,9 @@ static void take_plan(struct fan_split *s, const struct fan_rank *c)
 	s->begin[c->parts.count] = FAN_CUT_WHOLE;
 }
 
-void fan_comm_split_init(struct fan_rank *c)
+void fan_share_meter_init(struct fan_rank *c)
 {
-	struct fan_comm_split *s = &c->split;
+	struct fan_share_meter *s = &c->meter;
 	bool is_host[FAN_PARTS_MAX];
 	memset(s, 0, sizeof *s);
 	s->news = true;
@@ -54,8 +54,8 @@ static int home_of(const struct fan_rank *c, const struct fanin_op *op)
 	return op->kind == FAN_OP_MEMBER ? part_at(c, op->op.root) : -1;
 }
 
-struct fan_split_range fan_comm_split_range(const struct fan_split *s, const struct fanin_op *op,
-					    uint32_t per_frag, unsigned part)
+struct fan_split_range fan_share_meter_range(const struct fan_split *s, const struct fanin_op *op,
+					     uint32_t per_frag, unsigned part)
 {
 	if (!op->is_whole)
 		return fan_split_range(s, op->number, op->op.count, per_frag, part);
@@ -63,35 +63,35 @@ struct fan_split_range fan_comm_split_range(const struct fan_split *s, const str
 	return (struct fan_split_range){0, op->op.count, part == op->home};
 }
 
-bool fan_comm_split_cut(const struct fan_rank *c, const struct fanin_op *op, unsigned i,
-			struct fan_cut *cut)
+bool fan_share_meter_cut(const struct fan_rank *c, const struct fanin_op *op, unsigned i,
+			 struct fan_cut *cut)
 {
 	assert(i < c->connections);
 	const struct fan_connection *cn = &c->connection[i];
-	struct fan_split_range r = fan_comm_split_range(
-		&c->split.shares.now, op, fan_worker_frag_elems(cn->w, &op->op), cn->part);
+	struct fan_split_range r = fan_share_meter_range(
+		&c->meter.shares.now, op, fan_worker_frag_elems(cn->w, &op->op), cn->part);
 	*cut = (struct fan_cut){r.first, r.end, cn->shard, c->parts.shards[cn->part]};
 	return r.takes_part;
 }
 
-void fan_comm_split_started(struct fan_rank *c, struct fanin_op *op)
+void fan_share_meter_started(struct fan_rank *c, struct fanin_op *op)
 {
 	int home = home_of(c, op);
 	assert(!op->is_counted);
 	op->is_counted = true;
-	op->number = c->split.ops++;
+	op->number = c->meter.ops++;
 	op->is_whole = home >= 0;
 	op->home = (uint8_t)home;
 	if (!fan_op_is_callers(op->kind) || op->is_whole)
 		return;
 	uint64_t bytes = op->op.count * fan_dtype_bytes(op->op.dtype);
-	c->split.bytes += bytes;
-	c->split.open_bytes += bytes;
+	c->meter.bytes += bytes;
+	c->meter.open_bytes += bytes;
 }
 
 /* Measurements. */
 
-static bool is_settled(const struct fan_comm_split *s)
+static bool is_settled(const struct fan_share_meter *s)
 {
 	return s->learner.phase == FAN_SPLIT_SETTLED;
 }
@@ -104,7 +104,7 @@ static bool is_here(const struct fan_rank *c, unsigned k)
 }
 
 /* A period with new shares begins: what was before tells nothing about them. */
-static void begin_period(struct fan_comm_split *s)
+static void begin_period(struct fan_share_meter *s)
 {
 	memset(s->rtt_ns, 0, sizeof s->rtt_ns);
 	s->busy_ns = s->bytes = s->done_bytes = 0;
@@ -112,9 +112,9 @@ static void begin_period(struct fan_comm_split *s)
 
 static uint64_t period_of(const struct fan_rank *c)
 {
-	const struct fan_comm_split *s = &c->split;
-	uint64_t bytes =
-		is_settled(s) ? FAN_COMM_SPLIT_BYTES * FAN_COMM_SPLIT_QUIET : FAN_COMM_SPLIT_BYTES;
+	const struct fan_share_meter *s = &c->meter;
+	uint64_t bytes = is_settled(s) ? FAN_SHARE_METER_BYTES * FAN_SHARE_METER_QUIET
+				       : FAN_SHARE_METER_BYTES;
 	return bytes / (c->column.columns ? c->column.columns : 1);
 }
 
@@ -122,7 +122,7 @@ static uint64_t period_of(const struct fan_rank *c)
  * of it to tell. */
 static int32_t cost_here(const struct fan_rank *c)
 {
-	const struct fan_comm_split *s = &c->split;
+	const struct fan_share_meter *s = &c->meter;
 	if (s->done_bytes < period_of(c) / 2)
 		return 0;
 	double cost = (double)s->busy_ns / COST_NS * (1 << 20) / (double)s->done_bytes;
@@ -133,15 +133,15 @@ static int32_t cost_here(const struct fan_rank *c)
  * own place, the time of a MiB. */
 static void fill(struct fan_rank *c)
 {
-	struct fan_comm_split *s = &c->split;
+	struct fan_share_meter *s = &c->meter;
 	const double busy_ns = (double)s->busy_ns;
 	memset(s->words, 0, sizeof s->words);
 	for (unsigned i = 0; i < c->connections && s->busy_ns; i++) {
 		unsigned k = c->connection[i].part;
 		double us = s->rtt_ns[i] / busy_ns / US_NS / c->parts.shards[k];
 		if (!is_here(c, k) && s->shares.now.begin[k] < s->shares.now.begin[k + 1])
-			s->words[k] += us < FAN_COMM_SPLIT_RTT_MAX_US ? (int32_t)us
-								      : FAN_COMM_SPLIT_RTT_MAX_US;
+			s->words[k] += us < FAN_SHARE_METER_RTT_MAX_US ? (int32_t)us
+								       : FAN_SHARE_METER_RTT_MAX_US;
 	}
 	int32_t cost = cost_here(c);
 	s->words[c->parts.count + (unsigned)c->cfg.rank] = cost;
@@ -152,7 +152,7 @@ static void fill(struct fan_rank *c)
 
 static bool add_measurement(struct fan_rank *c)
 {
-	struct fan_comm_split *s = &c->split;
+	struct fan_share_meter *s = &c->meter;
 	struct fan_op what = {
 		.op = FAN_SUM,
 		.dtype = FAN_INT32,
@@ -176,7 +176,7 @@ static bool add_measurement(struct fan_rank *c)
 /* The least cost of a rank, which has not waited for others; 0: none has told one. */
 static uint64_t least_cost(const struct fan_rank *c)
 {
-	const int32_t *cost = c->split.words + c->parts.count;
+	const int32_t *cost = c->meter.words + c->parts.count;
 	uint64_t least = 0;
 	for (int r = 0; r < c->cfg.ranks; r++)
 		if (cost[r] > 0 && (!least || (uint64_t)cost[r] < least))
@@ -186,7 +186,7 @@ static uint64_t least_cost(const struct fan_rank *c)
 
 static void take_measurement(struct fan_rank *c)
 {
-	struct fan_comm_split *s = &c->split;
+	struct fan_share_meter *s = &c->meter;
 	for (unsigned k = 0; k < c->parts.count; k++) {
 		int ranks = c->cfg.ranks - (c->parts.inside[k] >= 0);
 		s->rtt_us[k] = s->words[k] > 0 ? (uint32_t)(s->words[k] / ranks) : 0;
@@ -203,30 +203,30 @@ static void take_measurement(struct fan_rank *c)
 
 static bool is_much_open(const struct fan_rank *c)
 {
-	return c->split.open_bytes > period_of(c) / DRAINED;
+	return c->meter.open_bytes > period_of(c) / DRAINED;
 }
 
 /* Before a measurement of shares that are learnt, and before others are tried, what has been
  * started comes to its end, so that the measurement is of all of it and of nothing else. */
 static bool drains(const struct fan_rank *c, bool due, bool needed)
 {
-	const struct fan_comm_split *s = &c->split;
+	const struct fan_share_meter *s = &c->meter;
 	bool ends = s->measures ? s->arrived && needed : due;
 	return ends && !is_settled(s) && c->ops.running_count && is_much_open(c);
 }
 
 /* Which operations may be started before the measurement under way has been taken follows from
  * their sizes alone, so that all ranks take it before the same one. */
-int fan_comm_split_permits(struct fan_rank *c)
+int fan_share_meter_permits(struct fan_rank *c)
 {
-	struct fan_comm_split *s = &c->split;
+	struct fan_share_meter *s = &c->meter;
 	const struct fanin_op *next = c->ops.waiting.head;
 	if (!s->learns || next->kind == FAN_OP_MEASUREMENT || next->is_counted ||
 	    home_of(c, next) >= 0)
 		return 1;
 	uint64_t bytes = next->op.count * fan_dtype_bytes(next->op.dtype);
 	bool due = s->bytes >= period_of(c);
-	bool needed = due || (!is_settled(s) && s->bytes + bytes > FAN_COMM_SPLIT_AHEAD);
+	bool needed = due || (!is_settled(s) && s->bytes + bytes > FAN_SHARE_METER_AHEAD);
 	s->drains = drains(c, due, needed);
 	if (s->drains)
 		return 0;
@@ -241,47 +241,47 @@ int fan_comm_split_permits(struct fan_rank *c)
 	return !s->blocked;
 }
 
-bool fan_comm_split_holds(const struct fan_rank *c)
+bool fan_share_meter_holds(const struct fan_rank *c)
 {
-	return c->split.blocked || c->split.drains;
+	return c->meter.blocked || c->meter.drains;
 }
 
-bool fan_comm_split_waited(const struct fan_rank *c)
+bool fan_share_meter_waited(const struct fan_rank *c)
 {
-	const struct fan_comm_split *s = &c->split;
+	const struct fan_share_meter *s = &c->meter;
 	return (s->blocked && s->arrived) ||
 	       (s->drains && !(c->ops.running_count && is_much_open(c)));
 }
 
-void fan_comm_split_done(struct fan_rank *c, const struct fanin_op *op)
+void fan_share_meter_done(struct fan_rank *c, const struct fanin_op *op)
 {
 	uint64_t bytes = op->op.count * fan_dtype_bytes(op->op.dtype);
 	if (op->is_whole)
 		return;
-	c->split.done_bytes += bytes;
-	c->split.open_bytes -= bytes < c->split.open_bytes ? bytes : c->split.open_bytes;
+	c->meter.done_bytes += bytes;
+	c->meter.open_bytes -= bytes < c->meter.open_bytes ? bytes : c->meter.open_bytes;
 }
 
-void fan_comm_split_arrived(struct fan_rank *c)
+void fan_share_meter_arrived(struct fan_rank *c)
 {
-	c->split.arrived = true;
+	c->meter.arrived = true;
 }
 
-void fan_comm_split_show(struct fan_rank *c)
+void fan_share_meter_show(struct fan_rank *c)
 {
-	struct fan_comm_split *s = &c->split;
+	struct fan_share_meter *s = &c->meter;
 	if (!s->news)
 		return;
 	s->news = false;
 	c->shown.settled = !s->learns || is_settled(s);
 	for (unsigned n = 0; c->regroup && n < c->regroup->all; n++)
-		c->shown.part[n] = (struct fan_comm_shown){
+		c->shown.part[n] = (struct fan_part_shown){
 			.at = c->regroup->first[n].part.at,
 			.inside = -1,
 			.lost = true,
 		};
 	for (unsigned k = 0; k < c->parts.count; k++)
-		c->shown.part[c->regroup ? c->regroup->number[k] : k] = (struct fan_comm_shown){
+		c->shown.part[c->regroup ? c->regroup->number[k] : k] = (struct fan_part_shown){
 			.at = c->parts.job[k].at,
 			.inside = c->parts.inside[k],
 			.share = s->shares.now.begin[k + 1] - s->shares.now.begin[k],
@@ -311,7 +311,7 @@ static struct under_way what_is_under_way(const struct fan_rank *c)
 static double share_of(const struct fan_rank *c, const struct fan_connection *cn,
 		       struct under_way is)
 {
-	const struct fan_split *s = &c->split.shares.now;
+	const struct fan_split *s = &c->meter.shares.now;
 	double share =
 		(double)(s->begin[cn->part + 1] - s->begin[cn->part]) / (double)FAN_CUT_WHOLE;
 	if (is.sets && c->parts.inside[cn->part] >= 0 &&
@@ -325,11 +325,11 @@ static double at_least(double value, double least)
 	return value > least ? value : least;
 }
 
-/* The results that come in FAN_COMM_SPLIT_FILL_MS, smoothed. */
+/* The results that come in FAN_SHARE_METER_FILL_MS, smoothed. */
 static void note_fill(struct fan_rank *c, uint64_t spent_ns)
 {
-	struct fan_comm_split *s = &c->split;
-	const uint64_t period_ns = FAN_COMM_SPLIT_FILL_MS * FAN_MS;
+	struct fan_share_meter *s = &c->meter;
+	const uint64_t period_ns = FAN_SHARE_METER_FILL_MS * FAN_MS;
 	uint64_t results = 0;
 	if (c->ops.running_count)
 		s->fill_ns += spent_ns;
@@ -349,7 +349,7 @@ static void note_fill(struct fan_rank *c, uint64_t spent_ns)
 /* Not while only sets are under way, whose round trips tell nothing of shares. */
 static void note_round_trips(struct fan_rank *c, uint64_t now_ns, struct under_way is)
 {
-	struct fan_comm_split *s = &c->split;
+	struct fan_share_meter *s = &c->meter;
 	uint64_t spent_ns = now_ns - s->looked_ns;
 	s->looked_ns = now_ns;
 	note_fill(c, spent_ns);
@@ -361,7 +361,7 @@ static void note_round_trips(struct fan_rank *c, uint64_t now_ns, struct under_w
 			(double)spent_ns * (double)fan_worker_stats(c->connection[i].w)->srtt_ns;
 }
 
-uint32_t fan_comm_split_rto_min_ms(const struct fan_rank *c, unsigned parts)
+uint32_t fan_share_meter_rto_min_ms(const struct fan_rank *c, unsigned parts)
 {
 	bool queues = c->cfg.ahead || c->column.global || (parts > 1 && !c->client.on);
 	if (c->cfg.rto_min_ms)
@@ -369,13 +369,13 @@ uint32_t fan_comm_split_rto_min_ms(const struct fan_rank *c, unsigned parts)
 	return queues ? FAN_IN_STEP_RTO_MS : FAN_RTO_MIN_NS / FAN_MS;
 }
 
-double fan_comm_split_counted(double fill, unsigned used)
+double fan_share_meter_counted(double fill, unsigned used)
 {
-	double count = at_least(fill / FAN_IN_STEP_FRAGS, FAN_COMM_SPLIT_COUNTED);
+	double count = at_least(fill / FAN_IN_STEP_FRAGS, FAN_SHARE_METER_COUNTED);
 	return count < used ? count : used;
 }
 
-void fan_comm_split_keep_in_step(struct fan_rank *c, uint64_t now_ns)
+void fan_share_meter_keep_in_step(struct fan_rank *c, uint64_t now_ns)
 {
 	struct fan_in_step_part lane[FAN_SHARDS_MAX]; /* by connection */
 	unsigned used = 0, hosts = 0;		      /* connections with a share; those to hosts */
@@ -398,12 +398,12 @@ void fan_comm_split_keep_in_step(struct fan_rank *c, uint64_t now_ns)
 		hosts += share > 0 && c->parts.inside[cn->part] >= 0;
 	}
 	const bool mixed = hosts && hosts < used && !is.sets;
-	const double count = mixed ? fan_comm_split_counted(c->split.fill, used) : used;
+	const double count = mixed ? fan_share_meter_counted(c->meter.fill, used) : used;
 	fan_in_step_bound(lane, connections,
-			  (is.sets ? FAN_COMM_SPLIT_SET_STEP : FAN_IN_STEP_FRAGS) * count);
+			  (is.sets ? FAN_SHARE_METER_SET_STEP : FAN_IN_STEP_FRAGS) * count);
 	for (unsigned i = 0; i < connections; i++) {
 		struct fan_worker *w = c->connection[i].w;
-		fan_worker_least_timeout(w, fan_comm_split_rto_min_ms(c, parts));
+		fan_worker_least_timeout(w, fan_share_meter_rto_min_ms(c, parts));
 		fan_worker_allow(w, lane[i].allow);
 	}
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* share_meter.h - a communicator's measurements, by which it learns the shares of its parts.
  *
- * After every FAN_COMM_SPLIT_BYTES of tensors each rank adds what it has measured to the stream of
+ * After every FAN_SHARE_METER_BYTES of tensors each rank adds what it has measured to the stream of
  * operations, as an all-reduce of its own; since all ranks start the same operations in the same
  * order, all get the same sums at the same place, and from there on cut alike.  The operations
- * that follow wait for it while shares are learnt, but for FAN_COMM_SPLIT_AHEAD, so that a stream
+ * that follow wait for it while shares are learnt, but for FAN_SHARE_METER_AHEAD, so that a stream
  * of small ones goes on meanwhile; and not once they stay.
  *
  * Operations of sets that one part has whole are not measured and wait for no measurement: shares
@@ -15,21 +15,22 @@
 #include "core/worker/in_step.h"
 #include "shares.h"
 
-#define FAN_COMM_SPLIT_BYTES (4 << 20)
-#define FAN_COMM_SPLIT_QUIET 2		 /* times as many bytes, once the shares stay */
-#define FAN_COMM_SPLIT_AHEAD (512 << 10) /* bytes of tensors that do not wait for a measurement */
-#define FAN_COMM_SPLIT_COUNTED                                                                     \
+#define FAN_SHARE_METER_BYTES (4 << 20)
+#define FAN_SHARE_METER_QUIET 2		  /* times as many bytes, once the shares stay */
+#define FAN_SHARE_METER_AHEAD (512 << 10) /* bytes of tensors that do not wait for a measurement   \
+					   */
+#define FAN_SHARE_METER_COUNTED                                                                    \
 	5 /* connections for which FAN_IN_STEP_FRAGS count together, or more... */
-#define FAN_COMM_SPLIT_FILL_MS	  10 /* ...up to as many as bring results for this long */
-#define FAN_COMM_SPLIT_SET_STEP	  64 /* in place of FAN_IN_STEP_FRAGS while sets are under way */
-#define FAN_COMM_SPLIT_RTT_MAX_US (1 << 22)
+#define FAN_SHARE_METER_FILL_MS	   10 /* ...up to as many as bring results for this long */
+#define FAN_SHARE_METER_SET_STEP   64 /* in place of FAN_IN_STEP_FRAGS while sets are under way */
+#define FAN_SHARE_METER_RTT_MAX_US (1 << 22)
 
 struct fan_rank;
 struct fanin_op;
 struct fan_cut;
 
 /* Once the parts are known: their first shares. */
-void fan_comm_split_init(struct fan_rank *c);
+void fan_share_meter_init(struct fan_rank *c);
 
 /* The elements of part `part` in an operation that has been started; `s` are the shares, and
  * `per_frag` elements fill a fragment.
@@ -37,44 +38,44 @@ void fan_comm_split_init(struct fan_rank *c);
  * Of a set, the operation of each root goes to the aggregator on that root's host alone, if it has
  * one: each element then leaves a host once and enters one once, as in a ring.  Cut into parts,
  * sums would take another way, from the aggregators to the root. */
-struct fan_split_range fan_comm_split_range(const struct fan_split *s, const struct fanin_op *op,
-					    uint32_t per_frag, unsigned part);
+struct fan_split_range fan_share_meter_range(const struct fan_split *s, const struct fanin_op *op,
+					     uint32_t per_frag, unsigned part);
 
 /* The elements of connection `i` in operation `op`.  False: it takes no part in it. */
-bool fan_comm_split_cut(const struct fan_rank *c, const struct fanin_op *op, unsigned i,
-			struct fan_cut *cut);
+bool fan_share_meter_cut(const struct fan_rank *c, const struct fanin_op *op, unsigned i,
+			 struct fan_cut *cut);
 
 /* May the first operation that waits be started?  May put a measurement before it.  1: it may; 0:
  * it waits; or FAN_E_NOMEM. */
-int fan_comm_split_permits(struct fan_rank *c);
+int fan_share_meter_permits(struct fan_rank *c);
 
 /* An operation is being started: count it. */
-void fan_comm_split_started(struct fan_rank *c, struct fanin_op *op);
+void fan_share_meter_started(struct fan_rank *c, struct fanin_op *op);
 
 /* The measurement under way is done; an operation is. */
-void fan_comm_split_arrived(struct fan_rank *c);
-void fan_comm_split_done(struct fan_rank *c, const struct fanin_op *op);
+void fan_share_meter_arrived(struct fan_rank *c);
+void fan_share_meter_done(struct fan_rank *c, const struct fanin_op *op);
 
 /* Does the first operation that waits do so for a measurement?  Has what it waits for come? */
-bool fan_comm_split_holds(const struct fan_rank *c);
-bool fan_comm_split_waited(const struct fan_rank *c);
+bool fan_share_meter_holds(const struct fan_rank *c);
+bool fan_share_meter_waited(const struct fan_rank *c);
 
 /* With the lock held: show the parts to callers. */
-void fan_comm_split_show(struct fan_rank *c);
+void fan_share_meter_show(struct fan_rank *c);
 
 /* Of `used` connections with a share, to named switches and to hosts, those that count for what may
  * be in flight: all leave by this rank's link, whose queue must not get longer by their number, but
- * a link that is fast, by which `fill` results come in FAN_COMM_SPLIT_FILL_MS, takes more. */
-double fan_comm_split_counted(double fill, unsigned used);
+ * a link that is fast, by which `fill` results come in FAN_SHARE_METER_FILL_MS, takes more. */
+double fan_share_meter_counted(double fill, unsigned used);
 
 /* The least time-out of a result while so many parts have a share.  Results of one part queue
  * behind contributions to others on the same links, and those of one column behind other columns:
  * asking for them sooner than queues empty makes them longer.  So it is where ranks run ahead. */
-uint32_t fan_comm_split_rto_min_ms(const struct fan_rank *c, unsigned parts);
+uint32_t fan_share_meter_rto_min_ms(const struct fan_rank *c, unsigned parts);
 
 /* Note round trips; have results asked for no sooner than queues of several parts empty, also those
  * of a named switch, which was the only part until hosts joined it; and let connections proceed in
  * step (core/worker/in_step.h). */
-void fan_comm_split_keep_in_step(struct fan_rank *c, uint64_t now_ns);
+void fan_share_meter_keep_in_step(struct fan_rank *c, uint64_t now_ns);
 
 #endif

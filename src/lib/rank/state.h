@@ -16,11 +16,11 @@
 #include "net/dial.h"
 #include "shares.h"
 
-#define FAN_COMM_SPLIT_WORDS (FAN_PARTS_MAX + FAN_RANKS_MAX)
+#define FAN_SHARE_METER_WORDS (FAN_PARTS_MAX + FAN_RANKS_MAX)
 
 struct fanin_op;
 
-struct fan_comm_client {
+struct fan_plan_client {
 	bool on;		    /* there is a controller */
 	bool news;		    /* the socket has reported */
 	bool has_parts;		    /* the job's parts are known */
@@ -32,7 +32,7 @@ struct fan_comm_client {
 };
 
 /* A part as callers see it. */
-struct fan_comm_shown {
+struct fan_part_shown {
 	fan_peer at;
 	int inside;	/* the rank in which it is; -1: none */
 	bool lost;	/* the others go on without it (regroup.h) */
@@ -40,7 +40,7 @@ struct fan_comm_shown {
 	uint32_t rtt_us;
 };
 
-struct fan_comm_split {
+struct fan_share_meter {
 	struct fan_split_history shares;
 	struct fan_split_learner learner;
 	bool news;	     /* shares or addresses have changed since callers were told */
@@ -55,11 +55,11 @@ struct fan_comm_split {
 	uint64_t done_bytes; /* of those that have ended in the period that is measured... */
 	uint64_t busy_ns;    /* ...and the time with operations under way in it */
 	uint64_t looked_ns;
-	double fill;		       /* results in FAN_COMM_SPLIT_FILL_MS; for the next one: */
+	double fill;		       /* results in FAN_SHARE_METER_FILL_MS; for the next one: */
 	uint64_t fill_ns;	       /* the time with operations under way... */
 	uint64_t results;	       /* ...since there were so many */
 	double rtt_ns[FAN_SHARDS_MAX]; /* round trip of each connection, times busy_ns */
-	int32_t words[FAN_COMM_SPLIT_WORDS];
+	int32_t words[FAN_SHARE_METER_WORDS];
 	uint32_t rtt_us[FAN_PARTS_MAX]; /* as measured last */
 };
 

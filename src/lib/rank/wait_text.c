@@ -52,7 +52,7 @@ void fan_wait_text(const struct fan_rank *c, uint64_t now_ns, char *text, size_t
 	const struct fan_connection *cn = find(c, FAN_W_JOINING);
 	uint64_t left_ns = c->when.join_by_ns > now_ns ? c->when.join_by_ns - now_ns : 0;
 	if (!c->parts.count)
-		fan_comm_client_text(c, what, sizeof what);
+		fan_plan_client_text(c, what, sizeof what);
 	else if (cn)
 		for_switch(c, cn, what, sizeof what);
 	else if (find(c, FAN_W_FAILED))

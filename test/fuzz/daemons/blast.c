@@ -98,7 +98,7 @@ static bool answers(const fan_peer *at)
 {
 	bool yes = false;
 	for (unsigned i = 0; i < SILENCE_MAX && !yes; i++)
-		fan_reach(at, 1, &yes);
+		fan_echo_test(at, 1, &yes);
 	return yes;
 }
 

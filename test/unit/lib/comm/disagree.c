@@ -13,23 +13,23 @@ static const struct fan_op sum = {
 /* Ranks 10 and 11 that ask for `a` and `b`. */
 static void assert_disagreement(struct fan_op a, struct fan_op b, const char *why)
 {
-	static _Alignas(64) uint8_t memory[sizeof(struct fan_intra_segment) +
-					   FAN_INTRA_DEPTH * 3 * FAN_INTRA_CHUNK_BYTES];
-	static struct fan_intra rank[2];
+	static _Alignas(64) uint8_t
+		memory[sizeof(struct fan_host_segment) + FAN_HOST_DEPTH * 3 * FAN_HOST_CHUNK_BYTES];
+	static struct fan_host_board rank[2];
 	float in[8] = {0}, out[2][8] = {{1}, {1}};
-	assert_true(sizeof memory >= fan_intra_bytes(2));
+	assert_true(sizeof memory >= fan_host_bytes(2));
 	memset(memory, 0, sizeof memory);
-	struct fan_intra_segment *s = fan_intra_init(memory, 2, 2);
+	struct fan_host_segment *s = fan_host_init(memory, 2, 2);
 	for (unsigned i = 0; i < 2; i++)
-		fan_intra_open(&rank[i], s, i, (uint16_t)(10 + i), 2);
+		fan_host_open(&rank[i], s, i, (uint16_t)(10 + i), 2);
 	a.in = b.in = in;
 	a.out = out[0];
 	b.out = out[1];
-	assert_true(fan_intra_start(&rank[0], &a, 0) && fan_intra_start(&rank[1], &b, 0));
+	assert_true(fan_host_start(&rank[0], &a, 0) && fan_host_start(&rank[1], &b, 0));
 	for (unsigned n = 0; n < 10; n++)
-		fan_intra_work(&rank[n % 2]);
-	assert_int_equal(fan_intra_error(&rank[0]), FAN_E_MISMATCH);
-	assert_int_equal(fan_intra_error(&rank[1]), FAN_E_MISMATCH);
+		fan_host_work(&rank[n % 2]);
+	assert_int_equal(fan_host_error(&rank[0]), FAN_E_MISMATCH);
+	assert_int_equal(fan_host_error(&rank[1]), FAN_E_MISMATCH);
 	assert_string_equal(s->why, why);
 	assert_true(out[0][0] == 1 && out[1][0] == 1);
 }
@@ -97,18 +97,18 @@ static bool keep(void *ctx, const struct fan_op *op)
 /* The mark with which the shares of `op` go to the other host, where a rank is alone on its own. */
 static unsigned mark_of(struct fan_op op)
 {
-	static _Alignas(64) uint8_t memory[sizeof(struct fan_intra_segment) +
-					   FAN_INTRA_DEPTH * 2 * FAN_INTRA_CHUNK_BYTES];
-	static struct fan_intra rank;
+	static _Alignas(64) uint8_t
+		memory[sizeof(struct fan_host_segment) + FAN_HOST_DEPTH * 2 * FAN_HOST_CHUNK_BYTES];
+	static struct fan_host_board rank;
 	double x[8] = {0};
-	assert_true(sizeof memory >= fan_intra_bytes(1));
+	assert_true(sizeof memory >= fan_host_bytes(1));
 	memset(memory, 0, sizeof memory);
-	fan_intra_open(&rank, fan_intra_init(memory, 1, 1), 0, 0, 2);
-	rank.with = (struct fan_intra_net){.hosts = 2, .start = keep};
+	fan_host_open(&rank, fan_host_init(memory, 1, 1), 0, 0, 2);
+	rank.with = (struct fan_host_net){.hosts = 2, .start = keep};
 	gone.count = 0;
 	op.in = op.out = x;
-	assert_true(fan_intra_start(&rank, &op, 0));
-	fan_intra_work(&rank);
+	assert_true(fan_host_start(&rank, &op, 0));
+	fan_host_work(&rank);
 	assert_int_equal(gone.count, 8);
 	return gone.mark;
 }

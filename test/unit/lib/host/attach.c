@@ -26,8 +26,8 @@
 #define LOOK_NS	   300000000 /* in which a process that gives up has ended */
 
 struct rank {
-	struct fan_intra_host host;
-	struct fan_intra_memory memory;
+	struct fan_host_seat host;
+	struct fan_host_memory memory;
 	char why[256];
 	int error;
 };
@@ -35,11 +35,11 @@ struct rank {
 static void *attach(void *arg)
 {
 	struct rank *r = arg;
-	r->error = fan_intra_attach(&r->memory, &r->host, r->why, sizeof r->why);
+	r->error = fan_host_attach(&r->memory, &r->host, r->why, sizeof r->why);
 	return NULL;
 }
 
-static void intra_attach__all_map_the_same(void **state)
+static void host_attach__all_map_the_same(void **state)
 {
 	(void)state;
 	pthread_t thread[RANKS];
@@ -47,7 +47,7 @@ static void intra_attach__all_map_the_same(void **state)
 	uint64_t nonce = fan_clock_nonce();
 	for (unsigned i = 0; i < RANKS; i++) {
 		r[i].host =
-			(struct fan_intra_host){nonce, RANKS - 1 - i, RANKS, 2, PATIENT_MS, true};
+			(struct fan_host_seat){nonce, RANKS - 1 - i, RANKS, 2, PATIENT_MS, true};
 		assert_int_equal(pthread_create(&thread[i], NULL, attach, &r[i]), 0);
 	}
 	for (unsigned i = 0; i < RANKS; i++) {
@@ -59,10 +59,10 @@ static void intra_attach__all_map_the_same(void **state)
 	r[0].memory.s->data[5] = 0x5a;
 	assert_int_equal(r[RANKS - 1].memory.s->data[5], 0x5a);
 	for (unsigned i = 0; i < RANKS; i++)
-		fan_intra_detach(&r[i].memory);
+		fan_host_detach(&r[i].memory);
 }
 
-static void intra_attach__nobody_there(void **state)
+static void host_attach__nobody_there(void **state)
 {
 	(void)state;
 	struct rank r = {.host = {fan_clock_nonce(), 1, 2, 1, 50, false}};
@@ -76,7 +76,7 @@ static void intra_attach__nobody_there(void **state)
 }
 
 /* One of three does not come: neither has the other, who would wait for it.  Both come again. */
-static void intra_attach__together_or_not_at_all(void **state)
+static void host_attach__together_or_not_at_all(void **state)
 {
 	(void)state;
 	pthread_t thread[3];
@@ -85,7 +85,7 @@ static void intra_attach__together_or_not_at_all(void **state)
 	for (unsigned come = 2; come <= 3; come++) {
 		for (unsigned i = 0; i < come; i++) {
 			int ms = come == 3 || i ? PATIENT_MS : HURRIED_MS;
-			r[i].host = (struct fan_intra_host){nonce, i, 3, 1, ms, true};
+			r[i].host = (struct fan_host_seat){nonce, i, 3, 1, ms, true};
 			assert_int_equal(pthread_create(&thread[i], NULL, attach, &r[i]), 0);
 		}
 		for (unsigned i = 0; i < come; i++) {
@@ -95,11 +95,11 @@ static void intra_attach__together_or_not_at_all(void **state)
 		}
 	}
 	for (unsigned i = 0; i < 3; i++)
-		fan_intra_detach(&r[i].memory);
+		fan_host_detach(&r[i].memory);
 }
 
 /* Of another size than this rank expects: another number of ranks. */
-static void intra_attach__not_what_it_must_be(void **state)
+static void host_attach__not_what_it_must_be(void **state)
 {
 	(void)state;
 	pthread_t thread;
@@ -111,7 +111,7 @@ static void intra_attach__not_what_it_must_be(void **state)
 	pthread_join(thread, NULL);
 	assert_int_equal(other.error, FAN_E_FORMAT);
 	assert_null(other.memory.s);
-	fan_intra_detach(&first.memory);
+	fan_host_detach(&first.memory);
 }
 
 /* The first rank, as far as it listens. */
@@ -128,7 +128,7 @@ static int listen_as_first(uint64_t nonce)
 }
 
 /* The others have the segment then, and would wait for this rank. */
-static void intra_attach__waits_on_where_it_was_stopped(void **state)
+static void host_attach__waits_on_where_it_was_stopped(void **state)
 {
 	(void)state;
 	struct rank r = {.host = {fan_clock_nonce(), 1, 2, 1, PATIENT_MS, false}};
@@ -155,11 +155,11 @@ static void intra_attach__waits_on_where_it_was_stopped(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(intra_attach__all_map_the_same),
-		cmocka_unit_test(intra_attach__nobody_there),
-		cmocka_unit_test(intra_attach__together_or_not_at_all),
-		cmocka_unit_test(intra_attach__not_what_it_must_be),
-		cmocka_unit_test(intra_attach__waits_on_where_it_was_stopped),
+		cmocka_unit_test(host_attach__all_map_the_same),
+		cmocka_unit_test(host_attach__nobody_there),
+		cmocka_unit_test(host_attach__together_or_not_at_all),
+		cmocka_unit_test(host_attach__not_what_it_must_be),
+		cmocka_unit_test(host_attach__waits_on_where_it_was_stopped),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

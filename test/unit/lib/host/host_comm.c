@@ -79,7 +79,7 @@ static void call_by_several(struct member *m)
 }
 
 /* One caller's work is done by another, or by the thread, and none is forgotten. */
-static void intra_comm__several_callers_of_a_rank(void **state)
+static void host_comm__several_callers_of_a_rank(void **state)
 {
 	(void)state;
 	team_run_once(RANKS, call_by_several);
@@ -113,7 +113,7 @@ static void wait_within(struct member *m)
 	free(x);
 }
 
-static void intra_comm__a_wait_that_is_too_short_leaves_the_rest_to_the_thread(void **state)
+static void host_comm__a_wait_that_is_too_short_leaves_the_rest_to_the_thread(void **state)
 {
 	(void)state;
 	team_run_once(RANKS, wait_within);
@@ -145,14 +145,14 @@ static void *open_alone(void *arg)
 	EXPECT(fan_config_load(&c->rank.cfg, &options, o->why, sizeof o->why) == FAN_OK);
 	EXPECT(fan_peer_parse(&at, o->address, o->why, sizeof o->why) == 0);
 	fan_rank_set_part(&c->rank, c->rank.parts.count++, &at, "");
-	o->result = fan_intra_comm_open(&c->rank, &m, false);
+	o->result = fan_host_comm_open(&c->rank, &m, false);
 	snprintf(o->why, sizeof o->why, "%s", fanin_comm_error(c));
 	fan_comm_destroy(c);
 	return NULL;
 }
 
 /* Rank 0 has missed rank 2 before rank 1 misses rank 3. */
-static void intra_comm__columns_that_are_not_joined_have_one_cause(void **state)
+static void host_comm__columns_that_are_not_joined_have_one_cause(void **state)
 {
 	char address[80];
 	struct fan_daemon *sw = team_switch(address, sizeof address, 1);
@@ -189,7 +189,7 @@ static void *open_first_of_two(void *arg)
 	EXPECT(fan_config_load(&c->rank.cfg, &options, o->why, sizeof o->why) == FAN_OK);
 	c->rank.cfg.join_ms = JOIN_MS;
 	c->rank.cfg.alive_ms = ALIVE_MS;
-	EXPECT(fan_intra_comm_open(&c->rank, &m, false) == FAN_OK);
+	EXPECT(fan_host_comm_open(&c->rank, &m, false) == FAN_OK);
 	c->rank.thread.started =
 		!pthread_create(&c->rank.thread.id, NULL, c->rank.kind->run, &c->rank);
 	o->result = fanin_allreduce(c, &mine, &sum, 1, FANIN_INT32, FANIN_SUM);
@@ -199,18 +199,18 @@ static void *open_first_of_two(void *arg)
 }
 
 /* It has the memory.  Long before an operation stalls: MPI knows no such limit. */
-static void intra_comm__a_rank_that_never_beats_is_lost(void **state)
+static void host_comm__a_rank_that_never_beats_is_lost(void **state)
 {
 	(void)state;
 	uint64_t from_ns = fan_clock_ns();
 	struct opener o = {.timeout_ms = TEAM_PATIENT_MS, .nonce = fan_clock_nonce()};
-	struct fan_intra_host other = {o.nonce, 1, 2, 1, TEAM_PATIENT_MS, false};
-	struct fan_intra_memory memory;
+	struct fan_host_seat other = {o.nonce, 1, 2, 1, TEAM_PATIENT_MS, false};
+	struct fan_host_memory memory;
 	char why[256];
 	assert_int_equal(pthread_create(&o.thread, NULL, open_first_of_two, &o), 0);
-	assert_int_equal(fan_intra_attach(&memory, &other, why, sizeof why), 0);
+	assert_int_equal(fan_host_attach(&memory, &other, why, sizeof why), 0);
 	pthread_join(o.thread, NULL);
-	fan_intra_detach(&memory);
+	fan_host_detach(&memory);
 	assert_int_equal(team_wrong, 0);
 	assert_int_equal(o.result, FAN_E_RANK_LOST);
 	assert_non_null(strstr(o.why, "rank 1 stopped answering (silent for more than 0.2 s)"));
@@ -245,7 +245,7 @@ static void destroy_under_callers(struct member *m)
 	pthread_barrier_wait(over);
 }
 
-static void intra_comm__destroyed_while_a_caller_works(void **state)
+static void host_comm__destroyed_while_a_caller_works(void **state)
 {
 	(void)state;
 	pthread_barrier_t over;
@@ -259,13 +259,12 @@ static void intra_comm__destroyed_while_a_caller_works(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(intra_comm__several_callers_of_a_rank),
-		cmocka_unit_test(
-			intra_comm__a_wait_that_is_too_short_leaves_the_rest_to_the_thread),
-		cmocka_unit_test(intra_comm__columns_that_are_not_joined_have_one_cause),
-		cmocka_unit_test(intra_comm__a_rank_that_never_beats_is_lost),
-		cmocka_unit_test(intra_comm__destroyed_while_a_caller_works),
+		cmocka_unit_test(host_comm__several_callers_of_a_rank),
+		cmocka_unit_test(host_comm__a_wait_that_is_too_short_leaves_the_rest_to_the_thread),
+		cmocka_unit_test(host_comm__columns_that_are_not_joined_have_one_cause),
+		cmocka_unit_test(host_comm__a_rank_that_never_beats_is_lost),
+		cmocka_unit_test(host_comm__destroyed_while_a_caller_works),
 	};
 	setenv("FANIN_LOCAL", "1", 1);
-	return cmocka_run_group_tests_name("intra_comm", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("host_comm", tests, NULL, NULL);
 }

@@ -42,11 +42,11 @@ static void *shared(size_t bytes)
 	return at;
 }
 
-static bool attach(struct fan_intra_memory *m, struct host *h, unsigned me)
+static bool attach(struct fan_host_memory *m, struct host *h, unsigned me)
 {
-	const struct fan_intra_host host = {h->nonce, me, RANKS, 1, TEAM_PATIENT_MS, false};
+	const struct fan_host_seat host = {h->nonce, me, RANKS, 1, TEAM_PATIENT_MS, false};
 	char why[256];
-	bool ok = !fan_intra_attach(m, &host, why, sizeof why);
+	bool ok = !fan_host_attach(m, &host, why, sizeof why);
 	atomic_fetch_add(&h->attached, 1);
 	return ok;
 }
@@ -54,7 +54,7 @@ static bool attach(struct fan_intra_memory *m, struct host *h, unsigned me)
 /* Rank `me` in a process of its own. */
 static pid_t start(struct host *h, unsigned me)
 {
-	struct fan_intra_memory m;
+	struct fan_host_memory m;
 	pid_t child = fork();
 	if (child)
 		return child;
@@ -65,7 +65,7 @@ static pid_t start(struct host *h, unsigned me)
 
 static void *attach_as_first(void *arg)
 {
-	struct fan_intra_memory *m = arg;
+	struct fan_host_memory *m = arg;
 	struct host *h = (struct host *)m->s;
 	return attach(m, h, 0) ? arg : NULL;
 }
@@ -87,11 +87,11 @@ static unsigned descriptors(void)
 	return count;
 }
 
-static void intra_life__the_kernel_tells_who_has_ended(void **state)
+static void host_life__the_kernel_tells_who_has_ended(void **state)
 {
 	(void)state;
 	struct host *h = shared(sizeof *h);
-	struct fan_intra_memory m;
+	struct fan_host_memory m;
 	unsigned before = descriptors();
 	pid_t child[RANKS];
 	h->nonce = fan_clock_nonce();
@@ -101,24 +101,24 @@ static void intra_life__the_kernel_tells_who_has_ended(void **state)
 	assert_true(attach(&m, h, 0));
 	wait_until(&h->attached, RANKS);
 	for (unsigned i = 1; i < RANKS; i++)
-		assert_false(fan_intra_has_ended(m.s, m.fd, i));
+		assert_false(fan_host_has_ended(m.s, m.fd, i));
 	kill(child[1], SIGSTOP); /* which is no end */
 	end(child[2]);
-	assert_false(fan_intra_has_ended(m.s, m.fd, 1));
-	assert_true(fan_intra_has_ended(m.s, m.fd, 2));
+	assert_false(fan_host_has_ended(m.s, m.fd, 1));
+	assert_true(fan_host_has_ended(m.s, m.fd, 2));
 	end(child[1]);
-	assert_true(fan_intra_has_ended(m.s, m.fd, 1));
-	fan_intra_detach(&m);
+	assert_true(fan_host_has_ended(m.s, m.fd, 1));
+	fan_host_detach(&m);
 	assert_int_equal(descriptors(), before);
 	munmap(h, sizeof *h);
 }
 
 /* A program's helpers may live on. */
-static void intra_life__a_child_does_not_hold_it(void **state)
+static void host_life__a_child_does_not_hold_it(void **state)
 {
 	(void)state;
 	struct host *h = shared(sizeof *h);
-	struct fan_intra_memory m;
+	struct fan_host_memory m;
 	h->nonce = fan_clock_nonce();
 	h->stay = 1;
 	pid_t other = start(h, 1), parent = fork();
@@ -130,18 +130,18 @@ static void intra_life__a_child_does_not_hold_it(void **state)
 	assert_true(attach(&m, h, 0));
 	assert_int_equal(waitpid(parent, NULL, 0), parent);
 	wait_until(&h->attached, RANKS);
-	assert_true(fan_intra_has_ended(m.s, m.fd, 2));
+	assert_true(fan_host_has_ended(m.s, m.fd, 2));
 	atomic_store(&h->stay, 0);
 	end(other);
-	fan_intra_detach(&m);
+	fan_host_detach(&m);
 }
 
 /* Its other ranks would lose their locks with the first that leaves. */
-static void intra_life__ranks_of_one_process_are_left_to_beats(void **state)
+static void host_life__ranks_of_one_process_are_left_to_beats(void **state)
 {
 	(void)state;
 	struct host *h = shared(sizeof *h);
-	struct fan_intra_memory m[2] = {{.s = (void *)h}};
+	struct fan_host_memory m[2] = {{.s = (void *)h}};
 	pthread_t first;
 	h->nonce = fan_clock_nonce();
 	h->stay = 1;
@@ -150,12 +150,12 @@ static void intra_life__ranks_of_one_process_are_left_to_beats(void **state)
 	assert_true(attach(&m[1], h, 1));
 	pthread_join(first, NULL);
 	wait_until(&h->attached, RANKS);
-	fan_intra_detach(&m[1]);
-	assert_false(fan_intra_has_ended(m[0].s, m[0].fd, 1));
-	assert_false(fan_intra_has_ended(m[0].s, m[0].fd, 2));
+	fan_host_detach(&m[1]);
+	assert_false(fan_host_has_ended(m[0].s, m[0].fd, 1));
+	assert_false(fan_host_has_ended(m[0].s, m[0].fd, 2));
 	end(child);
-	assert_true(fan_intra_has_ended(m[0].s, m[0].fd, 2));
-	fan_intra_detach(&m[0]);
+	assert_true(fan_host_has_ended(m[0].s, m[0].fd, 2));
+	fan_host_detach(&m[0]);
 }
 
 /* A job of two hosts, all on this machine. */
@@ -189,16 +189,16 @@ static int open_rank(struct fanin_comm *c, const struct job *job, int rank)
 	    fan_peer_parse(&at, job->address, why, sizeof why))
 		return FAN_E_CONFIG;
 	fan_rank_set_part(&c->rank, c->rank.parts.count++, &at, "");
-	return fan_intra_comm_open(&c->rank, &m, false);
+	return fan_host_comm_open(&c->rank, &m, false);
 }
 
 /* Rank GONE has the memory of its host, and no more. */
 static void stop_before_it_joins(const struct job *job)
 {
-	const struct fan_intra_host second = {job->nonce[1], 1, 2, 2, TEAM_PATIENT_MS, false};
-	struct fan_intra_memory m;
+	const struct fan_host_seat second = {job->nonce[1], 1, 2, 2, TEAM_PATIENT_MS, false};
+	struct fan_host_memory m;
 	char why[256];
-	if (!fan_intra_attach(&m, &second, why, sizeof why))
+	if (!fan_host_attach(&m, &second, why, sizeof why))
 		raise(job->signal);
 }
 
@@ -261,26 +261,26 @@ static void lose_one(enum gone_when when, int signal, int alive_ms)
 }
 
 /* It has no thread yet, and nothing of its column is under way, so the switch does not miss it. */
-static void intra_life__all_hosts_name_one_that_ends_when_it_has_joined(void **state)
+static void host_life__all_hosts_name_one_that_ends_when_it_has_joined(void **state)
 {
 	(void)state;
 	lose_one(WHEN_ALL_HAVE_JOINED, SIGKILL, LONG_MS);
 }
 
-static void intra_life__all_hosts_name_one_that_stops_when_it_has_joined(void **state)
+static void host_life__all_hosts_name_one_that_stops_when_it_has_joined(void **state)
 {
 	(void)state;
 	lose_one(WHEN_ALL_HAVE_JOINED, SIGSTOP, ALIVE_MS);
 }
 
 /* Rank 1 waits for it in its column, and rank 0 for rank 1. */
-static void intra_life__all_hosts_name_one_that_stops_before_it_joins(void **state)
+static void host_life__all_hosts_name_one_that_stops_before_it_joins(void **state)
 {
 	(void)state;
 	lose_one(BEFORE_IT_JOINS, SIGSTOP, ALIVE_MS);
 }
 
-static void intra_life__all_hosts_name_one_that_ends_before_it_joins(void **state)
+static void host_life__all_hosts_name_one_that_ends_before_it_joins(void **state)
 {
 	(void)state;
 	lose_one(BEFORE_IT_JOINS, SIGKILL, LONG_MS);
@@ -307,7 +307,7 @@ static void run_slept(struct slept *job, int rank)
 	m.host[0] = (struct fan_meeting_host){.ranks = 2, .nonce = job->nonce};
 	int e = fan_config_load(&c->rank.cfg, &options, why, sizeof why);
 	if (!e)
-		e = fan_intra_comm_open(&c->rank, &m, false);
+		e = fan_host_comm_open(&c->rank, &m, false);
 	c->rank.thread.started =
 		!e && !pthread_create(&c->rank.thread.id, NULL, c->rank.kind->run, &c->rank);
 	if (rank == 0)
@@ -321,7 +321,7 @@ static void run_slept(struct slept *job, int rank)
 }
 
 /* The other goes on a little later. */
-static void intra_life__what_a_suspended_host_slept_is_nobodys_silence(void **state)
+static void host_life__what_a_suspended_host_slept_is_nobodys_silence(void **state)
 {
 	struct slept *job = shared(sizeof *job);
 	pid_t child[2];
@@ -354,15 +354,15 @@ static void intra_life__what_a_suspended_host_slept_is_nobodys_silence(void **st
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(intra_life__the_kernel_tells_who_has_ended),
-		cmocka_unit_test(intra_life__a_child_does_not_hold_it),
-		cmocka_unit_test(intra_life__ranks_of_one_process_are_left_to_beats),
-		cmocka_unit_test(intra_life__all_hosts_name_one_that_ends_when_it_has_joined),
-		cmocka_unit_test(intra_life__all_hosts_name_one_that_stops_when_it_has_joined),
-		cmocka_unit_test(intra_life__all_hosts_name_one_that_stops_before_it_joins),
-		cmocka_unit_test(intra_life__all_hosts_name_one_that_ends_before_it_joins),
-		cmocka_unit_test(intra_life__what_a_suspended_host_slept_is_nobodys_silence),
+		cmocka_unit_test(host_life__the_kernel_tells_who_has_ended),
+		cmocka_unit_test(host_life__a_child_does_not_hold_it),
+		cmocka_unit_test(host_life__ranks_of_one_process_are_left_to_beats),
+		cmocka_unit_test(host_life__all_hosts_name_one_that_ends_when_it_has_joined),
+		cmocka_unit_test(host_life__all_hosts_name_one_that_stops_when_it_has_joined),
+		cmocka_unit_test(host_life__all_hosts_name_one_that_stops_before_it_joins),
+		cmocka_unit_test(host_life__all_hosts_name_one_that_ends_before_it_joins),
+		cmocka_unit_test(host_life__what_a_suspended_host_slept_is_nobodys_silence),
 	};
 	setenv("FANIN_LOCAL", "1", 1);
-	return cmocka_run_group_tests_name("intra_life", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("host_life", tests, NULL, NULL);
 }

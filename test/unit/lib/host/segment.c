@@ -18,21 +18,21 @@
 #define RANKS 5
 #define OPS   40
 #define TURNS 2000000
-#define CHUNK (FAN_INTRA_CHUNK_BYTES / 4) /* elements of float32 */
+#define CHUNK (FAN_HOST_CHUNK_BYTES / 4) /* elements of float32 */
 
-static struct fan_intra local[RANKS];
-static struct fan_intra_segment *segment;
+static struct fan_host_board local[RANKS];
+static struct fan_host_segment *segment;
 
 static void open_all(unsigned ranks)
 {
-	size_t bytes = fan_intra_bytes(ranks);
+	size_t bytes = fan_host_bytes(ranks);
 	void *mem = aligned_alloc(64, (bytes + 63) / 64 * 64);
 	memset(mem, 0, bytes);
-	segment = fan_intra_init(mem, ranks, ranks);
-	assert_true(fan_intra_is_sane(segment, bytes, ranks));
-	assert_false(fan_intra_is_sane(segment, bytes, ranks + 1));
+	segment = fan_host_init(mem, ranks, ranks);
+	assert_true(fan_host_is_sane(segment, bytes, ranks));
+	assert_false(fan_host_is_sane(segment, bytes, ranks + 1));
 	for (unsigned i = 0; i < ranks; i++)
-		fan_intra_open(&local[i], segment, i, (uint16_t)(10 + i), ranks);
+		fan_host_open(&local[i], segment, i, (uint16_t)(10 + i), ranks);
 }
 
 static void close_all(void)
@@ -45,9 +45,9 @@ static void run(struct fan_rng *r, unsigned ranks, uint64_t ops)
 {
 	for (unsigned turn = 0; turn < TURNS; turn++) {
 		unsigned done = 0;
-		fan_intra_work(&local[fan_rng_below(r, ranks)]);
+		fan_host_work(&local[fan_rng_below(r, ranks)]);
 		for (unsigned i = 0; i < ranks; i++)
-			done += fan_intra_done(&local[i]) == ops;
+			done += fan_host_done(&local[i]) == ops;
 		if (done == ranks)
 			return;
 	}
@@ -65,7 +65,7 @@ static struct fan_op sum_of_floats(const float *in, float *out, uint64_t count)
 }
 
 /* All sizes around the bounds of small operations, shares and chunks. */
-static void intra__sums(void **state)
+static void segment__sums(void **state)
 {
 	(void)state;
 	static const uint64_t counts[] = {0,	1,    7,	 16,	1023,	   1024,
@@ -83,7 +83,7 @@ static void intra__sums(void **state)
 				in[i][k] = (float)(k % 1000 * (i + 1));
 			struct fan_op op = sum_of_floats(in[i], i % 2 ? in[i] : out[i], count);
 			out[i][count] = in[i][count] = 77;
-			assert_true(fan_intra_start(&local[i], &op, 0));
+			assert_true(fan_host_start(&local[i], &op, 0));
 		}
 		run(&r, RANKS, 1);
 		for (unsigned i = 0; i < RANKS; i++) {
@@ -105,7 +105,7 @@ static float half_to_float(uint16_t bits)
 }
 
 /* Every type and operation, roots, and many operations under way. */
-static void intra__types_and_roots(void **state)
+static void segment__types_and_roots(void **state)
 {
 	(void)state;
 	static int64_t wide[RANKS], wide_out[RANKS];
@@ -152,7 +152,7 @@ static void intra__types_and_roots(void **state)
 			 .out = &narrow[i]},
 		};
 		for (size_t n = 0; n < sizeof ops / sizeof ops[0]; n++)
-			assert_true(fan_intra_start(&local[i], &ops[n], 0));
+			assert_true(fan_host_start(&local[i], &ops[n], 0));
 	}
 	run(&r, RANKS, 6);
 	for (unsigned i = 0; i < RANKS; i++) {
@@ -166,78 +166,78 @@ static void intra__types_and_roots(void **state)
 	close_all();
 }
 
-static void intra__no_more_operations_than_it_has_room_for(void **state)
+static void segment__no_more_operations_than_it_has_room_for(void **state)
 {
 	(void)state;
 	open_all(2);
 	struct fan_op op = {.op = FAN_BARRIER, .dtype = FAN_UINT8};
-	for (unsigned n = 0; n < FAN_INTRA_OPS_MAX; n++)
-		assert_true(fan_intra_start(&local[0], &op, 0));
-	assert_false(fan_intra_start(&local[0], &op, 0));
+	for (unsigned n = 0; n < FAN_HOST_OPS_MAX; n++)
+		assert_true(fan_host_start(&local[0], &op, 0));
+	assert_false(fan_host_start(&local[0], &op, 0));
 	close_all();
 }
 
 /* As many as there is room for, again and again: the last one that ended is looked at once more. */
-static void intra__room_for_as_many_again(void **state)
+static void segment__room_for_as_many_again(void **state)
 {
 	(void)state;
-	int32_t in[2] = {3, 4}, out[2][FAN_INTRA_OPS_MAX];
+	int32_t in[2] = {3, 4}, out[2][FAN_HOST_OPS_MAX];
 	open_all(2);
 	for (int time = 1; time <= 3; time++) {
 		memset(out, 0, sizeof out);
-		for (unsigned n = 0; n < 2 * FAN_INTRA_OPS_MAX; n++) {
+		for (unsigned n = 0; n < 2 * FAN_HOST_OPS_MAX; n++) {
 			struct fan_op op = {.op = FAN_SUM,
 					    .dtype = FAN_INT32,
 					    .count = 1,
 					    .in = &in[n % 2],
 					    .out = &out[n % 2][n / 2]};
-			assert_true(fan_intra_start(&local[n % 2], &op, 0));
+			assert_true(fan_host_start(&local[n % 2], &op, 0));
 		}
-		for (unsigned n = 0; n < 4 * FAN_INTRA_OPS_MAX; n++)
-			fan_intra_work(&local[n % 2]);
+		for (unsigned n = 0; n < 4 * FAN_HOST_OPS_MAX; n++)
+			fan_host_work(&local[n % 2]);
 		for (unsigned i = 0; i < 2; i++) {
-			assert_int_equal(fan_intra_done(&local[i]), time * FAN_INTRA_OPS_MAX);
-			assert_true(fan_intra_has_room(&local[i]));
-			for (unsigned n = 0; n < FAN_INTRA_OPS_MAX; n++)
+			assert_int_equal(fan_host_done(&local[i]), time * FAN_HOST_OPS_MAX);
+			assert_true(fan_host_has_room(&local[i]));
+			for (unsigned n = 0; n < FAN_HOST_OPS_MAX; n++)
 				assert_int_equal(out[i][n], 7);
 		}
 	}
 	close_all();
 }
 
-static void intra__says_who_is_missing(void **state)
+static void segment__says_who_is_missing(void **state)
 {
 	(void)state;
 	bool missing[FAN_HOST_RANKS_MAX], shares;
 	float values[2000] = {0};
 	open_all(3);
 	struct fan_op op = sum_of_floats(values, values, 2000);
-	assert_int_equal(fan_intra_missing(&local[0], missing, &shares), 0);
-	fan_intra_start(&local[0], &op, 0);
-	fan_intra_start(&local[1], &op, 0);
-	fan_intra_work(&local[0]);
-	fan_intra_work(&local[1]);
-	assert_int_equal(fan_intra_missing(&local[0], missing, &shares), 1);
+	assert_int_equal(fan_host_missing(&local[0], missing, &shares), 0);
+	fan_host_start(&local[0], &op, 0);
+	fan_host_start(&local[1], &op, 0);
+	fan_host_work(&local[0]);
+	fan_host_work(&local[1]);
+	assert_int_equal(fan_host_missing(&local[0], missing, &shares), 1);
 	assert_true(missing[2] && !shares);
-	fan_intra_start(&local[2], &op, 0);
-	fan_intra_work(&local[2]);
-	fan_intra_work(&local[0]);
-	assert_int_equal(fan_intra_missing(&local[0], missing, &shares), 1);
+	fan_host_start(&local[2], &op, 0);
+	fan_host_work(&local[2]);
+	fan_host_work(&local[0]);
+	assert_int_equal(fan_host_missing(&local[0], missing, &shares), 1);
 	assert_true(missing[1] && shares); /* its share is not summed */
 	close_all();
 }
 
-static void intra__only_the_first_error_counts(void **state)
+static void segment__only_the_first_error_counts(void **state)
 {
 	(void)state;
 	open_all(2);
-	const struct fan_intra_blame blame = {.cause = FAN_CAUSE_LOST(1)}, none = {.cause = 0};
-	fan_intra_fail(&local[1], FAN_E_RANK_LOST, "one", &blame);
-	fan_intra_fail(&local[0], FAN_E_STALLED, "two", &none);
-	assert_int_equal(fan_intra_error(&local[0]), FAN_E_RANK_LOST);
+	const struct fan_host_blame blame = {.cause = FAN_CAUSE_LOST(1)}, none = {.cause = 0};
+	fan_host_fail(&local[1], FAN_E_RANK_LOST, "one", &blame);
+	fan_host_fail(&local[0], FAN_E_STALLED, "two", &none);
+	assert_int_equal(fan_host_error(&local[0]), FAN_E_RANK_LOST);
 	assert_string_equal(segment->why, "one");
 	assert_int_equal(segment->cause, FAN_CAUSE_LOST(1));
-	assert_false(fan_intra_work(&local[0]));
+	assert_false(fan_host_work(&local[0]));
 	close_all();
 }
 
@@ -253,24 +253,24 @@ static void finish_late(uint64_t count)
 	for (unsigned i = 0; i < 3; i++) {
 		struct fan_op own = op;
 		own.out = out[i] = calloc(count, sizeof *in);
-		fan_intra_start(&local[i], &own, 0);
+		fan_host_start(&local[i], &own, 0);
 	}
-	for (unsigned i = 0; i < 6 && !fan_intra_done(&local[2]); i++)
-		fan_intra_work(&local[i % 3]);
+	for (unsigned i = 0; i < 6 && !fan_host_done(&local[2]); i++)
+		fan_host_work(&local[i % 3]);
 	struct fan_op next = op;
 	next.out = in;
-	fan_intra_start(&local[0], &next, 0);
-	fan_intra_start(&local[1], &next, 0);
-	const unsigned late = fan_intra_done(&local[1]) ? 0 : 1, other = 1 - late;
-	fan_intra_work(&local[other]);
-	assert_int_equal(fan_intra_done(&local[other]), 1);
-	assert_int_equal(fan_intra_done(&local[late]), 0);
-	fan_intra_fail(&local[other], FAN_E_RANK_LEFT, "left", &(struct fan_intra_blame){0});
-	assert_false(fan_intra_work(&local[late]));
+	fan_host_start(&local[0], &next, 0);
+	fan_host_start(&local[1], &next, 0);
+	const unsigned late = fan_host_done(&local[1]) ? 0 : 1, other = 1 - late;
+	fan_host_work(&local[other]);
+	assert_int_equal(fan_host_done(&local[other]), 1);
+	assert_int_equal(fan_host_done(&local[late]), 0);
+	fan_host_fail(&local[other], FAN_E_RANK_LEFT, "left", &(struct fan_host_blame){0});
+	assert_false(fan_host_work(&local[late]));
 	for (unsigned i = 0; i < 2; i++)
-		fan_intra_finish(&local[i]);
+		fan_host_finish(&local[i]);
 	for (unsigned i = 0; i < 3; i++) {
-		assert_int_equal(fan_intra_done(&local[i]), 1);
+		assert_int_equal(fan_host_done(&local[i]), 1);
 		for (uint64_t k = 0; k < count; k++)
 			assert_true(out[i][k] == 3 * (float)(k % 100));
 		free(out[i]);
@@ -281,7 +281,7 @@ static void finish_late(uint64_t count)
 	close_all();
 }
 
-static void intra__what_has_ended_elsewhere_ends_well(void **state)
+static void segment__what_has_ended_elsewhere_ends_well(void **state)
 {
 	(void)state;
 	finish_late(1);
@@ -297,11 +297,11 @@ static void intra__what_has_ended_elsewhere_ends_well(void **state)
 #define COLUMNS 2
 #define SHARES	8
 
-static struct fan_intra_segment *segments[HOSTS];
+static struct fan_host_segment *segments[HOSTS];
 
 /* What number i of a host has started, in order. */
 struct column {
-	struct fan_intra *rank;
+	struct fan_host_board *rank;
 	struct fan_op op[SHARES];
 	unsigned first, next;
 };
@@ -320,7 +320,7 @@ static bool start_share(void *ctx, const struct fan_op *op)
 static bool network(unsigned i)
 {
 	struct column *a = &column[0][i], *b = &column[1][i];
-	_Alignas(8) uint8_t acc[FAN_INTRA_CHUNK_BYTES];
+	_Alignas(8) uint8_t acc[FAN_HOST_CHUNK_BYTES];
 	if (a->first == a->next || b->first == b->next)
 		return false;
 	struct fan_op *x = &a->op[a->first++ % SHARES], *y = &b->op[b->first++ % SHARES];
@@ -339,8 +339,8 @@ static bool network(unsigned i)
 		memcpy(x->out, acc, bytes);
 	if (y->out)
 		memcpy(y->out, acc, bytes);
-	fan_intra_returned(a->rank);
-	fan_intra_returned(b->rank);
+	fan_host_returned(a->rank);
+	fan_host_returned(b->rank);
 	return true;
 }
 
@@ -350,13 +350,13 @@ static void open_hosts(void)
 	unsigned r = 0;
 	memset(column, 0, sizeof column);
 	for (unsigned h = 0; h < HOSTS; h++) {
-		size_t bytes = fan_intra_bytes(ranks[h]);
+		size_t bytes = fan_host_bytes(ranks[h]);
 		void *mem = aligned_alloc(64, (bytes + 63) / 64 * 64);
 		memset(mem, 0, bytes);
-		segments[h] = fan_intra_init(mem, ranks[h], COLUMNS);
+		segments[h] = fan_host_init(mem, ranks[h], COLUMNS);
 		for (unsigned i = 0; i < ranks[h]; i++, r++) {
-			fan_intra_open(&local[r], segments[h], i, (uint16_t)r, RANKS);
-			local[r].with = (struct fan_intra_net){HOSTS, h, start_share, NULL};
+			fan_host_open(&local[r], segments[h], i, (uint16_t)r, RANKS);
+			local[r].with = (struct fan_host_net){HOSTS, h, start_share, NULL};
 			if (i < COLUMNS) {
 				local[r].with.ctx = &column[h][i];
 				column[h][i].rank = &local[r];
@@ -369,17 +369,17 @@ static void run_hosts(struct fan_rng *r, uint64_t ops)
 {
 	for (unsigned turn = 0; turn < TURNS; turn++) {
 		unsigned done = 0;
-		fan_intra_work(&local[fan_rng_below(r, RANKS)]);
+		fan_host_work(&local[fan_rng_below(r, RANKS)]);
 		network((unsigned)fan_rng_below(r, COLUMNS));
 		for (unsigned i = 0; i < RANKS; i++)
-			done += fan_intra_done(&local[i]) == ops;
+			done += fan_host_done(&local[i]) == ops;
 		if (done == RANKS)
 			return;
 	}
 	fail_msg("not at an end");
 }
 
-static void intra__several_hosts(void **state)
+static void segment__several_hosts(void **state)
 {
 	(void)state;
 	enum { COUNT = 2 * CHUNK + 77 };
@@ -432,7 +432,7 @@ static void intra__several_hosts(void **state)
 			{.op = FAN_SUM, .dtype = FAN_FLOAT32, .wire = FAN_FLOAT32, .count = 0},
 		};
 		for (size_t n = 0; n < sizeof ops / sizeof ops[0]; n++)
-			assert_true(fan_intra_start(&local[r], &ops[n], n == 2 || n == 4));
+			assert_true(fan_host_start(&local[r], &ops[n], n == 2 || n == 4));
 	}
 	run_hosts(&rng, 7);
 	for (unsigned r = 0; r < RANKS; r++) {
@@ -449,7 +449,7 @@ static void intra__several_hosts(void **state)
 }
 
 /* The shares of a host have come back, with news that ends it. */
-static void intra__shares_that_are_back_end_well(void **state)
+static void segment__shares_that_are_back_end_well(void **state)
 {
 	(void)state;
 	float in[3000], out[RANKS][3000];
@@ -458,17 +458,17 @@ static void intra__shares_that_are_back_end_well(void **state)
 		in[k] = (float)k;
 	for (unsigned i = 0; i < RANKS; i++) {
 		struct fan_op op = sum_of_floats(in, out[i], 3000);
-		fan_intra_start(&local[i], &op, 0);
+		fan_host_start(&local[i], &op, 0);
 	}
 	for (unsigned i = 0; i < 2 * RANKS; i++)
-		fan_intra_work(&local[i % RANKS]);
+		fan_host_work(&local[i % RANKS]);
 	assert_true(network(0) && network(1));
-	fan_intra_work(&local[0]);
-	fan_intra_fail(&local[2], FAN_E_RANK_LEFT, "left", &(struct fan_intra_blame){0});
+	fan_host_work(&local[0]);
+	fan_host_fail(&local[2], FAN_E_RANK_LEFT, "left", &(struct fan_host_blame){0});
 	for (unsigned i = 0; i < 3; i++) {
 		static const unsigned order[] = {1, 0, 2};
-		fan_intra_finish(&local[order[i]]);
-		assert_int_equal(fan_intra_done(&local[order[i]]), 1);
+		fan_host_finish(&local[order[i]]);
+		assert_int_equal(fan_host_done(&local[order[i]]), 1);
 		for (unsigned k = 0; k < 3000; k++)
 			assert_true(out[order[i]][k] == (float)(RANKS * k));
 	}
@@ -479,7 +479,7 @@ static void intra__shares_that_are_back_end_well(void **state)
 /* With bells: as threads that sleep when there is nothing to do. */
 static void *be_rank(void *arg)
 {
-	struct fan_intra *l = arg;
+	struct fan_host_board *l = arg;
 	enum { COUNT = 3 * CHUNK + 5 };
 	int32_t *values = malloc(COUNT * sizeof *values);
 	bool *right = calloc(1, sizeof *right);
@@ -493,11 +493,11 @@ static void *be_rank(void *arg)
 				    .count = count,
 				    .in = values,
 				    .out = values};
-		fan_intra_start(l, &op, 0);
-		while (fan_intra_done(l) <= (uint64_t)n) {
-			uint32_t heard = fan_intra_heard(l, FAN_INTRA_WORK);
-			if (!fan_intra_work(l) && fan_intra_done(l) <= (uint64_t)n)
-				fan_intra_sleep(l, FAN_INTRA_WORK, heard, 20000);
+		fan_host_start(l, &op, 0);
+		while (fan_host_done(l) <= (uint64_t)n) {
+			uint32_t heard = fan_host_heard(l, FAN_HOST_WORK);
+			if (!fan_host_work(l) && fan_host_done(l) <= (uint64_t)n)
+				fan_host_sleep(l, FAN_HOST_WORK, heard, 20000);
 		}
 		for (uint64_t k = 0; k < count; k++)
 			*right &= values[k] == (int32_t)(RANKS * k + RANKS * (RANKS - 1) / 2);
@@ -506,7 +506,7 @@ static void *be_rank(void *arg)
 	return right;
 }
 
-static void intra__threads(void **state)
+static void segment__threads(void **state)
 {
 	(void)state;
 	pthread_t thread[RANKS];
@@ -525,16 +525,16 @@ static void intra__threads(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(intra__sums),
-		cmocka_unit_test(intra__types_and_roots),
-		cmocka_unit_test(intra__no_more_operations_than_it_has_room_for),
-		cmocka_unit_test(intra__room_for_as_many_again),
-		cmocka_unit_test(intra__says_who_is_missing),
-		cmocka_unit_test(intra__only_the_first_error_counts),
-		cmocka_unit_test(intra__what_has_ended_elsewhere_ends_well),
-		cmocka_unit_test(intra__several_hosts),
-		cmocka_unit_test(intra__shares_that_are_back_end_well),
-		cmocka_unit_test(intra__threads),
+		cmocka_unit_test(segment__sums),
+		cmocka_unit_test(segment__types_and_roots),
+		cmocka_unit_test(segment__no_more_operations_than_it_has_room_for),
+		cmocka_unit_test(segment__room_for_as_many_again),
+		cmocka_unit_test(segment__says_who_is_missing),
+		cmocka_unit_test(segment__only_the_first_error_counts),
+		cmocka_unit_test(segment__what_has_ended_elsewhere_ends_well),
+		cmocka_unit_test(segment__several_hosts),
+		cmocka_unit_test(segment__shares_that_are_back_end_well),
+		cmocka_unit_test(segment__threads),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

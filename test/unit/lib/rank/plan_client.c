@@ -136,7 +136,7 @@ static void run_parts(unsigned parts, unsigned shards, int mode)
 	fan_daemon_stop(a);
 }
 
-static void comm_client__parts_of_all_calls(void **state)
+static void plan_client__parts_of_all_calls(void **state)
 {
 	(void)state;
 	run_parts(1, 1, FANIN_MODE_NATIVE);
@@ -152,7 +152,7 @@ static void note_waiting(void *arg, const char *text)
 		atomic_fetch_add((atomic_int *)arg, 1);
 }
 
-static void comm_client__tells_what_it_waits_for(void **state)
+static void plan_client__tells_what_it_waits_for(void **state)
 {
 	struct fanin_options o = FANIN_OPTIONS_INIT;
 	atomic_int told = 0;
@@ -217,7 +217,7 @@ static void run_two_parts(void (*body)(struct member *))
 	fan_daemon_stop(a);
 }
 
-static void comm_client__again(void **state)
+static void plan_client__again(void **state)
 {
 	(void)state;
 	run_two_parts(ended_and_begun_anew);
@@ -262,7 +262,7 @@ static void controller_comes_and_goes(struct member *m)
 	}
 }
 
-static void comm_client__goes_on_without_its_controller(void **state)
+static void plan_client__goes_on_without_its_controller(void **state)
 {
 	char text[2048], one[80], other[80];
 	struct fan_daemon *a = team_switch(one, sizeof one, 1);
@@ -301,7 +301,7 @@ static void parts_move(struct member *m)
 }
 
 /* The aggregator of part 1 has many addresses, one for each path. */
-static void comm_client__moves(void **state)
+static void plan_client__moves(void **state)
 {
 	char text[2048], one[80], other[80], why[256];
 	struct fan_daemon_options o;
@@ -324,7 +324,7 @@ static void comm_client__moves(void **state)
 }
 
 /* Moved before anybody is in. */
-static void comm_client__moves_while_joining(void **state)
+static void plan_client__moves_while_joining(void **state)
 {
 	char text[2048], one[80], other[80], why[256];
 	struct fan_daemon_options o;
@@ -368,7 +368,7 @@ static void change_the_plan(struct scripted *s, struct scripted_worker *w, const
 	scripted_say(w, "{\"again\":{\"why\":\"server PS is gone\",\"parts\":[]}}\n");
 }
 
-static void comm_client__again_while_joining(void **state)
+static void plan_client__again_while_joining(void **state)
 {
 	char text[2048], one[80];
 	struct fan_daemon *a = team_switch(one, sizeof one, 1);
@@ -410,7 +410,7 @@ static void wait_for_job(struct fan_daemon *d)
 	}
 }
 
-static void comm_client__waits_for_an_earlier_life(void **state)
+static void plan_client__waits_for_an_earlier_life(void **state)
 {
 	char text[2048], one[80];
 	struct fan_daemon *a = team_switch(one, sizeof one, 1);
@@ -456,7 +456,7 @@ static void with_pace(void (*body)(struct member *), unsigned pace)
 	fan_daemon_stop(a);
 }
 
-static void comm_client__not_faster_than_planned(void **state)
+static void plan_client__not_faster_than_planned(void **state)
 {
 	(void)state;
 	with_pace(sum_slowly, 1);
@@ -479,7 +479,7 @@ static void sum_slower(struct member *m)
 	sum_slowly(m);
 }
 
-static void comm_client__another_rate(void **state)
+static void plan_client__another_rate(void **state)
 {
 	(void)state;
 	with_pace(sum_slower, 100);
@@ -488,16 +488,16 @@ static void comm_client__another_rate(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(comm_client__parts_of_all_calls),
-		cmocka_unit_test(comm_client__tells_what_it_waits_for),
-		cmocka_unit_test(comm_client__again),
-		cmocka_unit_test(comm_client__goes_on_without_its_controller),
-		cmocka_unit_test(comm_client__moves),
-		cmocka_unit_test(comm_client__moves_while_joining),
-		cmocka_unit_test(comm_client__again_while_joining),
-		cmocka_unit_test(comm_client__waits_for_an_earlier_life),
-		cmocka_unit_test(comm_client__not_faster_than_planned),
-		cmocka_unit_test(comm_client__another_rate),
+		cmocka_unit_test(plan_client__parts_of_all_calls),
+		cmocka_unit_test(plan_client__tells_what_it_waits_for),
+		cmocka_unit_test(plan_client__again),
+		cmocka_unit_test(plan_client__goes_on_without_its_controller),
+		cmocka_unit_test(plan_client__moves),
+		cmocka_unit_test(plan_client__moves_while_joining),
+		cmocka_unit_test(plan_client__again_while_joining),
+		cmocka_unit_test(plan_client__waits_for_an_earlier_life),
+		cmocka_unit_test(plan_client__not_faster_than_planned),
+		cmocka_unit_test(plan_client__another_rate),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

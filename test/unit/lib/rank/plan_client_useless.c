@@ -52,7 +52,7 @@ static void expect_useless(const struct useless *u)
 	scripted_stop(&controller);
 }
 
-static void comm_client_useless__ends_with_its_error(void **state)
+static void plan_client_useless__ends_with_its_error(void **state)
 {
 	static const struct useless all[] = {
 		{NULL, false, FANIN_E_TIMEOUT, "has not told the parts of job \"j\""},
@@ -74,7 +74,7 @@ static void comm_client_useless__ends_with_its_error(void **state)
 		expect_useless(&all[i]);
 }
 
-static void comm_client_useless__nobody_listens(void **state)
+static void plan_client_useless__nobody_listens(void **state)
 {
 	static const struct useless u = {NULL, false, FANIN_E_UNREACHABLE, "Connection refused"};
 	(void)state;
@@ -89,7 +89,7 @@ static void say_huge(struct scripted *s, struct scripted_worker *w)
 	scripted_say(w, huge);
 }
 
-static void comm_client_useless__a_line_without_end(void **state)
+static void plan_client_useless__a_line_without_end(void **state)
 {
 	static const struct useless u = {NULL, false, FANIN_E_UNREACHABLE, "a line is too long"};
 	(void)state;
@@ -103,9 +103,9 @@ static void comm_client_useless__a_line_without_end(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(comm_client_useless__ends_with_its_error),
-		cmocka_unit_test(comm_client_useless__nobody_listens),
-		cmocka_unit_test(comm_client_useless__a_line_without_end),
+		cmocka_unit_test(plan_client_useless__ends_with_its_error),
+		cmocka_unit_test(plan_client_useless__nobody_listens),
+		cmocka_unit_test(plan_client_useless__a_line_without_end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

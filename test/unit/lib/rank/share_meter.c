@@ -25,7 +25,7 @@ static void rig_init(struct rig *r, unsigned columns)
 	r->c->parts.count = 2;
 	r->c->column.columns = columns;
 	r->c->parts.inside[0] = r->c->parts.inside[1] = -1;
-	fan_comm_split_init(r->c);
+	fan_share_meter_init(r->c);
 	for (unsigned i = 0; i < 2; i++) {
 		r->op[i] = fan_op_new(&what, FAN_OP_CALLERS);
 		assert_non_null(r->op[i]);
@@ -45,16 +45,16 @@ static void rig_end(struct rig *r)
 /* Start what waits first, and take `ns` for it. */
 static void rig_starts(struct rig *r, uint64_t ns)
 {
-	fan_comm_split_started(r->c, fan_op_queue_take(&r->c->ops.waiting));
+	fan_share_meter_started(r->c, fan_op_queue_take(&r->c->ops.waiting));
 	r->c->ops.running_count++;
-	r->c->split.busy_ns += ns;
+	r->c->meter.busy_ns += ns;
 }
 
 static void rig_ends(struct rig *r, uint64_t ns)
 {
-	r->c->split.busy_ns += ns;
+	r->c->meter.busy_ns += ns;
 	r->c->ops.running_count--;
-	fan_comm_split_done(r->c, r->op[0]);
+	fan_share_meter_done(r->c, r->op[0]);
 }
 
 /* What this rank would tell of it, in ns for each MiB; and the measurement is gone again. */
@@ -64,63 +64,63 @@ static uint64_t told(struct rig *r)
 	assert_int_equal(m->kind, FAN_OP_MEASUREMENT);
 	fan_op_end(m, FAN_OK);
 	fanin_op_free(m);
-	return (uint64_t)r->c->split.words[r->c->parts.count] * 16;
+	return (uint64_t)r->c->meter.words[r->c->parts.count] * 16;
 }
 
 /* While shares are learnt, an operation that is started behind a large one waits for its end, and
  * the measurement is of all of that one. */
-static void comm_split__a_measurement_is_of_operations_that_have_ended(void **state)
+static void share_meter__a_measurement_is_of_operations_that_have_ended(void **state)
 {
 	struct rig r;
 	(void)state;
 	rig_init(&r, 0);
-	assert_int_equal(1, fan_comm_split_permits(r.c));
+	assert_int_equal(1, fan_share_meter_permits(r.c));
 	rig_starts(&r, 1000);
-	assert_int_equal(0, fan_comm_split_permits(r.c));
-	assert_true(fan_comm_split_holds(r.c));
-	assert_false(fan_comm_split_waited(r.c));
+	assert_int_equal(0, fan_share_meter_permits(r.c));
+	assert_true(fan_share_meter_holds(r.c));
+	assert_false(fan_share_meter_waited(r.c));
 	assert_ptr_equal(r.c->ops.waiting.head, r.op[1]);
 	rig_ends(&r, 800000000);
-	assert_true(fan_comm_split_waited(r.c));
-	assert_int_equal(1, fan_comm_split_permits(r.c));
+	assert_true(fan_share_meter_waited(r.c));
+	assert_int_equal(1, fan_share_meter_permits(r.c));
 	assert_in_range(told(&r), 100000000, 100001000); /* 8 MiB */
 	rig_end(&r);
 }
 
 /* Once they stay nothing waits: what was done so far may tell nothing, and then what follows tells
  * of both. */
-static void comm_split__a_measurement_of_too_little_tells_nothing(void **state)
+static void share_meter__a_measurement_of_too_little_tells_nothing(void **state)
 {
 	struct rig r;
 	(void)state;
 	rig_init(&r, 0);
-	r.c->split.learner.phase = FAN_SPLIT_SETTLED;
+	r.c->meter.learner.phase = FAN_SPLIT_SETTLED;
 	rig_starts(&r, 1000);
-	assert_int_equal(1, fan_comm_split_permits(r.c));
+	assert_int_equal(1, fan_share_meter_permits(r.c));
 	assert_int_equal(told(&r), 0);
-	r.c->split.measures = false;
+	r.c->meter.measures = false;
 	rig_ends(&r, 400000000);
 	rig_starts(&r, 0);
 	rig_ends(&r, 400000000);
 	r.op[0]->is_counted = false; /* as another one */
 	fan_op_queue_add(&r.c->ops.waiting, r.op[0]);
-	assert_int_equal(1, fan_comm_split_permits(r.c));
+	assert_int_equal(1, fan_share_meter_permits(r.c));
 	assert_in_range(told(&r), 50000000, 50001000); /* 16 MiB */
 	rig_end(&r);
 }
 
 /* What found no room on its first connection is tried again, and nothing comes before it any more:
  * other ranks may have started it. */
-static void comm_split__an_operation_is_counted_once(void **state)
+static void share_meter__an_operation_is_counted_once(void **state)
 {
 	struct rig r;
 	(void)state;
 	rig_init(&r, 0);
-	fan_comm_split_started(r.c, r.c->ops.waiting.head);
-	assert_int_equal(r.c->split.ops, 1);
-	assert_int_equal(1, fan_comm_split_permits(r.c));
+	fan_share_meter_started(r.c, r.c->ops.waiting.head);
+	assert_int_equal(r.c->meter.ops, 1);
+	assert_int_equal(1, fan_share_meter_permits(r.c));
 	assert_ptr_equal(r.c->ops.waiting.head, r.op[0]);
-	assert_false(r.c->split.measures);
+	assert_false(r.c->meter.measures);
 	rig_end(&r);
 }
 
@@ -139,61 +139,61 @@ static void rig_is_of_sets(struct rig *r)
 }
 
 /* Each is larger than a period, and they go side by side all the same. */
-static void comm_split__a_set_is_not_measured(void **state)
+static void share_meter__a_set_is_not_measured(void **state)
 {
 	struct rig r;
 	(void)state;
 	rig_init(&r, 0);
 	rig_is_of_sets(&r);
 	for (unsigned i = 0; i < 2; i++) {
-		assert_int_equal(1, fan_comm_split_permits(r.c));
+		assert_int_equal(1, fan_share_meter_permits(r.c));
 		assert_ptr_equal(r.c->ops.waiting.head, r.op[i]);
 		rig_starts(&r, 1000);
 		assert_true(r.op[i]->is_whole);
 	}
 	rig_ends(&r, 400000000);
-	assert_int_equal(r.c->split.bytes, 0);
-	assert_int_equal(r.c->split.done_bytes, 0);
+	assert_int_equal(r.c->meter.bytes, 0);
+	assert_int_equal(r.c->meter.done_bytes, 0);
 	rig_end(&r);
 }
 
 /* What is under way of other operations holds none of a set. */
-static void comm_split__a_set_waits_for_no_measurement(void **state)
+static void share_meter__a_set_waits_for_no_measurement(void **state)
 {
 	struct rig r;
 	(void)state;
 	rig_init(&r, 0);
 	rig_is_of_sets(&r);
 	r.op[0]->kind = FAN_OP_CALLERS;
-	assert_int_equal(1, fan_comm_split_permits(r.c));
+	assert_int_equal(1, fan_share_meter_permits(r.c));
 	rig_starts(&r, 1000);
-	assert_int_equal(1, fan_comm_split_permits(r.c));
+	assert_int_equal(1, fan_share_meter_permits(r.c));
 	assert_ptr_equal(r.c->ops.waiting.head, r.op[1]);
 	r.op[1]->kind = FAN_OP_CALLERS;
-	assert_int_equal(0, fan_comm_split_permits(r.c));
+	assert_int_equal(0, fan_share_meter_permits(r.c));
 	rig_end(&r);
 }
 
 /* A column has only its share of each tensor. */
-static void comm_split__columns_measure_as_often_as_one_stream(void **state)
+static void share_meter__columns_measure_as_often_as_one_stream(void **state)
 {
 	struct rig r;
 	(void)state;
 	for (unsigned columns = 0; columns <= 4; columns += 2) {
 		rig_init(&r, columns);
-		r.c->split.bytes = FAN_COMM_SPLIT_BYTES / (columns ? columns : 1) - 4;
-		assert_int_equal(1, fan_comm_split_permits(r.c));
-		assert_false(r.c->split.measures);
-		r.c->split.bytes += 4;
-		fan_comm_split_permits(r.c);
-		assert_true(r.c->split.measures);
+		r.c->meter.bytes = FAN_SHARE_METER_BYTES / (columns ? columns : 1) - 4;
+		assert_int_equal(1, fan_share_meter_permits(r.c));
+		assert_false(r.c->meter.measures);
+		r.c->meter.bytes += 4;
+		fan_share_meter_permits(r.c);
+		assert_true(r.c->meter.measures);
 		told(&r);
 		rig_end(&r);
 	}
 }
 
 /* A named switch is the only part when ranks join it; hosts come later. */
-static void comm_split__results_are_asked_for_later_beside_other_parts(void **state)
+static void share_meter__results_are_asked_for_later_beside_other_parts(void **state)
 {
 	const struct fan_worker_config cfg = {.name = "j",
 					      .rank = 0,
@@ -216,10 +216,10 @@ static void comm_split__results_are_asked_for_later_beside_other_parts(void **st
 			(struct fan_connection){.w = fan_worker_init(mem, &cfg, 1), .part = i};
 		r.c->parts.shards[i] = 1;
 	}
-	fan_comm_split_keep_in_step(r.c, FAN_MS);
+	fan_share_meter_keep_in_step(r.c, FAN_MS);
 	assert_int_equal(r.c->connection[0].w->rtt.min_ns, FAN_IN_STEP_RTO_MS * FAN_MS);
-	r.c->split.shares.now.begin[1] = FAN_CUT_WHOLE; /* one part has everything */
-	fan_comm_split_keep_in_step(r.c, 2 * FAN_MS);
+	r.c->meter.shares.now.begin[1] = FAN_CUT_WHOLE; /* one part has everything */
+	fan_share_meter_keep_in_step(r.c, 2 * FAN_MS);
 	assert_int_equal(r.c->connection[0].w->rtt.min_ns, FAN_RTO_MIN_NS);
 	for (unsigned i = 0; i < 2; i++)
 		free(r.c->connection[i].w);
@@ -229,13 +229,13 @@ static void comm_split__results_are_asked_for_later_beside_other_parts(void **st
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(comm_split__a_measurement_is_of_operations_that_have_ended),
-		cmocka_unit_test(comm_split__a_measurement_of_too_little_tells_nothing),
-		cmocka_unit_test(comm_split__an_operation_is_counted_once),
-		cmocka_unit_test(comm_split__a_set_is_not_measured),
-		cmocka_unit_test(comm_split__a_set_waits_for_no_measurement),
-		cmocka_unit_test(comm_split__columns_measure_as_often_as_one_stream),
-		cmocka_unit_test(comm_split__results_are_asked_for_later_beside_other_parts),
+		cmocka_unit_test(share_meter__a_measurement_is_of_operations_that_have_ended),
+		cmocka_unit_test(share_meter__a_measurement_of_too_little_tells_nothing),
+		cmocka_unit_test(share_meter__an_operation_is_counted_once),
+		cmocka_unit_test(share_meter__a_set_is_not_measured),
+		cmocka_unit_test(share_meter__a_set_waits_for_no_measurement),
+		cmocka_unit_test(share_meter__columns_measure_as_often_as_one_stream),
+		cmocka_unit_test(share_meter__results_are_asked_for_later_beside_other_parts),
 	};
 	return RUN(tests);
 }

@@ -421,13 +421,13 @@ static void split__an_operation_of_a_set_is_not_cut(void **state)
 	(void)state;
 	fan_split_even(&s, 4);
 	for (unsigned k = 0; k < 4; k++) {
-		struct fan_split_range r = fan_comm_split_range(&s, &op, 10, k);
+		struct fan_split_range r = fan_share_meter_range(&s, &op, 10, k);
 		assert_int_equal(r.takes_part, k == 2);
 		assert_true(k != 2 || (r.first == 0 && r.end == 1000));
 	}
 	op.is_whole = false;
 	for (unsigned k = 0; k < 4; k++) {
-		struct fan_split_range r = fan_comm_split_range(&s, &op, 10, k);
+		struct fan_split_range r = fan_share_meter_range(&s, &op, 10, k);
 		assert_true(r.takes_part && r.end - r.first == 250);
 	}
 }

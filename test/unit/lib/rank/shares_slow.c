@@ -69,11 +69,11 @@ static void split_slow__which_host_it_is_must_be_clear(void **state)
 static void split_slow__a_slow_link_has_no_longer_queue_for_more_connections(void **state)
 {
 	(void)state;
-	assert_true(fan_comm_split_counted(0, 3) == 3);
-	assert_true(fan_comm_split_counted(0, 5) == 5); /* four hosts, one spare: as without it */
-	assert_true(fan_comm_split_counted(0, 8) == FAN_COMM_SPLIT_COUNTED);
-	assert_true(fan_comm_split_counted(FAN_IN_STEP_FRAGS * 6, 8) == 6);
-	assert_true(fan_comm_split_counted(FAN_IN_STEP_FRAGS * 60, 8) == 8);
+	assert_true(fan_share_meter_counted(0, 3) == 3);
+	assert_true(fan_share_meter_counted(0, 5) == 5); /* four hosts, one spare: as without it */
+	assert_true(fan_share_meter_counted(0, 8) == FAN_SHARE_METER_COUNTED);
+	assert_true(fan_share_meter_counted(FAN_IN_STEP_FRAGS * 6, 8) == 6);
+	assert_true(fan_share_meter_counted(FAN_IN_STEP_FRAGS * 60, 8) == 8);
 }
 
 int main(void)
