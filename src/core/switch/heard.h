@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* heard.h - the sequence numbers of what comes from neighbours below (ADR 17): a gap between them
+/* heard.h - the sequence numbers of what comes from neighbours below (ADR 12): a gap between them
  * is a loss, and asked about by MISS.  sent.h has those of what goes up. */
 #ifndef FAN_SWITCH_HEARD_H
 #define FAN_SWITCH_HEARD_H
