@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* transfer.h - a worker's fragments: out of the tensor, and back into it. */
+/* transfer.h - a worker's fragments on their way: what is sent, and what a result tells. */
 #ifndef FAN_WORKER_TRANSFER_H
 #define FAN_WORKER_TRANSFER_H
 
@@ -16,9 +16,6 @@ enum fan_verdict fan_transfer_need(struct fan_worker *w, uint64_t now_ns, const 
 
 /* Write all that the window allows.  True if `out` ran full. */
 bool fan_transfer_send(struct fan_worker *w, uint64_t now_ns, struct fan_out *out);
-
-/* Add the time since the last turn to `*spent`, busy or idle time. */
-void fan_transfer_turn(struct fan_worker *w, uint64_t now_ns, uint64_t *spent);
 
 /* The window has been opened: fragments of operations that were started before may be sent. */
 void fan_transfer_begin(struct fan_worker *w);

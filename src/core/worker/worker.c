@@ -6,7 +6,9 @@
 #include "core/base/awake.h"
 #include "core/wire/route_table.h"
 #include "helper.h"
+#include "op_source.h"
 #include "transfer.h"
+#include "tree_source.h"
 
 static bool config_is_sane(const struct fan_worker_config *c)
 {
@@ -42,6 +44,7 @@ struct fan_worker *fan_worker_init(void *mem, const struct fan_worker_config *cf
 	uint8_t *p = (uint8_t *)mem + fan_align_up(sizeof *w);
 	memset(w, 0, sizeof *w);
 	w->cfg = *cfg;
+	w->source = cfg->relayed ? &fan_tree_source : &fan_op_source;
 	w->start_ns = w->heard_ns = w->progress_ns = w->control_ns = w->turn_ns = now_ns;
 	w->allowed = UINT32_MAX;
 	w->stats.rto_ns = FAN_RTO_MIN_NS;
@@ -399,7 +402,7 @@ int fan_worker_start(struct fan_worker *w, uint64_t now_ns, const struct fan_op 
 		return FAN_E_BUSY;
 	if (w->first_op == w->next_op) {
 		w->progress_ns = now_ns;
-		fan_transfer_turn(w, now_ns, &w->idle_ns);
+		fan_op_source_turn(w, now_ns, &w->idle_ns);
 	}
 	struct fan_stream_op *s = &w->op[w->next_op % FAN_OPS_MAX];
 	fan_stream_open(s, op, w->next_frag, w->next_group, w->cfg.payload_bytes,

@@ -10,6 +10,7 @@
 #include "core/recovery/window.h"
 #include "core/sum/slot.h"
 #include "core/wire/route_table.h"
+#include "source.h"
 #include "stream.h"
 #include "worker.h"
 
@@ -32,6 +33,7 @@ struct fan_lost_result {
 
 struct fan_worker {
 	struct fan_worker_config cfg;
+	const struct fan_source *source;
 	enum fan_worker_phase phase;
 	struct fan_welcome welcome;
 	bool welcomed;

@@ -41,16 +41,36 @@ static struct fan_round *hold(uint64_t n, uint8_t op, uint16_t flags, uint16_t r
 	return r;
 }
 
+static bool has(uint64_t frag)
+{
+	struct fan_wslot s = {.frag = frag};
+	return fan_tree_source.has(&uplink, &s) == FAN_SOURCE_READY;
+}
+
+static void fill(struct fan_frag *f)
+{
+	struct fan_wslot s = {.frag = f->frag};
+	assert_true(fan_tree_source.fill(&uplink, &s, f, NULL));
+}
+
+static int take(const struct fan_frag *f)
+{
+	struct fan_wslot s = {.frag = f->frag};
+	bool freed = false;
+	int why = fan_tree_source.take(&uplink, 0, &s, f, &freed);
+	assert_false(freed);
+	return why;
+}
+
 static void tree_source__only_what_is_held(void **state)
 {
 	(void)state;
-	assert_false(fan_tree_source_has(&uplink, 0));
+	assert_false(has(0));
 	struct fan_round *r = hold(1, FAN_SUM, 0, FAN_RANK_NONE, 5);
-	assert_true(fan_tree_source_has(&uplink, 1));
-	assert_false(fan_tree_source_has(&uplink,
-					 1 + 2 * WINDOW)); /* the same round, another fragment */
+	assert_true(has(1));
+	assert_false(has(1 + 2 * WINDOW)); /* the same round, another fragment */
 	r->state = FAN_ROUND_OPEN;
-	assert_false(fan_tree_source_has(&uplink, 1));
+	assert_false(has(1));
 }
 
 static void tree_source__contribution_and_result(void **state)
@@ -59,7 +79,7 @@ static void tree_source__contribution_and_result(void **state)
 	int32_t v;
 	struct fan_round *r = hold(2, FAN_SUM, FAN_F_LAST, FAN_RANK_NONE, 41);
 	struct fan_frag f = {.frag = 2};
-	fan_tree_source_fill(&uplink, 2, &f);
+	fill(&f);
 	assert_int_equal(f.flags, FAN_F_FIRST | FAN_F_LAST);
 	assert_int_equal(f.exponent, 3);
 	assert_int_equal(f.priority, 9);
@@ -68,16 +88,15 @@ static void tree_source__contribution_and_result(void **state)
 	assert_int_equal(v, 41);
 	int32_t result = 100;
 	f.payload = (const uint8_t *)&result;
-	assert_int_equal(fan_tree_source_unfit(&uplink, &f), -1);
 	f.count = 2;
-	assert_int_equal(fan_tree_source_unfit(&uplink, &f), FAN_DROP_MISMATCH);
+	assert_int_equal(take(&f), FAN_DROP_MISMATCH);
+	assert_int_equal(r->state, FAN_ROUND_AWAITING);
 	f.count = 1;
-	fan_tree_source_take(&uplink, &f);
+	assert_int_equal(take(&f), FAN_SOURCE_TAKEN);
 	assert_int_equal(r->state, FAN_ROUND_DONE);
 	memcpy(&v, fan_pool_acc(&pool, r), 4);
 	assert_int_equal(v, 100);
-	assert_int_equal(fan_tree_source_unfit(&uplink, &f),
-			 FAN_DROP_MISMATCH); /* nothing is held */
+	assert_int_equal(take(&f), FAN_DROP_MISMATCH); /* nothing is held */
 }
 
 /* Fixed mode: the result's exponent must be the one that was agreed. */
@@ -87,10 +106,10 @@ static void tree_source__exponents(void **state)
 	struct fan_round *r = hold(3, FAN_SUM, 0, FAN_RANK_NONE, 1);
 	struct fan_frag f = {.frag = 3, .dtype = FAN_FIXED32, .count = 1, .flags = FAN_F_FIRST};
 	r->desc = fan_desc_of(&f);
-	f.exponent = 3;
-	assert_int_equal(fan_tree_source_unfit(&uplink, &f), -1);
 	f.exponent = 4;
-	assert_int_equal(fan_tree_source_unfit(&uplink, &f), FAN_DROP_MISMATCH);
+	assert_int_equal(take(&f), FAN_DROP_MISMATCH);
+	f.exponent = 3;
+	assert_int_equal(take(&f), FAN_SOURCE_TAKEN);
 }
 
 /* The root of a broadcast is here, or the contribution is empty; that of a reduce gets the
@@ -100,22 +119,24 @@ static void tree_source__roots(void **state)
 	(void)state;
 	struct fan_frag f = {.frag = 0};
 	hold(0, FAN_BCAST, 0, FAN_RANK_NONE, 1);
-	fan_tree_source_fill(&uplink, 0, &f);
+	fill(&f);
 	assert_true(f.flags & FAN_F_EMPTY && !(f.flags & FAN_F_ROOT) && f.payload_bytes == 0);
 	hold(0, FAN_BCAST, 0, 3, 1);
 	f = (struct fan_frag){.frag = 0};
-	fan_tree_source_fill(&uplink, 0, &f);
+	fill(&f);
 	assert_true(f.flags & FAN_F_ROOT && f.payload_bytes == 4);
 	hold(0, FAN_SUM, FAN_F_REDUCE, 3, 1);
 	f = (struct fan_frag){.frag = 0};
-	fan_tree_source_fill(&uplink, 0, &f);
-	assert_int_equal(fan_tree_source_unfit(&uplink, &f), -1);
+	fill(&f);
 	f.flags |= FAN_F_EMPTY;
-	assert_int_equal(fan_tree_source_unfit(&uplink, &f), FAN_DROP_DUPLICATE);
-	hold(0, FAN_SUM, FAN_F_REDUCE, FAN_RANK_NONE, 1);
-	assert_int_equal(fan_tree_source_unfit(&uplink, &f), -1);
+	assert_int_equal(take(&f), FAN_DROP_DUPLICATE);
 	f.flags &= (uint16_t)~FAN_F_EMPTY;
-	assert_int_equal(fan_tree_source_unfit(&uplink, &f), FAN_DROP_MISMATCH);
+	assert_int_equal(take(&f), FAN_SOURCE_TAKEN);
+	hold(0, FAN_SUM, FAN_F_REDUCE, FAN_RANK_NONE, 1);
+	assert_int_equal(take(&f), FAN_DROP_MISMATCH);
+	f.flags |= FAN_F_EMPTY;
+	f.payload_bytes = 0;
+	assert_int_equal(take(&f), FAN_SOURCE_TAKEN);
 }
 
 int main(void)
