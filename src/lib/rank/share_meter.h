@@ -16,9 +16,10 @@
 #include "shares.h"
 
 #define FAN_SHARE_METER_BYTES (4 << 20)
-#define FAN_SHARE_METER_QUIET 2		  /* times as many bytes, once the shares stay */
-#define FAN_SHARE_METER_AHEAD (512 << 10) /* bytes of tensors that do not wait for a measurement   \
-					   */
+#define FAN_SHARE_METER_QUIET 2 /* times as many bytes, once the shares stay */
+#define FAN_SHARE_METER_AHEAD                                                                      \
+	(512 << 10) /* bytes of tensors that do not wait for a measurement                         \
+		     */
 #define FAN_SHARE_METER_COUNTED                                                                    \
 	5 /* connections for which FAN_IN_STEP_FRAGS count together, or more... */
 #define FAN_SHARE_METER_FILL_MS	   10 /* ...up to as many as bring results for this long */
