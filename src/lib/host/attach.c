@@ -15,6 +15,8 @@
 #include <unistd.h>
 
 #include "core/base/err.h"
+#include "core/base/rank_set.h"
+#include "lib/base/fault_text.h"
 #include "life.h"
 #include "net/clock.h"
 
@@ -29,6 +31,37 @@ static int fail(int error, char *why, size_t bytes, const char *what)
 	snprintf(why, bytes, "the ranks of this host cannot share memory: %s: %s", what,
 		 error == FAN_E_SYSTEM ? strerror(errno) : fan_err_text(error));
 	return error;
+}
+
+static void miss(struct fan_host_memory *m, const struct fan_host_seat *h, unsigned i)
+{
+	fan_ranks_set(m->missing, h->of_job ? h->of_job[i] : i);
+}
+
+/* In time others have not come, whom this rank knows by now if it has the segment.  The lowest
+ * one's number; h->ranks: it knows nobody. */
+static unsigned find_missing(struct fan_host_memory *m, const struct fan_host_seat *h)
+{
+	unsigned first = h->ranks;
+	for (unsigned i = h->ranks; m->s && i-- > 0;)
+		if (!fan_host_is_known(m->s, i)) {
+			miss(m, h, i);
+			first = i;
+		}
+	return first;
+}
+
+static int fail_for_missing(const struct fan_host_memory *m, const struct fan_host_seat *h,
+			    char *why, size_t bytes)
+{
+	char list[FAN_HOST_WHY_BYTES / 2];
+	if (fan_ranks_is_empty(m->missing))
+		return fail(FAN_E_TIMEOUT, why, bytes, "not all have come");
+	fan_fault_ranks_text(list, sizeof list, m->missing);
+	snprintf(why, bytes,
+		 "the ranks of this host cannot share memory: %s did not come within %.4g s", list,
+		 h->timeout_ms / 1e3);
+	return FAN_E_TIMEOUT;
 }
 
 static socklen_t name_of(struct sockaddr_un *at, uint64_t nonce)
@@ -115,6 +148,16 @@ static bool map(struct fan_host_memory *m, size_t bytes)
 	return true;
 }
 
+static void unmap(struct fan_host_memory *m)
+{
+	if (m->s)
+		munmap(m->s, m->bytes);
+	if (m->fd >= 0)
+		close(m->fd);
+	m->s = NULL;
+	m->fd = -1;
+}
+
 /* Together. */
 
 /* What the first rank that knows says counts. */
@@ -186,6 +229,20 @@ static int hand_over(int listener, const struct fan_host_memory *m, unsigned oth
 	return FAN_OK;
 }
 
+/* Some do not come.  Those who have the segment, and may be at work, would wait for them, and for
+ * this rank. */
+static void give_up(struct fan_host_memory *m, const struct fan_host_seat *h, char *why,
+		    size_t bytes)
+{
+	const unsigned first = find_missing(m, h);
+	uint64_t here[FAN_RANK_WORDS] = {0};
+	fail_for_missing(m, h, why, bytes);
+	fan_ranks_set(here, h->host);
+	if (first < h->ranks)
+		fan_host_fail(m->s, 0, FAN_E_TIMEOUT, why,
+			      &(struct fan_host_blame){m->missing, FAN_CAUSE_LOST(first), here});
+}
+
 static int give(struct fan_host_memory *m, const struct fan_host_seat *h, uint64_t until_ns,
 		char *why, size_t bytes)
 {
@@ -199,7 +256,9 @@ static int give(struct fan_host_memory *m, const struct fan_host_seat *h, uint64
 		atomic_store(&m->s->given_ns, fan_clock_ns());
 	if (e && m->s)
 		decide(m->s, GIVEN_UP);
-	if (e)
+	if (e == FAN_E_TIMEOUT)
+		give_up(m, h, why, bytes);
+	else if (e)
 		fail(e, why, bytes, "the first of them");
 	if (listener >= 0)
 		close(listener);
@@ -238,8 +297,10 @@ static int take(struct fan_host_memory *m, const struct fan_host_seat *h, uint64
 {
 	size_t all = fan_host_bytes(h->ranks);
 	int from = reach(h->nonce, until_ns);
-	if (from < 0)
-		return fail(FAN_E_TIMEOUT, why, bytes, "the first of them does not answer");
+	if (from < 0) {
+		miss(m, h, 0);
+		return fail_for_missing(m, h, why, bytes);
+	}
 	struct timeval limit = {.tv_sec = left_ms(until_ns) / 1000 + 1};
 	setsockopt(from, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
 	m->fd = same_user(from) ? recv_fd(from, until_ns) : -1;
@@ -264,18 +325,17 @@ int fan_host_attach(struct fan_host_memory *m, const struct fan_host_seat *h, ch
 	assert(h->columns >= 1 && h->columns <= h->ranks);
 	*m = (struct fan_host_memory){.fd = -1};
 	int e = h->me ? take(m, h, until_ns, why, bytes) : give(m, h, until_ns, why, bytes);
-	if (!e && h->together && (e = agree(m->s, until_ns)))
-		fail(e, why, bytes, "not all have come");
+	if (!e && h->together && (e = agree(m->s, until_ns))) {
+		find_missing(m, h);
+		fail_for_missing(m, h, why, bytes);
+	}
 	if (e)
-		fan_host_detach(m);
+		unmap(m);
 	return e;
 }
 
 void fan_host_detach(struct fan_host_memory *m)
 {
-	if (m->s)
-		munmap(m->s, m->bytes);
-	if (m->fd >= 0)
-		close(m->fd);
+	unmap(m);
 	*m = (struct fan_host_memory){.fd = -1};
 }

@@ -9,22 +9,26 @@
 
 #include "segment.h"
 
+/* A rank among those of its host. */
 struct fan_host_seat {
 	uint64_t nonce; /* of the job's life on this host: the name of the socket */
 	unsigned me, ranks, columns;
 	int timeout_ms;
 	bool together; /* all ranks get it, or none: who has it would wait for the others */
+	const uint16_t *of_job; /* the ranks of the job, by number; NULL: as numbers */
+	unsigned host;		/* this one, among those of the job */
 };
 
 struct fan_host_memory {
 	struct fan_host_segment *s; /* mapped; NULL: none */
 	size_t bytes;
-	int fd; /* -1: none */
+	int fd;				  /* -1: none */
+	uint64_t missing[FAN_RANK_WORDS]; /* after an error: ranks of the job that have not come */
 };
 
 /* The segment, and this rank's lock in it (life.h).  FAN_OK; FAN_E_SYSTEM, FAN_E_TIMEOUT (not
- * all came in time) or FAN_E_FORMAT (another version's), with a sentence in `why`, `bytes` bytes.
- * Blocks. */
+ * all came in time: m->missing, which the first rank tells those who have the segment) or
+ * FAN_E_FORMAT (another version's), with a sentence in `why`, `bytes` bytes. Blocks. */
 int fan_host_attach(struct fan_host_memory *m, const struct fan_host_seat *h, char *why,
 		    size_t bytes);
 

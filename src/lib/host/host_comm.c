@@ -76,7 +76,7 @@ static void net_failed(struct fan_host_comm *l, int error)
 		list_lost(l, FAN_CAUSE_LOST(0) - blame.cause, net->fate.blamed, lost);
 		blame.lost = lost;
 	}
-	fan_host_fail(&l->board, error, fan_rank_error(net), &blame);
+	fan_host_fail(l->s, l->board.me, error, fan_rank_error(net), &blame);
 }
 
 static bool send_share(void *ctx, const struct fan_op *op)
@@ -132,18 +132,13 @@ static void end_net(struct fan_host_comm *l)
 
 /* Opening. */
 
-static void beat(struct fan_host_comm *l, uint64_t now_ns)
-{
-	struct fan_host_rank *r = &l->s->rank[l->board.me];
-	if (atomic_exchange(&r->asked, 0))
-		atomic_store(&r->beat_ns, now_ns);
-}
-
 /* The rank lives, though it waits for others of its column; and hears of an end meanwhile. */
 static void join_on(void *host)
 {
 	struct fan_host_comm *l = host;
-	beat(l, fan_clock_ns());
+	if (!l->s)
+		return; /* it has given up (tell_column) */
+	fan_host_beat(l->s, l->board.me, fan_clock_ns());
 	if (fan_host_error(&l->board))
 		end_net(l);
 }
@@ -160,8 +155,8 @@ static void number_ranks(struct fan_host_comm *l, const struct fan_meeting *m, u
 	}
 }
 
-/* This rank's column, if it has one. */
-static int open_net(struct fan_rank *c, const struct fan_meeting *m, unsigned columns)
+/* This rank's column, if it has one, which it joins within `join_ms`; 0: as is usual. */
+static int open_net(struct fan_rank *c, const struct fan_meeting *m, unsigned columns, int join_ms)
 {
 	struct fan_host_comm *l = c->host;
 	unsigned me = l->number_of[c->cfg.rank], host = l->host_of[c->cfg.rank];
@@ -174,6 +169,7 @@ static int open_net(struct fan_rank *c, const struct fan_meeting *m, unsigned co
 	}
 	cfg.rank = (int)host;
 	cfg.ranks = (int)m->hosts;
+	cfg.join_ms = join_ms ? join_ms : cfg.join_ms;
 	fan_config_set_payload(&cfg);
 	if (!cfg.window)
 		cfg.window = WINDOW / (int)columns < 16 ? 16 : WINDOW / (int)columns;
@@ -183,11 +179,22 @@ static int open_net(struct fan_rank *c, const struct fan_meeting *m, unsigned co
 		.host_first = l->first,
 		.rank_at = (const uint16_t(*)[FAN_HOST_RANKS_MAX])l->rank_at,
 	};
-	int e = fan_rank_create_column(c, &cfg, &column, me, &l->net);
-	if (e)
-		snprintf(c->sentence, sizeof c->sentence, "%s",
-			 l->net ? fan_rank_error(l->net) : fan_err_text(e));
-	return e;
+	return fan_rank_create_column(c, &cfg, &column, me, &l->net);
+}
+
+/* Ranks of this host have not come, so this one ends.  The others of its column would wait for it,
+ * and hear in its place who is to blame. */
+static void tell_column(struct fan_rank *c, const struct fan_meeting *m, unsigned columns)
+{
+	struct fan_host_comm *l = c->host;
+	uint64_t here[FAN_RANK_WORDS] = {0};
+	int rank = 0;
+	fan_ranks_set(here, l->host_of[c->cfg.rank]);
+	while (rank < c->cfg.ranks && !fan_ranks_has(l->memory.missing, (unsigned)rank))
+		rank++;
+	if (rank < c->cfg.ranks && !open_net(c, m, columns, fan_config_join_ms(&c->cfg) / 2) &&
+	    l->net)
+		fan_rank_end(l->net, FAN_CAUSE_LOST(l->number_of[rank]), here);
 }
 
 static int attach(struct fan_rank *c, const struct fan_meeting *m, unsigned columns, bool together)
@@ -202,8 +209,13 @@ static int attach(struct fan_rank *c, const struct fan_meeting *m, unsigned colu
 		/* others still wait for word of a failure when this has passed */
 		.timeout_ms = fan_config_join_ms(&c->cfg) / 2,
 		.together = together,
+		.of_job = l->rank_at[host],
+		.host = host,
 	};
 	int e = fan_host_attach(&l->memory, &h, c->sentence, sizeof c->sentence);
+	memcpy(c->fate.blamed, l->memory.missing, sizeof c->fate.blamed);
+	if (e && !together)
+		tell_column(c, m, columns);
 	if (e)
 		return e;
 	l->s = l->memory.s;
@@ -221,13 +233,16 @@ static int net_not_open(struct fan_rank *c, int error)
 {
 	struct fan_host_comm *l = c->host;
 	int told = fan_host_error(&l->board);
-	if (!told) {
-		net_failed(l, error); /* the others of this host may wait for this rank */
-		return error;
+	if (told) {
+		snprintf(c->sentence, sizeof c->sentence, "%s", l->s->why);
+		memcpy(c->fate.blamed, l->s->lost, sizeof c->fate.blamed);
+		return told;
 	}
-	snprintf(c->sentence, sizeof c->sentence, "%s", l->s->why);
-	memcpy(c->fate.blamed, l->s->lost, sizeof c->fate.blamed);
-	return told;
+	snprintf(c->sentence, sizeof c->sentence, "%s",
+		 l->net ? fan_rank_error(l->net) : fan_err_text(error));
+	if (l->net)
+		net_failed(l, error); /* the others of this host may wait for this rank */
+	return error;
 }
 
 const struct fan_rank *fan_host_comm_net(const struct fan_host_comm *l)
@@ -270,7 +285,7 @@ static void blame(struct fan_host_comm *l, unsigned i, int error, const char *wh
 	uint64_t here[FAN_RANK_WORDS] = {0}, lost[FAN_RANK_WORDS] = {0};
 	fan_ranks_set(here, l->board.with.host);
 	fan_ranks_set(lost, rank_of(l, i));
-	fan_host_fail(&l->board, error, why,
+	fan_host_fail(l->s, l->board.me, error, why,
 		      &(struct fan_host_blame){lost, FAN_CAUSE_LOST(i), here});
 }
 
@@ -317,7 +332,7 @@ static void stall(struct fan_rank *c, const bool *missing)
 	fan_fault_ranks_text(list, sizeof list, lost);
 	snprintf(why, sizeof why, "no progress for %.4g s: %s did not take part",
 		 c->cfg.timeout_ms / 1e3, list);
-	fan_host_fail(&c->host->board, FAN_E_STALLED, why,
+	fan_host_fail(c->host->s, c->host->board.me, FAN_E_STALLED, why,
 		      &(struct fan_host_blame){.lost = lost, .cause = FAN_E_STALLED});
 }
 
@@ -327,15 +342,6 @@ static void watch_net(struct fan_host_comm *l)
 	int e = l->net && l->sent_first == l->sent_next ? atomic_load(&l->net->error) : 0;
 	if (e && fan_host_needs_net(&l->board))
 		net_failed(l, e);
-}
-
-/* One of them still joins its column.  If that fails it tells why. */
-static bool one_joins(const struct fan_host_comm *l, const bool *missing)
-{
-	for (unsigned i = 0; i < l->s->ranks; i++)
-		if (missing[i] && atomic_load(&l->s->rank[i].joining))
-			return true;
-	return false;
 }
 
 /* With operations under way: ask those that this rank waits for whether they live. */
@@ -361,7 +367,7 @@ static void watch(struct fan_rank *c, uint64_t now_ns)
 	for (unsigned i = 0; i < l->s->ranks; i++)
 		if (missing[i])
 			suspect(c, i, now_ns);
-	if (!shares && !one_joins(l, missing) &&
+	if (!shares && !fan_host_one_joins(l->s, missing) &&
 	    now_ns > l->moved_ns + (uint64_t)c->cfg.timeout_ms * FAN_MS)
 		stall(c, missing);
 }
@@ -465,13 +471,6 @@ static bool take_queue(struct fan_rank *c)
 	return !closing;
 }
 
-static int least_ms(int look_ms, uint64_t now_ns, uint64_t until_ns)
-{
-	return until_ns - now_ns < (uint64_t)look_ms * FAN_MS
-		       ? (int)((until_ns - now_ns + FAN_MS - 1) / FAN_MS)
-		       : look_ms;
-}
-
 /* With l->drive held: this rank's work, until `op` has ended, or all operations where it is
  * NULL; or it is `until_ns`, or the communicator is being destroyed. */
 static void work(struct fan_rank *c, struct fanin_op *op, uint64_t until_ns)
@@ -488,7 +487,7 @@ static void work(struct fan_rank *c, struct fanin_op *op, uint64_t until_ns)
 		}
 		if (!take_queue(c))
 			return;
-		beat(l, now_ns);
+		fan_host_beat(l->s, l->board.me, now_ns);
 		start_ops(c);
 		if (l->net)
 			take_shares(l);
@@ -502,7 +501,8 @@ static void work(struct fan_rank *c, struct fanin_op *op, uint64_t until_ns)
 			continue; /* nobody rings for what has ended here */
 		if (now_ns >= until_ns)
 			return;
-		fan_host_wait(&l->wait, &l->board, heard, least_ms(look_ms, now_ns, until_ns));
+		fan_host_wait(&l->wait, &l->board, heard,
+			      fan_host_wait_ms(look_ms, now_ns, until_ns));
 	}
 }
 
@@ -545,7 +545,7 @@ static void *run(void *rank)
 	pthread_setname_np(pthread_self(), "fanin-local");
 	while (begin_round(c)) {
 		uint32_t heard = fan_host_heard(&l->board, FAN_HOST_CALL);
-		beat(l, fan_clock_ns());
+		fan_host_beat(l->s, l->board.me, fan_clock_ns());
 		if (has_work(c)) {
 			pthread_mutex_lock(&l->drive);
 			work(c, NULL, UINT64_MAX);
@@ -585,7 +585,7 @@ int fan_host_comm_open(struct fan_rank *c, const struct fan_meeting *m, bool tog
 		number_ranks(l, m, (unsigned)c->cfg.ranks);
 		e = attach(c, m, columns, together);
 	}
-	if (!e && (e = open_net(c, m, columns)) && l->net)
+	if (!e && (e = open_net(c, m, columns, 0)))
 		e = net_not_open(c, e);
 	if (e) {
 		atomic_store(&c->error, e);

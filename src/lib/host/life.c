@@ -32,6 +32,26 @@ void fan_host_hold(struct fan_host_segment *s, int fd, unsigned me)
 		atomic_store(&s->rank[me].holds, 1);
 }
 
+bool fan_host_is_known(const struct fan_host_segment *s, unsigned i)
+{
+	return atomic_load(&s->rank[i].process) != 0;
+}
+
+void fan_host_beat(struct fan_host_segment *s, unsigned me, uint64_t now_ns)
+{
+	struct fan_host_rank *r = &s->rank[me];
+	if (atomic_exchange(&r->asked, 0))
+		atomic_store(&r->beat_ns, now_ns);
+}
+
+bool fan_host_one_joins(const struct fan_host_segment *s, const bool *missing)
+{
+	for (unsigned i = 0; i < s->ranks; i++)
+		if (missing[i] && atomic_load(&s->rank[i].joining))
+			return true;
+	return false;
+}
+
 /* No other rank, known by now, can have taken its lock away. */
 static bool is_alone(const struct fan_host_segment *s, unsigned i)
 {

@@ -15,6 +15,15 @@
 /* Hold the lock of number `me`, by the descriptor of `s`, until that is closed. */
 void fan_host_hold(struct fan_host_segment *s, int fd, unsigned me);
 
+/* Number `i` has the segment: fan_host_hold was called for it. */
+bool fan_host_is_known(const struct fan_host_segment *s, unsigned i);
+
+/* Number `me` lives; it says so to whoever has asked. */
+void fan_host_beat(struct fan_host_segment *s, unsigned me, uint64_t now_ns);
+
+/* One of those in `missing` still joins its column.  If that fails it tells why. */
+bool fan_host_one_joins(const struct fan_host_segment *s, const bool *missing);
+
 /* Number `i` held its lock, and has ended.  If it left before, it has told so by its beat first. */
 bool fan_host_has_ended(const struct fan_host_segment *s, int fd, unsigned i);
 

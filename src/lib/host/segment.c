@@ -109,11 +109,16 @@ void fan_host_ring(struct fan_host_segment *s, unsigned i, enum fan_host_bell_na
 		futex(&b->rings, FUTEX_WAKE, 1, NULL);
 }
 
+static void ring_others(struct fan_host_segment *s, unsigned me, enum fan_host_bell_name bell)
+{
+	for (unsigned i = 0; i < s->ranks; i++)
+		if (i != me)
+			fan_host_ring(s, i, bell);
+}
+
 static void ring_all(const struct fan_host_board *l, enum fan_host_bell_name bell)
 {
-	for (unsigned i = 0; i < l->s->ranks; i++)
-		if (i != l->me)
-			fan_host_ring(l->s, i, bell);
+	ring_others(l->s, l->me, bell);
 }
 
 uint32_t fan_host_heard(const struct fan_host_board *l, enum fan_host_bell_name bell)
@@ -134,22 +139,22 @@ void fan_host_sleep(struct fan_host_board *l, enum fan_host_bell_name bell, uint
 
 /* Ends. */
 
-void fan_host_fail(struct fan_host_board *l, int error, const char *why,
+void fan_host_fail(struct fan_host_segment *s, unsigned me, int error, const char *why,
 		   const struct fan_host_blame *blame)
 {
 	int32_t none = 0;
 	assert(error != FAN_OK && error != FAN_E_PENDING);
-	if (!atomic_compare_exchange_strong(&l->s->error, &none, FAN_E_PENDING))
+	if (!atomic_compare_exchange_strong(&s->error, &none, FAN_E_PENDING))
 		return;
-	snprintf(l->s->why, sizeof l->s->why, "%s", why);
-	l->s->cause = blame->cause;
+	snprintf(s->why, sizeof s->why, "%s", why);
+	s->cause = blame->cause;
 	if (blame->hosts)
-		memcpy(l->s->blamed, blame->hosts, sizeof l->s->blamed);
+		memcpy(s->blamed, blame->hosts, sizeof s->blamed);
 	if (blame->lost)
-		memcpy(l->s->lost, blame->lost, sizeof l->s->lost);
-	atomic_store(&l->s->error, error);
-	ring_all(l, FAN_HOST_WORK);
-	ring_all(l, FAN_HOST_CALL);
+		memcpy(s->lost, blame->lost, sizeof s->lost);
+	atomic_store(&s->error, error);
+	ring_others(s, me, FAN_HOST_WORK);
+	ring_others(s, me, FAN_HOST_CALL);
 }
 
 int fan_host_error(const struct fan_host_board *l)
@@ -304,7 +309,8 @@ static void disagree(struct fan_host_board *l, uint64_t chunk, unsigned i)
 				     other = asked_by(l, chunk, i);
 	char why[FAN_HOST_WHY_BYTES];
 	fan_fault_disagreement_text(why, sizeof why, &mine, &other);
-	fan_host_fail(l, FAN_E_MISMATCH, why, &(struct fan_host_blame){.cause = FAN_E_MISMATCH});
+	fan_host_fail(l->s, l->me, FAN_E_MISMATCH, why,
+		      &(struct fan_host_blame){.cause = FAN_E_MISMATCH});
 }
 
 static bool all_agree(struct fan_host_board *l, uint64_t chunk)

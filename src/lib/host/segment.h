@@ -167,8 +167,8 @@ struct fan_host_blame {
 	const uint64_t *hosts;
 };
 
-/* End it for all its ranks.  Only the first error counts. */
-void fan_host_fail(struct fan_host_board *l, int error, const char *why,
+/* Number `me` ends it for all its ranks.  Only the first error counts. */
+void fan_host_fail(struct fan_host_segment *s, unsigned me, int error, const char *why,
 		   const struct fan_host_blame *blame);
 
 /* The error that has ended it, or 0. */

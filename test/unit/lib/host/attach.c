@@ -46,8 +46,8 @@ static void host_attach__all_map_the_same(void **state)
 	struct rank r[RANKS] = {0};
 	uint64_t nonce = fan_clock_nonce();
 	for (unsigned i = 0; i < RANKS; i++) {
-		r[i].host =
-			(struct fan_host_seat){nonce, RANKS - 1 - i, RANKS, 2, PATIENT_MS, true};
+		r[i].host = (struct fan_host_seat){nonce,      RANKS - 1 - i, RANKS, 2,
+						   PATIENT_MS, true,	      NULL,  0};
 		assert_int_equal(pthread_create(&thread[i], NULL, attach, &r[i]), 0);
 	}
 	for (unsigned i = 0; i < RANKS; i++) {
@@ -65,7 +65,7 @@ static void host_attach__all_map_the_same(void **state)
 static void host_attach__nobody_there(void **state)
 {
 	(void)state;
-	struct rank r = {.host = {fan_clock_nonce(), 1, 2, 1, 50, false}};
+	struct rank r = {.host = {fan_clock_nonce(), 1, 2, 1, 50, false, NULL, 0}};
 	attach(&r);
 	assert_int_equal(r.error, FAN_E_TIMEOUT);
 	assert_null(r.memory.s);
@@ -85,17 +85,58 @@ static void host_attach__together_or_not_at_all(void **state)
 	for (unsigned come = 2; come <= 3; come++) {
 		for (unsigned i = 0; i < come; i++) {
 			int ms = come == 3 || i ? PATIENT_MS : HURRIED_MS;
-			r[i].host = (struct fan_host_seat){nonce, i, 3, 1, ms, true};
+			r[i].host = (struct fan_host_seat){nonce, i, 3, 1, ms, true, NULL, 0};
 			assert_int_equal(pthread_create(&thread[i], NULL, attach, &r[i]), 0);
 		}
 		for (unsigned i = 0; i < come; i++) {
 			pthread_join(thread[i], NULL);
 			assert_int_equal(r[i].error, come == 3 ? FAN_OK : FAN_E_TIMEOUT);
+			assert_true(come == 3 || strstr(r[i].why, "rank 2 "));
 			assert_true((come == 3) == (r[i].memory.s != NULL));
 		}
 	}
 	for (unsigned i = 0; i < 3; i++)
 		fan_host_detach(&r[i].memory);
+}
+
+/* Of three ranks of a job, 10 to 12 there, the last one never comes: who waits for it and who has
+ * the memory name it. */
+static void host_attach__names_who_does_not_come(void **state)
+{
+	static const uint16_t of_job[] = {10, 11, 12};
+	uint64_t nonce = fan_clock_nonce();
+	pthread_t thread[2];
+	struct rank r[2] = {0};
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		r[i].host = (struct fan_host_seat){nonce, i,	  3, 1, i ? PATIENT_MS : HURRIED_MS,
+						   false, of_job, 0};
+		assert_int_equal(pthread_create(&thread[i], NULL, attach, &r[i]), 0);
+	}
+	for (unsigned i = 0; i < 2; i++)
+		pthread_join(thread[i], NULL);
+	assert_int_equal(r[0].error, FAN_E_TIMEOUT);
+	assert_non_null(strstr(r[0].why, "rank 12 "));
+	assert_int_equal(fan_ranks_count(r[0].memory.missing), 1);
+	assert_true(fan_ranks_has(r[0].memory.missing, 12));
+	assert_int_equal(r[1].error, FAN_OK);
+	assert_int_equal(r[1].memory.s->error, FAN_E_TIMEOUT);
+	assert_string_equal(r[1].memory.s->why, r[0].why);
+	assert_true(fan_ranks_has(r[1].memory.s->lost, 12));
+	fan_host_detach(&r[1].memory);
+}
+
+/* Nobody who waits for the first rank can have heard of any other. */
+static void host_attach__names_the_first_where_it_does_not_answer(void **state)
+{
+	static const uint16_t of_job[] = {10, 11};
+	struct rank r = {.host = {fan_clock_nonce(), 1, 2, 1, HURRIED_MS, false, of_job, 0}};
+	(void)state;
+	attach(&r);
+	assert_int_equal(r.error, FAN_E_TIMEOUT);
+	assert_non_null(strstr(r.why, "rank 10 "));
+	assert_int_equal(fan_ranks_count(r.memory.missing), 1);
+	assert_true(fan_ranks_has(r.memory.missing, 10));
 }
 
 /* Of another size than this rank expects: another number of ranks. */
@@ -104,8 +145,8 @@ static void host_attach__not_what_it_must_be(void **state)
 	(void)state;
 	pthread_t thread;
 	uint64_t nonce = fan_clock_nonce();
-	struct rank first = {.host = {nonce, 0, 2, 1, PATIENT_MS, false}};
-	struct rank other = {.host = {nonce, 1, 3, 1, PATIENT_MS, false}};
+	struct rank first = {.host = {nonce, 0, 2, 1, PATIENT_MS, false, NULL, 0}};
+	struct rank other = {.host = {nonce, 1, 3, 1, PATIENT_MS, false, NULL, 0}};
 	assert_int_equal(pthread_create(&thread, NULL, attach, &first), 0);
 	attach(&other);
 	pthread_join(thread, NULL);
@@ -131,7 +172,7 @@ static int listen_as_first(uint64_t nonce)
 static void host_attach__waits_on_where_it_was_stopped(void **state)
 {
 	(void)state;
-	struct rank r = {.host = {fan_clock_nonce(), 1, 2, 1, PATIENT_MS, false}};
+	struct rank r = {.host = {fan_clock_nonce(), 1, 2, 1, PATIENT_MS, false, NULL, 0}};
 	int status, listener = listen_as_first(r.host.nonce);
 	pid_t child = fork();
 	if (!child) {
@@ -158,6 +199,8 @@ int main(void)
 		cmocka_unit_test(host_attach__all_map_the_same),
 		cmocka_unit_test(host_attach__nobody_there),
 		cmocka_unit_test(host_attach__together_or_not_at_all),
+		cmocka_unit_test(host_attach__names_who_does_not_come),
+		cmocka_unit_test(host_attach__names_the_first_where_it_does_not_answer),
 		cmocka_unit_test(host_attach__not_what_it_must_be),
 		cmocka_unit_test(host_attach__waits_on_where_it_was_stopped),
 	};

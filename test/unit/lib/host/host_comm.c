@@ -15,7 +15,8 @@
 #define ROUNDS	 60
 #define STARTED	 8
 #define JOIN_MS	 300
-#define ALIVE_MS 200 /* of silence */
+#define ALIVE_MS 200   /* of silence */
+#define HEARD_MS 20000 /* never reached where ranks tell each other */
 
 /* All operations are alike, so callers may start them in any order. */
 struct caller {
@@ -119,59 +120,89 @@ static void host_comm__a_wait_that_is_too_short_leaves_the_rest_to_the_thread(vo
 	team_run_once(RANKS, wait_within);
 }
 
-/* A rank of host 0, which has ranks 0 and 1; those of host 1 never come. */
+/* A rank of two hosts: ranks 0 and 1 are on one, 2 and 3 on the other. */
 struct opener {
 	pthread_t thread;
 	const char *address;
 	uint64_t nonce;
 	int rank, timeout_ms;
 	int result;
+	uint64_t blamed[FAN_RANK_WORDS];
 	char why[256];
 };
 
+/* Open its communicator, and then start an operation. */
 static void *open_alone(void *arg)
 {
 	struct opener *o = arg;
 	struct fanin_comm *c = fan_comm_new();
 	struct fan_meeting m = {.hosts = 2, .host_of = {0, 0, 1, 1}};
 	struct fanin_options options = FANIN_OPTIONS_INIT;
+	int32_t mine = 1, sum;
 	fan_peer at;
 	options.switch_addr = o->address;
 	options.rank = o->rank;
 	options.ranks = 4;
 	options.timeout_ms = o->timeout_ms;
 	m.host[0] = (struct fan_meeting_host){.ranks = 2, .nonce = o->nonce};
-	m.host[1] = (struct fan_meeting_host){.first = 2, .ranks = 2};
+	m.host[1] = (struct fan_meeting_host){.first = 2, .ranks = 2, .nonce = o->nonce ^ 1};
 	EXPECT(fan_config_load(&c->rank.cfg, &options, o->why, sizeof o->why) == FAN_OK);
 	EXPECT(fan_peer_parse(&at, o->address, o->why, sizeof o->why) == 0);
 	fan_rank_set_part(&c->rank, c->rank.parts.count++, &at, "");
 	o->result = fan_host_comm_open(&c->rank, &m, false);
+	c->rank.thread.started = !o->result && !pthread_create(&c->rank.thread.id, NULL,
+							       c->rank.kind->run, &c->rank);
+	if (c->rank.thread.started)
+		o->result = fanin_allreduce(c, &mine, &sum, 1, FANIN_INT32, FANIN_SUM);
+	memcpy(o->blamed, c->rank.fate.blamed, sizeof o->blamed);
 	snprintf(o->why, sizeof o->why, "%s", fanin_comm_error(c));
 	fan_comm_destroy(c);
 	return NULL;
 }
 
-/* Rank 0 has missed rank 2 before rank 1 misses rank 3. */
-static void host_comm__columns_that_are_not_joined_have_one_cause(void **state)
+static void open_all(struct opener *o, int count)
 {
 	char address[80];
 	struct fan_daemon *sw = team_switch(address, sizeof address, 1);
 	uint64_t nonce = fan_clock_nonce();
-	struct opener o[2] = {{.rank = 0, .timeout_ms = 1000}, {.rank = 1, .timeout_ms = 2500}};
-	(void)state;
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < count; i++) {
 		o[i].address = address;
 		o[i].nonce = nonce;
 		assert_int_equal(pthread_create(&o[i].thread, NULL, open_alone, &o[i]), 0);
 	}
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < count; i++)
 		pthread_join(o[i].thread, NULL);
 	fan_daemon_stop(sw);
 	assert_int_equal(team_wrong, 0);
+}
+
+/* Rank 0 has missed rank 2 before rank 1 misses rank 3. */
+static void host_comm__columns_that_are_not_joined_have_one_cause(void **state)
+{
+	struct opener o[2] = {{.rank = 0, .timeout_ms = 1000}, {.rank = 1, .timeout_ms = 2500}};
+	(void)state;
+	open_all(o, 2);
 	assert_int_equal(o[0].result, FAN_E_TIMEOUT);
 	assert_int_equal(o[1].result, FAN_E_TIMEOUT);
 	assert_non_null(strstr(o[0].why, "rank 2 of 2 has not joined"));
 	assert_string_equal(o[1].why, o[0].why);
+}
+
+/* Rank 1 was killed before it asked rank 0 for the memory of their host.  Ranks 2 and 3 wait for
+ * both in their columns, and hear of it from rank 0. */
+static void host_comm__all_hosts_name_one_that_never_comes_for_the_memory(void **state)
+{
+	struct opener o[3] = {{.rank = 0, .timeout_ms = 1000},
+			      {.rank = 2, .timeout_ms = HEARD_MS},
+			      {.rank = 3, .timeout_ms = HEARD_MS}};
+	(void)state;
+	open_all(o, 3);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(fan_ranks_count(o[i].blamed), 1);
+		assert_true(fan_ranks_has(o[i].blamed, 1));
+		assert_int_equal(o[i].result, i ? FAN_E_RANK_LOST : FAN_E_TIMEOUT);
+		assert_non_null(strstr(o[i].why, "rank 1 "));
+	}
 }
 
 /* Rank 0 of the two ranks of the only host. */
@@ -204,7 +235,7 @@ static void host_comm__a_rank_that_never_beats_is_lost(void **state)
 	(void)state;
 	uint64_t from_ns = fan_clock_ns();
 	struct opener o = {.timeout_ms = TEAM_PATIENT_MS, .nonce = fan_clock_nonce()};
-	struct fan_host_seat other = {o.nonce, 1, 2, 1, TEAM_PATIENT_MS, false};
+	struct fan_host_seat other = {o.nonce, 1, 2, 1, TEAM_PATIENT_MS, false, NULL, 0};
 	struct fan_host_memory memory;
 	char why[256];
 	assert_int_equal(pthread_create(&o.thread, NULL, open_first_of_two, &o), 0);
@@ -262,6 +293,7 @@ int main(void)
 		cmocka_unit_test(host_comm__several_callers_of_a_rank),
 		cmocka_unit_test(host_comm__a_wait_that_is_too_short_leaves_the_rest_to_the_thread),
 		cmocka_unit_test(host_comm__columns_that_are_not_joined_have_one_cause),
+		cmocka_unit_test(host_comm__all_hosts_name_one_that_never_comes_for_the_memory),
 		cmocka_unit_test(host_comm__a_rank_that_never_beats_is_lost),
 		cmocka_unit_test(host_comm__destroyed_while_a_caller_works),
 	};

@@ -44,7 +44,7 @@ static void *shared(size_t bytes)
 
 static bool attach(struct fan_host_memory *m, struct host *h, unsigned me)
 {
-	const struct fan_host_seat host = {h->nonce, me, RANKS, 1, TEAM_PATIENT_MS, false};
+	const struct fan_host_seat host = {h->nonce, me, RANKS, 1, TEAM_PATIENT_MS, false, NULL, 0};
 	char why[256];
 	bool ok = !fan_host_attach(m, &host, why, sizeof why);
 	atomic_fetch_add(&h->attached, 1);
@@ -195,7 +195,8 @@ static int open_rank(struct fanin_comm *c, const struct job *job, int rank)
 /* Rank GONE has the memory of its host, and no more. */
 static void stop_before_it_joins(const struct job *job)
 {
-	const struct fan_host_seat second = {job->nonce[1], 1, 2, 2, TEAM_PATIENT_MS, false};
+	const struct fan_host_seat second = {job->nonce[1],   1,     2,	   2,
+					     TEAM_PATIENT_MS, false, NULL, 0};
 	struct fan_host_memory m;
 	char why[256];
 	if (!fan_host_attach(&m, &second, why, sizeof why))

@@ -232,8 +232,8 @@ static void segment__only_the_first_error_counts(void **state)
 	(void)state;
 	open_all(2);
 	const struct fan_host_blame blame = {.cause = FAN_CAUSE_LOST(1)}, none = {.cause = 0};
-	fan_host_fail(&local[1], FAN_E_RANK_LOST, "one", &blame);
-	fan_host_fail(&local[0], FAN_E_STALLED, "two", &none);
+	fan_host_fail(local[1].s, 1, FAN_E_RANK_LOST, "one", &blame);
+	fan_host_fail(local[0].s, 0, FAN_E_STALLED, "two", &none);
 	assert_int_equal(fan_host_error(&local[0]), FAN_E_RANK_LOST);
 	assert_string_equal(segment->why, "one");
 	assert_int_equal(segment->cause, FAN_CAUSE_LOST(1));
@@ -265,7 +265,7 @@ static void finish_late(uint64_t count)
 	fan_host_work(&local[other]);
 	assert_int_equal(fan_host_done(&local[other]), 1);
 	assert_int_equal(fan_host_done(&local[late]), 0);
-	fan_host_fail(&local[other], FAN_E_RANK_LEFT, "left", &(struct fan_host_blame){0});
+	fan_host_fail(local[other].s, other, FAN_E_RANK_LEFT, "left", &(struct fan_host_blame){0});
 	assert_false(fan_host_work(&local[late]));
 	for (unsigned i = 0; i < 2; i++)
 		fan_host_finish(&local[i]);
@@ -464,7 +464,7 @@ static void segment__shares_that_are_back_end_well(void **state)
 		fan_host_work(&local[i % RANKS]);
 	assert_true(network(0) && network(1));
 	fan_host_work(&local[0]);
-	fan_host_fail(&local[2], FAN_E_RANK_LEFT, "left", &(struct fan_host_blame){0});
+	fan_host_fail(local[2].s, 2, FAN_E_RANK_LEFT, "left", &(struct fan_host_blame){0});
 	for (unsigned i = 0; i < 3; i++) {
 		static const unsigned order[] = {1, 0, 2};
 		fan_host_finish(&local[order[i]]);
