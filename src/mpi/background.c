@@ -16,7 +16,7 @@
 
 #define NEVER	    UINT64_MAX
 #define WHY_BYTES   512
-#define PROGRESS_NS 1000000 /* between looks while a call waits for the thread */
+#define PROGRESS_NS 1000000 /* between polls while a call waits for the thread */
 #define NS_PER_S    1e9
 
 enum phase { BEFORE, OFFERED, ANSWERED, JOINING, OVER };
@@ -25,20 +25,19 @@ enum phase { BEFORE, OFFERED, ANSWERED, JOINING, OVER };
 struct agreed {
 	int64_t number; /* of calls so far */
 	int64_t fanin_ns[FAN_LEARNER_CLASSES];
-	int64_t minus_mpi_ns[FAN_LEARNER_CLASSES]; /* the least time is meant; INT64_MIN + 1: none
-						    */
+	int64_t minus_mpi_ns[FAN_LEARNER_CLASSES]; /* of the least time; INT64_MIN + 1: none */
 };
 #define AGREED_COUNT (sizeof(struct agreed) / sizeof(int64_t))
 
 struct fan_mpi_background {
 	enum phase phase;
-	uint64_t begun_at; /* number of the call with the offer */
+	uint64_t begun_at; /* number of the call that sent the offer */
 	MPI_Request offered, answered;
 	struct fan_mpi_offer offer;
 	uint32_t mine[FAN_MEET_ANSWERS], all[FAN_MEET_ANSWERS];
 
-	/* Of the calls so far: what the thread is to try.  Constant from the answers on. */
-	uint64_t classes; /* a bit each */
+	/* What the thread will time, by the calls so far.  Constant once the answers are there. */
+	uint64_t classes; /* one bit for each class */
 	size_t bytes[FAN_LEARNER_CLASSES];
 	unsigned samples[FAN_LEARNER_CLASSES];
 	int64_t mpi_ns[FAN_LEARNER_CLASSES];
@@ -47,12 +46,12 @@ struct fan_mpi_background {
 	struct fan_mpi_join join;
 	pthread_t thread;
 
-	pthread_mutex_t lock;	/* for what follows, and for mpi_ns from the answers on */
-	pthread_cond_t changed; /* `ended` */
+	pthread_mutex_t lock; /* for the members below, and for mpi_ns once the answers are known */
+	pthread_cond_t changed; /* signals `ended` */
 	uint64_t number;	/* of calls so far */
-	uint64_t limit;		/* a call with this number has to know change_at */
+	uint64_t limit;		/* a call with this number waits until change_at is known */
 	uint64_t change_at;	/* calls from here on may go to fanin; NEVER: none */
-	bool ended;		/* the thread has */
+	bool ended;		/* the thread has ended */
 	bool faster[FAN_LEARNER_CLASSES];
 };
 
@@ -119,7 +118,7 @@ static int try_all(struct fan_mpi_background *b, struct agreed *mine)
 	return e;
 }
 
-/* From here on no call may pass `limit` without what the others say. */
+/* From here on, calls wait at `limit` until the ranks have agreed. */
 static void set_limit(struct fan_mpi_background *b, struct agreed *mine)
 {
 	pthread_mutex_lock(&b->lock);
@@ -130,8 +129,8 @@ static void set_limit(struct fan_mpi_background *b, struct agreed *mine)
 	pthread_mutex_unlock(&b->lock);
 }
 
-/* With the lock held.  Where the agreement has failed other ranks may have it, so calls from the
- * limit on get the job's error. */
+/* With the lock held.  An agreement that failed here may have reached other ranks, so calls from
+ * the limit on get the job's error. */
 static void decide(struct fan_mpi_background *b, const struct agreed *all, int e)
 {
 	b->change_at = e ? b->limit : (uint64_t)all->number + FAN_BACKGROUND_LEAD;
@@ -167,7 +166,7 @@ static void *run(void *arg)
 
 /* The program's thread. */
 
-/* Nothing comes of it: all calls are the MPI's, until one that may wait joins a job. */
+/* Give up: all calls go to the MPI until a call that may wait joins a job. */
 static void give_up(struct fan_mpi_group *g)
 {
 	struct fan_mpi_background *b = g->background;
@@ -209,7 +208,7 @@ static void answer(struct fan_mpi_group *g, bool may_wait)
 		give_up(g);
 }
 
-/* All answers are there. */
+/* All answers have arrived. */
 static void join(struct fan_mpi_group *g)
 {
 	struct fan_mpi_background *b = g->background;
@@ -243,7 +242,7 @@ static void take(struct fan_mpi_group *g)
 	fan_mpi_group_take(g, b->join.job);
 }
 
-/* Call `number` may go to fanin, or no call ever will. */
+/* May call `number` go to fanin, or is it settled that no call will? */
 static bool has_changed(struct fan_mpi_background *b, uint64_t number)
 {
 	pthread_mutex_lock(&b->lock);

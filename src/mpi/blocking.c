@@ -9,7 +9,7 @@
 #include "turn.h"
 #include "types.h"
 
-/* Apart, so that a call that passes needs no stack and saves no registers. */
+/* Not inlined, so that a call that passes needs no stack and saves no registers. */
 #define LOOK __attribute__((noinline))
 
 size_t fan_mpi_message_bytes(MPI_Count count, size_t each)
@@ -113,8 +113,8 @@ int fan_mpi_reduce(const void *in, void *out, int count, MPI_Datatype type, MPI_
 	return look_reduce(in, out, count, type, op, root, comm);
 }
 
-/* Broadcast.  Ranks may describe one message by different types, so the way depends on its bytes
- * alone, and who has a type with gaps packs. */
+/* Broadcast.  Ranks may describe one message by different types, so its bytes alone decide who
+ * carries it, and a rank whose type has gaps packs. */
 
 static bool begin_bcast(struct fan_mpi_turn *t, MPI_Count count, MPI_Datatype type, int root,
 			MPI_Comm comm)
@@ -192,7 +192,7 @@ int fan_mpi_barrier(MPI_Comm comm)
 	return look_barrier(comm);
 }
 
-/* The same with counts beyond int. */
+/* These calls with counts beyond int. */
 #if MPI_VERSION >= 4
 
 int fan_mpi_allreduce_c(const void *in, void *out, MPI_Count count, MPI_Datatype type, MPI_Op op,

@@ -10,7 +10,7 @@
 #include "turn.h"
 #include "types.h"
 
-/* What is said about a call counts one rank's block; its message has one for each rank. */
+/* `what` counts one rank's block; the message has a block for each rank. */
 static bool begin(struct fan_mpi_turn *t, MPI_Comm comm, struct fan_mpi_what *what)
 {
 	int ranks = 0;
@@ -32,8 +32,8 @@ static bool begin_sum(struct fan_mpi_turn *t, struct fan_mpi_sum *sum, MPI_Count
 	return begin(t, comm, &what);
 }
 
-/* In place this rank's block comes to the front, and programs find the other blocks as they were,
- * although MPI does not promise it. */
+/* In place, this rank's block moves to the front.  The other blocks stay unchanged: programs rely
+ * on it, although MPI does not promise it. */
 static int take_sum(const struct fan_mpi_turn *t, const struct fan_mpi_sum *sum, const void *in,
 		    void *out, MPI_Count count)
 {
@@ -83,7 +83,7 @@ static bool begin_gather(struct fan_mpi_turn *t, const struct gather *a, MPI_Com
 	return begin(t, comm, &what);
 }
 
-/* This rank's block, without gaps; `*made`: to be freed.  NULL: no memory. */
+/* This rank's block without gaps.  The caller frees `*made`.  NULL: no memory. */
 static const void *own_block(const struct fan_mpi_turn *t, const struct gather *a, size_t bytes,
 			     void **made)
 {

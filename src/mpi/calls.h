@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* calls.h - the MPI functions that the preload takes, with the number of their arguments.
  *
- * An MPI that lacks one of them is never asked for it. */
+ * A function that an MPI lacks is never looked up in it. */
 #ifndef FAN_MPI_CALLS_H
 #define FAN_MPI_CALLS_H
 
@@ -39,11 +39,11 @@
 	X(Startall, 2)                                                                             \
 	X(Request_free, 1)
 
-/* The same of functions whose names begin with MPIX_. */
+/* Functions whose names begin with MPIX_. */
 #define FAN_MPI_EACH_EXTENSION(X) X(Allreduce_init, 8)
 
-/* Those of Fortran, all of whose arguments are addresses.  MPICH's call the functions of C, which
- * are taken there; Open MPI's do not. */
+/* Functions of Fortran, all of whose arguments are addresses.  MPICH's call those of C, which are
+ * taken already; Open MPI's do not. */
 #define FAN_MPI_EACH_FORTRAN(X)                                                                    \
 	X(init, 1)                                                                                 \
 	X(init_thread, 3)                                                                          \
@@ -66,7 +66,7 @@
 	X(testsome, 6)                                                                             \
 	X(request_get_status, 4)
 
-/* Of Open MPI's module mpi_f08 those that call no function of the above. */
+/* Functions of Open MPI's module mpi_f08 that call none of those above. */
 #define FAN_MPI_EACH_F08(X)                                                                        \
 	X(test, 4)                                                                                 \
 	X(testall, 5)                                                                              \
@@ -85,9 +85,9 @@ enum fan_mpi_call {
 
 typedef void (*fan_mpi_function)(void);
 
-/* The one symbol that libfanin-mpi-openmpi.so and libfanin-mpi-mpich.so export: take note of the
- * functions to pass calls on to, `next`, and give those that take them, `mine`; both have
- * FAN_MPI_CALLS entries, and NULL for what this MPI has not. */
+/* The one symbol that libfanin-mpi-openmpi.so and libfanin-mpi-mpich.so export.  Stores `next`, the
+ * functions that calls are passed on to, and fills in `mine`, the functions that take the calls;
+ * both have FAN_MPI_CALLS entries, NULL where this MPI lacks the function. */
 #define FAN_MPI_ATTACH_NAME "fan_mpi_attach"
 typedef void fan_mpi_attach_function(const fan_mpi_function *next, fan_mpi_function *mine);
 

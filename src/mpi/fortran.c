@@ -15,7 +15,8 @@
 #define NEXT(name)     ((__typeof__(&fan_mpi_f_##name))fan_mpi_next[FAN_MPI_##name])
 #define NEXT_F08(name) ((__typeof__(&fan_mpi_f08_##name))fan_mpi_next[FAN_MPI_F08_##name])
 
-static const void *in_place, *bottom; /* the variables' addresses; NULL: no Fortran is here */
+static const void *in_place,
+	*bottom; /* addresses of the variables; NULL: the program has no Fortran */
 
 void fan_mpi_fortran_init(void)
 {
@@ -109,7 +110,7 @@ void fan_mpi_f_allgather(void *in, const MPI_Fint *in_count, const MPI_Fint *in_
 				 PMPI_Comm_f2c(*comm)));
 }
 
-/* Requests: MPI is told of what has ended, and its own function does the rest. */
+/* Requests: report to MPI what has ended; its own function does the rest. */
 
 void fan_mpi_f_iallreduce(void *in, void *out, const MPI_Fint *count, const MPI_Fint *type,
 			  const MPI_Fint *op, const MPI_Fint *comm, MPI_Fint *request, MPI_Fint *e)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fortran.h - Open MPI's Fortran functions, which do not call those of C.
  *
- * Handles are numbers there, and constants such as MPI_IN_PLACE are addresses of variables.  What
- * comes of a call is in its last argument. */
+ * Handles are numbers, constants such as MPI_IN_PLACE are addresses of variables, and the last
+ * argument receives the error code. */
 #ifndef FAN_MPI_FORTRAN_H
 #define FAN_MPI_FORTRAN_H
 
@@ -31,7 +31,7 @@ void fan_mpi_f_allgather(void *in, const MPI_Fint *in_count, const MPI_Fint *in_
 void fan_mpi_f_iallreduce(void *in, void *out, const MPI_Fint *count, const MPI_Fint *type,
 			  const MPI_Fint *op, const MPI_Fint *comm, MPI_Fint *request, MPI_Fint *e);
 
-/* A Fortran LOGICAL, and statuses, are Open MPI's to write. */
+/* Open MPI itself writes Fortran LOGICALs and statuses. */
 void fan_mpi_f_wait(MPI_Fint *request, MPI_Fint *status, MPI_Fint *e);
 void fan_mpi_f_waitall(const MPI_Fint *count, MPI_Fint *requests, MPI_Fint *statuses, MPI_Fint *e);
 void fan_mpi_f_waitany(const MPI_Fint *count, MPI_Fint *requests, MPI_Fint *index, MPI_Fint *status,
@@ -48,7 +48,7 @@ void fan_mpi_f_testsome(const MPI_Fint *count, MPI_Fint *requests, MPI_Fint *don
 void fan_mpi_f_request_get_status(const MPI_Fint *request, MPI_Fint *flag, MPI_Fint *status,
 				  MPI_Fint *e);
 
-/* Of the module mpi_f08, whose arguments are addresses as well. */
+/* Functions of the module mpi_f08, whose arguments are addresses as well. */
 void fan_mpi_f08_test(void *request, void *flag, void *status, void *e);
 void fan_mpi_f08_testall(void *count, void *requests, void *flag, void *statuses, void *e);
 void fan_mpi_f08_testany(void *count, void *requests, void *index, void *flag, void *status,

@@ -16,16 +16,16 @@
 #include "world.h"
 
 #define WHY_BYTES   (MPI_MAX_ERROR_STRING < 512 ? MPI_MAX_ERROR_STRING : 512)
-#define PROGRESS_NS 1000000 /* between looks while a job is joined */
+#define PROGRESS_NS 1000000 /* between polls while a job is joined */
 
 static int keyval = MPI_KEYVAL_INVALID;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for the list and the count */
 static struct fan_mpi_group *groups;
 static unsigned jobs_open;
-static atomic_bool refused; /* a join has failed: none is tried again */
+static atomic_bool refused; /* a join has failed; no other is tried */
 
-/* A thread may look at the group that another one has just dropped, so memory is kept for the next
- * group: `comm` then says that it is not the one. */
+/* A thread may still read a group that another thread has just dropped, so its memory is kept for
+ * the next group; `comm` then differs. */
 static struct fan_mpi_group *spare;
 _Atomic(struct fan_mpi_group *) fan_mpi_group_last;
 
@@ -67,7 +67,7 @@ static void drop(struct fan_mpi_group *g)
 	pthread_mutex_unlock(&lock);
 }
 
-/* MPI calls it where the communicator goes without MPI_Comm_free, as in MPI_Finalize. */
+/* MPI calls it when a communicator ends without MPI_Comm_free, as in MPI_Finalize. */
 static int gone(MPI_Comm comm, int key, void *group, void *unused)
 {
 	(void)comm, (void)key, (void)unused;
@@ -86,7 +86,7 @@ void fan_mpi_groups_end(void)
 	for (unsigned stage = 0; stage < FAN_BACKGROUND_STAGES; stage++)
 		for (struct fan_mpi_group *g = groups; g; g = g->next)
 			fan_mpi_background_finish_stage(g, stage);
-	PMPI_Barrier(MPI_COMM_WORLD); /* nobody has to wait for one that does not know yet */
+	PMPI_Barrier(MPI_COMM_WORLD); /* so that no rank waits for one that has not left yet */
 	while (groups) {
 		struct fan_mpi_group *g = groups;
 		g->kept = false;
@@ -121,7 +121,7 @@ static struct fan_mpi_group *blank(void)
 	return g;
 }
 
-/* Some ranks are in another MPI_COMM_WORLD, where fanin may not be. */
+/* Are some ranks in another MPI_COMM_WORLD, where fanin may not be loaded? */
 static bool has_strangers(MPI_Comm comm, int ranks)
 {
 	MPI_Group group;
@@ -264,7 +264,8 @@ static void join_beside(struct joining *j)
 	pthread_join(thread, NULL);
 }
 
-/* Collective: all ranks have joined, or none has.  The first that could not says why. */
+/* Collective: afterwards all ranks have joined, or none has.  The first rank that could not join
+ * prints why. */
 static bool all_joined(const struct fan_mpi_group *g, const struct fan_mpi_join *j)
 {
 	int mine = j->result ? g->rank : g->ranks, first = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* group.h - an MPI communicator and its job at fanin.
  *
- * MPI keeps a group as an attribute of the communicator.  Its job is joined in a blocking
- * collective call, in which all ranks of the communicator take part, once enough has been sent. */
+ * MPI keeps a group as an attribute of the communicator.  Once enough has been sent, all ranks join
+ * its job in a blocking collective call. */
 #ifndef FAN_MPI_GROUP_H
 #define FAN_MPI_GROUP_H
 
@@ -19,19 +19,20 @@
 #include "pass.h"
 #include "report.h"
 
-#define FAN_MPI_JOBS_MAX    8	      /* of one process at a time */
-#define FAN_MPI_LEAST_BYTES 8	      /* smaller calls are the MPI's */
-#define FAN_MPI_JOIN_CALLS  32	      /* of FAN_MPI_LEAST_BYTES or more, or... */
-#define FAN_MPI_JOIN_BYTES  (1 << 20) /* ...so many bytes, before a job is joined */
+#define FAN_MPI_JOBS_MAX    8  /* of one process at a time */
+#define FAN_MPI_LEAST_BYTES 8  /* smaller calls go to the MPI */
+#define FAN_MPI_JOIN_CALLS  32 /* calls of FAN_MPI_LEAST_BYTES or more before a job is joined */
+#define FAN_MPI_JOIN_BYTES  (1 << 20) /* bytes before a job is joined; either is enough */
 
 struct fan_mpi_group {
-	_Atomic(MPI_Comm) comm; /* MPI_COMM_NULL: it has gone, and this memory waits for another */
+	_Atomic(MPI_Comm)
+		comm; /* MPI_COMM_NULL: it has ended, and this memory is free for another */
 	int rank, ranks;
-	enum fan_mpi_why off; /* why no call is taken; FAN_WHY_TAKEN: some may be.  The same on all
-			       * ranks of the communicator */
-	bool kept;	 /* until MPI_Finalize, for persistent requests outlive communicators */
-	unsigned calls;	 /* that could be taken, and... */
-	uint64_t bytes;	 /* ...their bytes, before the join */
+	enum fan_mpi_why off; /* why no call is taken; FAN_WHY_TAKEN: some may be.  Equal on all
+				 ranks of the communicator */
+	bool kept;	 /* until MPI_Finalize, because persistent requests outlive communicators */
+	unsigned calls;	 /* calls before the join that fanin could take */
+	uint64_t bytes;	 /* bytes of these calls */
 	fanin_comm *job; /* NULL: not joined */
 	int error;	 /* MPI's code for the job's failure; 0: none yet */
 	struct fan_learner *learner;
@@ -40,32 +41,32 @@ struct fan_mpi_group {
 	struct fan_mpi_group *next;
 };
 
-/* False: this MPI refuses what is needed. */
+/* False: this MPI refuses the attribute that groups need. */
 bool fan_mpi_groups_init(void);
 
 /* Leave all jobs. */
 void fan_mpi_groups_end(void);
 
-/* The last group that was looked for; NULL: none.  Its `comm` may have changed since. */
+/* The group of the last look-up; NULL: none.  Its `comm` may have changed since. */
 extern _Atomic(struct fan_mpi_group *) fan_mpi_group_last;
 
-/* The group of `comm`; NULL: there is none, or it is no communicator. */
+/* The group of `comm`; NULL: `comm` has none, or is no communicator. */
 struct fan_mpi_group *fan_mpi_group_of(MPI_Comm comm);
 
-/* Collective: join a job if enough has been sent and nothing speaks against it. */
+/* Collective: join a job if enough has been sent and no rank objects. */
 void fan_mpi_group_join(struct fan_mpi_group *g);
 
-/* Calls or bytes enough to join a job. */
+/* Have enough calls or bytes been seen to join a job? */
 bool fan_mpi_group_has_enough(const struct fan_mpi_group *g);
 
-/* True: this process can have one more job, for `g`, and has memory for what is learnt.  In either
- * case fan_mpi_group_take, _release or _refuse comes next. */
+/* Reserve one more job for `g`, and memory for its learner.  Whether it returns true or false,
+ * fan_mpi_group_take, _release or _refuse must follow. */
 bool fan_mpi_group_reserve(struct fan_mpi_group *g);
 void fan_mpi_group_take(struct fan_mpi_group *g, fanin_comm *job);
 void fan_mpi_group_release(struct fan_mpi_group *g);
 void fan_mpi_group_refuse(struct fan_mpi_group *g, struct fan_mpi_join *failed);
 
-/* MPI's code of fanin's result `e`; an error goes to the communicator's handler first. */
+/* MPI's code for fanin's result `e`; the communicator's error handler sees an error first. */
 int fan_mpi_group_result(struct fan_mpi_group *g, int e);
 
 int fan_mpi_comm_free(MPI_Comm *comm);

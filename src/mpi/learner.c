@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "learner.h"
 
-#define WARM	   2	      /* steps that are not timed: one by fanin, one by the MPI */
-#define LOOK_STEPS (WARM + 2) /* after them each way has been timed once */
+#define WARM	   2	      /* untimed steps: one with fanin, one with the MPI */
+#define LOOK_STEPS (WARM + 2) /* after them each of the two has been timed once */
 #define PAIR_STEPS (2 * FAN_LEARNER_BLOCK)
 
 unsigned fan_learner_class(size_t bytes)
@@ -23,14 +23,14 @@ double fan_learner_margin(unsigned class)
 	return is_short(class) ? FAN_LEARNER_SHORT_MARGIN : FAN_LEARNER_MARGIN;
 }
 
-/* Of a trial. */
+/* The steps of a trial. */
 static unsigned steps_of(unsigned class)
 {
 	return is_short(class) ? LOOK_STEPS + FAN_LEARNER_PAIRS * PAIR_STEPS
 			       : WARM + 2 * FAN_LEARNER_TIMES;
 }
 
-/* Single calls, by turns. */
+/* Single calls, in turn. */
 static void step_alone(struct fan_learner_class *c, unsigned number, struct fan_learner_step *step)
 {
 	step->first = true;
@@ -41,8 +41,8 @@ static void step_alone(struct fan_learner_class *c, unsigned number, struct fan_
 			(step->fanin ? c->times.fanin_s : c->times.mpi_s) + (number - WARM) / 2;
 }
 
-/* Blocks: fanin's, two of the MPI, two of fanin and so on, so that what gets faster or slower
- * meanwhile does so for each in turn. */
+/* Blocks: one of fanin, two of the MPI, two of fanin and so on, so that a drift of the machine's
+ * speed affects both alike. */
 static void step_in_block(struct fan_learner_class *c, unsigned number,
 			  struct fan_learner_step *step)
 {
@@ -112,7 +112,8 @@ static double median(const double *times)
 	return sorted[FAN_LEARNER_TIMES / 2];
 }
 
-/* What the times so far say: seconds a call of each way, and whether fanin is taken. */
+/* What the times so far say: seconds a call with fanin and with the MPI, and whether fanin is
+ * taken. */
 struct verdict {
 	double mpi_s, fanin_s;
 	bool is_over, fanin;
@@ -153,10 +154,11 @@ static struct verdict judge(const struct fan_learner_class *c, unsigned class,
 	return v;
 }
 
-/* Calls until the next trial, so that what this one wasted is a small share of them.  A verdict
- * that stays the same is asked for half as often; one for fanin is asked for again soon, because a
- * wrong one would be expensive.  What a short trial wasted may hide in its noise, and it disturbs
- * the calls of other kinds beside it: where fanin was slower its calls are a small share, too. */
+/* Calls until the next trial, so that the time which this one wasted stays a small share.  Each
+ * trial that confirms a verdict at least doubles the distance; a new verdict for fanin is tried
+ * again soon, because a wrong one is expensive.  The waste of a short trial may hide in its noise,
+ * and a trial disturbs calls of other kinds: where fanin was slower, its calls stay a small share,
+ * too. */
 static uint64_t pause_after(const struct fan_learner_class *c, unsigned class, double trial_s,
 			    const struct verdict *v, bool same)
 {
@@ -174,7 +176,7 @@ static uint64_t pause_after(const struct fan_learner_class *c, unsigned class, d
 	return calls < FAN_LEARNER_REST_MAX ? (uint64_t)calls : FAN_LEARNER_REST_MAX;
 }
 
-/* Latency decides below: what large messages cannot win, small ones need not try. */
+/* Below, latency decides: where fanin loses with large messages, small ones need no trial. */
 static void spare_smaller(struct fan_learner *l, enum fan_learner_kind kind, unsigned n)
 {
 	while (n-- > 0) {

@@ -15,9 +15,9 @@
 #include "lib/base/config.h"
 #include "net/clock.h"
 
-#define PREFIX_BYTES 40 /* of FANIN_JOB in the names of jobs */
+#define PREFIX_BYTES 40 /* of FANIN_JOB that go into names of jobs */
 
-/* Bits of answers after those of addresses, of which the first word has those near by. */
+/* Bits of answers, after the bits for addresses; the first word has the bits of near addresses. */
 #define SAME_HOST (1u << FAN_MEET_ADDRESSES)
 #define WILLING	  (1u << (FAN_MEET_ADDRESSES + 1)) /* of the first word */
 
@@ -38,7 +38,7 @@ static uint16_t own_addresses(struct fan_mpi_address *a)
 	return n;
 }
 
-/* A port that is free now; 0: there is none. */
+/* A port that is free now; 0: none is. */
 static uint16_t free_port(void)
 {
 	struct sockaddr_in at = {.sin_family = AF_INET};
@@ -52,7 +52,7 @@ static uint16_t free_port(void)
 	return ntohs(at.sin_port);
 }
 
-/* Of the host alone: it has no address to look from. */
+/* The host's id alone: there is no address to look from. */
 static void host_record(int32_t record[FAN_MEETING_RECORD])
 {
 	static const fan_peer nowhere;
@@ -64,8 +64,8 @@ static bool same_host(const int32_t *a, const int32_t *b)
 	return !memcmp(a, b, sizeof(struct fan_host_id));
 }
 
-/* The variables and the file name a switch or a controller.  What is wrong there is found when a
- * job is joined. */
+/* Do the variables or the file name a switch or a controller?  Joining a job reports what is wrong
+ * in them. */
 static bool is_named(void)
 {
 	struct fanin_options o = FANIN_OPTIONS_INIT;
@@ -96,8 +96,8 @@ static bool has_route(uint32_t addr)
 	return ok;
 }
 
-/* Which of the addresses this host reaches: `near` over a network of its own, `far` over a router
- * as well.  An address that this host has itself, as bridges of containers do, is not rank 0's. */
+/* The addresses that this host reaches: `near` in a network of its own, `far` through a router as
+ * well.  An address that this host has itself, as bridges of containers do, is not rank 0's. */
 static void look(const struct fan_mpi_offer *o, uint32_t *near, uint32_t *far)
 {
 	struct fan_mpi_address own[FAN_MEET_ADDRESSES];

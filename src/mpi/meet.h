@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* meet.h - where the ranks of a communicator meet, which they tell each other by MPI. */
+/* meet.h - where the ranks of a communicator meet; they exchange it through MPI. */
 #ifndef FAN_MPI_MEET_H
 #define FAN_MPI_MEET_H
 
@@ -12,7 +12,7 @@
 
 #define FAN_MEET_ADDR_BYTES 32
 #define FAN_MEET_JOB_BYTES  64
-#define FAN_MEET_ADDRESSES  30 /* of a host; a bit each, beside two more */
+#define FAN_MEET_ADDRESSES  30 /* of a host; answers have a bit for each, and two more */
 
 struct fan_mpi_meet {
 	char job[FAN_MEET_JOB_BYTES];	/* a name of its own */
@@ -25,31 +25,31 @@ struct fan_mpi_address {
 	uint32_t addr, mask;
 };
 
-/* What rank 0 tells. */
+/* What rank 0 sends to all ranks. */
 struct fan_mpi_offer {
 	uint64_t nonce;
-	int32_t host[FAN_MEETING_RECORD]; /* of which the host's id is used */
+	int32_t host[FAN_MEETING_RECORD]; /* only the host's id is used */
 	int32_t named;			  /* a switch or a controller */
 	uint16_t port, count;
 	struct fan_mpi_address address[FAN_MEET_ADDRESSES];
 };
 
-/* What each rank says to it: bits, and what all ranks say has those that all have set. */
+/* What each rank answers: bits.  The answer of all ranks has the bits that all have set. */
 #define FAN_MEET_ANSWERS 2
 
-/* At rank 0. */
+/* Fill in the offer.  Rank 0 calls it. */
 void fan_mpi_meet_offer(struct fan_mpi_offer *o);
 
-/* `o` NULL: this rank has not got it. */
+/* Fill in the answer to `o`; NULL: the offer has not arrived at this rank. */
 void fan_mpi_meet_answer(uint32_t answer[FAN_MEET_ANSWERS], const struct fan_mpi_offer *o,
 			 bool willing);
 
-/* By the bits of all.  False: some rank is not willing, or they know no address of rank 0 that all
- * reach; `why`, `bytes` bytes, says so. */
+/* Choose the meeting place by the answer of all.  False: some rank is not willing, or no address of
+ * rank 0 is within reach of all; `why`, `bytes` bytes, says which. */
 bool fan_mpi_meet_choose(struct fan_mpi_meet *meet, const struct fan_mpi_offer *o,
 			 const uint32_t all[FAN_MEET_ANSWERS], char *why, size_t bytes);
 
-/* Collective over `comm`, of which this is `rank`: all of that, one after the other. */
+/* Offer, answer and choose.  Collective over `comm`, in which this process is `rank`. */
 bool fan_mpi_meet(struct fan_mpi_meet *meet, MPI_Comm comm, int rank, bool willing, char *why,
 		  size_t bytes);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* next.h - whom a call is passed on to: what the program would have called without fanin. */
+/* next.h - the functions that calls are passed on to: those that the program would call without
+ * fanin. */
 #ifndef FAN_MPI_NEXT_H
 #define FAN_MPI_NEXT_H
 

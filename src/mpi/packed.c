@@ -7,7 +7,7 @@
 
 #include "types.h"
 
-/* Elements at a time, and the distance of two of them. */
+/* Elements in one call of MPI, and the distance between two elements. */
 struct pace {
 	MPI_Count at_once, extent;
 	size_t each;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pass.h - a call that is the MPI's because the last one like it was: for programs that call so
- * often that looking any further would show.
+/* pass.h - a shortcut for calls that go to the MPI because the last equal call did, for programs
+ * that call so often that a look-up would cost time.
  *
- * Each kind of call of a communicator remembers one call and where the number stands of those that
- * may follow it unseen.  MPI lets one thread at a time be in the collective calls of a
- * communicator, so this needs no lock. */
+ * Each kind of call of a communicator remembers one call, and a pointer to the number of equal
+ * calls that may pass.  MPI permits one thread at a time in the collective calls of a communicator,
+ * so this needs no lock. */
 #ifndef FAN_MPI_PASS_H
 #define FAN_MPI_PASS_H
 
@@ -17,8 +17,8 @@
 
 struct fan_mpi_pass {
 	uint64_t *rest;	  /* calls that may still pass: `endless`, or a learner's; never NULL */
-	uint64_t endless; /* 0: nothing is remembered, or it is a learner's */
-	MPI_Count count;  /* of the call, with... */
+	uint64_t endless; /* 0: no call is remembered, or `rest` is a learner's */
+	MPI_Count count;  /* of the remembered call, as the two below */
 	MPI_Datatype type;
 	MPI_Op op;
 	uint64_t from; /* *rest when it was remembered */
@@ -26,14 +26,15 @@ struct fan_mpi_pass {
 	enum fan_mpi_why why;
 };
 
-/* Nothing is remembered; `p` holds nothing yet. */
+/* Initialise `p`: no call is remembered. */
 void fan_mpi_pass_init(struct fan_mpi_pass *p);
 
-/* The same; what has passed is in the report.  Comes before anything else that changes *rest. */
+/* Forget the call, and report the calls that have passed.  Call it before anything else changes
+ * *rest. */
 void fan_mpi_pass_forget(struct fan_mpi_pass *p);
 
-/* A call of `bytes` bytes is the MPI's because of `why`, and so are *rest like it; `rest` NULL:
- * all. `rest` is constant until `p` forgets it, but for the calls that pass. */
+/* A call of `bytes` bytes goes to the MPI because of `why`, and so do *rest equal calls; `rest`
+ * NULL: all.  Until `p` forgets the call, only calls that pass change *rest. */
 void fan_mpi_pass_remember(struct fan_mpi_pass *p, MPI_Count count, MPI_Datatype type, MPI_Op op,
 			   uint64_t *rest, size_t bytes, enum fan_mpi_why why);
 

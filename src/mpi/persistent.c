@@ -14,14 +14,14 @@
 #include "turn.h"
 #include "world.h"
 
-#define TRIES_MAX FAN_LEARNER_STEPS_MAX /* calls until it is known which way is faster */
+#define TRIES_MAX FAN_LEARNER_STEPS_MAX /* calls until the faster one is known */
 
 struct persistent {
 	MPI_Request request; /* the receive */
 	struct fan_mpi_group *group;
 	struct fan_mpi_reduction reduction;
 	size_t bytes;
-	int tag; /* no other one has it */
+	int tag; /* unique in this process */
 	struct persistent *next;
 };
 
@@ -77,7 +77,7 @@ static bool add(struct persistent *p)
 	return ok;
 }
 
-/* Take it off the list. */
+/* Remove it from the list. */
 static void drop(struct persistent *p)
 {
 	pthread_mutex_lock(&lock);
@@ -102,14 +102,14 @@ void fan_mpi_persistent_end(void)
 
 /* Making. */
 
-/* Collective: is it so on all ranks? */
+/* Collective: is `here` true on all ranks? */
 static bool on_all(bool here, MPI_Comm comm)
 {
 	int mine = here, all = 0;
 	return !PMPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm) && all;
 }
 
-/* Collective: which way is faster, found out with memory of its own.  True: fanin's. */
+/* Collective: is fanin faster than the MPI?  Tried with memory of its own. */
 static bool is_faster(const struct persistent *p, MPI_Datatype type, MPI_Op op)
 {
 	const struct fan_learner *l = p->group->learner;
@@ -129,7 +129,7 @@ static bool is_faster(const struct persistent *p, MPI_Datatype type, MPI_Op op)
 	return fan_learner_peek(l, FAN_LEARNER_ALLREDUCE, p->bytes);
 }
 
-/* Collective; false: it is the MPI's. */
+/* Collective; false: the request is left to the MPI. */
 static bool take(const struct fan_mpi_reduction *r, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
 		 MPI_Request *request)
 {
@@ -161,8 +161,8 @@ static bool take(const struct fan_mpi_reduction *r, MPI_Datatype type, MPI_Op op
 	return false;
 }
 
-/* Which of the two names this MPI has is known where it runs, not from the headers: Open MPI 5 has
- * that of MPI 4, and says that it is MPI 3.1. */
+/* Only the MPI at run time tells which of the two names it has, not the headers: Open MPI 5 has MPI
+ * 4's and calls itself MPI 3.1. */
 int fan_mpi_allreduce_init(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op,
 			   MPI_Comm comm, MPI_Info info, MPI_Request *request)
 {
@@ -197,7 +197,7 @@ static int start(struct persistent *p)
 		return e;
 	fan_mpi_report_add(FAN_WHY_TAKEN, 1, p->bytes);
 	e = fan_mpi_request_start(p->group, &p->reduction, twin, p->tag, &request);
-	if (e) { /* it is as it was before */
+	if (e) { /* the request is inactive again */
 		PMPI_Send(NULL, 0, MPI_BYTE, 0, p->tag, twin);
 		PMPI_Wait(&request, MPI_STATUS_IGNORE);
 	}

@@ -2,10 +2,10 @@
 /* persistent.h - persistent all-reduces: MPI_Allreduce_init, or MPIX_Allreduce_init where the MPI
  * has that, and their starts.
  *
- * The making of such a request is collective and may take its time.  So all ranks join a job there
- * at once, and try with memory of their own which way is faster.  What goes to the MPI is the MPI's
- * own request.  What goes to fanin is a persistent receive from this process itself: it is MPI's
- * request for all the functions that wait, and gets its message when the operation has ended. */
+ * Making such a request is collective and may be slow.  So all ranks join a job there at once, and
+ * try with memory of their own whether fanin is faster.  A request that goes to the MPI is the
+ * MPI's own.  One that goes to fanin is a persistent receive from this process itself: every
+ * function of MPI that waits accepts it, and its message arrives when the operation has ended. */
 #ifndef FAN_MPI_PERSISTENT_H
 #define FAN_MPI_PERSISTENT_H
 

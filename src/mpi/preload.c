@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* preload.c - libfanin-mpi.so, which a program gets by LD_PRELOAD.
+/* preload.c - libfanin-mpi.so, which LD_PRELOAD loads into a program.
  *
  * MPIs differ in their binary interfaces: a communicator is a pointer in one and a number in the
- * other.  So this library knows no MPI.  At the program's first MPI call it looks which MPI is
- * loaded, loads the library made for that one from its own folder, and hands the calls over.
+ * other.  So this library knows no MPI.  At the program's first MPI call it finds out which MPI is
+ * loaded, loads the library that was built for it from its own folder, and passes the calls to it.
  * Programs without MPI, such as shells that inherit the variable, only load this file.
  *
  * Arguments are passed on as words.  In the calling conventions of 64-bit Linux each argument of an
@@ -25,8 +25,8 @@
 #include "calls.h"
 
 #define PATH_BYTES 4096
-#define MPI_FAILED 1 /* error codes of every MPI: MPI_ERR_BUFFER... */
-#define MPI_MANY   2 /* ...and MPI_ERR_COUNT */
+#define MPI_FAILED 1 /* MPI_ERR_BUFFER of every MPI */
+#define MPI_MANY   2 /* MPI_ERR_COUNT of every MPI */
 
 _Static_assert(sizeof(void *) == 8, "arguments are passed on as words of 64 bits");
 
@@ -53,8 +53,8 @@ static fan_mpi_function next[FAN_MPI_CALLS], mine[FAN_MPI_CALLS]; /* set once, b
 static _Atomic(fan_mpi_function) table[FAN_MPI_CALLS];		  /* constant once set */
 static atomic_bool called;
 
-/* The path of `file` beside this library; `file` alone, for the loader to find, if that does not
- * fit. */
+/* The path of `file` in this library's folder; if that does not fit, `file` alone, for the loader
+ * to find. */
 static void path_beside(char *path, const char *file)
 {
 	Dl_info here;
@@ -66,7 +66,7 @@ static void path_beside(char *path, const char *file)
 		snprintf(path, PATH_BYTES, "%s", file);
 }
 
-/* Whom the program would have called without this library: a profiling tool below it, or the MPI,
+/* The function that the program would call without this library: a profiling tool's, or the MPI's,
  * which need not be in the program's own scope. */
 static void find_next(void *mpi)
 {
@@ -132,8 +132,8 @@ __attribute__((constructor)) static void note_process(void)
 	loaded_by = getpid();
 }
 
-/* Only where the report was asked for: shells and wrappers have the variable as well.  Nor do their
- * forks say anything. */
+/* Printed only if the report was asked for, since shells and wrappers inherit LD_PRELOAD, and never
+ * in a child of fork(). */
 __attribute__((destructor)) static void tell_unused(void)
 {
 	const char *report = secure_getenv("FANIN_MPI_REPORT");
@@ -142,7 +142,7 @@ __attribute__((destructor)) static void tell_unused(void)
 			program_invocation_short_name);
 }
 
-/* The functions.  Nobody includes their prototypes from here, because they differ by MPI. */
+/* The functions.  They have no prototypes, because those differ by MPI. */
 
 #define WORD	uintptr_t
 #define TYPES_0 void
@@ -164,7 +164,7 @@ __attribute__((destructor)) static void tell_unused(void)
 #define NAMES_7 NAMES_6, g
 #define NAMES_8 NAMES_7, h
 
-/* The first call of all is apart, so that the others are a load and a jump. */
+/* The first call takes a function of its own, so that the others are a load and a jump. */
 #define DEFINE_AS(prefix, number, name, arguments)                                                 \
 	__attribute__((noinline, cold)) static int first_##prefix##name(TYPES_##arguments)         \
 	{                                                                                          \
@@ -182,9 +182,9 @@ __attribute__((destructor)) static void tell_unused(void)
 FAN_MPI_EACH_CALL(DEFINE)
 FAN_MPI_EACH_EXTENSION(DEFINE_EXTENSION)
 
-/* An MPI may lack the functions of large counts.  Programs that ask for them weakly, as mpi4py
- * does, find them here nevertheless: those of int do the work, if the counts (`at`, a bit for each
- * argument) fit. */
+/* An MPI may lack the functions of large counts.  Programs that link them weakly, as mpi4py does,
+ * find them here nevertheless: they call those of int if the counts (`at`, a bit for each argument)
+ * fit. */
 #define FAN_MPI_EACH_LARGE(X)                                                                      \
 	X(Allreduce, 6, 1u << 2)                                                                   \
 	X(Reduce, 7, 1u << 2)                                                                      \

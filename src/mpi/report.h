@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report.h - how many calls and bytes of this process went which way, and why. */
+/* report.h - how many calls and bytes of this process went to fanin and to the MPI, and why. */
 #ifndef FAN_MPI_REPORT_H
 #define FAN_MPI_REPORT_H
 
@@ -10,7 +10,7 @@
 /* Why a call went to the MPI; FAN_WHY_TAKEN: it went to fanin. */
 enum fan_mpi_why {
 	FAN_WHY_TAKEN,
-	FAN_WHY_FASTER, /* the MPI is faster there */
+	FAN_WHY_FASTER, /* the MPI is faster at this size */
 	FAN_WHY_TRIAL,	/* to compare */
 	FAN_WHY_SMALL,
 	FAN_WHY_KIND,  /* fanin has no such type or operation */
@@ -20,7 +20,7 @@ enum fan_mpi_why {
 	FAN_WHYS
 };
 
-/* Nothing is counted before it is true. */
+/* True: calls are counted. */
 extern bool fan_mpi_report_on;
 
 /* `calls` more, of `bytes` bytes together. */

@@ -14,11 +14,10 @@
 #include "types.h"
 #include "world.h"
 
-#define YIELDS	 100	/* looks in a row, with the core given away between them; then... */
-#define SLEEP_NS 100000 /* ...so much sleep between two */
+#define YIELDS	 100	/* polls in a row that yield the core in between */
+#define SLEEP_NS 100000 /* of sleep between later polls */
 
-/* An operation under way.  MPI knows it by its request, and frees it with that if it is a
- * generalized one. */
+/* An operation in progress.  MPI knows it by its request; a generalized request frees it. */
 struct started {
 	MPI_Request request;
 	MPI_Comm twin; /* MPI_COMM_NULL: the request is a generalized one */
@@ -33,7 +32,7 @@ struct started {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct started *first; /* oldest first; at most FANIN's operations in flight */
+static struct started *first; /* oldest first; as many as fanin permits in progress */
 static atomic_uint open_count;
 
 /* What MPI asks about a request that has ended. */
@@ -81,7 +80,7 @@ static bool has_ended(struct started *s)
 	return flag || s->code;
 }
 
-/* Take the oldest operation that has ended off the list; `g` not NULL: of that group. */
+/* Remove the oldest operation that has ended from the list; `g` not NULL: of that group. */
 static struct started *take_ended(const struct fan_mpi_group *g)
 {
 	struct started *s = NULL;
@@ -97,7 +96,7 @@ static struct started *take_ended(const struct fan_mpi_group *g)
 	return s;
 }
 
-/* Tell MPI of all operations that have ended. */
+/* Report all operations that have ended to MPI. */
 static void tell_ended(const struct fan_mpi_group *g)
 {
 	struct started *s;
@@ -174,7 +173,7 @@ int fan_mpi_request_start(struct fan_mpi_group *g, const struct fan_mpi_reductio
 }
 
 /* The MPI has started `inner`, of `bytes` bytes on the communicator of `g`, at start_s: time it.
- * Without memory for that it is the program's as it is. */
+ * Without memory for that, the program gets `inner` itself. */
 static int time_it(struct fan_mpi_group *g, size_t bytes, double start_s, MPI_Request inner,
 		   MPI_Request *request)
 {
@@ -205,9 +204,10 @@ void fan_mpi_requests_forget(const struct fan_mpi_group *g)
 	pthread_mutex_unlock(&lock);
 }
 
-/* `timed`: it is the MPI's, and its time is wanted. */
-static struct fan_mpi_turn find_way(struct fan_mpi_sum *sum, MPI_Count count, MPI_Datatype type,
-				    MPI_Op op, MPI_Comm comm, bool *taken, bool *timed)
+/* `*taken`: the call goes to fanin.  `*timed`: it goes to the MPI, and its time is needed. */
+static struct fan_mpi_turn begin_iallreduce(struct fan_mpi_sum *sum, MPI_Count count,
+					    MPI_Datatype type, MPI_Op op, MPI_Comm comm,
+					    bool *taken, bool *timed)
 {
 	struct fan_mpi_turn t;
 	struct fan_mpi_what what;
@@ -221,7 +221,7 @@ int fan_mpi_iallreduce(const void *in, void *out, int count, MPI_Datatype type, 
 {
 	struct fan_mpi_reduction r = {.in = in, .out = out, .count = count};
 	bool taken, timed;
-	struct fan_mpi_turn t = find_way(&r.sum, count, type, op, comm, &taken, &timed);
+	struct fan_mpi_turn t = begin_iallreduce(&r.sum, count, type, op, comm, &taken, &timed);
 	if (taken)
 		return fan_mpi_request_start(t.group, &r, MPI_COMM_NULL, 0, request);
 	double start_s = timed ? PMPI_Wtime() : 0;
@@ -235,7 +235,7 @@ int fan_mpi_iallreduce_c(const void *in, void *out, MPI_Count count, MPI_Datatyp
 {
 	struct fan_mpi_reduction r = {.in = in, .out = out, .count = count};
 	bool taken, timed;
-	struct fan_mpi_turn t = find_way(&r.sum, count, type, op, comm, &taken, &timed);
+	struct fan_mpi_turn t = begin_iallreduce(&r.sum, count, type, op, comm, &taken, &timed);
 	if (taken)
 		return fan_mpi_request_start(t.group, &r, MPI_COMM_NULL, 0, request);
 	double start_s = timed ? PMPI_Wtime() : 0;
@@ -244,8 +244,8 @@ int fan_mpi_iallreduce_c(const void *in, void *out, MPI_Count count, MPI_Datatyp
 }
 #endif
 
-/* Waiting.  A list without a request of fanin that is under way goes to the MPI as it is.  With one
- * the MPI is asked again and again, so that it makes progress as well. */
+/* Waiting.  A list without a request of fanin in progress goes to the MPI as it is.  With one, this
+ * polls the MPI, so that both make progress. */
 
 static bool is_ours(MPI_Request request)
 {
@@ -306,7 +306,7 @@ int fan_mpi_waitsome(int count, MPI_Request *requests, int *done, int *indices,
 	return FAN_NEXT(Waitsome)(count, requests, done, indices, statuses);
 }
 
-/* Tests only have to tell MPI first. */
+/* Tests only report to MPI first. */
 
 int fan_mpi_test(MPI_Request *request, int *flag, MPI_Status *status)
 {

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* request.h - operations of fanin as requests of MPI.
  *
- * An operation that a program starts and waits for later is a generalized request: MPI then has a
- * request of its own for it, which the program can use wherever MPI takes one.  MPI learns of its
- * end when the program asks, in its own thread, so no thread level is needed beyond the program's.
- */
+ * An operation that a program starts and waits for later is a generalized request, which MPI
+ * accepts wherever it takes a request.  MPI learns that it has ended when the program asks, in the
+ * program's thread, so it needs no higher thread level. */
 #ifndef FAN_MPI_REQUEST_H
 #define FAN_MPI_REQUEST_H
 
@@ -23,24 +22,25 @@ struct fan_mpi_reduction {
 	MPI_Count count;
 };
 
-/* Start it at the job of `g`.  `twin` MPI_COMM_NULL: *request gets a generalized request.
- * Otherwise *request is a receive from itself on `twin` with `tag`, which MPI has started: it gets
- * its message when the operation ends, one byte more than it expects if it failed. */
+/* Start it in the job of `g`.  `twin` MPI_COMM_NULL: *request becomes a generalized request.
+ * Otherwise *request is a receive from this process on `twin` with `tag`, which MPI has started:
+ * its message arrives when the operation ends, and is one byte longer than expected if the
+ * operation failed. */
 int fan_mpi_request_start(struct fan_mpi_group *g, const struct fan_mpi_reduction *r, MPI_Comm twin,
 			  int tag, MPI_Request *request);
 
-/* Tell MPI of all operations that have ended.  True: one of these requests is fanin's and under
- * way. */
+/* Report all operations that have ended to MPI.  True: one of `requests` is fanin's and in
+ * progress. */
 bool fan_mpi_requests_pending(int count, const MPI_Request *requests);
 
-/* Between two looks, of which this is number ++*looks: MPI makes progress, and others get the
+/* Between two polls, of which this is number ++*looks: MPI makes progress, and others get the
  * core. */
 void fan_mpi_requests_pause(int *looks);
 
-/* Wait until all operations of `g` have ended, and leave none that uses its job. */
+/* Wait until all operations of `g` have ended; none uses its job afterwards. */
 void fan_mpi_requests_wait(struct fan_mpi_group *g);
 
-/* The communicator of `g` has gone. */
+/* Forget `g`: its communicator has ended. */
 void fan_mpi_requests_forget(const struct fan_mpi_group *g);
 
 int fan_mpi_iallreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op,

@@ -4,7 +4,7 @@
 #include "report.h"
 #include "world.h"
 
-/* Why a call cannot go to fanin whatever was learnt; FAN_WHY_TAKEN: it can. */
+/* Why a call cannot go to fanin, whatever the learner says; FAN_WHY_TAKEN: it can. */
 static enum fan_mpi_why refuse(const struct fan_mpi_group *g, const struct fan_mpi_what *what)
 {
 	if (!g)
@@ -18,20 +18,20 @@ static enum fan_mpi_why refuse(const struct fan_mpi_group *g, const struct fan_m
 		       : FAN_WHY_TAKEN;
 }
 
-/* Nothing is on the way to a job. */
+/* Is no job joined, nor about to be? */
 static bool is_early(const struct fan_mpi_group *g)
 {
 	return !g->job && !fan_mpi_group_has_enough(g) && fan_mpi_background_is_idle(g->background);
 }
 
-/* It may be no longer, so barriers are to look. */
+/* That may have changed, so barriers must look again. */
 static void wake_barriers(struct fan_mpi_group *g)
 {
 	if (!g->job)
 		fan_mpi_pass_forget(&g->passes[FAN_LEARNER_BARRIER]);
 }
 
-/* Towards the join, for which barriers do not count: a program may have nothing else. */
+/* Count a call towards the join.  Barriers do not count: a program may have no other calls. */
 static void count(struct fan_mpi_group *g, const struct fan_mpi_what *what)
 {
 	if (g->job)
@@ -42,7 +42,7 @@ static void count(struct fan_mpi_group *g, const struct fan_mpi_what *what)
 	fan_mpi_group_join(g);
 }
 
-static enum fan_mpi_why find_way(struct fan_mpi_turn *t)
+static enum fan_mpi_why choose(struct fan_mpi_turn *t)
 {
 	struct fan_mpi_group *g = t->group;
 	count(g, &t->what);
@@ -63,8 +63,8 @@ static enum fan_mpi_why find_way(struct fan_mpi_turn *t)
 	return t->step.trial ? FAN_WHY_TRIAL : FAN_WHY_FASTER;
 }
 
-/* Why the calls that are like this one are the MPI's, and how many: *rest, or all.  False: they
- * need not be. */
+/* Why calls equal to this one go to the MPI, and how many: *rest, or all.  False: they may go to
+ * fanin. */
 static bool find_pass(struct fan_mpi_group *g, const struct fan_mpi_what *what, uint64_t **rest,
 		      enum fan_mpi_why *why)
 {
@@ -114,7 +114,7 @@ bool fan_mpi_turn_begin(struct fan_mpi_turn *t, MPI_Comm comm, const struct fan_
 		fan_mpi_pass_forget(&t->group->passes[what->kind]);
 	enum fan_mpi_why why = refuse(t->group, what);
 	if (!why)
-		why = find_way(t);
+		why = choose(t);
 	fan_mpi_report_add(why, 1, what->bytes);
 	return !why;
 }
@@ -129,7 +129,7 @@ static double unsettled(const struct fan_mpi_group *g)
 	return !first.settled;
 }
 
-/* All ranks take the largest of all times, and go on alike. */
+/* All ranks adopt the largest of their times, and so decide alike. */
 static void agree(struct fan_mpi_turn *t)
 {
 	struct fan_mpi_group *g = t->group;

@@ -6,22 +6,22 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define NESTED_MAX 16 /* contiguous types of contiguous types of... */
+#define NESTED_MAX 16 /* depth of contiguous types within contiguous types */
 #define TYPES_MAX  48
 #define COUNT(a)   (sizeof(a) / sizeof((a)[0]))
 
 struct row {
 	MPI_Datatype type;
-	int dtype; /* FANIN_UINT8: fanin has no reductions of it */
+	int dtype; /* FANIN_UINT8: fanin cannot reduce it */
 	unsigned each;
-	bool is_unsigned; /* sums are the same bits; the smaller of two is not */
+	bool is_unsigned; /* sums have the same bits as with a sign; minima and maxima have not */
 	bool is_complex;  /* has no order */
 	size_t bytes;	  /* of one of MPI's elements */
 };
 
 static struct row rows[TYPES_MAX];
 static unsigned row_count;
-static _Atomic(const struct row *) last = rows; /* the last one that was looked for */
+static _Atomic(const struct row *) last = rows; /* the row of the last look-up */
 
 static size_t dtype_bytes(int dtype)
 {
@@ -35,8 +35,7 @@ static size_t dtype_bytes(int dtype)
 	}
 }
 
-/* Types that this MPI was built without, such as those of Fortran, have another size or are none.
- */
+/* Types that this MPI was built without, such as Fortran's, have another size or are null. */
 static void add(struct row row)
 {
 	int bytes = 0;
@@ -98,7 +97,7 @@ static const struct row *find(MPI_Datatype type)
 	return NULL;
 }
 
-/* fanin's operation; false: it has none for them. */
+/* fanin's operation for `op`; false: it has none. */
 static bool find_op(int *found, const struct row *row, MPI_Op op)
 {
 	if (row->dtype == FANIN_UINT8)
@@ -130,7 +129,7 @@ bool fan_mpi_type_is_named(MPI_Datatype type, MPI_Op op, size_t *bytes, bool *kn
 	return true;
 }
 
-/* MPI 4.1 calls those deprecated that MPI 3 has. */
+/* MPI 4.1 deprecates the functions that MPI 3 has. */
 static int type_size(MPI_Datatype type, MPI_Count *bytes)
 {
 #if MPI_VERSION >= 4
@@ -167,8 +166,8 @@ static bool has_gaps(MPI_Datatype type)
 	       extent != bytes;
 }
 
-/* The type that `type` repeats without gaps, to be freed unless it is named; MPI_DATATYPE_NULL: it
- * is made otherwise. */
+/* The type that `type` repeats without gaps, which the caller frees unless it is named;
+ * MPI_DATATYPE_NULL: `type` is constructed in another manner. */
 static MPI_Datatype inner_of(MPI_Datatype type, bool *named)
 {
 	int integers, addresses, types, combiner, integer;

@@ -14,14 +14,14 @@ struct fan_mpi_sum {
 	size_t bytes;  /* of one of MPI's elements */
 };
 
-/* After MPI_Init, before the others. */
+/* Call it after MPI_Init, before the functions below. */
 void fan_mpi_types_init(void);
 
-/* `type` is one of those that MPI names and fanin has: bytes of an element, and whether fanin has
- * their reduction `op`, which MPI_OP_NULL for no reduction is as well. */
+/* True: MPI names `type`, and fanin has it.  Stores the bytes of an element, and whether fanin can
+ * reduce it by `op`; MPI_OP_NULL, for no reduction, counts as known. */
 bool fan_mpi_type_is_named(MPI_Datatype type, MPI_Op op, size_t *bytes, bool *known);
 
-/* False: fanin has no such reduction.  Depends on the arguments alone. */
+/* False: fanin has no such reduction.  The answer depends on the arguments alone. */
 bool fan_mpi_sum_find(struct fan_mpi_sum *sum, MPI_Datatype type, MPI_Op op);
 
 /* Bytes of an element as they are sent, without gaps; 0: `type` is no type, or has none. */
@@ -30,8 +30,8 @@ size_t fan_mpi_type_bytes(MPI_Datatype type);
 /* Where an element begins and how far the next one is from it, in bytes; MPI's error. */
 int fan_mpi_type_extent(MPI_Datatype type, MPI_Count *low, MPI_Count *extent);
 
-/* The elements lie one behind the other in the order in which they are sent.  Ranks may differ in
- * this for one message, so no rank may decide by it which way a message goes. */
+/* Do the elements lie one behind the other in the order in which they are sent?  Ranks may differ
+ * in this for one message, so no rank may decide by it whether a message goes to fanin. */
 bool fan_mpi_type_is_plain(MPI_Datatype type);
 
 #endif

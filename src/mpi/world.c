@@ -39,7 +39,7 @@ void fan_mpi_progress(void *unused)
 	PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &flag, MPI_STATUS_IGNORE);
 }
 
-/* Those of fanin, but a rank's number and its own reports. */
+/* All of fanin's variables except a rank's number and its own reports. */
 static bool must_agree(const char *text)
 {
 	static const char *const own[] = {
@@ -77,7 +77,8 @@ static void name_difference(char *name, size_t bytes, const struct variables *a,
 	snprintf(name, bytes, "%.*s", (int)strcspn(first, "="), first);
 }
 
-/* Every rank knows afterwards whether all have the same variables; the first other one says so. */
+/* Do all ranks have the same variables?  All ranks learn it; the first that differs from rank 0
+ * prints it. */
 static bool variables_agree(void)
 {
 	struct variables *mine = malloc(2 * sizeof *mine);
@@ -87,7 +88,7 @@ static bool variables_agree(void)
 		read_variables(&mine[0]);
 		mine[1] = mine[0];
 	}
-	/* A rank without memory cannot leave the others waiting. */
+	/* A rank without memory takes part as well, so that the others do not wait for it. */
 	static struct variables nothing;
 	struct variables *theirs = mine ? &mine[1] : &nothing;
 	PMPI_Bcast(theirs, sizeof *theirs, MPI_BYTE, 0, MPI_COMM_WORLD);
@@ -109,7 +110,7 @@ static bool is_one(const char *name)
 	return text && !strcmp(text, "1");
 }
 
-/* Depends on the variables alone, which are the same on all ranks. */
+/* The answer depends on the variables alone, which are equal on all ranks. */
 static bool find_use(enum fan_mpi_use *use)
 {
 	static const char *const words[] = {"learn", "always", "never"};

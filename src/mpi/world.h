@@ -8,14 +8,14 @@
 #include <stdbool.h>
 
 enum fan_mpi_use {
-	FAN_USE_LEARN,	/* the faster of both ways */
-	FAN_USE_ALWAYS, /* fanin for all that it can do */
-	FAN_USE_NEVER	/* only counts */
+	FAN_USE_LEARN,	/* the faster one for each call */
+	FAN_USE_ALWAYS, /* fanin for every call that it supports */
+	FAN_USE_NEVER	/* the MPI for every call; calls are counted */
 };
 
 struct fan_mpi_world {
-	bool on;	      /* between MPI_Init and MPI_Finalize, and nothing speaks against it */
-	enum fan_mpi_use use; /* the same on all ranks */
+	bool on;	      /* between MPI_Init and MPI_Finalize, if all ranks agree */
+	enum fan_mpi_use use; /* equal on all ranks */
 	int rank, ranks;
 	MPI_Group group; /* of MPI_COMM_WORLD */
 };
