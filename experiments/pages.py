@@ -7,7 +7,7 @@ import os
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "simulator", "lab"))
+sys.path[:0] = [os.path.join(HERE, "..", *names) for names in (("page",), ("simulator", "lab"))]
 import page as lab_page  # noqa: E402  pylint: disable=wrong-import-position
 import report  # noqa: E402  pylint: disable=wrong-import-position
 

@@ -11,7 +11,7 @@ import tempfile
 from explib import ROOT
 from planlib import TIMEOUT_S
 
-sys.path.insert(0, os.path.join(ROOT, "simulator", "lab"))
+sys.path[:0] = [os.path.join(ROOT, "page"), os.path.join(ROOT, "simulator", "lab")]
 from layout import WIRE, Layout  # noqa: E402  pylint: disable=wrong-import-position
 
 

@@ -1,76 +1,120 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "page.h"
 
-#include <math.h>
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
-#define DIGITS 6 /* of numbers: more cannot be seen */
+#include "cmd/beside.h"
+#include "cmd/end.h"
 
-/* share/report.css and share/report.js, as tools/c-string.py turns them into strings. */
-static const char style[] =
-#include "page/report_css.inc"
-	;
-static const char script[] =
-#include "page/report_js.inc"
-	;
+#define PYTHON	"python3"
+#define WAIT_MS 300000 /* of the generator: thousands of runs take it seconds */
+#define LOOK_MS 5
+#define ENDED	128
+#define JSON	(JSON_COMPACT | JSON_REAL_PRECISION(17))
 
-json_t *fan_page_make(const char *by, const char *title, const char *sub)
+/* Where the generator is, from the folder of the program. */
+static const char *const places[] = {"page/__main__.py", "../libexec/fanin/page/__main__.py", NULL};
+
+/* The exit status of the child; ENDED: a signal, or our patience, has ended it. */
+static int wait_for(pid_t child)
 {
-	return json_pack("{ss ss ss s[]}", "by", by, "title", title, "sub", sub, "blocks");
-}
+	const struct timespec look = {0, LOOK_MS * 1000000L};
+	int status = 0;
 
-void fan_page_add(json_t *page, json_t *block)
-{
-	if (block)
-		json_array_append_new(json_object_get(page, "blocks"), block);
-}
-
-json_t *fan_page_real(double v)
-{
-	return isfinite(v) ? json_real(v) : json_null();
-}
-
-json_t *fan_page_column(const char *name, const char *unit)
-{
-	return json_pack("{ss ss*}", "name", name, "unit", unit);
-}
-
-static void put_text(FILE *f, const char *text)
-{
-	for (; text && *text; text++) {
-		switch (*text) {
-		case '<': fputs("&lt;", f); break;
-		case '>': fputs("&gt;", f); break;
-		case '&': fputs("&amp;", f); break;
-		default: fputc(*text, f);
-		}
+	for (unsigned ms = 0; ms < WAIT_MS; ms += LOOK_MS) {
+		pid_t ended = waitpid(child, &status, WNOHANG);
+		if (ended == child)
+			return WIFEXITED(status) ? WEXITSTATUS(status) : ENDED;
+		if (ended < 0 && errno != EINTR)
+			return ENDED;
+		nanosleep(&look, NULL);
 	}
+	kill(child, SIGKILL);
+	waitpid(child, &status, 0);
+	return ENDED;
 }
 
-/* A name with "</script>" must not end the element: in JSON "<" stands in strings only. */
-static int put_json(const char *text, size_t bytes, void *arg)
+/* Have the generator read `in` and write `out`.  Its exit status; -1 with errno: it was not
+ * started. */
+static int run(const char *script, const char *kind, FILE *in, FILE *out)
 {
-	for (size_t i = 0; i < bytes; i++) {
-		if (text[i] == '<')
-			fputs("\\u003c", arg);
-		else
-			fputc(text[i], arg);
+	char *const argv[] = {(char *)PYTHON, (char *)"-E", (char *)"-s", (char *)"-B",
+			      (char *)script, (char *)kind, (char *)NULL};
+	posix_spawn_file_actions_t files;
+	pid_t child;
+
+	posix_spawn_file_actions_init(&files);
+	posix_spawn_file_actions_adddup2(&files, fileno(in), STDIN_FILENO);
+	posix_spawn_file_actions_adddup2(&files, fileno(out), STDOUT_FILENO);
+	int e = posix_spawnp(&child, PYTHON, &files, NULL, argv, environ);
+	posix_spawn_file_actions_destroy(&files);
+	if (e) {
+		errno = e;
+		return -1;
 	}
-	return 0;
+	return wait_for(child);
 }
 
-int fan_page_write(FILE *f, const json_t *page)
+/* What would have been drawn is kept: "; PATH.json has what it shows". */
+static void keep(const char *path, const json_t *given)
 {
-	fputs("<!doctype html>\n<html lang=en><head><meta charset=utf-8>"
-	      "<meta name=viewport content=\"width=device-width\">\n<title>",
-	      f);
-	put_text(f, json_string_value(json_object_get(page, "title")));
-	fputs(" – ", f);
-	put_text(f, json_string_value(json_object_get(page, "by")));
-	fprintf(f,
-		"</title>\n<style>\n%s</style></head><body><main><p>JavaScript draws this page.</p>"
-		"</main>\n<script type=\"application/json\" id=page>",
-		style);
-	int bad = json_dump_callback(page, put_json, f, JSON_COMPACT | JSON_REAL_PRECISION(DIGITS));
-	fprintf(f, "</script>\n<script>\n%s</script></body></html>\n", script);
-	return bad || fflush(f) || ferror(f) ? -1 : 0;
+	char beside[PATH_MAX];
+	int n = snprintf(beside, sizeof beside, "%s.json", path);
+
+	if (strcmp(path, "-") == 0 || n < 0 || (size_t)n >= sizeof beside ||
+	    json_dump_file(given, beside, JSON))
+		fputc('\n', stderr);
+	else
+		fprintf(stderr, "; what it shows is in %s\n", beside);
+}
+
+static int make(const char *command, const char *option, const char *path, const char *kind,
+		const json_t *given, FILE *out)
+{
+	char self[PATH_MAX], script[PATH_MAX];
+	FILE *in = tmpfile();
+
+	if (!in || !given || json_dumpf(given, in, JSON) || fflush(in) || fflush(out) ||
+	    lseek(fileno(in), 0, SEEK_SET) < 0) {
+		fprintf(stderr, "fanin %s: --%s: %s\n", command, option,
+			in && given ? strerror(errno) : "no room for what it shows");
+		if (in)
+			fclose(in);
+		return -1;
+	}
+	int e = beside_find(places, self, script);
+	if (e) {
+		fprintf(stderr, "fanin %s: --%s: no %s or %s beside %s", command, option, places[0],
+			places[1], self);
+	} else if ((e = run(script, kind, in, out)) < 0) {
+		fprintf(stderr, "fanin %s: --%s: no page without Python: %s: %s", command, option,
+			PYTHON, strerror(errno));
+	} else if (e) {
+		fprintf(stderr, "fanin %s: --%s: %s %s ended with %d", command, option, PYTHON,
+			script, e);
+	}
+	fclose(in);
+	if (e)
+		keep(path, given);
+	return e ? -1 : 0;
+}
+
+int fan_page_make(const char *command, const char *option, const char *path, const char *kind,
+		  const json_t *given)
+{
+	FILE *out = cmd_output(command, option, path);
+
+	if (!out)
+		return -1;
+	int e = make(command, option, path, kind, given, out);
+	int lost = cmd_output_done(out, command, option, path);
+	return e || lost ? -1 : 0;
 }

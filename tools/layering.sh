@@ -34,12 +34,12 @@ src/lib/api | lib net seal file core . | *
 src/mpi  | mpi lib net seal file core . | *
 src/cmd  | cmd lib net seal file core . | *
 xdp            | xdp net core   | *
-page           | page           | *
-planner/plan   | plan page core | *
+page           | page cmd       | *
+planner/plan   | plan core      | *
 planner/ctl    | ctl plan core  | *
 planner/cmd    | cmd ctl plan page net file core . | *
-simulator/sim  | sim page file core | *
-simulator/cmd  | cmd sim file core . | *
+simulator/sim  | sim file core  | *
+simulator/cmd  | cmd sim page file core . | *
 simulator/lab  |                |
 include  |                | stddef.h stdint.h
 "

@@ -14,7 +14,11 @@ import os
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path[:0] = [os.path.join(ROOT, "experiments"), os.path.join(ROOT, "simulator", "lab")]
+sys.path[:0] = [
+    os.path.join(ROOT, "experiments"),
+    os.path.join(ROOT, "page"),
+    os.path.join(ROOT, "simulator", "lab"),
+]
 import pages  # noqa: E402  pylint: disable=wrong-import-position
 import report  # noqa: E402  pylint: disable=wrong-import-position
 

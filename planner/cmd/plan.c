@@ -267,11 +267,10 @@ static int write_text(const char *path, struct fan_text *x, const char *flag)
 
 static int write_page(const char *path, json_t *page)
 {
-	FILE *f = cmd_output("plan", "html", path);
-	bool bad = f && (!page || fan_page_write(f, page));
+	int e = fan_page_make("plan", "html", path, "page", page);
 
 	json_decref(page);
-	return end_file(f, bad, path, "html");
+	return e ? EXIT_FAILED : 0;
 }
 
 /* The finding: "best: 3 Gb/s for every worker, all that is possible". */

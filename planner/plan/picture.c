@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "page/page.h"
-
 #define LEVELS_MAX  8
 #define PAGE_PIXELS 1180
 #define ROW_PIXELS  130
@@ -312,12 +310,11 @@ json_t *fan_picture_page(const struct fan_topo *t, const struct fan_plan *p,
 			json_array_append_new(nodes, node_json(t, p, e, &l, i));
 		for (uint32_t i = 0; i < t->links; i++)
 			json_array_append_new(links, link_json(t, e, &l, i));
-		page = fan_page_make("fanin plan", title, sub);
-		fan_page_add(page, json_pack("{ss ss si sf sf sO sO}", "kind", "network", "title",
-					     "What the plan loads, and where it sums", "width",
-					     PAGE_PIXELS, "height",
-					     l.top + EDGE_PIXELS + (double)l.levels * ROW_PIXELS,
-					     "wide", l.wide, "nodes", nodes, "links", links));
+		page = json_pack("{ss ss ss s[{ss ss si sf sf sO sO}]}", "by", "fanin plan",
+				 "title", title, "sub", sub, "blocks", "kind", "network", "title",
+				 "What the plan loads, and where it sums", "width", PAGE_PIXELS,
+				 "height", l.top + EDGE_PIXELS + (double)l.levels * ROW_PIXELS,
+				 "wide", l.wide, "nodes", nodes, "links", links);
 	}
 	json_decref(nodes);
 	json_decref(links);

@@ -21,8 +21,8 @@ void fan_text_free(struct fan_text *x);
 void fan_picture_dot(struct fan_text *x, const struct fan_topo *t, const struct fan_plan *p,
 		     const struct fan_eval *e);
 
-/* The page (page/page.h): switches in rows by how far they are from hosts, hosts below; then what
- * is fullest.  NULL: out of memory. */
+/* The description of a page (page/page.h): switches in rows by how far they are from hosts, hosts
+ * below; then what is fullest.  NULL: out of memory. */
 json_t *fan_picture_page(const struct fan_topo *t, const struct fan_plan *p,
 			 const struct fan_eval *e, const char *title, const char *sub);
 

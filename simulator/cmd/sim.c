@@ -13,9 +13,9 @@
 #include "cmd/cmd.h"
 #include "cmd/end.h"
 #include "file/file.h"
+#include "page/page.h"
 #include "sim/model.h"
 #include "sim/outcome.h"
-#include "sim/report.h"
 
 #define FAILED 1
 #define WRONG  2
@@ -227,15 +227,6 @@ static int write_json(const char *file, const json_t *result)
 	return bad ? FAILED : 0;
 }
 
-static int write_report(const char *file, const json_t *result)
-{
-	FILE *f = cmd_output("sim", "html", file);
-	int bad = !f || fan_report_write(f, result);
-	if (f)
-		bad |= cmd_output_done(f, "sim", "html", file);
-	return bad ? FAILED : 0;
-}
-
 static int print_layers(const char *name)
 {
 	struct fan_model m;
@@ -307,7 +298,7 @@ int cmd_sim(int argc, char **argv)
 	}
 	if (a.json && write_json(a.json, result))
 		status = FAILED;
-	if (a.report && write_report(a.report, result))
+	if (a.report && fan_page_make("sim", "report", a.report, "sim", result))
 		status = FAILED;
 	json_decref(result);
 	return status;

@@ -12,7 +12,9 @@ import signal
 import sys
 import tempfile
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+HERE = os.path.dirname(os.path.abspath(__file__))
+# The generator of pages: beside this folder where it is installed, beside the simulator otherwise.
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "page"), os.path.join(HERE, "..", "..", "page")]
 
 import page  # noqa: E402  pylint: disable=wrong-import-position
 from job import ITERATIONS, PART_MIN_BYTES, Job, Kill, Tools  # noqa: E402

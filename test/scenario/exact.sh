@@ -213,6 +213,19 @@ for name, plots in zip(sys.argv[1:], (3, 4, 8, 2)):
     assert len(drawn) == plots, (name, len(drawn))
     assert all(len(line["y"]) > 1 for b in drawn for line in b.get("lines", ())), name
 PY
+# Without Python a line says so, and what the page shows is beside it.
+if PATH=/nonexistent "$fanin" sim faults.json -q --report "$work/none.html" 2>"$work/none.err"; then
+        echo 'a page without Python?'
+        exit 1
+fi
+grep -q "no page without Python: .*; what it shows is in $work/none.html.json" "$work/none.err"
+python3 ../../page/__main__.py sim <"$work/none.html.json" >"$work/none.html"
+cmp "$work/none.html" "$work/one.html"
+# No text ends the description.
+printf '{"by": "a test", "title": "</script>&", "sub": "", "blocks": []}' | python3 ../../page/__main__.py page >"$work/evil.html"
+[ "$(grep -o '</script>' "$work/evil.html" | wc -l)" = 2 ]
+grep -q 'u003c/script>&"' "$work/evil.html"
+
 # A failure is shrunk: here the first result that is sent again counts as one.
 mkdir "$work/shrunk"
 if ./whole_jobs.py "$fanin" --seed 4 --find replays --keep "$work/shrunk" >"$work/log"; then
@@ -265,6 +278,8 @@ behind = [sum(one) for one in slow["series"]["behind"]]
 assert behind[SLOW] > 10 * (sum(behind) - behind[SLOW]), behind
 PY
 "$fanin" sim ahead.json -q --report "$work/ahead.html"
+lag=$(sed -n 's/^#define FAN_LAG_FRAGS[^0-9]*\([0-9]*\).*/\1/p' ../../src/core/base/limits.h)
+grep -q "rank is $lag fragments or more" "$work/ahead.html"
 python3 - "$work/ahead.html" <<'PY'
 import json
 import sys

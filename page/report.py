@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages of results for Python: a description that share/report.js draws (doc/reports.md), as page
-writes it for C.  Used by fanin lab, experiments and tools/results-page.py."""
+"""Pages of results: a description that share/report.js draws (doc/reports.md).  Used by fanin lab,
+experiments, tools/results-page.py and, through __main__.py, by fanin sim and fanin plan."""
 
 import html
 import json
@@ -13,7 +13,7 @@ DIGITS = 6  # of numbers: more cannot be seen
 def part(name):
     """share/report.css or .js, which is beside this file where that is built or installed."""
     here = os.path.dirname(os.path.abspath(__file__))
-    for path in ("report." + name, "../../share/report." + name):
+    for path in ("report." + name, "../share/report." + name):
         path = os.path.join(here, path)
         if os.path.exists(path):
             with open(path, encoding="utf-8") as file:
@@ -32,18 +32,29 @@ def rounded(value):
     return value
 
 
-def write(path, by, title, sub, blocks):
-    """`title` is the finding in a sentence, `sub` what it was found with; blocks of None are left out."""
-    page = {"by": by, "title": title, "sub": sub, "blocks": [b for b in blocks if b]}
-    text = json.dumps(rounded(page), separators=(",", ":"), ensure_ascii=False)
+def page(by, title, sub, blocks):
+    """A description.  `title` is the finding in a sentence, `sub` what it was found with; blocks of None are
+    left out."""
+    return {"by": by, "title": title, "sub": sub, "blocks": [b for b in blocks if b]}
+
+
+def whole(described):
+    """The page as HTML, with nothing to be loaded."""
+    text = json.dumps(rounded(described), separators=(",", ":"), ensure_ascii=False)
+    return (
+        "<!doctype html>\n<html lang=en><head><meta charset=utf-8>"
+        '<meta name=viewport content="width=device-width">\n<title>%s – %s</title>\n<style>\n%s'
+        "</style></head><body><main><p>JavaScript draws this page.</p></main>\n"
+        '<script type="application/json" id=page>%s</script>\n<script>\n%s</script></body></html>\n'
+        % (html.escape(described["title"]), html.escape(described["by"]), part("css"),
+           text.replace("<", "\\u003c"), part("js"))
+    )  # fmt: skip
+
+
+def write(path, *described):
+    """`described` as page() takes it."""
     with open(path, "w", encoding="utf-8") as file:
-        file.write(
-            "<!doctype html>\n<html lang=en><head><meta charset=utf-8>"
-            '<meta name=viewport content="width=device-width">\n<title>%s – %s</title>\n<style>\n%s'
-            "</style></head><body><main><p>JavaScript draws this page.</p></main>\n"
-            '<script type="application/json" id=page>%s</script>\n<script>\n%s</script></body></html>\n'
-            % (html.escape(title), html.escape(by), part("css"), text.replace("<", "\\u003c"), part("js"))
-        )  # fmt: skip
+        file.write(whole(page(*described)))
 
 
 def read(path):
@@ -51,6 +62,23 @@ def read(path):
     with open(path, encoding="utf-8") as file:
         text = file.read()
     return json.loads(text.split("id=page>", 1)[1].split("</script>", 1)[0])
+
+
+def real(row, key):
+    """The number that `row` has at `key`; NaN: none."""
+    value = row.get(key)
+    return value if isinstance(value, (int, float)) else math.nan
+
+
+def seconds(value):
+    """A time with its unit: "3.2 ms"."""
+    units = ((1, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+    unit, name = next((u for u in units if not value < u[0]), units[-1])
+    return "%.4g %s" % (value / unit, name)
+
+
+def column(name, unit=None):
+    return {"name": name, "unit": unit} if unit else {"name": name}
 
 
 def heading(text):
