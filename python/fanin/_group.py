@@ -23,6 +23,7 @@ from ._completion import Completer, FaninWork, copy_back, ended, join, level
 from ._devices import OWN, beside, collective, know, named_devices, refuse
 from ._gloo_alone import GlooAlone
 from ._level import STAGED, Level
+from ._gathering import monitored_barrier
 from ._life import Life, begin
 from ._membership import AGREE_S, Membership, Options
 from ._messages import Tagged, numbering
@@ -54,7 +55,7 @@ class FaninGroup(GlooAlone):
         rank, size = first.membership.rank, first.membership.size
         super().__init__(rank, size, devices or dict.fromkeys(DEVICES, OWN), others or {})
         self.fallbacks: dict[str, int] = {}  #: reason -> operations that went to Gloo
-        self.timeout = timeout  #: of what goes through Gloo
+        self.timeout = timeout  #: of an operation
         self.life = life or Life("alone")  #: which the group is of
         self.parts: "weakref.WeakSet[FaninGroup]" = weakref.WeakSet()  #: groups of its ranks
         self._messages = messages  # what send and recv go through; None: the Gloo group
@@ -67,6 +68,7 @@ class FaninGroup(GlooAlone):
         self._open_level = open_level
         self._levels = {0: first}
         self._completer = Completer()
+        self._monitored = 0  # calls of monitored_barrier
         self._finalize = weakref.finalize(self, _close, self._completer, self._levels)
 
     # Ranks that change.
@@ -384,10 +386,13 @@ class FaninGroup(GlooAlone):
         return (self._messages or self.gloo).recv_anysource(tensors, tag)
 
     def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
+        self._monitored += 1
+        if timeout is None:
+            timeout = self.timeout
+        monitored_barrier(self.membership, self._monitored, timeout, wait_all_ranks)
         here = self._here()
         with here.order:
             here.turns.gate("monitored_barrier")
-        self.gloo.monitored_barrier(timeout or self.timeout, wait_all_ranks)
 
     def _set_sequence_number_for_group(self) -> None:
         self.gloo._set_sequence_number_for_group()
@@ -571,14 +576,13 @@ def _open_level(
     given: Any, of_group: Any, options: Options, default: FaninGroup | None, number: int
 ) -> Level:
     """The levels above 0 are as groups of the same ranks."""
-    rank, size = given.group_rank, given.group_size
-    store = c10d.PrefixStore(str(number), of_group)
+    rank, size, store = given.group_rank, given.group_size, c10d.PrefixStore(str(number), of_group)
     world = default
     if number and world is None and _world is not None:
         world = _world()
     of = world.membership if world else None
-    members = given.global_ranks_in_group or range(size)
-    membership = Membership(store, rank, size, options, of, members, f"{given.group_id} {number}")
+    members, name = given.global_ranks_in_group or range(size), f"{given.group_id} {number}"
+    membership = Membership(store, rank, size, options, of, members, name, None, given.timeout)
     return Level(membership, lambda: _make_gloo(store, membership, given.timeout))
 
 
@@ -588,9 +592,8 @@ def _reopened(at: _elastic.Place, options: Options, timeout: Any, number: int) -
     of = None
     if number and _world is not None and (world := _world()) is not None:
         of = world.membership
-    membership = Membership(
-        store, at.rank, at.size, options, of, range(at.size), f"{at.name} {number}", at
-    )
+    members, name = range(at.size), f"{at.name} {number}"
+    membership = Membership(store, at.rank, at.size, options, of, members, name, at, timeout)
     return Level(membership, lambda: _make_gloo(store, membership, timeout))
 
 

@@ -11,16 +11,16 @@ import os
 import secrets
 import threading
 import time
-from typing import Any, Callable, Iterator, Sequence
+from typing import Any, Callable, Iterable, Iterator, Sequence
 
 from torch._C._distributed_c10d import Store
 
-from . import _meeting
+from . import _gathering, _meeting
 from ._elastic import Place
 from ._marks import in_words
 from ._store import PatientStore
 from .communicator import Communicator, Operation
-from .errors import BusyError, FaninError, InvalidError
+from .errors import BusyError, FaninError, InvalidError, RankLostError
 
 logger = logging.getLogger("fanin")
 
@@ -29,6 +29,7 @@ Start = Callable[[Communicator], Operation[Any]]
 AGREE_S = 60.0  # beyond a join: the longest wait for what other ranks say about theirs
 ROOM_S = 0.001  # between looks for room for one more operation
 JOINED = "joined"
+RANK_LOST = -7  # FANIN_E_RANK_LOST
 NAME_CHARS = 24  # of a group's name: enough for no two to be alike
 JOB_BYTES = 40  # of the job's name in the names of its groups' jobs
 _environment_lock = threading.Lock()
@@ -83,6 +84,7 @@ class Membership:
         members: Sequence[int] = (),
         name: str = "",
         place: Place | None = None,
+        timeout: datetime.timedelta | None = None,
     ) -> None:
         self.rank = rank
         self.size = size
@@ -95,7 +97,9 @@ class Membership:
         )
         self.kept: list[Any] = []  #: as long as this
         self.shrunk = 0  #: how often its ranks were to leave some behind
-        self._store = PatientStore(store)
+        self.store = PatientStore(store)
+        self._patience = _gathering.patience(options.communicator, timeout)
+        self._processes: dict[int, str] = {}  # by rank: those that are known
         self._world = world
         self._members = list(members)  # its ranks in `world`
         self._name = name
@@ -158,15 +162,26 @@ class Membership:
         if self._world is not None:
             return self._world.own_address()
         first = self._at.address if self._at else ""
-        return _meeting.own_address(self._store, self._read, first)
+        return _meeting.own_address(self.store, self._read, first)
 
     def next_number(self) -> int:
         """One that no other group of the job has."""
-        return int(self._store.add("groups", 1))
+        return int(self.store.add("groups", 1))
 
     def say(self, text: str, level: int = logging.WARNING) -> None:
         """Once for the group: its rank 0 says it."""
         logger.log(level if self.rank == 0 else logging.DEBUG, "fanin: %s", text)
+
+    def gone(self, ranks: Iterable[int]) -> list[int]:
+        """Of these, those of which it is known that they have ended: on this host by their processes,
+        elsewhere by the default group's communicator."""
+        ranks = list(ranks)
+        if self._world is not None:
+            of_world = set(self._world.gone(self._members[rank] for rank in ranks))
+            return [rank for rank in ranks if self._members[rank] in of_world]
+        comm = self.communicator
+        lost = _gathering.named(comm.error) if comm is not None else set()
+        return [rank for rank in ranks if rank in lost or self._has_ended(rank)]
 
     def close(self) -> None:
         """Leave the job."""
@@ -188,10 +203,52 @@ class Membership:
         try:
             if self._world is None and self.rank == 0:
                 self.token()
+            if self.size > 1:
+                self._gather()
             self.communicator = self._made_of_world() or self._made_alone()
         except (FaninError, ValueError, TypeError) as error:
             problem = error
+        except BaseException as error:  # such as KeyboardInterrupt
+            self._give_up(error)
+            raise
         self._agree(problem)
+
+    def _gather(self) -> None:
+        """Wait until all ranks have come: for as long as the group may, while the library's join is
+        for what takes moments."""
+        if self._world is None:
+            self.store.set(f"process/{self.rank}", _gathering.process())
+        gathering = _gathering.Gathering(self.store, "come", self.size)
+        _gathering.gather(gathering, self.rank, self.size, self._patience.coming, self._look)
+        self._hear()
+
+    def _look(self) -> None:
+        """FaninError: there is no point in waiting any more."""
+        self._hear()
+        lost = self.gone(range(self.size))
+        if lost:
+            have = "have" if len(lost) > 1 else "has"
+            text = (
+                f"{_gathering.in_words(lost)} {have} ended before all ranks had come to the group"
+            )
+            raise RankLostError(text, RANK_LOST)
+
+    def _hear(self) -> None:
+        """FaninError: another rank has given up."""
+        if self.store.told("all"):
+            raise FaninError(self._read("all"))
+
+    def _has_ended(self, rank: int) -> bool:
+        if rank not in self._processes and self.store.told(f"process/{rank}"):
+            self._processes[rank] = self._read(f"process/{rank}")
+        return _gathering.has_ended(self._processes.get(rank, ""))
+
+    def _give_up(self, error: BaseException) -> None:
+        """Others need not wait for this rank."""
+        self.reason = f"rank {self.rank}: interrupted while it joined: {type(error).__name__}"
+        self.error = FaninError(self.reason)
+        with contextlib.suppress(RuntimeError):
+            self.store.set("all", self.reason)
 
     def _made_of_world(self) -> Communicator | None:
         """As a group of the default group's communicator, whose ranks know their ways; None: it has
@@ -203,7 +260,7 @@ class Membership:
             return None
         text = f"{world.token()} {self._name}"
         name = hashlib.sha256(text.encode()).hexdigest()[:NAME_CHARS]
-        return world.communicator.group(name, self._members)
+        return world.communicator.group(name, self._members, **self._patience.arguments)
 
     def token(self) -> str:
         """The same on all ranks, and another one in each life of the job.  Once all have joined,
@@ -219,7 +276,7 @@ class Membership:
 
     def _place(self) -> tuple[dict[str, Any], dict[str, str]]:
         """Arguments of the communicator, and variables, that say where the ranks meet."""
-        arguments = dict(self.options.communicator)
+        arguments: dict[str, Any] = {**self._patience.arguments, **self.options.communicator}
         named = self.options.given("switch", "controller")
         if self._world is not None:
             arguments["job"] = self._from_first("job", self._name_of_group)
@@ -234,7 +291,7 @@ class Membership:
         if self._at is not None:
             return self._place_of(self._at, arguments, named)
         first = self.rank == 0
-        meeting = _meeting.tell(self._store) if first else _meeting.hear(self._store, self._read)
+        meeting = _meeting.tell(self.store) if first else _meeting.hear(self.store, self._read)
         if not named:
             self.meeting = meeting
             return arguments, meeting.variables
@@ -248,9 +305,9 @@ class Membership:
         if named:
             return arguments, at.variables
         if self.rank == 0:
-            self.meeting = _meeting.tell(self._store, at.address)
+            self.meeting = _meeting.tell(self.store, at.address)
         else:
-            self.meeting = _meeting.hear(self._store, self._read)
+            self.meeting = _meeting.hear(self.store, self._read)
         return arguments, {**self.meeting.variables, **at.variables}
 
     def _name_of_job(self) -> str:
@@ -264,20 +321,20 @@ class Membership:
         """What rank 0 makes, on all ranks."""
         if self.rank == 0:
             text = make()
-            self._store.set(key, text)
+            self.store.set(key, text)
             return text
         return self._read(key)
 
     def _read(self, key: str) -> str:
-        return self._store.get(key).decode()
+        return self.store.get(key).decode()
 
     def _agree(self, problem: Exception | None) -> None:
         """All ranks or none: the last one says that all have joined, or one why it has not."""
         failed = "" if problem is None else f"rank {self.rank}: {problem}"
-        if failed or self._store.add("joined", 1) == self.size:
-            self._store.set("all", failed or JOINED)
+        if failed or self.store.add("joined", 1) == self.size:
+            self.store.set("all", failed or JOINED)
         try:
-            self._store.wait(["all"], datetime.timedelta(seconds=AGREE_S))
+            self.store.wait(["all"], datetime.timedelta(seconds=AGREE_S))
             told = self._read("all")
         except RuntimeError as error:
             told = f"ranks do not tell whether they have joined: {error}"

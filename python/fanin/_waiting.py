@@ -30,6 +30,11 @@ def _level() -> int:
     return logging.WARNING if os.environ.get("LOCAL_RANK", "0") == "0" else logging.DEBUG
 
 
+def tell(rank: int, text: str) -> None:
+    """A rank waits for something else than the library's join."""
+    logger.log(_level(), "fanin: rank %d: %s", rank, text)
+
+
 def _tell(rank: int | None, text: bytes | None) -> None:
     try:
         who = f"rank {rank - 1}: " if rank else ""

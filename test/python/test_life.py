@@ -109,10 +109,3 @@ def test_ranks_of_a_second_life_meet_at_the_store_of_the_first():
     finally:
         agent.kill()
         agent.wait(WAIT_S)
-
-
-def test_a_rank_may_come_late_to_a_group_beside_gloos():
-    command = [str(HERE / "late_group.py"), "0.7"]
-    for status, said, err in Processes(3, "", {}, command=command).outputs():
-        assert status == 0, err
-        assert "active, 3 ranks" in said

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one rank of a test of waits does: `waits_ranks.py FUNCTION ARGUMENTS-AS-JSON`.
+
+Ranks that are not to come in time wait until the others have said so by the store of the default group,
+which waits for minutes.
+"""
+
+import datetime
+import json
+import os
+import signal
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+
+import fanin.torch
+
+PATIENT = datetime.timedelta(minutes=30)
+
+
+def store():
+    return dist.distributed_c10d._get_default_store()
+
+
+def tell(key):
+    store().set(f"test {key} {dist.get_rank()}", "1")
+
+
+def wait_for(key, ranks):
+    store().wait([f"test {key} {rank}" for rank in ranks], PATIENT)
+
+
+def failure(call):
+    """Of a call that has to fail, class and text."""
+    try:
+        call()
+    except (RuntimeError, KeyboardInterrupt) as error:
+        return [type(error).__name__, str(error)]
+    return ["", "did not fail"]
+
+
+def total(group=None):
+    dist.all_reduce(tensor := torch.ones(3), group=group)
+    return tensor.tolist()
+
+
+def stalled():
+    """The last rank does not take part, until the others have given up; in the default group and in one
+    whose timeout is another."""
+    last = dist.get_world_size() - 1
+    others, answer = range(last), {}
+    group = dist.new_group(timeout=datetime.timedelta(seconds=1.5))
+    total(group)
+    for name, one in {"group": group, "default": None}.items():
+        if dist.get_rank() == last:
+            wait_for(name, others)
+        else:
+            answer[name] = failure(lambda one=one: total(one))
+            tell(name)
+    return answer
+
+
+def late():
+    """Ranks come to new groups one after the other, the last one to one that the others have given up."""
+    rank, last = dist.get_rank(), dist.get_world_size() - 1
+    whole = dist.new_group(timeout=PATIENT)
+    given_up = dist.new_group(timeout=datetime.timedelta(seconds=1))
+    time.sleep(rank * 1.2)
+    answer = {"whole": total(whole)}
+    if rank == last:
+        wait_for("given up", range(last))
+    answer["given up"] = failure(lambda: total(given_up))
+    tell("given up")
+    answer["after"] = total()
+    return answer
+
+
+def beside_gloo():
+    """The last rank comes late to a group in a job whose default group is Gloo's."""
+    if dist.get_rank() == dist.get_world_size() - 1:
+        time.sleep(0.7)
+    group = dist.new_group(backend="fanin")
+    dist.all_reduce(tensor := torch.full((3,), 2.0), group=group)
+    return {"sum": tensor.tolist(), "summary": fanin.torch.summary(group)}
+
+
+def dead():
+    """Rank 1 has ended; the others have a group with it, and one without it."""
+    both, without = dist.new_group(timeout=PATIENT), dist.new_group([0, 2], timeout=PATIENT)
+    if dist.get_rank() == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    begun = time.monotonic()
+    answer = {"failure": failure(lambda: total(both)), "seconds": time.monotonic() - begun}
+    begun = time.monotonic()
+    answer["barrier"] = failure(lambda: dist.monitored_barrier(both))
+    answer["without"] = total(without)
+    answer["seconds"] = max(answer["seconds"], time.monotonic() - begun)
+    return answer
+
+
+def interrupted():
+    """Rank 0 waits for a rank of a group, and gets a signal."""
+    group = dist.new_group(timeout=PATIENT)
+    if dist.get_rank() == 0:
+        signal.setitimer(signal.ITIMER_REAL, 1.5)
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
+        answer = {"failure": failure(lambda: total(group))}
+        tell("interrupted")
+    else:
+        wait_for("interrupted", [0])
+        answer = {"failure": failure(lambda: total(group))}
+    return answer
+
+
+def monitored():
+    """New groups whose first call it is."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    groups = [dist.new_group(timeout=PATIENT) for _ in range(5)]
+    short = datetime.timedelta(seconds=0.5) if rank == 0 else PATIENT
+    dist.monitored_barrier(groups[0])
+    dist.monitored_barrier(groups[0], wait_all_ranks=True)
+    answer = {"sum": total(groups[0])}
+    early = datetime.timedelta(seconds=0.2) if rank else PATIENT
+    calls = {
+        "early": lambda: dist.monitored_barrier(groups[4], early),
+        "first": lambda: dist.monitored_barrier(groups[1], short),
+        "all": lambda: dist.monitored_barrier(groups[2], short, wait_all_ranks=True),
+        "zero": lambda: dist.monitored_barrier(groups[3], datetime.timedelta()),
+    }
+    for name, call in calls.items():
+        if rank in {"early": (size - 1,), "zero": (0,)}.get(name, (0, size - 1)):
+            answer[name] = failure(call)
+            tell(name)
+        else:
+            wait_for(name, [size - 1 if name == "early" else 0])
+    wait_for("all", [size - 1])
+    dist.monitored_barrier()
+    answer["after"] = total()
+    return answer
+
+
+def main():
+    torch.set_num_threads(1)
+    arguments = json.loads(sys.argv[2])
+    timeout = arguments.pop("timeout", None)
+    given = {} if timeout is None else {"timeout": datetime.timedelta(seconds=timeout)}
+    dist.init_process_group(arguments.pop("backend", "fanin"), **given)
+    print(json.dumps(globals()[sys.argv[1]](**arguments)), flush=True)
+    last = dist.get_world_size() - 1 if sys.argv[1] != "dead" else 2
+    tell("end")
+    if dist.get_rank() == 0:  # whose store it is
+        wait_for("end", [rank for rank in range(last + 1) if sys.argv[1] != "dead" or rank != 1])
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
