@@ -50,7 +50,7 @@ void controller_close(void *ctx, unsigned conn)
 
 /* ---- opening ------------------------------------------------------------------------------- */
 
-/* A socket of a controller that is gone may be in the way; one that answers is not taken. */
+/* The socket of a controller that has ended may be left over; one that answers is not replaced. */
 static int listen_unix(const char *path)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
@@ -181,8 +181,8 @@ static void hang_up(struct controller_sockets *s, unsigned i)
 	fan_ctl_closed(s->ctl, fan_clock_ns(), i);
 }
 
-/* A place for a connection from there.  Who has not said who it is gives way: of those of one host
- * there are few, and of all others when there is no place left. */
+/* A place for a connection from there.  One that has not said who it is yields: of those of one
+ * host there are few, and of all others when there is no place left. */
 static unsigned find_place(struct controller_sockets *s, const fan_peer *from)
 {
 	unsigned i = 0, count, oldest = oldest_nameless(s, from, &count);

@@ -202,7 +202,7 @@ void fan_ctl_line(struct fan_ctl *c, uint64_t now_ns, unsigned conn, const char 
 	json_error_t error;
 
 	c->now_ns = now_ns;
-	if (c->conn[conn].kind == CTL_CONN_FREE) /* refused, and lines were still on their way */
+	if (c->conn[conn].kind == CTL_CONN_FREE) /* refused, and lines were still in flight */
 		return;
 	json_t *line = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
 	if (!json_is_object(line))

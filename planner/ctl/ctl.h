@@ -23,7 +23,7 @@
 #define FAN_CTL_BACK_MS	      400    /* time for a server to reconnect before it is lost */
 #define FAN_CTL_NAMELESS_MS   10000  /* time for a connection to send its first line */
 #define FAN_CTL_SETTLE_MS     20     /* from a failure to mending the plan */
-#define FAN_CTL_COME_MS	      100    /* from a node's arrival to planning */
+#define FAN_CTL_ARRIVAL_MS    100    /* from a node's arrival to planning */
 #define FAN_CTL_LINGER_MS     3000   /* life of routes to a lost aggregator, for LEAVEs */
 #define FAN_CTL_ABSENT_MS     10000  /* life of the old route of a disconnected worker */
 #define FAN_CTL_HOLD_MS	      2000   /* from the return of a link to its use; doubled each time */

@@ -250,7 +250,7 @@ bool ctl_all_up(const struct fan_ctl *c);
 int ctl_link_load(struct fan_ctl *c, const struct fan_topo *t);
 
 /* A daemon has come, maybe anew or to another address; has gone. */
-void ctl_link_came(struct fan_ctl *c, uint32_t node);
+void ctl_link_node_in(struct fan_ctl *c, uint32_t node);
 void ctl_link_gone(struct fan_ctl *c, uint32_t node);
 
 /* What a daemon's report says of its neighbours. */

@@ -66,7 +66,7 @@ static void age_lists(struct fan_ctl *c, uint32_t node)
 	}
 }
 
-void ctl_link_came(struct fan_ctl *c, uint32_t node)
+void ctl_link_node_in(struct fan_ctl *c, uint32_t node)
 {
 	age_list(&c->node[node]);
 	age_lists(c, node);
@@ -176,7 +176,7 @@ static void go_down(struct fan_ctl *c, struct ctl_link *l)
 	ctl_plan_in(c, FAN_CTL_SETTLE_MS, "link %s-%s is down", a->name, b->name);
 }
 
-static void come_up(struct fan_ctl *c, struct ctl_link *l)
+static void link_up(struct fan_ctl *c, struct ctl_link *l)
 {
 	const struct ctl_node *a = &c->node[l->end[0]], *b = &c->node[l->end[1]];
 
@@ -184,7 +184,7 @@ static void come_up(struct fan_ctl *c, struct ctl_link *l)
 		 (double)(c->now_ns - l->since_ns) / 1e9);
 	l->state = CTL_LINK_UP;
 	l->since_ns = c->now_ns;
-	ctl_plan_in(c, FAN_CTL_COME_MS, "link %s-%s came back", a->name, b->name);
+	ctl_plan_in(c, FAN_CTL_ARRIVAL_MS, "link %s-%s came back", a->name, b->name);
 }
 
 static void judge(struct fan_ctl *c, struct ctl_link *l)
@@ -203,7 +203,7 @@ static void judge(struct fan_ctl *c, struct ctl_link *l)
 	else if (!l->heard_ns)
 		l->heard_ns = c->now_ns;
 	else if (c->now_ns - l->heard_ns >= hold_ns(l))
-		come_up(c, l);
+		link_up(c, l);
 }
 
 void ctl_link_tick(struct fan_ctl *c)

@@ -144,10 +144,10 @@ void ctl_node_hello(struct fan_ctl *c, uint32_t conn, const json_t *line)
 		 json_array_size(h.routes));
 	if (n->state != CTL_UP) {
 		enter(c, n, CTL_UP);
-		ctl_plan_in(c, FAN_CTL_COME_MS, "%s %s came%s", kind_text(n->kind), n->name,
+		ctl_plan_in(c, FAN_CTL_ARRIVAL_MS, "%s %s came%s", kind_text(n->kind), n->name,
 			    moved ? " to another address" : "");
 	}
-	ctl_link_came(c, node);
+	ctl_link_node_in(c, node);
 	ctl_route_greet(c, node, h.routes);
 }
 

@@ -274,7 +274,7 @@ static bool is_overtaken(const struct fan_ctl *c)
 	return c->changes != c->planned_changes;
 }
 
-/* The answer of a plan that is under way would be of no use: the next one begins at once. */
+/* The answer of a plan in progress would be of no use: the next one begins at once. */
 static void give_up(struct fan_ctl *c)
 {
 	if (c->phase != CTL_DRAFTING)

@@ -340,7 +340,7 @@ static void refused(struct fan_ctl *c, struct ctl_route *r, const struct ctl_nod
 	snprintf(j->why, sizeof j->why, "%s refuses route %u: %.200s", n->name, r->number, why);
 	r->broken = true;
 	if (++j->refusals <= CTL_REFUSALS_MAX)
-		ctl_plan_in(c, FAN_CTL_COME_MS, "%s refused a route", n->name);
+		ctl_plan_in(c, FAN_CTL_ARRIVAL_MS, "%s refused a route", n->name);
 }
 
 void ctl_route_answer(struct fan_ctl *c, uint32_t node, int64_t id, const char *error)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* algorithm.h - every way to make a plan, by name.
+/* algorithm.h - the algorithms that make plans, by name.
  *
- * All are functions of topology, options and seed.  Each leaves a whole plan, that
- * fan_eval accepts, or an error and an empty one. */
+ * All are functions of topology, options and seed.  Each leaves a whole plan, that fan_eval
+ * accepts, or an error and an empty one. */
 #ifndef FAN_PLAN_ALGORITHM_H
 #define FAN_PLAN_ALGORITHM_H
 

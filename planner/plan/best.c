@@ -119,7 +119,7 @@ static double links_of(const struct fan_plan *p)
 	return sum;
 }
 
-/* Judge a plan that is fitted, and keep it if it is better.  Takes it over either way. */
+/* Judge a plan that is fitted, and keep it if it is better.  Takes it over in both cases. */
 static int judge(struct best *b, struct fan_plan *p)
 {
 	double gbps = fan_eval_gbps(b->t, p), links = links_of(p);

@@ -42,8 +42,8 @@ double fan_bound_closed(const struct fan_cands *c, bool links)
 	return least;
 }
 
-/* The program of flows while it is built.  Commodities are the targets of `c`: what is on
- * its way to a switch to be summed, or to a server. */
+/* The program of flows while it is built.  Commodities are the targets of `c`: what is on its path
+ * to a switch to be summed, or to a server. */
 struct flows {
 	const struct fan_cands *c;
 	struct fan_lp lp;
@@ -64,7 +64,7 @@ static int *keep_at(const struct flows *f, uint32_t target, uint32_t node)
 	return &f->keep[(size_t)target * f->c->t->nodes + node];
 }
 
-/* Where traffic may pass on its way to `to`. */
+/* Where traffic to `to` may pass. */
 static bool passes(const struct fan_topo *t, uint32_t node, uint32_t to)
 {
 	return node == to || t->node[node].kind == FAN_NODE_SWITCH;

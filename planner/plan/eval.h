@@ -16,7 +16,7 @@
 struct fan_eval {
 	double gbps;	  /* the least rate of a job, divided by its weight */
 	uint32_t binding; /* the resource that was full first; UINT32_MAX: none is limited */
-	double with_results_gbps; /* as `gbps`, if results on their way down count, too */
+	double with_results_gbps; /* as `gbps`, if results count, too */
 	double *job_gbps;	  /* what each worker of a job sends; by job */
 	double *job_results_gbps; /* the same, if results count, too */
 	double *load_gbps;	  /* by resource, without background load, at those rates */

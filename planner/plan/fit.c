@@ -9,8 +9,7 @@
 
 #define ARCS_MAX (FAN_ROUTE_HOPS_MAX + 1) /* of a worker's whole path: 24 switches */
 
-/* One worker in so many may pass a switch twice: on its way to where it is summed, and in the sum.
- */
+/* One worker in so many may pass a switch twice: to where it is summed, and in the sum. */
 #define TWICE 16
 
 /* Two arcs that follow each other on somebody's path. */
@@ -379,7 +378,7 @@ static void flatten(struct fan_fit *f, struct fan_tree *tree)
 	}
 }
 
-/* Sums first, since all their workers need them.  One that does not fit goes another way, or its
+/* Sums first, since all their workers need them.  One that does not fit takes another path, or its
  * workers have to. */
 static bool mend_sums(struct fan_fit *f, struct fan_tree *tree)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* install.h - what switches, servers and workers must know so that a plan is what happens.
  *
- * Each tree of the plan becomes a part: a job of its own, with the tree's server as aggregator
- * and a route number that stands in all its packets.  Switches on the way get entries:
- * what comes from there, of these ranks, is summed here or passed on, and goes on there.
- * A worker joins each part at the first switch of its path, and cuts its tensors by the
- * parts' shares.  Rank r of a part is the job's r-th worker.  adr 11 says why.
+ * Each tree of the plan becomes a part: a job of its own, with the tree's server as aggregator and
+ * a route number that stands in all its packets.  Switches on the path get entries: what comes from
+ * there, of these ranks, is summed here or passed on, and goes on there.  A worker joins each part
+ * at the first switch of its path, and cuts its tensors by the parts' shares.  Rank r of a part is
+ * the job's r-th worker.  adr 11 says why.
  *
  * Pure, as all of planner/plan; nothing is sent anywhere. */
 #ifndef FAN_PLAN_INSTALL_H
@@ -21,7 +21,7 @@
 /* One switch's rule for some ranks of a part. */
 struct fan_install_entry {
 	uint32_t from;	/* the node below; FAN_NODE_NONE: workers that join here */
-	uint32_t next;	/* on the way up: a switch, or the server */
+	uint32_t next;	/* next hop up: a switch, or the server */
 	uint32_t depth; /* hops to the server */
 	bool sums;
 	uint64_t ranks[FAN_RANK_WORDS];

@@ -54,9 +54,9 @@ struct fan_flow *fan_tree_sum(const struct fan_tree *tree, uint32_t node);
  * now. */
 struct fan_flow *fan_tree_add_sum(struct fan_tree *tree, uint32_t node);
 
-/* The results of a tree on their way down: each link that a flow of the tree passes carries
- * them once, the other way, however many flows there are.  Adds `load` to `need`, by arc;
- * `seen` is by arc, too, and overwritten. */
+/* The results of a tree: each link that a flow of the tree passes carries them once, in the other
+ * direction, however many flows there are.  Adds `load` to `need`, by arc; `seen` is by arc, too,
+ * and overwritten. */
 void fan_tree_add_results(const struct fan_topo *t, const struct fan_tree *tree, double load,
 			  bool *seen, double *need);
 

@@ -163,7 +163,7 @@ static double intake(const struct fan_topo *t, uint32_t server)
 	return sum < cap ? sum : cap;
 }
 
-/* Routes by which flows that nobody sums get in each other's way least. */
+/* Routes on which flows that nobody sums share the fewest links. */
 static int spread(const struct fan_topo *t, const struct fan_plan_options *o, struct fan_plan *p)
 {
 	struct fan_cands c;

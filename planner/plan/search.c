@@ -211,7 +211,7 @@ static double cost_now(const struct search *s, const struct fan_tree *tree, uint
 	return cost_of(s, arc, was->route.arc + was->route.hops, was->to, INFINITY);
 }
 
-/* Do two workers of a group go the same way, but for their own links? */
+/* Do two workers of a group take one path, but for their own links? */
 static bool are_twins(const struct fan_flow *a, const struct fan_flow *b)
 {
 	return a->to == b->to && a->route.hops == b->route.hops && a->route.hops > 0 &&

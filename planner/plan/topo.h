@@ -30,8 +30,8 @@ struct fan_node {
 
 struct fan_link {
 	uint32_t a, b;
-	double gbps;		/* each way */
-	double background_gbps; /* of it in use by others, each way */
+	double gbps;		/* in each direction */
+	double background_gbps; /* of it in use by others, in each direction */
 	double delay_us;
 };
 

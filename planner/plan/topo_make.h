@@ -55,9 +55,8 @@ int fan_attach_parse(struct fan_attach *a, const char *text, struct fan_why *why
 
 /* Add them to `*t`, with a job of all workers and servers if there was no job, and seal.
  *
- * FAN_E_CONFIG  no switch, too many nodes, or as fan_topo_seal
- * FAN_E_NOMEM
- * `*t` is to be freed by the caller either way. */
+ * FAN_E_CONFIG  no switch, too many nodes, or as fan_topo_seal FAN_E_NOMEM `*t` is to be freed by
+ * the caller in both cases. */
 int fan_attach(struct fan_topo *t, const struct fan_attach *a, struct fan_why *why);
 
 #endif

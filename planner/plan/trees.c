@@ -126,8 +126,8 @@ static void price_switches(struct grow *k, const double *price)
 		}
 }
 
-/* What the results cost on the way of a sum; where workers' ways meet they go once, so those
- * are left out: trees look cheaper than they are, and the program decides. */
+/* What the results cost on the path of a sum; where workers' paths meet they go once, so those are
+ * left out: trees look cheaper than they are, and the program decides. */
 static double results_of(const struct grow *k, const double *price, uint32_t route)
 {
 	double sum = 0;

@@ -41,7 +41,7 @@ uint64_t fan_event_push(struct fan_event_heap *h, uint64_t at_ns, uint32_t sourc
 /* Take the first event away.  There is one. */
 void fan_event_pop(struct fan_event_heap *h);
 
-/* Both at once: the first event gives way to the next one of its source. */
+/* Both at once: the first event is replaced by the next one of its source. */
 uint64_t fan_event_replace(struct fan_event_heap *h, uint64_t at_ns);
 
 #endif

@@ -25,7 +25,7 @@ struct fan_link_config {
 	struct fan_sim_fault fault;
 };
 
-/* A packet on its way. */
+/* A packet in flight. */
 struct fan_link_entry {
 	uint64_t at_ns; /* when it arrives */
 	uint32_t node;	/* of a packet that left its link: where */
@@ -69,7 +69,7 @@ void fan_link_free(struct fan_sim_link *l, struct fan_body_pool *pool);
 uint64_t fan_link_take(struct fan_sim_link *l, uint64_t now_ns, uint16_t len, bool own,
 		       bool *marked);
 
-/* Put the packet behind those that are under way; false: out of memory. */
+/* Put the packet behind those in flight; false: out of memory. */
 bool fan_link_push(struct fan_sim_link *l, const struct fan_link_entry *e);
 
 static inline struct fan_link_entry *fan_link_first(struct fan_sim_link *l)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* packet.h - datagrams on their way, and the pool that their bytes come from.
+/* packet.h - datagrams in flight, and the pool that their bytes come from.
  *
- * The bytes of a datagram lie in a body that all its copies share: a result that goes to
- * a hundred workers is one body with a hundred references.  Bodies are made in slabs and used
- * again; there is no allocation for a packet.
+ * The bytes of a datagram lie in a body that all its copies share: a result that goes to a hundred
+ * workers is one body with a hundred references.  Bodies are made in slabs and used again; there is
+ * no allocation for a packet.
  *
- * What a worker reduces is a table that nobody changes.  A body need not copy it: a small one
- * holds the header, fills a cache line, and says where the payload is.  A thousand workers'
- * windows are a hundred megabytes otherwise, and a few in this way. */
+ * What a worker reduces is a table that nobody changes.  A body need not copy it: a small one holds
+ * the header, fills a cache line, and says where the payload is.  A thousand workers' windows are a
+ * hundred megabytes otherwise, and a few so. */
 #ifndef FAN_SIM_PACKET_H
 #define FAN_SIM_PACKET_H
 

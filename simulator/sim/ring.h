@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ring.h - a model of ring all-reduce, to compare with.
  *
- * n workers each pass a tensor's n parts on to the next one, 2(n - 1) times: a part is
- * summed on its first way round and handed out on its second.  Packets are passed on
- * as they come.  The model is kind to the ring: nothing is lost, nothing is acknowledged,
- * and adding takes no time.  Buckets are reduced one after the other. */
+ * n workers each pass a tensor's n parts on to the next one, 2(n - 1) times: a part is summed on
+ * its first round and handed out on its second.  Packets are passed on as they come.  The model is
+ * kind to the ring: nothing is lost, nothing is acknowledged, and adding takes no time.  Buckets
+ * are reduced one after the other. */
 #ifndef FAN_SIM_RING_H
 #define FAN_SIM_RING_H
 

@@ -40,7 +40,7 @@ struct fan_scenario_node {
 	bool free_early, preemption, ageing, priorities;
 	bool reminders; /* of what completes their sums */
 	char server_name[FAN_FIELD_NAME];
-	uint32_t server; /* next on the way up; FAN_SIM_NONE: it completes its sums itself */
+	uint32_t server; /* next hop; FAN_SIM_NONE: it completes its sums itself */
 	uint16_t payload_bytes;
 	bool multicast;
 	uint32_t placed; /* workers on it */

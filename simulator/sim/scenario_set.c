@@ -9,8 +9,8 @@
 
 #define DEPTH_MAX 16
 
-/* The way to a value, part by part. */
-struct way {
+/* The path to a value in JSON, key by key. */
+struct key_path {
 	const char *part[DEPTH_MAX];
 	unsigned parts;
 	json_t *value;
@@ -18,9 +18,9 @@ struct way {
 	const char *lost; /* the part that leads nowhere */
 };
 
-static void walk(struct way *w, json_t *at, unsigned depth);
+static void walk(struct key_path *w, json_t *at, unsigned depth);
 
-static void walk_array(struct way *w, json_t *list, unsigned depth)
+static void walk_array(struct key_path *w, json_t *list, unsigned depth)
 {
 	const char *part = depth < w->parts ? w->part[depth] : "";
 	uint64_t number, size = json_array_size(list);
@@ -45,7 +45,7 @@ static void walk_array(struct way *w, json_t *list, unsigned depth)
 		w->lost = part;
 }
 
-static void walk(struct way *w, json_t *at, unsigned depth)
+static void walk(struct key_path *w, json_t *at, unsigned depth)
 {
 	const char *part = w->part[depth];
 	if (json_is_array(at)) {
@@ -66,7 +66,7 @@ static void walk(struct way *w, json_t *at, unsigned depth)
 
 int fan_scenario_set(json_t *root, const char *path, const char *text, char *why, size_t why_bytes)
 {
-	struct way w = {.parts = 0};
+	struct key_path w = {.parts = 0};
 	char *copy = strdup(path), *save = NULL;
 	char *p = copy ? strtok_r(copy, ".", &save) : NULL;
 	for (; p && w.parts < DEPTH_MAX; p = strtok_r(NULL, ".", &save))

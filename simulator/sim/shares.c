@@ -78,7 +78,7 @@ static bool leads_to(const struct fan_scenario *s, uint32_t n, uint32_t aggregat
 	return fan_scenario_shares(&s->node[n]) && fan_scenario_aggregator(s, n) == aggregator;
 }
 
-/* Every switch on the way reaches the next one. */
+/* Every switch on the path reaches the next one. */
 static int check_path(const struct fan_scenario *s, struct fan_sim *sim, uint32_t from,
 		      struct fan_reader *r)
 {

@@ -14,14 +14,14 @@
 #define PID_FIRST  100000 /* of simulated ranks: real ones have their numbers */
 #define BYTES_EACH 4	  /* of an element */
 
-/* A bucket under way. */
+/* A bucket in progress. */
 struct span {
 	uint64_t begin_ns, part_ns; /* ready; first sent */
 };
 
 /* What was seen of a rank. */
 struct seen {
-	struct span *span; /* room for two iterations: more are never under way */
+	struct span *span; /* room for two iterations: more are never in progress */
 	uint64_t ready, sent, done;
 	uint64_t elems, quiet_ns;
 	int pid;
@@ -136,7 +136,7 @@ static void look_quiet(struct fan_timeline *l, struct seen *s, const struct fan_
 	s->elems = t->times.elems;
 }
 
-/* A job that began again has fewer buckets done than before: those under way have failed. */
+/* A job that began again has fewer buckets done than before: those in progress have failed. */
 static void look_back(struct fan_timeline *l, struct seen *s, const struct fan_trainer *t,
 		      uint64_t now_ns)
 {

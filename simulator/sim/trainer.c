@@ -40,7 +40,7 @@ static uint8_t urgency(const void *arg, const struct fan_priority_view *v)
 	return fan_priority_default(NULL, &mine);
 }
 
-static bool come(struct fan_trainer *t)
+static bool join(struct fan_trainer *t)
 {
 	const struct fan_job_config *c = t->shared->cfg;
 	const struct fan_job_seat at = seat_of(t);
@@ -96,8 +96,8 @@ static void drop_ops(struct fan_trainer *t)
 	t->op_first = t->op_next = t->in_flight = 0;
 }
 
-/* Begin anew with `iteration`, whose last one all ranks have the gradients of. */
-static void rise(struct fan_trainer *t, uint32_t iteration)
+/* Begin again at `iteration`; all ranks have the gradients of those before. */
+static void restart_from(struct fan_trainer *t, uint32_t iteration)
 {
 	drop_ops(t);
 	t->left_elems = elems_from(t->shared->cfg, iteration);
@@ -113,9 +113,9 @@ static void rise(struct fan_trainer *t, uint32_t iteration)
 	t->shared->sim->awaited++;
 }
 
-/* All ranks are gone, some with an error: let them all come again.  Also those that had
- * finished, since the others need them. */
-static void rise_all(struct fan_trainer_shared *sh)
+/* All ranks have left, some with an error: restart them all, also those that had finished, since
+ * the others need them. */
+static void restart_all(struct fan_trainer_shared *sh)
 {
 	struct fan_sim *s = sh->sim;
 	uint32_t least = UINT32_MAX;
@@ -132,7 +132,7 @@ static void rise_all(struct fan_trainer_shared *sh)
 	sh->gone = 0;
 	sh->begin_ns = s->now_ns + (FAN_MS << (sh->lives < PAUSE_MAX ? sh->lives : PAUSE_MAX));
 	for (uint32_t r = 0; r < sh->cfg->ranks; r++) {
-		rise(&sh->first[r], least);
+		restart_from(&sh->first[r], least);
 		fan_sim_wake(s, sh->first[r].actor);
 	}
 }
@@ -175,7 +175,7 @@ static void go(struct fan_trainer *t)
 	t->core = NULL;
 	t->shared->sim->actor[t->actor].worker = NULL;
 	if (++t->shared->gone == t->shared->cfg->ranks)
-		rise_all(t->shared);
+		restart_all(t->shared);
 	else if (t->fault.err && (!t->begun || t->shared->lives < t->shared->cfg->retries))
 		end_others(t->shared);
 }
@@ -421,7 +421,7 @@ static void recv_packet(void *self, const struct fan_sim_packet *p)
 static void tick(void *self)
 {
 	struct fan_trainer *t = self;
-	if (!t->core && !come(t)) {
+	if (!t->core && !join(t)) {
 		t->shared->sim->broke = true;
 		return;
 	}

@@ -126,7 +126,7 @@ struct fan_sim_body *fan_sim_body(struct fan_sim *s, const struct fan_out_item *
 
 struct fan_sim_body *fan_sim_body_lent(struct fan_sim *s, const struct fan_out_item *it)
 {
-	/* where the check covers the payload, nodes on the way may look at both */
+	/* where the check covers the payload, nodes on the path may look at both */
 	if (fan_fault_is_covered(it->head) || fan_out_item_bytes(it) > s->pool.bytes)
 		return fan_sim_body(s, it);
 	const uint8_t *payload = it->payload_bytes ? it->payload : NULL;

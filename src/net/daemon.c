@@ -140,8 +140,8 @@ static int explain(int e, const struct fan_daemon_options *o, unsigned index, ch
 	}
 }
 
-/* Can `to`, which is the next on the way up, be what it is said to be, and does the way take
- * full fragments with `more` bytes in front of them? */
+/* Can `to` be the next hop that the options name, and does the path to it take full fragments with
+ * `more` bytes in front? */
 static int check_above(const struct fan_daemon_options *o, const fan_peer *to, const char *what,
 		       unsigned more, char *why, size_t bytes)
 {

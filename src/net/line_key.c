@@ -55,7 +55,7 @@ void fan_line_key_hello(const struct fan_line_key *k, char text[FAN_LINE_HELLO_C
 	       sizeof AFTER_NONCE);
 }
 
-/* Make the keys of both ways from key number `of`. */
+/* Derive the keys of both directions from key number `of`. */
 static void make_keys(struct fan_line_key *k, unsigned of)
 {
 	static const char up[] = "fanin lines up", down[] = "fanin lines down";

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* line_key.h - signed lines: who has no key can neither say nor change one.
+/* line_key.h - signed lines: without the key nobody can write or change one.
  *
  *     > {"nonce":"32 hexadecimal digits"}        who dials
  *     < {"nonce":"32 hexadecimal digits"}
- *     > MAC {"hello":"switch",...}               from now on each line, both ways
+ *     > MAC {"hello":"switch",...}               from now on each line, in both directions
  *
- * Each way has a key of its own, HKDF(the shared one, "fanin lines up" or "down") with both nonces,
- * the dialler's first, as salt.  MAC is the first 16 bytes, as hexadecimal digits, of
+ * Each direction has a key of its own, HKDF(the shared one, "fanin lines up" or "down") with both
+ * nonces, the dialler's first, as salt.  MAC is the first 16 bytes, as hexadecimal digits, of
  * HMAC-SHA-256(that key, the number of the line, 8 bytes, least first, and HMAC-SHA-256(that key,
- * the line)).  So a line cannot be said again, nor to somebody else, nor left out.  Lines are not
- * hidden. */
+ * the line)).  So a line can be neither replayed, nor redirected, nor left out.  Lines are not
+ * encrypted. */
 #ifndef FAN_LINE_KEY_H
 #define FAN_LINE_KEY_H
 

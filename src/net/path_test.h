@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* path_test.h - does the path to a switch or aggregator lose large datagrams?
  *
- * Routers say so by ICMP, which anybody can forge, and firewalls lose what they say.  So who waits
- * for what large datagrams should bring sends ECHOs of that length and short ones beside them.  If
- * short ones are answered again and again and no long one is, nor a result comes, the path takes no
- * such datagrams.  What a router has said is only tried: an ECHO of that length.  Whoever answers
- * may say that its own path, to where sums go on, is such a one: that counts as no answer to a long
- * one. */
+ * Routers report it by ICMP, which anybody can forge and firewalls drop.  So an object that waits
+ * for the effect of large datagrams sends ECHOs of that length, and short ones with them.  If short
+ * ones are answered again and again, but no long one, and no result arrives, the path takes no such
+ * datagrams.  The size that a router reported is only tried, by an ECHO of that length.  An answer
+ * may say that the answerer's own path to its next hop loses large datagrams; it then counts as no
+ * answer to a long ECHO. */
 #ifndef FAN_PATH_TEST_H
 #define FAN_PATH_TEST_H
 
@@ -17,20 +17,20 @@
 #include "udp.h"
 
 #define FAN_PATH_TEST_MTU_MIN  576  /* that every path takes */
-#define FAN_PATH_TEST_AFTER_MS 500  /* without a result, until a test begins... */
-#define FAN_PATH_TEST_AGAIN_MS 2500 /* ...and after one that was passed */
+#define FAN_PATH_TEST_AFTER_MS 500  /* without a result, until a test begins */
+#define FAN_PATH_TEST_AGAIN_MS 2500 /* without a result, until a test begins after a passed one */
 #define FAN_PATH_TEST_STEP_MS  100  /* from round to round */
 #define FAN_PATH_TEST_ROUNDS   24 /* without an answer to a long ECHO, until the path is given up */
 #define FAN_PATH_TEST_SHORT    8  /* answers to short ones by then, at least */
-#define FAN_PATH_TEST_PART     8  /* of the stall time: the most that AFTER_MS is... */
-#define FAN_PATH_TEST_PARTS    64 /* ...and STEP_MS */
+#define FAN_PATH_TEST_PART     8  /* AFTER_MS is at most the stall time over this */
+#define FAN_PATH_TEST_PARTS    64 /* STEP_MS is at most the stall time over this */
 
-/* Of one path.  All zero: nothing is under way. */
+/* The test of one path.  All zero: no test is in progress. */
 struct fan_path_test {
 	uint64_t next_ns;     /* of the next round; 0: no large datagram waits for a result */
 	uint64_t nonce;	      /* of the test's ECHOs, plus which of them it is */
 	uint32_t bytes;	      /* of the longest datagram since the last result, with its header */
-	unsigned rounds;      /* sent; 0: none under way */
+	unsigned rounds;      /* rounds sent; 0: no test is in progress */
 	unsigned short_heard; /* answers to short ECHOs */
 	bool told_heard;      /* an ECHO of `told_bytes` has been answered */
 	uint32_t told_bytes;  /* that a router is said to take, as `bytes`; 0: nothing was said */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plane.h - a way past the sockets by which a daemon's shards receive datagrams.
+/* plane.h - a second path, past the sockets, by which a daemon's shards receive datagrams.
  *
- * A plane takes from interfaces the datagrams that are for the ports of the shards and gives
- * them to the shards where they lie.  All that it does not take, another interface's traffic
- * included, comes by the sockets, which stay open, and by these all answers leave: so a plane may
- * leave to the kernel whatever it does not understand. */
+ * A plane takes the datagrams for the shards' ports from interfaces and passes them to the shards
+ * in place.  The sockets stay open: they receive what the plane does not take, other interfaces'
+ * traffic included, and send all answers.  So a plane may leave what it does not understand to the
+ * kernel. */
 #ifndef FAN_PLANE_H
 #define FAN_PLANE_H
 
@@ -61,7 +61,8 @@ struct fan_plane_wish {
 	size_t datagram_bytes; /* the longest */
 };
 
-/* Datagrams come from here on.  0 and `*p`; or -1 with the reason and the way out in `why`. */
+/* Open a plane; datagrams arrive from now on.  0 and `*p`; or -1 with the reason and the remedy in
+ * `why`. */
 typedef int fan_plane_open(struct fan_plane **p, const struct fan_plane_wish *w, char *why,
 			   size_t bytes);
 

@@ -18,7 +18,7 @@ bool fan_shard_above_heard(struct fan_shard *s, uint64_t now_ns, const fan_peer 
 	return true;
 }
 
-/* A packet as long as there may be on the way to the next hop. */
+/* A packet of the largest size that goes to the next hop. */
 static uint32_t longest(const struct fan_shard *s)
 {
 	unsigned payload = s->slots ? s->cfg.slots.payload_bytes : s->cfg.aggregator.payload_bytes;

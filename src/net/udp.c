@@ -62,7 +62,7 @@ static void set_path(const struct fan_udp *u)
 	}
 }
 
-/* Let queues on the way mark packets instead of dropping them, and learn whether they did. */
+/* Let queues on the path mark packets instead of dropping them, and read the marks. */
 static void set_ecn(const struct fan_udp *u)
 {
 	if (u->family == AF_INET || u->dual) {

@@ -73,7 +73,7 @@ static bool unseal(void *key, const struct fan_cipher_text *t, uint8_t *text,
 
 /* MACs under keys that come again.  To make a digest ready for a key takes longer than a MAC, so
  * that is done for a key that has come lately and comes again; the least recently used of a
- * thread's gives way.  Keys of whoever invents tenants displace none. */
+ * thread's is replaced.  Keys of whoever invents tenants displace none. */
 #define MACS	    8
 #define LATELY	    8
 #define BLOCK_BYTES 64 /* of SHA-256 */
@@ -120,7 +120,7 @@ static struct macs *own_macs(void)
 	return m;
 }
 
-static bool came_lately(struct macs *m, const uint8_t *key, size_t key_bytes)
+static bool seen_lately(struct macs *m, const uint8_t *key, size_t key_bytes)
 {
 	unsigned at = m->next++ % LATELY;
 
@@ -150,7 +150,7 @@ static gcry_md_hd_t keyed(const uint8_t *key, size_t key_bytes)
 		}
 		k = o->used < k->used ? o : k;
 	}
-	if (!came_lately(m, key, key_bytes) ||
+	if (!seen_lately(m, key, key_bytes) ||
 	    (!k->h && gcry_md_open(&k->h, GCRY_MD_SHA256, GCRY_MD_FLAG_HMAC)))
 		return NULL;
 	k->key_bytes = key_bytes;

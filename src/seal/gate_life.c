@@ -68,10 +68,10 @@ struct fan_gate_life *fan_gate_find_life(struct fan_gate *g, uint32_t job, uint3
 	return NULL;
 }
 
-/* Of two lives, is `l` the one that should give way?  One that another has taken the place of, or
- * else the one that was not heard for longest. */
-static bool gives_way_first(const struct fan_gate_life *l, bool former,
-			    const struct fan_gate_life *than, bool former_too)
+/* Is life `l` to be replaced before `than`?  First a life whose place another has taken, else the
+ * one that was silent for longer. */
+static bool yields_before(const struct fan_gate_life *l, bool former,
+			  const struct fan_gate_life *than, bool former_too)
 {
 	if (!than || former != former_too)
 		return !than || former;
@@ -80,7 +80,7 @@ static bool gives_way_first(const struct fan_gate_life *l, bool former,
 
 /* A place of a switch's row for one more: a free one, or that of a life of which nobody has proved
  * anything, or of which nothing came for longest. */
-static struct fan_gate_life *give_way(struct fan_gate *g, struct fan_gate_life *row)
+static struct fan_gate_life *free_one(struct fan_gate *g, struct fan_gate_life *row)
 {
 	struct fan_gate_life *first = &row[0];
 
@@ -101,7 +101,7 @@ static struct fan_gate_life *follow(struct fan_gate *g, struct fan_gate_life *ro
 	return &row[0];
 }
 
-/* Keys of some life other than `keep` give way: of more than can live, one is dead.  A tenant with
+/* Free the keys of some life other than `keep`: of more than can live, one is dead.  A tenant with
  * half of all of them has only its own to give, so that it ends no idle job of another's. */
 static void make_room(struct fan_gate *g, const struct fan_gate_life *keep)
 {
@@ -120,7 +120,7 @@ static void make_room(struct fan_gate *g, const struct fan_gate_life *keep)
 		if (!l->ranks || l == keep ||
 		    (own_alone && memcmp(l->tenant, keep->tenant, sizeof l->tenant) != 0))
 			continue;
-		if (gives_way_first(l, is_former, first, former)) {
+		if (yields_before(l, is_former, first, former)) {
 			first = l;
 			former = is_former;
 		}
@@ -144,7 +144,7 @@ static struct fan_gate_life *begin_life(struct fan_gate *g, uint32_t job, uint32
 	explicit_bzero(key, sizeof key);
 	if (!fresh.down)
 		return NULL;
-	struct fan_gate_life *l = g->cfg.children ? give_way(g, row) : follow(g, row);
+	struct fan_gate_life *l = g->cfg.children ? free_one(g, row) : follow(g, row);
 	*l = fresh;
 	return l;
 }

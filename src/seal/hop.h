@@ -6,7 +6,8 @@
  * is used again after a restart would lack; and a next hop by its address and job.
  *
  * Who repeats a RELAY of an instance of the past draws an entry for it.  Such an entry is unproved
- * until something sealed has come from it, gives way first, and takes no place of a proved one. */
+ * until something sealed has come from it, is replaced first, and takes no place of a proved
+ * one. */
 #ifndef FAN_SEAL_HOP_H
 #define FAN_SEAL_HOP_H
 

@@ -2,9 +2,9 @@
 /* rank.h - a rank's end of a sealed job, on one shard.
  *
  * It stands between a worker (or the uplink of an aggregator, which is one) and its socket: the
- * worker's datagrams are sealed on their way out, those that come are opened.  Keys follow from
- * WELCOME, and are used from when the worker speaks of the job that it names.  The counter of what
- * is sent never goes back, whatever keys there are. */
+ * worker's datagrams are sealed as they leave and opened as they arrive.  Keys follow from WELCOME,
+ * and are used from when the worker speaks of the job that it names.  The counter of what is sent
+ * never goes back, whatever keys there are. */
 #ifndef FAN_SEAL_RANK_H
 #define FAN_SEAL_RANK_H
 

@@ -3,7 +3,7 @@
 #
 # `fanin doctor` as every rank of a job, between network namespaces (netns.sh draws them): ranks 0
 # and 1 on the first host, one each on two others; the fourth and fifth namespace are spare machines.
-# Which way do the tensors take, and what is said to make them faster?  How fast they are does not
+# What sums the tensors, and what is said to make them faster?  How fast they are does not
 # decide; a link with a tenth of the others' rate is told from them.
 #
 #     test/net/forecast.sh [FANIN]       FANIN: the program (build/fanin)
@@ -76,22 +76,22 @@ one=FANIN_SWITCH=10.77.0.4:$port
 
 nothing_named() {
         doctors "0 0 1 2" && sums && says hosts ok "4 ranks on 3 hosts, 2, 1, 1" &&
-        says way ok "ranks of a host share memory; no switch is named: 3 of 3 hosts sum" &&
+        says summing ok "ranks of a host share memory; no switch is named: 3 of 3 hosts sum" &&
         says forecast ok "one more spare machine"
 }
 
 a_spare() {
         spares 3 && doctors "0 0 1 2" $one FANIN_HOSTS=1 FANIN_LOCAL=0 && sums &&
-        says way ok "1 named switch and 3 hosts beside sum" && says forecast ok "FANIN_LOCAL=1"
+        says summing ok "1 named switch and 3 hosts sum" && says forecast ok "FANIN_LOCAL=1"
 }
 
 two_switches() {
         spares 3 4 && doctors "0 0 1 2" $both FANIN_HOSTS=1 && sums &&
-        says way ok "ranks of a host share memory; 2 named switches and 3 hosts beside sum"
+        says summing ok "ranks of a host share memory; 2 named switches and 3 hosts sum"
 }
 
 switch_alone() {
-        spares 3 && doctors "0 0 1 2" $one FANIN_HOSTS=0 && sums && says way ok "1 named switch sums" &&
+        spares 3 && doctors "0 0 1 2" $one FANIN_HOSTS=0 && sums && says summing ok "1 named switch sums" &&
         says forecast ok "spare machine"
 }
 
@@ -114,7 +114,7 @@ table inet fanin_closed {
 }
 EOF
         doctors "0 0 1 2" && sums && says hosts warn "the host of rank 3 does not answer all others" &&
-        says way ok "2 of 3 hosts sum"
+        says summing ok "2 of 3 hosts sum"
         result=$?
         ip netns exec "$prefix-w2" nft delete table inet fanin_closed
         return $result

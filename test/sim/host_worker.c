@@ -233,7 +233,7 @@ static bool act(struct host_worker *h)
 }
 
 /* The life is over; the next one begins after a while, at the same address. */
-static void rise_again(struct host_worker *h)
+static void begin_next_life(struct host_worker *h)
 {
 	struct host_job *next = h->job->next;
 	end_life(h);
@@ -255,7 +255,7 @@ static void run(struct host_worker *h)
 		look_for_results(h);
 	} while (act(h));
 	if (fan_worker_phase(h->core) == FAN_W_LEFT)
-		rise_again(h);
+		begin_next_life(h);
 }
 
 static void give(struct host_worker *h, const uint8_t *pkt, size_t len, bool by_group)

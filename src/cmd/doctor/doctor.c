@@ -344,7 +344,7 @@ static void check_all(struct doctor *d)
 	};
 	static void (*const together[])(struct doctor *) = {
 		doctor_check_links,
-		doctor_check_way,
+		doctor_check_summing,
 		doctor_check_forecast,
 		doctor_check_allreduce,
 	};

@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* doctor.h - what the files of `fanin doctor` share: findings, and what was learnt.
  *
- * doctor.c        flags, the order of the checks, printing
- * doctor_local.c  this machine: cores, clock, buffers, offloads
- * doctor_path.c   the path to the switch: answer, version, loss, bursts, shards
- * doctor_mtu.c    which packets pass to it and back
- * doctor_plane.c  AF_XDP at an interface, for a switch here
- * doctor_sum.c    a job of two ranks: sums and multicast, really tried
- * doctor_echo.c   trains of ECHOs
- * doctor_stream.c streams of them: rates
- * doctor_group.c  the doctors of all ranks of a job meet
- * doctor_links.c  how wide the links of hosts and switches are
- * doctor_forecast.c  the way, its expected time by a ring's, what would make it faster
- * doctor_judge.c  what figures mean; no I/O
- * info.c          `fanin info`: what can be told without sending anything
- * info_judge.c    of that: what would sum */
+ * doctor.c        flags, the order of the checks, printing doctor_local.c  this machine: cores,
+ * clock, buffers, offloads doctor_path.c   the path to the switch: answer, version, loss, bursts,
+ * shards doctor_mtu.c    which packets pass to it and back doctor_plane.c  AF_XDP at an interface,
+ * for a switch here doctor_sum.c    a job of two ranks: sums and multicast, really tried
+ * doctor_echo.c   trains of ECHOs doctor_stream.c streams of them: rates doctor_group.c  the
+ * doctors of all ranks of a job meet doctor_links.c  how wide the links of hosts and switches are
+ * doctor_forecast.c  what sums, the time of an all-reduce and of a ring's, what would make it
+ * faster doctor_judge.c  what figures mean; no I/O info.c          `fanin info`: what can be told
+ * without sending anything info_judge.c    of that: what would sum */
 #ifndef FAN_CMD_DOCTOR_DOCTOR_H
 #define FAN_CMD_DOCTOR_DOCTOR_H
 
@@ -108,7 +103,7 @@ void doctor_check_sum(struct doctor *d);
 
 /* These need the other ranks, and are for all of them: without, they add nothing. */
 void doctor_check_links(struct doctor *d);
-void doctor_check_way(struct doctor *d);
+void doctor_check_summing(struct doctor *d);
 void doctor_check_forecast(struct doctor *d);
 void doctor_check_allreduce(struct doctor *d);
 

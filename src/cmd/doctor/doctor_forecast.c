@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doctor_forecast.c - which way the tensors of this job take, how long that takes by the ring's,
+/* doctor_forecast.c - what sums the tensors of this job, how long an all-reduce and a ring take,
  * what would make it faster; and the proof. */
 #include <math.h>
 #include <stdio.h>
@@ -45,8 +45,8 @@ static int open_job(struct doctor *d, char *why, size_t bytes)
 	return e;
 }
 
-/* What is known of the way goes into d->net. */
-static void note_way(struct doctor *d, const struct fanin_stats *s)
+/* Fill in d->net from the job's counters and parts. */
+static void note_net(struct doctor *d, const struct fanin_stats *s)
 {
 	const struct fan_meeting *m = &d->group.meeting;
 	struct fan_forecast_net *n = &d->net;
@@ -75,7 +75,7 @@ static unsigned summing_hosts(const struct fan_forecast_net *n)
 }
 
 /* In words: who sums. */
-static void describe_way(const struct doctor *d, char *text, size_t bytes)
+static void describe_summing(const struct doctor *d, char *text, size_t bytes)
 {
 	const struct fan_forecast_net *n = &d->net;
 	const unsigned hosts = n->hosts > 1 ? summing_hosts(n) : 0;
@@ -89,7 +89,7 @@ static void describe_way(const struct doctor *d, char *text, size_t bytes)
 	else if (n->hosts == 1 && !n->switches)
 		snprintf(text, bytes, "all ranks are on this host; rank 0 sums, over loopback");
 	else if (n->switches && hosts)
-		snprintf(text, bytes, "%s%s and %u hosts beside sum", memory, switches, hosts);
+		snprintf(text, bytes, "%s%s and %u hosts sum", memory, switches, hosts);
 	else if (n->switches)
 		snprintf(text, bytes, "%s%s sum%s", memory, switches, n->switches > 1 ? "" : "s");
 	else
@@ -97,7 +97,7 @@ static void describe_way(const struct doctor *d, char *text, size_t bytes)
 			 n->hosts);
 }
 
-void doctor_check_way(struct doctor *d)
+void doctor_check_summing(struct doctor *d)
 {
 	char why[FAN_FAULT_TEXT_BYTES] = "", text[DOCTOR_TEXT_BYTES];
 	struct fanin_stats s = {.size = sizeof s};
@@ -106,7 +106,7 @@ void doctor_check_way(struct doctor *d)
 	int e = open_job(d, why, sizeof why);
 	if (e) {
 		struct doctor_finding *f = doctor_find(
-			d, "way", DOCTOR_FAIL, "the job of all ranks did not work: %s", why);
+			d, "summing", DOCTOR_FAIL, "the job of all ranks did not work: %s", why);
 		doctor_value(f, "cause", json_string(fan_err_name(e)));
 		doctor_advise(f, "look at one host alone: fanin doctor --no-join");
 		return;
@@ -114,9 +114,9 @@ void doctor_check_way(struct doctor *d)
 	if (d->cfg.rank) /* it may have no share of what its host sends, and so knows no parts */
 		return;
 	fanin_comm_stats(d->job, &s);
-	note_way(d, &s);
-	describe_way(d, text, sizeof text);
-	struct doctor_finding *f = doctor_find(d, "way", DOCTOR_OK, "%s", text);
+	note_net(d, &s);
+	describe_summing(d, text, sizeof text);
+	struct doctor_finding *f = doctor_find(d, "summing", DOCTOR_OK, "%s", text);
 	if (d->net.hosts == 1 && !d->net.shares_memory)
 		doctor_advise(f, "ranks of one host are faster in shared memory: export "
 				 "FANIN_LOCAL=1 on all ranks");

@@ -10,15 +10,15 @@
 #define SEND_MAX     64		    /* ECHOs that leave at once */
 #define RECEIVES_MAX 16		    /* batches between two sends */
 #define WARM_UP	     4		    /* the first 1 / WARM_UP fills queues, and does not count */
-#define SILENT_NS    (100 * FAN_MS) /* without an answer: all that is under way is lost */
+#define SILENT_NS    (100 * FAN_MS) /* without an answer: all in flight is lost */
 
 struct run {
 	struct doctor_talk talk;
 	uint64_t nonce;		/* of the first ECHO */
 	uint64_t sent, seen;	/* ECHOs; those up to the last answer */
 	uint64_t answers;	/* in all */
-	uint64_t begin_ns;	/* answers count from here... */
-	uint64_t begin_answers; /* ...on, with these before */
+	uint64_t begin_ns;	/* answers count from this time on */
+	uint64_t begin_answers; /* answers before that time */
 	uint64_t heard_ns, last_ns;
 };
 

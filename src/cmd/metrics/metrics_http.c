@@ -165,8 +165,8 @@ static void let_in(struct metrics_http *h, struct MHD_Connection *c, void **plac
 	send_away(one_too_many(h, NULL, METRICS_CONNECTIONS_MAX - METRICS_SPARE));
 }
 
-static void come_and_go(void *ctx, struct MHD_Connection *c, void **place,
-			enum MHD_ConnectionNotificationCode what)
+static void note_connection(void *ctx, struct MHD_Connection *c, void **place,
+			    enum MHD_ConnectionNotificationCode what)
 {
 	struct guest *g = *place;
 
@@ -267,7 +267,7 @@ int metrics_http_start(struct metrics_http **http, const fan_peer *at, bool thre
 		(struct sockaddr *)&ss, MHD_OPTION_CONNECTION_LIMIT,
 		(unsigned)METRICS_CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
 		(unsigned)METRICS_TIMEOUT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-		(size_t)METRICS_MEMORY_BYTES, MHD_OPTION_NOTIFY_CONNECTION, come_and_go, h,
+		(size_t)METRICS_MEMORY_BYTES, MHD_OPTION_NOTIFY_CONNECTION, note_connection, h,
 		MHD_OPTION_NOTIFY_COMPLETED, answered, h, MHD_OPTION_END);
 	if (h->daemon && (!threaded || !(errno = start_thread(h))))
 		return 0;

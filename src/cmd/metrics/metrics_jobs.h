@@ -25,7 +25,7 @@ struct metrics_jobs {
 	bool lost; /* there was no memory for one */
 };
 
-/* Add one.  A job that has failed gives way to another one of its name. */
+/* Add one.  A job replaces a failed one of its name. */
 void metrics_add_job(struct metrics_jobs *m, unsigned shard, const struct fan_report *r);
 void metrics_add_slots(struct metrics_jobs *m, unsigned shard, const struct fan_slot_stats *s);
 void metrics_jobs_free(struct metrics_jobs *m);

@@ -295,7 +295,7 @@ enum fan_err fan_jobs_join(struct fan_jobs *t, uint64_t now_ns, const fan_peer *
 	a->again = knows(j, rank, head->nonce);
 	if (a->again && fan_job_is_member(j, rank, from) && fan_peer_token(from) &&
 	    j->members[rank].route == fan_route_number(head->job))
-		j->peers[rank] = *from; /* a switch on the way has begun anew */
+		j->peers[rank] = *from; /* a switch on the path has begun anew */
 	if (a->again)
 		announce(j, from, head);
 	else

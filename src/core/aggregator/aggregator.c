@@ -350,7 +350,7 @@ static enum fan_verdict recv_data(struct fan_aggregator *ag, uint64_t now_ns, st
 
 /* The result is younger than the last one that the prober had heard: it will come, but
  * for a loss that a later probe will tell of. */
-static bool is_under_way(const struct fan_round *round, const struct fan_frag *probe)
+static bool is_in_flight(const struct fan_round *round, const struct fan_frag *probe)
 {
 	return !(probe->flags & FAN_F_INSIST) &&
 	       (int16_t)(uint16_t)(round->number - probe->last) > 0;
@@ -363,7 +363,7 @@ static enum fan_verdict recv_probe(struct fan_aggregator *ag, struct fan_job *j,
 	enum fan_verdict v = fan_round_probe(&j->pool, f, &r);
 	if (v == FAN_DROP)
 		return fan_aggregator_drop(ag, r.drop);
-	if (v == FAN_REPLAY && is_under_way(r.round, f))
+	if (v == FAN_REPLAY && is_in_flight(r.round, f))
 		return FAN_EARLY;
 	if (v == FAN_REPLAY)
 		replay(ag, j, r.round, f->sender, out);

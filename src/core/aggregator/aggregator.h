@@ -31,7 +31,7 @@ struct fan_aggregator_config {
 	bool greedy; /* lend each job its whole quota, though the next may find less: where all
 		      * jobs are known beforehand */
 	uint16_t ahead_max; /* the quota of jobs with run-ahead, at most FAN_AHEAD_MAX;
-			     * window_max then bounds fragments under way.  0: no run-ahead */
+			     * window_max then bounds fragments in flight.  0: no run-ahead */
 	uint32_t rx_bytes;  /* bytes that a receive queue holds: bounds window x ranks x packet
 			     * of a job.  0: no such bound */
 	uint16_t rx_queues; /* such queues: rank r sends to number r modulo this.  0: one */

@@ -199,7 +199,7 @@ static bool is_its_life(const struct fan_job *j, const struct fan_frag *f)
 }
 
 /* Does it come by another path than the member is known to take? */
-static bool is_on_its_way(const struct fan_job *j, const struct fan_frag *f)
+static bool is_moving(const struct fan_job *j, const struct fan_frag *f)
 {
 	const struct fan_member *m = &j->members[f->sender];
 	return m->next_path != m->path || m->route != fan_route_number(f->job);
@@ -345,8 +345,8 @@ static enum fan_verdict recv_leave(struct fan_aggregator *ag, const fan_peer *fr
 	if (why >= 0 && !fan_strangers_may(ag, from, f))
 		return fan_aggregator_drop(ag, FAN_DROP_FULL);
 	put_bare_state(from, f, FAN_JOB_LEFT, out);
-	if (why >= 0 && !(is_its_life(j, f) && is_on_its_way(j, f))) /* or it has left before, and
-								      * our answer was lost */
+	if (why >= 0 && !(is_its_life(j, f) && is_moving(j, f))) /* or it has left before, and
+								  * our answer was lost */
 		return fan_aggregator_drop(ag, (unsigned)why);
 	fan_job_check(j);
 	touch(ag);

@@ -62,8 +62,8 @@ static enum fan_verdict refuse(struct fan_aggregator *ag, const fan_peer *to,
 	return FAN_CTL;
 }
 
-/* The job that gives way to a JOIN that was refused with `err`, in whole or as far as the rank;
- * NULL: none.  `same`: the one of its name. */
+/* The job that yields to a JOIN that was refused with `err`, in whole or as far as the rank; NULL:
+ * none.  `same`: the one of its name. */
 static struct fan_job *find_yielding(struct fan_aggregator *ag, const fan_peer *from,
 				     const struct fan_frag *f, struct fan_job *same, int err)
 {

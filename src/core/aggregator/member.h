@@ -36,10 +36,10 @@ struct fan_member {
 	uint8_t flags;	   /* enum fan_member_flag */
 	uint8_t path;	   /* number of the path by which it came last */
 	uint16_t route;	   /* by which it came then; 0: none */
-	uint8_t next_path; /* of its last JOIN: other than `path` until a BEAT comes that way */
+	uint8_t next_path; /* of its last JOIN: other than `path` until a BEAT comes by it */
 	uint16_t next_route;
 	uint32_t alive_ms; /* of its JOIN */
-	bool moved;	   /* it has just come by another way */
+	bool moved;	   /* it has just come by another path */
 	bool numbers;	   /* its JOIN has the option NUMBERS */
 	bool next_to;	   /* no switch is between, and its packets have numbers */
 	bool runs;	   /* its JOIN has the option RUNS, too */
@@ -65,7 +65,7 @@ struct fan_job {
 	uint16_t proved; /* members that are SURE or FIRM */
 	uint16_t payload_bytes;
 	uint16_t window;       /* slots */
-	uint16_t burst;	       /* option AHEAD: most fragments of a rank under way; otherwise 0 */
+	uint16_t burst;	       /* option AHEAD: most fragments of a rank in flight; otherwise 0 */
 	uint8_t options;       /* enum fan_join_option, the same for all ranks but GROUP */
 	uint8_t tests_left;    /* tests of the group before it is given up */
 	uint32_t alive_ms;     /* the most that a rank has asked for that is sure */

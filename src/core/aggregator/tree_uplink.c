@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tree_uplink.c - a job's membership at the parent of its switch.
  *
- * It begins when all members are here, which is when it is known how many workers they
- * stand for, and the job is ready when the parent says so.  Whatever ends the job here
- * ends it there, and the other way round; which ranks are to blame is known only on the
- * level where it happened. */
+ * It begins when all members are here, which is when it is known how many workers they stand for,
+ * and the job is ready when the parent says so.  Whatever ends the job here ends it there, and vice
+ * versa; which ranks are to blame is known only on the level where it happened. */
 #include "tree_uplink.h"
 
 #include "aggregator_priv.h"
@@ -64,7 +63,7 @@ bool fan_tree_uplink_end(struct fan_aggregator *ag, struct fan_job *j, int err)
 	return true;
 }
 
-/* The parent, or the way to it, has failed the job. */
+/* The parent, or the path to it, has failed the job. */
 static void fail(struct fan_aggregator *ag, struct fan_job *j, struct fan_out *out)
 {
 	const struct fan_job_fault fault = {

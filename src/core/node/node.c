@@ -13,7 +13,7 @@ struct fan_node {
 	unsigned calls_max;	/* ...and calls of the slots that it can lead to */
 	unsigned calls, spares; /* of the slots since all was sent, and at most */
 
-	/* Packets on their way between the two.  What is sent may lie in them. */
+	/* Packets between the two objects.  Items may refer to them. */
 	uint8_t *stage; /* STAGED_MAX places of `stride` bytes; NULL: not both are here */
 	size_t stride;
 	unsigned staged, handled;

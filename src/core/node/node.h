@@ -63,7 +63,7 @@ uint64_t fan_node_deadline(const struct fan_node *n);
 struct fan_aggregator *fan_node_aggregator(const struct fan_node *n);
 struct fan_switch *fan_node_slots(const struct fan_node *n);
 
-/* Say in answers to ECHO that datagrams of `bytes` and more get lost on the way `above`; 0: that
+/* Say in answers to ECHO that datagrams of `bytes` and more get lost on the path `above`; 0: that
  * none are known to.  All items have been sent. */
 void fan_node_behind_loses(struct fan_node *n, uint16_t bytes);
 

@@ -9,7 +9,7 @@ void fan_seq_gap_init(struct fan_seq_gap *g, uint16_t last, bool twice)
 		.heard = UINT64_MAX, .last = last, .twice = twice, .few = FAN_GAP_RESULTS};
 }
 
-static void come_late(struct fan_seq_gap *g, unsigned behind, bool again)
+static void heard_late(struct fan_seq_gap *g, unsigned behind, bool again)
 {
 	uint64_t bit = UINT64_C(1) << behind;
 	if (!again && !(g->heard & bit) && behind >= g->few)
@@ -23,7 +23,7 @@ uint64_t fan_seq_gap_jump(struct fan_seq_gap *g, int step, bool again)
 	assert(g->few >= FAN_GAP_RESULTS && g->few <= FAN_GAP_AGAIN);
 	if (step <= 0) {
 		if (step > -FAN_SEQ_GAP_BITS)
-			come_late(g, (unsigned)-step, again);
+			heard_late(g, (unsigned)-step, again);
 		return 0;
 	}
 	g->last = (uint16_t)(g->last + step);

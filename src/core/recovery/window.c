@@ -328,7 +328,7 @@ uint32_t fan_window_oldest(struct fan_window *w)
 	return e ? e->slot : FAN_WSLOT_NONE;
 }
 
-/* Probe for the slot's fragment, if it is out, and take no "it is under way" for it. */
+/* Probe for the slot's fragment, if it is out, and insist on an answer. */
 static void insist(struct fan_window *w, uint32_t i)
 {
 	if (w->slot[i].state != FAN_WSLOT_SENT)

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* window.h - a worker's fragments in flight: which one is sent next, and which are late.
  *
- * There are W window slots, as many as the switch grants; slot i handles fragments i,
- * i + W, i + 2W and so on, one at a time.  Slots are independent: one that waits for a
- * lost fragment delays no other.  Every transmission (contribution or probe) takes the
- * next sequence number.  When the result of a transmission arrives that is
- * FAN_GAP_RESULTS or more later than another one, the other is late and is probed for,
- * which gives it a new sequence number.  So a fragment is probed for about once per
- * round trip while results arrive, and by the timer otherwise.
+ * There are W window slots, as many as the switch grants; slot i handles fragments i, i + W, i + 2W
+ * and so on, one at a time.  Slots are independent: one that waits for a lost fragment delays no
+ * other.  Every transmission (contribution or probe) takes the next sequence number.  When the
+ * result of a transmission arrives that is FAN_GAP_RESULTS or more later than another one, the
+ * other is late and is probed for, which gives it a new sequence number.  So a fragment is probed
+ * for about once per round trip while results arrive, and by the timer otherwise.
  *
- * The congestion window bounds the fragments in flight; with run-ahead, those under way:
- * sent after the last one that has arrived, as its result or PROGRESS says.  The lowest
- * unfinished fragment may always be sent: otherwise ranks that lost different packets
- * could hold different fragments in flight and wait for each other for ever.  So all
- * ranks send the lowest fragment that is unfinished anywhere. */
+ * The congestion window bounds the fragments in flight; with run-ahead, those in flight: sent after
+ * the last one that has arrived, as its result or PROGRESS says.  The lowest unfinished fragment
+ * may always be sent: otherwise ranks that lost different packets could hold different fragments in
+ * flight and wait for each other for ever.  So all ranks send the lowest fragment that is
+ * unfinished anywhere. */
 #ifndef FAN_RECOVERY_WINDOW_H
 #define FAN_RECOVERY_WINDOW_H
 
@@ -107,7 +106,7 @@ void fan_window_init(struct fan_window *w, void *mem, uint32_t max);
 /* Open `size` <= max slots, as granted: slot i starts at fragment i. */
 void fan_window_open(struct fan_window *w, uint32_t size);
 
-/* After open: run-ahead, with at most `burst` fragments under way.  Contributions then take
+/* After open: run-ahead, with at most `burst` fragments in flight.  Contributions then take
  * different paths, and a result is late when `burst` others have overtaken it. */
 void fan_window_run_ahead(struct fan_window *w, uint32_t burst);
 

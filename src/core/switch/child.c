@@ -185,8 +185,8 @@ bool fan_child_is_sure(const struct fan_switch *sw, uint16_t token)
 	return sw->marks[token - 1] & SURE;
 }
 
-/* The numbers of a worker's life begin with 1; one that comes another way now has begun elsewhere.
- * Those of a switch below are not a rank's. */
+/* The numbers of a worker's life begin with 1; one that arrives by another path now has begun
+ * elsewhere.  Those of a switch below are not a rank's. */
 static void begin_numbers(struct fan_child *c, const struct fan_frag *join)
 {
 	if (fan_peer_token(&c->peer))

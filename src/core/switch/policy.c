@@ -44,7 +44,7 @@ enum fan_contest fan_plain_contest(struct fan_switch *sw, const struct fan_switc
 enum fan_verdict fan_plain_unplaced(struct fan_switch *sw, struct fan_switch_job *j,
 				    const struct fan_contribution *p, struct fan_out *out)
 {
-	return fan_switch_pass_loose(sw, j, p, FAN_F_COLLISION, out);
+	return fan_switch_pass_unaggregated(sw, j, p, FAN_F_COLLISION, out);
 }
 
 bool fan_plain_never(const struct fan_switch_job *j, const struct fan_sslot *slot)
@@ -81,8 +81,8 @@ void fan_plain_asked(struct fan_switch *sw, struct fan_switch_job *j,
 	(void)out;
 }
 
-/* It does not wait for long: contributions and sums are on their way.  Who insists has nothing else
- * to wait for, and slots that fill late because he does must not make him wait longer. */
+/* It does not wait for long: contributions and sums are in flight.  Who insists has nothing else to
+ * wait for, and slots that fill late because he does must not make him wait longer. */
 bool fan_plain_waits(const struct fan_switch *sw, const struct fan_switch_job *j,
 		     const struct fan_sslot *slot, const struct fan_contribution *p)
 {

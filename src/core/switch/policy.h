@@ -61,7 +61,7 @@ struct fan_slot_policy {
 				     const struct fan_contribution *p, struct fan_out *out);
 
 	/* Does the slot yield to another job's contribution, whatever that job's policy says? */
-	bool (*gives_way)(const struct fan_switch_job *j, const struct fan_sslot *slot);
+	bool (*yields)(const struct fan_switch_job *j, const struct fan_sslot *slot);
 
 	/* The slot is not full after an addition: is it final nevertheless? */
 	bool (*is_over)(const struct fan_switch_job *j, const struct fan_sslot *slot);
@@ -103,7 +103,7 @@ const struct fan_slot_policy *fan_slot_policy(enum fan_policy number);
 /* The functions of policies without run-ahead, and without what those do that differ. */
 #define FAN_POLICY_COMMON                                                                          \
 	.place = fan_plain_place, .recv = fan_switch_add, .wants = fan_plain_wants,                \
-	.gives_way = fan_plain_never, .is_over = fan_plain_never, .goal = fan_plain_goal,          \
+	.yields = fan_plain_never, .is_over = fan_plain_never, .goal = fan_plain_goal,             \
 	.lend = fan_plain_lend, .asked = fan_plain_asked, .waits = fan_plain_waits,                \
 	.asks = fan_plain_asks, .reminded = fan_plain_reminded, .progress = fan_plain_progress,    \
 	.heard = fan_plain_heard

@@ -154,7 +154,7 @@ static void lend(struct fan_switch *sw, struct fan_switch_job *j, const struct f
 	}
 }
 
-/* Is a question under way?  What is lost is forgotten. */
+/* Is a question pending?  A lost one is forgotten. */
 static bool is_asked(const struct fan_switch *sw, const struct fan_helper_wait *w)
 {
 	return w->asked_ns && sw->now_ns - w->asked_ns < FAN_HELPER_FULL_NS;
@@ -167,7 +167,7 @@ static uint64_t wait_ns(const struct fan_switch *sw, const struct fan_helper_wai
 	return since_ns > w->took_ns ? since_ns : w->took_ns;
 }
 
-/* A question about `frag` goes there.  One is under way at a time. */
+/* Send a question about `frag` there.  One is pending at a time. */
 static void note_asked(const struct fan_switch *sw, struct fan_helper_wait *w, uint64_t frag)
 {
 	if (is_asked(sw, w))
@@ -276,8 +276,8 @@ static void note(struct fan_switch *sw, struct fan_switch_job *j, const struct f
 		enter(sw, j);
 }
 
-/* Does the slot wait for stragglers only, or for contributions that have gone another way? */
-static bool gives_way(const struct fan_switch_job *j, const struct fan_sslot *slot)
+/* Does the slot wait only for stragglers, or for contributions that took another path? */
+static bool yields(const struct fan_switch_job *j, const struct fan_sslot *slot)
 {
 	if (slot->state != FAN_SSLOT_OPEN)
 		return false;
@@ -431,7 +431,7 @@ static bool waits(const struct fan_switch *sw, const struct fan_switch_job *j,
 		  const struct fan_sslot *slot, const struct fan_contribution *p)
 {
 	(void)sw;
-	return !insists(p) && gives_way(j, slot);
+	return !insists(p) && yields(j, slot);
 }
 
 static struct fan_goal asks(const struct fan_switch *sw, const struct fan_switch_job *j,
@@ -471,7 +471,7 @@ static enum fan_verdict follow(struct fan_switch *sw, struct fan_switch_job *j,
 	return FAN_PASS;
 }
 
-/* A question on its way up, or a helper's answer, on its way to the switch that has chosen it. */
+/* A question that goes up, or a helper's answer that goes to the switch that has chosen it. */
 static enum fan_verdict progress(struct fan_switch *sw, struct fan_switch_job *j,
 				 const fan_peer *from, const struct fan_frag *f,
 				 struct fan_out *out)
@@ -512,7 +512,7 @@ const struct fan_slot_policy fan_policy_sa_atp = {
 	.wants = wants,
 	.contest = contest,
 	.unplaced = fan_plain_unplaced,
-	.gives_way = gives_way,
+	.yields = yields,
 	.is_over = is_over,
 	.goal = goal,
 	.lend = lend,

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* relay.c - control messages of a switch's children on the way up, and what comes down for
- * them. */
+/* relay.c - control messages of a switch's children that go up, and what comes down for them. */
 #include "relay.h"
 
 #include "child.h"
@@ -166,7 +165,7 @@ enum fan_verdict fan_relay_up(struct fan_switch *sw, uint64_t now_ns, const fan_
 }
 
 /* Is what the aggregator says in the envelope `f` meant for the child as it is now?  Before a
- * restart of ours, or of a switch on the way, the token may have meant another one; and tokens can
+ * restart of ours, or of a switch on the path, the token may have meant another one; and tokens can
  * be guessed, but not nonces. */
 static bool is_meant(const struct fan_child *c, const struct fan_frag *f,
 		     const struct fan_envelope *v, const struct fan_frag *inner)

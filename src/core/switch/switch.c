@@ -178,9 +178,9 @@ static void smooth(uint64_t *usual_ns, uint64_t ns)
 	*usual_ns = *usual_ns ? (*usual_ns * 7 + ns) / 8 : ns;
 }
 
-/* Is the sum of all ranks on its way, or the result on its way back? */
-static bool is_under_way(const struct fan_switch *sw, const struct fan_switch_job *j,
-			 const struct fan_sslot *slot)
+/* Is the sum of all ranks in flight, or the result? */
+static bool is_in_progress(const struct fan_switch *sw, const struct fan_switch_job *j,
+			   const struct fan_sslot *slot)
 {
 	return slot->state == FAN_SSLOT_SENT &&
 	       fan_switch_is_young(sw->now_ns - slot->touched_ns, j->turn_ns);
@@ -195,9 +195,9 @@ enum fan_verdict fan_switch_pass_up(struct fan_switch *sw, struct fan_switch_job
 	return pass_on(sw, j, p->f, met, &up, out);
 }
 
-enum fan_verdict fan_switch_pass_loose(struct fan_switch *sw, struct fan_switch_job *j,
-				       const struct fan_contribution *p, uint16_t met,
-				       struct fan_out *out)
+enum fan_verdict fan_switch_pass_unaggregated(struct fan_switch *sw, struct fan_switch_job *j,
+					      const struct fan_contribution *p, uint16_t met,
+					      struct fan_out *out)
 {
 	const struct fan_goal goal = j->policy->goal(sw, j, p->f->frag);
 	j->policy->lend(sw, j, &goal, p->f->frag, p->ranks);
@@ -205,18 +205,18 @@ enum fan_verdict fan_switch_pass_loose(struct fan_switch *sw, struct fan_switch_
 }
 
 /* The fragment has long been passed by others, and no slot holds it. */
-static enum fan_verdict come_late(struct fan_switch *sw, struct fan_switch_job *j,
+static enum fan_verdict pass_late(struct fan_switch *sw, struct fan_switch_job *j,
 				  const struct fan_contribution *p, struct fan_out *out)
 {
 	sw->stats.late++;
-	return fan_switch_pass_loose(sw, j, p, 0, out);
+	return fan_switch_pass_unaggregated(sw, j, p, 0, out);
 }
 
 /* Asked to: send what the slot holds, and hold it no longer unless it is complete. */
 static void flush(struct fan_switch *sw, struct fan_switch_job *j, struct fan_sslot *slot,
 		  struct fan_out *out)
 {
-	if (!fan_sslot_holds(slot) || is_under_way(sw, j, slot))
+	if (!fan_sslot_holds(slot) || is_in_progress(sw, j, slot))
 		return;
 	fan_switch_send_up(sw, j, slot, 0, out);
 	FAN_COUNT(sw, j, flushes);
@@ -280,7 +280,7 @@ static enum fan_contest meet(struct fan_switch *sw, const struct fan_switch_job 
 			     struct fan_sslot *slot, const struct fan_contribution *p)
 {
 	const struct fan_switch_job *owner = fan_switch_job_of(sw, slot->job, slot->epoch);
-	if (owner != j && owner->policy->gives_way(owner, slot))
+	if (owner != j && owner->policy->yields(owner, slot))
 		return FAN_CONTEST_YIELDS;
 	enum fan_contest c = j->policy->contest(sw, j, slot, p);
 	return c == FAN_CONTEST_LOST && is_idle(sw, slot) ? FAN_CONTEST_WON : c;
@@ -297,7 +297,7 @@ static enum fan_verdict take_slot(struct fan_switch *sw, struct fan_switch_job *
 	if (is_held(sw, slot, p->f)) {
 		enum fan_contest c = meet(sw, j, slot, p);
 		if (c == FAN_CONTEST_LATE)
-			return come_late(sw, j, p, out);
+			return pass_late(sw, j, p, out);
 		if (c == FAN_CONTEST_LOST) {
 			FAN_COUNT(sw, j, collisions);
 			return j->policy->unplaced(sw, j, p, out);
@@ -356,7 +356,7 @@ enum fan_verdict fan_switch_add(struct fan_switch *sw, struct fan_switch_job *j,
 	if (own)
 		return join_slot(sw, j, slot, p, out);
 	if (!j->policy->wants(j, p))
-		return come_late(sw, j, p, out);
+		return pass_late(sw, j, p, out);
 	return take_slot(sw, j, slot, p, out);
 }
 
@@ -469,7 +469,7 @@ static enum fan_verdict recv_from_above(struct fan_switch *sw, const fan_peer *f
 	if (j->route && f->type == FAN_TYPE_RESULT && fan_relay_addressee(f) == FAN_RANK_NONE &&
 	    !fan_route_passes(j->route, (unsigned)(j - sw->routed) % FAN_ROUTE_LIVES, j->epoch,
 			      f->frag))
-		return fan_switch_drop(sw, FAN_DROP_DUPLICATE); /* it has come another way */
+		return fan_switch_drop(sw, FAN_DROP_DUPLICATE); /* it took another path */
 	switch (f->type) {
 	case FAN_TYPE_RESULT: finish(sw, j, f); break;
 	case FAN_TYPE_FLUSH: recv_flush(sw, j, f, out); break;

@@ -107,8 +107,8 @@ struct fan_switch *fan_switch_init(void *mem, const struct fan_switch_config *cf
 int fan_switch_route(struct fan_switch *sw, const struct fan_route_config *c);
 void fan_switch_unroute(struct fan_switch *sw, uint16_t number);
 
-/* Say in answers to ECHO that datagrams of `bytes` and more get lost on the way to the next hop; 0:
- * that none are known to. */
+/* Say in answers to ECHO that datagrams of `bytes` and more get lost on the path to the next hop;
+ * 0: that none are known to. */
 void fan_switch_behind_loses(struct fan_switch *sw, uint16_t bytes);
 
 /* Handle one datagram of `len` bytes at `pkt` that `from` sent; `marked`: with a congestion mark.

@@ -79,7 +79,7 @@ struct fan_switch {
 	struct fan_sslots slots;
 	struct fan_child *children;	 /* token - 1 is the index */
 	uint32_t *marks;		 /* by child; 0: there is none */
-	uint32_t unsure_next;		 /* where to look first for an unsure one that gives way */
+	uint32_t unsure_next;		 /* where to look first for an unsure one to replace */
 	uint64_t asked_ns[FAN_WHOS_MAX]; /* time of the last WHO to neighbours of each kind, + 1 */
 	struct fan_sent_log *sent;	 /* FAN_SENT_LOGS */
 	struct fan_helper_row *kept; /* by child; cleared when the child becomes a rank of a job */
@@ -122,9 +122,9 @@ enum fan_verdict fan_switch_pass_up(struct fan_switch *sw, struct fan_switch_job
 
 /* The contribution finds no slot: it goes on, with the flags `met`, to where others of its fragment
  * are, or will be. */
-enum fan_verdict fan_switch_pass_loose(struct fan_switch *sw, struct fan_switch_job *j,
-				       const struct fan_contribution *p, uint16_t met,
-				       struct fan_out *out);
+enum fan_verdict fan_switch_pass_unaggregated(struct fan_switch *sw, struct fan_switch_job *j,
+					      const struct fan_contribution *p, uint16_t met,
+					      struct fan_out *out);
 
 static inline struct fan_goal fan_goal_up(const fan_peer *next)
 {

@@ -42,7 +42,7 @@ struct fan_welcome {
 	uint8_t group_family; /* 0: no multicast; 4; 6 */
 	uint16_t group_port;
 	uint8_t group[16]; /* address, network order; IPv4 in the first four bytes */
-	uint16_t burst;	   /* AHEAD: most fragments of a rank under way, 1 .. window.  Without
+	uint16_t burst;	   /* AHEAD: most fragments of a rank in flight, 1 .. window.  Without
 			    * AHEAD 0 */
 	uint8_t flags;	   /* enum fan_welcome_flag */
 	uint64_t cookie;   /* for BEATs: proves that the WELCOME has come */

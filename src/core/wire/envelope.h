@@ -14,7 +14,7 @@
 
 struct fan_envelope {
 	uint16_t token; /* of the child; never 0 */
-	uint8_t hops;	/* switches passed; 0 on the way down */
+	uint8_t hops;	/* switches passed on the path up; 0 down */
 	/* Downwards: the job, as far as a switch must know it.  ranks 0: there is no such job. */
 	uint16_t rank; /* of the child */
 	uint16_t ranks;

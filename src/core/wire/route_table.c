@@ -19,8 +19,8 @@ static bool have_one_path(const struct fan_route_entry *a, const struct fan_rout
 	return a->depth == b->depth && fan_peer_equal(&a->next, &b->next);
 }
 
-/* Can both be, in one switch?  A packet belongs to one of them on its way up, and on its
- * way down, and there is one sum. */
+/* Can both be, in one switch?  A packet belongs to one of them as it goes up, and as it goes down,
+ * and there is one sum. */
 static bool go_together(const struct fan_route_entry *a, const struct fan_route_entry *b)
 {
 	if (a->sums && b->sums && !have_one_path(a, b))

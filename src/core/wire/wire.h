@@ -59,7 +59,7 @@ enum fan_flag {
 	FAN_F_COLLISION = 1 << 7, /* its slot was taken */
 	FAN_F_DIRECT = 1 << 8,	  /* to the aggregator past all slots: after a NEED, or late */
 	FAN_F_REPLAY = 1 << 9,	  /* a result that was sent before */
-	FAN_F_INSIST = 1 << 10,	  /* answer even if the result seems to be under way */
+	FAN_F_INSIST = 1 << 10,	  /* answer even if the result seems to be in flight */
 	FAN_F_ASK = 1 << 11,	  /* answer with PROGRESS */
 	FAN_F_FULL = 1 << 12,	  /* the helper had no room */
 	FAN_F_AWAY = 1 << 13,	  /* the contribution had gone on from the nearest switch */
@@ -103,8 +103,7 @@ enum fan_flag {
 	  "how the job stands; what was heard by group")                                           \
 	X(LEAVE, 21, FAN_HAS_NONCE, 0, "done, or given up because")                                \
 	X(WHO, 22, FAN_HAS_DEPTH, 0, "I do not know you: send a BEAT")                             \
-	X(RELAY, 23, FAN_HAS_RELAY, 0,                                                             \
-	  "a control message on its way through switches: envelope.h")                             \
+	X(RELAY, 23, FAN_HAS_RELAY, 0, "a control message that passes switches: envelope.h")       \
 	X(QUERY, 24, FAN_HAS_NONCE | FAN_HAS_TOPIC, 0, "tell me about")                            \
 	X(REPORT, 25, FAN_HAS_NONCE | FAN_HAS_TOPIC, 0, "the answer")
 

@@ -18,7 +18,7 @@
 #define FAN_IN_STEP_RTO_MS 20 /* least time-out of results in several parts' queues */
 
 struct fan_in_step_part {
-	double share;	 /* of the tensor, 0 to 1; 0: it has none, and is in nobody's way */
+	double share;	 /* of the tensor, 0 to 1; 0: it has none, and delays nobody */
 	double left;	 /* fragments of its own without a result */
 	uint32_t window; /* that its aggregator granted */
 	uint32_t allow;	 /* set: what it may have in flight (fan_worker_allow) */

@@ -9,7 +9,7 @@
 #include "core/sum/reduce.h"
 #include "worker_priv.h"
 
-#define CHUNK 256 /* elements converted at a time on their way past the cache */
+#define CHUNK 256 /* elements converted at a time, past the cache */
 
 static struct fan_stream_op *op_at(struct fan_worker *w, uint64_t id)
 {
@@ -210,7 +210,7 @@ static void convert(const struct fan_worker *w, const struct fan_stream_op *op,
 		fan_half_to_f32(f->dtype, to, from, count);
 }
 
-/* The same for all elements, past the cache. */
+/* Convert all elements, past the cache. */
 static void convert_past(const struct fan_worker *w, const struct fan_stream_op *op,
 			 const struct fan_frag *f, uint8_t *to)
 {

@@ -10,7 +10,7 @@
 #define LEAST_FRAGS  256u
 
 /* How far ahead of the slowest a worker may be in any case: a few times what it may have under
- * way, or as far as slots in a usual number allow; but as far as without running ahead, and no
+ * path, or as far as slots in a usual number allow; but as far as without running ahead, and no
  * further where queues are marked, since all of it may have to cross them unsummed. */
 static uint32_t least_run_ahead(const struct fan_worker *w)
 {

@@ -44,7 +44,7 @@ static void forget(struct fan_worker *w, uint16_t number)
 {
 	for (unsigned n = 0; n < w->asked + w->asks; n++)
 		if (ask_at(w, n)->number == number)
-			ask_at(w, n)->come = true;
+			ask_at(w, n)->arrived = true;
 }
 
 /* The switch had the question before what was sent after it.  Has that been answered, and the
@@ -55,7 +55,7 @@ static void look_back(struct fan_worker *w)
 		struct fan_lost_result a = *ask_at(w, 0);
 		w->ask_first = (uint16_t)((w->ask_first + 1) % FAN_ASKS_MAX);
 		w->asked--;
-		if (!a.come && a.tries < FAN_ASK_TRIES)
+		if (!a.arrived && a.tries < FAN_ASK_TRIES)
 			push(w, a.number, a.tries + 1u);
 	}
 }
@@ -99,7 +99,7 @@ static void put_miss(struct fan_worker *w, struct fan_out *out)
 		uint16_t below = (uint16_t)(f.last - a->number);
 		if (below >= FAN_SEQ_GAP_BITS)
 			break;
-		f.missing |= a->come ? 0 : UINT64_C(1) << below;
+		f.missing |= a->arrived ? 0 : UINT64_C(1) << below;
 		assert(a->tries >= 1 && a->tries <= FAN_ASK_TRIES);
 		a->seq = w->window.seq;
 		w->asked++;

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stream.h - operations as a stream of fragments.
  *
- * Every operation takes the next run of fragment numbers, in the order in which the
- * operations are started, so that all ranks give the same numbers to the same elements
- * without a message.  A plain operation is its elements in order.  An operation in fixed
- * mode is cut into groups of B blocks (a block is the elements of one fragment; B int16
- * exponents fill a fragment), and the exponents of a group travel ahead of its elements:
+ * Every operation takes the next run of fragment numbers, in the order in which the operations are
+ * started, so that all ranks give the same numbers to the same elements without a message.  A plain
+ * operation is its elements in order.  An operation in fixed mode is cut into groups of B blocks (a
+ * block is the elements of one fragment; B int16 exponents fill a fragment), and the exponents of a
+ * group travel ahead of its elements:
  *
  *     E0, E1, D0 ... , E2, D1 ..., E3, D2 ...
  *
- * Ei: the exponents of group i, reduced with max.  Di: its blocks, summed.  Blocks of
- * group i can be sent once the result of Ei has come; E(i+1) is under way by then.
- * doc/protocol/fixed.md. */
+ * Ei: the exponents of group i, reduced with max.  Di: its blocks, summed.  Blocks of group i can
+ * be sent once the result of Ei has come; E(i+1) is in flight by then.  doc/protocol/fixed.md. */
 #ifndef FAN_WORKER_STREAM_H
 #define FAN_WORKER_STREAM_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* transfer.c - a worker's fragments on their way: what is sent, and what a result tells. */
+/* transfer.c - a worker's fragments in flight: what is sent, and what a result tells. */
 #include <assert.h>
 
 #include "core/wire/partial.h"
@@ -9,8 +9,8 @@
 #include "transfer.h"
 #include "worker_priv.h"
 
-/* Probes for one contribution that leave it to the switch whether the result may still be
- * under way; further ones insist on it.  So do those of the timer. */
+/* Probes for one contribution that leave it to the switch whether the result may still be in
+ * flight; further ones insist on it.  So do those of the timer. */
 #define PROBES_SOFT 2
 
 /* Queue the slot's fragment if it exists and nothing holds it up. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* transfer.h - a worker's fragments on their way: what is sent, and what a result tells. */
+/* transfer.h - a worker's fragments in flight: what is sent, and what a result tells. */
 #ifndef FAN_WORKER_TRANSFER_H
 #define FAN_WORKER_TRANSFER_H
 
@@ -9,7 +9,7 @@
 enum fan_verdict fan_transfer_result(struct fan_worker *w, uint64_t now_ns,
 				     const struct fan_frag *f);
 
-/* The same for a RESULT that was sent to another rank. */
+/* Handle a RESULT that was sent to another rank. */
 enum fan_verdict fan_transfer_supply(struct fan_worker *w, uint64_t now_ns, struct fan_frag *f);
 
 enum fan_verdict fan_transfer_need(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f);

@@ -27,7 +27,7 @@ struct fan_worker_config {
 	uint16_t ranks;		  /* 2 .. FAN_RANKS_MAX */
 	uint16_t payload_bytes;	  /* of a full fragment: FAN_PAYLOAD_MIN .. _MAX, multiple of 8 */
 	uint16_t window_max;	  /* most fragments in flight, 2 .. FAN_WINDOW_MAX */
-	uint16_t burst_max;	  /* option AHEAD: most fragments under way; 0: as granted */
+	uint16_t burst_max;	  /* option AHEAD: most fragments in flight; 0: as granted */
 	uint8_t options;	  /* enum fan_join_option */
 	uint32_t alive_ms;	  /* silence after which a rank is lost */
 	uint32_t rto_min_ms;	  /* least time-out of a result; 0: FAN_RTO_MIN_NS */
@@ -215,7 +215,7 @@ const struct fan_rtt_histogram *fan_worker_trips(const struct fan_worker *w);
 /* The WELCOME: shards, group, window.  NULL before it has come. */
 const struct fan_welcome *fan_worker_welcome(const struct fan_worker *w);
 
-/* May what it sends leave as runs (core/wire/run.h)?  Not by a way that it has moved to, nor while
+/* May what it sends leave as runs (core/wire/run.h)?  Not on a path that it has moved to, nor while
  * losses keep its congestion window small, of which a run is much. */
 bool fan_worker_runs(const struct fan_worker *w);
 

@@ -28,7 +28,7 @@ struct fan_lost_result {
 	uint64_t seq; /* of the next transmission when it was requested */
 	uint16_t number;
 	uint8_t tries;
-	bool come;
+	bool arrived;
 };
 
 struct fan_worker {
@@ -39,7 +39,7 @@ struct fan_worker {
 	bool welcomed;
 	bool heard_group;
 	bool unproved;	/* this address: until an answer to a BEAT from it */
-	bool forgotten; /* by a switch on the way, which has said WHO: until such an answer */
+	bool forgotten; /* by a switch on the path, which has said WHO: until such an answer */
 	uint8_t leave_tries;
 	uint8_t unanswered; /* BEATs sent since one was answered or the WELCOME came; while it
 			     * rejoins, JOINs */

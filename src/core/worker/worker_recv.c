@@ -81,7 +81,7 @@ static enum fan_verdict recv_answer(struct fan_worker *w, uint64_t now_ns, const
 		return fan_worker_drop(w, FAN_DROP_STATE);
 	w->rejoins = false;
 	w->unanswered = 0;
-	w->control_ns = now_ns; /* a BEAT makes us known on the way */
+	w->control_ns = now_ns; /* a BEAT makes us known on the path */
 	if (!knows && f->type == FAN_TYPE_WELCOME && w->phase == FAN_W_FORMING) {
 		w->phase = FAN_W_JOINING; /* the job has taken another epoch meanwhile */
 		return recv_welcome(w, now_ns, f);
@@ -192,7 +192,7 @@ static void hear_group(struct fan_worker *w, uint64_t now_ns)
 	w->control_ns = now_ns;
 }
 
-/* Somebody on the way does not know us, or somebody says what counts only as an answer: send a
+/* A node on the path does not know us, or somebody sends what counts only as an answer: send a
  * BEAT. */
 static enum fan_verdict beat_soon(struct fan_worker *w, uint64_t now_ns)
 {
@@ -224,7 +224,7 @@ static enum fan_verdict recv_state(struct fan_worker *w, uint64_t now_ns, const 
 			w, FAN_DROP_ROUTE); /* an answer to what went by the route before */
 	if (fan_state_get(&m, f) != FAN_OK)
 		return fan_worker_drop(w, FAN_DROP_FORMAT);
-	if (f->nonce && f->nonce != w->cfg.nonce) /* a switch on the way had its token before us */
+	if (f->nonce && f->nonce != w->cfg.nonce) /* a switch on the path had its token before us */
 		return fan_worker_drop(w, FAN_DROP_SENDER);
 	if (m.state == FAN_JOB_LEFT)
 		return left(w, f);
@@ -264,7 +264,7 @@ static enum fan_verdict recv_state(struct fan_worker *w, uint64_t now_ns, const 
 	return FAN_CTL;
 }
 
-/* A switch on the way has forgotten us: what passes it makes us known again. */
+/* A switch on the path has forgotten us: what passes it makes us known again. */
 static enum fan_verdict recv_who(struct fan_worker *w, uint64_t now_ns)
 {
 	if (w->phase != FAN_W_FORMING && w->phase != FAN_W_READY)
