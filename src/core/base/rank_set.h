@@ -49,9 +49,10 @@ static inline void fan_ranks_all(uint64_t *set, unsigned ranks)
 	}
 }
 
+/* `b` may be `set`. */
 static inline void fan_ranks_copy(uint64_t *set, const uint64_t *b)
 {
-	memcpy(set, b, FAN_RANK_WORDS * sizeof *set);
+	memmove(set, b, FAN_RANK_WORDS * sizeof *set);
 }
 
 /* Union: add the ranks of `b`. */
