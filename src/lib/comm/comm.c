@@ -24,8 +24,7 @@ struct fanin_comm *fan_comm_new(void)
 		mmap(NULL, sizeof *c, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (c == MAP_FAILED)
 		return NULL;
-	fan_rank_init(&c->rank, &fan_rank_by_sockets);
-	c->rank.hosts = &c->places.ranks;
+	fan_rank_init(&c->rank, &fan_rank_by_sockets, &c->places.ranks);
 	return c;
 }
 
@@ -67,12 +66,12 @@ static int resolve(struct fanin_comm *c, const char *what, const char *text, fan
 static unsigned set_hosts(struct fanin_comm *c, unsigned first, const struct fan_meeting *m)
 {
 	unsigned k = first;
-	for (unsigned h = 0; h < m->hosts; h++)
-		if (m->host[h].aggregator.port) {
-			fan_rank_set_part(&c->rank, k, &m->host[h].aggregator, "");
-			c->rank.parts.mbps[k] = m->host[h].mbps;
-			c->rank.parts.inside[k++] = m->host[h].first;
-		}
+	for (unsigned h = 0; h < m->hosts; h++) {
+		const struct fan_meeting_host *host = &m->host[h];
+		const struct fan_rank_part part = {host->aggregator, host->first, host->mbps};
+		if (host->aggregator.port)
+			fan_rank_set_part(&c->rank, k++, &part, "");
+	}
 	return k - first;
 }
 
@@ -138,7 +137,7 @@ static int take_list(struct fanin_comm *c)
 		for (unsigned k = 0; k < c->rank.parts.count; k++)
 			if (fan_peer_equal(&c->rank.parts.job[k].at, &at))
 				return fan_rank_refuse(&c->rank, FAN_E_CONFIG, sentence);
-		fan_rank_set_part(&c->rank, c->rank.parts.count++, &at, "");
+		fan_rank_add_part(&c->rank, &(struct fan_rank_part){.at = at, .inside = -1}, "");
 	}
 	return FAN_OK;
 }
@@ -235,8 +234,7 @@ static int join_hosts(struct fanin_comm **comm)
 	const unsigned connections = fan_rank_connections(&c->rank);
 	pthread_mutex_lock(
 		&c->rank.lock); /* which the thread takes before it looks at further parts */
-	c->rank.parts_to_add = mix(c, m, connections);
-	fan_rank_wake(&c->rank);
+	fan_rank_leave_parts(&c->rank, mix(c, m, connections));
 	pthread_mutex_unlock(&c->rank.lock);
 	fan_rank_wait_ready(&c->rank);
 	return atomic_load(&c->rank.error);
@@ -263,9 +261,7 @@ void fan_comm_complete(struct fanin_comm *c)
 		c->places.inside[k] = c->rank.parts.inside[k];
 	}
 	pthread_mutex_lock(&c->rank.lock);
-	c->rank.complete = true;
-	if (c->rank.kind->has_sockets)
-		fan_rank_wake(&c->rank);
+	fan_rank_leave_complete(&c->rank);
 	pthread_mutex_unlock(&c->rank.lock);
 }
 
@@ -320,8 +316,7 @@ int fan_comm_create_at(const struct fan_config *cfg, const fan_peer *at, const c
 		return FAN_E_NOMEM;
 	c->rank.cfg = *cfg;
 	c->rank.cfg.window = MEETING_WINDOW;
-	fan_rank_set_part(&c->rank, c->rank.parts.count++, at, suffix);
-	c->rank.parts.inside[0] = 0;
+	fan_rank_add_part(&c->rank, &(struct fan_rank_part){.at = *at, .inside = 0}, suffix);
 	return fan_rank_begin(&c->rank);
 }
 

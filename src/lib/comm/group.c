@@ -113,11 +113,12 @@ static void find_parts(struct fanin_comm *g, const struct fan_comm_places *p, co
 			here = host_of[ranks[i]] == host_of[p->inside[k]];
 		if (!here && (g->rank.parts.count || k + 1 < p->count)) /* somebody sums */
 			continue;
-		g->rank.parts.inside[g->rank.parts.count] =
-			p->inside[k] < 0 ? -1 : place_of(ranks, count, p->inside[k]);
-		g->rank.parts.mbps[g->rank.parts.count] =
-			p->inside[k] < 0 ? 0 : p->ranks.host[host_of[p->inside[k]]].mbps;
-		fan_rank_set_part(&g->rank, g->rank.parts.count++, &p->at[k], "");
+		struct fan_rank_part part = {.at = p->at[k], .inside = -1};
+		if (p->inside[k] >= 0) {
+			part.inside = place_of(ranks, count, p->inside[k]);
+			part.mbps = p->ranks.host[host_of[p->inside[k]]].mbps;
+		}
+		fan_rank_add_part(&g->rank, &part, "");
 	}
 }
 

@@ -95,8 +95,8 @@ static int go_to(struct shrink *s, unsigned k, struct fanin_comm **meeting)
 	m->rank.cfg.multicast = 0;
 	m->rank.cfg.waiting = NULL;
 	m->rank.cfg.join_ms = (int)((s->until_ns - fan_clock_ns()) / FAN_MS) + 2 * TRY_MS;
-	fan_rank_set_part(&m->rank, m->rank.parts.count++, &s->places.at[k], MEETING);
-	m->rank.parts.inside[0] = s->places.inside[k];
+	const struct fan_rank_part part = {.at = s->places.at[k], .inside = s->places.inside[k]};
+	fan_rank_add_part(&m->rank, &part, MEETING);
 	return fan_rank_start(&m->rank);
 }
 

@@ -18,14 +18,14 @@ int fan_rank_create_column(const struct fan_rank *of, const struct fan_config *c
 		return FAN_E_NOMEM;
 	c->cfg = *cfg;
 	c->trace = of->trace; /* which outlives it */
-	c->column = *column;
+	fan_rank_set_column(c, column);
 	c->idle.call = of->kind->join_on;
 	c->idle.arg = of->host;
 	snprintf(suffix, sizeof suffix, "/c%u", number);
-	for (c->parts.count = 0; c->parts.count < of->parts.count; c->parts.count++) {
-		fan_rank_set_part(c, c->parts.count, &of->parts.job[c->parts.count].at, suffix);
-		c->parts.inside[c->parts.count] = of->parts.inside[c->parts.count];
-		c->parts.mbps[c->parts.count] = of->parts.mbps[c->parts.count];
+	for (unsigned k = 0; k < of->parts.count; k++) {
+		const struct fan_rank_part part = {of->parts.job[k].at, of->parts.inside[k],
+						   of->parts.mbps[k]};
+		fan_rank_add_part(c, &part, suffix);
 	}
 	c->complete = true;
 	return fan_rank_begin(c);

@@ -81,6 +81,25 @@ void fan_rank_end_op(struct fan_rank *c, struct fanin_op *op, int result)
 		fan_rank_end_whole(c, whole, result);
 }
 
+unsigned fan_rank_take_done(struct fan_rank *c,
+			    bool (*is_done)(struct fan_rank *c, struct fanin_op *op),
+			    struct fanin_op **ops)
+{
+	unsigned kept = 0, taken = 0;
+	bool measured = true;
+	assert(c->ops.running_count <= FAN_OPS_MAX);
+	for (unsigned i = 0; i < c->ops.running_count; i++) {
+		struct fanin_op *op = c->ops.running[i];
+		if (measured && is_done(c, op))
+			ops[taken++] = op;
+		else
+			c->ops.running[kept++] = op;
+		measured &= op->kind != FAN_OP_MEASUREMENT || is_done(c, op);
+	}
+	c->ops.running_count = kept;
+	return taken;
+}
+
 void fan_rank_end_done(struct fan_rank *c, struct fanin_op *const *ops, unsigned count)
 {
 	for (unsigned i = 0; i < count; i++)

@@ -3,11 +3,19 @@
 #ifndef FAN_LIB_RANK_ENDS_H
 #define FAN_LIB_RANK_ENDS_H
 
+#include <stdbool.h>
+
 struct fan_rank;
 struct fanin_op;
 
 /* `op` is over: make room, then tell.  It may be gone afterwards. */
 void fan_rank_end_op(struct fan_rank *c, struct fanin_op *op, int result);
+
+/* Take those running operations into `ops` that are done, of which there is room for FAN_OPS_MAX:
+ * how many.  Those behind a measurement that is under way stay. */
+unsigned fan_rank_take_done(struct fan_rank *c,
+			    bool (*is_done)(struct fan_rank *c, struct fanin_op *op),
+			    struct fanin_op **ops);
 
 /* `count` operations have their results: count them all, then end them, so that who has waited for
  * one finds it counted. */

@@ -150,9 +150,7 @@ static void start_ops(struct fan_rank *c, uint64_t now_ns)
 			fan_rank_fail(c, permits, fan_err_text(permits));
 		if (permits <= 0 || !start_op(c, c->ops.waiting.head, now_ns))
 			return;
-		c->ops.waiting.head->started_ns = now_ns;
-		c->ops.running[c->ops.running_count++] = fan_op_queue_take(&c->ops.waiting);
-		c->ops.progressed = true;
+		fan_rank_run_first(c, now_ns);
 	}
 }
 
@@ -194,24 +192,12 @@ static void trace_parts(struct fan_rank *c, uint64_t now_ns)
 static void end_done(struct fan_rank *c)
 {
 	struct fanin_op *done[FAN_OPS_MAX];
-	unsigned kept = 0, ended = 0;
-	assert(c->ops.running_count <= FAN_OPS_MAX);
 	if (!c->ops.progressed)
 		return;
 	c->ops.progressed = false;
 	if (c->trace)
 		trace_parts(c, fan_clock_ns());
-	bool measured = true;
-	for (unsigned i = 0; i < c->ops.running_count; i++) {
-		struct fanin_op *op = c->ops.running[i];
-		if (measured && is_done(c, op))
-			done[ended++] = op;
-		else
-			c->ops.running[kept++] = op;
-		measured &= op->kind != FAN_OP_MEASUREMENT || is_done(c, op);
-	}
-	c->ops.running_count = kept;
-	fan_rank_end_done(c, done, ended);
+	fan_rank_end_done(c, done, fan_rank_take_done(c, is_done, done));
 }
 
 /* Rounds. */
@@ -278,10 +264,7 @@ static void check_ready(struct fan_rank *c)
 		fan_rank_fail(c, FAN_E_FILES, text);
 		return;
 	}
-	pthread_mutex_lock(&c->lock);
-	c->ready = true;
-	pthread_cond_broadcast(&c->changed);
-	pthread_mutex_unlock(&c->lock);
+	fan_rank_publish_ready(c);
 	fan_regroup_joined(c);
 }
 

@@ -146,8 +146,7 @@ void fan_rank_set_rate_limit(struct fan_rank *c, unsigned k)
 							      c->parts.shards[k]);
 }
 
-/* All connections of part `k` share what its cut has. */
-static void share(struct fan_rank *c, unsigned k, unsigned shards)
+void fan_rank_set_shards(struct fan_rank *c, unsigned k, unsigned shards)
 {
 	c->parts.shards[k] = shards;
 	fan_rank_set_rate_limit(c, k);
@@ -172,5 +171,5 @@ void fan_rank_open_shards(struct fan_rank *c, unsigned k, uint64_t now_ns)
 	}
 	for (unsigned i = 1; i < shards && !atomic_load(&c->error); i++)
 		add_connection(c, k, i, now_ns);
-	share(c, k, shards ? shards : 1);
+	fan_rank_set_shards(c, k, shards ? shards : 1);
 }

@@ -20,6 +20,9 @@ void fan_rank_join_more_parts(struct fan_rank *c, unsigned count);
  * shards. */
 void fan_rank_open_shards(struct fan_rank *c, unsigned k, uint64_t now_ns);
 
+/* The aggregator of part `k` has `shards` shards: its connections share what its cut has. */
+void fan_rank_set_shards(struct fan_rank *c, unsigned k, unsigned shards);
+
 /* Open connection `number` anew. */
 void fan_rank_open_connection(struct fan_rank *c, unsigned number, uint64_t now_ns);
 

@@ -62,15 +62,29 @@ int fan_rank_refuse(struct fan_rank *c, int error, const char *why)
 	return error;
 }
 
-void fan_rank_set_part(struct fan_rank *c, unsigned k, const fan_peer *at, const char *column)
+void fan_rank_set_part(struct fan_rank *c, unsigned k, const struct fan_rank_part *part,
+		       const char *column)
 {
 	char suffix[32];
 	assert(k < FAN_PARTS_MAX);
 	snprintf(suffix, sizeof suffix, "%s", column);
 	if (k)
 		snprintf(suffix, sizeof suffix, "%s/%u", column, k);
-	c->parts.job[k] = (struct fan_job_part){.at = *at};
+	c->parts.job[k] = (struct fan_job_part){.at = part->at};
+	c->parts.inside[k] = part->inside;
+	c->parts.mbps[k] = part->mbps;
 	fan_rendezvous_derive(c->parts.job[k].name, c->cfg.job, suffix);
+}
+
+void fan_rank_add_part(struct fan_rank *c, const struct fan_rank_part *part, const char *column)
+{
+	fan_rank_set_part(c, c->parts.count, part, column);
+	c->parts.count++;
+}
+
+void fan_rank_set_column(struct fan_rank *c, const struct fan_rank_column *column)
+{
+	c->column = *column;
 }
 
 struct fan_files fan_rank_files(const struct fan_rank *c)
@@ -94,10 +108,12 @@ void fan_rank_wake(struct fan_rank *c)
 	c->kind->wake(c);
 }
 
-void fan_rank_init(struct fan_rank *c, const struct fan_rank_kind *kind)
+void fan_rank_init(struct fan_rank *c, const struct fan_rank_kind *kind,
+		   const struct fan_meeting *hosts)
 {
 	assert(kind->run && kind->wake && kind->release);
 	c->kind = kind;
+	c->hosts = hosts;
 	c->fork_guard = fan_fork_guard();
 	c->thread.epoll_fd = c->thread.wake_fd = -1;
 	c->awake = true;
@@ -119,7 +135,7 @@ struct fan_rank *fan_rank_new(const struct fan_rank_kind *kind)
 		mmap(NULL, sizeof *c, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (c == MAP_FAILED)
 		return NULL;
-	fan_rank_init(c, kind);
+	fan_rank_init(c, kind, NULL);
 	return c;
 }
 
@@ -201,14 +217,48 @@ int fan_rank_begin(struct fan_rank *c)
 	return atomic_load(&c->error);
 }
 
-void fan_rank_end(struct fan_rank *c, int error, const uint64_t *blamed)
+void fan_rank_leave_parts(struct fan_rank *c, unsigned count)
+{
+	c->parts_to_add = count;
+	fan_rank_wake(c);
+}
+
+void fan_rank_leave_complete(struct fan_rank *c)
+{
+	c->complete = true;
+	if (c->kind->has_sockets)
+		fan_rank_wake(c);
+}
+
+void fan_rank_leave_end(struct fan_rank *c, int error, const uint64_t *blamed)
 {
 	assert(error != FAN_OK && error != FAN_E_PENDING);
-	pthread_mutex_lock(&c->lock);
 	c->ending.error = error;
 	memcpy(c->ending.blamed, blamed, sizeof c->ending.blamed);
 	fan_rank_wake(c);
+}
+
+void fan_rank_end(struct fan_rank *c, int error, const uint64_t *blamed)
+{
+	pthread_mutex_lock(&c->lock);
+	fan_rank_leave_end(c, error, blamed);
 	pthread_mutex_unlock(&c->lock);
+}
+
+void fan_rank_publish_ready(struct fan_rank *c)
+{
+	pthread_mutex_lock(&c->lock);
+	c->ready = true;
+	pthread_cond_broadcast(&c->changed);
+	pthread_mutex_unlock(&c->lock);
+}
+
+void fan_rank_run_first(struct fan_rank *c, uint64_t now_ns)
+{
+	assert(c->ops.running_count < FAN_OPS_MAX);
+	c->ops.waiting.head->started_ns = now_ns;
+	c->ops.running[c->ops.running_count++] = fan_op_queue_take(&c->ops.waiting);
+	c->ops.progressed = true;
 }
 
 void fan_rank_stop(struct fan_rank *c)

@@ -94,6 +94,13 @@ struct fan_rank_ending {
 	uint64_t blamed[FAN_RANK_WORDS];
 };
 
+/* Where a part is summed. */
+struct fan_rank_part {
+	fan_peer at; /* of its aggregator */
+	int inside;  /* the rank in which that is embedded; -1: none */
+	uint32_t mbps;
+};
+
 /* Parts of each tensor, one for each aggregator. */
 struct fan_rank_parts {
 	unsigned count;				/* 0: not known yet */
@@ -177,13 +184,19 @@ struct fan_rank {
 	struct fan_rank_times when;
 };
 
-/* For those who make one.  Zero bytes become a rank of `kind`; or one with memory of its own, NULL:
- * there is none. */
-void fan_rank_init(struct fan_rank *c, const struct fan_rank_kind *kind);
+/* For those who make one.  Zero bytes become a rank of `kind`, whose hosts `hosts` will tell (NULL:
+ * nobody will); or one with memory of its own, NULL: there is none. */
+void fan_rank_init(struct fan_rank *c, const struct fan_rank_kind *kind,
+		   const struct fan_meeting *hosts);
 struct fan_rank *fan_rank_new(const struct fan_rank_kind *kind);
 
-/* Part `k` of it is at the aggregator `at`; the first one has the job's own name and `column`. */
-void fan_rank_set_part(struct fan_rank *c, unsigned k, const fan_peer *at, const char *column);
+/* It becomes one of the ranks that `column` names. */
+void fan_rank_set_column(struct fan_rank *c, const struct fan_rank_column *column);
+
+/* Part `k` of it, or one more part.  The first one has the job's own name and `column`. */
+void fan_rank_set_part(struct fan_rank *c, unsigned k, const struct fan_rank_part *part,
+		       const char *column);
+void fan_rank_add_part(struct fan_rank *c, const struct fan_rank_part *part, const char *column);
 
 /* It cannot be made, and tells why until it is destroyed: `error`. */
 int fan_rank_refuse(struct fan_rank *c, int error, const char *why);
@@ -220,6 +233,12 @@ bool fan_rank_is_forked(const struct fan_rank *c);
 /* With the lock held: see to it that the thread looks at what has changed. */
 void fan_rank_wake(struct fan_rank *c);
 
+/* With the lock held, leave to the thread: to join `count` parts beyond those that there are, which
+ * have been set; that there are no further ones; and fan_rank_end. */
+void fan_rank_leave_parts(struct fan_rank *c, unsigned count);
+void fan_rank_leave_complete(struct fan_rank *c);
+void fan_rank_leave_end(struct fan_rank *c, int error, const uint64_t *blamed);
+
 /* From here on fan_rank_run calls `idle` from its caller's thread every FAN_RANK_IDLE_MS, so that
  * another library can make progress meanwhile.  It must not call this communicator. */
 void fan_rank_set_idle(struct fan_rank *c, void (*idle)(void *arg), void *arg);
@@ -242,7 +261,13 @@ int fan_rank_run(struct fan_rank *c, const struct fan_op_args *args);
 int fan_rank_run_within(struct fan_rank *c, const struct fan_op_args *args, int timeout_ms,
 			struct fanin_op **op);
 
-/* The following are for the thread alone.  The file descriptors that it has. */
+/* The following are for the thread alone.  Publish that all ranks are here. */
+void fan_rank_publish_ready(struct fan_rank *c);
+
+/* The first operation that waits has been started on every connection. */
+void fan_rank_run_first(struct fan_rank *c, uint64_t now_ns);
+
+/* The file descriptors that it has. */
 struct fan_files fan_rank_files(const struct fan_rank *c);
 
 /* The counters for fanin_comm_stats. */

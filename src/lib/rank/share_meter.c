@@ -346,6 +346,15 @@ static void note_fill(struct fan_rank *c, uint64_t spent_ns)
 	s->fill_ns = 0;
 }
 
+void fan_share_meter_spent(struct fan_rank *c, uint64_t spent_ns)
+{
+	struct fan_share_meter *s = &c->meter;
+	s->busy_ns += spent_ns;
+	for (unsigned i = 0; i < c->connections; i++)
+		s->rtt_ns[i] +=
+			(double)spent_ns * (double)fan_worker_stats(c->connection[i].w)->srtt_ns;
+}
+
 /* Not while only sets are under way, whose round trips tell nothing of shares. */
 static void note_round_trips(struct fan_rank *c, uint64_t now_ns, struct under_way is)
 {
@@ -353,12 +362,8 @@ static void note_round_trips(struct fan_rank *c, uint64_t now_ns, struct under_w
 	uint64_t spent_ns = now_ns - s->looked_ns;
 	s->looked_ns = now_ns;
 	note_fill(c, spent_ns);
-	if (!s->learns || !is.others || s->blocked)
-		return;
-	s->busy_ns += spent_ns;
-	for (unsigned i = 0; i < c->connections; i++)
-		s->rtt_ns[i] +=
-			(double)spent_ns * (double)fan_worker_stats(c->connection[i].w)->srtt_ns;
+	if (s->learns && is.others && !s->blocked)
+		fan_share_meter_spent(c, spent_ns);
 }
 
 uint32_t fan_share_meter_rto_min_ms(const struct fan_rank *c, unsigned parts)

@@ -53,6 +53,9 @@ int fan_share_meter_permits(struct fan_rank *c);
 /* An operation is being started: count it. */
 void fan_share_meter_started(struct fan_rank *c, struct fanin_op *op);
 
+/* Operations were under way for `spent_ns`, with the present round trips. */
+void fan_share_meter_spent(struct fan_rank *c, uint64_t spent_ns);
+
 /* The measurement under way is done; an operation is. */
 void fan_share_meter_arrived(struct fan_rank *c);
 void fan_share_meter_done(struct fan_rank *c, const struct fanin_op *op);

@@ -148,11 +148,9 @@ static void *open_alone(void *arg)
 	m.host[1] = (struct fan_meeting_host){.first = 2, .ranks = 2, .nonce = o->nonce ^ 1};
 	EXPECT(fan_config_load(&c->rank.cfg, &options, o->why, sizeof o->why) == FAN_OK);
 	EXPECT(fan_peer_parse(&at, o->address, o->why, sizeof o->why) == 0);
-	fan_rank_set_part(&c->rank, c->rank.parts.count++, &at, "");
+	fan_rank_add_part(&c->rank, &(struct fan_rank_part){.at = at, .inside = -1}, "");
 	o->result = fan_host_comm_open(&c->rank, &m, false);
-	c->rank.thread.started = !o->result && !pthread_create(&c->rank.thread.id, NULL,
-							       c->rank.kind->run, &c->rank);
-	if (c->rank.thread.started)
+	if (!o->result && !fan_rank_start(&c->rank))
 		o->result = fanin_allreduce(c, &mine, &sum, 1, FANIN_INT32, FANIN_SUM);
 	memcpy(o->blamed, c->rank.fate.blamed, sizeof o->blamed);
 	snprintf(o->why, sizeof o->why, "%s", fanin_comm_error(c));
@@ -216,13 +214,12 @@ static void *open_first_of_two(void *arg)
 	options.rank = 0;
 	options.ranks = 2;
 	options.timeout_ms = o->timeout_ms;
+	options.join_ms = JOIN_MS;
+	options.alive_ms = ALIVE_MS;
 	m.host[0] = (struct fan_meeting_host){.ranks = 2, .nonce = o->nonce};
 	EXPECT(fan_config_load(&c->rank.cfg, &options, o->why, sizeof o->why) == FAN_OK);
-	c->rank.cfg.join_ms = JOIN_MS;
-	c->rank.cfg.alive_ms = ALIVE_MS;
 	EXPECT(fan_host_comm_open(&c->rank, &m, false) == FAN_OK);
-	c->rank.thread.started =
-		!pthread_create(&c->rank.thread.id, NULL, c->rank.kind->run, &c->rank);
+	EXPECT(fan_rank_start(&c->rank) == FAN_OK);
 	o->result = fanin_allreduce(c, &mine, &sum, 1, FANIN_INT32, FANIN_SUM);
 	snprintf(o->why, sizeof o->why, "%s", fanin_comm_error(c));
 	fan_comm_destroy(c);

@@ -188,7 +188,7 @@ static int open_rank(struct fanin_comm *c, const struct job *job, int rank)
 	if (fan_config_load(&c->rank.cfg, &options, why, sizeof why) ||
 	    fan_peer_parse(&at, job->address, why, sizeof why))
 		return FAN_E_CONFIG;
-	fan_rank_set_part(&c->rank, c->rank.parts.count++, &at, "");
+	fan_rank_add_part(&c->rank, &(struct fan_rank_part){.at = at, .inside = -1}, "");
 	return fan_host_comm_open(&c->rank, &m, false);
 }
 
@@ -219,9 +219,7 @@ static void run_rank(struct job *job, int rank)
 			raise(job->signal);
 		from_ns = fan_clock_ns();
 	}
-	c->rank.thread.started =
-		!e && !pthread_create(&c->rank.thread.id, NULL, c->rank.kind->run, &c->rank);
-	if (c->rank.thread.started)
+	if (!e && !fan_rank_start(&c->rank))
 		e = fanin_allreduce(c, &mine, &sum, 1, FANIN_INT32, FANIN_SUM);
 	job->result[rank] = e;
 	job->after_ns[rank] = fan_clock_ns() - from_ns;
@@ -309,13 +307,13 @@ static void run_slept(struct slept *job, int rank)
 	int e = fan_config_load(&c->rank.cfg, &options, why, sizeof why);
 	if (!e)
 		e = fan_host_comm_open(&c->rank, &m, false);
-	c->rank.thread.started =
-		!e && !pthread_create(&c->rank.thread.id, NULL, c->rank.kind->run, &c->rank);
+	if (!e)
+		e = fan_rank_start(&c->rank);
 	if (rank == 0)
 		atomic_store(&job->waits, 1);
 	else
 		wait_until(&job->slept, 1);
-	if (c->rank.thread.started)
+	if (!e)
 		e = fanin_allreduce(c, &mine, &job->sum[rank], 1, FANIN_INT32, FANIN_SUM);
 	job->result[rank] = e;
 	fan_comm_destroy(c);

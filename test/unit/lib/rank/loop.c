@@ -16,6 +16,7 @@
 
 static struct fan_daemon *second;
 static fan_peer second_at;
+static const uint64_t nobody[FAN_RANK_WORDS];
 static atomic_uint added; /* ranks that have a part to add */
 
 static bool has_wake_up(const struct fan_rank *c)
@@ -88,16 +89,20 @@ static void await_all_added(void)
 		nanosleep(&pause, NULL);
 }
 
+static void leave_second_part(struct fan_rank *c)
+{
+	const struct fan_rank_part part = {.at = second_at, .inside = -1};
+	fan_rank_set_part(c, c->parts.count, &part, "");
+	fan_rank_leave_parts(c, 1);
+}
+
 static void add_a_part(struct member *m)
 {
 	struct fan_rank *c = &m->comm->rank;
 	if (!begin(m))
 		return;
 	catch_awake(c);
-	fan_rank_set_part(c, c->parts.count, &second_at, "");
-	c->parts.inside[c->parts.count] = -1;
-	c->parts_to_add = 1;
-	fan_rank_wake(c);
+	leave_second_part(c);
 	pthread_mutex_unlock(&c->lock);
 	await_all_added();
 	EXPECT(is_prompt(c, has_joined_all));
@@ -111,10 +116,7 @@ static void add_one_too_many(struct member *m)
 		return;
 	EXPECT(fan_rank_connections(c) == FAN_SHARDS_MAX);
 	catch_awake(c);
-	fan_rank_set_part(c, c->parts.count, &second_at, "");
-	c->parts.inside[c->parts.count] = -1;
-	c->parts_to_add = 1;
-	fan_rank_wake(c);
+	leave_second_part(c);
 	pthread_mutex_unlock(&c->lock);
 	EXPECT(is_prompt(c, has_failed));
 	EXPECT(atomic_load(&c->error) == FAN_E_SHARDS);
@@ -126,8 +128,7 @@ static void complete(struct member *m)
 	if (!begin(m))
 		return;
 	catch_awake(c);
-	c->complete = true;
-	fan_rank_wake(c);
+	fan_rank_leave_complete(c);
 	pthread_mutex_unlock(&c->lock);
 	EXPECT(is_prompt(c, has_completed));
 }
@@ -138,8 +139,7 @@ static void end(struct member *m)
 	if (!begin(m))
 		return;
 	catch_awake(c);
-	c->ending.error = FAN_E_RANK_LOST;
-	fan_rank_wake(c);
+	fan_rank_leave_end(c, FAN_E_RANK_LOST, nobody);
 	pthread_mutex_unlock(&c->lock);
 	EXPECT(is_prompt(c, has_failed));
 }

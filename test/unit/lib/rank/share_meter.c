@@ -2,69 +2,139 @@
 /* A communicator's measurements: what is measured, and what waits for it. */
 #include "unit/unit.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "core/worker/worker_priv.h"
+#include "lib/rank/by_sockets.h"
+#include "lib/rank/ends.h"
+#include "lib/rank/parts.h"
 #include "lib/rank/rank.h"
 #include "lib/rank/share_meter.h"
 
-/* A rank without connections that learns, of two. */
+#define PERIOD	 FAN_SHARE_METER_BYTES
+#define OP_BYTES (2 * PERIOD)
+#define USUAL	 1000 /* cost of a tensor */
+#define RTT_US	 100
+
+/* A rank of two that has no thread and learns the shares of two parts, where nobody listens. */
 struct rig {
 	struct fan_rank *c;
 	struct fan_meeting meeting;
-	struct fanin_op *op[2];
 };
 
-#define OP_ELEMS (2 << 20) /* of float32: two periods */
+static fan_peer nowhere(unsigned k)
+{
+	char text[32], why[128];
+	fan_peer at;
+	snprintf(text, sizeof text, "127.0.0.1:%u", 9 + k);
+	assert_int_equal(fan_peer_parse(&at, text, why, sizeof why), 0);
+	return at;
+}
+
+static void set_part(struct rig *r, unsigned k, int inside)
+{
+	const struct fan_rank_part part = {.at = nowhere(k), .inside = inside};
+	fan_rank_set_part(r->c, k, &part, "");
+}
 
 static void rig_init(struct rig *r, unsigned columns)
 {
+	struct fanin_options options = FANIN_OPTIONS_INIT;
+	char why[256];
 	memset(r, 0, sizeof *r);
-	const struct fan_op what = {.dtype = FAN_FLOAT32, .count = OP_ELEMS};
 	r->c = calloc(1, sizeof *r->c);
 	assert_non_null(r->c);
-	r->c->cfg.ranks = 2;
-	r->c->parts.count = 2;
-	r->c->column.columns = columns;
-	r->c->parts.inside[0] = r->c->parts.inside[1] = -1;
-	fan_share_meter_init(r->c);
-	for (unsigned i = 0; i < 2; i++) {
-		r->op[i] = fan_op_new(&what, FAN_OP_CALLERS);
-		assert_non_null(r->op[i]);
-		fan_op_queue_add(&r->c->ops.waiting, r->op[i]);
+	fan_rank_init(r->c, &fan_rank_by_sockets, &r->meeting);
+	options.switch_addr = "127.0.0.1:9";
+	options.rank = 0;
+	options.ranks = 2;
+	assert_int_equal(fan_config_load(&r->c->cfg, &options, why, sizeof why), 0);
+	fan_rank_set_column(r->c, &(struct fan_rank_column){.columns = columns});
+	for (unsigned k = 0; k < 2; k++) {
+		const struct fan_rank_part part = {.at = nowhere(k), .inside = -1};
+		fan_rank_add_part(r->c, &part, "");
 	}
+	fan_share_meter_init(r->c);
 }
 
+/* Operations that are left end. */
 static void rig_end(struct rig *r)
 {
-	for (unsigned i = 0; i < 2; i++) {
-		fan_op_end(r->op[i], FAN_OK);
-		fanin_op_free(r->op[i]);
+	struct fanin_op *op;
+	for (unsigned i = 0; i < r->c->ops.running_count; i++) {
+		fan_op_end(r->c->ops.running[i], FAN_OK);
+		fanin_op_free(r->c->ops.running[i]);
 	}
+	while ((op = fan_op_queue_take(&r->c->ops.waiting))) {
+		fan_op_end(op, FAN_OK);
+		fanin_op_free(op);
+	}
+	fan_rank_release(r->c);
 	free(r->c);
+}
+
+/* One more operation waits. */
+static struct fanin_op *rig_adds(struct rig *r, uint64_t bytes, enum fan_op_kind kind,
+				 unsigned root)
+{
+	const struct fan_op what = {.dtype = FAN_UINT8, .count = bytes, .root = (uint16_t)root};
+	struct fanin_op *op = fan_op_new(&what, kind);
+	assert_non_null(op);
+	fan_op_queue_add(&r->c->ops.waiting, op);
+	return op;
 }
 
 /* Start what waits first, and take `ns` for it. */
 static void rig_starts(struct rig *r, uint64_t ns)
 {
-	fan_share_meter_started(r->c, fan_op_queue_take(&r->c->ops.waiting));
-	r->c->ops.running_count++;
-	r->c->meter.busy_ns += ns;
+	fan_share_meter_started(r->c, r->c->ops.waiting.head);
+	fan_rank_run_first(r->c, 0);
+	fan_share_meter_spent(r->c, ns);
 }
 
+static bool is_any(struct fan_rank *c, struct fanin_op *op)
+{
+	return c && op;
+}
+
+/* All that are under way. */
 static void rig_ends(struct rig *r, uint64_t ns)
 {
-	r->c->meter.busy_ns += ns;
-	r->c->ops.running_count--;
-	fan_share_meter_done(r->c, r->op[0]);
+	struct fanin_op *done[FAN_OPS_MAX];
+	fan_share_meter_spent(r->c, ns);
+	const unsigned count = fan_rank_take_done(r->c, is_any, done);
+	assert_in_range(count, 1, 2);
+	fan_rank_end_done(r->c, done, count);
+	for (unsigned i = 0; i < count; i++)
+		fanin_op_free(done[i]);
 }
 
-/* What this rank would tell of it, in ns for each MiB; and the measurement is gone again. */
-static uint64_t told(struct rig *r)
+/* Does a measurement wait?  It is gone then, and has brought the sum of one rank. */
+static bool measures(struct rig *r)
 {
+	if (!r->c->ops.waiting.head || r->c->ops.waiting.head->kind != FAN_OP_MEASUREMENT)
+		return false;
 	struct fanin_op *m = fan_op_queue_take(&r->c->ops.waiting);
-	assert_int_equal(m->kind, FAN_OP_MEASUREMENT);
 	fan_op_end(m, FAN_OK);
 	fanin_op_free(m);
+	fan_share_meter_arrived(r->c);
+	return true;
+}
+
+/* What this rank has told in it, in ns for each MiB. */
+static uint64_t told(const struct rig *r)
+{
 	return (uint64_t)r->c->meter.words[r->c->parts.count] * 16;
+}
+
+/* Nothing changes for the better, until the shares stay. */
+static void rig_settles(struct rig *r)
+{
+	const uint32_t rtt_us[FAN_PARTS_MAX] = {RTT_US, RTT_US};
+	for (int i = 0; i < 100 && r->c->meter.learner.phase != FAN_SPLIT_SETTLED; i++)
+		fan_split_learn(&r->c->meter.learner, rtt_us, USUAL);
+	assert_int_equal(r->c->meter.learner.phase, FAN_SPLIT_SETTLED);
 }
 
 /* While shares are learnt, an operation that is started behind a large one waits for its end, and
@@ -74,15 +144,18 @@ static void share_meter__a_measurement_is_of_operations_that_have_ended(void **s
 	struct rig r;
 	(void)state;
 	rig_init(&r, 0);
+	rig_adds(&r, OP_BYTES, FAN_OP_CALLERS, 0);
+	struct fanin_op *next = rig_adds(&r, OP_BYTES, FAN_OP_CALLERS, 0);
 	assert_int_equal(1, fan_share_meter_permits(r.c));
 	rig_starts(&r, 1000);
 	assert_int_equal(0, fan_share_meter_permits(r.c));
 	assert_true(fan_share_meter_holds(r.c));
 	assert_false(fan_share_meter_waited(r.c));
-	assert_ptr_equal(r.c->ops.waiting.head, r.op[1]);
+	assert_ptr_equal(r.c->ops.waiting.head, next);
 	rig_ends(&r, 800000000);
 	assert_true(fan_share_meter_waited(r.c));
 	assert_int_equal(1, fan_share_meter_permits(r.c));
+	assert_true(measures(&r));
 	assert_in_range(told(&r), 100000000, 100001000); /* 8 MiB */
 	rig_end(&r);
 }
@@ -94,17 +167,19 @@ static void share_meter__a_measurement_of_too_little_tells_nothing(void **state)
 	struct rig r;
 	(void)state;
 	rig_init(&r, 0);
-	r.c->meter.learner.phase = FAN_SPLIT_SETTLED;
+	rig_settles(&r);
+	rig_adds(&r, OP_BYTES, FAN_OP_CALLERS, 0);
+	rig_adds(&r, OP_BYTES, FAN_OP_CALLERS, 0);
 	rig_starts(&r, 1000);
 	assert_int_equal(1, fan_share_meter_permits(r.c));
+	assert_true(measures(&r));
 	assert_int_equal(told(&r), 0);
-	r.c->meter.measures = false;
 	rig_ends(&r, 400000000);
 	rig_starts(&r, 0);
 	rig_ends(&r, 400000000);
-	r.op[0]->is_counted = false; /* as another one */
-	fan_op_queue_add(&r.c->ops.waiting, r.op[0]);
+	rig_adds(&r, OP_BYTES, FAN_OP_CALLERS, 0);
 	assert_int_equal(1, fan_share_meter_permits(r.c));
+	assert_true(measures(&r));
 	assert_in_range(told(&r), 50000000, 50001000); /* 16 MiB */
 	rig_end(&r);
 }
@@ -116,25 +191,23 @@ static void share_meter__an_operation_is_counted_once(void **state)
 	struct rig r;
 	(void)state;
 	rig_init(&r, 0);
-	fan_share_meter_started(r.c, r.c->ops.waiting.head);
+	struct fanin_op *op = rig_adds(&r, OP_BYTES, FAN_OP_CALLERS, 0);
+	fan_share_meter_started(r.c, op);
 	assert_int_equal(r.c->meter.ops, 1);
 	assert_int_equal(1, fan_share_meter_permits(r.c));
-	assert_ptr_equal(r.c->ops.waiting.head, r.op[0]);
+	assert_ptr_equal(r.c->ops.waiting.head, op);
 	assert_false(r.c->meter.measures);
 	rig_end(&r);
 }
 
-/* Two hosts, each with an aggregator; both operations are a set's. */
-static void rig_is_of_sets(struct rig *r)
+/* Two hosts, each with an aggregator. */
+static void rig_is_of_hosts(struct rig *r)
 {
 	struct fan_meeting *m = &r->meeting;
-	r->c->hosts = m;
 	m->hosts = 2;
 	for (unsigned i = 0; i < 2; i++) {
 		m->host_of[i] = (uint16_t)i;
-		r->c->parts.inside[i] = (int)i;
-		r->op[i]->kind = FAN_OP_MEMBER;
-		r->op[i]->op.root = (uint16_t)i;
+		set_part(r, i, (int)i);
 	}
 }
 
@@ -144,12 +217,13 @@ static void share_meter__a_set_is_not_measured(void **state)
 	struct rig r;
 	(void)state;
 	rig_init(&r, 0);
-	rig_is_of_sets(&r);
+	rig_is_of_hosts(&r);
 	for (unsigned i = 0; i < 2; i++) {
+		struct fanin_op *op = rig_adds(&r, OP_BYTES, FAN_OP_MEMBER, i);
 		assert_int_equal(1, fan_share_meter_permits(r.c));
-		assert_ptr_equal(r.c->ops.waiting.head, r.op[i]);
+		assert_ptr_equal(r.c->ops.waiting.head, op);
 		rig_starts(&r, 1000);
-		assert_true(r.op[i]->is_whole);
+		assert_true(op->is_whole);
 	}
 	rig_ends(&r, 400000000);
 	assert_int_equal(r.c->meter.bytes, 0);
@@ -163,13 +237,15 @@ static void share_meter__a_set_waits_for_no_measurement(void **state)
 	struct rig r;
 	(void)state;
 	rig_init(&r, 0);
-	rig_is_of_sets(&r);
-	r.op[0]->kind = FAN_OP_CALLERS;
+	rig_is_of_hosts(&r);
+	rig_adds(&r, OP_BYTES, FAN_OP_CALLERS, 0);
+	struct fanin_op *member = rig_adds(&r, OP_BYTES, FAN_OP_MEMBER, 1);
+	rig_adds(&r, OP_BYTES, FAN_OP_CALLERS, 0);
 	assert_int_equal(1, fan_share_meter_permits(r.c));
 	rig_starts(&r, 1000);
 	assert_int_equal(1, fan_share_meter_permits(r.c));
-	assert_ptr_equal(r.c->ops.waiting.head, r.op[1]);
-	r.op[1]->kind = FAN_OP_CALLERS;
+	assert_ptr_equal(r.c->ops.waiting.head, member);
+	rig_starts(&r, 1000);
 	assert_int_equal(0, fan_share_meter_permits(r.c));
 	rig_end(&r);
 }
@@ -181,13 +257,17 @@ static void share_meter__columns_measure_as_often_as_one_stream(void **state)
 	(void)state;
 	for (unsigned columns = 0; columns <= 4; columns += 2) {
 		rig_init(&r, columns);
-		r.c->meter.bytes = FAN_SHARE_METER_BYTES / (columns ? columns : 1) - 4;
+		rig_adds(&r, PERIOD / (columns ? columns : 1) - 4, FAN_OP_CALLERS, 0);
+		rig_adds(&r, 4, FAN_OP_CALLERS, 0);
+		rig_starts(&r, 1000);
+		rig_ends(&r, 1000);
 		assert_int_equal(1, fan_share_meter_permits(r.c));
-		assert_false(r.c->meter.measures);
-		r.c->meter.bytes += 4;
+		assert_false(measures(&r));
+		rig_starts(&r, 1000);
+		rig_ends(&r, 1000);
+		rig_adds(&r, 4, FAN_OP_CALLERS, 0);
 		fan_share_meter_permits(r.c);
-		assert_true(r.c->meter.measures);
-		told(&r);
+		assert_true(measures(&r));
 		rig_end(&r);
 	}
 }
@@ -195,34 +275,21 @@ static void share_meter__columns_measure_as_often_as_one_stream(void **state)
 /* A named switch is the only part when ranks join it; hosts come later. */
 static void share_meter__results_are_asked_for_later_beside_other_parts(void **state)
 {
-	const struct fan_worker_config cfg = {.name = "j",
-					      .rank = 0,
-					      .ranks = 2,
-					      .window_max = 64,
-					      .payload_bytes = 1024,
-					      .alive_ms = 1000,
-					      .join_ms = 1000,
-					      .stall_ms = 1000,
-					      .rto_min_ms = 1,
-					      .nonce = 1};
+	const struct fan_split_learner first_has_all = {.parts = 2, .share = {FAN_SPLIT_WHOLE, 0}};
 	struct rig r;
 	(void)state;
 	rig_init(&r, 0);
-	r.c->ready = true;
-	r.c->connections = 2;
-	for (unsigned i = 0; i < 2; i++) {
-		void *mem = aligned_alloc(64, (fan_worker_bytes(&cfg) + 63) / 64 * 64);
-		r.c->connection[i] =
-			(struct fan_connection){.w = fan_worker_init(mem, &cfg, 1), .part = i};
-		r.c->parts.shards[i] = 1;
-	}
+	assert_int_equal(r.c->kind->open(r.c), FAN_OK);
+	fan_rank_open_parts(r.c, 1);
+	assert_int_equal(r.c->connections, 2);
+	for (unsigned k = 0; k < 2; k++)
+		fan_rank_set_shards(r.c, k, 1);
+	fan_rank_publish_ready(r.c);
 	fan_share_meter_keep_in_step(r.c, FAN_MS);
 	assert_int_equal(r.c->connection[0].w->rtt.min_ns, FAN_IN_STEP_RTO_MS * FAN_MS);
-	r.c->meter.shares.now.begin[1] = FAN_CUT_WHOLE; /* one part has everything */
+	fan_split_from_shares(&r.c->meter.shares.now, &first_has_all);
 	fan_share_meter_keep_in_step(r.c, 2 * FAN_MS);
 	assert_int_equal(r.c->connection[0].w->rtt.min_ns, FAN_RTO_MIN_NS);
-	for (unsigned i = 0; i < 2; i++)
-		free(r.c->connection[i].w);
 	rig_end(&r);
 }
 
