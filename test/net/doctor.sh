@@ -144,7 +144,7 @@ ends_with() { # STATUS VERDICT
 good_path() { # ADDRESS
         fresh_switch "$1" && doctor "$fanin" doctor --switch "$1" &&
         is switch ok "$1" && is version ok && is rtt "ok|warn" && is fragments "ok|warn" " 0 of" &&
-        is mtu ok "packets of 1500 bytes pass both ways" && is sum ok " 0 elements wrong" &&
+        is mtu ok "packets of 1500 bytes pass in both directions" && is sum ok " 0 elements wrong" &&
         is burst "$batches" " 0 lost" && is multicast warn "behind a router" &&
         ends_with 0 "aggregation can work: " && json_has '"fails": false'
 }
@@ -163,7 +163,7 @@ absent() {
 firewalled() {
         fresh_switch 10.78.1.1:$port && rule udp dport $port drop &&
         { doctor "$fanin" doctor --switch 10.78.1.1:$port; no_rules; } &&
-        is switch FAIL "nothing came from 10.78.1.1:$port" &&
+        is switch FAIL "10.78.1.1:$port answered none of" &&
         ends_with 1 "aggregation cannot work: switch does not answer"
 }
 
@@ -179,7 +179,7 @@ lossy() {
         fresh_switch 10.78.1.1:$port && rule numgen random mod 1000 \< 50 drop &&
         { doctor "$fanin" doctor --switch 10.78.1.1:$port --count 400; no_rules; } &&
         is rtt warn "ip -s link show dev eth0" && is fragments warn &&
-        is mtu ok "packets of 1500 bytes pass both ways" && is sum ok " 0 elements wrong" &&
+        is mtu ok "packets of 1500 bytes pass in both directions" && is sum ok " 0 elements wrong" &&
         ends_with 0 "aggregation can work: " && loss_is 2 25
 }
 
@@ -197,7 +197,7 @@ no_gro() {
         is burst ok " 0 lost"
 }
 
-# Of 400 packets each way, 5 % a way: about 10 %.
+# Of 400 packets, 5 % in each direction: about 10 %.
 loss_is() { # PERCENT_MIN PERCENT_MAX
         awk -v low="$1" -v high="$2" '
                 $2 == "fragments" { sub(/.*\(/, ""); ok = $1 + 0 >= low && $1 + 0 <= high }
@@ -213,19 +213,19 @@ hopeless() {
 # The router says what it takes; with the cure, all is well.
 small_middle() { # ADDRESS
         middle 1400 && fresh_switch "$1" && doctor "$fanin" doctor --switch "$1" &&
-        is mtu FAIL "the largest that pass have 1400" && is mtu FAIL "export FANIN_MTU=1400" &&
+        is mtu FAIL "the largest that passes has 1400" && is mtu FAIL "export FANIN_MTU=1400" &&
         is fragments "ok|warn" " 0 of" && ends_with 1 "aggregation cannot work: fragments for MTU 1500" &&
         doctor FANIN_MTU=1400 "$fanin" doctor --switch "$1" && is mtu ok && is sum ok &&
         ends_with 0 "aggregation can work"
 }
 
-# Nobody says anything: what is too large just vanishes, one way or the other.
-black_hole() { # WAY(saddr of what vanishes) TEXT
+# Nobody says anything: what is too large just vanishes, in one direction.
+black_hole() { # SADDR(of what vanishes) TEXT
         middle 9000
         fresh_switch 10.78.1.1:$port &&
         rule ip saddr "$1" meta length \> 1333 drop &&
         { doctor "$fanin" doctor --switch 10.78.1.1:$port; no_rules; } &&
-        is mtu FAIL "$2" && is mtu FAIL "the largest that pass have 1333" &&
+        is mtu FAIL "$2" && is mtu FAIL "the largest that passes has 1333" &&
         is mtu FAIL "export FANIN_MTU=1333" && is burst warn " 0 lost" && is sum ok " 0 elements wrong" &&
         ends_with 1 "aggregation cannot work: fragments for MTU 1500"
 }
@@ -235,7 +235,7 @@ jumbo() {
         fresh_switch 10.78.1.1:$port --mtu 9000 && doctor "$fanin" doctor --switch 10.78.1.1:$port &&
         is mtu ok "packets of 9000 bytes pass" && is mtu ok "export FANIN_MTU=9000" &&
         doctor "$fanin" doctor --switch 10.78.1.1:$port --mtu 9000 &&
-        is mtu ok "MTU 9000 works both ways" && is fragments "ok|warn" "packets of 8896 bytes" &&
+        is mtu ok "MTU 9000 works in both directions" && is fragments "ok|warn" "packets of 8896 bytes" &&
         is sum ok && ends_with 0 "aggregation can work"
 }
 
@@ -309,7 +309,7 @@ hopeless; verdict "40 % loss in each direction" $?
 small_middle 10.78.1.1:$port; verdict "MTU 1400 in the middle, IPv4" $?
 small_middle "[fd78:1::1]:$port"; verdict "MTU 1400 in the middle, IPv6" $?
 black_hole 10.78.0.1 "vanish on the path to the switch"; verdict "a black hole towards the switch" $?
-black_hole 10.78.1.1 "answers of that size vanish"; verdict "a black hole on the way back" $?
+black_hole 10.78.1.1 "answers of that size vanish"; verdict "a black hole on the path back" $?
 jumbo; verdict "MTU 9000" $?
 small_slots; verdict "MTU 9000, but not in the switch" $?
 other_version; verdict "another version of the protocol" $?

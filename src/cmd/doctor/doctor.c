@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doctor.c - `fanin doctor`: can a worker on this machine aggregate, and what to change. */
+/* doctor.c - `fanin doctor`: can a worker on this machine aggregate, and what must change? */
 #include "doctor.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include "net/clock.h"
 
 #define NAME_COLUMNS	  9
-#define RESOLVE_SECONDS	  3 /* name servers may be silent for longer */
+#define RESOLVE_SECONDS	  3 /* patience with name servers */
 #define TIMEOUT_DEFAULT_S 15
 #define BYTES_DEFAULT	  (8 << 20)
 #define BYTES_MAX	  (1 << 30)
@@ -26,28 +26,28 @@
 #define AT(field) offsetof(struct doctor_args, field)
 static const struct args_option options[] = {
 	{"switch", 's', ARGS_TEXT, AT(sw), 0, 0, NULL, "ADDR:PORT",
-	 "the switch that workers are to use (FANIN_SWITCH, or switch of [worker])"},
+	 "the switch that workers use (FANIN_SWITCH, or switch of [worker])"},
 	{"mtu", 'm', ARGS_NUMBER, AT(mtu), 576, 9000, NULL, "BYTES",
-	 "does this MTU work?  (FANIN_MTU; and the largest that passes is looked for)"},
+	 "the MTU to test (FANIN_MTU); the largest that passes is searched, too"},
 	{"count", 'c', ARGS_NUMBER, AT(count), 1, DOCTOR_TRAIN_MAX, NULL, "N",
-	 "packets of each size to time, one a millisecond (300)"},
+	 "packets of each size to time, one per millisecond (300)"},
 	{"timeout", 't', ARGS_NUMBER, AT(timeout_s), 1, 600, NULL, "SECONDS",
-	 "for all of it, once all ranks have met; checks that find no time are skipped (15)"},
+	 "time for all checks after the ranks have met; checks beyond it are skipped (15)"},
 	{"bytes", 'b', ARGS_SIZE, AT(bytes), 1024, BYTES_MAX, NULL, "BYTES",
-	 "of the float32 tensor whose all-reduce is forecast (8M)"},
+	 "size of the float32 tensor of the forecast (8M)"},
 	{"no-join", 'n', ARGS_FLAG, AT(no_join), 0, 0, NULL, NULL,
-	 "try no job: neither one of two ranks, which takes 16 slots of the switch for a moment, "
-	 "nor that of the ranks of this environment"},
+	 "run no job: neither one of two ranks, which takes 16 slots of the switch for a moment, "
+	 "nor one of all ranks of this environment"},
 	{"interface", 'i', ARGS_TEXT, AT(interface), 0, 0, NULL, "IF",
-	 "what would a switch here get from --plane xdp at this interface?"},
+	 "report what a switch here gets from --plane xdp at this interface"},
 	{"json", 0, ARGS_TEXT, AT(json), 0, 0, NULL, "FILE",
-	 "write the findings to FILE as JSON; - for the standard output, without the text"},
+	 "write the findings to FILE as JSON; -: to standard output, in place of the text"},
 };
 
 static const struct args_command command = {
 	"doctor",
-	"Check from a worker's point of view whether aggregation can work and how well, and say "
-	"what to change.\vExit status: 0, with or without warnings; 1 if something FAILs; 2 if an "
+	"Check from a worker's point of view whether and how well aggregation works, and say what "
+	"to change.\vExit status: 0, with or without warnings; 1 if something FAILs; 2 if an "
 	"option is wrong.  Nothing needs root.",
 	options,
 	sizeof options / sizeof options[0],
@@ -56,7 +56,7 @@ static const struct args_command command = {
 struct doctor_finding *doctor_find(struct doctor *d, const char *name, enum doctor_status s,
 				   const char *format, ...)
 {
-	/* one too many would be a mistake of ours: the last is then written over */
+	/* a finding too many, a bug, overwrites the last */
 	unsigned i = d->count < DOCTOR_FINDINGS_MAX ? d->count++ : DOCTOR_FINDINGS_MAX - 1;
 	struct doctor_finding *f = &d->finding[i];
 	va_list args;
@@ -89,7 +89,7 @@ void doctor_value(struct doctor_finding *f, const char *key, json_t *value)
 	json_object_set_new(f->values, key, value);
 }
 
-/* A worker's configuration, as a worker would read it. */
+/* The configuration, as a worker reads it. */
 static void check_config(struct doctor *d)
 {
 	const struct fanin_options init = FANIN_OPTIONS_INIT;
@@ -97,11 +97,11 @@ static void check_config(struct doctor *d)
 
 	if (fan_config_load_part(&d->cfg, &init, why, sizeof why)) {
 		struct doctor_finding *f = doctor_find(d, "config", DOCTOR_FAIL, "%s", why);
-		doctor_advise(f, "correct it: workers do not start with it");
+		doctor_advise(f, "correct it: no worker starts with it");
 		return;
 	}
 	struct doctor_finding *f = doctor_find(
-		d, "config", DOCTOR_OK, "MTU %d, timeout %d ms, multicast %s; by FANIN_* and %s",
+		d, "config", DOCTOR_OK, "MTU %d, timeout %d ms, multicast %s; from FANIN_* and %s",
 		d->cfg.mtu, d->cfg.timeout_ms, d->cfg.multicast ? "welcome" : "forbidden",
 		getenv("FANIN_CONFIG") ? getenv("FANIN_CONFIG") : "no file (FANIN_CONFIG)");
 	doctor_value(f, "mtu", json_integer(d->cfg.mtu));
@@ -109,7 +109,7 @@ static void check_config(struct doctor *d)
 	doctor_value(f, "multicast", json_boolean(d->cfg.multicast));
 }
 
-/* Whoever resolves may be told "later" for long: it runs beside, and may be left behind. */
+/* getaddrinfo may block, so it runs in a thread that is abandoned at the deadline. */
 static struct {
 	char text[FAN_CONFIG_SWITCHES_MAX + 1];
 	fan_peer peer;
@@ -124,7 +124,7 @@ static void *resolve(void *arg)
 	return NULL;
 }
 
-/* 0: asked.err says how it went; -1: no answer in time. */
+/* 0: asked.err has the result; -1: no answer in time. */
 static int resolve_in_time(void)
 {
 	pthread_t thread;
@@ -142,7 +142,7 @@ static int resolve_in_time(void)
 	return -1;
 }
 
-/* Would the text be an address if its host were one? */
+/* Is the text an address but for its host, which may be a name? */
 static bool is_well_formed(const char *text)
 {
 	const char *colon = strrchr(text, ':');
@@ -155,7 +155,8 @@ static bool is_well_formed(const char *text)
 	return fan_peer_parse(&p, local, why, sizeof why) == 0 && p.port != 0;
 }
 
-/* The text that names the first switch, in asked.text; empty: none does.  2: wrong usage. */
+/* Store the text that names the first switch in asked.text; empty: none is named.  2: wrong
+ * usage. */
 static int name_switch(struct doctor *d)
 {
 	const char *all = d->args.sw[0] ? d->args.sw : d->cfg.switch_addr;
@@ -175,12 +176,12 @@ static int name_switch(struct doctor *d)
 		return 2;
 	}
 	snprintf(asked.text, sizeof asked.text, "%s", text);
-	if (d->args.sw[0]) /* as a worker whose switch is this one */
+	if (d->args.sw[0]) /* read as by a worker of this switch */
 		snprintf(d->cfg.switch_addr, sizeof d->cfg.switch_addr, "%s", d->args.sw);
 	return 0;
 }
 
-/* Of several named switches, all beyond the first. */
+/* All named switches beyond the first. */
 static void resolve_others(struct doctor *d)
 {
 	char text[sizeof d->cfg.switch_addr], *rest, why[ARGS_WHY_BYTES];
@@ -198,15 +199,15 @@ static void resolve_others(struct doctor *d)
 		}
 		struct doctor_finding *f =
 			doctor_find(d, "switch", DOCTOR_FAIL,
-				    "switch %s is not known here, or is one of more than %d", one,
-				    FAN_FORECAST_SWITCHES_MAX);
-		doctor_advise(f, "see what the name servers say: getent hosts %.*s",
-			      (int)strcspn(one, ":"), one);
+				    "switch %s cannot be resolved here, or more than %d are named",
+				    one, FAN_FORECAST_SWITCHES_MAX);
+		doctor_advise(f, "ask the name servers: getent hosts %.*s", (int)strcspn(one, ":"),
+			      one);
 		return;
 	}
 }
 
-/* From the name to an address.  One that nobody knows is something to find. */
+/* Resolve the name.  An unknown name is a finding. */
 static void check_name(struct doctor *d)
 {
 	int host = (int)strcspn(asked.text, ":");
@@ -217,7 +218,8 @@ static void check_name(struct doctor *d)
 		d->no_path = "no switch given";
 		doctor_find(
 			d, "switch", DOCTOR_SKIP,
-			"no switch given: --switch ADDR:PORT, FANIN_SWITCH, or switch of [worker]");
+			"no switch given: expected --switch ADDR:PORT, FANIN_SWITCH, or switch of "
+			"[worker]");
 		return;
 	}
 	int late = resolve_in_time();
@@ -229,10 +231,10 @@ static void check_name(struct doctor *d)
 		return;
 	}
 	d->no_path = "the switch's name has no address";
-	struct doctor_finding *f = doctor_find(
-		d, "switch", DOCTOR_FAIL, "switch has no address: \"%.*s\" %s", host, asked.text,
-		late ? "was not answered by a name server in time" : "is not known here");
-	doctor_advise(f, "see what the name servers say: getent hosts %.*s", host, asked.text);
+	struct doctor_finding *f =
+		doctor_find(d, "switch", DOCTOR_FAIL, "switch has no address: \"%.*s\": %s", host,
+			    asked.text, late ? "no name server answered in time" : "unknown here");
+	doctor_advise(f, "ask the name servers: getent hosts %.*s", host, asked.text);
 	doctor_advise(
 		f,
 		"give the address itself: --switch 10.0.0.1%s; or as root: echo '10.0.0.1 %.*s' "
@@ -240,7 +242,7 @@ static void check_name(struct doctor *d)
 		strrchr(asked.text, ':'), host, asked.text);
 }
 
-/* Who can read and change what is sent. */
+/* Can strangers read and change packets? */
 static void check_seal(struct doctor *d)
 {
 	bool exposed = false;
@@ -253,7 +255,7 @@ static void check_seal(struct doctor *d)
 	}
 	struct doctor_finding *f =
 		doctor_find(d, "seal", exposed ? DOCTOR_WARN : DOCTOR_OK,
-			    "open%s: whoever sees packets of the job can read and change them",
+			    "open%s: anybody on the path can read and change the job's packets",
 			    exposed ? ", and a switch has a public address" : "");
 	if (exposed)
 		doctor_advise(f,
@@ -311,8 +313,8 @@ static int write_json(const struct doctor *d, const char *verdict, bool bad)
 	return e;
 }
 
-/* Rank 0 tells everything; the first ranks of other hosts, once it is known who they are, what is
- * wrong there; others nothing. */
+/* Rank 0 prints everything; the first rank of each other host, once known, what is wrong there; the
+ * others nothing. */
 static void print_new(struct doctor *d, bool known)
 {
 	const struct doctor_group *g = &d->group;
@@ -370,7 +372,7 @@ static int run(struct doctor *d)
 {
 	char verdict[2 * DOCTOR_TEXT_BYTES];
 
-	check_config(d); /* which may name the switch */
+	check_config(d); /* it may name the switch */
 	int e = name_switch(d);
 	if (e)
 		return e;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doctor.h - what the files of `fanin doctor` share: findings, and what was learnt.
+/* doctor.h - what the files of `fanin doctor` share: findings and measurements.
  *
  * doctor.c        flags, the order of the checks, printing doctor_local.c  this machine: cores,
  * clock, buffers, offloads doctor_path.c   the path to the switch: answer, version, loss, bursts,
- * shards doctor_mtu.c    which packets pass to it and back doctor_plane.c  AF_XDP at an interface,
- * for a switch here doctor_sum.c    a job of two ranks: sums and multicast, really tried
- * doctor_echo.c   trains of ECHOs doctor_stream.c streams of them: rates doctor_group.c  the
- * doctors of all ranks of a job meet doctor_links.c  how wide the links of hosts and switches are
- * doctor_forecast.c  what sums, the time of an all-reduce and of a ring's, what would make it
- * faster doctor_judge.c  what figures mean; no I/O info.c          `fanin info`: what can be told
- * without sending anything info_judge.c    of that: what would sum */
+ * shards doctor_mtu.c    the packet sizes that pass to the switch and back doctor_plane.c  AF_XDP
+ * at an interface, for a switch here doctor_sum.c    a job of two ranks that tries sums and
+ * multicast doctor_echo.c   trains of ECHOs doctor_stream.c streams of them: rates doctor_group.c
+ * the doctors of all ranks of a job meet doctor_links.c  how wide the links of hosts and switches
+ * are doctor_forecast.c  what sums, the time of an all-reduce and of a ring's, what would make it
+ * faster doctor_judge.c  the judgement of figures; no I/O info.c          `fanin info`: what can be
+ * told without sending anything info_judge.c    of that: what would sum */
 #ifndef FAN_CMD_DOCTOR_DOCTOR_H
 #define FAN_CMD_DOCTOR_DOCTOR_H
 
@@ -30,7 +30,7 @@
 struct doctor_args {
 	char sw[ARGS_TEXT_BYTES];	 /* empty: FANIN_SWITCH, [worker] or none */
 	char json[ARGS_TEXT_BYTES];	 /* empty: none */
-	char interface[ARGS_TEXT_BYTES]; /* whose plane is looked at; empty: none */
+	char interface[ARGS_TEXT_BYTES]; /* check its plane; empty: none */
 	int mtu;			 /* 0: the worker's */
 	int count;			 /* ECHOs of a train */
 	int timeout_s;			 /* of the whole run, once all ranks have met */
@@ -40,77 +40,78 @@ struct doctor_args {
 
 struct doctor {
 	struct doctor_args args;
-	struct fan_config cfg; /* as a worker that starts here would get it */
+	struct fan_config cfg; /* as a worker that starts here reads it */
 	struct doctor_finding finding[DOCTOR_FINDINGS_MAX];
 	unsigned count, printed;
 	uint64_t deadline_ns; /* of the whole run */
 
-	/* What is known of the switch; as far as `answers`. */
+	/* The switch; from `who` on only if it `answers`. */
 	bool answers;
 	bool resolved; /* `sw` and `at` hold its address */
 	bool lossy;
-	const char *no_path; /* why nothing is asked over the network; NULL: it is */
+	const char *no_path; /* why no packet is sent to the switch; NULL: packets are sent */
 	fan_peer sw;
 	char at[DOCTOR_ADDRESS_BYTES];
-	char device[DOCTOR_DEVICE_BYTES]; /* interface that leads there; empty: not known */
+	char device[DOCTOR_DEVICE_BYTES]; /* interface towards the switch; empty: not known */
 	struct fan_echoed who;
-	uint64_t rto_ns; /* long enough for an answer */
-	int mtu;	 /* that works for workers; 0: none does */
-	int path_mtu; /* of the largest packet that passes, as far as it was looked for; 0: none */
-	uint64_t rtt_ns; /* of small packets, the median; 0: not known */
+	uint64_t rto_ns; /* time to wait for an answer */
+	int mtu;	 /* largest that works for workers; 0: none */
+	int path_mtu;	 /* of the largest packet tried that passes; 0: none */
+	uint64_t rtt_ns; /* median of small packets; 0: not known */
 
-	/* With the doctors of other ranks. */
+	/* From the doctors of other ranks. */
 	struct doctor_group group;
 	fan_peer named[FAN_FORECAST_SWITCHES_MAX];
 	unsigned named_count;
 	int least_mtu; /* the least path_mtu of all hosts */
-	bool inside;   /* `sw` is inside another rank */
+	bool inside;   /* `sw` is embedded in another rank */
 	bool silent_switch, links_known;
 	struct fan_forecast_net net;
 	struct fan_forecast forecast; /* ns 0: none */
-	struct fanin_comm *job;	      /* of all ranks; NULL: it is not open */
+	struct fanin_comm *job;	      /* job of all ranks; NULL: not open */
 };
 
-/* A new finding of status `s`, with its text.  Never NULL. */
+/* Add a finding of status `s` with its text.  Never NULL. */
 struct doctor_finding *doctor_find(struct doctor *d, const char *name, enum doctor_status s,
 				   const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-/* One more thing to do about it, with its command. */
+/* Add a remedy, with its command. */
 void doctor_advise(struct doctor_finding *f, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* One figure for JSON; takes the reference. */
+/* Add a figure for JSON; takes the reference. */
 void doctor_value(struct doctor_finding *f, const char *key, json_t *value);
 
-/* Each adds one finding, or a few.  Those of the path add skips if nothing can be asked. */
+/* The checks.  Each adds one finding or a few; those of the path add skips if the switch cannot be
+ * asked. */
 void doctor_check_cores(struct doctor *d);
 void doctor_check_clock(struct doctor *d);
 void doctor_check_buffers(struct doctor *d);
 void doctor_check_offload(struct doctor *d);
 void doctor_check_library(struct doctor *d);
-void doctor_check_plane(struct doctor *d); /* with --interface: a finding for each thing to know */
+void doctor_check_plane(struct doctor *d); /* with --interface: several findings */
 
 void doctor_check_switch(struct doctor *d);
 void doctor_check_version(struct doctor *d);
 void doctor_check_rtt(struct doctor *d);
 void doctor_check_mtu(struct doctor *d);
-void doctor_check_redirects(struct doctor *d); /* a finding only if there is something to say */
+void doctor_check_redirects(struct doctor *d); /* a finding only if something is wrong */
 void doctor_check_fragments(struct doctor *d);
 void doctor_check_burst(struct doctor *d);
 void doctor_check_shards(struct doctor *d);
 
 void doctor_check_sum(struct doctor *d);
 
-/* These need the other ranks, and are for all of them: without, they add nothing. */
+/* Checks by all ranks together: without other ranks they add nothing. */
 void doctor_check_links(struct doctor *d);
 void doctor_check_summing(struct doctor *d);
 void doctor_check_forecast(struct doctor *d);
 void doctor_check_allreduce(struct doctor *d);
 
-/* The address of the switch without its port, into `host`, DOCTOR_ADDRESS_BYTES. */
+/* Write the switch's address without its port to `host`, DOCTOR_ADDRESS_BYTES. */
 const char *doctor_host(const struct doctor *d, char *host, size_t bytes);
 
-/* True, with skips for the check `name`, if the switch cannot be asked. */
+/* True if the switch cannot be asked; adds a skip for the check `name`. */
 bool doctor_skips(struct doctor *d, const char *name);
 
 #endif

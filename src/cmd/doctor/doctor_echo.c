@@ -12,7 +12,7 @@
 
 #define RECVS_PER_ROUND 64
 
-/* Of the train that runs: there is one at a time. */
+/* State of the running train: one runs at a time. */
 static uint64_t sent_ns[DOCTOR_TRAIN_MAX], rtt_ns[DOCTOR_TRAIN_MAX];
 static bool got[DOCTOR_TRAIN_MAX];
 static uint64_t first_nonce;
@@ -31,7 +31,7 @@ void doctor_talk_close(struct doctor_talk *t)
 	fan_udp_close(&t->udp);
 }
 
-/* One burst; what the kernel refused was tried, but does not count as sent. */
+/* Send one burst; datagrams that the kernel refuses count as tried, not as sent. */
 static void send_burst(struct doctor_talk *t, struct doctor_train *tr)
 {
 	static struct fan_out_item item[DOCTOR_BURST_MAX];
@@ -60,7 +60,7 @@ static void send_burst(struct doctor_talk *t, struct doctor_train *tr)
 	tr->sent += n - (unsigned)drops;
 }
 
-/* A switch of another version says no, in its own. */
+/* A switch of another version answers with a refusal of its own version. */
 static void take_foreign(struct doctor_train *tr, const uint8_t *p, size_t len)
 {
 	if (len >= FAN_HEAD_BYTES && p[0] != FAN_WIRE_VERSION && p[1] == FAN_TYPE_REFUSE &&
@@ -91,7 +91,7 @@ static void take(struct doctor_train *tr, const uint8_t *p, size_t len, uint64_t
 	rtt_ns[tr->answered++] = now_ns - sent_ns[i];
 }
 
-/* Everything that has arrived; false: there was nothing. */
+/* Receive everything that has arrived; false: nothing has. */
 static bool receive(struct doctor_talk *t, struct doctor_train *tr)
 {
 	static uint8_t buffer[FAN_UDP_RECV_BYTES];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doctor_echo.h - trains of ECHOs to one shard of a switch, and what came back. */
+/* doctor_echo.h - trains of ECHOs to one shard of a switch, and their answers. */
 #ifndef FAN_CMD_DOCTOR_DOCTOR_ECHO_H
 #define FAN_CMD_DOCTOR_DOCTOR_ECHO_H
 
@@ -7,7 +7,7 @@
 #include "net/udp.h"
 
 #define DOCTOR_TRAIN_MAX 5000 /* ECHOs of a train */
-#define DOCTOR_BURST_MAX 64   /* that leave at once */
+#define DOCTOR_BURST_MAX 64   /* ECHOs sent at once */
 
 /* A socket to one port. */
 struct doctor_talk {
@@ -18,32 +18,32 @@ struct doctor_talk {
 struct doctor_train {
 	/* What to send. */
 	unsigned count; /* 1 .. DOCTOR_TRAIN_MAX */
-	unsigned burst; /* that leave at once, 1 .. DOCTOR_BURST_MAX */
+	unsigned burst; /* sent at once, 1 .. DOCTOR_BURST_MAX */
 	uint64_t gap_ns;
-	uint64_t wait_ns;  /* for answers to the last */
-	uint64_t until_ns; /* then it ends, whatever is missing */
+	uint64_t wait_ns;  /* to wait for answers to the last */
+	uint64_t until_ns; /* end by then, whatever is missing */
 	uint16_t body_bytes, answer_bytes;
-	bool once; /* one answer is enough */
+	bool once; /* end with the first answer */
 
-	/* What came of it. */
-	unsigned tried, sent; /* the kernel refused the difference */
+	/* The result. */
+	unsigned tried, sent; /* the difference: refused by the kernel */
 	unsigned answered;
-	unsigned version;	/* another of the protocol was spoken; 0: none */
-	unsigned strays;	/* datagrams that are no answer of a switch */
-	unsigned batch;		/* most datagrams that one receive brought */
-	int error;		/* last errno that a receive told: ECONNREFUSED, ... */
-	int send_error;		/* the same of a send */
-	struct fan_echoed who;	/* as far as `answered` */
-	const uint64_t *rtt_ns; /* `answered` of them, rising; until the next train */
+	unsigned version;	/* of the protocol, if another answered; 0: none */
+	unsigned strays;	/* datagrams that are no switch's answer */
+	unsigned batch;		/* most datagrams in one receive */
+	int error;		/* last errno of a receive, ECONNREFUSED for one */
+	int send_error;		/* last errno of a send */
+	struct fan_echoed who;	/* valid if any were answered */
+	const uint64_t *rtt_ns; /* `answered` times, rising; valid until the next train */
 };
 
-/* Open a socket to `to`.  Datagrams leave whatever the kernel believes of the path MTU, never
- * fragmented by IP.  0, or -errno. */
+/* Open a socket to `to`.  It ignores the kernel's path MTU, and IP never fragments its datagrams.
+ * 0, or -errno. */
 int doctor_talk_open(struct doctor_talk *t, const fan_peer *to);
 void doctor_talk_close(struct doctor_talk *t);
 
-/* Send and wait; ends early when all have come, or when the interface refuses the size (EMSGSIZE).
- */
+/* Send and wait; ends early when all answers have arrived, or when the interface refuses the size
+ * (EMSGSIZE). */
 void doctor_train_run(struct doctor_talk *t, struct doctor_train *tr);
 
 #endif

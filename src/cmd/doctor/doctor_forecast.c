@@ -13,7 +13,7 @@
 
 #define SUFFIX	   "#proof"
 #define WARM_ELEMS 1024
-#define PROOF_NS   (3000 * FAN_MS) /* of all-reduces, by the forecast */
+#define PROOF_NS   (3000 * FAN_MS) /* forecast time of the all-reduces */
 #define PROOF_MIN  3
 #define PROOF_MAX  25
 #define WRONG	   1e-4 /* relative error of a sum, in fixed point */
@@ -23,7 +23,7 @@
 #define SHOWN_MAX  8
 #define MS(ns)	   ((ns)*1e-6)
 
-/* The job as this environment makes it; its counters once something has been summed. */
+/* Join the job of this environment and sum something, so that its counters are known. */
 static int open_job(struct doctor *d, char *why, size_t bytes)
 {
 	const struct fanin_options init = FANIN_OPTIONS_INIT;
@@ -74,7 +74,7 @@ static unsigned summing_hosts(const struct fan_forecast_net *n)
 	return all;
 }
 
-/* In words: who sums. */
+/* Say in words what sums. */
 static void describe_summing(const struct doctor *d, char *text, size_t bytes)
 {
 	const struct fan_forecast_net *n = &d->net;
@@ -85,7 +85,8 @@ static void describe_summing(const struct doctor *d, char *text, size_t bytes)
 		snprintf(switches, sizeof switches, "%u named switch%s", n->switches,
 			 n->switches > 1 ? "es" : "");
 	if (n->hosts == 1 && n->shares_memory)
-		snprintf(text, bytes, "all ranks are on this host and share memory: no packet");
+		snprintf(text, bytes,
+			 "all ranks are on this host and share memory: nothing is sent");
 	else if (n->hosts == 1 && !n->switches)
 		snprintf(text, bytes, "all ranks are on this host; rank 0 sums, over loopback");
 	else if (n->switches && hosts)
@@ -108,10 +109,10 @@ void doctor_check_summing(struct doctor *d)
 		struct doctor_finding *f = doctor_find(
 			d, "summing", DOCTOR_FAIL, "the job of all ranks did not work: %s", why);
 		doctor_value(f, "cause", json_string(fan_err_name(e)));
-		doctor_advise(f, "look at one host alone: fanin doctor --no-join");
+		doctor_advise(f, "check one host alone: fanin doctor --no-join");
 		return;
 	}
-	if (d->cfg.rank) /* it may have no share of what its host sends, and so knows no parts */
+	if (d->cfg.rank) /* it may have no column, and so no parts */
 		return;
 	fanin_comm_stats(d->job, &s);
 	note_net(d, &s);
@@ -150,8 +151,7 @@ static void advise_gain(struct doctor *d, struct doctor_finding *f, const struct
 			 "FANIN_LOCAL=1 on all ranks");
 		break;
 	case FAN_GAIN_HOSTS:
-		snprintf(what, sizeof what,
-			 "hosts that sum beside the switches: unset FANIN_HOSTS");
+		snprintf(what, sizeof what, "hosts that sum with the switches: unset FANIN_HOSTS");
 		break;
 	case FAN_GAIN_SHARES:
 		snprintf(what, sizeof what, "shares that follow the network: unset FANIN_SPLIT");
@@ -242,7 +242,7 @@ static void tell_forecast(struct doctor *d, const struct fan_forecast *w)
 void doctor_check_forecast(struct doctor *d)
 {
 	if (!d->group.met || !d->job || d->cfg.rank || !d->links_known || d->net.hosts == 1)
-		return; /* between the ranks of one host is no link */
+		return; /* the ranks of one host have no link between them */
 	fan_forecast(&d->forecast, &d->net, d->args.bytes);
 	tell_forecast(d, &d->forecast);
 }
@@ -262,7 +262,7 @@ static int compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* All-reduces that the time left permits, by rank 0's forecast; 0: none. */
+/* How many all-reduces the time left permits, by rank 0's forecast. */
 static int32_t rounds(const struct doctor *d)
 {
 	uint64_t now_ns = fan_clock_ns();
@@ -274,7 +274,7 @@ static int32_t rounds(const struct doctor *d)
 	return (int32_t)most;
 }
 
-/* One all-reduce.  Its time, or 0: it failed. */
+/* One all-reduce.  Returns its time; 0: it failed. */
 static uint64_t reduce(struct doctor *d, float *data, size_t count, uint32_t *wrong)
 {
 	const unsigned ranks = (unsigned)d->cfg.ranks;
@@ -311,8 +311,10 @@ static void tell_proof(struct doctor *d, uint64_t *took_ns, unsigned count, uint
 	doctor_value(f, "wrong", json_integer(wrong));
 	doctor_value(f, "settled", json_boolean(!moving));
 	if (wrong)
-		doctor_advise(f, "this must never be: something on the path changes packets; try "
-				 "export FANIN_CHECKSUM=1, and tell the authors");
+		doctor_advise(
+			f,
+			"a node on the path changes packets: export FANIN_CHECKSUM=1 on all ranks, "
+			"and report it to the authors");
 }
 
 static void prove(struct doctor *d, float *data, unsigned count)
@@ -326,7 +328,7 @@ static void prove(struct doctor *d, float *data, unsigned count)
 			continue;
 		struct doctor_finding *f =
 			doctor_find(d, "allreduce", DOCTOR_FAIL, "%s", fanin_comm_error(d->job));
-		doctor_advise(f, "look at one host alone: fanin doctor --no-join");
+		doctor_advise(f, "check one host alone: fanin doctor --no-join");
 		return;
 	}
 	int32_t all =
@@ -338,7 +340,7 @@ static void prove(struct doctor *d, float *data, unsigned count)
 void doctor_check_allreduce(struct doctor *d)
 {
 	float *data = NULL;
-	int32_t words[2]; /* all-reduces; ranks that have the memory for it, and a job */
+	int32_t words[2]; /* all-reduces; ranks with a job and enough memory */
 	if (!d->group.met)
 		return;
 	if (d->job)
@@ -348,13 +350,12 @@ void doctor_check_allreduce(struct doctor *d)
 	if (doctor_group_add(d, words, 2)) {
 		if (words[1] < d->cfg.ranks)
 			doctor_find(d, "allreduce", DOCTOR_SKIP,
-				    "%d ranks have no job, or no memory for the tensor",
+				    "%d ranks have no job or no memory for the tensor",
 				    d->cfg.ranks - words[1]);
 		else if (words[0] && data)
 			prove(d, data, (unsigned)words[0]);
 		else
-			doctor_find(d, "allreduce", DOCTOR_SKIP,
-				    "no time left: give it more by --timeout");
+			doctor_find(d, "allreduce", DOCTOR_SKIP, "no time left: raise --timeout");
 	}
 	free(data);
 }

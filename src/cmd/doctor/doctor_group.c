@@ -18,7 +18,7 @@ static void note_wait(void *arg, const char *text)
 	fprintf(stderr, "fanin doctor: %s\n", text);
 }
 
-/* Where the ranks meet: at the named switch, or at rank 0, which starts one. */
+/* Where the ranks meet: at the named switch, or at one that rank 0 starts. */
 static int find_point(struct doctor *d, fan_peer *at, char *why, size_t bytes)
 {
 	struct fan_rendezvous r;
@@ -37,7 +37,7 @@ static int open_group(struct doctor *d, fan_peer *at, char *why, size_t bytes)
 {
 	struct doctor_group *g = &d->group;
 	struct fan_config cfg = d->cfg;
-	const int patience_ms = 2 * d->args.timeout_s * 1000; /* others may have more to look at */
+	const int patience_ms = 2 * d->args.timeout_s * 1000; /* others may have more to check */
 	int e = find_point(d, at, why, bytes);
 	if (e)
 		return e;
@@ -72,7 +72,7 @@ static void tell_hosts(struct doctor *d, const fan_peer *at)
 	char list[LIST_BYTES], place[DOCTOR_ADDRESS_BYTES];
 	const struct fan_meeting_host *silent = NULL;
 	list_ranks(m, list, sizeof list);
-	for (unsigned h = 0; h < m->hosts && m->hosts > 1 && !d->cfg.rank; h++) /* told once */
+	for (unsigned h = 0; h < m->hosts && m->hosts > 1 && !d->cfg.rank; h++) /* reported once */
 		if (!m->host[h].aggregator.port && !silent)
 			silent = &m->host[h];
 	struct doctor_finding *f =
@@ -82,11 +82,12 @@ static void tell_hosts(struct doctor *d, const fan_peer *at)
 	doctor_value(f, "hosts", json_integer(m->hosts));
 	doctor_value(f, "ranks", json_integer(d->cfg.ranks));
 	if (silent)
-		doctor_advise(f,
-			      "the host of rank %u does not answer all others, so it sums nothing: "
-			      "as root there, for the network of the others: nft add rule inet "
-			      "filter input ip saddr 10.0.0.0/8 udp dport 1024-65535 accept",
-			      silent->first);
+		doctor_advise(
+			f,
+			"the host of rank %u does not answer all others, so it sums nothing: as "
+			"root there, with the others' network: nft add rule inet "
+			"filter input ip saddr 10.0.0.0/8 udp dport 1024-65535 accept",
+			silent->first);
 }
 
 static void tell_nobody(struct doctor *d, int error, const char *why)
@@ -97,10 +98,10 @@ static void tell_nobody(struct doctor *d, int error, const char *why)
 		doctor_find(d, "hosts", DOCTOR_FAIL, "the ranks did not meet: %s", why);
 	if (!d->resolved)
 		d->no_path = "the ranks did not meet";
-	doctor_advise(f,
-		      "run it as every rank of the job, at one time and with the same variables: "
-		      "torchrun ... --no-python fanin doctor");
-	doctor_advise(f, "to look at this machine alone: fanin doctor --no-join");
+	doctor_advise(
+		f, "run it as every rank of the job, at the same time and with the same variables: "
+		   "torchrun ... --no-python fanin doctor");
+	doctor_advise(f, "to check this machine alone: fanin doctor --no-join");
 }
 
 void doctor_group_init(struct doctor *d)
@@ -129,7 +130,7 @@ void doctor_group_meet(struct doctor *d)
 	g->host = g->meeting.host_of[d->cfg.rank];
 	if (g->meeting.hosts == FAN_MEETING_HOSTS_MAX) {
 		doctor_find(d, "hosts", DOCTOR_SKIP,
-			    "%u hosts or more: their links are not looked at",
+			    "%u hosts or more: their links are not measured",
 			    FAN_MEETING_HOSTS_MAX);
 		return;
 	}
@@ -138,7 +139,7 @@ void doctor_group_meet(struct doctor *d)
 	tell_hosts(d, &at);
 	if (d->resolved || g->meeting.hosts < 2)
 		return;
-	/* the path to look at is the one to the next host */
+	/* the path to check is the one to the next host */
 	d->sw = g->meeting.host[(g->host + 1) % g->meeting.hosts].aggregator;
 	d->resolved = d->sw.port != 0;
 	d->inside = true;
@@ -156,7 +157,7 @@ bool doctor_group_add(struct doctor *d, int32_t *words, unsigned count)
 	const char *why = *fanin_comm_error(g->comm) ? fanin_comm_error(g->comm) : fan_err_text(e);
 	struct doctor_finding *f =
 		doctor_find(d, "hosts", DOCTOR_FAIL, "the ranks have lost each other: %s", why);
-	doctor_advise(f, "see what that rank's doctor says, and whether its host is up");
+	doctor_advise(f, "read that rank's doctor, and check that its host is up");
 	g->met = false;
 	return false;
 }

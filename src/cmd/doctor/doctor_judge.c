@@ -53,7 +53,7 @@ unsigned doctor_quota_millicores(const char *cpu_max)
 	return milli > 0 ? (unsigned)milli : 1;
 }
 
-/* Is `word` one of the words, parted by commas, of `list` up to `end`? */
+/* Is `word` one of the comma-separated words of `list` up to `end`? */
 static bool lists(const char *list, const char *end, const char *word)
 {
 	size_t bytes = strlen(word);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doctor_judge.h - what the doctor's figures mean: thresholds and words, no I/O. */
+/* doctor_judge.h - judges the doctor's figures: thresholds and words, no I/O. */
 #ifndef FAN_CMD_DOCTOR_DOCTOR_JUDGE_H
 #define FAN_CMD_DOCTOR_DOCTOR_JUDGE_H
 
@@ -11,15 +11,15 @@
 #define DOCTOR_TEXT_BYTES 400
 #define DOCTOR_ADVICE_MAX 10
 
-#define DOCTOR_LOSS_FAIL_PERMILLE 200	   /* windows stay at their least, sums crawl */
-#define DOCTOR_RTT_WARN_NS	  5000000  /* a full window of 512 is then below 1 Gb/s */
+#define DOCTOR_LOSS_FAIL_PERMILLE 200	   /* windows stay at their least, so sums are slow */
+#define DOCTOR_RTT_WARN_NS	  5000000  /* from here a full window of 512 is below 1 Gb/s */
 #define DOCTOR_TAIL_WARN_NS	  20000000 /* p99: scheduling or queues, not the wire */
 
 enum doctor_status {
 	DOCTOR_OK,
 	DOCTOR_WARN, /* works, but slower than it could */
 	DOCTOR_FAIL, /* aggregation cannot work */
-	DOCTOR_SKIP, /* was not looked at */
+	DOCTOR_SKIP, /* not checked */
 };
 
 struct doctor_finding {
@@ -34,23 +34,24 @@ struct doctor_finding {
 /* "ok", "warn", "FAIL", "skip". */
 const char *doctor_status_text(enum doctor_status s);
 
-/* The smallest of `count` rising values that `permille` of them do not exceed; 0 if there
- * are none. */
+/* The smallest of `count` rising values that `permille` of them do not exceed; 0 if `count` is
+ * 0. */
 uint64_t doctor_percentile(const uint64_t *rising, unsigned count, unsigned permille);
 
-/* Any loss is worth a look; from DOCTOR_LOSS_FAIL_PERMILLE on nothing useful is left. */
+/* Any loss is a warning; from DOCTOR_LOSS_FAIL_PERMILLE on aggregation fails. */
 enum doctor_status doctor_judge_loss(unsigned sent, unsigned answered);
 
 enum doctor_status doctor_judge_rtt(uint64_t p50_ns, uint64_t p99_ns);
 
-/* The worse of two, for one line about both. */
+/* The worse of two statuses. */
 enum doctor_status doctor_worse(enum doctor_status a, enum doctor_status b);
 
-/* "max 100000" or "150000 100000": thousandths of a core; 0: no limit, or not understood. */
+/* Parse "max 100000" or "150000 100000" to thousandths of a core; 0: no limit, or not
+ * understood. */
 unsigned doctor_quota_millicores(const char *cpu_max);
 
-/* The group of `controller` in the text of /proc/self/cgroup; "" asks for version 2.
- * False: there is none. */
+/* The group of `controller` in the text of /proc/self/cgroup; "" asks for version 2.  False:
+ * none. */
 bool doctor_cgroup_path(const char *text, const char *controller, char *path, size_t bytes);
 
 /* A size between one that passes and one that does not. */
@@ -61,10 +62,10 @@ struct doctor_bisect {
 /* The size to try next; 0: `passes` is the largest. */
 int doctor_bisect_next(const struct doctor_bisect *b);
 
-/* The MTU that people would name for slots of `payload_bytes`. */
+/* The usual MTU for slots of `payload_bytes`. */
 int doctor_mtu_of_slots(unsigned payload_bytes);
 
-/* One line for all of them, and whether anything FAILs. */
+/* One line for all findings, and whether anything FAILs. */
 bool doctor_verdict(const struct doctor_finding *f, unsigned count, char *text, size_t bytes);
 
 #endif

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* doctor_links.c - how wide are the links of all hosts, and of the named switches?
  *
- * All hosts stream at the same time, each to the next one, then each to the one before, then to the
- * one after the next; so each link is full in both directions, and each host has its own link's
- * rate in one of them at least.  Then all stream to one switch after the other, which sends
- * everything back. */
+ * All hosts stream at the same time: each to the next one, then to the one before, then to the one
+ * after the next.  So each link is full in both directions, and each host sees its own link's rate
+ * in at least one.  Then all stream to one switch after the other, which sends everything back. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,9 +16,9 @@
 #define WINDOW	    64
 #define WINDOWS_ALL 256 /* of all hosts together, at a switch */
 #define WINDOW_MIN  8
-#define WIDE	    0.9 /* of what hosts can send: a switch that takes that much is as wide as they */
+#define WIDE	    0.9 /* part of what all hosts send; a switch that takes it is as wide */
 #define LIST_BYTES  300
-#define SHOWN_MAX   8 /* rates of hosts in a line */
+#define SHOWN_MAX   8 /* rates printed one by one */
 
 static double mbps(double per_s, unsigned bytes)
 {
@@ -31,8 +30,8 @@ static void at_least(double *value, double least)
 	*value = *value > least ? *value : least;
 }
 
-/* Answers in a second to the stream of each host to `to`, this one's; a window of `window`.  False:
- * a rank is lost. */
+/* Store the answers per second to each host's stream to its `to`, with `window` ECHOs in flight.
+ * False: a rank is lost. */
 static bool stream(struct doctor *d, const fan_peer *to, unsigned window, uint16_t answer_bytes,
 		   int32_t *per_s)
 {
@@ -43,7 +42,7 @@ static bool stream(struct doctor *d, const fan_peer *to, unsigned window, uint16
 				  .body_bytes = d->cfg.payload_bytes,
 				  .answer_bytes = answer_bytes};
 	memset(per_s, 0, g->meeting.hosts * sizeof *per_s);
-	if (!doctor_group_add(d, per_s, 1)) /* all begin now */
+	if (!doctor_group_add(d, per_s, 1)) /* all begin together */
 		return false;
 	if (g->first && to->port)
 		doctor_stream_run(&s);
@@ -52,7 +51,7 @@ static bool stream(struct doctor *d, const fan_peer *to, unsigned window, uint16
 	return doctor_group_add(d, per_s, g->meeting.hosts);
 }
 
-/* Rates in both directions, of streams to the host that is `shift` hosts on. */
+/* Rates in both directions of streams to the host `shift` places on. */
 static bool stream_on(struct doctor *d, unsigned shift, double *up, double *down)
 {
 	const struct fan_meeting *m = &d->group.meeting;
@@ -83,7 +82,7 @@ static bool measure_hosts(struct doctor *d, double *up, double *down)
 	return true;
 }
 
-/* Number `k` of the named switches, at which each host has a share of the link. */
+/* The rate of named switch `k`, whose link all hosts share. */
 static bool measure_switch(struct doctor *d, unsigned k, double *up, double *down)
 {
 	const unsigned n = d->group.meeting.hosts;
@@ -109,7 +108,7 @@ static bool measure_switch(struct doctor *d, unsigned k, double *up, double *dow
 	return true;
 }
 
-/* Of all hosts, in the line: "200, 200, 50 Mb/s", or the least and the most. */
+/* The rates of all hosts as text, "200, 200, 50", or the least and the most. */
 static void list_hosts(const struct fan_forecast_net *n, char *text, size_t bytes)
 {
 	double least = n->host_mbps[0], most = least;
@@ -147,12 +146,13 @@ static void tell_links(struct doctor *d)
 	}
 	struct doctor_finding *f = doctor_find(
 		d, "links", DOCTOR_OK,
-		"Mb/s in the narrower direction, by hosts of rising ranks: %s%s", hosts, switches);
+		"Mb/s in the narrower direction, hosts in the order of their ranks: %s%s", hosts,
+		switches);
 	doctor_value(f, "host_mbps", of_hosts);
 	doctor_value(f, "switch_mbps", of_switches);
 }
 
-/* What other hosts know: the round trip of the idle network, and the path's MTU. */
+/* Agree with the other hosts on the idle network's round trip and on the path's MTU. */
 static bool exchange_paths(struct doctor *d)
 {
 	const unsigned n = d->group.meeting.hosts;
@@ -171,8 +171,8 @@ static bool exchange_paths(struct doctor *d)
 	return true;
 }
 
-/* A direction that no stream has measured does not count, and a host without one has what is usual;
- * a switch that takes what all hosts can send is as wide as they are. */
+/* An unmeasured direction does not count, and a host without a measured one gets the usual rate; a
+ * switch that takes what all hosts send counts as wide as they are. */
 static bool complete(struct fan_forecast_net *n, const double *up, const double *down)
 {
 	struct fan_forecast_net known = {.hosts = 0};
@@ -194,7 +194,7 @@ static bool complete(struct fan_forecast_net *n, const double *up, const double 
 	return known.hosts > 0;
 }
 
-/* Without other ranks: the rates to the named switches and back. */
+/* Without other ranks, the rates to the named switches and back. */
 static void check_alone(struct doctor *d)
 {
 	char text[LIST_BYTES] = "", at[DOCTOR_ADDRESS_BYTES];
@@ -210,7 +210,7 @@ static void check_alone(struct doctor *d)
 		if (s.per_s <= 0) {
 			struct doctor_finding *f = doctor_find(d, "links", DOCTOR_FAIL,
 							       "switch %s does not answer", at);
-			doctor_advise(f, "see why: fanin doctor --switch %s", at);
+			doctor_advise(f, "find out why: fanin doctor --switch %s", at);
 		}
 		double rate = mbps(s.per_s, s.body_bytes);
 		used += (size_t)snprintf(text + used, sizeof text - used, "%s%s %.0f",
@@ -248,5 +248,5 @@ void doctor_check_links(struct doctor *d)
 	if (d->links_known)
 		tell_links(d);
 	else if (m->hosts > 1 && !d->silent_switch)
-		doctor_find(d, "links", DOCTOR_SKIP, "no host answers another one");
+		doctor_find(d, "links", DOCTOR_SKIP, "no host answers another");
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doctor_local.c - what this machine gives a worker. */
+/* doctor_local.c - the resources that this machine gives a worker. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
@@ -18,15 +18,15 @@
 
 #define FILE_BYTES	   4096
 #define PATH_BYTES	   512
-#define CGROUP_LEVELS	   32	/* groups above one another that are looked at */
-#define MILLICORES_A_RANK  2000 /* training, and the thread that sends and receives */
+#define CGROUP_LEVELS	   32	/* nested groups that are read */
+#define MILLICORES_A_RANK  2000 /* for training, and for the thread that sends and receives */
 #define CLOCK_CALLS	   10000
-#define CLOCK_COST_WARN_NS 500	  /* a read; the vDSO takes 20 to 50 */
+#define CLOCK_COST_WARN_NS 500	  /* of one reading; the vDSO takes 20 to 50 */
 #define CLOCK_STEP_WARN_NS 100000 /* the timer's floor is 1 ms */
 #define LOOP_DATAGRAMS	   16
 #define LOOP_WAIT_NS	   (200 * FAN_MS)
 
-/* The first bytes of a file, as text; false: it cannot be read. */
+/* Read the first bytes of a file as text; false: it cannot be read. */
 static bool read_text(const char *path, char *text, size_t bytes)
 {
 	char why[256];
@@ -40,7 +40,7 @@ static bool read_text(const char *path, char *text, size_t bytes)
 	return n > 0;
 }
 
-/* The first line of it. */
+/* Read its first line. */
 static bool read_line(const char *path, char *text, size_t bytes)
 {
 	if (!read_text(path, text, bytes))
@@ -49,7 +49,7 @@ static bool read_line(const char *path, char *text, size_t bytes)
 	return true;
 }
 
-/* The quota of one group, whose folder is `dir`; 0: none.  `file`: where it stands. */
+/* The quota of one group, whose folder is `dir`; 0: none.  Stores its file in `file`. */
 static unsigned quota_of(const char *dir, bool v1, char *file, size_t bytes)
 {
 	char text[64], period[64], path[2 * PATH_BYTES], both[2 * sizeof text];
@@ -66,7 +66,7 @@ static unsigned quota_of(const char *dir, bool v1, char *file, size_t bytes)
 	return doctor_quota_millicores(both);
 }
 
-/* The least quota of the group `path` below `mount` and of those above it. */
+/* The least quota of the group `path` below `mount` and of its ancestors. */
 static unsigned least_quota(const char *mount, char *path, bool v1, char *where, size_t bytes)
 {
 	unsigned least = 0;
@@ -87,7 +87,7 @@ static unsigned least_quota(const char *mount, char *path, bool v1, char *where,
 	return least;
 }
 
-/* What the control groups allow, in thousandths of a core; 0: all. */
+/* What the control groups allow, in thousandths of a core; 0: no limit. */
 static unsigned quota(char *where, size_t bytes)
 {
 	char text[FILE_BYTES], path[PATH_BYTES];
@@ -101,7 +101,7 @@ static unsigned quota(char *where, size_t bytes)
 	return 0;
 }
 
-/* Ranks that a launcher starts on this machine. */
+/* How many ranks a launcher starts on this machine. */
 static unsigned ranks_here(void)
 {
 	static const char *const names[] = {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"};
@@ -155,7 +155,7 @@ void doctor_check_cores(struct doctor *d)
 				 "compute threads: export OMP_NUM_THREADS=1");
 }
 
-/* Nanoseconds that reading the clock takes, and its smallest step that was seen. */
+/* Nanoseconds that a reading of the clock takes, and the smallest step seen. */
 static void time_clock(uint64_t *cost_ns, uint64_t *step_ns)
 {
 	uint64_t begin = fan_clock_ns(), last = begin, now = begin;
@@ -184,10 +184,9 @@ void doctor_check_clock(struct doctor *d)
 	clock_getres(CLOCK_MONOTONIC, &res);
 	time_clock(&cost_ns, &step_ns);
 	bool coarse = step_ns > CLOCK_STEP_WARN_NS, slow = cost_ns > CLOCK_COST_WARN_NS;
-	struct doctor_finding *f =
-		doctor_find(d, "clock", coarse || slow ? DOCTOR_WARN : DOCTOR_OK,
-			    "source %s, resolution %ld ns, a reading takes %llu ns", source,
-			    res.tv_nsec, (unsigned long long)cost_ns);
+	struct doctor_finding *f = doctor_find(d, "clock", coarse || slow ? DOCTOR_WARN : DOCTOR_OK,
+					       "source %s, resolution %ld ns, %llu ns per reading",
+					       source, res.tv_nsec, (unsigned long long)cost_ns);
 	doctor_value(f, "source", json_string(source));
 	doctor_value(f, "resolution_ns", json_integer(res.tv_nsec));
 	doctor_value(f, "reading_ns", json_integer((json_int_t)cost_ns));
@@ -199,10 +198,11 @@ void doctor_check_clock(struct doctor *d)
 	if (better && strcmp(source, better) != 0)
 		doctor_advise(f, "as root: echo %s > %s/current_clocksource", better, dir);
 	else
-		doctor_advise(f,
-			      "the kernel offers \"%s\"; see `dmesg | grep -i -e tsc -e "
-			      "clocksource` for why there is no faster one",
-			      all);
+		doctor_advise(
+			f,
+			"the kernel offers \"%s\" only; for the reason: dmesg | grep -i -e tsc -e "
+			"clocksource",
+			all);
 }
 
 static long sysctl_of(const char *name)
@@ -230,11 +230,11 @@ void doctor_check_buffers(struct doctor *d)
 	long rmem = sysctl_of("rmem_max"), wmem = sysctl_of("wmem_max");
 	bool enough = u.rcvbuf >= want && u.sndbuf >= want;
 	bool forced = enough && ((rmem >= 0 && rmem < want) || (wmem >= 0 && wmem < want));
-	struct doctor_finding *f =
-		doctor_find(d, "buffers", enough ? DOCTOR_OK : DOCTOR_WARN,
-			    "a socket gets %d KiB to receive and %d KiB to send, of %d wanted%s",
-			    u.rcvbuf / 1024, u.sndbuf / 1024, want / 1024,
-			    forced ? ", by this user's privilege; others get less" : "");
+	struct doctor_finding *f = doctor_find(
+		d, "buffers", enough ? DOCTOR_OK : DOCTOR_WARN,
+		"a socket gets %d KiB to receive and %d KiB to send, of %d KiB asked for%s",
+		u.rcvbuf / 1024, u.sndbuf / 1024, want / 1024,
+		forced ? ", by this user's privilege; other users get less" : "");
 	doctor_value(f, "receive_bytes", json_integer(u.rcvbuf));
 	doctor_value(f, "send_bytes", json_integer(u.sndbuf));
 	doctor_value(f, "wanted_bytes", json_integer(want));
@@ -245,12 +245,14 @@ void doctor_check_buffers(struct doctor *d)
 	doctor_advise(f, "as root: sysctl -w net.core.rmem_max=%d net.core.wmem_max=%d", want,
 		      want);
 	doctor_advise(f,
-		      "to keep it: printf 'net.core.rmem_max=%d\\nnet.core.wmem_max=%d\\n' > "
+		      "to keep it after a reboot: printf "
+		      "'net.core.rmem_max=%d\\nnet.core.wmem_max=%d\\n' > "
 		      "/etc/sysctl.d/60-fanin.conf",
 		      want, want);
 }
 
-/* Send a batch through two sockets of this machine.  What came and in how many receives. */
+/* Send a batch through two sockets of this machine.  Returns how many datagrams arrived; stores the
+ * number of receives. */
 static unsigned loop(struct fan_udp *from, struct fan_udp *to, unsigned *receives)
 {
 	static uint8_t buffer[FAN_UDP_RECV_BYTES], body[FAN_PAYLOAD_1500];
@@ -280,7 +282,7 @@ static unsigned loop(struct fan_udp *from, struct fan_udp *to, unsigned *receive
 	return came;
 }
 
-/* The finding about a batch of which `came` arrived. */
+/* Add the finding about a batch of which `came` arrived. */
 static void judge_loop(struct doctor *d, const struct fan_udp *from, const struct fan_udp *to,
 		       unsigned came, unsigned receives)
 {
@@ -294,24 +296,27 @@ static void judge_loop(struct doctor *d, const struct fan_udp *from, const struc
 	uname(&u);
 	struct doctor_finding *f = doctor_find(
 		d, "offload", good ? DOCTOR_OK : DOCTOR_WARN,
-		"UDP_SEGMENT %s, UDP_GRO %s: %d datagrams over lo in %llu send%s and %u receive%s%s",
+		"UDP_SEGMENT %s, UDP_GRO %s: %d datagrams over lo in %llu send%s and %u "
+		"receive%s%s",
 		segment ? "works" : bad, gro ? "works" : bad, LOOP_DATAGRAMS,
 		(unsigned long long)from->sends, from->sends == 1 ? "" : "s", receives,
-		receives == 1 ? "" : "s", came < LOOP_DATAGRAMS ? ", and some were lost" : "");
+		receives == 1 ? "" : "s", came < LOOP_DATAGRAMS ? ", some lost" : "");
 	doctor_value(f, "segment", json_boolean(segment));
 	doctor_value(f, "gro", json_boolean(gro));
 	doctor_value(f, "kernel", json_string(u.release));
 	if (plain)
-		doctor_advise(f, "FANIN_PLAIN_UDP forbids them: unset FANIN_PLAIN_UDP");
+		doctor_advise(f, "FANIN_PLAIN_UDP forbids both: unset FANIN_PLAIN_UDP");
 	else if (!segment || !gro)
 		doctor_advise(f,
-			      "this kernel is %s; UDP_SEGMENT needs Linux 4.18, UDP_GRO 5.0; "
-			      "plain datagrams work, several times slower",
+			      "this kernel is %s; UDP_SEGMENT needs Linux 4.18, UDP_GRO 5.0; plain "
+			      "datagrams work, but several times slower",
 			      u.release);
 	if (came < LOOP_DATAGRAMS)
-		doctor_advise(f,
-			      "only %u of %d came: ip link set lo up; and see `nft list ruleset`",
-			      came, LOOP_DATAGRAMS);
+		doctor_advise(
+			f,
+			"only %u of %d arrived: ip link set lo up; then look for a filter: nft "
+			"list ruleset",
+			came, LOOP_DATAGRAMS);
 }
 
 void doctor_check_offload(struct doctor *d)
@@ -343,7 +348,7 @@ void doctor_check_offload(struct doctor *d)
 	fan_udp_close(&to);
 }
 
-/* The library that other programs, such as Python, would load. */
+/* The library that other programs, such as Python, load. */
 void doctor_check_library(struct doctor *d)
 {
 	const char *name = getenv("FANIN_LIBRARY");
@@ -359,10 +364,10 @@ void doctor_check_library(struct doctor *d)
 			d, "library", why ? DOCTOR_FAIL : DOCTOR_OK, "program %s, protocol %d; %s",
 			FAN_BUILD_VERSION, FAN_WIRE_VERSION,
 			why ? why
-			    : "no libfanin.so.0 on the loader's path, which only programs "
-			      "linked with it need");
+			    : "no libfanin.so.0 on the loader's path; only programs linked with it "
+			      "need it");
 		if (why)
-			doctor_advise(f, "let FANIN_LIBRARY name libfanin.so.0, or unset it");
+			doctor_advise(f, "set FANIN_LIBRARY to libfanin.so.0, or unset it");
 	} else {
 		memcpy(&version, &symbol, sizeof version);
 		bool same = strcmp(version(), FAN_BUILD_VERSION) == 0;
@@ -373,8 +378,9 @@ void doctor_check_library(struct doctor *d)
 		doctor_value(f, "program", json_string(FAN_BUILD_VERSION));
 		doctor_value(f, "library", json_string(version()));
 		if (!same)
-			doctor_advise(f, "use both of one version: meson install -C build, then "
-					 "ldconfig");
+			doctor_advise(f,
+				      "install both in one version: meson install -C build, then "
+				      "ldconfig");
 	}
 	if (lib)
 		dlclose(lib);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doctor_mtu.c - which packets pass to the switch and back?
+/* doctor_mtu.c - which packet sizes pass to the switch and back?
  *
- * ECHOs of a size leave whatever the kernel believes of the path, and the answers are as
- * long.  A size passes when one of a few comes back. */
+ * ECHOs of a size ignore the kernel's path MTU, and their answers are as long.  A size passes when
+ * one of a few is answered. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +20,7 @@
 enum why {
 	PASSES,
 	LOCAL,	 /* larger than the interface's MTU */
-	ROUTER,	 /* it vanishes, and a router on the path is said to take less */
+	ROUTER,	 /* it vanishes, and ICMP reports a router that takes less */
 	FORWARD, /* vanishes on the path to the switch */
 	BACK,	 /* reaches the switch; the answer vanishes */
 };
@@ -29,8 +29,8 @@ struct search {
 	struct doctor *d;
 	struct doctor_talk t;
 	unsigned ip_bytes;    /* IP and UDP headers */
-	struct fan_path path; /* as this machine has it */
-	int hint;	      /* what a router is said to take; 0: nothing was said */
+	struct fan_path path; /* as this machine's routes have it */
+	int hint;	      /* MTU of a router, by ICMP; 0: none reported */
 };
 
 static unsigned echoes(struct search *s, int body_bytes, uint16_t answer_bytes,
@@ -48,7 +48,7 @@ static unsigned echoes(struct search *s, int body_bytes, uint16_t answer_bytes,
 	return tr->answered;
 }
 
-/* Do IP packets of `packet_bytes` pass both ways?  If not, why, as far as can be told. */
+/* Do IP packets of `packet_bytes` pass in both directions?  If not, why, as far as it is known. */
 static enum why try_size(struct search *s, int packet_bytes)
 {
 	int body = packet_bytes - (int)s->ip_bytes - FAN_HEAD_BYTES;
@@ -84,7 +84,7 @@ static int largest(struct search *s)
 			b.fails = first[i];
 		if (b.passes || s->hint < MTU_MIN || s->hint >= b.fails)
 			continue;
-		if (try_size(s, s->hint) == PASSES) /* believe the router about the rest */
+		if (try_size(s, s->hint) == PASSES) /* the router's MTU passes: try no others */
 			return s->hint;
 	}
 	if (!b.passes || b.passes == first[0])
@@ -98,7 +98,7 @@ static int largest(struct search *s)
 	return b.passes;
 }
 
-/* What FANIN_MTU may be at most with packets of `packet_bytes` on the path. */
+/* The largest FANIN_MTU for packets of `packet_bytes` on the path. */
 static int usable(const struct doctor *d, int packet_bytes)
 {
 	int slots = doctor_mtu_of_slots(d->who.payload_bytes);
@@ -126,8 +126,8 @@ static void advise_fail(struct doctor *d, struct doctor_finding *f, enum why why
 	else
 		doctor_advise(
 			f,
-			"or raise the MTU of every link on the path to %d; which one is small "
-			"tells: tracepath -n %s",
+			"or raise the MTU of every link on the path to %d; to find the small one: "
+			"tracepath -n %s",
 			asked, doctor_host(d, host, sizeof host));
 }
 
@@ -139,10 +139,10 @@ static void tell_fail(struct doctor *d, enum why why, int asked, unsigned packet
 		[FORWARD] = "vanish on the path to the switch",
 		[BACK] = "reach the switch, but its answers of that size vanish",
 	};
-	char known[64] = "and no smaller size passes";
+	char known[64] = "no smaller size passes";
 
 	if (path)
-		snprintf(known, sizeof known, "the largest that pass have %d", path);
+		snprintf(known, sizeof known, "the largest that passes has %d", path);
 	struct doctor_finding *f = doctor_find(d, "mtu", DOCTOR_FAIL,
 					       "fragments for MTU %d, packets of %u bytes, %s; %s",
 					       asked, packet_bytes, words[why], known);
@@ -176,12 +176,13 @@ static void tell_pass(struct doctor *d, int asked, int path)
 	else if (path && !d->args.mtu)
 		f = doctor_find(
 			d, "mtu", DOCTOR_OK,
-			"packets of %d bytes pass both ways; FANIN_MTU is %d, slots are for %d",
+			"packets of %d bytes pass in both directions; FANIN_MTU is %d, slots are "
+			"for %d",
 			path, asked, slots);
 	else
 		f = doctor_find(d, "mtu", DOCTOR_OK,
-				"MTU %d works both ways; the switch's slots are for %d", asked,
-				slots);
+				"MTU %d works in both directions; the switch's slots are for %d",
+				asked, slots);
 	doctor_value(f, "asked", json_integer(asked));
 	doctor_value(f, "works", json_boolean(fits(d, asked)));
 	doctor_value(f, "path", path ? json_integer(path) : json_null());
@@ -204,15 +205,15 @@ static void tell_pass(struct doctor *d, int asked, int path)
 	d->mtu = fits(d, asked) ? asked : slots;
 }
 
-/* Packets pass, though the kernel was told otherwise. */
+/* Packets pass, although ICMP messages have told the kernel otherwise. */
 static void tell_lie(struct doctor *d, int asked, unsigned packet_bytes, int told)
 {
 	const bool v4 = fan_peer_family(&d->sw) == AF_INET;
 	struct doctor_finding *f = doctor_find(
 		d, "mtu", DOCTOR_WARN,
-		"packets of %u bytes for MTU %d pass both ways, but this kernel was told by ICMP "
-		"that the path takes %d: forged, or no longer true.  fanin does not believe it; TCP "
-		"to there does, and is slower",
+		"packets of %u bytes for MTU %d pass in both directions, but ICMP told this kernel "
+		"that the path takes %d: forged, or outdated.  fanin ignores it; TCP to the switch "
+		"is slower",
 		packet_bytes, asked, told);
 
 	doctor_value(f, "asked", json_integer(asked));
@@ -220,7 +221,7 @@ static void tell_lie(struct doctor *d, int asked, unsigned packet_bytes, int tol
 	doctor_value(f, "told", json_integer(told));
 	doctor_value(f, "slots", json_integer(doctor_mtu_of_slots(d->who.payload_bytes)));
 	doctor_advise(f, "as root: ip %sroute flush cache", v4 ? "" : "-6 ");
-	doctor_advise(f, "if it comes back, who says so?  as root: tcpdump -ni %s %s",
+	doctor_advise(f, "if it returns, find the sender, as root: tcpdump -ni %s %s",
 		      d->device[0] ? d->device : "DEVICE", v4 ? "icmp" : "icmp6");
 	d->mtu = asked;
 }
@@ -244,7 +245,7 @@ void doctor_check_mtu(struct doctor *d)
 	int path = why == PASSES && d->args.mtu ? 0 : largest(&s);
 	d->path_mtu = path;
 	doctor_talk_close(&s.t);
-	if (doctor_skips(d, "mtu")) /* time was up: what did not pass may do */
+	if (doctor_skips(d, "mtu")) /* time was up: sizes that did not pass may still do */
 		return;
 	fan_path_read(&s.path, &d->sw);
 	if (why == PASSES && s.path.told_mtu && s.path.told_mtu < (int)bytes && fits(d, asked))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doctor_path.c - does the switch answer, as whom, how fast, and how much gets lost?
- * doctor_mtu.c asks for the size. */
+/* doctor_path.c - does the switch answer, what does it say, how fast is the path, and how much does
+ * it lose?  doctor_mtu.c finds the packet size. */
 #include <errno.h>
 #include <net/if.h>
 #include <stdio.h>
@@ -22,17 +22,17 @@
 #define RTO_MIN_NS	 (20 * FAN_MS)
 #define RTO_MAX_NS	 (300 * FAN_MS)
 #define SHARD_TRIES	 4
-#define SHARDS_SILENT	 4 /* then the others are not asked any more */
+#define SHARDS_SILENT	 4 /* silent shards after which no others are asked */
 #define BURST_ROUNDS	 4
 #define BURST_GAP_NS	 (10 * FAN_MS)
-#define RATE_MIN_PERCENT 1 /* of a burst's datagrams lost, beyond what single ones lose */
+#define RATE_MIN_PERCENT 1 /* of a burst's datagrams lost, beyond the loss of single ones */
 
 bool doctor_skips(struct doctor *d, const char *name)
 {
 	const char *why = d->no_path;
 
 	if (!why && fan_clock_ns() >= d->deadline_ns)
-		why = "no time left: give it more by --timeout";
+		why = "no time left: raise --timeout";
 	if (why)
 		doctor_find(d, name, DOCTOR_SKIP, "%s", why);
 	return why != NULL;
@@ -59,7 +59,7 @@ static void note_device(struct doctor *d)
 		snprintf(d->device, sizeof d->device, "%s", name);
 }
 
-/* The switch did not answer: say what is known of why. */
+/* The switch did not answer: report the cause as far as it is known. */
 static void tell_silence(struct doctor *d, int e, const struct doctor_train *tr)
 {
 	char host[DOCTOR_ADDRESS_BYTES];
@@ -70,7 +70,7 @@ static void tell_silence(struct doctor *d, int e, const struct doctor_train *tr)
 	if (e == ECONNREFUSED) {
 		f = doctor_find(
 			d, "switch", DOCTOR_FAIL,
-			"switch does not answer, and ICMP says that nothing listens on UDP port %u "
+			"switch does not answer: ICMP reports that nothing listens on UDP port %u "
 			"of %s",
 			d->sw.port, host);
 		doctor_advise(f, "on %s: fanin switch --listen %s; or correct the port", host,
@@ -79,31 +79,31 @@ static void tell_silence(struct doctor *d, int e, const struct doctor_train *tr)
 		f = doctor_find(d, "switch", DOCTOR_FAIL,
 				"switch does not answer: a firewall refuses packets to %s (%s)",
 				d->at, strerror(e));
-		doctor_advise(f, "as root, see: nft list ruleset");
+		doctor_advise(f, "as root: nft list ruleset");
 	} else if (e) {
 		f = doctor_find(d, "switch", DOCTOR_FAIL, "switch does not answer: %s: %s", d->at,
 				strerror(e));
-		doctor_advise(f, "see: ip route get %s", host);
-		doctor_advise(f, "see: ping -c 3 %s", host);
+		doctor_advise(f, "look at the route: ip route get %s", host);
+		doctor_advise(f, "is that machine up?  ping -c 3 %s", host);
 	} else if (tr->strays) {
 		f = doctor_find(
 			d, "switch", DOCTOR_FAIL,
-			"switch does not answer: what answers at %s is no `fanin switch`, or "
-			"one too old for this question",
+			"switch does not answer: %s is another program, or a `fanin switch` too "
+			"old for this question",
 			d->at);
 		doctor_advise(f, "correct the port, or install fanin %s on %s", FAN_BUILD_VERSION,
 			      host);
 	} else {
-		f = doctor_find(
-			d, "switch", DOCTOR_FAIL,
-			"switch does not answer: nothing came from %s to %u questions in %u ms",
-			d->at, tr->tried, (unsigned)(tr->tried * REACH_GAP_NS / FAN_MS));
-		doctor_advise(f, "is that machine there?  ping -c 3 %s", host);
-		doctor_advise(f, "does `fanin switch` run on it?  pgrep -a fanin");
-		doctor_advise(f,
-			      "does a firewall on it drop UDP?  as root: nft add rule inet filter "
-			      "input udp dport %u accept",
-			      d->sw.port);
+		f = doctor_find(d, "switch", DOCTOR_FAIL,
+				"switch does not answer: %s answered none of %u questions in %u ms",
+				d->at, tr->tried, (unsigned)(tr->tried * REACH_GAP_NS / FAN_MS));
+		doctor_advise(f, "is that machine up?  ping -c 3 %s", host);
+		doctor_advise(f, "does `fanin switch` run there?  pgrep -a fanin");
+		doctor_advise(
+			f,
+			"does a firewall there drop UDP?  as root: nft add rule inet filter input "
+			"udp dport %u accept",
+			d->sw.port);
 	}
 }
 
@@ -118,7 +118,7 @@ void doctor_check_switch(struct doctor *d)
 				  .body_bytes = FAN_ECHO_MIN,
 				  .once = true};
 
-	if (!d->resolved) /* that has been told */
+	if (!d->resolved) /* already reported */
 		return;
 	note_device(d);
 	int e = doctor_talk_open(&t, &d->sw);
@@ -145,7 +145,7 @@ void doctor_check_switch(struct doctor *d)
 	d->who = tr.who;
 	d->rto_ns = tr.rtt_ns[0] * 4 < RTO_MIN_NS ? RTO_MIN_NS : tr.rtt_ns[0] * 4;
 	doctor_find(d, "switch", DOCTOR_OK, "%s answers%s%s", d->at,
-		    d->device[0] ? ", by interface " : "", d->device);
+		    d->device[0] ? ", through interface " : "", d->device);
 }
 
 void doctor_check_version(struct doctor *d)
@@ -168,20 +168,20 @@ static double ms(uint64_t ns)
 	return (double)ns / 1e6;
 }
 
-/* Where packets get lost can be seen here, and on the switch. */
+/* Both machines count the packets that they drop. */
 static void advise_loss(const struct doctor *d, struct doctor_finding *f)
 {
 	const char *dev = d->device[0] ? d->device : "DEVICE";
 
 	doctor_advise(f,
-		      "find where, on both ends: ip -s link show dev %s; ethtool -S %s | grep -iE "
+		      "find where, at both ends: ip -s link show dev %s; ethtool -S %s | grep -iE "
 		      "'drop|err|discard'; nstat -az UdpRcvbufErrors UdpSndbufErrors",
 		      dev, dev);
-	doctor_advise(f, "if buffers run over, as root on both ends: sysctl -w "
+	doctor_advise(f, "if buffers overflow, as root at both ends: sysctl -w "
 			 "net.core.rmem_max=4194304 net.core.wmem_max=4194304");
 }
 
-/* A finding about what came of a train of packets of `packet_bytes`. */
+/* Add a finding about a train of packets of `packet_bytes`. */
 static struct doctor_finding *judge_train(struct doctor *d, const char *name,
 					  const struct doctor_train *tr, unsigned packet_bytes)
 {
@@ -206,22 +206,21 @@ static struct doctor_finding *judge_train(struct doctor *d, const char *name,
 	if (!tr->sent)
 		doctor_advise(f, "the kernel refuses to send: %s", strerror(tr->send_error));
 	else if (lost && !d->lossy)
-		advise_loss(d, f); /* once is enough */
+		advise_loss(d, f); /* one advice is enough */
 	d->lossy |= lost > 0;
 	if (p50 > DOCTOR_RTT_WARN_NS)
 		doctor_advise(
 			f,
-			"a window of %u fragments each %.1f ms limits a job to %.0f MB/s: use "
-			"a switch that is nearer, more of its window (fanin switch --window) "
-			"or more shards (--threads)",
+			"a window of %u fragments each %.1f ms limits a job to %.0f MB/s: use a "
+			"nearer switch, a larger window (fanin switch --window) or more shards "
+			"(--threads)",
 			d->who.window, ms(p50),
 			(double)d->who.window * fan_config_payload_bytes(d->cfg.mtu, 2) / ms(p50) /
 				1e3);
 	else if (p99 > DOCTOR_TAIL_WARN_NS)
 		doctor_advise(
-			f,
-			"some take far longer than most: see `top` on both ends for who "
-			"takes the cores, and give fanin switch some: taskset -c CORES fanin switch ...");
+			f, "some take far longer than most: look for busy cores at both ends with "
+			   "`top`, and reserve some: taskset -c CORES fanin switch ...");
 	return f;
 }
 
@@ -266,7 +265,7 @@ void doctor_check_rtt(struct doctor *d)
 		d->rto_ns = 2 * worst_ns < RTO_MAX_NS ? 2 * worst_ns : RTO_MAX_NS;
 }
 
-/* The body of a packet as workers send it; 0: the check `name` was skipped. */
+/* Bytes of the body of a packet as workers send it; 0: the check `name` is skipped. */
 static uint16_t fragment_bytes(struct doctor *d, const char *name)
 {
 	if (doctor_skips(d, name))
@@ -289,7 +288,7 @@ void doctor_check_fragments(struct doctor *d)
 	judge_train(d, "fragments", &tr, tr.body_bytes + headers(d));
 }
 
-/* Is receive offload on at the interface?  -1: it does not tell. */
+/* Is receive offload on at the interface?  -1: not known. */
 static int device_has(const struct doctor *d, uint32_t what)
 {
 	struct ethtool_value v = {.cmd = what};
@@ -310,7 +309,7 @@ static void judge_burst(struct doctor *d, const struct doctor_talk *t,
 	unsigned lost = tr->sent - tr->answered, refused = tr->tried - tr->sent;
 	bool segment = t->udp.segment || d->cfg.plain_udp, alone = tr->batch == 1;
 	bool gro_off = alone && device_has(d, ETHTOOL_GGRO) == 0;
-	/* on a path that loses single packets, bursts lose as well: that has been said */
+	/* a path that loses single packets loses bursts as well, which was reported */
 	bool bursty = (lost + refused) * 100 > tr->tried * RATE_MIN_PERCENT && !d->lossy;
 	const char *dev = d->device[0] ? d->device : "DEVICE";
 	struct doctor_finding *f = doctor_find(
@@ -327,12 +326,12 @@ static void judge_burst(struct doctor *d, const struct doctor_talk *t,
 	if (!segment)
 		doctor_advise(f, "%s refuses UDP_SEGMENT; as root: ethtool -K %s tx on", dev, dev);
 	if (gro_off)
-		doctor_advise(f, "answers came one by one; as root: ethtool -K %s gro on", dev);
+		doctor_advise(f, "answers arrived one by one; as root: ethtool -K %s gro on", dev);
 	if (bursty) {
-		doctor_advise(f, "as root, on both ends: sysctl -w net.core.rmem_max=4194304 "
+		doctor_advise(f, "as root, at both ends: sysctl -w net.core.rmem_max=4194304 "
 				 "net.core.wmem_max=4194304; then start the switch again");
 		doctor_advise(f,
-			      "and make the queues of %s longer: ethtool -G %s rx 4096; ip link "
+			      "lengthen the queues of %s: ethtool -G %s rx 4096; ip link "
 			      "set dev %s txqueuelen 4000",
 			      dev, dev, dev);
 	}
@@ -344,7 +343,7 @@ void doctor_check_burst(struct doctor *d)
 	struct doctor_train tr = {.burst = DOCTOR_BURST_MAX,
 				  .count = BURST_ROUNDS * DOCTOR_BURST_MAX,
 				  .gap_ns = BURST_GAP_NS + d->rto_ns / 4,
-				  .wait_ns = RTO_MAX_NS, /* narrow links take long */
+				  .wait_ns = RTO_MAX_NS, /* narrow links are slow */
 				  .body_bytes = fragment_bytes(d, "burst")};
 
 	if (!tr.body_bytes || run_train(d, "burst", &tr, &t))
@@ -405,12 +404,13 @@ void doctor_check_shards(struct doctor *d)
 		d->no_path = "a shard of the switch is silent";
 		doctor_advise(
 			f,
-			"let a firewall pass all of them, as root on the switch: nft add rule "
+			"let the firewall pass all of them, as root on the switch: nft add rule "
 			"inet filter input udp dport %u-%u accept",
 			d->sw.port, last);
-		doctor_advise(f,
-			      "give workers the first port: the switch says it has %u from the one "
-			      "it listens on",
-			      d->who.shards);
+		doctor_advise(
+			f,
+			"give workers the first port: the switch has %u, from the one that it "
+			"listens on",
+			d->who.shards);
 	}
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doctor_plane.c - what a switch on this machine would get from `--plane xdp` at an interface. */
+/* doctor_plane.c - what a switch on this machine gets from `--plane xdp` at an interface. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "net/plane.h"
 
 #define STATUS_LINE_BYTES 256
-#define STEERED_MAX	  4 /* queues for which the command is written out */
+#define STEERED_MAX	  4 /* queues whose commands are printed */
 #define MTU_MAX		  3500
 #define CAP_BIT(n)	  (UINT64_C(1) << (n))
 #define NEEDED		  (CAP_BIT(12) | CAP_BIT(13)) /* CAP_NET_ADMIN, CAP_NET_RAW */
@@ -41,11 +41,11 @@ static bool kernel_has_af_xdp(void)
 	return fd >= 0 || (errno != EAFNOSUPPORT && errno != EPROTONOSUPPORT);
 }
 
-/* Why there is no plane whatever the interface; NULL: there may be one. */
+/* Why no interface can have a plane; NULL: one may. */
 static const char *no_plane(void)
 {
 	if (!fan_plane_plug)
-		return "this build has no xdp; build it where libxdp-dev, libbpf-dev, clang and "
+		return "this build has no xdp: build it where libxdp-dev, libbpf-dev, clang and "
 		       "bpftool are installed";
 	if (!fan_device_kernel_is(5, 9))
 		return "this kernel is older than Linux 5.9";
@@ -59,10 +59,10 @@ static const char *mode(const struct fan_device *v)
 	const uint64_t native = FAN_DEVICE_XDP_BASIC | FAN_DEVICE_XDP_REDIRECT;
 
 	if (!v->features_known)
-		return "which of native, zero-copy and generic, the switch's log says (Linux 6.3 "
-		       "would tell before)";
+		return "the switch's log says whether native, zero-copy or generic (known in "
+		       "advance from Linux 6.3 on)";
 	if ((v->features & native) != native)
-		return "generic, copy: the driver has no XDP, and little is saved";
+		return "generic, copy: the driver has no XDP, so little is saved";
 	return v->features & FAN_DEVICE_XDP_ZERO_COPY ? "native, zero-copy" : "native, copy";
 }
 
@@ -81,35 +81,40 @@ static void check_driver(struct doctor *d, const char *name, const struct fan_de
 	if (!v->up)
 		doctor_advise(f, "as root: ip link set %s up", name);
 	if (!may_start())
-		doctor_advise(f, "a switch with this plane needs root, or CAP_NET_ADMIN, "
-				 "CAP_NET_RAW and CAP_BPF");
+		doctor_advise(
+			f,
+			"run the switch as root, or with CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF");
 	if (strcmp(v->driver, "veth") == 0)
-		doctor_advise(f, "veth leaves checksums unfinished, and such datagrams come by the "
-				 "sockets; where they are sent, as root: ethtool -K IF tx off");
+		doctor_advise(
+			f,
+			"veth leaves checksums unfinished, and such datagrams bypass the plane; on "
+			"the sender, as root: ethtool -K IF tx off");
 }
 
-/* Queue i is for the thread i modulo their number, whose port is the switch's plus that. */
+/* Queue i belongs to thread i modulo the number of threads, whose port is the switch's plus its
+ * number. */
 static void check_queues(struct doctor *d, const char *name, const struct fan_device *v)
 {
 	unsigned port = d->resolved ? d->sw.port : 0, shown = v->queues;
-	struct doctor_finding *f =
-		doctor_find(d, "queues", DOCTOR_OK,
-			    "%u that receive: --threads 1 needs no steering, with up to --threads "
-			    "%u each port must come by the queue of its thread",
-			    v->queues, v->queues);
+	struct doctor_finding *f = doctor_find(
+		d, "queues", DOCTOR_OK,
+		"%u that receive: --threads 1 needs no steering; with up to --threads %u, each "
+		"port must arrive at the queue of its thread",
+		v->queues, v->queues);
 
 	doctor_value(f, "receive", json_integer(v->queues));
 	if (v->queues < 2) {
 		snprintf(f->found, sizeof f->found,
-			 "1 that receives: --threads 1, and nothing to steer");
-		doctor_advise(f,
-			      "for more threads, if the driver can, as root: ethtool -L %s "
-			      "combined 2",
-			      name);
+			 "1 that receives: --threads 1 needs no steering");
+		doctor_advise(
+			f,
+			"for more threads, if the driver permits, as root: ethtool -L %s combined "
+			"2",
+			name);
 		return;
 	}
 	doctor_advise(f,
-		      "no more queues than threads, as root: ethtool -L %s combined THREADS; or "
+		      "set as many queues as threads, as root: ethtool -L %s combined THREADS; or "
 		      "ethtool -X %s equal THREADS",
 		      name, name);
 	doctor_advise(f, "as root: ethtool -K %s ntuple on", name);
@@ -133,14 +138,14 @@ static void check_frames(struct doctor *d, const char *name, const struct fan_de
 	struct doctor_finding *f =
 		doctor_find(d, "frames", fits ? DOCTOR_OK : DOCTOR_WARN,
 			    fits ? "MTU %d; AF_XDP takes up to %d"
-				 : "MTU %d is beyond AF_XDP's %d: most drivers take no program",
+				 : "MTU %d is beyond AF_XDP's %d: most drivers load no program",
 			    v->mtu, MTU_MAX);
 
 	doctor_value(f, "mtu", json_integer(v->mtu));
 	if (!fits)
 		doctor_advise(f,
 			      "as root, on all machines of this network: ip link set dev %s mtu "
-			      "1500; or stay with sockets, which gain much from large frames",
+			      "1500; or use sockets alone, which gain much from large frames",
 			      name);
 }
 
@@ -172,7 +177,7 @@ void doctor_check_plane(struct doctor *d)
 	if (!v.index) {
 		struct doctor_finding *f = doctor_find(d, "plane", DOCTOR_FAIL,
 						       "there is no interface \"%.40s\"", name);
-		doctor_advise(f, "see which there are: ip -brief link");
+		doctor_advise(f, "list the interfaces: ip -brief link");
 		return;
 	}
 	check_driver(d, name, &v);

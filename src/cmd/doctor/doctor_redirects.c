@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doctor_redirects.c - may anybody lead packets to the switch elsewhere? */
+/* doctor_redirects.c - can ICMP redirects divert packets from the switch? */
 #include <net/if.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static bool is_on(const char *device, const char *knob)
 	return value > 0;
 }
 
-/* As Linux decides: a router takes them only if both say so, other hosts if one does. */
+/* Linux's rule: a router accepts redirects only if both knobs are set, a host if one is. */
 static bool takes_redirects(const char *device)
 {
 	bool all = is_on("all", "accept_redirects"), one = is_on(device, "accept_redirects");
@@ -33,7 +33,7 @@ static bool takes_redirects(const char *device)
 	return is_on(device, "forwarding") ? all && one : all || one;
 }
 
-/* Those of IPv6 come from the link alone, where neighbours can be forged as well. */
+/* Redirects of IPv6 must come from the link, where neighbours can be forged as well. */
 void doctor_check_redirects(struct doctor *d)
 {
 	char device[IF_NAMESIZE], gateway[80];
@@ -44,18 +44,18 @@ void doctor_check_redirects(struct doctor *d)
 	    (!p.redirected && (fan_peer_family(&d->sw) != AF_INET || !takes_redirects(device))))
 		return;
 	fan_peer_text(&p.gateway, gateway, sizeof gateway);
-	char *port = strrchr(gateway, ':'); /* that it has not */
+	char *port = strrchr(gateway, ':'); /* a gateway has none */
 	if (port)
 		*port = '\0';
 	struct doctor_finding *f =
 		p.redirected
 			? doctor_find(d, "redirects", DOCTOR_WARN,
-				      "packets to the switch go by %s since an ICMP redirect said "
-				      "so, which can be forged",
+				      "packets to the switch take gateway %s because of an ICMP "
+				      "redirect, which can be forged",
 				      gateway)
 			: doctor_find(d, "redirects", DOCTOR_WARN,
-				      "packets to the switch go by gateway %s, and a forged ICMP "
-				      "redirect can lead them elsewhere",
+				      "packets to the switch take gateway %s, and a forged ICMP "
+				      "redirect can divert them",
 				      gateway);
 	doctor_value(f, "gateway", json_string(gateway));
 	doctor_value(f, "redirected", json_boolean(p.redirected));

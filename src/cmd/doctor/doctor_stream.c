@@ -7,16 +7,16 @@
 #include "doctor_echo.h"
 #include "net/clock.h"
 
-#define SEND_MAX     64		    /* ECHOs that leave at once */
-#define RECEIVES_MAX 16		    /* batches between two sends */
-#define WARM_UP	     4		    /* the first 1 / WARM_UP fills queues, and does not count */
+#define SEND_MAX     64 /* ECHOs sent at once */
+#define RECEIVES_MAX 16 /* batches between two sends */
+#define WARM_UP	     4	/* the first 1 / WARM_UP of the time fills queues and does not count */
 #define SILENT_NS    (100 * FAN_MS) /* without an answer: all in flight is lost */
 
 struct run {
 	struct doctor_talk talk;
 	uint64_t nonce;		/* of the first ECHO */
-	uint64_t sent, seen;	/* ECHOs; those up to the last answer */
-	uint64_t answers;	/* in all */
+	uint64_t sent, seen;	/* ECHOs sent; those up to the last answer */
+	uint64_t answers;	/* in total */
 	uint64_t begin_ns;	/* answers count from this time on */
 	uint64_t begin_answers; /* answers before that time */
 	uint64_t heard_ns, last_ns;
@@ -48,12 +48,12 @@ static void take(struct run *r, const uint8_t *packet, size_t bytes, uint64_t no
 	    f.topic != FAN_TOPIC_ECHO || f.nonce - r->nonce >= r->sent)
 		return;
 	uint64_t upto = f.nonce - r->nonce + 1;
-	r->seen = upto > r->seen ? upto : r->seen; /* those before are here, or lost */
+	r->seen = upto > r->seen ? upto : r->seen; /* those before are answered or lost */
 	r->heard_ns = r->last_ns = now_ns;
 	r->answers++;
 }
 
-/* False: nothing had come. */
+/* False: nothing had arrived. */
 static bool receive(struct doctor_stream *s, struct run *r)
 {
 	static uint8_t buffer[FAN_UDP_RECV_BYTES];

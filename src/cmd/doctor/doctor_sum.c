@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doctor_sum.c - the proof: a job of two ranks, both in this process, that sums something.
+/* doctor_sum.c - the proof: a job of two ranks, both in this process, that sums a tensor.
  *
- * Whether multicast results arrive here only the switch can try, and it does so for jobs. */
+ * It also shows whether multicast results arrive here, which the switch tests for each job. */
 #include <fanin.h>
 #include <ifaddrs.h>
 #include <netinet/in.h>
@@ -16,7 +16,7 @@
 
 #define RANKS	   2
 #define COUNT	   65536 /* float32 elements */
-#define WINDOW	   16	 /* slots that it takes from the switch for a moment */
+#define WINDOW	   16	 /* slots of the switch that the job takes */
 #define TIMEOUT_MS 3000
 #define JOB_BYTES  48
 #define WHY_BYTES  256
@@ -58,7 +58,7 @@ static void *be_rank(void *arg)
 	return NULL;
 }
 
-/* Both ranks at once.  False: there was no thread. */
+/* Run both ranks.  False: no thread could be started. */
 static bool run(struct rank *r)
 {
 	pthread_t other;
@@ -89,14 +89,14 @@ static void set_options(const struct doctor *d, struct rank *r, const char *job,
 	}
 }
 
-/* Is the switch in the network of an interface, with no router between? */
+/* Is the switch in an interface's own network, without a router in between? */
 static bool is_near(const struct doctor *d)
 {
 	struct ifaddrs *list = NULL;
 	bool near = false;
 
 	if (getifaddrs(&list))
-		return true; /* not known: then no advice for what is far */
+		return true; /* not known: give no advice about routers */
 	for (const struct ifaddrs *i = list; i && !near; i = i->ifa_next) {
 		if (!i->ifa_addr || !i->ifa_netmask ||
 		    i->ifa_addr->sa_family != fan_peer_family(&d->sw))
@@ -106,7 +106,7 @@ static bool is_near(const struct doctor *d)
 		fan_peer here = fan_peer_from_sockaddr(i->ifa_addr, len);
 		struct sockaddr_storage ss = {0};
 		memcpy(&ss, i->ifa_netmask, len);
-		ss.ss_family = i->ifa_addr->sa_family; /* some masks come without */
+		ss.ss_family = i->ifa_addr->sa_family; /* some masks have none */
 		fan_peer mask = fan_peer_from_sockaddr((struct sockaddr *)&ss, len);
 		near = ((here.addr[0] ^ d->sw.addr[0]) & mask.addr[0]) == 0 &&
 		       ((here.addr[1] ^ d->sw.addr[1]) & mask.addr[1]) == 0;
@@ -115,7 +115,7 @@ static bool is_near(const struct doctor *d)
 	return near;
 }
 
-/* The switch offers a group, and nothing of it came here. */
+/* The switch offers a group, but none of its packets arrived here. */
 static void advise_unheard(const struct doctor *d, struct doctor_finding *f)
 {
 	const char *dev = d->device[0] ? d->device : "DEVICE";
@@ -123,13 +123,15 @@ static void advise_unheard(const struct doctor *d, struct doctor_finding *f)
 
 	if (!is_near(d))
 		doctor_advise(
-			f, "the switch is behind a router, and those pass multicast only if told "
-			   "to: run a switch in this machine's network");
+			f,
+			"the switch is behind a router, which passes multicast only if configured "
+			"to: run a switch in this machine's network");
 	doctor_advise(
 		f, "as root, here and on the switch's interface: ip link set dev %s multicast on",
 		dev);
-	doctor_advise(f, "let this machine's firewall pass it: nft add rule inet filter input %s",
-		      v4 ? "ip daddr 239.0.0.0/8 accept" : "ip6 daddr ff00::/8 accept");
+	doctor_advise(
+		f, "let this machine's firewall pass multicast: nft add rule inet filter input %s",
+		v4 ? "ip daddr 239.0.0.0/8 accept" : "ip6 daddr ff00::/8 accept");
 	doctor_advise(
 		f, "where a bridge snoops IGMP or MLD without a querier, as root: ip link set dev "
 		   "BRIDGE type bridge mcast_querier 1");
@@ -138,7 +140,7 @@ static void advise_unheard(const struct doctor *d, struct doctor_finding *f)
 static void tell_multicast(struct doctor *d, const struct rank *r)
 {
 	bool both = r[0].stats.multicast && r[1].stats.multicast, offered = d->who.group_family;
-	const char *found = "results come by multicast: once over the link for all ranks";
+	const char *found = "results arrive by multicast: once over the link for all ranks";
 
 	if (!d->cfg.multicast) {
 		doctor_find(
@@ -147,9 +149,10 @@ static void tell_multicast(struct doctor *d, const struct rank *r)
 		return;
 	}
 	if (!both)
-		found = offered ? "the switch offers a group, but its packets did not get here: each "
+		found = offered ? "the switch offers a group, but its packets did not arrive: each "
 				  "rank gets its own copy of results"
-				: "the switch offers no group: each rank gets its own copy of results";
+				: "the switch offers no group: each rank gets its own copy of "
+				  "results";
 	struct doctor_finding *f =
 		doctor_find(d, "multicast", both ? DOCTOR_OK : DOCTOR_WARN, "%s", found);
 	doctor_value(f, "offered", json_boolean(offered));
@@ -162,7 +165,8 @@ static void tell_multicast(struct doctor *d, const struct rank *r)
 				 "shared slots have no group");
 }
 
-/* The rank that failed; NULL: none.  One that waited for the other in vain knows no cause. */
+/* The rank whose error has the cause; NULL: none failed.  A rank that only waited for the other
+ * does not know it. */
 static const struct rank *find_bad(const struct rank *r)
 {
 	const bool waited = r[0].err == FANIN_E_TIMEOUT && r[1].err;
@@ -182,10 +186,7 @@ static void tell(struct doctor *d, const struct rank *r, const char *job)
 		f = doctor_find(d, "sum", DOCTOR_FAIL, "a job of 2 ranks did not work: %s",
 				bad->why);
 		doctor_value(f, "cause", json_string(fan_err_name(bad->err)));
-		doctor_advise(
-			f,
-			"see what the switch says, in its log and by: fanin top --once --switch %s",
-			d->at);
+		doctor_advise(f, "read the switch's log, and: fanin top --once --switch %s", d->at);
 		return;
 	}
 	f = doctor_find(
@@ -195,8 +196,10 @@ static void tell(struct doctor *d, const struct rank *r, const char *job)
 		(unsigned long long)(r[0].stats.retransmits + r[1].stats.retransmits));
 	doctor_value(f, "wrong", json_integer(wrong));
 	if (wrong)
-		doctor_advise(f, "this must never be: something on the path changes packets; try "
-				 "export FANIN_CHECKSUM=1, and tell the authors");
+		doctor_advise(
+			f,
+			"a node on the path changes packets: export FANIN_CHECKSUM=1 on all ranks, "
+			"and report it to the authors");
 	tell_multicast(d, r);
 }
 
@@ -205,7 +208,7 @@ void doctor_check_sum(struct doctor *d)
 	struct rank r[RANKS] = {{.err = 0}};
 	char job[FAN_NAME_MAX + 1];
 
-	if (d->group.wanted && d->group.met) /* the job of all ranks is the proof */
+	if (d->group.wanted && d->group.met) /* the job of all ranks is the proof then */
 		return;
 	if (doctor_skips(d, "sum")) {
 		doctor_find(d, "multicast", DOCTOR_SKIP, "%s", d->finding[d->count - 1].found);
@@ -217,7 +220,7 @@ void doctor_check_sum(struct doctor *d)
 		doctor_find(d, "multicast", DOCTOR_SKIP, "%s", why);
 		return;
 	}
-	/* one of its own, of the tenant whose key the ranks have */
+	/* a job of its own, of the tenant whose key the ranks have */
 	char suffix[JOB_BYTES];
 	snprintf(suffix, sizeof suffix, "#doctor-%08x", (unsigned)fan_clock_nonce());
 	fan_rendezvous_derive(job, d->cfg.job, suffix);

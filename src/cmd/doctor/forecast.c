@@ -8,11 +8,11 @@
 
 #include "lib/base/config.h"
 
-#define STEPS	      60 /* of a bisection */
+#define STEPS	      60 /* steps of a bisection */
 #define TCP_PAYLOAD   1448.0
 #define TCP_FRAME     1514.0
 #define JUMBO_MTU     9000
-#define MBPS_NS(mbps) ((mbps)*1e-3 / 8) /* bytes in a nanosecond */
+#define MBPS_NS(mbps) ((mbps)*1e-3 / 8) /* bytes per nanosecond */
 
 struct range {
 	double low, high;
@@ -50,7 +50,7 @@ static double clamp(double value)
 	return value < 0 ? 0 : value > 1 ? 1 : value;
 }
 
-/* The shares that a host can sum while its link carries `tensors`; empty, if low > high. */
+/* The shares that a host can sum while its link carries `tensors`; none if low > high. */
 static struct range host_range(const struct fan_forecast_net *n, unsigned host, double tensors)
 {
 	const double m = streams_of(n, host), others = (double)all_streams(n) - 2 * m;
@@ -66,13 +66,13 @@ static struct range host_range(const struct fan_forecast_net *n, unsigned host, 
 	return r;
 }
 
-/* Tensors, with all headers, that a link carries in `ns`. */
+/* How many tensors, headers included, a link carries in `ns`. */
 static double tensors_in(double mbps, double ns, double wire_bytes)
 {
 	return MBPS_NS(mbps) * ns / wire_bytes;
 }
 
-/* Can all be summed in `ns`?  Then how much each can, and must. */
+/* Can everything be summed in `ns`?  If so, stores how much each can, and must, sum. */
 static bool fits(const struct fan_forecast_net *n, double ns, double wire_bytes, struct range *host,
 		 double *of_switch)
 {
@@ -88,10 +88,11 @@ static bool fits(const struct fan_forecast_net *n, double ns, double wire_bytes,
 			return false;
 		most += host[h].high;
 	}
-	return most >= 1; /* and what must be is at most 1: only one host has most of the streams */
+	return most >=
+	       1; /* what must be summed is at most 1: only one host has most of the streams */
 }
 
-/* Hosts sum what they must, switches what they can, hosts the rest. */
+/* Hosts sum what they must, switches what they can, and hosts the rest. */
 static void set_shares(struct fan_forecast *f, const struct fan_forecast_net *n,
 		       const struct range *host, const double *of_switch)
 {
@@ -188,7 +189,7 @@ void fan_forecast(struct fan_forecast *f, const struct fan_forecast_net *n, uint
 	f->ns = fmax(links, windows) + n->rtt_ns;
 }
 
-/* What would make it faster. */
+/* What makes it faster. */
 
 static int by_rate(const void *a, const void *b)
 {
@@ -214,7 +215,7 @@ static unsigned narrowest(const double *mbps, unsigned count)
 	return least;
 }
 
-/* Change `n` as `g` says, and complete `g`.  False: there is nothing to change. */
+/* Apply `g` to `n`, and complete `g`.  False: nothing changes. */
 static bool change(struct fan_forecast_net *n, struct fan_gain *g)
 {
 	const double usual = fan_forecast_usual_mbps(n);

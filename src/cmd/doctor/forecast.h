@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* forecast.h - how long an all-reduce takes, by the links that it crosses.
  *
- * The busiest link decides.  A stream is what sends a tensor to the network: a rank, or a host
- * whose ranks share memory.  Of n streams, a switch that sums a share f of a tensor of S bytes gets
- * n f S, and sends as much.  A host with m streams that sums a share g sends m (1 - g) S to others,
- * and (n - m) g S as results; it gets as much.  A ring over N ranks, neighbours on one host, sends
- * 2 (N - 1) / N S over each host's link.
+ * The busiest link decides.  A stream sends a tensor to the network: it is a rank, or a host whose
+ * ranks share memory.  Of n streams, a switch that sums a share f of a tensor of S bytes gets n f
+ * S, and sends as much.  A host with m streams that sums a share g sends m (1 - g) S to others, and
+ * (n - m) g S as results; it gets as much.  A ring over N ranks, neighbours on one host, sends 2 (N
+ * - 1) / N S over each host's link.
  *
  * Pure: rates, round trips and windows are the caller's, and nothing is measured here. */
 #ifndef FAN_CMD_DOCTOR_FORECAST_H
@@ -18,8 +18,8 @@
 
 #define FAN_FORECAST_HOSTS_MAX	  FAN_SHARDS_MAX /* as hosts that have aggregators */
 #define FAN_FORECAST_SWITCHES_MAX FAN_SHARDS_MAX
-#define FAN_FORECAST_GAIN	  1.02 /* least gain that is worth a word */
-#define FAN_FORECAST_NARROW	  0.9  /* of the usual rate: a narrower link is narrow */
+#define FAN_FORECAST_GAIN	  1.02 /* least gain that is reported */
+#define FAN_FORECAST_NARROW	  0.9  /* of the usual rate: below, a link is narrow */
 #define FAN_FORECAST_WIDE	  1e9  /* Mb/s: a link that never decides */
 #define FAN_FORECAST_HEADERS	  (FAN_HEAD_BYTES + 8 + 20 + 14) /* of a frame: UDP, IPv4, Ethernet */
 
@@ -39,7 +39,7 @@ struct fan_forecast_net {
 
 struct fan_forecast {
 	double ns;	/* 0: no link is crossed */
-	double ring_ns; /* the same by a ring over all ranks */
+	double ring_ns; /* of a ring over all ranks */
 	bool by_window; /* windows decide, not links */
 	double host_share[FAN_FORECAST_HOSTS_MAX], switch_share[FAN_FORECAST_SWITCHES_MAX];
 };
@@ -49,9 +49,9 @@ void fan_forecast(struct fan_forecast *f, const struct fan_forecast_net *n, uint
 
 enum fan_gain_kind {
 	FAN_GAIN_MEMORY,      /* the ranks of a host share memory */
-	FAN_GAIN_HOSTS,	      /* hosts sum beside the switches */
+	FAN_GAIN_HOSTS,	      /* hosts sum with the switches */
 	FAN_GAIN_SHARES,      /* shares follow the network */
-	FAN_GAIN_WINDOW,      /* windows as large as links ask for */
+	FAN_GAIN_WINDOW,      /* windows as large as the links need */
 	FAN_GAIN_FRAMES,      /* jumbo frames */
 	FAN_GAIN_NARROW_LINK, /* of host `index`: as wide as the others' */
 	FAN_GAIN_HOST_LINKS,  /* twice as wide */
@@ -61,7 +61,7 @@ enum fan_gain_kind {
 	FAN_GAIN_KINDS
 };
 
-/* What would make it faster. */
+/* A change that makes it faster. */
 struct fan_gain {
 	enum fan_gain_kind kind;
 	unsigned index;
@@ -69,12 +69,12 @@ struct fan_gain {
 	double ns;
 };
 
-/* Each kind that shortens `f`, the forecast of `n`, by FAN_FORECAST_GAIN or more; the most first.
- * How many. */
+/* Fill in each kind that shortens `f`, the forecast of `n`, by FAN_FORECAST_GAIN or more, the
+ * largest gain first.  Returns how many. */
 unsigned fan_forecast_gains(struct fan_gain gain[FAN_GAIN_KINDS], const struct fan_forecast *f,
 			    const struct fan_forecast_net *n, uint64_t bytes);
 
-/* The rate that half of the hosts' links exceed or have. */
+/* The rate that half of the hosts' links reach. */
 double fan_forecast_usual_mbps(const struct fan_forecast_net *n);
 
 #endif

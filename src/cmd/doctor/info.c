@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* info.c - `fanin info`: this build, this kernel, the options as a rank here would read them. */
+/* info.c - `fanin info`: this build, this kernel, the options as a rank here reads them. */
 #include "info.h"
 
 #include <errno.h>
@@ -30,22 +30,22 @@ struct info_args {
 #define AT(field) offsetof(struct info_args, field)
 static const struct args_option options[] = {
 	{"all", 'a', ARGS_FLAG, AT(all), 0, 0, NULL, NULL,
-	 "list the options that have their default, too"},
+	 "list the options at their defaults, too"},
 	{"json", 0, ARGS_TEXT, AT(json), 0, 0, NULL, "FILE",
-	 "write all of it to FILE as JSON; - for the standard output, without the text"},
+	 "write everything to FILE as JSON; -: to standard output, in place of the text"},
 };
 
 static const struct args_command command = {
 	"info",
-	"Tell what this build is, what the kernel gives it, the options of a rank as they would be "
-	"read here, and what would sum its tensors.\v"
-	"Exit status 1: a rank that is started like this would fail.  Where no rank is started, options are "
-	"checked without it.",
+	"Print this build, what the kernel gives it, the options of a rank as they are read here, "
+	"and what would sum its tensors.\v"
+	"Exit status 1: a rank with these options would fail.  Where the environment starts no "
+	"rank, options are checked without one.",
 	options,
 	sizeof options / sizeof options[0],
 };
 
-/* Everything that is told, and what has to be remembered meanwhile. */
+/* What is printed, and the state in between. */
 struct info {
 	const struct info_args *a;
 	bool silent;
@@ -67,7 +67,7 @@ static void tell_build(struct info *t)
 	printf("built     %s\n", FAN_BUILD_FEATURES);
 }
 
-/* What a worker's socket gets. */
+/* What the kernel gives a worker's socket. */
 static void tell_kernel(struct info *t)
 {
 	struct fan_udp_options o = {.buffer_bytes = FAN_CONNECTION_BUFFER_BYTES};
@@ -136,7 +136,7 @@ static bool is_commands(const char *variable)
 	return false;
 }
 
-/* Variables that begin as ours do, and that nobody reads. */
+/* Variables that begin with FANIN_ and are unknown. */
 static void tell_unknown(struct info *t)
 {
 	const char *names[NAMES_MAX + 1] = {NULL};
@@ -155,13 +155,13 @@ static void tell_unknown(struct info *t)
 		json_array_append_new(unknown, json_string(name));
 		const char *near = args_nearest(name, names);
 		if (!t->silent)
-			printf("  %s is read by nobody%s%s%s\n", name,
+			printf("  %s is no variable of fanin%s%s%s\n", name,
 			       near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 	}
 	json_object_set_new(t->root, "unknown", unknown);
 }
 
-/* The library says nothing of a file that it cannot write. */
+/* The library is silent about a file that it cannot write. */
 static void tell_file(struct info *t, const char *variable)
 {
 	const char *file = getenv(variable), *slash = file ? strrchr(file, '/') : NULL;
@@ -179,7 +179,7 @@ static void tell_file(struct info *t, const char *variable)
 		printf("  wrong: %s: %s: %s\n", variable, folder, strerror(errno));
 }
 
-/* The options, and whether they are right. */
+/* The options, and whether they are valid. */
 static void tell_options(struct info *t, struct fan_config *c)
 {
 	static const char *const beside[] = {"FANIN_CONFIG",  "FANIN_LOCAL",	 "FANIN_HOSTS",

@@ -8,14 +8,14 @@
 #define INFO_REASONS_MAX  5
 #define INFO_REASON_BYTES 512
 
-/* What would sum, in a sentence, and what follows from it, in some more. */
+/* What would sum, in a sentence, and its consequences, in some more. */
 struct info_sums {
 	char text[INFO_REASONS_MAX][INFO_REASON_BYTES];
 	unsigned count;
 };
 
 /* Judge the options `c` and the environment, as fanin_comm_create does.  0; or a negative enum
- * fan_err, and the text says what is wrong. */
+ * fan_err, and the text has the error. */
 int info_judge(struct info_sums *s, const struct fan_config *c);
 
 #endif

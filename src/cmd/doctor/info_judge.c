@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* info_judge.c - the choice that src/lib/comm/comm.c makes, in words. */
+/* info_judge.c - says in words what src/lib/comm/comm.c chooses. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,12 +40,12 @@ static void judge_seal(struct info_sums *s, const struct fan_config *c)
 {
 	if (c->keys.count)
 		add(s,
-		    "What is sent is sealed with the key in %.300s; switches that are named need the "
-		    "fabric's.  What ranks share in a host's memory is in clear.",
+		    "Packets are sealed with the key in %.300s; named switches need the fabric's.  "
+		    "What ranks share in a host's memory is not encrypted.",
 		    c->key_file);
 	else
-		add(s, "The job is open: whoever sees its packets can read and change them "
-		       "(FANIN_KEY_FILE: it is sealed).");
+		add(s, "The job is open: anybody on the path can read and change its packets "
+		       "(FANIN_KEY_FILE seals it).");
 }
 
 static void judge_named(struct info_sums *s, const struct fan_config *c)
@@ -60,7 +60,7 @@ static void judge_named(struct info_sums *s, const struct fan_config *c)
 		add(s, "%u switches, each a share of every tensor, because they are named: %.300s.",
 		    switches, c->switch_addr);
 	if (*c->server_addr)
-		add(s, "When the switch is silent, ranks continue through the server %.200s.",
+		add(s, "If the switch falls silent, ranks continue through the server %.200s.",
 		    c->server_addr);
 	else if (c->ahead)
 		add(s, "Hosts sum nothing, because ranks run ahead of each other.");
@@ -68,8 +68,8 @@ static void judge_named(struct info_sums *s, const struct fan_config *c)
 		add(s, "Hosts sum nothing, because FANIN_HOSTS=0.");
 	else
 		add(s,
-		    "Where ranks are on several hosts, the first rank of each host sums a share "
-		    "as well%s (FANIN_HOSTS=0: named switches sum everything).",
+		    "Where ranks are on several hosts, the first rank of each host sums a share as "
+		    "well%s (FANIN_HOSTS=0: named switches sum everything).",
 		    fan_config_flag("FANIN_SPLIT", true)
 			    ? "; shares follow what is measured"
 			    : "; all shares are even, because FANIN_SPLIT=0");
@@ -85,12 +85,12 @@ static int judge_rendezvous(struct info_sums *s)
 		add(s, "Nothing: %s", why);
 	else if (r.one_host)
 		add(s,
-		    "A switch inside rank 0 at %s, because none is named and all ranks are on "
-		    "one host.",
+		    "An embedded switch in rank 0 at %s, because none is named and all ranks are "
+		    "on one host.",
 		    r.addr);
 	else
 		add(s,
-		    "An aggregator inside the first rank of each host, each an even share of every "
+		    "An aggregator in the first rank of each host, each an even share of every "
 		    "tensor, because no switch is named; ranks meet at %s.",
 		    r.addr);
 	return e;
@@ -107,7 +107,7 @@ int info_judge(struct info_sums *s, const struct fan_config *c)
 		return FAN_E_CONFIG;
 	}
 	if (!*c->controller_addr && !*c->switch_addr && !fan_config_is_rank(c)) {
-		add(s, "Nothing: no rank is started here.");
+		add(s, "Nothing: the environment starts no rank here.");
 		return 0;
 	}
 	if (*c->controller_addr)

@@ -102,7 +102,7 @@ static void none__where_no_rank_is_started(void **state)
 	(void)state;
 	c.rank = c.ranks = -1;
 	assert_int_equal(info_judge(&s, &c), 0);
-	assert_true(says("no rank is started here"));
+	assert_true(says("starts no rank here"));
 	strcpy(c.switch_addr, "10.0.0.1:5000");
 	assert_int_equal(info_judge(&s, &c), 0);
 	assert_true(says("because it is named"));
@@ -121,7 +121,7 @@ static void none__launcher_says_where_ranks_meet(void **state)
 	assert_true(says("10.0.0.7:29500"));
 	setenv("LOCAL_WORLD_SIZE", "8", 1);
 	assert_int_equal(info_judge(&s, &c), 0);
-	assert_true(says("A switch inside rank 0"));
+	assert_true(says("An embedded switch in rank 0"));
 }
 
 int main(void)
