@@ -89,7 +89,8 @@ struct daemon_args {
 		 NULL,                                                                             \
 		 "N",                                                                              \
 		 "where a job is completed: fragments by which its ranks may run ahead of the "    \
-		 "slowest, on each thread, if they want to (an eighth of the slots); 0: never"},   \
+		 "slowest, on each thread, if they want to (an eighth of the slots; "              \
+		 "switchml: 0); 0: never"},                                                        \
 		{"weights",                                                                        \
 		 0,                                                                                \
 		 ARGS_TEXT,                                                                        \
