@@ -25,7 +25,7 @@ const char *fanin_strerror(int error)
 	return fan_err_text(error);
 }
 
-/* One that is made has its counters written, if somebody wants them. */
+/* A communicator that was made has its counters written, if FANIN_METRICS asks for it. */
 static int watched(int error, fanin_comm **comm)
 {
 	if (!error)

@@ -11,8 +11,8 @@
 
 #define FAN_COMM_METRICS_MS 1000 /* between two writes */
 
-/* Start for `c`, if it is set, until `c` is destroyed.  Where there is no thread for it that is no
- * error: a job does not end because it cannot be watched. */
+/* If FANIN_METRICS is set, write the file of `c` until `c` is destroyed.  A thread that does not
+ * start is no error: a job does not end because it cannot be watched. */
 void fan_comm_metrics_start(fanin_comm *c);
 
 #endif

@@ -27,8 +27,8 @@
  * a capacity, numbers a range, choices their words, whose index is the value. */
 struct key {
 	const char *name;	/* in the INI file; in capitals behind FANIN_, the variable */
-	const char *field_name; /* in struct fanin_options... */
-	size_t field;		/* ...and where it is there */
+	const char *field_name; /* in struct fanin_options */
+	size_t field;		/* its offset in struct fanin_options */
 	size_t at;		/* in struct fan_config */
 	size_t text_bytes;	/* texts: of the destination; otherwise 0 */
 	int min, max;
@@ -89,8 +89,8 @@ _Static_assert(offsetof(struct fanin_options, reserved_end) + sizeof(int) ==
 /* Where all texts of errors and the values taken so far are. */
 struct load {
 	struct fan_config *c;
-	unsigned set;		     /* bit i: keys[i] has been taken... */
-	char from[KEYS][FROM_BYTES]; /* ...from this place */
+	unsigned set;		     /* bit i: keys[i] has been taken */
+	char from[KEYS][FROM_BYTES]; /* where keys[i] was taken from */
 	char *why;
 	size_t why_bytes;
 	const char *file; /* the INI file */

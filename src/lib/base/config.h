@@ -18,8 +18,8 @@
 #define FAN_CONFIG_FILE_MAX	  1023 /* bytes of a path */
 #define FAN_CONFIG_SWITCHES_MAX	  2047 /* bytes of a list of these */
 #define FAN_CONFIG_MTU_MIN	  576
-#define FAN_CONFIG_WAIT_MIN_MS	  100	   /* of timeout_ms and join_ms... */
-#define FAN_CONFIG_WAIT_MAX_MS	  86400000 /* ...a day */
+#define FAN_CONFIG_WAIT_MIN_MS	  100	   /* the least timeout_ms and join_ms */
+#define FAN_CONFIG_WAIT_MAX_MS	  86400000 /* the largest timeout_ms and join_ms: a day */
 #define FAN_CONFIG_RTO_MIN_MAX_MS 1000
 #define FAN_CONFIG_PACE		  100
 #define FAN_CONFIG_WHY_BYTES	  512  /* of any error text */

@@ -28,8 +28,8 @@ struct fan_fault_about {
 	bool answers;		      /* the switch does, itself, while its jobs are silent */
 	bool refused;		      /* ICMP has reported a closed port */
 	int inside;		      /* the rank in which this switch is embedded; -1: none */
-	unsigned files;		      /* file descriptors that this communicator has here... */
-	unsigned long long files_max; /* ...and that this process may have; 0: no limit */
+	unsigned files;		      /* file descriptors of this communicator */
+	unsigned long long files_max; /* file descriptors that this process may have; 0: no limit */
 };
 
 /* Write the sentence for `*f` into `text`, `bytes` bytes; returns `text`. */

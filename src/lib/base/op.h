@@ -56,12 +56,12 @@ struct fanin_op {
 	atomic_int result;	     /* FAN_E_PENDING, FAN_OK or an error */
 	void (*notify)(void *arg);   /* of its arguments */
 	void *notify_arg;
-	struct fan_trace *trace; /* NULL: nobody traces; otherwise... */
+	struct fan_trace *trace; /* NULL: nobody traces, and trace_id to traced are unused */
 	uint64_t trace_id;
 	const char *trace_name;
 	uint64_t begun_ns, started_ns;	      /* by the caller; on all connections */
 	uint64_t traced[FAN_SHARDS_MAX / 64]; /* connections whose part has been */
-	void *set;			      /* of its members (op_set.h); NULL: none... */
+	void *set;			      /* of its members (op_set.h); NULL: none */
 	void (*free_set)(void *set);
 	pthread_mutex_t lock; /* for `ended` */
 	pthread_cond_t ended; /* CLOCK_MONOTONIC */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* resolve.h - names of other hosts, which may not be known yet: a name of a pod comes into the DNS
- * when the pod is there. */
+/* resolve.h - names of other hosts, which may not be known yet: a pod's name enters the DNS when
+ * the pod starts. */
 #ifndef FAN_LIB_BASE_RESOLVE_H
 #define FAN_LIB_BASE_RESOLVE_H
 

@@ -24,7 +24,7 @@ static uint64_t hash(uint64_t h, const void *data, size_t bytes)
 	return h;
 }
 
-/* Its rank in the group of the communicator's rank `rank`; -1: it is not in it. */
+/* The rank in the group of the communicator's rank `rank`; -1: it is not in the group. */
 static int place_of(const int *ranks, int count, int rank)
 {
 	for (int i = 0; i < count; i++)
@@ -55,8 +55,8 @@ static bool is_name(const char *name)
 	return n >= 1 && n <= NAME_BYTES;
 }
 
-/* As that of `of`, but for the job and its window.  Ranks that do not name the same ones meet in
- * different jobs. */
+/* Configure the group as `of` is, with a job and a window of its own.  Ranks that name different
+ * members meet in different jobs. */
 static void configure(struct fanin_comm *g, const struct fanin_comm *of,
 		      const struct fan_comm_among *among)
 {
@@ -122,8 +122,8 @@ static void find_parts(struct fanin_comm *g, const struct fan_comm_places *p, co
 	}
 }
 
-/* At named switches groups leave the jobs that columns take to the communicators that programs
- * begin with, unless all ranks have asked. */
+/* At named switches a group shares memory only if all ranks have asked: columns take jobs of the
+ * switch, which are left to the communicators that programs begin with. */
 static bool shares_memory(const struct fanin_comm *g, const struct fanin_comm *of)
 {
 	const struct fan_meeting *m = &g->places.ranks;
@@ -180,7 +180,7 @@ int fan_comm_create_group(struct fanin_comm *of, const char *name, const int *ra
 	if (!is_name(name) || !are_ranks(of, ranks, count) || !is_time(times.timeout_ms) ||
 	    !is_time(times.join_ms))
 		return FAN_E_INVALID;
-	if (*of->rank.cfg.controller_addr) /* whose plan has jobs by name, and not this one */
+	if (*of->rank.cfg.controller_addr) /* its plan names jobs, and not this one */
 		return FAN_E_INVALID;
 	return fan_comm_create_among(of, &among, comm);
 }

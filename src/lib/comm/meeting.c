@@ -34,7 +34,7 @@ static uint64_t hash(uint64_t h, const void *data, size_t bytes)
 	return h;
 }
 
-/* What cannot be read counts as empty: then hosts are told apart by the rest. */
+/* What cannot be read counts as empty: hosts then differ by the rest. */
 static struct fan_host_id host_id(void)
 {
 	struct {
@@ -161,8 +161,7 @@ uint32_t fan_meeting_take_rate(int32_t word)
 }
 
 /* Exchange the ports of the first ranks' aggregators, the rates of their links, and a nonce of each
- * host.  A link-local
- * address is reached by the interface that leads to the meeting point. */
+ * host.  A link-local address is reached by the interface that leads to the meeting point. */
 static int exchange_ports(struct fan_meeting *m, struct fanin_comm *c, const fan_peer *at,
 			  bool named, struct fan_embedded_switch **sw)
 {

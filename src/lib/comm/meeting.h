@@ -30,7 +30,7 @@
 int fan_meeting_hold(struct fan_meeting *m, const struct fan_config *cfg, const fan_peer *at,
 		     bool named, struct fan_embedded_switch **sw, char *why, size_t bytes);
 
-/* The same among the ranks of `c`, which have joined at `at`. */
+/* As fan_meeting_hold, among the ranks of `c`, which have joined at `at`. */
 int fan_meeting_join(struct fan_meeting *m, struct fanin_comm *c, const fan_peer *at, bool named,
 		     struct fan_embedded_switch **sw);
 

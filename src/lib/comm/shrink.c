@@ -52,8 +52,8 @@ static void keep_places(struct shrink *s)
 	}
 }
 
-/* All aggregators are gone: the first rank that is left of a lost one's host takes its place, at
- * its address. */
+/* All aggregators are gone: the first survivor of a lost one's host takes its place, at its
+ * address. */
 static int replace_place(struct shrink *s, char *why, size_t bytes)
 {
 	const struct fan_comm_places *p = &s->of->places;
@@ -113,9 +113,8 @@ static bool look(struct fanin_comm *m, uint64_t present[FAN_RANK_WORDS])
 	return known && fan_ranks_has(present, (unsigned)m->rank.cfg.rank);
 }
 
-/* Until when the first place may be silent.  The last one is that of a rank which has perhaps not
- * noticed yet that it must start an aggregator there, or has no processor for it: without that rank
- * nobody goes on. */
+/* Until when the first place may be silent.  The rank at the last one may not have noticed yet that
+ * it must start an aggregator there, or may get no processor; without it nobody goes on. */
 static uint64_t patient_until(const struct shrink *s)
 {
 	uint64_t by_ns = fan_clock_ns() + SILENT_MS * FAN_MS;

@@ -7,15 +7,14 @@
  * keeps results until all ranks have moved on; so it must not end with the rank.
  *
  * While the rank's process lives, the switch is on a thread there, as near to the rank as can be,
- * and the steward has what it needs to go on (net/estate.h).  Of sealed jobs that would be their
- * keys and counters, which are not in one place: there the steward runs the switch from the
- * beginning.
+ * and the steward has what it needs to go on (net/estate.h).  For sealed jobs that would include
+ * keys and counters, which are not in one place: there the steward runs the switch from the start.
  *
  * The process is this library's own file, run as a program by the dynamic loader that the rank's
- * process has: nothing else must be installed, and its version is the library's.  It is a child of
- * nobody in the rank's process, holds none of its files, and blocks all signals but those that
- * cannot be.  It ends when it is told to; or, when the rank's process has ended, once no rank has
- * been heard for FAN_STEWARD_QUIET_MS, and after FAN_STEWARD_LINGER_MS in any case.
+ * process has: nothing else must be installed, and its version is the library's.  It is no
+ * child of the rank's process, holds none of its files, and blocks all signals that can be.  It
+ * ends when it is told to; or, when the rank's process has ended, once no rank has been heard for
+ * FAN_STEWARD_QUIET_MS, and after FAN_STEWARD_LINGER_MS in any case.
  *
  * The two talk by a socket, which is closed when the rank's process ends.  A child of fork() has no
  * part in it. */

@@ -38,8 +38,8 @@ static void miss(struct fan_host_memory *m, const struct fan_host_seat *h, unsig
 	fan_ranks_set(m->missing, h->of_job ? h->of_job[i] : i);
 }
 
-/* In time others have not come, whom this rank knows by now if it has the segment.  The lowest
- * one's number; h->ranks: it knows nobody. */
+/* Note who has not come, as far as the segment shows it.  Returns the lowest number; h->ranks:
+ * there is none. */
 static unsigned find_missing(struct fan_host_memory *m, const struct fan_host_seat *h)
 {
 	unsigned first = h->ranks;
@@ -109,8 +109,7 @@ static bool send_fd(int to, int fd)
 	return sendmsg(to, &m, MSG_NOSIGNAL) == 1;
 }
 
-/* A wait with a limit is interrupted where the process is stopped and goes on, without any handler.
- */
+/* SIGSTOP and SIGCONT interrupt a wait with a limit, without any handler. */
 static int recv_fd(int from, uint64_t until_ns)
 {
 	ssize_t got;
@@ -137,7 +136,7 @@ static int recv_fd(int from, uint64_t until_ns)
 	return fd;
 }
 
-/* False: it cannot be. */
+/* False: it cannot be mapped. */
 static bool map(struct fan_host_memory *m, size_t bytes)
 {
 	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, m->fd, 0);
@@ -160,14 +159,14 @@ static void unmap(struct fan_host_memory *m)
 
 /* Together. */
 
-/* What the first rank that knows says counts. */
+/* The first decision counts. */
 static void decide(struct fan_host_segment *s, uint32_t what)
 {
 	uint32_t nothing = 0;
 	atomic_compare_exchange_strong(&s->agreed, &nothing, what);
 }
 
-/* This rank has it.  Wait until all do, or until the time of one of them is over. */
+/* This rank has the segment.  Wait until all have it, or until one of them runs out of time. */
 static int agree(struct fan_host_segment *s, uint64_t until_ns)
 {
 	uint32_t agreed;
@@ -208,7 +207,7 @@ static int listen_at(uint64_t nonce)
 	return fd;
 }
 
-/* Until all others have it.  One that has given up may come again, and is not one more. */
+/* Until all others have it.  One that has given up meanwhile is not counted, and may come again. */
 static int hand_over(int listener, const struct fan_host_memory *m, unsigned others,
 		     uint64_t until_ns)
 {
@@ -229,7 +228,7 @@ static int hand_over(int listener, const struct fan_host_memory *m, unsigned oth
 	return FAN_OK;
 }
 
-/* Some do not come.  Those who have the segment, and may be at work, would wait for them, and for
+/* Ranks are missing.  Those who have the segment, and may be at work, would wait for them and for
  * this rank. */
 static void give_up(struct fan_host_memory *m, const struct fan_host_seat *h, char *why,
 		    size_t bytes)
@@ -267,7 +266,7 @@ static int give(struct fan_host_memory *m, const struct fan_host_seat *h, uint64
 
 /* The others. */
 
-/* A socket to the first rank, which may not listen yet. */
+/* Connect to the first rank, which may not listen yet. */
 static int reach(uint64_t nonce, uint64_t until_ns)
 {
 	struct sockaddr_un at;
@@ -283,7 +282,7 @@ static int reach(uint64_t nonce, uint64_t until_ns)
 	return -1;
 }
 
-/* One that cannot shrink under us, of the size that it must have. */
+/* Is it a file that cannot shrink while it is mapped, of the right size? */
 static bool is_ours(int fd, size_t bytes)
 {
 	struct stat st;

@@ -59,7 +59,7 @@ static void list_lost(const struct fan_host_comm *l, int number, const uint64_t 
 			fan_ranks_set(lost, l->rank_at[h][number]);
 }
 
-/* So the host has failed; its other columns are told why. */
+/* Fail this host, and tell its other columns the cause. */
 static void net_failed(struct fan_host_comm *l, int error)
 {
 	const struct fan_rank *net = l->net;
@@ -105,7 +105,7 @@ static bool send_share(void *ctx, const struct fan_op *op)
 	return !e;
 }
 
-/* Take the shares that have come back.  They do so in the order of their starts. */
+/* Take the shares that have come back, in the order in which they were started. */
 static void take_shares(struct fan_host_comm *l)
 {
 	while (l->sent_first < l->sent_next) {
@@ -132,7 +132,7 @@ static void end_net(struct fan_host_comm *l)
 
 /* Opening. */
 
-/* The rank lives, though it waits for others of its column; and hears of an end meanwhile. */
+/* While this rank waits for its column it beats, and looks whether its host has failed. */
 static void join_on(void *host)
 {
 	struct fan_host_comm *l = host;
@@ -155,7 +155,7 @@ static void number_ranks(struct fan_host_comm *l, const struct fan_meeting *m, u
 	}
 }
 
-/* This rank's column, if it has one, which it joins within `join_ms`; 0: as is usual. */
+/* Join this rank's column, if it has one, within `join_ms`; 0: within the usual time. */
 static int open_net(struct fan_rank *c, const struct fan_meeting *m, unsigned columns, int join_ms)
 {
 	struct fan_host_comm *l = c->host;
@@ -182,8 +182,8 @@ static int open_net(struct fan_rank *c, const struct fan_meeting *m, unsigned co
 	return fan_rank_create_column(c, &cfg, &column, me, &l->net);
 }
 
-/* Ranks of this host have not come, so this one ends.  The others of its column would wait for it,
- * and hear in its place who is to blame. */
+/* Ranks of this host have not come, so this rank ends.  The others of its column, who would wait
+ * for it, are told who is to blame. */
 static void tell_column(struct fan_rank *c, const struct fan_meeting *m, unsigned columns)
 {
 	struct fan_host_comm *l = c->host;
@@ -226,9 +226,8 @@ static int attach(struct fan_rank *c, const struct fan_meeting *m, unsigned colu
 	return FAN_OK;
 }
 
-/* This rank's column cannot be joined.  If another rank of this host has told why before, that is
- * the cause: what this rank has found may be no more than the end of that one, and of the
- * aggregator in it. */
+/* This rank cannot join its column.  If another rank of this host has named a cause before, that
+ * counts: what this rank saw may follow from the end of that one, and of the aggregator in it. */
 static int net_not_open(struct fan_rank *c, int error)
 {
 	struct fan_host_comm *l = c->host;
@@ -263,7 +262,7 @@ static void release(struct fan_rank *c)
 	free(l);
 }
 
-/* Any thread: somebody shall look at the queue. */
+/* From any thread: have somebody look at the queue. */
 static void wake(struct fan_rank *c)
 {
 	struct fan_host_comm *l = c->host;
@@ -273,13 +272,14 @@ static void wake(struct fan_rank *c)
 
 /* Watching. */
 
+/* As the ranks have met: rank[number].rank is not set until it opens. */
 static uint16_t rank_of(const struct fan_host_comm *l, unsigned number)
 {
 	assert(number < l->s->ranks);
-	return l->rank_at[l->board.with.host][number]; /* it may not have told so yet */
+	return l->rank_at[l->board.with.host][number];
 }
 
-/* Number `i` is the cause. */
+/* End the segment, with number `i` to blame. */
 static void blame(struct fan_host_comm *l, unsigned i, int error, const char *why)
 {
 	uint64_t here[FAN_RANK_WORDS] = {0}, lost[FAN_RANK_WORDS] = {0};
@@ -289,7 +289,7 @@ static void blame(struct fan_host_comm *l, unsigned i, int error, const char *wh
 		      &(struct fan_host_blame){lost, FAN_CAUSE_LOST(i), here});
 }
 
-/* Number `i` is waited for, and shows no progress. */
+/* This rank waits for number `i`, which makes no progress: has it left, ended or fallen silent? */
 static void suspect(struct fan_rank *c, unsigned i, uint64_t now_ns)
 {
 	struct fan_host_comm *l = c->host;
@@ -321,7 +321,7 @@ static void suspect(struct fan_rank *c, unsigned i, uint64_t now_ns)
 	}
 }
 
-/* For long enough: the missing take no part. */
+/* Nothing has moved for timeout_ms: the missing are to blame. */
 static void stall(struct fan_rank *c, const bool *missing)
 {
 	char list[FAN_HOST_WHY_BYTES / 2], why[FAN_HOST_WHY_BYTES];
@@ -336,7 +336,7 @@ static void stall(struct fan_rank *c, const bool *missing)
 		      &(struct fan_host_blame){.lost = lost, .cause = FAN_E_STALLED});
 }
 
-/* The column has ended with none of its operations under way, so none of them tells. */
+/* Has the column failed with none of its operations under way, which would have told? */
 static void watch_net(struct fan_host_comm *l)
 {
 	int e = l->net && l->sent_first == l->sent_next ? atomic_load(&l->net->error) : 0;
@@ -434,7 +434,7 @@ static void end_all(struct fan_rank *c, int result)
 	}
 }
 
-/* Nothing is done any more, and no tensor is touched. */
+/* Fail the rank: all operations end, and no tensor is touched any more. */
 static void fail(struct fan_rank *c, int error)
 {
 	pthread_mutex_lock(&c->lock);
@@ -498,7 +498,7 @@ static void work(struct fan_rank *c, struct fanin_op *op, uint64_t until_ns)
 		if (op ? fanin_op_test(op) != FAN_E_PENDING : !atomic_load(&c->ops_open))
 			return;
 		if (c->ops.waiting.head && fan_host_has_room(&l->board))
-			continue; /* nobody rings for what has ended here */
+			continue; /* there is room now, and no bell rings for that */
 		if (now_ns >= until_ns)
 			return;
 		fan_host_wait(&l->wait, &l->board, heard,
@@ -510,11 +510,10 @@ static void attend(struct fan_rank *c, struct fanin_op *op, uint64_t until_ns)
 {
 	struct fan_host_comm *l = c->host;
 	if (pthread_mutex_trylock(&l->drive)) {
-		wake(c); /* its turn may be about to end: then it is the thread's */
+		wake(c); /* who works may be about to stop: then the thread goes on */
 		return;
 	}
-	work(c, op, until_ns); /* the thread knows of others that are left: who started them has
-				  woken it */
+	work(c, op, until_ns); /* whoever started others has woken the thread for them */
 	pthread_mutex_unlock(&l->drive);
 	if (fanin_op_test(op) == FAN_E_PENDING)
 		wake(c);

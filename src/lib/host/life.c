@@ -52,7 +52,7 @@ bool fan_host_one_joins(const struct fan_host_segment *s, const bool *missing)
 	return false;
 }
 
-/* No other rank, known by now, can have taken its lock away. */
+/* All ranks are known, and none is in the process of number `i`, where it could drop its lock. */
 static bool is_alone(const struct fan_host_segment *s, unsigned i)
 {
 	uint64_t process = atomic_load(&s->rank[i].process);
@@ -76,7 +76,8 @@ void fan_host_hear(struct fan_host_last_word *h, const struct fan_host_segment *
 		   uint64_t late_ns, uint64_t now_ns)
 {
 	const uint64_t beat_ns = atomic_load(&s->rank[i].beat_ns);
-	/* It beats from when it has the memory; until it was given it, it has time to come. */
+	/* A rank beats from when it has the memory; until all have been given it, it has time to
+	 * come. */
 	if (beat_ns != h->beat_ns || !h->at_ns) {
 		h->beat_ns = beat_ns;
 		h->at_ns = beat_ns ? beat_ns : atomic_load(&s->given_ns);

@@ -198,7 +198,7 @@ bool fan_host_start(struct fan_host_board *l, const struct fan_op *op, unsigned 
 	return true;
 }
 
-/* The part of its operation that a chunk is. */
+/* The elements of an operation that a chunk holds. */
 struct slice {
 	const struct fan_op *op;
 	unsigned root_host;
@@ -206,7 +206,7 @@ struct slice {
 	unsigned count;
 };
 
-/* That of chunk `chunk`; `*number` is the operation of the chunk before it, or its own. */
+/* The slice of chunk `chunk`; `*number` is its operation, or that of the chunk before it. */
 static struct slice slice_of(struct fan_host_board *l, uint64_t chunk, uint64_t *number)
 {
 	const struct fan_host_op *o = op_at(l, *number);
@@ -301,8 +301,8 @@ static struct fan_fault_asked asked_by(const struct fan_host_board *l, uint64_t 
 	};
 }
 
-/* Number `i` asks for something else than this rank does; that is the job's end.  It is found at
- * the first chunk of an operation, of which all elements are left. */
+/* Number `i` asks for another operation than this rank, which ends the job.  That shows at the
+ * first chunk, so all elements are left. */
 static void disagree(struct fan_host_board *l, uint64_t chunk, unsigned i)
 {
 	const struct fan_fault_asked mine = asked_by(l, chunk, l->me),
@@ -375,9 +375,9 @@ static void count_summed(struct fan_host_board *l, uint64_t chunk, bool silent)
 		ring_all(l, FAN_HOST_WORK);
 }
 
-/* Add to this rank's share of the chunk, which begins at `acc`, what the other hosts have.  Half
- * types travel as the float32 that they are summed in, so that they are rounded once; averages as
- * sums.  Their marks say so. */
+/* Have this rank's share of the chunk, which begins at `acc`, summed with those of the other hosts.
+ * Half types travel as the float32 that they are summed in, so that they are rounded once; averages
+ * travel as sums.  Marks say so. */
 static bool start_share(struct fan_host_board *l, const struct slice *p, void *acc, unsigned count)
 {
 	bool bcast = p->op->op == FAN_BCAST, here = root_is_here(l, p);

@@ -75,8 +75,8 @@ struct fan_host_segment {
 	uint64_t bytes;
 	uint32_t ranks, columns;
 	_Atomic uint32_t joined;
-	_Atomic uint32_t present;  /* ranks that wait for all to have it, and... */
-	_Atomic uint32_t agreed;   /* ...what they do then: attach.c */
+	_Atomic uint32_t present;  /* ranks that wait for all to have it (attach.c) */
+	_Atomic uint32_t agreed;   /* what they have agreed on (attach.c); 0: nothing yet */
 	_Atomic uint64_t given_ns; /* CLOCK_MONOTONIC: all have been given it; 0: not yet */
 	_Atomic int32_t error;	   /* 0; FAN_E_PENDING while `why` is written; or what ended all */
 	char why[FAN_HOST_WHY_BYTES];
@@ -88,7 +88,7 @@ struct fan_host_segment {
 	_Alignas(64) uint8_t data[]; /* of each place: the sum, then each rank's elements */
 };
 
-/* The way of shares to the other hosts and back.  Share i of each host is one rank of a job whose
+/* How shares travel to the other hosts and back.  Share i of each host is one rank of a job whose
  * ranks are the hosts. */
 struct fan_host_net {
 	unsigned hosts;

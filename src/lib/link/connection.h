@@ -132,7 +132,7 @@ bool fan_connection_too_long(struct fan_connection *cn, int *mtu);
 /* Write the sentence for a full fragment that exceeds `mtu` to `why`. */
 void fan_connection_mtu_text(const struct fan_connection *cn, int mtu, char *why);
 
-/* The same for a path of which path_test has found that it loses large datagrams. */
+/* Write the sentence for a path on which path_test has found that large datagrams get lost. */
 void fan_connection_hole_text(const struct fan_connection *cn, char *why);
 
 /* Nothing was heard of the switch: if the kernel was told to send packets to it elsewhere, add that

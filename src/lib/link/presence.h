@@ -12,8 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FAN_PRESENCE_AFTER 2  /* of alive_ms, this part is silent until it is asked... */
-#define FAN_PRESENCE_AGAIN 16 /* ...and this one from question to question */
+#define FAN_PRESENCE_AFTER 2  /* a switch that is silent for 1 / AFTER of alive_ms is asked */
+#define FAN_PRESENCE_AGAIN 16 /* 1 / AGAIN of alive_ms passes between questions */
 
 struct fan_connection;
 

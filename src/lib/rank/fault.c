@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fault.c - what of a communicator stands in the sentence about its end; whom it blames. */
+/* fault.c - the sentence about a communicator's end, and whom it blames. */
 #include <assert.h>
 #include <stdio.h>
 
@@ -44,7 +44,7 @@ void fan_rank_fault_text(const struct fan_rank *c, const struct fan_connection *
 		fan_connection_add_redirect(cn, text, bytes);
 }
 
-/* Those of other parts tell the other ranks whose fault that is. */
+/* The aggregators of other parts tell the other ranks who is to blame. */
 void fan_rank_blame_for_silence(struct fan_rank *c, unsigned k)
 {
 	assert(k < c->parts.count);

@@ -67,8 +67,8 @@ static void fail_by_core(struct fan_rank *c, const struct fan_connection *cn)
 	fan_rank_fail(c, f->err, text);
 }
 
-/* A rank that cannot take part says so to the others: to all once they are in, else, after a while,
- * to those who are. */
+/* A rank that cannot take part tells the others: all of them once they have joined, or those who
+ * have after FAN_RANK_COMPANY_MS. */
 static bool may_give_up(const struct fan_rank *c, struct fan_connection *cn, uint64_t now_ns)
 {
 	uint64_t missing[FAN_RANKS_MAX / 64];
@@ -202,7 +202,7 @@ static void end_done(struct fan_rank *c)
 
 /* Rounds. */
 
-/* Connections that are leaving have numbers beyond. */
+/* Connections that a regroup leaves have numbers from FAN_SHARDS_MAX on. */
 static struct fan_connection *connection_at(struct fan_rank *c, unsigned number)
 {
 	return number < FAN_SHARDS_MAX ? &c->connection[number]
@@ -233,7 +233,7 @@ static void trace_stall(struct fan_rank *c, uint64_t now_ns)
 	fan_trace_add(c->trace, &e);
 }
 
-/* Note for how long no result has come, where one was waited for. */
+/* Note the longest time without a result that was waited for. */
 static void note_gap(struct fan_rank *c, uint64_t now_ns)
 {
 	if (c->ops.running_count && now_ns - c->when.quiet_ns > c->when.gap_ns)
@@ -268,8 +268,8 @@ static void check_ready(struct fan_rank *c)
 	fan_regroup_joined(c);
 }
 
-/* The rank is taken.  True: perhaps by a life of it that was killed, which the switch misses within
- * five quarters of alive_ms; so this one asks again for a little longer. */
+/* The rank is taken.  True: perhaps by an earlier life that was killed, which the switch notices
+ * within five quarters of alive_ms; this one asks again for a little longer. */
 static bool awaits_its_place(struct fan_rank *c, struct fan_connection *cn, uint64_t now_ns)
 {
 	const uint64_t pause_ns = FAN_PLAN_CLIENT_AGAIN_MS * FAN_MS;
@@ -311,8 +311,8 @@ static void check_connections(struct fan_rank *c, uint64_t now_ns)
 		check_ready(c);
 }
 
-/* The one that sends last in a round stands behind the others in this rank's queue, and its
- * datagrams come in longer batches: where hosts alone sum, each rank has another one last. */
+/* The connection that sends last queues behind the others on this rank's link, and its datagrams
+ * arrive in longer batches.  Where hosts alone sum, each rank sends to another one last. */
 static void send_all(struct fan_rank *c, uint64_t now_ns)
 {
 	const bool named = *c->cfg.switch_addr || *c->cfg.controller_addr;
@@ -362,7 +362,7 @@ static uint64_t connection_deadline(const struct fan_rank *c, const struct fan_c
 	return failover_ns < core_ns ? failover_ns : core_ns;
 }
 
-/* Write down what is waited for, for who waits in create, now and then. */
+/* Now and then, note what the join waits for, for the caller who waits in create. */
 static void note_wait(struct fan_rank *c)
 {
 	char text[FAN_FAULT_TEXT_BYTES];

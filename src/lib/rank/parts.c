@@ -16,9 +16,9 @@ static uint16_t window_of(const struct fan_config *cfg)
 	return (uint16_t)(frags < 2 ? 2 : frags);
 }
 
-/* Parts that the plan gives less share links with larger ones: so that none takes more than
- * planned while it lasts, their windows are as their rates.  Without a plan all parts leave by this
- * rank's link, whose queue must not get longer by their number.  In 1 / 65536; 0: all. */
+/* Under a plan, parts of different rates share links: windows in proportion to the rates keep each
+ * to its plan.  Without a plan all parts leave by this rank's link, whose queue must not grow with
+ * their number.  In 1 / 65536; 0: all. */
 static uint16_t window_share(const struct fan_rank *c, const struct fan_job_part *part)
 {
 	double most = 0;
@@ -30,9 +30,9 @@ static uint16_t window_share(const struct fan_rank *c, const struct fan_job_part
 	return (uint16_t)(share >= 65536 ? 0 : share < 1 ? 1 : share);
 }
 
-/* Of several switches on spare hosts each hears what the others multicast, unless the network knows
- * who is in a group, and many do not.  The links that are full are no shorter by it: an aggregator
- * gets as many bytes as it sends by unicast. */
+/* With several switches on spare hosts, each hears what the others multicast, unless the network
+ * tracks who is in a group, and many do not.  Multicast would not relieve the links that are full:
+ * an aggregator gets as many bytes as it sends by unicast. */
 static bool wants_group(const struct fan_rank *c)
 {
 	return c->cfg.multicast < 0 ? c->parts.count < 2 || c->client.on : c->cfg.multicast;

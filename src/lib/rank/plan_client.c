@@ -61,8 +61,8 @@ static void fail_in_time(struct fan_rank *c)
 	fan_rank_fail(c, c->client.dial.up ? FAN_E_TIMEOUT : FAN_E_UNREACHABLE, all);
 }
 
-/* The controller has said something that makes no sense.  Who has no parts yet is probably
- * talking to something else; who has goes on with them. */
+/* The controller has sent nonsense.  A rank without parts probably talks to something else; one
+ * that has parts goes on with them. */
 static void fail_by_nonsense(struct fan_rank *c, uint64_t now_ns, const char *why)
 {
 	char text[FAN_FAULT_TEXT_BYTES], at[80];
@@ -148,7 +148,8 @@ static void move(struct fan_rank *c, unsigned k, uint16_t route, const fan_peer 
 	f->behind_ns = now_ns;
 }
 
-/* Connections that are behind go by their part's route; where there is no socket now, soon. */
+/* Move connections that are behind to their part's route; one whose socket does not open is tried
+ * again. */
 static void move_connections(struct fan_rank *c, uint64_t now_ns)
 {
 	c->client.behind_ns = UINT64_MAX;
@@ -163,7 +164,7 @@ static void move_connections(struct fan_rank *c, uint64_t now_ns)
 	}
 }
 
-/* The same parts, but for their routes? */
+/* Are these the parts that this rank has, whatever their routes? */
 static bool is_same(const struct fan_rank *c, const struct fan_plan_msg *o)
 {
 	bool same = c->parts.count == o->parts;
@@ -201,7 +202,7 @@ static void take_job(struct fan_rank *c, uint64_t now_ns)
 	}
 }
 
-/* The controller knows better than it did; a rank that is not in yet takes it as final. */
+/* A refusal is final for a rank without parts; one that has parts redials. */
 static void take_refusal(struct fan_rank *c, uint64_t now_ns)
 {
 	char text[FAN_FAULT_TEXT_BYTES], at[80];
@@ -275,7 +276,7 @@ static void hear(struct fan_rank *c, uint64_t now_ns)
 	}
 }
 
-/* Once the communicator is over, the controller hears of it by the connection's end. */
+/* Once the communicator has ended, the end of the connection tells the controller. */
 void fan_plan_client_work(struct fan_rank *c, uint64_t now_ns)
 {
 	struct fan_plan_client *f = &c->client;

@@ -179,7 +179,7 @@ static bool is_ready(const struct fan_rank *c)
 	return c->ready && !c->parts_to_add;
 }
 
-/* The same of what else its thread has to do meanwhile. */
+/* Call `idle`, without the lock that the caller holds. */
 static void idle(struct fan_rank *c)
 {
 	pthread_mutex_unlock(&c->lock);

@@ -35,8 +35,8 @@
 #define FAN_RANK_EVENTS_MAX 16		     /* sockets handled per round */
 #define FAN_RANK_WAKE	    UINT32_MAX	     /* number of `wake_fd` in epoll */
 #define FAN_RANK_CONTROLLER (UINT32_MAX - 1) /* number of the controller's socket in epoll */
-#define FAN_RANK_COMPANY_MS 2000	     /* a rank that cannot take part waits for more */
-#define FAN_RANK_IDLE_MS    5 /* between calls of `idle` while an operation is waited for */
+#define FAN_RANK_COMPANY_MS 2000 /* a rank that cannot take part waits for others to join */
+#define FAN_RANK_IDLE_MS    5	 /* between calls of `idle` while an operation is waited for */
 #define FAN_RANK_LEAVE_NS   (2000 * FAN_MS) /* most time to leave */
 
 /* Two kinds of ranks: one has connections to aggregators (by_sockets.h), the other shares memory
@@ -129,8 +129,8 @@ struct fan_rank_fate {
 struct fan_rank_times {
 	uint64_t join_by_ns, leave_by_ns;
 	uint64_t note_ns;   /* of the next `wait_text` */
-	bool heard;	    /* a fragment has finished since the last look at... */
-	uint64_t quiet_ns;  /* ...the last result, or the first operation after none */
+	bool heard;	    /* a fragment has finished since note_gap looked last */
+	uint64_t quiet_ns;  /* of the last result, or of the first operation after none */
 	uint64_t result_ns; /* of the last result; 0: none */
 	uint64_t gap_ns;    /* longest time without a result during operations */
 };
@@ -247,7 +247,7 @@ void fan_rank_set_idle(struct fan_rank *c, void (*idle)(void *arg), void *arg);
 int fan_rank_submit(struct fan_rank *c, const struct fan_op_args *args, bool wait,
 		    struct fanin_op **op);
 
-/* The same for `count` operations at once, at most FAN_RANKS_MAX: all or none. */
+/* Queue `count` operations at once, at most FAN_RANKS_MAX: all or none. */
 int fan_rank_submit_all(struct fan_rank *c, const struct fan_op_args *args, unsigned count,
 			bool wait, struct fanin_op **ops);
 
@@ -255,9 +255,9 @@ int fan_rank_submit_all(struct fan_rank *c, const struct fan_op_args *args, unsi
  * this rank's work meanwhile. */
 int fan_rank_run(struct fan_rank *c, const struct fan_op_args *args);
 
-/* The same for `timeout_ms` at most, < 0: as long as it takes, without calls of `idle`.
- * FAN_E_PENDING: it goes on, and is `*op`, which is NULL otherwise.  FAN_E_BUSY: there is no room.
- */
+/* Submit an operation and wait for its end for `timeout_ms` at most, without calls of `idle`; < 0:
+ * as long as it takes. FAN_E_PENDING: it goes on, and is `*op`, which is NULL otherwise.
+ * FAN_E_BUSY: there is no room. */
 int fan_rank_run_within(struct fan_rank *c, const struct fan_op_args *args, int timeout_ms,
 			struct fanin_op **op);
 

@@ -80,7 +80,7 @@ bool fan_regroup_holds(const struct fan_rank *c, const struct fanin_op *op)
 
 /* Stopping. */
 
-/* Operations that have been started, the last one maybe on some connections only. */
+/* Take the operations that have been started, the last one perhaps on some connections only. */
 static void stop_ops(struct fan_rank *c)
 {
 	struct fan_regroup *g = c->regroup;
@@ -134,7 +134,7 @@ static void stop_connections(struct fan_rank *c, int number, uint64_t now_ns)
 	}
 }
 
-/* Connections that joined without another part in mind. */
+/* Close the connections that joined before another part was lost. */
 static void drop_connections(struct fan_rank *c, int number, uint64_t now_ns)
 {
 	for (unsigned i = 0; i < c->connections; i++) {

@@ -21,8 +21,8 @@
 	(512 << 10) /* bytes of tensors that do not wait for a measurement                         \
 		     */
 #define FAN_SHARE_METER_COUNTED                                                                    \
-	5 /* connections for which FAN_IN_STEP_FRAGS count together, or more... */
-#define FAN_SHARE_METER_FILL_MS	   10 /* ...up to as many as bring results for this long */
+	5 /* connections, at least, for which FAN_IN_STEP_FRAGS count together */
+#define FAN_SHARE_METER_FILL_MS	   10 /* as many connections count as bring results for this long */
 #define FAN_SHARE_METER_SET_STEP   64 /* in place of FAN_IN_STEP_FRAGS while sets are under way */
 #define FAN_SHARE_METER_RTT_MAX_US (1 << 22)
 

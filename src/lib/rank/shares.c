@@ -11,12 +11,12 @@
 #define STEP_MIN     24u   /* of a move that is worth it */
 #define ALIKE	     3u /* round trips 1 / ALIKE above the others' mean are long, and short below */
 #define SMALL	     8u /* a share below 1 / SMALL of an even one is none */
-#define BETTER	     32u /* a cost within 1 / BETTER of the best one is as good... */
-#define GAIN	     64u /* ...but a try must be this much better... */
-#define WORSE	     8u	 /* ...and one by more than 1 / WORSE tells of another network... */
-#define MUCH_WORSE   2u	 /* ...twice as clearly by 1 / MUCH_WORSE */
-#define NARROW	     12u /* the narrowest link's round trips, by sixths of any other's... */
-#define NARROW_LATE  7u	 /* ...where tensors take twice as long */
+#define BETTER	     32u /* a cost within 1 / BETTER of the best one is as good */
+#define GAIN	     64u /* a try must be better by 1 / GAIN */
+#define WORSE	     8u	 /* a cost higher by more than 1 / WORSE tells of another network */
+#define MUCH_WORSE   2u	 /* a cost higher by more than 1 / MUCH_WORSE counts twice */
+#define NARROW	     12u /* the narrowest link's round trips, in sixths of any other's */
+#define NARROW_LATE  7u	 /* NARROW where tensors take twice as long */
 #define PATIENCE_MAX 12u
 #define TRY_NONE     2u /* the number of the try in which hosts sum nothing */
 

@@ -70,17 +70,17 @@ struct fan_split_learner {
 	uint32_t share[FAN_PARTS_MAX]; /* in 1 / FAN_SPLIT_WHOLE */
 	uint32_t step[FAN_PARTS_MAX];  /* of its next move, in 1 / 1024 of the share */
 	int8_t towards[FAN_PARTS_MAX]; /* its last move: 1, -1 */
-	uint32_t best[FAN_PARTS_MAX];  /* the last shares that were for the better... */
-	uint64_t best_cost;	       /* ...and the least cost of these; 0: none */
+	uint32_t best[FAN_PARTS_MAX];  /* the last shares that were for the better */
+	uint64_t best_cost;	       /* least cost of `best`; 0: none */
 	uint64_t cost;		       /* of the best shares, as measured last */
-	uint32_t start[FAN_PARTS_MAX]; /* the shares from which moves began... */
-	uint64_t start_cost;	       /* ...and their cost */
+	uint32_t start[FAN_PARTS_MAX]; /* the shares from which moves began */
+	uint64_t start_cost;	       /* cost of `start` */
 	uint64_t usual_cost;	       /* once the shares stay: what is usual */
 	unsigned rounds;	       /* measurements since learning began */
 	unsigned tries;		       /* in this phase, of less on hosts */
 	bool gave;		       /* since then, to parts without a share */
-	unsigned worse;		       /* slow measurements in a row... */
-	unsigned patience;	       /* ...that are too many */
+	unsigned worse;		       /* slow measurements in a row */
+	unsigned patience;	       /* after so many slow ones in a row, learn again */
 	enum fan_split_phase phase;
 };
 

@@ -20,6 +20,7 @@
 
 struct fanin_op;
 
+/* Of plan_client.c. */
 struct fan_plan_client {
 	bool on;		    /* there is a controller */
 	bool news;		    /* the socket has reported */
@@ -40,24 +41,25 @@ struct fan_part_shown {
 	uint32_t rtt_us;
 };
 
+/* Of share_meter.c. */
 struct fan_share_meter {
 	struct fan_split_history shares;
 	struct fan_split_learner learner;
 	bool news;	     /* shares or addresses have changed since callers were told */
 	bool learns;	     /* several parts, and no plan fixes their shares */
 	bool blocked;	     /* operations wait for the measurement under way */
-	bool measures;	     /* a measurement is under way... */
-	bool arrived;	     /* ...or its sum is there and not taken yet */
+	bool measures;	     /* a measurement is under way */
+	bool arrived;	     /* its sum is there, and has not been taken yet */
 	uint64_t ops;	     /* started, with measurements */
-	bool drains;	     /* ...or for the end of those that have been started */
+	bool drains;	     /* operations wait for the end of those that have been started */
 	uint64_t bytes;	     /* of tensors that were started since the last measurement */
 	uint64_t open_bytes; /* of those that are under way */
-	uint64_t done_bytes; /* of those that have ended in the period that is measured... */
-	uint64_t busy_ns;    /* ...and the time with operations under way in it */
+	uint64_t done_bytes; /* of those that have ended in the period that is measured */
+	uint64_t busy_ns;    /* with operations under way, in that period */
 	uint64_t looked_ns;
-	double fill;		       /* results in FAN_SHARE_METER_FILL_MS; for the next one: */
-	uint64_t fill_ns;	       /* the time with operations under way... */
-	uint64_t results;	       /* ...since there were so many */
+	double fill;		       /* results in FAN_SHARE_METER_FILL_MS, smoothed */
+	uint64_t fill_ns;	       /* with operations under way, since `fill` was set */
+	uint64_t results;	       /* of all connections when `fill` was set */
 	double rtt_ns[FAN_SHARDS_MAX]; /* round trip of each connection, times busy_ns */
 	int32_t words[FAN_SHARE_METER_WORDS];
 	uint32_t rtt_us[FAN_PARTS_MAX]; /* as measured last */
@@ -66,9 +68,9 @@ struct fan_share_meter {
 enum fan_regroup_phase {
 	FAN_REGROUP_NONE,
 	FAN_REGROUP_JOINS,  /* joining at the aggregators that are left */
-	FAN_REGROUP_STANDS, /* agreeing on where all ranks stand... */
-	FAN_REGROUP_OWNERS, /* ...on who has which result... */
-	FAN_REGROUP_GIVES,  /* ...and giving results to who lacks them */
+	FAN_REGROUP_STANDS, /* agreeing on where all ranks stand */
+	FAN_REGROUP_OWNERS, /* agreeing on who has which result */
+	FAN_REGROUP_GIVES,  /* giving results to those who lack them */
 };
 
 /* A part as it was before any was lost. */
@@ -78,6 +80,7 @@ struct fan_regroup_part {
 	uint32_t mbps;
 };
 
+/* Of regroup.c and regroup_agree.c. */
 struct fan_regroup {
 	enum fan_regroup_phase phase;
 	uint64_t gone; /* bit i: part number i is lost */
@@ -91,8 +94,9 @@ struct fan_regroup {
 	bool arrived;	    /* the all-reduce of this phase is done */
 
 	/* As it was when the ranks stopped; connections without a worker have been closed. */
-	struct fan_connection old[FAN_SHARDS_MAX]; /* by part and shard: the same on all ranks... */
-	uint8_t was[FAN_SHARDS_MAX];		   /* ...and their numbers before, which are not */
+	struct fan_connection
+		old[FAN_SHARDS_MAX]; /* by part and shard: in the same order on all ranks */
+	uint8_t was[FAN_SHARDS_MAX]; /* their numbers before, which differ by rank */
 	unsigned olds;
 	struct fan_split_history shares;
 	unsigned shards[FAN_PARTS_MAX];
