@@ -236,6 +236,95 @@ def read_result(path, what):
     return result
 
 
+# ---------------------------------------------------------------- perf
+
+# What a function does, the first that fits its name's beginning: of the kernel, libfanin, Gloo or
+# libc.  A sample that blocked interrupts have put off falls on whoever lets them in again: the
+# spinlocks' and finish_task_switch, which end wake-ups, and do_syscall_64.
+WORK = (
+    ("the bench's own", r"bench_(fill|wrong|expect)"),
+    ("copies", r"_?copy_(user|from|to|page)|_?_?copy_\w*iter|rep_(movs|stos)|_?_?mem(cpy|move|set)|"
+     r"skb_copy|skb_store|fan_copy|clear_page|csum_(partial_copy|and_copy)"),
+    ("sums", r"(fan_)?(sum|add|cut)_[fbi]\d+|fan_\w*(sum|reduce)|gloo::(sum|reduce)|"
+     r"std::_Function_handler<void \(void\*, void const\*, void const\*"),
+    ("wake-ups", r"finish_task|_?_?schedul|sched_|\w*try_to_wake|ttwu|_?_?wake|\w*wakeup|\w*futex|"
+     r"\w*epoll|ep_|eventfd|do_poll|\w*_poll$|\w*timer|clockevent|tick_|(en|de)queue_(task|entit)|"
+     r"\w*pick_|\w*_curr|set_next|put_prev|select_|_raw_(spin|read|write)|native_queued|\w*_ipi|"
+     r"\w*smp_call|\w*resched|_?_?switch_|place_entity|\w*vruntime|\w*load_avg|update_|\w*wait|"
+     r"\w*mutex|\w*pthread_(cond|mutex)|\w*lll_|\w*clock_get|ktime|read_tsc|kvm_clock|pvclock|"
+     r"rcu_|cpuacct|psi_|\w*load_balance|nohz|dl_|timekeeping|__put_user|std::(condition|mutex)|"
+     r"gloo::transport::tcp::Loop|irqentry|asm_sysvec|sysvec"),
+    ("headers", r"\w*(udp|tcp|ip6?_|inet|skb|sock|veth|netif|net_rx|backlog|napi|gro_|gso|dev_|"
+     r"qdisc|kmalloc|kfree|kmem_cache|slab|page|folio|send|recv|msg|csum|fib_|dst_|neigh|eth_|iov|"
+     r"obj_cgroup|softirq)|br_|tbf|sch_|fq_|nf_|nft_|rt_|fdget|fget|fput|entry_|do_syscall|syscall|"
+     r"_*x64_sys|sk_|lock_sock|security_|aa_|apparmor|consume|fan_|gloo::|_*GI___pthread_\w*async|"
+     r"\w*exit_to_user|ksys_|vfs_|fdb_|validate_|\w*checksum|memcg|refill|\w*read_iter|"
+     r"\w*write_iter|__libc_"),
+)
+OTHER_WORK = "other"
+WORKS = tuple(name for name, _ in WORK) + (OTHER_WORK,)
+IDLE = re.compile(r"\w*safe_halt|default_idle|acpi_idle|intel_idle|do_idle|cpuidle|cpu_startup|"
+                  r"\w*mwait|poll_idle")
+PERF_HZ = 1499
+PERF_BEGIN_S = 0.3
+PERF_REPORT_S = 100
+TOP = 25  # functions that are kept
+
+
+def work_of(function):
+    return next((name for name, names in WORK if re.match(names, function)), OTHER_WORK)
+
+
+class Perf:
+    """Samples of all processors for as long as it is open."""
+
+    def __init__(self, procs):
+        self.procs, self.process = procs, None
+        self.path = procs.path("perf.data")
+
+    def __enter__(self):
+        self.process = self.procs.start(["perf", "record", "-q", "-a", "-N", "-F", str(PERF_HZ), "-e",
+                                         "cpu-clock", "-o", self.path])
+        time.sleep(PERF_BEGIN_S)
+        return self
+
+    def __exit__(self, *_):
+        self.procs.stop([self.process])
+
+    def works(self, pids):
+        """Nanoseconds of these processes, and of what the kernel does while a processor is idle, by
+        work, and the functions that took most."""
+        kernel = ["swapper"] + ["ksoftirqd/%d" % n for n in range(os.cpu_count())]
+        functions = self.functions("--pid", pids)
+        if not functions:
+            raise BenchError("perf has no samples\n%s" % output_tail(self.process))
+        for function, ns in self.functions("--comms", kernel).items():
+            if not IDLE.match(function):
+                functions[function] = functions.get(function, 0) + ns
+        works = {}
+        for function, ns in functions.items():
+            works[work_of(function)] = works.get(work_of(function), 0) + ns
+        top = sorted(functions.items(), key=lambda one: -one[1])[:TOP]
+        return works, [{"function": function, "work": work_of(function), "ns": ns}
+                       for function, ns in top]
+
+    def functions(self, flag, whose):
+        """{function: nanoseconds}."""
+        done = subprocess.run(["perf", "report", "-q", "-i", self.path, "--no-children", "--stdio", flag,
+                               ",".join(str(one) for one in whose), "-F", "period,symbol", "-t", "|"],
+                              capture_output=True, text=True, timeout=PERF_REPORT_S,
+                              stdin=subprocess.DEVNULL)
+        if done.returncode != 0:
+            raise BenchError("perf report: exit code %d\n%s" % (done.returncode, done.stderr))
+        found = {}
+        for line in done.stdout.splitlines():
+            ns, _, symbol = line.partition("|")
+            if ns.strip().isdigit():
+                name = re.sub(r"^\[[.k]\] |\(anonymous namespace\)::", "", symbol.strip())
+                found[name] = found.get(name, 0) + int(ns)
+        return found
+
+
 # ---------------------------------------------------------------- figures
 
 class Figures:

@@ -35,7 +35,7 @@ check='libclang-rt-dev llvm clang-tidy cppcheck nftables ethtool mypy spin prome
 # Mininet recommends Open vSwitch, which the lab does not use.
 lab='mininet iproute2 util-linux'
 package='dpkg-dev debootstrap autopkgtest buildah'
-bench='g++ valgrind libns3-dev libgloo-dev libopenmpi-dev openmpi-bin iproute2 nftables ethtool'
+bench='g++ valgrind linux-perf libc6-dbg libns3-dev libgloo-dev libopenmpi-dev openmpi-bin iproute2 nftables ethtool'
 
 usage() {
         echo 'usage: tools/deps.sh [--list] [run|train|plan|elsewhere|check|bench|lab|package]'

@@ -24,7 +24,10 @@ struct peer_args {
 	size_t bytes; /* of the tensor */
 	int doubles;  /* its elements are float64; 0: float32.  MPI only */
 	int loop;     /* MPI only: all-reduces one behind the other, timed as a whole; 0: iters */
-	int turns;    /* MPI only: all-reduces by PMPI and by MPI in turns of so many; 0: by MPI */
+	int turns;    /* all-reduces in turns of so many, by PMPI and by MPI, or by Gloo and by
+		       * fanin; 0: by MPI, by Gloo */
+	int watch; /* with turns, Gloo only: process id of a switch whose time is read; 0: none */
+	const char *only;  /* with turns, Gloo only: "gloo" or "fanin" alone; NULL: both */
 	const char *store; /* folder for Gloo's rendezvous; unused by MPI */
 	const char *host;  /* address to bind; NULL: use iface */
 	const char *iface; /* interface to bind; NULL: use host */
@@ -66,6 +69,10 @@ static inline void peer_parse(struct peer_args *a, int argc, char **argv)
 			a->loop = (int)peer_number(flag, text, 0, 1L << 30);
 		else if (strcmp(flag, "--turns") == 0)
 			a->turns = (int)peer_number(flag, text, 0, PEER_TURN_MAX);
+		else if (strcmp(flag, "--watch") == 0)
+			a->watch = (int)peer_number(flag, text, 0, 1L << 22);
+		else if (strcmp(flag, "--only") == 0)
+			a->only = text;
 		else if (strcmp(flag, "--store") == 0)
 			a->store = text;
 		else if (strcmp(flag, "--host") == 0)
@@ -75,7 +82,8 @@ static inline void peer_parse(struct peer_args *a, int argc, char **argv)
 		else {
 			fprintf(stderr,
 				"%s: expected --rank --size --bytes --iters --warmup --double "
-				"--loop --turns --store --host or --iface, each with a value\n",
+				"--loop --turns --watch --only --store --host or --iface, each "
+				"with a value\n",
 				flag);
 			exit(2);
 		}
