@@ -314,8 +314,8 @@ int fanin_comm_create(const struct fanin_options *options, fanin_comm **comm);
 int fanin_comm_group(fanin_comm *comm, const char *name, const int *ranks, int count,
 		     fanin_comm **group);
 
-/* The same with a timeout_ms of the group's own, and a join_ms, 100 to 86400000 as in struct
- * fanin_options, from which both are not taken; < 0: the timeout_ms of `comm`, and of the group. */
+/* As fanin_comm_group, with a timeout_ms of the group's own, and a join_ms, 100 to 86400000 as in
+ * struct fanin_options; < 0: the timeout_ms of `comm`, and of the group. */
 int fanin_comm_group_within(fanin_comm *comm, const char *name, const int *ranks, int count,
 			    int timeout_ms, int join_ms, fanin_comm **group);
 

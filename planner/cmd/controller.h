@@ -56,7 +56,7 @@ void controller_close(void *ctx, unsigned conn);
 bool controller_is_from(void *ctx, unsigned conn, const char *host);
 bool controller_is_beside(void *ctx, unsigned conn, unsigned other);
 
-/* The same: plans apart. */
+/* Callbacks of struct fan_ctl_options that make plans in another process. */
 bool controller_apart(void *ctx);
 void controller_stop_apart(void *ctx);
 

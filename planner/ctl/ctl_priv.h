@@ -128,8 +128,8 @@ struct ctl_rank {
 enum ctl_job_state {
 	CTL_JOB_FREE,	  /* no worker knows its parts: the next plan may change them */
 	CTL_JOB_BOUND,	  /* workers have its parts: these stay, paths may change */
-	CTL_JOB_RESTORED, /* likewise, by an earlier controller: workers may name routes of it
-			   * that are unknown here */
+	CTL_JOB_RESTORED, /* workers have its parts from an earlier controller and may name routes
+			     of it that are unknown here */
 };
 
 struct ctl_job {
@@ -143,9 +143,9 @@ struct ctl_job {
 	uint32_t life; /* times that it has begun again */
 	enum ctl_job_state state;
 	bool announced;	   /* that its routes are there has been noted */
-	uint32_t restores; /* numbers to be used for its parts, once it can be planned... */
+	uint32_t restores; /* how many route numbers wait in `restore` for its parts */
 	uint16_t restore[FAN_PARTS_MAX];
-	uint64_t rejoined[FAN_RANK_WORDS]; /* ...and ranks that go by these */
+	uint64_t rejoined[FAN_RANK_WORDS]; /* ranks that use the routes of `restore` */
 	uint32_t refusals; /* of its routes by switches, since all of them were there */
 	uint32_t parts;
 	struct ctl_part *part;
@@ -198,8 +198,8 @@ struct fan_ctl {
 	struct ctl_conn conn[FAN_CTL_CONNS_MAX];
 	uint64_t plan_ns;		 /* when to plan; UINT64_MAX: no need */
 	char cause[FAN_CTL_EVENT_BYTES]; /* of it */
-	uint64_t changes;		 /* that asked for a plan, so far... */
-	uint64_t planned_changes;	 /* ...and when the plan being made began */
+	uint64_t changes;		 /* that asked for a plan, so far */
+	uint64_t planned_changes;	 /* `changes` when the plan in progress began */
 	uint64_t look_ns;		 /* CTL_LOOK not before */
 	uint64_t plans;			 /* made so far */
 	uint64_t events;

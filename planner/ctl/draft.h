@@ -13,7 +13,7 @@ struct ctl_draft {
 	bool all_up;	    /* as if all nodes and links were there, and nobody used them */
 	struct fan_topo t;
 	uint32_t *map;	  /* the topology's nodes to ours */
-	uint32_t *job_of; /* the same for jobs */
+	uint32_t *job_of; /* the topology's jobs to ours */
 	struct fan_plan p;
 	struct fan_eval e;
 	struct fan_install in;
@@ -24,8 +24,8 @@ struct ctl_draft {
  * any case. */
 int ctl_draft_make(struct ctl_draft *d, struct fan_ctl *c, const bool *wanted);
 
-/* The same of `plan`, as fan_report_json writes it, which must fit; `all_up`: fit what there
- * may be. */
+/* Make a draft of `plan`, as fan_report_json writes it, which must fit; `all_up`: fit it to a
+ * network without failures and other traffic. */
 int ctl_draft_read(struct ctl_draft *d, struct fan_ctl *c, const bool *wanted, bool all_up,
 		   const json_t *plan);
 void ctl_draft_free(struct ctl_draft *d);

@@ -221,7 +221,7 @@ static bool knows_routes(struct fan_ctl *c, uint32_t job, uint32_t rank, const j
 	return true;
 }
 
-/* The same before the job could be planned again. */
+/* Does the rank know the routes of the job, which could not be planned again yet? */
 static bool knows_restored(struct fan_ctl *c, uint32_t job, uint32_t rank, const json_t *routes)
 {
 	struct ctl_job *j = &c->job[job];

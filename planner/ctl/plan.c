@@ -77,7 +77,7 @@ static int new_parts(struct ctl_draft *d, uint32_t jt)
 	return FAN_OK;
 }
 
-/* The same parts; those whose path is another get a new number. */
+/* Keep the parts; those with another path get a new route number. */
 static int new_paths(struct ctl_draft *d, uint32_t jt)
 {
 	struct ctl_job *j = &d->c->job[d->job_of[jt]];

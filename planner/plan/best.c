@@ -144,7 +144,7 @@ static int offer(struct best *b, struct fan_plan *p)
 	return err ? err : judge(b, p);
 }
 
-/* The same after local search and re-splitting, too. */
+/* Offer the plan, and offer it again after local search and re-splitting. */
 static int offer_improved(struct best *b, struct fan_plan *p, enum fan_moves moves, uint32_t passes)
 {
 	int err = fan_search(&b->c, p, moves, passes);
@@ -417,7 +417,7 @@ static void free_some(struct best *b, struct fan_plan *p)
 }
 
 /* The best so far, after a time that gained nothing without some of its trees, and trees that are
- * cheap beside these; then as few as may be.  The same again would lead to the same. */
+ * cheap beside these; then as few as may be.  Once more would change nothing. */
 static int once_more(struct best *b, double bound, bool frees)
 {
 	struct fan_plan p;

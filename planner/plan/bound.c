@@ -221,7 +221,7 @@ static void add_server(struct flows *f, uint32_t j, uint32_t server, int total, 
 		for (uint32_t w = 0; w < c->sums && f->levels; w++) {
 			if (w == v)
 				continue;
-			fan_lp_col(&f->lp, 0, INFINITY, 0); /* the same, to be summed at w */
+			fan_lp_col(&f->lp, 0, INFINITY, 0); /* the flow that is summed at w */
 			put_sum(f, j, v, -1);
 			fan_lp_put(&f->lp, f->into[v * c->sums + w], 1);
 			fan_lp_put(&f->lp, f->cap_row[c->sum[w]], 1);

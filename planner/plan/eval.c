@@ -226,7 +226,7 @@ static void fill(const struct look *l, struct fan_eval *e)
 	}
 }
 
-/* The same once more, with the results' needs on top. */
+/* Fill in the rates again, with what the results need on top. */
 static int fill_with_results(const struct look *l, struct fan_eval *e)
 {
 	uint32_t resources = fan_topo_resources(l->t);

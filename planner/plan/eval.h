@@ -18,7 +18,7 @@ struct fan_eval {
 	uint32_t binding; /* the resource that was full first; UINT32_MAX: none is limited */
 	double with_results_gbps; /* as `gbps`, if results count, too */
 	double *job_gbps;	  /* what each worker of a job sends; by job */
-	double *job_results_gbps; /* the same, if results count, too */
+	double *job_results_gbps; /* as `job_gbps`, if results count, too */
 	double *load_gbps;	  /* by resource, without background load, at those rates */
 };
 

@@ -12,8 +12,8 @@
 
 #include "topo.h"
 
-/* The same as JSON, for fan_topo_from_json, which checks it: a new reference.  NULL: not
- * XML, or no GraphML, and `why` has line and cause. */
+/* Convert GraphML to JSON for fan_topo_from_json, which checks it: a new reference.  NULL: not XML,
+ * or no GraphML, and `why` has line and cause. */
 json_t *fan_graphml_to_json(const char *text, size_t bytes, struct fan_why *why);
 
 /* Does it look like XML and not like JSON? */

@@ -17,7 +17,7 @@
 #define GAIN_MIN     1e-3  /* relative, in that many rounds */
 #define GAP	     0.004 /* relative: near enough */
 #define SHARP	     6.0   /* of the weights: times the root of the round */
-#define SHARP_SUM    3.0   /* the same, of those within a sum */
+#define SHARP_SUM    3.0   /* of the weights within a sum, as SHARP */
 #define EXPONENT_MIN (-60.0)
 
 struct lagrange {
@@ -30,7 +30,7 @@ struct lagrange {
 	double *load, *price; /* by resource */
 	double *part;	      /* by group, server and sum: its price within the sum */
 	double *sum;	      /* by job, server and sum: price of what it sends on */
-	int *sum_by;	      /* the same: its route, counted from the first */
+	int *sum_by;	      /* by job, server and sum: its route, counted from the first */
 	double *best_x;
 	double reached, bound; /* rates */
 };

@@ -46,10 +46,9 @@ void fan_lp_put(struct fan_lp *lp, int row, double value);
 int fan_lp_solve(struct fan_lp *lp);
 int fan_lp_solve_whole(struct fan_lp *lp, uint32_t nodes);
 
-/* The same as fan_lp_solve; when called again it goes on where it was.  Between two calls
- * columns were added, or rows by fan_lp_rows_warm, or objective, lower bounds of columns and bounds
- * of rows were changed, which the last solution should still fulfil.  `*steps` is raised by the
- * simplex's. */
+/* As fan_lp_solve; a further call starts from the last solution.  Between two calls columns were
+ * added, or rows by fan_lp_rows_warm, or objective, lower bounds of columns and bounds of rows were
+ * changed, which the last solution should still fulfil.  `*steps` is raised by the simplex's. */
 int fan_lp_solve_warm(struct fan_lp *lp, uint64_t *steps);
 
 /* The newest rows, which fan_lp_row made after the last fan_lp_solve_warm, have these entries in

@@ -19,7 +19,7 @@ struct fan_few {
 	uint32_t most, tenths;
 };
 
-/* The same, leaving as many trees as that: those that carry most. */
+/* As fan_pack_shares, but keeps only `few` trees: those that carry most. */
 int fan_pack_few(const struct fan_topo *t, struct fan_plan *p, struct fan_few few);
 
 #endif

@@ -16,10 +16,10 @@
  * As the algorithms; on error `*p` is empty. */
 int fan_replan(const struct fan_topo *t, const struct fan_plan_options *o, struct fan_plan *p);
 
-/* The same for trees whose workers are at work: each keeps its server and its share, and jobs
- * without trees get none.  Flows that lead over what is gone are placed anew; if there are any,
- * or if `look`, all of them are looked at again: other paths are taken where they give `worth`
- * times the rate. */
+/* As fan_replan, for trees whose workers are at work: each keeps its server and its share, and jobs
+ * without trees get none.  Flows that lead over what is gone are placed anew; if there are any, or
+ * if `look`, all of them are looked at again: other paths are taken where they give `worth` times
+ * the rate. */
 int fan_replan_paths(const struct fan_topo *t, const struct fan_plan_options *o, struct fan_plan *p,
 		     double worth, bool look);
 

@@ -31,7 +31,7 @@ void fan_rules_send(const struct fan_rules *r, struct fan_tree *tree, uint32_t w
 /* The sum of `from` goes to switch `to`, which sums it again, if there is a route. */
 void fan_rules_stack(const struct fan_rules *r, struct fan_tree *tree, uint32_t from, uint32_t to);
 
-/* The same for all sums of the tree. */
+/* As fan_rules_stack, for all sums of the tree. */
 void fan_rules_stack_all(const struct fan_rules *r, struct fan_tree *tree, uint32_t to);
 
 #endif

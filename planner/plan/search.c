@@ -24,7 +24,7 @@ struct search {
 	double unit;		    /* fullest load / capacity; keeps powers small */
 	uint32_t *group_of, *first; /* by job and worker; by job */
 	uint16_t *uses;		    /* by tree and arc: its flows, whose results come back; NULL */
-	uint16_t *now;		    /* the same of the tree that is looked at; NULL */
+	uint16_t *now;		    /* as `uses`, of the tree that is looked at; NULL */
 };
 
 static double power(double x)

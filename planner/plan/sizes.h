@@ -26,10 +26,10 @@
 
 /* How hard is searched */
 #define FAN_PATHS_DEFAULT     8	     /* candidate routes between two nodes */
-#define FAN_PATHS_MAX	      64     /* the same, at most */
+#define FAN_PATHS_MAX	      64     /* most candidate routes between two nodes */
 #define FAN_PATH_STEPS_MAX    20000  /* links looked at for one pair of nodes */
 #define FAN_ROUNDINGS	      64     /* random roundings of one relaxed plan */
-#define FAN_ROUNDINGS_MAX     100000 /* the same, at most */
+#define FAN_ROUNDINGS_MAX     100000 /* most roundings of one relaxed plan */
 #define FAN_TREES_DEFAULT     64     /* trees of one job on one server that `best` may use */
 #define FAN_LP_COLUMNS_MAX    150000 /* larger relaxations are not tried whole */
 #define FAN_BOUND_COLUMNS     25000  /* of the program of flows; else there is the closed form */
@@ -38,11 +38,11 @@
 #define FAN_PHASE_COLUMNS     6000   /* of the program that is rounded */
 #define FAN_EXACT_NODES_MAX   20000  /* of branch and bound */
 #define FAN_EXACT_CHOICES_MAX 4000   /* whole numbers to be found; larger instances are refused */
-#define FAN_BEST_NODES	      200 /* where `best` asks `exact`, so that it takes a second or less */
-#define FAN_BEST_CHOICES      300 /* the same */
-#define FAN_PACK_ROUNDS	      400 /* pricing rounds of column generation */
-#define FAN_PACK_WORK	      4e9 /* and at most so many steps in them together */
-#define FAN_SEARCH_PASSES     12  /* over all workers, of local search */
-#define FAN_CANDIDATES_LARGE  24  /* switches looked at where not all can be */
+#define FAN_BEST_NODES	      200    /* up to here `best` asks `exact`, for a second or less */
+#define FAN_BEST_CHOICES      300    /* whole numbers up to which `best` asks `exact` */
+#define FAN_PACK_ROUNDS	      400    /* pricing rounds of column generation */
+#define FAN_PACK_WORK	      4e9    /* and at most so many steps in them together */
+#define FAN_SEARCH_PASSES     12     /* over all workers, of local search */
+#define FAN_CANDIDATES_LARGE  24     /* switches looked at where not all can be */
 
 #endif

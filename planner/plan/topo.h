@@ -85,7 +85,7 @@ int fan_topo_add_all(struct fan_topo *t, const char *name);
  * FAN_E_NOMEM */
 int fan_topo_seal(struct fan_topo *t, struct fan_why *why);
 
-/* The same again, after rates or background loads were changed. */
+/* Derive `cap` again after a change of rates or background loads. */
 void fan_topo_refresh(struct fan_topo *t);
 
 static inline uint32_t fan_arc_from(const struct fan_topo *t, uint32_t arc)

@@ -24,8 +24,8 @@
 int fan_topo_parse(struct fan_topo *t, const char *text, size_t bytes, struct fan_why *why);
 int fan_topo_from_json(struct fan_topo *t, const json_t *root, struct fan_why *why);
 
-/* The same, with hosts that it has not.  Links without a rate have that of `a`, if it has one;
- * jobs cannot be in it, for there is one, of all hosts. */
+/* As fan_topo_from_json, with hosts that it has not.  Links without a rate have that of `a`, if it
+ * has one; jobs cannot be in it, for there is one, of all hosts. */
 int fan_topo_from_json_attach(struct fan_topo *t, const json_t *root, const struct fan_attach *a,
 			      struct fan_why *why);
 

@@ -10,19 +10,17 @@
 #include "master.h"
 #include "pack.h"
 
-#define SPREAD	 0.02 /* of the prices there are, on what has none, by 1 / capacity */
-#define SMOOTH	 0.5  /* of the last prices, in those that are asked besides */
-#define IDLE_MAX 25   /* rounds without gain */
-#define GAIN_MIN 1e-3 /* relative, in that many rounds */
-#define CHEAPER	 1e-6 /* relative: by so much, to be worth a column */
-#define OPEN_MAX 64   /* switches in one tree */
-#define FULL	 0.75 /* of FAN_TREES_MAX: the rest is for trees of other jobs */
-#define SPREAD_SURE                                                                                \
-	1e-7 /* the same where the cheapest tree is wanted: of equal ones the shorter              \
-	      */
-#define REACHED	 (1 - 1e-7) /* of the bound: nothing is to be had any more */
-#define DIVES	 2e5	    /* sets of switches looked at for one tree, to be sure */
-#define DIVE_MAX 64	    /* switches, for that */
+#define SPREAD	    0.02       /* of the prices there are, on what has none, by 1 / capacity */
+#define SMOOTH	    0.5	       /* of the last prices, in those that are asked besides */
+#define IDLE_MAX    25	       /* rounds without gain */
+#define GAIN_MIN    1e-3       /* relative, in that many rounds */
+#define CHEAPER	    1e-6       /* relative: by so much, to be worth a column */
+#define OPEN_MAX    64	       /* switches in one tree */
+#define FULL	    0.75       /* of FAN_TREES_MAX: the rest is for trees of other jobs */
+#define SPREAD_SURE 1e-7       /* SPREAD for the cheapest tree: of equal ones the shorter */
+#define REACHED	    (1 - 1e-7) /* of the bound: nothing is to be had any more */
+#define DIVES	    2e5	       /* sets of switches looked at for one tree, to be sure */
+#define DIVE_MAX    64	       /* switches, for that */
 
 struct grow {
 	const struct fan_cands *c;
@@ -32,7 +30,7 @@ struct grow {
 	struct fan_fit fit;
 	bool *limited;	 /* by resource */
 	double *price;	 /* by resource, now; all > 0 where there is a limit */
-	double *smooth;	 /* the same, averaged over rounds */
+	double *smooth;	 /* `price`, averaged over rounds */
 	double *to;	 /* by group and candidate: of one worker's unit */
 	uint32_t *to_by; /* the route */
 	double *direct;	 /* by group, to the present server */

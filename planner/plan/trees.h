@@ -22,7 +22,7 @@
 int fan_trees_grow(const struct fan_cands *c, struct fan_plan *p, double enough_gbps,
 		   uint32_t rounds);
 
-/* The same from nothing and to the end, for `exact`: no plan of trees over these candidates,
+/* Grow trees from nothing and to the end, for `exact`: no plan of trees over these candidates,
  * however many, has a higher rate than `*bound`, as the papers count; 0: that is not known, since
  * there are too many sets of switches, or results count.  Then at most `trees` stay on each server.
  * FAN_E_NOMEM, or as fan_lp_solve; `*p` is whole then. */

@@ -16,8 +16,8 @@ struct fan_sim_daemon {
 	uint32_t actor;
 	bool own; /* a host: what it sends waits in its sockets, it is not dropped */
 	struct fan_node_config cfg;
-	struct fan_node *node;		   /* NULL: not begun... */
-	struct fan_aggregator *aggregator; /* ...with its parts, NULL: not here */
+	struct fan_node *node;		   /* NULL: not begun */
+	struct fan_aggregator *aggregator; /* part of the node; NULL: it has none */
 	struct fan_switch *slots;
 	struct fan_out out;
 	uint64_t rx_packets, rx_bytes, tx_packets, tx_bytes; /* datagrams */

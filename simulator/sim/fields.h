@@ -19,16 +19,16 @@
 
 enum fan_field_kind {
 	FAN_FIELD_TEXT,	 /* char[FAN_FIELD_NAME]: a name, of FAN_NAME_CHARS */
-	FAN_FIELD_NAMES, /* the same, with a * at its end for all that begin so */
+	FAN_FIELD_NAMES, /* as TEXT; a * at its end stands for all names that begin so */
 	FAN_FIELD_U16,	 /* whole numbers */
 	FAN_FIELD_U32,
 	FAN_FIELD_U64,
 	FAN_FIELD_GBPS, /* uint64_t bits a second */
-	FAN_FIELD_S,	/* uint64_t nanoseconds, given in seconds, ... */
+	FAN_FIELD_S,	/* uint64_t nanoseconds, given in seconds; below: in ms, in us */
 	FAN_FIELD_MS,
 	FAN_FIELD_US,
 	FAN_FIELD_SHARE, /* uint32_t millionths, given as 0 .. 1 */
-	FAN_FIELD_TIMES, /* the same, also beyond 1 */
+	FAN_FIELD_TIMES, /* as SHARE, also beyond 1 */
 	FAN_FIELD_BOOL,	 /* bool */
 	FAN_FIELD_WORD,	 /* int: the index in `words` */
 	FAN_FIELD_OTHER, /* known; somebody else reads it */

@@ -44,8 +44,8 @@ struct fan_slow {
 	bool computes, sends; /* which of it is slow */
 	uint32_t speed;	      /* in millionths, at least 1 */
 	uint64_t from_ns, to_ns;
-	uint64_t interval_ns; /* 0: all the time; else drawn anew for each interval... */
-	uint32_t chance;      /* ...in millionths */
+	uint64_t interval_ns; /* 0: all the time; else drawn anew for each interval */
+	uint32_t chance;      /* that it is slow in an interval, millionths */
 };
 
 /* What of a job says how urgent its fragments are, beside layers and computing. */
@@ -61,7 +61,7 @@ struct fan_job_seat {
 	uint32_t node;
 	uint32_t aggregator; /* the actor there; set when it is there */
 	uint16_t rank, ranks;
-	bool multicast; /* likewise */
+	bool multicast; /* set when it is there */
 };
 
 struct fan_job_config {
@@ -85,8 +85,8 @@ struct fan_job_config {
 	uint8_t wire;	      /* enum fan_dtype: float32, or a half type */
 	bool overlap, verify;
 	bool multicast;	  /* set when it is known who sums */
-	bool urgent;	  /* likewise: somebody looks at priorities... */
-	uint8_t priority; /* ...enum fan_job_priority */
+	bool urgent;	  /* set when it is known: somebody heeds priorities */
+	uint8_t priority; /* enum fan_job_priority */
 	uint32_t retries; /* times that a job that failed begins again, where all its ranks were */
 	uint32_t jitter;  /* compute times vary by up to this, millionths, by rank and iteration */
 	uint32_t pareto;  /* shape of a Pareto distribution that they follow, millionths; 0: no */

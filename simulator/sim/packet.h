@@ -54,8 +54,8 @@ struct fan_sim_packet {
 /* Bodies of one size. */
 struct fan_body_shelf {
 	struct fan_sim_body *free;
-	uint8_t *fresh;	  /* bodies of the last slab that were never used... */
-	uint32_t freshes; /* ...and how many: their memory has not been touched yet */
+	uint8_t *fresh;	  /* bodies of the last slab that were never used */
+	uint32_t freshes; /* how many they are: their memory is untouched */
 	uint32_t stride;
 	uint32_t made;
 	unsigned slabs;
@@ -97,8 +97,8 @@ static inline struct fan_sim_body *fan_body_get(struct fan_body_pool *p)
 	return fan_body_take(p, &p->whole);
 }
 
-/* The same, for a header before what is at `payload` and stays as it is until the simulation
- * ends; NULL: there is no more than the header. */
+/* As fan_body_get, for a header before what is at `payload`, which stays unchanged until the
+ * simulation ends; NULL: there is no more than the header. */
 static inline struct fan_sim_body *fan_body_get_small(struct fan_body_pool *p,
 						      const uint8_t *payload)
 {

@@ -101,8 +101,8 @@ static json_t *aggregator_json(const struct fan_experiment *e, uint32_t node)
 	fan_put_count(o, "slots", d->cfg.aggregator.slots);
 	fan_put_real(o, "occupancy", mean_occupancy(d->sums, d->cfg.aggregator.slots));
 	fan_put_real(o, "hit_rate", share(st.contributions, fan_sim_offered(&st)));
-	fan_put_count(o, "evictions", 0);  /* the policy switchml has neither these... */
-	fan_put_count(o, "collisions", 0); /* ...nor these */
+	fan_put_count(o, "evictions", 0);  /* switchml has none */
+	fan_put_count(o, "collisions", 0); /* switchml has none */
 	fan_put_count(o, "contributions", st.contributions);
 	fan_put_count(o, "partials", st.partials);
 	fan_put_count(o, "results", st.results);

@@ -5,8 +5,8 @@
 
 #include "core/wire/wire.h"
 
-#define BUCKET_AT 8  /* in a packet: which bucket... */
-#define STEP_AT	  16 /* ...and which step of it */
+#define BUCKET_AT 8  /* place in a packet of the bucket's number */
+#define STEP_AT	  16 /* place in a packet of its step */
 
 void fan_ring_free(struct fan_ring *r)
 {

@@ -53,8 +53,8 @@ struct fan_scenario_node {
 
 struct fan_scenario_link {
 	uint32_t a, b;
-	struct fan_link_config cfg; /* of both directions... */
-	uint64_t back_bps;	    /* ...but the rate from b to a; 0: the same */
+	struct fan_link_config cfg; /* of both directions, but for back_bps */
+	uint64_t back_bps;	    /* rate from b to a; 0: that of `cfg` */
 };
 
 enum fan_reduce {
@@ -65,8 +65,8 @@ enum fan_reduce {
 struct fan_scenario_job {
 	struct fan_job_config cfg;
 	int reduce;  /* enum fan_reduce */
-	uint32_t at; /* node that sums, or completes the sums... */
-	bool shared; /* ...of switches, which its workers join */
+	uint32_t at; /* node that sums, or if `shared` completes sums */
+	bool shared; /* switches sum; its workers join them */
 	uint64_t bucket_bytes;
 	char at_name[FAN_FIELD_NAME];
 	char tensor[FAN_FIELD_NAME]; /* of which it is a part (tensor.h); empty: of none */

@@ -15,8 +15,8 @@
 enum fan_series_figure {
 	FAN_SERIES_USED,    /* slots that sum something */
 	FAN_SERIES_LENT,    /* that jobs hold */
-	FAN_SERIES_OFFERED, /* contributions that came... */
-	FAN_SERIES_ADDED,   /* ...and that were added */
+	FAN_SERIES_OFFERED, /* contributions that arrived */
+	FAN_SERIES_ADDED,   /* contributions that were added */
 	FAN_SERIES_RESULTS, /* fragments finished */
 	FAN_SERIES_COLLISIONS,
 	FAN_SERIES_PREEMPTIONS,

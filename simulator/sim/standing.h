@@ -27,8 +27,8 @@ struct fan_standings {
 	uint32_t count;
 	uint32_t weight[FAN_STANDING_MAX]; /* looks in each; 0: there was nothing to see */
 	struct fan_standing_at *sum;	/* by rank and sample: rank x FAN_STANDING_MAX + sample */
-	struct fan_standing_loans now;	/* of the switch as it lives now... */
-	struct fan_standing_loans past; /* ...and of all lives before */
+	struct fan_standing_loans now;	/* of the switch's present life */
+	struct fan_standing_loans past; /* of all its lives before */
 	uint64_t life[2];		/* which one `now` is of */
 };
 

@@ -20,7 +20,7 @@ struct fan_tensor {
 	uint32_t parts, ranks;
 	struct fan_trainer_shared *part[FAN_TENSOR_PARTS_MAX];
 	struct fan_in_step_part *step; /* by rank, then by part */
-	uint32_t *allowed;	       /* likewise: the bounds that the workers know */
+	uint32_t *allowed;	       /* by rank, then by part: the bounds that the workers know */
 };
 
 /* Make one of `parts` jobs, at most FAN_TENSOR_PARTS_MAX, which have the same ranks on the same

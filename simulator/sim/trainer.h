@@ -20,8 +20,8 @@
 struct fan_trainer_shared {
 	struct fan_job_config *cfg;
 	struct fan_sim *sim;
-	uint32_t tile;	     /* elements of the largest operation... */
-	uint32_t frag_elems; /* ...and of a fragment */
+	uint32_t tile;	     /* elements of the largest operation */
+	uint32_t frag_elems; /* elements of a fragment */
 	uint64_t ahead;	     /* elements in flight that are enough: two windows */
 	float *input;	     /* of all ranks, each with its own shift */
 	size_t input_bytes;
@@ -77,8 +77,8 @@ struct fan_trainer {
 	uint64_t until_ns;
 	/* Reducing: buckets in the job's life. */
 	uint64_t bucket_ready, bucket_done; /* how many */
-	uint64_t bucket_at;		    /* the one that is being started... */
-	uint64_t bucket_elems;		    /* ...and how much of it has been */
+	uint64_t bucket_at;		    /* the one that is being started */
+	uint64_t bucket_elems;		    /* how much of that has been started */
 	uint64_t op_first, op_next;
 	uint64_t in_flight;  /* elements of theirs */
 	uint64_t left_elems; /* to be reduced until the job is over */

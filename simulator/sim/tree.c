@@ -44,11 +44,11 @@ static bool grow(struct fan_sim_tree *t, struct fan_sim *s, uint32_t from)
 	t->link = calloc(count + UINT32_C(1), sizeof *t->link);
 	t->link_first = calloc(s->nodes + UINT32_C(2), sizeof *t->link_first);
 	bool ok = used && t->link && t->link_first;
-	for (uint32_t i = 0; ok && i < s->links; i++) /* how many leave each node... */
+	for (uint32_t i = 0; ok && i < s->links; i++) /* how many leave each node */
 		t->link_first[s->link[i].from + 2] += used[i];
 	for (uint32_t n = 2; ok && n < s->nodes + 2; n++)
 		t->link_first[n] += t->link_first[n - 1];
-	for (uint32_t i = 0; ok && i < s->links; i++) /* ...and which */
+	for (uint32_t i = 0; ok && i < s->links; i++) /* which leave each node */
 		if (used[i])
 			t->link[t->link_first[s->link[i].from + 1]++] = i;
 	free(used);

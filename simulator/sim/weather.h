@@ -13,8 +13,8 @@ struct fan_weather {
 	uint32_t jobs; /* that have such causes; 0: there is nothing to do */
 	uint32_t actor;
 	uint64_t next_ns; /* when something changes */
-	uint32_t *speed;  /* by node, millionths... */
-	uint64_t *bps;	  /* ...of what its links have, by link */
+	uint32_t *speed;  /* by node, millionths of what its links have */
+	uint64_t *bps;	  /* what they have, by link */
 };
 
 /* Room for `jobs`; after the last link.  False: out of memory. */

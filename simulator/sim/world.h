@@ -144,7 +144,7 @@ uint32_t fan_sim_distance(struct fan_sim *s, uint32_t from, uint32_t to);
 /* A body that holds the item's datagram; NULL: out of memory. */
 struct fan_sim_body *fan_sim_body(struct fan_sim *s, const struct fan_out_item *it);
 
-/* The same; the item's payload stays where it is, unchanged, until the simulation ends. */
+/* As fan_sim_body; the item's payload stays where it is, unchanged, until the simulation ends. */
 struct fan_sim_body *fan_sim_body_lent(struct fan_sim *s, const struct fan_out_item *it);
 
 /* Send what p->body holds, from the node where p->from lives.  Takes a reference of its

@@ -57,8 +57,8 @@ int args_read(const struct args_command *c, void *values, int argc, char **argv,
  * is set: whoever set it does not want what is open.  Otherwise 0. */
 int args_need_key(const char *command, const char *option, const char *given, const char *variable);
 
-/* The same; any error is printed and ends the program with status 2.  --list-options alone prints
- * the table (args_list.h) and ends it with status 0. */
+/* As args_read, but prints an error and ends the program with status 2.  --list-options alone
+ * prints the table (args_list.h) and ends it with status 0. */
 void args_parse(const struct args_command *c, void *values, int argc, char **argv);
 
 /* Parse "16M".  0, or -1. */

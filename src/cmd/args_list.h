@@ -19,7 +19,7 @@ bool args_list_is_wanted(int argc, char **argv);
 /* Print the table, to standard output. */
 void args_list(const struct args_command *c);
 
-/* The same of a command that has a table of argp's own. */
+/* Print the options of a command that has a table of argp's own. */
 void args_list_argp(const struct argp_option *options);
 
 #endif

@@ -10,8 +10,8 @@
  * standard output is lost (a full disk, say).  A closed pipe ends the process before. */
 int cmd_end(int status);
 
-/* Have what a library prints before it ends the process itself, as argp does for --help, looked at
- * likewise.  Call it first. */
+/* Check, as cmd_end does, what a library prints before it ends the process itself, as argp does for
+ * --help.  Call it first. */
 void cmd_begin(void);
 
 /* Can FILE be written?  "" and "-" can.  Otherwise say why not, as

@@ -65,8 +65,8 @@ static const struct args_command command = {
 /* What has been heard so far. */
 struct table {
 	const struct top_args *a;
-	bool begun;	  /* its head has been printed */
-	bool slots_begun; /* likewise, of the second table */
+	bool begun;	  /* the first table's head has been printed */
+	bool slots_begun; /* the second table's head has been printed */
 	json_t *jobs;
 	json_t *slots; /* of shared slots */
 	bool ranks_begun;

@@ -36,7 +36,7 @@ void top_shares_add(struct top_shares *s, unsigned at, const struct fan_report *
  * since it began: its name, and each one's address with its share. */
 void top_shares_print(const struct top_shares *s, const fan_peer *at, unsigned count);
 
-/* The same, as an array of {"name", "shares": [{"switch", "share"}]}. */
+/* These lines as an array of {"name", "shares": [{"switch", "share"}]}. */
 json_t *top_shares_json(const struct top_shares *s, const fan_peer *at, unsigned count);
 
 void top_shares_free(struct top_shares *s);

@@ -17,14 +17,14 @@ enum fan_file_use {
 	FAN_FILE_INPUT,	 /* what a command reads: a pipe or a device will do as well */
 	FAN_FILE_WRITE,	 /* what a library writes: a regular file, made or emptied, or a device */
 	FAN_FILE_OUTPUT, /* what a command writes: a pipe that somebody reads will do as well */
-	FAN_FILE_PROBE,	 /* the same, neither made nor emptied: can it be written? */
+	FAN_FILE_PROBE,	 /* OUTPUT, neither made nor emptied: can it be written? */
 };
 
 /* Open `path`.  A descriptor that programs run from here do not get; or -1, and `why`, `bytes`
  * bytes, says what is wrong: "PATH: expected a regular file". */
 int fan_file_open(const char *path, enum fan_file_use use, char *why, size_t bytes);
 
-/* The same as a stream; NULL: `why` says why not. */
+/* Open `path` as a stream; NULL: `why` has the cause. */
 FILE *fan_file_stream(const char *path, enum fan_file_use use, char *why, size_t bytes);
 
 /* Close `f`, which was written to; is all of it in the file?  0; or -1, and `why` as above. */

@@ -143,8 +143,8 @@ static void receive(struct fan_shard *s, struct fan_udp *u)
 		fan_shard_tell_unfinished(s);
 }
 
-/* The same for a plane's queue.  Its frames are held until what was made of them is sent.  False:
- * none of them was good. */
+/* Receive from a plane's queue.  Frames are held until what was made of them is sent.  False: none
+ * of them was good. */
 static bool receive_frames(struct fan_shard *s, unsigned q)
 {
 	struct fan_plane_datagram d[FAN_PLANE_BATCH];

@@ -13,8 +13,8 @@
 
 #include "packet.h"
 
-#define FAN_HOP_SETS 1024 /* of neighbours' keys: for 64 jobs with 32 neighbours each... */
-#define FAN_HOP_WAYS 8	  /* ...with so many places each */
+#define FAN_HOP_SETS 1024 /* of neighbours' keys: for 64 jobs with 32 neighbours each */
+#define FAN_HOP_WAYS 8	  /* places of a set */
 
 #define FAN_INSTANCE_BYTES 8 /* of a switch's nonce */
 #define FAN_FRESH_BYTES	   8 /* of what its answers must be to */
@@ -26,8 +26,8 @@ struct fan_seal_inner {
 	uint16_t token, rank; /* the RELAY's token; the rank that speaks */
 	uint32_t job, epoch;
 	uint64_t nonce;
-	const uint8_t *at; /* its first byte... */
-	size_t bytes;	   /* ...and all that follow it in the RELAY */
+	const uint8_t *at; /* its first byte */
+	size_t bytes;	   /* from `at` to the end of the RELAY */
 };
 
 /* Look into the RELAY of header `head` and body `body`.  False: there is no message in it. */

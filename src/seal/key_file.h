@@ -27,7 +27,7 @@ struct fan_keys {
  * never with what is in it. */
 int fan_key_file_read(struct fan_keys *k, const char *path, char *why, size_t bytes);
 
-/* The same from `text` of `length` bytes; `path` is for `why`. */
+/* As fan_key_file_read, from `text` of `length` bytes; `path` is for `why`. */
 int fan_key_text_read(struct fan_keys *k, const char *text, size_t length, const char *path,
 		      char *why, size_t bytes);
 

@@ -28,16 +28,16 @@ struct fan_seal_rank {
 	uint64_t nonce;		    /* of its JOINs; 0: none has been sent */
 	uint64_t join_ns;	    /* time of the first */
 	unsigned refused;	    /* JOINs since a REFUSE that no WELCOME followed; 0: none */
-	uint8_t path;		    /* of the last JOIN... */
-	uint8_t offered_path;	    /* ...of the WELCOME that `offered` is from... */
-	uint8_t at_path;	    /* ...and of the one that `at` is from, or that repeated it */
+	uint8_t path;		    /* of the last JOIN */
+	uint8_t offered_path;	    /* of the WELCOME that `offered` is from */
+	uint8_t at_path;	    /* of the WELCOME that `at` is from, or that repeated it */
 	uint64_t sent;		    /* counter of the last packet */
 	struct fan_traffic offered; /* by the last WELCOME; job 0: none has come */
 	struct fan_traffic at;	    /* the keys below; job 0: there are none */
 	void *up, *down;
 	struct fan_replay heard;
-	struct fan_seal_former former[FAN_SEAL_FORMER]; /* in a ring... */
-	unsigned next_former;				/* ...whose next place this is */
+	struct fan_seal_former former[FAN_SEAL_FORMER]; /* a ring */
+	unsigned next_former;				/* next place of that ring */
 	uint64_t drops[FAN_SEAL_COUNT];			/* by verdict */
 };
 

@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 #define FAN_REPLAY_WORDS 64   /* a power of two, with room for more than each window */
-#define FAN_REPLAY_UP	 1024 /* counters behind the highest that may still come: from a rank... */
-#define FAN_REPLAY_DOWN	 2048 /* ...and to one, by group and by unicast */
+#define FAN_REPLAY_UP	 1024 /* counters behind the highest that may still come from a rank */
+#define FAN_REPLAY_DOWN	 2048 /* and to a rank, by group and by unicast */
 
 struct fan_replay {
 	uint64_t highest; /* of those that have come; counters begin with 1 */

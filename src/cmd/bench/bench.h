@@ -42,11 +42,11 @@ struct bench_options {
 	int mtu, mode, wire, window, timeout_ms, alive_ms; /* -1: the library's default */
 	bool no_multicast, plain;
 	int priority, pace;	/* -1: the library's default */
-	int ahead, cache;	/* likewise */
+	int ahead, cache;	/* -1: the library's default */
 	int compute_ms, jitter; /* before each all-reduce, +- percent of it */
 	int workers, first;	/* of all the tree, and of those before this switch's; 0: no tree */
 	int threads, slots;	/* of the local switch; slots 0: its default */
-	int policy;		/* likewise, enum fan_policy */
+	int policy;		/* of the local switch, enum fan_policy */
 	char json[ARGS_TEXT_BYTES];  /* file, or "" */
 	char trace[ARGS_TEXT_BYTES]; /* empty: none */
 	bool progress;
@@ -85,8 +85,8 @@ struct bench_result {
 	const char *policy; /* of the switch */
 	double elapsed_s;   /* of rank 0, all timed iterations with what lies between them */
 	int64_t wrong, retransmits;
-	int64_t cache_peak;			     /* of the rank with the most... */
-	int64_t cache_done, cache_early, cache_over; /* ...and over all, so far */
+	int64_t cache_peak;			     /* of the rank with the most */
+	int64_t cache_done, cache_early, cache_over; /* over all ranks, so far */
 	int iters;				     /* timed */
 	/* Of the first BENCH_SERIES_MAX: when rank 0 began it, CLOCK_MONOTONIC, and the time of its
 	 * slowest rank */

@@ -25,7 +25,7 @@ struct bench_rank {
 	uint64_t retransmits; /* before the timed ones */
 	struct bench_tile tile;
 	const char *policy; /* rank 0: of the switch */
-	json_t *rank_stats; /* likewise: how the ranks stood in the end */
+	json_t *rank_stats; /* rank 0: how the ranks stood in the end */
 	bool told;	    /* a wrong element has been shown */
 	struct bench_result result[BENCH_SIZES_MAX];
 	int results; /* of sizes that are done */

@@ -38,7 +38,7 @@
 
 /* Switch */
 #define FAN_JOBS_MAX	       64    /* jobs on one switch shard, failed ones included */
-#define FAN_GROUPS_MAX	       256   /* the same without shared slots: groups of one program */
+#define FAN_GROUPS_MAX	       256   /* jobs on one shard without shared slots */
 #define FAN_MEMBERS_MAX	       2048  /* members over all jobs of one shard */
 #define FAN_SLOTS_MAX	       65536 /* slots of one shard */
 #define FAN_SHARDS_MAX	       64    /* shards, UDP ports, of one switch */
@@ -57,8 +57,8 @@
 #define FAN_SENT_LOGS	      32   /* of what a switch has sent up: one for each job and next hop */
 #define FAN_SENT_NEXTS	      3	   /* most of one job */
 #define FAN_SENT_MAX	      2048 /* numbers in one: what a queue of 3 MB holds */
-#define FAN_SENT_COST	      8	   /* numbers sent for one that may be sent again... */
-#define FAN_SENT_CREDIT	      512  /* ...and the most that count for that */
+#define FAN_SENT_COST	      8	   /* numbers sent for one that may be sent again */
+#define FAN_SENT_CREDIT	      512  /* most numbers sent that count for that */
 #define FAN_SWITCH_OUT_MAX    4	   /* items that one datagram can release */
 #define FAN_ROUTE_HOPS_MAX    FAN_ENVELOPE_HOPS_MAX
 #define FAN_ROUTE_ENTRIES_MAX 64  /* entries of a route, in one switch */
@@ -90,31 +90,31 @@
 #define FAN_RTO_FIRST_NS                                                                           \
 	(FAN_MS / 5) /* of the first time-out, where sequence numbers show losses */
 #define FAN_RTO_MAX_NS	     (100 * FAN_MS) /* before back-off */
-#define FAN_RTO_BACKOFF_MAX  5		    /* doublings... */
-#define FAN_RTO_LONG_NS	     (400 * FAN_MS) /* ...up to that, if the first is no longer */
+#define FAN_RTO_BACKOFF_MAX  5		    /* doublings of a time-out */
+#define FAN_RTO_LONG_NS	     (400 * FAN_MS) /* bound of doubling, if the first is no longer */
 #define FAN_TAIL_PROBES	     64		    /* fragments probed for after a time-out */
-#define FAN_TAIL_FEW	     8		    /* the same after a short first time-out... */
-#define FAN_TAIL_TIMEOUTS    3		    /* ...and after so many without news */
-#define FAN_GAP_RESULTS	     3		    /* later results after which a fragment is late */
-#define FAN_GAP_AGAIN	     48		    /* later sequence numbers before a second MISS */
-#define FAN_GAP_BEGUN	     1024	    /* numbers behind the highest: of a new stream */
-#define FAN_MISS_RESENDS     3		    /* resends of a contribution after MISS */
-#define FAN_REFUSALS_MAX     4		    /* the same after collisions; then past all slots */
-#define FAN_ASKS_MAX	     64		    /* results that a worker requests by MISS at a time */
-#define FAN_ASK_TRIES	     4		    /* MISSes for one of them */
-#define FAN_MISS_MAX	     4		    /* results that one MISS may request */
-#define FAN_WARN_NS	     (1 * FAN_MS)   /* between warnings of a switch to all below it */
-#define FAN_JOIN_RETRY_NS    (50 * FAN_MS)  /* between JOINs, and BEATs until READY */
-#define FAN_GROUP_TEST_NS    (20 * FAN_MS)  /* between tests of a multicast group */
-#define FAN_GROUP_TESTS	     5		    /* tests before results go by unicast */
-#define FAN_ALIVE_MS	     10000	    /* default: silence after which a rank is lost */
+#define FAN_TAIL_FEW	     8		    /* fragments probed for after a short first time-out */
+#define FAN_TAIL_TIMEOUTS    3	  /* time-outs without news after which FEW are probed for */
+#define FAN_GAP_RESULTS	     3	  /* later results after which a fragment is late */
+#define FAN_GAP_AGAIN	     48	  /* later sequence numbers before a second MISS */
+#define FAN_GAP_BEGUN	     1024 /* numbers behind the highest: of a new stream */
+#define FAN_MISS_RESENDS     3	  /* resends of a contribution after MISS */
+#define FAN_REFUSALS_MAX     4	  /* resends after collisions; then past all slots */
+#define FAN_ASKS_MAX	     64	  /* results that a worker requests by MISS at a time */
+#define FAN_ASK_TRIES	     4	  /* MISSes for one of them */
+#define FAN_MISS_MAX	     4	  /* results that one MISS may request */
+#define FAN_WARN_NS	     (1 * FAN_MS)  /* between warnings of a switch to all below it */
+#define FAN_JOIN_RETRY_NS    (50 * FAN_MS) /* between JOINs, and BEATs until READY */
+#define FAN_GROUP_TEST_NS    (20 * FAN_MS) /* between tests of a multicast group */
+#define FAN_GROUP_TESTS	     5		   /* tests before results go by unicast */
+#define FAN_ALIVE_MS	     10000	   /* default: silence after which a rank is lost */
 #define FAN_ALIVE_MIN_MS     100
 #define FAN_ALIVE_MAX_MS     600000
 #define FAN_UNSURE_NS	     (1000 * FAN_MS) /* until a member has proved its address */
-#define FAN_STRANGERS_MAX    10	   /* answers a millisecond to those who have proved nothing... */
-#define FAN_STRANGERS_BURST  1024  /* ...so many at once: many jobs may be refused together... */
-#define FAN_STRANGERS_AGAIN  10	   /* ...and to those of them who ask again */
-#define FAN_STRANGERS_SEEN   16384 /* places of those who have asked in vain */
+#define FAN_STRANGERS_MAX    10	   /* answers a millisecond to senders that have proved nothing */
+#define FAN_STRANGERS_BURST  1024  /* such answers at once: many jobs may be refused together */
+#define FAN_STRANGERS_AGAIN  10	   /* answers a millisecond to those of them that ask again */
+#define FAN_STRANGERS_SEEN   16384 /* places of senders that have asked in vain */
 #define FAN_BEATS_PER_ALIVE  8	   /* heartbeats within the liveness timeout */
 #define FAN_BEATS_PER_STALL  4	   /* least heartbeats before an operation is given up */
 #define FAN_TRIES_PER_BEAT   4	   /* while nobody answers them, in a sealed job */

@@ -9,8 +9,8 @@ struct fan_node {
 	fan_peer above;
 	bool has_parent;	/* which is `above` */
 	bool sorts;		/* not all that its parts write leaves as it is */
-	unsigned out_max;	/* items that one datagram can release... */
-	unsigned calls_max;	/* ...and calls of the slots that it can lead to */
+	unsigned out_max;	/* items that one datagram can release */
+	unsigned calls_max;	/* calls of the slots that one datagram can cause */
 	unsigned calls, spares; /* of the slots since all was sent, and at most */
 
 	/* Packets between the two objects.  Items may refer to them. */

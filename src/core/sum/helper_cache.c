@@ -5,8 +5,8 @@
 
 enum fan_helper_cache_flag {
 	DUE = 1 << 0,	  /* to be sent */
-	IN_DUE = 1 << 1,  /* is in the ring of what is due, maybe since an earlier life */
-	IN_SENT = 1 << 2, /* the same of what has been sent */
+	IN_DUE = 1 << 1,  /* in the ring of what is due, maybe since an earlier life */
+	IN_SENT = 1 << 2, /* in the ring of what has been sent, maybe since an earlier life */
 	OVER = 1 << 3,	  /* there was no room */
 };
 

@@ -14,8 +14,8 @@
 /* A life of a rank that sends through this switch: a worker, or a token of a switch below
  * (child.h). */
 struct fan_child {
-	fan_peer peer;	     /* the worker, or the switch below with its token... */
-	uint64_t nonce;	     /* ...and its nonce: who it is */
+	fan_peer peer;	     /* the worker, or the switch below with its token */
+	uint64_t nonce;	     /* of this life */
 	uint64_t heard_ns;   /* time of its last control message */
 	uint32_t job, epoch; /* in that message */
 	uint16_t rank;

@@ -8,8 +8,8 @@
 #define FLAGS_AT 2
 #define SEQ_AT	 14
 #define FRAG_AT	 16
-#define KIND_AT	 24 /* what fragments of an operation have in common, up to... */
-#define MORE_AT	 31 /* ...how many fragments of a run follow the first */
+#define KIND_AT	 24 /* up to MORE_AT: what fragments of an operation have in common */
+#define MORE_AT	 31 /* how many fragments of a run follow the first */
 #define CHECK_AT 32
 
 static bool may_be_run(const uint8_t *head)
