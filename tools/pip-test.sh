@@ -1,20 +1,19 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# `pip install .` into an environment of its own, without the network, and use what lies
-# there from another folder, as a stranger would: the package must bring its library.
+# `pip install .` into an environment of its own, by Debian's meson-python and without the network, and use what
+# lies there from another folder, as a stranger would: the package must bring its library and its program.
 #
-#     tools/pip-test.sh BUILD      only "build" is where setup.py looks
+#     tools/pip-test.sh BUILD      where the sources are copied to and the environment lies
 set -eu
 
 build=$PWD/${1:?"tools/pip-test.sh: expected a build folder"}
 env=$build/pip-env
 rm -rf "$env" "$build/pip-source"
 
-# What pip builds from is a copy: it leaves build/lib and fanin.egg-info in its source.
-mkdir -p "$build/pip-source/build/src"
-cp -r pyproject.toml setup.py README.md python "$build/pip-source"
-cp -L "$build/src/libfanin.so.0" "$build/pip-source/build/src"
+# meson-python builds in a folder beside the sources.
+mkdir -p "$build/pip-source"
+tar -c --exclude=./.git --exclude='./build*' . | tar -x -C "$build/pip-source"
 
 /usr/bin/python3 -m venv --system-site-packages "$env"
 "$env/bin/pip" -q install --no-index --no-build-isolation --disable-pip-version-check \
@@ -23,6 +22,7 @@ cp -L "$build/src/libfanin.so.0" "$build/pip-source/build/src"
 cd /
 unset PYTHONPATH FANIN_LIBRARY
 "$env/bin/python3" -m fanin
+"$env/bin/fanin" bench --local 2 -b 64K -n 3
 "$env/bin/python3" - "$env" <<'PYTHON'
 import sys
 import array, fanin, fanin._library
@@ -38,3 +38,4 @@ else:
     raise SystemExit("joined a switch that is not there")
 PYTHON
 "$env/bin/pip" -q uninstall -y fanin --disable-pip-version-check
+rm -rf "$build/pip-source"

@@ -78,12 +78,22 @@ static void find_next(void *mpi)
 	}
 }
 
-static void take(const char *backend)
+/* The library at `path`.  A wheel's does not name the MPI that it needs.  Where the MPI is in a
+ * scope of its own, as a module of Python's has it, it becomes part of the program's scope. */
+static void *open_backend(const char *path, const char *mpi)
+{
+	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!library && dlopen(mpi, RTLD_LAZY | RTLD_NOLOAD | RTLD_GLOBAL))
+		library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	return library;
+}
+
+static void take(const char *backend, const char *mpi)
 {
 	char path[PATH_BYTES];
 	fan_mpi_attach_function *attach;
 	path_beside(path, backend);
-	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	void *library = open_backend(path, mpi);
 	void *symbol = library ? dlsym(library, FAN_MPI_ATTACH_NAME) : NULL;
 	if (!symbol) {
 		fprintf(stderr, "fanin: %s; the program runs on its own MPI\n", dlerror());
@@ -104,7 +114,7 @@ static void attach(void)
 		i++;
 	find_next(mpi);
 	if (mpi)
-		take(mpis[i].backend);
+		take(mpis[i].backend, mpis[i].soname);
 	else
 		fprintf(stderr, "fanin: no MPI that it knows (libmpi.so.40 of Open MPI, "
 				"libmpich.so.12 of MPICH): the program runs on its own\n");

@@ -324,8 +324,9 @@ int metrics_http_start(struct metrics_http **http, const fan_peer *at, bool thre
 	(void)source;
 	(void)ctx;
 	*http = NULL;
-	snprintf(why, bytes,
-		 "this fanin was built without libmicrohttpd (Debian: libmicrohttpd-dev)");
+	snprintf(
+		why, bytes,
+		"this fanin was built without libmicrohttpd (Debian: libmicrohttpd-dev); Debian's package fanin has it");
 	return -1;
 }
 

@@ -34,8 +34,8 @@ static uint32_t crc32c_portable(uint32_t crc, const uint8_t *p, size_t len)
 }
 
 #if defined(__x86_64__)
-__attribute__((target("sse4.2"))) static uint32_t crc32c_sse42(uint32_t crc, const uint8_t *p,
-							       size_t len)
+__attribute__((target("sse4.2,crc32"))) static uint32_t crc32c_sse42(uint32_t crc, const uint8_t *p,
+								     size_t len)
 {
 	uint64_t c = crc;
 	for (; len >= 8; len -= 8, p += 8) {
