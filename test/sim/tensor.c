@@ -59,15 +59,21 @@ void tensor_draw(struct tensor_op *o, struct fan_rng *r, unsigned ranks, uint64_
 	o->in_place = fan_rng_below(r, 2);
 }
 
-static uint64_t hash(const struct tensor_op *o, uint16_t rank, uint64_t i)
+/* What a rank's elements follow from. */
+static uint64_t key_of(const struct tensor_op *o, uint16_t rank)
 {
-	return fan_rng_mix(fan_rng_mix(o->seed + rank) + i * UINT64_C(0x9e3779b97f4a7c15));
+	return fan_rng_mix(o->seed + rank);
+}
+
+static uint64_t hash(uint64_t key, uint64_t i)
+{
+	return fan_rng_mix(key + i * UINT64_C(0x9e3779b97f4a7c15));
 }
 
 /* All magnitudes; stretches of 97 elements have a character of their own. */
 static double wild(const struct tensor_op *o, uint64_t h, uint64_t i)
 {
-	uint64_t character = hash(o, 999, i / 97) % 6;
+	uint64_t character = hash(key_of(o, 999), i / 97) % 6;
 	float unit = (float)(int32_t)(h >> 32) * 0x1p-31f;
 	switch (character) {
 	case 0: return 0;
@@ -80,27 +86,43 @@ static double wild(const struct tensor_op *o, uint64_t h, uint64_t i)
 }
 
 /* The element as a number; floating types only. */
-static double number(const struct tensor_op *o, uint16_t rank, uint64_t i)
+static double number(const struct tensor_op *o, uint64_t key, uint64_t i)
 {
-	uint64_t h = hash(o, rank, i);
+	uint64_t h = hash(key, i);
 	if (o->style == TENSOR_SPECIALS && h % 61 == 0) {
 		static const double special[3] = {NAN, INFINITY, -INFINITY};
 		return special[h / 61 % 3];
 	}
 	if (o->style == TENSOR_WILD)
 		return (double)(float)wild(o, h, i);
-	int range = is_half(o->op.wire) ? 4 : 1000;
-	return (double)((int)(h >> 20 & 0xffff) % (2 * range) - range + 1);
+	int drawn = (int)(h >> 20 & 0xffff);
+	return is_half(o->op.wire) ? drawn % 8 - 3 : drawn % 2000 - 999;
+}
+
+/* 2 to the power of `e`, which no double's exponent exceeds. */
+static double power(int e)
+{
+	uint64_t bits = (uint64_t)(e + 1023) << 52;
+	double v;
+	memcpy(&v, &bits, sizeof v);
+	return v;
+}
+
+/* As frexp() says it, of a number that is neither zero nor denormal. */
+static int exponent_of(double v)
+{
+	uint64_t bits;
+	memcpy(&bits, &v, sizeof bits);
+	return (int)(bits >> 52 & 0x7ff) - 1022;
 }
 
 static double rounded(double v, int bits, int min_exponent)
 {
 	if (v == 0 || !isfinite(v))
 		return v;
-	int e;
-	frexp(v, &e);
+	int e = exponent_of(v);
 	int last = e - bits < min_exponent ? min_exponent : e - bits;
-	return ldexp(rint(ldexp(v, -last)), last);
+	return rint(v * power(-last)) * power(last);
 }
 
 uint16_t tensor_half_from(double v, enum fan_dtype dtype)
@@ -111,14 +133,13 @@ uint16_t tensor_half_from(double v, enum fan_dtype dtype)
 	if (isnan(v))
 		return (uint16_t)(infinity | 1u << (mantissa - 1));
 	v = fabs(rounded(v, mantissa + 1, 1 - bias - mantissa));
-	if (v >= ldexp(1, bias + 1))
+	if (v >= power(bias + 1))
 		return sign | infinity;
-	int e;
-	frexp(v, &e);
+	int e = exponent_of(v);
 	int biased = e - 1 + bias;
 	if (v == 0 || biased <= 0)
-		return (uint16_t)(sign | (unsigned)ldexp(v, bias - 1 + mantissa));
-	unsigned fraction = (unsigned)ldexp(v, mantissa - (e - 1)) - (1u << mantissa);
+		return (uint16_t)(sign | (unsigned)(v * power(bias - 1 + mantissa)));
+	unsigned fraction = (unsigned)(v * power(mantissa - (e - 1))) - (1u << mantissa);
 	return (uint16_t)(sign | (unsigned)biased << mantissa | fraction);
 }
 
@@ -131,8 +152,8 @@ double tensor_half_to(uint16_t h, enum fan_dtype dtype)
 	if (biased == 2 * bias + 1)
 		return fraction ? (double)NAN : sign * (double)INFINITY;
 	if (biased == 0)
-		return sign * ldexp(fraction, 1 - bias - mantissa);
-	return sign * ldexp(fraction + (1u << mantissa), biased - bias - mantissa);
+		return sign * fraction * power(1 - bias - mantissa);
+	return sign * (fraction + (1u << mantissa)) * power(biased - bias - mantissa);
 }
 
 static size_t element_bytes(const struct tensor_op *o)
@@ -140,26 +161,26 @@ static size_t element_bytes(const struct tensor_op *o)
 	return fan_dtype_bytes(o->op.dtype);
 }
 
-/* Element `i` of `rank` as it lies in the tensor. */
-static void put_input(const struct tensor_op *o, uint16_t rank, uint64_t i, uint8_t *to)
-{
-	uint64_t bits = hash(o, rank, i);
-	if (o->op.dtype == FAN_FLOAT32) {
-		float v = (float)number(o, rank, i);
-		memcpy(&bits, &v, sizeof v);
-	} else if (o->op.dtype == FAN_FLOAT64) {
-		double v = number(o, rank, i);
-		memcpy(&bits, &v, sizeof v);
-	} else if (is_half(o->op.dtype)) {
-		bits = tensor_half_from(number(o, rank, i), o->op.dtype);
-	}
-	memcpy(to, &bits, element_bytes(o));
-}
-
+/* The elements of `rank` as they lie in the tensor. */
 static void fill(const struct tensor_op *o, uint16_t rank, uint8_t *to)
 {
-	for (uint64_t i = 0; i < o->op.count; i++)
-		put_input(o, rank, i, to + i * element_bytes(o));
+	const uint64_t key = key_of(o, rank);
+	const size_t bytes = element_bytes(o);
+	for (uint64_t i = 0; i < o->op.count; i++, to += bytes) {
+		if (o->op.dtype == FAN_FLOAT32) {
+			float v = (float)number(o, key, i);
+			memcpy(to, &v, sizeof v);
+		} else if (o->op.dtype == FAN_FLOAT64) {
+			double v = number(o, key, i);
+			memcpy(to, &v, sizeof v);
+		} else if (is_half(o->op.dtype)) {
+			uint16_t v = tensor_half_from(number(o, key, i), o->op.dtype);
+			memcpy(to, &v, sizeof v);
+		} else {
+			uint64_t v = hash(key, i);
+			memcpy(to, &v, bytes);
+		}
+	}
 }
 
 static void put_float(const struct tensor_op *o, uint64_t i, double v)
@@ -179,11 +200,12 @@ static void put_float(const struct tensor_op *o, uint64_t i, double v)
 	memcpy((uint8_t *)o->expect + i * 4, &f, 4);
 }
 
-static void expect_float(const struct tensor_op *o, const struct tensor_job *job, uint64_t i)
+static void expect_float(const struct tensor_op *o, const struct tensor_job *job,
+			 const uint64_t *key, uint64_t i)
 {
-	double v = number(o, 0, i);
+	double v = number(o, key[0], i);
 	for (unsigned r = 1; r < job->ranks; r++) {
-		double x = number(o, (uint16_t)r, i);
+		double x = number(o, key[r], i);
 		if (o->op.op == FAN_SUM || o->op.op == FAN_AVG)
 			v += x;
 		else if (isnan(v) || isnan(x))
@@ -198,18 +220,19 @@ static void expect_float(const struct tensor_op *o, const struct tensor_job *job
 	put_float(o, i, v);
 }
 
-static int64_t integer(const struct tensor_op *o, uint16_t rank, uint64_t i)
+static int64_t integer(const struct tensor_op *o, uint64_t key, uint64_t i)
 {
-	uint64_t h = hash(o, rank, i);
+	uint64_t h = hash(key, i);
 	return o->op.dtype == FAN_INT32 ? (int32_t)(uint32_t)h : (int64_t)h;
 }
 
-static void expect_integer(const struct tensor_op *o, const struct tensor_job *job, uint64_t i)
+static void expect_integer(const struct tensor_op *o, const struct tensor_job *job,
+			   const uint64_t *key, uint64_t i)
 {
-	int64_t low = integer(o, 0, i), high = low;
+	int64_t low = integer(o, key[0], i), high = low;
 	uint64_t sum = (uint64_t)low;
 	for (unsigned r = 1; r < job->ranks; r++) {
-		int64_t x = integer(o, (uint16_t)r, i);
+		int64_t x = integer(o, key[r], i);
 		low = x < low ? x : low;
 		high = x > high ? x : high;
 		sum += (uint64_t)x;
@@ -221,16 +244,14 @@ static void expect_integer(const struct tensor_op *o, const struct tensor_job *j
 	memcpy((uint8_t *)o->expect + i * element_bytes(o), &v, element_bytes(o));
 }
 
-/* The exponent that all ranks agree on for elements [at, at + n): quant.h's text. */
-static int block_exponent(const struct tensor_op *o, unsigned ranks, uint64_t at, uint64_t n)
+/* The exponent that all ranks agree on for a block's elements: quant.h's text. */
+static int block_exponent(const double *block, uint64_t elements)
 {
 	double largest = 0;
-	for (unsigned r = 0; r < ranks; r++) {
-		for (uint64_t i = at; i < at + n; i++) {
-			double x = fabs(number(o, (uint16_t)r, i));
-			if (isfinite(x) && x > largest)
-				largest = x;
-		}
+	for (uint64_t i = 0; i < elements; i++) {
+		double x = fabs(block[i]);
+		if (isfinite(x) && x > largest)
+			largest = x;
 	}
 	if (largest == 0)
 		return INT16_MIN;
@@ -238,14 +259,15 @@ static int block_exponent(const struct tensor_op *o, unsigned ranks, uint64_t at
 	return frexp(largest, &e) == 0.5 ? e - 1 : e;
 }
 
-static float fixed_element(const struct tensor_op *o, const struct tensor_job *job, uint64_t i,
-			   int e)
+/* Of what each rank has, `stride` elements apart. */
+static float fixed_element(const struct tensor_op *o, const struct tensor_job *job,
+			   const double *has, uint64_t stride, int e)
 {
 	double m = floor(2147483646.0 / job->ranks), f = e == INT16_MIN ? 0 : ldexp(m, -e);
 	double special = 0;
 	int64_t sum = 0;
 	for (unsigned r = 0; r < job->ranks; r++) {
-		double x = number(o, (uint16_t)r, i);
+		double x = has[r * stride];
 		if (isfinite(x))
 			sum += (int64_t)rint(x * f);
 		else
@@ -258,35 +280,45 @@ static float fixed_element(const struct tensor_op *o, const struct tensor_job *j
 	return (float)((double)sum * step);
 }
 
-static void expect_fixed(const struct tensor_op *o, const struct tensor_job *job)
+static void expect_fixed(const struct tensor_op *o, const struct tensor_job *job,
+			 const uint64_t *key)
 {
 	float *to = o->expect;
+	double *block = malloc(sizeof *block * job->ranks * job->block);
 	for (uint64_t at = 0; at < o->op.count; at += job->block) {
 		uint64_t rest = o->op.count - at;
 		uint64_t n = rest < job->block ? rest : job->block;
-		int e = block_exponent(o, job->ranks, at, n);
-		for (uint64_t i = at; i < at + n; i++)
-			to[i] = fixed_element(o, job, i, e);
+		for (unsigned r = 0; r < job->ranks; r++)
+			for (uint64_t i = 0; i < n; i++)
+				block[r * n + i] = number(o, key[r], at + i);
+		int e = block_exponent(block, job->ranks * n);
+		for (uint64_t i = 0; i < n; i++)
+			to[at + i] = fixed_element(o, job, &block[i], n, e);
 	}
+	free(block);
 }
 
 void tensor_expect(struct tensor_op *o, const struct tensor_job *job)
 {
 	o->expect = malloc(o->op.count * element_bytes(o) + 1);
-	if (o->op.mode == FAN_FIXED) {
-		expect_fixed(o, job);
+	if (o->op.op == FAN_BCAST && !is_float(o->op.dtype)) {
+		fill(o, o->op.root, o->expect);
 		return;
 	}
-	for (uint64_t i = 0; i < o->op.count; i++) {
-		if (o->op.op == FAN_BCAST && is_float(o->op.dtype))
-			put_float(o, i, number(o, o->op.root, i));
-		else if (o->op.op == FAN_BCAST)
-			put_input(o, o->op.root, i, (uint8_t *)o->expect + i * element_bytes(o));
+	uint64_t *key = malloc(sizeof *key * job->ranks);
+	for (unsigned r = 0; r < job->ranks; r++)
+		key[r] = key_of(o, (uint16_t)r);
+	if (o->op.mode == FAN_FIXED)
+		expect_fixed(o, job, key);
+	for (uint64_t i = 0; i < o->op.count && o->op.mode != FAN_FIXED; i++) {
+		if (o->op.op == FAN_BCAST)
+			put_float(o, i, number(o, key_of(o, o->op.root), i));
 		else if (is_float(o->op.dtype))
-			expect_float(o, job, i);
+			expect_float(o, job, key, i);
 		else
-			expect_integer(o, job, i);
+			expect_integer(o, job, key, i);
 	}
+	free(key);
 }
 
 static uint8_t *guarded(size_t bytes)
