@@ -5,6 +5,7 @@
     meson-results.py FOLDER LOG.json LABEL SUITE...
     meson-results.py FOLDER LOG.json LABEL --tests NAME...
     meson-results.py --named FOLDER PREFIX      only the names of unit programs that begin so
+    meson-results.py --programs FOLDER SUITE    the programs that tests of the suite are, for ninja
 
 FOLDER is a build folder, LOG.json what "meson test --logbase" left there.  Prints
 "passed|failed|skipped<TAB>NAME (LABEL)<TAB>SECONDS<TAB>NOTE" for every test that the
@@ -33,6 +34,16 @@ def named(folder, prefix):
         name = test["name"]
         if os.path.basename(test["cmd"][0]) == name and re.match(prefix + "([_-]|$)", name):
             print(name)
+
+
+def programs(folder, suite):
+    """Files of the build folder that its tests of a suite are, but for scripts and what is installed."""
+    top = os.path.abspath(folder) + "/"
+    for test in tests(folder):
+        if suite in {own.split(":")[-1] for own in test["suite"]} and test["cmd"][0].startswith(
+            top
+        ):
+            print(test["cmd"][0][len(top) :])
 
 
 def expected(folder, suites):
@@ -82,6 +93,8 @@ def main(folder, path, label, suites):
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--named"] and len(sys.argv) == 4:
         sys.exit(named(*sys.argv[2:]))
+    if sys.argv[1:2] == ["--programs"] and len(sys.argv) == 4:
+        sys.exit(programs(*sys.argv[2:]))
     if len(sys.argv) < 5:
         sys.exit(__doc__)
     sys.exit(main(sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4:]))

@@ -159,17 +159,8 @@ programs() { # PREFIX...: what is made of the sources that begin so
         done
 }
 
-unit_programs() { # LAYER...: test/unit/net/udp.c makes test/unit/net_udp
-        for layer; do
-                find test/unit/"$layer" -name '*.c' | sort | while read -r file; do
-                        file=${file#test/unit/}
-                        echo "test/unit/$(echo "${file%.c}" | tr / _)"
-                done
-        done
-}
-
 # Lines for backtraces, no variables.  What fails ends the program, so nothing is compiled to go on.
-# Only what computes for long is optimised (`hot` in src/meson.build), but all of it for fuzzers.
+# Only what computes for long is optimised (`hot` in src/meson.build), but all of it a little for fuzzers.
 SANITIZE='-Dbuildtype=debugoptimized -Db_lundef=false -Dmpi=disabled'
 SOME_HOT='-Doptimization=0'
 SANITIZE_ARGS='-g1 -fno-sanitize-recover=all'
@@ -181,8 +172,16 @@ step_build_gcc() {
 }
 
 # LLVM's linker takes half of the processor time of the other for a program with a sanitizer.
-# The program, with all of src: the tests are compiled by clang in build-asan.
-step_build_clang() { CC=clang CC_LD=lld configure build-clang && ninja -C build-clang fanin fanin-planner; }
+# What clang makes of core's loops; all else, and the tests, it compiles in build-asan, which other runs than
+# the whole one lack.
+step_build_clang() {
+        CC=clang CC_LD=lld configure build-clang $SOME_HOT || return
+        if [ "${FAN_CHECK_KIND-}" = whole ]; then
+                ninja -C build-clang fanin
+        else
+                ninja -C build-clang fanin fanin-planner
+        fi
+}
 
 step_build_asan() {
         # shellcheck disable=SC2086  # words are wanted
@@ -202,12 +201,12 @@ step_gcc_sanitizers() {
 step_build_tsan() {
         # shellcheck disable=SC2046,SC2086  # words are wanted
         CC=clang CC_LD=lld configure build-tsan $SANITIZE $SOME_HOT -Db_sanitize=thread -Dc_args=-g1 &&
-                ninja -C build-tsan fanin fanin-planner $(unit_programs net lib)
+                ninja -C build-tsan fanin fanin-planner $(python3 tools/meson-results.py --programs build-tsan net)
 }
 
 step_build_fuzz() {
         # shellcheck disable=SC2046,SC2086  # words are wanted
-        CC=clang CC_LD=lld configure build-fuzz $SANITIZE -Db_sanitize=address,undefined \
+        CC=clang CC_LD=lld configure build-fuzz $SANITIZE -Doptimization=1 -Db_sanitize=address,undefined \
                 -Dfuzz=true -Dc_args="$SANITIZE_ARGS -fsanitize=fuzzer-no-link" &&
                 ninja -C build-fuzz test/fuzz/corpora.list $(programs test/fuzz/fuzz_)
 }
@@ -308,7 +307,7 @@ results() { # FOLDER LABEL SUITE... | --tests NAME...
         return $bad
 }
 
-# Without the suite "seeds": steps faults and scenarios run these and many more.
+# Without the suite "seeds": steps faults, scenarios and test-asan run these, and many more.
 step_test_gcc() {
         need build-gcc && suites build gcc unit plan trace sim long
 }
@@ -542,6 +541,6 @@ quick_steps='seeds-gcc net-gcc' # not of a whole run
 
 # On another Debian than 12: the code as its compilers and libraries have it.
 elsewhere_waiting='python net-gcc mpi'
-elsewhere_computing='test-gcc core-symbols lib-symbols install pip'
+elsewhere_computing='test-gcc seeds-gcc core-symbols lib-symbols install pip'
 
 step_seeds_gcc() { need build-gcc && suites build gcc seeds; }
