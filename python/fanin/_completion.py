@@ -27,6 +27,7 @@ import torch
 from torch._C._distributed_c10d import Work
 
 from ._compiled import skipped, untraced
+from ._store import seconds_of
 
 QUEUE_MAX = 1024  # works that wait for one thread; then a start waits
 LAZY_MAX = 64  # of these, that have not been waited for; then the thread sees to them
@@ -357,11 +358,11 @@ class FaninWork(Work):
     # What PyTorch calls.
 
     @untraced
-    def wait(self, timeout: datetime.timedelta | None = None) -> bool:
+    def wait(self, timeout: datetime.timedelta | float | None = None) -> bool:
         """Block until it has ended; FaninError or RuntimeError: how it failed."""
         if timeout:
             self._want()
-            if not self._await(timeout.total_seconds()):
+            if not self._await(seconds_of(timeout)):
                 raise RuntimeError(f"not ended within {timeout}")
         else:
             self.complete()

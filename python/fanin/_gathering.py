@@ -19,7 +19,7 @@ import time
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from . import _waiting
-from ._store import FIRST_S, LAST_S, PatientStore
+from ._store import FIRST_S, LAST_S, PatientStore, seconds_of
 from .errors import JoinTimeoutError
 
 JOIN_S = 30.0  # of a join, once all ranks have come: as the library's
@@ -352,9 +352,9 @@ class Monitored:
 
 
 def monitored_barrier(
-    of: Any, number: int, limit: datetime.timedelta | None, all_ranks: bool
+    of: Any, number: int, limit: datetime.timedelta | float | None, all_ranks: bool
 ) -> None:
     """The barrier number `number` of the ranks of a Membership."""
     if of.size > 1:
-        seconds = UNBOUND_S if limit is None else limit.total_seconds()
+        seconds = UNBOUND_S if limit is None else seconds_of(limit)
         Monitored(of.store, of.rank, of.size, number, of.gone).wait(seconds, all_ranks)

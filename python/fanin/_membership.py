@@ -20,7 +20,7 @@ from ._elastic import Place
 from ._marks import in_words
 from ._store import PatientStore
 from .communicator import Communicator, Operation
-from .errors import BusyError, FaninError, InvalidError, RankLostError
+from .errors import BusyError, FaninError, InvalidError, RankLostError, StalledError
 
 logger = logging.getLogger("fanin")
 
@@ -139,18 +139,14 @@ class Membership:
         except InvalidError:
             raise
         except FaninError as error:
-            told = in_words(error)
-            self.fail(told)
-            raise told from None
+            raise self._failed(error) from None
 
     def wait(self, op: Operation[Any]) -> None:
         """Wait for it, and keep what ends it for all."""
         try:
             op.wait()
         except FaninError as error:
-            told = in_words(error)
-            self.fail(told)
-            raise told from None
+            raise self._failed(error) from None
 
     def fail(self, error: FaninError) -> None:
         """Keep the first error."""
@@ -189,6 +185,14 @@ class Membership:
             self.communicator.close()
 
     # Within.
+
+    def _failed(self, error: FaninError) -> FaninError:
+        """What ends an operation, for the user, kept."""
+        told = in_words(error)
+        if isinstance(told, StalledError) and self._patience.operation is not None:
+            told = StalledError(f"{told}: the group's timeout is over", told.code)
+        self.fail(told)
+        return told
 
     def _patiently(self, start: Start) -> Operation[Any]:
         assert self.communicator is not None

@@ -16,6 +16,11 @@ FIRST_S, LAST_S = 0.0005, 0.02  # between two looks: they become rarer
 TOLD = ".told"
 
 
+def seconds_of(limit: datetime.timedelta | float) -> float:
+    """Of a time as PyTorch takes it."""
+    return limit.total_seconds() if isinstance(limit, datetime.timedelta) else float(limit)
+
+
 class PatientStore(Store):
     """What only this class has written can be waited for in `store`."""
 

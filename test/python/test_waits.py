@@ -57,7 +57,8 @@ def test_a_rank_that_does_not_take_part_is_named_after_the_groups_timeout():
         for name, seconds in {"group": "1.5", "default": "2.5"}.items():
             error, text = answer[name]
             assert error == "StalledError"
-            assert f"no progress for {seconds} s: rank 2 did not take part" in text
+            end = "rank 2 did not take part: the group's timeout is over"
+            assert text == f"no progress for {seconds} s: {end}"
 
 
 def test_fanins_own_timeout_wins():

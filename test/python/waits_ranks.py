@@ -118,7 +118,7 @@ def monitored():
     """New groups whose first call it is."""
     rank, size = dist.get_rank(), dist.get_world_size()
     groups = [dist.new_group(timeout=PATIENT) for _ in range(5)]
-    short = datetime.timedelta(seconds=0.5) if rank == 0 else PATIENT
+    short = 0.5 if rank == 0 else PATIENT
     dist.monitored_barrier(groups[0])
     dist.monitored_barrier(groups[0], wait_all_ranks=True)
     answer = {"sum": total(groups[0])}
