@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan.c - `fanin plan`: where gradients are summed, and on which paths. */
+#include "plan.h"
+
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -12,7 +14,6 @@
 #include "cmd/end.h"
 #include "core/base/err.h"
 #include "page/page.h"
-#include "plan.h"
 #include "plan/bound.h"
 #include "plan/install.h"
 #include "plan/picture.h"

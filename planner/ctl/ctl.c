@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "ctl_priv.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/awake.h"
-#include "ctl_priv.h"
 #include "plan/topo_json.h"
 
 void ctl_note(struct fan_ctl *c, const char *format, ...)

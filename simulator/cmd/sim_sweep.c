@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sim_sweep.c - one run for each combination of values, several at a time. */
-#include "sim.h"
-
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -12,6 +10,7 @@
 #include <unistd.h>
 
 #include "file/file.h"
+#include "sim.h"
 #include "sim/experiment.h"
 #include "sim/timeline.h"
 #include "sim/trace.h"

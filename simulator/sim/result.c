@@ -3,10 +3,11 @@
  *
  * All times are whole nanoseconds divided by 1e9, all sums are taken in a fixed order: the
  * same run prints the same text on every machine. */
+#include "result.h"
+
 #include <stdlib.h>
 
 #include "experiment.h"
-#include "result.h"
 
 static int by_value(const void *a, const void *b)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trainer.h"
+#include "trainer_priv.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 #include "core/worker/in_step.h"
 #include "pages.h"
-#include "trainer_priv.h"
 
 #define OP_POISON   0x5c
 #define PAUSE_MAX   8			/* doublings of the pause before a job begins again */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gate.h"
+#include "gate_priv.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/wire/envelope.h"
-#include "gate_priv.h"
 
 #define STRIDE_STEP 64
 #define RANKS_AT    18 /* of a RELAY: 0, it tells of no job */

@@ -2,15 +2,14 @@
 /* doctor_path.c - does the switch answer, what does it say, how fast is the path, and how much does
  * it lose?  doctor_mtu.c finds the packet size. */
 #include <errno.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
-
-#include <linux/ethtool.h>
-#include <linux/sockios.h>
 
 #include "doctor.h"
 #include "doctor_echo.h"

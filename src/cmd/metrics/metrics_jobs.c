@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* metrics_jobs.c - what shards tell about their jobs, as families of metrics. */
+#include "metrics_jobs.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/rank_set.h"
-#include "metrics_jobs.h"
 #include "net/logline.h"
 
 #define JOBS_MAX (FAN_SHARDS_MAX * FAN_JOBS_MAX)

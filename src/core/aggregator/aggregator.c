@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "aggregator_priv.h"
 
+#include <assert.h>
+
 #include "control.h"
 #include "core/sum/reduce.h"
 #include "core/sum/round_add.h"
@@ -9,7 +11,6 @@
 #include "partials.h"
 #include "report.h"
 #include "tree_uplink.h"
-#include <assert.h>
 
 #define OF_MEMBERS                                                                                 \
 	(1u << FAN_TYPE_DATA | 1u << FAN_TYPE_PARTIAL | 1u << FAN_TYPE_PROBE |                     \

@@ -2,6 +2,8 @@
 /* control.c - the switch's control messages, group tests and health checks. */
 #include "control.h"
 
+#include <assert.h>
+
 #include "admission.h"
 #include "aggregator_priv.h"
 #include "core/base/awake.h"
@@ -10,7 +12,6 @@
 #include "partials.h"
 #include "report.h"
 #include "tree_uplink.h"
-#include <assert.h>
 
 /* Something about a job's timers has changed: let tick have a look. */
 static void touch(struct fan_aggregator *ag)

@@ -3,9 +3,10 @@
  * of their control messages, and reminders to the switches. */
 #include "partials.h"
 
+#include <assert.h>
+
 #include "aggregator_priv.h"
 #include "control.h"
-#include <assert.h>
 
 #define US 1000u
 

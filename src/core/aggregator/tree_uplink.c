@@ -6,9 +6,10 @@
  * versa; which ranks are to blame is known only on the level where it happened. */
 #include "tree_uplink.h"
 
+#include <assert.h>
+
 #include "aggregator_priv.h"
 #include "control.h"
-#include <assert.h>
 
 #define PATIENCE_MS UINT32_MAX /* the workers' timers decide, not the uplink's */
 #define RESERVED    2u	       /* items kept for what a step has to tell the members */

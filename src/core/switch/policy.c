@@ -2,6 +2,7 @@
 /* policy.c - the policies by number, and what those have in common that do nothing about slow
  * ranks: slots by hash, or in a stretch of the job's own; and what is unaggregated goes up. */
 #include "policy.h"
+
 #include "switch_priv.h"
 
 const struct fan_slot_policy *fan_slot_policy(enum fan_policy number)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "policy_sa_atp.h"
+
 #include "path.h"
 #include "relay.h"
 #include "switch_priv.h"

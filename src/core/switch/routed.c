@@ -2,6 +2,7 @@
 /* routed.c - the switch where jobs have routes: from where a packet came,
  * and where it goes next. */
 #include "routed.h"
+
 #include "relay.h"
 #include "switch_priv.h"
 

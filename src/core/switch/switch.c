@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "switch_priv.h"
+
 #include "child.h"
 #include "core/wire/query.h"
 #include "heard.h"
@@ -6,7 +8,6 @@
 #include "relay.h"
 #include "routed.h"
 #include "stats.h"
-#include "switch_priv.h"
 
 #define FROM_BELOW                                                                                 \
 	(1u << FAN_TYPE_DATA | 1u << FAN_TYPE_PARTIAL | 1u << FAN_TYPE_PROBE |                     \

@@ -2,7 +2,6 @@
 #include "wire.h"
 
 #include <assert.h>
-
 #include <string.h>
 
 #if defined(__x86_64__)

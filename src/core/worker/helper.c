@@ -2,6 +2,7 @@
 /* helper.c - a worker that keeps sums for slow ranks: what the switch gives it to keep, and
  * asks of it.  helper_cache.h; doc/protocol/run-ahead.md. */
 #include "helper.h"
+
 #include "worker_priv.h"
 
 /* How does `frag` stand to what this worker has? */

@@ -2,9 +2,10 @@
 /* run_ahead.c - how far ahead of the slowest rank a worker may be. */
 #include "run_ahead.h"
 
+#include <assert.h>
+
 #include "core/wire/progress.h"
 #include "worker_priv.h"
-#include <assert.h>
 
 #define LEAST_BURSTS 4
 #define LEAST_FRAGS  256u

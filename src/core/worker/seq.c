@@ -2,8 +2,9 @@
 /* seq.c - what a worker, or its switch, misses by number. */
 #include "seq.h"
 
-#include "worker_priv.h"
 #include <assert.h>
+
+#include "worker_priv.h"
 
 static struct fan_lost_result *ask_at(struct fan_worker *w, unsigned n)
 {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* transfer.c - a worker's fragments in flight: what is sent, and what a result tells. */
+#include "transfer.h"
+
 #include <assert.h>
 
 #include "core/wire/partial.h"
 #include "op_source.h"
 #include "run_ahead.h"
 #include "seq.h"
-#include "transfer.h"
 #include "worker_priv.h"
 
 /* Probes for one contribution that leave it to the switch whether the result may still be in

@@ -5,8 +5,9 @@
  * sum does not change meanwhile: it can be sent again at any time. */
 #include "tree_source.h"
 
-#include "worker_priv.h"
 #include <assert.h>
+
+#include "worker_priv.h"
 
 static struct fan_round *round_of(const struct fan_worker *w, uint64_t frag)
 {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* submit.c - how callers start operations. */
-#include "net/clock.h"
-
 #include <assert.h>
 
+#include "net/clock.h"
 #include "rank.h"
 
 /* With the lock held.  FAN_OK: there is room for `count` more. */
