@@ -48,7 +48,7 @@ void controller_close(void *ctx, unsigned conn)
 	s->peer[conn].closing = true;
 }
 
-/* ---- opening ------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 /* The socket of a controller that has ended may be left over; one that answers is not replaced. */
 static int listen_unix(const char *path)
@@ -130,8 +130,7 @@ void controller_shut(struct controller_sockets *s, const char *path)
 	}
 }
 
-/* ---- daemons and workers ----------------------------------------------------------------------
- */
+/* ---- daemons and workers ---- */
 
 bool controller_is_from(void *ctx, unsigned conn, const char *host)
 {
@@ -288,8 +287,7 @@ static void sweep(struct controller_sockets *s)
 	}
 }
 
-/* ---- people -----------------------------------------------------------------------------------
- */
+/* ---- people ---- */
 
 static void accept_asker(struct controller_sockets *s)
 {
@@ -382,8 +380,7 @@ static void end_slow_askers(struct controller_sockets *s)
 		}
 }
 
-/* ---- all ----------------------------------------------------------------------------------------
- */
+/* ---- all ---- */
 
 /* True: stop. */
 static bool heed(struct controller_sockets *s, const struct epoll_event *ev)

@@ -111,7 +111,7 @@ static const struct args_command command = {
 	sizeof options / sizeof options[0],
 };
 
-/* ---- in ------------------------------------------------------------------------ */
+/* ---- in ---- */
 
 /* The plan of --from or --plan, if there is one.  0, or the exit status. */
 static int load_plan(struct fan_plan *old, const struct fan_topo *t, const struct plan_args *a,
@@ -147,7 +147,7 @@ static int load_plan(struct fan_plan *old, const struct fan_topo *t, const struc
 	return err ? EXIT_BAD : 0;
 }
 
-/* ---- plans ----------------------------------------------------------------------- */
+/* ---- plans ---- */
 
 static double seconds(void)
 {

@@ -10,7 +10,7 @@
 
 #define SECOND 1e9
 
-/* ---- as JSON ------------------------------------------------------------------------------- */
+/* ---- as JSON ---- */
 
 static const char *const kinds[] = {"worker", "switch", "server"};
 static const char *const states[] = {"never", "up", "gone"};
@@ -137,7 +137,7 @@ json_t *fan_ctl_status(const struct fan_ctl *c, uint64_t now_ns)
 			 ctl_links_json(c), "jobs", jobs, "events", events_json(c));
 }
 
-/* ---- as text -------------------------------------------------------------------------------- */
+/* ---- as text ---- */
 
 struct text {
 	char *at;
@@ -261,7 +261,7 @@ static void say_why(struct text *t, const struct fan_ctl *c, const char *name)
 	}
 }
 
-/* ---- orders --------------------------------------------------------------------------------- */
+/* ---- orders ---- */
 
 static void order_admit(struct text *t, struct fan_ctl *c, json_t *said)
 {

@@ -75,7 +75,7 @@ uint32_t ctl_job_named(const struct fan_ctl *c, const char *name)
 	return CTL_NONE;
 }
 
-/* ---- begin and end -------------------------------------------------------------------- */
+/* ---- begin and end ---- */
 
 /* From which hosts nodes dial, where the topology says so: plans do without it. */
 static int load_addresses(struct fan_ctl *c, const json_t *root, struct fan_why *why)
@@ -180,7 +180,7 @@ void fan_ctl_free(struct fan_ctl *c)
 	free(c);
 }
 
-/* ---- events in ------------------------------------------------------------------------- */
+/* ---- events in ---- */
 
 void fan_ctl_opened(struct fan_ctl *c, uint64_t now_ns, unsigned conn)
 {

@@ -15,7 +15,7 @@
 #define CTL_MS		  UINT64_C(1000000)
 #define CTL_REFUSALS_MAX  4 /* of a job's routes, until it waits for something to change */
 
-/* ---- nodes: switches and servers of the topology, and its workers --------------------- */
+/* ---- nodes: switches and servers of the topology, and its workers ---- */
 
 enum ctl_node_state { CTL_NEVER, CTL_UP, CTL_GONE };
 
@@ -42,7 +42,7 @@ struct ctl_node {
 	uint64_t stray_ns; /* when they may go */
 };
 
-/* ---- links ------------------------------------------------------------------------------ */
+/* ---- links ---- */
 
 /* As many as the topology has, in its order.  Both ends of those that are watched are daemons. */
 enum ctl_link_state {
@@ -62,7 +62,7 @@ struct ctl_link {
 	double load_gbps;  /* used by others in each direction, as `load` says */
 };
 
-/* ---- routes: what is or was installed under a number ------------------------------------ */
+/* ---- routes: what is or was installed under a number ---- */
 
 struct ctl_entry {
 	uint32_t from, next; /* nodes; from CTL_NONE: workers */
@@ -103,7 +103,7 @@ struct ctl_route {
 	bool broken;			/* a switch has refused it */
 };
 
-/* ---- jobs ------------------------------------------------------------------------------- */
+/* ---- jobs ---- */
 
 struct ctl_part {
 	uint64_t from, to; /* its cut */
@@ -154,7 +154,7 @@ struct ctl_job {
 	char why[FAN_WHY_BYTES];     /* why it is planned so, or is not */
 };
 
-/* ---- all ---------------------------------------------------------------------------------- */
+/* ---- all ---- */
 
 enum ctl_conn_kind { CTL_CONN_FREE, CTL_CONN_NEW, CTL_CONN_NODE, CTL_CONN_WORKER };
 

@@ -10,7 +10,7 @@
 
 #define WORTH 1.1 /* so much more rate is worth moving what could stay */
 
-/* ---- the topology as it is ----------------------------------------------------------------- */
+/* ---- the topology as it is ---- */
 
 static bool is_up(const struct ctl_draft *d, uint32_t node)
 {
@@ -95,7 +95,7 @@ static int make_topo(struct ctl_draft *d)
 	return err;
 }
 
-/* ---- the plan ------------------------------------------------------------------------------ */
+/* ---- the plan ---- */
 
 void ctl_add_trees(json_t *trees, json_t *assignments, const struct ctl_job *j)
 {
@@ -199,7 +199,7 @@ static int make_plan(struct ctl_draft *d)
 	return err;
 }
 
-/* ---- what follows from it ------------------------------------------------------------------- */
+/* ---- what follows from it ---- */
 
 /* Slots that each switch has, at least. */
 static uint32_t slots_to_share(const struct ctl_draft *d)

@@ -12,7 +12,7 @@
 #include "ctl_priv.h"
 #include "plan/topo_json.h"
 
-/* ---- lines out ---------------------------------------------------------------------------- */
+/* ---- lines out ---- */
 
 /* What the part is called at its aggregator.  Later lives must not meet members of earlier ones,
  * and have the same tenant: the name begins with the job's and '/'. */
@@ -74,7 +74,7 @@ static void send_move(struct fan_ctl *c, const struct ctl_job *j, uint32_t part,
 			   "at", c->node[r->join[rank]].listen, "gbps", j->part[part].gbps));
 }
 
-/* ---- settling ----------------------------------------------------------------------------- */
+/* ---- settling ---- */
 
 static bool routes_are_there(const struct ctl_job *j)
 {
@@ -162,7 +162,7 @@ void ctl_job_settle(struct fan_ctl *c, uint32_t job)
 			send_parts(c, j, r);
 }
 
-/* ---- lines in ----------------------------------------------------------------------------- */
+/* ---- lines in ---- */
 
 struct join {
 	const char *job;
@@ -365,7 +365,7 @@ void ctl_job_tick(struct fan_ctl *c)
 	}
 }
 
-/* ---- lives -------------------------------------------------------------------------------- */
+/* ---- lives ---- */
 
 void ctl_job_unplan(struct fan_ctl *c, struct ctl_job *j, uint32_t ms)
 {

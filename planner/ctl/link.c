@@ -47,7 +47,7 @@ uint32_t ctl_link_between(const struct fan_ctl *c, const char *a, const char *b)
 	return CTL_NONE;
 }
 
-/* ---- whom to ask ---------------------------------------------------------------------------- */
+/* ---- whom to ask ---- */
 
 static void age_list(struct ctl_node *n)
 {
@@ -122,7 +122,7 @@ static void send_lists(struct fan_ctl *c)
 	}
 }
 
-/* ---- what they say -------------------------------------------------------------------------- */
+/* ---- what they say ---- */
 
 static bool names(const json_t *list, const char *name)
 {
@@ -151,7 +151,7 @@ void ctl_link_health(struct fan_ctl *c, uint32_t node, const json_t *health)
 	}
 }
 
-/* ---- what follows --------------------------------------------------------------------------- */
+/* ---- what follows ---- */
 
 static uint64_t hold_ns(const struct ctl_link *l)
 {

@@ -33,7 +33,7 @@ static void is_gone(struct fan_ctl *c, uint32_t node, const char *cause)
 		ctl_job_lost_aggregator(c, node);
 }
 
-/* ---- hello ------------------------------------------------------------------------------ */
+/* ---- hello ---- */
 
 struct hello {
 	const char *kind, *name, *listen;
@@ -151,7 +151,7 @@ void ctl_node_hello(struct fan_ctl *c, uint32_t conn, const json_t *line)
 	ctl_route_greet(c, node, h.routes);
 }
 
-/* ---- what it says later ------------------------------------------------------------------- */
+/* ---- what it says later ---- */
 
 static uint64_t count_of(const json_t *o, const char *key)
 {

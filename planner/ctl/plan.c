@@ -17,7 +17,7 @@
 
 #define SAME 0.01 /* of a rate: workers do not get smaller changes */
 
-/* ---- taking it over -------------------------------------------------------------------------- */
+/* ---- taking it over ---- */
 
 /* Keep the plan of a job by itself, with trees numbered from 0: as many as there may be others'. */
 static void keep_plan(struct ctl_job *j, const json_t *report)
@@ -193,7 +193,7 @@ static int take_answer(struct fan_ctl *c, const json_t *answer, struct fan_why *
 	return err;
 }
 
-/* ---- making it ------------------------------------------------------------------------------ */
+/* ---- making it ---- */
 
 static void put_left(const struct fan_ctl *c, json_t *left, uint32_t job, const struct fan_why *why)
 {
@@ -267,7 +267,7 @@ json_t *fan_ctl_draft(struct fan_ctl *c)
 	return answer;
 }
 
-/* ---- here, or apart -------------------------------------------------------------------------- */
+/* ---- here, or apart ---- */
 
 static bool is_overtaken(const struct fan_ctl *c)
 {
@@ -340,7 +340,7 @@ void fan_ctl_planned(struct fan_ctl *c, uint64_t now_ns, const json_t *answer)
 		finish(c);
 }
 
-/* ---- plans from outside ---------------------------------------------------------------------- */
+/* ---- plans from outside ---- */
 
 json_t *ctl_plan_json(const struct fan_ctl *c)
 {

@@ -45,7 +45,7 @@ static uint16_t new_number(struct fan_ctl *c)
 	return 0;
 }
 
-/* ---- from installations ------------------------------------------------------------------- */
+/* ---- from installations ---- */
 
 static uint32_t mapped(const uint32_t *map, uint32_t node)
 {
@@ -182,7 +182,7 @@ bool ctl_route_is(const struct ctl_route *r, const struct fan_install *in,
 	return true;
 }
 
-/* ---- lines out ---------------------------------------------------------------------------- */
+/* ---- lines out ---- */
 
 /* "0-3,7" */
 static json_t *ranks_json(const uint64_t *set)
@@ -328,7 +328,7 @@ uint64_t ctl_route_deadline(const struct fan_ctl *c)
 	return due;
 }
 
-/* ---- lines in ----------------------------------------------------------------------------- */
+/* ---- lines in ---- */
 
 /* A switch does not take it: another number may do, on another plan. */
 static void refused(struct fan_ctl *c, struct ctl_route *r, const struct ctl_node *n,

@@ -52,7 +52,7 @@ static uint32_t near_server(const struct atp *a, uint32_t j, uint32_t s)
 	return a->r.sums_at[a->t->job[j].server[s]];
 }
 
-/* ---- fragment by fragment -------------------------------------------------- */
+/* ---- fragment by fragment ---- */
 
 /* What a job's workers send to the switch near the server if each sends at most `level`. */
 static double overflow(const struct atp *a, uint32_t j, double gbps, double level)
@@ -229,7 +229,7 @@ static int plan_fragments(struct atp *a, double gbps, struct fan_plan *p)
 	return FAN_OK;
 }
 
-/* ---- worker by worker ------------------------------------------------------ */
+/* ---- worker by worker ---- */
 
 static bool take(struct atp *a, uint32_t node, double gbps)
 {
@@ -341,7 +341,7 @@ static int find_leads(struct atp *a)
 	return seen && a->leads ? FAN_OK : FAN_E_NOMEM;
 }
 
-/* ---- the rate -------------------------------------------------------------- */
+/* ---- the rate ---- */
 
 /* The rule at rate `gbps`: is the plan feasible there, and better than `*best`? */
 static int try_rate(struct atp *a, bool workers, double gbps, struct fan_plan *p, double *best)

@@ -206,7 +206,7 @@ static int build(struct exact *x)
 	return x->lp.err;
 }
 
-/* ---- from columns to flows --------------------------------------------------- */
+/* ---- from columns to flows ---- */
 
 /* Hand the workers of a group to the choices that were made. */
 static void read_group(const struct exact *x, uint32_t g, uint32_t s, struct fan_tree *tree)

@@ -29,7 +29,7 @@ struct path {
 	bool sums[ARCS_MAX];
 };
 
-/* ---- how many ------------------------------------------------------------------ */
+/* ---- how many ---- */
 
 uint32_t fan_fit_trees(const struct fan_topo *t, uint32_t job, uint32_t server, uint32_t most)
 {
@@ -66,7 +66,7 @@ bool fan_fit_counts(const struct fan_topo *t, const struct fan_plan *p, uint32_t
 	return true;
 }
 
-/* ---- what follows what ----------------------------------------------------------- */
+/* ---- what follows what ---- */
 
 int fan_fit_open(struct fan_fit *f, const struct fan_topo *t)
 {
@@ -251,7 +251,7 @@ static bool has_circle(struct fan_fit *f, uint32_t arc, uint32_t deep)
 	return false;
 }
 
-/* ---- paths ------------------------------------------------------------------------- */
+/* ---- paths ---- */
 
 static bool append(struct path *p, const struct fan_route *r, bool sums)
 {
@@ -310,7 +310,7 @@ static bool is_fit(struct fan_fit *f, const struct fan_tree *tree, bool *memory)
 	return true;
 }
 
-/* ---- mending ------------------------------------------------------------------------ */
+/* ---- mending ---- */
 
 /* Would the flow fit if it went to `to` by `route`?  Then it does. */
 static bool goes(struct fan_fit *f, const struct fan_tree *tree, struct fan_flow *flow, uint32_t to,

@@ -52,7 +52,7 @@ static void *grow(void *array, uint32_t count, uint32_t *room, size_t bytes, uin
 	return moved;
 }
 
-/* ---- paths ------------------------------------------------------------------------ */
+/* ---- paths ---- */
 
 static int too_long(const struct maker *m, uint32_t tree, uint32_t worker)
 {
@@ -104,7 +104,7 @@ static int find_walk(const struct maker *m, uint32_t number, uint32_t rank, stru
 	return err ? err : check_walk(m, number, worker, w);
 }
 
-/* ---- entries ---------------------------------------------------------------------- */
+/* ---- entries ---- */
 
 /* The stop of the part at `node`, a new one if need be; NONE: no memory. */
 static uint32_t stop_at(struct maker *m, struct fan_install_part *part, uint32_t node)
@@ -265,7 +265,7 @@ static int sort_entries(struct maker *m)
 	return FAN_OK;
 }
 
-/* ---- parts ------------------------------------------------------------------------ */
+/* ---- parts ---- */
 
 static int check_job(const struct maker *m, uint32_t j, uint32_t parts)
 {

@@ -122,7 +122,7 @@ static double fullest(const struct lagrange *l)
 	return most;
 }
 
-/* ---- prices -------------------------------------------------------------------- */
+/* ---- prices ---- */
 
 static void price_resources(struct lagrange *l, double sharp, double most)
 {
@@ -199,7 +199,7 @@ static void price_sums(struct lagrange *l, double sharp)
 			}
 }
 
-/* ---- choices --------------------------------------------------------------------- */
+/* ---- choices ---- */
 
 /* Where a worker of group `g` sends its part for server `s`; the cost of all members. */
 static double choose(const struct lagrange *l, uint32_t g, uint32_t s, uint32_t *place, int *by)
@@ -279,7 +279,7 @@ static double choose_all(struct lagrange *l)
 	return total;
 }
 
-/* ---- rounds ----------------------------------------------------------------------- */
+/* ---- rounds ---- */
 
 static void run(struct lagrange *l)
 {

@@ -50,7 +50,7 @@ void fan_master_close(struct fan_master *m)
 	memset(m, 0, sizeof *m);
 }
 
-/* ---- columns --------------------------------------------------------------------- */
+/* ---- columns ---- */
 
 static void count_flow(struct fan_master *m, const struct fan_flow *f, bool worker)
 {
@@ -145,7 +145,7 @@ static void add_columns(struct fan_master *m)
 	}
 }
 
-/* ---- rows ------------------------------------------------------------------------ */
+/* ---- rows ---- */
 
 /* A resource, and how much it is overloaded. */
 struct over {

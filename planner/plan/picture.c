@@ -127,7 +127,7 @@ void fan_picture_dot(struct fan_text *x, const struct fan_topo *t, const struct 
 	put(x, "}\n");
 }
 
-/* ---- the page -------------------------------------------------------------- */
+/* ---- the page ---- */
 
 struct layout {
 	uint32_t *level; /* by node: 0 is a host */

@@ -91,7 +91,7 @@ int fan_round(struct fan_plan *p, const struct fan_relax *r, const double *split
 	return err;
 }
 
-/* ---- without chance ------------------------------------------------------------ */
+/* ---- without chance ---- */
 
 struct expect {
 	const struct fan_relax *r;
@@ -218,7 +218,7 @@ int fan_round_expect(struct fan_plan *p, const struct fan_relax *r, const double
 	return err;
 }
 
-/* ---- all of them ----------------------------------------------------------------- */
+/* ---- all of them ---- */
 
 /* Trees of another plan, which is emptied. */
 static int take_trees(struct fan_plan *to, const struct fan_topo *t, struct fan_plan *from)

@@ -294,7 +294,7 @@ int fan_make(struct fan_topo *t, const struct fan_make *m, struct fan_why *why)
 	return err;
 }
 
-/* ---- hosts for a network without ------------------------------------------------ */
+/* ---- hosts for a network without ---- */
 
 int fan_attach_parse(struct fan_attach *a, const char *text, struct fan_why *why)
 {

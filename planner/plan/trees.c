@@ -48,7 +48,7 @@ struct grow {
 	double dives;
 };
 
-/* ---- the program ------------------------------------------------------------- */
+/* ---- the program ---- */
 
 /* Workers' own links are in the bound on the rate already. */
 static bool is_own_link(const struct fan_topo *t, uint32_t resource)
@@ -91,7 +91,7 @@ static void take_prices(struct grow *k)
 	}
 }
 
-/* ---- the cheapest tree --------------------------------------------------------- */
+/* ---- the cheapest tree ---- */
 
 static uint32_t cheapest(const struct grow *k, const double *price, struct fan_span span,
 			 double *cost)
@@ -377,7 +377,7 @@ static int ask(struct grow *k, const double *price, bool sure)
 	return added;
 }
 
-/* ---- rounds -------------------------------------------------------------------- */
+/* ---- rounds ---- */
 
 static int run(struct grow *k, double enough, uint32_t rounds)
 {

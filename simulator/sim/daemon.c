@@ -7,7 +7,7 @@
 #define TICKS_MAX (2 * FAN_JOBS_MAX) /* of the node at one time */
 #define SPARES	  64		     /* of slots with an aggregator behind them, for a datagram */
 
-/* ---- what it sends ------------------------------------------------------------------- */
+/* ---- what it sends ---- */
 
 static void send_to(struct fan_sim_daemon *d, const fan_peer *peer, const struct fan_out_item *it,
 		    struct fan_sim_body *body)
@@ -99,7 +99,7 @@ static void send_all(struct fan_sim_daemon *d)
 	fan_out_reset(&d->out);
 }
 
-/* ---- what it counts ------------------------------------------------------------------ */
+/* ---- what it counts ---- */
 
 struct fan_aggregator_stats fan_sim_daemon_aggregator(const struct fan_sim_daemon *d)
 {
@@ -221,7 +221,7 @@ static void sample_slots(struct fan_sim_daemon *d)
 	fan_series_add(d->shares, figure);
 }
 
-/* ---- the actor ----------------------------------------------------------------------- */
+/* ---- the actor ---- */
 
 /* When it looks at its slots again: both series have the same times. */
 static uint64_t look_ns(const struct fan_sim_daemon *d)
@@ -278,7 +278,7 @@ static uint64_t deadline(void *self)
 
 static const struct fan_actor_ops ops = {recv_packet, tick, deadline};
 
-/* ---- its lives ----------------------------------------------------------------------- */
+/* ---- its lives ---- */
 
 bool fan_sim_daemon_init(struct fan_sim_daemon *d, struct fan_sim *s, uint32_t node)
 {
@@ -380,7 +380,7 @@ void fan_sim_daemon_free(struct fan_sim_daemon *d)
 	free(d->out.scratch);
 }
 
-/* ---- what costs its node capacity ---------------------------------------------------- */
+/* ---- what costs its node capacity ---- */
 
 /* The entry of what `from` sends of this rank: that of its switch, or that of workers. */
 static const struct fan_route_entry *entry_of(const struct fan_route_config *r,

@@ -7,7 +7,7 @@
 #define GROUP_PORT    23846
 #define STEPS_BETWEEN 65536 /* two looks at the progress */
 
-/* ---- changes ------------------------------------------------------------------------ */
+/* ---- changes ---- */
 
 static uint64_t conductor_deadline(void *self)
 {
@@ -77,7 +77,7 @@ static bool begin_conductor(struct fan_experiment *e)
 	return true;
 }
 
-/* ---- jobs, and those who sum for them ---------------------------------------------- */
+/* ---- jobs, and those who sum for them ---- */
 
 /* The daemon of `node` has an aggregator, or slots that jobs share. */
 static bool place_daemon(struct fan_experiment *e, uint32_t node, bool aggregator, bool slots)

@@ -63,7 +63,7 @@ __attribute__((format(printf, 4, 5))) static void add(struct table *t, uint64_t 
 		t->macs[t->m->layers - 1] = macs;
 }
 
-/* ---- images ------------------------------------------------------------------- */
+/* ---- images ---- */
 
 /* A convolution of `side` x `side` outputs. */
 static void conv(struct table *t, const char *name, uint64_t in, uint64_t out, uint64_t kernel,
@@ -148,7 +148,7 @@ static void resnet(struct table *t, unsigned depth)
 	dense(t, "fc", in, IMAGE_CLASSES, 1);
 }
 
-/* ---- words ----------------------------------------------------------------------- */
+/* ---- words ---- */
 
 static void part(struct table *t, unsigned layer, const char *name, uint64_t in, uint64_t out)
 {
@@ -205,7 +205,7 @@ static void gpt2(struct table *t, unsigned layers)
 	add(t, 0, GPT2_WORDS * width * TOKENS, "head"); /* its matrix is wte */
 }
 
-/* ---- recommendation ------------------------------------------------------------- */
+/* ---- recommendation ---- */
 
 static void ncf(struct table *t, unsigned depth)
 {
@@ -220,7 +220,7 @@ static void ncf(struct table *t, unsigned depth)
 	dense(t, "score", 128, 1, 1);
 }
 
-/* ---- all -------------------------------------------------------------------------------- */
+/* ---- all ---- */
 
 static const struct {
 	const char *name;

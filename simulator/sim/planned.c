@@ -13,7 +13,7 @@
 #define WINDOW_MIN 4	/* of a part, however small */
 #define PACE_MIN   1e-6 /* Gb/s, as a job's pace: a part with less has next to nothing to send */
 
-/* ---- parts ------------------------------------------------------------------------ */
+/* ---- parts ---- */
 
 /* By rank: the names that `key` of the plan's workers has, or of their join by that route. */
 static json_t *names_of(const json_t *plan, const char *job, json_int_t route)
@@ -185,7 +185,7 @@ int fan_scenario_read_cut(struct fan_model *m, const json_t *cut, struct fan_rea
 	return 0;
 }
 
-/* ---- routes of switches ------------------------------------------------------------ */
+/* ---- routes of switches ---- */
 
 /* "0-3,7".  False: it is nothing of the kind. */
 static bool read_ranks(const char *text, uint64_t *set)
@@ -331,7 +331,7 @@ void fan_scenario_entry_put(struct fan_route_entry *to, const struct fan_scenari
 	memcpy(to->ranks, e->ranks, sizeof to->ranks);
 }
 
-/* ---- seats ------------------------------------------------------------------------- */
+/* ---- seats ---- */
 
 int fan_scenario_read_joins(struct fan_scenario *s, struct fan_job_config *c, const json_t *list,
 			    struct fan_reader *r)

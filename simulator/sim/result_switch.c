@@ -15,7 +15,7 @@ static double share(uint64_t part, uint64_t whole)
 	return whole ? (double)part / (double)whole : 0;
 }
 
-/* ---- over time ------------------------------------------------------------------ */
+/* ---- over time ---- */
 
 /* Mean share of the slots, sample by sample. */
 static json_t *share_of_slots(const struct fan_series *s, enum fan_series_figure which,
@@ -89,7 +89,7 @@ static void put_traffic(json_t *o, const struct fan_sim_daemon *d, bool inner)
 	fan_put_count(o, "tx_bytes", inner ? between.down_bytes : d->tx_bytes);
 }
 
-/* ---- who sums for one job, or completes what the shared slots could not ------------ */
+/* ---- who sums for one job, or completes what the shared slots could not ---- */
 
 static json_t *aggregator_json(const struct fan_experiment *e, uint32_t node)
 {
@@ -116,7 +116,7 @@ static json_t *aggregator_json(const struct fan_experiment *e, uint32_t node)
 	return o;
 }
 
-/* ---- who shares slots -------------------------------------------------------------- */
+/* ---- who shares slots ---- */
 
 static void put_slots_counts(json_t *o, const struct fan_switch_stats *st)
 {

@@ -305,7 +305,7 @@ static int read_job(struct fan_scenario *s, const json_t *o, struct fan_reader *
 	return 0;
 }
 
-/* ---- job traces ---------------------------------------------------------------------- */
+/* ---- job traces ---- */
 
 /* One line of a trace; the others of its fields are as `o` says. */
 static int read_trace_line(struct fan_scenario *s, const struct fan_csv *c, const json_t *o,

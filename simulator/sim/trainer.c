@@ -13,7 +13,7 @@
 #define PACED_ITEMS 4			/* packets that leave at once at a pace */
 #define TICKS_MAX   (2 * FAN_AHEAD_MAX) /* of a core at one time */
 
-/* ---- its life ------------------------------------------------------------------ */
+/* ---- its life ---- */
 
 static struct fan_job_seat seat_of(const struct fan_trainer *t)
 {
@@ -180,7 +180,7 @@ static void go(struct fan_trainer *t)
 		end_others(t->shared);
 }
 
-/* ---- reducing ---------------------------------------------------------------------- */
+/* ---- reducing ---- */
 
 static uint64_t buckets_all(const struct fan_trainer *t)
 {
@@ -337,7 +337,7 @@ static void tick_core(struct fan_trainer *t)
 		t->paced_ns = s->now_ns + bytes * UINT64_C(8000000000) / sh->cfg->pace_bps;
 }
 
-/* ---- the actor ----------------------------------------------------------------------- */
+/* ---- the actor ---- */
 
 /* Iterations whose gradients are all there have ended. */
 static void note_spans(struct fan_trainer *t, uint64_t buckets_before)
@@ -442,7 +442,7 @@ static uint64_t deadline(void *self)
 
 static const struct fan_actor_ops ops = {recv_packet, tick, deadline};
 
-/* ---- by ring -------------------------------------------------------------------------- */
+/* ---- by ring ---- */
 
 static void run_ring(struct fan_trainer *t)
 {

@@ -58,7 +58,7 @@ static void note_signal(int signal)
 	ended = 1;
 }
 
-/* ---- rows ---------------------------------------------------------------------------------- */
+/* ---- rows ---- */
 
 static struct row *row_of(struct top_live *l, const char *name, size_t bytes)
 {
@@ -175,7 +175,7 @@ void top_live_take(struct top_live *l, uint64_t now_ns, struct metrics_jobs *job
 	sort(l);
 }
 
-/* ---- drawing --------------------------------------------------------------------------------- */
+/* ---- drawing ---- */
 
 /* Lines of a screen. */
 struct screen {
@@ -321,7 +321,7 @@ void top_live_draw(struct top_live *l)
 	fflush(stdout);
 }
 
-/* ---- keys ------------------------------------------------------------------------------------ */
+/* ---- keys ---- */
 
 static void move_to(struct top_live *l, unsigned row)
 {
@@ -388,8 +388,7 @@ enum top_live_key top_live_wait(struct top_live *l, uint64_t by_ns)
 	return TOP_LIVE_QUIT;
 }
 
-/* ---- the terminal ------------------------------------------------------------------------------
- */
+/* ---- the terminal ---- */
 
 struct top_live *top_live_new(const char *where)
 {

@@ -77,7 +77,7 @@ void fan_mpi_background_free(struct fan_mpi_background *b)
 	free(b);
 }
 
-/* The thread. */
+/* ---- the thread ---- */
 
 static size_t tried_bytes(const struct fan_mpi_background *b, unsigned class)
 {
@@ -164,7 +164,7 @@ static void *run(void *arg)
 	return NULL;
 }
 
-/* The program's thread. */
+/* ---- the program's thread ---- */
 
 /* Give up: all calls go to the MPI until a call that may wait joins a job. */
 static void give_up(struct fan_mpi_group *g)

@@ -34,7 +34,7 @@ bool fan_mpi_what_sum(struct fan_mpi_what *what, struct fan_mpi_sum *sum,
 	return known;
 }
 
-/* All-reduce. */
+/* ---- all-reduce ---- */
 
 static bool begin_allreduce(struct fan_mpi_turn *t, struct fan_mpi_sum *sum, MPI_Count count,
 			    MPI_Datatype type, MPI_Op op, MPI_Comm comm)
@@ -73,7 +73,7 @@ int fan_mpi_allreduce(const void *in, void *out, int count, MPI_Datatype type, M
 	return look_allreduce(in, out, count, type, op, comm);
 }
 
-/* Reduce. */
+/* ---- reduce ---- */
 
 static bool begin_reduce(struct fan_mpi_turn *t, struct fan_mpi_sum *sum, MPI_Count count,
 			 MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm)
@@ -171,7 +171,7 @@ int fan_mpi_bcast(void *buffer, int count, MPI_Datatype type, int root, MPI_Comm
 	return look_bcast(buffer, count, type, root, comm);
 }
 
-/* Barrier. */
+/* ---- barrier ---- */
 
 LOOK static int look_barrier(MPI_Comm comm)
 {

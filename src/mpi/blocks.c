@@ -22,7 +22,7 @@ static bool begin(struct fan_mpi_turn *t, MPI_Comm comm, struct fan_mpi_what *wh
 	return fan_mpi_turn_begin(t, comm, what);
 }
 
-/* Reduce-scatter. */
+/* ---- reduce-scatter ---- */
 
 static bool begin_sum(struct fan_mpi_turn *t, struct fan_mpi_sum *sum, MPI_Count count,
 		      MPI_Datatype type, MPI_Op op, MPI_Comm comm)

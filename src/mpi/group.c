@@ -192,7 +192,7 @@ struct fan_mpi_group *fan_mpi_group_of(MPI_Comm comm)
 	return g;
 }
 
-/* Joining. */
+/* ---- joining ---- */
 
 bool fan_mpi_group_reserve(struct fan_mpi_group *g)
 {
@@ -308,7 +308,7 @@ void fan_mpi_group_join(struct fan_mpi_group *g)
 		join(g);
 }
 
-/* Leaving. */
+/* ---- leaving ---- */
 
 /* MPI_Comm_free and MPI_Comm_disconnect are collective: all leave together. */
 static void leave_together(MPI_Comm comm)
@@ -340,7 +340,7 @@ int fan_mpi_comm_disconnect(MPI_Comm *comm)
 	return FAN_NEXT(Comm_disconnect)(comm);
 }
 
-/* Errors. */
+/* ---- errors ---- */
 
 int fan_mpi_group_result(struct fan_mpi_group *g, int e)
 {

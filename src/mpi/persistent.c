@@ -100,7 +100,7 @@ void fan_mpi_persistent_end(void)
 		PMPI_Comm_free(&twin);
 }
 
-/* Making. */
+/* ---- making ---- */
 
 /* Collective: is `here` true on all ranks? */
 static bool on_all(bool here, MPI_Comm comm)
@@ -187,7 +187,7 @@ int fan_mpi_allreduce_init_c(const void *in, void *out, MPI_Count count, MPI_Dat
 }
 #endif
 
-/* Starting. */
+/* ---- starting ---- */
 
 static int start(struct persistent *p)
 {

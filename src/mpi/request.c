@@ -141,7 +141,7 @@ void fan_mpi_requests_wait(struct fan_mpi_group *g)
 		fan_mpi_requests_pause(&looks);
 }
 
-/* Starting. */
+/* ---- starting ---- */
 
 int fan_mpi_request_start(struct fan_mpi_group *g, const struct fan_mpi_reduction *r, MPI_Comm twin,
 			  int tag, MPI_Request *request)
@@ -306,7 +306,7 @@ int fan_mpi_waitsome(int count, MPI_Request *requests, int *done, int *indices,
 	return FAN_NEXT(Waitsome)(count, requests, done, indices, statuses);
 }
 
-/* Tests only report to MPI first. */
+/* ---- testing, which only reports to MPI first ---- */
 
 int fan_mpi_test(MPI_Request *request, int *flag, MPI_Status *status)
 {

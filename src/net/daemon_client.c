@@ -51,7 +51,7 @@ struct fan_daemon_client {
 	struct sum sum[FAN_JOBS_MAX];
 };
 
-/* ---- saying ------------------------------------------------------------------------ */
+/* ---- saying ---- */
 
 static void tell(const struct fan_daemon_client *a, const struct fan_line *l)
 {
@@ -198,7 +198,7 @@ static int say_health(struct fan_daemon_client *a)
 	return send_json(a, json_pack("{so}", "health", health));
 }
 
-/* ---- heeding ----------------------------------------------------------------------- */
+/* ---- heeding ---- */
 
 /* `count` routes if it is none of them. */
 static unsigned place_of(const struct fan_daemon_client *a, uint16_t route)
@@ -257,7 +257,7 @@ static void tell_refused(struct fan_daemon_client *a)
 	tell(a, &l);
 }
 
-/* ---- neighbours -------------------------------------------------------------------- */
+/* ---- neighbours ---- */
 
 /* From the daemon's own address, so that answers come on the path of contributions. */
 static void open_udp(struct fan_daemon_client *a)
@@ -342,7 +342,7 @@ static void see_neighbours(struct fan_daemon_client *a)
 		turn_neighbours(a, now_ns);
 }
 
-/* ---- orders ------------------------------------------------------------------------ */
+/* ---- orders ---- */
 
 /* Do what the line says.  -errno: the connection is of no use any more. */
 static int heed(struct fan_daemon_client *a, const char *text, size_t bytes)
@@ -371,7 +371,7 @@ static int heed(struct fan_daemon_client *a, const char *text, size_t bytes)
 				: json_pack("{sI}", "ok", id));
 }
 
-/* ---- the line ---------------------------------------------------------------------- */
+/* ---- the line ---- */
 
 static void hang_up(struct fan_daemon_client *a, int e)
 {

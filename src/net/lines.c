@@ -217,7 +217,7 @@ static int put_line(struct fan_lines *l, const char *before, size_t before_bytes
 	return l->connecting ? 0 : flush(l);
 }
 
-/* ---- signed ---------------------------------------------------------------------------- */
+/* ---- signed ---- */
 
 static int put_nonce(struct fan_lines *l)
 {

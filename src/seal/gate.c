@@ -204,7 +204,7 @@ bool fan_gate_is_join(const struct fan_gate *g)
 	return g->join.is_open;
 }
 
-/* Out. */
+/* ---- out ---- */
 
 static bool seal(struct fan_gate *g, const struct fan_seal_head *h, struct fan_out_item *it,
 		 uint8_t *to)

@@ -21,7 +21,7 @@
 
 enum { UP, DOWN, WAYS };
 
-/* ---- sockets ----------------------------------------------------------------------------- */
+/* ---- sockets ---- */
 
 #define FIRST_FD 1000 /* and three more: two pairs */
 #define FDS	 4
@@ -91,7 +91,7 @@ static void open_pair(int fd[2], int first)
 	}
 }
 
-/* ---- two ends, and what is between ------------------------------------------------------- */
+/* ---- two ends, and what is between ---- */
 
 /* From one end to the other. */
 struct way {

@@ -18,7 +18,7 @@
 
 static int always; /* all that fanin can take goes to it */
 
-/* Broadcasts. */
+/* ---- broadcasts ---- */
 
 struct gap {
 	int number;
@@ -91,7 +91,7 @@ static void check_bcasts(void)
 	EXPECT(!one && before == rank, "small broadcasts");
 }
 
-/* All-gathers. */
+/* ---- all-gathers ---- */
 
 /* Each rank sends `count` of `sent`, and gets as much from each as `got_count` of `got`. */
 static void check_allgather(int count, MPI_Datatype sent, int got_count, MPI_Datatype got,
@@ -372,7 +372,7 @@ static void check_early_free(void)
 	EXPECT(sum[1] == ranks, "after MPI_Comm_free");
 }
 
-/* Threads. */
+/* ---- threads ---- */
 
 static void *one_thread(void *arg)
 {

@@ -132,7 +132,7 @@ static void install(struct host_node *h)
 			  "a switch does not like route %u", h->route[i].config.number);
 }
 
-/* ---- its lives ------------------------------------------------------------------------ */
+/* ---- its lives ---- */
 
 static void begin_life(struct host_node *h)
 {
@@ -328,7 +328,7 @@ void host_switch_init(struct host_node *h, struct sim *s, const struct sim_link 
 	s->node[h->node].up = up;
 }
 
-/* ---- routes --------------------------------------------------------------------------- */
+/* ---- routes ---- */
 
 void host_switch_add_route(struct host_node *h, const struct fan_route_config *c)
 {

@@ -71,7 +71,7 @@ static pid_t spawn(const struct family *f)
 	return 0;
 }
 
-/* The switch. */
+/* ---- the switch ---- */
 
 static int listen_somewhere(struct fan_daemon **d, struct fan_daemon_options *so, char *why,
 			    size_t bytes)
@@ -168,7 +168,7 @@ static int start_switch(struct family *f)
 	return told ? 0 : -1;
 }
 
-/* The ranks. */
+/* ---- the ranks ---- */
 
 static int wait_gate(void *ctx)
 {
@@ -212,7 +212,7 @@ static int start_ranks(struct family *f)
 	return 0;
 }
 
-/* The parent. */
+/* ---- the parent ---- */
 
 static void note_end(struct family *f, const char *who, int r, int status)
 {

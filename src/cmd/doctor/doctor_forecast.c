@@ -127,7 +127,7 @@ void doctor_check_summing(struct doctor *d)
 	doctor_value(f, "window_bytes", json_real(d->net.window_bytes));
 }
 
-/* The forecast. */
+/* ---- the forecast ---- */
 
 static const char *size_text(char *text, size_t bytes, uint64_t size)
 {
@@ -247,7 +247,7 @@ void doctor_check_forecast(struct doctor *d)
 	tell_forecast(d, &d->forecast);
 }
 
-/* The proof. */
+/* ---- the proof ---- */
 
 static float element(unsigned rank, size_t i)
 {

@@ -189,7 +189,7 @@ void fan_forecast(struct fan_forecast *f, const struct fan_forecast_net *n, uint
 	f->ns = fmax(links, windows) + n->rtt_ns;
 }
 
-/* What makes it faster. */
+/* ---- what makes it faster ---- */
 
 static int by_rate(const void *a, const void *b)
 {

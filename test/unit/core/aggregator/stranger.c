@@ -112,7 +112,7 @@ static void stranger__query_tells_no_open_fragment(void **state)
 	assert_int_equal(m.oldest, 1030);
 }
 
-/* ---- answers, and what goes to addresses that are not proved -------------------------------- */
+/* ---- answers, and what goes to addresses that are not proved ---- */
 
 /* Bytes that came from an address and went to it.  Address 0 is the stranger's own. */
 enum { ADDRESSES = 4 };
@@ -337,7 +337,7 @@ static void stranger__a_rank_does_not_move_elsewhere(void **state)
 	assert_int_equal(rig.gots, 0);
 }
 
-/* ---- places --------------------------------------------------------------------------------- */
+/* ---- places ---- */
 
 static void is_admitted(const char *name)
 {
@@ -443,8 +443,7 @@ static void stranger__what_it_was_told_is_worth_nothing(void **state)
 	assert_int_equal(forge(job, epoch), FAN_DROP);
 }
 
-/* ---- not a stranger, but old -------------------------------------------------------------------
- */
+/* ---- not a stranger, but old ---- */
 
 /* A worker of 0.1, whose JOIN is no longer than it must be, learns why it cannot come. */
 static void stranger__old_workers_are_told(void **state)
@@ -469,7 +468,7 @@ static void stranger__old_workers_are_told(void **state)
 	assert_int_equal(rig.gots, 0);
 }
 
-/* ---- not a stranger, but many ---------------------------------------------------------------- */
+/* ---- not a stranger, but many ---- */
 
 /* 64 jobs of 2 ranks, as they come by default, fit a default switch; the first have all they can
  * use. */
