@@ -8,7 +8,8 @@
 #
 # And what an object exports is declared where a reader looks for it: of NAME.c in NAME.h, or, if it
 # is a function of the room's object, in the room's public header ROOM.h (its calls are in several
-# files); of ROOM.c also in ROOM_priv.h; of a policy, and of what policies call, in policy.h.
+# files); of ROOM.c also in ROOM_priv.h; of a policy, and of what policies call, in policy.h; of helper/, in the
+# headers of the two rooms that it plugs into.
 #
 # Looks at every object that BUILD makes from src/core/*/*.c, by the compile database;
 # a source without an object is an error, so nothing slips by.  Not for builds with
@@ -65,6 +66,7 @@ headers_of() { # SOURCE
         [ "$name" != "$room" ] || set -- "$@" "${room}_priv.h"
         case $room/$name in
         switch/policy_* | switch/switch) set -- "$@" policy.h ;;
+        helper/*) set -- "$@" ../worker/keeper.h ../switch/run_ahead.h ;;
         esac
         for header; do
                 [ ! -f "$folder/$header" ] || echo "$folder/$header"

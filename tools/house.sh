@@ -19,7 +19,7 @@ ASSERTS_MIN=10        # for 1,000 lines of src/core
 LIB_ASSERTS_MIN=5     # for 1,000 lines of src/lib
 MEMBERS_MAX=40        # of a struct of src/lib
 CIRCLE_MAX=6          # files of src/lib that reach each other
-rooms='base wire recovery sum worker aggregator switch node' # each may include those before it
+rooms='base wire recovery sum worker aggregator switch helper node' # each may include those before it
 bad=0
 
 row() { # WHAT COUNT BOUND HOLDS
@@ -138,6 +138,12 @@ row 'members of the largest struct of src/lib' "$members" "at most $MEMBERS_MAX"
 lib_per=$((lib_asserts * 10000 / lib_lines))
 row 'assertions for 1,000 lines of src/lib' "$((lib_per / 10)).$((lib_per % 10))" "at least $LIB_ASSERTS_MIN" \
         "$((lib_per >= LIB_ASSERTS_MIN * 10))"
+lines_of() { # FOLDER...
+        find "$@" -name '*.[ch]' -exec cat {} + | wc -l
+}
+row 'lines of C in src' "$(lines_of src)" '' 1
+row '  of it src/core/helper, kept apart' "$(lines_of src/core/helper)" '' 1
+row '  with planner, simulator, page and xdp' "$(lines_of src planner simulator page xdp)" '' 1
 files=$(git ls-files 2>/dev/null | wc -l) # none where there is no git
 row 'tracked files' "$files" "at most $FILES_MAX" "$((files <= FILES_MAX))"
 exit $bad

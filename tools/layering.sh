@@ -21,6 +21,7 @@ src/core/sum        | core/sum core/wire core/base                  | $pure $int
 src/core/worker     | core/worker core/sum core/recovery core/wire core/base | $pure $intrinsics
 src/core/aggregator | core/aggregator core/worker core/sum core/recovery core/wire core/base | $pure $intrinsics
 src/core/switch     | core/switch core/sum core/recovery core/wire core/base | $pure $intrinsics
+src/core/helper     | core/helper core/switch core/worker core/sum core/recovery core/wire core/base | $pure $intrinsics
 src/core/node       | core/node core/aggregator core/switch core/wire core/base | $pure $intrinsics
 src/file | file           | *
 src/seal | seal file core | *

@@ -76,7 +76,7 @@ static void leave_job(struct fan_switch *sw, struct fan_switch_job *j, uint16_t 
 	}
 	const struct fan_child *c = &sw->children[token - 1];
 	if (any || (j->id == c->job && j->epoch == c->epoch))
-		fan_sa_atp_left(j, c);
+		fan_run_ahead.left(j, c);
 	if (any)
 		fan_child_find_below(sw, j);
 	if (!j->children && !j->route)
@@ -214,7 +214,7 @@ static void note_beat(struct fan_switch *sw, struct fan_child *c, const struct f
 	c->beat = m.flags;
 	struct fan_switch_job *j = fan_switch_job_of(sw, c->job, c->epoch);
 	if (j)
-		fan_sa_atp_beat(sw, j, c);
+		fan_run_ahead.beat(sw, j, c);
 }
 
 uint16_t fan_child_hear(struct fan_switch *sw, uint64_t now_ns, const fan_peer *peer,

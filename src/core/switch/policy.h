@@ -10,7 +10,7 @@
  *           whose sum has left, and that waits for the result, has priority 0.
  *   grid    GRID, ToN 2023: as atp, but a rank's contribution that finds no slot is dropped, and
  *           the rank told, which makes its window smaller and sends it again.
- *   sa_atp  SA-ATP, ToN 2024: wraps another policy for jobs with run-ahead, policy_sa_atp.h.
+ *   sa_atp  SA-ATP, ToN 2024: wraps another policy for jobs with run-ahead, core/helper.
  *
  * A policy knows slots, contributions and ranks.  Routes and parents are handled by path.h.  A new
  * policy is a new object and a row in policy.c. */
@@ -94,8 +94,7 @@ struct fan_slot_policy {
 	void (*heard)(struct fan_switch *sw, struct fan_switch_job *j, struct fan_frag *f);
 };
 
-extern const struct fan_slot_policy fan_policy_atp, fan_policy_esa, fan_policy_grid,
-	fan_policy_sa_atp;
+extern const struct fan_slot_policy fan_policy_atp, fan_policy_esa, fan_policy_grid;
 
 /* The policy by its number, one that fan_policy_shares. */
 const struct fan_slot_policy *fan_slot_policy(enum fan_policy number);

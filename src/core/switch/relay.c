@@ -57,7 +57,7 @@ void fan_relay_end_job(struct fan_switch *sw, struct fan_switch_job *j)
 	assert(!j->held);
 	j->used = false;
 	fan_sent_end(sw, j);
-	fan_sa_atp_end(sw, j);
+	fan_run_ahead.end(sw, j);
 }
 
 /* Tell a child that joins as `join` says why not: as the aggregator would. */
@@ -191,15 +191,6 @@ static struct fan_switch_job *find_place(struct fan_switch *sw, uint32_t id)
 	return j;
 }
 
-/* Child `now` is the rank that child `before` was, 0: that nobody was. */
-static void take_row(struct fan_switch *sw, uint16_t before, uint16_t now)
-{
-	if (before)
-		sw->kept[now - 1] = sw->kept[before - 1];
-	else
-		memset(&sw->kept[now - 1], 0, sizeof *sw->kept);
-}
-
 /* The aggregator has told of a job that child `v->token` has a rank in, and under what name it has
  * joined if it is told just now. */
 static void install(struct fan_switch *sw, const struct fan_frag *f, const struct fan_envelope *v,
@@ -211,7 +202,10 @@ static void install(struct fan_switch *sw, const struct fan_frag *f, const struc
 		j = find_place(sw, f->job);
 		if (j->used)
 			fan_relay_end_job(sw, j);
+		struct fan_sa_atp *sa = j->sa;
+		memset(sa, 0, fan_run_ahead.job_bytes);
 		memset(j, 0, sizeof *j);
+		j->sa = sa;
 		j->used = true;
 		j->policy = sw->policy;
 		j->id = f->job;
@@ -240,13 +234,13 @@ static void install(struct fan_switch *sw, const struct fan_frag *f, const struc
 	const struct fan_child *c = &sw->children[v->token - 1];
 	bool behind = fan_peer_token(&c->peer) != 0;
 	if (c->job == j->id && c->epoch == j->epoch)
-		fan_sa_atp_beat(sw, j, c);
+		fan_run_ahead.beat(sw, j, c);
 	if (v->rank >= j->ranks || j->child[v->rank] == v->token || (j->route && behind))
 		return;
 	if (sw->cfg.authentic && name) /* the JOIN may have been repeated by somebody else */
 		return;
 	fan_switch_job_check(j);
-	take_row(sw, j->child[v->rank], v->token);
+	fan_run_ahead.take(sw, j->child[v->rank], v->token);
 	j->child[v->rank] = v->token;
 	fan_child_find_below(sw, j);
 }

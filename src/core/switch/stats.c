@@ -5,7 +5,6 @@
 #include "core/base/name.h"
 #include "core/wire/query.h"
 #include "path.h"
-#include "policy_sa_atp.h"
 #include "switch_priv.h"
 
 /* Job number `index` of those seen, or NULL; `*jobs`: how many there are. */
@@ -69,7 +68,7 @@ static void tell_ranks(const void *self, struct fan_rank_stats *m)
 		return;
 	m->ranks = j->ranks;
 	m->name_bytes = fan_name_copy(m->name, j->name);
-	fan_sa_atp_rank_stats(sw, j, m);
+	fan_run_ahead.rank_stats(sw, j, m);
 }
 
 /* Which ranks were given contributions of which others, from pair m->first on.  `at` may end as the
@@ -87,7 +86,7 @@ static void tell_helpers(const void *self, struct fan_helper_stats *m)
 	     n < FAN_STATS_SCAN && m->count < FAN_STATS_PAIRS && at < FAN_HELPER_PAIR(j->ranks, 0u);
 	     n++) {
 		unsigned helper = at / FAN_RANKS_MAX, helped = at % FAN_RANKS_MAX;
-		const uint32_t *row = fan_sa_atp_row(sw, j, (uint16_t)helper);
+		const uint32_t *row = fan_run_ahead.row(sw, j, (uint16_t)helper);
 		if (!row || helped >= j->ranks) {
 			at = FAN_HELPER_PAIR(helper + 1, 0u);
 			continue;
@@ -167,24 +166,23 @@ bool fan_switch_rank(const struct fan_switch *sw, unsigned index, uint16_t rank,
 		index < UINT16_MAX ? find(sw, (uint16_t)index, &jobs) : NULL;
 	if (!j || rank >= j->ranks)
 		return false;
-	const struct fan_sa_atp *sa = &j->sa;
 	struct fan_standing s = {.flags = 0};
-	if (sa->inner)
-		fan_sa_atp_standing(sw, j, rank, &s);
+	uint64_t next = 0, behind = 0;
+	bool ahead = fan_run_ahead.standing(sw, j, rank, &s, &next, &behind);
 	*r = (struct fan_switch_rank){
 		.name = j->name,
 		.job = j->id,
 		.epoch = j->epoch,
 		.ranks = j->ranks,
-		.ahead = sa->inner,
-		.next = sa->progress.next[rank],
-		.behind = sa->progress.front - sa->progress.next[rank],
+		.ahead = ahead,
+		.next = next,
+		.behind = behind,
 		.straggles = s.flags & FAN_RANK_STRAGGLES,
 		.offers = s.flags & FAN_RANK_OFFERS,
 		.full = s.flags & FAN_RANK_FULL,
 		.lent = s.lent,
 		.deferred = s.deferred,
-		.kept = fan_sa_atp_row(sw, j, rank),
+		.kept = fan_run_ahead.row(sw, j, rank),
 		.whole = fan_path_has_all(j),
 	};
 	return true;

@@ -22,12 +22,19 @@ static bool config_is_sane(const struct fan_switch_config *c)
 	       (c->routes || !fan_peer_is_none(&c->aggregator)) && !fan_peer_token(&c->aggregator);
 }
 
+/* Of jobs, as fan_switch_places has it. */
+static size_t places_of(const struct fan_switch_config *c)
+{
+	return FAN_JOBS_MAX + (size_t)c->routes * FAN_ROUTE_LIVES;
+}
+
 size_t fan_switch_bytes(const struct fan_switch_config *cfg)
 {
 	if (!config_is_sane(cfg))
 		return 0;
 	return fan_align_up(sizeof(struct fan_switch)) + fan_child_bytes(cfg->children_max) +
-	       fan_align_up(cfg->children_max * sizeof(struct fan_helper_row)) +
+	       fan_align_up(cfg->children_max * fan_run_ahead.child_bytes) +
+	       places_of(cfg) * fan_align_up(fan_run_ahead.job_bytes) +
 	       fan_align_up(FAN_SENT_LOGS * sizeof(struct fan_sent_log)) +
 	       fan_align_up(cfg->routes * sizeof(struct fan_route)) +
 	       fan_align_up(FAN_ROUTE_LIVES * cfg->routes * sizeof(struct fan_switch_job)) +
@@ -45,7 +52,7 @@ struct fan_switch *fan_switch_init(void *mem, const struct fan_switch_config *cf
 	sw->deadline_ns = UINT64_MAX;
 	p = fan_child_init(sw, p);
 	sw->kept = (struct fan_helper_row *)p;
-	p += fan_align_up(cfg->children_max * sizeof *sw->kept);
+	p += fan_align_up(cfg->children_max * fan_run_ahead.child_bytes);
 	sw->sent = (struct fan_sent_log *)p;
 	for (unsigned i = 0; i < FAN_SENT_LOGS; i++)
 		sw->sent[i].job = NULL;
@@ -55,6 +62,11 @@ struct fan_switch *fan_switch_init(void *mem, const struct fan_switch_config *cf
 	sw->routed = (struct fan_switch_job *)p;
 	memset(p, 0, FAN_ROUTE_LIVES * cfg->routes * sizeof *sw->routed);
 	p += fan_align_up(FAN_ROUTE_LIVES * cfg->routes * sizeof *sw->routed);
+	for (unsigned i = 0; i < fan_switch_places(sw); i++) {
+		fan_switch_job_at(sw, i)->sa = (struct fan_sa_atp *)p;
+		memset(p, 0, fan_run_ahead.job_bytes);
+		p += fan_align_up(fan_run_ahead.job_bytes);
+	}
 	fan_sslots_init(&sw->slots, p, cfg->slots, cfg->spares, cfg->payload_bytes);
 	fan_stats_prepare(sw);
 	return sw;

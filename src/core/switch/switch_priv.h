@@ -8,7 +8,8 @@
 
 #include "core/recovery/seq_gap.h"
 #include "core/wire/envelope.h"
-#include "policy_sa_atp.h"
+#include "policy.h"
+#include "run_ahead.h"
 #include "sent.h"
 
 /* A life of a rank that sends through this switch: a worker, or a token of a switch below
@@ -24,11 +25,6 @@ struct fan_child {
 	struct fan_seq_gap gap;		   /* of the numbers of DATA, PARTIALs and PROBEs */
 	struct fan_helper_cache_use cache; /* in its last BEAT */
 	char name[FAN_NAME_MAX + 1];	   /* of the job, in its last JOIN */
-};
-
-/* By rank: its deferred contributions that a child was given to keep. */
-struct fan_helper_row {
-	uint32_t parts[FAN_RANKS_MAX];
 };
 
 /* As in struct fan_switch_stats, for one job. */
@@ -58,7 +54,7 @@ struct fan_switch_job {
 	struct fan_switch_job_stats stats;
 	char name[FAN_NAME_MAX + 1]; /* empty: not known; JOINs have it */
 	const struct fan_slot_policy *policy;
-	struct fan_sa_atp sa; /* state of SA-ATP, if `policy` is that */
+	struct fan_sa_atp *sa; /* state of run_ahead.h; the place keeps it */
 	struct fan_group group;
 	struct fan_route *route;		       /* NULL: it has none */
 	struct fan_seq_gap gap[FAN_ROUTE_ENTRIES_MAX]; /* by route->all, as in struct fan_child */

@@ -202,7 +202,8 @@ static enum fan_verdict take_result(struct fan_worker *w, uint64_t now_ns, const
 	if (why >= 0)
 		return fan_worker_drop(w, (enum fan_drop)why);
 	note_arrival(w, now_ns, s, f);
-	fan_helper_cache_forget(&w->cache, s->frag);
+	if (w->keeper)
+		fan_keeper.forget(w->keeper, s->frag);
 	fan_window_done(&w->window, i);
 	schedule(w, i);
 	if (freed)

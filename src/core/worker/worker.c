@@ -5,7 +5,6 @@
 
 #include "core/base/awake.h"
 #include "core/wire/route_table.h"
-#include "helper.h"
 #include "op_source.h"
 #include "transfer.h"
 #include "tree_source.h"
@@ -34,7 +33,7 @@ size_t fan_worker_bytes(const struct fan_worker_config *cfg)
 		return fan_worker_uplink_bytes(cfg->window_max);
 	return fan_worker_uplink_bytes(cfg->window_max) +
 	       FAN_STREAM_GROUPS * fan_align_up(cfg->payload_bytes) +
-	       fan_helper_cache_bytes(cfg->cache_frags, cfg->payload_bytes);
+	       (cfg->cache_frags ? fan_keeper.bytes(cfg->cache_frags, cfg->payload_bytes) : 0);
 }
 
 struct fan_worker *fan_worker_init(void *mem, const struct fan_worker_config *cfg, uint64_t now_ns)
@@ -54,8 +53,8 @@ struct fan_worker *fan_worker_init(void *mem, const struct fan_worker_config *cf
 	for (unsigned i = 0; !cfg->relayed && i < FAN_STREAM_GROUPS;
 	     i++, p += fan_align_up(cfg->payload_bytes))
 		w->group[i].exponents = (int16_t *)p;
-	fan_helper_cache_init(&w->cache, p, cfg->relayed ? 0 : cfg->cache_frags,
-			      cfg->payload_bytes);
+	if (cfg->cache_frags && !cfg->relayed)
+		w->keeper = fan_keeper.init(p, cfg->cache_frags, cfg->payload_bytes);
 	return w;
 }
 
@@ -149,11 +148,12 @@ static size_t beat_body(const struct fan_worker *w, uint8_t *body, uint64_t *fra
 	if (w->heard_group)
 		m.flags |= FAN_BEAT_HEARD;
 	if (w->window.ahead)
-		m.flags |= FAN_BEAT_AHEAD | (w->cache.frags ? FAN_BEAT_HELPER : 0);
-	if (m.flags & FAN_BEAT_HELPER)
-		m.cache = (struct fan_helper_cache_use){clip(w->cache.stats.frags),
-							clip(w->cache.stats.open),
-							clip(w->cache.stats.peak)};
+		m.flags |= FAN_BEAT_AHEAD | (w->keeper ? FAN_BEAT_HELPER : 0);
+	if (m.flags & FAN_BEAT_HELPER) {
+		const struct fan_helper_cache_stats *s = fan_keeper.stats(w->keeper);
+		m.cache =
+			(struct fan_helper_cache_use){clip(s->frags), clip(s->open), clip(s->peak)};
+	}
 	return fan_beat_put(body, &m);
 }
 
@@ -310,7 +310,8 @@ static uint64_t timer_ns(struct fan_worker *w)
 /* Something is lost.  What this worker keeps of the lowest fragment may be what others miss. */
 static void expire(struct fan_worker *w, uint64_t now_ns)
 {
-	fan_helper_cache_flush(&w->cache, w->window.low);
+	if (w->keeper)
+		fan_keeper.flush(w->keeper, w->window.low);
 	const unsigned timeouts = w->rtt.backoff;
 	const bool few = timeouts ? timeouts >= FAN_TAIL_TIMEOUTS : w->rtt.first_ns != 0;
 	fan_window_expire(&w->window, few ? FAN_TAIL_FEW : FAN_TAIL_PROBES);
@@ -322,7 +323,8 @@ void fan_worker_audit(const struct fan_worker *w)
 {
 	fan_worker_check(w);
 	fan_window_audit(&w->window);
-	fan_helper_cache_audit(&w->cache);
+	if (w->keeper)
+		fan_keeper.audit(w->keeper);
 	for (uint64_t n = w->first_op; n < w->next_op; n++) {
 		const struct fan_stream_op *op = &w->op[n % FAN_OPS_MAX];
 		uint64_t end =
@@ -346,7 +348,9 @@ bool fan_worker_tick(struct fan_worker *w, uint64_t now_ns, struct fan_out *out)
 		return false;
 	if (now_ns >= timer_ns(w))
 		expire(w, now_ns);
-	return fan_helper_send(w, out) || fan_transfer_send(w, now_ns, out);
+	if (w->keeper && fan_keeper.send(w, out))
+		return true;
+	return fan_transfer_send(w, now_ns, out);
 }
 
 static uint64_t earlier(uint64_t a, uint64_t b)
@@ -372,7 +376,7 @@ void fan_worker_prefetch(const struct fan_worker *w)
 	PREFETCH(w, window);
 	__builtin_prefetch(&w->first_op);
 	__builtin_prefetch(&w->low_group);
-	__builtin_prefetch(&w->questions);
+	__builtin_prefetch(&w->keeper);
 }
 
 uint64_t fan_worker_deadline(struct fan_worker *w)
@@ -383,7 +387,8 @@ uint64_t fan_worker_deadline(struct fan_worker *w)
 	if (w->phase != FAN_W_READY)
 		return at;
 	at = earlier(at, silence_ns(w));
-	if (fan_window_may_send(&w->window, fan_worker_cwnd(w)) || fan_helper_is_due(w) || w->asks)
+	bool keeps = w->keeper && fan_keeper.is_due(w->keeper);
+	if (fan_window_may_send(&w->window, fan_worker_cwnd(w)) || keeps || w->asks)
 		return 0; /* there is something to send */
 	if (is_waiting(w))
 		at = earlier(at, stall_ns(w));
@@ -506,7 +511,8 @@ const struct fan_worker_stats *fan_worker_stats(struct fan_worker *w)
 	w->stats.waiting = w->window.in_flight;
 	w->stats.next = w->window.turns;
 	w->stats.slowest = w->slowest;
-	w->stats.cache = w->cache.stats;
+	if (w->keeper)
+		w->stats.cache = *fan_keeper.stats(w->keeper);
 	return &w->stats;
 }
 

@@ -14,8 +14,8 @@
 
 #include "core/base/verdict.h"
 #include "core/recovery/rtt.h"
-#include "core/sum/helper_cache.h"
 #include "core/wire/ctlmsg.h"
+#include "keeper.h"
 #include "priority.h"
 
 struct fan_worker;

@@ -14,15 +14,6 @@
 #include "stream.h"
 #include "worker.h"
 
-/* A PROBE or a request for PROGRESS of another rank, for the aggregator. */
-struct fan_question {
-	uint64_t frag;
-	uint16_t rank, last;
-	uint8_t type; /* PROBE is sent on, PROGRESS is answered */
-	uint8_t place;
-	bool full; /* the cache had no room */
-};
-
 /* A missing result, by its sequence number. */
 struct fan_lost_result {
 	uint64_t seq; /* of the next transmission when it was requested */
@@ -91,10 +82,7 @@ struct fan_worker {
 	uint64_t low_group;  /* lowest group that is not finished */
 	struct fan_stream_group group[FAN_STREAM_GROUPS];
 
-	/* As a helper. */
-	struct fan_helper_cache cache;
-	unsigned questions;
-	struct fan_question question[FAN_HELPER_QUESTIONS];
+	struct fan_keeper *keeper; /* NULL: it keeps nothing for others */
 };
 
 /* Is `job` the worker's job, on any route? */
@@ -112,11 +100,9 @@ static inline void fan_worker_check(const struct fan_worker *w)
 	assert(w->window.size <= w->cfg.window_max);
 	assert(w->next_op - w->first_op <= FAN_OPS_MAX);
 	assert(w->asked + w->asks <= FAN_ASKS_MAX && w->ask_first < FAN_ASKS_MAX);
-	assert(w->questions <= FAN_HELPER_QUESTIONS);
 	fan_window_check(&w->window);
 	fan_congestion_check(&w->congestion);
 	fan_rtt_check(&w->rtt);
-	fan_helper_cache_check(&w->cache);
 }
 
 /* Most fragments in flight now, beside the lowest. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker_recv.c - what a worker hears: who it is and how its job stands.  Fragments go on to
- * transfer.c and helper.c. */
-#include "helper.h"
+ * transfer.c and the keeper. */
 #include "run_ahead.h"
 #include "seq.h"
 #include "transfer.h"
@@ -273,6 +272,12 @@ static enum fan_verdict recv_who(struct fan_worker *w, uint64_t now_ns)
 	return beat_soon(w, now_ns);
 }
 
+/* What the switch gives to helpers. */
+static enum fan_verdict kept(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)
+{
+	return w->keeper ? fan_keeper.recv(w, now_ns, f) : fan_worker_drop(w, FAN_DROP_TYPE);
+}
+
 enum fan_verdict fan_worker_recv(struct fan_worker *w, uint64_t now_ns, const uint8_t *pkt,
 				 size_t len, bool by_group, bool marked)
 {
@@ -323,7 +328,7 @@ enum fan_verdict fan_worker_recv(struct fan_worker *w, uint64_t now_ns, const ui
 	case FAN_TYPE_PROGRESS:
 		if (!(f.flags & FAN_F_ASK))
 			return fan_run_ahead_progress(w, now_ns, &f);
-		return fan_helper_recv(w, now_ns, &f);
-	default: return fan_helper_recv(w, now_ns, &f);
+		return kept(w, now_ns, &f);
+	default: return kept(w, now_ns, &f);
 	}
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "core/helper/policy_sa_atp.h"
 #include "unit/core/switch_rig.h"
 
 static fan_peer asker = {.addr = {0, UINT64_C(1) << 56}, .port = 9}; /* ::1 */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/unit.h"
 
-#include "core/sum/helper_cache.h"
+#include "core/helper/helper_cache.h"
 
 #define RANKS 3
 

@@ -9,11 +9,11 @@
  * Helpers are chosen for a block of fragments at a time, when the first rank enters it, so all
  * unaggregated contributions to a fragment go to one place.  Only a switch where the
  * contributions of all ranks meet chooses helpers.  doc/protocol/run-ahead.md; adr 10, 15. */
-#ifndef FAN_SWITCH_POLICY_SA_ATP_H
-#define FAN_SWITCH_POLICY_SA_ATP_H
+#ifndef FAN_HELPER_POLICY_SA_ATP_H
+#define FAN_HELPER_POLICY_SA_ATP_H
 
+#include "core/switch/policy.h"
 #include "core/wire/progress.h"
-#include "policy.h"
 
 #define FAN_HELPER_BLOCKS 32 /* blocks remembered: two windows */
 
@@ -53,28 +53,9 @@ struct fan_sa_atp {
 	uint32_t deferred[FAN_RANKS_MAX]; /* by rank: its contributions that were deferred */
 };
 
-/* Note the flags of the last BEAT of child `c` of the job: its ranks may run ahead, and this one
- * may be a helper. */
-struct fan_child;
-void fan_sa_atp_beat(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_child *c);
-
-/* Child `c` of the job has left. */
-void fan_sa_atp_left(struct fan_switch_job *j, const struct fan_child *c);
-
-/* The job is over. */
-void fan_sa_atp_end(struct fan_switch *sw, struct fan_switch_job *j);
-
-/* By rank of the job: its deferred contributions that were given to helper `rank`; NULL: that rank
- * is not below. */
-const uint32_t *fan_sa_atp_row(const struct fan_switch *sw, const struct fan_switch_job *j,
-			       uint16_t rank);
-
-/* How rank `rank` of a job with run-ahead stands. */
-void fan_sa_atp_standing(const struct fan_switch *sw, const struct fan_switch_job *j, uint16_t rank,
-			 struct fan_standing *s);
-
-/* Fill in the statistics of ranks from m->first on, if the job has run-ahead. */
-void fan_sa_atp_rank_stats(const struct fan_switch *sw, const struct fan_switch_job *j,
-			   struct fan_rank_stats *m);
+/* By rank: its deferred contributions that a child was given to keep. */
+struct fan_helper_row {
+	uint32_t parts[FAN_RANKS_MAX];
+};
 
 #endif

@@ -6,25 +6,15 @@
  * requested, or when there is no room for it.  A sent sum stays until its entry is needed, so
  * that it can be sent again or completed by late contributions.  All of it may be lost at any
  * time. */
-#ifndef FAN_SUM_HELPER_CACHE_H
-#define FAN_SUM_HELPER_CACHE_H
+#ifndef FAN_HELPER_HELPER_CACHE_H
+#define FAN_HELPER_HELPER_CACHE_H
 
 #include <assert.h>
 
-#include "core/base/verdict.h"
-#include "shared_slot.h"
+#include "core/sum/shared_slot.h"
+#include "core/worker/keeper.h"
 
 #define FAN_CACHE_NONE UINT32_MAX
-
-struct fan_helper_cache_stats {
-	uint32_t frags; /* capacity, sums */
-	uint32_t open;	/* incomplete sums in it */
-	uint32_t peak;	/* most incomplete sums that were in it */
-	uint64_t parts; /* contributions added */
-	uint64_t done;	/* sums of all ranks sent */
-	uint64_t early; /* sums of some ranks sent on request */
-	uint64_t over;	/* sums of some ranks sent for lack of room */
-};
 
 /* A ring of entries without duplicates. */
 struct fan_helper_cache_ring {

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "policy_sa_atp.h"
 
-#include "path.h"
-#include "relay.h"
-#include "switch_priv.h"
+#include "core/switch/path.h"
+#include "core/switch/relay.h"
+#include "core/switch/switch_priv.h"
 
 /* What is unaggregated waits for so many of the shortest answers above: none, or too long. */
 #define AGGREGATOR_FREE 3
 #define AGGREGATOR_BUSY 6
+
+static const struct fan_slot_policy sa_atp;
 
 #define SHARE_ALL  256u	       /* of the contributions in a block that go to helpers: all */
 #define SHARE_STEP 32u	       /* more of them in the next block */
@@ -20,49 +22,49 @@ static void divide(struct fan_switch *sw)
 	uint32_t jobs = 0, slots = sw->slots.count, n = 0;
 	for (unsigned i = 0; i < fan_switch_places(sw); i++) {
 		const struct fan_switch_job *j = fan_switch_job_at(sw, i);
-		jobs += j->used && j->sa.inner;
+		jobs += j->used && j->sa->inner;
 	}
 	uint32_t each = jobs && slots / jobs ? slots / jobs : 1;
 	for (unsigned i = 0; i < fan_switch_places(sw); i++) {
 		struct fan_switch_job *j = fan_switch_job_at(sw, i);
-		if (j->used && j->sa.inner)
-			j->sa.due = (struct fan_stretch){n++ * each % slots, each};
+		if (j->used && j->sa->inner)
+			j->sa->due = (struct fan_stretch){n++ * each % slots, each};
 	}
 }
 
-void fan_sa_atp_beat(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_child *c)
+static void beat(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_child *c)
 {
 	if (c->rank >= j->ranks)
 		return;
 	if (c->beat & FAN_BEAT_HELPER)
-		fan_ranks_set(j->sa.offers, c->rank);
+		fan_ranks_set(j->sa->offers, c->rank);
 	else
-		fan_ranks_clear(j->sa.offers, c->rank);
-	if (!(c->beat & FAN_BEAT_AHEAD) || j->sa.inner)
+		fan_ranks_clear(j->sa->offers, c->rank);
+	if (!(c->beat & FAN_BEAT_AHEAD) || j->sa->inner)
 		return;
-	j->sa.inner = j->policy;
-	j->policy = &fan_policy_sa_atp;
+	j->sa->inner = j->policy;
+	j->policy = &sa_atp;
 	divide(sw);
 }
 
-void fan_sa_atp_left(struct fan_switch_job *j, const struct fan_child *c)
+static void left(struct fan_switch_job *j, const struct fan_child *c)
 {
 	if (c->rank < j->ranks)
-		fan_ranks_clear(j->sa.offers, c->rank);
+		fan_ranks_clear(j->sa->offers, c->rank);
 }
 
-void fan_sa_atp_end(struct fan_switch *sw, struct fan_switch_job *j)
+static void end(struct fan_switch *sw, struct fan_switch_job *j)
 {
-	if (!j->sa.inner)
+	if (!j->sa->inner)
 		return;
-	j->sa.inner = NULL;
+	j->sa->inner = NULL;
 	divide(sw);
 }
 
 static struct fan_sslot *place(const struct fan_switch *sw, const struct fan_switch_job *j,
 			       const struct fan_frag *f)
 {
-	const struct fan_sa_atp *sa = &j->sa;
+	const struct fan_sa_atp *sa = j->sa;
 	assert(sa->inner);
 	return fan_sslots_in_line(&sw->slots, f->frag, j->window, sa->in[f->frag >= sa->since]);
 }
@@ -73,7 +75,7 @@ static uint64_t slowest_below(const struct fan_switch_job *j)
 	uint64_t low = UINT64_MAX;
 	for (unsigned r = fan_ranks_first(j->below); r < j->ranks;
 	     r = fan_ranks_next(j->below, r + 1))
-		low = j->sa.progress.next[r] < low ? j->sa.progress.next[r] : low;
+		low = j->sa->progress.next[r] < low ? j->sa->progress.next[r] : low;
 	return low;
 }
 
@@ -81,7 +83,7 @@ static uint64_t slowest_below(const struct fan_switch_job *j)
  * last change are over, since no more than two stretches are known. */
 static void move(struct fan_switch_job *j)
 {
-	struct fan_sa_atp *sa = &j->sa;
+	struct fan_sa_atp *sa = j->sa;
 	if (slowest_below(j) < sa->since)
 		return;
 	sa->in[0] = sa->in[1];
@@ -101,7 +103,7 @@ static struct fan_goal goal(const struct fan_switch *sw, const struct fan_switch
 {
 	const struct fan_goal up = fan_goal_up(&j->up);
 	uint64_t number = frag / block_frags(j) + 1;
-	const struct fan_helper_block *b = &j->sa.block[number % FAN_HELPER_BLOCKS];
+	const struct fan_helper_block *b = &j->sa->block[number % FAN_HELPER_BLOCKS];
 	uint32_t draw = (uint32_t)frag * SCATTER;
 	if (b->number != number || !b->count || (draw >> 24) >= b->share)
 		return up;
@@ -121,8 +123,8 @@ static struct fan_helper_row *row_of(const struct fan_switch *sw, const struct f
 	return here ? &sw->kept[j->child[rank] - 1] : NULL;
 }
 
-const uint32_t *fan_sa_atp_row(const struct fan_switch *sw, const struct fan_switch_job *j,
-			       uint16_t rank)
+static const uint32_t *row(const struct fan_switch *sw, const struct fan_switch_job *j,
+			   uint16_t rank)
 {
 	const struct fan_helper_row *row = row_of(sw, j, rank);
 	return row ? row->parts : NULL;
@@ -131,14 +133,14 @@ const uint32_t *fan_sa_atp_row(const struct fan_switch *sw, const struct fan_swi
 /* Has the furthest rank long passed `frag`? */
 static bool is_late(const struct fan_switch_job *j, uint64_t frag)
 {
-	return frag + FAN_LAG_FRAGS < j->sa.progress.front;
+	return frag + FAN_LAG_FRAGS < j->sa->progress.front;
 }
 
 /* Count who keeps contributions of `ranks`, and whose they are. */
 static void lend(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_goal *to,
 		 uint64_t frag, const uint64_t *ranks)
 {
-	struct fan_sa_atp *sa = &j->sa;
+	struct fan_sa_atp *sa = j->sa;
 	if (to->rank != FAN_RANK_NONE) {
 		sw->stats.lent++;
 		sa->lent[to->rank]++;
@@ -223,7 +225,7 @@ static void balance(const struct fan_switch *sw, struct fan_sa_atp *sa,
 /* The helpers of a block which is being entered: none without stragglers. */
 static void choose(struct fan_switch *sw, struct fan_switch_job *j, struct fan_helper_block *b)
 {
-	struct fan_sa_atp *sa = &j->sa;
+	struct fan_sa_atp *sa = j->sa;
 	bool full = sw->now_ns < sa->full_until_ns, needed = false;
 	uint64_t slowest = slowest_below(j);
 	fan_ranks_none(b->ranks);
@@ -251,7 +253,7 @@ static void choose(struct fan_switch *sw, struct fan_switch_job *j, struct fan_h
 
 static void enter(struct fan_switch *sw, struct fan_switch_job *j)
 {
-	struct fan_sa_atp *sa = &j->sa;
+	struct fan_sa_atp *sa = j->sa;
 	uint64_t now = (sa->progress.front - 1) / block_frags(j) + 1;
 	if (now > sa->entered + FAN_HELPER_BLOCKS) /* as after a restart */
 		sa->entered = now - FAN_HELPER_BLOCKS;
@@ -267,13 +269,13 @@ static void enter(struct fan_switch *sw, struct fan_switch_job *j)
 /* Contributions of these ranks have come. */
 static void note(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_contribution *p)
 {
-	uint64_t front = j->sa.progress.front;
-	const struct fan_stretch *in = &j->sa.in[1], *due = &j->sa.due;
+	uint64_t front = j->sa->progress.front;
+	const struct fan_stretch *in = &j->sa->in[1], *due = &j->sa->due;
 	if (in->first != due->first || in->count != due->count)
 		move(j);
 	for (unsigned r = p->first; r < j->ranks; r = fan_contribution_next(p, r))
-		fan_progress_note(&j->sa.progress, (uint16_t)r, p->f->frag);
-	if (j->sa.progress.front > front)
+		fan_progress_note(&j->sa->progress, (uint16_t)r, p->f->frag);
+	if (j->sa->progress.front > front)
 		enter(sw, j);
 }
 
@@ -286,8 +288,8 @@ static bool yields(const struct fan_switch_job *j, const struct fan_sslot *slot)
 	fan_sslot_missing(slot, j->below, missing);
 	for (unsigned r = fan_ranks_first(missing); r < j->ranks;
 	     r = fan_ranks_next(missing, r + 1)) {
-		bool passed = j->sa.progress.next[r] > slot->frag;
-		if (!passed && !fan_progress_straggles(&j->sa.progress, r))
+		bool passed = j->sa->progress.next[r] > slot->frag;
+		if (!passed && !fan_progress_straggles(&j->sa->progress, r))
 			return false;
 	}
 	return true;
@@ -300,7 +302,7 @@ static uint64_t distance(const struct fan_switch_job *j, uint64_t frag, const ui
 	uint64_t least = UINT64_MAX;
 	for (unsigned r = fan_ranks_first(missing); r < j->ranks;
 	     r = fan_ranks_next(missing, r + 1)) {
-		uint64_t next = j->sa.progress.next[r];
+		uint64_t next = j->sa->progress.next[r];
 		if (next <= frag && frag - next < least)
 			least = frag - next;
 	}
@@ -333,7 +335,7 @@ static enum fan_contest contest(struct fan_switch *sw, const struct fan_switch_j
 		if (is_late(j, p->f->frag))
 			return FAN_CONTEST_LATE;
 	}
-	return j->sa.inner->contest(sw, j, slot, p);
+	return j->sa->inner->contest(sw, j, slot, p);
 }
 
 static bool is_over(const struct fan_switch_job *j, const struct fan_sslot *slot)
@@ -352,10 +354,10 @@ static void note_full(struct fan_switch *sw, struct fan_switch_job *j, const str
 {
 	if (!(f->flags & FAN_F_FULL))
 		return;
-	if (sw->now_ns >= j->sa.full_until_ns)
-		fan_ranks_none(j->sa.full);
-	fan_ranks_set(j->sa.full, fan_tag_rank(f->helper));
-	j->sa.full_until_ns = sw->now_ns + FAN_HELPER_FULL_NS;
+	if (sw->now_ns >= j->sa->full_until_ns)
+		fan_ranks_none(j->sa->full);
+	fan_ranks_set(j->sa->full, fan_tag_rank(f->helper));
+	j->sa->full_until_ns = sw->now_ns + FAN_HELPER_FULL_NS;
 }
 
 /* Tell `rank` how far the others are; `f`: what it asked about; `met`: flags. */
@@ -366,7 +368,7 @@ static void tell(struct fan_switch *sw, struct fan_switch_job *j, uint16_t rank,
 	if (fan_peer_is_none(&hop))
 		return;
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
-	struct fan_frag h = fan_progress_answer(&j->sa.progress, j->ranks, f);
+	struct fan_frag h = fan_progress_answer(&j->sa->progress, j->ranks, f);
 	h.to = FAN_TAG(rank);
 	h.flags |= met;
 	it->peer = hop;
@@ -385,7 +387,7 @@ static void send_question(struct fan_switch *sw, struct fan_switch_job *j, const
 	it->peer = went->peer;
 	it->down = helper;
 	fan_wire_put(it->head, &h);
-	note_asked(sw, &j->sa.wait[helper ? went->rank : FAN_RANKS_MAX], f->frag);
+	note_asked(sw, &j->sa->wait[helper ? went->rank : FAN_RANKS_MAX], f->frag);
 }
 
 /* A contribution of a job whose ranks run ahead of each other.  Its question is answered where it
@@ -483,7 +485,7 @@ static enum fan_verdict progress(struct fan_switch *sw, struct fan_switch_job *j
 	if (f->sender >= j->ranks || fan_path_rank(sw, j, from, speaker, &p) >= 0)
 		return fan_switch_drop(sw, FAN_DROP_SENDER);
 	if (!question && fan_path_has_all(j)) {
-		note_answered(sw, &j->sa.wait[helper], f->frag);
+		note_answered(sw, &j->sa->wait[helper], f->frag);
 		note_full(sw, j, f);
 		tell(sw, j, f->sender, f, FAN_F_AWAY | (f->flags & FAN_F_FULL), out);
 		return FAN_CTL;
@@ -499,13 +501,13 @@ static enum fan_verdict progress(struct fan_switch *sw, struct fan_switch_job *j
 /* An answer from above: if what is unaggregated waits there for long, it says so. */
 static void heard(struct fan_switch *sw, struct fan_switch_job *j, struct fan_frag *f)
 {
-	struct fan_helper_wait *aggregator = &j->sa.wait[FAN_RANKS_MAX];
+	struct fan_helper_wait *aggregator = &j->sa->wait[FAN_RANKS_MAX];
 	note_answered(sw, aggregator, f->frag);
 	if (f->flags & FAN_F_AWAY && aggregator->took_ns / AGGREGATOR_BUSY > aggregator->least_ns)
 		f->flags |= FAN_F_ECN;
 }
 
-const struct fan_slot_policy fan_policy_sa_atp = {
+static const struct fan_slot_policy sa_atp = {
 	.name = "sa_atp",
 	.has_helpers = true,
 	.place = place,
@@ -527,13 +529,13 @@ const struct fan_slot_policy fan_policy_sa_atp = {
 
 static bool is_full(const struct fan_switch *sw, const struct fan_switch_job *j, uint16_t rank)
 {
-	return sw->now_ns < j->sa.full_until_ns && fan_ranks_has(j->sa.full, rank);
+	return sw->now_ns < j->sa->full_until_ns && fan_ranks_has(j->sa->full, rank);
 }
 
-void fan_sa_atp_standing(const struct fan_switch *sw, const struct fan_switch_job *j, uint16_t rank,
-			 struct fan_standing *s)
+static void stands(const struct fan_switch *sw, const struct fan_switch_job *j, uint16_t rank,
+		   struct fan_standing *s)
 {
-	const struct fan_sa_atp *sa = &j->sa;
+	const struct fan_sa_atp *sa = j->sa;
 	*s = (struct fan_standing){.lent = sa->lent[rank], .deferred = sa->deferred[rank]};
 	fan_progress_standing(&sa->progress, rank, s);
 	if (j->child[rank])
@@ -544,13 +546,45 @@ void fan_sa_atp_standing(const struct fan_switch *sw, const struct fan_switch_jo
 		s->flags |= FAN_RANK_FULL;
 }
 
-void fan_sa_atp_rank_stats(const struct fan_switch *sw, const struct fan_switch_job *j,
-			   struct fan_rank_stats *m)
+static void rank_stats(const struct fan_switch *sw, const struct fan_switch_job *j,
+		       struct fan_rank_stats *m)
 {
-	if (!j->sa.inner)
+	if (!j->sa->inner)
 		return;
 	m->ahead = 1;
-	m->front = j->sa.progress.front;
+	m->front = j->sa->progress.front;
 	for (; m->count < FAN_STATS_RANKS && m->first + m->count < j->ranks; m->count++)
-		fan_sa_atp_standing(sw, j, (uint16_t)(m->first + m->count), &m->rank[m->count]);
+		stands(sw, j, (uint16_t)(m->first + m->count), &m->rank[m->count]);
 }
+
+static bool standing(const struct fan_switch *sw, const struct fan_switch_job *j, uint16_t rank,
+		     struct fan_standing *s, uint64_t *next, uint64_t *behind)
+{
+	const struct fan_sa_atp *sa = j->sa;
+	if (!sa->inner)
+		return false;
+	stands(sw, j, rank, s);
+	*next = sa->progress.next[rank];
+	*behind = sa->progress.front - *next;
+	return true;
+}
+
+static void take(struct fan_switch *sw, uint16_t before, uint16_t now)
+{
+	if (before)
+		sw->kept[now - 1] = sw->kept[before - 1];
+	else
+		memset(&sw->kept[now - 1], 0, sizeof *sw->kept);
+}
+
+const struct fan_run_ahead_calls fan_run_ahead = {
+	.job_bytes = sizeof(struct fan_sa_atp),
+	.child_bytes = sizeof(struct fan_helper_row),
+	.beat = beat,
+	.left = left,
+	.end = end,
+	.take = take,
+	.row = row,
+	.standing = standing,
+	.rank_stats = rank_stats,
+};
