@@ -188,6 +188,15 @@ def torch_python():
     sys.exit(SKIP)
 
 
+def make_keys(fanin, procs):
+    """The files of a fabric's key, and of one of jobs that are named bench/..."""
+    fabric, tenant = procs.path("fabric.key"), procs.path("tenant.key")
+    for argv in (["new", "--out", fabric], ["job", "bench", "--key", fabric, "--out", tenant]):
+        if subprocess.run([fanin, "key"] + argv, timeout=10, check=False).returncode != 0:
+            raise BenchError("fanin key")
+    return fabric, tenant
+
+
 def package_environment(build):
     """The variables with which Python finds this checkout's package and library."""
     return {"PYTHONPATH": os.path.join(ROOT, "python"),

@@ -15,33 +15,31 @@ import time
 import fanin
 
 NAME = "fanin-steward"
+MARK = "BENCH_STEWARD"
 TASK_COMM_BYTES = 15  # of a process's name, as the kernel keeps it
 
 
-def sockets(pid):
-    """Those that the process has open."""
-    found = set()
-    for fd in os.listdir(f"/proc/{pid}/fd"):
-        with contextlib.suppress(OSError):  # it is closed
-            found.add(os.readlink(f"/proc/{pid}/fd/{fd}"))
-    return {name for name in found if name.startswith("socket:")}
+def of_this_run(pid):
+    """Whether a process has the mark in its environment that bench/steward gives to a run."""
+    with open(f"/proc/{pid}/environ", "rb") as file:
+        return f"{MARK}={os.environ[MARK]}".encode() in file.read().split(b"\0")
 
 
 def stewards():
-    """How many have a socket of this process."""
-    found, own = 0, sockets("self")
+    """How many this run's ranks have."""
+    found = 0
     for pid in filter(str.isdecimal, os.listdir("/proc")):
         with contextlib.suppress(OSError):  # it has ended
             with open(f"/proc/{pid}/comm") as file:
                 name = file.read().strip()
-            found += name == NAME[:TASK_COMM_BYTES] and bool(own & sockets(pid))
+            found += name == NAME[:TASK_COMM_BYTES] and of_this_run(pid)
     return found
 
 
 def joined(rank, ranks, port, steward):
     """A communicator whose switch is inside rank 0."""
     os.environ.update(MASTER_PORT=str(port), FANIN_STEWARD=steward)
-    return fanin.Communicator(rank=rank, ranks=ranks, job=f"steward{steward}")
+    return fanin.Communicator(rank=rank, ranks=ranks, job=f"bench/steward{steward}")
 
 
 def timed(call, count):
