@@ -142,12 +142,8 @@ static void write_file(struct fan_comm_metrics *m, bool ending)
 
 	n.up = !ending && !atomic_load(&c->rank.error);
 	fanin_comm_stats(c, &n.stats);
-	if (net) {
-		pthread_mutex_t *lock = (pthread_mutex_t *)&net->lock;
-		pthread_mutex_lock(lock);
-		n.trips = net->shown.trips;
-		pthread_mutex_unlock(lock);
-	}
+	if (net)
+		fan_rank_read_trips(net, &n.trips);
 	for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++) {
 		uint64_t value;
 		memcpy(&value, (const char *)&n.stats + counters[i].at, sizeof value);

@@ -23,33 +23,48 @@ const char *fan_rank_error(const struct fan_rank *c)
 	return atomic_load_explicit(&c->error, memory_order_acquire) ? c->sentence : "";
 }
 
+/* Of a rank that is only read: its lock is no part of what stays as it is. */
+static void lock(const struct fan_rank *c)
+{
+	pthread_mutex_lock((pthread_mutex_t *)&c->lock);
+}
+
+static void unlock(const struct fan_rank *c)
+{
+	pthread_mutex_unlock((pthread_mutex_t *)&c->lock);
+}
+
 void fan_rank_read_stats(const struct fan_rank *c, struct fanin_stats *stats)
 {
 	const size_t size = stats->size < sizeof *stats ? stats->size : sizeof *stats;
-	pthread_mutex_t *lock = (pthread_mutex_t *)&c->lock;
-	pthread_mutex_lock(lock);
+	lock(c);
 	memcpy(stats, &c->shown.stats, size);
-	pthread_mutex_unlock(lock);
+	unlock(c);
 	stats->size = size;
+}
+
+void fan_rank_read_trips(const struct fan_rank *c, struct fan_rtt_histogram *trips)
+{
+	lock(c);
+	*trips = c->shown.trips;
+	unlock(c);
 }
 
 struct fan_part_shown fan_rank_part_shown(const struct fan_rank *c, unsigned k, bool *settled)
 {
 	assert(k < FAN_PARTS_MAX);
-	pthread_mutex_t *lock = (pthread_mutex_t *)&c->lock;
-	pthread_mutex_lock(lock);
+	lock(c);
 	const struct fan_part_shown shown = c->shown.part[k];
 	*settled = c->shown.settled;
-	pthread_mutex_unlock(lock);
+	unlock(c);
 	return shown;
 }
 
 unsigned fan_rank_connections(const struct fan_rank *c)
 {
-	pthread_mutex_t *lock = (pthread_mutex_t *)&c->lock;
-	pthread_mutex_lock(lock);
+	lock(c);
 	const unsigned connections = c->ready ? c->connections : 0;
-	pthread_mutex_unlock(lock);
+	unlock(c);
 	return connections;
 }
 

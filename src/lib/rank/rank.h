@@ -221,6 +221,9 @@ const char *fan_rank_error(const struct fan_rank *c);
 
 void fan_rank_read_stats(const struct fan_rank *c, struct fanin_stats *stats);
 
+/* Any thread: the round trips of all connections, if counts_trips. */
+void fan_rank_read_trips(const struct fan_rank *c, struct fan_rtt_histogram *trips);
+
 /* Any thread: part `k`, one of stats.parts, and whether shares stay as they are. */
 struct fan_part_shown fan_rank_part_shown(const struct fan_rank *c, unsigned k, bool *settled);
 
