@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scenario_topology.c - nodes and links. */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -298,6 +299,7 @@ static int check_single(const struct fan_scenario *s, struct fan_reader *r)
 /* Links lead from everywhere to everywhere, be it through a host. */
 static int check_connected(const struct fan_scenario *s, struct fan_reader *r)
 {
+	assert(s->nodes > 0);
 	bool *reached = calloc(s->nodes, sizeof *reached);
 	if (!reached)
 		return fan_reader_fail(r, NULL, "out of memory");
