@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fanin.h - all-reduce through a switch that adds on the way.
+/* fanin.h - all-reduce, summed inside the network.
  *
- * The public interface of libfanin.  A communicator is one rank of one job.  All ranks
- * start the same operations in the same order; each call ends with the right result or
- * with an error that names the cause.  The library never exits, aborts or prints, and
- * handles no signals.
+ * The public interface of libfanin.  A communicator is one rank of one job.  All ranks start the
+ * same operations in the same order; each call ends with the right result or with an error that
+ * names the cause.  The library never exits, aborts or prints, and handles no signals.
  *
- * Functions return FANIN_OK (0) or a negative enum fanin_error, unless noted otherwise.
- * Several threads may use one communicator; their operations start in the order in which
- * the calls get its lock.
+ * Functions return FANIN_OK (0) or a negative enum fanin_error, unless noted otherwise.  Several
+ * threads may use one communicator; their operations start in the order in which the calls get its
+ * lock.
  *
- * Structs that begin with `size` may grow in later versions, and a program may run with a
- * library of another one.  Fields that the caller's struct lacks keep their defaults.  Options
- * that the library does not know must be zero; otherwise the call ends with FANIN_E_INVALID.
+ * Structs that begin with `size` may grow in later versions, and a program may run with a library
+ * of another one.  Fields that the caller's struct lacks keep their defaults.  Options that the
+ * library does not know must be zero; otherwise the call ends with FANIN_E_INVALID.
  *
  *     struct fanin_options o = FANIN_OPTIONS_INIT;
  *     o.switch_addr = "10.0.0.1:5000"; o.job = "train"; o.rank = r; o.ranks = n;
@@ -20,8 +19,7 @@
  *     int e = fanin_comm_create(&o, &c);
  *     if (!e) e = fanin_allreduce(c, grad, grad, count, FANIN_FLOAT32, FANIN_AVG);
  *     if (e) fprintf(stderr, "%s\n", fanin_comm_error(c));
- *     fanin_comm_destroy(c);
- */
+ *     fanin_comm_destroy(c); */
 #ifndef FANIN_H
 #define FANIN_H
 

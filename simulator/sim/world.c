@@ -353,7 +353,7 @@ void fan_sim_wake(struct fan_sim *s, uint32_t actor)
 	s->broke |= !fan_event_push(&s->heap, at_ns, source(KIND_ACTOR, actor));
 }
 
-/* The actor that the packet is for hears it, as one piece. */
+/* The packet's actor receives it in contiguous memory. */
 static void hear(struct fan_sim *s, struct fan_sim_actor *a, const struct fan_sim_packet *p)
 {
 	if (!p->body || !fan_body_payload_apart(p->body)) {

@@ -24,7 +24,7 @@
 static const char *const sections[] = {"switch", "server", "controller", "bench",  "top", "doctor",
 				       "info",	 "plan",   "key",	 "worker", NULL};
 
-/* What the command line said, before the weaker places have been asked. */
+/* The command line's values, until the weaker sources have been read. */
 struct flags {
 	const struct args_command *c;
 	const char *config;
@@ -32,7 +32,7 @@ struct flags {
 	const char *text[ARGS_OPTIONS_MAX];
 };
 
-/* A file while it is read. */
+/* A file that is being read. */
 struct file {
 	const struct args_command *c;
 	void *values;
@@ -129,7 +129,7 @@ static int unknown_key(struct file *f, const char *name)
 	return unknown(f, what, name, names);
 }
 
-/* inih gives us one key.  1: go on; 0: wrong. */
+/* inih's callback for a key.  1: continue; 0: error. */
 static int take_key(void *user, const char *section, const char *name, const char *value)
 {
 	struct file *f = user;
@@ -151,7 +151,7 @@ static int take_key(void *user, const char *section, const char *name, const cha
 	return file_error(f, text);
 }
 
-/* fgets for inih that counts lines and refuses those that inih would cut. */
+/* fgets for inih that counts lines and refuses those that are too long for inih. */
 static char *next_line(char *line, int bytes, void *stream)
 {
 	struct file *f = stream;
@@ -181,7 +181,7 @@ static int read_file(const struct args_command *c, void *values, const char *pat
 	int line = ini_parse_stream(next_line, &f, take_key, &f);
 	fclose(f.stream);
 	if (line > 0 && (!f.failed || (unsigned)line < f.line)) {
-		f.failed = false; /* inih's own complaint came before ours */
+		f.failed = false; /* inih reported its own error first */
 		f.line = (unsigned)line;
 		file_error(&f, "expected \"[section]\" or \"key = value\"");
 	}
@@ -250,8 +250,8 @@ int args_need_key(const char *command, const char *option, const char *given, co
 	if (*given || !file || !*file)
 		return 0;
 	fprintf(stderr,
-		"fanin %s: %s is set, so nothing is to be open, but it is read by ranks; expected "
-		"--%s FILE, or %s unset\n",
+		"fanin %s: %s is set, which only ranks read, so no job may be open; expected --%s "
+		"FILE, or %s unset\n",
 		command, variable, option, variable);
 	return 2;
 }

@@ -21,7 +21,7 @@
 #define ARGS_CONFIG_HELP "INI file; otherwise the one that FANIN_CONFIG names"
 
 enum args_kind {
-	ARGS_FLAG,   /* bool; no argument; yes or no in file and variable */
+	ARGS_FLAG,   /* bool; no argument on the command line, yes or no elsewhere */
 	ARGS_NUMBER, /* int, min .. max */
 	ARGS_SIZE,   /* uint64_t bytes, min .. max: "4096", "4K", "16M", "1G" */
 	ARGS_TEXT,   /* char[ARGS_TEXT_BYTES], ended by a zero; not empty */
@@ -47,14 +47,14 @@ struct args_command {
 	unsigned count;
 };
 
-/* Read all of it into `values`, the struct that the table's offsets are of.  0; or -1
- * with a text in `why`, ARGS_WHY_BYTES bytes, that says where, what was expected and what
- * was found.  Wrong flags and --help end the program, by argp. */
+/* Read all sources into `values`, the struct of the table's offsets.  0; or -1 and the error in
+ * `why`, ARGS_WHY_BYTES bytes: where, what was expected and what was found.  Wrong flags and --help
+ * end the program, by argp. */
 int args_read(const struct args_command *c, void *values, int argc, char **argv, char *why);
 
-/* The daemon COMMAND was given the key file `given`, "" for none, by --OPTION.  2, the exit status,
- * and a line on stderr when it was given none while `variable`, which names the key file of ranks,
- * is set: whoever set it does not want what is open.  Otherwise 0. */
+/* Refuse to start a daemon without a key where ranks have one.  `given`: its key file, by --OPTION,
+ * "" for none; `variable` names the key file of ranks.  2, the exit status, and a line on stderr if
+ * `given` is empty and the variable is set; otherwise 0. */
 int args_need_key(const char *command, const char *option, const char *given, const char *variable);
 
 /* As args_read, but prints an error and ends the program with status 2.  --list-options alone
@@ -64,7 +64,7 @@ void args_parse(const struct args_command *c, void *values, int argc, char **arg
 /* Parse "16M".  0, or -1. */
 int args_size(uint64_t *bytes, const char *text);
 
-/* The word of a list ended by NULL that is most like `word`, or NULL if none is. */
+/* The word of a NULL-terminated list that is most like `word`; NULL: none is like it. */
 const char *args_nearest(const char *word, const char *const *words);
 
 #endif

@@ -35,7 +35,7 @@ int args_size(uint64_t *bytes, const char *text)
 	return 0;
 }
 
-/* As people write it: with a unit where it is a whole number of them. */
+/* As people write it: with the largest unit that divides it. */
 static const char *size_text(uint64_t v, char *text)
 {
 	static const char *const units[] = {"", "K", "M", "G"};
@@ -171,7 +171,7 @@ int args_set(const struct args_option *o, void *values, const char *text, char *
 	return -1;
 }
 
-/* How many letters must change to make `b` of `a`: Levenshtein's distance. */
+/* Levenshtein's distance: the letters to change to turn `a` into `b`. */
 static unsigned distance(const char *a, const char *b)
 {
 	unsigned row[ARGS_NAME_MAX + 2], n = (unsigned)strlen(b);
@@ -195,7 +195,7 @@ static unsigned distance(const char *a, const char *b)
 
 const char *args_nearest(const char *word, const char *const *words)
 {
-	unsigned best = (unsigned)strlen(word) / 3 + 2; /* further off is another word */
+	unsigned best = (unsigned)strlen(word) / 3 + 2; /* a larger distance is another word */
 	const char *found = NULL;
 
 	for (unsigned i = 0; words[i]; i++) {

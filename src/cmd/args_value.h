@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* args_value.h - one option from one text, and which word was meant. */
+/* args_value.h - parses one option from one text, and guesses misspelt words. */
 #ifndef FAN_ARGS_VALUE_H
 #define FAN_ARGS_VALUE_H
 

@@ -10,7 +10,7 @@
 
 #define TRIES	   5 /* questions before a switch counts as silent */
 #define ANSWER_MS  200
-#define STRAYS_MAX 64 /* datagrams that are no answer, before we ask again */
+#define STRAYS_MAX 64 /* datagrams without an answer, before the question is repeated */
 
 static void put(struct ask_talk *t, const struct ask_question *w, uint64_t nonce)
 {
@@ -93,10 +93,11 @@ int ask_until(struct ask_talk *t, const struct ask_question *w)
 			poll(NULL, 0, ANSWER_MS);
 		}
 	}
-	snprintf(
-		t->why, ARGS_WHY_BYTES,
-		refused ? "%s: nothing listens there, ICMP says; is `fanin switch` running, and on this port?"
-			: "%s: no answer within %d ms; is it a switch, and does a firewall drop UDP?",
-		t->at, TRIES * ANSWER_MS);
+	snprintf(t->why, ARGS_WHY_BYTES,
+		 refused ? "%s: ICMP reports that nothing listens there; does `fanin switch` run, "
+			   "and on this port?"
+			 : "%s: no answer within %d ms; is it a switch, and does a firewall drop "
+			   "UDP?",
+		 t->at, TRIES * ANSWER_MS);
 	return -1;
 }

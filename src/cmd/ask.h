@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ask.h - questions that any switch answers: QUERY by topic. */
+/* ask.h - asks a switch: QUERY by topic, which any switch answers. */
 #ifndef FAN_CMD_ASK_H
 #define FAN_CMD_ASK_H
 
@@ -26,10 +26,10 @@ struct ask_question {
 	struct fan_helper_stats *helpers; /* topic HELPERS, which has it, too */
 };
 
-/* Ask.  1: there is an answer; 0: none came in time; -1: the host says nobody listens. */
+/* Ask once.  1: answered; 0: no answer in time; -1: ICMP reports that nothing listens. */
 int ask_once(struct ask_talk *t, const struct ask_question *w);
 
-/* Ask until there is an answer.  0, or -1 with why. */
+/* Ask repeatedly until there is an answer.  0; or -1 and the cause in why. */
 int ask_until(struct ask_talk *t, const struct ask_question *w);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* beside.h - files that belong to this program, found from where the program itself is. */
+/* beside.h - finds files that belong to this program by the program's own path. */
 #ifndef FAN_CMD_BESIDE_H
 #define FAN_CMD_BESIDE_H
 

@@ -14,7 +14,7 @@ int cmd_lab(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_key(int argc, char **argv);
 
-/* These two by cmd_planner, in a program of their own. */
+/* cmd_planner runs these two in a program of their own. */
 int cmd_planner(int argc, char **argv);
 int cmd_plan(int argc, char **argv);
 int cmd_controller(int argc, char **argv);

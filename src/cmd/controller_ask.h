@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* controller_ask.h - questions to a controller by its Unix socket. */
+/* controller_ask.h - asks a controller through its Unix socket. */
 #ifndef FAN_CMD_CONTROLLER_ASK_H
 #define FAN_CMD_CONTROLLER_ASK_H
 

@@ -91,7 +91,8 @@ static const char *set_plane(struct fan_daemon_options *o, const struct daemon_a
 	if (!a->interface[0])
 		return "--plane: expected with --interface IF,..., those towards the workers";
 	if (!fan_plane_plug && a->plane == DAEMON_XDP)
-		return "--plane: this build has no xdp; Debian's package fanin has it, or build it where libxdp-dev, libbpf-dev, "
+		return "--plane: this build has no xdp; Debian's package fanin has it, or build it "
+		       "where libxdp-dev, libbpf-dev, "
 		       "clang and bpftool are installed";
 	o->open_plane = fan_plane_plug;
 	o->plane_optional = a->plane == DAEMON_AUTO;
@@ -120,7 +121,7 @@ int daemon_fill(const char *name, struct fan_daemon_options *o, struct daemon_ar
 		return daemon_wrong(name, why);
 	if (fan_peer_is_none(&a->controller) != !a->name[0])
 		return daemon_wrong(name, "--controller and --name: expected both or none: NAME is "
-					  "this node's in the controller's topology");
+					  "this node's name in the controller's topology");
 	if (strlen(a->name) > FAN_NAME_MAX)
 		return daemon_wrong(name, "--name: expected at most 63 bytes");
 	fan_daemon_defaults(o);
@@ -235,25 +236,24 @@ static void tell_start(const struct fan_daemon *d, const struct fan_daemon_optio
 	add_peer(&l, "parent", &o->parent);
 	print_line(a, l.text);
 	if (!o->plain && (!f.segment || !f.gro))
-		print_line(a, "event=warning text=\"this kernel has no UDP_SEGMENT or no UDP_GRO: "
-			      "plain datagrams, several times slower; Linux 5.0 has both\"");
+		print_line(a, "event=warning text=\"this kernel lacks UDP_SEGMENT or UDP_GRO: "
+			      "plain datagrams are several times slower; Linux 5.0 has both\"");
 	if (!o->keys.count && fan_peer_is_public(&o->listen))
-		print_line(a,
-			   "event=warning text=\"open jobs on a public address: whoever reaches it "
-			   "can take part, and who sees packets can change sums; --key FILE seals "
-			   "them (fanin key)\"");
+		print_line(a, "event=warning text=\"open jobs on a public address: anybody who "
+			      "reaches it can take part, and anybody on the path can change sums; "
+			      "--key FILE seals them (fanin key)\"");
 	if (f.rcvbuf >= o->buffer_bytes && f.sndbuf >= o->buffer_bytes)
 		return;
 	l.used = 0;
 	fan_line_add(
 		&l,
-		"event=warning text=\"socket buffers are smaller than asked for, so bursts may "
-		"be lost; as root: sysctl -w net.core.rmem_max=%d net.core.wmem_max=%d\"",
+		"event=warning text=\"socket buffers are smaller than requested, so bursts may be "
+		"lost; as root: sysctl -w net.core.rmem_max=%d net.core.wmem_max=%d\"",
 		o->buffer_bytes, o->buffer_bytes);
 	print_line(a, l.text);
 }
 
-/* The line to the controller, if there is one.  `has_slots`: this is a switch. */
+/* Start the controller client, if a controller is given.  `has_slots`: this is a switch. */
 static int start_client(struct fan_daemon_client **client, struct fan_daemon *d,
 			const struct fan_daemon_options *o, struct daemon_args *a)
 {
@@ -289,7 +289,7 @@ static void put_metrics(void *ctx, struct fan_expose *x)
 	metrics_put_daemon(x, m->d, m->role);
 }
 
-/* Serve metrics, if anybody wants them.  0, or -1 with `why`. */
+/* Serve metrics if --metrics asks for it.  0, or -1 with `why`. */
 static int start_metrics(struct metrics_http **http, struct metrics_of *m,
 			 const struct daemon_args *a, char *why, size_t bytes)
 {
@@ -299,7 +299,7 @@ static int start_metrics(struct metrics_http **http, struct metrics_of *m,
 	return metrics_http_start(http, &a->metrics, true, put_metrics, m, why, bytes);
 }
 
-/* SIGHUP: the key file may have changed.  One that cannot be read changes nothing. */
+/* SIGHUP: read the key file again.  If it cannot be read, the keys stay. */
 static void read_keys_again(struct fan_daemon *d, struct daemon_args *a)
 {
 	struct fan_keys keys;
@@ -316,7 +316,7 @@ static void read_keys_again(struct fan_daemon *d, struct daemon_args *a)
 	print_line(a, l.text);
 }
 
-/* Until a signal ends it. */
+/* Run until a signal ends the daemon. */
 static void serve(struct fan_daemon *d, struct daemon_args *a, const sigset_t *signals)
 {
 	int signal = 0;
@@ -346,7 +346,7 @@ int daemon_run(const char *name, const struct fan_daemon_options *o, struct daem
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGUSR1);
-	if (a->key[0]) /* without keys it ends the daemon, as a terminal does that goes */
+	if (a->key[0]) /* without keys, SIGHUP ends the daemon, as a closed terminal does */
 		sigaddset(&signals, SIGHUP);
 	pthread_sigmask(SIG_BLOCK, &signals, NULL);
 	int e = fan_daemon_start(&d, o, why, sizeof why);

@@ -19,7 +19,7 @@ struct daemon_args {
 	uint64_t buffer;
 	bool no_multicast, plain, quiet, no_reminders;
 	int plane;			 /* enum daemon_plane */
-	char interface[ARGS_TEXT_BYTES]; /* of a plane beside the sockets */
+	char interface[ARGS_TEXT_BYTES]; /* of the plane */
 	char weights[ARGS_TEXT_BYTES];
 	char key[ARGS_TEXT_BYTES]; /* file of the fabric's key; empty: jobs are open */
 	fan_peer controller;
@@ -45,7 +45,7 @@ struct daemon_args {
 	 0,                                                                                        \
 	 NULL,                                                                                     \
 	 "ADDR:PORT",                                                                              \
-	 "where it is found; 0.0.0.0 or [::] for every interface"},                                \
+	 "where to listen; 0.0.0.0 or [::]: on every interface"},                                  \
 		{"slots",	's',  ARGS_NUMBER, DAEMON_AT(slots), 1,                            \
 		 FAN_SLOTS_MAX, NULL, "N",	   slots_help},                                    \
 		{"threads",                                                                        \
@@ -118,7 +118,7 @@ struct daemon_args {
 		 100,                                                                              \
 		 NULL,                                                                             \
 		 "PERCENT",                                                                        \
-		 "tell workers of congestion when a receive queue is fuller than that; 0: never "  \
+		 "mark packets as congested when a receive queue is fuller than this; 0: never "   \
 		 "(50; switchml, none: 0)"},                                                       \
 		{"controller",                                                                     \
 		 0,                                                                                \
@@ -137,7 +137,7 @@ struct daemon_args {
 		 0,                                                                                \
 		 NULL,                                                                             \
 		 "NODE",                                                                           \
-		 "with --controller: what this node is called in its topology"},                   \
+		 "with --controller: this node's name in its topology"},                           \
 		{"controller-key",                                                                 \
 		 0,                                                                                \
 		 ARGS_TEXT,                                                                        \
@@ -164,7 +164,7 @@ struct daemon_args {
 		 0,                                                                                \
 		 NULL,                                                                             \
 		 NULL,                                                                             \
-		 "do not remind switches of partial sums, for experiments"},                       \
+		 "send switches no reminders of partial sums, for experiments"},                   \
 		{"buffer",                                                                         \
 		 0,                                                                                \
 		 ARGS_SIZE,                                                                        \
@@ -173,7 +173,7 @@ struct daemon_args {
 		 1 << 30,                                                                          \
 		 NULL,                                                                             \
 		 "BYTES",                                                                          \
-		 "socket buffers, as far as the system grants them (4M)"},                         \
+		 "size of socket buffers, as far as the system grants it (4M)"},                   \
 		{"no-multicast",                                                                   \
 		 0,                                                                                \
 		 ARGS_FLAG,                                                                        \
@@ -182,7 +182,7 @@ struct daemon_args {
 		 0,                                                                                \
 		 NULL,                                                                             \
 		 NULL,                                                                             \
-		 "send results to each worker, even where all could hear a group"},                \
+		 "send each worker its own results, even where all could hear a group"},           \
 		{"group-port",                                                                     \
 		 0,                                                                                \
 		 ARGS_NUMBER,                                                                      \
@@ -201,7 +201,7 @@ struct daemon_args {
 		 daemon_planes,                                                                    \
 		 "NAME",                                                                           \
 		 "how datagrams are received: sockets; xdp, which takes them at --interface "      \
-		 "before the kernel's network layers; auto, xdp if it can be (sockets)"},          \
+		 "before the kernel's network layers; auto, xdp where possible (sockets)"},        \
 		{"interface",                                                                      \
 		 0,                                                                                \
 		 ARGS_TEXT,                                                                        \
@@ -225,7 +225,7 @@ struct daemon_args {
 			"log failures and warnings only"                                           \
 	}
 
-/* Of who completes jobs, and may be below another switch. */
+/* Options of daemons that complete jobs and may be below another switch. */
 #define DAEMON_PARENT_OPTIONS                                                                      \
 	{"parent",                                                                                 \
 	 0,                                                                                        \
@@ -257,7 +257,7 @@ struct daemon_args {
 		.buffer = 4 << 20, .mark = -1, .index = -1, .ahead = -1, .policy = -1              \
 	}
 
-/* Print what is wrong with the options of `name`; returns the exit status, 2. */
+/* Print the error in the options of `name`; returns the exit status, 2. */
 int daemon_wrong(const char *name, const char *text);
 
 /* Fill in `o` from what both have in common; `slots` are those of the aggregator.  0; or the exit
@@ -265,7 +265,7 @@ int daemon_wrong(const char *name, const char *text);
 int daemon_fill(const char *name, struct fan_daemon_options *o, struct daemon_args *a,
 		unsigned slots);
 
-/* Slots that an aggregator has unless somebody says: the more, the further ranks may run ahead. */
+/* Default slots of an aggregator: more slots let ranks run further ahead. */
 unsigned daemon_aggregator_slots(const struct daemon_args *a);
 
 /* After daemon_fill: let ranks run ahead of each other.  Returns likewise. */

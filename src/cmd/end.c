@@ -12,7 +12,7 @@
 
 #define WHY_BYTES 512
 
-static int told; /* that it is full, once */
+static int told; /* the full output has been reported, once */
 
 int cmd_end(int status)
 {
@@ -29,7 +29,7 @@ int cmd_end(int status)
 	return status ? status : 1;
 }
 
-/* --help, and whatever else a library prints before it ends the process itself. */
+/* Checks --help and other output of libraries that end the process themselves. */
 static void at_exit(void)
 {
 	if (!told && cmd_end(0))
@@ -54,7 +54,7 @@ bool cmd_can_write(const char *command, const char *option, const char *file)
 	if (!*file || strcmp(file, "-") == 0)
 		return true;
 	bool is_new = stat(file, &st) != 0;
-	if (!is_new && S_ISFIFO(st.st_mode)) /* its reader would take our going for the end */
+	if (!is_new && S_ISFIFO(st.st_mode)) /* closing would end its reader's input */
 		return true;
 	int fd = fan_file_open(file, is_new ? FAN_FILE_OUTPUT : FAN_FILE_PROBE, why, sizeof why);
 	if (fd < 0) {

@@ -18,16 +18,17 @@ struct key_args {
 #define AT(field) offsetof(struct key_args, field)
 static const struct args_option options[] = {
 	{"key", 'k', ARGS_TEXT, AT(key), 0, 0, NULL, "FILE",
-	 "job: the fabric's key, which the switches have"},
+	 "job: the fabric's key, which the switches use"},
 	{"out", 'o', ARGS_TEXT, AT(out), 0, 0, NULL, "FILE",
-	 "write the key to the new file FILE, which only you may read (to standard output)"},
+	 "write the key to the new file FILE, readable by you alone (standard output)"},
 };
 
 static const struct args_command command = {
 	"key",
 	"`fanin key new` makes a key for the switches of a network, `fanin key job TENANT --key "
 	"FILE` the key for all jobs of a tenant.\v"
-	"TENANT is the name of its jobs up to their first '/'.  Switches take the former with "
+	"TENANT is the part of its jobs' names before the first '/'.  Switches take the former "
+	"with "
 	"--key, ranks the latter with FANIN_KEY_FILE.",
 	options,
 	sizeof options / sizeof options[0],
@@ -85,7 +86,8 @@ static int make_job(const struct key_args *a, const char *tenant)
 
 	if (!bytes || bytes > FAN_TENANT_MAX || strpbrk(tenant, FAN_TENANT_ENDS))
 		return wrong(
-			"TENANT: expected 1 to 63 bytes without '/', '#' and '!': the name of its jobs up "
+			"TENANT: expected 1 to 63 bytes without '/', '#' and '!': the name of its "
+			"jobs up "
 			"to their first '/'");
 	for (const char *p = tenant; *p; p++)
 		if ((unsigned char)*p < ' ' || *p == 127)
@@ -102,7 +104,7 @@ static int make_job(const struct key_args *a, const char *tenant)
 	return put(a, what, key);
 }
 
-/* Take the words in front of the options out of argv. */
+/* Remove the words in front of the options from argv. */
 static int take_words(int argc, char **argv, const char **word, int room)
 {
 	int n = 0;

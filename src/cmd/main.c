@@ -12,17 +12,17 @@ static const struct {
 	int (*run)(int argc, char **argv);
 	const char *help;
 } commands[] = {
-	{"switch", cmd_switch, "sum the fragments of workers and send them the sums"},
+	{"switch", cmd_switch, "sum the fragments of workers and return the sums"},
 	{"server", cmd_server, "complete the partial sums of switches"},
-	{"controller", cmd_planner, "put plans to work on many switches and servers"},
+	{"controller", cmd_planner, "run plans on many switches and servers"},
 	{"bench", cmd_bench, "time all-reduces and check every element"},
-	{"sim", cmd_sim, "run jobs in virtual time, by the same protocol objects"},
+	{"sim", cmd_sim, "simulate jobs in virtual time with the real protocol objects"},
 	{"plan", cmd_planner, "plan where gradients are summed and on which paths"},
-	{"lab", cmd_lab, "put plans to work on an emulated network, and measure"},
-	{"top", cmd_top, "tell what the jobs of a switch do and wait for"},
+	{"lab", cmd_lab, "run plans on an emulated network, and measure"},
+	{"top", cmd_top, "show what the jobs of a switch do and wait for"},
 	{"doctor", cmd_doctor, "check whether a worker here can aggregate, and say what to change"},
 	{"key", cmd_key, "make the keys of sealed jobs"},
-	{"info", cmd_info, "tell what this build is, what it reads, and what would sum"},
+	{"info", cmd_info, "show this build, the options it reads, and what would sum"},
 };
 #define COMMANDS (sizeof commands / sizeof commands[0])
 
@@ -32,8 +32,8 @@ static void usage(FILE *f)
 		   "Sums gradients inside the network while they travel.\n\n");
 	for (unsigned i = 0; i < COMMANDS; i++)
 		fprintf(f, "  %-10s %s\n", commands[i].name, commands[i].help);
-	fprintf(f,
-		"\n`fanin SUBCOMMAND --help` tells its options; `fanin --version` the version.\n");
+	fprintf(f, "\n`fanin SUBCOMMAND --help` lists its options; `fanin --version` prints the "
+		   "version.\n");
 }
 
 static int unknown(const char *word)

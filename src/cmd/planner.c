@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* planner.c - `fanin plan` and `fanin controller` become the program fanin-planner.
  *
- * That one links the solvers, so this one neither needs their packages nor their memory
- * (adr 13).  It is beside this program in a build folder, in libexec where it is installed. */
+ * Only that program links the solvers, so this one needs neither their packages nor their memory
+ * (adr 13).  It lies beside this program in a build folder, in libexec when installed. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -19,7 +19,8 @@ static int not_there(const char *name, const char *self)
 {
 	fprintf(stderr,
 		"%s: this fanin was built without its planner: no %s or %s beside %s.\n"
-		"On Debian it is the package fanin-planner.  A build needs CLP, CBC and expat: as root \"sh tools/deps.sh plan\" (Debian:\n"
+		"On Debian it is the package fanin-planner.  A build needs CLP, CBC and expat: as "
+		"root \"sh tools/deps.sh plan\" (Debian:\n"
 		"coinor-libclp-dev coinor-libcbc-dev zlib1g-dev libexpat1-dev), then\n"
 		"\"meson setup --reconfigure build -Dplanner=enabled && ninja -C build\".\n",
 		name, places[0], places[1], self);

@@ -6,20 +6,20 @@
 
 #include "net/logline.h"
 
-#define TRIES	     3 /* questions: one of them, or its answer, may be lost */
-#define HELPERS_TOLD 4 /* of a slow rank, in the table; two others or more are added up */
+#define TRIES	     3 /* questions, since one or its answer may be lost */
+#define HELPERS_TOLD 4 /* named helpers of a slow rank; two or more others are added up */
 
-/* Answers about pairs that a switch needs at most: some have no more to tell, the others have
- * looked at no more. */
+/* Most answers about pairs from a switch: some are full, the others have scanned as many pairs as
+ * they may. */
 #define PAIRS	    (FAN_RANKS_MAX * FAN_RANKS_MAX)
 #define ANSWERS_MAX (PAIRS / FAN_STATS_PAIRS + PAIRS / FAN_STATS_SCAN + 1)
 
-/* The ranks of a job, as one shard has told. */
+/* The ranks of a job, as one shard reports them. */
 struct team {
 	struct fan_line name;
 	unsigned shard, ranks;
 	struct fan_standing rank[FAN_RANKS_MAX];
-	bool paired; /* `kept` is known: by who keeps, and for whom */
+	bool paired; /* `kept` is known, by keeper and rank */
 	uint32_t kept[FAN_RANKS_MAX][FAN_RANKS_MAX];
 };
 
@@ -71,7 +71,7 @@ static void helpers_text(struct fan_line *l, const struct team *t, unsigned rank
 		kept += t->kept[r][rank];
 		helpers += t->kept[r][rank] > 0;
 	}
-	all = kept > all ? kept : all; /* they were asked for one after the other */
+	all = kept > all ? kept : all; /* the answers are of different times */
 	uint64_t rest = kept;
 	unsigned tell = helpers <= HELPERS_TOLD + 1 ? helpers : HELPERS_TOLD;
 	for (unsigned n = 0; n < tell; n++) {
@@ -104,7 +104,7 @@ static void print_rank(FILE *f, const struct team *t, unsigned rank, bool *begun
 		helpers.used ? helpers.text : "-");
 }
 
-/* Whose parts `rank` was given to keep, and how many: those of which there are any. */
+/* For whom `rank` keeps sums, and how many; only ranks with any. */
 static json_t *kept_json(const struct team *t, unsigned rank)
 {
 	json_t *o = json_object();
@@ -155,8 +155,8 @@ static bool is_named(const struct team *t, const char *name, size_t bytes)
 	return l.used == t->name.used && memcmp(l.text, t->name.text, l.used) == 0;
 }
 
-/* Which of them keep for which.  One whose jobs have changed in between does not answer about this
- * one. */
+/* Ask who keeps for whom.  A switch whose jobs have changed in between does not answer about this
+ * job. */
 static bool ask_helpers(struct ask_talk *t, unsigned index, struct team *team)
 {
 	struct fan_helper_stats m = {.next = 0};
@@ -186,7 +186,7 @@ static bool ask_helpers(struct ask_talk *t, unsigned index, struct team *team)
 	return false;
 }
 
-/* All ranks, FAN_STATS_RANKS at a time.  As rank_stats_ask returns. */
+/* Ask about all ranks, FAN_STATS_RANKS at a time.  Returns as rank_stats_ask does. */
 static unsigned ask_team(struct ask_talk *t, unsigned index, struct team *team)
 {
 	struct fan_rank_stats m = {.jobs = 0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rank_stats.h - how the ranks of a job stand beside each other, where they run ahead, and who
- * keeps for whom: asked of a switch, as a table and as JSON. */
+/* rank_stats.h - asks a switch how far the ranks of a job have come, where they run ahead, and who
+ * keeps sums for whom; prints it as a table and as JSON. */
 #ifndef FAN_CMD_RANK_STATS_H
 #define FAN_CMD_RANK_STATS_H
 

@@ -11,7 +11,8 @@ static const struct args_option options[] = {
 static const struct args_command command = {
 	"server",
 	"Complete the partial sums of switches (fanin switch --policy atp|esa|grid --server).\v"
-	"Workers may also name it as their switch: then it sums all by itself.  Logs to stderr, one "
+	"Workers may also use it as their switch; then it sums everything itself.  Logs to stderr, "
+	"one "
 	"line an event.  SIGUSR1: what each job waits for, and the counters.  SIGINT, SIGTERM: "
 	"stop.",
 	options,

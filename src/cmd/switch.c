@@ -11,21 +11,22 @@ enum { POLICY_NONE = FAN_POLICY_COUNT };
 
 static const struct args_option options[] = {
 	DAEMON_OPTIONS(
-		"fragments that can be summed at a time, over all threads (8192; atp, esa, grid: 4096; none: 16384)"),
+		"fragments that can be summed at a time, over all threads (8192; atp, esa, grid: "
+		"4096; none: 16384)"),
 	{"policy", 'p', ARGS_WORD, DAEMON_AT(policy), 0, 0, policies, "NAME",
 	 "the slot policy: switchml, atp, esa, grid or none (switchml; with --controller: atp)"},
 	{"routes", 0, ARGS_NUMBER, DAEMON_AT(routes), 1, FAN_ROUTES_MAX, NULL, "N",
-	 "with --controller: how many routes may pass here at a time (64)"},
+	 "with --controller: the most routes through this switch at a time (64)"},
 	{"server", 0, ARGS_PEER, DAEMON_AT(server), 0, 0, NULL, "ADDR:PORT",
-	 "atp, esa, grid: where sums are completed, or the next switch on the path (in here)"},
+	 "atp, esa, grid: where sums are completed, or the next switch on the path (this process)"},
 	{"aggregator-slots", 0, ARGS_NUMBER, DAEMON_AT(aggregator_slots), 2, FAN_SLOTS_MAX, NULL,
-	 "N", "atp, esa, grid: those of the aggregator in here (16384)"},
+	 "N", "atp, esa, grid: slots of this process's aggregator (16384)"},
 	{"quota", 0, ARGS_NUMBER, DAEMON_AT(quota), 1, FAN_SLOTS_MAX, NULL, "N",
 	 "atp, esa, grid: the most slots that one job holds, over all threads (all)"},
 	{"free-early", 0, ARGS_FLAG, DAEMON_AT(free_early), 0, 0, NULL, NULL,
-	 "atp, esa, grid: a slot is free when its sum has left, not when the result comes"},
+	 "atp, esa, grid: free a slot when its sum has left, not when the result arrives"},
 	{"no-preemption", 0, ARGS_FLAG, DAEMON_AT(no_preemption), 0, 0, NULL, NULL,
-	 "esa: a higher priority takes no slot"},
+	 "esa: higher priorities take no slots"},
 	{"no-ageing", 0, ARGS_FLAG, DAEMON_AT(no_ageing), 0, 0, NULL, NULL,
 	 "esa: slots keep their priority"},
 	{"no-priorities", 0, ARGS_FLAG, DAEMON_AT(no_priorities), 0, 0, NULL, NULL,
@@ -35,21 +36,22 @@ static const struct args_option options[] = {
 
 static const struct args_command command = {
 	"switch",
-	"Sum the fragments that workers send and send them the sums.\v"
+	"Sum the fragments of workers and return the sums.\v"
 	"Logs to stderr, one line an event.  SIGUSR1: what each job waits for, and the counters.  "
 	"SIGINT, SIGTERM: stop.",
 	options,
 	sizeof options / sizeof options[0],
 };
 
-/* Options that the policy has no use for. */
+/* Refuse options that the policy does not use. */
 static const char *check_policy(const struct daemon_args *a)
 {
 	bool has_slots = fan_policy_shares(a->policy);
 	bool away = !fan_peer_is_none(&a->server);
 
 	if (away && !has_slots)
-		return "--server: expected with --policy atp, esa or grid; with none, give workers the "
+		return "--server: expected with --policy atp, esa or grid; with none, give workers "
+		       "the "
 		       "server's address";
 	if ((a->quota || a->free_early || a->aggregator_slots) && !has_slots)
 		return "--quota, --free-early, --aggregator-slots: expected with --policy atp, "
@@ -65,7 +67,7 @@ static const char *check_policy(const struct daemon_args *a)
 	return NULL;
 }
 
-/* With routes the aggregators are elsewhere. */
+/* With routes, the aggregators are elsewhere. */
 static const char *check_routes(const struct daemon_args *a)
 {
 	if (!a->name[0])

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* top.c - `fanin top`: what the jobs of a switch do and wait for. */
+/* top.c - `fanin top`: shows what the jobs of a switch do and wait for. */
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -41,10 +41,10 @@ struct top_args {
 #define AT(field) offsetof(struct top_args, field)
 static const struct args_option options[] = {
 	{"switch", 's', ARGS_TEXT, AT(switches), 0, 0, NULL, "ADDR:PORT[,...]",
-	 "the switch to ask; of several, also the share that each has of a job"},
+	 "the switch to ask; with several, also the share of a job that each has"},
 	{"controller", 'c', ARGS_TEXT, AT(controller), 0, 0, NULL, "PATH",
 	 "the --socket of a controller to ask instead: nodes, jobs, and the trees that sum them"},
-	{"once", '1', ARGS_FLAG, AT(once), 0, 0, NULL, NULL, "tell once and end"},
+	{"once", '1', ARGS_FLAG, AT(once), 0, 0, NULL, NULL, "print once and exit"},
 	{"interval", 'i', ARGS_NUMBER, AT(interval_s), 1, INTERVAL_MAX_S, NULL, "SECONDS",
 	 "between two tables (1)"},
 	{"shards", 't', ARGS_NUMBER, AT(shards), 1, FAN_SHARDS_MAX, NULL, "N",
@@ -57,12 +57,12 @@ static const struct args_option options[] = {
 
 static const struct args_command command = {
 	"top",
-	"Tell what the jobs of a switch do, and which ranks and fragments they wait for.",
+	"Show what the jobs of a switch do, and which ranks and fragments they wait for.",
 	options,
 	sizeof options / sizeof options[0],
 };
 
-/* What has been heard so far. */
+/* The answers so far. */
 struct table {
 	const struct top_args *a;
 	bool begun;	  /* the first table's head has been printed */
@@ -72,8 +72,8 @@ struct table {
 	bool ranks_begun;
 	json_t *ranks; /* of jobs whose ranks run ahead of each other */
 	struct metrics_jobs metrics;
-	unsigned sw;		   /* of the switches, the one that is asked */
-	struct top_shares *shares; /* what was told before, too */
+	unsigned sw;		   /* number of the switch that is asked */
+	struct top_shares *shares; /* keeps earlier answers, too */
 };
 
 static bool is_silent(const struct top_args *a)
@@ -81,7 +81,7 @@ static bool is_silent(const struct top_args *a)
 	return a->live || strcmp(a->json, "-") == 0;
 }
 
-/* Print the head unless it is there or not wanted: only when a switch has answered. */
+/* Print the head once, when a switch has answered. */
 static void begin(struct table *t)
 {
 	const struct top_args *a = t->a;
@@ -212,8 +212,7 @@ static void add_slots_json(json_t *slots, const struct fan_slot_stats *m, unsign
 	json_array_append_new(slots, j);
 }
 
-/* Ask it what its shared slots do, too.  One of an earlier version does not answer, and has
- * none. */
+/* Ask about shared slots, too.  A switch of an earlier version does not answer, and has none. */
 static void ask_slots(struct table *table, struct ask_talk *t, unsigned shard)
 {
 	struct fan_slot_stats m = {.jobs = 1};
@@ -230,7 +229,7 @@ static void ask_slots(struct table *table, struct ask_talk *t, unsigned shard)
 	}
 }
 
-/* And how the ranks of its jobs stand. */
+/* Ask about the ranks of its jobs. */
 static void ask_ranks(struct table *table, struct ask_talk *t, unsigned shard)
 {
 	unsigned jobs = 1;
@@ -325,7 +324,7 @@ static int tell(const struct top_args *a, struct top_shares *shares, char *why)
 	return e;
 }
 
-/* On a terminal, until a key or a signal ends it. */
+/* Show tables on a terminal until a key or a signal ends it. */
 static int run_live(const struct top_args *a)
 {
 	char why[ARGS_WHY_BYTES];
@@ -403,8 +402,8 @@ int cmd_top(int argc, char **argv)
 		return 2;
 	}
 	if (a.sws > 1 && a.prometheus[0]) {
-		fprintf(stderr, "fanin top: --prometheus: expected one switch: its metrics do not "
-				"say which\n");
+		fprintf(stderr, "fanin top: --prometheus: expected one switch, because its metrics "
+				"do not name it\n");
 		return 2;
 	}
 	if (!a.once && strcmp(a.json, "-") != 0 && a.sws == 1)

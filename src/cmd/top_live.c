@@ -20,7 +20,7 @@
 #define NS_PER_S    1e9
 #define NAME_WIDTH  24
 #define LINE_BYTES  1024
-#define SEQUENCE_MS 20 /* in which the rest of an arrow key has come */
+#define SEQUENCE_MS 20 /* in which the rest of an arrow key arrives */
 
 /* A job over all shards. */
 struct row {
@@ -84,7 +84,7 @@ static void add_job(struct top_live *l, const struct fan_report *j)
 
 	if (!r)
 		return;
-	r->state = j->state > r->state ? j->state : r->state; /* failed is the last */
+	r->state = j->state > r->state ? j->state : r->state; /* `failed` is the largest */
 	r->shards++;
 	r->ranks = j->ranks;
 	r->window += j->window;
@@ -297,15 +297,15 @@ void top_live_print(const struct top_live *l, FILE *f, unsigned lines, unsigned 
 	if (l->inside && l->selected < l->rows) {
 		const char *name = l->row[l->selected].name;
 		line(&s, false, "fanin top: switch %s, job %s", l->where, name);
-		line(&s, false, "escape: all jobs   q: end");
+		line(&s, false, "escape: all jobs   q: quit");
 		print_shards(l, &s, name);
 		print_ranks(l, &s, name);
 	} else {
 		line(&s, false, "fanin top: switch %s, %u jobs by %s", l->where,
 		     l->rows + l->left_out, column_text[l->by]);
 		line(&s, false,
-		     "up, down, enter: look into a job   s: sort by another column   "
-		     "r: the other way   q: end");
+		     "up, down, enter: open a job   s: sort by another column   r: reverse   q: "
+		     "quit");
 		print_rows(l, &s);
 	}
 	fprintf(f, "\033[J");

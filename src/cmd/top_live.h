@@ -14,11 +14,11 @@ struct top_live;
 
 enum top_live_key { TOP_LIVE_TIME, TOP_LIVE_AGAIN, TOP_LIVE_QUIT };
 
-/* Take the terminal of standard input and output.  `where` is named on the first line.  NULL: it is
- * no terminal, or there is no memory. */
+/* Take over the terminal of standard input and output.  `where` is named on the first line.  NULL:
+ * it is no terminal, or there is no memory. */
 struct top_live *top_live_open(const char *where);
 
-/* Give it back as it was.  NULL is allowed. */
+/* Restore the terminal.  NULL is allowed. */
 void top_live_close(struct top_live *l);
 
 /* Take what has been asked at `now_ns`: `jobs`, which are given up, and `ranks`, of rank_stats.h.
@@ -29,13 +29,13 @@ void top_live_take(struct top_live *l, uint64_t now_ns, struct metrics_jobs *job
 /* Draw it. */
 void top_live_draw(struct top_live *l);
 
-/* Wait for a key until `by_ns`, and heed it.  AGAIN: draw. */
+/* Wait for a key until `by_ns` and act on it.  AGAIN: draw. */
 enum top_live_key top_live_wait(struct top_live *l, uint64_t by_ns);
 
-/* What top_live_draw draws, for a screen of so many lines and columns, to `f`. */
+/* Write what top_live_draw draws to `f`, for a screen of `lines` and `columns`. */
 void top_live_print(const struct top_live *l, FILE *f, unsigned lines, unsigned columns);
 
-/* Heed the key `c`. */
+/* Act on the key `c`. */
 enum top_live_key top_live_heed(struct top_live *l, int c);
 
 /* As top_live_open, without a terminal: for tests. */

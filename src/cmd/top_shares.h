@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* top_shares.h - which share of a job each of several aggregators has.
+/* top_shares.h - computes the share of a job that each of several aggregators has.
  *
  * Ranks that use several aggregators give each a part of every tensor, as a job of its own: the
- * first has the job's name, part K the name with "/K" behind it.  No aggregator is told how large
- * its part is, but each counts the fragments that it has finished: since the last time that all
- * were asked, its share is its own count by all of them.  Fragments of one job have one size, but
- * for the last of an operation. */
+ * first has the job's name, part K the name with "/K" behind it.  No aggregator knows how large its
+ * part is, but each counts the fragments that it has finished: its share is its own count since the
+ * last question, divided by all counts.  Fragments of one job have one size, but for the last of an
+ * operation. */
 #ifndef FAN_CMD_TOP_SHARES_H
 #define FAN_CMD_TOP_SHARES_H
 
@@ -15,7 +15,7 @@
 #include "core/wire/ctlmsg.h"
 
 #define TOP_SWITCHES_MAX 32
-#define TOP_SHARES_JOBS	 1024 /* parts; more are not told */
+#define TOP_SHARES_JOBS	 1024 /* parts; further ones are ignored */
 
 struct top_shares {
 	unsigned jobs;
@@ -26,10 +26,10 @@ struct top_shares {
 	} * job;
 };
 
-/* All are about to be asked: what was told is what was before. */
+/* Begin a round of questions: the last answers become the earlier ones. */
 void top_shares_begin(struct top_shares *s);
 
-/* A shard of aggregator `at` tells of a job. */
+/* Add the answer of a shard of aggregator `at` about a job. */
 void top_shares_add(struct top_shares *s, unsigned at, const struct fan_report *r);
 
 /* A line for each job of which `count` aggregators have finished something since the last time, or

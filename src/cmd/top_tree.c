@@ -49,7 +49,7 @@ static void print_nodes(const json_t *nodes)
 	}
 }
 
-/* Those that are planned without, or have less for jobs. */
+/* Print links that are down, or of which others use a part. */
 static void print_links(const json_t *links)
 {
 	for (size_t i = 0; i < json_array_size(links); i++) {
@@ -92,7 +92,7 @@ static struct branch branch_of(const json_t *entries, const char *at, const char
 	return b;
 }
 
-/* Has the same branch been printed for an earlier entry? */
+/* Has this branch been printed for an earlier entry? */
 static bool is_first(const json_t *entries, size_t index)
 {
 	const json_t *e = json_array_get(entries, index);
@@ -107,7 +107,7 @@ static bool is_first(const json_t *entries, size_t index)
 	return true;
 }
 
-/* Who sends to `next`, which is `depth` hops from aggregator, and who sends to them. */
+/* Print who sends to `next`, which is `depth` hops from the aggregator, and who sends to those. */
 static void print_below(const json_t *entries, const char *next, long long depth)
 {
 	if (depth >= FAN_ROUTE_HOPS_MAX)

@@ -12,7 +12,7 @@ struct top_tree_args {
 	bool once;
 };
 
-/* Until it is ended, or once.  The exit status. */
+/* Print until ended, or once.  Returns the exit status. */
 int top_tree(const struct top_tree_args *a);
 
 #endif

@@ -17,7 +17,7 @@ uint64_t fan_clock_ns(void)
 	return (uint64_t)ts.tv_sec * UINT64_C(1000000000) + (uint64_t)ts.tv_nsec;
 }
 
-/* Where a filter of system calls has no getrandom. */
+/* For filters of system calls that refuse getrandom. */
 static bool read_device(uint64_t *n)
 {
 	int fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);

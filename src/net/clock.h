@@ -9,7 +9,7 @@
 uint64_t fan_clock_ns(void);
 
 /* A random number that is not 0, from the kernel: others cannot guess it.  0: the kernel gives
- * none; whoever needs a secret must do without what it is for. */
+ * none; the caller must then do without what needs a secret. */
 uint64_t fan_clock_nonce(void);
 
 /* Milliseconds from now until `deadline_ns` for epoll: rounded up, at least 0; -1 for

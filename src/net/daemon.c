@@ -100,7 +100,7 @@ static struct fan_node_config config_of_shard(const struct fan_daemon *d, unsign
 	return c;
 }
 
-/* Say what went wrong with shard `index`, and what to do. */
+/* Report what went wrong with shard `index`, and the remedy. */
 static int explain(int e, const struct fan_daemon_options *o, unsigned index, char *why,
 		   size_t bytes)
 {
@@ -112,14 +112,14 @@ static int explain(int e, const struct fan_daemon_options *o, unsigned index, ch
 	switch (-e) {
 	case EADDRINUSE:
 		snprintf(why, bytes,
-			 "%s: the port is in use; `ss -ulpn sport = :%u` tells by whom; stop that "
-			 "program or listen on another port",
+			 "%s: the port is in use; `ss -ulpn sport = :%u` names the program; stop "
+			 "it or listen on another port",
 			 at, p.port);
 		return FAN_E_SYSTEM;
 	case EADDRNOTAVAIL:
 		snprintf(why, bytes,
 			 "%s: no interface of this machine has the address; `ip address` lists "
-			 "those there are",
+			 "them",
 			 at);
 		return FAN_E_SYSTEM;
 	case EACCES:
@@ -167,7 +167,8 @@ static int check_above(const struct fan_daemon_options *o, const fan_peer *to, c
 	if (path.mtu && (unsigned)path.mtu < packet) {
 		snprintf(
 			why, bytes,
-			"%s: the interface to %s takes packets of %d bytes, and sums are up to %u; start "
+			"%s: the interface to %s takes packets of %d bytes, and sums are up to %u; "
+			"start "
 			"with --mtu %d, and give the workers the same",
 			what, at, path.mtu, packet, path.mtu);
 		return FAN_E_MTU;
@@ -199,7 +200,7 @@ static int check(const struct fan_daemon_options *o, char *why, size_t bytes)
 	return FAN_OK;
 }
 
-/* Most sockets of a shard: all of a daemon's stay within what a process may open by default. */
+/* Most sockets of a shard: a daemon's total stays within the default limit of open files. */
 static unsigned sockets_of(const struct fan_daemon_options *o)
 {
 	unsigned each = FAN_DAEMON_SOCKETS_MAX / o->threads;
@@ -228,7 +229,7 @@ static int make_shards(struct fan_daemon *d, const struct fan_daemon_options *o)
 	return 0;
 }
 
-/* What all shards have in common. */
+/* Settings common to all shards. */
 static void configure(struct fan_node_config *c, const struct fan_daemon_options *o)
 {
 	bool away = o->has_slots && !fan_peer_is_none(&o->server);
@@ -260,7 +261,7 @@ static int do_without_plane(struct fan_daemon *d, const char *why)
 	return FAN_OK;
 }
 
-/* The plane, if one is wanted, for shards whose sockets are open. */
+/* Open the plane, if one is requested, for shards whose sockets are open. */
 static int open_plane(struct fan_daemon *d, const struct fan_daemon_options *o, char *why,
 		      size_t bytes)
 {
@@ -355,7 +356,7 @@ void fan_daemon_dump(struct fan_daemon *d)
 		fan_shard_dump(d->shard[i]);
 }
 
-/* The shards up to `count` forget the route again. */
+/* Remove the route from the shards up to `count` again. */
 static void forget(struct fan_daemon *d, unsigned count, uint16_t number)
 {
 	struct fan_shard_request r = {.wish = FAN_SHARD_UNROUTE, .number = number};
@@ -470,7 +471,7 @@ int fan_daemon_inherit(struct fan_daemon **out, const struct fan_estate *e, cons
 void fan_daemon_abandon(struct fan_daemon *d)
 {
 	for (unsigned i = 0; i < d->shards; i++)
-		d->shard[i]->running = false; /* here it is not */
+		d->shard[i]->running = false; /* the child does not have the thread */
 	fan_daemon_stop(d);
 }
 

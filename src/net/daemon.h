@@ -45,11 +45,11 @@ struct fan_daemon_options {
 	bool of_tenant;	       /* the keys are those of one tenant, and good for all job names */
 	bool no_multicast;
 	bool plain;				/* no UDP_SEGMENT, no UDP_GRO */
-	fan_plane_open *open_plane;		/* a plane beside the sockets; NULL: none */
+	fan_plane_open *open_plane;		/* opens a plane beside the sockets; NULL: none */
 	char interfaces[FAN_PLANE_NAMES_BYTES]; /* for open_plane */
 	bool plane_optional;			/* without the plane: log a warning and go on */
 	int buffer_bytes;			/* socket buffers */
-	bool lasting; /* let another process go on with it, if it can be (fan_daemon_estate) */
+	bool lasting; /* let another process continue it, if possible (fan_daemon_estate) */
 
 	/* One structured line without a newline: "event=job_ready job=\"x\" ...".
 	 * Called from the shards' threads, one at a time.  May be NULL. */
@@ -106,21 +106,21 @@ unsigned fan_daemon_shards(const struct fan_daemon *d);
 struct fan_shard_health;
 void fan_daemon_health(struct fan_daemon *d, unsigned shard, struct fan_shard_health *h);
 
-/* Take no rank any more that is not in a job, and wait until none of the jobs `of` is READY or has
- * FAILED, for at most `ms`.  True: there was a moment without. */
+/* Admit no more ranks that are not in a job, and wait until none of the jobs `of` is READY or has
+ * FAILED, for at most `ms`.  True: that has happened. */
 bool fan_daemon_drain(struct fan_daemon *d, const struct fan_drain *of, int ms);
 
 /* When a member of a job that is READY or has FAILED was heard last, by fan_clock_ns; 0: there is
  * no such job.  From any thread. */
 uint64_t fan_daemon_heard_ns(struct fan_daemon *d);
 
-/* What a daemon that was made to last leaves to another process, which gets `files`.  How many
- * these are; 0: it leaves nothing: it is sealed, has several shards, or the system refused. */
+/* The estate of a daemon with `lasting` set, for another process, which gets `files`.  Returns
+ * their number; 0: no estate: the daemon is sealed or has several shards, or the system refused. */
 unsigned fan_daemon_estate(const struct fan_daemon *d, struct fan_estate *e,
 			   int files[FAN_ESTATE_FILES_MAX]);
 
-/* In the other process, when the first has ended: go on with what is mapped already, with the
- * sockets `fds`.  0 and `*d`; or -errno, -EBUSY if nobody can. */
+/* In the other process, when the first has ended: continue with the mapped memory and the sockets
+ * `fds`.  0 and `*d`; or -errno, -EBUSY: no process can. */
 int fan_daemon_inherit(struct fan_daemon **d, const struct fan_estate *e, const int *fds);
 
 /* In a child of fork(): free all, without stopping the parent's threads. */

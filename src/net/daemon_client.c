@@ -20,9 +20,9 @@
 
 #define ADDRESS_BYTES	 80
 #define ECHO_BUFFER	 (256 * 1024) /* of the socket: a turn's answers */
-#define ECHOES_PER_ROUND 1024	      /* datagrams taken before the line has its turn */
+#define ECHOES_PER_ROUND 1024	      /* datagrams received before the line has its turn */
 
-/* What one job did, over all shards. */
+/* Counters of one job, over all shards. */
 struct sum {
 	const char *name;
 	uint64_t hits, passed, collisions, held, results, replays;
@@ -39,7 +39,7 @@ struct fan_daemon_client {
 	uint64_t started_ms; /* since 1970 */
 	uint64_t retry_ns;   /* closed: when to dial; connecting: when to give up */
 	uint64_t health_ns;  /* when the next report is due */
-	bool told_lost;	     /* the log has the controller's absence */
+	bool told_lost;	     /* the controller's absence has been logged */
 	unsigned routes;     /* installed */
 	uint16_t route[FAN_ROUTES_MAX];
 	struct fan_order order;
@@ -70,7 +70,7 @@ static int send_json(struct fan_daemon_client *a, json_t *value)
 	return e;
 }
 
-/* Where workers and switches find this daemon. */
+/* The address at which workers and switches find this daemon. */
 static const char *address(const struct fan_daemon_client *a, char *text)
 {
 	fan_peer at = a->o.listen;
@@ -165,7 +165,7 @@ static json_t *silent_json(const struct fan_daemon_client *a)
 	return list;
 }
 
-/* Beside how it fares: who of the controller's list is silent. */
+/* The silent neighbours of the controller's list, for the report. */
 static void add_neighbours(const struct fan_daemon_client *a, json_t *health)
 {
 	if (!a->neighbours.number)
@@ -316,7 +316,7 @@ static void tell_silence(struct fan_daemon_client *a)
 	}
 }
 
-/* Judge, ask all again, and if there is news, the controller has it at once. */
+/* Judge, ask all again, and report changes to the controller at once. */
 static void turn_neighbours(struct fan_daemon_client *a, uint64_t now_ns)
 {
 	struct fan_out out;
@@ -331,7 +331,7 @@ static void turn_neighbours(struct fan_daemon_client *a, uint64_t now_ns)
 	fan_udp_send(&a->udp, &out, false);
 }
 
-/* What has come is taken first: a client that was late finds nobody silent for it. */
+/* Read pending answers first, so that a late client does not find neighbours silent. */
 static void see_neighbours(struct fan_daemon_client *a)
 {
 	if (a->udp.fd < 0)
@@ -351,7 +351,7 @@ static int heed(struct fan_daemon_client *a, const char *text, size_t bytes)
 	int err = fan_order_get(&a->order, text, bytes, why);
 
 	if (err && !a->order.numbered)
-		return 0; /* nobody waits for an answer */
+		return 0; /* no answer is expected */
 	if (!err && a->order.kind == FAN_ORDER_OTHER)
 		return 0;
 	if (!err && a->order.kind == FAN_ORDER_REFUSED) {
@@ -378,7 +378,7 @@ static void hang_up(struct fan_daemon_client *a, int e)
 	const uint64_t spread = FAN_DAEMON_CLIENT_RETRY_MAX - FAN_DAEMON_CLIENT_RETRY_MS;
 	uint64_t random = fan_clock_nonce();
 	bool first =
-		a->said_hello && e != -ECONNREFUSED; /* soon: an aggregator waits not for long */
+		a->said_hello && e != -ECONNREFUSED; /* soon, since aggregators wait only briefly */
 	char text[ADDRESS_BYTES];
 	struct fan_line l = {.used = 0};
 

@@ -17,7 +17,7 @@
 #include "netlink.h"
 
 #define PATH_BYTES 64
-#define XDP_BYTES  128 /* of what a link tells of its program */
+#define XDP_BYTES  128 /* of a link's attributes about its program */
 
 /* <linux/netdev.h>, which is younger than the oldest kernel that we build with. */
 #define NETDEV_FAMILY	    "netdev"
@@ -65,7 +65,7 @@ static void read_features(struct fan_device *d, struct fan_netlink *t)
 					     sizeof d->features) == sizeof d->features;
 }
 
-/* By the calls that every kernel has. */
+/* By system calls that every kernel has. */
 static void read_basics(struct fan_device *d, const char *name)
 {
 	struct ethtool_drvinfo driver = {.cmd = ETHTOOL_GDRVINFO};
@@ -90,7 +90,7 @@ bool fan_device_kernel_is(unsigned major, unsigned minor)
 	struct utsname u;
 
 	if (uname(&u) || sscanf(u.release, "%u.%u", &has[0], &has[1]) != 2)
-		return true; /* what follows will tell */
+		return true; /* later calls will fail if it does not */
 	return has[0] > major || (has[0] == major && has[1] >= minor);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* device.h - what a network interface is and can do, as far as anybody may ask the kernel. */
+/* device.h - what a network interface is and can do, as the kernel tells any user. */
 #ifndef FAN_DEVICE_H
 #define FAN_DEVICE_H
 

@@ -87,7 +87,7 @@ static void begin(struct fan_dial *d, uint64_t now_ns)
 		fan_dial_drop(d, now_ns, strerror(errno));
 }
 
-/* A port that nobody listens at may have been given to this very socket. */
+/* An unused local port may have been given to this very socket, which then connects to itself. */
 static bool is_self(int fd)
 {
 	struct sockaddr_storage here, there;
@@ -115,7 +115,7 @@ bool fan_dial_work(struct fan_dial *d, uint64_t now_ns)
 		d->up = false;
 	}
 	if (e && d->up)
-		d->ended = e; /* the lines before its end are to be taken */
+		d->ended = e; /* lines received before the end are still read */
 	else if (e)
 		fan_dial_drop(d, now_ns, strerror(-e));
 	else if (!d->up && now_ns >= d->at_ns)

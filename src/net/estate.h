@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* estate.h - what a shard leaves to a process that goes on with it when its own has ended.
+/* estate.h - what a shard leaves to a process that continues it when its own has ended.
  *
  * The node lies in memory that both processes have, at one address, for it points into itself; and
- * both have the sockets.  While the core is at work on the node, the memory is marked: of a process
- * that ended in between nobody may use it. */
+ * both have the sockets.  While the core works on the node, the memory is marked: if the process
+ * ends then, no other may use it. */
 #ifndef FAN_NET_ESTATE_H
 #define FAN_NET_ESTATE_H
 
@@ -18,7 +18,7 @@
 
 /* The beginning of the memory; the node follows. */
 struct fan_estate_head {
-	_Alignas(64) atomic_uint at_work; /* the core is: what follows may be half done */
+	_Alignas(64) atomic_uint at_work; /* the core is at work: the node may be inconsistent */
 };
 
 struct fan_estate {

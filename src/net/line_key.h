@@ -21,14 +21,14 @@
 
 enum fan_line_verdict {
 	FAN_LINE_GOOD,	/* the text stands behind FAN_LINE_MAC_CHARS */
-	FAN_LINE_BEGUN, /* a nonce, of which nobody else needs to know */
+	FAN_LINE_BEGUN, /* a nonce; the caller ignores it */
 	FAN_LINE_CLEAR, /* not signed */
 	FAN_LINE_BAD,	/* another key, or not the line that is due */
 };
 
 struct fan_line_key {
 	const struct fan_cipher *cipher;
-	struct fan_keys keys; /* the first is that of who dials; who is called takes any */
+	struct fan_keys keys; /* the dialler uses the first; the called side accepts any */
 	bool dials;
 	bool begun;   /* both nonces are known */
 	bool is_sure; /* the other end has shown which key it has: `in` and `out` are of that */

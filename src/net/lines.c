@@ -13,10 +13,10 @@
 
 #define FIRST_BYTES 4096
 #define BACKLOG	    128
-#define IDLE_S	    5  /* of silence, before the other host is asked whether it lives */
-#define READS_MAX   16 /* receives of one turn: others get theirs */
+#define IDLE_S	    5  /* of silence before TCP probes the other host */
+#define READS_MAX   16 /* receives of one turn, so that others get theirs */
 
-/* A host that is gone without a word is noticed soon, sending or not. */
+/* Notice soon that a host has vanished, whether or not there is output. */
 static void notice_loss(int fd)
 {
 	static const int values[][3] = {
@@ -189,7 +189,7 @@ static char *next_line(struct fan_lines *l, size_t *bytes)
 	return line;
 }
 
-/* Append to what is to be sent, or to what waits to be signed. */
+/* Append to the output, or to the lines that wait to be signed. */
 static bool append(char **to, size_t *room, size_t *used, const char *text, size_t bytes)
 {
 	if (!grow(to, room, *used + bytes, FAN_LINES_OUT_MAX))
@@ -266,7 +266,7 @@ static int put_held(struct fan_lines *l)
 	return e;
 }
 
-/* Say it in clear, since who hears it may have no key. */
+/* Send it unsigned, since the receiver may have no key. */
 static void refuse(struct fan_lines *l, enum fan_line_verdict why)
 {
 	static const char clear[] =

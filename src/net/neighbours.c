@@ -39,7 +39,7 @@ void fan_neighbours_unlist(struct fan_neighbours *n)
 	n->number = 0;
 }
 
-/* Who has been asked nothing yet cannot have answered. */
+/* A neighbour that was not asked yet cannot have answered. */
 static bool judge(struct fan_heard *h)
 {
 	const unsigned enough = h->silent ? FAN_NEIGHBOUR_UP : FAN_NEIGHBOUR_DOWN;

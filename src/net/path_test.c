@@ -11,7 +11,7 @@
 enum which {
 	LONG,
 	SHORT,
-	TOLD, /* of the length that a router takes, as somebody said */
+	TOLD, /* of the length that ICMP reports for a router */
 	WHICH_COUNT
 };
 
@@ -43,7 +43,8 @@ static void pass(struct fan_path_test *t, uint64_t now_ns)
 	t->next_ns = now_ns + FAN_PATH_TEST_AGAIN_MS * FAN_MS;
 }
 
-/* A long ECHO has been answered: that is all, unless what it stands for gets lost behind. */
+/* A long ECHO has been answered: the test is passed, unless the path behind loses such
+ * datagrams. */
 static void long_heard(struct fan_path_test *t, const struct fan_frag *f, uint64_t now_ns)
 {
 	struct fan_echoed who;
@@ -79,7 +80,7 @@ static void begin(struct fan_path_test *t)
 	t->told_bytes = t->behind_bytes = 0;
 }
 
-/* What the kernel has been told meanwhile, if that could be why. */
+/* The MTU that ICMP has told the kernel meanwhile, if it could be the cause. */
 static void heed_router(struct fan_path_test *t, const struct fan_udp *udp, const fan_peer *to)
 {
 	const uint32_t lower = udp->family == AF_INET ? 28 : 48;
@@ -120,7 +121,7 @@ bool fan_path_test_turn(struct fan_path_test *t, struct fan_udp *udp, const fan_
 	if (t->rounds >= FAN_PATH_TEST_ROUNDS) {
 		if (t->short_heard >= FAN_PATH_TEST_SHORT)
 			return true;
-		pass(t, now_ns); /* nothing passes: that has other causes */
+		pass(t, now_ns); /* nothing passes: the cause is another */
 		return false;
 	}
 	t->rounds++;

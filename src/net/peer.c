@@ -159,7 +159,7 @@ int fan_peer_check(const char *text, char *why, size_t bytes)
 	return -1;
 }
 
-/* Nobody will ever be called so: "10.0.0.256". */
+/* No host can have such a name: "10.0.0.256". */
 static bool is_number(const char *host)
 {
 	return host[strspn(host, "0123456789.")] == '\0';

@@ -62,8 +62,8 @@ static void refuse_sealed(struct fan_shard *s, const fan_peer *from, const uint8
 		fan_seal_refuse(pkt, bytes, from, false, &s->out);
 }
 
-/* Slots in front keep what they are given until it is sent, and nobody sends them runs; nor are
- * there any with seals. */
+/* Slots in front keep their packets until these are sent, and receive no runs; nor do sealed
+ * jobs. */
 static unsigned frags_of(const struct fan_shard *s, const uint8_t *pkt, size_t bytes)
 {
 	return s->slots || s->gate ? 1 : fan_run_frags(pkt, bytes);
@@ -252,7 +252,7 @@ static void receive_from(struct fan_shard *s, uint32_t number)
 		receive(s, &s->udp[number]);
 }
 
-/* Somebody waits for the end of jobs: take no more, and tell him once that none of his is left. */
+/* A thread waits for the end of jobs: admit no more, and post `empty` once none of them is left. */
 static void tell_empty(struct fan_shard *s)
 {
 	if (!atomic_load_explicit(&s->drain, memory_order_acquire)) /* then drain_of is there */

@@ -197,8 +197,8 @@ void fan_shard_tell_above(struct fan_shard *s)
 	tell(s, &l);
 }
 
-/* Between virtual interfaces no device finishes the sums: say so, once, since nobody would see that
- * the plane has nothing to do. */
+/* Between virtual interfaces no device finishes the checksums.  Log it once, because the plane then
+ * has nothing to do, unnoticed. */
 void fan_shard_tell_unfinished(struct fan_shard *s)
 {
 	struct fan_shard_traffic t = {0};
@@ -211,12 +211,12 @@ void fan_shard_tell_unfinished(struct fan_shard *s)
 	if (!t.plane.unfinished)
 		return;
 	s->told_unfinished = true;
-	fan_line_add(
-		&l,
-		"event=warning shard=%u text=\"datagrams come without a checksum, which their "
-		"sender leaves to its device, and so by the sockets; for the plane, on that machine, "
-		"as root: ethtool -K IF tx off\"",
-		s->index);
+	fan_line_add(&l,
+		     "event=warning shard=%u text=\"datagrams come without a checksum, which their "
+		     "sender leaves to its device, and so by the sockets; for the plane, on that "
+		     "machine, "
+		     "as root: ethtool -K IF tx off\"",
+		     s->index);
 	tell(s, &l);
 }
 

@@ -234,13 +234,13 @@ fan_peer fan_udp_local(const struct fan_udp *u)
 	return fan_peer_from_sockaddr((struct sockaddr *)&ss, len);
 }
 
-/* Room for what a receive tells beside the data. */
+/* Room for the ancillary data of a receive. */
 union control {
 	char bytes[2 * CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct in6_pktinfo))];
 	struct cmsghdr align;
 };
 
-/* What it told. */
+/* The ancillary data of a receive. */
 struct notes {
 	size_t segment;	   /* size of each datagram; 0: there is one */
 	bool local;	   /* `addr` is the address that it was sent to */

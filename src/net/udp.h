@@ -42,7 +42,7 @@ bool fan_peer_is_any(const fan_peer *p);
 bool fan_peer_is_public(const fan_peer *p);
 
 /* Parse "HOST:PORT", "[V6]:PORT" or "[V6%IF]:PORT".  Names are resolved, to IPv4 if they have both
- * families.  0; or with the error in `why`, `bytes` bytes, FAN_PEER_UNKNOWN: nobody is called so,
+ * families.  0; or with the error in `why`, `bytes` bytes, FAN_PEER_UNKNOWN: the name is unknown,
  * which may change; or -1. */
 #define FAN_PEER_UNKNOWN (-2)
 int fan_peer_parse(fan_peer *p, const char *text, char *why, size_t bytes);

@@ -16,7 +16,7 @@
 #define UDP_SEGMENT 103
 #endif
 
-#define ASIDE 8 /* items of other destinations that a run passes over, one behind the other */
+#define ASIDE 8 /* items of other destinations in a row that a run passes over */
 
 /* Items that leave together. */
 struct run {
@@ -264,7 +264,7 @@ static void send_multicast(struct fan_udp *u, struct run *r, const struct fan_gr
 	set_source(u, &to, &g->via);
 	if (to.len && fan_peer_family(&g->via) == fan_peer_family(&g->addr))
 		run_send(u, r, &to, waits);
-	else /* nobody of the other family hears the group */
+	else /* members of the other family do not hear the group */
 		u->send_drops += r->count;
 	if (u->send_drops != drops) /* the interface may have gone: look again */
 		memset(u->route, 0, sizeof u->route);

@@ -24,27 +24,29 @@ static const struct args_option options[] = {
 	{"switch", 0, ARGS_TEXT, AT(switch_addr), 0, 0, NULL, "ADDR:PORT",
 	 "be one rank of a job on this switch"},
 	{"server", 0, ARGS_TEXT, AT(server_addr), 0, 0, NULL, "ADDR:PORT",
-	 "the server behind that switch: go on through it when the switch is silent"},
+	 "the server behind that switch, used when the switch falls silent"},
 	{"controller", 0, ARGS_TEXT, AT(controller_addr), 0, 0, NULL, "ADDR:PORT",
 	 "be one rank of a job of this `fanin controller`'s plan"},
 	{"job", 0, ARGS_TEXT, AT(job), 0, 0, NULL, "NAME", "name of the job"},
 	{"rank", 0, ARGS_NUMBER, AT(rank), 0, FANIN_RANKS_MAX - 1, NULL, "R",
-	 "this rank (as the launcher says)"},
+	 "this rank (from the launcher)"},
 	{"ranks", 0, ARGS_NUMBER, AT(ranks), 2, FANIN_RANKS_MAX, NULL, "N",
-	 "ranks of the job (as the launcher says)"},
+	 "ranks of the job (from the launcher)"},
 	{"begin", 'b', ARGS_SIZE, AT(begin_bytes), 8, BENCH_BYTES_MAX, NULL, "BYTES",
 	 "first size (16M)"},
 	{"end", 'e', ARGS_SIZE, AT(end_bytes), 8, BENCH_BYTES_MAX, NULL, "BYTES",
 	 "last size (as --begin)"},
-	{"factor", 'f', ARGS_NUMBER, AT(factor), 2, 1024, NULL, "F", "from size to size (2)"},
+	{"factor", 'f', ARGS_NUMBER, AT(factor), 2, 1024, NULL, "F",
+	 "factor from size to size "
+	 "(2)"},
 	{"elems", 0, ARGS_SIZE, AT(elems), 1, BENCH_BYTES_MAX / 8, NULL, "N",
 	 "one size, of N elements, instead of --begin and --end"},
 	{"iters", 'n', ARGS_NUMBER, AT(iters), 1, BENCH_ITERS_MAX, NULL, "N",
 	 "timed all-reduces of each size (20)"},
 	{"seconds", 0, ARGS_NUMBER, AT(seconds), 1, 86400, NULL, "S",
-	 "instead of --iters: as many as begin within so long"},
+	 "instead of --iters: all that begin within this time"},
 	{"warmup", 'w', ARGS_NUMBER, AT(warmup), 0, BENCH_ITERS_MAX, NULL, "N",
-	 "untimed ones before them (5)"},
+	 "untimed all-reduces of each size before them (5)"},
 	{"type", 'd', ARGS_WORD, AT(dtype), 0, 0, dtypes, "TYPE",
 	 "float32, float16, bfloat16, int32 or int64 (float32)"},
 	{"op", 'o', ARGS_WORD, AT(op), 0, 0, ops, "OP", "sum, avg, min or max (sum)"},
@@ -55,16 +57,16 @@ static const struct args_option options[] = {
 	{"wire", 0, ARGS_WORD, AT(wire), 0, 0, wires, "TYPE",
 	 "float32 tensors travel as float32, float16 or bfloat16 (float32)"},
 	{"window", 0, ARGS_NUMBER, AT(window), 2, FAN_WINDOW_MAX, NULL, "N",
-	 "fragments in flight per shard (as the switch gives)"},
+	 "fragments in flight per shard (as the switch grants)"},
 	{"timeout", 0, ARGS_NUMBER, AT(timeout_ms), 100, 86400000, NULL, "MS",
-	 "end in an error after so long without progress (30000)"},
+	 "fail after this time without progress (30000)"},
 	{"alive", 0, ARGS_NUMBER, AT(alive_ms), FAN_ALIVE_MIN_MS, FAN_ALIVE_MAX_MS, NULL, "MS",
-	 "a rank that is silent for so long is lost (10000)"},
+	 "silence after which a rank is lost (10000)"},
 	{"no-multicast", 0, ARGS_FLAG, AT(no_multicast), 0, 0, NULL, NULL,
 	 "results by unicast only"},
 	{"plain", 0, ARGS_FLAG, AT(plain), 0, 0, NULL, NULL, "no UDP_SEGMENT, no UDP_GRO"},
 	{"pace", 0, ARGS_NUMBER, AT(pace), 0, 1000, NULL, "PERCENT",
-	 "with --controller: send at that much of the planned rate; 0: as windows allow (100)"},
+	 "with --controller: percent of the planned rate to send at; 0: as windows allow (100)"},
 	{"priority", 0, ARGS_NUMBER, AT(priority), 0, 255, NULL, "P",
 	 "of the job under policy esa; 0: by what it has left to send (0)"},
 	{"ahead", 0, ARGS_NUMBER, AT(ahead), 0, FAN_AHEAD_MAX, NULL, "N",
@@ -72,9 +74,9 @@ static const struct args_option options[] = {
 	{"cache", 0, ARGS_NUMBER, AT(cache), 0, FAN_CACHE_MAX, NULL, "M",
 	 "with --ahead: sums that a rank keeps for slower ones, per shard (0)"},
 	{"compute", 0, ARGS_NUMBER, AT(compute_ms), 0, 3600000, NULL, "MS",
-	 "be idle for so long before each all-reduce, as a model that computes (0)"},
+	 "idle time before each all-reduce, as of a model that computes (0)"},
 	{"jitter", 0, ARGS_NUMBER, AT(jitter), 0, 100, NULL, "PERCENT",
-	 "longer or shorter by up to that, each rank on its own (0)"},
+	 "random change of that time, by rank, up to this (0)"},
 	{"workers", 0, ARGS_NUMBER, AT(workers), 2, FAN_WORKERS_MAX, NULL, "T",
 	 "in a tree of switches: ranks of the job below all of them"},
 	{"first", 0, ARGS_NUMBER, AT(first), 0, FAN_WORKERS_MAX - 1, NULL, "F",
@@ -87,14 +89,15 @@ static const struct args_option options[] = {
 	 "slots of the local switch, as for `fanin switch`"},
 	{"json", 0, ARGS_TEXT, AT(json), 0, 0, NULL, "FILE", "write the results there"},
 	{"trace", 0, ARGS_TEXT, AT(trace), 0, 0, NULL, "FILE",
-	 "write what ranks do over time there, for Perfetto (FANIN_TRACE)"},
-	{"progress", 0, ARGS_FLAG, AT(progress), 0, 0, NULL, NULL, "draw a bar on stderr"},
+	 "write a trace of the ranks there, for Perfetto (FANIN_TRACE)"},
+	{"progress", 0, ARGS_FLAG, AT(progress), 0, 0, NULL, NULL, "draw a progress bar on stderr"},
 };
 
 static const struct args_command command = {
 	"bench",
 	"Time all-reduces through a switch and check every element.\v"
-	"Either --local N, or in every process --switch or --controller with --job, --rank and --ranks.  Times are "
+	"Either --local N, or in every process --switch or --controller with --job, --rank and "
+	"--ranks.  Times are "
 	"those of the slowest rank; algbw = size / time, busbw = algbw x 2 (N - 1) / N as in "
 	"nccl-tests, linkbw = what every link carries in each direction.",
 	options,
@@ -116,7 +119,7 @@ size_t bench_dtype_bytes(int dtype)
 	return fan_dtype_bytes((unsigned)dtype);
 }
 
-/* Somebody has told which switch, or whom to ask for it, or where ranks meet without one. */
+/* Is a switch named, or a controller, or a place where ranks meet without one? */
 static bool is_addressed(const struct bench_options *o)
 {
 	struct fan_rendezvous at;
@@ -128,13 +131,14 @@ static bool is_addressed(const struct bench_options *o)
 	return addressed || fan_rendezvous_find(&at, why, sizeof why) == FAN_OK;
 }
 
-/* What options say together; NULL: all is well. */
+/* Check options against each other; NULL: valid. */
 static const char *check_together(const struct bench_options *o)
 {
 	if (!!o->local + !!*o->switch_addr + !!*o->controller_addr > 1)
 		return "--local, --switch, --controller: expected only one of them";
 	if (!o->local && !is_addressed(o))
-		return "expected --local N, --switch ADDR:PORT, --controller ADDR:PORT, or a launcher's "
+		return "expected --local N, --switch ADDR:PORT, --controller ADDR:PORT, or a "
+		       "launcher's "
 		       "variables such as MASTER_ADDR and MASTER_PORT";
 	if (o->local && (o->rank >= 0 || o->ranks >= 0))
 		return "--rank, --ranks: expected with --switch or --controller, not with --local";

@@ -119,13 +119,13 @@ uint64_t bench_count_wrong(const struct bench_tile *t, const void *tensor, size_
 /* One element as text, for messages. */
 void bench_element_text(char *text, size_t bytes, const void *element, int dtype);
 
-/* How the ranks of job `name` ("": of all jobs) stand beside each other, as the switch knows:
- * an array, empty where they go in step. */
+/* How far the ranks of job `name` ("": of all jobs) have come, as the switch reports: an array,
+ * empty where they go in step. */
 struct json_t *bench_rank_stats(const char *switch_text, const char *name, unsigned shards);
-/* Is that a controller, whose plan says which switches? */
+/* Is that a controller, whose plan names the switches? */
 bool bench_follows(const char *switch_text);
 
-/* The word for the policy of the switch that fanin_comm_switch has told. */
+/* The name of the policy of the switch that fanin_comm_switch names. */
 const char *bench_policy(const char *switch_text);
 
 void bench_print_head(FILE *f, const struct bench_options *o, const struct fanin_stats *s,
@@ -139,7 +139,7 @@ void bench_print_bar(int done, int all, uint64_t bytes, int64_t ns);
 /* The share of each part, where there are several; and the same as an array. */
 void bench_print_parts(FILE *f, const fanin_comm *comm);
 
-/* Print which host sums nothing, and why, if one does. */
+/* Print which host sums nothing, and why, if there is one. */
 void bench_print_idle(FILE *f, const struct fanin_stats *s);
 struct json_t *bench_parts_json(const fanin_comm *comm);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_again.c - going on after a server of the plan was lost, with what it held.
+/* bench_again.c - continues after the loss of a server of the plan.
  *
- * Each rank's communicator ends with RESTARTED.  A new one of the same job gets new parts from
- * the controller.  Ranks may have come one step further than others: the least of their steps
- * is where all go on. */
+ * Each rank's communicator ends with RESTARTED.  A new one of the same job gets new parts from the
+ * controller.  Some ranks may be one step ahead of others: all continue at the least of their
+ * steps. */
 #include <string.h>
 
 #include "bench_rank.h"
@@ -42,7 +42,7 @@ int64_t bench_gap_ns(struct bench_rank *k)
 	return k->gap_ns;
 }
 
-/* Take leave of the communicator that has ended. */
+/* Destroy the communicator that has ended, and keep its counts. */
 static void drop(struct bench_rank *k)
 {
 	struct fanin_stats s = stats(k);

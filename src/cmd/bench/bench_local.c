@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bench_local.c - a switch and N ranks as child processes of the bench.
  *
- * The parent has no thread and waits for signals only.  Whatever happens - a rank fails,
- * the switch dies, somebody presses ^C - it ends every child by its pid, waits a bounded
- * time, and leaves no process behind; should it be killed itself, so are they. */
+ * The parent has no thread and waits for signals only.  Whatever happens - a rank fails, the switch
+ * dies, ^C - it ends every child by its pid, waits a bounded time, and leaves no process behind; if
+ * it is killed itself, so are they. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -108,7 +108,7 @@ static int take_key(struct fan_daemon_options *so, char *why, size_t bytes)
 {
 	struct fanin_options no_rank = FANIN_OPTIONS_INIT;
 	struct fan_config c;
-	no_rank.rank = 0; /* what variables say of one is not for it */
+	no_rank.rank = 0; /* variables about a rank are not for the switch */
 	no_rank.ranks = 2;
 	int e = fan_config_load_part(&c, &no_rank, why, bytes);
 	so->keys = c.keys;
@@ -225,7 +225,7 @@ static void note_end(struct family *f, const char *who, int r, int status)
 	f->failed = true;
 }
 
-/* Take leave of the children that have ended. */
+/* Reap the children that have ended. */
 static void reap(struct family *f)
 {
 	int status;
@@ -257,7 +257,7 @@ static struct timespec left_until(uint64_t deadline_ns)
 	return (struct timespec){(time_t)(left / 1000000000), (long)(left % 1000000000)};
 }
 
-/* Until all ranks have ended.  Returns the signal that ended it early, or 0. */
+/* Wait until all ranks have ended.  Returns the signal that ended it early, or 0. */
 static int wait_for_ranks(struct family *f)
 {
 	sigset_t s = watched();

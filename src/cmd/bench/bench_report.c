@@ -147,7 +147,7 @@ static json_t *run_ahead_json(const struct fanin_stats *s, const struct bench_re
 			 (json_int_t)r->cache_over);
 }
 
-/* What holds for every line, beside the columns. */
+/* What holds for every line of the table. */
 static json_t *conditions_json(const struct bench_options *o, const struct fanin_stats *s,
 			       uint64_t tensor_bytes)
 {

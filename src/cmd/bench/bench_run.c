@@ -53,8 +53,7 @@ static void tell_wrong(struct bench_rank *k, size_t at)
 		want);
 }
 
-/* Be idle as long as this rank's model would compute in iteration `iter`: the same time on
- * every run. */
+/* Idle as long as this rank's model would compute in iteration `iter`; equal in every run. */
 static int compute(const struct bench_rank *k, int iter)
 {
 	uint64_t mix = ((uint64_t)(k->rank + k->o->first) << 32 | (uint32_t)iter) + 1;
@@ -295,7 +294,7 @@ static int allocate(struct bench_rank *k)
 	return k->in && k->out && k->ns && k->all ? FANIN_OK : FANIN_E_NOMEM;
 }
 
-/* fanin_comm_create has waited for a while, and says what for. */
+/* Print what fanin_comm_create is waiting for. */
 static void tell_wait(void *arg, const char *text)
 {
 	struct bench_rank *k = arg;
@@ -341,7 +340,7 @@ int bench_join(struct bench_rank *k)
 	return 0;
 }
 
-/* What only rank 0 says. */
+/* Print what only rank 0 prints. */
 static int report(struct bench_rank *k)
 {
 	struct fanin_stats s = {.size = sizeof s};

@@ -19,15 +19,15 @@
 
 #define SWEEP_MS     1000
 #define TURNS_MAX    16 /* of libmicrohttpd at a time, while it has something to do */
-#define IPV6_HOST_OF 8	/* bytes of an address: who has one of a /64 has all of it */
+#define IPV6_HOST_OF 8	/* bytes of an address: one host may own a whole /64 */
 
 /* A connection. */
 struct guest {
 	bool is_there;
-	bool is_leaving; /* its socket is shut, libmicrohttpd has yet to notice */
+	bool is_leaving; /* its socket is shut down, unnoticed by libmicrohttpd */
 	int fd;
 	fan_peer at;	   /* of the client */
-	uint64_t since_ns; /* it has come, or its last answer was whole */
+	uint64_t since_ns; /* it connected, or its last answer was complete */
 };
 
 struct metrics_http {
@@ -44,7 +44,7 @@ static const char index_page[] =
 #include "cmd/metrics/page.inc"
 	;
 
-/* Nothing but the page's own script and style runs, and asks nobody but this daemon. */
+/* Only the page's own script and style run, and they ask only this daemon. */
 static const char policy[] =
 #include "cmd/metrics/policy.inc"
 	;
@@ -97,7 +97,7 @@ static enum MHD_Result handle(void *ctx, struct MHD_Connection *c, const char *u
 	(void)body_bytes;
 	if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
 		return reply_text(c, MHD_HTTP_METHOD_NOT_ALLOWED, text, "only GET and HEAD\n");
-	if (!*state) { /* the headers are there: answer when the request is whole */
+	if (!*state) { /* only headers so far: answer when the request is complete */
 		*state = &begun;
 		return MHD_YES;
 	}
@@ -115,7 +115,8 @@ static bool same_host(const fan_peer *a, const fan_peer *b)
 	return !memcmp(a->addr, b->addr, is_v6 ? IPV6_HOST_OF : sizeof a->addr);
 }
 
-/* Who has waited longest among those of `host`, NULL for all; NULL: there are at most `max`. */
+/* The client that has waited longest among those of `host`, NULL for all; NULL: there are at most
+ * `max`. */
 static struct guest *one_too_many(struct metrics_http *h, const fan_peer *host, unsigned max)
 {
 	struct guest *longest = NULL;
@@ -176,7 +177,7 @@ static void note_connection(void *ctx, struct MHD_Connection *c, void **place,
 		g->is_there = false;
 }
 
-/* A request is answered, or its connection broken. */
+/* A request has been answered, or its connection has failed. */
 static void answered(void *ctx, struct MHD_Connection *c, void **state,
 		     enum MHD_RequestTerminationCode how)
 {
@@ -190,7 +191,7 @@ static void answered(void *ctx, struct MHD_Connection *c, void **state,
 		g->since_ns = fan_clock_ns();
 }
 
-/* Those whose time is over go, however busy they keep their connection.  True: some are there. */
+/* Close connections whose time is over, however busy they are.  True: some remain. */
 static bool sweep(struct metrics_http *h)
 {
 	const uint64_t second_ns = 1000000000;
@@ -207,7 +208,7 @@ static bool sweep(struct metrics_http *h)
 	return some;
 }
 
-/* Milliseconds after which there is something to do without a packet; -1: never. */
+/* Milliseconds until the next time-out; -1: none. */
 static int patience_ms(struct metrics_http *h)
 {
 	MHD_UNSIGNED_LONG_LONG ms;
@@ -324,9 +325,9 @@ int metrics_http_start(struct metrics_http **http, const fan_peer *at, bool thre
 	(void)source;
 	(void)ctx;
 	*http = NULL;
-	snprintf(
-		why, bytes,
-		"this fanin was built without libmicrohttpd (Debian: libmicrohttpd-dev); Debian's package fanin has it");
+	snprintf(why, bytes,
+		 "this fanin was built without libmicrohttpd (Debian: libmicrohttpd-dev); Debian's "
+		 "package fanin has it");
 	return -1;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* metrics_http.h - metrics over HTTP, by libmicrohttpd: /metrics, and a page at /.
  *
- * Connections, their memory and their time are bounded, and who comes is let in: whoever of his
- * host, or of all, has waited longest goes for him.  Anyone who reaches the port can read the
- * metrics; nobody can change anything. */
+ * Connections, their memory and their time are bounded, and a new client is always accepted: it
+ * replaces the one of its host, or of all, that has waited longest.  Anyone who reaches the port
+ * can read the metrics; nobody can change anything. */
 #ifndef FAN_CMD_METRICS_HTTP_H
 #define FAN_CMD_METRICS_HTTP_H
 
@@ -11,9 +11,9 @@
 #include "net/udp.h"
 
 #define METRICS_CONNECTIONS_MAX 16
-#define METRICS_HOST_MAX	4 /* of one host; of an IPv6 network of 64 bits */
-#define METRICS_SPARE		2 /* connections that are kept free: there is always one for who comes */
-#define METRICS_TIMEOUT_S	10    /* for a request and its answer, and for doing nothing */
+#define METRICS_HOST_MAX	4     /* of one host; of an IPv6 network of 64 bits */
+#define METRICS_SPARE		2     /* connections kept free for new clients */
+#define METRICS_TIMEOUT_S	10    /* for a request and its answer, and for idling */
 #define METRICS_MEMORY_BYTES	16384 /* of a connection */
 
 struct metrics_http;

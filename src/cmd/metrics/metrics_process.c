@@ -31,7 +31,7 @@ static double resident_bytes(void)
 	return n == 2 ? (double)resident * (double)sysconf(_SC_PAGESIZE) : 0;
 }
 
-/* Seconds since 1970 at which this process asked first, which is soon after its start. */
+/* Seconds since 1970 of this process's first call, which is soon after its start. */
 static double start_s(void)
 {
 	static double start;

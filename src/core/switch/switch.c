@@ -217,7 +217,7 @@ enum fan_verdict fan_switch_pass_unaggregated(struct fan_switch *sw, struct fan_
 	return pass_on(sw, j, p->f, met, &goal, out);
 }
 
-/* The fragment has long been passed by others, and no slot holds it. */
+/* Other ranks are long past the fragment, and no slot holds it. */
 static enum fan_verdict pass_late(struct fan_switch *sw, struct fan_switch_job *j,
 				  const struct fan_contribution *p, struct fan_out *out)
 {

@@ -15,8 +15,7 @@ enum fan_join_option {
 	FAN_JOIN_GROUP = 1 << 0,   /* the worker can listen to a multicast group */
 	FAN_JOIN_SUMMED = 1 << 1,  /* checksums cover the payloads of this job */
 	FAN_JOIN_WIDE = 1 << 2,	   /* slots hold twice the payload: half types at full size */
-	FAN_JOIN_AHEAD = 1 << 3,   /* run-ahead by up to the window, with at most a burst under
-				    * way */
+	FAN_JOIN_AHEAD = 1 << 3,   /* run-ahead by up to the window, at most a burst in flight */
 	FAN_JOIN_NUMBERS = 1 << 4, /* the worker numbers its packets and obeys MISS */
 	FAN_JOIN_RUNS = 1 << 5,	   /* the worker reads runs: run.h */
 };
