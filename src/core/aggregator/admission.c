@@ -35,8 +35,8 @@ static uint32_t find_run(const struct fan_jobs *t, uint32_t want, bool of_slots)
 	return best;
 }
 
-/* Of the slots that are free, what one more job may take.  The more jobs there are the less: so
- * each that may still come finds some.  But run-ahead needs all that it asks for. */
+/* What one more job may take of the free slots.  The more jobs there are, the less, so that each
+ * later one finds some.  But run-ahead needs all that it asks for. */
 static uint32_t units_for(const struct fan_jobs *t)
 {
 	uint32_t jobs = 0, free = t->slots.units;
@@ -85,7 +85,7 @@ static uint16_t window_for(const struct fan_jobs *t, const struct fan_join *m)
 	return (uint16_t)(w < 2 ? 2 : w);
 }
 
-/* The next smaller one to try: two is the least that a WELCOME can grant. */
+/* The next smaller window to try; a WELCOME grants at least two. */
 static uint16_t halved(uint16_t window)
 {
 	return (uint16_t)(window / 2 < 2 ? 2 : window / 2);
@@ -108,9 +108,9 @@ static bool knows(const struct fan_job *j, uint16_t rank, uint64_t nonce)
 	       j->members[rank].flags & (FAN_MEMBER_IN | FAN_MEMBER_LEFT);
 }
 
-/* The job that a JOIN is for: the one that has let this life of the rank in before, be it
- * failed, or the open one of the name.  A job that a rank has left is open no more: its name is
- * free for the next. */
+/* The job that a JOIN is for: the one that has admitted this life of the rank before, even if it
+ * has failed, or the open one of the name.  A job that a rank has left is no longer open: its name
+ * is free for the next. */
 static struct fan_job *find_by_name(struct fan_jobs *t, const char *name, uint16_t rank,
 				    uint64_t nonce)
 {
@@ -136,12 +136,12 @@ static struct fan_job *find_free(struct fan_jobs *t)
 	return NULL;
 }
 
-/* Name a life of the job at `place`: nobody can tell its id and epoch from those of others, and no
- * epoch comes twice. */
+/* Name a life of the job at `place`: its id and epoch cannot be guessed from those of others, and
+ * no epoch occurs twice. */
 static void name_life(struct fan_jobs *t, struct fan_job *j, unsigned place, uint32_t route)
 {
 	const uint64_t m[] = {ID_SALT, ++t->lives};
-	uint32_t salt = 1 + (uint32_t)(fan_prf(&t->secret, m, 2) % 255); /* 0 is no job's */
+	uint32_t salt = 1 + (uint32_t)(fan_prf(&t->secret, m, 2) % 255); /* 0 is never a job's */
 	j->id = route << FAN_ROUTE_BITS | salt << 8 | place;
 	j->epoch = fan_prf_permute(&t->secret, t->lives);
 }
@@ -234,9 +234,9 @@ static enum fan_err fits(const struct fan_job *j, const struct fan_frag *head,
 	return FAN_OK;
 }
 
-/* The life of a rank that is in may come by another path: a later number says that it is no
- * JOIN of the past.  It is there once a BEAT shows that the WELCOME has come; but one that is not
- * sure yet is wherever it says. */
+/* The life of a member may join again by another path: a higher path number shows that its JOIN is
+ * not an old one.  The member has moved once a BEAT shows that the WELCOME has arrived; a member
+ * that is not sure yet is wherever its JOIN says. */
 static void announce(struct fan_job *j, const fan_peer *from, const struct fan_frag *head)
 {
 	struct fan_member *m = &j->members[head->sender];
@@ -272,8 +272,8 @@ enum fan_err fan_jobs_join(struct fan_jobs *t, uint64_t now_ns, const fan_peer *
 	if (rank >= m->ranks)
 		return refuse(&a->no, FAN_E_INVALID, rank, m->ranks, rank);
 	struct fan_job *j = a->job = find_by_name(t, named.name, rank, head->nonce);
-	if (j &&
-	    j->state == FAN_JOB_FAILED) { /* it comes by another path, and has not heard of it */
+	if (j && j->state == FAN_JOB_FAILED) { /* it comes by another path, and does not know of the
+						  failure */
 		a->again = true;
 		announce(j, from, head);
 		return FAN_OK;
@@ -331,8 +331,8 @@ void fan_jobs_rename(struct fan_jobs *t, struct fan_job *j)
 	}
 }
 
-/* Jobs that form and were begun from where `from` is.  Those behind a switch have its address, and
- * a machine trusts itself: none. */
+/* How many forming jobs were begun from the host of `from`.  Ranks behind a switch have its
+ * address, and a machine trusts itself: 0. */
 static unsigned begun_from(const struct fan_jobs *t, const fan_peer *from)
 {
 	unsigned n = 0;

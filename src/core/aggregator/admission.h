@@ -7,15 +7,15 @@
 
 /* What became of a JOIN. */
 struct fan_admission {
-	struct fan_job *job;  /* that has the member; of one refused, the one of that name, or
-			       * NULL: there is none, and no room for it */
+	struct fan_job *job;  /* the member's job; of a refused JOIN the job of that name, NULL:
+				 there is none, and no room for it */
 	bool created;	      /* it is new */
 	bool again;	      /* the member was in before: its WELCOME was lost */
-	struct fan_refuse no; /* why not */
+	struct fan_refuse no; /* why it is refused */
 };
 
-/* Let `from` join as `m` says, in a new job or in the one of that name.  Of a JOIN that is refused
- * nothing is kept.  FAN_E_RANK_TAKEN may be by a life that has proved nothing. */
+/* Let `from` join as `m` says, in a new job or in the one of that name.  A refused JOIN leaves no
+ * state.  FAN_E_RANK_TAKEN may be by a life that has proved nothing. */
 enum fan_err fan_jobs_join(struct fan_jobs *t, uint64_t now_ns, const fan_peer *from,
 			   const struct fan_frag *head, const struct fan_join *m,
 			   struct fan_admission *a);

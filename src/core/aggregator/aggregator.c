@@ -215,7 +215,7 @@ static void ask(struct fan_aggregator *ag, const struct fan_job *j, const struct
 	ag->stats.needs++;
 }
 
-/* Tell the sender of `f` that its contribution is here, and how far the others are. */
+/* Tell the sender of `f` that its contribution has arrived, and how far the others are. */
 static void answer_progress(struct fan_aggregator *ag, const struct fan_job *j,
 			    const struct fan_frag *f, struct fan_out *out)
 {
@@ -261,7 +261,7 @@ static enum fan_verdict took(struct fan_aggregator *ag, uint64_t now_ns, struct 
 			     const struct fan_contribution *p, enum fan_verdict v,
 			     const struct fan_round_outcome *r, struct fan_out *out)
 {
-	switch (v) { /* what is said of a contribution is said of its lowest rank */
+	switch (v) { /* a contribution's lowest rank stands for all */
 	case FAN_FAIL: return mismatch(ag, j, p->first, r, out);
 	case FAN_DROP: return fan_aggregator_drop(ag, r->drop);
 	case FAN_REPLAY: replay(ag, j, r->round, p->first, out); return v;
@@ -297,7 +297,7 @@ static void note_progress(struct fan_aggregator *ag, struct fan_job *j,
 		answer_progress(ag, j, p->f, out);
 }
 
-/* Something has come, by its number, from whoever is next to us on the path of member `rank`. */
+/* A packet with a sequence number has come from the neighbour on the path of member `rank`. */
 static void note_number(struct fan_aggregator *ag, const struct fan_job *j, uint16_t rank,
 			const struct fan_frag *f, struct fan_out *out)
 {
@@ -316,7 +316,7 @@ static void note_number(struct fan_aggregator *ag, const struct fan_job *j, uint
 	ag->stats.needs++;
 }
 
-/* Has a member that no switch is before sent it, and in order? */
+/* Is it, in order, from a member without a switch in front? */
 static inline bool is_next(struct fan_member *m, const struct fan_frag *f)
 {
 	return m->next_to && !f->helper && fan_seq_gap_is_next(&m->gap, f->seq);
@@ -406,7 +406,7 @@ static enum fan_verdict recv_miss(struct fan_aggregator *ag, struct fan_job *j,
 	return replays ? FAN_REPLAY : fan_aggregator_drop(ag, FAN_DROP_STALE);
 }
 
-/* The member that speaks: the sender, or the helper that passes its question on; NULL: nobody. */
+/* The member that asks: the sender, or the helper that passes its question on; NULL: none. */
 static struct fan_member *speaker_of(const struct fan_job *j, const fan_peer *from,
 				     const struct fan_frag *f)
 {
@@ -461,7 +461,7 @@ enum fan_verdict fan_aggregator_recv(struct fan_aggregator *ag, uint64_t now_ns,
 	if (f.epoch != j->epoch)
 		return fan_aggregator_drop(ag, FAN_DROP_EPOCH);
 	struct fan_member *m = NULL;
-	if (f.type != FAN_TYPE_PARTIAL) { /* whoever sends a sum is looked at when it is read */
+	if (f.type != FAN_TYPE_PARTIAL) { /* the sender of a sum is checked when the sum is read */
 		m = speaker_of(j, &from, &f);
 		if (!m)
 			return fan_aggregator_drop(ag, FAN_DROP_SENDER);

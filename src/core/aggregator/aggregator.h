@@ -28,8 +28,8 @@ struct fan_aggregator_config {
 	uint16_t members_max;	/* over all jobs, 2 .. FAN_MEMBERS_MAX */
 	uint16_t window_max;	/* most slots of a job of weight 1: the quota */
 	struct fan_shares shares;
-	bool greedy; /* lend each job its whole quota, though the next may find less: where all
-		      * jobs are known beforehand */
+	bool greedy; /* grant each job its whole quota, although the next may find less: for jobs
+			that are all known beforehand */
 	uint16_t ahead_max; /* the quota of jobs with run-ahead, at most FAN_AHEAD_MAX;
 			     * window_max then bounds fragments in flight.  0: no run-ahead */
 	uint32_t rx_bytes;  /* bytes that a receive queue holds: bounds window x ranks x packet
@@ -41,8 +41,8 @@ struct fan_aggregator_config {
 	uint16_t group_port;
 	uint8_t group_base[16]; /* first group address; job i uses base + i */
 	bool no_reminders;	/* send no FLUSHes, for experiments */
-	bool authentic; /* JOINs of who has no key do not come here: nobody proves its address
-			 * before it takes the place of others */
+	bool authentic; /* only JOINs with a key arrive here, so none must prove its address before
+			   it takes the place of others */
 	/* With a parent: */
 	uint16_t siblings; /* members of each job at the parent, with this one; 0: no parent */
 	uint16_t index;	   /* its rank at the parent */
@@ -123,8 +123,8 @@ enum fan_drop fan_aggregator_last_drop(const struct fan_aggregator *ag);
 /* Take the oldest event; false if there is none. */
 bool fan_aggregator_event(struct fan_aggregator *ag, struct fan_event *ev);
 
-/* The names of jobs that somebody waits for until he ends the aggregator, and those derived from
- * them: as far as they go. */
+/* Names of jobs whose end the aggregator's owner waits for; names derived from them, which begin
+ * alike, count too. */
 struct fan_drain {
 	unsigned count; /* 0: all jobs */
 	char head[FAN_DRAIN_JOBS_MAX][FAN_DRAIN_HEAD_BYTES + 1];
@@ -133,8 +133,8 @@ struct fan_drain {
 /* As fan_switch_behind_loses, of an aggregator that has a parent. */
 void fan_aggregator_behind_loses(struct fan_aggregator *ag, uint16_t bytes);
 
-/* Nobody joins from now on, but members again: a JOIN of others gets no answer, so that they try
- * again, wherever the next aggregator is. */
+/* Admit only members again from now on: other JOINs get no answer, so that ranks retry, wherever
+ * the next aggregator is. */
 void fan_aggregator_drain(struct fan_aggregator *ag, const struct fan_drain *of);
 
 /* Of the jobs that are waited for, those that are READY or have FAILED: their members may lack a

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* challenge.h - who wants a place that others have proves its address first; until then nothing is
- * kept of it.
+/* challenge.h - a sender that wants another's place must prove its address first; until then it
+ * leaves no state.
  *
- * Its JOIN is answered with a WELCOME to number 0, which is no job's, whose epoch is the time and
- * whose cookie is made of both and of who asks.  Who is where it says sends a BEAT with the cookie,
- * as every rank does, hears that there is no such job, and sends the same JOIN again.  By then its
- * proof stands in a small table, so that JOIN takes the place.  Forged ones take nothing from
- * anybody, however many they are.
- * doc/protocol/strangers.md, section 1 */
+ * Its JOIN is answered with a WELCOME to job number 0, which does not exist, whose epoch is the
+ * time and whose cookie depends on both and on the sender.  A sender at its true address sends a
+ * BEAT with the cookie, as every rank does, learns that there is no such job, and repeats its JOIN.
+ * By then its proof is in a small table, so that this JOIN takes the place.  Forged JOINs take no
+ * place, however many there are.  doc/protocol/strangers.md, section 1 */
 #ifndef FAN_AGGREGATOR_CHALLENGE_H
 #define FAN_AGGREGATOR_CHALLENGE_H
 
@@ -28,7 +27,7 @@ struct fan_proofs {
 	struct fan_proof row[FAN_PROOF_ROWS][FAN_PROOFS_IN_ROW];
 };
 
-/* Answers that those who have proved nothing got last. */
+/* Recent answers to senders that have proved nothing. */
 struct fan_strangers {
 	uint64_t ms;	/* of the last one */
 	uint32_t spent; /* answers, less FAN_STRANGERS_MAX for each millisecond since */
@@ -50,7 +49,7 @@ void fan_challenge_put(struct fan_aggregator *ag, const fan_peer *from, const st
 bool fan_challenge_heed(struct fan_aggregator *ag, const fan_peer *from,
 			const struct fan_frag *beat, uint64_t cookie);
 
-/* Has the sender of `join` answered one?  The proof is used up. */
+/* Has the sender of `join` answered a challenge?  Uses the proof up. */
 bool fan_challenge_is_met(struct fan_aggregator *ag, const fan_peer *from,
 			  const struct fan_frag *join);
 

@@ -13,15 +13,15 @@
 #include "report.h"
 #include "tree_uplink.h"
 
-/* Something about a job's timers has changed: let tick have a look. */
+/* A job's timers have changed: run tick. */
 static void touch(struct fan_aggregator *ag)
 {
 	ag->deadline_ns = 0;
 }
 
-/* Whom a STATE answers, and what it was asked about. */
+/* The BEAT that a STATE answers. */
 struct asked {
-	uint64_t nonce; /* 0: nobody, it goes to all */
+	uint64_t nonce; /* 0: none, the STATE goes to all */
 	uint64_t frag;
 	bool waiting; /* for that fragment */
 };
@@ -100,7 +100,7 @@ void fan_control_fail(struct fan_aggregator *ag, struct fan_job *j,
 void fan_control_remove(struct fan_aggregator *ag, struct fan_job *j)
 {
 	if (fan_tree_uplink_end(ag, j, j->fault.err)) {
-		if (j->state == FAN_JOB_READY) /* else others may still come */
+		if (j->state == FAN_JOB_READY) /* else others may still join */
 			fan_job_free_slots(j);
 		return;
 	}
@@ -216,7 +216,7 @@ static bool has_moved(const struct fan_aggregator *ag, const struct fan_job *j,
 	       m->cookie == fan_jobs_cookie(&ag->jobs, j, f->sender, member->next_path, from);
 }
 
-/* The job of the member that sends the BEAT; NULL: nobody, who is told so if that is safe. */
+/* The job of the member that sends the BEAT; NULL: no member, which is answered if that is safe. */
 static struct fan_job *find_beating(struct fan_aggregator *ag, const fan_peer *from,
 				    const struct fan_frag *f, const struct fan_beat *m,
 				    struct fan_out *out)
@@ -241,7 +241,7 @@ static struct fan_job *find_beating(struct fan_aggregator *ag, const fan_peer *f
 	return NULL;
 }
 
-/* A member that is not sure yet says where it is.  False: somebody else may have said so. */
+/* A member that is not sure yet gives its address.  False: another sender may have given it. */
 static bool prove(struct fan_aggregator *ag, struct fan_job *j, const fan_peer *from,
 		  const struct fan_frag *f, const struct fan_beat *m)
 {
@@ -287,7 +287,7 @@ static enum fan_verdict recv_beat(struct fan_aggregator *ag, uint64_t now_ns, co
 	return FAN_CTL;
 }
 
-/* A job that was about to be ready is not: somebody has gone. */
+/* A job that was about to be ready is not: a member has left. */
 static void stop_forming(struct fan_aggregator *ag, struct fan_job *j)
 {
 	j->test_ns = UINT64_MAX;
@@ -297,7 +297,7 @@ static void stop_forming(struct fan_aggregator *ag, struct fan_job *j)
 	fan_tree_uplink_end(ag, j, FAN_OK);
 }
 
-/* Will the rank never be in, whoever else comes?  It says so by what it lacks itself. */
+/* Does the rank's LEAVE say that it can never take part, whichever others join? */
 static bool cannot_take_part(const struct fan_job *j, uint16_t rank, int err)
 {
 	return j->state == FAN_JOB_FORMING && j->members[rank].flags & FAN_MEMBER_SURE &&
@@ -368,7 +368,7 @@ enum fan_verdict fan_control_recv(struct fan_aggregator *ag, uint64_t now_ns, co
 	}
 }
 
-/* Look for members that have fallen silent. */
+/* Find members that have fallen silent. */
 static void check_silence(struct fan_aggregator *ag, struct fan_job *j, uint64_t now_ns,
 			  struct fan_out *out)
 {

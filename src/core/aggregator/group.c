@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "group.h"
 
-#define HEALTH_SPAN 1024 /* results between two looks at who misses them */
+#define HEALTH_SPAN 1024 /* results between two checks of missed results */
 
 void fan_job_group_put(const struct fan_aggregator *ag, const struct fan_job *j, uint8_t *addr)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* join.c - what an aggregator answers to a JOIN; admission.c decides who may come. */
+/* join.c - an aggregator's answer to a JOIN; admission.c decides who is admitted. */
 #include "join.h"
 
 #include "admission.h"
@@ -75,7 +75,7 @@ static struct fan_job *find_yielding(struct fan_aggregator *ag, const fan_peer *
 	return full && !same ? fan_jobs_victim(&ag->jobs, from) : NULL;
 }
 
-/* Nobody is in it any more. */
+/* The job has no members any more. */
 static void end_job(struct fan_aggregator *ag, struct fan_job *j)
 {
 	for (uint16_t r = 0; r < j->ranks; r++)
@@ -121,8 +121,8 @@ static enum fan_verdict refuse_short(struct fan_aggregator *ag, const fan_peer *
 
 enum admitted { ADMITTED, REFUSED, CHALLENGED };
 
-/* Let `from` in.  Who takes a place of others for that has answered a challenge; and who has
- * answered one and needs none has used it up all the same: a JOIN of the past must not. */
+/* Admit `from`.  A sender that takes the place of others has answered a challenge; if it needed
+ * none, its answer is used up too, so that an old JOIN cannot use it. */
 static enum admitted admit(struct fan_aggregator *ag, const fan_peer *from,
 			   const struct fan_frag *f, const struct fan_join *m,
 			   struct fan_admission *a)
@@ -148,7 +148,7 @@ static enum admitted admit(struct fan_aggregator *ag, const fan_peer *from,
 	return ADMITTED;
 }
 
-/* Log what a JOIN has changed, and have the timers follow. */
+/* Log what a JOIN has changed, and update the timers. */
 static void note_joined(struct fan_aggregator *ag, const fan_peer *from, const struct fan_frag *f,
 			const struct fan_admission *a)
 {

@@ -89,7 +89,7 @@ static void find_hops(struct fan_job *j)
 	j->older.ranks = two ? j->ranks : 0;
 }
 
-/* A member comes by `route`.  One that nobody has come by is the newest. */
+/* A member joins by `route`.  A route without members is the newest. */
 static void take_route(struct fan_job *j, uint16_t route)
 {
 	uint16_t newest = fan_route_number(j->id);
@@ -163,10 +163,10 @@ void fan_job_move(struct fan_job *j, uint16_t rank, const fan_peer *from)
 	begin_numbers(j, rank, true);
 	take_route(j, m->route);
 	find_hops(j);
-	j->group.multicast = false; /* nobody knows whether it still hears the group */
+	j->group.multicast = false; /* it is not known to hear the group still */
 }
 
-/* Who is not sure counts for nothing: it may be a stranger, who asks for ten minutes. */
+/* Members that are not sure do not count: a stranger may ask for ten minutes. */
 static void find_alive(struct fan_job *j)
 {
 	j->alive_ms = 0;
@@ -188,7 +188,7 @@ void fan_job_make_sure(struct fan_job *j, uint16_t rank, enum fan_member_flag ho
 uint64_t fan_job_patience_ns(const struct fan_job *j, uint16_t rank)
 {
 	const uint64_t alive_ns = j->alive_ms * FAN_MS;
-	if (j->state == FAN_JOB_FAILED) /* who is to blame for it still gets time to hear of it */
+	if (j->state == FAN_JOB_FAILED) /* a rank that is to blame still gets time to hear of it */
 		return 2 * alive_ns;
 	return fan_job_has_proved(j, rank) ? alive_ns : FAN_UNSURE_NS;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* member.h - jobs and their members: admission, and the state of a job.
  *
- * A job forms while its ranks join, is ready once all have joined and have answered their
- * WELCOME, and ends when all have left.  A rank that has not answered may come from a
- * delayed or forged JOIN, so another JOIN replaces it, and so does the JOIN of another job where
- * there is no room (admission.c).  What it was told, others know: if it is gone when all
- * ranks are sure, the job takes another id and epoch, which they learn by joining again.  A job
+ * A job forms while its ranks join, is ready once all have joined and have answered their WELCOME,
+ * and ends when all have left.  A rank that has not answered may stem from a delayed or forged
+ * JOIN, so another JOIN replaces it, and so does the JOIN of another job where there is no room
+ * (admission.c).  Others may then know the job's id and epoch: if such a rank was replaced when all
+ * ranks are sure, the job takes another id and epoch, which ranks learn by joining again.  A job
  * fails, for all members at once, when a rank is lost, leaves too early, gives up, or disagrees
  * with the others.  A failed job keeps its members until each has left or fallen silent, so that
  * all learn the cause; its slots and its name are free at once, for a new job. */

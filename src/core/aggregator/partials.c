@@ -38,7 +38,7 @@ bool fan_partials_are_from(const struct fan_job *j, const struct fan_contributio
 	return p->f->helper ? is_of_helper(j, p, from) : speaks_for(j, p, from);
 }
 
-/* Ask the ranks `set` all at once: the others do not heed it. */
+/* Ask all ranks of `set` by one message, which others ignore. */
 void fan_partials_ask(struct fan_aggregator *ag, const struct fan_job *j, const struct fan_frag *f,
 		      const uint64_t *set, struct fan_out *out)
 {
@@ -163,7 +163,7 @@ void fan_partials_remind(struct fan_aggregator *ag, struct fan_job *j, uint64_t 
 		uint32_t age_us = now_us - round->since_us;
 		uint64_t due_us = patience_us(j, round);
 		if (age_us >= due_us && !fan_out_fits(out, 2, 0)) {
-			j->remind_at = at; /* enough for now: there may be many */
+			j->remind_at = at; /* enough for one tick: there may be many */
 			j->remind_ns = now_ns + FAN_REMIND_STEP_NS;
 			return;
 		}

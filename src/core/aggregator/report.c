@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report.c - what an aggregator tells about its jobs and their ranks. */
+/* report.c - an aggregator's reports about its jobs and their ranks. */
 #include "report.h"
 
 #include "core/base/name.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report.h - questions that an aggregator answers to anybody: its jobs, their ranks, and ECHO.
+/* report.h - questions that an aggregator answers to any sender: its jobs, their ranks, and ECHO.
  * doc/protocol/stats.md */
 #ifndef FAN_AGGREGATOR_REPORT_H
 #define FAN_AGGREGATOR_REPORT_H

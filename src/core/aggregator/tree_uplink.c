@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tree_uplink.c - a job's membership at the parent of its switch.
  *
- * It begins when all members are here, which is when it is known how many workers they stand for,
+ * It begins when all members have joined, because only then the number of workers below is known,
  * and the job is ready when the parent says so.  Whatever ends the job here ends it there, and vice
  * versa; which ranks are to blame is known only on the level where it happened. */
 #include "tree_uplink.h"
@@ -14,7 +14,7 @@
 #define PATIENCE_MS UINT32_MAX /* the workers' timers decide, not the uplink's */
 #define RESERVED    2u	       /* items kept for what a step has to tell the members */
 
-/* Some call is due: let tick have a look. */
+/* A call is due: run tick. */
 static void touch(struct fan_aggregator *ag, uint64_t at_ns)
 {
 	if (at_ns < ag->deadline_ns)
@@ -132,7 +132,7 @@ uint64_t fan_tree_uplink_deadline(const struct fan_job *j)
 {
 	if (j->state == FAN_JOB_NONE)
 		return UINT64_MAX;
-	if (j->up) /* one that has left is to be noticed */
+	if (j->up) /* notice an uplink that has left */
 		return fan_worker_phase(j->up) == FAN_W_LEFT ? 0 : fan_worker_deadline(j->up);
 	return j->below_ready && j->state == FAN_JOB_FORMING ? j->up_ns : UINT64_MAX;
 }

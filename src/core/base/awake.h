@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* awake.h - time that passed while nobody looked.
+/* awake.h - time that passed while the process did not run.
  *
  * A machine that is suspended, or a process that is stopped, finds all of its timers in the past
- * when it goes on, and would take everybody for silent.  Silence counts only while the one who
- * listens is awake: what a timer is late by is added to the times of last words. */
+ * when it continues, and would take every peer for silent.  Silence counts only while the listener
+ * is awake: the lateness of a timer is added to the times at which peers were heard last. */
 #ifndef FAN_BASE_AWAKE_H
 #define FAN_BASE_AWAKE_H
 

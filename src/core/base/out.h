@@ -60,7 +60,7 @@ enum fan_dest {
 	FAN_TO_GROUP,  /* to every member: by multicast if group->multicast, otherwise to each */
 	FAN_TO_MCAST,  /* to group->addr by multicast, to test it */
 	FAN_TO_PARENT, /* to the parent: only from an aggregator that has one */
-	FAN_TO_NOBODY, /* it has left already: set by whoever sends items out of turn */
+	FAN_TO_NOBODY, /* sent already: set by a caller that sends items out of turn */
 };
 
 struct fan_out_item {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* prf.h - a keyed function that only who has the key can tell from random: SipHash-2-4.
+/* prf.h - a keyed function that looks random to all without the key: SipHash-2-4.
  *
- * An aggregator numbers its jobs and proves addresses with it, so that whoever cannot see packets
- * has to guess.  It draws no random numbers: the caller gives the key.
- * Source: Aumasson, Bernstein, SipHash: a fast short-input PRF, 2012. */
+ * An aggregator numbers its jobs and proves addresses with it, so that senders that cannot see
+ * packets have to guess.  It draws no random numbers: the caller gives the key.  Source: Aumasson,
+ * Bernstein, SipHash: a fast short-input PRF, 2012. */
 #ifndef FAN_BASE_PRF_H
 #define FAN_BASE_PRF_H
 

@@ -8,7 +8,7 @@ struct fan_node {
 	struct fan_switch *slots;	   /* NULL: none */
 	fan_peer above;
 	bool has_parent;	/* which is `above` */
-	bool sorts;		/* not all that its parts write leaves as it is */
+	bool sorts;		/* some items of its parts do not leave as they are */
 	unsigned out_max;	/* items that one datagram can release */
 	unsigned calls_max;	/* calls of the slots that one datagram can cause */
 	unsigned calls, spares; /* of the slots since all was sent, and at most */
@@ -24,7 +24,7 @@ struct fan_node {
 	} packet[FAN_NODE_STAGED_MAX];
 };
 
-/* As whom aggregator and slots know each other: addresses that no datagram can come from. */
+/* Addresses of aggregator and slots to each other, from which no datagram can come. */
 static const fan_peer inner_aggregator = {.port = 1, .scope = UINT32_MAX};
 static const fan_peer inner_slots = {.port = 2, .scope = UINT32_MAX};
 
@@ -113,7 +113,7 @@ unsigned fan_node_out_items(const struct fan_node_config *cfg)
 {
 	if (!cfg->has_slots)
 		return FAN_AGGREGATOR_OUT_MAX;
-	/* both: what a tick writes, and what comes of it */
+	/* both: the items of a tick, and their answers */
 	return cfg->has_aggregator ? FAN_NODE_TICK_MAX + FAN_NODE_OUT_MAX : FAN_SWITCH_OUT_MAX;
 }
 

@@ -57,7 +57,7 @@ void fan_rtt_sample(struct fan_rtt *r, uint64_t sample_ns)
 {
 	note_least(r, sample_ns);
 	count(&r->seen, sample_ns);
-	/* A wait for others that are in trouble must not make us slow to ask as well. */
+	/* A wait for other ranks' losses must not lengthen this rank's time-out. */
 	if (sample_ns > FAN_RTO_MAX_NS)
 		sample_ns = FAN_RTO_MAX_NS;
 	if (r->srtt_ns == 0) {
