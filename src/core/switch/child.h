@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* child.h - a switch's children: lives of ranks that send through it.
  *
- * A child is an address and a nonce, so whoever sends with the address of a rank, but without its
- * nonce, is another one.  It is unsure until the aggregator has answered a BEAT with that nonce:
- * the BEAT has a cookie that went to this child alone (ADR 24).  Until then it yields to any other,
- * the one that came first before the others. */
+ * A child is an address and a nonce, so a sender with the address of a rank, but without its nonce,
+ * is another one.  It is unsure until the aggregator has answered a BEAT with that nonce: the BEAT
+ * has a cookie that went to this child alone (ADR 24).  Until then it yields to any other, the one
+ * that came first before the others. */
 #ifndef FAN_SWITCH_CHILD_H
 #define FAN_SWITCH_CHILD_H
 

@@ -12,7 +12,7 @@ static enum fan_contest contest(struct fan_switch *sw, const struct fan_switch_j
 {
 	unsigned options = sw->cfg.options;
 	bool own = slot->job == j->id && slot->epoch == j->epoch;
-	bool left = slot->state == FAN_SSLOT_SENT; /* nobody loses anything */
+	bool left = slot->state == FAN_SSLOT_SENT; /* no contribution is lost */
 	int held = left ? 0 : slot->priority + (own ? OWN_MARGIN : 0);
 	bool higher = !(options & FAN_SWITCH_NO_PRIORITIES) && p->f->priority > held;
 	if (higher && !(options & FAN_SWITCH_NO_PREEMPTION))

@@ -12,8 +12,8 @@ void fan_relay_copy(struct fan_out_item *it, const struct fan_frag *f)
 	it->payload_bytes = f->payload_bytes;
 }
 
-/* Neighbours that nobody knows may be many, and none of them has said that it is where it seems to
- * be: one WHO in a while to those of each place of a table. */
+/* Unknown neighbours may be many, and none has proved its address: one WHO in a while to those of
+ * each place of a table. */
 static bool may_ask(struct fan_switch *sw, const fan_peer *to)
 {
 	uint64_t h = (to->addr[0] ^ to->addr[1] << 9 ^ to->port) * UINT64_C(0x9e3779b97f4a7c15);
@@ -177,8 +177,8 @@ static bool is_meant(const struct fan_child *c, const struct fan_frag *f,
 	return c->rank == v->rank && c->job == f->job && c->epoch == f->epoch;
 }
 
-/* Where to note what is told of job `id`, of which nothing is known: of the lives that a
- * route has place for, the one of which nothing was told for the longest time goes. */
+/* Where to store a report about the unknown job `id`: of the lives that a route has room for,
+ * replace the one whose last report is oldest. */
 static struct fan_switch_job *find_place(struct fan_switch *sw, uint32_t id)
 {
 	int route = fan_switch_find_route(sw, id);
@@ -237,7 +237,7 @@ static void install(struct fan_switch *sw, const struct fan_frag *f, const struc
 		fan_run_ahead.beat(sw, j, c);
 	if (v->rank >= j->ranks || j->child[v->rank] == v->token || (j->route && behind))
 		return;
-	if (sw->cfg.authentic && name) /* the JOIN may have been repeated by somebody else */
+	if (sw->cfg.authentic && name) /* another sender may have repeated the JOIN */
 		return;
 	fan_switch_job_check(j);
 	fan_run_ahead.take(sw, j->child[v->rank], v->token);

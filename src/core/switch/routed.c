@@ -61,7 +61,7 @@ int fan_routed_direction(const struct fan_switch *sw, const fan_peer *from,
 	uint32_t job = f->job;
 	uint8_t type = f->type;
 	if (type == FAN_TYPE_RELAY && f->payload_bytes >= FAN_HEAD_BYTES) {
-		type = f->payload[1]; /* not checked yet; whoever opens it does */
+		type = f->payload[1]; /* not checked yet; its reader does */
 		job = fan_get32(f->payload + 4);
 	}
 	if (!fan_route_number(job))
@@ -152,7 +152,7 @@ static void send_down(struct fan_out *out, const struct fan_group *group, const 
 	fan_wire_put(it->head, &g);
 }
 
-/* Who knows the ranks of `f` may be several hops below: all of that path are asked. */
+/* The switch that knows the ranks of `f` may be several hops below: ask all on that path. */
 enum fan_verdict fan_routed_ask_who(struct fan_switch *sw, const fan_peer *from,
 				    const struct fan_frag *f, struct fan_out *out)
 {

@@ -33,7 +33,7 @@ int fan_routed_rank(const struct fan_switch *sw, const struct fan_switch_job *j,
 fan_peer fan_routed_down(const struct fan_switch *sw, const struct fan_switch_job *j,
 			 const fan_peer *from, uint16_t rank);
 
-/* Answer `f`, of a job that is not known here, with WHO. */
+/* Answer `f`, of an unknown job, with WHO. */
 enum fan_verdict fan_routed_ask_who(struct fan_switch *sw, const fan_peer *from,
 				    const struct fan_frag *f, struct fan_out *out);
 

@@ -92,7 +92,7 @@ static bool is_held(struct fan_switch *sw, const struct fan_sslot *slot, const s
 	       (f->frag - slot->frag) % j->window != 0;
 }
 
-/* Nothing has come for so long that it may be what is left of a duplicate. */
+/* Nothing has come for so long that the slot may hold a late duplicate. */
 static bool is_idle(const struct fan_switch *sw, const struct fan_sslot *slot)
 {
 	return sw->now_ns - slot->touched_ns >= FAN_SLOT_IDLE_NS;
@@ -288,7 +288,7 @@ static enum fan_verdict join_slot(struct fan_switch *sw, struct fan_switch_job *
 	return added(sw, j, slot, out);
 }
 
-/* The contribution finds something of another fragment in its slot.  Who wins? */
+/* The contribution finds another fragment in its slot.  Which one keeps it? */
 static enum fan_contest meet(struct fan_switch *sw, const struct fan_switch_job *j,
 			     struct fan_sslot *slot, const struct fan_contribution *p)
 {
@@ -446,7 +446,7 @@ static enum fan_verdict recv_fragment(struct fan_switch *sw, const fan_peer *fro
 	return j->policy->recv(sw, j, &p, out);
 }
 
-/* The result of `f` is there: its slot is free, and what comes late is too late. */
+/* The result of `f` has arrived: free its slot, and ignore later contributions. */
 static void finish(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_frag *f)
 {
 	struct fan_sslot *slot = j->policy->place(sw, j, f);

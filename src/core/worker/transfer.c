@@ -236,7 +236,7 @@ enum fan_verdict fan_transfer_supply(struct fan_worker *w, uint64_t now_ns, stru
 
 /* Slot `i` has found no shared slot, and what it sent was dropped.  It goes again when the window,
  * now smaller, lets it: the results that come first have freed slots.  If that was so too often,
- * past all slots: whoever has its slot may wait for what comes behind it here. */
+ * past all slots: the owner of its slot may wait for fragments behind it here. */
 static enum fan_verdict refused(struct fan_worker *w, uint32_t i)
 {
 	struct fan_wslot *s = &w->window.slot[i];

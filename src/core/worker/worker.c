@@ -168,7 +168,7 @@ void fan_worker_join_again(struct fan_worker *w)
 	w->path += w->cfg.authentic; /* so that no WELCOME of the past is taken for the next */
 }
 
-/* Nobody has answered BEATs for long.  Where only members have keys, the next hop may have begun
+/* BEATs have had no answer for long.  Where only members have keys, the next hop may have begun
  * again without them: join there again, under the same nonce. */
 static void count_unanswered(struct fan_worker *w)
 {
@@ -223,7 +223,7 @@ static uint64_t silence_ns(const struct fan_worker *w)
 	return w->heard_ns + alive_ms * FAN_MS;
 }
 
-/* The job did not form in time: nobody answered, or some ranks did not come. */
+/* The job did not form in time: no answer came, or some ranks did not join. */
 static void check_join(struct fan_worker *w, uint64_t now_ns)
 {
 	if (now_ns < w->start_ns + w->cfg.join_ms * FAN_MS)
@@ -290,7 +290,7 @@ static bool waits_for_slow(const struct fan_worker *w)
 	return w->window.ahead && w->window.next > w->slowest + FAN_GAP_RESULTS;
 }
 
-/* When the oldest transmission is to be doubted; UINT64_MAX: none is out. */
+/* When the oldest transmission counts as lost; UINT64_MAX: none is in flight. */
 static uint64_t timer_ns(struct fan_worker *w)
 {
 	uint32_t i = fan_window_oldest(&w->window);

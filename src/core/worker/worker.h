@@ -137,8 +137,8 @@ bool fan_worker_tick(struct fan_worker *w, uint64_t now_ns, struct fan_out *out)
 /* Time of the next tick; UINT64_MAX: none is needed. */
 uint64_t fan_worker_deadline(struct fan_worker *w);
 
-/* Fetch into the caches what each packet needs, for whoever has many workers and knows which one
- * is next. */
+/* Fetch into the caches what each packet needs, for callers that have many workers and know which
+ * one is next. */
 void fan_worker_prefetch(const struct fan_worker *w);
 
 /* Start an operation; `*id` is its number.  FAN_E_BUSY: FAN_OPS_MAX are in flight;

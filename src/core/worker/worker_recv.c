@@ -161,7 +161,7 @@ static void not_known(struct fan_worker *w, uint64_t now_ns)
 	fan_worker_fail(w, &fault);
 }
 
-/* Who is missing, unless it was said of a fragment that is over: a late answer. */
+/* Note who is missing, unless the answer is late: about a fragment that is complete. */
 static void note_missing(struct fan_worker *w, const struct fan_state *m)
 {
 	bool late = m->state == FAN_JOB_FORMING || m->frag < w->missing_frag;
@@ -182,7 +182,7 @@ static enum fan_verdict left(struct fan_worker *w, const struct fan_frag *f)
 	return FAN_CTL;
 }
 
-/* What comes by the group while the job forms tests whether it is heard: a BEAT says so. */
+/* While the job forms, packets to the group test whether it is heard; a BEAT confirms it. */
 static void hear_group(struct fan_worker *w, uint64_t now_ns)
 {
 	if (w->heard_group || w->phase != FAN_W_FORMING)
@@ -191,7 +191,7 @@ static void hear_group(struct fan_worker *w, uint64_t now_ns)
 	w->control_ns = now_ns;
 }
 
-/* A node on the path does not know us, or somebody sends what counts only as an answer: send a
+/* A node on the path does not know us, or a stranger sends what counts only as an answer: send a
  * BEAT. */
 static enum fan_verdict beat_soon(struct fan_worker *w, uint64_t now_ns)
 {
@@ -243,7 +243,7 @@ static enum fan_verdict recv_state(struct fan_worker *w, uint64_t now_ns, const 
 		return fan_worker_drop(w, FAN_DROP_SENDER); /* no aggregator says it so */
 	if (by_group && m.state == FAN_JOB_FORMING)
 		hear_group(w, now_ns);
-	if (w->phase == FAN_W_FORMING && !asked) /* who is no member may know the epoch yet */
+	if (w->phase == FAN_W_FORMING && !asked) /* strangers may know the epoch so far */
 		return m.state == FAN_JOB_FORMING ? FAN_CTL : beat_soon(w, now_ns);
 	note_missing(w, &m);
 	w->stats.multicast = m.multicast;
