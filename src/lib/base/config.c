@@ -532,7 +532,7 @@ int fan_config_join_ms(const struct fan_config *c)
 	return c->join_ms ? c->join_ms : c->timeout_ms;
 }
 
-/* Flags. */
+/* ---- flags ---- */
 
 int fan_config_check_flags(char *why, size_t bytes)
 {

@@ -224,7 +224,7 @@ void fan_op_queue_move(struct fan_op_queue *to, struct fan_op_queue *from)
 	*from = (struct fan_op_queue){0};
 }
 
-/* Public. */
+/* ---- public ---- */
 
 int fanin_op_test(fanin_op *op)
 {

@@ -24,7 +24,7 @@
 #define HASH_PRIME  UINT64_C(0x100000001b3)
 #define HASH_SECOND UINT64_C(0x9e3779b97f4a7c15) /* another start for the second half */
 
-/* Records. */
+/* ---- records ---- */
 
 static uint64_t hash(uint64_t h, const void *data, size_t bytes)
 {
@@ -101,7 +101,7 @@ void fan_meeting_sort(struct fan_meeting *m, const int32_t *records, unsigned ra
 	}
 }
 
-/* The job. */
+/* ---- the job ---- */
 
 int fan_meeting_add_up(struct fanin_comm *c, int32_t *words, unsigned count)
 {

@@ -2,8 +2,8 @@
 /* steward.h - a process that goes on with the embedded switch of a rank's process when that has
  * ended.
  *
- * A rank's process may end right after its last operation, in any way, _exit among them, while
- * other ranks still lack the result: it was lost on the way, or has not been sent.  The switch
+ * A rank's process may end right after its last operation, by any means, _exit included, while
+ * other ranks still lack the result: it was lost on the path, or has not been sent.  The switch
  * keeps results until all ranks have moved on; so it must not end with the rank.
  *
  * While the rank's process lives, the switch is on a thread there, as near to the rank as can be,
@@ -11,9 +11,9 @@
  * keys and counters, which are not in one place: there the steward runs the switch from the start.
  *
  * The process is this library's own file, run as a program by the dynamic loader that the rank's
- * process has: nothing else must be installed, and its version is the library's.  It is no
- * child of the rank's process, holds none of its files, and blocks all signals that can be.  It
- * ends when it is told to; or, when the rank's process has ended, once no rank has been heard for
+ * process has: nothing else must be installed, and its version is the library's.  It is no child of
+ * the rank's process, holds none of its files, and blocks all signals that can be.  It ends when it
+ * is told to; or, when the rank's process has ended, once no rank has been heard for
  * FAN_STEWARD_QUIET_MS, and after FAN_STEWARD_LINGER_MS in any case.
  *
  * The two talk by a socket, which is closed when the rank's process ends.  A child of fork() has no
@@ -31,7 +31,7 @@
 #include "net/estate.h"
 
 #define FAN_STEWARD_QUIET_MS	  2000	  /* five times the longest pause between a rank's PROBEs */
-#define FAN_STEWARD_ROOM_QUIET_MS 500	  /* the same where a new switch wants the port */
+#define FAN_STEWARD_ROOM_QUIET_MS 500	  /* the quiet time where a new switch wants the port */
 #define FAN_STEWARD_LINGER_MS	  15000	  /* beyond the ranks' own alive_ms by default */
 #define FAN_STEWARD_ANSWER_MS	  10000	  /* for its begin, and each of its answers */
 #define FAN_STEWARD_BEGUN	  "begun" /* the text of its first answer */

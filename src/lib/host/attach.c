@@ -86,7 +86,7 @@ static int left_ms(uint64_t until_ns)
 	return now_ns < until_ns ? (int)((until_ns - now_ns) / FAN_MS) + 1 : 0;
 }
 
-/* The descriptor. */
+/* ---- the descriptor ---- */
 
 static bool send_fd(int to, int fd)
 {
@@ -157,7 +157,7 @@ static void unmap(struct fan_host_memory *m)
 	m->fd = -1;
 }
 
-/* Together. */
+/* ---- together ---- */
 
 /* The first decision counts. */
 static void decide(struct fan_host_segment *s, uint32_t what)
@@ -181,7 +181,7 @@ static int agree(struct fan_host_segment *s, uint64_t until_ns)
 	return agreed == ALL_HAVE_IT ? FAN_OK : FAN_E_TIMEOUT;
 }
 
-/* The first rank. */
+/* ---- the first rank ---- */
 
 static int make(struct fan_host_memory *m, const struct fan_host_seat *h)
 {
@@ -264,7 +264,7 @@ static int give(struct fan_host_memory *m, const struct fan_host_seat *h, uint64
 	return e;
 }
 
-/* The others. */
+/* ---- the others ---- */
 
 /* Connect to the first rank, which may not listen yet. */
 static int reach(uint64_t nonce, uint64_t until_ns)

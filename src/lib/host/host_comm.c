@@ -42,7 +42,7 @@ struct fan_host_comm {
 	struct fan_host_wait wait;
 };
 
-/* The other hosts. */
+/* ---- the other hosts ---- */
 
 static void ring_own(void *arg)
 {
@@ -130,7 +130,7 @@ static void end_net(struct fan_host_comm *l)
 		fan_rank_end(l->net, l->s->cause, l->s->blamed);
 }
 
-/* Opening. */
+/* ---- opening ---- */
 
 /* While this rank waits for its column it beats, and looks whether its host has failed. */
 static void join_on(void *host)
@@ -270,7 +270,7 @@ static void wake(struct fan_rank *c)
 	fan_host_ring(l->s, l->board.me, FAN_HOST_CALL);
 }
 
-/* Watching. */
+/* ---- watching ---- */
 
 /* As the ranks have met: rank[number].rank is not set until it opens. */
 static uint16_t rank_of(const struct fan_host_comm *l, unsigned number)
@@ -336,7 +336,7 @@ static void stall(struct fan_rank *c, const bool *missing)
 		      &(struct fan_host_blame){.lost = lost, .cause = FAN_E_STALLED});
 }
 
-/* Has the column failed with none of its operations under way, which would have told? */
+/* Has the column failed with none of its operations in progress, which would have told? */
 static void watch_net(struct fan_host_comm *l)
 {
 	int e = l->net && l->sent_first == l->sent_next ? atomic_load(&l->net->error) : 0;
@@ -344,7 +344,7 @@ static void watch_net(struct fan_host_comm *l)
 		net_failed(l, e);
 }
 
-/* With operations under way: ask those that this rank waits for whether they live. */
+/* With operations in progress: ask those that this rank waits for whether they live. */
 static void watch(struct fan_rank *c, uint64_t now_ns)
 {
 	struct fan_host_comm *l = c->host;
@@ -372,7 +372,7 @@ static void watch(struct fan_rank *c, uint64_t now_ns)
 		stall(c, missing);
 }
 
-/* Rounds. */
+/* ---- rounds ---- */
 
 static void start_ops(struct fan_rank *c)
 {

@@ -15,7 +15,7 @@
 
 #define SHARE_ELEMS 16
 
-/* Memory. */
+/* ---- memory ---- */
 
 static size_t place_bytes(unsigned ranks)
 {
@@ -93,7 +93,7 @@ void fan_host_open(struct fan_host_board *l, struct fan_host_segment *s, unsigne
 	atomic_fetch_add(&s->joined, 1);
 }
 
-/* Bells. */
+/* ---- bells ---- */
 
 static long futex(_Atomic uint32_t *at, int op, uint32_t value, const struct timespec *t)
 {
@@ -137,7 +137,7 @@ void fan_host_sleep(struct fan_host_board *l, enum fan_host_bell_name bell, uint
 	atomic_store(&b->asleep, 0);
 }
 
-/* Ends. */
+/* ---- ends ---- */
 
 void fan_host_fail(struct fan_host_segment *s, unsigned me, int error, const char *why,
 		   const struct fan_host_blame *blame)
@@ -169,7 +169,7 @@ void fan_host_leave(struct fan_host_board *l)
 	ring_all(l, FAN_HOST_WORK);
 }
 
-/* Chunks. */
+/* ---- chunks ---- */
 
 static uint64_t chunk_elems(const struct fan_op *op)
 {
@@ -452,7 +452,7 @@ void fan_host_returned(struct fan_host_board *l)
 	l->returned++;
 }
 
-/* The oldest share that is on its way has come back, or there is none. */
+/* The oldest share in flight has come back, or there is none. */
 static bool finish_share(struct fan_host_board *l)
 {
 	uint64_t chunk = l->net;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* segment.h - the ranks of one host reduce in memory that they share.
  *
- * Operations are cut into chunks, FAN_HOST_DEPTH of which are under way.  Each rank copies its
+ * Operations are cut into chunks, at most FAN_HOST_DEPTH in progress.  Each rank copies its
  * elements of a chunk into the segment; when all have arrived, rank i sums share i of the chunk,
  * and adds what the same share is on the other hosts; when all shares are summed, each rank copies
  * the sum out, and when all have left, the place is free for the chunk FAN_HOST_DEPTH later.  A
@@ -10,9 +10,9 @@
  * stands beside its elements and is compared.
  *
  * The segment has no name: it is gone when the last process that maps it ends.  A place has
- * counters that only grow, so a rank that dies leaves no lock behind; the others find out from
- * the kernel (life.h), or by its beats.  Used by one thread of each rank at a time; bells may
- * be rung by any. */
+ * counters that only grow, so a rank that dies leaves no lock behind; the others find out from the
+ * kernel (life.h), or by its beats.  Used by one thread of each rank at a time; bells may be rung
+ * by any. */
 #ifndef FAN_LIB_HOST_SEGMENT_H
 #define FAN_LIB_HOST_SEGMENT_H
 
@@ -25,7 +25,7 @@
 #include "core/worker/worker.h"
 #include "lib/base/cause.h"
 
-#define FAN_HOST_DEPTH	     4			    /* chunks under way */
+#define FAN_HOST_DEPTH	     4			    /* chunks in progress */
 #define FAN_HOST_CHUNK_BYTES (128 << 10)	    /* of accumulators in a chunk */
 #define FAN_HOST_SMALL_BYTES 4096		    /* of accumulators: each rank sums for itself */
 #define FAN_HOST_OPS_MAX     64			    /* started and not ended, of one rank */
@@ -137,10 +137,10 @@ void fan_host_open(struct fan_host_board *l, struct fan_host_segment *s, unsigne
 bool fan_host_is_sane(const struct fan_host_segment *s, size_t bytes, unsigned ranks);
 
 /* Start an operation whose root is number op->root of host `root_host`.  False: FAN_HOST_OPS_MAX
- * are under way. */
+ * are in progress. */
 bool fan_host_start(struct fan_host_board *l, const struct fan_op *op, unsigned root_host);
 
-/* Fewer are under way. */
+/* Fewer are in progress. */
 bool fan_host_has_room(const struct fan_host_board *l);
 
 /* The next chunk that it sums goes to the other hosts. */

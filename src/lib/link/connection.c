@@ -412,7 +412,7 @@ bool fan_connection_recv(struct fan_connection *cn, struct fan_connection_io *io
 	return done;
 }
 
-/* Pace. */
+/* ---- pace ---- */
 
 void fan_connection_set_rate_limit(struct fan_connection *cn, double gbps)
 {

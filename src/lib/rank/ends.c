@@ -8,7 +8,7 @@
 #include "rank.h"
 #include "share_meter.h"
 
-/* Leaving. */
+/* ---- leaving ---- */
 
 /* What the aggregators of other parts are told when `error` ends the communicator. */
 static int leave_error(const struct fan_rank *c, int error)
@@ -35,7 +35,7 @@ void fan_rank_leave(struct fan_rank *c, int error)
 	}
 }
 
-/* Operations. */
+/* ---- operations ---- */
 
 static void publish_stats(struct fan_rank *c)
 {
@@ -132,7 +132,7 @@ void fan_rank_end_all(struct fan_rank *c, int result)
 		fan_rank_end_op(c, op, result);
 }
 
-/* Failure. */
+/* ---- failure ---- */
 
 void fan_rank_fail(struct fan_rank *c, int error, const char *sentence)
 {

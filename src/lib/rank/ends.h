@@ -12,7 +12,7 @@ struct fanin_op;
 void fan_rank_end_op(struct fan_rank *c, struct fanin_op *op, int result);
 
 /* Take those running operations into `ops` that are done, of which there is room for FAN_OPS_MAX:
- * how many.  Those behind a measurement that is under way stay. */
+ * how many.  Those behind a measurement that is in progress stay. */
 unsigned fan_rank_take_done(struct fan_rank *c,
 			    bool (*is_done)(struct fan_rank *c, struct fanin_op *op),
 			    struct fanin_op **ops);

@@ -22,7 +22,7 @@
 #include "share_meter.h"
 #include "wait_text.h"
 
-/* Faults. */
+/* ---- faults ---- */
 
 static bool gone(const struct fan_connection *cn)
 {
@@ -107,7 +107,7 @@ static void fail_by_socket(struct fan_rank *c, struct fan_connection *cn, uint64
 	}
 }
 
-/* Operations. */
+/* ---- operations ---- */
 
 /* Start `op` on the connections where it has not been.  False: one has no room yet. */
 static bool start_op(struct fan_rank *c, struct fanin_op *op, uint64_t now_ns)
@@ -200,7 +200,7 @@ static void end_done(struct fan_rank *c)
 	fan_rank_end_done(c, done, fan_rank_take_done(c, is_done, done));
 }
 
-/* Rounds. */
+/* ---- rounds ---- */
 
 /* Connections that a regroup leaves have numbers from FAN_SHARDS_MAX on. */
 static struct fan_connection *connection_at(struct fan_rank *c, unsigned number)

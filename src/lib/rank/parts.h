@@ -13,7 +13,7 @@ struct fan_rank;
 void fan_rank_open_parts(struct fan_rank *c, uint64_t now_ns);
 
 /* Open the connection to shard 0 of each of the last `count` parts, when the others are joined.  No
- * operation is under way. */
+ * operation is in progress. */
 void fan_rank_join_more_parts(struct fan_rank *c, unsigned count);
 
 /* Once the aggregator of part `k` has answered its first connection: open those to its other

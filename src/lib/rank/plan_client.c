@@ -27,7 +27,7 @@ void fan_plan_client_free(struct fan_rank *c)
 	c->client.on = false;
 }
 
-/* Texts. */
+/* ---- texts ---- */
 
 static const char *address(const struct fan_rank *c, char *text, size_t bytes)
 {
@@ -78,7 +78,7 @@ static void fail_by_nonsense(struct fan_rank *c, uint64_t now_ns, const char *wh
 	fan_rank_fail(c, FAN_E_FORMAT, text);
 }
 
-/* What it says. */
+/* ---- what it says ---- */
 
 static bool say(struct fan_rank *c, const char *text, size_t bytes)
 {
@@ -123,7 +123,7 @@ static void tell_moved(struct fan_rank *c)
 	}
 }
 
-/* What it hears. */
+/* ---- what it hears ---- */
 
 static void move(struct fan_rank *c, unsigned k, uint16_t route, const fan_peer *at, double gbps,
 		 uint64_t now_ns)

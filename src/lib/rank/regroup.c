@@ -19,7 +19,7 @@
 
 static const uint64_t nobody[FAN_RANK_WORDS];
 
-/* Enabling. */
+/* ---- enabling ---- */
 
 static bool may_regroup(const struct fan_rank *c)
 {
@@ -78,7 +78,7 @@ bool fan_regroup_holds(const struct fan_rank *c, const struct fanin_op *op)
 	return fan_regroup_is_on(c) && op->kind != FAN_OP_AGREEMENT;
 }
 
-/* Stopping. */
+/* ---- stopping ---- */
 
 /* Take the operations that have been started, the last one perhaps on some connections only. */
 static void stop_ops(struct fan_rank *c)
@@ -199,7 +199,7 @@ static void begin(struct fan_rank *c, int number, const char *why, uint64_t now_
 		fan_rank_fail(c, FAN_E_UNREACHABLE, g->why);
 }
 
-/* Losses. */
+/* ---- losses ---- */
 
 /* The number of the part that a fault says is lost; -1: it says something else. */
 static int number_lost(const struct fan_regroup *g, const struct fan_connection *cn,
@@ -293,7 +293,7 @@ static void check_answers(struct fan_rank *c, uint64_t now_ns)
 	}
 }
 
-/* Work. */
+/* ---- work ---- */
 
 /* Time in which this rank did not look, because it was suspended, is no one's silence. */
 static void discount_sleep(struct fan_rank *c, uint64_t now_ns)

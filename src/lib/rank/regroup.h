@@ -13,8 +13,8 @@
  *     last one of each slot, since the slot's next result shows that all had it.
  *  3. These results.
  *
- * Then all have the same results.  What else was under way has no result anywhere, so its input is
- * whole everywhere, also in place: it is summed anew.  Operations that some rank had not started
+ * Then all have the same results.  What else was in progress has no result anywhere, so its input
+ * is whole everywhere, also in place: it is summed anew.  Operations that some rank had not started
  * are started anew by all (ADR 27).
  *
  * A rank's own aggregator dies with the rank, so that ends the job.  So does another loss before

@@ -77,7 +77,7 @@ static struct place place_of(struct fan_regroup *g, unsigned number)
 	return p;
 }
 
-/* Where all ranks stand. */
+/* ---- where all ranks stand ---- */
 
 void fan_regroup_agree(struct fan_rank *c)
 {
@@ -118,7 +118,7 @@ static int lacks(struct fan_regroup *g, unsigned number)
 	return furthest == own + p.window ? 1 : -1;
 }
 
-/* Who has which result. */
+/* ---- who has which result ---- */
 
 /* This rank, if it has a slot's last result. */
 static int32_t key_of(const struct fan_rank *c, unsigned number)
@@ -152,7 +152,7 @@ static void ask_owners(struct fan_rank *c)
 	add_up(c, FAN_MAX, FAN_INT32, 2 * (size_t)g->slots, g->owners);
 }
 
-/* Giving. */
+/* ---- giving ---- */
 
 static void put_result(struct fan_regroup *g, unsigned number, uint8_t *to)
 {
@@ -212,7 +212,7 @@ static void take_given(struct fan_rank *c, uint64_t now_ns)
 	}
 }
 
-/* Going on. */
+/* ---- going on ---- */
 
 /* Sum elements `first` to `end` of `part` of operation `whole` anew: at most one such run for every
  * second slot, and one for each operation on each connection. */
@@ -258,7 +258,7 @@ static bool knows_shares(const struct fan_regroup *g, uint64_t all_ops)
 	return true;
 }
 
-/* An operation that was under way: all ranks have started those below `all_ops`. */
+/* An operation that was in progress: all ranks have started those below `all_ops`. */
 static bool go_on_with(struct fan_rank *c, struct fan_op_queue *q, struct fanin_op *op,
 		       uint64_t all_ops)
 {

@@ -10,10 +10,10 @@
 struct fan_rank;
 struct fan_regroup;
 
-/* Begin.  All ranks have joined, and no operation is under way. */
+/* Begin.  All ranks have joined, and no operation is in progress. */
 void fan_regroup_agree(struct fan_rank *c);
 
-/* Go on, once the all-reduce under way is done.  True: there may be something to start. */
+/* Go on, once the all-reduce in progress is done.  True: there may be something to start. */
 bool fan_regroup_go_on(struct fan_rank *c);
 
 /* Free what only the agreement needs. */

@@ -7,7 +7,7 @@
 #include "rank.h"
 
 #define US_NS	1000
-#define DRAINED 8  /* a period is not measured while more than 1 / DRAINED of it is under way */
+#define DRAINED 8  /* a period is not measured while more than 1 / DRAINED of it is in progress */
 #define COST_NS 16 /* unit of the time of a MiB: up to 34 s */
 
 static void take_plan(struct fan_split *s, const struct fan_rank *c)
@@ -89,7 +89,7 @@ void fan_share_meter_started(struct fan_rank *c, struct fanin_op *op)
 	c->meter.open_bytes += bytes;
 }
 
-/* Measurements. */
+/* ---- measurements ---- */
 
 static bool is_settled(const struct fan_share_meter *s)
 {
@@ -118,8 +118,8 @@ static uint64_t period_of(const struct fan_rank *c)
 	return bytes / (c->column.columns ? c->column.columns : 1);
 }
 
-/* The time with operations under way for each MiB that was done meanwhile; 0: there was too little
- * of it to tell. */
+/* The time with operations in progress for each MiB that was done meanwhile; 0: there was too
+ * little of it to tell. */
 static int32_t cost_here(const struct fan_rank *c)
 {
 	const struct fan_share_meter *s = &c->meter;
@@ -215,7 +215,7 @@ static bool drains(const struct fan_rank *c, bool due, bool needed)
 	return ends && !is_settled(s) && c->ops.running_count && is_much_open(c);
 }
 
-/* Which operations may be started before the measurement under way has been taken follows from
+/* Which operations may be started before the measurement in progress has been taken follows from
  * their sizes alone, so that all ranks take it before the same one. */
 int fan_share_meter_permits(struct fan_rank *c)
 {
@@ -289,17 +289,17 @@ void fan_share_meter_show(struct fan_rank *c)
 		};
 }
 
-/* In step. */
+/* ---- in step ---- */
 
-/* What is under way: operations of sets, which the parts on hosts have alone, whatever their
+/* What is in progress: operations of sets, which the parts on hosts have alone, whatever their
  * shares; and others. */
-struct under_way {
+struct in_progress {
 	bool sets, others;
 };
 
-static struct under_way what_is_under_way(const struct fan_rank *c)
+static struct in_progress what_is_in_progress(const struct fan_rank *c)
 {
-	struct under_way is = {false, false};
+	struct in_progress is = {false, false};
 	for (unsigned i = 0; i < c->ops.running_count; i++)
 		if (c->ops.running[i]->is_whole)
 			is.sets = true;
@@ -309,7 +309,7 @@ static struct under_way what_is_under_way(const struct fan_rank *c)
 }
 
 static double share_of(const struct fan_rank *c, const struct fan_connection *cn,
-		       struct under_way is)
+		       struct in_progress is)
 {
 	const struct fan_split *s = &c->meter.shares.now;
 	double share =
@@ -355,8 +355,8 @@ void fan_share_meter_spent(struct fan_rank *c, uint64_t spent_ns)
 			(double)spent_ns * (double)fan_worker_stats(c->connection[i].w)->srtt_ns;
 }
 
-/* Not while only sets are under way, whose round trips tell nothing of shares. */
-static void note_round_trips(struct fan_rank *c, uint64_t now_ns, struct under_way is)
+/* Not while only sets are in progress, whose round trips tell nothing of shares. */
+static void note_round_trips(struct fan_rank *c, uint64_t now_ns, struct in_progress is)
 {
 	struct fan_share_meter *s = &c->meter;
 	uint64_t spent_ns = now_ns - s->looked_ns;
@@ -386,7 +386,7 @@ void fan_share_meter_keep_in_step(struct fan_rank *c, uint64_t now_ns)
 	unsigned used = 0, hosts = 0;		      /* connections with a share; those to hosts */
 	unsigned parts = 0;			      /* with a share */
 	const unsigned connections = c->connections;
-	const struct under_way is = what_is_under_way(c);
+	const struct in_progress is = what_is_in_progress(c);
 	if (c->parts.count < 2 || c->client.on || !c->ready)
 		return;
 	note_round_trips(c, now_ns, is);

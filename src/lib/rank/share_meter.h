@@ -23,7 +23,7 @@
 #define FAN_SHARE_METER_COUNTED                                                                    \
 	5 /* connections, at least, for which FAN_IN_STEP_FRAGS count together */
 #define FAN_SHARE_METER_FILL_MS	   10 /* as many connections count as bring results for this long */
-#define FAN_SHARE_METER_SET_STEP   64 /* in place of FAN_IN_STEP_FRAGS while sets are under way */
+#define FAN_SHARE_METER_SET_STEP   64 /* in place of FAN_IN_STEP_FRAGS while sets are in progress */
 #define FAN_SHARE_METER_RTT_MAX_US (1 << 22)
 
 struct fan_rank;
@@ -38,7 +38,7 @@ void fan_share_meter_init(struct fan_rank *c);
  *
  * Of a set, the operation of each root goes to the aggregator on that root's host alone, if it has
  * one: each element then leaves a host once and enters one once, as in a ring.  Cut into parts,
- * sums would take another way, from the aggregators to the root. */
+ * sums would take another path, from the aggregators to the root. */
 struct fan_split_range fan_share_meter_range(const struct fan_split *s, const struct fanin_op *op,
 					     uint32_t per_frag, unsigned part);
 
@@ -53,10 +53,10 @@ int fan_share_meter_permits(struct fan_rank *c);
 /* An operation is being started: count it. */
 void fan_share_meter_started(struct fan_rank *c, struct fanin_op *op);
 
-/* Operations were under way for `spent_ns`, with the present round trips. */
+/* Operations were in progress for `spent_ns`, with the present round trips. */
 void fan_share_meter_spent(struct fan_rank *c, uint64_t spent_ns);
 
-/* The measurement under way is done; an operation is. */
+/* The measurement in progress is done; an operation is. */
 void fan_share_meter_arrived(struct fan_rank *c);
 void fan_share_meter_done(struct fan_rank *c, const struct fanin_op *op);
 

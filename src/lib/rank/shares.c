@@ -20,7 +20,7 @@
 #define PATIENCE_MAX 12u
 #define TRY_NONE     2u /* the number of the try in which hosts sum nothing */
 
-/* Cuts. */
+/* ---- cuts ---- */
 
 void fan_split_even(struct fan_split *s, unsigned parts)
 {
@@ -106,7 +106,7 @@ void fan_split_from_shares(struct fan_split *s, const struct fan_split_learner *
 	s->begin[l->parts] = FAN_CUT_WHOLE;
 }
 
-/* Learning. */
+/* ---- learning ---- */
 
 /* Make shares of any sum be the whole, without those that are too small to count. */
 static void normalise(struct fan_split_learner *l)

@@ -47,18 +47,18 @@ struct fan_share_meter {
 	struct fan_split_learner learner;
 	bool news;	     /* shares or addresses have changed since callers were told */
 	bool learns;	     /* several parts, and no plan fixes their shares */
-	bool blocked;	     /* operations wait for the measurement under way */
-	bool measures;	     /* a measurement is under way */
+	bool blocked;	     /* operations wait for the measurement in progress */
+	bool measures;	     /* a measurement is in progress */
 	bool arrived;	     /* its sum is there, and has not been taken yet */
 	uint64_t ops;	     /* started, with measurements */
 	bool drains;	     /* operations wait for the end of those that have been started */
 	uint64_t bytes;	     /* of tensors that were started since the last measurement */
-	uint64_t open_bytes; /* of those that are under way */
+	uint64_t open_bytes; /* of those that are in progress */
 	uint64_t done_bytes; /* of those that have ended in the period that is measured */
-	uint64_t busy_ns;    /* with operations under way, in that period */
+	uint64_t busy_ns;    /* with operations in progress, in that period */
 	uint64_t looked_ns;
 	double fill;		       /* results in FAN_SHARE_METER_FILL_MS, smoothed */
-	uint64_t fill_ns;	       /* with operations under way, since `fill` was set */
+	uint64_t fill_ns;	       /* with operations in progress, since `fill` was set */
 	uint64_t results;	       /* of all connections when `fill` was set */
 	double rtt_ns[FAN_SHARDS_MAX]; /* round trip of each connection, times busy_ns */
 	int32_t words[FAN_SHARE_METER_WORDS];
@@ -101,7 +101,7 @@ struct fan_regroup {
 	struct fan_split_history shares;
 	unsigned shards[FAN_PARTS_MAX];
 	uint64_t ops;			      /* started */
-	struct fanin_op *op[FAN_OPS_MAX + 1]; /* under way, oldest first */
+	struct fanin_op *op[FAN_OPS_MAX + 1]; /* in progress, oldest first */
 	unsigned op_count;
 
 	/* Of the agreement, in memory of its own. */
@@ -110,7 +110,7 @@ struct fan_regroup {
 	int32_t *owners;  /* of each slot: who has its last result; whether a rank lacks it */
 	uint8_t *results; /* FAN_REGROUP_RESULTS of them, result_bytes each */
 	size_t result_bytes;
-	unsigned next, given; /* the slots whose results are under way: from next on, how many are
+	unsigned next, given; /* the slots whose results are in progress: from next on, how many are
 			       * behind them */
 	/* Counters of connections that were closed. */
 	struct fanin_stats before;

@@ -413,7 +413,7 @@ static void threads__take_no_signals(void **state)
 	fanin_switch_stop(s, 0);
 }
 
-/* Stopping. */
+/* ---- stopping ---- */
 
 static void stop__without_jobs_is_at_once(void **state)
 {

@@ -5,7 +5,7 @@
 #include "lib/host/segment.h"
 #include "unit/lib/team.h"
 
-/* In shared memory. */
+/* ---- in shared memory ---- */
 
 static const struct fan_op sum = {
 	.op = FAN_SUM, .dtype = FAN_FLOAT32, .wire = FAN_FLOAT32, .count = 8};
@@ -83,7 +83,7 @@ static void disagree__in_shared_memory_about_the_root(void **state)
 			    "rank 13, rank 10 sent broadcast of float32, 8 elements from rank 11");
 }
 
-/* Between hosts. */
+/* ---- between hosts ---- */
 
 static struct fan_op gone; /* to the other host */
 
@@ -131,7 +131,7 @@ static void disagree__between_hosts(void **state)
 	assert_int_equal(mark_of(op), plain | 2u << FAN_MARK_HALF_SHIFT);
 }
 
-/* Through a switch. */
+/* ---- through a switch ---- */
 
 typedef int call(fanin_comm *c, double *x, double *y);
 

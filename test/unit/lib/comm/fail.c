@@ -24,7 +24,7 @@
 		}                                                                                  \
 	} while (0)
 
-/* Ranks that disagree. */
+/* ---- ranks that disagree ---- */
 
 enum difference { OTHER_COUNT, OTHER_TYPE, OTHER_OP, OTHER_CALL };
 
@@ -65,7 +65,7 @@ static void fail__mismatch_names_both_ranks(void **state)
 	}
 }
 
-/* Joining. */
+/* ---- joining ---- */
 
 static int create(const char *address, const char *job, int rank, int ranks, int timeout_ms,
 		  fanin_comm **comm)
@@ -156,7 +156,7 @@ static void fail__rank_taken(void **state)
 	unsetenv("FANIN_ALIVE_MS");
 }
 
-/* Ranks that stop. */
+/* ---- ranks that stop ---- */
 
 /* A rank that joins and, once the job is ready, is never heard of again. */
 static void be_mortal(const char *address, int rank, int ranks)
@@ -413,7 +413,7 @@ static void fail__switch_that_stops(void **state)
 	pthread_join(thread, NULL);
 }
 
-/* Calls. */
+/* ---- calls ---- */
 
 static void wrong_calls(struct member *m)
 {

@@ -64,7 +64,7 @@ static struct team following(void (*body)(struct member *))
 	return t;
 }
 
-/* Parts. */
+/* ---- parts ---- */
 
 static void check_sum(struct member *m, int64_t *x, size_t count)
 {
@@ -144,7 +144,7 @@ static void plan_client__parts_of_all_calls(void **state)
 	run_parts(3, 2, FANIN_MODE_NATIVE);
 }
 
-/* What create tells while it waits. */
+/* ---- what create tells while it waits ---- */
 
 static void note_waiting(void *arg, const char *text)
 {
@@ -171,7 +171,7 @@ static void plan_client__tells_what_it_waits_for(void **state)
 	scripted_stop(&controller);
 }
 
-/* What a controller says later. */
+/* ---- what a controller says later ---- */
 
 static void ended_and_begun_anew(struct member *m)
 {

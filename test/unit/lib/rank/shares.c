@@ -11,7 +11,7 @@
 #define ROUNDS	  20000
 #define HOSTS_MAX 16
 
-/* Cuts. */
+/* ---- cuts ---- */
 
 static void random_split(struct fan_rng *rng, struct fan_split *s)
 {
