@@ -93,7 +93,7 @@ struct fan_sim {
 	uint32_t nodes, links, actors;
 	uint32_t nodes_room, links_room, actors_room;
 	uint32_t *out;		      /* links by node that they leave; made by fan_sim_route */
-	struct fan_link_entry *stray; /* packets that do not keep the order of their link... */
+	struct fan_link_entry *stray; /* packets that do not keep the order of their link */
 	uint32_t *stray_free;
 	uint32_t strays, strays_room, stray_frees;
 	struct fan_sim_tree *tree;
