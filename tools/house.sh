@@ -16,7 +16,8 @@ FIGURE_WORDS_MAX=15000
 ADR_WORDS_MAX=18000
 DECISION_WORDS_MAX=600 # of one page of doc/adr
 ASSERTS_MIN=10        # for 1,000 lines of src/core
-LIB_ASSERTS_MIN=5     # for 1,000 lines of src/lib
+OTHER_ASSERTS_MIN=5   # for 1,000 lines of src/lib, and of each of these
+asserting='src/net src/mpi planner/ctl simulator/sim'
 MEMBERS_MAX=40        # of a struct of src/lib
 CIRCLE_MAX=6          # files of src/lib that reach each other
 rooms='base wire recovery sum worker aggregator switch helper node' # each may include those before it
@@ -136,8 +137,13 @@ row '  upward between its rooms' "$lib_upward" 'none' "$((lib_upward == 0))"
 row '  files in the largest circle' "$lib_circle" "at most $CIRCLE_MAX" "$((lib_circle <= CIRCLE_MAX))"
 row 'members of the largest struct of src/lib' "$members" "at most $MEMBERS_MAX" "$((members <= MEMBERS_MAX))"
 lib_per=$((lib_asserts * 10000 / lib_lines))
-row 'assertions for 1,000 lines of src/lib' "$((lib_per / 10)).$((lib_per % 10))" "at least $LIB_ASSERTS_MIN" \
-        "$((lib_per >= LIB_ASSERTS_MIN * 10))"
+row 'assertions for 1,000 lines of src/lib' "$((lib_per / 10)).$((lib_per % 10))" "at least $OTHER_ASSERTS_MIN" \
+        "$((lib_per >= OTHER_ASSERTS_MIN * 10))"
+for folder in $asserting; do
+        count=$(cat "$folder"/*.[ch] | grep -cE '(^|[^a-zA-Z_])assert\(')
+        per=$((count * 10000 / $(cat "$folder"/*.[ch] | wc -l)))
+        row "  of $folder" "$((per / 10)).$((per % 10))" "at least $OTHER_ASSERTS_MIN" "$((per >= OTHER_ASSERTS_MIN * 10))"
+done
 lines_of() { # FOLDER...
         find "$@" -name '*.[ch]' -exec cat {} + | wc -l
 }

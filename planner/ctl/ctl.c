@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl_priv.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -184,6 +185,7 @@ void fan_ctl_free(struct fan_ctl *c)
 
 void fan_ctl_opened(struct fan_ctl *c, uint64_t now_ns, unsigned conn)
 {
+	assert(conn < FAN_CTL_CONNS_MAX);
 	c->now_ns = now_ns;
 	c->conn[conn] = (struct ctl_conn){.kind = CTL_CONN_NEW, .since_ns = now_ns};
 }
@@ -200,6 +202,7 @@ static void first_line(struct fan_ctl *c, uint32_t conn, const json_t *line)
 
 void fan_ctl_line(struct fan_ctl *c, uint64_t now_ns, unsigned conn, const char *text, size_t bytes)
 {
+	assert(conn < FAN_CTL_CONNS_MAX);
 	json_error_t error;
 
 	c->now_ns = now_ns;
@@ -220,6 +223,7 @@ void fan_ctl_line(struct fan_ctl *c, uint64_t now_ns, unsigned conn, const char 
 
 void fan_ctl_closed(struct fan_ctl *c, uint64_t now_ns, unsigned conn)
 {
+	assert(conn < FAN_CTL_CONNS_MAX);
 	struct ctl_conn was = c->conn[conn];
 
 	c->now_ns = now_ns;

@@ -3,6 +3,7 @@
  *
  * Once a worker has a job's parts, these stay as they are, since all ranks cut alike;
  * only their paths change.  If a part's server is lost, all begin again with new parts. */
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +28,7 @@ static void part_name(const struct ctl_job *j, uint32_t part, char *text)
 static json_t *part_json(const struct fan_ctl *c, const struct ctl_job *j, uint32_t part,
 			 uint32_t rank)
 {
+	assert(part < j->parts && rank < j->ranks);
 	const struct ctl_part *p = &j->part[part];
 	char name[CTL_PART_BYTES];
 
@@ -48,6 +50,7 @@ static json_t *parts_json(const struct fan_ctl *c, const struct ctl_job *j, uint
 
 static void send_parts(struct fan_ctl *c, struct ctl_job *j, uint32_t rank)
 {
+	assert(rank < j->ranks);
 	struct ctl_rank *r = &j->rank[rank];
 
 	if (r->parts_state == CTL_PARTS_AGAIN)
@@ -67,6 +70,7 @@ static void send_parts(struct fan_ctl *c, struct ctl_job *j, uint32_t rank)
 
 static void send_move(struct fan_ctl *c, const struct ctl_job *j, uint32_t part, uint32_t rank)
 {
+	assert(part < j->parts && j->rank[rank].conn != CTL_NONE);
 	const struct ctl_route *r = j->part[part].route;
 
 	ctl_send(c, j->rank[rank].conn,
@@ -97,6 +101,7 @@ static bool holds(const struct fan_ctl *c, const struct ctl_job *j, uint32_t ran
 /* All who go by the part's earlier routes have left them: they may go. */
 static void remove_old(struct fan_ctl *c, uint32_t job, uint32_t part)
 {
+	assert(job < c->jobs && part < c->job[job].parts);
 	const struct ctl_job *j = &c->job[job];
 	const struct ctl_route *now = j->part[part].route;
 
@@ -116,6 +121,7 @@ static void remove_old(struct fan_ctl *c, uint32_t job, uint32_t part)
 /* All switches have the part's new route: workers go there. */
 static void begin_route(struct fan_ctl *c, struct ctl_job *j, uint32_t part)
 {
+	assert(part < j->parts);
 	struct ctl_route *r = j->part[part].route;
 	uint32_t moving = 0;
 
@@ -142,6 +148,7 @@ void ctl_job_pace(struct fan_ctl *c, const struct ctl_job *j, uint32_t part)
 
 void ctl_job_settle(struct fan_ctl *c, uint32_t job)
 {
+	assert(job < c->jobs);
 	struct ctl_job *j = &c->job[job];
 
 	for (uint32_t i = 0; i < j->parts; i++) {
@@ -248,6 +255,7 @@ static void keep_strays(struct fan_ctl *c, const char *name, uint32_t rank)
 /* Of those that it has been told of, it goes by the present ones from now on. */
 static void rejoin(struct fan_ctl *c, struct ctl_job *j, uint32_t rank)
 {
+	assert(rank < j->ranks);
 	j->rank[rank].parts_state = CTL_PARTS_SENT;
 	for (uint32_t i = 0; i < j->parts; i++)
 		if (j->part[i].route->state == CTL_READY &&

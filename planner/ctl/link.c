@@ -5,6 +5,7 @@
  * A link goes down as soon as either end says so while both are up, and is used again once
  * both have heard each other for a while, which is longer the more often it went down: whoever
  * plans each time that a loose plug is touched moves jobs for nothing. */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 
 int ctl_link_load(struct fan_ctl *c, const struct fan_topo *t)
 {
+	assert(!c->link);
 	c->link = calloc(t->links + 1, sizeof *c->link);
 	if (!c->link)
 		return FAN_E_NOMEM;
@@ -68,12 +70,14 @@ static void age_lists(struct fan_ctl *c, uint32_t node)
 
 void ctl_link_node_in(struct fan_ctl *c, uint32_t node)
 {
+	assert(node < c->nodes);
 	age_list(&c->node[node]);
 	age_lists(c, node);
 }
 
 void ctl_link_gone(struct fan_ctl *c, uint32_t node)
 {
+	assert(node < c->nodes);
 	c->node[node].list = 0;
 	age_lists(c, node);
 	for (uint32_t i = 0; i < c->links; i++) {
@@ -92,6 +96,7 @@ void ctl_link_gone(struct fan_ctl *c, uint32_t node)
 
 static json_t *list_json(const struct fan_ctl *c, uint32_t node)
 {
+	assert(node < c->nodes);
 	json_t *list = json_array();
 
 	for (uint32_t i = 0; i < c->links && json_array_size(list) < FAN_CTL_BESIDE_MAX; i++) {
@@ -137,6 +142,7 @@ static bool names(const json_t *list, const char *name)
 /* What it says of an earlier list is of a world that was. */
 void ctl_link_health(struct fan_ctl *c, uint32_t node, const json_t *health)
 {
+	assert(node < c->nodes);
 	const struct ctl_node *n = &c->node[node];
 	const json_t *silent = json_object_get(health, "silent");
 
@@ -164,6 +170,7 @@ static uint64_t hold_ns(const struct ctl_link *l)
 
 static void go_down(struct fan_ctl *c, struct ctl_link *l)
 {
+	assert(l->state == CTL_LINK_UP && (l->silent[0] || l->silent[1]));
 	const struct ctl_node *a = &c->node[l->end[0]], *b = &c->node[l->end[1]];
 	unsigned end = l->silent[0] ? 0 : 1;
 
@@ -178,6 +185,7 @@ static void go_down(struct fan_ctl *c, struct ctl_link *l)
 
 static void link_up(struct fan_ctl *c, struct ctl_link *l)
 {
+	assert(l->state == CTL_LINK_DOWN && !l->silent[0] && !l->silent[1]);
 	const struct ctl_node *a = &c->node[l->end[0]], *b = &c->node[l->end[1]];
 
 	ctl_note(c, "link %s-%s is back after %.1f s", a->name, b->name,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* node.c - daemons: who is there, since when, and how they fare. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,6 +21,7 @@ static void enter(struct fan_ctl *c, struct ctl_node *n, enum ctl_node_state sta
 /* It is of no use now.  Jobs with an aggregator there are lost. */
 static void is_gone(struct fan_ctl *c, uint32_t node, const char *cause)
 {
+	assert(node < c->nodes);
 	struct ctl_node *n = &c->node[node];
 
 	enter(c, n, CTL_GONE);
@@ -64,6 +66,7 @@ static bool read_hello(struct fan_ctl *c, uint32_t conn, const json_t *line, str
 
 bool ctl_node_is_from(struct fan_ctl *c, uint32_t conn, uint32_t node)
 {
+	assert(conn < FAN_CTL_CONNS_MAX && node < c->nodes);
 	const struct ctl_node *n = &c->node[node];
 
 	if (!n->address[0] || !c->o.is_from || c->o.is_from(c->o.ctx, conn, n->address))
@@ -106,6 +109,7 @@ static bool is_same(const struct ctl_node *n, const struct hello *h)
 /* A line that was cut, or a daemon that began anew, before anybody found it gone. */
 static void was_here(struct fan_ctl *c, uint32_t node, const struct hello *h)
 {
+	assert(node < c->nodes);
 	const struct ctl_node *n = &c->node[node];
 
 	if (n->state == CTL_UP && !is_same(n, h))
@@ -172,6 +176,7 @@ static void take_health(struct ctl_node *n, const json_t *h)
 
 void ctl_node_line(struct fan_ctl *c, uint32_t conn, const json_t *line)
 {
+	assert(c->conn[conn].kind == CTL_CONN_NODE);
 	uint32_t node = c->conn[conn].node;
 	struct ctl_node *n = &c->node[node];
 	const json_t *health = json_object_get(line, "health");
@@ -193,6 +198,7 @@ void ctl_node_line(struct fan_ctl *c, uint32_t conn, const json_t *line)
 
 void ctl_node_closed(struct fan_ctl *c, uint32_t node)
 {
+	assert(node < c->nodes);
 	struct ctl_node *n = &c->node[node];
 
 	n->conn = CTL_NONE;

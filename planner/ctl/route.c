@@ -3,6 +3,7 @@
  *
  * A number is given out once, until all have been; what is installed under it never changes.  A
  * switch that comes back gets them again, with the same numbers. */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,6 +93,7 @@ struct ctl_route *ctl_route_new(struct fan_ctl *c, uint16_t number, uint32_t job
 				const struct fan_install *in, const struct fan_install_part *from,
 				const uint32_t *map)
 {
+	assert(job < c->jobs && part < FAN_PARTS_MAX);
 	struct ctl_route **place = free_place(c);
 	bool free_number = !number || !ctl_route_numbered(c, number);
 	struct ctl_route *r = place && free_number ? calloc(1, sizeof *r) : NULL;
@@ -206,6 +208,7 @@ static json_t *ranks_json(const uint64_t *set)
 
 static json_t *install_json(const struct fan_ctl *c, const struct ctl_route *r, uint32_t stop)
 {
+	assert(stop < r->stops);
 	const struct ctl_stop *s = &r->stop[stop];
 	json_t *entries = json_array();
 
@@ -261,6 +264,7 @@ void ctl_route_leave(struct fan_ctl *c, struct ctl_route *r, uint32_t ms)
 
 static void drop_stop(struct ctl_route *r, uint32_t stop)
 {
+	assert(stop < r->stops);
 	free(r->stop[stop].entry);
 	r->stop[stop].entry = NULL;
 	r->stop[stop].entries = 0;
@@ -334,6 +338,7 @@ uint64_t ctl_route_deadline(const struct fan_ctl *c)
 static void refused(struct fan_ctl *c, struct ctl_route *r, const struct ctl_node *n,
 		    const char *why)
 {
+	assert(r->job < c->jobs);
 	struct ctl_job *j = &c->job[r->job];
 
 	ctl_note(c, "%s refuses route %u of %s: %s", n->name, r->number, j->name, why);
@@ -345,6 +350,7 @@ static void refused(struct fan_ctl *c, struct ctl_route *r, const struct ctl_nod
 
 void ctl_route_answer(struct fan_ctl *c, uint32_t node, int64_t id, const char *error)
 {
+	assert(node < c->nodes);
 	uint32_t stop = (uint32_t)(id >> 1) & ((1u << STOP_BITS) - 1);
 	int64_t number = id >> (STOP_BITS + 1);
 	struct ctl_route *r = number >= 1 && number <= UINT16_MAX
@@ -371,6 +377,7 @@ void ctl_route_answer(struct fan_ctl *c, uint32_t node, int64_t id, const char *
 
 static void greet_number(struct fan_ctl *c, uint32_t node, uint16_t number)
 {
+	assert(node < c->nodes);
 	struct ctl_node *n = &c->node[node];
 	struct ctl_route *r = ctl_route_numbered(c, number);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #define ALIGN	  64u
@@ -282,6 +283,7 @@ static const struct fan_actor_ops ops = {recv_packet, tick, deadline};
 
 bool fan_sim_daemon_init(struct fan_sim_daemon *d, struct fan_sim *s, uint32_t node)
 {
+	assert(node < s->nodes);
 	memset(d, 0, sizeof *d);
 	d->sim = s;
 	d->actor = fan_sim_add_actor(s, node, d, &ops);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "event.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -90,6 +91,7 @@ static void sink(struct fan_event_heap *h, struct fan_sim_event e)
 
 void fan_event_pop(struct fan_event_heap *h)
 {
+	assert(h->count > 0);
 	struct fan_sim_event last = h->at[--h->count];
 	if (h->count)
 		sink(h, last);
@@ -97,6 +99,7 @@ void fan_event_pop(struct fan_event_heap *h)
 
 uint64_t fan_event_replace(struct fan_event_heap *h, uint64_t at_ns)
 {
+	assert(h->count > 0);
 	uint32_t source = fan_event_source(h->at[0].key);
 	if (h->order + 1 >= FAN_EVENT_ORDERS_MAX)
 		return 0;

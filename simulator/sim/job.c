@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "job.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -41,6 +42,7 @@ bool fan_job_cut(struct fan_job_config *c, uint64_t bytes)
 
 uint32_t fan_job_bucket_of(const struct fan_job_config *c, uint32_t layer)
 {
+	assert(c->buckets > 0);
 	for (uint32_t b = 0; b < c->buckets; b++)
 		if (layer >= c->bucket[b].low)
 			return b;
@@ -51,6 +53,7 @@ uint32_t fan_job_bucket_of(const struct fan_job_config *c, uint32_t layer)
  * Squaring and roots alone, which are exact to the last bit everywhere. */
 static double pareto(uint64_t draw, uint32_t shape)
 {
+	assert(shape > 0);
 	double u = (double)((draw >> 11) + 1) / 0x1p53, part = (double)MILLION / shape, r = 1;
 	if (part > PARETO_POWER_MAX)
 		part = PARETO_POWER_MAX;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* place.c - where jobs' workers run, and which node sums for them. */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "scenario.h"
@@ -7,6 +8,7 @@
 /* Itself, or the server that it leads to. */
 static bool sums(const struct fan_scenario *s, uint32_t node)
 {
+	assert(node < s->nodes);
 	const struct fan_scenario_node *n = &s->node[fan_scenario_aggregator(s, node)];
 	return n->kind == FAN_NODE_SERVER ||
 	       (n->kind == FAN_NODE_SWITCH && n->policy != FAN_NODE_NONE);

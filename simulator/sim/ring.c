@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ring.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "core/wire/wire.h"
@@ -17,6 +18,7 @@ void fan_ring_free(struct fan_ring *r)
 /* Bytes of the part that this worker sends in a step. */
 static uint64_t part_bytes(const struct fan_ring *r, uint32_t step)
 {
+	assert(r->rank < r->ranks);
 	uint64_t part = (r->rank + 2 * (uint64_t)r->ranks - step % r->ranks) % r->ranks;
 	return (r->elems / r->ranks + (part < r->elems % r->ranks)) * sizeof(float);
 }

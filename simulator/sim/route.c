@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* route.c - the links of each node, and shortest paths over them. */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "world.h"
@@ -42,6 +43,7 @@ bool fan_sim_index(struct fan_sim *s)
  * the other direction of one that leads away.  Ties go to the link added first. */
 static bool find_paths(struct fan_sim *s, uint32_t to)
 {
+	assert(to < s->nodes);
 	uint32_t *next = calloc(s->nodes, sizeof *next);
 	uint32_t *depth = calloc(s->nodes, sizeof *depth);
 	uint32_t *queue = calloc(s->nodes, sizeof *queue);
@@ -83,6 +85,7 @@ static bool find_paths(struct fan_sim *s, uint32_t to)
 
 uint32_t fan_sim_next(struct fan_sim *s, uint32_t at, uint32_t to)
 {
+	assert(at < s->nodes && to < s->nodes);
 	if (!s->node[to].next && !find_paths(s, to)) {
 		s->broke = true;
 		return FAN_SIM_NONE;
@@ -92,6 +95,7 @@ uint32_t fan_sim_next(struct fan_sim *s, uint32_t at, uint32_t to)
 
 uint32_t fan_sim_distance(struct fan_sim *s, uint32_t from, uint32_t to)
 {
+	assert(from < s->nodes && to < s->nodes);
 	uint32_t steps = 0;
 	while (from != to) {
 		uint32_t link = fan_sim_next(s, from, to);

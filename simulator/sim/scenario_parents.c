@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scenario_parents.c - trees of switches: who is whose child, and where workers join. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,6 +8,7 @@
 
 bool fan_scenario_is_below(const struct fan_scenario *s, uint32_t node, uint32_t root)
 {
+	assert(node < s->nodes && root < s->nodes);
 	while (node != root && s->node[node].parent != FAN_SIM_NONE)
 		node = s->node[node].parent; /* ends: there are no circles */
 	return node == root;
@@ -22,6 +24,7 @@ static bool completes(const struct fan_scenario_node *n)
 
 static int read_parent(struct fan_scenario *s, uint32_t i, struct fan_reader *r)
 {
+	assert(i < s->nodes);
 	struct fan_scenario_node *n = &s->node[i];
 	uint32_t p = fan_scenario_find(s, n->parent_name);
 	if (p == FAN_SIM_NONE ||
@@ -70,6 +73,7 @@ int fan_scenario_read_parents(struct fan_scenario *s, struct fan_reader *r)
 uint32_t fan_scenario_nearest(const struct fan_scenario *s, struct fan_sim *sim, uint32_t host,
 			      fan_seat_fits *fits, uint32_t at)
 {
+	assert(host < s->nodes);
 	uint32_t best = FAN_SIM_NONE, least = FAN_SIM_NONE;
 	for (uint32_t n = 0; n < s->nodes; n++) {
 		if (!fits(s, n, at))
@@ -86,6 +90,7 @@ uint32_t fan_scenario_nearest(const struct fan_scenario *s, struct fan_sim *sim,
 /* Do workers join the node `n` of the tree of `root`? */
 static bool is_leaf(const struct fan_scenario *s, uint32_t n, uint32_t root)
 {
+	assert(n < s->nodes);
 	return !s->node[n].children && fan_scenario_is_below(s, n, root);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shares.c - switches whose slots all jobs share: what completes their sums, and which of
  * them workers join. */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "scenario.h"
@@ -12,6 +13,7 @@ bool fan_scenario_shares(const struct fan_scenario_node *n)
 
 uint32_t fan_scenario_aggregator(const struct fan_scenario *s, uint32_t node)
 {
+	assert(node < s->nodes);
 	while (s->node[node].server != FAN_SIM_NONE)
 		node = s->node[node].server; /* ends: there are no circles */
 	return node;
@@ -28,6 +30,7 @@ static bool may_serve(const struct fan_scenario_node *n, const struct fan_scenar
 
 static int read_server(struct fan_scenario *s, uint32_t i, struct fan_reader *r)
 {
+	assert(i < s->nodes);
 	struct fan_scenario_node *n = &s->node[i];
 	uint32_t up = fan_scenario_find(s, n->server_name);
 	if (up == FAN_SIM_NONE || !may_serve(n, &s->node[up]))
@@ -44,6 +47,7 @@ static int read_server(struct fan_scenario *s, uint32_t i, struct fan_reader *r)
 
 static int check_length(struct fan_scenario *s, uint32_t i, struct fan_reader *r)
 {
+	assert(i < s->nodes);
 	uint32_t hops = 0;
 	for (uint32_t at = i; at != FAN_SIM_NONE; at = s->node[at].server)
 		hops += fan_scenario_shares(&s->node[at]);
@@ -75,6 +79,7 @@ int fan_scenario_read_servers(struct fan_scenario *s, struct fan_reader *r)
 /* Is the node `n` a switch with shared slots that leads to `aggregator`? */
 static bool leads_to(const struct fan_scenario *s, uint32_t n, uint32_t aggregator)
 {
+	assert(n < s->nodes && aggregator < s->nodes);
 	return fan_scenario_shares(&s->node[n]) && fan_scenario_aggregator(s, n) == aggregator;
 }
 
@@ -82,6 +87,7 @@ static bool leads_to(const struct fan_scenario *s, uint32_t n, uint32_t aggregat
 static int check_path(const struct fan_scenario *s, struct fan_sim *sim, uint32_t from,
 		      struct fan_reader *r)
 {
+	assert(from < s->nodes);
 	for (uint32_t n = from; s->node[n].server != FAN_SIM_NONE; n = s->node[n].server)
 		if (fan_sim_distance(sim, n, s->node[n].server) == FAN_SIM_NONE)
 			return fan_reader_fail(r, NULL, "no path from \"%s\" to its server \"%s\"",

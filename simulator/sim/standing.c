@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "standing.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 static bool loans_init(struct fan_standing_loans *l, size_t ranks)
@@ -13,6 +14,7 @@ static bool loans_init(struct fan_standing_loans *l, size_t ranks)
 
 bool fan_standings_init(struct fan_standings *s, uint32_t ranks, uint64_t interval_ns)
 {
+	assert(ranks > 0);
 	memset(s, 0, sizeof *s);
 	s->ranks = ranks;
 	s->interval_ns = interval_ns ? interval_ns : 1;
@@ -31,6 +33,7 @@ void fan_standings_free(struct fan_standings *s)
 
 static struct fan_standing_at *sum_at(const struct fan_standings *s, uint32_t rank, uint32_t i)
 {
+	assert(rank < s->ranks && i < FAN_STANDING_MAX);
 	return &s->sum[(size_t)rank * FAN_STANDING_MAX + i];
 }
 
@@ -80,6 +83,7 @@ void fan_standings_life(struct fan_standings *s, const uint64_t life[2])
 
 void fan_standings_count(struct fan_standings *s, uint16_t rank, const struct fan_switch_rank *r)
 {
+	assert(rank < s->ranks);
 	s->now.lent[rank] = r->lent;
 	s->now.deferred[rank] = r->deferred;
 	if (r->kept)
@@ -89,16 +93,19 @@ void fan_standings_count(struct fan_standings *s, uint16_t rank, const struct fa
 
 uint32_t fan_standings_lent(const struct fan_standings *s, uint32_t rank)
 {
+	assert(rank < s->ranks);
 	return s->past.lent[rank] + s->now.lent[rank];
 }
 
 uint32_t fan_standings_deferred(const struct fan_standings *s, uint32_t rank)
 {
+	assert(rank < s->ranks);
 	return s->past.deferred[rank] + s->now.deferred[rank];
 }
 
 uint32_t fan_standings_kept(const struct fan_standings *s, uint32_t helper, uint32_t helped)
 {
+	assert(helper < s->ranks && helped < s->ranks);
 	size_t pair = (size_t)helper * s->ranks + helped;
 	return s->past.kept[pair] + s->now.kept[pair];
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tensor.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,7 @@
 
 static struct fan_trainer *trainer(const struct fan_tensor *n, uint32_t part, uint32_t rank)
 {
+	assert(part < n->parts);
 	return &n->part[part]->first[rank];
 }
 
@@ -21,6 +23,7 @@ static double left_of(const struct fan_trainer *t)
 
 bool fan_tensor_init(struct fan_tensor *n, struct fan_trainer_shared **part, uint32_t parts)
 {
+	assert(parts > 0);
 	double all = 0;
 	memset(n, 0, sizeof *n);
 	n->parts = parts;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "timeline.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -62,6 +63,7 @@ static void put_name(FILE *f, const char *name)
 
 static void put_head(struct fan_timeline *l, const struct fan_job_config *c, uint32_t rank, int pid)
 {
+	assert(rank < c->ranks);
 	static const char *const threads[] = {"operations", "waits"};
 	if (!room(l))
 		return;

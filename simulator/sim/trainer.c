@@ -2,6 +2,7 @@
 #include "trainer.h"
 #include "trainer_priv.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -85,6 +86,7 @@ static bool join(struct fan_trainer *t)
 /* What there is to reduce from `iteration` on. */
 static uint64_t elems_from(const struct fan_job_config *c, uint32_t iteration)
 {
+	assert(iteration <= c->iterations);
 	return fan_model_numel(&c->model) * (c->iterations - iteration);
 }
 
@@ -99,6 +101,7 @@ static void drop_ops(struct fan_trainer *t)
 /* Begin again at `iteration`; all ranks have the gradients of those before. */
 static void restart_from(struct fan_trainer *t, uint32_t iteration)
 {
+	assert(iteration <= t->shared->cfg->iterations);
 	drop_ops(t);
 	t->left_elems = elems_from(t->shared->cfg, iteration);
 	t->fault = (struct fan_fault){.err = FAN_OK};
@@ -292,6 +295,7 @@ static bool take_finished(struct fan_trainer *t)
 /* Of a packet on the first link of its host, beside its own. */
 static uint32_t frame_bytes(const struct fan_sim *s, uint32_t actor)
 {
+	assert(actor < s->actors);
 	return s->link[s->out[s->node[s->actor[actor].node].first]].overhead_bytes;
 }
 
@@ -513,6 +517,7 @@ static const struct fan_actor_ops ring_ops = {recv_ring, tick_ring, deadline_rin
 
 bool fan_trainer_init(struct fan_trainer *t, struct fan_trainer_shared *sh, uint16_t rank)
 {
+	assert(rank < sh->cfg->ranks);
 	memset(t, 0, sizeof *t);
 	t->shared = sh;
 	t->rank = rank;

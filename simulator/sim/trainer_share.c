@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "core/worker/stream.h"
@@ -22,6 +23,7 @@ static float value(uint64_t i)
 
 static bool make_expect(struct fan_trainer_shared *sh, size_t elems)
 {
+	assert(!sh->expect);
 	sh->expect = calloc(elems, sizeof *sh->expect);
 	if (!sh->expect)
 		return false;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tree.c - multicast: one copy on each link, however many members are behind it. */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "world.h"
@@ -58,6 +59,7 @@ static bool grow(struct fan_sim_tree *t, struct fan_sim *s, uint32_t from)
 uint32_t fan_sim_set_tree(struct fan_sim *s, uint32_t tree, uint32_t from, const uint32_t *member,
 			  uint32_t members)
 {
+	assert(from < s->nodes);
 	if (tree == FAN_SIM_NONE) {
 		struct fan_sim_tree *more = realloc(s->tree, (s->trees + 1) * sizeof *more);
 		if (!more)

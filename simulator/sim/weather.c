@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "weather.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #define MILLION 1000000u
@@ -38,6 +39,7 @@ void fan_weather_add(struct fan_weather *w, const struct fan_job_config *c)
 
 void fan_weather_set_rate(struct fan_weather *w, uint32_t link, uint64_t bps)
 {
+	assert(link < w->sim->links);
 	uint32_t speed = w->speed[w->sim->link[link].from];
 	w->bps[link] = bps;
 	bps = (uint64_t)((unsigned __int128)bps * speed / MILLION);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "world.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "core/wire/wire.h"
@@ -62,6 +63,7 @@ static bool grow(void **list, uint32_t count, uint32_t *room, uint32_t most, siz
 uint32_t fan_sim_add_link(struct fan_sim *s, uint32_t a, uint32_t b,
 			  const struct fan_link_config *cfg)
 {
+	assert(a < s->nodes && b < s->nodes);
 	void *list = s->link;
 	if (!grow(&list, s->links, &s->links_room, FAN_SIM_LINKS_MAX, sizeof *s->link))
 		return FAN_SIM_NONE;
@@ -89,6 +91,7 @@ uint32_t fan_sim_add_node(struct fan_sim *s, bool forwards, uint64_t bps, uint32
 
 void fan_sim_choose(struct fan_sim *s, uint32_t node, fan_sim_chooser uses, const void *arg)
 {
+	assert(node < s->nodes);
 	s->node[node].uses = uses;
 	s->node[node].uses_arg = arg;
 }
@@ -96,6 +99,7 @@ void fan_sim_choose(struct fan_sim *s, uint32_t node, fan_sim_chooser uses, cons
 uint32_t fan_sim_add_actor(struct fan_sim *s, uint32_t node, void *self,
 			   const struct fan_actor_ops *ops)
 {
+	assert(node < s->nodes);
 	void *list = s->actor;
 	if (!grow(&list, s->actors, &s->actors_room, FAN_SIM_ACTORS_MAX, sizeof *s->actor))
 		return FAN_SIM_NONE;
@@ -176,6 +180,7 @@ static void push_stray(struct fan_sim *s, const struct fan_link_entry *e, uint32
 /* A packet that arrives behind those before it. */
 static void push_in_order(struct fan_sim *s, uint32_t link, const struct fan_link_entry *e)
 {
+	assert(link < s->links);
 	struct fan_sim_link *l = &s->link[link];
 	if (!fan_link_push(l, e)) {
 		fan_body_put(&s->pool, e->packet.body);
@@ -227,6 +232,7 @@ static bool damage(struct fan_sim *s, struct fan_sim_link *l, struct fan_sim_pac
 /* The packet has a place on a link with faults; its reference is the link's. */
 static void push_faulty(struct fan_sim *s, uint32_t link, struct fan_link_entry e)
 {
+	assert(link < s->links);
 	struct fan_sim_link *l = &s->link[link];
 	const struct fan_sim_fault *f = &l->cfg.fault;
 	uint64_t late_ns = 0;
@@ -343,6 +349,7 @@ void fan_sim_spread(struct fan_sim *s, const struct fan_sim_packet *p, bool own)
 
 void fan_sim_wake(struct fan_sim *s, uint32_t actor)
 {
+	assert(actor < s->actors);
 	struct fan_sim_actor *a = &s->actor[actor];
 	uint64_t at_ns = a->ops->deadline(a->self);
 	if (at_ns < s->now_ns)
@@ -458,6 +465,7 @@ static void foresee(const struct fan_sim *s)
 
 static void step_link(struct fan_sim *s, const struct fan_sim_event *e, uint32_t link)
 {
+	assert(link < s->links);
 	struct fan_sim_link *l = &s->link[link];
 	if (l->key != e->key) { /* its rate has changed since */
 		fan_event_pop(&s->heap);
@@ -479,6 +487,7 @@ static void step_link(struct fan_sim *s, const struct fan_sim_event *e, uint32_t
 
 static void step_actor(struct fan_sim *s, const struct fan_sim_event *e, uint32_t actor)
 {
+	assert(actor < s->actors);
 	struct fan_sim_actor *a = &s->actor[actor];
 	fan_event_pop(&s->heap);
 	if (a->wake_ns != e->at_ns) /* it was to be woken earlier, and has been */
@@ -492,6 +501,7 @@ static void step_actor(struct fan_sim *s, const struct fan_sim_event *e, uint32_
 
 static void step_stray(struct fan_sim *s, uint32_t i)
 {
+	assert(i < s->strays);
 	struct fan_link_entry e = s->stray[i];
 	fan_event_pop(&s->heap);
 	s->stray_free[s->stray_frees++] = i;
@@ -517,6 +527,7 @@ bool fan_sim_step(struct fan_sim *s, uint64_t until_ns)
 
 void fan_sim_set_rate(struct fan_sim *s, uint32_t link, uint64_t bps)
 {
+	assert(link < s->links);
 	struct fan_sim_link *l = &s->link[link];
 	fan_link_set_rate(l, s->now_ns, bps);
 	if (!l->count)

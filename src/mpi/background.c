@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "background.h"
 
+#include <assert.h>
 #include <mpi.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -81,6 +82,7 @@ void fan_mpi_background_free(struct fan_mpi_background *b)
 
 static size_t tried_bytes(const struct fan_mpi_background *b, unsigned class)
 {
+	assert(class < FAN_LEARNER_CLASSES);
 	size_t bytes = b->bytes[class] & ~(sizeof(int64_t) - 1);
 	return bytes < FAN_BACKGROUND_BYTES ? bytes : FAN_BACKGROUND_BYTES;
 }
@@ -94,6 +96,7 @@ static int compare(const void *a, const void *b)
 /* The median of fanin's times for a class. */
 static int try_class(struct fan_mpi_background *b, unsigned class, int64_t *ns)
 {
+	assert(class < FAN_LEARNER_CLASSES);
 	int64_t times[FAN_BACKGROUND_TIMES];
 	int e = FANIN_OK;
 	for (unsigned i = 0; i < FAN_BACKGROUND_TIMES && !e; i++) {
@@ -318,6 +321,7 @@ static void wait_for_thread(struct fan_mpi_background *b)
 
 void fan_mpi_background_finish_stage(struct fan_mpi_group *g, unsigned stage)
 {
+	assert(stage < FAN_BACKGROUND_STAGES);
 	struct fan_mpi_background *b = g->background;
 	if ((unsigned)b->phase != OFFERED + stage)
 		return;

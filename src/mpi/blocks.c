@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "blocks.h"
 
+#include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,7 @@ static bool begin_sum(struct fan_mpi_turn *t, struct fan_mpi_sum *sum, MPI_Count
 static int take_sum(const struct fan_mpi_turn *t, const struct fan_mpi_sum *sum, const void *in,
 		    void *out, MPI_Count count)
 {
+	assert(t->group->job);
 	struct fan_mpi_group *g = t->group;
 	size_t bytes = (size_t)count * sum->bytes;
 	bool in_place = in == MPI_IN_PLACE;
@@ -105,6 +107,7 @@ static const void *own_block(const struct fan_mpi_turn *t, const struct gather *
 
 static int take_gather(const struct fan_mpi_turn *t, const struct gather *a)
 {
+	assert(t->group->job && t->group->ranks > 0);
 	struct fan_mpi_group *g = t->group;
 	size_t bytes = t->what.bytes / (size_t)g->ranks;
 	bool plain = fan_mpi_type_is_plain(a->type);

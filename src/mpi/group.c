@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "group.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -124,6 +125,7 @@ static struct fan_mpi_group *blank(void)
 /* Are some ranks in another MPI_COMM_WORLD, where fanin may not be loaded? */
 static bool has_strangers(MPI_Comm comm, int ranks)
 {
+	assert(ranks > 0);
 	MPI_Group group;
 	bool strange = false;
 	int *numbers = calloc(2 * (size_t)ranks, sizeof *numbers);
@@ -215,6 +217,7 @@ void fan_mpi_group_release(struct fan_mpi_group *g)
 
 void fan_mpi_group_take(struct fan_mpi_group *g, fanin_comm *job)
 {
+	assert(job && !g->job);
 	fan_rank_set_idle(&job->rank, fan_mpi_progress, NULL);
 	g->job = job;
 }
@@ -268,6 +271,7 @@ static void join_beside(struct joining *j)
  * prints why. */
 static bool all_joined(const struct fan_mpi_group *g, const struct fan_mpi_join *j)
 {
+	assert(g->rank < g->ranks);
 	int mine = j->result ? g->rank : g->ranks, first = 0;
 	PMPI_Allreduce(&mine, &first, 1, MPI_INT, MPI_MIN, g->comm);
 	if (first == g->rank)
@@ -277,6 +281,7 @@ static bool all_joined(const struct fan_mpi_group *g, const struct fan_mpi_join 
 
 static void join(struct fan_mpi_group *g)
 {
+	assert(!g->job && !g->off);
 	struct joining j = {.join = {.rank = g->rank, .ranks = g->ranks}};
 	char why[WHY_BYTES];
 	bool willing = fan_mpi_group_reserve(g);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "join.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -15,6 +16,7 @@ static bool is_set(const char *name)
 
 void fan_mpi_join(struct fan_mpi_join *j)
 {
+	assert(j->rank >= 0 && j->rank < j->ranks);
 	struct fanin_options o = FANIN_OPTIONS_INIT;
 	const struct fan_comm_terms terms = {
 		.meeting_addr = j->meet.addr,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "learner.h"
 
+#include <assert.h>
+
 #define WARM	   2	      /* untimed steps: one with fanin, one with the MPI */
 #define LOOK_STEPS (WARM + 2) /* after them each of the two has been timed once */
 #define PAIR_STEPS (2 * FAN_LEARNER_BLOCK)
@@ -46,6 +48,7 @@ static void step_alone(struct fan_learner_class *c, unsigned number, struct fan_
 static void step_in_block(struct fan_learner_class *c, unsigned number,
 			  struct fan_learner_step *step)
 {
+	assert(number < FAN_LEARNER_STEPS_MAX);
 	unsigned block = number / FAN_LEARNER_BLOCK, call = number % FAN_LEARNER_BLOCK;
 	step->first = call == 0;
 	step->fanin = (block + 1) / 2 % 2 == 0;
@@ -57,6 +60,7 @@ static void step_in_block(struct fan_learner_class *c, unsigned number,
 void fan_learner_next(struct fan_learner *l, enum fan_learner_kind kind, size_t bytes,
 		      struct fan_learner_step *step)
 {
+	assert(kind < FAN_LEARNER_KINDS);
 	unsigned n = fan_learner_class(bytes);
 	struct fan_learner_class *c = &l->of[kind][n];
 	*step = (struct fan_learner_step){.class = c, .fanin = c->fanin};
@@ -77,12 +81,14 @@ void fan_learner_next(struct fan_learner *l, enum fan_learner_kind kind, size_t 
 
 uint64_t *fan_learner_rest(struct fan_learner *l, enum fan_learner_kind kind, size_t bytes)
 {
+	assert(kind < FAN_LEARNER_KINDS);
 	struct fan_learner_class *c = &l->of[kind][fan_learner_class(bytes)];
 	return c->fanin || !c->rest ? NULL : &c->rest;
 }
 
 bool fan_learner_peek(const struct fan_learner *l, enum fan_learner_kind kind, size_t bytes)
 {
+	assert(kind < FAN_LEARNER_KINDS);
 	unsigned n = fan_learner_class(bytes);
 	while (n && !l->of[kind][n].known)
 		n--;
@@ -91,6 +97,7 @@ bool fan_learner_peek(const struct fan_learner *l, enum fan_learner_kind kind, s
 
 void fan_learner_tell(struct fan_learner *l, enum fan_learner_kind kind, unsigned class, bool fanin)
 {
+	assert(kind < FAN_LEARNER_KINDS && class < FAN_LEARNER_CLASSES);
 	l->of[kind][class].known = true;
 	l->of[kind][class].fanin = fanin;
 }
@@ -122,6 +129,7 @@ struct verdict {
 static struct verdict judge_blocks(const struct fan_learner_times *times, unsigned pairs,
 				   double margin)
 {
+	assert(pairs > 0 && pairs <= FAN_LEARNER_PAIRS);
 	struct verdict v = {0};
 	unsigned losses = 0;
 	for (unsigned i = 1; i <= pairs; i++) {
@@ -191,6 +199,7 @@ static void spare_smaller(struct fan_learner *l, enum fan_learner_kind kind, uns
 void fan_learner_decide(struct fan_learner *l, enum fan_learner_kind kind, size_t bytes,
 			const struct fan_learner_times *times)
 {
+	assert(kind < FAN_LEARNER_KINDS);
 	unsigned n = fan_learner_class(bytes);
 	struct fan_learner_class *c = &l->of[kind][n];
 	struct verdict v = judge(c, n, times);

@@ -2,6 +2,7 @@
 #include "meet.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -169,6 +170,7 @@ bool fan_mpi_meet_choose(struct fan_mpi_meet *meet, const struct fan_mpi_offer *
 bool fan_mpi_meet(struct fan_mpi_meet *meet, MPI_Comm comm, int rank, bool willing, char *why,
 		  size_t bytes)
 {
+	assert(rank >= 0);
 	struct fan_mpi_offer o;
 	uint32_t mine[FAN_MEET_ANSWERS], all[FAN_MEET_ANSWERS];
 	if (!rank)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "packed.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -26,6 +27,7 @@ static int find_pace(struct pace *p, MPI_Datatype type)
 /* Elements from number `n` on, at most at_once. */
 static int some(const struct pace *p, MPI_Count n, MPI_Count count)
 {
+	assert(p->at_once > 0 && n < count);
 	return (int)(count - n < p->at_once ? count - n : p->at_once);
 }
 

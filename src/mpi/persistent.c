@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "persistent.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -112,6 +113,7 @@ static bool on_all(bool here, MPI_Comm comm)
 /* Collective: is fanin faster than the MPI?  Tried with memory of its own. */
 static bool is_faster(const struct persistent *p, MPI_Datatype type, MPI_Op op)
 {
+	assert(p->group);
 	const struct fan_learner *l = p->group->learner;
 	if (fan_mpi_world.use == FAN_USE_ALWAYS)
 		return true;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "report.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -26,6 +27,7 @@ bool fan_mpi_report_on;
 
 void fan_mpi_report_count(enum fan_mpi_why why, uint64_t calls, uint64_t bytes)
 {
+	assert(why < FAN_WHYS);
 	atomic_fetch_add_explicit(&counts[why].calls, calls, memory_order_relaxed);
 	atomic_fetch_add_explicit(&counts[why].bytes, bytes, memory_order_relaxed);
 }

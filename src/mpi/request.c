@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "request.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -61,6 +62,7 @@ static int cancel(void *extra, int complete)
 
 static void append(struct started *s)
 {
+	assert(s->group);
 	pthread_mutex_lock(&lock);
 	struct started **at = &first;
 	while (*at)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "turn.h"
 
+#include <assert.h>
+
 #include "report.h"
 #include "world.h"
 
@@ -44,6 +46,7 @@ static void count(struct fan_mpi_group *g, const struct fan_mpi_what *what)
 
 static enum fan_mpi_why choose(struct fan_mpi_turn *t)
 {
+	assert(t->group);
 	struct fan_mpi_group *g = t->group;
 	count(g, &t->what);
 	if (!g->job)
@@ -68,6 +71,7 @@ static enum fan_mpi_why choose(struct fan_mpi_turn *t)
 static bool find_pass(struct fan_mpi_group *g, const struct fan_mpi_what *what, uint64_t **rest,
 		      enum fan_mpi_why *why)
 {
+	assert(what->kind < FAN_LEARNER_KINDS);
 	*rest = NULL;
 	*why = refuse(g, what);
 	if (!*why && what->kind == FAN_LEARNER_BARRIER && is_early(g))
@@ -121,6 +125,7 @@ bool fan_mpi_turn_begin(struct fan_mpi_turn *t, MPI_Comm comm, const struct fan_
 
 static double unsettled(const struct fan_mpi_group *g)
 {
+	assert(g->job);
 	struct fanin_part first = {.size = sizeof first};
 	struct fanin_stats stats = {.size = sizeof stats};
 	if (fanin_comm_stats(g->job, &stats) || stats.parts < 2 ||
@@ -132,6 +137,7 @@ static double unsettled(const struct fan_mpi_group *g)
 /* All ranks adopt the largest of their times, and so decide alike. */
 static void agree(struct fan_mpi_turn *t)
 {
+	assert(t->step.trial && t->step.class);
 	struct fan_mpi_group *g = t->group;
 	struct fan_learner_times all;
 	t->step.class->times.unsettled = unsettled(g);

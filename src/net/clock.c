@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "clock.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -44,6 +45,7 @@ uint64_t fan_clock_nonce(void)
 
 int fan_clock_timeout_ms(uint64_t deadline_ns, int cap_ms)
 {
+	assert(cap_ms >= -1);
 	const uint64_t ms_ns = 1000000;
 	uint64_t now = fan_clock_ns(), ms;
 

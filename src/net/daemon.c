@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -45,6 +46,7 @@ void fan_daemon_defaults(struct fan_daemon_options *o)
 
 unsigned fan_daemon_aggregator_slots(unsigned ahead, unsigned threads)
 {
+	assert(threads > 0);
 	unsigned slots = FAN_DAEMON_AGGREGATOR_SLOTS + 2 * ahead * threads;
 	return slots < FAN_SLOTS_MAX ? slots : FAN_SLOTS_MAX;
 }
@@ -85,6 +87,7 @@ static void choose_groups(struct fan_aggregator_config *c, int family)
 
 static struct fan_node_config config_of_shard(const struct fan_daemon *d, unsigned index)
 {
+	assert(index < FAN_SHARDS_MAX);
 	struct fan_node_config c = d->cfg;
 	unsigned last = c.aggregator.group_family == 4 ? 3 : 15;
 	uint8_t *base = c.aggregator.group_base;
@@ -203,6 +206,7 @@ static int check(const struct fan_daemon_options *o, char *why, size_t bytes)
 /* Most sockets of a shard: a daemon's total stays within the default limit of open files. */
 static unsigned sockets_of(const struct fan_daemon_options *o)
 {
+	assert(o->threads > 0);
 	unsigned each = FAN_DAEMON_SOCKETS_MAX / o->threads;
 	return each < FAN_SHARD_SOCKETS ? each : FAN_SHARD_SOCKETS;
 }
@@ -327,6 +331,7 @@ int fan_daemon_start(struct fan_daemon **out, const struct fan_daemon_options *o
 
 fan_peer fan_daemon_address(const struct fan_daemon *d)
 {
+	assert(d->shards > 0);
 	return fan_udp_local(&d->shard[0]->udp[0]);
 }
 
@@ -359,6 +364,7 @@ void fan_daemon_dump(struct fan_daemon *d)
 /* Remove the route from the shards up to `count` again. */
 static void forget(struct fan_daemon *d, unsigned count, uint16_t number)
 {
+	assert(count <= d->shards);
 	struct fan_shard_request r = {.wish = FAN_SHARD_UNROUTE, .number = number};
 
 	for (unsigned i = 0; i < count; i++)
@@ -413,6 +419,7 @@ unsigned fan_daemon_shards(const struct fan_daemon *d)
 
 void fan_daemon_health(struct fan_daemon *d, unsigned shard, struct fan_shard_health *h)
 {
+	assert(shard < d->shards);
 	struct fan_shard_request r = {.wish = FAN_SHARD_HEALTH, .health = h};
 
 	fan_shard_ask(d->shard[shard], &r);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dial.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -13,6 +14,7 @@
 
 void fan_dial_init(struct fan_dial *d, const fan_peer *to, int epoll_fd, uint32_t number)
 {
+	assert(epoll_fd >= 0);
 	memset(d, 0, sizeof *d);
 	d->to = *to;
 	d->epoll_fd = epoll_fd;
@@ -52,6 +54,7 @@ void fan_dial_content(struct fan_dial *d)
 
 static bool watch(const struct fan_dial *d, int operation)
 {
+	assert(d->lines.fd >= 0);
 	bool out = fan_lines_events(&d->lines) & POLLOUT;
 	struct epoll_event ev = {.events = EPOLLIN, .data.u32 = d->number};
 	if (out)
@@ -74,6 +77,7 @@ static void set_options(int fd)
 
 static void begin(struct fan_dial *d, uint64_t now_ns)
 {
+	assert(!d->up);
 	int e = fan_lines_dial(&d->lines, &d->to);
 	if (!e)
 		e = fan_lines_sign(&d->lines, &d->keys, true);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "estate.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <sys/mman.h>
@@ -78,10 +79,12 @@ void fan_estate_free(struct fan_estate_head *at, size_t bytes)
 
 int fan_estate_map(const struct fan_estate *e, int fd)
 {
+	assert(e->at && e->bytes);
 	return map_at(e->at, e->bytes, fd) ? 0 : -errno;
 }
 
 struct fan_node *fan_estate_node(const struct fan_estate_head *at)
 {
+	assert(at);
 	return (struct fan_node *)(uintptr_t)(at + 1);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "expose.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -51,6 +52,7 @@ __attribute__((format(printf, 2, 3))) static void put(struct fan_expose *x, cons
 void fan_expose_family(struct fan_expose *x, const char *name, enum fan_metric_type type,
 		       const char *help)
 {
+	assert(type <= FAN_HISTOGRAM);
 	static const char *const types[] = {"counter", "gauge", "histogram"};
 
 	put(x, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, types[type]);
@@ -83,6 +85,7 @@ void fan_expose_value(struct fan_expose *x, const char *name, const struct fan_l
 
 void fan_labels_add(struct fan_labels *l, const char *name, const char *value, size_t bytes)
 {
+	assert(l->used < sizeof l->text);
 	char text[FAN_EXPOSE_LABELS_MAX];
 	size_t used = (size_t)snprintf(text, sizeof text, "%s%s=\"", l->used ? "," : "", name);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "line_key.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "core/wire/wire.h"
@@ -40,6 +41,7 @@ static bool get_hex(uint8_t *to, const char *from, size_t bytes)
 bool fan_line_key_init(struct fan_line_key *k, const struct fan_cipher *c,
 		       const struct fan_keys *keys, bool dials)
 {
+	assert(keys->count > 0);
 	memset(k, 0, sizeof *k);
 	k->cipher = c;
 	k->keys = *keys;
@@ -58,6 +60,7 @@ void fan_line_key_hello(const struct fan_line_key *k, char text[FAN_LINE_HELLO_C
 /* Derive the keys of both directions from key number `of`. */
 static void make_keys(struct fan_line_key *k, unsigned of)
 {
+	assert(of < k->keys.count);
 	static const char up[] = "fanin lines up", down[] = "fanin lines down";
 	const uint8_t *first = k->dials ? k->ours : k->theirs;
 	const uint8_t *second = k->dials ? k->theirs : k->ours;
@@ -89,6 +92,7 @@ bool fan_line_key_may_sign(const struct fan_line_key *k)
 void fan_line_key_sign(struct fan_line_key *k, char mac[FAN_LINE_MAC_CHARS], const char *text,
 		       size_t bytes)
 {
+	assert(k->begun);
 	uint8_t whole[FAN_MAC_BYTES];
 
 	mac_of(k, whole, k->out, k->signed_lines++, text, bytes);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lines.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -35,6 +36,7 @@ static void notice_loss(int fd)
 
 void fan_lines_open(struct fan_lines *l, int fd)
 {
+	assert(fd >= 0);
 	memset(l, 0, sizeof *l);
 	l->fd = fd;
 	l->in_max = FAN_LINE_IN_MAX;
@@ -120,6 +122,7 @@ static int flush(struct fan_lines *l)
 /* Lines that were taken make room. */
 static void shift(struct fan_lines *l)
 {
+	assert(l->in_taken <= l->in_used);
 	memmove(l->in, l->in + l->in_taken, l->in_used - l->in_taken);
 	l->in_used -= l->in_taken;
 	l->in_seen -= l->in_taken;
@@ -172,6 +175,7 @@ int fan_lines_turn(struct fan_lines *l, short revents)
 /* The next whole line, as it came. */
 static char *next_line(struct fan_lines *l, size_t *bytes)
 {
+	assert(l->in_taken <= l->in_used);
 	if (l->in_seen < l->in_taken)
 		l->in_seen = l->in_taken;
 	char *end = l->in_seen < l->in_used
@@ -229,6 +233,7 @@ static int put_nonce(struct fan_lines *l)
 
 int fan_lines_sign(struct fan_lines *l, const struct fan_keys *keys, bool dials)
 {
+	assert(!l->key);
 	if (!keys->count)
 		return 0;
 	l->key = malloc(sizeof *l->key);
@@ -244,6 +249,7 @@ int fan_lines_trouble(const struct fan_lines *l)
 
 static int put_signed(struct fan_lines *l, const char *text, size_t bytes)
 {
+	assert(l->key);
 	char mac[FAN_LINE_MAC_CHARS];
 
 	fan_line_key_sign(l->key, mac, text, bytes);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "logline.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -38,6 +39,7 @@ void fan_line_escaped(struct fan_line *l, const char *value, size_t bytes)
 
 void fan_line_quoted(struct fan_line *l, const char *key, const char *value, size_t bytes)
 {
+	assert(l->used < sizeof l->text);
 	fan_line_add(l, " %s=\"", key);
 	fan_line_escaped(l, value, bytes);
 	fan_line_add(l, "\"");
@@ -45,6 +47,7 @@ void fan_line_quoted(struct fan_line *l, const char *key, const char *value, siz
 
 const char *fan_ranks_text(const uint64_t *set, char *text, size_t bytes)
 {
+	assert(bytes >= sizeof "none");
 	size_t used = 0;
 
 	snprintf(text, bytes, "none");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "neighbours.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "core/wire/ctlmsg.h"
@@ -71,6 +72,7 @@ bool fan_neighbours_turn(struct fan_neighbours *n, uint64_t now_ns)
 
 void fan_neighbours_ask(struct fan_neighbours *n, unsigned i, uint64_t nonce, struct fan_out *out)
 {
+	assert(i < n->count);
 	static const uint8_t body[FAN_ECHO_MIN]; /* zeros: an answer as long as the question */
 	struct fan_heard *h = &n->of[i];
 	struct fan_frag f = {.type = FAN_TYPE_QUERY,

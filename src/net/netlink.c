@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "netlink.h"
 
+#include <assert.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 void fan_netlink_begin(struct fan_netlink *t, uint16_t type, const void *body, size_t bytes)
 {
+	assert(NLMSG_SPACE(bytes) <= sizeof t->ask);
 	memset(&t->ask, 0, sizeof t->ask);
 	t->ask.head = (struct nlmsghdr){.nlmsg_len = (uint32_t)NLMSG_LENGTH(bytes),
 					.nlmsg_type = type,
@@ -16,6 +18,7 @@ void fan_netlink_begin(struct fan_netlink *t, uint16_t type, const void *body, s
 
 void fan_netlink_put(struct fan_netlink *t, uint16_t type, const void *value, size_t bytes)
 {
+	assert(NLMSG_ALIGN(t->ask.head.nlmsg_len) + NLA_HDRLEN + bytes <= sizeof t->ask);
 	struct nlattr *a = (struct nlattr *)(t->ask.bytes + NLMSG_ALIGN(t->ask.head.nlmsg_len));
 
 	a->nla_type = type;
@@ -26,6 +29,7 @@ void fan_netlink_put(struct fan_netlink *t, uint16_t type, const void *value, si
 
 bool fan_netlink_ask(struct fan_netlink *t, int protocol)
 {
+	assert(t->ask.head.nlmsg_len >= NLMSG_HDRLEN);
 	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol);
 	ssize_t n = -1;
 

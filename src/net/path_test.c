@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "path_test.h"
 
+#include <assert.h>
 #include <sys/socket.h>
 
 #include "clock.h"
@@ -20,6 +21,7 @@ enum which {
 /* A time of `ms`, or that part of the stall time if it is less. */
 static uint64_t within_ns(unsigned ms, uint32_t stall_ms, unsigned part)
 {
+	assert(part > 0);
 	uint64_t ns = ms * FAN_MS, most_ns = stall_ms * FAN_MS / part;
 	return stall_ms && most_ns < ns ? most_ns : ns;
 }
@@ -94,6 +96,7 @@ static void heed_router(struct fan_path_test *t, const struct fan_udp *udp, cons
 
 void fan_path_ask(struct fan_udp *udp, const fan_peer *to, uint64_t nonce, uint32_t bytes)
 {
+	assert(bytes >= FAN_HEAD_BYTES);
 	const struct fan_echo m = {.body_bytes = (uint16_t)(bytes - FAN_HEAD_BYTES)};
 	struct fan_frag h = {
 		.nonce = nonce,

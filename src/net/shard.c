@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shard.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -298,6 +299,7 @@ static int watch(const struct fan_shard *s, int fd, uint32_t number)
 /* One more socket on the address of the first, whose table of local addresses it shares. */
 static int add_socket(struct fan_shard *s, const struct fan_udp_options *o)
 {
+	assert(s->sockets > 0 && s->sockets < FAN_SHARD_SOCKETS);
 	struct fan_udp_options beside = *o;
 	struct fan_udp *u = &s->udp[s->sockets];
 
@@ -412,6 +414,7 @@ int fan_shard_new(struct fan_shard **shard, unsigned index, const struct fan_udp
 		  const struct fan_seal_options *seal, unsigned mark_percent,
 		  struct fan_shard_log *log)
 {
+	assert(sockets > 0 && sockets <= FAN_SHARD_SOCKETS);
 	struct fan_shard *s = make(index, mark_percent, log);
 	int e = s ? 0 : -ENOMEM;
 
@@ -509,6 +512,7 @@ int fan_shard_use(struct fan_shard *s, struct fan_plane *p)
 
 int fan_shard_start(struct fan_shard *s)
 {
+	assert(!s->running);
 	sigset_t all, old;
 
 	sigfillset(&all);

@@ -2,6 +2,7 @@
 /* udp.c - opening a socket and receiving from it; udp_send.c sends. */
 #include "udp.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/sock_diag.h>
@@ -173,6 +174,7 @@ int fan_udp_open(struct fan_udp *u, const struct fan_udp_options *o)
 
 void fan_udp_adopt(struct fan_udp *u, const struct fan_udp *from, int fd, struct fan_locals *locals)
 {
+	assert(fd >= 0);
 	*u = *from;
 	u->fd = fd;
 	u->locals = !from->locals ? NULL : locals ? locals : calloc(1, sizeof *u->locals);
@@ -182,11 +184,13 @@ void fan_udp_adopt(struct fan_udp *u, const struct fan_udp *from, int fd, struct
  * that program shares it. */
 int fan_udp_share(const struct fan_udp *u)
 {
+	assert(u->fd >= 0);
 	return set_int(u->fd, SOL_SOCKET, SO_REUSEPORT, 1);
 }
 
 int fan_udp_spread(const struct fan_udp *u, unsigned sockets)
 {
+	assert(sockets > 0);
 	struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, SENDER_AT),
 		BPF_STMT(BPF_ALU | BPF_MOD | BPF_K, sockets),

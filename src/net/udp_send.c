@@ -4,6 +4,7 @@
  * Items with one destination and one size form a run, also if a few with other destinations are
  * between: of a reduce, each fragment has a result for the group and one for the root.  A run is
  * gathered once, and leaves in one call for each receiver that it has. */
+#include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
@@ -51,6 +52,7 @@ static bool same_target(const struct fan_out_item *a, const struct fan_out_item 
 
 static void run_add(struct run *r, const struct fan_out_item *it)
 {
+	assert(r->count < FAN_UDP_BURST_MAX);
 	r->of_item[r->count++] = it->payload_bytes ? 2 : 1;
 	r->iov[r->vectors++] = (struct iovec){(void *)it->head, sizeof it->head};
 	if (it->payload_bytes)
