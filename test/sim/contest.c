@@ -53,7 +53,12 @@ static enum fan_contest win(struct fan_switch *sw, const struct fan_switch_job *
 	return FAN_CONTEST_WON;
 }
 
-static const struct fan_slot_policy always_won = {.name = "won", FAN_POLICY_PLAIN, .contest = win};
+static const struct fan_slot_policy always_won = {
+	.name = "won",
+	.place = fan_plain_place,
+	.contest = win,
+	.unplaced = fan_plain_unplaced,
+};
 
 /* Questions for results do not arrive, where the scene says so. */
 static bool loses(void *arg, const struct sim_packet *p, uint64_t *delay_ns)

@@ -10,6 +10,7 @@
 #define AGGREGATOR_BUSY 6
 
 static const struct fan_slot_policy sa_atp;
+static const struct fan_run_ahead_ops run_ahead;
 
 #define SHARE_ALL  256u	       /* of the contributions in a block that go to helpers: all */
 #define SHARE_STEP 32u	       /* more of them in the next block */
@@ -44,6 +45,7 @@ static void beat(struct fan_switch *sw, struct fan_switch_job *j, const struct f
 		return;
 	j->sa->inner = j->policy;
 	j->policy = &sa_atp;
+	j->ahead = &run_ahead;
 	divide(sw);
 }
 
@@ -509,12 +511,15 @@ static void heard(struct fan_switch *sw, struct fan_switch_job *j, struct fan_fr
 
 static const struct fan_slot_policy sa_atp = {
 	.name = "sa_atp",
-	.has_helpers = true,
 	.place = place,
-	.recv = recv,
-	.wants = wants,
 	.contest = contest,
 	.unplaced = fan_plain_unplaced,
+};
+
+static const struct fan_run_ahead_ops run_ahead = {
+	.has_helpers = true,
+	.recv = recv,
+	.wants = wants,
 	.yields = yields,
 	.is_over = is_over,
 	.goal = goal,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* policy.c - the policies by number, and what those have in common that do nothing about slow
- * ranks: slots by hash, or in a stretch of the job's own; and what is unaggregated goes up. */
+/* policy.c - the policies by number, and what they have in common: slots by hash, or in a stretch
+ * of the job's own; and, of jobs whose ranks go in step, what is unaggregated goes up. */
 #include "policy.h"
 
 #include "switch_priv.h"
@@ -24,13 +24,6 @@ struct fan_sslot *fan_plain_place(const struct fan_switch *sw, const struct fan_
 	return fan_sslots_at(&sw->slots, f, j->window);
 }
 
-bool fan_plain_wants(const struct fan_switch_job *j, const struct fan_contribution *p)
-{
-	(void)j;
-	(void)p;
-	return true;
-}
-
 /* First come, first served. */
 enum fan_contest fan_plain_contest(struct fan_switch *sw, const struct fan_switch_job *j,
 				   struct fan_sslot *slot, const struct fan_contribution *p)
@@ -48,23 +41,32 @@ enum fan_verdict fan_plain_unplaced(struct fan_switch *sw, struct fan_switch_job
 	return fan_switch_pass_unaggregated(sw, j, p, FAN_F_COLLISION, out);
 }
 
-bool fan_plain_never(const struct fan_switch_job *j, const struct fan_sslot *slot)
+/* ---- in step ---- */
+
+static bool wants(const struct fan_switch_job *j, const struct fan_contribution *p)
+{
+	(void)j;
+	(void)p;
+	return true;
+}
+
+static bool never(const struct fan_switch_job *j, const struct fan_sslot *slot)
 {
 	(void)j;
 	(void)slot;
 	return false;
 }
 
-struct fan_goal fan_plain_goal(const struct fan_switch *sw, const struct fan_switch_job *j,
-			       uint64_t frag)
+static struct fan_goal goal(const struct fan_switch *sw, const struct fan_switch_job *j,
+			    uint64_t frag)
 {
 	(void)sw;
 	(void)frag;
 	return fan_goal_up(&j->up);
 }
 
-void fan_plain_lend(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_goal *goal,
-		    uint64_t frag, const uint64_t *ranks)
+static void lend(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_goal *goal,
+		 uint64_t frag, const uint64_t *ranks)
 {
 	(void)sw;
 	(void)j;
@@ -73,8 +75,8 @@ void fan_plain_lend(struct fan_switch *sw, struct fan_switch_job *j, const struc
 	(void)ranks;
 }
 
-void fan_plain_asked(struct fan_switch *sw, struct fan_switch_job *j,
-		     const struct fan_contribution *p, struct fan_out *out)
+static void asked(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_contribution *p,
+		  struct fan_out *out)
 {
 	(void)sw;
 	(void)j;
@@ -84,23 +86,23 @@ void fan_plain_asked(struct fan_switch *sw, struct fan_switch_job *j,
 
 /* It does not wait for long: contributions and sums are in flight.  Who insists has nothing else to
  * wait for, and slots that fill late because he does must not make him wait longer. */
-bool fan_plain_waits(const struct fan_switch *sw, const struct fan_switch_job *j,
-		     const struct fan_sslot *slot, const struct fan_contribution *p)
+static bool waits(const struct fan_switch *sw, const struct fan_switch_job *j,
+		  const struct fan_sslot *slot, const struct fan_contribution *p)
 {
 	const uint64_t usual_ns = p->f->flags & FAN_F_INSIST ? 0 : j->fill_ns;
 	return fan_switch_is_young(sw->now_ns - slot->since_ns, usual_ns);
 }
 
-struct fan_goal fan_plain_asks(const struct fan_switch *sw, const struct fan_switch_job *j,
-			       const struct fan_contribution *p)
+static struct fan_goal asks(const struct fan_switch *sw, const struct fan_switch_job *j,
+			    const struct fan_contribution *p)
 {
 	(void)sw;
 	(void)j;
 	return fan_goal_up(p->next);
 }
 
-void fan_plain_reminded(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_frag *f,
-			struct fan_out *out)
+static void reminded(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_frag *f,
+		     struct fan_out *out)
 {
 	(void)sw;
 	(void)j;
@@ -108,9 +110,9 @@ void fan_plain_reminded(struct fan_switch *sw, struct fan_switch_job *j, const s
 	(void)out;
 }
 
-enum fan_verdict fan_plain_progress(struct fan_switch *sw, struct fan_switch_job *j,
-				    const fan_peer *from, const struct fan_frag *f,
-				    struct fan_out *out)
+static enum fan_verdict progress(struct fan_switch *sw, struct fan_switch_job *j,
+				 const fan_peer *from, const struct fan_frag *f,
+				 struct fan_out *out)
 {
 	(void)j;
 	(void)from;
@@ -119,9 +121,24 @@ enum fan_verdict fan_plain_progress(struct fan_switch *sw, struct fan_switch_job
 	return fan_switch_drop(sw, FAN_DROP_SENDER);
 }
 
-void fan_plain_heard(struct fan_switch *sw, struct fan_switch_job *j, struct fan_frag *f)
+static void heard(struct fan_switch *sw, struct fan_switch_job *j, struct fan_frag *f)
 {
 	(void)sw;
 	(void)j;
 	(void)f;
 }
+
+const struct fan_run_ahead_ops fan_in_step = {
+	.recv = fan_switch_add,
+	.wants = wants,
+	.yields = never,
+	.is_over = never,
+	.goal = goal,
+	.lend = lend,
+	.asked = asked,
+	.waits = waits,
+	.asks = asks,
+	.reminded = reminded,
+	.progress = progress,
+	.heard = heard,
+};

@@ -36,21 +36,13 @@ struct fan_goal {
 };
 
 /* In all functions `j` is the job that has the policy; contributions and slots are of this job
- * unless noted otherwise. */
+ * unless noted otherwise.  A function of a policy that does as most do is one of fan_plain_*. */
 struct fan_slot_policy {
 	const char *name;
-	bool has_helpers; /* helpers may send for other ranks */
 
 	/* The slot of the fragment of `f`. */
 	struct fan_sslot *(*place)(const struct fan_switch *sw, const struct fan_switch_job *j,
 				   const struct fan_frag *f);
-
-	/* Handle a contribution, in the end by fan_switch_add. */
-	enum fan_verdict (*recv)(struct fan_switch *sw, struct fan_switch_job *j,
-				 const struct fan_contribution *p, struct fan_out *out);
-
-	/* Shall the contribution take a slot, if its fragment has none? */
-	bool (*wants)(const struct fan_switch_job *j, const struct fan_contribution *p);
 
 	/* The contribution finds `slot` with the sum of another fragment, of any job. */
 	enum fan_contest (*contest)(struct fan_switch *sw, const struct fan_switch_job *j,
@@ -59,6 +51,19 @@ struct fan_slot_policy {
 	/* The contribution has no slot: it lost the contest, or the quota is used up. */
 	enum fan_verdict (*unplaced)(struct fan_switch *sw, struct fan_switch_job *j,
 				     const struct fan_contribution *p, struct fan_out *out);
+};
+
+/* What a switch does for ranks that are at different fragments: nothing (fan_in_step), or what
+ * SA-ATP does (core/helper). */
+struct fan_run_ahead_ops {
+	bool has_helpers; /* helpers may send for other ranks */
+
+	/* Handle a contribution, in the end by fan_switch_add. */
+	enum fan_verdict (*recv)(struct fan_switch *sw, struct fan_switch_job *j,
+				 const struct fan_contribution *p, struct fan_out *out);
+
+	/* Shall the contribution take a slot, if its fragment has none? */
+	bool (*wants)(const struct fan_switch_job *j, const struct fan_contribution *p);
 
 	/* Does the slot yield to another job's contribution, whatever that job's policy says? */
 	bool (*yields)(const struct fan_switch_job *j, const struct fan_sslot *slot);
@@ -99,39 +104,15 @@ extern const struct fan_slot_policy fan_policy_atp, fan_policy_esa, fan_policy_g
 /* The policy by its number, one that fan_policy_shares. */
 const struct fan_slot_policy *fan_slot_policy(enum fan_policy number);
 
-/* The functions of policies without run-ahead, and without what those do that differ. */
-#define FAN_POLICY_COMMON                                                                          \
-	.place = fan_plain_place, .recv = fan_switch_add, .wants = fan_plain_wants,                \
-	.yields = fan_plain_never, .is_over = fan_plain_never, .goal = fan_plain_goal,             \
-	.lend = fan_plain_lend, .asked = fan_plain_asked, .waits = fan_plain_waits,                \
-	.asks = fan_plain_asks, .reminded = fan_plain_reminded, .progress = fan_plain_progress,    \
-	.heard = fan_plain_heard
-#define FAN_POLICY_PLAIN FAN_POLICY_COMMON, .unplaced = fan_plain_unplaced
+/* Of jobs whose ranks go in step. */
+extern const struct fan_run_ahead_ops fan_in_step;
 
 struct fan_sslot *fan_plain_place(const struct fan_switch *sw, const struct fan_switch_job *j,
 				  const struct fan_frag *f);
-bool fan_plain_wants(const struct fan_switch_job *j, const struct fan_contribution *p);
 enum fan_contest fan_plain_contest(struct fan_switch *sw, const struct fan_switch_job *j,
 				   struct fan_sslot *slot, const struct fan_contribution *p);
 enum fan_verdict fan_plain_unplaced(struct fan_switch *sw, struct fan_switch_job *j,
 				    const struct fan_contribution *p, struct fan_out *out);
-bool fan_plain_never(const struct fan_switch_job *j, const struct fan_sslot *slot);
-struct fan_goal fan_plain_goal(const struct fan_switch *sw, const struct fan_switch_job *j,
-			       uint64_t frag);
-void fan_plain_lend(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_goal *goal,
-		    uint64_t frag, const uint64_t *ranks);
-void fan_plain_asked(struct fan_switch *sw, struct fan_switch_job *j,
-		     const struct fan_contribution *p, struct fan_out *out);
-bool fan_plain_waits(const struct fan_switch *sw, const struct fan_switch_job *j,
-		     const struct fan_sslot *slot, const struct fan_contribution *p);
-struct fan_goal fan_plain_asks(const struct fan_switch *sw, const struct fan_switch_job *j,
-			       const struct fan_contribution *p);
-void fan_plain_reminded(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_frag *f,
-			struct fan_out *out);
-enum fan_verdict fan_plain_progress(struct fan_switch *sw, struct fan_switch_job *j,
-				    const fan_peer *from, const struct fan_frag *f,
-				    struct fan_out *out);
-void fan_plain_heard(struct fan_switch *sw, struct fan_switch_job *j, struct fan_frag *f);
 
 /* Handle a contribution as all policies do: add it to its slot, let it take one, or send it on. */
 enum fan_verdict fan_switch_add(struct fan_switch *sw, struct fan_switch_job *j,

@@ -3,6 +3,7 @@
 
 const struct fan_slot_policy fan_policy_atp = {
 	.name = "atp",
-	FAN_POLICY_PLAIN,
+	.place = fan_plain_place,
 	.contest = fan_plain_contest,
+	.unplaced = fan_plain_unplaced,
 };

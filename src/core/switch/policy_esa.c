@@ -22,4 +22,9 @@ static enum fan_contest contest(struct fan_switch *sw, const struct fan_switch_j
 	return FAN_CONTEST_LOST;
 }
 
-const struct fan_slot_policy fan_policy_esa = {.name = "esa", FAN_POLICY_PLAIN, .contest = contest};
+const struct fan_slot_policy fan_policy_esa = {
+	.name = "esa",
+	.place = fan_plain_place,
+	.contest = contest,
+	.unplaced = fan_plain_unplaced,
+};

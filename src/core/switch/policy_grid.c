@@ -37,7 +37,7 @@ static enum fan_verdict unplaced(struct fan_switch *sw, struct fan_switch_job *j
 
 const struct fan_slot_policy fan_policy_grid = {
 	.name = "grid",
-	FAN_POLICY_COMMON,
+	.place = fan_plain_place,
 	.contest = fan_plain_contest,
 	.unplaced = unplaced,
 };
