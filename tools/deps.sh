@@ -34,7 +34,7 @@ elsewhere='g++ python3-dev libcmocka-dev clang lld clang-format black shellcheck
 check='libclang-rt-dev llvm clang-tidy cppcheck nftables ethtool mypy spin prometheus systemd abigail-tools chromium'
 # Mininet recommends Open vSwitch, which the lab does not use.
 lab='mininet iproute2 util-linux'
-package='dpkg-dev debootstrap autopkgtest buildah'
+package='dpkg-dev debootstrap autopkgtest buildah mmdebstrap make binutils iproute2 python3-venv qemu-user'
 bench='g++ valgrind linux-perf libc6-dbg libns3-dev libgloo-dev libopenmpi-dev openmpi-bin iproute2 nftables ethtool'
 
 usage() {
