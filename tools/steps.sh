@@ -478,7 +478,7 @@ step_python() {
         return $rc
 }
 
-step_pip() { need build-gcc && sh tools/pip-test.sh build; }
+step_pip() { need build-gcc && test/ops/wheel pip; }
 
 step_namespace() { # NAME: test/net/NAME.sh
         need build-gcc || return
