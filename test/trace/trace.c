@@ -2,10 +2,12 @@
 /* trace.c - runs a script and prints what happens at the switch, or compares it with
  * what happened when the trace was recorded, which stands below the script.
  *
- *     trace FILE                print
- *     trace --compare FILE      1 and the first difference if it is not the same
- *     trace --update FILE       record it anew
- */
+ *     trace FILE                    print
+ *     trace --compare FILE...       1 and the first difference of one that is not the same
+ *     trace --update FILE...        record them anew
+ *
+ * Read the difference before it is committed: each line of it is a change of the protocol's
+ * behaviour. */
 #include "trace.h"
 
 #include <inttypes.h>
@@ -273,19 +275,13 @@ static int update(const char *got, const char *path)
 	return bad ? 2 : 0;
 }
 
-int main(int argc, char **argv)
+static int one(const char *path, bool updates, bool compares)
 {
-	bool updates = argc == 3 && strcmp(argv[1], "--update") == 0;
-	bool compares = argc == 3 && strcmp(argv[1], "--compare") == 0;
-	if (argc != 2 && !updates && !compares) {
-		fprintf(stderr, "usage: trace [--compare | --update] FILE\n");
-		return 2;
-	}
-	const char *path = argv[argc - 1];
 	char *text = NULL;
 	size_t bytes = 0;
+	memset(&t, 0, sizeof t);
 	trace_read(&t.script, path);
-	t.to = argc == 3 ? open_memstream(&text, &bytes) : stdout;
+	t.to = updates || compares ? open_memstream(&text, &bytes) : stdout;
 	if (!t.to) {
 		fprintf(stderr, "trace: no memory\n");
 		return 2;
@@ -298,4 +294,20 @@ int main(int argc, char **argv)
 	int rc = updates ? update(text, path) : compares ? compare(text, path) : 0;
 	free(text);
 	return rc;
+}
+
+int main(int argc, char **argv)
+{
+	bool updates = argc > 2 && strcmp(argv[1], "--update") == 0;
+	bool compares = argc > 2 && strcmp(argv[1], "--compare") == 0;
+	int worst = 0;
+	if (argc != 2 && !updates && !compares) {
+		fprintf(stderr, "usage: trace [--compare | --update] FILE...\n");
+		return 2;
+	}
+	for (int i = updates || compares ? 2 : 1; i < argc; i++) {
+		int rc = one(argv[i], updates, compares);
+		worst = rc > worst ? rc : worst;
+	}
+	return worst;
 }

@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* policy.c - the policies by number, and what they have in common: slots by hash, or in a stretch
- * of the job's own; and, of jobs whose ranks go in step, what is unaggregated goes up. */
+/* policy.c - the policies by number, atp, and what they have in common: slots by hash, or in a
+ * stretch of the job's own; and, of jobs whose ranks go in step, what is unaggregated goes up. */
 #include "policy.h"
 
 #include "switch_priv.h"
+
+const struct fan_slot_policy fan_policy_atp = {
+	.name = "atp",
+	.place = fan_plain_place,
+	.contest = fan_plain_contest,
+	.unplaced = fan_plain_unplaced,
+};
 
 const struct fan_slot_policy *fan_slot_policy(enum fan_policy number)
 {
