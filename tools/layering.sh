@@ -45,68 +45,71 @@ simulator/lab  |                |
 include  |                | stddef.h stdint.h
 "
 
-# "FOLDER FILE LINE FORM NAME" for each #include of a folder; FORM is < or ".
-includes() { # FOLDER
-        find "$1" -type f -name '*.[ch]' | sort | while read -r file; do
-                sed -n 's/^[ \t]*#[ \t]*include[ \t]*\([<"]\)\([^>"]*\)[>"].*/\1 \2/p;t
-                        s/.*/-/p' "$file" |
-                        awk -v file="$file" '$1 != "-" { print file, NR, $1, $2 }'
-        done
-}
+# "FOLDER FILE", of each row.
+files=$(echo "$layers" | cut -d '|' -f 1 | while read -r folder; do
+        [ -z "$folder" ] || [ ! -d "$folder" ] || find "$folder" -type f -name '*.[ch]' | sort | sed "s|^|$folder |"
+done)
 
-# src, planner and simulator are where the compiler looks: core/wire of src/core/wire.
-inside() { # FOLDER
-        case $1 in
-        src/* | planner/* | simulator/*) echo "${1#*/}" ;;
-        *) echo "$1" ;;
-        esac
-}
-
-# The folder of "NAME" as FILE includes it: core/wire, net, cmd/bench...; "." for include/.
-owner() { # FILE NAME
-        case $2 in
-        *.skel.h) # made by the build, of a program of this folder
-                here=$(dirname "$1")
-                inside "$here"
-                ;;
-        */*) echo "${2%/*}" ;;
-        *)
-                if [ -f "$(dirname "$1")/$2" ]; then
-                        here=$(dirname "$1")
-                        inside "$here"
-                elif [ -f "include/$2" ]; then
-                        echo .
-                else
-                        echo "?"
-                fi
-                ;;
-        esac
-}
-
-in_list() { # WORD WORDS
-        case " $2 " in
-        *" $1 "*) return 0 ;;
-        esac
-        return 1
-}
-
+# Whatever an #include names and its row does not.
 complaints=$(
-        echo "$layers" | sed 's/ *| */|/g' | while IFS='|' read -r folder own system; do
-                if [ -z "$folder" ] || [ ! -d "$folder" ]; then
-                        continue
-                fi
-                includes "$folder" | while read -r file line form name; do
-                        where="$file:$line: includes"
-                        if [ "$form" = "<" ]; then
-                                in_list "${name##*/}" "$system" || [ "$system" = "*" ] ||
-                                        echo "$where <$name>; $folder may include: $system"
-                        else
-                                own_folder=$(owner "$file" "$name")
-                                in_list "$own_folder" "$own" || in_list "${own_folder%%/*}" "$own" ||
-                                        echo "$where \"$name\"; $folder may include: ${own:-nothing}"
-                        fi
-                done
-        done
+        echo "$files" | awk -v layers="$layers" '
+                BEGIN {
+                        count = split(layers, rows, "\n")
+                        for (i = 1; i <= count; i++) {
+                                split(rows[i], row, "|")
+                                gsub(/ /, "", row[1])
+                                own[row[1]] = words(row[2])
+                                system_of[row[1]] = words(row[3])
+                        }
+                }
+                function words(text) {
+                        gsub(/ +/, " ", text)
+                        gsub(/^ | $/, "", text)
+                        return text
+                }
+                function has(list, word) { return index(" " list " ", " " word " ") > 0 }
+                function folder_of(path) { sub("/[^/]*$", "", path); return path }
+                # src, planner and simulator are where the compiler looks: core/wire of src/core/wire.
+                function inside(folder) { sub("^(src|planner|simulator)/", "", folder); return folder }
+                # The folder of "NAME" as a file includes it: core/wire, net, cmd/bench...; "." for include/.
+                function owner(file, name) {
+                        if (name ~ /\.skel\.h$/) # made by the build, of a program of this folder
+                                return inside(folder_of(file))
+                        if (name ~ "/")
+                                return folder_of(name)
+                        if ((folder_of(file) "/" name) in known)
+                                return inside(folder_of(file))
+                        return ("include/" name) in known ? "." : "?"
+                }
+                function read(file, of,   number, line, name, form, from, top) {
+                        for (number = 1; (getline line < file) > 0; number++) {
+                                if (line !~ /^[ \t]*#[ \t]*include[ \t]*[<"][^>"]*[>"]/)
+                                        continue
+                                form = line ~ /^[ \t]*#[ \t]*include[ \t]*</ ? "<" : "\""
+                                sub(/^[ \t]*#[ \t]*include[ \t]*[<"]/, "", line)
+                                sub(/[>"].*/, "", line)
+                                name = line
+                                sub(".*/", "", name)
+                                if (form == "<") {
+                                        if (!has(system_of[of], name) && system_of[of] != "*")
+                                                printf "%s:%d: includes <%s>; %s may include: %s\n",
+                                                       file, number, line, of, system_of[of]
+                                        continue
+                                }
+                                from = owner(file, line)
+                                top = from
+                                sub("/.*", "", top)
+                                if (!has(own[of], from) && !has(own[of], top))
+                                        printf "%s:%d: includes \"%s\"; %s may include: %s\n",
+                                               file, number, line, of, own[of] == "" ? "nothing" : own[of]
+                        }
+                        close(file)
+                }
+                { folder[NR] = $1; path[NR] = $2; known[$2] }
+                END {
+                        for (i = 1; i <= NR; i++)
+                                read(path[i], folder[i])
+                }'
         grep -rnE '^[ \t]*#[ \t]*if.*(FAN_|\b)SIM(ULAT|_|\b)' src/core 2>/dev/null |
                 sed 's/$/   <- the core is the same in the simulator/'
         :
