@@ -267,12 +267,13 @@ step_clang_tidy() {
         judge clang-tidy 14 || return
         # shellcheck disable=SC2086  # words are wanted
         files=$(find $C_TREES -name '*.c' ! -name '*.bpf.c' | sort) # which is not for this machine's compiler
-        note "$(echo "$files" | wc -l) files"
-        set -- -p build-clang
+        set --
         for word in -Xclang -analyzer-config -Xclang "max-nodes=$TIDY_STATES"; do
                 set -- "$@" "--extra-arg=$word"
         done
-        echo "$files" | xargs -n 4 clang-tidy --quiet "$@"
+        # shellcheck disable=SC2086  # words are wanted
+        tools/tidy.py build-clang build/tidy $files -- "$@" || return
+        note "$(tail -n 1 "$logs/$step.log")"
 }
 
 # ---- tests -------------------------------------------------------------------
@@ -454,7 +455,7 @@ step_interop() {
 
 python_sources='python test/python test/gpu examples tools/wheel bench/ddp bench/fast bench/forecast bench/groups bench/elastic bench/local-sgd bench/sets bench/peers tools/pytest-results.py tools/results-page.py
         experiments/pages.py experiments/render experiments/planlib.py experiments/simulate.py experiments/simulated/run experiments/grid/run experiments/inart/run experiments/installs/run experiments/lab/run
-        experiments/placement/run experiments/tree/run simulator/lab page test/model/run test/mutants/run test/fuzz/daemons/run test/fuzz/corpora test/soak test/plan/oracle test/plan/events test/net/controller test/net/metrics test/net/slow_scrapes test/net/blame test/net/destroys test/net/traces test/ops/services test/ops/results test/ops/pages test/ops/live test/ops/browser.py tools/c-string.py tools/limit.py test/ctl/lines'
+        experiments/placement/run experiments/tree/run simulator/lab page test/model/run test/mutants/run test/fuzz/daemons/run test/fuzz/corpora test/soak test/plan/oracle test/plan/events test/net/controller test/net/metrics test/net/slow_scrapes test/net/blame test/net/destroys test/net/traces test/ops/services test/ops/results test/ops/pages test/ops/live test/ops/browser.py tools/c-string.py tools/limit.py tools/tidy.py test/ctl/lines'
 
 step_python_format() {
         judge black 23 || return
