@@ -49,6 +49,7 @@ DIFFERENCES = [
     "none",
 ]
 BATCH_S = 3600  # the longest that a batch may take
+AFTER_S = 60  # the longest that ranks go on after one has ended with an error
 BATCH = 20  # programs that processes run, one after the other, in groups of their own
 
 
@@ -234,8 +235,7 @@ def run(first, count, at_once, tell=lambda text: None):
             while waiting and len(running) < at_once:
                 running.append(begin(conftest, switch, waiting.pop(0), first, first + count))
             seed, processes = running.pop(0)
-            for process, *_ in processes.ranks:
-                process.wait(timeout=BATCH_S)
+            all_end(processes)
             known = len(wrong)
             for rank, (status, answer, err) in enumerate(processes.wait()):
                 if status or answer is None:
@@ -250,6 +250,18 @@ def run(first, count, at_once, tell=lambda text: None):
     finally:
         switch.stop()
     return totals, wrong
+
+
+def all_end(processes):
+    """Wait for the ranks of a batch.  Those that wait for one that cannot come are ended."""
+    until = time.monotonic() + BATCH_S
+    while any(process.poll() is None for process, *_ in processes.ranks):
+        if any(process.poll() for process, *_ in processes.ranks):
+            until = min(until, time.monotonic() + AFTER_S)
+        if time.monotonic() > until:
+            for process, *_ in processes.ranks:
+                process.kill()
+        time.sleep(0.05)
 
 
 def begin(conftest, switch, seed, first, end):

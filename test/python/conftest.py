@@ -10,7 +10,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -23,6 +22,9 @@ import warm
 
 import fanin
 from fanin import _libuv
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from ports import free_port  # noqa: E402  pylint: disable=wrong-import-position
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("BUILD", ROOT / "build"))
@@ -121,19 +123,6 @@ def ranks(size, work, **options):
         thread.join(max(0.0, until - time.monotonic()))
         assert not thread.is_alive(), "a rank hangs"
     return outcome
-
-
-def free_port():
-    """A TCP port that was free a moment ago, and the UDP port of the same number, too."""
-    for _ in range(100):
-        with socket.socket() as tcp, socket.socket(type=socket.SOCK_DGRAM) as udp:
-            tcp.bind(("127.0.0.1", 0))
-            try:
-                udp.bind(("127.0.0.1", tcp.getsockname()[1]))
-            except OSError:
-                continue
-            return tcp.getsockname()[1]
-    raise AssertionError("no port is free")
 
 
 def torchrun(*flags, size=2):
