@@ -221,7 +221,7 @@ redirect() {
         start_rank 0 "$fanin" bench --switch $far:$PORT --job later --rank 0 --ranks 2 --timeout 2000
         wait_ranks
         grep -qF "an ICMP redirect, which can be forged, leads packets to it by 10.77.0.3" "$dir/rank0" &&
-        grep -q '^warn  *redirects .*go by 10.77.0.3.* ICMP redirect' "$dir/doctor1"
+        grep -q '^warn  *redirects .*take gateway 10.77.0.3 .*ICMP redirect' "$dir/doctor1"
 }
 
 # What doctor says, of a switch that may not answer.
