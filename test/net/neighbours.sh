@@ -79,6 +79,14 @@ permanent() { # NAMESPACE OTHER
                 dev "$(device_of "$1")" nud permanent
 }
 
+# A new namespace may have what this machine has.
+stranger_passes_on() { # 0|1
+        for knob in net.ipv4.ip_forward=$1 net.ipv6.conf.all.forwarding=$1 net.ipv4.conf.all.send_redirects=0 \
+                net.ipv4.conf.eth0.send_redirects=0; do
+                ip netns exec "$prefix-w2" sysctl -qw $knob
+        done
+}
+
 begin_job() { # FLAGS...
         stop
         for space in sw w0 w1 w2; do
@@ -119,20 +127,19 @@ both_end() { # NAMES
 }
 
 away() {
+        stranger_passes_on 0
         begin_job -n 100000 && forge w0 sw && believed w0 sw &&
         both_end "the switch .* stopped answering|rank 0 stopped answering"
 }
 
 back() {
+        stranger_passes_on 0
         begin_job --no-multicast -n 100000 && forge sw w0 && believed sw w0 &&
         both_end "the switch .* stopped answering|rank 0 lost the switch .*, which answers this rank"
 }
 
 through() {
-        for knob in net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1 net.ipv4.conf.all.send_redirects=0 \
-                net.ipv4.conf.eth0.send_redirects=0; do
-                ip netns exec "$prefix-w2" sysctl -qw $knob
-        done
+        stranger_passes_on 1
         before=$(received)
         begin_job --seconds $((5 * factor)) && forge w0 sw && believed w0 sw && forge sw w0 && believed sw w0 &&
         goes_on && [ "$(received)" -gt $((before + 1000)) ]
