@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* config_rig.h - a configuration that is read without the variables of whoever runs the test. */
+#ifndef TEST_UNIT_LIB_BASE_CONFIG_RIG_H
+#define TEST_UNIT_LIB_BASE_CONFIG_RIG_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/err.h"
+#include "lib/base/config.h"
+
+static const char *const variables[] = {
+	"FANIN_SWITCH",
+	"FANIN_JOB",
+	"FANIN_RANK",
+	"FANIN_RANKS",
+	"FANIN_MTU",
+	"FANIN_WINDOW",
+	"FANIN_TIMEOUT_MS",
+	"FANIN_JOIN_MS",
+	"FANIN_ALIVE_MS",
+	"FANIN_MODE",
+	"FANIN_WIRE",
+	"FANIN_MULTICAST",
+	"FANIN_CHECKSUM",
+	"FANIN_NARROW",
+	"FANIN_PLAIN_UDP",
+	"FANIN_AHEAD",
+	"FANIN_CACHE",
+	"FANIN_RTO_MIN_MS",
+	"FANIN_CONFIG",
+	"FANIN_LOCAL",
+	"FANIN_HOSTS",
+	"FANIN_SPLIT",
+	"FANIN_LINK_MBPS",
+	"RANK",
+	"WORLD_SIZE",
+	"OMPI_COMM_WORLD_RANK",
+	"OMPI_COMM_WORLD_SIZE",
+	"PMI_RANK",
+	"PMI_SIZE",
+	"SLURM_PROCID",
+	"SLURM_NTASKS",
+	"SLURM_STEP_ID",
+	"SLURM_STEP_NUM_TASKS",
+	"SLURM_PTY_PORT",
+	"SLURM_JOB_NAME",
+	"MPI_LOCALNRANKS",
+	"MASTER_PORT",
+	"SLURM_JOB_ID",
+	"PMIX_NAMESPACE",
+	"MASTER_ADDR",
+	"TORCHELASTIC_RUN_ID",
+};
+
+static char why[FAN_CONFIG_WHY_BYTES];
+static struct fan_config c;
+
+static int clean(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
+		unsetenv(variables[i]);
+	return 0;
+}
+
+static int load(const struct fanin_options *o)
+{
+	return fan_config_load(&c, o, why, sizeof why);
+}
+
+/* A text that tells `place` and what was expected. */
+static void assert_why(const char *place, const char *want)
+{
+	if (!strstr(why, place) || !strstr(why, want))
+		fail_msg("\"%s\" does not tell \"%s\" and \"%s\"", why, place, want);
+}
+
+#endif
