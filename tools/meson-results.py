@@ -10,7 +10,7 @@
 FOLDER is a build folder, LOG.json what "meson test --logbase" left there.  Prints
 "passed|failed|skipped<TAB>NAME (LABEL)<TAB>SECONDS<TAB>NOTE" for every test that the
 build knows in the suites, so one that Meson never started is a failure and not a
-gap.  Exits 1 when any failed, or when a suite has no test at all.
+gap.  NOTE of a failed one ends with what it wrote about that.  Exits 1 when any failed, or when a suite has no test at all.
 """
 
 import json
@@ -20,6 +20,7 @@ import sys
 
 PASSED = {"OK", "EXPECTEDFAIL"}
 SKIPPED = {"SKIP"}
+TOLD = 900  # characters of a failed test's output
 
 
 def tests(folder):
@@ -57,15 +58,27 @@ def expected(folder, suites):
     return names, sorted(empty)
 
 
+def told(test):
+    """What a test wrote, on one line, without the cases of it that passed."""
+    lines = (test.get("stdout") or "").splitlines() + (test.get("stderr") or "").splitlines()
+    telling = [
+        " ".join(line.split())
+        for line in lines
+        if line.strip() and not re.match(r"\[( *OK *| *RUN *|[=-]+|  PASSED  )\]|=+$", line)
+    ]
+    text = " | ".join(telling)
+    return text if len(text) <= TOLD else text[: TOLD - 4] + " ..."
+
+
 def obtained(path):
-    """Result and duration by name.  Meson writes "suite / name" or "name"."""
+    """Result, duration and what it wrote, by name.  Meson writes "suite / name" or "name"."""
     results = {}
     try:
         with open(path, encoding="utf-8") as log:
             for line in log:
                 test = json.loads(line)
                 name = test["name"].split(" / ")[-1]
-                results[name] = (test["result"], test["duration"])
+                results[name] = (test["result"], test["duration"], told(test))
     except FileNotFoundError:
         pass
     return results
@@ -79,13 +92,14 @@ def main(folder, path, label, suites):
         print(f"failed\t{suite} ({label})\t0\tthe suite has no test")
         failed = True
     for name in names:
-        result, duration = results.get(name, ("did not run", 0))
+        result, duration, wrote = results.get(name, ("did not run", 0, ""))
         if result in PASSED:
             status, note = "passed", ""
         elif result in SKIPPED:
             status, note = "skipped", "see its log"
         else:
-            status, note, failed = "failed", result.lower(), True
+            status, failed = "failed", True
+            note = result.lower() + (": " + wrote if wrote else "")
         print(f"{status}\t{name} ({label})\t{duration:.0f}\t{note}")
     return 1 if failed else 0
 
