@@ -13,11 +13,15 @@
 #include <cmocka.h>
 
 #include <fanin.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include "core/base/limits.h"
 #include "net/clock.h"
@@ -59,6 +63,31 @@ struct team {
 	void *ctx;
 };
 
+/* A UDP port that is free, and promised to this process for as long as it lives: a name in the
+ * network namespace says so, as in test/ports.py.  The kernel gives others, from 32768 on. */
+static inline unsigned team_port(void)
+{
+	for (int i = 0; i < TEAM_PORT_TRIES; i++) {
+		unsigned port = 10000 + (unsigned)(fan_clock_nonce() % 20000);
+		struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+		struct sockaddr_un name = {.sun_family = AF_UNIX};
+		int len = snprintf(name.sun_path + 1, sizeof name.sun_path - 1,
+				   "fanin-test-port-%u", port);
+		int promise = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		int tried = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+		assert_true(promise >= 0 && tried >= 0);
+		bool ours = !bind(promise, (struct sockaddr *)&name,
+				  (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + len)) &&
+			    !bind(tried, (struct sockaddr *)&any, sizeof any);
+		close(tried);
+		if (ours)
+			return port; /* the promise stays open */
+		close(promise);
+	}
+	fail_msg("no port is free");
+	return 0;
+}
+
 static inline struct fan_daemon *team_switch(char *address, size_t bytes, unsigned shards)
 {
 	struct fan_daemon_options o;
@@ -70,7 +99,7 @@ static inline struct fan_daemon *team_switch(char *address, size_t bytes, unsign
 	o.core.payload_bytes = FAN_PAYLOAD_MAX;
 	o.core.slots = 2048;
 	for (int i = 0; i < TEAM_PORT_TRIES && e; i++) {
-		unsigned port = shards > 1 ? 20000 + (unsigned)(fan_clock_nonce() % 40000) : 0;
+		unsigned port = shards > 1 ? team_port() : 0;
 		snprintf(text, sizeof text, "127.0.0.1:%u", port);
 		assert_int_equal(fan_peer_parse(&o.listen, text, why, sizeof why), 0);
 		e = fan_daemon_start(&d, &o, why, sizeof why);

@@ -140,8 +140,7 @@ static fanin_switch *started_twofold(void)
 	o.threads = 2;
 	o.slots = 64;
 	for (int i = 0; i < TEAM_PORT_TRIES && e; i++) {
-		snprintf(text, sizeof text, "0.0.0.0:%u",
-			 20000 + (unsigned)(fan_clock_nonce() % 40000));
+		snprintf(text, sizeof text, "0.0.0.0:%u", team_port());
 		e = fanin_switch_start(&o, &s, why, sizeof why);
 	}
 	if (e)

@@ -1,24 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks as threads that find the switch of rank 0 by a launcher's variables alone. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "unit/lib/team.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>
-#include <fanin.h>
-#include <pthread.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "lib/comm/embedded_switch.h"
 
@@ -29,23 +16,10 @@
 
 static char port_text[8];
 
-/* A UDP port that was free a moment ago. */
-static unsigned free_port(void)
-{
-	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	socklen_t len = sizeof at;
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	assert_true(fd >= 0);
-	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
-	assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
-	close(fd);
-	return ntohs(at.sin_port);
-}
-
 static int set_up(void **state)
 {
 	(void)state;
-	snprintf(port_text, sizeof port_text, "%u", free_port());
+	snprintf(port_text, sizeof port_text, "%u", team_port());
 	unsetenv("FANIN_SWITCH");
 	unsetenv("FANIN_CONFIG");
 	setenv("FANIN_LOCAL", "0", 1);

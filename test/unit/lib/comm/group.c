@@ -107,7 +107,7 @@ static void comm_group__a_hundred_at_a_time(void **state)
 	for (size_t k = 0; k < sizeof local / sizeof *local; k++) {
 		struct team t = team_new(RANKS, hold_many);
 		t.adjust = name_no_switch;
-		snprintf(port, sizeof port, "%u", 20000 + (unsigned)(fan_clock_nonce() % 10000));
+		snprintf(port, sizeof port, "%u", team_port());
 		setenv("MASTER_ADDR", "127.0.0.1", 1);
 		setenv("MASTER_PORT", port, 1);
 		setenv("FANIN_LOCAL", local[k], 1);

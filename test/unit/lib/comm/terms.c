@@ -33,8 +33,7 @@ static char meeting[32]; /* of this run: the same test of another build may run 
 
 static void draw_meeting(void)
 {
-	snprintf(meeting, sizeof meeting, "127.0.0.1:%u",
-		 20000 + (unsigned)(fan_clock_nonce() % 10000));
+	snprintf(meeting, sizeof meeting, "127.0.0.1:%u", team_port());
 }
 
 static void *meet_there(void *rank)
