@@ -208,8 +208,25 @@ def load() -> ctypes.CDLL:
         return _loaded[0]
 
 
+class _Where(ctypes.Structure):
+    """Dl_info of dladdr(3)."""
+
+    _fields_ = [
+        ("file", ctypes.c_char_p),
+        ("base", ctypes.c_void_p),
+        ("symbol", ctypes.c_char_p),
+        ("address", ctypes.c_void_p),
+    ]
+
+
 def path() -> str:
-    """The file that `load` loaded."""
-    load()
+    """The file that `load` loaded, also where the system's loader has looked for it."""
+    library = load()
     assert _loaded is not None
-    return _loaded[1]
+    where = _Where()
+    try:
+        dladdr = ctypes.CDLL(None).dladdr
+    except AttributeError:  # a C library without it
+        return _loaded[1]
+    found = dladdr(ctypes.cast(library.fanin_version, ctypes.c_void_p), ctypes.byref(where))
+    return os.fsdecode(where.file) if found and where.file else _loaded[1]

@@ -2,11 +2,15 @@
 """python/fanin/_library.py mirrors include/fanin.h: the same fields of the same types, in that order."""
 
 import ctypes
+import os
 import re
+import shutil
+import subprocess
+import sys
 
 import pytest
 
-from conftest import ROOT
+from conftest import BUILD, ROOT
 from fanin import _library
 
 TYPES = {
@@ -64,3 +68,25 @@ def test_the_version_is_that_of_the_header():
     text = (ROOT / "include" / "fanin.h").read_text()
     parts = [re.search(rf"VERSION_{p} (\d+)", text).group(1) for p in ("MAJOR", "MINOR")]
     assert _library.VERSION == ".".join(parts)
+
+
+def test_each_says_which_file_it_has(tmp_path):
+    """A package without a library of its own takes what the loader finds, and names the file."""
+    (tmp_path / "lib").mkdir()
+    library = tmp_path / "lib" / _library.SONAME
+    shutil.copy(BUILD / "src" / _library.SONAME, library)
+    shutil.copytree(ROOT / "python" / "fanin", tmp_path / "apart" / "fanin")
+    env = {name: value for name, value in os.environ.items() if name != "FANIN_LIBRARY"}
+    env |= {"LD_LIBRARY_PATH": str(library.parent), "PYTHONPATH": str(tmp_path / "apart")}
+    for command, line in (
+        (
+            (sys.executable, "-m", "fanin"),
+            rf"^library +libfanin [\d.]+: {re.escape(str(library))}$",
+        ),
+        ((str(BUILD / "fanin"), "info"), rf"^library +{re.escape(str(library))}, [\d.]+, "),
+        ((str(BUILD / "fanin"), "info"), rf"^program +{re.escape(str(BUILD / 'fanin'))}, "),
+    ):
+        done = subprocess.run(
+            command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False
+        )
+        assert re.search(line, done.stdout, re.M), done.stdout + done.stderr

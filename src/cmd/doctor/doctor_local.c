@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* doctor_local.c - the resources that this machine gives a worker. */
-#include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
@@ -13,6 +12,7 @@
 
 #include "doctor.h"
 #include "file/file.h"
+#include "info.h"
 #include "lib/link/connection.h"
 #include "net/clock.h"
 
@@ -351,37 +351,27 @@ void doctor_check_offload(struct doctor *d)
 /* The library that other programs, such as Python, load. */
 void doctor_check_library(struct doctor *d)
 {
-	const char *name = getenv("FANIN_LIBRARY");
-	const char *(*version)(void) = NULL;
+	static struct info_library l;
 
-	if (!name || !*name)
-		name = "libfanin.so.0";
-	void *lib = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-	void *symbol = lib ? dlsym(lib, "fanin_version") : NULL;
-	if (!symbol) {
-		const char *why = getenv("FANIN_LIBRARY") ? dlerror() : NULL;
+	info_find_library(&l);
+	bool found = *l.version, same = strcmp(l.version, FAN_BUILD_VERSION) == 0;
+	if (!found) {
 		struct doctor_finding *f = doctor_find(
-			d, "library", why ? DOCTOR_FAIL : DOCTOR_OK, "program %s, protocol %d; %s",
-			FAN_BUILD_VERSION, FAN_WIRE_VERSION,
-			why ? why
-			    : "no libfanin.so.0 on the loader's path; only programs linked with it "
-			      "need it");
-		if (why)
+			d, "library", l.named ? DOCTOR_FAIL : DOCTOR_OK,
+			"program %s, protocol %d; %s", FAN_BUILD_VERSION, FAN_WIRE_VERSION,
+			l.named ? l.why
+				: "no libfanin.so.0 on the loader's path; only programs linked "
+				  "with it need it");
+		if (l.named)
 			doctor_advise(f, "set FANIN_LIBRARY to libfanin.so.0, or unset it");
-	} else {
-		memcpy(&version, &symbol, sizeof version);
-		bool same = strcmp(version(), FAN_BUILD_VERSION) == 0;
-		struct doctor_finding *f =
-			doctor_find(d, "library", same ? DOCTOR_OK : DOCTOR_WARN,
-				    "program %s, protocol %d; %s %s", FAN_BUILD_VERSION,
-				    FAN_WIRE_VERSION, name, version());
-		doctor_value(f, "program", json_string(FAN_BUILD_VERSION));
-		doctor_value(f, "library", json_string(version()));
-		if (!same)
-			doctor_advise(f,
-				      "install both in one version: meson install -C build, then "
-				      "ldconfig");
+		return;
 	}
-	if (lib)
-		dlclose(lib);
+	struct doctor_finding *f = doctor_find(d, "library", same ? DOCTOR_OK : DOCTOR_WARN,
+					       "program %s, protocol %d; %s %s", FAN_BUILD_VERSION,
+					       FAN_WIRE_VERSION, l.path, l.version);
+	doctor_value(f, "program", json_string(FAN_BUILD_VERSION));
+	doctor_value(f, "library", json_string(l.version));
+	if (!same)
+		doctor_advise(f, "install both in one version; `fanin info` and `python3 -m "
+				 "fanin` say which files they are");
 }

@@ -2,6 +2,7 @@
 /* info.c - `fanin info`: this build, this kernel, the options as a rank here reads them. */
 #include "info.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <jansson.h>
 #include <limits.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "cmd/args.h"
+#include "cmd/beside.h"
 #include "cmd/cmd.h"
 #include "cmd/end.h"
 #include "core/base/err.h"
@@ -20,6 +22,7 @@
 #include "net/udp.h"
 
 #define NAMES_MAX 48 /* variables that libfanin reads */
+#define SONAME	  "libfanin.so.0"
 #define VARS_MAX  1000
 
 struct info_args {
@@ -63,8 +66,58 @@ static void tell_build(struct info *t)
 	json_object_set_new(t->root, "build", build);
 	if (t->silent)
 		return;
-	printf("fanin     %s, protocol %d, libfanin.so.0\n", FAN_BUILD_VERSION, FAN_WIRE_VERSION);
+	printf("fanin     %s, protocol %d\n", FAN_BUILD_VERSION, FAN_WIRE_VERSION);
 	printf("built     %s\n", FAN_BUILD_FEATURES);
+}
+
+void info_find_library(struct info_library *l)
+{
+	static const char *const places[] = {"../" SONAME, NULL}; /* of a wheel */
+	const char *named = getenv("FANIN_LIBRARY");
+	bool is_beside = beside_find(places, l->program, l->path) == 0;
+	Dl_info where = {.dli_fname = NULL};
+
+	l->named = named && *named;
+	l->version[0] = l->why[0] = '\0';
+	if (l->named)
+		snprintf(l->path, sizeof l->path, "%s", named);
+	else if (!is_beside)
+		snprintf(l->path, sizeof l->path, SONAME);
+	void *lib = dlopen(l->path, RTLD_NOW | RTLD_LOCAL);
+	void *symbol = lib ? dlsym(lib, "fanin_version") : NULL;
+	if (symbol) {
+		const char *(*version)(void);
+		memcpy(&version, &symbol, sizeof version);
+		snprintf(l->version, sizeof l->version, "%s", version());
+		if (dladdr(symbol, &where) && where.dli_fname)
+			snprintf(l->path, sizeof l->path, "%s", where.dli_fname);
+	} else {
+		const char *why = dlerror();
+		snprintf(l->why, sizeof l->why, "%s", why ? why : "no fanin_version in it");
+	}
+	if (lib)
+		dlclose(lib);
+}
+
+/* Packages, wheels and `meson install` each bring a program, with the library inside, and a library
+ * for others. */
+static void tell_library(struct info *t)
+{
+	static struct info_library l;
+
+	info_find_library(&l);
+	json_object_set_new(t->root, "program", json_string(l.program));
+	json_object_set_new(t->root, "library",
+			    *l.version
+				    ? json_pack("{s:s, s:s}", "path", l.path, "version", l.version)
+				    : json_null());
+	if (t->silent)
+		return;
+	printf("program   %s, with libfanin inside\n", l.program);
+	if (*l.version)
+		printf("library   %s, %s, which others load\n", l.path, l.version);
+	else
+		printf("library   none for others: %s\n", l.why);
 }
 
 /* What the kernel gives a worker's socket. */
@@ -245,6 +298,7 @@ int cmd_info(int argc, char **argv)
 	t = (struct info){.a = &a, .good = true, .root = json_object(), .options = json_object()};
 	t.silent = strcmp(a.json, "-") == 0;
 	tell_build(&t);
+	tell_library(&t);
 	tell_kernel(&t);
 	tell_options(&t, &c);
 	tell_sums(&t, &c);
