@@ -26,6 +26,7 @@ class Outcome:
         self.name, self.x = name, x
         self.mean = self.low = self.high = None
         self.counted = self.runs = self.failed = self.jobs = 0
+        self.why = None  # the first job that failed, and its error
 
     def add(self, run, figure):
         failed = run.get("failed_jobs") or 0
@@ -33,6 +34,8 @@ class Outcome:
         self.runs += 1
         self.failed += failed
         self.jobs += len(run["jobs"])
+        errors = ["%s: %s" % (j.get("name"), j["error"]) for j in run["jobs"] if j.get("error")]
+        self.why = self.why or next(iter(errors), None)
         if math.isnan(value):
             return
         self.counted += 1
@@ -41,8 +44,9 @@ class Outcome:
         self.mean = value if self.mean is None else self.mean + (value - self.mean) / self.counted
 
     def failed_text(self):
-        """ "2 of 4 jobs failed", or None."""
-        return "%d of %d jobs failed" % (self.failed, self.jobs) if self.failed else None
+        """ "2 of 4 jobs failed (j0: no result for 10 s)", or None."""
+        why = " (%s)" % self.why if self.why else ""
+        return "%d of %d jobs failed%s" % (self.failed, self.jobs, why) if self.failed else None
 
 
 def value_text(value):

@@ -39,8 +39,8 @@ page           | page cmd       | *
 planner/plan   | plan core      | *
 planner/ctl    | ctl plan core  | *
 planner/cmd    | cmd ctl plan page net file core . | *
-simulator/sim  | sim file core  | *
-simulator/cmd  | cmd sim page file core . | *
+simulator/sim  | sim plan file core  | *
+simulator/cmd  | cmd sim plan page file core . | *
 simulator/lab  |                |
 include  |                | stddef.h stdint.h
 "

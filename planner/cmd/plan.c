@@ -106,7 +106,7 @@ static const struct args_command command = {
 	"Plan where gradients are summed, by which routes they travel and how models are "
 	"split over servers.  The topology comes first: TOPOLOGY.json, or one made from numbers, "
 	"as fat-tree:k=8,workers=100,servers=1,programmable=0.2,seed=1 (or star, triangle, "
-	"leaf-spine).",
+	"leaf-spine, dragonfly, rails).",
 	options,
 	sizeof options / sizeof options[0],
 };

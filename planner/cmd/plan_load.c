@@ -8,7 +8,6 @@
 
 #include "core/base/err.h"
 #include "file/file.h"
-#include "plan/graphml.h"
 #include "plan/topo_json.h"
 #include "plan/topo_make.h"
 

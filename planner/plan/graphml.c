@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "graphml.h"
-
+/* graphml.c - GraphML as JSON; topo_json.h says what of it counts. */
+#ifdef FAN_HAS_EXPAT
 #include <expat.h>
+#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/err.h"
+#include "topo_json.h"
+
+#ifdef FAN_HAS_EXPAT
 
 #define NAME_BYTES  32	/* longer names are none of ours */
 #define TEXT_BYTES  256 /* of one attribute */
@@ -23,7 +27,8 @@ struct graphml {
 	char name[NAME_BYTES]; /* of the attribute that we are in; empty: none that counts */
 	char text[TEXT_BYTES];
 	size_t bytes;
-	bool graph; /* there was a <graph> */
+	bool graph;    /* there was a <graph> */
+	bool directed; /* its edges are, unless they say otherwise */
 };
 
 /* expat 2.9 has numbers of 64 bits, and calls the others deprecated. */
@@ -69,7 +74,12 @@ static void begin_edge(struct graphml *g, const char **list)
 		bad(g, "an edge without source and target");
 		return;
 	}
+	if (strcmp(source, target) == 0)
+		return; /* some maps have one: it carries nothing */
 	g->item = json_pack("{ss ss}", "a", source, "b", target);
+	const char *directed = attribute(list, "directed");
+	if (directed ? strcmp(directed, "true") == 0 : g->directed)
+		json_object_set_new(g->item, "directed", json_true());
 	json_array_append_new(g->links, g->item);
 }
 
@@ -78,7 +88,9 @@ static void XMLCALL begin(void *user, const char *element, const char **list)
 	struct graphml *g = user;
 
 	if (strcmp(element, "graph") == 0) {
+		const char *edges = attribute(list, "edgedefault");
 		g->graph = true;
+		g->directed = edges && strcmp(edges, "directed") == 0;
 	} else if (strcmp(element, "key") == 0) {
 		const char *id = attribute(list, "id"), *name = attribute(list, "attr.name");
 		if (id && name)
@@ -188,6 +200,19 @@ out:
 	json_decref(g.links);
 	return root;
 }
+
+#else
+
+json_t *fan_graphml_to_json(const char *text, size_t bytes, struct fan_why *why)
+{
+	(void)text;
+	(void)bytes;
+	fan_why_set(why, FAN_E_CONFIG,
+		    "this is GraphML, and fanin was built without expat, which reads it");
+	return NULL;
+}
+
+#endif
 
 bool fan_graphml_is(const char *text, size_t bytes)
 {

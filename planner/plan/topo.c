@@ -188,7 +188,8 @@ static int check_path(const struct fan_topo *t, uint32_t j, uint32_t w, uint32_t
 		return fan_why_set(
 			why, FAN_E_CONFIG,
 			"jobs[%u]: worker \"%s\" (nodes[%u]) is %u links away from server "
-			"\"%s\" (nodes[%u]): expected at most %u",
+			"\"%s\" (nodes[%u]), and a route has at most %u: put them nearer to each "
+			"other, or the server in the middle",
 			j, worker, w, nodes - 1, server, s, FAN_HOPS_MAX - 1);
 	return FAN_OK;
 }

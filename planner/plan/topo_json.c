@@ -4,13 +4,20 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/err.h"
+#include "network.h"
 
 #define PLACE_BYTES 64
 
 static const char *const kinds[] = {"worker", "switch", "server"};
+
+/* What goes over a link from its `a` to its `b`, and back. */
+struct ways {
+	double gbps[2], background_gbps[2];
+};
 
 /* What is being read, and where in it we are. */
 struct reader {
@@ -20,6 +27,9 @@ struct reader {
 	char place[PLACE_BYTES]; /* "links[3]" */
 	const char *section;	 /* "links" */
 	double link_gbps;	 /* of links that do not say; -1: all must */
+	struct ways *ways;	 /* of each link so far */
+	uint32_t ways_room;
+	bool needs_hosts;
 };
 
 static int bad(struct reader *r, const char *key, const char *format, ...)
@@ -33,8 +43,8 @@ static int bad(struct reader *r, const char *key, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(cause, sizeof cause, format, args);
 	va_end(args);
-	return fan_why_set(r->why, FAN_E_CONFIG, "%s%s%s: %s", r->place, key[0] ? "." : "", key,
-			   cause);
+	return fan_why_set(r->why, FAN_E_CONFIG, "%s%s%s: %s", r->place,
+			   key[0] && r->place[0] ? "." : "", key, cause);
 }
 
 /* What was found instead of what was expected, short. */
@@ -53,6 +63,25 @@ static const char *found(const json_t *value, char *text, size_t bytes)
 	return text;
 }
 
+/* Refuse keys that are not among `keys`, which ends with NULL. */
+static int known_keys(struct reader *r, const json_t *object, const char *const *keys)
+{
+	const char *key;
+	json_t *value;
+
+	json_object_foreach ((json_t *)object, key, value) {
+		unsigned i = 0;
+		while (keys[i] && strcmp(keys[i], key) != 0)
+			i++;
+		if (keys[i])
+			continue;
+		const char *near = fan_word_nearest(key, keys);
+		return bad(r, key, near ? "no such key; did you mean \"%s\"?" : "no such key",
+			   near);
+	}
+	return FAN_OK;
+}
+
 /* A rate, or `missing` if it is not there and may be left out (missing >= 0). */
 static int rate(struct reader *r, const json_t *from, const char *key, double least, double missing,
 		double *gbps)
@@ -67,10 +96,13 @@ static int rate(struct reader *r, const json_t *from, const char *key, double le
 	*gbps = json_number_value(value);
 	if (json_is_number(value) && *gbps >= least && *gbps <= FAN_TOPO_GBPS_MAX)
 		return FAN_OK;
+	const char *hint = missing >= 0 ? "; leave it out if there is none"
+			   : value	? ""
+				   : "; link=10, among hosts to attach, is what links have that "
+				     "say none";
 	if (least > 0)
 		return bad(r, key, "expected a number above 0, got %s%s",
-			   found(value, text, sizeof text),
-			   missing >= 0 ? "; leave it out if there is none" : "");
+			   found(value, text, sizeof text), hint);
 	return bad(r, key, "expected a number from 0 on, got %s", found(value, text, sizeof text));
 }
 
@@ -125,13 +157,15 @@ static int read_address(struct reader *r, const json_t *from, const char **addre
 
 static int read_node(struct reader *r, const json_t *from)
 {
+	static const char *const keys[] = {"name",    "kind", "gbps", "background_gbps",
+					   "address", NULL};
 	const char *address;
 	const char *name;
 	enum fan_node_kind kind = FAN_NODE_WORKER;
 	double gbps = 0, background = 0;
-	int err = name_of(r, from, "name", &name);
+	int err = known_keys(r, from, keys);
 
-	if (err || (err = kind_of(r, from, &kind)) ||
+	if (err || (err = name_of(r, from, "name", &name)) || (err = kind_of(r, from, &kind)) ||
 	    (err = rate(r, from, "gbps", FAN_TOPO_GBPS_MIN, 0, &gbps)) ||
 	    (err = read_background(r, from, gbps, &background)) ||
 	    (err = read_address(r, from, &address)))
@@ -169,41 +203,92 @@ static int node_named(struct reader *r, const char *key, const json_t *value, ui
 	return FAN_OK;
 }
 
-static int read_link(struct reader *r, const json_t *from)
+/* Room for what goes over the links that there are, and one more. */
+static int grow_ways(struct reader *r)
 {
-	uint32_t a = 0, b = 0;
-	double gbps = 0, background = 0, delay_us = 0;
-	int err = node_named(r, "a", json_object_get(from, "a"), &a);
+	if (r->t->links < r->ways_room)
+		return FAN_OK;
+	uint32_t room = r->ways_room ? 2 * r->ways_room : 64;
+	struct ways *moved = realloc(r->ways, room * sizeof *moved);
+	if (!moved)
+		return FAN_E_NOMEM;
+	r->ways = moved;
+	r->ways_room = room;
+	return FAN_OK;
+}
 
-	if (!err)
-		err = node_named(r, "b", json_object_get(from, "b"), &b);
-	if (!err)
-		err = rate(r, from, "gbps", FAN_TOPO_GBPS_MIN, r->link_gbps, &gbps);
-	if (!err)
-		err = rate(r, from, "delay_us", 0, 0, &delay_us);
-	if (!err)
-		err = read_background(r, from, gbps, &background);
-	if (err)
-		return err;
-	if (a == b)
-		return bad(r, "b", "a link from \"%s\" to itself", r->t->node[a].name);
+/* The link of these two nodes: the one that is there already, for cables side by side are one
+ * link, or a new one. */
+static int link_between(struct reader *r, uint32_t a, uint32_t b, uint32_t *at)
+{
 	char ends[2 * (FAN_TOPO_NAME_MAX + 2)];
+
 	snprintf(ends, sizeof ends, "%u %u", a < b ? a : b, a < b ? b : a);
 	const json_t *other = json_object_get(r->names, ends);
-	if (json_is_real(other))
-		return bad(r, "",
-			   "links \"%s\" and \"%s\" as links[%d] does already; add the rates up",
-			   r->t->node[a].name, r->t->node[b].name, (int)json_real_value(other));
+	*at = json_is_real(other) ? (uint32_t)json_real_value(other) : r->t->links;
+	if (*at < r->t->links)
+		return FAN_OK;
+	if (grow_ways(r))
+		return FAN_E_NOMEM;
 	if (!other && json_object_set_new_nocheck(r->names, ends, json_real(r->t->links)))
 		return FAN_E_NOMEM;
-	err = fan_topo_add_link(r->t, a, b, gbps);
+	int err = fan_topo_add_link(r->t, a, b, 0);
 	if (err == FAN_E_INVALID)
 		return bad(r, "", "more than %d links", FAN_TOPO_LINKS_MAX);
-	if (!err) {
-		r->t->link[r->t->links - 1].background_gbps = background;
-		r->t->link[r->t->links - 1].delay_us = delay_us;
-	}
+	r->ways[*at] = (struct ways){{0}, {0}};
 	return err;
+}
+
+/* Add a cable.  One that is directed adds to its direction alone: two of them that are opposite
+ * are one link, with the lower of their rates, and one alone is a link all the same. */
+static int add_cable(struct reader *r, uint32_t at, uint32_t from, bool directed,
+		     const struct fan_link *cable)
+{
+	struct fan_link *l = &r->t->link[at];
+	struct ways *w = &r->ways[at];
+
+	for (unsigned k = 0; k < 2; k++) {
+		if (directed && (k == 0) != (l->a == from))
+			continue;
+		w->gbps[k] += cable->gbps;
+		w->background_gbps[k] += cable->background_gbps;
+	}
+	bool both = w->gbps[0] > 0 && w->gbps[1] > 0;
+	l->gbps = both ? fmin(w->gbps[0], w->gbps[1]) : fmax(w->gbps[0], w->gbps[1]);
+	l->background_gbps = fmax(w->background_gbps[0], w->background_gbps[1]);
+	l->delay_us = fmax(l->delay_us, cable->delay_us);
+	if (l->background_gbps > 0 && l->background_gbps >= l->gbps)
+		return bad(r, "background_gbps",
+			   "%g of the %g Gb/s between \"%s\" and \"%s\" are in use, which leaves "
+			   "nothing for any job",
+			   l->background_gbps, l->gbps, r->t->node[l->a].name,
+			   r->t->node[l->b].name);
+	return FAN_OK;
+}
+
+static int read_link(struct reader *r, const json_t *from)
+{
+	static const char *const keys[] = {"a",	       "b", "gbps", "delay_us", "background_gbps",
+					   "directed", NULL};
+	const json_t *directed = json_object_get(from, "directed");
+	uint32_t a = 0, b = 0, at = 0;
+	struct fan_link cable = {0};
+	char text[PLACE_BYTES];
+	int err = known_keys(r, from, keys);
+
+	if (err || (err = node_named(r, "a", json_object_get(from, "a"), &a)) ||
+	    (err = node_named(r, "b", json_object_get(from, "b"), &b)) ||
+	    (err = rate(r, from, "gbps", FAN_TOPO_GBPS_MIN, r->link_gbps, &cable.gbps)) ||
+	    (err = rate(r, from, "delay_us", 0, 0, &cable.delay_us)) ||
+	    (err = read_background(r, from, cable.gbps, &cable.background_gbps)))
+		return err;
+	if (directed && !json_is_boolean(directed))
+		return bad(r, "directed", "expected true or false, got %s",
+			   found(directed, text, sizeof text));
+	if (a == b)
+		return bad(r, "b", "a link from \"%s\" to itself", r->t->node[a].name);
+	err = link_between(r, a, b, &at);
+	return err ? err : add_cable(r, at, a, json_is_true(directed), &cable);
 }
 
 /* Members of one kind: those that are named, or all if the key is not there. */
@@ -239,11 +324,14 @@ static int read_members(struct reader *r, const json_t *from, const char *key,
 
 static int read_job(struct reader *r, const json_t *from)
 {
+	static const char *const keys[] = {"name",   "workers",	    "servers",
+					   "weight", "demand_gbps", NULL};
 	const char *name;
 	double weight = 1, demand = 0;
-	int err = name_of(r, from, "name", &name);
+	int err = known_keys(r, from, keys);
 
-	if (err || (err = rate(r, from, "weight", FAN_TOPO_GBPS_MIN, 1, &weight)) ||
+	if (err || (err = name_of(r, from, "name", &name)) ||
+	    (err = rate(r, from, "weight", FAN_TOPO_GBPS_MIN, 1, &weight)) ||
 	    (err = rate(r, from, "demand_gbps", 0, 0, &demand)))
 		return err;
 	for (uint32_t j = 0; j < r->t->jobs; j++)
@@ -274,6 +362,8 @@ static int read_all(struct reader *r, const json_t *root, const char *section,
 	snprintf(r->place, sizeof r->place, "%s", section);
 	if (!json_is_array(list))
 		return bad(r, "", "expected a list, got %s", found(list, text, sizeof text));
+	if (list == json_object_get(root, "nodes") && json_array_size(list) == 0)
+		return bad(r, "", "there is none: the file is blank");
 	for (size_t i = 0; i < json_array_size(list) && !err; i++) {
 		const json_t *item = json_array_get(list, i);
 		snprintf(r->place, sizeof r->place, "%s[%zu]", section, i);
@@ -291,15 +381,12 @@ static int need_kinds(struct reader *r)
 	for (uint32_t i = 0; i < r->t->nodes; i++)
 		count[r->t->node[i].kind]++;
 	if (count[FAN_NODE_WORKER] == 0)
-		return fan_why_set(r->why, FAN_E_CONFIG, "nodes: no worker among them");
+		return fan_why_set(r->why, FAN_E_CONFIG,
+				   "nodes: no worker among them; --attach workers=8,servers=1 "
+				   "puts hosts on switches");
 	if (count[FAN_NODE_SERVER] == 0)
 		return fan_why_set(r->why, FAN_E_CONFIG, "nodes: no server among them");
 	return FAN_OK;
-}
-
-int fan_topo_from_json(struct fan_topo *t, const json_t *root, struct fan_why *why)
-{
-	return fan_topo_from_json_attach(t, root, NULL, why);
 }
 
 static int read_jobs(struct reader *r, const json_t *root, const struct fan_attach *a)
@@ -315,30 +402,62 @@ static int read_jobs(struct reader *r, const json_t *root, const struct fan_atta
 	return err ? err : fan_topo_seal(r->t, r->why);
 }
 
+/* Nodes and links.  `t` is freed on error. */
+static int read_network(struct reader *r, const json_t *root)
+{
+	static const char *const keys[] = {"nodes", "links", "jobs", "name", "comment", NULL};
+	int err = r->names ? FAN_OK : FAN_E_NOMEM;
+
+	r->why->text[0] = '\0';
+	fan_topo_init(r->t);
+	if (!err && !json_is_object(root))
+		err = fan_why_set(r->why, FAN_E_CONFIG, "expected an object with nodes and links");
+	if (!err)
+		err = known_keys(r, root, keys);
+	if (!err)
+		err = read_all(r, root, "nodes", read_node);
+	if (!err && r->needs_hosts)
+		err = need_kinds(r);
+	return err ? err : read_all(r, root, "links", read_link);
+}
+
+static int read_end(struct reader *r, int err)
+{
+	json_decref(r->names);
+	free(r->ways);
+	if (err)
+		fan_topo_free(r->t);
+	return err;
+}
+
 int fan_topo_from_json_attach(struct fan_topo *t, const json_t *root, const struct fan_attach *a,
 			      struct fan_why *why)
 {
-	struct reader r = {.t = t, .why = why, .names = json_object()};
-	int err = r.names ? FAN_OK : FAN_E_NOMEM;
+	struct reader r = {.t = t,
+			   .why = why,
+			   .names = json_object(),
+			   .link_gbps = a && a->link_given ? a->make.link_gbps : -1,
+			   .needs_hosts = !a};
+	int err = read_network(&r, root);
 
-	r.link_gbps = a && a->link_given ? a->make.link_gbps : -1;
+	return read_end(&r, err ? err : read_jobs(&r, root, a));
+}
 
-	why->text[0] = '\0';
-	fan_topo_init(t);
-	if (!err && !json_is_object(root))
-		err = fan_why_set(why, FAN_E_CONFIG, "expected an object with nodes and links");
-	if (!err)
-		err = read_all(&r, root, "nodes", read_node);
-	if (!err && !a)
-		err = need_kinds(&r);
-	if (!err)
-		err = read_all(&r, root, "links", read_link);
-	if (!err)
-		err = read_jobs(&r, root, a);
-	json_decref(r.names);
-	if (err)
-		fan_topo_free(t);
-	return err;
+int fan_topo_from_json(struct fan_topo *t, const json_t *root, struct fan_why *why)
+{
+	return fan_topo_from_json_attach(t, root, NULL, why);
+}
+
+int fan_topo_network(struct fan_topo *t, const json_t *root, const struct fan_attach *a,
+		     struct fan_why *why)
+{
+	struct reader r = {.t = t,
+			   .why = why,
+			   .names = json_object(),
+			   .link_gbps = a && a->link_given ? a->make.link_gbps : -1};
+	int err = read_network(&r, root);
+
+	return read_end(&r, err || !a ? err : fan_attach_hosts(t, a, why));
 }
 
 int fan_topo_parse(struct fan_topo *t, const char *text, size_t bytes, struct fan_why *why)

@@ -3,12 +3,14 @@
  *
  *     {"nodes": [{"name", "kind": "worker" | "switch" | "server", "gbps",
  *                 "background_gbps", "address"}],
- *      "links": [{"a", "b", "gbps", "delay_us", "background_gbps"}],
+ *      "links": [{"a", "b", "gbps", "delay_us", "background_gbps", "directed"}],
  *      "jobs":  [{"name", "workers": [NAME], "servers": [NAME], "weight", "demand_gbps"}]}
  *
  * "gbps" of a node is what a switch can sum (left out: it only forwards), what a server
- * takes in and what a worker sends (left out: as much as its links carry).  Without
- * "jobs" there is one job of all workers and servers. */
+ * takes in and what a worker sends (left out: as much as its links carry).  Several links between
+ * two nodes are one, with the sum of their rates; of those that are "directed", each direction has
+ * a sum of its own, and the link the lower one.  Without "jobs" there is one job of all workers and
+ * servers.  Other keys are refused, but for "name" and "comment". */
 #ifndef FAN_PLAN_TOPO_JSON_H
 #define FAN_PLAN_TOPO_JSON_H
 
@@ -29,7 +31,27 @@ int fan_topo_from_json(struct fan_topo *t, const json_t *root, struct fan_why *w
 int fan_topo_from_json_attach(struct fan_topo *t, const json_t *root, const struct fan_attach *a,
 			      struct fan_why *why);
 
+/* Nodes and links alone, with hosts added if `a` is not NULL: jobs in it are not looked at, there
+ * need be no server, and nothing is sealed. */
+int fan_topo_network(struct fan_topo *t, const json_t *root, const struct fan_attach *a,
+		     struct fan_why *why);
+
 /* A new reference, or NULL without memory. */
 json_t *fan_topo_to_json(const struct fan_topo *t);
+
+/* ---- GraphML, as the Topology Zoo and graph editors write it ----
+ *
+ * Nodes become switches unless their attribute "kind" says worker or server; attributes of nodes
+ * and edges by the names above count (gbps, background_gbps, delay_us), and LinkSpeedRaw, in bit/s,
+ * for an edge without gbps.  A node's name is its attribute "name", or else its id.  Edges that are
+ * directed, by themselves or by edgedefault, are links that are; one that ends where it begins is
+ * none. */
+
+/* Convert GraphML to JSON for the functions above, which check it: a new reference.  NULL: not XML,
+ * no GraphML, or this fanin was built without expat, and `why` has line and cause. */
+json_t *fan_graphml_to_json(const char *text, size_t bytes, struct fan_why *why);
+
+/* Does it look like XML and not like JSON? */
+bool fan_graphml_is(const char *text, size_t bytes);
 
 #endif

@@ -13,13 +13,18 @@
 
 #define WORD_BYTES 32
 
-static const char *const shapes[] = {"star", "triangle", "leaf-spine", "fat-tree"};
+static const char *const shapes[] = {"star",	 "triangle",  "leaf-spine",
+				     "fat-tree", "dragonfly", "rails"};
 #define SHAPES (sizeof shapes / sizeof shapes[0])
 
 static const struct fan_make defaults = {
 	.k = 4,
 	.leaves = 4,
 	.spines = 2,
+	.groups = 0,
+	.routers = 4,
+	.global = 2,
+	.rails = 4,
 	.workers = 8,
 	.servers = 1,
 	.link_gbps = 100,
@@ -41,6 +46,10 @@ static const struct number numbers[] = {
 	{"k", AT(k), COUNT, 2, 64},
 	{"leaves", AT(leaves), COUNT, 1, 1024},
 	{"spines", AT(spines), COUNT, 1, 1024},
+	{"groups", AT(groups), COUNT, 1, 1024},
+	{"routers", AT(routers), COUNT, 1, 1024},
+	{"global", AT(global), COUNT, 1, 1024},
+	{"rails", AT(rails), COUNT, 1, 64},
 	{"hosts", AT(hosts), COUNT, 0, 4096},
 	{"workers", AT(workers), COUNT, 1, FAN_TOPO_NODES_MAX},
 	{"servers", AT(servers), COUNT, 1, 1024},
@@ -50,6 +59,7 @@ static const struct number numbers[] = {
 	{"switch_max", AT(switch_max_gbps), REAL, FAN_TOPO_GBPS_MIN, FAN_TOPO_GBPS_MAX},
 	{"programmable", AT(programmable), REAL, 0, 1},
 	{"seed", AT(seed), SEED, 0, 9e15},
+	{"largest", AT(largest), COUNT, 0, 1},
 };
 
 static int shape_of(const char *text, size_t bytes)
@@ -86,13 +96,14 @@ static int take_number(struct fan_make *m, const char *name, size_t bytes, const
 			memcpy(at, &(uint64_t){(uint64_t)x}, sizeof(uint64_t));
 		else
 			memcpy(at, &x, sizeof x);
+		m->servers_given = m->servers_given || n->at == AT(servers);
 		*end = stop;
 		return FAN_OK;
 	}
 	return fan_why_set(
 		why, FAN_E_CONFIG,
-		"\"%.*s\": expected k, leaves, spines, hosts, workers, servers, link, server, "
-		"switch, switch_max, programmable or seed",
+		"\"%.*s\": expected k, leaves, spines, groups, routers, global, rails, hosts, "
+		"workers, servers, link, server, switch, switch_max, programmable or seed",
 		(int)(bytes < WORD_BYTES ? bytes : WORD_BYTES), name);
 }
 
@@ -120,9 +131,13 @@ int fan_make_parse(struct fan_make *m, const char *text, struct fan_why *why)
 	*m = defaults;
 	if (shape < 0)
 		return fan_why_set(why, FAN_E_CONFIG,
-				   "expected star, triangle, leaf-spine or fat-tree");
+				   "expected star, triangle, leaf-spine, fat-tree, dragonfly or "
+				   "rails");
 	m->shape = (enum fan_shape)shape;
-	return text[bytes] ? take_numbers(m, text + bytes + 1, why) : FAN_OK;
+	int err = text[bytes] ? take_numbers(m, text + bytes + 1, why) : FAN_OK;
+	if (!err && m->largest)
+		err = fan_why_set(why, FAN_E_CONFIG, "largest: only where hosts are attached");
+	return err;
 }
 
 /* A topology that is being built. */
@@ -130,8 +145,9 @@ struct maker {
 	struct fan_topo *t;
 	const struct fan_make *m;
 	struct fan_rng rng;
-	uint32_t *rack; /* a place for a host each: its switch */
-	uint32_t places;
+	uint32_t *rack; /* a place for a host each: its switch, or the first of its rails */
+	uint32_t places, racks;
+	bool attaching;
 };
 
 static int add_switch(struct maker *k, char letter, uint32_t number)
@@ -175,6 +191,7 @@ static int add_places(struct maker *k, uint32_t first, uint32_t racks, uint32_t 
 
 	if (each == 0)
 		each = (hosts + racks - 1) / racks;
+	k->racks = racks;
 	k->places = each * racks;
 	k->rack = calloc((size_t)k->places + 1, sizeof *k->rack);
 	if (!k->rack)
@@ -192,7 +209,26 @@ static int add_host(struct maker *k, const char *word, uint32_t number, enum fan
 	snprintf(name, sizeof name, "%s%u", word, number + 1);
 	int err = fan_topo_add_node(k->t, name, kind,
 				    kind == FAN_NODE_SERVER ? k->m->server_gbps : 0);
-	return err ? err : fan_topo_add_link(k->t, k->t->nodes - 1, rack, k->m->link_gbps);
+	uint32_t links = k->m->shape == FAN_SHAPE_RAILS && !k->attaching ? k->m->rails : 1;
+	for (uint32_t i = 0; i < links && !err; i++)
+		err = fan_topo_add_link(k->t, k->t->nodes - 1, rack + i, k->m->link_gbps);
+	return err;
+}
+
+/* More hosts than places: which numbers would do. */
+static int too_many(const struct maker *k, struct fan_why *why)
+{
+	uint32_t hosts = k->m->workers + k->m->servers, even = 2;
+	uint32_t each = k->racks ? (hosts + k->racks - 1) / k->racks : hosts;
+	char fewer[WORD_BYTES] = "";
+
+	if (k->places > k->m->servers)
+		snprintf(fewer, sizeof fewer, "workers=%u, or ", k->places - k->m->servers);
+	while ((uint64_t)even * even * even / 4 < hosts)
+		even += 2;
+	bool wider = k->m->shape == FAN_SHAPE_FAT_TREE && !k->m->hosts;
+	return fan_why_set(why, FAN_E_CONFIG, "too many: %u hosts, places for %u; %s%s=%u", hosts,
+			   k->places, fewer, wider ? "k" : "hosts", wider ? even : each);
 }
 
 static int add_hosts(struct maker *k, struct fan_why *why)
@@ -200,9 +236,7 @@ static int add_hosts(struct maker *k, struct fan_why *why)
 	int err = FAN_OK;
 
 	if (k->m->workers + k->m->servers > k->places)
-		return fan_why_set(why, FAN_E_CONFIG,
-				   "%u workers and %u servers, and places for %u hosts",
-				   k->m->workers, k->m->servers, k->places);
+		return too_many(k, why);
 	fan_rng_shuffle(&k->rng, k->rack, k->places);
 	for (uint32_t i = 0; i < k->m->workers && !err; i++)
 		err = add_host(k, "W", i, FAN_NODE_WORKER, k->rack[i]);
@@ -264,27 +298,72 @@ static int make_fat_tree(struct maker *k, struct fan_why *why)
 	return err ? err : add_places(k, 0, racks, k->m->hosts ? k->m->hosts : half);
 }
 
-int fan_make(struct fan_topo *t, const struct fan_make *m, struct fan_why *why)
+/* The router of a group that has the link to its `other`th other group: as many a router each. */
+static uint32_t router_to(const struct maker *k, uint32_t group, uint32_t other, uint32_t groups)
+{
+	return group * k->m->routers + other * k->m->routers / (groups - 1);
+}
+
+static int make_dragonfly(struct maker *k, struct fan_why *why)
+{
+	uint32_t a = k->m->routers, most = a * k->m->global + 1;
+	uint32_t groups = k->m->groups ? k->m->groups : most;
+
+	if (groups > most)
+		return fan_why_set(why, FAN_E_CONFIG,
+				   "groups: %u routers with %u global links each join %u groups; "
+				   "groups=%u, or global=%u",
+				   a, k->m->global, most, most, (groups - 2) / a + 1);
+	int bad = FAN_OK;
+	for (uint32_t i = 0; i < groups * a && !bad; i++)
+		bad = add_switch(k, 'D', i);
+	for (uint32_t i = 0; i < groups * a && !bad; i++)
+		for (uint32_t j = i + 1; j < (i / a + 1) * a && !bad; j++)
+			bad = fan_topo_add_link(k->t, i, j, k->m->link_gbps);
+	for (uint32_t g = 0; g < groups && !bad; g++)
+		for (uint32_t h = g + 1; h < groups && !bad; h++)
+			bad = fan_topo_add_link(k->t, router_to(k, g, h - 1, groups),
+						router_to(k, h, g, groups), k->m->link_gbps);
+	return bad ? bad : add_places(k, 0, groups * a, k->m->hosts);
+}
+
+static int make_rails(struct maker *k)
+{
+	uint32_t groups = k->m->groups ? k->m->groups : 1, switches = groups * k->m->rails;
+	int err = FAN_OK;
+
+	for (uint32_t i = 0; i < switches && !err; i++)
+		err = add_switch(k, 'T', i);
+	for (uint32_t i = 0; i < k->m->spines && !err; i++)
+		err = add_switch(k, 'S', i);
+	for (uint32_t i = 0; i < switches * k->m->spines && !err; i++)
+		err = fan_topo_add_link(k->t, i / k->m->spines, switches + i % k->m->spines,
+					k->m->link_gbps);
+	if (!err)
+		err = add_places(k, 0, groups, k->m->hosts);
+	for (uint32_t i = 0; i < k->places && !err; i++)
+		k->rack[i] *= k->m->rails;
+	return err;
+}
+
+int fan_make_network(struct fan_topo *t, const struct fan_make *m, struct fan_why *why)
 {
 	struct maker k = {.t = t, .m = m, .rng = {m->seed}};
 	int err;
 
 	fan_topo_init(t);
 	why->text[0] = '\0';
-	if (m->shape == FAN_SHAPE_FAT_TREE)
-		err = make_fat_tree(&k, why);
-	else if (m->shape == FAN_SHAPE_LEAF_SPINE)
-		err = make_leaf_spine(&k);
-	else
-		err = make_plain(&k);
+	switch (m->shape) {
+	case FAN_SHAPE_FAT_TREE: err = make_fat_tree(&k, why); break;
+	case FAN_SHAPE_LEAF_SPINE: err = make_leaf_spine(&k); break;
+	case FAN_SHAPE_DRAGONFLY: err = make_dragonfly(&k, why); break;
+	case FAN_SHAPE_RAILS: err = make_rails(&k); break;
+	default: err = make_plain(&k);
+	}
 	if (!err)
 		err = choose_capacities(&k);
 	if (!err)
 		err = add_hosts(&k, why);
-	if (!err)
-		err = fan_topo_add_all(t, "job");
-	if (!err)
-		err = fan_topo_seal(t, why);
 	free(k.rack);
 	if (err == FAN_E_INVALID)
 		err = fan_why_set(why, FAN_E_CONFIG, "more than %d nodes or %d links",
@@ -294,12 +373,26 @@ int fan_make(struct fan_topo *t, const struct fan_make *m, struct fan_why *why)
 	return err;
 }
 
+int fan_make(struct fan_topo *t, const struct fan_make *m, struct fan_why *why)
+{
+	int err = fan_make_network(t, m, why);
+
+	if (!err)
+		err = fan_topo_add_all(t, "job");
+	if (!err)
+		err = fan_topo_seal(t, why);
+	if (err)
+		fan_topo_free(t);
+	return err;
+}
+
 /* ---- hosts for a network without ---- */
 
 int fan_attach_parse(struct fan_attach *a, const char *text, struct fan_why *why)
 {
-	static const char *const known[] = {"workers", "servers",    "link",	     "server",
-					    "switch",  "switch_max", "programmable", "seed"};
+	static const char *const known[] = {"workers",	    "servers", "link",
+					    "server",	    "switch",  "switch_max",
+					    "programmable", "seed",    "largest"};
 
 	*a = (struct fan_attach){.make = defaults};
 	a->make.server_gbps = 0; /* what its link brings */
@@ -313,7 +406,7 @@ int fan_attach_parse(struct fan_attach *a, const char *text, struct fan_why *why
 			return fan_why_set(
 				why, FAN_E_CONFIG,
 				"\"%.*s\": expected workers, servers, link, server, switch, "
-				"switch_max, programmable or seed",
+				"switch_max, programmable, seed or largest",
 				(int)(bytes < WORD_BYTES ? bytes : WORD_BYTES), p);
 		a->link_given = a->link_given || strncmp(p, "link=", 5) == 0;
 		a->switch_given = a->switch_given || strncmp(p, "switch=", 7) == 0;
@@ -356,19 +449,107 @@ static int attach_hosts(struct maker *k, const char *word, uint32_t count, enum 
 			number++;
 		if (!link_given)
 			m.link_gbps = fastest_link(k->t, rack);
-		err = add_host(&(struct maker){.t = k->t, .m = &m}, word, number, kind, rack);
+		err = add_host(&(struct maker){.t = k->t, .m = &m, .attaching = true}, word, number,
+			       kind, rack);
 	}
+	return err;
+}
+
+/* The pieces of a network: each has nodes from which no link leads to those of another. */
+struct pieces {
+	uint32_t *of;	       /* of a node: the first node of its piece */
+	uint32_t count, first; /* and the largest one */
+	uint32_t largest;
+};
+
+static bool find_pieces(const struct fan_topo *t, struct pieces *p)
+{
+	uint32_t *size = calloc((size_t)t->nodes + 1, sizeof *size);
+
+	*p = (struct pieces){.of = calloc((size_t)t->nodes + 1, sizeof *p->of)};
+	for (uint32_t i = 0; p->of && i < t->nodes; i++)
+		p->of[i] = i;
+	for (bool more = p->of != NULL; more;) { /* ends: each turn lowers a number */
+		more = false;
+		for (uint32_t i = 0; i < t->links; i++) {
+			uint32_t *a = &p->of[t->link[i].a], *b = &p->of[t->link[i].b];
+			more |= *a != *b;
+			*a = *b = *a < *b ? *a : *b;
+		}
+	}
+	for (uint32_t i = 0; size && p->of && i < t->nodes; i++) {
+		p->count += p->of[i] == i;
+		if (++size[p->of[i]] > p->largest) {
+			p->largest = size[p->of[i]];
+			p->first = p->of[i];
+		}
+	}
+	free(size);
+	return p->count > 0;
+}
+
+/* Drop the nodes that are not of the largest piece, and their links. */
+static void keep_largest(struct fan_topo *t, const struct pieces *p)
+{
+	uint32_t nodes = 0, links = 0, *now = p->of; /* a node's number from here on */
+
+	for (uint32_t i = 0; i < t->links; i++)
+		if (p->of[t->link[i].a] == p->first)
+			t->link[links++] = t->link[i];
+	for (uint32_t i = 0; i < t->nodes; i++) {
+		if (p->of[i] != p->first)
+			continue;
+		t->node[nodes] = t->node[i];
+		now[i] = nodes++;
+	}
+	for (uint32_t i = 0; i < links; i++) {
+		t->link[i].a = now[t->link[i].a];
+		t->link[i].b = now[t->link[i].b];
+	}
+	t->nodes = nodes;
+	t->links = links;
+}
+
+/* Hosts that are spread over a network have to reach each other. */
+static int check_pieces(struct fan_topo *t, bool largest, struct fan_why *why)
+{
+	struct pieces p;
+	uint32_t other = 0;
+	int err = find_pieces(t, &p) ? FAN_OK : FAN_E_NOMEM;
+
+	while (!err && other < t->nodes && p.of[other] == p.first)
+		other++;
+	if (!err && largest)
+		keep_largest(t, &p);
+	else if (!err && p.count > 1)
+		err = fan_why_set(why, FAN_E_CONFIG,
+				  "the network is in %u pieces: %u of its %u nodes hang together "
+				  "with \"%s\", but not \"%s\"; add links, or attach hosts with "
+				  "largest=1 and leave out the rest",
+				  p.count, p.largest, t->nodes, t->node[p.first].name,
+				  t->node[other].name);
+	free(p.of);
 	return err;
 }
 
 int fan_attach(struct fan_topo *t, const struct fan_attach *a, struct fan_why *why)
 {
+	int err = fan_attach_hosts(t, a, why);
+
+	if (!err && t->jobs == 0)
+		err = fan_topo_add_all(t, "job");
+	return err ? err : fan_topo_seal(t, why);
+}
+
+int fan_attach_hosts(struct fan_topo *t, const struct fan_attach *a, struct fan_why *why)
+{
 	struct maker k = {.t = t, .m = &a->make, .rng = {a->make.seed}};
 	int err = FAN_OK;
 
+	err = check_pieces(t, a->make.largest, why);
 	k.rack = calloc((size_t)t->nodes + 1, sizeof *k.rack);
-	if (!k.rack)
-		return FAN_E_NOMEM;
+	if (!k.rack || err)
+		goto out;
 	for (uint32_t i = 0; i < t->nodes; i++)
 		if (t->node[i].kind == FAN_NODE_SWITCH)
 			k.rack[k.places++] = i;
@@ -382,11 +563,11 @@ int fan_attach(struct fan_topo *t, const struct fan_attach *a, struct fan_why *w
 	if (!err)
 		err = attach_hosts(&k, "W", a->make.workers, FAN_NODE_WORKER, a->make.servers,
 				   a->link_given);
+out:
+	err = err || k.rack ? err : FAN_E_NOMEM;
 	free(k.rack);
-	if (!err && t->jobs == 0)
-		err = fan_topo_add_all(t, "job");
 	if (err == FAN_E_INVALID)
 		err = fan_why_set(why, FAN_E_CONFIG, "more than %d nodes or %d links",
 				  FAN_TOPO_NODES_MAX, FAN_TOPO_LINKS_MAX);
-	return err ? err : fan_topo_seal(t, why);
+	return err;
 }

@@ -14,6 +14,7 @@
 #include "cmd/end.h"
 #include "file/file.h"
 #include "page/page.h"
+#include "plan/network.h"
 #include "sim/model.h"
 #include "sim/outcome.h"
 
@@ -135,7 +136,8 @@ static error_t take(int key, char *arg, struct argp_state *state)
 		break;
 	case ARGP_KEY_END:
 		if (!a->file && !a->layers)
-			argp_error(state, "expected a scenario: fanin sim SCENARIO.json");
+			argp_error(state, "expected a scenario: fanin sim SCENARIO.json, or a "
+					  "network: fanin sim fat-tree:k=4,workers=16");
 		if ((a->sweeps || a->variants) && (a->trace || a->pcap || a->chrome_trace))
 			argp_error(
 				state,
@@ -151,7 +153,7 @@ static error_t take(int key, char *arg, struct argp_state *state)
 static const struct argp argp = {
 	.options = options,
 	.parser = take,
-	.args_doc = "SCENARIO.json",
+	.args_doc = "SCENARIO.json|TOPOLOGY",
 	.doc = "Run a scenario in virtual time, with the same protocol objects as the daemons.\v"
 	       "doc/sim.md describes scenarios and results.",
 };
@@ -167,6 +169,38 @@ json_t *sim_load(const char *file, char *why)
 	if (!root)
 		snprintf(why, SIM_WHY_BYTES, "%s:%d:%d: %s", file, e.line, e.column, e.text);
 	return root;
+}
+
+/* Does the file begin as XML does? */
+static bool is_xml(const char *file)
+{
+	FILE *f = fan_file_stream(file, FAN_FILE_INPUT, (char[SIM_WHY_BYTES]){0}, SIM_WHY_BYTES);
+	int c = f ? fgetc(f) : EOF;
+
+	while (f && (c == ' ' || c == '\n' || c == '\r' || c == '\t' || c == 0xef || c == 0xbb ||
+		     c == 0xbf))
+		c = fgetc(f);
+	if (f)
+		fclose(f);
+	return c == '<';
+}
+
+/* A scenario; or a network, as fanin plan takes it, for which there is one job of all its workers.
+ */
+static json_t *load_scenario(const char *file, char *why)
+{
+	const char *slash = strrchr(file, '/'), *from = slash ? slash + 1 : file;
+	bool made = fan_network_is_made(file);
+	json_t *root = made || is_xml(file) ? NULL : sim_load(file, why);
+
+	if (!made && !root && *why)
+		return NULL;
+	if (root && (!json_object_get(root, "nodes") || json_object_get(root, "topology")))
+		return root;
+	json_decref(root);
+	return json_pack("{s:{s:s, s:{}, s:{}, s:{}, s:{}}, s:[{s:s}]}", "topology", "from",
+			 made ? file : from, "workers", "switches", "servers", "links", "jobs",
+			 "model", "resnet50");
 }
 
 static double real(const json_t *o, const char *key)
@@ -212,7 +246,10 @@ static void print_sweep(const json_t *root)
 			printf("%9.3f ", g[i].mean / g[0].mean);
 		else
 			printf("%9s ", "-");
-		printf("%8u\n", g[i].failed);
+		printf("%8u", g[i].failed);
+		if (g[i].why)
+			printf("  %s: %s", g[i].job ? g[i].job : "a job", g[i].why);
+		putchar('\n');
 	}
 	free(g);
 }
@@ -276,7 +313,7 @@ int cmd_sim(int argc, char **argv)
 	    !cmd_can_write("sim", "report", a.report ? a.report : ""))
 		return WRONG;
 	errno = 0;
-	json_t *root = sim_load(a.file, why), *result = NULL;
+	json_t *root = load_scenario(a.file, why), *result = NULL;
 	json_t *plan = root && a.plan ? sim_load(a.plan, why) : NULL;
 	bool whole = root && (plan || !a.plan) && sim_variants_read(&a, why) == 0;
 	if (plan)

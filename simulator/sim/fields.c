@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "plan/network.h"
+
 #define WORDS_BYTES 160
 #define WHOLE_MAX   9007199254740992.0 /* 2^53: beyond, a double is not exact */
 
@@ -42,38 +44,12 @@ void fan_reader_leave(struct fan_reader *r, size_t length)
 	r->path[length] = '\0';
 }
 
-/* How many letters must be put in, taken out, changed or swapped with the next one to make
- * one word of the other. */
-static size_t edits(const char *a, const char *b)
-{
-	size_t row[3][FAN_FIELD_NAME + 1], n = strlen(a), m = strlen(b);
-	if (n > FAN_FIELD_NAME || m > FAN_FIELD_NAME)
-		return SIZE_MAX;
-	for (size_t j = 0; j <= m; j++)
-		row[0][j] = j;
-	for (size_t i = 1; i <= n; i++) {
-		size_t *now = row[i % 3], *last = row[(i - 1) % 3], *before = row[(i + 1) % 3];
-		now[0] = i;
-		for (size_t j = 1; j <= m; j++) {
-			size_t least = last[j - 1] + (a[i - 1] != b[j - 1]);
-			least = last[j] + 1 < least ? last[j] + 1 : least;
-			least = now[j - 1] + 1 < least ? now[j - 1] + 1 : least;
-			bool swapped =
-				i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
-			if (swapped && before[j - 2] + 1 < least)
-				least = before[j - 2] + 1;
-			now[j] = least;
-		}
-	}
-	return row[n % 3][m];
-}
-
 const char *fan_fields_nearest(const struct fan_field *fields, unsigned count, const char *key)
 {
 	const char *best = NULL;
 	size_t least = strlen(key) / 3 + 2;
 	for (unsigned i = 0; i < count; i++) {
-		size_t n = edits(key, fields[i].key);
+		size_t n = fan_word_edits(key, fields[i].key);
 		if (n < least) {
 			least = n;
 			best = fields[i].key;

@@ -67,6 +67,15 @@ static void add_run(struct fan_outcome *g, const json_t *run, double (*figure)(c
 {
 	unsigned failed = (unsigned)json_integer_value(json_object_get(run, "failed_jobs"));
 	double v = failed ? NAN : figure(run);
+	size_t i;
+	json_t *job;
+	json_array_foreach (json_object_get(run, "jobs"), i, job) {
+		const char *error = json_string_value(json_object_get(job, "error"));
+		if (error && !g->why) {
+			g->job = json_string_value(json_object_get(job, "name"));
+			g->why = error;
+		}
+	}
 	g->runs++;
 	g->failed += failed;
 	g->jobs += (unsigned)json_array_size(json_object_get(run, "jobs"));

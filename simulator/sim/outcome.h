@@ -17,6 +17,7 @@ struct fan_outcome {
 	double mean, low, high;		   /* of the figure; NAN: no run has it */
 	unsigned counted, runs;		   /* runs that have the figure; all */
 	unsigned failed, jobs;		   /* jobs that failed; all */
+	const char *job, *why;		   /* the first that failed, and its error; of `result` */
 };
 
 /* Does the sweep go over seeds, or over variants? */

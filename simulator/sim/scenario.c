@@ -161,8 +161,10 @@ int fan_scenario_read(struct fan_scenario *s, const json_t *root, struct fan_rea
 	s->sample_ns = 100000;
 	r->path[0] = '\0';
 	json_t *planned = fan_scenario_planned(root, r);
-	int bad = planned ? read_all(s, planned, r) : -1;
+	json_t *given = planned ? fan_scenario_given(planned, r) : NULL;
+	int bad = given ? read_all(s, given, r) : -1;
 	json_decref(planned);
+	json_decref(given);
 	if (bad)
 		fan_scenario_free(s);
 	return bad;

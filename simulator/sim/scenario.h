@@ -164,6 +164,11 @@ int fan_scenario_seat_shared(struct fan_scenario *s, struct fan_sim *sim,
 /* The scenario with its plan worked in: a job for each part, and "routes".  A new reference;
  * NULL with r->why. */
 json_t *fan_scenario_planned(const json_t *root, struct fan_reader *r);
+
+/* The scenario with its topology as nodes and links, if a text or a file says it.  A new reference;
+ * NULL with r->why. */
+json_t *fan_scenario_given(const json_t *root, struct fan_reader *r);
+
 int fan_scenario_read_routes(struct fan_scenario *s, const json_t *root, struct fan_reader *r);
 
 /* A job's "cut": the part of each layer that it reduces; and its "joins". */

@@ -6,7 +6,6 @@
 #include "core/base/err.h"
 #include "plan/algorithm.h"
 #include "plan/eval.h"
-#include "plan/graphml.h"
 #include "plan/topo_json.h"
 #include "plan/topo_make.h"
 

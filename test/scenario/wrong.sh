@@ -43,6 +43,44 @@ text '{"topology": {"nodes": []}}' 'bad.json: topology.nodes: expected an array 
 rm bad.json
 refuse 'bad.json: No such file or directory'
 
+# Networks as planners have them, and what is wrong with some.
+network() { # TOPOLOGY MESSAGE, or nothing: it is right
+        printf '{"topology": %s, "jobs": [{"model": {"numel": 1000}}]}' "$1" >bad.json
+        if [ -n "$2" ]; then
+                refuse "$2"
+        else
+                "$fanin" sim bad.json -q || { echo "$1 fails"; failed=1; }
+        fi
+}
+network '"fat-tree:k=4,workers=16"' ''
+network '{"from": "dragonfly:workers=8", "switches": {"policy": "atp"}, "links": {"loss": 0.01}}' ''
+network '"rails:workers=4,servers=1"' ''
+network '"fat-tree:k=4,workers=17"' 'topology: fat-tree:k=4,workers=17: too many: 17 hosts, places for 16; workers=16, or k=6'
+network '"fat-tree:k=4,wheels=2"' 'topology: fat-tree:k=4,wheels=2: "wheels": expected k, leaves'
+network '"nowhere.json"' 'nowhere.json: No such file'
+network '{"from": 7}' 'topology.from: expected fat-tree'
+network '{"from": "star", "swithces": {}}' 'topology.swithces: no such key; did you mean "switches"?'
+network '{"from": "star", "links": []}' 'topology.links: expected an object'
+network '{"from": "star", "attach": "workers=3"}' 'topology: star: attach: it is made with hosts already'
+network '{"from": "star", "switches": {"slost": 1}}' 'topology.nodes[0].slost: no such key; did you mean "slots"?'
+printf '{"nodes": [{"name": "w", "kind": "worker"}, {"name": "v", "kind": "worker"},
+ {"name": "ein s", "kind": "switch", "gbps": 5, "gpbs": 1}],
+ "links": [{"a": "w", "b": "ein s", "gbps": 10}, {"a": "ein s", "b": "w", "gbps": 10},
+  {"a": "v", "b": "ein s", "gbps": 10}]}' >net.json
+network '"net.json"' 'topology: net.json: nodes[2].gpbs: no such key; did you mean "gbps"?'
+sed -i 's/, "gpbs": 1//' net.json
+network '"net.json"' ''
+"$fanin" sim net.json -q --set 'jobs.0.model={"numel": 1000}' --set topology.switches.slots=16 ||
+        { echo 'net.json alone fails'; failed=1; }
+"$fanin" sim star:workers=3 -q --json - --set 'jobs.0.model={"numel": 1000}' >out.json || failed=1
+grep -q '"workers": 3' out.json || { echo 'star:workers=3 alone fails'; failed=1; }
+rm -f out.json
+
+# A job of a sweep that failed says why.
+printf '%s' "$good" >bad.json
+if "$fanin" sim bad.json --sweep limit_s=0.00001,10 >out; then echo 'a failed job, and status 0'; failed=1; fi
+grep -Eq '^limit_s=1e-0?5 .* 1  j: not over at limit_s$' out || { echo 'the sweep does not say why:'; cat out; failed=1; }
+
 printf '%s' "$good" >bad.json
 "$fanin" sim bad.json -q || { echo 'the good one fails'; failed=1; }
 set_to() { # KEY=VALUE MESSAGE
@@ -126,7 +164,7 @@ ways='{"a": "w*", "b": "c24", "gbps": 10}, {"a": "c0", "b": "ps", "gbps": 10}'
 up='ps'
 for n in $(seq 0 24); do
         chain="$chain, {\"name\": \"c$n\", \"kind\": \"switch\", \"policy\": \"atp\", \"server\": \"$up\"}"
-        [ $n = 0 ] || ways="$ways, {\"a\": \"c$n\", \"b\": \"$up\", \"gbps\": 10}"
+        [ "$n" = 0 ] || ways="$ways, {\"a\": \"c$n\", \"b\": \"$up\", \"gbps\": 10}"
         up=c$n
 done
 text "{\"topology\": {\"nodes\": [$chain], \"links\": [$ways]}, \"jobs\": [{\"model\": {\"numel\": 1}}]}" \

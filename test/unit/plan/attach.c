@@ -3,7 +3,6 @@
 #include "rig.h"
 
 #include "plan/algorithm.h"
-#include "plan/graphml.h"
 
 /* test/data/ring.graphml, five switches, with these hosts. */
 static int load_ring(struct fan_topo *t, const char *attach, struct fan_why *why)
@@ -102,12 +101,42 @@ static void attach__refuses_with_a_cause(void **state)
 	}
 }
 
+static void attach__names_pieces(void **state)
+{
+	(void)state;
+	static const char *const text =
+		"<graph><node id=\"a\"/><node id=\"b\"/><node id=\"c\"/><node id=\"d\"/>"
+		"<edge source=\"b\" target=\"c\"/></graph>";
+	struct fan_topo t;
+	struct fan_attach a;
+	struct fan_why why = {""};
+	json_t *o = fan_graphml_to_json(text, strlen(text), &why);
+	assert_int_equal(fan_attach_parse(&a, "workers=2,link=10", &why), FAN_OK);
+	assert_int_equal(fan_topo_from_json_attach(&t, o, &a, &why), FAN_E_CONFIG);
+	json_decref(o);
+	assert_string_equal(
+		why.text, "the network is in 3 pieces: 2 of its 4 nodes hang together with \"b\", "
+			  "but not \"a\"; add links, or attach hosts with largest=1 and leave out "
+			  "the rest");
+	why.text[0] = '\0';
+	o = fan_graphml_to_json(text, strlen(text), &why);
+	assert_int_equal(fan_attach_parse(&a, "workers=3,link=10,largest=1", &why), FAN_OK);
+	assert_int_equal(fan_topo_from_json_attach(&t, o, &a, &why), FAN_OK);
+	json_decref(o);
+	assert_int_equal(t.nodes, 2 + 4);
+	assert_int_equal(t.links, 1 + 4);
+	assert_string_equal(t.node[t.link[0].a].name, "b");
+	assert_string_equal(t.node[t.link[0].b].name, "c");
+	fan_topo_free(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(attach__hosts_in_turn_at_the_rate_of_their_switch),
 		cmocka_unit_test(attach__the_seed_decides_and_links_follow),
 		cmocka_unit_test(attach__refuses_with_a_cause),
+		cmocka_unit_test(attach__names_pieces),
 	};
 	return RUN(tests);
 }

@@ -2,7 +2,6 @@
 #include "rig.h"
 
 #include "plan/algorithm.h"
-#include "plan/graphml.h"
 
 static void graphml__names_kinds_and_rates(void **state)
 {
@@ -34,6 +33,47 @@ static void graphml__names_kinds_and_rates(void **state)
 	fan_topo_free(&t);
 }
 
+/* A network of two switches in a file that has these edges. */
+static double rate_of(const char *edges, const char *direction)
+{
+	char text[1024];
+	struct fan_topo t;
+	struct fan_why why = {""};
+	struct fan_attach a;
+	snprintf(text, sizeof text,
+		 "<graphml><key id=\"k\" attr.name=\"gbps\"/><graph edgedefault=\"%s\">"
+		 "<node id=\"a\"/><node id=\"b\"/>%s</graph></graphml>",
+		 direction, edges);
+	json_t *o = fan_graphml_to_json(text, strlen(text), &why);
+	assert_non_null(o);
+	assert_int_equal(fan_attach_parse(&a, "workers=2,servers=1", &why), FAN_OK);
+	if (fan_topo_from_json_attach(&t, o, &a, &why))
+		fail_msg("%s", why.text);
+	json_decref(o);
+	double gbps = t.link[0].gbps;
+	assert_int_equal(t.links, 1 + 3);
+	fan_topo_free(&t);
+	return gbps;
+}
+
+#define EDGE(a, b, more)                                                                           \
+	"<edge source=\"" a "\" target=\"" b "\"" more "><data key=\"k\">10</data></edge>"
+
+static void graphml__opposite_edges_are_one_link_where_they_are_directed(void **state)
+{
+	(void)state;
+	const char *both = EDGE("a", "b", "") EDGE("b", "a", "");
+	assert_near(rate_of(both, "undirected"), 20, 0);
+	assert_near(rate_of(both, "directed"), 10, 0);
+	assert_near(rate_of(EDGE("a", "b", "") EDGE("a", "b", ""), "directed"), 20, 0);
+	assert_near(rate_of(EDGE("a", "b", " directed=\"true\"")
+				    EDGE("b", "a", " directed=\"true\""),
+			    "undirected"),
+		    10, 0);
+	assert_near(rate_of(EDGE("a", "b", " directed=\"false\"") EDGE("b", "a", ""), "directed"),
+		    10, 0);
+}
+
 static void graphml__refuses_with_line_and_cause(void **state)
 {
 	(void)state;
@@ -60,6 +100,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(graphml__names_kinds_and_rates),
+		cmocka_unit_test(graphml__opposite_edges_are_one_link_where_they_are_directed),
 		cmocka_unit_test(graphml__refuses_with_line_and_cause),
 	};
 	return RUN(tests);

@@ -45,7 +45,15 @@ static const struct {
 	{LINKS("{\"a\":4,\"b\":\"S1\",\"gbps\":1}"),
 	 "links[0].a: expected the name of a node, got 4"},
 	{LINKS(LINK("S1", "S1")), "links[0].b: a link from \"S1\" to itself"},
-	{LINKS(LINK("W1", "S1") "," LINK("S1", "W1")), "as links[0] does already"},
+	{LINKS(LINK("W1", "S1") ",{\"a\":\"W1\",\"b\":\"S1\",\"gbps\":2,\"directed\":1}"),
+	 "links[1].directed: expected true or false, got 1"},
+	{"{\"nodes\":[],\"links\":[]}", "nodes: there is none: the file is blank"},
+	{"{" GOOD_NODES "," GOOD_LINKS ",\"job\":[]}", "job: no such key; did you mean \"jobs\"?"},
+	{NODE("\"name\":\"x\",\"kind\":\"switch\",\"gpbs\":100"),
+	 "nodes[0].gpbs: no such key; did you mean \"gbps\"?"},
+	{LINKS("{\"a\":\"W1\",\"b\":\"S1\",\"gbps\":2,\"loss\":1}"), "links[0].loss: no such key"},
+	{JOBS("{\"name\":\"a\",\"wieght\":3}"),
+	 "jobs[0].wieght: no such key; did you mean \"weight\"?"},
 	{LINKS(LINK("W1", "S1")), "worker \"W1\" (nodes[0]) cannot reach server \"PS\" (nodes[2])"},
 	{LINKS("{\"a\":\"W1\",\"b\":\"S1\",\"gbps\":2,\"delay_us\":-1}"), "links[0].delay_us"},
 	{LINKS("{\"a\":\"W1\",\"b\":\"S1\",\"gbps\":2,\"background_gbps\":2}"),
@@ -105,6 +113,37 @@ static void topo_json__jobs_as_told(void **state)
 	fan_topo_free(&t);
 }
 
+/* Cables side by side are one link; of directed ones, each direction adds up alone. */
+static void topo_json__links_side_by_side_are_one(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *first, *second;
+		double gbps;
+	} pair[] = {
+		{LINK("W1", "S1"), LINK("S1", "W1"), 6},
+		{"{\"a\":\"W1\",\"b\":\"S1\",\"gbps\":3,\"directed\":true}",
+		 "{\"a\":\"S1\",\"b\":\"W1\",\"gbps\":3,\"directed\":true}", 3},
+		{"{\"a\":\"W1\",\"b\":\"S1\",\"gbps\":3,\"directed\":true}",
+		 "{\"a\":\"S1\",\"b\":\"W1\",\"gbps\":2,\"directed\":true}", 2},
+		{"{\"a\":\"W1\",\"b\":\"S1\",\"gbps\":3,\"directed\":true}",
+		 "{\"a\":\"W1\",\"b\":\"S1\",\"gbps\":1,\"directed\":true}", 4},
+		{"{\"a\":\"W1\",\"b\":\"S1\",\"gbps\":3,\"directed\":true}", LINK("W1", "S1"), 3},
+	};
+	for (unsigned i = 0; i < sizeof pair / sizeof pair[0]; i++) {
+		char text[1024];
+		struct fan_topo t;
+		struct fan_why why;
+		snprintf(text, sizeof text, LINKS("%s,%s," LINK("S1", "PS")), pair[i].first,
+			 pair[i].second);
+		if (fan_topo_parse(&t, text, strlen(text), &why))
+			fail_msg("%s: %s", text, why.text);
+		assert_int_equal(t.links, 2);
+		assert_near(t.link[0].gbps, pair[i].gbps, 1e-12);
+		fan_topo_free(&t);
+	}
+}
+
 static void topo_json__the_same_after_a_round_trip(void **state)
 {
 	(void)state;
@@ -131,6 +170,7 @@ int main(void)
 		cmocka_unit_test(topo_json__refuses_with_path_and_cause),
 		cmocka_unit_test(topo_json__one_job_of_all_unless_told),
 		cmocka_unit_test(topo_json__jobs_as_told),
+		cmocka_unit_test(topo_json__links_side_by_side_are_one),
 		cmocka_unit_test(topo_json__the_same_after_a_round_trip),
 	};
 	return RUN(tests);

@@ -62,6 +62,25 @@ static void make__other_shapes(void **state)
 	assert_int_equal(count_kind(&l, FAN_NODE_SWITCH), 5);
 	assert_int_equal(l.links, 6 + 9);
 	fan_topo_free(&l);
+	struct fan_topo d = rig_make("dragonfly:workers=35");
+	assert_int_equal(count_kind(&d, FAN_NODE_SWITCH), 9 * 4);
+	assert_int_equal(d.links, 9 * 6 + 9 * 8 / 2 + 36);
+	for (uint32_t i = 0; i < 36; i++) /* 3 in the group, 2 to others, a host */
+		assert_int_equal(d.node[i].degree, 3 + 2 + 1);
+	fan_topo_free(&d);
+	struct fan_topo r = rig_make("rails:rails=4,groups=2,spines=3,workers=7");
+	assert_int_equal(count_kind(&r, FAN_NODE_SWITCH), 8 + 3);
+	assert_int_equal(r.links, 8 * 3 + 8 * 4);
+	for (uint32_t i = 0; i < r.nodes; i++) {
+		if (r.node[i].kind == FAN_NODE_SWITCH)
+			continue;
+		assert_int_equal(r.node[i].degree, 4);
+		for (uint32_t k = 1; k < 4; k++) /* the rails of one group, in order */
+			assert_int_equal(fan_arc_to(&r, r.out[r.node[i].first + k]),
+					 fan_arc_to(&r, r.out[r.node[i].first]) + k);
+		assert_int_equal(fan_topo_rack(&r, i) % 4, 0);
+	}
+	fan_topo_free(&r);
 }
 
 static void make__refuses(void **state)
@@ -78,7 +97,15 @@ static void make__refuses(void **state)
 		{"fat-tree:k=4 workers=3", "expected a comma"},
 		{"fat-tree:wheels=4", "\"wheels\": expected k"},
 		{"fat-tree:k=64", "more than 16384 nodes or 65536 links"},
-		{"fat-tree:k=4,workers=16", "16 workers and 1 servers, and places for 16"},
+		{"fat-tree:k=4,workers=16",
+		 "too many: 17 hosts, places for 16; workers=15, or k=6"},
+		{"fat-tree:k=4,workers=16,servers=2",
+		 "too many: 18 hosts, places for 16; workers=14, or k=6"},
+		{"leaf-spine:leaves=2,hosts=3,workers=6",
+		 "too many: 7 hosts, places for 6; workers=5, or hosts=4"},
+		{"star:hosts=1,servers=2,workers=2", "places for 1; hosts=4"},
+		{"star:largest=1", "largest: only where hosts are attached"},
+		{"dragonfly:groups=12,routers=4,global=2", "join 9 groups; groups=9, or global=3"},
 	};
 	for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
 		struct fan_make m;

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "network.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/err.h"
+#include "topo_json.h"
+#include "topo_make.h"
+
+#define WORD_MAX 64
+
+bool fan_network_is_made(const char *from)
+{
+	return fan_make_is(from);
+}
+
+static int make(struct fan_topo *t, const char *from, struct fan_why *why)
+{
+	struct fan_make m;
+	int err = fan_make_parse(&m, from, why);
+
+	if (!err && !m.servers_given)
+		m.servers = 0;
+	return err ? err : fan_make_network(t, &m, why);
+}
+
+static int read(struct fan_topo *t, const char *text, size_t bytes, const struct fan_attach *a,
+		struct fan_why *why)
+{
+	json_error_t e;
+	json_t *root = fan_graphml_is(text, bytes)
+			       ? fan_graphml_to_json(text, bytes, why)
+			       : json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &e);
+
+	if (!root)
+		return fan_why_set(why, FAN_E_CONFIG, "line %d, column %d: not JSON: %s", e.line,
+				   e.column, e.text);
+	int err = fan_topo_network(t, root, a, why);
+	json_decref(root);
+	return err;
+}
+
+json_t *fan_network_json(const char *from, const char *text, size_t bytes, const char *attach,
+			 char *why, size_t why_bytes)
+{
+	struct fan_why cause = {""};
+	struct fan_topo t = {0};
+	struct fan_attach a;
+	json_t *network = NULL;
+	int err = FAN_OK;
+
+	if (attach && !text)
+		err = fan_why_set(&cause, FAN_E_CONFIG, "attach: it is made with hosts already");
+	else if (attach && fan_attach_parse(&a, attach, &cause))
+		err = FAN_E_CONFIG;
+	else if (text)
+		err = read(&t, text, bytes, attach ? &a : NULL, &cause);
+	else
+		err = make(&t, from, &cause);
+	if (!err)
+		network = fan_topo_to_json(&t);
+	fan_topo_free(&t);
+	if (!network)
+		snprintf(why, why_bytes, "%s", cause.text[0] ? cause.text : "out of memory");
+	return network;
+}
+
+size_t fan_word_edits(const char *a, const char *b)
+{
+	size_t row[3][WORD_MAX + 1], n = strlen(a), m = strlen(b);
+
+	if (n > WORD_MAX || m > WORD_MAX)
+		return SIZE_MAX;
+	for (size_t j = 0; j <= m; j++)
+		row[0][j] = j;
+	for (size_t i = 1; i <= n; i++) {
+		size_t *now = row[i % 3], *last = row[(i - 1) % 3], *before = row[(i + 1) % 3];
+		now[0] = i;
+		for (size_t j = 1; j <= m; j++) {
+			size_t least = last[j - 1] + (a[i - 1] != b[j - 1]);
+			least = last[j] + 1 < least ? last[j] + 1 : least;
+			least = now[j - 1] + 1 < least ? now[j - 1] + 1 : least;
+			bool swapped =
+				i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+			if (swapped && before[j - 2] + 1 < least)
+				least = before[j - 2] + 1;
+			now[j] = least;
+		}
+	}
+	return row[n % 3][m];
+}
+
+const char *fan_word_nearest(const char *word, const char *const *words)
+{
+	const char *best = NULL;
+	size_t least = strlen(word) / 3 + 2;
+
+	for (; *words; words++) {
+		size_t n = fan_word_edits(word, *words);
+		if (n < least) {
+			least = n;
+			best = *words;
+		}
+	}
+	return best;
+}
