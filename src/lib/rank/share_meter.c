@@ -380,6 +380,12 @@ double fan_share_meter_counted(double fill, unsigned used)
 	return count < used ? count : used;
 }
 
+double fan_share_meter_step(double count, double fill, bool sets)
+{
+	const double slow = (sets ? FAN_SHARE_METER_SET_STEP : FAN_IN_STEP_FRAGS) * count;
+	return at_least(fill * FAN_SHARE_METER_STEP_MS / FAN_SHARE_METER_FILL_MS, slow);
+}
+
 void fan_share_meter_keep_in_step(struct fan_rank *c, uint64_t now_ns)
 {
 	struct fan_in_step_part lane[FAN_SHARDS_MAX]; /* by connection */
@@ -404,8 +410,7 @@ void fan_share_meter_keep_in_step(struct fan_rank *c, uint64_t now_ns)
 	}
 	const bool mixed = hosts && hosts < used && !is.sets;
 	const double count = mixed ? fan_share_meter_counted(c->meter.fill, used) : used;
-	fan_in_step_bound(lane, connections,
-			  (is.sets ? FAN_SHARE_METER_SET_STEP : FAN_IN_STEP_FRAGS) * count);
+	fan_in_step_bound(lane, connections, fan_share_meter_step(count, c->meter.fill, is.sets));
 	for (unsigned i = 0; i < connections; i++) {
 		struct fan_worker *w = c->connection[i].w;
 		fan_worker_least_timeout(w, fan_share_meter_rto_min_ms(c, parts));

@@ -23,6 +23,7 @@
 #define FAN_SHARE_METER_COUNTED                                                                    \
 	5 /* connections, at least, for which FAN_IN_STEP_FRAGS count together */
 #define FAN_SHARE_METER_FILL_MS	   10 /* as many connections count as bring results for this long */
+#define FAN_SHARE_METER_STEP_MS	   4  /* all parts may have in flight what comes in this time */
 #define FAN_SHARE_METER_SET_STEP   64 /* in place of FAN_IN_STEP_FRAGS while sets are in progress */
 #define FAN_SHARE_METER_RTT_MAX_US (1 << 22)
 
@@ -71,6 +72,12 @@ void fan_share_meter_show(struct fan_rank *c);
  * be in flight: all leave by this rank's link, whose queue must not get longer by their number, but
  * a link that is fast, by which `fill` results come in FAN_SHARE_METER_FILL_MS, takes more. */
 double fan_share_meter_counted(double fill, unsigned used);
+
+/* Fragments of the whole tensor by which a part may be ahead of the last one, if `count`
+ * connections count: FAN_IN_STEP_FRAGS each, or of sets FAN_SHARE_METER_SET_STEP, but as many as
+ * come in FAN_SHARE_METER_STEP_MS where that is more.  The queues of a slow link stay short, and on
+ * a fast one a rank receives and sends in batches. */
+double fan_share_meter_step(double count, double fill, bool sets);
 
 /* The least time-out of a result while so many parts have a share.  Results of one part queue
  * behind contributions to others on the same links, and those of one column behind other columns:

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "core/base/limits.h"
 #include "lib/rank/share_meter.h"
 #include "lib/rank/shares.h"
 
@@ -76,6 +77,23 @@ static void split_slow__a_slow_link_has_no_longer_queue_for_more_connections(voi
 	assert_true(fan_share_meter_counted(FAN_IN_STEP_FRAGS * 60, 8) == 8);
 }
 
+static void split_slow__parts_may_be_further_apart_only_on_a_fast_link(void **state)
+{
+	const double slow = FAN_IN_STEP_FRAGS * HOSTS;
+	const double few = slow * FAN_SHARE_METER_FILL_MS / FAN_SHARE_METER_STEP_MS;
+	const double link_200 = 200e6 / 8 / FAN_PAYLOAD_1500 * FAN_SHARE_METER_FILL_MS / 1e3;
+	(void)state;
+	assert_true(link_200 < few);
+	assert_true(fan_share_meter_step(HOSTS, 0, false) == slow);
+	assert_true(fan_share_meter_step(HOSTS, link_200, false) == slow);
+	assert_true(fan_share_meter_step(HOSTS, few, false) == slow);
+	assert_true(fan_share_meter_step(HOSTS, 3 * few, false) == 3 * slow);
+	assert_true(fan_share_meter_step(HOSTS, link_200, true) ==
+		    FAN_SHARE_METER_SET_STEP * HOSTS);
+	assert_true(fan_share_meter_step(HOSTS, 100 * few, true) ==
+		    fan_share_meter_step(HOSTS, 100 * few, false));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -84,6 +102,7 @@ int main(void)
 			split_slow__a_host_keeps_its_share_where_tensors_take_a_little_longer),
 		cmocka_unit_test(split_slow__which_host_it_is_must_be_clear),
 		cmocka_unit_test(split_slow__a_slow_link_has_no_longer_queue_for_more_connections),
+		cmocka_unit_test(split_slow__parts_may_be_further_apart_only_on_a_fast_link),
 	};
 	return cmocka_run_group_tests_name("split_slow", tests, NULL, NULL);
 }
