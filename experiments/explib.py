@@ -2,7 +2,7 @@
 """What the experiments share: running `fanin sim`, figures, result.json and the page.
 
 An experiment is experiments/NAME/run.  It writes result.json (figures asked and obtained, seed,
-revision, settings), plots.json and from both report.html beside itself, or under --out, and prints the
+revision, settings, plots) and from it report.html beside itself, or under --out, and prints the
 table.  experiments/render writes report.html anew.
 """
 
@@ -134,11 +134,9 @@ class Experiment:
 
     def finish(self):
         os.makedirs(self.out, exist_ok=True)
-        with open(os.path.join(self.out, "result.json"), "w") as file:
-            json.dump({"name": self.name, "title": self.title, "figures": self.figures, "seed": self.args.seed, "revision": self.revision,
-                       "settings": dict(self.settings, quick=self.args.quick)}, file, indent=1)
-            file.write("\n")
-        pages.write_plots(self.out, self.plots)
+        result = {"name": self.name, "title": self.title, "figures": self.figures, "seed": self.args.seed, "revision": self.revision,
+                  "settings": dict(self.settings, quick=self.args.quick)}
+        pages.write_result(self.out, result, self.plots)
         pages.render(self.out)
         print("%-72s %14s %14s  %s" % (self.title, "asked", "obtained", "holds"))
         for row in self.rows():

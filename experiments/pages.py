@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of a recorded experiment, made from what lies beside it: result.json (figures, tables) and
-plots.json (blocks of the pages of `fanin sim`).  Nothing is run."""
+"""The page of a recorded experiment, made from what lies beside it: result.json (figures, tables, and
+as "plots" blocks of the pages of `fanin sim`).  Nothing is run."""
 
 import json
 import os
@@ -106,28 +106,21 @@ def plots_of(page, heading):
     return {"heading": heading, "blocks": [b for b in page["blocks"] if b["kind"] in DRAWN]}
 
 
-def write_plots(folder, plots):
-    path = os.path.join(folder, "plots.json")
-    if not plots:
-        if os.path.exists(path):
-            os.remove(path)
-        return
-    with open(path, "w", encoding="utf-8") as file:
+def write_result(folder, result, plots=()):
+    """result.json; with plots, a line each."""
+    text = json.dumps(result, indent=1)
+    if plots:
         lines = (json.dumps(report.rounded(p), separators=(",", ":")) for p in plots)
-        file.write("[\n%s\n]\n" % ",\n".join(lines))
-
-
-def read_json(folder, name, default=None):
-    path = os.path.join(folder, name)
-    if default is not None and not os.path.exists(path):
-        return default
-    with open(path, encoding="utf-8") as file:
-        return json.load(file)
+        text = '%s,\n "plots": [\n%s\n ]\n}' % (text[: text.rindex("\n")], ",\n".join(lines))
+    with open(os.path.join(folder, "result.json"), "w", encoding="utf-8") as file:
+        file.write(text + "\n")
 
 
 def render(folder, path=None):
-    """Write the page of result.json and plots.json, report.html beside them or `path`; its path."""
-    result, plots = read_json(folder, "result.json"), read_json(folder, "plots.json", [])
+    """Write the page of result.json, report.html beside it or `path`; its path."""
+    with open(os.path.join(folder, "result.json"), encoding="utf-8") as file:
+        result = json.load(file)
+    plots = result.get("plots", [])
     name = result.get("name", os.path.basename(os.path.abspath(folder)))
     figures, path = result["figures"], path or os.path.join(folder, "report.html")
     blocks = [asked_chart(figures)]

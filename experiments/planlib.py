@@ -124,9 +124,7 @@ class Experiment:
             "tables": self.tables,
         }
         os.makedirs(self.folder, exist_ok=True)
-        with open(os.path.join(self.folder, "result.json"), "w", encoding="utf-8") as file:
-            json.dump(result, file, indent=1)
-            file.write("\n")
+        pages.write_result(self.folder, result)
         pages.render(self.folder)
         bad = sum(not f["holds"] for f in self.figures)
         print("%d figures hold, %d do not" % (len(self.figures) - bad, bad))
