@@ -5,13 +5,12 @@
  * give a bound (what the choices cost at them); the average of the choices is a plan.
  * Prices follow the loads of the average, the more sharply the longer it goes on: a
  * subgradient method with exponential weights. */
-#include "lagrange.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/err.h"
+#include "relax.h"
 
 #define IDLE_MAX     3000  /* rounds without gain */
 #define GAIN_MIN     1e-3  /* relative, in that many rounds */

@@ -77,4 +77,12 @@ double fan_relax_volume(const struct fan_relax *r, int first, uint32_t count);
 /* Shares by job and server, `servers` apart, as the solution has them. */
 void fan_relax_shares(const struct fan_relax *r, double *split);
 
+/* ---- lagrange.c: by prices instead of a simplex ---- */
+
+/* Solve `r` to within half a percent, or as near as FAN_LAGRANGE_ROUNDS allow; `split` as it was
+ * opened with.  Leaves volumes in r->lp.x as the simplex does, the rate that they reach in
+ * r->gbps, and the least bound that prices gave in r->bound.
+ * FAN_E_NOMEM */
+int fan_lagrange(struct fan_relax *r, const double *split);
+
 #endif

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/args_list.h"
+#include "cmd/args.h"
 #include "cmd/cmd.h"
 #include "cmd/end.h"
 #include "file/file.h"

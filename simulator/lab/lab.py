@@ -35,7 +35,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def list_options(parser):
-    """As the other commands do for a shell's completion: src/cmd/args_list.h."""
+    """As the other commands do for a shell's completion: src/cmd/args.h."""
     for action in parser._actions:
         if action.option_strings:
             short = [name for name in action.option_strings if not name.startswith("--")]

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "core/wire/wire.h"
+
 #define PS_PER_NS  UINT64_C(1000)
 #define Q16_SHIFT  16
 #define ROOM_FIRST 16u
@@ -116,4 +118,41 @@ void fan_link_set_rate(struct fan_sim_link *l, uint64_t now_ns, uint64_t bps)
 		e->at_ns = now_ns + l->delay_ns +
 			   (uint64_t)((unsigned __int128)left_ns * l->byte_q16 / old_q16);
 	}
+}
+
+/* ---- faults ---- */
+
+#define FLIPS_MAX 3
+
+bool fan_fault_is_covered(const uint8_t *head)
+{
+	return head[1] > FAN_TYPE_RESULT || fan_get16(head + 2) & FAN_F_SUMMED;
+}
+
+bool fan_fault_any(const struct fan_sim_fault *f)
+{
+	return f->loss || f->duplicate || f->reorder || f->corrupt || f->jitter_ns;
+}
+
+bool fan_fault_damage(struct fan_rng *r, uint8_t *p, uint16_t *len)
+{
+	if (*len < FAN_HEAD_BYTES)
+		return false;
+	switch (fan_rng_below(r, 4)) {
+	case 0: *len = (uint16_t)fan_rng_below(r, *len); return true;
+	case 1: {
+		uint16_t more = (uint16_t)(1 + fan_rng_below(r, FAN_FAULT_LONGER));
+		memset(p + *len, 0, more);
+		*len = (uint16_t)(*len + more);
+		return true;
+	}
+	case 2: return false;
+	default: break;
+	}
+	size_t bytes = fan_fault_is_covered(p) ? *len : FAN_HEAD_BYTES;
+	for (uint64_t n = 1 + fan_rng_below(r, FLIPS_MAX); n; n--) {
+		size_t at = fan_rng_below(r, bytes * 8);
+		p[at / 8] ^= (uint8_t)(1u << at % 8);
+	}
+	return true;
 }

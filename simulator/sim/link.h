@@ -8,13 +8,25 @@
 #ifndef FAN_SIM_LINK_H
 #define FAN_SIM_LINK_H
 
-#include "fault.h"
+#include "core/base/rng.h"
+#include "packet.h"
 
 #define FAN_LINK_BPS_MIN   UINT64_C(1000)
 #define FAN_LINK_BPS_MAX   UINT64_C(100000000000000)
 #define FAN_LINK_QUEUE_MAX UINT32_C(0x7fffffff) /* bytes */
 #define FAN_LINK_NO_ROOM   UINT64_MAX
 #define FAN_LINK_RING_MAX  UINT32_C(0x08000000) /* packets on one link */
+
+/* What a link does to packets that it should not. Chances are in millionths, for each packet. */
+struct fan_sim_fault {
+	uint32_t loss;
+	uint32_t burst;	    /* of a loss: that all further ones are lost for burst_ns */
+	uint32_t duplicate; /* arrives once more, up to reorder_ns later */
+	uint32_t reorder;   /* is up to reorder_ns late, and others pass it */
+	uint32_t corrupt;   /* is cut, lengthened, or has bits flipped */
+	uint64_t burst_ns, reorder_ns;
+	uint64_t jitter_ns; /* every packet is late by up to this, in order */
+};
 
 struct fan_link_config {
 	uint64_t bps; /* 0: packets take no time, and no room */
@@ -83,5 +95,17 @@ void fan_link_set_rate(struct fan_sim_link *l, uint64_t now_ns, uint64_t bps);
 
 /* Bytes that wait or are being sent. */
 uint64_t fan_link_queued_bytes(const struct fan_sim_link *l, uint64_t now_ns);
+
+/* Does the check in a datagram's header cover its payload as well? */
+bool fan_fault_is_covered(const uint8_t *head);
+
+bool fan_fault_any(const struct fan_sim_fault *f);
+
+/* Damage the datagram of `*len` bytes at `p`, which has room for FAN_FAULT_LONGER more.
+ * A checksum in the lower layers would notice most of it: then false, and the packet is
+ * lost.  The header has a checksum of its own and is let through damaged, and so is the
+ * payload where that covers it as well. */
+#define FAN_FAULT_LONGER 16
+bool fan_fault_damage(struct fan_rng *r, uint8_t *p, uint16_t *len);
 
 #endif

@@ -6,9 +6,21 @@
 #ifndef FAN_SIM_PAGES_H
 #define FAN_SIM_PAGES_H
 
-#include <stddef.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#define FAN_PAGES_LINE	64u
+#define FAN_PAGES_LARGE ((size_t)2 << 20)
 
 /* `bytes` aligned to a cache line, for free(); NULL: out of memory. */
-void *fan_pages_alloc(size_t bytes);
+static inline void *fan_pages_alloc(size_t bytes)
+{
+	size_t align = bytes < FAN_PAGES_LARGE ? FAN_PAGES_LINE : FAN_PAGES_LARGE;
+	size_t whole = (bytes + align - 1) / align * align;
+	void *p = aligned_alloc(align, whole);
+	if (p && align == FAN_PAGES_LARGE)
+		(void)madvise(p, whole, MADV_HUGEPAGE); /* without them it is slower, no more */
+	return p;
+}
 
 #endif

@@ -10,11 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "args_list.h"
-#include "args_value.h"
 #include "end.h"
 #include "file/file.h"
 
+#define LETTER_MAX     127    /* argp's keys above are no letters */
 #define KEY_FIRST      0x1000 /* argp's key of the first row that has no letter */
 #define KEY_CONFIG     0x0fff
 #define EXPECTED_BYTES 400
@@ -243,6 +242,45 @@ int args_read(const struct args_command *c, void *values, int argc, char **argv,
 	return apply_flags(&f, values, why);
 }
 
+/* ---- options as lines that a shell's completion reads ---- */
+
+static void put(const char *name, int letter, const char *what, const char *const *words,
+		const char *help)
+{
+	printf("--%s\t", name);
+	if (letter)
+		printf("-%c", letter);
+	else
+		putchar('-');
+	printf("\t%s\t", what ? what : "-");
+	for (unsigned i = 0; words && words[i]; i++)
+		printf("%s%s", i ? "," : "", words[i]);
+	printf("%s\t%s\n", words ? "" : "-", help);
+}
+
+bool args_list_is_wanted(int argc, char **argv)
+{
+	return argc == 2 && strcmp(argv[1], "--list-options") == 0;
+}
+
+/* Print the table, to standard output. */
+static void list(const struct args_command *c)
+{
+	for (unsigned i = 0; i < c->count; i++) {
+		const struct args_option *o = &c->options[i];
+		put(o->name, o->letter, o->what, o->words, o->help);
+	}
+	put("config", 0, "FILE", NULL, ARGS_CONFIG_HELP);
+	put("help", '?', NULL, NULL, "list the options");
+}
+
+void args_list_argp(const struct argp_option *options)
+{
+	for (const struct argp_option *o = options; o->name; o++)
+		put(o->name, o->key <= LETTER_MAX ? o->key : 0, o->arg, NULL, o->doc);
+	put("help", '?', NULL, NULL, "list the options");
+}
+
 int args_need_key(const char *command, const char *option, const char *given, const char *variable)
 {
 	const char *file = getenv(variable);
@@ -261,7 +299,7 @@ void args_parse(const struct args_command *c, void *values, int argc, char **arg
 	char why[ARGS_WHY_BYTES];
 
 	if (args_list_is_wanted(argc, argv)) {
-		args_list(c);
+		list(c);
 		exit(cmd_end(0));
 	}
 	if (args_read(c, values, argc, argv, why) == 0)

@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct argp_option;
+
 #define ARGS_OPTIONS_MAX 64    /* rows of a table */
 #define ARGS_WHY_BYTES	 512   /* enough for any error text */
 #define ARGS_NAME_MAX	 63    /* bytes of a name, a key or a word */
@@ -58,7 +60,7 @@ int args_read(const struct args_command *c, void *values, int argc, char **argv,
 int args_need_key(const char *command, const char *option, const char *given, const char *variable);
 
 /* As args_read, but prints an error and ends the program with status 2.  --list-options alone
- * prints the table (args_list.h) and ends it with status 0. */
+ * prints the table and ends it with status 0. */
 void args_parse(const struct args_command *c, void *values, int argc, char **argv);
 
 /* Parse "16M".  0, or -1. */
@@ -66,5 +68,21 @@ int args_size(uint64_t *bytes, const char *text);
 
 /* The word of a NULL-terminated list that is most like `word`; NULL: none is like it. */
 const char *args_nearest(const char *word, const char *const *words);
+
+/* Store `text` as option `o` of `values`; for a flag of the command line `text` is NULL.
+ * 0; or -1 with "expected ..., got ..." in `why`, `bytes` bytes. */
+int args_set(const struct args_option *o, void *values, const char *text, char *why, size_t bytes);
+
+/* Options as lines that a shell's completion reads: `fanin COMMAND --list-options`.
+ *
+ * A line has five fields, separated by tabs: "--name", "-l" or "-", the name of the argument or
+ * "-", the words that it may be, separated by commas, or "-", and the help.  Completion asks the
+ * program itself, so what it offers is what the program takes. */
+
+/* Is the first argument --list-options? */
+bool args_list_is_wanted(int argc, char **argv);
+
+/* Print the options of a command that has a table of argp's own. */
+void args_list_argp(const struct argp_option *options);
 
 #endif

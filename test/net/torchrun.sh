@@ -51,7 +51,7 @@ libuv=true
 PYTHONPATH=$root/python "$torch" -c 'from fanin import _libuv; raise SystemExit(_libuv.is_missing())' || libuv=false
 fan_net_up "$prefix" 2 none || exit 1
 
-launch "$root/test/python/launched.py"
+launch "$root/test/python/launched.py" summed
 wait_ranks && grep -q 'launched: fanin: active, 4 ranks through shared memory on 2 hosts' "$dir/rank0"
 ended 'two hosts of two ranks' $?
 
@@ -73,14 +73,14 @@ pair() { # HOST0 MASTER0 MASTER1 PORT VARIABLE=VALUE...
                 start_rank $(((first + rank) % 2)) env PYTHONPATH="$root/python" OMP_NUM_THREADS=1 \
                         FANIN_LIBRARY="$library" RANK=$rank WORLD_SIZE=2 LOCAL_RANK=0 \
                         MASTER_ADDR="$master" MASTER_PORT="$pair_port" "$@" \
-                        "$torch" "$root/test/python/launched.py"
+                        "$torch" "$root/test/python/launched.py" summed
         done
         wait_ranks && grep -q 'launched: fanin: active, 2 ranks through' "$dir"/rank?
 }
 
 # torchrun from PyTorch 2.4 on: MASTER_ADDR is the host of the agents' store.
 agent_store() {
-        start w0 store timeout -k 2 $rank_timeout_s env PYTHONPATH="$root/python" "$torch" "$root/test/python/agent_store.py" 10.77.0.1 29503
+        start w0 store timeout -k 2 $rank_timeout_s env PYTHONPATH="$root/python" "$torch" "$root/test/python/launched.py" store 10.77.0.1 29503
         store=$!
         pids="$pids $store"
         tries=3000

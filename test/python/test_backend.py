@@ -178,10 +178,10 @@ def run(*command, **variables):
 
 
 def test_ranks_that_spawn_starts():
-    assert "spawned" in run(sys.executable, str(HERE / "spawned.py"), str(free_port()))
+    assert "spawned" in run(sys.executable, str(HERE / "launched.py"), "spawned", str(free_port()))
 
 
 def test_torchrun_starts_a_group_again():
     launcher, variables = torchrun("--max_restarts=1")
-    said = run(*launcher, str(HERE / "restarted.py"), **variables)
+    said = run(*launcher, str(HERE / "launched.py"), "restarted", **variables)
     assert "restarted: fanin: active, 2 ranks" in said

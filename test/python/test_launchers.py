@@ -13,7 +13,7 @@ from conftest import ROOT, WAIT_S, free_port
 
 from fanin import _launcher, _meeting
 
-SCRIPT = [str(Path(__file__).parent / "launched.py")]
+SCRIPT = [str(Path(__file__).parent / "launched.py"), "summed"]
 TRAINING = [str(ROOT / "examples" / "train_text.py"), "--steps", "20"]
 
 

@@ -94,7 +94,7 @@ def test_a_place_that_nobody_fills_is_passed_over():
 def test_ranks_of_a_second_life_meet_at_the_store_of_the_first():
     port = free_port()
     agent = subprocess.Popen(
-        [sys.executable, str(HERE / "agent_store.py"), "127.0.0.1", str(port)],
+        [sys.executable, str(HERE / "launched.py"), "store", "127.0.0.1", str(port)],
         env=dict(os.environ, PYTHONPATH=str(ROOT / "python")),
         stdout=subprocess.PIPE,
         text=True,
@@ -102,7 +102,7 @@ def test_ranks_of_a_second_life_meet_at_the_store_of_the_first():
     try:
         assert agent.stdout.readline() == "listens\n"
         for life, size in ((1, 3), (2, 3), (3, 2)):
-            command = [str(HERE / "relived.py"), str(port), str(life)]
+            command = [str(HERE / "launched.py"), "relived", str(port), str(life)]
             for status, said, err in Processes(size, "", {}, command=command).outputs():
                 assert status == 0, err
                 assert f"active, {size} ranks" in said

@@ -7,8 +7,6 @@
 
 #include "seal/toy.h"
 #include "story.h"
-#include "stranger.h"
-#include "tree.h"
 
 static void add_workers(struct run *r)
 {

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "stranger.h"
-
 #define POLL_NS	 (200 * SIM_US)
 #define AWAKE_NS (2000 * FAN_MS) /* between suspensions: all jobs' alive_ms and more */
 #define TRICKS	 4000		 /* most of a stranger, who begins before anybody has joined */

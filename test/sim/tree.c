@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tree.h"
+#include "story.h"
 
 /* A switch in front of the node `up`, if the plan has one there: who comes to that node comes to
  * it. */

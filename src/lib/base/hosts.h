@@ -4,6 +4,7 @@
 #ifndef FAN_LIB_BASE_HOSTS_H
 #define FAN_LIB_BASE_HOSTS_H
 
+#include <assert.h>
 #include <fanin.h>
 #include <stdbool.h>
 
@@ -37,6 +38,16 @@ struct fan_meeting {
 };
 
 /* Fill in s->idle_hosts and what is told about the first of them. */
-void fan_meeting_count_idle(const struct fan_meeting *m, struct fanin_stats *s);
+static inline void fan_meeting_count_idle(const struct fan_meeting *m, struct fanin_stats *s)
+{
+	assert(m->hosts <= FAN_MEETING_HOSTS_MAX);
+	for (unsigned h = 0; h < m->hosts && m->sums; h++) {
+		const struct fan_meeting_host *host = &m->host[h];
+		if (!host->aggregator.port && !s->idle_hosts++) {
+			s->idle_rank = host->first;
+			s->idle_misses = host->misses;
+		}
+	}
+}
 
 #endif

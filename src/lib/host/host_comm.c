@@ -9,7 +9,7 @@
 #include "attach.h"
 #include "core/base/awake.h"
 #include "lib/base/hosts.h"
-#include "lib/rank/column.h"
+#include "lib/rank/by_sockets.h"
 #include "life.h"
 #include "net/clock.h"
 #include "rules.h"

@@ -4,8 +4,6 @@
  * A round: sleep in epoll until a socket, a caller or the core's deadline; take in what
  * came; start what was queued; send what can be sent; tell who waits.  It never spins:
  * a round without sleep follows only on a round that left work. */
-#include "loop.h"
-
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>

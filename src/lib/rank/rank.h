@@ -290,4 +290,8 @@ void fan_rank_fault_text(const struct fan_rank *c, const struct fan_connection *
  * lost it. */
 void fan_rank_blame_for_silence(struct fan_rank *c, unsigned k);
 
+/* Entry of the thread of `rank` (loop.c): runs until its `closing` is set and all connections have
+ * left. */
+void *fan_rank_loop(void *rank);
+
 #endif

@@ -2,7 +2,7 @@
 #include "rig.h"
 
 #include "plan/algorithm.h"
-#include "plan/lagrange.h"
+#include "plan/relax.h"
 
 /* What both solvers reach, with a free split and with an equal one. */
 static void check(struct fan_topo *t)

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* relaxed.c - GRID and InArt: relax the program, solve it, and round places and routes. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "algorithm.h"
+#include "core/base/err.h"
+#include "relax.h"
+#include "round.h"
+
+#define SAME	      1e-9 /* of parts of the model that are equal */
+#define SAME_LAGRANGE 1e-2 /* relative, of rates: it is no nearer */
+
+/* ---- what both do ---- */
+
+/* Ever smaller: routes at most, switches at most (0: all). */
+static const struct {
+	uint32_t paths, sums;
+} sizes[] = {{FAN_PATHS_MAX, 0}, {4, 0}, {4, 24}, {2, 24}, {2, 12}, {1, 12}, {1, 6}, {1, 3}};
+
+#define SIZES (sizeof sizes / sizeof sizes[0])
+
+/* Columns of the program with so many groups, targets and routes; from above. */
+static double columns(const struct fan_cands *c, uint32_t paths, uint32_t sums)
+{
+	double n = 0;
+
+	for (uint32_t g = 0; g < c->groups; g++)
+		n += (double)c->t->job[c->group[g].job].servers *
+		     (1 + (sums && sums < c->sums ? sums : c->sums)) * paths;
+	return n;
+}
+
+/* Candidates whose program has at most FAN_PHASE_COLUMNS columns: with all switches and
+ * o->paths routes where that is so, else with fewer of both.  As fan_cands_open. */
+static int open_cands(struct fan_cands *c, const struct fan_topo *t,
+		      const struct fan_plan_options *o)
+{
+	struct fan_cands_options few = {.paths = 1, .sums_max = 1};
+	uint32_t i = 0;
+	int err = fan_cands_open(c, t, &few);
+
+	if (err)
+		return err;
+	c->sums = 0; /* count them all */
+	for (uint32_t v = 0; v < t->nodes; v++)
+		c->sums += fan_node_sums(t, v);
+	for (; i < SIZES - 1; i++) {
+		uint32_t paths = o->paths < sizes[i].paths ? o->paths : sizes[i].paths;
+		if (columns(c, paths, sizes[i].sums) <= FAN_PHASE_COLUMNS)
+			break;
+	}
+	fan_cands_close(c);
+	few.paths = o->paths < sizes[i].paths ? o->paths : sizes[i].paths;
+	few.sums_max = sizes[i].sums;
+	return fan_cands_open(c, t, &few);
+}
+
+/* Open and solve, by the solver that is asked for.  `split` as fan_relax_open has it. */
+static int solve(struct fan_relax *r, const struct fan_cands *c, const struct fan_plan_options *o,
+		 const double *split)
+{
+	int err = fan_relax_open(r, c, split);
+
+	if (err)
+		return err;
+	err = o->solver == FAN_SOLVER_LAGRANGE ? fan_lagrange(r, split)
+					       : fan_relax_solve(r, o->vertex == FAN_VERTEX_FEW);
+	if (err)
+		fan_relax_close(r);
+	return err;
+}
+
+/* With the split given (by job and server): relax, solve, round; how->bound_gbps, if it is not set,
+ * is the program's.  As fan_round_all; on error `*p` is empty. */
+static int plan_split(struct fan_plan *p, const struct fan_topo *t,
+		      const struct fan_plan_options *o, const double *split,
+		      struct fan_planned *how)
+{
+	struct fan_rng rng = {o->seed};
+	struct fan_cands c = {0};
+	struct fan_relax r = {0};
+	int err = open_cands(&c, t, o);
+
+	fan_plan_init(p);
+	if (!err)
+		err = solve(&r, &c, o, split);
+	if (!err && !(how->bound_gbps > 0))
+		how->bound_gbps = r.bound;
+	if (!err)
+		err = fan_round_all(p, &r, split, &rng, o, how);
+	fan_relax_close(&r);
+	fan_cands_close(&c);
+	return err;
+}
+
+static void split_equally(const struct fan_topo *t, double *split)
+{
+	for (uint32_t j = 0; j < t->jobs; j++)
+		for (uint32_t s = 0; s < t->job[j].servers; s++)
+			split[j * fan_relax_servers(t) + s] = 1.0 / t->job[j].servers;
+}
+
+/* ---- GRID: each worker picks one place at random ----
+ *
+ * The paper has one server; on several the model is split equally.  After a change the program is
+ * solved and rounded again; nothing is known of the plan before. */
+
+int fan_grid(const struct fan_topo *t, const struct fan_plan_options *o, struct fan_plan *p,
+	     struct fan_planned *how)
+{
+	double *split = calloc((size_t)t->jobs * fan_relax_servers(t), sizeof *split);
+
+	fan_plan_init(p);
+	if (!split)
+		return FAN_E_NOMEM;
+	split_equally(t, split);
+	int err = plan_split(p, t, o, split, how);
+	free(split);
+	return err;
+}
+
+int fan_grid_mend(const struct fan_topo *t, const struct fan_plan_options *o, struct fan_plan *p,
+		  struct fan_planned *how)
+{
+	fan_plan_free(p);
+	return fan_grid(t, o, p, how);
+}
+
+/* ---- InArt ----
+ *
+ * Phase 1 splits the model by the relaxed program; phase 2, with the split fixed, relaxes again,
+ * rounds places and routes, and recomputes the rate.  After an event there is phase 2 alone: the
+ * model stays split as it is, and all flows are placed anew. */
+
+static bool is_equal(const struct fan_topo *t, const double *split)
+{
+	for (uint32_t j = 0; j < t->jobs; j++)
+		for (uint32_t s = 0; s < t->job[j].servers; s++)
+			if (fabs(split[j * fan_relax_servers(t) + s] - 1.0 / t->job[j].servers) >
+			    SAME)
+				return false;
+	return true;
+}
+
+/* By subgradient: the free split is taken if it is better than equal parts. */
+static int split_by_prices(const struct fan_cands *c, const struct fan_plan_options *o,
+			   struct fan_relax *equal, double *split, struct fan_planned *how)
+{
+	struct fan_relax r = {0};
+	int err = solve(&r, c, o, NULL);
+
+	if (!err && !(equal->gbps >= r.gbps * (1 - SAME_LAGRANGE)))
+		fan_relax_shares(&r, split);
+	how->bound_gbps = r.bound;
+	fan_relax_close(&r);
+	return err;
+}
+
+/* Both phases.  A vertex of the program loads some servers alone where all would do: so the equal
+ * split is left only if the program reaches more without; else it is solved already. */
+static int plan_both(const struct fan_topo *t, const struct fan_plan_options *o, double *split,
+		     struct fan_plan *p, struct fan_planned *how)
+{
+	struct fan_rng rng = {o->seed};
+	struct fan_cands c = {0};
+	struct fan_relax r = {0};
+
+	split_equally(t, split);
+	if (fan_relax_servers(t) == 1) /* nothing to split */
+		return plan_split(p, t, o, split, how);
+	int err = open_cands(&c, t, o);
+	if (!err)
+		err = solve(&r, &c, o, split);
+	if (!err && o->solver == FAN_SOLVER_LAGRANGE)
+		err = split_by_prices(&c, o, &r, split, how);
+	else if (!err)
+		err = fan_relax_split(&r, o->vertex == FAN_VERTEX_FEW, split, &how->bound_gbps);
+	bool equal = is_equal(t, split);
+	if (!err && equal)
+		err = fan_round_all(p, &r, split, &rng, o, how);
+	fan_relax_close(&r);
+	fan_cands_close(&c);
+	return err || equal ? err : plan_split(p, t, o, split, how);
+}
+
+/* The split that a plan has, among the servers that are left of it.  Jobs that it does not have
+ * are split equally. */
+static void take_split(const struct fan_topo *t, const struct fan_plan *p, double *split)
+{
+	uint32_t servers = fan_relax_servers(t);
+
+	for (uint32_t j = 0; j < t->jobs; j++) {
+		const struct fan_job *job = &t->job[j];
+		double sum = 0;
+		for (uint32_t i = 0; i < p->trees; i++)
+			for (uint32_t s = 0; s < job->servers; s++)
+				if (p->tree[i].job == j && p->tree[i].server == job->server[s]) {
+					split[j * servers + s] += p->tree[i].share;
+					sum += p->tree[i].share;
+				}
+		for (uint32_t s = 0; s < job->servers; s++)
+			split[j * servers + s] =
+				sum > 0 ? split[j * servers + s] / sum : 1.0 / job->servers;
+	}
+}
+
+/* `old`: the plan whose split is kept; NULL: phase 1 makes one. */
+static int inart(const struct fan_topo *t, const struct fan_plan_options *o,
+		 const struct fan_plan *old, struct fan_plan *p, struct fan_planned *how)
+{
+	double *split = calloc((size_t)t->jobs * fan_relax_servers(t), sizeof *split);
+	int err = split ? FAN_OK : FAN_E_NOMEM;
+
+	fan_plan_init(p);
+	if (!err && !old)
+		err = plan_both(t, o, split, p, how);
+	if (!err && old) {
+		take_split(t, old, split);
+		err = plan_split(p, t, o, split, how);
+	}
+	free(split);
+	return err;
+}
+
+int fan_inart(const struct fan_topo *t, const struct fan_plan_options *o, struct fan_plan *p,
+	      struct fan_planned *how)
+{
+	return inart(t, o, NULL, p, how);
+}
+
+int fan_inart_mend(const struct fan_topo *t, const struct fan_plan_options *o, struct fan_plan *p,
+		   struct fan_planned *how)
+{
+	struct fan_plan next;
+	int err = inart(t, o, p, &next, how);
+
+	fan_plan_move(p, &next);
+	return err;
+}
