@@ -156,12 +156,12 @@ assert result["runs"][3] == one, "a variant is not its settings alone"
 assert [run["failed_jobs"] for run in result["runs"]] == [0, 0, 0, 0, 1, 1]
 rows = [line.split() for line in open(sys.argv[3]).readlines()[1:]]
 assert [(r[-1], r[-6]) for r in rows[:2]] == [("0", "2"), ("0", "2")], rows
-assert rows[2][-5:] == ["-", "-", "-", "-", "2"], rows
+assert rows[2][3:] == ["-", "-", "-", "-", "2", "b:", "jobs_full"], rows
 page = json.loads(open(sys.argv[4]).read().split("id=page>")[1].split("</script>")[0])
 bars = [b["panels"][0]["rows"] for b in page["blocks"] if b["kind"] == "bars"]
 failed = [(r["name"], r["values"][0], r["failed"]) for rows in bars for r in rows if "failed" in r]
 assert [len(rows) for rows in bars] == [3, 3] and "2 jobs failed" in page["title"], page["title"]
-assert failed == [("no room", None, "2 of 4 jobs failed")] * 2, failed
+assert failed == [("no room", None, "2 of 4 jobs failed (b: jobs_full)")] * 2, failed
 PY
 
 # 64 jobs share a switch, and the next one is told that there is no room, before one of them ends.
