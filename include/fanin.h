@@ -79,7 +79,8 @@ enum fanin_error {
 	FANIN_E_SHARDS = -26,	    /* the switch and its server run different numbers of threads */
 	FANIN_E_ROUTE = -27,  /* the worker joined at a switch where its route does not begin */
 	FANIN_E_SEALED = -28, /* of switch and rank only one has a key */
-	FANIN_E_FILES = -29   /* a rank has too few file descriptors left */
+	FANIN_E_FILES = -29,  /* a rank has too few file descriptors left */
+	FANIN_E_STOPPED = -30 /* the switch is being stopped */
 };
 
 enum fanin_dtype {

@@ -362,6 +362,9 @@ fault_kinds='
 10 0 --story stranger --sealed --policy moved
 100 10 --sealed --policy moved
 40 20 --story asleep
+40 0 --story stopped
+20 0 --story stopped --policy tree
+20 0 --story stopped --sealed
 200 20 --policy routed
 200 20 --policy moved
 100 0 --policy tree

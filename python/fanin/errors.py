@@ -36,7 +36,7 @@ class BusyError(FaninError):
 
 
 class UnreachableError(FaninError, ConnectionError):
-    """The switch does not answer."""
+    """The switch does not answer, or is being stopped."""
 
 
 class RestartedError(FaninError, ConnectionError):
@@ -93,6 +93,7 @@ BY_CODE: dict[int, type[FaninError]] = {
     -25: ConfigError,
     -26: RefusedError,
     -27: RefusedError,
+    -30: UnreachableError,
 }
 
 

@@ -363,7 +363,11 @@ int daemon_run(const char *name, const struct fan_daemon_options *o, struct daem
 		fprintf(stderr, "fanin %s: --controller: %s\n", name, strerror(-e));
 	if (!e)
 		serve(d, a, &signals);
-	fan_daemon_client_stop(client);
+	fan_daemon_client_stop(client); /* the controller mends paths at once */
+	if (!e) {
+		print_line(a, "event=stopping");
+		fan_daemon_goodbye(d);
+	}
 	metrics_http_stop(http);
 	fan_daemon_stop(d);
 	if (e)

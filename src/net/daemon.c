@@ -13,10 +13,12 @@
 #include "path.h"
 #include "shard.h"
 
-#define ADDRESS_BYTES 80
-#define IPV4_BYTES    28 /* headers of IP and UDP */
-#define IPV6_BYTES    48
-#define BITMAP_BYTES  8 /* bytes of the bitmap of a job of up to 64 ranks */
+#define ADDRESS_BYTES	80
+#define IPV4_BYTES	28 /* headers of IP and UDP */
+#define IPV6_BYTES	48
+#define GOODBYE_LOOK_MS 50 /* between looks for packets */
+#define GOODBYE_QUIET	3  /* looks in a row without any */
+#define BITMAP_BYTES	8  /* bytes of the bitmap of a job of up to 64 ranks */
 
 struct fan_daemon {
 	struct fan_shard_log log;
@@ -435,6 +437,46 @@ bool fan_daemon_drain(struct fan_daemon *d, const struct fan_drain *of, int ms)
 	for (unsigned i = 0; i < d->shards; i++)
 		empty &= fan_shard_drained(d->shard[i], by_ns);
 	return empty;
+}
+
+/* Packets that shards without aggregators have had. */
+static uint64_t packets(struct fan_daemon *d)
+{
+	struct fan_shard_health h;
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < d->shards; i++) {
+		fan_daemon_health(d, i, &h);
+		sum += fan_shard_health_packets(&h);
+	}
+	return sum;
+}
+
+/* Slots alone have no members: who was there has gone when nothing comes any more. */
+static void wait_for_quiet(struct fan_daemon *d)
+{
+	const struct timespec look = {.tv_nsec = (long)(GOODBYE_LOOK_MS * FAN_MS)};
+	uint64_t before = packets(d);
+	unsigned quiet = 0;
+
+	for (unsigned i = 0;
+	     before && i < FAN_DAEMON_GOODBYE_MS / GOODBYE_LOOK_MS && quiet < GOODBYE_QUIET; i++) {
+		nanosleep(&look, NULL);
+		uint64_t now = packets(d);
+		quiet = now == before ? quiet + 1 : 0;
+		before = now;
+	}
+}
+
+void fan_daemon_goodbye(struct fan_daemon *d)
+{
+	const struct fan_drain all = {.goodbye = true};
+
+	assert(d->shards > 0);
+	if (d->cfg.has_aggregator)
+		fan_daemon_drain(d, &all, FAN_DAEMON_GOODBYE_MS);
+	else
+		wait_for_quiet(d);
 }
 
 uint64_t fan_daemon_heard_ns(struct fan_daemon *d)

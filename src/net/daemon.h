@@ -20,6 +20,7 @@
 #define FAN_DAEMON_AGGREGATOR_SLOTS 16384 /* of an aggregator behind switches */
 #define FAN_DAEMON_SOCKETS_MAX	    256	  /* of all shards, but one for each */
 #define FAN_DAEMON_AHEAD_SHARE	    8 /* default run-ahead: this part of an aggregator's slots */
+#define FAN_DAEMON_GOODBYE_MS	    900 /* for which it waits for members that it has told of its end */
 #define FAN_DAEMON_MARK_PERCENT                                                                    \
 	50 /* default fill of the receive buffer above which datagrams are marked */
 
@@ -109,6 +110,10 @@ void fan_daemon_health(struct fan_daemon *d, unsigned shard, struct fan_shard_he
 /* Admit no more ranks that are not in a job, and wait until none of the jobs `of` is READY or has
  * FAILED, for at most `ms`.  True: that has happened. */
 bool fan_daemon_drain(struct fan_daemon *d, const struct fan_drain *of, int ms);
+
+/* Before it stops for good: tell the members of all jobs, refuse others, and wait until they have
+ * gone, for FAN_DAEMON_GOODBYE_MS at most. */
+void fan_daemon_goodbye(struct fan_daemon *d);
 
 /* When a member of a job that is READY or has FAILED was heard last, by fan_clock_ns; 0: there is
  * no such job.  From any thread. */

@@ -260,7 +260,7 @@ static void tell_empty(struct fan_shard *s)
 		return;
 	if (!s->draining && s->aggregator) {
 		begin_work(s);
-		fan_aggregator_drain(s->aggregator, &s->drain_of);
+		fan_aggregator_drain(s->aggregator, fan_clock_ns(), &s->drain_of);
 		end_work(s);
 	}
 	s->draining = true;

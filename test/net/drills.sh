@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Ranks 0 and 1 on one host, 2 and 3 on another, between network namespaces (netns.sh draws them),
-# while a process gets SIGKILL or SIGSTOP at a random moment, or is stopped for a random while:
+# while a process gets SIGKILL or SIGSTOP at a random moment, or is stopped for a random while, or
+# is told to stop:
 #
 #     first, other      a host's first rank, which holds an aggregator; another rank
 #     mixed             a host's first rank, which holds an aggregator beside a named switch
@@ -12,6 +13,9 @@
 #     two               two of three named switches, one up to GAP_MS after the other
 #     shares            one of two beside hosts that sum, while shares are learnt, and with several
 #                       operations under way (stream.c)
+#
+#     stopped           one of two named switches beside hosts that sum gets SIGTERM: nobody waits
+#                       for its silence, which ranks would take for a loss after 60 s only
 #
 # The first four get it within MOMENT_MS of the job's start.  Such a drill holds when all other
 # ranks end, none with exit code 0 or for its time limit, each with a sentence that names who is
@@ -39,8 +43,9 @@ GAP_MS=300
 TRIES=3
 address=10.77.0.1:7081 spare=10.77.0.254:7081 second=10.77.0.254:7082 third=10.77.0.254:7083
 host_of="0 0 1 1"
-kinds="first other mixed spare one memory"
+kinds="first other mixed spare one memory stopped"
 GO_ON_S=3 # of a job that goes on
+alive_ms=700 stall_ms=4000
 
 count=1
 seed=1
@@ -62,7 +67,7 @@ draw() { # NTH BELOW
 }
 
 start_job() { # FLAGS...
-        start_ranks "$fanin" bench -b 1M --timeout 4000 --alive 700 "$@"
+        start_ranks "$fanin" bench -b 1M --timeout "$stall_ms" --alive "$alive_ms" "$@"
 }
 
 start_ranks() { # COMMAND...
@@ -128,7 +133,7 @@ signal_targets() { # SIGNAL GAP TARGET [TARGET]
 # The switches of a drill of KIND: $targets, $lose of which are to be lost.
 start_switches() { # KIND
         targets='' lose=1
-        case $1 in one | two | shares)
+        case $1 in one | two | shares | stopped)
                 start_switch "$second" || return 1
                 FANIN_SWITCH="$spare,$second" ;;
         esac
@@ -149,7 +154,8 @@ goes_on() { # KIND SIGNAL NTH
         moment_ms=$(draw $turn $MOMENT_MS)
         pause_ms=$(draw $((turn + 50000)) $MOMENT_MS)
         export FANIN_SWITCH="$spare" FANIN_HOSTS=1
-        case $kind in box | shares) export FANIN_LOCAL=0 ;; esac
+        case $kind in box | shares | stopped) export FANIN_LOCAL=0 ;; esac
+        [ "$kind" != stopped ] || alive_ms=60000 stall_ms=20000
         start_switches "$kind" || return 1
         if [ "$kind" = shares ]; then
                 start_ranks env FANIN_TIMEOUT_MS=4000 FANIN_ALIVE_MS=700 \
@@ -179,7 +185,9 @@ goes_on() { # KIND SIGNAL NTH
         stop
         leftovers | grep . && result=1
         [ "$signal" = STOPCONT ] || pause_ms=-
-        report "seed $seed, number $nth: $kind, SIG$signal at $moment_ms ms ($pause_ms), lost $lost" \
+        alive_ms=700 stall_ms=4000
+        gap_s=$(sed -n 's/.*"gap_s": *\([0-9.]*\).*/\1/p' "$dir/json" | head -n 1)
+        report "seed $seed, number $nth: $kind, SIG$signal at $moment_ms ms ($pause_ms), lost $lost, longest pause ${gap_s:--} s" \
                 $result "$dir"/rank?
         rm -f "$dir"/*
         export FANIN_HOSTS=0
@@ -239,6 +247,10 @@ stream=$(dirname "$fanin")/test/stream
 fan_net_up "$prefix" 2 200mbit || exit 1
 for n in $(seq "$count"); do
         for kind in $kinds; do
+                if [ "$kind" = stopped ]; then
+                        goes_on stopped TERM $((2 * n))
+                        continue
+                fi
                 drill=ends
                 case $kind in one | two | shares | box | memory) drill=goes_on ;; esac
                 $drill "$kind" KILL $((2 * n))

@@ -276,6 +276,19 @@ def test_a_killed_switch_is_named(own_switch, job):
     everyone(ranks(2, work, switch=own_switch.address, job=job, timeout=4, alive=3), True)
 
 
+def test_a_switch_that_is_told_to_stop_says_so(own_switch, job):
+    def work(comm):
+        comm.barrier()
+        if comm.rank == 0:
+            own_switch.stop()
+        with pytest.raises(fanin.UnreachableError, match="is being stopped"):
+            while True:
+                comm.allreduce(torch.zeros(ELEMS))
+        return True
+
+    everyone(ranks(2, work, switch=own_switch.address, job=job, timeout=600, alive=600), True)
+
+
 def test_missing_ranks_are_counted_when_joining(switch, job):
     with pytest.raises(fanin.JoinTimeoutError, match="1"):
         fanin.Communicator(switch, job, 0, 2, timeout=0.5)

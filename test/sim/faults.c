@@ -53,7 +53,7 @@ static void usage(FILE *to)
 	      "  --seed S      the first seed (1); a failed run prints its own\n"
 	      "  --story NAME  the same story for all: calm deaf cut restart death stall\n"
 	      "                early mismatch taken full rogue outsider liar asleep\n"
-	      "                stranger\n"
+	      "                stranger stopped\n"
 	      "  --policy P    between workers and aggregator: switchml (nothing), atp, esa (shared\n"
 	      "                switches), mix, as each seed says (mix), routed (shared\n"
 	      "                switches, and routes through them), moved (routes that change),\n"

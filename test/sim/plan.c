@@ -16,7 +16,7 @@ const char *story_name(enum story story)
 {
 	static const char *const name[STORY_COUNT] = {
 		"calm",	 "deaf", "cut",	  "restart",  "death", "stall",	 "early",    "mismatch",
-		"taken", "full", "rogue", "outsider", "liar",  "asleep", "stranger",
+		"taken", "full", "rogue", "outsider", "liar",  "asleep", "stranger", "stopped",
 	};
 	return story < STORY_COUNT ? name[story] : "?";
 }

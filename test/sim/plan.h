@@ -43,6 +43,7 @@ enum story {
 	STORY_LIAR = STORY_DRAWN, /* a rank that also lies about how far it and others are */
 	STORY_ASLEEP,		  /* all hosts are suspended for longer than silence may last */
 	STORY_STRANGER,		  /* somebody who lacks the key, or sees no packets: stranger.h */
+	STORY_STOPPED,		  /* the switch is told to stop for good, and says so */
 	STORY_COUNT
 };
 

@@ -6,6 +6,7 @@
 
 #define POLL_NS	 (200 * SIM_US)
 #define AWAKE_NS (2000 * FAN_MS) /* between suspensions: all jobs' alive_ms and more */
+#define TOLD_NS	 (500 * FAN_MS)	 /* in which who is told every FAN_STOP_TELL_NS has heard */
 #define TRICKS	 4000		 /* most of a stranger, who begins before anybody has joined */
 
 static bool all_ready(void *arg)
@@ -154,6 +155,10 @@ static void strike(struct run *r)
 		r->sim.capture = true;
 		r->tricks = (unsigned)rng_range(&r->rng, 50, 400);
 		break;
+	case STORY_STOPPED:
+		fan_aggregator_stop(r->sw.aggregator, r->sim.now_ns);
+		sim_wake(&r->sim, r->sw.node);
+		break;
 	case STORY_ASLEEP: r->tricks = (unsigned)rng_range(&r->rng, 1, 3); break;
 	default: break;
 	}
@@ -281,6 +286,9 @@ static bool ended_well(const struct run *r, const struct host_worker *w, const s
 		       (f->rank_a == victim) != (f->rank_b == victim) && blames(f, f->rank_a) &&
 		       blames(f, f->rank_b) && f->desc_a != f->desc_b;
 	case STORY_ROGUE: return true;
+	case STORY_STOPPED: /* told until they hear it, though much may be lost */
+		return end->err == FAN_E_STOPPED && r->struck_ns &&
+		       end->at_ns <= r->struck_ns + FAN_STOP_FINISH_NS + TOLD_NS;
 	default: return false;
 	}
 }
@@ -294,7 +302,8 @@ static void judge_life(const struct run *r, const struct host_worker *w, unsigne
 	bool own_way = r->plan.story == STORY_EARLY || r->plan.story == STORY_STALL;
 	if (end->err == FAN_OK || (w == r->victim && own_way))
 		return;
-	bool told = w->job == &r->plan.job[0][0] || r->plan.story == STORY_RESTART;
+	bool told = w->job == &r->plan.job[0][0] || r->plan.story == STORY_RESTART ||
+		    r->plan.story == STORY_STOPPED;
 	SIM_CHECK(&r->sim, told && ended_well(r, w, end),
 		  "%s: %s rank %u of %u life %u ended with %s (ranks %llx %llx %llx %llx, a %u b "
 		  "%u, fragment %llu, victim %u)",

@@ -333,6 +333,8 @@ static enum fan_verdict recv_data(struct fan_aggregator *ag, uint64_t now_ns, st
 	if (why < 0)
 		why = fan_contribution_unfit(&p, j->payload_bytes, j->pool.stride,
 					     j->options & FAN_JOIN_SUMMED);
+	if (why < 0 && ag->stop_ns && f->frag > j->last_frag) /* of what has not been begun */
+		why = FAN_DROP_STATE;
 	if (why >= 0)
 		return fan_aggregator_drop(ag, (unsigned)why);
 	fan_pool_prefetch(&j->pool, f->frag + 1);

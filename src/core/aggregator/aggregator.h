@@ -126,6 +126,7 @@ bool fan_aggregator_event(struct fan_aggregator *ag, struct fan_event *ev);
 /* Names of jobs whose end the aggregator's owner waits for; names derived from them, which begin
  * alike, count too. */
 struct fan_drain {
+	bool goodbye;	/* nobody will be in its place: fan_aggregator_stop */
 	unsigned count; /* 0: all jobs */
 	char head[FAN_DRAIN_JOBS_MAX][FAN_DRAIN_HEAD_BYTES + 1];
 };
@@ -134,8 +135,13 @@ struct fan_drain {
 void fan_aggregator_behind_loses(struct fan_aggregator *ag, uint16_t bytes);
 
 /* Admit only members again from now on: other JOINs get no answer, so that ranks retry, wherever
- * the next aggregator is. */
-void fan_aggregator_drain(struct fan_aggregator *ag, const struct fan_drain *of);
+ * the next aggregator is; or, of->goodbye, as fan_aggregator_stop says. */
+void fan_aggregator_drain(struct fan_aggregator *ag, uint64_t now_ns, const struct fan_drain *of);
+
+/* The aggregator is being stopped for good: from now on it refuses who is no member, opens no
+ * rounds, and fails its jobs with FAN_E_STOPPED, as soon as the rounds that are open have ended,
+ * FAN_STOP_FINISH_NS from now at the latest. */
+void fan_aggregator_stop(struct fan_aggregator *ag, uint64_t now_ns);
 
 /* Of the jobs that are waited for, those that are READY or have FAILED: their members may lack a
  * result, or the news.  One that is FORMING never will be READY. */

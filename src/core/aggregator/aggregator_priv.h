@@ -20,6 +20,7 @@ struct fan_aggregator {
 	enum fan_drop last_drop;
 	bool drains; /* whose jobs are awaited: */
 	struct fan_drain drain;
+	uint64_t stop_ns; /* being stopped: its jobs fail then; 0: it is not */
 	struct fan_aggregator_stats stats;
 	uint8_t echoed[FAN_ECHO_MAX]; /* body of every answer to an ECHO, cut to its length */
 	uint16_t behind_loses;	      /* as that answer has it */

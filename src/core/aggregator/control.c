@@ -94,7 +94,13 @@ void fan_control_fail(struct fan_aggregator *ag, struct fan_job *j,
 	fan_tree_uplink_end(ag, j, fault->err);
 	touch(ag);
 	fan_aggregator_note(ag, FAN_EV_JOB_FAILED, j, FAN_RANK_NONE);
-	push_state(j, out);
+	if (fault->err != FAN_E_STOPPED) {
+		push_state(j, out);
+		return;
+	}
+	j->answered = FAN_RANK_NONE;
+	j->tell_ns = ag->now_ns;
+	j->telling = j->ranks;
 }
 
 void fan_control_remove(struct fan_aggregator *ag, struct fan_job *j)
@@ -108,10 +114,15 @@ void fan_control_remove(struct fan_aggregator *ag, struct fan_job *j)
 	fan_job_free(j);
 }
 
-/* Tell each member that the job is ready, as an answer to its last BEAT: who is no member may know
- * the epoch of a job that forms, but not its nonce.  As many as there is room for. */
-static void tell_ready(struct fan_aggregator *ag, struct fan_job *j, struct fan_out *out)
+/* Tell each member that the job is ready, or is being stopped, as an answer to its last BEAT: who
+ * is no member may know the epoch of a job that forms, but not its nonce.  As many as there is room
+ * for. */
+static void tell_each(struct fan_aggregator *ag, struct fan_job *j, struct fan_out *out)
 {
+	if (ag->now_ns >= j->tell_ns) {
+		j->telling = 0;
+		j->tell_ns = ag->now_ns + FAN_STOP_TELL_NS;
+	}
 	while (j->telling < j->ranks && fan_out_fits(out, 2, 2 * FAN_CTL_BYTES_MAX)) {
 		const uint16_t rank = j->telling++;
 		if (!(j->members[rank].flags & FAN_MEMBER_IN) || rank == j->answered)
@@ -134,6 +145,7 @@ void fan_control_become_ready(struct fan_aggregator *ag, struct fan_job *j)
 	j->pool.relayed = j->up != NULL;
 	j->state = FAN_JOB_READY;
 	j->telling = 0;
+	j->tell_ns = UINT64_MAX;
 	j->answered = FAN_RANK_NONE;
 	touch(ag); /* which tells them */
 	fan_aggregator_note(ag, FAN_EV_JOB_READY, j, FAN_RANK_NONE);
@@ -415,6 +427,41 @@ static void test_group(struct fan_aggregator *ag, struct fan_job *j, uint64_t no
 	put_standing(it, out, j, j->id, &all);
 }
 
+void fan_aggregator_stop(struct fan_aggregator *ag, uint64_t now_ns)
+{
+	if (ag->stop_ns)
+		return;
+	ag->now_ns = now_ns;
+	ag->stop_ns = now_ns + FAN_STOP_FINISH_NS;
+	for (unsigned i = 0; i < ag->jobs.max; i++)
+		if (ag->jobs.job[i].state == FAN_JOB_READY)
+			ag->jobs.job[i].last_frag = fan_job_last_open(&ag->jobs.job[i]);
+	touch(ag);
+}
+
+/* The aggregator is being stopped, and nothing that the job has begun is left, or time is up. */
+static void stop_job(struct fan_aggregator *ag, struct fan_job *j, struct fan_out *out)
+{
+	const struct fan_job_fault fault = {
+		.err = FAN_E_STOPPED, .rank_a = FAN_RANK_NONE, .rank_b = FAN_RANK_NONE};
+	uint64_t oldest;
+	const bool waits = j->state == FAN_JOB_READY && ag->now_ns < ag->stop_ns;
+	if (j->state == FAN_JOB_FAILED || (waits && fan_job_open(j, &oldest)))
+		return;
+	fan_control_fail(ag, j, &fault, out);
+}
+
+/* When to look at the job again, of which members are to be told something, or which is to end. */
+static uint64_t telling_deadline(const struct fan_aggregator *ag, const struct fan_job *j)
+{
+	const bool told = j->state == FAN_JOB_READY || j->fault.err == FAN_E_STOPPED;
+	if (told && j->telling < j->ranks)
+		return ag->now_ns;
+	if (ag->stop_ns && j->state == FAN_JOB_READY)
+		return ag->now_ns + FAN_STOP_LOOK_NS;
+	return told ? j->tell_ns : UINT64_MAX;
+}
+
 void fan_aggregator_tick(struct fan_aggregator *ag, uint64_t now_ns, struct fan_out *out)
 {
 	if (now_ns < ag->deadline_ns)
@@ -433,20 +480,22 @@ void fan_aggregator_tick(struct fan_aggregator *ag, uint64_t now_ns, struct fan_
 			ag->deadline_ns = now_ns;
 			return;
 		}
+		if (ag->stop_ns)
+			stop_job(ag, j, out);
 		if (now_ns >= j->test_ns)
 			test_group(ag, j, now_ns, out);
 		if (now_ns >= j->check_ns)
 			check_silence(ag, j, now_ns, out);
 		if (now_ns >= fan_tree_uplink_deadline(j))
 			fan_tree_uplink_step(ag, j, out);
-		if (j->state == FAN_JOB_READY)
-			tell_ready(ag, j, out);
+		if (j->state == FAN_JOB_READY || j->fault.err == FAN_E_STOPPED)
+			tell_each(ag, j, out);
 		if (now_ns >= j->remind_ns) /* as much as there is room for: it comes last */
 			fan_partials_remind(ag, j, now_ns, out);
 		if (j->state == FAN_JOB_NONE)
 			continue;
-		if (j->state == FAN_JOB_READY && j->telling < j->ranks)
-			next = now_ns;
+		const uint64_t tell_ns = telling_deadline(ag, j);
+		next = tell_ns < next ? tell_ns : next;
 		next = j->remind_ns < next ? j->remind_ns : next;
 		next = j->test_ns < next ? j->test_ns : next;
 		next = j->check_ns < next ? j->check_ns : next;

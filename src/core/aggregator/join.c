@@ -164,6 +164,18 @@ static void note_joined(struct fan_aggregator *ag, const fan_peer *from, const s
 	ag->deadline_ns = 0;
 }
 
+/* The aggregator takes nobody any more.  Where another will be in its place, ranks are to try
+ * again. */
+static enum fan_verdict turn_away(struct fan_aggregator *ag, const fan_peer *from,
+				  const struct fan_frag *f, const struct fan_join *m,
+				  struct fan_out *out)
+{
+	const struct fan_refuse no = {.err = FAN_E_STOPPED, .rank = FAN_RANK_NONE};
+	if (!ag->stop_ns || !fan_strangers_may(ag, from, f))
+		return fan_aggregator_drop(ag, FAN_DROP_FULL);
+	return refuse(ag, from, f, m, &no, out);
+}
+
 enum fan_verdict fan_join_recv(struct fan_aggregator *ag, const fan_peer *from,
 			       const struct fan_frag *f, struct fan_out *out)
 {
@@ -175,8 +187,8 @@ enum fan_verdict fan_join_recv(struct fan_aggregator *ag, const fan_peer *from,
 		return fan_aggregator_drop(ag, FAN_DROP_FORMAT);
 	if (ag->cfg.authentic) /* packets are sealed, of which none is a run */
 		m.options &= (uint8_t)~FAN_JOIN_RUNS;
-	if (ag->drains && !fan_jobs_knows(&ag->jobs, f, &m))
-		return fan_aggregator_drop(ag, FAN_DROP_FULL);
+	if ((ag->drains || ag->stop_ns) && !fan_jobs_knows(&ag->jobs, f, &m))
+		return turn_away(ag, from, f, &m, out);
 	const enum admitted how = admit(ag, from, f, &m, &a);
 	if (how != ADMITTED && !fan_strangers_may(ag, from, f))
 		return fan_aggregator_drop(ag, FAN_DROP_FULL);

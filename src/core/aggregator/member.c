@@ -188,9 +188,10 @@ void fan_job_make_sure(struct fan_job *j, uint16_t rank, enum fan_member_flag ho
 uint64_t fan_job_patience_ns(const struct fan_job *j, uint16_t rank)
 {
 	const uint64_t alive_ns = j->alive_ms * FAN_MS;
-	if (j->state == FAN_JOB_FAILED) /* a rank that is to blame still gets time to hear of it */
-		return 2 * alive_ns;
-	return fan_job_has_proved(j, rank) ? alive_ns : FAN_UNSURE_NS;
+	if (!fan_job_has_proved(j, rank))
+		return FAN_UNSURE_NS;
+	/* a rank that is to blame still gets time to hear of it */
+	return j->state == FAN_JOB_FAILED ? 2 * alive_ns : alive_ns;
 }
 
 uint32_t fan_job_workers(const struct fan_job *j)
@@ -287,6 +288,19 @@ uint32_t fan_job_open(const struct fan_job *j, uint64_t *oldest)
 			*oldest = round->frag;
 	}
 	return open;
+}
+
+uint64_t fan_job_last_open(const struct fan_job *j)
+{
+	uint64_t last = 0;
+	for (unsigned i = 0; i < 2u * j->pool.window; i++) {
+		const struct fan_round *round = &j->pool.rounds[i];
+		const bool open =
+			round->state == FAN_ROUND_OPEN || round->state == FAN_ROUND_AWAITING;
+		if (open && round->frag > last)
+			last = round->frag;
+	}
+	return last;
 }
 
 bool fan_job_waits_for(const struct fan_job *j, uint16_t rank)

@@ -71,9 +71,12 @@ struct fan_job {
 	uint32_t alive_ms;     /* the most that a rank has asked for that is sure */
 	uint64_t since_ns;     /* its first JOIN */
 	fan_peer source;       /* of that */
-	uint16_t telling;      /* READY: the next rank to be told so; `ranks`: all have been */
+	uint16_t telling;      /* READY, or FAILED by a stop: the next rank to be told so; `ranks`:
+				* all have been */
 	uint16_t answered;     /* READY: the rank whose BEAT made it so, which knows; FAN_RANK_NONE:
 				* none */
+	uint64_t tell_ns;      /* when to tell all once more; UINT64_MAX: not */
+	uint64_t last_frag;    /* being stopped: of the rounds that were open; 0: there are none */
 	bool told;	       /* FORMING: some who know its epoch are no members now */
 	uint32_t workers;      /* READY: of the tree */
 	uint16_t asked;	       /* window that its first rank requested, within the quota */
@@ -235,6 +238,9 @@ void fan_job_missing(const struct fan_job *j, uint64_t frag, bool waiting, uint6
 
 /* Number of fragments that are OPEN or AWAITING, and the oldest of them, UINT64_MAX if none. */
 uint32_t fan_job_open(const struct fan_job *j, uint64_t *oldest);
+
+/* The highest of them; 0 if there are none. */
+uint64_t fan_job_last_open(const struct fan_job *j);
 
 /* Is a fragment open to which `rank` has not contributed? */
 bool fan_job_waits_for(const struct fan_job *j, uint16_t rank);

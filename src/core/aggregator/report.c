@@ -48,8 +48,10 @@ bool fan_aggregator_knows(const struct fan_aggregator *ag, uint16_t index, const
 	return false;
 }
 
-void fan_aggregator_drain(struct fan_aggregator *ag, const struct fan_drain *of)
+void fan_aggregator_drain(struct fan_aggregator *ag, uint64_t now_ns, const struct fan_drain *of)
 {
+	if (of->goodbye)
+		fan_aggregator_stop(ag, now_ns);
 	ag->drains = true;
 	ag->drain = *of;
 }
@@ -69,7 +71,8 @@ unsigned fan_aggregator_undrained(const struct fan_aggregator *ag)
 	unsigned n = 0;
 	for (unsigned i = 0; i < ag->jobs.max; i++) {
 		const struct fan_job *j = &ag->jobs.job[i];
-		if (j->state == FAN_JOB_READY || j->state == FAN_JOB_FAILED)
+		const bool told = j->state == FAN_JOB_FORMING && ag->stop_ns; /* is to be */
+		if (j->state == FAN_JOB_READY || j->state == FAN_JOB_FAILED || told)
 			n += is_awaited(&ag->drain, j);
 	}
 	return n;

@@ -239,7 +239,9 @@ static enum fan_verdict recv_state(struct fan_worker *w, uint64_t now_ns, const 
 			ask_anew(w, now_ns);
 		}
 	}
-	if ((m.state == FAN_JOB_NONE && !asked) || (m.state == FAN_JOB_FAILED && by_group))
+	const bool stops = m.state == FAN_JOB_FAILED && m.err == FAN_E_STOPPED;
+	if (((m.state == FAN_JOB_NONE || stops) && !asked) ||
+	    (m.state == FAN_JOB_FAILED && by_group))
 		return fan_worker_drop(w, FAN_DROP_SENDER); /* no aggregator says it so */
 	if (by_group && m.state == FAN_JOB_FORMING)
 		hear_group(w, now_ns);

@@ -349,6 +349,10 @@ static void add_refusal(struct text *t, const struct fan_fault *f, const struct 
 	case FAN_E_VERSION:
 		add(t, "the switch %s speaks another version of the protocol", sw);
 		break;
+	case FAN_E_STOPPED:
+		add(t, "the switch %s is being stopped%s", sw,
+		    a->joined ? "" : ", and takes no new jobs");
+		break;
 	default:		    /* FAN_E_RESTARTED */
 		if (a->server_addr) /* jobs are known there, and not at the switch */
 			add(t,
@@ -404,6 +408,7 @@ static void add_fault(struct text *t, const struct fan_fault *f, const struct fa
 	case FAN_E_ROUTE:
 	case FAN_E_SEALED:
 	case FAN_E_VERSION:
+	case FAN_E_STOPPED:
 	case FAN_E_RESTARTED: add_refusal(t, f, a); break;
 	default: add(t, "%s", fan_err_text(f->err)); break;
 	}

@@ -16,6 +16,8 @@ static int leave_error(const struct fan_rank *c, int error)
 	bool own = fan_ranks_has(c->fate.blamed, (unsigned)c->cfg.rank);
 	if (c->column.global) /* a column, whose own rank of a blamed host may live */
 		return c->fate.cause ? c->fate.cause : error;
+	if (error == FAN_E_STOPPED) /* these are not */
+		error = FAN_E_UNREACHABLE;
 	return error == FAN_E_UNREACHABLE && !own ? FAN_E_RANK_LOST : error;
 }
 

@@ -57,7 +57,7 @@ static void fail_by_core(struct fan_rank *c, const struct fan_connection *cn)
 	if (f->err != FAN_E_MTU || !cn->path_test.behind_bytes)
 		memcpy(c->fate.blamed, f->ranks, sizeof c->fate.blamed);
 	c->fate.cause = f->err;
-	if (f->err == FAN_E_UNREACHABLE && !fan_ranks_count(f->ranks))
+	if ((f->err == FAN_E_UNREACHABLE && !fan_ranks_count(f->ranks)) || f->err == FAN_E_STOPPED)
 		fan_rank_blame_for_silence(c, cn->part);
 	if (f->err == FAN_E_UNREACHABLE && c->column.global && c->parts.inside[cn->part] >= 0)
 		c->fate.cause = FAN_CAUSE_LOST(0); /* in which that host's aggregator is */

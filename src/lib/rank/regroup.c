@@ -167,7 +167,8 @@ static void take_parts(struct fan_rank *c)
 	}
 }
 
-static void begin(struct fan_rank *c, int number, const char *why, uint64_t now_ns)
+/* `err`: of the loss, if no part is left. */
+static void begin(struct fan_rank *c, int number, int err, const char *why, uint64_t now_ns)
 {
 	struct fan_regroup *g = c->regroup;
 	const uint64_t alive_ns = (uint64_t)c->cfg.alive_ms * FAN_MS;
@@ -196,7 +197,7 @@ static void begin(struct fan_rank *c, int number, const char *why, uint64_t now_
 	if (c->parts.count)
 		fan_rank_open_parts(c, now_ns);
 	else
-		fan_rank_fail(c, FAN_E_UNREACHABLE, g->why);
+		fan_rank_fail(c, err, g->why);
 }
 
 /* ---- losses ---- */
@@ -206,7 +207,7 @@ static int number_lost(const struct fan_regroup *g, const struct fan_connection 
 		       const struct fan_fault *f)
 {
 	int number = FAN_CAUSE_GONE(0) - f->err;
-	if (f->err == FAN_E_RESTARTED ||
+	if (f->err == FAN_E_RESTARTED || f->err == FAN_E_STOPPED ||
 	    (f->err == FAN_E_UNREACHABLE && !fan_ranks_count(f->ranks)))
 		number = g->number[cn->part];
 	bool named = number >= 0 && number < (int)g->all && g->first[number].inside < 0;
@@ -261,7 +262,7 @@ bool fan_regroup_forgives(struct fan_rank *c, struct fan_connection *cn, uint64_
 	int number = number_lost(g, cn, f);
 	if (number >= 0) {
 		tell_why(c, cn, number, why, sizeof why);
-		begin(c, number, why, now_ns);
+		begin(c, number, f->err == FAN_E_STOPPED ? f->err : FAN_E_UNREACHABLE, why, now_ns);
 		return true;
 	}
 	if (g->phase == FAN_REGROUP_NONE)
@@ -287,7 +288,7 @@ static void check_answers(struct fan_rank *c, uint64_t now_ns)
 		} else {
 			snprintf(why, sizeof why, "the switch %s stopped answering, too",
 				 fan_peer_text(&cn->switch_addr, addr, sizeof addr));
-			begin(c, g->number[cn->part], why, now_ns);
+			begin(c, g->number[cn->part], FAN_E_UNREACHABLE, why, now_ns);
 		}
 		return;
 	}

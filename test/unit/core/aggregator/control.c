@@ -414,6 +414,66 @@ static void control__echo_leaves_nothing_behind(void **state)
 	assert_false(fan_aggregator_event(rig.ag, &ev));
 }
 
+/* What is open ends; nothing begins; then each member is told under its own nonce, until it
+ * leaves. */
+static void control__stops(void **state)
+{
+	(void)state;
+	rig_form("a", 2, 0);
+	const int32_t one = 1;
+	struct fan_frag f = rig_data(0, 0, &one);
+	assert_int_equal(rig_send(rig_peer(0), &f), FAN_WAIT);
+	fan_aggregator_stop(rig.ag, rig.now_ns);
+	rig_tick();
+	assert_int_equal(rig.gots, 0);
+	f = rig_data(1, 1, &one);
+	assert_int_equal(rig_send(rig_peer(1), &f), FAN_DROP);
+	f = rig_data(1, 0, &one);
+	assert_int_equal(rig_send(rig_peer(1), &f), FAN_DONE);
+	assert_int_equal(rig_type(0), FAN_TYPE_RESULT);
+	rig.now_ns += FAN_STOP_LOOK_NS;
+	for (unsigned turn = 0; turn < 2; turn++) {
+		rig_tick();
+		assert_int_equal(rig.gots, 2);
+		for (unsigned r = 0; r < 2; r++) {
+			const struct fan_state s = rig_state(r);
+			assert_int_equal(s.state, FAN_JOB_FAILED);
+			assert_int_equal(s.err, FAN_E_STOPPED);
+			assert_int_equal(rig.got[r].f.nonce, rig_nonce(r));
+		}
+		rig_tick();
+		assert_int_equal(rig.gots, 0);
+		rig.now_ns += FAN_STOP_TELL_NS;
+	}
+	assert_int_equal(fan_aggregator_undrained(rig.ag), 1);
+	for (uint16_t r = 0; r < 2; r++)
+		rig_leave(r, FAN_OK);
+	assert_int_equal(fan_aggregator_undrained(rig.ag), 0);
+}
+
+/* What others do not end in time is not waited for; a job that forms is told at once, and who comes
+ * meanwhile is refused. */
+static void control__stops_in_time(void **state)
+{
+	(void)state;
+	rig_form("a", 2, 0);
+	const int32_t one = 1;
+	const struct fan_frag f = rig_data(0, 0, &one);
+	assert_int_equal(rig_send(rig_peer(0), &f), FAN_WAIT);
+	struct fan_join m = rig_join_of("b", 2);
+	rig.life++;
+	assert_int_equal(rig_join(0, rig_nonce(0), &m), FAN_OK);
+	fan_aggregator_stop(rig.ag, rig.now_ns);
+	rig_tick();
+	assert_int_equal(rig.gots, 1);
+	assert_int_equal(rig_state(0).err, FAN_E_STOPPED);
+	assert_int_equal(rig.got[0].f.nonce, rig_nonce(0));
+	assert_int_equal(rig_join(1, rig_nonce(1), &m), FAN_E_STOPPED);
+	rig_pass(FAN_STOP_FINISH_NS);
+	assert_int_equal(job0()->state, FAN_JOB_FAILED);
+	assert_int_equal(job0()->fault.err, FAN_E_STOPPED);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -438,6 +498,8 @@ int main(void)
 		RIG_TEST(control__failed_job_stays_a_while),
 		RIG_TEST(control__silent_while_forming),
 		RIG_TEST(control__silence_counts_while_awake),
+		RIG_TEST(control__stops),
+		RIG_TEST(control__stops_in_time),
 	};
 	return RUN(tests);
 }

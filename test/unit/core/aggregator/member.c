@@ -386,10 +386,10 @@ static void member__nobody_joins_what_drains(void **state)
 	assert_int_equal(rig_join(0, 77, &early), FAN_OK);
 	rig_form("stranger", 2, 0);
 	rig_form("own/c1", 2, 0);
-	fan_aggregator_drain(rig.ag, &all);
+	fan_aggregator_drain(rig.ag, rig.now_ns, &all);
 	assert_int_equal(fan_aggregator_undrained(rig.ag),
 			 2); /* one that forms never will be ready */
-	fan_aggregator_drain(rig.ag, &own);
+	fan_aggregator_drain(rig.ag, rig.now_ns, &own);
 	assert_int_equal(fan_aggregator_undrained(rig.ag), 1);
 	assert_int_equal(join_unanswered(0, 78, "another"), FAN_DROP);
 	assert_int_equal(join_unanswered(1, 78, "early"),
@@ -409,7 +409,7 @@ static void member__nobody_is_refused_by_what_drains(void **state)
 	const struct fan_drain all = {.count = 0};
 	const struct fan_join own = rig_join_of("own", 3);
 	rig_form("own", 3, 0);
-	fan_aggregator_drain(rig.ag, &all);
+	fan_aggregator_drain(rig.ag, rig.now_ns, &all);
 	assert_int_equal(join_unanswered(2, 78, "own"), FAN_DROP);	   /* JOB_MISMATCH */
 	assert_int_equal(join_unanswered_of(1, 78, "own", 3), FAN_DROP);   /* RANK_TAKEN */
 	assert_int_equal(join_unanswered_of(3, 78, "other", 3), FAN_DROP); /* INVALID */

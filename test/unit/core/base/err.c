@@ -20,7 +20,7 @@ static void err__unknown_values(void **state)
 {
 	(void)state;
 	assert_string_equal(fan_err_text(1), "unknown error");
-	assert_string_equal(fan_err_text(FAN_E_FILES - 1), "unknown error");
+	assert_string_equal(fan_err_text(FAN_E_STOPPED - 1), "unknown error");
 	assert_string_equal(fan_err_name(-128), "unknown");
 	assert_string_equal(fan_drop_text(FAN_DROP_COUNT), "unknown");
 }

@@ -442,6 +442,9 @@ static void worker__end_of_the_job_is_not_taken_from_anybody(void **state)
 	}
 	assert_int_equal(forged_state(FAN_JOB_FAILED, FAN_E_RANK_LOST, 0, true), FAN_DROP);
 	assert_int_equal(fan_worker_last_drop(rig.w), FAN_DROP_SENDER);
+	assert_int_equal(forged_state(FAN_JOB_FAILED, FAN_E_STOPPED, 0, false), FAN_DROP);
+	assert_int_equal(forged_state(FAN_JOB_FAILED, FAN_E_STOPPED, rig.cfg.nonce, true),
+			 FAN_DROP);
 	assert_int_equal(fan_worker_phase(rig.w), FAN_W_READY);
 	assert_int_equal(forged_state(FAN_JOB_FAILED, FAN_E_RANK_LOST, 0, false), FAN_CTL);
 	assert_int_equal(fan_worker_phase(rig.w), FAN_W_FAILED);

@@ -513,12 +513,12 @@ static void fail__forked_child_does_no_harm(void **state)
 static void texts__errors(void **state)
 {
 	(void)state;
-	for (int e = FANIN_E_FILES; e <= FANIN_OK; e++) {
+	for (int e = FANIN_E_STOPPED; e <= FANIN_OK; e++) {
 		assert_true(strlen(fanin_strerror(e)) > 0);
 		assert_string_not_equal(fanin_strerror(e), "unknown error");
 	}
 	assert_string_equal(fanin_strerror(1), "unknown error");
-	assert_string_equal(fanin_strerror(FANIN_E_FILES - 1), "unknown error");
+	assert_string_equal(fanin_strerror(FANIN_E_STOPPED - 1), "unknown error");
 	assert_string_equal(fanin_strerror(FANIN_E_CLOSED), "the communicator is closed");
 }
 

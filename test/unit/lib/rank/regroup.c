@@ -101,6 +101,7 @@ struct plan {
 	int stop_in[SWITCHES]; /* the round; 0: never */
 	unsigned shards;       /* of each switch; 0: 1 */
 	bool start_again;      /* at once, at the same address */
+	bool goodbye;	       /* it says so, and only that can tell of it in time */
 	int late;	       /* rank that starts nothing in such a round for a while; -1: none */
 	int deaf; /* rank that hears nothing of switch 1 in round DEAF, before nobody does;
 		   * -1: none */
@@ -146,6 +147,8 @@ static void stop_switches(struct plan *p, int round)
 	for (int i = 0; i < SWITCHES; i++) {
 		if (p->stop_in[i] != round)
 			continue;
+		if (p->goodbye)
+			fan_daemon_goodbye(p->sw[i]);
 		fan_daemon_stop(p->sw[i]);
 		p->sw[i] = NULL;
 		if (p->start_again)
@@ -165,6 +168,7 @@ struct flight {
 	size_t count;
 	bool average;
 	fanin_op *op;
+	int started; /* what that has said */
 };
 
 static void start(struct member *m, struct flight *f, int n)
@@ -178,8 +182,8 @@ static void start(struct member *m, struct flight *f, int n)
 		abort();
 	for (size_t i = 0; i < f->count; i++)
 		f->in[i] = value(m->rank, i, n);
-	EXPECT(!fanin_allreduce_start(m->comm, f->in, f->out, f->count, FANIN_FLOAT32,
-				      f->average ? FANIN_AVG : FANIN_SUM, &f->op));
+	f->started = fanin_allreduce_start(m->comm, f->in, f->out, f->count, FANIN_FLOAT32,
+					   f->average ? FANIN_AVG : FANIN_SUM, &f->op);
 }
 
 /* What `end` returned; its elements are right if that was 0.  They are overwritten at once, as a
@@ -187,7 +191,7 @@ static void start(struct member *m, struct flight *f, int n)
 static int finish(struct flight *f, int n)
 {
 	bool right = true;
-	int e = fanin_op_wait(f->op, -1);
+	int e = f->started ? f->started : fanin_op_wait(f->op, -1);
 	fanin_op_free(f->op);
 	for (size_t i = 0; i < f->count && !e; i++)
 		right &= f->out[i] == (f->average ? 1 : RANKS) * value(1, i, n);
@@ -267,7 +271,7 @@ static void run(struct plan *p, void (*body)(struct member *), int mode)
 	switches_up(p);
 	t.list = p->list;
 	t.ctx = p;
-	t.options.alive_ms = 1500;
+	t.options.alive_ms = p->goodbye ? 600000 : 1500;
 	t.options.mode = mode;
 	team_run(&t);
 	if (p->deaf >= 0)
@@ -352,6 +356,32 @@ static void regroup__ends_without_any(void **state)
 	run(&p, ends, FANIN_MODE_NATIVE);
 }
 
+/* A rank that computes meanwhile hears of it as well. */
+static void regroup__one_that_says_goodbye(void **state)
+{
+	(void)state;
+	struct plan p = {.stop_in = {0, 2, 0}, .goodbye = true, .late = 2, .deaf = -1};
+	run(&p, goes_on, FANIN_MODE_NATIVE);
+	p = (struct plan){
+		.stop_in = {4, 0, 2}, .goodbye = true, .shards = 2, .late = -1, .deaf = -1};
+	run(&p, goes_on, FANIN_MODE_FIXED);
+}
+
+static void ends_stopped(struct member *m)
+{
+	if (!team_joined(m))
+		return;
+	EXPECT(rounds(m) == FANIN_E_STOPPED);
+	EXPECT(strstr(fanin_comm_error(m->comm), " is being stopped"));
+}
+
+static void regroup__the_last_one_says_goodbye(void **state)
+{
+	(void)state;
+	struct plan p = {.stop_in = {2, 3, 4}, .goodbye = true, .late = -1, .deaf = -1};
+	run(&p, ends_stopped, FANIN_MODE_NATIVE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -364,6 +394,8 @@ int main(void)
 		cmocka_unit_test(regroup__operations_that_a_rank_has_not_started),
 		cmocka_unit_test(regroup__gives_results_to_who_lacks_them),
 		cmocka_unit_test(regroup__ends_without_any),
+		cmocka_unit_test(regroup__one_that_says_goodbye),
+		cmocka_unit_test(regroup__the_last_one_says_goodbye),
 	};
 	setenv("FANIN_HOSTS", "0", 1);
 	return cmocka_run_group_tests(tests, NULL, NULL);
