@@ -159,7 +159,8 @@ int fan_connection_open(struct fan_connection *cn, const struct fan_worker_confi
 	cn->stall_ms = cfg->stall_ms;
 	cn->path_test = (struct fan_path_test){.next_ns = 0};
 	cn->packet_bytes = FAN_HEAD_BYTES + cfg->payload_bytes + (key ? FAN_SEAL_MORE : 0);
-	cn->group.fd = cn->failover.aside.fd = -1;
+	cn->failover = (struct fan_failover){.aside.fd = -1, .moves = cn->failover.moves};
+	cn->group.fd = -1;
 	cn->bytes = fan_worker_bytes(cfg);
 	if (!cn->bytes) {
 		snprintf(why, FAN_CONNECTION_WHY_BYTES, "%s", fan_err_text(FAN_E_INVALID));
