@@ -2,7 +2,7 @@
 /* A switch.  The input is a list of datagrams with right checksums, from workers,
  * switches below, strangers and the aggregator.  Whatever comes: what leaves is well formed and
  * goes to somebody, drops are counted, and the job's own sums are still right.
- * Built as routed_recv, the job has a route. */
+ * fuzz_routed_recv.c is the same where the job has a route. */
 #include "core/switch/switch_priv.h"
 #include "packets.h"
 
