@@ -140,6 +140,15 @@ wait_listening() { # PID LOG
         return 1
 }
 
+# Until rank 0 says WHAT, a regular expression; unless told, that the job is formed.
+wait_said() { # [WHAT]
+        for _ in $(seq $LISTEN_POLLS); do
+                grep -q "${1:-^# fanin}" "$dir/rank0" && return 0
+                sleep 0.05
+        done
+        return 1
+}
+
 # COMMAND in PREFIX-wINDEX, for $rank_timeout_s at most.
 start_rank() { # INDEX COMMAND...
         rank=$1

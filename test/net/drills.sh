@@ -164,10 +164,7 @@ goes_on() { # KIND SIGNAL NTH
                 start_job --seconds $GO_ON_S --json "$dir/json"
         fi
         result=0
-        for _ in $(seq $LISTEN_POLLS); do
-                grep -q '^# fanin' "$dir/rank0" && break
-                sleep 0.02
-        done
+        wait_said
         gap_ms=$(draw $((turn + 70000)) $GAP_MS)
         sleep_ms "$moment_ms"
         # shellcheck disable=SC2086  # words are wanted

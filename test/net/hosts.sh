@@ -98,11 +98,8 @@ leftovers() {
 rank_ends() { # NAME SIGNAL RANK
         name=$1 signal=$2 ends=$3
         start_job 10.77.0.1 1000 --alive 1000
-        result=1
-        for _ in $(seq $LISTEN_POLLS); do
-                grep -q "(elements)" "$dir/rank0" && result=0 && break
-                sleep 0.05
-        done
+        wait_said "(elements)"
+        result=$?
         sleep 0.5
         victim=$(program_of "$ends")
         kill -"$signal" "$victim"

@@ -31,22 +31,13 @@
 # (SKIPPED says why).  With FAN_TEST_PLANE=xdp the switch receives by AF_XDP.
 
 here=$(cd "$(dirname "$0")" && pwd)
-# shellcheck source=test/net/cases.sh
-. "$here/cases.sh"
+# shellcheck source=test/net/forging.sh
+. "$here/forging.sh"
 
 prefix=fanin-ic-$$
-rank_timeout_s=600
 kinds="one sides own every-port all server redirect small hole server-hole parent-hole doctor"
 stranger4=10.77.0.99 stranger6=fd77::99
-PORT=7090
-TRIES="1 2 4 8" # times as long as usual: what is forged has to come while the job runs
-
-while getopts k: flag; do
-        case $flag in
-        k) kinds=$OPTARG ;;
-        *) exit 2 ;;
-        esac
-done
+kinds_of "$@"
 shift $((OPTIND - 1))
 
 addresses() { # 4|6
@@ -91,10 +82,7 @@ begin_job() { # FLAGS...
                 start_rank $rank "$fanin" bench --job "${tenant:-}job" --rank $rank --ranks 2 -b 1M -w 0 \
                         --timeout 8000 --json "$dir/json$rank" "$@"
         done
-        for _ in $(seq $LISTEN_POLLS); do
-                grep -q '^# fanin' "$dir/rank0" && break
-                sleep 0.05
-        done
+        wait_said
         sleep 0.3
 }
 
@@ -325,19 +313,6 @@ doctor() {
         believed w0 "$sw" &&
         ip netns exec "$prefix-w0" timeout 200 "$fanin" doctor --switch "$sw:$PORT" --no-join >"$dir/rank0" 2>&1 &&
         grep -q '^warn  *mtu .*1300' "$dir/rank0" && ! grep -q 'ip link set' "$dir/rank0"
-}
-
-# Once more where what was to come while a job ran had no time to.
-drill() { # KIND FAMILY
-        addresses "$2"
-        for factor in $TRIES; do
-                rm -f "$dir"/*
-                case $1 in every-port) every_port ;; server-hole) server_hole ;; parent-hole) parent_hole ;; *) $1 ;; esac
-                result=$?
-                if [ $result -eq 0 ] || [ ! -e "$dir/late" ]; then break; fi
-        done
-        report "$1, IPv$2" "$result" "$dir"/rank? "$dir/switch"
-        stop
 }
 
 begin "$@"

@@ -22,21 +22,12 @@
 # (SKIPPED says why).
 
 here=$(cd "$(dirname "$0")" && pwd)
-# shellcheck source=test/net/cases.sh
-. "$here/cases.sh"
+# shellcheck source=test/net/forging.sh
+. "$here/forging.sh"
 
 prefix=fanin-nb-$$
-rank_timeout_s=600
 kinds="away back through refused group"
-PORT=7090
-TRIES="1 2 4 8" # times as long as usual: what is forged has to come while the job runs
-
-while getopts k: flag; do
-        case $flag in
-        k) kinds=$OPTARG ;;
-        *) exit 2 ;;
-        esac
-done
+kinds_of "$@"
 shift $((OPTIND - 1))
 
 addresses() { # 4|6
@@ -99,10 +90,7 @@ begin_job() { # FLAGS...
                 start_rank $rank "$fanin" bench --switch "$listen" --job job --rank $rank --ranks 2 -b 1M -w 0 \
                         --alive 2000 --timeout 20000 --json "$dir/json$rank" "$@"
         done
-        for _ in $(seq $LISTEN_POLLS); do
-                grep -q '^# fanin' "$dir/rank0" && break
-                sleep 0.05
-        done
+        wait_said
         sleep 0.3
 }
 
@@ -169,20 +157,6 @@ END
                 { echo "# no result went by the group" | tee "$dir/late"; result=1; }
         ip netns exec "$prefix-wire" nft delete table netdev group
         return $result
-}
-
-# Once more where what was to come while a job ran had no time to.
-drill() { # KIND FAMILY
-        addresses "$2"
-        for factor in $TRIES; do
-                rm -f "$dir"/*
-                $1
-                result=$?
-                if [ $result -eq 0 ] || [ ! -e "$dir/late" ]; then break; fi
-        done
-        report "$1, IPv$2" "$result" "$dir"/rank? "$dir/switch"
-        [ -z "${FAN_TEST_SHOW:-}" ] || tail -n 1 "$dir"/rank?
-        stop
 }
 
 begin "$@"
