@@ -79,7 +79,12 @@ while read -r source object; do
         # Names with a dot are no C: clang's resolvers of functions for several processors.
         nm --extern-only --defined-only -P "$build/$object" | cut -d ' ' -f 1 |
                 sed '/\./d' >"$work/exports"
+        policy=$(basename "$source" .c)
+        policy=${policy#policy_}
         while read -r symbol; do
+                # The object of a policy is declared by the policy's line.
+                [ "$symbol" != "fan_policy_$policy" ] ||
+                        ! grep -q "^	X([A-Z_]*, $policy)" src/core/base/policy_kind.h || continue
                 # shellcheck disable=SC2086  # words are wanted
                 [ -n "$headers" ] && grep -qw "$symbol" $headers || {
                         echo "$source: exports \"$symbol\", which none of these declares:" $headers

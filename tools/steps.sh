@@ -458,7 +458,7 @@ step_interop() {
 
 python_sources='python test/python test/gpu examples tools/wheel bench/ddp bench/fast bench/forecast bench/groups bench/elastic bench/local-sgd bench/sets bench/peers tools/pytest-results.py tools/results-page.py
         experiments/pages.py experiments/render experiments/planlib.py experiments/simulate.py experiments/simulated/run experiments/grid/run experiments/inart/run experiments/installs/run experiments/lab/run
-        experiments/placement/run experiments/tree/run simulator/lab page test/ports.py test/model/run test/mutants/run test/fuzz/daemons/run test/fuzz/corpora test/soak test/plan/oracle test/plan/events test/net/controller test/net/metrics test/net/slow_scrapes test/net/blame test/net/destroys test/net/traces test/ops/services test/ops/results test/ops/pages test/ops/live test/ops/browser.py tools/c-string.py tools/limit.py tools/tidy.py test/ctl/lines'
+        experiments/placement/run experiments/tree/run simulator/lab page test/ports.py test/model/run test/mutants/run test/fuzz/daemons/run test/fuzz/corpora test/soak test/plan/oracle test/plan/events test/net/controller test/net/metrics test/net/slow_scrapes test/net/blame test/net/destroys test/net/traces test/ops/services test/ops/results test/ops/pages test/ops/live test/ops/browser.py tools/c-string.py tools/limit.py tools/tidy.py test/ctl/lines examples/extend/experiment'
 
 step_python_format() {
         judge black 23 || return
@@ -492,6 +492,11 @@ step_namespace() { # NAME: test/net/NAME.sh
 step_demo() {
         need build-gcc || return
         ./demo --no-install --epochs 1 # .ci/run has run it whole
+}
+
+step_extend() {
+        need build-gcc || return
+        examples/extend/run build
 }
 
 # ---- the lists ---------------------------------------------------------------
@@ -532,7 +537,7 @@ measuring_steps='ns-forecast'
 computing_steps() {
         printf '%s\n' test-asan faults test-gcc clang-tidy scenarios faults-asan model python-types pages
         fuzz_steps
-        printf '%s\n' pip cppcheck bench test-clang abi install gcc-sanitizers core-symbols lib-symbols hardening
+        printf '%s\n' pip extend cppcheck bench test-clang abi install gcc-sanitizers core-symbols lib-symbols hardening
 }
 
 # Last, since it prints times.

@@ -35,8 +35,9 @@ struct controller_args {
 };
 
 static const char *const readings[] = {"nearest", "rack", "two-level", NULL}; /* fan_sums_at */
-static const char *const algorithms[] = {"geryon", "lbmm",  "switchml", "atp", "grid",
-					 "inart",  "exact", "best",	NULL};
+#define FAN_X(name, run, mend, help) #name,
+static const char *const algorithms[] = {FAN_ALGORITHMS(FAN_X) NULL};
+#undef FAN_X
 
 #define AT(field) offsetof(struct controller_args, field)
 static const struct args_option options[] = {

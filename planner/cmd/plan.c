@@ -41,8 +41,9 @@ struct plan_args {
 	int slots, first_route;
 };
 
-static const char *const algorithms[] = {"geryon", "lbmm",  "switchml", "atp", "grid",
-					 "inart",  "exact", "best",	"all", NULL};
+#define FAN_X(name, run, mend, help) #name,
+static const char *const algorithms[] = {FAN_ALGORITHMS(FAN_X) "all", NULL};
+#undef FAN_X
 static const struct fan_algorithm given = {.name = "given"}; /* by --plan */
 static const char *const solvers[] = {"simplex", "lagrange", NULL};
 static const char *const vertices[] = {"short", "few", NULL}; /* fan_vertex */

@@ -75,7 +75,21 @@ struct fan_algorithm {
 		    struct fan_planned *how);
 };
 
-/* geryon lbmm switchml atp grid inart exact best, in this order. */
+/* All of them: name, the function that plans, the one that mends or NULL, and what people read. */
+#define FAN_ALGORITHMS(X)                                                                          \
+	X(geryon, fan_geryon, NULL, "no aggregation; equal split")                                 \
+	X(lbmm, fan_lbmm, NULL, "no aggregation; split by what servers can take in")               \
+	X(switchml, fan_round_outcome, NULL, "the switch near the worker sums, whatever it can")   \
+	X(atp, fan_atp, NULL, "that while it can, then that near the server, then the server")     \
+	X(grid, fan_grid, fan_grid_mend, "linear program, randomized rounding; equal split")       \
+	X(inart, fan_inart, fan_inart_mend,                                                        \
+	  "split by linear program, then place and route by another")                              \
+	X(exact, fan_exact, NULL,                                                                  \
+	  "column generation to its end; with one tree, branch and bound; small instances")        \
+	X(best, fan_best, fan_best_mend,                                                           \
+	  "all of these, consolidation, local search, and several trees")
+
+/* In this order. */
 extern const struct fan_algorithm fan_algorithms[];
 extern const uint32_t fan_algorithm_count;
 
@@ -85,7 +99,9 @@ const struct fan_algorithm *fan_algorithm_find(const char *name);
 /* The algorithms, one file each or two. */
 typedef int fan_algorithm_run(const struct fan_topo *t, const struct fan_plan_options *o,
 			      struct fan_plan *p, struct fan_planned *how);
-fan_algorithm_run fan_geryon, fan_lbmm, fan_round_outcome, fan_atp, fan_grid, fan_inart, fan_exact,
-	fan_best, fan_grid_mend, fan_inart_mend;
+#define FAN_X(name, run, mend, help) fan_algorithm_run run;
+FAN_ALGORITHMS(FAN_X)
+#undef FAN_X
+fan_algorithm_run fan_grid_mend, fan_inart_mend, fan_best_mend;
 
 #endif

@@ -5,16 +5,25 @@
 
 #include <stdbool.h>
 
+/* Policies for slots that jobs share: the object fan_policy_NAME of core/switch/policy_NAME.c,
+ * which the build finds by its line here.  New ones go to the end: numbers stand in messages. */
+#define FAN_SHARED_POLICIES(X)                                                                     \
+	X(ATP, atp)   /* first come, first served */                                               \
+	X(ESA, esa)   /* by priority */                                                            \
+	X(GRID, grid) /* what finds its slot taken is dropped */                                   \
+	/* and so on: doc/extend.md */
+
 enum fan_policy {
 	FAN_POLICY_SWITCHML = 0, /* static pool per job, two versions, replay: aggregator.h */
-	FAN_POLICY_ATP = 1,	 /* shared slots, first come first served: policy.h */
-	FAN_POLICY_ESA = 2,	 /* shared slots by priority: policy.h */
-	FAN_POLICY_GRID = 3,	 /* shared slots; what finds its slot taken is dropped: policy.h */
-	FAN_POLICY_COUNT
+#define FAN_X(NUMBER, name) FAN_POLICY_##NUMBER,
+	FAN_SHARED_POLICIES(FAN_X)
+#undef FAN_X
+		FAN_POLICY_COUNT
 };
 
 /* Their names, by number, for tables of words. */
-#define FAN_POLICY_NAMES "switchml", "atp", "esa", "grid"
+#define FAN_POLICY_NAME_(NUMBER, name) , #name
+#define FAN_POLICY_NAMES	       "switchml" FAN_SHARED_POLICIES(FAN_POLICY_NAME_)
 
 static inline const char *fan_policy_name(int policy)
 {

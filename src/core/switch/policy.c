@@ -1,23 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* policy.c - the policies by number, atp, and what they have in common: slots by hash, or in a
- * stretch of the job's own; and, of jobs whose ranks go in step, what is unaggregated goes up. */
+/* policy.c - the policies by number, and what they have in common: slots by hash, or in a stretch
+ * of the job's own; and, of jobs whose ranks go in step, what is unaggregated goes up. */
 #include "policy.h"
 
 #include "switch_priv.h"
 
-const struct fan_slot_policy fan_policy_atp = {
-	.name = "atp",
-	.place = fan_plain_place,
-	.contest = fan_plain_contest,
-	.unplaced = fan_plain_unplaced,
-};
-
 const struct fan_slot_policy *fan_slot_policy(enum fan_policy number)
 {
 	static const struct fan_slot_policy *const policy[FAN_POLICY_COUNT] = {
-		[FAN_POLICY_ATP] = &fan_policy_atp,
-		[FAN_POLICY_ESA] = &fan_policy_esa,
-		[FAN_POLICY_GRID] = &fan_policy_grid,
+#define FAN_X(NUMBER, name) [FAN_POLICY_##NUMBER] = &fan_policy_##name,
+		FAN_SHARED_POLICIES(FAN_X)
+#undef FAN_X
 	};
 	assert(fan_policy_shares((int)number));
 	return policy[number];

@@ -13,7 +13,7 @@
  *   sa_atp  SA-ATP, ToN 2024: wraps another policy for jobs with run-ahead, core/helper.
  *
  * A policy knows slots, contributions and ranks.  Routes and parents are handled by path.h.  A new
- * policy is a new object and a row in policy.c. */
+ * policy is a new policy_NAME.c and its line in FAN_SHARED_POLICIES; doc/extend.md has one. */
 #ifndef FAN_SWITCH_POLICY_H
 #define FAN_SWITCH_POLICY_H
 
@@ -99,7 +99,9 @@ struct fan_run_ahead_ops {
 	void (*heard)(struct fan_switch *sw, struct fan_switch_job *j, struct fan_frag *f);
 };
 
-extern const struct fan_slot_policy fan_policy_atp, fan_policy_esa, fan_policy_grid;
+#define FAN_X(NUMBER, name) extern const struct fan_slot_policy fan_policy_##name;
+FAN_SHARED_POLICIES(FAN_X)
+#undef FAN_X
 
 /* The policy by its number, one that fan_policy_shares. */
 const struct fan_slot_policy *fan_slot_policy(enum fan_policy number);
