@@ -473,9 +473,8 @@ void fan_daemon_goodbye(struct fan_daemon *d)
 	const struct fan_drain all = {.goodbye = true};
 
 	assert(d->shards > 0);
-	if (d->cfg.has_aggregator)
-		fan_daemon_drain(d, &all, FAN_DAEMON_GOODBYE_MS);
-	else
+	fan_daemon_drain(d, &all, d->cfg.has_aggregator ? FAN_DAEMON_GOODBYE_MS : 0);
+	if (!d->cfg.has_aggregator)
 		wait_for_quiet(d);
 }
 

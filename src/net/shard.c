@@ -258,15 +258,13 @@ static void tell_empty(struct fan_shard *s)
 {
 	if (!atomic_load_explicit(&s->drain, memory_order_acquire)) /* then drain_of is there */
 		return;
-	if (!s->draining && s->aggregator) {
+	if (!s->draining) {
 		begin_work(s);
-		fan_aggregator_drain(s->aggregator, fan_clock_ns(), &s->drain_of);
+		fan_node_drain(s->node, fan_clock_ns(), &s->drain_of);
 		end_work(s);
 	}
 	s->draining = true;
-	unsigned left =
-		s->aggregator ? fan_aggregator_undrained(s->aggregator) : fan_node_jobs(s->node);
-	if (!left && atomic_exchange(&s->drain, false))
+	if (!fan_node_undrained(s->node) && atomic_exchange(&s->drain, false))
 		sem_post(&s->empty);
 }
 

@@ -231,6 +231,25 @@ switch_dies() {
         ended "the switch dies: on through the server, and back" $((result + $?))
 }
 
+# The switch is told to stop: the ranks go to the server at once, though they would wait for a
+# minute before they took its silence for its end.
+switch_stops() {
+        start_server && switch_at 7079 --policy atp --server $server || return
+        stops=$!
+        for rank in 0 1; do
+                set -- --rank $rank --ranks 2 --alive 160000 --server $server
+                [ $rank -gt 0 ] || set -- "$@" --json "$dir/json"
+                start_rank $rank "$fanin" bench --switch $at:7079 --job net -b 1M -e 1M -n 100 \
+                        -w 1 "$@"
+        done
+        sleep 1
+        kill -TERM "$stops"
+        wait_ranks && none_wrong
+        result=$?
+        [ "$(grep -c "event=rank_moved.* peer=" "$dir/server")" -ge 2 ]
+        ended "the switch is told to stop: on through the server" $((result + $?))
+}
+
 refusals() {
         start_server && switch_at 7079 --policy atp --threads 2 --server $server || return
         worker 0 7079 --rank 0 --ranks 2 --timeout 5000
@@ -272,6 +291,7 @@ tree "switchml, running ahead" "--ahead 1024" "--ahead 1024" "--ahead 512"
 many
 isolation
 switch_dies
+switch_stops
 refusals
 fan_net_mark "$prefix" 0 numgen random mod 1000 "<" 100 || exit 1
 marks "aggregator alone" switch_at 7079

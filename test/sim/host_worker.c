@@ -215,6 +215,8 @@ static void leave(struct host_worker *h, int err)
 /* What the program around the library does; false: nothing to do now. */
 static bool act(struct host_worker *h)
 {
+	if (!h->leaving && fan_worker_path_ends(h->core)) /* it has no other */
+		fan_worker_lose_path(h->core);
 	if (!h->leaving && fan_worker_phase(h->core) == FAN_W_FAILED) {
 		leave(h, fan_worker_fault(h->core)->err);
 		return true;

@@ -6,7 +6,7 @@
 
 #define POLL_NS	 (200 * SIM_US)
 #define AWAKE_NS (2000 * FAN_MS) /* between suspensions: all jobs' alive_ms and more */
-#define TOLD_NS	 (500 * FAN_MS)	 /* in which who is told every FAN_STOP_TELL_NS has heard */
+#define TOLD_NS	 (2000 * FAN_MS) /* in which all have heard, behind slow links too */
 #define TRICKS	 4000		 /* most of a stranger, who begins before anybody has joined */
 
 static bool all_ready(void *arg)
@@ -135,6 +135,18 @@ static void suspend(struct run *r)
 	sim_sleep(&r->sim, ns);
 }
 
+/* The aggregator, or one of the switches between. */
+static void stop_one(struct run *r)
+{
+	const unsigned which = (unsigned)fan_rng_below(&r->rng, r->plan.shareds + 1);
+	struct host_node *h = which ? &r->shared[which - 1] : &r->sw;
+	if (which)
+		fan_switch_goodbye(h->slots, r->sim.now_ns);
+	else
+		fan_aggregator_stop(h->aggregator, r->sim.now_ns);
+	sim_wake(&r->sim, h->node);
+}
+
 static void strike(struct run *r)
 {
 	struct host_worker *v = r->victim;
@@ -155,10 +167,7 @@ static void strike(struct run *r)
 		r->sim.capture = true;
 		r->tricks = (unsigned)rng_range(&r->rng, 50, 400);
 		break;
-	case STORY_STOPPED:
-		fan_aggregator_stop(r->sw.aggregator, r->sim.now_ns);
-		sim_wake(&r->sim, r->sw.node);
-		break;
+	case STORY_STOPPED: stop_one(r); break;
 	case STORY_ASLEEP: r->tricks = (unsigned)rng_range(&r->rng, 1, 3); break;
 	default: break;
 	}

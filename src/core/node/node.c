@@ -301,6 +301,8 @@ void fan_node_tick(struct fan_node *n, uint64_t now_ns, struct fan_out *out)
 		fan_switch_tick(n->slots, now_ns);
 	if (n->aggregator)
 		tick_aggregator(n, now_ns, out);
+	else
+		fan_switch_tell(n->slots, now_ns, out);
 	carry(n, now_ns, out);
 }
 
@@ -323,6 +325,19 @@ unsigned fan_node_jobs(const struct fan_node *n)
 	}
 	fan_switch_report(n->slots, &s);
 	return s.jobs;
+}
+
+void fan_node_drain(struct fan_node *n, uint64_t now_ns, const struct fan_drain *of)
+{
+	if (n->aggregator)
+		fan_aggregator_drain(n->aggregator, now_ns, of);
+	else if (of->goodbye)
+		fan_switch_goodbye(n->slots, now_ns);
+}
+
+unsigned fan_node_undrained(const struct fan_node *n)
+{
+	return n->aggregator ? fan_aggregator_undrained(n->aggregator) : fan_node_jobs(n);
 }
 
 void fan_node_audit(const struct fan_node *n)

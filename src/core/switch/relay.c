@@ -107,6 +107,51 @@ static enum fan_verdict refuse_route(struct fan_switch *sw, const fan_peer *hop,
 	return fan_switch_drop(sw, FAN_DROP_ROUTE);
 }
 
+static const struct fan_refuse stopped = {.err = FAN_E_STOPPED, .rank = FAN_RANK_NONE};
+
+void fan_switch_goodbye(struct fan_switch *sw, uint64_t now_ns)
+{
+	if (sw->tell_ns == UINT64_MAX)
+		sw->tell_ns = now_ns;
+}
+
+/* A switch below passes it on, where the nonce is that of its child. */
+static void tell_child(const struct fan_child *c, struct fan_out *out)
+{
+	const struct fan_state s = {
+		.state = FAN_JOB_AWAY, .rank_a = FAN_RANK_NONE, .rank_b = FAN_RANK_NONE};
+	struct fan_frag h = {
+		.nonce = c->nonce,
+		.job = c->job,
+		.epoch = c->epoch,
+		.sender = FAN_RANK_NONE,
+		.type = FAN_TYPE_STATE,
+	};
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	uint8_t *body = fan_out_scratch(out, FAN_CTL_BYTES_MAX);
+	it->peer = fan_peer_hop(&c->peer);
+	fan_ctl_finish(it, &h, body, fan_state_put(body, &s));
+	const struct fan_envelope v = {.token = fan_peer_token(&c->peer)};
+	if (v.token)
+		fan_envelope_put(it, out, &v, h.job, h.epoch, it->head, it->payload,
+				 it->payload_bytes);
+}
+
+void fan_switch_tell(struct fan_switch *sw, uint64_t now_ns, struct fan_out *out)
+{
+	if (now_ns < sw->tell_ns)
+		return;
+	while (sw->telling < sw->cfg.children_max && fan_out_fits(out, 1, 2 * FAN_CTL_BYTES_MAX)) {
+		const uint16_t token = ++sw->telling;
+		if (sw->marks[token - 1] && fan_child_is_sure(sw, token))
+			tell_child(&sw->children[token - 1], out);
+	}
+	if (sw->telling < sw->cfg.children_max)
+		return;
+	sw->telling = 0;
+	sw->tell_ns = now_ns + FAN_STOP_TELL_NS;
+}
+
 /* Does another child speak for this rank?  The same path may have a new token.  An authentic BEAT
  * is the rank's own: the aggregator tells from where it takes it. */
 static bool is_of_another(struct fan_switch *sw, const fan_peer *from, const struct fan_frag *f)
@@ -152,6 +197,8 @@ enum fan_verdict fan_relay_up(struct fan_switch *sw, uint64_t now_ns, const fan_
 	if ((!e || fan_peer_is_none(&e->from)) && is_of_another(sw, from, &inner))
 		return fan_switch_drop(sw, FAN_DROP_SENDER);
 	fan_peer peer = fan_peer_behind(from, below);
+	if (sw->tell_ns != UINT64_MAX && inner.type == FAN_TYPE_JOIN && !inner.path)
+		return refuse(from, below, &inner, &stopped, out);
 	v = (struct fan_envelope){.token = fan_child_hear(sw, now_ns, &peer, &inner),
 				  .hops = v.hops + 1};
 	if (!v.token)

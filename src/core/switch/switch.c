@@ -49,7 +49,7 @@ struct fan_switch *fan_switch_init(void *mem, const struct fan_switch_config *cf
 	memset(sw, 0, sizeof *sw);
 	sw->cfg = *cfg;
 	sw->policy = fan_slot_policy(cfg->policy);
-	sw->deadline_ns = UINT64_MAX;
+	sw->deadline_ns = sw->tell_ns = UINT64_MAX;
 	p = fan_child_init(sw, p);
 	sw->kept = (struct fan_helper_row *)p;
 	p += fan_align_up(cfg->children_max * fan_run_ahead.child_bytes);
@@ -526,7 +526,7 @@ enum fan_verdict fan_switch_recv(struct fan_switch *sw, uint64_t now_ns, fan_pee
 
 uint64_t fan_switch_deadline(const struct fan_switch *sw)
 {
-	return sw->deadline_ns;
+	return sw->tell_ns < sw->deadline_ns ? sw->tell_ns : sw->deadline_ns;
 }
 
 const struct fan_switch_stats *fan_switch_stats(const struct fan_switch *sw)

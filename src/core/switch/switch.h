@@ -117,6 +117,12 @@ void fan_switch_behind_loses(struct fan_switch *sw, uint16_t bytes);
 enum fan_verdict fan_switch_recv(struct fan_switch *sw, uint64_t now_ns, fan_peer from,
 				 const uint8_t *pkt, size_t len, bool marked, struct fan_out *out);
 
+/* The switch is being stopped for good: from now on it refuses who joins, and fan_switch_tell tells
+ * children that are sure, every FAN_STOP_TELL_NS, as many as `out` has room for.  What comes is
+ * handled as before. */
+void fan_switch_goodbye(struct fan_switch *sw, uint64_t now_ns);
+void fan_switch_tell(struct fan_switch *sw, uint64_t now_ns, struct fan_out *out);
+
 /* Forget children that have fallen silent. */
 void fan_switch_tick(struct fan_switch *sw, uint64_t now_ns);
 

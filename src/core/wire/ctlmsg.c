@@ -244,7 +244,7 @@ enum fan_err fan_state_get(struct fan_state *m, const struct fan_frag *f)
 	GET(&r, m, state);
 	m->workers = r.left >= WORKERS_BYTES ? fan_get32(take(&r, WORKERS_BYTES)) : 0;
 	bool failed = m->state == FAN_JOB_FAILED;
-	return end(&r, m->state <= FAN_JOB_LEFT && m->workers <= FAN_WORKERS_MAX &&
+	return end(&r, m->state <= FAN_JOB_AWAY && m->workers <= FAN_WORKERS_MAX &&
 			       (failed ? m->err < 0 : m->err == FAN_OK));
 }
 

@@ -97,6 +97,7 @@ enum fan_job_state {
 	FAN_JOB_READY = 2,   /* `missing`: ranks that have not contributed to header's frag */
 	FAN_JOB_FAILED = 3,  /* `err`: the cause; `missing`: ranks to blame */
 	FAN_JOB_LEFT = 4,    /* to one rank: its LEAVE has come */
+	FAN_JOB_AWAY = 5,    /* to one rank: a switch on its path is being stopped */
 };
 
 /* Description of a fragment, by which ranks are compared: FAN_DESC_* below. */

@@ -540,9 +540,21 @@ void fan_worker_reroute(struct fan_worker *w, uint64_t now_ns, uint16_t route)
 		w->cfg.route = route;
 	w->leave_tries = 0; /* what went by the route before may be lost with it */
 	w->path++;
+	w->path_ends = false;
 	w->unanswered = 0;
 	w->rejoins = w->phase != FAN_W_JOINING; /* else it does so anyway */
 	w->control_ns = now_ns;
+}
+
+bool fan_worker_path_ends(const struct fan_worker *w)
+{
+	return w->path_ends && w->phase < FAN_W_FAILED;
+}
+
+void fan_worker_lose_path(struct fan_worker *w)
+{
+	const struct fan_fault fault = {.err = FAN_E_STOPPED};
+	fan_worker_fail(w, &fault);
 }
 
 uint16_t fan_worker_route(const struct fan_worker *w)

@@ -151,6 +151,11 @@ enum fan_drop fan_worker_last_drop(const struct fan_worker *w);
 /* Is this packet for this worker, by job and epoch, or by its nonce? */
 bool fan_worker_hears(const struct fan_worker *w, const struct fan_frag *f);
 
+/* Has a switch on the path said that it is being stopped?  The worker goes on until it is rerouted,
+ * or loses its path: then it has failed with FAN_E_STOPPED. */
+bool fan_worker_path_ends(const struct fan_worker *w);
+void fan_worker_lose_path(struct fan_worker *w);
+
 /* Packets take another path to the same aggregator from now on: on route `route`, or, if that is
  * 0, on the same as before.  JOINs under the same nonce announce it; operations continue. */
 void fan_worker_reroute(struct fan_worker *w, uint64_t now_ns, uint16_t route);

@@ -29,6 +29,7 @@ struct fan_worker {
 	struct fan_welcome welcome;
 	bool welcomed;
 	bool heard_group;
+	bool path_ends; /* a switch on the path is being stopped */
 	bool unproved;	/* this address: until an answer to a BEAT from it */
 	bool forgotten; /* by a switch on the path, which has said WHO: until such an answer */
 	uint8_t leave_tries;

@@ -212,6 +212,17 @@ static void heed_answer(struct fan_worker *w, uint64_t now_ns)
 		w->control_ns = now_ns + fan_worker_interval_ns(w);
 }
 
+/* A switch on the path is being stopped.  An uplink has no other path. */
+static enum fan_verdict path_ends(struct fan_worker *w, const struct fan_frag *f)
+{
+	if ((w->phase != FAN_W_READY && w->phase != FAN_W_FORMING) || f->nonce != w->cfg.nonce)
+		return fan_worker_drop(w, FAN_DROP_STATE);
+	w->path_ends = !w->rejoins;
+	if (w->cfg.relayed)
+		fan_worker_lose_path(w);
+	return FAN_CTL;
+}
+
 static enum fan_verdict recv_state(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f,
 				   bool by_group)
 {
@@ -227,6 +238,8 @@ static enum fan_verdict recv_state(struct fan_worker *w, uint64_t now_ns, const 
 		return fan_worker_drop(w, FAN_DROP_SENDER);
 	if (m.state == FAN_JOB_LEFT)
 		return left(w, f);
+	if (m.state == FAN_JOB_AWAY)
+		return path_ends(w, f);
 	bool asked = f->nonce != 0;
 	if (asked && !w->rejoins)
 		w->unproved = false;

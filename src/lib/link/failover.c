@@ -37,6 +37,7 @@ static void discount_sleep(struct fan_failover *f, uint64_t beat_ns, uint64_t no
 static void take_path(struct fan_connection *cn, bool at_server, uint64_t now_ns)
 {
 	cn->failover.at_server = at_server;
+	cn->failover.asked = false;
 	cn->failover.heard_ns = now_ns;
 	cn->failover.ask_ns = now_ns + ASK_NS;
 	cn->failover.moves++;
@@ -102,11 +103,16 @@ void fan_failover_choose(struct fan_connection *cn, struct fan_connection_io *io
 	if (!cn->failover.heard_ns)
 		cn->failover.heard_ns = now_ns;
 	discount_sleep(&cn->failover, beat_ns(cn), now_ns);
+	if (!cn->failover.at_server && fan_worker_path_ends(cn->w)) {
+		go_to_server(cn, now_ns);
+		return;
+	}
 	if (cn->failover.at_server && now_ns >= cn->failover.ask_ns) {
-		if (switch_answers(cn, io)) {
+		if (switch_answers(cn, io) && cn->failover.asked) {
 			go_to_switch(cn, now_ns);
 			return;
 		}
+		cn->failover.asked = true;
 		fan_echo_ask(&cn->failover.aside, fan_clock_nonce());
 		cn->failover.ask_ns = now_ns + ASK_NS;
 	}

@@ -287,11 +287,21 @@ static bool awaits_its_place(struct fan_rank *c, struct fan_connection *cn, uint
 	return true;
 }
 
+/* The switch of a connection that has no other path is being stopped. */
+static void lose_path(const struct fan_rank *c, struct fan_connection *cn)
+{
+	const bool fails_over =
+		!fan_peer_is_none(&cn->server_addr) && fan_worker_phase(cn->w) == FAN_W_READY;
+	if (fan_worker_path_ends(cn->w) && !fails_over && !c->client.on)
+		fan_worker_lose_path(cn->w);
+}
+
 /* See how the connections stand, which may end the communicator. */
 static void check_connections(struct fan_rank *c, uint64_t now_ns)
 {
 	for (unsigned i = 0; i < c->connections && !atomic_load(&c->error); i++) {
 		struct fan_connection *cn = &c->connection[i];
+		lose_path(c, cn);
 		if (fan_worker_phase(cn->w) != FAN_W_FAILED)
 			fail_by_socket(c, cn, now_ns);
 		else if (!fan_regroup_forgives(c, cn, now_ns) &&

@@ -105,6 +105,57 @@ static void relay__table_is_full(void **state)
 	assert_int_equal(no.have, 2);
 }
 
+/* Children that are sure are told under their nonces, again and again; who joins is refused. */
+static void relay__stops(void **state)
+{
+	(void)state;
+	uint8_t body[256], scratch[FAN_SWITCH_OUT_MAX * 256], packet[512];
+	struct fan_out_item item[FAN_SWITCH_OUT_MAX];
+	struct fan_out out;
+	bed_begin();
+	for (uint16_t r = 0; r < 2; r++) {
+		uint16_t token = bed_beat(0, r);
+		assert_int_equal(bed_state(0, r, token), FAN_CTL);
+	}
+	bed_beat(0, 2);
+	fan_out_init(&out, item, FAN_SWITCH_OUT_MAX, scratch, sizeof scratch);
+	fan_switch_tell(bed.sw, bed.now_ns, &out);
+	assert_int_equal(out.count, 0);
+	fan_switch_goodbye(bed.sw, bed.now_ns);
+	for (unsigned turn = 0; turn < 2; turn++) {
+		assert_true(fan_switch_deadline(bed.sw) <= bed.now_ns);
+		fan_out_init(&out, item, FAN_SWITCH_OUT_MAX, scratch, sizeof scratch);
+		fan_switch_tell(bed.sw, bed.now_ns, &out);
+		assert_int_equal(out.count, 2);
+		for (unsigned r = 0; r < 2; r++) {
+			const fan_peer at = bed_worker(0, r);
+			struct fan_frag f;
+			struct fan_state s;
+			fan_out_item_copy(&item[r], packet);
+			assert_int_equal(fan_wire_get(&f, packet, fan_out_item_bytes(&item[r])),
+					 -1);
+			assert_int_equal(fan_state_get(&s, &f), FAN_OK);
+			assert_true(fan_peer_equal(&item[r].peer, &at));
+			assert_int_equal(s.state, FAN_JOB_AWAY);
+			assert_int_equal(f.nonce, 1 + r);
+			assert_int_equal(f.job, bed_job(0));
+		}
+		bed.now_ns += FAN_STOP_TELL_NS;
+	}
+	struct fan_refuse no;
+	struct fan_join m = {.ranks = BED_RANKS, .payload_bytes = 64, .alive_ms = 1000};
+	m.name_bytes = 1;
+	m.name[0] = 'a';
+	struct fan_frag f = {.nonce = 77, .sender = 3, .type = FAN_TYPE_JOIN};
+	assert_int_equal(bed_give(bed_worker(0, 3), &f, body, fan_join_put(body, &m)), FAN_CTL);
+	assert_int_equal(bed.got[0].f.type, FAN_TYPE_REFUSE);
+	assert_int_equal(fan_refuse_get(&no, &bed.got[0].f), FAN_OK);
+	assert_int_equal(no.err, FAN_E_STOPPED);
+	f.path = 1; /* of a life that may be known: as before */
+	assert_int_equal(bed_give(bed_worker(0, 3), &f, body, fan_join_put(body, &m)), FAN_CTL);
+	assert_int_equal(bed.got[0].f.type, FAN_TYPE_RELAY);
+}
+
 #define BED_TEST(name) cmocka_unit_test_setup(name, bed_open)
 
 int main(void)
@@ -116,6 +167,7 @@ int main(void)
 		BED_TEST(relay__who_has_left_is_forgotten),
 		BED_TEST(relay__ranks_of_others),
 		BED_TEST(relay__table_is_full),
+		BED_TEST(relay__stops),
 	};
 	return RUN(tests);
 }

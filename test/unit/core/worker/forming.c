@@ -47,11 +47,33 @@ static void worker__forming_joins_again(void **state)
 	}
 }
 
+/* Whoever has its nonce alone may say that its path ends; on another path it does not. */
+static void worker__path_ends(void **state)
+{
+	(void)state;
+	rig_tick();
+	assert_int_equal(rig_welcome(rig.cfg.nonce, 4), FAN_CTL);
+	assert_int_equal(forged_state(FAN_JOB_AWAY, 0, 0, false), FAN_DROP);
+	assert_int_equal(forged_state(FAN_JOB_AWAY, 0, 99, false), FAN_DROP);
+	assert_false(fan_worker_path_ends(rig.w));
+	assert_int_equal(forged_state(FAN_JOB_AWAY, 0, rig.cfg.nonce, false), FAN_CTL);
+	assert_true(fan_worker_path_ends(rig.w));
+	assert_int_equal(fan_worker_phase(rig.w), FAN_W_FORMING);
+	fan_worker_reroute(rig.w, rig.now_ns, 0);
+	assert_false(fan_worker_path_ends(rig.w));
+	assert_int_equal(forged_state(FAN_JOB_AWAY, 0, rig.cfg.nonce, false), FAN_CTL);
+	assert_false(fan_worker_path_ends(rig.w));
+	fan_worker_lose_path(rig.w);
+	assert_int_equal(fan_worker_phase(rig.w), FAN_W_FAILED);
+	assert_int_equal(fan_worker_fault(rig.w)->err, FAN_E_STOPPED);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		RIG_TEST(worker__forming_heeds_answers_alone),
 		RIG_TEST(worker__forming_joins_again),
+		RIG_TEST(worker__path_ends),
 	};
 	return RUN(tests);
 }
