@@ -542,8 +542,10 @@ static void *run(void *rank)
 	struct fan_rank *c = rank;
 	struct fan_host_comm *l = c->host;
 	pthread_setname_np(pthread_self(), "fanin-local");
-	while (begin_round(c)) {
+	for (;;) { /* the bell first: who closes, or starts something, rings it afterwards */
 		uint32_t heard = fan_host_heard(&l->board, FAN_HOST_CALL);
+		if (!begin_round(c))
+			break;
 		fan_host_beat(l->s, l->board.me, fan_clock_ns());
 		if (has_work(c)) {
 			pthread_mutex_lock(&l->drive);
