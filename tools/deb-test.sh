@@ -123,7 +123,7 @@ for unit in switch server controller; do
 done
 
 step 'removal'
-inside 'apt-get -q purge -y fanin fanin-planner libfanin0 libfanin-dev python3-fanin fanin-mpi' >>"$out/install.log" 2>&1
+inside 'apt-get -q purge -y fanin fanin-planner libfanin0 libfanin-dev python3-fanin fanin-mpi fanin-nccl' >>"$out/install.log" 2>&1
 inside 'apt-get -q autoremove -y --purge' >>"$out/install.log" 2>&1
 files >"$out/after"
 left=$(comm -13 "$out/before" "$out/after" | grep fanin || :)

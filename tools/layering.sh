@@ -33,6 +33,7 @@ src/lib/host | lib/host lib/rank lib/link lib/base net seal file core . | *
 src/lib/comm | lib/comm lib/host lib/rank lib/link lib/base net seal file core . | *
 src/lib/api | lib net seal file core . | *
 src/mpi  | mpi lib net seal file core . | *
+src/nccl | nccl lib net seal file core . | *
 src/cmd  | cmd lib net seal file core . | *
 xdp            | xdp net core   | *
 page           | page cmd       | *

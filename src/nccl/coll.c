@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "coll.h"
+
+#include <assert.h>
+#include <fanin.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "coll_meet.h"
+#include "log.h"
+
+struct request {
+	struct coll *of;       /* NULL: free */
+	unsigned count, ended; /* operations of libfanin */
+	size_t bytes;
+	fanin_op **op;
+};
+
+struct coll {
+	pthread_mutex_t lock; /* of all below */
+	fanin_comm *job;
+	int ranks, rank;
+	bool failed;	 /* the log has why */
+	unsigned places; /* requests at a time */
+	fanin_op **ops;	 /* of all of them, `ranks` each */
+	struct request request[FAN_NCCL_REQUESTS_MAX];
+};
+
+/* ---- types ---- */
+
+static const struct {
+	int dtype; /* of libfanin; -1: none */
+	unsigned bytes;
+	bool sum_only; /* its sums wrap as those of the signed type do */
+} types[] = {
+	[FAN_NCCL_INT8] = {-1, 1, false},
+	[FAN_NCCL_UINT8] = {-1, 1, false},
+	[FAN_NCCL_INT32] = {FANIN_INT32, 4, false},
+	[FAN_NCCL_UINT32] = {FANIN_INT32, 4, true},
+	[FAN_NCCL_INT64] = {FANIN_INT64, 8, false},
+	[FAN_NCCL_UINT64] = {FANIN_INT64, 8, true},
+	[FAN_NCCL_FLOAT16] = {FANIN_FLOAT16, 2, false},
+	[FAN_NCCL_FLOAT32] = {FANIN_FLOAT32, 4, false},
+	[FAN_NCCL_FLOAT64] = {FANIN_FLOAT64, 8, false},
+	[FAN_NCCL_BFLOAT16] = {FANIN_BFLOAT16, 2, false},
+};
+
+#define TYPES ((int)(sizeof types / sizeof *types))
+
+static const int redops[] = {
+	[FAN_NCCL_SUM] = FANIN_SUM,
+	[FAN_NCCL_PROD] = -1,
+	[FAN_NCCL_MAX] = FANIN_MAX,
+	[FAN_NCCL_MIN] = FANIN_MIN,
+};
+
+int fan_nccl_coll_supports(int type, int op, int *supported)
+{
+	*supported = type >= 0 && type < TYPES && op >= 0 && op <= FAN_NCCL_MIN &&
+		     types[type].dtype >= 0 && redops[op] >= 0 &&
+		     (op == FAN_NCCL_SUM || !types[type].sum_only);
+	return FAN_NCCL_SUCCESS;
+}
+
+/* ---- a communicator ---- */
+
+int fan_nccl_coll_connect(void *handles[], int ranks, int rank, void *listening, void **comm)
+{
+	fanin_comm *job = NULL;
+	*comm = NULL;
+	int result = fan_nccl_coll_join(handles, ranks, rank, listening, &job);
+	if (result)
+		return result;
+	struct coll *c = calloc(1, sizeof *c);
+	unsigned places = FAN_NCCL_COLL_OPS_MAX / (unsigned)ranks;
+	if (c) {
+		c->places = places < FAN_NCCL_REQUESTS_MAX ? places : FAN_NCCL_REQUESTS_MAX;
+		c->ops = calloc((size_t)c->places * (unsigned)ranks, sizeof *c->ops);
+	}
+	if (!c || !c->ops) {
+		free(c);
+		fan_nccl_coll_leave(job);
+		return FAN_NCCL_SYSTEM_ERROR;
+	}
+	pthread_mutex_init(&c->lock, NULL);
+	c->job = job;
+	c->ranks = ranks;
+	c->rank = rank;
+	for (unsigned i = 0; i < c->places; i++)
+		c->request[i].op = c->ops + (size_t)i * (unsigned)ranks;
+	*comm = c;
+	return FAN_NCCL_SUCCESS;
+}
+
+int fan_nccl_coll_close(void *comm)
+{
+	struct coll *c = comm;
+	pthread_mutex_lock(&c->lock); /* who tests in another thread has returned */
+	pthread_mutex_unlock(&c->lock);
+	fan_nccl_coll_leave(c->job);
+	for (unsigned i = 0; i < c->places; i++)
+		for (unsigned k = c->request[i].ended; k < c->request[i].count; k++)
+			fanin_op_free(c->request[i].op[k]);
+	pthread_mutex_destroy(&c->lock);
+	free(c->ops);
+	free(c);
+	return FAN_NCCL_SUCCESS;
+}
+
+/* What NCCL gets for an error of libfanin, with the cause in the log. */
+static int failed(struct coll *c, int error)
+{
+	const char *cause = fanin_comm_error(c->job);
+	int result = FAN_NCCL_REMOTE_ERROR;
+	switch (error) {
+	case FANIN_E_INVALID: result = FAN_NCCL_INVALID_ARGUMENT; break;
+	case FANIN_E_MISMATCH: result = FAN_NCCL_INVALID_USAGE; break;
+	case FANIN_E_NOMEM:
+	case FANIN_E_SYSTEM:
+	case FANIN_E_CLOSED:
+	case FANIN_E_FILES: result = FAN_NCCL_SYSTEM_ERROR; break;
+	default: break;
+	}
+	if (!c->failed)
+		fan_nccl_warn(result, "CollNet, rank %d of %d: %s", c->rank, c->ranks,
+			      *cause ? cause : fanin_strerror(error));
+	c->failed = true;
+	return result;
+}
+
+/* ---- operations ---- */
+
+/* A place for a request, with the lock held; NULL: none is free. */
+static struct request *take(struct coll *c, size_t bytes)
+{
+	for (unsigned i = 0; i < c->places; i++) {
+		struct request *r = &c->request[i];
+		if (r->of)
+			continue;
+		r->of = c;
+		r->count = r->ended = 0;
+		r->bytes = bytes;
+		return r;
+	}
+	return NULL;
+}
+
+/* After an operation was started: 0; or this error of libfanin. */
+static int started(struct request *r, int error)
+{
+	assert(r->count < (unsigned)r->of->ranks);
+	if (!error)
+		r->count++;
+	return error;
+}
+
+/* End a call that has started what `r` has, or not: what it returns. */
+static int begun(struct coll *c, struct request *r, int error, void **request)
+{
+	int result = FAN_NCCL_SUCCESS;
+	if (!error)
+		*request = r;
+	else if (error != FANIN_E_BUSY || r->count)
+		result = failed(c, error);
+	if (error && !r->count)
+		r->of = NULL; /* otherwise its place stays taken: memory is in use until the end */
+	pthread_mutex_unlock(&c->lock);
+	return result;
+}
+
+int fan_nccl_coll_allreduce(void *comm, const void *in, void *out, size_t count, int type, int op,
+			    void **request)
+{
+	struct coll *c = comm;
+	int known, error = 0;
+	*request = NULL;
+	fan_nccl_coll_supports(type, op, &known);
+	if (!known)
+		return fan_nccl_warn(FAN_NCCL_INVALID_ARGUMENT,
+				     "CollNet: type %d with operation %d is not summed", type, op);
+	pthread_mutex_lock(&c->lock);
+	struct request *r = take(c, count * types[type].bytes);
+	if (!r) {
+		pthread_mutex_unlock(&c->lock);
+		return FAN_NCCL_SUCCESS;
+	}
+	if (count)
+		error = started(r, fanin_allreduce_start(c->job, in, out, count, types[type].dtype,
+							 redops[op], &r->op[r->count]));
+	return begun(c, r, error, request);
+}
+
+/* A window of what all ranks have. */
+struct window {
+	size_t rank_bytes, offset, bytes;
+};
+
+/* The part of it that is rank r's: how many bytes, and where it begins in the window. */
+static size_t part(const struct window *w, int r, size_t *at)
+{
+	size_t begin = (size_t)r * w->rank_bytes, end = begin + w->rank_bytes;
+	if (begin < w->offset)
+		begin = w->offset;
+	if (end > w->offset + w->bytes)
+		end = w->offset + w->bytes;
+	*at = begin - w->offset;
+	return end > begin ? end - begin : 0;
+}
+
+/* Does it lie within what all have, and in the one piece of memory? */
+static bool holds(const struct coll *c, const struct window *w, size_t memory)
+{
+	size_t all;
+	return !__builtin_mul_overflow(w->rank_bytes, (size_t)c->ranks, &all) && w->offset <= all &&
+	       w->bytes <= all - w->offset && w->bytes <= memory;
+}
+
+static bool is_whole(const struct coll *c, const struct window *w)
+{
+	return !w->offset && w->bytes == w->rank_bytes * (size_t)c->ranks;
+}
+
+static int gather(struct coll *c, struct request *r, const struct window *w, const void *in,
+		  uint8_t *out)
+{
+	int error = 0;
+	size_t at;
+	if (is_whole(c, w))
+		return started(r, fanin_allgather_start(c->job, in, out, w->rank_bytes, FANIN_UINT8,
+							&r->op[0]));
+	for (int k = 0; k < c->ranks && !error; k++) {
+		size_t bytes = part(w, k, &at);
+		if (bytes && k == c->rank)
+			memmove(out + at, in, bytes);
+		if (bytes)
+			error = started(r, fanin_broadcast_start(c->job, out + at, bytes,
+								 FANIN_UINT8, k, &r->op[r->count]));
+	}
+	return error;
+}
+
+int fan_nccl_coll_allgather(void *comm, const void *in, const struct fan_nccl_piece *out,
+			    size_t rank_bytes, size_t offset, size_t bytes, void **request)
+{
+	struct coll *c = comm;
+	const struct window w = {rank_bytes, offset, bytes};
+	*request = NULL;
+	if (!holds(c, &w, out->bytes))
+		return fan_nccl_warn(FAN_NCCL_INVALID_ARGUMENT,
+				     "CollNet: an all-gather of %zu bytes at %zu of %d x %zu",
+				     bytes, offset, c->ranks, rank_bytes);
+	pthread_mutex_lock(&c->lock);
+	struct request *r = take(c, bytes);
+	if (!r) {
+		pthread_mutex_unlock(&c->lock);
+		return FAN_NCCL_SUCCESS;
+	}
+	return begun(c, r, bytes ? gather(c, r, &w, in, out->address) : 0, request);
+}
+
+static int scatter(struct coll *c, struct request *r, const struct window *w, const uint8_t *in,
+		   void *out, int type, int op)
+{
+	int error = 0;
+	size_t at, element = types[type].bytes;
+	if (is_whole(c, w))
+		return started(
+			r, fanin_reduce_scatter_start(c->job, in, out, w->rank_bytes / element,
+						      types[type].dtype, redops[op], &r->op[0]));
+	for (int k = 0; k < c->ranks && !error; k++) {
+		size_t bytes = part(w, k, &at);
+		if (bytes)
+			error = started(r, fanin_reduce_start(c->job, in + at,
+							      k == c->rank ? out : NULL,
+							      bytes / element, types[type].dtype,
+							      redops[op], k, &r->op[r->count]));
+	}
+	return error;
+}
+
+int fan_nccl_coll_reducescatter(void *comm, const struct fan_nccl_piece *in, void *out,
+				size_t rank_bytes, size_t offset, size_t bytes, int type, int op,
+				void **request)
+{
+	struct coll *c = comm;
+	const struct window w = {rank_bytes, offset, bytes};
+	int known;
+	*request = NULL;
+	fan_nccl_coll_supports(type, op, &known);
+	if (!known || !holds(c, &w, in->bytes) || (rank_bytes | offset | bytes) % types[type].bytes)
+		return fan_nccl_warn(
+			FAN_NCCL_INVALID_ARGUMENT,
+			"CollNet: a reduce-scatter of %zu bytes at %zu of %d x %zu, type "
+			"%d with operation %d",
+			bytes, offset, c->ranks, rank_bytes, type, op);
+	pthread_mutex_lock(&c->lock);
+	struct request *r = take(c, bytes);
+	if (!r) {
+		pthread_mutex_unlock(&c->lock);
+		return FAN_NCCL_SUCCESS;
+	}
+	return begun(c, r, bytes ? scatter(c, r, &w, in->address, out, type, op) : 0, request);
+}
+
+int fan_nccl_coll_test(void *request, int *done, int *size)
+{
+	struct request *r = request;
+	struct coll *c = r->of;
+	int error = 0, result = FAN_NCCL_SUCCESS;
+	pthread_mutex_lock(&c->lock);
+	while (r->ended < r->count) {
+		int e = fanin_op_test(r->op[r->ended]);
+		if (e == FANIN_E_PENDING)
+			break;
+		fanin_op_free(r->op[r->ended++]);
+		error = error ? error : e;
+	}
+	*done = r->ended == r->count && !error;
+	if (*done && size)
+		*size = (int)r->bytes;
+	if (error)
+		result = failed(c, error);
+	if (*done ||
+	    (error && r->ended == r->count)) /* what still runs ends with the communicator */
+		r->of = NULL;
+	pthread_mutex_unlock(&c->lock);
+	return result;
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net.h"
+
+#include <fanin.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "link.h"
+#include "log.h"
+#include "rails.h"
+
+#define LIST_BYTES 256
+
+int fan_nccl_start(fan_nccl_logger log)
+{
+	static atomic_bool said;
+	char list[LIST_BYTES] = "";
+	size_t used = 0;
+	fan_nccl_log_to(log);
+	if (!fan_nccl_rails() || atomic_exchange(&said, true))
+		return FAN_NCCL_SUCCESS;
+	for (int i = 0; i < fan_nccl_rails() && used < sizeof list; i++)
+		used += (size_t)snprintf(list + used, sizeof list - used, " [%d]%s", i,
+					 fan_nccl_rail(i)->name);
+	fan_nccl_info("fanin %s was chosen; devices:%s", fanin_version(), list);
+	return FAN_NCCL_SUCCESS;
+}
+
+int fan_nccl_devices(int *count)
+{
+	*count = fan_nccl_rails();
+	if (*count)
+		return FAN_NCCL_SUCCESS;
+	return fan_nccl_warn(FAN_NCCL_SUCCESS, "fanin is not used: no network interface is up, has "
+					       "an address and is named by NCCL_SOCKET_IFNAME");
+}
+
+int fan_nccl_properties(int dev, struct fan_nccl_props_v12 *props)
+{
+	const struct fan_nccl_rail *rail = fan_nccl_rail(dev);
+	if (!rail)
+		return fan_nccl_warn(FAN_NCCL_INVALID_ARGUMENT, "there is no device %d", dev);
+	*props = (struct fan_nccl_props_v12){
+		.name = (char *)rail->name,
+		.pci_path = *rail->pci_path ? (char *)rail->pci_path : NULL,
+		.guid = rail->guid,
+		.ptr_support = FAN_NCCL_PTR_HOST,
+		.speed = rail->speed_mbps,
+		.comms_max = FAN_NCCL_COMMS_MAX,
+		.recvs_max = FAN_NCCL_PIECES_MAX,
+		.virtual = {.count = 1, .device = {dev}},
+		.p2p_bytes_max = FAN_NCCL_MESSAGE_MAX,
+		.coll_bytes_max = FAN_NCCL_MESSAGE_MAX,
+		.multi_request_max = 1,
+		.rail = -1,
+		.plane = -1,
+	};
+	return FAN_NCCL_SUCCESS;
+}
+
+static int reg(int type, void **memory)
+{
+	*memory = NULL;
+	return type == FAN_NCCL_PTR_HOST ? FAN_NCCL_SUCCESS : FAN_NCCL_INTERNAL_ERROR;
+}
+
+int fan_nccl_init_v6(fan_nccl_logger log)
+{
+	return fan_nccl_start(log);
+}
+
+/* What all versions have, in the members' own names. */
+#define COPY(to, from)                                                                             \
+	do {                                                                                       \
+		memset((to), 0, sizeof *(to));                                                     \
+		(to)->name = (from).name;                                                          \
+		(to)->pci_path = (from).pci_path;                                                  \
+		(to)->guid = (from).guid;                                                          \
+		(to)->ptr_support = (from).ptr_support;                                            \
+		(to)->speed = (from).speed;                                                        \
+		(to)->comms_max = (from).comms_max;                                                \
+		(to)->recvs_max = (from).recvs_max;                                                \
+	} while (0)
+
+#define COPY_V9(to, from)                                                                          \
+	do {                                                                                       \
+		COPY(to, from);                                                                    \
+		(to)->virtual.count = (from).virtual.count;                                        \
+		(to)->virtual.device[0] = (from).virtual.device[0];                                \
+		(to)->p2p_bytes_max = (from).p2p_bytes_max;                                        \
+		(to)->coll_bytes_max = (from).coll_bytes_max;                                      \
+	} while (0)
+
+int fan_nccl_properties_v6(int dev, struct fan_nccl_props_v6 *props)
+{
+	struct fan_nccl_props_v12 p;
+	int result = fan_nccl_properties(dev, &p);
+	if (!result)
+		COPY(props, p);
+	return result;
+}
+
+int fan_nccl_properties_v7(int dev, struct fan_nccl_props_v7 *props)
+{
+	struct fan_nccl_props_v12 p;
+	int result = fan_nccl_properties(dev, &p);
+	if (!result)
+		COPY(props, p);
+	return result;
+}
+
+int fan_nccl_properties_v8(int dev, struct fan_nccl_props_v8 *props)
+{
+	struct fan_nccl_props_v12 p;
+	int result = fan_nccl_properties(dev, &p);
+	if (!result)
+		COPY(props, p);
+	return result;
+}
+
+int fan_nccl_properties_v9(int dev, struct fan_nccl_props_v9 *props)
+{
+	struct fan_nccl_props_v12 p;
+	int result = fan_nccl_properties(dev, &p);
+	if (!result)
+		COPY_V9(props, p);
+	return result;
+}
+
+int fan_nccl_properties_v11(int dev, struct fan_nccl_props_v11 *props)
+{
+	struct fan_nccl_props_v12 p;
+	int result = fan_nccl_properties(dev, &p);
+	if (!result) {
+		COPY_V9(props, p);
+		props->multi_request_max = p.multi_request_max;
+	}
+	return result;
+}
+
+int fan_nccl_reg_mr_v6(void *comm, void *data, int size, int type, void **memory)
+{
+	(void)comm, (void)data, (void)size;
+	return reg(type, memory);
+}
+
+int fan_nccl_reg_mr(void *comm, void *data, size_t size, int type, void **memory)
+{
+	(void)comm, (void)data, (void)size;
+	return reg(type, memory);
+}
+
+int fan_nccl_reg_mr_dma_buf(void *comm, void *data, size_t size, int type, uint64_t offset, int fd,
+			    void **memory)
+{
+	(void)comm, (void)data, (void)size, (void)type, (void)offset, (void)fd;
+	*memory = NULL;
+	return FAN_NCCL_INTERNAL_ERROR; /* of a device: not offered */
+}
+
+int fan_nccl_dereg_mr(void *comm, void *memory)
+{
+	(void)comm, (void)memory;
+	return FAN_NCCL_SUCCESS;
+}
+
+int fan_nccl_finalize(void *context)
+{
+	(void)context;
+	return FAN_NCCL_SUCCESS;
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rails.h"
+
+#include <ifaddrs.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "net/link_rate.h"
+
+/* Passes over the interfaces: each is taken only if those before have found none. */
+enum pass { WANTED, DOCKER, LOOPBACK, PASSES };
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct fan_nccl_rail rails[FAN_NCCL_RAILS_MAX]; /* constant once looked at */
+static int count;
+
+bool fan_nccl_rail_is_named(const char *names, const char *name)
+{
+	bool others = *names == '^', exact;
+	names += others;
+	exact = *names == '=';
+	names += exact;
+	while (*names) {
+		size_t bytes = strcspn(names, ",");
+		if (bytes && !strncmp(names, name, bytes) && (!exact || !name[bytes]))
+			return !others;
+		names += bytes + (names[bytes] == ',');
+	}
+	return others;
+}
+
+static bool is_taken(const struct ifaddrs *i, enum pass pass)
+{
+	const char *names = secure_getenv("NCCL_SOCKET_IFNAME");
+	bool loopback = i->ifa_flags & IFF_LOOPBACK, docker = !strncmp(i->ifa_name, "docker", 6);
+	if (!i->ifa_addr || !(i->ifa_flags & IFF_UP) || !(i->ifa_flags & IFF_RUNNING))
+		return false;
+	if (names && *names)
+		return pass == WANTED && fan_nccl_rail_is_named(names, i->ifa_name);
+	return pass == WANTED ? !loopback && !docker : pass == DOCKER ? docker : loopback;
+}
+
+/* An address that other hosts may reach: of IPv6's none that holds for one link only. */
+static bool is_usable(const struct sockaddr *at)
+{
+	const char *family = secure_getenv("NCCL_SOCKET_FAMILY");
+	if (at->sa_family == AF_INET)
+		return !family || strcmp(family, "AF_INET6") != 0;
+	return at->sa_family == AF_INET6 && (!family || strcmp(family, "AF_INET") != 0) &&
+	       !IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)(const void *)at)->sin6_addr);
+}
+
+static struct fan_nccl_rail *find(const char *name)
+{
+	for (int i = 0; i < count; i++)
+		if (!strcmp(rails[i].name, name))
+			return &rails[i];
+	return NULL;
+}
+
+static void describe(struct fan_nccl_rail *r, const char *name)
+{
+	char folder[64], path[PATH_MAX];
+	int32_t rate = fan_link_rate_parse(secure_getenv("FANIN_LINK_MBPS"));
+	snprintf(r->name, sizeof r->name, "%s", name);
+	snprintf(folder, sizeof folder, "/sys/class/net/%s", r->name);
+	if (rate <= 0)
+		rate = fan_link_rate_of(folder);
+	r->speed_mbps = rate > 0 ? rate : FAN_NCCL_RAIL_SPEED_MBPS;
+	r->guid = if_nametoindex(name);
+	snprintf(folder, sizeof folder, "/sys/class/net/%s/device", r->name);
+	if (realpath(folder, path) && strlen(path) < sizeof r->pci_path)
+		memcpy(r->pci_path, path, strlen(path) + 1);
+}
+
+static void add(const struct ifaddrs *i)
+{
+	bool four = i->ifa_addr->sa_family == AF_INET;
+	struct fan_nccl_rail *r = find(i->ifa_name);
+	if (!r) {
+		if (count == FAN_NCCL_RAILS_MAX)
+			return;
+		r = &rails[count++];
+		describe(r, i->ifa_name);
+	} else if (!four || r->addr.ss_family == AF_INET) {
+		return;
+	}
+	r->addr_bytes = four ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+	memcpy(&r->addr, i->ifa_addr, r->addr_bytes);
+}
+
+static void look(void)
+{
+	struct ifaddrs *all;
+	if (getifaddrs(&all))
+		return;
+	for (enum pass pass = WANTED; pass < PASSES && !count; pass++)
+		for (const struct ifaddrs *i = all; i; i = i->ifa_next)
+			if (is_taken(i, pass) && is_usable(i->ifa_addr))
+				add(i);
+	freeifaddrs(all);
+}
+
+int fan_nccl_rails(void)
+{
+	pthread_once(&once, look);
+	return count;
+}
+
+const struct fan_nccl_rail *fan_nccl_rail(int dev)
+{
+	return dev >= 0 && dev < fan_nccl_rails() ? &rails[dev] : NULL;
+}

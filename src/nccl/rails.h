@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rails.h - the network interfaces that NCCL is offered as devices, a rail each.
+ *
+ * Interfaces that are up and have an address, in the kernel's order: those that NCCL_SOCKET_IFNAME
+ * names; without it all but the loopback and Docker's, or these if there is nothing else.  They are
+ * looked at once in a process, because NCCL keeps a device by its number. */
+#ifndef FAN_NCCL_RAILS_H
+#define FAN_NCCL_RAILS_H
+
+#include <net/if.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#define FAN_NCCL_RAILS_MAX	 16
+#define FAN_NCCL_PATH_BYTES	 256
+#define FAN_NCCL_RAIL_SPEED_MBPS 10000 /* of an interface that tells none, as NCCL has it */
+
+struct fan_nccl_rail {
+	char name[IF_NAMESIZE];
+	char pci_path[FAN_NCCL_PATH_BYTES]; /* in /sys; "": it is no card */
+	uint64_t guid;
+	int speed_mbps;
+	struct sockaddr_storage addr; /* IPv4, or IPv6 if it has no other; port 0 */
+	socklen_t addr_bytes;
+};
+
+/* How many there are; 0: none. */
+int fan_nccl_rails(void);
+
+/* Rail `dev`; NULL: there is none. */
+const struct fan_nccl_rail *fan_nccl_rail(int dev);
+
+/* Does `names`, as NCCL_SOCKET_IFNAME, name interface `name`?  "eth,ib": those that begin so;
+ * "=eth0": exactly; "^docker": all others. */
+bool fan_nccl_rail_is_named(const char *names, const char *name);
+
+#endif
