@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "coll_meet.h"
 #include "log.h"
 
 struct request {

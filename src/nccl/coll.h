@@ -9,6 +9,7 @@
 #ifndef FAN_NCCL_COLL_H
 #define FAN_NCCL_COLL_H
 
+#include <fanin.h>
 #include <stddef.h>
 
 #include "abi.h"
@@ -50,5 +51,12 @@ int fan_nccl_coll_test(void *request, int *done, int *size);
 
 /* Leave; what is under way ends, and its memory is the caller's again. */
 int fan_nccl_coll_close(void *comm);
+
+/* Of coll_meet.c: join the job that the handles of all ranks say; `*job` is set on success alone.
+ * An enum fan_nccl_result, whose cause is in the log. */
+int fan_nccl_coll_join(void *handles[], int ranks, int rank, void *listening, fanin_comm **job);
+
+/* Leave it. */
+void fan_nccl_coll_leave(fanin_comm *job);
 
 #endif

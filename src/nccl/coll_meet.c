@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "coll_meet.h"
-
+/* coll_meet.c - where the ranks of a communicator of ncclCollNet meet, and their job. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>

@@ -94,7 +94,7 @@ int fan_nccl_init_v6(fan_nccl_logger log)
 
 int fan_nccl_properties_v6(int dev, struct fan_nccl_props_v6 *props)
 {
-	struct fan_nccl_props_v12 p;
+	struct fan_nccl_props_v12 p = {0};
 	int result = fan_nccl_properties(dev, &p);
 	if (!result)
 		COPY(props, p);
@@ -103,7 +103,7 @@ int fan_nccl_properties_v6(int dev, struct fan_nccl_props_v6 *props)
 
 int fan_nccl_properties_v7(int dev, struct fan_nccl_props_v7 *props)
 {
-	struct fan_nccl_props_v12 p;
+	struct fan_nccl_props_v12 p = {0};
 	int result = fan_nccl_properties(dev, &p);
 	if (!result)
 		COPY(props, p);
@@ -112,7 +112,7 @@ int fan_nccl_properties_v7(int dev, struct fan_nccl_props_v7 *props)
 
 int fan_nccl_properties_v8(int dev, struct fan_nccl_props_v8 *props)
 {
-	struct fan_nccl_props_v12 p;
+	struct fan_nccl_props_v12 p = {0};
 	int result = fan_nccl_properties(dev, &p);
 	if (!result)
 		COPY(props, p);
@@ -121,7 +121,7 @@ int fan_nccl_properties_v8(int dev, struct fan_nccl_props_v8 *props)
 
 int fan_nccl_properties_v9(int dev, struct fan_nccl_props_v9 *props)
 {
-	struct fan_nccl_props_v12 p;
+	struct fan_nccl_props_v12 p = {0};
 	int result = fan_nccl_properties(dev, &p);
 	if (!result)
 		COPY_V9(props, p);
@@ -130,7 +130,7 @@ int fan_nccl_properties_v9(int dev, struct fan_nccl_props_v9 *props)
 
 int fan_nccl_properties_v11(int dev, struct fan_nccl_props_v11 *props)
 {
-	struct fan_nccl_props_v12 p;
+	struct fan_nccl_props_v12 p = {0};
 	int result = fan_nccl_properties(dev, &p);
 	if (!result) {
 		COPY_V9(props, p);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "colls.h"
+#include "programs.h"
 
 #include <pthread.h>
 #include <sched.h>

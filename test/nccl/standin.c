@@ -16,8 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "colls.h"
-#include "links.h"
+#include "programs.h"
 
 struct options {
 	const char *plugin, *names[WORLD_RANKS_MAX];
