@@ -8,6 +8,7 @@
 #include <getopt.h>
 #include <net/if.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,13 +23,14 @@ struct options {
 	const char *plugin, *names[WORLD_RANKS_MAX];
 	char name_text[256];
 	int version, ranks, named;
-	bool hostile, verbose, warnings;
+	bool hostile, verbose, warnings, kill, kill_links;
 	uint64_t seed, seeds;
 	size_t bytes, large;
 };
 
 static const struct options *chosen_options;
 static int said_chosen;
+static char last_warning[1024]; /* of this rank */
 
 static void logger(int level, unsigned long about, const char *where, int line, const char *format,
 		   ...)
@@ -39,6 +41,8 @@ static void logger(int level, unsigned long about, const char *where, int line, 
 	va_start(args, format);
 	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
+	if (level == FAN_NCCL_LOG_WARN)
+		memcpy(last_warning, text, sizeof text);
 	said_chosen += strstr(text, "was chosen") != NULL;
 	if (chosen_options->verbose || (chosen_options->warnings && level == FAN_NCCL_LOG_WARN))
 		fprintf(stderr, "%.3f %d %s\n", (double)now_ns() / 1e9, level, text);
@@ -46,7 +50,7 @@ static void logger(int level, unsigned long about, const char *where, int line, 
 
 /* ---- a rank's life: NCCL initialises the plug-in for each of its communicators ---- */
 
-static int life(struct seat *s, void *arg)
+static int live(struct seat *s, void *arg)
 {
 	const struct options *o = arg;
 	uint64_t state = o->seed;
@@ -79,6 +83,135 @@ static int life(struct seat *s, void *arg)
 			return 1;
 	}
 	return api_finalize(&a) || api_finalize(&a);
+}
+
+static int life(struct seat *s, void *arg)
+{
+	int result = live(s, arg);
+	if (result)
+		fprintf(stderr, "rank %d: the last warning was: %s\n", s->rank, last_warning);
+	return result;
+}
+
+/* ---- a rank that is killed ---- */
+
+#define KILL_BYTES 65536
+
+/* What a rank has of the others: a communicator, and a link to the next rank and from the one
+ * before. */
+struct hold {
+	void *comm, *out, *in, *sum, *sent, *received;
+	float *a, *b;
+	uint8_t to[64], from[64];
+};
+
+/* Links in a ring. */
+static int meet_ring(struct seat *s, const struct api *a, struct hold *h)
+{
+	uint8_t mine[FAN_NCCL_HANDLE_BYTES], next[FAN_NCCL_HANDLE_BYTES];
+	void *listening;
+	int first = s->next_box, to = first + (s->rank + 1) % s->world->ranks;
+	bool known = false;
+	s->next_box += s->world->ranks;
+	if (api_listen(a, 0, mine, &listening))
+		return -1;
+	box_put(s->world, first + s->rank, mine);
+	while (!h->out || !h->in) {
+		known = known || box_get(s->world, to, next);
+		if ((known && !h->out && api_connect(a, 0, next, &h->out)) ||
+		    (!h->in && api_accept(a, listening, &h->in)) || !seat_has_time(s, "a ring"))
+			return -1;
+		usleep(200);
+	}
+	return api_close_listen(a, listening);
+}
+
+/* Sums and messages without end.  The result of what fails first, `*by_link` if a message did. */
+static int go_round(struct seat *s, const struct api *a, struct hold *h, bool *by_link, bool links)
+{
+	int result = 0, done;
+	while (!result && seat_has_time(s, "who was killed")) {
+		size_t room[1] = {sizeof h->from};
+		void *data[1] = {h->from};
+		int tags[1] = {0};
+		*by_link = links;
+		if (links && !h->received)
+			result = api_irecv(a, h->in, 1, data, room, tags, &h->received);
+		if (links && !result && !h->sent)
+			result = api_isend(a, h->out, h->to, sizeof h->to, 0, &h->sent);
+		done = 0;
+		if (links && !result && h->received)
+			result = api_test(a, h->received, &done, NULL);
+		h->received = done ? NULL : h->received;
+		done = 0;
+		if (links && !result && h->sent)
+			result = api_test(a, h->sent, &done, NULL);
+		h->sent = done ? NULL : h->sent;
+		if (result || links)
+			continue;
+		if (!h->sum)
+			result = coll_allreduce(a, h->comm, h->a, h->b, KILL_BYTES / 4,
+						FAN_NCCL_FLOAT32, FAN_NCCL_SUM, &h->sum);
+		done = 0;
+		if (!result && h->sum)
+			result = coll_test(a, h->sum, &done, NULL);
+		h->sum = done ? NULL : h->sum;
+		usleep(100);
+	}
+	return result;
+}
+
+static int killed_life(struct seat *s, void *arg)
+{
+	const struct options *o = arg;
+	uint64_t state = o->seed;
+	int victim = (int)draw_below(&state, (unsigned)s->world->ranks);
+	unsigned after_us = 100000 + draw_below(&state, 900000);
+	bool links = o->kill_links, by_link;
+	struct hold h = {.a = calloc(1, KILL_BYTES), .b = calloc(1, KILL_BYTES)};
+	struct api a;
+	if (api_load(&a, o->plugin, o->version) || api_init(&a, logger) || !h.a || !h.b ||
+	    coll_meet(s, &a, s->world->ranks, s->rank, &h.comm) || meet_ring(s, &a, &h) ||
+	    !seat_barrier(s))
+		return 1;
+	if (s->rank == victim && !fork()) { /* who kills it in the middle of whatever it does */
+		usleep(after_us);
+		atomic_store(&s->world->at_ns, now_ns());
+		kill(getppid(), SIGKILL);
+		_exit(0);
+	}
+	int result = go_round(s, &a, &h, &by_link, links);
+	atomic_store(&s->world->value[s->rank][0], now_ns());
+	/* Of links only its neighbours', which then end, notice it. */
+	if (result != FAN_NCCL_REMOTE_ERROR) {
+		fprintf(stderr, "rank %d: result %d\n", s->rank, result);
+		return 1;
+	}
+	free(h.a);
+	free(h.b);
+	return api_close_send(&a, h.out) || api_close_recv(&a, h.in) || coll_close(&a, h.comm) ||
+	       api_finalize(&a);
+}
+
+static int run_kill(const struct options *given, uint64_t seed)
+{
+	struct options o = *given;
+	uint64_t state = seed, last_ns = 0;
+	o.seed = seed;
+	o.version = o.version ? o.version : API_LAST;
+	o.ranks = o.ranks ? o.ranks : 4;
+	struct world *w = world_new(o.ranks);
+	int victim = (int)draw_below(&state, (unsigned)o.ranks);
+	int failed = world_run(w, o.named ? o.names : NULL, victim, killed_life, &o);
+	for (int r = 0; r < o.ranks; r++)
+		if (r != victim && atomic_load(&w->value[r][0]) > last_ns)
+			last_ns = atomic_load(&w->value[r][0]);
+	uint64_t ms = (last_ns - atomic_load(&w->at_ns)) / 1000000;
+	printf("seed %llu: rank %d of %d killed, %s: the last error came after %llu ms\n",
+	       (unsigned long long)seed, victim, o.ranks, o.kill_links ? "messages" : "sums",
+	       (unsigned long long)ms);
+	world_free(w);
+	return failed;
 }
 
 /* ---- programs ---- */
@@ -130,7 +263,8 @@ static int usage(void)
 {
 	fputs("usage: nccl_standin PLUGIN [--version N] [--ranks N] [--seed N] [--seeds N] "
 	      "[--bytes N]"
-	      " [--netns A,B,...] [--hostile] [--large BYTES] [--verbose] [--warnings]\n",
+	      " [--netns A,B,...] [--hostile] [--large BYTES] [--kill] [--kill-links]"
+	      " [--verbose] [--warnings]\n",
 	      stderr);
 	return 2;
 }
@@ -145,6 +279,8 @@ int main(int argc, char **argv)
 					      {"netns", 1, NULL, 'N'},
 					      {"hostile", 0, NULL, 'h'},
 					      {"verbose", 0, NULL, 'V'},
+					      {"kill", 0, NULL, 'k'},
+					      {"kill-links", 0, NULL, 'K'},
 					      {"warnings", 0, NULL, 'W'},
 					      {"large", 1, NULL, 'l'},
 					      {0}};
@@ -160,6 +296,8 @@ int main(int argc, char **argv)
 		case 'N': split_names(&o, optarg); break;
 		case 'l': o.large = strtoull(optarg, NULL, 10); break;
 		case 'h': o.hostile = true; break;
+		case 'k': o.kill = true; break;
+		case 'K': o.kill = o.kill_links = true; break;
 		case 'W': o.warnings = true; break;
 		case 'V': o.verbose = true; break;
 		default: return usage();
@@ -167,11 +305,15 @@ int main(int argc, char **argv)
 	if (optind != argc - 1 || o.ranks > WORLD_RANKS_MAX)
 		return usage();
 	o.plugin = argv[optind];
+	if (!o.kill) { /* a rank that has no processor for a while is not lost */
+		setenv("FANIN_ALIVE_MS", "60000", 0);
+		setenv("FANIN_JOIN_MS", "120000", 0);
+	}
 	chosen_options = &o;
 	if (!o.named)
 		own_network();
 	for (uint64_t i = 0; i < o.seeds; i++)
-		failed += run_seed(&o, o.seed + i) != 0;
+		failed += (o.kill ? run_kill : run_seed)(&o, o.seed + i) != 0;
 	printf("%llu seeds, %d failed\n", (unsigned long long)o.seeds, failed);
 	return failed ? 1 : 0;
 }
