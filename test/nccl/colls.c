@@ -191,7 +191,7 @@ int coll_meet(struct seat *s, const struct api *a, int ranks, int rank, void **c
 		handles[r] = handle[r];
 	}
 	if (rank < 0)
-		return 0;
+		return seat_barrier(s) ? 0 : -1;
 	if (api_devices(a, &devices) || coll_listen(a, devices - 1, handle[rank], &listening))
 		FAIL("listen");
 	box_put(s->world, box[rank], handle[rank]);
@@ -204,7 +204,8 @@ int coll_meet(struct seat *s, const struct api *a, int ranks, int rank, void **c
 	int result = coll_connect(a, handles, ranks, rank, listening, comm);
 	if (result)
 		FAIL("rank %d of %d: connect: %d", rank, ranks, result);
-	return coll_close_listen(a, listening);
+	/* NCCL asks all ranks next whether they are connected: ncclTransportCollNetCheck. */
+	return coll_close_listen(a, listening) || !seat_barrier(s) ? -1 : 0;
 }
 
 /* ---- operations ---- */

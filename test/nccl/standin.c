@@ -4,7 +4,8 @@
  *     nccl_standin PLUGIN [--version N] [--ranks N] [--seed N] [--seeds N] [--bytes N]
  *                  [--netns A,B,...] [--hostile] [--large BYTES] [--verbose]
  *
- * Without --version, --ranks or --bytes each seed draws one.  Prints the seed of what failed. */
+ * --sums and --messages measure (timing.c).  Without --version, --ranks or --bytes each seed draws
+ * one.  Prints the seed of what failed. */
 #include <getopt.h>
 #include <net/if.h>
 #include <sched.h>
@@ -22,8 +23,8 @@
 struct options {
 	const char *plugin, *names[WORLD_RANKS_MAX];
 	char name_text[256];
-	int version, ranks, named;
-	bool hostile, verbose, warnings, kill, kill_links;
+	int version, ranks, named, turns;
+	bool hostile, verbose, warnings, kill, kill_links, messages;
 	uint64_t seed, seeds;
 	size_t bytes, large;
 };
@@ -65,6 +66,9 @@ static int live(struct seat *s, void *arg)
 		fprintf(stderr, "devices %d, speed %d, chosen %d\n", devices, p.speed, said_chosen);
 		return 1;
 	}
+	if (o->turns)
+		return (o->messages ? timing_messages : timing_sums)(s, &a, o->bytes, o->turns) ||
+		       api_finalize(&a);
 	if (o->hostile &&
 	    (links_hostile(s, &a) || colls_support(&a) || colls_hostile(s, &a) || !seat_barrier(s)))
 		return 1;
@@ -263,7 +267,7 @@ static int usage(void)
 {
 	fputs("usage: nccl_standin PLUGIN [--version N] [--ranks N] [--seed N] [--seeds N] "
 	      "[--bytes N]"
-	      " [--netns A,B,...] [--hostile] [--large BYTES] [--kill] [--kill-links]"
+	      " [--netns A,B,...] [--hostile] [--large BYTES] [--kill] [--kill-links] [--sums TURNS] [--messages TURNS]"
 	      " [--verbose] [--warnings]\n",
 	      stderr);
 	return 2;
@@ -271,19 +275,12 @@ static int usage(void)
 
 int main(int argc, char **argv)
 {
-	static const struct option names[] = {{"version", 1, NULL, 'v'},
-					      {"ranks", 1, NULL, 'r'},
-					      {"seed", 1, NULL, 's'},
-					      {"seeds", 1, NULL, 'n'},
-					      {"bytes", 1, NULL, 'b'},
-					      {"netns", 1, NULL, 'N'},
-					      {"hostile", 0, NULL, 'h'},
-					      {"verbose", 0, NULL, 'V'},
-					      {"kill", 0, NULL, 'k'},
-					      {"kill-links", 0, NULL, 'K'},
-					      {"warnings", 0, NULL, 'W'},
-					      {"large", 1, NULL, 'l'},
-					      {0}};
+	static const struct option names[] = {
+		{"version", 1, NULL, 'v'},  {"ranks", 1, NULL, 'r'},   {"seed", 1, NULL, 's'},
+		{"seeds", 1, NULL, 'n'},    {"bytes", 1, NULL, 'b'},   {"netns", 1, NULL, 'N'},
+		{"hostile", 0, NULL, 'h'},  {"verbose", 0, NULL, 'V'}, {"sums", 1, NULL, 't'},
+		{"messages", 1, NULL, 'm'}, {"kill", 0, NULL, 'k'},    {"kill-links", 0, NULL, 'K'},
+		{"warnings", 0, NULL, 'W'}, {"large", 1, NULL, 'l'},   {0}};
 	struct options o = {.seed = 1, .seeds = 1};
 	int c, failed = 0;
 	while ((c = getopt_long(argc, argv, "", names, NULL)) != -1)
@@ -296,6 +293,8 @@ int main(int argc, char **argv)
 		case 'N': split_names(&o, optarg); break;
 		case 'l': o.large = strtoull(optarg, NULL, 10); break;
 		case 'h': o.hostile = true; break;
+		case 't': o.turns = atoi(optarg); break;
+		case 'm': o.turns = atoi(optarg), o.messages = true; break;
 		case 'k': o.kill = true; break;
 		case 'K': o.kill = o.kill_links = true; break;
 		case 'W': o.warnings = true; break;
@@ -314,6 +313,7 @@ int main(int argc, char **argv)
 		own_network();
 	for (uint64_t i = 0; i < o.seeds; i++)
 		failed += (o.kill ? run_kill : run_seed)(&o, o.seed + i) != 0;
-	printf("%llu seeds, %d failed\n", (unsigned long long)o.seeds, failed);
+	if (!o.turns)
+		printf("%llu seeds, %d failed\n", (unsigned long long)o.seeds, failed);
 	return failed ? 1 : 0;
 }
