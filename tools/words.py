@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Words of README.md and of the guides in doc, and how many of 100 words of their prose are numbers.
+
+    tools/words.py [--bounds]    a line a page, and all; --bounds: 1 if there are too many
+
+A guide is a page of doc but testing.md, which is for who changes fanin.  Words are what has a letter or a digit.  Prose is what is neither
+code nor a table; a number is a word that begins with a digit.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+WORDS_MAX, NUMBERS_MAX = 29000, 6
+NOT_GUIDES = ("testing.md",)
+
+
+def words(text):
+    return [word for word in text.split() if re.search(r"\w", word)]
+
+
+def prose(text):
+    text = re.sub(r"^```.*?^```|<!--.*?-->", "", text, flags=re.M | re.S)
+    lines = [line for line in text.splitlines() if not re.match(r"    |\||#", line)]
+    text = re.sub(r"`[^`\n]*`", "x", "\n".join(lines))
+    return re.sub(r"\]\([^)]*\)", "]", text)
+
+
+def is_number(word):
+    return re.match(r"[\[(\"'*]*[-+]?\d", word) and not re.match(r"\d+\.$", word)
+
+
+def main():
+    pages = [ROOT / "README.md"] + sorted(
+        p for p in (ROOT / "doc").glob("*.md") if p.name not in NOT_GUIDES
+    )
+    total = plain = numbers = 0
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        of = words(prose(text))
+        found = sum(1 for word in of if is_number(word))
+        print(
+            "%-20s %6d words, %5.1f numbers in 100 of prose"
+            % (page.relative_to(ROOT), len(words(text)), 100 * found / max(len(of), 1))
+        )
+        total, plain, numbers = total + len(words(text)), plain + len(of), numbers + found
+    share = 100 * numbers / plain
+    print("%-20s %6d words, %5.1f numbers in 100 of prose" % ("all", total, share))
+    return "--bounds" in sys.argv and (total > WORDS_MAX or share > NUMBERS_MAX)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
